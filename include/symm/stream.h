@@ -1,0 +1,50 @@
+/*
+ * symm/stream.h - streams, events, plain device memory and graphs, so that a C program needs no cudart and runs on
+ * either driver. With cudart you may skip it: the handles are the same.
+ *
+ * All functions are Local. They return ERROR_DRIVER with the driver's number when a driver call fails,
+ * ERROR_ARGUMENT for a NULL that is not allowed, ERROR_STATE in a child of fork() and where a capture forbids them.
+ * The destroy functions accept NULL.
+ */
+#ifndef SYMM_STREAM_H
+#define SYMM_STREAM_H
+
+#include <symm/symm.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A stream that does not wait for the legacy stream. */
+SYMM_API symm_status symm_stream_create(symm_context *ctx, symm_stream *out);
+SYMM_API void symm_stream_destroy(symm_stream stream);
+
+SYMM_API symm_status symm_event_create(symm_context *ctx, symm_event *out);
+SYMM_API void symm_event_destroy(symm_event event);
+SYMM_API symm_status symm_event_record(symm_event event, symm_stream stream);
+/* Microseconds from one recorded event to the other. ERROR_STATE: not both have happened yet. */
+SYMM_API symm_status symm_event_elapsed_us(symm_event from, symm_event to, float *out);
+
+/* Plain device memory, aligned to 256 bytes, not symmetric. ERROR_MEMORY when there is none. */
+SYMM_API symm_status symm_device_alloc(symm_context *ctx, size_t nbytes, void **out);
+SYMM_API void symm_device_free(symm_context *ctx, void *ptr);
+
+/* Copies between host and device memory, in any direction. Stream-ordered; with pageable host memory it may block. */
+SYMM_API symm_status symm_copy(void *dst, const void *src, size_t nbytes, symm_stream stream);
+/* Sets every byte of device memory. Stream-ordered. */
+SYMM_API symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream stream);
+
+/*
+ * Records what is enqueued on the stream from begin to end into a graph, to be launched any number of times. Every
+ * rank must replay as often as the others. Addresses in the graph must outlive it.
+ */
+SYMM_API symm_status symm_graph_begin(symm_stream stream);
+SYMM_API symm_status symm_graph_end(symm_stream stream, symm_graph *out);
+SYMM_API symm_status symm_graph_launch(symm_graph graph, symm_stream stream);
+SYMM_API void symm_graph_destroy(symm_graph graph);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,73 @@
+/* The context and the group as the runtime sees them: plain structs, filled in by context.c and group.c. */
+#ifndef SYMM_CONTEXT_H
+#define SYMM_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+#include <symm/collectives.h>
+#include "driver.h"
+#include "exchange.h"
+#include "heap.h"
+#include "memory.h"
+
+/* What all ranks of the world have agreed on when the context was created; plans are computed from this only. */
+struct symm_agreed {
+    int nranks;
+    int nsms;          /* the fewest of any rank */
+    int max_threads;   /* of a block; the fewest of any rank */
+    int compute_major; /* the lowest of any rank */
+    int check;         /* SYMM_CHECK */
+    uint32_t epoch_start;
+    uint64_t staging_nbytes;
+    uint64_t window_nbytes;
+    char multicast_off[256]; /* empty: the machine can */
+};
+
+struct symm_kernels; /* the library's own, loaded: kernel.h */
+
+struct symm_context {
+    const struct symm_driver *drv;
+    struct symm_log log;
+    struct symm_join join;
+    int timeout_ms;
+    pid_t pid;
+    CUdevice device;
+    CUcontext primary;
+    struct symm_heap *heap;
+    struct symm_exchange *exchange;
+    struct symm_memory *memory;
+    struct symm_agreed agreed;
+    struct symm_kernels *kernels;
+    struct symm_control *control; /* abort words, records, poison words: control.h */
+    struct symm_group *world;
+    pthread_mutex_t groups_lock;  /* guards the list, which the I/O thread walks */
+    struct symm_group *groups;
+    CUstream own_stream;          /* for zeroing pads; never given out */
+};
+
+struct symm_group {
+    struct symm_context *ctx;
+    struct symm_group *next;
+    struct symm_lane *lane;
+    int rank, nranks;
+    struct symm_rank_set members;
+    symm_view view;                  /* handed out as it is */
+    struct symm_multicast *mc;
+    const char *multicast_off;       /* NULL: on */
+    symm_signal_pad *pad;            /* the library's own channels */
+    char *staging;                   /* window address of this rank's staging area */
+    size_t staging_nbytes;
+    struct symm_control_line *line;  /* this group's abort word, record, poison */
+    CUevent last;                    /* after the last call outside of captures */
+    CUstream last_stream;
+    bool has_last;
+    pthread_mutex_t last_call_lock;
+    uint64_t ncalls;
+    char last_call[192];             /* "call 12: symm_all_reduce(...)": for the other ranks, when one stalls */
+};
+
+/* Channels of a group's own pad: the stream barrier's, then two for each block of a collective. */
+enum { SYMM_CHANNEL_BARRIER = 0, SYMM_CHANNEL_BLOCKS = 1, SYMM_BLOCKS_MAX = 64 };
+
+#endif

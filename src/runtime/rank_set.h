@@ -1,0 +1,37 @@
+/* A set of world ranks: who has a segment, who shares a multicast object. */
+#ifndef SYMM_RANK_SET_H
+#define SYMM_RANK_SET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <symm/types.h>
+
+struct symm_rank_set {
+    uint64_t bits[(SYMM_MAX_RANKS + 63) / 64];
+};
+
+static inline struct symm_rank_set symm__rank_set(int n, const int *ranks)
+{
+    struct symm_rank_set s = {{0}};
+    for (int i = 0; i < n; i++)
+        s.bits[ranks[i] / 64] |= UINT64_C(1) << (ranks[i] % 64);
+    return s;
+}
+
+static inline bool symm__rank_set_has(struct symm_rank_set s, int rank)
+{
+    return s.bits[rank / 64] >> (rank % 64) & 1;
+}
+
+/* Whether every rank of `few` is in `many`. */
+static inline bool symm__rank_set_within(struct symm_rank_set few, struct symm_rank_set many)
+{
+    return !(few.bits[0] & ~many.bits[0]) && !(few.bits[1] & ~many.bits[1]);
+}
+
+static inline bool symm__rank_set_equal(struct symm_rank_set a, struct symm_rank_set b)
+{
+    return a.bits[0] == b.bits[0] && a.bits[1] == b.bits[1];
+}
+
+#endif
