@@ -72,6 +72,24 @@ struct symm_emulated_module {
     const struct symm_emulated_ops **ops; /* cuModuleLoadData stores the driver's functions here */
 };
 
+/*
+ * What this process holds of the emulated driver right now: for tests, which get
+ * `int symm_emulated_objects(struct symm_emulated_objects *)` through symm_context_driver_symbol() or
+ * cuGetProcAddress by that name.
+ */
+struct symm_emulated_objects {
+    int64_t handles;      /* memory and multicast handles, one for every reference */
+    int64_t mappings;     /* cuMemMap without cuMemUnmap */
+    int64_t reservations; /* cuMemAddressReserve without cuMemAddressFree */
+    int64_t binds;        /* multicast binds of this process */
+    int64_t fds;          /* descriptors the driver holds itself */
+    int64_t allocations;  /* cuMemAlloc */
+    int64_t host_allocations;
+    int64_t streams, events, graphs, graph_execs, modules;
+    int64_t contexts;     /* primary contexts retained */
+    int64_t reserved[4];
+};
+
 #ifdef __cplusplus
 }
 #endif
