@@ -1,0 +1,21 @@
+# What `cmake --install` puts where: libraries, headers, tools, a CMake package and a pkg-config file.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS symm EXPORT symmTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Found at run time beside libsymm.so; nobody links with it.
+install(TARGETS symm_emulated LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/symm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/symm)
+install(EXPORT symmTargets NAMESPACE symm:: DESTINATION ${package})
+configure_package_config_file(cmake/symmConfig.cmake.in ${PROJECT_BINARY_DIR}/symmConfig.cmake
+  INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/symmConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/symmConfig.cmake ${PROJECT_BINARY_DIR}/symmConfigVersion.cmake
+  cmake/SymmAddKernels.cmake DESTINATION ${package})
+configure_file(cmake/symm.pc.in ${PROJECT_BINARY_DIR}/symm.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
