@@ -1,0 +1,28 @@
+/*
+ * What a process holds: descriptors, threads, mappings of shared memory, reserved address space
+ * and, with the emulated driver, the driver's own objects. Taken before and after, it tells what
+ * was left behind.
+ */
+#ifndef TEST_LEAKS_H
+#define TEST_LEAKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <symm/detail/emulated.h>
+
+struct leaks {
+    int fds, threads, mappings, reservations;
+    bool has_driver; /* the emulated driver is loaded */
+    struct symm_emulated_objects driver;
+};
+
+/* What this process holds now. */
+void leaks_take(struct leaks *out);
+
+/*
+ * Compares with an earlier state; what ends by itself gets a second to do so. Returns whether
+ * nothing has been added; otherwise text says what.
+ */
+bool leaks_none_since(const struct leaks *before, char *text, size_t nbytes);
+
+#endif

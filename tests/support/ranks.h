@@ -1,0 +1,125 @@
+/*
+ * Runs a function as n ranks, each a process or each a thread of this process, and collects what
+ * they report. A rank never asserts: it fills in its report, and the test looks at all of them.
+ */
+#ifndef TEST_RANKS_H
+#define TEST_RANKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <symm/symm.h>
+
+enum { RANKS_MAX = 16, RANK_VALUES = 8 };
+
+enum ranks_mode { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
+
+enum rank_end { RANK_RUNNING, RANK_RETURNED, RANK_EXITED, RANK_KILLED };
+
+struct rank_report {
+    enum rank_end end;
+    int code;           /* what it exited with, or the signal that ended it */
+    symm_status status; /* of the last RANK_TRY or rank_note */
+    char text[1024];    /* symm_error_text() of it */
+    char failed[512];   /* file:line and what was expected, if a check failed */
+    char leaks[512];    /* what the rank's process held at its end and not at its start */
+    int64_t wrong;      /* elements that are not as they should be */
+    int64_t value[RANK_VALUES];
+};
+
+struct rank {
+    int rank, nranks;
+    enum ranks_mode mode;
+    const char *session;
+    struct rank_report *report;
+};
+
+typedef void (*rank_fn)(struct rank *self, void *arg);
+
+struct ranks; /* a run in progress */
+
+/* Starts n ranks. A process rank finds SYMM_RANK, SYMM_NRANKS and SYMM_SESSION in its environment.
+ */
+struct ranks *ranks_start(int n, enum ranks_mode mode, rank_fn fn, void *arg);
+pid_t ranks_pid(const struct ranks *run, int rank); /* processes only */
+/* A live view of a rank's report, for tests that act when a rank has come to a certain point. */
+volatile struct rank_report *ranks_peek(const struct ranks *run, int rank);
+/*
+ * Waits for all of them and hands out their reports. Returns NULL, or a text that names the ranks
+ * that had not come to their end in time; these are killed, with all that they started (threads are
+ * left alone: end the test).
+ */
+const char *ranks_finish(struct ranks *run, struct rank_report reports[], int timeout_s);
+
+/* Both, and fails the test if a rank has not come to its end. */
+void ranks_run(int n, enum ranks_mode mode, rank_fn fn, void *arg, struct rank_report reports[],
+               int timeout_s);
+/* Fails the test unless every rank returned, no check of it failed, and it left nothing behind. */
+void ranks_assert_clean(const struct rank_report reports[], int n);
+/* The same, and every status is OK and nothing is wrong. */
+void ranks_assert_ok(const struct rank_report reports[], int n);
+/* ranks_run and ranks_assert_ok. */
+void ranks_run_ok(int n, enum ranks_mode mode, rank_fn fn, void *arg, int timeout_s);
+
+/* This rank's explicit configuration: rank, nranks, session and the driver that SYMM_DRIVER names.
+ */
+symm_config rank_config(const struct rank *self);
+/* Joins: a process by its environment, a thread by its configuration. */
+symm_status rank_join(const struct rank *self, symm_context **out);
+
+/* Records a status and, if it is a failure, its text; returns it. */
+symm_status rank_note(struct rank *self, symm_status status);
+__attribute__((format(printf, 3, 4))) void rank_fail(struct rank *self, const char *where,
+                                                     const char *fmt, ...);
+
+#define RANK_STRING__(x) #x
+#define RANK_STRING_(x) RANK_STRING__(x)
+#define RANK_HERE_ __FILE__ ":" RANK_STRING_(__LINE__)
+
+/* In a rank's function with an `out:` label: leaves for it, with what and where in the report. */
+#define CHECK_RANK(self, cond)                                                                     \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            rank_fail((self), RANK_HERE_, "%s", #cond);                                            \
+            goto out;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* The same with a text of one's own. */
+#define CHECK_RANK_MSG(self, cond, ...)                                                            \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            rank_fail((self), RANK_HERE_, __VA_ARGS__);                                            \
+            goto out;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* A call that must be OK. */
+#define RANK_TRY(self, call)                                                                       \
+    do {                                                                                           \
+        if (rank_note((self), (call)) != SYMM_OK) {                                                \
+            rank_fail((self), RANK_HERE_, "%s: %s: %s", #call,                                     \
+                      symm_status_name((self)->report->status), (self)->report->text);             \
+            goto out;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* A call that must give this status. */
+#define RANK_EXPECT(self, want, call)                                                              \
+    do {                                                                                           \
+        if (rank_note((self), (call)) != (want)) {                                                 \
+            rank_fail((self), RANK_HERE_, "%s: %s instead of %s: %s", #call,                       \
+                      symm_status_name((self)->report->status), #want, (self)->report->text);      \
+            goto out;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* A call that must give this status and a text that contains this. */
+#define RANK_EXPECT_TEXT(self, want, part, call)                                                   \
+    do {                                                                                           \
+        RANK_EXPECT(self, want, call);                                                             \
+        CHECK_RANK_MSG(self, strstr((self)->report->text, (part)), "%s: no \"%s\" in: %s", #call,  \
+                       (part), (self)->report->text);                                              \
+    } while (0)
+
+#endif

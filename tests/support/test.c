@@ -1,0 +1,106 @@
+/* The frame of a test executable. */
+#include "test.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include "leaks.h"
+#include "reference.h"
+
+static struct leaks at_start;
+static atomic_int *nskipped; /* shared, since each case is a process of its own */
+
+static void count_before(void)
+{
+    leaks_take(&at_start);
+}
+
+static void count_after(void)
+{
+    char text[512];
+    ck_assert_msg(leaks_none_since(&at_start, text, sizeof text), "the case left behind: %s", text);
+}
+
+TCase *test_case(Suite *suite, const char *name, int timeout_s)
+{
+    TCase *tc = tcase_create(name);
+    tcase_add_checked_fixture(tc, count_before, count_after);
+    tcase_set_timeout(tc, timeout_s);
+    suite_add_tcase(suite, tc);
+    return tc;
+}
+
+/* Small segments, since the emulated driver fills new memory with garbage. The environment has the
+ * last word. */
+static void set_defaults(void)
+{
+    static const char *const defaults[][2] = {
+        {"SYMM_DRIVER", "emulated"},          {"SYMM_TIMEOUT_MS", "20000"},
+        {"SYMM_SEGMENT_BYTES", "2M"},         {"SYMM_STAGING_BYTES", "256K"},
+        {"SYMM_EMULATED_LEAKS", "fail"},      {"SYMM_EMULATED_MEMORY", "1G"},
+        {"SYMM_EMULATED_GRANULARITY", "64K"},
+    };
+    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
+        setenv(defaults[i][0], defaults[i][1], 0);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* ranks are killed on purpose */
+}
+
+static void summarize(const char *name, int ncases, int nfailed, int nskips)
+{
+    const char *path = getenv("SYMM_TEST_SUMMARY");
+    printf("# %s: %d cases, %d failed, %d skipped\n", name, ncases, nfailed, nskips);
+    if (nfailed)
+        printf("# to repeat it: SYMM_TEST_SEED=%llu\n", (unsigned long long)reference_seed());
+    FILE *f = path && path[0] ? fopen(path, "ae") : NULL;
+    if (f) {
+        fprintf(f, "%s %d %d %d\n", name, ncases, nfailed, nskips);
+        fclose(f);
+    }
+}
+
+int test_main(Suite *suite)
+{
+    static char name[128];
+    set_defaults();
+    reference_seed(); /* chosen before the cases fork, so that they share it */
+    nskipped =
+        mmap(NULL, sizeof *nskipped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (nskipped == MAP_FAILED)
+        return 1;
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int ncases = srunner_ntests_run(runner), nfailed = srunner_ntests_failed(runner);
+    snprintf(name, sizeof name, "%s", program_invocation_short_name);
+    srunner_free(runner);
+    summarize(name, ncases, nfailed, *nskipped);
+    const int code = nfailed ? 1 : ncases > 0 && *nskipped == ncases ? 77 : 0;
+    munmap(nskipped, sizeof *nskipped);
+    return code;
+}
+
+void test_skipped(const char *name, const char *fmt, ...)
+{
+    char why[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
+    ++*nskipped;
+    printf("# skipped: %s: %s\n", name, why);
+    fflush(stdout);
+}
+
+const char *test_bin(void)
+{
+    return TEST_BIN;
+}
+
+const char *test_lib(void)
+{
+    return TEST_LIB;
+}
