@@ -1,0 +1,141 @@
+/* Slabs of control lines: one host and one device allocation for every 64 groups. */
+#include "control.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES = 64 };
+
+struct slab {
+    struct slab *next;
+    void *host;
+    CUdeviceptr device;
+    struct symm_control_line lines[LINES];
+};
+
+struct symm_control {
+    const struct symm_driver *drv;
+    pthread_mutex_t lock; /* guards what follows */
+    struct slab *slabs;
+    struct symm_control_line *free;
+};
+
+static symm_status add_slab(struct symm_control *c)
+{
+    struct slab *s = calloc(1, sizeof *s);
+    CUdeviceptr host_address;
+    symm_status st = SYMM_OK;
+
+    if (!s)
+        return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    TRY_CU(c->drv, cuMemHostAlloc, &s->host, LINES * sizeof(struct symm_host_line),
+           CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
+    TRY_CU(c->drv, cuMemHostGetDevicePointer, &host_address, s->host, 0);
+    TRY_CU(c->drv, cuMemAlloc, &s->device, LINES * SYMM_DEVICE_LINE_NBYTES);
+    for (int i = LINES - 1; i >= 0; i--) {
+        s->lines[i] = (struct symm_control_line){
+            .host = (struct symm_host_line *)s->host + i,
+            .host_address = host_address + (size_t)i * sizeof(struct symm_host_line),
+            .device_address = s->device + (size_t)i * SYMM_DEVICE_LINE_NBYTES,
+            .next_free = c->free,
+        };
+        c->free = &s->lines[i];
+    }
+    s->next = c->slabs;
+    c->slabs = s;
+    s = NULL;
+out:
+    if (s && s->host)
+        c->drv->cuMemFreeHost(s->host);
+    free(s);
+    return st;
+}
+
+symm_status symm__control_create(const struct symm_driver *drv, struct symm_control **out)
+{
+    struct symm_control *c = calloc(1, sizeof *c);
+    symm_status st;
+
+    if (!c)
+        return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    c->drv = drv;
+    pthread_mutex_init(&c->lock, NULL);
+    st = add_slab(c);
+    if (st == SYMM_OK)
+        *out = c;
+    else
+        symm__control_destroy(c);
+    return st;
+}
+
+void symm__control_destroy(struct symm_control *c)
+{
+    if (!c)
+        return;
+    while (c->slabs) {
+        struct slab *s = c->slabs;
+        c->slabs = s->next;
+        c->drv->cuMemFree(s->device);
+        c->drv->cuMemFreeHost(s->host);
+        free(s);
+    }
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+symm_status symm__control_take(struct symm_control *c, struct symm_control_line **out)
+{
+    symm_status st = SYMM_OK;
+
+    pthread_mutex_lock(&c->lock);
+    if (!c->free)
+        st = add_slab(c);
+    if (st == SYMM_OK) {
+        *out = c->free;
+        c->free = c->free->next_free;
+        memset((*out)->host, 0, sizeof *(*out)->host);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+void symm__control_put_back(struct symm_control *c, struct symm_control_line *line)
+{
+    if (!line)
+        return;
+    pthread_mutex_lock(&c->lock);
+    line->next_free = c->free;
+    c->free = line;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void symm__control_abort(struct symm_control_line *line)
+{
+    __atomic_store_n(&line->host->abort, 1, __ATOMIC_RELEASE);
+}
+
+bool symm__control_record(const struct symm_control_line *line, symm_wait_record *out)
+{
+    const symm_wait_record *r = &line->host->record;
+    uint32_t turn = __atomic_load_n(&r->turn, __ATOMIC_ACQUIRE);
+
+    if (turn == 0)
+        return false;
+    *out = (symm_wait_record){
+        .turn = turn,
+        .from = __atomic_load_n(&r->from, __ATOMIC_RELAXED),
+        .channel = __atomic_load_n(&r->channel, __ATOMIC_RELAXED),
+        .expected = __atomic_load_n(&r->expected, __ATOMIC_RELAXED),
+        .seen = __atomic_load_n(&r->seen, __ATOMIC_RELAXED),
+        .pad = __atomic_load_n(&r->pad, __ATOMIC_ACQUIRE),
+    };
+    /* A record that changes under our eyes belongs to a wait that has gone on: there will be
+     * another look. */
+    return __atomic_load_n(&r->turn, __ATOMIC_RELAXED) == turn;
+}
+
+bool symm__control_mismatch(const struct symm_control_line *line)
+{
+    return __atomic_load_n(&line->host->record.mismatch, __ATOMIC_ACQUIRE) != 0;
+}
