@@ -8,11 +8,16 @@
 
 #include "exchange.h"
 
+/*
+ * Whoever got an answer with a block reports it free exactly once: when the block is freed, when the segment that was
+ * made for it could not be made and has been undone, and, for the segment that TRIM names, once it has been released.
+ * A place in the window is used again when all ranks have done so.
+ */
 enum symm_heap_op {
     SYMM_HEAP_CONFIGURE = 1, /* args: window bytes, granularity, least segment */
     SYMM_HEAP_ALLOC,         /* args: nbytes, SYMM_HEAP_* flags; answer: block, segment, segment bytes, 1 if it is new */
     SYMM_HEAP_COMMIT,        /* args: segment; the step's status says whether all ranks have the new segment */
-    SYMM_HEAP_TRIM,          /* answer: segment, 1 if there is one to give back (it is forgotten), else 0 */
+    SYMM_HEAP_TRIM,          /* answer: segment, 1 if there is one to release, else 0; bytes of blocks in the others */
 };
 
 /* The block may lie in a segment that more ranks have than the ones that ask (a group's own pads and staging). */

@@ -1,0 +1,303 @@
+/*
+ * The arbiter of memory. A block is known until every rank that got it has reported it free; that
+ * one rule also ends segments: one that could not be made, or that is being trimmed, is not
+ * `usable` any more, and the last rank to report its block has taken it apart, so its place in the
+ * window can be given to another.
+ */
+#include "heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "array.h"
+#include "offset_allocator.h"
+
+struct segment {
+    uint64_t off, nbytes;
+    struct symm_rank_set members;
+    bool usable; /* all members have it, and it is not being taken apart */
+    struct symm_offset_allocator *offsets;
+};
+
+struct block {
+    uint64_t off; /* in the window */
+    struct segment *segment;
+    struct symm_rank_set holders; /* the ranks that have not freed it */
+};
+
+struct symm_heap {
+    uint64_t window_nbytes, granularity, least_segment;
+    struct symm_offset_allocator *window; /* NULL until it is configured */
+    struct segment **segments;
+    size_t nsegments, segments_cap;
+    struct block *blocks; /* sorted by offset */
+    size_t nblocks, blocks_cap;
+};
+
+symm_status symm__heap_create(struct symm_heap **out)
+{
+    struct symm_heap *heap = calloc(1, sizeof *heap);
+    if (!heap)
+        return symm__fail(SYMM_ERROR_MEMORY, "out of host memory for the heap");
+    *out = heap;
+    return SYMM_OK;
+}
+
+static void segment_destroy(struct segment *s)
+{
+    symm__offsets_destroy(s->offsets);
+    free(s);
+}
+
+void symm__heap_destroy(struct symm_heap *heap)
+{
+    if (!heap)
+        return;
+    for (size_t i = 0; i < heap->nsegments; i++)
+        segment_destroy(heap->segments[i]);
+    symm__offsets_destroy(heap->window);
+    free(heap->segments);
+    free(heap->blocks);
+    free(heap);
+}
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Index of the first block that begins at or after off. */
+static size_t block_index(const struct symm_heap *heap, uint64_t off)
+{
+    size_t lo = 0, hi = heap->nblocks;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (heap->blocks[mid].off < off)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static bool reserve_block(struct symm_heap *heap)
+{
+    struct block *blocks =
+        symm__array_reserve(heap->blocks, &heap->blocks_cap, heap->nblocks + 1, sizeof *blocks);
+    if (blocks)
+        heap->blocks = blocks;
+    return blocks != NULL;
+}
+
+/* Takes nbytes of the segment for these ranks. A slot has been reserved. */
+static bool block_make(struct symm_heap *heap, struct segment *s, uint64_t nbytes,
+                       struct symm_rank_set holders, uint64_t *off)
+{
+    uint64_t inside;
+    if (!symm__offsets_alloc(s->offsets, nbytes, SYMM_HEAP_ALIGNMENT, &inside))
+        return false;
+    *off = s->off + inside;
+    size_t i = block_index(heap, *off);
+    memmove(heap->blocks + i + 1, heap->blocks + i, (heap->nblocks - i) * sizeof *heap->blocks);
+    heap->blocks[i] = (struct block){.off = *off, .segment = s, .holders = holders};
+    heap->nblocks++;
+    return true;
+}
+
+/* Plans a segment for these ranks: its place in the window. Nobody else uses it until it is
+ * committed. */
+static struct segment *segment_plan(struct symm_heap *heap, uint64_t nbytes,
+                                    struct symm_rank_set members)
+{
+    struct segment **segments = symm__array_reserve(heap->segments, &heap->segments_cap,
+                                                    heap->nsegments + 1, sizeof *segments);
+    if (!segments)
+        return NULL;
+    heap->segments = segments;
+    struct segment *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->members = members;
+    s->nbytes = round_up(nbytes, heap->granularity);
+    uint64_t preferred = s->nbytes < heap->least_segment ? heap->least_segment : s->nbytes;
+    if (symm__offsets_alloc(heap->window, preferred, heap->granularity, &s->off))
+        s->nbytes = preferred;
+    else if (preferred == s->nbytes ||
+             !symm__offsets_alloc(heap->window, s->nbytes, heap->granularity, &s->off))
+        goto fail;
+    if (symm__offsets_create(s->nbytes, &s->offsets) != SYMM_OK) {
+        symm__offsets_free(heap->window, s->off);
+        goto fail;
+    }
+    heap->segments[heap->nsegments++] = s;
+    return s;
+fail:
+    free(s);
+    return NULL;
+}
+
+static void segment_forget(struct symm_heap *heap, struct segment *s)
+{
+    for (size_t i = 0; i < heap->nsegments; i++)
+        if (heap->segments[i] == s)
+            heap->segments[i] = heap->segments[--heap->nsegments];
+    symm__offsets_free(heap->window, s->off);
+    segment_destroy(s);
+}
+
+static symm_status configure(struct symm_heap *heap, const uint64_t args[4])
+{
+    uint64_t window = args[0], granularity = args[1], least = args[2];
+
+    if (heap->window)
+        return symm__fail(SYMM_ERROR_STATE, "the heap has been configured before");
+    if (!granularity || granularity % SYMM_HEAP_ALIGNMENT || !window || window % granularity ||
+        least > window)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "a window of %llu bytes with segments of %llu and granularity %llu",
+                          (unsigned long long)window, (unsigned long long)least,
+                          (unsigned long long)granularity);
+    heap->window_nbytes = window;
+    heap->granularity = granularity;
+    heap->least_segment = round_up(least, granularity);
+    return symm__offsets_create(window, &heap->window);
+}
+
+/* A place in an existing segment; those of exactly these ranks first. */
+static struct segment *place(struct symm_heap *heap, uint64_t nbytes, struct symm_rank_set members,
+                             bool any, uint64_t *off)
+{
+    for (int covering = 0; covering <= (any ? 1 : 0); covering++)
+        for (size_t i = 0; i < heap->nsegments; i++) {
+            struct segment *s = heap->segments[i];
+            bool equal = symm__rank_set_equal(s->members, members);
+            bool fits = covering ? !equal && symm__rank_set_within(members, s->members) : equal;
+            if (s->usable && fits && block_make(heap, s, nbytes, members, off))
+                return s;
+        }
+    return NULL;
+}
+
+static symm_status allocate(struct symm_heap *heap, struct symm_rank_set members,
+                            const uint64_t args[4], uint64_t answer[4])
+{
+    uint64_t nbytes, off;
+    bool is_new = false;
+
+    if (!args[0])
+        return symm__fail(SYMM_ERROR_ARGUMENT, "an allocation of 0 bytes");
+    if (args[0] > heap->window_nbytes)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%llu bytes do not fit the window of %llu bytes",
+                          (unsigned long long)args[0], (unsigned long long)heap->window_nbytes);
+    nbytes = round_up(args[0], SYMM_HEAP_ALIGNMENT);
+    if (!reserve_block(heap))
+        return symm__fail(SYMM_ERROR_MEMORY, "out of host memory for the table of blocks");
+
+    struct segment *s = place(heap, nbytes, members, args[1] & SYMM_HEAP_ANY_SEGMENT, &off);
+    if (!s) {
+        is_new = true;
+        s = segment_plan(heap, nbytes, members);
+        if (!s)
+            return symm__fail(
+                SYMM_ERROR_MEMORY,
+                "no room for %llu bytes in the window of %llu, of which %llu are taken",
+                (unsigned long long)nbytes, (unsigned long long)heap->window_nbytes,
+                (unsigned long long)symm__offsets_used(heap->window));
+        if (!block_make(heap, s, nbytes, members, &off)) {
+            segment_forget(heap, s);
+            return symm__fail(SYMM_ERROR_MEMORY, "out of host memory for a segment");
+        }
+    }
+    answer[0] = off;
+    answer[1] = s->off;
+    answer[2] = s->nbytes;
+    answer[3] = is_new;
+    return SYMM_OK;
+}
+
+static symm_status commit(struct symm_heap *heap, struct symm_rank_set members, uint64_t off)
+{
+    for (size_t i = 0; i < heap->nsegments; i++) {
+        struct segment *s = heap->segments[i];
+        if (s->off == off && !s->usable && symm__rank_set_equal(s->members, members)) {
+            s->usable = true;
+            return SYMM_OK;
+        }
+    }
+    return symm__fail(SYMM_ERROR_STATE, "no segment is being made at offset %llu",
+                      (unsigned long long)off);
+}
+
+/* Picks an empty segment of these ranks. It is one block now, which each of them frees when it has
+ * let go of it. */
+static symm_status trim(struct symm_heap *heap, struct symm_rank_set members, uint64_t answer[4])
+{
+    answer[2] = 0;
+    for (size_t i = 0; i < heap->nsegments; i++) {
+        struct segment *s = heap->segments[i];
+        uint64_t off;
+        if (!s->usable || !symm__rank_set_equal(s->members, members))
+            continue;
+        answer[2] += symm__offsets_used(s->offsets);
+        if (!symm__offsets_empty(s->offsets))
+            continue;
+        if (!reserve_block(heap) || !block_make(heap, s, s->nbytes, members, &off))
+            return symm__fail(SYMM_ERROR_MEMORY, "out of host memory for the table of blocks");
+        s->usable = false;
+        answer[0] = s->off;
+        answer[1] = 1;
+        return SYMM_OK;
+    }
+    answer[1] = 0;
+    return SYMM_OK;
+}
+
+static symm_status decide(void *self, uint32_t op, struct symm_rank_set members, symm_status status,
+                          const uint64_t args[4], uint64_t answer[4])
+{
+    struct symm_heap *heap = self;
+
+    /* A rank has failed: nothing is decided. A planned segment goes with its block, which all ranks
+     * free now. */
+    if (status != SYMM_OK)
+        return status;
+    if (op == SYMM_HEAP_CONFIGURE)
+        return configure(heap, args);
+    if (!heap->window)
+        return symm__fail(SYMM_ERROR_STATE, "the heap has not been configured");
+    switch (op) {
+    case SYMM_HEAP_ALLOC:
+        return allocate(heap, members, args, answer);
+    case SYMM_HEAP_COMMIT:
+        return commit(heap, members, args[0]);
+    case SYMM_HEAP_TRIM:
+        return trim(heap, members, answer);
+    default:
+        return symm__fail(SYMM_ERROR_ARGUMENT, "unknown operation %u of the heap", op);
+    }
+}
+
+static void freed(void *self, int rank, uint64_t off)
+{
+    struct symm_heap *heap = self;
+    size_t i = block_index(heap, off);
+
+    if (rank < 0 || rank >= SYMM_MAX_RANKS || i == heap->nblocks || heap->blocks[i].off != off)
+        return;
+    struct block *b = &heap->blocks[i];
+    b->holders.bits[rank / 64] &= ~(UINT64_C(1) << (rank % 64));
+    if (b->holders.bits[0] || b->holders.bits[1])
+        return;
+
+    struct segment *s = b->segment;
+    symm__offsets_free(s->offsets, off - s->off);
+    heap->nblocks--;
+    memmove(heap->blocks + i, heap->blocks + i + 1, (heap->nblocks - i) * sizeof *heap->blocks);
+    if (!s->usable)
+        segment_forget(heap, s);
+}
+
+struct symm_arbiter symm__heap_arbiter(struct symm_heap *heap)
+{
+    return (struct symm_arbiter){.decide = decide, .freed = freed, .self = heap};
+}
