@@ -1,0 +1,33 @@
+/*
+ * Starts the ranks of a job on this host, watches over them, and leaves nothing behind: no process
+ * (grandchildren included), no socket, no file.
+ */
+#ifndef SYMM_TOOLS_LAUNCH_H
+#define SYMM_TOOLS_LAUNCH_H
+
+#include <stdbool.h>
+
+struct launch {
+    const char *tool;   /* begins each line on stderr */
+    int nranks;         /* 1 .. SYMM_MAX_RANKS */
+    char *const *argv;  /* the program, looked for in PATH, and its arguments */
+    const char *driver; /* SYMM_DRIVER of the ranks; NULL: as it is */
+    bool keep_going;    /* do not stop the others when a rank fails */
+    double timeout_s;   /* 0: none */
+};
+
+/* How a job ends when it is not a rank's own exit code. */
+enum {
+    LAUNCH_TIMED_OUT = 124,
+    LAUNCH_CANNOT_EXECUTE = 126,
+    LAUNCH_NOT_FOUND = 127,
+    LAUNCH_SIGNAL = 128
+};
+
+/*
+ * Runs the job to its end. Returns 0, or the exit code of the rank that failed first (LAUNCH_SIGNAL
+ * + number when a signal ended it), or one of the numbers above.
+ */
+int launch_ranks(const struct launch *job);
+
+#endif

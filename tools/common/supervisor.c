@@ -1,0 +1,291 @@
+/*
+ * The parent of all ranks. Each rank leads a process group of its own, so that what it starts can
+ * be signalled with it. A rank that has ended stays a zombie until the job is over: its number
+ * cannot become another group's meanwhile.
+ */
+#include "supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <symm/types.h>
+#include "meeting.h"
+#include "orphans.h"
+
+enum {
+    GRACE_MS = 2000, /* from SIGTERM to SIGKILL */
+    BLAME_MS = 1000, /* how long a rank that was blamed by another may take to end by itself */
+    EXIT_BLAMES = 75 /* EX_TEMPFAIL: "another rank failed", by the convention of symm's programs */
+};
+
+struct rank {
+    pid_t pid;
+    bool ended;
+    int code, sig; /* sig: 0, or the signal that ended it */
+};
+
+struct supervisor {
+    const struct launch *job;
+    struct rank ranks[SYMM_MAX_RANKS];
+    int nstarted, nrunning;
+    int culprit;     /* the rank whose failure is the job's; -1: none yet */
+    int code;        /* of the job */
+    int ninterrupts; /* signals passed on that ask for an end */
+    bool stopping;
+    int64_t timeout_at, blame_until, kill_at; /* INT64_MAX: not set */
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void signal_ranks(const struct supervisor *s, int sig)
+{
+    for (int r = 0; r < s->nstarted; r++)
+        kill(-s->ranks[r].pid, sig);
+}
+
+static void stop(struct supervisor *s)
+{
+    if (s->stopping)
+        return;
+    s->stopping = true;
+    signal_ranks(s, SIGTERM);
+    signal_ranks(s, SIGCONT); /* a stopped process would not see it */
+    s->kill_at = now_ms() + GRACE_MS;
+}
+
+/* Runs in the child and does not come back: the exit code and, through `report`, errno tell that
+ * exec failed. */
+static void become_rank(const struct launch *job, const struct meeting *meeting, int rank,
+                        const sigset_t *inherited, int report)
+{
+    /* A terminal's input would stop a background group; there is nobody to say whose the input is
+     * either. */
+    if (rank > 0 || isatty(STDIN_FILENO)) {
+        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        dup2(null, STDIN_FILENO);
+    }
+    if (meeting_describe(meeting, rank) == 0 &&
+        (!job->driver || setenv("SYMM_DRIVER", job->driver, 1) == 0)) {
+        sigprocmask(SIG_SETMASK, inherited, NULL);
+        execvp(job->argv[0], job->argv);
+    }
+    int error = errno;
+    if (write(report, &error, sizeof error) < 0)
+        _exit(LAUNCH_CANNOT_EXECUTE);
+    _exit(error == ENOENT ? LAUNCH_NOT_FOUND : LAUNCH_CANNOT_EXECUTE);
+}
+
+/* Returns 0 once the program runs as this rank, else errno. */
+static int start_rank(struct supervisor *s, const struct meeting *meeting,
+                      const sigset_t *inherited)
+{
+    int report[2], error = 0, rank = s->nstarted;
+    pid_t parent = getpid();
+
+    if (pipe2(report, O_CLOEXEC) != 0)
+        return errno;
+    pid_t pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(LAUNCH_CANNOT_EXECUTE);
+        become_rank(s->job, meeting, rank, inherited, report[1]);
+    }
+    if (pid < 0)
+        error = errno;
+    close(report[1]);
+    if (pid > 0) {
+        setpgid(pid, pid); /* whoever comes first: from here on the group exists */
+        s->ranks[rank] = (struct rank){.pid = pid};
+        s->nstarted++;
+        s->nrunning++;
+        /* The pipe closes by itself when exec succeeds. */
+        if (read(report[0], &error, sizeof error) != (ssize_t)sizeof error)
+            error = 0;
+    }
+    close(report[0]);
+    return error;
+}
+
+/* How well the end of a rank explains the end of a job, if several are found at once. */
+static int weight(const struct rank *r)
+{
+    return r->sig ? 3 : r->code != EXIT_BLAMES ? 2 : 1;
+}
+
+static void tell(const struct supervisor *s, int rank)
+{
+    const struct rank *r = &s->ranks[rank];
+
+    if (r->sig)
+        fprintf(stderr, "# %s: rank %d was killed by SIG%s\n", s->job->tool, rank,
+                sigabbrev_np(r->sig));
+    else
+        fprintf(stderr, "# %s: rank %d exited with %d\n", s->job->tool, rank, r->code);
+}
+
+/* Asks how a rank has ended, leaving it a zombie. True when it has failed since the last time. */
+static bool failed_now(struct supervisor *s, struct rank *r)
+{
+    siginfo_t info = {0};
+
+    if (r->ended || waitid(P_PID, (id_t)r->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        !info.si_pid)
+        return false;
+    r->ended = true;
+    s->nrunning--;
+    r->sig = info.si_code == CLD_EXITED ? 0 : info.si_status;
+    r->code = r->sig ? LAUNCH_SIGNAL + r->sig : info.si_status;
+    return r->code != 0;
+}
+
+/*
+ * Looks for ranks that have ended. Those found at once have ended within moments of each other, in
+ * an order that nobody knows, so the one that explains most is the culprit; a rank that blames
+ * another is the culprit only if that other does not end by itself.
+ */
+static void judge(struct supervisor *s)
+{
+    int failed[SYMM_MAX_RANKS], n = 0;
+
+    for (int r = 0; r < s->nstarted; r++) {
+        if (!failed_now(s, &s->ranks[r]) || s->stopping)
+            continue;
+        failed[n++] = r;
+        if (weight(&s->ranks[r]) > weight(&s->ranks[failed[0]])) {
+            failed[n - 1] = failed[0];
+            failed[0] = r;
+        }
+    }
+    if (n == 0)
+        return;
+    for (int i = 0; i < n; i++)
+        tell(s, failed[i]);
+
+    const struct rank *worst = &s->ranks[failed[0]];
+    if (s->culprit < 0 || (s->blame_until != INT64_MAX && worst->code != EXIT_BLAMES)) {
+        s->culprit = failed[0];
+        s->code = worst->code;
+        s->blame_until = worst->code == EXIT_BLAMES ? now_ms() + BLAME_MS : INT64_MAX;
+    }
+    if (!s->job->keep_going && s->blame_until == INT64_MAX)
+        stop(s);
+}
+
+static void tell_running(const struct supervisor *s, const char *what)
+{
+    fprintf(stderr, "# %s: %s: rank", s->job->tool, what);
+    for (int r = 0; r < s->nstarted; r++) {
+        if (!s->ranks[r].ended)
+            fprintf(stderr, " %d", r);
+    }
+    fputc('\n', stderr);
+}
+
+static void check_clocks(struct supervisor *s)
+{
+    int64_t now = now_ms();
+
+    if (now >= s->timeout_at) {
+        char what[64];
+
+        s->timeout_at = INT64_MAX;
+        s->code = LAUNCH_TIMED_OUT;
+        snprintf(what, sizeof what, "time limit of %g s reached by", s->job->timeout_s);
+        tell_running(s, what);
+        stop(s);
+    }
+    if (now >= s->blame_until) {
+        s->blame_until = INT64_MAX;
+        if (!s->job->keep_going)
+            stop(s);
+    }
+    if (now >= s->kill_at) {
+        s->kill_at = INT64_MAX;
+        tell_running(s, "not ended in time and killed");
+        signal_ranks(s, SIGKILL);
+    }
+}
+
+/* Passes a signal on. A second one that asks for an end gets it. */
+static void pass_on(struct supervisor *s, int sig)
+{
+    bool ends = sig != SIGUSR1 && sig != SIGUSR2;
+
+    signal_ranks(s, sig);
+    if (ends && ++s->ninterrupts > 1) {
+        s->stopping = true;
+        s->kill_at = now_ms();
+    }
+}
+
+static int64_t earliest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void watch(struct supervisor *s, const sigset_t *watched, pid_t face)
+{
+    sigset_t waited = *watched;
+
+    sigaddset(&waited, SIGCHLD);
+    for (judge(s); s->nrunning > 0; judge(s)) {
+        int64_t until = earliest(s->timeout_at, earliest(s->blame_until, s->kill_at));
+        int64_t left = earliest(until - now_ms(), 60000);
+        struct timespec limit = {.tv_sec = left > 0 ? left / 1000 : 0,
+                                 .tv_nsec = left > 0 ? left % 1000 * 1000000 : 0};
+        int sig = sigtimedwait(&waited, NULL, &limit);
+
+        if (getppid() != face)
+            stop(s);
+        else if (sig > 0 && sig != SIGCHLD)
+            pass_on(s, sig);
+        judge(s); /* before the clocks: who ended in time is not late */
+        if (s->nrunning > 0)
+            check_clocks(s);
+    }
+}
+
+int supervise(const struct launch *job, const sigset_t *watched, const sigset_t *inherited,
+              pid_t face)
+{
+    struct supervisor s = {
+        .job = job,
+        .culprit = -1,
+        .timeout_at = job->timeout_s > 0 ? now_ms() + (int64_t)(job->timeout_s * 1000) : INT64_MAX,
+        .blame_until = INT64_MAX,
+        .kill_at = INT64_MAX};
+    struct meeting meeting;
+
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    int error = meeting_create(&meeting, job->nranks);
+    while (!error && s.nstarted < job->nranks)
+        error = start_rank(&s, &meeting, inherited);
+    if (error) {
+        fprintf(stderr, "# %s: cannot run %s: %s\n", job->tool, job->argv[0], strerror(error));
+        s.culprit = 0;
+        s.code = error == ENOENT ? LAUNCH_NOT_FOUND : LAUNCH_CANNOT_EXECUTE;
+        stop(&s);
+    }
+    watch(&s, watched, face);
+    int nleft = orphans_end(GRACE_MS);
+    if (nleft > 0)
+        fprintf(stderr, "# %s: %d processes cannot be ended\n", job->tool, nleft);
+    meeting_destroy(&meeting);
+    return s.code;
+}

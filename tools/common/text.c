@@ -1,0 +1,111 @@
+/* Numbers with units, lists, and how a wrong argument is named. */
+#include "text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <symm/types.h>
+
+bool text_bytes(const char *text, uint64_t *out)
+{
+    static const char units[] = "KMGT";
+    char *end = NULL;
+
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno)
+        return false;
+    unsigned shift = 0;
+    if (*end) {
+        const char *unit = strchr(units, toupper((unsigned char)*end));
+        if (!unit || end[1])
+            return false;
+        shift = 10 * (unsigned)(unit - units + 1);
+    }
+    if (value > UINT64_MAX >> shift)
+        return false;
+    *out = (uint64_t)value << shift;
+    return true;
+}
+
+bool text_int(const char *text, long least, long most, int *out)
+{
+    char *end = NULL;
+
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno || end == text || *end || value < least || value > most)
+        return false;
+    *out = (int)value;
+    return true;
+}
+
+bool text_seconds(const char *text, double *out)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+
+    /* Written so that a NaN fails too. */
+    if (end == text || *end || !(value > 0 && value < 1e9))
+        return false;
+    *out = value;
+    return true;
+}
+
+bool text_next(const char **list, char *item, size_t nbytes)
+{
+    if (!**list)
+        return false;
+    size_t length = strcspn(*list, ",");
+    snprintf(item, nbytes, "%.*s", (int)length, *list);
+    *list += length + ((*list)[length] == ',');
+    return true;
+}
+
+const char *text_of_bytes(uint64_t nbytes, char *buffer, size_t capacity)
+{
+    static const char units[] = " KMGT";
+    int unit = 0;
+
+    while (unit < 4 && nbytes && nbytes % 1024 == 0) {
+        nbytes /= 1024;
+        unit++;
+    }
+    snprintf(buffer, capacity, "%" PRIu64 "%.*s", nbytes, unit > 0, units + unit);
+    return buffer;
+}
+
+int text_usage_error(const char *tool, const char *format, ...)
+{
+    char what[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    fprintf(stderr, "# %s: %s (%s --help shows the usage)\n", tool, what, tool);
+    return EXIT_USAGE;
+}
+
+int text_bad_option(const char *tool, char *const *argv, int c)
+{
+    const char *shown = argv[optind - 1];
+    char letter[3] = {'-', (char)optopt, 0};
+
+    if (isprint(optopt) && strncmp(shown, "--", 2) != 0)
+        shown = letter;
+    return text_usage_error(tool, c == ':' ? "%s needs a value" : "%s: no such option, or not so",
+                            shown);
+}
+
+void text_version(const char *tool)
+{
+    printf("# %s %d.%d.%d\n", tool, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, SYMM_VERSION_PATCH);
+}

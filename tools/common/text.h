@@ -1,0 +1,33 @@
+/* What the command lines of all tools share: numbers with units, lists, and how a wrong argument is
+ * named. */
+#ifndef SYMM_TOOLS_TEXT_H
+#define SYMM_TOOLS_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { EXIT_USAGE = 2 };
+
+/* "4096", "1K", "64M", "2G". False for anything else, or when it does not fit. */
+bool text_bytes(const char *text, uint64_t *out);
+bool text_int(const char *text, long least, long most, int *out);
+/* Seconds above zero, with a fraction if you like. */
+bool text_seconds(const char *text, double *out);
+
+/* Takes the next item of a comma-separated list off *list; an empty list has none left. */
+bool text_next(const char **list, char *item, size_t nbytes);
+
+/* "1K", "64M" where that is exact, else the number itself. */
+const char *text_of_bytes(uint64_t nbytes, char *buffer, size_t capacity);
+
+/* Prints "# TOOL: what (TOOL --help shows the usage)" on stderr; returns EXIT_USAGE. */
+int text_usage_error(const char *tool, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same for what getopt_long() did not like: c is what it returned, ':' or '?'. */
+int text_bad_option(const char *tool, char *const *argv, int c);
+
+void text_version(const char *tool);
+
+#endif
