@@ -1,0 +1,26 @@
+/* The bodies of stream-ordered signals, waits and barriers: one block, launched by symm_signal()
+ * and its kin. */
+#ifndef SYMM_STREAM_KERNELS_CUH
+#define SYMM_STREAM_KERNELS_CUH
+
+#include <symm/device.cuh>
+#include "kernel_args.h"
+
+SYMM_DEV void stream_signal(const symm_signal_args &a)
+{
+    if (threadIdx.x == 0)
+        symm_dev_signal(a.view, a.pad, a.channel, a.rank, a.n);
+}
+
+SYMM_DEV void stream_wait(const symm_signal_args &a)
+{
+    if (threadIdx.x == 0)
+        symm_dev_wait(a.view, a.pad, a.channel, a.rank, a.n);
+}
+
+SYMM_DEV void stream_barrier(const symm_signal_args &a)
+{
+    symm_dev_barrier(a.view, a.pad, a.channel);
+}
+
+#endif
