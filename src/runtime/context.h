@@ -1,4 +1,5 @@
-/* The context and the group as the runtime sees them: plain structs, filled in by context.c and group.c. */
+/* The context and the group as the runtime sees them: plain structs, filled in by context.c and
+ * group.c. */
 #ifndef SYMM_CONTEXT_H
 #define SYMM_CONTEXT_H
 
@@ -10,8 +11,10 @@
 #include "exchange.h"
 #include "heap.h"
 #include "memory.h"
+#include "stall.h"
 
-/* What all ranks of the world have agreed on when the context was created; plans are computed from this only. */
+/* What all ranks of the world have agreed on when the context was created; plans are computed from
+ * this only. */
 struct symm_agreed {
     int nranks;
     int nsms;          /* the fewest of any rank */
@@ -26,14 +29,20 @@ struct symm_agreed {
 
 struct symm_kernels; /* the library's own, loaded: kernel.h */
 
+struct symm_device_block { /* of symm_device_alloc() */
+    struct symm_device_block *next;
+    CUdeviceptr ptr;
+};
+
 struct symm_context {
     const struct symm_driver *drv;
     struct symm_log log;
     struct symm_join join;
-    int timeout_ms;
+    int timeout_ms, slow_ms;
     pid_t pid;
     CUdevice device;
     CUcontext primary;
+    CUcontext before; /* what was current in the creating thread */
     struct symm_heap *heap;
     struct symm_exchange *exchange;
     struct symm_memory *memory;
@@ -41,9 +50,19 @@ struct symm_context {
     struct symm_kernels *kernels;
     struct symm_control *control; /* abort words, records, poison words: control.h */
     struct symm_group *world;
-    pthread_mutex_t groups_lock;  /* guards the list, which the I/O thread walks */
+    pthread_mutex_t groups_lock; /* guards the list, which the I/O thread walks */
     struct symm_group *groups;
-    CUstream own_stream;          /* for zeroing pads; never given out */
+    pthread_mutex_t
+        owned_lock; /* guards what users made from this context and have not given back */
+    struct symm_kernel *user_kernels;
+    struct symm_device_block *device_blocks;
+    CUstream own_stream; /* for zeroing pads; never given out */
+};
+
+struct symm_user_pad { /* of symm_signal_pad_alloc() */
+    struct symm_user_pad *next;
+    const symm_signal_pad *pad;
+    int nchannels;
 };
 
 struct symm_group {
@@ -52,19 +71,25 @@ struct symm_group {
     struct symm_lane *lane;
     int rank, nranks;
     struct symm_rank_set members;
-    symm_view view;                  /* handed out as it is */
+    symm_view view; /* handed out as it is */
     struct symm_multicast *mc;
-    const char *multicast_off;       /* NULL: on */
-    symm_signal_pad *pad;            /* the library's own channels */
-    char *staging;                   /* window address of this rank's staging area */
+    const char *multicast_off; /* NULL: on */
+    symm_signal_pad *pad;      /* the library's own channels */
+    char *staging;             /* window address of this rank's staging area */
     size_t staging_nbytes;
-    struct symm_control_line *line;  /* this group's abort word, record, poison */
-    CUevent last;                    /* after the last call outside of captures */
+    struct symm_control_line *line; /* this group's abort word, record, poison */
+    struct symm_stall stall;        /* touched by the I/O thread only */
+    atomic_bool ended;              /* the lane has its sticky status */
+    CUevent last;                   /* after the last call outside of captures */
     CUstream last_stream;
     bool has_last;
-    pthread_mutex_t last_call_lock;
+    CUstream captured; /* the last stream of a call within a capture */
+    bool has_captured;
+    pthread_mutex_t lock; /* guards what follows */
+    struct symm_user_pad *user_pads;
     uint64_t ncalls;
-    char last_call[192];             /* "call 12: symm_all_reduce(...)": for the other ranks, when one stalls */
+    char last_call[SYMM_CALL_MAX]; /* "call 12: symm_all_reduce(...)": for the other ranks, when one
+                                      stalls */
 };
 
 /* Channels of a group's own pad: the stream barrier's, then two for each block of a collective. */

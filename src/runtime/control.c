@@ -32,12 +32,12 @@ static symm_status add_slab(struct symm_control *c)
     TRY_CU(c->drv, cuMemHostAlloc, &s->host, LINES * sizeof(struct symm_host_line),
            CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
     TRY_CU(c->drv, cuMemHostGetDevicePointer, &host_address, s->host, 0);
-    TRY_CU(c->drv, cuMemAlloc, &s->device, LINES * SYMM_DEVICE_LINE_NBYTES);
+    TRY_CU(c->drv, cuMemAlloc, &s->device, LINES * sizeof(struct symm_device_line));
     for (int i = LINES - 1; i >= 0; i--) {
         s->lines[i] = (struct symm_control_line){
             .host = (struct symm_host_line *)s->host + i,
             .host_address = host_address + (size_t)i * sizeof(struct symm_host_line),
-            .device_address = s->device + (size_t)i * SYMM_DEVICE_LINE_NBYTES,
+            .device_address = s->device + (size_t)i * sizeof(struct symm_device_line),
             .next_free = c->free,
         };
         c->free = &s->lines[i];
@@ -115,27 +115,23 @@ void symm__control_abort(struct symm_control_line *line)
     __atomic_store_n(&line->host->abort, 1, __ATOMIC_RELEASE);
 }
 
-bool symm__control_record(const struct symm_control_line *line, symm_wait_record *out)
+bool symm__control_record(const struct symm_control_line *line, struct symm_wait_record *out)
 {
-    const symm_wait_record *r = &line->host->record;
-    uint32_t turn = __atomic_load_n(&r->turn, __ATOMIC_ACQUIRE);
+    const struct symm_wait_record *r = &line->host->record;
+    uint32_t valid = __atomic_load_n(&r->valid, __ATOMIC_ACQUIRE);
 
-    if (turn == 0)
+    if (valid == 0)
         return false;
-    *out = (symm_wait_record){
-        .turn = turn,
-        .from = __atomic_load_n(&r->from, __ATOMIC_RELAXED),
-        .channel = __atomic_load_n(&r->channel, __ATOMIC_RELAXED),
-        .expected = __atomic_load_n(&r->expected, __ATOMIC_RELAXED),
-        .seen = __atomic_load_n(&r->seen, __ATOMIC_RELAXED),
+    *out = (struct symm_wait_record){
+        .valid = valid,
+        .kind = __atomic_load_n(&r->kind, __ATOMIC_ACQUIRE),
+        .from = __atomic_load_n(&r->from, __ATOMIC_ACQUIRE),
+        .channel = __atomic_load_n(&r->channel, __ATOMIC_ACQUIRE),
+        .expected = __atomic_load_n(&r->expected, __ATOMIC_ACQUIRE),
+        .seen = __atomic_load_n(&r->seen, __ATOMIC_ACQUIRE),
         .pad = __atomic_load_n(&r->pad, __ATOMIC_ACQUIRE),
     };
     /* A record that changes under our eyes belongs to a wait that has gone on: there will be
      * another look. */
-    return __atomic_load_n(&r->turn, __ATOMIC_RELAXED) == turn;
-}
-
-bool symm__control_mismatch(const struct symm_control_line *line)
-{
-    return __atomic_load_n(&line->host->record.mismatch, __ATOMIC_ACQUIRE) != 0;
+    return __atomic_load_n(&r->valid, __ATOMIC_RELAXED) == valid;
 }

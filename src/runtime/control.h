@@ -6,26 +6,15 @@
 #ifndef SYMM_CONTROL_H
 #define SYMM_CONTROL_H
 
-#include <symm/detail/signal_pad.h>
+#include <symm/detail/wait_record.h>
 #include "driver.h"
 
 struct symm_control;
 
-/* The host side of a line: what view.abort points at and, in a sector of its own, what view.record
- * does. */
-struct symm_host_line {
-    uint32_t abort;
-    uint32_t unused[15];
-    symm_wait_record record;
-    char fill[64 - sizeof(symm_wait_record)];
-};
-
-enum { SYMM_DEVICE_LINE_NBYTES = 128 }; /* holds a symm_signal_state, alone in its cache line */
-
 struct symm_control_line {
     struct symm_host_line *host;
     CUdeviceptr host_address;   /* of the same line, for kernels */
-    CUdeviceptr device_address; /* of its symm_signal_state */
+    CUdeviceptr device_address; /* of its struct symm_device_line */
     struct symm_control_line *next_free;
 };
 
@@ -42,9 +31,6 @@ void symm__control_put_back(struct symm_control *control, struct symm_control_li
 void symm__control_abort(struct symm_control_line *line);
 
 /* Copies the record of a long wait; false when there is none. Any thread. */
-bool symm__control_record(const struct symm_control_line *line, symm_wait_record *out);
-
-/* Whether a kernel has found that ranks called different things. Any thread. */
-bool symm__control_mismatch(const struct symm_control_line *line);
+bool symm__control_record(const struct symm_control_line *line, struct symm_wait_record *out);
 
 #endif

@@ -1,7 +1,9 @@
 /*
- * What every stream-ordered call does before and after its work: it refuses dead groups and forked children, keeps the
- * group's one order (outside of captures a call on another stream waits for the call before), notes the call for the
- * other ranks' error texts, and with SYMM_CHECK=1 compares it with theirs.
+ * What every call on a group does before and after its work. All of them refuse dead groups and
+ * forked children and note the call for the other ranks' error texts. A stream-ordered call also
+ * keeps the group's one order (outside of captures a call on another stream waits for the call
+ * before), and with SYMM_CHECK=1 is compared with the other ranks' calls. A collective one is
+ * refused while a stream is being captured.
  */
 #ifndef SYMM_ENQUEUE_H
 #define SYMM_ENQUEUE_H
@@ -13,20 +15,41 @@ struct symm_enqueue {
     struct symm_group *group;
     CUstream stream;
     bool capturing;
+    char call[SYMM_CALL_MAX]; /* "symm_put(...)" */
 };
 
 /*
- * Begins a call. everyone: all ranks of the group make this call (so it can be compared); the format is the call with
- * its arguments, as ranks must agree on them. On OK, symm__enqueue_end must follow, and the primary context is current.
+ * Begins a call. everyone: all ranks of the group make this call (so it can be compared); the
+ * format is the call with its arguments, as ranks must agree on them. On OK, symm__enqueue_end must
+ * follow, and the primary context is current. On failure the text begins with the call's name.
  */
-__attribute__((format(printf, 5, 6))) symm_status symm__enqueue_begin(struct symm_enqueue *e, struct symm_group *group,
-                                                                      symm_stream stream, bool everyone,
-                                                                      const char *fmt, ...);
-/* Ends it: restores the caller's context, records the order. Returns st, or the first failure of its own. */
+__attribute__((format(printf, 5, 6))) symm_status
+symm__enqueue_begin(struct symm_enqueue *e, struct symm_group *group, symm_stream stream,
+                    bool everyone, const char *fmt, ...);
+/*
+ * Ends it: restores the caller's context, records the order. Returns st, or the first failure of
+ * its own; puts the call's name and this rank in front of the text.
+ */
 symm_status symm__enqueue_end(struct symm_enqueue *e, symm_status st);
 
 /* Launches one of the library's own kernels. */
-symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id, uint32_t blocks, uint32_t threads,
-                                 const void *args);
+symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id, uint32_t blocks,
+                                 uint32_t threads, const void *args);
+
+/* The same for collective calls; e->call is what a step brings. The text gets the call's name in
+ * front. */
+__attribute__((format(printf, 4, 5))) symm_status symm__collective_begin(struct symm_enqueue *e,
+                                                                         struct symm_group *group,
+                                                                         bool everyone,
+                                                                         const char *fmt, ...);
+symm_status symm__collective_end(struct symm_enqueue *e, symm_status st);
+
+/*
+ * The check that every call makes first: NULL, fork, and what the group has died of. Local; any
+ * thread. Errors: ERROR_ARGUMENT, ERROR_STATE, the sticky status; the text begins with `call`.
+ */
+symm_status symm__enter(const struct symm_group *group, const char *call);
+/* Whether this is a child of fork() of the context's process. */
+bool symm__forked(const struct symm_context *ctx);
 
 #endif

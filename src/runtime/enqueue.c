@@ -1,0 +1,217 @@
+/* The frame of every call on a group. */
+#include "enqueue.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "capture.h"
+
+bool symm__forked(const struct symm_context *ctx)
+{
+    return ctx->pid != getpid();
+}
+
+symm_status symm__enter(const struct symm_group *group, const char *call)
+{
+    symm_status st;
+
+    if (!group)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: group is NULL", call);
+    if (symm__forked(group->ctx))
+        return symm__fail(SYMM_ERROR_STATE,
+                          "%s: rank %d: the group belongs to the process this one was forked from",
+                          call, group->rank);
+    st = symm__lane_check(group->lane);
+    return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "%s: rank %d: ", call, group->rank);
+}
+
+/* The name of the call: its text up to the parenthesis. */
+static const char *name_of(const struct symm_enqueue *e, char *name, size_t nbytes)
+{
+    snprintf(name, nbytes, "%.*s", (int)strcspn(e->call, "("), e->call);
+    return name;
+}
+
+/*
+ * Notes the call for whoever asks what this rank does. Only calls that all ranks make are counted,
+ * so that equal numbers mean the same call.
+ */
+static void note(struct symm_enqueue *e, bool everyone)
+{
+    struct symm_group *group = e->group;
+
+    pthread_mutex_lock(&group->lock);
+    if (everyone)
+        snprintf(group->last_call, sizeof group->last_call, "call %llu: %.160s",
+                 (unsigned long long)++group->ncalls, e->call);
+    else
+        snprintf(group->last_call, sizeof group->last_call, "%.150s, after call %llu", e->call,
+                 (unsigned long long)group->ncalls);
+    pthread_mutex_unlock(&group->lock);
+}
+
+__attribute__((format(printf, 3, 0))) static symm_status
+begin(struct symm_enqueue *e, struct symm_group *group, const char *fmt, va_list args)
+{
+    const struct symm_driver *drv;
+    char name[64];
+    symm_status st;
+
+    vsnprintf(e->call, sizeof e->call, fmt, args);
+    e->group = group;
+    TRY(symm__enter(group, name_of(e, name, sizeof name)));
+    drv = group->ctx->drv;
+    CUresult cu = drv->cuCtxPushCurrent(group->ctx->primary);
+    if (cu != CUDA_SUCCESS)
+        st = symm__fail_in(symm__driver_fail(drv, cu, "cuCtxPushCurrent"), "%s: rank %d: ", name,
+                           group->rank);
+out:
+    return st;
+}
+
+static void leave(struct symm_enqueue *e)
+{
+    CUcontext popped;
+
+    e->group->ctx->drv->cuCtxPopCurrent(&popped);
+}
+
+/* Whether the stream is being captured; a capture that has failed already is refused. */
+static symm_status ask_capturing(struct symm_enqueue *e)
+{
+    int status = CU_STREAM_CAPTURE_STATUS_NONE;
+    symm_status st = SYMM_OK;
+
+    TRY_CU(e->group->ctx->drv, cuStreamIsCapturing, e->stream, &status);
+    if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+        st = symm__fail(SYMM_ERROR_STATE, "the capture of this stream has been invalidated");
+    e->capturing = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+out:
+    return st;
+}
+
+/* With SYMM_CHECK=1 the ranks compare what they are about to enqueue. */
+static symm_status compare(struct symm_enqueue *e)
+{
+    struct symm_step step = {.what = e->call, .fd = -1};
+
+    return symm__lane_step(e->group->lane, &step, symm__deadline_in(e->group->ctx->timeout_ms));
+}
+
+symm_status symm__enqueue_begin(struct symm_enqueue *e, struct symm_group *group,
+                                symm_stream stream, bool everyone, const char *fmt, ...)
+{
+    symm_status st;
+    char name[64];
+    va_list args;
+
+    *e = (struct symm_enqueue){.stream = stream};
+    va_start(args, fmt);
+    st = begin(e, group, fmt, args);
+    va_end(args);
+    if (st != SYMM_OK)
+        return st;
+
+    TRY(ask_capturing(e));
+    note(e, everyone);
+    if (everyone && group->ctx->agreed.check && group->nranks > 1) {
+        st = compare(e);
+        if (st != SYMM_OK) {
+            leave(e);
+            return symm__fail_in(st, "%s: ", name_of(e, name, sizeof name));
+        }
+    }
+    if (e->capturing) {
+        group->captured = stream;
+        group->has_captured = true;
+    } else if (group->has_last && group->last_stream != stream)
+        TRY_CU(group->ctx->drv, cuStreamWaitEvent, stream, group->last, 0);
+out:
+    if (st != SYMM_OK) {
+        leave(e);
+        st = symm__fail_in(st, "%s: rank %d: ", name_of(e, name, sizeof name), group->rank);
+    }
+    return st;
+}
+
+symm_status symm__enqueue_end(struct symm_enqueue *e, symm_status st)
+{
+    struct symm_group *group = e->group;
+    char name[64];
+
+    if (st != SYMM_OK)
+        goto out;
+    /* Inside a capture the graph's edges are the order, and an event would belong to the graph. */
+    if (!e->capturing) {
+        TRY_CU(group->ctx->drv, cuEventRecord, group->last, e->stream);
+        group->last_stream = e->stream;
+        group->has_last = true;
+    }
+out:
+    leave(e);
+    if (st != SYMM_OK)
+        st = symm__fail_in(st, "%s: rank %d: ", name_of(e, name, sizeof name), group->rank);
+    return st;
+}
+
+symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id, uint32_t blocks,
+                                 uint32_t threads, const void *args)
+{
+    const struct symm_context *ctx = e->group->ctx;
+    /* Blocks that meet the other ranks' blocks must all be resident: the driver refuses what cannot
+     * be. */
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
+    CUlaunchConfig config = {
+        .gridDimX = blocks,
+        .gridDimY = 1,
+        .gridDimZ = 1,
+        .blockDimX = threads,
+        .blockDimY = 1,
+        .blockDimZ = 1,
+        .hStream = e->stream,
+        .attrs = &attribute,
+        .numAttrs = blocks > 1,
+    };
+    /* The driver reads the arguments and copies them; its interface just has no const. */
+    void *params[] = {(void *)(uintptr_t)args};
+    CUresult cu =
+        ctx->drv->cuLaunchKernelEx(&config, symm__kernels_function(ctx->kernels, id), params, NULL);
+
+    if (cu == CUDA_SUCCESS)
+        return SYMM_OK;
+    symm_status st = symm__driver_fail(ctx->drv, cu, "cuLaunchKernelEx");
+    return symm__fail_in(st, "%s<<<%u, %u>>>: ", symm__kernels_name(id), blocks, threads);
+}
+
+symm_status symm__collective_begin(struct symm_enqueue *e, struct symm_group *group, bool everyone,
+                                   const char *fmt, ...)
+{
+    symm_status st;
+    char name[64];
+    va_list args;
+
+    *e = (struct symm_enqueue){0};
+    va_start(args, fmt);
+    st = begin(e, group, fmt, args);
+    va_end(args);
+    if (st != SYMM_OK)
+        return st;
+    st = symm__capture_forbids(group);
+    if (st != SYMM_OK) {
+        leave(e);
+        return symm__fail_in(st, "%s: rank %d: ", name_of(e, name, sizeof name), group->rank);
+    }
+    note(e, everyone);
+    return SYMM_OK;
+}
+
+symm_status symm__collective_end(struct symm_enqueue *e, symm_status st)
+{
+    char name[64];
+
+    leave(e);
+    if (st != SYMM_OK)
+        st = symm__fail_in(st, "%s: ", name_of(e, name, sizeof name));
+    return st;
+}

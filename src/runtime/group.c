@@ -1,0 +1,262 @@
+/* Making and releasing groups. */
+#include "group.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "control.h"
+#include "heap.h"
+
+enum { NCHANNELS = SYMM_CHANNEL_BLOCKS + 2 * SYMM_BLOCKS_MAX };
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+int symm__group_world_rank(const struct symm_group *group, int rank)
+{
+    return symm__lane_ranks(group->lane)[rank];
+}
+
+struct symm_rank_set symm__group_pair(const struct symm_group *group, int rank)
+{
+    const int both[] = {symm__group_world_rank(group, group->rank),
+                        symm__group_world_rank(group, rank)};
+
+    return symm__rank_set(2, both);
+}
+
+/* The sticky status has come; perhaps from the I/O thread, perhaps while the group is being made.
+ */
+static void lane_ended(void *user)
+{
+    struct symm_group *group = user;
+
+    atomic_store(&group->ended, true);
+    if (group->line)
+        symm__control_abort(group->line);
+}
+
+static struct symm_lane_events events_of(struct symm_group *group)
+{
+    return (struct symm_lane_events){
+        .ended = lane_ended,
+        .last_call = symm__stall_last_call,
+        .told = symm__stall_told,
+        .user = group,
+    };
+}
+
+static struct symm_group *group_new(struct symm_context *ctx)
+{
+    struct symm_group *group = calloc(1, sizeof *group);
+
+    if (!group) {
+        symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+        return NULL;
+    }
+    group->ctx = ctx;
+    pthread_mutex_init(&group->lock, NULL);
+    return group;
+}
+
+/* What a group needs of this rank alone, before its lane's first event can come. */
+static symm_status equip(struct symm_group *group)
+{
+    struct symm_context *ctx = group->ctx;
+    symm_status st;
+
+    TRY(symm__control_take(ctx->control, &group->line));
+    TRY_CU(ctx->drv, cuEventCreate, &group->last, CU_EVENT_DISABLE_TIMING);
+out:
+    return st;
+}
+
+symm_status symm__group_clear_pad(struct symm_group *group, symm_signal_pad *pad, int nchannels)
+{
+    struct symm_context *ctx = group->ctx;
+    size_t ncells = (size_t)nchannels * (size_t)group->nranks;
+    symm_status st = SYMM_OK;
+
+    /* Every word of a cell may start at the epoch: the one that comes with a signal is only read
+     * after one. */
+    TRY_CU(ctx->drv, cuMemsetD32Async, (CUdeviceptr)(uintptr_t)pad, ctx->agreed.epoch_start,
+           ncells * sizeof(struct symm_signal_cell) / sizeof(uint32_t), ctx->own_stream);
+    TRY_CU(ctx->drv, cuStreamSynchronize, ctx->own_stream);
+out:
+    return st;
+}
+
+static size_t pad_nbytes(int nranks)
+{
+    return round_up(NCHANNELS * (size_t)nranks * sizeof(struct symm_signal_cell),
+                    SYMM_HEAP_ALIGNMENT);
+}
+
+static size_t block_nbytes(const struct symm_context *ctx, int nranks)
+{
+    return pad_nbytes(nranks) + ctx->agreed.staging_nbytes;
+}
+
+static void fill_in_view(struct symm_group *group)
+{
+    const struct symm_memory *memory = group->ctx->memory;
+    const char *own = symm__memory_window(memory, symm__group_world_rank(group, group->rank));
+    symm_view *view = &group->view;
+
+    *view = (symm_view){
+        .abi = SYMM_VIEW_ABI,
+        .rank = group->rank,
+        .nranks = group->nranks,
+        .abort = (const uint32_t *)(uintptr_t)group->line->host_address,
+        .poison = (uint32_t *)(uintptr_t)group->line->device_address,
+        .record = (void *)(uintptr_t)(group->line->host_address +
+                                      offsetof(struct symm_host_line, record)),
+    };
+    for (int r = 0; r < group->nranks; r++)
+        view->peer[r] = symm__memory_window(memory, symm__group_world_rank(group, r)) - own;
+    if (group->mc) {
+        view->flags |= SYMM_VIEW_MULTICAST;
+        view->multicast = symm__multicast_window(group->mc) - own;
+    }
+}
+
+/* From a lane and its block to a group that works; all ranks come here, or none. */
+static symm_status finish(struct symm_group *group, void *block, const char *what)
+{
+    struct symm_context *ctx = group->ctx;
+    struct symm_step ready = {.what = what, .fd = -1};
+    symm_status st = SYMM_OK;
+
+    group->pad = block;
+    group->staging = (char *)block + pad_nbytes(group->nranks);
+    group->staging_nbytes = ctx->agreed.staging_nbytes;
+    group->members = symm__lane_members(group->lane);
+    TRY_CU(ctx->drv, cuMemsetD8Async, group->line->device_address, 0,
+           sizeof(struct symm_device_line), ctx->own_stream);
+    TRY(symm__group_clear_pad(group, group->pad, NCHANNELS));
+out:
+    /* Nobody may signal before all pads are ready, nor go on alone when one of them could not be.
+     */
+    ready.status = st;
+    st = symm__lane_step(group->lane, &ready, symm__deadline_in(ctx->timeout_ms));
+    if (st == SYMM_OK)
+        st = symm__multicast_obtain(ctx->memory, group->lane, &group->mc, &group->multicast_off);
+    if (st != SYMM_OK)
+        return st;
+    fill_in_view(group);
+    pthread_mutex_lock(&ctx->groups_lock);
+    group->next = ctx->groups;
+    ctx->groups = group;
+    pthread_mutex_unlock(&ctx->groups_lock);
+    return SYMM_OK;
+}
+
+symm_status symm__group_join_world(struct symm_context *ctx, symm_status mine,
+                                   struct symm_group **out)
+{
+    struct symm_group *group = group_new(ctx);
+    struct symm_lane_events events;
+    symm_status st = SYMM_ERROR_MEMORY;
+
+    if (!group)
+        return st;
+    group->rank = ctx->join.rank;
+    group->nranks = ctx->join.nranks;
+    *out = group;
+    if (mine == SYMM_OK)
+        mine = equip(group);
+    events = events_of(group);
+    st = symm__lane_world(ctx->exchange, &events, &group->lane);
+    return mine != SYMM_OK ? mine : st;
+}
+
+symm_status symm__group_furnish_world(struct symm_group *group)
+{
+    static const char what[] = "symm_context_create: the world group";
+    void *block = NULL;
+    symm_status st = symm__memory_alloc(group->ctx->memory, group->lane, group, SYMM_BLOCK_INTERNAL,
+                                        block_nbytes(group->ctx, group->nranks), what, &block);
+
+    return st == SYMM_OK ? finish(group, block, what) : st;
+}
+
+symm_status symm__group_create(struct symm_group *of, int nranks, const int *ranks,
+                               const char *what, struct symm_group **out)
+{
+    struct symm_context *ctx = of->ctx;
+    struct symm_group *group = group_new(ctx);
+    struct symm_step step = {.what = what, .op = SYMM_HEAP_ALLOC, .fd = -1};
+    struct symm_lane_events events;
+    size_t nbytes = block_nbytes(ctx, nranks);
+    void *block = NULL;
+    symm_status st;
+
+    if (!group)
+        return SYMM_ERROR_MEMORY;
+    group->nranks = nranks;
+    while (ranks[group->rank] != of->rank)
+        group->rank++;
+    step.status = equip(group);
+    step.args[0] = nbytes;
+    step.args[1] = SYMM_HEAP_ANY_SEGMENT;
+    events = events_of(group);
+    TRY(symm__lane_create(of->lane, nranks, ranks, &events, &step,
+                          symm__deadline_in(ctx->timeout_ms), &group->lane));
+    TRY(symm__memory_adopt(ctx->memory, group->lane, group, SYMM_BLOCK_INTERNAL, nbytes,
+                           step.answer, &block));
+    TRY(finish(group, block, what));
+    *out = group;
+    group = NULL;
+out:
+    symm__group_release(group);
+    return st;
+}
+
+symm_status symm__group_quiesce(struct symm_group *group)
+{
+    symm_status st = SYMM_OK;
+
+    if (group->has_last)
+        TRY_CU(group->ctx->drv, cuEventSynchronize, group->last);
+out:
+    return st;
+}
+
+static void unlist(struct symm_group *group)
+{
+    struct symm_context *ctx = group->ctx;
+
+    pthread_mutex_lock(&ctx->groups_lock);
+    for (struct symm_group **at = &ctx->groups; *at; at = &(*at)->next)
+        if (*at == group) {
+            *at = group->next;
+            break;
+        }
+    pthread_mutex_unlock(&ctx->groups_lock);
+}
+
+void symm__group_release(struct symm_group *group)
+{
+    struct symm_context *ctx;
+
+    if (!group)
+        return;
+    ctx = group->ctx;
+    unlist(group);
+    if (group->mc)
+        symm__multicast_put_back(ctx->memory, group->mc);
+    if (ctx->memory)
+        symm__memory_free_owner(ctx->memory, group);
+    symm__lane_close(group->lane);
+    symm__control_put_back(ctx->control, group->line);
+    if (group->last)
+        ctx->drv->cuEventDestroy(group->last);
+    while (group->user_pads) {
+        struct symm_user_pad *pad = group->user_pads;
+        group->user_pads = pad->next;
+        free(pad);
+    }
+    pthread_mutex_destroy(&group->lock);
+    free(group);
+}

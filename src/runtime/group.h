@@ -1,0 +1,40 @@
+/* Groups: a lane, a pad, staging, a view. */
+#ifndef SYMM_GROUP_H
+#define SYMM_GROUP_H
+
+#include "context.h"
+
+/*
+ * The world in two halves, as parts of making the context. Joining is Local and needs only the
+ * exchange: the steps of making the context run on its lane; *out is set also when it fails. mine:
+ * this rank's status so far; returned if it is not OK. Furnishing needs the memory: Collective.
+ */
+symm_status symm__group_join_world(struct symm_context *ctx, symm_status mine,
+                                   struct symm_group **out);
+symm_status symm__group_furnish_world(struct symm_group *group);
+
+/* A group of some of `of`'s ranks; what: the call, as the members must agree on it. Collective over
+ * the members. */
+symm_status symm__group_create(struct symm_group *of, int nranks, const int *ranks,
+                               const char *what, struct symm_group **out);
+
+/*
+ * Waits for what was enqueued through the group. Ends with it, or with the group: the waits of
+ * kernels return when it is aborted.
+ */
+symm_status symm__group_quiesce(struct symm_group *group);
+
+/* Gives back everything on this rank. Local. NULL is fine. */
+void symm__group_release(struct symm_group *group);
+
+/* The host's side of a pad: all channels at the first epoch, on the context's own stream. */
+symm_status symm__group_clear_pad(struct symm_group *group, symm_signal_pad *pad, int nchannels);
+
+/* If ptr is a user's pad of this group, forgets it: it has been freed. */
+void symm__group_forget_pad(struct symm_group *group, const void *ptr);
+
+/* The world ranks of this rank and another of the group, or of all its ranks. */
+struct symm_rank_set symm__group_pair(const struct symm_group *group, int rank);
+int symm__group_world_rank(const struct symm_group *group, int rank);
+
+#endif

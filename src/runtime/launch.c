@@ -1,0 +1,176 @@
+/* Launching the users' kernels, all blocks resident together. */
+#include "launch.h"
+
+#include <string.h>
+#include "enqueue.h"
+
+enum { ARGS_MAX = 4096 - 4 }; /* what every driver takes */
+
+/* How many blocks this device can have resident; 0 if the kernel cannot run in this shape at all.
+ */
+static symm_status resident_blocks(const struct symm_context *ctx, const struct symm_kernel *kernel,
+                                   uint32_t threads, uint32_t smem_nbytes, uint32_t *out)
+{
+    int per_sm = 0, nsms = 0;
+    symm_status st = SYMM_OK;
+
+    TRY_CU(ctx->drv, cuOccupancyMaxActiveBlocksPerMultiprocessor, &per_sm, kernel->function,
+           (int)threads, smem_nbytes);
+    TRY_CU(ctx->drv, cuDeviceGetAttribute, &nsms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+           ctx->device);
+    *out = (uint32_t)per_sm * (uint32_t)nsms;
+out:
+    return st;
+}
+
+static symm_status check_threads(const struct symm_group *group, const char *call,
+                                 const struct symm_kernel *kernel, uint32_t threads)
+{
+    if (!kernel)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: kernel is NULL", call, group->rank);
+    if (kernel->ctx != group->ctx)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: the kernel is of another context",
+                          call, group->rank);
+    if (threads == 0 || threads > (uint32_t)kernel->max_threads)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "%s: rank %d: threads is %u; this kernel takes 1 to %d", call,
+                          group->rank, threads, kernel->max_threads);
+    return SYMM_OK;
+}
+
+symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kernel, uint32_t threads,
+                                   uint32_t smem_nbytes, uint32_t *out)
+{
+    struct symm_enqueue e;
+    uint32_t mine = 0, all[SYMM_MAX_RANKS], least = UINT32_MAX;
+    symm_status st;
+
+    TRY(symm__enter(group, "symm_kernel_max_blocks"));
+    TRY(check_threads(group, "symm_kernel_max_blocks", kernel, threads));
+    if (!out)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_kernel_max_blocks: out is NULL");
+    TRY(symm__collective_begin(&e, group, true, "symm_kernel_max_blocks(threads %u, smem %u)",
+                               threads, smem_nbytes));
+    struct symm_step step = {
+        .what = e.call, .mine = &mine, .nbytes = sizeof mine, .all = all, .fd = -1};
+    step.status = resident_blocks(group->ctx, kernel, threads, smem_nbytes, &mine);
+    st = symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
+    TRY(symm__collective_end(&e, st));
+    for (int r = 0; r < group->nranks; r++)
+        least = all[r] < least ? all[r] : least;
+    *out = least;
+out:
+    return st;
+}
+
+static symm_status check_grid(const struct symm_group *group, const struct symm_kernel *kernel,
+                              const symm_grid *grid)
+{
+    if (!grid)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_launch: rank %d: grid is NULL", group->rank);
+    if (grid->blocks == 0 || grid->blocks > INT32_MAX)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_launch: rank %d: grid.blocks is %u",
+                          group->rank, grid->blocks);
+    if (grid->cluster > 1 && grid->blocks % grid->cluster != 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "symm_launch: rank %d: grid.blocks %u is no multiple of grid.cluster %u",
+                          group->rank, grid->blocks, grid->cluster);
+    if (grid->flags & ~(uint32_t)SYMM_GRID_PDL)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "symm_launch: rank %d: grid.flags has unknown bits: %#x", group->rank,
+                          grid->flags);
+    return check_threads(group, "symm_launch", kernel, grid->threads);
+}
+
+/*
+ * The size against the kernel's, where it is known. And the view, where the struct begins with one:
+ * that it is this group's is seen by its poison word, which lies at the same place in every version
+ * of the view.
+ */
+static symm_status check_args(const struct symm_group *group, const struct symm_kernel *kernel,
+                              const void *args, size_t nbytes)
+{
+    symm_view view;
+
+    if (!args || nbytes == 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_launch: rank %d: args is %s", group->rank,
+                          args ? "empty" : "NULL");
+    if (kernel->args_nbytes ? nbytes != kernel->args_nbytes : nbytes > ARGS_MAX)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "symm_launch: rank %d: nbytes is %zu; this kernel takes %u", group->rank,
+                          nbytes, kernel->args_nbytes ? kernel->args_nbytes : ARGS_MAX);
+    if (nbytes < sizeof view)
+        return SYMM_OK;
+    memcpy(&view, args, sizeof view);
+    if (view.poison == group->view.poison && view.abi != SYMM_VIEW_ABI)
+        return symm__fail(SYMM_ERROR_VERSION,
+                          "symm_launch: rank %d: the view has interface %u, this library %u",
+                          group->rank, view.abi, SYMM_VIEW_ABI);
+    return SYMM_OK;
+}
+
+static symm_status launch(struct symm_enqueue *e, const struct symm_kernel *kernel,
+                          const symm_grid *grid, const void *args)
+{
+    const struct symm_context *ctx = e->group->ctx;
+    bool early = grid->flags & SYMM_GRID_PDL;
+    CUlaunchAttribute attributes[2];
+    CUlaunchConfig config = {
+        .gridDimX = grid->blocks,
+        .gridDimY = 1,
+        .gridDimZ = 1,
+        .blockDimX = grid->threads,
+        .blockDimY = 1,
+        .blockDimZ = 1,
+        .sharedMemBytes = grid->smem_nbytes,
+        .hStream = e->stream,
+        .attrs = attributes,
+    };
+    void *params[] = {(void *)(uintptr_t)args}; /* read only; the driver's interface has no const */
+    uint32_t most = 0;
+    symm_status st = SYMM_OK;
+
+    /* A grid that may start early overlaps the one ahead, which is no cooperative launch: count the
+     * blocks instead. */
+    if (early) {
+        TRY(resident_blocks(ctx, kernel, grid->threads, grid->smem_nbytes, &most));
+        if (grid->blocks > most)
+            return symm__fail(SYMM_ERROR_ARGUMENT, "%u blocks cannot be resident together; %u can",
+                              grid->blocks, most);
+        attributes[config.numAttrs++] =
+            (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                .value.programmaticStreamSerializationAllowed = 1};
+    } else {
+        attributes[config.numAttrs++] =
+            (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
+    }
+    if (grid->cluster > 1)
+        attributes[config.numAttrs++] = (CUlaunchAttribute){
+            .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {grid->cluster, 1, 1}};
+    CUresult cu = ctx->drv->cuLaunchKernelEx(&config, kernel->function, params, NULL);
+    if (cu == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE) {
+        TRY(resident_blocks(ctx, kernel, grid->threads, grid->smem_nbytes, &most));
+        st = symm__fail(SYMM_ERROR_ARGUMENT,
+                        "%u blocks of %u threads cannot be resident together; %u can", grid->blocks,
+                        grid->threads, most);
+    } else if (cu != CUDA_SUCCESS)
+        st = symm__driver_fail(ctx->drv, cu, "cuLaunchKernelEx");
+out:
+    return st;
+}
+
+symm_status symm_launch(symm_group *group, symm_kernel *kernel, const symm_grid *grid,
+                        const void *args, size_t nbytes, symm_stream stream)
+{
+    struct symm_enqueue e;
+    symm_status st;
+
+    TRY(symm__enter(group, "symm_launch"));
+    TRY(check_grid(group, kernel, grid));
+    TRY(check_args(group, kernel, args, nbytes));
+    TRY(symm__enqueue_begin(&e, group, stream, false, "symm_launch(%u blocks, %u threads)",
+                            grid->blocks, grid->threads));
+    st = symm__enqueue_end(&e, launch(&e, kernel, grid, args));
+out:
+    return st;
+}

@@ -1,0 +1,242 @@
+/*
+ * One-sided copies, signal pads, and the stream's signal, wait and barrier. The last three are
+ * kernels of one block: cuStreamWaitValue could not be ended by anything but the value.
+ */
+#include <stdlib.h>
+#include "enqueue.h"
+#include "group.h"
+
+enum { WARP = 32 };
+
+static symm_status bad_rank(const struct symm_group *group, const char *call, const char *what,
+                            int rank)
+{
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: %s is %d; the group has ranks 0 to %d",
+                      call, group->rank, what, rank, group->nranks - 1);
+}
+
+/* ------------------------------------------------------------------------------ put and get */
+
+struct copy {
+    const char *call;
+    const char *remote_name, *local_name, *rank_name;
+    const void *remote, *local; /* remote: this rank's address of the symmetric side */
+    size_t nbytes;
+    int rank;
+};
+
+static symm_status check_copy(const struct symm_group *group, const struct copy *c)
+{
+    uint64_t off;
+    symm_status st;
+
+    TRY(symm__enter(group, c->call));
+    if (c->rank < 0 || c->rank >= group->nranks)
+        return bad_rank(group, c->call, c->rank_name, c->rank);
+    if (!c->remote || !c->local)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: %s is NULL", c->call, group->rank,
+                          c->remote ? c->local_name : c->remote_name);
+    if (!symm__memory_find(group->ctx->memory, c->remote, c->nbytes,
+                           symm__group_pair(group, c->rank), &off))
+        return symm__fail_in(SYMM_ERROR_ARGUMENT, "%s: rank %d: %s %p of %zu bytes: ", c->call,
+                             group->rank, c->remote_name, c->remote, c->nbytes);
+out:
+    return st;
+}
+
+static symm_status enqueue_copy(struct symm_enqueue *e, CUdeviceptr dst, CUdeviceptr src,
+                                size_t nbytes)
+{
+    symm_status st = SYMM_OK;
+
+    if (nbytes > 0)
+        TRY_CU(e->group->ctx->drv, cuMemcpyAsync, dst, src, nbytes, e->stream);
+out:
+    return symm__enqueue_end(e, st);
+}
+
+symm_status symm_put(symm_group *group, void *dst, const void *src, size_t nbytes, int to,
+                     symm_stream stream)
+{
+    const struct copy c = {"symm_put", "dst", "src", "to", dst, src, nbytes, to};
+    struct symm_enqueue e;
+    symm_status st;
+
+    TRY(check_copy(group, &c));
+    TRY(symm__enqueue_begin(&e, group, stream, false, "symm_put(%zu bytes to rank %d)", nbytes,
+                            to));
+    st = enqueue_copy(&e, (CUdeviceptr)(uintptr_t)dst + (CUdeviceptr)group->view.peer[to],
+                      (CUdeviceptr)(uintptr_t)src, nbytes);
+out:
+    return st;
+}
+
+symm_status symm_get(symm_group *group, void *dst, const void *src, size_t nbytes, int from,
+                     symm_stream stream)
+{
+    const struct copy c = {"symm_get", "src", "dst", "from", src, dst, nbytes, from};
+    struct symm_enqueue e;
+    symm_status st;
+
+    TRY(check_copy(group, &c));
+    TRY(symm__enqueue_begin(&e, group, stream, false, "symm_get(%zu bytes from rank %d)", nbytes,
+                            from));
+    st = enqueue_copy(&e, (CUdeviceptr)(uintptr_t)dst,
+                      (CUdeviceptr)(uintptr_t)src + (CUdeviceptr)group->view.peer[from], nbytes);
+out:
+    return st;
+}
+
+/* ------------------------------------------------------------------------------------- pads */
+
+symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, symm_signal_pad **out)
+{
+    struct symm_user_pad *pad = NULL;
+    struct symm_enqueue e;
+    void *block = NULL;
+    symm_status st;
+
+    TRY(symm__enter(group, "symm_signal_pad_alloc"));
+    if (nchannels < 1 || !out)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_signal_pad_alloc: rank %d: %s%d", group->rank,
+                          out ? "nchannels is " : "out is NULL; nchannels is ", nchannels);
+    TRY(symm__collective_begin(&e, group, true, "symm_signal_pad_alloc(%d channels)", nchannels));
+    st = symm__memory_alloc(group->ctx->memory, group->lane, group, SYMM_BLOCK_PAD,
+                            (size_t)nchannels * (size_t)group->nranks *
+                                sizeof(struct symm_signal_cell),
+                            e.call, &block);
+    if (st != SYMM_OK)
+        return symm__collective_end(&e, st);
+
+    /* Nobody may signal before every rank's pad is ready. */
+    struct symm_step ready = {.what = e.call, .fd = -1};
+    pad = calloc(1, sizeof *pad);
+    ready.status = pad ? symm__group_clear_pad(group, block, nchannels)
+                       : symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    st = symm__lane_step(group->lane, &ready, symm__deadline_in(group->ctx->timeout_ms));
+    if (st == SYMM_OK) {
+        *pad = (struct symm_user_pad){.pad = block, .nchannels = nchannels};
+        pthread_mutex_lock(&group->lock);
+        pad->next = group->user_pads;
+        group->user_pads = pad;
+        pthread_mutex_unlock(&group->lock);
+        *out = block;
+    } else {
+        free(pad);
+        st = symm__fail_in(st, "the pads could not be cleared: ");
+        symm__memory_free(group->ctx->memory, group, block);
+    }
+    st = symm__collective_end(&e, st);
+out:
+    return st;
+}
+
+/* How many channels the pad has; 0: it is not a pad of this group (any more). */
+static int channels_of(struct symm_group *group, const symm_signal_pad *pad)
+{
+    int n = 0;
+
+    pthread_mutex_lock(&group->lock);
+    for (const struct symm_user_pad *p = group->user_pads; p && n == 0; p = p->next)
+        if (p->pad == pad)
+            n = p->nchannels;
+    pthread_mutex_unlock(&group->lock);
+    return n;
+}
+
+void symm__group_forget_pad(struct symm_group *group, const void *ptr)
+{
+    pthread_mutex_lock(&group->lock);
+    for (struct symm_user_pad **at = &group->user_pads; *at; at = &(*at)->next)
+        if ((const void *)(*at)->pad == ptr) {
+            struct symm_user_pad *pad = *at;
+            *at = pad->next;
+            free(pad);
+            break;
+        }
+    pthread_mutex_unlock(&group->lock);
+}
+
+/* --------------------------------------------------------------------------------- signals */
+
+struct signal_call {
+    const char *call, *rank_name;
+    symm_signal_pad *pad;
+    int channel, rank;
+    uint32_t n;
+};
+
+static symm_status check_signal(struct symm_group *group, const struct signal_call *c)
+{
+    int nchannels;
+    symm_status st;
+
+    TRY(symm__enter(group, c->call));
+    if (!c->pad)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: pad is NULL", c->call, group->rank);
+    if (c->rank < 0 || c->rank >= group->nranks)
+        return bad_rank(group, c->call, c->rank_name, c->rank);
+    if (c->n == 0 || c->n > INT32_MAX)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: n is %u; it may be 1 to %d", c->call,
+                          group->rank, c->n, INT32_MAX);
+    nchannels = channels_of(group, c->pad);
+    if (nchannels == 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: pad %p is no signal pad of this group",
+                          c->call, group->rank, (const void *)c->pad);
+    if (c->channel < 0 || c->channel >= nchannels)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "%s: rank %d: channel is %d; the pad has channels 0 to %d", c->call,
+                          group->rank, c->channel, nchannels - 1);
+out:
+    return st;
+}
+
+static symm_status enqueue_signal(struct symm_group *group, const struct signal_call *c,
+                                  enum symm_kernel_id kernel, symm_stream stream)
+{
+    symm_signal_args args = {
+        .view = group->view, .pad = c->pad, .channel = c->channel, .rank = c->rank, .n = c->n};
+    struct symm_enqueue e;
+    symm_status st;
+
+    TRY(symm__enqueue_begin(&e, group, stream, false, "%s(pad %p, channel %d, %s rank %d, n %u)",
+                            c->call, (const void *)c->pad, c->channel, c->rank_name, c->rank,
+                            c->n));
+    st = symm__enqueue_end(&e, symm__enqueue_kernel(&e, kernel, 1, WARP, &args));
+out:
+    return st;
+}
+
+symm_status symm_signal(symm_group *group, symm_signal_pad *pad, int channel, int to, uint32_t n,
+                        symm_stream stream)
+{
+    const struct signal_call c = {"symm_signal", "to", pad, channel, to, n};
+    symm_status st = check_signal(group, &c);
+
+    return st == SYMM_OK ? enqueue_signal(group, &c, SYMM_KERNEL_symm_stream_signal, stream) : st;
+}
+
+symm_status symm_wait(symm_group *group, symm_signal_pad *pad, int channel, int from, uint32_t n,
+                      symm_stream stream)
+{
+    const struct signal_call c = {"symm_wait", "from", pad, channel, from, n};
+    symm_status st = check_signal(group, &c);
+
+    return st == SYMM_OK ? enqueue_signal(group, &c, SYMM_KERNEL_symm_stream_wait, stream) : st;
+}
+
+symm_status symm_barrier(symm_group *group, symm_stream stream)
+{
+    struct symm_enqueue e;
+    symm_status st;
+
+    TRY(symm__enqueue_begin(&e, group, stream, true, "symm_barrier()"));
+    symm_signal_args args = {
+        .view = group->view, .pad = group->pad, .channel = SYMM_CHANNEL_BARRIER};
+    /* A thread for each rank. */
+    uint32_t threads = ((uint32_t)group->nranks + WARP - 1) / WARP * WARP;
+    st = symm__enqueue_end(
+        &e, symm__enqueue_kernel(&e, SYMM_KERNEL_symm_stream_barrier, 1, threads, &args));
+out:
+    return st;
+}

@@ -1,0 +1,138 @@
+/* Tells slow from stalled. Runs in the I/O thread, about every 50 ms; never blocks and never calls
+ * the driver. */
+#include "stall.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "context.h"
+#include "control.h"
+
+enum {
+    ANSWER_US = 1000000
+}; /* how long the asked rank may take: it is alive, or the lane would have ended */
+
+void symm__stall_last_call(void *user, char *text, size_t nbytes)
+{
+    struct symm_group *group = user;
+
+    pthread_mutex_lock(&group->lock);
+    snprintf(text, nbytes, "%s",
+             group->ncalls > 0 || group->last_call[0] ? group->last_call : "none yet");
+    pthread_mutex_unlock(&group->lock);
+}
+
+/* Whether both are the ranks' call of the same number and yet not the same call. */
+static bool differ(const char *mine, const char *theirs)
+{
+    unsigned long a, b;
+
+    return sscanf(mine, "call %lu:", &a) == 1 && sscanf(theirs, "call %lu:", &b) == 1 && a == b &&
+           strcmp(mine, theirs) != 0;
+}
+
+void symm__stall_told(void *user, int rank, const char *text)
+{
+    struct symm_group *group = user;
+    struct symm_stall *s = &group->stall;
+
+    if (!s->asked_us || rank != s->seen.from)
+        return;
+    s->answer_from = rank;
+    snprintf(s->answer, sizeof s->answer, "%s", text);
+}
+
+static void ask(struct symm_group *group, int64_t now)
+{
+    struct symm_stall *s = &group->stall;
+
+    s->asked_us = now;
+    s->answer_from = -1;
+    symm__lane_ask(group->lane, s->seen.from);
+}
+
+static void end(struct symm_group *group)
+{
+    const struct symm_stall *s = &group->stall;
+    const struct symm_wait_record *r = &s->seen;
+    bool mismatch = r->kind == SYMM_WAIT_MISMATCH;
+    char mine[SYMM_CALL_MAX], text[SYMM_TEXT_MAX];
+    int n;
+
+    symm__stall_last_call(group, mine, sizeof mine);
+    if (mismatch)
+        n = snprintf(text, sizeof text, "rank %d and rank %d called different things: rank %d %s",
+                     group->rank, (int)r->from, group->rank, mine);
+    else
+        n = snprintf(text, sizeof text,
+                     "rank %d waits in %s for rank %d, pad %#llx channel %d: expected %u, seen %u",
+                     group->rank, mine, (int)r->from, (unsigned long long)r->pad, (int)r->channel,
+                     r->expected, r->seen);
+    if (s->answer_from >= 0)
+        snprintf(text + n, sizeof text - (size_t)n, "; rank %d's last call: %s", s->answer_from,
+                 s->answer);
+    if (s->answer_from >= 0 && differ(mine, s->answer))
+        mismatch = true;
+    symm__lane_abort(group->lane, mismatch ? SYMM_ERROR_MISMATCH : SYMM_ERROR_TIMEOUT, text);
+}
+
+static void report(struct symm_group *group, int64_t waited_us)
+{
+    const struct symm_wait_record *r = &group->stall.seen;
+    char mine[SYMM_CALL_MAX];
+
+    symm__stall_last_call(group, mine, sizeof mine);
+    symm__log(&group->ctx->log, SYMM_LOG_WARNING,
+              "rank %d has waited %.1f s for rank %d of its group, channel %d: expected %u, seen "
+              "%u; its last call: %s",
+              group->rank, (double)waited_us * 1e-6, (int)r->from, (int)r->channel, r->expected,
+              r->seen, mine);
+}
+
+/* Takes note of the record; returns whether there is one and it is that of the last look. */
+static bool unchanged(struct symm_group *group, int64_t now)
+{
+    struct symm_stall *s = &group->stall;
+    struct symm_wait_record r = {0};
+
+    if (!symm__control_record(group->line, &r) || r.from < 0 || r.from >= group->nranks)
+        r = (struct symm_wait_record){0};
+    if (r.valid == s->seen.valid && r.seen == s->seen.seen)
+        return r.valid != 0;
+    s->seen = r;
+    s->since_us = s->reported_us = now;
+    s->asked_us = 0;
+    return false;
+}
+
+static void judge(struct symm_group *group, int64_t now)
+{
+    const struct symm_context *ctx = group->ctx;
+    struct symm_stall *s = &group->stall;
+    int64_t waited;
+
+    if (!unchanged(group, now))
+        return;
+    waited = now - s->since_us;
+    if (s->asked_us) {
+        if (s->answer_from >= 0 || now - s->asked_us >= ANSWER_US)
+            end(group);
+    } else if (s->seen.kind == SYMM_WAIT_MISMATCH ||
+               (ctx->timeout_ms >= 0 && waited >= ctx->timeout_ms * INT64_C(1000))) {
+        ask(group, now);
+    } else if (now - s->reported_us >= ctx->slow_ms * INT64_C(1000)) {
+        s->reported_us = now;
+        report(group, waited);
+    }
+}
+
+void symm__stall_tick(void *user)
+{
+    struct symm_context *ctx = user;
+    int64_t now = symm__now_us();
+
+    pthread_mutex_lock(&ctx->groups_lock);
+    for (struct symm_group *g = ctx->groups; g; g = g->next)
+        if (!atomic_load(&g->ended))
+            judge(g, now);
+    pthread_mutex_unlock(&ctx->groups_lock);
+}

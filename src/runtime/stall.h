@@ -1,0 +1,33 @@
+/*
+ * The judge of long waits. A kernel that waits long leaves a record in pinned memory; the I/O
+ * thread looks at it and tells slow (a report) from stalled (the group ends with a timeout) and
+ * from a disagreement (ranks called different things), and asks the other ranks what they called
+ * last, so that the error can say so.
+ */
+#ifndef SYMM_STALL_H
+#define SYMM_STALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <symm/detail/wait_record.h>
+
+enum { SYMM_CALL_MAX = 192 }; /* bytes of the text of a call */
+
+struct symm_stall {
+    struct symm_wait_record seen; /* as at the last look; valid 0: nobody waited */
+    int64_t since_us;             /* when it was first seen so */
+    int64_t reported_us;
+    int64_t asked_us; /* 0: not asked */
+    int answer_from;  /* who has answered; -1: nobody yet */
+    char answer[SYMM_CALL_MAX];
+};
+
+/* Looks at every group of a context: the exchange's tick, user is the context. */
+void symm__stall_tick(void *user);
+
+/* The exchange's events last_call and told, user is the group. */
+void symm__stall_last_call(void *user, char *text, size_t nbytes);
+void symm__stall_told(void *user, int rank, const char *text);
+
+#endif

@@ -1,0 +1,301 @@
+/* Streams, events, plain device memory and graphs: thin, on whichever driver the process has open.
+ */
+#include <symm/stream.h>
+
+#include <stdlib.h>
+#include "capture.h"
+#include "context.h"
+#include "enqueue.h"
+
+/* A call that has been given a stream or an event, but no context. */
+struct scope {
+    const struct symm_driver *drv;
+    bool pushed;
+};
+
+/* Finds the driver and makes the stream's context current; the legacy stream means the one that is
+ * current. */
+static symm_status begin(struct scope *s, CUstream stream, const char *call)
+{
+    CUcontext ctx;
+    symm_status st = SYMM_OK;
+
+    *s = (struct scope){.drv = symm__driver_current()};
+    if (!s->drv)
+        return symm__fail(SYMM_ERROR_STATE,
+                          "%s: this process has no context of symm (or was forked)", call);
+    if (stream) {
+        TRY_CU(s->drv, cuStreamGetCtx, stream, &ctx);
+        TRY_CU(s->drv, cuCtxPushCurrent, ctx);
+        s->pushed = true;
+    }
+out:
+    return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "%s: ", call);
+}
+
+static symm_status end(struct scope *s, symm_status st, const char *call)
+{
+    CUcontext popped;
+
+    if (s->pushed)
+        s->drv->cuCtxPopCurrent(&popped);
+    return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "%s: ", call);
+}
+
+static symm_status begin_in(struct scope *s, struct symm_context *ctx, const char *call)
+{
+    symm_status st = SYMM_OK;
+
+    if (!ctx)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: the context is NULL", call);
+    if (symm__forked(ctx))
+        return symm__fail(SYMM_ERROR_STATE, "%s: this is a forked child", call);
+    *s = (struct scope){.drv = ctx->drv};
+    TRY_CU(s->drv, cuCtxPushCurrent, ctx->primary);
+    s->pushed = true;
+out:
+    return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "%s: ", call);
+}
+
+static symm_status null_argument(const char *call, const char *name)
+{
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s is NULL", call, name);
+}
+
+/* ------------------------------------------------------------------------ streams and events */
+
+symm_status symm_stream_create(symm_context *ctx, symm_stream *out)
+{
+    CUstream stream;
+    struct scope s;
+    symm_status st;
+
+    if (!out)
+        return null_argument(__func__, "out");
+    st = begin_in(&s, ctx, __func__);
+    if (st != SYMM_OK)
+        return st;
+    TRY_CU(s.drv, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    *out = stream;
+out:
+    return end(&s, st, __func__);
+}
+
+void symm_stream_destroy(symm_stream stream)
+{
+    const struct symm_driver *drv = symm__driver_current();
+
+    if (!stream || !drv)
+        return;
+    symm__capture_ended(stream);
+    drv->cuStreamDestroy(stream);
+}
+
+symm_status symm_event_create(symm_context *ctx, symm_event *out)
+{
+    CUevent event;
+    struct scope s;
+    symm_status st;
+
+    if (!out)
+        return null_argument(__func__, "out");
+    st = begin_in(&s, ctx, __func__);
+    if (st != SYMM_OK)
+        return st;
+    TRY_CU(s.drv, cuEventCreate, &event, CU_EVENT_DEFAULT);
+    *out = event;
+out:
+    return end(&s, st, __func__);
+}
+
+void symm_event_destroy(symm_event event)
+{
+    const struct symm_driver *drv = symm__driver_current();
+
+    if (event && drv)
+        drv->cuEventDestroy(event);
+}
+
+symm_status symm_event_record(symm_event event, symm_stream stream)
+{
+    struct scope s;
+    symm_status st;
+
+    if (!event)
+        return null_argument(__func__, "event");
+    st = begin(&s, stream, __func__);
+    if (st != SYMM_OK)
+        return st;
+    TRY_CU(s.drv, cuEventRecord, event, stream);
+out:
+    return end(&s, st, __func__);
+}
+
+symm_status symm_event_elapsed_us(symm_event from, symm_event to, float *out)
+{
+    struct scope s;
+    float ms;
+    symm_status st;
+
+    if (!from || !to || !out)
+        return null_argument(__func__, !from ? "from" : !to ? "to" : "out");
+    TRY(begin(&s, NULL, __func__));
+    CUresult cu = s.drv->cuEventElapsedTime(&ms, from, to);
+    /* A recorded event that is not over yet, or one that was never recorded. */
+    if (cu == CUDA_ERROR_NOT_READY || cu == CUDA_ERROR_INVALID_HANDLE)
+        return symm__fail(SYMM_ERROR_STATE, "%s: the events have not both happened", __func__);
+    if (cu != CUDA_SUCCESS)
+        return end(&s, symm__driver_fail(s.drv, cu, "cuEventElapsedTime"), __func__);
+    *out = ms * 1000;
+out:
+    return st;
+}
+
+/* ----------------------------------------------------------------------------- plain memory */
+
+symm_status symm_device_alloc(symm_context *ctx, size_t nbytes, void **out)
+{
+    struct symm_device_block *block;
+    struct scope s;
+    symm_status st;
+
+    if (!out)
+        return null_argument(__func__, "out");
+    if (nbytes == 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: nbytes is 0", __func__);
+    st = begin_in(&s, ctx, __func__);
+    if (st != SYMM_OK)
+        return st;
+    block = calloc(1, sizeof *block);
+    if (!block) {
+        st = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+        goto out;
+    }
+    TRY_CU(s.drv, cuMemAlloc, &block->ptr, nbytes);
+    *out = (void *)(uintptr_t)block->ptr;
+    pthread_mutex_lock(&ctx->owned_lock);
+    block->next = ctx->device_blocks;
+    ctx->device_blocks = block;
+    pthread_mutex_unlock(&ctx->owned_lock);
+    block = NULL;
+out:
+    free(block);
+    return end(&s, st, __func__);
+}
+
+void symm_device_free(symm_context *ctx, void *ptr)
+{
+    struct symm_device_block *block = NULL;
+    struct scope s;
+
+    if (!ctx || !ptr || begin_in(&s, ctx, __func__) != SYMM_OK)
+        return;
+    pthread_mutex_lock(&ctx->owned_lock);
+    for (struct symm_device_block **at = &ctx->device_blocks; *at; at = &(*at)->next)
+        if ((*at)->ptr == (CUdeviceptr)(uintptr_t)ptr) {
+            block = *at;
+            *at = block->next;
+            break;
+        }
+    pthread_mutex_unlock(&ctx->owned_lock);
+    if (block)
+        s.drv->cuMemFree(block->ptr);
+    free(block);
+    end(&s, SYMM_OK, __func__);
+}
+
+symm_status symm_copy(void *dst, const void *src, size_t nbytes, symm_stream stream)
+{
+    struct scope s;
+    symm_status st;
+
+    if (nbytes > 0 && (!dst || !src))
+        return null_argument(__func__, dst ? "src" : "dst");
+    st = begin(&s, stream, __func__);
+    if (st != SYMM_OK)
+        return st;
+    if (nbytes > 0)
+        TRY_CU(s.drv, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)dst, (CUdeviceptr)(uintptr_t)src,
+               nbytes, stream);
+out:
+    return end(&s, st, __func__);
+}
+
+symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream stream)
+{
+    struct scope s;
+    symm_status st;
+
+    if (nbytes > 0 && !dst)
+        return null_argument(__func__, "dst");
+    st = begin(&s, stream, __func__);
+    if (st != SYMM_OK)
+        return st;
+    if (nbytes > 0)
+        TRY_CU(s.drv, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)dst, (unsigned char)byte, nbytes,
+               stream);
+out:
+    return end(&s, st, __func__);
+}
+
+/* ----------------------------------------------------------------------------------- graphs */
+
+symm_status symm_graph_begin(symm_stream stream)
+{
+    struct scope s;
+    symm_status st = begin(&s, stream, __func__);
+
+    if (st != SYMM_OK)
+        return st;
+    /* Thread-local: what other threads do meanwhile, the context's own included, does not spoil the
+     * capture. */
+    TRY_CU(s.drv, cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    symm__capture_began(stream);
+out:
+    return end(&s, st, __func__);
+}
+
+symm_status symm_graph_end(symm_stream stream, symm_graph *out)
+{
+    CUgraphExec exec = NULL;
+    CUgraph graph = NULL;
+    struct scope s;
+    symm_status st;
+
+    if (!out)
+        return null_argument(__func__, "out");
+    st = begin(&s, stream, __func__);
+    if (st != SYMM_OK)
+        return st;
+    symm__capture_ended(stream); /* whatever comes of it, the stream is free again */
+    TRY_CU(s.drv, cuStreamEndCapture, stream, &graph);
+    TRY_CU(s.drv, cuGraphInstantiateWithFlags, &exec, graph, 0);
+    *out = exec;
+out:
+    if (graph)
+        s.drv->cuGraphDestroy(graph);
+    return end(&s, st, __func__);
+}
+
+symm_status symm_graph_launch(symm_graph graph, symm_stream stream)
+{
+    struct scope s;
+    symm_status st;
+
+    if (!graph)
+        return null_argument(__func__, "graph");
+    st = begin(&s, stream, __func__);
+    if (st != SYMM_OK)
+        return st;
+    TRY_CU(s.drv, cuGraphLaunch, graph, stream);
+out:
+    return end(&s, st, __func__);
+}
+
+void symm_graph_destroy(symm_graph graph)
+{
+    const struct symm_driver *drv = symm__driver_current();
+
+    if (graph && drv)
+        drv->cuGraphExecDestroy(graph);
+}
