@@ -319,9 +319,9 @@ CUresult emu_cuDevicePrimaryCtxRelease(CUdevice dev)
         return EMU_END(no_device(dev));
     pthread_mutex_lock(&lifetimes[dev]);
     if (device->primary.retained == 0) {
-        result = emu__rule(CUDA_ERROR_INVALID_CONTEXT,
-                           "the primary context of device %d is released more often than retained",
-                           dev);
+        result =
+            emu__rule(CUDA_ERROR_INVALID_CONTEXT,
+                      "the primary context of device %d is released more often than retained", dev);
     } else {
         if (device->primary.retained == 1) {
             emu__streams_close(device);

@@ -65,8 +65,8 @@ enum emu_need {
 #define EMU_BEGIN_HEALTHY(...) EMU_BEGIN_(EMU_NEED_HEALTHY, __VA_ARGS__)
 #define EMU_END(result) emu__end(&call_, (result))
 
-bool emu__begin(struct emu_call *call, enum emu_need need, const char *name, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+bool emu__begin(struct emu_call *call, enum emu_need need, const char *name, const char *format,
+                ...) __attribute__((format(printf, 4, 5)));
 CUresult emu__end(struct emu_call *call, CUresult result);
 
 /*
@@ -79,7 +79,8 @@ CUresult emu__rule(CUresult result, const char *format, ...) __attribute__((form
 CUresult emu__rule_at(int rank, const char *call, CUresult result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The rank for reports: the current device's ordinal; without one SYMM_RANK; else -1, shown as ?. */
+/* The rank for reports: the current device's ordinal; without one SYMM_RANK; else -1, shown as ?.
+ */
 int emu__rank(void);
 
 /* ---- The machine (machine.c): the settings, read once by cuInit ---- */
@@ -136,7 +137,7 @@ void emu__device_fail(struct emu_device *device, CUresult error);
  */
 extern pthread_mutex_t emu__lock;
 
-/* ---- What the process holds (objects.c): for symm_emulated_objects and the leak report ---- */
+/* ---- What the process holds (leaks.c): for symm_emulated_objects and the leak report ---- */
 
 enum emu_count {
     EMU_HANDLES,
@@ -157,12 +158,13 @@ enum emu_count {
 
 void emu__count(enum emu_count what, int by);
 
-/* ---- Address services (memory.c, multicast.c) for copies, kernels and the fault handler ---- */
+/* ---- Address services (address.c, replica.c) for copies, kernels and the fault handler ---- */
 
 enum emu_access { EMU_READ = 1, EMU_WRITE = 2 };
 
 enum emu_address_kind {
-    EMU_ADDRESS_FOREIGN,   /* not the driver's: the program's own (pageable) host memory, or nothing */
+    EMU_ADDRESS_FOREIGN,   /* not the driver's: the program's own (pageable) host memory, or nothing
+                            */
     EMU_ADDRESS_UNMAPPED,  /* reserved, nothing mapped there; or beyond an allocation's end */
     EMU_ADDRESS_MAPPED,    /* physical memory mapped with cuMemMap */
     EMU_ADDRESS_MULTICAST, /* a multicast object mapped with cuMemMap */
@@ -176,8 +178,8 @@ struct emu_address {
     int access;        /* of the device asked for: EMU_READ | EMU_WRITE */
     CUdeviceptr start; /* of the mapping or allocation */
     size_t nbytes;
-    char *home;        /* where this process keeps the byte asked about; NULL for MULTICAST, UNMAPPED */
-    size_t run;        /* how many bytes from there on the answer holds for */
+    char *home; /* where this process keeps the byte asked about; NULL for MULTICAST, UNMAPPED */
+    size_t run; /* how many bytes from there on the answer holds for */
 };
 
 /* What ptr is for `device` (NULL: no access is worked out). FOREIGN answers with home = ptr. */
@@ -195,15 +197,18 @@ bool emu__accessible(const struct emu_device *device, const void *ptr, size_t nb
  * address", "device 2 has no access", "nothing is mapped there"). Takes emu__lock: call it for
  * faults of kernel code only, from the handler or after the jump out of it.
  */
-void emu__describe(const struct emu_device *device, const void *ptr, char *text, size_t text_nbytes);
+void emu__describe(const struct emu_device *device, const void *ptr, char *text,
+                   size_t text_nbytes);
 
 /*
  * The replicas behind a multicast address, for emu__device_current(), in the machine's order; at
- * most EMU_MAX_DEVICES. nbytes is 4, 8 or 16. -1: `why` gets the rule that is broken; the caller ends the kernel.
+ * most EMU_MAX_DEVICES. nbytes is 4, 8 or 16. -1: `why` gets the rule that is broken; the caller
+ * ends the kernel.
  */
 int emu__replicas(const void *multicast, size_t nbytes, void *out[], char *why, size_t why_nbytes);
 
-/* The one address at which this process keeps the byte at ptr; ptr itself where it is the only one. */
+/* The one address at which this process keeps the byte at ptr; ptr itself where it is the only one.
+ */
 void *emu__home(const void *ptr);
 
 /* ---- What the memory half asks of the stream half (stream.c) ---- */
@@ -213,9 +218,9 @@ void emu__streams_drain(struct emu_device *device);
 /* The last reference to the primary context has gone: drains, stops the device's threads. */
 void emu__streams_close(struct emu_device *device);
 /*
- * A call that may not happen during a capture (cuMemAlloc, cuMemFree and the like), by this thread's
- * capture mode. CUDA_SUCCESS, or CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED with the rule reported and
- * the capture invalidated.
+ * A call that may not happen during a capture (cuMemAlloc, cuMemFree and the like), by this
+ * thread's capture mode. CUDA_SUCCESS, or CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED with the rule
+ * reported and the capture invalidated.
  */
 CUresult emu__capture_forbids(void);
 

@@ -17,7 +17,7 @@ static const struct entry entries[] = {
 #define ENTRY_(fn, version, need, params) {#fn, version, (any_function)emu_##fn},
     CU_FUNCTIONS(ENTRY_)
 #undef ENTRY_
-    {"symm_emulated_objects", 0, (any_function)emu__objects_counts},
+        {"symm_emulated_objects", 0, (any_function)emu__counts},
     {"symm_emulated_last_rule", 0, (any_function)emu__last_rule},
     {"symm_emulated_set_fault", 0, (any_function)emu__faults_set},
     {"symm_emulated_calls", 0, (any_function)emu__fault_calls},
@@ -40,9 +40,8 @@ bool emu__entry_exists(const char *name)
     return find(name) != NULL;
 }
 
-__attribute__((visibility("default"))) CUresult cuGetProcAddress_v2(const char *symbol,
-                                                                    void **function, int version,
-                                                                    uint64_t flags, int *status);
+__attribute__((visibility("default"))) CUresult
+cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status);
 
 CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags,
                              int *status)

@@ -44,10 +44,8 @@ bool emu__context_live(CUcontext ctx);
 
 bool emu__entry_exists(const char *name);
 
-/* ---- objects.c, memory.c, multicast.c: what is left at the end of the process ---- */
+/* ---- leaks.c ---- */
 
-int emu__objects_counts(struct symm_emulated_objects *out);
-/* One line per thing that is left. */
-void emu__objects_report(void);
+int emu__counts(struct symm_emulated_objects *out);
 
 #endif

@@ -1,0 +1,158 @@
+/*
+ * What an address is: for copies, which must know where the bytes are and whether they may be
+ * touched, and for the report of a kernel that touched something it may not.
+ */
+#include "memory.h"
+
+#include <stdio.h>
+
+/* How far ptr, which lies in no range, is from the next one. */
+static size_t gap_after(uintptr_t at)
+{
+    struct emu_range *next = emu__range_at(emu__range_after(at));
+    return next ? next->start - at : SIZE_MAX - at;
+}
+
+static void look_up(const struct emu_device *device, uintptr_t at, struct emu_address *out)
+{
+    struct emu_range *range = emu__range_find(at);
+    *out = (struct emu_address){.kind = EMU_ADDRESS_FOREIGN, .device = -1};
+    if (!range) {
+        struct emu_reservation *r = emu__reservation_find(at, 1);
+        out->run = gap_after(at);
+        if (r) {
+            out->kind = EMU_ADDRESS_UNMAPPED;
+            if (out->run > r->start + r->nbytes - at)
+                out->run = r->start + r->nbytes - at;
+        } else {
+            out->home = (char *)at;
+            out->access = EMU_READ | EMU_WRITE;
+        }
+        return;
+    }
+    out->kind = range->kind;
+    out->device = range->device;
+    out->start = range->start;
+    out->nbytes = range->nbytes;
+    out->run = range->start + range->nbytes - at;
+    if (!range->object)
+        out->access = EMU_READ | EMU_WRITE;
+    else if (device)
+        out->access = range->access[device->ordinal];
+    if (range->kind == EMU_ADDRESS_MAPPED)
+        out->home = emu__data(range->object) + (at - range->start);
+    else if (range->kind != EMU_ADDRESS_MULTICAST)
+        out->home = (char *)at;
+}
+
+void emu__address(const struct emu_device *device, const void *ptr, struct emu_address *out)
+{
+    pthread_mutex_lock(&emu__lock);
+    look_up(device, (uintptr_t)ptr, out);
+    pthread_mutex_unlock(&emu__lock);
+}
+
+/* The guard pages around cuMemAlloc and pinned memory are in no range. */
+static const struct emu_range *guarded_by(uintptr_t at)
+{
+    for (size_t i = 0; i < emu__range_count(); i++) {
+        const struct emu_range *range = emu__range_at(i);
+        if (range->base && at - (uintptr_t)range->base < range->base_nbytes)
+            return range;
+    }
+    return NULL;
+}
+
+/* What is wrong with `access` to an address; NULL: nothing is. */
+static const char *wrong(const struct emu_device *device, uintptr_t at, int access,
+                         const struct emu_address *address, char *text, size_t text_nbytes)
+{
+    switch (address->kind) {
+    case EMU_ADDRESS_FOREIGN: {
+        const struct emu_range *range = guarded_by(at);
+        if (!range)
+            return NULL;
+        snprintf(text, text_nbytes, "%p is outside of the allocation at %#zx of %zu bytes",
+                 (void *)at, (size_t)range->start, range->nbytes);
+        return text;
+    }
+    case EMU_ADDRESS_UNMAPPED:
+        snprintf(text, text_nbytes, "nothing is mapped at %p", (void *)at);
+        return text;
+    case EMU_ADDRESS_MULTICAST:
+        snprintf(text, text_nbytes, "plain access to the multicast address %p", (void *)at);
+        return text;
+    default:
+        if ((address->access & access) == access)
+            return NULL;
+        snprintf(text, text_nbytes, "device %d %s %p, memory of device %d",
+                 device ? device->ordinal : -1,
+                 address->access ? "may only read" : "has no access to", (void *)at,
+                 address->device);
+        return text;
+    }
+}
+
+bool emu__accessible(const struct emu_device *device, const void *ptr, size_t nbytes, int access,
+                     char *why, size_t why_nbytes)
+{
+    uintptr_t at = (uintptr_t)ptr;
+    bool ok = true;
+    pthread_mutex_lock(&emu__lock);
+    while (ok && nbytes > 0) {
+        struct emu_address address;
+        look_up(device, at, &address);
+        ok = !wrong(device, at, access, &address, why, why_nbytes);
+        size_t run = address.run < nbytes ? address.run : nbytes;
+        at += run;
+        nbytes -= run;
+    }
+    pthread_mutex_unlock(&emu__lock);
+    return ok;
+}
+
+void emu__describe(const struct emu_device *device, const void *ptr, char *text, size_t text_nbytes)
+{
+    struct emu_address address;
+    pthread_mutex_lock(&emu__lock);
+    look_up(device, (uintptr_t)ptr, &address);
+    if (!wrong(device, (uintptr_t)ptr, EMU_READ | EMU_WRITE, &address, text, text_nbytes))
+        snprintf(text, text_nbytes,
+                 address.kind == EMU_ADDRESS_FOREIGN ? "%p is no memory of the driver"
+                                                     : "%p faulted though it may be accessed",
+                 ptr);
+    pthread_mutex_unlock(&emu__lock);
+}
+
+void *emu__home(const void *ptr)
+{
+    /* Kernels under ThreadSanitizer ask at every access: each thread remembers the last ranges. */
+    static _Thread_local struct {
+        uint64_t layout;
+        unsigned next;
+        struct {
+            uintptr_t start;
+            size_t nbytes;
+            char *home;
+        } at[8];
+    } seen;
+    uintptr_t at = (uintptr_t)ptr;
+    uint64_t layout = atomic_load_explicit(&emu__layout, memory_order_acquire);
+    if (seen.layout != layout) {
+        for (int i = 0; i < 8; i++)
+            seen.at[i].nbytes = 0;
+        seen.layout = layout;
+    }
+    for (int i = 0; i < 8; i++)
+        if (at - seen.at[i].start < seen.at[i].nbytes)
+            return seen.at[i].home + (at - seen.at[i].start);
+    struct emu_address address;
+    emu__address(NULL, ptr, &address);
+    if (address.kind == EMU_ADDRESS_FOREIGN || !address.home)
+        return (void *)at;
+    unsigned slot = seen.next++ % 8;
+    seen.at[slot].start = (uintptr_t)address.start;
+    seen.at[slot].nbytes = address.nbytes;
+    seen.at[slot].home = address.home - (at - (uintptr_t)address.start);
+    return address.home;
+}
