@@ -1,1 +1,120 @@
-# symm_add_kernels(<target> IMAGE <name> SOURCES <file.cu>...): see the file's owner
+# symm_add_kernels(<target> IMAGE <name> SOURCES <file.cu>...)
+#
+# Compiles kernels for GPUs and for the emulated driver and adds them to <target> as `const struct symm_image <name>`.
+# The sources become one translation unit, which sees the include directories of <target>. Each kernel is one
+# SYMM_KERNEL() of symm/device.cuh. Works inside symm and, after find_package(symm), outside; needs only the language C.
+#
+#   SYMM_CUDA                AUTO (GPU code if nvcc >= 12.4 is found), ON (or fail), OFF (emulation only)
+#   SYMM_CUDA_ARCHITECTURES  of the GPU code, without sm_: "90a"
+#   SYMM_FATBIN_CACHE        folder of compiled GPU code, by content: build trees share what is the same
+set(SYMM_KERNELS_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/SymmFatbin.cmake)
+
+# Sets SYMM_NVCC to an nvcc that will do and SYMM_NVCC_VERSION, or to nothing.
+function(symm_find_nvcc)
+  if(DEFINED SYMM_CUDA AND NOT SYMM_CUDA AND NOT SYMM_CUDA STREQUAL "AUTO")
+    set(SYMM_NVCC "" PARENT_SCOPE)
+    return()
+  endif()
+  file(GLOB wheels ${CMAKE_SOURCE_DIR}/.cuda/nvidia/*/bin
+    ${CMAKE_SOURCE_DIR}/.cuda/lib/python*/site-packages/nvidia/*/bin)
+  find_program(SYMM_NVCC nvcc
+    HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin ${CUDAToolkit_ROOT}/bin ${CMAKE_SOURCE_DIR}/.cuda/bin ${wheels}
+    PATHS /usr/local/cuda/bin
+    DOC "CUDA compiler for symm's kernels")
+  set(why "no nvcc found")
+  if(SYMM_NVCC)
+    execute_process(COMMAND ${SYMM_NVCC} --version OUTPUT_VARIABLE text ERROR_QUIET)
+    string(REGEX MATCH "V([0-9.]+)" version "${text}")
+    set(version ${CMAKE_MATCH_1})
+    if(version VERSION_GREATER_EQUAL 12.4)
+      set(SYMM_NVCC_VERSION ${version} PARENT_SCOPE)
+      return()
+    endif()
+    set(why "${SYMM_NVCC} is version \"${version}\", older than 12.4")
+  endif()
+  if(SYMM_CUDA AND NOT SYMM_CUDA STREQUAL "AUTO")
+    message(FATAL_ERROR "symm: SYMM_CUDA is ${SYMM_CUDA}, but ${why}")
+  endif()
+  get_property(said GLOBAL PROPERTY SYMM_SAID_NO_NVCC)
+  if(NOT said)
+    message(STATUS "symm: ${why}: kernels for the emulated driver only")
+    set_property(GLOBAL PROPERTY SYMM_SAID_NO_NVCC TRUE)
+  endif()
+  set(SYMM_NVCC "" PARENT_SCOPE)
+endfunction()
+
+function(symm_add_kernels target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "IMAGE" "SOURCES")
+  if(NOT arg_IMAGE OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "usage: symm_add_kernels(<target> IMAGE <name> SOURCES <file.cu>...)")
+  endif()
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/symm_kernels)
+  set(unit ${folder}/${arg_IMAGE}_kernels)
+  set(kernels ${target}_${arg_IMAGE}) # the target that compiles them
+  set(includes $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+  set(lines "")
+  foreach(source ${arg_SOURCES})
+    get_filename_component(source ${source} ABSOLUTE)
+    string(APPEND lines "#include \"${source}\"\n")
+  endforeach()
+
+  # For the emulated driver. The C compiler is told that this is C++, so that CMake links no C++ runtime: none is
+  # needed. Always optimised, since tests spend their time here.
+  file(GENERATE OUTPUT ${unit}.c CONTENT "#define SYMM_IMAGE ${arg_IMAGE}\n${lines}SYMM_EMULATED_MODULE\n")
+  set(warnings "")
+  if(SYMM_WERROR)
+    set(warnings -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Werror)
+  endif()
+  set_source_files_properties(${unit}.c PROPERTIES COMPILE_OPTIONS
+    "-x;c++;-std=c++17;-O2;-fno-exceptions;-fno-rtti;-fno-threadsafe-statics;-fno-math-errno;-fno-strict-aliasing;-ffp-contract=off;${warnings}")
+
+  # For GPUs.
+  symm_find_nvcc()
+  set(fatbin "")
+  if(SYMM_NVCC)
+    set(fatbin ${unit}.fatbin)
+    file(GENERATE OUTPUT ${unit}.cu CONTENT "${lines}")
+    set(architectures ${SYMM_CUDA_ARCHITECTURES})
+    if(NOT architectures)
+      set(architectures 90a)
+    endif()
+    set(cache ${SYMM_FATBIN_CACHE})
+    if(NOT cache)
+      set(cache ${CMAKE_BINARY_DIR}/fatbin)
+    endif()
+    add_custom_command(OUTPUT ${fatbin}
+      COMMAND ${CMAKE_COMMAND} "-DNVCC=${SYMM_NVCC}" "-DVERSION=${SYMM_NVCC_VERSION}" "-DARCHITECTURES=${architectures}"
+              "-DINCLUDES=${includes}" "-DSOURCE=${unit}.cu" "-DOUTPUT=${fatbin}" "-DCACHE=${cache}"
+              -P ${SYMM_KERNELS_SCRIPT}
+      DEPENDS ${unit}.cu ${SYMM_KERNELS_SCRIPT}
+      DEPFILE ${fatbin}.d
+      COMMENT "GPU code of ${arg_IMAGE}" VERBATIM)
+    set_source_files_properties(${folder}/${arg_IMAGE}.c PROPERTIES OBJECT_DEPENDS ${fatbin})
+  endif()
+
+  # The image. What it names is in this program only.
+  set(text "#include <symm/detail/image.h>\n\n#define HIDDEN __attribute__((visibility(\"hidden\")))\n\n")
+  if(fatbin)
+    string(APPEND text "__asm__(\".section .rodata\\n.balign 64\\n.globl symm_fatbin_${arg_IMAGE}\\n\"\n"
+      "        \".hidden symm_fatbin_${arg_IMAGE}\\nsymm_fatbin_${arg_IMAGE}:\\n\"\n"
+      "        \".incbin \\\"${fatbin}\\\"\\n.byte 0\\n.text\\n\");\n"
+      "extern HIDDEN const char symm_fatbin_${arg_IMAGE}[];\n")
+    set(fatbin symm_fatbin_${arg_IMAGE})
+  else()
+    set(fatbin NULL)
+  endif()
+  string(APPEND text "extern HIDDEN const struct symm_emulated_module symm_emulated_${arg_IMAGE};\n"
+    "extern HIDDEN const struct symm_image ${arg_IMAGE};\n\n"
+    "const struct symm_image ${arg_IMAGE} = {SYMM_IMAGE_ABI, 0, ${fatbin}, &symm_emulated_${arg_IMAGE}};\n")
+  file(GENERATE OUTPUT ${folder}/${arg_IMAGE}.c CONTENT "${text}")
+
+  add_library(${kernels} OBJECT ${unit}.c ${folder}/${arg_IMAGE}.c)
+  set_property(TARGET ${kernels} PROPERTY C_STANDARD) # or it would be among the flags of what is C++
+  set_target_properties(${kernels} PROPERTIES C_EXTENSIONS ON POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+  target_include_directories(${kernels} PRIVATE ${includes})
+  if(SYMM_SANITIZE)
+    target_compile_options(${kernels} PRIVATE -fsanitize=${SYMM_SANITIZE} -fno-omit-frame-pointer
+      -fno-sanitize-recover=undefined)
+  endif()
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${kernels}>)
+endfunction()

@@ -16,6 +16,6 @@ configure_package_config_file(cmake/symmConfig.cmake.in ${PROJECT_BINARY_DIR}/sy
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/symmConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/symmConfig.cmake ${PROJECT_BINARY_DIR}/symmConfigVersion.cmake
-  cmake/SymmAddKernels.cmake DESTINATION ${package})
+  cmake/SymmAddKernels.cmake cmake/SymmFatbin.cmake DESTINATION ${package})
 configure_file(cmake/symm.pc.in ${PROJECT_BINARY_DIR}/symm.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

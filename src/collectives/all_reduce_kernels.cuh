@@ -26,8 +26,7 @@ SYMM_DEV uint64_t ceil_div(uint64_t a, uint64_t b)
     return (a + b - 1) / b;
 }
 
-/* ------------------------------------------------------------------------------------------- where
- * sums come from */
+/* ------------------------------------------------------------------------- where sums come from */
 
 /*
  * Puts x[i], which came from rank q ^ i, where rank i's belongs: swapping pairs for each bit of q.
@@ -118,8 +117,7 @@ template <typename T> struct multimem {
     }
 };
 
-/* ------------------------------------------------------------------------------------------------
- * reduce and copy */
+/* ------------------------------------------------------------------------------ reduce and copy */
 
 /* Stores a pack to this rank's memory, which need not be aligned. */
 template <typename T> SYMM_DEV void store_own(T *out, const bits16 &x, bool aligned)
@@ -207,8 +205,7 @@ template <typename T> SYMM_DEV void copy(T *to, const T *from, uint64_t n)
         symm_detail::store_element(to + e, symm_detail::load_element(from + e));
 }
 
-/* ------------------------------------------------------------------------------------------------------
- * the kernel */
+/* ----------------------------------------------------------------------------------- the kernel */
 
 /* What ranks compare on entry: the call, and where the data lie if they can be used there. */
 SYMM_DEV uint32_t call_and_place(uint32_t call, uint32_t place)

@@ -65,8 +65,7 @@ static const symm_emulated_ops *symm_emulated_driver; /* set when the driver loa
         SYMM_DETAIL_FIRST,   SYMM_DETAIL_LAST,  &symm_emulated_driver};                            \
     }
 
-/* ------------------------------------------------------------------------------------- what CUDA
- * gives to kernels */
+/* ------------------------------------------------------------------- what CUDA gives to kernels */
 
 #define __host__
 #define __device__
@@ -184,8 +183,7 @@ SYMM_DEV float symm_emulated_rsqrt(float x)
 #define rsqrtf(x)                                                                                  \
     symm_emulated_rsqrt(x) /* a macro, since some C libraries have a function of that name */
 
-/* ------------------------------------------------------------------------------------------------
- * flags and fences */
+/* ----------------------------------------------------------------------------- flags and fences */
 
 namespace symm_detail
 {
@@ -253,8 +251,7 @@ SYMM_DEV void pause(void)
     symm_emulated_driver->yield();
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * data */
+/* ----------------------------------------------------------------------------------------- data */
 
 SYMM_DEV void check_aligned(const void *p, size_t nbytes)
 {
@@ -294,8 +291,7 @@ SYMM_DEV void store_bits(uint32_t *p, uint32_t x)
     *home(p) = x;
 }
 
-/* ------------------------------------------------------------------------------------------------------
- * conversions */
+/* ---------------------------------------------------------------------------------- conversions */
 
 SYMM_DEV float widen(float x)
 {
@@ -346,8 +342,7 @@ template <typename T> SYMM_DEV uint32_t narrow2(float low, float high)
     return x.bits | (uint32_t)y.bits << 16;
 }
 
-/* --------------------------------------------------------------------------------------------------------
- * the switch */
+/* ----------------------------------------------------------------------------------- the switch */
 
 /* Adds in fp32, in the order in which the driver names the replicas, and rounds once. */
 template <typename T> SYMM_DEV bits16 multimem_add(const T *p)

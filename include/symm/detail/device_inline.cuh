@@ -43,8 +43,7 @@ SYMM_DEV symm_wait_record *wait_record(const symm_view &v)
     return static_cast<symm_wait_record *>(v.record);
 }
 
-/* -------------------------------------------------------------------------------------------------------
- * the record */
+/* ----------------------------------------------------------------------------------- the record */
 
 /* Fills in the record, which the caller has claimed, and makes it valid. */
 SYMM_DEV void tell(const symm_view &v, const symm_wait_record &r)
@@ -87,8 +86,7 @@ SYMM_DEV void tell_mismatch(const symm_view &v, symm_signal_pad *pad, int channe
     tell(v, {0, SYMM_WAIT_MISMATCH, from, channel, mine, theirs, (uint64_t)(uintptr_t)pad, {}});
 }
 
-/* --------------------------------------------------------------------------------------------------
- * signal and wait */
+/* ------------------------------------------------------------------------------ signal and wait */
 
 SYMM_DEV void signal(const symm_view &v, symm_signal_pad *pad, int channel, int to, uint32_t n,
                      uint32_t word)
@@ -191,8 +189,7 @@ SYMM_DEV bool barrier_insist(const symm_view &v, symm_signal_pad *pad, int chann
     return !__syncthreads_or(other != -1);
 }
 
-/* -----------------------------------------------------------------------------------------------------------
- * packs */
+/* ---------------------------------------------------------------------------------------- packs */
 
 template <typename T> SYMM_DEV symm_f32s<T> unpack(const bits16 &x)
 {
@@ -250,8 +247,7 @@ template <typename T> SYMM_DEV void store_element(T *p, float x)
 
 } /* namespace symm_detail */
 
-/* ----------------------------------------------------------------------------------------------------
- * the interface */
+/* -------------------------------------------------------------------------------- the interface */
 
 template <typename T> SYMM_DEV T *symm_dev_peer(const symm_view &v, T *symmetric, int rank)
 {
