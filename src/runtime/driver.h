@@ -56,4 +56,18 @@ symm_status symm__driver_fail(const struct symm_driver *drv, CUresult result, co
         }                                                                                          \
     } while (0)
 
+/*
+ * A driver call that gives something back. What it leaves behind would stay until the process ends, so it is tried a
+ * second time; the first failure stays in `first`, a status.
+ */
+#define RELEASE_CU(drv, first, fn, ...)                                                            \
+    do {                                                                                           \
+        CUresult cu_ = (drv)->fn(__VA_ARGS__);                                                     \
+        if (cu_ != CUDA_SUCCESS) {                                                                 \
+            if ((first) == SYMM_OK)                                                                \
+                (first) = symm__driver_fail((drv), cu_, #fn);                                      \
+            (drv)->fn(__VA_ARGS__);                                                                \
+        }                                                                                          \
+    } while (0)
+
 #endif

@@ -285,8 +285,7 @@ static void freed(void *self, int rank, uint64_t off)
     if (rank < 0 || rank >= SYMM_MAX_RANKS || i == heap->nblocks || heap->blocks[i].off != off)
         return;
     struct block *b = &heap->blocks[i];
-    b->holders.bits[rank / 64] &= ~(UINT64_C(1) << (rank % 64));
-    if (b->holders.bits[0] || b->holders.bits[1])
+    if (!symm__rank_set_remove(&b->holders, rank))
         return;
 
     struct segment *s = b->segment;

@@ -1,0 +1,45 @@
+/*
+ * What is allocated in this rank's symmetric memory, by offset in the window. Freed blocks stay in the table until
+ * something else is allocated there: it is they who make "this was freed" a possible answer. Not locked: the owner's
+ * job.
+ */
+#ifndef SYMM_BLOCK_TABLE_H
+#define SYMM_BLOCK_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "memory.h"
+#include "rank_set.h"
+
+enum symm_block_state {
+    SYMM_BLOCK_LIVE,
+    SYMM_BLOCK_FREED, /* here; perhaps other ranks still have it */
+    SYMM_BLOCK_GONE,  /* on all ranks */
+};
+
+struct symm_block {
+    uint64_t off, nbytes, requested; /* nbytes: requested, rounded up to the heap's alignment */
+    const void *owner;
+    struct symm_rank_set members;
+    enum symm_block_kind kind;
+    enum symm_block_state state;
+};
+
+struct symm_block_table {
+    struct symm_block *at; /* sorted by offset; no two overlap */
+    size_t count, cap, reserved;
+};
+
+/* Makes room for one insert, which then cannot fail. Ends with the insert or with unreserve. */
+symm_status symm__blocks_reserve(struct symm_block_table *t);
+void symm__blocks_unreserve(struct symm_block_table *t);
+/* Takes the place of freed blocks that it overlaps. */
+void symm__blocks_insert(struct symm_block_table *t, const struct symm_block *block);
+/* The last block that begins at or before off; NULL: none does. */
+struct symm_block *symm__blocks_find(const struct symm_block_table *t, uint64_t off);
+/* Index of the first block that ends after off. */
+size_t symm__blocks_from(const struct symm_block_table *t, uint64_t off);
+void symm__blocks_clear(struct symm_block_table *t);
+
+#endif

@@ -1,0 +1,561 @@
+/*
+ * This rank's symmetric memory: agreeing on segments with the other ranks, the table of
+ * allocations, and taking it all apart. The arbiter (heap.h) decides where things lie; a rank never
+ * takes a size or an offset from another rank.
+ */
+#include "memory_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fd.h"
+#include "heap.h"
+
+static symm_deadline deadline_of(const struct symm_memory *m)
+{
+    return symm__deadline_in(m->config.timeout_ms);
+}
+
+symm_status symm__memory_open(const struct symm_memory_config *config, struct symm_memory **out)
+{
+    symm_status st = SYMM_OK;
+    struct symm_memory *m = calloc(1, sizeof *m);
+
+    if (!m)
+        return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    m->config = *config;
+    TRY(symm__windows_open(config->drv, config->nranks, config->window_nbytes, config->alignment,
+                           &m->windows));
+    pthread_rwlock_init(&m->lock, NULL);
+    *out = m;
+    m = NULL;
+out:
+    free(m);
+    return st;
+}
+
+void symm__memory_note(struct symm_memory *m, symm_status st, const char *doing)
+{
+    symm__log(m->config.log, SYMM_LOG_ERROR, "%s: %s", doing, symm__failure_text());
+    pthread_rwlock_wrlock(&m->lock);
+    if (m->failed == SYMM_OK) {
+        m->failed = st;
+        snprintf(m->failed_text, sizeof m->failed_text, "%s: %s", doing, symm__failure_text());
+    }
+    pthread_rwlock_unlock(&m->lock);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Segments                                                                                       */
+
+static void list_remove(struct symm_memory *m, const struct symm_segment *s)
+{
+    for (struct symm_segment **at = &m->segments; *at; at = &(*at)->next) {
+        if (*at == s) {
+            *at = s->next;
+            return;
+        }
+    }
+}
+
+/* Releases a segment that nobody uses. Its place is free for others only if that succeeded. */
+static bool segment_destroy(struct symm_memory *m, struct symm_segment *s)
+{
+    const struct symm_memory_config *c = &m->config;
+    symm_status st = symm__segment_release(c->drv, &m->windows, c->rank, s);
+
+    if (st != SYMM_OK)
+        symm__memory_note(m, st, "releasing a segment");
+    free(s);
+    return st == SYMM_OK;
+}
+
+void symm__memory_put_segment(struct symm_memory *m, struct symm_segment *s)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    bool last = --s->refs == 0;
+    if (last)
+        list_remove(m, s);
+    pthread_rwlock_unlock(&m->lock);
+    if (!last)
+        return;
+    uint64_t off = s->off;
+    bool trimmed = s->trimmed;
+    if (segment_destroy(m, s) && trimmed)
+        symm__exchange_freed(m->config.exchange, off);
+}
+
+static symm_status import_all(struct symm_memory *m, const struct symm_lane *lane, int *fds,
+                              struct symm_segment *s)
+{
+    const struct symm_memory_config *c = &m->config;
+    const int *ranks = symm__lane_ranks(lane);
+    int n = symm__lane_nranks(lane);
+    symm_status st = SYMM_OK;
+
+    for (int r = 0; r < n && st == SYMM_OK; r++) {
+        if (ranks[r] == c->rank)
+            continue;
+        st = symm__segment_import(c->drv, c->device, &m->windows, ranks[r], fds[r], s);
+        if (st != SYMM_OK)
+            symm__fail_in(st, "memory of rank %d: ", ranks[r]);
+        symm__fd_close(&fds[r]);
+    }
+    symm__fd_close_all(fds, n);
+    return st;
+}
+
+/* Creates this rank's memory of the segment, shares it with the others and maps theirs. Two thirds
+ * of the way. */
+static symm_status segment_share(struct symm_memory *m, struct symm_lane *lane, const char *what,
+                                 struct symm_segment *s, symm_status *mine, symm_deadline deadline)
+{
+    const struct symm_memory_config *c = &m->config;
+    int n = symm__lane_nranks(lane), fd = -1, fds[SYMM_MAX_RANKS];
+    char step_what[SYMM_TEXT_MAX];
+
+    *mine = symm__segment_create(c->drv, c->device, &m->windows, c->rank, s);
+    if (n == 1)
+        return SYMM_OK;
+    if (*mine == SYMM_OK)
+        *mine = symm__fd_reserve(2 * n);
+    if (*mine == SYMM_OK)
+        *mine = symm__segment_export(c->drv, s, &fd);
+    for (int r = 0; r < n; r++)
+        fds[r] = -1;
+    snprintf(step_what, sizeof step_what, "%s: share", what);
+    struct symm_step step = {
+        .what = step_what, .status = *mine, .gives_fd = fd >= 0, .fd = fd, .fds = fds};
+    symm_status st = symm__lane_step(lane, &step, deadline);
+    symm__fd_close(&fd);
+    if (st != SYMM_OK)
+        return st;
+    *mine = import_all(m, lane, fds, s);
+    return SYMM_OK;
+}
+
+static void segment_publish(struct symm_memory *m, struct symm_segment *s, bool hidden)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    s->hidden = hidden;
+    s->next = m->segments;
+    m->segments = s;
+    pthread_rwlock_unlock(&m->lock);
+}
+
+/*
+ * Makes a segment on all ranks of the lane, or on none. *kept: it failed, but whether the others
+ * have it is not known, since the lane ended while they were agreeing; then the memory stays,
+ * unused, until symm__memory_close.
+ */
+static symm_status segment_make(struct symm_memory *m, struct symm_lane *lane, const char *what,
+                                uint64_t off, uint64_t nbytes, bool *kept)
+{
+    symm_status st = SYMM_OK, mine = SYMM_OK;
+    symm_deadline deadline = deadline_of(m);
+    struct symm_multicast_bind bind = {.mc = NULL};
+    struct symm_multicast_report *all = calloc((size_t)symm__lane_nranks(lane), sizeof *all);
+    struct symm_segment *s = calloc(1, sizeof *s);
+    char text[SYMM_TEXT_MAX];
+    bool voting = false;
+
+    *kept = false;
+    if (!s || !all) {
+        st = symm__fail(SYMM_ERROR_MEMORY, "%s: out of host memory", what);
+        symm__lane_abort(lane, st, symm__failure_text());
+        goto out;
+    }
+    *s = (struct symm_segment){
+        .off = off, .nbytes = nbytes, .members = symm__lane_members(lane), .refs = 1};
+    TRY(segment_share(m, lane, what, s, &mine, deadline));
+    voting = true;
+    if (mine == SYMM_OK)
+        TRY(symm__multicast_bind_begin(m, lane, s, &bind));
+    snprintf(text, sizeof text, "%s: map", what);
+    struct symm_step step = {.what = text,
+                             .op = SYMM_HEAP_COMMIT,
+                             .status = mine,
+                             .args = {off},
+                             .mine = &bind.mine,
+                             .nbytes = sizeof bind.mine,
+                             .all = all};
+    TRY(symm__lane_step(lane, &step, deadline));
+    segment_publish(m, s, false);
+    s = NULL;
+    st = symm__multicast_bind_end(m, lane, what, &bind, all);
+    *kept = st != SYMM_OK;
+out:
+    if (st != SYMM_OK && s) {
+        snprintf(text, sizeof text, "%s", symm__failure_text());
+        *kept = voting && symm__lane_check(lane) != SYMM_OK;
+        if (*kept) {
+            symm__multicast_put_back(m, bind.mc);
+            segment_publish(m, s, true);
+        } else {
+            symm__multicast_bind_drop(m, &bind);
+            segment_destroy(m, s);
+        }
+        symm__fail(st, "%s", text);
+    }
+    free(all);
+    return st;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Allocations                                                                                    */
+
+static uint64_t rounded(size_t nbytes)
+{
+    return ((uint64_t)nbytes + SYMM_HEAP_ALIGNMENT - 1) / SYMM_HEAP_ALIGNMENT * SYMM_HEAP_ALIGNMENT;
+}
+
+static symm_status reserve_slot(struct symm_memory *m)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    symm_status st = symm__blocks_reserve(&m->blocks);
+    pthread_rwlock_unlock(&m->lock);
+    return st;
+}
+
+static void unreserve_slot(struct symm_memory *m)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    symm__blocks_unreserve(&m->blocks);
+    pthread_rwlock_unlock(&m->lock);
+}
+
+/* The arbiter has granted `block` and a slot of the table is reserved: makes the segment if it is a
+ * new one. */
+static symm_status take(struct symm_memory *m, struct symm_lane *lane, const char *what,
+                        const struct symm_block *block, const uint64_t answer[4], void **out)
+{
+    symm_status st = SYMM_OK;
+    bool kept = false;
+
+    if (answer[3])
+        st = segment_make(m, lane, what, answer[1], answer[2], &kept);
+    if (st != SYMM_OK) {
+        unreserve_slot(m);
+        if (!kept)
+            symm__exchange_freed(m->config.exchange, block->off);
+        return st;
+    }
+    pthread_rwlock_wrlock(&m->lock);
+    symm__blocks_insert(&m->blocks, block);
+    pthread_rwlock_unlock(&m->lock);
+    *out = symm__memory_window(m, m->config.rank) + block->off;
+    return SYMM_OK;
+}
+
+symm_status symm__memory_alloc(struct symm_memory *m, struct symm_lane *lane, const void *owner,
+                               enum symm_block_kind kind, size_t nbytes, const char *what,
+                               void **out)
+{
+    symm_status slot = reserve_slot(m);
+    struct symm_step step = {
+        .what = what,
+        .op = SYMM_HEAP_ALLOC,
+        .status = slot,
+        .args = {nbytes, kind == SYMM_BLOCK_USER ? 0 : SYMM_HEAP_ANY_SEGMENT},
+    };
+    symm_status st = symm__lane_step(lane, &step, deadline_of(m));
+    if (st != SYMM_OK) {
+        if (slot == SYMM_OK)
+            unreserve_slot(m);
+        return st;
+    }
+    struct symm_block block = {.off = step.answer[0],
+                               .nbytes = rounded(nbytes),
+                               .requested = nbytes,
+                               .owner = owner,
+                               .members = symm__lane_members(lane),
+                               .kind = kind};
+    return take(m, lane, what, &block, step.answer, out);
+}
+
+symm_status symm__memory_adopt(struct symm_memory *m, struct symm_lane *lane, const void *owner,
+                               enum symm_block_kind kind, size_t nbytes, const uint64_t answer[4],
+                               void **out)
+{
+    symm_status st = reserve_slot(m);
+    struct symm_block block = {.off = answer[0],
+                               .nbytes = rounded(nbytes),
+                               .requested = nbytes,
+                               .owner = owner,
+                               .members = symm__lane_members(lane),
+                               .kind = kind};
+    if (st != SYMM_OK) {
+        /* The others have their block by now. Ending the lane tells them, without one more step for
+         * everybody. */
+        symm__lane_abort(lane, st, symm__failure_text());
+        symm__exchange_freed(m->config.exchange, answer[0]);
+        return st;
+    }
+    char what[64];
+    snprintf(what, sizeof what, "memory of a new group (%zu bytes)", nbytes);
+    return take(m, lane, what, &block, answer, out);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Looking up and freeing                                                                         */
+
+/* What can be said of an address: gathered under the lock, told without it. */
+struct place {
+    const void *ptr;
+    int window; /* whose; -1: nobody's */
+    uint64_t at;
+    bool multicast, found;
+    struct symm_block block;
+};
+
+static struct place locate(struct symm_memory *m, const void *ptr)
+{
+    CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
+    struct place p = {.ptr = ptr};
+
+    p.window = symm__windows_find(&m->windows, addr, &p.at);
+    pthread_rwlock_rdlock(&m->lock);
+    p.multicast = p.window < 0 && symm__multicast_owns(m, addr);
+    struct symm_block *b = p.window < 0 ? NULL : symm__blocks_find(&m->blocks, p.at);
+    if (b && p.at - b->off < b->nbytes) {
+        p.found = true;
+        p.block = *b;
+    }
+    pthread_rwlock_unlock(&m->lock);
+    return p;
+}
+
+/* Records why p is not the inside of one of this rank's live blocks; false if it is. */
+static bool refuse(const struct symm_memory *m, const struct place *p)
+{
+    if (p->multicast)
+        symm__fail(SYMM_ERROR_ARGUMENT, "%p is a multicast address: give this rank's own address",
+                   p->ptr);
+    else if (p->window < 0)
+        symm__fail(SYMM_ERROR_ARGUMENT, "%p is not symmetric memory of this context", p->ptr);
+    else if (p->window != m->config.rank)
+        symm__fail(SYMM_ERROR_ARGUMENT,
+                   "%p is rank %d's copy of an object: give this rank's own address of it", p->ptr,
+                   p->window);
+    else if (!p->found)
+        symm__fail(SYMM_ERROR_ARGUMENT, "%p is not in any allocation of symmetric memory", p->ptr);
+    else if (p->block.state != SYMM_BLOCK_LIVE)
+        symm__fail(SYMM_ERROR_ARGUMENT, "%p is freed memory, of an allocation of %" PRIu64 " bytes",
+                   p->ptr, p->block.requested);
+    else
+        return false;
+    return true;
+}
+
+static int first_missing(const struct symm_memory *m, struct symm_rank_set few,
+                         struct symm_rank_set many)
+{
+    for (int r = 0; r < m->config.nranks; r++)
+        if (symm__rank_set_has(few, r) && !symm__rank_set_has(many, r))
+            return r;
+    return -1;
+}
+
+bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
+                       struct symm_rank_set members, uint64_t *off)
+{
+    /* Unsigned: an address below the window is far above it. */
+    uint64_t at = (CUdeviceptr)(uintptr_t)ptr - m->windows.base[m->config.rank];
+    bool good = false;
+
+    if (at < m->windows.nbytes) {
+        pthread_rwlock_rdlock(&m->lock);
+        const struct symm_block *b = symm__blocks_find(&m->blocks, at);
+        good = b && b->state == SYMM_BLOCK_LIVE && at - b->off <= b->requested &&
+               nbytes <= b->requested - (at - b->off) && symm__rank_set_within(members, b->members);
+        pthread_rwlock_unlock(&m->lock);
+    }
+    if (good) {
+        *off = at;
+        return true;
+    }
+
+    struct place p = locate(m, ptr);
+    if (refuse(m, &p))
+        return false;
+    const struct symm_block *b = &p.block;
+    if (p.at - b->off > b->requested || nbytes > b->requested - (p.at - b->off))
+        symm__fail(SYMM_ERROR_ARGUMENT,
+                   "%zu bytes at %p run beyond the end of their allocation: it has %" PRIu64
+                   " bytes, and this begins %" PRIu64 " bytes into it",
+                   nbytes, ptr, b->requested, p.at - b->off);
+    else
+        symm__fail(SYMM_ERROR_ARGUMENT, "%p is in an allocation that rank %d does not have", ptr,
+                   first_missing(m, members, b->members));
+    return false;
+}
+
+symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *ptr)
+{
+    uint64_t at = (CUdeviceptr)(uintptr_t)ptr - m->windows.base[m->config.rank];
+    bool good = false;
+
+    pthread_rwlock_wrlock(&m->lock);
+    struct symm_block *b = at < m->windows.nbytes ? symm__blocks_find(&m->blocks, at) : NULL;
+    if (b && b->off == at && b->state == SYMM_BLOCK_LIVE && b->owner == owner &&
+        b->kind != SYMM_BLOCK_INTERNAL) {
+        b->state = SYMM_BLOCK_FREED;
+        good = true;
+    }
+    pthread_rwlock_unlock(&m->lock);
+    if (good) {
+        symm__exchange_freed(m->config.exchange, at);
+        return SYMM_OK;
+    }
+
+    struct place p = locate(m, ptr);
+    if (refuse(m, &p))
+        return SYMM_ERROR_ARGUMENT;
+    if (p.block.off != p.at)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "%p is %" PRIu64 " bytes into an allocation, not the start of it", ptr,
+                          p.at - p.block.off);
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%p is memory of another group, or of symm itself", ptr);
+}
+
+void symm__memory_free_owner(struct symm_memory *m, const void *owner)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    for (size_t i = 0; i < m->blocks.count; i++) {
+        struct symm_block *b = &m->blocks.at[i];
+        if (b->owner != owner || b->state != SYMM_BLOCK_LIVE)
+            continue;
+        b->state = SYMM_BLOCK_FREED;
+        symm__exchange_freed(m->config.exchange, b->off);
+    }
+    pthread_rwlock_unlock(&m->lock);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Trimming                                                                                       */
+
+/* No rank has anything in [off, off + nbytes) any more. Under the lock. */
+static void mark_gone(struct symm_memory *m, uint64_t off, uint64_t nbytes)
+{
+    for (size_t i = symm__blocks_from(&m->blocks, off);
+         i < m->blocks.count && m->blocks.at[i].off < off + nbytes; i++)
+        if (m->blocks.at[i].state == SYMM_BLOCK_FREED)
+            m->blocks.at[i].state = SYMM_BLOCK_GONE;
+}
+
+static void release_trimmed(struct symm_memory *m, uint64_t off)
+{
+    struct symm_segment *s;
+
+    pthread_rwlock_wrlock(&m->lock);
+    for (s = m->segments; s && (s->off != off || s->hidden); s = s->next)
+        ;
+    if (s) {
+        s->hidden = true;
+        s->trimmed = true;
+        mark_gone(m, s->off, s->nbytes);
+    }
+    pthread_rwlock_unlock(&m->lock);
+    if (!s)
+        return;
+    symm__multicast_unbind_segment(m, s);
+    symm__memory_put_segment(m, s);
+}
+
+/*
+ * used: what the arbiter still counts in the segments of exactly these ranks. If that is what is
+ * live here, everything that was freed here is free on all ranks.
+ */
+static void settle_freed(struct symm_memory *m, struct symm_rank_set members, uint64_t used)
+{
+    uint64_t live = 0;
+
+    pthread_rwlock_wrlock(&m->lock);
+    for (int pass = 0; pass < 2; pass++) {
+        for (struct symm_segment *s = m->segments; s; s = s->next) {
+            if (s->hidden || !symm__rank_set_equal(s->members, members))
+                continue;
+            if (pass == 1) {
+                mark_gone(m, s->off, s->nbytes);
+                continue;
+            }
+            for (size_t i = symm__blocks_from(&m->blocks, s->off);
+                 i < m->blocks.count && m->blocks.at[i].off < s->off + s->nbytes; i++)
+                if (m->blocks.at[i].state == SYMM_BLOCK_LIVE)
+                    live += m->blocks.at[i].nbytes;
+        }
+        if (live != used)
+            break;
+    }
+    pthread_rwlock_unlock(&m->lock);
+}
+
+symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane)
+{
+    for (;;) {
+        struct symm_step step = {.what = "symm_trim()", .op = SYMM_HEAP_TRIM};
+        symm_status st = symm__lane_step(lane, &step, deadline_of(m));
+        if (st != SYMM_OK)
+            return st;
+        if (!step.answer[1]) {
+            settle_freed(m, symm__lane_members(lane), step.answer[2]);
+            return SYMM_OK;
+        }
+        release_trimmed(m, step.answer[0]);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+char *symm__memory_window(const struct symm_memory *m, int rank)
+{
+    return (char *)(uintptr_t)m->windows.base[rank];
+}
+
+void symm__memory_usage(struct symm_memory *m, symm_usage *out)
+{
+    symm_usage u = {.window = m->windows.nbytes};
+
+    pthread_rwlock_rdlock(&m->lock);
+    for (const struct symm_segment *s = m->segments; s; s = s->next) {
+        u.segments += s->nbytes;
+        u.nsegments++;
+    }
+    for (size_t i = 0; i < m->blocks.count; i++) {
+        const struct symm_block *b = &m->blocks.at[i];
+        if (b->state == SYMM_BLOCK_FREED)
+            u.pending += b->nbytes;
+        if (b->state != SYMM_BLOCK_LIVE)
+            continue;
+        u.allocated += b->nbytes;
+        u.requested += b->requested;
+        if (b->kind != SYMM_BLOCK_USER)
+            u.internal += b->nbytes;
+    }
+    pthread_rwlock_unlock(&m->lock);
+    *out = u;
+}
+
+symm_status symm__memory_close(struct symm_memory *m)
+{
+    symm_status st;
+
+    if (!m)
+        return SYMM_OK;
+    symm__multicast_close(m);
+    while (m->segments) {
+        struct symm_segment *s = m->segments;
+        m->segments = s->next;
+        segment_destroy(m, s);
+    }
+    st = symm__windows_close(m->config.drv, &m->windows);
+    if (st != SYMM_OK)
+        symm__memory_note(m, st, "releasing the windows");
+    st = m->failed == SYMM_OK ? SYMM_OK : symm__fail(m->failed, "%s", m->failed_text);
+    symm__blocks_clear(&m->blocks);
+    pthread_rwlock_destroy(&m->lock);
+    free(m);
+    return st;
+}
