@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "orphans.h"
 #include "supervisor.h"
 
 /* The signals that are meant for the program: those of them that are not ignored, as nohup makes
@@ -43,6 +44,7 @@ static int wait_for_supervisor(const struct launch *job, pid_t supervisor, const
             return WEXITSTATUS(status);
         fprintf(stderr, "# %s: the supervisor was killed by SIG%s, and the ranks with it\n",
                 job->tool, sigabbrev_np(WTERMSIG(status)));
+        orphans_end(LAUNCH_GRACE_MS);
         return LAUNCH_SIGNAL + WTERMSIG(status);
     }
 }
@@ -57,6 +59,7 @@ int launch_ranks(const struct launch *job)
     sigaddset(&blocked, SIGCHLD);
     signal(SIGCHLD, SIG_DFL);
     sigprocmask(SIG_BLOCK, &blocked, &inherited);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* of what the supervisor leaves behind if it is killed */
     fflush(NULL);
 
     int code;

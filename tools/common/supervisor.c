@@ -20,7 +20,6 @@
 #include "orphans.h"
 
 enum {
-    GRACE_MS = 2000, /* from SIGTERM to SIGKILL */
     BLAME_MS = 1000, /* how long a rank that was blamed by another may take to end by itself */
     EXIT_BLAMES = 75 /* EX_TEMPFAIL: "another rank failed", by the convention of symm's programs */
 };
@@ -63,7 +62,7 @@ static void stop(struct supervisor *s)
     s->stopping = true;
     signal_ranks(s, SIGTERM);
     signal_ranks(s, SIGCONT); /* a stopped process would not see it */
-    s->kill_at = now_ms() + GRACE_MS;
+    s->kill_at = now_ms() + LAUNCH_GRACE_MS;
 }
 
 /* Runs in the child and does not come back: the exit code and, through `report`, errno tell that
@@ -231,6 +230,7 @@ static void pass_on(struct supervisor *s, int sig)
     if (ends && ++s->ninterrupts > 1) {
         s->stopping = true;
         s->kill_at = now_ms();
+        s->code = s->code ? s->code : LAUNCH_SIGNAL + sig;
     }
 }
 
@@ -283,7 +283,7 @@ int supervise(const struct launch *job, const sigset_t *watched, const sigset_t 
         stop(&s);
     }
     watch(&s, watched, face);
-    int nleft = orphans_end(GRACE_MS);
+    int nleft = orphans_end(LAUNCH_GRACE_MS);
     if (nleft > 0)
         fprintf(stderr, "# %s: %d processes cannot be ended\n", job->tool, nleft);
     meeting_destroy(&meeting);

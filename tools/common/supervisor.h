@@ -7,6 +7,8 @@
 #include <sys/types.h>
 #include "launch.h"
 
+enum { LAUNCH_GRACE_MS = 2000 }; /* from SIGTERM to SIGKILL */
+
 /*
  * Runs the job in this process, which must have no other children. `watched` are the signals to
  * pass on to the ranks; they and SIGCHLD are blocked here, and the ranks start with the mask

@@ -1,0 +1,40 @@
+/*
+ * Random inputs of a sum over ranks, and the check of its result against a reference in double
+ * precision.
+ *
+ * Element i of rank r follows from (seed, r, i) alone, so every rank knows all inputs without
+ * communication.
+ */
+#ifndef SYMM_TOOLS_SUMS_H
+#define SYMM_TOOLS_SUMS_H
+
+#include "element.h"
+
+/* What a right result is. */
+enum sums_rule {
+    SUMS_EXACT,  /* added in fp32 in the order of the ranks, rounded once: these bits */
+    SUMS_SWITCH, /* added in fp32 in any order: 2^-23 sum|x| + 1 ulp of the type */
+    SUMS_TYPE    /* rounded to the type at each addition: (R-1) 2^-p sum|x| + 1 ulp, p its fraction
+                    bits */
+};
+
+struct sums_verdict {
+    uint64_t wrong; /* elements */
+    uint64_t first; /* the first of them, */
+    double got, expected;
+};
+
+/* This rank's input: numbers within [-1, 1], crowded around 0, with a full fraction each. */
+void sums_fill(const struct element *e, void *out, size_t count, uint64_t seed, int rank);
+
+/* Compares every element. */
+void sums_check(const struct element *e, const void *got, size_t count, uint64_t seed, int nranks,
+                enum sums_rule rule, struct sums_verdict *out);
+
+/* A new seed out of a seed and a number that tells one use from another. */
+uint64_t sums_seed(uint64_t seed, uint64_t use);
+
+/* How many threads fill and check may use: this rank's share of the processors. 1 at the start. */
+void sums_threads(int nthreads);
+
+#endif

@@ -1,0 +1,15 @@
+/* Everything that symm-info knows, as JSON, and that JSON as lines for people. */
+#ifndef SYMM_INFO_DESCRIBE_H
+#define SYMM_INFO_DESCRIBE_H
+
+#include <jansson.h>
+#include "machine.h"
+
+/* New objects, or NULL when memory is short. */
+json_t *describe_machine(const struct machine *m);
+json_t *describe_settings(void);
+
+/* Prints the members there are: "devices" and so on, "settings", "verification". */
+void describe_print(const json_t *info);
+
+#endif

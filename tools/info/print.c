@@ -1,0 +1,145 @@
+/* What symm-info knows, for people: tables, and lines that begin with #. */
+#include <inttypes.h>
+#include <stdio.h>
+#include "describe.h"
+#include "text.h"
+
+static const char *text_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+static json_int_t number_at(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static const char *yes_no(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key)) ? "yes" : "no";
+}
+
+static const char *bytes_at(const json_t *object, const char *key, char buffer[32])
+{
+    return text_of_bytes((uint64_t)number_at(object, key), buffer, 32);
+}
+
+static void print_devices(const json_t *devices)
+{
+    size_t i;
+    json_t *d;
+    char least[32], best[32];
+
+    printf("#%2s %-40s %12s %10s %3s %4s %3s %3s %6s %9s %11s %11s %s\n", "no", "uuid", "bus_id",
+           "memory_MiB", "cc", "sms", "vmm", "fd", "fabric", "multicast", "granularity",
+           "recommended", "name");
+    json_array_foreach(devices, i, d)
+    {
+        printf("%3zu %-40s %12s %10" JSON_INTEGER_FORMAT " %3s %4" JSON_INTEGER_FORMAT
+               " %3s %3s %6s %9s %11s %11s %s\n",
+               i, text_at(d, "uuid"), text_at(d, "bus_id"), number_at(d, "memory") >> 20,
+               text_at(d, "compute_capability"), number_at(d, "multiprocessors"),
+               yes_no(d, "virtual_memory"), yes_no(d, "fd_handles"), yes_no(d, "fabric_handles"),
+               yes_no(d, "multicast"), bytes_at(d, "least_granularity", least),
+               bytes_at(d, "recommended_granularity", best), text_at(d, "name"));
+    }
+}
+
+/* A square of booleans, a row for each that acts, a column for each that is acted on. */
+static void print_matrix(const json_t *rows, const char *title, const char *good, const char *bad)
+{
+    size_t from, to, n = json_array_size(rows);
+    json_t *row, *value;
+
+    printf("# %s\n#  ", title);
+    for (to = 0; to < n; to++)
+        printf(" %5zu", to);
+    printf("\n");
+    json_array_foreach(rows, from, row)
+    {
+        printf("%3zu", from);
+        json_array_foreach(row, to, value) printf(" %5s", json_is_true(value) ? good : bad);
+        printf("\n");
+    }
+}
+
+static void print_multicast(const json_t *info)
+{
+    const json_t *m = json_object_get(info, "multicast");
+    const char *off = json_string_value(json_object_get(m, "off"));
+    bool one = text_at(m, "ranks")[0] == 'o';
+
+    printf("# multicast: %s%s%s\n", off ? "off: " : "on", off ? off : "",
+           one ? " (asked in a world of one rank; --verify asks all devices)" : "");
+}
+
+static void print_machine(const json_t *info)
+{
+    const json_t *limits = json_object_get(info, "limits");
+    const char *why = text_at(info, "why_driver");
+    char window[32];
+
+    printf("# driver: %s %s%s%s%s\n", text_at(info, "driver"), text_at(info, "driver_version"),
+           *why ? " (" : "", why, *why ? ")" : "");
+    print_devices(json_object_get(info, "devices"));
+    print_matrix(json_object_get(info, "peer_access"),
+                 "peer access: the device of a row to that of a column", "yes", "no");
+    print_multicast(info);
+    printf("# limits: %" JSON_INTEGER_FORMAT " open files (at most %" JSON_INTEGER_FORMAT
+           "), %" JSON_INTEGER_FORMAT
+           " ranks, window of %s a rank, staging of %s a group, %s ms of waiting\n",
+           number_at(limits, "open_files"), number_at(limits, "open_files_at_most"),
+           number_at(limits, "ranks"), bytes_at(limits, "window", window),
+           text_at(limits, "staging"), text_at(limits, "timeout_ms"));
+}
+
+static void print_settings(const json_t *settings)
+{
+    size_t i;
+    json_t *s;
+
+    printf("# %-26s %-20s %-10s %-16s %s\n", "setting", "type", "default", "value", "meaning");
+    json_array_foreach(settings, i, s)
+    {
+        const json_t *value = json_object_get(s, "value");
+        const char *fallback = text_at(s, "default");
+
+        printf("  %-26s %-20s %-10s %-16s %s\n", text_at(s, "name"), text_at(s, "type"),
+               *fallback ? fallback : "-", json_is_string(value) ? json_string_value(value) : "-",
+               text_at(s, "help"));
+    }
+}
+
+static void print_verification(const json_t *v)
+{
+    size_t i;
+    json_t *algorithm;
+    const char *error = json_string_value(json_object_get(v, "error"));
+
+    printf("# verified on %" JSON_INTEGER_FORMAT " ranks, seed %s\n", number_at(v, "ranks"),
+           text_at(v, "seed"));
+    if (json_object_get(v, "put")) {
+        print_matrix(json_object_get(v, "put"), "put: the rank of a row to that of a column", "ok",
+                     "WRONG");
+        print_matrix(json_object_get(v, "get"), "get: the rank of a row from that of a column",
+                     "ok", "WRONG");
+    }
+    json_array_foreach(json_object_get(v, "algorithms"), i, algorithm)
+        printf("# %s %s: %s\n", text_at(algorithm, "operation"), text_at(algorithm, "algo"),
+               text_at(algorithm, "verdict"));
+    if (error)
+        printf("# verification failed: %s\n", error);
+}
+
+void describe_print(const json_t *info)
+{
+    printf("# symm %s\n", text_at(info, "version"));
+    if (json_object_get(info, "devices"))
+        print_machine(info);
+    if (json_object_get(info, "settings"))
+        print_settings(json_object_get(info, "settings"));
+    if (json_object_get(info, "verification"))
+        print_verification(json_object_get(info, "verification"));
+}

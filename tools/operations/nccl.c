@@ -1,0 +1,154 @@
+/* The few functions of NCCL that a benchmark needs, declared here so that no header of it is
+ * needed. */
+#include "nccl.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct nccl_id {
+    char bytes[128];
+} nccl_id;
+
+typedef struct nccl_communicator *nccl_communicator;
+
+enum { NCCL_FLOAT16 = 6, NCCL_FLOAT32 = 7, NCCL_BFLOAT16 = 9, NCCL_SUM = 0 };
+
+struct nccl {
+    void *library;
+    nccl_communicator comm;
+    char version[32];
+    int error; /* the last call's */
+    int (*get_version)(int *);
+    int (*get_unique_id)(nccl_id *);
+    int (*comm_init_rank)(nccl_communicator *, int nranks, nccl_id, int rank);
+    int (*comm_destroy)(nccl_communicator);
+    int (*comm_abort)(nccl_communicator);
+    int (*all_reduce)(const void *, void *, size_t, int dtype, int op, nccl_communicator,
+                      symm_stream);
+    const char *(*get_error_string)(int);
+};
+
+static bool look_up(struct nccl *n, char why[512])
+{
+    const struct {
+        const char *name;
+        void *slot;
+    } functions[] = {
+        {"ncclGetVersion", &n->get_version},
+        {"ncclGetUniqueId", &n->get_unique_id},
+        {"ncclCommInitRank", &n->comm_init_rank},
+        {"ncclCommDestroy", &n->comm_destroy},
+        {"ncclCommAbort", &n->comm_abort},
+        {"ncclAllReduce", &n->all_reduce},
+        {"ncclGetErrorString", &n->get_error_string},
+    };
+
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        void *function = dlsym(n->library, functions[i].name);
+
+        if (!function) {
+            snprintf(why, 512, "the library has no %s", functions[i].name);
+            return false;
+        }
+        memcpy(functions[i].slot, &function, sizeof function);
+    }
+    return true;
+}
+
+/* Local: opens the library and, on rank 0, makes the id with which the ranks find each other. */
+static bool load(struct nccl *n, int rank, nccl_id *id, char why[512])
+{
+    const char *path = getenv("SYMM_NCCL_LIBRARY");
+    int version = 0;
+
+    n->library = dlopen(path && *path ? path : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!n->library) {
+        snprintf(why, 512, "%s", dlerror());
+        return false;
+    }
+    if (!look_up(n, why))
+        return false;
+    n->get_version(&version);
+    snprintf(n->version, sizeof n->version, "%d.%d.%d", version / 10000, version / 100 % 100,
+             version % 100);
+    int error = rank == 0 ? n->get_unique_id(id) : 0;
+    if (error)
+        snprintf(why, 512, "ncclGetUniqueId: %s", n->get_error_string(error));
+    return !error;
+}
+
+/* Collective: whether all ranks could do it, and the first reason of those that could not. */
+static symm_status agree(symm_group *group, char why[512])
+{
+    char *all = calloc((size_t)symm_nranks(group), 512);
+    symm_status st = all ? symm_exchange(group, why, 512, all) : SYMM_ERROR_MEMORY;
+
+    for (int r = 0; st == SYMM_OK && r < symm_nranks(group) && !why[0]; r++)
+        snprintf(why, 512, "%.511s", all + (size_t)r * 512);
+    free(all);
+    return st;
+}
+
+struct nccl *nccl_open(symm_group *group, char why[512], symm_status *st)
+{
+    struct nccl *n = calloc(1, sizeof *n);
+    nccl_id id = {{0}}, ids[SYMM_MAX_RANKS];
+    int rank = symm_rank(group);
+
+    memset(why, 0, 512);
+    if (symm_multicast_off(group))
+        setenv("NCCL_NVLS_ENABLE", "0", 1);
+    if (!n)
+        snprintf(why, 512, "out of memory");
+    else
+        load(n, rank, &id, why);
+    *st = agree(group, why);
+    if (*st == SYMM_OK && !why[0])
+        *st = symm_exchange(group, &id, sizeof id, ids);
+    if (*st == SYMM_OK && !why[0]) {
+        int error = n->comm_init_rank(&n->comm, symm_nranks(group), ids[0], rank);
+
+        if (error)
+            snprintf(why, 512, "ncclCommInitRank: %s", n->get_error_string(error));
+        *st = agree(group, why);
+    }
+    if (*st == SYMM_OK && !why[0])
+        return n;
+    nccl_close(n, false);
+    return NULL;
+}
+
+void nccl_close(struct nccl *n, bool healthy)
+{
+    if (!n)
+        return;
+    if (n->comm && healthy)
+        n->comm_destroy(n->comm);
+    else if (n->comm)
+        n->comm_abort(n->comm);
+    /* Its threads may still run code of the library, so that stays open. */
+    free(n);
+}
+
+const char *nccl_version(const struct nccl *n)
+{
+    return n->version;
+}
+
+symm_status nccl_all_reduce(struct nccl *n, const void *in, void *out, size_t count,
+                            const struct element *e, symm_stream stream)
+{
+    int dtype = e->dtype == SYMM_FLOAT16    ? NCCL_FLOAT16
+                : e->dtype == SYMM_BFLOAT16 ? NCCL_BFLOAT16
+                                            : NCCL_FLOAT32;
+
+    n->error = n->all_reduce(in, out, count, dtype, NCCL_SUM, n->comm, stream);
+    return n->error ? SYMM_ERROR_DRIVER : SYMM_OK;
+}
+
+const char *nccl_error(const struct nccl *n)
+{
+    return n && n->error ? n->get_error_string(n->error) : NULL;
+}

@@ -1,0 +1,32 @@
+/* NCCL as a peer to be compared with: opened at run time, never linked. */
+#ifndef SYMM_TOOLS_NCCL_H
+#define SYMM_TOOLS_NCCL_H
+
+#include <stdbool.h>
+#include <symm/symm.h>
+#include "element.h"
+
+struct nccl;
+
+/*
+ * Opens NCCL (the file SYMM_NCCL_LIBRARY names, else libnccl.so.2) and joins the group's ranks.
+ * NVLS is switched off where symm has no multicast, so that like is compared with like.
+ *
+ * Collective. Returns NULL on all ranks alike, with the reason in why; *st is then not OK if symm
+ * itself failed.
+ */
+struct nccl *nccl_open(symm_group *group, char why[512], symm_status *st);
+/* healthy: all ranks come here; else nobody is waited for. NULL is fine. */
+void nccl_close(struct nccl *n, bool healthy);
+
+/* "2.28.3" */
+const char *nccl_version(const struct nccl *n);
+
+/* Stream-ordered. Sums count elements. ERROR_DRIVER: nccl_error() says what went wrong. */
+symm_status nccl_all_reduce(struct nccl *n, const void *in, void *out, size_t count,
+                            const struct element *e, symm_stream stream);
+
+/* What went wrong in NCCL; NULL: nothing has. NULL is fine. */
+const char *nccl_error(const struct nccl *n);
+
+#endif
