@@ -152,23 +152,26 @@ out:
     return SYMM_OK;
 }
 
-symm_status symm__group_join_world(struct symm_context *ctx, symm_status mine,
+symm_status symm__group_join_world(struct symm_context *ctx, symm_status *mine,
                                    struct symm_group **out)
 {
     struct symm_group *group = group_new(ctx);
     struct symm_lane_events events;
-    symm_status st = SYMM_ERROR_MEMORY;
+    symm_status st;
 
     if (!group)
-        return st;
+        return SYMM_ERROR_MEMORY;
     group->rank = ctx->join.rank;
     group->nranks = ctx->join.nranks;
-    *out = group;
-    if (mine == SYMM_OK)
-        mine = equip(group);
+    if (*mine == SYMM_OK)
+        *mine = equip(group);
     events = events_of(group);
-    st = symm__lane_world(ctx->exchange, &events, &group->lane);
-    return mine != SYMM_OK ? mine : st;
+    TRY(symm__lane_world(ctx->exchange, &events, &group->lane));
+    *out = group;
+    group = NULL;
+out:
+    symm__group_release(group);
+    return st;
 }
 
 symm_status symm__group_furnish_world(struct symm_group *group)

@@ -6,10 +6,11 @@
 
 /*
  * The world in two halves, as parts of making the context. Joining is Local and needs only the
- * exchange: the steps of making the context run on its lane; *out is set also when it fails. mine:
- * this rank's status so far; returned if it is not OK. Furnishing needs the memory: Collective.
+ * exchange: the steps of making the context run on its lane. *mine is what this rank will bring to
+ * the first of them; what the group cannot get of the device is put there, so that the others hear
+ * of it. Furnishing needs everything else: Collective.
  */
-symm_status symm__group_join_world(struct symm_context *ctx, symm_status mine,
+symm_status symm__group_join_world(struct symm_context *ctx, symm_status *mine,
                                    struct symm_group **out);
 symm_status symm__group_furnish_world(struct symm_group *group);
 

@@ -1,0 +1,251 @@
+/* Records of what ranks can do, and the verdict on them. */
+#include "capability.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "device.h"
+#include "heap.h"
+#include "segment.h"
+#include "settings.h"
+
+enum { STAGING_LEAST = 64 << 10 };
+
+static uint64_t largest(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static symm_status read_settings(const struct symm_driver *drv, struct symm_capability *c)
+{
+    int64_t number;
+    symm_status st;
+
+    TRY(symm__setting_int(SYMM_SETTING_MULTICAST, 0, 1, &number));
+    if (strcmp(symm__setting(SYMM_SETTING_CHECK), "auto") == 0)
+        number = strcmp(drv->name, "emulated") == 0;
+    else
+        TRY(symm__setting_int(SYMM_SETTING_CHECK, 0, 1, &number));
+    c->check = (int32_t)number;
+    TRY(symm__setting_int(SYMM_SETTING_EPOCH_START, 0, UINT32_MAX, &number));
+    c->epoch_start = (uint32_t)number;
+    TRY(symm__setting_bytes(SYMM_SETTING_STAGING_BYTES, &c->staging_nbytes));
+    TRY(symm__setting_bytes(SYMM_SETTING_SEGMENT_BYTES, &c->segment_nbytes));
+    TRY(symm__setting_bytes(SYMM_SETTING_WINDOW_BYTES, &c->window_nbytes));
+    if (c->staging_nbytes < STAGING_LEAST || c->staging_nbytes > UINT32_MAX)
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_STAGING_BYTES=%s is not within 64K to 4G",
+                        symm__setting(SYMM_SETTING_STAGING_BYTES));
+    c->staging_nbytes = round_up(c->staging_nbytes, SYMM_HEAP_ALIGNMENT);
+out:
+    return st;
+}
+
+static symm_status read_device(const struct symm_driver *drv, CUdevice device,
+                               struct symm_capability *c)
+{
+    const struct {
+        int attribute;
+        int32_t *out;
+    } wanted[] = {
+        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &c->vmm},
+        {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, &c->fds},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &c->compute_major},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &c->compute_minor},
+        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &c->nsms},
+        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &c->max_threads},
+    };
+    CUmemAllocationProp prop;
+    size_t least, recommended, total;
+    symm_status st = SYMM_OK;
+
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        TRY_CU(drv, cuDeviceGetAttribute, wanted[i].out, wanted[i].attribute, device);
+    TRY_CU(drv, cuDeviceGetUuid, &c->uuid, device);
+    TRY_CU(drv, cuDeviceTotalMem, &total, device);
+    c->memory_nbytes = total;
+    if (!c->vmm)
+        goto out; /* the verdict will be that it cannot run here */
+    TRY(symm__segment_properties(drv, device, &prop));
+    TRY_CU(drv, cuMemGetAllocationGranularity, &least, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    TRY_CU(drv, cuMemGetAllocationGranularity, &recommended, &prop,
+           CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    c->granularity = least;
+    c->alignment = recommended;
+out:
+    return st;
+}
+
+static symm_status read_multicast(const struct symm_driver *drv, CUdevice device,
+                                  struct symm_capability *c)
+{
+    const char *off = symm__driver_multicast_off(drv);
+    int supported = 0;
+    symm_status st = SYMM_OK;
+
+    if (!off) {
+        TRY_CU(drv, cuDeviceGetAttribute, &supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+               device);
+        if (!supported)
+            off = "the device does not support multicast";
+    }
+    snprintf(c->multicast_off, sizeof c->multicast_off, "%s", off ? off : "");
+out:
+    return st;
+}
+
+symm_status symm__capability_read(const struct symm_driver *drv, CUdevice device,
+                                  struct symm_capability *out)
+{
+    symm_status st;
+
+    memset(out, 0, sizeof *out);
+    snprintf(out->driver, sizeof out->driver, "%s", drv->name);
+    TRY(read_settings(drv, out));
+    TRY(read_device(drv, device, out));
+    TRY(read_multicast(drv, device, out));
+out:
+    return st;
+}
+
+/* ---------------------------------------------------------------------------------- verdict */
+
+static symm_status agree_settings(const struct symm_capability *all, int nranks)
+{
+    for (int r = 1; r < nranks; r++) {
+        const struct {
+            const char *name;
+            uint64_t a, b;
+        } settings[] = {
+            {"SYMM_CHECK", (uint64_t)all[0].check, (uint64_t)all[r].check},
+            {"SYMM_EPOCH_START", all[0].epoch_start, all[r].epoch_start},
+            {"SYMM_STAGING_BYTES", all[0].staging_nbytes, all[r].staging_nbytes},
+            {"SYMM_SEGMENT_BYTES", all[0].segment_nbytes, all[r].segment_nbytes},
+            {"SYMM_WINDOW_BYTES", all[0].window_nbytes, all[r].window_nbytes},
+        };
+        if (strcmp(all[0].driver, all[r].driver) != 0)
+            return symm__fail(SYMM_ERROR_MISMATCH,
+                              "rank 0 uses the %s driver and rank %d the %s driver", all[0].driver,
+                              r, all[r].driver);
+        for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+            if (settings[i].a != settings[i].b)
+                return symm__fail(SYMM_ERROR_MISMATCH,
+                                  "%s is %" PRIu64 " on rank 0 and %" PRIu64 " on rank %d",
+                                  settings[i].name, settings[i].a, settings[i].b, r);
+    }
+    return SYMM_OK;
+}
+
+static symm_status agree_devices(const struct symm_capability *all, int nranks)
+{
+    for (int r = 0; r < nranks; r++)
+        if (!all[r].vmm || !all[r].fds)
+            return symm__fail(SYMM_ERROR_UNSUPPORTED, "the device of rank %d has no %s", r,
+                              all[r].vmm ? "memory handles that are file descriptors"
+                                         : "virtual memory management");
+    return SYMM_OK;
+}
+
+symm_status symm__capability_agree(const struct symm_capability *all, int nranks,
+                                   struct symm_agreed *out, struct symm_agreed_memory *memory)
+{
+    symm_status st;
+
+    TRY(agree_settings(all, nranks));
+    TRY(agree_devices(all, nranks));
+    *out = (struct symm_agreed){
+        .nranks = nranks,
+        .nsms = all[0].nsms,
+        .max_threads = all[0].max_threads,
+        .compute_major = all[0].compute_major,
+        .check = all[0].check,
+        .epoch_start = all[0].epoch_start,
+        .staging_nbytes = all[0].staging_nbytes,
+    };
+    *memory = (struct symm_agreed_memory){.segment_nbytes = all[0].segment_nbytes};
+    for (int r = 0; r < nranks; r++) {
+        const struct symm_capability *c = &all[r];
+        out->nsms = c->nsms < out->nsms ? c->nsms : out->nsms;
+        out->max_threads = c->max_threads < out->max_threads ? c->max_threads : out->max_threads;
+        if (c->compute_major < out->compute_major)
+            out->compute_major = c->compute_major;
+        out->window_nbytes =
+            largest(out->window_nbytes, c->window_nbytes ? c->window_nbytes : c->memory_nbytes);
+        memory->granularity = largest(memory->granularity, c->granularity);
+        memory->alignment = largest(memory->alignment, c->alignment);
+        if (c->multicast_off[0] && !out->multicast_off[0])
+            snprintf(out->multicast_off, sizeof out->multicast_off, "rank %d: %s", r,
+                     c->multicast_off);
+    }
+    if (nranks == 1 && !out->multicast_off[0])
+        snprintf(out->multicast_off, sizeof out->multicast_off,
+                 "a world of one rank has nobody to send to");
+out:
+    return st;
+}
+
+symm_status symm__capability_check_peers(const struct symm_driver *drv, CUdevice device,
+                                         const struct symm_capability *all, int nranks)
+{
+    symm_status st = SYMM_OK;
+
+    for (int r = 0; r < nranks; r++) {
+        CUdevice peer;
+        int can = 1;
+        /* What this process does not see may be reachable all the same: mapping it will tell. */
+        if (!symm__device_by_uuid(drv, &all[r].uuid, &peer) || peer == device)
+            continue;
+        TRY_CU(drv, cuDeviceCanAccessPeer, &can, device, peer);
+        if (!can)
+            return symm__fail(SYMM_ERROR_UNSUPPORTED,
+                              "this rank's device has no peer access to that of rank %d", r);
+    }
+out:
+    return st;
+}
+
+symm_status symm__capability_multicast(const struct symm_driver *drv,
+                                       const struct symm_agreed *agreed,
+                                       struct symm_agreed_memory *out)
+{
+    symm_status st = SYMM_OK;
+
+    *out = (struct symm_agreed_memory){0};
+#if SYMM_MULTICAST
+    const CUmulticastObjectProp prop = {
+        .numDevices = (unsigned int)agreed->nranks,
+        .size = agreed->window_nbytes,
+        .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+    };
+    size_t least, recommended;
+
+    TRY_CU(drv, cuMulticastGetGranularity, &least, &prop, CU_MULTICAST_GRANULARITY_MINIMUM);
+    TRY_CU(drv, cuMulticastGetGranularity, &recommended, &prop,
+           CU_MULTICAST_GRANULARITY_RECOMMENDED);
+    out->granularity = least;
+    out->alignment = recommended;
+out:
+#else
+    (void)drv;
+    (void)agreed;
+#endif
+    return st;
+}
+
+void symm__capability_settle(const struct symm_agreed_memory *all, int nranks,
+                             struct symm_agreed *agreed, struct symm_agreed_memory *memory)
+{
+    for (int r = 0; r < nranks; r++) {
+        memory->granularity = largest(memory->granularity, all[r].granularity);
+        memory->alignment = largest(memory->alignment, all[r].alignment);
+    }
+    /* All of these are powers of two. */
+    memory->alignment = largest(memory->alignment, memory->granularity);
+    memory->segment_nbytes =
+        round_up(largest(memory->segment_nbytes, memory->granularity), memory->granularity);
+    agreed->window_nbytes = round_up(agreed->window_nbytes, memory->granularity);
+}

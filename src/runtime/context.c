@@ -1,0 +1,354 @@
+/*
+ * Making and destroying contexts. What a rank can fail at alone comes first and is brought to the
+ * first step, so that a rank that cannot take part says so instead of leaving the others to wait;
+ * from there on every failure is agreed.
+ */
+#include "context.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "capability.h"
+#include "capture.h"
+#include "control.h"
+#include "device.h"
+#include "enqueue.h"
+#include "group.h"
+#include "kernel.h"
+#include "settings.h"
+
+/* ------------------------------------------------------------------------------------ alone */
+
+static symm_status open_device(struct symm_context *ctx, const char *driver, const char *device)
+{
+    symm_status st;
+
+    TRY(symm__driver_open(driver, &ctx->drv));
+    TRY(symm__device_choose(ctx->drv, device, &ctx->join, &ctx->device));
+    TRY_CU(ctx->drv, cuCtxGetCurrent, &ctx->before);
+    TRY_CU(ctx->drv, cuDevicePrimaryCtxRetain, &ctx->primary, ctx->device);
+    TRY_CU(ctx->drv, cuCtxSetCurrent, ctx->primary);
+    TRY_CU(ctx->drv, cuStreamCreate, &ctx->own_stream, CU_STREAM_NON_BLOCKING);
+    TRY(symm__control_create(ctx->drv, &ctx->control));
+    TRY(symm__kernels_load(ctx, &ctx->kernels));
+out:
+    return st;
+}
+
+static symm_status read_timeouts(struct symm_context *ctx, int configured)
+{
+    int64_t number;
+    symm_status st;
+
+    TRY(symm__setting_int(SYMM_SETTING_SLOW_MS, 1, INT32_MAX, &number));
+    ctx->slow_ms = (int)number;
+    TRY(symm__setting_int(SYMM_SETTING_TIMEOUT_MS, -1, INT32_MAX, &number));
+    ctx->timeout_ms = (int)number;
+    if (configured < -1)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "config.timeout_ms is %d; -1 means never",
+                          configured);
+    if (configured != 0)
+        ctx->timeout_ms = configured;
+    else if (ctx->timeout_ms == 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TIMEOUT_MS=0: -1 means never");
+out:
+    return st;
+}
+
+/* --------------------------------------------------------------------------------- together */
+
+/*
+ * Meets the others. A rank that has failed already comes, too, and says why at the first step;
+ * without a device it has no UUID, so it takes one that no device has.
+ */
+static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuuid *device)
+{
+    CUuuid uuid = *device;
+    symm_status st;
+
+    if (*mine != SYMM_OK) {
+        memset(&uuid, 0xff, sizeof uuid);
+        memcpy(&uuid, &ctx->join.rank, sizeof ctx->join.rank);
+    }
+    const struct symm_exchange_config config = {
+        .join = &ctx->join,
+        .log = &ctx->log,
+        .arbiter = symm__heap_arbiter(ctx->heap),
+        .timeout_ms = ctx->timeout_ms,
+        .device_uuid = uuid.bytes,
+        .tick = symm__stall_tick,
+        .user = ctx,
+    };
+    TRY(symm__exchange_open(&config, &ctx->exchange));
+    TRY(symm__group_join_world(ctx, mine, &ctx->world));
+out:
+    return st;
+}
+
+static symm_status step(struct symm_context *ctx, struct symm_step *s)
+{
+    return symm__lane_step(ctx->world->lane, s, symm__deadline_in(ctx->timeout_ms));
+}
+
+/* From everyone's records to the sizes of memory. Returns what all ranks return. */
+static symm_status agree(struct symm_context *ctx, symm_status mine,
+                         const struct symm_capability *capability,
+                         struct symm_agreed_memory *memory)
+{
+    int nranks = ctx->join.nranks;
+    struct symm_capability *all = calloc((size_t)nranks, sizeof *all);
+    struct symm_agreed_memory more, answers[SYMM_MAX_RANKS];
+    struct symm_step gather = {.what = "symm_context_create: capabilities",
+                               .status = mine,
+                               .mine = capability,
+                               .nbytes = sizeof *capability,
+                               .all = all,
+                               .fd = -1};
+    symm_status st;
+
+    if (!all && mine == SYMM_OK)
+        gather.status = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    TRY(step(ctx, &gather));
+    TRY(symm__capability_agree(all, nranks, &ctx->agreed, memory));
+
+    /* What must be asked for only when the verdict is known; and peers, which each rank sees for
+     * itself. */
+    struct symm_step settle = {.what = "symm_context_create: peers",
+                               .mine = &more,
+                               .nbytes = sizeof more,
+                               .all = answers,
+                               .fd = -1};
+    memset(&more, 0, sizeof more);
+    settle.status = symm__capability_check_peers(ctx->drv, ctx->device, all, nranks);
+    if (settle.status == SYMM_OK && !ctx->agreed.multicast_off[0])
+        settle.status = symm__capability_multicast(ctx->drv, &ctx->agreed, &more);
+    TRY(step(ctx, &settle));
+    symm__capability_settle(answers, nranks, &ctx->agreed, memory);
+
+    struct symm_step configure = {
+        .what = "symm_context_create: window",
+        .op = SYMM_HEAP_CONFIGURE,
+        .args = {ctx->agreed.window_nbytes, memory->granularity, memory->segment_nbytes},
+        .fd = -1};
+    TRY(step(ctx, &configure));
+out:
+    free(all);
+    return st;
+}
+
+static symm_status open_memory(struct symm_context *ctx, const struct symm_agreed_memory *agreed)
+{
+    const struct symm_memory_config config = {
+        .drv = ctx->drv,
+        .log = &ctx->log,
+        .exchange = ctx->exchange,
+        .device = ctx->device,
+        .rank = ctx->join.rank,
+        .nranks = ctx->join.nranks,
+        .window_nbytes = ctx->agreed.window_nbytes,
+        .granularity = agreed->granularity,
+        .alignment = agreed->alignment,
+        .segment_nbytes = agreed->segment_nbytes,
+        .multicast_off = ctx->agreed.multicast_off[0] ? ctx->agreed.multicast_off : NULL,
+        .timeout_ms = ctx->timeout_ms,
+    };
+    struct symm_step opened = {.what = "symm_context_create: windows reserved", .fd = -1};
+
+    opened.status = symm__memory_open(&config, &ctx->memory);
+    return step(ctx, &opened);
+}
+
+/* ---------------------------------------------------------------------------------- release */
+
+/* What users made from the context and did not give back. */
+static void release_owned(struct symm_context *ctx)
+{
+    while (ctx->user_kernels)
+        symm_kernel_unload(ctx->user_kernels);
+    while (ctx->device_blocks) {
+        struct symm_device_block *block = ctx->device_blocks;
+        ctx->device_blocks = block->next;
+        ctx->drv->cuMemFree(block->ptr);
+        free(block);
+    }
+}
+
+/* Gives back what this thread had current before the context was made, if it still has the
+ * context's. */
+static void restore_current(struct symm_context *ctx)
+{
+    CUcontext now = NULL;
+
+    if (ctx->drv->cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == ctx->primary)
+        ctx->drv->cuCtxSetCurrent(ctx->before);
+}
+
+/* Releases whatever there is, in the order that the layers want; keeps going and returns the first
+ * failure. */
+static symm_status release(struct symm_context *ctx)
+{
+    symm_status st = SYMM_OK;
+    CUcontext popped;
+    bool pushed = ctx->primary && ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
+
+    /* The world is the first that was listed, and so the last of the list, unless it was never
+     * finished. */
+    if (!ctx->groups)
+        symm__group_release(ctx->world);
+    while (ctx->groups)
+        symm__group_release(ctx->groups);
+    release_owned(ctx);
+    symm__kernels_unload(ctx, ctx->kernels);
+    if (ctx->memory)
+        st = symm__memory_close(ctx->memory);
+    symm__control_destroy(ctx->control);
+    if (ctx->own_stream)
+        ctx->drv->cuStreamDestroy(ctx->own_stream);
+    if (pushed)
+        ctx->drv->cuCtxPopCurrent(&popped);
+    symm__exchange_close(ctx->exchange);
+    symm__heap_destroy(ctx->heap);
+    if (ctx->primary) {
+        restore_current(ctx);
+        ctx->drv->cuDevicePrimaryCtxRelease(ctx->device);
+    }
+    symm__driver_close(ctx->drv);
+    pthread_mutex_destroy(&ctx->owned_lock);
+    pthread_mutex_destroy(&ctx->groups_lock);
+    free(ctx);
+    return st;
+}
+
+/* ----------------------------------------------------------------------------------- public */
+
+static symm_status create(struct symm_context *ctx, const symm_config *config)
+{
+    struct symm_capability capability = {0};
+    struct symm_agreed_memory memory;
+    char why[SYMM_TEXT_MAX];
+    symm_status st, mine;
+    bool alone;
+
+    TRY(read_timeouts(ctx, config->timeout_ms));
+    TRY(symm__join_resolve(config, &ctx->join));
+    ctx->log.rank = ctx->join.rank;
+    TRY(symm__heap_create(&ctx->heap));
+    mine = open_device(ctx, config->driver, config->device);
+    if (mine == SYMM_OK)
+        mine = symm__capability_read(ctx->drv, ctx->device, &capability);
+    alone = mine != SYMM_OK;
+    strcpy(why, symm__failure_text());
+    st = meet(ctx, &mine, &capability.uuid);
+    if (alone) /* this rank's own reason came first: it is what the others, or else the caller, must
+                  hear */
+        symm__fail(mine, "%s", why);
+    if (st != SYMM_OK) {
+        st = alone ? mine : st;
+        goto out;
+    }
+    TRY(agree(ctx, mine, &capability, &memory));
+    TRY(open_memory(ctx, &memory));
+    TRY(symm__group_furnish_world(ctx->world));
+out:
+    return st;
+}
+
+symm_status symm_context_create_v(const symm_config *config, uint32_t version, symm_context **out)
+{
+    static const symm_config nothing;
+    struct symm_context *ctx;
+    symm_status st;
+
+    if (version / 100 != SYMM_VERSION / 100)
+        return symm__fail(SYMM_ERROR_VERSION,
+                          "symm_context_create: the program was compiled for version %u.%u, the "
+                          "library is %d.%d",
+                          version / 10000, version / 100 % 100, SYMM_VERSION_MAJOR,
+                          SYMM_VERSION_MINOR);
+    if (!out)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_context_create: out is NULL");
+    if (!config)
+        config = &nothing;
+    ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return symm__fail(SYMM_ERROR_MEMORY, "symm_context_create: out of host memory");
+    ctx->pid = getpid();
+    ctx->log = (struct symm_log){.to = config->log, .user = config->user, .rank = -1};
+    pthread_mutex_init(&ctx->groups_lock, NULL);
+    pthread_mutex_init(&ctx->owned_lock, NULL);
+    st = create(ctx, config);
+    if (st != SYMM_OK) {
+        char text[SYMM_TEXT_MAX];
+        strcpy(text, symm__failure_text()); /* before the clean-up can fail at something else */
+        release(ctx);
+        return symm__fail(st, "symm_context_create: %s", text);
+    }
+    *out = ctx;
+    return SYMM_OK;
+}
+
+/* The others must not find this rank's memory gone while they use it: all work is done before
+ * anyone lets go. */
+static symm_status leave_together(struct symm_context *ctx)
+{
+    struct symm_enqueue e;
+    symm_status st = symm__collective_begin(&e, ctx->world, true, "symm_context_destroy()");
+
+    if (st != SYMM_OK)
+        return st;
+    struct symm_step s = {.what = e.call, .fd = -1};
+    for (struct symm_group *g = ctx->groups; g && s.status == SYMM_OK; g = g->next)
+        s.status = symm__group_quiesce(g);
+    return symm__collective_end(&e, step(ctx, &s));
+}
+
+/* Without the others: every group ends, so that the work enqueued through it does. */
+static void leave_alone(struct symm_context *ctx)
+{
+    CUcontext popped;
+
+    for (struct symm_group *g = ctx->groups; g; g = g->next)
+        if (!atomic_load(&g->ended))
+            symm__lane_abort(g->lane, SYMM_ERROR_PEER, "a rank has destroyed its context");
+    if (ctx->drv->cuCtxPushCurrent(ctx->primary) != CUDA_SUCCESS)
+        return;
+    for (struct symm_group *g = ctx->groups; g; g = g->next)
+        symm__group_quiesce(g);
+    ctx->drv->cuCtxPopCurrent(&popped);
+}
+
+symm_status symm_context_destroy(symm_context *ctx)
+{
+    symm_status st, released;
+
+    if (!ctx)
+        return SYMM_OK;
+    if (symm__forked(ctx))
+        return symm__fail(SYMM_ERROR_STATE,
+                          "symm_context_destroy: the context belongs to the process this one was "
+                          "forked from");
+    st = leave_together(ctx);
+    if (st == SYMM_ERROR_STATE)
+        return st; /* a stream is being captured: nothing has happened */
+    if (st != SYMM_OK)
+        leave_alone(ctx);
+    released = release(ctx);
+    if (st == SYMM_OK && released != SYMM_OK)
+        st = symm__fail_in(released, "symm_context_destroy: ");
+    return st;
+}
+
+symm_group *symm_context_world(symm_context *ctx)
+{
+    return ctx ? ctx->world : NULL;
+}
+
+const char *symm_context_driver(const symm_context *ctx)
+{
+    return ctx ? ctx->drv->name : NULL;
+}
+
+void *symm_context_driver_symbol(symm_context *ctx, const char *name)
+{
+    return ctx && name ? symm__driver_symbol(ctx->drv, name) : NULL;
+}

@@ -1,0 +1,110 @@
+/* Choosing a device. Ordinals are only what this process sees; between ranks a device is its UUID.
+ */
+#include "device.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "settings.h"
+
+bool symm__device_by_uuid(const struct symm_driver *drv, const CUuuid *uuid, CUdevice *out)
+{
+    int count = 0;
+
+    if (drv->cuDeviceGetCount(&count) != CUDA_SUCCESS)
+        return false;
+    for (int i = 0; i < count; i++) {
+        CUuuid its;
+        CUdevice dev;
+        if (drv->cuDeviceGet(&dev, i) == CUDA_SUCCESS &&
+            drv->cuDeviceGetUuid(&its, dev) == CUDA_SUCCESS &&
+            memcmp(&its, uuid, sizeof its) == 0) {
+            *out = dev;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_ordinal(const char *text, long *out)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)*text) || strlen(text) > 4)
+        return false;
+    *out = strtol(text, &end, 10);
+    return *end == '\0';
+}
+
+/* "GPU-" and 32 hexadecimal digits, with dashes anywhere; the prefix may be left out. */
+static bool parse_uuid(const char *text, CUuuid *out)
+{
+    int ndigits = 0;
+
+    memset(out, 0, sizeof *out);
+    if (strncasecmp(text, "GPU-", 4) == 0)
+        text += 4;
+    for (; *text; text++) {
+        if (*text == '-')
+            continue;
+        if (!isxdigit((unsigned char)*text) || ndigits == 32)
+            return false;
+        int digit =
+            isdigit((unsigned char)*text) ? *text - '0' : tolower((unsigned char)*text) - 'a' + 10;
+        out->bytes[ndigits / 2] = (char)((unsigned char)out->bytes[ndigits / 2] << 4 | digit);
+        ndigits++;
+    }
+    return ndigits == 32;
+}
+
+static symm_status by_text(const struct symm_driver *drv, const char *text, const char *source,
+                           int count, CUdevice *out)
+{
+    long ordinal;
+    CUuuid uuid;
+
+    if (parse_ordinal(text, &ordinal)) {
+        if (ordinal < count && drv->cuDeviceGet(out, (int)ordinal) == CUDA_SUCCESS)
+            return SYMM_OK;
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "%s \"%s\": this process sees devices 0 to %d of the %s driver", source,
+                          text, count - 1, drv->name);
+    }
+    if (parse_uuid(text, &uuid)) {
+        if (symm__device_by_uuid(drv, &uuid, out))
+            return SYMM_OK;
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "%s \"%s\": this process sees no device of that UUID", source, text);
+    }
+    if (strchr(text, ':') && drv->cuDeviceGetByPCIBusId(out, text) == CUDA_SUCCESS)
+        return SYMM_OK;
+    return symm__fail(SYMM_ERROR_ARGUMENT,
+                      "%s \"%s\" is neither the ordinal nor the UUID nor the bus id of a device",
+                      source, text);
+}
+
+symm_status symm__device_choose(const struct symm_driver *drv, const char *configured,
+                                const struct symm_join *join, CUdevice *out)
+{
+    CUcontext current = NULL;
+    int count = 0;
+    symm_status st = SYMM_OK;
+
+    TRY_CU(drv, cuDeviceGetCount, &count);
+    if (count == 0)
+        return symm__fail(
+            SYMM_ERROR_DRIVER, "the %s driver shows this process no device%s", drv->name,
+            strcmp(drv->name, "cuda") == 0 ? "; SYMM_DRIVER=emulated runs without a GPU" : "");
+    if (configured)
+        return by_text(drv, configured, "device", count, out);
+    if (symm__setting_is_set(SYMM_SETTING_DEVICE))
+        return by_text(drv, symm__setting(SYMM_SETTING_DEVICE), "SYMM_DEVICE", count, out);
+    TRY_CU(drv, cuCtxGetCurrent, &current);
+    if (current)
+        TRY_CU(drv, cuCtxGetDevice, out);
+    else
+        TRY_CU(drv, cuDeviceGet, out, join->local_rank % count);
+out:
+    return st;
+}

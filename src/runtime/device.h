@@ -1,0 +1,19 @@
+/* Which device a rank uses, and what symm must know of it. */
+#ifndef SYMM_DEVICE_H
+#define SYMM_DEVICE_H
+
+#include "driver.h"
+#include "join.h"
+
+/*
+ * Chooses the device: by the configuration's text, else SYMM_DEVICE (ordinal, UUID or bus id), else
+ * the one that is current in this thread, else the local rank's. Errors: ERROR_ARGUMENT (the text
+ * names no device), ERROR_DRIVER (there is none, or a call failed)
+ */
+symm_status symm__device_choose(const struct symm_driver *drv, const char *configured,
+                                const struct symm_join *join, CUdevice *out);
+
+/* The visible device with this UUID; false if there is none. */
+bool symm__device_by_uuid(const struct symm_driver *drv, const CUuuid *uuid, CUdevice *out);
+
+#endif

@@ -1,0 +1,446 @@
+/* The public entry: validates, calls, translates. What streams, signals and kernels offer lies in
+ * their own files. */
+#include <symm/symm.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "enqueue.h"
+#include "group.h"
+#include "settings.h"
+
+/* --------------------------------------------------------------------------------- failures */
+
+const char *symm_error_text(void)
+{
+    return symm__failure_text();
+}
+
+const char *symm_status_name(symm_status status)
+{
+    return symm__status_name(status);
+}
+
+int symm_setting_at(int index, symm_setting *out)
+{
+    static const symm_setting settings[] = {
+#define SETTING_(id, name, type, fallback, help) {name, type, fallback, help, NULL},
+        SYMM_SETTINGS(SETTING_)
+#undef SETTING_
+    };
+
+    if (index < 0 || index >= SYMM_SETTING_COUNT || !out)
+        return 0;
+    *out = settings[index];
+    if (symm__setting_is_set((enum symm_setting_id)index))
+        out->value = symm__setting((enum symm_setting_id)index);
+    return 1;
+}
+
+/* ----------------------------------------------------------------------------------- groups */
+
+/* The list of ranks, and as text: what the members must agree on. */
+static symm_status check_ranks(const struct symm_group *of, int nranks, const int *ranks,
+                               char *text, size_t nbytes)
+{
+    bool seen[SYMM_MAX_RANKS] = {false};
+    size_t used = 0;
+
+    if (!ranks || nranks < 1 || nranks > of->nranks)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_group_create: rank %d: %s; nranks is %d of %d",
+                          of->rank, ranks ? "nranks is wrong" : "ranks is NULL", nranks,
+                          of->nranks);
+    for (int i = 0; i < nranks; i++) {
+        if (ranks[i] < 0 || ranks[i] >= of->nranks)
+            return symm__fail(SYMM_ERROR_ARGUMENT,
+                              "symm_group_create: rank %d: ranks[%d] is %d; the group has 0 to %d",
+                              of->rank, i, ranks[i], of->nranks - 1);
+        if (seen[ranks[i]])
+            return symm__fail(SYMM_ERROR_ARGUMENT,
+                              "symm_group_create: rank %d: ranks[%d] is %d, which came before",
+                              of->rank, i, ranks[i]);
+        seen[ranks[i]] = true;
+        if (used < nbytes)
+            used += (size_t)snprintf(text + used, nbytes - used, " %d", ranks[i]);
+    }
+    if (!seen[of->rank])
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "symm_group_create: rank %d is not in ranks: only members call it",
+                          of->rank);
+    return SYMM_OK;
+}
+
+symm_status symm_group_create(symm_group *of, int nranks, const int *ranks, symm_group **out)
+{
+    char text[4 * SYMM_MAX_RANKS];
+    struct symm_group *group = NULL;
+    struct symm_enqueue e;
+    symm_status st;
+
+    TRY(symm__enter(of, "symm_group_create"));
+    if (!out)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_group_create: rank %d: out is NULL", of->rank);
+    TRY(check_ranks(of, nranks, ranks, text, sizeof text));
+    /* Not a call of all of `of`'s ranks: it must not count as one. */
+    TRY(symm__collective_begin(&e, of, false, "symm_group_create(ranks%s)", text));
+    TRY(symm__collective_end(&e, symm__group_create(of, nranks, ranks, e.call, &group)));
+    *out = group;
+out:
+    return st;
+}
+
+/* What can still be said when the group is gone: the vote on leaving, while there is one. */
+static symm_status leave_together(struct symm_group *group)
+{
+    struct symm_enqueue e;
+    symm_status st = symm__collective_begin(&e, group, true, "symm_group_destroy()");
+
+    if (st != SYMM_OK)
+        return st;
+    struct symm_step step = {.what = e.call, .fd = -1};
+    step.status = symm__group_quiesce(group);
+    return symm__collective_end(
+        &e, symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms)));
+}
+
+symm_status symm_group_destroy(symm_group *group)
+{
+    struct symm_context *ctx;
+    CUcontext popped;
+    symm_status st;
+
+    if (!group)
+        return SYMM_OK;
+    ctx = group->ctx;
+    if (group == ctx->world)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "symm_group_destroy: the world group lives as long as its context");
+    if (symm__forked(ctx))
+        return symm__enter(group, "symm_group_destroy");
+    st = leave_together(group);
+    if (st == SYMM_ERROR_STATE)
+        return st; /* a stream is being captured: nothing has happened */
+    if (ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS) {
+        symm__group_quiesce(group);
+        symm__group_release(group);
+        ctx->drv->cuCtxPopCurrent(&popped);
+    }
+    return st;
+}
+
+int symm_rank(const symm_group *group)
+{
+    return group ? group->rank : -1;
+}
+
+int symm_nranks(const symm_group *group)
+{
+    return group ? group->nranks : 0;
+}
+
+symm_status symm_check(symm_group *group)
+{
+    return symm__enter(group, "symm_check");
+}
+
+void symm_abort(symm_group *group, const char *why)
+{
+    char text[SYMM_TEXT_MAX];
+
+    if (!group || symm__forked(group->ctx))
+        return;
+    snprintf(text, sizeof text, "rank %d aborted: %s", group->rank, why ? why : "no reason given");
+    symm__lane_abort(group->lane, SYMM_ERROR_PEER, text);
+}
+
+const char *symm_multicast_off(const symm_group *group)
+{
+    return group ? group->multicast_off : "the group is NULL";
+}
+
+symm_status symm_group_view(symm_group *group, symm_view *out)
+{
+    if (!group || !out)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_group_view: %s is NULL",
+                          group ? "out" : "group");
+    *out = group->view;
+    return SYMM_OK;
+}
+
+/* A device that has failed will signal nobody any more: the other ranks learn it now and not after
+ * the timeout. */
+static symm_status device_failed(struct symm_group *group, CUresult cu)
+{
+    symm_status st = symm__driver_fail(group->ctx->drv, cu, "cuStreamSynchronize");
+    char text[SYMM_TEXT_MAX];
+
+    snprintf(text, sizeof text, "rank %d: its device has failed: %.900s", group->rank,
+             symm__failure_text());
+    symm__lane_abort(group->lane, SYMM_ERROR_PEER, text);
+    return symm__fail(st, "symm_synchronize: %s", text);
+}
+
+symm_status symm_synchronize(symm_group *group, symm_stream stream)
+{
+    const struct symm_driver *drv;
+    int capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUcontext popped;
+    symm_status st = SYMM_OK;
+    CUresult cu;
+
+    if (!group || symm__forked(group->ctx))
+        return symm__enter(group, "symm_synchronize");
+    drv = group->ctx->drv;
+    TRY_CU(drv, cuCtxPushCurrent, group->ctx->primary);
+    cu = drv->cuStreamIsCapturing(stream, &capturing);
+    if (cu != CUDA_SUCCESS)
+        st = symm__driver_fail(drv, cu, "cuStreamIsCapturing");
+    else if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+        st = symm__fail(SYMM_ERROR_STATE, "the stream is being captured");
+    else
+        cu = drv->cuStreamSynchronize(stream);
+    drv->cuCtxPopCurrent(&popped);
+    if (st == SYMM_OK && cu >= CUDA_ERROR_ILLEGAL_ADDRESS && cu < CUDA_ERROR_NOT_PERMITTED)
+        return device_failed(group, cu);
+    if (st == SYMM_OK && cu != CUDA_SUCCESS)
+        st = symm__driver_fail(drv, cu, "cuStreamSynchronize");
+    if (st == SYMM_OK)
+        return symm__enter(group, "symm_synchronize");
+out:
+    return symm__fail_in(st, "symm_synchronize: rank %d: ", group->rank);
+}
+
+/* --------------------------------------------------------------------------------- exchange */
+
+/* More than one step can carry: in pieces, into memory of our own, since outputs stay untouched on
+ * failure. */
+static symm_status exchange_pieces(struct symm_enqueue *e, const char *mine, size_t nbytes,
+                                   size_t most, char *all)
+{
+    struct symm_group *group = e->group;
+    size_t nranks = (size_t)group->nranks;
+    char *gathered = malloc(nranks * nbytes), *piece = malloc(nranks * most);
+    symm_status mem =
+        gathered && piece ? SYMM_OK : symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    symm_status st = SYMM_OK;
+
+    for (size_t at = 0; at < nbytes; at += most) {
+        size_t n = nbytes - at < most ? nbytes - at : most;
+        struct symm_step step = {
+            .what = e->call, .status = mem, .mine = mine + at, .nbytes = n, .all = piece, .fd = -1};
+        TRY(symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms)));
+        for (size_t r = 0; r < nranks; r++)
+            memcpy(gathered + r * nbytes + at, piece + r * n, n);
+    }
+    memcpy(all, gathered, nranks * nbytes);
+out:
+    free(piece);
+    free(gathered);
+    return st;
+}
+
+symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, void *all)
+{
+    struct symm_enqueue e;
+    size_t most, total;
+    symm_status st;
+
+    TRY(symm__enter(group, "symm_exchange"));
+    if (nbytes > 0 && (!mine || !all))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_exchange: rank %d: %s is NULL; nbytes is %zu",
+                          group->rank, mine ? "all" : "mine", nbytes);
+    if (__builtin_mul_overflow(nbytes, (size_t)group->nranks, &total))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_exchange: rank %d: nbytes is %zu: too many",
+                          group->rank, nbytes);
+    TRY(symm__collective_begin(&e, group, true, "symm_exchange(%zu bytes)", nbytes));
+    most = symm__step_max(group->nranks);
+    if (nbytes <= most) {
+        struct symm_step step = {
+            .what = e.call, .mine = mine, .nbytes = nbytes, .all = nbytes ? all : NULL, .fd = -1};
+        st = symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
+    } else {
+        st = exchange_pieces(&e, mine, nbytes, most, all);
+    }
+    st = symm__collective_end(&e, st);
+out:
+    return st;
+}
+
+/* ----------------------------------------------------------------------------------- memory */
+
+symm_status symm_alloc(symm_group *group, size_t nbytes, void **out)
+{
+    struct symm_enqueue e;
+    void *block = NULL;
+    symm_status st;
+
+    TRY(symm__enter(group, "symm_alloc"));
+    if (nbytes == 0 || !out)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_alloc: rank %d: %s", group->rank,
+                          out ? "nbytes is 0" : "out is NULL");
+    if (nbytes > group->ctx->agreed.window_nbytes)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "symm_alloc: rank %d: nbytes is %zu; the window has %llu", group->rank,
+                          nbytes, (unsigned long long)group->ctx->agreed.window_nbytes);
+    TRY(symm__collective_begin(&e, group, true, "symm_alloc(%zu bytes)", nbytes));
+    TRY(symm__collective_end(&e, symm__memory_alloc(group->ctx->memory, group->lane, group,
+                                                    SYMM_BLOCK_USER, nbytes, e.call, &block)));
+    *out = block;
+out:
+    return st;
+}
+
+symm_status symm_free(symm_group *group, void *ptr)
+{
+    symm_status st;
+
+    if (!ptr)
+        return SYMM_OK;
+    if (!group || symm__forked(group->ctx))
+        return symm__enter(group, "symm_free");
+    symm__group_forget_pad(group, ptr);
+    st = symm__memory_free(group->ctx->memory, group, ptr);
+    return st == SYMM_OK ? SYMM_OK
+                         : symm__fail_in(st, "symm_free: rank %d: ptr %p: ", group->rank, ptr);
+}
+
+symm_status symm_trim(symm_group *group)
+{
+    struct symm_enqueue e;
+    symm_status st;
+
+    TRY(symm__collective_begin(&e, group, true, "symm_trim()"));
+    st = symm__collective_end(&e, symm__memory_trim(group->ctx->memory, group->lane));
+out:
+    return st;
+}
+
+symm_status symm_register(symm_group *group, void *theirs, size_t nbytes, void **out)
+{
+    (void)group;
+    (void)theirs;
+    (void)nbytes;
+    (void)out;
+    return symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_register: not in this version of symm");
+}
+
+symm_status symm_share(symm_group *group, void *ptr)
+{
+    (void)group;
+    (void)ptr;
+    return symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_share: not in this version of symm");
+}
+
+/* Bytes of an element; 0 for a number that names no type. */
+static size_t element_nbytes(symm_dtype dtype)
+{
+    switch (dtype) {
+    case SYMM_FLOAT64:
+    case SYMM_INT64:
+        return 8;
+    case SYMM_FLOAT32:
+    case SYMM_INT32:
+        return 4;
+    case SYMM_FLOAT16:
+    case SYMM_BFLOAT16:
+        return 2;
+    case SYMM_UINT8:
+    case SYMM_FLOAT8_E4M3:
+    case SYMM_FLOAT8_E5M2:
+        return 1;
+    }
+    return 0;
+}
+
+symm_status symm_tensor_alloc(symm_group *group, symm_dtype dtype, int ndim, const int64_t *shape,
+                              symm_tensor *out)
+{
+    symm_tensor tensor = {.dtype = dtype, .ndim = ndim};
+    size_t nbytes = element_nbytes(dtype);
+    symm_status st;
+
+    TRY(symm__enter(group, "symm_tensor_alloc"));
+    if (nbytes == 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_tensor_alloc: rank %d: dtype is %d",
+                          group->rank, (int)dtype);
+    if (ndim < 1 || ndim > SYMM_MAX_DIMS || !shape || !out)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_tensor_alloc: rank %d: %s; ndim is %d",
+                          group->rank,
+                          !shape ? "shape is NULL"
+                          : !out ? "out is NULL"
+                                 : "there must be 1 to 5 dimensions",
+                          ndim);
+    for (int i = ndim - 1; i >= 0; i--) {
+        tensor.shape[i] = shape[i];
+        tensor.strides[i] = i == ndim - 1 ? 1 : tensor.strides[i + 1] * tensor.shape[i + 1];
+        if (shape[i] < 1 || __builtin_mul_overflow(nbytes, (size_t)shape[i], &nbytes) ||
+            nbytes > INT64_MAX)
+            return symm__fail(SYMM_ERROR_ARGUMENT,
+                              "symm_tensor_alloc: rank %d: shape[%d] is %lld: %s", group->rank, i,
+                              (long long)shape[i],
+                              shape[i] < 1 ? "at least 1" : "the tensor is too large");
+    }
+    st = symm_alloc(group, nbytes, &tensor.data);
+    if (st != SYMM_OK)
+        return symm__fail_in(st, "symm_tensor_alloc: ");
+    *out = tensor;
+out:
+    return st;
+}
+
+void *symm_peer(const symm_group *group, const void *local, int rank)
+{
+    uint64_t off;
+
+    if (!group || symm__forked(group->ctx)) {
+        symm__enter(group, "symm_peer");
+        return NULL;
+    }
+    if (rank < 0 || rank >= group->nranks) {
+        symm__fail(SYMM_ERROR_ARGUMENT, "symm_peer: rank %d: rank is %d; the group has 0 to %d",
+                   group->rank, rank, group->nranks - 1);
+        return NULL;
+    }
+    if (!symm__memory_find(group->ctx->memory, local, 1, symm__group_pair(group, rank), &off)) {
+        symm__fail_in(SYMM_ERROR_ARGUMENT, "symm_peer: rank %d: local %p: ", group->rank, local);
+        return NULL;
+    }
+    return symm__memory_window(group->ctx->memory, symm__group_world_rank(group, rank)) + off;
+}
+
+void *symm_multicast(const symm_group *group, const void *local)
+{
+    uint64_t off;
+
+    if (!group || symm__forked(group->ctx)) {
+        symm__enter(group, "symm_multicast");
+        return NULL;
+    }
+    if (!group->mc) {
+        symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_multicast: rank %d: multicast is off: %s",
+                   group->rank, group->multicast_off);
+        return NULL;
+    }
+    if (!symm__memory_find(group->ctx->memory, local, 1, group->members, &off)) {
+        symm__fail_in(SYMM_ERROR_ARGUMENT, "symm_multicast: rank %d: local %p: ", group->rank,
+                      local);
+        return NULL;
+    }
+    if (!symm__multicast_covers(group->mc, off, 1)) {
+        symm__fail(SYMM_ERROR_UNSUPPORTED,
+                   "symm_multicast: rank %d: local %p: its segment is not bound to the group's "
+                   "multicast object",
+                   group->rank, local);
+        return NULL;
+    }
+    return symm__multicast_window(group->mc) + off;
+}
+
+symm_status symm_memory_usage(symm_context *ctx, symm_usage *out)
+{
+    if (!ctx || !out)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_memory_usage: %s is NULL",
+                          ctx ? "out" : "the context");
+    symm__memory_usage(ctx->memory, out);
+    return SYMM_OK;
+}
