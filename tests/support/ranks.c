@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "exercise.h"
 #include "leaks.h"
 
 struct ranks {
@@ -29,13 +30,6 @@ struct ranks {
     pthread_t thread[RANKS_MAX];
     bool ended[RANKS_MAX];
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
 
 static void set_env_int(const char *name, int value)
 {

@@ -1,0 +1,227 @@
+/*
+ * The emulated driver as a table of functions, for tests that call it without the runtime, and
+ * what they need around it: the text of the last broken rule, and peers that are processes.
+ *
+ * The driver must be opened after the fork: a child of a process that has initialised it cannot
+ * use it. Each case is a process of its own and opens it anew.
+ */
+#ifndef TEST_DRIVER_TABLE_H
+#define TEST_DRIVER_TABLE_H
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <check.h>
+#include <symm/detail/emulated.h>
+#include "driver_abi.h"
+#include "test.h"
+
+struct driver_table {
+#define DRIVER_FIELD_(fn, version, need, params) CUresult(*fn) params;
+    CU_FUNCTIONS(DRIVER_FIELD_)
+#undef DRIVER_FIELD_
+    int (*objects)(struct symm_emulated_objects *out);
+    const char *(*last_rule)(void);
+    bool (*set_fault)(const char *spec);
+    uint64_t (*calls)(int rank);
+};
+
+/* Valid after driver_open. */
+static struct driver_table cu;
+
+static PFN_cuGetProcAddress_v12000 driver_lookup(void)
+{
+    char path[1024];
+    const char *named = getenv("SYMM_EMULATED_LIBRARY");
+    snprintf(path, sizeof path, "%s/libsymm_emulated.so", test_lib());
+    void *lib = dlopen(named ? named : path, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(lib != NULL, "%s", dlerror());
+    PFN_cuGetProcAddress_v12000 get;
+    *(void **)&get = dlsym(lib, "cuGetProcAddress_v2");
+    ck_assert(get != NULL);
+    return get;
+}
+
+/* Fills in the table. Does not initialise. */
+static inline void driver_load(void)
+{
+    PFN_cuGetProcAddress_v12000 get = driver_lookup();
+    int status;
+#define DRIVER_LOAD_(fn, version, need, params)                                                    \
+    ck_assert_int_eq(get(#fn, (void **)&cu.fn, version, 0, &status), CUDA_SUCCESS);
+    CU_FUNCTIONS(DRIVER_LOAD_)
+#undef DRIVER_LOAD_
+    ck_assert_int_eq(get("symm_emulated_objects", (void **)&cu.objects, 0, 0, NULL), 0);
+    ck_assert_int_eq(get("symm_emulated_last_rule", (void **)&cu.last_rule, 0, 0, NULL), 0);
+    ck_assert_int_eq(get("symm_emulated_set_fault", (void **)&cu.set_fault, 0, 0, NULL), 0);
+    ck_assert_int_eq(get("symm_emulated_calls", (void **)&cu.calls, 0, 0, NULL), 0);
+}
+
+#define OK(call) ck_assert_int_eq((call), CUDA_SUCCESS)
+
+/* An initialised driver with a current context on `device`, which is the rank in reports. */
+static inline void driver_open(int device)
+{
+    CUcontext ctx;
+    driver_load();
+    OK(cu.cuInit(0));
+    OK(cu.cuDevicePrimaryCtxRetain(&ctx, device));
+    OK(cu.cuCtxSetCurrent(ctx));
+}
+
+static inline void driver_close(int device)
+{
+    OK(cu.cuCtxSetCurrent(NULL));
+    OK(cu.cuDevicePrimaryCtxRelease(device));
+}
+
+/*
+ * The call breaks a rule: it gives `result`, and the report names rank and call and contains
+ * `part`.
+ */
+#define BREAKS(rank, result, fn, part, ...)                                                        \
+    do {                                                                                           \
+        ck_assert_int_eq(cu.fn(__VA_ARGS__), (result));                                            \
+        char head_[128];                                                                           \
+        snprintf(head_, sizeof head_, "symm-emulated[rank %s]: %s: rule: ", (rank), #fn);          \
+        const char *rule_ = cu.last_rule();                                                        \
+        ck_assert_msg(strncmp(rule_, head_, strlen(head_)) == 0, "\"%s\" does not begin \"%s\"",   \
+                      rule_, head_);                                                               \
+        ck_assert_msg(strstr(rule_, (part)) != NULL, "no \"%s\" in \"%s\"", (part), rule_);        \
+    } while (0)
+
+static inline struct symm_emulated_objects driver_objects(void)
+{
+    struct symm_emulated_objects objects;
+    ck_assert_int_eq(cu.objects(&objects), 0);
+    return objects;
+}
+
+/* ---- Peers: processes with a socket between them ---- */
+
+struct peer {
+    pid_t pid;
+    int socket; /* the parent's end, or in the child its own */
+};
+
+/* Runs fn in a child, which ends with exit(), and so with the driver's leak report. */
+static inline struct peer peer_start(void (*fn)(int socket))
+{
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        close(ends[0]);
+        fn(ends[1]);
+        exit(0);
+    }
+    close(ends[1]);
+    return (struct peer){pid, ends[0]};
+}
+
+/* The status as of waitpid. */
+static inline int peer_wait(struct peer *peer)
+{
+    int status = -1;
+    ck_assert_int_eq(waitpid(peer->pid, &status, 0), peer->pid);
+    close(peer->socket);
+    return status;
+}
+
+#define PEER_OK(peer)                                                                              \
+    do {                                                                                           \
+        int status_ = peer_wait(peer);                                                             \
+        ck_assert_msg(status_ == 0, "the peer ended with %#x", status_);                           \
+    } while (0)
+
+/* A message with a descriptor (-1: none). */
+static inline void peer_send(int to, int fd)
+{
+    char byte = 'x', room[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec data = {&byte, 1};
+    struct msghdr msg = {.msg_iov = &data, .msg_iovlen = 1};
+    if (fd >= 0) {
+        msg.msg_control = room;
+        msg.msg_controllen = sizeof room;
+        struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(head), &fd, sizeof fd);
+    }
+    ck_assert_int_eq(sendmsg(to, &msg, 0), 1);
+}
+
+static inline int peer_receive(int from)
+{
+    char byte, room[CMSG_SPACE(sizeof(int))];
+    struct iovec data = {&byte, 1};
+    struct msghdr msg = {.msg_iov = &data,
+                         .msg_iovlen = 1,
+                         .msg_control = room,
+                         .msg_controllen = sizeof room};
+    int fd = -1;
+    ck_assert_int_eq(recvmsg(from, &msg, MSG_CMSG_CLOEXEC), 1);
+    struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+    if (head)
+        memcpy(&fd, CMSG_DATA(head), sizeof fd);
+    return fd;
+}
+
+/* ---- Memory, as most cases need it ---- */
+
+#define GRANULE ((size_t)64 << 10)
+
+static inline CUmemAllocationProp memory_prop(int device)
+{
+    return (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
+    };
+}
+
+static inline CUmemGenericAllocationHandle memory_create(int device, size_t nbytes)
+{
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop = memory_prop(device);
+    OK(cu.cuMemCreate(&handle, nbytes, &prop, 0));
+    return handle;
+}
+
+static inline CUdeviceptr memory_reserve(size_t nbytes)
+{
+    CUdeviceptr ptr;
+    OK(cu.cuMemAddressReserve(&ptr, nbytes, 0, 0, 0));
+    return ptr;
+}
+
+static inline void memory_access(CUdeviceptr ptr, size_t nbytes, int device, int flags)
+{
+    CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, flags};
+    OK(cu.cuMemSetAccess(ptr, nbytes, &desc, 1));
+}
+
+/* Reserved, mapped and accessible. The handle is still the caller's. */
+static inline CUdeviceptr memory_map(CUmemGenericAllocationHandle handle, size_t nbytes, int device)
+{
+    CUdeviceptr ptr = memory_reserve(nbytes);
+    OK(cu.cuMemMap(ptr, nbytes, 0, handle, 0));
+    memory_access(ptr, nbytes, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    return ptr;
+}
+
+static inline void memory_unmap(CUdeviceptr ptr, size_t nbytes)
+{
+    OK(cu.cuMemUnmap(ptr, nbytes));
+    OK(cu.cuMemAddressFree(ptr, nbytes));
+}
+
+#endif

@@ -1,0 +1,491 @@
+/* Symmetric memory as users see it: many buffers, random ones, freed from anywhere, reused,
+ * reported, given back. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "exercise.h"
+#include "leaks.h"
+#include "ranks.h"
+#include "reference.h"
+#include "test.h"
+
+typedef int (*mem_info_fn)(size_t *, size_t *);
+
+static size_t free_memory(symm_context *ctx)
+{
+    mem_info_fn info;
+    size_t available = 0, total;
+    *(void **)&info = symm_context_driver_symbol(ctx, "cuMemGetInfo_v2");
+    return info && info(&available, &total) == 0 ? available : 0;
+}
+
+/* -------------------------------------------------------------------------------------------------------
+ * many */
+
+static void allocate_ten_thousand(struct rank *self, void *arg)
+{
+    enum { MANY = 10000, SIZE = 4096 };
+    symm_context *ctx = NULL;
+    symm_usage usage;
+    char **x = calloc(MANY, sizeof *x);
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    for (int i = 0; i < MANY; i++) {
+        RANK_TRY(self, symm_alloc(world, SIZE, (void **)&x[i]));
+        CHECK_RANK(self, (uintptr_t)x[i] % 1024 == 0);
+        CHECK_RANK(self, i == 0 || x[i] >= x[i - 1] + SIZE || x[i] + SIZE <= x[i - 1]);
+    }
+    RANK_TRY(self, symm_memory_usage(ctx, &usage));
+    CHECK_RANK_MSG(self, usage.nsegments == 1, "%llu segments",
+                   (unsigned long long)usage.nsegments);
+    CHECK_RANK(self,
+               usage.requested >= (uint64_t)MANY * SIZE && usage.allocated >= usage.requested);
+    for (int i = 0; i < MANY; i++)
+        RANK_TRY(self, symm_free(world, x[i]));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    RANK_TRY(self, symm_memory_usage(ctx, &usage));
+    CHECK_RANK(self, usage.pending == 0 && usage.requested < SIZE * 1024);
+    RANK_TRY(self, exercise_group(self, ctx, world, 1));
+out:
+    symm_context_destroy(ctx);
+    free(x);
+}
+
+START_TEST(ten_thousand_small_buffers_fit_one_segment)
+{
+    setenv("SYMM_SEGMENT_BYTES", "64M", 1);
+    ranks_run_ok(2, RANKS_AS_PROCESSES, allocate_ten_thousand, NULL, 60);
+}
+END_TEST
+
+static void allocate_at_random(struct rank *self, void *arg)
+{
+    enum { ROUNDS = 10000, LIVE = 48 };
+    symm_context *ctx = NULL;
+    void *live[LIVE] = {NULL};
+    symm_usage before, after;
+    struct leaks held;
+    size_t available;
+    int taken;
+    char text[512];
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_trim(world));
+    RANK_TRY(self, symm_memory_usage(ctx, &before));
+    leaks_take(&held);
+    available = free_memory(ctx);
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        /* All ranks allocate alike; which buffer makes room each of them decides alone. */
+        const uint64_t random = reference_random(1, round);
+        const uint64_t own = reference_random(100 + (uint64_t)self->rank, round);
+        const size_t nbytes = 1 + (size_t)(random >> 8) % ((size_t)1 << (random % 19));
+        void **slot = &live[own % LIVE];
+        RANK_TRY(self, symm_free(world, *slot));
+        *slot = NULL;
+        RANK_TRY(self, symm_alloc(world, nbytes, slot));
+    }
+    for (int i = 0; i < LIVE; i++)
+        RANK_TRY(self, symm_free(world, live[(i + self->rank * 5) % LIVE]));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    RANK_TRY(self, symm_trim(world));
+    RANK_TRY(self, symm_memory_usage(ctx, &after));
+    CHECK_RANK_MSG(self, memcmp(&before, &after, sizeof before) == 0,
+                   "segments %llu then %llu, allocated %llu then %llu, pending %llu",
+                   (unsigned long long)before.segments, (unsigned long long)after.segments,
+                   (unsigned long long)before.allocated, (unsigned long long)after.allocated,
+                   (unsigned long long)after.pending);
+    taken = leaks_none_since(&held, text, sizeof text);
+    CHECK_RANK_MSG(self, taken, "%s", text);
+    CHECK_RANK_MSG(self, free_memory(ctx) == available && available, "%zu bytes free, then %zu",
+                   available, free_memory(ctx));
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(ten_thousand_random_rounds_leave_everything_as_it_was)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, allocate_at_random, NULL, 120);
+}
+END_TEST
+
+/* ---------------------------------------------------------------------------------------------------
+ * freeing */
+
+struct freeing {
+    symm_group *group;
+    void *ptr;
+    symm_status status;
+};
+
+static void *free_it(void *arg)
+{
+    struct freeing *f = arg;
+    pause_ms(50);
+    f->status = symm_free(f->group, f->ptr);
+    return NULL;
+}
+
+static void free_elsewhere(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    struct freeing f = {.status = SYMM_ERROR_STATE};
+    pthread_t thread;
+    symm_usage usage;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    f.group = symm_context_world(ctx);
+    RANK_TRY(self, symm_alloc(f.group, 100000, &f.ptr));
+    CHECK_RANK(self, pthread_create(&thread, NULL, free_it, &f) == 0);
+    if (self->rank == 0)
+        pause_ms(200);
+    const symm_status st =
+        symm_exchange(f.group, NULL, 0, NULL); /* blocks while the other thread frees */
+    pthread_join(thread, NULL);
+    RANK_TRY(self, st);
+    CHECK_RANK(self, f.status == SYMM_OK);
+    RANK_TRY(self, symm_exchange(f.group, NULL, 0, NULL));
+    RANK_TRY(self, symm_memory_usage(ctx, &usage));
+    CHECK_RANK(self, usage.pending == 0);
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(memory_is_freed_from_another_thread_during_a_collective_call)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, free_elsewhere, NULL, 20);
+}
+END_TEST
+
+static void reuse(struct rank *self, void *arg)
+{
+    enum { SIZE = 3000 };
+    symm_context *ctx = NULL;
+    symm_usage usage;
+    void *a = NULL, *b = NULL, *c = NULL, *d = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_alloc(world, SIZE, &a));
+    if (self->rank != 1)
+        RANK_TRY(self, symm_free(world, a));
+    RANK_TRY(self, symm_memory_usage(ctx, &usage));
+    CHECK_RANK(self, self->rank == 1 || usage.pending >= SIZE);
+    RANK_TRY(self, symm_alloc(world, SIZE, &b));
+    RANK_TRY(self, symm_alloc(world, SIZE, &c));
+    CHECK_RANK(self, b != a && c != a && b != c); /* rank 1 still has it */
+    if (self->rank == 1)
+        RANK_TRY(self, symm_free(world, a));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    RANK_TRY(self, symm_alloc(world, SIZE, &d));
+    CHECK_RANK(self, d == a);
+    RANK_TRY(self, symm_memory_usage(ctx, &usage));
+    CHECK_RANK(self, usage.pending == 0);
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(bytes_are_reused_only_when_every_rank_has_freed_them)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, reuse, NULL, 20);
+}
+END_TEST
+
+static void trim_back(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    symm_usage before, during, after;
+    void *x = NULL;
+    size_t available;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_memory_usage(ctx, &before));
+    available = free_memory(ctx);
+    RANK_TRY(self, symm_alloc(world, 20u << 20, &x));
+    RANK_TRY(self, symm_memory_usage(ctx, &during));
+    CHECK_RANK(self, during.segments >= before.segments + (20u << 20));
+    CHECK_RANK(self, available - free_memory(ctx) == during.segments - before.segments);
+    RANK_TRY(self, symm_trim(world)); /* in use: nothing to give back */
+    CHECK_RANK(self, available - free_memory(ctx) >= 20u << 20);
+    RANK_TRY(self, symm_free(world, x));
+    RANK_TRY(self, symm_trim(world));
+    RANK_TRY(self, symm_memory_usage(ctx, &after));
+    CHECK_RANK(self, after.segments == before.segments && after.nsegments == before.nsegments);
+    CHECK_RANK(self, free_memory(ctx) == available);
+    RANK_TRY(self, exercise_group(self, ctx, world, 2));
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(trim_gives_freed_memory_back_to_the_device)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, trim_back, NULL, 30);
+}
+END_TEST
+
+static void destroy_with_memory(struct rank *self, void *arg)
+{
+    static const int all[] = {0, 1};
+    symm_context *ctx = NULL;
+    symm_group *g = NULL;
+    symm_usage before, after;
+    void *x;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, all, &g));
+    RANK_TRY(self, symm_group_destroy(g));
+    g = NULL;
+    RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
+    RANK_TRY(self, symm_memory_usage(ctx, &before));
+    for (int round = 0; round < 30; round++) {
+        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, all, &g));
+        for (int i = 0; i < 5; i++)
+            RANK_TRY(self, symm_alloc(g, 10000, &x));
+        RANK_TRY(self, symm_group_destroy(g));
+        g = NULL;
+    }
+    RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
+    RANK_TRY(self, symm_memory_usage(ctx, &after));
+    CHECK_RANK_MSG(self, after.allocated == before.allocated && after.pending == 0,
+                   "%llu then %llu, pending %llu", (unsigned long long)before.allocated,
+                   (unsigned long long)after.allocated, (unsigned long long)after.pending);
+out:
+    symm_group_destroy(g);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_destroyed_group_frees_what_it_allocated)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, destroy_with_memory, NULL, 30);
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------------------- what
+ * one gets */
+
+static void make_tensors(struct rank *self, void *arg)
+{
+    static const int64_t shape[] = {3, 5, 7, 2, 4}, none[] = {3, 0}, huge[] = {INT64_MAX / 2, 8};
+    symm_context *ctx = NULL;
+    symm_tensor t = {0};
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_BFLOAT16, 5, shape, &t));
+    CHECK_RANK(self, t.data && t.dtype == SYMM_BFLOAT16 && t.ndim == 5);
+    CHECK_RANK(self, memcmp(t.shape, shape, sizeof shape) == 0);
+    CHECK_RANK(self, t.strides[4] == 1 && t.strides[3] == 4 && t.strides[2] == 8 &&
+                         t.strides[1] == 56 && t.strides[0] == 280);
+    CHECK_RANK(self, symm_peer(world, (char *)t.data + 840 * 2 - 1, 1));
+    RANK_TRY(self, symm_free(world, t.data));
+    symm_tensor untouched = t;
+    RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_tensor_alloc(world, SYMM_FLOAT32, 2, none, &t));
+    RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_tensor_alloc(world, SYMM_FLOAT64, 2, huge, &t));
+    RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_tensor_alloc(world, SYMM_FLOAT32, 6, shape, &t));
+    RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_tensor_alloc(world, SYMM_FLOAT32, 0, shape, &t));
+    RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_tensor_alloc(world, (symm_dtype)99, 2, shape, &t));
+    CHECK_RANK(self, memcmp(&untouched, &t, sizeof t) == 0);
+    rank_note(self, SYMM_OK);
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(tensors_are_contiguous_and_row_major)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, make_tensors, NULL, 20);
+}
+END_TEST
+
+static void report_usage(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    symm_usage a, b;
+    void *x, *y;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_memory_usage(ctx, &a));
+    CHECK_RANK(self, a.internal > 0 && a.internal <= a.allocated && a.allocated <= a.segments);
+    CHECK_RANK(self, a.segments <= a.window && a.nsegments >= 1 && a.pending == 0);
+    RANK_TRY(self, symm_alloc(world, 100, &x));
+    RANK_TRY(self, symm_alloc(world, 1025, &y));
+    RANK_TRY(self, symm_memory_usage(ctx, &b));
+    CHECK_RANK(self, b.requested == a.requested + 1125);
+    CHECK_RANK(self, b.allocated == a.allocated + 1024 + 2048);
+    CHECK_RANK(self, b.internal == a.internal && b.window == a.window);
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(usage_tells_what_is_wasted)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, report_usage, NULL, 20);
+}
+END_TEST
+
+static void compare_deltas(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    symm_view view;
+    char *x;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_group_view(world, &view));
+    CHECK_RANK(self,
+               view.abi == SYMM_VIEW_ABI && view.rank == self->rank && view.nranks == self->nranks);
+    CHECK_RANK(self, view.peer[self->rank] == 0);
+    for (int i = 0; i < 20; i++) {
+        const size_t nbytes = (size_t)1000 << (i % 14);
+        RANK_TRY(self, symm_alloc(world, nbytes, (void **)&x));
+        for (int r = 0; r < self->nranks; r++) {
+            CHECK_RANK(self, (char *)symm_peer(world, x, r) == x + view.peer[r]);
+            CHECK_RANK(self, (char *)symm_peer(world, x + nbytes - 1, r) ==
+                                 x + nbytes - 1 + view.peer[r]);
+        }
+        CHECK_RANK(self, !symm_peer(world, x, self->nranks) && !symm_peer(world, x, -1));
+    }
+    CHECK_RANK(self, !symm_peer(world, &view, 0));
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(one_delta_a_rank_serves_every_buffer)
+{
+    ranks_run_ok(4, RANKS_AS_PROCESSES, compare_deltas, NULL, 20);
+}
+END_TEST
+
+static void move_data(struct rank *self, void *arg)
+{
+    enum { SIZE = 300000 };
+    symm_context *ctx = NULL;
+    symm_stream s = NULL;
+    char *x = NULL, *plain = NULL, *host = malloc(SIZE);
+    const int n = self->nranks, to = (self->rank + 1) % n, from = (self->rank + 2) % n;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    RANK_TRY(self, symm_alloc(world, 2 * SIZE, (void **)&x));
+    RANK_TRY(self, symm_device_alloc(ctx, SIZE, (void **)&plain));
+    for (uint64_t round = 0; round < 5; round++) {
+        const uint64_t tag = round * 100;
+        reference_poison(host, SIZE, tag + (uint64_t)self->rank);
+        RANK_TRY(self, symm_copy(plain, host, SIZE, s));
+        RANK_TRY(self, symm_put(world, x, plain, SIZE, to, s));
+        RANK_TRY(self, symm_put(world, x + SIZE, host, SIZE, self->rank,
+                                s)); /* to myself, from the host */
+        RANK_TRY(self, symm_barrier(world, s));
+        RANK_TRY(self, symm_copy(host, x, SIZE, s));
+        RANK_TRY(self, symm_synchronize(world, s));
+        self->report->wrong +=
+            reference_poison_wrong(host, SIZE, tag + (uint64_t)((self->rank + n - 1) % n));
+        RANK_TRY(self, symm_get(world, host, x + SIZE, SIZE, from, s));
+        RANK_TRY(self, symm_barrier(world, s));
+        RANK_TRY(self, symm_synchronize(world, s));
+        self->report->wrong += reference_poison_wrong(host, SIZE, tag + (uint64_t)from);
+    }
+out:
+    symm_device_free(ctx, plain);
+    symm_stream_destroy(s);
+    symm_context_destroy(ctx);
+    free(host);
+}
+
+START_TEST(put_and_get_move_every_byte)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, move_data, NULL, 30);
+}
+END_TEST
+
+START_TEST(put_and_get_move_every_byte_between_threads)
+{
+    ranks_run_ok(3, RANKS_AS_THREADS, move_data, NULL, 30);
+}
+END_TEST
+
+/* ---------------------------------------------------------------------------------------------
+ * when it fails */
+
+static void ask_too_much(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    symm_usage before, after;
+    void *x = (void *)1;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_memory_usage(ctx, &before));
+    RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_alloc(world, SIZE_MAX, &x));
+    RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_alloc(world, before.window + 1, &x));
+    RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_alloc(world, 0, &x));
+    RANK_EXPECT(self, SYMM_ERROR_MEMORY,
+                symm_alloc(world, (size_t)free_memory(ctx) + (8u << 20), &x));
+    CHECK_RANK(self, x == (void *)1);
+    RANK_TRY(self, symm_memory_usage(ctx, &after));
+    CHECK_RANK(self, after.segments == before.segments && after.allocated == before.allocated);
+    RANK_TRY(self, exercise_group(self, ctx, world, 3));
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(an_allocation_that_is_too_large_fails_and_takes_nothing)
+{
+    setenv("SYMM_EMULATED_MEMORY", "64M", 1);
+    setenv("SYMM_WINDOW_BYTES", "256M", 1);
+    ranks_run_ok(2, RANKS_AS_PROCESSES, ask_too_much, NULL, 30);
+}
+END_TEST
+
+static void fail_on_one_rank(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    symm_usage before, after;
+    void *x = (void *)1;
+    setenv("SYMM_EMULATED_FAULT", arg, 1);
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_memory_usage(ctx, &before));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MEMORY, "rank 2", symm_alloc(world, 8u << 20, &x));
+    CHECK_RANK(self, strstr(self->report->text, "cuMemCreate"));
+    CHECK_RANK(self, x == (void *)1);
+    RANK_TRY(self, symm_memory_usage(ctx, &after));
+    CHECK_RANK(self, memcmp(&before, &after, sizeof before) == 0);
+    RANK_TRY(self, symm_alloc(world, 8u << 20, &x));
+    RANK_TRY(self, exercise_group(self, ctx, world, 3));
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(memory_that_one_rank_lacks_fails_on_all_and_names_it)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, fail_on_one_rank, (char[]){"cuMemCreate@2#2=2"}, 30);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("alloc");
+    TCase *many = test_case(suite, "many", 150);
+    tcase_add_test(many, ten_thousand_small_buffers_fit_one_segment);
+    tcase_add_test(many, ten_thousand_random_rounds_leave_everything_as_it_was);
+    TCase *freeing = test_case(suite, "freeing", 60);
+    tcase_add_test(freeing, memory_is_freed_from_another_thread_during_a_collective_call);
+    tcase_add_test(freeing, bytes_are_reused_only_when_every_rank_has_freed_them);
+    tcase_add_test(freeing, trim_gives_freed_memory_back_to_the_device);
+    tcase_add_test(freeing, a_destroyed_group_frees_what_it_allocated);
+    TCase *gets = test_case(suite, "what one gets", 60);
+    tcase_add_test(gets, tensors_are_contiguous_and_row_major);
+    tcase_add_test(gets, usage_tells_what_is_wasted);
+    tcase_add_test(gets, one_delta_a_rank_serves_every_buffer);
+    tcase_add_test(gets, put_and_get_move_every_byte);
+    tcase_add_test(gets, put_and_get_move_every_byte_between_threads);
+    TCase *fails = test_case(suite, "when it fails", 60);
+    tcase_add_test(fails, an_allocation_that_is_too_large_fails_and_takes_nothing);
+    tcase_add_test(fails, memory_that_one_rank_lacks_fails_on_all_and_names_it);
+    return test_main(suite);
+}

@@ -1,0 +1,667 @@
+/* Joining: every way to say who is who, worlds of every size, again and again, side by side, and
+ * after a crash. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "exercise.h"
+#include "ranks.h"
+#include "test.h"
+
+static const char *own_path;
+
+static void forget_launchers(void)
+{
+    static const char *const names[] = {
+        "SYMM_RANK",  "SYMM_NRANKS", "SYMM_SESSION",     "SYMM_TOKEN",   "RANK",
+        "WORLD_SIZE", "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        unsetenv(names[i]);
+}
+
+static void set_number(const char *name, long value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%ld", value);
+    setenv(name, text, 1);
+}
+
+/* A number that all ranks of a run and nobody else has. */
+static long number_of(const char *session)
+{
+    unsigned long hash = 5381;
+    while (*session)
+        hash = hash * 33 + (unsigned char)*session++;
+    return (long)(hash % 30000 + 20000);
+}
+
+/* Joins with this configuration and sums once. */
+static void join_and_sum(struct rank *self, const symm_config *config)
+{
+    symm_context *ctx = NULL;
+    RANK_TRY(self, symm_context_create(config, &ctx));
+    CHECK_RANK(self, symm_rank(symm_context_world(ctx)) == self->rank);
+    CHECK_RANK(self, symm_nranks(symm_context_world(ctx)) == self->nranks);
+    RANK_TRY(self, exercise_all_reduce(self, ctx, symm_context_world(ctx), SYMM_ALGO_TWO_SHOT,
+                                       SYMM_FLOAT32, 1000, 1));
+    RANK_TRY(self, symm_context_destroy(ctx));
+    return;
+out:
+    symm_context_destroy(ctx);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * worlds */
+
+START_TEST(worlds_of_every_size_work_as_processes)
+{
+    ranks_run_ok(_i, RANKS_AS_PROCESSES, exercise_world, NULL, 60);
+}
+END_TEST
+
+START_TEST(worlds_of_every_size_work_as_threads)
+{
+    ranks_run_ok(_i, RANKS_AS_THREADS, exercise_world, NULL, 60);
+}
+END_TEST
+
+static void join_alone(struct rank *self, void *arg)
+{
+    (void)arg;
+    forget_launchers();
+    join_and_sum(self, NULL);
+}
+
+START_TEST(without_any_launcher_it_is_a_world_of_one)
+{
+    ranks_run_ok(1, RANKS_AS_PROCESSES, join_alone, NULL, 20);
+}
+END_TEST
+
+static void join_three_times(struct rank *self, void *arg)
+{
+    for (uint64_t round = 0; round < 3 && !self->report->failed[0]; round++)
+        exercise_world(self, &round);
+    (void)arg;
+}
+
+START_TEST(a_context_is_created_again_in_the_same_process)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, join_three_times, NULL, 60);
+}
+END_TEST
+
+START_TEST(a_context_is_created_again_by_the_same_threads)
+{
+    ranks_run_ok(3, RANKS_AS_THREADS, join_three_times, NULL, 60);
+}
+END_TEST
+
+static void hold_two_contexts(struct rank *self, void *arg)
+{
+    symm_context *one = NULL, *two = NULL;
+    symm_config config = rank_config(self);
+    char session[96];
+    (void)arg;
+    RANK_TRY(self, symm_context_create(&config, &one));
+    snprintf(session, sizeof session, "%s-two", self->session);
+    config.session = session;
+    config.rank = self->nranks - 1 - self->rank; /* another order in the other world */
+    RANK_TRY(self, symm_context_create(&config, &two));
+    CHECK_RANK(self, symm_rank(symm_context_world(two)) == self->nranks - 1 - self->rank);
+    RANK_TRY(self, exercise_group(self, one, symm_context_world(one), 1));
+    RANK_TRY(self, exercise_group(self, two, symm_context_world(two), 2));
+    RANK_TRY(self, symm_context_destroy(one));
+    one = NULL;
+    RANK_TRY(self, exercise_group(self, two, symm_context_world(two), 3));
+out:
+    symm_context_destroy(two);
+    symm_context_destroy(one);
+}
+
+START_TEST(a_process_holds_two_contexts_at_once)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, hold_two_contexts, NULL, 60);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------------------- ways
+ * to join */
+
+static void join_by_configuration(struct rank *self, void *arg)
+{
+    const symm_config config = rank_config(self);
+    (void)arg;
+    set_number("SYMM_RANK", 77); /* a configuration with nranks asks no variable */
+    set_number("RANK", -3);
+    join_and_sum(self, &config);
+}
+
+START_TEST(an_explicit_configuration_joins)
+{
+    ranks_run_ok(4, RANKS_AS_PROCESSES, join_by_configuration, NULL, 20);
+}
+END_TEST
+
+/* A bootstrap of the caller's own: shared memory and a barrier. */
+struct board {
+    pthread_barrier_t barrier;
+    char bytes[RANKS_MAX][1024];
+    int nranks, fails;
+};
+
+struct board_user {
+    struct board *board;
+    int rank;
+};
+
+static int gather_on_board(void *user, const void *mine, void *all, size_t nbytes)
+{
+    struct board_user *u = user;
+    if (u->board->fails || nbytes > sizeof u->board->bytes[0])
+        return 1;
+    memcpy(u->board->bytes[u->rank], mine, nbytes);
+    pthread_barrier_wait(&u->board->barrier);
+    for (int r = 0; r < u->board->nranks; r++)
+        memcpy((char *)all + (size_t)r * nbytes, u->board->bytes[r], nbytes);
+    pthread_barrier_wait(&u->board->barrier);
+    return 0;
+}
+
+static struct board *make_board(int nranks)
+{
+    pthread_barrierattr_t attr;
+    struct board *board =
+        mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(board != MAP_FAILED);
+    pthread_barrierattr_init(&attr);
+    pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&board->barrier, &attr, (unsigned)nranks);
+    board->nranks = nranks;
+    return board;
+}
+
+static void join_by_all_gather(struct rank *self, void *arg)
+{
+    struct board_user user = {arg, self->rank};
+    symm_config config = {
+        .rank = self->rank, .nranks = self->nranks, .all_gather = gather_on_board, .user = &user};
+    symm_context *ctx = NULL;
+    forget_launchers();
+    if (user.board->fails) {
+        rank_note(self, symm_context_create(&config, &ctx));
+        CHECK_RANK(self, self->report->status != SYMM_OK && !ctx);
+        CHECK_RANK_MSG(self, strstr(self->report->text, "all_gather"), "%s", self->report->text);
+    out:
+        return;
+    }
+    join_and_sum(self, &config);
+}
+
+START_TEST(a_users_all_gather_joins)
+{
+    struct board *board = make_board(4);
+    ranks_run_ok(4, RANKS_AS_PROCESSES, join_by_all_gather, board, 20);
+    munmap(board, sizeof *board);
+}
+END_TEST
+
+START_TEST(a_users_all_gather_joins_threads)
+{
+    struct board *board = make_board(4);
+    ranks_run_ok(4, RANKS_AS_THREADS, join_by_all_gather, board, 20);
+    munmap(board, sizeof *board);
+}
+END_TEST
+
+START_TEST(an_all_gather_that_fails_is_named)
+{
+    struct rank_report reports[2];
+    struct board *board = make_board(2);
+    board->fails = 1;
+    ranks_run(2, RANKS_AS_PROCESSES, join_by_all_gather, board, reports, 20);
+    ranks_assert_clean(reports, 2);
+    munmap(board, sizeof *board);
+}
+END_TEST
+
+static void join_by_torchrun(struct rank *self, void *arg)
+{
+    (void)arg;
+    forget_launchers();
+    set_number("RANK", self->rank);
+    set_number("WORLD_SIZE", self->nranks);
+    set_number("LOCAL_RANK", self->rank);
+    set_number("LOCAL_WORLD_SIZE", self->nranks);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    set_number("MASTER_PORT", number_of(self->session));
+    setenv("TORCHELASTIC_RUN_ID", "none", 1);
+    set_number("TORCHELASTIC_RESTART_COUNT", 0);
+    join_and_sum(self, NULL);
+}
+
+START_TEST(torchruns_variables_join)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, join_by_torchrun, NULL, 20);
+}
+END_TEST
+
+static void join_by_open_mpi(struct rank *self, void *arg)
+{
+    (void)arg;
+    forget_launchers();
+    set_number("OMPI_COMM_WORLD_RANK", self->rank);
+    set_number("OMPI_COMM_WORLD_SIZE", self->nranks);
+    set_number("OMPI_COMM_WORLD_LOCAL_RANK", self->rank);
+    set_number("OMPI_COMM_WORLD_LOCAL_SIZE", self->nranks);
+    setenv("PMIX_NAMESPACE", self->session, 1);
+    set_number("OMPI_MCA_ess_base_jobid", number_of(self->session));
+    join_and_sum(self, NULL);
+}
+
+START_TEST(open_mpis_variables_join)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, join_by_open_mpi, NULL, 20);
+}
+END_TEST
+
+static void join_by_slurm(struct rank *self, void *arg)
+{
+    char tasks[16];
+    (void)arg;
+    forget_launchers();
+    set_number("SLURM_PROCID", self->rank);
+    set_number("SLURM_LOCALID", self->rank);
+    set_number("SLURM_NTASKS", self->nranks);
+    set_number("SLURM_STEP_NUM_TASKS", self->nranks);
+    set_number("SLURM_NNODES", 1);
+    set_number("SLURM_STEP_NUM_NODES", 1);
+    snprintf(tasks, sizeof tasks, "%d", self->nranks);
+    setenv("SLURM_STEP_TASKS_PER_NODE", tasks, 1);
+    setenv("SLURM_TASKS_PER_NODE", tasks, 1);
+    set_number("SLURM_JOB_ID", number_of(self->session));
+    set_number("SLURM_STEP_ID", 0);
+    join_and_sum(self, NULL);
+}
+
+START_TEST(slurms_variables_join)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, join_by_slurm, NULL, 20);
+}
+END_TEST
+
+/* What a launcher starts: this executable with --rank. */
+static int be_launched(void)
+{
+    symm_context *ctx = NULL;
+    struct rank_report report = {0};
+    struct rank self = {.report = &report};
+    int wrong = 1;
+    if (symm_context_create(NULL, &ctx) == SYMM_OK) {
+        self.rank = symm_rank(symm_context_world(ctx));
+        self.nranks = symm_nranks(symm_context_world(ctx));
+        wrong = exercise_group(&self, ctx, symm_context_world(ctx), 5) != SYMM_OK || report.wrong ||
+                self.nranks != 3;
+    }
+    wrong |= symm_context_destroy(ctx) != SYMM_OK;
+    if (wrong)
+        fprintf(stderr, "rank %d of %d: %s\n", self.rank, self.nranks, symm_error_text());
+    return wrong;
+}
+
+static int run_program(const char *const *argv)
+{
+    fflush(NULL);
+    const pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        forget_launchers();
+        execvp(argv[0], (char *const *)argv);
+        _exit(127);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+START_TEST(a_real_mpirun_starts_a_world)
+{
+    if (system("command -v mpirun >/dev/null 2>&1") != 0)
+        TEST_SKIP("there is no mpirun");
+    const char *const argv[] = {
+        "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", own_path, "--rank", NULL};
+    setenv("OMPI_MCA_btl", "self,vader", 1);
+    ck_assert_int_eq(run_program(argv), 0);
+}
+END_TEST
+
+START_TEST(symm_run_starts_a_world)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/symm-run", test_bin());
+    if (access(path, X_OK) != 0)
+        TEST_SKIP("there is no %s", path);
+    const char *const argv[] = {path, "-n", "3", "--emulated", own_path, "--rank", NULL};
+    ck_assert_int_eq(run_program(argv), 0);
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------------------- side
+ * by side */
+
+START_TEST(two_jobs_at_once_do_not_meet)
+{
+    struct rank_report one[3], two[3];
+    struct ranks *first = ranks_start(3, RANKS_AS_PROCESSES, join_three_times, NULL);
+    struct ranks *second = ranks_start(3, RANKS_AS_PROCESSES, join_three_times, NULL);
+    const char *missing = ranks_finish(first, one, 60);
+    const char *also = ranks_finish(second, two, 60);
+    ck_assert_msg(!missing && !also, "%s", missing ? missing : also);
+    ranks_assert_ok(one, 3);
+    ranks_assert_ok(two, 3);
+}
+END_TEST
+
+struct same_session {
+    char session[64];
+    int die; /* join, then be killed; rank 1 does not even come */
+};
+
+static void join_named_session(struct rank *self, void *arg)
+{
+    const struct same_session *same = arg;
+    symm_config config = rank_config(self);
+    config.session = same->session;
+    if (same->die && self->rank == 1)
+        return;
+    join_and_sum(self, &config);
+}
+
+START_TEST(a_run_works_after_one_with_its_name_was_killed)
+{
+    struct same_session same = {.die = 1};
+    struct rank_report reports[2];
+    snprintf(same.session, sizeof same.session, "killed-%d", (int)getpid());
+    struct ranks *run = ranks_start(2, RANKS_AS_PROCESSES, join_named_session, &same);
+    pause_ms(500); /* rank 0 listens by now, and its socket has a name */
+    kill(ranks_pid(run, 0), SIGKILL);
+    ck_assert(!ranks_finish(run, reports, 20));
+    ck_assert_int_eq(reports[0].end, RANK_KILLED);
+    same.die = 0;
+    ranks_run_ok(2, RANKS_AS_PROCESSES, join_named_session, &same, 20);
+}
+END_TEST
+
+static int entries_of(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    int n = 0;
+    for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir))
+        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+START_TEST(a_tmpdir_of_200_characters_works_and_stays_clean)
+{
+    char folder[300], own[340];
+    snprintf(folder, sizeof folder, "/tmp/symm-test-%d-", (int)getpid());
+    while (strlen(folder) < 200)
+        strcat(folder, "x");
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    setenv("TMPDIR", folder, 1);
+    unsetenv("SYMM_DIR");
+    ranks_run_ok(3, RANKS_AS_PROCESSES, exercise_world, NULL, 20);
+    snprintf(own, sizeof own, "%s/symm-%d", folder, (int)getuid());
+    ck_assert_msg(entries_of(own) == 0, "something was left in %s", own);
+    rmdir(own);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
+static void come_or_not(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    const int64_t start = now_ms();
+    if (self->rank == *(int *)arg)
+        return;
+    setenv("SYMM_TIMEOUT_MS", "1500", 1);
+    RANK_EXPECT(self, SYMM_ERROR_TIMEOUT, symm_context_create(NULL, &ctx));
+    CHECK_RANK(self, !ctx);
+    CHECK_RANK_MSG(self, now_ms() - start < 5000, "%lld ms", (long long)(now_ms() - start));
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_rank_that_does_not_come_is_named)
+{
+    struct rank_report reports[3];
+    int absent = 2;
+    ranks_run(3, RANKS_AS_PROCESSES, come_or_not, &absent, reports, 20);
+    ranks_assert_clean(reports, 3);
+    ck_assert_msg(strstr(reports[0].text, "2"), "%s", reports[0].text);
+    absent = 0; /* the hub */
+    ranks_run(3, RANKS_AS_PROCESSES, come_or_not, &absent, reports, 20);
+    ranks_assert_clean(reports, 3);
+    ck_assert_msg(strstr(reports[1].text, "rank 0"), "%s", reports[1].text);
+}
+END_TEST
+
+/* ---------------------------------------------------------------------------------------------
+ * disagreement */
+
+START_TEST(another_version_of_the_header_is_refused)
+{
+    symm_context *ctx = NULL;
+    ck_assert_int_eq(symm_context_create_v(NULL, 990000, &ctx), SYMM_ERROR_VERSION);
+    ck_assert_ptr_null(ctx);
+    ck_assert_msg(strstr(symm_error_text(), "99"), "%s", symm_error_text());
+}
+END_TEST
+
+struct disagreement {
+    int odd_rank;
+    const char *device, *name, *value;
+    symm_status want;
+    const char *part; /* of every rank's text */
+};
+
+static void join_with_one_odd(struct rank *self, void *arg)
+{
+    const struct disagreement *d = arg;
+    symm_context *ctx = NULL;
+    symm_config config = rank_config(self);
+    setenv("SYMM_TIMEOUT_MS", "8000", 1);
+    if (self->rank == d->odd_rank || d->odd_rank < 0) {
+        config.device = d->device;
+        if (d->name)
+            setenv(d->name, d->value, 1);
+    }
+    RANK_EXPECT_TEXT(self, d->want, d->part, symm_context_create(&config, &ctx));
+    CHECK_RANK(self, !ctx);
+out:
+    symm_context_destroy(ctx);
+}
+
+static void disagree(struct disagreement d)
+{
+    struct rank_report reports[3];
+    ranks_run(3, RANKS_AS_PROCESSES, join_with_one_odd, &d, reports, 30);
+    ranks_assert_clean(reports, 3);
+}
+
+START_TEST(a_wrong_device_on_one_rank_fails_all_and_is_named)
+{
+    disagree((struct disagreement){1, "nonsense", NULL, NULL, SYMM_ERROR_ARGUMENT, "nonsense"});
+    disagree((struct disagreement){0, "99", NULL, NULL, SYMM_ERROR_ARGUMENT, "99"});
+    disagree((struct disagreement){2, "GPU-00000000-0000-0000-0000-000000000000", NULL, NULL,
+                                   SYMM_ERROR_ARGUMENT, "GPU-00000000"});
+}
+END_TEST
+
+START_TEST(two_ranks_on_one_device_are_refused)
+{
+    disagree((struct disagreement){-1, "3", NULL, NULL, SYMM_ERROR_MISMATCH, "device"});
+}
+END_TEST
+
+START_TEST(settings_that_differ_between_ranks_are_refused)
+{
+    disagree((struct disagreement){1, NULL, "SYMM_STAGING_BYTES", "1M", SYMM_ERROR_MISMATCH,
+                                   "SYMM_STAGING_BYTES"});
+    disagree((struct disagreement){2, NULL, "SYMM_SEGMENT_BYTES", "8M", SYMM_ERROR_MISMATCH,
+                                   "SYMM_SEGMENT_BYTES"});
+    disagree((struct disagreement){0, NULL, "SYMM_CHECK", "0", SYMM_ERROR_MISMATCH, "SYMM_CHECK"});
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------------------------
+ * getters */
+
+typedef int (*get_device_fn)(int *);
+typedef int (*device_text_fn)(char *, int, int);
+typedef int (*current_fn)(void **);
+
+static void choose_devices(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    symm_config config = rank_config(self);
+    get_device_fn get_device;
+    device_text_fn bus_id;
+    int device = -1;
+    char text[64];
+    (void)arg;
+    config.device = self->rank == 0 ? "5" : "2";
+    RANK_TRY(self, symm_context_create(&config, &ctx));
+    CHECK_RANK(self, strcmp(symm_context_driver(ctx), "emulated") == 0);
+    *(void **)&get_device = symm_context_driver_symbol(ctx, "cuCtxGetDevice");
+    *(void **)&bus_id = symm_context_driver_symbol(ctx, "cuDeviceGetPCIBusId");
+    CHECK_RANK(self, get_device && bus_id && get_device(&device) == 0);
+    CHECK_RANK_MSG(self, device == (self->rank == 0 ? 5 : 2), "device %d", device);
+    CHECK_RANK(self, bus_id(text, sizeof text, device + 1) == 0);
+    CHECK_RANK(self, symm_context_driver_symbol(ctx, "cuNoSuchThing") == NULL);
+    RANK_TRY(self, symm_context_destroy(ctx));
+    ctx = NULL;
+    config.device = text;
+    RANK_TRY(self, symm_context_create(&config, &ctx));
+    CHECK_RANK(self, get_device(&device) == 0);
+    CHECK_RANK_MSG(self, device == (self->rank == 0 ? 6 : 3), "device %d for %s", device, text);
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_device_is_chosen_by_ordinal_or_bus_id)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, choose_devices, NULL, 20);
+}
+END_TEST
+
+static void look_at_current(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    current_fn get;
+    int (*set)(void *);
+    void *mine = NULL, *now = NULL, *x = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    *(void **)&get = symm_context_driver_symbol(ctx, "cuCtxGetCurrent");
+    *(void **)&set = symm_context_driver_symbol(ctx, "cuCtxSetCurrent");
+    CHECK_RANK(self, get && set && get(&mine) == 0 && mine);
+    CHECK_RANK(self, set(NULL) == 0);
+    RANK_TRY(self, symm_alloc(world, 4096, &x));
+    RANK_TRY(self, symm_barrier(world, NULL));
+    RANK_TRY(self, symm_synchronize(world, NULL));
+    RANK_TRY(self, symm_free(world, x));
+    CHECK_RANK(self, get(&now) == 0 && !now);
+    CHECK_RANK(self, set(mine) == 0);
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(calls_leave_the_callers_current_context_alone)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, look_at_current, NULL, 20);
+}
+END_TEST
+
+START_TEST(settings_are_listed_with_their_values)
+{
+    symm_setting s;
+    int found = 0, n = 0;
+    setenv("SYMM_SLOW_MS", "1234", 1);
+    for (; symm_setting_at(n, &s); n++) {
+        ck_assert(s.name && s.type && s.fallback && s.help);
+        if (strcmp(s.name, "SYMM_SLOW_MS") == 0) {
+            ck_assert_str_eq(s.value, "1234");
+            ck_assert_str_eq(s.fallback, "10000");
+            found = 1;
+        }
+    }
+    ck_assert(found);
+    ck_assert_int_gt(n, 20);
+    ck_assert_int_eq(symm_setting_at(-1, &s), 0);
+}
+END_TEST
+
+START_TEST(statuses_have_names)
+{
+    ck_assert_str_eq(symm_status_name(SYMM_OK), "SYMM_OK");
+    ck_assert_str_eq(symm_status_name(SYMM_ERROR_VERSION), "SYMM_ERROR_VERSION");
+    ck_assert_ptr_nonnull(symm_status_name((symm_status)-4711));
+    ck_assert_ptr_nonnull(symm_error_text());
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    char path[4096] = "";
+    if (argc > 1 && strcmp(argv[1], "--rank") == 0)
+        return be_launched();
+    if (readlink("/proc/self/exe", path, sizeof path - 1) > 0)
+        own_path = path;
+    Suite *suite = suite_create("context");
+    TCase *worlds = test_case(suite, "worlds", 120);
+    tcase_add_loop_test(worlds, worlds_of_every_size_work_as_processes, 1, 9);
+    tcase_add_loop_test(worlds, worlds_of_every_size_work_as_threads, 1, 9);
+    tcase_add_test(worlds, a_context_is_created_again_in_the_same_process);
+    tcase_add_test(worlds, a_context_is_created_again_by_the_same_threads);
+    tcase_add_test(worlds, a_process_holds_two_contexts_at_once);
+    TCase *ways = test_case(suite, "ways to join", 60);
+    tcase_add_test(ways, without_any_launcher_it_is_a_world_of_one);
+    tcase_add_test(ways, an_explicit_configuration_joins);
+    tcase_add_test(ways, a_users_all_gather_joins);
+    tcase_add_test(ways, a_users_all_gather_joins_threads);
+    tcase_add_test(ways, an_all_gather_that_fails_is_named);
+    tcase_add_test(ways, torchruns_variables_join);
+    tcase_add_test(ways, open_mpis_variables_join);
+    tcase_add_test(ways, slurms_variables_join);
+    tcase_add_test(ways, a_real_mpirun_starts_a_world);
+    tcase_add_test(ways, symm_run_starts_a_world);
+    TCase *side = test_case(suite, "side by side", 120);
+    tcase_add_test(side, two_jobs_at_once_do_not_meet);
+    tcase_add_test(side, a_run_works_after_one_with_its_name_was_killed);
+    tcase_add_test(side, a_tmpdir_of_200_characters_works_and_stays_clean);
+    tcase_add_test(side, a_rank_that_does_not_come_is_named);
+    TCase *disagreement = test_case(suite, "disagreement", 60);
+    tcase_add_test(disagreement, another_version_of_the_header_is_refused);
+    tcase_add_test(disagreement, a_wrong_device_on_one_rank_fails_all_and_is_named);
+    tcase_add_test(disagreement, two_ranks_on_one_device_are_refused);
+    tcase_add_test(disagreement, settings_that_differ_between_ranks_are_refused);
+    TCase *getters = test_case(suite, "getters", 60);
+    tcase_add_test(getters, a_device_is_chosen_by_ordinal_or_bus_id);
+    tcase_add_test(getters, calls_leave_the_callers_current_context_alone);
+    tcase_add_test(getters, settings_are_listed_with_their_values);
+    tcase_add_test(getters, statuses_have_names);
+    return test_main(suite);
+}

@@ -1,0 +1,542 @@
+/* Groups: which ranks, in which order, who takes part, what they cost, and the order of their
+ * operations. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "exercise.h"
+#include "ranks.h"
+#include "reference.h"
+#include "test.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { INSTRUMENTED = 1 };
+#else
+enum { INSTRUMENTED = 0 };
+#endif
+
+/* The ranks of a mask, ascending; returns how many. */
+static int ranks_of(unsigned mask, int ranks[])
+{
+    int n = 0;
+    for (int r = 0; r < 32; r++)
+        if (mask >> r & 1)
+            ranks[n++] = r;
+    return n;
+}
+
+static int place_of(const int ranks[], int n, int rank)
+{
+    for (int i = 0; i < n; i++)
+        if (ranks[i] == rank)
+            return i;
+    return -1;
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * which ranks */
+
+static void try_every_subset(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    symm_group *g = NULL;
+    int ranks[RANKS_MAX];
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    for (unsigned mask = 1; mask < 1u << self->nranks; mask++) {
+        const int n = ranks_of(mask, ranks);
+        if (!(mask >> self->rank & 1))
+            continue;
+        RANK_TRY(self, symm_group_create(symm_context_world(ctx), n, ranks, &g));
+        CHECK_RANK(self, symm_nranks(g) == n && symm_rank(g) == place_of(ranks, n, self->rank));
+        RANK_TRY(self,
+                 exercise_all_reduce(self, ctx, g, SYMM_ALGO_TWO_SHOT, SYMM_BFLOAT16, 777, mask));
+        RANK_TRY(self, symm_group_destroy(g));
+        g = NULL;
+        self->report->value[0]++;
+    }
+out:
+    symm_group_destroy(g);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(any_subset_of_the_ranks_makes_a_group)
+{
+    struct rank_report reports[4];
+    ranks_run(4, RANKS_AS_PROCESSES, try_every_subset, NULL, reports, 60);
+    ranks_assert_ok(reports, 4);
+    for (int r = 0; r < 4; r++)
+        ck_assert_int_eq(reports[r].value[0], 8); /* each rank is in half of the 16 sets */
+}
+END_TEST
+
+START_TEST(any_subset_of_threads_makes_a_group)
+{
+    ranks_run_ok(4, RANKS_AS_THREADS, try_every_subset, NULL, 60);
+}
+END_TEST
+
+static void overlap(struct rank *self, void *arg)
+{
+    static const int low[] = {0, 1, 2}, high[] = {1, 2, 3}, ends[] = {3, 0};
+    symm_context *ctx = NULL;
+    symm_group *world, *a = NULL, *b = NULL, *c = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    world = symm_context_world(ctx);
+    if (self->rank <= 2)
+        RANK_TRY(self, symm_group_create(world, 3, low, &a));
+    if (self->rank >= 1)
+        RANK_TRY(self, symm_group_create(world, 3, high, &b));
+    if (self->rank == 0 || self->rank == 3)
+        RANK_TRY(self, symm_group_create(world, 2, ends, &c));
+    for (uint64_t round = 0; round < 3; round++) {
+        if (a)
+            RANK_TRY(self, exercise_group(self, ctx, a, round));
+        if (b)
+            RANK_TRY(self, exercise_group(self, ctx, b, round + 10));
+        if (c)
+            RANK_TRY(self, exercise_group(self, ctx, c, round + 20));
+        RANK_TRY(self, exercise_group(self, ctx, world, round + 30));
+    }
+    CHECK_RANK(self, !c || symm_rank(c) == (self->rank == 3 ? 0 : 1));
+out:
+    symm_group_destroy(c);
+    symm_group_destroy(a);
+    symm_group_destroy(b);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(groups_overlap)
+{
+    ranks_run_ok(4, RANKS_AS_PROCESSES, overlap, NULL, 60);
+}
+END_TEST
+
+static void reverse(struct rank *self, void *arg)
+{
+    static const int order[] = {3, 2, 1, 0};
+    symm_context *ctx = NULL;
+    symm_group *g = NULL;
+    symm_stream s = NULL;
+    int32_t *x = NULL, got[4] = {0}, mine = 100 + self->rank;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 4, order, &g));
+    CHECK_RANK(self, symm_rank(g) == 3 - self->rank);
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    RANK_TRY(self, symm_alloc(g, sizeof got, (void **)&x));
+    /* Everybody writes its number into its place at the rank whose number in the group is 1: world
+     * rank 2. */
+    RANK_TRY(self, symm_put(g, x + self->rank, &mine, sizeof mine, 1, s));
+    RANK_TRY(self, symm_barrier(g, s));
+    RANK_TRY(self, symm_copy(got, x, sizeof got, s));
+    RANK_TRY(self, symm_synchronize(g, s));
+    for (int r = 0; r < 4 && self->rank == 2; r++)
+        CHECK_RANK_MSG(self, got[r] == 100 + r, "got[%d] is %d", r, got[r]);
+    CHECK_RANK(self, symm_peer(g, x, 3 - self->rank) == x);
+    CHECK_RANK(self, symm_peer(g, x, 0) == symm_peer(symm_context_world(ctx), x, 3));
+    RANK_TRY(self, exercise_group(self, ctx, g, 3));
+out:
+    symm_stream_destroy(s);
+    symm_group_destroy(g);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_group_numbers_its_ranks_in_the_order_given)
+{
+    ranks_run_ok(4, RANKS_AS_PROCESSES, reverse, NULL, 30);
+}
+END_TEST
+
+static void leave_out_rank_0(struct rank *self, void *arg)
+{
+    static const int others[] = {1, 2, 3};
+    symm_context *ctx = NULL;
+    symm_group *g = NULL;
+    int64_t start, took[4];
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    start = now_ms();
+    if (self->rank == 0) {
+        pause_ms(2000); /* in no call of the library at all */
+    } else {
+        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, others, &g));
+        RANK_TRY(self, exercise_group(self, ctx, g, 4));
+        RANK_TRY(self, symm_group_destroy(g));
+        g = NULL;
+        self->report->value[0] = now_ms() - start;
+    }
+    RANK_TRY(self,
+             symm_exchange(symm_context_world(ctx), &self->report->value[0], sizeof took[0], took));
+    CHECK_RANK_MSG(self, took[1] < 1900 && took[1] > 0, "%lld ms", (long long)took[1]);
+out:
+    symm_group_destroy(g);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_group_needs_its_members_only_and_no_rank_0)
+{
+    ranks_run_ok(4, RANKS_AS_PROCESSES, leave_out_rank_0, NULL, 30);
+}
+END_TEST
+
+static void nest(struct rank *self, void *arg)
+{
+    static const int outer[] = {3, 1, 0}, inner[] = {2, 1}; /* world ranks 0 and 1 */
+    symm_context *ctx = NULL;
+    symm_group *a = NULL, *b = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    if (self->rank != 2)
+        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, outer, &a));
+    if (self->rank < 2) {
+        RANK_TRY(self, symm_group_create(a, 2, inner, &b));
+        CHECK_RANK(self, symm_rank(b) == self->rank && symm_nranks(b) == 2);
+        RANK_TRY(self, exercise_group(self, ctx, b, 6));
+    }
+    if (a)
+        RANK_TRY(self, exercise_group(self, ctx, a, 7));
+out:
+    symm_group_destroy(b);
+    symm_group_destroy(a);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_group_of_a_group_counts_in_its_parent)
+{
+    ranks_run_ok(4, RANKS_AS_PROCESSES, nest, NULL, 30);
+}
+END_TEST
+
+/* -----------------------------------------------------------------------------------------
+ * repeated, and memory */
+
+static void share_memory(struct rank *self, void *arg)
+{
+    static const int all[] = {0, 1, 2}, pair[] = {0, 1};
+    symm_context *ctx = NULL;
+    symm_group *a = NULL, *b = NULL, *few = NULL;
+    void *x = NULL, *y = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, all, &a));
+    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, all, &b));
+    RANK_TRY(self, symm_alloc(a, 5000, &x));
+    for (int r = 0; r < 3; r++)
+        CHECK_RANK(self, symm_peer(b, x, r) && symm_peer(b, x, r) == symm_peer(a, x, r));
+    if (self->rank < 2) {
+        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, pair, &few));
+        CHECK_RANK(self,
+                   symm_peer(few, x, 1) == symm_peer(a, x, 1)); /* fewer ranks: the same bytes */
+        RANK_TRY(self, symm_alloc(few, 5000, &y));
+        CHECK_RANK(self, !symm_peer(a, y, 0)); /* not on all of the three */
+        CHECK_RANK_MSG(self, symm_error_text()[0], "no text");
+    }
+    RANK_TRY(self, symm_group_destroy(few));
+    few = NULL;
+    RANK_TRY(self, symm_group_destroy(a));
+    a = NULL;
+    CHECK_RANK(self, !symm_peer(b, x, 0)); /* freed with the group it came from */
+    RANK_TRY(self, exercise_group(self, ctx, b, 8));
+out:
+    symm_group_destroy(few);
+    symm_group_destroy(a);
+    symm_group_destroy(b);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(groups_use_each_others_memory_where_all_their_ranks_have_it)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, share_memory, NULL, 30);
+}
+END_TEST
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000;
+}
+
+enum { TIMED = 101 };
+
+static void time_creation(struct rank *self, void *arg)
+{
+    static const int all[] = {0, 1, 2, 3};
+    symm_context *ctx = NULL;
+    symm_group *g[TIMED] = {NULL};
+    int64_t us[TIMED], best = INT64_MAX;
+    symm_usage before, after;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    for (int again = 0; again < 3; again++) {
+        RANK_TRY(self, symm_memory_usage(ctx, &before));
+        for (int i = 0; i < TIMED; i++) {
+            RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+            const int64_t start = now_us();
+            RANK_TRY(self, symm_group_create(world, 4, all, &g[i]));
+            us[i] = now_us() - start;
+            RANK_TRY(self, symm_group_destroy(g[i]));
+            g[i] = NULL;
+        }
+        qsort(us, TIMED, sizeof us[0], by_value);
+        if (us[TIMED / 2] < best)
+            best = us[TIMED / 2];
+        RANK_TRY(self, symm_memory_usage(ctx, &after));
+        CHECK_RANK_MSG(self, after.allocated == before.allocated && after.pending == before.pending,
+                       "allocated %llu then %llu, pending %llu then %llu",
+                       (unsigned long long)before.allocated, (unsigned long long)after.allocated,
+                       (unsigned long long)before.pending, (unsigned long long)after.pending);
+    }
+    self->report->value[0] = best;
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(creating_a_group_again_takes_less_than_a_millisecond)
+{
+    struct rank_report reports[4];
+    setenv("SYMM_SEGMENT_BYTES", "16M", 1);
+    ranks_run(4, RANKS_AS_PROCESSES, time_creation, NULL, reports, 60);
+    ranks_assert_ok(reports, 4);
+    printf("# creating a group of 4 emulated ranks again: median %lld us\n",
+           (long long)reports[0].value[0]);
+    ck_assert(INSTRUMENTED || reports[0].value[0] < 1000);
+}
+END_TEST
+
+static void keep_many(struct rank *self, void *arg)
+{
+    enum { MANY = 40 };
+    static const int all[] = {0, 1, 2};
+    symm_context *ctx = NULL;
+    symm_group *g[MANY] = {NULL};
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    for (int i = 0; i < MANY; i++)
+        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, all, &g[i]));
+    for (int i = 0; i < MANY; i += 7)
+        RANK_TRY(self, exercise_all_reduce(self, ctx, g[i], SYMM_ALGO_ONE_SHOT, SYMM_FLOAT16, 300,
+                                           (uint64_t)i));
+    for (int i = 0; i < MANY; i += 2) {
+        RANK_TRY(self, symm_group_destroy(g[i]));
+        g[i] = NULL;
+    }
+    RANK_TRY(self,
+             exercise_all_reduce(self, ctx, g[MANY - 1], SYMM_ALGO_AUTO, SYMM_FLOAT16, 300, 99));
+out:
+    symm_context_destroy(ctx); /* takes the other half along */
+}
+
+START_TEST(many_groups_live_at_once_and_die_with_the_context)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, keep_many, NULL, 60);
+}
+END_TEST
+
+/* --------------------------------------------------------------------------------------------------
+ * one order */
+
+/* What a group does over and over in a graph, with what it must come to. */
+struct line {
+    symm_group *group;
+    symm_stream stream;
+    symm_graph graph;
+    float *in, *out, *host;
+    uint64_t round;
+};
+
+enum { LINE_COUNT = 700 };
+
+static symm_status line_open(struct rank *self, symm_context *ctx, struct line *l, symm_algo algo)
+{
+    int ranks[RANKS_MAX];
+    const symm_options options = {.algo = algo, .max_blocks = 1};
+    for (int r = 0; r < self->nranks; r++)
+        ranks[r] = r;
+    l->host = calloc(LINE_COUNT, sizeof *l->host);
+    RANK_TRY(self, symm_group_create(symm_context_world(ctx), self->nranks, ranks, &l->group));
+    RANK_TRY(self, symm_stream_create(ctx, &l->stream));
+    RANK_TRY(self, symm_alloc(l->group, LINE_COUNT * sizeof *l->in, (void **)&l->in));
+    RANK_TRY(self, symm_alloc(l->group, LINE_COUNT * sizeof *l->out, (void **)&l->out));
+    reference_fill(l->host, LINE_COUNT, SYMM_FLOAT32, l->round, self->rank);
+    RANK_TRY(self, symm_copy(l->in, l->host, LINE_COUNT * sizeof *l->in, l->stream));
+    RANK_TRY(self, symm_synchronize(l->group, l->stream));
+    RANK_TRY(self, symm_graph_begin(l->stream));
+    RANK_TRY(self, symm_fill(l->out, 0xff, LINE_COUNT * sizeof *l->out, l->stream));
+    RANK_TRY(self, symm_all_reduce(l->group, l->in, l->out, LINE_COUNT, SYMM_FLOAT32, SYMM_SUM,
+                                   &options, l->stream));
+    RANK_TRY(self, symm_graph_end(l->stream, &l->graph));
+out:
+    return self->report->status;
+}
+
+/* One replay, and now and then eager work between two of them. */
+static symm_status line_step(struct rank *self, struct line *l, int step)
+{
+    if (step % 10 == 9)
+        RANK_TRY(self, symm_all_reduce(l->group, l->in, l->out, 1 + (size_t)step % 50, SYMM_FLOAT32,
+                                       SYMM_SUM, NULL, l->stream));
+    RANK_TRY(self, symm_graph_launch(l->graph, l->stream));
+    if (step % 50 == 49) {
+        RANK_TRY(self, symm_copy(l->host, l->out, LINE_COUNT * sizeof *l->out, l->stream));
+        RANK_TRY(self, symm_synchronize(l->group, l->stream));
+        self->report->wrong += reference_wrong(l->host, 0, LINE_COUNT, SYMM_FLOAT32, l->round,
+                                               self->nranks, REFERENCE_EXACT);
+        self->report->value[0]++;
+    }
+out:
+    return self->report->status;
+}
+
+static void line_close(struct line *l)
+{
+    symm_graph_destroy(l->graph);
+    symm_stream_destroy(l->stream);
+    symm_group_destroy(l->group);
+    free(l->host);
+}
+
+static void run_two_lines(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    struct line a = {.round = 1}, b = {.round = 2};
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, line_open(self, ctx, &a, SYMM_ALGO_ONE_SHOT));
+    RANK_TRY(self, line_open(self, ctx, &b, SYMM_ALGO_TWO_SHOT));
+    for (int step = 0; step < *(int *)arg; step++) {
+        /* Odd ranks launch the other line first: nothing orders the two groups. */
+        RANK_TRY(self, line_step(self, self->rank % 2 ? &b : &a, step));
+        RANK_TRY(self, line_step(self, self->rank % 2 ? &a : &b, step));
+    }
+    RANK_TRY(self, symm_synchronize(a.group, a.stream));
+    RANK_TRY(self, symm_synchronize(b.group, b.stream));
+out:
+    line_close(&a);
+    line_close(&b);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(two_groups_on_two_streams_replay_their_graphs_a_thousand_times)
+{
+    struct rank_report reports[3];
+    int steps = INSTRUMENTED ? 200 : 1000;
+    ranks_run(3, RANKS_AS_PROCESSES, run_two_lines, &steps, reports, 150);
+    ranks_assert_ok(reports, 3);
+    ck_assert_int_eq(reports[0].value[0], 2 * steps / 50);
+}
+END_TEST
+
+static void let_one_group_wait(struct rank *self, void *arg)
+{
+    static const int all[] = {0, 1};
+    symm_context *ctx = NULL;
+    symm_group *a = NULL, *b = NULL;
+    symm_signal_pad *pad = NULL;
+    symm_stream s = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, all, &a));
+    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, all, &b));
+    RANK_TRY(self, symm_signal_pad_alloc(a, 1, &pad));
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    if (self->rank == 0)
+        RANK_TRY(self, symm_wait(a, pad, 0, 1, 1, s)); /* holds the stream of a */
+    RANK_TRY(self, exercise_all_reduce(self, ctx, b, SYMM_ALGO_TWO_SHOT, SYMM_FLOAT32, 3000, 1));
+    if (self->rank == 1)
+        RANK_TRY(self, symm_signal(a, pad, 0, 0, 1, s));
+    RANK_TRY(self, symm_synchronize(a, s));
+out:
+    symm_stream_destroy(s);
+    symm_group_destroy(a);
+    symm_group_destroy(b);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_group_goes_on_while_another_one_waits)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, let_one_group_wait, NULL, 30);
+}
+END_TEST
+
+static void use_two_streams(struct rank *self, void *arg)
+{
+    enum { COUNT = 2000 };
+    static const int all[] = {0, 1};
+    symm_context *ctx = NULL;
+    symm_group *aside = NULL;
+    symm_signal_pad *pad = NULL;
+    symm_stream s[3] = {NULL, NULL, NULL};
+    float *x = NULL, *host = calloc(COUNT, sizeof *host);
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_group_create(world, 2, all, &aside));
+    RANK_TRY(self, symm_alloc(world, COUNT * sizeof *x, (void **)&x));
+    RANK_TRY(self, symm_signal_pad_alloc(world, 1, &pad));
+    for (int i = 0; i < 3; i++)
+        RANK_TRY(self, symm_stream_create(ctx, &s[i]));
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < COUNT; i++)
+            host[i] = (float)(1 + self->rank);
+        RANK_TRY(self, symm_copy(x, host, COUNT * sizeof *x, s[0]));
+        /* The first stream is held up on rank 0; what is enqueued on the second one must wait all
+         * the same. */
+        if (self->rank == 0)
+            RANK_TRY(self, symm_wait(world, pad, 0, 1, 1, s[0]));
+        RANK_TRY(self, symm_all_reduce(world, x, x, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, s[0]));
+        RANK_TRY(self, symm_all_reduce(world, x, x, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, s[1]));
+        RANK_TRY(self, symm_all_reduce(world, x, x, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, s[0]));
+        RANK_TRY(self, symm_copy(host, x, COUNT * sizeof *x, s[0]));
+        if (self->rank == 1) {
+            pause_ms(2);
+            /* Through another group: in the world's order it would come after the sums, which wait
+             * for it. */
+            RANK_TRY(self, symm_signal(aside, pad, 0, 0, 1, s[2]));
+        }
+        RANK_TRY(self, symm_synchronize(world, s[0]));
+        for (int i = 0; i < COUNT; i++)
+            self->report->wrong += host[i] != 3.0f * 2 * 2; /* (1 + 2), doubled twice */
+    }
+out:
+    for (int i = 0; i < 3; i++)
+        symm_stream_destroy(s[i]);
+    symm_group_destroy(aside);
+    symm_context_destroy(ctx);
+    free(host);
+}
+
+START_TEST(a_call_on_another_stream_waits_for_the_call_before)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, use_two_streams, NULL, 60);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("group");
+    TCase *ranks = test_case(suite, "which ranks", 90);
+    tcase_add_test(ranks, any_subset_of_the_ranks_makes_a_group);
+    tcase_add_test(ranks, any_subset_of_threads_makes_a_group);
+    tcase_add_test(ranks, groups_overlap);
+    tcase_add_test(ranks, a_group_numbers_its_ranks_in_the_order_given);
+    tcase_add_test(ranks, a_group_needs_its_members_only_and_no_rank_0);
+    tcase_add_test(ranks, a_group_of_a_group_counts_in_its_parent);
+    TCase *memory = test_case(suite, "repeated", 90);
+    tcase_add_test(memory, groups_use_each_others_memory_where_all_their_ranks_have_it);
+    tcase_add_test(memory, creating_a_group_again_takes_less_than_a_millisecond);
+    tcase_add_test(memory, many_groups_live_at_once_and_die_with_the_context);
+    TCase *order = test_case(suite, "one order", 180);
+    tcase_add_test(order, two_groups_on_two_streams_replay_their_graphs_a_thousand_times);
+    tcase_add_test(order, a_group_goes_on_while_another_one_waits);
+    tcase_add_test(order, a_call_on_another_stream_waits_for_the_call_before);
+    return test_main(suite);
+}

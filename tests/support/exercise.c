@@ -1,0 +1,91 @@
+/* Sums over groups, checked. */
+#include "exercise.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "reference.h"
+
+int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
+
+void pause_ms(int ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
+}
+
+int exercise_bound(symm_algo algo)
+{
+    return algo == SYMM_ALGO_ONE_SHOT || algo == SYMM_ALGO_TWO_SHOT ? REFERENCE_EXACT
+                                                                    : REFERENCE_SWITCH;
+}
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        st = rank_note(self, (call));                                                              \
+        if (st != SYMM_OK)                                                                         \
+            goto out;                                                                              \
+    } while (0)
+
+symm_status exercise_all_reduce(struct rank *self, symm_context *ctx, symm_group *group,
+                                symm_algo algo, symm_dtype dtype, size_t count, uint64_t round)
+{
+    const size_t nbytes = count * reference_size(dtype);
+    const symm_options options = {.algo = algo};
+    symm_status st;
+    symm_stream stream = NULL;
+    void *x = NULL, *host = malloc(nbytes);
+
+    if (!host)
+        return SYMM_ERROR_MEMORY;
+    reference_fill(host, count, dtype, round, symm_rank(group));
+    TRY(symm_alloc(group, nbytes, &x));
+    TRY(symm_stream_create(ctx, &stream));
+    TRY(symm_copy(x, host, nbytes, stream));
+    TRY(symm_all_reduce(group, x, x, count, dtype, SYMM_SUM, &options, stream));
+    TRY(symm_copy(host, x, nbytes, stream));
+    TRY(symm_synchronize(group, stream));
+    self->report->wrong += reference_wrong(host, 0, count, dtype, round, symm_nranks(group),
+                                           (enum reference_bound)exercise_bound(algo));
+out:
+    if (stream)
+        symm_stream_destroy(stream);
+    symm_free(group, x);
+    free(host);
+    return st;
+}
+
+symm_status exercise_group(struct rank *self, symm_context *ctx, symm_group *group, uint64_t round)
+{
+    static const symm_algo algos[] = {SYMM_ALGO_AUTO, SYMM_ALGO_ONE_SHOT, SYMM_ALGO_TWO_SHOT,
+                                      SYMM_ALGO_MULTIMEM, SYMM_ALGO_MULTIMEM_ONE_SHOT};
+    static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_BFLOAT16, SYMM_FLOAT16};
+    symm_status st = SYMM_OK;
+    for (size_t a = 0; a < sizeof algos / sizeof algos[0]; a++) {
+        const symm_dtype dtype = dtypes[(round + a) % 3];
+        if (symm_all_reduce_unavailable(group, algos[a], dtype, SYMM_SUM))
+            continue;
+        TRY(exercise_all_reduce(self, ctx, group, algos[a], dtype,
+                                1 + reference_random(round, a) % 5000, round + a));
+    }
+out:
+    return st;
+}
+
+void exercise_world(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    CHECK_RANK(self, symm_rank(world) == self->rank && symm_nranks(world) == self->nranks);
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    RANK_TRY(self, exercise_group(self, ctx, world, arg ? *(uint64_t *)arg : 0));
+    RANK_TRY(self, symm_context_destroy(ctx));
+    return;
+out:
+    symm_context_destroy(ctx);
+}

@@ -1,0 +1,36 @@
+/* A user's kernels, for the tests: they see the device header and nothing else. */
+#include <symm/device.cuh>
+#include "kernels.h"
+
+SYMM_KERNEL(test_signal_and_wait, test_signal_args, a, 64)
+{
+    if (threadIdx.x == 0) {
+        symm_dev_signal(a.view, a.pad, a.channel, a.peer, a.signals);
+        symm_dev_wait_peek(a.view, a.pad, a.channel, a.peer, a.waits);
+        symm_dev_wait(a.view, a.pad, a.channel, a.peer, a.waits);
+    }
+}
+
+/* Every thread writes into its cells at the next rank, meets all the others, and looks into its own. */
+SYMM_KERNEL(test_ring, test_ring_args, a, 128)
+{
+    const symm_view &v = a.view;
+    float *const cells = a.cells + 4 * (blockIdx.x * blockDim.x + threadIdx.x);
+    const int before = (v.rank + v.nranks - 1) % v.nranks;
+    float wrong = 0;
+
+    for (int round = 0; round < a.rounds; round++) {
+        symm_f32s<float> mine;
+        for (int e = 0; e < 4; e++)
+            mine.e[e] = (float)(v.rank * 1000 + round + e);
+        symm_dev_store(symm_dev_peer(v, cells, (v.rank + 1) % v.nranks), mine);
+        symm_dev_barrier(v, a.pad, blockIdx.x);
+        const symm_f32s<float> got = symm_dev_load(cells);
+        for (int e = 0; e < 4; e++)
+            wrong += got.e[e] != (float)(before * 1000 + round + e);
+        symm_dev_barrier(v, a.pad, blockIdx.x);
+    }
+    const float sum = symm_dev_block_sum(wrong);
+    if (threadIdx.x == 0)
+        a.wrong[blockIdx.x] += (int32_t)sum;
+}
