@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# From a fresh clone to the main job: installs what is missing, builds, and runs every all-reduce.
+set -euo pipefail
+
+case ${1:-} in
+-h | --help)
+    cat <<'HELP'
+# Usage: tools/quickstart.sh
+#
+# Installs what is missing (as root or with sudo; the CUDA compiler goes into .cuda of this folder),
+# builds symm into build/ for the GPUs of this machine, and runs every variant of the all-reduce,
+# checked, from 1 KiB to 1 MiB: on all GPUs (8 at most) if there are two or more, else on 4 ranks of
+# the emulated driver.
+HELP
+    exit 0
+    ;;
+'') ;;
+*)
+    echo "# quickstart.sh: $1: it takes no arguments but --help" >&2
+    exit 2
+    ;;
+esac
+
+# shellcheck source=setup.sh
+. "$(dirname "$0")/setup.sh"
+set_up
+
+bin=$build/bin
+ngpus=0
+if [ "$cuda" = ON ]; then
+    ngpus=$("$bin/symm-info" --driver cuda --json 2>/dev/null | grep -c '"uuid"' || true)
+fi
+if [ "$ngpus" -ge 2 ]; then
+    [ "$ngpus" -le 8 ] || ngpus=8
+    say "the main job: every all-reduce, checked, on $ngpus GPUs"
+    ranks=(-n "$ngpus")
+else
+    say "the main job: every all-reduce, checked, on 4 ranks of the emulated driver (usable GPUs: $ngpus)"
+    ranks=(--emulated -n 4)
+fi
+command=(symm-run "${ranks[@]}" build/bin/symm-bench all-reduce --algo all --check --min-bytes 1K --max-bytes 1M)
+say "build/bin/${command[*]}"
+cd "$root"
+"$bin/${command[0]}" "${command[@]:1}"
