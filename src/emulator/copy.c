@@ -1,0 +1,173 @@
+/*
+ * Copies and fills. Both sides are checked when the call is made and again when it runs. Pageable
+ * host memory is copied into a staging buffer before the call returns; a copy into it is waited
+ * for.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "execution.h"
+
+struct copy_work {
+    struct emu_work work;
+    const char *name; /* of the call, for reports */
+    char *dst;
+    const char *src; /* NULL: a fill */
+    size_t nbytes;
+    uint32_t pattern; /* of a fill */
+    size_t width;     /* 1 or 4 */
+    char *staged;     /* owned; where src points */
+};
+
+static void fill(char *at, size_t nbytes, uint32_t pattern, size_t width)
+{
+    if (width == 1) {
+        memset(at, (int)(pattern & 0xff), nbytes);
+        return;
+    }
+    uint32_t *words = (uint32_t *)(void *)at; /* aligned, and so is every mapping */
+    for (size_t i = 0; i < nbytes / sizeof *words; i++)
+        words[i] = pattern;
+}
+
+/* Goes by the home addresses, of which one answer holds for a stretch only. */
+static void transfer(const struct copy_work *w, const struct emu_device *device)
+{
+    for (size_t done = 0; done < w->nbytes;) {
+        struct emu_address dst, src = {0};
+        emu__address(device, w->dst + done, &dst);
+        size_t n = w->nbytes - done < dst.run ? w->nbytes - done : dst.run;
+        if (w->src && !w->staged) {
+            emu__address(device, w->src + done, &src);
+            n = n < src.run ? n : src.run;
+        }
+        if (!w->src)
+            fill(dst.home, n, w->pattern, w->width);
+        else
+            memmove(dst.home, w->staged ? w->staged + done : src.home, n);
+        done += n;
+    }
+}
+
+static bool allowed(const struct copy_work *w, const struct emu_device *device, char *why,
+                    size_t why_nbytes)
+{
+    if (!emu__accessible(device, w->dst, w->nbytes, EMU_WRITE, why, why_nbytes))
+        return false;
+    return !w->src || w->staged ||
+           emu__accessible(device, w->src, w->nbytes, EMU_READ, why, why_nbytes);
+}
+
+static void copy_run(struct emu_work *work, struct CUstream_st *stream)
+{
+    const struct copy_work *w = (struct copy_work *)work;
+    struct emu_device *device = stream->execution->device;
+    char why[256];
+    if (allowed(w, device, why, sizeof why)) {
+        transfer(w, device);
+    } else {
+        emu__rule_at(device->ordinal, w->name, CUDA_ERROR_ILLEGAL_ADDRESS, "%s", why);
+        emu__device_fail(device, CUDA_ERROR_ILLEGAL_ADDRESS);
+    }
+}
+
+static void copy_destroy(struct emu_work *work)
+{
+    struct copy_work *w = (struct copy_work *)work;
+    free(w->staged);
+    free(w);
+}
+
+static struct copy_work *copy_create(const char *name, CUdeviceptr dst, size_t nbytes)
+{
+    struct copy_work *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->work = (struct emu_work){.references = 1, .run = copy_run, .destroy = copy_destroy};
+    w->name = name;
+    w->dst = (char *)(uintptr_t)dst;
+    w->nbytes = nbytes;
+    return w;
+}
+
+/* Takes over the work. */
+static CUresult check_and_enqueue(struct CUstream_st *stream, struct copy_work *w)
+{
+    char why[256];
+    if (allowed(w, stream->execution->device, why, sizeof why))
+        return emu__stream_enqueue(stream, &w->work);
+    copy_destroy(&w->work);
+    return emu__rule(CUDA_ERROR_INVALID_VALUE, "%s", why);
+}
+
+static bool is_pageable(const struct emu_device *device, CUdeviceptr ptr)
+{
+    struct emu_address address;
+    emu__address(device, (const void *)(uintptr_t)ptr, &address);
+    return address.kind == EMU_ADDRESS_FOREIGN;
+}
+
+static CUresult copy(struct CUstream_st *stream, CUdeviceptr dst, CUdeviceptr src, size_t nbytes)
+{
+    struct emu_device *device = stream->execution->device;
+    struct copy_work *w = copy_create("cuMemcpyAsync", dst, nbytes);
+    if (!w)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    w->src = (const char *)(uintptr_t)src;
+    bool capturing = emu__capturing(stream);
+    bool wait = is_pageable(device, dst) && !capturing;
+    /* A captured copy reads its source whenever it is replayed. */
+    if (is_pageable(device, src) && !wait && !capturing) {
+        w->staged = malloc(nbytes);
+        if (!w->staged) {
+            copy_destroy(&w->work);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        memcpy(w->staged, w->src, nbytes);
+    }
+    CUresult result = check_and_enqueue(stream, w);
+    if (result != CUDA_SUCCESS || !wait)
+        return result;
+    emu__stream_wait(stream);
+    return emu__sticky(stream->execution);
+}
+
+CUresult emu_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t nbytes, CUstream stream)
+{
+    EMU_BEGIN_HEALTHY("dst=%#llx src=%#llx nbytes=%zu stream=%p", dst, src, nbytes, (void *)stream);
+    struct CUstream_st *s;
+    CUresult result = emu__stream_get(stream, true, &s);
+    if (result == CUDA_SUCCESS && nbytes > 0)
+        result = copy(s, dst, src, nbytes);
+    return EMU_END(result);
+}
+
+static CUresult set(const char *name, CUdeviceptr dst, uint32_t pattern, size_t width, size_t n,
+                    CUstream stream)
+{
+    struct CUstream_st *s;
+    CUresult result = emu__stream_get(stream, true, &s);
+    if (result != CUDA_SUCCESS || n == 0)
+        return result;
+    if (dst % width != 0)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "the address is not a multiple of %zu", width);
+    if (n > SIZE_MAX / width || is_pageable(s->execution->device, dst))
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "not device memory: %#llx", dst);
+    struct copy_work *w = copy_create(name, dst, n * width);
+    if (!w)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    w->pattern = pattern;
+    w->width = width;
+    return check_and_enqueue(s, w);
+}
+
+CUresult emu_cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream)
+{
+    EMU_BEGIN_HEALTHY("dst=%#llx value=%u n=%zu stream=%p", dst, value, n, (void *)stream);
+    return EMU_END(set("cuMemsetD8Async", dst, value, 1, n, stream));
+}
+
+CUresult emu_cuMemsetD32Async(CUdeviceptr dst, unsigned int value, size_t n, CUstream stream)
+{
+    EMU_BEGIN_HEALTHY("dst=%#llx value=%u n=%zu stream=%p", dst, value, n, (void *)stream);
+    return EMU_END(set("cuMemsetD32Async", dst, value, 4, n, stream));
+}

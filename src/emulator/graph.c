@@ -1,0 +1,213 @@
+/*
+ * Graphs: lists of works in the order in which they were recorded, which is also the order in which
+ * a launch runs them, one after the other, as one work of the stream. Launches of one executable
+ * graph are ordered among each other, whatever their streams.
+ */
+#include <stdlib.h>
+#include "execution.h"
+
+/* ---- Lists of works ---- */
+
+struct emu_nodes *emu__nodes_create(void)
+{
+    struct emu_nodes *nodes = calloc(1, sizeof *nodes);
+    if (nodes)
+        nodes->references = 1;
+    return nodes;
+}
+
+bool emu__nodes_add(struct emu_nodes *nodes, struct emu_work *work)
+{
+    if (nodes->count == nodes->capacity) {
+        size_t capacity = nodes->capacity ? nodes->capacity * 2 : 16;
+        struct emu_work **works = realloc(nodes->works, capacity * sizeof *works);
+        if (!works)
+            return false;
+        nodes->works = works;
+        nodes->capacity = capacity;
+    }
+    emu__work_retain(work);
+    nodes->works[nodes->count++] = work;
+    return true;
+}
+
+static struct emu_nodes *nodes_retain(struct emu_nodes *nodes)
+{
+    atomic_fetch_add(&nodes->references, 1);
+    return nodes;
+}
+
+void emu__nodes_release(struct emu_nodes *nodes)
+{
+    if (atomic_fetch_sub(&nodes->references, 1) > 1)
+        return;
+    for (size_t i = 0; i < nodes->count; i++)
+        emu__work_release(nodes->works[i]);
+    free(nodes->works);
+    free(nodes);
+}
+
+/* ---- Graphs ---- */
+
+struct CUgraph_st {
+    struct emu_nodes *nodes;
+};
+
+struct CUgraphExec_st {
+    struct emu_nodes *nodes;
+    pthread_mutex_t lock;
+    struct emu_mark *last; /* the end of the last launch; NULL: never launched */
+};
+
+CUgraph emu__graph_create(struct emu_nodes *nodes)
+{
+    struct CUgraph_st *graph = calloc(1, sizeof *graph);
+    if (!graph || !emu__handle_add(EMU_HANDLE_GRAPH, graph)) {
+        free(graph);
+        emu__nodes_release(nodes);
+        return NULL;
+    }
+    graph->nodes = nodes;
+    emu__count(EMU_GRAPHS, 1);
+    return graph;
+}
+
+CUresult emu_cuGraphDestroy(CUgraph graph)
+{
+    EMU_BEGIN("graph=%p", (void *)graph);
+    if (!emu__handle_remove(EMU_HANDLE_GRAPH, graph))
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such graph: %p", (void *)graph));
+    emu__nodes_release(graph->nodes);
+    free(graph);
+    emu__count(EMU_GRAPHS, -1);
+    return EMU_END(CUDA_SUCCESS);
+}
+
+CUresult emu_cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+    EMU_BEGIN_HEALTHY("graph=%p flags=%llu", (void *)graph, flags);
+    if (!exec || flags)
+        return EMU_END(CUDA_ERROR_INVALID_VALUE);
+    if (!emu__handle_valid(EMU_HANDLE_GRAPH, graph))
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such graph: %p", (void *)graph));
+    struct CUgraphExec_st *created = calloc(1, sizeof *created);
+    if (!created || !emu__handle_add(EMU_HANDLE_GRAPH_EXEC, created)) {
+        free(created);
+        return EMU_END(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    created->nodes = nodes_retain(graph->nodes);
+    pthread_mutex_init(&created->lock, NULL);
+    emu__count(EMU_GRAPH_EXECS, 1);
+    *exec = created;
+    return EMU_END(CUDA_SUCCESS);
+}
+
+CUresult emu_cuGraphExecDestroy(CUgraphExec exec)
+{
+    EMU_BEGIN("exec=%p", (void *)exec);
+    if (!emu__handle_remove(EMU_HANDLE_GRAPH_EXEC, exec))
+        return EMU_END(
+            emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such executable graph: %p", (void *)exec));
+    emu__nodes_release(exec->nodes);
+    emu__mark_release(exec->last);
+    pthread_mutex_destroy(&exec->lock);
+    free(exec);
+    emu__count(EMU_GRAPH_EXECS, -1);
+    return EMU_END(CUDA_SUCCESS);
+}
+
+/* ---- One launch ---- */
+
+struct graph_work {
+    struct emu_work work;
+    struct emu_nodes *nodes;
+    struct emu_mark *before; /* the launch before this one; NULL: none */
+    struct emu_mark *end;    /* NULL: a launch that was captured, which has no order of its own */
+};
+
+static void graph_run(struct emu_work *work, struct CUstream_st *stream)
+{
+    struct graph_work *w = (struct graph_work *)work;
+    if (w->before)
+        emu__mark_wait(w->before, stream->execution);
+    for (size_t i = 0; i < w->nodes->count; i++)
+        if (emu__sticky(stream->execution) == CUDA_SUCCESS)
+            w->nodes->works[i]->run(w->nodes->works[i], stream);
+    if (w->end)
+        emu__mark_reach(w->end);
+}
+
+static bool graph_uses(const struct emu_work *work, const struct CUmod_st *module)
+{
+    const struct emu_nodes *nodes = ((const struct graph_work *)work)->nodes;
+    for (size_t i = 0; i < nodes->count; i++)
+        if (nodes->works[i]->uses && nodes->works[i]->uses(nodes->works[i], module))
+            return true;
+    return false;
+}
+
+static void graph_destroy(struct emu_work *work)
+{
+    struct graph_work *w = (struct graph_work *)work;
+    emu__nodes_release(w->nodes);
+    emu__mark_release(w->before);
+    emu__mark_release(w->end);
+    free(w);
+}
+
+static struct graph_work *graph_work_create(CUgraphExec exec)
+{
+    struct graph_work *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->work = (struct emu_work){.references = 1,
+                                .run = graph_run,
+                                .destroy = graph_destroy,
+                                .uses = graph_uses,
+                                .always = true};
+    w->nodes = nodes_retain(exec->nodes);
+    return w;
+}
+
+/* Enqueues a launch that waits for the one before it. With exec's lock, for their order. */
+static CUresult launch_locked(CUgraphExec exec, struct CUstream_st *stream)
+{
+    struct graph_work *w = graph_work_create(exec);
+    if (!w)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct emu_mark *end = w->end = emu__mark_create();
+    if (!end) {
+        graph_destroy(&w->work);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    w->before = exec->last ? emu__mark_retain(exec->last) : NULL;
+    emu__mark_retain(end);
+    CUresult result = emu__stream_enqueue(stream, &w->work);
+    if (result == CUDA_SUCCESS) {
+        emu__mark_release(exec->last);
+        exec->last = end;
+    } else {
+        emu__mark_release(end);
+    }
+    return result;
+}
+
+CUresult emu_cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+    EMU_BEGIN_HEALTHY("exec=%p stream=%p", (void *)exec, (void *)stream);
+    if (!emu__handle_valid(EMU_HANDLE_GRAPH_EXEC, exec))
+        return EMU_END(
+            emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such executable graph: %p", (void *)exec));
+    struct CUstream_st *s;
+    CUresult result = emu__stream_get(stream, true, &s);
+    if (result != CUDA_SUCCESS)
+        return EMU_END(result);
+    if (emu__capturing(s)) {
+        struct graph_work *w = graph_work_create(exec);
+        return EMU_END(w ? emu__capture_add(s, &w->work) : CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    pthread_mutex_lock(&exec->lock);
+    result = launch_locked(exec, s);
+    pthread_mutex_unlock(&exec->lock);
+    return EMU_END(result);
+}
