@@ -163,10 +163,8 @@ static inline int peer_receive(int from)
 {
     char byte, room[CMSG_SPACE(sizeof(int))];
     struct iovec data = {&byte, 1};
-    struct msghdr msg = {.msg_iov = &data,
-                         .msg_iovlen = 1,
-                         .msg_control = room,
-                         .msg_controllen = sizeof room};
+    struct msghdr msg = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
     int fd = -1;
     ck_assert_int_eq(recvmsg(from, &msg, MSG_CMSG_CLOEXEC), 1);
     struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
