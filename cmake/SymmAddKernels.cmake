@@ -48,7 +48,7 @@ function(symm_add_kernels target)
   if(NOT arg_IMAGE OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "usage: symm_add_kernels(<target> IMAGE <name> SOURCES <file.cu>...)")
   endif()
-  set(folder ${CMAKE_CURRENT_BINARY_DIR}/symm_kernels)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/symm_kernels/${target})
   set(unit ${folder}/${arg_IMAGE}_kernels)
   set(kernels ${target}_${arg_IMAGE}) # the target that compiles them
   set(includes $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
