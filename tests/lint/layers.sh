@@ -6,10 +6,10 @@ cd "$(dirname "$0")/../.."
 
 # layer number, then the nouns (file names without extension) of src/runtime that belong to it
 layers='
-0 status log settings
-1 fd deadline message
+0 status log settings array
+1 fd deadline message watchdog
 2 rank_set join rendezvous hub connection exchange lane io_thread driver driver_abi
-3 offset_allocator heap window segment block_table multicast memory
+3 offset_allocator heap window segment block_table multicast memory memory_state multicast_object
 4 context control group kernel launch enqueue signal stall wait_record kernel_args kernels
 5 symm stream
 '
