@@ -57,28 +57,20 @@ out:
 
 /* --------------------------------------------------------------------------------- together */
 
-/*
- * Meets the others. A rank that has failed already comes, too, and says why at the first step;
- * without a device it has no UUID, so it takes one that no device has.
- */
+/* Meets the others. A rank that has failed already comes, too, without a device, and says why at the first step. */
 static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuuid *device)
 {
-    CUuuid uuid = *device;
-    symm_status st;
-
-    if (*mine != SYMM_OK) {
-        memset(&uuid, 0xff, sizeof uuid);
-        memcpy(&uuid, &ctx->join.rank, sizeof ctx->join.rank);
-    }
     const struct symm_exchange_config config = {
         .join = &ctx->join,
         .log = &ctx->log,
         .arbiter = symm__heap_arbiter(ctx->heap),
         .timeout_ms = ctx->timeout_ms,
-        .device_uuid = uuid.bytes,
+        .device_uuid = *mine == SYMM_OK ? device->bytes : NULL,
         .tick = symm__stall_tick,
         .user = ctx,
     };
+    symm_status st;
+
     TRY(symm__exchange_open(&config, &ctx->exchange));
     TRY(symm__group_join_world(ctx, mine, &ctx->world));
 out:

@@ -38,7 +38,7 @@ struct symm_exchange_config {
     const struct symm_log *log;
     struct symm_arbiter arbiter;
     int timeout_ms;            /* of joining */
-    const char *device_uuid;   /* 16 bytes; two ranks with the same one are refused */
+    const char *device_uuid;   /* 16 bytes; two ranks with the same one are refused; NULL: none yet */
     void (*tick)(void *user);  /* called by the I/O thread about every 50 ms; may be NULL */
     void *user;
 };
