@@ -1,0 +1,326 @@
+/* The exchange: this rank's connection to the hub, and the one thread that serves it (and, on rank
+ * 0, the hub). */
+#include "exchange_state.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "boot_id.h"
+#include "fd.h"
+#include "rendezvous.h"
+#include "settings.h"
+
+enum {
+    TICK_MS = 50,
+    RETRY_MS = 1,        /* for what poll cannot see */
+    LEAVE_US = 10000000, /* how long rank 0 waits for goodbyes when all is well */
+    LEAVE_FAILED_US = 2000000,
+};
+
+void symm__exchange_wake(struct symm_exchange *x)
+{
+    uint64_t one = 1;
+
+    while (write(x->wake, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+static void drain_wake(struct symm_exchange *x)
+{
+    uint64_t n;
+
+    while (read(x->wake, &n, sizeof n) < 0 && errno == EINTR)
+        ;
+}
+
+symm_status symm__exchange_send(struct symm_exchange *x, struct symm_message *m)
+{
+    struct symm_frame *frame;
+
+    m->rank = x->join.rank;
+    frame = symm__frame_make(m);
+    if (!frame)
+        return symm__fail(SYMM_ERROR_MEMORY, "no memory for a message");
+    switch (symm__link_send(&x->link, frame)) {
+    case SYMM_SENT_LATER:
+        symm__exchange_wake(x);
+        break;
+    case SYMM_SENT_NOT:
+        return SYMM_ERROR_SYSTEM;
+    case SYMM_SENT:
+        break;
+    }
+    return SYMM_OK;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------
+ */
+/* The thread */
+
+static void receive(struct symm_exchange *x)
+{
+    struct symm_message m;
+
+    switch (symm__message_receive(x->link.fd, x->buffer, &m)) {
+    case SYMM_RECEIVED_NO_FDS:
+        /* Only this rank lacks them, so it must end the lane for all: the others believe the step
+         * was a success. */
+        m.type = SYMM_MESSAGE_ENDED;
+        m.status = SYMM_ERROR_SYSTEM;
+        m.reason = symm__failure_text();
+        symm__lane_message(x, &m);
+        m.type = SYMM_MESSAGE_ABORT;
+        symm__exchange_send(x, &m);
+        break;
+    case SYMM_RECEIVED:
+        if (m.type == SYMM_MESSAGE_BYE)
+            x->hub_left = true;
+        else
+            symm__lane_message(x, &m);
+        symm__fd_close_all(m.fds, m.nfds);
+        break;
+    case SYMM_RECEIVED_BAD:
+        symm__log(x->config.log, SYMM_LOG_ERROR, "rank 0 sends nonsense: %s", symm__failure_text());
+        symm__lanes_lost(x);
+        break;
+    case SYMM_RECEIVED_END:
+        symm__lanes_lost(x);
+        break;
+    case SYMM_RECEIVED_NOTHING:
+        break;
+    }
+}
+
+/* The owner's tick, unless it is leaving. */
+static void tick(struct symm_exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    x->ticking = x->config.tick && !x->stopping;
+    bool goes = x->ticking;
+    pthread_mutex_unlock(&x->lock);
+    if (!goes)
+        return;
+    x->config.tick(x->config.user);
+    pthread_mutex_lock(&x->lock);
+    x->ticking = false;
+    pthread_cond_signal(&x->quiet);
+    pthread_mutex_unlock(&x->lock);
+}
+
+/* Whether nobody needs this thread any more: others may still have to be served, for a bounded
+ * time. */
+static bool may_stop(struct symm_exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    bool stopping = x->stopping;
+    int64_t since = x->stop_at_us;
+    pthread_mutex_unlock(&x->lock);
+    if (!stopping)
+        return false;
+    bool failed = !x->hub || symm__hub_failed(x->hub);
+    if (symm__now_us() > since + (failed ? LEAVE_FAILED_US : LEAVE_US))
+        return true;
+    return x->hub ? symm__hub_done(x->hub) : x->lost || symm__link_idle(&x->link);
+}
+
+static int next_poll_ms(int64_t next_tick, int64_t next_end, bool retry)
+{
+    int ms = symm__deadline_poll_ms(next_tick < next_end ? next_tick : next_end, TICK_MS);
+
+    return retry && ms > RETRY_MS ? RETRY_MS : ms;
+}
+
+static void *run(void *arg)
+{
+    struct symm_exchange *x = arg;
+    struct pollfd fds[2 + 2 * SYMM_MAX_RANKS];
+    int64_t next_tick = 0, next_end = SYMM_NEVER;
+
+    while (!may_stop(x)) {
+        bool retry = false;
+        int n = 2, nhub = 0;
+        fds[0] = (struct pollfd){x->wake, POLLIN, 0};
+        fds[1] = (struct pollfd){x->lost ? -1 : x->link.fd, symm__link_events(&x->link, &retry), 0};
+        if (x->hub)
+            nhub = symm__hub_poll(x->hub, fds + n, &retry);
+        if (poll(fds, (nfds_t)(n + nhub), next_poll_ms(next_tick, next_end, retry)) < 0)
+            continue;
+        if (fds[0].revents)
+            drain_wake(x);
+        if (x->hub)
+            symm__hub_serve(x->hub, fds + n, nhub);
+        symm__link_flush(&x->link);
+        if (fds[1].revents & ~POLLOUT)
+            receive(x);
+        next_end = symm__lanes_end_due(x);
+        if (symm__now_us() >= next_tick) {
+            tick(x);
+            next_tick = symm__now_us() + TICK_MS * 1000;
+        }
+    }
+    return NULL;
+}
+
+static symm_status start_thread(struct symm_exchange *x)
+{
+    sigset_t all, before;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&x->thread, NULL, run, x);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err)
+        return symm__fail_errno(err, "pthread_create");
+    pthread_setname_np(x->thread, "symm");
+    x->thread_runs = true;
+    return SYMM_OK;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------
+ */
+/* Opening and closing */
+
+static symm_status read_settings(struct symm_exchange *x)
+{
+    int64_t slow_ms, delay_ms;
+    symm_status st;
+
+    TRY(symm__setting_int(SYMM_SETTING_SLOW_MS, 1, INT32_MAX, &slow_ms));
+    TRY(symm__setting_int(SYMM_SETTING_TEST_ABORT_DELAY_MS, 0, INT32_MAX, &delay_ms));
+    x->slow_us = slow_ms * 1000;
+    x->abort_delay_us = delay_ms * 1000;
+out:
+    return st;
+}
+
+/* Rank 0 reaches its own hub by a pair of sockets, so that the hub need not tell it from the
+ * others. */
+static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
+{
+    struct symm_hub_config config = {&x->join, x->config.log, x->config.arbiter};
+    int ends[2] = {-1, -1};
+    symm_status st;
+
+    if (x->join.rank == 0) {
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends)) {
+            st = symm__fail_errno(errno, "socketpair");
+            goto out;
+        }
+        x->hub_pid = getpid();
+        st = symm__hub_open(&config, ends[1], deadline, &x->hub);
+        ends[1] = -1;
+    } else {
+        st = symm__rendezvous_connect(x->join.session, deadline, &ends[0], &x->hub_pid);
+    }
+    if (st != SYMM_OK)
+        goto out;
+    st = symm__link_open(&x->link, ends[0]);
+    ends[0] = -1;
+    x->link_open = st == SYMM_OK;
+out:
+    symm__fd_close_all(ends, 2);
+    return st;
+}
+
+static symm_status say_hello(struct symm_exchange *x, symm_deadline deadline)
+{
+    struct symm_hello hello = {.token = {0}};
+    struct symm_message m = {.type = SYMM_MESSAGE_HELLO,
+                             .lane = SYMM_LANE_JOIN,
+                             .args = {(uint64_t)x->join.nranks, (uint64_t)getpid()},
+                             .payload = &hello,
+                             .payload_nbytes = sizeof hello};
+    struct symm_step step = {.what = "joining"};
+    struct symm_wait wait = {.step = &step};
+    struct symm_lane *lane = NULL;
+    symm_status st;
+
+    memcpy(hello.token, x->join.token, sizeof hello.token);
+    m.args[2] |= x->join.has_token ? SYMM_HELLO_TOKEN : 0;
+    if (x->config.device_uuid) {
+        memcpy(hello.device, x->config.device_uuid, sizeof hello.device);
+        m.args[2] |= SYMM_HELLO_DEVICE;
+    }
+    TRY(symm__boot_id(hello.boot_id));
+    TRY(symm__lane_new(x, SYMM_LANE_JOIN, 0, NULL, &lane));
+    lane->wait = &wait;
+    lane->seq = 1;
+    TRY(start_thread(x));
+    TRY(symm__exchange_send(x, &m));
+    st = symm__lane_wait(lane, &wait, deadline);
+out:
+    if (lane)
+        symm__lane_free(lane);
+    return st;
+}
+
+symm_status symm__exchange_open(const struct symm_exchange_config *config,
+                                struct symm_exchange **out)
+{
+    symm_deadline deadline = symm__deadline_in(config->timeout_ms);
+    struct symm_exchange *x = calloc(1, sizeof *x);
+    int everyone[SYMM_MAX_RANKS];
+    symm_status st;
+
+    if (!x)
+        return symm__fail(SYMM_ERROR_MEMORY, "no memory for the exchange");
+    x->config = *config;
+    x->join = *config->join;
+    x->wake = -1;
+    pthread_mutex_init(&x->lock, NULL); /* these cannot fail without attributes */
+    pthread_mutex_init(&x->freed_lock, NULL);
+    pthread_cond_init(&x->quiet, NULL);
+    TRY(read_settings(x));
+    TRY(symm__fd_reserve(x->join.rank ? 8 : 2 * x->join.nranks + 8));
+    x->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (x->wake < 0) {
+        st = symm__fail_errno(errno, "eventfd");
+        goto out;
+    }
+    for (int r = 0; r < x->join.nranks; r++)
+        everyone[r] = r;
+    TRY(symm__lane_new(x, SYMM_LANE_WORLD, x->join.nranks, everyone, &x->world));
+    TRY(connect_hub(x, deadline));
+    TRY(say_hello(x, deadline));
+    symm__join_done(&x->join);
+out:
+    if (st == SYMM_OK)
+        *out = x;
+    else
+        symm__exchange_close(x);
+    return st;
+}
+
+void symm__exchange_close(struct symm_exchange *x)
+{
+    struct symm_message bye = {.type = SYMM_MESSAGE_BYE};
+
+    if (!x)
+        return;
+    if (x->thread_runs) {
+        pthread_mutex_lock(&x->lock);
+        x->stopping = true;
+        x->stop_at_us = symm__now_us();
+        while (x->ticking)
+            pthread_cond_wait(&x->quiet, &x->lock);
+        pthread_mutex_unlock(&x->lock);
+        symm__exchange_send(x, &bye);
+        symm__exchange_wake(x);
+        pthread_join(x->thread, NULL);
+    }
+    while (x->lanes)
+        symm__lane_free(x->lanes);
+    symm__hub_close(x->hub);
+    if (x->link_open)
+        symm__link_close(&x->link);
+    symm__fd_close(&x->wake);
+    pthread_cond_destroy(&x->quiet);
+    pthread_mutex_destroy(&x->freed_lock);
+    pthread_mutex_destroy(&x->lock);
+    free(x);
+}

@@ -1,0 +1,94 @@
+/* The exchange's state, shared by its two parts: the connection and its thread (exchange.c), and lanes (lane.c). */
+#ifndef SYMM_EXCHANGE_STATE_H
+#define SYMM_EXCHANGE_STATE_H
+
+#include <pthread.h>
+#include <sys/types.h>
+#include "exchange.h"
+#include "hub.h"
+#include "link.h"
+
+enum { SYMM_FREED_MAX = 1000 }; /* offsets in one message */
+
+struct symm_exchange {
+    struct symm_exchange_config config;
+    struct symm_join join;
+    pid_t hub_pid;
+    int64_t slow_us, abort_delay_us;
+    struct symm_hub *hub; /* rank 0's; belongs to the thread once that runs */
+    struct symm_link link;
+    bool link_open;
+    int wake; /* eventfd */
+    pthread_t thread;
+    bool thread_runs;
+
+    pthread_mutex_t lock; /* guards what follows, and the lanes */
+    pthread_cond_t quiet; /* ticking has become false */
+    struct symm_lane *lanes, *world;
+    bool lost;     /* the connection is gone */
+    bool hub_left; /* and the hub had said goodbye */
+    bool ticking, stopping;
+    int64_t stop_at_us; /* when stopping began */
+
+    pthread_mutex_t freed_lock; /* held while sending, so that no step overtakes */
+    size_t nfreed;
+    uint64_t freed[SYMM_FREED_MAX];
+
+    unsigned char buffer[SYMM_MESSAGE_MAX];
+};
+
+/* A step under way, on its caller's stack. */
+struct symm_wait {
+    struct symm_step *step;
+    size_t nbytes; /* that the result must have */
+    bool done;
+    symm_status verdict;
+    char text[SYMM_TEXT_MAX];
+};
+
+/* How often this lane has been the parent of a lane of the same ranks. */
+struct symm_lane_birth {
+    struct symm_lane_birth *next;
+    uint64_t ranks; /* hash */
+    uint64_t n;
+};
+
+struct symm_lane {
+    struct symm_lane *next;
+    struct symm_exchange *x;
+    uint64_t key, seq;
+    int rank, nranks;
+    int ranks[SYMM_MAX_RANKS];
+    struct symm_rank_set members;
+    struct symm_lane_events events;
+    bool live; /* made: its owner gets events, the hub knows it */
+    int busy;  /* callbacks under way */
+    pthread_cond_t changed;
+    struct symm_wait *wait;
+    struct symm_lane_birth *births;
+    _Atomic symm_status status; /* sticky; reason is written before */
+    char reason[SYMM_TEXT_MAX];
+    int64_t end_at_us; /* when the abort that came is acted on; 0: none came */
+    symm_status end_status;
+    char end_reason[SYMM_TEXT_MAX];
+};
+
+/* exchange.c */
+void symm__exchange_wake(struct symm_exchange *x);
+/* Sends to the hub; rank is filled in. */
+symm_status symm__exchange_send(struct symm_exchange *x, struct symm_message *m);
+
+/* lane.c */
+symm_status symm__lane_new(struct symm_exchange *x, uint64_t key, int nranks, const int *ranks,
+                           struct symm_lane **out);
+void symm__lane_free(struct symm_lane *lane);
+/* Waits for the result of a step that was sent, asking for it when it is slow or late. */
+symm_status symm__lane_wait(struct symm_lane *lane, struct symm_wait *wait, symm_deadline deadline);
+/* What the hub says about a lane. In the thread. */
+void symm__lane_message(struct symm_exchange *x, struct symm_message *m);
+/* The connection is gone: all lanes end. In the thread. */
+void symm__lanes_lost(struct symm_exchange *x);
+/* Acts on the aborts that are due. Returns when the next one is, or SYMM_NEVER. In the thread. */
+int64_t symm__lanes_end_due(struct symm_exchange *x);
+
+#endif

@@ -1,0 +1,280 @@
+/* The hub's connections: who is there, what they send, and who has gone. */
+#include "hub_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "boot_id.h"
+#include "fd.h"
+
+enum {
+    STRANGERS = 16,        /* connections that have not said who they are */
+    STRANGER_US = 5000000, /* how long one may take to say it */
+    ACCEPT_AGAIN_US = 50000,
+};
+
+static symm_status add_client(struct symm_hub *hub, int fd)
+{
+    struct symm_hub_client *client = NULL;
+    pid_t pid = 0;
+    symm_status st;
+
+    TRY(symm__rendezvous_peer(fd, &pid));
+    if (hub->nclients == hub->max_clients) {
+        st = symm__fail(SYMM_ERROR_MISMATCH, "process %d is one too many", (int)pid);
+        goto out;
+    }
+    client = calloc(1, sizeof *client);
+    if (!client) {
+        st = symm__fail(SYMM_ERROR_MEMORY, "no memory for a connection");
+        goto out;
+    }
+    st = symm__link_open(&client->link, fd);
+    fd = -1;
+    if (st != SYMM_OK)
+        goto out;
+    client->pid = pid;
+    client->rank = -1;
+    client->since_us = symm__now_us();
+    hub->clients[hub->nclients++] = client;
+    client = NULL;
+out:
+    free(client);
+    symm__fd_close(&fd);
+    return st;
+}
+
+symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm_deadline deadline,
+                           struct symm_hub **out)
+{
+    struct symm_hub *hub = calloc(1, sizeof *hub);
+    int everyone[SYMM_MAX_RANKS];
+    symm_status st;
+
+    if (!hub) {
+        symm__fd_close(&local);
+        return symm__fail(SYMM_ERROR_MEMORY, "no memory for the hub");
+    }
+    hub->config = *config;
+    hub->nranks = config->join->nranks;
+    hub->place.listener = hub->place.folder_fd = -1;
+    hub->max_clients = hub->nranks + STRANGERS;
+    memcpy(hub->token, config->join->token, sizeof hub->token);
+    hub->clients = calloc((size_t)hub->max_clients, sizeof hub->clients[0]);
+    if (!hub->clients) {
+        st = symm__fail(SYMM_ERROR_MEMORY, "no memory for the hub");
+        goto out;
+    }
+    TRY(symm__boot_id(hub->boot_id));
+    for (int r = 0; r < hub->nranks; r++)
+        everyone[r] = r;
+    TRY(symm__hub_lane_add(hub, SYMM_LANE_WORLD, SYMM_LANE_JOIN, hub->nranks, everyone, NULL));
+    hub->lanes->formed = true;
+    st = add_client(hub, local);
+    local = -1;
+    if (st == SYMM_OK && hub->nranks > 1)
+        st = symm__rendezvous_open(&hub->place, config->join->session, deadline);
+out:
+    symm__fd_close(&local);
+    if (st == SYMM_OK)
+        *out = hub;
+    else
+        symm__hub_close(hub);
+    return st;
+}
+
+static void free_client(struct symm_hub_client *client)
+{
+    symm__link_close(&client->link);
+    free(client);
+}
+
+void symm__hub_close(struct symm_hub *hub)
+{
+    struct symm_message bye = {.type = SYMM_MESSAGE_BYE};
+
+    if (!hub)
+        return;
+    for (int i = 0; i < hub->nclients; i++) {
+        symm__hub_send(hub, hub->clients[i], &bye);
+        free_client(hub->clients[i]);
+    }
+    symm__rendezvous_close(&hub->place);
+    symm__hub_sweep(hub, true);
+    free(hub->clients);
+    free(hub);
+}
+
+void symm__hub_send(struct symm_hub *hub, struct symm_hub_client *client,
+                    const struct symm_message *m)
+{
+    struct symm_frame *frame = symm__frame_make(m);
+
+    if (!frame || symm__link_send(&client->link, frame) == SYMM_SENT_NOT)
+        symm__hub_drop(hub, client, "rank 0 has no memory to answer it");
+}
+
+void symm__hub_send_lane(struct symm_hub *hub, const struct symm_hub_lane *lane,
+                         struct symm_frame *frame)
+{
+    for (int i = 0; i < lane->nranks; i++) {
+        struct symm_hub_client *client = hub->ranks[lane->ranks[i]].client;
+        if (!client || client->over || symm__rank_set_has(lane->gone, lane->ranks[i]))
+            continue;
+        frame->refs++;
+        if (symm__link_send(&client->link, frame) == SYMM_SENT_NOT)
+            symm__hub_drop(hub, client, "rank 0 has no memory to answer it");
+    }
+    symm__frame_put(frame);
+}
+
+/* Only marks it: callers may be walking over what depends on it. */
+void symm__hub_drop(struct symm_hub *hub, struct symm_hub_client *client, const char *why)
+{
+    if (client->over)
+        return;
+    client->over = true;
+    if (client->rank >= 0)
+        symm__log(hub->config.log, SYMM_LOG_WARNING, "rank %d (pid %d): %s", client->rank,
+                  (int)client->pid, why);
+    else
+        symm__log(hub->config.log, SYMM_LOG_INFO, "pid %d at the meeting place: %s",
+                  (int)client->pid, why);
+}
+
+/* Takes out the connections that are over, and draws the consequences. */
+static void bury(struct symm_hub *hub)
+{
+    for (int i = 0; i < hub->nclients; i++) {
+        struct symm_hub_client *client = hub->clients[i];
+        if (!client->over)
+            continue;
+        hub->clients[i--] = hub->clients[--hub->nclients];
+        struct symm_hub_rank *rank = client->rank >= 0 ? &hub->ranks[client->rank] : NULL;
+        if (rank && rank->client == client) {
+            rank->client = NULL;
+            if (rank->fate == SYMM_HUB_HERE)
+                symm__hub_rank_gone(hub, client->rank, SYMM_HUB_DIED);
+            i = -1; /* the consequences may have dropped others */
+        }
+        free_client(client);
+    }
+    symm__hub_sweep(hub, false);
+}
+
+static void dispatch(struct symm_hub *hub, struct symm_hub_client *client, struct symm_message *m)
+{
+    if (client->rank < 0 && m->type == SYMM_MESSAGE_HELLO)
+        symm__hub_hello(hub, client, m);
+    else if (client->rank < 0 || m->rank != client->rank || m->type == SYMM_MESSAGE_HELLO)
+        symm__hub_drop(hub, client, "speaks out of turn");
+    else if (m->type == SYMM_MESSAGE_BYE)
+        symm__hub_rank_gone(hub, client->rank, SYMM_HUB_LEFT);
+    else if (m->lane == SYMM_LANE_JOIN)
+        symm__hub_join_query(hub, client, m);
+    else if (hub->phase == SYMM_HUB_RUNNING)
+        symm__hub_lane_message(hub, client, m);
+}
+
+/* One message a turn: nobody keeps the hub from the others. */
+static void receive(struct symm_hub *hub, struct symm_hub_client *client)
+{
+    struct symm_message m;
+
+    switch (symm__message_receive(client->link.fd, hub->buffer, &m)) {
+    case SYMM_RECEIVED_NO_FDS:
+        if (m.status == SYMM_OK) {
+            m.status = SYMM_ERROR_SYSTEM;
+            m.reason = "rank 0 could not take a descriptor: its RLIMIT_NOFILE is reached";
+        }
+        /* fall through */
+    case SYMM_RECEIVED:
+        dispatch(hub, client, &m);
+        symm__fd_close_all(m.fds, m.nfds);
+        break;
+    case SYMM_RECEIVED_END:
+        if (client->rank >= 0 && hub->ranks[client->rank].fate == SYMM_HUB_LEFT)
+            client->over = true; /* as it should be */
+        else
+            symm__hub_drop(hub, client, "is gone without a goodbye");
+        break;
+    case SYMM_RECEIVED_BAD:
+        if (client->rank < 0 && m.version && m.version != SYMM_VERSION)
+            symm__hub_other_version(hub, client, &m);
+        else
+            symm__hub_drop(hub, client, symm__failure_text());
+        break;
+    case SYMM_RECEIVED_NOTHING:
+        break;
+    }
+}
+
+static void accept_all(struct symm_hub *hub)
+{
+    int fd;
+
+    while ((fd = accept4(hub->place.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+        if (add_client(hub, fd) != SYMM_OK)
+            symm__log(hub->config.log, SYMM_LOG_WARNING, "refused at the meeting place: %s",
+                      symm__failure_text());
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        symm__fail_errno(errno, "accept");
+        symm__log(hub->config.log, SYMM_LOG_WARNING, "%s", symm__failure_text());
+        hub->accept_at_us = symm__now_us() + ACCEPT_AGAIN_US;
+    }
+}
+
+int symm__hub_poll_max(const struct symm_hub *hub)
+{
+    return hub->max_clients + 1;
+}
+
+int symm__hub_poll(struct symm_hub *hub, struct pollfd *fds, bool *retry)
+{
+    int n = 0;
+
+    for (int i = 0; i < hub->nclients; i++) {
+        struct symm_link *link = &hub->clients[i]->link;
+        fds[n++] = (struct pollfd){link->fd, symm__link_events(link, retry), 0};
+    }
+    if (hub->place.listener >= 0 && symm__now_us() >= hub->accept_at_us)
+        fds[n++] = (struct pollfd){hub->place.listener, POLLIN, 0};
+    return n;
+}
+
+void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
+{
+    int n = hub->nclients;
+
+    for (int i = 0; i < n; i++) {
+        symm__link_flush(&hub->clients[i]->link);
+        if (fds[i].revents & ~POLLOUT && !hub->clients[i]->over)
+            receive(hub, hub->clients[i]);
+        if (hub->clients[i]->rank < 0 && symm__now_us() > hub->clients[i]->since_us + STRANGER_US)
+            symm__hub_drop(hub, hub->clients[i], "does not say who it is");
+    }
+    if (nfds > n && fds[n].revents)
+        accept_all(hub);
+    if (hub->phase == SYMM_HUB_JOINING)
+        symm__hub_join_tick(hub);
+    bury(hub);
+}
+
+bool symm__hub_done(struct symm_hub *hub)
+{
+    for (int r = 0; r < hub->nranks; r++)
+        if (hub->ranks[r].fate == SYMM_HUB_HERE && hub->phase == SYMM_HUB_RUNNING)
+            return false;
+    for (int i = 0; i < hub->nclients; i++)
+        if (!symm__link_idle(&hub->clients[i]->link))
+            return false;
+    return true;
+}
+
+bool symm__hub_failed(const struct symm_hub *hub)
+{
+    return hub->failed;
+}

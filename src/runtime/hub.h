@@ -1,0 +1,46 @@
+/*
+ * The hub: the one place where all ranks of a job meet, in the context of rank 0. It has no thread of its own; whoever
+ * owns it polls what it names and lets it serve what came. It never blocks, whatever a client does.
+ */
+#ifndef SYMM_HUB_H
+#define SYMM_HUB_H
+
+#include <poll.h>
+#include "exchange.h"
+
+/* Lane keys: 0 stands for joining, 1 is the world's; the others are hashes that their members compute. */
+enum { SYMM_LANE_JOIN = 0, SYMM_LANE_WORLD = 1 };
+
+/* What a HELLO brings, apart from args: nranks, pid, SYMM_HELLO_ flags. */
+struct symm_hello {
+    unsigned char token[16], device[16];
+    char boot_id[40];
+};
+enum { SYMM_HELLO_TOKEN = 1, SYMM_HELLO_DEVICE = 2 };
+
+struct symm_hub;
+
+struct symm_hub_config {
+    const struct symm_join *join;
+    const struct symm_log *log;
+    struct symm_arbiter arbiter;
+};
+
+/* Opens the meeting place (in a world of one there is none); local is rank 0's own connection, taken in every case. */
+symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm_deadline deadline,
+                           struct symm_hub **out);
+void symm__hub_close(struct symm_hub *hub); /* NULL is fine */
+
+/* Fills in what to poll for, at most symm__hub_poll_max() of them. *retry as with symm__link_events. */
+int symm__hub_poll_max(const struct symm_hub *hub);
+int symm__hub_poll(struct symm_hub *hub, struct pollfd *fds, bool *retry);
+
+/* Serves what poll found, and what is due. Never blocks. */
+void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds);
+
+/* Whether every rank has left or died and nothing waits to be sent. */
+bool symm__hub_done(struct symm_hub *hub);
+/* Whether some rank died or some lane was ended. */
+bool symm__hub_failed(const struct symm_hub *hub);
+
+#endif

@@ -1,0 +1,220 @@
+/*
+ * Joining: every rank says who it is and what it believes; the hub lets all of them in, or refuses
+ * all of them with one text that names who is wrong.
+ */
+#include "hub_state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* After the first offence the others get this long to come, so that they are told as well and the
+ * table is whole. */
+enum { REFUSE_US = 500000 };
+
+static pid_t pid_of(const struct symm_hub_client *client, const struct symm_message *m)
+{
+    return client->pid ? client->pid : (pid_t)m->args[1]; /* 0: in another pid namespace */
+}
+
+/* Takes as long whatever the bytes are. */
+static bool same_token(const unsigned char *a, const unsigned char *b)
+{
+    unsigned differ = 0;
+
+    for (int i = 0; i < 16; i++)
+        differ |= (unsigned)(a[i] ^ b[i]);
+    return !differ;
+}
+
+static void send_refusal(struct symm_hub *hub, struct symm_hub_client *client, symm_status status,
+                         const char *reason)
+{
+    struct symm_message m = {
+        .type = SYMM_MESSAGE_ENDED, .lane = SYMM_LANE_JOIN, .status = status, .reason = reason};
+
+    symm__hub_send(hub, client, &m);
+}
+
+void symm__hub_refuse(struct symm_hub *hub, symm_status status, const char *reason)
+{
+    struct symm_text text = {.used = 0};
+
+    symm__text_add(&text, "%s", reason); /* it may be a part of what is overwritten now */
+    hub->phase = SYMM_HUB_REFUSED;
+    hub->failed = true;
+    hub->offence = status;
+    hub->offences = text;
+    for (int i = 0; i < hub->nclients; i++)
+        if (hub->clients[i]->said && !hub->clients[i]->over)
+            send_refusal(hub, hub->clients[i], status, text.bytes);
+}
+
+__attribute__((format(printf, 3, 4))) static void offend(struct symm_hub *hub, symm_status status,
+                                                         const char *fmt, ...)
+{
+    char one[256];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(one, sizeof one, fmt, args);
+    va_end(args);
+    symm__text_add(&hub->offences, "%s%s", hub->offence ? "; " : "", one);
+    if (hub->offence == SYMM_OK) {
+        hub->offence = status;
+        hub->refuse_at_us = symm__now_us() + REFUSE_US;
+    }
+}
+
+/* A GPU's name as the driver's tools write it. */
+static void add_device(struct symm_text *text, const unsigned char *uuid)
+{
+    symm__text_add(text, "GPU-");
+    for (int i = 0; i < 16; i++)
+        symm__text_add(text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+}
+
+static struct symm_hub_client *find_device(struct symm_hub *hub, const unsigned char *uuid)
+{
+    for (int i = 0; i < hub->nclients; i++)
+        if (hub->clients[i]->has_device && !memcmp(hub->clients[i]->device, uuid, 16))
+            return hub->clients[i];
+    return NULL;
+}
+
+/* Whether this HELLO fits rank 0's; says what does not. */
+static bool fits(struct symm_hub *hub, struct symm_hub_client *client, const struct symm_message *m,
+                 const struct symm_hello *hello)
+{
+    int pid = (int)pid_of(client, m), nranks = (int)m->args[0];
+    bool has_device = m->args[2] & SYMM_HELLO_DEVICE;
+    const struct symm_hub_client *twin = has_device ? find_device(hub, hello->device) : NULL;
+    struct symm_text device = {.used = 0};
+
+    if (nranks != hub->nranks)
+        offend(hub, SYMM_ERROR_MISMATCH, "rank %d (pid %d) has nranks %d, rank 0 has %d", m->rank,
+               pid, nranks, hub->nranks);
+    else if (m->rank < 0 || m->rank >= hub->nranks)
+        offend(hub, SYMM_ERROR_MISMATCH, "rank %d (pid %d) is not within 0 to %d", m->rank, pid,
+               hub->nranks - 1);
+    else if (memcmp(hello->boot_id, hub->boot_id, sizeof hub->boot_id))
+        offend(hub, SYMM_ERROR_UNSUPPORTED, "rank %d is on another host than rank 0", m->rank);
+    else if (hub->ranks[m->rank].fate != SYMM_HUB_AWAITED)
+        offend(hub, SYMM_ERROR_MISMATCH, "rank %d came twice: pid %d and pid %d", m->rank,
+               (int)hub->ranks[m->rank].pid, pid);
+    else if (twin) {
+        add_device(&device, hello->device);
+        offend(hub, SYMM_ERROR_MISMATCH, "rank %d and rank %d use the same device, %s", twin->rank,
+               m->rank, device.bytes);
+    } else
+        return true;
+    return false;
+}
+
+void symm__hub_hello(struct symm_hub *hub, struct symm_hub_client *client,
+                     const struct symm_message *m)
+{
+    const struct symm_join *join = hub->config.join;
+    struct symm_hello hello;
+    struct symm_text text = {.used = 0};
+
+    memcpy(&hello, m->payload, sizeof hello);
+    if (hub->phase == SYMM_HUB_RUNNING) {
+        symm__hub_drop(hub, client, "comes after everyone has joined");
+        return;
+    }
+    if (join->has_token != !!(m->args[2] & SYMM_HELLO_TOKEN) ||
+        !same_token(hub->token, hello.token)) {
+        symm__text_add(&text, "the token (SYMM_TOKEN) of rank %d (pid %d) is not rank 0's", m->rank,
+                       (int)pid_of(client, m));
+        symm__text_add(&hub->strangers, "; %s", text.bytes);
+        send_refusal(hub, client, SYMM_ERROR_MISMATCH, text.bytes);
+        symm__hub_drop(hub, client, text.bytes);
+        return;
+    }
+    client->said = true;
+    if (hub->phase == SYMM_HUB_REFUSED) {
+        send_refusal(hub, client, hub->offence, hub->offences.bytes);
+        return;
+    }
+    if (fits(hub, client, m, &hello)) {
+        client->rank = m->rank;
+        client->has_device = m->args[2] & SYMM_HELLO_DEVICE;
+        memcpy(client->device, hello.device, sizeof client->device);
+        hub->ranks[m->rank].fate = SYMM_HUB_HERE;
+        hub->ranks[m->rank].pid = pid_of(client, m);
+        hub->ranks[m->rank].client = client;
+    }
+    if (m->rank >= 0)
+        hub->heard.bits[m->rank / 64] |= UINT64_C(1) << (m->rank % 64);
+}
+
+/* Of its frame only the fixed part can be trusted, and it cannot read more of ours. */
+void symm__hub_other_version(struct symm_hub *hub, struct symm_hub_client *client,
+                             const struct symm_message *m)
+{
+    client->said = true;
+    if (hub->phase == SYMM_HUB_JOINING)
+        offend(hub, SYMM_ERROR_VERSION, "rank %d (pid %d) has symm %u, rank 0 has %d", m->rank,
+               (int)client->pid, m->version, SYMM_VERSION);
+    else
+        send_refusal(hub, client, SYMM_ERROR_VERSION, "rank 0 has another version of symm");
+    if (m->rank >= 0 && m->rank < SYMM_MAX_RANKS)
+        hub->heard.bits[m->rank / 64] |= UINT64_C(1) << (m->rank % 64);
+}
+
+static struct symm_rank_set missing(const struct symm_hub *hub)
+{
+    struct symm_rank_set set = {{0}};
+
+    for (int r = 0; r < hub->nranks; r++)
+        if (hub->ranks[r].fate == SYMM_HUB_AWAITED)
+            set.bits[r / 64] |= UINT64_C(1) << (r % 64);
+    return set;
+}
+
+void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
+                          const struct symm_message *m)
+{
+    struct symm_text text = {.used = 0};
+    struct symm_message late = {.type = SYMM_MESSAGE_LATE, .lane = SYMM_LANE_JOIN};
+
+    if (hub->phase != SYMM_HUB_JOINING)
+        return;
+    symm__text_add_ranks(&text, missing(hub));
+    if (m->type == SYMM_MESSAGE_EXPIRED) {
+        symm__text_add(&text, " of %d did not join within %llu ms%s", hub->nranks,
+                       (unsigned long long)m->args[0], hub->strangers.bytes);
+        symm__hub_refuse(hub, SYMM_ERROR_TIMEOUT, text.bytes);
+    } else if (m->type == SYMM_MESSAGE_SLOW) {
+        symm__text_add(&text, " of %d to join%s", hub->nranks, hub->strangers.bytes);
+        late.reason = text.bytes;
+        symm__hub_send(hub, client, &late);
+    }
+}
+
+static void welcome(struct symm_hub *hub)
+{
+    struct symm_message m = {.type = SYMM_MESSAGE_RESULT, .lane = SYMM_LANE_JOIN, .seq = 1};
+
+    hub->phase = SYMM_HUB_RUNNING;
+    symm__rendezvous_close(&hub->place);
+    for (int i = 0; i < hub->nclients; i++)
+        if (hub->clients[i]->rank >= 0)
+            symm__hub_send(hub, hub->clients[i], &m);
+        else
+            symm__hub_drop(hub, hub->clients[i], "nobody waits for it any more");
+}
+
+void symm__hub_join_tick(struct symm_hub *hub)
+{
+    struct symm_rank_set none = {{0}};
+    bool all_heard = true;
+
+    for (int r = 0; r < hub->nranks; r++)
+        all_heard &= symm__rank_set_has(hub->heard, r);
+    if (hub->offence != SYMM_OK && (all_heard || symm__now_us() >= hub->refuse_at_us))
+        symm__hub_refuse(hub, hub->offence, hub->offences.bytes);
+    else if (hub->offence == SYMM_OK && symm__rank_set_equal(missing(hub), none))
+        welcome(hub);
+}

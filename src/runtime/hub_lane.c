@@ -1,0 +1,503 @@
+/* The hub's lanes: who has come to a step with what, the verdict, and what ends a lane. */
+#include "hub_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "fd.h"
+
+enum { CALL_SHOWN = 160 }; /* bytes of a call's text in a text about several */
+
+static struct symm_hub_lane *find_lane(struct symm_hub *hub, uint64_t key)
+{
+    struct symm_hub_lane *lane = hub->lanes;
+
+    while (lane && lane->key != key)
+        lane = lane->next;
+    return lane;
+}
+
+static int place_of(const struct symm_hub_lane *lane, int rank)
+{
+    for (int i = 0; i < lane->nranks; i++)
+        if (lane->ranks[i] == rank)
+            return i;
+    return -1;
+}
+
+static void set_add(struct symm_rank_set *set, int rank)
+{
+    set->bits[rank / 64] |= UINT64_C(1) << (rank % 64);
+}
+
+symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t key, uint64_t parent, int nranks,
+                               const int *ranks, struct symm_hub_lane **out)
+{
+    struct symm_hub_lane *lane = calloc(1, sizeof *lane);
+
+    if (!lane)
+        return symm__fail(SYMM_ERROR_MEMORY, "rank 0 has no memory for a group");
+    lane->key = key;
+    lane->parent = parent;
+    lane->nranks = nranks;
+    memcpy(lane->ranks, ranks, (size_t)nranks * sizeof ranks[0]);
+    lane->members = symm__rank_set(nranks, ranks);
+    lane->next = hub->lanes;
+    hub->lanes = lane;
+    if (out)
+        *out = lane;
+    return SYMM_OK;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------
+ */
+/* What ranks bring */
+
+/* A copy that outlives the receive buffer, with its descriptor. */
+static struct symm_message *keep(struct symm_message *m)
+{
+    size_t text = strlen(m->text) + 1, reason = strlen(m->reason) + 1;
+    struct symm_message *copy = malloc(sizeof *copy + text + reason + m->payload_nbytes);
+
+    if (!copy)
+        return NULL;
+    *copy = *m;
+    m->nfds = 0; /* the copy's now */
+    char *at = (char *)(copy + 1);
+    copy->text = memcpy(at, m->text, text);
+    copy->reason = memcpy(at + text, m->reason, reason);
+    copy->payload = at + text + reason;
+    if (m->payload_nbytes)
+        memcpy(at + text + reason, m->payload, m->payload_nbytes);
+    return copy;
+}
+
+static void forget_step(struct symm_hub_lane *lane)
+{
+    for (int i = 0; i < lane->nranks; i++) {
+        if (lane->came[i])
+            symm__fd_close_all(lane->came[i]->fds, lane->came[i]->nfds);
+        free(lane->came[i]);
+        lane->came[i] = NULL;
+    }
+    lane->ncame = 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------
+ */
+/* The end of lanes */
+
+static void send_end(struct symm_hub *hub, struct symm_hub_lane *lane,
+                     struct symm_hub_client *client)
+{
+    struct symm_message m = {.type = SYMM_MESSAGE_ENDED,
+                             .lane = lane->key,
+                             .status = lane->status,
+                             .reason = lane->reason};
+
+    symm__hub_send(hub, client, &m);
+    if (!lane->formed)
+        set_add(&lane->gone, client->rank); /* it has no lane to close */
+}
+
+static void abort_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_status status,
+                       const char *reason)
+{
+    if (lane->status != SYMM_OK)
+        return;
+    hub->failed = true;
+    lane->status = status;
+    snprintf(lane->reason, sizeof lane->reason, "%s", reason);
+    for (int i = 0; i < lane->nranks; i++) {
+        struct symm_hub_client *client = hub->ranks[lane->ranks[i]].client;
+        bool knows = lane->formed || lane->came[i];
+        if (client && !client->over && knows && !symm__rank_set_has(lane->gone, lane->ranks[i]))
+            send_end(hub, lane, client);
+    }
+    forget_step(lane);
+    for (struct symm_hub_lane *l = hub->lanes; l; l = l->next)
+        if (l->parent == lane->key && !l->formed)
+            abort_lane(hub, l, status, lane->reason);
+}
+
+/* Why a rank is not with us any more. */
+static void add_fate(struct symm_text *text, const struct symm_hub *hub, int rank)
+{
+    const struct symm_hub_rank *r = &hub->ranks[rank];
+
+    if (r->fate == SYMM_HUB_DIED)
+        symm__text_add(text, "rank %d (pid %d) died", rank, (int)r->pid);
+    else
+        symm__text_add(text, "rank %d has left", rank);
+}
+
+static void abort_for(struct symm_hub *hub, struct symm_hub_lane *lane, int rank)
+{
+    struct symm_text text = {.used = 0};
+
+    add_fate(&text, hub, rank);
+    abort_lane(hub, lane, SYMM_ERROR_PEER, text.bytes);
+}
+
+/*
+ * A rank closes a lane. Nobody is disturbed who does not wait for it: in a destroy that all ranks
+ * call, some are through before the others.
+ */
+static void close_lane(struct symm_hub *hub, struct symm_hub_lane *lane, int rank)
+{
+    if (!symm__rank_set_has(lane->members, rank) || symm__rank_set_has(lane->gone, rank))
+        return;
+    set_add(&lane->gone, rank);
+    if (lane->ncame || hub->ranks[rank].fate == SYMM_HUB_DIED)
+        abort_for(hub, lane, rank);
+    for (struct symm_hub_lane *l = hub->lanes; l; l = l->next)
+        if (l->parent == lane->key && !l->formed && symm__rank_set_has(l->members, rank))
+            abort_for(hub, l, rank);
+}
+
+void symm__hub_rank_gone(struct symm_hub *hub, int rank, enum symm_hub_fate fate)
+{
+    struct symm_text text = {.used = 0};
+
+    hub->ranks[rank].fate = fate;
+    hub->failed |= fate == SYMM_HUB_DIED;
+    if (hub->phase == SYMM_HUB_JOINING) {
+        add_fate(&text, hub, rank);
+        symm__text_add(&text, " while joining");
+        symm__hub_refuse(hub, SYMM_ERROR_PEER, text.bytes);
+    }
+    for (struct symm_hub_lane *l = hub->lanes; l && hub->phase == SYMM_HUB_RUNNING; l = l->next)
+        close_lane(hub, l, rank);
+}
+
+void symm__hub_sweep(struct symm_hub *hub, bool all)
+{
+    for (struct symm_hub_lane **at = &hub->lanes; *at;) {
+        struct symm_hub_lane *lane = *at;
+        if (all || symm__rank_set_within(lane->members, lane->gone)) {
+            *at = lane->next;
+            forget_step(lane);
+            free(lane);
+        } else {
+            at = &lane->next;
+        }
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------------------
+ */
+/* Steps */
+
+static bool same_call(const struct symm_message *a, const struct symm_message *b)
+{
+    return a->op == b->op && a->type == b->type && !strcmp(a->text, b->text);
+}
+
+/* "rank 0, 2: symm_alloc(4096); rank 1: symm_trim()" */
+static void add_calls(struct symm_text *text, const struct symm_hub_lane *lane)
+{
+    struct symm_rank_set named = {{0}};
+
+    for (int i = 0; i < lane->nranks; i++) {
+        struct symm_rank_set alike = {{0}};
+        if (symm__rank_set_has(named, lane->ranks[i]))
+            continue;
+        for (int j = i; j < lane->nranks; j++)
+            if (same_call(lane->came[i], lane->came[j]))
+                set_add(&alike, lane->ranks[j]);
+        for (int b = 0; b < 2; b++)
+            named.bits[b] |= alike.bits[b];
+        symm__text_add(text, "%s", i ? "; " : "");
+        symm__text_add_ranks(text, alike);
+        symm__text_add(text, ": %.*s", CALL_SHOWN, lane->came[i]->text);
+    }
+}
+
+/* The verdict before the arbiter has a say. */
+static symm_status judge(const struct symm_hub_lane *lane, struct symm_text *text)
+{
+    const struct symm_message *first = lane->came[0];
+
+    for (int i = 1; i < lane->nranks; i++)
+        if (!same_call(first, lane->came[i])) {
+            symm__text_add(text, "ranks called different things: ");
+            add_calls(text, lane);
+            return SYMM_ERROR_MISMATCH;
+        }
+    for (int i = 0; i < lane->nranks; i++)
+        if (lane->came[i]->status != SYMM_OK) {
+            symm__text_add(text, "rank %d: %s", lane->ranks[i], lane->came[i]->reason);
+            return lane->came[i]->status;
+        }
+    for (int i = 1; i < lane->nranks; i++)
+        if (lane->came[i]->payload_nbytes != first->payload_nbytes) {
+            symm__text_add(text, "%.*s: rank %d brought %zu bytes, rank %d %zu bytes", CALL_SHOWN,
+                           first->text, lane->ranks[0], first->payload_nbytes, lane->ranks[i],
+                           lane->came[i]->payload_nbytes);
+            return SYMM_ERROR_MISMATCH;
+        }
+    return SYMM_OK;
+}
+
+/* Lets the arbiter decide for the lowest rank that wants something decided. */
+static symm_status arbitrate(struct symm_hub *hub, const struct symm_hub_lane *lane,
+                             symm_status status, struct symm_text *text, uint64_t answer[4])
+{
+    const struct symm_arbiter *arbiter = &hub->config.arbiter;
+    const struct symm_message *m = NULL;
+    symm_status verdict;
+
+    for (int i = 0; i < lane->nranks && !m; i++)
+        m = lane->came[i]->op ? lane->came[i] : NULL;
+    if (!m || !arbiter->decide)
+        return status;
+    verdict = arbiter->decide(arbiter->self, m->op, lane->members, status, m->args, answer);
+    if (status == SYMM_OK && verdict != SYMM_OK)
+        symm__text_add(text, "%s", symm__failure_text());
+    return status == SYMM_OK ? verdict : status;
+}
+
+/* Gathers bytes and descriptors of all ranks into one frame, which is the same for all. NULL: out
+ * of memory. */
+static struct symm_frame *gather(struct symm_hub_lane *lane, struct symm_message *result)
+{
+    size_t each = lane->came[0]->payload_nbytes;
+    unsigned char *all = NULL;
+    struct symm_frame *frame;
+    bool gathers = result->status == SYMM_OK && lane->formed;
+
+    if (gathers && each) {
+        all = malloc(each * (size_t)lane->nranks);
+        if (!all)
+            return NULL;
+        for (int i = 0; i < lane->nranks; i++)
+            memcpy(all + (size_t)i * each, lane->came[i]->payload, each);
+        result->payload = all;
+        result->payload_nbytes = each * (size_t)lane->nranks;
+    }
+    for (int i = 0; gathers && i < lane->nranks; i++)
+        if (lane->came[i]->nfds) {
+            result->fds[result->nfds++] = lane->came[i]->fds[0];
+            set_add(&result->set, i); /* by place in the lane */
+            lane->came[i]->nfds = 0;
+        }
+    frame = symm__frame_make(result);
+    free(all);
+    if (frame)
+        frame->owns_fds = true;
+    else
+        symm__fd_close_all(result->fds, result->nfds);
+    return frame;
+}
+
+/* Everyone has come. */
+static void conclude(struct symm_hub *hub, struct symm_hub_lane *lane)
+{
+    struct symm_text text = {.used = 0};
+    struct symm_message result = {
+        .type = SYMM_MESSAGE_RESULT, .lane = lane->key, .seq = lane->seq + 1};
+    symm_status status = judge(lane, &text);
+    struct symm_frame *frame;
+
+    status = arbitrate(hub, lane, status, &text, result.args);
+    if (status == SYMM_OK &&
+        lane->came[0]->payload_nbytes * (size_t)lane->nranks > SYMM_PAYLOAD_MAX && lane->formed) {
+        status = SYMM_ERROR_ARGUMENT;
+        symm__text_add(&text, "%zu bytes from each rank are too many for one step",
+                       lane->came[0]->payload_nbytes);
+    }
+    result.status = status;
+    result.reason = status == SYMM_OK ? NULL : text.bytes;
+    frame = gather(lane, &result);
+    if (!frame) {
+        abort_lane(hub, lane, SYMM_ERROR_MEMORY, "rank 0 has no memory for a step");
+        return;
+    }
+    for (int i = 0; i < lane->nranks; i++)
+        snprintf(hub->ranks[lane->ranks[i]].last_done, sizeof hub->ranks[0].last_done, "%s",
+                 lane->came[i]->text);
+    symm__hub_send_lane(hub, lane, frame);
+    lane->seq++;
+    if (status != SYMM_OK && !lane->formed)
+        lane->gone = lane->members;
+    lane->formed = true;
+    forget_step(lane);
+}
+
+static void arrive(struct symm_hub *hub, struct symm_hub_client *client, struct symm_hub_lane *lane,
+                   struct symm_message *m)
+{
+    int place = place_of(lane, client->rank);
+
+    if (lane->status != SYMM_OK) {
+        send_end(hub, lane, client);
+        return;
+    }
+    if (place < 0 || lane->came[place] || m->seq != lane->seq + 1) {
+        symm__hub_drop(hub, client, "takes part in a step out of turn");
+        return;
+    }
+    lane->came[place] = keep(m);
+    if (!lane->came[place]) {
+        abort_lane(hub, lane, SYMM_ERROR_MEMORY, "rank 0 has no memory for a step");
+        send_end(hub, lane, client);
+        return;
+    }
+    lane->ncame++;
+    for (int i = 0; i < lane->nranks; i++)
+        if (symm__rank_set_has(lane->gone, lane->ranks[i])) {
+            abort_for(hub, lane, lane->ranks[i]);
+            return;
+        }
+    if (lane->ncame == lane->nranks)
+        conclude(hub, lane);
+}
+
+/* The payload of CREATE: the parent's key, then a byte for each rank. */
+static void create(struct symm_hub *hub, struct symm_hub_client *client, struct symm_message *m)
+{
+    struct symm_hub_lane *lane = find_lane(hub, m->lane), *parent;
+    const unsigned char *bytes = m->payload;
+    int ranks[SYMM_MAX_RANKS], n = (int)m->payload_nbytes - 8;
+    struct symm_rank_set set = {{0}};
+    uint64_t parent_key;
+
+    memcpy(&parent_key, bytes, sizeof parent_key);
+    parent = find_lane(hub, parent_key);
+    for (int i = 0; i < n; i++) {
+        ranks[i] = bytes[8 + i];
+        if (!parent || ranks[i] >= hub->nranks || !symm__rank_set_has(parent->members, ranks[i]) ||
+            symm__rank_set_has(set, ranks[i])) {
+            symm__hub_drop(hub, client, "makes a group of wrong ranks");
+            return;
+        }
+        set_add(&set, ranks[i]);
+    }
+    if (!lane) {
+        if (symm__hub_lane_add(hub, m->lane, parent_key, n, ranks, &lane) != SYMM_OK) {
+            symm__hub_drop(hub, client, symm__failure_text());
+            return;
+        }
+        for (int i = 0; i < n; i++)
+            if (symm__rank_set_has(parent->gone, ranks[i]))
+                set_add(&lane->gone, ranks[i]);
+        if (parent->status != SYMM_OK)
+            abort_lane(hub, lane, parent->status, parent->reason);
+    } else if (lane->nranks != n || memcmp(lane->ranks, ranks, (size_t)n * sizeof ranks[0])) {
+        symm__hub_drop(hub, client, "makes a group that others make of other ranks");
+        return;
+    }
+    arrive(hub, client, lane, m);
+}
+
+/* ----------------------------------------------------------------------------------------------------------------
+ */
+/* Whom a step waits for */
+
+/* "; rank 2 is in symm_alloc(4096), of another group" */
+static void add_doing(struct symm_text *text, const struct symm_hub *hub, int rank)
+{
+    for (const struct symm_hub_lane *lane = hub->lanes; lane; lane = lane->next) {
+        int place = place_of(lane, rank);
+        if (place >= 0 && lane->came[place]) {
+            symm__text_add(text, "; rank %d waits in %.*s, on another group", rank, CALL_SHOWN,
+                           lane->came[place]->text);
+            return;
+        }
+    }
+    if (*hub->ranks[rank].last_done)
+        symm__text_add(text, "; the last call that rank %d finished is %.*s", rank, CALL_SHOWN,
+                       hub->ranks[rank].last_done);
+    else
+        symm__text_add(text, "; rank %d has finished no call yet", rank);
+}
+
+static void query(struct symm_hub *hub, struct symm_hub_client *client, struct symm_hub_lane *lane,
+                  const struct symm_message *m)
+{
+    int place = place_of(lane, client->rank);
+    struct symm_text text = {.used = 0};
+    struct symm_message late = {.type = SYMM_MESSAGE_LATE, .lane = lane->key, .seq = m->seq};
+
+    if (place < 0 || !lane->came[place] || m->seq != lane->seq + 1)
+        return; /* the result is on its way */
+    for (int i = 0; i < lane->nranks; i++)
+        if (!lane->came[i])
+            set_add(&late.set, lane->ranks[i]);
+    symm__text_add_ranks(&text, late.set);
+    if (m->type == SYMM_MESSAGE_EXPIRED)
+        symm__text_add(&text, " did not come to %.*s within %llu ms", CALL_SHOWN,
+                       lane->came[place]->text, (unsigned long long)m->args[0]);
+    else
+        symm__text_add(&text, " in %.*s", CALL_SHOWN, lane->came[place]->text);
+    for (int i = 0; i < lane->nranks; i++)
+        if (!lane->came[i])
+            add_doing(&text, hub, lane->ranks[i]);
+    if (m->type == SYMM_MESSAGE_EXPIRED) {
+        abort_lane(hub, lane, SYMM_ERROR_TIMEOUT, text.bytes);
+    } else {
+        late.reason = text.bytes;
+        symm__hub_send(hub, client, &late);
+    }
+}
+
+/* Carries a question, and the answer, between two ranks of a lane. */
+static void forward(struct symm_hub *hub, struct symm_hub_client *client,
+                    struct symm_hub_lane *lane, const struct symm_message *m)
+{
+    uint64_t other = m->args[0];
+    struct symm_message to_other = {.type = m->type == SYMM_MESSAGE_ASK ? SYMM_MESSAGE_ASKED
+                                                                        : SYMM_MESSAGE_TOLD,
+                                    .lane = lane->key,
+                                    .args = {(uint64_t)client->rank},
+                                    .text = m->text};
+    struct symm_message gone = {.type = SYMM_MESSAGE_TOLD,
+                                .lane = lane->key,
+                                .args = {other},
+                                .text = "it has left the group"};
+
+    if (other >= SYMM_MAX_RANKS || place_of(lane, (int)other) < 0)
+        return;
+    if (hub->ranks[other].client && !symm__rank_set_has(lane->gone, (int)other))
+        symm__hub_send(hub, hub->ranks[other].client, &to_other);
+    else if (m->type == SYMM_MESSAGE_ASK)
+        symm__hub_send(hub, client, &gone);
+}
+
+static void freed(struct symm_hub *hub, int rank, const struct symm_message *m)
+{
+    const struct symm_arbiter *arbiter = &hub->config.arbiter;
+
+    for (size_t at = 0; at + 8 <= m->payload_nbytes && arbiter->freed; at += 8) {
+        uint64_t off;
+        memcpy(&off, (const char *)m->payload + at, sizeof off);
+        arbiter->freed(arbiter->self, rank, off);
+    }
+}
+
+void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client,
+                            struct symm_message *m)
+{
+    struct symm_hub_lane *lane = find_lane(hub, m->lane);
+
+    if (m->type == SYMM_MESSAGE_FREED) {
+        freed(hub, client->rank, m);
+    } else if (m->type == SYMM_MESSAGE_CREATE) {
+        create(hub, client, m);
+    } else if (!lane || place_of(lane, client->rank) < 0 ||
+               symm__rank_set_has(lane->gone, client->rank)) {
+        return; /* a last word about a lane that is over */
+    } else if (m->type == SYMM_MESSAGE_CLOSE) {
+        close_lane(hub, lane, client->rank);
+    } else if (lane->status != SYMM_OK) {
+        send_end(hub, lane, client);
+    } else if (m->type == SYMM_MESSAGE_STEP) {
+        arrive(hub, client, lane, m);
+    } else if (m->type == SYMM_MESSAGE_ABORT) {
+        abort_lane(hub, lane, m->status == SYMM_OK ? SYMM_ERROR_PEER : m->status, m->reason);
+    } else if (m->type == SYMM_MESSAGE_SLOW || m->type == SYMM_MESSAGE_EXPIRED) {
+        query(hub, client, lane, m);
+    } else {
+        forward(hub, client, lane, m);
+    }
+}

@@ -1,0 +1,95 @@
+/* The hub's state, shared by its three parts: connections (hub.c), joining (hub_join.c), lanes (hub_lane.c). */
+#ifndef SYMM_HUB_STATE_H
+#define SYMM_HUB_STATE_H
+
+#include "hub.h"
+#include "link.h"
+#include "rendezvous.h"
+#include "text.h"
+
+struct symm_hub_client {
+    struct symm_link link;
+    pid_t pid;
+    int rank;  /* -1: none of ours, or not yet */
+    bool said; /* its HELLO was understood */
+    bool over; /* to be closed */
+    int64_t since_us;
+    unsigned char device[16];
+    bool has_device;
+};
+
+enum symm_hub_fate { SYMM_HUB_AWAITED, SYMM_HUB_HERE, SYMM_HUB_LEFT, SYMM_HUB_DIED };
+
+struct symm_hub_rank {
+    enum symm_hub_fate fate;
+    pid_t pid;
+    struct symm_hub_client *client; /* while it is here */
+    char last_done[160];            /* the last call that it finished */
+};
+
+struct symm_hub_lane {
+    struct symm_hub_lane *next;
+    uint64_t key, parent;
+    int nranks;
+    int ranks[SYMM_MAX_RANKS]; /* world ranks */
+    struct symm_rank_set members;
+    bool formed;
+    symm_status status; /* sticky */
+    char reason[SYMM_TEXT_MAX];
+    uint64_t seq; /* steps that are over */
+    int ncame;
+    struct symm_message *came[SYMM_MAX_RANKS]; /* by place in the lane; texts and payload behind the struct */
+    struct symm_rank_set gone; /* closed it, left, died, or never got it */
+};
+
+enum symm_hub_phase { SYMM_HUB_JOINING, SYMM_HUB_RUNNING, SYMM_HUB_REFUSED };
+
+struct symm_hub {
+    struct symm_hub_config config;
+    int nranks;
+    enum symm_hub_phase phase;
+    struct symm_rendezvous place;
+    int64_t accept_at_us; /* not before: descriptors had run out */
+    int nclients, max_clients;
+    struct symm_hub_client **clients;
+    struct symm_hub_rank ranks[SYMM_MAX_RANKS];
+    struct symm_hub_lane *lanes;
+    bool failed;
+    /* joining */
+    unsigned char token[16];
+    char boot_id[40];
+    symm_status offence; /* of the first; what they are stands in offences */
+    struct symm_text offences, strangers;
+    int64_t refuse_at_us;
+    struct symm_rank_set heard; /* ranks that came, rightly or not */
+    unsigned char buffer[SYMM_MESSAGE_MAX];
+};
+
+/* hub.c */
+void symm__hub_send(struct symm_hub *hub, struct symm_hub_client *client,
+                    const struct symm_message *m);
+/* To all members of the lane that are not gone. Takes the frame. */
+void symm__hub_send_lane(struct symm_hub *hub, const struct symm_hub_lane *lane,
+                         struct symm_frame *frame);
+void symm__hub_drop(struct symm_hub *hub, struct symm_hub_client *client, const char *why);
+
+/* hub_join.c */
+void symm__hub_hello(struct symm_hub *hub, struct symm_hub_client *client,
+                     const struct symm_message *m);
+void symm__hub_other_version(struct symm_hub *hub, struct symm_hub_client *client,
+                             const struct symm_message *m);
+void symm__hub_refuse(struct symm_hub *hub, symm_status status, const char *reason);
+void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
+                          const struct symm_message *m);
+void symm__hub_join_tick(struct symm_hub *hub);
+
+/* hub_lane.c */
+symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t key, uint64_t parent, int nranks,
+                               const int *ranks, struct symm_hub_lane **out);
+void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client,
+                            struct symm_message *m);
+/* The rank is not here any more: every lane that needs it ends. */
+void symm__hub_rank_gone(struct symm_hub *hub, int rank, enum symm_hub_fate fate);
+void symm__hub_sweep(struct symm_hub *hub, bool all);
+
+#endif

@@ -1,0 +1,391 @@
+/* Who am I and where do we meet: the configuration, the launchers' variables, and the name of the
+ * session. */
+#include "join.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+#include "boot_id.h"
+#include "settings.h"
+
+/*
+ * A launcher is recognised by any of the variables `sign`, and then all of `sign` and `session`
+ * must be there. Those of `session` name the job, unless the configuration or SYMM_SESSION does.
+ */
+struct launcher {
+    const char *name, *rank, *nranks, *local_rank, *local_nranks;
+    const char *sign[5], *session[3], *maybe[3];
+};
+
+static const struct launcher launchers[] = {
+    {"symm-run",
+     "SYMM_RANK",
+     "SYMM_NRANKS",
+     NULL,
+     NULL,
+     {"SYMM_RANK", "SYMM_NRANKS"},
+     {"SYMM_SESSION"},
+     {NULL}},
+    {"torchrun",
+     "RANK",
+     "WORLD_SIZE",
+     "LOCAL_RANK",
+     "LOCAL_WORLD_SIZE",
+     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+     {"MASTER_ADDR", "MASTER_PORT"},
+     {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
+    {"Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+      "OMPI_COMM_WORLD_LOCAL_SIZE"},
+     {"PMIX_NAMESPACE"},
+     {NULL}},
+    /* A batch shell has most of Slurm's variables, but no step. */
+    {"Slurm",
+     "SLURM_PROCID",
+     "SLURM_NTASKS",
+     "SLURM_LOCALID",
+     NULL,
+     {"SLURM_STEP_ID"},
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     {NULL}},
+};
+
+static const char *value_of(const char *variable)
+{
+    const char *text = getenv(variable);
+
+    return text && *text ? text : NULL;
+}
+
+static symm_status read_int(const struct launcher *l, const char *variable, int least, int most,
+                            int *out)
+{
+    const char *text = value_of(variable);
+    char *end;
+    long value;
+
+    if (!text)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is not set, but other variables of %s are",
+                          variable, l->name);
+    errno = 0;
+    value = strtol(text, &end, 10);
+    if (errno || *end || end == text)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s=%s is not a number", variable, text);
+    if (value < least || value > most)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s=%s is not within %d to %d", variable, text,
+                          least, most);
+    *out = (int)value;
+    return SYMM_OK;
+}
+
+static const struct launcher *find_launcher(void)
+{
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
+        for (const char *const *v = launchers[i].sign; *v; v++)
+            if (value_of(*v))
+                return &launchers[i];
+    return NULL;
+}
+
+static symm_status several_hosts(const struct launcher *l, const char *variable, int n, int nranks)
+{
+    return symm__fail(SYMM_ERROR_UNSUPPORTED,
+                      "%s started ranks on more than one host (%s=%d, %s=%d)", l->name, l->nranks,
+                      nranks, variable, n);
+}
+
+/* Slurm says how many nodes there are in one of two variables. */
+static symm_status check_nodes(const struct launcher *l, int nranks)
+{
+    const char *variable =
+        value_of("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
+    int nodes = 1;
+    symm_status st = SYMM_OK;
+
+    if (value_of(variable))
+        st = read_int(l, variable, 1, 1 << 20, &nodes);
+    if (st == SYMM_OK && nodes > 1)
+        st = several_hosts(l, variable, nodes, nranks);
+    return st;
+}
+
+static symm_status from_launcher(const struct launcher *l, struct symm_join *join)
+{
+    const int most = 1 << 20; /* of all hosts; too many for us is another error than nonsense */
+    int nlocal = 0;
+    symm_status st;
+
+    TRY(read_int(l, l->nranks, 1, most, &join->nranks));
+    TRY(read_int(l, l->rank, 0, join->nranks - 1, &join->rank));
+    join->local_rank = join->rank;
+    if (l->local_rank)
+        TRY(read_int(l, l->local_rank, 0, join->nranks - 1, &join->local_rank));
+    if (l->local_nranks) {
+        TRY(read_int(l, l->local_nranks, 1, most, &nlocal));
+        if (nlocal != join->nranks) {
+            st = several_hosts(l, l->local_nranks, nlocal, join->nranks);
+            goto out;
+        }
+    } else if (l->local_rank) {
+        TRY(check_nodes(l, join->nranks));
+    }
+    if (join->nranks > SYMM_MAX_RANKS)
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "%s=%d: there can be %d ranks at most", l->nranks,
+                        join->nranks, SYMM_MAX_RANKS);
+    join->launcher = l->name;
+out:
+    return st;
+}
+
+static symm_status from_config(const symm_config *config, struct symm_join *join)
+{
+    if (config->nranks > SYMM_MAX_RANKS)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "nranks is %d: there can be %d ranks at most",
+                          config->nranks, SYMM_MAX_RANKS);
+    if (config->rank < 0 || config->rank >= config->nranks)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "rank is %d, which is not within 0 to %d",
+                          config->rank, config->nranks - 1);
+    join->rank = join->local_rank = config->rank;
+    join->nranks = config->nranks;
+    join->launcher = "configuration";
+    return SYMM_OK;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------
+ */
+/* The session's name */
+
+static uint64_t finish(uint64_t h)
+{
+    h = (h ^ h >> 33) * UINT64_C(0xff51afd7ed558ccd);
+    h = (h ^ h >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return h ^ h >> 33;
+}
+
+/* Mixes a text, its end included, into two independent halves (FNV-1a with two bases, finished). */
+static void mix_text(uint64_t id[2], const char *text)
+{
+    for (int half = 0; half < 2; half++) {
+        uint64_t h =
+            id[half] ^ (half ? UINT64_C(0x6c62272e07bb0142) : UINT64_C(0xcbf29ce484222325));
+        const char *at = text;
+        do
+            h = (h ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+        while (*at++);
+        id[half] = finish(h);
+    }
+}
+
+/* What names the job: given, or by the launcher's own variables. */
+static symm_status mix_session(const symm_config *config, const struct launcher *l,
+                               struct symm_join *join)
+{
+    const char *given = config->session && *config->session ? config->session : NULL;
+
+    if (!given && symm__setting_is_set(SYMM_SETTING_SESSION))
+        given = symm__setting(SYMM_SETTING_SESSION);
+    if (given) {
+        mix_text(join->id, given);
+        return SYMM_OK;
+    }
+    if (!l && join->nranks > 1)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "session is not given (nor SYMM_SESSION), and nranks is %d",
+                          join->nranks);
+    mix_text(join->id, join->launcher);
+    for (const char *const *v = l ? l->session : NULL; v && *v; v++) {
+        if (!value_of(*v))
+            return symm__fail(SYMM_ERROR_ARGUMENT, "%s is not set, but other variables of %s are",
+                              *v, l->name);
+        mix_text(join->id, value_of(*v));
+    }
+    for (const char *const *v = l ? l->maybe : NULL; v && *v; v++)
+        mix_text(join->id, value_of(*v) ? value_of(*v) : "");
+    return SYMM_OK;
+}
+
+static symm_status mix_host(struct symm_join *join)
+{
+    char text[64], boot_id[40];
+    symm_status st;
+
+    TRY(symm__boot_id(boot_id));
+    snprintf(text, sizeof text, "%u %s", (unsigned)geteuid(), boot_id);
+    mix_text(join->id, text);
+out:
+    return st;
+}
+
+static symm_status read_token(struct symm_join *join)
+{
+    const char *text = symm__setting(SYMM_SETTING_TOKEN);
+
+    if (!symm__setting_is_set(SYMM_SETTING_TOKEN))
+        return SYMM_OK;
+    if (strlen(text) != 2 * sizeof join->token ||
+        strspn(text, "0123456789abcdefABCDEF") != strlen(text))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TOKEN is not %zu hexadecimal digits",
+                          2 * sizeof join->token);
+    for (size_t i = 0; i < sizeof join->token; i++) {
+        char digits[3] = {text[2 * i], text[2 * i + 1], 0};
+        join->token[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    join->has_token = true;
+    return SYMM_OK;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------
+ */
+/* Generations */
+
+/* The contexts that this process has had, by session and rank. It grows by an entry for each, and
+ * lives for ever. */
+struct generation {
+    struct generation *next;
+    uint64_t id[2];
+    int rank;
+    uint64_t n;
+};
+
+static pthread_mutex_t generations_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct generation *generations;
+
+/* Lock held. */
+static struct generation *find_generation(const struct symm_join *join)
+{
+    struct generation *g = generations;
+
+    while (g && (g->id[0] != join->id[0] || g->id[1] != join->id[1] || g->rank != join->rank))
+        g = g->next;
+    return g;
+}
+
+static symm_status generation_of(const struct symm_join *join, uint64_t *out)
+{
+    symm_status st = SYMM_OK;
+
+    pthread_mutex_lock(&generations_lock);
+    struct generation *g = find_generation(join);
+    if (!g && (g = calloc(1, sizeof *g))) {
+        g->id[0] = join->id[0];
+        g->id[1] = join->id[1];
+        g->rank = join->rank;
+        g->next = generations;
+        generations = g;
+    }
+    if (g)
+        *out = g->n;
+    else
+        st = symm__fail(SYMM_ERROR_MEMORY, "no memory for the session");
+    pthread_mutex_unlock(&generations_lock);
+    return st;
+}
+
+void symm__join_done(const struct symm_join *join)
+{
+    pthread_mutex_lock(&generations_lock);
+    struct generation *g = find_generation(join);
+    if (g)
+        g->n++;
+    pthread_mutex_unlock(&generations_lock);
+}
+
+/* ----------------------------------------------------------------------------------------------------------------
+ */
+/* The caller's own bootstrap */
+
+/* What each rank brings; rank 0's secret becomes session and token. */
+struct card {
+    int32_t rank, nranks, failed;
+    char boot_id[40];
+    uint8_t secret[32];
+};
+
+static symm_status check_cards(const struct symm_join *join, const struct card *cards)
+{
+    for (int r = 0; r < join->nranks; r++)
+        if (cards[r].rank != r || cards[r].nranks != join->nranks)
+            return symm__fail(SYMM_ERROR_MISMATCH,
+                              "all_gather brings in place %d what rank %d of %d gave (this is rank "
+                              "%d of %d)",
+                              r, cards[r].rank, cards[r].nranks, join->rank, join->nranks);
+    for (int r = 0; r < join->nranks; r++)
+        if (cards[r].failed)
+            return symm__fail(SYMM_ERROR_SYSTEM, "rank %d has no random bytes or no boot id", r);
+    for (int r = 1; r < join->nranks; r++)
+        if (memcmp(cards[r].boot_id, cards[0].boot_id, sizeof cards[0].boot_id))
+            return symm__fail(SYMM_ERROR_UNSUPPORTED, "rank %d is on another host than rank 0", r);
+    return SYMM_OK;
+}
+
+/* Whatever fails here, all ranks call all_gather once. */
+static symm_status gather_session(const symm_config *config, struct symm_join *join)
+{
+    struct card mine = {.rank = join->rank, .nranks = join->nranks};
+    struct card *cards = calloc((size_t)join->nranks, sizeof *cards);
+    symm_status st;
+    int err;
+
+    if (!cards)
+        return symm__fail(SYMM_ERROR_MEMORY, "no memory for %d ranks", join->nranks);
+    mine.failed = symm__boot_id(mine.boot_id) != SYMM_OK;
+    if (join->rank == 0)
+        mine.failed |= getrandom(mine.secret, sizeof mine.secret, 0) != sizeof mine.secret;
+    err = config->all_gather(config->user, &mine, cards, sizeof mine);
+    st = err ? symm__fail(SYMM_ERROR_SYSTEM, "the configuration's all_gather returned %d", err)
+             : check_cards(join, cards);
+    if (st == SYMM_OK) {
+        memcpy(join->id, cards[0].secret, sizeof join->id);
+        memcpy(join->token, cards[0].secret + 16, sizeof join->token);
+        join->has_token = true;
+    }
+    free(cards);
+    return st;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------
+ */
+
+symm_status symm__join_resolve(const symm_config *config, struct symm_join *out)
+{
+    const struct launcher *l = config->nranks ? NULL : find_launcher();
+    struct symm_join join = {.nranks = 1, .launcher = "alone"};
+    uint64_t generation = 0, id[2];
+    char text[32];
+    symm_status st = SYMM_OK;
+
+    if (config->nranks < 0 || (!config->nranks && config->rank)) {
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "rank is %d and nranks is %d", config->rank,
+                        config->nranks);
+        goto out;
+    }
+    if (config->nranks)
+        TRY(from_config(config, &join));
+    else if (l)
+        TRY(from_launcher(l, &join));
+    if (config->all_gather) {
+        TRY(gather_session(config, &join));
+    } else {
+        TRY(read_token(&join));
+        TRY(mix_session(config, l, &join));
+        TRY(mix_host(&join));
+    }
+    if (!config->all_gather) /* whose sessions are used once */
+        TRY(generation_of(&join, &generation));
+    memcpy(id, join.id, sizeof id);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)generation);
+    mix_text(id, text);
+    snprintf(join.session, sizeof join.session, "%016llx%016llx", (unsigned long long)id[0],
+             (unsigned long long)id[1]);
+    *out = join;
+out:
+    return st;
+}
