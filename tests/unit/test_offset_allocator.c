@@ -1,0 +1,168 @@
+/* The offset allocator against a map of bytes, and what first fit promises. */
+#include <stdlib.h>
+#include <string.h>
+#include "reference.h"
+#include "runtime/offset_allocator.h"
+#include "test.h"
+
+START_TEST(first_fit_takes_the_lowest_gap)
+{
+    struct symm_offset_allocator *a;
+    uint64_t off[4];
+    ck_assert_int_eq(symm__offsets_create(4096, &a), SYMM_OK);
+    for (int i = 0; i < 4; i++) {
+        ck_assert(symm__offsets_alloc(a, 1024, 1024, &off[i]));
+        ck_assert_uint_eq(off[i], (uint64_t)i * 1024);
+    }
+    ck_assert(!symm__offsets_alloc(a, 1, 1, &off[0]));
+    ck_assert(symm__offsets_free(a, 2048));
+    ck_assert(symm__offsets_free(a, 0));
+    ck_assert_uint_eq(symm__offsets_largest_gap(a), 1024);
+    uint64_t got;
+    ck_assert(symm__offsets_alloc(a, 512, 256, &got));
+    ck_assert_uint_eq(got, 0);
+    symm__offsets_destroy(a);
+}
+END_TEST
+
+START_TEST(freed_neighbours_become_one_gap)
+{
+    struct symm_offset_allocator *a;
+    uint64_t off;
+    ck_assert_int_eq(symm__offsets_create(3 * 1024, &a), SYMM_OK);
+    for (int i = 0; i < 3; i++)
+        ck_assert(symm__offsets_alloc(a, 1024, 1024, &off));
+    ck_assert(symm__offsets_free(a, 0));
+    ck_assert(symm__offsets_free(a, 2048));
+    ck_assert(symm__offsets_free(a, 1024));
+    ck_assert(symm__offsets_empty(a));
+    ck_assert(symm__offsets_alloc(a, 3 * 1024, 1024, &off));
+    ck_assert_uint_eq(off, 0);
+    symm__offsets_destroy(a);
+}
+END_TEST
+
+START_TEST(what_is_not_the_start_of_anything_cannot_be_freed)
+{
+    struct symm_offset_allocator *a;
+    uint64_t off;
+    ck_assert_int_eq(symm__offsets_create(8192, &a), SYMM_OK);
+    ck_assert(symm__offsets_alloc(a, 4096, 4096, &off));
+    ck_assert(!symm__offsets_free(a, 1));
+    ck_assert(!symm__offsets_free(a, 4096));
+    ck_assert(!symm__offsets_free(a, UINT64_MAX));
+    ck_assert(symm__offsets_free(a, off));
+    ck_assert(!symm__offsets_free(a, off));
+    symm__offsets_destroy(a);
+}
+END_TEST
+
+START_TEST(sizes_at_the_limits_are_refused_or_fit)
+{
+    struct symm_offset_allocator *a;
+    uint64_t off;
+    ck_assert_int_eq(symm__offsets_create(UINT64_C(1) << 47, &a), SYMM_OK);
+    ck_assert(!symm__offsets_alloc(a, 0, 1, &off));
+    ck_assert(!symm__offsets_alloc(a, UINT64_MAX, 1024, &off));
+    ck_assert(!symm__offsets_alloc(a, (UINT64_C(1) << 47) + 1, 1024, &off));
+    ck_assert(symm__offsets_alloc(a, 1, 1, &off));
+    ck_assert(!symm__offsets_alloc(a, UINT64_C(1) << 47, 1, &off));
+    ck_assert(symm__offsets_alloc(a, UINT64_C(1) << 46, UINT64_C(1) << 46, &off));
+    ck_assert_uint_eq(off, UINT64_C(1) << 46);
+    symm__offsets_destroy(a);
+    ck_assert_int_eq(symm__offsets_create(0, &a), SYMM_OK);
+    ck_assert(!symm__offsets_alloc(a, 1, 1, &off));
+    symm__offsets_destroy(a);
+    symm__offsets_destroy(NULL);
+}
+END_TEST
+
+/* The model: whose every unit of the range is, 0 for nobody's. */
+enum { UNITS = 512, BLOCKS = 96 };
+
+struct model {
+    int owner[UNITS];
+    uint64_t off[BLOCKS], nbytes[BLOCKS];
+    bool live[BLOCKS];
+};
+
+/* Where first fit must put it; -1: nowhere. */
+static int expected_place(const struct model *m, int units, int alignment)
+{
+    for (int at = 0; at + units <= UNITS; at += alignment) {
+        int n = 0;
+        while (n < units && !m->owner[at + n])
+            n++;
+        if (n == units)
+            return at;
+    }
+    return -1;
+}
+
+static uint64_t largest_gap(const struct model *m)
+{
+    uint64_t largest = 0, here = 0;
+    for (int i = 0; i < UNITS; i++) {
+        here = m->owner[i] ? 0 : here + 1;
+        largest = here > largest ? here : largest;
+    }
+    return largest;
+}
+
+static void fill(struct model *m, int block, int value)
+{
+    for (uint64_t i = 0; i < m->nbytes[block]; i++)
+        m->owner[m->off[block] + i] = value;
+    m->live[block] = value != 0;
+}
+
+START_TEST(random_use_agrees_with_the_model)
+{
+    struct symm_offset_allocator *a;
+    struct model m = {.owner = {0}};
+    uint64_t used = 0;
+    ck_assert_int_eq(symm__offsets_create(UNITS, &a), SYMM_OK);
+    for (uint64_t round = 0; round < 200000; round++) {
+        uint64_t random = reference_random((uint64_t)_i, round);
+        int b = (int)(random % BLOCKS);
+        if (m.live[b]) {
+            ck_assert(symm__offsets_free(a, m.off[b]));
+            used -= m.nbytes[b];
+            fill(&m, b, 0);
+            continue;
+        }
+        int units = 1 + (int)((random >> 16) % (1u << (random >> 32) % 7));
+        int alignment = 1 << (random >> 40) % 5;
+        int place = expected_place(&m, units, alignment);
+        bool got = symm__offsets_alloc(a, (uint64_t)units, (uint64_t)alignment, &m.off[b]);
+        ck_assert_int_eq(got, place >= 0);
+        if (!got)
+            continue;
+        ck_assert_uint_eq(m.off[b], (uint64_t)place);
+        m.nbytes[b] = (uint64_t)units;
+        used += m.nbytes[b];
+        fill(&m, b, b + 1);
+        ck_assert_uint_eq(symm__offsets_used(a), used);
+        if (round % 64 == 0)
+            ck_assert_uint_eq(symm__offsets_largest_gap(a), largest_gap(&m));
+    }
+    for (int b = 0; b < BLOCKS; b++)
+        if (m.live[b])
+            ck_assert(symm__offsets_free(a, m.off[b]));
+    ck_assert(symm__offsets_empty(a));
+    ck_assert_uint_eq(symm__offsets_largest_gap(a), UNITS);
+    symm__offsets_destroy(a);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("offset_allocator");
+    TCase *tc = test_case(suite, "offsets", 60);
+    tcase_add_test(tc, first_fit_takes_the_lowest_gap);
+    tcase_add_test(tc, freed_neighbours_become_one_gap);
+    tcase_add_test(tc, what_is_not_the_start_of_anything_cannot_be_freed);
+    tcase_add_test(tc, sizes_at_the_limits_are_refused_or_fit);
+    tcase_add_loop_test(tc, random_use_agrees_with_the_model, 1, 4);
+    return test_main(suite);
+}
