@@ -75,7 +75,7 @@ struct block {
     void *signal_stack;
 };
 
-static _Thread_local struct block *this_block __attribute__((tls_model("initial-exec")));
+static _Thread_local struct block *this_block;
 
 /* ---- Faults ---- */
 
