@@ -1,0 +1,391 @@
+/*
+ * The emulated driver's frame: entries, initialisation and fork, devices and contexts, injected
+ * faults, the trace and the leak report.
+ */
+#include "driver_table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+
+/* ---- Entries ---- */
+
+START_TEST(entries_by_name_and_version)
+{
+    PFN_cuGetProcAddress_v12000 get = driver_lookup();
+    void *plain, *suffixed, *none = &none;
+    int status = -1;
+    OK(get("cuMemAlloc", &plain, 3020, 0, &status));
+    ck_assert_int_eq(status, CU_GET_PROC_ADDRESS_SUCCESS);
+    OK(get("cuMemAlloc_v2", &suffixed, 13000, 0, &status));
+    ck_assert_ptr_eq(plain, suffixed);
+    ck_assert_int_eq(get("cuMemAlloc", &none, 3010, 0, &status), CUDA_ERROR_NOT_FOUND);
+    ck_assert_int_eq(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+    ck_assert_ptr_null(none);
+    ck_assert_int_eq(get("cuMemAllocSomehow", &none, 13000, 0, &status), CUDA_ERROR_NOT_FOUND);
+    ck_assert_int_eq(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    ck_assert_int_eq(get("cuMemAlloc", &none, 13010, 0, &status), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(get("cuMemAlloc", &none, 13000, 1, &status), CUDA_ERROR_INVALID_VALUE);
+}
+END_TEST
+
+START_TEST(error_names)
+{
+    const char *text;
+    driver_load();
+    OK(cu.cuGetErrorName(CUDA_ERROR_SYSTEM_NOT_READY, &text));
+    ck_assert_str_eq(text, "CUDA_ERROR_SYSTEM_NOT_READY");
+    OK(cu.cuGetErrorString(CUDA_SUCCESS, &text));
+    ck_assert_int_eq(cu.cuGetErrorName(12345, &text), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_ptr_null(text);
+}
+END_TEST
+
+/* ---- Initialisation ---- */
+
+START_TEST(nothing_works_before_init)
+{
+    int n = 0;
+    CUcontext ctx;
+    driver_load();
+    OK(cu.cuDriverGetVersion(&n));
+    ck_assert_int_eq(n, 13000);
+    ck_assert_int_eq(cu.cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED);
+    ck_assert_int_eq(cu.cuDevicePrimaryCtxRetain(&ctx, 0), CUDA_ERROR_NOT_INITIALIZED);
+    BREAKS("?", 1, cuInit, "flags", 1);
+    OK(cu.cuInit(0));
+    OK(cu.cuInit(0));
+    OK(cu.cuDeviceGetCount(&n));
+    ck_assert_int_eq(n, 8);
+}
+END_TEST
+
+START_TEST(a_forked_child_has_no_driver)
+{
+    driver_open(0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        CUdeviceptr ptr;
+        CUcontext ctx;
+        int n;
+        bool refused = cu.cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
+                       cu.cuDeviceGetCount(&n) == CUDA_ERROR_NOT_INITIALIZED &&
+                       cu.cuMemAlloc(&ptr, 256) == CUDA_ERROR_NOT_INITIALIZED &&
+                       cu.cuCtxGetCurrent(&ctx) == CUDA_ERROR_NOT_INITIALIZED;
+        /* Through the destructor: what the parent holds is no leak of the child. */
+        exit(refused ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    driver_close(0);
+}
+END_TEST
+
+static const struct {
+    const char *name, *value;
+} nonsense[] = {
+    {"SYMM_EMULATED_DEVICES", "many"},
+    {"SYMM_EMULATED_DEVICES", "129"},
+    {"SYMM_EMULATED_MEMORY", "-1"},
+    {"SYMM_EMULATED_MEMORY", "4T"},
+    {"SYMM_EMULATED_GRANULARITY", "100000"},
+    {"SYMM_EMULATED_ORDER", "sideways"},
+    {"SYMM_EMULATED_LEAKS", "fai"},
+    {"SYMM_EMULATED_BLOCK", "0"},
+    {"SYMM_EMULATED_SEED", "1x"},
+    {"SYMM_EMULATED_FAULT", "cuMemFly=2"},
+    {"SYMM_EMULATED_FAULT", "cuMemMap"},
+    {"SYMM_EMULATED_FAULT", "cuMemMap=0"},
+    {"SYMM_EMULATED_FAULT", "cuMemMap@x=2"},
+    {"SYMM_EMULATED_FAULT", "cuMemMap#0=2"},
+    {"SYMM_EMULATED_FAULT", "=2"},
+    {"SYMM_EMULATED_FAULT", "cuMemMap=2 "},
+};
+
+START_TEST(nonsense_settings_fail_init)
+{
+    setenv(nonsense[_i].name, nonsense[_i].value, 1);
+    driver_load();
+    ck_assert_int_eq(cu.cuInit(0), CUDA_ERROR_INVALID_VALUE);
+    unsetenv(nonsense[_i].name);
+    OK(cu.cuInit(0));
+}
+END_TEST
+
+START_TEST(a_machine_without_devices)
+{
+    setenv("SYMM_EMULATED_DEVICES", "0", 1);
+    driver_load();
+    ck_assert_int_eq(cu.cuInit(0), CUDA_ERROR_NO_DEVICE);
+}
+END_TEST
+
+/* ---- Devices ---- */
+
+START_TEST(devices)
+{
+    char name[64], bus[64];
+    CUuuid uuids[2];
+    CUdevice dev = -1;
+    size_t nbytes;
+    int value;
+    driver_open(2);
+    OK(cu.cuDeviceGetName(name, sizeof name, 2));
+    ck_assert_str_eq(name, "SYMM emulated device 2");
+    OK(cu.cuDeviceGetUuid(&uuids[0], 0));
+    OK(cu.cuDeviceGetUuid(&uuids[1], 1));
+    ck_assert_int_ne(memcmp(&uuids[0], &uuids[1], sizeof(CUuuid)), 0);
+    OK(cu.cuDeviceGetPCIBusId(bus, sizeof bus, 5));
+    OK(cu.cuDeviceGetByPCIBusId(&dev, bus));
+    ck_assert_int_eq(dev, 5);
+    ck_assert_int_eq(cu.cuDeviceGetByPCIBusId(&dev, "0000:00:00.0"), CUDA_ERROR_INVALID_DEVICE);
+    BREAKS("2", 1, cuDeviceGetPCIBusId, "too small", bus, 4, 5);
+    OK(cu.cuDeviceTotalMem(&nbytes, 0));
+    ck_assert_uint_eq(nbytes, 1 << 30);
+    OK(cu.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+    ck_assert_int_eq(value, 9);
+    OK(cu.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0));
+    ck_assert_int_eq(value, 0);
+    OK(cu.cuDeviceCanAccessPeer(&value, 0, 1));
+    ck_assert_int_eq(value, 1);
+    OK(cu.cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, 0, 1));
+    ck_assert_int_eq(value, 1);
+    ck_assert_int_eq(cu.cuDeviceGet(&dev, 8), CUDA_ERROR_INVALID_DEVICE);
+    BREAKS("2", 101, cuDeviceGetName, "no device 8", name, sizeof name, 8);
+    BREAKS("2", 1, cuDeviceGetAttribute, "attribute 9999", &value, 9999, 0);
+    BREAKS("2", 101, cuDeviceGetP2PAttribute, "no peer of itself", &value, 1, 3, 3);
+    driver_close(2);
+}
+END_TEST
+
+START_TEST(contexts)
+{
+    CUcontext a, b, now;
+    CUdevice dev;
+    CUdeviceptr ptr;
+    setenv("SYMM_RANK", "6", 1);
+    driver_load();
+    OK(cu.cuInit(0));
+    BREAKS("6", 201, cuCtxGetDevice, "no context is current", &dev);
+    BREAKS("6", 201, cuMemAlloc, "no context is current", &ptr, 256);
+    BREAKS("6", 201, cuCtxPopCurrent, "no context is current", &now);
+    BREAKS("6", 201, cuCtxSetCurrent, "is no context", (CUcontext)&a);
+    OK(cu.cuDevicePrimaryCtxRetain(&a, 1));
+    OK(cu.cuDevicePrimaryCtxRetain(&b, 2));
+    OK(cu.cuDevicePrimaryCtxRetain(&now, 2));
+    ck_assert_ptr_eq(now, b);
+    OK(cu.cuCtxSetCurrent(a));
+    OK(cu.cuCtxPushCurrent(b));
+    OK(cu.cuCtxGetDevice(&dev));
+    ck_assert_int_eq(dev, 2);
+    OK(cu.cuCtxPopCurrent(&now));
+    ck_assert_ptr_eq(now, b);
+    OK(cu.cuCtxGetCurrent(&now));
+    ck_assert_ptr_eq(now, a);
+    OK(cu.cuDevicePrimaryCtxRelease(2));
+    OK(cu.cuCtxPushCurrent(b));
+    OK(cu.cuDevicePrimaryCtxRelease(2));
+    BREAKS("2", 709, cuMemAlloc, "destroyed", &ptr, 256);
+    OK(cu.cuCtxPopCurrent(&now));
+    BREAKS("1", 709, cuCtxPushCurrent, "destroyed", b);
+    BREAKS("1", 201, cuDevicePrimaryCtxRelease, "more often than retained", 2);
+    OK(cu.cuDevicePrimaryCtxRelease(1));
+    OK(cu.cuCtxSetCurrent(NULL));
+    OK(cu.cuCtxGetCurrent(&now));
+    ck_assert_ptr_null(now);
+}
+END_TEST
+
+/* ---- Injected faults ---- */
+
+/* Frees what it allocates. */
+static CUresult allocate(void)
+{
+    CUdeviceptr ptr;
+    CUresult result = cu.cuMemAlloc(&ptr, 256);
+    if (result == CUDA_SUCCESS)
+        OK(cu.cuMemFree(ptr));
+    return result;
+}
+
+START_TEST(faults_by_call_rank_and_occurrence)
+{
+    setenv("SYMM_EMULATED_FAULT", "cuMemAlloc@1#2=802;cuMemAlloc@2=700;cuMemFreeHost=1", 1);
+    driver_open(1);
+    OK(allocate());
+    ck_assert_int_eq(allocate(), 802);
+    OK(allocate());
+    ck_assert(cu.set_fault("cuMemAlloc@*#2+=2"));
+    OK(allocate());
+    ck_assert_int_eq(allocate(), 2);
+    ck_assert_int_eq(allocate(), 2);
+    ck_assert(!cu.set_fault("cuMemAlloc@*#=2"));
+    OK(allocate());
+    ck_assert(cu.set_fault("any@1#3=999"));
+    OK(allocate());
+    ck_assert_int_eq(allocate(), 999);
+    ck_assert_uint_eq(cu.calls(1), 3);
+    ck_assert_uint_eq(cu.calls(2), 0);
+    ck_assert(cu.set_fault(NULL));
+    ck_assert_uint_eq(cu.calls(1), 0);
+    OK(allocate());
+    driver_close(1);
+}
+END_TEST
+
+static void hang(int socket)
+{
+    driver_open(0);
+    cu.set_fault("cuMemAlloc=hang");
+    peer_send(socket, -1);
+    allocate();
+    peer_send(socket, -1);
+}
+
+START_TEST(a_call_that_hangs)
+{
+    struct peer peer = peer_start(hang);
+    char byte;
+    peer_receive(peer.socket);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    ck_assert_int_eq(recv(peer.socket, &byte, 1, MSG_DONTWAIT), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+    kill(peer.pid, SIGKILL);
+    peer_wait(&peer);
+}
+END_TEST
+
+static void killed(int socket)
+{
+    (void)socket;
+    setenv("SYMM_EMULATED_FAULT", "cuDeviceTotalMem#2=kill", 1);
+    size_t nbytes;
+    driver_open(0);
+    OK(cu.cuDeviceTotalMem(&nbytes, 0));
+    cu.cuDeviceTotalMem(&nbytes, 0);
+}
+
+START_TEST(a_call_that_kills)
+{
+    struct peer peer = peer_start(killed);
+    ck_assert_int_eq(peer_wait(&peer), SIGKILL);
+}
+END_TEST
+
+/* ---- Trace ---- */
+
+START_TEST(trace)
+{
+    char prefix[] = "/tmp/symm-trace-XXXXXX", path[64], text[4096];
+    CUdeviceptr ptr;
+    int fd = mkstemp(prefix);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    setenv("SYMM_EMULATED_TRACE", prefix, 1);
+    setenv("SYMM_RANK", "4", 1);
+    driver_open(4);
+    OK(cu.cuMemAlloc(&ptr, 1000));
+    ck_assert_int_eq(cu.cuMemFree(ptr + 1), CUDA_ERROR_INVALID_VALUE);
+    OK(cu.cuMemFree(ptr));
+    driver_close(4);
+    snprintf(path, sizeof path, "%s.4", prefix);
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    unlink(path);
+    unlink(prefix);
+    ck_assert_ptr_nonnull(
+        strstr(text, "cuInit(flags=0) = 0\ncuDevicePrimaryCtxRetain(dev=4) = 0\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\ncuMemAlloc(size=1000) = 0\ncuMemFree(ptr=0x"));
+    ck_assert_ptr_nonnull(strstr(text, ") = 1\ncuMemFree(ptr=0x"));
+}
+END_TEST
+
+/* ---- Leaks ---- */
+
+enum leak {
+    NO_LEAK,
+    LEAK_CONTEXT,
+    LEAK_HANDLE,
+    LEAK_MAPPING,
+    LEAK_RESERVATION,
+    LEAK_DESCRIPTOR,
+    LEAK_ALLOCATION,
+    LEAK_PINNED,
+    NLEAKS
+};
+
+static enum leak leak;
+
+static void leaker(int socket)
+{
+    (void)socket;
+    CUdeviceptr ptr;
+    void *host;
+    int fd;
+    driver_open(0);
+    CUmemGenericAllocationHandle handle = memory_create(0, GRANULE);
+    if (leak == LEAK_MAPPING)
+        memory_map(handle, GRANULE, 0);
+    if (leak == LEAK_RESERVATION)
+        memory_reserve(GRANULE);
+    if (leak == LEAK_DESCRIPTOR)
+        OK(cu.cuMemExportToShareableHandle(&fd, handle, 1, 0));
+    if (leak == LEAK_ALLOCATION)
+        OK(cu.cuMemAlloc(&ptr, 256));
+    if (leak == LEAK_PINNED)
+        OK(cu.cuMemHostAlloc(&host, 256, 0));
+    if (leak != LEAK_HANDLE)
+        OK(cu.cuMemRelease(handle));
+    if (leak != LEAK_CONTEXT)
+        driver_close(0);
+}
+
+static int status_of_leaker(void)
+{
+    struct peer peer = peer_start(leaker);
+    return peer_wait(&peer);
+}
+
+START_TEST(a_leak_fails_the_process)
+{
+    leak = (enum leak)_i;
+    setenv("SYMM_EMULATED_LEAKS", "fail", 1);
+    ck_assert_int_eq(WEXITSTATUS(status_of_leaker()), leak == NO_LEAK ? 0 : 97);
+}
+END_TEST
+
+START_TEST(leaks_that_are_only_reported)
+{
+    leak = LEAK_MAPPING;
+    setenv("SYMM_EMULATED_LEAKS", "report", 1);
+    ck_assert_int_eq(status_of_leaker(), 0);
+    setenv("SYMM_EMULATED_LEAKS", "off", 1);
+    ck_assert_int_eq(status_of_leaker(), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("emulated driver: frame");
+    TCase *tc = test_case(suite, "frame", 30);
+    tcase_add_test(tc, entries_by_name_and_version);
+    tcase_add_test(tc, error_names);
+    tcase_add_test(tc, nothing_works_before_init);
+    tcase_add_test(tc, a_forked_child_has_no_driver);
+    tcase_add_loop_test(tc, nonsense_settings_fail_init, 0,
+                        (int)(sizeof nonsense / sizeof nonsense[0]));
+    tcase_add_test(tc, a_machine_without_devices);
+    tcase_add_test(tc, devices);
+    tcase_add_test(tc, contexts);
+    tcase_add_test(tc, faults_by_call_rank_and_occurrence);
+    tcase_add_test(tc, a_call_that_hangs);
+    tcase_add_test(tc, a_call_that_kills);
+    tcase_add_test(tc, trace);
+    tcase_add_loop_test(tc, a_leak_fails_the_process, 0, NLEAKS);
+    tcase_add_test(tc, leaks_that_are_only_reported);
+    return test_main(suite);
+}
