@@ -121,11 +121,14 @@ static void *open_emulated(void)
         const char *slash = strrchr(self.dli_fname, '/');
         int folder = slash ? (int)(slash - self.dli_fname) + 1 : 0;
         int n = snprintf(path, sizeof path, "%.*s%s", folder, self.dli_fname, name);
-        if (folder > 0 && n < (int)sizeof path)
+        /* One that is there but cannot be opened must say why itself. */
+        if (folder > 0 && n < (int)sizeof path && access(path, F_OK) == 0) {
             library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+            goto out;
+        }
     }
-    if (!library)
-        library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+out:
     if (!library)
         symm__fail(SYMM_ERROR_DRIVER, "no emulated driver: %s", dlerror());
     return library;
