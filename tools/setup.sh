@@ -77,7 +77,7 @@ find_nvcc() {
     for nvcc in "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "${CUDA_PATH:+$CUDA_PATH/bin/nvcc}" "$(command -v nvcc)" \
         /usr/local/cuda/bin/nvcc "$root"/.cuda/lib/python*/site-packages/nvidia/*/bin/nvcc; do
         [ -x "$nvcc" ] || continue
-        version=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+        version=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p') || continue
         if [ -n "$version" ] && at_least "$version" "$nvcc_least"; then
             echo "$nvcc"
             return 0
@@ -86,12 +86,12 @@ find_nvcc() {
     return 1
 }
 
-# Puts the CUDA compiler into .cuda, a virtual environment of Python, without touching the system.
+# Puts the CUDA compiler into .cuda, a virtual environment of Python, without touching the system, and prints its path.
 install_nvcc() {
     if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
-        install_packages python3-venv ca-certificates || return 1
+        install_packages python3-venv ca-certificates >&2 || return 1
     fi
-    say "no nvcc >= $nvcc_least here: installing the CUDA compiler into .cuda (100 MB)"
+    say >&2 "no nvcc >= $nvcc_least here: installing the CUDA compiler into .cuda (100 MB)"
     mkdir -p "$build"
     if ! { python3 -m venv "$root/.cuda" &&
         "$root/.cuda/bin/python" -m pip install --disable-pip-version-check "${nvcc_wheels[@]}"; } \
@@ -99,16 +99,16 @@ install_nvcc() {
         tail -n 5 "$build/nvcc.log" >&2
         return 1
     fi
-    find_nvcc >/dev/null
+    find_nvcc
 }
 
-# Sets cuda to ON or OFF.
+# Sets cuda to ON or OFF, and nvcc to the compiler that is there in the first case.
 need_nvcc() {
     cuda=ON
-    if ! find_nvcc >/dev/null && ! install_nvcc; then
+    nvcc=$(find_nvcc) || nvcc=$(install_nvcc) || {
         cuda=OFF
         say "no CUDA compiler to be had: a build for the emulated driver only"
-    fi
+    }
 }
 
 # The GPUs' architectures, as CMake wants them: 80;90a. One when there are no GPUs.
@@ -128,7 +128,7 @@ set_up() {
     need_nvcc
     mkdir -p "$build"
     local options=(-G Ninja "-DSYMM_CUDA=$cuda" "-DSYMM_CUDA_ARCHITECTURES=$(architectures)")
-    # A plain cmake -S . -B DIR takes the newest nvcc it finds; here it is the one that was just judged.
+    [ "$cuda" = OFF ] || options+=("-DSYMM_NVCC=$nvcc")
     quietly "$build/configure.log" cmake -S "$root" -B "$build" "${options[@]}"
     quietly "$build/build.log" cmake --build "$build"
     say "built into build/ in $((SECONDS - started)) s"

@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# symm-run: what ranks find, how their ends are judged, and that nothing is left.
+set -euo pipefail
+. "$(dirname "$0")/../support/shell.sh"
+
+# A program for the ranks: sh with the text of the test.
+ranks() {
+    local n=$1 text=$2
+    shift 2
+    "$bin/symm-run" -n "$n" "$@" sh -c "$text"
+}
+
+case_environment() {
+    # shellcheck disable=SC2016
+    run 0 ranks 3 'echo $SYMM_RANK $SYMM_NRANKS $LOCAL_RANK ${#SYMM_SESSION} ${#SYMM_TOKEN} $SYMM_SESSION'
+    for rank in 0 1 2; do
+        said "^$rank 3 $rank 32 32 "
+    done
+    [ "$(awk '{print $6}' "$work/out" | sort -u | wc -l)" = 1 ] || die "the ranks' sessions differ"
+    cp "$work/out" "$work/first"
+    # shellcheck disable=SC2016
+    run 0 ranks 1 'echo 0 1 0 32 32 $SYMM_SESSION'
+    ! grep -qf <(awk '{print $6}' "$work/out") "$work/first" || die "two jobs have one session"
+}
+
+case_driver() {
+    # shellcheck disable=SC2016
+    run 0 ranks 1 'echo driver:$SYMM_DRIVER.' --emulated
+    said '^driver:emulated\.$'
+}
+
+case_exit_code() {
+    # shellcheck disable=SC2016
+    within 2 run 5 ranks 3 'test $SYMM_RANK = 2 && exit 5; sleep 100'
+    errors '^# symm-run: rank 2 exited with 5$'
+    [ "$(wc -l <"$work/err")" = 1 ] || die "it should name one rank"
+}
+
+case_signal() {
+    # shellcheck disable=SC2016
+    within 2 run 139 ranks 3 'test $SYMM_RANK = 1 && kill -SEGV $$; sleep 100'
+    errors '^# symm-run: rank 1 was killed by SIGSEGV$'
+}
+
+case_stubborn() {
+    # shellcheck disable=SC2016
+    within 6 run 1 ranks 3 'trap "" TERM; test $SYMM_RANK = 0 && { sleep 0.5; exit 1; }; while :; do sleep 1; done'
+    errors 'not ended in time and killed: rank 1 2$'
+}
+
+case_keep_going() {
+    # shellcheck disable=SC2016
+    run 3 ranks 3 'sleep 0.$SYMM_RANK; test $SYMM_RANK = 1 && exit 3; test $SYMM_RANK = 2 && { echo last; exit 4; }; exit 0' --keep-going
+    said '^last$'
+    errors '^# symm-run: rank 1 exited with 3$'
+    errors '^# symm-run: rank 2 exited with 4$'
+}
+
+case_blame() {
+    # Those that blame another are no culprits when that other fails in its turn...
+    # shellcheck disable=SC2016
+    run 9 ranks 3 'test $SYMM_RANK = 1 || exit 75; sleep 0.3; exit 9'
+    # ... but they are when it goes on.
+    # shellcheck disable=SC2016
+    within 4 run 75 ranks 3 'test $SYMM_RANK = 1 || exit 75; sleep 100'
+}
+
+case_timeout() {
+    within 3 run 124 ranks 2 'sleep 100' --timeout 0.5
+    errors 'time limit of 0.5 s reached by: rank 0 1$'
+    within 3 run 124 ranks 2 'sleep 100' --timeout 0.5 --keep-going
+    run 0 ranks 2 true --timeout 60
+}
+
+case_cannot_execute() {
+    run 127 "$bin/symm-run" -n 2 ./no-such-program
+    errors '^# symm-run: cannot run ./no-such-program: No such file'
+    touch plain
+    run 126 "$bin/symm-run" -n 2 ./plain
+    errors '^# symm-run: cannot run ./plain: Permission denied'
+}
+
+case_usage() {
+    while read -r arguments; do
+        # shellcheck disable=SC2086
+        run 2 "$bin/symm-run" $arguments
+        only_comments "$work/err"
+        errors "${arguments%% *}|missing"
+    done <<'END'
+-n 0 true
+-n 73 true
+-n two true
+--timeout -1 -n 2 true
+--timeout soon -n 2 true
+--nonsense -n 2 true
+-x
+-n
+-n 2
+true
+END
+    run 0 "$bin/symm-run" --help
+    only_comments "$work/out"
+    run 0 "$bin/symm-run" --version
+    said '^# symm-run [0-9]+\.[0-9]+\.[0-9]+$'
+}
+
+case_grandchildren() {
+    # One in the rank's group, one that has left it, one whose parent has ended.
+    # shellcheck disable=SC2016
+    within 4 run 0 ranks 2 'sleep 100 & setsid sleep 100 & (setsid sleep 100 &) ; exit 0'
+    leftovers
+    # shellcheck disable=SC2016
+    within 6 run 1 ranks 2 'setsid sh -c "trap : TERM; while :; do sleep 1; done" & test $SYMM_RANK = 0 || exit 1; wait'
+}
+
+# Starts a job in the background and waits until each of its two ranks has made a file.
+start_two() {
+    rm -f up.*
+    "$bin/symm-run" -n 2 sh -c "$1" >"$work/out" 2>"$work/err" &
+    job=$!
+    for _ in $(seq 100); do
+        [ -e up.0 ] && [ -e up.1 ] && return
+        sleep 0.05
+    done
+    die "the ranks do not start"
+}
+
+ended_with() {
+    local code=0
+    wait "$job" || code=$?
+    [ "$code" = "$1" ] || die "exit code $code instead of $1"
+}
+
+case_forwards_signals() {
+    # shellcheck disable=SC2016
+    start_two 'trap "echo got $SYMM_RANK; exit 0" TERM; touch up.$SYMM_RANK; while :; do sleep 0.1; done'
+    kill -TERM "$job"
+    ended_with 0
+    said '^got 0$'
+    said '^got 1$'
+    # shellcheck disable=SC2016
+    start_two 'touch up.$SYMM_RANK; sleep 100'
+    kill -TERM "$job"
+    ended_with 143
+}
+
+case_second_signal_kills() {
+    # shellcheck disable=SC2016
+    start_two 'trap "" TERM; touch up.$SYMM_RANK; while :; do sleep 0.1; done'
+    kill -TERM "$job"
+    sleep 0.3
+    kill -TERM "$job"
+    within 2 ended_with 143
+}
+
+# Waits until no marked process is left.
+vanish() {
+    for _ in $(seq 100); do
+        [ -n "$(marked)" ] || return 0
+        sleep 0.05
+    done
+}
+
+case_killed_itself() {
+    # shellcheck disable=SC2016
+    start_two 'setsid sleep 100 & touch up.$SYMM_RANK; wait'
+    kill -KILL "$job"
+    ended_with 137
+    vanish
+}
+
+case_killed_supervisor() {
+    # shellcheck disable=SC2016
+    start_two 'touch up.$SYMM_RANK; sleep 100'
+    pkill -KILL -P "$job"
+    ended_with 137
+    vanish
+    rm -rf "$TMPDIR"/symm-run-* # nobody was left to remove it
+}
+
+case_input() {
+    run 0 ranks 2 'cat' <<<'for rank 0'
+    [ "$(cat "$work/out")" = 'for rank 0' ] || die "not what rank 0 was given, once"
+}
+
+case_leaves_no_socket() {
+    # shellcheck disable=SC2016
+    run 137 ranks 2 'touch "$SYMM_DIR/left" "$SYMM_DIR/behind.$SYMM_RANK"; kill -KILL $$' --keep-going
+    leftovers
+}
+
+main "$2"

@@ -1,0 +1,86 @@
+# shellcheck shell=bash
+# For tests of programs, one case a process: SCRIPT BUILD_DIR CASE runs the function case_CASE. Afterwards no file may be
+# left in TMPDIR and no process that has inherited this case's mark.
+
+build=$(cd "$1" && pwd)
+# shellcheck disable=SC2034
+bin=$build/bin
+TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/symm-test-XXXXXX")
+work=$(mktemp -d "${TMPDIR%/*}/symm-test-XXXXXX") # what the case itself writes
+SYMM_TEST_MARK=$$.$RANDOM
+export TMPDIR SYMM_TEST_MARK
+unset SYMM_DRIVER SYMM_RANK SYMM_NRANKS SYMM_SESSION SYMM_TOKEN SYMM_DIR
+
+die() {
+    echo "$*" >&2
+    sed 's/^/  out: /' "$work/out" >&2 || true
+    sed 's/^/  err: /' "$work/err" >&2 || true
+    exit 1
+}
+
+# run CODE COMMAND...: runs it with the output in $work/out and $work/err, and wants that exit code.
+run() {
+    local want=$1 code=0
+    shift
+    "$@" >"$work/out" 2>"$work/err" || code=$?
+    [ "$code" = "$want" ] || die "exit code $code instead of $want: $*"
+}
+
+# said PATTERN, errors PATTERN: the last command wrote such a line to its standard output, error.
+said() {
+    grep -qE -- "$1" "$work/out" || die "no such line in its output: $1"
+}
+errors() {
+    grep -qE -- "$1" "$work/err" || die "no such line among its errors: $1"
+}
+
+# Every line that is not a row of a table begins with #.
+only_comments() {
+    ! grep -vE '^#' "$1" || die "a line without # in $1"
+}
+
+# within SECONDS COMMAND...: the command is done in that time.
+within() {
+    local limit=$1 started=$SECONDS
+    shift
+    "$@"
+    [ $((SECONDS - started)) -le "$limit" ] || die "took $((SECONDS - started)) s, more than $limit: $*"
+}
+
+# json FILE KEY...: prints a member; fails when the file is no JSON or has no such member.
+json() {
+    local file=$1
+    shift
+    cat >"$work/json.cmake" <<'CMAKE'
+file(READ "${FILE}" text)
+string(REPLACE "," ";" keys "${KEYS}")
+string(JSON value ERROR_VARIABLE error GET "${text}" ${keys})
+if(error)
+  message(FATAL_ERROR "${error}")
+endif()
+execute_process(COMMAND ${CMAKE_COMMAND} -E echo "${value}")
+CMAKE
+    cmake "-DFILE=$file" "-DKEYS=$(IFS=,; echo "$*")" -P "$work/json.cmake"
+}
+
+# The marked processes that are still there, but for zombies.
+marked() {
+    env -u SYMM_TEST_MARK grep -lsz "^SYMM_TEST_MARK=$SYMM_TEST_MARK\$" /proc/[0-9]*/environ
+}
+
+leftovers() {
+    local files processes
+    files=$(ls -A "$TMPDIR")
+    [ -z "$files" ] || die "files left in TMPDIR: $files"
+    processes=$(marked) || true
+    [ -z "$processes" ] || die "processes left: $(for p in $processes; do tr '\0' ' ' <"${p%environ}cmdline"; done)"
+}
+
+main() {
+    trap 'rm -rf "$TMPDIR" "$work"' EXIT
+    (
+        cd "$work" || exit
+        "case_$1"
+    )
+    leftovers
+}
