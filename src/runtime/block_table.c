@@ -22,7 +22,8 @@ void symm__blocks_unreserve(struct symm_block_table *t)
     t->reserved--;
 }
 
-size_t symm__blocks_from(const struct symm_block_table *t, uint64_t off)
+/* Index of the first block that ends after off. */
+static size_t ending_after(const struct symm_block_table *t, uint64_t off)
 {
     size_t lo = 0, hi = t->count;
     while (lo < hi) {
@@ -37,7 +38,7 @@ size_t symm__blocks_from(const struct symm_block_table *t, uint64_t off)
 
 void symm__blocks_insert(struct symm_block_table *t, const struct symm_block *block)
 {
-    size_t first = symm__blocks_from(t, block->off), last = first;
+    size_t first = ending_after(t, block->off), last = first;
 
     while (last < t->count && t->at[last].off < block->off + block->nbytes)
         last++;

@@ -23,7 +23,7 @@ struct symm_block {
     const void *owner;
     struct symm_rank_set members;
     enum symm_block_kind kind;
-    enum symm_block_state state;
+    uint64_t freed; /* here, as symm__exchange_freed counts; 0: live */
 };
 
 struct symm_block_table {

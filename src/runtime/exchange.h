@@ -30,6 +30,8 @@ struct symm_arbiter {
                           const uint64_t args[4], uint64_t answer[4]);
     /* Rank has freed the block at offset off of the window. */
     void (*freed)(void *self, int rank, uint64_t off);
+    /* Whether no block is free on some of its ranks and not on others. */
+    bool (*settled)(void *self);
     void *self;
 };
 
@@ -53,8 +55,13 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config, struc
 /* Says goodbye and closes; leaving without it is dying. Every lane must have been closed. NULL is fine. */
 void symm__exchange_close(struct symm_exchange *x);
 
-/* Tells the arbiter, before this rank's next step, that the block at off is free here. Never waits; any thread. */
-void symm__exchange_freed(struct symm_exchange *x, uint64_t off);
+/*
+ * Tells the arbiter, before this rank's next step, that the block at off is free here. Never waits; any thread.
+ * Returns the number of this call, from 1.
+ */
+uint64_t symm__exchange_freed(struct symm_exchange *x, uint64_t off);
+/* What was freed by calls up to this number is known to be free on all ranks. Any thread. */
+uint64_t symm__exchange_settled(struct symm_exchange *x);
 
 /* What a lane tells its owner. Called from the I/O thread or from whoever aborts; must not block. */
 struct symm_lane_events {

@@ -23,6 +23,7 @@ struct block {
     uint64_t off; /* in the window */
     struct segment *segment;
     struct symm_rank_set holders; /* the ranks that have not freed it */
+    bool partly_freed;
 };
 
 struct symm_heap {
@@ -32,6 +33,7 @@ struct symm_heap {
     size_t nsegments, segments_cap;
     struct block *blocks; /* sorted by offset */
     size_t nblocks, blocks_cap;
+    size_t npartly_freed; /* of them: by some of their ranks */
 };
 
 symm_status symm__heap_create(struct symm_heap **out)
@@ -236,10 +238,8 @@ static symm_status trim(struct symm_heap *heap, struct symm_rank_set members, ui
     for (size_t i = 0; i < heap->nsegments; i++) {
         struct segment *s = heap->segments[i];
         uint64_t off;
-        if (!s->usable || !symm__rank_set_equal(s->members, members))
-            continue;
-        answer[2] += symm__offsets_used(s->offsets);
-        if (!symm__offsets_empty(s->offsets))
+        if (!s->usable || !symm__rank_set_equal(s->members, members) ||
+            !symm__offsets_empty(s->offsets))
             continue;
         if (!reserve_block(heap) || !block_make(heap, s, s->nbytes, members, &off))
             return symm__fail(SYMM_ERROR_MEMORY, "out of host memory for the table of blocks");
@@ -285,8 +285,14 @@ static void freed(void *self, int rank, uint64_t off)
     if (rank < 0 || rank >= SYMM_MAX_RANKS || i == heap->nblocks || heap->blocks[i].off != off)
         return;
     struct block *b = &heap->blocks[i];
-    if (!symm__rank_set_remove(&b->holders, rank))
+    if (!symm__rank_set_has(b->holders, rank))
         return;
+    if (!symm__rank_set_remove(&b->holders, rank)) {
+        heap->npartly_freed += !b->partly_freed;
+        b->partly_freed = true;
+        return;
+    }
+    heap->npartly_freed -= b->partly_freed;
 
     struct segment *s = b->segment;
     symm__offsets_free(s->offsets, off - s->off);
@@ -296,7 +302,14 @@ static void freed(void *self, int rank, uint64_t off)
         segment_forget(heap, s);
 }
 
+static bool settled(void *self)
+{
+    struct symm_heap *heap = self;
+    return heap->npartly_freed == 0;
+}
+
 struct symm_arbiter symm__heap_arbiter(struct symm_heap *heap)
 {
-    return (struct symm_arbiter){.decide = decide, .freed = freed, .self = heap};
+    return (struct symm_arbiter){
+        .decide = decide, .freed = freed, .settled = settled, .self = heap};
 }

@@ -17,7 +17,7 @@ enum symm_heap_op {
     SYMM_HEAP_CONFIGURE = 1, /* args: window bytes, granularity, least segment */
     SYMM_HEAP_ALLOC,         /* args: nbytes, SYMM_HEAP_* flags; answer: block, segment, segment bytes, 1 if it is new */
     SYMM_HEAP_COMMIT,        /* args: segment; the step's status says whether all ranks have the new segment */
-    SYMM_HEAP_TRIM,          /* answer: segment, 1 if there is one to release, else 0; bytes of blocks in the others */
+    SYMM_HEAP_TRIM,          /* answer: segment, 1 if there is one to release, else 0 */
 };
 
 /* The block may lie in a segment that more ranks have than the ones that ask (a group's own pads and staging). */

@@ -120,8 +120,6 @@ static symm_status segment_share(struct symm_memory *m, struct symm_lane *lane, 
     if (n == 1)
         return SYMM_OK;
     if (*mine == SYMM_OK)
-        *mine = symm__fd_reserve(2 * n);
-    if (*mine == SYMM_OK)
         *mine = symm__segment_export(c->drv, s, &fd);
     for (int r = 0; r < n; r++)
         fds[r] = -1;
@@ -341,7 +339,7 @@ static bool refuse(const struct symm_memory *m, const struct place *p)
                    p->window);
     else if (!p->found)
         symm__fail(SYMM_ERROR_ARGUMENT, "%p is not in any allocation of symmetric memory", p->ptr);
-    else if (p->block.state != SYMM_BLOCK_LIVE)
+    else if (p->block.freed)
         symm__fail(SYMM_ERROR_ARGUMENT, "%p is freed memory, of an allocation of %" PRIu64 " bytes",
                    p->ptr, p->block.requested);
     else
@@ -368,7 +366,7 @@ bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
     if (at < m->windows.nbytes) {
         pthread_rwlock_rdlock(&m->lock);
         const struct symm_block *b = symm__blocks_find(&m->blocks, at);
-        good = b && b->state == SYMM_BLOCK_LIVE && at - b->off <= b->requested &&
+        good = b && !b->freed && at - b->off <= b->requested &&
                nbytes <= b->requested - (at - b->off) && symm__rank_set_within(members, b->members);
         pthread_rwlock_unlock(&m->lock);
     }
@@ -399,16 +397,13 @@ symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *pt
 
     pthread_rwlock_wrlock(&m->lock);
     struct symm_block *b = at < m->windows.nbytes ? symm__blocks_find(&m->blocks, at) : NULL;
-    if (b && b->off == at && b->state == SYMM_BLOCK_LIVE && b->owner == owner &&
-        b->kind != SYMM_BLOCK_INTERNAL) {
-        b->state = SYMM_BLOCK_FREED;
+    if (b && b->off == at && !b->freed && b->owner == owner && b->kind != SYMM_BLOCK_INTERNAL) {
+        b->freed = symm__exchange_freed(m->config.exchange, at);
         good = true;
     }
     pthread_rwlock_unlock(&m->lock);
-    if (good) {
-        symm__exchange_freed(m->config.exchange, at);
+    if (good)
         return SYMM_OK;
-    }
 
     struct place p = locate(m, ptr);
     if (refuse(m, &p))
@@ -425,25 +420,14 @@ void symm__memory_free_owner(struct symm_memory *m, const void *owner)
     pthread_rwlock_wrlock(&m->lock);
     for (size_t i = 0; i < m->blocks.count; i++) {
         struct symm_block *b = &m->blocks.at[i];
-        if (b->owner != owner || b->state != SYMM_BLOCK_LIVE)
-            continue;
-        b->state = SYMM_BLOCK_FREED;
-        symm__exchange_freed(m->config.exchange, b->off);
+        if (b->owner == owner && !b->freed)
+            b->freed = symm__exchange_freed(m->config.exchange, b->off);
     }
     pthread_rwlock_unlock(&m->lock);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Trimming                                                                                       */
-
-/* No rank has anything in [off, off + nbytes) any more. Under the lock. */
-static void mark_gone(struct symm_memory *m, uint64_t off, uint64_t nbytes)
-{
-    for (size_t i = symm__blocks_from(&m->blocks, off);
-         i < m->blocks.count && m->blocks.at[i].off < off + nbytes; i++)
-        if (m->blocks.at[i].state == SYMM_BLOCK_FREED)
-            m->blocks.at[i].state = SYMM_BLOCK_GONE;
-}
 
 static void release_trimmed(struct symm_memory *m, uint64_t off)
 {
@@ -455,41 +439,12 @@ static void release_trimmed(struct symm_memory *m, uint64_t off)
     if (s) {
         s->hidden = true;
         s->trimmed = true;
-        mark_gone(m, s->off, s->nbytes);
     }
     pthread_rwlock_unlock(&m->lock);
     if (!s)
         return;
     symm__multicast_unbind_segment(m, s);
     symm__memory_put_segment(m, s);
-}
-
-/*
- * used: what the arbiter still counts in the segments of exactly these ranks. If that is what is
- * live here, everything that was freed here is free on all ranks.
- */
-static void settle_freed(struct symm_memory *m, struct symm_rank_set members, uint64_t used)
-{
-    uint64_t live = 0;
-
-    pthread_rwlock_wrlock(&m->lock);
-    for (int pass = 0; pass < 2; pass++) {
-        for (struct symm_segment *s = m->segments; s; s = s->next) {
-            if (s->hidden || !symm__rank_set_equal(s->members, members))
-                continue;
-            if (pass == 1) {
-                mark_gone(m, s->off, s->nbytes);
-                continue;
-            }
-            for (size_t i = symm__blocks_from(&m->blocks, s->off);
-                 i < m->blocks.count && m->blocks.at[i].off < s->off + s->nbytes; i++)
-                if (m->blocks.at[i].state == SYMM_BLOCK_LIVE)
-                    live += m->blocks.at[i].nbytes;
-        }
-        if (live != used)
-            break;
-    }
-    pthread_rwlock_unlock(&m->lock);
 }
 
 symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane)
@@ -499,10 +454,8 @@ symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane)
         symm_status st = symm__lane_step(lane, &step, deadline_of(m));
         if (st != SYMM_OK)
             return st;
-        if (!step.answer[1]) {
-            settle_freed(m, symm__lane_members(lane), step.answer[2]);
+        if (!step.answer[1])
             return SYMM_OK;
-        }
         release_trimmed(m, step.answer[0]);
     }
 }
@@ -517,6 +470,7 @@ char *symm__memory_window(const struct symm_memory *m, int rank)
 void symm__memory_usage(struct symm_memory *m, symm_usage *out)
 {
     symm_usage u = {.window = m->windows.nbytes};
+    uint64_t settled = symm__exchange_settled(m->config.exchange);
 
     pthread_rwlock_rdlock(&m->lock);
     for (const struct symm_segment *s = m->segments; s; s = s->next) {
@@ -525,9 +479,9 @@ void symm__memory_usage(struct symm_memory *m, symm_usage *out)
     }
     for (size_t i = 0; i < m->blocks.count; i++) {
         const struct symm_block *b = &m->blocks.at[i];
-        if (b->state == SYMM_BLOCK_FREED)
+        if (b->freed > settled)
             u.pending += b->nbytes;
-        if (b->state != SYMM_BLOCK_LIVE)
+        if (b->freed)
             continue;
         u.allocated += b->nbytes;
         u.requested += b->requested;
