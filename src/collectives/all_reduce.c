@@ -109,13 +109,11 @@ out:
 
 /* ------------------------------------------------------------------------------------- the work */
 
-static const uint32_t hash_start = 2166136261u;
-
-static uint32_t mix(uint32_t hash, uint64_t x)
+/* Part of a hash, begun with 0. */
+static uint64_t mix(uint64_t hash, uint64_t x)
 {
-    for (int i = 0; i < 8; i++)
-        hash = (hash ^ (uint32_t)(x >> 8 * i & 0xff)) * 16777619u; /* FNV-1a */
-    return hash;
+    hash = (hash ^ x) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    return hash ^ hash >> 32;
 }
 
 /* Where the bytes at ptr lie in the windows, if a kernel can use them in place on every rank. */
@@ -145,7 +143,7 @@ static uint32_t place_of(struct symm_group *group, symm_algo algo, const void *i
     if (one_shot ? in == out || (uintptr_t)out % 16
                  : !find(group, out, nbytes, by_switch, &out_off))
         return 0;
-    hash = mix(mix(hash_start, in_off), out_off);
+    hash = (uint32_t)mix(mix(0, in_off), out_off);
     return hash ? hash : 1;
 }
 
@@ -155,7 +153,6 @@ static symm_status launch(struct symm_enqueue *e, const struct symm_all_reduce_m
     const struct symm_all_reduce_plan plan = symm__all_reduce_plan(machine, call);
     struct symm_group *group = e->group;
     const size_t nbytes = call->count * symm__dtype_size(call->dtype);
-    uint32_t hash = mix(hash_start, call->count);
     symm_all_reduce_args args = {
         .view = group->view,
         .pad = group->pad,
@@ -168,8 +165,8 @@ static symm_status launch(struct symm_enqueue *e, const struct symm_all_reduce_m
         .channel = SYMM_CHANNEL_BLOCKS,
     };
 
-    hash = mix(hash, plan.kernel);
-    args.call = mix(hash, (uint64_t)plan.blocks << 32 | plan.threads);
+    args.call = (uint32_t)mix(mix(mix(0, call->count), plan.kernel),
+                              (uint64_t)plan.blocks << 32 | plan.threads);
     return symm__enqueue_kernel(e, plan.kernel, plan.blocks, plan.threads, &args);
 }
 

@@ -169,7 +169,8 @@ SYMM_DEV void reduce(const symm_view &v, const T *in, T *out, uint64_t n)
         bits16 sum[1];
         packs(i, sum);
     }
-    if (last == whole)
+    if (first == last ||
+        last == whole) /* the pack that is not whole is another rank's, or there is none */
         return;
     for (uint64_t e = whole * PACK<T> + threadIdx.x; e < n; e += step) {
         float sum = symm_detail::load_element(symm_dev_peer(v, in + e, 0));
@@ -239,8 +240,10 @@ SYMM_DEV void all_reduce(const symm_all_reduce_args &a)
         reduce<Source, TO_ALL>(v, staging, TO_ALL ? staging : out + done, chunk);
         symm_dev_barrier(
             v, a.pad, enter); /* nobody needs this chunk in another rank's staging area any more */
-        if (TO_ALL)
+        if (TO_ALL) {
             copy(out + done, staging, chunk);
+            __syncthreads(); /* the next chunk's copy in may give an element to another thread */
+        }
     }
 }
 
