@@ -57,9 +57,7 @@ symm_status symm__exchange_send(struct symm_exchange *x, struct symm_message *m)
     return SYMM_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- */
-/* The thread */
+/* ---- The thread ---- */
 
 static void receive(struct symm_exchange *x)
 {
@@ -181,9 +179,7 @@ static symm_status start_thread(struct symm_exchange *x)
     return SYMM_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- */
-/* Opening and closing */
+/* ---- Opening and closing ---- */
 
 static symm_status read_settings(struct symm_exchange *x)
 {

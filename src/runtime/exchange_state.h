@@ -1,4 +1,5 @@
-/* The exchange's state, shared by its two parts: the connection and its thread (exchange.c), and lanes (lane.c). */
+/* The exchange's state, shared by its two parts: the connection and its thread (exchange.c), and
+ * lanes (lane.c). */
 #ifndef SYMM_EXCHANGE_STATE_H
 #define SYMM_EXCHANGE_STATE_H
 
@@ -33,6 +34,8 @@ struct symm_exchange {
     pthread_mutex_t freed_lock; /* held while sending, so that no step overtakes */
     size_t nfreed;
     uint64_t freed[SYMM_FREED_MAX];
+    uint64_t frees; /* ever */
+    _Atomic uint64_t settled; /* of them; written under `lock` */
 
     unsigned char buffer[SYMM_MESSAGE_MAX];
 };
@@ -41,6 +44,7 @@ struct symm_exchange {
 struct symm_wait {
     struct symm_step *step;
     size_t nbytes; /* that the result must have */
+    uint64_t frees; /* that the hub had heard of before this step */
     bool done;
     symm_status verdict;
     char text[SYMM_TEXT_MAX];

@@ -1,6 +1,7 @@
 /*
- * The hub: the one place where all ranks of a job meet, in the context of rank 0. It has no thread of its own; whoever
- * owns it polls what it names and lets it serve what came. It never blocks, whatever a client does.
+ * The hub: the one place where all ranks of a job meet, in the context of rank 0. It has no thread
+ * of its own; whoever owns it polls what it names and lets it serve what came. It never blocks,
+ * whatever a client does.
  */
 #ifndef SYMM_HUB_H
 #define SYMM_HUB_H
@@ -8,7 +9,8 @@
 #include <poll.h>
 #include "exchange.h"
 
-/* Lane keys: 0 stands for joining, 1 is the world's; the others are hashes that their members compute. */
+/* Lane keys: 0 stands for joining, 1 is the world's; the others are hashes that their members
+ * compute. */
 enum { SYMM_LANE_JOIN = 0, SYMM_LANE_WORLD = 1 };
 
 /* What a HELLO brings, apart from args: nranks, pid, SYMM_HELLO_ flags. */
@@ -26,12 +28,14 @@ struct symm_hub_config {
     struct symm_arbiter arbiter;
 };
 
-/* Opens the meeting place (in a world of one there is none); local is rank 0's own connection, taken in every case. */
+/* Opens the meeting place (in a world of one there is none); local is rank 0's own connection,
+ * taken in every case. */
 symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm_deadline deadline,
                            struct symm_hub **out);
 void symm__hub_close(struct symm_hub *hub); /* NULL is fine */
 
-/* Fills in what to poll for, at most symm__hub_poll_max() of them. *retry as with symm__link_events. */
+/* Fills in what to poll for, at most symm__hub_poll_max() of them. *retry as with
+ * symm__link_events. */
 int symm__hub_poll_max(const struct symm_hub *hub);
 int symm__hub_poll(struct symm_hub *hub, struct pollfd *fds, bool *retry);
 

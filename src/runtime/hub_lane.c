@@ -49,9 +49,7 @@ symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t key, uint64_t pare
     return SYMM_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- */
-/* What ranks bring */
+/* ---- What ranks bring ---- */
 
 /* A copy that outlives the receive buffer, with its descriptor. */
 static struct symm_message *keep(struct symm_message *m)
@@ -83,9 +81,7 @@ static void forget_step(struct symm_hub_lane *lane)
     lane->ncame = 0;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- */
-/* The end of lanes */
+/* ---- The end of lanes ---- */
 
 static void send_end(struct symm_hub *hub, struct symm_hub_lane *lane,
                      struct symm_hub_client *client)
@@ -184,9 +180,7 @@ void symm__hub_sweep(struct symm_hub *hub, bool all)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- */
-/* Steps */
+/* ---- Steps ---- */
 
 static bool same_call(const struct symm_message *a, const struct symm_message *b)
 {
@@ -300,6 +294,8 @@ static void conclude(struct symm_hub *hub, struct symm_hub_lane *lane)
     struct symm_frame *frame;
 
     status = arbitrate(hub, lane, status, &text, result.args);
+    if (hub->config.arbiter.settled && hub->config.arbiter.settled(hub->config.arbiter.self))
+        result.op = SYMM_RESULT_SETTLED;
     if (status == SYMM_OK &&
         lane->came[0]->payload_nbytes * (size_t)lane->nranks > SYMM_PAYLOAD_MAX && lane->formed) {
         status = SYMM_ERROR_ARGUMENT;
@@ -390,9 +386,7 @@ static void create(struct symm_hub *hub, struct symm_hub_client *client, struct 
     arrive(hub, client, lane, m);
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- */
-/* Whom a step waits for */
+/* ---- Whom a step waits for ---- */
 
 /* "; rank 2 is in symm_alloc(4096), of another group" */
 static void add_doing(struct symm_text *text, const struct symm_hub *hub, int rank)

@@ -1,4 +1,5 @@
-/* The hub's state, shared by its three parts: connections (hub.c), joining (hub_join.c), lanes (hub_lane.c). */
+/* The hub's state, shared by its three parts: connections (hub.c), joining (hub_join.c), lanes
+ * (hub_lane.c). */
 #ifndef SYMM_HUB_STATE_H
 #define SYMM_HUB_STATE_H
 
@@ -38,7 +39,8 @@ struct symm_hub_lane {
     char reason[SYMM_TEXT_MAX];
     uint64_t seq; /* steps that are over */
     int ncame;
-    struct symm_message *came[SYMM_MAX_RANKS]; /* by place in the lane; texts and payload behind the struct */
+    struct symm_message
+        *came[SYMM_MAX_RANKS]; /* by place in the lane; texts and payload behind the struct */
     struct symm_rank_set gone; /* closed it, left, died, or never got it */
 };
 

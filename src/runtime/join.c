@@ -159,9 +159,7 @@ static symm_status from_config(const symm_config *config, struct symm_join *join
     return SYMM_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- */
-/* The session's name */
+/* ---- The session's name ---- */
 
 static uint64_t finish(uint64_t h)
 {
@@ -242,9 +240,7 @@ static symm_status read_token(struct symm_join *join)
     return SYMM_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- */
-/* Generations */
+/* ---- Generations ---- */
 
 /* The contexts that this process has had, by session and rank. It grows by an entry for each, and
  * lives for ever. */
@@ -298,9 +294,7 @@ void symm__join_done(const struct symm_join *join)
     pthread_mutex_unlock(&generations_lock);
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- */
-/* The caller's own bootstrap */
+/* ---- The caller's own bootstrap ---- */
 
 /* What each rank brings; rank 0's secret becomes session and token. */
 struct card {
@@ -350,9 +344,6 @@ static symm_status gather_session(const symm_config *config, struct symm_join *j
     free(cards);
     return st;
 }
-
-/* ----------------------------------------------------------------------------------------------------------------
- */
 
 symm_status symm__join_resolve(const symm_config *config, struct symm_join *out)
 {

@@ -1,6 +1,6 @@
 /*
- * Who am I and where do we meet: from the configuration, or from a launcher's variables (symm-run, torchrun, Open
- * MPI, Slurm), or alone.
+ * Who am I and where do we meet: from the configuration, or from a launcher's variables (symm-run,
+ * torchrun, Open MPI, Slurm), or alone.
  */
 #ifndef SYMM_JOIN_H
 #define SYMM_JOIN_H
@@ -12,20 +12,21 @@
 
 struct symm_join {
     int rank, nranks;
-    int local_rank;       /* for choosing a device */
-    const char *launcher; /* "symm-run", "torchrun", "Open MPI", "Slurm", "configuration", "alone" */
-    char session[65];     /* hex: a hash of everything that names this job, the generation included */
+    int local_rank; /* for choosing a device */
+    const char
+        *launcher;    /* "symm-run", "torchrun", "Open MPI", "Slurm", "configuration", "alone" */
+    char session[65]; /* hex: a hash of everything that names this job, the generation included */
     bool has_token;
     uint8_t token[16];
     uint64_t id[2]; /* of the session without its generation */
 };
 
 /*
- * Resolves the configuration. A session is a hash of (uid, boot id, the launcher's job id or the given session, and a
- * generation that counts this rank's contexts of that session in this process: those that joined, so that after a failed
- * attempt the ranks still agree on it). With config->all_gather rank 0 makes
- * up session and token and passes them round.
- * Errors: ERROR_ARGUMENT names the variable or field; ERROR_UNSUPPORTED for ranks on more than one host.
+ * Resolves the configuration. A session is a hash of (uid, boot id, the launcher's job id or the
+ * given session, and a generation that counts this rank's contexts of that session in this process:
+ * those that joined, so that after a failed attempt the ranks still agree on it). With
+ * config->all_gather rank 0 makes up session and token and passes them round. Errors:
+ * ERROR_ARGUMENT names the variable or field; ERROR_UNSUPPORTED for ranks on more than one host.
  */
 symm_status symm__join_resolve(const symm_config *config, struct symm_join *out);
 

@@ -1,6 +1,7 @@
 /*
- * One end of a connection: sends at once when it can and keeps the rest, in order, for the thread that polls it.
- * Sending never blocks and works from any thread; receiving and flushing belong to the polling thread.
+ * One end of a connection: sends at once when it can and keeps the rest, in order, for the thread
+ * that polls it. Sending never blocks and works from any thread; receiving and flushing belong to
+ * the polling thread.
  */
 #ifndef SYMM_LINK_H
 #define SYMM_LINK_H
@@ -13,7 +14,7 @@ struct symm_link {
     pthread_mutex_t lock;
     struct symm_queued *first, *last; /* what could not be sent yet */
     bool broken;                      /* the other side is gone: what is sent is dropped */
-    bool refused;                     /* too many descriptors in flight: writable, and yet not now */
+    bool refused; /* too many descriptors in flight: writable, and yet not now */
 };
 
 enum symm_sent {

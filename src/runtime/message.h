@@ -1,7 +1,8 @@
 /*
- * Frames on a SOCK_SEQPACKET socket: one header of fixed size, then what was called, a reason, and a payload. A frame
- * is sent and parsed whole, descriptors included; numbers are little-endian. The first 16 bytes never change their
- * meaning, so that ranks with different versions of symm can say so.
+ * Frames on a SOCK_SEQPACKET socket: one header of fixed size, then what was called, a reason, and
+ * a payload. A frame is sent and parsed whole, descriptors included; numbers are little-endian. The
+ * first 16 bytes never change their meaning, so that ranks with different versions of symm can say
+ * so.
  */
 #ifndef SYMM_MESSAGE_H
 #define SYMM_MESSAGE_H
@@ -15,23 +16,23 @@
 /* What each type is for. X(name, most descriptors, least payload, most payload) */
 #define SYMM_MESSAGES(X)                                                                           \
     /* to the hub */                                                                               \
-    X(HELLO, 0, 72, 72)                             /* who I am: struct symm_hello   */           \
-    X(STEP, 1, 0, SYMM_PAYLOAD_MAX)                 /* seq, op, status, args, text, payload */     \
-    X(CREATE, 0, 9, 8 + SYMM_MAX_RANKS)             /* the first step; parent's key, ranks */      \
-    X(FREED, 0, 8, SYMM_PAYLOAD_MAX)                /* offsets of 8 bytes */                       \
-    X(ABORT, 0, 0, 0)                               /* status, reason */                           \
-    X(SLOW, 0, 0, 0)                                /* seq: who has not come? */                   \
-    X(EXPIRED, 0, 0, 0)                             /* seq, args[0]: ms: end the lane */           \
-    X(ASK, 0, 0, 0)                                 /* args[0]: rank */                            \
-    X(CLOSE, 0, 0, 0)                               /* this rank forgets the lane */               \
-    X(BYE, 0, 0, 0)                                 /* this rank, or the hub, leaves: not dead */  \
+    X(HELLO, 0, 72, 72)                 /* who I am: struct symm_hello   */                        \
+    X(STEP, 1, 0, SYMM_PAYLOAD_MAX)     /* seq, op, status, args, text, payload */                 \
+    X(CREATE, 0, 9, 8 + SYMM_MAX_RANKS) /* the first step; parent's key, ranks */                  \
+    X(FREED, 0, 8, SYMM_PAYLOAD_MAX)    /* offsets of 8 bytes */                                   \
+    X(ABORT, 0, 0, 0)                   /* status, reason */                                       \
+    X(SLOW, 0, 0, 0)                    /* seq: who has not come? */                               \
+    X(EXPIRED, 0, 0, 0)                 /* seq, args[0]: ms: end the lane */                       \
+    X(ASK, 0, 0, 0)                     /* args[0]: rank */                                        \
+    X(CLOSE, 0, 0, 0)                   /* this rank forgets the lane */                           \
+    X(BYE, 0, 0, 0)                     /* this rank, or the hub, leaves: not dead */              \
     /* from the hub */                                                                             \
-    X(RESULT, SYMM_MAX_RANKS, 0, SYMM_PAYLOAD_MAX)  /* seq, status, reason, args, set, payload */  \
-    X(ENDED, 0, 0, 0)                               /* status, reason: the lane is dead */         \
-    X(LATE, 0, 0, 0)                                /* seq, reason: the answer to SLOW */          \
-    X(ASKED, 0, 0, 0)                               /* args[0]: the rank that asks */              \
+    X(RESULT, SYMM_MAX_RANKS, 0, SYMM_PAYLOAD_MAX) /* seq, op, status, reason, args, set, payload */   \
+    X(ENDED, 0, 0, 0)                              /* status, reason: the lane is dead */          \
+    X(LATE, 0, 0, 0)                               /* seq, reason: the answer to SLOW */           \
+    X(ASKED, 0, 0, 0)                              /* args[0]: the rank that asks */               \
     /* both ways */                                                                                \
-    X(TOLD, 0, 0, 0)                                /* args[0]: rank; text: its last call */
+    X(TOLD, 0, 0, 0) /* args[0]: rank; text: its last call */
 
 enum symm_message_type {
     SYMM_MESSAGE_NONE,
@@ -40,6 +41,9 @@ enum symm_message_type {
 #undef SYMM_MESSAGE_ID_
         SYMM_MESSAGE_TYPES
 };
+
+/* The op of a RESULT. Settled: the arbiter knows of no block that some of its ranks have freed and others not. */
+enum { SYMM_RESULT_UNSETTLED, SYMM_RESULT_SETTLED };
 
 enum {
     SYMM_MESSAGE_HEADER = 112,
@@ -63,13 +67,15 @@ struct symm_message {
 };
 
 /*
- * Parses one frame that arrived with nfds descriptors. Pure; out points into bytes. Everything odd is refused:
- * ERROR_VERSION for another version (out->version, type and rank are filled in), else ERROR_MISMATCH.
+ * Parses one frame that arrived with nfds descriptors. Pure; out points into bytes. Everything odd
+ * is refused: ERROR_VERSION for another version (out->version, type and rank are filled in), else
+ * ERROR_MISMATCH.
  */
 symm_status symm__message_parse(const void *bytes, size_t nbytes, int nfds,
                                 struct symm_message *out);
 
-/* A frame ready to be sent, perhaps to many: counted references. It owns its descriptors if owns_fds. */
+/* A frame ready to be sent, perhaps to many: counted references. It owns its descriptors if
+ * owns_fds. */
 struct symm_frame {
     int refs; /* touched by one thread at a time */
     bool owns_fds;
@@ -79,7 +85,8 @@ struct symm_frame {
     unsigned char bytes[];
 };
 
-/* Builds a frame; version is filled in, texts may be NULL and are cut at SYMM_TEXT_MAX. NULL: out of memory. */
+/* Builds a frame; version is filled in, texts may be NULL and are cut at SYMM_TEXT_MAX. NULL: out
+ * of memory. */
 struct symm_frame *symm__frame_make(const struct symm_message *m);
 void symm__frame_put(struct symm_frame *frame); /* NULL is fine */
 
@@ -87,11 +94,14 @@ enum symm_received {
     SYMM_RECEIVED,         /* *out is filled in, its descriptors are the caller's */
     SYMM_RECEIVED_NOTHING, /* would block */
     SYMM_RECEIVED_END,     /* the other side is gone */
-    SYMM_RECEIVED_BAD,     /* not a frame; the failure text says why; out->rank and out->version if they were told */
-    SYMM_RECEIVED_NO_FDS,  /* *out is filled in, but its descriptors could not be taken: too many are open */
+    SYMM_RECEIVED_BAD, /* not a frame; the failure text says why; out->rank and out->version if they
+                          were told */
+    SYMM_RECEIVED_NO_FDS, /* *out is filled in, but its descriptors could not be taken: too many are
+                             open */
 };
 
-/* Receives one frame into buffer (SYMM_MESSAGE_MAX bytes). Never blocks; leaves no surprise descriptor open. */
+/* Receives one frame into buffer (SYMM_MESSAGE_MAX bytes). Never blocks; leaves no surprise
+ * descriptor open. */
 enum symm_received symm__message_receive(int fd, void *buffer, struct symm_message *out);
 
 /* Sends one frame. Never blocks. Returns 0 or errno. */

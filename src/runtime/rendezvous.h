@@ -15,7 +15,8 @@ struct symm_rendezvous {
 
 /*
  * Opens the meeting place. A socket that a dead job left is replaced.
- * Errors: ERROR_ARGUMENT (the folder is not safe), ERROR_STATE (the session is in use), ERROR_SYSTEM, ERROR_TIMEOUT
+ * Errors: ERROR_ARGUMENT (the folder is not safe), ERROR_STATE (the session is in use),
+ * ERROR_SYSTEM, ERROR_TIMEOUT
  */
 symm_status symm__rendezvous_open(struct symm_rendezvous *r, const char *session,
                                   symm_deadline deadline);
@@ -23,7 +24,8 @@ symm_status symm__rendezvous_open(struct symm_rendezvous *r, const char *session
 /* Takes the meeting place away: nobody else can come. Idempotent. */
 void symm__rendezvous_close(struct symm_rendezvous *r);
 
-/* Connects to rank 0, waiting for it if need be; *hub is its process. Errors: as above, but ERROR_STATE. */
+/* Connects to rank 0, waiting for it if need be; *hub is its process. Errors: as above, but
+ * ERROR_STATE. */
 symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline, int *fd,
                                      pid_t *hub);
 
