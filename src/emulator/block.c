@@ -79,7 +79,7 @@ static _Thread_local struct block *this_block;
 
 /* ---- Faults ---- */
 
-static void device_fault(struct block *b, CUresult error, const char *rule, const void *ptr)
+static void device_fault(struct block *b, CUresult error, const char *rule)
 {
     const struct cuda_thread *t = b->running;
     char where[96] = "";
@@ -87,8 +87,7 @@ static void device_fault(struct block *b, CUresult error, const char *rule, cons
         snprintf(where, sizeof where, ", by thread (%u,%u,%u) of block (%u,%u,%u)",
                  t->self.thread.x, t->self.thread.y, t->self.thread.z, b->index.x, b->index.y,
                  b->index.z);
-    emu__rule_at(b->grid->device->ordinal, b->grid->kernel->name, error, "%s at %p%s", rule, ptr,
-                 where);
+    emu__rule_at(b->grid->device->ordinal, b->grid->kernel->name, error, "%s%s", rule, where);
     emu__device_fail(b->grid->device, error);
 }
 
@@ -160,9 +159,8 @@ static void report_fault(struct block *b)
     char text[256] = "the stack of a CUDA thread is exhausted";
     if (!emu__fiber_overflowed(&b->running->carrier->fiber, b->fault_address))
         emu__describe(b->grid->device, b->fault_address, text, sizeof text);
-    device_fault(b,
-                 b->fault_misaligned ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS,
-                 text, b->fault_address);
+    device_fault(
+        b, b->fault_misaligned ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS, text);
     b->fault_signal = 0;
 }
 
@@ -279,8 +277,9 @@ EMU_UNCHECKED static void op_fault(const char *rule, const void *ptr)
 {
     struct block *b = this_block;
     bool misaligned = strncmp(rule, "misaligned", strlen("misaligned")) == 0;
-    device_fault(b, misaligned ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS, rule,
-                 ptr);
+    char text[320];
+    snprintf(text, sizeof text, ptr ? "%s at %p" : "%s", rule, ptr);
+    device_fault(b, misaligned ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS, text);
     leave(b);
 }
 
@@ -318,15 +317,20 @@ EMU_UNCHECKED static int op_replicas(const void *multicast, size_t nbytes, void 
     char why[256];
     if ((uintptr_t)multicast % nbytes != 0)
         op_fault("misaligned multimem access", multicast);
+    EMU_UNCHECKED_BEGIN();
     int n = emu__replicas(multicast, nbytes, out, why, sizeof why);
+    EMU_UNCHECKED_END();
     if (n < 0)
-        op_fault(why, multicast);
+        op_fault(why, NULL);
     return n;
 }
 
 static void *op_home(const void *ptr)
 {
-    return emu__home(ptr);
+    EMU_UNCHECKED_BEGIN();
+    void *home = emu__home(ptr);
+    EMU_UNCHECKED_END();
+    return home;
 }
 
 const struct symm_emulated_ops emu__block_ops = {
@@ -497,9 +501,9 @@ static void report_stuck(struct block *b)
     char rule[160];
     snprintf(rule, sizeof rule,
              "threads wait for each other in different places: %u at __syncthreads, %u in warp "
-             "operations; block",
-             b->nwaiting, b->nthreads - b->ended - b->nwaiting);
-    device_fault(b, CUDA_ERROR_LAUNCH_FAILED, rule, NULL);
+             "operations of block (%u,%u,%u)",
+             b->nwaiting, b->nthreads - b->ended - b->nwaiting, b->index.x, b->index.y, b->index.z);
+    device_fault(b, CUDA_ERROR_LAUNCH_FAILED, rule);
 }
 
 static bool has_failed(const struct block *b)
@@ -516,8 +520,7 @@ EMU_UNCHECKED static bool run_passes(struct block *b)
             report_stuck(b);
         while (b->left > 0) {
             if (!run_next(b)) {
-                device_fault(b, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "no memory for the stacks",
-                             NULL);
+                device_fault(b, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "no memory for the stacks");
                 return false;
             }
             if (has_failed(b))

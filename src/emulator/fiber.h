@@ -32,11 +32,22 @@
  */
 #define EMU_UNCHECKED __attribute__((no_sanitize("thread")))
 
+/* Calls between these two remember things for the thread, whichever of its fibers runs. */
 #ifdef EMU_TSAN
 #include <sanitizer/tsan_interface.h>
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+#define EMU_UNCHECKED_BEGIN()                                                                      \
+    (AnnotateIgnoreReadsBegin(__FILE__, __LINE__), AnnotateIgnoreWritesBegin(__FILE__, __LINE__))
+#define EMU_UNCHECKED_END()                                                                        \
+    (AnnotateIgnoreWritesEnd(__FILE__, __LINE__), AnnotateIgnoreReadsEnd(__FILE__, __LINE__))
 #define EMU_RELEASE(object) __tsan_release(object)
 #define EMU_ACQUIRE(object) __tsan_acquire(object)
 #else
+#define EMU_UNCHECKED_BEGIN() ((void)0)
+#define EMU_UNCHECKED_END() ((void)0)
 #define EMU_RELEASE(object) ((void)(object))
 #define EMU_ACQUIRE(object) ((void)(object))
 #endif

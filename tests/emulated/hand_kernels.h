@@ -1,0 +1,293 @@
+/*
+ * A few kernels written by hand against the binary interface of symm/detail/emulated.h, without the
+ * device headers, so that tests of the driver need nothing but the driver. Their memory is ordinary
+ * memory of the test: a kernel here is a C function.
+ */
+#ifndef TEST_HAND_KERNELS_H
+#define TEST_HAND_KERNELS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <symm/detail/emulated.h>
+
+static const struct symm_emulated_ops *ops;
+
+/* Where this thread stands among all threads of its block. */
+static inline uint32_t thread_index(void)
+{
+    const struct symm_emulated_thread *self = ops->self();
+    return self->thread.x +
+           self->block_dim.x * (self->thread.y + self->block_dim.y * self->thread.z);
+}
+
+static inline uint32_t block_index(void)
+{
+    const struct symm_emulated_thread *self = ops->self();
+    return self->block.x + self->grid_dim.x * (self->block.y + self->grid_dim.y * self->block.z);
+}
+
+static inline uint32_t block_threads(void)
+{
+    const struct symm_emulated_thread *self = ops->self();
+    return self->block_dim.x * self->block_dim.y * self->block_dim.z;
+}
+
+struct hand_args {
+    void *ptr;
+    uint32_t *out;
+    uint32_t value, stay;
+    atomic_uint *go, *started, *most, *running;
+};
+
+/* Each thread stores its number in the grid plus value. */
+static void hand_number(const void *args)
+{
+    const struct hand_args *a = args;
+    uint32_t i = block_index() * block_threads() + thread_index();
+    a->out[i] = i + a->value;
+}
+
+/* Waits for *go, with all of its threads. Counts the blocks that run at the same time. */
+static void hand_spin(const void *args)
+{
+    const struct hand_args *a = args;
+    if (thread_index() == 0) {
+        atomic_fetch_add(a->started, 1);
+        unsigned now = atomic_fetch_add(a->running, 1) + 1, most = atomic_load(a->most);
+        while (now > most && !atomic_compare_exchange_weak(a->most, &most, now))
+            ;
+    }
+    while (atomic_load_explicit(a->go, memory_order_acquire) == 0)
+        ops->yield();
+    if (thread_index() == 0)
+        atomic_fetch_sub(a->running, 1);
+}
+
+/* All blocks of the grid wait for each other. */
+static void hand_meet(const void *args)
+{
+    const struct hand_args *a = args;
+    atomic_fetch_add(a->started, 1);
+    while (atomic_load(a->started) < ops->self()->grid_dim.x * block_threads())
+        ops->yield();
+}
+
+/* Ten rounds in which each thread reads what its neighbour wrote in the same round. */
+static void hand_sync(const void *args)
+{
+    const struct hand_args *a = args;
+    static uint32_t shared[16][1024]; /* a row each block */
+    uint32_t n = block_threads(), i = thread_index(), *row = shared[block_index()];
+    for (uint32_t round = 0; round < 10; round++) {
+        row[i] = round * n + i;
+        ops->sync_threads(0);
+        uint32_t next = (i + 1) % n;
+        if (row[next] != round * n + next)
+            atomic_fetch_add(a->started, 1);
+        int any = ops->sync_threads(round == 7 && i == n / 2);
+        if (any != (round == 7))
+            atomic_fetch_add(a->started, 1);
+    }
+}
+
+/* All but one thread in eight leave at once; the others go on to the barrier. */
+static void hand_leave(const void *args)
+{
+    const struct hand_args *a = args;
+    if (thread_index() % 8 != 0)
+        return;
+    ops->sync_threads(0);
+    atomic_fetch_add(a->started, 1);
+}
+
+/* Sums the lanes' numbers by exchange, in full warps, halves, and with lanes that have left. */
+static void hand_exchange(const void *args)
+{
+    const struct hand_args *a = args;
+    uint32_t i = thread_index(), lane = i % 32, all[32], sum = 0;
+    ops->warp_exchange(~0u, &i, sizeof i, all);
+    for (uint32_t l = 0; l < 32 && i - lane + l < block_threads(); l++)
+        if (all[l] != i - lane + l)
+            atomic_fetch_add(a->started, 1);
+    for (uint32_t l = 0; l < 32; l++)
+        all[l] = 1000;
+    ops->warp_exchange(lane < 16 ? 0xffffu : 0xffff0000u, &lane, sizeof lane, all);
+    for (uint32_t l = 0; l < 32; l++)
+        sum += all[l];
+    uint32_t own = lane < 16 ? 15 * 8 : (16 + 31) * 8;
+    if (block_threads() % 32 == 0 && sum != 16000 + own)
+        atomic_fetch_add(a->started, 1);
+    if (lane % 2)
+        return;
+    uint64_t wide[2] = {i, ~(uint64_t)i}, every[32][2] = {{0}};
+    ops->warp_exchange(~0u, wide, sizeof wide, every);
+    for (uint32_t l = 0; l < 32 && i - lane + l < block_threads(); l += 2)
+        if (every[l][0] != i - lane + l || every[l][1] != ~(uint64_t)(i - lane + l))
+            atomic_fetch_add(a->started, 1);
+}
+
+/* Notes in which order the threads of block 0 run, twice. */
+static void hand_order(const void *args)
+{
+    const struct hand_args *a = args;
+    for (int pass = 0; pass < 2; pass++) {
+        a->out[atomic_fetch_add(a->started, 1)] = thread_index();
+        ops->yield();
+    }
+}
+
+/* Appends value to out, with *started as the length, after a while. */
+static void hand_append(const void *args)
+{
+    const struct hand_args *a = args;
+    for (uint32_t i = 0; i < a->stay; i++)
+        ops->yield();
+    a->out[atomic_fetch_add(a->started, 1)] = a->value;
+}
+
+/* A plain access to ptr, by the last thread of the block, while the others wait for it. */
+static void hand_touch(const void *args)
+{
+    const struct hand_args *a = args;
+    if (thread_index() == block_threads() - 1)
+        *(volatile uint32_t *)a->ptr = a->value;
+    ops->sync_threads(0);
+    atomic_fetch_add(a->started, 1);
+}
+
+static void hand_replicas(const void *args)
+{
+    const struct hand_args *a = args;
+    void *replicas[128];
+    int n = ops->replicas(a->ptr, 16, replicas);
+    atomic_fetch_add(a->started, (unsigned)n);
+}
+
+static void hand_fault(const void *args)
+{
+    const struct hand_args *a = args;
+    ops->fault(a->value ? "misaligned packet" : "a packet for nobody", a->ptr);
+    atomic_fetch_add(a->started, 1);
+}
+
+/* One thread waits at the barrier, the others in a warp exchange with it. */
+static void hand_diverge(const void *args)
+{
+    uint32_t all[32], i = thread_index();
+    (void)args;
+    if (i == 0)
+        ops->sync_threads(0);
+    else
+        ops->warp_exchange(~0u, &i, sizeof i, all);
+}
+
+static uint32_t dive(uint32_t depth)
+{
+    volatile char room[512];
+    room[depth % sizeof room] = (char)depth;
+    return depth == 0 ? 0 : dive(depth - 1) + (uint32_t)room[depth % sizeof room];
+}
+
+/* Uses more stack than a CUDA thread has. */
+static void hand_dive(const void *args)
+{
+    ((const struct hand_args *)args)->out[0] = dive(1u << 20);
+}
+
+#define HAND_KERNELS(X)                                                                            \
+    X(number, 1024)                                                                                \
+    X(spin, 256)                                                                                   \
+    X(meet, 256)                                                                                   \
+    X(sync, 1024)                                                                                  \
+    X(leave, 1024)                                                                                 \
+    X(exchange, 1024)                                                                              \
+    X(order, 1024)                                                                                 \
+    X(append, 32)                                                                                  \
+    X(touch, 1024)                                                                                 \
+    X(replicas, 32)                                                                                \
+    X(fault, 32)                                                                                   \
+    X(diverge, 32)                                                                                 \
+    X(dive, 32)
+
+#define HAND_DEFINE_(name, threads)                                                                \
+    static const struct symm_emulated_kernel hand_##name##_kernel = {                              \
+        #name, hand_##name, sizeof(struct hand_args), threads};
+HAND_KERNELS(HAND_DEFINE_)
+#undef HAND_DEFINE_
+
+static const struct symm_emulated_kernel *const hand_list[] = {
+#define HAND_LIST_(name, threads) &hand_##name##_kernel,
+    HAND_KERNELS(HAND_LIST_)
+#undef HAND_LIST_
+};
+
+static const struct symm_emulated_module hand_module = {
+    .magic = SYMM_EMULATED_MAGIC,
+    .abi = SYMM_EMULATED_ABI,
+    .first = hand_list,
+    .last = hand_list + sizeof hand_list / sizeof hand_list[0],
+    .ops = &ops,
+};
+
+/* ---- For the tests ---- */
+
+static CUmodule hand_loaded;
+
+/* What the kernels count in. */
+static atomic_uint go, started, most, running;
+
+static inline struct hand_args hand_args(void)
+{
+    return (struct hand_args){.go = &go, .started = &started, .most = &most, .running = &running};
+}
+
+static inline CUfunction hand_unloaded_function(const char *name)
+{
+    CUfunction function;
+    OK(cu.cuModuleGetFunction(&function, hand_loaded, name));
+    return function;
+}
+
+static inline CUfunction hand_function(const char *name)
+{
+    CUfunction function = hand_unloaded_function(name);
+    OK(cu.cuFuncLoad(function));
+    return function;
+}
+
+/* A launch of blocks x threads; the argument is copied by the call. */
+static inline CUresult hand_launch(CUfunction function, unsigned blocks, unsigned threads,
+                                   const struct hand_args *args, CUstream stream)
+{
+    CUlaunchConfig config = {blocks, 1, 1, threads, 1, 1, 0, stream, NULL, 0};
+    struct hand_args copy = *args;
+    void *params[] = {&copy};
+    CUresult result = cu.cuLaunchKernelEx(&config, function, params, NULL);
+    memset(&copy, 0xee, sizeof copy);
+    return result;
+}
+
+static inline void hand_wait_for(atomic_uint *counter, unsigned value)
+{
+    for (int i = 0; atomic_load(counter) < value && i < 100000; i++)
+        usleep(100);
+    ck_assert_uint_ge(atomic_load(counter), value);
+}
+
+static inline void hand_open(int device)
+{
+    driver_open(device);
+    OK(cu.cuModuleLoadData(&hand_loaded, &hand_module));
+    atomic_store(&go, 0);
+    atomic_store(&started, 0);
+    atomic_store(&most, 0);
+    atomic_store(&running, 0);
+}
+
+static inline void hand_close(int device)
+{
+    OK(cu.cuModuleUnload(hand_loaded));
+    driver_close(device);
+}
+
+#endif
