@@ -16,6 +16,7 @@ size_t symm__step_max(int nranks)
 static void send_freed(struct symm_exchange *x)
 {
     struct symm_message m = {.type = SYMM_MESSAGE_FREED,
+                             .lane = SYMM_LANE_WORLD, /* of none: but nobody is joining any more */
                              .payload = x->freed,
                              .payload_nbytes = x->nfreed * sizeof x->freed[0]};
 
