@@ -1,0 +1,604 @@
+/*
+ * Ranks that die or give up. Every survivor learns it within a second from its own call, lets go of
+ * everything, makes a new world of the rest in the same process and computes right; and a result
+ * that was said to be right is right.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "exercise.h"
+#include "kernels.h"
+#include "ranks.h"
+#include "reference.h"
+#include "test.h"
+
+/* -------------------------------------------------------------------------- a death at each
+ * message sent */
+
+static long messages_left = -1; /* this process is killed at the message that makes it 0 */
+
+/* Stands before the C library's: libsymm.so's own calls come here. */
+__attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message,
+                                                       int flags)
+{
+    if (__atomic_load_n(&messages_left, __ATOMIC_RELAXED) > 0 &&
+        __atomic_sub_fetch(&messages_left, 1, __ATOMIC_RELAXED) == 0)
+        kill(getpid(), SIGKILL);
+    return syscall(SYS_sendmsg, fd, message, flags);
+}
+
+/* ------------------------------------------------------------------------------------------- life
+ * and death */
+
+enum op {
+    OP_EXCHANGE,
+    OP_ALLOC,
+    OP_TENSOR,
+    OP_PAD,
+    OP_TRIM,
+    OP_GROUP,
+    OP_MAX_BLOCKS,
+    OP_BARRIER,
+    OP_WAIT,
+    OP_ONE_SHOT,
+    OP_TWO_SHOT,
+    OP_MULTIMEM,
+    OP_MULTIMEM_ONE_SHOT,
+    OP_GROUP_DESTROY,
+    OP_CONTEXT_DESTROY,
+    NOPS
+};
+
+static const char *const op_names[NOPS] = {"exchange",          "alloc",         "tensor_alloc",
+                                           "signal_pad_alloc",  "trim",          "group_create",
+                                           "kernel_max_blocks", "barrier",       "wait",
+                                           "one_shot",          "two_shot",      "multimem",
+                                           "multimem_one_shot", "group_destroy", "context_destroy"};
+
+struct death {
+    int victim;
+    enum op op;        /* killed instead of taking part in the second one */
+    const char *fault; /* or by the driver, in this call */
+    long message;      /* or when it sends its message of this number */
+    bool outside;      /* or by somebody else, at any time */
+    bool may_be_late;  /* the others may have been done already */
+};
+
+struct life {
+    struct rank *self;
+    symm_context *ctx;
+    symm_group *world, *group;
+    symm_kernel *kernel;
+    symm_signal_pad *pad;
+    symm_stream s;
+    float *x;
+};
+
+enum { COUNT = 3000 };
+
+static symm_status all_reduce(struct life *l, symm_algo algo)
+{
+    const symm_options options = {.algo = algo};
+    symm_status st =
+        symm_all_reduce(l->world, l->x, l->x, COUNT, SYMM_FLOAT32, SYMM_SUM, &options, l->s);
+    return st == SYMM_OK ? symm_synchronize(l->world, l->s) : st;
+}
+
+static symm_status do_op(struct life *l, enum op op)
+{
+    static const int64_t shape[] = {100};
+    int ranks[RANKS_MAX];
+    void *p;
+    symm_tensor t;
+    symm_signal_pad *pad;
+    symm_group *g;
+    uint32_t blocks;
+    symm_status st;
+    const int n = l->self->nranks;
+
+    for (int r = 0; r < n; r++)
+        ranks[r] = r;
+    switch (op) {
+    case OP_EXCHANGE:
+        return symm_exchange(l->world, NULL, 0, NULL);
+    case OP_ALLOC:
+        return symm_alloc(l->world, 3u << 20, &p);
+    case OP_TENSOR:
+        return symm_tensor_alloc(l->world, SYMM_FLOAT32, 1, shape, &t);
+    case OP_PAD:
+        return symm_signal_pad_alloc(l->world, 10, &pad);
+    case OP_TRIM:
+        return symm_trim(l->world);
+    case OP_GROUP:
+        return symm_group_create(l->world, n, ranks, &g);
+    case OP_MAX_BLOCKS:
+        return symm_kernel_max_blocks(l->world, l->kernel, 64, 0, &blocks);
+    case OP_BARRIER:
+        st = symm_barrier(l->world, l->s);
+        return st == SYMM_OK ? symm_synchronize(l->world, l->s) : st;
+    case OP_WAIT: /* every rank of every other */
+        for (int r = 0; r < n; r++) {
+            st = symm_signal(l->world, l->pad, 0, r, 1, l->s);
+            if (st != SYMM_OK)
+                return st;
+        }
+        for (int r = 0; r < n; r++) {
+            st = symm_wait(l->world, l->pad, 0, r, 1, l->s);
+            if (st != SYMM_OK)
+                return st;
+        }
+        return symm_synchronize(l->world, l->s);
+    case OP_ONE_SHOT:
+        return all_reduce(l, SYMM_ALGO_ONE_SHOT);
+    case OP_TWO_SHOT:
+        return all_reduce(l, SYMM_ALGO_TWO_SHOT);
+    case OP_MULTIMEM:
+        return all_reduce(l, symm_multicast_off(l->world) ? SYMM_ALGO_AUTO : SYMM_ALGO_MULTIMEM);
+    case OP_MULTIMEM_ONE_SHOT:
+        return all_reduce(l, symm_multicast_off(l->world) ? SYMM_ALGO_AUTO
+                                                          : SYMM_ALGO_MULTIMEM_ONE_SHOT);
+    case OP_GROUP_DESTROY:
+        g = l->group;
+        l->group = NULL;
+        return symm_group_destroy(g);
+    default:
+        return SYMM_OK;
+    }
+}
+
+static symm_status be_born(struct life *l)
+{
+    struct rank *self = l->self;
+    int ranks[RANKS_MAX];
+    symm_status st;
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        st = rank_note(self, (call));                                                              \
+        if (st != SYMM_OK)                                                                         \
+            return st;                                                                             \
+    } while (0)
+    for (int r = 0; r < self->nranks; r++)
+        ranks[r] = r;
+    TRY(rank_join(self, &l->ctx));
+    l->world = symm_context_world(l->ctx);
+    TRY(symm_kernel_load(l->ctx, &test_kernels, "test_ring", &l->kernel));
+    TRY(symm_alloc(l->world, COUNT * sizeof *l->x, (void **)&l->x));
+    TRY(symm_signal_pad_alloc(l->world, 1, &l->pad));
+    TRY(symm_group_create(l->world, self->nranks, ranks, &l->group));
+    TRY(symm_stream_create(l->ctx, &l->s));
+    TRY(symm_fill(l->x, 0, COUNT * sizeof *l->x, l->s));
+    return SYMM_OK;
+}
+
+/* Lives until somebody dies: born, the operation once by all, and again by all but the victim. */
+static symm_status live(struct life *l, const struct death *d)
+{
+    struct rank *self = l->self;
+    symm_status st = be_born(l);
+    if (st != SYMM_OK)
+        return st;
+    if (d->fault || d->message || d->outside) {
+        for (int round = 0; round < (d->outside ? 100000 : 3); round++) {
+            for (int op = 0; op < OP_GROUP_DESTROY; op++)
+                if (op != OP_GROUP)
+                    TRY(do_op(l, (enum op)op));
+            self->report->value[1]++;
+            TRY(symm_trim(l->world));
+        }
+    } else {
+        if (d->op != OP_GROUP_DESTROY)
+            TRY(do_op(l, d->op));
+        TRY(symm_exchange(l->world, NULL, 0, NULL));
+        if (self->rank == d->victim)
+            kill(getpid(), SIGKILL);
+        TRY(do_op(l, d->op));
+    }
+#undef TRY
+    return SYMM_OK;
+}
+
+static void die_in_the_end(struct life *l)
+{
+    symm_kernel_unload(l->kernel);
+    symm_stream_destroy(l->s);
+    const symm_status st = symm_context_destroy(l->ctx);
+    if (l->self->report->status == SYMM_OK)
+        rank_note(l->self, st);
+}
+
+static void start_again(struct rank *self, int victim)
+{
+    symm_context *ctx = NULL;
+    symm_config config = rank_config(self);
+    char session[96];
+    snprintf(session, sizeof session, "%s-rest", self->session);
+    unsetenv("SYMM_TEST_ABORT_DELAY_MS");
+    config.session = session;
+    config.nranks--;
+    config.rank -= config.rank > victim;
+    RANK_TRY(self, symm_context_create(&config, &ctx));
+    CHECK_RANK(self, symm_nranks(symm_context_world(ctx)) == config.nranks);
+    RANK_TRY(self, exercise_group(self, ctx, symm_context_world(ctx), 11));
+    RANK_TRY(self, symm_context_destroy(ctx));
+    return;
+out:
+    symm_context_destroy(ctx);
+}
+
+static void live_and_survive(struct rank *self, void *arg)
+{
+    const struct death *d = arg;
+    struct life l = {.self = self};
+    char who[32];
+    if (d->fault)
+        setenv("SYMM_EMULATED_FAULT", d->fault, 1);
+    if (d->message && self->rank == d->victim)
+        messages_left = d->message;
+    live(&l, d);
+    self->report->value[0] = now_ms();
+    if (!l.ctx && self->report->status == SYMM_OK)
+        rank_fail(self, RANK_HERE_, "no context");
+    die_in_the_end(&l);
+    if (d->op == OP_CONTEXT_DESTROY)
+        self->report->value[0] = now_ms();
+    snprintf(who, sizeof who, "rank %d", d->victim);
+    if (!(d->may_be_late && self->report->status == SYMM_OK)) {
+        CHECK_RANK_MSG(self, self->report->status == SYMM_ERROR_PEER, "%s: %s",
+                       symm_status_name(self->report->status), self->report->text);
+        CHECK_RANK_MSG(self, strstr(self->report->text, who), "no %s in: %s", who,
+                       self->report->text);
+        self->report->value[2] = 1; /* has noticed */
+    }
+    if (self->rank != d->victim)
+        start_again(self, d->victim);
+out:
+    return;
+}
+
+enum { NRANKS = 4 };
+
+/* Runs them; fails unless every survivor noticed the death in time and went on. Returns whether the
+ * victim died. */
+static bool die(const struct death *d)
+{
+    struct rank_report reports[NRANKS];
+    struct ranks *run =
+        ranks_start(NRANKS, RANKS_AS_PROCESSES, live_and_survive, (void *)(uintptr_t)d);
+    siginfo_t info;
+    const char *how = d->fault ? d->fault : op_names[d->op];
+    if (d->outside) {
+        for (int i = 0; i < 5000 && !ranks_peek(run, d->victim)->value[1]; i++)
+            pause_ms(1);
+        pause_ms((int)(reference_random(77, (uint64_t)now_ms()) % 60));
+        kill(ranks_pid(run, d->victim), SIGKILL);
+    }
+    waitid(P_PID, (id_t)ranks_pid(run, d->victim), &info, WEXITED | WNOWAIT);
+    const int64_t death = now_ms();
+    const char *missing = ranks_finish(run, reports, 30);
+    ck_assert_msg(!missing, "%s, message %ld: %s", how, d->message, missing);
+    if (reports[d->victim].end != RANK_KILLED)
+        return false;
+    for (int r = 0; r < NRANKS; r++) {
+        if (r == d->victim)
+            continue;
+        const struct rank_report *p = &reports[r];
+        ck_assert_msg(!p->failed[0], "%s, message %ld, victim %d: rank %d: %s", how, d->message,
+                      d->victim, r, p->failed);
+        ck_assert_msg(p->end == RANK_RETURNED && !p->leaks[0],
+                      "%s, message %ld, victim %d: rank %d left behind: %s (%d)", how, d->message,
+                      d->victim, r, p->leaks, p->code);
+        ck_assert_msg(p->status == SYMM_OK && p->wrong == 0, "%s: rank %d: %s, %lld wrong", how, r,
+                      p->text, (long long)p->wrong);
+        ck_assert_msg(!p->value[2] || p->value[0] - death < 1000,
+                      "%s, message %ld: rank %d noticed after %lld ms", how, d->message, r,
+                      (long long)(p->value[0] - death));
+    }
+    return true;
+}
+
+START_TEST(a_rank_killed_in_a_collective_is_survived)
+{
+    setenv("SYMM_CHECK", "0", 1); /* so that stream-ordered calls meet in kernels only */
+    for (int victim = 0; victim < 3; victim += 2)
+        ck_assert(die(&(struct death){.victim = victim, .op = (enum op)_i}));
+}
+END_TEST
+
+static const char *const calls[] = {
+    "cuMemAddressReserve",
+    "cuMemCreate",
+    "cuMemExportToShareableHandle",
+    "cuMemImportFromShareableHandle",
+    "cuMemMap",
+    "cuMemSetAccess",
+    "cuMemsetD32Async",
+    "cuMemsetD8Async",
+    "cuMemRelease",
+    "cuLaunchKernelEx",
+#if SYMM_MULTICAST
+    "cuMulticastAddDevice",
+    "cuMulticastBindMem",
+#endif
+};
+
+enum { NCALLS = sizeof calls / sizeof calls[0] };
+
+START_TEST(a_rank_killed_in_a_driver_call_is_survived)
+{
+    char fault[96];
+    for (int victim = 0; victim < 4; victim += 3) {
+        snprintf(fault, sizeof fault, "%s@%d#%d=kill", calls[_i], victim, 1 + victim % 2);
+        ck_assert_msg(die(&(struct death){.victim = victim, .fault = fault, .may_be_late = true}),
+                      "%s: still alive", fault);
+    }
+}
+END_TEST
+
+START_TEST(a_rank_killed_at_each_message_is_survived)
+{
+    int ndeaths = 0;
+    /* The first one says who it is: before that nobody can know who is gone. */
+    for (long message = 2; message <= 26; message += 2)
+        for (int victim = 0; victim < 2; victim++)
+            ndeaths += die(&(struct death){
+                .victim = victim == 0 ? 0 : 3, .message = message + victim, .may_be_late = true});
+    printf("# killed at %d different messages\n", ndeaths);
+    ck_assert_int_ge(ndeaths, 20);
+}
+END_TEST
+
+START_TEST(a_rank_killed_at_any_time_is_survived)
+{
+    for (int round = 0; round < 8; round++)
+        ck_assert(die(&(struct death){.victim = round % NRANKS, .outside = true}));
+}
+END_TEST
+
+/* ---------------------------------------------------------------------------------------------
+ * giving up */
+
+static void *abort_soon(void *group)
+{
+    pause_ms(100);
+    symm_abort(group, "the disk is full");
+    return NULL;
+}
+
+static void abort_from_a_thread(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    symm_signal_pad *pad = NULL;
+    pthread_t thread;
+    bool started = false;
+    const bool on_device = *(int *)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *w = symm_context_world(ctx);
+    RANK_TRY(self, symm_signal_pad_alloc(w, 1, &pad));
+    const int64_t start = now_ms();
+    if (self->rank == 1)
+        started = pthread_create(&thread, NULL, abort_soon, w) == 0;
+    if (on_device) {
+        RANK_TRY(self, symm_wait(w, pad, 0, (self->rank + 1) % self->nranks, 1,
+                                 NULL)); /* that never comes */
+        RANK_EXPECT(self, SYMM_ERROR_PEER, symm_synchronize(w, NULL));
+    } else if (self->rank != 2) {
+        RANK_EXPECT(self, SYMM_ERROR_PEER,
+                    symm_exchange(w, NULL, 0, NULL)); /* rank 2 never comes */
+    } else {
+        while (symm_check(w) == SYMM_OK && now_ms() < start + 5000)
+            pause_ms(5);
+        RANK_EXPECT(self, SYMM_ERROR_PEER, symm_check(w));
+    }
+    CHECK_RANK_MSG(self, now_ms() - start < 1100, "%lld ms", (long long)(now_ms() - start));
+    CHECK_RANK_MSG(self,
+                   strstr(self->report->text, "rank 1") &&
+                       strstr(self->report->text, "the disk is full"),
+                   "%s", self->report->text);
+out:
+    if (started)
+        pthread_join(thread, NULL);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(an_abort_from_another_thread_ends_every_wait)
+{
+    struct rank_report reports[3];
+    ranks_run(3, _i / 2 ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, abort_from_a_thread,
+              &(int){_i % 2}, reports, 20);
+    ranks_assert_clean(reports, 3);
+}
+END_TEST
+
+static void abort_one_of_two(struct rank *self, void *arg)
+{
+    static const int pair[] = {0, 1}, all[] = {0, 1, 2};
+    symm_context *ctx = NULL;
+    symm_group *few = NULL, *other = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *w = symm_context_world(ctx);
+    if (self->rank < 2)
+        RANK_TRY(self, symm_group_create(w, 2, pair, &few));
+    RANK_TRY(self, symm_group_create(w, 3, all, &other));
+    if (self->rank == 1)
+        symm_abort(few, "only this one");
+    for (int i = 0; few && i < 200 && symm_check(few) == SYMM_OK; i++)
+        pause_ms(5);
+    CHECK_RANK(self, !few || symm_check(few) == SYMM_ERROR_PEER);
+    RANK_TRY(self, exercise_group(self, ctx, w, 1));
+    RANK_TRY(self, exercise_group(self, ctx, other, 2));
+    symm_group_destroy(few);
+    few = NULL;
+    if (self->rank < 2) { /* the same ranks again */
+        RANK_TRY(self, symm_group_create(w, 2, pair, &few));
+        RANK_TRY(self, exercise_group(self, ctx, few, 3));
+    }
+    RANK_TRY(self, symm_check(w));
+out:
+    symm_group_destroy(few);
+    symm_group_destroy(other);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(an_abort_ends_its_group_and_no_other)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, abort_one_of_two, NULL, 30);
+}
+END_TEST
+
+static void outlive_a_stranger(struct rank *self, void *arg)
+{
+    static const int rest[] = {0, 1, 2};
+    symm_context *ctx = NULL;
+    symm_group *few = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *w = symm_context_world(ctx);
+    if (self->rank < 3)
+        RANK_TRY(self, symm_group_create(w, 3, rest, &few));
+    RANK_TRY(self, symm_exchange(w, NULL, 0, NULL));
+    if (self->rank == 3)
+        kill(getpid(), SIGKILL);
+    for (int i = 0; i < 200 && symm_check(w) == SYMM_OK; i++)
+        pause_ms(5);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 3", symm_check(w));
+    RANK_TRY(self, symm_check(few));
+    RANK_TRY(self, exercise_group(self, ctx, few, 4));
+out:
+    symm_group_destroy(few);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_death_ends_the_groups_of_the_dead_and_no_other)
+{
+    struct rank_report reports[4];
+    ranks_run(4, RANKS_AS_PROCESSES, outlive_a_stranger, NULL, reports, 30);
+    ck_assert_int_eq(reports[3].end, RANK_KILLED);
+    ranks_assert_ok(reports, 3);
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------------------- the
+ * promise */
+
+enum { DEPTH = 6 };
+
+struct promise {
+    int victim;
+    bool gives_up; /* instead of being killed */
+    symm_algo algo;
+};
+
+/* Sums fresh data, several at once, for as long as it is told that all is well; and looks whether
+ * it is. */
+static void sum_until_the_end(struct rank *self, void *arg)
+{
+    static const char *const delays[] = {"900", "0", "450", "0"};
+    const struct promise *p = arg;
+    const symm_options options = {.algo = p->algo};
+    symm_context *ctx = NULL;
+    symm_stream s = NULL;
+    float *x = NULL, *host = calloc(DEPTH * COUNT, sizeof *host);
+    /* The abort reaches the ranks up to 900 ms apart. */
+    setenv("SYMM_TEST_ABORT_DELAY_MS", delays[(self->rank + p->victim) % 4], 1);
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *w = symm_context_world(ctx);
+    RANK_TRY(self, symm_alloc(w, DEPTH * COUNT * sizeof *x, (void **)&x));
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    for (uint64_t round = 0; round < 100000; round++) {
+        symm_status st = SYMM_OK;
+        for (uint64_t i = 0; i < DEPTH; i++)
+            reference_fill(host + i * COUNT, COUNT, SYMM_FLOAT32, round * DEPTH + i, self->rank);
+        st = symm_copy(x, host, DEPTH * COUNT * sizeof *x, s);
+        memset(host, 0xee, DEPTH * COUNT * sizeof *host);
+        for (uint64_t i = 0; i < DEPTH && st == SYMM_OK; i++)
+            st = symm_all_reduce(w, x + i * COUNT, x + i * COUNT, COUNT, SYMM_FLOAT32, SYMM_SUM,
+                                 &options, s);
+        if (st == SYMM_OK)
+            st = symm_copy(host, x, DEPTH * COUNT * sizeof *x, s);
+        if (st == SYMM_OK)
+            st = symm_synchronize(w, s);
+        if (rank_note(self, st) != SYMM_OK)
+            break;
+        for (uint64_t i = 0; i < DEPTH; i++)
+            self->report->wrong +=
+                reference_wrong(host + i * COUNT, 0, COUNT, SYMM_FLOAT32, round * DEPTH + i,
+                                self->nranks, (enum reference_bound)exercise_bound(p->algo));
+        self->report->value[1]++;
+        if (p->gives_up && self->rank == p->victim && round == 5) {
+            /* With work enqueued that it takes part in. */
+            RANK_TRY(self, symm_all_reduce(w, x, x, COUNT, SYMM_FLOAT32, SYMM_SUM, &options, s));
+            symm_abort(w, "I have had enough");
+        }
+    }
+out:
+    symm_stream_destroy(s);
+    symm_context_destroy(ctx);
+    free(host);
+}
+
+static void keep_promise(struct promise p)
+{
+    struct rank_report reports[NRANKS];
+    struct ranks *run = ranks_start(NRANKS, RANKS_AS_PROCESSES, sum_until_the_end, &p);
+    if (!p.gives_up) {
+        for (int i = 0; i < 10000 && ranks_peek(run, p.victim)->value[1] < 3; i++)
+            pause_ms(1);
+        pause_ms((int)(reference_random(78, (uint64_t)now_ms()) % 40));
+        kill(ranks_pid(run, p.victim), SIGKILL);
+    }
+    const char *missing = ranks_finish(run, reports, 30);
+    ck_assert_msg(!missing, "%s", missing);
+    for (int r = 0; r < NRANKS; r++) {
+        if (r == p.victim)
+            continue;
+        ck_assert_msg(!reports[r].failed[0], "rank %d: %s", r, reports[r].failed);
+        ck_assert_msg(reports[r].wrong == 0,
+                      "rank %d was told OK with %lld wrong elements, victim %d", r,
+                      (long long)reports[r].wrong, p.victim);
+        ck_assert_msg(reports[r].status == SYMM_ERROR_PEER, "rank %d: %s", r, reports[r].text);
+        ck_assert_int_ge(reports[r].value[1], 2);
+        ck_assert_msg(reports[r].end == RANK_RETURNED && !reports[r].leaks[0],
+                      "rank %d left behind: %s", r, reports[r].leaks);
+    }
+}
+
+START_TEST(ok_means_right_with_one_rank_dead_and_the_abort_late)
+{
+    static const symm_algo algos[] = {SYMM_ALGO_ONE_SHOT, SYMM_ALGO_TWO_SHOT, SYMM_ALGO_AUTO};
+    setenv("SYMM_CHECK", "0", 1);
+    for (int round = 0; round < 3; round++)
+        keep_promise((struct promise){.victim = (_i + round) % NRANKS, .algo = algos[round]});
+}
+END_TEST
+
+START_TEST(ok_means_right_with_one_rank_giving_up)
+{
+    setenv("SYMM_CHECK", "0", 1);
+    keep_promise((struct promise){.victim = _i, .gives_up = true, .algo = SYMM_ALGO_TWO_SHOT});
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("abort");
+    TCase *deaths = test_case(suite, "deaths", 150);
+    tcase_add_loop_test(deaths, a_rank_killed_in_a_collective_is_survived, 0, NOPS);
+    tcase_add_loop_test(deaths, a_rank_killed_in_a_driver_call_is_survived, 0, NCALLS);
+    tcase_add_test(deaths, a_rank_killed_at_each_message_is_survived);
+    tcase_add_test(deaths, a_rank_killed_at_any_time_is_survived);
+    tcase_add_test(deaths, a_death_ends_the_groups_of_the_dead_and_no_other);
+    TCase *aborts = test_case(suite, "giving up", 60);
+    tcase_add_loop_test(aborts, an_abort_from_another_thread_ends_every_wait, 0, 4);
+    tcase_add_test(aborts, an_abort_ends_its_group_and_no_other);
+    TCase *promise = test_case(suite, "the promise", 90);
+    tcase_add_loop_test(promise, ok_means_right_with_one_rank_dead_and_the_abort_late, 0, 4);
+    tcase_add_loop_test(promise, ok_means_right_with_one_rank_giving_up, 0, 2);
+    return test_main(suite);
+}

@@ -1,0 +1,351 @@
+/* Multicast is one verdict of all ranks, with a reason that a person can read; everything else goes
+ * on without it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "exercise.h"
+#include "ranks.h"
+#include "test.h"
+
+#if SYMM_MULTICAST
+
+struct verdict {
+    const char *name, *value; /* a variable, */
+    int odd_rank;             /* of this rank; -1: of all */
+    const char *reason;       /* a part of it; NULL: multicast is on */
+};
+
+static void agree(struct rank *self, void *arg)
+{
+    const struct verdict *v = arg;
+    symm_context *ctx = NULL;
+    char reasons[RANKS_MAX][256], mine[256];
+    void *x = NULL;
+    if (v->name && (v->odd_rank < 0 || v->odd_rank == self->rank))
+        setenv(v->name, v->value, 1);
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *w = symm_context_world(ctx);
+    const char *off = symm_multicast_off(w);
+    const char *why = symm_all_reduce_unavailable(w, SYMM_ALGO_MULTIMEM, SYMM_BFLOAT16, SYMM_SUM);
+    snprintf(mine, sizeof mine, "%s", off ? off : "on");
+    RANK_TRY(self, symm_exchange(w, mine, sizeof mine, reasons));
+    for (int r = 0; r < self->nranks; r++)
+        CHECK_RANK_MSG(self, strcmp(reasons[r], mine) == 0, "rank %d says \"%s\", I say \"%s\"", r,
+                       reasons[r], mine);
+    RANK_TRY(self, symm_alloc(w, 5u << 20, &x));
+    if (v->reason) {
+        CHECK_RANK_MSG(self, off && strstr(off, v->reason), "no \"%s\" in: %s", v->reason,
+                       off ? off : "(it is on)");
+        CHECK_RANK_MSG(self, why && strstr(why, v->reason), "no \"%s\" in: %s", v->reason,
+                       why ? why : "(it runs)");
+        CHECK_RANK(self, !symm_multicast(w, x));
+        RANK_EXPECT(self, SYMM_ERROR_UNSUPPORTED,
+                    symm_all_reduce(w, x, x, 8, SYMM_BFLOAT16, SYMM_SUM,
+                                    &(symm_options){.algo = SYMM_ALGO_MULTIMEM}, NULL));
+    } else {
+        CHECK_RANK_MSG(self, !off && !why, "%s, %s", off ? off : "on", why ? why : "it runs");
+        CHECK_RANK(self, symm_multicast(w, x) && symm_multicast(w, x) != x);
+        CHECK_RANK(self, (char *)symm_multicast(w, (char *)x + 1000) ==
+                             (char *)symm_multicast(w, x) + 1000);
+        RANK_TRY(self,
+                 exercise_all_reduce(self, ctx, w, SYMM_ALGO_MULTIMEM, SYMM_FLOAT16, 4444, 1));
+        RANK_TRY(self, exercise_all_reduce(self, ctx, w, SYMM_ALGO_MULTIMEM_ONE_SHOT, SYMM_FLOAT32,
+                                           777, 2));
+    }
+    RANK_TRY(self, exercise_group(self, ctx, w, 3));
+    RANK_TRY(self, symm_context_destroy(ctx));
+    return;
+out:
+    symm_context_destroy(ctx);
+}
+
+static void expect_verdict(struct verdict v)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, agree, &v, 40);
+}
+
+START_TEST(it_is_on_where_the_switch_can)
+{
+    expect_verdict((struct verdict){NULL, NULL, -1, NULL});
+}
+END_TEST
+
+START_TEST(it_is_on_for_threads_too)
+{
+    ranks_run_ok(3, RANKS_AS_THREADS, agree, &(struct verdict){NULL, NULL, -1, NULL}, 40);
+}
+END_TEST
+
+static const char *const switches[][2] = {{"SYMM_MULTICAST", "0"},
+                                          {"NCCL_NVLS_ENABLE", "0"},
+                                          {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"},
+                                          {"NVSHMEM_DISABLE_NVLS", "1"}};
+
+START_TEST(each_switch_turns_it_off_on_all_ranks)
+{
+    expect_verdict((struct verdict){switches[_i][0], switches[_i][1], -1, switches[_i][0]});
+}
+END_TEST
+
+START_TEST(a_switch_on_one_rank_turns_it_off_on_all)
+{
+    expect_verdict((struct verdict){switches[_i][0], switches[_i][1], 2, switches[_i][0]});
+}
+END_TEST
+
+START_TEST(a_machine_that_cannot_says_so)
+{
+    expect_verdict((struct verdict){"SYMM_EMULATED_MULTICAST", "0", -1, "multicast"});
+    expect_verdict((struct verdict){"SYMM_EMULATED_MULTICAST", "0", 1, "rank 1"});
+}
+END_TEST
+
+static const char *const failures[][2] = {
+    {"cuMulticastCreate@0=2", "cuMulticastCreate"},
+    {"cuMulticastAddDevice@2=401", "cuMulticastAddDevice"},
+    {"cuMulticastBindMem@1=2", "cuMulticastBindMem"},
+    {"cuMulticastBindMem@2#1+=802", "cuMulticastBindMem"},
+};
+
+START_TEST(one_ranks_failure_turns_it_off_on_all_and_is_the_reason)
+{
+    expect_verdict((struct verdict){"SYMM_EMULATED_FAULT", failures[_i][0], -1, failures[_i][1]});
+}
+END_TEST
+
+START_TEST(a_fabric_that_is_not_ready_twice_is_waited_for)
+{
+    expect_verdict((struct verdict){
+        "SYMM_EMULATED_FAULT", "cuMulticastBindMem@1#1=802;cuMulticastBindMem@1#2=802", -1, NULL});
+}
+END_TEST
+
+/* A step that hangs inside the driver: nothing can be released there, so that leaks are no
+ * question. */
+static void hang_in_bind(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    setenv("SYMM_EMULATED_FAULT", arg, 1);
+    setenv("SYMM_EMULATED_LEAKS", "off", 1);
+    setenv("SYMM_TIMEOUT_MS", "1500", 1);
+    const int64_t start = now_ms();
+    RANK_EXPECT(self, SYMM_ERROR_TIMEOUT, rank_join(self, &ctx));
+    CHECK_RANK_MSG(self, now_ms() - start < 6000, "%lld ms", (long long)(now_ms() - start));
+    CHECK_RANK(self, !ctx);
+    if (self->rank == 1)
+        CHECK_RANK_MSG(self, strstr(self->report->text, "cuMulticastBindMem"), "%s",
+                       self->report->text);
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_bind_that_hangs_is_a_timeout_that_names_it)
+{
+    struct rank_report reports[3];
+    ranks_run(3, RANKS_AS_PROCESSES, hang_in_bind, (char[]){"cuMulticastBindMem@1#1=hang"}, reports,
+              20);
+    for (int r = 0; r < 3; r++) {
+        ck_assert_msg(!reports[r].failed[0], "rank %d: %s", r, reports[r].failed);
+        ck_assert_int_eq(reports[r].end, RANK_RETURNED);
+    }
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------------------------
+ * one object */
+
+static int count_in_trace(const char *prefix, int rank, const char *call)
+{
+    char path[128], line[512];
+    int n = 0;
+    snprintf(path, sizeof path, "%s.%d", prefix, rank);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        n += strstr(line, call) != NULL;
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static void remove_traces(const char *prefix)
+{
+    char path[128];
+    for (int r = 0; r < 4; r++) {
+        snprintf(path, sizeof path, "%s.%d", prefix, r);
+        unlink(path);
+    }
+    snprintf(path, sizeof path, "%s.none", prefix);
+    unlink(path);
+}
+
+static void make_groups(struct rank *self, void *arg)
+{
+    static const int all[] = {0, 1, 2}, pair[] = {2, 0};
+    symm_context *ctx = NULL;
+    symm_group *g[12] = {NULL};
+    void *x;
+    setenv("SYMM_EMULATED_TRACE", arg, 1);
+    RANK_TRY(self, rank_join(self, &ctx));
+    for (int i = 0; i < 10; i++)
+        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, all, &g[i]));
+    if (self->rank != 1) {
+        for (int i = 10; i < 12; i++) {
+            RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, pair, &g[i]));
+            CHECK_RANK_MSG(self, !symm_multicast_off(g[i]), "%s", symm_multicast_off(g[i]));
+        }
+        RANK_TRY(self,
+                 exercise_all_reduce(self, ctx, g[11], SYMM_ALGO_MULTIMEM, SYMM_BFLOAT16, 999, 5));
+    }
+    RANK_TRY(self,
+             symm_alloc(symm_context_world(ctx), 5u << 20, &x)); /* a segment that comes later */
+    for (int i = 0; i < 10; i++)
+        CHECK_RANK(self, symm_multicast(g[i], x));
+    RANK_TRY(self, exercise_all_reduce(self, ctx, g[9], SYMM_ALGO_MULTIMEM, SYMM_BFLOAT16, 999, 6));
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(groups_over_the_same_ranks_share_one_object)
+{
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "/tmp/symm-trace-%d", (int)getpid());
+    ranks_run_ok(3, RANKS_AS_PROCESSES, make_groups, prefix, 40);
+    int created = 0, added[3];
+    for (int r = 0; r < 3; r++) {
+        created += count_in_trace(prefix, r, "cuMulticastCreate");
+        added[r] = count_in_trace(prefix, r, "cuMulticastAddDevice");
+    }
+    remove_traces(prefix);
+    ck_assert_int_eq(created, 2); /* {0, 1, 2} and {2, 0} */
+    ck_assert_int_eq(added[0], 2);
+    ck_assert_int_eq(added[1], 1);
+    ck_assert_int_eq(added[2], 2);
+}
+END_TEST
+
+static void trace_while_off(struct rank *self, void *arg)
+{
+    setenv("SYMM_EMULATED_TRACE", arg, 1);
+    setenv("SYMM_MULTICAST", "0", 1);
+    exercise_world(self, NULL);
+}
+
+START_TEST(when_it_is_off_no_call_of_it_is_made)
+{
+    char prefix[64];
+    int calls = 0, others = 0;
+    snprintf(prefix, sizeof prefix, "/tmp/symm-trace-%d", (int)getpid());
+    ranks_run_ok(2, RANKS_AS_PROCESSES, trace_while_off, prefix, 40);
+    for (int r = 0; r < 2; r++) {
+        calls += count_in_trace(prefix, r, "Multicast");
+        others += count_in_trace(prefix, r, "cuMemCreate");
+    }
+    remove_traces(prefix);
+    ck_assert_int_eq(calls, 0);
+    ck_assert_int_gt(others, 0);
+}
+END_TEST
+
+static void fail_for_one_segment(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    void *x = NULL, *y = NULL;
+    setenv("SYMM_EMULATED_FAULT", arg, 1);
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *w = symm_context_world(ctx);
+    CHECK_RANK(self, !symm_multicast_off(w));
+    RANK_TRY(self, symm_alloc(w, 5u << 20, &x)); /* its own segment, which is not bound */
+    CHECK_RANK(self, !symm_multicast(w, x));
+    CHECK_RANK_MSG(self, symm_error_text()[0], "no text");
+    RANK_TRY(self, symm_alloc(w, 1000, &y));
+    RANK_TRY(self, exercise_group(self, ctx, w, 7));
+    /* What is not bound goes through the staging area, on all ranks alike. */
+    RANK_TRY(self, symm_fill(x, 0, 4096, NULL));
+    RANK_TRY(self, symm_all_reduce(w, x, x, 1000, SYMM_FLOAT32, SYMM_SUM,
+                                   &(symm_options){.algo = SYMM_ALGO_MULTIMEM}, NULL));
+    RANK_TRY(self, symm_synchronize(w, NULL));
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_segment_that_cannot_be_bound_is_without_it_on_all_ranks)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, fail_for_one_segment, (char[]){"cuMulticastBindMem@2#2=2"},
+                 40);
+}
+END_TEST
+
+static const char *const orders[] = {"rank", "reverse", "random"};
+
+START_TEST(sums_are_right_in_every_order_of_the_switch)
+{
+    expect_verdict((struct verdict){"SYMM_EMULATED_ORDER", orders[_i], -1, NULL});
+}
+END_TEST
+
+#endif
+
+static void be_alone(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    CHECK_RANK(self, symm_multicast_off(symm_context_world(ctx)));
+    RANK_TRY(self, exercise_group(self, ctx, symm_context_world(ctx), 1));
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_group_of_one_is_without_it)
+{
+    ranks_run_ok(1, RANKS_AS_PROCESSES, be_alone, NULL, 20);
+}
+END_TEST
+
+#if !SYMM_MULTICAST
+static void be_without(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    const char *off = symm_multicast_off(symm_context_world(ctx));
+    CHECK_RANK_MSG(self, off && strstr(off, "built without"), "%s", off ? off : "it is on");
+    CHECK_RANK(self, symm_all_reduce_unavailable(symm_context_world(ctx), SYMM_ALGO_MULTIMEM,
+                                                 SYMM_FLOAT32, SYMM_SUM));
+    RANK_TRY(self, exercise_group(self, ctx, symm_context_world(ctx), 1));
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_build_without_it_says_so)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, be_without, NULL, 20);
+}
+END_TEST
+#endif
+
+int main(void)
+{
+    Suite *suite = suite_create("multicast");
+    TCase *verdict = test_case(suite, "verdict", 90);
+    tcase_add_test(verdict, a_group_of_one_is_without_it);
+#if SYMM_MULTICAST
+    tcase_add_test(verdict, it_is_on_where_the_switch_can);
+    tcase_add_test(verdict, it_is_on_for_threads_too);
+    tcase_add_loop_test(verdict, each_switch_turns_it_off_on_all_ranks, 0, 4);
+    tcase_add_loop_test(verdict, a_switch_on_one_rank_turns_it_off_on_all, 0, 4);
+    tcase_add_test(verdict, a_machine_that_cannot_says_so);
+    tcase_add_loop_test(verdict, one_ranks_failure_turns_it_off_on_all_and_is_the_reason, 0, 4);
+    tcase_add_test(verdict, a_fabric_that_is_not_ready_twice_is_waited_for);
+    tcase_add_test(verdict, a_bind_that_hangs_is_a_timeout_that_names_it);
+    TCase *object = test_case(suite, "one object", 90);
+    tcase_add_test(object, groups_over_the_same_ranks_share_one_object);
+    tcase_add_test(object, when_it_is_off_no_call_of_it_is_made);
+    tcase_add_test(object, a_segment_that_cannot_be_bound_is_without_it_on_all_ranks);
+    tcase_add_loop_test(object, sums_are_right_in_every_order_of_the_switch, 0, 3);
+#else
+    tcase_add_test(verdict, a_build_without_it_says_so);
+#endif
+    return test_main(suite);
+}
