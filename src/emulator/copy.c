@@ -3,6 +3,7 @@
  * host memory is copied into a staging buffer before the call returns; a copy into it is waited
  * for.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "execution.h"
@@ -48,13 +49,36 @@ static void transfer(const struct copy_work *w, const struct emu_device *device)
     }
 }
 
+/* Whether all of a range is the driver's memory, or none of it. */
+static bool is_whole(const struct emu_device *device, const char *ptr, size_t nbytes, char *why,
+                     size_t why_nbytes)
+{
+    struct emu_address first, address;
+    emu__address(device, ptr, &first);
+    for (size_t done = first.run; done < nbytes; done += address.run) {
+        emu__address(device, ptr + done, &address);
+        if ((address.kind == EMU_ADDRESS_FOREIGN) != (first.kind == EMU_ADDRESS_FOREIGN)) {
+            snprintf(why, why_nbytes, "%zu bytes at %p: the range runs over the end of a mapping",
+                     nbytes, (const void *)ptr);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool side_allowed(const struct emu_device *device, const char *ptr, size_t nbytes,
+                         int access, char *why, size_t why_nbytes)
+{
+    return emu__accessible(device, ptr, nbytes, access, why, why_nbytes) &&
+           is_whole(device, ptr, nbytes, why, why_nbytes);
+}
+
 static bool allowed(const struct copy_work *w, const struct emu_device *device, char *why,
                     size_t why_nbytes)
 {
-    if (!emu__accessible(device, w->dst, w->nbytes, EMU_WRITE, why, why_nbytes))
-        return false;
-    return !w->src || w->staged ||
-           emu__accessible(device, w->src, w->nbytes, EMU_READ, why, why_nbytes);
+    return side_allowed(device, w->dst, w->nbytes, EMU_WRITE, why, why_nbytes) &&
+           (!w->src || w->staged ||
+            side_allowed(device, w->src, w->nbytes, EMU_READ, why, why_nbytes));
 }
 
 static void copy_run(struct emu_work *work, struct CUstream_st *stream)
