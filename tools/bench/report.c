@@ -44,8 +44,6 @@ struct report *report_open(const struct bench_options *o, bool speaks, char why[
     r->json_file = open_file(o->json, why, &ok);
     r->csv_file = open_file(o->csv, why, &ok);
     r->json = json_object();
-    json_object_set_new(r->json, "rows", json_array());
-    json_object_set_new(r->json, "unavailable", json_array());
     if (ok)
         return r;
     report_close(r, why);
@@ -77,6 +75,8 @@ static void about_as_json(struct report *r, const struct report_about *about)
         "timings", about->emulated ? "emulated, no performance" : "measured", "ranks",
         about->nranks, "seed", seed, "nccl", about->nccl, "options", options_as_json(about));
     json_object_update(r->json, head);
+    json_object_set_new(r->json, "unavailable", json_array());
+    json_object_set_new(r->json, "rows", json_array());
     json_decref(head);
 }
 

@@ -20,7 +20,9 @@
 #include "orphans.h"
 
 enum {
-    BLAME_MS = 1000, /* how long a rank that was blamed by another may take to end by itself */
+    NOTICE_MS = 250, /* from a rank's failure to SIGTERM: the others may say what they see of it */
+    BLAME_MS =
+        1000, /* the same when the rank blames another, which then is about to end by itself */
     EXIT_BLAMES = 75 /* EX_TEMPFAIL: "another rank failed", by the convention of symm's programs */
 };
 
@@ -38,7 +40,7 @@ struct supervisor {
     int code;        /* of the job */
     int ninterrupts; /* signals passed on that ask for an end */
     bool stopping;
-    int64_t timeout_at, blame_until, kill_at; /* INT64_MAX: not set */
+    int64_t timeout_at, stop_at, kill_at; /* INT64_MAX: not set */
 };
 
 static int64_t now_ms(void)
@@ -47,6 +49,11 @@ static int64_t now_ms(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int64_t earliest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 static void signal_ranks(const struct supervisor *s, int sig)
@@ -60,6 +67,7 @@ static void stop(struct supervisor *s)
     if (s->stopping)
         return;
     s->stopping = true;
+    s->stop_at = INT64_MAX;
     signal_ranks(s, SIGTERM);
     signal_ranks(s, SIGCONT); /* a stopped process would not see it */
     s->kill_at = now_ms() + LAUNCH_GRACE_MS;
@@ -177,13 +185,13 @@ static void judge(struct supervisor *s)
         tell(s, failed[i]);
 
     const struct rank *worst = &s->ranks[failed[0]];
-    if (s->culprit < 0 || (s->blame_until != INT64_MAX && worst->code != EXIT_BLAMES)) {
+    bool blames = worst->code == EXIT_BLAMES;
+    if (s->culprit < 0 || (s->ranks[s->culprit].code == EXIT_BLAMES && !blames)) {
         s->culprit = failed[0];
         s->code = worst->code;
-        s->blame_until = worst->code == EXIT_BLAMES ? now_ms() + BLAME_MS : INT64_MAX;
     }
-    if (!s->job->keep_going && s->blame_until == INT64_MAX)
-        stop(s);
+    if (!s->job->keep_going)
+        s->stop_at = earliest(s->stop_at, now_ms() + (blames ? BLAME_MS : NOTICE_MS));
 }
 
 static void tell_running(const struct supervisor *s, const char *what)
@@ -209,11 +217,8 @@ static void check_clocks(struct supervisor *s)
         tell_running(s, what);
         stop(s);
     }
-    if (now >= s->blame_until) {
-        s->blame_until = INT64_MAX;
-        if (!s->job->keep_going)
-            stop(s);
-    }
+    if (now >= s->stop_at)
+        stop(s);
     if (now >= s->kill_at) {
         s->kill_at = INT64_MAX;
         tell_running(s, "not ended in time and killed");
@@ -234,18 +239,13 @@ static void pass_on(struct supervisor *s, int sig)
     }
 }
 
-static int64_t earliest(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void watch(struct supervisor *s, const sigset_t *watched, pid_t face)
 {
     sigset_t waited = *watched;
 
     sigaddset(&waited, SIGCHLD);
     for (judge(s); s->nrunning > 0; judge(s)) {
-        int64_t until = earliest(s->timeout_at, earliest(s->blame_until, s->kill_at));
+        int64_t until = earliest(s->timeout_at, earliest(s->stop_at, s->kill_at));
         int64_t left = earliest(until - now_ms(), 60000);
         struct timespec limit = {.tv_sec = left > 0 ? left / 1000 : 0,
                                  .tv_nsec = left > 0 ? left % 1000 * 1000000 : 0};
@@ -268,7 +268,7 @@ int supervise(const struct launch *job, const sigset_t *watched, const sigset_t 
         .job = job,
         .culprit = -1,
         .timeout_at = job->timeout_s > 0 ? now_ms() + (int64_t)(job->timeout_s * 1000) : INT64_MAX,
-        .blame_until = INT64_MAX,
+        .stop_at = INT64_MAX,
         .kill_at = INT64_MAX};
     struct meeting meeting;
 

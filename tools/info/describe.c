@@ -33,6 +33,20 @@ static json_int_t limit(rlim_t value)
     return value == RLIM_INFINITY ? -1 : (json_int_t)value;
 }
 
+json_t *describe_multicast(const char *off, bool alone)
+{
+    /* With nobody to send to, nothing has been asked but whether it is switched off and whether the
+     * device can. */
+    bool asked = !alone || !off || !strstr(off, "world of one");
+
+    return json_pack("{s:s, s:s?}", "verdict",
+                     !asked ? "not asked"
+                     : off  ? "off"
+                            : "on",
+                     "reason",
+                     asked ? off : "nothing is against it so far; --verify asks all devices");
+}
+
 json_t *describe_machine(const struct machine *m)
 {
     json_t *devices = json_array(), *access = json_array();
@@ -48,13 +62,14 @@ json_t *describe_machine(const struct machine *m)
     }
     snprintf(version, sizeof version, "%d.%d", m->driver_version / 1000,
              m->driver_version % 1000 / 10);
-    return json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:{s:s?, s:s}, s:{s:I, s:I, s:i, s:I, s:s, s:s}}", "driver",
-        m->driver, "driver_version", version, "why_driver", m->why_driver, "devices", devices,
-        "peer_access", access, "multicast", "off", m->multicast_off[0] ? m->multicast_off : NULL,
-        "ranks", "one", "limits", "open_files", limit(m->files.rlim_cur), "open_files_at_most",
-        limit(m->files.rlim_max), "ranks", SYMM_MAX_RANKS, "window", (json_int_t)m->usage.window,
-        "staging", setting("SYMM_STAGING_BYTES"), "timeout_ms", setting("SYMM_TIMEOUT_MS"));
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:i, s:I, s:s, s:s}}", "driver",
+                     m->driver, "driver_version", version, "why_driver", m->why_driver, "devices",
+                     devices, "peer_access", access, "multicast",
+                     describe_multicast(m->multicast_off[0] ? m->multicast_off : NULL, true),
+                     "limits", "open_files", limit(m->files.rlim_cur), "open_files_at_most",
+                     limit(m->files.rlim_max), "ranks", SYMM_MAX_RANKS, "window",
+                     (json_int_t)m->usage.window, "staging", setting("SYMM_STAGING_BYTES"),
+                     "timeout_ms", setting("SYMM_TIMEOUT_MS"));
 }
 
 json_t *describe_settings(void)

@@ -8,6 +8,8 @@
 /* New objects, or NULL when memory is short. */
 json_t *describe_machine(const struct machine *m);
 json_t *describe_settings(void);
+/* off: symm_multicast_off(), of a world of one rank or of all devices. */
+json_t *describe_multicast(const char *off, bool alone);
 
 /* Prints the members there are: "devices" and so on, "settings", "verification". */
 void describe_print(const json_t *info);

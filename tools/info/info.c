@@ -115,7 +115,7 @@ static int add_machine(const struct request *r, json_t *info)
     json_t *found = verify_all(machine.driver, machine.ndevices);
     json_t *off = json_object_get(found, "multicast_off");
     if (off)
-        json_object_set_new(info, "multicast", json_pack("{s:O, s:s}", "off", off, "ranks", "all"));
+        json_object_set_new(info, "multicast", describe_multicast(json_string_value(off), false));
     json_object_set_new(info, "verification", found);
     return json_is_true(json_object_get(found, "ok")) ? 0 : EXIT_WRONG;
 }

@@ -1,6 +1,7 @@
 /* What symm-info knows, for people: tables, and lines that begin with #. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include "describe.h"
 #include "text.h"
 
@@ -68,11 +69,9 @@ static void print_matrix(const json_t *rows, const char *title, const char *good
 static void print_multicast(const json_t *info)
 {
     const json_t *m = json_object_get(info, "multicast");
-    const char *off = json_string_value(json_object_get(m, "off"));
-    bool one = text_at(m, "ranks")[0] == 'o';
+    const char *reason = text_at(m, "reason");
 
-    printf("# multicast: %s%s%s\n", off ? "off: " : "on", off ? off : "",
-           one ? " (asked in a world of one rank; --verify asks all devices)" : "");
+    printf("# multicast: %s%s%s\n", text_at(m, "verdict"), *reason ? ": " : "", reason);
 }
 
 static void print_machine(const json_t *info)
@@ -116,6 +115,7 @@ static void print_verification(const json_t *v)
 {
     size_t i;
     json_t *algorithm;
+    const char *before = "";
     const char *error = json_string_value(json_object_get(v, "error"));
 
     printf("# verified on %" JSON_INTEGER_FORMAT " ranks, seed %s\n", number_at(v, "ranks"),
@@ -127,8 +127,14 @@ static void print_verification(const json_t *v)
                      "ok", "WRONG");
     }
     json_array_foreach(json_object_get(v, "algorithms"), i, algorithm)
-        printf("# %s %s: %s\n", text_at(algorithm, "operation"), text_at(algorithm, "algo"),
-               text_at(algorithm, "verdict"));
+    {
+        const char *operation = text_at(algorithm, "operation");
+
+        if (strcmp(operation, before) != 0)
+            printf("# %s:\n", operation);
+        before = operation;
+        printf("# %s: %s\n", text_at(algorithm, "algo"), text_at(algorithm, "verdict"));
+    }
     if (error)
         printf("# verification failed: %s\n", error);
 }

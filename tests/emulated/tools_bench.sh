@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# symm-bench on the emulated driver: the table, JSON, CSV, wrong use, and what it says when a rank dies.
+set -euo pipefail
+. "$(dirname "$0")/../support/shell.sh"
+
+# bench RANKS OPTION...
+bench() {
+    local n=$1
+    shift
+    "$bin/symm-run" --emulated -n "$n" --timeout 200 "$bin/symm-bench" all-reduce --iters 2 --warmup 0 "$@"
+}
+
+# The rows of the table: 12 columns each, and as many as expected.
+rows() {
+    local wrong
+    wrong=$(awk -v n="$1" '/^#/ { next } NF != 12 { bad = 1 } { rows++ } END { if (bad || rows != n) print rows + 0 }' "$work/out")
+    [ -z "$wrong" ] || die "not $1 rows of 12 columns, but $wrong"
+}
+
+column() {
+    grep -v '^#' "$work/out" | awk -v c="$1" '{ print $c }' | sort -u | paste -sd ' '
+}
+
+case_every_variant_is_right() {
+    run 0 bench 4 --algo all --check --sizes 2,1K,1002,96K
+    for algo in auto one_shot two_shot; do
+        [ "$(grep -cE " $algo +4 " "$work/out")" = 4 ] || die "not four rows of $algo"
+    done
+    [ "$(column 12)" = 0 ] || die "wrong elements"
+    said '^# +bytes +count dtype +op +algo ranks in_place +time_us +p95_us +algbw +busbw +wrong$'
+    said '^# .*emulation'
+    said '^# seed 0x'
+    said '^# copy_engine: not available: .'
+}
+
+case_types_and_modes() {
+    for dtype in fp16 fp32; do
+        for mode in '' --graph --in-place '--graph --in-place' '--memory plain'; do
+            # shellcheck disable=SC2086
+            run 0 bench 3 --algo one_shot,two_shot --check --sizes 4,4000,40K --dtype "$dtype" $mode
+            rows 6
+            [ "$(column 12)" = 0 ] || die "wrong elements: $dtype $mode"
+            [ "$(column 3)" = "$dtype" ]
+        done
+    done
+}
+
+case_sizes() {
+    run 0 bench 2 --min-bytes 16 --max-bytes 1K --factor 8
+    [ "$(column 1)" = '1024 128 16' ] || die "sizes: $(column 1)"
+    [ "$(column 12)" = - ] || die "unchecked rows count no wrong elements"
+    run 0 bench 2 --sizes 7,0
+    [ "$(column 1)" = '0 6' ] || die "sizes: $(column 1)"
+}
+
+case_json() {
+    run 0 bench 2 --algo two_shot,copy_engine --check --sizes 1K,4K --seed 0x2a --peer nccl --json out.json
+    [ "$(json out.json driver)" = emulated ]
+    [ "$(json out.json ranks)" = 2 ]
+    [ "$(json out.json seed)" = 0x2a ]
+    [ "$(json out.json timings)" = 'emulated, no performance' ]
+    [ "$(json out.json options check)" = ON ]
+    [ "$(json out.json rows 1 bytes)" = 4096 ]
+    [ "$(json out.json rows 1 algo)" = two_shot ]
+    [ "$(json out.json rows 1 wrong)" = 0 ]
+    [ "$(json out.json rows 0 in_place)" = OFF ]
+    [ "$(json out.json unavailable 0 algo)" = copy_engine ]
+    [ "$(json out.json unavailable 1 algo)" = nccl ]
+    said "^# nccl: not available: $(json out.json unavailable 1 reason)\$"
+}
+
+case_csv() {
+    run 0 bench 2 --algo one_shot,two_shot --sizes 1K,4K --csv out.csv
+    [ "$(head -n 1 out.csv)" = bytes,count,dtype,op,algo,ranks,in_place,time_us,p95_us,algbw,busbw,wrong ]
+    [ "$(wc -l <out.csv)" = 5 ] || die "not four rows"
+    [ "$(awk -F, 'NF != 12' out.csv | wc -l)" = 0 ] || die "not twelve columns"
+}
+
+case_unwritable() {
+    for option in --json --csv; do
+        run 1 bench 2 --sizes 1K "$option" no/such/folder
+        errors '^# rank 0: SYMM_ERROR_SYSTEM: no/such/folder: No such file or directory$'
+    done
+    [ -c /dev/full ] || return 0
+    run 1 bench 2 --sizes 1K --json /dev/full
+    errors '^# symm-bench: /dev/full: could not be written$'
+}
+
+case_unavailable() {
+    run 0 env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" all-reduce --algo multimem --sizes 1K
+    said '^# multimem: not available: .'
+    rows 0
+}
+
+case_alone() {
+    run 0 "$bin/symm-bench" all-reduce --driver emulated --algo all --check --sizes 1K
+    said '^# symm-bench .*: 1 rank, emulated driver'
+    [ "$(column 12)" = 0 ] || die "wrong elements"
+}
+
+case_under_torchrun_and_mpirun() {
+    # Their variables, as they set them.
+    local address=127.0.0.1
+    for rank in 0 1; do
+        RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=$address MASTER_PORT=$((20000 + $$ % 10000)) \
+            TORCHELASTIC_RUN_ID=test SYMM_DIR=$work "$bin/symm-bench" all-reduce --driver emulated --check --sizes 1K \
+            >"out.$rank" 2>&1 &
+    done
+    wait
+    cp out.0 "$work/out"
+    rows 1
+    [ ! -s out.1 ] || die "rank 1 has something to say: $(cat out.1)"
+    command -v mpirun >/dev/null || return 0
+    run 0 env SYMM_DRIVER=emulated SYMM_DIR="$work" mpirun --allow-run-as-root --oversubscribe -n 2 \
+        "$bin/symm-bench" all-reduce --check --sizes 1K
+    rows 1
+}
+
+case_dead_rank() {
+    # The others say who died, even though symm-run would stop them.
+    run 137 env SYMM_EMULATED_FAULT='cuLaunchKernelEx@2#50=kill' "$bin/symm-run" --emulated -n 4 --keep-going \
+        "$bin/symm-bench" all-reduce --algo two_shot --sizes 64K --iters 1000 --json out.json
+    errors '^# symm-run: rank 2 was killed by SIGKILL$'
+    for rank in 0 1 3; do
+        errors "^# rank $rank: SYMM_ERROR_PEER: .*rank 2 "
+    done
+    [[ $(json out.json error) == *"rank 2 "* ]] || die "no error in the JSON"
+}
+
+case_failing_rank() {
+    run 1 env SYMM_EMULATED_FAULT='cuMemcpyAsync@1#2=700' "$bin/symm-run" --emulated -n 3 --keep-going \
+        "$bin/symm-bench" all-reduce --check --sizes 1K
+    errors '^# rank 1: SYMM_ERROR_DRIVER: '
+    errors '^# rank 0: SYMM_ERROR_PEER: .*rank 1'
+}
+
+case_usage() {
+    while read -r arguments; do
+        # shellcheck disable=SC2086
+        run 2 "$bin/symm-bench" $arguments
+        only_comments "$work/err"
+        errors "${arguments##*[ ,]}"
+        [ ! -s "$work/out" ] || die "something on the standard output"
+    done <<'END'
+nonsense
+all-reduce more
+all-reduce --algo foo
+all-reduce --algo one_shot,bar
+all-reduce --dtype int8
+all-reduce --sizes 1K,-1
+all-reduce --sizes 1X
+all-reduce --min-bytes 0
+all-reduce --max-bytes 99999999999999999999
+all-reduce --factor 1
+all-reduce --iters 0
+all-reduce --warmup -1
+all-reduce --peer mpi
+all-reduce --memory shared
+all-reduce --seed xyz
+all-reduce --driver hip
+all-reduce --timeout 0
+all-reduce --json
+all-reduce --nonsense
+END
+    run 2 "$bin/symm-bench"
+    errors 'operation is missing'
+    run 2 "$bin/symm-bench" all-reduce --min-bytes 4K --max-bytes 1K
+    errors 'max-bytes is less'
+    run 2 "$bin/symm-bench" all-reduce --algo ''
+    errors 'empty list'
+    run 0 "$bin/symm-bench" --help
+    only_comments "$work/out"
+    run 0 "$bin/symm-bench" --version
+    said '^# symm-bench [0-9]'
+}
+
+main "$2"

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# symm-info: what it shows on the emulated driver, its JSON, its verification and its exit codes.
+set -euo pipefail
+. "$(dirname "$0")/../support/shell.sh"
+
+case_text() {
+    run 0 env SYMM_EMULATED_DEVICES=3 "$bin/symm-info" --driver emulated
+    said '^# driver: emulated 1[0-9]\.[0-9]'
+    [ "$(grep -c 'GPU-.*SYMM emulated device' "$work/out")" = 3 ] || die "not three devices"
+    said '^  2   yes   yes   yes$'
+    said '^# multicast: not asked: '
+    said '^# limits: [0-9]+ open files .* 72 ranks, window of '
+}
+
+case_auto() {
+    run 0 "$bin/symm-info"
+    said '^# driver: (cuda|emulated [0-9.]+ \(cuda does not run here: )'
+    run 0 env SYMM_DRIVER=emulated "$bin/symm-info"
+    said '^# driver: emulated [0-9.]+ \(as SYMM_DRIVER says\)'
+}
+
+case_json() {
+    run 0 env SYMM_EMULATED_DEVICES=2 "$bin/symm-info" --json --driver emulated
+    [ "$(json "$work/out" driver)" = emulated ]
+    [ "$(json "$work/out" devices 1 name)" = 'SYMM emulated device 1' ]
+    [ "$(json "$work/out" devices 1 least_granularity)" = 2097152 ]
+    [ "$(json "$work/out" peer_access 0 1)" = ON ]
+    [ "$(json "$work/out" multicast verdict)" = 'not asked' ]
+    [ "$(json "$work/out" limits ranks)" = 72 ]
+}
+
+case_env() {
+    run 0 env SYMM_LOG_LEVEL=3 "$bin/symm-info" --env
+    said '^  SYMM_LOG_LEVEL +1\.\.4 +2 +3 '
+    said '^  SYMM_DRIVER +cuda\|emulated +cuda +- '
+    run 0 env SYMM_LOG_LEVEL=3 "$bin/symm-info" --env --json
+    [ "$(json "$work/out" settings 0 name)" = SYMM_RANK ]
+}
+
+case_multicast_reason() {
+    run 0 env NCCL_NVLS_ENABLE=0 "$bin/symm-info" --driver emulated
+    said '^# multicast: off: .*(NCCL_NVLS_ENABLE|without)'
+}
+
+case_verify() {
+    run 0 env SYMM_EMULATED_DEVICES=3 "$bin/symm-info" --verify --driver emulated
+    said '^# verified on 3 ranks, seed 0x'
+    said '^  2    ok    ok    ok$'
+    ! grep -q WRONG "$work/out" || die "something is wrong"
+    for algo in auto one_shot two_shot; do
+        said "^# $algo: ok\$"
+    done
+    said '^# multimem: (ok|not available: .*without)'
+    said '^# copy_engine: not available: '
+    said '^# multicast: (on|off: .*without)'
+}
+
+case_verify_without_multicast() {
+    run 0 env SYMM_EMULATED_DEVICES=2 SYMM_MULTICAST=0 "$bin/symm-info" --verify --json --driver emulated
+    [ "$(json "$work/out" multicast verdict)" = off ]
+    [ "$(json "$work/out" verification ok)" = ON ]
+    [ "$(json "$work/out" verification put 1 0)" = ON ]
+}
+
+case_verify_fails() {
+    # A rank that is killed in the middle: the tool ends, says so, and says it in its exit code.
+    run 1 env SYMM_EMULATED_DEVICES=3 SYMM_EMULATED_FAULT='cuMemcpyAsync@1#4=kill' "$bin/symm-info" --verify \
+        --driver emulated
+    errors '^# symm-info: rank 1 was killed by SIGKILL$'
+    said '^# verification failed: '
+    run 1 env SYMM_EMULATED_DEVICES=3 SYMM_EMULATED_FAULT='cuMemcpyAsync@2#4=719' "$bin/symm-info" --verify --json \
+        --driver emulated
+    [ "$(json "$work/out" verification ok)" = OFF ]
+}
+
+case_one_device() {
+    run 0 env SYMM_EMULATED_DEVICES=1 "$bin/symm-info" --verify --driver emulated
+    said '^# verified on 1 ranks'
+}
+
+case_no_device() {
+    # A folder without the driver's library, and the emulated driver has no say.
+    ! ldconfig -p | grep -q libcuda.so.1 || exit 77
+    run 3 "$bin/symm-info" --driver cuda
+    only_comments "$work/err"
+    errors 'SYMM_ERROR_DRIVER: .*SYMM_DRIVER=emulated'
+}
+
+case_usage() {
+    for arguments in '--driver foo' --nonsense 'word' '--driver'; do
+        # shellcheck disable=SC2086
+        run 2 "$bin/symm-info" $arguments
+        only_comments "$work/err"
+        errors "${arguments##* }"
+    done
+    run 0 "$bin/symm-info" --help
+    only_comments "$work/out"
+    run 0 "$bin/symm-info" --version
+    said '^# symm-info [0-9]'
+}
+
+main "$2"
