@@ -1,0 +1,219 @@
+/* Settings and what is built on them alone: reports, descriptors, deadlines. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include "runtime/deadline.h"
+#include "runtime/fd.h"
+#include "runtime/log.h"
+#include "runtime/settings.h"
+#include "test.h"
+
+START_TEST(unset_and_empty_give_the_default)
+{
+    int64_t ms = 0;
+
+    unsetenv("SYMM_SLOW_MS");
+    ck_assert(!symm__setting_is_set(SYMM_SETTING_SLOW_MS));
+    ck_assert_int_eq(symm__setting_int(SYMM_SETTING_SLOW_MS, 1, 1 << 20, &ms), SYMM_OK);
+    ck_assert_int_eq(ms, 10000);
+    setenv("SYMM_SLOW_MS", "", 1);
+    ck_assert(!symm__setting_is_set(SYMM_SETTING_SLOW_MS));
+    ck_assert_str_eq(symm__setting(SYMM_SETTING_SLOW_MS), "10000");
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    int64_t value;
+} numbers[] = {{"0", 0}, {"-1", -1}, {"+5", 5}, {"2k", 2048}, {"64M", 64 << 20}, {"3G", 3LL << 30}};
+
+START_TEST(numbers_are_read)
+{
+    int64_t value = 99;
+
+    setenv("SYMM_TIMEOUT_MS", numbers[_i].text, 1);
+    ck_assert_int_eq(symm__setting_int(SYMM_SETTING_TIMEOUT_MS, -1, INT64_MAX, &value), SYMM_OK);
+    ck_assert_int_eq(value, numbers[_i].value);
+}
+END_TEST
+
+static const char *const nonsense[] = {"x",          "1x",  "1 ",  " 1",
+                                       "0x10",       "1.5", "1KK", "K",
+                                       "-",          "1Mi", "--1", "99999999999999999999",
+                                       "9999999999G"};
+
+START_TEST(nonsense_is_named)
+{
+    char want[64];
+    int64_t value = 99;
+
+    setenv("SYMM_TIMEOUT_MS", nonsense[_i], 1);
+    ck_assert_int_eq(symm__setting_int(SYMM_SETTING_TIMEOUT_MS, -1, INT64_MAX, &value),
+                     SYMM_ERROR_ARGUMENT);
+    snprintf(want, sizeof want, "SYMM_TIMEOUT_MS=%s is not a number", nonsense[_i]);
+    ck_assert_str_eq(symm__failure_text(), want);
+    ck_assert_int_eq(value, 99);
+}
+END_TEST
+
+START_TEST(bounds_are_named)
+{
+    int64_t value;
+    uint64_t nbytes;
+
+    setenv("SYMM_TIMEOUT_MS", "-2", 1);
+    ck_assert_int_eq(symm__setting_int(SYMM_SETTING_TIMEOUT_MS, -1, 10, &value),
+                     SYMM_ERROR_ARGUMENT);
+    ck_assert_str_eq(symm__failure_text(), "SYMM_TIMEOUT_MS=-2 is not within -1 to 10");
+    setenv("SYMM_SEGMENT_BYTES", "-1", 1);
+    ck_assert_int_eq(symm__setting_bytes(SYMM_SETTING_SEGMENT_BYTES, &nbytes), SYMM_ERROR_ARGUMENT);
+    setenv("SYMM_SEGMENT_BYTES", "4M", 1);
+    ck_assert_int_eq(symm__setting_bytes(SYMM_SETTING_SEGMENT_BYTES, &nbytes), SYMM_OK);
+    ck_assert_uint_eq(nbytes, 4 << 20);
+    unsetenv("SYMM_RANK");
+    ck_assert_int_eq(symm__setting_int(SYMM_SETTING_RANK, 0, 10, &value), SYMM_ERROR_ARGUMENT);
+    ck_assert_str_eq(symm__failure_text(), "SYMM_RANK is not set");
+}
+END_TEST
+
+static char heard[2000];
+static int heard_level;
+
+static void hear(void *user, int level, const char *line)
+{
+    *(int *)user += 1;
+    heard_level = level;
+    snprintf(heard, sizeof heard, "%s", line);
+}
+
+START_TEST(reports_go_to_the_callback)
+{
+    int n = 0;
+    const struct symm_log log = {hear, &n, 3}, nobody = {.rank = -1};
+    char text[3000];
+
+    symm__fail(SYMM_ERROR_PEER, "kept");
+    symm__log(&log, SYMM_LOG_DETAIL, "rank %d is slow", 2);
+    ck_assert_str_eq(heard, "symm[3]: rank 2 is slow");
+    ck_assert_int_eq(heard_level, SYMM_LOG_DETAIL);
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = 0;
+    symm__log(&log, SYMM_LOG_ERROR, "%s", text);
+    ck_assert_int_eq(n, 2);
+    unsetenv("SYMM_LOG");
+    symm__log(&nobody, SYMM_LOG_ERROR, "silent");
+    ck_assert_str_eq(symm__failure_text(), "kept");
+}
+END_TEST
+
+START_TEST(reports_go_to_a_file)
+{
+    char pattern[] = "/tmp/symm-test-XXXXXX", path[64], text[256] = "";
+    const struct symm_log log = {.rank = 7}, early = {.rank = -1};
+    FILE *f;
+
+    ck_assert_ptr_nonnull(mkdtemp(pattern));
+    snprintf(path, sizeof path, "%s/log.%%r", pattern);
+    setenv("SYMM_LOG", path, 1);
+    unsetenv("SYMM_LOG_LEVEL");
+    symm__log(&log, SYMM_LOG_WARNING, "one");
+    symm__log(&log, SYMM_LOG_INFO, "not this");
+    setenv("SYMM_LOG_LEVEL", "3", 1);
+    symm__log(&log, SYMM_LOG_INFO, "two");
+    symm__log(&early, SYMM_LOG_INFO, "early");
+    snprintf(path, sizeof path, "%s/log.7", pattern);
+    f = fopen(path, "re");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_gt(fread(text, 1, sizeof text - 1, f), 0);
+    fclose(f);
+    ck_assert_str_eq(text, "symm[7]: one\nsymm[7]: two\n");
+    unlink(path);
+    snprintf(path, sizeof path, "%s/log.unknown", pattern);
+    ck_assert_int_eq(unlink(path), 0);
+    rmdir(pattern);
+    setenv("SYMM_LOG", "/nowhere/at/all", 1);
+    symm__log(&log, SYMM_LOG_ERROR, "cannot be written, and nothing happens");
+}
+END_TEST
+
+START_TEST(descriptors_close_on_exec_and_once)
+{
+    int fd = dup(0);
+
+    ck_assert_int_eq(symm__fd_cloexec(fd), SYMM_OK);
+    ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    symm__fd_close(&fd);
+    ck_assert_int_eq(fd, -1);
+    symm__fd_close(&fd);
+    ck_assert_int_eq(symm__fd_cloexec(-1), SYMM_ERROR_SYSTEM);
+}
+END_TEST
+
+START_TEST(descriptors_are_reserved)
+{
+    struct rlimit limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 16;
+    limit.rlim_max = 64;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_int_eq(symm__fd_reserve(4), SYMM_OK);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    ck_assert_uint_eq(limit.rlim_cur, 16);
+    ck_assert_int_eq(symm__fd_reserve(40), SYMM_OK);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    ck_assert_uint_eq(limit.rlim_cur, 64);
+    ck_assert_int_eq(symm__fd_reserve(64), SYMM_ERROR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(symm__failure_text(), "RLIMIT_NOFILE is 64"));
+}
+END_TEST
+
+static void on_alarm(int unused)
+{
+    (void)unused;
+}
+
+START_TEST(deadlines)
+{
+    const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    int64_t before = symm__now_us();
+
+    ck_assert(symm__deadline_in(-1) == SYMM_NEVER);
+    ck_assert(!symm__deadline_over(SYMM_NEVER));
+    ck_assert_int_eq(symm__deadline_poll_ms(SYMM_NEVER, 50), 50);
+    ck_assert(symm__deadline_over(symm__deadline_in(0)));
+    ck_assert_int_eq(symm__deadline_poll_ms(symm__deadline_in(0), 50), 0);
+    ck_assert_int_eq(symm__deadline_poll_ms(symm__deadline_in(10000), 50), 50);
+    ck_assert_int_gt(symm__deadline_poll_ms(symm__deadline_in(20), 50), 0);
+    signal(SIGALRM, on_alarm);
+    setitimer(ITIMER_REAL, &often, NULL);
+    symm__sleep_us(30000); /* signals do not cut it short */
+    setitimer(ITIMER_REAL, &never, NULL);
+    ck_assert_int_ge(symm__now_us() - before, 30000);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("settings");
+    TCase *tc = test_case(suite, "settings", 10);
+
+    tcase_add_test(tc, unset_and_empty_give_the_default);
+    tcase_add_loop_test(tc, numbers_are_read, 0, sizeof numbers / sizeof numbers[0]);
+    tcase_add_loop_test(tc, nonsense_is_named, 0, sizeof nonsense / sizeof nonsense[0]);
+    tcase_add_test(tc, bounds_are_named);
+    tc = test_case(suite, "log", 10);
+    tcase_add_test(tc, reports_go_to_the_callback);
+    tcase_add_test(tc, reports_go_to_a_file);
+    tc = test_case(suite, "descriptors and deadlines", 10);
+    tcase_add_test(tc, descriptors_close_on_exec_and_once);
+    tcase_add_test(tc, descriptors_are_reserved);
+    tcase_add_test(tc, deadlines);
+    return test_main(suite);
+}
