@@ -74,20 +74,45 @@ static void clean(struct emu_multicast *multicast, const struct emu_control *con
     multicast->generation = generation;
 }
 
-/* The binder's descriptor, opened anew; -1 with errno 0: the binder is gone. */
-static int open_binder(const struct emu_bind *bind)
+/* Whether a process has ended, also when nobody has waited for it yet. */
+static bool has_ended(pid_t pid)
+{
+    char path[32], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return errno == ENOENT;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    const char *state = strrchr(text, ')'); /* the name before it may hold anything */
+    return !state || state[1] == '\0' || state[2] == 'Z' || state[2] == 'X';
+}
+
+/*
+ * The binder's descriptor, opened anew; -1: it cannot be opened, and *gone tells whether that is
+ * because the binder has ended. One that is being ended refuses for a moment.
+ */
+static int open_binder(const struct emu_bind *bind, bool *gone)
 {
     char path[64];
     struct stat file;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)bind->pid, (int)bind->fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0 && fstat(fd, &file) == 0 && file.st_ino == bind->inode)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-        return -1;
-    errno = 0;
+    *gone = false;
+    for (int tries = 0; tries < 100 && !*gone; tries++) {
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        if (fd >= 0 && fstat(fd, &file) == 0 && file.st_ino == bind->inode)
+            return fd;
+        int error = errno;
+        if (fd >= 0)
+            close(fd);
+        /* No such descriptor, or another one: somebody else has the number by now. */
+        *gone = fd >= 0 || error == ENOENT || has_ended(bind->pid);
+        if (error == EMFILE || error == ENFILE || error == ENOMEM)
+            return -1;
+        if (!*gone)
+            usleep(1000);
+    }
     return -1;
 }
 
@@ -108,9 +133,10 @@ static bool open_replica(const struct emu_bind *bind, struct emu_replica *out)
     if (object) {
         object->refs++;
     } else {
-        int fd = open_binder(bind);
+        bool gone;
+        int fd = open_binder(bind, &gone);
         if (fd < 0)
-            return errno == 0 && stand_in(bind, out);
+            return gone && stand_in(bind, out);
         CUresult result = emu__object_open(fd, false, &object);
         close(fd);
         if (result != CUDA_SUCCESS)

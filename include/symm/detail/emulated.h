@@ -76,6 +76,12 @@ struct symm_emulated_module {
  * What this process holds of the emulated driver right now: for tests, which get
  * `int symm_emulated_objects(struct symm_emulated_objects *)` through symm_context_driver_symbol() or
  * cuGetProcAddress by that name.
+ *
+ * More entries of that kind:
+ *   const char *symm_emulated_last_rule(void)       the last broken rule that was reported
+ *   bool symm_emulated_set_fault(const char *spec)  new faults, as in SYMM_EMULATED_FAULT (NULL: none), counted anew;
+ *                                                   false: malformed
+ *   uint64_t symm_emulated_calls(int rank)          how many driver calls the rank has made since then
  */
 struct symm_emulated_objects {
     int64_t handles;      /* memory and multicast handles, one for every reference */
