@@ -76,7 +76,7 @@ bool emu__machine_read(void)
         !read_number("SYMM_EMULATED_MULTICAST", 1, 0, 1, &multicast) ||
         !read_number("SYMM_EMULATED_GRANULARITY", 2 << 20, 4096, 1 << 30, &granularity) ||
         !read_number("SYMM_EMULATED_SMS", 8, 1, 1024, &sms) ||
-        !read_number("SYMM_EMULATED_BLOCK", 1024, 32, 1024, &block) ||
+        !read_number("SYMM_EMULATED_BLOCK", 1024, 1, 1024, &block) ||
         !read_number("SYMM_EMULATED_SEED", 1, 0, UINT64_MAX, &seed) ||
         !read_word("SYMM_EMULATED_ORDER", "rank|reverse|random", SYMM_EMULATED_BY_RANK, &order) ||
         !read_word("SYMM_EMULATED_LEAKS", "report|fail|off", EMU_LEAKS_REPORT, &leaks))
