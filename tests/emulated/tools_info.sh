@@ -80,7 +80,7 @@ case_one_device() {
 
 case_no_device() {
     # A folder without the driver's library, and the emulated driver has no say.
-    ! ldconfig -p | grep -q libcuda.so.1 || exit 77
+    ! ldconfig -p | grep -q libcuda.so.1 || skip "this machine has a GPU driver"
     run 3 "$bin/symm-info" --driver cuda
     only_comments "$work/err"
     errors 'SYMM_ERROR_DRIVER: .*SYMM_DRIVER=emulated'

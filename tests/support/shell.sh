@@ -34,6 +34,12 @@ errors() {
     grep -qE -- "$1" "$work/err" || die "no such line among its errors: $1"
 }
 
+# It cannot run here, and why.
+skip() {
+    echo "# skipped: $*"
+    exit 77
+}
+
 # Every line that is not a row of a table begins with #.
 only_comments() {
     ! grep -vE '^#' "$1" || die "a line without # in $1"
