@@ -57,7 +57,8 @@ out:
 
 /* --------------------------------------------------------------------------------- together */
 
-/* Meets the others. A rank that has failed already comes, too, without a device, and says why at the first step. */
+/* Meets the others. A rank that has failed already comes, too, without a device, and says why at
+ * the first step. */
 static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuuid *device)
 {
     const struct symm_exchange_config config = {
@@ -259,6 +260,9 @@ symm_status symm_context_create_v(const symm_config *config, uint32_t version, s
                           SYMM_VERSION_MINOR);
     if (!out)
         return symm__fail(SYMM_ERROR_ARGUMENT, "symm_context_create: out is NULL");
+    if (symm__driver_forked())
+        return symm__fail(SYMM_ERROR_STATE, "symm_context_create: this process was forked from one "
+                                            "with a context; fork before, or execute a program");
     if (!config)
         config = &nothing;
     ctx = calloc(1, sizeof *ctx);

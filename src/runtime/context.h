@@ -34,6 +34,14 @@ struct symm_device_block { /* of symm_device_alloc() */
     CUdeviceptr ptr;
 };
 
+struct symm_user_pad { /* of symm_signal_pad_alloc(); any group with as many ranks, all of which
+                          have it, may use it */
+    struct symm_user_pad *next;
+    const struct symm_group *owner;
+    const symm_signal_pad *pad;
+    int nchannels, nranks;
+};
+
 struct symm_context {
     const struct symm_driver *drv;
     struct symm_log log;
@@ -56,13 +64,8 @@ struct symm_context {
         owned_lock; /* guards what users made from this context and have not given back */
     struct symm_kernel *user_kernels;
     struct symm_device_block *device_blocks;
+    struct symm_user_pad *user_pads;
     CUstream own_stream; /* for zeroing pads; never given out */
-};
-
-struct symm_user_pad { /* of symm_signal_pad_alloc() */
-    struct symm_user_pad *next;
-    const symm_signal_pad *pad;
-    int nchannels;
 };
 
 struct symm_group {
@@ -86,7 +89,6 @@ struct symm_group {
     CUstream captured; /* the last stream of a call within a capture */
     bool has_captured;
     pthread_mutex_t lock; /* guards what follows */
-    struct symm_user_pad *user_pads;
     uint64_t ncalls;
     char last_call[SYMM_CALL_MAX]; /* "call 12: symm_all_reduce(...)": for the other ranks, when one
                                       stalls */

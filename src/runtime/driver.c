@@ -225,6 +225,16 @@ const struct symm_driver *symm__driver_current(void)
     return drv;
 }
 
+bool symm__driver_forked(void)
+{
+    bool open;
+
+    pthread_mutex_lock(&lock);
+    open = drivers[DRIVER_CUDA].nopen > 0 || drivers[DRIVER_EMULATED].nopen > 0;
+    pthread_mutex_unlock(&lock);
+    return open && opened_by != getpid();
+}
+
 void *symm__driver_symbol(const struct symm_driver *drv, const char *name)
 {
     const struct symm_driver_slot *d = slot_of(drv);

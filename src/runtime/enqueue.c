@@ -215,3 +215,20 @@ symm_status symm__collective_end(struct symm_enqueue *e, symm_status st)
         st = symm__fail_in(st, "%s: ", name_of(e, name, sizeof name));
     return st;
 }
+
+symm_status symm__collective_refuse(struct symm_enqueue *e, const char *fmt, ...)
+{
+    struct symm_step step = {.what = e->call, .status = SYMM_ERROR_ARGUMENT, .fd = -1};
+    const struct symm_group *group = e->group;
+    char name[64], why[SYMM_TEXT_MAX];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
+    symm__fail(SYMM_ERROR_ARGUMENT, "%s", why);
+    symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
+    leave(e);
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: %s", name_of(e, name, sizeof name),
+                      group->rank, why);
+}

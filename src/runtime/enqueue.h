@@ -43,6 +43,13 @@ __attribute__((format(printf, 4, 5))) symm_status symm__collective_begin(struct 
                                                                          bool everyone,
                                                                          const char *fmt, ...);
 symm_status symm__collective_end(struct symm_enqueue *e, symm_status st);
+/*
+ * Ends a collective call that this rank cannot make because its arguments are wrong, instead of
+ * going on: takes part in the others' step, so that they hear of it. Returns ERROR_ARGUMENT with
+ * this text.
+ */
+__attribute__((format(printf, 2, 3))) symm_status symm__collective_refuse(struct symm_enqueue *e,
+                                                                          const char *fmt, ...);
 
 /*
  * The check that every call makes first: NULL, fork, and what the group has died of. Local; any

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "control.h"
 #include "heap.h"
+#include "pad.h"
 
 enum { NCHANNELS = SYMM_CHANNEL_BLOCKS + 2 * SYMM_BLOCKS_MAX };
 
@@ -72,25 +73,9 @@ out:
     return st;
 }
 
-symm_status symm__group_clear_pad(struct symm_group *group, symm_signal_pad *pad, int nchannels)
-{
-    struct symm_context *ctx = group->ctx;
-    size_t ncells = (size_t)nchannels * (size_t)group->nranks;
-    symm_status st = SYMM_OK;
-
-    /* Every word of a cell may start at the epoch: the one that comes with a signal is only read
-     * after one. */
-    TRY_CU(ctx->drv, cuMemsetD32Async, (CUdeviceptr)(uintptr_t)pad, ctx->agreed.epoch_start,
-           ncells * sizeof(struct symm_signal_cell) / sizeof(uint32_t), ctx->own_stream);
-    TRY_CU(ctx->drv, cuStreamSynchronize, ctx->own_stream);
-out:
-    return st;
-}
-
 static size_t pad_nbytes(int nranks)
 {
-    return round_up(NCHANNELS * (size_t)nranks * sizeof(struct symm_signal_cell),
-                    SYMM_HEAP_ALIGNMENT);
+    return round_up(symm__pad_nbytes(NCHANNELS, nranks), SYMM_HEAP_ALIGNMENT);
 }
 
 static size_t block_nbytes(const struct symm_context *ctx, int nranks)
@@ -134,7 +119,7 @@ static symm_status finish(struct symm_group *group, void *block, const char *wha
     group->members = symm__lane_members(group->lane);
     TRY_CU(ctx->drv, cuMemsetD8Async, group->line->device_address, 0,
            sizeof(struct symm_device_line), ctx->own_stream);
-    TRY(symm__group_clear_pad(group, group->pad, NCHANNELS));
+    TRY(symm__pad_clear(group, group->pad, NCHANNELS));
 out:
     /* Nobody may signal before all pads are ready, nor go on alone when one of them could not be.
      */
@@ -255,11 +240,7 @@ void symm__group_release(struct symm_group *group)
     symm__control_put_back(ctx->control, group->line);
     if (group->last)
         ctx->drv->cuEventDestroy(group->last);
-    while (group->user_pads) {
-        struct symm_user_pad *pad = group->user_pads;
-        group->user_pads = pad->next;
-        free(pad);
-    }
+    symm__pads_forget(ctx, group, NULL);
     pthread_mutex_destroy(&group->lock);
     free(group);
 }

@@ -28,12 +28,6 @@ symm_status symm__group_quiesce(struct symm_group *group);
 /* Gives back everything on this rank. Local. NULL is fine. */
 void symm__group_release(struct symm_group *group);
 
-/* The host's side of a pad: all channels at the first epoch, on the context's own stream. */
-symm_status symm__group_clear_pad(struct symm_group *group, symm_signal_pad *pad, int nchannels);
-
-/* If ptr is a user's pad of this group, forgets it: it has been freed. */
-void symm__group_forget_pad(struct symm_group *group, const void *ptr);
-
 /* The world ranks of this rank and another of the group, or of all its ranks. */
 struct symm_rank_set symm__group_pair(const struct symm_group *group, int rank);
 int symm__group_world_rank(const struct symm_group *group, int rank);

@@ -23,18 +23,16 @@ out:
     return st;
 }
 
-static symm_status check_threads(const struct symm_group *group, const char *call,
-                                 const struct symm_kernel *kernel, uint32_t threads)
+static symm_status check_threads(const struct symm_group *group, const struct symm_kernel *kernel,
+                                 uint32_t threads)
 {
     if (!kernel)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: kernel is NULL", call, group->rank);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "kernel is NULL");
     if (kernel->ctx != group->ctx)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: the kernel is of another context",
-                          call, group->rank);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "the kernel is of another context");
     if (threads == 0 || threads > (uint32_t)kernel->max_threads)
-        return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "%s: rank %d: threads is %u; this kernel takes 1 to %d", call,
-                          group->rank, threads, kernel->max_threads);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "threads is %u; this kernel takes 1 to %d", threads,
+                          kernel->max_threads);
     return SYMM_OK;
 }
 
@@ -45,15 +43,15 @@ symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kernel, uint3
     uint32_t mine = 0, all[SYMM_MAX_RANKS], least = UINT32_MAX;
     symm_status st;
 
-    TRY(symm__enter(group, "symm_kernel_max_blocks"));
-    TRY(check_threads(group, "symm_kernel_max_blocks", kernel, threads));
-    if (!out)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_kernel_max_blocks: out is NULL");
     TRY(symm__collective_begin(&e, group, true, "symm_kernel_max_blocks(threads %u, smem %u)",
                                threads, smem_nbytes));
+    if (!out)
+        return symm__collective_refuse(&e, "out is NULL");
     struct symm_step step = {
         .what = e.call, .mine = &mine, .nbytes = sizeof mine, .all = all, .fd = -1};
-    step.status = resident_blocks(group->ctx, kernel, threads, smem_nbytes, &mine);
+    step.status = check_threads(group, kernel, threads);
+    if (step.status == SYMM_OK)
+        step.status = resident_blocks(group->ctx, kernel, threads, smem_nbytes, &mine);
     st = symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
     TRY(symm__collective_end(&e, st));
     for (int r = 0; r < group->nranks; r++)
@@ -67,19 +65,15 @@ static symm_status check_grid(const struct symm_group *group, const struct symm_
                               const symm_grid *grid)
 {
     if (!grid)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_launch: rank %d: grid is NULL", group->rank);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "grid is NULL");
     if (grid->blocks == 0 || grid->blocks > INT32_MAX)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_launch: rank %d: grid.blocks is %u",
-                          group->rank, grid->blocks);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "grid.blocks is %u", grid->blocks);
     if (grid->cluster > 1 && grid->blocks % grid->cluster != 0)
-        return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "symm_launch: rank %d: grid.blocks %u is no multiple of grid.cluster %u",
-                          group->rank, grid->blocks, grid->cluster);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "grid.blocks %u is no multiple of grid.cluster %u",
+                          grid->blocks, grid->cluster);
     if (grid->flags & ~(uint32_t)SYMM_GRID_PDL)
-        return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "symm_launch: rank %d: grid.flags has unknown bits: %#x", group->rank,
-                          grid->flags);
-    return check_threads(group, "symm_launch", kernel, grid->threads);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "grid.flags %#x has unknown bits", grid->flags);
+    return check_threads(group, kernel, grid->threads);
 }
 
 /*
@@ -92,20 +86,18 @@ static symm_status check_args(const struct symm_group *group, const struct symm_
 {
     symm_view view;
 
-    if (!args || nbytes == 0)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_launch: rank %d: args is %s", group->rank,
-                          args ? "empty" : "NULL");
-    if (kernel->args_nbytes ? nbytes != kernel->args_nbytes : nbytes > ARGS_MAX)
-        return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "symm_launch: rank %d: nbytes is %zu; this kernel takes %u", group->rank,
-                          nbytes, kernel->args_nbytes ? kernel->args_nbytes : ARGS_MAX);
+    if (!args)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "args is NULL");
+    if (nbytes == 0 || (kernel->args_nbytes ? nbytes != kernel->args_nbytes : nbytes > ARGS_MAX))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "nbytes is %zu; this kernel takes %s%u", nbytes,
+                          kernel->args_nbytes ? "" : "at most ",
+                          kernel->args_nbytes ? kernel->args_nbytes : (uint32_t)ARGS_MAX);
     if (nbytes < sizeof view)
         return SYMM_OK;
     memcpy(&view, args, sizeof view);
     if (view.poison == group->view.poison && view.abi != SYMM_VIEW_ABI)
-        return symm__fail(SYMM_ERROR_VERSION,
-                          "symm_launch: rank %d: the view has interface %u, this library %u",
-                          group->rank, view.abi, SYMM_VIEW_ABI);
+        return symm__fail(SYMM_ERROR_VERSION, "the view has interface %u, this library %u",
+                          view.abi, SYMM_VIEW_ABI);
     return SYMM_OK;
 }
 
@@ -166,8 +158,11 @@ symm_status symm_launch(symm_group *group, symm_kernel *kernel, const symm_grid 
     symm_status st;
 
     TRY(symm__enter(group, "symm_launch"));
-    TRY(check_grid(group, kernel, grid));
-    TRY(check_args(group, kernel, args, nbytes));
+    st = check_grid(group, kernel, grid);
+    if (st == SYMM_OK)
+        st = check_args(group, kernel, args, nbytes);
+    if (st != SYMM_OK)
+        return symm__fail_in(st, "symm_launch: rank %d: ", group->rank);
     TRY(symm__enqueue_begin(&e, group, stream, false, "symm_launch(%u blocks, %u threads)",
                             grid->blocks, grid->threads));
     st = symm__enqueue_end(&e, launch(&e, kernel, grid, args));

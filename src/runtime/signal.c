@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "enqueue.h"
 #include "group.h"
+#include "pad.h"
 
 enum { WARP = 32 };
 
@@ -87,76 +88,6 @@ out:
     return st;
 }
 
-/* ------------------------------------------------------------------------------------- pads */
-
-symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, symm_signal_pad **out)
-{
-    struct symm_user_pad *pad = NULL;
-    struct symm_enqueue e;
-    void *block = NULL;
-    symm_status st;
-
-    TRY(symm__enter(group, "symm_signal_pad_alloc"));
-    if (nchannels < 1 || !out)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_signal_pad_alloc: rank %d: %s%d", group->rank,
-                          out ? "nchannels is " : "out is NULL; nchannels is ", nchannels);
-    TRY(symm__collective_begin(&e, group, true, "symm_signal_pad_alloc(%d channels)", nchannels));
-    st = symm__memory_alloc(group->ctx->memory, group->lane, group, SYMM_BLOCK_PAD,
-                            (size_t)nchannels * (size_t)group->nranks *
-                                sizeof(struct symm_signal_cell),
-                            e.call, &block);
-    if (st != SYMM_OK)
-        return symm__collective_end(&e, st);
-
-    /* Nobody may signal before every rank's pad is ready. */
-    struct symm_step ready = {.what = e.call, .fd = -1};
-    pad = calloc(1, sizeof *pad);
-    ready.status = pad ? symm__group_clear_pad(group, block, nchannels)
-                       : symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    st = symm__lane_step(group->lane, &ready, symm__deadline_in(group->ctx->timeout_ms));
-    if (st == SYMM_OK) {
-        *pad = (struct symm_user_pad){.pad = block, .nchannels = nchannels};
-        pthread_mutex_lock(&group->lock);
-        pad->next = group->user_pads;
-        group->user_pads = pad;
-        pthread_mutex_unlock(&group->lock);
-        *out = block;
-    } else {
-        free(pad);
-        st = symm__fail_in(st, "the pads could not be cleared: ");
-        symm__memory_free(group->ctx->memory, group, block);
-    }
-    st = symm__collective_end(&e, st);
-out:
-    return st;
-}
-
-/* How many channels the pad has; 0: it is not a pad of this group (any more). */
-static int channels_of(struct symm_group *group, const symm_signal_pad *pad)
-{
-    int n = 0;
-
-    pthread_mutex_lock(&group->lock);
-    for (const struct symm_user_pad *p = group->user_pads; p && n == 0; p = p->next)
-        if (p->pad == pad)
-            n = p->nchannels;
-    pthread_mutex_unlock(&group->lock);
-    return n;
-}
-
-void symm__group_forget_pad(struct symm_group *group, const void *ptr)
-{
-    pthread_mutex_lock(&group->lock);
-    for (struct symm_user_pad **at = &group->user_pads; *at; at = &(*at)->next)
-        if ((const void *)(*at)->pad == ptr) {
-            struct symm_user_pad *pad = *at;
-            *at = pad->next;
-            free(pad);
-            break;
-        }
-    pthread_mutex_unlock(&group->lock);
-}
-
 /* --------------------------------------------------------------------------------- signals */
 
 struct signal_call {
@@ -169,9 +100,10 @@ struct signal_call {
 static symm_status check_signal(struct symm_group *group, const struct signal_call *c)
 {
     int nchannels;
-    symm_status st;
+    symm_status st = symm__enter(group, c->call);
 
-    TRY(symm__enter(group, c->call));
+    if (st != SYMM_OK)
+        return st;
     if (!c->pad)
         return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: pad is NULL", c->call, group->rank);
     if (c->rank < 0 || c->rank >= group->nranks)
@@ -179,16 +111,12 @@ static symm_status check_signal(struct symm_group *group, const struct signal_ca
     if (c->n == 0 || c->n > INT32_MAX)
         return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: n is %u; it may be 1 to %d", c->call,
                           group->rank, c->n, INT32_MAX);
-    nchannels = channels_of(group, c->pad);
-    if (nchannels == 0)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: pad %p is no signal pad of this group",
-                          c->call, group->rank, (const void *)c->pad);
+    TRY(symm__pad_find(group, c->pad, &nchannels));
     if (c->channel < 0 || c->channel >= nchannels)
-        return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "%s: rank %d: channel is %d; the pad has channels 0 to %d", c->call,
-                          group->rank, c->channel, nchannels - 1);
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "channel is %d; the pad has channels 0 to %d",
+                        c->channel, nchannels - 1);
 out:
-    return st;
+    return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "%s: rank %d: ", c->call, group->rank);
 }
 
 static symm_status enqueue_signal(struct symm_group *group, const struct signal_call *c,

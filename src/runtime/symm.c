@@ -7,6 +7,7 @@
 #include <string.h>
 #include "enqueue.h"
 #include "group.h"
+#include "pad.h"
 #include "settings.h"
 
 /* --------------------------------------------------------------------------------- failures */
@@ -89,7 +90,10 @@ out:
     return st;
 }
 
-/* What can still be said when the group is gone: the vote on leaving, while there is one. */
+/*
+ * This rank's work is done, so it lets go of the group's memory before the vote: once all have voted, all have let go,
+ * and the bytes can be used again at once.
+ */
 static symm_status leave_together(struct symm_group *group)
 {
     struct symm_enqueue e;
@@ -99,6 +103,7 @@ static symm_status leave_together(struct symm_group *group)
         return st;
     struct symm_step step = {.what = e.call, .fd = -1};
     step.status = symm__group_quiesce(group);
+    symm__memory_free_owner(group->ctx->memory, group);
     return symm__collective_end(
         &e, symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms)));
 }
@@ -112,11 +117,11 @@ symm_status symm_group_destroy(symm_group *group)
     if (!group)
         return SYMM_OK;
     ctx = group->ctx;
+    if (symm__forked(ctx))
+        return symm__enter(group, "symm_group_destroy");
     if (group == ctx->world)
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "symm_group_destroy: the world group lives as long as its context");
-    if (symm__forked(ctx))
-        return symm__enter(group, "symm_group_destroy");
     st = leave_together(group);
     if (st == SYMM_ERROR_STATE)
         return st; /* a stream is being captured: nothing has happened */
@@ -140,6 +145,8 @@ int symm_nranks(const symm_group *group)
 
 symm_status symm_check(symm_group *group)
 {
+    if (group && !symm__forked(group->ctx))
+        symm__stall_settle(group);
     return symm__enter(group, "symm_check");
 }
 
@@ -204,10 +211,16 @@ symm_status symm_synchronize(symm_group *group, symm_stream stream)
         return device_failed(group, cu);
     if (st == SYMM_OK && cu != CUDA_SUCCESS)
         st = symm__driver_fail(drv, cu, "cuStreamSynchronize");
+    /*
+     * A group's end reaches its ranks one after the other. A peer that has it already may have gone
+     * on and overwritten what this rank was reading: only the hub can say that none has.
+     */
     if (st == SYMM_OK)
-        return symm__enter(group, "symm_synchronize");
+        st = symm__lane_confirm(group->lane, symm__deadline_in(group->ctx->timeout_ms));
 out:
-    return symm__fail_in(st, "symm_synchronize: rank %d: ", group->rank);
+    if (st != SYMM_OK)
+        st = symm__fail_in(st, "symm_synchronize: rank %d: ", group->rank);
+    return st;
 }
 
 /* --------------------------------------------------------------------------------- exchange */
@@ -245,14 +258,12 @@ symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, vo
     size_t most, total;
     symm_status st;
 
-    TRY(symm__enter(group, "symm_exchange"));
-    if (nbytes > 0 && (!mine || !all))
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_exchange: rank %d: %s is NULL; nbytes is %zu",
-                          group->rank, mine ? "all" : "mine", nbytes);
-    if (__builtin_mul_overflow(nbytes, (size_t)group->nranks, &total))
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_exchange: rank %d: nbytes is %zu: too many",
-                          group->rank, nbytes);
     TRY(symm__collective_begin(&e, group, true, "symm_exchange(%zu bytes)", nbytes));
+    if (nbytes > 0 && (!mine || !all))
+        return symm__collective_refuse(&e, "%s is NULL; nbytes is %zu", mine ? "all" : "mine",
+                                       nbytes);
+    if (__builtin_mul_overflow(nbytes, (size_t)group->nranks, &total))
+        return symm__collective_refuse(&e, "nbytes is %zu: too many", nbytes);
     most = symm__step_max(group->nranks);
     if (nbytes <= most) {
         struct symm_step step = {
@@ -274,15 +285,12 @@ symm_status symm_alloc(symm_group *group, size_t nbytes, void **out)
     void *block = NULL;
     symm_status st;
 
-    TRY(symm__enter(group, "symm_alloc"));
-    if (nbytes == 0 || !out)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_alloc: rank %d: %s", group->rank,
-                          out ? "nbytes is 0" : "out is NULL");
-    if (nbytes > group->ctx->agreed.window_nbytes)
-        return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "symm_alloc: rank %d: nbytes is %zu; the window has %llu", group->rank,
-                          nbytes, (unsigned long long)group->ctx->agreed.window_nbytes);
     TRY(symm__collective_begin(&e, group, true, "symm_alloc(%zu bytes)", nbytes));
+    if (nbytes == 0 || !out)
+        return symm__collective_refuse(&e, "%s", out ? "nbytes is 0" : "out is NULL");
+    if (nbytes > group->ctx->agreed.window_nbytes)
+        return symm__collective_refuse(&e, "nbytes is %zu; the window has %llu", nbytes,
+                                       (unsigned long long)group->ctx->agreed.window_nbytes);
     TRY(symm__collective_end(&e, symm__memory_alloc(group->ctx->memory, group->lane, group,
                                                     SYMM_BLOCK_USER, nbytes, e.call, &block)));
     *out = block;
@@ -298,7 +306,7 @@ symm_status symm_free(symm_group *group, void *ptr)
         return SYMM_OK;
     if (!group || symm__forked(group->ctx))
         return symm__enter(group, "symm_free");
-    symm__group_forget_pad(group, ptr);
+    symm__pads_forget(group->ctx, group, ptr);
     st = symm__memory_free(group->ctx->memory, group, ptr);
     return st == SYMM_OK ? SYMM_OK
                          : symm__fail_in(st, "symm_free: rank %d: ptr %p: ", group->rank, ptr);
@@ -352,33 +360,43 @@ static size_t element_nbytes(symm_dtype dtype)
     return 0;
 }
 
+/* Shape and strides of a contiguous tensor, and its size. */
+static symm_status lay_out(symm_tensor *tensor, const int64_t *shape, size_t *nbytes)
+{
+    *nbytes = element_nbytes(tensor->dtype);
+    if (*nbytes == 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "dtype is %d", (int)tensor->dtype);
+    if (tensor->ndim < 1 || tensor->ndim > SYMM_MAX_DIMS)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "ndim is %d; it may be 1 to %d", tensor->ndim,
+                          SYMM_MAX_DIMS);
+    if (!shape)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "shape is NULL");
+    for (int i = tensor->ndim - 1; i >= 0; i--) {
+        if (shape[i] < 1)
+            return symm__fail(SYMM_ERROR_ARGUMENT, "shape[%d] is %lld", i, (long long)shape[i]);
+        tensor->shape[i] = shape[i];
+        tensor->strides[i] =
+            i == tensor->ndim - 1 ? 1 : tensor->strides[i + 1] * tensor->shape[i + 1];
+        if (__builtin_mul_overflow(*nbytes, (size_t)shape[i], nbytes) || *nbytes > INT64_MAX)
+            return symm__fail(SYMM_ERROR_ARGUMENT, "shape[%d] is %lld: the tensor is too large", i,
+                              (long long)shape[i]);
+    }
+    return SYMM_OK;
+}
+
 symm_status symm_tensor_alloc(symm_group *group, symm_dtype dtype, int ndim, const int64_t *shape,
                               symm_tensor *out)
 {
     symm_tensor tensor = {.dtype = dtype, .ndim = ndim};
-    size_t nbytes = element_nbytes(dtype);
-    symm_status st;
+    struct symm_enqueue e;
+    size_t nbytes = 0;
+    symm_status st = lay_out(&tensor, shape, &nbytes);
 
-    TRY(symm__enter(group, "symm_tensor_alloc"));
-    if (nbytes == 0)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_tensor_alloc: rank %d: dtype is %d",
-                          group->rank, (int)dtype);
-    if (ndim < 1 || ndim > SYMM_MAX_DIMS || !shape || !out)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_tensor_alloc: rank %d: %s; ndim is %d",
-                          group->rank,
-                          !shape ? "shape is NULL"
-                          : !out ? "out is NULL"
-                                 : "there must be 1 to 5 dimensions",
-                          ndim);
-    for (int i = ndim - 1; i >= 0; i--) {
-        tensor.shape[i] = shape[i];
-        tensor.strides[i] = i == ndim - 1 ? 1 : tensor.strides[i + 1] * tensor.shape[i + 1];
-        if (shape[i] < 1 || __builtin_mul_overflow(nbytes, (size_t)shape[i], &nbytes) ||
-            nbytes > INT64_MAX)
-            return symm__fail(SYMM_ERROR_ARGUMENT,
-                              "symm_tensor_alloc: rank %d: shape[%d] is %lld: %s", group->rank, i,
-                              (long long)shape[i],
-                              shape[i] < 1 ? "at least 1" : "the tensor is too large");
+    if (st != SYMM_OK || !out) {
+        char why[SYMM_TEXT_MAX];
+        strcpy(why, out ? symm__failure_text() : "out is NULL");
+        TRY(symm__collective_begin(&e, group, true, "symm_tensor_alloc(%d dimensions)", ndim));
+        return symm__collective_refuse(&e, "%s", why);
     }
     st = symm_alloc(group, nbytes, &tensor.data);
     if (st != SYMM_OK)
@@ -401,7 +419,7 @@ void *symm_peer(const symm_group *group, const void *local, int rank)
                    group->rank, rank, group->nranks - 1);
         return NULL;
     }
-    if (!symm__memory_find(group->ctx->memory, local, 1, symm__group_pair(group, rank), &off)) {
+    if (!symm__memory_find(group->ctx->memory, local, 1, group->members, &off)) {
         symm__fail_in(SYMM_ERROR_ARGUMENT, "symm_peer: rank %d: local %p: ", group->rank, local);
         return NULL;
     }
