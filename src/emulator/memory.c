@@ -3,9 +3,6 @@
  */
 #include "memory.h"
 
-#include <string.h>
-#include <sys/mman.h>
-
 #define RECOMMENDED_GRANULARITY ((size_t)2 << 20)
 
 static CUresult check_prop(const CUmemAllocationProp *prop)
