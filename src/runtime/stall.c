@@ -8,8 +8,11 @@
 #include "control.h"
 
 enum {
-    ANSWER_US = 1000000
-}; /* how long the asked rank may take: it is alive, or the lane would have ended */
+    ANSWER_US =
+        1000000, /* how long the asked rank may take: it is alive, or the lane would have ended */
+    SETTLE_MS =
+        5000 /* how long the I/O thread may take to end a group of which a kernel says it must */
+};
 
 void symm__stall_last_call(void *user, char *text, size_t nbytes)
 {
@@ -135,4 +138,17 @@ void symm__stall_tick(void *user)
         if (!atomic_load(&g->ended))
             judge(g, now);
     pthread_mutex_unlock(&ctx->groups_lock);
+}
+
+void symm__stall_settle(struct symm_group *group)
+{
+    const symm_deadline deadline = symm__deadline_in(SETTLE_MS);
+    struct symm_wait_record r;
+
+    while (!atomic_load(&group->ended) && symm__control_record(group->line, &r) &&
+           r.kind == SYMM_WAIT_MISMATCH) {
+        if (symm__deadline_over(deadline))
+            symm__lane_abort(group->lane, SYMM_ERROR_MISMATCH, "ranks called different things");
+        symm__sleep_us(1000);
+    }
 }

@@ -14,6 +14,8 @@
 
 enum { SYMM_CALL_MAX = 192 }; /* bytes of the text of a call */
 
+struct symm_group;
+
 struct symm_stall {
     struct symm_wait_record seen; /* as at the last look; valid 0: nobody waited */
     int64_t since_us;             /* when it was first seen so */
@@ -29,5 +31,12 @@ void symm__stall_tick(void *user);
 /* The exchange's events last_call and told, user is the group. */
 void symm__stall_last_call(void *user, char *text, size_t nbytes);
 void symm__stall_told(void *user, int rank, const char *text);
+
+/*
+ * Kernels that find that ranks called different things say so in the record, and the I/O thread
+ * ends the group a moment later. Waits for that moment, so that nobody is told OK in between.
+ * Local; one load where there is nothing to wait for.
+ */
+void symm__stall_settle(struct symm_group *group);
 
 #endif

@@ -91,40 +91,38 @@ out:
 }
 
 /*
- * This rank's work is done, so it lets go of the group's memory before the vote: once all have voted, all have let go,
- * and the bytes can be used again at once.
+ * This rank's work is done, so it lets go of the group's memory before the vote: once all have
+ * voted, all have let go, and the bytes can be used again at once.
  */
-static symm_status leave_together(struct symm_group *group)
+static symm_status leave_together(struct symm_enqueue *e)
 {
-    struct symm_enqueue e;
-    symm_status st = symm__collective_begin(&e, group, true, "symm_group_destroy()");
+    struct symm_group *group = e->group;
+    struct symm_step step = {.what = e->call, .fd = -1};
 
-    if (st != SYMM_OK)
-        return st;
-    struct symm_step step = {.what = e.call, .fd = -1};
     step.status = symm__group_quiesce(group);
     symm__memory_free_owner(group->ctx->memory, group);
     return symm__collective_end(
-        &e, symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms)));
+        e, symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms)));
 }
 
 symm_status symm_group_destroy(symm_group *group)
 {
     struct symm_context *ctx;
+    struct symm_enqueue e;
     CUcontext popped;
     symm_status st;
 
     if (!group)
         return SYMM_OK;
     ctx = group->ctx;
-    if (symm__forked(ctx))
-        return symm__enter(group, "symm_group_destroy");
-    if (group == ctx->world)
+    if (!symm__forked(ctx) && group == ctx->world)
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "symm_group_destroy: the world group lives as long as its context");
-    st = leave_together(group);
+    st = symm__collective_begin(&e, group, true, "symm_group_destroy()");
     if (st == SYMM_ERROR_STATE)
-        return st; /* a stream is being captured: nothing has happened */
+        return st; /* forked, or a stream is being captured: nothing has happened */
+    if (st == SYMM_OK)
+        st = leave_together(&e);
     if (ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS) {
         symm__group_quiesce(group);
         symm__group_release(group);
