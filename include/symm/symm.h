@@ -149,14 +149,19 @@ SYMM_API int symm_nranks(const symm_group *group); /* Local. 0 for NULL */
  */
 SYMM_API symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, void *all);
 
-/* OK, or the sticky error of the group. Scope: Local; one load of host memory; any thread. */
+/*
+ * OK, or the sticky error of the group as far as this rank has heard. Scope: Local; one load of host
+ * memory; any thread.
+ */
 SYMM_API symm_status symm_check(symm_group *group);
 
 /*
- * Waits for the stream, then says what symm_check() says. If it says OK, the results of everything enqueued on that
- * stream through this group are right.
+ * Waits for the stream, then asks rank 0's process, which hears of an end before any rank does,
+ * whether the group is alive. If it says OK, the results of everything enqueued on that stream
+ * through this group are right.
  *
- * Scope:  Local. Returns even if a peer is dead: the waits of kernels end with the group's abort.
+ * Scope:  Local; one round trip on a socket, some ten microseconds. Returns even if a peer is dead:
+ *         the waits of kernels end with the group.
  * Errors: ERROR_PEER, ERROR_TIMEOUT, ERROR_MISMATCH  sticky; the text names rank and cause
  *         ERROR_DRIVER  the stream has failed
  *         ERROR_STATE   the stream is capturing

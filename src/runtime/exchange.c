@@ -125,10 +125,13 @@ static bool may_stop(struct symm_exchange *x)
     return x->hub ? symm__hub_done(x->hub) : x->lost || symm__link_idle(&x->link);
 }
 
-static int next_poll_ms(int64_t next_tick, int64_t next_end, bool retry)
+static int next_poll_ms(const struct symm_exchange *x, int64_t next_tick, int64_t next_end,
+                        bool retry)
 {
     int ms = symm__deadline_poll_ms(next_tick < next_end ? next_tick : next_end, TICK_MS);
 
+    if (x->hub && symm__hub_hurries(x->hub))
+        return 0;
     return retry && ms > RETRY_MS ? RETRY_MS : ms;
 }
 
@@ -145,7 +148,7 @@ static void *run(void *arg)
         fds[1] = (struct pollfd){x->lost ? -1 : x->link.fd, symm__link_events(&x->link, &retry), 0};
         if (x->hub)
             nhub = symm__hub_poll(x->hub, fds + n, &retry);
-        if (poll(fds, (nfds_t)(n + nhub), next_poll_ms(next_tick, next_end, retry)) < 0)
+        if (poll(fds, (nfds_t)(n + nhub), next_poll_ms(x, next_tick, next_end, retry)) < 0)
             continue;
         if (fds[0].revents)
             drain_wake(x);

@@ -119,6 +119,13 @@ void symm__lane_abort(struct symm_lane *lane, symm_status status, const char *te
 /* OK, or the sticky status; with a text recorded for this thread. Any thread; one load when healthy. */
 symm_status symm__lane_check(struct symm_lane *lane);
 
+/*
+ * OK if the lane had not ended anywhere when this was called. An end reaches the ranks one after the
+ * other, but the hub before any of them: so what a rank had received from its peers before a
+ * confirmation, no peer had spoilt by ending early. Any thread; one round trip to the hub.
+ */
+symm_status symm__lane_confirm(struct symm_lane *lane, symm_deadline deadline);
+
 /* Asks rank (of the lane) for its last call; the answer comes to events.told. Any thread; never waits. */
 void symm__lane_ask(struct symm_lane *lane, int rank);
 

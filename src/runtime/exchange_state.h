@@ -69,6 +69,7 @@ struct symm_lane {
     int busy;  /* callbacks under way */
     pthread_cond_t changed;
     struct symm_wait *wait;
+    uint64_t confirms, confirmed; /* asked for, and answered: a later answer serves earlier ones */
     struct symm_lane_birth *births;
     _Atomic symm_status status; /* sticky; reason is written before */
     char reason[SYMM_TEXT_MAX];

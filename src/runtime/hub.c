@@ -235,7 +235,6 @@ int symm__hub_poll_max(const struct symm_hub *hub)
 int symm__hub_poll(struct symm_hub *hub, struct pollfd *fds, bool *retry)
 {
     int n = 0;
-
     for (int i = 0; i < hub->nclients; i++) {
         struct symm_link *link = &hub->clients[i]->link;
         fds[n++] = (struct pollfd){link->fd, symm__link_events(link, retry), 0};
@@ -245,14 +244,36 @@ int symm__hub_poll(struct symm_hub *hub, struct pollfd *fds, bool *retry)
     return n;
 }
 
+/*
+ * Answers confirmations once a turn has found nothing more to read: then the hub has heard all that
+ * was sent before they were asked for.
+ */
+static void confirm(struct symm_hub *hub, bool quiet)
+{
+    if (!hub->asked || (!quiet && hub->quiet_turns-- > 0))
+        return;
+    hub->asked = false;
+    for (int i = 0; i < hub->nclients; i++)
+        if (hub->clients[i]->confirm.type && !hub->clients[i]->over)
+            symm__hub_confirm(hub, hub->clients[i]);
+}
+
+bool symm__hub_hurries(const struct symm_hub *hub)
+{
+    return hub->asked;
+}
+
 void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
 {
     int n = hub->nclients;
+    bool quiet = true;
 
     for (int i = 0; i < n; i++) {
         symm__link_flush(&hub->clients[i]->link);
-        if (fds[i].revents & ~POLLOUT && !hub->clients[i]->over)
+        if (fds[i].revents & ~POLLOUT && !hub->clients[i]->over) {
             receive(hub, hub->clients[i]);
+            quiet = false;
+        }
         if (hub->clients[i]->rank < 0 && symm__now_us() > hub->clients[i]->since_us + STRANGER_US)
             symm__hub_drop(hub, hub->clients[i], "does not say who it is");
     }
@@ -261,6 +282,7 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
     if (hub->phase == SYMM_HUB_JOINING)
         symm__hub_join_tick(hub);
     bury(hub);
+    confirm(hub, quiet);
 }
 
 bool symm__hub_done(struct symm_hub *hub)

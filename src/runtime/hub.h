@@ -39,6 +39,9 @@ void symm__hub_close(struct symm_hub *hub); /* NULL is fine */
 int symm__hub_poll_max(const struct symm_hub *hub);
 int symm__hub_poll(struct symm_hub *hub, struct pollfd *fds, bool *retry);
 
+/* Whether the next poll must not wait. */
+bool symm__hub_hurries(const struct symm_hub *hub);
+
 /* Serves what poll found, and what is due. Never blocks. */
 void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds);
 

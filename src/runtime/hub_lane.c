@@ -6,6 +6,7 @@
 #include <string.h>
 #include "fd.h"
 
+enum { CONFIRM_TURNS = 64 }; /* after which a busy hub confirms in any case */
 enum { CALL_SHOWN = 160 }; /* bytes of a call's text in a text about several */
 
 static struct symm_hub_lane *find_lane(struct symm_hub *hub, uint64_t key)
@@ -469,6 +470,19 @@ static void freed(struct symm_hub *hub, int rank, const struct symm_message *m)
     }
 }
 
+void symm__hub_confirm(struct symm_hub *hub, struct symm_hub_client *client)
+{
+    struct symm_hub_lane *lane = find_lane(hub, client->confirm.lane);
+    struct symm_message answer = client->confirm;
+
+    client->confirm.type = SYMM_MESSAGE_NONE;
+    answer.type = SYMM_MESSAGE_CONFIRMED;
+    if (lane && lane->status != SYMM_OK)
+        send_end(hub, lane, client);
+    else if (lane)
+        symm__hub_send(hub, client, &answer);
+}
+
 void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client,
                             struct symm_message *m)
 {
@@ -487,6 +501,11 @@ void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client
         send_end(hub, lane, client);
     } else if (m->type == SYMM_MESSAGE_STEP) {
         arrive(hub, client, lane, m);
+    } else if (m->type == SYMM_MESSAGE_CONFIRM) {
+        client->confirm =
+            (struct symm_message){.type = m->type, .lane = m->lane, .seq = m->seq};
+        hub->asked = true;
+        hub->quiet_turns = CONFIRM_TURNS;
     } else if (m->type == SYMM_MESSAGE_ABORT) {
         abort_lane(hub, lane, m->status == SYMM_OK ? SYMM_ERROR_PEER : m->status, m->reason);
     } else if (m->type == SYMM_MESSAGE_SLOW || m->type == SYMM_MESSAGE_EXPIRED) {

@@ -14,6 +14,7 @@ struct symm_hub_client {
     int rank;  /* -1: none of ours, or not yet */
     bool said; /* its HELLO was understood */
     bool over; /* to be closed */
+    struct symm_message confirm; /* the last one asked for; type 0: none */
     int64_t since_us;
     unsigned char device[16];
     bool has_device;
@@ -57,6 +58,8 @@ struct symm_hub {
     struct symm_hub_rank ranks[SYMM_MAX_RANKS];
     struct symm_hub_lane *lanes;
     bool failed;
+    bool asked;      /* some client waits for a confirmation */
+    int quiet_turns; /* left before confirmations are given in any case */
     /* joining */
     unsigned char token[16];
     char boot_id[40];
@@ -90,6 +93,8 @@ symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t key, uint64_t pare
                                const int *ranks, struct symm_hub_lane **out);
 void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client,
                             struct symm_message *m);
+/* Answers a CONFIRM, now that everything sent before it has been heard. */
+void symm__hub_confirm(struct symm_hub *hub, struct symm_hub_client *client);
 /* The rank is not here any more: every lane that needs it ends. */
 void symm__hub_rank_gone(struct symm_hub *hub, int rank, enum symm_hub_fate fate);
 void symm__hub_sweep(struct symm_hub *hub, bool all);

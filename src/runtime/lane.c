@@ -160,10 +160,12 @@ void symm__lane_abort(struct symm_lane *lane, symm_status status, const char *te
         .type = SYMM_MESSAGE_ABORT, .lane = lane->key, .status = status, .reason = text};
     struct symm_exchange *x = lane->x;
 
+    /* The hub hears of it before this rank's kernels do: see symm__lane_confirm. */
+    if (atomic_load_explicit(&lane->status, memory_order_acquire) == SYMM_OK)
+        symm__exchange_send(x, &m);
     pthread_mutex_lock(&x->lock);
     bool tell = end_lane(lane, status, text);
     pthread_mutex_unlock(&x->lock);
-    symm__exchange_send(x, &m);
     if (tell)
         tell_ended(lane);
 }
@@ -303,6 +305,9 @@ void symm__lane_message(struct symm_exchange *x, struct symm_message *m)
         /* closed here while the message was under way */
     } else if (m->type == SYMM_MESSAGE_RESULT) {
         take_result(lane, m);
+    } else if (m->type == SYMM_MESSAGE_CONFIRMED) {
+        lane->confirmed = m->seq;
+        pthread_cond_broadcast(&lane->changed);
     } else if (m->type == SYMM_MESSAGE_ENDED) {
         schedule_end(lane, m->status, m->reason);
     } else if (m->type == SYMM_MESSAGE_LATE && lane->wait && lane->seq == m->seq) {

@@ -25,11 +25,13 @@
     X(EXPIRED, 0, 0, 0)                 /* seq, args[0]: ms: end the lane */                       \
     X(ASK, 0, 0, 0)                     /* args[0]: rank */                                        \
     X(CLOSE, 0, 0, 0)                   /* this rank forgets the lane */                           \
+    X(CONFIRM, 0, 0, 0)                 /* seq: is the lane alive, by all that was sent so far? */ \
     X(BYE, 0, 0, 0)                     /* this rank, or the hub, leaves: not dead */              \
     /* from the hub */                                                                             \
     X(RESULT, SYMM_MAX_RANKS, 0, SYMM_PAYLOAD_MAX) /* seq, op, status, reason, args, set, payload */   \
     X(ENDED, 0, 0, 0)                              /* status, reason: the lane is dead */          \
     X(LATE, 0, 0, 0)                               /* seq, reason: the answer to SLOW */           \
+    X(CONFIRMED, 0, 0, 0)                          /* seq: the lane was alive */                   \
     X(ASKED, 0, 0, 0)                              /* args[0]: the rank that asks */               \
     /* both ways */                                                                                \
     X(TOLD, 0, 0, 0) /* args[0]: rank; text: its last call */

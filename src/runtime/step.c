@@ -98,6 +98,34 @@ symm_status symm__lane_wait(struct symm_lane *lane, struct symm_wait *wait, symm
     return wait->verdict == SYMM_OK ? SYMM_OK : symm__fail(wait->verdict, "%s", wait->text);
 }
 
+symm_status symm__lane_confirm(struct symm_lane *lane, symm_deadline deadline)
+{
+    struct symm_exchange *x = lane->x;
+    struct symm_message m = {.type = SYMM_MESSAGE_CONFIRM, .lane = lane->key};
+    symm_status st;
+
+    TRY(symm__lane_check(lane));
+    if (lane->nranks == 1)
+        return SYMM_OK;
+    pthread_mutex_lock(&x->lock);
+    m.seq = ++lane->confirms;
+    pthread_mutex_unlock(&x->lock);
+    TRY(symm__exchange_send(x, &m));
+    pthread_mutex_lock(&x->lock);
+    while (lane->confirmed < m.seq && atomic_load(&lane->status) == SYMM_OK) {
+        if (symm__deadline_over(deadline)) {
+            pthread_mutex_unlock(&x->lock);
+            return symm__fail(SYMM_ERROR_TIMEOUT, "rank 0 (pid %d) does not answer",
+                              (int)x->hub_pid);
+        }
+        wait_until(lane, deadline);
+    }
+    pthread_mutex_unlock(&x->lock);
+    st = symm__lane_check(lane);
+out:
+    return st;
+}
+
 /* Brings this rank's part of a step, which m has the rest of, and waits for the verdict. */
 static symm_status take_part(struct symm_lane *lane, struct symm_wait *wait, struct symm_message *m,
                              symm_deadline deadline)
