@@ -209,6 +209,7 @@ symm_status symm_synchronize(symm_group *group, symm_stream stream)
         return device_failed(group, cu);
     if (st == SYMM_OK && cu != CUDA_SUCCESS)
         st = symm__driver_fail(drv, cu, "cuStreamSynchronize");
+    symm__stall_settle(group);
     /*
      * A group's end reaches its ranks one after the other. A peer that has it already may have gone
      * on and overwritten what this rank was reading: only the hub can say that none has.
