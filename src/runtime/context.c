@@ -285,17 +285,13 @@ symm_status symm_context_create_v(const symm_config *config, uint32_t version, s
 
 /* The others must not find this rank's memory gone while they use it: all work is done before
  * anyone lets go. */
-static symm_status leave_together(struct symm_context *ctx)
+static symm_status leave_together(struct symm_context *ctx, struct symm_enqueue *e)
 {
-    struct symm_enqueue e;
-    symm_status st = symm__collective_begin(&e, ctx->world, true, "symm_context_destroy()");
+    struct symm_step s = {.what = e->call, .fd = -1};
 
-    if (st != SYMM_OK)
-        return st;
-    struct symm_step s = {.what = e.call, .fd = -1};
     for (struct symm_group *g = ctx->groups; g && s.status == SYMM_OK; g = g->next)
         s.status = symm__group_quiesce(g);
-    return symm__collective_end(&e, step(ctx, &s));
+    return symm__collective_end(e, step(ctx, &s));
 }
 
 /* Without the others: every group ends, so that the work enqueued through it does. */
@@ -315,17 +311,16 @@ static void leave_alone(struct symm_context *ctx)
 
 symm_status symm_context_destroy(symm_context *ctx)
 {
+    struct symm_enqueue e;
     symm_status st, released;
 
     if (!ctx)
         return SYMM_OK;
-    if (symm__forked(ctx))
-        return symm__fail(SYMM_ERROR_STATE,
-                          "symm_context_destroy: the context belongs to the process this one was "
-                          "forked from");
-    st = leave_together(ctx);
+    st = symm__collective_begin(&e, ctx->world, true, "symm_context_destroy()");
     if (st == SYMM_ERROR_STATE)
-        return st; /* a stream is being captured: nothing has happened */
+        return st; /* forked, or a stream is being captured: nothing has happened */
+    if (st == SYMM_OK)
+        st = leave_together(ctx, &e);
     if (st != SYMM_OK)
         leave_alone(ctx);
     released = release(ctx);
