@@ -347,10 +347,9 @@ static bool refuse(const struct symm_memory *m, const struct place *p)
     return true;
 }
 
-static int first_missing(const struct symm_memory *m, struct symm_rank_set few,
-                         struct symm_rank_set many)
+static int first_missing(struct symm_rank_set few, struct symm_rank_set many)
 {
-    for (int r = 0; r < m->config.nranks; r++)
+    for (int r = 0; r < SYMM_MAX_RANKS; r++)
         if (symm__rank_set_has(few, r) && !symm__rank_set_has(many, r))
             return r;
     return -1;
@@ -386,7 +385,7 @@ bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
                    nbytes, ptr, b->requested, p.at - b->off);
     else
         symm__fail(SYMM_ERROR_ARGUMENT, "%p is in an allocation that rank %d does not have", ptr,
-                   first_missing(m, members, b->members));
+                   first_missing(members, b->members));
     return false;
 }
 

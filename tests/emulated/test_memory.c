@@ -1,0 +1,524 @@
+/*
+ * The memory layer by itself: heap, exchange, segments and multicast objects on the emulated
+ * driver, without contexts and kernels. Every driver call of it fails once on one rank; ranks
+ * agree, undo, and can do it again.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "leaks.h"
+#include "ranks.h"
+#include "reference.h"
+#include "runtime/heap.h"
+#include "runtime/memory.h"
+#include "runtime/segment.h"
+#include "test.h"
+
+#define MIB ((size_t)1 << 20)
+
+enum { WINDOW_MIB = 256, SEGMENT_MIB = 4, LANES = 3 };
+
+/* One rank's memory, and a few lanes over all ranks. */
+struct fixture {
+    const struct symm_driver *drv;
+    struct symm_log log;
+    struct symm_join join;
+    struct symm_heap *heap;
+    struct symm_exchange *exchange;
+    struct symm_lane *lane[LANES];
+    struct symm_memory *memory;
+    CUdevice device;
+    bool has_context;
+    int timeout_ms;
+    int (*objects)(struct symm_emulated_objects *);
+    bool (*set_fault)(const char *);
+};
+
+static const struct symm_lane_events no_events;
+
+static symm_status open_device(struct fixture *f, int rank)
+{
+    symm_status st = SYMM_OK;
+    CUcontext ctx;
+
+    TRY(symm__driver_open("emulated", &f->drv));
+    TRY_CU(f->drv, cuDeviceGet, &f->device, rank);
+    TRY_CU(f->drv, cuDevicePrimaryCtxRetain, &ctx, f->device);
+    f->has_context = true;
+    TRY_CU(f->drv, cuCtxSetCurrent, ctx);
+    *(void **)&f->objects = symm__driver_symbol(f->drv, "symm_emulated_objects");
+    *(void **)&f->set_fault = symm__driver_symbol(f->drv, "symm_emulated_set_fault");
+out:
+    return st;
+}
+
+static symm_status open_exchange(struct fixture *f, const struct rank *self)
+{
+    symm_status st = SYMM_OK;
+    symm_config config = rank_config(self);
+    CUuuid uuid;
+
+    TRY_CU(f->drv, cuDeviceGetUuid, &uuid, f->device);
+    TRY(symm__join_resolve(&config, &f->join));
+    if (self->rank == 0)
+        TRY(symm__heap_create(&f->heap));
+    struct symm_exchange_config exchange = {.join = &f->join,
+                                            .log = &f->log,
+                                            .arbiter = f->heap ? symm__heap_arbiter(f->heap)
+                                                               : (struct symm_arbiter){NULL},
+                                            .timeout_ms = f->timeout_ms,
+                                            .device_uuid = uuid.bytes};
+    TRY(symm__exchange_open(&exchange, &f->exchange));
+    symm__join_done(&f->join);
+    TRY(symm__lane_world(f->exchange, &no_events, &f->lane[0]));
+out:
+    return st;
+}
+
+static symm_status open_memory(struct fixture *f, const struct rank *self)
+{
+    symm_status st = SYMM_OK;
+    CUmemAllocationProp prop;
+    size_t granularity;
+
+    TRY(symm__segment_properties(f->drv, f->device, &prop));
+    TRY_CU(f->drv, cuMemGetAllocationGranularity, &granularity, &prop,
+           CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    struct symm_step configure = {.what = "configure",
+                                  .op = SYMM_HEAP_CONFIGURE,
+                                  .args = {WINDOW_MIB * MIB, granularity, SEGMENT_MIB * MIB}};
+    TRY(symm__lane_step(f->lane[0], &configure, symm__deadline_in(f->timeout_ms)));
+    struct symm_memory_config config = {.drv = f->drv,
+                                        .log = &f->log,
+                                        .exchange = f->exchange,
+                                        .device = f->device,
+                                        .rank = self->rank,
+                                        .nranks = self->nranks,
+                                        .window_nbytes = WINDOW_MIB * MIB,
+                                        .granularity = granularity,
+                                        .alignment = granularity,
+                                        .segment_nbytes = SEGMENT_MIB * MIB,
+                                        .timeout_ms = f->timeout_ms};
+    TRY(symm__memory_open(&config, &f->memory));
+    struct symm_step ready = {.what = "ready"};
+    TRY(symm__lane_step(f->lane[0], &ready, symm__deadline_in(f->timeout_ms)));
+out:
+    return st;
+}
+
+static symm_status open_all(struct fixture *f, const struct rank *self, int timeout_ms)
+{
+    symm_status st = SYMM_OK;
+    int everyone[RANKS_MAX];
+
+    *f = (struct fixture){.log = {.rank = self->rank}, .timeout_ms = timeout_ms};
+    TRY(open_device(f, self->rank));
+    TRY(open_exchange(f, self));
+    TRY(open_memory(f, self));
+    for (int r = 0; r < self->nranks; r++)
+        everyone[r] = r;
+    for (int i = 1; i < LANES; i++) {
+        struct symm_step made = {.what = "lane"};
+        TRY(symm__lane_create(f->lane[0], self->nranks, everyone, &no_events, &made,
+                              symm__deadline_in(timeout_ms), &f->lane[i]));
+    }
+out:
+    return st;
+}
+
+static symm_status close_all(struct fixture *f)
+{
+    symm_status st = symm__memory_close(f->memory);
+
+    for (int i = LANES - 1; i >= 0; i--)
+        symm__lane_close(f->lane[i]);
+    symm__exchange_close(f->exchange);
+    symm__heap_destroy(f->heap);
+    if (f->has_context) {
+        f->drv->cuCtxSetCurrent(NULL);
+        f->drv->cuDevicePrimaryCtxRelease(f->device);
+    }
+    if (f->drv)
+        symm__driver_close(f->drv);
+    return st;
+}
+
+static symm_status barrier(struct fixture *f)
+{
+    struct symm_step step = {.what = "barrier"};
+    return symm__lane_step(f->lane[0], &step, symm__deadline_in(f->timeout_ms));
+}
+
+static symm_status alloc(struct fixture *f, size_t nbytes, void **out)
+{
+    char what[64];
+    snprintf(what, sizeof what, "symm_alloc(%zu bytes)", nbytes);
+    return symm__memory_alloc(f->memory, f->lane[0], f, SYMM_BLOCK_USER, nbytes, what, out);
+}
+
+static bool same_objects(struct fixture *f, const struct symm_emulated_objects *before)
+{
+    struct symm_emulated_objects now;
+    memset(&now, 0, sizeof now);
+    f->objects(&now);
+    return now.handles == before->handles && now.mappings == before->mappings &&
+           now.reservations == before->reservations && now.binds == before->binds &&
+           now.fds == before->fds;
+}
+
+/* ------------------------------------------------------------------------------------------------
+ */
+
+static void look_up(struct rank *self, void *arg)
+{
+    struct fixture f;
+    struct symm_rank_set all = {{7}}, more = {{15}};
+    void *x = NULL, *y = NULL;
+    uint64_t off;
+    char *other;
+    (void)arg;
+    RANK_TRY(self, open_all(&f, self, 20000));
+    RANK_TRY(self, alloc(&f, 5000, &x));
+    RANK_TRY(self, alloc(&f, 100, &y));
+    char *c = x;
+    CHECK_RANK(self, symm__memory_find(f.memory, c, 5000, all, &off) && off == 0);
+    CHECK_RANK(self, symm__memory_find(f.memory, c + 4999, 1, all, &off) && off == 4999);
+
+#define REFUSED(part, call)                                                                        \
+    CHECK_RANK(self, !(call));                                                                     \
+    CHECK_RANK_MSG(self, strstr(symm__failure_text(), part), "no \"%s\" in: %s", part,             \
+                   symm__failure_text())
+
+    REFUSED("it has 5000 bytes", symm__memory_find(f.memory, c, 5001, all, &off));
+    REFUSED("begins 4096 bytes into", symm__memory_find(f.memory, c + 4096, SIZE_MAX, all, &off));
+    REFUSED("not in any allocation", symm__memory_find(f.memory, c + MIB, 1, all, &off));
+    REFUSED("rank 3 does not have", symm__memory_find(f.memory, c, 1, more, &off));
+    REFUSED("not symmetric", symm__memory_find(f.memory, &f, 1, all, &off));
+    REFUSED("not symmetric", symm__memory_find(f.memory, NULL, 1, all, &off));
+    other = symm__memory_window(f.memory, (self->rank + 1) % self->nranks);
+    REFUSED("own address", symm__memory_find(f.memory, other, 1, all, &off));
+
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "64 bytes into",
+                     symm__memory_free(f.memory, &f, c + 64));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "another group",
+                     symm__memory_free(f.memory, &off, c));
+    RANK_TRY(self, symm__memory_free(f.memory, &f, x));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "freed memory", symm__memory_free(f.memory, &f, x));
+    REFUSED("freed memory, of an allocation of 5000 bytes",
+            symm__memory_find(f.memory, c + 10, 1, all, &off));
+    RANK_TRY(self, alloc(&f, 1024, &x)); /* in the same place */
+    CHECK_RANK(self, x == c);
+    CHECK_RANK(self, symm__memory_find(f.memory, c, 1024, all, &off));
+    symm__memory_free_owner(f.memory, &f);
+    REFUSED("freed memory", symm__memory_find(f.memory, y, 1, all, &off));
+#undef REFUSED
+out:
+    rank_note(self, close_all(&f));
+}
+
+START_TEST(bad_pointers_are_told_apart)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, look_up, NULL, 30);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------------------------
+ */
+
+/* What a fault is tried on: allocate a new segment, make an object, allocate one more, give all
+ * back. */
+static symm_status go_through(struct fixture *f, const char **off)
+{
+    struct symm_multicast *mc = NULL;
+    void *x = NULL, *y = NULL;
+    symm_status st;
+
+    TRY(alloc(f, 3 * MIB, &x));
+    TRY(symm__multicast_obtain(f->memory, f->lane[0], &mc, off));
+    TRY(alloc(f, 3 * MIB, &y));
+out:
+    if (x)
+        symm__memory_free(f->memory, f, x);
+    if (y)
+        symm__memory_free(f->memory, f, y);
+    symm__multicast_put_back(f->memory, mc);
+    return st;
+}
+
+struct outcome {
+    int32_t status;
+    char off[124];
+};
+
+/* Whether all ranks came to the same; it has to be asked with a step that no fault touches. */
+static symm_status compare(struct fixture *f, symm_status st, const char *off, bool *same)
+{
+    struct outcome mine = {.status = st}, all[RANKS_MAX];
+
+    snprintf(mine.off, sizeof mine.off, "%s", st == SYMM_OK && off ? off : "");
+    struct symm_step step = {.what = "compare", .mine = &mine, .nbytes = sizeof mine, .all = all};
+    symm_status voted = symm__lane_step(f->lane[1], &step, symm__deadline_in(f->timeout_ms));
+    *same = true;
+    for (int r = 0; voted == SYMM_OK && r < symm__lane_nranks(f->lane[1]); r++)
+        *same = *same && memcmp(&all[r], &mine, sizeof mine) == 0;
+    return voted;
+}
+
+static const char *const calls[] = {
+    "cuMemCreate",
+    "cuMemMap",
+    "cuMemSetAccess",
+    "cuMemAddressReserve",
+    "cuMemExportToShareableHandle",
+    "cuMemImportFromShareableHandle",
+    "cuMemRelease",
+    "cuMemUnmap",
+#if SYMM_MULTICAST
+    "cuMulticastCreate",
+    "cuMulticastAddDevice",
+    "cuMulticastBindMem",
+    "cuMulticastUnbind",
+#endif
+};
+
+/* The calls fail on this rank, the nth time each; *hit: at least one verdict was not a plain
+ * success. */
+static void fail_each_call(struct rank *self, void *arg)
+{
+    int odd = *(int *)arg;
+    struct fixture f;
+    struct symm_emulated_objects before;
+    const char *off = NULL;
+    bool same;
+
+    RANK_TRY(self, open_all(&f, self, 20000));
+    CHECK_RANK(self, f.objects && f.set_fault);
+    memset(&before, 0, sizeof before);
+    f.objects(&before);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        for (int nth = 1; nth <= 7; nth++) {
+            char fault[96];
+            symm_status st;
+            snprintf(fault, sizeof fault, "%s@%d#%d=1", calls[i], odd, nth);
+            CHECK_RANK(self, f.set_fault(fault));
+            RANK_TRY(self, barrier(&f));
+            st = go_through(&f, &off);
+            CHECK_RANK_MSG(self, st == SYMM_OK || st == SYMM_ERROR_DRIVER, "%s: %s: %s", fault,
+                           symm__status_name(st), symm__failure_text());
+            char odd_rank[16];
+            snprintf(odd_rank, sizeof odd_rank, "rank %d", odd);
+            CHECK_RANK_MSG(self, st == SYMM_OK || strstr(symm__failure_text(), odd_rank), "%s: %s",
+                           fault, symm__failure_text());
+            RANK_TRY(self, compare(&f, st, off, &same));
+            CHECK_RANK_MSG(self, same, "%s: I came to %s, %s", fault, symm__status_name(st),
+                           off ? off : "multicast");
+            RANK_TRY(self, symm__memory_trim(f.memory, f.lane[0]));
+            CHECK_RANK(self, f.set_fault(""));
+            CHECK_RANK_MSG(self, same_objects(&f, &before), "%s: something is left", fault);
+            self->report->value[0] += st != SYMM_OK || off;
+        }
+    RANK_TRY(self, go_through(&f, &off)); /* and it still works */
+    CHECK_RANK_MSG(self, !off || !SYMM_MULTICAST, "%s", off);
+out:
+    close_all(&f); /* which reports what could not be given back the first time */
+}
+
+START_TEST(each_driver_call_that_fails_is_agreed_on_and_undone)
+{
+    struct rank_report reports[3];
+    int odd = _i;
+    ranks_run(3, RANKS_AS_PROCESSES, fail_each_call, &odd, reports, 100);
+    ranks_assert_ok(reports, 3);
+    ck_assert_int_ge(reports[0].value[0], 10);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------------------------
+ */
+
+#if SYMM_MULTICAST
+
+static void count_objects(struct rank *self, void *arg)
+{
+    struct fixture f;
+    struct symm_multicast *one = NULL, *two = NULL;
+    const char *off = NULL;
+    void *x, *y;
+    struct symm_emulated_objects none, now;
+    (void)arg;
+    RANK_TRY(self, open_all(&f, self, 20000));
+    RANK_TRY(self, alloc(&f, 3 * MIB, &x));
+    memset(&none, 0, sizeof none);
+    f.objects(&none);
+    RANK_TRY(self, symm__multicast_obtain(f.memory, f.lane[0], &one, &off));
+    RANK_TRY(self, symm__multicast_obtain(f.memory, f.lane[1], &two, &off));
+    CHECK_RANK(self, one && one == two && !off);
+    memset(&now, 0, sizeof now);
+    f.objects(&now);
+    CHECK_RANK(self, now.binds == none.binds + 1 && now.handles == none.handles + 1);
+    CHECK_RANK(self, symm__multicast_covers(one, 0, 4 * MIB));
+    CHECK_RANK(self, !symm__multicast_covers(one, 0, 4 * MIB + 1));
+    CHECK_RANK(self, !symm__multicast_covers(one, 4 * MIB, 1));
+    CHECK_RANK(self, !symm__multicast_covers(NULL, 0, 1));
+    RANK_TRY(self, alloc(&f, 3 * MIB, &y)); /* a new segment is bound with its allocation */
+    CHECK_RANK(self, symm__multicast_covers(one, 4 * MIB, 3 * MIB));
+    RANK_TRY(self, symm__memory_free(f.memory, &f, y));
+    RANK_TRY(self, symm__memory_trim(f.memory, f.lane[0])); /* and unbound when it goes */
+    CHECK_RANK(self, !symm__multicast_covers(one, 4 * MIB, 1));
+    symm__multicast_put_back(f.memory, one);
+    CHECK_RANK(self, symm__multicast_covers(two, 0, 1));
+    symm__multicast_put_back(f.memory, two);
+    CHECK_RANK(self, same_objects(&f, &none));
+    RANK_TRY(self, symm__multicast_obtain(f.memory, f.lane[2], &one, &off)); /* left to the end */
+    CHECK_RANK(self, one && !off);
+out:
+    rank_note(self, close_all(&f));
+}
+
+START_TEST(objects_are_shared_and_counted)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, count_objects, NULL, 30);
+}
+END_TEST
+
+static void fail_to_unbind(struct rank *self, void *arg)
+{
+    struct fixture f;
+    struct symm_multicast *mc = NULL;
+    const char *off = NULL;
+    void *x;
+    (void)arg;
+    RANK_TRY(self, open_all(&f, self, 20000));
+    RANK_TRY(self, alloc(&f, 3 * MIB, &x));
+    RANK_TRY(self, symm__multicast_obtain(f.memory, f.lane[0], &mc, &off));
+    CHECK_RANK(self, mc && f.set_fault("cuMulticastUnbind@1#1=400"));
+    symm__multicast_put_back(f.memory, mc);
+    RANK_TRY(self, barrier(&f));
+out:
+    rank_note(self, close_all(&f));
+}
+
+START_TEST(a_failed_unbind_is_reported_by_closing)
+{
+    struct rank_report reports[2];
+    ranks_run(2, RANKS_AS_PROCESSES, fail_to_unbind, NULL, reports, 30);
+    ranks_assert_clean(reports, 2);
+    ck_assert_int_eq(reports[0].status, SYMM_OK);
+    ck_assert_int_eq(reports[1].status, SYMM_ERROR_DRIVER);
+    ck_assert_msg(strstr(reports[1].text, "cuMulticastUnbind"), "%s", reports[1].text);
+}
+END_TEST
+
+#endif
+
+/* ------------------------------------------------------------------------------------------------
+ */
+
+/* One of several threads of a rank, each with a lane of its own: they meet in the table, the heap,
+ * the objects. */
+struct worker {
+    struct fixture *f;
+    int lane, rounds;
+    symm_status st;
+    char text[256];
+};
+
+static symm_status work_round(struct worker *w, uint64_t random, void **slot,
+                              struct symm_multicast **mc)
+{
+    struct symm_memory *m = w->f->memory;
+    struct symm_lane *lane = w->f->lane[w->lane];
+    const char *off;
+    uint64_t at;
+
+    if (random % 16 == 0)
+        return symm__memory_trim(m, lane);
+    if (random % 16 == 1 && !*mc)
+        return symm__multicast_obtain(m, lane, mc, &off);
+    if (random % 16 == 2) {
+        symm__multicast_put_back(m, *mc);
+        *mc = NULL;
+        return SYMM_OK;
+    }
+    if (*slot) {
+        if (!symm__memory_find(m, *slot, 1, symm__lane_members(lane), &at))
+            return SYMM_ERROR_STATE;
+        void *ptr = *slot;
+        *slot = NULL;
+        return symm__memory_free(m, w, ptr);
+    }
+    return symm__memory_alloc(m, lane, w, SYMM_BLOCK_USER,
+                              1 + (size_t)((random >> 8) % (random & 32 ? 6 * MIB : MIB)), "alloc",
+                              slot);
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct symm_multicast *mc = NULL;
+    void *slots[6] = {NULL};
+
+    w->st = SYMM_OK;
+    for (int i = 0; i < w->rounds && w->st == SYMM_OK; i++) {
+        uint64_t random = reference_random((uint64_t)w->lane, (uint64_t)i);
+        w->st = work_round(w, random, &slots[(random >> 40) % 6], &mc);
+        if (w->st != SYMM_OK)
+            snprintf(w->text, sizeof w->text, "round %d: %s", i, symm__failure_text());
+    }
+    symm__multicast_put_back(w->f->memory, mc);
+    symm__memory_free_owner(w->f->memory, w);
+    return NULL;
+}
+
+static void work_in_threads(struct rank *self, void *arg)
+{
+    struct fixture f;
+    struct worker workers[LANES];
+    pthread_t threads[LANES];
+    struct symm_emulated_objects before;
+    symm_usage usage;
+    (void)arg;
+    RANK_TRY(self, open_all(&f, self, 20000));
+    memset(&before, 0, sizeof before);
+    f.objects(&before);
+    for (int i = 0; i < LANES; i++) {
+        workers[i] = (struct worker){.f = &f, .lane = i, .rounds = 400};
+        CHECK_RANK(self, pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
+    }
+    for (int i = 0; i < LANES; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < LANES; i++)
+        CHECK_RANK_MSG(self, workers[i].st == SYMM_OK, "lane %d: %s", i, workers[i].text);
+    RANK_TRY(self, barrier(&f));
+    symm__memory_usage(f.memory, &usage);
+    CHECK_RANK(self, usage.allocated == 0 && usage.pending == 0);
+    RANK_TRY(self, symm__memory_trim(f.memory, f.lane[0]));
+    RANK_TRY(self, barrier(&f));
+    symm__memory_usage(f.memory, &usage);
+    CHECK_RANK(self, usage.nsegments == 0 && usage.segments == 0);
+    CHECK_RANK(self, same_objects(&f, &before));
+out:
+    rank_note(self, close_all(&f));
+}
+
+START_TEST(threads_with_lanes_of_their_own_do_not_meet)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, work_in_threads, NULL, 60);
+}
+END_TEST
+
+int main(void)
+{
+    setenv("SYMM_DRIVER", "emulated", 1);
+    Suite *suite = suite_create("memory");
+    TCase *tc = test_case(suite, "memory", 120);
+    tcase_add_test(tc, bad_pointers_are_told_apart);
+    tcase_add_loop_test(tc, each_driver_call_that_fails_is_agreed_on_and_undone, 0, 3);
+#if SYMM_MULTICAST
+    tcase_add_test(tc, objects_are_shared_and_counted);
+    tcase_add_test(tc, a_failed_unbind_is_reported_by_closing);
+#endif
+    tcase_add_test(tc, threads_with_lanes_of_their_own_do_not_meet);
+    return test_main(suite);
+}
