@@ -1,10 +1,10 @@
 /*
- * symm/stream.h - streams, events, plain device memory and graphs, so that a C program needs no cudart and runs on
- * either driver. With cudart you may skip it: the handles are the same.
+ * symm/stream.h - streams, events, plain device memory and graphs, so that a C program needs no
+ * cudart and runs on either driver. With cudart you may skip it: the handles are the same.
  *
- * All functions are Local. They return ERROR_DRIVER with the driver's number when a driver call fails,
- * ERROR_ARGUMENT for a NULL that is not allowed, ERROR_STATE in a child of fork() and where a capture forbids them.
- * The destroy functions accept NULL.
+ * All functions are Local. They return ERROR_DRIVER with the driver's number when a driver call
+ * fails, ERROR_ARGUMENT for a NULL that is not allowed, ERROR_STATE in a child of fork() and where
+ * a capture forbids them. The destroy functions accept NULL.
  */
 #ifndef SYMM_STREAM_H
 #define SYMM_STREAM_H
@@ -29,14 +29,17 @@ SYMM_API symm_status symm_event_elapsed_us(symm_event from, symm_event to, float
 SYMM_API symm_status symm_device_alloc(symm_context *ctx, size_t nbytes, void **out);
 SYMM_API void symm_device_free(symm_context *ctx, void *ptr);
 
-/* Copies between host and device memory, in any direction. Stream-ordered; with pageable host memory it may block. */
+/*
+ * Copies between host and device memory, in any direction. Stream-ordered; with pageable host
+ * memory it may block.
+ */
 SYMM_API symm_status symm_copy(void *dst, const void *src, size_t nbytes, symm_stream stream);
 /* Sets every byte of device memory. Stream-ordered. */
 SYMM_API symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream stream);
 
 /*
- * Records what is enqueued on the stream from begin to end into a graph, to be launched any number of times. Every
- * rank must replay as often as the others. Addresses in the graph must outlive it.
+ * Records what is enqueued on the stream from begin to end into a graph, to be launched any number
+ * of times. Every rank must replay as often as the others. Addresses in the graph must outlive it.
  */
 SYMM_API symm_status symm_graph_begin(symm_stream stream);
 SYMM_API symm_status symm_graph_end(symm_stream stream, symm_graph *out);

@@ -1,36 +1,45 @@
 /*
- * symm/symm.h - symmetric memory for programs that use several GPUs of one NVLink domain, one rank a GPU.
+ * symm/symm.h - symmetric memory for programs that use several GPUs of one NVLink domain, one rank
+ * a GPU.
  *
- * A context joins this rank to the others. A group is a set of ranks and one order of operations among them. Memory
- * that a group allocates is symmetric: it lies at the same place of every rank's window, so an object of another
- * rank is named by my address of the same object and that rank, and kernels reach it with one addition.
+ * A context joins this rank to the others. A group is a set of ranks and one order of operations
+ * among them. Memory that a group allocates is symmetric: it lies at the same place of every rank's
+ * window, so an object of another rank is named by my address of the same object and that rank, and
+ * kernels reach it with one addition.
  *
  *     symm_context *ctx = NULL;  void *x;
- *     symm_context_create(NULL, &ctx);                       // symm-run, torchrun, mpirun, srun, or a world of one
+ *     symm_context_create(NULL, &ctx);        // under a launcher, or alone: a world of one
  *     symm_alloc(symm_context_world(ctx), 1 << 20, &x);
  *     ...
  *     symm_context_destroy(ctx);
  *
  * Words used below
  *   Local           no other rank is needed.
- *   Collective      all ranks of the group call it, in the same order, with the same arguments. It is a vote: it
- *                   succeeds on all ranks or fails on all ranks alike. It blocks the host until the last rank has
- *                   come, and no longer than the context's timeout. Never inside a stream capture.
- *   Stream-ordered  returns once enqueued. Never votes, allocates or blocks the host, so it may be captured into a
- *                   graph. Where ranks meet in it, all of them must call it in the same order.
+ *   Collective      all ranks of the group call it, in the same order, with the same arguments. It
+ *                   is a vote: it succeeds on all ranks or fails on all ranks alike. It blocks the
+ *                   host until the last rank has come, and no longer than the context's timeout.
+ *                   Never inside a stream capture.
+ *   Stream-ordered  returns once enqueued. Never votes, allocates or blocks the host, so it may be
+ *                   captured into a graph. Where ranks meet in it, all of them must call it in the
+ *                   same order.
  *
  * Rules that hold everywhere
- *   - Zero is the default of every field of every input struct. Outputs come last and are untouched on failure.
- *   - A function that fails leaves nothing to free. Destroy functions accept NULL and half-dead objects.
- *   - symm never exits, aborts, traps or prints. symm_error_text() has the text of this thread's last failure.
- *   - Any call on a group may return ERROR_PEER or ERROR_TIMEOUT once a rank of it has died, aborted or stalled;
- *     these two are sticky: only symm_check(), the getters and the destroy functions make sense afterwards. To go
- *     on, the survivors create a new context with an explicit rank, nranks and session.
+ *   - Zero is the default of every field of every input struct. Outputs come last and are untouched
+ *     on failure.
+ *   - A function that fails leaves nothing to free. Destroy functions accept NULL and half-dead
+ *     objects.
+ *   - symm never exits, aborts, traps or prints. symm_error_text() has the text of this thread's
+ *     last failure.
+ *   - Any call on a group may return ERROR_PEER or ERROR_TIMEOUT once a rank of it has died,
+ *     aborted or stalled; these two are sticky: only symm_check(), the getters and the destroy
+ *     functions make sense afterwards. To go on, the survivors create a new context with an
+ *     explicit rank, nranks and session.
  *   - In a child of fork() every call returns ERROR_STATE.
  *
- * Threads: one thread at a time per group; different groups and contexts concurrently. symm_check(), symm_abort(),
- * symm_free() and the getters may be called from any thread at any time. Each context has one thread of its own,
- * with all signals blocked. No handler is installed and nothing is registered with atexit().
+ * Threads: one thread at a time per group; different groups and contexts concurrently.
+ * symm_check(), symm_abort(), symm_free() and the getters may be called from any thread at any
+ * time. Each context has one thread of its own, with all signals blocked. No handler is installed
+ * and nothing is registered with atexit().
  */
 #ifndef SYMM_SYMM_H
 #define SYMM_SYMM_H
@@ -44,50 +53,59 @@ extern "C" {
 typedef struct symm_context symm_context; /* this rank: process (or thread), device, driver */
 typedef struct symm_group symm_group;     /* ranks, and one order of operations among them */
 typedef struct symm_kernel symm_kernel;   /* a loaded kernel */
-typedef struct symm_image symm_image;     /* compiled kernels; made by symm_add_kernels() in CMake */
+typedef struct symm_image symm_image; /* compiled kernels; made by symm_add_kernels() in CMake */
 
-/* ------------------------------------------------------------------------------------------------------------ */
-/* Context                                                                                                      */
+/* -------------------------------------------------------------------------------------- Context */
 
 /*
- * How this rank joins. With nranks 0 everything comes from the launcher's environment: symm-run (SYMM_RANK,
- * SYMM_NRANKS, SYMM_SESSION), torchrun (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE), Open MPI, Slurm; without
- * any of these it is a world of one.
+ * How this rank joins. With nranks 0 everything comes from the launcher's environment: symm-run
+ * (SYMM_RANK, SYMM_NRANKS, SYMM_SESSION), torchrun (RANK, WORLD_SIZE, LOCAL_RANK,
+ * LOCAL_WORLD_SIZE), Open MPI, Slurm; without any of these it is a world of one.
  */
 typedef struct symm_config {
     int rank, nranks;
     const char *session; /* names the meeting place: the same text on all ranks of one job */
-    const char *device;  /* "0", a UUID or a bus id; NULL: the thread's current one, else the local rank's */
+    const char *device;  /* "0", a UUID or a bus id; NULL: the current one, else the local rank's */
     const char *driver;  /* "cuda" or "emulated"; NULL: what SYMM_DRIVER says, else "cuda" */
-    int timeout_ms;      /* of a Collective call and of a stalled wait; 0: SYMM_TIMEOUT_MS; -1: never */
+    int timeout_ms; /* of a Collective call and of a stalled wait; 0: SYMM_TIMEOUT_MS; -1: never */
     /*
-     * Your own bootstrap: gathers nbytes from every rank into all, rank by rank; returns 0 on success. With it
-     * the ranks need no common session: one is made up and passed round.
+     * Your own bootstrap: gathers nbytes from every rank into all, rank by rank; returns 0 on
+     * success. With it the ranks need no common session: one is made up and passed round.
      */
     int (*all_gather)(void *user, const void *mine, void *all, size_t nbytes);
-    /* Level 1 error, 2 warning, 3 information, 4 detail. Called from any thread. NULL: silent (or SYMM_LOG). */
+    /*
+     * Level 1 error, 2 warning, 3 information, 4 detail. Called from any thread. NULL: silent (or
+     * SYMM_LOG).
+     */
     void (*log)(void *user, int level, const char *line);
     void *user; /* passed to both */
     uint64_t reserved[8];
 } symm_config;
 
 /*
- * Joins the other ranks, opens the device, reserves the address windows and creates the world group.
+ * Joins the other ranks, opens the device, reserves the address windows and creates the world
+ * group.
  *
- * Scope:  Collective over all ranks of the job. Afterwards the device's primary context is current in this thread.
+ * Scope:  Collective over all ranks of the job. Afterwards the device's primary context is current
+ *         in this thread.
  * Memory: the context owns everything that is created from it. config is not kept.
- * Errors: ERROR_ARGUMENT     a field or variable is wrong, or only some of a launcher's variables are set: named
+ * Errors: ERROR_ARGUMENT     a field or variable is wrong, or only some of a launcher's variables
+ *                            are set: named
  *         ERROR_SYSTEM       socket, directory or descriptor limit; errno in the text
  *         ERROR_DRIVER       no driver or device, or a driver call failed; on every rank alike
  *         ERROR_MEMORY       host or device memory
- *         ERROR_UNSUPPORTED  ranks on more than one host, no peer access, a driver without a needed entry
- *         ERROR_MISMATCH     ranks disagree on nranks, a rank came twice, two ranks on one GPU, settings differ
+ *         ERROR_UNSUPPORTED  ranks on more than one host, no peer access, a driver without a needed
+ *                            entry
+ *         ERROR_MISMATCH     ranks disagree on nranks, a rank came twice, two ranks on one GPU,
+ *                            settings differ
  *         ERROR_PEER         a rank died while joining
  *         ERROR_TIMEOUT      not all ranks came in time: the text names who is missing
  *         ERROR_STATE        this process already uses the other driver
- *         ERROR_VERSION      a rank has another version of symm; or this header is not the library's
+ *         ERROR_VERSION      a rank has another version of symm; or this header is not the
+ *                            library's
  */
-SYMM_API symm_status symm_context_create_v(const symm_config *config, uint32_t version, symm_context **out);
+SYMM_API symm_status symm_context_create_v(const symm_config *config, uint32_t version,
+                                           symm_context **out);
 
 static inline symm_status symm_context_create(const symm_config *config, symm_context **out)
 {
@@ -100,7 +118,8 @@ static inline symm_status symm_context_create(const symm_config *config, symm_co
  * Scope:  Collective while the world is healthy; after a failure Local and bounded. NULL is fine.
  * Memory: waits for the work enqueued through symm; other work that uses the memory must be done.
  * Errors: ERROR_DRIVER  a clean-up call failed (everything else was still done)
- *         ERROR_PEER, ERROR_TIMEOUT  the others did not come; everything was released here all the same
+ *         ERROR_PEER, ERROR_TIMEOUT  the others did not come; everything was released here all the
+ *                                    same
  *         ERROR_STATE   in a child of fork(): nothing was touched
  */
 SYMM_API symm_status symm_context_destroy(symm_context *ctx);
@@ -112,37 +131,43 @@ SYMM_API symm_group *symm_context_world(symm_context *ctx);
 SYMM_API const char *symm_context_driver(const symm_context *ctx);
 
 /*
- * A driver entry by the name it has in the library, "cuMemAlloc_v2", of whichever driver this context uses.
+ * A driver entry by the name it has in the library, "cuMemAlloc_v2", of whichever driver this
+ * context uses.
  * Scope: Local. Returns NULL when the driver has none of that name.
  */
 SYMM_API void *symm_context_driver_symbol(symm_context *ctx, const char *name);
 
-/* ------------------------------------------------------------------------------------------------------------ */
-/* Groups                                                                                                       */
+/* --------------------------------------------------------------------------------------- Groups */
 
 /*
- * Creates a group of `of`'s ranks ranks[0..nranks-1], in that order. A second group over the same ranks is cheap;
- * it is how two streams communicate at the same time.
+ * Creates a group of `of`'s ranks ranks[0..nranks-1], in that order. A second group over the same
+ * ranks is cheap; it is how two streams communicate at the same time.
  *
  * Scope:  Collective over the members only; nobody else notices.
- * Errors: ERROR_ARGUMENT  a rank outside of `of`, twice, or this rank not in the list: named, on this rank
- *         ERROR_MISMATCH, ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE (capturing)
+ * Errors: ERROR_ARGUMENT  a rank outside of `of`, twice, or this rank not in the list: named, on
+ *                         this rank
+ *         ERROR_MISMATCH, ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
+ *         (capturing)
  */
-SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ranks, symm_group **out);
+SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ranks,
+                                       symm_group **out);
 
 /*
  * Destroys the group and frees what was allocated through it.
  *
- * Scope:  Collective while healthy, else Local and bounded. NULL is fine. The world group: ERROR_ARGUMENT.
+ * Scope:  Collective while healthy, else Local and bounded. NULL is fine. The world group:
+ *         ERROR_ARGUMENT.
  * Errors: as symm_context_destroy
  */
 SYMM_API symm_status symm_group_destroy(symm_group *group);
 
-SYMM_API int symm_rank(const symm_group *group);   /* Local. This rank's place in the group; -1 for NULL */
+SYMM_API int
+symm_rank(const symm_group *group); /* Local. This rank's place in the group; -1 for NULL */
 SYMM_API int symm_nranks(const symm_group *group); /* Local. 0 for NULL */
 
 /*
- * All-gather on the host: all receives nranks * nbytes, rank by rank. With nbytes 0 it is a barrier of the hosts.
+ * All-gather on the host: all receives nranks * nbytes, rank by rank. With nbytes 0 it is a barrier
+ * of the hosts.
  *
  * Scope:  Collective. Any nbytes, the same on all ranks. mine and all may be NULL when nbytes is 0.
  * Errors: ERROR_ARGUMENT, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
@@ -150,8 +175,8 @@ SYMM_API int symm_nranks(const symm_group *group); /* Local. 0 for NULL */
 SYMM_API symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, void *all);
 
 /*
- * OK, or the sticky error of the group as far as this rank has heard. Scope: Local; one load of host
- * memory; any thread.
+ * OK, or the sticky error of the group as far as this rank has heard. Scope: Local; one load of
+ * host memory; any thread.
  */
 SYMM_API symm_status symm_check(symm_group *group);
 
@@ -169,12 +194,15 @@ SYMM_API symm_status symm_check(symm_group *group);
 SYMM_API symm_status symm_synchronize(symm_group *group, symm_stream stream);
 
 /*
- * Ends the group on all ranks: every wait, on host and device, returns, and every rank gets ERROR_PEER with this
- * rank's number and `why`. Scope: Local; any thread; NULL is fine for both.
+ * Ends the group on all ranks: every wait, on host and device, returns, and every rank gets
+ * ERROR_PEER with this rank's number and `why`. Scope: Local; any thread; NULL is fine for both.
  */
 SYMM_API void symm_abort(symm_group *group, const char *why);
 
-/* This thread's last failure: call, number, rank. Never NULL; valid until the thread's next failure. */
+/*
+ * This thread's last failure: call, number, rank. Never NULL; valid until the thread's next
+ * failure.
+ */
 SYMM_API const char *symm_error_text(void);
 
 /* The name of a status: "SYMM_ERROR_PEER". Never NULL. */
@@ -183,30 +211,34 @@ SYMM_API const char *symm_status_name(symm_status status);
 /* Why multicast is off in this group; NULL when it is on. The same on all ranks. Scope: Local. */
 SYMM_API const char *symm_multicast_off(const symm_group *group);
 
-/* ------------------------------------------------------------------------------------------------------------ */
-/* Memory                                                                                                       */
+/* --------------------------------------------------------------------------------------- Memory */
 
 /*
- * Allocates nbytes of symmetric memory, aligned to 1024 bytes, on every rank of the group. Contents are undefined.
+ * Allocates nbytes of symmetric memory, aligned to 1024 bytes, on every rank of the group. Contents
+ * are undefined.
  *
  * Scope:  Collective.
  * Errors: ERROR_ARGUMENT  nbytes is 0 or does not fit the window
  *         ERROR_MEMORY    on any rank, which is named
- *         ERROR_DRIVER, ERROR_SYSTEM, ERROR_MISMATCH (sizes differ), ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
+ *         ERROR_DRIVER, ERROR_SYSTEM, ERROR_MISMATCH (sizes differ), ERROR_PEER, ERROR_TIMEOUT,
+ *         ERROR_STATE
  */
 SYMM_API symm_status symm_alloc(symm_group *group, size_t nbytes, void **out);
 
 /*
- * Gives memory of symm_alloc() or symm_tensor_alloc() back. Its bytes are used again once every rank of the group
- * has freed it; ranks agree on that at their next Collective call. No enqueued work of this rank may still use it.
+ * Gives memory of symm_alloc() or symm_tensor_alloc() back. Its bytes are used again once every
+ * rank of the group has freed it; ranks agree on that at their next Collective call. No enqueued
+ * work of this rank may still use it.
  *
  * Scope:  Local; never waits; any thread. NULL is fine.
- * Errors: ERROR_ARGUMENT  not the start of an allocation of this group: freed before, interior or foreign
+ * Errors: ERROR_ARGUMENT  not the start of an allocation of this group: freed before, interior or
+ *                         foreign
  */
 SYMM_API symm_status symm_free(symm_group *group, void *ptr);
 
 /*
- * Gives device memory in which nothing is allocated any more back to the device. Enqueued work must be done.
+ * Gives device memory in which nothing is allocated any more back to the device. Enqueued work must
+ * be done.
  *
  * Scope:  Collective.
  * Errors: ERROR_DRIVER, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
@@ -228,28 +260,31 @@ SYMM_API symm_status symm_share(symm_group *group, void *ptr);
 /*
  * Allocates a contiguous, row-major symmetric tensor.
  *
- * Scope:  Collective. Shapes: 1 <= ndim <= SYMM_MAX_DIMS, every extent >= 1, the product fits size_t.
+ * Scope:  Collective. Shapes: 1 <= ndim <= SYMM_MAX_DIMS, every extent >= 1, the product fits
+ *         size_t.
  * Errors: as symm_alloc
  */
-SYMM_API symm_status symm_tensor_alloc(symm_group *group, symm_dtype dtype, int ndim, const int64_t *shape,
-                                       symm_tensor *out);
+SYMM_API symm_status symm_tensor_alloc(symm_group *group, symm_dtype dtype, int ndim,
+                                       const int64_t *shape, symm_tensor *out);
 
 /*
- * Rank `rank`'s copy of the object at `local`, in this rank's address space. Any address inside an allocation will
- * do. Scope: Local. NULL, with a text, when local is not symmetric memory of these ranks or the rank is wrong.
+ * Rank `rank`'s copy of the object at `local`, in this rank's address space. Any address inside an
+ * allocation will do. Scope: Local. NULL, with a text, when local is not symmetric memory of these
+ * ranks or the rank is wrong.
  */
 SYMM_API void *symm_peer(const symm_group *group, const void *local, int rank);
 
 /*
- * The address that stands for all ranks' copies of the object at `local`; only for multimem instructions.
+ * The address that stands for all ranks' copies of the object at `local`; only for multimem
+ * instructions.
  * Scope: Local. NULL, with a text, where multicast is off.
  */
 SYMM_API void *symm_multicast(const symm_group *group, const void *local);
 
 /* What the context holds on this rank, in bytes. */
 typedef struct symm_usage {
-    uint64_t window;    /* address space reserved for each rank */
-    uint64_t segments;  /* device memory taken, in whole segments */
+    uint64_t window;   /* address space reserved for each rank */
+    uint64_t segments; /* device memory taken, in whole segments */
     uint64_t nsegments;
     uint64_t allocated; /* live allocations, rounded up to their alignment, symm's own included */
     uint64_t requested; /* live allocations as they were asked for */
@@ -261,24 +296,25 @@ typedef struct symm_usage {
 /* Scope: Local. Errors: ERROR_ARGUMENT */
 SYMM_API symm_status symm_memory_usage(symm_context *ctx, symm_usage *out);
 
-/* ------------------------------------------------------------------------------------------------------------ */
-/* One-sided operations and signals                                                                             */
+/* ------------------------------------------------------------- One-sided operations and signals */
 
 /*
- * Signals count, as a semaphore does: a wait for n returns when n signals of `from` on that channel have come that
- * no wait has taken yet. The counters live on the device, so graphs replay. At a time one signaller and one waiter
- * per (pad, channel, rank). Host calls and kernels (symm/device.cuh) share them.
+ * Signals count, as a semaphore does: a wait for n returns when n signals of `from` on that channel
+ * have come that no wait has taken yet. The counters live on the device, so graphs replay. At a
+ * time one signaller and one waiter per (pad, channel, rank). Host calls and kernels
+ * (symm/device.cuh) share them.
  */
 
 /*
- * Allocates a pad with channels 0 .. nchannels-1, all at zero. Freed with symm_free(group, pad) or with the group.
+ * Allocates a pad with channels 0 .. nchannels-1, all at zero. Freed with symm_free(group, pad) or
+ * with the group.
  * Scope: Collective. Errors: as symm_alloc; ERROR_ARGUMENT: nchannels < 1
  */
 SYMM_API symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, symm_signal_pad **out);
 
 /*
- * Copies nbytes from src, any memory, to rank `to`'s copy of the symmetric object at dst. A signal enqueued after
- * it on the same stream comes after the data.
+ * Copies nbytes from src, any memory, to rank `to`'s copy of the symmetric object at dst. A signal
+ * enqueued after it on the same stream comes after the data.
  *
  * Scope:  Stream-ordered; only this rank calls it.
  * Errors: ERROR_ARGUMENT  dst (or its end) is not symmetric, a NULL, a wrong rank
@@ -287,34 +323,38 @@ SYMM_API symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, sym
 SYMM_API symm_status symm_put(symm_group *group, void *dst, const void *src, size_t nbytes, int to,
                               symm_stream stream);
 
-/* Copies nbytes from rank `from`'s copy of the symmetric object at src to dst. Otherwise as symm_put. */
-SYMM_API symm_status symm_get(symm_group *group, void *dst, const void *src, size_t nbytes, int from,
-                              symm_stream stream);
+/*
+ * Copies nbytes from rank `from`'s copy of the symmetric object at src to dst. Otherwise as
+ * symm_put.
+ */
+SYMM_API symm_status symm_get(symm_group *group, void *dst, const void *src, size_t nbytes,
+                              int from, symm_stream stream);
 
 /*
- * Adds n signals of this rank on the channel of rank `to`, after everything enqueued on the stream so far.
+ * Adds n signals of this rank on the channel of rank `to`, after everything enqueued on the stream
+ * so far.
  * Scope:  Stream-ordered; only this rank calls it. n >= 1, and fewer than 2^31 signals outstanding.
  * Errors: ERROR_ARGUMENT, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
-SYMM_API symm_status symm_signal(symm_group *group, symm_signal_pad *pad, int channel, int to, uint32_t n,
-                                 symm_stream stream);
+SYMM_API symm_status symm_signal(symm_group *group, symm_signal_pad *pad, int channel, int to,
+                                 uint32_t n, symm_stream stream);
 
 /*
- * Holds the stream until n signals of rank `from` have come on the channel, and takes them. What `from` wrote before
- * signalling is visible to what follows on the stream. Ends, with a sticky error, when the group is aborted.
- * Scope and errors: as symm_signal
+ * Holds the stream until n signals of rank `from` have come on the channel, and takes them. What
+ * `from` wrote before signalling is visible to what follows on the stream. Ends, with a sticky
+ * error, when the group is aborted. Scope and errors: as symm_signal
  */
-SYMM_API symm_status symm_wait(symm_group *group, symm_signal_pad *pad, int channel, int from, uint32_t n,
-                               symm_stream stream);
+SYMM_API symm_status symm_wait(symm_group *group, symm_signal_pad *pad, int channel, int from,
+                               uint32_t n, symm_stream stream);
 
 /*
- * Barrier of the streams: what follows on this stream runs after everything that all ranks enqueued before theirs,
- * and sees what it wrote. Scope: Stream-ordered, all ranks. Errors: as symm_signal; ERROR_MISMATCH (SYMM_CHECK=1)
+ * Barrier of the streams: what follows on this stream runs after everything that all ranks enqueued
+ * before theirs, and sees what it wrote. Scope: Stream-ordered, all ranks. Errors: as symm_signal;
+ * ERROR_MISMATCH (SYMM_CHECK=1)
  */
 SYMM_API symm_status symm_barrier(symm_group *group, symm_stream stream);
 
-/* ------------------------------------------------------------------------------------------------------------ */
-/* Your own kernels                                                                                             */
+/* ----------------------------------------------------------------------------- Your own kernels */
 
 typedef struct symm_grid {
     uint32_t blocks, threads; /* both at least 1 */
@@ -323,15 +363,19 @@ typedef struct symm_grid {
     uint32_t flags, reserved[3];
 } symm_grid;
 
-enum { SYMM_GRID_PDL = 1u }; /* programmatic dependent launch: may start before the kernel ahead has ended */
+enum {
+    SYMM_GRID_PDL = 1u
+}; /* programmatic dependent launch: may start before the kernel ahead has ended */
 
 /* Fills in the view of this group for kernels. Scope: Local. Errors: ERROR_ARGUMENT */
 SYMM_API symm_status symm_group_view(symm_group *group, symm_view *out);
 
 /*
- * Loads the kernel `name` of an image, eagerly. Load before ranks start to wait for each other in kernels.
+ * Loads the kernel `name` of an image, eagerly. Load before ranks start to wait for each other in
+ * kernels.
  * Scope:  Local. The kernel belongs to the context.
- * Errors: ERROR_ARGUMENT (no kernel of that name: named), ERROR_UNSUPPORTED (no code for this device), ERROR_DRIVER
+ * Errors: ERROR_ARGUMENT (no kernel of that name: named), ERROR_UNSUPPORTED (no code for this
+ *         device), ERROR_DRIVER
  */
 SYMM_API symm_status symm_kernel_load(symm_context *ctx, const symm_image *image, const char *name,
                                       symm_kernel **out);
@@ -339,29 +383,28 @@ SYMM_API symm_status symm_kernel_load(symm_context *ctx, const symm_image *image
 /*
  * How many blocks of the kernel can be resident at once on every rank of the group.
  * Scope:  Collective, so that all ranks get the same number.
- * Errors: ERROR_ARGUMENT (threads is 0 or too many for the kernel), ERROR_DRIVER, ERROR_MISMATCH, ERROR_PEER,
- *         ERROR_TIMEOUT, ERROR_STATE
+ * Errors: ERROR_ARGUMENT (threads is 0 or too many for the kernel), ERROR_DRIVER, ERROR_MISMATCH,
+ *         ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
-SYMM_API symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kernel, uint32_t threads,
-                                            uint32_t smem_nbytes, uint32_t *out);
+SYMM_API symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kernel,
+                                            uint32_t threads, uint32_t smem_nbytes, uint32_t *out);
 
 /*
- * Launches the kernel with its one argument struct, which is copied. All blocks are resident together or the launch
- * is refused.
+ * Launches the kernel with its one argument struct, which is copied. All blocks are resident
+ * together or the launch is refused.
  *
  * Scope:  Stream-ordered.
  * Errors: ERROR_ARGUMENT  a grid that cannot be resident, an argument size that is not the kernel's
  *         ERROR_VERSION   the struct begins with a view of another ABI
  *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
-SYMM_API symm_status symm_launch(symm_group *group, symm_kernel *kernel, const symm_grid *grid, const void *args,
-                                 size_t nbytes, symm_stream stream);
+SYMM_API symm_status symm_launch(symm_group *group, symm_kernel *kernel, const symm_grid *grid,
+                                 const void *args, size_t nbytes, symm_stream stream);
 
 /* Unloads the kernel; it must not be running. Scope: Local. NULL is fine. */
 SYMM_API void symm_kernel_unload(symm_kernel *kernel);
 
-/* ------------------------------------------------------------------------------------------------------------ */
-/* Settings                                                                                                     */
+/* ------------------------------------------------------------------------------------- Settings */
 
 /* One environment variable that symm reads. */
 typedef struct symm_setting {

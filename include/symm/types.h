@@ -1,5 +1,6 @@
 /*
- * symm/types.h - what every other header of symm shares: status codes, element types, the view a kernel gets.
+ * symm/types.h - what every other header of symm shares: status codes, element types, the view a
+ * kernel gets.
  *
  * Read by C11, C++11 and later, nvcc and the emulated build. Nothing here calls anything.
  */
@@ -64,15 +65,16 @@ typedef struct symm_f16 {
     uint16_t bits;
 } symm_f16;
 
-typedef struct CUstream_st *symm_stream;         /* is cudaStream_t, is CUstream; NULL: the legacy stream */
-typedef struct CUevent_st *symm_event;           /* is cudaEvent_t, is CUevent */
-typedef struct CUgraphExec_st *symm_graph;       /* is cudaGraphExec_t, is CUgraphExec */
-typedef struct symm_signal_pad symm_signal_pad;  /* device memory; never dereferenced by users */
+typedef struct CUstream_st *symm_stream; /* is cudaStream_t, is CUstream; NULL: the legacy stream */
+typedef struct CUevent_st *symm_event;   /* is cudaEvent_t, is CUevent */
+typedef struct CUgraphExec_st *symm_graph;      /* is cudaGraphExec_t, is CUgraphExec */
+typedef struct symm_signal_pad symm_signal_pad; /* device memory; never dereferenced by users */
 
 /*
- * What a kernel needs to know of a group: plain data, to be copied into an argument struct and read in kernels
- * through symm/device.cuh. The address of an object in this rank's symmetric memory plus peer[r] is the address
- * of rank r's copy of it (peer[rank] is 0); plus multicast it is the address that stands for all copies at once.
+ * What a kernel needs to know of a group: plain data, to be copied into an argument struct and read
+ * in kernels through symm/device.cuh. The address of an object in this rank's symmetric memory plus
+ * peer[r] is the address of rank r's copy of it (peer[rank] is 0); plus multicast it is the address
+ * that stands for all copies at once.
  *
  * The layout only ever grows at its reserved words; symm_launch() checks abi.
  */
@@ -84,9 +86,9 @@ typedef struct symm_view {
     uint32_t abi, flags;
     int32_t rank, nranks;
     int64_t multicast;
-    const uint32_t *abort;          /* host word; once set, every wait returns */
-    uint32_t *poison;               /* device word; once set, no signal leaves this rank */
-    void *record;                   /* a long wait writes here whom it waits for */
+    const uint32_t *abort; /* host word; once set, every wait returns */
+    uint32_t *poison;      /* device word; once set, no signal leaves this rank */
+    void *record;          /* a long wait writes here whom it waits for */
     uint64_t reserved[2];
     int64_t peer[SYMM_MAX_RANKS];
 } symm_view; /* 640 bytes */

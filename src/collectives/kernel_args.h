@@ -1,4 +1,4 @@
-/* The one argument struct of each kind of kernel: the same in C, which fills it in, and in the kernels. */
+/* The one argument struct of each kind of kernel: the same in C and in the kernels. */
 #ifndef SYMM_KERNEL_ARGS_H
 #define SYMM_KERNEL_ARGS_H
 
@@ -18,11 +18,11 @@ typedef struct symm_all_reduce_args {
     symm_signal_pad *pad;
     const void *in;
     void *out;
-    char *staging;           /* this rank's staging area; symmetric */
+    char *staging; /* this rank's staging area; symmetric */
     uint64_t staging_nbytes;
-    uint64_t count;          /* elements */
-    uint32_t call;           /* a hash of what was called: ranks that differ in it called different things */
-    uint32_t place;          /* a hash of where in and out lie if they can be used in place; 0: they cannot */
+    uint64_t count; /* elements */
+    uint32_t call;  /* a hash of what was called: the same on all ranks */
+    uint32_t place; /* a hash of where in and out lie; 0: not usable in place */
     int32_t channel, reserved;
 } symm_all_reduce_args;
 

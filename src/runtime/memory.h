@@ -1,6 +1,6 @@
 /*
- * This rank's side of symmetric memory: one address window per rank, segments of device memory mapped at the same
- * offset in each of them, and the table of what is allocated in them.
+ * This rank's side of symmetric memory: one address window per rank, segments of device memory
+ * mapped at the same offset in each of them, and the table of what is allocated in them.
  */
 #ifndef SYMM_MEMORY_H
 #define SYMM_MEMORY_H
@@ -19,33 +19,44 @@ struct symm_memory_config {
     struct symm_exchange *exchange;
     CUdevice device;
     int rank, nranks;
-    uint64_t window_nbytes;     /* agreed; a multiple of granularity */
-    uint64_t granularity;       /* agreed: largest minimum of all ranks (multicast's included where it is on) */
-    uint64_t alignment;         /* of the windows: the recommended granularity */
-    uint64_t segment_nbytes;    /* agreed: least size of a segment */
-    const char *multicast_off;  /* agreed verdict on the machine: NULL, or why not; lives as long as this */
+    uint64_t window_nbytes;    /* agreed; a multiple of granularity */
+    uint64_t granularity;      /* agreed: the largest minimum of any rank, multicast's included */
+    uint64_t alignment;        /* of the windows: the recommended granularity */
+    uint64_t segment_nbytes;   /* agreed: least size of a segment */
+    const char *multicast_off; /* agreed: NULL, or why not; lives as long as this */
     int timeout_ms;
 };
 
 /* Reserves the windows (address space only). Local. */
 symm_status symm__memory_open(const struct symm_memory_config *config, struct symm_memory **out);
-/* Releases everything that is left, in the order the driver wants. Local; keeps going; returns the first failure. */
+/*
+ * Releases everything that is left, in the order the driver wants. Local; keeps going; returns the
+ * first failure.
+ */
 symm_status symm__memory_close(struct symm_memory *m);
 
 enum symm_block_kind { SYMM_BLOCK_USER, SYMM_BLOCK_PAD, SYMM_BLOCK_INTERNAL };
 
-/* Allocates on all ranks of the lane; owner is the group, for lookups and for freeing what it leaves. Collective. */
+/*
+ * Allocates on all ranks of the lane; owner is the group, for lookups and for freeing what it
+ * leaves. Collective.
+ */
 symm_status symm__memory_alloc(struct symm_memory *m, struct symm_lane *lane, const void *owner,
-                               enum symm_block_kind kind, size_t nbytes, const char *what, void **out);
+                               enum symm_block_kind kind, size_t nbytes, const char *what,
+                               void **out);
 
 /*
- * The same for a lane that is being made: the arbiter has already decided (SYMM_HEAP_ALLOC as the lane's first step);
- * answer is its answer, nbytes what was asked for.
+ * The same for a lane that is being made: the arbiter has already decided (SYMM_HEAP_ALLOC as the
+ * lane's first step); answer is its answer, nbytes what was asked for.
  */
 symm_status symm__memory_adopt(struct symm_memory *m, struct symm_lane *lane, const void *owner,
-                               enum symm_block_kind kind, size_t nbytes, const uint64_t answer[4], void **out);
+                               enum symm_block_kind kind, size_t nbytes, const uint64_t answer[4],
+                               void **out);
 
-/* Local; any thread. ERROR_ARGUMENT unless ptr is the start of a live user block or pad of this owner. */
+/*
+ * Local; any thread. ERROR_ARGUMENT unless ptr is the start of a live user block or pad of this
+ * owner.
+ */
 symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *ptr);
 /* Frees everything of an owner, on this rank. Local. */
 void symm__memory_free_owner(struct symm_memory *m, const void *owner);
@@ -53,23 +64,26 @@ void symm__memory_free_owner(struct symm_memory *m, const void *owner);
 symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane);
 
 /*
- * Where ptr lies: its offset in the window. True if [ptr, ptr + nbytes) is inside one live block that all of `members`
- * have. Otherwise false, with a text that says what ptr is (freed, foreign, not on rank 3, runs past its end).
+ * Where ptr lies: its offset in the window. True if [ptr, ptr + nbytes) is inside one live block
+ * that all of `members` have. Otherwise false, with a text that says what ptr is (freed, foreign,
+ * not on rank 3, runs past its end).
  */
-bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes, struct symm_rank_set members,
-                       uint64_t *off);
+bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
+                       struct symm_rank_set members, uint64_t *off);
 
-char *symm__memory_window(const struct symm_memory *m, int rank); /* base of rank's window, in this address space */
+char *symm__memory_window(const struct symm_memory *m,
+                          int rank); /* base of rank's window, in this address space */
 void symm__memory_usage(struct symm_memory *m, symm_usage *out);
 
 /*
- * The multicast object of a set of ranks: made with the first group over them, shared by the later ones. Collective
- * over the lane. Sets *out to NULL and *off to the agreed reason when there is none; only failures that end the lane
- * are returned. off stays valid as long as the memory.
+ * The multicast object of a set of ranks: made with the first group over them, shared by the later
+ * ones. Collective over the lane. Sets *out to NULL and *off to the agreed reason when there is
+ * none; only failures that end the lane are returned. off stays valid as long as the memory.
  */
-symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_lane *lane, struct symm_multicast **out,
-                                   const char **off);
-void symm__multicast_put_back(struct symm_memory *m, struct symm_multicast *mc); /* Local; the last one releases it */
+symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_lane *lane,
+                                   struct symm_multicast **out, const char **off);
+void symm__multicast_put_back(struct symm_memory *m,
+                              struct symm_multicast *mc); /* Local; the last one releases it */
 /* The base of the multicast window; NULL mc gives NULL. */
 char *symm__multicast_window(const struct symm_multicast *mc);
 /* Whether the bytes at off are bound on all ranks of the object. */

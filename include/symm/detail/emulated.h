@@ -1,10 +1,12 @@
 /*
- * The binary interface between kernels compiled for the emulated driver and that driver. It stands in place of the
- * GPU's machine code: cuModuleLoadData gets a symm_emulated_module where it would get a fat binary.
+ * The binary interface between kernels compiled for the emulated driver and that driver. It stands
+ * in place of the GPU's machine code: cuModuleLoadData gets a symm_emulated_module where it would
+ * get a fat binary.
  *
- * A block is one thread of the operating system; its CUDA threads are fibers that this thread interleaves. A kernel
- * gives way only inside the functions below. After each of them the compiled side must look up symm_emulated_self
- * again, since another fiber of the block has run (device_emulated.cuh does that).
+ * A block is one thread of the operating system; its CUDA threads are fibers that this thread
+ * interleaves. A kernel gives way only inside the functions below. After each of them the compiled
+ * side must look up symm_emulated_self again, since another fiber of the block has run
+ * (device_emulated.cuh does that).
  */
 #ifndef SYMM_DETAIL_EMULATED_H
 #define SYMM_DETAIL_EMULATED_H
@@ -36,24 +38,33 @@ struct symm_emulated_ops {
     uint32_t abi, reserved;
     /* The CUDA thread that runs now. */
     const struct symm_emulated_thread *(*self)(void);
-    /* __syncthreads_or: returns, in all threads alike, whether any of them came with a non-zero value. */
+    /*
+     * __syncthreads_or: returns, in all threads alike, whether any of them came with a non-zero
+     * value.
+     */
     int (*sync_threads)(int value);
     /* A poll found nothing: let other threads, blocks and ranks run. */
     void (*yield)(void);
     /*
-     * Meets the other threads of the warp named in mask and gathers nbytes (at most 16) from each: all[lane] is at
-     * all + lane * nbytes; lanes outside of mask are left alone.
+     * Meets the other threads of the warp named in mask and gathers nbytes (at most 16) from each:
+     * all[lane] is at all + lane * nbytes; lanes outside of mask are left alone.
      */
     void (*warp_exchange)(uint32_t mask, const void *mine, size_t nbytes, void *all);
     /*
-     * The bound replicas behind nbytes at a multicast address, in the order in which to visit them. Returns their
-     * number. A wrong address, an unbound replica or a misaligned one ends the kernel with a fault that names rule
-     * and rank, as the hardware's would.
+     * The bound replicas behind nbytes at a multicast address, in the order in which to visit them.
+     * Returns their number. A wrong address, an unbound replica or a misaligned one ends the kernel
+     * with a fault that names rule and rank, as the hardware's would.
      */
     int (*replicas)(const void *multicast, size_t nbytes, void *out[]);
-    /* The one address at which this process keeps these bytes (for ThreadSanitizer, which goes by address). */
+    /*
+     * The one address at which this process keeps these bytes (for ThreadSanitizer, which goes by
+     * address).
+     */
     void *(*home)(const void *ptr);
-    /* Ends the kernel with a device fault: a sticky CUDA_ERROR_ILLEGAL_ADDRESS, and `rule` reported with the rank. */
+    /*
+     * Ends the kernel with a device fault: a sticky CUDA_ERROR_ILLEGAL_ADDRESS, and `rule` reported
+     * with the rank.
+     */
     void (*fault)(const char *rule, const void *ptr);
     void *reserved_ops[8];
 };
@@ -74,14 +85,15 @@ struct symm_emulated_module {
 
 /*
  * What this process holds of the emulated driver right now: for tests, which get
- * `int symm_emulated_objects(struct symm_emulated_objects *)` through symm_context_driver_symbol() or
- * cuGetProcAddress by that name.
+ * `int symm_emulated_objects(struct symm_emulated_objects *)` through symm_context_driver_symbol()
+ * or cuGetProcAddress by that name.
  *
  * More entries of that kind:
  *   const char *symm_emulated_last_rule(void)       the last broken rule that was reported
- *   bool symm_emulated_set_fault(const char *spec)  new faults, as in SYMM_EMULATED_FAULT (NULL: none), counted anew;
- *                                                   false: malformed
- *   uint64_t symm_emulated_calls(int rank)          how many driver calls the rank has made since then
+ *   bool symm_emulated_set_fault(const char *spec)  new faults, as in SYMM_EMULATED_FAULT (NULL:
+ *                                                   none), counted anew; false: malformed
+ *   uint64_t symm_emulated_calls(int rank)          how many driver calls the rank has made since
+ *                                                   then
  */
 struct symm_emulated_objects {
     int64_t handles;      /* memory and multicast handles, one for every reference */
@@ -92,7 +104,7 @@ struct symm_emulated_objects {
     int64_t allocations;  /* cuMemAlloc */
     int64_t host_allocations;
     int64_t streams, events, graphs, graph_execs, modules;
-    int64_t contexts;     /* primary contexts retained */
+    int64_t contexts; /* primary contexts retained */
     int64_t reserved[4];
 };
 

@@ -1,6 +1,6 @@
 /*
- * What symm_add_kernels() generates and symm_kernel_load() reads: one set of kernels, compiled for the GPU and for
- * the emulated driver. Internal; it may change with every version.
+ * What symm_add_kernels() generates and symm_kernel_load() reads: one set of kernels, compiled for
+ * the GPU and for the emulated driver. Internal; it may change with every version.
  */
 #ifndef SYMM_DETAIL_IMAGE_H
 #define SYMM_DETAIL_IMAGE_H
@@ -17,8 +17,8 @@ struct symm_emulated_module;
 
 struct symm_image {
     uint32_t abi, reserved;
-    const void *fatbin;                           /* NULL: built without nvcc */
-    const struct symm_emulated_module *emulated;  /* NULL: built for GPUs only */
+    const void *fatbin;                          /* NULL: built without nvcc */
+    const struct symm_emulated_module *emulated; /* NULL: built for GPUs only */
 };
 
 #ifdef __cplusplus
