@@ -195,9 +195,11 @@ symm_status symm__capability_check_peers(const struct symm_driver *drv, CUdevice
 
     for (int r = 0; r < nranks; r++) {
         CUdevice peer;
+        bool seen;
         int can = 1;
+        TRY(symm__device_by_uuid(drv, &all[r].uuid, &seen, &peer));
         /* What this process does not see may be reachable all the same: mapping it will tell. */
-        if (!symm__device_by_uuid(drv, &all[r].uuid, &peer) || peer == device)
+        if (!seen || peer == device)
             continue;
         TRY_CU(drv, cuDeviceCanAccessPeer, &can, device, peer);
         if (!can)

@@ -8,23 +8,25 @@
 #include <strings.h>
 #include "settings.h"
 
-bool symm__device_by_uuid(const struct symm_driver *drv, const CUuuid *uuid, CUdevice *out)
+symm_status symm__device_by_uuid(const struct symm_driver *drv, const CUuuid *uuid, bool *found,
+                                 CUdevice *out)
 {
     int count = 0;
+    symm_status st = SYMM_OK;
 
-    if (drv->cuDeviceGetCount(&count) != CUDA_SUCCESS)
-        return false;
-    for (int i = 0; i < count; i++) {
+    *found = false;
+    TRY_CU(drv, cuDeviceGetCount, &count);
+    for (int i = 0; i < count && !*found; i++) {
         CUuuid its;
         CUdevice dev;
-        if (drv->cuDeviceGet(&dev, i) == CUDA_SUCCESS &&
-            drv->cuDeviceGetUuid(&its, dev) == CUDA_SUCCESS &&
-            memcmp(&its, uuid, sizeof its) == 0) {
+        TRY_CU(drv, cuDeviceGet, &dev, i);
+        TRY_CU(drv, cuDeviceGetUuid, &its, dev);
+        *found = memcmp(&its, uuid, sizeof its) == 0;
+        if (*found)
             *out = dev;
-            return true;
-        }
     }
-    return false;
+out:
+    return st;
 }
 
 static bool parse_ordinal(const char *text, long *out)
@@ -63,6 +65,7 @@ static symm_status by_text(const struct symm_driver *drv, const char *text, cons
 {
     long ordinal;
     CUuuid uuid;
+    bool found;
 
     if (parse_ordinal(text, &ordinal)) {
         if (ordinal < count && drv->cuDeviceGet(out, (int)ordinal) == CUDA_SUCCESS)
@@ -72,8 +75,9 @@ static symm_status by_text(const struct symm_driver *drv, const char *text, cons
                           text, count - 1, drv->name);
     }
     if (parse_uuid(text, &uuid)) {
-        if (symm__device_by_uuid(drv, &uuid, out))
-            return SYMM_OK;
+        symm_status st = symm__device_by_uuid(drv, &uuid, &found, out);
+        if (st != SYMM_OK || found)
+            return st;
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "%s \"%s\": this process sees no device of that UUID", source, text);
     }

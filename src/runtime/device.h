@@ -13,7 +13,8 @@
 symm_status symm__device_choose(const struct symm_driver *drv, const char *configured,
                                 const struct symm_join *join, CUdevice *out);
 
-/* The visible device with this UUID; false if there is none. */
-bool symm__device_by_uuid(const struct symm_driver *drv, const CUuuid *uuid, CUdevice *out);
+/* The device with this UUID, if this process sees it. Errors: ERROR_DRIVER */
+symm_status symm__device_by_uuid(const struct symm_driver *drv, const CUuuid *uuid, bool *found,
+                                 CUdevice *out);
 
 #endif
