@@ -277,7 +277,7 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
         if (hub->clients[i]->rank < 0 && symm__now_us() > hub->clients[i]->since_us + STRANGER_US)
             symm__hub_drop(hub, hub->clients[i], "does not say who it is");
     }
-    if (nfds > n && fds[n].revents)
+    if (nfds > n && fds[n].revents && hub->place.listener >= 0)
         accept_all(hub);
     if (hub->phase == SYMM_HUB_JOINING)
         symm__hub_join_tick(hub);

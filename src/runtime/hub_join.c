@@ -42,6 +42,7 @@ void symm__hub_refuse(struct symm_hub *hub, symm_status status, const char *reas
 
     symm__text_add(&text, "%s", reason); /* it may be a part of what is overwritten now */
     hub->phase = SYMM_HUB_REFUSED;
+    symm__rendezvous_close(&hub->place); /* who tries again must meet the next hub, not this one */
     hub->failed = true;
     hub->offence = status;
     hub->offences = text;

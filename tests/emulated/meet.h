@@ -1,0 +1,100 @@
+/* Ranks that meet below the public interface: an exchange and its world lane, without any driver.
+ */
+#ifndef TEST_MEET_H
+#define TEST_MEET_H
+
+#include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "exercise.h"
+#include "ranks.h"
+#include "runtime/exchange.h"
+
+struct meeting {
+    struct symm_join join;
+    struct symm_log log;
+    struct symm_exchange_config config; /* a test may fill it in before meet() */
+    struct symm_exchange *x;
+    struct symm_lane *world;
+    struct symm_lane_events events;
+    atomic_int ended, ticks; /* how often the callbacks came */
+    char log_text[2000];     /* the last report */
+};
+
+static inline void meeting_ended(void *user)
+{
+    ((struct meeting *)user)->ended++;
+}
+
+/* Joins with this configuration; on failure there is nothing to leave. */
+static inline symm_status meet_as(struct meeting *m, const symm_config *config)
+{
+    symm_status st;
+
+    m->log.rank = config->rank;
+    TRY(symm__join_resolve(config, &m->join));
+    m->config.join = &m->join;
+    m->config.log = &m->log;
+    if (!m->config.timeout_ms)
+        m->config.timeout_ms = 20000;
+    TRY(symm__exchange_open(&m->config, &m->x));
+    m->events.user = m;
+    if (!m->events.ended)
+        m->events.ended = meeting_ended;
+    TRY(symm__lane_world(m->x, &m->events, &m->world));
+out:
+    return st;
+}
+
+static inline symm_status meet(struct rank *self, struct meeting *m)
+{
+    const symm_config config = rank_config(self);
+    return meet_as(m, &config);
+}
+
+static inline void part(struct meeting *m)
+{
+    symm__lane_close(m->world);
+    symm__exchange_close(m->x);
+    m->world = NULL;
+    m->x = NULL;
+}
+
+/* A step with a word from each rank, all of which must be this rank's `word`. */
+static inline symm_status agree(struct symm_lane *lane, const char *what, int64_t word, bool *right)
+{
+    int64_t all[SYMM_MAX_RANKS];
+    struct symm_step step = {.what = what, .mine = &word, .nbytes = sizeof word, .all = all};
+    symm_status st = symm__lane_step(lane, &step, symm__deadline_in(20000));
+
+    for (int r = 0; st == SYMM_OK && r < symm__lane_nranks(lane); r++)
+        *right &= all[r] == word;
+    return st;
+}
+
+static inline symm_status barrier(struct symm_lane *lane, const char *what, int timeout_ms)
+{
+    struct symm_step step = {.what = what};
+    return symm__lane_step(lane, &step, symm__deadline_in(timeout_ms));
+}
+
+/* A folder of a test's own, in which nothing may be left. */
+static inline void enter_folder(char path[64])
+{
+    snprintf(path, 64, "/tmp/symm-meet-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(path));
+    setenv("TMPDIR", path, 1);
+    unsetenv("SYMM_DIR");
+}
+
+static inline void leave_folder(const char *path)
+{
+    ck_assert_msg(rmdir(path) == 0, "something is left in %s", path);
+}
+
+#endif
