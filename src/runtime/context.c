@@ -242,6 +242,9 @@ static symm_status create(struct symm_context *ctx, const symm_config *config)
     TRY(agree(ctx, mine, &capability, &memory));
     TRY(open_memory(ctx, &memory));
     TRY(symm__group_furnish_world(ctx->world));
+    symm__log(&ctx->log, SYMM_LOG_INFO, "rank %d of %d (%s), %s driver, device %d; multicast: %s",
+              ctx->join.rank, ctx->join.nranks, ctx->join.launcher, ctx->drv->name, ctx->device,
+              ctx->world->multicast_off ? ctx->world->multicast_off : "on");
 out:
     return st;
 }

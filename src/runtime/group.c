@@ -203,12 +203,17 @@ out:
 
 symm_status symm__group_quiesce(struct symm_group *group)
 {
-    symm_status st = SYMM_OK;
+    const struct symm_driver *drv = group->ctx->drv;
+    CUresult cu = CUDA_SUCCESS;
 
+    /* Graphs are launched behind the group's back: no event tells when the last of them has ended. */
+    if (group->has_captured) {
+        cu = drv->cuCtxSynchronize();
+        return cu == CUDA_SUCCESS ? SYMM_OK : symm__driver_fail(drv, cu, "cuCtxSynchronize");
+    }
     if (group->has_last)
-        TRY_CU(group->ctx->drv, cuEventSynchronize, group->last);
-out:
-    return st;
+        cu = drv->cuEventSynchronize(group->last);
+    return cu == CUDA_SUCCESS ? SYMM_OK : symm__driver_fail(drv, cu, "cuEventSynchronize");
 }
 
 static void unlist(struct symm_group *group)
