@@ -79,7 +79,7 @@ static _Thread_local struct block *this_block;
 
 /* ---- Faults ---- */
 
-static void device_fault(struct block *b, CUresult error, const char *rule)
+EMU_UNCHECKED static void device_fault(struct block *b, CUresult error, const char *rule)
 {
     const struct cuda_thread *t = b->running;
     char where[96] = "";
@@ -93,9 +93,10 @@ static void device_fault(struct block *b, CUresult error, const char *rule)
 
 /* Ends the thread that runs, for good; the pass sees that the device has failed and ends the block.
  */
-__attribute__((noreturn)) static void leave(struct block *b)
+__attribute__((noreturn)) EMU_UNCHECKED static void leave(struct block *b)
 {
     struct carrier *carrier = b->running->carrier;
+    EMU_RELEASE(&b->sync_end);
     for (;;)
         emu__fiber_suspend(&carrier->fiber);
 }
@@ -173,8 +174,8 @@ EMU_UNCHECKED static void make_ready(struct block *b, struct cuda_thread *t)
 
 EMU_UNCHECKED static void suspend(struct block *b, struct cuda_thread *t)
 {
+    EMU_RELEASE(&b->sync_end); /* it may be abandoned here */
     emu__fiber_suspend(&t->carrier->fiber);
-    b->running = t;
 }
 
 /* All threads that have not ended are at the barrier: opens it. */

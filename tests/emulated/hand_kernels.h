@@ -145,14 +145,15 @@ static void hand_append(const void *args)
     a->out[atomic_fetch_add(a->started, 1)] = a->value;
 }
 
-/* A plain access to ptr, by the last thread of the block, while the others wait for it. */
+/* A plain access to ptr, by the last thread of the first block, while the others wait for it. */
 static void hand_touch(const void *args)
 {
     const struct hand_args *a = args;
-    if (thread_index() == block_threads() - 1)
+    if (block_index() == 0 && thread_index() == block_threads() - 1)
         *(volatile uint32_t *)a->ptr = a->value;
     ops->sync_threads(0);
-    atomic_fetch_add(a->started, 1);
+    if (block_index() == 0)
+        atomic_fetch_add(a->started, 1);
 }
 
 static void hand_replicas(const void *args)
