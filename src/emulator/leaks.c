@@ -5,6 +5,7 @@
 #include "machine.h"
 #include "memory.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -37,6 +38,20 @@ int emu__counts(struct symm_emulated_objects *out)
     return CUDA_SUCCESS;
 }
 
+void emu__left(const char *format, ...)
+{
+    char text[192], rank[16] = "?";
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (emu__rank() >= 0)
+        snprintf(rank, sizeof rank, "%d", emu__rank());
+    fprintf(stderr, "symm-emulated[rank %s]: process %d: left at exit: %s\n", rank, (int)getpid(),
+            text);
+}
+
+/* Returns how many kinds of things are left. */
 static int64_t report_counts(void)
 {
     static const char *const names[EMU_COUNTS] = {
@@ -58,8 +73,7 @@ static int64_t report_counts(void)
     for (int i = 0; i < EMU_COUNTS; i++) {
         int64_t n = atomic_load(&counts[i]);
         if (n != 0)
-            fprintf(stderr, "symm-emulated[pid %d]: left at exit: %lld %s\n", (int)getpid(),
-                    (long long)n, names[i]);
+            emu__left("%lld %s", (long long)n, names[i]);
         total += n != 0;
     }
     return total;

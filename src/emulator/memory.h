@@ -152,7 +152,10 @@ void emu__multicast_wait(struct emu_object *object);
 /* A line for each bind of this process that is left. */
 void emu__multicast_report(const struct emu_object *object);
 
-/* ---- Reports of what is left at the end of the process: a line each ---- */
+/* ---- Reports of what is left at the end of the process (leaks.c) ---- */
+
+/* One line for one thing. */
+void emu__left(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Returns the number of exported descriptors that the program has not closed. */
 int emu__object_report(void);

@@ -6,7 +6,6 @@
 #include "multicast.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -115,9 +114,9 @@ void emu__multicast_report(const struct emu_object *object)
     emu__control_lock(control);
     for (uint32_t i = 0; i < control->nbinds; i++)
         if (control->binds[i].pid == getpid())
-            fprintf(stderr, "symm-emulated: left: bind of device %d at %#llx of %llu bytes\n",
-                    (int)control->binds[i].device, (unsigned long long)control->binds[i].mc_off,
-                    (unsigned long long)control->binds[i].nbytes);
+            emu__left("bind of device %d at %#llx of %llu bytes", (int)control->binds[i].device,
+                      (unsigned long long)control->binds[i].mc_off,
+                      (unsigned long long)control->binds[i].nbytes);
     emu__control_unlock(control);
 }
 

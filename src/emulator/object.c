@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -353,7 +352,7 @@ static int report_descriptors(void)
         while (object && object->fd != atoi(entry->d_name))
             object = object->next;
         if (!object) {
-            fprintf(stderr, "symm-emulated: left: exported descriptor %s\n", entry->d_name);
+            emu__left("exported descriptor %s", entry->d_name);
             left++;
         }
     }
@@ -365,9 +364,9 @@ static int report_descriptors(void)
 int emu__object_report(void)
 {
     for (struct emu_handle *handle = handles; handle; handle = handle->next)
-        fprintf(stderr, "symm-emulated: left: %s handle %#llx of %zu bytes\n",
-                handle->object->kind == EMU_OBJECT_MEMORY ? "memory" : "multicast", handle->value,
-                handle->object->nbytes);
+        emu__left("%s handle %#llx of %zu bytes",
+                  handle->object->kind == EMU_OBJECT_MEMORY ? "memory" : "multicast", handle->value,
+                  handle->object->nbytes);
     for (struct emu_object *object = objects; object; object = object->next)
         if (object->kind == EMU_OBJECT_MULTICAST)
             emu__multicast_report(object);

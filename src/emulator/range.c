@@ -4,7 +4,6 @@
  */
 #include "memory.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -169,9 +168,8 @@ void emu__range_report(void)
         [EMU_ADDRESS_MAPPED] = "mapping",       [EMU_ADDRESS_MULTICAST] = "multicast mapping",
         [EMU_ADDRESS_DEVICE] = "device memory", [EMU_ADDRESS_HOST] = "pinned host memory"};
     for (size_t i = 0; i < nranges; i++)
-        fprintf(stderr, "symm-emulated: left: %s at %#zx of %zu bytes\n", what[ranges[i]->kind],
-                (size_t)ranges[i]->start, ranges[i]->nbytes);
+        emu__left("%s at %#zx of %zu bytes", what[ranges[i]->kind], (size_t)ranges[i]->start,
+                  ranges[i]->nbytes);
     for (struct emu_reservation *r = reservations; r; r = r->next)
-        fprintf(stderr, "symm-emulated: left: reservation at %#zx of %zu bytes\n", (size_t)r->start,
-                r->nbytes);
+        emu__left("reservation at %#zx of %zu bytes", (size_t)r->start, r->nbytes);
 }

@@ -318,11 +318,24 @@ enum leak {
     NLEAKS
 };
 
+/* What the report says of each. */
+static const char *const leak_texts[NLEAKS] = {
+    [NO_LEAK] = "",
+    [LEAK_CONTEXT] = "left at exit: 1 references to primary contexts",
+    [LEAK_HANDLE] = "left at exit: memory handle 0x",
+    [LEAK_MAPPING] = "left at exit: mapping at 0x",
+    [LEAK_RESERVATION] = "left at exit: reservation at 0x",
+    [LEAK_DESCRIPTOR] = "left at exit: exported descriptor ",
+    [LEAK_ALLOCATION] = "left at exit: device memory at 0x",
+    [LEAK_PINNED] = "left at exit: pinned host memory at 0x",
+};
+
 static enum leak leak;
 
+/* Its report goes to the socket. */
 static void leaker(int socket)
 {
-    (void)socket;
+    dup2(socket, STDERR_FILENO);
     CUdeviceptr ptr;
     void *host;
     int fd;
@@ -344,9 +357,19 @@ static void leaker(int socket)
         driver_close(0);
 }
 
-static int status_of_leaker(void)
+/* How the leaker ended; its report must contain `part`. */
+static int status_of_leaker(const char *part)
 {
     struct peer peer = peer_start(leaker);
+    char text[4096] = "";
+    size_t used = 0;
+    for (ssize_t n = 1; n > 0 && used < sizeof text - 1; used += (size_t)n) {
+        n = recv(peer.socket, text + used, sizeof text - 1 - used, 0);
+        ck_assert_int_ge(n, 0);
+    }
+    ck_assert_msg(strstr(text, part) != NULL, "no \"%s\" in: %s", part, text);
+    if (!*part)
+        ck_assert_str_eq(text, "");
     return peer_wait(&peer);
 }
 
@@ -354,7 +377,7 @@ START_TEST(a_leak_fails_the_process)
 {
     leak = (enum leak)_i;
     setenv("SYMM_EMULATED_LEAKS", "fail", 1);
-    ck_assert_int_eq(WEXITSTATUS(status_of_leaker()), leak == NO_LEAK ? 0 : 97);
+    ck_assert_int_eq(WEXITSTATUS(status_of_leaker(leak_texts[_i])), leak == NO_LEAK ? 0 : 97);
 }
 END_TEST
 
@@ -362,9 +385,9 @@ START_TEST(leaks_that_are_only_reported)
 {
     leak = LEAK_MAPPING;
     setenv("SYMM_EMULATED_LEAKS", "report", 1);
-    ck_assert_int_eq(status_of_leaker(), 0);
+    ck_assert_int_eq(status_of_leaker(leak_texts[leak]), 0);
     setenv("SYMM_EMULATED_LEAKS", "off", 1);
-    ck_assert_int_eq(status_of_leaker(), 0);
+    ck_assert_int_eq(status_of_leaker(""), 0);
 }
 END_TEST
 
