@@ -200,7 +200,6 @@ symm_status symm__multicast_object_release(struct symm_multicast *mc)
 
 #else
 
-/* ISO C wants a declaration in every file. */
-typedef int symm_multicast_object_is_not_in_this_build;
+typedef int symm_multicast_object_is_not_in_this_build; /* ISO C wants a declaration */
 
 #endif

@@ -9,7 +9,7 @@ layers='
 0 status log settings array
 1 fd deadline message watchdog
 2 rank_set join rendezvous hub connection exchange lane io_thread driver driver_abi
-3 offset_allocator heap window segment block_table multicast memory memory_state multicast_object
+3 offset_allocator heap window segment block_table multicast memory memory_state multicast_object multicast_binding multicast_report multicast_none
 4 context control group kernel launch enqueue signal stall wait_record kernel_args kernels
 5 symm stream
 '
