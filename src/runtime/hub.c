@@ -235,6 +235,7 @@ int symm__hub_poll_max(const struct symm_hub *hub)
 int symm__hub_poll(struct symm_hub *hub, struct pollfd *fds, bool *retry)
 {
     int n = 0;
+
     for (int i = 0; i < hub->nclients; i++) {
         struct symm_link *link = &hub->clients[i]->link;
         fds[n++] = (struct pollfd){link->fd, symm__link_events(link, retry), 0};
@@ -253,9 +254,7 @@ static void confirm(struct symm_hub *hub, bool quiet)
     if (!hub->asked || (!quiet && hub->quiet_turns-- > 0))
         return;
     hub->asked = false;
-    for (int i = 0; i < hub->nclients; i++)
-        if (hub->clients[i]->confirm.type && !hub->clients[i]->over)
-            symm__hub_confirm(hub, hub->clients[i]);
+    symm__hub_confirm(hub);
 }
 
 bool symm__hub_hurries(const struct symm_hub *hub)

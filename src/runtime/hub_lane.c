@@ -7,7 +7,7 @@
 #include "fd.h"
 
 enum { CONFIRM_TURNS = 64 }; /* after which a busy hub confirms in any case */
-enum { CALL_SHOWN = 160 }; /* bytes of a call's text in a text about several */
+enum { CALL_SHOWN = 160 };   /* bytes of a call's text in a text about several */
 
 static struct symm_hub_lane *find_lane(struct symm_hub *hub, uint64_t key)
 {
@@ -470,17 +470,29 @@ static void freed(struct symm_hub *hub, int rank, const struct symm_message *m)
     }
 }
 
-void symm__hub_confirm(struct symm_hub *hub, struct symm_hub_client *client)
+static void confirm(struct symm_hub *hub, struct symm_hub_lane *lane)
 {
-    struct symm_hub_lane *lane = find_lane(hub, client->confirm.lane);
-    struct symm_message answer = client->confirm;
+    struct symm_message m = {.type = SYMM_MESSAGE_CONFIRMED, .lane = lane->key};
 
-    client->confirm.type = SYMM_MESSAGE_NONE;
-    answer.type = SYMM_MESSAGE_CONFIRMED;
-    if (lane && lane->status != SYMM_OK)
-        send_end(hub, lane, client);
-    else if (lane)
-        symm__hub_send(hub, client, &answer);
+    lane->asked = false;
+    for (int i = 0; i < lane->nranks; i++) {
+        struct symm_hub_client *client = hub->ranks[lane->ranks[i]].client;
+        m.seq = lane->confirm[i];
+        lane->confirm[i] = 0;
+        if (!m.seq || !client || client->over)
+            continue;
+        if (lane->status != SYMM_OK)
+            send_end(hub, lane, client);
+        else
+            symm__hub_send(hub, client, &m);
+    }
+}
+
+void symm__hub_confirm(struct symm_hub *hub)
+{
+    for (struct symm_hub_lane *lane = hub->lanes; lane; lane = lane->next)
+        if (lane->asked)
+            confirm(hub, lane);
 }
 
 void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client,
@@ -502,8 +514,8 @@ void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client
     } else if (m->type == SYMM_MESSAGE_STEP) {
         arrive(hub, client, lane, m);
     } else if (m->type == SYMM_MESSAGE_CONFIRM) {
-        client->confirm =
-            (struct symm_message){.type = m->type, .lane = m->lane, .seq = m->seq};
+        lane->confirm[place_of(lane, client->rank)] = m->seq;
+        lane->asked = true;
         hub->asked = true;
         hub->quiet_turns = CONFIRM_TURNS;
     } else if (m->type == SYMM_MESSAGE_ABORT) {

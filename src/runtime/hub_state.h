@@ -14,7 +14,6 @@ struct symm_hub_client {
     int rank;  /* -1: none of ours, or not yet */
     bool said; /* its HELLO was understood */
     bool over; /* to be closed */
-    struct symm_message confirm; /* the last one asked for; type 0: none */
     int64_t since_us;
     unsigned char device[16];
     bool has_device;
@@ -42,7 +41,9 @@ struct symm_hub_lane {
     int ncame;
     struct symm_message
         *came[SYMM_MAX_RANKS]; /* by place in the lane; texts and payload behind the struct */
-    struct symm_rank_set gone; /* closed it, left, died, or never got it */
+    bool asked;                /* some rank waits for a confirmation */
+    uint64_t confirm[SYMM_MAX_RANKS]; /* by place: the last one asked for; 0: none */
+    struct symm_rank_set gone;        /* closed it, left, died, or never got it */
 };
 
 enum symm_hub_phase { SYMM_HUB_JOINING, SYMM_HUB_RUNNING, SYMM_HUB_REFUSED };
@@ -93,8 +94,8 @@ symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t key, uint64_t pare
                                const int *ranks, struct symm_hub_lane **out);
 void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client,
                             struct symm_message *m);
-/* Answers a CONFIRM, now that everything sent before it has been heard. */
-void symm__hub_confirm(struct symm_hub *hub, struct symm_hub_client *client);
+/* Answers the CONFIRMs, now that everything sent before them has been heard. */
+void symm__hub_confirm(struct symm_hub *hub);
 /* The rank is not here any more: every lane that needs it ends. */
 void symm__hub_rank_gone(struct symm_hub *hub, int rank, enum symm_hub_fate fate);
 void symm__hub_sweep(struct symm_hub *hub, bool all);

@@ -28,7 +28,7 @@
     X(CONFIRM, 0, 0, 0)                 /* seq: is the lane alive, by all that was sent so far? */ \
     X(BYE, 0, 0, 0)                     /* this rank, or the hub, leaves: not dead */              \
     /* from the hub */                                                                             \
-    X(RESULT, SYMM_MAX_RANKS, 0, SYMM_PAYLOAD_MAX) /* seq, op, status, reason, args, set, payload */   \
+    X(RESULT, SYMM_MAX_RANKS, 0, SYMM_PAYLOAD_MAX) /* as STEP; set: who gave descriptors */        \
     X(ENDED, 0, 0, 0)                              /* status, reason: the lane is dead */          \
     X(LATE, 0, 0, 0)                               /* seq, reason: the answer to SLOW */           \
     X(CONFIRMED, 0, 0, 0)                          /* seq: the lane was alive */                   \
