@@ -443,12 +443,13 @@ int main(void)
     TCase *right = test_case(suite, "right", 250);
     tcase_add_loop_test(right, every_variant_is_right_on_every_world, 1, 9);
     tcase_add_loop_test(right, every_place_is_right, 1, 5);
-    tcase_add_loop_test(right, ranks_may_be_threads, 1, 5);
     tcase_add_loop_test(right, any_block_size_is_right, 0, 6);
     tcase_add_test(right, counters_wrap);
     tcase_add_test(right, data_larger_than_the_staging_area_goes_in_chunks);
     tcase_add_loop_test(right, any_order_of_the_switch_is_within_bounds, 0, 3);
     tcase_add_test(right, graphs_replay_across_the_wrap_of_the_counters);
+    TCase *threads = test_case(suite, "threads", 250); /* what ThreadSanitizer can judge */
+    tcase_add_loop_test(threads, ranks_may_be_threads, 1, 5);
     TCase *bad = test_case(suite, "bad", 80);
     tcase_add_loop_test(bad, bad_arguments_are_named, 1, 3);
     tcase_add_test(bad, without_multicast_the_reason_is_given_and_the_rest_works);
