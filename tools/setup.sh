@@ -123,10 +123,10 @@ architectures() {
 
 # Everything from the bare machine to binaries in build/bin.
 set_up() {
-    local started=$SECONDS
     need_packages
     need_nvcc
     mkdir -p "$build"
+    local started=$SECONDS
     local options=(-G Ninja "-DSYMM_CUDA=$cuda" "-DSYMM_CUDA_ARCHITECTURES=$(architectures)")
     [ "$cuda" = OFF ] || options+=("-DSYMM_NVCC=$nvcc")
     quietly "$build/configure.log" cmake -S "$root" -B "$build" "${options[@]}"

@@ -1,4 +1,7 @@
-/* bf16, fp16 and fp32 on the host, in integer arithmetic where the compiler has no such type. */
+/*
+ * bf16, fp16 and fp32 on the host. Written apart from the library's conversions, whose results the tools check with
+ * these.
+ */
 #include "element.h"
 
 #include <math.h>
