@@ -24,9 +24,9 @@
  * A pass in which every thread only polled gives the processor away, and after some of those in a
  * row sleeps: far more blocks may be polling than the machine has processors.
  */
-#define PASSES_BEFORE_SLEEP 100u
+#define PASSES_BEFORE_SLEEP 50u
 #define SLEEP_MIN_NS 5000l
-#define SLEEP_MAX_NS 200000l
+#define SLEEP_MAX_NS 100000l
 
 /* A stack that runs one CUDA thread after another. */
 struct carrier {
@@ -492,7 +492,7 @@ static void back_off(struct block *b)
         return;
     }
     n -= PASSES_BEFORE_SLEEP;
-    long ns = n < 6 ? SLEEP_MIN_NS << n : SLEEP_MAX_NS;
+    long ns = n < 5 ? SLEEP_MIN_NS << n : SLEEP_MAX_NS;
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 

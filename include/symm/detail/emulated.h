@@ -40,14 +40,16 @@ struct symm_emulated_ops {
     const struct symm_emulated_thread *(*self)(void);
     /*
      * __syncthreads_or: returns, in all threads alike, whether any of them came with a non-zero
-     * value.
+     * value. Threads that have ended count as arrived, here and in warp_exchange; threads that wait
+     * for each other in different places are a fault.
      */
     int (*sync_threads)(int value);
     /* A poll found nothing: let other threads, blocks and ranks run. */
     void (*yield)(void);
     /*
      * Meets the other threads of the warp named in mask and gathers nbytes (at most 16) from each:
-     * all[lane] is at all + lane * nbytes; lanes outside of mask are left alone.
+     * all[lane] is at all + lane * nbytes; lanes outside of mask, and lanes that have ended, are
+     * left alone.
      */
     void (*warp_exchange)(uint32_t mask, const void *mine, size_t nbytes, void *all);
     /*
@@ -62,8 +64,9 @@ struct symm_emulated_ops {
      */
     void *(*home)(const void *ptr);
     /*
-     * Ends the kernel with a device fault: a sticky CUDA_ERROR_ILLEGAL_ADDRESS, and `rule` reported
-     * with the rank.
+     * Ends the kernel with a device fault: a sticky CUDA_ERROR_ILLEGAL_ADDRESS (MISALIGNED_ADDRESS
+     * if the rule begins with "misaligned"), and `rule` reported with kernel and rank. It does not
+     * return.
      */
     void (*fault)(const char *rule, const void *ptr);
     void *reserved_ops[8];
