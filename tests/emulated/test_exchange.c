@@ -393,6 +393,8 @@ static void outlive(struct rank *self, void *arg)
         symm_status st = barrier(pair, "pair", 1000);
         CHECK_RANK_MSG(self, st == (d->dies ? SYMM_OK : SYMM_ERROR_PEER), "%s",
                        symm__failure_text());
+        for (int ms = 0; ms < 1000 && m.ended < (d->dies ? 1 : 2); ms++)
+            pause_ms(1); /* it is called after the step has returned */
         CHECK_RANK(self, m.ended == (d->dies ? 1 : 2));
     }
     self->report->status = SYMM_OK;
@@ -473,11 +475,12 @@ static void leave_early(struct rank *self, void *arg)
     pause_ms(200);
     CHECK_RANK(self, m.ended == 0);
     RANK_TRY(self, symm__lane_check(m.world));
+    pause_ms(300);
     if (self->rank == 2)
         RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 1 has left",
                          barrier(m.world, "one more", 5000));
     else
-        pause_ms(500);
+        pause_ms(300);
     self->report->status = SYMM_OK;
 out:
     part(&m);
@@ -662,6 +665,8 @@ static void abort_half(struct rank *self, void *arg)
         RANK_EXPECT(self, SYMM_ERROR_PEER, barrier(half, "half", 5000));
     RANK_TRY(self, agree(m.world, "world", 1, &right));
     CHECK_RANK(self, right);
+    for (int ms = 0; ms < 1000 && m.ended < (self->rank >= 2); ms++)
+        pause_ms(1);
     CHECK_RANK(self, m.ended == (self->rank >= 2));
 out:
     symm__lane_close(half);
