@@ -1,7 +1,7 @@
 /*
- * What is allocated in this rank's symmetric memory, by offset in the window. Freed blocks stay in the table until
- * something else is allocated there: it is they who make "this was freed" a possible answer. Not locked: the owner's
- * job.
+ * What is allocated in this rank's symmetric memory, by offset in the window. Freed blocks stay in
+ * the table until something else is allocated there: it is they who make "this was freed" a
+ * possible answer. Not locked: the owner's job.
  */
 #ifndef SYMM_BLOCK_TABLE_H
 #define SYMM_BLOCK_TABLE_H

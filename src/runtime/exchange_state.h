@@ -34,7 +34,7 @@ struct symm_exchange {
     pthread_mutex_t freed_lock; /* held while sending, so that no step overtakes */
     size_t nfreed;
     uint64_t freed[SYMM_FREED_MAX];
-    uint64_t frees; /* ever */
+    uint64_t frees;           /* ever */
     _Atomic uint64_t settled; /* of them; written under `lock` */
 
     unsigned char buffer[SYMM_MESSAGE_MAX];
@@ -43,7 +43,7 @@ struct symm_exchange {
 /* A step under way, on its caller's stack. */
 struct symm_wait {
     struct symm_step *step;
-    size_t nbytes; /* that the result must have */
+    size_t nbytes;  /* that the result must have */
     uint64_t frees; /* that the hub had heard of before this step */
     bool done;
     symm_status verdict;

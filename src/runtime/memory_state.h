@@ -14,20 +14,23 @@ struct symm_memory {
     struct symm_memory_config config;
     struct symm_windows windows;
     /*
-     * Guards everything below. Never held in a driver call or a collective step: two groups may be in different calls
-     * on two threads, in another order on another rank.
+     * Guards everything below. Never held in a driver call or a collective step: two groups may be
+     * in different calls on two threads, in another order on another rank.
      */
     pthread_rwlock_t lock;
     struct symm_block_table blocks;
     struct symm_segment *segments;
     struct symm_multicast *objects; /* newest first */
     struct symm_reason *reasons;
-    uint64_t nobjects;       /* ever made by this rank */
-    symm_status failed;      /* the first clean-up call that failed, for symm__memory_close */
+    uint64_t nobjects;  /* ever made by this rank */
+    symm_status failed; /* the first clean-up call that failed, for symm__memory_close */
     char failed_text[256];
 };
 
-/* A clean-up has failed, with this thread's failure text: logs it and keeps it for symm__memory_close. */
+/*
+ * A clean-up has failed, with this thread's failure text: logs it and keeps it for
+ * symm__memory_close.
+ */
 void symm__memory_note(struct symm_memory *m, symm_status st, const char *doing);
 
 /* Drops one reference of a segment; the last one releases its memory. Not under the lock. */
@@ -41,10 +44,11 @@ struct symm_multicast_report {
 };
 
 /*
- * Binding a new segment to the multicast object of exactly its ranks, if there is one. begin: this rank's bind, before
- * the ranks agree on the segment; its report goes with that step. end: after all reports have come, perhaps with
- * further steps; decides, alike on all ranks, whether the segment is covered. drop: instead of end, when the step
- * failed. begin fails, with the lane aborted, when the driver does not come back; end fails with the lane.
+ * Binding a new segment to the multicast object of exactly its ranks, if there is one. begin: this
+ * rank's bind, before the ranks agree on the segment; its report goes with that step. end: after
+ * all reports have come, perhaps with further steps; decides, alike on all ranks, whether the
+ * segment is covered. drop: instead of end, when the step failed. begin fails, with the lane
+ * aborted, when the driver does not come back; end fails with the lane.
  */
 struct symm_multicast_bind {
     struct symm_multicast *mc;
@@ -52,10 +56,11 @@ struct symm_multicast_bind {
     struct symm_multicast_report mine;
 };
 
-symm_status symm__multicast_bind_begin(struct symm_memory *m, struct symm_lane *lane, struct symm_segment *s,
-                                       struct symm_multicast_bind *bind);
-symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_lane *lane, const char *what,
-                                     struct symm_multicast_bind *bind, struct symm_multicast_report *all);
+symm_status symm__multicast_bind_begin(struct symm_memory *m, struct symm_lane *lane,
+                                       struct symm_segment *s, struct symm_multicast_bind *bind);
+symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_lane *lane,
+                                     const char *what, struct symm_multicast_bind *bind,
+                                     struct symm_multicast_report *all);
 void symm__multicast_bind_drop(struct symm_memory *m, struct symm_multicast_bind *bind);
 
 /* Unbinds a hidden segment from every object. */

@@ -1,8 +1,8 @@
 /*
- * Making a multicast object. Whatever a rank's driver says travels as a report with the next step, so that a failure is
- * no failure of the step: all ranks read the same reports and come to the same verdict, "no multicast" with the first
- * failing rank's reason. Nobody binds or maps, which block in the driver, before the reports have said that every
- * device was added.
+ * Making a multicast object. Whatever a rank's driver says travels as a report with the next step,
+ * so that a failure is no failure of the step: all ranks read the same reports and come to the same
+ * verdict, "no multicast" with the first failing rank's reason. Nobody binds or maps, which block
+ * in the driver, before the reports have said that every device was added.
  */
 #include "memory_state.h"
 

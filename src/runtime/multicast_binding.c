@@ -1,5 +1,6 @@
 /*
- * Multicast objects in use: the list of them, which segments each has bound, and binding segments that come later.
+ * Multicast objects in use: the list of them, which segments each has bound, and binding segments
+ * that come later.
  */
 #include "multicast_binding.h"
 

@@ -12,7 +12,8 @@ struct symm_offset_allocator;
 symm_status symm__offsets_create(uint64_t nbytes, struct symm_offset_allocator **out);
 void symm__offsets_destroy(struct symm_offset_allocator *a);
 /* alignment: a power of two. Returns false when no gap is large enough (or host memory is out). */
-bool symm__offsets_alloc(struct symm_offset_allocator *a, uint64_t nbytes, uint64_t alignment, uint64_t *off);
+bool symm__offsets_alloc(struct symm_offset_allocator *a, uint64_t nbytes, uint64_t alignment,
+                         uint64_t *off);
 /* Returns false when nothing begins at off. */
 bool symm__offsets_free(struct symm_offset_allocator *a, uint64_t off);
 bool symm__offsets_empty(const struct symm_offset_allocator *a);

@@ -1,4 +1,7 @@
-/* The address windows: one reservation per rank, so that a place in symmetric memory is an offset in each of them. */
+/*
+ * The address windows: one reservation per rank, so that a place in symmetric memory is an offset
+ * in each of them.
+ */
 #ifndef SYMM_WINDOW_H
 #define SYMM_WINDOW_H
 
@@ -11,9 +14,12 @@ struct symm_windows {
     CUdeviceptr base[SYMM_MAX_RANKS]; /* 0: not reserved */
 };
 
-/* Address space only; alignment is the driver's recommended granularity. Fails with nothing reserved. */
-symm_status symm__windows_open(const struct symm_driver *drv, int nranks, uint64_t nbytes, uint64_t alignment,
-                               struct symm_windows *out);
+/*
+ * Address space only; alignment is the driver's recommended granularity. Fails with nothing
+ * reserved.
+ */
+symm_status symm__windows_open(const struct symm_driver *drv, int nranks, uint64_t nbytes,
+                               uint64_t alignment, struct symm_windows *out);
 /* Everything in them must have been unmapped. Keeps going; returns the first failure. */
 symm_status symm__windows_close(const struct symm_driver *drv, struct symm_windows *w);
 /* In whose window addr lies, and where; -1: in none. */
