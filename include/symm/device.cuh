@@ -14,8 +14,14 @@
  * after a wait asks symm_dev_aborted() first and leaves out the writes if it says so, because the
  * owner may still be using what lies there.
  *
- * "Whole block" functions are called by all threads of a block, converged, and begin and end with
- * __syncthreads.
+ * "Whole block" functions are called by all threads of a block, of any size from 1, converged. They
+ * begin and end with __syncthreads or with what does as much: what a thread wrote before is there
+ * for the others after. "One thread" functions are called by any one thread, but at a time by one
+ * for each (pad, channel, rank).
+ *
+ * Costs: a signal is a round trip to this device's own L2 and one store over the link; a wait polls
+ * this device's memory, never the link, and takes one round trip to L2 when it need not wait; the
+ * host's memory is read only by waits that have polled for about 20 microseconds.
  */
 #ifndef SYMM_DEVICE_CUH
 #define SYMM_DEVICE_CUH
@@ -53,7 +59,7 @@ SYMM_DEV bool symm_dev_has_multicast(const symm_view &v);
 /*
  * Adds n to my signals on the channel of rank `to`. One thread. Release at system scope: whoever
  * sees the signal sees what this thread wrote before and, after a __syncthreads, what its block
- * wrote. After an abort it does nothing.
+ * wrote. Multimem stores are not among it: those need a barrier. After an abort it does nothing.
  */
 SYMM_DEV void symm_dev_signal(const symm_view &v, symm_signal_pad *pad, int channel, int to,
                               uint32_t n = 1);
