@@ -1,4 +1,7 @@
-/* Reports that are nobody's return value (a rank is slow): to the caller's callback, or where SYMM_LOG says. */
+/*
+ * Reports that are nobody's return value (a rank is slow): to the caller's callback, or where
+ * SYMM_LOG says.
+ */
 #ifndef SYMM_LOG_H
 #define SYMM_LOG_H
 
@@ -11,6 +14,7 @@ struct symm_log {
 };
 
 /* Writes one line "symm[rank]: ...". Never allocates; any thread. */
-__attribute__((format(printf, 3, 4))) void symm__log(const struct symm_log *log, int level, const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) void symm__log(const struct symm_log *log, int level,
+                                                     const char *fmt, ...);
 
 #endif

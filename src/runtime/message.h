@@ -44,7 +44,10 @@ enum symm_message_type {
         SYMM_MESSAGE_TYPES
 };
 
-/* The op of a RESULT. Settled: the arbiter knows of no block that some of its ranks have freed and others not. */
+/*
+ * The op of a RESULT. Settled: the arbiter knows of no block that some of its ranks have freed and
+ * others not.
+ */
 enum { SYMM_RESULT_UNSETTLED, SYMM_RESULT_SETTLED };
 
 enum {

@@ -1,7 +1,9 @@
 /*
- * The one table of environment variables that symm reads. symm_setting_at() and symm-info --env print it.
+ * The one table of environment variables that symm reads. symm_setting_at() and symm-info --env
+ * print it.
  *
- * SYMM_EMULATED_* belong to the emulated driver, which reads them itself; they stand here for the documentation.
+ * SYMM_EMULATED_* belong to the emulated driver, which reads them itself; they stand here for the
+ * documentation.
  */
 #ifndef SYMM_SETTINGS_H
 #define SYMM_SETTINGS_H
@@ -10,36 +12,53 @@
 #include <stdint.h>
 #include "status.h"
 
-#define SYMM_SETTINGS(X)                                                                                             \
-    X(RANK, "SYMM_RANK", "integer", "", "this rank; set by symm-run")                                                \
-    X(NRANKS, "SYMM_NRANKS", "integer", "", "how many ranks there are; set by symm-run")                             \
-    X(SESSION, "SYMM_SESSION", "text", "", "names the meeting place of one job; set by symm-run")                    \
-    X(TOKEN, "SYMM_TOKEN", "hex", "", "128-bit secret of the job; set by symm-run")                                  \
-    X(DIR, "SYMM_DIR", "path", "", "folder for the meeting socket; default: symm-UID in TMPDIR or /tmp")             \
-    X(DRIVER, "SYMM_DRIVER", "cuda|emulated", "cuda", "which driver to use")                                         \
-    X(DEVICE, "SYMM_DEVICE", "text", "", "ordinal, UUID or bus id of this rank's device")                            \
-    X(TIMEOUT_MS, "SYMM_TIMEOUT_MS", "integer", "300000", "limit of collective calls and stalled waits; -1: none")   \
-    X(SLOW_MS, "SYMM_SLOW_MS", "integer", "10000", "how often a wait that lasts is reported")                        \
-    X(LOG, "SYMM_LOG", "stderr|path", "", "where reports go when no callback is set; %r is the rank")                \
-    X(LOG_LEVEL, "SYMM_LOG_LEVEL", "1..4", "2", "errors, warnings, information, detail")                             \
-    X(CHECK, "SYMM_CHECK", "0|1", "auto", "compare the ranks' stream-ordered calls; auto: on the emulated driver")   \
-    X(MULTICAST, "SYMM_MULTICAST", "0|1", "1", "0: never touch multicast")                                           \
-    X(SEGMENT_BYTES, "SYMM_SEGMENT_BYTES", "bytes", "64M", "least size of a segment of device memory")               \
-    X(STAGING_BYTES, "SYMM_STAGING_BYTES", "bytes", "8M", "staging area of each group")                              \
-    X(WINDOW_BYTES, "SYMM_WINDOW_BYTES", "bytes", "0", "address window of each rank; 0: the largest device memory")  \
-    X(EPOCH_START, "SYMM_EPOCH_START", "integer", "0", "first value of the signal counters (for tests of the wrap)") \
-    X(TEST_ABORT_DELAY_MS, "SYMM_TEST_ABORT_DELAY_MS", "integer", "0", "acts on an abort this much later (tests)")   \
-    X(EMULATED_DEVICES, "SYMM_EMULATED_DEVICES", "integer", "8", "how many devices the emulated machine has")        \
-    X(EMULATED_MEMORY, "SYMM_EMULATED_MEMORY", "bytes", "4G", "memory of each emulated device")                      \
-    X(EMULATED_MULTICAST, "SYMM_EMULATED_MULTICAST", "0|1", "1", "whether the emulated switch can multicast")        \
-    X(EMULATED_GRANULARITY, "SYMM_EMULATED_GRANULARITY", "bytes", "2M", "granularity of emulated physical memory")   \
-    X(EMULATED_SMS, "SYMM_EMULATED_SMS", "integer", "8", "multiprocessors of each emulated device")                  \
-    X(EMULATED_BLOCK, "SYMM_EMULATED_BLOCK", "integer", "1024", "most threads a block may have")                     \
-    X(EMULATED_SEED, "SYMM_EMULATED_SEED", "integer", "1", "seed of interleaving, garbage and random order")         \
-    X(EMULATED_ORDER, "SYMM_EMULATED_ORDER", "rank|reverse|random", "rank", "order of multimem reductions")          \
-    X(EMULATED_TRACE, "SYMM_EMULATED_TRACE", "prefix", "", "write each driver call to PREFIX.rank")                  \
-    X(EMULATED_FAULT, "SYMM_EMULATED_FAULT", "list", "", "faults to inject: CALL@RANK#NTH=CODE|hang|kill;...")       \
-    X(EMULATED_LEAKS, "SYMM_EMULATED_LEAKS", "report|fail|off", "report", "what to do at exit with what is left")
+#define SYMM_SETTINGS(X)                                                                           \
+    X(RANK, "SYMM_RANK", "integer", "", "this rank; set by symm-run")                              \
+    X(NRANKS, "SYMM_NRANKS", "integer", "", "how many ranks there are; set by symm-run")           \
+    X(SESSION, "SYMM_SESSION", "text", "", "names the meeting place of one job; set by symm-run")  \
+    X(TOKEN, "SYMM_TOKEN", "hex", "", "128-bit secret of the job; set by symm-run")                \
+    X(DIR, "SYMM_DIR", "path", "",                                                                 \
+      "folder for the meeting socket; default: symm-UID in TMPDIR or /tmp")                        \
+    X(DRIVER, "SYMM_DRIVER", "cuda|emulated", "cuda", "which driver to use")                       \
+    X(DEVICE, "SYMM_DEVICE", "text", "", "ordinal, UUID or bus id of this rank's device")          \
+    X(TIMEOUT_MS, "SYMM_TIMEOUT_MS", "integer", "300000",                                          \
+      "limit of collective calls and stalled waits; -1: none")                                     \
+    X(SLOW_MS, "SYMM_SLOW_MS", "integer", "10000", "how often a wait that lasts is reported")      \
+    X(LOG, "SYMM_LOG", "stderr|path", "",                                                          \
+      "where reports go when no callback is set; %r is the rank")                                  \
+    X(LOG_LEVEL, "SYMM_LOG_LEVEL", "1..4", "2", "errors, warnings, information, detail")           \
+    X(CHECK, "SYMM_CHECK", "0|1", "auto",                                                          \
+      "compare the ranks' stream-ordered calls; auto: on the emulated driver")                     \
+    X(MULTICAST, "SYMM_MULTICAST", "0|1", "1", "0: never touch multicast")                         \
+    X(SEGMENT_BYTES, "SYMM_SEGMENT_BYTES", "bytes", "64M",                                         \
+      "least size of a segment of device memory")                                                  \
+    X(STAGING_BYTES, "SYMM_STAGING_BYTES", "bytes", "8M", "staging area of each group")            \
+    X(WINDOW_BYTES, "SYMM_WINDOW_BYTES", "bytes", "0",                                             \
+      "address window of each rank; 0: the largest device memory")                                 \
+    X(EPOCH_START, "SYMM_EPOCH_START", "integer", "0",                                             \
+      "first value of the signal counters (for tests of the wrap)")                                \
+    X(TEST_ABORT_DELAY_MS, "SYMM_TEST_ABORT_DELAY_MS", "integer", "0",                             \
+      "acts on an abort this much later (tests)")                                                  \
+    X(EMULATED_DEVICES, "SYMM_EMULATED_DEVICES", "integer", "8",                                   \
+      "how many devices the emulated machine has")                                                 \
+    X(EMULATED_MEMORY, "SYMM_EMULATED_MEMORY", "bytes", "4G", "memory of each emulated device")    \
+    X(EMULATED_MULTICAST, "SYMM_EMULATED_MULTICAST", "0|1", "1",                                   \
+      "whether the emulated switch can multicast")                                                 \
+    X(EMULATED_GRANULARITY, "SYMM_EMULATED_GRANULARITY", "bytes", "2M",                            \
+      "granularity of emulated physical memory")                                                   \
+    X(EMULATED_SMS, "SYMM_EMULATED_SMS", "integer", "8",                                           \
+      "multiprocessors of each emulated device")                                                   \
+    X(EMULATED_BLOCK, "SYMM_EMULATED_BLOCK", "integer", "1024", "most threads a block may have")   \
+    X(EMULATED_SEED, "SYMM_EMULATED_SEED", "integer", "1",                                         \
+      "seed of interleaving, garbage and random order")                                            \
+    X(EMULATED_ORDER, "SYMM_EMULATED_ORDER", "rank|reverse|random", "rank",                        \
+      "order of multimem reductions")                                                              \
+    X(EMULATED_TRACE, "SYMM_EMULATED_TRACE", "prefix", "",                                         \
+      "write each driver call to PREFIX.rank")                                                     \
+    X(EMULATED_FAULT, "SYMM_EMULATED_FAULT", "list", "",                                           \
+      "faults to inject: CALL@RANK#NTH=CODE|hang|kill;...")                                        \
+    X(EMULATED_LEAKS, "SYMM_EMULATED_LEAKS", "report|fail|off", "report",                          \
+      "what to do at exit with what is left")
 
 enum symm_setting_id {
 #define SYMM_SETTING_ID_(id, name, type, fallback, help) SYMM_SETTING_##id,
@@ -48,7 +67,10 @@ enum symm_setting_id {
         SYMM_SETTING_COUNT
 };
 
-/* The text of a setting: the environment's (an empty one counts as not set), else the default. Never NULL. */
+/*
+ * The text of a setting: the environment's (an empty one counts as not set), else the default.
+ * Never NULL.
+ */
 const char *symm__setting(enum symm_setting_id id);
 bool symm__setting_is_set(enum symm_setting_id id);
 

@@ -1,6 +1,6 @@
 /*
- * Failures: a status and, per thread, the text that goes with it. errno, CUresult and other ranks' failures are told
- * apart by the status and named in the text.
+ * Failures: a status and, per thread, the text that goes with it. errno, CUresult and other ranks'
+ * failures are told apart by the status and named in the text.
  */
 #ifndef SYMM_STATUS_H
 #define SYMM_STATUS_H
@@ -16,15 +16,18 @@
     } while (0)
 
 /* Records the text of this thread's failure and returns the status. */
-__attribute__((format(printf, 2, 3))) symm_status symm__fail(symm_status status, const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) symm_status symm__fail(symm_status status, const char *fmt,
+                                                             ...);
 
 /* The same, with ": <strerror> (<errno>)" appended; ERROR_SYSTEM, or ERROR_MEMORY for ENOMEM. */
 __attribute__((format(printf, 2, 3))) symm_status symm__fail_errno(int err, const char *fmt, ...);
 
 /* Puts text in front of the recorded text: "symm_alloc: " + ... Returns the status it is given. */
-__attribute__((format(printf, 2, 3))) symm_status symm__fail_in(symm_status status, const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) symm_status symm__fail_in(symm_status status, const char *fmt,
+                                                                ...);
 
-const char *symm__failure_text(void); /* this thread's; never NULL; at most SYMM_TEXT_MAX bytes with the NUL */
+const char *
+symm__failure_text(void); /* this thread's; never NULL; at most SYMM_TEXT_MAX bytes with the NUL */
 const char *symm__status_name(symm_status status);
 
 enum { SYMM_TEXT_MAX = 1024 };

@@ -6,11 +6,13 @@ cd "$(dirname "$0")/../.."
 
 # layer number, then the nouns (file names without extension) of src/runtime that belong to it
 layers='
-0 status log settings array
-1 fd deadline message watchdog
-2 rank_set join rendezvous hub connection exchange lane io_thread driver driver_abi
-3 offset_allocator heap window segment block_table multicast memory memory_state multicast_object multicast_binding multicast_report multicast_none
-4 context control group kernel launch enqueue signal stall wait_record kernel_args kernels
+0 status log settings fd deadline text rank_set array
+1 message link
+2 boot_id join rendezvous hub hub_state hub_join hub_lane exchange exchange_state lane step
+2 driver driver_abi
+3 offset_allocator heap window segment block_table memory memory_state
+3 multicast multicast_object multicast_binding multicast_report multicast_none watchdog
+4 context capability capture device control pad group kernel launch enqueue signal stall
 5 symm stream
 '
 layer_of() {
@@ -49,7 +51,7 @@ if grep -nE '#include .*(runtime/|collectives/|symm/symm\.h)' src/emulator/*.[ch
 fi
 # Sockets stay below the ports, the tools use public headers only.
 if grep -lE '#include <sys/socket.h>' src/runtime/*.[ch] |
-    grep -vE '/(message|rendezvous|hub|connection|exchange|lane|io_thread)\.[ch]$'; then
+    grep -vE '/(message|link|rendezvous|hub|hub_join|exchange|boot_id)\.[ch]$'; then
     echo "layers.sh: sockets above the ports" >&2
     status=1
 fi
