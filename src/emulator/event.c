@@ -146,12 +146,13 @@ CUresult emu_cuEventDestroy(CUevent event)
     EMU_BEGIN("event=%p", (void *)event);
     if (!emu__handle_remove(EMU_HANDLE_EVENT, event))
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such event: %p", (void *)event));
+    struct emu_device *device = event->device;
     emu__mark_release(event->mark);
     emu__capture_point_clear(&event->point);
     pthread_mutex_destroy(&event->lock);
     free(event);
     emu__count(EMU_EVENTS, -1);
-    return EMU_END(CUDA_SUCCESS);
+    return EMU_END(atomic_load(&device->sticky));
 }
 
 /* What the event stands for from now on: a mark or a point, of which it takes over the references.

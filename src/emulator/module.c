@@ -105,12 +105,13 @@ CUresult emu_cuModuleUnload(CUmodule module)
     if (execution && emu__execution_uses(execution, module))
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE,
                                  "unloads a module of which a kernel is running or enqueued"));
+    struct emu_device *device = module->device;
     emu__handle_remove(EMU_HANDLE_MODULE, module);
     remove_functions(module, module->nfunctions);
     atomic_store(&module->unloaded, true);
     emu__module_release(module);
     emu__count(EMU_MODULES, -1);
-    return EMU_END(CUDA_SUCCESS);
+    return EMU_END(atomic_load(&device->sticky));
 }
 
 CUresult emu_cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)

@@ -415,12 +415,13 @@ CUresult emu_cuStreamDestroy(CUstream stream)
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such stream: %p", (void *)stream));
     emu__capture_forget(stream);
     struct emu_execution *execution = stream->execution;
+    struct emu_device *device = execution->device;
     pthread_mutex_lock(&execution->lock);
     emu__execution_retain_locked(execution);
     stream_end_locked(stream);
     emu__execution_release_unlock(execution);
     emu__count(EMU_STREAMS, -1);
-    return EMU_END(CUDA_SUCCESS);
+    return EMU_END(atomic_load(&device->sticky));
 }
 
 /* The stream of a call that asks for its state or waits for it. */

@@ -385,9 +385,11 @@ static void run_fault(const char *name, unsigned threads, const struct hand_args
 /* Everything can still be destroyed, and the next context is healthy. */
 static void recover(void)
 {
-    cu.cuStreamDestroy(stream);
-    cu.cuStreamDestroy(other);
-    cu.cuModuleUnload(hand_loaded);
+    ck_assert_int_ne(cu.cuStreamDestroy(stream), CUDA_SUCCESS); /* tells the error, and destroys */
+    ck_assert_int_ne(cu.cuStreamDestroy(other), CUDA_SUCCESS);
+    ck_assert_int_ne(cu.cuModuleUnload(hand_loaded), CUDA_SUCCESS);
+    ck_assert_int_eq(driver_objects().streams, 0);
+    ck_assert_int_eq(driver_objects().modules, 0);
     cu.cuCtxSetCurrent(NULL);
     OK(cu.cuDevicePrimaryCtxRelease(DEVICE));
     static uint32_t out[64];
@@ -403,7 +405,8 @@ START_TEST(access_to_nothing)
 {
     struct hand_args args = hand_args();
     args.ptr = (void *)(uintptr_t)0x10;
-    run_fault("touch", 64, &args, CUDA_ERROR_ILLEGAL_ADDRESS, "0x10 is no memory of the driver, by thread (63,0,0) of");
+    run_fault("touch", 64, &args, CUDA_ERROR_ILLEGAL_ADDRESS,
+              "0x10 is no memory of the driver, by thread (63,0,0) of");
     ck_assert_uint_eq(atomic_load(&started), 0);
     recover();
 }
