@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,6 +18,9 @@ uint64_t reference_seed(void)
             seed = strtoull(text, NULL, 0);
         else if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
             seed = 1;
+        char shared[24]; /* with the programs that a test starts */
+        snprintf(shared, sizeof shared, "%llu", (unsigned long long)seed);
+        setenv("SYMM_TEST_SEED", shared, 1);
         chosen = true;
     }
     return seed;
