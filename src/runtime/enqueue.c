@@ -51,8 +51,11 @@ static void note(struct symm_enqueue *e, bool everyone)
     pthread_mutex_unlock(&group->lock);
 }
 
-__attribute__((format(printf, 3, 0))) static symm_status
-begin(struct symm_enqueue *e, struct symm_group *group, const char *fmt, va_list args)
+/* *entered: the group is alive, so that the others may be waiting for this rank's call. */
+__attribute__((format(printf, 3, 0))) static symm_status begin(struct symm_enqueue *e,
+                                                               struct symm_group *group,
+                                                               const char *fmt, va_list args,
+                                                               bool *entered)
 {
     const struct symm_driver *drv;
     char name[64];
@@ -60,12 +63,11 @@ begin(struct symm_enqueue *e, struct symm_group *group, const char *fmt, va_list
 
     vsnprintf(e->call, sizeof e->call, fmt, args);
     e->group = group;
+    *entered = false;
     TRY(symm__enter(group, name_of(e, name, sizeof name)));
+    *entered = true;
     drv = group->ctx->drv;
-    CUresult cu = drv->cuCtxPushCurrent(group->ctx->primary);
-    if (cu != CUDA_SUCCESS)
-        st = symm__fail_in(symm__driver_fail(drv, cu, "cuCtxPushCurrent"), "%s: rank %d: ", name,
-                           group->rank);
+    TRY_CU(drv, cuCtxPushCurrent, group->ctx->primary);
 out:
     return st;
 }
@@ -105,13 +107,16 @@ symm_status symm__enqueue_begin(struct symm_enqueue *e, struct symm_group *group
     symm_status st;
     char name[64];
     va_list args;
+    bool entered;
 
     *e = (struct symm_enqueue){.stream = stream};
     va_start(args, fmt);
-    st = begin(e, group, fmt, args);
+    st = begin(e, group, fmt, args, &entered);
     va_end(args);
     if (st != SYMM_OK)
-        return st;
+        return entered
+                   ? symm__fail_in(st, "%s: rank %d: ", name_of(e, name, sizeof name), group->rank)
+                   : st;
 
     TRY(ask_capturing(e));
     note(e, everyone);
@@ -184,26 +189,42 @@ symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
     return symm__fail_in(st, "%s<<<%u, %u>>>: ", symm__kernels_name(id), blocks, threads);
 }
 
+/* The others are on their way to the step of this call: they must hear that this rank cannot make
+ * it. Returns what they return. */
+static symm_status refuse_together(struct symm_enqueue *e, symm_status mine)
+{
+    struct symm_group *group = e->group;
+    struct symm_step step = {.what = e->call, .status = mine, .fd = -1};
+
+    return symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
+}
+
 symm_status symm__collective_begin(struct symm_enqueue *e, struct symm_group *group, bool everyone,
                                    const char *fmt, ...)
 {
     symm_status st;
     char name[64];
     va_list args;
+    bool entered;
 
     *e = (struct symm_enqueue){0};
     va_start(args, fmt);
-    st = begin(e, group, fmt, args);
+    st = begin(e, group, fmt, args, &entered);
     va_end(args);
-    if (st != SYMM_OK)
+    if (!entered)
         return st;
-    st = symm__capture_forbids(group);
-    if (st != SYMM_OK) {
-        leave(e);
-        return symm__fail_in(st, "%s: rank %d: ", name_of(e, name, sizeof name), group->rank);
+    if (st == SYMM_OK) {
+        st = symm__capture_forbids(group);
+        if (st != SYMM_OK)
+            leave(e);
     }
-    note(e, everyone);
-    return SYMM_OK;
+    if (st == SYMM_OK)
+        note(e, everyone);
+    else if (everyone)
+        st = refuse_together(e, st);
+    if (st != SYMM_OK)
+        st = symm__fail_in(st, "%s: ", name_of(e, name, sizeof name));
+    return st;
 }
 
 symm_status symm__collective_end(struct symm_enqueue *e, symm_status st)

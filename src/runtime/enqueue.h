@@ -36,8 +36,11 @@ symm_status symm__enqueue_end(struct symm_enqueue *e, symm_status st);
 symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id, uint32_t blocks,
                                  uint32_t threads, const void *args);
 
-/* The same for collective calls; e->call is what a step brings. The text gets the call's name in
- * front. */
+/*
+ * The same for collective calls; e->call is what a step brings. The text gets the call's name in
+ * front. When a rank cannot even begin, all ranks of the group fail with it; with everyone false
+ * the caller tells the others.
+ */
 __attribute__((format(printf, 4, 5))) symm_status symm__collective_begin(struct symm_enqueue *e,
                                                                          struct symm_group *group,
                                                                          bool everyone,

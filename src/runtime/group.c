@@ -170,7 +170,7 @@ symm_status symm__group_furnish_world(struct symm_group *group)
 }
 
 symm_status symm__group_create(struct symm_group *of, int nranks, const int *ranks,
-                               const char *what, struct symm_group **out)
+                               const char *what, symm_status mine, struct symm_group **out)
 {
     struct symm_context *ctx = of->ctx;
     struct symm_group *group = group_new(ctx);
@@ -185,7 +185,7 @@ symm_status symm__group_create(struct symm_group *of, int nranks, const int *ran
     group->nranks = nranks;
     while (ranks[group->rank] != of->rank)
         group->rank++;
-    step.status = equip(group);
+    step.status = mine == SYMM_OK ? equip(group) : mine;
     step.args[0] = nbytes;
     step.args[1] = SYMM_HEAP_ANY_SEGMENT;
     events = events_of(group);

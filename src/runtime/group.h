@@ -14,10 +14,10 @@ symm_status symm__group_join_world(struct symm_context *ctx, symm_status *mine,
                                    struct symm_group **out);
 symm_status symm__group_furnish_world(struct symm_group *group);
 
-/* A group of some of `of`'s ranks; what: the call, as the members must agree on it. Collective over
- * the members. */
+/* A group of some of `of`'s ranks; what: the call, as the members must agree on it; mine: this
+ * rank's failure, if it cannot take part. Collective over the members. */
 symm_status symm__group_create(struct symm_group *of, int nranks, const int *ranks,
-                               const char *what, struct symm_group **out);
+                               const char *what, symm_status mine, struct symm_group **out);
 
 /*
  * Waits for what was enqueued through the group. Ends with it, or with the group: the waits of
