@@ -35,10 +35,11 @@ if [ "$ngpus" -ge 2 ]; then
     say "the main job: every all-reduce, checked, on $ngpus GPUs"
     ranks=(-n "$ngpus")
 else
-    say "the main job: every all-reduce, checked, on 4 ranks of the emulated driver (usable GPUs: $ngpus)"
+    say "the main job: every all-reduce, checked, on 4 emulated ranks (usable GPUs: $ngpus)"
     ranks=(--emulated -n 4)
 fi
-command=(symm-run "${ranks[@]}" build/bin/symm-bench all-reduce --algo all --check --min-bytes 1K --max-bytes 1M)
+command=(symm-run "${ranks[@]}" build/bin/symm-bench all-reduce --algo all --check)
+command+=(--min-bytes 1K --max-bytes 1M)
 say "build/bin/${command[*]}"
 cd "$root"
 "$bin/${command[0]}" "${command[@]:1}"

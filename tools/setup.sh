@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by quickstart.sh and test.sh: makes a bare Debian 12 or Ubuntu 24.04 able to build symm, and builds it.
-# Every step is skipped when its result is there, so that a second run takes seconds.
+# Sourced by quickstart.sh and test.sh: makes a bare Debian 12 or Ubuntu 24.04 able to build symm,
+# and builds it. Every step is skipped when its result is there, so that a second run takes seconds.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
@@ -65,7 +65,8 @@ need_packages() {
     command -v ninja >/dev/null || missing+=(ninja-build)
     pkg-config --exists check 2>/dev/null || missing+=(check)
     pkg-config --exists jansson 2>/dev/null || missing+=(libjansson-dev)
-    [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}" || fail "cannot go on without: ${missing[*]}"
+    [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}" ||
+        fail "cannot go on without: ${missing[*]}"
     local version
     version=$(cmake --version | sed -n '1s/.* //p')
     at_least "$version" 3.25 || fail "CMake $version is too old; 3.25 is needed"
@@ -74,10 +75,12 @@ need_packages() {
 # Prints the first nvcc that is new enough; fails when there is none.
 find_nvcc() {
     local nvcc version
-    for nvcc in "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "${CUDA_PATH:+$CUDA_PATH/bin/nvcc}" "$(command -v nvcc)" \
-        /usr/local/cuda/bin/nvcc "$root"/.cuda/lib/python*/site-packages/nvidia/*/bin/nvcc; do
+    for nvcc in "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "${CUDA_PATH:+$CUDA_PATH/bin/nvcc}" \
+        "$(command -v nvcc)" /usr/local/cuda/bin/nvcc \
+        "$root"/.cuda/lib/python*/site-packages/nvidia/*/bin/nvcc; do
         [ -x "$nvcc" ] || continue
-        version=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p') || continue
+        version=$("$nvcc" --version 2>/dev/null) || continue
+        version=$(sed -n 's/.*release \([0-9.]*\).*/\1/p' <<<"$version")
         if [ -n "$version" ] && at_least "$version" "$nvcc_least"; then
             echo "$nvcc"
             return 0
@@ -86,7 +89,7 @@ find_nvcc() {
     return 1
 }
 
-# Puts the CUDA compiler into .cuda, a virtual environment of Python, without touching the system, and prints its path.
+# Puts the CUDA compiler into .cuda, a virtual environment of Python, and prints its path.
 install_nvcc() {
     if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
         install_packages python3-venv ca-certificates >&2 || return 1

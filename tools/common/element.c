@@ -1,6 +1,6 @@
 /*
- * bf16, fp16 and fp32 on the host. Written apart from the library's conversions, whose results the tools check with
- * these.
+ * bf16, fp16 and fp32 on the host. Written apart from the library's conversions, whose results the
+ * tools check with these.
  */
 #include "element.h"
 
