@@ -138,14 +138,15 @@ static int next_poll_ms(const struct symm_exchange *x, int64_t next_tick, int64_
 static void *run(void *arg)
 {
     struct symm_exchange *x = arg;
-    struct pollfd fds[2 + 2 * SYMM_MAX_RANKS];
+    struct pollfd fds[3 + SYMM_HUB_POLL_MAX];
     int64_t next_tick = 0, next_end = SYMM_NEVER;
 
     while (!may_stop(x)) {
         bool retry = false;
-        int n = 2, nhub = 0;
+        int n = 3, nhub = 0;
         fds[0] = (struct pollfd){x->wake, POLLIN, 0};
         fds[1] = (struct pollfd){x->lost ? -1 : x->link.fd, symm__link_events(&x->link, &retry), 0};
+        fds[2] = (struct pollfd){x->lost ? -1 : x->hub_process, POLLIN, 0};
         if (x->hub)
             nhub = symm__hub_poll(x->hub, fds + n, &retry);
         if (poll(fds, (nfds_t)(n + nhub), next_poll_ms(x, next_tick, next_end, retry)) < 0)
@@ -157,6 +158,8 @@ static void *run(void *arg)
         symm__link_flush(&x->link);
         if (fds[1].revents & ~POLLOUT)
             receive(x);
+        else if (fds[2].revents)
+            symm__lanes_lost(x);
         next_end = symm__lanes_end_due(x);
         if (symm__now_us() >= next_tick) {
             tick(x);
@@ -214,7 +217,10 @@ static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
         st = symm__hub_open(&config, ends[1], deadline, &x->hub);
         ends[1] = -1;
     } else {
-        st = symm__rendezvous_connect(x->join.session, deadline, &ends[0], &x->hub_pid);
+        st = symm__rendezvous_connect(x->join.session, deadline, x->config.log, x->slow_us,
+                                      &ends[0], &x->hub_pid);
+        if (st == SYMM_OK)
+            x->hub_process = symm__rendezvous_watch(x->hub_pid);
     }
     if (st != SYMM_OK)
         goto out;
@@ -270,12 +276,12 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
         return symm__fail(SYMM_ERROR_MEMORY, "no memory for the exchange");
     x->config = *config;
     x->join = *config->join;
-    x->wake = -1;
+    x->wake = x->hub_process = -1;
     pthread_mutex_init(&x->lock, NULL); /* these cannot fail without attributes */
     pthread_mutex_init(&x->freed_lock, NULL);
     pthread_cond_init(&x->quiet, NULL);
     TRY(read_settings(x));
-    TRY(symm__fd_reserve(x->join.rank ? 8 : 2 * x->join.nranks + 8));
+    TRY(symm__fd_reserve(x->join.rank ? 8 : 3 * x->join.nranks + 8));
     x->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (x->wake < 0) {
         st = symm__fail_errno(errno, "eventfd");
@@ -318,6 +324,7 @@ void symm__exchange_close(struct symm_exchange *x)
     if (x->link_open)
         symm__link_close(&x->link);
     symm__fd_close(&x->wake);
+    symm__fd_close(&x->hub_process);
     pthread_cond_destroy(&x->quiet);
     pthread_mutex_destroy(&x->freed_lock);
     pthread_mutex_destroy(&x->lock);

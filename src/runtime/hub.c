@@ -11,7 +11,6 @@
 #include "fd.h"
 
 enum {
-    STRANGERS = 16,        /* connections that have not said who they are */
     STRANGER_US = 5000000, /* how long one may take to say it */
     ACCEPT_AGAIN_US = 50000,
 };
@@ -37,6 +36,7 @@ static symm_status add_client(struct symm_hub *hub, int fd)
     if (st != SYMM_OK)
         goto out;
     client->pid = pid;
+    client->process = symm__rendezvous_watch(pid);
     client->rank = -1;
     client->since_us = symm__now_us();
     hub->clients[hub->nclients++] = client;
@@ -61,7 +61,7 @@ symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm
     hub->config = *config;
     hub->nranks = config->join->nranks;
     hub->place.listener = hub->place.folder_fd = -1;
-    hub->max_clients = hub->nranks + STRANGERS;
+    hub->max_clients = hub->nranks + SYMM_HUB_STRANGERS;
     memcpy(hub->token, config->join->token, sizeof hub->token);
     hub->clients = calloc((size_t)hub->max_clients, sizeof hub->clients[0]);
     if (!hub->clients) {
@@ -89,6 +89,7 @@ out:
 static void free_client(struct symm_hub_client *client)
 {
     symm__link_close(&client->link);
+    symm__fd_close(&client->process);
     free(client);
 }
 
@@ -179,6 +180,15 @@ static void dispatch(struct symm_hub *hub, struct symm_hub_client *client, struc
         symm__hub_lane_message(hub, client, m);
 }
 
+/* The other side is not there any more, whether it has said goodbye or not. */
+static void gone(struct symm_hub *hub, struct symm_hub_client *client)
+{
+    if (client->rank >= 0 && hub->ranks[client->rank].fate == SYMM_HUB_LEFT)
+        client->over = true;
+    else
+        symm__hub_drop(hub, client, "is gone without a goodbye");
+}
+
 /* One message a turn: nobody keeps the hub from the others. */
 static void receive(struct symm_hub *hub, struct symm_hub_client *client)
 {
@@ -196,10 +206,7 @@ static void receive(struct symm_hub *hub, struct symm_hub_client *client)
         symm__fd_close_all(m.fds, m.nfds);
         break;
     case SYMM_RECEIVED_END:
-        if (client->rank >= 0 && hub->ranks[client->rank].fate == SYMM_HUB_LEFT)
-            client->over = true; /* as it should be */
-        else
-            symm__hub_drop(hub, client, "is gone without a goodbye");
+        gone(hub, client);
         break;
     case SYMM_RECEIVED_BAD:
         if (client->rank < 0 && m.version && m.version != SYMM_VERSION)
@@ -227,18 +234,15 @@ static void accept_all(struct symm_hub *hub)
     }
 }
 
-int symm__hub_poll_max(const struct symm_hub *hub)
-{
-    return hub->max_clients + 1;
-}
-
-int symm__hub_poll(struct symm_hub *hub, struct pollfd *fds, bool *retry)
+/* Two places for each client, its connection and its process; then the listener. */
+int symm__hub_poll(struct symm_hub *hub, struct pollfd fds[SYMM_HUB_POLL_MAX], bool *retry)
 {
     int n = 0;
 
     for (int i = 0; i < hub->nclients; i++) {
         struct symm_link *link = &hub->clients[i]->link;
         fds[n++] = (struct pollfd){link->fd, symm__link_events(link, retry), 0};
+        fds[n++] = (struct pollfd){hub->clients[i]->process, POLLIN, 0};
     }
     if (hub->place.listener >= 0 && symm__now_us() >= hub->accept_at_us)
         fds[n++] = (struct pollfd){hub->place.listener, POLLIN, 0};
@@ -268,15 +272,18 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
     bool quiet = true;
 
     for (int i = 0; i < n; i++) {
-        symm__link_flush(&hub->clients[i]->link);
-        if (fds[i].revents & ~POLLOUT && !hub->clients[i]->over) {
-            receive(hub, hub->clients[i]);
+        struct symm_hub_client *client = hub->clients[i];
+        symm__link_flush(&client->link);
+        if (fds[2 * i].revents & ~POLLOUT && !client->over) {
+            receive(hub, client);
             quiet = false;
+        } else if (fds[2 * i + 1].revents) {
+            gone(hub, client); /* and has nothing left to say */
         }
-        if (hub->clients[i]->rank < 0 && symm__now_us() > hub->clients[i]->since_us + STRANGER_US)
-            symm__hub_drop(hub, hub->clients[i], "does not say who it is");
+        if (client->rank < 0 && symm__now_us() > client->since_us + STRANGER_US)
+            symm__hub_drop(hub, client, "does not say who it is");
     }
-    if (nfds > n && fds[n].revents && hub->place.listener >= 0)
+    if (nfds > 2 * n && fds[2 * n].revents && hub->place.listener >= 0)
         accept_all(hub);
     if (hub->phase == SYMM_HUB_JOINING)
         symm__hub_join_tick(hub);

@@ -20,6 +20,11 @@ struct symm_hello {
 };
 enum { SYMM_HELLO_TOKEN = 1, SYMM_HELLO_DEVICE = 2 };
 
+enum {
+    SYMM_HUB_STRANGERS = 16, /* connections that have not said who they are */
+    SYMM_HUB_POLL_MAX = 2 * (SYMM_MAX_RANKS + SYMM_HUB_STRANGERS) + 1,
+};
+
 struct symm_hub;
 
 struct symm_hub_config {
@@ -34,10 +39,8 @@ symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm
                            struct symm_hub **out);
 void symm__hub_close(struct symm_hub *hub); /* NULL is fine */
 
-/* Fills in what to poll for, at most symm__hub_poll_max() of them. *retry as with
- * symm__link_events. */
-int symm__hub_poll_max(const struct symm_hub *hub);
-int symm__hub_poll(struct symm_hub *hub, struct pollfd *fds, bool *retry);
+/* Fills in what to poll for. *retry as with symm__link_events. Returns how many. */
+int symm__hub_poll(struct symm_hub *hub, struct pollfd fds[SYMM_HUB_POLL_MAX], bool *retry);
 
 /* Whether the next poll must not wait. */
 bool symm__hub_hurries(const struct symm_hub *hub);

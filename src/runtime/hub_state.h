@@ -11,9 +11,10 @@
 struct symm_hub_client {
     struct symm_link link;
     pid_t pid;
-    int rank;  /* -1: none of ours, or not yet */
-    bool said; /* its HELLO was understood */
-    bool over; /* to be closed */
+    int process; /* pidfd: a forked child may keep the socket open; -1: cannot be watched */
+    int rank;    /* -1: none of ours, or not yet */
+    bool said;   /* its HELLO was understood */
+    bool over;   /* to be closed */
     int64_t since_us;
     unsigned char device[16];
     bool has_device;

@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include "fd.h"
@@ -195,9 +196,16 @@ symm_status symm__rendezvous_peer(int fd, pid_t *pid)
     return SYMM_OK;
 }
 
-symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline, int *out,
+int symm__rendezvous_watch(pid_t pid)
+{
+    return pid == getpid() || pid == 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline,
+                                     const struct symm_log *log, int64_t slow_us, int *out,
                                      pid_t *hub)
 {
+    int64_t slow = symm__now_us() + slow_us;
     char folder[PATH_MAX];
     symm_status st;
     int folder_fd = -1, fd = -1, err;
@@ -218,6 +226,10 @@ symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline
             st = symm__fail(SYMM_ERROR_TIMEOUT, "rank 0 has not come to %s/%s", folder, session);
             rmdir(folder); /* made by the first attempt, perhaps */
             goto out;
+        }
+        if (symm__now_us() >= slow) {
+            symm__log(log, SYMM_LOG_WARNING, "waiting for rank 0 at %s/%s", folder, session);
+            slow += slow_us;
         }
         symm__sleep_us(RETRY_US);
     }

@@ -428,6 +428,45 @@ START_TEST(a_death_is_known_within_a_second)
 }
 END_TEST
 
+/* The dead rank has a child that still holds its connection, as a worker of a data loader does. */
+static void leave_a_child(struct rank *self, void *arg)
+{
+    const int dies = *(int *)arg;
+    struct meeting m = {.x = NULL};
+    char want[64];
+
+    snprintf(want, sizeof want, "rank %d (pid", dies);
+    RANK_TRY(self, meet(self, &m));
+    if (self->rank == dies) {
+        const pid_t child = fork();
+        if (child == 0) {
+            pause_ms(3000);
+            _exit(0);
+        }
+    }
+    RANK_TRY(self, barrier(m.world, "ready", 5000));
+    if (self->rank == dies)
+        raise(SIGKILL);
+    int64_t before = now_ms();
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, want, barrier(m.world, "never", 5000));
+    CHECK_RANK(self, now_ms() - before < 1000);
+    self->report->status = SYMM_OK;
+out:
+    part(&m);
+}
+
+START_TEST(children_do_not_hide_a_death)
+{
+    struct rank_report reports[RANKS_MAX];
+    int dies = _i;
+
+    ranks_run(3, RANKS_AS_PROCESSES, leave_a_child, &dies, reports, 20);
+    for (int r = 0; r < 3; r++)
+        if (r != dies)
+            ranks_assert_ok(&reports[r], 1);
+}
+END_TEST
+
 static void begin_anew(struct rank *self, void *arg)
 {
     struct meeting m = {.x = NULL}, rest = {.x = NULL};
@@ -576,9 +615,13 @@ static void be_slow(struct rank *self, void *arg)
     (void)arg;
     m.log = (struct symm_log){.to = hear, .user = &m};
     setenv("SYMM_SLOW_MS", "100", 1);
+    if (self->rank == 0)
+        pause_ms(250);
     if (self->rank == 2)
-        pause_ms(550);
+        pause_ms(800);
     RANK_TRY(self, meet(self, &m));
+    if (self->rank == 1)
+        CHECK_RANK_MSG(self, m.ticks >= 6 && m.ticks <= 9, "%d reports", m.ticks);
     if (self->rank == 0) {
         CHECK_RANK_MSG(self, !strcmp(m.log_text, "symm[0]: waiting for rank 2 of 3 to join"), "%s",
                        m.log_text);
@@ -866,6 +909,7 @@ int main(void)
     tc = test_case(suite, "ends", 60);
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_loop_test(tc, a_death_is_known_within_a_second, 0, 8);
+    tcase_add_loop_test(tc, children_do_not_hide_a_death, 0, 2);
     tcase_add_test(tc, survivors_begin_anew);
     tcase_add_test(tc, leaving_is_not_dying);
     tcase_add_test(tc, rank_0_waits_for_slower_ranks);

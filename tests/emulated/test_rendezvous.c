@@ -17,6 +17,7 @@
 #include "runtime/rendezvous.h"
 #include "test.h"
 
+static const struct symm_log silent = {.rank = -1};
 static char folder[64];
 static void set_up(void)
 {
@@ -232,7 +233,8 @@ static int say(struct rank *self, bool other_version, bool other_host)
     int fd = -1;
 
     if (symm__join_resolve(&config, &join) != SYMM_OK ||
-        symm__rendezvous_connect(join.session, symm__deadline_in(5000), &fd, &hub) != SYMM_OK)
+        symm__rendezvous_connect(join.session, symm__deadline_in(5000), &silent, INT32_MAX, &fd,
+                                 &hub) != SYMM_OK)
         return -1;
     symm__boot_id(hello.boot_id);
     hello.boot_id[0] ^= other_host;
@@ -438,8 +440,10 @@ static int connect_to(const char *session)
     int fd = -1;
     pid_t hub;
 
-    return symm__rendezvous_connect(session, symm__deadline_in(5000), &fd, &hub) == SYMM_OK ? fd
-                                                                                            : -1;
+    return symm__rendezvous_connect(session, symm__deadline_in(5000), &silent, INT32_MAX, &fd,
+                                    &hub) == SYMM_OK
+               ? fd
+               : -1;
 }
 
 /* Clients that nobody wants: silent, garbage, surprise descriptors, a HELLO out of place, and too
