@@ -154,58 +154,67 @@ static symm_status open_memory(struct symm_context *ctx, const struct symm_agree
 /* ---------------------------------------------------------------------------------- release */
 
 /* What users made from the context and did not give back. */
-static void release_owned(struct symm_context *ctx)
+static void release_owned(struct symm_context *ctx, symm_status *st)
 {
     while (ctx->user_kernels)
         symm_kernel_unload(ctx->user_kernels);
     while (ctx->device_blocks) {
         struct symm_device_block *block = ctx->device_blocks;
         ctx->device_blocks = block->next;
-        ctx->drv->cuMemFree(block->ptr);
+        symm__driver_note(ctx->drv, ctx->drv->cuMemFree(block->ptr), "cuMemFree", st);
         free(block);
     }
 }
 
-/* Gives back what this thread had current before the context was made, if it still has the
- * context's. */
+/*
+ * Gives back what this thread had current before the context was made, if it still has the context's; nothing, if
+ * that has been destroyed meanwhile.
+ */
 static void restore_current(struct symm_context *ctx)
 {
     CUcontext now = NULL;
 
-    if (ctx->drv->cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == ctx->primary)
-        ctx->drv->cuCtxSetCurrent(ctx->before);
+    if (ctx->drv->cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == ctx->primary &&
+        ctx->drv->cuCtxSetCurrent(ctx->before) != CUDA_SUCCESS)
+        ctx->drv->cuCtxSetCurrent(NULL);
 }
 
-/* Releases whatever there is, in the order that the layers want; keeps going and returns the first
- * failure. */
+static void keep(symm_status *first, symm_status st)
+{
+    if (*first == SYMM_OK)
+        *first = st;
+}
+
+/* Releases whatever there is, in the order that the layers want; keeps going and returns the first failure. */
 static symm_status release(struct symm_context *ctx)
 {
+    const struct symm_driver *drv = ctx->drv;
     symm_status st = SYMM_OK;
     CUcontext popped;
-    bool pushed = ctx->primary && ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
+    bool pushed = ctx->primary && drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
 
-    /* The world is the first that was listed, and so the last of the list, unless it was never
-     * finished. */
+    /* The world is the first that was listed, and so the last of the list, unless it was never finished. */
     if (!ctx->groups)
-        symm__group_release(ctx->world);
+        keep(&st, symm__group_release(ctx->world));
     while (ctx->groups)
-        symm__group_release(ctx->groups);
-    release_owned(ctx);
-    symm__kernels_unload(ctx, ctx->kernels);
+        keep(&st, symm__group_release(ctx->groups));
+    release_owned(ctx, &st);
+    keep(&st, symm__kernels_unload(ctx, ctx->kernels));
     if (ctx->memory)
-        st = symm__memory_close(ctx->memory);
-    symm__control_destroy(ctx->control);
+        keep(&st, symm__memory_close(ctx->memory));
+    keep(&st, symm__control_destroy(ctx->control));
     if (ctx->own_stream)
-        ctx->drv->cuStreamDestroy(ctx->own_stream);
+        symm__driver_note(drv, drv->cuStreamDestroy(ctx->own_stream), "cuStreamDestroy", &st);
     if (pushed)
-        ctx->drv->cuCtxPopCurrent(&popped);
+        drv->cuCtxPopCurrent(&popped);
     symm__exchange_close(ctx->exchange);
     symm__heap_destroy(ctx->heap);
     if (ctx->primary) {
         restore_current(ctx);
-        ctx->drv->cuDevicePrimaryCtxRelease(ctx->device);
+        symm__driver_note(drv, drv->cuDevicePrimaryCtxRelease(ctx->device),
+                          "cuDevicePrimaryCtxRelease", &st);
     }
-    symm__driver_close(ctx->drv);
+    symm__driver_close(drv);
     pthread_mutex_destroy(&ctx->owned_lock);
     pthread_mutex_destroy(&ctx->groups_lock);
     free(ctx);

@@ -69,19 +69,22 @@ symm_status symm__control_create(const struct symm_driver *drv, struct symm_cont
     return st;
 }
 
-void symm__control_destroy(struct symm_control *c)
+symm_status symm__control_destroy(struct symm_control *c)
 {
+    symm_status st = SYMM_OK;
+
     if (!c)
-        return;
+        return SYMM_OK;
     while (c->slabs) {
         struct slab *s = c->slabs;
         c->slabs = s->next;
-        c->drv->cuMemFree(s->device);
-        c->drv->cuMemFreeHost(s->host);
+        symm__driver_note(c->drv, c->drv->cuMemFree(s->device), "cuMemFree", &st);
+        symm__driver_note(c->drv, c->drv->cuMemFreeHost(s->host), "cuMemFreeHost", &st);
         free(s);
     }
     pthread_mutex_destroy(&c->lock);
     free(c);
+    return st;
 }
 
 symm_status symm__control_take(struct symm_control *c, struct symm_control_line **out)

@@ -20,7 +20,8 @@ struct symm_control_line {
 
 /* Local; the device's context is current in all of these. */
 symm_status symm__control_create(const struct symm_driver *drv, struct symm_control **out);
-void symm__control_destroy(struct symm_control *control); /* NULL is fine */
+/* Keeps going; returns the first failure. NULL is fine. */
+symm_status symm__control_destroy(struct symm_control *control);
 
 /* Takes a line. Its host side is zero; the device side is the caller's to zero, on a stream of its
  * choice. */

@@ -92,6 +92,7 @@ symm_status symm__device_choose(const struct symm_driver *drv, const char *confi
                                 const struct symm_join *join, CUdevice *out)
 {
     CUcontext current = NULL;
+    CUresult cu;
     int count = 0;
     symm_status st = SYMM_OK;
 
@@ -105,10 +106,12 @@ symm_status symm__device_choose(const struct symm_driver *drv, const char *confi
     if (symm__setting_is_set(SYMM_SETTING_DEVICE))
         return by_text(drv, symm__setting(SYMM_SETTING_DEVICE), "SYMM_DEVICE", count, out);
     TRY_CU(drv, cuCtxGetCurrent, &current);
-    if (current)
-        TRY_CU(drv, cuCtxGetDevice, out);
-    else
+    cu = current ? drv->cuCtxGetDevice(out) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    /* Somebody may have destroyed the context and left it current. */
+    if (cu == CUDA_ERROR_CONTEXT_IS_DESTROYED)
         TRY_CU(drv, cuDeviceGet, out, join->local_rank % count);
+    else if (cu != CUDA_SUCCESS)
+        st = symm__driver_fail(drv, cu, "cuCtxGetDevice");
 out:
     return st;
 }

@@ -276,3 +276,10 @@ symm_status symm__driver_fail(const struct symm_driver *drv, CUresult result, co
         name = "an unknown error";
     return symm__fail(st, "%s: %s (%d)", call, name, result);
 }
+
+void symm__driver_note(const struct symm_driver *drv, CUresult result, const char *call,
+                       symm_status *st)
+{
+    if (result != CUDA_SUCCESS && *st == SYMM_OK)
+        *st = symm__driver_fail(drv, result, call);
+}

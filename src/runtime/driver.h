@@ -54,6 +54,10 @@ const char *symm__driver_multicast_off(const struct symm_driver *drv);
  * (number)". */
 symm_status symm__driver_fail(const struct symm_driver *drv, CUresult result, const char *call);
 
+/* For clean-up, which goes on whatever fails: *st keeps the first failure, with its text. */
+void symm__driver_note(const struct symm_driver *drv, CUresult result, const char *call,
+                       symm_status *st);
+
 /* st = the status of a driver call; goes to `out` when it failed. */
 #define TRY_CU(drv, fn, ...)                                                                       \
     do {                                                                                           \

@@ -229,12 +229,13 @@ static void unlist(struct symm_group *group)
     pthread_mutex_unlock(&ctx->groups_lock);
 }
 
-void symm__group_release(struct symm_group *group)
+symm_status symm__group_release(struct symm_group *group)
 {
     struct symm_context *ctx;
+    symm_status st = SYMM_OK;
 
     if (!group)
-        return;
+        return SYMM_OK;
     ctx = group->ctx;
     unlist(group);
     if (group->mc)
@@ -244,8 +245,9 @@ void symm__group_release(struct symm_group *group)
     symm__lane_close(group->lane);
     symm__control_put_back(ctx->control, group->line);
     if (group->last)
-        ctx->drv->cuEventDestroy(group->last);
+        symm__driver_note(ctx->drv, ctx->drv->cuEventDestroy(group->last), "cuEventDestroy", &st);
     symm__pads_forget(ctx, group, NULL);
     pthread_mutex_destroy(&group->lock);
     free(group);
+    return st;
 }

@@ -25,8 +25,8 @@ symm_status symm__group_create(struct symm_group *of, int nranks, const int *ran
  */
 symm_status symm__group_quiesce(struct symm_group *group);
 
-/* Gives back everything on this rank. Local. NULL is fine. */
-void symm__group_release(struct symm_group *group);
+/* Gives back everything on this rank; keeps going and returns the first failure. Local. NULL is fine. */
+symm_status symm__group_release(struct symm_group *group);
 
 /* The world ranks of this rank and another of the group, or of all its ranks. */
 struct symm_rank_set symm__group_pair(const struct symm_group *group, int rank);

@@ -80,17 +80,23 @@ symm_status symm__kernels_load(struct symm_context *ctx, struct symm_kernels **o
     *out = kernels;
     kernels = NULL;
 out:
-    symm__kernels_unload(ctx, kernels);
+    if (kernels && kernels->module)
+        ctx->drv->cuModuleUnload(kernels->module);
+    free(kernels);
     return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "loading the library's kernels: ");
 }
 
-void symm__kernels_unload(struct symm_context *ctx, struct symm_kernels *kernels)
+symm_status symm__kernels_unload(struct symm_context *ctx, struct symm_kernels *kernels)
 {
+    symm_status st = SYMM_OK;
+
     if (!kernels)
-        return;
+        return SYMM_OK;
     if (kernels->module)
-        ctx->drv->cuModuleUnload(kernels->module);
+        symm__driver_note(ctx->drv, ctx->drv->cuModuleUnload(kernels->module), "cuModuleUnload",
+                          &st);
     free(kernels);
+    return st;
 }
 
 CUfunction symm__kernels_function(const struct symm_kernels *kernels, enum symm_kernel_id id)

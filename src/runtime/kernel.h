@@ -15,7 +15,7 @@ enum symm_kernel_id {
 
 /* Loads every kernel of the list, eagerly, so that none is loaded while another spins. Local. */
 symm_status symm__kernels_load(struct symm_context *ctx, struct symm_kernels **out);
-void symm__kernels_unload(struct symm_context *ctx, struct symm_kernels *kernels);
+symm_status symm__kernels_unload(struct symm_context *ctx, struct symm_kernels *kernels);
 CUfunction symm__kernels_function(const struct symm_kernels *kernels, enum symm_kernel_id id);
 const char *symm__kernels_name(enum symm_kernel_id id);
 

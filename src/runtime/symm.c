@@ -111,7 +111,8 @@ symm_status symm_group_destroy(symm_group *group)
     struct symm_context *ctx;
     struct symm_enqueue e;
     CUcontext popped;
-    symm_status st;
+    symm_status st, released;
+    bool pushed;
 
     if (!group)
         return SYMM_OK;
@@ -124,11 +125,13 @@ symm_status symm_group_destroy(symm_group *group)
         return st; /* forked, or a stream is being captured: nothing has happened */
     if (st == SYMM_OK)
         st = leave_together(&e);
-    if (ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS) {
-        symm__group_quiesce(group);
-        symm__group_release(group);
+    pushed = ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
+    symm__group_quiesce(group);
+    released = symm__group_release(group);
+    if (pushed)
         ctx->drv->cuCtxPopCurrent(&popped);
-    }
+    if (st == SYMM_OK && released != SYMM_OK)
+        st = symm__fail_in(released, "symm_group_destroy: ");
     return st;
 }
 
