@@ -11,6 +11,9 @@
  * each case. */
 TCase *test_case(Suite *suite, const char *name, int timeout_s);
 
+/* The same for cases that leave something behind on purpose and count by themselves. */
+TCase *test_case_uncounted(Suite *suite, const char *name, int timeout_s);
+
 /*
  * Runs the suite and prints "# NAME: N cases, F failed, S skipped". Returns what main returns: 0, 1
  * if a case failed, 77 if all were skipped. With SYMM_TEST_SUMMARY=PATH the same goes into that
