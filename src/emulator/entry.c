@@ -21,6 +21,7 @@ static const struct entry entries[] = {
     {"symm_emulated_last_rule", 0, (any_function)emu__last_rule},
     {"symm_emulated_set_fault", 0, (any_function)emu__faults_set},
     {"symm_emulated_calls", 0, (any_function)emu__fault_calls},
+    {"symm_emulated_last_fault", 0, (any_function)emu__fault_last},
 };
 
 /* By the name with or without _v2. */

@@ -28,6 +28,7 @@ static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fault faults[MAX_FAULTS];
 static int nfaults;
 static uint64_t calls[RANK_SLOTS];
+static const char *last_call; /* that a fault has happened to; the name of an entry */
 
 static int slot_of(int rank)
 {
@@ -99,6 +100,7 @@ bool emu__faults_set(const char *spec)
     bool ok = true;
     pthread_mutex_lock(&fault_lock);
     memset(calls, 0, sizeof calls);
+    last_call = NULL;
     nfaults = 0;
     for (const char *at = spec; ok && at && *at;) {
         size_t n = strcspn(at, ";");
@@ -141,8 +143,18 @@ struct emu_fault emu__fault_next(const char *call, int rank)
         if (what.action == EMU_FAULT_NONE && (seen == f->nth || (f->onward && seen > f->nth)))
             what = f->what;
     }
+    if (what.action != EMU_FAULT_NONE)
+        last_call = call;
     pthread_mutex_unlock(&fault_lock);
     return what;
+}
+
+const char *emu__fault_last(void)
+{
+    pthread_mutex_lock(&fault_lock);
+    const char *call = last_call;
+    pthread_mutex_unlock(&fault_lock);
+    return call;
 }
 
 uint64_t emu__fault_calls(int rank)

@@ -24,6 +24,8 @@ bool emu__faults_set(const char *spec);
 struct emu_fault emu__fault_next(const char *call, int rank);
 /* How many driver calls rank has made since the faults were set. */
 uint64_t emu__fault_calls(int rank);
+/* The call that a fault has happened to last since they were set; NULL: none. */
+const char *emu__fault_last(void);
 
 /* ---- call.c ---- */
 

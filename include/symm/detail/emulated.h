@@ -97,6 +97,7 @@ struct symm_emulated_module {
  *                                                   none), counted anew; false: malformed
  *   uint64_t symm_emulated_calls(int rank)          how many driver calls the rank has made since
  *                                                   then
+ *   const char *symm_emulated_last_fault(void)      the call that was last made to fail since then
  */
 struct symm_emulated_objects {
     int64_t handles;      /* memory and multicast handles, one for every reference */
