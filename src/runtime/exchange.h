@@ -44,7 +44,9 @@ struct symm_exchange_config {
     struct symm_arbiter arbiter;
     int timeout_ms;          /* of joining */
     const char *device_uuid; /* 16 bytes; two ranks with the same one are refused; NULL: none yet */
-    void (*tick)(void *user); /* called by the I/O thread about every 50 ms; may be NULL */
+    /* Called by the I/O thread about every 50 ms; must not block: on rank 0 it serves all. May be
+     * NULL. */
+    void (*tick)(void *user);
     void *user;
 };
 
