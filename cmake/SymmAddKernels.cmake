@@ -112,9 +112,5 @@ function(symm_add_kernels target)
   set_property(TARGET ${kernels} PROPERTY C_STANDARD) # or it would be among the flags of what is C++
   set_target_properties(${kernels} PROPERTIES C_EXTENSIONS ON POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
   target_include_directories(${kernels} PRIVATE ${includes})
-  if(SYMM_SANITIZE)
-    target_compile_options(${kernels} PRIVATE -fsanitize=${SYMM_SANITIZE} -fno-omit-frame-pointer
-      -fno-sanitize-recover=undefined)
-  endif()
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${kernels}>)
 endfunction()

@@ -7,8 +7,9 @@ target_compile_options(symm_options INTERFACE
   $<$<BOOL:${SYMM_WERROR}>:-Werror>)
 target_include_directories(symm_options INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
+# Sanitizers go into everything, kernels and examples included.
 if(SYMM_SANITIZE)
-  target_compile_options(symm_options INTERFACE -fsanitize=${SYMM_SANITIZE} -fno-omit-frame-pointer
+  add_compile_options(-fsanitize=${SYMM_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=undefined)
-  target_link_options(symm_options INTERFACE -fsanitize=${SYMM_SANITIZE})
+  add_link_options(-fsanitize=${SYMM_SANITIZE})
 endif()
