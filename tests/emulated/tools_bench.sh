@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# symm-bench on the emulated driver: the table, JSON, CSV, wrong use, and what it says when a rank dies.
+# symm-bench on the emulated driver: table, JSON, CSV, wrong use, and what it says when a rank dies.
 set -euo pipefail
 . "$(dirname "$0")/../support/shell.sh"
 
@@ -7,13 +7,15 @@ set -euo pipefail
 bench() {
     local n=$1
     shift
-    "$bin/symm-run" --emulated -n "$n" --timeout 200 "$bin/symm-bench" all-reduce --iters 2 --warmup 0 "$@"
+    "$bin/symm-run" --emulated -n "$n" --timeout 200 \
+        "$bin/symm-bench" all-reduce --iters 2 --warmup 0 "$@"
 }
 
 # The rows of the table: 12 columns each, and as many as expected.
 rows() {
     local wrong
-    wrong=$(awk -v n="$1" '/^#/ { next } NF != 12 { bad = 1 } { rows++ } END { if (bad || rows != n) print rows + 0 }' "$work/out")
+    wrong=$(awk -v n="$1" '/^#/ { next } NF != 12 { bad = 1 } { rows++ }
+        END { if (bad || rows != n) print rows + 0 }' "$work/out")
     [ -z "$wrong" ] || die "not $1 rows of 12 columns, but $wrong"
 }
 
@@ -54,7 +56,8 @@ case_sizes() {
 }
 
 case_json() {
-    run 0 bench 2 --algo two_shot,copy_engine --check --sizes 1K,4K --seed 0x2a --peer nccl --json out.json
+    run 0 bench 2 --algo two_shot,copy_engine --check --sizes 1K,4K --seed 0x2a --peer nccl \
+        --json out.json
     [ "$(json out.json driver)" = emulated ]
     [ "$(json out.json ranks)" = 2 ]
     [ "$(json out.json seed)" = 0x2a ]
@@ -71,7 +74,8 @@ case_json() {
 
 case_csv() {
     run 0 bench 2 --algo one_shot,two_shot --sizes 1K,4K --csv out.csv
-    [ "$(head -n 1 out.csv)" = bytes,count,dtype,op,algo,ranks,in_place,time_us,p95_us,algbw,busbw,wrong ]
+    head -n 1 out.csv | grep -qx \
+        bytes,count,dtype,op,algo,ranks,in_place,time_us,p95_us,algbw,busbw,wrong || die "its columns"
     [ "$(wc -l <out.csv)" = 5 ] || die "not four rows"
     [ "$(awk -F, 'NF != 12' out.csv | wc -l)" = 0 ] || die "not twelve columns"
 }
@@ -87,7 +91,8 @@ case_unwritable() {
 }
 
 case_unavailable() {
-    run 0 env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" all-reduce --algo multimem --sizes 1K
+    run 0 env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 \
+        "$bin/symm-bench" all-reduce --algo multimem --sizes 1K
     said '^# multimem: not available: .'
     rows 0
 }
@@ -100,26 +105,25 @@ case_alone() {
 
 case_under_torchrun_and_mpirun() {
     # Their variables, as they set them.
-    local address=127.0.0.1
+    local job=(MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 10000)) TORCHELASTIC_RUN_ID=test)
     for rank in 0 1; do
-        RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=$address MASTER_PORT=$((20000 + $$ % 10000)) \
-            TORCHELASTIC_RUN_ID=test SYMM_DIR=$work "$bin/symm-bench" all-reduce --driver emulated --check --sizes 1K \
-            >"out.$rank" 2>&1 &
+        env "${job[@]}" RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 SYMM_DIR="$work" \
+            "$bin/symm-bench" all-reduce --driver emulated --check --sizes 1K >"out.$rank" 2>&1 &
     done
     wait
     cp out.0 "$work/out"
     rows 1
     [ ! -s out.1 ] || die "rank 1 has something to say: $(cat out.1)"
     command -v mpirun >/dev/null || return 0
-    run 0 env SYMM_DRIVER=emulated SYMM_DIR="$work" mpirun --allow-run-as-root --oversubscribe -n 2 \
-        "$bin/symm-bench" all-reduce --check --sizes 1K
+    run 0 env SYMM_DRIVER=emulated SYMM_DIR="$work" \
+        mpirun --allow-run-as-root --oversubscribe -n 2 "$bin/symm-bench" all-reduce --check --sizes 1K
     rows 1
 }
 
 case_dead_rank() {
     # The others say who died, even though symm-run would stop them.
-    run 137 env SYMM_EMULATED_FAULT='cuLaunchKernelEx@2#50=kill' "$bin/symm-run" --emulated -n 4 --keep-going \
-        "$bin/symm-bench" all-reduce --algo two_shot --sizes 64K --iters 1000 --json out.json
+    run 137 env SYMM_EMULATED_FAULT='cuLaunchKernelEx@2#50=kill' \
+        "$bin/symm-run" --emulated -n 4 --keep-going "$bin/symm-bench" all-reduce --algo two_shot --sizes 64K --iters 1000 --json out.json
     errors '^# symm-run: rank 2 was killed by SIGKILL$'
     for rank in 0 1 3; do
         errors "^# rank $rank: SYMM_ERROR_PEER: .*rank 2 "
@@ -128,8 +132,8 @@ case_dead_rank() {
 }
 
 case_failing_rank() {
-    run 1 env SYMM_EMULATED_FAULT='cuMemcpyAsync@1#2=700' "$bin/symm-run" --emulated -n 3 --keep-going \
-        "$bin/symm-bench" all-reduce --check --sizes 1K
+    run 1 env SYMM_EMULATED_FAULT='cuMemcpyAsync@1#2=700' \
+        "$bin/symm-run" --emulated -n 3 --keep-going "$bin/symm-bench" all-reduce --check --sizes 1K
     errors '^# rank 1: SYMM_ERROR_DRIVER: '
     errors '^# rank 0: SYMM_ERROR_PEER: .*rank 1'
 }

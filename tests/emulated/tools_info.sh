@@ -56,7 +56,8 @@ case_verify() {
 }
 
 case_verify_without_multicast() {
-    run 0 env SYMM_EMULATED_DEVICES=2 SYMM_MULTICAST=0 "$bin/symm-info" --verify --json --driver emulated
+    run 0 env SYMM_EMULATED_DEVICES=2 SYMM_MULTICAST=0 \
+        "$bin/symm-info" --verify --json --driver emulated
     [ "$(json "$work/out" multicast verdict)" = off ]
     [ "$(json "$work/out" verification ok)" = ON ]
     [ "$(json "$work/out" verification put 1 0)" = ON ]
@@ -64,12 +65,12 @@ case_verify_without_multicast() {
 
 case_verify_fails() {
     # A rank that is killed in the middle: the tool ends, says so, and says it in its exit code.
-    run 1 env SYMM_EMULATED_DEVICES=3 SYMM_EMULATED_FAULT='cuMemcpyAsync@1#4=kill' "$bin/symm-info" --verify \
-        --driver emulated
+    run 1 env SYMM_EMULATED_DEVICES=3 SYMM_EMULATED_FAULT='cuMemcpyAsync@1#4=kill' \
+        "$bin/symm-info" --verify --driver emulated
     errors '^# symm-info: rank 1 was killed by SIGKILL$'
     said '^# verification failed: '
-    run 1 env SYMM_EMULATED_DEVICES=3 SYMM_EMULATED_FAULT='cuMemcpyAsync@2#4=719' "$bin/symm-info" --verify --json \
-        --driver emulated
+    run 1 env SYMM_EMULATED_DEVICES=3 SYMM_EMULATED_FAULT='cuMemcpyAsync@2#4=719' \
+        "$bin/symm-info" --verify --json --driver emulated
     [ "$(json "$work/out" verification ok)" = OFF ]
 }
 

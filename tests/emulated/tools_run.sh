@@ -12,7 +12,8 @@ ranks() {
 
 case_environment() {
     # shellcheck disable=SC2016
-    run 0 ranks 3 'echo $SYMM_RANK $SYMM_NRANKS $LOCAL_RANK ${#SYMM_SESSION} ${#SYMM_TOKEN} $SYMM_SESSION'
+    run 0 ranks 3 '
+        echo $SYMM_RANK $SYMM_NRANKS $LOCAL_RANK ${#SYMM_SESSION} ${#SYMM_TOKEN} $SYMM_SESSION'
     for rank in 0 1 2; do
         said "^$rank 3 $rank 32 32 "
     done
@@ -44,13 +45,18 @@ case_signal() {
 
 case_stubborn() {
     # shellcheck disable=SC2016
-    within 6 run 1 ranks 3 'trap "" TERM; test $SYMM_RANK = 0 && { sleep 0.5; exit 1; }; while :; do sleep 1; done'
+    within 6 run 1 ranks 3 '
+        trap "" TERM
+        test $SYMM_RANK = 0 && { sleep 0.5; exit 1; }
+        while :; do sleep 1; done'
     errors 'not ended in time and killed: rank 1 2$'
 }
 
 case_keep_going() {
     # shellcheck disable=SC2016
-    run 3 ranks 3 'sleep 0.$SYMM_RANK; test $SYMM_RANK = 1 && exit 3; test $SYMM_RANK = 2 && { echo last; exit 4; }; exit 0' --keep-going
+    run 3 ranks 3 '
+        sleep 0.$SYMM_RANK
+        case $SYMM_RANK in 1) exit 3 ;; 2) echo last; exit 4 ;; esac' --keep-going
     said '^last$'
     errors '^# symm-run: rank 1 exited with 3$'
     errors '^# symm-run: rank 2 exited with 4$'
@@ -110,7 +116,10 @@ case_grandchildren() {
     within 4 run 0 ranks 2 'sleep 100 & setsid sleep 100 & (setsid sleep 100 &) ; exit 0'
     leftovers
     # shellcheck disable=SC2016
-    within 6 run 1 ranks 2 'setsid sh -c "trap : TERM; while :; do sleep 1; done" & test $SYMM_RANK = 0 || exit 1; wait'
+    within 6 run 1 ranks 2 '
+        setsid sh -c "trap : TERM; while :; do sleep 1; done" &
+        test $SYMM_RANK = 0 || exit 1
+        wait'
 }
 
 # Starts a job in the background and waits until each of its two ranks has made a file.
@@ -133,7 +142,10 @@ ended_with() {
 
 case_forwards_signals() {
     # shellcheck disable=SC2016
-    start_two 'trap "echo got $SYMM_RANK; exit 0" TERM; touch up.$SYMM_RANK; while :; do sleep 0.1; done'
+    start_two '
+        trap "echo got $SYMM_RANK; exit 0" TERM
+        touch up.$SYMM_RANK
+        while :; do sleep 0.1; done'
     kill -TERM "$job"
     ended_with 0
     said '^got 0$'
@@ -185,7 +197,7 @@ case_input() {
 
 case_leaves_no_socket() {
     # shellcheck disable=SC2016
-    run 137 ranks 2 'touch "$SYMM_DIR/left" "$SYMM_DIR/behind.$SYMM_RANK"; kill -KILL $$' --keep-going
+    run 137 ranks 2 'touch "$SYMM_DIR/left" "$SYMM_DIR/by.$SYMM_RANK"; kill -KILL $$' --keep-going
     leftovers
 }
 

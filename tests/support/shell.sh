@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# For tests of programs, one case a process: SCRIPT BUILD_DIR CASE runs the function case_CASE. Afterwards no file may be
-# left in TMPDIR and no process that has inherited this case's mark.
+# For tests of programs, one case a process: SCRIPT BUILD_DIR CASE runs the function case_CASE.
+# Afterwards no file may be left in TMPDIR and no process that has inherited this case's mark.
 
 build=$(cd "$1" && pwd)
 # shellcheck disable=SC2034
@@ -50,7 +50,8 @@ within() {
     local limit=$1 started=$SECONDS
     shift
     "$@"
-    [ $((SECONDS - started)) -le "$limit" ] || die "took $((SECONDS - started)) s, more than $limit: $*"
+    local took=$((SECONDS - started))
+    [ "$took" -le "$limit" ] || die "took $took s, more than $limit: $*"
 }
 
 # json FILE KEY...: prints a member; fails when the file is no JSON or has no such member.
@@ -79,7 +80,9 @@ leftovers() {
     files=$(ls -A "$TMPDIR")
     [ -z "$files" ] || die "files left in TMPDIR: $files"
     processes=$(marked) || true
-    [ -z "$processes" ] || die "processes left: $(for p in $processes; do tr '\0' ' ' <"${p%environ}cmdline"; done)"
+    [ -z "$processes" ] || die "processes left: $(
+        for process in $processes; do tr '\0' ' ' <"${process%environ}cmdline"; done
+    )"
 }
 
 main() {
