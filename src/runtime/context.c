@@ -310,15 +310,20 @@ static symm_status leave_together(struct symm_context *ctx, struct symm_enqueue 
 static void leave_alone(struct symm_context *ctx)
 {
     CUcontext popped;
+    bool multicast = false;
 
-    for (struct symm_group *g = ctx->groups; g; g = g->next)
+    for (struct symm_group *g = ctx->groups; g; g = g->next) {
+        multicast = multicast || g->mc;
         if (!atomic_load(&g->ended))
             symm__lane_abort(g->lane, SYMM_ERROR_PEER, "a rank has destroyed its context");
-    if (ctx->drv->cuCtxPushCurrent(ctx->primary) != CUDA_SUCCESS)
-        return;
-    for (struct symm_group *g = ctx->groups; g; g = g->next)
-        symm__group_quiesce(g);
-    ctx->drv->cuCtxPopCurrent(&popped);
+    }
+    if (ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS) {
+        for (struct symm_group *g = ctx->groups; g; g = g->next)
+            symm__group_quiesce(g);
+        ctx->drv->cuCtxPopCurrent(&popped);
+    }
+    if (multicast)
+        symm__sleep_us(SYMM_GRACE_US);
 }
 
 symm_status symm_context_destroy(symm_context *ctx)

@@ -25,6 +25,14 @@ symm_status symm__group_create(struct symm_group *of, int nranks, const int *ran
  */
 symm_status symm__group_quiesce(struct symm_group *group);
 
+/*
+ * An end reaches the ranks and their kernels within a few milliseconds, but not at once. A peer that hears of it later
+ * may still be reading through the switch, where what is unbound meanwhile faults; and when a group has ended, nobody
+ * can be asked any more. So whoever releases multicast without the others waits this long before. (What is read without
+ * multicast stays alive by the reader's own mapping.)
+ */
+enum { SYMM_GRACE_US = 100000 };
+
 /* Gives back everything on this rank; keeps going and returns the first failure. Local. NULL is fine. */
 symm_status symm__group_release(struct symm_group *group);
 

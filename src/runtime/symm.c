@@ -127,6 +127,8 @@ symm_status symm_group_destroy(symm_group *group)
         st = leave_together(&e);
     pushed = ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
     symm__group_quiesce(group);
+    if (st != SYMM_OK && group->mc)
+        symm__sleep_us(SYMM_GRACE_US);
     released = symm__group_release(group);
     if (pushed)
         ctx->drv->cuCtxPopCurrent(&popped);
