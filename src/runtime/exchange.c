@@ -200,11 +200,22 @@ out:
     return st;
 }
 
+/* Rank 0 has a connection to every rank, passes a descriptor of each on, and watches their processes if it can. */
+static symm_status reserve_descriptors(struct symm_exchange *x)
+{
+    const int n = x->join.nranks;
+
+    if (x->join.rank)
+        return symm__fd_reserve(8);
+    x->watches = symm__fd_reserve(3 * n + 8) == SYMM_OK;
+    return x->watches ? SYMM_OK : symm__fd_reserve(2 * n + 8);
+}
+
 /* Rank 0 reaches its own hub by a pair of sockets, so that the hub need not tell it from the
  * others. */
 static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
 {
-    struct symm_hub_config config = {&x->join, x->config.log, x->config.arbiter};
+    struct symm_hub_config config = {&x->join, x->config.log, x->config.arbiter, x->watches};
     int ends[2] = {-1, -1};
     symm_status st;
 
@@ -281,7 +292,7 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     pthread_mutex_init(&x->freed_lock, NULL);
     pthread_cond_init(&x->quiet, NULL);
     TRY(read_settings(x));
-    TRY(symm__fd_reserve(x->join.rank ? 8 : 3 * x->join.nranks + 8));
+    TRY(reserve_descriptors(x));
     x->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (x->wake < 0) {
         st = symm__fail_errno(errno, "eventfd");

@@ -15,6 +15,7 @@ struct symm_exchange {
     struct symm_exchange_config config;
     struct symm_join join;
     pid_t hub_pid;
+    bool watches;    /* rank 0: the other ranks' processes */
     int hub_process; /* to be watched, as symm__rendezvous_watch() gives it */
     int64_t slow_us, abort_delay_us;
     struct symm_hub *hub; /* rank 0's; belongs to the thread once that runs */

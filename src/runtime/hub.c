@@ -36,7 +36,7 @@ static symm_status add_client(struct symm_hub *hub, int fd)
     if (st != SYMM_OK)
         goto out;
     client->pid = pid;
-    client->process = symm__rendezvous_watch(pid);
+    client->process = hub->config.watches ? symm__rendezvous_watch(pid) : -1;
     client->rank = -1;
     client->since_us = symm__now_us();
     hub->clients[hub->nclients++] = client;

@@ -31,6 +31,7 @@ struct symm_hub_config {
     const struct symm_join *join;
     const struct symm_log *log;
     struct symm_arbiter arbiter;
+    bool watches; /* there are descriptors enough to watch every rank's process */
 };
 
 /* Opens the meeting place (in a world of one there is none); local is rank 0's own connection,
