@@ -200,7 +200,10 @@ out:
     return st;
 }
 
-/* Rank 0 has a connection to every rank, passes a descriptor of each on, and watches their processes if it can. */
+/*
+ * Rank 0 has a connection to every rank, passes a descriptor of each on, and watches their
+ * processes if it can.
+ */
 static symm_status reserve_descriptors(struct symm_exchange *x)
 {
     const int n = x->join.nranks;

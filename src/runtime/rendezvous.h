@@ -25,8 +25,10 @@ symm_status symm__rendezvous_open(struct symm_rendezvous *r, const char *session
 /* Takes the meeting place away: nobody else can come. Idempotent. */
 void symm__rendezvous_close(struct symm_rendezvous *r);
 
-/* Connects to rank 0, waiting for it if need be, with a report each slow_us; *hub is its process. Errors: as above, but
- * ERROR_STATE. */
+/*
+ * Connects to rank 0, waiting for it if need be, with a report each slow_us; *hub is its process.
+ * Errors: as above, but ERROR_STATE.
+ */
 symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline,
                                      const struct symm_log *log, int64_t slow_us, int *fd,
                                      pid_t *hub);
@@ -35,8 +37,8 @@ symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline
 symm_status symm__rendezvous_peer(int fd, pid_t *pid);
 
 /*
- * A descriptor that polls readable once the process has ended: its connections may outlive it in children that it
- * forked. -1 for this process itself, and where the kernel cannot.
+ * A descriptor that polls readable once the process has ended: its connections may outlive it in
+ * children that it forked. -1 for this process itself, and where the kernel cannot.
  */
 int symm__rendezvous_watch(pid_t pid);
 

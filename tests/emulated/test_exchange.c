@@ -188,7 +188,8 @@ static symm_status create(struct meeting *m, struct symm_lane *of, int n, const 
     return symm__lane_create(of, n, ranks, &m->events, &step, symm__deadline_in(5000), out);
 }
 
-/* Ranks 0, 1 and 3, 2 work apart from each other, at their own pace; rank 0 knows nothing of the second lane. */
+/* Ranks 0, 1 and 3, 2 work apart from each other, at their own pace; rank 0 knows nothing of the
+ * second lane. */
 static void work_in_halves(struct rank *self, void *arg)
 {
     static const int halves[2][2] = {{0, 1}, {3, 2}};
