@@ -287,7 +287,8 @@ START_TEST(copies_are_checked)
     memory_access(mapped, GRANULE, DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READ);
     BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "may only read", mapped, a, 16, stream);
     OK(cu.cuMemcpyAsync(a, mapped, 16, stream));
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "runs over the end", a, mapped + GRANULE - 8, 16, stream);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "runs over the end", a,
+           mapped + GRANULE - 8, 16, stream);
     OK(cu.cuStreamSynchronize(stream));
     memory_unmap(mapped, GRANULE);
     OK(cu.cuMemRelease(handle));
