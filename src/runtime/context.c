@@ -323,7 +323,7 @@ static void leave_alone(struct symm_context *ctx)
         ctx->drv->cuCtxPopCurrent(&popped);
     }
     if (multicast)
-        symm__sleep_us(SYMM_GRACE_US);
+        symm__group_await_quiet(ctx->world);
 }
 
 symm_status symm_context_destroy(symm_context *ctx)

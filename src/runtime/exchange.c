@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -59,6 +60,19 @@ symm_status symm__exchange_send(struct symm_exchange *x, struct symm_message *m)
 
 /* ---- The thread ---- */
 
+/* Rank 0 refuses a rank of another version in its own version's words, which say that much. */
+static void end_of_other_version(struct symm_exchange *x, uint32_t version)
+{
+    struct symm_message m = {
+        .type = SYMM_MESSAGE_ENDED, .lane = SYMM_LANE_JOIN, .status = SYMM_ERROR_VERSION};
+    char reason[96];
+
+    snprintf(reason, sizeof reason, "rank 0 has version %u of symm, this rank %d",
+             (unsigned)version, SYMM_VERSION);
+    m.reason = reason;
+    symm__lane_message(x, &m);
+}
+
 static void receive(struct symm_exchange *x)
 {
     struct symm_message m;
@@ -82,6 +96,8 @@ static void receive(struct symm_exchange *x)
         symm__fd_close_all(m.fds, m.nfds);
         break;
     case SYMM_RECEIVED_BAD:
+        if (m.version && m.version != SYMM_VERSION)
+            end_of_other_version(x, m.version);
         symm__log(x->config.log, SYMM_LOG_ERROR, "rank 0 sends nonsense: %s", symm__failure_text());
         symm__lanes_lost(x);
         break;

@@ -149,6 +149,13 @@ symm_status symm__lane_check(struct symm_lane *lane);
 symm_status symm__lane_confirm(struct symm_lane *lane, symm_deadline deadline);
 
 /*
+ * Says that no kernel of this rank uses the lane's group any more, and waits until every rank that
+ * is still there has said so, the deadline is over, or the hub is gone. For lanes that have ended,
+ * on which nobody can vote. Returns whether all are quiet.
+ */
+bool symm__lane_quiet(struct symm_lane *lane, symm_deadline deadline);
+
+/*
  * Asks rank (of the lane) for its last call; the answer comes to events.told. Any thread; never
  * waits.
  */

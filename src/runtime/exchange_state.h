@@ -71,6 +71,7 @@ struct symm_lane {
     int busy;  /* callbacks under way */
     pthread_cond_t changed;
     struct symm_wait *wait;
+    bool quiet;                   /* on all ranks */
     uint64_t confirms, confirmed; /* asked for, and answered: a later answer serves earlier ones */
     struct symm_lane_birth *births;
     _Atomic symm_status status; /* sticky; reason is written before */

@@ -229,6 +229,14 @@ static void unlist(struct symm_group *group)
     pthread_mutex_unlock(&ctx->groups_lock);
 }
 
+void symm__group_await_quiet(struct symm_group *group)
+{
+    symm_deadline deadline = symm__deadline_in(SYMM_QUIET_MS);
+
+    if (!symm__lane_quiet(group->lane, deadline) && !symm__deadline_over(deadline))
+        symm__sleep_us(SYMM_GRACE_MS * 1000);
+}
+
 symm_status symm__group_release(struct symm_group *group)
 {
     struct symm_context *ctx;

@@ -26,14 +26,18 @@ symm_status symm__group_create(struct symm_group *of, int nranks, const int *ran
 symm_status symm__group_quiesce(struct symm_group *group);
 
 /*
- * An end reaches the ranks and their kernels within a few milliseconds, but not at once. A peer that hears of it later
- * may still be reading through the switch, where what is unbound meanwhile faults; and when a group has ended, nobody
- * can be asked any more. So whoever releases multicast without the others waits this long before. (What is read without
- * multicast stays alive by the reader's own mapping.)
+ * Whoever releases multicast without the others' consent asks first that they be quiet: an end reaches
+ * the ranks one after the other, and what is unbound while a peer still reads through the switch
+ * faults there. (What is read without multicast stays alive by the reader's own mapping.) Bounded:
+ * a peer that neither leaves nor dies is waited for this long; where the hub is gone, and nobody can
+ * be asked, an end has that much time to reach the other kernels.
  */
-enum { SYMM_GRACE_US = 100000 };
+enum { SYMM_QUIET_MS = 3000, SYMM_GRACE_MS = 100 };
+void symm__group_await_quiet(struct symm_group *group);
 
-/* Gives back everything on this rank; keeps going and returns the first failure. Local. NULL is fine. */
+/*
+ * Gives back everything on this rank; keeps going and returns the first failure. Local. NULL is fine.
+ */
 symm_status symm__group_release(struct symm_group *group);
 
 /* The world ranks of this rank and another of the group, or of all its ranks. */

@@ -178,8 +178,7 @@ void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
                           const struct symm_message *m)
 {
     struct symm_text text = {.used = 0};
-    struct symm_message late = {
-        .type = SYMM_MESSAGE_LATE, .lane = SYMM_LANE_JOIN, .seq = m->seq};
+    struct symm_message late = {.type = SYMM_MESSAGE_LATE, .lane = SYMM_LANE_JOIN, .seq = m->seq};
 
     if (hub->phase != SYMM_HUB_JOINING)
         return;

@@ -136,6 +136,20 @@ static void abort_for(struct symm_hub *hub, struct symm_hub_lane *lane, int rank
     abort_lane(hub, lane, SYMM_ERROR_PEER, text.bytes);
 }
 
+/* Tells those who wait for it when all that are still there are quiet. */
+static void tell_quiet(struct symm_hub *hub, struct symm_hub_lane *lane)
+{
+    struct symm_message m = {.type = SYMM_MESSAGE_QUIET, .lane = lane->key};
+
+    for (int i = 0; i < lane->nranks; i++)
+        if (!symm__rank_set_has(lane->quiet, lane->ranks[i]) &&
+            !symm__rank_set_has(lane->gone, lane->ranks[i]))
+            return;
+    for (int i = 0; i < lane->nranks; i++)
+        if (hub->ranks[lane->ranks[i]].client && !symm__rank_set_has(lane->gone, lane->ranks[i]))
+            symm__hub_send(hub, hub->ranks[lane->ranks[i]].client, &m);
+}
+
 /*
  * A rank closes a lane. Nobody is disturbed who does not wait for it: in a destroy that all ranks
  * call, some are through before the others.
@@ -147,6 +161,8 @@ static void close_lane(struct symm_hub *hub, struct symm_hub_lane *lane, int ran
     set_add(&lane->gone, rank);
     if (lane->ncame || hub->ranks[rank].fate == SYMM_HUB_DIED)
         abort_for(hub, lane, rank);
+    if (lane->formed)
+        tell_quiet(hub, lane);
     for (struct symm_hub_lane *l = hub->lanes; l; l = l->next)
         if (l->parent == lane->key && !l->formed && symm__rank_set_has(l->members, rank))
             abort_for(hub, l, rank);
@@ -509,6 +525,9 @@ void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client
         return; /* a last word about a lane that is over */
     } else if (m->type == SYMM_MESSAGE_CLOSE) {
         close_lane(hub, lane, client->rank);
+    } else if (m->type == SYMM_MESSAGE_QUIET) {
+        set_add(&lane->quiet, client->rank);
+        tell_quiet(hub, lane);
     } else if (lane->status != SYMM_OK) {
         send_end(hub, lane, client);
     } else if (m->type == SYMM_MESSAGE_STEP) {

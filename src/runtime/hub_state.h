@@ -44,6 +44,7 @@ struct symm_hub_lane {
         *came[SYMM_MAX_RANKS]; /* by place in the lane; texts and payload behind the struct */
     bool asked;                /* some rank waits for a confirmation */
     uint64_t confirm[SYMM_MAX_RANKS]; /* by place: the last one asked for; 0: none */
+    struct symm_rank_set quiet;       /* said that nothing of theirs runs any more */
     struct symm_rank_set gone;        /* closed it, left, died, or never got it */
 };
 

@@ -308,6 +308,9 @@ void symm__lane_message(struct symm_exchange *x, struct symm_message *m)
     } else if (m->type == SYMM_MESSAGE_CONFIRMED) {
         lane->confirmed = m->seq;
         pthread_cond_broadcast(&lane->changed);
+    } else if (m->type == SYMM_MESSAGE_QUIET) {
+        lane->quiet = true;
+        pthread_cond_broadcast(&lane->changed);
     } else if (m->type == SYMM_MESSAGE_ENDED) {
         schedule_end(lane, m->status, m->reason);
     } else if (m->type == SYMM_MESSAGE_LATE && lane->wait && lane->seq == m->seq) {

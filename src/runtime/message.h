@@ -34,7 +34,8 @@
     X(CONFIRMED, 0, 0, 0)                          /* seq: the lane was alive */                   \
     X(ASKED, 0, 0, 0)                              /* args[0]: the rank that asks */               \
     /* both ways */                                                                                \
-    X(TOLD, 0, 0, 0) /* args[0]: rank; text: its last call */
+    X(QUIET, 0, 0, 0) /* nothing of this rank (then: of any rank) runs on the lane any more */     \
+    X(TOLD, 0, 0, 0)  /* args[0]: rank; text: its last call */
 
 enum symm_message_type {
     SYMM_MESSAGE_NONE,

@@ -73,7 +73,7 @@ symm_status symm__setting_int(enum symm_setting_id id, int64_t least, int64_t mo
 
 symm_status symm__setting_bytes(enum symm_setting_id id, uint64_t *out)
 {
-    int64_t value;
+    int64_t value = 0;
     symm_status st = symm__setting_int(id, 0, INT64_MAX, &value);
 
     if (st == SYMM_OK)

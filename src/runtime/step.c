@@ -126,6 +126,22 @@ out:
     return st;
 }
 
+bool symm__lane_quiet(struct symm_lane *lane, symm_deadline deadline)
+{
+    struct symm_exchange *x = lane->x;
+    struct symm_message m = {.type = SYMM_MESSAGE_QUIET, .lane = lane->key};
+    bool quiet = lane->nranks == 1;
+
+    if (quiet || symm__exchange_send(x, &m) != SYMM_OK)
+        return quiet;
+    pthread_mutex_lock(&x->lock);
+    while (!lane->quiet && !x->lost && !symm__deadline_over(deadline))
+        wait_until(lane, deadline);
+    quiet = lane->quiet;
+    pthread_mutex_unlock(&x->lock);
+    return quiet;
+}
+
 /* Brings this rank's part of a step, which m has the rest of, and waits for the verdict. */
 static symm_status take_part(struct symm_lane *lane, struct symm_wait *wait, struct symm_message *m,
                              symm_deadline deadline)

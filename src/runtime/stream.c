@@ -67,7 +67,7 @@ static symm_status null_argument(const char *call, const char *name)
 symm_status symm_stream_create(symm_context *ctx, symm_stream *out)
 {
     CUstream stream;
-    struct scope s;
+    struct scope s = {.drv = NULL};
     symm_status st;
 
     if (!out)
@@ -94,7 +94,7 @@ void symm_stream_destroy(symm_stream stream)
 symm_status symm_event_create(symm_context *ctx, symm_event *out)
 {
     CUevent event;
-    struct scope s;
+    struct scope s = {.drv = NULL};
     symm_status st;
 
     if (!out)
@@ -118,7 +118,7 @@ void symm_event_destroy(symm_event event)
 
 symm_status symm_event_record(symm_event event, symm_stream stream)
 {
-    struct scope s;
+    struct scope s = {.drv = NULL};
     symm_status st;
 
     if (!event)
@@ -133,7 +133,7 @@ out:
 
 symm_status symm_event_elapsed_us(symm_event from, symm_event to, float *out)
 {
-    struct scope s;
+    struct scope s = {.drv = NULL};
     float ms;
     symm_status st;
 
@@ -156,7 +156,7 @@ out:
 symm_status symm_device_alloc(symm_context *ctx, size_t nbytes, void **out)
 {
     struct symm_device_block *block;
-    struct scope s;
+    struct scope s = {.drv = NULL};
     symm_status st;
 
     if (!out)
@@ -186,7 +186,7 @@ out:
 void symm_device_free(symm_context *ctx, void *ptr)
 {
     struct symm_device_block *block = NULL;
-    struct scope s;
+    struct scope s = {.drv = NULL};
 
     if (!ctx || !ptr || begin_in(&s, ctx, __func__) != SYMM_OK)
         return;
@@ -206,7 +206,7 @@ void symm_device_free(symm_context *ctx, void *ptr)
 
 symm_status symm_copy(void *dst, const void *src, size_t nbytes, symm_stream stream)
 {
-    struct scope s;
+    struct scope s = {.drv = NULL};
     symm_status st;
 
     if (nbytes > 0 && (!dst || !src))
@@ -223,7 +223,7 @@ out:
 
 symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream stream)
 {
-    struct scope s;
+    struct scope s = {.drv = NULL};
     symm_status st;
 
     if (nbytes > 0 && !dst)
@@ -242,7 +242,7 @@ out:
 
 symm_status symm_graph_begin(symm_stream stream)
 {
-    struct scope s;
+    struct scope s = {.drv = NULL};
     symm_status st = begin(&s, stream, __func__);
 
     if (st != SYMM_OK)
@@ -259,7 +259,7 @@ symm_status symm_graph_end(symm_stream stream, symm_graph *out)
 {
     CUgraphExec exec = NULL;
     CUgraph graph = NULL;
-    struct scope s;
+    struct scope s = {.drv = NULL};
     symm_status st;
 
     if (!out)
@@ -279,7 +279,7 @@ out:
 
 symm_status symm_graph_launch(symm_graph graph, symm_stream stream)
 {
-    struct scope s;
+    struct scope s = {.drv = NULL};
     symm_status st;
 
     if (!graph)

@@ -128,7 +128,7 @@ symm_status symm_group_destroy(symm_group *group)
     pushed = ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
     symm__group_quiesce(group);
     if (st != SYMM_OK && group->mc)
-        symm__sleep_us(SYMM_GRACE_US);
+        symm__group_await_quiet(group);
     released = symm__group_release(group);
     if (pushed)
         ctx->drv->cuCtxPopCurrent(&popped);

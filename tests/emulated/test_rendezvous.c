@@ -275,6 +275,56 @@ START_TEST(other_versions_and_hosts_are_refused)
 }
 END_TEST
 
+/* A hub that speaks by hand: it answers whatever comes in the words of another version. */
+static bool answer_as_another_version(struct rank *self)
+{
+    const symm_config config = rank_config(self);
+    struct symm_rendezvous place = {.listener = -1, .folder_fd = -1};
+    struct symm_message m = {.type = SYMM_MESSAGE_ENDED, .rank = -1, .status = SYMM_ERROR_VERSION};
+    struct symm_join join;
+    struct symm_frame *frame = NULL;
+    int fd = -1;
+
+    if (symm__join_resolve(&config, &join) != SYMM_OK ||
+        symm__rendezvous_open(&place, join.session, symm__deadline_in(5000)) != SYMM_OK)
+        return false;
+    for (int tries = 0; fd < 0 && tries < 500; tries++) {
+        fd = accept(place.listener, NULL, NULL);
+        pause_ms(10);
+    }
+    frame = symm__frame_make(&m);
+    frame->bytes[4] ^= 1;
+    symm__frame_send(fd, frame);
+    symm__frame_put(frame);
+    pause_ms(200);
+    symm__fd_close(&fd);
+    symm__rendezvous_close(&place);
+    return true;
+}
+
+static void meet_another_version(struct rank *self, void *arg)
+{
+    struct meeting m = {.x = NULL};
+
+    (void)arg;
+    if (self->rank == 0)
+        CHECK_RANK(self, answer_as_another_version(self));
+    else
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "rank 0 has version 101 of symm, this rank 100",
+                         meet(self, &m));
+out:
+    part(&m);
+}
+
+START_TEST(a_rank_0_of_another_version_is_named)
+{
+    struct rank_report reports[RANKS_MAX];
+
+    ranks_run(2, RANKS_AS_PROCESSES, meet_another_version, NULL, reports, 20);
+    ranks_assert_clean(reports, 2);
+}
+END_TEST
+
 /* ---- Ranks that do not come ---- */
 
 static void miss_some(struct rank *self, void *arg)
@@ -578,6 +628,7 @@ int main(void)
     tcase_add_loop_test(tc, all_ranks_read_who_is_wrong, 0, sizeof wrongs / sizeof wrongs[0]);
     tcase_add_test(tc, a_wrong_token_is_refused);
     tcase_add_loop_test(tc, other_versions_and_hosts_are_refused, 0, 2);
+    tcase_add_test(tc, a_rank_0_of_another_version_is_named);
     tcase_add_loop_test(tc, missing_ranks_are_named, 0, 2);
     tcase_add_test(tc, after_a_failed_attempt_the_next_one_works);
     tcase_add_loop_test(tc, a_rank_that_dies_while_joining_is_named_at_once, 0, 3);

@@ -444,7 +444,7 @@ static void outlive(struct rank *self, void *arg)
     symm_context *ctx = NULL;
     symm_config config = rank_config(self);
     float *x = NULL, *host = calloc(COUNT, sizeof *host);
-    char session[96], device[16], who[16];
+    char session[96], device[16], who[32];
     const bool gives_up = *(int *)arg;
     if (bench_open(self, &b) != SYMM_OK)
         goto out;
