@@ -10,23 +10,6 @@
 #include <stddef.h>
 #include <symm/detail/emulated.h>
 
-/*
- * A sanitizer reserves address space whenever it likes, and has a thread of its own: with one these
- * two say nothing, and what the driver counts itself must do.
- */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { LEAKS_SANITIZED = 1 };
-#elif defined __has_feature
-enum { LEAKS_SANITIZED = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) };
-#else
-enum { LEAKS_SANITIZED = 0 };
-#endif
-
-bool leaks_sees_all(void)
-{
-    return !SANITIZED;
-}
-
 struct leaks {
     int fds, threads, mappings, reservations;
     bool has_driver; /* the emulated driver is loaded */

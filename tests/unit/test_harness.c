@@ -336,7 +336,7 @@ int main(void)
     TCase *leaks = test_case(suite, "leaks", 20);
     tcase_add_test(leaks, a_descriptor_left_open_is_caught);
     tcase_add_test(leaks, a_shared_mapping_left_behind_is_caught);
-    if (!LEAKS_SANITIZED) {
+    if (leaks_sees_all()) {
         tcase_add_test(leaks, reserved_address_space_left_behind_is_caught);
         tcase_add_test(leaks, a_thread_left_running_is_caught);
     }
