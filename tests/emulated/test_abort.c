@@ -497,52 +497,76 @@ struct promise {
     symm_algo algo;
 };
 
+/* The abort reaches the ranks up to 900 ms apart; the victim itself at once. */
+static void be_late(const struct rank *self, int victim)
+{
+    static const char *const delays[] = {"0", "900", "450", "900"};
+    setenv("SYMM_TEST_ABORT_DELAY_MS", delays[(self->rank + NRANKS - victim) % NRANKS], 1);
+}
+
+struct sums {
+    symm_group *w;
+    symm_stream s;
+    symm_algo algo;
+    float *x, *host;
+};
+
+static symm_status begin_sums(struct rank *self, struct sums *j, uint64_t round)
+{
+    const symm_options options = {.algo = j->algo};
+    symm_status st;
+    for (uint64_t i = 0; i < DEPTH; i++)
+        reference_fill(j->host + i * COUNT, COUNT, SYMM_FLOAT32, round * DEPTH + i, self->rank);
+    st = symm_copy(j->x, j->host, DEPTH * COUNT * sizeof *j->x, j->s);
+    memset(j->host, 0xee, DEPTH * COUNT * sizeof *j->host);
+    for (uint64_t i = 0; i < DEPTH && st == SYMM_OK; i++)
+        st = symm_all_reduce(j->w, j->x + i * COUNT, j->x + i * COUNT, COUNT, SYMM_FLOAT32,
+                             SYMM_SUM, &options, j->s);
+    return st;
+}
+
+static symm_status end_sums(struct rank *self, struct sums *j, uint64_t round)
+{
+    symm_status st = symm_copy(j->host, j->x, DEPTH * COUNT * sizeof *j->x, j->s);
+    if (st == SYMM_OK)
+        st = symm_synchronize(j->w, j->s);
+    for (uint64_t i = 0; i < DEPTH && st == SYMM_OK; i++)
+        self->report->wrong +=
+            reference_wrong(j->host + i * COUNT, 0, COUNT, SYMM_FLOAT32, round * DEPTH + i,
+                            self->nranks, (enum reference_bound)exercise_bound(j->algo));
+    self->report->value[1] += st == SYMM_OK;
+    return st;
+}
+
 /* Sums fresh data, several at once, for as long as it is told that all is well; and looks whether
  * it is. */
 static void sum_until_the_end(struct rank *self, void *arg)
 {
-    static const char *const delays[] = {"900", "0", "450", "0"};
+    enum { LAST = 5 };
     const struct promise *p = arg;
-    const symm_options options = {.algo = p->algo};
     symm_context *ctx = NULL;
-    symm_stream s = NULL;
-    float *x = NULL, *host = calloc(DEPTH * COUNT, sizeof *host);
-    /* The abort reaches the ranks up to 900 ms apart. */
-    setenv("SYMM_TEST_ABORT_DELAY_MS", delays[(self->rank + p->victim) % 4], 1);
+    struct sums j = {.algo = p->algo, .host = calloc(DEPTH * COUNT, sizeof *j.host)};
+    be_late(self, p->victim);
     RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
-    RANK_TRY(self, symm_alloc(w, DEPTH * COUNT * sizeof *x, (void **)&x));
-    RANK_TRY(self, symm_stream_create(ctx, &s));
+    j.w = symm_context_world(ctx);
+    RANK_TRY(self, symm_alloc(j.w, DEPTH * COUNT * sizeof *j.x, (void **)&j.x));
+    RANK_TRY(self, symm_stream_create(ctx, &j.s));
     for (uint64_t round = 0; round < 100000; round++) {
-        symm_status st = SYMM_OK;
-        for (uint64_t i = 0; i < DEPTH; i++)
-            reference_fill(host + i * COUNT, COUNT, SYMM_FLOAT32, round * DEPTH + i, self->rank);
-        st = symm_copy(x, host, DEPTH * COUNT * sizeof *x, s);
-        memset(host, 0xee, DEPTH * COUNT * sizeof *host);
-        for (uint64_t i = 0; i < DEPTH && st == SYMM_OK; i++)
-            st = symm_all_reduce(w, x + i * COUNT, x + i * COUNT, COUNT, SYMM_FLOAT32, SYMM_SUM,
-                                 &options, s);
+        symm_status st;
+        if (p->gives_up && round == LAST && self->rank != p->victim)
+            pause_ms(100); /* the victim's work is enqueued, waits for this rank's, and is let go */
+        st = begin_sums(self, &j, round);
+        if (p->gives_up && round == LAST && self->rank == p->victim)
+            symm_abort(j.w, "I have had enough");
         if (st == SYMM_OK)
-            st = symm_copy(host, x, DEPTH * COUNT * sizeof *x, s);
-        if (st == SYMM_OK)
-            st = symm_synchronize(w, s);
+            st = end_sums(self, &j, round);
         if (rank_note(self, st) != SYMM_OK)
             break;
-        for (uint64_t i = 0; i < DEPTH; i++)
-            self->report->wrong +=
-                reference_wrong(host + i * COUNT, 0, COUNT, SYMM_FLOAT32, round * DEPTH + i,
-                                self->nranks, (enum reference_bound)exercise_bound(p->algo));
-        self->report->value[1]++;
-        if (p->gives_up && self->rank == p->victim && round == 5) {
-            /* With work enqueued that it takes part in. */
-            RANK_TRY(self, symm_all_reduce(w, x, x, COUNT, SYMM_FLOAT32, SYMM_SUM, &options, s));
-            symm_abort(w, "I have had enough");
-        }
     }
 out:
-    symm_stream_destroy(s);
+    symm_stream_destroy(j.s);
     symm_context_destroy(ctx);
-    free(host);
+    free(j.host);
 }
 
 static void keep_promise(struct promise p)
@@ -587,6 +611,48 @@ START_TEST(ok_means_right_with_one_rank_giving_up)
 }
 END_TEST
 
+/* The victim's wait ends with its abort; what stands behind it must not reach the other rank. */
+static void signal_after_an_abort(struct rank *self, void *arg)
+{
+    enum { NEVER, BEHIND };
+    symm_context *ctx = NULL;
+    symm_signal_pad *pad = NULL;
+    symm_stream s = NULL;
+    int (*query)(symm_stream);
+    (void)arg;
+    be_late(self, 0);
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *w = symm_context_world(ctx);
+    RANK_TRY(self, symm_signal_pad_alloc(w, 2, &pad));
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    *(void **)&query = symm_context_driver_symbol(ctx, "cuStreamQuery");
+    if (self->rank == 0) {
+        RANK_TRY(self, symm_wait(w, pad, NEVER, 1, 1, s));
+        RANK_TRY(self, symm_signal(w, pad, BEHIND, 1, 1, s));
+        symm_abort(w, "enough");
+        RANK_EXPECT(self, SYMM_ERROR_PEER, symm_synchronize(w, s));
+        pause_ms(700);
+    } else {
+        RANK_TRY(self, symm_wait(w, pad, BEHIND, 0, 1, s));
+        for (int i = 0; i < 50; i++) { /* this rank hears of the abort after 900 ms */
+            pause_ms(10);
+            CHECK_RANK_MSG(self, query(s) != 0, "a signal came out of a rank that had aborted");
+        }
+        RANK_EXPECT(self, SYMM_ERROR_PEER, symm_synchronize(w, s));
+    }
+out:
+    symm_stream_destroy(s);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(no_signal_leaves_a_rank_after_its_abort)
+{
+    struct rank_report reports[2];
+    ranks_run(2, RANKS_AS_PROCESSES, signal_after_an_abort, NULL, reports, 30);
+    ranks_assert_clean(reports, 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("abort");
@@ -602,5 +668,6 @@ int main(void)
     TCase *promise = test_case(suite, "the promise", 90);
     tcase_add_loop_test(promise, ok_means_right_with_one_rank_dead_and_the_abort_late, 0, 4);
     tcase_add_loop_test(promise, ok_means_right_with_one_rank_giving_up, 0, 2);
+    tcase_add_test(promise, no_signal_leaves_a_rank_after_its_abort);
     return test_main(suite);
 }
