@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,8 @@ static struct symm_driver_slot {
     int nopen;
 } drivers[DRIVERS];
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards drivers and opened_by */
-static pid_t opened_by;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards drivers */
+static _Atomic pid_t opened_by; /* the process that has a driver open; 0: none has */
 
 /* dlsym and cuGetProcAddress give functions as void *, which POSIX allows and ISO C converts only
  * by copying. */
@@ -189,7 +190,7 @@ symm_status symm__driver_open(const char *name, const struct symm_driver **out)
         st = load(d, kind);
     if (st == SYMM_OK) {
         d->nopen++;
-        opened_by = getpid();
+        atomic_store(&opened_by, getpid());
         *out = &d->table;
     }
     pthread_mutex_unlock(&lock);
@@ -209,30 +210,31 @@ void symm__driver_close(const struct symm_driver *drv)
     if (!drv)
         return;
     pthread_mutex_lock(&lock);
-    slot_of(drv)->nopen--;
+    if (--slot_of(drv)->nopen == 0)
+        atomic_store(&opened_by, 0);
     pthread_mutex_unlock(&lock);
+}
+
+bool symm__driver_forked(void)
+{
+    pid_t pid = atomic_load(&opened_by);
+
+    /* Without the lock: in a child it may be held by a thread that is not there. */
+    return pid && pid != getpid();
 }
 
 const struct symm_driver *symm__driver_current(void)
 {
     const struct symm_driver *drv = NULL;
 
+    if (symm__driver_forked())
+        return NULL;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < DRIVERS; i++)
-        if (drivers[i].nopen > 0 && opened_by == getpid())
+        if (drivers[i].nopen > 0)
             drv = &drivers[i].table;
     pthread_mutex_unlock(&lock);
     return drv;
-}
-
-bool symm__driver_forked(void)
-{
-    bool open;
-
-    pthread_mutex_lock(&lock);
-    open = drivers[DRIVER_CUDA].nopen > 0 || drivers[DRIVER_EMULATED].nopen > 0;
-    pthread_mutex_unlock(&lock);
-    return open && opened_by != getpid();
 }
 
 void *symm__driver_symbol(const struct symm_driver *drv, const char *name)

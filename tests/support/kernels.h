@@ -23,4 +23,12 @@ typedef struct test_ring_args {
     int32_t rounds, reserved;
 } test_ring_args;
 
+typedef struct test_hand_over_args {
+    symm_view view;
+    float *cells; /* four a thread */
+    uint32_t *flag;
+    int32_t *wrong;
+    uint32_t round, planted;
+} test_hand_over_args;
+
 #endif
