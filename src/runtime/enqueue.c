@@ -149,7 +149,13 @@ symm_status symm__enqueue_end(struct symm_enqueue *e, symm_status st)
         goto out;
     /* Inside a capture the graph's edges are the order, and an event would belong to the graph. */
     if (!e->capturing) {
-        TRY_CU(group->ctx->drv, cuEventRecord, group->last, e->stream);
+        const struct symm_driver *drv = group->ctx->drv;
+        CUresult cu = drv->cuEventRecord(group->last, e->stream);
+        if (cu != CUDA_SUCCESS) {
+            group->has_unrecorded = true;
+            st = symm__driver_fail(drv, cu, "cuEventRecord");
+            goto out;
+        }
         group->last_stream = e->stream;
         group->has_last = true;
     }

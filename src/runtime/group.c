@@ -206,8 +206,9 @@ symm_status symm__group_quiesce(struct symm_group *group)
     const struct symm_driver *drv = group->ctx->drv;
     CUresult cu = CUDA_SUCCESS;
 
-    /* Graphs are launched behind the group's back: no event tells when the last of them has ended. */
-    if (group->has_captured) {
+    /* Graphs are launched behind the group's back, and an event may not have been recorded: nothing
+     * tells when the last of that work has ended. */
+    if (group->has_captured || group->has_unrecorded) {
         cu = drv->cuCtxSynchronize();
         return cu == CUDA_SUCCESS ? SYMM_OK : symm__driver_fail(drv, cu, "cuCtxSynchronize");
     }
