@@ -36,7 +36,7 @@ SYMM_KERNEL(test_ring, test_ring_args, a, 128)
 }
 
 /*
- * Rank 0 hands a pack a thread to rank 1. With `planted` the flag is a relaxed store, without order:
+ * Rank 0 hands a pack a thread to rank 1. With `planted` the flag is a relaxed store:
  * on x86 the data are right all the same, and only ThreadSanitizer can tell.
  */
 SYMM_KERNEL(test_hand_over, test_hand_over_args, a, 64)
