@@ -87,7 +87,7 @@ struct symm_group {
     CUstream last_stream;
     bool has_last;
     bool has_unrecorded; /* work was enqueued that no event tells the end of */
-    CUstream captured; /* the last stream of a call within a capture */
+    CUstream captured;   /* the last stream of a call within a capture */
     bool has_captured;
     pthread_mutex_t lock; /* guards what follows */
     uint64_t ncalls;
