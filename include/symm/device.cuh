@@ -84,9 +84,9 @@ SYMM_DEV void symm_dev_wait_peek(const symm_view &v, symm_signal_pad *pad, int c
 /*
  * Barrier of this block with the block that uses the same channel on every other rank. Whole block.
  * Orders all earlier accesses of all these blocks before all later ones, unicast and multicast
- * alike (fence.proxy.alias on both sides). After an abort it returns at once. symm_dev_arrive
- * followed by symm_dev_wait_all is the barrier in two halves, with work that does not touch the
- * data in between.
+ * alike (fence.proxy.alias on both sides, where the group has multicast). After an abort it returns
+ * at once. symm_dev_arrive followed by symm_dev_wait_all is the barrier in two halves, with work
+ * that does not touch the data in between.
  */
 SYMM_DEV void symm_dev_barrier(const symm_view &v, symm_signal_pad *pad, int channel);
 SYMM_DEV void symm_dev_arrive(const symm_view &v, symm_signal_pad *pad, int channel);

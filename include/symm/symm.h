@@ -120,7 +120,8 @@ static inline symm_status symm_context_create(const symm_config *config, symm_co
  * Errors: ERROR_DRIVER  a clean-up call failed (everything else was still done)
  *         ERROR_PEER, ERROR_TIMEOUT  the others did not come; everything was released here all the
  *                                    same
- *         ERROR_STATE   in a child of fork(), or while a stream is being captured: nothing was touched
+ *         ERROR_STATE   in a child of fork(), or while a stream is being captured: nothing was
+ *                       touched
  */
 SYMM_API symm_status symm_context_destroy(symm_context *ctx);
 

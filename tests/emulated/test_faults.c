@@ -359,7 +359,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("faults");
-    /* Small, since thousands of worlds are made: every byte of new memory is filled with garbage. */
+    /*
+     * Small, since thousands of worlds are made: every byte of new memory is filled with garbage.
+     */
     setenv("SYMM_SEGMENT_BYTES", "256K", 0);
     setenv("SYMM_STAGING_BYTES", "64K", 0);
     setenv("SYMM_EMULATED_MEMORY", "64M", 0);

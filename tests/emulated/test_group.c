@@ -343,7 +343,7 @@ START_TEST(many_groups_live_at_once_and_die_with_the_context)
 }
 END_TEST
 
-/* --------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  * one order */
 
 /* What a group does over and over in a graph, with what it must come to. */

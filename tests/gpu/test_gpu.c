@@ -1,6 +1,6 @@
 /*
- * symm on real GPUs, through the public interface only: 2 to 4 of them, a process each, without multicast. Skipped,
- * with the reason, where there are fewer than two.
+ * symm on real GPUs, through the public interface only: 2 to 4 of them, a process each, without
+ * multicast. Skipped, with the reason, where there are fewer than two.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -17,7 +17,10 @@
 
 enum { MOST = 4 };
 
-/* How many GPUs; asked by a child, so that the ranks start from a process that never opened the driver. */
+/*
+ * How many GPUs; asked by a child, so that the ranks start from a process that never opened the
+ * driver.
+ */
 static int count_gpus(void)
 {
     fflush(NULL);
@@ -68,7 +71,7 @@ static void bench_close(struct bench *b)
     symm_context_destroy(b->ctx);
 }
 
-/* ------------------------------------------------------------------------------------------------- joining */
+/* -------------------------------------------------------------------------------------- joining */
 
 START_TEST(worlds_of_every_size_sum_right)
 {
@@ -120,7 +123,7 @@ START_TEST(a_world_is_made_again_and_again_and_leaves_no_descriptors)
 }
 END_TEST
 
-/* -------------------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 static size_t free_memory(symm_context *ctx)
 {
@@ -211,7 +214,7 @@ START_TEST(put_and_get_move_every_byte)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------------------------- signals */
+/* -------------------------------------------------------------------------------------- signals */
 
 static void signal_round(struct rank *self, void *arg)
 {
@@ -305,7 +308,7 @@ START_TEST(a_users_kernel_meets_the_other_ranks_ten_thousand_times)
 }
 END_TEST
 
-/* ---------------------------------------------------------------------------------------------- all-reduce */
+/* ----------------------------------------------------------------------------------- all-reduce */
 
 static const symm_algo algos[] = {SYMM_ALGO_AUTO, SYMM_ALGO_ONE_SHOT, SYMM_ALGO_TWO_SHOT};
 static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_FLOAT16, SYMM_BFLOAT16};
@@ -313,7 +316,10 @@ static const size_t counts[] = {1, 7, 1000, 65536 + 3, 3000001};
 
 enum { NALGOS = 3, NDTYPES = 3, NCOUNTS = 5 };
 
-/* Once in place in symmetric memory, once out of place in plain memory, at addresses that are only just aligned. */
+/*
+ * Once in place in symmetric memory, once out of place in plain memory, at addresses that are only
+ * just aligned.
+ */
 static symm_status sum_both_ways(struct rank *self, struct bench *b, symm_algo algo,
                                  symm_dtype dtype, size_t count, uint64_t round)
 {
@@ -432,7 +438,7 @@ START_TEST(two_groups_on_two_streams_replay_their_graphs_a_thousand_times)
 }
 END_TEST
 
-/* -------------------------------------------------------------------------------------------------- deaths */
+/* --------------------------------------------------------------------------------------- deaths */
 
 /* Sums until the last rank has gone; then the others go on without it. */
 static void outlive(struct rank *self, void *arg)

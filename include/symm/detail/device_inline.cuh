@@ -143,11 +143,21 @@ SYMM_DEV bool wait(const symm_view &v, symm_signal_pad *pad, int channel, int fr
     return come;
 }
 
+/*
+ * Orders unicast and multicast accesses. It takes microseconds, so a group without multicast, which
+ * has no multicast address to use, goes without.
+ */
+SYMM_DEV void fence_if_multicast(const symm_view &v)
+{
+    if (v.flags & SYMM_VIEW_MULTICAST)
+        fence_alias();
+}
+
 /* Both halves of a barrier that carries a word. The ranks are spread over the threads of the block.
  */
 SYMM_DEV void arrive(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t word)
 {
-    fence_alias();
+    fence_if_multicast(v);
     __syncthreads();
     for (int r = thread_index(); r < v.nranks; r += block_nthreads())
         if (r != v.rank)
@@ -171,7 +181,7 @@ SYMM_DEV int wait_all(const symm_view &v, symm_signal_pad *pad, int channel, uin
             *theirs = came;
         }
     }
-    fence_alias();
+    fence_if_multicast(v);
     return other;
 }
 
