@@ -160,6 +160,7 @@ symm_status symm__rendezvous_open(struct symm_rendezvous *r, const char *session
     bool gone;
 
     *r = (struct symm_rendezvous){.listener = -1, .folder_fd = -1};
+    r->named = symm__setting_is_set(SYMM_SETTING_DIR);
     snprintf(r->name, sizeof r->name, "%.64s", session);
     do {
         symm__fd_close(&r->folder_fd);
@@ -176,7 +177,8 @@ void symm__rendezvous_close(struct symm_rendezvous *r)
 {
     if (r->listener >= 0) {
         unlinkat(r->folder_fd, r->name, 0);
-        rmdir(r->folder); /* fails while other jobs use it */
+        if (!r->named)
+            rmdir(r->folder); /* fails while other jobs use it */
     }
     symm__fd_close(&r->listener);
     symm__fd_close(&r->folder_fd);
@@ -224,7 +226,8 @@ symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline
         }
         if (symm__deadline_over(deadline)) {
             st = symm__fail(SYMM_ERROR_TIMEOUT, "rank 0 has not come to %s/%s", folder, session);
-            rmdir(folder); /* made by the first attempt, perhaps */
+            if (!symm__setting_is_set(SYMM_SETTING_DIR))
+                rmdir(folder); /* made by the first attempt, perhaps */
             goto out;
         }
         if (symm__now_us() >= slow) {

@@ -3,6 +3,7 @@
 #define SYMM_RENDEZVOUS_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <sys/types.h>
 #include "deadline.h"
 #include "log.h"
@@ -11,6 +12,7 @@
 /* Rank 0's end. Empty: {.listener = -1, .folder_fd = -1}. */
 struct symm_rendezvous {
     int listener, folder_fd;
+    bool named; /* the folder, by SYMM_DIR: the user's, so it stays */
     char folder[PATH_MAX], name[80];
 };
 
