@@ -3,7 +3,8 @@
 
 enum { THREADS = 512, WARP = 32, PACK_NBYTES = 16 };
 
-/* Up to here, in bytes times ranks, reading everything from everyone is faster than a second step.
+/*
+ * Up to here, in bytes times ranks, reading everything from everyone is faster than a second step.
  */
 enum { ONE_SHOT_NBYTES = 512 * 1024 };
 
@@ -118,8 +119,10 @@ static symm_algo choose(const struct symm_all_reduce_machine *machine,
     return SYMM_ALGO_TWO_SHOT;
 }
 
-/* In the order of kernels.def: for each dtype one_shot and two_shot for 2, 4, 8 and any number of
- * ranks, the others. */
+/*
+ * In the order of kernels.def: for each dtype one_shot and two_shot for 2, 4, 8 and any number of
+ * ranks, the others.
+ */
 static enum symm_kernel_id kernel_of(symm_algo algo, symm_dtype dtype, int nranks)
 {
     const int first = dtype == SYMM_FLOAT32   ? SYMM_KERNEL_all_reduce_one_shot_float32_2
@@ -149,8 +152,10 @@ struct symm_all_reduce_plan symm__all_reduce_plan(const struct symm_all_reduce_m
     const uint64_t npacks =
         ceil_div(ceil_div(nbytes, PACK_NBYTES), shared ? (uint64_t)machine->nranks : 1);
     uint64_t threads = smaller(THREADS, (uint64_t)machine->max_threads);
-    /* Half of the device, so that two groups can be active at once, and no more than the links
-     * need. */
+    /*
+     * Half of the device, so that two groups can be active at once, and no more than the links
+     * need.
+     */
     uint64_t blocks = smaller(algo == SYMM_ALGO_TWO_SHOT ? SYMM_BLOCKS_MAX : SYMM_BLOCKS_MAX / 2,
                               (uint64_t)machine->nsms / 2);
 

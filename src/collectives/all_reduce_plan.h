@@ -31,8 +31,10 @@ struct symm_all_reduce_plan {
     uint32_t blocks, threads;
 };
 
-/* The bytes of an element, and the names in texts; 0 and NULL for values that are none of the
- * enum's. */
+/*
+ * The bytes of an element, and the names in texts; 0 and NULL for values that are none of the
+ * enum's.
+ */
 size_t symm__dtype_size(symm_dtype dtype);
 const char *symm__dtype_name(symm_dtype dtype);
 const char *symm__redop_name(symm_redop op);

@@ -1,5 +1,7 @@
-/* The bodies of stream-ordered signals, waits and barriers: one block, launched by symm_signal()
- * and its kin. */
+/*
+ * The bodies of stream-ordered signals, waits and barriers: one block, launched by symm_signal()
+ * and its kin.
+ */
 #ifndef SYMM_STREAM_KERNELS_CUH
 #define SYMM_STREAM_KERNELS_CUH
 

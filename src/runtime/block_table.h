@@ -12,12 +12,6 @@
 #include "memory.h"
 #include "rank_set.h"
 
-enum symm_block_state {
-    SYMM_BLOCK_LIVE,
-    SYMM_BLOCK_FREED, /* here; perhaps other ranks still have it */
-    SYMM_BLOCK_GONE,  /* on all ranks */
-};
-
 struct symm_block {
     uint64_t off, nbytes, requested; /* nbytes: requested, rounded up to the heap's alignment */
     const void *owner;
@@ -38,8 +32,6 @@ void symm__blocks_unreserve(struct symm_block_table *t);
 void symm__blocks_insert(struct symm_block_table *t, const struct symm_block *block);
 /* The last block that begins at or before off; NULL: none does. */
 struct symm_block *symm__blocks_find(const struct symm_block_table *t, uint64_t off);
-/* Index of the first block that ends after off. */
-size_t symm__blocks_from(const struct symm_block_table *t, uint64_t off);
 void symm__blocks_clear(struct symm_block_table *t);
 
 #endif

@@ -8,8 +8,7 @@
 #include "context.h"
 
 struct symm_capability {
-    int32_t vmm, fds; /* whether the device has virtual memory management, and handles that are
-                         descriptors */
+    int32_t vmm, fds; /* whether it has virtual memory management; handles that are descriptors */
     int32_t compute_major, compute_minor, nsms, max_threads;
     uint64_t memory_nbytes;
     uint64_t granularity, alignment; /* least and recommended, of memory as segments ask for it */
@@ -26,8 +25,10 @@ struct symm_agreed_memory {
     uint64_t granularity, alignment, segment_nbytes;
 };
 
-/* Reads the settings and asks the device. Local. Errors: ERROR_ARGUMENT (a variable: named),
- * ERROR_DRIVER */
+/*
+ * Reads the settings and asks the device. Local. Errors: ERROR_ARGUMENT (a variable: named),
+ * ERROR_DRIVER
+ */
 symm_status symm__capability_read(const struct symm_driver *drv, CUdevice device,
                                   struct symm_capability *out);
 
@@ -39,7 +40,8 @@ symm_status symm__capability_read(const struct symm_driver *drv, CUdevice device
 symm_status symm__capability_agree(const struct symm_capability *all, int nranks,
                                    struct symm_agreed *out, struct symm_agreed_memory *memory);
 
-/* Whether this rank's device reaches every rank's that this process sees. Errors: ERROR_UNSUPPORTED
+/*
+ * Whether this rank's device reaches every rank's that this process sees. Errors: ERROR_UNSUPPORTED
  */
 symm_status symm__capability_check_peers(const struct symm_driver *drv, CUdevice device,
                                          const struct symm_capability *all, int nranks);

@@ -57,8 +57,10 @@ out:
 
 /* --------------------------------------------------------------------------------- together */
 
-/* Meets the others. A rank that has failed already comes, too, without a device, and says why at
- * the first step. */
+/*
+ * Meets the others. A rank that has failed already comes, too, without a device, and says why at
+ * the first step.
+ */
 static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuuid *device)
 {
     const struct symm_exchange_config config = {
@@ -104,8 +106,10 @@ static symm_status agree(struct symm_context *ctx, symm_status mine,
     TRY(step(ctx, &gather));
     TRY(symm__capability_agree(all, nranks, &ctx->agreed, memory));
 
-    /* What must be asked for only when the verdict is known; and peers, which each rank sees for
-     * itself. */
+    /*
+     * What must be asked for only when the verdict is known; and peers, which each rank sees for
+     * itself.
+     */
     struct symm_step settle = {.what = "symm_context_create: peers",
                                .mine = &more,
                                .nbytes = sizeof more,
@@ -167,8 +171,8 @@ static void release_owned(struct symm_context *ctx, symm_status *st)
 }
 
 /*
- * Gives back what this thread had current before the context was made, if it still has the context's; nothing, if
- * that has been destroyed meanwhile.
+ * Gives back what this thread had current before the context was made, if it still has the
+ * context's; nothing, if that has been destroyed meanwhile.
  */
 static void restore_current(struct symm_context *ctx)
 {
@@ -241,8 +245,8 @@ static symm_status create(struct symm_context *ctx, const symm_config *config)
     alone = mine != SYMM_OK;
     strcpy(why, symm__failure_text());
     st = meet(ctx, &mine, &capability.uuid);
-    if (alone) /* this rank's own reason came first: it is what the others, or else the caller, must
-                  hear */
+    /* This rank's own reason came first: it is what the others, or else the caller, must hear. */
+    if (alone)
         symm__fail(mine, "%s", why);
     if (st != SYMM_OK) {
         st = alone ? mine : st;
@@ -295,8 +299,10 @@ symm_status symm_context_create_v(const symm_config *config, uint32_t version, s
     return SYMM_OK;
 }
 
-/* The others must not find this rank's memory gone while they use it: all work is done before
- * anyone lets go. */
+/*
+ * The others must not find this rank's memory gone while they use it: all work is done before
+ * anyone lets go.
+ */
 static symm_status leave_together(struct symm_context *ctx, struct symm_enqueue *e)
 {
     struct symm_step s = {.what = e->call, .fd = -1};

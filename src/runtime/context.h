@@ -1,5 +1,7 @@
-/* The context and the group as the runtime sees them: plain structs, filled in by context.c and
- * group.c. */
+/*
+ * The context and the group as the runtime sees them: plain structs, filled in by context.c and
+ * group.c.
+ */
 #ifndef SYMM_CONTEXT_H
 #define SYMM_CONTEXT_H
 
@@ -13,8 +15,10 @@
 #include "memory.h"
 #include "stall.h"
 
-/* What all ranks of the world have agreed on when the context was created; plans are computed from
- * this only. */
+/*
+ * What all ranks of the world have agreed on when the context was created; plans are computed from
+ * this only.
+ */
 struct symm_agreed {
     int nranks;
     int nsms;          /* the fewest of any rank */
@@ -34,8 +38,8 @@ struct symm_device_block { /* of symm_device_alloc() */
     CUdeviceptr ptr;
 };
 
-struct symm_user_pad { /* of symm_signal_pad_alloc(); any group with as many ranks, all of which
-                          have it, may use it */
+/* Of symm_signal_pad_alloc(); any group with as many ranks, all of which have it, may use it. */
+struct symm_user_pad {
     struct symm_user_pad *next;
     const struct symm_group *owner;
     const symm_signal_pad *pad;
@@ -60,8 +64,7 @@ struct symm_context {
     struct symm_group *world;
     pthread_mutex_t groups_lock; /* guards the list, which the I/O thread walks */
     struct symm_group *groups;
-    pthread_mutex_t
-        owned_lock; /* guards what users made from this context and have not given back */
+    pthread_mutex_t owned_lock; /* guards what users made and have not given back */
     struct symm_kernel *user_kernels;
     struct symm_device_block *device_blocks;
     struct symm_user_pad *user_pads;
@@ -91,8 +94,8 @@ struct symm_group {
     bool has_captured;
     pthread_mutex_t lock; /* guards what follows */
     uint64_t ncalls;
-    char last_call[SYMM_CALL_MAX]; /* "call 12: symm_all_reduce(...)": for the other ranks, when one
-                                      stalls */
+    /* "call 12: symm_all_reduce(...)": for the other ranks, when one stalls */
+    char last_call[SYMM_CALL_MAX];
 };
 
 /* Channels of a group's own pad: the stream barrier's, then two for each block of a collective. */

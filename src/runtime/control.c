@@ -134,7 +134,9 @@ bool symm__control_record(const struct symm_control_line *line, struct symm_wait
         .seen = __atomic_load_n(&r->seen, __ATOMIC_ACQUIRE),
         .pad = __atomic_load_n(&r->pad, __ATOMIC_ACQUIRE),
     };
-    /* A record that changes under our eyes belongs to a wait that has gone on: there will be
-     * another look. */
+    /*
+     * A record that changes under our eyes belongs to a wait that has gone on: there will be
+     * another look.
+     */
     return __atomic_load_n(&r->valid, __ATOMIC_RELAXED) == valid;
 }

@@ -23,8 +23,10 @@ symm_status symm__control_create(const struct symm_driver *drv, struct symm_cont
 /* Keeps going; returns the first failure. NULL is fine. */
 symm_status symm__control_destroy(struct symm_control *control);
 
-/* Takes a line. Its host side is zero; the device side is the caller's to zero, on a stream of its
- * choice. */
+/*
+ * Takes a line. Its host side is zero; the device side is the caller's to zero, on a stream of its
+ * choice.
+ */
 symm_status symm__control_take(struct symm_control *control, struct symm_control_line **out);
 void symm__control_put_back(struct symm_control *control, struct symm_control_line *line);
 

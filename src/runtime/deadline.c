@@ -26,8 +26,10 @@ int symm__deadline_poll_ms(symm_deadline deadline, int most)
 {
     if (deadline == SYMM_NEVER)
         return most;
-    /* Rounded up: a poll that returns just before the deadline would be called again with nothing
-     * to wait for. */
+    /*
+     * Rounded up: a poll that returns just before the deadline would be called again with nothing
+     * to wait for.
+     */
     int64_t left_ms = (deadline - symm__now_us() + 999) / 1000;
     return left_ms < 0 ? 0 : left_ms < most ? (int)left_ms : most;
 }

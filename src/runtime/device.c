@@ -1,4 +1,5 @@
-/* Choosing a device. Ordinals are only what this process sees; between ranks a device is its UUID.
+/*
+ * Choosing a device. Ordinals are only what this process sees; between ranks a device is its UUID.
  */
 #include "device.h"
 

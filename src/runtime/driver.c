@@ -17,8 +17,10 @@
 
 enum { DRIVER_CUDA, DRIVER_EMULATED, DRIVERS };
 
-/* One entry a kind. The library stays loaded when the last context closes: neither driver can be
- * unloaded safely. */
+/*
+ * One entry a kind. The library stays loaded when the last context closes: neither driver can be
+ * unloaded safely.
+ */
 static struct symm_driver_slot {
     struct symm_driver table;
     PFN_cuGetProcAddress_v12000 get;
@@ -29,8 +31,10 @@ static struct symm_driver_slot {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards drivers */
 static _Atomic pid_t opened_by; /* the process that has a driver open; 0: none has */
 
-/* dlsym and cuGetProcAddress give functions as void *, which POSIX allows and ISO C converts only
- * by copying. */
+/*
+ * dlsym and cuGetProcAddress give functions as void *, which POSIX allows and ISO C converts only
+ * by copying.
+ */
 #define STORE_FUNCTION(field, address) memcpy(&(field), &(address), sizeof(field))
 
 const char *symm__driver_multicast_off(const struct symm_driver *drv)
@@ -68,7 +72,8 @@ static symm_status look_up(PFN_cuGetProcAddress_v12000 get, const char *driver, 
     int found = CU_GET_PROC_ADDRESS_SUCCESS;
     CUresult cu = get(name, out, version, CU_GET_PROC_ADDRESS_DEFAULT, &found);
 
-    /* A driver older than the version asked for answers INVALID_VALUE: to us, it lacks the entry.
+    /*
+     * A driver older than the version asked for answers INVALID_VALUE: to us, it lacks the entry.
      */
     if (cu != CUDA_SUCCESS || found != CU_GET_PROC_ADDRESS_SUCCESS)
         *out = NULL;
@@ -108,8 +113,10 @@ static void *open_cuda(void)
     return library;
 }
 
-/* The emulated driver lies beside the library that this code is in; else the loader's own search
- * decides. */
+/*
+ * The emulated driver lies beside the library that this code is in; else the loader's own search
+ * decides.
+ */
 static void *open_emulated(void)
 {
     static const char name[] = "libsymm_emulated.so";

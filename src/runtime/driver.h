@@ -32,15 +32,18 @@ void symm__driver_close(const struct symm_driver *drv);
 /* The driver that this process has open, for calls that get a stream but no context; NULL: none. */
 const struct symm_driver *symm__driver_current(void);
 
-/* Whether this is a child of fork() of a process that had a driver open: nothing of it works here.
+/*
+ * Whether this is a child of fork() of a process that had a driver open: nothing of it works here.
  */
 bool symm__driver_forked(void);
 
 /* Any entry by its library name ("cuMemAlloc_v2"); NULL: there is none. */
 void *symm__driver_symbol(const struct symm_driver *drv, const char *name);
 
-/* What cuModuleLoadData must get of this image: the fat binary or the emulated module; NULL: not in
- * this build. */
+/*
+ * What cuModuleLoadData must get of this image: the fat binary or the emulated module; NULL: not in
+ * this build.
+ */
 const void *symm__driver_image(const struct symm_driver *drv, const struct symm_image *image);
 
 /*
@@ -50,8 +53,10 @@ const void *symm__driver_image(const struct symm_driver *drv, const struct symm_
  */
 const char *symm__driver_multicast_off(const struct symm_driver *drv);
 
-/* ERROR_DRIVER (ERROR_MEMORY for out of memory, ERROR_STATE for captures) with "call: NAME
- * (number)". */
+/*
+ * ERROR_DRIVER (ERROR_MEMORY for out of memory, ERROR_STATE for captures) with "call: NAME
+ * (number)".
+ */
 symm_status symm__driver_fail(const struct symm_driver *drv, CUresult result, const char *call);
 
 /* For clean-up, which goes on whatever fails: *st keeps the first failure, with its text. */

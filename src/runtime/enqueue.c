@@ -170,8 +170,10 @@ symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
                                  uint32_t threads, const void *args)
 {
     const struct symm_context *ctx = e->group->ctx;
-    /* Blocks that meet the other ranks' blocks must all be resident: the driver refuses what cannot
-     * be. */
+    /*
+     * Blocks that meet the other ranks' blocks must all be resident: the driver refuses what cannot
+     * be.
+     */
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
     CUlaunchConfig config = {
         .gridDimX = blocks,
@@ -195,8 +197,10 @@ symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
     return symm__fail_in(st, "%s<<<%u, %u>>>: ", symm__kernels_name(id), blocks, threads);
 }
 
-/* The others are on their way to the step of this call: they must hear that this rank cannot make
- * it. Returns what they return. */
+/*
+ * The others are on their way to the step of this call: they must hear that this rank cannot make
+ * it. Returns what they return.
+ */
 static symm_status refuse_together(struct symm_enqueue *e, symm_status mine)
 {
     struct symm_group *group = e->group;

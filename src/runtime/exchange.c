@@ -1,5 +1,7 @@
-/* The exchange: this rank's connection to the hub, and the one thread that serves it (and, on rank
- * 0, the hub). */
+/*
+ * The exchange: this rank's connection to the hub, and the one thread that serves it (and, on rank
+ * 0, the hub).
+ */
 #include "exchange_state.h"
 
 #include <errno.h>
@@ -79,8 +81,10 @@ static void receive(struct symm_exchange *x)
 
     switch (symm__message_receive(x->link.fd, x->buffer, &m)) {
     case SYMM_RECEIVED_NO_FDS:
-        /* Only this rank lacks them, so it must end the lane for all: the others believe the step
-         * was a success. */
+        /*
+         * Only this rank lacks them, so it must end the lane for all: the others believe the step
+         * was a success.
+         */
         m.type = SYMM_MESSAGE_ENDED;
         m.status = SYMM_ERROR_SYSTEM;
         m.reason = symm__failure_text();
@@ -125,8 +129,10 @@ static void tick(struct symm_exchange *x)
     pthread_mutex_unlock(&x->lock);
 }
 
-/* Whether nobody needs this thread any more: others may still have to be served, for a bounded
- * time. */
+/*
+ * Whether nobody needs this thread any more: others may still have to be served, for a bounded
+ * time.
+ */
 static bool may_stop(struct symm_exchange *x)
 {
     pthread_mutex_lock(&x->lock);
@@ -230,8 +236,10 @@ static symm_status reserve_descriptors(struct symm_exchange *x)
     return x->watches ? SYMM_OK : symm__fd_reserve(2 * n + 8);
 }
 
-/* Rank 0 reaches its own hub by a pair of sockets, so that the hub need not tell it from the
- * others. */
+/*
+ * Rank 0 reaches its own hub by a pair of sockets, so that the hub need not tell it from the
+ * others.
+ */
 static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
 {
     struct symm_hub_config config = {&x->join, x->config.log, x->config.arbiter, x->watches};

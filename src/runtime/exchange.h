@@ -44,8 +44,10 @@ struct symm_exchange_config {
     struct symm_arbiter arbiter;
     int timeout_ms;          /* of joining */
     const char *device_uuid; /* 16 bytes; two ranks with the same one are refused; NULL: none yet */
-    /* Called by the I/O thread about every 50 ms; must not block: on rank 0 it serves all. May be
-     * NULL. */
+    /*
+     * Called by the I/O thread about every 50 ms; must not block: on rank 0 it serves all. May be
+     * NULL.
+     */
     void (*tick)(void *user);
     void *user;
 };
@@ -76,10 +78,12 @@ uint64_t symm__exchange_settled(struct symm_exchange *x);
  * What a lane tells its owner. Called from the I/O thread or from whoever aborts; must not block.
  */
 struct symm_lane_events {
-    void (*ended)(void *user); /* the lane got its sticky status */
-    void (*last_call)(void *user, char *text,
-                      size_t nbytes); /* somebody asks what this rank last enqueued */
-    void (*told)(void *user, int rank, const char *text); /* the answer to symm__lane_ask */
+    /* The lane got its sticky status. */
+    void (*ended)(void *user);
+    /* Somebody asks what this rank last enqueued. */
+    void (*last_call)(void *user, char *text, size_t nbytes);
+    /* The answer to symm__lane_ask. */
+    void (*told)(void *user, int rank, const char *text);
     void *user;
 };
 

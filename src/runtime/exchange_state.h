@@ -1,5 +1,7 @@
-/* The exchange's state, shared by its two parts: the connection and its thread (exchange.c), and
- * lanes (lane.c). */
+/*
+ * The exchange's state, shared by its two parts: the connection and its thread (exchange.c), and
+ * lanes (lane.c).
+ */
 #ifndef SYMM_EXCHANGE_STATE_H
 #define SYMM_EXCHANGE_STATE_H
 

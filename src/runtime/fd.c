@@ -29,7 +29,8 @@ symm_status symm__fd_cloexec(int fd)
     return SYMM_OK;
 }
 
-/* How many descriptors this process has; more than any limit when not even the count can be opened.
+/*
+ * How many descriptors this process has; more than any limit when not even the count can be opened.
  */
 static rlim_t count_open(void)
 {

@@ -27,7 +27,8 @@ struct symm_rank_set symm__group_pair(const struct symm_group *group, int rank)
     return symm__rank_set(2, both);
 }
 
-/* The sticky status has come; perhaps from the I/O thread, perhaps while the group is being made.
+/*
+ * The sticky status has come; perhaps from the I/O thread, perhaps while the group is being made.
  */
 static void lane_ended(void *user)
 {
@@ -121,7 +122,8 @@ static symm_status finish(struct symm_group *group, void *block, const char *wha
            sizeof(struct symm_device_line), ctx->own_stream);
     TRY(symm__pad_clear(group, group->pad, NCHANNELS));
 out:
-    /* Nobody may signal before all pads are ready, nor go on alone when one of them could not be.
+    /*
+     * Nobody may signal before all pads are ready, nor go on alone when one of them could not be.
      */
     ready.status = st;
     st = symm__lane_step(group->lane, &ready, symm__deadline_in(ctx->timeout_ms));
@@ -206,8 +208,10 @@ symm_status symm__group_quiesce(struct symm_group *group)
     const struct symm_driver *drv = group->ctx->drv;
     CUresult cu = CUDA_SUCCESS;
 
-    /* Graphs are launched behind the group's back, and an event may not have been recorded: nothing
-     * tells when the last of that work has ended. */
+    /*
+     * Graphs are launched behind the group's back, and an event may not have been recorded: nothing
+     * tells when the last of that work has ended.
+     */
     if (group->has_captured || group->has_unrecorded) {
         cu = drv->cuCtxSynchronize();
         return cu == CUDA_SUCCESS ? SYMM_OK : symm__driver_fail(drv, cu, "cuCtxSynchronize");

@@ -14,8 +14,10 @@ symm_status symm__group_join_world(struct symm_context *ctx, symm_status *mine,
                                    struct symm_group **out);
 symm_status symm__group_furnish_world(struct symm_group *group);
 
-/* A group of some of `of`'s ranks; what: the call, as the members must agree on it; mine: this
- * rank's failure, if it cannot take part. Collective over the members. */
+/*
+ * A group of some of `of`'s ranks; what: the call, as the members must agree on it; mine: this
+ * rank's failure, if it cannot take part. Collective over the members.
+ */
 symm_status symm__group_create(struct symm_group *of, int nranks, const int *ranks,
                                const char *what, symm_status mine, struct symm_group **out);
 
@@ -26,17 +28,18 @@ symm_status symm__group_create(struct symm_group *of, int nranks, const int *ran
 symm_status symm__group_quiesce(struct symm_group *group);
 
 /*
- * Whoever releases multicast without the others' consent asks first that they be quiet: an end reaches
- * the ranks one after the other, and what is unbound while a peer still reads through the switch
- * faults there. (What is read without multicast stays alive by the reader's own mapping.) Bounded:
- * a peer that neither leaves nor dies is waited for this long; where the hub is gone, and nobody can
- * be asked, an end has that much time to reach the other kernels.
+ * Whoever releases multicast without the others' consent asks first that they be quiet: an end
+ * reaches the ranks one after the other, and what is unbound while a peer still reads through the
+ * switch faults there. (What is read without multicast stays alive by the reader's own mapping.)
+ * Bounded: a peer that neither leaves nor dies is waited for this long; where the hub is gone, and
+ * nobody can be asked, an end has that much time to reach the other kernels.
  */
 enum { SYMM_QUIET_MS = 3000, SYMM_GRACE_MS = 100 };
 void symm__group_await_quiet(struct symm_group *group);
 
 /*
- * Gives back everything on this rank; keeps going and returns the first failure. Local. NULL is fine.
+ * Gives back everything on this rank; keeps going and returns the first failure. Local. NULL is
+ * fine.
  */
 symm_status symm__group_release(struct symm_group *group);
 

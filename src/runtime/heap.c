@@ -106,8 +106,10 @@ static bool block_make(struct symm_heap *heap, struct segment *s, uint64_t nbyte
     return true;
 }
 
-/* Plans a segment for these ranks: its place in the window. Nobody else uses it until it is
- * committed. */
+/*
+ * Plans a segment for these ranks: its place in the window. Nobody else uses it until it is
+ * committed.
+ */
 static struct segment *segment_plan(struct symm_heap *heap, uint64_t nbytes,
                                     struct symm_rank_set members)
 {
@@ -230,8 +232,10 @@ static symm_status commit(struct symm_heap *heap, struct symm_rank_set members, 
                       (unsigned long long)off);
 }
 
-/* Picks an empty segment of these ranks. It is one block now, which each of them frees when it has
- * let go of it. */
+/*
+ * Picks an empty segment of these ranks. It is one block now, which each of them frees when it has
+ * let go of it.
+ */
 static symm_status trim(struct symm_heap *heap, struct symm_rank_set members, uint64_t answer[4])
 {
     answer[2] = 0;
@@ -257,8 +261,10 @@ static symm_status decide(void *self, uint32_t op, struct symm_rank_set members,
 {
     struct symm_heap *heap = self;
 
-    /* A rank has failed: nothing is decided. A planned segment goes with its block, which all ranks
-     * free now. */
+    /*
+     * A rank has failed: nothing is decided. A planned segment goes with its block, which all ranks
+     * free now.
+     */
     if (status != SYMM_OK)
         return status;
     if (op == SYMM_HEAP_CONFIGURE)

@@ -9,8 +9,10 @@
 #include <poll.h>
 #include "exchange.h"
 
-/* Lane keys: 0 stands for joining, 1 is the world's; the others are hashes that their members
- * compute. */
+/*
+ * Lane keys: 0 stands for joining, 1 is the world's; the others are hashes that their members
+ * compute.
+ */
 enum { SYMM_LANE_JOIN = 0, SYMM_LANE_WORLD = 1 };
 
 /* What a HELLO brings, apart from args: nranks, pid, SYMM_HELLO_ flags. */
@@ -34,8 +36,10 @@ struct symm_hub_config {
     bool watches; /* there are descriptors enough to watch every rank's process */
 };
 
-/* Opens the meeting place (in a world of one there is none); local is rank 0's own connection,
- * taken in every case. */
+/*
+ * Opens the meeting place (in a world of one there is none); local is rank 0's own connection,
+ * taken in every case.
+ */
 symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm_deadline deadline,
                            struct symm_hub **out);
 void symm__hub_close(struct symm_hub *hub); /* NULL is fine */

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* After the first offence the others get this long to come, so that they are told as well and the
- * table is whole. */
+/*
+ * After the first offence the others get this long to come, so that they are told as well and the
+ * table is whole.
+ */
 enum { REFUSE_US = 500000 };
 
 static pid_t pid_of(const struct symm_hub_client *client, const struct symm_message *m)

@@ -268,8 +268,10 @@ static symm_status arbitrate(struct symm_hub *hub, const struct symm_hub_lane *l
     return status == SYMM_OK ? verdict : status;
 }
 
-/* Gathers bytes and descriptors of all ranks into one frame, which is the same for all. NULL: out
- * of memory. */
+/*
+ * Gathers bytes and descriptors of all ranks into one frame, which is the same for all. NULL: out
+ * of memory.
+ */
 static struct symm_frame *gather(struct symm_hub_lane *lane, struct symm_message *result)
 {
     size_t each = lane->came[0]->payload_nbytes;

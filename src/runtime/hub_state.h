@@ -1,5 +1,7 @@
-/* The hub's state, shared by its three parts: connections (hub.c), joining (hub_join.c), lanes
- * (hub_lane.c). */
+/*
+ * The hub's state, shared by its three parts: connections (hub.c), joining (hub_join.c), lanes
+ * (hub_lane.c).
+ */
 #ifndef SYMM_HUB_STATE_H
 #define SYMM_HUB_STATE_H
 
@@ -40,9 +42,9 @@ struct symm_hub_lane {
     char reason[SYMM_TEXT_MAX];
     uint64_t seq; /* steps that are over */
     int ncame;
-    struct symm_message
-        *came[SYMM_MAX_RANKS]; /* by place in the lane; texts and payload behind the struct */
-    bool asked;                /* some rank waits for a confirmation */
+    /* By place in the lane; texts and payload behind the struct. */
+    struct symm_message *came[SYMM_MAX_RANKS];
+    bool asked;                       /* some rank waits for a confirmation */
     uint64_t confirm[SYMM_MAX_RANKS]; /* by place: the last one asked for; 0: none */
     struct symm_rank_set quiet;       /* said that nothing of theirs runs any more */
     struct symm_rank_set gone;        /* closed it, left, died, or never got it */

@@ -1,5 +1,7 @@
-/* Who am I and where do we meet: the configuration, the launchers' variables, and the name of the
- * session. */
+/*
+ * Who am I and where do we meet: the configuration, the launchers' variables, and the name of the
+ * session.
+ */
 #include "join.h"
 
 #include <errno.h>
@@ -242,8 +244,10 @@ static symm_status read_token(struct symm_join *join)
 
 /* ---- Generations ---- */
 
-/* The contexts that this process has had, by session and rank. It grows by an entry for each, and
- * lives for ever. */
+/*
+ * The contexts that this process has had, by session and rank. It grows by an entry for each, and
+ * lives for ever.
+ */
 struct generation {
     struct generation *next;
     uint64_t id[2];

@@ -13,8 +13,8 @@
 struct symm_join {
     int rank, nranks;
     int local_rank; /* for choosing a device */
-    const char
-        *launcher;    /* "symm-run", "torchrun", "Open MPI", "Slurm", "configuration", "alone" */
+    /* "symm-run", "torchrun", "Open MPI", "Slurm", "configuration", "alone" */
+    const char *launcher;
     char session[65]; /* hex: a hash of everything that names this job, the generation included */
     bool has_token;
     uint8_t token[16];

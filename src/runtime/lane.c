@@ -123,8 +123,10 @@ struct symm_rank_set symm__lane_members(const struct symm_lane *lane)
 
 /* ---- The end of a lane ---- */
 
-/* Callbacks run without the lock, so that they may call the exchange; busy keeps the lane until
- * they are through. */
+/*
+ * Callbacks run without the lock, so that they may call the exchange; busy keeps the lane until
+ * they are through.
+ */
 static void leave_callback(struct symm_lane *lane)
 {
     pthread_mutex_lock(&lane->x->lock);
@@ -133,7 +135,8 @@ static void leave_callback(struct symm_lane *lane)
     pthread_mutex_unlock(&lane->x->lock);
 }
 
-/* Lock held. The first end wins; true if this one did and its owner is to be told (busy is raised).
+/*
+ * Lock held. The first end wins; true if this one did and its owner is to be told (busy is raised).
  */
 static bool end_lane(struct symm_lane *lane, symm_status status, const char *reason)
 {
@@ -177,8 +180,10 @@ symm_status symm__lane_check(struct symm_lane *lane)
     return status == SYMM_OK ? status : symm__fail(status, "%s", lane->reason);
 }
 
-/* Lock held. An end that came from elsewhere: acted on at once, or later where a test wants ranks
- * to differ. */
+/*
+ * Lock held. An end that came from elsewhere: acted on at once, or later where a test wants ranks
+ * to differ.
+ */
 static void schedule_end(struct symm_lane *lane, symm_status status, const char *reason)
 {
     if (lane->end_at_us)
@@ -238,8 +243,10 @@ void symm__lanes_lost(struct symm_exchange *x)
 
 /* ---- What the hub says ---- */
 
-/* Lock held. Hands the result to whoever waits for it; descriptors that nobody wants stay in m, to
- * be closed. */
+/*
+ * Lock held. Hands the result to whoever waits for it; descriptors that nobody wants stay in m, to
+ * be closed.
+ */
 static void take_result(struct symm_lane *lane, struct symm_message *m)
 {
     struct symm_wait *wait = lane->wait;

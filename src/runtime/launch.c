@@ -6,7 +6,8 @@
 
 enum { ARGS_MAX = 4096 - 4 }; /* what every driver takes */
 
-/* How many blocks this device can have resident; 0 if the kernel cannot run in this shape at all.
+/*
+ * How many blocks this device can have resident; 0 if the kernel cannot run in this shape at all.
  */
 static symm_status resident_blocks(const struct symm_context *ctx, const struct symm_kernel *kernel,
                                    uint32_t threads, uint32_t smem_nbytes, uint32_t *out)
@@ -122,8 +123,10 @@ static symm_status launch(struct symm_enqueue *e, const struct symm_kernel *kern
     uint32_t most = 0;
     symm_status st = SYMM_OK;
 
-    /* A grid that may start early overlaps the one ahead, which is no cooperative launch: count the
-     * blocks instead. */
+    /*
+     * A grid that may start early overlaps the one ahead, which is no cooperative launch: count the
+     * blocks instead.
+     */
     if (early) {
         TRY(resident_blocks(ctx, kernel, grid->threads, grid->smem_nbytes, &most));
         if (grid->blocks > most)

@@ -42,8 +42,10 @@ void symm__link_close(struct symm_link *link)
     pthread_mutex_destroy(&link->lock);
 }
 
-/* Returns 0 when the frame is off our hands: sent, or the other side is gone. EAGAIN: not now. Else
- * errno. */
+/*
+ * Returns 0 when the frame is off our hands: sent, or the other side is gone. EAGAIN: not now. Else
+ * errno.
+ */
 static int try_send(struct symm_link *link, const struct symm_frame *frame)
 {
     int err = link->broken ? 0 : symm__frame_send(link->fd, frame);

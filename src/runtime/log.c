@@ -1,4 +1,5 @@
-/* Reports that are nobody's return value. A line is formatted on the stack and leaves in one write.
+/*
+ * Reports that are nobody's return value. A line is formatted on the stack and leaves in one write.
  */
 #include "log.h"
 
@@ -34,8 +35,10 @@ static bool expand_path(const char *pattern, int rank, char path[PATH_MAX])
     return true;
 }
 
-/* The file is opened for each line: reports are rare, and a context then owns no descriptor for
- * them. */
+/*
+ * The file is opened for each line: reports are rare, and a context then owns no descriptor for
+ * them.
+ */
 static void write_line(int rank, char *line, size_t nbytes)
 {
     char path[PATH_MAX];
@@ -61,8 +64,10 @@ static void write_line(int rank, char *line, size_t nbytes)
         symm__fd_close(&fd);
 }
 
-/* One digit, looked at without the parser of settings.c: a report must not replace the text of a
- * failure. */
+/*
+ * One digit, looked at without the parser of settings.c: a report must not replace the text of a
+ * failure.
+ */
 static int wanted_level(void)
 {
     const char *text = symm__setting(SYMM_SETTING_LOG_LEVEL);

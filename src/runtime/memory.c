@@ -107,8 +107,10 @@ static symm_status import_all(struct symm_memory *m, const struct symm_lane *lan
     return st;
 }
 
-/* Creates this rank's memory of the segment, shares it with the others and maps theirs. Two thirds
- * of the way. */
+/*
+ * Creates this rank's memory of the segment, shares it with the others and maps theirs. Two thirds
+ * of the way.
+ */
 static symm_status segment_share(struct symm_memory *m, struct symm_lane *lane, const char *what,
                                  struct symm_segment *s, symm_status *mine, symm_deadline deadline)
 {
@@ -224,8 +226,10 @@ static void unreserve_slot(struct symm_memory *m)
     pthread_rwlock_unlock(&m->lock);
 }
 
-/* The arbiter has granted `block` and a slot of the table is reserved: makes the segment if it is a
- * new one. */
+/*
+ * The arbiter has granted `block` and a slot of the table is reserved: makes the segment if it is a
+ * new one.
+ */
 static symm_status take(struct symm_memory *m, struct symm_lane *lane, const char *what,
                         const struct symm_block *block, const uint64_t answer[4], void **out)
 {
@@ -285,8 +289,10 @@ symm_status symm__memory_adopt(struct symm_memory *m, struct symm_lane *lane, co
                                .members = symm__lane_members(lane),
                                .kind = kind};
     if (st != SYMM_OK) {
-        /* The others have their block by now. Ending the lane tells them, without one more step for
-         * everybody. */
+        /*
+         * The others have their block by now. Ending the lane tells them, without one more step for
+         * everybody.
+         */
         symm__lane_abort(lane, st, symm__failure_text());
         symm__exchange_freed(m->config.exchange, answer[0]);
         return st;

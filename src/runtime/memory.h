@@ -71,8 +71,8 @@ symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane);
 bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
                        struct symm_rank_set members, uint64_t *off);
 
-char *symm__memory_window(const struct symm_memory *m,
-                          int rank); /* base of rank's window, in this address space */
+/* Base of rank's window, in this address space. */
+char *symm__memory_window(const struct symm_memory *m, int rank);
 void symm__memory_usage(struct symm_memory *m, symm_usage *out);
 
 /*
@@ -82,8 +82,8 @@ void symm__memory_usage(struct symm_memory *m, symm_usage *out);
  */
 symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_lane *lane,
                                    struct symm_multicast **out, const char **off);
-void symm__multicast_put_back(struct symm_memory *m,
-                              struct symm_multicast *mc); /* Local; the last one releases it */
+/* Local; the last one releases it. */
+void symm__multicast_put_back(struct symm_memory *m, struct symm_multicast *mc);
 /* The base of the multicast window; NULL mc gives NULL. */
 char *symm__multicast_window(const struct symm_multicast *mc);
 /* Whether the bytes at off are bound on all ranks of the object. */

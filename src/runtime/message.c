@@ -205,8 +205,10 @@ int symm__frame_send(int fd, const struct symm_frame *frame)
     return n < 0 ? errno : 0;
 }
 
-/* Takes every descriptor out of a message. Those for which there is no room are closed; returns how
- * many came. */
+/*
+ * Takes every descriptor out of a message. Those for which there is no room are closed; returns how
+ * many came.
+ */
 static int take_fds(struct msghdr *msg, int fds[SYMM_MAX_RANKS])
 {
     int n = 0;

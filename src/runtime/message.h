@@ -80,8 +80,10 @@ struct symm_message {
 symm_status symm__message_parse(const void *bytes, size_t nbytes, int nfds,
                                 struct symm_message *out);
 
-/* A frame ready to be sent, perhaps to many: counted references. It owns its descriptors if
- * owns_fds. */
+/*
+ * A frame ready to be sent, perhaps to many: counted references. It owns its descriptors if
+ * owns_fds.
+ */
 struct symm_frame {
     int refs; /* touched by one thread at a time */
     bool owns_fds;
@@ -91,8 +93,10 @@ struct symm_frame {
     unsigned char bytes[];
 };
 
-/* Builds a frame; version is filled in, texts may be NULL and are cut at SYMM_TEXT_MAX. NULL: out
- * of memory. */
+/*
+ * Builds a frame; version is filled in, texts may be NULL and are cut at SYMM_TEXT_MAX. NULL: out
+ * of memory.
+ */
 struct symm_frame *symm__frame_make(const struct symm_message *m);
 void symm__frame_put(struct symm_frame *frame); /* NULL is fine */
 
@@ -100,14 +104,16 @@ enum symm_received {
     SYMM_RECEIVED,         /* *out is filled in, its descriptors are the caller's */
     SYMM_RECEIVED_NOTHING, /* would block */
     SYMM_RECEIVED_END,     /* the other side is gone */
-    SYMM_RECEIVED_BAD, /* not a frame; the failure text says why; out->rank and out->version if they
-                          were told */
-    SYMM_RECEIVED_NO_FDS, /* *out is filled in, but its descriptors could not be taken: too many are
-                             open */
+    /* Not a frame; the failure text says why. out->rank and out->version, if they were told. */
+    SYMM_RECEIVED_BAD,
+    /* *out is filled in, but its descriptors could not be taken: too many are open. */
+    SYMM_RECEIVED_NO_FDS,
 };
 
-/* Receives one frame into buffer (SYMM_MESSAGE_MAX bytes). Never blocks; leaves no surprise
- * descriptor open. */
+/*
+ * Receives one frame into buffer (SYMM_MESSAGE_MAX bytes). Never blocks; leaves no surprise
+ * descriptor open.
+ */
 enum symm_received symm__message_receive(int fd, void *buffer, struct symm_message *out);
 
 /* Sends one frame. Never blocks. Returns 0 or errno. */

@@ -44,8 +44,10 @@ static const char *keep_reason(struct symm_memory *m, const char *text)
     return r ? r->text : "multicast could not be set up, and host memory is out";
 }
 
-/* What a rank brings to the first step: the object it has of these ranks, and the segments it could
- * bind. */
+/*
+ * What a rank brings to the first step: the object it has of these ranks, and the segments it could
+ * bind.
+ */
 struct offer {
     uint64_t object; /* 0: none */
     uint64_t n;
@@ -64,8 +66,10 @@ struct setup {
     char why[256]; /* why there will be no multicast */
 };
 
-/* The segments that all of these ranks have; those of exactly these ranks first, in case there are
- * too many. */
+/*
+ * The segments that all of these ranks have; those of exactly these ranks first, in case there are
+ * too many.
+ */
 static void collect_segments(struct setup *u)
 {
     struct symm_memory *m = u->m;
@@ -92,8 +96,10 @@ static bool offered(const struct offer *o, uint64_t off)
     return false;
 }
 
-/* Keeps the segments that all ranks have offered: another thread may be making or trimming one
- * right now. */
+/*
+ * Keeps the segments that all ranks have offered: another thread may be making or trimming one
+ * right now.
+ */
 static void keep_common(struct setup *u, const struct offer *all)
 {
     size_t kept = 0;
@@ -155,8 +161,10 @@ static symm_status vote(struct setup *u, struct symm_step *step)
     return st;
 }
 
-/* The first rank creates the object and passes it round. It keeps its reference: without it there
- * is no object. */
+/*
+ * The first rank creates the object and passes it round. It keeps its reference: without it there
+ * is no object.
+ */
 static symm_status create(struct setup *u, int *fd)
 {
     struct symm_memory *m = u->m;
@@ -194,8 +202,10 @@ static symm_status create(struct setup *u, int *fd)
     return st;
 }
 
-/* Everyone else imports the object, and all add their devices. After this vote bind and map come
- * back. */
+/*
+ * Everyone else imports the object, and all add their devices. After this vote bind and map come
+ * back.
+ */
 static symm_status add_devices(struct setup *u, int *fd)
 {
     CUresult result = CUDA_SUCCESS;

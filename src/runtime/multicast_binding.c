@@ -142,8 +142,10 @@ void symm__multicast_unbind_segment(struct symm_memory *m, struct symm_segment *
 /* ---------------------------------------------------------------------------------------------- */
 /* Binding and mapping                                                                            */
 
-/* A call that does not come back is given up a little before the others give up waiting for this
- * rank. */
+/*
+ * A call that does not come back is given up a little before the others give up waiting for this
+ * rank.
+ */
 static symm_deadline call_deadline(const struct symm_memory *m)
 {
     int timeout = m->config.timeout_ms;

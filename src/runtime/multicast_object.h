@@ -22,8 +22,8 @@ struct symm_multicast {
     struct symm_rank_set members;
     uint64_t id; /* agreed */
     int refs;
-    atomic_bool
-        abandoned; /* a call on it never came back: it stays as it is until the process ends */
+    /* A call on it never came back: it stays as it is until the process ends. */
+    atomic_bool abandoned;
     CUmemGenericAllocationHandle handle;
     CUdeviceptr base; /* reserved; 0: not */
     bool mapped;

@@ -14,8 +14,10 @@ symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad
     const struct symm_context *ctx = group->ctx;
     symm_status st = SYMM_OK;
 
-    /* Every word of a cell may start at the epoch: the one that comes with a signal is only read
-     * after one. */
+    /*
+     * Every word of a cell may start at the epoch: the one that comes with a signal is only read
+     * after one.
+     */
     TRY_CU(ctx->drv, cuMemsetD32Async, (CUdeviceptr)(uintptr_t)pad, ctx->agreed.epoch_start,
            symm__pad_nbytes(nchannels, group->nranks) / sizeof(uint32_t), ctx->own_stream);
     TRY_CU(ctx->drv, cuStreamSynchronize, ctx->own_stream);

@@ -9,7 +9,8 @@
 
 size_t symm__pad_nbytes(int nchannels, int nranks);
 
-/* Sets this rank's pad to the first epoch, on the context's own stream, and waits for that. Local.
+/*
+ * Sets this rank's pad to the first epoch, on the context's own stream, and waits for that. Local.
  */
 symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad, int nchannels);
 
@@ -21,8 +22,10 @@ symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad
 symm_status symm__pad_find(const struct symm_group *group, const symm_signal_pad *pad,
                            int *nchannels);
 
-/* Forgets a user's pad that has been freed, or with NULL all of this owner's. Nothing happens if it
- * is none. */
+/*
+ * Forgets a user's pad that has been freed, or with NULL all of this owner's. Nothing happens if it
+ * is none.
+ */
 void symm__pads_forget(struct symm_context *ctx, const struct symm_group *owner, const void *pad);
 
 #endif

@@ -93,8 +93,10 @@ static int try_connect(int fd, int folder_fd, const char *name)
     return connect(fd, (struct sockaddr *)&a, sizeof a) ? errno : 0;
 }
 
-/* Held while looking at an old socket and replacing it: two jobs that do so at once would take each
- * other's away. */
+/*
+ * Held while looking at an old socket and replacing it: two jobs that do so at once would take each
+ * other's away.
+ */
 static symm_status lock_folder(int folder_fd, symm_deadline deadline)
 {
     while (flock(folder_fd, LOCK_EX | LOCK_NB)) {

@@ -1,5 +1,7 @@
-/* Reads the environment by the table in settings.h, each time anew: a program may set a variable
- * before it joins. */
+/*
+ * Reads the environment by the table in settings.h, each time anew: a program may set a variable
+ * before it joins.
+ */
 #include "settings.h"
 
 #include <errno.h>
@@ -37,8 +39,10 @@ static int shift_of(const char *suffix)
     return at && *at && !suffix[1] ? 10 * (int)(at - letters + 1) : -1;
 }
 
-/* A decimal number, with a sign and a suffix or without; false for anything else and for what does
- * not fit. */
+/*
+ * A decimal number, with a sign and a suffix or without; false for anything else and for what does
+ * not fit.
+ */
 static bool parse_int(const char *text, int64_t *out)
 {
     const char *digits = *text == '-' || *text == '+' ? text + 1 : text;

@@ -1,5 +1,7 @@
-/* Tells slow from stalled. Runs in the I/O thread, about every 50 ms; never blocks and never calls
- * the driver. */
+/*
+ * Tells slow from stalled. Runs in the I/O thread, about every 50 ms; never blocks and never calls
+ * the driver.
+ */
 #include "stall.h"
 
 #include <stdio.h>

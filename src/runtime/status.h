@@ -26,8 +26,8 @@ __attribute__((format(printf, 2, 3))) symm_status symm__fail_errno(int err, cons
 __attribute__((format(printf, 2, 3))) symm_status symm__fail_in(symm_status status, const char *fmt,
                                                                 ...);
 
-const char *
-symm__failure_text(void); /* this thread's; never NULL; at most SYMM_TEXT_MAX bytes with the NUL */
+/* This thread's; never NULL; at most SYMM_TEXT_MAX bytes with the NUL. */
+const char *symm__failure_text(void);
 const char *symm__status_name(symm_status status);
 
 enum { SYMM_TEXT_MAX = 1024 };

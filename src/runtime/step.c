@@ -217,8 +217,10 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 31;
 }
 
-/* All members compute the same key: from the parent, the ranks, and how often they have done this
- * before. */
+/*
+ * All members compute the same key: from the parent, the ranks, and how often they have done this
+ * before.
+ */
 static symm_status child_key(struct symm_lane *parent, int nranks, const int *ranks, uint64_t *out)
 {
     uint64_t hash = mix(parent->key, (uint64_t)nranks);

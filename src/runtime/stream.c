@@ -1,4 +1,5 @@
-/* Streams, events, plain device memory and graphs: thin, on whichever driver the process has open.
+/*
+ * Streams, events, plain device memory and graphs: thin, on whichever driver the process has open.
  */
 #include <symm/stream.h>
 
@@ -13,8 +14,10 @@ struct scope {
     bool pushed;
 };
 
-/* Finds the driver and makes the stream's context current; the legacy stream means the one that is
- * current. */
+/*
+ * Finds the driver and makes the stream's context current; the legacy stream means the one that is
+ * current.
+ */
 static symm_status begin(struct scope *s, CUstream stream, const char *call)
 {
     CUcontext ctx;
@@ -247,8 +250,10 @@ symm_status symm_graph_begin(symm_stream stream)
 
     if (st != SYMM_OK)
         return st;
-    /* Thread-local: what other threads do meanwhile, the context's own included, does not spoil the
-     * capture. */
+    /*
+     * Thread-local: what other threads do meanwhile, the context's own included, does not spoil the
+     * capture.
+     */
     TRY_CU(s.drv, cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     symm__capture_began(stream);
 out:

@@ -1,5 +1,7 @@
-/* The public entry: validates, calls, translates. What streams, signals and kernels offer lies in
- * their own files. */
+/*
+ * The public entry: validates, calls, translates. What streams, signals and kernels offer lies in
+ * their own files.
+ */
 #include <symm/symm.h>
 
 #include <stdio.h>
@@ -178,8 +180,10 @@ symm_status symm_group_view(symm_group *group, symm_view *out)
     return SYMM_OK;
 }
 
-/* A device that has failed will signal nobody any more: the other ranks learn it now and not after
- * the timeout. */
+/*
+ * A device that has failed will signal nobody any more: the other ranks learn it now and not after
+ * the timeout.
+ */
 static symm_status device_failed(struct symm_group *group, CUresult cu)
 {
     symm_status st = symm__driver_fail(group->ctx->drv, cu, "cuStreamSynchronize");
@@ -230,8 +234,10 @@ out:
 
 /* --------------------------------------------------------------------------------- exchange */
 
-/* More than one step can carry: in pieces, into memory of our own, since outputs stay untouched on
- * failure. */
+/*
+ * More than one step can carry: in pieces, into memory of our own, since outputs stay untouched on
+ * failure.
+ */
 static symm_status exchange_pieces(struct symm_enqueue *e, const char *mine, size_t nbytes,
                                    size_t most, char *all)
 {

@@ -56,7 +56,8 @@ static struct watch *watch_new(void (*run)(void *), void (*drop)(void *), void *
     return w;
 }
 
-/* The thread has all signals blocked: the application's handlers run on the application's threads.
+/*
+ * The thread has all signals blocked: the application's handlers run on the application's threads.
  */
 static int start(struct watch *w, pthread_t *thread)
 {
