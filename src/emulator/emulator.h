@@ -79,8 +79,7 @@ CUresult emu__rule(CUresult result, const char *format, ...) __attribute__((form
 CUresult emu__rule_at(int rank, const char *call, CUresult result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The rank for reports: the current device's ordinal; without one SYMM_RANK; else -1, shown as ?.
- */
+/* The rank for reports: the current device's ordinal, else SYMM_RANK, else -1 (shown as ?). */
 int emu__rank(void);
 
 /* ---- The machine (machine.c): the settings, read once by cuInit ---- */
@@ -163,8 +162,7 @@ void emu__count(enum emu_count what, int by);
 enum emu_access { EMU_READ = 1, EMU_WRITE = 2 };
 
 enum emu_address_kind {
-    EMU_ADDRESS_FOREIGN,   /* not the driver's: the program's own (pageable) host memory, or nothing
-                            */
+    EMU_ADDRESS_FOREIGN,   /* not the driver's: the program's own (pageable) memory, or nothing */
     EMU_ADDRESS_UNMAPPED,  /* reserved, nothing mapped there; or beyond an allocation's end */
     EMU_ADDRESS_MAPPED,    /* physical memory mapped with cuMemMap */
     EMU_ADDRESS_MULTICAST, /* a multicast object mapped with cuMemMap */
@@ -202,13 +200,12 @@ void emu__describe(const struct emu_device *device, const void *ptr, char *text,
 
 /*
  * The replicas behind a multicast address, for emu__device_current(), in the machine's order; at
- * most EMU_MAX_DEVICES. nbytes is 4, 8 or 16. -1: `why` gets the rule that is broken; the caller
- * ends the kernel.
+ * most EMU_MAX_DEVICES. -1: `why` gets the rule that is broken, and begins with "misaligned" if it
+ * is that; the caller ends the kernel.
  */
 int emu__replicas(const void *multicast, size_t nbytes, void *out[], char *why, size_t why_nbytes);
 
-/* The one address at which this process keeps the byte at ptr; ptr itself where it is the only one.
- */
+/* The one address at which this process keeps the byte at ptr; often ptr itself. */
 void *emu__home(const void *ptr);
 
 /* ---- What the memory half asks of the stream half (stream.c) ---- */

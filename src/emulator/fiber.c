@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include "fiber.h"
 
 #ifdef EMU_ASAN
@@ -19,6 +18,9 @@
 #else
 #define STACK_NBYTES (64u << 10)
 #endif
+
+/* Below each stack: large, so that a frame with big arrays does not reach past it. */
+#define GUARD_NBYTES (1u << 20)
 
 /* Saves this context, with its stack pointer in *save, and continues the one saved at `to`. */
 void emu__fiber_swap(void **save, void *to);
@@ -116,11 +118,6 @@ struct base {
 
 static _Thread_local struct base base;
 
-static size_t guard_nbytes(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
 void *emu__fiber_top(const struct emu_fiber *fiber)
 {
     return fiber->stack + fiber->stack_nbytes - fiber->skew;
@@ -129,7 +126,7 @@ void *emu__fiber_top(const struct emu_fiber *fiber)
 bool emu__fiber_overflowed(const struct emu_fiber *fiber, const void *address)
 {
     uintptr_t stack = (uintptr_t)fiber->stack, at = (uintptr_t)address;
-    return at >= stack - guard_nbytes() && at < stack;
+    return at >= stack - GUARD_NBYTES && at < stack;
 }
 
 #ifdef EMU_TSAN
@@ -181,16 +178,15 @@ static void begin(struct emu_fiber *fiber)
 
 bool emu__fiber_create(struct emu_fiber *fiber, unsigned index, void (*run)(void *), void *arg)
 {
-    size_t guard = guard_nbytes();
-    char *map = mmap(NULL, guard + STACK_NBYTES, PROT_READ | PROT_WRITE,
+    char *map = mmap(NULL, GUARD_NBYTES + STACK_NBYTES, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
         return false;
-    if (mprotect(map, guard, PROT_NONE) != 0) {
-        munmap(map, guard + STACK_NBYTES);
+    if (mprotect(map + GUARD_NBYTES, STACK_NBYTES, PROT_READ | PROT_WRITE) != 0) {
+        munmap(map, GUARD_NBYTES + STACK_NBYTES);
         return false;
     }
-    *fiber = (struct emu_fiber){.stack = map + guard,
+    *fiber = (struct emu_fiber){.stack = map + GUARD_NBYTES,
                                 .stack_nbytes = STACK_NBYTES,
                                 .skew = (index * 7u % 31u) * 64u,
                                 .run = run,
@@ -205,7 +201,7 @@ void emu__fiber_destroy(struct emu_fiber *fiber)
 #ifdef EMU_ASAN
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_nbytes);
 #endif
-    munmap(fiber->stack - guard_nbytes(), fiber->stack_nbytes + guard_nbytes());
+    munmap(fiber->stack - GUARD_NBYTES, GUARD_NBYTES + fiber->stack_nbytes);
     fiber->stack = NULL;
 }
 

@@ -1,13 +1,12 @@
 /*
- * Running grids: which blocks of a device run now (grid.c) and how one of them runs (block.c).
+ * Running grids: which blocks of a device run now (grid.c) and how one of them runs (block.h).
  */
 #ifndef SYMM_GRID_H
 #define SYMM_GRID_H
 
 #include "emulator.h"
 
-/* What two blocks of a multiprocessor share; a block with more than half of it has one to itself.
- */
+/* What two blocks of a multiprocessor share; with more than half of it a block has one alone. */
 #define EMU_SHARED_NBYTES (227u << 10)
 #define EMU_BLOCKS_PER_SM 2
 

@@ -258,9 +258,13 @@ int emu__replicas(const void *multicast, size_t nbytes, void *out[], char *why, 
     struct remembered *r = &remembered;
     const struct emu_device *device = emu__device_current();
     uintptr_t at = (uintptr_t)multicast;
-    if ((nbytes != 4 && nbytes != 8 && nbytes != 16) || at % nbytes) {
-        snprintf(why, why_nbytes, "%p is misaligned for a multicast access of %zu bytes", multicast,
-                 nbytes);
+    if (nbytes != 4 && nbytes != 8 && nbytes != 16) {
+        snprintf(why, why_nbytes, "a multimem access of %zu bytes, not of 4, 8 or 16", nbytes);
+        return -1;
+    }
+    if (at % nbytes) {
+        snprintf(why, why_nbytes, "misaligned multimem access of %zu bytes at %p", nbytes,
+                 multicast);
         return -1;
     }
     bool known = r->generation && r->device == device &&

@@ -197,6 +197,21 @@ static void hand_dive(const void *args)
     ((const struct hand_args *)args)->out[0] = dive(1u << 20);
 }
 
+/* The same in one frame, which skips most of what lies below the stack. */
+static void hand_leap(const void *args)
+{
+    volatile char room[512 << 10];
+    room[0] = 1;
+    ((const struct hand_args *)args)->out[0] = (uint32_t)room[0];
+}
+
+/* Asks for the replicas of no bytes at all. */
+static void hand_none(const void *args)
+{
+    void *replicas[128];
+    ops->replicas(((const struct hand_args *)args)->ptr, 0, replicas);
+}
+
 #define HAND_KERNELS(X)                                                                            \
     X(number, 1024)                                                                                \
     X(spin, 256)                                                                                   \
@@ -210,7 +225,9 @@ static void hand_dive(const void *args)
     X(replicas, 32)                                                                                \
     X(fault, 32)                                                                                   \
     X(diverge, 32)                                                                                 \
-    X(dive, 32)
+    X(dive, 32)                                                                                    \
+    X(leap, 32)                                                                                    \
+    X(none, 32)
 
 #define HAND_DEFINE_(name, threads)                                                                \
     static const struct symm_emulated_kernel hand_##name##_kernel = {                              \

@@ -453,12 +453,15 @@ START_TEST(threads_that_wait_in_different_places)
 }
 END_TEST
 
+static const char *const overflows[] = {"dive", "leap"};
+
 START_TEST(stack_overflow)
 {
     static uint32_t out[1];
     struct hand_args args = hand_args();
     args.out = out;
-    run_fault("dive", 4, &args, CUDA_ERROR_ILLEGAL_ADDRESS, "stack of a CUDA thread is exhausted");
+    run_fault(overflows[_i], 4, &args, CUDA_ERROR_ILLEGAL_ADDRESS,
+              "stack of a CUDA thread is exhausted");
     recover();
 }
 END_TEST
@@ -540,6 +543,14 @@ START_TEST(replicas_that_are_not_bound)
 }
 END_TEST
 
+START_TEST(replicas_of_no_bytes)
+{
+    struct hand_args args = hand_args();
+    run_fault("none", 1, &args, CUDA_ERROR_ILLEGAL_ADDRESS, "a multimem access of 0 bytes");
+    recover();
+}
+END_TEST
+
 START_TEST(misaligned_multimem)
 {
     CUmemGenericAllocationHandle multicast, memory;
@@ -579,11 +590,12 @@ int main(void)
     tcase_add_test(tc, kernels_fault_on_purpose);
     tcase_add_test(tc, misaligned_access);
     tcase_add_test(tc, threads_that_wait_in_different_places);
-    tcase_add_test(tc, stack_overflow);
+    tcase_add_loop_test(tc, stack_overflow, 0, 2);
     tcase_add_test(tc, a_fault_ends_other_kernels_of_the_device);
 #if SYMM_MULTICAST
     tcase_add_test(tc, plain_access_to_multicast);
     tcase_add_test(tc, replicas_that_are_not_bound);
+    tcase_add_test(tc, replicas_of_no_bytes);
     tcase_add_test(tc, misaligned_multimem);
 #endif
     tc = test_case(suite, "processes", 60);

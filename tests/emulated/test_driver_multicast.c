@@ -460,7 +460,7 @@ static const struct {
     {2 * GRANULE, 4, DEVICE, 700, "device 0 has nothing bound"},
     {GRANULE + 8, 16, DEVICE, 716, "misaligned"},
     {GRANULE + 2, 4, DEVICE, 716, "misaligned"},
-    {GRANULE, 2, DEVICE, 700, "misaligned"},
+    {GRANULE, 2, DEVICE, 700, "a multimem access of 2 bytes"},
     {SIZE, 4, DEVICE, 700, "is no multicast address"},
     {GRANULE, 4, 2, 700, "device 2 has no access to the multicast address"},
 };
