@@ -295,8 +295,7 @@ CUresult emu__capture_refuse_device(struct emu_execution *execution, const char 
     return result;
 }
 
-/* What cuThreadExchangeStreamCaptureMode says: which captures forbid unsafe calls to this thread.
- */
+/* Whether the capture forbids unsafe calls to this thread (cuThreadExchangeStreamCaptureMode). */
 static bool forbids(const struct emu_capture *capture)
 {
     if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)

@@ -155,8 +155,7 @@ CUresult emu_cuEventDestroy(CUevent event)
     return EMU_END(atomic_load(&device->sticky));
 }
 
-/* What the event stands for from now on: a mark or a point, of which it takes over the references.
- */
+/* What the event stands for from now on: a mark or a point, whose references it takes over. */
 static void event_set(CUevent event, struct emu_mark *mark, struct emu_capture_point point)
 {
     pthread_mutex_lock(&event->lock);

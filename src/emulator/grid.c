@@ -101,8 +101,7 @@ static void give_back(struct emu_execution *execution, struct emu_grid *grid)
 
 static void *block_thread(void *arg);
 
-/* Calls a thread for each block that can start, apart from those called already that are to come.
- */
+/* Calls a thread for each block that can start, apart from those that are coming already. */
 static void call_threads(struct emu_execution *execution)
 {
     for (uint64_t n = startable(execution); n > execution->coming;) {

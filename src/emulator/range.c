@@ -53,10 +53,10 @@ bool emu__range_add(struct emu_range *range)
         ranges = grown;
         capacity = more;
     }
-    size_t at = emu__range_after(range->start);
-    memmove(&ranges[at + 1], &ranges[at], (nranges - at) * sizeof *ranges);
+    size_t at = nranges++;
+    for (; at > 0 && ranges[at - 1]->start > range->start; at--)
+        ranges[at] = ranges[at - 1];
     ranges[at] = range;
-    nranges++;
     atomic_fetch_add(&emu__layout, 1);
     return true;
 }

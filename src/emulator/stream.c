@@ -91,8 +91,7 @@ void emu__execution_release_unlock(struct emu_execution *execution)
     free(execution);
 }
 
-/* Drops a reference to the stream; the last one takes it off the execution's list. With the lock.
- */
+/* Drops a reference to the stream; the last one takes it off the execution's list. */
 static void stream_release_locked(struct CUstream_st *stream)
 {
     struct emu_execution *execution = stream->execution;
