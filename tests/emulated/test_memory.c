@@ -66,7 +66,7 @@ static symm_status open_exchange(struct fixture *f, const struct rank *self)
     struct symm_exchange_config exchange = {.join = &f->join,
                                             .log = &f->log,
                                             .arbiter = f->heap ? symm__heap_arbiter(f->heap)
-                                                               : (struct symm_arbiter){NULL},
+                                                               : (struct symm_arbiter){0},
                                             .timeout_ms = f->timeout_ms,
                                             .device_uuid = uuid.bytes};
     TRY(symm__exchange_open(&exchange, &f->exchange));
