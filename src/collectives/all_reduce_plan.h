@@ -7,6 +7,7 @@
 #define SYMM_ALL_REDUCE_PLAN_H
 
 #include <symm/collectives.h>
+#include "../runtime/dtype.h"
 #include "../runtime/kernel.h"
 
 struct symm_all_reduce_machine {
@@ -31,12 +32,7 @@ struct symm_all_reduce_plan {
     uint32_t blocks, threads;
 };
 
-/*
- * The bytes of an element, and the names in texts; 0 and NULL for values that are none of the
- * enum's.
- */
-size_t symm__dtype_size(symm_dtype dtype);
-const char *symm__dtype_name(symm_dtype dtype);
+/* Names in texts; NULL for values that are none of the enum's. */
 const char *symm__redop_name(symm_redop op);
 const char *symm__algo_name(symm_algo algo);
 

@@ -149,7 +149,7 @@ void symm__hub_hello(struct symm_hub *hub, struct symm_hub_client *client,
         hub->ranks[m->rank].client = client;
     }
     if (m->rank >= 0)
-        hub->heard.bits[m->rank / 64] |= UINT64_C(1) << (m->rank % 64);
+        symm__rank_set_add(&hub->heard, m->rank);
 }
 
 /* Of its frame only the fixed part can be trusted, and it cannot read more of ours. */
@@ -163,7 +163,7 @@ void symm__hub_other_version(struct symm_hub *hub, struct symm_hub_client *clien
     else
         send_refusal(hub, client, SYMM_ERROR_VERSION, "rank 0 has another version of symm");
     if (m->rank >= 0 && m->rank < SYMM_MAX_RANKS)
-        hub->heard.bits[m->rank / 64] |= UINT64_C(1) << (m->rank % 64);
+        symm__rank_set_add(&hub->heard, m->rank);
 }
 
 static struct symm_rank_set missing(const struct symm_hub *hub)
@@ -172,7 +172,7 @@ static struct symm_rank_set missing(const struct symm_hub *hub)
 
     for (int r = 0; r < hub->nranks; r++)
         if (hub->ranks[r].fate == SYMM_HUB_AWAITED)
-            set.bits[r / 64] |= UINT64_C(1) << (r % 64);
+            symm__rank_set_add(&set, r);
     return set;
 }
 

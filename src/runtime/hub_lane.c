@@ -26,11 +26,6 @@ static int place_of(const struct symm_hub_lane *lane, int rank)
     return -1;
 }
 
-static void set_add(struct symm_rank_set *set, int rank)
-{
-    set->bits[rank / 64] |= UINT64_C(1) << (rank % 64);
-}
-
 symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t key, uint64_t parent, int nranks,
                                const int *ranks, struct symm_hub_lane **out)
 {
@@ -94,7 +89,7 @@ static void send_end(struct symm_hub *hub, struct symm_hub_lane *lane,
 
     symm__hub_send(hub, client, &m);
     if (!lane->formed)
-        set_add(&lane->gone, client->rank); /* it has no lane to close */
+        symm__rank_set_add(&lane->gone, client->rank); /* it has no lane to close */
 }
 
 static void abort_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_status status,
@@ -158,7 +153,7 @@ static void close_lane(struct symm_hub *hub, struct symm_hub_lane *lane, int ran
 {
     if (!symm__rank_set_has(lane->members, rank) || symm__rank_set_has(lane->gone, rank))
         return;
-    set_add(&lane->gone, rank);
+    symm__rank_set_add(&lane->gone, rank);
     if (lane->ncame || hub->ranks[rank].fate == SYMM_HUB_DIED)
         abort_for(hub, lane, rank);
     if (lane->formed)
@@ -215,7 +210,7 @@ static void add_calls(struct symm_text *text, const struct symm_hub_lane *lane)
             continue;
         for (int j = i; j < lane->nranks; j++)
             if (same_call(lane->came[i], lane->came[j]))
-                set_add(&alike, lane->ranks[j]);
+                symm__rank_set_add(&alike, lane->ranks[j]);
         for (int b = 0; b < 2; b++)
             named.bits[b] |= alike.bits[b];
         symm__text_add(text, "%s", i ? "; " : "");
@@ -291,7 +286,7 @@ static struct symm_frame *gather(struct symm_hub_lane *lane, struct symm_message
     for (int i = 0; gathers && i < lane->nranks; i++)
         if (lane->came[i]->nfds) {
             result->fds[result->nfds++] = lane->came[i]->fds[0];
-            set_add(&result->set, i); /* by place in the lane */
+            symm__rank_set_add(&result->set, i); /* by place in the lane */
             lane->came[i]->nfds = 0;
         }
     frame = symm__frame_make(result);
@@ -386,7 +381,7 @@ static void create(struct symm_hub *hub, struct symm_hub_client *client, struct 
             symm__hub_drop(hub, client, "makes a group of wrong ranks");
             return;
         }
-        set_add(&set, ranks[i]);
+        symm__rank_set_add(&set, ranks[i]);
     }
     if (!lane) {
         if (symm__hub_lane_add(hub, m->lane, parent_key, n, ranks, &lane) != SYMM_OK) {
@@ -395,7 +390,7 @@ static void create(struct symm_hub *hub, struct symm_hub_client *client, struct 
         }
         for (int i = 0; i < n; i++)
             if (symm__rank_set_has(parent->gone, ranks[i]))
-                set_add(&lane->gone, ranks[i]);
+                symm__rank_set_add(&lane->gone, ranks[i]);
         if (parent->status != SYMM_OK)
             abort_lane(hub, lane, parent->status, parent->reason);
     } else if (lane->nranks != n || memcmp(lane->ranks, ranks, (size_t)n * sizeof ranks[0])) {
@@ -436,7 +431,7 @@ static void query(struct symm_hub *hub, struct symm_hub_client *client, struct s
         return; /* the result is on its way */
     for (int i = 0; i < lane->nranks; i++)
         if (!lane->came[i])
-            set_add(&late.set, lane->ranks[i]);
+            symm__rank_set_add(&late.set, lane->ranks[i]);
     symm__text_add_ranks(&text, late.set);
     if (m->type == SYMM_MESSAGE_EXPIRED)
         symm__text_add(&text, " did not come to %.*s within %llu ms", CALL_SHOWN,
@@ -528,7 +523,7 @@ void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client
     } else if (m->type == SYMM_MESSAGE_CLOSE) {
         close_lane(hub, lane, client->rank);
     } else if (m->type == SYMM_MESSAGE_QUIET) {
-        set_add(&lane->quiet, client->rank);
+        symm__rank_set_add(&lane->quiet, client->rank);
         tell_quiet(hub, lane);
     } else if (lane->status != SYMM_OK) {
         send_end(hub, lane, client);

@@ -10,22 +10,22 @@ struct symm_rank_set {
     uint64_t bits[(SYMM_MAX_RANKS + 63) / 64];
 };
 
+static inline void symm__rank_set_add(struct symm_rank_set *s, int rank)
+{
+    s->bits[rank / 64] |= UINT64_C(1) << (rank % 64);
+}
+
 static inline struct symm_rank_set symm__rank_set(int n, const int *ranks)
 {
     struct symm_rank_set s = {{0}};
     for (int i = 0; i < n; i++)
-        s.bits[ranks[i] / 64] |= UINT64_C(1) << (ranks[i] % 64);
+        symm__rank_set_add(&s, ranks[i]);
     return s;
 }
 
 static inline bool symm__rank_set_has(struct symm_rank_set s, int rank)
 {
     return s.bits[rank / 64] >> (rank % 64) & 1;
-}
-
-static inline void symm__rank_set_add(struct symm_rank_set *s, int rank)
-{
-    s->bits[rank / 64] |= UINT64_C(1) << (rank % 64);
 }
 
 /* Takes rank out; returns whether the set is empty now. */

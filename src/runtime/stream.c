@@ -18,24 +18,24 @@ struct scope {
  * Finds the driver and makes the stream's context current; the legacy stream means the one that is
  * current.
  */
-static symm_status begin(struct scope *s, CUstream stream, const char *call)
+static symm_status begin(struct scope *s, CUstream stream)
 {
     CUcontext ctx;
     symm_status st = SYMM_OK;
 
-    *s = (struct scope){.drv = symm__driver_current()};
+    s->drv = symm__driver_current();
     if (!s->drv)
-        return symm__fail(SYMM_ERROR_STATE,
-                          "%s: this process has no context of symm (or was forked)", call);
+        return symm__fail(SYMM_ERROR_STATE, "this process has no context of symm (or was forked)");
     if (stream) {
         TRY_CU(s->drv, cuStreamGetCtx, stream, &ctx);
         TRY_CU(s->drv, cuCtxPushCurrent, ctx);
         s->pushed = true;
     }
 out:
-    return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "%s: ", call);
+    return st;
 }
 
+/* Undoes as much as was begun; puts the call's name in front of a failure's text. */
 static symm_status end(struct scope *s, symm_status st, const char *call)
 {
     CUcontext popped;
@@ -45,24 +45,24 @@ static symm_status end(struct scope *s, symm_status st, const char *call)
     return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "%s: ", call);
 }
 
-static symm_status begin_in(struct scope *s, struct symm_context *ctx, const char *call)
+static symm_status begin_in(struct scope *s, struct symm_context *ctx)
 {
     symm_status st = SYMM_OK;
 
     if (!ctx)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: the context is NULL", call);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "the context is NULL");
     if (symm__forked(ctx))
-        return symm__fail(SYMM_ERROR_STATE, "%s: this is a forked child", call);
-    *s = (struct scope){.drv = ctx->drv};
+        return symm__fail(SYMM_ERROR_STATE, "this is a forked child");
+    s->drv = ctx->drv;
     TRY_CU(s->drv, cuCtxPushCurrent, ctx->primary);
     s->pushed = true;
 out:
-    return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "%s: ", call);
+    return st;
 }
 
-static symm_status null_argument(const char *call, const char *name)
+static symm_status need(const void *argument, const char *name)
 {
-    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s is NULL", call, name);
+    return argument ? SYMM_OK : symm__fail(SYMM_ERROR_ARGUMENT, "%s is NULL", name);
 }
 
 /* ------------------------------------------------------------------------ streams and events */
@@ -73,11 +73,8 @@ symm_status symm_stream_create(symm_context *ctx, symm_stream *out)
     struct scope s = {.drv = NULL};
     symm_status st;
 
-    if (!out)
-        return null_argument(__func__, "out");
-    st = begin_in(&s, ctx, __func__);
-    if (st != SYMM_OK)
-        return st;
+    TRY(need(out, "out"));
+    TRY(begin_in(&s, ctx));
     TRY_CU(s.drv, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
     *out = stream;
 out:
@@ -100,11 +97,8 @@ symm_status symm_event_create(symm_context *ctx, symm_event *out)
     struct scope s = {.drv = NULL};
     symm_status st;
 
-    if (!out)
-        return null_argument(__func__, "out");
-    st = begin_in(&s, ctx, __func__);
-    if (st != SYMM_OK)
-        return st;
+    TRY(need(out, "out"));
+    TRY(begin_in(&s, ctx));
     TRY_CU(s.drv, cuEventCreate, &event, CU_EVENT_DEFAULT);
     *out = event;
 out:
@@ -124,11 +118,8 @@ symm_status symm_event_record(symm_event event, symm_stream stream)
     struct scope s = {.drv = NULL};
     symm_status st;
 
-    if (!event)
-        return null_argument(__func__, "event");
-    st = begin(&s, stream, __func__);
-    if (st != SYMM_OK)
-        return st;
+    TRY(need(event, "event"));
+    TRY(begin(&s, stream));
     TRY_CU(s.drv, cuEventRecord, event, stream);
 out:
     return end(&s, st, __func__);
@@ -140,35 +131,36 @@ symm_status symm_event_elapsed_us(symm_event from, symm_event to, float *out)
     float ms;
     symm_status st;
 
-    if (!from || !to || !out)
-        return null_argument(__func__, !from ? "from" : !to ? "to" : "out");
-    TRY(begin(&s, NULL, __func__));
+    TRY(need(from, "from"));
+    TRY(need(to, "to"));
+    TRY(need(out, "out"));
+    TRY(begin(&s, NULL));
     CUresult cu = s.drv->cuEventElapsedTime(&ms, from, to);
     /* A recorded event that is not over yet, or one that was never recorded. */
     if (cu == CUDA_ERROR_NOT_READY || cu == CUDA_ERROR_INVALID_HANDLE)
-        return symm__fail(SYMM_ERROR_STATE, "%s: the events have not both happened", __func__);
-    if (cu != CUDA_SUCCESS)
-        return end(&s, symm__driver_fail(s.drv, cu, "cuEventElapsedTime"), __func__);
-    *out = ms * 1000;
+        st = symm__fail(SYMM_ERROR_STATE, "the events have not both happened");
+    else if (cu != CUDA_SUCCESS)
+        st = symm__driver_fail(s.drv, cu, "cuEventElapsedTime");
+    else
+        *out = ms * 1000;
 out:
-    return st;
+    return end(&s, st, __func__);
 }
 
 /* ----------------------------------------------------------------------------- plain memory */
 
 symm_status symm_device_alloc(symm_context *ctx, size_t nbytes, void **out)
 {
-    struct symm_device_block *block;
+    struct symm_device_block *block = NULL;
     struct scope s = {.drv = NULL};
     symm_status st;
 
-    if (!out)
-        return null_argument(__func__, "out");
-    if (nbytes == 0)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: nbytes is 0", __func__);
-    st = begin_in(&s, ctx, __func__);
-    if (st != SYMM_OK)
-        return st;
+    TRY(need(out, "out"));
+    if (nbytes == 0) {
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "nbytes is 0");
+        goto out;
+    }
+    TRY(begin_in(&s, ctx));
     block = calloc(1, sizeof *block);
     if (!block) {
         st = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
@@ -191,7 +183,7 @@ void symm_device_free(symm_context *ctx, void *ptr)
     struct symm_device_block *block = NULL;
     struct scope s = {.drv = NULL};
 
-    if (!ctx || !ptr || begin_in(&s, ctx, __func__) != SYMM_OK)
+    if (!ctx || !ptr || begin_in(&s, ctx) != SYMM_OK)
         return;
     pthread_mutex_lock(&ctx->owned_lock);
     for (struct symm_device_block **at = &ctx->device_blocks; *at; at = &(*at)->next)
@@ -212,11 +204,11 @@ symm_status symm_copy(void *dst, const void *src, size_t nbytes, symm_stream str
     struct scope s = {.drv = NULL};
     symm_status st;
 
-    if (nbytes > 0 && (!dst || !src))
-        return null_argument(__func__, dst ? "src" : "dst");
-    st = begin(&s, stream, __func__);
-    if (st != SYMM_OK)
-        return st;
+    if (nbytes > 0) {
+        TRY(need(dst, "dst"));
+        TRY(need(src, "src"));
+    }
+    TRY(begin(&s, stream));
     if (nbytes > 0)
         TRY_CU(s.drv, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)dst, (CUdeviceptr)(uintptr_t)src,
                nbytes, stream);
@@ -229,11 +221,9 @@ symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream stream)
     struct scope s = {.drv = NULL};
     symm_status st;
 
-    if (nbytes > 0 && !dst)
-        return null_argument(__func__, "dst");
-    st = begin(&s, stream, __func__);
-    if (st != SYMM_OK)
-        return st;
+    if (nbytes > 0)
+        TRY(need(dst, "dst"));
+    TRY(begin(&s, stream));
     if (nbytes > 0)
         TRY_CU(s.drv, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)dst, (unsigned char)byte, nbytes,
                stream);
@@ -246,10 +236,9 @@ out:
 symm_status symm_graph_begin(symm_stream stream)
 {
     struct scope s = {.drv = NULL};
-    symm_status st = begin(&s, stream, __func__);
+    symm_status st;
 
-    if (st != SYMM_OK)
-        return st;
+    TRY(begin(&s, stream));
     /*
      * Thread-local: what other threads do meanwhile, the context's own included, does not spoil the
      * capture.
@@ -267,11 +256,8 @@ symm_status symm_graph_end(symm_stream stream, symm_graph *out)
     struct scope s = {.drv = NULL};
     symm_status st;
 
-    if (!out)
-        return null_argument(__func__, "out");
-    st = begin(&s, stream, __func__);
-    if (st != SYMM_OK)
-        return st;
+    TRY(need(out, "out"));
+    TRY(begin(&s, stream));
     symm__capture_ended(stream); /* whatever comes of it, the stream is free again */
     TRY_CU(s.drv, cuStreamEndCapture, stream, &graph);
     TRY_CU(s.drv, cuGraphInstantiateWithFlags, &exec, graph, 0);
@@ -287,11 +273,8 @@ symm_status symm_graph_launch(symm_graph graph, symm_stream stream)
     struct scope s = {.drv = NULL};
     symm_status st;
 
-    if (!graph)
-        return null_argument(__func__, "graph");
-    st = begin(&s, stream, __func__);
-    if (st != SYMM_OK)
-        return st;
+    TRY(need(graph, "graph"));
+    TRY(begin(&s, stream));
     TRY_CU(s.drv, cuGraphLaunch, graph, stream);
 out:
     return end(&s, st, __func__);

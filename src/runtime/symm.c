@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dtype.h"
 #include "enqueue.h"
 #include "group.h"
 #include "pad.h"
@@ -350,31 +351,10 @@ symm_status symm_share(symm_group *group, void *ptr)
     return symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_share: not in this version of symm");
 }
 
-/* Bytes of an element; 0 for a number that names no type. */
-static size_t element_nbytes(symm_dtype dtype)
-{
-    switch (dtype) {
-    case SYMM_FLOAT64:
-    case SYMM_INT64:
-        return 8;
-    case SYMM_FLOAT32:
-    case SYMM_INT32:
-        return 4;
-    case SYMM_FLOAT16:
-    case SYMM_BFLOAT16:
-        return 2;
-    case SYMM_UINT8:
-    case SYMM_FLOAT8_E4M3:
-    case SYMM_FLOAT8_E5M2:
-        return 1;
-    }
-    return 0;
-}
-
 /* Shape and strides of a contiguous tensor, and its size. */
 static symm_status lay_out(symm_tensor *tensor, const int64_t *shape, size_t *nbytes)
 {
-    *nbytes = element_nbytes(tensor->dtype);
+    *nbytes = symm__dtype_size(tensor->dtype);
     if (*nbytes == 0)
         return symm__fail(SYMM_ERROR_ARGUMENT, "dtype is %d", (int)tensor->dtype);
     if (tensor->ndim < 1 || tensor->ndim > SYMM_MAX_DIMS)
