@@ -98,6 +98,7 @@ static CUresult deallocate(uintptr_t start, enum emu_address_kind kind, enum emu
 CUresult emu_cuMemAlloc(CUdeviceptr *ptr, size_t nbytes)
 {
     EMU_BEGIN_HEALTHY("size=%zu", nbytes);
+    EMU_NOT_NULL(ptr);
     CUresult result = emu__capture_forbids();
     int device = emu__device_current()->ordinal;
     if (result != CUDA_SUCCESS)
@@ -136,6 +137,7 @@ CUresult emu_cuMemFree(CUdeviceptr ptr)
 CUresult emu_cuMemHostAlloc(void **ptr, size_t nbytes, unsigned int flags)
 {
     EMU_BEGIN_HEALTHY("size=%zu, flags=%#x", nbytes, flags);
+    EMU_NOT_NULL(ptr);
     CUresult result = emu__capture_forbids();
     if (result != CUDA_SUCCESS)
         return EMU_END(result);
@@ -162,6 +164,7 @@ CUresult emu_cuMemFreeHost(void *ptr)
 CUresult emu_cuMemHostGetDevicePointer(CUdeviceptr *ptr, void *host, unsigned int flags)
 {
     EMU_BEGIN_CONTEXT("host=%p, flags=%#x", host, flags);
+    EMU_NOT_NULL(ptr);
     CUresult result = CUDA_SUCCESS;
     if (flags != 0)
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0"));
@@ -178,6 +181,7 @@ CUresult emu_cuMemHostGetDevicePointer(CUdeviceptr *ptr, void *host, unsigned in
 CUresult emu_cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr)
 {
     EMU_BEGIN("attribute=%d, ptr=%#llx", attribute, ptr);
+    EMU_NOT_NULL(data);
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&emu__lock);
     struct emu_range *range = emu__range_find((uintptr_t)ptr);

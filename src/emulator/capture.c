@@ -368,7 +368,7 @@ CUresult emu_cuStreamBeginCapture(CUstream stream, int mode)
     CUresult result =
         mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && mode <= CU_STREAM_CAPTURE_MODE_RELAXED
             ? emu__stream_get(stream, true, &s)
-            : CUDA_ERROR_INVALID_VALUE;
+            : emu__rule(CUDA_ERROR_INVALID_VALUE, "mode %d is unknown", mode);
     if (result != CUDA_SUCCESS)
         return EMU_END(result);
     if (s == s->execution->legacy)
@@ -409,8 +409,9 @@ static CUresult finish_locked(struct CUstream_st *stream, CUgraph *graph)
 CUresult emu_cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
     EMU_BEGIN("stream=%p", (void *)stream);
+    EMU_NOT_NULL(graph);
     struct CUstream_st *s;
-    CUresult result = graph ? emu__stream_get(stream, false, &s) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = emu__stream_get(stream, false, &s);
     if (result != CUDA_SUCCESS)
         return EMU_END(result);
     *graph = NULL;
@@ -423,8 +424,9 @@ CUresult emu_cuStreamEndCapture(CUstream stream, CUgraph *graph)
 CUresult emu_cuStreamIsCapturing(CUstream stream, int *status)
 {
     EMU_BEGIN("stream=%p", (void *)stream);
+    EMU_NOT_NULL(status);
     struct CUstream_st *s;
-    CUresult result = status ? emu__stream_get(stream, false, &s) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = emu__stream_get(stream, false, &s);
     if (result != CUDA_SUCCESS)
         return EMU_END(result);
     *status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -442,8 +444,9 @@ CUresult emu_cuStreamIsCapturing(CUstream stream, int *status)
 CUresult emu_cuThreadExchangeStreamCaptureMode(int *mode)
 {
     EMU_BEGIN("mode=%d", mode ? *mode : -1);
-    if (!mode || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-        return EMU_END(CUDA_ERROR_INVALID_VALUE);
+    EMU_NOT_NULL(mode);
+    if (*mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "mode %d is unknown", *mode));
     int before = thread_mode;
     thread_mode = *mode;
     *mode = before;

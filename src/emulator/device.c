@@ -75,6 +75,7 @@ CUresult emu_cuInit(unsigned int flags)
 CUresult emu_cuDriverGetVersion(int *version)
 {
     EMU_BEGIN_(EMU_NEED_NOTHING, "void");
+    EMU_NOT_NULL(version);
     *version = EMU_DRIVER_VERSION;
     return EMU_END(CUDA_SUCCESS);
 }
@@ -90,12 +91,16 @@ static const char *name_of(CUresult error)
 /* Neither of the two has a frame: they are for telling of failures, also of the injected ones. */
 CUresult emu_cuGetErrorName(CUresult error, const char **name)
 {
+    if (!name)
+        return CUDA_ERROR_INVALID_VALUE;
     *name = name_of(error);
     return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult emu_cuGetErrorString(CUresult error, const char **text)
 {
+    if (!text)
+        return CUDA_ERROR_INVALID_VALUE;
     *text = name_of(error);
     return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -135,6 +140,7 @@ static CUresult no_device(CUdevice dev)
 CUresult emu_cuDeviceGetCount(int *count)
 {
     EMU_BEGIN("void");
+    EMU_NOT_NULL(count);
     *count = emu__machine.ndevices;
     return EMU_END(CUDA_SUCCESS);
 }
@@ -142,6 +148,7 @@ CUresult emu_cuDeviceGetCount(int *count)
 CUresult emu_cuDeviceGet(CUdevice *dev, int ordinal)
 {
     EMU_BEGIN("ordinal=%d", ordinal);
+    EMU_NOT_NULL(dev);
     /* Programs probe for ordinals, so a wrong one is an answer and no broken rule. */
     if (!emu__device(ordinal))
         return EMU_END(CUDA_ERROR_INVALID_DEVICE);
@@ -152,6 +159,7 @@ CUresult emu_cuDeviceGet(CUdevice *dev, int ordinal)
 CUresult emu_cuDeviceGetName(char *name, int len, CUdevice dev)
 {
     EMU_BEGIN("len=%d, dev=%d", len, dev);
+    EMU_NOT_NULL(name);
     if (!emu__device(dev))
         return EMU_END(no_device(dev));
     if (len <= 0)
@@ -163,6 +171,7 @@ CUresult emu_cuDeviceGetName(char *name, int len, CUdevice dev)
 CUresult emu_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
     EMU_BEGIN("dev=%d", dev);
+    EMU_NOT_NULL(uuid);
     if (!emu__device(dev))
         return EMU_END(no_device(dev));
     memset(uuid, 0, sizeof *uuid);
@@ -179,6 +188,7 @@ static void bus_id(int ordinal, char text[16])
 CUresult emu_cuDeviceGetPCIBusId(char *id, int len, CUdevice dev)
 {
     EMU_BEGIN("len=%d, dev=%d", len, dev);
+    EMU_NOT_NULL(id);
     char text[16];
     if (!emu__device(dev))
         return EMU_END(no_device(dev));
@@ -191,7 +201,9 @@ CUresult emu_cuDeviceGetPCIBusId(char *id, int len, CUdevice dev)
 
 CUresult emu_cuDeviceGetByPCIBusId(CUdevice *dev, const char *id)
 {
-    EMU_BEGIN("id=%s", id);
+    EMU_BEGIN("id=%s", id ? id : "");
+    EMU_NOT_NULL(dev);
+    EMU_NOT_NULL(id);
     for (int i = 0; i < emu__machine.ndevices; i++) {
         char text[16];
         bus_id(i, text);
@@ -207,6 +219,7 @@ CUresult emu_cuDeviceGetByPCIBusId(CUdevice *dev, const char *id)
 CUresult emu_cuDeviceGetAttribute(int *value, int attribute, CUdevice dev)
 {
     EMU_BEGIN("attribute=%d, dev=%d", attribute, dev);
+    EMU_NOT_NULL(value);
     if (!emu__device(dev))
         return EMU_END(no_device(dev));
     switch (attribute) {
@@ -241,6 +254,7 @@ CUresult emu_cuDeviceGetAttribute(int *value, int attribute, CUdevice dev)
 CUresult emu_cuDeviceTotalMem(size_t *nbytes, CUdevice dev)
 {
     EMU_BEGIN("dev=%d", dev);
+    EMU_NOT_NULL(nbytes);
     if (!emu__device(dev))
         return EMU_END(no_device(dev));
     *nbytes = emu__machine.memory_nbytes;
@@ -250,6 +264,7 @@ CUresult emu_cuDeviceTotalMem(size_t *nbytes, CUdevice dev)
 CUresult emu_cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
 {
     EMU_BEGIN("dev=%d, peer=%d", dev, peer);
+    EMU_NOT_NULL(can);
     if (!emu__device(dev) || !emu__device(peer))
         return EMU_END(no_device(emu__device(dev) ? peer : dev));
     *can = dev != peer;
@@ -259,6 +274,7 @@ CUresult emu_cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
 CUresult emu_cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice from, CUdevice to)
 {
     EMU_BEGIN("attribute=%d, from=%d, to=%d", attribute, from, to);
+    EMU_NOT_NULL(value);
     if (!emu__device(from) || !emu__device(to))
         return EMU_END(no_device(emu__device(from) ? to : from));
     if (from == to)
@@ -299,6 +315,7 @@ static void set_retained(struct emu_device *device, int retained)
 CUresult emu_cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 {
     EMU_BEGIN("dev=%d", dev);
+    EMU_NOT_NULL(ctx);
     struct emu_device *device = emu__device(dev);
     if (!device)
         return EMU_END(no_device(dev));
@@ -347,6 +364,7 @@ static CUresult check_context(CUcontext ctx)
 CUresult emu_cuCtxGetCurrent(CUcontext *ctx)
 {
     EMU_BEGIN("void");
+    EMU_NOT_NULL(ctx);
     *ctx = emu__context_current();
     return EMU_END(CUDA_SUCCESS);
 }
@@ -396,6 +414,7 @@ CUresult emu_cuCtxPopCurrent(CUcontext *ctx)
 CUresult emu_cuCtxGetDevice(CUdevice *dev)
 {
     EMU_BEGIN_CONTEXT("void");
+    EMU_NOT_NULL(dev);
     *dev = emu__context_current()->device->ordinal;
     return EMU_END(CUDA_SUCCESS);
 }

@@ -64,6 +64,10 @@ enum emu_need {
 #define EMU_BEGIN_CONTEXT(...) EMU_BEGIN_(EMU_NEED_CONTEXT, __VA_ARGS__)
 #define EMU_BEGIN_HEALTHY(...) EMU_BEGIN_(EMU_NEED_HEALTHY, __VA_ARGS__)
 #define EMU_END(result) emu__end(&call_, (result))
+/* After EMU_BEGIN: a pointer that the call cannot do without. */
+#define EMU_NOT_NULL(pointer)                                                                      \
+    if (!(pointer))                                                                                \
+    return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "%s is NULL", #pointer))
 
 bool emu__begin(struct emu_call *call, enum emu_need need, const char *name, const char *format,
                 ...) __attribute__((format(printf, 4, 5)));

@@ -126,8 +126,9 @@ static CUresult check(CUevent event)
 CUresult emu_cuEventCreate(CUevent *event, unsigned int flags)
 {
     EMU_BEGIN_HEALTHY("flags=%u", flags);
-    if (!event || flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING))
-        return EMU_END(CUDA_ERROR_INVALID_VALUE);
+    EMU_NOT_NULL(event);
+    if (flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING))
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "unknown flags %#x", flags));
     struct CUevent_st *created = calloc(1, sizeof *created);
     if (!created || !emu__handle_add(EMU_HANDLE_EVENT, created)) {
         free(created);
@@ -234,7 +235,7 @@ CUresult emu_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flag
 {
     EMU_BEGIN_HEALTHY("stream=%p event=%p flags=%u", (void *)stream, (void *)event, flags);
     struct CUstream_st *s;
-    CUresult result = flags ? CUDA_ERROR_INVALID_VALUE : check(event);
+    CUresult result = flags ? emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0") : check(event);
     if (result == CUDA_SUCCESS)
         result = emu__stream_get(stream, true, &s);
     return EMU_END(result == CUDA_SUCCESS ? wait_for(s, event) : result);
@@ -291,8 +292,9 @@ CUresult emu_cuEventSynchronize(CUevent event)
 CUresult emu_cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 {
     EMU_BEGIN("from=%p to=%p", (void *)from, (void *)to);
+    EMU_NOT_NULL(ms);
     struct emu_mark *first = NULL, *second = NULL;
-    CUresult result = ms ? get_to_look(from, &first) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = get_to_look(from, &first);
     if (result == CUDA_SUCCESS)
         result = get_to_look(to, &second);
     if (result == CUDA_SUCCESS && ((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING))

@@ -86,8 +86,9 @@ CUresult emu_cuGraphDestroy(CUgraph graph)
 CUresult emu_cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
     EMU_BEGIN_HEALTHY("graph=%p flags=%llu", (void *)graph, flags);
-    if (!exec || flags)
-        return EMU_END(CUDA_ERROR_INVALID_VALUE);
+    EMU_NOT_NULL(exec);
+    if (flags)
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0"));
     if (!emu__handle_valid(EMU_HANDLE_GRAPH, graph))
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such graph: %p", (void *)graph));
     struct CUgraphExec_st *created = calloc(1, sizeof *created);

@@ -104,7 +104,7 @@ static CUresult check_cluster(const CUlaunchConfig *config, const CUlaunchAttrib
 static CUresult check_attributes(const CUlaunchConfig *config, bool *cooperative)
 {
     if (config->numAttrs > 0 && !config->attrs)
-        return CUDA_ERROR_INVALID_VALUE;
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "config->attrs is NULL");
     for (unsigned i = 0; i < config->numAttrs; i++) {
         const CUlaunchAttribute *attribute = &config->attrs[i];
         CUresult result = CUDA_SUCCESS;
@@ -181,7 +181,8 @@ CUresult emu_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
                       config ? (void *)config->hStream : NULL);
     if (extra)
         return EMU_END(emu__rule(CUDA_ERROR_NOT_SUPPORTED, "`extra`: arguments go through params"));
-    if (!config || !params || !params[0])
-        return EMU_END(CUDA_ERROR_INVALID_VALUE);
+    EMU_NOT_NULL(config);
+    EMU_NOT_NULL(params);
+    EMU_NOT_NULL(params[0]);
     return EMU_END(launch(config, function, params));
 }

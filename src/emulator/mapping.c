@@ -240,7 +240,8 @@ CUresult emu_cuMemSetAccess(CUdeviceptr ptr, size_t nbytes, const CUmemAccessDes
                             size_t count)
 {
     EMU_BEGIN("ptr=%#llx, size=%zu, device=%d, flags=%d, count=%zu", ptr, nbytes,
-              count ? desc->location.id : -1, count ? desc->flags : 0, count);
+              desc && count ? desc->location.id : -1, desc && count ? desc->flags : 0, count);
+    EMU_NOT_NULL(desc);
     CUresult result =
         count == 0 ? emu__rule(CUDA_ERROR_INVALID_VALUE, "count is 0") : check_access(desc, count);
     if (result == CUDA_SUCCESS) {
@@ -254,7 +255,9 @@ CUresult emu_cuMemSetAccess(CUdeviceptr ptr, size_t nbytes, const CUmemAccessDes
 CUresult emu_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
                             CUdeviceptr ptr)
 {
-    EMU_BEGIN("device=%d, ptr=%#llx", location->id, ptr);
+    EMU_BEGIN("device=%d, ptr=%#llx", location ? location->id : -1, ptr);
+    EMU_NOT_NULL(flags);
+    EMU_NOT_NULL(location);
     CUresult result = check_location(location);
     if (result != CUDA_SUCCESS)
         return EMU_END(result);

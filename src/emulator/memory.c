@@ -30,6 +30,8 @@ CUresult emu_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAlloc
                                            int option)
 {
     EMU_BEGIN("option=%d", option);
+    EMU_NOT_NULL(granularity);
+    EMU_NOT_NULL(prop);
     CUresult result = check_prop(prop);
     size_t least = emu__machine.granularity;
     if (result == CUDA_SUCCESS && option == CU_MEM_ALLOC_GRANULARITY_MINIMUM)
@@ -61,8 +63,11 @@ static CUresult create(size_t nbytes, const CUmemAllocationProp *prop, struct em
 CUresult emu_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t nbytes,
                          const CUmemAllocationProp *prop, unsigned long long flags)
 {
-    EMU_BEGIN("size=%zu, device=%d, handle_types=%#x, flags=%#llx", nbytes, prop->location.id,
-              (unsigned)prop->requestedHandleTypes, flags);
+    EMU_BEGIN("size=%zu, device=%d, handle_types=%#x, flags=%#llx", nbytes,
+              prop ? prop->location.id : -1, prop ? (unsigned)prop->requestedHandleTypes : 0,
+              flags);
+    EMU_NOT_NULL(handle);
+    EMU_NOT_NULL(prop);
     CUresult result = check_prop(prop);
     if (result != CUDA_SUCCESS)
         return EMU_END(result);
@@ -102,6 +107,8 @@ CUresult emu_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t nbytes,
 CUresult emu_cuMemGetInfo(size_t *available, size_t *total)
 {
     EMU_BEGIN_HEALTHY("void");
+    EMU_NOT_NULL(available);
+    EMU_NOT_NULL(total);
     struct emu_device *device = emu__device_current();
     pthread_mutex_lock(&emu__lock);
     *total = emu__machine.memory_nbytes;

@@ -72,7 +72,8 @@ void emu__module_release(struct CUmod_st *module)
 CUresult emu_cuModuleLoadData(CUmodule *module, const void *image)
 {
     EMU_BEGIN_HEALTHY("image=%p", image);
-    CUresult result = module ? emu__capture_forbids() : CUDA_ERROR_INVALID_VALUE;
+    EMU_NOT_NULL(module);
+    CUresult result = emu__capture_forbids();
     if (result != CUDA_SUCCESS)
         return EMU_END(result);
     const struct symm_emulated_module *table = image;
@@ -117,8 +118,8 @@ CUresult emu_cuModuleUnload(CUmodule module)
 CUresult emu_cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
     EMU_BEGIN_HEALTHY("module=%p name=%s", (void *)module, name ? name : "");
-    if (!function || !name)
-        return EMU_END(CUDA_ERROR_INVALID_VALUE);
+    EMU_NOT_NULL(function);
+    EMU_NOT_NULL(name);
     if (!emu__handle_valid(EMU_HANDLE_MODULE, module))
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such module: %p", (void *)module));
     for (size_t i = 0; i < module->nfunctions; i++)
@@ -154,7 +155,8 @@ CUresult emu_cuFuncLoad(CUfunction function)
 CUresult emu_cuFuncGetAttribute(int *value, int attribute, CUfunction function)
 {
     EMU_BEGIN_HEALTHY("attribute=%d function=%p", attribute, (void *)function);
-    CUresult result = value ? emu__function_check(function) : CUDA_ERROR_INVALID_VALUE;
+    EMU_NOT_NULL(value);
+    CUresult result = emu__function_check(function);
     if (result != CUDA_SUCCESS)
         return EMU_END(result);
     switch (attribute) {
@@ -169,7 +171,7 @@ CUresult emu_cuFuncGetAttribute(int *value, int attribute, CUfunction function)
         *value = 32; /* registers are no limit here: any number that a compiler might choose */
         break;
     default:
-        return EMU_END(CUDA_ERROR_INVALID_VALUE);
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "attribute %d is unknown", attribute));
     }
     atomic_store(&function->loaded, true);
     return EMU_END(CUDA_SUCCESS);
@@ -179,8 +181,10 @@ CUresult emu_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *nblocks, CUfunctio
                                                          int threads, size_t smem_nbytes)
 {
     EMU_BEGIN_HEALTHY("function=%p threads=%d smem=%zu", (void *)function, threads, smem_nbytes);
-    CUresult result =
-        nblocks && threads > 0 ? emu__function_check(function) : CUDA_ERROR_INVALID_VALUE;
+    EMU_NOT_NULL(nblocks);
+    CUresult result = threads > 0
+                          ? emu__function_check(function)
+                          : emu__rule(CUDA_ERROR_INVALID_VALUE, "%d threads a block", threads);
     if (result == CUDA_SUCCESS)
         *nblocks = threads > emu__function_max_threads(function)
                        ? 0

@@ -142,6 +142,8 @@ CUresult emu_cuMulticastGetGranularity(size_t *granularity, const CUmulticastObj
                                        int option)
 {
     EMU_BEGIN("option=%d", option);
+    EMU_NOT_NULL(granularity);
+    EMU_NOT_NULL(prop);
     CUresult result = check_prop(prop);
     size_t least = emu__machine.granularity;
     if (result == CUDA_SUCCESS && option == CU_MULTICAST_GRANULARITY_MINIMUM)
@@ -181,8 +183,10 @@ static CUresult create_handle(const CUmulticastObjectProp *prop,
 CUresult emu_cuMulticastCreate(CUmemGenericAllocationHandle *handle,
                                const CUmulticastObjectProp *prop)
 {
-    EMU_BEGIN("devices=%u, size=%zu, handle_types=%#llx, flags=%#llx", prop->numDevices, prop->size,
-              prop->handleTypes, prop->flags);
+    EMU_BEGIN("devices=%u, size=%zu, handle_types=%#llx, flags=%#llx", prop ? prop->numDevices : 0,
+              prop ? prop->size : 0, prop ? prop->handleTypes : 0, prop ? prop->flags : 0);
+    EMU_NOT_NULL(handle);
+    EMU_NOT_NULL(prop);
     CUresult result = check_prop(prop);
     if (result == CUDA_SUCCESS && (prop->size == 0 || prop->size % emu__machine.granularity))
         result =

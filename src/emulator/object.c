@@ -254,6 +254,7 @@ CUresult emu_cuMemRelease(CUmemGenericAllocationHandle handle)
 CUresult emu_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *ptr)
 {
     EMU_BEGIN("ptr=%p", ptr);
+    EMU_NOT_NULL(handle);
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&emu__lock);
     struct emu_range *range = emu__range_find((uintptr_t)ptr);
@@ -291,6 +292,7 @@ CUresult emu_cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocatio
                                           int type, unsigned long long flags)
 {
     EMU_BEGIN("handle=%#llx, type=%d, flags=%#llx", handle, type, flags);
+    EMU_NOT_NULL(shareable);
     if (flags != 0)
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0"));
     pthread_mutex_lock(&emu__lock);
@@ -323,6 +325,7 @@ CUresult emu_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle
                                             int type)
 {
     EMU_BEGIN("shareable=%#llx, type=%d", (unsigned long long)(uintptr_t)shareable, type);
+    EMU_NOT_NULL(handle);
     if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE,
                                  "handles of type %d cannot be imported here", type));

@@ -106,6 +106,7 @@ CUresult emu_cuMemAddressReserve(CUdeviceptr *ptr, size_t nbytes, size_t alignme
                                  unsigned long long flags)
 {
     EMU_BEGIN("size=%zu, alignment=%zu, addr=%#llx, flags=%#llx", nbytes, alignment, at, flags);
+    EMU_NOT_NULL(ptr);
     if (flags != 0)
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0"));
     if (nbytes == 0 || nbytes % EMU_PAGE || at % EMU_PAGE)

@@ -391,8 +391,9 @@ CUresult emu__stream_get(CUstream handle, bool enqueue, struct CUstream_st **out
 CUresult emu_cuStreamCreate(CUstream *stream, unsigned int flags)
 {
     EMU_BEGIN_HEALTHY("flags=%u", flags);
-    if (!stream || flags > CU_STREAM_NON_BLOCKING)
-        return EMU_END(CUDA_ERROR_INVALID_VALUE);
+    EMU_NOT_NULL(stream);
+    if (flags > CU_STREAM_NON_BLOCKING)
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "unknown flags %#x", flags));
     struct emu_execution *execution = emu__execution(emu__device_current());
     struct CUstream_st *created = execution ? stream_create(execution, flags) : NULL;
     if (!created || !emu__handle_add(EMU_HANDLE_STREAM, created)) {
@@ -464,8 +465,9 @@ CUresult emu_cuStreamQuery(CUstream stream)
 CUresult emu_cuStreamGetCtx(CUstream stream, CUcontext *ctx)
 {
     EMU_BEGIN("stream=%p", (void *)stream);
+    EMU_NOT_NULL(ctx);
     struct CUstream_st *s;
-    CUresult result = ctx ? emu__stream_get(stream, false, &s) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = emu__stream_get(stream, false, &s);
     if (result == CUDA_SUCCESS)
         *ctx = &s->execution->device->primary;
     return EMU_END(result);

@@ -160,6 +160,66 @@ START_TEST(devices)
 }
 END_TEST
 
+START_TEST(null_pointers_are_named)
+{
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop = memory_prop(2);
+    CUmemLocation location = prop.location;
+    CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, NULL, NULL, 0};
+    CUdevice dev;
+    size_t nbytes;
+    driver_open(2);
+#define NULL_POINTER(fn, what, ...)                                                                \
+    BREAKS("2", CUDA_ERROR_INVALID_VALUE, fn, what " is NULL", __VA_ARGS__)
+    ck_assert_int_eq(cu.cuGetErrorName(CUDA_SUCCESS, NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cu.cuGetErrorString(CUDA_SUCCESS, NULL), CUDA_ERROR_INVALID_VALUE);
+    NULL_POINTER(cuDriverGetVersion, "version", NULL);
+    NULL_POINTER(cuDeviceGetCount, "count", NULL);
+    NULL_POINTER(cuDeviceGet, "dev", NULL, 0);
+    NULL_POINTER(cuDeviceGetName, "name", NULL, 5, 0);
+    NULL_POINTER(cuDeviceGetUuid, "uuid", NULL, 0);
+    NULL_POINTER(cuDeviceGetPCIBusId, "id", NULL, 20, 0);
+    NULL_POINTER(cuDeviceGetByPCIBusId, "id", &dev, NULL);
+    NULL_POINTER(cuDeviceGetAttribute, "value", NULL, 1, 0);
+    NULL_POINTER(cuDeviceTotalMem, "nbytes", NULL, 0);
+    NULL_POINTER(cuDevicePrimaryCtxRetain, "ctx", NULL, 0);
+    NULL_POINTER(cuCtxGetCurrent, "ctx", NULL);
+    NULL_POINTER(cuCtxGetDevice, "dev", NULL);
+    NULL_POINTER(cuMemGetInfo, "total", &nbytes, NULL);
+    NULL_POINTER(cuMemAlloc, "ptr", NULL, 8);
+    NULL_POINTER(cuMemHostAlloc, "ptr", NULL, 8, 0);
+    NULL_POINTER(cuPointerGetAttribute, "data", NULL, 1, 0);
+    NULL_POINTER(cuMemGetAllocationGranularity, "prop", &nbytes, NULL, 0);
+    NULL_POINTER(cuMemCreate, "handle", NULL, GRANULE, &prop, 0);
+    NULL_POINTER(cuMemCreate, "prop", &handle, GRANULE, NULL, 0);
+    NULL_POINTER(cuMemAddressReserve, "ptr", NULL, GRANULE, 0, 0, 0);
+    NULL_POINTER(cuMemSetAccess, "desc", GRANULE, GRANULE, NULL, 1);
+    NULL_POINTER(cuMemGetAccess, "flags", NULL, &location, GRANULE);
+    NULL_POINTER(cuMemGetAccess, "location", &(unsigned long long){0}, NULL, GRANULE);
+    NULL_POINTER(cuMemExportToShareableHandle, "shareable", NULL, 1, 1, 0);
+    NULL_POINTER(cuMemImportFromShareableHandle, "handle", NULL, NULL, 1);
+    NULL_POINTER(cuMemRetainAllocationHandle, "handle", NULL, NULL);
+    NULL_POINTER(cuStreamCreate, "stream", NULL, 0);
+    NULL_POINTER(cuStreamIsCapturing, "status", NULL, NULL);
+    NULL_POINTER(cuThreadExchangeStreamCaptureMode, "mode", NULL);
+    NULL_POINTER(cuEventCreate, "event", NULL, 0);
+    NULL_POINTER(cuEventElapsedTime, "ms", NULL, NULL, NULL);
+    NULL_POINTER(cuGraphInstantiateWithFlags, "exec", NULL, NULL, 0);
+    NULL_POINTER(cuModuleLoadData, "module", NULL, NULL);
+    NULL_POINTER(cuModuleGetFunction, "name", &(CUfunction){NULL}, NULL, NULL);
+    NULL_POINTER(cuFuncGetAttribute, "value", NULL, 0, NULL);
+    NULL_POINTER(cuOccupancyMaxActiveBlocksPerMultiprocessor, "nblocks", NULL, NULL, 1, 0);
+    NULL_POINTER(cuLaunchKernelEx, "config", NULL, NULL, NULL, NULL);
+    NULL_POINTER(cuLaunchKernelEx, "params", &config, NULL, NULL, NULL);
+#if SYMM_MULTICAST
+    NULL_POINTER(cuMulticastGetGranularity, "prop", &nbytes, NULL, 0);
+    NULL_POINTER(cuMulticastCreate, "prop", &handle, NULL);
+#endif
+#undef NULL_POINTER
+    driver_close(2);
+}
+END_TEST
+
 START_TEST(contexts)
 {
     CUcontext a, b, now;
@@ -403,6 +463,7 @@ int main(void)
                         (int)(sizeof nonsense / sizeof nonsense[0]));
     tcase_add_test(tc, a_machine_without_devices);
     tcase_add_test(tc, devices);
+    tcase_add_test(tc, null_pointers_are_named);
     tcase_add_test(tc, contexts);
     tcase_add_test(tc, faults_by_call_rank_and_occurrence);
     tcase_add_test(tc, a_call_that_hangs);
