@@ -88,6 +88,9 @@ case_unwritable() {
     [ -c /dev/full ] || return 0
     run 1 bench 2 --sizes 1K --json /dev/full
     errors '^# symm-bench: /dev/full: could not be written$'
+    ! "$bin/symm-bench" all-reduce --driver emulated --sizes 1K >/dev/full 2>err ||
+        die "a table that cannot be written is no success"
+    grep -qx '# symm-bench: the table could not be written' err || die "what could not be written"
 }
 
 case_unavailable() {

@@ -188,6 +188,10 @@ bool report_close(struct report *r, const char *error)
         ok = close_file(r->json_file, r->options->json, dumped);
     }
     ok = close_file(r->csv_file, r->options->csv, true) && ok;
+    if (r->speaks && (fflush(stdout) != 0 || ferror(stdout))) {
+        fprintf(stderr, "# symm-bench: the table could not be written\n");
+        ok = false;
+    }
     json_decref(r->json);
     free(r);
     return ok;
