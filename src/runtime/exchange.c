@@ -270,11 +270,15 @@ out:
     return st;
 }
 
-static symm_status say_hello(struct symm_exchange *x, symm_deadline deadline)
+/* mine: why this rank cannot take part, with the text; then the hub refuses all ranks with it. */
+static symm_status say_hello(struct symm_exchange *x, symm_status mine, const char *why,
+                             symm_deadline deadline)
 {
     struct symm_hello hello = {.token = {0}};
     struct symm_message m = {.type = SYMM_MESSAGE_HELLO,
                              .lane = SYMM_LANE_JOIN,
+                             .status = mine,
+                             .reason = why,
                              .args = {(uint64_t)x->join.nranks, (uint64_t)getpid()},
                              .payload = &hello,
                              .payload_nbytes = sizeof hello};
@@ -308,7 +312,8 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     symm_deadline deadline = symm__deadline_in(config->timeout_ms);
     struct symm_exchange *x = calloc(1, sizeof *x);
     int everyone[SYMM_MAX_RANKS];
-    symm_status st;
+    char why[SYMM_TEXT_MAX];
+    symm_status st, mine;
 
     if (!x)
         return symm__fail(SYMM_ERROR_MEMORY, "no memory for the exchange");
@@ -319,7 +324,8 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     pthread_mutex_init(&x->freed_lock, NULL);
     pthread_cond_init(&x->quiet, NULL);
     TRY(read_settings(x));
-    TRY(reserve_descriptors(x));
+    mine = reserve_descriptors(x);
+    strcpy(why, mine == SYMM_OK ? "" : symm__failure_text());
     x->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (x->wake < 0) {
         st = symm__fail_errno(errno, "eventfd");
@@ -329,7 +335,7 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
         everyone[r] = r;
     TRY(symm__lane_new(x, SYMM_LANE_WORLD, x->join.nranks, everyone, &x->world));
     TRY(connect_hub(x, deadline));
-    TRY(say_hello(x, deadline));
+    TRY(say_hello(x, mine, why, deadline));
     symm__join_done(&x->join);
 out:
     if (st == SYMM_OK)

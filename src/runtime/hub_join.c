@@ -94,7 +94,9 @@ static bool fits(struct symm_hub *hub, struct symm_hub_client *client, const str
     const struct symm_hub_client *twin = has_device ? find_device(hub, hello->device) : NULL;
     struct symm_text device = {.used = 0};
 
-    if (nranks != hub->nranks)
+    if (m->status != SYMM_OK)
+        offend(hub, m->status, "rank %d: %s", m->rank, m->reason);
+    else if (nranks != hub->nranks)
         offend(hub, SYMM_ERROR_MISMATCH, "rank %d (pid %d) has nranks %d, rank 0 has %d", m->rank,
                pid, nranks, hub->nranks);
     else if (m->rank < 0 || m->rank >= hub->nranks)
@@ -185,7 +187,9 @@ void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
     if (hub->phase != SYMM_HUB_JOINING)
         return;
     symm__text_add_ranks(&text, missing(hub));
-    if (m->type == SYMM_MESSAGE_EXPIRED) {
+    if (m->type == SYMM_MESSAGE_EXPIRED && hub->offence != SYMM_OK) {
+        symm__hub_refuse(hub, hub->offence, hub->offences.bytes);
+    } else if (m->type == SYMM_MESSAGE_EXPIRED) {
         symm__text_add(&text, " of %d did not join within %llu ms%s", hub->nranks,
                        (unsigned long long)m->args[0], hub->strangers.bytes);
         symm__hub_refuse(hub, SYMM_ERROR_TIMEOUT, text.bytes);
