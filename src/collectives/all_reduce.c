@@ -29,6 +29,8 @@ const char *symm_all_reduce_unavailable(symm_group *group, symm_algo algo, symm_
 {
     if (!group)
         return "group is NULL";
+    if (symm__forked(group->ctx))
+        return "the group belongs to the process this one was forked from";
     const struct symm_all_reduce_machine machine = machine_of(group);
     return symm__all_reduce_reason(&machine, algo, dtype, op);
 }
@@ -121,7 +123,7 @@ static bool find(struct symm_group *group, const void *ptr, size_t nbytes, bool 
                  uint64_t *off)
 {
     return (uintptr_t)ptr % 16 == 0 &&
-           symm__memory_find(group->ctx->memory, ptr, nbytes, group->members, off) &&
+           symm__memory_has(group->ctx->memory, ptr, nbytes, group->members, off) &&
            (!by_switch || symm__multicast_covers(group->mc, *off, nbytes));
 }
 

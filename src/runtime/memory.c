@@ -361,8 +361,8 @@ static int first_missing(struct symm_rank_set few, struct symm_rank_set many)
     return -1;
 }
 
-bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
-                       struct symm_rank_set members, uint64_t *off)
+bool symm__memory_has(struct symm_memory *m, const void *ptr, size_t nbytes,
+                      struct symm_rank_set members, uint64_t *off)
 {
     /* Unsigned: an address below the window is far above it. */
     uint64_t at = (CUdeviceptr)(uintptr_t)ptr - m->windows.base[m->config.rank];
@@ -375,10 +375,16 @@ bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
                nbytes <= b->requested - (at - b->off) && symm__rank_set_within(members, b->members);
         pthread_rwlock_unlock(&m->lock);
     }
-    if (good) {
+    if (good)
         *off = at;
+    return good;
+}
+
+bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
+                       struct symm_rank_set members, uint64_t *off)
+{
+    if (symm__memory_has(m, ptr, nbytes, members, off))
         return true;
-    }
 
     struct place p = locate(m, ptr);
     if (refuse(m, &p))

@@ -65,9 +65,11 @@ symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane);
 
 /*
  * Where ptr lies: its offset in the window. True if [ptr, ptr + nbytes) is inside one live block
- * that all of `members` have. Otherwise false, with a text that says what ptr is (freed, foreign,
- * not on rank 3, runs past its end).
+ * that all of `members` have.
  */
+bool symm__memory_has(struct symm_memory *m, const void *ptr, size_t nbytes,
+                      struct symm_rank_set members, uint64_t *off);
+/* The same; where it is false, with a text that says what ptr is (freed, foreign, too short). */
 bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
                        struct symm_rank_set members, uint64_t *off);
 
