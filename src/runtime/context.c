@@ -336,6 +336,7 @@ symm_status symm_context_destroy(symm_context *ctx)
 {
     struct symm_enqueue e;
     symm_status st, released;
+    char why[SYMM_TEXT_MAX];
 
     if (!ctx)
         return SYMM_OK;
@@ -344,12 +345,13 @@ symm_status symm_context_destroy(symm_context *ctx)
         return st; /* forked, or a stream is being captured: nothing has happened */
     if (st == SYMM_OK)
         st = leave_together(ctx, &e);
+    strcpy(why, symm__failure_text());
     if (st != SYMM_OK)
         leave_alone(ctx);
     released = release(ctx);
-    if (st == SYMM_OK && released != SYMM_OK)
-        st = symm__fail_in(released, "symm_context_destroy: ");
-    return st;
+    if (st != SYMM_OK)
+        return symm__fail(st, "%s", why); /* whatever else has failed since */
+    return released == SYMM_OK ? SYMM_OK : symm__fail_in(released, "symm_context_destroy: ");
 }
 
 symm_group *symm_context_world(symm_context *ctx)

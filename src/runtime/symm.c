@@ -115,6 +115,7 @@ symm_status symm_group_destroy(symm_group *group)
     struct symm_enqueue e;
     CUcontext popped;
     symm_status st, released;
+    char why[SYMM_TEXT_MAX];
     bool pushed;
 
     if (!group)
@@ -128,6 +129,7 @@ symm_status symm_group_destroy(symm_group *group)
         return st; /* forked, or a stream is being captured: nothing has happened */
     if (st == SYMM_OK)
         st = leave_together(&e);
+    strcpy(why, symm__failure_text());
     pushed = ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
     symm__group_quiesce(group);
     if (st != SYMM_OK && group->mc)
@@ -135,9 +137,9 @@ symm_status symm_group_destroy(symm_group *group)
     released = symm__group_release(group);
     if (pushed)
         ctx->drv->cuCtxPopCurrent(&popped);
-    if (st == SYMM_OK && released != SYMM_OK)
-        st = symm__fail_in(released, "symm_group_destroy: ");
-    return st;
+    if (st != SYMM_OK)
+        return symm__fail(st, "%s", why); /* whatever else has failed since */
+    return released == SYMM_OK ? SYMM_OK : symm__fail_in(released, "symm_group_destroy: ");
 }
 
 int symm_rank(const symm_group *group)
@@ -177,6 +179,8 @@ symm_status symm_group_view(symm_group *group, symm_view *out)
     if (!group || !out)
         return symm__fail(SYMM_ERROR_ARGUMENT, "symm_group_view: %s is NULL",
                           group ? "out" : "group");
+    if (symm__forked(group->ctx))
+        return symm__enter(group, "symm_group_view");
     *out = group->view;
     return SYMM_OK;
 }
@@ -450,6 +454,8 @@ symm_status symm_memory_usage(symm_context *ctx, symm_usage *out)
     if (!ctx || !out)
         return symm__fail(SYMM_ERROR_ARGUMENT, "symm_memory_usage: %s is NULL",
                           ctx ? "out" : "the context");
+    if (symm__forked(ctx))
+        return symm__fail(SYMM_ERROR_STATE, "symm_memory_usage: this is a forked child");
     symm__memory_usage(ctx->memory, out);
     return SYMM_OK;
 }
