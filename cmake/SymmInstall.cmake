@@ -17,5 +17,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/symmConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/symmConfig.cmake ${PROJECT_BINARY_DIR}/symmConfigVersion.cmake
   cmake/SymmAddKernels.cmake cmake/SymmFatbin.cmake DESTINATION ${package})
+# Relative to itself, so that `cmake --install --prefix` may put it anywhere.
+file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/symm.pc.in ${PROJECT_BINARY_DIR}/symm.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
