@@ -97,7 +97,10 @@ bool emu__accessible(const struct emu_device *device, const void *ptr, size_t nb
                      char *why, size_t why_nbytes)
 {
     uintptr_t at = (uintptr_t)ptr;
-    bool ok = true;
+    bool ok = nbytes <= UINTPTR_MAX - at;
+    if (!ok)
+        snprintf(why, why_nbytes, "%zu bytes at %p: beyond the end of the address space", nbytes,
+                 ptr);
     pthread_mutex_lock(&emu__lock);
     while (ok && nbytes > 0) {
         struct emu_address address;

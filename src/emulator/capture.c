@@ -320,19 +320,44 @@ CUresult emu__capture_forbids(void)
     return result;
 }
 
+static void forget_locked(struct emu_capture *capture, struct CUstream_st *stream)
+{
+    invalidate_locked(capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                      "destroys a stream that captures");
+    bool origin = capture->members[0].stream == stream;
+    atomic_store(&stream->capture, NULL);
+    capture->members[stream->capture_slot].stream = NULL;
+    if (origin)
+        end_locked(capture);
+}
+
 void emu__capture_forget(struct CUstream_st *stream)
 {
     pthread_mutex_lock(&lock);
     struct emu_capture *capture = atomic_load(&stream->capture);
-    if (capture) {
-        invalidate_locked(capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-                          "destroys a stream that captures");
-        bool origin = capture->members[0].stream == stream;
-        atomic_store(&stream->capture, NULL);
-        capture->members[stream->capture_slot].stream = NULL;
-        if (origin)
-            end_locked(capture);
-    }
+    if (capture)
+        forget_locked(capture, stream);
+    pthread_mutex_unlock(&lock);
+}
+
+/* A stream of the execution that captures; NULL: none does. */
+static struct CUstream_st *capturing_locked(const struct emu_execution *execution)
+{
+    for (const struct emu_capture *capture = captures; capture; capture = capture->next)
+        for (unsigned i = 0; i < capture->nmembers; i++) {
+            struct CUstream_st *stream = capture->members[i].stream;
+            if (stream && stream->execution == execution)
+                return stream;
+        }
+    return NULL;
+}
+
+void emu__capture_close(const struct emu_execution *execution)
+{
+    struct CUstream_st *stream;
+    pthread_mutex_lock(&lock);
+    while ((stream = capturing_locked(execution)))
+        forget_locked(atomic_load(&stream->capture), stream);
     pthread_mutex_unlock(&lock);
 }
 
@@ -345,6 +370,8 @@ static CUresult begin_locked(struct CUstream_st *stream, int mode)
     struct emu_capture *capture = calloc(1, sizeof *capture);
     struct emu_nodes *nodes = emu__nodes_create();
     if (!capture || !nodes || !join_locked(capture, stream, NULL, 0)) {
+        if (capture)
+            free(capture->members);
         free(capture);
         if (nodes)
             emu__nodes_release(nodes);

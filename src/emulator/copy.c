@@ -113,14 +113,22 @@ static struct copy_work *copy_create(const char *name, CUdeviceptr dst, size_t n
     return w;
 }
 
-/* Takes over the work. */
-static CUresult check_and_enqueue(struct CUstream_st *stream, struct copy_work *w)
+/* Takes over the work. `stage`: what it reads is copied before this returns. */
+static CUresult check_and_enqueue(struct CUstream_st *stream, struct copy_work *w, bool stage)
 {
+    CUresult result = CUDA_SUCCESS;
     char why[256];
-    if (allowed(w, stream->execution->device, why, sizeof why))
-        return emu__stream_enqueue(stream, &w->work);
-    copy_destroy(&w->work);
-    return emu__rule(CUDA_ERROR_INVALID_VALUE, "%s", why);
+    if (!allowed(w, stream->execution->device, why, sizeof why))
+        result = emu__rule(CUDA_ERROR_INVALID_VALUE, "%s", why);
+    else if (stage && !(w->staged = malloc(w->nbytes)))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (result != CUDA_SUCCESS) {
+        copy_destroy(&w->work);
+        return result;
+    }
+    if (stage)
+        memcpy(w->staged, w->src, w->nbytes);
+    return emu__stream_enqueue(stream, &w->work);
 }
 
 static bool is_pageable(const struct emu_device *device, CUdeviceptr ptr)
@@ -140,15 +148,8 @@ static CUresult copy(struct CUstream_st *stream, CUdeviceptr dst, CUdeviceptr sr
     bool capturing = emu__capturing(stream);
     bool wait = is_pageable(device, dst) && !capturing;
     /* A captured copy reads its source whenever it is replayed. */
-    if (is_pageable(device, src) && !wait && !capturing) {
-        w->staged = malloc(nbytes);
-        if (!w->staged) {
-            copy_destroy(&w->work);
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        memcpy(w->staged, w->src, nbytes);
-    }
-    CUresult result = check_and_enqueue(stream, w);
+    bool stage = is_pageable(device, src) && !wait && !capturing;
+    CUresult result = check_and_enqueue(stream, w, stage);
     if (result != CUDA_SUCCESS || !wait)
         return result;
     emu__stream_wait(stream);
@@ -181,7 +182,7 @@ static CUresult set(const char *name, CUdeviceptr dst, uint32_t pattern, size_t 
         return CUDA_ERROR_OUT_OF_MEMORY;
     w->pattern = pattern;
     w->width = width;
-    return check_and_enqueue(s, w);
+    return check_and_enqueue(s, w, false);
 }
 
 CUresult emu_cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream)

@@ -169,14 +169,6 @@ static void event_set(CUevent event, struct emu_mark *mark, struct emu_capture_p
     emu__capture_point_clear(&old_point);
 }
 
-static struct emu_mark *event_mark(CUevent event)
-{
-    pthread_mutex_lock(&event->lock);
-    struct emu_mark *mark = event->mark ? emu__mark_retain(event->mark) : NULL;
-    pthread_mutex_unlock(&event->lock);
-    return mark;
-}
-
 static CUresult record(CUevent event, struct CUstream_st *stream)
 {
     if (emu__capturing(stream)) {
@@ -215,12 +207,16 @@ CUresult emu_cuEventRecord(CUevent event, CUstream stream)
 
 static CUresult wait_for(struct CUstream_st *stream, CUevent event)
 {
-    if (event->point.capture)
-        return emu__capture_wait(stream, &event->point);
-    struct emu_mark *mark = event_mark(event);
-    if (!mark) /* never recorded: there is nothing to wait for */
-        return CUDA_SUCCESS;
+    struct emu_mark *mark = NULL;
     CUresult result = CUDA_SUCCESS;
+    pthread_mutex_lock(&event->lock);
+    if (event->point.capture)
+        result = emu__capture_wait(stream, &event->point);
+    else if (event->mark)
+        mark = emu__mark_retain(event->mark);
+    pthread_mutex_unlock(&event->lock);
+    if (!mark) /* of a capture; or never recorded, and there is nothing to wait for */
+        return result;
     if (emu__capturing(stream)) {
         result = emu__capture_isolation(stream);
     } else if (!emu__mark_reached(mark)) {
@@ -248,11 +244,14 @@ static CUresult get_to_look(CUevent event, struct emu_mark **out)
     CUresult result = check(event);
     if (result != CUDA_SUCCESS)
         return result;
+    pthread_mutex_lock(&event->lock);
     if (event->point.capture)
-        return emu__capture_refuse(event->point.capture, CUDA_ERROR_CAPTURED_EVENT,
-                                   "asks for an event that was recorded in a capture");
-    *out = event_mark(event);
-    return CUDA_SUCCESS;
+        result = emu__capture_refuse(event->point.capture, CUDA_ERROR_CAPTURED_EVENT,
+                                     "asks for an event that was recorded in a capture");
+    else if (event->mark)
+        *out = emu__mark_retain(event->mark);
+    pthread_mutex_unlock(&event->lock);
+    return result;
 }
 
 CUresult emu_cuEventQuery(CUevent event)

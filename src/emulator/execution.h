@@ -175,5 +175,7 @@ CUresult emu__capture_implicit(struct emu_execution *execution, bool invalidate)
 CUresult emu__capture_refuse_device(struct emu_execution *execution, const char *what);
 /* The stream handle is destroyed. */
 void emu__capture_forget(struct CUstream_st *stream);
+/* All streams of the execution are: its context ends. */
+void emu__capture_close(const struct emu_execution *execution);
 
 #endif

@@ -146,14 +146,20 @@ void emu__stream_wait(struct CUstream_st *stream)
     emu__execution_release_unlock(execution);
 }
 
-void emu__execution_wait(struct emu_execution *execution)
+/* With the lock, which it gives back at the end. */
+static void execution_wait_unlock(struct emu_execution *execution)
 {
-    pthread_mutex_lock(&execution->lock);
     emu__execution_retain_locked(execution);
     uint64_t ticket = execution->tickets;
     while (execution_busy_locked(execution, ticket))
         pthread_cond_wait(&execution->work_done, &execution->lock);
     emu__execution_release_unlock(execution);
+}
+
+void emu__execution_wait(struct emu_execution *execution)
+{
+    pthread_mutex_lock(&execution->lock);
+    execution_wait_unlock(execution);
 }
 
 static bool item_uses(const struct emu_item *item, const struct CUmod_st *module)
@@ -178,9 +184,11 @@ void emu__streams_drain(struct emu_device *device)
 {
     pthread_mutex_lock(&executions_lock);
     struct emu_execution *execution = device->streams;
+    if (execution) /* another thread may be about to close it */
+        pthread_mutex_lock(&execution->lock);
     pthread_mutex_unlock(&executions_lock);
     if (execution)
-        emu__execution_wait(execution);
+        execution_wait_unlock(execution);
 }
 
 void emu__streams_close(struct emu_device *device)
@@ -192,6 +200,7 @@ void emu__streams_close(struct emu_device *device)
     pthread_mutex_unlock(&executions_lock);
     if (!execution)
         return;
+    emu__capture_close(execution);
     pthread_mutex_lock(&execution->lock);
     execution->closing = true;
     emu__grid_close(execution);

@@ -278,6 +278,11 @@ START_TEST(copies_are_checked)
     BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemsetD32Async, "multiple of 4", a + 2, 0, 1, stream);
     BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async, "not device memory", address(host), 0,
            1, stream);
+    /* Sources that cannot be read are refused before they are staged. */
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "outside of the allocation", a, a + 256,
+           16, stream);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "end of the address space", address(host),
+           a, SIZE_MAX, stream);
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, GRANULE);
     CUdeviceptr mapped = memory_reserve(GRANULE);
     BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "nothing is mapped", mapped, a, 16,
@@ -611,6 +616,37 @@ START_TEST(a_capturing_stream_may_be_destroyed)
 }
 END_TEST
 
+/* Ends without the leak report: the stream has gone with its context. */
+static void end_a_context_that_captures(int socket)
+{
+    CUstream short_lived, forked;
+    CUcontext kept;
+    (void)socket;
+    hand_open(DEVICE);
+    OK(cu.cuDevicePrimaryCtxRetain(&kept, 0));
+    OK(cu.cuStreamCreate(&short_lived, CU_STREAM_NON_BLOCKING));
+    OK(cu.cuStreamCreate(&forked, CU_STREAM_NON_BLOCKING));
+    OK(cu.cuEventCreate(&event, 0));
+    OK(cu.cuStreamBeginCapture(short_lived, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cu.cuEventRecord(event, short_lived));
+    OK(cu.cuStreamWaitEvent(forked, event, 0));
+    OK(cu.cuDevicePrimaryCtxRelease(DEVICE));
+    OK(cu.cuCtxSetCurrent(kept));
+    BREAKS("0", CUDA_ERROR_INVALID_HANDLE, cuStreamDestroy, "no such stream", forked);
+    CUdeviceptr ptr;
+    OK(cu.cuMemAlloc(&ptr, 64)); /* the capture has ended */
+    BREAKS("0", CUDA_ERROR_CAPTURED_EVENT, cuEventSynchronize, "in a capture", event);
+    OK(cu.cuEventDestroy(event));
+    _exit(0);
+}
+
+START_TEST(a_context_that_captures_may_end)
+{
+    struct peer peer = peer_start(end_a_context_that_captures);
+    PEER_OK(&peer);
+}
+END_TEST
+
 START_TEST(replay_after_the_module_is_gone)
 {
     CUmodule module;
@@ -734,6 +770,7 @@ int main(void)
     tcase_add_checked_fixture(tc, open_driver, NULL);
     tcase_add_test(tc, replay_after_the_module_is_gone);
     tc = test_case(suite, "processes", 60);
+    tcase_add_test(tc, a_context_that_captures_may_end);
     tcase_add_test(tc, a_process_may_end_while_kernels_spin);
     return test_main(suite);
 }
