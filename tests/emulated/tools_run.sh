@@ -195,6 +195,18 @@ case_input() {
     [ "$(cat "$work/out")" = 'for rank 0' ] || die "not what rank 0 was given, once"
 }
 
+case_closed_standard_files() {
+    # What it prints must not end up in one of the sockets that would get those numbers.
+    # shellcheck disable=SC2016
+    run 1 sh -c 'exec "$0" --emulated -n 2 "$1" all-reduce --sizes 1K --csv rows.csv >&-' \
+        "$bin/symm-run" "$bin/symm-bench"
+    [ "$(wc -l <rows.csv)" = 2 ] || die "the table is in the file of results"
+    # shellcheck disable=SC2016
+    run 0 sh -c 'exec "$0" --emulated -n 2 "$1" all-reduce --check --sizes 1K --json rows.json <&- 2>&- |
+        grep -q "^ *1024 "' "$bin/symm-run" "$bin/symm-bench"
+    [ "$(json rows.json rows 0 wrong)" = 0 ]
+}
+
 case_leaves_no_socket() {
     # shellcheck disable=SC2016
     run 137 ranks 2 'touch "$SYMM_DIR/left" "$SYMM_DIR/by.$SYMM_RANK"; kill -KILL $$' --keep-going

@@ -7,6 +7,7 @@
 #include "driver.h"
 #include "measure.h"
 #include "report.h"
+#include "standard.h"
 #include "text.h"
 
 #define TRY(call)                                                                                  \
@@ -216,6 +217,8 @@ int main(int argc, char **argv)
 {
     struct bench b = {0};
     char error[1024];
+
+    standard_files_keep();
     int code = bench_options_parse(argc, argv, &b.options);
 
     if (code >= 0)

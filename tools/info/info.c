@@ -5,6 +5,7 @@
 #include "describe.h"
 #include "driver.h"
 #include "machine.h"
+#include "standard.h"
 #include "text.h"
 #include "verify.h"
 
@@ -124,6 +125,8 @@ int main(int argc, char **argv)
 {
     struct request request;
     char version[32];
+
+    standard_files_keep();
     int code = parse(argc, argv, &request);
 
     if (code >= 0)

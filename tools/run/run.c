@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <symm/types.h>
 #include "launch.h"
+#include "standard.h"
 #include "text.h"
 
 static const char tool[] = "symm-run";
@@ -50,6 +51,7 @@ int main(int argc, char **argv)
     struct launch job = {.tool = tool};
     int c;
 
+    standard_files_keep();
     opterr = 0;
     while ((c = getopt_long(argc, argv, "+:n:h", options, NULL)) != -1) {
         switch (c) {
