@@ -4,7 +4,8 @@
  * the same grid.
  *
  *     enter   a barrier in which the ranks agree whether `in` and `out` can be used where they are;
- * if so: reduce, meet staged  else, for each chunk that fits the block's part of the staging area:
+ *             if so: reduce, meet
+ *     staged  else, for each chunk that fits the block's part of the staging area:
  *             copy in, meet, reduce, meet, copy out
  *
  * one-shot: every rank reduces the whole slice into its own `out`. two-shot: rank r reduces the
@@ -148,18 +149,17 @@ SYMM_DEV void reduce(const symm_view &v, const T *in, T *out, uint64_t n)
     const uint64_t whole = min(last, n / PACK<T>), step = blockDim.x;
     const bool aligned = TO_ALL || reinterpret_cast<uintptr_t>(out) % 16 == 0;
 
-    const auto packs =
-        [&](uint64_t i,
-            auto &sum) { /* the packs i, i + step, ... */
-                         Source::add(v, in + i * PACK<T>, step * PACK<T>, sum);
+    /* The packs i, i + step, ... */
+    const auto packs = [&](uint64_t i, auto &sum) {
+        Source::add(v, in + i * PACK<T>, step * PACK<T>, sum);
 #pragma unroll
-                         for (int u = 0; u < (int)(sizeof sum / sizeof sum[0]); u++) {
-                             if constexpr (TO_ALL)
-                                 Source::store_all(v, out + (i + u * step) * PACK<T>, sum[u]);
-                             else
-                                 store_own(out + (i + u * step) * PACK<T>, sum[u], aligned);
-                         }
-        };
+        for (int u = 0; u < (int)(sizeof sum / sizeof sum[0]); u++) {
+            if constexpr (TO_ALL)
+                Source::store_all(v, out + (i + u * step) * PACK<T>, sum[u]);
+            else
+                store_own(out + (i + u * step) * PACK<T>, sum[u], aligned);
+        }
+    };
     uint64_t i = first + threadIdx.x;
     for (; i + (U - 1) * step < whole; i += U * step) {
         bits16 sum[U];
@@ -169,8 +169,8 @@ SYMM_DEV void reduce(const symm_view &v, const T *in, T *out, uint64_t n)
         bits16 sum[1];
         packs(i, sum);
     }
-    if (first == last ||
-        last == whole) /* the pack that is not whole is another rank's, or there is none */
+    /* The pack that is not whole is another rank's, or there is none. */
+    if (first == last || last == whole)
         return;
     for (uint64_t e = whole * PACK<T> + threadIdx.x; e < n; e += step) {
         float sum = symm_detail::load_element(symm_dev_peer(v, in + e, 0));
@@ -238,8 +238,8 @@ SYMM_DEV void all_reduce(const symm_all_reduce_args &a)
         if (!symm_detail::barrier_insist(v, a.pad, leave, a.call))
             return;
         reduce<Source, TO_ALL>(v, staging, TO_ALL ? staging : out + done, chunk);
-        symm_dev_barrier(
-            v, a.pad, enter); /* nobody needs this chunk in another rank's staging area any more */
+        /* Nobody needs this chunk in another rank's staging area any more. */
+        symm_dev_barrier(v, a.pad, enter);
         if (TO_ALL) {
             copy(out + done, staging, chunk);
             __syncthreads(); /* the next chunk's copy in may give an element to another thread */

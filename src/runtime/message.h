@@ -16,7 +16,7 @@
 /* What each type is for. X(name, most descriptors, least payload, most payload) */
 #define SYMM_MESSAGES(X)                                                                           \
     /* to the hub */                                                                               \
-    X(HELLO, 0, 72, 72)                 /* who I am: struct symm_hello   */                        \
+    X(HELLO, 0, 72, 72)                 /* who I am: struct symm_hello; status, reason */          \
     X(STEP, 1, 0, SYMM_PAYLOAD_MAX)     /* seq, op, status, args, text, payload */                 \
     X(CREATE, 0, 9, 8 + SYMM_MAX_RANKS) /* the first step; parent's key, ranks */                  \
     X(FREED, 0, 8, SYMM_PAYLOAD_MAX)    /* offsets of 8 bytes */                                   \
