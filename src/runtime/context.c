@@ -189,7 +189,10 @@ static void keep(symm_status *first, symm_status st)
         *first = st;
 }
 
-/* Releases whatever there is, in the order that the layers want; keeps going and returns the first failure. */
+/*
+ * Releases whatever there is, in the order that the layers want; keeps going and returns the first
+ * failure.
+ */
 static symm_status release(struct symm_context *ctx)
 {
     const struct symm_driver *drv = ctx->drv;
@@ -197,7 +200,7 @@ static symm_status release(struct symm_context *ctx)
     CUcontext popped;
     bool pushed = ctx->primary && drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
 
-    /* The world is the first that was listed, and so the last of the list, unless it was never finished. */
+    /* The world was listed first, so it is the last of the list, unless it was never finished. */
     if (!ctx->groups)
         keep(&st, symm__group_release(ctx->world));
     while (ctx->groups)

@@ -7,7 +7,6 @@
 #include "fd.h"
 
 enum { CONFIRM_TURNS = 64 }; /* after which a busy hub confirms in any case */
-enum { CALL_SHOWN = 160 };   /* bytes of a call's text in a text about several */
 
 static struct symm_hub_lane *find_lane(struct symm_hub *hub, uint64_t key)
 {
@@ -18,7 +17,7 @@ static struct symm_hub_lane *find_lane(struct symm_hub *hub, uint64_t key)
     return lane;
 }
 
-static int place_of(const struct symm_hub_lane *lane, int rank)
+int symm__hub_place_of(const struct symm_hub_lane *lane, int rank)
 {
     for (int i = 0; i < lane->nranks; i++)
         if (lane->ranks[i] == rank)
@@ -92,8 +91,8 @@ static void send_end(struct symm_hub *hub, struct symm_hub_lane *lane,
         symm__rank_set_add(&lane->gone, client->rank); /* it has no lane to close */
 }
 
-static void abort_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_status status,
-                       const char *reason)
+void symm__hub_end_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_status status,
+                        const char *reason)
 {
     if (lane->status != SYMM_OK)
         return;
@@ -109,7 +108,7 @@ static void abort_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_st
     forget_step(lane);
     for (struct symm_hub_lane *l = hub->lanes; l; l = l->next)
         if (l->parent == lane->key && !l->formed)
-            abort_lane(hub, l, status, lane->reason);
+            symm__hub_end_lane(hub, l, status, lane->reason);
 }
 
 /* Why a rank is not with us any more. */
@@ -128,7 +127,7 @@ static void abort_for(struct symm_hub *hub, struct symm_hub_lane *lane, int rank
     struct symm_text text = {.used = 0};
 
     add_fate(&text, hub, rank);
-    abort_lane(hub, lane, SYMM_ERROR_PEER, text.bytes);
+    symm__hub_end_lane(hub, lane, SYMM_ERROR_PEER, text.bytes);
 }
 
 /* Tells those who wait for it when all that are still there are quiet. */
@@ -215,7 +214,7 @@ static void add_calls(struct symm_text *text, const struct symm_hub_lane *lane)
             named.bits[b] |= alike.bits[b];
         symm__text_add(text, "%s", i ? "; " : "");
         symm__text_add_ranks(text, alike);
-        symm__text_add(text, ": %.*s", CALL_SHOWN, lane->came[i]->text);
+        symm__text_add(text, ": %.*s", SYMM_HUB_CALL_SHOWN, lane->came[i]->text);
     }
 }
 
@@ -237,9 +236,9 @@ static symm_status judge(const struct symm_hub_lane *lane, struct symm_text *tex
         }
     for (int i = 1; i < lane->nranks; i++)
         if (lane->came[i]->payload_nbytes != first->payload_nbytes) {
-            symm__text_add(text, "%.*s: rank %d brought %zu bytes, rank %d %zu bytes", CALL_SHOWN,
-                           first->text, lane->ranks[0], first->payload_nbytes, lane->ranks[i],
-                           lane->came[i]->payload_nbytes);
+            symm__text_add(text, "%.*s: rank %d brought %zu bytes, rank %d %zu bytes",
+                           SYMM_HUB_CALL_SHOWN, first->text, lane->ranks[0], first->payload_nbytes,
+                           lane->ranks[i], lane->came[i]->payload_nbytes);
             return SYMM_ERROR_MISMATCH;
         }
     return SYMM_OK;
@@ -320,7 +319,7 @@ static void conclude(struct symm_hub *hub, struct symm_hub_lane *lane)
     result.reason = status == SYMM_OK ? NULL : text.bytes;
     frame = gather(lane, &result);
     if (!frame) {
-        abort_lane(hub, lane, SYMM_ERROR_MEMORY, "rank 0 has no memory for a step");
+        symm__hub_end_lane(hub, lane, SYMM_ERROR_MEMORY, "rank 0 has no memory for a step");
         return;
     }
     for (int i = 0; i < lane->nranks; i++)
@@ -337,7 +336,7 @@ static void conclude(struct symm_hub *hub, struct symm_hub_lane *lane)
 static void arrive(struct symm_hub *hub, struct symm_hub_client *client, struct symm_hub_lane *lane,
                    struct symm_message *m)
 {
-    int place = place_of(lane, client->rank);
+    int place = symm__hub_place_of(lane, client->rank);
 
     if (lane->status != SYMM_OK) {
         send_end(hub, lane, client);
@@ -349,7 +348,7 @@ static void arrive(struct symm_hub *hub, struct symm_hub_client *client, struct 
     }
     lane->came[place] = keep(m);
     if (!lane->came[place]) {
-        abort_lane(hub, lane, SYMM_ERROR_MEMORY, "rank 0 has no memory for a step");
+        symm__hub_end_lane(hub, lane, SYMM_ERROR_MEMORY, "rank 0 has no memory for a step");
         send_end(hub, lane, client);
         return;
     }
@@ -392,7 +391,7 @@ static void create(struct symm_hub *hub, struct symm_hub_client *client, struct 
             if (symm__rank_set_has(parent->gone, ranks[i]))
                 symm__rank_set_add(&lane->gone, ranks[i]);
         if (parent->status != SYMM_OK)
-            abort_lane(hub, lane, parent->status, parent->reason);
+            symm__hub_end_lane(hub, lane, parent->status, parent->reason);
     } else if (lane->nranks != n || memcmp(lane->ranks, ranks, (size_t)n * sizeof ranks[0])) {
         symm__hub_drop(hub, client, "makes a group that others make of other ranks");
         return;
@@ -400,54 +399,7 @@ static void create(struct symm_hub *hub, struct symm_hub_client *client, struct 
     arrive(hub, client, lane, m);
 }
 
-/* ---- Whom a step waits for ---- */
-
-/* "; rank 2 is in symm_alloc(4096), of another group" */
-static void add_doing(struct symm_text *text, const struct symm_hub *hub, int rank)
-{
-    for (const struct symm_hub_lane *lane = hub->lanes; lane; lane = lane->next) {
-        int place = place_of(lane, rank);
-        if (place >= 0 && lane->came[place]) {
-            symm__text_add(text, "; rank %d waits in %.*s, on another group", rank, CALL_SHOWN,
-                           lane->came[place]->text);
-            return;
-        }
-    }
-    if (*hub->ranks[rank].last_done)
-        symm__text_add(text, "; the last call that rank %d finished is %.*s", rank, CALL_SHOWN,
-                       hub->ranks[rank].last_done);
-    else
-        symm__text_add(text, "; rank %d has finished no call yet", rank);
-}
-
-static void query(struct symm_hub *hub, struct symm_hub_client *client, struct symm_hub_lane *lane,
-                  const struct symm_message *m)
-{
-    int place = place_of(lane, client->rank);
-    struct symm_text text = {.used = 0};
-    struct symm_message late = {.type = SYMM_MESSAGE_LATE, .lane = lane->key, .seq = m->seq};
-
-    if (place < 0 || !lane->came[place] || m->seq != lane->seq + 1)
-        return; /* the result is on its way */
-    for (int i = 0; i < lane->nranks; i++)
-        if (!lane->came[i])
-            symm__rank_set_add(&late.set, lane->ranks[i]);
-    symm__text_add_ranks(&text, late.set);
-    if (m->type == SYMM_MESSAGE_EXPIRED)
-        symm__text_add(&text, " did not come to %.*s within %llu ms", CALL_SHOWN,
-                       lane->came[place]->text, (unsigned long long)m->args[0]);
-    else
-        symm__text_add(&text, " in %.*s", CALL_SHOWN, lane->came[place]->text);
-    for (int i = 0; i < lane->nranks; i++)
-        if (!lane->came[i])
-            add_doing(&text, hub, lane->ranks[i]);
-    if (m->type == SYMM_MESSAGE_EXPIRED) {
-        abort_lane(hub, lane, SYMM_ERROR_TIMEOUT, text.bytes);
-    } else {
-        late.reason = text.bytes;
-        symm__hub_send(hub, client, &late);
-    }
-}
+/* ---- The other messages ---- */
 
 /* Carries a question, and the answer, between two ranks of a lane. */
 static void forward(struct symm_hub *hub, struct symm_hub_client *client,
@@ -464,7 +416,7 @@ static void forward(struct symm_hub *hub, struct symm_hub_client *client,
                                 .args = {other},
                                 .text = "it has left the group"};
 
-    if (other >= SYMM_MAX_RANKS || place_of(lane, (int)other) < 0)
+    if (other >= SYMM_MAX_RANKS || symm__hub_place_of(lane, (int)other) < 0)
         return;
     if (hub->ranks[other].client && !symm__rank_set_has(lane->gone, (int)other))
         symm__hub_send(hub, hub->ranks[other].client, &to_other);
@@ -517,7 +469,7 @@ void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client
         freed(hub, client->rank, m);
     } else if (m->type == SYMM_MESSAGE_CREATE) {
         create(hub, client, m);
-    } else if (!lane || place_of(lane, client->rank) < 0 ||
+    } else if (!lane || symm__hub_place_of(lane, client->rank) < 0 ||
                symm__rank_set_has(lane->gone, client->rank)) {
         return; /* a last word about a lane that is over */
     } else if (m->type == SYMM_MESSAGE_CLOSE) {
@@ -530,14 +482,15 @@ void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client
     } else if (m->type == SYMM_MESSAGE_STEP) {
         arrive(hub, client, lane, m);
     } else if (m->type == SYMM_MESSAGE_CONFIRM) {
-        lane->confirm[place_of(lane, client->rank)] = m->seq;
+        lane->confirm[symm__hub_place_of(lane, client->rank)] = m->seq;
         lane->asked = true;
         hub->asked = true;
         hub->quiet_turns = CONFIRM_TURNS;
     } else if (m->type == SYMM_MESSAGE_ABORT) {
-        abort_lane(hub, lane, m->status == SYMM_OK ? SYMM_ERROR_PEER : m->status, m->reason);
+        symm__hub_end_lane(hub, lane, m->status == SYMM_OK ? SYMM_ERROR_PEER : m->status,
+                           m->reason);
     } else if (m->type == SYMM_MESSAGE_SLOW || m->type == SYMM_MESSAGE_EXPIRED) {
-        query(hub, client, lane, m);
+        symm__hub_late(hub, client, lane, m);
     } else {
         forward(hub, client, lane, m);
     }

@@ -1,6 +1,6 @@
 /*
- * The hub's state, shared by its three parts: connections (hub.c), joining (hub_join.c), lanes
- * (hub_lane.c).
+ * The hub's state, shared by its parts: connections (hub.c), joining (hub_join.c), lanes
+ * (hub_lane.c), and who is late in them (hub_late.c).
  */
 #ifndef SYMM_HUB_STATE_H
 #define SYMM_HUB_STATE_H
@@ -103,5 +103,16 @@ void symm__hub_confirm(struct symm_hub *hub);
 /* The rank is not here any more: every lane that needs it ends. */
 void symm__hub_rank_gone(struct symm_hub *hub, int rank, enum symm_hub_fate fate);
 void symm__hub_sweep(struct symm_hub *hub, bool all);
+/* Where a world rank stands in the lane; -1: it is not in it. */
+int symm__hub_place_of(const struct symm_hub_lane *lane, int rank);
+/* Ends the lane, and those that are being made of it, on all ranks. The first end wins. */
+void symm__hub_end_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_status status,
+                        const char *reason);
+
+/* hub_late.c */
+enum { SYMM_HUB_CALL_SHOWN = 160 }; /* bytes of a call's text in a text about several */
+/* Answers SLOW with who has not come; ends the lane at EXPIRED. */
+void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,
+                    struct symm_hub_lane *lane, const struct symm_message *m);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * This rank's symmetric memory: agreeing on segments with the other ranks, the table of
- * allocations, and taking it all apart. The arbiter (heap.h) decides where things lie; a rank never
- * takes a size or an offset from another rank.
+ * This rank's symmetric memory: the table of allocations, looking them up, and taking it all apart.
+ * The arbiter (heap.h) decides where things lie; a rank never takes a size or an offset from
+ * another rank.
  */
 #include "memory_state.h"
 
@@ -10,13 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fd.h"
 #include "heap.h"
-
-static symm_deadline deadline_of(const struct symm_memory *m)
-{
-    return symm__deadline_in(m->config.timeout_ms);
-}
 
 symm_status symm__memory_open(const struct symm_memory_config *config, struct symm_memory **out)
 {
@@ -45,162 +39,6 @@ void symm__memory_note(struct symm_memory *m, symm_status st, const char *doing)
         snprintf(m->failed_text, sizeof m->failed_text, "%s: %s", doing, symm__failure_text());
     }
     pthread_rwlock_unlock(&m->lock);
-}
-
-/* ---------------------------------------------------------------------------------------------- */
-/* Segments                                                                                       */
-
-static void list_remove(struct symm_memory *m, const struct symm_segment *s)
-{
-    for (struct symm_segment **at = &m->segments; *at; at = &(*at)->next) {
-        if (*at == s) {
-            *at = s->next;
-            return;
-        }
-    }
-}
-
-/* Releases a segment that nobody uses. Its place is free for others only if that succeeded. */
-static bool segment_destroy(struct symm_memory *m, struct symm_segment *s)
-{
-    const struct symm_memory_config *c = &m->config;
-    symm_status st = symm__segment_release(c->drv, &m->windows, c->rank, s);
-
-    if (st != SYMM_OK)
-        symm__memory_note(m, st, "releasing a segment");
-    free(s);
-    return st == SYMM_OK;
-}
-
-void symm__memory_put_segment(struct symm_memory *m, struct symm_segment *s)
-{
-    pthread_rwlock_wrlock(&m->lock);
-    bool last = --s->refs == 0;
-    if (last)
-        list_remove(m, s);
-    pthread_rwlock_unlock(&m->lock);
-    if (!last)
-        return;
-    uint64_t off = s->off;
-    bool trimmed = s->trimmed;
-    if (segment_destroy(m, s) && trimmed)
-        symm__exchange_freed(m->config.exchange, off);
-}
-
-static symm_status import_all(struct symm_memory *m, const struct symm_lane *lane, int *fds,
-                              struct symm_segment *s)
-{
-    const struct symm_memory_config *c = &m->config;
-    const int *ranks = symm__lane_ranks(lane);
-    int n = symm__lane_nranks(lane);
-    symm_status st = SYMM_OK;
-
-    for (int r = 0; r < n && st == SYMM_OK; r++) {
-        if (ranks[r] == c->rank)
-            continue;
-        st = symm__segment_import(c->drv, c->device, &m->windows, ranks[r], fds[r], s);
-        if (st != SYMM_OK)
-            symm__fail_in(st, "memory of rank %d: ", ranks[r]);
-        symm__fd_close(&fds[r]);
-    }
-    symm__fd_close_all(fds, n);
-    return st;
-}
-
-/*
- * Creates this rank's memory of the segment, shares it with the others and maps theirs. Two thirds
- * of the way.
- */
-static symm_status segment_share(struct symm_memory *m, struct symm_lane *lane, const char *what,
-                                 struct symm_segment *s, symm_status *mine, symm_deadline deadline)
-{
-    const struct symm_memory_config *c = &m->config;
-    int n = symm__lane_nranks(lane), fd = -1, fds[SYMM_MAX_RANKS];
-    char step_what[SYMM_TEXT_MAX];
-
-    *mine = symm__segment_create(c->drv, c->device, &m->windows, c->rank, s);
-    if (n == 1)
-        return SYMM_OK;
-    if (*mine == SYMM_OK)
-        *mine = symm__segment_export(c->drv, s, &fd);
-    for (int r = 0; r < n; r++)
-        fds[r] = -1;
-    snprintf(step_what, sizeof step_what, "%s: share", what);
-    struct symm_step step = {
-        .what = step_what, .status = *mine, .gives_fd = fd >= 0, .fd = fd, .fds = fds};
-    symm_status st = symm__lane_step(lane, &step, deadline);
-    symm__fd_close(&fd);
-    if (st != SYMM_OK)
-        return st;
-    *mine = import_all(m, lane, fds, s);
-    return SYMM_OK;
-}
-
-static void segment_publish(struct symm_memory *m, struct symm_segment *s, bool hidden)
-{
-    pthread_rwlock_wrlock(&m->lock);
-    s->hidden = hidden;
-    s->next = m->segments;
-    m->segments = s;
-    pthread_rwlock_unlock(&m->lock);
-}
-
-/*
- * Makes a segment on all ranks of the lane, or on none. *kept: it failed, but whether the others
- * have it is not known, since the lane ended while they were agreeing; then the memory stays,
- * unused, until symm__memory_close.
- */
-static symm_status segment_make(struct symm_memory *m, struct symm_lane *lane, const char *what,
-                                uint64_t off, uint64_t nbytes, bool *kept)
-{
-    symm_status st = SYMM_OK, mine = SYMM_OK;
-    symm_deadline deadline = deadline_of(m);
-    struct symm_multicast_bind bind = {.mc = NULL};
-    struct symm_multicast_report *all = calloc((size_t)symm__lane_nranks(lane), sizeof *all);
-    struct symm_segment *s = calloc(1, sizeof *s);
-    char text[SYMM_TEXT_MAX];
-    bool voting = false;
-
-    *kept = false;
-    if (!s || !all) {
-        st = symm__fail(SYMM_ERROR_MEMORY, "%s: out of host memory", what);
-        symm__lane_abort(lane, st, symm__failure_text());
-        goto out;
-    }
-    *s = (struct symm_segment){
-        .off = off, .nbytes = nbytes, .members = symm__lane_members(lane), .refs = 1};
-    TRY(segment_share(m, lane, what, s, &mine, deadline));
-    voting = true;
-    if (mine == SYMM_OK)
-        TRY(symm__multicast_bind_begin(m, lane, s, &bind));
-    snprintf(text, sizeof text, "%s: map", what);
-    struct symm_step step = {.what = text,
-                             .op = SYMM_HEAP_COMMIT,
-                             .status = mine,
-                             .args = {off},
-                             .mine = &bind.mine,
-                             .nbytes = sizeof bind.mine,
-                             .all = all};
-    TRY(symm__lane_step(lane, &step, deadline));
-    segment_publish(m, s, false);
-    s = NULL;
-    st = symm__multicast_bind_end(m, lane, what, &bind, all);
-    *kept = st != SYMM_OK;
-out:
-    if (st != SYMM_OK && s) {
-        snprintf(text, sizeof text, "%s", symm__failure_text());
-        *kept = voting && symm__lane_check(lane) != SYMM_OK;
-        if (*kept) {
-            symm__multicast_put_back(m, bind.mc);
-            segment_publish(m, s, true);
-        } else {
-            symm__multicast_bind_drop(m, &bind);
-            segment_destroy(m, s);
-        }
-        symm__fail(st, "%s", text);
-    }
-    free(all);
-    return st;
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -237,7 +75,7 @@ static symm_status take(struct symm_memory *m, struct symm_lane *lane, const cha
     bool kept = false;
 
     if (answer[3])
-        st = segment_make(m, lane, what, answer[1], answer[2], &kept);
+        st = symm__memory_make_segment(m, lane, what, answer[1], answer[2], &kept);
     if (st != SYMM_OK) {
         unreserve_slot(m);
         if (!kept)
@@ -262,7 +100,7 @@ symm_status symm__memory_alloc(struct symm_memory *m, struct symm_lane *lane, co
         .status = slot,
         .args = {nbytes, kind == SYMM_BLOCK_USER ? 0 : SYMM_HEAP_ANY_SEGMENT},
     };
-    symm_status st = symm__lane_step(lane, &step, deadline_of(m));
+    symm_status st = symm__lane_step(lane, &step, symm__deadline_in(m->config.timeout_ms));
     if (st != SYMM_OK) {
         if (slot == SYMM_OK)
             unreserve_slot(m);
@@ -462,7 +300,7 @@ symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane)
 {
     for (;;) {
         struct symm_step step = {.what = "symm_trim()", .op = SYMM_HEAP_TRIM};
-        symm_status st = symm__lane_step(lane, &step, deadline_of(m));
+        symm_status st = symm__lane_step(lane, &step, symm__deadline_in(m->config.timeout_ms));
         if (st != SYMM_OK)
             return st;
         if (!step.answer[1])
@@ -513,7 +351,7 @@ symm_status symm__memory_close(struct symm_memory *m)
     while (m->segments) {
         struct symm_segment *s = m->segments;
         m->segments = s->next;
-        segment_destroy(m, s);
+        symm__memory_destroy_segment(m, s);
     }
     st = symm__windows_close(m->config.drv, &m->windows);
     if (st != SYMM_OK)

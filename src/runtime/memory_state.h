@@ -1,4 +1,4 @@
-/* What memory.c and multicast.c share: the memory of one context on this rank. */
+/* What the files of memory and of multicast share: the memory of one context on this rank. */
 #ifndef SYMM_MEMORY_STATE_H
 #define SYMM_MEMORY_STATE_H
 
@@ -33,6 +33,15 @@ struct symm_memory {
  */
 void symm__memory_note(struct symm_memory *m, symm_status st, const char *doing);
 
+/*
+ * Makes a segment on all ranks of the lane, or on none. *kept: it failed, but whether the others
+ * have it is not known, since the lane ended while they were agreeing; then the memory stays,
+ * unused, until symm__memory_close.
+ */
+symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_lane *lane,
+                                      const char *what, uint64_t off, uint64_t nbytes, bool *kept);
+/* Releases a segment that nobody uses. Its place is free for others only if that succeeded. */
+bool symm__memory_destroy_segment(struct symm_memory *m, struct symm_segment *s);
 /* Drops one reference of a segment; the last one releases its memory. Not under the lock. */
 void symm__memory_put_segment(struct symm_memory *m, struct symm_segment *s);
 

@@ -1,6 +1,7 @@
 /*
  * A segment: a piece of device memory of each of its ranks, all at the same offset of their
- * windows. This is one rank's side of it, driver calls only; memory.c agrees on it with the others.
+ * windows. This is one rank's side of it, driver calls only; memory_segment.c agrees on it with the
+ * others.
  */
 #ifndef SYMM_SEGMENT_H
 #define SYMM_SEGMENT_H

@@ -85,7 +85,7 @@ symm_status symm_group_create(symm_group *of, int nranks, const int *ranks, symm
     if (!out)
         return symm__fail(SYMM_ERROR_ARGUMENT, "symm_group_create: rank %d: out is NULL", of->rank);
     TRY(check_ranks(of, nranks, ranks, text, sizeof text));
-    /* Not a call of all of `of`'s ranks: it must not count as one. The members hear of a failure. */
+    /* Not a call of all of `of`'s ranks, so it does not count as one. Members hear of a failure. */
     mine = symm__collective_begin(&e, of, false, "symm_group_create(ranks%s)", text);
     st = symm__group_create(of, nranks, ranks, e.call, mine, &group);
     TRY(mine == SYMM_OK ? symm__collective_end(&e, st) : st);
