@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 #include <symm/detail/emulated.h>
 #include "../driver_abi.h"
 
@@ -76,17 +77,24 @@ CUresult emu__end(struct emu_call *call, CUresult result);
 /*
  * The call broke a rule of the driver: one line on stderr that names rank, call and rule, which the
  * entry symm_emulated_last_rule gives to tests. Returns `result`. Not for what can happen to a
- * correct program (out of memory, not ready, an unknown pointer in cuPointerGetAttribute).
+ * correct program (out of memory, not ready, an unknown pointer in cuPointerGetAttribute). With
+ * CUDA_SUCCESS for a mistake that the driver lets pass, or answers by waiting: see EMU_PATIENCE_MS.
  */
 CUresult emu__rule(CUresult result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same outside of a call: `call` is the kernel or the asynchronous operation that runs. */
 CUresult emu__rule_at(int rank, const char *call, CUresult result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/*
+ * A call that waits for something that may never come, which the real driver does without a word,
+ * says so after this long, and goes on waiting.
+ */
+#define EMU_PATIENCE_MS 1000
+
 /* The rank for reports: the current device's ordinal, else SYMM_RANK, else -1 (shown as ?). */
 int emu__rank(void);
 
-/* ---- The machine (machine.c): the settings, read once by cuInit ---- */
+/* ---- The machine (machine.c): the settings, read once by cuInit; time and chance ---- */
 
 enum emu_leaks { EMU_LEAKS_REPORT, EMU_LEAKS_FAIL, EMU_LEAKS_OFF };
 
@@ -103,6 +111,11 @@ struct emu_machine {
 };
 
 extern struct emu_machine emu__machine;
+
+/* The monotonic clock: now, a time on it, and a condition whose timed waits go by it. */
+int64_t emu__now_ns(void);
+struct timespec emu__in_ms(int ms);
+void emu__cond_init(pthread_cond_t *cond);
 
 /* A number that is the same in every run with the same seed. `what` tells its users apart. */
 uint64_t emu__random(uint64_t seed, uint64_t what);

@@ -1,6 +1,5 @@
 /* Events, and the marks behind them: one each time an event is recorded outside of captures. */
 #include <stdlib.h>
-#include <time.h>
 #include "execution.h"
 
 /* ---- Marks ---- */
@@ -12,11 +11,7 @@ struct emu_mark *emu__mark_create(void)
         return NULL;
     mark->references = 1;
     pthread_mutex_init(&mark->lock, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&mark->reached_cond, &attr);
-    pthread_condattr_destroy(&attr);
+    emu__cond_init(&mark->reached_cond);
     return mark;
 }
 
@@ -37,11 +32,10 @@ void emu__mark_release(struct emu_mark *mark)
 
 void emu__mark_reach(struct emu_mark *mark)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t now = emu__now_ns();
     pthread_mutex_lock(&mark->lock);
     mark->reached = true;
-    mark->ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    mark->ns = now;
     pthread_cond_broadcast(&mark->reached_cond);
     pthread_mutex_unlock(&mark->lock);
 }
@@ -58,11 +52,7 @@ void emu__mark_wait(struct emu_mark *mark, struct emu_execution *execution)
 {
     pthread_mutex_lock(&mark->lock);
     while (!mark->reached && emu__sticky(execution) == CUDA_SUCCESS) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += 20000000; /* looks at its own device's state again after that */
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        struct timespec until = emu__in_ms(20); /* then it looks at its own device's state again */
         pthread_cond_timedwait(&mark->reached_cond, &mark->lock, &until);
     }
     pthread_mutex_unlock(&mark->lock);

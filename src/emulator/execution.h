@@ -44,7 +44,7 @@ struct emu_work {
 void emu__work_retain(struct emu_work *work);
 void emu__work_release(struct emu_work *work);
 
-/* ---- Executions and streams (stream.c) ---- */
+/* ---- Executions and streams (execution.c, stream.c) ---- */
 
 struct emu_item {
     struct emu_item *next;
@@ -85,6 +85,16 @@ struct emu_execution {
     struct emu_block_thread *parked;
 };
 
+/* With one reference, that of its handle. NULL: no memory. */
+struct CUstream_st *emu__stream_create(struct emu_execution *execution, unsigned flags);
+void emu__stream_link_locked(struct CUstream_st *stream);
+/* Drops a reference; the last one takes the stream off the execution's list. */
+void emu__stream_release_locked(struct CUstream_st *stream);
+/* The handle goes. */
+void emu__stream_end_locked(struct CUstream_st *stream);
+/* Whether something up to the ticket is still to be done, by what a wait for this stream covers. */
+bool emu__stream_busy_locked(const struct CUstream_st *stream, uint64_t ticket);
+
 /* The device's execution, made at first use. NULL: no memory. */
 struct emu_execution *emu__execution(struct emu_device *device);
 void emu__execution_retain_locked(struct emu_execution *execution);
@@ -105,6 +115,8 @@ CUresult emu__stream_push(struct CUstream_st *stream, struct emu_work *work);
 void emu__stream_wait(struct CUstream_st *stream);
 /* Waits until the execution has nothing to do. */
 void emu__execution_wait(struct emu_execution *execution);
+/* At most so long; false: it still has. */
+bool emu__execution_wait_ms(struct emu_execution *execution, int ms);
 
 /* Whether a work that has not ended runs a kernel of the module. */
 bool emu__execution_uses(struct emu_execution *execution, const struct CUmod_st *module);

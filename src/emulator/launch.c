@@ -144,7 +144,13 @@ static void load(struct CUstream_st *stream, CUfunction function)
 {
     if (atomic_load(&function->loaded))
         return;
-    emu__execution_wait(stream->execution);
+    if (!emu__execution_wait_ms(stream->execution, EMU_PATIENCE_MS)) {
+        emu__rule(CUDA_SUCCESS,
+                  "the first launch of %s waits until the device is idle, which it is not: load "
+                  "functions before there is work that waits for them",
+                  function->kernel->name);
+        emu__execution_wait(stream->execution);
+    }
     atomic_store(&function->loaded, true);
 }
 

@@ -1,6 +1,6 @@
 /*
  * The emulated machine: how many devices, how much memory, which seed. Everything comes from
- * SYMM_EMULATED_* and is read once, by the first cuInit.
+ * SYMM_EMULATED_* and is read once, by the first cuInit. And its clock.
  */
 #include "emulator.h"
 
@@ -106,4 +106,26 @@ uint64_t emu__random(uint64_t seed, uint64_t what)
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
+}
+
+int64_t emu__now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+struct timespec emu__in_ms(int ms)
+{
+    int64_t at = emu__now_ns() + ms * (int64_t)1000000;
+    return (struct timespec){.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
+}
+
+void emu__cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
 }

@@ -81,6 +81,8 @@ CUresult emu__multicast_import(struct emu_object **object)
     emu__control_unlock(control);
     if (!released)
         return emu__multicast_attach(*object);
+    emu__rule(CUDA_SUCCESS, "the object's creator has released it already: what this import gives "
+                            "is a fresh object without devices");
     struct emu_object *fresh = NULL;
     CUresult result = create(&control->header, control->ndevices, &fresh);
     if (result == CUDA_SUCCESS) {
@@ -101,7 +103,13 @@ void emu__multicast_creator_released(struct emu_object *object)
 void emu__multicast_wait(struct emu_object *object)
 {
     struct emu_control *control = emu__control(object);
+    int64_t patience = emu__now_ns() + EMU_PATIENCE_MS * (int64_t)1000000;
     while (atomic_load(&control->nadded) < control->ndevices) {
+        if (patience && emu__now_ns() > patience) {
+            patience = 0;
+            emu__rule(CUDA_SUCCESS, "waits until all devices are added, which are %u of %u so far",
+                      atomic_load(&control->nadded), control->ndevices);
+        }
         pthread_mutex_unlock(&emu__lock);
         usleep(POLL_US);
         pthread_mutex_lock(&emu__lock);

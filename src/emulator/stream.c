@@ -7,213 +7,6 @@
 #include "execution.h"
 #include "grid.h"
 
-/* ---- Work ---- */
-
-void emu__work_retain(struct emu_work *work)
-{
-    atomic_fetch_add(&work->references, 1);
-}
-
-void emu__work_release(struct emu_work *work)
-{
-    if (atomic_fetch_sub(&work->references, 1) == 1)
-        work->destroy(work);
-}
-
-/* ---- Executions ---- */
-
-static pthread_mutex_t executions_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static struct CUstream_st *stream_create(struct emu_execution *execution, unsigned flags)
-{
-    struct CUstream_st *stream = calloc(1, sizeof *stream);
-    if (!stream)
-        return NULL;
-    stream->execution = execution;
-    stream->flags = flags;
-    stream->references = 1;
-    stream->last = &stream->first;
-    stream->oldest = UINT64_MAX;
-    pthread_cond_init(&stream->work_came, NULL);
-    return stream;
-}
-
-static void stream_link_locked(struct CUstream_st *stream)
-{
-    struct emu_execution *execution = stream->execution;
-    stream->next = execution->streams;
-    execution->streams = stream;
-    emu__execution_retain_locked(execution);
-}
-
-static struct emu_execution *execution_create(struct emu_device *device)
-{
-    struct emu_execution *execution = calloc(1, sizeof *execution);
-    if (!execution)
-        return NULL;
-    execution->legacy = stream_create(execution, CU_STREAM_DEFAULT);
-    if (!execution->legacy) {
-        free(execution);
-        return NULL;
-    }
-    execution->device = device;
-    execution->references = 1;
-    execution->free_slots = (unsigned)emu__machine.sms * EMU_BLOCKS_PER_SM;
-    pthread_mutex_init(&execution->lock, NULL);
-    pthread_cond_init(&execution->work_done, NULL);
-    stream_link_locked(execution->legacy);
-    return execution;
-}
-
-struct emu_execution *emu__execution(struct emu_device *device)
-{
-    pthread_mutex_lock(&executions_lock);
-    if (!device->streams)
-        device->streams = execution_create(device);
-    struct emu_execution *execution = device->streams;
-    pthread_mutex_unlock(&executions_lock);
-    return execution;
-}
-
-void emu__execution_retain_locked(struct emu_execution *execution)
-{
-    execution->references++;
-}
-
-void emu__execution_release_unlock(struct emu_execution *execution)
-{
-    bool last = --execution->references == 0;
-    pthread_mutex_unlock(&execution->lock);
-    if (!last)
-        return;
-    pthread_cond_destroy(&execution->work_done);
-    pthread_mutex_destroy(&execution->lock);
-    free(execution);
-}
-
-/* Drops a reference to the stream; the last one takes it off the execution's list. */
-static void stream_release_locked(struct CUstream_st *stream)
-{
-    struct emu_execution *execution = stream->execution;
-    if (--stream->references > 0)
-        return;
-    struct CUstream_st **link = &execution->streams;
-    while (*link != stream)
-        link = &(*link)->next;
-    *link = stream->next;
-    execution->references--; /* the caller holds another */
-    pthread_cond_destroy(&stream->work_came);
-    free(stream);
-}
-
-static void stream_end_locked(struct CUstream_st *stream)
-{
-    stream->destroyed = true;
-    pthread_cond_signal(&stream->work_came);
-    stream_release_locked(stream);
-}
-
-/* Whether something up to the ticket is still to be done, by what a wait for this stream covers. */
-static bool stream_busy_locked(const struct CUstream_st *stream, uint64_t ticket)
-{
-    const struct emu_execution *execution = stream->execution;
-    if (stream != execution->legacy)
-        return stream->oldest <= ticket;
-    for (const struct CUstream_st *s = execution->streams; s; s = s->next)
-        if (!(s->flags & CU_STREAM_NON_BLOCKING) && s->oldest <= ticket)
-            return true;
-    return false;
-}
-
-static bool execution_busy_locked(const struct emu_execution *execution, uint64_t ticket)
-{
-    for (const struct CUstream_st *s = execution->streams; s; s = s->next)
-        if (s->oldest <= ticket)
-            return true;
-    return false;
-}
-
-void emu__stream_wait(struct CUstream_st *stream)
-{
-    struct emu_execution *execution = stream->execution;
-    pthread_mutex_lock(&execution->lock);
-    uint64_t ticket = execution->tickets;
-    stream->references++;
-    while (stream_busy_locked(stream, ticket))
-        pthread_cond_wait(&execution->work_done, &execution->lock);
-    emu__execution_retain_locked(execution);
-    stream_release_locked(stream);
-    emu__execution_release_unlock(execution);
-}
-
-/* With the lock, which it gives back at the end. */
-static void execution_wait_unlock(struct emu_execution *execution)
-{
-    emu__execution_retain_locked(execution);
-    uint64_t ticket = execution->tickets;
-    while (execution_busy_locked(execution, ticket))
-        pthread_cond_wait(&execution->work_done, &execution->lock);
-    emu__execution_release_unlock(execution);
-}
-
-void emu__execution_wait(struct emu_execution *execution)
-{
-    pthread_mutex_lock(&execution->lock);
-    execution_wait_unlock(execution);
-}
-
-static bool item_uses(const struct emu_item *item, const struct CUmod_st *module)
-{
-    return item->work->uses && item->work->uses(item->work, module);
-}
-
-bool emu__execution_uses(struct emu_execution *execution, const struct CUmod_st *module)
-{
-    bool uses = false;
-    pthread_mutex_lock(&execution->lock);
-    for (struct CUstream_st *s = execution->streams; s && !uses; s = s->next) {
-        uses = s->current && item_uses(s->current, module);
-        for (struct emu_item *item = s->first; item && !uses; item = item->next)
-            uses = item_uses(item, module);
-    }
-    pthread_mutex_unlock(&execution->lock);
-    return uses;
-}
-
-void emu__streams_drain(struct emu_device *device)
-{
-    pthread_mutex_lock(&executions_lock);
-    struct emu_execution *execution = device->streams;
-    if (execution) /* another thread may be about to close it */
-        pthread_mutex_lock(&execution->lock);
-    pthread_mutex_unlock(&executions_lock);
-    if (execution)
-        execution_wait_unlock(execution);
-}
-
-void emu__streams_close(struct emu_device *device)
-{
-    emu__streams_drain(device);
-    pthread_mutex_lock(&executions_lock);
-    struct emu_execution *execution = device->streams;
-    device->streams = NULL;
-    pthread_mutex_unlock(&executions_lock);
-    if (!execution)
-        return;
-    emu__capture_close(execution);
-    pthread_mutex_lock(&execution->lock);
-    execution->closing = true;
-    emu__grid_close(execution);
-    for (struct CUstream_st *s = execution->streams, *next; s; s = next) {
-        next = s->next;
-        if (s->destroyed)
-            continue;
-        emu__handle_remove(EMU_HANDLE_STREAM, s);
-        stream_end_locked(s);
-    }
-    emu__execution_release_unlock(execution);
-}
-
 /* ---- The worker ---- */
 
 static void *stream_worker(void *arg)
@@ -245,7 +38,7 @@ static void *stream_worker(void *arg)
         stream->oldest = stream->first ? stream->first->ticket : UINT64_MAX;
         pthread_cond_broadcast(&execution->work_done);
     }
-    stream_release_locked(stream);
+    emu__stream_release_locked(stream);
     emu__execution_release_unlock(execution);
     emu__block_thread_end();
     return NULL;
@@ -274,7 +67,7 @@ static void stream_wait_destroy(struct emu_work *work)
     struct stream_wait *wait = (struct stream_wait *)work;
     struct emu_execution *execution = wait->on->execution;
     pthread_mutex_lock(&execution->lock);
-    stream_release_locked(wait->on);
+    emu__stream_release_locked(wait->on);
     pthread_mutex_unlock(&execution->lock);
     free(wait);
 }
@@ -404,13 +197,13 @@ CUresult emu_cuStreamCreate(CUstream *stream, unsigned int flags)
     if (flags > CU_STREAM_NON_BLOCKING)
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "unknown flags %#x", flags));
     struct emu_execution *execution = emu__execution(emu__device_current());
-    struct CUstream_st *created = execution ? stream_create(execution, flags) : NULL;
+    struct CUstream_st *created = execution ? emu__stream_create(execution, flags) : NULL;
     if (!created || !emu__handle_add(EMU_HANDLE_STREAM, created)) {
         free(created);
         return EMU_END(CUDA_ERROR_OUT_OF_MEMORY);
     }
     pthread_mutex_lock(&execution->lock);
-    stream_link_locked(created);
+    emu__stream_link_locked(created);
     pthread_mutex_unlock(&execution->lock);
     emu__count(EMU_STREAMS, 1);
     *stream = created;
@@ -427,7 +220,7 @@ CUresult emu_cuStreamDestroy(CUstream stream)
     struct emu_device *device = execution->device;
     pthread_mutex_lock(&execution->lock);
     emu__execution_retain_locked(execution);
-    stream_end_locked(stream);
+    emu__stream_end_locked(stream);
     emu__execution_release_unlock(execution);
     emu__count(EMU_STREAMS, -1);
     return EMU_END(atomic_load(&device->sticky));
@@ -465,7 +258,7 @@ CUresult emu_cuStreamQuery(CUstream stream)
         return EMU_END(result);
     result = emu__sticky(s->execution);
     pthread_mutex_lock(&s->execution->lock);
-    if (result == CUDA_SUCCESS && stream_busy_locked(s, UINT64_MAX - 1))
+    if (result == CUDA_SUCCESS && emu__stream_busy_locked(s, UINT64_MAX - 1))
         result = CUDA_ERROR_NOT_READY;
     pthread_mutex_unlock(&s->execution->lock);
     return EMU_END(result);

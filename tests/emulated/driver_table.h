@@ -80,19 +80,22 @@ static inline void driver_close(int device)
     OK(cu.cuDevicePrimaryCtxRelease(device));
 }
 
-/*
- * The call breaks a rule: it gives `result`, and the report names rank and call and contains
- * `part`.
- */
+/* The last report is of this call and this rank, and contains `part`. */
+static inline void driver_reported(const char *rank, const char *call, const char *part)
+{
+    char head[128];
+    snprintf(head, sizeof head, "symm-emulated[rank %s]: %s: rule: ", rank, call);
+    const char *rule = cu.last_rule();
+    ck_assert_msg(strncmp(rule, head, strlen(head)) == 0, "\"%s\" does not begin \"%s\"", rule,
+                  head);
+    ck_assert_msg(strstr(rule, part) != NULL, "no \"%s\" in \"%s\"", part, rule);
+}
+
+/* The call breaks a rule: it gives `result`, and is reported. */
 #define BREAKS(rank, result, fn, part, ...)                                                        \
     do {                                                                                           \
         ck_assert_int_eq(cu.fn(__VA_ARGS__), (result));                                            \
-        char head_[128];                                                                           \
-        snprintf(head_, sizeof head_, "symm-emulated[rank %s]: %s: rule: ", (rank), #fn);          \
-        const char *rule_ = cu.last_rule();                                                        \
-        ck_assert_msg(strncmp(rule_, head_, strlen(head_)) == 0, "\"%s\" does not begin \"%s\"",   \
-                      rule_, head_);                                                               \
-        ck_assert_msg(strstr(rule_, (part)) != NULL, "no \"%s\" in \"%s\"", (part), rule_);        \
+        driver_reported((rank), #fn, (part));                                                      \
     } while (0)
 
 static inline struct symm_emulated_objects driver_objects(void)

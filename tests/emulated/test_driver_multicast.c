@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #define RANK "1"
 #define DEVICE 1
@@ -69,7 +68,7 @@ static CUmemGenericAllocationHandle import(int fd)
 
 static void pause_ms(long ms)
 {
-    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+    usleep((useconds_t)ms * 1000);
 }
 
 /* ---- Objects ---- */
@@ -173,6 +172,7 @@ START_TEST(a_late_import_is_a_fresh_object)
     OK(cu.cuMemRelease(handle));
     /* The early one still is what it was; the late one has nobody in it. */
     CUmemGenericAllocationHandle late = import(fd);
+    driver_reported(RANK, "cuMemImportFromShareableHandle", "creator has released it already");
     BREAKS(RANK, 1, cuMulticastAddDevice, "device 1 is added already", early, 1);
     OK(cu.cuMulticastAddDevice(late, 1));
     OK(cu.cuMemRelease(early));
@@ -257,6 +257,7 @@ END_TEST
 struct waiting {
     CUmemGenericAllocationHandle handle, memory;
     CUdeviceptr ptr;
+    CUcontext ctx;
     atomic_int done;
     CUresult result;
 };
@@ -264,6 +265,7 @@ struct waiting {
 static void *bind_waits(void *arg)
 {
     struct waiting *w = arg;
+    cu.cuCtxSetCurrent(w->ctx);
     w->result = cu.cuMulticastBindMem(w->handle, 0, w->memory, 0, GRANULE, 0);
     atomic_store(&w->done, 1);
     return NULL;
@@ -272,6 +274,7 @@ static void *bind_waits(void *arg)
 static void *map_waits(void *arg)
 {
     struct waiting *w = arg;
+    cu.cuCtxSetCurrent(w->ctx);
     w->result = cu.cuMemMap(w->ptr, SIZE, 0, w->handle, 0);
     atomic_store(&w->done, 1);
     return NULL;
@@ -285,10 +288,13 @@ START_TEST(bind_and_map_wait_for_all_devices)
                         .memory = memory_create(DEVICE, GRANULE),
                         .ptr = memory_reserve(SIZE)};
     pthread_t thread;
+    OK(cu.cuCtxGetCurrent(&w.ctx));
     OK(cu.cuMulticastAddDevice(w.handle, DEVICE));
     ck_assert_int_eq(pthread_create(&thread, NULL, waits[_i], &w), 0);
-    pause_ms(50);
+    pause_ms(1500);
     ck_assert_int_eq(atomic_load(&w.done), 0);
+    driver_reported(RANK, waits[_i] == bind_waits ? "cuMulticastBindMem" : "cuMemMap",
+                    "waits until all devices are added, which are 1 of 2");
     /* Other calls go on meanwhile. */
     OK(cu.cuMulticastAddDevice(w.handle, 0));
     pthread_join(thread, NULL);
