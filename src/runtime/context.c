@@ -344,10 +344,10 @@ symm_status symm_context_destroy(symm_context *ctx)
     if (!ctx)
         return SYMM_OK;
     st = symm__collective_begin(&e, ctx->world, true, "symm_context_destroy()");
-    if (st == SYMM_ERROR_STATE)
-        return st; /* forked, or a stream is being captured: nothing has happened */
     if (st == SYMM_OK)
         st = leave_together(ctx, &e);
+    if (st == SYMM_ERROR_STATE)
+        return st; /* forked, or some rank is capturing a stream: nothing has happened anywhere */
     strcpy(why, symm__failure_text());
     if (st != SYMM_OK)
         leave_alone(ctx);

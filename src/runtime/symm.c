@@ -95,18 +95,22 @@ out:
 }
 
 /*
- * This rank's work is done, so it lets go of the group's memory before the vote: once all have
- * voted, all have let go, and the bytes can be used again at once.
+ * Once all have agreed, this rank lets go of the group's memory. Once all have said so, its bytes
+ * can be used again.
  */
 static symm_status leave_together(struct symm_enqueue *e)
 {
     struct symm_group *group = e->group;
-    struct symm_step step = {.what = e->call, .fd = -1};
+    struct symm_step agree = {.what = e->call, .fd = -1};
+    struct symm_step let_go = {.what = "symm_group_destroy: memory", .fd = -1};
+    symm_status st;
 
-    step.status = symm__group_quiesce(group);
+    agree.status = symm__group_quiesce(group);
+    TRY(symm__lane_step(group->lane, &agree, symm__deadline_in(group->ctx->timeout_ms)));
     symm__memory_free_owner(group->ctx->memory, group);
-    return symm__collective_end(
-        e, symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms)));
+    st = symm__lane_step(group->lane, &let_go, symm__deadline_in(group->ctx->timeout_ms));
+out:
+    return symm__collective_end(e, st);
 }
 
 symm_status symm_group_destroy(symm_group *group)
@@ -125,10 +129,10 @@ symm_status symm_group_destroy(symm_group *group)
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "symm_group_destroy: the world group lives as long as its context");
     st = symm__collective_begin(&e, group, true, "symm_group_destroy()");
-    if (st == SYMM_ERROR_STATE)
-        return st; /* forked, or a stream is being captured: nothing has happened */
     if (st == SYMM_OK)
         st = leave_together(&e);
+    if (st == SYMM_ERROR_STATE)
+        return st; /* forked, or some rank is capturing a stream: nothing has happened anywhere */
     strcpy(why, symm__failure_text());
     pushed = ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
     symm__group_quiesce(group);

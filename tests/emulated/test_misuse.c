@@ -334,8 +334,30 @@ out:
     return self->report->status;
 }
 
-/* ------------------------------------------------------------------------------------------- out
- * of turn */
+/* ----------------------------------------------------------------------------------- out of turn */
+
+BENCH_CASE(nothing_is_destroyed_anywhere_while_one_rank_captures, 2)
+{
+    static const int all[] = {0, 1};
+    symm_graph graph = NULL;
+    symm_group *g = NULL;
+    char *y = NULL;
+    RANK_TRY(self, symm_group_create(b->world, 2, all, &g));
+    RANK_TRY(self, symm_alloc(g, 64, (void **)&y));
+    if (self->rank == 1)
+        RANK_TRY(self, symm_graph_begin(b->s));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_STATE, "captur", symm_group_destroy(g));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_STATE, "captur", symm_context_destroy(b->ctx));
+    if (self->rank == 1)
+        RANK_TRY(self, symm_graph_end(b->s, &graph));
+    RANK_TRY(self, symm_exchange(g, NULL, 0, NULL));
+    CHECK_RANK(self, symm_peer(g, y, 1 - self->rank) != NULL);
+    RANK_TRY(self, symm_group_destroy(g));
+    RANK_TRY(self, bench_works(self, b));
+out:
+    symm_graph_destroy(graph);
+    return self->report->status;
+}
 
 BENCH_CASE(collective_calls_are_refused_in_a_capture, 2)
 {
@@ -937,6 +959,7 @@ int main(void)
     tcase_add_test(arguments, what_comes_later_says_that_it_is_unsupported);
     tcase_add_test(arguments, a_launch_that_cannot_be_is_refused);
     TCase *turn = test_case(suite, "out of turn", 60);
+    tcase_add_test(turn, nothing_is_destroyed_anywhere_while_one_rank_captures);
     tcase_add_test(turn, collective_calls_are_refused_in_a_capture);
     tcase_add_test(turn, a_child_of_fork_is_refused_and_harms_nobody);
     tcase_add_test(turn, after_an_abort_every_call_says_so);
