@@ -66,7 +66,10 @@ case_blame() {
     # Those that blame another are no culprits when that other fails in its turn...
     # shellcheck disable=SC2016
     run 9 ranks 3 'test $SYMM_RANK = 1 || exit 75; sleep 0.3; exit 9'
-    # ... but they are when it goes on.
+    # ... nor is one that noticed sooner that another was being killed ...
+    # shellcheck disable=SC2016
+    run 137 ranks 3 'test $SYMM_RANK = 1 || exit 1; sleep 0.1; kill -KILL $$'
+    # Blaming one that goes on is a failure like any other.
     # shellcheck disable=SC2016
     within 4 run 75 ranks 3 'test $SYMM_RANK = 1 || exit 75; sleep 100'
 }
@@ -187,7 +190,6 @@ case_killed_supervisor() {
     pkill -KILL -P "$job"
     ended_with 137
     vanish
-    rm -rf "$TMPDIR"/symm-run-* # nobody was left to remove it
 }
 
 case_input() {

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "meeting.h"
 #include "orphans.h"
 #include "supervisor.h"
 
@@ -31,7 +32,8 @@ static void signals_to_watch(sigset_t *out)
     }
 }
 
-static int wait_for_supervisor(const struct launch *job, pid_t supervisor, const sigset_t *blocked)
+static int wait_for_supervisor(const struct launch *job, struct meeting *meeting, pid_t supervisor,
+                               const sigset_t *blocked)
 {
     for (;;) {
         int status, sig = sigwaitinfo(blocked, NULL);
@@ -45,6 +47,7 @@ static int wait_for_supervisor(const struct launch *job, pid_t supervisor, const
         fprintf(stderr, "# %s: the supervisor was killed by SIG%s, and the ranks with it\n",
                 job->tool, sigabbrev_np(WTERMSIG(status)));
         orphans_end(LAUNCH_GRACE_MS);
+        meeting_destroy(meeting);
         return LAUNCH_SIGNAL + WTERMSIG(status);
     }
 }
@@ -52,7 +55,9 @@ static int wait_for_supervisor(const struct launch *job, pid_t supervisor, const
 int launch_ranks(const struct launch *job)
 {
     sigset_t watched, blocked, inherited;
-    pid_t face = getpid();
+    struct meeting meeting;
+    pid_t face = getpid(), supervisor = -1;
+    int code = LAUNCH_CANNOT_EXECUTE;
 
     signals_to_watch(&watched);
     blocked = watched;
@@ -62,19 +67,22 @@ int launch_ranks(const struct launch *job)
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* of what the supervisor leaves behind if it is killed */
     fflush(NULL);
 
-    int code;
-    pid_t supervisor = fork();
+    int error = meeting_create(&meeting, job->nranks);
+    if (!error) {
+        supervisor = fork();
+        error = errno;
+    }
     if (supervisor == 0) {
         /* A group of its own, so that Ctrl-C comes once, through the face. */
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGTERM);
-        _exit(supervise(job, &watched, &inherited, face));
+        _exit(supervise(job, &meeting, &watched, &inherited, face));
     }
     if (supervisor < 0) {
-        fprintf(stderr, "# %s: fork: %s\n", job->tool, strerror(errno));
-        code = LAUNCH_CANNOT_EXECUTE;
+        fprintf(stderr, "# %s: cannot start the ranks: %s\n", job->tool, strerror(error));
+        meeting_destroy(&meeting);
     } else {
-        code = wait_for_supervisor(job, supervisor, &blocked);
+        code = wait_for_supervisor(job, &meeting, supervisor, &blocked);
     }
     sigprocmask(SIG_SETMASK, &inherited, NULL);
     return code;

@@ -162,9 +162,10 @@ static bool failed_now(struct supervisor *s, struct rank *r)
 }
 
 /*
- * Looks for ranks that have ended. Those found at once have ended within moments of each other, in
- * an order that nobody knows, so the one that explains most is the culprit; a rank that blames
- * another is the culprit only if that other does not end by itself.
+ * Looks for ranks that have ended. Those that end before the others are stopped have done so within
+ * moments of each other, in an order that says little: a killed process takes longer to end than
+ * its peers to notice. So the one that explains most is the culprit; a rank that blames another is
+ * the culprit only if that other does not end by itself.
  */
 static void judge(struct supervisor *s)
 {
@@ -185,8 +186,10 @@ static void judge(struct supervisor *s)
         tell(s, failed[i]);
 
     const struct rank *worst = &s->ranks[failed[0]];
+    const struct rank *culprit = s->culprit < 0 ? NULL : &s->ranks[s->culprit];
     bool blames = worst->code == EXIT_BLAMES;
-    if (s->culprit < 0 || (s->ranks[s->culprit].code == EXIT_BLAMES && !blames)) {
+    if (!culprit || (culprit->code == EXIT_BLAMES && !blames) ||
+        (!s->job->keep_going && weight(worst) > weight(culprit))) {
         s->culprit = failed[0];
         s->code = worst->code;
     }
@@ -261,8 +264,8 @@ static void watch(struct supervisor *s, const sigset_t *watched, pid_t face)
     }
 }
 
-int supervise(const struct launch *job, const sigset_t *watched, const sigset_t *inherited,
-              pid_t face)
+int supervise(const struct launch *job, struct meeting *meeting, const sigset_t *watched,
+              const sigset_t *inherited, pid_t face)
 {
     struct supervisor s = {
         .job = job,
@@ -270,12 +273,11 @@ int supervise(const struct launch *job, const sigset_t *watched, const sigset_t 
         .timeout_at = job->timeout_s > 0 ? now_ms() + (int64_t)(job->timeout_s * 1000) : INT64_MAX,
         .stop_at = INT64_MAX,
         .kill_at = INT64_MAX};
-    struct meeting meeting;
+    int error = 0;
 
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    int error = meeting_create(&meeting, job->nranks);
     while (!error && s.nstarted < job->nranks)
-        error = start_rank(&s, &meeting, inherited);
+        error = start_rank(&s, meeting, inherited);
     if (error) {
         fprintf(stderr, "# %s: cannot run %s: %s\n", job->tool, job->argv[0], strerror(error));
         s.culprit = 0;
@@ -286,6 +288,6 @@ int supervise(const struct launch *job, const sigset_t *watched, const sigset_t 
     int nleft = orphans_end(LAUNCH_GRACE_MS);
     if (nleft > 0)
         fprintf(stderr, "# %s: %d processes cannot be ended\n", job->tool, nleft);
-    meeting_destroy(&meeting);
+    meeting_destroy(meeting);
     return s.code;
 }
