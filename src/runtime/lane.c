@@ -321,7 +321,9 @@ void symm__lane_message(struct symm_exchange *x, struct symm_message *m)
     } else if (m->type == SYMM_MESSAGE_ENDED) {
         schedule_end(lane, m->status, m->reason);
     } else if (m->type == SYMM_MESSAGE_LATE && lane->wait && lane->seq == m->seq) {
-        symm__log(x->config.log, SYMM_LOG_WARNING, "waiting for %s", m->reason);
+        pthread_mutex_unlock(&x->lock);
+        symm__log(x->config.log, SYMM_LOG_WARNING, "waiting for %s", m->reason); /* may abort */
+        return;
     } else if (lane->live && (m->type == SYMM_MESSAGE_ASKED || m->type == SYMM_MESSAGE_TOLD)) {
         call_owner(lane, m);
         return;

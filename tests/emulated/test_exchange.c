@@ -644,6 +644,39 @@ START_TEST(slow_ranks_are_reported)
 }
 END_TEST
 
+/* A program that has had enough: a report may call what any thread may call. */
+static void abort_on_report(void *user, int level, const char *line)
+{
+    struct meeting *m = user;
+
+    (void)line;
+    if (level == SYMM_LOG_WARNING && m->world)
+        symm__lane_abort(m->world, SYMM_ERROR_PEER, "too slow for me");
+}
+
+static void lose_patience(struct rank *self, void *arg)
+{
+    struct meeting m = {.x = NULL};
+
+    (void)arg;
+    m.log = (struct symm_log){.to = abort_on_report, .user = &m};
+    RANK_TRY(self, meet(self, &m));
+    if (self->rank == 1)
+        pause_ms(1500);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "too slow", barrier(m.world, "symm_trim()", 5000));
+    self->report->status = SYMM_OK;
+out:
+    part(&m);
+}
+
+START_TEST(a_report_may_abort)
+{
+    setenv("SYMM_SLOW_MS", "500", 1);
+    ranks_run_ok(2, RANKS_AS_PROCESSES, lose_patience, NULL, 20);
+    unsetenv("SYMM_SLOW_MS");
+}
+END_TEST
+
 /* ---- Aborts ---- */
 
 static void *abort_soon(void *arg)
@@ -957,6 +990,7 @@ int main(void)
     tcase_add_test(tc, rank_0_waits_for_slower_ranks);
     tcase_add_test(tc, late_ranks_are_named_with_what_they_do);
     tcase_add_test(tc, slow_ranks_are_reported);
+    tcase_add_test(tc, a_report_may_abort);
     tcase_add_loop_test(tc, an_abort_from_another_thread_ends_all, 0, 2);
     tcase_add_test(tc, an_abort_ends_one_lane_only);
     tcase_add_test(tc, aborts_can_be_made_to_arrive_apart);

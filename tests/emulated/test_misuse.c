@@ -334,7 +334,7 @@ out:
     return self->report->status;
 }
 
-/* ----------------------------------------------------------------------------------- out of turn */
+/* ---------------------------------------------------------------------------------- out of turn */
 
 BENCH_CASE(nothing_is_destroyed_anywhere_while_one_rank_captures, 2)
 {
