@@ -268,7 +268,7 @@ CUresult emu_cuStreamGetCtx(CUstream stream, CUcontext *ctx)
 {
     EMU_BEGIN("stream=%p", (void *)stream);
     EMU_NOT_NULL(ctx);
-    struct CUstream_st *s;
+    struct CUstream_st *s = NULL;
     CUresult result = emu__stream_get(stream, false, &s);
     if (result == CUDA_SUCCESS)
         *ctx = &s->execution->device->primary;
