@@ -5,7 +5,6 @@
 #include "memory.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 _Atomic uint64_t emu__layout;
@@ -65,7 +64,8 @@ void emu__range_remove(struct emu_range *range)
 {
     size_t at = emu__range_after(range->start);
     nranges--;
-    memmove(&ranges[at], &ranges[at + 1], (nranges - at) * sizeof *ranges);
+    for (; at < nranges; at++)
+        ranges[at] = ranges[at + 1];
     if (nranges == 0) {
         free(ranges);
         ranges = NULL;
