@@ -303,7 +303,10 @@ int verify_rank(int fd)
 
     if (st != SYMM_OK) {
         snprintf(error, sizeof error, "%s: %s", symm_status_name(st), symm_error_text());
-        fprintf(stderr, "# rank %d: %s\n", v.rank, error);
+        if (v.rank < 0) /* it has not joined */
+            fprintf(stderr, "# symm-info: %s\n", error);
+        else
+            fprintf(stderr, "# rank %d: %s\n", v.rank, error);
         symm_abort(v.group, error);
         json_object_set_new(found, "ok", json_false());
         json_object_set_new(found, "error", json_string(error));
