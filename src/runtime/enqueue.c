@@ -130,8 +130,10 @@ symm_status symm__enqueue_begin(struct symm_enqueue *e, struct symm_group *group
     if (e->capturing) {
         group->captured = stream;
         group->has_captured = true;
-    } else if (group->has_last && group->last_stream != stream)
+    } else if (group->has_last) {
+        /* On the same stream too: a handle may be that of a new stream in a dead one's place. */
         TRY_CU(group->ctx->drv, cuStreamWaitEvent, stream, group->last, 0);
+    }
 out:
     if (st != SYMM_OK) {
         leave(e);
