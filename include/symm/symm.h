@@ -88,7 +88,8 @@ typedef struct symm_config {
  *
  * Scope:  Collective over all ranks of the job. Afterwards the device's primary context is current
  *         in this thread.
- * Memory: the context owns everything that is created from it. config is not kept.
+ * Memory: the context owns its groups, their memory and its kernels. Streams, events, graphs and
+ *         plain device memory are whoever's made them. config is not kept.
  * Errors: ERROR_ARGUMENT     a field or variable is wrong, or only some of a launcher's variables
  *                            are set: named
  *         ERROR_SYSTEM       socket, directory or descriptor limit; errno in the text

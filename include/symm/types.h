@@ -34,7 +34,7 @@ extern "C" {
     X(ERROR_MISMATCH, -6, "ranks called different things")                                         \
     X(ERROR_PEER, -7, "another rank died, left or aborted")                                        \
     X(ERROR_TIMEOUT, -8, "another rank is alive but late")                                         \
-    X(ERROR_STATE, -9, "not now: capturing, forked, destroyed or out of turn")                     \
+    X(ERROR_STATE, -9, "not now: capturing, forked or out of turn")                                \
     X(ERROR_VERSION, -10, "versions of symm differ")
 
 typedef enum symm_status {

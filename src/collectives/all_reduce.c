@@ -81,6 +81,15 @@ out:
     return st;
 }
 
+/* Freed, too short, another rank's or a multicast address: what a kernel must not get. */
+static symm_status check_symmetric(const struct symm_group *group, const char *name,
+                                   const void *ptr, size_t nbytes)
+{
+    if (symm__memory_usable(group->ctx->memory, ptr, nbytes))
+        return SYMM_OK;
+    return symm__fail_in(SYMM_ERROR_ARGUMENT, "%s: ", name);
+}
+
 static symm_status check(const struct symm_all_reduce_machine *machine,
                          const struct symm_all_reduce_call *call, const symm_options *options,
                          const void *in, const void *out)
@@ -203,6 +212,10 @@ symm_status symm_all_reduce(symm_group *group, const void *in, void *out, size_t
     TRY(symm__enter(group, "symm_all_reduce"));
     machine = machine_of(group);
     st = check(&machine, &call, options, in, out);
+    if (st == SYMM_OK && count)
+        st = check_symmetric(group, "in", in, count * symm__dtype_size(dtype));
+    if (st == SYMM_OK && count)
+        st = check_symmetric(group, "out", out, count * symm__dtype_size(dtype));
     if (st != SYMM_OK)
         return symm__fail_in(st, "symm_all_reduce: rank %d: ", group->rank);
     TRY(symm__enqueue_begin(&e, group, stream, true,

@@ -47,7 +47,8 @@ symm_status symm__capture_forbids(const struct symm_group *group)
                 (group->has_captured && captures[i].stream == group->captured);
     pthread_mutex_unlock(&lock);
     if (found)
-        return symm__fail(SYMM_ERROR_STATE, "a stream is being captured: collective calls are not");
+        return symm__fail(SYMM_ERROR_STATE,
+                          "a stream is being captured: collective calls are not allowed");
     cu = group->ctx->drv->cuStreamIsCapturing(NULL, &status);
     return cu == CUDA_SUCCESS ? SYMM_OK
                               : symm__driver_fail(group->ctx->drv, cu, "cuStreamIsCapturing");

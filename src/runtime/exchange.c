@@ -251,6 +251,12 @@ static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
             st = symm__fail_errno(errno, "socketpair");
             goto out;
         }
+        for (int i = 0; i < 2; i++)
+            ends[i] = symm__fd_above_stdio(ends[i]);
+        if (ends[0] < 0 || ends[1] < 0) {
+            st = symm__fail_errno(errno, "fcntl(F_DUPFD_CLOEXEC)");
+            goto out;
+        }
         x->hub_pid = getpid();
         st = symm__hub_open(&config, ends[1], deadline, &x->hub);
         ends[1] = -1;
@@ -326,7 +332,7 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     TRY(read_settings(x));
     mine = reserve_descriptors(x);
     strcpy(why, mine == SYMM_OK ? "" : symm__failure_text());
-    x->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    x->wake = symm__fd_above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (x->wake < 0) {
         st = symm__fail_errno(errno, "eventfd");
         goto out;

@@ -20,6 +20,17 @@ void symm__fd_close_all(int *fds, int n)
         symm__fd_close(&fds[i]);
 }
 
+int symm__fd_above_stdio(int fd)
+{
+    int moved;
+
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    close(fd);
+    return moved;
+}
+
 symm_status symm__fd_cloexec(int fd)
 {
     int flags = fcntl(fd, F_GETFD);

@@ -223,7 +223,8 @@ static void accept_all(struct symm_hub *hub)
 {
     int fd;
 
-    while ((fd = accept4(hub->place.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+    while ((fd = symm__fd_above_stdio(
+                accept4(hub->place.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC))) >= 0)
         if (add_client(hub, fd) != SYMM_OK)
             symm__log(hub->config.log, SYMM_LOG_WARNING, "refused at the meeting place: %s",
                       symm__failure_text());

@@ -239,6 +239,17 @@ bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
     return false;
 }
 
+bool symm__memory_usable(struct symm_memory *m, const void *ptr, size_t nbytes)
+{
+    const struct symm_rank_set nobody = {{0}};
+    uint64_t off;
+
+    if (symm__memory_has(m, ptr, nbytes, nobody, &off))
+        return true;
+    struct place p = locate(m, ptr);
+    return (p.window < 0 && !p.multicast) || symm__memory_find(m, ptr, nbytes, nobody, &off);
+}
+
 symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *ptr)
 {
     uint64_t at = (CUdeviceptr)(uintptr_t)ptr - m->windows.base[m->config.rank];

@@ -64,6 +64,12 @@ void symm__memory_free_owner(struct symm_memory *m, const void *owner);
 symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane);
 
 /*
+ * Whether a kernel of this rank may use [ptr, ptr + nbytes): memory that is not symm's, or the
+ * inside of one live block. Otherwise false, with a text as of symm__memory_find.
+ */
+bool symm__memory_usable(struct symm_memory *m, const void *ptr, size_t nbytes);
+
+/*
  * Where ptr lies: its offset in the window. True if [ptr, ptr + nbytes) is inside one live block
  * that all of `members` have.
  */

@@ -79,7 +79,7 @@ static struct sockaddr_un address_of(int folder_fd, const char *name)
 
 static symm_status make_socket(int *out)
 {
-    *out = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    *out = symm__fd_above_stdio(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (*out < 0)
         return symm__fail_errno(errno, "socket(AF_UNIX, SOCK_SEQPACKET)");
     return SYMM_OK;
@@ -146,8 +146,10 @@ static symm_status bind_socket(struct symm_rendezvous *r, symm_deadline deadline
     *gone = err == ENOENT;
     if (err)
         st = symm__fail_errno(err, "bind %s/%s", r->folder, r->name);
-    else if (listen(r->listener, BACKLOG))
+    else if (listen(r->listener, BACKLOG)) {
         st = symm__fail_errno(errno, "listen on %s/%s", r->folder, r->name);
+        unlinkat(r->folder_fd, r->name, 0);
+    }
 out:
     flock(r->folder_fd, LOCK_UN);
     if (st != SYMM_OK)
@@ -202,7 +204,9 @@ symm_status symm__rendezvous_peer(int fd, pid_t *pid)
 
 int symm__rendezvous_watch(pid_t pid)
 {
-    return pid == getpid() || pid == 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pid == getpid() || pid == 0)
+        return -1;
+    return symm__fd_above_stdio((int)syscall(SYS_pidfd_open, pid, 0));
 }
 
 symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline,

@@ -322,6 +322,8 @@ static void call_badly(struct rank *self, void *arg)
     symm_group *w = symm_context_world(ctx);
     RANK_TRY(self, make(ctx, 4096, &b));
     char *x = b.symmetric[0], *y = b.foreign[0];
+    void *z = NULL;
+    RANK_TRY(self, symm_alloc(w, 4096, &z));
     char rank[16];
     snprintf(rank, sizeof rank, "rank %d", self->rank);
 #define BAD(part, in, out, count, dtype, op, ...)                                                  \
@@ -343,6 +345,13 @@ static void call_badly(struct rank *self, void *arg)
     BAD("algo 99", x, y, 5, SYMM_FLOAT32, SYMM_SUM, .algo = (symm_algo)99);
     BAD("flags 0x8", x, y, 5, SYMM_FLOAT32, SYMM_SUM, .flags = 8);
     BAD("reserved[3]", x, y, 5, SYMM_FLOAT32, SYMM_SUM, .reserved[3] = 1);
+    BAD("in: 8192 bytes at", z, z, 2048, SYMM_FLOAT32, SYMM_SUM, 0);
+    if (symm_nranks(w) > 1)
+        BAD("out: ", x, symm_peer(w, z, !self->rank), 5, SYMM_FLOAT32, SYMM_SUM, 0);
+    if (symm_multicast(w, z))
+        BAD("is a multicast address", symm_multicast(w, z), y, 5, SYMM_FLOAT32, SYMM_SUM, 0);
+    RANK_TRY(self, symm_free(w, z));
+    BAD("freed", z, z, 5, SYMM_FLOAT32, SYMM_SUM, 0);
 #undef BAD
     RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "float64",
                      symm_all_reduce(w, x, y, 5, SYMM_FLOAT64, SYMM_SUM, NULL, b.stream));
