@@ -5,25 +5,29 @@ set -euo pipefail
 case ${1:-} in
 -h | --help)
     cat <<'HELP'
-# Usage: tools/quickstart.sh
+# Usage: tools/quickstart.sh [-DNAME=VALUE...]
 #
 # Installs what is missing (as root or with sudo; the CUDA compiler goes into .cuda of this folder),
 # builds symm into build/ for the GPUs of this machine, and runs every variant of the all-reduce,
 # checked, from 1 KiB to 1 MiB: on all GPUs (8 at most) if there are two or more, else on 4 ranks of
-# the emulated driver.
+# the emulated driver. Options -D... go to CMake: -DSYMM_MULTICAST=OFF leaves multicast out.
 HELP
     exit 0
     ;;
-'') ;;
-*)
-    echo "# quickstart.sh: $1: it takes no arguments but --help" >&2
-    exit 2
-    ;;
 esac
+for option in "$@"; do
+    case $option in
+    -D?*=*) ;;
+    *)
+        echo "# quickstart.sh: $option: it takes no arguments but -DNAME=VALUE and --help" >&2
+        exit 2
+        ;;
+    esac
+done
 
 # shellcheck source=setup.sh
 . "$(dirname "$0")/setup.sh"
-set_up
+set_up "$@"
 
 bin=$build/bin
 ngpus=0

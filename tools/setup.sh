@@ -124,7 +124,7 @@ architectures() {
     echo "${found:-90a}"
 }
 
-# Everything from the bare machine to binaries in build/bin.
+# Everything from the bare machine to binaries in build/bin. Arguments go to CMake.
 set_up() {
     need_packages
     need_nvcc
@@ -132,7 +132,7 @@ set_up() {
     local started=$SECONDS
     local options=(-G Ninja "-DSYMM_CUDA=$cuda" "-DSYMM_CUDA_ARCHITECTURES=$(architectures)")
     [ "$cuda" = OFF ] || options+=("-DSYMM_NVCC=$nvcc")
-    quietly "$build/configure.log" cmake -S "$root" -B "$build" "${options[@]}"
+    quietly "$build/configure.log" cmake -S "$root" -B "$build" "${options[@]}" "$@"
     quietly "$build/build.log" cmake --build "$build"
     say "built into build/ in $((SECONDS - started)) s"
 }

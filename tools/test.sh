@@ -17,6 +17,7 @@ esac
 
 # shellcheck source=setup.sh
 . "$(dirname "$0")/setup.sh"
+# shellcheck disable=SC2119 # the arguments are for ctest
 set_up
 
 # Counts cases: those that a test program says it has, each other test as one. Reads ctest's report.
