@@ -34,6 +34,8 @@
  *     aborted or stalled; these two are sticky: only symm_check(), the getters and the destroy
  *     functions make sense afterwards. To go on, the survivors create a new context with an
  *     explicit rank, nranks and session.
+ *   - A death ends the groups that contain the rank, and no others; but the death of rank 0, whose
+ *     process carries what the ranks say to each other, ends all groups of the job.
  *   - In a child of fork() every call returns ERROR_STATE.
  *
  * Threads: one thread at a time per group; different groups and contexts concurrently.
