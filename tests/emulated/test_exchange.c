@@ -908,6 +908,39 @@ START_TEST(lanes_are_confirmed_apart)
 }
 END_TEST
 
+/* Rank 2 is quiet (or leaves without a word) only after a while, and the others wait for it. */
+static void be_quiet_late(struct rank *self, void *arg)
+{
+    const bool leaves = arg != NULL;
+    struct meeting m = {.x = NULL};
+
+    RANK_TRY(self, meet(self, &m));
+    RANK_TRY(self, barrier(m.world, "all are here", 5000));
+    if (self->rank == 0)
+        symm__lane_abort(m.world, SYMM_ERROR_PEER, "rank 0 aborted");
+    while (symm__lane_check(m.world) == SYMM_OK)
+        pause_ms(1);
+    const int64_t began = symm__now_us();
+    if (self->rank == 2) {
+        pause_ms(400);
+        if (!leaves)
+            CHECK_RANK(self, symm__lane_quiet(m.world, symm__deadline_in(5000)));
+    } else {
+        CHECK_RANK(self, !symm__lane_quiet(m.world, symm__deadline_in(50)));
+        CHECK_RANK(self, symm__lane_quiet(m.world, symm__deadline_in(5000)));
+        CHECK_RANK(self, symm__now_us() - began > 300000);
+    }
+out:
+    part(&m);
+    rank_note(self, SYMM_OK); /* the end was wanted */
+}
+
+START_TEST(whoever_is_not_quiet_is_waited_for)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, be_quiet_late, _i ? &_i : NULL, 20);
+}
+END_TEST
+
 static void count_tick(void *user)
 {
     ((struct meeting *)user)->ticks++;
@@ -998,6 +1031,7 @@ int main(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_loop_test(tc, ranks_tell_each_other_what_they_do, 0, 2);
     tcase_add_loop_test(tc, lanes_are_confirmed_apart, 0, 2);
+    tcase_add_loop_test(tc, whoever_is_not_quiet_is_waited_for, 0, 2);
     tcase_add_test(tc, ticks_come_and_end);
     return test_main(suite);
 }

@@ -155,6 +155,26 @@ START_TEST(descriptors_close_on_exec_and_once)
 }
 END_TEST
 
+START_TEST(descriptors_stay_above_the_standard_files)
+{
+    const int saved = dup(STDIN_FILENO);
+    const int high = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(STDIN_FILENO);
+    const int low = open("/dev/null", O_RDONLY);
+    ck_assert_int_eq(low, STDIN_FILENO);
+    int moved = symm__fd_above_stdio(low);
+    ck_assert_int_gt(moved, STDERR_FILENO);
+    ck_assert_int_eq(fcntl(moved, F_GETFD), FD_CLOEXEC);
+    ck_assert_int_eq(fcntl(STDIN_FILENO, F_GETFD), -1);
+    ck_assert_int_eq(symm__fd_above_stdio(high), high);
+    ck_assert_int_eq(symm__fd_above_stdio(-1), -1);
+    dup2(saved, STDIN_FILENO);
+    close(saved);
+    close(high);
+    symm__fd_close(&moved);
+}
+END_TEST
+
 START_TEST(descriptors_are_reserved)
 {
     struct rlimit limit;
@@ -213,6 +233,7 @@ int main(void)
     tcase_add_test(tc, reports_go_to_a_file);
     tc = test_case(suite, "descriptors and deadlines", 10);
     tcase_add_test(tc, descriptors_close_on_exec_and_once);
+    tcase_add_test(tc, descriptors_stay_above_the_standard_files);
     tcase_add_test(tc, descriptors_are_reserved);
     tcase_add_test(tc, deadlines);
     return test_main(suite);
