@@ -33,9 +33,32 @@ struct symm_emulated_thread {
 /* How a multimem reduction combines the replicas: how the driver calls back into typed code. */
 enum symm_emulated_order { SYMM_EMULATED_BY_RANK, SYMM_EMULATED_REVERSED, SYMM_EMULATED_RANDOM };
 
-/* What the driver offers to running kernels. Filled in by cuModuleLoadData. */
+/* Flags of symm_emulated_ops. */
+enum {
+    SYMM_EMULATED_WEAK =
+        1 /* memory is weakly ordered: accesses go through read, write and update */
+};
+
+/* How an access is made: bits. Without any it is a plain one, by a unicast address. */
+enum {
+    SYMM_EMULATED_RELAXED = 1,   /* of a flag or counter: it never reads what is stale */
+    SYMM_EMULATED_MULTICAST = 2, /* of one replica, by way of a multicast address */
+    SYMM_EMULATED_ASYNC = 4      /* by the copy unit, on behalf of the thread */
+};
+
+/* What a fence does: bits. Several in one call take effect in the order in which they stand here. */
+enum {
+    SYMM_EMULATED_BULK_WAIT = 1,   /* the thread's asynchronous copies are done */
+    SYMM_EMULATED_ASYNC_FENCE = 2, /* asynchronous copies that follow see what the thread sees */
+    SYMM_EMULATED_ALIAS_FENCE = 4, /* orders accesses by unicast and by multicast addresses */
+    SYMM_EMULATED_RELEASE = 8,     /* what the thread wrote, or has seen, is there for everyone */
+    SYMM_EMULATED_ACQUIRE = 16,    /* the thread reads nothing older than this */
+    SYMM_EMULATED_WARP = 32        /* __syncwarp: the threads of the warp see what each other saw */
+};
+
+/* What the driver offers to running kernels. Filled in by cuModuleLoadData. Append only. */
 struct symm_emulated_ops {
-    uint32_t abi, reserved;
+    uint32_t abi, flags;
     /* The CUDA thread that runs now. */
     const struct symm_emulated_thread *(*self)(void);
     /*
@@ -69,7 +92,22 @@ struct symm_emulated_ops {
      * return.
      */
     void (*fault)(const char *rule, const void *ptr);
-    void *reserved_ops[8];
+    /*
+     * Weakly ordered memory (src/emulator/weak.c); called only with SYMM_EMULATED_WEAK. 1, 2, 4, 8
+     * or 16 bytes, aligned. p is an address that the device may access, or, with
+     * SYMM_EMULATED_MULTICAST, a replica that `replicas` has returned. A store with release order is
+     * fence(RELEASE) and then a store as it is; a load with acquire order is a load as it is and
+     * then fence(ACQUIRE).
+     */
+    void (*read)(const void *p, size_t nbytes, void *out, uint32_t how);
+    void (*write)(void *p, size_t nbytes, const void *value, uint32_t how);
+    /* A reduction, which returns nothing: apply(where the bytes are, operand), atomically. */
+    void (*update)(void *p, size_t nbytes, const void *operand,
+                   void (*apply)(void *at, const void *operand), uint32_t how);
+    void (*fence)(uint32_t fences);
+    /* Before an atomic operation on p itself: what this block has pending there becomes real. */
+    void (*settle)(void *p, size_t nbytes);
+    void *reserved_ops[3];
 };
 
 struct symm_emulated_kernel {
@@ -98,6 +136,7 @@ struct symm_emulated_module {
  *   uint64_t symm_emulated_calls(int rank)          how many driver calls the rank has made since
  *                                                   then
  *   const char *symm_emulated_last_fault(void)      the call that was last made to fail since then
+ *   void symm_emulated_set_seed(uint64_t seed)      another SYMM_EMULATED_SEED from now on
  */
 struct symm_emulated_objects {
     int64_t handles;      /* memory and multicast handles, one for every reference */
