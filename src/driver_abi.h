@@ -114,6 +114,7 @@ typedef struct CUuuid_st {
     X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                                      \
     X(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, 3)                                                       \
     X(CU_FUNC_ATTRIBUTE_NUM_REGS, 4)                                                               \
+    X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                          \
     X(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 2)                                                          \
     X(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4)                                                    \
     X(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 6)                                    \
@@ -276,6 +277,7 @@ typedef struct CUlaunchConfig {
     X(cuModuleGetFunction, 2000, CU_REQUIRED,                                                      \
       (CUfunction * function, CUmodule module, const char *name))                                  \
     X(cuFuncGetAttribute, 2020, CU_REQUIRED, (int *value, int attribute, CUfunction function))     \
+    X(cuFuncSetAttribute, 9000, CU_REQUIRED, (CUfunction function, int attribute, int value))      \
     X(cuFuncLoad, 12040, CU_OPTIONAL, (CUfunction function))                                       \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, CU_REQUIRED,                              \
       (int *nblocks, CUfunction function, int threads, size_t smem_nbytes))                        \

@@ -87,6 +87,12 @@ static CUresult check_shape(const CUlaunchConfig *config, CUfunction function)
     if (config->sharedMemBytes > EMU_SHARED_NBYTES)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "%u bytes of shared memory, more than %u",
                          config->sharedMemBytes, EMU_SHARED_NBYTES);
+    if (config->sharedMemBytes > atomic_load(&function->shared_nbytes))
+        return emu__rule(CUDA_ERROR_INVALID_VALUE,
+                         "%u bytes of shared memory, of which %s may have %u: set "
+                         "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES first",
+                         config->sharedMemBytes, function->kernel->name,
+                         atomic_load(&function->shared_nbytes));
     return CUDA_SUCCESS;
 }
 

@@ -7,6 +7,9 @@
 #include "grid.h"
 #include "module.h"
 
+/* What a block may have without CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES. */
+#define SHARED_NBYTES_UNASKED (48u << 10)
+
 static bool is_image(const struct symm_emulated_module *image)
 {
     return image && memcmp(image->magic, SYMM_EMULATED_MAGIC, sizeof image->magic) == 0;
@@ -32,6 +35,7 @@ static bool add_functions(struct CUmod_st *module)
         struct CUfunc_st *function = &module->functions[i];
         function->module = module;
         function->kernel = module->image->first[i];
+        atomic_init(&function->shared_nbytes, SHARED_NBYTES_UNASKED);
         atomic_init(&function->loaded, loaded);
         if (!emu__handle_add(EMU_HANDLE_FUNCTION, function)) {
             remove_functions(module, i);
@@ -167,12 +171,33 @@ CUresult emu_cuFuncGetAttribute(int *value, int attribute, CUfunction function)
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
         *value = 0;
         break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        *value = (int)atomic_load(&function->shared_nbytes);
+        break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
         *value = 32; /* registers are no limit here: any number that a compiler might choose */
         break;
     default:
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "attribute %d is unknown", attribute));
     }
+    atomic_store(&function->loaded, true);
+    return EMU_END(CUDA_SUCCESS);
+}
+
+CUresult emu_cuFuncSetAttribute(CUfunction function, int attribute, int value)
+{
+    EMU_BEGIN_HEALTHY("function=%p attribute=%d value=%d", (void *)function, attribute, value);
+    CUresult result = emu__function_check(function);
+    if (result != CUDA_SUCCESS)
+        return EMU_END(result);
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        return EMU_END(
+            emu__rule(CUDA_ERROR_INVALID_VALUE, "attribute %d cannot be set", attribute));
+    if (value < 0 || value > (int)EMU_SHARED_NBYTES)
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE,
+                                 "%d bytes of shared memory; a block has at most %u", value,
+                                 EMU_SHARED_NBYTES));
+    atomic_store(&function->shared_nbytes, (uint32_t)value);
     atomic_store(&function->loaded, true);
     return EMU_END(CUDA_SUCCESS);
 }
@@ -186,7 +211,8 @@ CUresult emu_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *nblocks, CUfunctio
                           ? emu__function_check(function)
                           : emu__rule(CUDA_ERROR_INVALID_VALUE, "%d threads a block", threads);
     if (result == CUDA_SUCCESS)
-        *nblocks = threads > emu__function_max_threads(function)
+        *nblocks = threads > emu__function_max_threads(function) ||
+                           smem_nbytes > atomic_load(&function->shared_nbytes)
                        ? 0
                        : emu__blocks_per_sm((unsigned)threads, smem_nbytes);
     return EMU_END(result);

@@ -7,6 +7,7 @@
 struct CUfunc_st {
     struct CUmod_st *module;
     const struct symm_emulated_kernel *kernel;
+    _Atomic uint32_t shared_nbytes; /* dynamic shared memory that a block may have */
     atomic_bool loaded; /* else the first launch loads it, and waits for the device to do so */
 };
 

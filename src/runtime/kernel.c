@@ -150,6 +150,7 @@ symm_status symm_kernel_load(symm_context *ctx, const symm_image *image, const c
         goto out;
     }
     kernel->ctx = ctx;
+    kernel->smem_nbytes = SYMM_SMEM_FREE;
     kernel->args_nbytes = args_nbytes(ctx, image, name);
     TRY(load_module(ctx->drv, image, &kernel->module));
     TRY(load_function(ctx->drv, kernel->module, name, &kernel->function, &kernel->max_threads));

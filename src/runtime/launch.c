@@ -7,6 +7,32 @@
 enum { ARGS_MAX = 4096 - 4 }; /* what every driver takes */
 
 /*
+ * More than 48 KiB of dynamic shared memory must be asked for, once for each kernel. What was asked
+ * for is a limit, so it only grows: another thread may be about to launch with more.
+ */
+static symm_status allow_shared(struct symm_kernel *kernel, uint32_t smem_nbytes)
+{
+    struct symm_context *ctx = kernel->ctx;
+    CUresult cu = CUDA_SUCCESS;
+
+    if (smem_nbytes <= SYMM_SMEM_FREE)
+        return SYMM_OK;
+    if (smem_nbytes > INT32_MAX)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "smem_nbytes is %u", smem_nbytes);
+    pthread_mutex_lock(&ctx->owned_lock);
+    if (smem_nbytes > kernel->smem_nbytes)
+        cu = ctx->drv->cuFuncSetAttribute(
+            kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)smem_nbytes);
+    if (cu == CUDA_SUCCESS && smem_nbytes > kernel->smem_nbytes)
+        kernel->smem_nbytes = smem_nbytes;
+    pthread_mutex_unlock(&ctx->owned_lock);
+    if (cu == CUDA_ERROR_INVALID_VALUE)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "smem_nbytes is %u, more than this device has",
+                          smem_nbytes);
+    return cu == CUDA_SUCCESS ? SYMM_OK : symm__driver_fail(ctx->drv, cu, "cuFuncSetAttribute");
+}
+
+/*
  * How many blocks this device can have resident; 0 if the kernel cannot run in this shape at all.
  */
 static symm_status resident_blocks(const struct symm_context *ctx, const struct symm_kernel *kernel,
@@ -51,6 +77,8 @@ symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kernel, uint3
     struct symm_step step = {
         .what = e.call, .mine = &mine, .nbytes = sizeof mine, .all = all, .fd = -1};
     step.status = check_threads(group, kernel, threads);
+    if (step.status == SYMM_OK)
+        step.status = allow_shared(kernel, smem_nbytes);
     if (step.status == SYMM_OK)
         step.status = resident_blocks(group->ctx, kernel, threads, smem_nbytes, &mine);
     st = symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
@@ -102,8 +130,8 @@ static symm_status check_args(const struct symm_group *group, const struct symm_
     return SYMM_OK;
 }
 
-static symm_status launch(struct symm_enqueue *e, const struct symm_kernel *kernel,
-                          const symm_grid *grid, const void *args)
+static symm_status launch(struct symm_enqueue *e, struct symm_kernel *kernel, const symm_grid *grid,
+                          const void *args)
 {
     const struct symm_context *ctx = e->group->ctx;
     bool early = grid->flags & SYMM_GRID_PDL;
@@ -121,8 +149,9 @@ static symm_status launch(struct symm_enqueue *e, const struct symm_kernel *kern
     };
     void *params[] = {(void *)(uintptr_t)args}; /* read only; the driver's interface has no const */
     uint32_t most = 0;
-    symm_status st = SYMM_OK;
+    symm_status st;
 
+    TRY(allow_shared(kernel, grid->smem_nbytes));
     /*
      * A grid that may start early overlaps the one ahead, which is no cooperative launch: count the
      * blocks instead.

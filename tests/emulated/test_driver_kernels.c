@@ -164,6 +164,9 @@ START_TEST(big_blocks_take_a_multiprocessor_each)
     OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 256, 0));
     ck_assert_int_eq(n, 2);
     OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 256, 200 << 10));
+    ck_assert_int_eq(n, 0); /* nobody asked for so much */
+    OK(cu.cuFuncSetAttribute(spin, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 200 << 10));
+    OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 256, 200 << 10));
     ck_assert_int_eq(n, 1);
     OK(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 257, 0));
     ck_assert_int_eq(n, 0);
@@ -304,6 +307,42 @@ START_TEST(function_attributes)
     OK(cu.cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, number));
     ck_assert_int_eq(value, 1024);
     ck_assert_int_eq(cu.cuFuncGetAttribute(&value, 77, number), CUDA_ERROR_INVALID_VALUE);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute, "cannot be set", number,
+           CU_FUNC_ATTRIBUTE_NUM_REGS, 1);
+}
+END_TEST
+
+START_TEST(much_shared_memory_is_asked_for_first)
+{
+    enum { UNASKED = 48 << 10, ALL = 227 << 10, DYNAMIC = 8 };
+    static uint32_t out[1];
+    struct hand_args args = hand_args();
+    void *params[] = {&args};
+    CUlaunchConfig config = {1, 1, 1, 1, 1, 1, UNASKED, stream, NULL, 0};
+    CUfunction f = hand_function("number"), other_one = hand_function("append");
+    int value;
+    args.out = out;
+    ck_assert_int_eq(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, DYNAMIC);
+    OK(cu.cuFuncGetAttribute(&value, DYNAMIC, f));
+    ck_assert_int_eq(value, UNASKED);
+    OK(cu.cuLaunchKernelEx(&config, f, params, NULL));
+    config.sharedMemBytes = UNASKED + 1;
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx, "MAX_DYNAMIC_SHARED", &config, f,
+           params, NULL);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute, "at most", f, DYNAMIC, ALL + 1);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute, "at most", f, DYNAMIC, -1);
+    OK(cu.cuFuncSetAttribute(f, DYNAMIC, UNASKED + 1));
+    OK(cu.cuLaunchKernelEx(&config, f, params, NULL));
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx, "MAX_DYNAMIC_SHARED", &config,
+           other_one, params, NULL);
+    config.sharedMemBytes = ALL;
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx, "may have 49153", &config, f, params,
+           NULL);
+    OK(cu.cuFuncSetAttribute(f, DYNAMIC, ALL));
+    OK(cu.cuLaunchKernelEx(&config, f, params, NULL));
+    OK(cu.cuFuncGetAttribute(&value, DYNAMIC, f));
+    ck_assert_int_eq(value, ALL);
+    OK(cu.cuStreamSynchronize(stream));
 }
 END_TEST
 
@@ -582,6 +621,7 @@ int main(void)
     tcase_add_test(tc, the_first_launch_waits_for_the_device);
     tcase_add_test(tc, modules);
     tcase_add_test(tc, function_attributes);
+    tcase_add_test(tc, much_shared_memory_is_asked_for_first);
     tcase_add_test(tc, launches_are_checked);
     tcase_add_test(tc, contexts_do_not_mix);
     tc = test_case(suite, "faults", 60);

@@ -310,7 +310,14 @@ BENCH_CASE(a_launch_that_cannot_be_is_refused, 2)
     WRONG(symm_kernel_max_blocks(b->world, kernel, 0, 0, &untouched));
     WRONG(symm_kernel_max_blocks(b->world, kernel, 65, 0,
                                  &untouched)); /* more than the kernel's 64 */
+    WRONG_TEXT("smem_nbytes",
+               symm_kernel_max_blocks(b->world, kernel, 64, (227 << 10) + 1, &untouched));
+    WRONG(symm_kernel_max_blocks(b->world, kernel, 64, UINT32_MAX, &untouched));
     CHECK_RANK(self, untouched == 4711);
+    WRONG_TEXT("smem_nbytes",
+               symm_launch(b->world, kernel,
+                           &(symm_grid){.blocks = 1, .threads = 32, .smem_nbytes = 228 << 10}, &a,
+                           sizeof a, b->s));
     WRONG(symm_launch(b->world, kernel, &(symm_grid){.blocks = 1, .threads = 32}, &a, sizeof a - 8,
                       b->s));
     WRONG(symm_launch(b->world, kernel, &(symm_grid){.blocks = 0, .threads = 32}, &a, sizeof a,

@@ -409,7 +409,8 @@ static void exchange_in_a_kernel(struct rank *self, void *arg)
     symm_kernel *kernel = NULL;
     test_ring_args a = {.rounds = 25};
     int32_t wrong[BLOCKS] = {0};
-    (void)arg;
+    uint32_t most;
+    const uint32_t *const smem_nbytes = arg; /* of each launch */
     RANK_TRY(self, rank_join(self, &ctx));
     symm_group *w = symm_context_world(ctx);
     RANK_TRY(self, symm_kernel_load(ctx, &test_kernels, "test_ring", &kernel));
@@ -418,9 +419,13 @@ static void exchange_in_a_kernel(struct rank *self, void *arg)
     RANK_TRY(self, symm_alloc(w, sizeof wrong, (void **)&a.wrong));
     RANK_TRY(self, symm_fill(a.wrong, 0, sizeof wrong, NULL));
     RANK_TRY(self, symm_group_view(w, &a.view));
-    for (int launch = 0; launch < 3; launch++)
-        RANK_TRY(self, symm_launch(w, kernel, &(symm_grid){.blocks = BLOCKS, .threads = THREADS},
-                                   &a, sizeof a, NULL));
+    for (int launch = 0; launch < 3; launch++) {
+        const symm_grid grid = {
+            .blocks = BLOCKS, .threads = THREADS, .smem_nbytes = smem_nbytes[launch]};
+        RANK_TRY(self, symm_launch(w, kernel, &grid, &a, sizeof a, NULL));
+    }
+    RANK_TRY(self, symm_kernel_max_blocks(w, kernel, THREADS, smem_nbytes[1], &most));
+    CHECK_RANK(self, most >= BLOCKS);
     RANK_TRY(self, symm_copy(wrong, a.wrong, sizeof wrong, NULL));
     RANK_TRY(self, symm_synchronize(w, NULL));
     for (int b = 0; b < BLOCKS; b++)
@@ -432,7 +437,16 @@ out:
 
 START_TEST(a_users_kernel_writes_to_its_neighbour_between_barriers)
 {
-    ranks_run_ok(3, RANKS_AS_PROCESSES, exchange_in_a_kernel, NULL, 60);
+    uint32_t smem_nbytes[3] = {0, 0, 0};
+    ranks_run_ok(3, RANKS_AS_PROCESSES, exchange_in_a_kernel, smem_nbytes, 60);
+}
+END_TEST
+
+START_TEST(a_users_kernel_gets_all_the_shared_memory_of_a_device)
+{
+    uint32_t smem_nbytes[3] = {50 << 10, 227 << 10, 64 << 10};
+    ranks_run_ok(2, RANKS_AS_PROCESSES, exchange_in_a_kernel, smem_nbytes, 60);
+    ranks_run_ok(2, RANKS_AS_THREADS, exchange_in_a_kernel, smem_nbytes, 60);
 }
 END_TEST
 
@@ -455,5 +469,6 @@ int main(void)
     tcase_add_test(kernels, kernels_and_the_host_share_the_counters);
     tcase_add_test(kernels, kernels_and_the_host_share_the_counters_across_the_wrap);
     tcase_add_test(kernels, a_users_kernel_writes_to_its_neighbour_between_barriers);
+    tcase_add_test(kernels, a_users_kernel_gets_all_the_shared_memory_of_a_device);
     return test_main(suite);
 }
