@@ -1,8 +1,18 @@
+# symm_add_kernels(<target> <file.cu>...)
 # symm_add_kernels(<target> IMAGE <name> SOURCES <file.cu>...)
 #
-# Compiles kernels for GPUs and for the emulated driver and adds them to <target> as `const struct symm_image <name>`.
-# The sources become one translation unit, which sees the include directories of <target>. Each kernel is one
-# SYMM_KERNEL() of symm/device.cuh. Works inside symm and, after find_package(symm), outside; needs only the language C.
+# Compiles kernels for GPUs and for the emulated driver and adds them to <target> as one image, which the program
+# declares as `extern const symm_image <name>;` and gives to symm_kernel_load(). Without IMAGE the name is the first
+# file's, without its ending, and "_kernels": fused.cu becomes fused_kernels.
+#
+#   find_package(symm REQUIRED)
+#   add_executable(norm main.c)
+#   target_link_libraries(norm PRIVATE symm::symm)
+#   symm_add_kernels(norm fused.cu) # extern const symm_image fused_kernels;
+#
+# The files become one translation unit, which sees the include directories of <target>, and each kernel in them is one
+# SYMM_KERNEL() of symm/device.cuh. Works inside symm and, after find_package(symm), outside, in projects of C, of C++
+# and of both. The language CUDA is not needed: without nvcc the kernels run on the emulated driver only.
 #
 #   SYMM_CUDA                AUTO (GPU code if nvcc >= 12.4 is found), ON (or fail), OFF (emulation only)
 #   SYMM_CUDA_ARCHITECTURES  of the GPU code, without sm_: "90a"
@@ -45,27 +55,56 @@ endfunction()
 
 function(symm_add_kernels target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "IMAGE" "SOURCES")
-  if(NOT arg_IMAGE OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "usage: symm_add_kernels(<target> IMAGE <name> SOURCES <file.cu>...)")
+  set(sources ${arg_UNPARSED_ARGUMENTS} ${arg_SOURCES})
+  if(NOT sources OR (arg_UNPARSED_ARGUMENTS AND arg_SOURCES) OR arg_KEYWORDS_MISSING_VALUES)
+    message(FATAL_ERROR "symm_add_kernels(${ARGV}): the usage is symm_add_kernels(<target> <file.cu>...) or "
+      "symm_add_kernels(<target> IMAGE <name> SOURCES <file.cu>...)")
+  endif()
+  if(NOT TARGET ${target})
+    message(FATAL_ERROR "symm_add_kernels: there is no target ${target}; the target comes first, then the files")
+  endif()
+  if(NOT arg_IMAGE)
+    list(GET sources 0 first)
+    cmake_path(GET first STEM LAST_ONLY arg_IMAGE)
+    string(MAKE_C_IDENTIFIER ${arg_IMAGE}_kernels arg_IMAGE)
+  endif()
+  if(NOT arg_IMAGE MATCHES "^[A-Za-z_][A-Za-z0-9_]*$")
+    message(FATAL_ERROR "symm_add_kernels: the image is to be called ${arg_IMAGE}, which is no identifier of C")
+  endif()
+  set(kernels ${target}_${arg_IMAGE}) # the target that compiles them
+  if(TARGET ${kernels})
+    message(FATAL_ERROR "symm_add_kernels: ${target} has an image ${arg_IMAGE} already: call one of them IMAGE <name>")
+  endif()
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if("C" IN_LIST languages)
+    set(ending c)
+  elseif("CXX" IN_LIST languages)
+    set(ending cc)
+  else()
+    message(FATAL_ERROR "symm_add_kernels: the project has neither the language C nor CXX")
   endif()
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/symm_kernels/${target})
-  set(unit ${folder}/${arg_IMAGE}_kernels)
-  set(kernels ${target}_${arg_IMAGE}) # the target that compiles them
+  set(unit ${folder}/${arg_IMAGE}_unit)
+  set(image ${folder}/${arg_IMAGE}.${ending})
   set(includes $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
   set(lines "")
-  foreach(source ${arg_SOURCES})
+  foreach(source ${sources})
     get_filename_component(source ${source} ABSOLUTE)
+    get_property(generated SOURCE ${source} PROPERTY GENERATED)
+    if(NOT EXISTS ${source} AND NOT generated)
+      message(FATAL_ERROR "symm_add_kernels: there is no file ${source}")
+    endif()
     string(APPEND lines "#include \"${source}\"\n")
   endforeach()
 
   # For the emulated driver. The C compiler is told that this is C++, so that CMake links no C++ runtime: none is
   # needed. Always optimised, since tests spend their time here.
-  file(GENERATE OUTPUT ${unit}.c CONTENT "#define SYMM_IMAGE ${arg_IMAGE}\n${lines}SYMM_EMULATED_MODULE\n")
+  file(GENERATE OUTPUT ${unit}.${ending} CONTENT "#define SYMM_IMAGE ${arg_IMAGE}\n${lines}SYMM_EMULATED_MODULE\n")
   set(warnings "")
   if(SYMM_WERROR)
     set(warnings -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Werror)
   endif()
-  set_source_files_properties(${unit}.c PROPERTIES COMPILE_OPTIONS
+  set_source_files_properties(${unit}.${ending} PROPERTIES COMPILE_OPTIONS
     "-x;c++;-std=c++17;-O2;-fno-exceptions;-fno-rtti;-fno-threadsafe-statics;-fno-math-errno;-fno-strict-aliasing;-ffp-contract=off;${warnings}")
 
   # For GPUs.
@@ -89,7 +128,7 @@ function(symm_add_kernels target)
       DEPENDS ${unit}.cu ${SYMM_KERNELS_SCRIPT}
       DEPFILE ${fatbin}.d
       COMMENT "GPU code of ${arg_IMAGE}" VERBATIM)
-    set_source_files_properties(${folder}/${arg_IMAGE}.c PROPERTIES OBJECT_DEPENDS ${fatbin})
+    set_source_files_properties(${image} PROPERTIES OBJECT_DEPENDS ${fatbin})
   endif()
 
   # The image. What it names is in this program only.
@@ -106,11 +145,14 @@ function(symm_add_kernels target)
   string(APPEND text "extern HIDDEN const struct symm_emulated_module symm_emulated_${arg_IMAGE};\n"
     "extern HIDDEN const struct symm_image ${arg_IMAGE};\n\n"
     "const struct symm_image ${arg_IMAGE} = {SYMM_IMAGE_ABI, 0, ${fatbin}, &symm_emulated_${arg_IMAGE}};\n")
-  file(GENERATE OUTPUT ${folder}/${arg_IMAGE}.c CONTENT "${text}")
+  file(GENERATE OUTPUT ${image} CONTENT "${text}")
 
-  add_library(${kernels} OBJECT ${unit}.c ${folder}/${arg_IMAGE}.c)
-  set_property(TARGET ${kernels} PROPERTY C_STANDARD) # or it would be among the flags of what is C++
-  set_target_properties(${kernels} PROPERTIES C_EXTENSIONS ON POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+  add_library(${kernels} OBJECT ${unit}.${ending} ${image})
+  # Or it would be among the flags of what is C++.
+  set_property(TARGET ${kernels} PROPERTY C_STANDARD)
+  set_property(TARGET ${kernels} PROPERTY CXX_STANDARD)
+  set_target_properties(${kernels} PROPERTIES C_EXTENSIONS ON POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden
+    CXX_VISIBILITY_PRESET hidden)
   target_include_directories(${kernels} PRIVATE ${includes})
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${kernels}>)
 endfunction()
