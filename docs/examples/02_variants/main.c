@@ -2,7 +2,7 @@
 #include <symm/collectives.h>
 #include <symm/stream.h>
 #include <stdlib.h>
-#include <string.h>
+#include "numbers.h"
 #include "try.h"
 
 enum { REPLAYS_MAX = 50, RANKS_MAX = 72 };
@@ -12,16 +12,6 @@ static int by_value(const void *a, const void *b)
     float x = *(const float *)a, y = *(const float *)b;
 
     return (x > y) - (x < y);
-}
-
-/* A small whole number as a bfloat16, which is the upper half of a float. */
-static symm_bf16 bf16(int number)
-{
-    float f = (float)number;
-    uint32_t bits;
-
-    memcpy(&bits, &f, sizeof bits);
-    return (symm_bf16){(uint16_t)(bits >> 16)};
 }
 
 int main(void)
@@ -47,7 +37,7 @@ int main(void)
     const int emulated = strcmp(symm_context_driver(ctx), "emulated") == 0;
     const int ops = emulated ? 2 : 20, replays = emulated ? 3 : REPLAYS_MAX;
     const size_t most = emulated ? 64u << 10 : 64u << 20;
-    const symm_bf16 sum = bf16(nranks * (nranks + 1) / 2);
+    const symm_bf16 sum = to_bf16((float)(nranks * (nranks + 1) / 2));
 
     TRY(symm_alloc(world, most, &x));
     TRY(symm_alloc(world, most, &y));
@@ -57,7 +47,7 @@ int main(void)
     if (wrong)
         goto out;
     for (size_t i = 0; i < most / sizeof *host; i++)
-        host[i] = bf16(rank + 1);
+        host[i] = to_bf16((float)(rank + 1));
     TRY(symm_copy(x, host, most, s));
     for (int i = 0; i < 2; i++)
         TRY(symm_event_create(ctx, &t[i]));
