@@ -56,7 +56,7 @@ install_packages() {
     return 1
 }
 
-# Compilers, CMake, ninja and the two libraries.
+# Compilers, CMake, ninja, the libraries, and what Python needs for the tests of its example.
 need_packages() {
     local missing=() command
     for command in gcc g++ cmake pkg-config; do
@@ -65,6 +65,8 @@ need_packages() {
     command -v ninja >/dev/null || missing+=(ninja-build)
     pkg-config --exists check 2>/dev/null || missing+=(check)
     pkg-config --exists jansson 2>/dev/null || missing+=(libjansson-dev)
+    [ -e /usr/include/dlpack/dlpack.h ] || missing+=(libdlpack-dev)
+    /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
     [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}" ||
         fail "cannot go on without: ${missing[*]}"
     local version

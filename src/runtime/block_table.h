@@ -17,7 +17,8 @@ struct symm_block {
     const void *owner;
     struct symm_rank_set members;
     enum symm_block_kind kind;
-    uint64_t freed; /* here, as symm__exchange_freed counts; 0: live */
+    const void *keeper; /* who alone may free it; NULL: whoever has the group */
+    uint64_t freed;     /* here, as symm__exchange_freed counts; 0: live */
 };
 
 struct symm_block_table {

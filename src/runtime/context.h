@@ -32,6 +32,7 @@ struct symm_agreed {
 };
 
 struct symm_kernels; /* the library's own, loaded: kernel.h */
+struct symm_dlpack_export;
 
 struct symm_device_block { /* of symm_device_alloc() */
     struct symm_device_block *next;
@@ -92,7 +93,8 @@ struct symm_group {
     bool has_unrecorded; /* work was enqueued that no event tells the end of */
     CUstream captured;   /* the last stream of a call within a capture */
     bool has_captured;
-    pthread_mutex_t lock; /* guards what follows */
+    struct symm_dlpack_export *given; /* memory that DLPack tensors own now; guarded by dlpack.c */
+    pthread_mutex_t lock;             /* guards what follows */
     uint64_t ncalls;
     /* "call 12: symm_all_reduce(...)": for the other ranks, when one stalls */
     char last_call[SYMM_CALL_MAX];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "control.h"
+#include "dlpack.h"
 #include "heap.h"
 #include "pad.h"
 
@@ -251,6 +252,7 @@ symm_status symm__group_release(struct symm_group *group)
         return SYMM_OK;
     ctx = group->ctx;
     unlist(group);
+    symm__dlpack_forget(group);
     if (group->mc)
         symm__multicast_put_back(ctx->memory, group->mc);
     if (ctx->memory)

@@ -250,29 +250,71 @@ bool symm__memory_usable(struct symm_memory *m, const void *ptr, size_t nbytes)
     return (p.window < 0 && !p.multicast) || symm__memory_find(m, ptr, nbytes, nobody, &off);
 }
 
-symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *ptr)
+bool symm__memory_reachable(struct symm_memory *m, const void *ptr, size_t nbytes)
+{
+    uint64_t off;
+    int rank = symm__windows_find(&m->windows, (CUdeviceptr)(uintptr_t)ptr, &off);
+
+    if (rank < 0)
+        return symm__memory_usable(m, ptr, nbytes);
+    return symm__memory_find(m, symm__memory_window(m, m->config.rank) + off, nbytes,
+                             symm__rank_set(1, &rank), &off);
+}
+
+/*
+ * The live block of this owner and keeper that begins at ptr; NULL: there is none. Under the lock.
+ */
+static struct symm_block *block_of(struct symm_memory *m, const void *owner, const void *ptr,
+                                   const void *keeper)
 {
     uint64_t at = (CUdeviceptr)(uintptr_t)ptr - m->windows.base[m->config.rank];
-    bool good = false;
-
-    pthread_rwlock_wrlock(&m->lock);
     struct symm_block *b = at < m->windows.nbytes ? symm__blocks_find(&m->blocks, at) : NULL;
-    if (b && b->off == at && !b->freed && b->owner == owner && b->kind != SYMM_BLOCK_INTERNAL) {
-        b->freed = symm__exchange_freed(m->config.exchange, at);
-        good = true;
-    }
-    pthread_rwlock_unlock(&m->lock);
-    if (good)
-        return SYMM_OK;
 
+    return b && b->off == at && !b->freed && b->owner == owner && b->keeper == keeper &&
+                   b->kind != SYMM_BLOCK_INTERNAL
+               ? b
+               : NULL;
+}
+
+/* Says why there is no such block. */
+static symm_status no_block(struct symm_memory *m, const void *owner, const void *ptr)
+{
     struct place p = locate(m, ptr);
+
     if (refuse(m, &p))
         return SYMM_ERROR_ARGUMENT;
     if (p.block.off != p.at)
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "%p is %" PRIu64 " bytes into an allocation, not the start of it", ptr,
                           p.at - p.block.off);
+    if (p.block.owner == owner && p.block.keeper)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "%p has been given to a DLPack tensor, whose deleter frees it", ptr);
     return symm__fail(SYMM_ERROR_ARGUMENT, "%p is memory of another group, or of symm itself", ptr);
+}
+
+symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *ptr,
+                              const void *keeper)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    struct symm_block *b = block_of(m, owner, ptr, keeper);
+    if (b)
+        b->freed = symm__exchange_freed(m->config.exchange, b->off);
+    pthread_rwlock_unlock(&m->lock);
+    return b ? SYMM_OK : no_block(m, owner, ptr);
+}
+
+symm_status symm__memory_give(struct symm_memory *m, const void *owner, void *ptr,
+                              const void *keeper)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    struct symm_block *b = block_of(m, owner, ptr, NULL);
+    if (b && b->kind != SYMM_BLOCK_USER)
+        b = NULL;
+    if (b)
+        b->keeper = keeper;
+    pthread_rwlock_unlock(&m->lock);
+    return b ? SYMM_OK : no_block(m, owner, ptr);
 }
 
 void symm__memory_free_owner(struct symm_memory *m, const void *owner)

@@ -55,10 +55,17 @@ symm_status symm__memory_adopt(struct symm_memory *m, struct symm_lane *lane, co
 
 /*
  * Local; any thread. ERROR_ARGUMENT unless ptr is the start of a live user block or pad of this
- * owner.
+ * owner, which has been given to this keeper, or, with keeper NULL, to nobody.
  */
-symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *ptr);
-/* Frees everything of an owner, on this rank. Local. */
+symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *ptr,
+                              const void *keeper);
+/*
+ * From now on only keeper may free the user block that begins at ptr, until the owner frees
+ * everything. Local; any thread. Errors: as freeing it without a keeper
+ */
+symm_status symm__memory_give(struct symm_memory *m, const void *owner, void *ptr,
+                              const void *keeper);
+/* Frees everything of an owner, given or not, on this rank. Local. */
 void symm__memory_free_owner(struct symm_memory *m, const void *owner);
 /* Collective: gives segments without blocks back to the device. */
 symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane);
@@ -68,6 +75,12 @@ symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane);
  * inside of one live block. Otherwise false, with a text as of symm__memory_find.
  */
 bool symm__memory_usable(struct symm_memory *m, const void *ptr, size_t nbytes);
+
+/*
+ * The same for a kernel of this rank that may also reach other ranks' copies. The text is of this
+ * rank's copy.
+ */
+bool symm__memory_reachable(struct symm_memory *m, const void *ptr, size_t nbytes);
 
 /*
  * Where ptr lies: its offset in the window. True if [ptr, ptr + nbytes) is inside one live block

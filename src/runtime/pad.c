@@ -105,7 +105,7 @@ symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, symm_signal_
     if (st == SYMM_OK) {
         st = make_ready(&e, block, nchannels);
         if (st != SYMM_OK)
-            symm__memory_free(group->ctx->memory, group, block);
+            symm__memory_free(group->ctx->memory, group, block, NULL);
     }
     TRY(symm__collective_end(&e, st));
     *out = block;

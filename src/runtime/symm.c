@@ -327,7 +327,7 @@ symm_status symm_free(symm_group *group, void *ptr)
     if (!group || symm__forked(group->ctx))
         return symm__enter(group, "symm_free");
     symm__pads_forget(group->ctx, group, ptr);
-    st = symm__memory_free(group->ctx->memory, group, ptr);
+    st = symm__memory_free(group->ctx->memory, group, ptr, NULL);
     return st == SYMM_OK ? SYMM_OK
                          : symm__fail_in(st, "symm_free: rank %d: ptr %p: ", group->rank, ptr);
 }

@@ -12,7 +12,7 @@ layers='
 2 driver driver_abi
 3 offset_allocator heap window segment block_table memory memory_segment memory_state
 3 multicast multicast_object multicast_binding multicast_report multicast_none watchdog
-4 context capability capture device control pad group kernel launch enqueue signal stall
+4 context capability capture device control pad group kernel launch enqueue signal stall dlpack
 5 symm stream
 '
 layer_of() {
