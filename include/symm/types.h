@@ -93,6 +93,15 @@ typedef struct symm_view {
     int64_t peer[SYMM_MAX_RANKS];
 } symm_view; /* 640 bytes */
 
+/*
+ * 16 bytes on their way to another rank, each four of them with a flag beside them in one word that
+ * is written at once (symm_dev_send16 in symm/device.cuh). Lies in symmetric memory that is zeroed
+ * before its first use.
+ */
+typedef struct symm_packet {
+    uint64_t word[4];
+} symm_packet;
+
 #define SYMM_MAX_DIMS 5
 
 /* A tensor, symmetric or not. A value, not an owner. */

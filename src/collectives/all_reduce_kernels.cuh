@@ -18,8 +18,6 @@
 #include <symm/device.cuh>
 #include "kernel_args.h"
 
-using symm_detail::bits16;
-
 template <typename T> constexpr uint64_t PACK = 16 / sizeof(T); /* elements in 16 bytes */
 
 SYMM_DEV uint64_t ceil_div(uint64_t a, uint64_t b)
@@ -33,7 +31,7 @@ SYMM_DEV uint64_t ceil_div(uint64_t a, uint64_t b)
  * Puts x[i], which came from rank q ^ i, where rank i's belongs: swapping pairs for each bit of q.
  * An index that only the device knows would put the array into memory.
  */
-template <int R> SYMM_DEV void in_rank_order(bits16 (&x)[R], int q)
+template <int R> SYMM_DEV void in_rank_order(symm_bits16 (&x)[R], int q)
 {
 #pragma unroll
     for (int bit = 1; bit < R; bit *= 2) {
@@ -61,41 +59,41 @@ template <typename T, int R> struct unicast {
 
     /* sum[u]: of the packs at in + u * stride. */
     template <int U>
-    SYMM_DEV void add(const symm_view &v, const T *in, uint64_t stride, bits16 (&sum)[U])
+    SYMM_DEV void add(const symm_view &v, const T *in, uint64_t stride, symm_bits16 (&sum)[U])
     {
         if constexpr (R == 0) {
             for (int u = 0; u < U; u++)
-                sum[u] = symm_detail::pack<T>(symm_dev_sum(v, in + u * stride));
+                sum[u] = symm_dev_pack(symm_dev_sum(v, in + u * stride));
         } else {
-            bits16 x[U][R];
+            symm_bits16 x[U][R];
 #pragma unroll
             for (int i = 0; i < R; i++) {
                 const T *from = symm_dev_peer(v, in, v.rank ^ i);
 #pragma unroll
                 for (int u = 0; u < U; u++)
-                    x[u][i] = symm_detail::load16(from + u * stride);
+                    x[u][i] = symm_dev_load_bits(from + u * stride);
             }
 #pragma unroll
             for (int u = 0; u < U; u++) {
                 in_rank_order(x[u], v.rank);
-                symm_f32s<T> f = symm_detail::unpack<T>(x[u][0]);
+                symm_f32s<T> f = symm_dev_unpack<T>(x[u][0]);
 #pragma unroll
                 for (int r = 1; r < R; r++)
-                    symm_detail::add<T>(f, x[u][r]);
-                sum[u] = symm_detail::pack<T>(f);
+                    symm_dev_add(f, symm_dev_unpack<T>(x[u][r]));
+                sum[u] = symm_dev_pack(f);
             }
         }
     }
 
-    SYMM_DEV void store_all(const symm_view &v, T *out, const bits16 &x)
+    SYMM_DEV void store_all(const symm_view &v, T *out, const symm_bits16 &x)
     {
         if constexpr (R == 0) {
             for (int i = 0; i < v.nranks; i++)
-                symm_detail::store16(symm_dev_peer(v, out, (v.rank + i) % v.nranks), x);
+                symm_dev_store_bits(symm_dev_peer(v, out, (v.rank + i) % v.nranks), x);
         } else {
 #pragma unroll
             for (int i = 0; i < R; i++)
-                symm_detail::store16(symm_dev_peer(v, out, v.rank ^ i), x);
+                symm_dev_store_bits(symm_dev_peer(v, out, v.rank ^ i), x);
         }
     }
 };
@@ -105,32 +103,32 @@ template <typename T> struct multimem {
     static constexpr int AT_ONCE = 4;
 
     template <int U>
-    SYMM_DEV void add(const symm_view &v, const T *in, uint64_t stride, bits16 (&sum)[U])
+    SYMM_DEV void add(const symm_view &v, const T *in, uint64_t stride, symm_bits16 (&sum)[U])
     {
 #pragma unroll
         for (int u = 0; u < U; u++)
-            sum[u] = symm_detail::multimem_add(symm_dev_multicast(v, in + u * stride));
+            sum[u] = symm_dev_multimem_reduce<SYMM_SUM>(symm_dev_multicast(v, in + u * stride));
     }
 
-    SYMM_DEV void store_all(const symm_view &v, T *out, const bits16 &x)
+    SYMM_DEV void store_all(const symm_view &v, T *out, const symm_bits16 &x)
     {
-        symm_detail::multimem_store16(symm_dev_multicast(v, out), x);
+        symm_dev_multimem_store_bits(symm_dev_multicast(v, out), x);
     }
 };
 
-/* ------------------------------------------------------------------------------ reduce and copy */
+/* --------------------------------------------------------------------------------------- reduce */
 
 /* Stores a pack to this rank's memory, which need not be aligned. */
-template <typename T> SYMM_DEV void store_own(T *out, const bits16 &x, bool aligned)
+template <typename T> SYMM_DEV void store_own(T *out, const symm_bits16 &x, bool aligned)
 {
     if (aligned) {
-        symm_detail::store16(out, x);
+        symm_dev_store_bits(out, x);
         return;
     }
-    const symm_f32s<T> f = symm_detail::unpack<T>(x);
+    const symm_f32s<T> f = symm_dev_unpack<T>(x);
 #pragma unroll
     for (uint64_t e = 0; e < PACK<T>; e++)
-        symm_detail::store_element(out + e, f.e[e]);
+        symm_dev_store_one(out + e, symm_dev_narrow<T>(f.e[e]));
 }
 
 /*
@@ -162,48 +160,25 @@ SYMM_DEV void reduce(const symm_view &v, const T *in, T *out, uint64_t n)
     };
     uint64_t i = first + threadIdx.x;
     for (; i + (U - 1) * step < whole; i += U * step) {
-        bits16 sum[U];
+        symm_bits16 sum[U];
         packs(i, sum);
     }
     for (; i < whole; i += step) {
-        bits16 sum[1];
+        symm_bits16 sum[1];
         packs(i, sum);
     }
     /* The pack that is not whole is another rank's, or there is none. */
     if (first == last || last == whole)
         return;
     for (uint64_t e = whole * PACK<T> + threadIdx.x; e < n; e += step) {
-        float sum = symm_detail::load_element(symm_dev_peer(v, in + e, 0));
+        float sum = symm_dev_widen(symm_dev_load_one(symm_dev_peer(v, in + e, 0)));
         for (int r = 1; r < v.nranks; r++)
-            sum += symm_detail::load_element(symm_dev_peer(v, in + e, r));
+            sum += symm_dev_widen(symm_dev_load_one(symm_dev_peer(v, in + e, r)));
         for (int r = 0; r < v.nranks; r++)
             if (TO_ALL || r == v.rank)
-                symm_detail::store_element(symm_dev_peer(v, out + e, TO_ALL ? r : v.rank), sum);
+                symm_dev_store_one(symm_dev_peer(v, out + e, TO_ALL ? r : v.rank),
+                                   symm_dev_narrow<T>(sum));
     }
-}
-
-/* Copies n elements of this rank's memory; 16 bytes at a time where both sides are aligned. */
-template <typename T> SYMM_DEV void copy(T *to, const T *from, uint64_t n)
-{
-    constexpr int U = 4;
-    const uint64_t step = blockDim.x;
-    const bool aligned =
-        (reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % 16 == 0;
-    const uint64_t whole = aligned ? n / PACK<T> : 0;
-    uint64_t i = threadIdx.x;
-    for (; i + (U - 1) * step < whole; i += U * step) {
-        bits16 x[U];
-#pragma unroll
-        for (int u = 0; u < U; u++)
-            x[u] = symm_detail::load16(from + (i + u * step) * PACK<T>);
-#pragma unroll
-        for (int u = 0; u < U; u++)
-            symm_detail::store16(to + (i + u * step) * PACK<T>, x[u]);
-    }
-    for (; i < whole; i += step)
-        symm_detail::store16(to + i * PACK<T>, symm_detail::load16(from + i * PACK<T>));
-    for (uint64_t e = whole * PACK<T> + threadIdx.x; e < n; e += step)
-        symm_detail::store_element(to + e, symm_detail::load_element(from + e));
 }
 
 /* ----------------------------------------------------------------------------------- the kernel */
@@ -234,14 +209,14 @@ SYMM_DEV void all_reduce(const symm_all_reduce_args &a)
     T *staging = reinterpret_cast<T *>(a.staging) + blockIdx.x * part;
     for (uint64_t done = 0; done < n; done += part) {
         const uint64_t chunk = min(part, n - done);
-        copy(staging, in + done, chunk);
-        if (!symm_detail::barrier_insist(v, a.pad, leave, a.call))
+        symm_dev_copy(staging, in + done, chunk * sizeof(T));
+        if (!symm_dev_barrier_insist(v, a.pad, leave, a.call))
             return;
         reduce<Source, TO_ALL>(v, staging, TO_ALL ? staging : out + done, chunk);
         /* Nobody needs this chunk in another rank's staging area any more. */
         symm_dev_barrier(v, a.pad, enter);
         if (TO_ALL) {
-            copy(out + done, staging, chunk);
+            symm_dev_copy(out + done, staging, chunk * sizeof(T));
             __syncthreads(); /* the next chunk's copy in may give an element to another thread */
         }
     }
@@ -259,14 +234,12 @@ template <typename T, int R> SYMM_DEV void all_reduce_two_shot(const symm_all_re
 
 template <typename T> SYMM_DEV void all_reduce_multimem(const symm_all_reduce_args &a)
 {
-    if constexpr (symm_detail::has_multimem)
-        all_reduce<multimem<T>, true, T>(a);
+    all_reduce<multimem<T>, true, T>(a);
 }
 
 template <typename T> SYMM_DEV void all_reduce_multimem_one_shot(const symm_all_reduce_args &a)
 {
-    if constexpr (symm_detail::has_multimem)
-        all_reduce<multimem<T>, false, T>(a);
+    all_reduce<multimem<T>, false, T>(a);
 }
 
 #endif

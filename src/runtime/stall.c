@@ -55,6 +55,26 @@ static void ask(struct symm_group *group, int64_t now)
     symm__lane_ask(group->lane, s->seen.from);
 }
 
+/* What a kernel waits for, and how far it has come. */
+static int describe(const struct symm_wait_record *r, char *text, size_t nbytes)
+{
+    const unsigned long long at = r->pad;
+
+    switch (r->kind) {
+    case SYMM_WAIT_PACKET:
+        return snprintf(text, nbytes, "a packet of rank %d at %#llx: expected flag %u, seen %u",
+                        (int)r->from, at, r->expected, r->seen);
+    case SYMM_WAIT_GRID:
+        return snprintf(text, nbytes,
+                        "the blocks of its own grid, pad %#llx channel %d: expected %u, seen %u "
+                        "(all of them must be resident together)",
+                        at, (int)r->channel, r->expected, r->seen);
+    default:
+        return snprintf(text, nbytes, "rank %d, pad %#llx channel %d: expected %u, seen %u",
+                        (int)r->from, at, (int)r->channel, r->expected, r->seen);
+    }
+}
+
 static void end(struct symm_group *group)
 {
     const struct symm_stall *s = &group->stall;
@@ -64,14 +84,13 @@ static void end(struct symm_group *group)
     int n;
 
     symm__stall_last_call(group, mine, sizeof mine);
-    if (mismatch)
+    if (mismatch) {
         n = snprintf(text, sizeof text, "rank %d and rank %d called different things: rank %d %s",
                      group->rank, (int)r->from, group->rank, mine);
-    else
-        n = snprintf(text, sizeof text,
-                     "rank %d waits in %s for rank %d, pad %#llx channel %d: expected %u, seen %u",
-                     group->rank, mine, (int)r->from, (unsigned long long)r->pad, (int)r->channel,
-                     r->expected, r->seen);
+    } else {
+        n = snprintf(text, sizeof text, "rank %d waits in %s for ", group->rank, mine);
+        n += describe(r, text + n, sizeof text - (size_t)n);
+    }
     if (s->answer_from >= 0)
         snprintf(text + n, sizeof text - (size_t)n, "; rank %d's last call: %s", s->answer_from,
                  s->answer);
@@ -83,14 +102,13 @@ static void end(struct symm_group *group)
 static void report(struct symm_group *group, int64_t waited_us)
 {
     const struct symm_wait_record *r = &group->stall.seen;
-    char mine[SYMM_CALL_MAX];
+    char mine[SYMM_CALL_MAX], what[256];
 
     symm__stall_last_call(group, mine, sizeof mine);
+    describe(r, what, sizeof what);
     symm__log(&group->ctx->log, SYMM_LOG_WARNING,
-              "rank %d has waited %.1f s for rank %d of its group, channel %d: expected %u, seen "
-              "%u; its last call: %s",
-              group->rank, (double)waited_us * 1e-6, (int)r->from, (int)r->channel, r->expected,
-              r->seen, mine);
+              "rank %d has waited %.1f s for %s; its last call: %s", group->rank,
+              (double)waited_us * 1e-6, what, mine);
 }
 
 /* Takes note of the record; returns whether there is one and it is that of the last look. */
@@ -123,7 +141,10 @@ static void judge(struct symm_group *group, int64_t now)
             end(group);
     } else if (s->seen.kind == SYMM_WAIT_MISMATCH ||
                (ctx->timeout_ms >= 0 && waited >= ctx->timeout_ms * INT64_C(1000))) {
-        ask(group, now);
+        if (s->seen.kind == SYMM_WAIT_GRID) /* nobody else could say anything */
+            end(group);
+        else
+            ask(group, now);
     } else if (now - s->reported_us >= ctx->slow_ms * INT64_C(1000)) {
         s->reported_us = now;
         report(group, waited);

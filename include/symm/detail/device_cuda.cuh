@@ -15,12 +15,6 @@
 namespace symm_detail
 {
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-constexpr bool has_multimem = false;
-#else
-constexpr bool has_multimem = true;
-#endif
-
 SYMM_DEV uint64_t global(const void *p)
 {
     return __cvta_generic_to_global(p);
@@ -80,6 +74,17 @@ SYMM_DEV bool compare_and_swap(uint32_t *p, uint32_t from, uint32_t to)
     return was == from;
 }
 
+/* Adds to a word of this device; returns what was there. */
+SYMM_DEV uint32_t fetch_add(uint32_t *p, uint32_t x)
+{
+    uint32_t was;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+                 : "=r"(was)
+                 : "l"(global(p)), "r"(x)
+                 : "memory");
+    return was;
+}
+
 /* Accesses by unicast and by multicast addresses to the same bytes are ordered only across this. */
 SYMM_DEV void fence_alias(void)
 {
@@ -110,66 +115,260 @@ SYMM_DEV void store16(void *p, const bits16 &x)
                  : "memory");
 }
 
-/* One element. */
-SYMM_DEV uint16_t load_bits(const uint16_t *p)
+/* One element, as the bits of it. */
+#define SYMM_DETAIL_SCALAR(type, ptx, letter)                                                      \
+    SYMM_DEV type load_scalar(const type *p)                                                       \
+    {                                                                                              \
+        type x;                                                                                    \
+        asm volatile("ld.global." ptx " %0, [%1];" : "=" letter(x) : "l"(global(p)) : "memory");   \
+        return x;                                                                                  \
+    }                                                                                              \
+    SYMM_DEV void store_scalar(type *p, type x)                                                    \
+    {                                                                                              \
+        asm volatile("st.global." ptx " [%0], %1;" ::"l"(global(p)), letter(x) : "memory");        \
+    }
+SYMM_DETAIL_SCALAR(uint16_t, "u16", "h")
+SYMM_DETAIL_SCALAR(uint32_t, "u32", "r")
+SYMM_DETAIL_SCALAR(uint64_t, "u64", "l")
+#undef SYMM_DETAIL_SCALAR
+
+/* PTX has no registers of 8 bits. */
+SYMM_DEV uint8_t load_scalar(const uint8_t *p)
 {
     uint16_t x;
-    asm volatile("ld.global.u16 %0, [%1];" : "=h"(x) : "l"(global(p)) : "memory");
-    return x;
+    asm volatile("ld.global.u8 %0, [%1];" : "=h"(x) : "l"(global(p)) : "memory");
+    return (uint8_t)x;
 }
 
-SYMM_DEV uint32_t load_bits(const uint32_t *p)
+SYMM_DEV void store_scalar(uint8_t *p, uint8_t x)
 {
-    uint32_t x;
-    asm volatile("ld.global.u32 %0, [%1];" : "=r"(x) : "l"(global(p)) : "memory");
-    return x;
+    asm volatile("st.global.u8 [%0], %1;" ::"l"(global(p)), "h"((uint16_t)x) : "memory");
 }
 
-SYMM_DEV void store_bits(uint16_t *p, uint16_t x)
+/* Two words of a packet: each is read and written at once, the two in any order. */
+SYMM_DEV void load_words(const uint64_t *p, uint64_t *a, uint64_t *b)
 {
-    asm volatile("st.global.u16 [%0], %1;" ::"l"(global(p)), "h"(x) : "memory");
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(*a), "=l"(*b)
+                 : "l"(global(p))
+                 : "memory");
 }
 
-SYMM_DEV void store_bits(uint32_t *p, uint32_t x)
+SYMM_DEV void store_words(uint64_t *p, uint64_t a, uint64_t b)
 {
-    asm volatile("st.global.u32 [%0], %1;" ::"l"(global(p)), "r"(x) : "memory");
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(global(p)), "l"(a), "l"(b)
+                 : "memory");
 }
 
-/* ----------------------------------------------------------------------------------- the switch */
+/* Atomic, and nothing comes back. Two's complement: the unsigned sum has the bits of the signed. */
+#define SYMM_DETAIL_RED_ADD(type, ptx, letter)                                                     \
+    SYMM_DEV void red_add(type *p, type x)                                                         \
+    {                                                                                              \
+        asm volatile("red.relaxed.sys.global.add." ptx " [%0], %1;" ::"l"(global(p)), letter(x)    \
+                     : "memory");                                                                  \
+    }
+SYMM_DETAIL_RED_ADD(uint32_t, "u32", "r")
+SYMM_DETAIL_RED_ADD(uint64_t, "u64", "l")
+SYMM_DETAIL_RED_ADD(float, "f32", "f")
+SYMM_DETAIL_RED_ADD(double, "f64", "d")
+#undef SYMM_DETAIL_RED_ADD
+
+/* ------------------------------------------------------------------------------- the copy unit */
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
-SYMM_DEV bits16 multimem_add(const float *p)
+SYMM_DEV uint32_t in_shared(const void *p)
 {
-    float x, y, z, w;
-    asm volatile("multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(x), "=f"(y), "=f"(z), "=f"(w)
-                 : "l"(global(p))
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+/* What this thread has seen is seen by the asynchronous copies that follow. */
+SYMM_DEV void fence_async(void)
+{
+    asm volatile("fence.proxy.async;" ::: "memory");
+}
+
+SYMM_DEV void mbarrier_init(uint64_t *bar)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(in_shared(bar)) : "memory");
+}
+
+SYMM_DEV void mbarrier_end(uint64_t *bar)
+{
+    asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(in_shared(bar)) : "memory");
+}
+
+SYMM_DEV void mbarrier_expect(uint64_t *bar, uint32_t nbytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(in_shared(bar)),
+                 "r"(nbytes)
                  : "memory");
-    return {{__float_as_uint(x), __float_as_uint(y), __float_as_uint(z), __float_as_uint(w)}};
 }
 
-SYMM_DEV bits16 multimem_add(const symm_bf16 *p)
+SYMM_DEV bool mbarrier_test(uint64_t *bar, uint32_t parity)
 {
-    bits16 x;
-    asm volatile(
-        "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.bf16x2 {%0, %1, %2, %3}, [%4];"
-        : "=r"(x.w[0]), "=r"(x.w[1]), "=r"(x.w[2]), "=r"(x.w[3])
-        : "l"(global(p))
-        : "memory");
+    uint32_t done;
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+                 " selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done)
+                 : "r"(in_shared(bar)), "r"(parity)
+                 : "memory");
+    return done;
+}
+
+SYMM_DEV void bulk_load(void *shared, const void *from, uint32_t nbytes, uint64_t *bar)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], "
+                 "%2, [%3];" ::"r"(in_shared(shared)),
+                 "l"(global(from)), "r"(nbytes), "r"(in_shared(bar))
+                 : "memory");
+}
+
+/* A group of its own for bulk_wait_read. */
+SYMM_DEV void bulk_store(void *to, const void *shared, uint32_t nbytes)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+                 "cp.async.bulk.commit_group;" ::"l"(global(to)),
+                 "r"(in_shared(shared)), "r"(nbytes)
+                 : "memory");
+}
+
+/* All stores but the last PENDING have read their source. */
+template <int PENDING> SYMM_DEV void bulk_wait_read(void)
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+
+/* All stores are done, and what they wrote is as if this thread had written it. */
+SYMM_DEV void bulk_wait(void)
+{
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/*
+ * Starts the copy of nbytes, a multiple of 16, by way of shared memory: in pieces, which take turns
+ * in four slots behind their mbarriers. Two are being loaded while two are being stored. bulk_wait
+ * ends it.
+ */
+SYMM_DEV bool bulk_copy(void *to, const void *from, uint64_t nbytes, void *shared,
+                        uint32_t shared_nbytes)
+{
+    constexpr uint32_t SLOTS = 4, LEAD = 2, HEAD = 128, MOST = 64 << 10;
+    uint64_t *bars = static_cast<uint64_t *>(shared);
+    char *slots = static_cast<char *>(shared) + HEAD;
+    const uint32_t room = (shared_nbytes - HEAD) / SLOTS & ~127u, piece = room < MOST ? room : MOST;
+    const uint64_t npieces = (nbytes + piece - 1) / piece;
+
+    for (uint32_t s = 0; s < SLOTS; s++)
+        mbarrier_init(&bars[s]);
+    fence_async();
+    for (uint64_t i = 0; i < npieces + LEAD; i++) {
+        if (i < npieces) {
+            const uint64_t off = i * piece, left = nbytes - off;
+            const uint32_t n = left < piece ? (uint32_t)left : piece;
+            if (i >= SLOTS)
+                bulk_wait_read<SLOTS - LEAD - 1>();
+            mbarrier_expect(&bars[i % SLOTS], n);
+            bulk_load(slots + i % SLOTS * piece, static_cast<const char *>(from) + off, n,
+                      &bars[i % SLOTS]);
+        }
+        if (i >= LEAD) {
+            const uint64_t j = i - LEAD, off = j * piece, left = nbytes - off;
+            while (!mbarrier_test(&bars[j % SLOTS], (uint32_t)(j / SLOTS) & 1))
+                ;
+            bulk_store(static_cast<char *>(to) + off, slots + j % SLOTS * piece,
+                       left < piece ? (uint32_t)left : piece);
+        }
+    }
+    for (uint32_t s = 0; s < SLOTS; s++)
+        mbarrier_end(&bars[s]);
+    return true;
+}
+
+#else /* no such unit */
+
+SYMM_DEV void fence_async(void)
+{
+}
+
+SYMM_DEV void bulk_wait(void)
+{
+}
+
+SYMM_DEV bool bulk_copy(void *, const void *, uint64_t, void *, uint32_t)
+{
+    return false;
+}
+
+#endif
+
+/* ----------------------------------------------------------------------------------- the switch */
+
+/* multimem_load<OP>(p): one access of the switch, of the widest form that the type has. */
+template <symm_redop OP> struct multimem_load;
+template <typename T> SYMM_DEV void multimem_red(T *p, const bits16 &x);
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
+SYMM_DEV uint32_t word(float x)
+{
+    return __float_as_uint(x);
+}
+
+SYMM_DEV uint32_t word(uint32_t x)
+{
     return x;
 }
 
-SYMM_DEV bits16 multimem_add(const symm_f16 *p)
-{
-    bits16 x;
-    asm volatile(
-        "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.f16x2 {%0, %1, %2, %3}, [%4];"
-        : "=r"(x.w[0]), "=r"(x.w[1]), "=r"(x.w[2]), "=r"(x.w[3])
-        : "l"(global(p))
-        : "memory");
-    return x;
-}
+/* Four words at once: floats, and pairs of halves. There is no such form for integers. */
+#define SYMM_DETAIL_MULTIMEM_LOAD4(op, type, ptx, register_type, letter)                           \
+    SYMM_DEV bits16 of(const type *p)                                                              \
+    {                                                                                              \
+        register_type x, y, z, w;                                                                  \
+        asm volatile("multimem.ld_reduce.relaxed.sys.global." op ptx " {%0, %1, %2, %3}, [%4];"    \
+                     : "=" letter(x), "=" letter(y), "=" letter(z), "=" letter(w)                  \
+                     : "l"(global(p))                                                              \
+                     : "memory");                                                                  \
+        return {{word(x), word(y), word(z), word(w)}};                                             \
+    }
+#define SYMM_DETAIL_MULTIMEM_LOAD1(op, type, ptx, register_type, letter)                           \
+    SYMM_DEV type of(const type *p)                                                                \
+    {                                                                                              \
+        register_type x;                                                                           \
+        asm volatile("multimem.ld_reduce.relaxed.sys.global." op ptx " %0, [%1];"                  \
+                     : "=" letter(x)                                                               \
+                     : "l"(global(p))                                                              \
+                     : "memory");                                                                  \
+        return (type)x;                                                                            \
+    }
+/* Sums of two's complement have the same bits, signed or not; extremes do not. */
+#define SYMM_DETAIL_MULTIMEM_EXTREME(op)                                                           \
+    SYMM_DETAIL_MULTIMEM_LOAD4(op, symm_bf16, ".v4.bf16x2", uint32_t, "r")                         \
+    SYMM_DETAIL_MULTIMEM_LOAD4(op, symm_f16, ".v4.f16x2", uint32_t, "r")                           \
+    SYMM_DETAIL_MULTIMEM_LOAD1(op, uint32_t, ".u32", uint32_t, "r")                                \
+    SYMM_DETAIL_MULTIMEM_LOAD1(op, int32_t, ".s32", int32_t, "r")                                  \
+    SYMM_DETAIL_MULTIMEM_LOAD1(op, uint64_t, ".u64", uint64_t, "l")                                \
+    SYMM_DETAIL_MULTIMEM_LOAD1(op, int64_t, ".s64", int64_t, "l")
+
+template <> struct multimem_load<SYMM_SUM> {
+    SYMM_DETAIL_MULTIMEM_LOAD4("add", float, ".v4.f32", float, "f")
+    SYMM_DETAIL_MULTIMEM_LOAD4("add", symm_bf16, ".acc::f32.v4.bf16x2", uint32_t, "r")
+    SYMM_DETAIL_MULTIMEM_LOAD4("add", symm_f16, ".acc::f32.v4.f16x2", uint32_t, "r")
+    SYMM_DETAIL_MULTIMEM_LOAD1("add", double, ".f64", double, "d")
+    SYMM_DETAIL_MULTIMEM_LOAD1("add", uint32_t, ".u32", uint32_t, "r")
+    SYMM_DETAIL_MULTIMEM_LOAD1("add", int32_t, ".u32", uint32_t, "r")
+    SYMM_DETAIL_MULTIMEM_LOAD1("add", uint64_t, ".u64", uint64_t, "l")
+    SYMM_DETAIL_MULTIMEM_LOAD1("add", int64_t, ".u64", uint64_t, "l")
+};
+template <> struct multimem_load<SYMM_MIN> {
+    SYMM_DETAIL_MULTIMEM_EXTREME("min")
+};
+template <> struct multimem_load<SYMM_MAX> {
+    SYMM_DETAIL_MULTIMEM_EXTREME("max")
+};
+#undef SYMM_DETAIL_MULTIMEM_LOAD4
+#undef SYMM_DETAIL_MULTIMEM_LOAD1
+#undef SYMM_DETAIL_MULTIMEM_EXTREME
 
 /* There is no integer form with vectors; a store of floats moves the bits as they are. */
 SYMM_DEV void multimem_store16(void *p, const bits16 &x)
@@ -180,15 +379,51 @@ SYMM_DEV void multimem_store16(void *p, const bits16 &x)
                  : "memory");
 }
 
-#else /* no switch reduces for these GPUs: a group of them never has multicast, so nothing gets    \
-         here */
+#define SYMM_DETAIL_MULTIMEM_RED(type, ptx, letter)                                                \
+    SYMM_DEV void multimem_red(type *p, type x)                                                    \
+    {                                                                                              \
+        asm volatile("multimem.red.relaxed.sys.global.add." ptx " [%0], %1;" ::"l"(global(p)),     \
+                     letter(x)                                                                     \
+                     : "memory");                                                                  \
+    }
+SYMM_DETAIL_MULTIMEM_RED(uint32_t, "u32", "r")
+SYMM_DETAIL_MULTIMEM_RED(uint64_t, "u64", "l")
+SYMM_DETAIL_MULTIMEM_RED(float, "f32", "f")
+SYMM_DETAIL_MULTIMEM_RED(double, "f64", "d")
+#undef SYMM_DETAIL_MULTIMEM_RED
 
-template <typename T> SYMM_DEV bits16 multimem_add(const T *)
-{
-    return {};
-}
+#define SYMM_DETAIL_MULTIMEM_RED4(type, ptx, letter, as)                                           \
+    template <> __device__ __forceinline__ void multimem_red(type *p, const bits16 &x)             \
+    {                                                                                              \
+        asm volatile("multimem.red.relaxed.sys.global.add.v4." ptx                                 \
+                     " [%0], {%1, %2, %3, %4};" ::"l"(global(p)),                                  \
+                     letter(as(x.w[0])), letter(as(x.w[1])), letter(as(x.w[2])),                   \
+                     letter(as(x.w[3]))                                                            \
+                     : "memory");                                                                  \
+    }
+SYMM_DETAIL_MULTIMEM_RED4(float, "f32", "f", __uint_as_float)
+SYMM_DETAIL_MULTIMEM_RED4(symm_bf16, "bf16x2", "r", word)
+SYMM_DETAIL_MULTIMEM_RED4(symm_f16, "f16x2", "r", word)
+#undef SYMM_DETAIL_MULTIMEM_RED4
+
+#else /* no switch reduces for these GPUs: a group of them never has multicast: nothing gets here */
+
+template <symm_redop OP> struct multimem_load {
+    SYMM_DEV bits16 of(const void *)
+    {
+        return {};
+    }
+};
 
 SYMM_DEV void multimem_store16(void *, const bits16 &)
+{
+}
+
+template <typename T> SYMM_DEV void multimem_red(T *, T)
+{
+}
+
+template <typename T> SYMM_DEV void multimem_red(T *, const bits16 &)
 {
 }
 

@@ -9,6 +9,7 @@
  *
  * Ordering is release stores and acquire loads. Under ThreadSanitizer, which knows memory by its
  * address and no stand-alone fences, every access first goes to the one home address of its bytes.
+ * Where memory is weakly ordered (SYMM_EMULATED_WEAK) every access is a call of the driver.
  */
 #ifndef SYMM_DETAIL_DEVICE_EMULATED_CUH
 #define SYMM_DETAIL_DEVICE_EMULATED_CUH
@@ -72,6 +73,7 @@ static const symm_emulated_ops *symm_emulated_driver; /* set when the driver loa
 #define __global__
 #define __forceinline__ inline
 #define __shared__ static thread_local
+#define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
 #define threadIdx (symm_emulated_driver->self()->thread)
 #define blockIdx (symm_emulated_driver->self()->block)
@@ -163,6 +165,8 @@ SYMM_DEV int __all_sync(uint32_t mask, int value)
 
 SYMM_DEV void __syncwarp(uint32_t mask = 0xffffffffu)
 {
+    if (symm_emulated_driver->flags & SYMM_EMULATED_WEAK)
+        symm_emulated_driver->fence(SYMM_EMULATED_WARP);
     (void)__ballot_sync(mask, 0);
 }
 
@@ -183,12 +187,21 @@ SYMM_DEV float symm_emulated_rsqrt(float x)
 #define rsqrtf(x)                                                                                  \
     symm_emulated_rsqrt(x) /* a macro, since some C libraries have a function of that name */
 
-/* ----------------------------------------------------------------------------- flags and fences */
+/* ------------------------------------------------------------------------------------- accesses */
 
 namespace symm_detail
 {
 
-constexpr bool has_multimem = true;
+SYMM_DEV bool weak(void)
+{
+    return symm_emulated_driver->flags & SYMM_EMULATED_WEAK;
+}
+
+SYMM_DEV void fence(uint32_t fences)
+{
+    if (weak())
+        symm_emulated_driver->fence(fences);
+}
 
 /* Where this process keeps the bytes at p. */
 template <typename T> SYMM_DEV T *home(T *p)
@@ -200,50 +213,91 @@ template <typename T> SYMM_DEV T *home(T *p)
 #endif
 }
 
-SYMM_DEV uint32_t load_relaxed(const uint32_t *p)
+SYMM_DEV void check_aligned(const void *p, size_t nbytes)
 {
-    return __atomic_load_n(home(p), __ATOMIC_RELAXED);
+    if ((uintptr_t)p % nbytes)
+        symm_emulated_driver->fault("misaligned address", p);
 }
 
-SYMM_DEV uint32_t load_acquire(const uint32_t *p)
+template <typename T> SYMM_DEV T load(const T *p, uint32_t how = 0)
 {
-    return __atomic_load_n(home(p), __ATOMIC_ACQUIRE);
+    check_aligned(p, sizeof(T));
+    if (!weak())
+        return *static_cast<const T *>(home(p));
+    T x;
+    symm_emulated_driver->read(p, sizeof x, &x, how);
+    return x;
 }
 
-SYMM_DEV uint64_t load_acquire(const uint64_t *p)
+template <typename T> SYMM_DEV void store(T *p, const T &x, uint32_t how = 0)
 {
-    return __atomic_load_n(home(p), __ATOMIC_ACQUIRE);
+    check_aligned(p, sizeof(T));
+    if (!weak())
+        *static_cast<T *>(home(p)) = x;
+    else
+        symm_emulated_driver->write(p, sizeof x, &x, how);
 }
 
-SYMM_DEV void store_relaxed(uint32_t *p, uint32_t x)
+/* ----------------------------------------------------------------------------- flags and fences */
+
+template <typename T> SYMM_DEV T load_relaxed(const T *p)
 {
-    __atomic_store_n(home(p), x, __ATOMIC_RELAXED);
+    if (!weak())
+        return __atomic_load_n(home(p), __ATOMIC_RELAXED);
+    return load(p, SYMM_EMULATED_RELAXED);
 }
 
-SYMM_DEV void store_relaxed(uint64_t *p, uint64_t x)
+template <typename T> SYMM_DEV T load_acquire(const T *p)
 {
-    __atomic_store_n(home(p), x, __ATOMIC_RELAXED);
+    if (!weak())
+        return __atomic_load_n(home(p), __ATOMIC_ACQUIRE);
+    const T x = load(p, SYMM_EMULATED_RELAXED);
+    fence(SYMM_EMULATED_ACQUIRE);
+    return x;
 }
 
-SYMM_DEV void store_release(uint32_t *p, uint32_t x)
+template <typename T> SYMM_DEV void store_relaxed(T *p, T x)
 {
-    __atomic_store_n(home(p), x, __ATOMIC_RELEASE);
+    if (!weak())
+        __atomic_store_n(home(p), x, __ATOMIC_RELAXED);
+    else
+        store(p, x, SYMM_EMULATED_RELAXED);
 }
 
-SYMM_DEV void store_release(uint64_t *p, uint64_t x)
+template <typename T> SYMM_DEV void store_release(T *p, T x)
 {
+    if (weak()) {
+        fence(SYMM_EMULATED_RELEASE);
+        symm_emulated_driver->settle(p, sizeof *p);
+    }
     __atomic_store_n(home(p), x, __ATOMIC_RELEASE);
 }
 
 SYMM_DEV bool compare_and_swap(uint32_t *p, uint32_t from, uint32_t to)
 {
-    return __atomic_compare_exchange_n(home(p), &from, to, false, __ATOMIC_ACQUIRE,
-                                       __ATOMIC_RELAXED);
+    if (weak())
+        symm_emulated_driver->settle(p, sizeof *p);
+    const bool swapped =
+        __atomic_compare_exchange_n(home(p), &from, to, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    fence(SYMM_EMULATED_ACQUIRE);
+    return swapped;
 }
 
-/* Unicast and multicast addresses lead to the same CPU memory here. */
+SYMM_DEV uint32_t fetch_add(uint32_t *p, uint32_t x)
+{
+    if (weak()) {
+        fence(SYMM_EMULATED_RELEASE);
+        symm_emulated_driver->settle(p, sizeof *p);
+    }
+    const uint32_t was = __atomic_fetch_add(home(p), x, __ATOMIC_ACQ_REL);
+    fence(SYMM_EMULATED_ACQUIRE);
+    return was;
+}
+
+/* Unicast and multicast addresses lead to the same CPU memory here, unless it is weakly ordered. */
 SYMM_DEV void fence_alias(void)
 {
+    fence(SYMM_EMULATED_ALIAS_FENCE);
 }
 
 SYMM_DEV void pause(void)
@@ -253,42 +307,86 @@ SYMM_DEV void pause(void)
 
 /* ----------------------------------------------------------------------------------------- data */
 
-SYMM_DEV void check_aligned(const void *p, size_t nbytes)
-{
-    if ((uintptr_t)p % nbytes)
-        symm_emulated_driver->fault("misaligned address", p);
-}
-
 SYMM_DEV bits16 load16(const void *p)
 {
-    check_aligned(p, sizeof(bits16));
-    return *static_cast<const bits16 *>(home(p));
+    return load(static_cast<const bits16 *>(p));
 }
 
 SYMM_DEV void store16(void *p, const bits16 &x)
 {
-    check_aligned(p, sizeof x);
-    *static_cast<bits16 *>(home(p)) = x;
+    store(static_cast<bits16 *>(p), x);
 }
 
-SYMM_DEV uint16_t load_bits(const uint16_t *p)
+template <typename T> SYMM_DEV T load_scalar(const T *p)
 {
-    return *home(p);
+    return load(p);
 }
 
-SYMM_DEV uint32_t load_bits(const uint32_t *p)
+template <typename T> SYMM_DEV void store_scalar(T *p, T x)
 {
-    return *home(p);
+    store(p, x);
 }
 
-SYMM_DEV void store_bits(uint16_t *p, uint16_t x)
+SYMM_DEV void load_words(const uint64_t *p, uint64_t *a, uint64_t *b)
 {
-    *home(p) = x;
+    check_aligned(p, 16);
+    *a = load_relaxed(p);
+    *b = load_relaxed(p + 1);
 }
 
-SYMM_DEV void store_bits(uint32_t *p, uint32_t x)
+SYMM_DEV void store_words(uint64_t *p, uint64_t a, uint64_t b)
 {
-    *home(p) = x;
+    check_aligned(p, 16);
+    store_relaxed(p, a);
+    store_relaxed(p + 1, b);
+}
+
+/* What the driver calls back to make a reduction of T, atomically, where the bytes are. */
+template <typename T> SYMM_DEV void apply_add(void *at, const void *operand)
+{
+    T was, now, x;
+    __builtin_memcpy(&x, operand, sizeof x);
+    __atomic_load(static_cast<T *>(at), &was, __ATOMIC_RELAXED);
+    do
+        now = was + x;
+    while (!__atomic_compare_exchange(static_cast<T *>(at), &was, &now, true, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED));
+}
+
+template <typename T>
+SYMM_DEV void update(T *p, const void *operand, void (*apply)(void *, const void *), uint32_t how)
+{
+    check_aligned(p, sizeof(T));
+    if (weak())
+        symm_emulated_driver->update(p, sizeof(T), operand, apply, how);
+    else
+        apply(home(p), operand);
+}
+
+template <typename T> SYMM_DEV void red_add(T *p, T x)
+{
+    update(p, &x, apply_add<T>, 0);
+}
+
+/* ------------------------------------------------------------------------------- the copy unit */
+
+SYMM_DEV void fence_async(void)
+{
+    fence(SYMM_EMULATED_ASYNC_FENCE);
+}
+
+SYMM_DEV void bulk_wait(void)
+{
+    fence(SYMM_EMULATED_BULK_WAIT);
+}
+
+SYMM_DEV bool bulk_copy(void *to, const void *from, uint64_t nbytes, void *, uint32_t)
+{
+    for (uint64_t i = 0; i < nbytes / sizeof(bits16); i++)
+        store(static_cast<bits16 *>(to) + i,
+              load(static_cast<const bits16 *>(from) + i, SYMM_EMULATED_ASYNC),
+              SYMM_EMULATED_ASYNC);
+    return true;
 }
 
 /* ---------------------------------------------------------------------------------- conversions */
@@ -344,34 +442,114 @@ template <typename T> SYMM_DEV uint32_t narrow2(float low, float high)
 
 /* ----------------------------------------------------------------------------------- the switch */
 
-/* Adds in fp32, in the order in which the driver names the replicas, and rounds once. */
-template <typename T> SYMM_DEV bits16 multimem_add(const T *p)
-{
-    constexpr int N = 16 / sizeof(T);
-    void *replicas[SYMM_MAX_RANKS];
-    const int n = symm_emulated_driver->replicas(p, sizeof(bits16), replicas);
-    float sum[N] = {};
-    for (int i = 0; i < n; i++) {
-        const bits16 bits = load16(replicas[i]);
-        T x[N];
-        __builtin_memcpy(x, &bits, sizeof x);
-        for (int e = 0; e < N; e++)
-            sum[e] = i ? sum[e] + widen(x[e]) : widen(x[e]);
+/* How elements of T are reduced: 16-bit floats in fp32; integers without overflow. */
+template <typename T> struct arithmetic {
+    typedef T wide;
+    static wide widen(T x)
+    {
+        return x;
     }
-    T x[N];
-    for (int e = 0; e < N; e++)
-        narrow(sum[e], &x[e]);
-    bits16 bits;
-    __builtin_memcpy(&bits, x, sizeof bits);
-    return bits;
+    static T narrow(wide x)
+    {
+        return x;
+    }
+};
+template <typename T> struct arithmetic16 {
+    typedef float wide;
+    static float widen(T x)
+    {
+        return symm_detail::widen(x);
+    }
+    static T narrow(float x)
+    {
+        T y;
+        symm_detail::narrow(x, &y);
+        return y;
+    }
+};
+template <> struct arithmetic<symm_f16> : arithmetic16<symm_f16> {
+};
+template <> struct arithmetic<symm_bf16> : arithmetic16<symm_bf16> {
+};
+
+template <symm_redop OP, typename T> SYMM_DEV T combine(T a, T b)
+{
+    if constexpr (OP == SYMM_MIN)
+        return b < a || a != a ? b : a;
+    else if constexpr (OP == SYMM_MAX)
+        return b > a || a != a ? b : a;
+    else if constexpr (T(0.5) == T(0)) /* the bits of a sum of integers, signed or not */
+        return (T)((uint64_t)a + (uint64_t)b);
+    else
+        return a + b;
 }
+
+/* Visits the replicas in the order in which the driver names them, and rounds once. */
+template <symm_redop OP> struct multimem_load {
+    template <typename T> static bits16 of(const T *p)
+    {
+        typedef arithmetic<T> how;
+        constexpr int N = 16 / sizeof(T);
+        void *replicas[SYMM_MAX_RANKS];
+        const int n = symm_emulated_driver->replicas(p, sizeof(bits16), replicas);
+        typename how::wide sum[N] = {};
+        T x[N];
+        for (int i = 0; i < n; i++) {
+            const bits16 bits =
+                load(static_cast<const bits16 *>(replicas[i]), SYMM_EMULATED_MULTICAST);
+            __builtin_memcpy(x, &bits, sizeof x);
+            for (int e = 0; e < N; e++)
+                sum[e] = i ? combine<OP>(sum[e], how::widen(x[e])) : how::widen(x[e]);
+        }
+        for (int e = 0; e < N; e++)
+            x[e] = how::narrow(sum[e]);
+        bits16 bits;
+        __builtin_memcpy(&bits, x, sizeof bits);
+        return bits;
+    }
+};
 
 SYMM_DEV void multimem_store16(void *p, const bits16 &x)
 {
     void *replicas[SYMM_MAX_RANKS];
     const int n = symm_emulated_driver->replicas(p, sizeof x, replicas);
     for (int i = 0; i < n; i++)
-        store16(replicas[i], x);
+        store(static_cast<bits16 *>(replicas[i]), x, SYMM_EMULATED_MULTICAST);
+}
+
+template <typename T> SYMM_DEV void multimem_red(T *p, T x)
+{
+    void *replicas[SYMM_MAX_RANKS];
+    const int n = symm_emulated_driver->replicas(p, sizeof x, replicas);
+    for (int i = 0; i < n; i++)
+        update(static_cast<T *>(replicas[i]), &x, apply_add<T>, SYMM_EMULATED_MULTICAST);
+}
+
+/* Two 16-bit elements, which share a word, or one of 32 bits. */
+template <typename T> SYMM_DEV void apply_add_word(void *at, const void *operand)
+{
+    typedef arithmetic<T> how;
+    constexpr int N = 4 / sizeof(T);
+    uint32_t was = __atomic_load_n(static_cast<uint32_t *>(at), __ATOMIC_RELAXED), now;
+    T x[N], y[N];
+    __builtin_memcpy(y, operand, sizeof y);
+    do {
+        __builtin_memcpy(x, &was, sizeof x);
+        for (int e = 0; e < N; e++)
+            x[e] = how::narrow(how::widen(x[e]) + how::widen(y[e]));
+        __builtin_memcpy(&now, x, sizeof now);
+    } while (!__atomic_compare_exchange_n(static_cast<uint32_t *>(at), &was, now, true,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
+template <typename T> SYMM_DEV void multimem_red(T *p, const bits16 &x)
+{
+    void *replicas[SYMM_MAX_RANKS];
+    const int n = symm_emulated_driver->replicas(p, sizeof x, replicas);
+    for (int i = 0; i < n; i++)
+        for (int w = 0; w < 4; w++)
+            update(static_cast<uint32_t *>(replicas[i]) + w, &x.w[w], apply_add_word<T>,
+                   SYMM_EMULATED_MULTICAST);
 }
 
 } /* namespace symm_detail */

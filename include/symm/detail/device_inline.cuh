@@ -64,8 +64,8 @@ SYMM_DEV void tell(const symm_view &v, const symm_wait_record &r)
 /* The wait of which the host was told is over. */
 SYMM_DEV void untell(const symm_view &v)
 {
-    store_release(&wait_record(v)->valid, 0);
-    store_release(&device_line(v)->claim, 0);
+    store_release(&wait_record(v)->valid, 0u);
+    store_release(&device_line(v)->claim, 0u);
 }
 
 /*
@@ -76,8 +76,8 @@ SYMM_DEV void untell(const symm_view &v)
 SYMM_DEV void tell_mismatch(const symm_view &v, symm_signal_pad *pad, int channel, int from,
                             uint32_t mine, uint32_t theirs)
 {
-    store_relaxed(v.poison, 1);
-    while (!compare_and_swap(&device_line(v)->claim, 0, 1)) {
+    store_relaxed(v.poison, 1u);
+    while (!compare_and_swap(&device_line(v)->claim, 0u, 1u)) {
         if (load_acquire(&wait_record(v)->valid) &&
             load_relaxed(&wait_record(v)->kind) == SYMM_WAIT_MISMATCH)
             return;
@@ -98,6 +98,23 @@ SYMM_DEV void signal(const symm_view &v, symm_signal_pad *pad, int channel, int 
     store_relaxed(sent, count);
     uint64_t *arrived = &signal_cell(v, pad, channel, v.rank)->arrived;
     store_release(symm_dev_peer(v, arrived, to), (uint64_t)word << 32 | count);
+}
+
+/*
+ * A poll found nothing: looks at the abort word now and then, tells the host whom this wait is for
+ * once it is long, and gives way. Returns whether the host has been told.
+ */
+SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool told, const symm_wait_record &r)
+{
+    if (polls % LOOK_EVERY == LOOK_AFTER && load_acquire(v.abort))
+        store_relaxed(v.poison, 1u);
+    if (!told && polls % TELL_AFTER == TELL_AFTER - 1 &&
+        compare_and_swap(&device_line(v)->claim, 0u, 1u)) {
+        tell(v, r);
+        told = true;
+    }
+    pause();
+    return told;
 }
 
 /*
@@ -122,21 +139,15 @@ SYMM_DEV bool wait(const symm_view &v, symm_signal_pad *pad, int channel, int fr
         }
         if (come || poison)
             break;
-        if (polls % LOOK_EVERY == LOOK_AFTER && load_acquire(v.abort))
-            store_relaxed(v.poison, 1);
-        if (!told && polls % TELL_AFTER == TELL_AFTER - 1 &&
-            compare_and_swap(&device_line(v)->claim, 0, 1)) {
-            tell(v, {0,
-                     SYMM_WAIT_SIGNAL,
-                     from,
-                     channel,
-                     taken + n,
-                     (uint32_t)arrived,
-                     (uint64_t)(uintptr_t)pad,
-                     {}});
-            told = true;
-        }
-        pause();
+        told = poll_again(v, polls, told,
+                          {0,
+                           SYMM_WAIT_SIGNAL,
+                           from,
+                           channel,
+                           taken + n,
+                           (uint32_t)arrived,
+                           (uint64_t)(uintptr_t)pad,
+                           {}});
     }
     if (told)
         untell(v);
@@ -185,75 +196,180 @@ SYMM_DEV int wait_all(const symm_view &v, symm_signal_pad *pad, int channel, uin
     return other;
 }
 
+/* --------------------------------------------------------------------------------- grid barrier */
+
 /*
- * A barrier at which every rank must come with the same word: else they called different things,
- * which ends the group. Whole block; false, in all threads, after that and after an abort.
+ * A block of this grid has come. Of the channel's cell with this rank itself, `sent` counts the
+ * blocks that have come, and `taken` is what it was when this round began. One thread; returns
+ * whether it was the last one, which then must call grid_open.
  */
-SYMM_DEV bool barrier_insist(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t word)
+SYMM_DEV bool grid_arrive(symm_signal_cell *cell, uint32_t *round)
 {
-    uint32_t theirs = 0;
-    arrive(v, pad, channel, word);
-    const int other = wait_all(v, pad, channel, word, &theirs);
-    if (other >= 0)
-        tell_mismatch(v, pad, channel, other, word, theirs);
-    return !__syncthreads_or(other != -1);
+    const uint32_t nblocks = gridDim.x * gridDim.y * gridDim.z;
+    *round = load_relaxed(&cell->taken);
+    return fetch_add(&cell->sent, 1) + 1 - *round == nblocks;
 }
 
-/* ---------------------------------------------------------------------------------------- packs */
-
-template <typename T> SYMM_DEV symm_f32s<T> unpack(const bits16 &x)
+SYMM_DEV void grid_open(symm_signal_cell *cell, uint32_t round)
 {
-    symm_f32s<T> y;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        if constexpr (sizeof(T) == 4) {
-            y.e[i] = bits_float(x.w[i]);
-        } else {
-            y.e[2 * i] = widen(T{(uint16_t)x.w[i]});
-            y.e[2 * i + 1] = widen(T{(uint16_t)(x.w[i] >> 16)});
-        }
+    store_release(&cell->taken, round + gridDim.x * gridDim.y * gridDim.z);
+}
+
+SYMM_DEV void grid_wait(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t round)
+{
+    symm_signal_cell *cell = signal_cell(v, pad, channel, v.rank);
+    const uint32_t nblocks = gridDim.x * gridDim.y * gridDim.z;
+    bool told = false;
+    for (uint32_t polls = 0; load_acquire(&cell->taken) == round; polls++) {
+        if (load_relaxed(v.poison))
+            break;
+        told = poll_again(v, polls, told,
+                          {0,
+                           SYMM_WAIT_GRID,
+                           v.rank,
+                           channel,
+                           round + nblocks,
+                           load_relaxed(&cell->sent),
+                           (uint64_t)(uintptr_t)pad,
+                           {}});
     }
+    if (told)
+        untell(v);
+}
+
+/* With `meet`, the last block meets those of the other ranks before it lets its own go on. */
+SYMM_DEV void grid_barrier(const symm_view &v, symm_signal_pad *pad, int channel, bool meet)
+{
+    symm_signal_cell *cell = signal_cell(v, pad, channel, v.rank);
+    const bool leader = thread_index() == 0;
+    uint32_t round = 0;
+    fence_if_multicast(v);
+    __syncthreads();
+    const bool last = leader && grid_arrive(cell, &round);
+    if (__syncthreads_or(last) && meet)
+        symm_dev_barrier(v, pad, channel);
+    if (last)
+        grid_open(cell, round);
+    else if (leader)
+        grid_wait(v, pad, channel, round);
+    fence_if_multicast(v);
+    __syncthreads();
+}
+
+/* -------------------------------------------------------------------------------------- packets */
+
+SYMM_DEV uint64_t packet_word(uint32_t x, uint32_t flag)
+{
+    return (uint64_t)flag << 32 | x;
+}
+
+/* ------------------------------------------------------------------------------------ transfers */
+
+SYMM_DEV bits16 load_word(const bits16 *p)
+{
+    return load16(p);
+}
+
+SYMM_DEV void store_word(bits16 *p, const bits16 &x)
+{
+    store16(p, x);
+}
+
+template <typename W> SYMM_DEV W load_word(const W *p)
+{
+    return load_scalar(p);
+}
+
+template <typename W> SYMM_DEV void store_word(W *p, W x)
+{
+    store_scalar(p, x);
+}
+
+/* Words number `index`, `index + step`, ... of n; several loads in flight. */
+template <typename W>
+SYMM_DEV void copy_words(char *to, const char *from, uint64_t n, uint64_t index, uint64_t step)
+{
+    constexpr int U = 4;
+    W *const out = reinterpret_cast<W *>(to);
+    const W *const in = reinterpret_cast<const W *>(from);
+    uint64_t i = index;
+    for (; i + (U - 1) * step < n; i += U * step) {
+        W x[U];
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            x[u] = load_word(in + i + u * step);
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            store_word(out + i + u * step, x[u]);
+    }
+    for (; i < n; i += step)
+        store_word(out + i, load_word(in + i));
+}
+
+/* In words of the size that both sides allow, and in bytes up to the first and after the last. */
+template <typename W>
+SYMM_DEV void copy_aligned(char *to, const char *from, uint64_t nbytes, uint64_t index,
+                           uint64_t step)
+{
+    const uint64_t ahead = (0 - (uint64_t)(uintptr_t)to) % sizeof(W);
+    const uint64_t head = ahead < nbytes ? ahead : nbytes, n = (nbytes - head) / sizeof(W),
+                   tail = head + n * sizeof(W);
+    copy_words<uint8_t>(to, from, head, index, step);
+    copy_words<W>(to + head, from + head, n, index, step);
+    copy_words<uint8_t>(to + tail, from + tail, nbytes - tail, index, step);
+}
+
+SYMM_DEV void copy(void *to, const void *from, uint64_t nbytes, uint64_t index, uint64_t step)
+{
+    char *const out = static_cast<char *>(to);
+    const char *const in = static_cast<const char *>(from);
+    const uintptr_t apart = (uintptr_t)out - (uintptr_t)in;
+    if (apart % 16 == 0)
+        copy_aligned<bits16>(out, in, nbytes, index, step);
+    else if (apart % 4 == 0)
+        copy_aligned<uint32_t>(out, in, nbytes, index, step);
+    else if (apart % 2 == 0)
+        copy_aligned<uint16_t>(out, in, nbytes, index, step);
+    else
+        copy_words<uint8_t>(out, in, nbytes, index, step);
+}
+
+/* ---------------------------------------------------------------------------------------- types */
+
+/* The unsigned type of N bytes: one element, as the bits of it. */
+template <int N> struct unsigned_of;
+template <> struct unsigned_of<1> {
+    typedef uint8_t type;
+};
+template <> struct unsigned_of<2> {
+    typedef uint16_t type;
+};
+template <> struct unsigned_of<4> {
+    typedef uint32_t type;
+};
+template <> struct unsigned_of<8> {
+    typedef uint64_t type;
+};
+
+/* The same bits as another type. */
+template <typename To, typename From> SYMM_DEV To as(const From &x)
+{
+    static_assert(sizeof(To) == sizeof(From), "");
+    To y;
+    __builtin_memcpy(&y, &x, sizeof y);
     return y;
 }
 
-/* Rounds each element once. */
-template <typename T> SYMM_DEV bits16 pack(const symm_f32s<T> &x)
-{
-    bits16 y;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        if constexpr (sizeof(T) == 4)
-            y.w[i] = float_bits(x.e[i]);
-        else
-            y.w[i] = narrow2<T>(x.e[2 * i], x.e[2 * i + 1]);
-    }
-    return y;
-}
-
-template <typename T> SYMM_DEV void add(symm_f32s<T> &sum, const bits16 &x)
-{
-    const symm_f32s<T> y = unpack<T>(x);
-#pragma unroll
-    for (int i = 0; i < (int)(16 / sizeof(T)); i++)
-        sum.e[i] += y.e[i];
-}
-
-/* One element, as the bits of it. */
-template <typename T> SYMM_DEV float load_element(const T *p)
-{
-    if constexpr (sizeof(T) == 4)
-        return bits_float(load_bits(reinterpret_cast<const uint32_t *>(p)));
-    else
-        return widen(T{load_bits(reinterpret_cast<const uint16_t *>(p))});
-}
-
-template <typename T> SYMM_DEV void store_element(T *p, float x)
-{
-    if constexpr (sizeof(T) == 4)
-        store_bits(reinterpret_cast<uint32_t *>(p), float_bits(x));
-    else
-        store_bits(reinterpret_cast<uint16_t *>(p), (uint16_t)narrow2<T>(x, 0.0f));
-}
+/* The type as which elements are added: two's complement does not tell signed from unsigned. */
+template <typename T> struct added_as {
+    typedef T type;
+};
+template <> struct added_as<int32_t> {
+    typedef uint32_t type;
+};
+template <> struct added_as<int64_t> {
+    typedef uint64_t type;
+};
 
 } /* namespace symm_detail */
 
@@ -324,20 +440,123 @@ SYMM_DEV bool symm_dev_barrier_agree(const symm_view &v, symm_signal_pad *pad, i
     return !__syncthreads_or(symm_detail::wait_all(v, pad, channel, word, &theirs) != -1);
 }
 
+SYMM_DEV bool symm_dev_barrier_insist(const symm_view &v, symm_signal_pad *pad, int channel,
+                                      uint32_t word)
+{
+    uint32_t theirs = 0;
+    symm_detail::arrive(v, pad, channel, word);
+    const int other = symm_detail::wait_all(v, pad, channel, word, &theirs);
+    if (other >= 0)
+        symm_detail::tell_mismatch(v, pad, channel, other, word, theirs);
+    return !__syncthreads_or(other != -1);
+}
+
+SYMM_DEV void symm_dev_grid_sync(const symm_view &v, symm_signal_pad *pad, int channel)
+{
+    symm_detail::grid_barrier(v, pad, channel, false);
+}
+
+SYMM_DEV void symm_dev_grid_barrier(const symm_view &v, symm_signal_pad *pad, int channel)
+{
+    symm_detail::grid_barrier(v, pad, channel, true);
+}
+
 SYMM_DEV bool symm_dev_aborted(const symm_view &v)
 {
     return __syncthreads_or(symm_detail::thread_index() == 0 &&
                             symm_detail::load_relaxed(v.poison));
 }
 
+/* ----------------------------------------------------------------------------------- data access */
+
+SYMM_DEV symm_bits16 symm_dev_load_bits(const void *p)
+{
+    return symm_detail::load16(p);
+}
+
+SYMM_DEV void symm_dev_store_bits(void *p, const symm_bits16 &x)
+{
+    symm_detail::store16(p, x);
+}
+
+template <typename T> SYMM_DEV T symm_dev_load_one(const T *p)
+{
+    typedef typename symm_detail::unsigned_of<sizeof(T)>::type bits;
+    return symm_detail::as<T>(symm_detail::load_scalar(reinterpret_cast<const bits *>(p)));
+}
+
+template <typename T> SYMM_DEV void symm_dev_store_one(T *p, T x)
+{
+    typedef typename symm_detail::unsigned_of<sizeof(T)>::type bits;
+    symm_detail::store_scalar(reinterpret_cast<bits *>(p), symm_detail::as<bits>(x));
+}
+
+SYMM_DEV float symm_dev_widen(float x)
+{
+    return x;
+}
+
+SYMM_DEV float symm_dev_widen(symm_f16 x)
+{
+    return symm_detail::widen(x);
+}
+
+SYMM_DEV float symm_dev_widen(symm_bf16 x)
+{
+    return symm_detail::widen(x);
+}
+
+template <typename T> SYMM_DEV T symm_dev_narrow(float x)
+{
+    if constexpr (sizeof(T) == sizeof(float))
+        return x;
+    else
+        return T{(uint16_t)symm_detail::narrow2<T>(x, 0.0f)};
+}
+
+template <typename T> SYMM_DEV symm_f32s<T> symm_dev_unpack(const symm_bits16 &x)
+{
+    symm_f32s<T> y;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if constexpr (sizeof(T) == sizeof(float)) {
+            y.e[i] = symm_detail::bits_float(x.w[i]);
+        } else {
+            y.e[2 * i] = symm_detail::widen(T{(uint16_t)x.w[i]});
+            y.e[2 * i + 1] = symm_detail::widen(T{(uint16_t)(x.w[i] >> 16)});
+        }
+    }
+    return y;
+}
+
+template <typename T> SYMM_DEV symm_bits16 symm_dev_pack(const symm_f32s<T> &x)
+{
+    symm_bits16 y;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if constexpr (sizeof(T) == sizeof(float))
+            y.w[i] = symm_detail::float_bits(x.e[i]);
+        else
+            y.w[i] = symm_detail::narrow2<T>(x.e[2 * i], x.e[2 * i + 1]);
+    }
+    return y;
+}
+
 template <typename T> SYMM_DEV symm_f32s<T> symm_dev_load(const T *p)
 {
-    return symm_detail::unpack<T>(symm_detail::load16(p));
+    return symm_dev_unpack<T>(symm_dev_load_bits(p));
 }
 
 template <typename T> SYMM_DEV void symm_dev_store(T *p, const symm_f32s<T> &x)
 {
-    symm_detail::store16(p, symm_detail::pack<T>(x));
+    symm_dev_store_bits(p, symm_dev_pack(x));
+}
+
+template <typename T> SYMM_DEV void symm_dev_add(symm_f32s<T> &sum, const symm_f32s<T> &x)
+{
+#pragma unroll
+    for (int i = 0; i < (int)(16 / sizeof(T)); i++)
+        sum.e[i] += x.e[i];
 }
 
 template <typename T> SYMM_DEV symm_f32s<T> symm_dev_sum(const symm_view &v, const T *symmetric)
@@ -346,17 +565,17 @@ template <typename T> SYMM_DEV symm_f32s<T> symm_dev_sum(const symm_view &v, con
     symm_f32s<T> sum;
 #pragma unroll 1
     for (int first = 0; first < v.nranks; first += AT_ONCE) {
-        symm_detail::bits16 x[AT_ONCE];
+        symm_bits16 x[AT_ONCE];
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
             if (first + i < v.nranks)
-                x[i] = symm_detail::load16(symm_dev_peer(v, symmetric, first + i));
+                x[i] = symm_dev_load_bits(symm_dev_peer(v, symmetric, first + i));
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             if (first + i == 0)
-                sum = symm_detail::unpack<T>(x[i]);
+                sum = symm_dev_unpack<T>(x[i]);
             else if (first + i < v.nranks)
-                symm_detail::add<T>(sum, x[i]);
+                symm_dev_add(sum, symm_dev_unpack<T>(x[i]));
         }
     }
     return sum;
@@ -365,22 +584,157 @@ template <typename T> SYMM_DEV symm_f32s<T> symm_dev_sum(const symm_view &v, con
 template <typename T>
 SYMM_DEV void symm_dev_store_all(const symm_view &v, T *symmetric, const symm_f32s<T> &x)
 {
-    const symm_detail::bits16 bits = symm_detail::pack<T>(x);
+    const symm_bits16 bits = symm_dev_pack(x);
     for (int i = 0; i < v.nranks; i++) { /* every rank begins with its own, so that they spread */
         const int r = v.rank + i < v.nranks ? v.rank + i : v.rank + i - v.nranks;
-        symm_detail::store16(symm_dev_peer(v, symmetric, r), bits);
+        symm_dev_store_bits(symm_dev_peer(v, symmetric, r), bits);
+    }
+}
+
+template <typename T> SYMM_DEV void symm_dev_red_add(T *p, T x)
+{
+    typedef typename symm_detail::added_as<T>::type type;
+    symm_detail::red_add(reinterpret_cast<type *>(p), symm_detail::as<type>(x));
+}
+
+/* ------------------------------------------------------------------------------------- transfers */
+
+SYMM_DEV void symm_dev_copy(void *to, const void *from, size_t nbytes)
+{
+    symm_detail::copy(to, from, nbytes, symm_detail::thread_index(), symm_detail::block_nthreads());
+}
+
+SYMM_DEV void symm_dev_copy_thread(void *to, const void *from, size_t nbytes)
+{
+    symm_detail::copy(to, from, nbytes, 0, 1);
+}
+
+SYMM_DEV void symm_dev_put(const symm_view &v, void *dst, const void *src, size_t nbytes, int to)
+{
+    symm_dev_copy(symm_dev_peer(v, static_cast<char *>(dst), to), src, nbytes);
+}
+
+SYMM_DEV void symm_dev_put_thread(const symm_view &v, void *dst, const void *src, size_t nbytes,
+                                  int to)
+{
+    symm_dev_copy_thread(symm_dev_peer(v, static_cast<char *>(dst), to), src, nbytes);
+}
+
+SYMM_DEV void symm_dev_put_bulk(const symm_view &v, void *dst, const void *src, size_t nbytes,
+                                int to, void *shared, uint32_t shared_nbytes)
+{
+    char *const out = symm_dev_peer(v, static_cast<char *>(dst), to);
+    const bool fits = ((uintptr_t)out | (uintptr_t)src | nbytes) % 16 == 0 && shared_nbytes >= 1024;
+    symm_detail::fence_async();
+    if (fits && symm_detail::bulk_copy(out, src, nbytes, shared, shared_nbytes))
+        symm_detail::bulk_wait();
+    else
+        symm_dev_copy_thread(out, src, nbytes);
+}
+
+/* -------------------------------------------------------------------------------------- multimem */
+
+template <symm_redop OP, typename T> SYMM_DEV symm_bits16 symm_dev_multimem_reduce(const T *p)
+{
+    typedef symm_detail::multimem_load<OP> load;
+    if constexpr (sizeof(load::of(p)) == 16) {
+        return load::of(p);
+    } else { /* there is no vector form */
+        T x[16 / sizeof(T)];
+#pragma unroll
+        for (int i = 0; i < (int)(16 / sizeof(T)); i++)
+            x[i] = load::of(p + i);
+        return symm_detail::as<symm_bits16>(x);
     }
 }
 
 template <typename T> SYMM_DEV symm_f32s<T> symm_dev_multimem_sum(const T *multicast)
 {
-    return symm_detail::unpack<T>(symm_detail::multimem_add(multicast));
+    return symm_dev_unpack<T>(symm_dev_multimem_reduce<SYMM_SUM>(multicast));
+}
+
+SYMM_DEV void symm_dev_multimem_store_bits(void *multicast, const symm_bits16 &x)
+{
+    symm_detail::multimem_store16(multicast, x);
 }
 
 template <typename T> SYMM_DEV void symm_dev_multimem_store(T *multicast, const symm_f32s<T> &x)
 {
-    symm_detail::multimem_store16(multicast, symm_detail::pack<T>(x));
+    symm_dev_multimem_store_bits(multicast, symm_dev_pack(x));
 }
+
+template <typename T> SYMM_DEV void symm_dev_multimem_red_add(T *multicast, T x)
+{
+    typedef typename symm_detail::added_as<T>::type type;
+    symm_detail::multimem_red(reinterpret_cast<type *>(multicast), symm_detail::as<type>(x));
+}
+
+template <typename T> SYMM_DEV void symm_dev_multimem_red_add(T *multicast, const symm_f32s<T> &x)
+{
+    symm_detail::multimem_red(multicast, symm_dev_pack(x));
+}
+
+/* -------------------------------------------------------------------------------------- packets */
+
+SYMM_DEV uint32_t symm_dev_epoch(const symm_view &v, symm_signal_pad *pad, int channel)
+{
+    uint32_t *count = &symm_detail::signal_cell(v, pad, channel, v.rank)->sent;
+    const uint32_t poison = symm_detail::load_relaxed(v.poison),
+                   before = symm_detail::load_relaxed(count);
+    const uint32_t epoch = before == UINT32_MAX ? 2 : before + 1;
+    __syncthreads(); /* everyone has read it */
+    if (symm_detail::thread_index() == 0)
+        symm_detail::store_relaxed(count, epoch);
+    return __syncthreads_or(poison != 0) ? 0 : epoch;
+}
+
+SYMM_DEV void symm_dev_send16(const symm_view &v, symm_packet *slot, const symm_bits16 &x,
+                              uint32_t flag, int to)
+{
+    uint64_t *word = symm_dev_peer(v, slot, to)->word;
+    if (!flag)
+        return;
+    for (int i = 0; i < 4; i += 2)
+        symm_detail::store_words(word + i, symm_detail::packet_word(x.w[i], flag),
+                                 symm_detail::packet_word(x.w[i + 1], flag));
+}
+
+SYMM_DEV symm_bits16 symm_dev_recv16(const symm_view &v, const symm_packet *slot, uint32_t flag,
+                                     int from)
+{
+    symm_bits16 x = {};
+    bool told = false;
+    for (uint32_t polls = 0; flag; polls++) {
+        uint64_t word[4];
+        const uint32_t poison = symm_detail::load_relaxed(v.poison);
+        symm_detail::load_words(slot->word, &word[0], &word[1]);
+        symm_detail::load_words(slot->word + 2, &word[2], &word[3]);
+        bool come = true;
+        for (int i = 0; i < 4; i++) {
+            x.w[i] = (uint32_t)word[i];
+            come = come && word[i] >> 32 == flag;
+        }
+        if (come)
+            break;
+        x = {};
+        if (poison)
+            break;
+        told = symm_detail::poll_again(v, polls, told,
+                                       {0,
+                                        SYMM_WAIT_PACKET,
+                                        from,
+                                        0,
+                                        flag,
+                                        (uint32_t)(word[0] >> 32),
+                                        (uint64_t)(uintptr_t)slot,
+                                        {}});
+    }
+    if (told)
+        symm_detail::untell(v);
+    return x;
+}
+
+/* ---------------------------------------------------------------------------------------- block */
 
 SYMM_DEV float symm_dev_block_sum(float x)
 {

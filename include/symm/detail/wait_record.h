@@ -12,7 +12,9 @@
  * A pad is cell[channel][nranks] in symmetric device memory. In rank m's pad, the cell (channel, r)
  * holds what r has signalled to m, how much m has signalled to r, and how many of r's signals m has
  * taken. Only r writes `arrived` (with one 8-byte store, so that count and word come together);
- * only m touches the rest. Counts only grow, from SYMM_EPOCH_START, and are compared cyclically.
+ * only m touches the rest. Counts only grow, from SYMM_EPOCH_START, and are compared cyclically. In
+ * the cell of m with itself `sent` may instead count the blocks of a grid that have come to a
+ * barrier, with `taken` as what it was at the barrier before, or the epochs of packets.
  */
 struct symm_signal_cell {
     uint64_t arrived; /* low half: signals so far; high half: the word that came with the last */
@@ -21,7 +23,9 @@ struct symm_signal_cell {
 
 enum symm_wait_kind {
     SYMM_WAIT_SIGNAL = 1, /* waits for `expected` signals in all, has seen `seen` */
-    SYMM_WAIT_MISMATCH    /* rank `from` called something else: `seen` is its word */
+    SYMM_WAIT_MISMATCH,   /* rank `from` called something else: `seen` is its word */
+    SYMM_WAIT_PACKET,     /* waits for a packet at `pad` with flag `expected`, has seen `seen` */
+    SYMM_WAIT_GRID        /* waits for `expected` arrivals of its own grid, has seen `seen` */
 };
 
 /*
