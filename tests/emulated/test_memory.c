@@ -200,11 +200,12 @@ static void look_up(struct rank *self, void *arg)
     REFUSED("own address", symm__memory_find(f.memory, other, 1, all, &off));
 
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "64 bytes into",
-                     symm__memory_free(f.memory, &f, c + 64));
+                     symm__memory_free(f.memory, &f, c + 64, NULL));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "another group",
-                     symm__memory_free(f.memory, &off, c));
-    RANK_TRY(self, symm__memory_free(f.memory, &f, x));
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "freed memory", symm__memory_free(f.memory, &f, x));
+                     symm__memory_free(f.memory, &off, c, NULL));
+    RANK_TRY(self, symm__memory_free(f.memory, &f, x, NULL));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "freed memory",
+                     symm__memory_free(f.memory, &f, x, NULL));
     REFUSED("freed memory, of an allocation of 5000 bytes",
             symm__memory_find(f.memory, c + 10, 1, all, &off));
     RANK_TRY(self, alloc(&f, 1024, &x)); /* in the same place */
@@ -239,9 +240,9 @@ static symm_status go_through(struct fixture *f, const char **off)
     TRY(alloc(f, 3 * MIB, &y));
 out:
     if (x)
-        symm__memory_free(f->memory, f, x);
+        symm__memory_free(f->memory, f, x, NULL);
     if (y)
-        symm__memory_free(f->memory, f, y);
+        symm__memory_free(f->memory, f, y, NULL);
     symm__multicast_put_back(f->memory, mc);
     return st;
 }
@@ -363,7 +364,7 @@ static void count_objects(struct rank *self, void *arg)
     CHECK_RANK(self, !symm__multicast_covers(NULL, 0, 1));
     RANK_TRY(self, alloc(&f, 3 * MIB, &y)); /* a new segment is bound with its allocation */
     CHECK_RANK(self, symm__multicast_covers(one, 4 * MIB, 3 * MIB));
-    RANK_TRY(self, symm__memory_free(f.memory, &f, y));
+    RANK_TRY(self, symm__memory_free(f.memory, &f, y, NULL));
     RANK_TRY(self, symm__memory_trim(f.memory, f.lane[0])); /* and unbound when it goes */
     CHECK_RANK(self, !symm__multicast_covers(one, 4 * MIB, 1));
     symm__multicast_put_back(f.memory, one);
@@ -446,7 +447,7 @@ static symm_status work_round(struct worker *w, uint64_t random, void **slot,
             return SYMM_ERROR_STATE;
         void *ptr = *slot;
         *slot = NULL;
-        return symm__memory_free(m, w, ptr);
+        return symm__memory_free(m, w, ptr, NULL);
     }
     return symm__memory_alloc(m, lane, w, SYMM_BLOCK_USER,
                               1 + (size_t)((random >> 8) % (random & 32 ? 6 * MIB : MIB)), "alloc",

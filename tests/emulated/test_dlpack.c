@@ -1,0 +1,678 @@
+/*
+ * Tensors that leave as DLPack's managed tensors and come back: whose the memory is, who may free
+ * it and when, and what is refused.
+ */
+#include <dlpack/dlpack.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <symm/collectives.h>
+#include <symm/dlpack.h>
+#include <symm/stream.h>
+#include "exercise.h"
+#include "ranks.h"
+#include "reference.h"
+#include "test.h"
+
+static uint64_t requested(symm_context *ctx)
+{
+    symm_usage usage = {0};
+    return symm_memory_usage(ctx, &usage) == SYMM_OK ? usage.requested : 0;
+}
+
+static uint64_t pending(symm_context *ctx)
+{
+    symm_usage usage = {0};
+    return symm_memory_usage(ctx, &usage) == SYMM_OK ? usage.pending : 0;
+}
+
+static void drop(DLManagedTensor **managed)
+{
+    if (*managed)
+        (*managed)->deleter(*managed);
+    *managed = NULL;
+}
+
+/* A tensor as somebody else hands it over. */
+struct theirs {
+    DLManagedTensor managed;
+    int64_t shape[8], strides[8];
+};
+
+static struct theirs *theirs_of(struct theirs *t, void *data, int ndim, const int64_t *shape)
+{
+    memset(t, 0, sizeof *t);
+    for (int i = 0; i < ndim; i++)
+        t->shape[i] = shape[i];
+    t->managed.dl_tensor = (DLTensor){.data = data,
+                                      .device = {kDLCPU, 0},
+                                      .ndim = ndim,
+                                      .dtype = {kDLFloat, 32, 1},
+                                      .shape = t->shape};
+    return t;
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * what a tensor is */
+
+static const struct {
+    symm_dtype dtype;
+    int code, bits; /* as the format numbers them */
+} types[] = {
+    {SYMM_FLOAT32, 2, 32}, {SYMM_FLOAT16, 2, 16},     {SYMM_BFLOAT16, 4, 16},
+    {SYMM_FLOAT64, 2, 64}, {SYMM_INT32, 0, 32},       {SYMM_INT64, 0, 64},
+    {SYMM_UINT8, 1, 8},    {SYMM_FLOAT8_E4M3, 10, 8}, {SYMM_FLOAT8_E5M2, 12, 8},
+};
+enum { NTYPES = sizeof types / sizeof types[0] };
+
+static void convert_types(struct rank *self, void *arg)
+{
+    static const int64_t shape[] = {3, 4, 5};
+    symm_context *ctx = NULL;
+    DLManagedTensor *managed = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    for (int i = 0; i < NTYPES; i++) {
+        symm_tensor t = {0}, back;
+        memset(&back, 0x5a, sizeof back);
+        RANK_TRY(self, symm_tensor_alloc(world, types[i].dtype, 3, shape, &t));
+        RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &managed));
+        const DLTensor *d = &managed->dl_tensor;
+        CHECK_RANK(self, d->data == t.data && d->byte_offset == 0 && d->ndim == 3);
+        CHECK_RANK(self, d->device.device_type == kDLCPU && d->device.device_id == 0);
+        CHECK_RANK_MSG(self, d->dtype.code == types[i].code && d->dtype.bits == types[i].bits,
+                       "dtype %d: code %d, bits %d", (int)types[i].dtype, d->dtype.code,
+                       d->dtype.bits);
+        CHECK_RANK(self, d->dtype.lanes == 1);
+        CHECK_RANK(self, memcmp(d->shape, shape, sizeof shape) == 0);
+        CHECK_RANK(self, d->strides[0] == 20 && d->strides[1] == 5 && d->strides[2] == 1);
+        RANK_TRY(self, symm_tensor_from_dlpack(world, managed, &back));
+        CHECK_RANK(self, memcmp(&back, &t, sizeof t) == 0);
+        drop(&managed);
+        RANK_TRY(self, symm_free(world, t.data));
+    }
+out:
+    drop(&managed);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(every_element_type_goes_out_and_comes_back)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, convert_types, NULL, 20);
+}
+END_TEST
+
+static void convert_shapes(struct rank *self, void *arg)
+{
+    static const int64_t shape[] = {6, 10}, many[] = {2, 3, 1, 4, 5}, none[] = {3, 0, 2};
+    symm_context *ctx = NULL;
+    symm_tensor t = {0}, back;
+    DLManagedTensor *managed = NULL;
+    struct theirs theirs;
+    float x[60];
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 2, shape, &t));
+
+    /* A slice, turned upside down: every other row from the last, columns 3 to 7. */
+    symm_tensor slice = {.data = (float *)t.data + 53,
+                         .dtype = SYMM_FLOAT32,
+                         .ndim = 2,
+                         .shape = {3, 5},
+                         .strides = {-20, 1}};
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &slice, SYMM_DLPACK_LEND, &managed));
+    RANK_TRY(self, symm_tensor_from_dlpack(world, managed, &back));
+    CHECK_RANK(self, memcmp(&back, &slice, sizeof slice) == 0);
+    drop(&managed);
+
+    /* One number, and no number. */
+    symm_tensor scalar = {.data = t.data, .dtype = SYMM_FLOAT32};
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &scalar, SYMM_DLPACK_LEND, &managed));
+    CHECK_RANK(self, managed->dl_tensor.ndim == 0 && managed->dl_tensor.data == t.data);
+    RANK_TRY(self, symm_tensor_from_dlpack(world, managed, &back));
+    CHECK_RANK(self, memcmp(&back, &scalar, sizeof scalar) == 0);
+    drop(&managed);
+    symm_tensor empty = {.dtype = SYMM_INT64, .ndim = 2, .shape = {4, 0}, .strides = {0, 1}};
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &empty, SYMM_DLPACK_LEND, &managed));
+    CHECK_RANK(self, !managed->dl_tensor.data && managed->dl_tensor.shape[1] == 0);
+    RANK_TRY(self, symm_tensor_from_dlpack(world, managed, &back));
+    CHECK_RANK(self, memcmp(&back, &empty, sizeof empty) == 0);
+    drop(&managed);
+
+    /* Without strides; with an offset; an empty one with and without data. */
+    RANK_TRY(self, symm_tensor_from_dlpack(world, &theirs_of(&theirs, x, 5, many)->managed, &back));
+    CHECK_RANK(self, back.data == x && memcmp(back.shape, many, sizeof many) == 0);
+    CHECK_RANK(self, back.strides[0] == 60 && back.strides[1] == 20 && back.strides[2] == 20 &&
+                         back.strides[3] == 5 && back.strides[4] == 1);
+    theirs_of(&theirs, x, 2, shape)->managed.dl_tensor.byte_offset = 12;
+    RANK_TRY(self, symm_tensor_from_dlpack(world, &theirs.managed, &back));
+    CHECK_RANK(self, back.data == x + 3);
+    RANK_TRY(self, symm_tensor_from_dlpack(world, &theirs_of(&theirs, x, 3, none)->managed, &back));
+    CHECK_RANK(self, back.ndim == 3 && back.shape[1] == 0 && back.data == x);
+    RANK_TRY(self, symm_tensor_from_dlpack(world, &theirs_of(&theirs, 0, 3, none)->managed, &back));
+    CHECK_RANK(self, back.ndim == 3 && !back.data);
+out:
+    drop(&managed);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(slices_scalars_and_empty_tensors_keep_their_shape)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, convert_shapes, NULL, 20);
+}
+END_TEST
+
+static void share_bytes(struct rank *self, void *arg)
+{
+    enum { COUNT = 1000 };
+    const int64_t shape[] = {COUNT};
+    symm_context *ctx = NULL;
+    symm_stream stream = NULL;
+    symm_tensor t = {0}, copy, in;
+    DLManagedTensor *mine = NULL, *peers = NULL, *plain = NULL;
+    struct theirs theirs;
+    float x[COUNT];
+    void *p = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_stream_create(ctx, &stream));
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 1, shape, &t));
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &mine));
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)(reference_random((uint64_t)self->rank, (uint64_t)i) % 1000);
+
+    /* Their tensor is summed into the symmetric one, which the reader sees, here and at the peer. */
+    theirs_of(&theirs, x, 1, shape);
+    RANK_TRY(self, symm_tensor_from_dlpack(world, &theirs.managed, &in));
+    RANK_TRY(self,
+             symm_all_reduce(world, in.data, t.data, COUNT, in.dtype, SYMM_SUM, NULL, stream));
+    RANK_TRY(self, symm_synchronize(world, stream));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    copy = t;
+    copy.data = symm_peer(world, t.data, (self->rank + 1) % self->nranks);
+    CHECK_RANK(self, copy.data && copy.data != t.data);
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &copy, SYMM_DLPACK_LEND, &peers));
+    const float *here = mine->dl_tensor.data, *there = peers->dl_tensor.data;
+    for (int i = 0; i < COUNT; i++) {
+        double sum = 0;
+        for (int r = 0; r < self->nranks; r++)
+            sum += (double)(reference_random((uint64_t)r, (uint64_t)i) % 1000);
+        self->report->wrong += (double)here[i] != sum;
+        self->report->wrong += (double)there[i] != sum;
+    }
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+
+    /* Plain device memory can be lent, but is nobody's to give. */
+    RANK_TRY(self, symm_device_alloc(ctx, sizeof x, &p));
+    copy.data = p;
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &copy, SYMM_DLPACK_LEND, &plain));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "is not symmetric memory of this context",
+                     symm_tensor_to_dlpack(world, &copy, SYMM_DLPACK_GIVE, &plain));
+    rank_note(self, SYMM_OK);
+out:
+    drop(&mine);
+    drop(&peers);
+    drop(&plain);
+    symm_device_free(ctx, p);
+    symm_stream_destroy(stream);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(both_sides_see_the_same_bytes)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, share_bytes, NULL, 20);
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------------------------
+ * whose the memory is */
+
+static void lend_and_give(struct rank *self, void *arg)
+{
+    static const int64_t shape[] = {1000};
+    symm_context *ctx = NULL;
+    symm_tensor t = {0};
+    DLManagedTensor *view = NULL, *other = NULL, *owner = NULL, *untouched = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    const uint64_t before = requested(ctx);
+
+    /* Views free nothing, and the memory may go before them. */
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 1, shape, &t));
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &view));
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &other));
+    CHECK_RANK(self, view != other);
+    drop(&other);
+    CHECK_RANK(self, requested(ctx) == before + 4000);
+    RANK_TRY(self, symm_free(world, t.data));
+    CHECK_RANK(self, requested(ctx) == before);
+    drop(&view);
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+
+    /* What was given is the deleter's alone, but stays symmetric and may be looked at. */
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 1, shape, &t));
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_GIVE, &owner));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "has been given to a DLPack tensor",
+                     symm_free(world, t.data));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "has been given to a DLPack tensor",
+                     symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_GIVE, &untouched));
+    CHECK_RANK(self, !untouched);
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &view));
+    CHECK_RANK(self, symm_peer(world, t.data, (self->rank + 1) % self->nranks));
+    CHECK_RANK(self, requested(ctx) == before + 4000);
+    drop(&owner);
+    CHECK_RANK(self, requested(ctx) == before && pending(ctx) >= 4000);
+    drop(&view);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "is freed memory", symm_free(world, t.data));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    CHECK_RANK(self, pending(ctx) == 0);
+    RANK_TRY(self, exercise_group(self, ctx, world, 1));
+out:
+    drop(&view);
+    drop(&other);
+    drop(&owner);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_view_frees_nothing_and_an_owner_frees_once)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, lend_and_give, NULL, 20);
+}
+END_TEST
+
+/* As of symm_free(), whatever way each rank frees by. */
+static void reuse(struct rank *self, void *arg)
+{
+    static const int64_t shape[] = {3000};
+    symm_context *ctx = NULL;
+    symm_tensor a = {0}, b = {0}, c = {0};
+    DLManagedTensor *owner = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_UINT8, 1, shape, &a));
+    if (self->rank == 2)
+        RANK_TRY(self, symm_free(world, a.data));
+    else
+        RANK_TRY(self, symm_tensor_to_dlpack(world, &a, SYMM_DLPACK_GIVE, &owner));
+    if (self->rank == 0)
+        drop(&owner);
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_UINT8, 1, shape, &b));
+    CHECK_RANK(self, b.data != a.data); /* rank 1 still has it */
+    drop(&owner);
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_UINT8, 1, shape, &c));
+    CHECK_RANK(self, c.data == a.data);
+    CHECK_RANK(self, pending(ctx) == 0);
+    RANK_TRY(self, symm_free(world, c.data)); /* the new one is nobody's but the group's */
+out:
+    drop(&owner);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(bytes_are_used_again_only_when_every_rank_has_let_go)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, reuse, NULL, 20);
+}
+END_TEST
+
+static void *drop_later(void *arg)
+{
+    DLManagedTensor **all = arg;
+    pause_ms(20);
+    for (int i = 0; all[i]; i++)
+        drop(&all[i]);
+    return NULL;
+}
+
+/* Deleters in another thread, in another order, while this thread gives, frees and waits. */
+static void drop_elsewhere(struct rank *self, void *arg)
+{
+    enum { MANY = 100, ROUNDS = 5 };
+    static const int64_t shape[] = {77};
+    symm_context *ctx = NULL;
+    DLManagedTensor *all[MANY + 1] = {NULL};
+    pthread_t thread;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    const uint64_t before = requested(ctx);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < MANY; i++) {
+            symm_tensor t;
+            RANK_TRY(self, symm_tensor_alloc(world, SYMM_INT32, 1, shape, &t));
+            RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_GIVE,
+                                                 &all[(i * 37 + self->rank) % MANY]));
+        }
+        CHECK_RANK(self, pthread_create(&thread, NULL, drop_later, all) == 0);
+        symm_status st = SYMM_OK;
+        for (int i = 0; i < MANY && st == SYMM_OK; i++) {
+            symm_tensor t;
+            DLManagedTensor *owner;
+            st = symm_tensor_alloc(world, SYMM_INT32, 1, shape, &t);
+            if (st == SYMM_OK)
+                st = symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_GIVE, &owner);
+            if (st == SYMM_OK)
+                drop(&owner);
+        }
+        pthread_join(thread, NULL);
+        RANK_TRY(self, st);
+        CHECK_RANK(self, requested(ctx) == before);
+    }
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    CHECK_RANK(self, pending(ctx) == 0);
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(deleters_run_in_any_thread)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, drop_elsewhere, NULL, 40);
+}
+END_TEST
+
+START_TEST(deleters_run_in_any_thread_between_threads)
+{
+    ranks_run_ok(2, RANKS_AS_THREADS, drop_elsewhere, NULL, 40);
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------------------------
+ * after the end */
+
+static void drop_after(struct rank *self, void *arg)
+{
+    static const int all[] = {0, 1};
+    static const int64_t shape[] = {4096};
+    symm_context *ctx = NULL;
+    symm_group *g = NULL;
+    symm_tensor t = {0}, next = {0};
+    DLManagedTensor *owner[4] = {NULL}, *view = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    const uint64_t before = requested(ctx);
+    RANK_TRY(self, symm_group_create(world, 2, all, &g));
+    for (int i = 0; i < 2; i++) {
+        RANK_TRY(self, symm_tensor_alloc(g, SYMM_FLOAT32, 1, shape, &t));
+        RANK_TRY(self, symm_tensor_to_dlpack(g, &t, SYMM_DLPACK_GIVE, &owner[i]));
+    }
+    RANK_TRY(self, symm_group_destroy(g));
+    g = NULL;
+    CHECK_RANK(self, requested(ctx) == before);
+
+    /* Where it was something else lies now. */
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 1, shape, &t));
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 1, shape, &next));
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &next, SYMM_DLPACK_GIVE, &owner[2]));
+    const uint64_t now = requested(ctx);
+    drop(&owner[0]);
+    CHECK_RANK(self, requested(ctx) == now);
+
+    /* Then the context goes. */
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 1, shape, &t));
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_GIVE, &owner[3]));
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &view));
+    symm_status st = symm_context_destroy(ctx);
+    ctx = NULL;
+    RANK_TRY(self, st);
+    CHECK_RANK(self, view->dl_tensor.shape[0] == 4096);
+    drop(&owner[1]);
+    drop(&view);
+    drop(&owner[2]);
+    RANK_TRY(self, rank_join(self, &ctx)); /* and a new one knows nothing of it */
+    const uint64_t fresh = requested(ctx);
+    drop(&owner[3]);
+    CHECK_RANK(self, requested(ctx) == fresh);
+    RANK_TRY(self, exercise_group(self, ctx, symm_context_world(ctx), 2));
+out:
+    for (int i = 0; i < 4; i++)
+        drop(&owner[i]);
+    drop(&view);
+    symm_group_destroy(g);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_deleter_after_group_or_context_have_gone_is_harmless)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, drop_after, NULL, 30);
+}
+END_TEST
+
+/* Many deleters against the destruction of what they belong to: each frees once or not at all. */
+static void drop_meanwhile(struct rank *self, void *arg)
+{
+    enum { MANY = 200, ROUNDS = 10 };
+    static const int64_t shape[] = {9};
+    static const int all[] = {0, 1};
+    symm_context *ctx = NULL;
+    symm_group *g = NULL;
+    DLManagedTensor *owners[MANY + 1] = {NULL};
+    pthread_t thread;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    const uint64_t before = requested(ctx);
+    for (int round = 0; round < ROUNDS; round++) {
+        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, all, &g));
+        for (int i = 0; i < MANY; i++) {
+            symm_tensor t;
+            RANK_TRY(self, symm_tensor_alloc(g, SYMM_FLOAT64, 1, shape, &t));
+            RANK_TRY(self, symm_tensor_to_dlpack(g, &t, SYMM_DLPACK_GIVE, &owners[i]));
+        }
+        CHECK_RANK(self, pthread_create(&thread, NULL, drop_later, owners) == 0);
+        pause_ms(20 - round % 3);
+        symm_status st = symm_group_destroy(g);
+        g = NULL;
+        pthread_join(thread, NULL);
+        RANK_TRY(self, st);
+        CHECK_RANK(self, requested(ctx) == before);
+    }
+    RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
+    CHECK_RANK(self, pending(ctx) == 0);
+out:
+    symm_group_destroy(g);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(deleters_run_while_the_group_goes)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, drop_meanwhile, NULL, 40);
+}
+END_TEST
+
+static void fork_with_owner(struct rank *self, void *arg)
+{
+    static const int64_t shape[] = {100};
+    symm_context *ctx = NULL;
+    symm_tensor t = {0}, u;
+    DLManagedTensor *owner = NULL, *view = NULL, *more = NULL;
+    int code = -1;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 1, shape, &t));
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_GIVE, &owner));
+    RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &view));
+    const uint64_t before = requested(ctx);
+    const pid_t child = fork();
+    if (child == 0) {
+        int bad = symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &more) != SYMM_ERROR_STATE;
+        bad += symm_tensor_from_dlpack(world, view, &u) != SYMM_ERROR_STATE;
+        drop(&owner);
+        drop(&view);
+        _exit(bad);
+    }
+    CHECK_RANK(self, child > 0 && waitpid(child, &code, 0) == child);
+    CHECK_RANK_MSG(self, WIFEXITED(code) && WEXITSTATUS(code) == 0, "the child: %#x", code);
+    CHECK_RANK(self, requested(ctx) == before);
+    drop(&owner);
+    CHECK_RANK(self, requested(ctx) == before - 400);
+    RANK_TRY(self, exercise_group(self, ctx, world, 3));
+out:
+    drop(&owner);
+    drop(&view);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(in_a_forked_child_a_deleter_leaves_the_memory_alone)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, fork_with_owner, NULL, 20);
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------------------------
+ * what is refused */
+
+static void refuse_to_export(struct rank *self, void *arg)
+{
+    static const int64_t shape[] = {10, 100};
+    static const int all[] = {0, 1};
+    symm_context *ctx = NULL;
+    symm_group *g = NULL;
+    symm_signal_pad *pad = NULL;
+    symm_tensor t = {0}, bad;
+    DLManagedTensor *m = NULL;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_group_create(world, 2, all, &g));
+    RANK_TRY(self, symm_signal_pad_alloc(world, 4, &pad));
+    RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 2, shape, &t));
+#define REFUSED(text, mode, change)                                                                \
+    do {                                                                                           \
+        bad = t;                                                                                   \
+        change;                                                                                    \
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, text,                                          \
+                         symm_tensor_to_dlpack(world, &bad, mode, &m));                            \
+        CHECK_RANK(self, !m);                                                                      \
+    } while (0)
+    REFUSED("tensor.dtype is 77", SYMM_DLPACK_LEND, bad.dtype = (symm_dtype)77);
+    REFUSED("tensor.ndim is 6", SYMM_DLPACK_LEND, bad.ndim = 6);
+    REFUSED("tensor.ndim is -1", SYMM_DLPACK_LEND, bad.ndim = -1);
+    REFUSED("tensor.shape[1] is -3", SYMM_DLPACK_LEND, bad.shape[1] = -3);
+    REFUSED("tensor.shape[0] is 4611686018427387904: the tensor is too large", SYMM_DLPACK_LEND,
+            bad.shape[0] = INT64_C(1) << 62);
+    REFUSED("tensor.data is NULL", SYMM_DLPACK_GIVE, bad.data = NULL);
+    REFUSED("run beyond the end", SYMM_DLPACK_LEND, bad.shape[0] = 11);
+    REFUSED("run beyond the end", SYMM_DLPACK_GIVE, bad.strides[0] = 101);
+    REFUSED("is not in any allocation", SYMM_DLPACK_LEND,
+            bad.data = (char *)t.data + (INT64_C(1) << 20));
+    REFUSED("4 bytes into an allocation, not the start of it", SYMM_DLPACK_GIVE, {
+        bad.data = (float *)t.data + 1;
+        bad.shape[0] = 9;
+    });
+    REFUSED("copy of an object", SYMM_DLPACK_GIVE,
+            bad.data = symm_peer(world, t.data, !self->rank));
+    REFUSED("of symm itself", SYMM_DLPACK_GIVE, {
+        bad.data = pad;
+        bad.ndim = 0;
+    });
+    REFUSED("mode is 2", (symm_dlpack_mode)2, (void)0);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "memory of another group",
+                     symm_tensor_to_dlpack(g, &t, SYMM_DLPACK_GIVE, &m));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "tensor is NULL",
+                     symm_tensor_to_dlpack(world, NULL, SYMM_DLPACK_LEND, &m));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out is NULL",
+                     symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, NULL));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_tensor_to_dlpack: group is NULL",
+                     symm_tensor_to_dlpack(NULL, &t, SYMM_DLPACK_LEND, &m));
+    if (!symm_multicast_off(world))
+        REFUSED("is a multicast address", SYMM_DLPACK_LEND,
+                bad.data = symm_multicast(world, t.data));
+    RANK_TRY(self, symm_free(world, t.data)); /* what was refused is still the group's */
+    REFUSED("is freed memory", SYMM_DLPACK_LEND, (void)0);
+    rank_note(self, SYMM_OK);
+out:
+    symm_group_destroy(g);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(what_cannot_be_exported_is_named)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, refuse_to_export, NULL, 20);
+}
+END_TEST
+
+static void refuse_to_import(struct rank *self, void *arg)
+{
+    static const int64_t shape[] = {2, 3, 2, 1, 1, 1};
+    symm_context *ctx = NULL;
+    symm_tensor out, untouched;
+    struct theirs theirs;
+    float x[12];
+    (void)arg;
+    memset(&out, 0x5a, sizeof out);
+    untouched = out;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    DLTensor *d = &theirs.managed.dl_tensor;
+#define NOT_TAKEN(status, text, change)                                                            \
+    do {                                                                                           \
+        theirs_of(&theirs, x, 3, shape);                                                           \
+        change;                                                                                    \
+        RANK_EXPECT_TEXT(self, status, text,                                                       \
+                         symm_tensor_from_dlpack(world, &theirs.managed, &out));                   \
+        CHECK_RANK(self, memcmp(&out, &untouched, sizeof out) == 0);                               \
+    } while (0)
+    NOT_TAKEN(SYMM_ERROR_UNSUPPORTED, "int16", d->dtype = ((DLDataType){kDLInt, 16, 1}));
+    NOT_TAKEN(SYMM_ERROR_UNSUPPORTED, "uint32", d->dtype = ((DLDataType){kDLUInt, 32, 1}));
+    NOT_TAKEN(SYMM_ERROR_UNSUPPORTED, "complex64", d->dtype = ((DLDataType){kDLComplex, 64, 1}));
+    NOT_TAKEN(SYMM_ERROR_UNSUPPORTED, "bool8", d->dtype = ((DLDataType){6, 8, 1}));
+    NOT_TAKEN(SYMM_ERROR_UNSUPPORTED, "code 14 and 8 bits", d->dtype = ((DLDataType){14, 8, 1}));
+    NOT_TAKEN(SYMM_ERROR_UNSUPPORTED, "4 lanes", d->dtype.lanes = 4);
+    NOT_TAKEN(SYMM_ERROR_UNSUPPORTED, "6 dimensions; symm has at most 5", d->ndim = 6);
+    NOT_TAKEN(SYMM_ERROR_UNSUPPORTED, "device 1 of type 2 (CUDA)",
+              d->device = ((DLDevice){kDLCUDA, 1}));
+    NOT_TAKEN(SYMM_ERROR_UNSUPPORTED, "of type 99 (another kind)",
+              d->device.device_type = (DLDeviceType)99);
+    NOT_TAKEN(SYMM_ERROR_ARGUMENT, "ndim is -2", d->ndim = -2);
+    NOT_TAKEN(SYMM_ERROR_ARGUMENT, "shape[1] is -3", theirs.shape[1] = -3);
+    NOT_TAKEN(SYMM_ERROR_ARGUMENT, "too large", theirs.shape[1] = INT64_MAX);
+    NOT_TAKEN(SYMM_ERROR_ARGUMENT, "shape is NULL", d->shape = NULL);
+    NOT_TAKEN(SYMM_ERROR_ARGUMENT, "data is NULL", d->data = NULL);
+    theirs_of(&theirs, x, 3, shape);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "managed is NULL",
+                     symm_tensor_from_dlpack(world, NULL, &out));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out is NULL",
+                     symm_tensor_from_dlpack(world, &theirs.managed, NULL));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_tensor_from_dlpack: group is NULL",
+                     symm_tensor_from_dlpack(NULL, &theirs.managed, &out));
+    rank_note(self, SYMM_OK);
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(what_cannot_be_imported_is_named)
+{
+    ranks_run_ok(1, RANKS_AS_PROCESSES, refuse_to_import, NULL, 20);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("dlpack");
+    TCase *is = test_case(suite, "what a tensor is", 60);
+    tcase_add_test(is, every_element_type_goes_out_and_comes_back);
+    tcase_add_test(is, slices_scalars_and_empty_tensors_keep_their_shape);
+    tcase_add_test(is, both_sides_see_the_same_bytes);
+    TCase *whose = test_case(suite, "whose the memory is", 60);
+    tcase_add_test(whose, a_view_frees_nothing_and_an_owner_frees_once);
+    tcase_add_test(whose, bytes_are_used_again_only_when_every_rank_has_let_go);
+    tcase_add_test(whose, deleters_run_in_any_thread);
+    tcase_add_test(whose, deleters_run_in_any_thread_between_threads);
+    TCase *after = test_case(suite, "after the end", 60);
+    tcase_add_test(after, a_deleter_after_group_or_context_have_gone_is_harmless);
+    tcase_add_test(after, deleters_run_while_the_group_goes);
+    tcase_add_test(after, in_a_forked_child_a_deleter_leaves_the_memory_alone);
+    TCase *refused = test_case(suite, "what is refused", 60);
+    tcase_add_test(refused, what_cannot_be_exported_is_named);
+    tcase_add_test(refused, what_cannot_be_imported_is_named);
+    return test_main(suite);
+}
