@@ -5,6 +5,7 @@
 #include "memory.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* How far ptr, which lies in no range, is from the next one. */
 static size_t gap_after(uintptr_t at)
@@ -158,4 +159,50 @@ void *emu__home(const void *ptr)
     seen.at[slot].nbytes = address.nbytes;
     seen.at[slot].home = address.home - (at - (uintptr_t)address.start);
     return address.home;
+}
+
+/* With the lock: the range with memory that `at` lies in, or the gap between two of those. */
+static struct emu_span span_around(const struct emu_device *device, uintptr_t at)
+{
+    size_t i = emu__range_after(at);
+    const struct emu_range *range = emu__range_at(i);
+    uintptr_t start = 0, end = range ? range->start : UINTPTR_MAX;
+    if (range && at >= range->start) {
+        struct emu_address address;
+        look_up(device, range->start, &address);
+        return (struct emu_span){range->start, range->nbytes, address.home,
+                                 address.home ? address.access : 0};
+    }
+    if (i > 0)
+        start = emu__range_at(i - 1)->start + emu__range_at(i - 1)->nbytes;
+    return (struct emu_span){.start = start, .nbytes = end - start};
+}
+
+const struct emu_span *emu__span(const void *ptr)
+{
+    enum { N = 32 };
+    static _Thread_local struct {
+        uint64_t layout;
+        const struct emu_device *device;
+        unsigned next, last;
+        struct emu_span at[N];
+    } seen;
+    uintptr_t at = (uintptr_t)ptr;
+    uint64_t layout = atomic_load_explicit(&emu__layout, memory_order_acquire);
+    const struct emu_device *device = emu__running;
+    if (seen.layout != layout || seen.device != device) {
+        memset(&seen, 0, sizeof seen);
+        seen.layout = layout;
+        seen.device = device;
+    }
+    for (unsigned i = 0, k = seen.last; i < N; i++, k = (k + 1) % N)
+        if (at - seen.at[k].start < seen.at[k].nbytes) {
+            seen.last = k;
+            return &seen.at[k];
+        }
+    seen.last = seen.next++ % N;
+    pthread_mutex_lock(&emu__lock);
+    seen.at[seen.last] = span_around(device, at);
+    pthread_mutex_unlock(&emu__lock);
+    return &seen.at[seen.last];
 }

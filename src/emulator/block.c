@@ -62,6 +62,8 @@ EMU_UNCHECKED static void carry(void *arg)
         EMU_ACQUIRE(&b->sync_begin);
         b->grid->kernel->run(b->grid->args);
         EMU_RELEASE(&b->sync_end);
+        if (b->weak)
+            emu__weak_thread_left(b, t);
         t->carrier = NULL;
         emu__block_thread_left(b, t);
         if (b->left > 0 && !peek(b)->carrier) {
@@ -245,7 +247,8 @@ static struct block *get_block(unsigned nthreads)
     return b;
 }
 
-static void begin_block(struct block *b, struct emu_grid *grid, uint64_t index)
+/* False: no memory. */
+static bool begin_block(struct block *b, struct emu_grid *grid, uint64_t index)
 {
     struct symm_emulated_dim dim = grid->grid_dim;
     b->grid = grid;
@@ -263,6 +266,9 @@ static void begin_block(struct block *b, struct emu_grid *grid, uint64_t index)
         b->threads[i].self.block_dim.x = 1; /* not ended */
         b->next[b->nnext++] = i;
     }
+    /* The devices of a machine begin with the same seed. */
+    return !emu__machine.weak ||
+           emu__weak_begin(b, b->random + (uint64_t)grid->device->ordinal * 2);
 }
 
 /* The device has failed: what the threads were doing is forgotten, their stacks begin anew. */
@@ -282,10 +288,9 @@ void emu__block_run(struct emu_grid *grid, uint64_t index)
     struct emu_device *before = emu__running;
     emu__running = grid->device;
     struct block *b = get_block(grid->nthreads);
-    if (!b) {
+    if (!b || !begin_block(b, grid, index)) {
         emu__device_fail(grid->device, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     } else {
-        begin_block(b, grid, index);
         EMU_RELEASE(&b->sync_begin);
         if (!run_passes(b))
             abandon(b);
@@ -312,5 +317,6 @@ void emu__block_thread_end(void)
     free(b->next);
     free(b->waiting);
     free(b->signal_stack);
+    emu__weak_free(b->weak);
     free(b);
 }

@@ -25,6 +25,8 @@ struct cuda_thread {
     void *all;
 };
 
+struct emu_weak;
+
 struct block {
     struct emu_grid *grid;
     struct symm_emulated_dim index;
@@ -53,6 +55,8 @@ struct block {
 
     char sync_begin, sync_end, sync_round[2]; /* for EMU_RELEASE and EMU_ACQUIRE */
     void *signal_stack;
+
+    struct emu_weak *weak; /* NULL: memory is as strong as this machine's */
 };
 
 /* The block that runs on this thread, kept from one block to the next. NULL: none has run yet. */
@@ -62,6 +66,8 @@ extern _Thread_local struct block *emu__this_block;
 
 /* An ended thread counts as arrived wherever the others wait for it. */
 void emu__block_thread_left(struct block *b, struct cuda_thread *t);
+/* The running thread goes on in the next pass. */
+void emu__block_give_way(struct block *b);
 
 /* ---- block_fault.c ---- */
 
@@ -71,5 +77,29 @@ void emu__block_fault(struct block *b, CUresult error, const char *rule);
 __attribute__((noreturn)) void emu__block_leave(struct block *b);
 /* Reports the fault that made the fiber leave. Runs outside of fibers. */
 void emu__block_report_fault(struct block *b);
+
+/* ---- weak.c: weakly ordered memory, only with block.weak ---- */
+
+/* Before the first thread. False: no memory. */
+bool emu__weak_begin(struct block *b, uint64_t seed);
+void emu__weak_free(struct emu_weak *w); /* NULL is allowed */
+/* Chance before whatever a thread asks for: stores become real, it gives way, or it is late. */
+void emu__weak_pause(struct block *b);
+/* A poll found nothing. */
+void emu__weak_idle(struct block *b);
+/* All threads are at the barrier; these lanes of the warp that begins at thread `first` are at an
+ * exchange. */
+void emu__weak_block_met(struct block *b);
+void emu__weak_warp_met(struct block *b, unsigned first, uint32_t came);
+/* On its own stack still. The last one makes everything real. */
+void emu__weak_thread_left(struct block *b, const struct cuda_thread *t);
+
+/* As in symm_emulated_ops. */
+void emu__weak_read(const void *p, size_t nbytes, void *out, uint32_t how);
+void emu__weak_write(void *p, size_t nbytes, const void *value, uint32_t how);
+void emu__weak_update(void *p, size_t nbytes, const void *operand,
+                      void (*apply)(void *at, const void *operand), uint32_t how);
+void emu__weak_fence(uint32_t fences);
+void emu__weak_settle(void *p, size_t nbytes);
 
 #endif

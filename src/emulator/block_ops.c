@@ -32,12 +32,16 @@ EMU_UNCHECKED static void open_barrier(struct block *b)
         b->next[b->nnext++] = b->waiting[i];
     b->nwaiting = 0;
     b->progress = true;
+    if (b->weak)
+        emu__weak_block_met(b);
 }
 
 EMU_UNCHECKED static int op_sync_threads(int value)
 {
     struct block *b = emu__this_block;
     struct cuda_thread *t = b->running;
+    if (b->weak)
+        emu__weak_pause(b);
     unsigned round = b->round;
     b->any |= value != 0;
     b->progress = true;
@@ -52,9 +56,18 @@ EMU_UNCHECKED static int op_sync_threads(int value)
     return b->result[round & 1];
 }
 
+EMU_UNCHECKED void emu__block_give_way(struct block *b)
+{
+    b->progress = true;
+    make_ready(b, b->running);
+    suspend(b, b->running);
+}
+
 EMU_UNCHECKED static void op_yield(void)
 {
     struct block *b = emu__this_block;
+    if (b->weak)
+        emu__weak_idle(b);
     make_ready(b, b->running);
     suspend(b, b->running);
 }
@@ -105,6 +118,8 @@ EMU_UNCHECKED static bool complete_exchange(struct block *b, struct cuda_thread 
             return false;
         came |= 1u << lane;
     }
+    if (b->weak)
+        emu__weak_warp_met(b, (unsigned)(warp - b->threads), came);
     EMU_ACQUIRE(warp);
     hand_out(warp, came, like->nbytes);
     EMU_RELEASE(warp);
@@ -140,6 +155,8 @@ EMU_UNCHECKED static void op_warp_exchange(uint32_t mask, const void *mine, size
         op_fault("a warp exchange whose mask leaves out the calling thread", NULL);
     if (nbytes > EXCHANGE_NBYTES)
         op_fault("a warp exchange of more than 16 bytes", NULL);
+    if (b->weak)
+        emu__weak_pause(b);
     t->mask = mask;
     t->mine = mine;
     t->nbytes = nbytes;
@@ -191,13 +208,13 @@ static void *op_home(const void *ptr)
     return home;
 }
 
-const struct symm_emulated_ops emu__block_ops = {
-    .abi = SYMM_EMULATED_ABI,
-    .self = op_self,
-    .sync_threads = op_sync_threads,
-    .yield = op_yield,
-    .warp_exchange = op_warp_exchange,
-    .replicas = op_replicas,
-    .home = op_home,
-    .fault = op_fault,
-};
+#define OPS(flags_)                                                                                \
+    {                                                                                              \
+        .abi = SYMM_EMULATED_ABI, .flags = (flags_), .self = op_self,                              \
+        .sync_threads = op_sync_threads, .yield = op_yield, .warp_exchange = op_warp_exchange,     \
+        .replicas = op_replicas, .home = op_home, .fault = op_fault, .read = emu__weak_read,       \
+        .write = emu__weak_write, .update = emu__weak_update, .fence = emu__weak_fence,            \
+        .settle = emu__weak_settle,                                                                \
+    }
+
+const struct symm_emulated_ops emu__block_ops[2] = {OPS(0), OPS(SYMM_EMULATED_WEAK)};

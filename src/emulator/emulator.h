@@ -104,13 +104,19 @@ struct emu_machine {
     bool multicast;
     size_t granularity;
     int sms, max_block_threads;
-    uint64_t seed;
+    _Atomic uint64_t seed;
+    bool weak; /* memory is weakly ordered */
     enum symm_emulated_order order;
     enum emu_leaks leaks;
     const char *trace_prefix; /* NULL: no trace */
 };
 
 extern struct emu_machine emu__machine;
+
+/* Another seed: blocks that start afterwards use it, and launches are counted anew. */
+void emu__set_seed(uint64_t seed);
+/* How often that has happened. */
+extern _Atomic uint64_t emu__seeds;
 
 /* The monotonic clock: now, a time on it, and a condition whose timed waits go by it. */
 int64_t emu__now_ns(void);
@@ -221,6 +227,20 @@ void emu__describe(const struct emu_device *device, const void *ptr, char *text,
  * is that; the caller ends the kernel.
  */
 int emu__replicas(const void *multicast, size_t nbytes, void *out[], char *why, size_t why_nbytes);
+
+/*
+ * What an access of the running device goes by: addresses around ptr, where this process keeps them
+ * and what the device may do there (nothing where no memory of the driver is). Each thread
+ * remembers the last ones; the answer is good until its next question.
+ */
+struct emu_span {
+    uintptr_t start;
+    size_t nbytes;
+    char *home; /* of start */
+    int access;
+};
+
+const struct emu_span *emu__span(const void *ptr);
 
 /* The one address at which this process keeps the byte at ptr; often ptr itself. */
 void *emu__home(const void *ptr);

@@ -22,6 +22,7 @@ static const struct entry entries[] = {
     {"symm_emulated_set_fault", 0, (any_function)emu__faults_set},
     {"symm_emulated_calls", 0, (any_function)emu__fault_calls},
     {"symm_emulated_last_fault", 0, (any_function)emu__fault_last},
+    {"symm_emulated_set_seed", 0, (any_function)emu__set_seed},
 };
 
 /* By the name with or without _v2. */

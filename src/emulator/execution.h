@@ -81,7 +81,7 @@ struct emu_execution {
     /* grid.c: grids in the order of their start, and the places for blocks that are free. */
     struct emu_grid *grids;
     unsigned free_slots, coming;
-    uint64_t launches;
+    uint64_t launches, seeds; /* launches since emu__seeds was this */
     struct emu_block_thread *parked;
 };
 

@@ -178,6 +178,10 @@ void emu__grid_run(struct emu_execution *execution, struct emu_grid *grid)
     pthread_cond_init(&grid->all_ended, NULL);
 
     pthread_mutex_lock(&execution->lock);
+    if (execution->seeds != emu__seeds) {
+        execution->seeds = emu__seeds;
+        execution->launches = 0;
+    }
     grid->seed = emu__random(emu__machine.seed, ++execution->launches);
     struct emu_grid **link = &execution->grids;
     while (*link)

@@ -45,8 +45,8 @@ void emu__block_thread_end(void);
 /* From now on a fault of kernel code ends its grid instead of the process. */
 void emu__block_catch_faults(void);
 
-/* What kernels get through symm_emulated_module.ops. */
-extern const struct symm_emulated_ops emu__block_ops;
+/* What kernels get through symm_emulated_module.ops; the second is for weakly ordered memory. */
+extern const struct symm_emulated_ops emu__block_ops[2];
 
 /*
  * Starts a detached thread that takes no signals but those of its own faults. They are never

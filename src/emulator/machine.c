@@ -8,9 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "fiber.h"
 #include "machine.h"
 
 struct emu_machine emu__machine;
+_Atomic uint64_t emu__seeds;
+
+void emu__set_seed(uint64_t seed)
+{
+    emu__machine.seed = seed;
+    emu__seeds++;
+}
 
 static const char *setting(const char *name)
 {
@@ -69,7 +77,7 @@ static bool read_word(const char *name, const char *words, int fallback, int *ou
 
 bool emu__machine_read(void)
 {
-    uint64_t devices, memory, multicast, granularity, sms, block, seed;
+    uint64_t devices, memory, multicast, granularity, sms, block, seed, weak;
     int order, leaks;
     if (!read_number("SYMM_EMULATED_DEVICES", 8, 0, EMU_MAX_DEVICES, &devices) ||
         !read_number("SYMM_EMULATED_MEMORY", 4ull << 30, 1 << 16, 1ull << 44, &memory) ||
@@ -78,12 +86,18 @@ bool emu__machine_read(void)
         !read_number("SYMM_EMULATED_SMS", 8, 1, 1024, &sms) ||
         !read_number("SYMM_EMULATED_BLOCK", 1024, 1, 1024, &block) ||
         !read_number("SYMM_EMULATED_SEED", 1, 0, UINT64_MAX, &seed) ||
+        !read_number("SYMM_EMULATED_WEAK", 0, 0, 1, &weak) ||
         !read_word("SYMM_EMULATED_ORDER", "rank|reverse|random", SYMM_EMULATED_BY_RANK, &order) ||
         !read_word("SYMM_EMULATED_LEAKS", "report|fail|off", EMU_LEAKS_REPORT, &leaks))
         return false;
     if (granularity & (granularity - 1))
         return refuse("SYMM_EMULATED_GRANULARITY", setting("SYMM_EMULATED_GRANULARITY"),
                       "a power of two");
+#ifdef EMU_TSAN
+    if (weak)
+        return refuse("SYMM_EMULATED_WEAK", "1",
+                      "0: under ThreadSanitizer memory is as strong as this machine's");
+#endif
     emu__machine = (struct emu_machine){
         .ndevices = (int)devices,
         .memory_nbytes = memory,
@@ -92,6 +106,7 @@ bool emu__machine_read(void)
         .sms = (int)sms,
         .max_block_threads = (int)block,
         .seed = seed,
+        .weak = weak,
         .order = (enum symm_emulated_order)order,
         .leaks = (enum emu_leaks)leaks,
         .trace_prefix = setting("SYMM_EMULATED_TRACE"),

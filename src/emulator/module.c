@@ -91,8 +91,9 @@ CUresult emu_cuModuleLoadData(CUmodule *module, const void *image)
         return EMU_END(CUDA_ERROR_OUT_OF_MEMORY);
     emu__block_catch_faults();
     /* Ranks that are threads load one image, each while kernels of the others read this. */
-    if (__atomic_load_n(table->ops, __ATOMIC_ACQUIRE) != &emu__block_ops)
-        __atomic_store_n(table->ops, &emu__block_ops, __ATOMIC_RELEASE);
+    const struct symm_emulated_ops *ops = &emu__block_ops[emu__machine.weak];
+    if (__atomic_load_n(table->ops, __ATOMIC_ACQUIRE) != ops)
+        __atomic_store_n(table->ops, ops, __ATOMIC_RELEASE);
     emu__count(EMU_MODULES, 1);
     *module = created;
     return EMU_END(CUDA_SUCCESS);

@@ -34,6 +34,7 @@ static _Thread_local uint64_t shuffles;
 
 static void forget(struct emu_replica *replica)
 {
+    atomic_fetch_add(&emu__layout, 1);
     if (replica->object)
         emu__object_put(replica->object);
     else
