@@ -10,7 +10,7 @@
 #include "weak.h"
 
 #define SLEEP_MAX_NS 40000u
-#define LAG_MAX_NS 150000u /* before a block begins */
+#define LAG_MAX_NS 150000u /* before a block begins, and before its last stores become real */
 
 /* ---- Memory as it is ---- */
 
@@ -159,6 +159,8 @@ void emu__weak_thread_left(struct block *b, const struct cuda_thread *t)
             store->owner = EMU_OF_ENDED;
     }
     if (b->ended + 1 == b->nthreads) {
+        if (s->count > 0 && emu__weak_draw(w) % 2)
+            sleep_ns(emu__weak_draw(w) % LAG_MAX_NS);
         emu__stores_drain_all(w);
         atomic_thread_fence(memory_order_seq_cst);
     }

@@ -1,0 +1,554 @@
+/*
+ * Weakly ordered memory of the emulated driver: small programs of loads, stores and fences, each
+ * run with many seeds. What a GPU may do must be seen, and what it may not must never be.
+ */
+#include "driver_table.h"
+#include "hand_kernels.h"
+
+#include <sys/mman.h>
+
+#if defined __SANITIZE_THREAD__
+enum { TSAN = 1 };
+#elif defined __has_feature
+enum { TSAN = __has_feature(thread_sanitizer) };
+#else
+enum { TSAN = 0 };
+#endif
+
+enum { DEVICE = 3, SEEDS = 400, VARS = 16, REGS = 16, STEPS = 12, THREADS = 4 };
+
+/* ---- Programs, and the kernel that runs them ---- */
+
+enum what { STOP, WRITE, READ, UPDATE, SETTLED, FENCE, WAIT, SYNC, SYNCWARP, SHUFFLE, REPEAT };
+
+/* Variables are 16 bytes each; RAW is an address of the test's own. */
+enum { X, Y, F, G, RAW = VARS };
+
+struct step {
+    enum what what;
+    uint32_t var, how, nbytes, reg;
+    uint64_t value;
+};
+
+#define W_(var, value, how)                                                                        \
+    {                                                                                              \
+        WRITE, var, how, 8, 0, value                                                               \
+    }
+#define W(var, value) W_(var, value, 0)
+#define R_(reg, var, how)                                                                          \
+    {                                                                                              \
+        READ, var, how, 8, reg, 0                                                                  \
+    }
+#define R(reg, var) R_(reg, var, 0)
+#define ADD(var, value)                                                                            \
+    {                                                                                              \
+        UPDATE, var, 0, 8, 0, value                                                                \
+    }
+#define FENCES(fences)                                                                             \
+    {                                                                                              \
+        FENCE, 0, fences, 0, 0, 0                                                                  \
+    }
+#define SET(var) W_(var, 1, SYMM_EMULATED_RELAXED)
+#define AWAIT(var)                                                                                 \
+    {                                                                                              \
+        WAIT, var, 0, 0, 0, 1                                                                      \
+    }
+#define REL FENCES(SYMM_EMULATED_RELEASE)
+#define ACQ FENCES(SYMM_EMULATED_ACQUIRE)
+#define ALIAS FENCES(SYMM_EMULATED_ALIAS_FENCE)
+#define BAR                                                                                        \
+    {                                                                                              \
+        SYNC, 0, 0, 0, 0, 0                                                                        \
+    }
+#define MC SYMM_EMULATED_MULTICAST
+#define ASYNC SYMM_EMULATED_ASYNC
+#define RELAXED SYMM_EMULATED_RELAXED
+
+struct litmus_args {
+    char *vars, *raw;
+    uint64_t *regs;
+    const struct step (*program)[STEPS]; /* one a thread, the blocks' threads one after the other */
+    uint32_t *order;                     /* NULL, or where threads note their turns */
+    atomic_uint *turn;
+};
+
+static void add(void *at, const void *operand)
+{
+    uint64_t x;
+    memcpy(&x, operand, sizeof x);
+    __atomic_fetch_add((uint64_t *)at, x, __ATOMIC_RELAXED);
+}
+
+static void run_step(const struct litmus_args *a, const struct step *s)
+{
+    char *p = s->var == RAW ? a->raw : a->vars + 16 * s->var;
+    uint64_t value[2] = {s->value, s->value}, got = 0;
+    uint32_t all[32], lane = 0;
+    switch (s->what) {
+    case WRITE:
+        ops->write(p, s->nbytes, value, s->how);
+        break;
+    case READ:
+        ops->read(p, s->nbytes, &a->regs[s->reg], s->how);
+        break;
+    case UPDATE:
+        ops->update(p, s->nbytes, value, add, s->how);
+        break;
+    case SETTLED:
+        ops->settle(p, s->nbytes);
+        add(p, value);
+        break;
+    case FENCE:
+        ops->fence(s->how);
+        break;
+    case WAIT:
+        while (ops->read(p, 8, &got, SYMM_EMULATED_RELAXED), got != s->value)
+            ops->yield();
+        break;
+    case SYNC:
+        ops->sync_threads(0);
+        break;
+    case SYNCWARP:
+        ops->fence(SYMM_EMULATED_WARP);
+        ops->warp_exchange(~0u, &lane, sizeof lane, all);
+        break;
+    case SHUFFLE:
+        ops->warp_exchange(~0u, &lane, sizeof lane, all);
+        break;
+    default:
+        break;
+    }
+}
+
+static void litmus_run(const void *args)
+{
+    const struct litmus_args *a = args;
+    uint32_t i = block_index() * block_threads() + thread_index();
+    const struct step *s = a->program[i % THREADS];
+    for (int n = 0; n < STEPS && s[n].what != STOP; n++) {
+        if (s[n].what == REPEAT) { /* the steps before it, that often */
+            for (uint64_t more = 1; more < s[n].value; more++)
+                for (int k = 0; k < n; k++)
+                    run_step(a, &s[k]);
+            continue;
+        }
+        run_step(a, &s[n]);
+        if (a->order)
+            a->order[atomic_fetch_add(a->turn, 1)] = i;
+    }
+}
+
+static const struct symm_emulated_kernel litmus_kernel = {"litmus", litmus_run,
+                                                          sizeof(struct litmus_args), 1024};
+static const struct symm_emulated_kernel *const litmus_list[] = {&litmus_kernel};
+static const struct symm_emulated_module litmus_module = {
+    .magic = SYMM_EMULATED_MAGIC,
+    .abi = SYMM_EMULATED_ABI,
+    .first = litmus_list,
+    .last = litmus_list + 1,
+    .ops = &ops,
+};
+
+/* ---- A machine with weakly ordered memory ---- */
+
+static CUstream stream;
+static CUmodule module;
+static CUfunction function;
+static uint64_t regs[REGS];
+static void (*set_seed)(uint64_t seed);
+
+static void open_weak(int device)
+{
+    setenv("SYMM_EMULATED_WEAK", "1", 1);
+    driver_open(device);
+    OK(driver_lookup()("symm_emulated_set_seed", (void **)&set_seed, 0, 0, NULL));
+    OK(cu.cuModuleLoadData(&module, &litmus_module));
+    OK(cu.cuModuleGetFunction(&function, module, "litmus"));
+    OK(cu.cuFuncLoad(function));
+    OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ck_assert_uint_eq(ops->flags, SYMM_EMULATED_WEAK);
+}
+
+static void close_weak(int device)
+{
+    OK(cu.cuStreamDestroy(stream));
+    OK(cu.cuModuleUnload(module));
+    driver_close(device);
+}
+
+static char *new_vars(void)
+{
+    CUdeviceptr ptr;
+    OK(cu.cuMemAlloc(&ptr, VARS * 16));
+    return (char *)(uintptr_t)ptr;
+}
+
+static CUresult run(const struct litmus_args *args, unsigned blocks, unsigned threads)
+{
+    CUlaunchConfig config = {blocks, 1, 1, threads, 1, 1, 0, stream, NULL, 0};
+    struct litmus_args copy = *args;
+    OK(cu.cuLaunchKernelEx(&config, function, (void *[]){&copy}, NULL));
+    return cu.cuStreamSynchronize(stream);
+}
+
+/* ---- Verdicts ---- */
+
+enum verdict { NEVER, SEEN };
+
+struct litmus {
+    const char *name;
+    enum verdict old; /* whether register 0 may miss its value */
+    unsigned blocks, threads;
+    uint64_t value; /* that register 0 should have */
+    struct step program[THREADS][STEPS];
+};
+
+#define PUBLISH                                                                                    \
+    {                                                                                              \
+        W(X, 1), REL, SET(F)                                                                       \
+    }
+#define CONSUME                                                                                    \
+    {                                                                                              \
+        AWAIT(F), ACQ, R(0, X)                                                                     \
+    }
+
+/* clang-format off */
+static const struct litmus programs[] = {
+    /* Messages between blocks. */
+    {"no release", SEEN, 2, 1, 1, {{W(X, 1), SET(F)}, CONSUME}},
+    {"release and acquire", NEVER, 2, 1, 1, {PUBLISH, CONSUME}},
+    {"the release comes first", SEEN, 2, 1, 1, {{REL, W(X, 1), SET(F)}, CONSUME}},
+    {"no acquire, read before", SEEN, 2, 1, 1, {PUBLISH, {R(1, X), AWAIT(F), R(0, X)}}},
+    {"acquire, read before", NEVER, 2, 1, 1, {PUBLISH, {R(1, X), AWAIT(F), ACQ, R(0, X)}}},
+    {"the acquire comes first", SEEN, 2, 1, 1, {PUBLISH, {ACQ, R(1, X), AWAIT(F), R(0, X)}}},
+    {"no acquire, read by the last kernel", SEEN, 2, 1, 1, {PUBLISH, {AWAIT(F), R(0, X)}}},
+    {"relaxed loads are never old", NEVER, 2, 1, 1,
+     {PUBLISH, {R(1, X), AWAIT(F), R_(0, X, RELAXED)}}},
+    {"a chain", NEVER, 3, 1, 1,
+     {PUBLISH, {AWAIT(F), ACQ, REL, SET(G)}, {R(1, X), AWAIT(G), ACQ, R(0, X)}}},
+    {"a sum without release", SEEN, 2, 1, 1, {{ADD(X, 1), SET(F)}, CONSUME}},
+    {"a sum with release", NEVER, 2, 1, 1, {{ADD(X, 1), REL, SET(F)}, CONSUME}},
+
+    /* Another thread of the block releases, or acquires. */
+    {"another's release", SEEN, 2, 2, 1,
+     {{W(X, 1), SET(Y)}, {AWAIT(Y), REL, SET(F)}, CONSUME, {{STOP}}}},
+    {"another's release after __syncthreads", NEVER, 2, 2, 1,
+     {{W(X, 1), BAR}, {BAR, REL, SET(F)}, CONSUME, {{STOP}}}},
+    {"another's release before __syncthreads", SEEN, 2, 2, 1,
+     {{W(X, 1), SET(Y), BAR}, {AWAIT(Y), REL, SET(F), BAR}, CONSUME, {{STOP}}}},
+    {"another's release after __syncwarp", NEVER, 2, 2, 1,
+     {{W(X, 1), {.what = SYNCWARP}}, {{.what = SYNCWARP}, REL, SET(F)}, CONSUME, {{STOP}}}},
+    {"another's release after a shuffle", SEEN, 2, 2, 1,
+     {{W(X, 1), {.what = SHUFFLE}}, {{.what = SHUFFLE}, REL, SET(F)}, CONSUME, {{STOP}}}},
+    {"another's acquire", SEEN, 2, 2, 1,
+     {PUBLISH, {{STOP}}, {AWAIT(F), ACQ, SET(Y)}, {R(1, X), AWAIT(Y), R(0, X)}}},
+    {"another's acquire before __syncthreads", NEVER, 2, 2, 1,
+     {PUBLISH, {{STOP}}, {AWAIT(F), ACQ, BAR}, {R(1, X), BAR, R(0, X)}}},
+    {"another's acquire after __syncthreads", SEEN, 2, 2, 1,
+     {PUBLISH, {{STOP}}, {AWAIT(F), BAR, ACQ}, {R(1, X), BAR, R(0, X)}}},
+    {"another's acquire before __syncwarp", NEVER, 2, 2, 1,
+     {PUBLISH, {{STOP}}, {AWAIT(F), ACQ, {.what = SYNCWARP}},
+      {R(1, X), {.what = SYNCWARP}, R(0, X)}}},
+    {"another's acquire before a shuffle", SEEN, 2, 2, 1,
+     {PUBLISH, {{STOP}}, {AWAIT(F), ACQ, {.what = SHUFFLE}},
+      {R(1, X), {.what = SHUFFLE}, R(0, X)}}},
+
+    /* Unicast and multicast. */
+    {"multicast store, no alias fence", SEEN, 2, 1, 1, {{W_(X, 1, MC), REL, SET(F)}, CONSUME}},
+    {"multicast store, alias fence", NEVER, 2, 1, 1, {{W_(X, 1, MC), ALIAS, REL, SET(F)}, CONSUME}},
+    {"multicast store, alias fence of the one who releases", NEVER, 2, 2, 1,
+     {{W_(X, 1, MC), BAR}, {BAR, ALIAS, REL, SET(F)}, CONSUME, {{STOP}}}},
+    {"multicast store, alias fence before __syncthreads", NEVER, 2, 2, 1,
+     {{W_(X, 1, MC), ALIAS, BAR}, {BAR, REL, SET(F)}, CONSUME, {{STOP}}}},
+    {"multicast store, alias fence of a thread that knows nothing", SEEN, 2, 2, 1,
+     {{W_(X, 1, MC), BAR}, {ALIAS, BAR, REL, SET(F)}, CONSUME, {{STOP}}}},
+    {"multicast load, no alias fence", SEEN, 2, 1, 1,
+     {PUBLISH, {R_(1, X, MC), AWAIT(F), ACQ, R_(0, X, MC)}}},
+    {"multicast load, alias fence", NEVER, 2, 1, 1,
+     {PUBLISH, {R_(1, X, MC), AWAIT(F), ACQ, ALIAS, R_(0, X, MC)}}},
+    {"multicast load, alias fence before the acquire", SEEN, 2, 1, 1,
+     {PUBLISH, {R_(1, X, MC), AWAIT(F), ALIAS, ACQ, R_(0, X, MC)}}},
+    {"multicast load, alias fence of the one who acquires", NEVER, 2, 2, 1,
+     {PUBLISH, {{STOP}}, {AWAIT(F), ACQ, ALIAS, BAR}, {R_(1, X, MC), BAR, R_(0, X, MC)}}},
+    {"multicast load, no alias fence, read by the last kernel", SEEN, 2, 1, 1,
+     {PUBLISH, {AWAIT(F), ACQ, R_(0, X, MC)}}},
+    {"own multicast store", SEEN, 1, 1, 1, {{W_(X, 1, MC), R(0, X)}}},
+    {"own multicast store, alias fence", NEVER, 1, 1, 1, {{W_(X, 1, MC), ALIAS, R(0, X)}}},
+    {"own store, multicast load", SEEN, 1, 1, 1, {{W(X, 1), R_(0, X, MC)}}},
+    {"own store, alias fence, multicast load", NEVER, 1, 1, 1,
+     {{R_(1, X, MC), W(X, 1), ALIAS, R_(0, X, MC)}}},
+
+    /* The copy unit. */
+    {"copy, no wait", SEEN, 2, 1, 1, {{W_(X, 1, ASYNC), REL, SET(F)}, CONSUME}},
+    {"copy, wait", NEVER, 2, 1, 1,
+     {{W_(X, 1, ASYNC), FENCES(SYMM_EMULATED_BULK_WAIT), REL, SET(F)}, CONSUME}},
+    {"copy, wait and release in one call", NEVER, 2, 1, 1,
+     {{W_(X, 1, ASYNC), FENCES(SYMM_EMULATED_BULK_WAIT | SYMM_EMULATED_RELEASE), SET(F)}, CONSUME}},
+    {"copy, another's wait", SEEN, 2, 2, 1,
+     {{W_(X, 1, ASYNC), BAR}, {BAR, FENCES(SYMM_EMULATED_BULK_WAIT), REL, SET(F)}, CONSUME,
+      {{STOP}}}},
+    {"copy of what was stored", SEEN, 1, 1, 1, {{W(X, 1), R_(0, X, ASYNC)}}},
+    {"copy of what was stored, fence", NEVER, 1, 1, 1,
+     {{W(X, 1), FENCES(SYMM_EMULATED_ASYNC_FENCE), R_(0, X, ASYNC)}}},
+    {"copy of what another has stored, fence", NEVER, 1, 2, 1,
+     {{W(X, 1), BAR}, {BAR, FENCES(SYMM_EMULATED_ASYNC_FENCE), R_(0, X, ASYNC)}}},
+
+    /* One place. */
+    {"own store", NEVER, 1, 1, 1, {{R(1, X), W(X, 1), R(0, X)}}},
+    {"own stores in order", NEVER, 2, 1, 2, {{W(X, 1), W(X, 2), REL, SET(F)}, CONSUME}},
+    {"stores of two threads in order", NEVER, 2, 2, 2,
+     {{W(X, 1), BAR}, {BAR, W(X, 2), REL, SET(F)}, CONSUME, {{STOP}}}},
+    {"stores of two threads in order, by both proxies", NEVER, 2, 2, 2,
+     {{W_(X, 1, MC), BAR}, {BAR, W(X, 2), REL, SET(F)}, CONSUME, {{STOP}}}},
+    {"a store after __syncthreads is seen", NEVER, 1, 2, 1,
+     {{W(X, 1), BAR}, {R(1, X), BAR, R(0, X)}}},
+    {"a part of own store", NEVER, 1, 1, 0x0000000100000000,
+     {{R(1, X), {WRITE, X, 0, 8, 0, 0x0000000100000001}, {WRITE, X, 0, 4, 0, 0}, R(0, X)}}},
+    {"own sums", NEVER, 1, 1, 8, {{W(X, 5), ADD(X, 1), ADD(X, 2), R(0, X)}}},
+    {"an atomic operation after settle", NEVER, 1, 1, 6,
+     {{R(1, X), W(X, 5), {SETTLED, X, 0, 8, 0, 1}, R(0, X)}}},
+    {"sums of all are complete", NEVER, 4, 3, 4 * 3 * 20,
+     {{ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}}, {ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}},
+      {ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}}, {ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}}}},
+    {"fences between a store and a load", NEVER, 2, 1, 1,
+     {{W(X, 1), FENCES(SYMM_EMULATED_RELEASE | SYMM_EMULATED_ACQUIRE), R(2, Y)},
+      {W(Y, 1), FENCES(SYMM_EMULATED_RELEASE | SYMM_EMULATED_ACQUIRE), R(3, X)}}},
+    {"a store and a load without fences", SEEN, 2, 1, 1,
+     {{W(X, 1), R(2, Y)}, {W(Y, 1), R(3, X)}}},
+    {"16 bytes are two halves", SEEN, 2, 1, 1,
+     {{{WRITE, X, 0, 16, 0, 1}, SET(F)}, {AWAIT(F), {READ, X, 0, 16, 4, 0}}}},
+};
+/* clang-format on */
+
+static bool contains(const struct litmus *l, const char *part)
+{
+    return strstr(l->name, part) != NULL;
+}
+
+/* Whether the run shows what the program is about. */
+static bool is_old(const struct litmus *l, const char *vars)
+{
+    uint64_t x;
+    memcpy(&x, vars + 16 * X, sizeof x);
+    if (contains(l, "sums of all"))
+        return x != l->value;
+    if (contains(l, "a store and a load") || contains(l, "between a store and a load"))
+        return regs[2] == 0 && regs[3] == 0;
+    if (contains(l, "16 bytes"))
+        return regs[4] != regs[5];
+    ck_assert_msg(x != 0, "%s: the end of the kernel has lost a store", l->name);
+    return regs[0] != l->value;
+}
+
+START_TEST(litmus)
+{
+    if (TSAN)
+        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    const struct litmus *l = &programs[_i];
+    struct litmus_args args = {.regs = regs, .program = l->program};
+    unsigned old = 0;
+    open_weak(DEVICE);
+    args.vars = new_vars();
+    /* How often depends on how busy the machine is; usually it is one run in ten. */
+    unsigned most = l->old == SEEN ? 10 * SEEDS : SEEDS;
+    for (uint64_t seed = 1; seed <= most && old == 0; seed++) {
+        memset(args.vars, 0, VARS * 16);
+        memset(regs, 0, sizeof regs);
+        set_seed(seed);
+        OK(run(&args, l->blocks, l->threads));
+        old += is_old(l, args.vars);
+    }
+    ck_assert_msg((old > 0) == (l->old == SEEN), "%s: %s", l->name,
+                  old ? "an old value was seen" : "no old value was ever seen");
+    OK(cu.cuMemFree((CUdeviceptr)(uintptr_t)args.vars));
+    close_weak(DEVICE);
+}
+END_TEST
+
+/* ---- What is not about order ---- */
+
+/* All sorts of accesses by many threads; the order in which they got to them. */
+static void take_turns(uint64_t seed, uint32_t order[512])
+{
+    static const struct step busy[THREADS][STEPS] = {
+        {W(X, 1), R(0, Y), BAR, ADD(Y, 1), REL, R(0, X), SET(F), BAR},
+        {W(Y, 1), ACQ, BAR, R(0, X), R_(0, X, MC), SET(G), ADD(X, 1), BAR},
+        {W_(G, 1, MC), R(0, F), BAR, ALIAS, R(0, X), SET(F), R(0, Y), BAR},
+        {W_(F, 1, ASYNC), R(0, F), BAR, ALIAS, REL, SET(X), SET(Y), BAR},
+    };
+    static atomic_uint turn;
+    atomic_store(&turn, 0);
+    struct litmus_args args = {
+        .vars = new_vars(), .regs = regs, .program = busy, .order = order, .turn = &turn};
+    set_seed(seed);
+    OK(run(&args, 1, 64));
+    ck_assert_uint_eq(atomic_load(&turn), 512);
+    OK(cu.cuMemFree((CUdeviceptr)(uintptr_t)args.vars));
+}
+
+START_TEST(the_seed_decides)
+{
+    if (TSAN)
+        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    static uint32_t first[512], again[512], second[512];
+    open_weak(DEVICE);
+    take_turns(5, first);
+    take_turns(6, second);
+    take_turns(5, again);
+    ck_assert_mem_eq(first, again, sizeof first);
+    ck_assert_mem_ne(first, second, sizeof first);
+    close_weak(DEVICE);
+}
+END_TEST
+
+static uint32_t local_word;
+
+/* Memory of the program itself, as __shared__ and local variables are, is as it always is. */
+START_TEST(own_memory)
+{
+    if (TSAN)
+        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    static const struct step program[THREADS][STEPS] = {{{WRITE, RAW, 0, 4, 0, 7}, SET(F)},
+                                                        {AWAIT(F), {READ, RAW, 0, 4, 0, 0}},
+                                                        {{STOP}},
+                                                        {{STOP}}};
+    struct litmus_args args = {.raw = (char *)&local_word, .regs = regs, .program = program};
+    open_weak(DEVICE);
+    args.vars = new_vars();
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        memset(args.vars, 0, VARS * 16);
+        local_word = 0;
+        memset(regs, 0, sizeof regs);
+        set_seed(seed);
+        OK(run(&args, 2, 1));
+        ck_assert_uint_eq(regs[0], 7);
+    }
+    OK(cu.cuMemFree((CUdeviceptr)(uintptr_t)args.vars));
+    close_weak(DEVICE);
+}
+END_TEST
+
+/* Each a process: the error sticks. */
+static void fault(int access, char *raw, const char *part)
+{
+    const struct step step = {access ? WRITE : READ, RAW, 0, 8, 0, 1};
+    const struct step program[THREADS][STEPS] = {{step}, {step}, {step}, {step}};
+    struct litmus_args args = {.raw = raw, .regs = regs, .program = program};
+    ck_assert_int_eq(run(&args, 1, 1), CUDA_ERROR_ILLEGAL_ADDRESS);
+    driver_reported("3", "litmus", part);
+}
+
+START_TEST(faults_are_those_of_plain_accesses)
+{
+    if (TSAN)
+        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    setenv("SYMM_EMULATED_LEAKS", "off", 1);
+    open_weak(DEVICE);
+    if (_i < 2) {
+        fault(_i, (char *)(uintptr_t)0x10, "0x10 is no memory of the driver, by thread (0,0,0)");
+    } else if (_i < 4) {
+        fault(_i % 2, (char *)(uintptr_t)memory_reserve(GRANULE), "nothing is mapped at");
+    } else {
+        CUmemGenericAllocationHandle handle = memory_create(1, GRANULE);
+        CUdeviceptr ptr = memory_reserve(GRANULE);
+        OK(cu.cuMemMap(ptr, GRANULE, 0, handle, 0));
+        if (_i == 5)
+            memory_access(ptr, GRANULE, DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READ);
+        fault(_i % 2, (char *)(uintptr_t)ptr,
+              _i == 5 ? "device 3 may only read" : "device 3 has no access to");
+    }
+}
+END_TEST
+
+/* ---- Between processes ---- */
+
+enum { ROUNDS = 150 };
+
+/* Publishes with (1) or without release, round by round, on a device of its own. */
+static void publisher(int socket)
+{
+    static const struct step program[2][THREADS][STEPS] = {{{W(X, 1), SET(F)}}, {PUBLISH}};
+    open_weak(1);
+    CUmemGenericAllocationHandle handle = memory_create(1, GRANULE);
+    struct litmus_args args = {.regs = regs};
+    int fd;
+    args.vars = (char *)(uintptr_t)memory_map(handle, GRANULE, 1);
+    OK(cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    peer_send(socket, fd);
+    close(fd);
+    for (uint64_t round = 0; round < 2 * ROUNDS; round++) {
+        memset(args.vars, 0, VARS * 16);
+        args.program = program[round / ROUNDS];
+        set_seed(round);
+        peer_send(socket, -1);
+        OK(run(&args, 1, 1));
+        peer_receive(socket);
+    }
+    memory_unmap((CUdeviceptr)(uintptr_t)args.vars, GRANULE);
+    OK(cu.cuMemRelease(handle));
+    close_weak(1);
+}
+
+START_TEST(messages_between_processes)
+{
+    if (TSAN)
+        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    static const struct step program[THREADS][STEPS] = {CONSUME};
+    struct peer peer = peer_start(publisher);
+    open_weak(DEVICE);
+    CUmemGenericAllocationHandle handle;
+    int fd = peer_receive(peer.socket), old[2] = {0, 0};
+    OK(cu.cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)fd,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    close(fd);
+    struct litmus_args args = {.regs = regs, .program = program};
+    args.vars = (char *)(uintptr_t)memory_map(handle, GRANULE, DEVICE);
+    for (uint64_t round = 0; round < 2 * ROUNDS; round++) {
+        peer_receive(peer.socket);
+        set_seed(round);
+        OK(run(&args, 1, 1));
+        old[round / ROUNDS] += regs[0] != 1;
+        peer_send(peer.socket, -1);
+    }
+    memory_unmap((CUdeviceptr)(uintptr_t)args.vars, GRANULE);
+    OK(cu.cuMemRelease(handle));
+    close_weak(DEVICE);
+    PEER_OK(&peer);
+    ck_assert_int_gt(old[0], 0);
+    ck_assert_int_eq(old[1], 0);
+}
+END_TEST
+
+/* ---- The setting ---- */
+
+START_TEST(without_the_setting)
+{
+    hand_open(DEVICE);
+    ck_assert_uint_eq(ops->flags, 0);
+    hand_close(DEVICE);
+}
+END_TEST
+
+START_TEST(thread_sanitizer_is_refused)
+{
+    setenv("SYMM_EMULATED_WEAK", _i ? "2" : "1", 1);
+    driver_load();
+    ck_assert_int_eq(cu.cuInit(0), TSAN || _i ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("weak memory");
+    TCase *order = test_case(suite, "litmus", 60), *rest = test_case(suite, "rest", 60),
+          *faults = test_case_uncounted(suite, "faults", 60);
+
+    tcase_add_loop_test(order, litmus, 0, sizeof programs / sizeof *programs);
+    tcase_add_test(rest, the_seed_decides);
+    tcase_add_test(rest, own_memory);
+    tcase_add_test(rest, messages_between_processes);
+    tcase_add_test(rest, without_the_setting);
+    tcase_add_loop_test(rest, thread_sanitizer_is_refused, 0, 2);
+    tcase_add_loop_test(faults, faults_are_those_of_plain_accesses, 0, 6);
+    return test_main(suite);
+}
