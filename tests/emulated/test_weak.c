@@ -350,8 +350,8 @@ START_TEST(litmus)
     open_weak(DEVICE);
     args.vars = new_vars();
     /* How often depends on how busy the machine is; usually it is one run in ten. */
-    unsigned most = l->old == SEEN ? 10 * SEEDS : SEEDS;
-    for (uint64_t seed = 1; seed <= most && old == 0; seed++) {
+    unsigned seeds = l->old == SEEN ? 10 * SEEDS : SEEDS;
+    for (uint64_t seed = 1; seed <= seeds && old == 0; seed++) {
         memset(args.vars, 0, VARS * 16);
         memset(regs, 0, sizeof regs);
         set_seed(seed);
