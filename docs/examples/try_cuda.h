@@ -17,7 +17,8 @@
 
 /*
  * How many blocks of a kernel are resident together on every rank: <<<>>> does not look, and a
- * barrier among blocks that are not never ends. Loads the kernel, too (the preload rule). Collective.
+ * barrier among blocks that are not never ends. Loads the kernel, too (the preload rule).
+ * Collective.
  */
 template <typename Kernel>
 static symm_status resident_blocks(symm_group *group, Kernel kernel, uint32_t threads,

@@ -2,7 +2,6 @@
  * symm on real GPUs, through the public interface only: 2 to 4 of them, a process each, without
  * multicast. Skipped, with the reason, where there are fewer than two.
  */
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,34 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "exercise.h"
+#include "gpus.h"
 #include "kernels.h"
 #include "ranks.h"
 #include "reference.h"
 #include "test.h"
 
 enum { MOST = 4 };
-
-/*
- * How many GPUs; asked by a child, so that the ranks start from a process that never opened the
- * driver.
- */
-static int count_gpus(void)
-{
-    fflush(NULL);
-    const pid_t pid = fork();
-    int status = 0;
-    if (pid == 0) {
-        int (*init)(unsigned) = NULL, (*count)(int *) = NULL, n = 0;
-        void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-        if (lib) {
-            *(void **)&init = dlsym(lib, "cuInit");
-            *(void **)&count = dlsym(lib, "cuDeviceGetCount");
-        }
-        _exit(init && count && init(0) == 0 && count(&n) == 0 ? n < MOST ? n : MOST : 0);
-    }
-    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status)
-                                                                           : 0;
-}
 
 static int ngpus;
 
@@ -620,7 +598,7 @@ int main(void)
 {
     setenv("SYMM_DRIVER", "cuda", 1);
     setenv("SYMM_MULTICAST", "0", 1);
-    ngpus = count_gpus();
+    ngpus = gpus_count(MOST);
     Suite *suite = suite_create("gpu");
     /* The driver keeps descriptors, threads and mappings of its own: cases count by themselves. */
     TCase *joining = test_case_uncounted(suite, "joining", 180);

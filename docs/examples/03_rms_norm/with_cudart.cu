@@ -1,13 +1,13 @@
 /*
- * main.c with cudart: its streams, its copies, <<<>>>. cudart needs a GPU; there is no emulated one.
+ * main.c with cudart: its streams, its copies, <<<>>>. There is no cudart without a GPU.
  *
  * The preload rule: CUDA loads a kernel at its first launch, and that may wait until the device is
  * idle. It never is while a kernel waits for a rank whose own kernel is still to be loaded. So load
  * every kernel before the first one waits for another rank: cudaFuncGetAttributes() on each, as
  * below, or CUDA_MODULE_LOADING=EAGER in the environment. symm_kernel_load() does it by itself.
  *
- * Nor does <<<>>> look whether all blocks are resident together, without which a barrier never ends:
- * resident_blocks() of try_cuda.h asks for the number, and takes the least of all ranks.
+ * Nor does <<<>>> look whether all blocks are resident together, without which a barrier never
+ * ends: resident_blocks() of try_cuda.h asks for the number, and takes the least of all ranks.
  */
 #include <symm/symm.h>
 #include "fused.cu" /* <<<>>> must see the kernel */

@@ -1,0 +1,110 @@
+/*
+ * symm/types.h - what every other header of symm shares: status codes, element types, the view a
+ * kernel gets.
+ *
+ * Read by C11, C++11 and later, nvcc and the emulated build. Nothing here calls anything.
+ */
+#ifndef SYMM_TYPES_H
+#define SYMM_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SYMM_VERSION_MAJOR 0
+#define SYMM_VERSION_MINOR 1
+#define SYMM_VERSION_PATCH 0
+#define SYMM_VERSION 100 /* major * 10000 + minor * 100 + patch */
+
+#ifndef SYMM_API
+#define SYMM_API __attribute__((visibility("default")))
+#endif
+
+/* Every status with its number and its meaning. Values never change. */
+#define SYMM_STATUS_MAP(X)                                                                         \
+    X(OK, 0, "success")                                                                            \
+    X(ERROR_ARGUMENT, -1, "invalid argument; nothing happened")                                    \
+    X(ERROR_SYSTEM, -2, "an operating system call failed")                                         \
+    X(ERROR_DRIVER, -3, "a driver call failed")                                                    \
+    X(ERROR_MEMORY, -4, "out of memory")                                                           \
+    X(ERROR_UNSUPPORTED, -5, "cannot run here")                                                    \
+    X(ERROR_MISMATCH, -6, "ranks called different things")                                         \
+    X(ERROR_PEER, -7, "another rank died, left or aborted")                                        \
+    X(ERROR_TIMEOUT, -8, "another rank is alive but late")                                         \
+    X(ERROR_STATE, -9, "not now: capturing, forked or out of turn")                                \
+    X(ERROR_VERSION, -10, "versions of symm differ")
+
+typedef enum symm_status {
+#define SYMM_STATUS_ENUM_(name, value, text) SYMM_##name = value,
+    SYMM_STATUS_MAP(SYMM_STATUS_ENUM_)
+#undef SYMM_STATUS_ENUM_
+} symm_status;
+
+typedef enum symm_dtype {
+    SYMM_FLOAT32 = 1,
+    SYMM_FLOAT16,
+    SYMM_BFLOAT16,
+    SYMM_FLOAT64,
+    SYMM_INT32,
+    SYMM_INT64,
+    SYMM_UINT8,
+    SYMM_FLOAT8_E4M3,
+    SYMM_FLOAT8_E5M2
+} symm_dtype;
+
+typedef enum symm_redop { SYMM_SUM = 0, SYMM_AVG, SYMM_MIN, SYMM_MAX } symm_redop;
+
+/* Storage only, so that C can name what kernels read. */
+typedef struct symm_bf16 {
+    uint16_t bits;
+} symm_bf16;
+typedef struct symm_f16 {
+    uint16_t bits;
+} symm_f16;
+
+typedef struct CUstream_st *symm_stream; /* is cudaStream_t, is CUstream; NULL: the legacy stream */
+typedef struct CUevent_st *symm_event;   /* is cudaEvent_t, is CUevent */
+typedef struct CUgraphExec_st *symm_graph;      /* is cudaGraphExec_t, is CUgraphExec */
+typedef struct symm_signal_pad symm_signal_pad; /* device memory; never dereferenced by users */
+
+/*
+ * What a kernel needs to know of a group: plain data, to be copied into an argument struct and read
+ * in kernels through symm/device.cuh. The address of an object in this rank's symmetric memory plus
+ * peer[r] is the address of rank r's copy of it (peer[rank] is 0); plus multicast it is the address
+ * that stands for all copies at once.
+ *
+ * The layout only ever grows at its reserved words; symm_launch() checks abi.
+ */
+#define SYMM_MAX_RANKS 72
+#define SYMM_VIEW_ABI 1u
+enum { SYMM_VIEW_MULTICAST = 1u };
+
+typedef struct symm_view {
+    uint32_t abi, flags;
+    int32_t rank, nranks;
+    int64_t multicast;
+    const uint32_t *abort; /* host word; once set, every wait returns */
+    uint32_t *poison;      /* device word; once set, no signal leaves this rank */
+    void *record;          /* a long wait writes here whom it waits for */
+    uint64_t reserved[2];
+    int64_t peer[SYMM_MAX_RANKS];
+} symm_view; /* 640 bytes */
+
+#define SYMM_MAX_DIMS 5
+
+/* A tensor, symmetric or not. A value, not an owner. */
+typedef struct symm_tensor {
+    void *data;
+    symm_dtype dtype;
+    int32_t ndim;
+    int64_t shape[SYMM_MAX_DIMS], strides[SYMM_MAX_DIMS]; /* in elements */
+} symm_tensor;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
