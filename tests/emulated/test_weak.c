@@ -30,39 +30,26 @@ struct step {
     uint64_t value;
 };
 
-#define W_(var, value, how)                                                                        \
-    {                                                                                              \
-        WRITE, var, how, 8, 0, value                                                               \
-    }
+/* clang-format off */
+#define W_(var, value, how) {WRITE, var, how, 8, 0, value}
 #define W(var, value) W_(var, value, 0)
-#define R_(reg, var, how)                                                                          \
-    {                                                                                              \
-        READ, var, how, 8, reg, 0                                                                  \
-    }
+#define R_(reg, var, how) {READ, var, how, 8, reg, 0}
 #define R(reg, var) R_(reg, var, 0)
-#define ADD(var, value)                                                                            \
-    {                                                                                              \
-        UPDATE, var, 0, 8, 0, value                                                                \
-    }
-#define FENCES(fences)                                                                             \
-    {                                                                                              \
-        FENCE, 0, fences, 0, 0, 0                                                                  \
-    }
-#define SET(var) W_(var, 1, SYMM_EMULATED_RELAXED)
-#define AWAIT(var)                                                                                 \
-    {                                                                                              \
-        WAIT, var, 0, 0, 0, 1                                                                      \
-    }
+#define ADD(var, value) {UPDATE, var, 0, 8, 0, value}
+#define FENCES(fences) {FENCE, 0, fences, 0, 0, 0}
+#define SET(var) W_(var, 1, RELAXED)
+#define AWAIT(var) {WAIT, var, 0, 0, 0, 1}
 #define REL FENCES(SYMM_EMULATED_RELEASE)
 #define ACQ FENCES(SYMM_EMULATED_ACQUIRE)
 #define ALIAS FENCES(SYMM_EMULATED_ALIAS_FENCE)
-#define BAR                                                                                        \
-    {                                                                                              \
-        SYNC, 0, 0, 0, 0, 0                                                                        \
-    }
+#define BAR {SYNC, 0, 0, 0, 0, 0}
+#define MEET_WARP {SYNCWARP, 0, 0, 0, 0, 0}
+#define MEET_SHUFFLE {SHUFFLE, 0, 0, 0, 0, 0}
+#define END {STOP, 0, 0, 0, 0, 0}
 #define MC SYMM_EMULATED_MULTICAST
 #define ASYNC SYMM_EMULATED_ASYNC
 #define RELAXED SYMM_EMULATED_RELAXED
+/* clang-format on */
 
 struct litmus_args {
     char *vars, *raw;
@@ -203,16 +190,10 @@ struct litmus {
     struct step program[THREADS][STEPS];
 };
 
-#define PUBLISH                                                                                    \
-    {                                                                                              \
-        W(X, 1), REL, SET(F)                                                                       \
-    }
-#define CONSUME                                                                                    \
-    {                                                                                              \
-        AWAIT(F), ACQ, R(0, X)                                                                     \
-    }
-
 /* clang-format off */
+#define PUBLISH {W(X, 1), REL, SET(F)}
+#define CONSUME {AWAIT(F), ACQ, R(0, X)}
+
 static const struct litmus programs[] = {
     /* Messages between blocks. */
     {"no release", SEEN, 2, 1, 1, {{W(X, 1), SET(F)}, CONSUME}},
@@ -231,37 +212,37 @@ static const struct litmus programs[] = {
 
     /* Another thread of the block releases, or acquires. */
     {"another's release", SEEN, 2, 2, 1,
-     {{W(X, 1), SET(Y)}, {AWAIT(Y), REL, SET(F)}, CONSUME, {{STOP}}}},
+     {{W(X, 1), SET(Y)}, {AWAIT(Y), REL, SET(F)}, CONSUME, {END}}},
     {"another's release after __syncthreads", NEVER, 2, 2, 1,
-     {{W(X, 1), BAR}, {BAR, REL, SET(F)}, CONSUME, {{STOP}}}},
+     {{W(X, 1), BAR}, {BAR, REL, SET(F)}, CONSUME, {END}}},
     {"another's release before __syncthreads", SEEN, 2, 2, 1,
-     {{W(X, 1), SET(Y), BAR}, {AWAIT(Y), REL, SET(F), BAR}, CONSUME, {{STOP}}}},
+     {{W(X, 1), SET(Y), BAR}, {AWAIT(Y), REL, SET(F), BAR}, CONSUME, {END}}},
     {"another's release after __syncwarp", NEVER, 2, 2, 1,
-     {{W(X, 1), {.what = SYNCWARP}}, {{.what = SYNCWARP}, REL, SET(F)}, CONSUME, {{STOP}}}},
+     {{W(X, 1), MEET_WARP}, {MEET_WARP, REL, SET(F)}, CONSUME, {END}}},
     {"another's release after a shuffle", SEEN, 2, 2, 1,
-     {{W(X, 1), {.what = SHUFFLE}}, {{.what = SHUFFLE}, REL, SET(F)}, CONSUME, {{STOP}}}},
+     {{W(X, 1), MEET_SHUFFLE}, {MEET_SHUFFLE, REL, SET(F)}, CONSUME, {END}}},
     {"another's acquire", SEEN, 2, 2, 1,
-     {PUBLISH, {{STOP}}, {AWAIT(F), ACQ, SET(Y)}, {R(1, X), AWAIT(Y), R(0, X)}}},
+     {PUBLISH, {END}, {AWAIT(F), ACQ, SET(Y)}, {R(1, X), AWAIT(Y), R(0, X)}}},
     {"another's acquire before __syncthreads", NEVER, 2, 2, 1,
-     {PUBLISH, {{STOP}}, {AWAIT(F), ACQ, BAR}, {R(1, X), BAR, R(0, X)}}},
+     {PUBLISH, {END}, {AWAIT(F), ACQ, BAR}, {R(1, X), BAR, R(0, X)}}},
     {"another's acquire after __syncthreads", SEEN, 2, 2, 1,
-     {PUBLISH, {{STOP}}, {AWAIT(F), BAR, ACQ}, {R(1, X), BAR, R(0, X)}}},
+     {PUBLISH, {END}, {AWAIT(F), BAR, ACQ}, {R(1, X), BAR, R(0, X)}}},
     {"another's acquire before __syncwarp", NEVER, 2, 2, 1,
-     {PUBLISH, {{STOP}}, {AWAIT(F), ACQ, {.what = SYNCWARP}},
-      {R(1, X), {.what = SYNCWARP}, R(0, X)}}},
+     {PUBLISH, {END}, {AWAIT(F), ACQ, MEET_WARP},
+      {R(1, X), MEET_WARP, R(0, X)}}},
     {"another's acquire before a shuffle", SEEN, 2, 2, 1,
-     {PUBLISH, {{STOP}}, {AWAIT(F), ACQ, {.what = SHUFFLE}},
-      {R(1, X), {.what = SHUFFLE}, R(0, X)}}},
+     {PUBLISH, {END}, {AWAIT(F), ACQ, MEET_SHUFFLE},
+      {R(1, X), MEET_SHUFFLE, R(0, X)}}},
 
     /* Unicast and multicast. */
     {"multicast store, no alias fence", SEEN, 2, 1, 1, {{W_(X, 1, MC), REL, SET(F)}, CONSUME}},
     {"multicast store, alias fence", NEVER, 2, 1, 1, {{W_(X, 1, MC), ALIAS, REL, SET(F)}, CONSUME}},
     {"multicast store, alias fence of the one who releases", NEVER, 2, 2, 1,
-     {{W_(X, 1, MC), BAR}, {BAR, ALIAS, REL, SET(F)}, CONSUME, {{STOP}}}},
+     {{W_(X, 1, MC), BAR}, {BAR, ALIAS, REL, SET(F)}, CONSUME, {END}}},
     {"multicast store, alias fence before __syncthreads", NEVER, 2, 2, 1,
-     {{W_(X, 1, MC), ALIAS, BAR}, {BAR, REL, SET(F)}, CONSUME, {{STOP}}}},
+     {{W_(X, 1, MC), ALIAS, BAR}, {BAR, REL, SET(F)}, CONSUME, {END}}},
     {"multicast store, alias fence of a thread that knows nothing", SEEN, 2, 2, 1,
-     {{W_(X, 1, MC), BAR}, {ALIAS, BAR, REL, SET(F)}, CONSUME, {{STOP}}}},
+     {{W_(X, 1, MC), BAR}, {ALIAS, BAR, REL, SET(F)}, CONSUME, {END}}},
     {"multicast load, no alias fence", SEEN, 2, 1, 1,
      {PUBLISH, {R_(1, X, MC), AWAIT(F), ACQ, R_(0, X, MC)}}},
     {"multicast load, alias fence", NEVER, 2, 1, 1,
@@ -269,7 +250,7 @@ static const struct litmus programs[] = {
     {"multicast load, alias fence before the acquire", SEEN, 2, 1, 1,
      {PUBLISH, {R_(1, X, MC), AWAIT(F), ALIAS, ACQ, R_(0, X, MC)}}},
     {"multicast load, alias fence of the one who acquires", NEVER, 2, 2, 1,
-     {PUBLISH, {{STOP}}, {AWAIT(F), ACQ, ALIAS, BAR}, {R_(1, X, MC), BAR, R_(0, X, MC)}}},
+     {PUBLISH, {END}, {AWAIT(F), ACQ, ALIAS, BAR}, {R_(1, X, MC), BAR, R_(0, X, MC)}}},
     {"multicast load, no alias fence, read by the last kernel", SEEN, 2, 1, 1,
      {PUBLISH, {AWAIT(F), ACQ, R_(0, X, MC)}}},
     {"own multicast store", SEEN, 1, 1, 1, {{W_(X, 1, MC), R(0, X)}}},
@@ -286,7 +267,7 @@ static const struct litmus programs[] = {
      {{W_(X, 1, ASYNC), FENCES(SYMM_EMULATED_BULK_WAIT | SYMM_EMULATED_RELEASE), SET(F)}, CONSUME}},
     {"copy, another's wait", SEEN, 2, 2, 1,
      {{W_(X, 1, ASYNC), BAR}, {BAR, FENCES(SYMM_EMULATED_BULK_WAIT), REL, SET(F)}, CONSUME,
-      {{STOP}}}},
+      {END}}},
     {"copy of what was stored", SEEN, 1, 1, 1, {{W(X, 1), R_(0, X, ASYNC)}}},
     {"copy of what was stored, fence", NEVER, 1, 1, 1,
      {{W(X, 1), FENCES(SYMM_EMULATED_ASYNC_FENCE), R_(0, X, ASYNC)}}},
@@ -297,9 +278,9 @@ static const struct litmus programs[] = {
     {"own store", NEVER, 1, 1, 1, {{R(1, X), W(X, 1), R(0, X)}}},
     {"own stores in order", NEVER, 2, 1, 2, {{W(X, 1), W(X, 2), REL, SET(F)}, CONSUME}},
     {"stores of two threads in order", NEVER, 2, 2, 2,
-     {{W(X, 1), BAR}, {BAR, W(X, 2), REL, SET(F)}, CONSUME, {{STOP}}}},
+     {{W(X, 1), BAR}, {BAR, W(X, 2), REL, SET(F)}, CONSUME, {END}}},
     {"stores of two threads in order, by both proxies", NEVER, 2, 2, 2,
-     {{W_(X, 1, MC), BAR}, {BAR, W(X, 2), REL, SET(F)}, CONSUME, {{STOP}}}},
+     {{W_(X, 1, MC), BAR}, {BAR, W(X, 2), REL, SET(F)}, CONSUME, {END}}},
     {"a store after __syncthreads is seen", NEVER, 1, 2, 1,
      {{W(X, 1), BAR}, {R(1, X), BAR, R(0, X)}}},
     {"a part of own store", NEVER, 1, 1, 0x0000000100000000,
@@ -408,10 +389,8 @@ START_TEST(own_memory)
 {
     if (TSAN)
         TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
-    static const struct step program[THREADS][STEPS] = {{{WRITE, RAW, 0, 4, 0, 7}, SET(F)},
-                                                        {AWAIT(F), {READ, RAW, 0, 4, 0, 0}},
-                                                        {{STOP}},
-                                                        {{STOP}}};
+    static const struct step program[THREADS][STEPS] = {
+        {{WRITE, RAW, 0, 4, 0, 7}, SET(F)}, {AWAIT(F), {READ, RAW, 0, 4, 0, 0}}, {END}, {END}};
     struct litmus_args args = {.raw = (char *)&local_word, .regs = regs, .program = program};
     open_weak(DEVICE);
     args.vars = new_vars();
