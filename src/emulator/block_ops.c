@@ -58,7 +58,6 @@ EMU_UNCHECKED static int op_sync_threads(int value)
 
 EMU_UNCHECKED void emu__block_give_way(struct block *b)
 {
-    b->progress = true;
     make_ready(b, b->running);
     suspend(b, b->running);
 }
@@ -68,8 +67,7 @@ EMU_UNCHECKED static void op_yield(void)
     struct block *b = emu__this_block;
     if (b->weak)
         emu__weak_idle(b);
-    make_ready(b, b->running);
-    suspend(b, b->running);
+    emu__block_give_way(b);
 }
 
 /* The warp of t: its first thread, and how many it has. */

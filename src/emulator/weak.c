@@ -221,6 +221,13 @@ static struct emu_bytes bytes_at(char *home, size_t nbytes)
                               .nbytes = (uint8_t)nbytes};
 }
 
+static void begin_access(struct block *b, uint32_t how)
+{
+    emu__weak_pause(b);
+    if (!(how & SYMM_EMULATED_RELAXED)) /* which may be a poll */
+        b->progress = true;
+}
+
 /* Where the driver keeps these bytes. NULL: not its memory, or the access is for the hardware to
  * stop. */
 static char *place(const void *p, int access, uint32_t how)
@@ -287,7 +294,7 @@ static void read_part(struct block *b, char *home, size_t nbytes, char *out, uin
 void emu__weak_read(const void *p, size_t nbytes, void *out, uint32_t how)
 {
     struct block *b = emu__this_block;
-    emu__weak_pause(b);
+    begin_access(b, how);
     char *home = place(p, EMU_READ, how);
     if (!home) {
         emu__load(p, nbytes, out);
@@ -321,7 +328,7 @@ static void add_store(struct block *b, char *home, size_t nbytes, const void *va
 void emu__weak_write(void *p, size_t nbytes, const void *value, uint32_t how)
 {
     struct block *b = emu__this_block;
-    emu__weak_pause(b);
+    begin_access(b, how);
     char *home = place(p, EMU_WRITE, how);
     if (!home) {
         emu__store(p, nbytes, value);
@@ -337,7 +344,7 @@ void emu__weak_update(void *p, size_t nbytes, const void *operand,
                       void (*apply)(void *at, const void *operand), uint32_t how)
 {
     struct block *b = emu__this_block;
-    emu__weak_pause(b);
+    begin_access(b, how);
     char *home = place(p, EMU_READ | EMU_WRITE, how);
     if (home)
         add_store(b, home, nbytes, operand, apply, how);
