@@ -319,7 +319,6 @@ static void add_store(struct block *b, char *home, size_t nbytes, const void *va
                               .async = how & SYMM_EMULATED_ASYNC};
     memcpy(store.value, value, nbytes);
     settle(w, &store.at);
-    emu__reads_drop(w, &store.at);
     unsigned slot = emu__stores_add(w, &store);
     if (how & SYMM_EMULATED_RELAXED && emu__weak_draw(w) % 4)
         emu__stores_drain(w, slot); /* what others poll for is rarely late */
