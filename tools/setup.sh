@@ -56,7 +56,8 @@ install_packages() {
     return 1
 }
 
-# Compilers, CMake, ninja, the libraries, and what Python needs for the tests of its example.
+# Compilers, CMake, ninja, the libraries, what Python needs for the tests of its example, and the model checker,
+# without which only the models are left out.
 need_packages() {
     local missing=() command
     for command in gcc g++ cmake pkg-config; do
@@ -69,6 +70,7 @@ need_packages() {
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
     [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}" ||
         fail "cannot go on without: ${missing[*]}"
+    command -v spin >/dev/null || install_packages spin || say "going on without spin"
     local version
     version=$(cmake --version | sed -n '1s/.* //p')
     at_least "$version" 3.25 || fail "CMake $version is too old; 3.25 is needed"
