@@ -1,6 +1,7 @@
 /*
- * ThreadSanitizer sees what ranks do to each other's memory when they are threads: a flag without
- * release order must be reported, and the same kernel with it must not. Skipped without it.
+ * ThreadSanitizer sees what ranks do to each other's memory when they are threads. Two planted bugs
+ * must be reported, and the same kernels without them must not: a flag without release order, and
+ * memory that is written again without a barrier after the reading. Skipped without it.
  */
 #include <symm/stream.h>
 #include "kernels.h"
@@ -15,7 +16,7 @@ enum { TSAN = __has_feature(thread_sanitizer) };
 enum { TSAN = 0 };
 #endif
 
-enum { THREADS = 32, ROUNDS = 5, TSAN_EXIT = 66 /* ThreadSanitizer's own exit code */ };
+enum { RANKS = 3, THREADS = 32, ROUNDS = 5, TSAN_EXIT = 66 /* ThreadSanitizer's own exit code */ };
 
 static void hand_over(struct rank *self, void *arg)
 {
@@ -51,6 +52,52 @@ static void hand_over_with(uint32_t planted)
     ranks_run_ok(2, RANKS_AS_THREADS, hand_over, &planted, 60);
 }
 
+static void go_round(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+    symm_kernel *kernel = NULL;
+    const symm_grid grid = {.blocks = 1, .threads = THREADS};
+    test_ring_args a = {.rounds = ROUNDS, .planted = *(const int32_t *)arg};
+    int32_t wrong = 0;
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *w = symm_context_world(ctx);
+    RANK_TRY(self, symm_kernel_load(ctx, &test_kernels, "test_ring", &kernel));
+    RANK_TRY(self, symm_signal_pad_alloc(w, 1, &a.pad));
+    RANK_TRY(self, symm_alloc(w, 4 * THREADS * sizeof *a.cells, (void **)&a.cells));
+    RANK_TRY(self, symm_alloc(w, sizeof *a.wrong, (void **)&a.wrong));
+    RANK_TRY(self, symm_fill(a.wrong, 0, sizeof *a.wrong, NULL));
+    RANK_TRY(self, symm_group_view(w, &a.view));
+    RANK_TRY(self, symm_barrier(w, NULL));
+    RANK_TRY(self, symm_launch(w, kernel, &grid, &a, sizeof a, NULL));
+    RANK_TRY(self, symm_copy(&wrong, a.wrong, sizeof wrong, NULL));
+    RANK_TRY(self, symm_synchronize(w, NULL));
+    if (!a.planted) /* else whoever is late finds the next round's, or not */
+        self->report->wrong = wrong;
+out:
+    symm_kernel_unload(kernel);
+    symm_context_destroy(ctx);
+}
+
+static void go_round_with(int32_t planted)
+{
+    ranks_run_ok(RANKS, RANKS_AS_THREADS, go_round, &planted, 60);
+}
+
+START_TEST(writing_again_after_a_barrier_is_no_race)
+{
+    go_round_with(0);
+}
+END_TEST
+
+START_TEST(writing_again_without_a_barrier_is_reported)
+{
+    if (!TSAN)
+        TEST_SKIP("not built with ThreadSanitizer");
+    go_round_with(1);
+}
+END_TEST
+
 START_TEST(a_flag_with_release_order_is_no_race)
 {
     hand_over_with(0);
@@ -68,10 +115,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("planted race");
-    TCase *right = test_case(suite, "release", 60), *planted = test_case(suite, "planted", 60);
+    TCase *right = test_case(suite, "right", 60), *planted = test_case(suite, "planted", 60);
 
     tcase_add_test(right, a_flag_with_release_order_is_no_race);
-    /* The case ends well, and its process with the sanitizer's exit code. */
+    tcase_add_test(right, writing_again_after_a_barrier_is_no_race);
+    /* The cases end well, and their processes with the sanitizer's exit code. */
     tcase_add_exit_test(planted, a_flag_without_release_order_is_reported, TSAN ? TSAN_EXIT : 0);
+    tcase_add_exit_test(planted, writing_again_without_a_barrier_is_reported, TSAN ? TSAN_EXIT : 0);
     return test_main(suite);
 }

@@ -20,7 +20,7 @@ typedef struct test_ring_args {
     symm_signal_pad *pad;
     float *cells;   /* four a thread */
     int32_t *wrong; /* one a block */
-    int32_t rounds, reserved;
+    int32_t rounds, planted;
 } test_ring_args;
 
 typedef struct test_hand_over_args {
