@@ -102,10 +102,10 @@ function(symm_add_kernels target)
   file(GENERATE OUTPUT ${unit}.${ending} CONTENT "#define SYMM_IMAGE ${arg_IMAGE}\n${lines}SYMM_EMULATED_MODULE\n")
   set(warnings "")
   if(SYMM_WERROR)
-    set(warnings -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Werror)
+    set(warnings -Wall -Wextra -Wshadow -Werror)
   endif()
   set_source_files_properties(${unit}.${ending} PROPERTIES COMPILE_OPTIONS
-    "-x;c++;-std=c++17;-O2;-fno-exceptions;-fno-rtti;-fno-threadsafe-statics;-fno-math-errno;-fno-strict-aliasing;-ffp-contract=off;${warnings}")
+    "-x;c++;-std=c++17;-O2;-fno-exceptions;-fno-rtti;-fno-threadsafe-statics;-fno-math-errno;-fno-strict-aliasing;-ffp-contract=off;${warnings};-Wno-unknown-pragmas")
 
   # For GPUs.
   symm_find_nvcc()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs a build into a fresh prefix and uses it from outside: find_package from C and C++, pkg-config, the tools,
-# and every example.
-# usage: check.sh BUILD_DIR
+# every example on 1 to 8 ranks, and the guide to kernels of one's own.
+# usage: check_install.sh BUILD_DIR
+#   SYMM_CUDA=OFF  without GPU code, where there is an nvcc
 set -euo pipefail
 build=$(realpath "$1")
 here=$(realpath "$(dirname "$0")")
@@ -11,34 +12,73 @@ trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 prefix=$(realpath "$work/prefix")
 libdir=$(dirname "$(find "$prefix" -name libsymm.so)")
-run="$prefix/bin/symm-run --emulated --timeout 60"
 
-cmake -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" \
-    -DCMAKE_BUILD_TYPE=Release >/dev/null
-cmake --build "$work/consumer" >/dev/null
-$run -n 3 "$work/consumer/consumer_c"
-$run -n 2 "$work/consumer/consumer_cxx"
+fail() {
+    echo "check_install.sh: $*" >&2
+    exit 1
+}
+
+run() { # RANKS PROGRAM...
+    "$prefix/bin/symm-run" --emulated --timeout 60 -n "$@"
+}
+
+make_project() { # FOLDER: into $work/its name
+    cmake -S "$1" -B "$work/$(basename "$1")" -DCMAKE_PREFIX_PATH="$prefix" -DSYMM_CUDA="${SYMM_CUDA:-AUTO}" \
+        -DSYMM_FATBIN_CACHE="$work/fatbin" -DCMAKE_BUILD_TYPE=Release --no-warn-unused-cli
+    cmake --build "$work/$(basename "$1")"
+}
+
+example() { # FOLDER
+    local name
+    name=$(basename "$1")
+    make_project "$1" >"$work/$name.log" 2>&1 || {
+        cat "$work/$name.log" >&2
+        fail "$name cannot be built"
+    }
+    for ranks in 1 2 3 4 5 6 7 8; do
+        run $ranks "$work/$name/$name" >"$work/$name.log" 2>&1 || {
+            cat "$work/$name.log" >&2
+            fail "$name fails on $ranks ranks"
+        }
+    done
+    echo "$name: runs on 1 to 8 ranks$([ ! -e "$work/$name/${name}_cudart" ] || echo "; with cudart it is built")"
+}
+
+# One at a time is mostly waiting.
+failed=0
+jobs=()
+for folder in "$here"/../../docs/examples/[0-9]*/; do
+    [ ${#jobs[@]} -lt 3 ] || { wait "${jobs[0]}" || failed=1; jobs=("${jobs[@]:1}"); }
+    example "$folder" &
+    jobs+=($!)
+done
+for job in "${jobs[@]}"; do
+    wait "$job" || failed=1
+done
+[ $failed = 0 ] || exit 1
+"$here/check_guide.sh" "$prefix"
+
+make_project "$here/consumer" >/dev/null
+run 3 "$work/consumer/consumer"
+make_project "$here/consumer_cxx" >/dev/null
+run 2 "$work/consumer_cxx/consumer_cxx"
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 # shellcheck disable=SC2046 # the flags are words
 cc -std=c11 -Wall -Wextra -Werror "$here/consumer/main.c" -o "$work/by_pkg_config" \
     $(pkg-config --cflags --libs symm) -Wl,-rpath,"$libdir"
-$run -n 2 "$work/by_pkg_config"
+run 2 "$work/by_pkg_config"
 
-for example in "$here"/../../docs/examples/[0-9]*/; do
-    name=$(basename "$example")
-    cmake -S "$example" -B "$work/$name" -DCMAKE_PREFIX_PATH="$prefix" -DSYMM_CUDA=OFF \
-        -DCMAKE_BUILD_TYPE=Release --no-warn-unused-cli >/dev/null
-    cmake --build "$work/$name" >/dev/null
-    for ranks in 1 2 3 4 8; do
-        $run -n $ranks "$work/$name/$name" >/dev/null || {
-            echo "check.sh: $name fails on $ranks ranks" >&2
-            exit 1
-        }
-    done
-    echo "$name: runs on 1, 2, 3, 4 and 8 ranks"
-done
+# Wrong uses of symm_add_kernels(), with what their errors must say.
+while IFS=: read -r name text; do
+    cmake -S "$here/misuse" -B "$work/misuse/$name" -DCMAKE_PREFIX_PATH="$prefix" -DCASE="$name" \
+        >"$work/misuse.log" 2>&1 && fail "misuse $name is no error"
+    tr -s ' \n' ' ' <"$work/misuse.log" | grep -qF "$text" || {
+        cat "$work/misuse.log" >&2
+        fail "misuse $name does not say \"$text\""
+    }
+done < <(sed -nE 's/.*CASE STREQUAL "(.*)"\) # (.*)/\1:\2/p' "$here/misuse/CMakeLists.txt")
 
 "$prefix/bin/symm-info" --driver emulated >/dev/null
-$run -n 2 "$prefix/bin/symm-bench" all-reduce --sizes 1K --iters 2 --check >/dev/null
+run 2 "$prefix/bin/symm-bench" all-reduce --sizes 1K --iters 2 --check >/dev/null
 echo "installed: C, C++, pkg-config, examples and tools work"

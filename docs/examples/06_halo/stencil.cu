@@ -6,16 +6,23 @@
 #include <symm/device.cuh>
 #include "stencil.h"
 
+SYMM_DEV float at(const stencil_args &a, int row, int column)
+{
+    return symm_dev_load_one(a.in + (size_t)row * a.pitch + column);
+}
+
 /* Four new elements of a row. */
 SYMM_DEV symm_f32s<float> relax(const stencil_args &a, int row, int column)
 {
-    const float *const in = a.in + (size_t)row * a.pitch;
     symm_f32s<float> x;
 
     for (int e = 0; e < 4; e++) {
         const int c = column + e;
-        const bool edge = c == 0 || c >= a.columns - 1;
-        x.e[e] = edge ? in[c] : 0.25f * (in[c - 1] + in[c + 1] + in[c - a.pitch] + in[c + a.pitch]);
+        if (c == 0 || c >= a.columns - 1)
+            x.e[e] = at(a, row, c); /* the edge */
+        else
+            x.e[e] = 0.25f * (at(a, row, c - 1) + at(a, row, c + 1) + at(a, row - 1, c) +
+                              at(a, row + 1, c));
     }
     return x;
 }

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# docs/custom-kernels.md says what the examples say, and its commands run: "<!-- file: PATH -->" stands in front of all
+# of docs/examples/PATH, "<!-- part: PATH -->" in front of lines that follow each other in it, "<!-- run -->" in front
+# of commands, which run one after the other in a copy of docs/examples.
+# usage: check_guide.sh PREFIX, where symm is installed
+set -euo pipefail
+prefix=$(realpath "$1")
+docs=$(realpath "$(dirname "$0")/../../docs")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp -r "$docs/examples" "$work/examples"
+mkdir "$work/blocks"
+
+# A file for each block: its number, its kind, and the path with % for /.
+awk -v folder="$work/blocks" '
+    /^<!-- (file|part|run)/ { kind = $2 ":" $3; sub(/:+(-->)?$/, "", kind); gsub("/", "%", kind); gsub(":+", ":", kind); next }
+    /^```/ && inside { close(name); inside = 0; kind = ""; next }
+    /^```/ { name = sprintf("%s/%03d:%s", folder, ++n, kind == "" ? "free" : kind); printf "" >name; inside = 1; next }
+    inside { print >name }' "$docs/custom-kernels.md"
+
+export PATH=$prefix/bin:$PATH CMAKE_PREFIX_PATH=$prefix
+cd "$work/examples"
+for block in "$work"/blocks/*; do
+    IFS=: read -r _ kind path <<<"$(basename "$block")"
+    path=${path//%//}
+    case $kind in
+    file) cmp "$block" "$path" ;;
+    part) [[ $(<"$path") == *"$(<"$block")"* ]] || {
+        echo "check_guide.sh: this is not in docs/examples/$path:" >&2
+        cat "$block" >&2
+        exit 1
+    } ;;
+    run) bash -euo pipefail "$block" >"$work/log" 2>&1 || {
+        echo "check_guide.sh: these commands fail:" >&2
+        cat "$block" "$work/log" >&2
+        exit 1
+    } ;;
+    *)
+        echo "check_guide.sh: a block that nobody checks:" >&2
+        cat "$block" >&2
+        exit 1
+        ;;
+    esac
+done
+echo "docs/custom-kernels.md: $(find "$work/blocks" -type f | wc -l) blocks are as the examples are, and run"

@@ -1,0 +1,12 @@
+// What both kernels get.
+#ifndef KERNELS_H
+#define KERNELS_H
+
+#include <symm/types.h>
+
+struct add_args {
+    float *x;
+    float by;
+};
+
+#endif
