@@ -4,6 +4,8 @@
  */
 #include <dlpack/dlpack.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -487,13 +489,57 @@ START_TEST(deleters_run_while_the_group_goes)
 }
 END_TEST
 
+struct lender {
+    symm_group *group;
+    const symm_tensor *tensor;
+    atomic_bool stop;
+    symm_status status;
+};
+
+/* Keeps what deleters need busy, so that some child is forked in the middle of it. */
+static void *lend_all_the_time(void *arg)
+{
+    struct lender *l = arg;
+    DLManagedTensor *view = NULL;
+    while (!atomic_load(&l->stop) && l->status == SYMM_OK) {
+        l->status = symm_tensor_to_dlpack(l->group, l->tensor, SYMM_DLPACK_LEND, &view);
+        drop(&view);
+    }
+    return NULL;
+}
+
+static int drop_in_child(symm_group *group, const symm_tensor *t, DLManagedTensor *owner,
+                         DLManagedTensor *view)
+{
+    DLManagedTensor *more = NULL;
+    symm_tensor u;
+    int code = -1;
+    const pid_t child = fork();
+    if (child == 0) {
+        int bad = symm_tensor_to_dlpack(group, t, SYMM_DLPACK_LEND, &more) != SYMM_ERROR_STATE;
+        bad += symm_tensor_from_dlpack(group, view, &u) != SYMM_ERROR_STATE;
+        drop(&owner);
+        drop(&view);
+        _exit(bad);
+    }
+    for (int ms = 0; child > 0 && waitpid(child, &code, WNOHANG) == 0; ms++) {
+        if (ms == 5000)
+            kill(child, SIGKILL); /* it hangs in a lock */
+        pause_ms(1);
+    }
+    return child > 0 ? code : -1;
+}
+
 static void fork_with_owner(struct rank *self, void *arg)
 {
+    enum { CHILDREN = 50 };
     static const int64_t shape[] = {100};
     symm_context *ctx = NULL;
-    symm_tensor t = {0}, u;
-    DLManagedTensor *owner = NULL, *view = NULL, *more = NULL;
-    int code = -1;
+    symm_tensor t = {0};
+    DLManagedTensor *owner = NULL, *view = NULL;
+    struct lender lender = {.tensor = &t};
+    pthread_t thread;
+    int code = 0;
     (void)arg;
     RANK_TRY(self, rank_join(self, &ctx));
     symm_group *world = symm_context_world(ctx);
@@ -501,16 +547,14 @@ static void fork_with_owner(struct rank *self, void *arg)
     RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_GIVE, &owner));
     RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &view));
     const uint64_t before = requested(ctx);
-    const pid_t child = fork();
-    if (child == 0) {
-        int bad = symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &more) != SYMM_ERROR_STATE;
-        bad += symm_tensor_from_dlpack(world, view, &u) != SYMM_ERROR_STATE;
-        drop(&owner);
-        drop(&view);
-        _exit(bad);
-    }
-    CHECK_RANK(self, child > 0 && waitpid(child, &code, 0) == child);
-    CHECK_RANK_MSG(self, WIFEXITED(code) && WEXITSTATUS(code) == 0, "the child: %#x", code);
+    lender.group = world;
+    CHECK_RANK(self, pthread_create(&thread, NULL, lend_all_the_time, &lender) == 0);
+    for (int i = 0; i < CHILDREN && code == 0; i++)
+        code = drop_in_child(world, &t, owner, view);
+    atomic_store(&lender.stop, true);
+    pthread_join(thread, NULL);
+    RANK_TRY(self, lender.status);
+    CHECK_RANK_MSG(self, code == 0, "a child: %#x", code);
     CHECK_RANK(self, requested(ctx) == before);
     drop(&owner);
     CHECK_RANK(self, requested(ctx) == before - 400);
