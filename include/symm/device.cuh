@@ -253,15 +253,18 @@ template <typename T> SYMM_DEV void symm_dev_multimem_red_add(T *multicast, cons
 /* -------------------------------------------------------------------------------------- packets */
 
 /*
- * Data and readiness in one message: a packet carries 16 bytes and, beside each four of them, a
- * flag. The receiver polls the packet itself, so nothing else need be signalled or ordered: half
- * the latency of a signal after data, for twice the bytes. symm_packet (types.h) lies in symmetric
- * memory that the receiver's side has zeroed before the first use.
+ * Data and readiness in one message: a packet of 16 bytes carries 12 and a flag, and all of it comes
+ * at once. The receiver polls the packet itself, so nothing else need be signalled or ordered: half
+ * the latency of a signal after data, for a third more bytes. symm_packet (types.h) lies in symmetric
+ * memory that its rank has zeroed before the first use.
  *
  * A slot must never be waited for with a flag that an earlier packet in it had. Use what
  * symm_dev_epoch() returns, and two sets of slots by turns (its lowest bit): who has received all
  * packets of one epoch knows that all others have read those of the epoch before.
  */
+struct symm_bits12 {
+    uint32_t w[3];
+};
 
 /*
  * The number of this use of the channel, counted on the device, so that graphs replay: never 0, and
@@ -275,7 +278,7 @@ SYMM_DEV uint32_t symm_dev_epoch(const symm_view &v, symm_signal_pad *pad, int c
  * Puts a packet into rank `to`'s copy of my `slot`. Any thread, a slot by one thread at a time.
  * Orders nothing. With flag 0, which symm_dev_epoch returns after an abort, it does nothing.
  */
-SYMM_DEV void symm_dev_send16(const symm_view &v, symm_packet *slot, const symm_bits16 &x,
+SYMM_DEV void symm_dev_send16(const symm_view &v, symm_packet *slot, const symm_bits12 &x,
                               uint32_t flag, int to);
 
 /*
@@ -284,7 +287,7 @@ SYMM_DEV void symm_dev_send16(const symm_view &v, symm_packet *slot, const symm_
  * an abort, or with flag 0, it returns zeros at once; who would send on what it makes of them asks
  * symm_dev_aborted() first.
  */
-SYMM_DEV symm_bits16 symm_dev_recv16(const symm_view &v, const symm_packet *slot, uint32_t flag,
+SYMM_DEV symm_bits12 symm_dev_recv16(const symm_view &v, const symm_packet *slot, uint32_t flag,
                                      int from);
 
 /* ---------------------------------------------------------------------------------------- block */

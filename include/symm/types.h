@@ -94,12 +94,12 @@ typedef struct symm_view {
 } symm_view; /* 640 bytes */
 
 /*
- * 16 bytes on their way to another rank, each four of them with a flag beside them in one word that
- * is written at once (symm_dev_send16 in symm/device.cuh). Lies in symmetric memory that is zeroed
- * before its first use.
+ * 12 bytes on their way to another rank and, in the fourth word, a flag that says that they have
+ * come: written and read at once (symm_dev_send16 in symm/device.cuh). Lies in symmetric memory,
+ * aligned to 16 bytes, that is zeroed before its first use.
  */
 typedef struct symm_packet {
-    uint64_t word[4];
+    uint32_t word[4];
 } symm_packet;
 
 #define SYMM_MAX_DIMS 5

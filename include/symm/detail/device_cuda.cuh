@@ -145,18 +145,25 @@ SYMM_DEV void store_scalar(uint8_t *p, uint8_t x)
     asm volatile("st.global.u8 [%0], %1;" ::"l"(global(p)), "h"((uint16_t)x) : "memory");
 }
 
-/* Two words of a packet: each is read and written at once, the two in any order. */
-SYMM_DEV void load_words(const uint64_t *p, uint64_t *a, uint64_t *b)
+/* A packet, of which all 16 bytes are read and written at once. */
+SYMM_DEV bits16 load_packet(const symm_packet *p)
 {
-    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
-                 : "=l"(*a), "=l"(*b)
+    bits16 x;
+    asm volatile("{ .reg .b128 all; .reg .b64 low, high;"
+                 " ld.relaxed.sys.global.b128 all, [%4]; mov.b128 {low, high}, all;"
+                 " mov.b64 {%0, %1}, low; mov.b64 {%2, %3}, high; }"
+                 : "=r"(x.w[0]), "=r"(x.w[1]), "=r"(x.w[2]), "=r"(x.w[3])
                  : "l"(global(p))
                  : "memory");
+    return x;
 }
 
-SYMM_DEV void store_words(uint64_t *p, uint64_t a, uint64_t b)
+SYMM_DEV void store_packet(symm_packet *p, const bits16 &x)
 {
-    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(global(p)), "l"(a), "l"(b)
+    asm volatile("{ .reg .b128 all; .reg .b64 low, high;"
+                 " mov.b64 low, {%1, %2}; mov.b64 high, {%3, %4}; mov.b128 all, {low, high};"
+                 " st.relaxed.sys.global.b128 [%0], all; }" ::"l"(global(p)),
+                 "r"(x.w[0]), "r"(x.w[1]), "r"(x.w[2]), "r"(x.w[3])
                  : "memory");
 }
 

@@ -327,18 +327,27 @@ template <typename T> SYMM_DEV void store_scalar(T *p, T x)
     store(p, x);
 }
 
-SYMM_DEV void load_words(const uint64_t *p, uint64_t *a, uint64_t *b)
+/*
+ * A packet comes at once: the half with the flag is written last and read first. It is not among the
+ * stores that are held back where memory is weakly ordered, since nothing orders it with others.
+ */
+SYMM_DEV bits16 load_packet(const symm_packet *p)
 {
-    check_aligned(p, 16);
-    *a = load_relaxed(p);
-    *b = load_relaxed(p + 1);
+    check_aligned(p, sizeof *p);
+    const uint64_t *half = reinterpret_cast<const uint64_t *>(home(p)->word);
+    const uint64_t high = __atomic_load_n(half + 1, __ATOMIC_ACQUIRE),
+                   low = __atomic_load_n(half, __ATOMIC_RELAXED);
+    return {{(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)}};
 }
 
-SYMM_DEV void store_words(uint64_t *p, uint64_t a, uint64_t b)
+SYMM_DEV void store_packet(symm_packet *p, const bits16 &x)
 {
-    check_aligned(p, 16);
-    store_relaxed(p, a);
-    store_relaxed(p + 1, b);
+    check_aligned(p, sizeof *p);
+    if (weak())
+        symm_emulated_driver->settle(p, sizeof *p);
+    uint64_t *half = reinterpret_cast<uint64_t *>(home(p)->word);
+    __atomic_store_n(half, (uint64_t)x.w[1] << 32 | x.w[0], __ATOMIC_RELAXED);
+    __atomic_store_n(half + 1, (uint64_t)x.w[3] << 32 | x.w[2], __ATOMIC_RELEASE);
 }
 
 /* What the driver calls back to make a reduction of T, atomically, where the bytes are. */

@@ -256,13 +256,6 @@ SYMM_DEV void grid_barrier(const symm_view &v, symm_signal_pad *pad, int channel
     __syncthreads();
 }
 
-/* -------------------------------------------------------------------------------------- packets */
-
-SYMM_DEV uint64_t packet_word(uint32_t x, uint32_t flag)
-{
-    return (uint64_t)flag << 32 | x;
-}
-
 /* ------------------------------------------------------------------------------------ transfers */
 
 SYMM_DEV bits16 load_word(const bits16 *p)
@@ -688,46 +681,28 @@ SYMM_DEV uint32_t symm_dev_epoch(const symm_view &v, symm_signal_pad *pad, int c
     return __syncthreads_or(poison != 0) ? 0 : epoch;
 }
 
-SYMM_DEV void symm_dev_send16(const symm_view &v, symm_packet *slot, const symm_bits16 &x,
+SYMM_DEV void symm_dev_send16(const symm_view &v, symm_packet *slot, const symm_bits12 &x,
                               uint32_t flag, int to)
 {
-    uint64_t *word = symm_dev_peer(v, slot, to)->word;
-    if (!flag)
-        return;
-    for (int i = 0; i < 4; i += 2)
-        symm_detail::store_words(word + i, symm_detail::packet_word(x.w[i], flag),
-                                 symm_detail::packet_word(x.w[i + 1], flag));
+    if (flag)
+        symm_detail::store_packet(symm_dev_peer(v, slot, to), {{x.w[0], x.w[1], x.w[2], flag}});
 }
 
-SYMM_DEV symm_bits16 symm_dev_recv16(const symm_view &v, const symm_packet *slot, uint32_t flag,
+SYMM_DEV symm_bits12 symm_dev_recv16(const symm_view &v, const symm_packet *slot, uint32_t flag,
                                      int from)
 {
-    symm_bits16 x = {};
+    symm_bits12 x = {};
     bool told = false;
     for (uint32_t polls = 0; flag; polls++) {
-        uint64_t word[4];
         const uint32_t poison = symm_detail::load_relaxed(v.poison);
-        symm_detail::load_words(slot->word, &word[0], &word[1]);
-        symm_detail::load_words(slot->word + 2, &word[2], &word[3]);
-        bool come = true;
-        for (int i = 0; i < 4; i++) {
-            x.w[i] = (uint32_t)word[i];
-            come = come && word[i] >> 32 == flag;
-        }
-        if (come)
+        const symm_bits16 packet = symm_detail::load_packet(slot);
+        if (packet.w[3] == flag)
+            x = {{packet.w[0], packet.w[1], packet.w[2]}};
+        if (packet.w[3] == flag || poison)
             break;
-        x = {};
-        if (poison)
-            break;
-        told = symm_detail::poll_again(v, polls, told,
-                                       {0,
-                                        SYMM_WAIT_PACKET,
-                                        from,
-                                        0,
-                                        flag,
-                                        (uint32_t)(word[0] >> 32),
-                                        (uint64_t)(uintptr_t)slot,
-                                        {}});
+        told = symm_detail::poll_again(
+            v, polls, told,
+            {0, SYMM_WAIT_PACKET, from, 0, flag, packet.w[3], (uint64_t)(uintptr_t)slot, {}});
     }
     if (told)
         symm_detail::untell(v);
