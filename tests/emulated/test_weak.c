@@ -22,7 +22,7 @@ enum { DEVICE = 3, SEEDS = 400, VARS = 16, REGS = 16, STEPS = 12, THREADS = 4 };
 enum what { STOP, WRITE, READ, UPDATE, SETTLED, FENCE, WAIT, SYNC, SYNCWARP, SHUFFLE, REPEAT };
 
 /* Variables are 16 bytes each; RAW is an address of the test's own. */
-enum { X, Y, F, G, RAW = VARS };
+enum { X, Y, F, G, H, RAW = VARS };
 
 struct step {
     enum what what;
@@ -76,7 +76,7 @@ static void run_step(const struct litmus_args *a, const struct step *s)
         ops->write(p, s->nbytes, value, s->how);
         break;
     case READ:
-        ops->read(p, s->nbytes, &a->regs[s->reg], s->how);
+        ops->read(p + s->value, s->nbytes, &a->regs[s->reg], s->how); /* value: bytes from there */
         break;
     case UPDATE:
         ops->update(p, s->nbytes, value, add, s->how);
@@ -244,7 +244,7 @@ static const struct litmus programs[] = {
     {"multicast store, alias fence before __syncthreads", NEVER, 2, 2, 1,
      {{W_(X, 1, MC), ALIAS, BAR}, {BAR, REL, SET(F)}, CONSUME, {END}}},
     {"multicast store, alias fence of a thread that knows nothing", SEEN, 2, 2, 1,
-     {{W_(X, 1, MC), BAR}, {ALIAS, BAR, REL, SET(F)}, CONSUME, {END}}},
+     {{W_(X, 1, MC), SET(Y), BAR}, {AWAIT(Y), ALIAS, BAR, REL, SET(F)}, CONSUME, {END}}},
     {"multicast load, no alias fence", SEEN, 2, 1, 1,
      {PUBLISH, {R_(1, X, MC), AWAIT(F), ACQ, R_(0, X, MC)}}},
     {"multicast load, alias fence", NEVER, 2, 1, 1,
@@ -293,11 +293,18 @@ static const struct litmus programs[] = {
      {{W_(X, 1, MC), BAR}, {BAR, W(X, 2), REL, SET(F)}, CONSUME, {END}}},
     {"a store after __syncthreads is seen", NEVER, 1, 2, 1,
      {{W(X, 1), BAR}, {R(1, X), BAR, R(0, X)}}},
+    {"what is beside it was read later", NEVER, 2, 1, 1,
+     {PUBLISH, {R(1, X), AWAIT(F), ACQ, {READ, X, 0, 8, 2, 8}, R(0, X)}}},
+    {"what is beside it was read later, by a thread that has not acquired", NEVER, 2, 2, 1,
+     {PUBLISH, {END}, {R(1, X), SET(Y), AWAIT(G), {READ, X, 0, 8, 2, 8}, SET(H)},
+      {AWAIT(Y), AWAIT(F), ACQ, SET(G), AWAIT(H), R(0, X)}}},
     {"a part of own store", NEVER, 1, 1, 0x0000000100000000,
      {{R(1, X), {WRITE, X, 0, 8, 0, 0x0000000100000001}, {WRITE, X, 0, 4, 0, 0}, R(0, X)}}},
     {"own sums", NEVER, 1, 1, 8, {{W(X, 5), ADD(X, 1), ADD(X, 2), R(0, X)}}},
     {"an atomic operation after settle", NEVER, 1, 1, 6,
      {{R(1, X), W(X, 5), {SETTLED, X, 0, 8, 0, 1}, R(0, X)}}},
+    {"an atomic operation on what was read", NEVER, 1, 1, 1,
+     {{R(1, X), {SETTLED, X, 0, 8, 0, 1}, R(0, X)}}},
     {"sums of all are complete", NEVER, 4, 3, 4 * 3 * 20,
      {{ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}}, {ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}},
       {ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}}, {ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}}}},
@@ -417,10 +424,33 @@ START_TEST(own_memory)
 }
 END_TEST
 
+/* A block begins with what the block before it has read, but not if that is gone. */
+START_TEST(memory_that_is_gone)
+{
+    if (TSAN)
+        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    static const struct step program[THREADS][STEPS] = {{R(0, X), R(0, Y), R_(0, F, MC)}};
+    struct litmus_args args = {.regs = regs, .program = program};
+    open_weak(DEVICE);
+    char *stays = new_vars();
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        char *gone = new_vars();
+        set_seed(seed);
+        args.vars = gone;
+        OK(run(&args, 1, 1));
+        OK(cu.cuMemFree((CUdeviceptr)(uintptr_t)gone));
+        args.vars = stays;
+        OK(run(&args, 1, 1));
+    }
+    OK(cu.cuMemFree((CUdeviceptr)(uintptr_t)stays));
+    close_weak(DEVICE);
+}
+END_TEST
+
 /* Each a process: the error sticks. */
 static void fault(int access, char *raw, const char *part)
 {
-    const struct step step = {access ? WRITE : READ, RAW, 0, 8, 0, 1};
+    const struct step step = {access ? WRITE : READ, RAW, 0, 8, 0, 0};
     const struct step program[THREADS][STEPS] = {{step}, {step}, {step}, {step}};
     struct litmus_args args = {.raw = raw, .regs = regs, .program = program};
     ck_assert_int_eq(run(&args, 1, 1), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -535,6 +565,7 @@ int main(void)
     tcase_add_loop_test(order, litmus, 0, sizeof programs / sizeof *programs);
     tcase_add_test(rest, the_seed_decides);
     tcase_add_test(rest, own_memory);
+    tcase_add_test(rest, memory_that_is_gone);
     tcase_add_test(rest, messages_between_processes);
     tcase_add_test(rest, without_the_setting);
     tcase_add_loop_test(rest, thread_sanitizer_is_refused, 0, 2);
