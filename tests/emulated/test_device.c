@@ -1,0 +1,12 @@
+/* Every function of symm/device.cuh on the emulated driver: worlds of 1 to 8 ranks. */
+#include "device_bench.h"
+#include "test.h"
+
+int main(void)
+{
+    Suite *suite = suite_create("device");
+    device_setting = (struct device_setting){
+        .nworlds = 8, .worlds = {1, 2, 3, 4, 5, 6, 7, 8}, .pair = 2, .emulated = true};
+    device_cases_add(suite);
+    return test_main(suite);
+}

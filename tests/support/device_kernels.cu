@@ -1,0 +1,7 @@
+/* All of them are one image. */
+#include "device_meet.cuh"
+#include "device_data.cuh"
+#include "device_move.cuh"
+#include "device_multimem.cuh"
+#include "device_packet.cuh"
+#include "device_stall.cuh"

@@ -1,0 +1,180 @@
+/* Epochs and packets. */
+#include <stdlib.h>
+#include <string.h>
+#include "device_bench.h"
+#include "reference.h"
+
+/* ---------------------------------------------------------------------------------------- epochs */
+
+enum { EPOCH_BLOCKS = 3, EPOCH_ROUNDS = 7 };
+
+/* After the largest comes 2: never 0, and even and odd go on taking turns. */
+static uint32_t next_epoch(uint32_t epoch)
+{
+    return epoch == UINT32_MAX ? 2 : epoch + 1;
+}
+
+/* Reads what a launch has listed; it goes on from `epoch`, which it moves on. */
+static symm_status follow(struct device_bench *b, uint32_t *epoch)
+{
+    uint32_t got[EPOCH_BLOCKS][EPOCH_ROUNDS];
+    if (device_settle(b) != SYMM_OK || device_read(b, got, b->a.out, sizeof got) != SYMM_OK)
+        return SYMM_ERROR_STATE;
+    for (int round = 0; round < EPOCH_ROUNDS; round++) {
+        const uint32_t last = *epoch;
+        *epoch = next_epoch(last);
+        for (int block = 0; block < EPOCH_BLOCKS; block++) {
+            b->self->report->wrong += got[block][round] != *epoch;
+            b->self->report->wrong += got[block][round] == 0 || got[block][round] % 2 == last % 2;
+        }
+    }
+    return SYMM_OK;
+}
+
+static void count_epochs(struct rank *self, void *arg)
+{
+    struct device_bench b = {.a.rounds = EPOCH_ROUNDS};
+    symm_graph graph = NULL;
+    uint32_t epoch = *(const uint32_t *)arg;
+    if (device_open(self, &b, "test_epochs", EPOCH_BLOCKS) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_alloc(b.w, EPOCH_BLOCKS * EPOCH_ROUNDS * sizeof epoch, &b.a.out));
+    for (int shape = 0; shape < DEVICE_SHAPES; shape++)
+        if (device_launch(&b, EPOCH_BLOCKS, device_threads[shape]) != SYMM_OK ||
+            follow(&b, &epoch) != SYMM_OK)
+            goto out;
+    RANK_TRY(self, symm_graph_begin(b.s));
+    if (device_launch(&b, EPOCH_BLOCKS, 32) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_graph_end(b.s, &graph));
+    b.nthreads = 0;
+    for (int replay = 0; replay < 6; replay++) {
+        RANK_TRY(self, symm_graph_launch(graph, b.s));
+        b.nthreads = EPOCH_BLOCKS * 32;
+        if (follow(&b, &epoch) != SYMM_OK)
+            goto out;
+    }
+out:
+    symm_graph_destroy(graph);
+    device_close(&b);
+}
+
+START_TEST(epochs_go_on_in_replays_and_are_never_zero)
+{
+    NEEDS_DEVICES();
+    uint32_t start = 0;
+    ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, count_epochs, &start, 60);
+}
+END_TEST
+
+START_TEST(epochs_are_even_and_odd_by_turns_across_the_wrap)
+{
+    NEEDS_DEVICES();
+    uint32_t start = DEVICE_EPOCH_START;
+    device_start_below_wrap();
+    ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, count_epochs, &start, 60);
+}
+END_TEST
+
+/* --------------------------------------------------------------------------------------- packets */
+
+static void play_packets(struct rank *self, void *arg)
+{
+    const uint32_t blocks = device_blocks(self->nranks) / 2;
+    const size_t nbytes =
+        2 * sizeof(symm_packet) * blocks * (size_t)self->nranks * DEVICE_THREADS_MAX;
+    struct device_bench b = {0};
+    symm_graph graph = NULL;
+    (void)arg;
+    if (device_open(self, &b, "test_packets", (int)blocks) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_alloc(b.w, nbytes, &b.a.x));
+    RANK_TRY(self, symm_fill(b.a.x, 0, nbytes, b.s));
+    RANK_TRY(self, symm_barrier(b.w, b.s));
+    for (b.a.mode = 0; b.a.mode < 2; b.a.mode++)
+        for (int shape = 0; shape < DEVICE_SHAPES; shape++) {
+            const uint32_t threads = device_threads[shape];
+            b.a.seed = (uint32_t)reference_random(910 + (uint64_t)b.a.mode, (uint64_t)shape);
+            b.a.rounds = device_rounds(threads < 64 ? 60 : 15, 500);
+            if (device_launch(&b, blocks, threads) != SYMM_OK || device_settle(&b) != SYMM_OK)
+                goto out;
+            CHECK_RANK_MSG(self, self->report->wrong == 0, "mode %d, %u threads: %lld wrong",
+                           b.a.mode, threads, (long long)self->report->wrong);
+            /* Slots have another place with another number of threads. */
+            RANK_TRY(self, symm_barrier(b.w, b.s));
+            RANK_TRY(self, symm_fill(b.a.x, 0, nbytes, b.s));
+            RANK_TRY(self, symm_barrier(b.w, b.s));
+        }
+    b.a.mode = 0;
+    b.a.rounds = 5;
+    RANK_TRY(self, symm_graph_begin(b.s));
+    if (device_launch(&b, blocks, 32) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_graph_end(b.s, &graph));
+    for (int replay = 0; replay < 10; replay++)
+        RANK_TRY(self, symm_graph_launch(graph, b.s));
+    b.nthreads *= 10;
+    device_settle(&b);
+out:
+    symm_graph_destroy(graph);
+    device_close(&b);
+}
+
+START_TEST(packets_carry_anything_to_everyone_across_the_wrap)
+{
+    NEEDS_DEVICES();
+    device_start_below_wrap();
+    ranks_run_ok(device_setting.worlds[_i], RANKS_AS_PROCESSES, play_packets, NULL, 100);
+}
+END_TEST
+
+START_TEST(packets_serve_ranks_that_are_threads)
+{
+    NEEDS_DEVICES();
+    if (!device_setting.emulated)
+        TEST_SKIP("only with the emulated driver");
+    ranks_run_ok(3, RANKS_AS_THREADS, play_packets, NULL, 60);
+}
+END_TEST
+
+static void send_nothing(struct rank *self, void *arg)
+{
+    const size_t nbytes = DEVICE_THREADS_MAX * sizeof(symm_packet);
+    struct device_bench b = {0};
+    char *host = malloc(nbytes);
+    (void)arg;
+    if (device_open(self, &b, "test_no_flag", 1) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_alloc(b.w, nbytes, &b.a.x));
+    reference_poison(host, nbytes, 3);
+    if (device_write(&b, b.a.x, host, nbytes) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_barrier(b.w, b.s));
+    for (int shape = 0; shape < DEVICE_SHAPES; shape++)
+        if (device_launch(&b, 1, device_threads[shape]) != SYMM_OK)
+            goto out;
+    RANK_TRY(self, symm_barrier(b.w, b.s));
+    if (device_settle(&b) != SYMM_OK || device_read(&b, host, b.a.x, nbytes) != SYMM_OK)
+        goto out;
+    self->report->wrong += reference_poison_wrong(host, nbytes, 3);
+out:
+    device_close(&b);
+    free(host);
+}
+
+START_TEST(with_flag_zero_nothing_is_sent_and_nobody_waits)
+{
+    NEEDS_DEVICES();
+    ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, send_nothing, NULL, 60);
+}
+END_TEST
+
+void device_packet_cases(TCase *list)
+{
+    tcase_add_test(list, epochs_go_on_in_replays_and_are_never_zero);
+    tcase_add_test(list, epochs_are_even_and_odd_by_turns_across_the_wrap);
+    tcase_add_loop_test(list, packets_carry_anything_to_everyone_across_the_wrap, 0,
+                        device_setting.nworlds);
+    tcase_add_test(list, packets_serve_ranks_that_are_threads);
+    tcase_add_test(list, with_flag_zero_nothing_is_sent_and_nobody_waits);
+}
