@@ -27,7 +27,8 @@ static symm_status allow_shared(struct symm_kernel *kernel, uint32_t smem_nbytes
         kernel->smem_nbytes = smem_nbytes;
     pthread_mutex_unlock(&ctx->owned_lock);
     if (cu == CUDA_ERROR_INVALID_VALUE)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "smem_nbytes is %u, more than this device has",
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "smem_nbytes is %u, more than a block of this kernel can have here",
                           smem_nbytes);
     return cu == CUDA_SUCCESS ? SYMM_OK : symm__driver_fail(ctx->drv, cu, "cuFuncSetAttribute");
 }

@@ -255,12 +255,13 @@ static void run_kernels(struct rank *self, void *arg)
     symm_kernel *kernel = NULL;
     test_ring_args a = {.rounds = 2000};
     int32_t wrong[BLOCKS];
+    const uint32_t *const smem_nbytes = arg;
+    const symm_grid grid = {.blocks = BLOCKS, .threads = THREADS, .smem_nbytes = *smem_nbytes};
     uint32_t most = 0;
-    (void)arg;
     if (bench_open(self, &b) != SYMM_OK)
         goto out;
     RANK_TRY(self, symm_kernel_load(b.ctx, &test_kernels, "test_ring", &kernel));
-    RANK_TRY(self, symm_kernel_max_blocks(b.w, kernel, THREADS, 0, &most));
+    RANK_TRY(self, symm_kernel_max_blocks(b.w, kernel, THREADS, *smem_nbytes, &most));
     CHECK_RANK_MSG(self, most >= BLOCKS, "%u blocks", most);
     RANK_TRY(self, symm_signal_pad_alloc(b.w, BLOCKS, &a.pad));
     RANK_TRY(self, symm_alloc(b.w, 4 * BLOCKS * THREADS * sizeof *a.cells, (void **)&a.cells));
@@ -268,12 +269,16 @@ static void run_kernels(struct rank *self, void *arg)
     RANK_TRY(self, symm_fill(a.wrong, 0, sizeof wrong, b.s));
     RANK_TRY(self, symm_group_view(b.w, &a.view));
     for (int i = 0; i < 5; i++)
-        RANK_TRY(self, symm_launch(b.w, kernel, &(symm_grid){.blocks = BLOCKS, .threads = THREADS},
-                                   &a, sizeof a, b.s));
+        RANK_TRY(self, symm_launch(b.w, kernel, &grid, &a, sizeof a, b.s));
     RANK_TRY(self, symm_copy(wrong, a.wrong, sizeof wrong, b.s));
     RANK_TRY(self, symm_synchronize(b.w, b.s));
     for (int i = 0; i < BLOCKS; i++)
         self->report->wrong += wrong[i];
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "smem_nbytes",
+                     symm_launch(b.w, kernel,
+                                 &(symm_grid){.blocks = 1, .threads = 1, .smem_nbytes = 1u << 20},
+                                 &a, sizeof a, b.s));
+    rank_note(self, SYMM_OK);
 out:
     symm_kernel_unload(kernel);
     bench_close(&b);
@@ -282,7 +287,14 @@ out:
 START_TEST(a_users_kernel_meets_the_other_ranks_ten_thousand_times)
 {
     NEEDS_GPUS();
-    ranks_run_ok(ngpus, RANKS_AS_PROCESSES, run_kernels, NULL, 60);
+    ranks_run_ok(ngpus, RANKS_AS_PROCESSES, run_kernels, &(uint32_t){0}, 60);
+}
+END_TEST
+
+START_TEST(a_users_kernel_gets_much_shared_memory)
+{
+    NEEDS_GPUS();
+    ranks_run_ok(ngpus, RANKS_AS_PROCESSES, run_kernels, &(uint32_t){200u << 10}, 60);
 }
 END_TEST
 
@@ -613,6 +625,7 @@ int main(void)
     tcase_add_test(signals, a_ring_of_puts_and_signals_is_replayed);
     tcase_add_test(signals, a_ring_of_puts_and_signals_is_right_across_the_wrap);
     tcase_add_test(signals, a_users_kernel_meets_the_other_ranks_ten_thousand_times);
+    tcase_add_test(signals, a_users_kernel_gets_much_shared_memory);
     TCase *sums = test_case_uncounted(suite, "all-reduce", 180);
     tcase_add_loop_test(sums, sums_are_right_in_place_and_through_staging, 0, NALGOS);
     tcase_add_test(sums, two_groups_on_two_streams_replay_their_graphs_a_thousand_times);
