@@ -15,7 +15,8 @@ trap 'rm -rf "$work"' EXIT
 # What is expected of it | model | macros
 list() {
     cat <<'LIST'
-right  | barrier     | NR=3 ROUNDS=2
+right  | barrier     | NR=3 ROUNDS=1
+right  | barrier     | NR=3 NT=1 ROUNDS=5
 right  | barrier     | NR=3 NT=1 AGREE ROUNDS=1
 right  | barrier     | AGREE ROUNDS=2
 right  | barrier     | ABORT ROUNDS=3
