@@ -134,7 +134,7 @@ SYMM_DEV void symm_dev_grid_barrier(const symm_view &v, symm_signal_pad *pad, in
  */
 SYMM_DEV bool symm_dev_aborted(const symm_view &v);
 
-/* ----------------------------------------------------------------------------------- data access */
+/* ---------------------------------------------------------------------------------- data access */
 
 /*
  * None of what follows, down to the packets, orders anything: signals and barriers do. Nor does an
@@ -189,7 +189,7 @@ SYMM_DEV void symm_dev_store_all(const symm_view &v, T *symmetric, const symm_f3
  */
 template <typename T> SYMM_DEV void symm_dev_red_add(T *p, T x);
 
-/* ------------------------------------------------------------------------------------- transfers */
+/* ------------------------------------------------------------------------------------ transfers */
 
 /*
  * Copies nbytes between any device memory, of this rank or a peer, of any alignment; 16 bytes at a
@@ -253,10 +253,10 @@ template <typename T> SYMM_DEV void symm_dev_multimem_red_add(T *multicast, cons
 /* -------------------------------------------------------------------------------------- packets */
 
 /*
- * Data and readiness in one message: a packet of 16 bytes carries 12 and a flag, and all of it comes
- * at once. The receiver polls the packet itself, so nothing else need be signalled or ordered: half
- * the latency of a signal after data, for a third more bytes. symm_packet (types.h) lies in symmetric
- * memory that its rank has zeroed before the first use.
+ * Data and readiness in one message: a packet of 16 bytes carries 12 and a flag, and all of it
+ * comes at once. The receiver polls the packet itself, so nothing else need be signalled or ordered: half
+ * the latency of a signal after data, for a third more bytes. symm_packet (types.h) lies in
+ * symmetric memory that its rank has zeroed before the first use.
  *
  * A slot must never be waited for with a flag that an earlier packet in it had. Use what
  * symm_dev_epoch() returns, and two sets of slots by turns (its lowest bit): who has received all

@@ -128,8 +128,8 @@ bool emu__range_add(struct emu_range *range);
 void emu__range_remove(struct emu_range *range);
 
 /*
- * Changes whenever a range or a bind of this process does, or a replica goes: what threads remember of the table is
- * good while it stays the same. May be read without the lock.
+ * Changes whenever a range or a bind of this process does, or a replica goes: what threads remember
+ * of the table is good while it stays the same. May be read without the lock.
  */
 extern _Atomic uint64_t emu__layout;
 

@@ -189,7 +189,7 @@ static void share_bytes(struct rank *self, void *arg)
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(reference_random((uint64_t)self->rank, (uint64_t)i) % 1000);
 
-    /* Their tensor is summed into the symmetric one, which the reader sees, here and at the peer. */
+    /* Their tensor is summed into the symmetric one, which the reader sees, here and there. */
     theirs_of(&theirs, x, 1, shape);
     RANK_TRY(self, symm_tensor_from_dlpack(world, &theirs.managed, &in));
     RANK_TRY(self,

@@ -460,7 +460,7 @@ SYMM_DEV bool symm_dev_aborted(const symm_view &v)
                             symm_detail::load_relaxed(v.poison));
 }
 
-/* ----------------------------------------------------------------------------------- data access */
+/* ---------------------------------------------------------------------------------- data access */
 
 SYMM_DEV symm_bits16 symm_dev_load_bits(const void *p)
 {
@@ -590,7 +590,7 @@ template <typename T> SYMM_DEV void symm_dev_red_add(T *p, T x)
     symm_detail::red_add(reinterpret_cast<type *>(p), symm_detail::as<type>(x));
 }
 
-/* ------------------------------------------------------------------------------------- transfers */
+/* ------------------------------------------------------------------------------------ transfers */
 
 SYMM_DEV void symm_dev_copy(void *to, const void *from, size_t nbytes)
 {
@@ -625,7 +625,7 @@ SYMM_DEV void symm_dev_put_bulk(const symm_view &v, void *dst, const void *src, 
         symm_dev_copy_thread(out, src, nbytes);
 }
 
-/* -------------------------------------------------------------------------------------- multimem */
+/* ------------------------------------------------------------------------------------- multimem */
 
 template <symm_redop OP, typename T> SYMM_DEV symm_bits16 symm_dev_multimem_reduce(const T *p)
 {

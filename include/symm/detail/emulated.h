@@ -46,7 +46,7 @@ enum {
     SYMM_EMULATED_ASYNC = 4      /* by the copy unit, on behalf of the thread */
 };
 
-/* What a fence does: bits. Several in one call take effect in the order in which they stand here. */
+/* What a fence does: bits. Several in one call take effect in the order they stand in here. */
 enum {
     SYMM_EMULATED_BULK_WAIT = 1,   /* the thread's asynchronous copies are done */
     SYMM_EMULATED_ASYNC_FENCE = 2, /* asynchronous copies that follow see what the thread sees */
@@ -95,8 +95,8 @@ struct symm_emulated_ops {
     /*
      * Weakly ordered memory (src/emulator/weak.c); called only with SYMM_EMULATED_WEAK. 1, 2, 4, 8
      * or 16 bytes, aligned. p is an address that the device may access, or, with
-     * SYMM_EMULATED_MULTICAST, a replica that `replicas` has returned. A store with release order is
-     * fence(RELEASE) and then a store as it is; a load with acquire order is a load as it is and
+     * SYMM_EMULATED_MULTICAST, a replica that `replicas` has returned. A store with release order
+     * is fence(RELEASE) and then a store as it is; a load with acquire order is a load as it is and
      * then fence(ACQUIRE).
      */
     void (*read)(const void *p, size_t nbytes, void *out, uint32_t how);
