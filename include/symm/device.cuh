@@ -254,9 +254,9 @@ template <typename T> SYMM_DEV void symm_dev_multimem_red_add(T *multicast, cons
 
 /*
  * Data and readiness in one message: a packet of 16 bytes carries 12 and a flag, and all of it
- * comes at once. The receiver polls the packet itself, so nothing else need be signalled or ordered: half
- * the latency of a signal after data, for a third more bytes. symm_packet (types.h) lies in
- * symmetric memory that its rank has zeroed before the first use.
+ * comes at once. The receiver polls the packet itself, so nothing else need be signalled or
+ * ordered: half the latency of a signal after data, for a third more bytes. symm_packet (types.h)
+ * lies in symmetric memory that its rank has zeroed before the first use.
  *
  * A slot must never be waited for with a flag that an earlier packet in it had. Use what
  * symm_dev_epoch() returns, and two sets of slots by turns (its lowest bit): who has received all

@@ -50,10 +50,10 @@ typedef enum symm_dlpack_mode {
  * Shapes: 0 <= ndim <= SYMM_MAX_DIMS; ndim 0 is one element. An extent of 0 makes an empty tensor,
  *         whose data may be NULL when it is lent. Any stride, negative and 0 too.
  * Memory: *out lives until its deleter is called, by one reader, once. The deleter never waits,
- *         runs in any thread, and is harmless at any time: after the group or the context is gone, which
- *         took the memory along, and in a child of fork() it frees the managed tensor alone. The
- *         library stays loaded for it. No enqueued work of this rank may use memory whose deleter
- *         runs.
+ *         runs in any thread, and is harmless at any time: after the group or the context is gone,
+ *         which took the memory along, and in a child of fork() it frees the managed tensor alone.
+ *         The library stays loaded for it. No enqueued work of this rank may use memory whose
+ *         deleter runs.
  * Errors: ERROR_ARGUMENT  a NULL, a dtype, ndim, extent or mode that is none, a tensor that does
  *                         not lie in one allocation; GIVE: not the start of an allocation of this
  *                         group, or given before

@@ -1,7 +1,8 @@
 /*
  * symm/dlpack.h. A deleter runs whenever its reader likes: in any thread, at the interpreter's
  * exit, long after the context has gone. So a managed tensor is memory of its own that needs
- * nothing else to exist, and a group knows the ones it has given memory to, to tell them when it goes.
+ * nothing else to exist, and a group knows the ones it has given memory to, to tell them when it
+ * goes.
  */
 #include <symm/dlpack.h>
 

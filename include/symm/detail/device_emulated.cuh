@@ -329,7 +329,8 @@ template <typename T> SYMM_DEV void store_scalar(T *p, T x)
 
 /*
  * A packet comes at once: the half with the flag is written last and read first. It is not among
- * the stores that are held back where memory is weakly ordered, since nothing orders it with others.
+ * the stores that are held back where memory is weakly ordered, since nothing orders it with
+ * others.
  */
 SYMM_DEV bits16 load_packet(const symm_packet *p)
 {
