@@ -1,15 +1,8 @@
 /* Kernels on packets. */
 
-/* What a packet carries. */
-typedef decltype(symm_dev_recv16(symm_view{}, nullptr, 0, 0)) carried;
-enum { CARRIED_WORDS = sizeof(carried) / 4 };
-
-SYMM_DEV bool is_zero(const carried &x)
+SYMM_DEV bool is_zero(const symm_bits12 &x)
 {
-    uint32_t all = 0;
-    for (int w = 0; w < CARRIED_WORDS; w++)
-        all |= x.w[w];
-    return all == 0;
+    return (x.w[0] | x.w[1] | x.w[2]) == 0;
 }
 
 SYMM_DEV uint32_t next_epoch(uint32_t epoch)
@@ -36,11 +29,11 @@ SYMM_KERNEL(test_epochs, test_device_args, a, 256)
 }
 
 /* What a packet carries: now and then something that looks like a flag, in each word. */
-SYMM_DEV carried payload(const test_device_args &a, uint32_t epoch, int rank, uint32_t block,
-                         uint32_t thread)
+SYMM_DEV symm_bits12 payload(const test_device_args &a, uint32_t epoch, int rank, uint32_t block,
+                             uint32_t thread)
 {
-    carried x;
-    for (uint32_t w = 0; w < CARRIED_WORDS; w++) {
+    symm_bits12 x;
+    for (uint32_t w = 0; w < 3; w++) {
         const uint32_t word = test_device_word(a.seed + epoch, w, rank, block, thread);
         const uint32_t like[8] = {word,      epoch, epoch - 1, next_epoch(epoch),
                                   epoch - 2, 0,     ~0u,       word};
@@ -70,9 +63,9 @@ SYMM_KERNEL(test_packets, test_device_args, a, 256)
                                 payload(a, epoch, v.rank, my_block(), t), epoch,
                                 (v.rank + i) % v.nranks);
         for (int r = 0; r < v.nranks; r++) {
-            const carried want = payload(a, epoch, r, my_block(), t),
-                          got = symm_dev_recv16(v, set + (uint32_t)r * nslots + t, epoch, r);
-            for (int w = 0; w < CARRIED_WORDS; w++)
+            const symm_bits12 want = payload(a, epoch, r, my_block(), t),
+                              got = symm_dev_recv16(v, set + (uint32_t)r * nslots + t, epoch, r);
+            for (int w = 0; w < 3; w++)
                 wrong += got.w[w] != want.w[w];
         }
     }
