@@ -99,7 +99,7 @@ SYMM_DEV bool meet(const test_device_args &a, uint32_t nth)
         symm_dev_arrive(v, a.pad, channel);
         symm_dev_wait_all(v, a.pad, channel);
         return true;
-    case TEST_MEET_AGREE: /* one rank of all comes with another word, and it is not always the same */
+    case TEST_MEET_AGREE: /* now and then one rank comes with another word */
         return symm_dev_barrier_agree(
                    v, a.pad, channel,
                    word + (differ && (uint32_t)v.rank == nth % (uint32_t)v.nranks)) == !differ;
