@@ -12,7 +12,7 @@ static const struct {
                {TEST_ONE_symm_f16, SYMM_FLOAT16},
                {TEST_ONE_symm_bf16, SYMM_BFLOAT16}};
 
-/* ----------------------------------------------------------------------------------- conversions */
+/* ---------------------------------------------------------------------------------- conversions */
 
 /* What widens to a NaN may be any NaN. */
 static int64_t differ(const float *got, const float *want, size_t count)
@@ -162,7 +162,7 @@ START_TEST(narrowing_rounds_once_to_nearest_even)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------ loads and stores */
+/* ----------------------------------------------------------------------------- loads and stores */
 
 static void move_elements(struct rank *self, void *arg)
 {
@@ -205,7 +205,7 @@ START_TEST(elements_of_every_type_move_both_ways)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------------------ sums */
+/* ----------------------------------------------------------------------------------------- sums */
 
 static void sum_packs(struct rank *self, void *arg)
 {
@@ -320,7 +320,7 @@ START_TEST(remote_additions_of_all_ranks_and_blocks_add_up)
 }
 END_TEST
 
-/* ----------------------------------------------------------------------------------------- block */
+/* ---------------------------------------------------------------------------------------- block */
 
 static void sum_blocks(struct rank *self, void *arg)
 {

@@ -50,7 +50,7 @@ START_TEST(copies_of_every_alignment_and_size_write_their_bytes_and_no_others)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------- put with signal */
+/* ------------------------------------------------------------------------------ put with signal */
 
 enum { MOST = (1 << 20) + 16 + 5, ROOM = MOST + 2 * TEST_COPY_GUARD + 64 };
 

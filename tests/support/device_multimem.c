@@ -31,7 +31,7 @@ static bool open_switch(struct rank *self, struct device_bench *b, const char *k
     return !off;
 }
 
-/* ------------------------------------------------------------------------------------ reductions */
+/* ----------------------------------------------------------------------------------- reductions */
 
 static const struct {
     symm_redop op;
@@ -186,7 +186,7 @@ START_TEST(the_switch_reduces_every_type_by_every_operation)
 }
 END_TEST
 
-/* ---------------------------------------------------------------------------------------- stores */
+/* --------------------------------------------------------------------------------------- stores */
 
 static void store_everywhere(struct rank *self, void *arg)
 {
@@ -228,7 +228,7 @@ START_TEST(stores_through_the_switch_reach_every_rank)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------------- additions */
+/* ------------------------------------------------------------------------------------ additions */
 
 enum { WORDS = 24 };
 
