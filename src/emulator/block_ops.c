@@ -53,7 +53,10 @@ EMU_UNCHECKED static int op_sync_threads(int value)
         suspend(b, t);
     }
     EMU_ACQUIRE(&b->sync_round[round & 1]);
-    return b->result[round & 1];
+    int result = b->result[round & 1];
+    if (b->weak)
+        emu__weak_pause(b);
+    return result;
 }
 
 EMU_UNCHECKED void emu__block_give_way(struct block *b)

@@ -11,6 +11,7 @@
 
 #define SLEEP_MAX_NS 40000u
 #define LAG_MAX_NS 150000u /* before a block begins, and before its last stores become real */
+#define LEAD 12u           /* passes over the other threads while one stands still */
 
 /* ---- Memory as it is ---- */
 
@@ -94,7 +95,10 @@ void emu__weak_pause(struct block *b)
         emu__stores_drain_any(w);
     if ((draw >> 16) % 8192 == 0)
         sleep_ns((draw >> 32) % SLEEP_MAX_NS);
-    if ((draw >> 8 & 255) < w->yield)
+    if ((draw >> 8 & 255) >= w->yield)
+        return;
+    /* Now and then the others get far ahead. */
+    for (unsigned n = (draw >> 16) % 8 ? 1 : LEAD; n > 0; n--)
         emu__block_give_way(b);
 }
 
@@ -398,8 +402,11 @@ void emu__weak_fence(uint32_t fences)
     if (fences & SYMM_EMULATED_RELEASE)
         emu__stores_release(w, thread);
     atomic_thread_fence(memory_order_seq_cst);
-    if (fences & SYMM_EMULATED_ACQUIRE)
+    if (fences & SYMM_EMULATED_ACQUIRE) {
         w->threads[thread].fresh_from = ++w->clock;
+        if (emu__weak_draw(w) % 8 == 0)
+            emu__reads_ahead(w);
+    }
     if (fences & SYMM_EMULATED_WARP)
         w->threads[thread].meets = true;
 }

@@ -109,6 +109,8 @@ void emu__reads_put(struct emu_weak *w, const struct emu_bytes *at, bool multica
                     const void *value);
 /* The bytes are written: neither proxy returns what was there before. */
 void emu__reads_drop(struct emu_weak *w, const struct emu_bytes *at);
+/* An acquire: reads some of it again at once, as if loads from behind were made here. */
+void emu__reads_ahead(struct emu_weak *w);
 /* A block begins: reads again some of what the block before it on this thread has read. */
 void emu__reads_prefetch(struct emu_weak *w);
 

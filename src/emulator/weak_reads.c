@@ -7,6 +7,8 @@
 #include "memory.h"
 #include "weak.h"
 
+#define READ_AHEAD (EMU_READS / 8)
+
 static uintptr_t key_of(const char *granule, bool multicast)
 {
     return (uintptr_t)granule + multicast;
@@ -53,6 +55,23 @@ void emu__reads_drop(struct emu_weak *w, const struct emu_bytes *at)
         struct emu_read *read = slot_of(w, key);
         if (read->key == key)
             read->mask &= (uint16_t)~at->mask;
+    }
+}
+
+/*
+ * Only what this block has read itself, which stays mapped while it runs; what is from before its
+ * first acquire may have been prefetched.
+ */
+void emu__reads_ahead(struct emu_weak *w)
+{
+    unsigned first = (unsigned)(emu__weak_draw(w) % EMU_READS);
+    for (unsigned i = 0; i < READ_AHEAD; i++) {
+        struct emu_read *read = &w->reads[(first + i) % EMU_READS];
+        if (!read->key || !read->mask || read->stamp == 0)
+            continue;
+        emu__load((const void *)(read->key & ~(uintptr_t)1), EMU_GRANULE, read->value);
+        read->mask = read->wanted;
+        read->stamp = w->clock;
     }
 }
 
