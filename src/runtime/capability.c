@@ -9,7 +9,7 @@
 #include "segment.h"
 #include "settings.h"
 
-enum { STAGING_LEAST = 64 << 10 };
+enum { STAGING_LEAST = 1 << 10 };
 
 static uint64_t largest(uint64_t a, uint64_t b)
 {
@@ -38,7 +38,7 @@ static symm_status read_settings(const struct symm_driver *drv, struct symm_capa
     TRY(symm__setting_bytes(SYMM_SETTING_SEGMENT_BYTES, &c->segment_nbytes));
     TRY(symm__setting_bytes(SYMM_SETTING_WINDOW_BYTES, &c->window_nbytes));
     if (c->staging_nbytes < STAGING_LEAST || c->staging_nbytes > UINT32_MAX)
-        st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_STAGING_BYTES=%s is not within 64K to 4G",
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_STAGING_BYTES=%s is not within 1K to 4G",
                         symm__setting(SYMM_SETTING_STAGING_BYTES));
     c->staging_nbytes = round_up(c->staging_nbytes, SYMM_HEAP_ALIGNMENT);
 out:

@@ -119,6 +119,15 @@ out:
     return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "%s: rank %d: ", c->call, group->rank);
 }
 
+/* Whole warps with a thread for each of n, where blocks may have so many. */
+static uint32_t threads_for(const struct symm_group *group, int n)
+{
+    const uint32_t threads = ((uint32_t)n + WARP - 1) / WARP * WARP,
+                   most = (uint32_t)group->ctx->agreed.max_threads;
+
+    return threads < most ? threads : most;
+}
+
 static symm_status enqueue_signal(struct symm_group *group, const struct signal_call *c,
                                   enum symm_kernel_id kernel, symm_stream stream)
 {
@@ -130,7 +139,7 @@ static symm_status enqueue_signal(struct symm_group *group, const struct signal_
     TRY(symm__enqueue_begin(&e, group, stream, false, "%s(pad %p, channel %d, %s rank %d, n %u)",
                             c->call, (const void *)c->pad, c->channel, c->rank_name, c->rank,
                             c->n));
-    st = symm__enqueue_end(&e, symm__enqueue_kernel(&e, kernel, 1, WARP, &args));
+    st = symm__enqueue_end(&e, symm__enqueue_kernel(&e, kernel, 1, threads_for(group, 1), &args));
 out:
     return st;
 }
@@ -161,10 +170,8 @@ symm_status symm_barrier(symm_group *group, symm_stream stream)
     TRY(symm__enqueue_begin(&e, group, stream, true, "symm_barrier()"));
     symm_signal_args args = {
         .view = group->view, .pad = group->pad, .channel = SYMM_CHANNEL_BARRIER};
-    /* A thread for each rank. */
-    uint32_t threads = ((uint32_t)group->nranks + WARP - 1) / WARP * WARP;
-    st = symm__enqueue_end(
-        &e, symm__enqueue_kernel(&e, SYMM_KERNEL_symm_stream_barrier, 1, threads, &args));
+    st = symm__enqueue_end(&e, symm__enqueue_kernel(&e, SYMM_KERNEL_symm_stream_barrier, 1,
+                                                    threads_for(group, group->nranks), &args));
 out:
     return st;
 }
