@@ -14,7 +14,10 @@ namespace symm_detail
  * and how many before it tells the host whom it waits for. A poll takes well under a microsecond,
  * reading host memory takes a few.
  */
-enum { LOOK_AFTER = 32, LOOK_EVERY = 256, TELL_AFTER = 4096 };
+#ifndef SYMM_DETAIL_TELL_AFTER
+#define SYMM_DETAIL_TELL_AFTER 4096
+#endif
+enum { LOOK_AFTER = 32, LOOK_EVERY = 256, TELL_AFTER = SYMM_DETAIL_TELL_AFTER };
 
 SYMM_DEV int thread_index(void)
 {
@@ -45,13 +48,19 @@ SYMM_DEV symm_wait_record *wait_record(const symm_view &v)
 
 /* ----------------------------------------------------------------------------------- the record */
 
+/* Takes the record, which is then this thread's until untell(). */
+SYMM_DEV bool claim(const symm_view &v)
+{
+    return compare_and_swap(&device_line(v)->claim, 0u, 1u);
+}
+
 /* Fills in the record, which the caller has claimed, and makes it valid. */
 SYMM_DEV void tell(const symm_view &v, const symm_wait_record &r)
 {
     symm_wait_record *to = wait_record(v);
     uint32_t *serial = &device_line(v)->serial;
-    const uint32_t next = load_relaxed(serial) + 1 ? load_relaxed(serial) + 1 : 1;
-    store_relaxed(serial, next);
+    const uint32_t before = load_scalar(serial), next = before + 1 ? before + 1 : 1;
+    store_scalar(serial, next);
     store_relaxed(&to->kind, r.kind);
     store_relaxed(reinterpret_cast<uint32_t *>(&to->from), (uint32_t)r.from);
     store_relaxed(reinterpret_cast<uint32_t *>(&to->channel), (uint32_t)r.channel);
@@ -64,7 +73,7 @@ SYMM_DEV void tell(const symm_view &v, const symm_wait_record &r)
 /* The wait of which the host was told is over. */
 SYMM_DEV void untell(const symm_view &v)
 {
-    store_release(&wait_record(v)->valid, 0u);
+    store_relaxed(&wait_record(v)->valid, 0u);
     store_release(&device_line(v)->claim, 0u);
 }
 
@@ -77,8 +86,8 @@ SYMM_DEV void tell_mismatch(const symm_view &v, symm_signal_pad *pad, int channe
                             uint32_t mine, uint32_t theirs)
 {
     store_relaxed(v.poison, 1u);
-    while (!compare_and_swap(&device_line(v)->claim, 0u, 1u)) {
-        if (load_acquire(&wait_record(v)->valid) &&
+    while (!claim(v)) {
+        if (load_relaxed(&wait_record(v)->valid) &&
             load_relaxed(&wait_record(v)->kind) == SYMM_WAIT_MISMATCH)
             return;
         pause();
@@ -106,10 +115,9 @@ SYMM_DEV void signal(const symm_view &v, symm_signal_pad *pad, int channel, int 
  */
 SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool told, const symm_wait_record &r)
 {
-    if (polls % LOOK_EVERY == LOOK_AFTER && load_acquire(v.abort))
+    if (polls % LOOK_EVERY == LOOK_AFTER && load_relaxed(v.abort))
         store_relaxed(v.poison, 1u);
-    if (!told && polls % TELL_AFTER == TELL_AFTER - 1 &&
-        compare_and_swap(&device_line(v)->claim, 0u, 1u)) {
+    if (!told && polls % TELL_AFTER == TELL_AFTER - 1 && claim(v)) {
         tell(v, r);
         told = true;
     }
