@@ -1,0 +1,50 @@
+/*
+ * What woven copies of the device headers choose between: with PROOF_MUTANT=N the N-th mutation of
+ * mutate.py is in force, with 0 none. Emulated driver only.
+ */
+#ifndef PROOF_MUTANTS_CUH
+#define PROOF_MUTANTS_CUH
+
+#include <stdlib.h>
+
+static int proof_mutant;
+
+__attribute__((constructor)) static void proof_choose_mutant(void)
+{
+    const char *text = getenv("PROOF_MUTANT");
+    proof_mutant = text ? atoi(text) : 0;
+}
+
+namespace symm_detail
+{
+
+/* fetch_add without one side of its order, and compare_and_swap without its only one. */
+SYMM_DEV uint32_t fetch_add_acquire(uint32_t *p, uint32_t x)
+{
+    if (weak())
+        symm_emulated_driver->settle(p, sizeof *p);
+    const uint32_t was = __atomic_fetch_add(home(p), x, __ATOMIC_ACQUIRE);
+    fence(SYMM_EMULATED_ACQUIRE);
+    return was;
+}
+
+SYMM_DEV uint32_t fetch_add_release(uint32_t *p, uint32_t x)
+{
+    if (weak()) {
+        fence(SYMM_EMULATED_RELEASE);
+        symm_emulated_driver->settle(p, sizeof *p);
+    }
+    return __atomic_fetch_add(home(p), x, __ATOMIC_RELEASE);
+}
+
+SYMM_DEV bool compare_and_swap_relaxed(uint32_t *p, uint32_t from, uint32_t to)
+{
+    if (weak())
+        symm_emulated_driver->settle(p, sizeof *p);
+    return __atomic_compare_exchange_n(home(p), &from, to, false, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED);
+}
+
+} /* namespace symm_detail */
+
+#endif

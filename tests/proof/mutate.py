@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""Mutation tests of the device protocols.
+
+    mutate.py weave SOURCE OUT    copies of the device headers and kernels of which every barrier,
+                                  fence and order can be taken away at run time (PROOF_MUTANT=N)
+    mutate.py run OUT PROGRAM     takes each of them away, one at a time: a protocol must fail
+
+A site is named by file, function and its number there. `redundant` has those that no run can find,
+with the reason. Exit code: 0 when every other mutation is found and the unmutated program is not.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+# What is taken away: pattern -> what is written instead, once for each mutation of the site.
+# {0} is the call's arguments.
+OPERATORS = {
+    "__syncthreads": ["(void)0"],
+    "__syncthreads_or": ["(int)({0})"],
+    "__syncthreads_and": ["(int)({0})"],
+    "store_release": ["{q}store_relaxed({0})"],
+    "load_acquire": ["{q}load_relaxed({0})"],
+    "fetch_add": ["{q}fetch_add_acquire({0})", "{q}fetch_add_release({0})"],
+    "compare_and_swap": ["{q}compare_and_swap_relaxed({0})"],
+    "fence_alias": ["(void)0"],
+    "fence_if_multicast": ["(void)0"],
+    "fence_async": ["(void)0"],
+    "bulk_wait": ["(void)0"],
+    "symm_dev_barrier": ["(void)0"],
+    "symm_dev_barrier_agree": ["true"],
+    "symm_dev_barrier_insist": ["true"],
+    "symm_dev_grid_sync": ["(void)0"],
+    "symm_dev_grid_barrier": ["(void)0"],
+    # One alone would only wait for ever: all of a file are taken away together.
+    "symm_dev_signal": ["(void)0"],
+    "symm_dev_wait": ["(void)0"],
+    "symm_dev_arrive": ["(void)0"],
+    "symm_dev_wait_all": ["(void)0"],
+}
+PAIRS = ("symm_dev_signal", "symm_dev_wait", "symm_dev_arrive", "symm_dev_wait_all")
+CALL = re.compile(r"(?<![\w:])((?:symm_detail::)?)(%s)\(" % "|".join(OPERATORS))
+POISON = re.compile(r"\bif \(poison\)(?=\s*return;)")
+FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV\b[^;{(]*?\b(\w+)(?=\()|SYMM_KERNEL\((\w+))",
+                      re.M)
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+
+# Which protocols are most likely to find a mutation, by the function it is in.
+FIRST = {
+    "tell": ["record"],
+    "untell": ["record"],
+    "tell_mismatch": ["mismatch"],
+    "signal": ["silence", "signal", "pairs"],
+    "poll_again": ["record", "abort"],
+    "wait": ["signal", "barrier"],
+    "fence_if_multicast": ["barrier_multicast"],
+    "arrive": ["barrier", "barrier_multicast"],
+    "wait_all": ["barrier_multicast"],
+    "grid_arrive": ["grid_sync", "grid_barrier"],
+    "grid_open": ["grid_barrier", "grid_sync"],
+    "grid_wait": ["grid_sync"],
+    "grid_barrier": ["grid_barrier", "grid_sync", "grid_barrier_multicast"],
+    "symm_dev_arrive": ["split", "split_multicast"],
+    "symm_dev_wait_all": ["split", "split_multicast"],
+    "symm_dev_barrier": ["barrier"],
+    "symm_dev_barrier_agree": ["agree"],
+    "symm_dev_barrier_insist": ["insist", "mismatch"],
+    "symm_dev_aborted": ["silence"],
+    "symm_dev_put_bulk": ["put"],
+    "symm_dev_epoch": ["packets"],
+    "symm_dev_block_sum": ["block_sum"],
+    "all_reduce": ["one_shot", "two_shot", "multimem"],
+    "stream_signal": ["stream_signal"],
+    "stream_barrier": ["stream_barrier"],
+}
+
+# Ranks, threads of a block, seeds: where to look, one after the other.
+PLACES = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
+EVERYTHING = [(3, 32, 12), (4, 3, 12)]
+BASELINE = [(3, 32, 6), (2, 3, 6), (4, 64, 6), (8, 32, 6), (5, 3, 6)]
+LIMIT_S = 40
+
+
+def redundant(source):
+    """{site: reason} from redundant.txt: a site a line, a colon, the reason."""
+    out = {}
+    for line in (source / "redundant.txt").read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            site, reason = line.split(": ", 1)
+            out[site] = reason
+    return out
+
+
+# ---------------------------------------------------------------------------------------- weaving
+
+
+def closing(text, at):
+    """The place of the parenthesis that closes the one before `at`."""
+    depth = 1
+    while depth:
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        at += 1
+    return at - 1
+
+
+class Weaver:
+    def __init__(self):
+        self.sites = []  # index + 1 is the number of the mutation
+        self.pairs = {}
+
+    def number(self, site):
+        self.sites.append(site)
+        return len(self.sites)
+
+    def name(self, path, text, at, what, seen):
+        functions = [m for m in FUNCTION.finditer(text, 0, at)]
+        function = functions[-1].group(1) or functions[-1].group(2)
+        if what in PAIRS and path.name != "device_inline.cuh":
+            function = next(m.group(1) for m in FUNCTION.finditer(text)
+                            if what in text[m.start():] and m.group(1))
+        key = (function, what)
+        seen[key] = seen.get(key, 0) + 1
+        return {"file": path.name, "function": function, "what": what, "nth": seen[key]}
+
+    def mutations(self, path, text, at, what, seen):
+        """The numbers of the mutations of this call."""
+        if what in PAIRS:
+            key = path.name
+            if key not in self.pairs:
+                site = self.name(path, text, at, what, seen)
+                self.pairs[key] = self.number({**site, "what": "signals and waits"})
+            return [self.pairs[key]]
+        site = self.name(path, text, at, what, seen)
+        variants = OPERATORS[what]
+        names = [what] if len(variants) == 1 else [what + " release", what + " acquire"]
+        return [self.number({**site, "what": name}) for name in names]
+
+    def weave(self, path, text):
+        comments = [m.span() for m in COMMENT.finditer(text)]
+        defined = {m.end(1) for m in FUNCTION.finditer(text) if m.group(1)}
+        seen, edits = {}, []
+        for m in sorted([*CALL.finditer(text), *POISON.finditer(text)], key=lambda m: m.start()):
+            if any(a <= m.start() < b for a, b in comments):
+                continue
+            if m.re is POISON:
+                number = self.number(self.name(path, text, m.start(), "poison check", seen))
+                edits.append((m.start(), m.end(), f"if (poison && proof_mutant != {number})", None))
+                continue
+            qualifier, what = m.groups()
+            if m.end(2) in defined or (path.name == "device_inline.cuh" and what in PAIRS):
+                continue
+            end = closing(text, m.end())
+            numbers = self.mutations(path, text, m.start(), what, seen)
+            choice = "".join(f"proof_mutant == {n} ? {v} : " for n, v in zip(numbers, OPERATORS[what]))
+            edits.append((m.start(), end + 1, choice, (qualifier, m.end(), end)))
+        return self.apply(text, edits)
+
+    def apply(self, text, edits):
+        """Innermost last, so that calls inside of arguments are woven, too: from the back."""
+        for start, end, choice, call in sorted(edits, reverse=True):
+            if call is None:
+                text = text[:start] + choice + text[end:]
+                continue
+            qualifier, first, _ = call
+            last = closing(text, first)
+            arguments = text[first:last]
+            whole = text[start:last + 1]
+            text = text[:start] + "(" + choice.replace("{0}", arguments).replace("{q}", qualifier) + \
+                whole + ")" + text[last + 1:]
+        return text
+
+
+def weave(source, out):
+    weaver = Weaver()
+    inline = source / "include/symm/detail/device_inline.cuh"
+    kernels = sorted((source / "src/collectives").glob("*_kernels.cuh"))
+    for path in [*(source / "include").rglob("*.*"), *(source / "src/collectives").iterdir()]:
+        if path.suffix == ".c" or path == inline or path in kernels:
+            continue
+        write(out / path.relative_to(source), path.read_text())
+    write(out / "include/symm/detail/mutants.cuh", (source / "tests/proof/mutants.cuh").read_text())
+    for path in [inline, *kernels]:
+        text = weaver.weave(path, path.read_text())
+        if path == inline:
+            text = text.replace("namespace symm_detail",
+                                "#include <symm/detail/mutants.cuh>\n\nnamespace symm_detail", 1)
+        write(out / path.relative_to(source), text)
+    write(out / "sites.json", json.dumps(weaver.sites, indent=1))
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+# ---------------------------------------------------------------------------------------- running
+
+
+def title(site):
+    return f"{site['file']} {site['function']} {site['what']} {site['nth']}"
+
+
+def attempt(program, number, ranks, block, seeds, protocols):
+    """None: nothing was found; else what was."""
+    environment = {**os.environ, "PROOF_MUTANT": str(number), "SYMM_TIMEOUT_MS": "2000",
+                   "SYMM_EMULATED_LEAKS": "off"}
+    command = [program, str(ranks), str(block), "0", str(seeds), *protocols]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True,
+                              timeout=LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"{' '.join(protocols) or 'some protocol'}, which does not end"
+    if done.returncode == 0:
+        return None
+    failed = re.search(r"# failed: (\w+) after (\d+) runs", done.stdout)
+    if failed:
+        return f"{failed.group(1)} after {failed.group(2)} runs"
+    return f"a crash ({done.returncode}): {done.stderr.strip()[-200:]}"
+
+
+def judge(program, number, site):
+    first = FIRST.get(site["function"], [])
+    for ranks, block, seeds in PLACES if first else []:
+        found = attempt(program, number, ranks, block, seeds, first)
+        if found:
+            return f"{found} ({ranks} ranks, blocks of {block})"
+    for ranks, block, seeds in EVERYTHING:
+        found = attempt(program, number, ranks, block, seeds, [])
+        if found:
+            return f"{found} ({ranks} ranks, blocks of {block})"
+    return None
+
+
+def run(here, out, program):
+    start = time.monotonic()
+    sites = json.loads((out / "sites.json").read_text())
+    explained = redundant(here)
+    only = os.environ.get("PROOF_ONLY", "")
+    for ranks, block, seeds in BASELINE:
+        found = attempt(program, 0, ranks, block, seeds, [])
+        if found:
+            print(f"without any mutation: {found}")
+            return 1
+    survivors = unused = 0
+    chosen = [(n, s) for n, s in enumerate(sites, 1) if only in title(s)]
+    with ThreadPoolExecutor(int(os.environ.get("PROOF_JOBS", "3"))) as pool:
+        verdicts = pool.map(lambda pair: judge(program, *pair), chosen)
+        for (_, site), found in zip(chosen, verdicts):
+            reason = explained.get(title(site))
+            if found:
+                print(f"{title(site)}: found by {found}", flush=True)
+                unused += reason is not None
+            else:
+                print(f"{title(site)}: SURVIVED{', explained: ' + reason if reason else ''}", flush=True)
+                survivors += reason is None
+    for name in explained.keys() - {title(s) for s in sites}:
+        print(f"redundant.txt names what there is not: {name}")
+        survivors += 1
+    print(f"{len(chosen)} mutations, {survivors} survived unexplained, "
+          f"{len(explained)} explained ({unused} of them found), "
+          f"{time.monotonic() - start:.0f} s")
+    return 1 if survivors else 0
+
+
+def main():
+    if len(sys.argv) != 4 or sys.argv[1] not in ("weave", "run"):
+        sys.exit(__doc__)
+    if sys.argv[1] == "weave":
+        weave(Path(sys.argv[2]), Path(sys.argv[3]))
+        return 0
+    return run(Path(__file__).parent, Path(sys.argv[2]), sys.argv[3])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+/* Every protocol of the library, as something that can be run with a seed. */
+#ifndef PROOF_PROTOCOLS_H
+#define PROOF_PROTOCOLS_H
+
+#include "stage.h"
+
+struct protocol {
+    const char *name;
+    /* All ranks call it with the same draw. False: the group has ended. */
+    bool (*run)(struct stage *st, const struct protocol *p, struct draw *draw);
+    const char *kernel;
+    int algo;
+    uint32_t first_way, ways, variants, least_blocks, most_blocks;
+    bool multicast; /* needs it */
+    bool ends;      /* leaves its group dead */
+};
+
+enum { PROTOCOLS_MAX = STAGE_PADS };
+
+extern const struct protocol protocols[];
+int protocols_count(void);
+/* stage_open(), with all kernels loaded: none may be, once ranks wait for each other. */
+bool protocols_open(struct stage *st, struct rank *self, struct hall *hall);
+int protocols_find(const char *name); /* -1: there is none */
+
+/*
+ * Runs protocols until the group has ended with ERROR_PEER. Whatever is said to be right before is
+ * looked at. Counts those runs in value[1] of the rank's report.
+ */
+bool protocols_until_the_end(struct stage *st, struct draw *draw);
+
+#endif

@@ -1,0 +1,191 @@
+/* A rank's group, memory and kernels. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "stage.h"
+
+enum {
+    CELLS_NBYTES = 16 * (PROOF_BLOCKS + 1) * 2 * PROOF_RANKS * PROOF_PACKS,
+    SLOTS_NBYTES =
+        (PROOF_BLOCKS * 2 * PROOF_RANKS * PROOF_PACKS + PROOF_BLOCKS) * (int)sizeof(symm_packet),
+    OWN_NBYTES = 3 * STAGE_DATA_NBYTES,
+};
+
+uint32_t draw_below(struct draw *draw, uint32_t n)
+{
+    /* splitmix64 */
+    uint64_t x = draw->state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)((x ^ x >> 31) >> 16) % n;
+}
+
+void stage_fail(struct stage *st, const char *fmt, ...)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    char text[1024];
+    va_list args;
+    if (atomic_flag_test_and_set(&said))
+        for (;;)
+            pause(); /* another rank says it and ends the process */
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    printf("# failed: %s after %llu runs: seed %llu, %d ranks, blocks of %u: rank %d: %s\n",
+           st->hall->protocol, (unsigned long long)st->hall->runs,
+           (unsigned long long)st->hall->seed, st->self->nranks, st->hall->block, st->self->rank,
+           text);
+    fflush(stdout);
+    _exit(1);
+}
+
+bool stage_ok(struct stage *st, symm_status status, const char *what)
+{
+    st->status = status;
+    if (status == SYMM_OK)
+        return true;
+    if (status != st->expected)
+        stage_fail(st, "%s: %s: %s", what, symm_status_name(status), symm_error_text());
+    return false;
+}
+
+#define OK(call) stage_ok(st, (call), #call)
+
+bool stage_open(struct stage *st, struct rank *self, struct hall *hall)
+{
+    *st = (struct stage){.self = self, .hall = hall};
+    if (!OK(rank_join(self, &st->ctx)) || !OK(symm_stream_create(st->ctx, &st->stream)) ||
+        !OK(symm_device_alloc(st->ctx, OWN_NBYTES, (void **)&st->own)) ||
+        !OK(symm_device_alloc(st->ctx, sizeof st->salts[0], (void **)&st->salt)) ||
+        !OK(symm_device_alloc(st->ctx, sizeof st->counts, (void **)&st->result)))
+        return false;
+    if (self->rank == 0)
+        *(void **)&hall->set_seed = symm_context_driver_symbol(st->ctx, "symm_emulated_set_seed");
+    return stage_renew(st);
+}
+
+bool stage_renew(struct stage *st)
+{
+    int ranks[PROOF_RANKS];
+    for (int r = 0; r < st->self->nranks; r++)
+        ranks[r] = r;
+    /* The old group's work must be done before its memory goes. */
+    if (!OK(symm_synchronize(symm_context_world(st->ctx), st->stream)))
+        return false;
+    symm_group_destroy(st->group);
+    st->group = NULL;
+    if (!OK(symm_group_create(symm_context_world(st->ctx), st->self->nranks, ranks, &st->group)))
+        return false;
+    symm_group *g = st->group;
+    for (int p = 0; p < STAGE_PADS; p++)
+        if (!OK(symm_signal_pad_alloc(g, PROOF_CHANNELS, &st->pads[p])))
+            return false;
+    return OK(symm_alloc(g, CELLS_NBYTES, (void **)&st->cells)) &&
+           OK(symm_alloc(g, SLOTS_NBYTES, (void **)&st->slots)) &&
+           OK(symm_alloc(g, 3 * STAGE_DATA_NBYTES, (void **)&st->data)) &&
+           OK(symm_fill(st->slots, 0, SLOTS_NBYTES, st->stream)) &&
+           OK(symm_fill(st->result, 0, sizeof st->counts, st->stream)) &&
+           OK(symm_synchronize(g, st->stream)) && OK(symm_group_view(g, &st->view)) &&
+           OK(symm_exchange(g, NULL, 0, NULL));
+}
+
+void stage_close(struct stage *st)
+{
+    symm_group_destroy(st->group);
+    for (int k = 0; k < STAGE_KERNELS; k++)
+        symm_kernel_unload(st->kernels[k].kernel);
+    symm_device_free(st->ctx, st->own);
+    symm_device_free(st->ctx, st->salt);
+    symm_device_free(st->ctx, st->result);
+    symm_stream_destroy(st->stream);
+    symm_context_destroy(st->ctx);
+}
+
+symm_kernel *stage_kernel(struct stage *st, const char *name)
+{
+    int k = 0;
+    while (st->kernels[k].name && strcmp(st->kernels[k].name, name) != 0)
+        k++;
+    if (!st->kernels[k].name) {
+        if (!OK(symm_kernel_load(st->ctx, &protocol_kernels, name, &st->kernels[k].kernel)))
+            return NULL;
+        st->kernels[k].name = name;
+    }
+    return st->kernels[k].kernel;
+}
+
+proof_args stage_args(const struct stage *st, int pad)
+{
+    return (proof_args){.view = st->view,
+                        .pad = st->pads[pad],
+                        .cells = st->cells,
+                        .slots = st->slots,
+                        .own = st->own,
+                        .salt = st->salt,
+                        .result = st->result};
+}
+
+bool stage_launch(struct stage *st, const char *kernel, uint32_t blocks, const void *args,
+                  size_t nbytes, symm_stream stream)
+{
+    const symm_grid grid = {.blocks = blocks, .threads = st->hall->block};
+    symm_kernel *k = stage_kernel(st, kernel);
+    return k && stage_ok(st, symm_launch(st->group, k, &grid, args, nbytes, stream), kernel);
+}
+
+bool stage_data(struct stage *st, enum proof_deed deed, void *x, size_t count, symm_dtype dtype,
+                int from, int ranks)
+{
+    const proof_data_args a = {.view = st->view,
+                               .x = x,
+                               .salt = st->salt,
+                               .result = st->result,
+                               .count = count,
+                               .dtype = (uint32_t)dtype,
+                               .deed = (uint32_t)deed,
+                               .from = (uint32_t)from,
+                               .ranks = deed == PROOF_SPOIL ? 0 : (uint32_t)ranks};
+    return stage_launch(st, "proof_data", 1, &a, sizeof a, st->stream);
+}
+
+static bool once(struct stage *st, symm_graph graph, struct draw *draw,
+                 bool (*enqueue)(struct stage *, void *), void *arg)
+{
+    uint32_t *salt = &st->salts[st->nsalts++ % 8];
+    *salt = draw_below(draw, UINT32_MAX);
+    if (!OK(symm_copy(st->salt, salt, sizeof *salt, st->stream)))
+        return false;
+    return graph ? OK(symm_graph_launch(graph, st->stream)) : enqueue(st, arg);
+}
+
+static bool look_at_counts(struct stage *st)
+{
+    if (!OK(symm_copy(st->counts, st->result, sizeof st->counts, st->stream)) ||
+        !OK(symm_fill(st->result, 0, sizeof st->counts, st->stream)) ||
+        !OK(symm_synchronize(st->group, st->stream)))
+        return false;
+    if (st->counts[0] > 0 || st->counts[1] == 0)
+        stage_fail(st, "%u of %u wrong", st->counts[0], st->counts[1]);
+    return true;
+}
+
+bool stage_repeat(struct stage *st, struct draw *draw, bool (*enqueue)(struct stage *, void *),
+                  void *arg)
+{
+    const bool captured = draw_below(draw, 3) == 0;
+    symm_graph graph = NULL;
+    bool ok = true;
+    if (captured) {
+        ok = OK(symm_graph_begin(st->stream)) && enqueue(st, arg);
+        ok = symm_graph_end(st->stream, &graph) == SYMM_OK && ok;
+    }
+    for (uint32_t n = 1 + draw_below(draw, 2); ok && n > 0; n--)
+        ok = once(st, graph, draw, enqueue, arg);
+    ok = ok && look_at_counts(st);
+    symm_graph_destroy(graph);
+    return ok;
+}

@@ -1,0 +1,88 @@
+/*
+ * What one rank needs to run protocols: a group with pads, symmetric and own memory, a result that
+ * kernels count into, and random choices that all ranks make alike. Ranks are threads.
+ */
+#ifndef PROOF_STAGE_H
+#define PROOF_STAGE_H
+
+#include <pthread.h>
+#include <symm/collectives.h>
+#include <symm/stream.h>
+#include "protocol_kernels.h"
+#include "ranks.h"
+
+enum {
+    STAGE_PADS = 32,
+    STAGE_KERNELS = 24,
+    STAGE_COUNT = 512,       /* elements of a library call, at most */
+    STAGE_DATA_NBYTES = 4096 /* of each of three arrays: in, out, and what a peer sends */
+};
+
+/* A stream of random numbers. */
+struct draw {
+    uint64_t state;
+};
+
+uint32_t draw_below(struct draw *draw, uint32_t n);
+
+/* What the ranks of a process share. */
+struct hall {
+    uint32_t block; /* threads of a block */
+    void (*set_seed)(uint64_t seed);
+    pthread_barrier_t meet;
+    _Atomic unsigned
+        asked[PROOF_RANKS]; /* the blocks of this rank that want an end of their wait */
+    const char *protocol;   /* that runs now, */
+    uint64_t seed, runs;    /* with this seed, as so many runs before it */
+};
+
+struct stage {
+    struct rank *self;
+    struct hall *hall;
+    symm_context *ctx;
+    symm_group *group;
+    symm_view view;
+    symm_stream stream;
+    symm_signal_pad *pads[STAGE_PADS];
+    char *cells, *data, *own; /* data: symmetric; own: not */
+    symm_packet *slots;
+    uint32_t *salt, *result, salts[8], counts[2], nsalts;
+    symm_status expected; /* a failure that is none, because the group is to end; else OK */
+    symm_status status;   /* of the last call */
+    struct {
+        const char *name;
+        symm_kernel *kernel;
+    } kernels[STAGE_KERNELS];
+};
+
+/* All ranks together. */
+bool stage_open(struct stage *st, struct rank *self, struct hall *hall);
+/* A new group with everything that belongs to one, in place of the old one, dead or alive. */
+bool stage_renew(struct stage *st);
+void stage_close(struct stage *st);
+
+/* Loads it once. NULL: failed. */
+symm_kernel *stage_kernel(struct stage *st, const char *name);
+
+/* The arguments that do not depend on the protocol. */
+proof_args stage_args(const struct stage *st, int pad);
+bool stage_launch(struct stage *st, const char *kernel, uint32_t blocks, const void *args,
+                  size_t nbytes, symm_stream stream);
+/* The same deed on elements of a library call. */
+bool stage_data(struct stage *st, enum proof_deed deed, void *x, size_t count, symm_dtype dtype,
+                int from, int ranks);
+
+/*
+ * Enqueues something once or twice, eagerly or as a graph, each time with another salt; waits, and
+ * looks at what the kernels have counted.
+ */
+bool stage_repeat(struct stage *st, struct draw *draw, bool (*enqueue)(struct stage *, void *),
+                  void *arg);
+
+/* Whether a call was OK. If not, and that was not to be expected, stage_fail(). */
+bool stage_ok(struct stage *st, symm_status status, const char *what);
+/* Says what failed, in which run, and ends the process: the other ranks would wait for this one. */
+__attribute__((noreturn, format(printf, 2, 3))) void stage_fail(struct stage *st, const char *fmt,
+                                                                ...);
+
+#endif

@@ -1,0 +1,212 @@
+/*
+ * Every protocol of the library in weakly ordered memory, with many seeds: each number of ranks with
+ * each size of blocks in a process of its own, with the ranks as threads. Counters start below their
+ * wrap, and start again there with each new group.
+ *
+ *     test_protocols                                       all of it, as PROOF_SEEDS says
+ *     test_protocols RANKS BLOCK FIRST LAST [PROTOCOL...]  these seeds, and how far it comes
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "protocols.h"
+#include "test.h"
+
+enum { RENEW = 10, ENDS_PART = 6 }; /* of so many seeds one, for protocols that end their group */
+
+static const int blocks[] = {1, 3, 32, 64};
+static const char *const starts[] = {"4294967280", "4294967293", "4294967040", "2147483640"};
+
+struct plan {
+    struct hall hall;
+    uint64_t first, last;
+    bool chosen[PROTOCOLS_MAX];
+    uint64_t *runs; /* of each protocol */
+};
+
+static bool is_due(const struct plan *plan, int p, uint64_t seed)
+{
+    return plan->chosen[p] && (!protocols[p].ends || seed % ENDS_PART == 0);
+}
+
+/* The ranks stand still until all have come; then one of them changes the seed. */
+static void begin_run(struct plan *plan, const struct rank *self, int p, uint64_t seed)
+{
+    pthread_barrier_wait(&plan->hall.meet);
+    if (self->rank == 0) {
+        plan->hall.protocol = protocols[p].name;
+        plan->hall.seed = seed;
+        plan->hall.runs = plan->runs[p]++;
+        plan->hall.set_seed(seed * PROTOCOLS_MAX + (uint64_t)p);
+    }
+    pthread_barrier_wait(&plan->hall.meet);
+}
+
+static void run_seeds(struct rank *self, void *arg)
+{
+    struct plan *plan = arg;
+    struct stage st;
+    if (!protocols_open(&st, self, &plan->hall))
+        return;
+    for (uint64_t seed = plan->first; seed < plan->last; seed++) {
+        if (seed > plan->first && seed % RENEW == 0)
+            stage_renew(&st);
+        /* Begins with another protocol each time: that one meets the wrap of the group's counters. */
+        for (int i = 0; i < protocols_count(); i++) {
+            const int p = (int)((seed / RENEW + (uint64_t)i) % (uint64_t)protocols_count());
+            if (!is_due(plan, p, seed) || (protocols[p].multicast && symm_multicast_off(st.group)))
+                continue;
+            begin_run(plan, self, p, seed);
+            protocols[p].run(&st, &protocols[p], &(struct draw){seed * 1000 + (uint64_t)p});
+            if (protocols[p].ends)
+                stage_renew(&st);
+        }
+    }
+    stage_close(&st);
+}
+
+static void set_environment(uint32_t block, uint64_t seed)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", block);
+    setenv("SYMM_DRIVER", "emulated", 1);
+    setenv("SYMM_TIMEOUT_MS", "20000", 0);
+    setenv("SYMM_EMULATED_GRANULARITY", "64K", 0);
+    setenv("SYMM_EMULATED_BLOCK", text, 1);
+    setenv("SYMM_EMULATED_WEAK", "1", 1);
+    setenv("SYMM_EMULATED_MEMORY", "64M", 1);
+    setenv("SYMM_EPOCH_START", starts[seed % 4], 1);
+    setenv("SYMM_STAGING_BYTES", "1K", 1); /* a call takes several chunks */
+    setenv("SYMM_SEGMENT_BYTES", "256K", 1);
+    setenv("SYMM_CHECK", "0", 1); /* the hosts must not order what the kernels have to */
+}
+
+static void prepare(struct plan *plan, int nranks, uint32_t block)
+{
+    plan->hall.block = block;
+    plan->hall.protocol = "joining";
+    set_environment(block, plan->first / RENEW);
+    pthread_barrier_init(&plan->hall.meet, NULL, (unsigned)nranks);
+}
+
+/* --------------------------------------------------------------------------------------- the test */
+
+static uint64_t *counts; /* shared by the cases, which are processes: [world][block][protocol] */
+
+static uint64_t *counts_of(int nranks, int b)
+{
+    return counts + ((nranks - 2) * 4 + b) * PROTOCOLS_MAX;
+}
+
+static int seeds(void)
+{
+    const char *text = getenv("PROOF_SEEDS");
+    return text ? atoi(text) : 51;
+}
+
+START_TEST(every_protocol_is_right)
+{
+    const int nranks = 2 + _i % 7, b = _i / 7;
+    struct plan plan = {.first = (uint64_t)(_i * 1000), .runs = counts_of(nranks, b)};
+    plan.last = plan.first + (uint64_t)seeds();
+    memset(plan.chosen, true, sizeof plan.chosen);
+    prepare(&plan, nranks, (uint32_t)blocks[b]);
+    ranks_run_ok(nranks, RANKS_AS_THREADS, run_seeds, &plan, 280);
+}
+END_TEST
+
+static void print_counts(void)
+{
+    for (int p = 0; p < protocols_count(); p++) {
+        uint64_t all = 0, least_world = UINT64_MAX, least_block = UINT64_MAX;
+        for (int nranks = 2; nranks <= PROOF_RANKS; nranks++) {
+            uint64_t n = 0;
+            for (int b = 0; b < 4; b++)
+                n += counts_of(nranks, b)[p];
+            least_world = n < least_world ? n : least_world;
+            all += n;
+        }
+        for (int b = 0; b < 4; b++) {
+            uint64_t n = 0;
+            for (int nranks = 2; nranks <= PROOF_RANKS; nranks++)
+                n += counts_of(nranks, b)[p];
+            least_block = n < least_block ? n : least_block;
+        }
+        printf("# %s: %llu runs, 0 wrong (at least %llu a world, %llu a block size)\n",
+               protocols[p].name, (unsigned long long)all, (unsigned long long)least_world,
+               (unsigned long long)least_block);
+    }
+}
+
+/* ------------------------------------------------------------------------------------ by argument */
+
+struct thread {
+    pthread_t thread;
+    struct rank self;
+    struct rank_report report;
+    struct plan *plan;
+};
+
+static void *be_rank(void *arg)
+{
+    struct thread *t = arg;
+    run_seeds(&t->self, t->plan);
+    return NULL;
+}
+
+/* Outside of a suite, whose assertions do not work here. */
+static void run_ranks(struct plan *plan, int nranks)
+{
+    struct thread threads[PROOF_RANKS] = {0};
+    char session[32];
+    snprintf(session, sizeof session, "proof-%d", (int)getpid());
+    for (int r = 0; r < nranks; r++) {
+        threads[r].plan = plan;
+        threads[r].self = (struct rank){r, nranks, RANKS_AS_THREADS, session, &threads[r].report};
+        pthread_create(&threads[r].thread, NULL, be_rank, &threads[r]);
+    }
+    for (int r = 0; r < nranks; r++)
+        pthread_join(threads[r].thread, NULL);
+}
+
+static int run_plan(int argc, char **argv)
+{
+    uint64_t runs[PROTOCOLS_MAX] = {0};
+    struct plan plan = {
+        .first = strtoull(argv[3], NULL, 0), .last = strtoull(argv[4], NULL, 0), .runs = runs};
+    for (int i = 5; i < argc; i++) {
+        const int p = protocols_find(argv[i]);
+        if (p < 0) {
+            fprintf(stderr, "there is no protocol %s\n", argv[i]);
+            return 2;
+        }
+        plan.chosen[p] = true;
+    }
+    if (argc == 5)
+        memset(plan.chosen, true, sizeof plan.chosen);
+    prepare(&plan, atoi(argv[1]), (uint32_t)atoi(argv[2]));
+    run_ranks(&plan, atoi(argv[1]));
+    for (int p = 0; p < protocols_count(); p++)
+        if (runs[p])
+            printf("# %s: %llu runs, 0 wrong\n", protocols[p].name, (unsigned long long)runs[p]);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 5)
+        return run_plan(argc, argv);
+    const size_t nbytes = 7 * 4 * PROTOCOLS_MAX * sizeof *counts;
+    counts = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (counts == MAP_FAILED)
+        return 1;
+    Suite *suite = suite_create("protocols");
+    tcase_add_loop_test(test_case(suite, "seeds", 300), every_protocol_is_right, 0, 7 * 4);
+    const int code = test_main(suite);
+    if (code == 0)
+        print_counts();
+    munmap(counts, nbytes);
+    return code;
+}
