@@ -15,7 +15,7 @@ void device_start_below_wrap(void)
 
 uint32_t device_rounds(uint32_t emulated, uint32_t gpu)
 {
-    return device_setting.emulated ? emulated : gpu;
+    return device_setting.slow ? emulated / 4 + 1 : device_setting.emulated ? emulated : gpu;
 }
 
 uint32_t device_blocks(int nranks)

@@ -16,6 +16,7 @@ struct device_setting {
     int nworlds, worlds[8]; /* the sizes of the worlds in which ranks meet */
     int pair;               /* of the world in which a rank has one neighbour, if that will do */
     bool emulated;          /* fewer rounds; ranks are also threads */
+    bool slow;              /* fewer rounds still */
     const char *why_not;    /* NULL: they do run */
 };
 extern struct device_setting device_setting;

@@ -26,8 +26,8 @@ out:
 START_TEST(ranks_that_insist_on_different_words_are_named)
 {
     NEEDS_DEVICES();
-    ranks_run_ok(device_setting.worlds[device_setting.nworlds > 3 ? 3 : 0], RANKS_AS_PROCESSES,
-                 disagree, NULL, 60);
+    ranks_run_ok(device_setting.worlds[device_setting.nworlds / 2], RANKS_AS_PROCESSES, disagree,
+                 NULL, 60);
 }
 END_TEST
 
