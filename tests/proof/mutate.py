@@ -45,12 +45,13 @@ OPERATORS = {
 PAIRS = ("symm_dev_signal", "symm_dev_wait", "symm_dev_arrive", "symm_dev_wait_all")
 CALL = re.compile(r"(?<![\w:])((?:symm_detail::)?)(%s)\(" % "|".join(OPERATORS))
 POISON = re.compile(r"\bif \(poison\)(?=\s*return;)")
-FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV\b[^;{(]*?\b(\w+)(?=\()|SYMM_KERNEL\((\w+))",
-                      re.M)
+FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?"
+                      r"(?:SYMM_DEV\b[^;{(]*?\b(\w+)(?=\()|SYMM_KERNEL\((\w+))", re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 # Which protocols are most likely to find a mutation, by the function it is in.
 FIRST = {
+    "claim": ["record"],
     "tell": ["record"],
     "untell": ["record"],
     "tell_mismatch": ["mismatch"],
@@ -77,6 +78,9 @@ FIRST = {
     "stream_signal": ["stream_signal"],
     "stream_barrier": ["stream_barrier"],
 }
+# Where nothing is said of a kernel of the library.
+LIBRARY = ["one_shot", "two_shot", "multimem", "multimem_one_shot", "stream_signal",
+           "stream_barrier"]
 
 # Ranks, threads of a block, seeds: where to look, one after the other.
 PLACES = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
@@ -155,7 +159,8 @@ class Weaver:
                 continue
             end = closing(text, m.end())
             numbers = self.mutations(path, text, m.start(), what, seen)
-            choice = "".join(f"proof_mutant == {n} ? {v} : " for n, v in zip(numbers, OPERATORS[what]))
+            choice = "".join(f"proof_mutant == {n} ? {instead} : "
+                             for n, instead in zip(numbers, OPERATORS[what]))
             edits.append((m.start(), end + 1, choice, (qualifier, m.end(), end)))
         return self.apply(text, edits)
 
@@ -169,8 +174,8 @@ class Weaver:
             last = closing(text, first)
             arguments = text[first:last]
             whole = text[start:last + 1]
-            text = text[:start] + "(" + choice.replace("{0}", arguments).replace("{q}", qualifier) + \
-                whole + ")" + text[last + 1:]
+            choice = choice.replace("{0}", arguments).replace("{q}", qualifier)
+            text = f"{text[:start]}({choice}{whole}){text[last + 1:]}"
         return text
 
 
@@ -224,8 +229,9 @@ def attempt(program, number, ranks, block, seeds, protocols):
 
 
 def judge(program, number, site):
-    first = FIRST.get(site["function"], [])
-    for ranks, block, seeds in PLACES if first else []:
+    inline = site["file"] == "device_inline.cuh"
+    first = FIRST.get(site["function"], ["barrier", "signal"] if inline else LIBRARY)
+    for ranks, block, seeds in PLACES:
         found = attempt(program, number, ranks, block, seeds, first)
         if found:
             return f"{found} ({ranks} ranks, blocks of {block})"
@@ -256,7 +262,8 @@ def run(here, out, program):
                 print(f"{title(site)}: found by {found}", flush=True)
                 unused += reason is not None
             else:
-                print(f"{title(site)}: SURVIVED{', explained: ' + reason if reason else ''}", flush=True)
+                why = ", explained: " + reason if reason else ""
+                print(f"{title(site)}: SURVIVED{why}", flush=True)
                 survivors += reason is None
     for name in explained.keys() - {title(s) for s in sites}:
         print(f"redundant.txt names what there is not: {name}")

@@ -1,13 +1,13 @@
 /*
- * Kernels that use one protocol of symm/device.cuh each, round after round, on data that follow from
- * salt and round, and count what they find wrong. Who writes a pack and who reads it are different
- * threads, so that the protocol must order the threads of a block, too.
+ * Kernels that use one protocol of symm/device.cuh each, round after round, on data that follow
+ * from salt and round, and count what they find wrong. Who writes a pack and who reads it are
+ * different threads, so that the protocol must order the threads of a block, too.
  */
-#define SYMM_DETAIL_TELL_AFTER 40 /* the host need not wait long for the record of a wait */
+#define SYMM_DETAIL_TELL_AFTER 2 /* the host need not wait long for the record of a wait */
 #include <symm/device.cuh>
 #include "protocol_kernels.h"
 
-/* ---------------------------------------------------------------------------------------- values */
+/* ---- values ---- */
 
 SYMM_DEV uint32_t mix(uint32_t h)
 {
@@ -32,7 +32,7 @@ SYMM_DEV uint32_t differ(const symm_bits16 &x, const symm_bits16 &y)
     return x.w[0] != y.w[0] || x.w[1] != y.w[1] || x.w[2] != y.w[2] || x.w[3] != y.w[3];
 }
 
-/* ------------------------------------------------------------------------------------- the rounds */
+/* ---- the rounds ---- */
 
 /* One thread's view of a launch. */
 struct turn {
@@ -53,6 +53,15 @@ SYMM_DEV void report(const turn &t)
         symm_dev_red_add(t.a.result, t.wrong);
     if (t.looked)
         symm_dev_red_add(t.a.result + 1, t.looked);
+}
+
+/*
+ * Whether the group has been aborted, so that nothing may be written to other ranks any more. Asked
+ * only where a group ends: it is a __syncthreads, too, which the protocols must not need.
+ */
+SYMM_DEV bool stops(const turn &t)
+{
+    return t.a.ends && symm_dev_aborted(t.v);
 }
 
 SYMM_DEV void look(turn &t, const symm_bits16 &got, const symm_bits16 &want)
@@ -123,7 +132,7 @@ SYMM_DEV void check_round(turn &t, uint32_t block, uint32_t set, uint32_t round)
     }
 }
 
-/* --------------------------------------------------------------------------------------- barriers */
+/* ---- barriers ---- */
 
 /* Two sets of cells and one barrier a round, or one set and two. */
 SYMM_KERNEL(proof_barrier, proof_args, a, 64)
@@ -137,6 +146,8 @@ SYMM_KERNEL(proof_barrier, proof_args, a, 64)
         check_round(t, t.block, set, round);
         if (!two)
             symm_dev_barrier(t.v, a.pad, (int)t.block);
+        if (stops(t))
+            break;
     }
     symm_dev_barrier(t.v, a.pad, (int)t.block);
     report(t);
@@ -187,7 +198,10 @@ SYMM_KERNEL(proof_insist, proof_args, a, 64)
     for (uint32_t round = 0; round < a.rounds; round++) {
         write_round(t, t.block, 0, round);
         const uint32_t mine = mix(t.salt + round) + (t.v.rank + 1 == (int)a.variant);
-        t.wrong += !symm_dev_barrier_insist(t.v, a.pad, ask, mine);
+        if (!symm_dev_barrier_insist(t.v, a.pad, ask, mine)) {
+            t.wrong++;
+            break;
+        }
         check_round(t, t.block, 0, round);
         symm_dev_barrier(t.v, a.pad, meet);
     }
@@ -232,7 +246,7 @@ SYMM_KERNEL(proof_grid_barrier, proof_args, a, 64)
     report(t);
 }
 
-/* ---------------------------------------------------------------------------------------- signals */
+/* ---- signals ---- */
 
 /* One way, to the next rank, with another signal back when its memory is free again. */
 SYMM_KERNEL(proof_signal, proof_args, a, 64)
@@ -322,7 +336,7 @@ SYMM_KERNEL(proof_peek, proof_args, a, 64)
     report(t);
 }
 
-/* --------------------------------------------------------------------------------------- transfers */
+/* ---- transfers ---- */
 
 SYMM_DEV uint8_t byte_of(const symm_bits16 &x, uint32_t i)
 {
@@ -370,11 +384,13 @@ SYMM_KERNEL(proof_put, proof_args, a, 64)
             symm_dev_wait(t.v, a.pad, free, after);
         }
         __syncthreads();
+        if (stops(t))
+            break;
     }
     report(t);
 }
 
-/* ----------------------------------------------------------------------------------------- adding */
+/* ---- adding ---- */
 
 /* Zeroes, meets, adds to everyone's cells, meets, looks, meets. */
 template <typename T, bool MULTICAST> SYMM_DEV void add_rounds(const proof_args &a)
@@ -428,7 +444,7 @@ SYMM_KERNEL(proof_multimem_red, proof_args, a, 64)
         add_rounds<float, true>(a);
 }
 
-/* ---------------------------------------------------------------------------------------- packets */
+/* ---- packets ---- */
 
 SYMM_DEV symm_packet *slot(const turn &t, uint32_t set, int rank, uint32_t i)
 {
@@ -465,7 +481,7 @@ SYMM_KERNEL(proof_packets, proof_args, a, 64)
     report(t);
 }
 
-/* ------------------------------------------------------------------------------------------ block */
+/* ---- block ---- */
 
 SYMM_KERNEL(proof_block_sum, proof_args, a, 64)
 {
@@ -480,7 +496,7 @@ SYMM_KERNEL(proof_block_sum, proof_args, a, 64)
     report(t);
 }
 
-/* ---------------------------------------------------------------------------------- long and never */
+/* ---- long and never ---- */
 
 /* Each block waits for one thing from the rank before: a signal on its channel, or a packet. */
 SYMM_KERNEL(proof_wait_long, proof_args, a, 64)
@@ -517,7 +533,7 @@ SYMM_KERNEL(proof_wait_for_ever, proof_args, a, 64)
     report(t);
 }
 
-/* ------------------------------------------------------------------------ data of library calls */
+/* ---- data of library calls ---- */
 
 /* From -4 to 11: sums of eight are exact in every type. */
 SYMM_DEV float number(uint32_t salt, uint32_t rank, uint64_t i)

