@@ -29,7 +29,8 @@ static struct sums_verdict check(const struct element *e, uint64_t seed, enum su
 {
     struct sums_verdict verdict;
 
-    sums_check(e, sum, count, seed, RANKS, rule, &verdict);
+    sums_check(e, sum, count, &(struct sums_asked){.seed = seed, .nranks = RANKS, .rule = rule},
+               &verdict);
     return verdict;
 }
 

@@ -1,84 +1,113 @@
-/* One row: a variant at a size, checked and timed. */
+/* One size: every variant checked and timed, by turns. */
 #include "measure.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "statistics.h"
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        st = (call);                                                                               \
-        if (st != SYMM_OK)                                                                         \
-            goto out;                                                                              \
-    } while (0)
-
 enum { POISON = 0xff }; /* a NaN in every type */
+
+/* A variant, or the barrier alone, at one size. */
+struct trial {
+    const struct variant *variant; /* NULL: the barrier alone */
+    struct operation_call call;
+    struct measure_buffers buffers;
+    symm_graph graph; /* of a repetition; NULL without --graph */
+    float *samples;   /* one for every repetition */
+    int64_t wrong;
+};
+
+/* Whether a repetition leaves other data than it found. */
+static bool uses_up_input(const struct measure *m)
+{
+    return m->s->options->in_place || m->s->options->timing == TIMING_CHAIN;
+}
 
 symm_status measure_create(struct measure *m, uint64_t nbytes)
 {
-    const struct bench_options *o = m->options;
+    const struct bench_options *o = m->s->options;
+    struct session *s = m->s;
     size_t n = nbytes > 0 ? (size_t)nbytes : 1;
     symm_status st;
 
-    m->samples = malloc((size_t)o->iters * sizeof *m->samples);
     m->host = o->check ? malloc(n) : NULL;
-    if (!m->samples || (o->check && !m->host))
+    if (o->check && !m->host)
         return SYMM_ERROR_MEMORY;
-    TRY(symm_stream_create(m->ctx, &m->stream));
-    TRY(symm_event_create(m->ctx, &m->begin));
-    TRY(symm_event_create(m->ctx, &m->end));
-    TRY(o->plain_memory ? symm_device_alloc(m->ctx, n, &m->in) : symm_alloc(m->group, n, &m->in));
+    TRY(o->plain_memory ? symm_device_alloc(s->ctx, n, (void **)&m->ours.in)
+                        : symm_alloc(s->group, n, (void **)&m->ours.in));
     if (o->in_place)
-        m->out = m->in;
+        m->ours.out = m->ours.in;
     else
-        TRY(o->plain_memory ? symm_device_alloc(m->ctx, n, &m->out)
-                            : symm_alloc(m->group, n, &m->out));
-    TRY(symm_fill(m->in, 0, n, m->stream));
-    TRY(symm_fill(m->out, 0, n, m->stream));
-    TRY(symm_synchronize(m->group, m->stream));
+        TRY(o->plain_memory ? symm_device_alloc(s->ctx, n, (void **)&m->ours.out)
+                            : symm_alloc(s->group, n, (void **)&m->ours.out));
+    if (uses_up_input(m)) {
+        TRY(symm_device_alloc(s->ctx, n, (void **)&m->saved));
+        TRY(symm_fill(m->saved, 0, n, s->stream));
+    }
+    TRY(symm_fill(m->ours.in, 0, n, s->stream));
+    TRY(symm_fill(m->ours.out, 0, n, s->stream));
+    TRY(symm_synchronize(s->group, s->stream));
 out:
     return st;
 }
 
 void measure_destroy(struct measure *m)
 {
-    if (m->options->plain_memory) {
-        if (m->out && m->out != m->in)
-            symm_device_free(m->ctx, m->out);
-        if (m->in)
-            symm_device_free(m->ctx, m->in);
+    if (m->saved)
+        symm_device_free(m->s->ctx, m->saved);
+    if (m->s->options->plain_memory) {
+        if (m->ours.out && m->ours.out != m->ours.in)
+            symm_device_free(m->s->ctx, m->ours.out);
+        if (m->ours.in)
+            symm_device_free(m->s->ctx, m->ours.in);
     }
-    symm_event_destroy(m->end);
-    symm_event_destroy(m->begin);
-    symm_stream_destroy(m->stream);
     free(m->host);
-    free(m->samples);
 }
 
-static symm_status enqueue(const struct measure *m, const struct operation_call *call, int nops)
+/* ------------------------------------------------------------------------------------ one trial */
+
+/* The i-th call of a repetition; in a chain in and out change places. */
+static struct operation_call nth_call(const struct measure *m, const struct trial *t, int i)
+{
+    struct operation_call call = t->call;
+
+    if (m->s->options->timing == TIMING_CHAIN && !m->s->options->in_place && i % 2) {
+        call.in = t->buffers.out;
+        call.out = t->buffers.in;
+    }
+    return call;
+}
+
+static symm_status enqueue(const struct measure *m, const struct trial *t, int nops)
 {
     symm_status st = SYMM_OK;
 
-    for (int i = 0; i < nops && st == SYMM_OK; i++)
-        st = m->options->operation->enqueue(call);
+    for (int i = 0; i < nops && st == SYMM_OK; i++) {
+        const struct operation_call call = nth_call(m, t, i);
+
+        if (m->s->options->timing == TIMING_ISOLATED)
+            st = symm_barrier(m->s->group, m->s->stream);
+        if (t->variant && st == SYMM_OK)
+            st = m->operation->enqueue(&call);
+    }
     return st;
 }
 
 /* Records nops operations; without --graph there is nothing to record. */
-static symm_status record(const struct measure *m, const struct operation_call *call, int nops,
-                          symm_graph *out)
+static symm_status record(const struct measure *m, const struct trial *t, int nops, symm_graph *out)
 {
     symm_status st;
 
     *out = NULL;
-    if (!m->options->graph)
+    if (!m->s->options->graph)
         return SYMM_OK;
-    st = symm_graph_begin(call->stream);
+    st = symm_graph_begin(m->s->stream);
     if (st != SYMM_OK)
         return st;
-    st = enqueue(m, call, nops);
-    symm_status ended = symm_graph_end(call->stream, out);
+    st = enqueue(m, t, nops);
+    symm_status ended = symm_graph_end(m->s->stream, out);
     if (st == SYMM_OK)
         return ended;
     if (ended == SYMM_OK)
@@ -87,141 +116,214 @@ static symm_status record(const struct measure *m, const struct operation_call *
     return st;
 }
 
-static symm_status repeat(const struct measure *m, const struct operation_call *call,
-                          symm_graph graph, int nops)
+static symm_status repeat(const struct measure *m, const struct trial *t, symm_graph graph,
+                          int nops)
 {
-    return graph ? symm_graph_launch(graph, call->stream) : enqueue(m, call, nops);
+    return graph ? symm_graph_launch(graph, m->s->stream) : enqueue(m, t, nops);
 }
 
-/* Compares the output with what it should be; adds up the ranks' wrong elements. Collective. */
-static symm_status verify(const struct measure *m, const struct operation_call *call, uint64_t seed,
-                          int64_t *wrong)
+static size_t in_nbytes(const struct measure *m, const struct operation_call *call)
 {
-    size_t nbytes = call->count * call->element->nbytes;
-    int rank = symm_rank(m->group), nranks = symm_nranks(m->group);
-    struct sums_verdict verdict;
-    uint64_t all[SYMM_MAX_RANKS], sum = 0;
+    return operation_in_count(m->operation, call->count, m->s->nranks) * call->element->nbytes;
+}
+
+static size_t out_nbytes(const struct measure *m, const struct operation_call *call)
+{
+    return operation_out_count(m->operation, call->count, m->s->nranks) * call->element->nbytes;
+}
+
+/* This rank's random input, into the input and where it is kept. */
+static symm_status offer(const struct measure *m, const struct trial *t, uint64_t seed)
+{
+    const size_t nbytes = in_nbytes(m, &t->call);
     symm_status st;
 
-    TRY(symm_copy(m->host, call->out, nbytes, call->stream));
-    TRY(symm_synchronize(m->group, call->stream));
-    sums_check(call->element, m->host, call->count, seed, nranks,
-               m->options->operation->rule(m->group, call->variant, call->element), &verdict);
+    sums_fill(t->call.element, m->host, nbytes / t->call.element->nbytes, seed, m->s->rank);
+    TRY(symm_copy((char *)(uintptr_t)t->call.in, m->host, nbytes, m->s->stream));
+    if (m->saved)
+        TRY(symm_copy(m->saved, m->host, nbytes, m->s->stream));
+out:
+    return st;
+}
+
+/* Makes the ranks begin together, with the input as it was. */
+static symm_status line_up(const struct measure *m, const struct trial *t)
+{
+    symm_status st;
+
+    if (m->saved && t->variant)
+        TRY(symm_copy((char *)(uintptr_t)t->call.in, m->saved, in_nbytes(m, &t->call),
+                      m->s->stream));
+    /* A peer that does not wait for the others at its beginning finds their data all the same. */
+    TRY(symm_barrier(m->s->group, m->s->stream));
+out:
+    return st;
+}
+
+/* Runs nops operations over a poisoned output, and compares. Collective. */
+static symm_status check(const struct measure *m, struct trial *t, symm_graph graph, int nops,
+                         uint64_t seed)
+{
+    const struct operation_call last = nth_call(m, t, nops - 1);
+    const size_t nbytes = out_nbytes(m, &last);
+    struct sums_verdict verdict;
+    int64_t wrong;
+    symm_status st;
+
+    if (t->call.out != t->call.in && nbytes > 0)
+        TRY(symm_fill(t->call.out, POISON, nbytes, m->s->stream));
+    TRY(line_up(m, t));
+    TRY(repeat(m, t, graph, nops));
+    TRY(symm_copy(m->host, last.out, nbytes, m->s->stream));
+    TRY(symm_synchronize(m->s->group, m->s->stream));
+    operation_check(m->operation, &last, m->host, seed, uses_up_input(m) ? nops : 1, &verdict);
     if (verdict.wrong > 0)
         fprintf(stderr,
-                "# rank %d: %s, %zu bytes: element %" PRIu64 " is %.9g and should be %.9g\n", rank,
-                call->variant->name, nbytes, verdict.first, verdict.got, verdict.expected);
-    TRY(symm_exchange(m->group, &verdict.wrong, sizeof verdict.wrong, all));
-    for (int r = 0; r < nranks; r++)
-        sum += all[r];
-    *wrong = (int64_t)sum;
+                "# rank %d: %s, %zu bytes: element %" PRIu64 " is %.9g and should be %.9g\n",
+                m->s->rank, t->variant->name, nbytes, verdict.first, verdict.got, verdict.expected);
+    TRY(session_sum(m->s, verdict.wrong, &wrong));
+    t->wrong = wrong > t->wrong ? wrong : t->wrong;
 out:
     return st;
 }
 
-/* Runs the operation once on fresh data, over an output that is poisoned. */
-static symm_status check(const struct measure *m, const struct operation_call *call, uint64_t seed,
-                         int64_t *wrong)
+/* Runs the operation once on fresh data. */
+static symm_status check_once(const struct measure *m, struct trial *t, uint64_t seed)
 {
-    size_t nbytes = call->count * call->element->nbytes;
     symm_graph graph = NULL;
     symm_status st;
 
-    sums_fill(call->element, m->host, call->count, seed, symm_rank(m->group));
-    TRY(symm_copy(m->in, m->host, nbytes, call->stream));
-    if (call->out != call->in && nbytes > 0)
-        TRY(symm_fill(call->out, POISON, nbytes, call->stream));
-    TRY(record(m, call, 1, &graph));
-    /* A peer that does not wait for the others at its beginning finds their data all the same. */
-    TRY(symm_barrier(m->group, call->stream));
-    TRY(repeat(m, call, graph, 1));
-    TRY(symm_synchronize(m->group, call->stream));
-    TRY(verify(m, call, seed, wrong));
+    TRY(offer(m, t, seed));
+    TRY(record(m, t, 1, &graph));
+    TRY(check(m, t, graph, 1, seed));
 out:
     symm_graph_destroy(graph);
     return st;
 }
 
-/* Times the repetitions on this rank. */
-static symm_status sample(const struct measure *m, const struct operation_call *call)
+/* Times one repetition on this rank. */
+static symm_status time_once(const struct measure *m, const struct trial *t, float *out)
 {
-    const struct bench_options *o = m->options;
-    symm_graph graph = NULL;
+    struct session *s = m->s;
+    float us;
     symm_status st;
 
-    TRY(record(m, call, m->nops, &graph));
+    TRY(line_up(m, t));
+    TRY(symm_event_record(s->begin, s->stream));
+    TRY(repeat(m, t, t->graph, m->nops));
+    TRY(symm_event_record(s->end, s->stream));
+    TRY(symm_synchronize(s->group, s->stream));
+    TRY(symm_event_elapsed_us(s->begin, s->end, &us));
+    *out = us / (float)m->nops;
+out:
+    return st;
+}
+
+/* ---------------------------------------------------------------------------------- all of them */
+
+static struct trial make_trial(const struct measure *m, const struct variant *v, uint64_t nbytes)
+{
+    const struct bench_options *o = m->s->options;
+    struct trial t = {.variant = v,
+                      .call = {.group = m->s->group,
+                               .nccl = m->nccl,
+                               .variant = v,
+                               .element = o->element,
+                               .count = nbytes / o->element->nbytes,
+                               .stream = m->s->stream},
+                      .buffers = v && v->symmetric ? m->theirs : m->ours,
+                      .wrong = o->check ? 0 : -1};
+
+    t.call.in = t.buffers.in;
+    t.call.out = t.buffers.out;
+    if (o->in_place)
+        operation_in_place(m->operation, &t.call, t.buffers.in);
+    return t;
+}
+
+/* Times all trials, by turns, so that what changes with time changes for all of them. */
+static symm_status time_all(const struct measure *m, struct trial *trials, int ntrials)
+{
+    const struct bench_options *o = m->s->options;
+    symm_status st = SYMM_OK;
+    float us;
+
+    for (int t = 0; t < ntrials; t++)
+        TRY(record(m, &trials[t], m->nops, &trials[t].graph));
     for (int i = -o->warmup; i < o->iters; i++) {
-        float us;
-
-        TRY(symm_barrier(m->group, call->stream)); /* all start together */
-        TRY(symm_event_record(m->begin, call->stream));
-        TRY(repeat(m, call, graph, m->nops));
-        TRY(symm_event_record(m->end, call->stream));
-        TRY(symm_synchronize(m->group, call->stream));
-        TRY(symm_event_elapsed_us(m->begin, m->end, &us));
-        if (i >= 0)
-            m->samples[i] = us / (float)m->nops;
+        for (int t = 0; t < ntrials; t++) {
+            TRY(time_once(m, &trials[t], &us));
+            if (i >= 0)
+                trials[t].samples[i] = us;
+        }
     }
 out:
-    symm_graph_destroy(graph);
     return st;
 }
 
-/* The slowest rank's median and 95th percentile. Collective. */
-static symm_status worst(const struct measure *m, struct report_row *row)
+/* The median and the 95th percentile of the slowest rank. Collective. */
+static symm_status summarise(const struct measure *m, struct trial *t, float times[2])
 {
-    size_t n = (size_t)m->options->iters;
-    float mine[2], all[SYMM_MAX_RANKS][2];
+    const size_t n = (size_t)m->s->options->iters;
+    float mine[2];
 
-    statistics_sort(m->samples, n);
-    mine[0] = statistics_median(m->samples, n);
-    mine[1] = statistics_percentile(m->samples, n, 95);
-    symm_status st = symm_exchange(m->group, mine, sizeof mine, all);
-    row->time_us = row->p95_us = 0;
-    for (int r = 0; st == SYMM_OK && r < symm_nranks(m->group); r++) {
-        if (all[r][0] > row->time_us)
-            row->time_us = all[r][0];
-        if (all[r][1] > row->p95_us)
-            row->p95_us = all[r][1];
+    statistics_sort(t->samples, n);
+    mine[0] = statistics_median(t->samples, n);
+    mine[1] = statistics_percentile(t->samples, n, 95);
+    return session_worst(m->s, mine, 2, times);
+}
+
+/* Makes rows of the times, less the barrier's where there was one before each call. */
+static symm_status make_rows(const struct measure *m, struct trial *trials, int ntrials,
+                             uint64_t nbytes, struct measure_row *rows)
+{
+    float times[2], barrier[2] = {0};
+    symm_status st = SYMM_OK;
+
+    if (ntrials > m->nvariants)
+        TRY(summarise(m, &trials[m->nvariants], barrier));
+    for (int i = 0; i < m->nvariants; i++) {
+        struct measure_row *row = &rows[i];
+
+        TRY(summarise(m, &trials[i], times));
+        *row = (struct measure_row){.nbytes = nbytes,
+                                    .count = trials[i].call.count,
+                                    .time_us = fmaxf(times[0] - barrier[0], 0),
+                                    .p95_us = fmaxf(times[1] - barrier[0], 0),
+                                    .wrong = trials[i].wrong};
+        row->algbw = row->time_us > 0 ? (double)nbytes / row->time_us / 1e3 : 0;
+        row->busbw = row->algbw * m->operation->bus_factor(m->s->nranks);
     }
+out:
     return st;
 }
 
-symm_status measure_row(struct measure *m, const struct variant *v, uint64_t nbytes, uint64_t use,
-                        struct report_row *out)
+symm_status measure_size(struct measure *m, uint64_t nbytes, uint64_t use, struct measure_row *rows)
 {
-    const struct bench_options *o = m->options;
-    uint64_t seed = sums_seed(m->seed, use);
-    struct operation_call call = {.group = m->group,
-                                  .nccl = m->nccl,
-                                  .variant = v,
-                                  .element = o->element,
-                                  .in = m->in,
-                                  .out = m->out,
-                                  .count = nbytes / o->element->nbytes,
-                                  .stream = m->stream};
-    struct report_row row = {.nbytes = nbytes,
-                             .count = call.count,
-                             .algo = v->name,
-                             .in_place = o->in_place,
-                             .wrong = -1};
-    int64_t wrong_after;
-    symm_status st;
+    const struct bench_options *o = m->s->options;
+    const uint64_t seed = sums_seed(m->s->seed, use);
+    struct trial trials[MEASURE_MAX_VARIANTS + 1] = {{0}};
+    const int ntrials = m->nvariants + (o->timing == TIMING_ISOLATED);
+    float *samples = malloc((size_t)ntrials * (size_t)o->iters * sizeof *samples);
+    symm_status st = samples || ntrials == 0 ? SYMM_OK : SYMM_ERROR_MEMORY;
 
-    if (o->check)
-        TRY(check(m, &call, seed, &row.wrong));
-    TRY(sample(m, &call));
-    /* Once more when calls have followed one another closely; in place the data are others by now.
-     */
-    if (o->check && !o->in_place) {
-        TRY(verify(m, &call, seed, &wrong_after));
-        if (wrong_after > row.wrong)
-            row.wrong = wrong_after;
+    for (int i = 0; i < ntrials && samples; i++) {
+        trials[i] = make_trial(m, i < m->nvariants ? m->variants[i] : NULL, nbytes);
+        trials[i].samples = samples + (size_t)i * (size_t)o->iters;
     }
-    TRY(worst(m, &row));
-    row.algbw = row.time_us > 0 ? (double)nbytes / row.time_us / 1e3 : 0;
-    row.busbw = row.algbw * o->operation->bus_factor(symm_nranks(m->group));
-    *out = row;
+    TRY(st);
+    for (int i = 0; i < m->nvariants && o->check; i++)
+        TRY(check_once(m, &trials[i], seed));
+    TRY(time_all(m, trials, ntrials));
+    /* Once more when calls have followed one another closely. */
+    for (int i = 0; i < m->nvariants && o->check; i++) {
+        TRY(offer(m, &trials[i], seed));
+        TRY(check(m, &trials[i], trials[i].graph, m->nops, seed));
+    }
+    TRY(make_rows(m, trials, ntrials, nbytes, rows));
 out:
+    for (int i = 0; i < ntrials; i++)
+        symm_graph_destroy(trials[i].graph);
+    free(samples);
     return st;
 }

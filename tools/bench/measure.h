@@ -1,24 +1,35 @@
-/* One row: a variant at a size, checked and timed. */
+/* One size: every variant checked and timed, by turns. */
 #ifndef SYMM_BENCH_MEASURE_H
 #define SYMM_BENCH_MEASURE_H
 
-#include <symm/stream.h>
 #include "operation.h"
-#include "report.h"
+#include "session.h"
 
-/* What all rows of a run share. */
+enum { MEASURE_MAX_VARIANTS = 16 };
+
+/* A pair of buffers of the same kind; in place they are one. */
+struct measure_buffers {
+    char *in, *out;
+};
+
+/* What all sizes of a run share. */
 struct measure {
-    symm_context *ctx;
-    symm_group *group;
-    const struct bench_options *options;
+    struct session *s;
+    const struct operation *operation;
+    const struct variant *variants[MEASURE_MAX_VARIANTS]; /* those that run here */
+    int nvariants;
     struct nccl *nccl;
     int nops; /* of one repetition */
-    uint64_t seed;
-    symm_stream stream;
-    symm_event begin, end;
-    void *in, *out; /* in place they are one */
-    void *host;     /* NULL: nothing is checked */
-    float *samples; /* one for every repetition */
+    struct measure_buffers ours;
+    struct measure_buffers theirs; /* NCCL's, for its symmetric variant; filled in by the caller */
+    char *saved;                   /* the input, where it does not stay; else NULL */
+    char *host;                    /* NULL: nothing is checked */
+};
+
+struct measure_row {
+    uint64_t nbytes, count;
+    double time_us, p95_us, algbw, busbw;
+    int64_t wrong; /* -1: not checked */
 };
 
 /*
@@ -28,8 +39,8 @@ struct measure {
 symm_status measure_create(struct measure *m, uint64_t nbytes);
 void measure_destroy(struct measure *m);
 
-/* Collective. `use` numbers the rows, so that each gets data of its own. */
-symm_status measure_row(struct measure *m, const struct variant *v, uint64_t nbytes, uint64_t use,
-                        struct report_row *out);
+/* Collective. `use` numbers the sizes, so that each gets data of its own. rows[i]: variants[i]'s. */
+symm_status measure_size(struct measure *m, uint64_t nbytes, uint64_t use,
+                         struct measure_row *rows);
 
 #endif

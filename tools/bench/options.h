@@ -7,17 +7,33 @@
 #include <stdint.h>
 #include "operation.h"
 
+/* Bits, since most options are for several of them. */
+enum bench_command { BENCH_OPERATION = 1, BENCH_P2P = 2, BENCH_STRESS = 4, BENCH_PLOT = 8 };
+
+/* How the calls of a repetition follow one another. */
+enum bench_timing {
+    TIMING_STREAM,  /* one after another, with the same input */
+    TIMING_CHAIN,   /* each call's input is the last one's output */
+    TIMING_ISOLATED /* the ranks meet before each call; the meeting itself is subtracted */
+};
+
 struct bench_options {
-    const struct operation *operation;
+    enum bench_command command;
+    const struct operation *operation; /* BENCH_OPERATION */
+    const char *file;                  /* BENCH_PLOT: the JSON */
     const char *driver;
-    const char *algos; /* a list, or "all" */
+    const char *algos, *hows, *patterns, *blocks; /* lists, or "all"; NULL: what suits the driver */
     const struct element *element;
     const char *sizes;             /* a list; NULL: from min_bytes to max_bytes by factor */
-    uint64_t min_bytes, max_bytes; /* max_bytes 0: what suits the driver */
+    uint64_t min_bytes, max_bytes; /* 0: what suits command and driver */
+    uint64_t granule;              /* sizes are multiples of it */
     int factor;
     int iters, warmup; /* -1: what suits the driver */
+    int threads;       /* 0: what suits the driver */
+    enum bench_timing timing;
     bool graph, in_place, check, plain_memory, nccl;
-    const char *json, *csv; /* files */
+    const char *json, *csv, *plot; /* files */
+    double floor_gbs, seconds;
     bool has_seed;
     uint64_t seed;
     int timeout_ms;
@@ -26,8 +42,11 @@ struct bench_options {
 /* Returns -1 when the run is to go on, else the exit code of the tool, which has said why. */
 int bench_options_parse(int argc, char **argv, struct bench_options *out);
 
+/* Whether a list has the item, or is "all". */
+bool bench_options_want(const char *list, const char *item);
+
 /*
- * The index-th size in bytes, from 0: a multiple of the element's. False past the last one. Call it
+ * The index-th size in bytes, from 0: a multiple of the granule. False past the last one. Call it
  * when max_bytes has been settled.
  */
 bool bench_options_size(const struct bench_options *o, int index, uint64_t *out);

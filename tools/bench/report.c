@@ -1,18 +1,18 @@
-/* Table, JSON and CSV of a run. All three have the same columns. */
+/* Table, JSON and CSV of a run. */
 #include "report.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "operation.h"
 
 struct report {
     const struct bench_options *options;
     bool speaks;
-    int nranks;
+    const struct report_column *columns;
+    int ncolumns;
     FILE *json_file, *csv_file;
     json_t *json; /* jansson's calls accept NULL and fail; report_close() sees it */
 };
@@ -50,116 +50,115 @@ struct report *report_open(const struct bench_options *o, bool speaks, char why[
     return NULL;
 }
 
-static json_t *options_as_json(const struct report_about *about)
+void report_head(struct report *r, json_t *head)
 {
-    const struct bench_options *o = about->options;
-
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:b, s:s, s:s?}", "algo", o->algos,
-                     "dtype", o->element->name, "iters", o->iters, "warmup", o->warmup,
-                     "operations", about->nops, "graph", o->graph, "in_place", o->in_place, "check",
-                     o->check, "memory", o->plain_memory ? "plain" : "symmetric", "peer",
-                     o->nccl ? "nccl" : NULL);
-}
-
-static void about_as_json(struct report *r, const struct report_about *about)
-{
-    char version[32], seed[32];
-
-    snprintf(version, sizeof version, "%d.%d.%d", SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
-             SYMM_VERSION_PATCH);
-    /* As text: a JSON number may lose bits of it. */
-    snprintf(seed, sizeof seed, "0x%" PRIx64, about->seed);
-    json_t *head = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s?, s:o}", "version", version, "operation",
-        about->options->operation->name, "driver", about->driver, "device", about->device,
-        "timings", about->emulated ? "emulated, no performance" : "measured", "ranks",
-        about->nranks, "seed", seed, "nccl", about->nccl, "options", options_as_json(about));
     json_object_update(r->json, head);
-    json_object_set_new(r->json, "unavailable", json_array());
-    json_object_set_new(r->json, "rows", json_array());
     json_decref(head);
 }
 
-void report_about(struct report *r, const struct report_about *about)
+void report_say(struct report *r, const char *format, ...)
 {
-    const struct bench_options *o = about->options;
+    va_list args;
 
-    r->nranks = about->nranks;
     if (!r->speaks)
         return;
-    about_as_json(r, about);
-    printf("# symm-bench %d.%d.%d %s: %d rank%s, %s driver, %s\n", SYMM_VERSION_MAJOR,
-           SYMM_VERSION_MINOR, SYMM_VERSION_PATCH, o->operation->name, about->nranks,
-           about->nranks == 1 ? "" : "s", about->driver, about->device);
-    if (about->why_driver[0])
-        printf("# %s driver: %s\n", about->driver, about->why_driver);
-    printf("# %d repetition%s of %d operations after %d to warm up, %s, %s memory\n", o->iters,
-           o->iters == 1 ? "" : "s", about->nops, o->warmup,
-           o->graph ? "one graph each" : "enqueued one by one",
-           o->plain_memory ? "plain" : "symmetric");
-    if (about->nccl)
-        printf("# NCCL %s\n", about->nccl);
-    if (o->check)
-        printf("# seed 0x%" PRIx64 "\n", about->seed);
-    if (about->emulated)
-        printf(
-            "# the times are those of an emulation on CPUs; they say nothing about performance\n");
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
 }
 
-void report_unavailable(struct report *r, const char *algo, const char *reason)
+/* A member that is an array; at first an empty one. */
+static json_t *list(struct report *r, const char *name)
 {
-    if (!r->speaks)
-        return;
-    printf("# %s: not available: %s\n", algo, reason);
-    json_array_append_new(json_object_get(r->json, "unavailable"),
-                          json_pack("{s:s, s:s}", "algo", algo, "reason", reason));
+    if (!json_object_get(r->json, name))
+        json_object_set_new(r->json, name, json_array());
+    return json_object_get(r->json, name);
 }
 
-void report_columns(struct report *r)
+void report_unavailable(struct report *r, const char *what, const char *reason)
 {
+    report_say(r, "# %s: not available: %s", what, reason);
+    json_array_append_new(list(r, "unavailable"),
+                          json_pack("{s:s, s:s}", "algo", what, "reason", reason));
+}
+
+void report_columns(struct report *r, const struct report_column *columns, int ncolumns)
+{
+    r->columns = columns;
+    r->ncolumns = ncolumns;
+    list(r, "unavailable");
+    list(r, "rows");
     if (!r->speaks)
         return;
-    printf("#%10s %11s %5s %4s %17s %5s %8s %11s %11s %8s %8s %8s\n", "bytes", "count", "dtype",
-           "op", "algo", "ranks", "in_place", "time_us", "p95_us", "algbw", "busbw", "wrong");
+    for (int i = 0; i < ncolumns; i++)
+        printf("%s%*s", i == 0 ? "#" : " ", columns[i].width - (i == 0), columns[i].name);
+    putchar('\n');
     fflush(stdout);
-    if (r->csv_file)
-        fprintf(r->csv_file,
-                "bytes,count,dtype,op,algo,ranks,in_place,time_us,p95_us,algbw,busbw,wrong\n");
+    for (int i = 0; r->csv_file && i < ncolumns; i++)
+        fprintf(r->csv_file, "%s%c", columns[i].name, i + 1 < ncolumns ? ',' : '\n');
 }
 
-static void row_as_json(struct report *r, const struct report_row *row)
+/* A value as text, with so many digits after the point. */
+static const char *as_text(enum report_kind kind, const union report_value *value, int digits,
+                           char buffer[32])
 {
-    const struct bench_options *o = r->options;
-    json_t *wrong = row->wrong < 0 ? json_null() : json_integer(row->wrong);
-
-    json_array_append_new(
-        json_object_get(r->json, "rows"),
-        json_pack("{s:I, s:I, s:s, s:s, s:s, s:i, s:b, s:f, s:f, s:f, s:f, s:o}", "bytes",
-                  (json_int_t)row->nbytes, "count", (json_int_t)row->count, "dtype",
-                  o->element->name, "op", o->operation->op, "algo", row->algo, "ranks", r->nranks,
-                  "in_place", row->in_place, "time_us", row->time_us, "p95_us", row->p95_us,
-                  "algbw", row->algbw, "busbw", row->busbw, "wrong", wrong));
+    if (kind == REPORT_WORD)
+        return value->word;
+    if (kind == REPORT_FLAG)
+        return value->flag ? "yes" : "no";
+    if (kind == REPORT_COUNT)
+        snprintf(buffer, 32, "%" PRIu64, value->count);
+    else if (kind == REPORT_REAL)
+        snprintf(buffer, 32, "%.*f", digits, value->real);
+    else if (value->wrong >= 0)
+        snprintf(buffer, 32, "%" PRId64, value->wrong);
+    else
+        snprintf(buffer, 32, "-");
+    return buffer;
 }
 
-void report_row(struct report *r, const struct report_row *row)
+static json_t *as_json(enum report_kind kind, const union report_value *value)
 {
-    const struct bench_options *o = r->options;
-    const char *in_place = row->in_place ? "yes" : "no";
-    char wrong[24] = "-";
+    switch (kind) {
+    case REPORT_COUNT:
+        return json_integer((json_int_t)value->count);
+    case REPORT_WORD:
+        return json_string(value->word);
+    case REPORT_FLAG:
+        return json_boolean(value->flag);
+    case REPORT_REAL:
+        return json_real(value->real);
+    default:
+        return value->wrong < 0 ? json_null() : json_integer(value->wrong);
+    }
+}
+
+void report_row(struct report *r, const union report_value *values)
+{
+    json_t *row;
+    char buffer[32];
 
     if (!r->speaks)
         return;
-    if (row->wrong >= 0)
-        snprintf(wrong, sizeof wrong, "%" PRId64, row->wrong);
-    printf("%11" PRIu64 " %11" PRIu64 " %5s %4s %17s %5d %8s %11.2f %11.2f %8.2f %8.2f %8s\n",
-           row->nbytes, row->count, o->element->name, o->operation->op, row->algo, r->nranks,
-           in_place, row->time_us, row->p95_us, row->algbw, row->busbw, wrong);
+    row = json_object();
+    for (int i = 0; i < r->ncolumns; i++) {
+        const struct report_column *c = &r->columns[i];
+        char end = i + 1 < r->ncolumns ? ' ' : '\n';
+
+        printf("%*s%c", c->width, as_text(c->kind, &values[i], 2, buffer), end);
+        json_object_set_new(row, c->name, as_json(c->kind, &values[i]));
+        if (r->csv_file)
+            fprintf(r->csv_file, "%s%c", as_text(c->kind, &values[i], 4, buffer),
+                    end == ' ' ? ',' : end);
+    }
     fflush(stdout);
-    row_as_json(r, row);
-    if (r->csv_file)
-        fprintf(r->csv_file, "%" PRIu64 ",%" PRIu64 ",%s,%s,%s,%d,%s,%.3f,%.3f,%.4f,%.4f,%s\n",
-                row->nbytes, row->count, o->element->name, o->operation->op, row->algo, r->nranks,
-                in_place, row->time_us, row->p95_us, row->algbw, row->busbw, wrong);
+    json_array_append_new(list(r, "rows"), row);
+}
+
+const json_t *report_json(const struct report *r)
+{
+    return r->json;
 }
 
 static bool close_file(FILE *file, const char *path, bool ok)

@@ -1,29 +1,38 @@
-/* The results of symm-bench: a table on the standard output, and if wished a JSON and a CSV file.
+/*
+ * The results of symm-bench: a table on the standard output, and if wished a JSON and a CSV file.
+ * All three have the same columns, which the command describes.
  */
 #ifndef SYMM_BENCH_REPORT_H
 #define SYMM_BENCH_REPORT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "options.h"
 
 struct report;
 
-struct report_about {
-    const struct bench_options *options;
-    const char *driver, *why_driver, *device;
-    const char *nccl; /* its version; NULL: not there */
-    bool emulated;
-    int nranks, nops; /* nops: operations of one repetition */
-    uint64_t seed;
+enum report_kind {
+    REPORT_COUNT,
+    REPORT_WORD,
+    REPORT_FLAG,
+    REPORT_REAL,
+    REPORT_WRONG /* a count; -1: not checked */
 };
 
-struct report_row {
-    uint64_t nbytes, count;
-    const char *algo;
-    bool in_place;
-    double time_us, p95_us, algbw, busbw;
-    int64_t wrong; /* -1: not checked */
+struct report_column {
+    const char *name;
+    int width;
+    enum report_kind kind;
+};
+
+/* Of the kind of its column. */
+union report_value {
+    uint64_t count;
+    const char *word;
+    bool flag;
+    double real;
+    int64_t wrong;
 };
 
 /*
@@ -31,10 +40,17 @@ struct report_row {
  * Returns NULL when a file cannot be opened or memory is short, with the reason in why.
  */
 struct report *report_open(const struct bench_options *o, bool speaks, char why[512]);
-void report_about(struct report *r, const struct report_about *about);
-void report_unavailable(struct report *r, const char *algo, const char *reason);
-void report_columns(struct report *r);
-void report_row(struct report *r, const struct report_row *row);
+/* Puts the members of `head`, which is taken, into the JSON. */
+void report_head(struct report *r, json_t *head);
+/* A line on the standard output; format begins with #. */
+void report_say(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void report_unavailable(struct report *r, const char *what, const char *reason);
+/* The columns of all rows to come; they are not copied. */
+void report_columns(struct report *r, const struct report_column *columns, int ncolumns);
+void report_row(struct report *r, const union report_value *values);
+
+/* Everything up to now; NULL where nothing is written. */
+const json_t *report_json(const struct report *r);
 
 /* Writes the JSON; error NULL: the run was complete. Returns false when a file could not be
  * written. NULL is fine. */

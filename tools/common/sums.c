@@ -22,9 +22,7 @@ struct part {
     const char *got;
     char *out;
     size_t begin, end;
-    uint64_t seed;
-    int rank, nranks;
-    enum sums_rule rule;
+    struct sums_asked asked;
     struct sums_verdict verdict;
 };
 
@@ -60,7 +58,7 @@ static void random_block(uint64_t key, size_t first, size_t n, float *out)
 
 static void fill_part(struct part *p)
 {
-    uint64_t key = sums_seed(p->seed, (uint64_t)p->rank);
+    uint64_t key = sums_seed(p->asked.seed, (uint64_t)p->asked.rank);
     float block[BLOCK];
 
     for (size_t at = p->begin; at < p->end; at += BLOCK) {
@@ -71,12 +69,21 @@ static void fill_part(struct part *p)
     }
 }
 
+/* How many times the sum of one call a chain's result is. */
+static double growth(const struct sums_asked *q)
+{
+    return q->links > 1 ? pow(q->nranks, q->links - 1) : 1;
+}
+
 static bool is_right(const struct part *p, float got, double sum, double magnitude)
 {
-    double bits = p->rule == SUMS_SWITCH ? 23 : p->e->fraction_bits;
-    double bound = (p->nranks - 1) * exp2(-bits) * magnitude + element_ulp(p->e, sum);
+    const struct sums_asked *q = &p->asked;
+    double bits = q->rule == SUMS_SWITCH ? 23 : p->e->fraction_bits, times = growth(q);
+    double bound = (q->nranks - 1) * exp2(-bits) * magnitude + element_ulp(p->e, sum);
 
-    return fabs(got - sum) <= bound; /* false for a NaN */
+    if (q->links > 1)
+        bound += (q->links - 1) * q->nranks * exp2(-p->e->fraction_bits) * (fabs(sum) + bound);
+    return fabs(got - times * sum) <= times * bound; /* false for a NaN */
 }
 
 /* What the sums of a block of elements are: in fp32 rank by rank, in double, and of absolute
@@ -92,8 +99,8 @@ static void reference_block(const struct part *p, const uint64_t *keys, size_t a
     float x[BLOCK];
     char narrow[BLOCK * sizeof(float)];
 
-    for (int r = 0; r < p->nranks; r++) {
-        random_block(keys[r], at, n, x);
+    for (int r = 0; r < p->asked.nranks; r++) {
+        random_block(keys[r], p->asked.first + at, n, x);
         element_narrow(p->e, x, narrow, n);
         element_widen(p->e, narrow, x, n);
         for (size_t i = 0; i < n; i++) {
@@ -120,24 +127,25 @@ static void check_part(struct part *p)
     float got[BLOCK];
     char expected[BLOCK * sizeof(float)];
     size_t nbytes = p->e->nbytes;
+    bool exact = p->asked.rule == SUMS_EXACT && p->asked.links <= 1;
+    double times = growth(&p->asked);
 
-    for (int r = 0; r < p->nranks; r++)
-        keys[r] = sums_seed(p->seed, (uint64_t)r);
+    for (int r = 0; r < p->asked.nranks; r++)
+        keys[r] = sums_seed(p->asked.seed, (uint64_t)(p->asked.rank + r));
     for (size_t at = p->begin; at < p->end; at += BLOCK) {
         size_t n = p->end - at < BLOCK ? p->end - at : BLOCK;
         const char *block = p->got + at * nbytes;
 
         reference_block(p, keys, at, n, &ref);
         element_narrow(p->e, ref.in_order, expected, n);
-        if (memcmp(block, expected, n * nbytes) == 0)
+        if (p->asked.links <= 1 && memcmp(block, expected, n * nbytes) == 0)
             continue; /* right by every rule */
         element_widen(p->e, block, got, n);
         for (size_t i = 0; i < n; i++) {
-            bool right = p->rule == SUMS_EXACT
-                             ? memcmp(block + i * nbytes, expected + i * nbytes, nbytes) == 0
-                             : is_right(p, got[i], ref.sum[i], ref.magnitude[i]);
+            bool right = exact ? memcmp(block + i * nbytes, expected + i * nbytes, nbytes) == 0
+                               : is_right(p, got[i], ref.sum[i], ref.magnitude[i]);
             if (!right)
-                note_wrong(p, at + i, got[i], p->rule == SUMS_EXACT ? ref.in_order[i] : ref.sum[i]);
+                note_wrong(p, at + i, got[i], exact ? ref.in_order[i] : times * ref.sum[i]);
         }
     }
 }
@@ -183,14 +191,15 @@ void sums_fill(const struct element *e, void *out, size_t count, uint64_t seed, 
 {
     struct part parts[MAX_THREADS];
 
-    run_parts(&(struct part){.e = e, .out = out, .seed = seed, .rank = rank}, count, parts);
+    run_parts(&(struct part){.e = e, .out = out, .asked = {.seed = seed, .rank = rank}}, count,
+              parts);
 }
 
-void sums_check(const struct element *e, const void *got, size_t count, uint64_t seed, int nranks,
-                enum sums_rule rule, struct sums_verdict *out)
+void sums_check(const struct element *e, const void *got, size_t count,
+                const struct sums_asked *asked, struct sums_verdict *out)
 {
     struct part parts[MAX_THREADS];
-    struct part whole = {.e = e, .got = got, .seed = seed, .nranks = nranks, .rule = rule};
+    struct part whole = {.e = e, .got = got, .asked = *asked};
     int nparts = run_parts(&whole, count, parts);
 
     *out = (struct sums_verdict){0};

@@ -18,6 +18,19 @@ enum sums_rule {
                     bits */
 };
 
+/* What was done. */
+struct sums_asked {
+    uint64_t seed;
+    int rank, nranks; /* element i is the sum over ranks rank .. rank + nranks - 1 */
+    size_t first;     /* of their elements first + i */
+    enum sums_rule rule;
+    /*
+     * So many calls in a chain of the whole group, each with the output of the one before as input:
+     * each further one times nranks, and rounded at most nranks times. 0 is 1.
+     */
+    int links;
+};
+
 struct sums_verdict {
     uint64_t wrong; /* elements */
     uint64_t first; /* the first of them, */
@@ -28,8 +41,8 @@ struct sums_verdict {
 void sums_fill(const struct element *e, void *out, size_t count, uint64_t seed, int rank);
 
 /* Compares every element. */
-void sums_check(const struct element *e, const void *got, size_t count, uint64_t seed, int nranks,
-                enum sums_rule rule, struct sums_verdict *out);
+void sums_check(const struct element *e, const void *got, size_t count,
+                const struct sums_asked *asked, struct sums_verdict *out);
 
 /* A new seed out of a seed and a number that tells one use from another. */
 uint64_t sums_seed(uint64_t seed, uint64_t use);

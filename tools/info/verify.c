@@ -203,8 +203,7 @@ static symm_status try_once(struct verify *v, const struct operation *op,
     TRY(op->enqueue(call));
     TRY(symm_copy(v->host, v->out, nbytes, v->stream));
     TRY(symm_synchronize(v->group, v->stream));
-    sums_check(call->element, v->host, call->count, seed, v->nranks,
-               op->rule(v->group, call->variant, call->element), &verdict);
+    operation_check(op, call, v->host, seed, 1, &verdict);
     TRY(symm_exchange(v->group, &verdict.wrong, sizeof verdict.wrong, all));
     for (int r = 0; r < v->nranks; r++)
         *wrong += all[r];

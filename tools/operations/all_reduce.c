@@ -28,8 +28,9 @@ static symm_status enqueue(const struct operation_call *call)
     if (call->variant->nccl)
         return nccl_all_reduce(call->nccl, call->in, call->out, call->count, call->element,
                                call->stream);
-    return symm_all_reduce(call->group, call->in, call->out, call->count, call->element->dtype,
-                           SYMM_SUM, &(symm_options){.algo = call->variant->algo}, call->stream);
+    return symm_all_reduce(
+        call->group, call->in, call->out, call->count, call->element->dtype, SYMM_SUM,
+        &(symm_options){.algo = call->variant->algo, .max_blocks = call->max_blocks}, call->stream);
 }
 
 /* Whatever may use the switch adds in an order of the switch's own; NCCL rounds to the type on the

@@ -13,13 +13,21 @@ typedef struct nccl_id {
 
 typedef struct nccl_communicator *nccl_communicator;
 
+typedef struct nccl_window *nccl_window;
+
 enum { NCCL_FLOAT16 = 6, NCCL_FLOAT32 = 7, NCCL_BFLOAT16 = 9, NCCL_SUM = 0 };
+enum { NCCL_WIN_COLL_SYMMETRIC = 1, MAX_WINDOWS = 2 };
 
 struct nccl {
     void *library;
     nccl_communicator comm;
     char version[32];
     int error; /* the last call's */
+    struct {
+        void *memory;
+        nccl_window handle;
+    } windows[MAX_WINDOWS];
+    int nwindows;
     int (*get_version)(int *);
     int (*get_unique_id)(nccl_id *);
     int (*comm_init_rank)(nccl_communicator *, int nranks, nccl_id, int rank);
@@ -28,6 +36,11 @@ struct nccl {
     int (*all_reduce)(const void *, void *, size_t, int dtype, int op, nccl_communicator,
                       symm_stream);
     const char *(*get_error_string)(int);
+    /* NULL in versions that have none */
+    int (*mem_alloc)(void **, size_t);
+    int (*mem_free)(void *);
+    int (*window_register)(nccl_communicator, void *, size_t, nccl_window *, int flags);
+    int (*window_deregister)(nccl_communicator, nccl_window);
 };
 
 static bool look_up(struct nccl *n, char why[512])
@@ -35,26 +48,42 @@ static bool look_up(struct nccl *n, char why[512])
     const struct {
         const char *name;
         void *slot;
+        bool optional;
     } functions[] = {
-        {"ncclGetVersion", &n->get_version},
-        {"ncclGetUniqueId", &n->get_unique_id},
-        {"ncclCommInitRank", &n->comm_init_rank},
-        {"ncclCommDestroy", &n->comm_destroy},
-        {"ncclCommAbort", &n->comm_abort},
-        {"ncclAllReduce", &n->all_reduce},
-        {"ncclGetErrorString", &n->get_error_string},
+        {"ncclGetVersion", &n->get_version, false},
+        {"ncclGetUniqueId", &n->get_unique_id, false},
+        {"ncclCommInitRank", &n->comm_init_rank, false},
+        {"ncclCommDestroy", &n->comm_destroy, false},
+        {"ncclCommAbort", &n->comm_abort, false},
+        {"ncclAllReduce", &n->all_reduce, false},
+        {"ncclGetErrorString", &n->get_error_string, false},
+        {"ncclMemAlloc", &n->mem_alloc, true},
+        {"ncclMemFree", &n->mem_free, true},
+        {"ncclCommWindowRegister", &n->window_register, true},
+        {"ncclCommWindowDeregister", &n->window_deregister, true},
     };
 
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         void *function = dlsym(n->library, functions[i].name);
 
-        if (!function) {
+        if (!function && !functions[i].optional) {
             snprintf(why, 512, "the library has no %s", functions[i].name);
             return false;
         }
         memcpy(functions[i].slot, &function, sizeof function);
     }
     return true;
+}
+
+/* NCCL must not use what symm has been told to leave alone. */
+static bool may_use(const symm_group *group, char why[512])
+{
+    const char *nvls = getenv("NCCL_NVLS_ENABLE");
+
+    if (!symm_multicast_off(group) || (nvls && strcmp(nvls, "0") == 0))
+        return true;
+    snprintf(why, 512, "multicast is off here, and NCCL does not know: set NCCL_NVLS_ENABLE=0");
+    return false;
 }
 
 /* Local: opens the library and, on rank 0, makes the id with which the ranks find each other. */
@@ -98,11 +127,9 @@ struct nccl *nccl_open(symm_group *group, char why[512], symm_status *st)
     int rank = symm_rank(group);
 
     memset(why, 0, 512);
-    if (symm_multicast_off(group))
-        setenv("NCCL_NVLS_ENABLE", "0", 1);
     if (!n)
         snprintf(why, 512, "out of memory");
-    else
+    else if (may_use(group, why))
         load(n, rank, &id, why);
     *st = agree(group, why);
     if (*st == SYMM_OK && !why[0])
@@ -120,10 +147,49 @@ struct nccl *nccl_open(symm_group *group, char why[512], symm_status *st)
     return NULL;
 }
 
+void *nccl_symmetric_alloc(struct nccl *n, symm_group *group, size_t nbytes, char why[512],
+                           symm_status *st)
+{
+    void *memory = NULL;
+    nccl_window handle = NULL;
+    int error = 0;
+
+    memset(why, 0, 512);
+    if (!n->mem_alloc || !n->mem_free || !n->window_register || !n->window_deregister)
+        snprintf(why, 512, "NCCL %s has no symmetric windows; 2.27 and later have", n->version);
+    else if (n->nwindows == MAX_WINDOWS)
+        snprintf(why, 512, "more than %d windows", MAX_WINDOWS);
+    else if ((error = n->mem_alloc(&memory, nbytes)) != 0)
+        snprintf(why, 512, "ncclMemAlloc: %s", n->get_error_string(error));
+    *st = agree(group, why);
+    if (*st == SYMM_OK && !why[0]) {
+        error = n->window_register(n->comm, memory, nbytes, &handle, NCCL_WIN_COLL_SYMMETRIC);
+        /* NCCL says nothing, and gives no window, where it cannot. */
+        if (error || !handle)
+            snprintf(why, 512, "ncclCommWindowRegister: %s",
+                     error ? n->get_error_string(error) : "no window");
+        *st = agree(group, why);
+    }
+    if (*st == SYMM_OK && !why[0]) {
+        n->windows[n->nwindows].memory = memory;
+        n->windows[n->nwindows++].handle = handle;
+        return memory;
+    }
+    if (handle)
+        n->window_deregister(n->comm, handle);
+    if (memory)
+        n->mem_free(memory);
+    return NULL;
+}
+
 void nccl_close(struct nccl *n, bool healthy)
 {
     if (!n)
         return;
+    for (int i = 0; i < n->nwindows && healthy; i++) {
+        n->window_deregister(n->comm, n->windows[i].handle);
+        n->mem_free(n->windows[i].memory);
+    }
     if (n->comm && healthy)
         n->comm_destroy(n->comm);
     else if (n->comm)

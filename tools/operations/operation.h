@@ -14,7 +14,8 @@
 struct variant {
     const char *name;
     symm_algo algo;
-    bool nccl; /* the peer's, not ours */
+    bool nccl;      /* the peer's, not ours, */
+    bool symmetric; /* with memory that NCCL has registered as symmetric */
 };
 
 /* One run of one variant. */
@@ -24,8 +25,9 @@ struct operation_call {
     const struct variant *variant;
     const struct element *element;
     const void *in;
-    void *out; /* == in: in place */
-    size_t count;
+    void *out;           /* == in: in place */
+    size_t count;        /* of the larger of in and out */
+    uint32_t max_blocks; /* 0: as many as the variant likes */
     symm_stream stream;
 };
 
@@ -33,14 +35,34 @@ struct operation {
     const char *name;               /* on the command line */
     const char *op;                 /* in the column of that name */
     const struct variant *variants; /* ours, in the order of the tables; ends with an empty one */
-    /* Times how often each byte of a buffer crosses a link: bus bandwidth over algorithm bandwidth.
+    /*
+     * The output, the input, or neither is one of nranks equal parts of the other. In place, a part
+     * is this rank's part of the whole. A part as input: the output is all ranks' parts, one after
+     * another. As output: this rank's part of the sum.
      */
+    bool in_is_part, out_is_part;
+    /* Times how often each byte of the larger buffer crosses a link: bus bandwidth over algorithm
+     * bandwidth. */
     double (*bus_factor)(int nranks);
     /* Why a variant cannot run; NULL: it can. */
     const char *(*unavailable)(symm_group *group, const struct variant *v, const struct element *e);
     symm_status (*enqueue)(const struct operation_call *call);
     enum sums_rule (*rule)(symm_group *group, const struct variant *v, const struct element *e);
 };
+
+/* How many elements a rank's input and output have. */
+size_t operation_in_count(const struct operation *op, size_t count, int nranks);
+size_t operation_out_count(const struct operation *op, size_t count, int nranks);
+
+/* Lets a call work in place on the larger buffer at `whole`. */
+void operation_in_place(const struct operation *op, struct operation_call *call, void *whole);
+
+/*
+ * Compares the output, which is at `got` on the host, with what it should be for inputs of
+ * sums_fill() with this seed, after `links` calls in a chain.
+ */
+void operation_check(const struct operation *op, const struct operation_call *call, const void *got,
+                     uint64_t seed, int links, struct sums_verdict *out);
 
 /* NULL: there is none of that name. */
 const struct operation *operation_find(const char *name);

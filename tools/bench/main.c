@@ -1,0 +1,27 @@
+/* symm-bench: measures and verifies what symm does. */
+#include "collective.h"
+#include "p2p.h"
+#include "plot.h"
+#include "standard.h"
+#include "stress.h"
+
+int main(int argc, char **argv)
+{
+    struct bench_options options;
+
+    standard_files_keep();
+    int code = bench_options_parse(argc, argv, &options);
+
+    if (code >= 0)
+        return code;
+    switch (options.command) {
+    case BENCH_P2P:
+        return p2p_run(&options);
+    case BENCH_STRESS:
+        return stress_run(&options);
+    case BENCH_PLOT:
+        return plot_run(&options);
+    default:
+        return collective_run(&options);
+    }
+}
