@@ -72,6 +72,8 @@ need_packages() {
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || install_packages python3-numpy ||
         say "no NumPy: the tests of the Python example will be skipped"
     command -v spin >/dev/null || install_packages spin || say "going on without spin"
+    command -v gnuplot >/dev/null || install_packages gnuplot-nox ||
+        say "no gnuplot: symm-bench draws no pictures"
     local version
     version=$(cmake --version | sed -n '1s/.* //p')
     at_least "$version" 3.25 || fail "CMake $version is too old; 3.25 is needed"

@@ -69,6 +69,8 @@ case_json() {
     [ "$(json out.json rows 0 in_place)" = OFF ]
     [ "$(json out.json unavailable 0 algo)" = copy_engine ]
     [ "$(json out.json unavailable 1 algo)" = nccl ]
+    [ "$(json out.json unavailable 2 algo)" = nccl_sym ]
+    [ "$(json out.json options timing)" = stream ]
     said "^# nccl: not available: $(json out.json unavailable 1 reason)\$"
 }
 
@@ -91,6 +93,97 @@ case_unwritable() {
     ! "$bin/symm-bench" all-reduce --driver emulated --sizes 1K >/dev/full 2>err ||
         die "a table that cannot be written is no success"
     grep -qx '# symm-bench: the table could not be written' err || die "what could not be written"
+}
+
+case_chain() {
+    for mode in '--chain' '--chain --graph' '--chain --in-place --graph' '--in-place' \
+        '--chain --memory plain' '--isolated' '--isolated --graph --in-place'; do
+        # shellcheck disable=SC2086
+        run 0 bench 3 --algo one_shot,two_shot,multimem --check --sizes 4,4000,40K --dtype fp16 $mode
+        rows 9
+        [ "$(column 12)" = 0 ] || die "wrong elements: $mode"
+    done
+    said '^# .*each after a barrier that is subtracted'
+    run 0 bench 2 --chain --sizes 1K --json out.json
+    said '^# .*each on the result of the one before'
+    [ "$(json out.json options timing)" = chain ]
+}
+
+case_wrong_results_are_found() {
+    for mode in '' --graph --chain --in-place --isolated; do
+        # shellcheck disable=SC2086
+        run 1 preloaded output 3 all-reduce --iters 1 --algo two_shot --check --sizes 4,4000 $mode
+        errors '^# rank 2: two_shot, 4000 bytes: element 20 is -1\.68[0-9]+e\+38 and should be '
+        [ "$(column 12)" != 0 ] || die "no wrong elements"
+    done
+}
+
+# preloaded WHAT RANKS ARGUMENT...: symm-bench with something wrong (tools_wrong.c).
+preloaded() {
+    local what=$1 n=$2
+    shift 2
+    env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SYMM_TEST_WRONG="$what" \
+        "$bin/symm-run" --emulated -n "$n" --timeout 200 \
+        env LD_PRELOAD="$build/lib/libtools_wrong.so" "$bin/symm-bench" "$@"
+}
+
+case_links() {
+    run 0 "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" p2p --sizes 16,20016 --blocks 3 \
+        --iters 2 --warmup 0 --json out.json --csv out.csv
+    said '^# +bytes +how +pattern +blocks ranks +time_us +p95_us +gbs +wrong$'
+    [ "$(column 9)" = '- 0' ] || die "wrong words"
+    # Six ways in five patterns at two sizes, and two kinds of latency.
+    [ "$(grep -vc '^#' "$work/out")" = 62 ] || die "not 62 rows"
+    [ "$(wc -l <out.csv)" = 63 ] || die "not 62 rows and a head"
+    [ "$(json out.json rows 1 how)" = packet ]
+    [ "$(json out.json rows 1 wrong)" = 0 ]
+    [ "$(json out.json rows 2 pattern)" = pair ]
+    [ "$(json out.json options blocks)" = 3 ]
+    run 0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" p2p --sizes 16 --iters 1
+    [ "$(column 3)" = 'pair pair_both' ] || die "with two ranks the others are the same"
+    run 1 "$bin/symm-bench" p2p --driver emulated
+    errors '^# rank 0: .*two ranks'
+}
+
+case_plot() {
+    run 0 bench 2 --sizes 1K,64K --algo one_shot,two_shot --json out.json
+    mkdir empty
+    run 1 env PATH="$work/empty" "$bin/symm-bench" plot out.json -o out.svg
+    errors '^# symm-bench: plot: gnuplot is not there: install '
+    [ ! -e out.svg ] || die "a picture without gnuplot"
+    command -v gnuplot >/dev/null || skip "no gnuplot"
+    run 0 "$bin/symm-bench" plot out.json -o out.svg --floor 100
+    for word in one_shot two_shot 'floor: 100' latency bandwidth '</svg>'; do
+        grep -q "$word" out.svg || die "no $word in the picture"
+    done
+    run 0 bench 2 --sizes 1K,64K --plot again.svg
+    grep -q '</svg>' again.svg || die "no picture"
+    run 1 "$bin/symm-bench" plot nothing.json -o out.svg
+    errors 'nothing.json'
+    run 1 bench 2 --sizes 1K --plot no/such/folder.svg
+    errors '^# symm-bench: plot: no/such/folder.svg: No such file'
+}
+
+case_stress() {
+    run 0 "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" stress --seconds 5
+    said '^# seed 0x'
+    said '^# [0-9]+ rounds, [0-9]+ calls, [0-9]+ elements checked, none wrong$'
+    only_comments "$work/out"
+}
+
+case_stress_finds_what_is_wrong() {
+    local first
+    run 1 preloaded output 3 stress --seed 7
+    errors '^# rank [0-2]: wrong in round [0-9]+, group .*: element [0-9]+ is .* and should be '
+    errors '^#   all-reduce [a-z_]+, [0-9]+ (bf16|fp16|fp32), '
+    said ', WRONG$'
+    first=$(sort "$work/err" | grep wrong)
+    run 1 preloaded output 3 stress --seed 7
+    [ "$(sort "$work/err" | grep wrong)" = "$first" ] || die "another seed: $first"
+    run 1 preloaded behind 3 stress
+    errors ': something beside the output was written$'
+    run 1 preloaded input 3 stress
+    errors ': (the input was written|element .*)$'
 }
 
 case_unavailable() {
@@ -167,6 +260,17 @@ all-reduce --seed xyz
 all-reduce --driver hip
 all-reduce --timeout 0
 all-reduce --json
+all-reduce --floor x
+all-reduce --seconds
+p2p --how fly
+p2p --pattern pair,square
+p2p --blocks 4,0
+p2p --threads 513
+p2p --algo
+stress --seconds 0
+stress --json
+plot
+plot x.json -o y.svg z
 all-reduce --nonsense
 END
     run 2 "$bin/symm-bench"
@@ -175,8 +279,16 @@ END
     errors 'max-bytes is less'
     run 2 "$bin/symm-bench" all-reduce --algo ''
     errors 'empty list'
-    run 0 "$bin/symm-bench" --help
-    only_comments "$work/out"
+    run 2 "$bin/symm-bench" all-reduce --chain --isolated
+    errors 'exclude each other'
+    run 2 "$bin/symm-bench" plot x.json
+    errors 'plot: -o FILE.svg is missing'
+    for command in '' all-reduce p2p stress plot; do
+        # shellcheck disable=SC2086
+        run 0 "$bin/symm-bench" $command --help
+        only_comments "$work/out"
+        said "${command:-plot}|Options"
+    done
     run 0 "$bin/symm-bench" --version
     said '^# symm-bench [0-9]'
 }

@@ -152,6 +152,56 @@ START_TEST(data_differ_between_ranks_and_elements)
 }
 END_TEST
 
+/* What a rank gets of a sum, and what it has from another rank. */
+START_TEST(parts_and_single_ranks_are_found_where_they_are)
+{
+    const struct element *e = element_find(types[_i]);
+    const size_t first = 1234;
+    struct sums_asked asked = {.seed = 5, .nranks = RANKS, .first = first, .rule = SUMS_EXACT};
+    struct sums_verdict verdict;
+
+    add_up(e, 5, 0, 1);
+    sums_check(e, sum + first * e->nbytes, count - first, &asked, &verdict);
+    ck_assert_uint_eq(verdict.wrong, 0);
+    asked.first = first + 1;
+    sums_check(e, sum + first * e->nbytes, count - first, &asked, &verdict);
+    ck_assert_uint_gt(verdict.wrong, count / 2);
+    sums_fill(e, one, count, 5, 2);
+    asked = (struct sums_asked){.seed = 5, .rank = 2, .nranks = 1, .rule = SUMS_EXACT};
+    sums_check(e, one, count, &asked, &verdict);
+    ck_assert_uint_eq(verdict.wrong, 0);
+    asked.rank = 1;
+    sums_check(e, one, count, &asked, &verdict);
+    ck_assert_uint_gt(verdict.wrong, count / 2);
+}
+END_TEST
+
+/* Each call of a chain multiplies by the ranks; a little is lost to rounding, more is wrong. */
+START_TEST(chains_grow_and_nothing_else)
+{
+    const struct element *e = element_find(types[_i]);
+    struct sums_asked asked = {.seed = 6, .nranks = RANKS, .rule = SUMS_EXACT, .links = 4};
+    struct sums_verdict verdict;
+
+    add_up(e, 6, 0, 1);
+    element_widen(e, sum, total, count);
+    for (size_t k = 0; k < count; k++)
+        total[k] *= 64;
+    element_narrow(e, total, sum, count);
+    sums_check(e, sum, count, &asked, &verdict);
+    ck_assert_uint_eq(verdict.wrong, 0);
+    asked.links = 3;
+    sums_check(e, sum, count, &asked, &verdict);
+    ck_assert_uint_gt(verdict.wrong, count * 9 / 10);
+    asked.links = 4;
+    for (size_t k = 0; k < count; k++)
+        total[k] += 64 * (total[k] < 0 ? -1.0f : 1.0f);
+    element_narrow(e, total, sum, count);
+    sums_check(e, sum, count, &asked, &verdict);
+    ck_assert_uint_eq(verdict.wrong, count);
+}
+END_TEST
+
 int main(void)
 {
     /* Threads leave stacks in the C library's store; the cases count what they leave. */
@@ -169,5 +219,7 @@ int main(void)
     tcase_add_loop_test(cases, one_wrong_bit_is_found, 0, 3);
     tcase_add_loop_test(cases, the_bound_of_the_switch_is_tight, 0, 3);
     tcase_add_test(cases, data_differ_between_ranks_and_elements);
+    tcase_add_loop_test(cases, parts_and_single_ranks_are_found_where_they_are, 0, 3);
+    tcase_add_loop_test(cases, chains_grow_and_nothing_else, 0, 3);
     return test_main(suite);
 }

@@ -1,5 +1,4 @@
 /* Draws the results of an operation with gnuplot, which is a program of its own. */
-#define _POSIX_C_SOURCE 200809L
 #include "plot.h"
 
 #include <errno.h>
