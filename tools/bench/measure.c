@@ -32,8 +32,8 @@ symm_status measure_create(struct measure *m, uint64_t nbytes)
     size_t n = nbytes > 0 ? (size_t)nbytes : 1;
     symm_status st;
 
-    m->host = o->check ? malloc(n) : NULL;
-    if (o->check && !m->host)
+    m->host = malloc(n);
+    if (!m->host)
         return SYMM_ERROR_MEMORY;
     TRY(o->plain_memory ? symm_device_alloc(s->ctx, n, (void **)&m->ours.in)
                         : symm_alloc(s->group, n, (void **)&m->ours.in));
@@ -42,12 +42,16 @@ symm_status measure_create(struct measure *m, uint64_t nbytes)
     else
         TRY(o->plain_memory ? symm_device_alloc(s->ctx, n, (void **)&m->ours.out)
                             : symm_alloc(s->group, n, (void **)&m->ours.out));
-    if (uses_up_input(m)) {
+    if (uses_up_input(m))
         TRY(symm_device_alloc(s->ctx, n, (void **)&m->saved));
-        TRY(symm_fill(m->saved, 0, n, s->stream));
-    }
-    TRY(symm_fill(m->ours.in, 0, n, s->stream));
     TRY(symm_fill(m->ours.out, 0, n, s->stream));
+    /* Zeros would be faster than data are. */
+    sums_fill(o->element, m->host, nbytes / o->element->nbytes, s->seed, s->rank);
+    TRY(symm_copy(m->ours.in, m->host, nbytes, s->stream));
+    if (m->theirs.in)
+        TRY(symm_copy(m->theirs.in, m->host, nbytes, s->stream));
+    if (m->saved)
+        TRY(symm_copy(m->saved, m->host, nbytes, s->stream));
     TRY(symm_synchronize(s->group, s->stream));
 out:
     return st;

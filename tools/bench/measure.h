@@ -23,7 +23,7 @@ struct measure {
     struct measure_buffers ours;
     struct measure_buffers theirs; /* NCCL's, for its symmetric variant; filled in by the caller */
     char *saved;                   /* the input, where it does not stay; else NULL */
-    char *host;                    /* NULL: nothing is checked */
+    char *host;                    /* a buffer on its way, or as it should be */
 };
 
 struct measure_row {
@@ -39,7 +39,7 @@ struct measure_row {
 symm_status measure_create(struct measure *m, uint64_t nbytes);
 void measure_destroy(struct measure *m);
 
-/* Collective. `use` numbers the sizes, so that each gets data of its own. rows[i]: variants[i]'s. */
+/* Collective. `use` numbers the sizes: each gets data of its own. rows[i] is of variants[i]. */
 symm_status measure_size(struct measure *m, uint64_t nbytes, uint64_t use,
                          struct measure_row *rows);
 

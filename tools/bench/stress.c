@@ -39,6 +39,7 @@ struct lane {
     struct stress_choice choice;
     struct operation_call call;
     char *in_at, *out_at; /* where the guards before the data begin */
+    size_t extent;        /* bytes from there to behind the guards after the data */
     symm_graph graph;
 };
 
@@ -82,6 +83,12 @@ static bool is_symmetric(enum stress_memory memory, int rank)
     return memory == STRESS_SYMMETRIC || (memory == STRESS_MIXED && rank % 2 == 0);
 }
 
+/* Bytes of a buffer for a call of so many: guards on both sides, whatever the offset. */
+static size_t room_for(size_t nbytes)
+{
+    return nbytes + 2 * GUARD + (STRESS_MAX_OFFSET + 1) * sizeof(double);
+}
+
 /* Chooses the addresses of a call in a lane. */
 static void place(struct lane *l)
 {
@@ -108,6 +115,7 @@ static void place(struct lane *l)
         l->out_at = l->in_at;
         operation_in_place(c->operation, &l->call, in);
     }
+    l->extent = room_for(l->call.count * nbytes);
 }
 
 static size_t in_nbytes(const struct lane *l)
@@ -123,17 +131,17 @@ static size_t out_nbytes(const struct lane *l)
 }
 
 /* Random data as input in the middle of poison, nothing but poison as output. */
-static symm_status fill(struct stress *x, struct lane *l)
+static symm_status fill(struct lane *l)
 {
     char *at = l->in_host + ((const char *)l->call.in - l->in_at);
     symm_status st;
 
-    memset(l->in_host, POISON, x->room);
+    memset(l->in_host, POISON, l->extent);
     sums_fill(l->choice.element, at, in_nbytes(l) / l->choice.element->nbytes,
               l->choice.seed ^ l->salt, symm_rank(l->group));
-    TRY(symm_copy(l->in_at, l->in_host, x->room, l->stream));
+    TRY(symm_copy(l->in_at, l->in_host, l->extent, l->stream));
     if (!l->choice.in_place)
-        TRY(symm_fill(l->out_at, POISON, x->room, l->stream));
+        TRY(symm_fill(l->out_at, POISON, l->extent, l->stream));
     TRY(symm_synchronize(l->group, l->stream));
 out:
     return st;
@@ -226,20 +234,20 @@ static symm_status look(struct stress *x, struct lane *l)
     const size_t out = (size_t)((char *)l->call.out - l->out_at);
     symm_status st;
 
-    TRY(symm_copy(l->out_host, l->out_at, x->room, l->stream));
+    TRY(symm_copy(l->out_host, l->out_at, l->extent, l->stream));
     TRY(symm_synchronize(l->group, l->stream));
     check_output(x, l);
     if (l->choice.in_place) { /* what is not output is as it was */
         memcpy(l->in_host + out, l->out_host + out, out_nbytes(l));
-        if (memcmp(l->in_host, l->out_host, x->room) != 0)
+        if (memcmp(l->in_host, l->out_host, l->extent) != 0)
             note_wrong(x, l, "something beside the output was written");
         goto out;
     }
-    if (!is_untouched(l->out_host, x->room, out, out_nbytes(l)))
+    if (!is_untouched(l->out_host, l->extent, out, out_nbytes(l)))
         note_wrong(x, l, "something beside the output was written");
-    TRY(symm_copy(l->out_host, l->in_at, x->room, l->stream));
+    TRY(symm_copy(l->out_host, l->in_at, l->extent, l->stream));
     TRY(symm_synchronize(l->group, l->stream));
-    if (memcmp(l->in_host, l->out_host, x->room) != 0)
+    if (memcmp(l->in_host, l->out_host, l->extent) != 0)
         note_wrong(x, l, "the input was written");
 out:
     symm_graph_destroy(l->graph);
@@ -275,7 +283,7 @@ static symm_status play(struct stress *x)
     choose(x);
     for (struct lane *l = x->lanes; l < x->lanes + NLANES; l++) {
         if (l->busy)
-            TRY(fill(x, l));
+            TRY(fill(l));
     }
     for (struct lane *l = x->lanes; l < x->lanes + NLANES; l++) {
         if (l->busy)

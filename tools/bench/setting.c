@@ -1,0 +1,157 @@
+/* Every option of symm-bench and its help. */
+#include "setting.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "p2p.h"
+
+enum {
+    ALL = BENCH_OPERATION | BENCH_P2P | BENCH_STRESS | BENCH_PLOT,
+    RANKS = BENCH_OPERATION | BENCH_P2P | BENCH_STRESS, /* what runs on ranks */
+    TIMED = BENCH_OPERATION | BENCH_P2P
+};
+
+const struct setting settings[NSETTINGS] = {
+    {"algo", OPT_ALGO, "LIST|all", BENCH_OPERATION | BENCH_STRESS,
+     "variants: auto one_shot two_shot multimem multimem_one_shot\n"
+     "low_latency copy_engine (auto; stress: all)"},
+    {"how", OPT_HOW, "LIST|all", BENCH_P2P, "ways to move: " P2P_HOWS "\n(all)"},
+    {"pattern", OPT_PATTERN, "LIST|all", BENCH_P2P, "who moves: " P2P_PATTERNS " (all)"},
+    {"blocks", OPT_BLOCKS, "LIST", BENCH_P2P, "blocks of a kernel (4,16,64; emulated 1,4)"},
+    {"threads", OPT_THREADS, "N", BENCH_P2P, "of a block that loads or stores (512; emulated 32)"},
+    {"dtype", OPT_DTYPE, "TYPE", BENCH_OPERATION, "bf16, fp16 or fp32 (bf16)"},
+    {"min-bytes", OPT_MIN, "N", TIMED, "from this size of a rank's buffer (1K; p2p 4K)"},
+    {"max-bytes", OPT_MAX, "N", RANKS,
+     "to this one (64M, emulated 1M; p2p 256M, emulated 64K;\nstress 16M, emulated 64K)"},
+    {"factor", OPT_FACTOR, "N", TIMED, "each so many times the one before (4)"},
+    {"sizes", OPT_SIZES, "LIST", TIMED, "these sizes instead: 1K,96K,4M"},
+    {"iters", OPT_ITERS, "N", TIMED, "measured repetitions (50; emulated 3)"},
+    {"warmup", OPT_WARMUP, "N", TIMED, "repetitions before them (5; emulated 1)"},
+    {"graph", OPT_GRAPH, NULL, BENCH_OPERATION,
+     "replay a CUDA graph of the operations of a repetition"},
+    {"in-place", OPT_IN_PLACE, NULL, BENCH_OPERATION, "output over input"},
+    {"chain", OPT_CHAIN, NULL, BENCH_OPERATION,
+     "each call's input is the last one's output; each repetition\n"
+     "begins with fresh data"},
+    {"isolated", OPT_ISOLATED, NULL, BENCH_OPERATION,
+     "a barrier of the streams before each call, the time of which\n"
+     "is measured alongside and subtracted"},
+    {"memory", OPT_MEMORY, "KIND", BENCH_OPERATION,
+     "symmetric, or plain device memory, which goes through staging"},
+    {"check", OPT_CHECK, NULL, BENCH_OPERATION, "verify every element on fresh random data"},
+    {"seconds", OPT_SECONDS, "S", BENCH_STRESS, "go on for so long (10)"},
+    {"seed", OPT_SEED, "N", RANKS, "of the data, and of all that stress chooses (random)"},
+    {"peer", OPT_PEER, "nccl", BENCH_OPERATION,
+     "measure NCCL too, with plain and with symmetric-window memory:\n"
+     "SYMM_NCCL_LIBRARY, else libnccl.so.2"},
+    {"json", OPT_JSON, "FILE", TIMED, "write everything as JSON"},
+    {"csv", OPT_CSV, "FILE", TIMED, "write the table as CSV"},
+    {"plot", OPT_PLOT, "FILE.svg", BENCH_OPERATION,
+     "draw latency and bus bandwidth (needs gnuplot)"},
+    {"output", 'o', "FILE.svg", BENCH_PLOT, "the picture; this must be there"},
+    {"floor", OPT_FLOOR, "GB/s", BENCH_OPERATION | BENCH_PLOT,
+     "of a link, for the line that nothing can be better than (395)"},
+    {"driver", OPT_DRIVER, "DRIVER", RANKS, "auto, cuda or emulated (auto: cuda where it runs)"},
+    {"timeout", OPT_TIMEOUT, "S", RANKS, "limit of each wait for other ranks (SYMM_TIMEOUT_MS)"},
+    {"help", 'h', NULL, ALL, "this text"},
+    {"version", OPT_VERSION, NULL, ALL, "the version"},
+};
+
+/* ----------------------------------------------------------------------------------------- help */
+
+static const char timed_columns[] =
+    "# time_us and p95_us are the median and the 95th percentile over the repetitions of the time "
+    "of\n"
+    "# one operation, on the slowest rank; wrong counts what has another value than it may have.\n";
+
+static void print_commands(void)
+{
+    printf(
+        "# Usage: symm-bench OPERATION|p2p|stress [option...]\n"
+        "#        symm-bench plot FILE.json -o FILE.svg [--floor GB/s]\n"
+        "#\n"
+        "# Start it on several ranks with symm-run, torchrun --no-python, mpirun or srun.\n"
+        "#\n"
+        "#   OPERATION   measures, and with --check verifies, it in every variant: %s\n"
+        "#   p2p         bandwidth between ranks by every way to move bytes, latency of signals\n"
+        "#   stress      random calls of everything, each result checked\n"
+        "#   plot        draws the JSON of an OPERATION\n"
+        "#\n"
+        "# symm-bench COMMAND --help shows its options. Exit code: 0 all right;\n"
+        "# 1 wrong or failed; 2 wrong usage.\n",
+        operation_names);
+}
+
+static void print_about(enum bench_command command)
+{
+    if (command == BENCH_OPERATION)
+        printf(
+            "# Columns: bytes of a rank's buffer; algbw, bytes over time, and busbw, what crosses\n"
+            "# each link, in GB/s (10^9).\n%s"
+            "# One pair of buffers is used again and again: small ones stay in caches. Variants "
+            "and\n"
+            "# peers take turns at each repetition, on the same data.\n",
+            timed_columns);
+    if (command == BENCH_P2P)
+        printf(
+            "# Columns: bytes that each moving rank moves, in equal parts if to several; gbs, "
+            "these\n"
+            "# over time, in GB/s (10^9). signal and packet are the latency of one way: half a "
+            "round\n"
+            "# trip of ranks 0 and 1.\n%s"
+            "# Patterns: pair, rank 0 with rank 1; pair_both, and rank 1 with rank 0 at the same\n"
+            "# time; ring, each with the next; ring_both, each with both neighbours; all, each "
+            "with\n"
+            "# all others. All in CUDA graphs; every word is checked before it is timed.\n",
+            timed_columns);
+    if (command == BENCH_STRESS)
+        printf("#\n# Calls of random operations, variants, types, counts, memory and alignment, by "
+               "several\n"
+               "# groups on several streams at once, with ranks that are late, eagerly and in "
+               "graphs.\n"
+               "# All follows from the seed. It ends at the first wrong result, which it "
+               "describes.\n");
+}
+
+static void print_options(enum bench_command command)
+{
+    for (int i = 0; i < NSETTINGS; i++) {
+        char head[64];
+        const char *help = settings[i].help;
+
+        if (!(settings[i].commands & (int)command))
+            continue;
+        snprintf(head, sizeof head, "%s--%s%s%s",
+                 settings[i].id == 'h'   ? "-h, "
+                 : settings[i].id == 'o' ? "-o, "
+                                         : "",
+                 settings[i].name, settings[i].value ? " " : "",
+                 settings[i].value ? settings[i].value : "");
+        do {
+            int length = (int)strcspn(help, "\n");
+
+            printf("#   %-21s %.*s\n", head, length, help);
+            help += length + (help[length] == '\n');
+            head[0] = 0;
+        } while (*help);
+    }
+    print_about(command);
+}
+
+int setting_find(int id)
+{
+    int i = 0;
+
+    while (i < NSETTINGS - 1 && settings[i].id != id)
+        i++;
+    return i;
+}
+
+void setting_help(enum bench_command command)
+{
+    print_commands();
+    if (!command)
+        return;
+    printf("#\n# Options here:\n");
+    print_options(command);
+}
