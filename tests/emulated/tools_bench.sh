@@ -169,6 +169,8 @@ case_stress() {
     said '^# seed 0x'
     said '^# [0-9]+ rounds, [0-9]+ calls, [0-9]+ elements checked, none wrong$'
     only_comments "$work/out"
+    run 1 env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" stress --algo multimem
+    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: none of --algo multimem runs here$'
 }
 
 case_stress_finds_what_is_wrong() {

@@ -1,6 +1,6 @@
 /*
- * Preloaded before symm-bench, as SYMM_TEST_WRONG says: spoils an output, the byte behind it, or the
- * input of the last rank of a group. What checks results must say so.
+ * Preloaded before symm-bench, as SYMM_TEST_WRONG says: spoils an output, the byte behind it, or
+ * the input of the last rank of a group. What checks results must say so.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -102,7 +102,9 @@ static void print_about(enum bench_command command)
             "# Patterns: pair, rank 0 with rank 1; pair_both, and rank 1 with rank 0 at the same\n"
             "# time; ring, each with the next; ring_both, each with both neighbours; all, each "
             "with\n"
-            "# all others. All in CUDA graphs; every word is checked before it is timed.\n",
+            "# all others; put and get, by copy engine, with one after another. All in CUDA "
+            "graphs; every\n"
+            "# word is checked before it is timed.\n",
             timed_columns);
     if (command == BENCH_STRESS)
         printf("#\n# Calls of random operations, variants, types, counts, memory and alignment, by "

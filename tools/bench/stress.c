@@ -258,7 +258,7 @@ out:
 /* ----------------------------------------------------------------------------------- the rounds */
 
 /* Decides what each lane does. Each of them draws as many numbers on all ranks. */
-static void choose(struct stress *x)
+static symm_status choose(struct stress *x)
 {
     uint64_t busy = 1 + stress_below(&x->random, (1 << NLANES) - 1);
 
@@ -269,18 +269,24 @@ static void choose(struct stress *x)
         if (!l->busy)
             continue;
         l->choice = stress_choose(&x->random, x->s.options, x->s.group);
+        if (!l->choice.operation) {
+            snprintf(x->s.trouble, sizeof x->s.trouble, "none of --algo %s runs here",
+                     x->s.options->algos);
+            return SYMM_ERROR_UNSUPPORTED;
+        }
         /* A smaller group may lack what the world has; then it does what is always there. */
         if (l->choice.operation->unavailable(l->group, l->choice.variant, l->choice.element))
             l->choice.variant = &l->choice.operation->variants[0];
         place(l);
     }
+    return SYMM_OK;
 }
 
 static symm_status play(struct stress *x)
 {
-    symm_status st = SYMM_OK;
+    symm_status st;
 
-    choose(x);
+    TRY(choose(x));
     for (struct lane *l = x->lanes; l < x->lanes + NLANES; l++) {
         if (l->busy)
             TRY(fill(l));
@@ -408,8 +414,6 @@ static symm_status run(struct stress *x, struct bench_options *options, int64_t 
         options->max_bytes = x->s.emulated ? 64 << 10 : 16 << 20;
     x->random.seed = x->s.seed;
     session_introduce(&x->s, "stress");
-    if (!operation_at(0))
-        goto out;
     TRY(symm_kernel_load(x->s.ctx, &stress_kernels, "stress_delay", &x->late));
     TRY(create_lanes(x));
     TRY(play_on(x, wrong));

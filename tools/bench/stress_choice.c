@@ -36,28 +36,43 @@ static size_t choose_count(struct stress_stream *s, uint64_t most)
     return (size_t)(count < most ? count : most);
 }
 
-/* One of the wanted variants of all operations that run with this type. */
+/*
+ * The which-th wanted variant, of whatever operation, that runs with the type of c, into c. Returns
+ * how many there are up to it.
+ */
+static uint64_t find_variant(const struct bench_options *o, symm_group *world, uint64_t which,
+                             struct stress_choice *c)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; operation_at(i); i++) {
+        for (const struct variant *v = operation_at(i)->variants; v->name; v++) {
+            if (!bench_options_want(o->algos, v->name) ||
+                operation_at(i)->unavailable(world, v, c->element))
+                continue;
+            c->operation = operation_at(i);
+            c->variant = v;
+            if (n++ == which)
+                return n;
+        }
+    }
+    return n;
+}
+
+/* A type, and one of the variants that run with it; if there are none, the next type. */
 static void choose_variant(struct stress_stream *s, const struct bench_options *o,
                            symm_group *world, struct stress_choice *c)
 {
-    uint64_t which, n = 0;
+    static const char *const types[] = {"bf16", "fp16", "fp32"};
+    const uint64_t type = stress_below(s, 3), which = stress_draw(s);
+    uint64_t n = 0;
 
-    for (int pass = 0; pass < 2; pass++) {
-        which = pass && n > 0 ? stress_below(s, n) : UINT64_MAX;
-        for (size_t i = 0; operation_at(i); i++) {
-            for (const struct variant *v = operation_at(i)->variants; v->name; v++) {
-                if (!bench_options_want(o->algos, v->name) ||
-                    operation_at(i)->unavailable(world, v, c->element))
-                    continue;
-                if (pass == 0) {
-                    n++;
-                } else if (which-- == 0) {
-                    c->operation = operation_at(i);
-                    c->variant = v;
-                }
-            }
-        }
+    for (uint64_t i = 0; i < 3 && n == 0; i++) {
+        c->element = element_find(types[(type + i) % 3]);
+        n = find_variant(o, world, UINT64_MAX, c);
     }
+    if (n > 0)
+        find_variant(o, world, which % n, c);
 }
 
 static int choose_offset(struct stress_stream *s)
@@ -70,8 +85,7 @@ static int choose_offset(struct stress_stream *s)
 struct stress_choice stress_choose(struct stress_stream *s, const struct bench_options *o,
                                    symm_group *world)
 {
-    static const char *const types[] = {"bf16", "fp16", "fp32"};
-    struct stress_choice c = {.element = element_find(types[stress_below(s, 3)])};
+    struct stress_choice c = {.operation = NULL};
 
     choose_variant(s, o, world, &c);
     c.count = choose_count(s, o->max_bytes / c.element->nbytes);

@@ -35,7 +35,7 @@ uint64_t stress_draw(struct stress_stream *s);
 /* Below n; n > 0. */
 uint64_t stress_below(struct stress_stream *s, uint64_t n);
 
-/* One of the calls that `world` can do; o says which are wanted. */
+/* One of the calls that `world` can do; o says which are wanted. No operation: there are none. */
 struct stress_choice stress_choose(struct stress_stream *s, const struct bench_options *o,
                                    symm_group *world);
 
