@@ -84,6 +84,8 @@ static void print_commands(void)
 
 static void print_about(enum bench_command command)
 {
+    if (command != BENCH_PLOT)
+        printf("#\n");
     if (command == BENCH_OPERATION)
         printf(
             "# Columns: bytes of a rank's buffer; algbw, bytes over time, and busbw, what crosses\n"
@@ -107,7 +109,7 @@ static void print_about(enum bench_command command)
             "# word is checked before it is timed.\n",
             timed_columns);
     if (command == BENCH_STRESS)
-        printf("#\n# Calls of random operations, variants, types, counts, memory and alignment, by "
+        printf("# Calls of random operations, variants, types, counts, memory and alignment, by "
                "several\n"
                "# groups on several streams at once, with ranks that are late, eagerly and in "
                "graphs.\n"
