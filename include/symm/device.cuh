@@ -24,7 +24,7 @@
  *
  * Cost. A signal is a round trip to this device's own L2 and one store over the link; a wait polls
  * this device's memory, never the link, and takes one round trip to L2 when it need not wait; the
- * host's memory is read only by waits that have polled for about 20 microseconds. What else a
+ * host's memory is read only by waits that have polled for about half a millisecond. What else a
  * function costs stands beside it.
  */
 #ifndef SYMM_DEVICE_CUH

@@ -91,6 +91,13 @@ SYMM_DEV void fence_alias(void)
     asm volatile("fence.proxy.alias;" ::: "memory");
 }
 
+/*
+ * After how many polls a wait first looks at the host's abort word, how often it looks again, and
+ * by how many the threads of a block are apart in that. A poll takes half a microsecond; reading
+ * host memory takes some, and all the more the more threads do it.
+ */
+enum { LOOK_AFTER = 1024, LOOK_EVERY = 65536, LOOK_APART = 64 };
+
 /* A poll found nothing. On a GPU the next load takes long enough. */
 SYMM_DEV void pause(void)
 {

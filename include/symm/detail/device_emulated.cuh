@@ -300,6 +300,9 @@ SYMM_DEV void fence_alias(void)
     fence(SYMM_EMULATED_ALIAS_FENCE);
 }
 
+/* As on GPUs; here a poll may take a tenth of a millisecond, and the host's memory is near. */
+enum { LOOK_AFTER = 32, LOOK_EVERY = 256, LOOK_APART = 0 };
+
 SYMM_DEV void pause(void)
 {
     symm_emulated_driver->yield();

@@ -9,15 +9,11 @@
 namespace symm_detail
 {
 
-/*
- * How many polls a wait makes before it looks at the host's abort word, how often it looks again,
- * and how many before it tells the host whom it waits for. A poll takes well under a microsecond,
- * reading host memory takes a few.
- */
+/* How many polls a wait makes before it tells the host whom it waits for. */
 #ifndef SYMM_DETAIL_TELL_AFTER
 #define SYMM_DETAIL_TELL_AFTER 4096
 #endif
-enum { LOOK_AFTER = 32, LOOK_EVERY = 256, TELL_AFTER = SYMM_DETAIL_TELL_AFTER };
+enum { TELL_AFTER = SYMM_DETAIL_TELL_AFTER };
 
 SYMM_DEV int thread_index(void)
 {
@@ -111,13 +107,15 @@ SYMM_DEV void signal(const symm_view &v, symm_signal_pad *pad, int channel, int 
 
 /*
  * A poll found nothing: looks at the abort word now and then, tells the host whom this wait is for
- * once it is long, and gives way. Returns whether the host has been told.
+ * once it is long, and gives way. Returns whether the host has been told. The threads of a block,
+ * all of which may wait, take turns: what one of them sees the poison word tells the others.
  */
 SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool told, const symm_wait_record &r)
 {
-    if (polls % LOOK_EVERY == LOOK_AFTER && load_relaxed(v.abort))
+    const uint32_t later = LOOK_APART * (uint32_t)thread_index(), turn = polls - later;
+    if (polls >= later && turn % LOOK_EVERY == LOOK_AFTER && load_relaxed(v.abort))
         store_relaxed(v.poison, 1u);
-    if (!told && polls % TELL_AFTER == TELL_AFTER - 1 && claim(v)) {
+    if (!told && polls >= later && turn % TELL_AFTER == TELL_AFTER - 1 && claim(v)) {
         tell(v, r);
         told = true;
     }
