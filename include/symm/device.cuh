@@ -24,7 +24,7 @@
  *
  * Cost. A signal is a round trip to this device's own L2 and one store over the link; a wait polls
  * this device's memory, never the link, and takes one round trip to L2 when it need not wait; the
- * host's memory is read only by waits that have polled for about half a millisecond. What else a
+ * host's memory is read only by waits that have polled about a thousand times. What else a
  * function costs stands beside it.
  */
 #ifndef SYMM_DEVICE_CUH
@@ -211,7 +211,7 @@ SYMM_DEV void symm_dev_put_thread(const symm_view &v, void *dst, const void *src
 /*
  * The same by the copy unit (TMA bulk copies, sm_90 and newer), driven by one thread, through
  * shared_nbytes of the block's shared memory at `shared`, aligned to 128 bytes: leaves the other
- * threads free. 16 KiB of it hide the way to memory and back. Returns when all is written, as if
+ * threads free. The more of it, the more is under way at a time. Returns when all is written, as if
  * this thread had written it; and it reads what this thread could have read. Where the copy unit
  * does not serve (older GPUs, dst, src or nbytes not multiples of 16, less than 1 KiB of shared
  * memory) it is symm_dev_put_thread.

@@ -93,8 +93,8 @@ SYMM_DEV void fence_alias(void)
 
 /*
  * After how many polls a wait first looks at the host's abort word, how often it looks again, and
- * by how many the threads of a block are apart in that. A poll takes half a microsecond; reading
- * host memory takes some, and all the more the more threads do it.
+ * by how many the threads of a block are apart in that. A poll takes well under a microsecond;
+ * reading host memory takes some, and all the more the more threads do it.
  */
 enum { LOOK_AFTER = 1024, LOOK_EVERY = 65536, LOOK_APART = 64 };
 
