@@ -301,7 +301,7 @@ SYMM_DEV void fence_alias(void)
 }
 
 /* As on GPUs; here a poll may take a tenth of a millisecond, and the host's memory is near. */
-enum { LOOK_AFTER = 32, LOOK_EVERY = 256, LOOK_APART = 0 };
+enum { LOOK_AFTER = 32, LOOK_EVERY = 256, LOOK_APART = 1 };
 
 SYMM_DEV void pause(void)
 {
