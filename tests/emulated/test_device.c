@@ -7,10 +7,10 @@ int main(void)
     Suite *suite = suite_create("device");
     device_setting = (struct device_setting){
         .nworlds = 8, .worlds = {1, 2, 3, 4, 5, 6, 7, 8}, .pair = 2, .emulated = true};
-#ifdef __SANITIZE_THREAD__ /* everything takes twenty times as long */
-    device_setting.nworlds = 2;
-    device_setting.slow = true;
-#endif
+    if (TEST_TSAN) { /* everything takes twenty times as long */
+        device_setting.nworlds = 2;
+        device_setting.slow = true;
+    }
     device_cases_add(suite);
     return test_main(suite);
 }

@@ -8,14 +8,6 @@
 #include "ranks.h"
 #include "test.h"
 
-#if defined __SANITIZE_THREAD__
-enum { TSAN = 1 };
-#elif defined __has_feature
-enum { TSAN = __has_feature(thread_sanitizer) };
-#else
-enum { TSAN = 0 };
-#endif
-
 enum { RANKS = 3, THREADS = 32, ROUNDS = 5, TSAN_EXIT = 66 /* ThreadSanitizer's own exit code */ };
 
 static void hand_over(struct rank *self, void *arg)
@@ -92,7 +84,7 @@ END_TEST
 
 START_TEST(writing_again_without_a_barrier_is_reported)
 {
-    if (!TSAN)
+    if (!TEST_TSAN)
         TEST_SKIP("not built with ThreadSanitizer");
     go_round_with(1);
 }
@@ -106,7 +98,7 @@ END_TEST
 
 START_TEST(a_flag_without_release_order_is_reported)
 {
-    if (!TSAN)
+    if (!TEST_TSAN)
         TEST_SKIP("not built with ThreadSanitizer");
     hand_over_with(1);
 }
@@ -120,7 +112,9 @@ int main(void)
     tcase_add_test(right, a_flag_with_release_order_is_no_race);
     tcase_add_test(right, writing_again_after_a_barrier_is_no_race);
     /* The cases end well, and their processes with the sanitizer's exit code. */
-    tcase_add_exit_test(planted, a_flag_without_release_order_is_reported, TSAN ? TSAN_EXIT : 0);
-    tcase_add_exit_test(planted, writing_again_without_a_barrier_is_reported, TSAN ? TSAN_EXIT : 0);
+    tcase_add_exit_test(planted, a_flag_without_release_order_is_reported,
+                        TEST_TSAN ? TSAN_EXIT : 0);
+    tcase_add_exit_test(planted, writing_again_without_a_barrier_is_reported,
+                        TEST_TSAN ? TSAN_EXIT : 0);
     return test_main(suite);
 }

@@ -7,14 +7,6 @@
 
 #include <sys/mman.h>
 
-#if defined __SANITIZE_THREAD__
-enum { TSAN = 1 };
-#elif defined __has_feature
-enum { TSAN = __has_feature(thread_sanitizer) };
-#else
-enum { TSAN = 0 };
-#endif
-
 enum { DEVICE = 3, SEEDS = 400, VARS = 16, REGS = 16, STEPS = 12, THREADS = 4 };
 
 /* ---- Programs, and the kernel that runs them ---- */
@@ -340,7 +332,7 @@ static bool is_old(const struct litmus *l, const char *vars)
 
 START_TEST(litmus)
 {
-    if (TSAN)
+    if (TEST_TSAN)
         TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
     const struct litmus *l = &programs[_i];
     struct litmus_args args = {.regs = regs, .program = l->program};
@@ -386,7 +378,7 @@ static void take_turns(uint64_t seed, uint32_t order[512])
 
 START_TEST(the_seed_decides)
 {
-    if (TSAN)
+    if (TEST_TSAN)
         TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
     static uint32_t first[512], again[512], second[512];
     open_weak(DEVICE);
@@ -404,7 +396,7 @@ static uint32_t local_word;
 /* Memory of the program itself, as __shared__ and local variables are, is as it always is. */
 START_TEST(own_memory)
 {
-    if (TSAN)
+    if (TEST_TSAN)
         TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
     static const struct step program[THREADS][STEPS] = {
         {{WRITE, RAW, 0, 4, 0, 7}, SET(F)}, {AWAIT(F), {READ, RAW, 0, 4, 0, 0}}, {END}, {END}};
@@ -427,7 +419,7 @@ END_TEST
 /* A block begins with what the block before it has read, but not if that is gone. */
 START_TEST(memory_that_is_gone)
 {
-    if (TSAN)
+    if (TEST_TSAN)
         TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
     static const struct step program[THREADS][STEPS] = {{R(0, X), R(0, Y), R_(0, F, MC)}};
     struct litmus_args args = {.regs = regs, .program = program};
@@ -459,7 +451,7 @@ static void fault(int access, char *raw, const char *part)
 
 START_TEST(faults_are_those_of_plain_accesses)
 {
-    if (TSAN)
+    if (TEST_TSAN)
         TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
     setenv("SYMM_EMULATED_LEAKS", "off", 1);
     open_weak(DEVICE);
@@ -510,7 +502,7 @@ static void publisher(int socket)
 
 START_TEST(messages_between_processes)
 {
-    if (TSAN)
+    if (TEST_TSAN)
         TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
     static const struct step program[THREADS][STEPS] = {CONSUME};
     struct peer peer = peer_start(publisher);
@@ -552,7 +544,7 @@ START_TEST(thread_sanitizer_is_refused)
 {
     setenv("SYMM_EMULATED_WEAK", _i ? "2" : "1", 1);
     driver_load();
-    ck_assert_int_eq(cu.cuInit(0), TSAN || _i ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+    ck_assert_int_eq(cu.cuInit(0), TEST_TSAN || _i ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
 }
 END_TEST
 

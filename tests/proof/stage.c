@@ -63,7 +63,7 @@ void stage_environment(uint32_t block, uint64_t seed)
     setenv("SYMM_EMULATED_BLOCK", text, 1);
     snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
     setenv("SYMM_EMULATED_SEED", text, 1);
-    setenv("SYMM_EMULATED_WEAK", STAGE_TSAN ? "0" : "1", 1);
+    setenv("SYMM_EMULATED_WEAK", TEST_TSAN ? "0" : "1", 1);
     setenv("SYMM_EMULATED_MEMORY", "64M", 1);
     setenv("SYMM_EMULATED_GRANULARITY", "64K", 0);
     setenv("SYMM_DRIVER", "emulated", 1);

@@ -10,14 +10,7 @@
 #include <symm/stream.h>
 #include "protocol_kernels.h"
 #include "ranks.h"
-
-#if defined __SANITIZE_THREAD__
-enum { STAGE_TSAN = 1 };
-#elif defined __has_feature
-enum { STAGE_TSAN = __has_feature(thread_sanitizer) };
-#else
-enum { STAGE_TSAN = 0 };
-#endif
+#include "test.h"
 
 enum {
     STAGE_PADS = 32,

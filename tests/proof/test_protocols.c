@@ -30,7 +30,7 @@ struct plan {
 static bool is_due(const struct plan *plan, int p, uint64_t seed)
 {
     /* After an abort kernels run to their end, over memory that others use: races, and harmless. */
-    return plan->chosen[p] && (!protocols[p].ends || (!STAGE_TSAN && seed % ENDS_PART == 0));
+    return plan->chosen[p] && (!protocols[p].ends || (!TEST_TSAN && seed % ENDS_PART == 0));
 }
 
 /* The ranks stand still until all have come; then one of them changes the seed. */

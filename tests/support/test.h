@@ -7,6 +7,15 @@
 
 #include <check.h>
 
+/* Whether this is built with ThreadSanitizer. */
+#if defined __SANITIZE_THREAD__
+enum { TEST_TSAN = 1 };
+#elif defined __has_feature
+enum { TEST_TSAN = __has_feature(thread_sanitizer) };
+#else
+enum { TEST_TSAN = 0 };
+#endif
+
 /* A case list with a limit per case, in seconds; counts what this process holds before and after
  * each case. */
 TCase *test_case(Suite *suite, const char *name, int timeout_s);
