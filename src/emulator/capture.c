@@ -1,8 +1,9 @@
 /*
  * Stream capture: instead of running, the work of the streams that take part is noted in a list.
  * Which of it each stream, and each event recorded on the way, has behind it is kept as a vector:
- * seen[i] counts the works of the capture's i-th stream. A capture ends well if its first stream
- * has seen everything of all the others.
+ * seen[i] counts the works of the capture's i-th stream, and its becoming part of the capture. The
+ * streams are the branches of the graph. A capture ends well if its first stream has seen all of
+ * the others.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -149,18 +150,24 @@ void emu__capture_point_clear(struct emu_capture_point *point)
     *point = (struct emu_capture_point){0};
 }
 
+static bool add_locked(struct emu_capture *capture, unsigned slot, struct emu_work *work)
+{
+    struct member *member = &capture->members[slot];
+    if (!emu__nodes_add(capture->nodes, work, slot, member->seen, member->nseen))
+        return false;
+    member->seen[slot]++;
+    return true;
+}
+
 CUresult emu__capture_add(struct CUstream_st *stream, struct emu_work *work)
 {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
     struct emu_capture *capture = atomic_load(&stream->capture);
-    if (!capture || capture->invalid) {
+    if (!capture || capture->invalid)
         result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    } else if (!emu__nodes_add(capture->nodes, work)) {
+    else if (!add_locked(capture, stream->capture_slot, work))
         result = CUDA_ERROR_OUT_OF_MEMORY;
-    } else {
-        capture->members[stream->capture_slot].seen[stream->capture_slot]++;
-    }
     pthread_mutex_unlock(&lock);
     emu__work_release(work); /* the list has a reference of its own */
     return result;

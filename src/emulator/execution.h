@@ -147,15 +147,31 @@ void emu__mark_wait(struct emu_mark *mark, struct emu_execution *execution);
 
 /* ---- Captures and graphs (capture.c, graph.c) ---- */
 
-/* A list of works in the order in which they were recorded. Not changed once it is shared. */
+/*
+ * A work of a graph, and what comes before it of each branch: a number of works, and one more for
+ * the beginning of the branch; 0: not even that.
+ */
+struct emu_node {
+    struct emu_work *work;
+    unsigned branch;
+    uint64_t *seen;
+    unsigned nseen;
+};
+
+/*
+ * The works of a graph in the order in which they were recorded, in branches, which run side by
+ * side. Not changed once it is shared.
+ */
 struct emu_nodes {
     atomic_int references;
     size_t count, capacity;
-    struct emu_work **works;
+    struct emu_node *nodes;
+    unsigned nbranches;
 };
 
 struct emu_nodes *emu__nodes_create(void);
-bool emu__nodes_add(struct emu_nodes *nodes, struct emu_work *work);
+bool emu__nodes_add(struct emu_nodes *nodes, struct emu_work *work, unsigned branch,
+                    const uint64_t *seen, unsigned nseen);
 void emu__nodes_release(struct emu_nodes *nodes);
 /* A graph of these nodes, of which it takes over the reference. NULL: no memory. */
 CUgraph emu__graph_create(struct emu_nodes *nodes);

@@ -1,10 +1,15 @@
 /*
- * Graphs: lists of works in the order in which they were recorded, which is also the order in which
- * a launch runs them, one after the other, as one work of the stream. Launches of one executable
- * graph are ordered among each other, whatever their streams.
+ * Graphs: the works of each stream that took part in the capture, in their order, and for each of
+ * them how much of the other streams comes before it. A launch is one work of its stream. It runs
+ * the streams of the capture side by side, as a GPU may, with pauses drawn from the seed, so that
+ * an edge that is missing is noticed. Launches of one executable graph are ordered among each
+ * other, whatever their streams.
  */
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include "execution.h"
+#include "grid.h"
 
 /* ---- Lists of works ---- */
 
@@ -16,18 +21,32 @@ struct emu_nodes *emu__nodes_create(void)
     return nodes;
 }
 
-bool emu__nodes_add(struct emu_nodes *nodes, struct emu_work *work)
+static bool nodes_grow(struct emu_nodes *nodes)
 {
-    if (nodes->count == nodes->capacity) {
-        size_t capacity = nodes->capacity ? nodes->capacity * 2 : 16;
-        struct emu_work **works = realloc(nodes->works, capacity * sizeof *works);
-        if (!works)
-            return false;
-        nodes->works = works;
-        nodes->capacity = capacity;
+    if (nodes->count < nodes->capacity)
+        return true;
+    size_t capacity = nodes->capacity ? nodes->capacity * 2 : 16;
+    struct emu_node *grown = realloc(nodes->nodes, capacity * sizeof *grown);
+    if (!grown)
+        return false;
+    nodes->nodes = grown;
+    nodes->capacity = capacity;
+    return true;
+}
+
+bool emu__nodes_add(struct emu_nodes *nodes, struct emu_work *work, unsigned branch,
+                    const uint64_t *seen, unsigned nseen)
+{
+    uint64_t *copy = malloc(nseen * sizeof *copy);
+    if (!copy || !nodes_grow(nodes)) {
+        free(copy);
+        return false;
     }
+    memcpy(copy, seen, nseen * sizeof *copy);
     emu__work_retain(work);
-    nodes->works[nodes->count++] = work;
+    nodes->nodes[nodes->count++] = (struct emu_node){work, branch, copy, nseen};
+    if (branch >= nodes->nbranches)
+        nodes->nbranches = branch + 1;
     return true;
 }
 
@@ -41,9 +60,11 @@ void emu__nodes_release(struct emu_nodes *nodes)
 {
     if (atomic_fetch_sub(&nodes->references, 1) > 1)
         return;
-    for (size_t i = 0; i < nodes->count; i++)
-        emu__work_release(nodes->works[i]);
-    free(nodes->works);
+    for (size_t i = 0; i < nodes->count; i++) {
+        emu__work_release(nodes->nodes[i].work);
+        free(nodes->nodes[i].seen);
+    }
+    free(nodes->nodes);
     free(nodes);
 }
 
@@ -126,14 +147,133 @@ struct graph_work {
     struct emu_mark *end;    /* NULL: a launch that was captured, which has no order of its own */
 };
 
+/* The branches of one launch while they run, each on a thread of its own. */
+struct graph_run {
+    const struct emu_nodes *nodes;
+    struct CUstream_st *stream;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t *done; /* of each branch, counted as a node's `seen` is */
+    unsigned running;
+    uint64_t seed;
+};
+
+struct branch {
+    struct graph_run *run;
+    unsigned number;
+};
+
+/* Up to a fifth of a millisecond, before one work in four. */
+static void pause_before(const struct graph_run *run, size_t i)
+{
+    uint64_t draw = emu__random(run->seed, i);
+    if (draw % 4 == 0)
+        usleep((useconds_t)(draw >> 8) % 200);
+}
+
+static bool may_start(const struct graph_run *run, const struct emu_node *node)
+{
+    for (unsigned i = 0; i < node->nseen; i++)
+        if (i != node->branch && run->done[i] < node->seen[i])
+            return false;
+    return true;
+}
+
+static void branch_run(struct graph_run *run, unsigned number)
+{
+    const struct emu_nodes *nodes = run->nodes;
+    struct emu_execution *execution = run->stream->execution;
+    for (size_t i = 0; i < nodes->count; i++) {
+        const struct emu_node *node = &nodes->nodes[i];
+        if (node->branch != number)
+            continue;
+        pthread_mutex_lock(&run->lock);
+        while (!may_start(run, node))
+            pthread_cond_wait(&run->changed, &run->lock);
+        pthread_mutex_unlock(&run->lock);
+        if (nodes->nbranches > 1)
+            pause_before(run, i);
+        if (emu__sticky(execution) == CUDA_SUCCESS)
+            node->work->run(node->work, run->stream);
+        pthread_mutex_lock(&run->lock);
+        run->done[number]++;
+        pthread_cond_broadcast(&run->changed);
+        pthread_mutex_unlock(&run->lock);
+    }
+}
+
+static void *branch_thread(void *arg)
+{
+    struct branch *branch = arg;
+    struct graph_run *run = branch->run;
+    emu__running = run->stream->execution->device;
+    branch_run(run, branch->number);
+    free(branch);
+    emu__block_thread_end();
+    pthread_mutex_lock(&run->lock);
+    run->running--;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+    return NULL;
+}
+
+static bool branch_start(struct graph_run *run, unsigned number)
+{
+    struct branch *branch = malloc(sizeof *branch);
+    if (!branch)
+        return false;
+    *branch = (struct branch){run, number};
+    if (emu__thread_start(branch_thread, branch))
+        return true;
+    free(branch);
+    return false;
+}
+
+static uint64_t next_seed(void)
+{
+    static _Atomic uint64_t launches;
+    return emu__random(emu__machine.seed, atomic_fetch_add(&launches, 1));
+}
+
+static void nodes_run(const struct emu_nodes *nodes, struct CUstream_st *stream)
+{
+    struct graph_run run = {.nodes = nodes, .stream = stream, .seed = next_seed()};
+    unsigned started = 1;
+    run.done = malloc(nodes->nbranches * sizeof *run.done);
+    if (!run.done) {
+        emu__device_fail(stream->execution->device, CUDA_ERROR_OUT_OF_MEMORY);
+        return;
+    }
+    for (unsigned i = 0; i < nodes->nbranches; i++)
+        run.done[i] = 1;
+    pthread_mutex_init(&run.lock, NULL);
+    pthread_cond_init(&run.changed, NULL);
+    pthread_mutex_lock(&run.lock); /* nobody waits for a branch that will never be there */
+    while (started < nodes->nbranches && branch_start(&run, started))
+        started++;
+    run.running = started - 1;
+    if (started < nodes->nbranches) /* nothing is run any more; nobody shall wait for it */
+        emu__device_fail(stream->execution->device, CUDA_ERROR_OUT_OF_MEMORY);
+    for (unsigned i = started; i < nodes->nbranches; i++)
+        run.done[i] = UINT64_MAX;
+    pthread_mutex_unlock(&run.lock);
+    branch_run(&run, 0);
+    pthread_mutex_lock(&run.lock);
+    while (run.running > 0)
+        pthread_cond_wait(&run.changed, &run.lock);
+    pthread_mutex_unlock(&run.lock);
+    pthread_cond_destroy(&run.changed);
+    pthread_mutex_destroy(&run.lock);
+    free(run.done);
+}
+
 static void graph_run(struct emu_work *work, struct CUstream_st *stream)
 {
     struct graph_work *w = (struct graph_work *)work;
     if (w->before)
         emu__mark_wait(w->before, stream->execution);
-    for (size_t i = 0; i < w->nodes->count; i++)
-        if (emu__sticky(stream->execution) == CUDA_SUCCESS)
-            w->nodes->works[i]->run(w->nodes->works[i], stream);
+    if (w->nodes->count > 0)
+        nodes_run(w->nodes, stream);
     if (w->end)
         emu__mark_reach(w->end);
 }
@@ -142,7 +282,7 @@ static bool graph_uses(const struct emu_work *work, const struct CUmod_st *modul
 {
     const struct emu_nodes *nodes = ((const struct graph_work *)work)->nodes;
     for (size_t i = 0; i < nodes->count; i++)
-        if (nodes->works[i]->uses && nodes->works[i]->uses(nodes->works[i], module))
+        if (nodes->nodes[i].work->uses && nodes->nodes[i].work->uses(nodes->nodes[i].work, module))
             return true;
     return false;
 }

@@ -35,11 +35,17 @@ static void close_driver(void)
 }
 
 /* Keeps the stream busy until release(). */
-static void hold(CUstream on)
+static void spin(CUstream on)
 {
     struct hand_args args = hand_args();
-    unsigned before = atomic_load(&started);
     OK(hand_launch(hand_function("spin"), 1, 1, &args, on));
+}
+
+/* The same, from now on. */
+static void hold(CUstream on)
+{
+    unsigned before = atomic_load(&started);
+    spin(on);
     hand_wait_for(&started, before + 1);
 }
 
@@ -383,7 +389,7 @@ START_TEST(captures_fork_and_join)
     ck_assert_int_eq(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
     append(2, other);
     OK(cu.cuEventRecord(back, other));
-    append(3, stream);
+    append(2, stream);
     OK(cu.cuStreamWaitEvent(stream, back, 0));
     append(4, stream);
     CUgraphExec exec = end(stream);
@@ -391,11 +397,43 @@ START_TEST(captures_fork_and_join)
     ck_assert_int_eq(status, CU_STREAM_CAPTURE_STATUS_NONE);
     OK(cu.cuGraphLaunch(exec, stream));
     OK(cu.cuStreamSynchronize(stream));
-    NOTED(1, 2, 3, 4);
+    NOTED(1, 2, 2, 4);
     BREAKS(RANK, CUDA_ERROR_CAPTURED_EVENT, cuStreamWaitEvent, "in a capture", other, event, 0);
     OK(cu.cuEventRecord(event, stream)); /* an event like any other again */
     OK(cu.cuEventSynchronize(event));
     OK(cu.cuGraphExecDestroy(exec));
+    OK(cu.cuEventDestroy(back));
+}
+END_TEST
+
+/* Either branch stands still while the other one goes on. */
+START_TEST(branches_of_a_graph_run_side_by_side)
+{
+    CUevent back;
+    OK(cu.cuEventCreate(&back, CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < 2; i++) {
+        OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        append(1, stream);
+        OK(cu.cuEventRecord(event, stream));
+        OK(cu.cuStreamWaitEvent(other, event, 0));
+        spin(i ? stream : other);
+        append(2, i ? other : stream);
+        OK(cu.cuEventRecord(back, other));
+        OK(cu.cuStreamWaitEvent(stream, back, 0));
+        append(3, stream);
+        CUgraphExec exec = end(stream);
+        for (int k = 0; k < 3; k++) {
+            atomic_store(&go, 0);
+            OK(cu.cuGraphLaunch(exec, stream));
+            while (atomic_load(&nnoted) < 2)
+                usleep(1000); /* the one branch stands still */
+            ck_assert_int_eq(cu.cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+            release();
+            OK(cu.cuStreamSynchronize(stream));
+            NOTED(1, 2, 3);
+        }
+        OK(cu.cuGraphExecDestroy(exec));
+    }
     OK(cu.cuEventDestroy(back));
 }
 END_TEST
@@ -758,6 +796,7 @@ int main(void)
     tcase_add_test(tc, graphs_replay_in_order);
     tcase_add_test(tc, launches_of_one_graph_are_ordered_across_streams);
     tcase_add_test(tc, captures_fork_and_join);
+    tcase_add_test(tc, branches_of_a_graph_run_side_by_side);
     tcase_add_test(tc, forks_must_be_joined);
     tcase_add_test(tc, capturing_streams_cannot_be_looked_at);
     tcase_add_test(tc, captures_are_isolated);
