@@ -2,9 +2,14 @@
  * symm/collectives.h - collectives on any device memory. Group first, stream last; counts mean what
  * they mean in NCCL.
  *
- * in and out are any device pointers. Where the same symmetric memory is passed on all ranks it is
- * used in place; anything else goes through the group's staging area inside the same kernel. The
- * ranks agree on that in the kernel's first barrier.
+ * in and out are any device pointers. Some algorithms reach into other ranks' memory. Where `in` or
+ * `out`, whichever that is, is symmetric memory at the same place on all ranks, aligned to 16
+ * bytes, they use it in place; otherwise the group's staging area, inside the same kernel. The
+ * ranks agree on that in the kernel. docs/collectives.md says which algorithm of which operation
+ * reaches where.
+ *
+ * Every algorithm gives the same result, but for the rounding of what the switch adds. AUTO takes
+ * the one that is fastest by SYMM_TUNING_FILE, which `symm-bench tune` writes, else by a model.
  */
 #ifndef SYMM_COLLECTIVES_H
 #define SYMM_COLLECTIVES_H
@@ -17,15 +22,30 @@ extern "C" {
 
 typedef enum symm_algo {
     SYMM_ALGO_AUTO = 0,
-    SYMM_ALGO_LOW_LATENCY,       /* in a later version */
-    SYMM_ALGO_ONE_SHOT,          /* every rank reads everything */
-    SYMM_ALGO_TWO_SHOT,          /* every rank reduces its share and writes it to all */
-    SYMM_ALGO_MULTIMEM,          /* two-shot, with the switch reducing and copying */
-    SYMM_ALGO_MULTIMEM_ONE_SHOT, /* one-shot, with the switch reducing */
-    SYMM_ALGO_COPY_ENGINE        /* in a later version */
+    SYMM_ALGO_LOW_LATENCY,       /* one step, with flags beside the data */
+    SYMM_ALGO_ONE_SHOT,          /* one step */
+    SYMM_ALGO_TWO_SHOT,          /* all-reduce: every rank reduces its share and writes it to all */
+    SYMM_ALGO_MULTIMEM,          /* the switch reduces, the switch copies */
+    SYMM_ALGO_MULTIMEM_ONE_SHOT, /* all-reduce: every rank has the switch reduce everything */
+    SYMM_ALGO_COPY_ENGINE,       /* the device's copy engines move the data: SYMM_SYMMETRIC */
+    SYMM_ALGO_LOW_LATENCY_TWO_SHOT /* all-reduce: two-shot, with flags beside the data */
 } symm_algo;
 
-enum { SYMM_DETERMINISTIC = 1u }; /* the same bits at every size, on every rank, in every run */
+/*
+ * Flags. SYMM_SYMMETRIC promises that what other ranks reach into is symmetric memory of all ranks
+ * of the group at the same place on each: `in` and `out` of an all-reduce, `in` of a
+ * reduce-scatter, `out` of an all-gather. Only then AUTO may take copy_engine, which cannot do
+ * without. A rank where it is no such memory gets ERROR_ARGUMENT; places that differ are
+ * ERROR_MISMATCH of all ranks, later, if copy_engine is what runs.
+ *
+ * Copies by the engines cannot be called back. When a group ends while a call with copy_engine is
+ * enqueued on some ranks, what that call was to write may be garbage on all ranks, also on those
+ * that have not come to it.
+ */
+enum {
+    SYMM_DETERMINISTIC = 1u, /* the same bits at every size, on every rank, in every run */
+    SYMM_SYMMETRIC = 2u
+};
 
 typedef struct symm_options {
     symm_algo algo;
@@ -35,22 +55,29 @@ typedef struct symm_options {
 } symm_options; /* NULL: all zero */
 
 /*
- * Sums count elements over all ranks: out[i] = in_0[i] + in_1[i] + ... on every rank.
+ * Reduces count elements over all ranks: out[i] = in_0[i] op in_1[i] op ... on every rank. Types:
+ * float32, float16, bfloat16, float64, int32, int64. Operations: sum (integers wrap around), min
+ * and max (a NaN gives way to a number), and average for floating types.
  *
- * one_shot and two_shot add in fp32, in the order of the ranks, and round once, so every rank gets
- * the same bits. multimem and multimem_one_shot add in fp32 in the switch, in an order of its own;
- * multimem gives every rank the same bits, multimem_one_shot need not.
+ * All but the multimem algorithms reduce in the order of the ranks, 16-bit types in fp32, and round
+ * once: every rank gets the same bits, whatever the algorithm and the size. multimem and
+ * multimem_one_shot add in the switch, 16-bit types in fp32, in an order of its own, and an average
+ * is rounded once more; multimem gives every rank the same bits, multimem_one_shot need not.
+ *
+ * It is no barrier: beyond `in` and `out` it orders nothing between ranks.
  *
  * Scope:  Stream-ordered, all ranks of the group, with the same count, dtype, op and options.
  * Shapes: in, out [count]; out == in is in place; every other overlap is ERROR_ARGUMENT.
  *         Element-aligned.
  * Memory: in and out must stay valid until the call is done on the stream.
- * Errors: ERROR_ARGUMENT     NULL with count > 0, overlap, alignment, a count that overflows, an
- *                            unknown enum
- *         ERROR_UNSUPPORTED  this dtype, op or algorithm does not run here;
- *                            symm_all_reduce_unavailable() says why
+ * Errors: ERROR_ARGUMENT     NULL with count > 0, overlap, alignment, a count that overflows,
+ *                            symmetric memory that is not this rank's or too short, an unknown
+ *                            enum or flag, reserved words that are not 0
+ *         ERROR_UNSUPPORTED  this dtype, op or algorithm does not run here:
+ *                            symm_all_reduce_unavailable() says why; or SYMM_DETERMINISTIC with an
+ *                            algorithm of the switch
  *         ERROR_MISMATCH     ranks called different things (at once with SYMM_CHECK=1, else sticky,
- *                            later)
+ *                            later; the low latency algorithms find nothing out by themselves)
  *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  * Source: one-shot and two-shot are the direct forms of reduce and of reduce-scatter + all-gather
  *         (Rabenseifner).
@@ -60,11 +87,48 @@ SYMM_API symm_status symm_all_reduce(symm_group *group, const void *in, void *ou
                                      symm_stream stream);
 
 /*
+ * Reduces nranks * count elements over all ranks, and gives each rank its count of them: out[i] =
+ * in_0[rank * count + i] op in_1[rank * count + i] op ... Types, operations and rounding are those
+ * of symm_all_reduce(): the bits are the same as an all-reduce's, with any algorithm but multimem.
+ * It is no barrier.
+ *
+ * Scope:  Stream-ordered, all ranks of the group, with the same count, dtype, op and options.
+ * Shapes: in [nranks * count], out [count]; out == in + rank * count is in place; every other
+ *         overlap is ERROR_ARGUMENT. Element-aligned.
+ * Memory: in and out must stay valid until the call is done on the stream. In place, the rest of
+ *         `in` is not changed.
+ * Errors: those of symm_all_reduce(); symm_reduce_scatter_unavailable() says what does not run.
+ * Source: the direct reduce-scatter: one step, each share to the rank that reduces it.
+ */
+SYMM_API symm_status symm_reduce_scatter(symm_group *group, const void *in, void *out, size_t count,
+                                         symm_dtype dtype, symm_redop op,
+                                         const symm_options *options, symm_stream stream);
+
+/*
+ * Gives every rank the elements of all ranks, one rank's after the other's: out[r * count + i] =
+ * in_r[i]. Any symm_dtype; no bit is changed. It is no barrier.
+ *
+ * Scope:  Stream-ordered, all ranks of the group, with the same count, dtype and options.
+ * Shapes: in [count], out [nranks * count]; in == out + rank * count is in place; every other
+ *         overlap is ERROR_ARGUMENT. Element-aligned.
+ * Memory: in and out must stay valid until the call is done on the stream.
+ * Errors: those of symm_all_reduce(); symm_all_gather_unavailable() says what does not run.
+ * Source: the direct all-gather: one step, each rank's elements to all others.
+ */
+SYMM_API symm_status symm_all_gather(symm_group *group, const void *in, void *out, size_t count,
+                                     symm_dtype dtype, const symm_options *options,
+                                     symm_stream stream);
+
+/*
  * Why this algorithm cannot run here for these elements; NULL: it runs. The same on all ranks.
  * Scope: Local.
  */
 SYMM_API const char *symm_all_reduce_unavailable(symm_group *group, symm_algo algo,
                                                  symm_dtype dtype, symm_redop op);
+SYMM_API const char *symm_reduce_scatter_unavailable(symm_group *group, symm_algo algo,
+                                                     symm_dtype dtype, symm_redop op);
+SYMM_API const char *symm_all_gather_unavailable(symm_group *group, symm_algo algo,
+                                                 symm_dtype dtype);
 
 #ifdef __cplusplus
 }

@@ -38,7 +38,8 @@
  *
  * Defines extern "C" __global__ void name(const __grid_constant__ args_type a), and registers it
  * with the emulated driver. The one argument is a plain struct that C can fill in;
- * symm_kernel_load() finds it by `name`.
+ * symm_kernel_load() finds it by `name`. SYMM_KERNEL_BOUNDS has one more parameter, the second of
+ * __launch_bounds__: how many blocks a multiprocessor shall have room for.
  */
 
 /* ------------------------------------------------------------------------------------ addresses */
@@ -94,8 +95,15 @@ SYMM_DEV void symm_dev_wait_peek(const symm_view &v, symm_signal_pad *pad, int c
  * halves, with work that does not touch the data in between.
  */
 SYMM_DEV void symm_dev_barrier(const symm_view &v, symm_signal_pad *pad, int channel);
-SYMM_DEV void symm_dev_arrive(const symm_view &v, symm_signal_pad *pad, int channel);
+SYMM_DEV void symm_dev_arrive(const symm_view &v, symm_signal_pad *pad, int channel,
+                              uint32_t word = 0);
 SYMM_DEV void symm_dev_wait_all(const symm_view &v, symm_signal_pad *pad, int channel);
+/*
+ * Arrives on `channel` with word and on the next channel with next_word, in the time of one. Until
+ * they are waited for, these channels must be used for nothing else.
+ */
+SYMM_DEV void symm_dev_arrive_both(const symm_view &v, symm_signal_pad *pad, int channel,
+                                   uint32_t word, uint32_t next_word);
 
 /*
  * A barrier that carries a word: returns, in all threads of all these blocks alike, whether every
@@ -113,6 +121,15 @@ SYMM_DEV bool symm_dev_barrier_agree(const symm_view &v, symm_signal_pad *pad, i
  */
 SYMM_DEV bool symm_dev_barrier_insist(const symm_view &v, symm_signal_pad *pad, int channel,
                                       uint32_t word);
+
+/*
+ * The second halves of these two, after symm_dev_arrive with the same word. Whole block. Arrivals
+ * on one channel may follow each other without a wait in between, if all of them carry one word.
+ */
+SYMM_DEV bool symm_dev_wait_all_agree(const symm_view &v, symm_signal_pad *pad, int channel,
+                                      uint32_t word);
+SYMM_DEV bool symm_dev_wait_all_insist(const symm_view &v, symm_signal_pad *pad, int channel,
+                                       uint32_t word);
 
 /*
  * Barrier of all blocks of this rank's grid, which must be resident together (symm_launch() sees to
@@ -284,11 +301,33 @@ SYMM_DEV void symm_dev_send16(const symm_view &v, symm_packet *slot, const symm_
 /*
  * Waits for the packet with this flag in my `slot`, which rank `from` sends, and returns what it
  * carries. Any thread; several may wait for the same packet. Orders nothing but the packet. After
- * an abort, or with flag 0, it returns zeros at once; who would send on what it makes of them asks
- * symm_dev_aborted() first.
+ * an abort, or with flag 0, it returns zeros at once; who would send on what it makes of them must
+ * know, and uses symm_dev_recv16_all.
  */
 SYMM_DEV symm_bits12 symm_dev_recv16(const symm_view &v, const symm_packet *slot, uint32_t flag,
                                      int from);
+
+/*
+ * Waits for N packets at once, slots[i] from rank from[i], in the time of the slowest. What they
+ * carry is in x. Returns whether all have come; if not, after an abort or with flag 0, all of x is
+ * zeros. Else as symm_dev_recv16.
+ */
+template <int N>
+SYMM_DEV bool symm_dev_recv16_all(const symm_view &v, const symm_packet *const (&slots)[N],
+                                  uint32_t flag, const int (&from)[N], symm_bits12 (&x)[N]);
+
+/* ---------------------------------------------------------------- programmatic dependent launch */
+
+/*
+ * A kernel launched with SYMM_GRID_PDL may begin while the kernel before it in the stream still
+ * runs: it must call symm_dev_pdl_wait before it touches anything that another kernel has to do
+ * with, signal pads and packets included. That returns when all earlier kernels are done and what
+ * they wrote can be read. symm_dev_pdl_release says that the next kernel may begin, if it was
+ * launched so; without it that is so at the end. Any thread; every thread that needs it, or one
+ * before a __syncthreads. Without such a launch, and before sm_90, both do nothing.
+ */
+SYMM_DEV void symm_dev_pdl_wait(void);
+SYMM_DEV void symm_dev_pdl_release(void);
 
 /* ---------------------------------------------------------------------------------------- block */
 

@@ -4,26 +4,52 @@
 
 #include <symm/types.h>
 
-/* Stream-ordered signal, wait and barrier: one block. */
+/* Stream-ordered signal, wait, barrier and meeting: one block. */
 typedef struct symm_signal_args {
     symm_view view;
     symm_signal_pad *pad;
     int32_t channel, rank;
-    uint32_t n, reserved;
+    uint32_t n;
+    uint32_t word; /* of a meeting: what the ranks compare */
 } symm_signal_args;
 
-/* Every all-reduce. Block b uses channels 2b and 2b + 1 of the pad, counted from `channel`. */
-typedef struct symm_all_reduce_args {
-    symm_view view;
-    symm_signal_pad *pad;
+/*
+ * A reduction within this rank's own memory: of the other ranks' elements, which lie a room apart
+ * in the order of the ranks, with its own ones.
+ */
+typedef struct symm_local_reduce_args {
+    const void *own;
+    void *out;
+    const char *staged;
+    uint64_t room;  /* bytes */
+    uint64_t count; /* elements of each rank */
+    int32_t rank, nranks;
+    uint32_t op, reserved; /* a symm_redop */
+} symm_local_reduce_args;
+
+/*
+ * Every collective. Block b uses channels 2b and 2b + 1 of the pad, counted from `channel`.
+ * Elements go in units, packs of 16 bytes or packets' payloads; divisions are the host's, since a
+ * kernel of two microseconds would notice them. An all-gather's elements are bytes.
+ */
+typedef struct symm_collective_args {
+    /* What a kernel wants first comes first, close together. */
     const void *in;
     void *out;
-    char *staging; /* this rank's staging area; symmetric */
-    uint64_t staging_nbytes;
-    uint64_t count; /* elements */
-    uint32_t call;  /* a hash of what was called: the same on all ranks */
-    uint32_t place; /* a hash of where in and out lie; 0: not usable in place */
-    int32_t channel, reserved;
-} symm_all_reduce_args;
+    symm_signal_pad *pad;
+    char *staging, *results; /* this rank's staging area, and the second half of it; symmetric */
+    symm_packet *packets;    /* this rank's packet area; symmetric */
+    uint64_t count;          /* elements of the larger of in and out */
+    uint64_t stride;         /* of these in each share, the last ones apart */
+    uint64_t share;          /* units of a share; of all elements where there are no shares */
+    uint64_t slice;          /* of these, for each block */
+    uint32_t room;           /* units that a block's part of staging or packets holds at a time */
+    uint32_t block_packets;  /* what each block has of the packet area, whatever the grid */
+    uint32_t op;             /* a symm_redop */
+    uint32_t call;           /* a hash of what was called: the same on all ranks */
+    uint32_t place;          /* a hash of where in and out lie; 0: not usable in place */
+    int32_t channel;
+    symm_view view;
+} symm_collective_args;
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The bodies of stream-ordered signals, waits and barriers: one block, launched by symm_signal()
- * and its kin.
+ * and its kin, and by collectives between whose copies ranks meet.
  */
 #ifndef SYMM_STREAM_KERNELS_CUH
 #define SYMM_STREAM_KERNELS_CUH
@@ -23,6 +23,12 @@ SYMM_DEV void stream_wait(const symm_signal_args &a)
 SYMM_DEV void stream_barrier(const symm_signal_args &a)
 {
     symm_dev_barrier(a.view, a.pad, a.channel);
+}
+
+/* A barrier before which the ranks have called the same thing, or the group ends. */
+SYMM_DEV void stream_meet(const symm_signal_args &a)
+{
+    symm_dev_barrier_insist(a.view, a.pad, a.channel, a.word);
 }
 
 #endif

@@ -8,8 +8,10 @@
 #include "heap.h"
 #include "segment.h"
 #include "settings.h"
+#include "text.h"
+#include "tuning.h"
 
-enum { STAGING_LEAST = 1 << 10 };
+enum { STAGING_LEAST = 1 << 10, STAGING_AT_LEAST = 8 << 20, STAGING_AT_MOST = 256 << 20 };
 
 static uint64_t largest(uint64_t a, uint64_t b)
 {
@@ -37,8 +39,8 @@ static symm_status read_settings(const struct symm_driver *drv, struct symm_capa
     TRY(symm__setting_bytes(SYMM_SETTING_STAGING_BYTES, &c->staging_nbytes));
     TRY(symm__setting_bytes(SYMM_SETTING_SEGMENT_BYTES, &c->segment_nbytes));
     TRY(symm__setting_bytes(SYMM_SETTING_WINDOW_BYTES, &c->window_nbytes));
-    if (c->staging_nbytes < STAGING_LEAST || c->staging_nbytes > UINT32_MAX)
-        st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_STAGING_BYTES=%s is not within 1K to 4G",
+    if (c->staging_nbytes && (c->staging_nbytes < STAGING_LEAST || c->staging_nbytes > UINT32_MAX))
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_STAGING_BYTES=%s is not 0 or within 1K to 4G",
                         symm__setting(SYMM_SETTING_STAGING_BYTES));
     c->staging_nbytes = round_up(c->staging_nbytes, SYMM_HEAP_ALIGNMENT);
 out:
@@ -99,11 +101,12 @@ out:
 }
 
 symm_status symm__capability_read(const struct symm_driver *drv, CUdevice device,
-                                  struct symm_capability *out)
+                                  const struct symm_tuning *tuning, struct symm_capability *out)
 {
     symm_status st;
 
     memset(out, 0, sizeof *out);
+    out->tuning = symm__tuning_hash(tuning);
     snprintf(out->driver, sizeof out->driver, "%s", drv->name);
     TRY(read_settings(drv, out));
     TRY(read_device(drv, device, out));
@@ -140,6 +143,24 @@ static symm_status agree_settings(const struct symm_capability *all, int nranks)
     return SYMM_OK;
 }
 
+/* Ranks that choose by other rows would take algorithms that do not meet. */
+static symm_status agree_tuning(const struct symm_capability *all, int nranks)
+{
+    struct symm_rank_set others = {{0}};
+    struct symm_text text = {.used = 0};
+
+    for (int r = 1; r < nranks; r++)
+        if (all[r].tuning != all[0].tuning)
+            symm__rank_set_add(&others, r);
+    symm__text_add_ranks(&text, others);
+    if (text.used == 0)
+        return SYMM_OK;
+    return symm__fail(SYMM_ERROR_MISMATCH,
+                      "the rows of SYMM_TUNING_FILE on %s are not those on rank 0; a rank without "
+                      "the file has none",
+                      text.bytes);
+}
+
 static symm_status agree_devices(const struct symm_capability *all, int nranks)
 {
     for (int r = 0; r < nranks; r++)
@@ -150,12 +171,24 @@ static symm_status agree_devices(const struct symm_capability *all, int nranks)
     return SYMM_OK;
 }
 
+/* A 512th part of the device memory, within bounds: enough to keep the links busy. */
+static uint64_t staging_by_memory(uint64_t memory_nbytes)
+{
+    uint64_t nbytes = STAGING_AT_LEAST;
+
+    while (nbytes < STAGING_AT_MOST && nbytes * 2 <= memory_nbytes / 512)
+        nbytes *= 2;
+    return nbytes;
+}
+
 symm_status symm__capability_agree(const struct symm_capability *all, int nranks,
                                    struct symm_agreed *out, struct symm_agreed_memory *memory)
 {
+    uint64_t least_memory = UINT64_MAX;
     symm_status st;
 
     TRY(agree_settings(all, nranks));
+    TRY(agree_tuning(all, nranks));
     TRY(agree_devices(all, nranks));
     *out = (struct symm_agreed){
         .nranks = nranks,
@@ -180,7 +213,11 @@ symm_status symm__capability_agree(const struct symm_capability *all, int nranks
         if (c->multicast_off[0] && !out->multicast_off[0])
             snprintf(out->multicast_off, sizeof out->multicast_off, "rank %d: %s", r,
                      c->multicast_off);
+        if (c->memory_nbytes < least_memory)
+            least_memory = c->memory_nbytes;
     }
+    if (!out->staging_nbytes)
+        out->staging_nbytes = staging_by_memory(least_memory);
     if (nranks == 1 && !out->multicast_off[0])
         snprintf(out->multicast_off, sizeof out->multicast_off,
                  "a world of one rank has nobody to send to");

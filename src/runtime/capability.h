@@ -15,6 +15,7 @@ struct symm_capability {
     int32_t check;
     uint32_t epoch_start;
     uint64_t staging_nbytes, segment_nbytes, window_nbytes; /* as set; window 0: by the memory */
+    uint64_t tuning; /* a hash of SYMM_TUNING_FILE's rows; 0: there are none */
     CUuuid uuid;
     char driver[16];
     char multicast_off[128]; /* empty: this rank can */
@@ -26,11 +27,11 @@ struct symm_agreed_memory {
 };
 
 /*
- * Reads the settings and asks the device. Local. Errors: ERROR_ARGUMENT (a variable: named),
- * ERROR_DRIVER
+ * Reads the settings and asks the device; tuning is NULL without SYMM_TUNING_FILE. Local. Errors:
+ * ERROR_ARGUMENT (a variable: named), ERROR_DRIVER
  */
 symm_status symm__capability_read(const struct symm_driver *drv, CUdevice device,
-                                  struct symm_capability *out);
+                                  const struct symm_tuning *tuning, struct symm_capability *out);
 
 /*
  * What the ranks agree on; all[r] is rank r's record.

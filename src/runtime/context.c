@@ -16,6 +16,7 @@
 #include "group.h"
 #include "kernel.h"
 #include "settings.h"
+#include "tuning.h"
 
 /* ------------------------------------------------------------------------------------ alone */
 
@@ -216,6 +217,7 @@ static symm_status release(struct symm_context *ctx)
         drv->cuCtxPopCurrent(&popped);
     symm__exchange_close(ctx->exchange);
     symm__heap_destroy(ctx->heap);
+    symm__tuning_destroy(ctx->tuning);
     if (ctx->primary) {
         restore_current(ctx);
         symm__driver_note(drv, drv->cuDevicePrimaryCtxRelease(ctx->device),
@@ -244,7 +246,9 @@ static symm_status create(struct symm_context *ctx, const symm_config *config)
     TRY(symm__heap_create(&ctx->heap));
     mine = open_device(ctx, config->driver, config->device);
     if (mine == SYMM_OK)
-        mine = symm__capability_read(ctx->drv, ctx->device, &capability);
+        mine = symm__tuning_load(&ctx->tuning);
+    if (mine == SYMM_OK)
+        mine = symm__capability_read(ctx->drv, ctx->device, ctx->tuning, &capability);
     alone = mine != SYMM_OK;
     strcpy(why, symm__failure_text());
     st = meet(ctx, &mine, &capability.uuid);

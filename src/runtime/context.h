@@ -32,7 +32,9 @@ struct symm_agreed {
 };
 
 struct symm_kernels; /* the library's own, loaded: kernel.h */
+struct symm_tuning;  /* what AUTO goes by: tuning.h */
 struct symm_dlpack_export;
+struct symm_sides; /* streams for copies: side.h */
 
 struct symm_device_block { /* of symm_device_alloc() */
     struct symm_device_block *next;
@@ -61,6 +63,7 @@ struct symm_context {
     struct symm_memory *memory;
     struct symm_agreed agreed;
     struct symm_kernels *kernels;
+    struct symm_tuning *tuning;   /* NULL: AUTO goes by its model */
     struct symm_control *control; /* abort words, records, poison words: control.h */
     struct symm_group *world;
     pthread_mutex_t groups_lock; /* guards the list, which the I/O thread walks */
@@ -84,6 +87,8 @@ struct symm_group {
     symm_signal_pad *pad;      /* the library's own channels */
     char *staging;             /* window address of this rank's staging area */
     size_t staging_nbytes;
+    symm_packet *packets;           /* window address of this rank's packet area */
+    uint32_t block_packets;         /* what each of SYMM_BLOCKS_MAX blocks has of it */
     struct symm_control_line *line; /* this group's abort word, record, poison */
     struct symm_stall stall;        /* touched by the I/O thread only */
     atomic_bool ended;              /* the lane has its sticky status */
@@ -93,6 +98,7 @@ struct symm_group {
     bool has_unrecorded; /* work was enqueued that no event tells the end of */
     CUstream captured;   /* the last stream of a call within a capture */
     bool has_captured;
+    struct symm_sides *sides;         /* NULL: never needed */
     struct symm_dlpack_export *given; /* memory that DLPack tensors own now; guarded by dlpack.c */
     pthread_mutex_t lock;             /* guards what follows */
     uint64_t ncalls;
@@ -101,6 +107,6 @@ struct symm_group {
 };
 
 /* Channels of a group's own pad: the stream barrier's, then two for each block of a collective. */
-enum { SYMM_CHANNEL_BARRIER = 0, SYMM_CHANNEL_BLOCKS = 1, SYMM_BLOCKS_MAX = 64 };
+enum { SYMM_CHANNEL_BARRIER = 0, SYMM_CHANNEL_BLOCKS = 1, SYMM_BLOCKS_MAX = 128 };
 
 #endif

@@ -168,16 +168,12 @@ out:
     return st;
 }
 
-symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id, uint32_t blocks,
-                                 uint32_t threads, const void *args)
+static symm_status launch(struct symm_enqueue *e, enum symm_kernel_id id, uint32_t blocks,
+                          uint32_t threads, CUlaunchAttribute *attributes, uint32_t nattributes,
+                          const void *args)
 {
     const struct symm_context *ctx = e->group->ctx;
-    /*
-     * Blocks that meet the other ranks' blocks must all be resident: the driver refuses what cannot
-     * be.
-     */
-    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
-    CUlaunchConfig config = {
+    const CUlaunchConfig config = {
         .gridDimX = blocks,
         .gridDimY = 1,
         .gridDimZ = 1,
@@ -185,8 +181,8 @@ symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
         .blockDimY = 1,
         .blockDimZ = 1,
         .hStream = e->stream,
-        .attrs = &attribute,
-        .numAttrs = blocks > 1,
+        .attrs = attributes,
+        .numAttrs = nattributes,
     };
     /* The driver reads the arguments and copies them; its interface just has no const. */
     void *params[] = {(void *)(uintptr_t)args};
@@ -197,6 +193,32 @@ symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
         return SYMM_OK;
     symm_status st = symm__driver_fail(ctx->drv, cu, "cuLaunchKernelEx");
     return symm__fail_in(st, "%s<<<%u, %u>>>: ", symm__kernels_name(id), blocks, threads);
+}
+
+symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id, uint32_t blocks,
+                                 uint32_t threads, bool early, const void *args)
+{
+    CUlaunchAttribute attributes[2];
+    uint32_t n = 0;
+
+    /*
+     * Blocks that meet the other ranks' blocks must all be resident: the driver refuses what cannot
+     * be.
+     */
+    if (blocks > 1)
+        attributes[n++] =
+            (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
+    if (early)
+        attributes[n++] =
+            (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                .value.programmaticStreamSerializationAllowed = 1};
+    return launch(e, id, blocks, threads, attributes, n, args);
+}
+
+symm_status symm__enqueue_local_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
+                                       uint32_t blocks, uint32_t threads, const void *args)
+{
+    return launch(e, id, blocks, threads, NULL, 0, args);
 }
 
 /*

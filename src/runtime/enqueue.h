@@ -32,9 +32,15 @@ symm__enqueue_begin(struct symm_enqueue *e, struct symm_group *group, symm_strea
  */
 symm_status symm__enqueue_end(struct symm_enqueue *e, symm_status st);
 
-/* Launches one of the library's own kernels. */
+/*
+ * Launches one of the library's own kernels. early: it calls symm_dev_pdl_wait first and so may
+ * begin while the kernel before it ends.
+ */
 symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id, uint32_t blocks,
-                                 uint32_t threads, const void *args);
+                                 uint32_t threads, bool early, const void *args);
+/* One whose blocks wait for nobody, so that they need not all be resident. */
+symm_status symm__enqueue_local_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
+                                       uint32_t blocks, uint32_t threads, const void *args);
 
 /*
  * The same for collective calls; e->call is what a step brings. The text gets the call's name in

@@ -7,6 +7,7 @@
 #include "dlpack.h"
 #include "heap.h"
 #include "pad.h"
+#include "side.h"
 
 enum { NCHANNELS = SYMM_CHANNEL_BLOCKS + 2 * SYMM_BLOCKS_MAX };
 
@@ -80,9 +81,35 @@ static size_t pad_nbytes(int nranks)
     return round_up(symm__pad_nbytes(NCHANNELS, nranks), SYMM_HEAP_ALIGNMENT);
 }
 
+/*
+ * Packets of each block, an eighth of what the staging area has, and at least two for every rank in
+ * each of the four parts that a block may want (packets.cuh).
+ */
+static uint32_t block_packets(const struct symm_context *ctx, int nranks)
+{
+    const size_t wanted = ctx->agreed.staging_nbytes / 8 / sizeof(symm_packet) / SYMM_BLOCKS_MAX,
+                 least = 8 * (size_t)nranks;
+    return (uint32_t)(wanted > least ? wanted : least);
+}
+
+static size_t packets_nbytes(const struct symm_context *ctx, int nranks)
+{
+    return round_up((size_t)block_packets(ctx, nranks) * SYMM_BLOCKS_MAX * sizeof(symm_packet),
+                    SYMM_HEAP_ALIGNMENT);
+}
+
+/* At least a pack of every rank in each slot of two_shot's chunks, for one block. */
+static size_t staging_nbytes(const struct symm_context *ctx, int nranks)
+{
+    const size_t least = 128 * (size_t)nranks;
+    return round_up(ctx->agreed.staging_nbytes > least ? ctx->agreed.staging_nbytes : least,
+                    SYMM_HEAP_ALIGNMENT);
+}
+
+/* A group's own memory: the pad, the packet area, the staging area. */
 static size_t block_nbytes(const struct symm_context *ctx, int nranks)
 {
-    return pad_nbytes(nranks) + ctx->agreed.staging_nbytes;
+    return pad_nbytes(nranks) + packets_nbytes(ctx, nranks) + staging_nbytes(ctx, nranks);
 }
 
 static void fill_in_view(struct symm_group *group)
@@ -116,12 +143,16 @@ static symm_status finish(struct symm_group *group, void *block, const char *wha
     symm_status st = SYMM_OK;
 
     group->pad = block;
-    group->staging = (char *)block + pad_nbytes(group->nranks);
-    group->staging_nbytes = ctx->agreed.staging_nbytes;
+    group->packets = (symm_packet *)(void *)((char *)block + pad_nbytes(group->nranks));
+    group->block_packets = block_packets(ctx, group->nranks);
+    group->staging = (char *)group->packets + packets_nbytes(ctx, group->nranks);
+    group->staging_nbytes = staging_nbytes(ctx, group->nranks);
     group->members = symm__lane_members(group->lane);
     TRY_CU(ctx->drv, cuMemsetD8Async, group->line->device_address, 0,
            sizeof(struct symm_device_line), ctx->own_stream);
-    TRY(symm__pad_clear(group, group->pad, NCHANNELS));
+    TRY_CU(ctx->drv, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)group->packets, 0,
+           packets_nbytes(ctx, group->nranks), ctx->own_stream);
+    TRY(symm__pad_clear(group, group->pad, NCHANNELS)); /* waits for the stream */
 out:
     /*
      * Nobody may signal before all pads are ready, nor go on alone when one of them could not be.
@@ -259,6 +290,7 @@ symm_status symm__group_release(struct symm_group *group)
         symm__memory_free_owner(ctx->memory, group);
     symm__lane_close(group->lane);
     symm__control_put_back(ctx->control, group->line);
+    symm__sides_release(group, &st);
     if (group->last)
         symm__driver_note(ctx->drv, ctx->drv->cuEventDestroy(group->last), "cuEventDestroy", &st);
     symm__pads_forget(ctx, group, NULL);

@@ -32,9 +32,12 @@
     X(MULTICAST, "SYMM_MULTICAST", "0|1", "1", "0: never touch multicast")                         \
     X(SEGMENT_BYTES, "SYMM_SEGMENT_BYTES", "bytes", "64M",                                         \
       "least size of a segment of device memory")                                                  \
-    X(STAGING_BYTES, "SYMM_STAGING_BYTES", "bytes", "8M", "staging area of each group")            \
+    X(STAGING_BYTES, "SYMM_STAGING_BYTES", "bytes", "0",                                           \
+      "staging area of each group; 0: by the device memory, 8M to 256M")                           \
     X(WINDOW_BYTES, "SYMM_WINDOW_BYTES", "bytes", "0",                                             \
       "address window of each rank; 0: the largest device memory")                                 \
+    X(TUNING_FILE, "SYMM_TUNING_FILE", "path", "",                                                 \
+      "table by which auto chooses, of symm-bench tune; the same rows on all ranks")               \
     X(EPOCH_START, "SYMM_EPOCH_START", "integer", "0",                                             \
       "first value of the signal counters (for tests of the wrap)")                                \
     X(TEST_ABORT_DELAY_MS, "SYMM_TEST_ABORT_DELAY_MS", "integer", "0",                             \

@@ -139,7 +139,8 @@ static symm_status enqueue_signal(struct symm_group *group, const struct signal_
     TRY(symm__enqueue_begin(&e, group, stream, false, "%s(pad %p, channel %d, %s rank %d, n %u)",
                             c->call, (const void *)c->pad, c->channel, c->rank_name, c->rank,
                             c->n));
-    st = symm__enqueue_end(&e, symm__enqueue_kernel(&e, kernel, 1, threads_for(group, 1), &args));
+    st = symm__enqueue_end(
+        &e, symm__enqueue_kernel(&e, kernel, 1, threads_for(group, 1), false, &args));
 out:
     return st;
 }
@@ -170,8 +171,9 @@ symm_status symm_barrier(symm_group *group, symm_stream stream)
     TRY(symm__enqueue_begin(&e, group, stream, true, "symm_barrier()"));
     symm_signal_args args = {
         .view = group->view, .pad = group->pad, .channel = SYMM_CHANNEL_BARRIER};
-    st = symm__enqueue_end(&e, symm__enqueue_kernel(&e, SYMM_KERNEL_symm_stream_barrier, 1,
-                                                    threads_for(group, group->nranks), &args));
+    st = symm__enqueue_end(&e,
+                           symm__enqueue_kernel(&e, SYMM_KERNEL_symm_stream_barrier, 1,
+                                                threads_for(group, group->nranks), false, &args));
 out:
     return st;
 }

@@ -7,10 +7,13 @@
 #define SYMM_DETAIL_DEVICE_CUDA_CUH
 
 #define SYMM_DEV static __device__ __forceinline__
+#define SYMM_DEV_IN_CLASS __device__ __forceinline__ /* a member that is not static */
 
-#define SYMM_KERNEL(name, args_type, a, max_threads)                                               \
-    extern "C" __global__ void __launch_bounds__(max_threads, 1)                                   \
+#define SYMM_KERNEL_BOUNDS(name, args_type, a, max_threads, min_blocks)                            \
+    extern "C" __global__ void __launch_bounds__(max_threads, min_blocks)                          \
         name(const __grid_constant__ args_type a)
+#define SYMM_KERNEL(name, args_type, a, max_threads)                                               \
+    SYMM_KERNEL_BOUNDS(name, args_type, a, max_threads, 1)
 
 namespace symm_detail
 {
@@ -90,6 +93,27 @@ SYMM_DEV void fence_alias(void)
 {
     asm volatile("fence.proxy.alias;" ::: "memory");
 }
+
+/* Programmatic dependent launch: the kernels before are done; the kernel after may begin. */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+SYMM_DEV void pdl_wait(void)
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+SYMM_DEV void pdl_release(void)
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+#else
+SYMM_DEV void pdl_wait(void)
+{
+}
+
+SYMM_DEV void pdl_release(void)
+{
+}
+#endif
 
 /*
  * After how many polls a wait first looks at the host's abort word, how often it looks again, and

@@ -27,6 +27,7 @@
 #endif
 
 #define SYMM_DEV static inline
+#define SYMM_DEV_IN_CLASS inline /* a member that is not static */
 
 /* Every image is one translation unit, compiled with SYMM_IMAGE defined as its name. */
 static const symm_emulated_ops *symm_emulated_driver; /* set when the driver loads the image */
@@ -51,6 +52,9 @@ static const symm_emulated_ops *symm_emulated_driver; /* set when the driver loa
                        SYMM_IMAGE)))) static const symm_emulated_kernel *const name##_listed =     \
         &name##_kernel;                                                                            \
     static void name##_body(const args_type &a)
+
+#define SYMM_KERNEL_BOUNDS(name, args_type, a, max_threads, min_blocks)                            \
+    SYMM_KERNEL(name, args_type, a, max_threads)
 
 /* Comes last in the translation unit: what cuModuleLoadData gets. The linker knows where the list
  * begins and ends. */
@@ -110,7 +114,7 @@ template <typename T> SYMM_DEV T shuffle(uint32_t mask, T mine, uint32_t from, b
 {
     static_assert(sizeof(T) <= 16, "");
     T all[32];
-    __builtin_memset(static_cast<void *>(all), 0, sizeof all);
+    __builtin_memset(static_cast<void *>(all), 0xa5, sizeof all); /* lanes that do not take part */
     symm_emulated_driver->warp_exchange(mask, &mine, sizeof mine, all);
     return valid ? all[from % 32] : mine;
 }
@@ -302,6 +306,15 @@ SYMM_DEV void fence_alias(void)
 
 /* As on GPUs; here a poll may take a tenth of a millisecond, and the host's memory is near. */
 enum { LOOK_AFTER = 32, LOOK_EVERY = 256, LOOK_APART = 1 };
+
+/* A kernel begins when the one before it in the stream is done. */
+SYMM_DEV void pdl_wait(void)
+{
+}
+
+SYMM_DEV void pdl_release(void)
+{
+}
 
 SYMM_DEV void pause(void)
 {

@@ -170,15 +170,26 @@ SYMM_DEV void fence_if_multicast(const symm_view &v)
         fence_alias();
 }
 
-/* Both halves of a barrier that carries a word. The ranks are spread over the threads of the block.
+/*
+ * The first half of a barrier that carries a word, on N channels from this one on, each with
+ * its word. The ranks are spread over the threads of the block.
  */
-SYMM_DEV void arrive(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t word)
+template <int N>
+SYMM_DEV void arrive(const symm_view &v, symm_signal_pad *pad, int channel,
+                     const uint32_t (&words)[N])
 {
     fence_if_multicast(v);
     __syncthreads();
-    for (int r = thread_index(); r < v.nranks; r += block_nthreads())
+    for (int i = thread_index(); i < N * v.nranks; i += block_nthreads()) {
+        const int next = N > 1 && i >= v.nranks, r = next ? i - v.nranks : i;
         if (r != v.rank)
-            signal(v, pad, channel, r, 1, word);
+            signal(v, pad, channel + next, r, 1, words[N > 1 && next]);
+    }
+}
+
+SYMM_DEV void arrive(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t word)
+{
+    arrive<1>(v, pad, channel, {word});
 }
 
 /* Returns, in the thread that has met it, a rank that came with another word; -1: none; -2: the
@@ -409,10 +420,16 @@ SYMM_DEV void symm_dev_wait_peek(const symm_view &v, symm_signal_pad *pad, int c
     symm_detail::wait(v, pad, channel, from, n, 0, &word);
 }
 
-SYMM_DEV void symm_dev_arrive(const symm_view &v, symm_signal_pad *pad, int channel)
+SYMM_DEV void symm_dev_arrive(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t word)
 {
-    symm_detail::arrive(v, pad, channel, 0);
+    symm_detail::arrive(v, pad, channel, word);
     __syncthreads();
+}
+
+SYMM_DEV void symm_dev_arrive_both(const symm_view &v, symm_signal_pad *pad, int channel,
+                                   uint32_t word, uint32_t next_word)
+{
+    symm_detail::arrive<2>(v, pad, channel, {word, next_word});
 }
 
 SYMM_DEV void symm_dev_wait_all(const symm_view &v, symm_signal_pad *pad, int channel)
@@ -431,23 +448,35 @@ SYMM_DEV void symm_dev_barrier(const symm_view &v, symm_signal_pad *pad, int cha
     __syncthreads();
 }
 
+SYMM_DEV bool symm_dev_wait_all_agree(const symm_view &v, symm_signal_pad *pad, int channel,
+                                      uint32_t word)
+{
+    uint32_t theirs;
+    return !__syncthreads_or(symm_detail::wait_all(v, pad, channel, word, &theirs) != -1);
+}
+
+SYMM_DEV bool symm_dev_wait_all_insist(const symm_view &v, symm_signal_pad *pad, int channel,
+                                       uint32_t word)
+{
+    uint32_t theirs = 0;
+    const int other = symm_detail::wait_all(v, pad, channel, word, &theirs);
+    if (other >= 0)
+        symm_detail::tell_mismatch(v, pad, channel, other, word, theirs);
+    return !__syncthreads_or(other != -1);
+}
+
 SYMM_DEV bool symm_dev_barrier_agree(const symm_view &v, symm_signal_pad *pad, int channel,
                                      uint32_t word)
 {
-    uint32_t theirs;
     symm_detail::arrive(v, pad, channel, word);
-    return !__syncthreads_or(symm_detail::wait_all(v, pad, channel, word, &theirs) != -1);
+    return symm_dev_wait_all_agree(v, pad, channel, word);
 }
 
 SYMM_DEV bool symm_dev_barrier_insist(const symm_view &v, symm_signal_pad *pad, int channel,
                                       uint32_t word)
 {
-    uint32_t theirs = 0;
     symm_detail::arrive(v, pad, channel, word);
-    const int other = symm_detail::wait_all(v, pad, channel, word, &theirs);
-    if (other >= 0)
-        symm_detail::tell_mismatch(v, pad, channel, other, word, theirs);
-    return !__syncthreads_or(other != -1);
+    return symm_dev_wait_all_insist(v, pad, channel, word);
 }
 
 SYMM_DEV void symm_dev_grid_sync(const symm_view &v, symm_signal_pad *pad, int channel)
@@ -694,25 +723,67 @@ SYMM_DEV void symm_dev_send16(const symm_view &v, symm_packet *slot, const symm_
         symm_detail::store_packet(symm_dev_peer(v, slot, to), {{x.w[0], x.w[1], x.w[2], flag}});
 }
 
+template <int N>
+SYMM_DEV bool symm_dev_recv16_all(const symm_view &v, const symm_packet *const (&slots)[N],
+                                  uint32_t flag, const int (&from)[N], symm_bits12 (&x)[N])
+{
+    bool told = false;
+    for (uint32_t polls = 0; flag; polls++) {
+        symm_bits16 packet[N];
+        const uint32_t poison = symm_detail::load_relaxed(v.poison);
+        int missing = -1;
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            packet[i] = symm_detail::load_packet(slots[i]);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            x[i] = {{packet[i].w[0], packet[i].w[1], packet[i].w[2]}};
+            if (packet[i].w[3] != flag)
+                missing = i;
+        }
+        if (missing < 0 && !told)
+            return true;
+        if (missing < 0 || poison) {
+            if (told)
+                symm_detail::untell(v);
+            if (missing < 0)
+                return true;
+            break;
+        }
+        symm_wait_record r = {0, SYMM_WAIT_PACKET, 0, 0, flag, 0, 0, {}};
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (i == missing) { /* an index that only the device knows would use memory */
+                r.from = from[i];
+                r.seen = packet[i].w[3];
+                r.pad = (uint64_t)(uintptr_t)slots[i];
+            }
+        told = symm_detail::poll_again(v, polls, told, r);
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        x[i] = {};
+    return false;
+}
+
 SYMM_DEV symm_bits12 symm_dev_recv16(const symm_view &v, const symm_packet *slot, uint32_t flag,
                                      int from)
 {
-    symm_bits12 x = {};
-    bool told = false;
-    for (uint32_t polls = 0; flag; polls++) {
-        const uint32_t poison = symm_detail::load_relaxed(v.poison);
-        const symm_bits16 packet = symm_detail::load_packet(slot);
-        if (packet.w[3] == flag)
-            x = {{packet.w[0], packet.w[1], packet.w[2]}};
-        if (packet.w[3] == flag || poison)
-            break;
-        told = symm_detail::poll_again(
-            v, polls, told,
-            {0, SYMM_WAIT_PACKET, from, 0, flag, packet.w[3], (uint64_t)(uintptr_t)slot, {}});
-    }
-    if (told)
-        symm_detail::untell(v);
-    return x;
+    symm_bits12 x[1];
+    symm_dev_recv16_all<1>(v, {slot}, flag, {from}, x);
+    return x[0];
+}
+
+/* ---------------------------------------------------------------- programmatic dependent launch */
+
+SYMM_DEV void symm_dev_pdl_wait(void)
+{
+    symm_detail::pdl_wait();
+}
+
+SYMM_DEV void symm_dev_pdl_release(void)
+{
+    symm_detail::pdl_release();
 }
 
 /* ---------------------------------------------------------------------------------------- block */

@@ -1,0 +1,153 @@
+/*
+ * All-gather on the device: a rank's share is what it brings. T: bytes, whatever they mean.
+ *
+ * low_latency  every rank sends its bytes to all others as packets. Any memory; no barrier.
+ * one_shot     every rank writes its bytes into everyone's `out`, or, where that cannot be, into
+ *              everyone's staging area.
+ * multimem     the same with one store for all ranks, which the switch copies.
+ */
+#ifndef SYMM_ALL_GATHER_KERNELS_CUH
+#define SYMM_ALL_GATHER_KERNELS_CUH
+
+#include "packets.cuh"
+#include "staging.cuh"
+#include "switch.cuh"
+
+/* What this rank brings to everyone, as a Step of exchange_packets(). */
+template <typename T, int R> struct gather_shares {
+    const symm_collective_args &a;
+    const payloads<const T> in;
+    const share_units<T> out;
+    symm_bits12 own;
+
+    SYMM_DEV_IN_CLASS gather_shares(const symm_collective_args &args, uint64_t at, uint32_t n)
+        : a(args), in(payloads_at(static_cast<const T *>(args.in), args.stride, at, n)),
+          out{args, static_cast<T *>(args.out), at, n}, own()
+    {
+    }
+
+    SYMM_DEV_IN_CLASS void load(uint32_t i)
+    {
+        own = load_payload(in, i);
+    }
+
+    SYMM_DEV_IN_CLASS void load_own(uint32_t) const
+    {
+    }
+
+    SYMM_DEV_IN_CLASS void send(const packet_slots &s, uint32_t i) const
+    {
+        const payloads<T> mine = out.of(a.view.rank);
+        send_all<R>(a.view, s, 0, a.room, i, own);
+        if (mine.first != in.first)
+            store_payload(mine, i, own);
+    }
+
+    SYMM_DEV_IN_CLASS void take(packet_slots &s, uint32_t i) const
+    {
+        receive_shares<T, R>(s, 0, out, i);
+    }
+
+    SYMM_DEV_IN_CLASS void finish(packet_slots &, uint32_t) const
+    {
+    }
+};
+
+template <typename T, int R> SYMM_DEV void all_gather_low_latency(const symm_collective_args &a)
+{
+    symm_dev_pdl_wait();
+    symm_dev_pdl_release();
+    exchange_packets<gather_shares<T, R>>(a);
+}
+
+/* ------------------------------------------------------------------------------------- in place */
+
+/* Stores a pack at the same place in every other rank's memory. */
+template <int R> struct to_each {
+    static constexpr bool OWN = false;
+
+    SYMM_DEV void store(const symm_view &v, void *at, const symm_bits16 &x)
+    {
+        for_others<R>(v, [&](int r) { symm_dev_store_bits(symm_dev_peer(v, at, r), x); });
+    }
+};
+
+/* The same with one store, which writes this rank's memory as well. */
+struct to_all_by_switch {
+    static constexpr bool OWN = true;
+
+    SYMM_DEV void store(const symm_view &v, void *at, const symm_bits16 &x)
+    {
+        symm_dev_multimem_store_bits(symm_dev_multicast(v, at), x);
+    }
+};
+
+/* This block's packs into every rank's `out`, whose shares are whole packs, and into my own. */
+template <typename T, typename Sink>
+SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part)
+{
+    constexpr int U = 4; /* loads in flight */
+    const T *const in = static_cast<const T *>(a.in);
+    T *const out = share_of(a, static_cast<T *>(a.out), a.view.rank).first;
+    const uint64_t step = blockDim.x;
+    const auto write = [&](uint64_t i, const symm_bits16 &x) {
+        Sink::store(a.view, out + i * PACK<T>, x);
+        if (!Sink::OWN && out != in)
+            symm_dev_store_bits(out + i * PACK<T>, x);
+    };
+
+    uint64_t i = part.first + threadIdx.x;
+    for (; i + (U - 1) * step < part.last; i += U * step) {
+        symm_bits16 x[U];
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            x[u] = load_pack(in, i + u * step, a.stride);
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            write(i + u * step, x[u]);
+    }
+    for (; i < part.last; i += step)
+        write(i, load_pack(in, i, a.stride));
+}
+
+/* Direct: the two barriers say that everyone's `out` may be written, and has been. */
+template <typename T, typename Sink, int R>
+SYMM_DEV void gather_by_writing(const symm_collective_args &a)
+{
+    const staged<T, R> block(a);
+    const T *const in = static_cast<const T *>(a.in);
+    const share<T> own = share_of(a, static_cast<T *>(a.out), a.view.rank);
+
+    if (block.nchunks() == 0)
+        return;
+    if (symm_dev_barrier_agree(a.view, a.pad, enter_channel(a), call_and_place(a)) && a.place) {
+        write_share<T, Sink>(a, block.part);
+        symm_dev_barrier(a.view, a.pad, leave_channel(a));
+        return;
+    }
+    /* Every rank comes here if one does: no access to `in` and `out` but this rank's own. */
+    exchange(
+        block,
+        [&](uint64_t c) {
+            block.each_pack(c, [&](uint32_t i, uint64_t p) {
+                const symm_bits16 x = load_pack(in, p, a.stride);
+                Sink::store(a.view, block.slot(block.chunks, c, a.view.rank) + i, x);
+                if (own.first != in)
+                    store_pack(own.first, p, own.count, x);
+            });
+            block.arrive();
+        },
+        [&](uint64_t c) { block.copy_out(block.chunks, c); });
+}
+
+template <typename T, int R> SYMM_DEV void all_gather_one_shot(const symm_collective_args &a)
+{
+    gather_by_writing<T, to_each<R>, R>(a);
+}
+
+template <typename T> SYMM_DEV void all_gather_multimem(const symm_collective_args &a)
+{
+    gather_by_writing<T, to_all_by_switch, 0>(a);
+}
+
+#endif

@@ -1,0 +1,219 @@
+/*
+ * How elements are reduced: 16-bit floats in fp32, the others in their own type, in the order of
+ * the ranks, rounded once. Elements travel as words, 16 bytes (symm_bits16) or a packet's 12
+ * (symm_bits12) at a time; of the 12, an element of 8 bytes takes 8.
+ */
+#ifndef SYMM_ARITHMETIC_CUH
+#define SYMM_ARITHMETIC_CUH
+
+#include <symm/device.cuh>
+
+SYMM_DEV uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Elements of T in 16 bytes, and in a packet. */
+template <typename T> constexpr uint64_t PACK = 16 / sizeof(T);
+template <typename T> constexpr uint32_t PACKET = sizeof(T) == 8 ? 1 : 12 / sizeof(T);
+
+/* Types that the switch adds and does not compare. */
+template <typename T> constexpr bool IS_WIDE_FLOAT = false;
+template <> constexpr bool IS_WIDE_FLOAT<float> = true;
+template <> constexpr bool IS_WIDE_FLOAT<double> = true;
+
+template <typename T> struct accumulator {
+    typedef T type;
+};
+template <> struct accumulator<symm_f16> {
+    typedef float type;
+};
+template <> struct accumulator<symm_bf16> {
+    typedef float type;
+};
+
+/* The elements of some words, ready to be reduced. */
+template <typename T> struct elements {
+    typename accumulator<T>::type e[PACK<T>];
+};
+
+template <typename T> SYMM_DEV elements<T> unpack(const symm_bits16 &x)
+{
+    elements<T> y;
+    if constexpr (sizeof(T) == 8) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const uint64_t bits = (uint64_t)x.w[2 * i + 1] << 32 | x.w[2 * i];
+            __builtin_memcpy(&y.e[i], &bits, sizeof bits);
+        }
+    } else if constexpr (sizeof(T) == 4) {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            __builtin_memcpy(&y.e[i], &x.w[i], sizeof x.w[i]);
+    } else {
+        const symm_f32s<T> f = symm_dev_unpack<T>(x);
+#pragma unroll
+        for (int i = 0; i < (int)PACK<T>; i++)
+            y.e[i] = f.e[i];
+    }
+    return y;
+}
+
+template <typename T> SYMM_DEV symm_bits16 pack(const elements<T> &x)
+{
+    symm_bits16 y;
+    if constexpr (sizeof(T) == 8) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            uint64_t bits;
+            __builtin_memcpy(&bits, &x.e[i], sizeof bits);
+            y.w[2 * i] = (uint32_t)bits;
+            y.w[2 * i + 1] = (uint32_t)(bits >> 32);
+        }
+    } else if constexpr (sizeof(T) == 4) {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            __builtin_memcpy(&y.w[i], &x.e[i], sizeof y.w[i]);
+    } else {
+        symm_f32s<T> f;
+#pragma unroll
+        for (int i = 0; i < (int)PACK<T>; i++)
+            f.e[i] = x.e[i];
+        y = symm_dev_pack(f);
+    }
+    return y;
+}
+
+/* Of a packet: what is not there is 0, and what comes of it goes nowhere. */
+template <typename T> SYMM_DEV elements<T> unpack(const symm_bits12 &x)
+{
+    return unpack<T>(symm_bits16{{x.w[0], x.w[1], x.w[2], 0}});
+}
+
+template <typename T> SYMM_DEV void pack(const elements<T> &x, symm_bits16 *y)
+{
+    *y = pack(x);
+}
+
+template <typename T> SYMM_DEV void pack(const elements<T> &x, symm_bits12 *y)
+{
+    const symm_bits16 whole = pack(x);
+    *y = {{whole.w[0], whole.w[1], whole.w[2]}};
+}
+
+/* Integers wrap around, signed ones as well. */
+template <typename A> SYMM_DEV A plus(A a, A b)
+{
+    if constexpr (A(0.5) == A(0))
+        return (A)((uint64_t)a + (uint64_t)b);
+    else
+        return a + b;
+}
+
+/*
+ * into = into OP x, op a symm_redop: an average is a sum that is divided at the end. A NaN beside a
+ * number gives way in min and max.
+ */
+template <typename T> SYMM_DEV void fold(elements<T> &into, const elements<T> &x, uint32_t op)
+{
+    if (op != SYMM_MIN && op != SYMM_MAX) {
+#pragma unroll
+        for (int i = 0; i < (int)PACK<T>; i++)
+            into.e[i] = plus(into.e[i], x.e[i]);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < (int)PACK<T>; i++) {
+        const auto a = into.e[i], b = x.e[i];
+        const bool stays = b != b || (op == SYMM_MIN ? a < b : b < a);
+        into.e[i] = stays ? a : b;
+    }
+}
+
+/* After the last one: a sum becomes an average, which there is of floating types only. */
+template <typename T> SYMM_DEV void finish(elements<T> &x, uint32_t op, int nranks)
+{
+    if (op != SYMM_AVG)
+        return;
+#pragma unroll
+    for (int i = 0; i < (int)PACK<T>; i++)
+        x.e[i] /= nranks;
+}
+
+/*
+ * Puts x[i], which came from rank q ^ i, where rank i's belongs: swapping pairs for each bit of q.
+ * An index that only the device knows would put the array into memory.
+ */
+template <typename B, int R> SYMM_DEV void in_rank_order(B (&x)[R], int q)
+{
+#pragma unroll
+    for (int bit = 1; bit < R; bit *= 2) {
+#pragma unroll
+        for (int i = 0; i < R; i++) {
+            if (i & bit)
+                continue;
+#pragma unroll
+            for (int w = 0; w < (int)(sizeof(B) / sizeof x[i].w[0]); w++) {
+                const uint32_t low = x[i].w[w], high = x[i | bit].w[w];
+                x[i].w[w] = q & bit ? high : low;
+                x[i | bit].w[w] = q & bit ? low : high;
+            }
+        }
+    }
+}
+
+/* Reduces what came from the ranks, x[r] from rank r. */
+template <typename T, typename B, int R> SYMM_DEV B reduce_in_order(const B (&x)[R], uint32_t op)
+{
+    B y;
+    elements<T> sum = unpack<T>(x[0]);
+#pragma unroll
+    for (int r = 1; r < R; r++)
+        fold(sum, unpack<T>(x[r]), op);
+    finish(sum, op, R);
+    pack(sum, &y);
+    return y;
+}
+
+/*
+ * Reduces what came from R ranks, x[i] from rank q ^ i. Sums, which are most calls, decide only
+ * once which operation it is.
+ */
+template <typename T, typename B, int R> SYMM_DEV B reduce_all(B (&x)[R], int q, uint32_t op)
+{
+    in_rank_order(x, q);
+    return op == SYMM_SUM ? reduce_in_order<T>(x, SYMM_SUM) : reduce_in_order<T>(x, op);
+}
+
+/* ----------------------------------------------------------------------- this rank's own memory */
+
+/* Memory that need not be aligned: the pack number i of n elements at p, 0 beyond them. */
+template <typename T> SYMM_DEV symm_bits16 load_pack(const T *p, uint64_t i, uint64_t n)
+{
+    const T *const at = p + i * PACK<T>;
+    if ((i + 1) * PACK<T> <= n && reinterpret_cast<uintptr_t>(at) % 16 == 0)
+        return symm_dev_load_bits(at);
+    T e[PACK<T>] = {};
+#pragma unroll 1 /* it is the exception: few registers matter more */
+    for (uint64_t k = 0; k < PACK<T> && i * PACK<T> + k < n; k++)
+        e[k] = symm_dev_load_one(at + k);
+    symm_bits16 x;
+    __builtin_memcpy(&x, e, sizeof x);
+    return x;
+}
+
+template <typename T> SYMM_DEV void store_pack(T *p, uint64_t i, uint64_t n, const symm_bits16 &x)
+{
+    T *const at = p + i * PACK<T>;
+    if ((i + 1) * PACK<T> <= n && reinterpret_cast<uintptr_t>(at) % 16 == 0) {
+        symm_dev_store_bits(at, x);
+        return;
+    }
+    T e[PACK<T>];
+    __builtin_memcpy(e, &x, sizeof x);
+#pragma unroll 1 /* it is the exception: few registers matter more */
+    for (uint64_t k = 0; k < PACK<T> && i * PACK<T> + k < n; k++)
+        symm_dev_store_one(at + k, e[k]);
+}
+
+#endif

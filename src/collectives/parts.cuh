@@ -1,0 +1,69 @@
+/*
+ * Whose part is what. A block is a collective of its own over its part of the elements; block b
+ * meets only the blocks b of the other ranks, on two channels of its own. Every rank has the same
+ * grid. A buffer of all ranks' shares has share r at r * a.stride.
+ */
+#ifndef SYMM_PARTS_CUH
+#define SYMM_PARTS_CUH
+
+#include "arithmetic.cuh"
+#include "kernel_args.h"
+
+/* The units of a share that are this block's. */
+struct block_part {
+    uint64_t first, last;
+};
+
+SYMM_DEV block_part part_of(const symm_collective_args &a)
+{
+    const uint64_t first = min(blockIdx.x * a.slice, a.share);
+    return {first, min(first + a.slice, a.share)};
+}
+
+/* The two channels of this block: its index among all blocks makes them. */
+SYMM_DEV int enter_channel(const symm_collective_args &a)
+{
+    return a.channel + 2 * (int)blockIdx.x;
+}
+
+SYMM_DEV int leave_channel(const symm_collective_args &a)
+{
+    return enter_channel(a) + 1;
+}
+
+/* Elements of one rank's share: the last ones may have fewer. */
+template <typename T> struct share {
+    T *first;
+    uint64_t count;
+};
+
+template <typename T> SYMM_DEV share<T> share_of(const symm_collective_args &a, T *all, int rank)
+{
+    const uint64_t off = min(rank * a.stride, a.count);
+    return {all + off, min(a.count - off, a.stride)};
+}
+
+/*
+ * The rank that comes k-th when this one goes through all of them, beginning with itself, so that
+ * not all go to the same one at once. R: how many there are, a power of two, or 0 for any number.
+ */
+template <int R> SYMM_DEV int other_rank(const symm_view &v, int k)
+{
+    return R ? v.rank ^ k : (v.rank + k) % v.nranks;
+}
+
+/* Calls f(rank) for every other rank, in that order. */
+template <int R, typename F> SYMM_DEV void for_others(const symm_view &v, const F &f)
+{
+#pragma unroll 1 /* registers matter more */
+    for (int k = 1; k < v.nranks; k++)
+        f(other_rank<R>(v, k));
+}
+
+/* What ranks compare on entry: the call, and where the data lie if they can be used there. */
+SYMM_DEV uint32_t call_and_place(const symm_collective_args &a)
+{
+    return (a.call ^ a.place * 0x9e3779b1u) * 0x85ebca6bu;
+}
+
+#endif

@@ -1,0 +1,232 @@
+/* The rules by which a collective gets its kernel and grid. */
+#include "plan.h"
+
+#include "choice.h"
+
+enum {
+    WARP = 32,
+    PACK_NBYTES = 16,
+    PACKET_NBYTES = 12, /* of 16; the rest is the flag */
+    DEPTH = 4           /* slots of an exchange through staging, of chunks on their way */
+};
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+bool symm__algo_by_switch(symm_algo algo)
+{
+    return algo == SYMM_ALGO_MULTIMEM || algo == SYMM_ALGO_MULTIMEM_ONE_SHOT;
+}
+
+/* ---------------------------------------------------------------------------------- what runs */
+
+static bool two_steps(symm_algo algo)
+{
+    return algo == SYMM_ALGO_TWO_SHOT || algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT ||
+           algo == SYMM_ALGO_MULTIMEM_ONE_SHOT;
+}
+
+static const char *no_arithmetic(symm_algo algo, symm_dtype dtype, symm_redop op)
+{
+    if (!symm__redop_name(op))
+        return "there is no such op";
+    if (dtype > SYMM_INT64)
+        return "there is no arithmetic of this dtype in this version";
+    if (op == SYMM_AVG && (dtype == SYMM_INT32 || dtype == SYMM_INT64))
+        return "there are averages of floating types only";
+    if (symm__algo_by_switch(algo) && (op == SYMM_MIN || op == SYMM_MAX) &&
+        (dtype == SYMM_FLOAT32 || dtype == SYMM_FLOAT64))
+        return "the switch does not compare elements of this dtype";
+    return NULL;
+}
+
+const char *symm__collective_reason(const struct symm_machine *machine,
+                                    enum symm_operation operation, symm_algo algo, symm_dtype dtype,
+                                    symm_redop op)
+{
+    if (!symm__algo_name(algo))
+        return "there is no such algorithm";
+    if (!symm__dtype_name(dtype))
+        return "there is no such dtype";
+    if (operation != SYMM_OPERATION_ALL_REDUCE && two_steps(algo))
+        return "this operation takes one step";
+    if (symm__algo_by_switch(algo) && machine->multicast_off)
+        return machine->multicast_off;
+    if (symm__algo_by_switch(algo) && machine->compute_major < 9)
+        return "multimem instructions need compute capability 9.0 on every rank";
+    return operation == SYMM_OPERATION_ALL_GATHER ? NULL : no_arithmetic(algo, dtype, op);
+}
+
+/* ------------------------------------------------------------------------- the kernel, the grid */
+
+/*
+ * In the order of kernels.def: for bytes and then for each dtype these, most of them for 2, 4, 8
+ * and any number of ranks.
+ */
+static enum symm_kernel_id kernel_of(enum symm_operation operation, symm_algo algo,
+                                     symm_dtype dtype, int nranks)
+{
+    static const int firsts[SYMM_OPERATION_COUNT][SYMM_ALGO_LOW_LATENCY_TWO_SHOT + 1] = {
+        [SYMM_OPERATION_ALL_REDUCE] =
+            {
+                [SYMM_ALGO_LOW_LATENCY] = SYMM_KERNEL_all_reduce_low_latency_float32_2,
+                [SYMM_ALGO_LOW_LATENCY_TWO_SHOT] =
+                    SYMM_KERNEL_all_reduce_low_latency_two_shot_float32_2,
+                [SYMM_ALGO_ONE_SHOT] = SYMM_KERNEL_all_reduce_one_shot_float32_2,
+                [SYMM_ALGO_TWO_SHOT] = SYMM_KERNEL_all_reduce_two_shot_float32_2,
+                [SYMM_ALGO_MULTIMEM] = SYMM_KERNEL_all_reduce_multimem_float32,
+                [SYMM_ALGO_MULTIMEM_ONE_SHOT] = SYMM_KERNEL_all_reduce_multimem_one_shot_float32,
+            },
+        [SYMM_OPERATION_REDUCE_SCATTER] =
+            {
+                [SYMM_ALGO_LOW_LATENCY] = SYMM_KERNEL_reduce_scatter_low_latency_float32_2,
+                [SYMM_ALGO_ONE_SHOT] = SYMM_KERNEL_reduce_scatter_one_shot_float32_2,
+                [SYMM_ALGO_MULTIMEM] = SYMM_KERNEL_reduce_scatter_multimem_float32,
+            },
+        [SYMM_OPERATION_ALL_GATHER] =
+            {
+                [SYMM_ALGO_LOW_LATENCY] = SYMM_KERNEL_all_gather_low_latency_bytes_2,
+                [SYMM_ALGO_ONE_SHOT] = SYMM_KERNEL_all_gather_one_shot_bytes_2,
+                [SYMM_ALGO_MULTIMEM] = SYMM_KERNEL_all_gather_multimem_bytes,
+            },
+    };
+    const int unrolled = nranks == 2 ? 0 : nranks == 4 ? 1 : nranks == 8 ? 2 : 3;
+    const int of_dtype =
+        operation == SYMM_OPERATION_ALL_GATHER
+            ? 0
+            : ((int)dtype - SYMM_FLOAT32) * (SYMM_KERNEL_all_reduce_low_latency_float16_2 -
+                                             SYMM_KERNEL_all_reduce_low_latency_float32_2);
+
+    return (enum symm_kernel_id)(firsts[operation][algo] + of_dtype +
+                                 (symm__algo_by_switch(algo) ? 0 : unrolled));
+}
+
+/*
+ * The shape of an algorithm's grids. Blocks are of `threads` until there are `blocks` of them, and
+ * of most_threads when even these have more than a thing each. Two groups may be active at once, so
+ * twice the blocks fit the device: those of most_threads with the registers that they have. A
+ * kernel that begins early has its place while the one before is at work, so these have half the
+ * threads.
+ */
+struct shape {
+    bool packets;
+    uint64_t threads, most_threads, blocks;
+};
+
+static struct shape shape_of(enum symm_operation operation, symm_algo algo, uint64_t nsms)
+{
+    const uint64_t few = smaller(nsms / 2, 32);
+
+    switch (algo) {
+    case SYMM_ALGO_LOW_LATENCY:
+    case SYMM_ALGO_LOW_LATENCY_TWO_SHOT:
+        return (struct shape){true, 128, 256, nsms};
+    case SYMM_ALGO_TWO_SHOT:
+        return (struct shape){false, 512, 512, nsms};
+    case SYMM_ALGO_ONE_SHOT:
+        return (struct shape){false, 512, 512, operation == SYMM_OPERATION_ALL_REDUCE ? few : nsms};
+    default:
+        return (struct shape){false, 512, 512, few};
+    }
+}
+
+/* Units that a block's part of the group's memory holds: of packets, in two sets, or of staging. */
+static uint32_t room_of(const struct symm_plan *plan, enum symm_operation operation,
+                        const struct symm_machine *machine)
+{
+    const uint64_t nranks = (uint64_t)machine->nranks,
+                   staging = machine->staging_nbytes / PACK_NBYTES / plan->blocks;
+
+    switch (plan->algo) {
+    case SYMM_ALGO_LOW_LATENCY:
+        return (uint32_t)(machine->block_packets / 2 / nranks);
+    case SYMM_ALGO_LOW_LATENCY_TWO_SHOT: /* of the others' shares, and of results */
+        return (uint32_t)(machine->block_packets / 4 / nranks);
+    default:
+        if (operation == SYMM_OPERATION_ALL_REDUCE && plan->algo != SYMM_ALGO_TWO_SHOT)
+            return (uint32_t)(staging / 2); /* of one chunk */
+        return (uint32_t)(staging / (2 * DEPTH * nranks));
+    }
+}
+
+/* An all-gather's elements are bytes. */
+static uint64_t element_nbytes(const struct symm_collective_call *call)
+{
+    return call->operation == SYMM_OPERATION_ALL_GATHER ? 1 : symm__dtype_size(call->dtype);
+}
+
+uint64_t symm__collective_nbytes(const struct symm_machine *machine,
+                                 const struct symm_collective_call *call)
+{
+    return call->count * symm__dtype_size(call->dtype) *
+           (call->operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (uint64_t)machine->nranks);
+}
+
+/* How the elements are divided among the ranks, in units of so many. */
+static void divide(struct symm_plan *plan, const struct symm_machine *machine,
+                   const struct symm_collective_call *call, uint64_t unit)
+{
+    const uint64_t nranks = (uint64_t)machine->nranks;
+
+    plan->count = symm__collective_nbytes(machine, call) / element_nbytes(call);
+    if (call->operation != SYMM_OPERATION_ALL_REDUCE) {
+        plan->stride = plan->count / nranks;
+        plan->share = ceil_div(plan->stride, unit);
+    } else if (plan->algo == SYMM_ALGO_TWO_SHOT || plan->algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT) {
+        plan->share = ceil_div(ceil_div(plan->count, unit), nranks);
+        plan->stride = plan->share * unit;
+    } else {
+        plan->share = ceil_div(plan->count, unit);
+        plan->stride = plan->count;
+    }
+}
+
+struct symm_plan symm__plan(const struct symm_machine *machine,
+                            const struct symm_collective_call *call)
+{
+    const symm_algo algo = symm__choose(machine, call);
+    const struct shape shape = shape_of(call->operation, algo, (uint64_t)machine->nsms);
+    const uint64_t nranks = (uint64_t)machine->nranks, size = element_nbytes(call);
+    struct symm_plan plan = {
+        .algo = algo,
+        .kernel = kernel_of(call->operation, algo, call->dtype, machine->nranks),
+    };
+    uint64_t threads = shape.threads, blocks = smaller(shape.blocks, SYMM_BLOCKS_MAX), work;
+
+    divide(&plan, machine, call,
+           !shape.packets ? PACK_NBYTES / size
+           : size == 8    ? 1
+                          : PACKET_NBYTES / size);
+    /* The blocks of an all-reduce by the switch have shares of their own. */
+    work = call->operation == SYMM_OPERATION_ALL_REDUCE && algo == SYMM_ALGO_MULTIMEM
+               ? ceil_div(plan.share, nranks)
+               : plan.share;
+    if (work > threads * blocks)
+        threads = shape.most_threads;
+    threads = smaller(threads, (uint64_t)machine->max_threads);
+    if (threads >= WARP)
+        threads = smaller(threads / WARP, ceil_div(work, WARP)) * WARP;
+    if (call->max_blocks)
+        blocks = smaller(blocks, call->max_blocks);
+    /* Each needs a part of the staging area. */
+    blocks = smaller(blocks, machine->staging_nbytes / PACK_NBYTES / (2 * DEPTH * nranks));
+    blocks = smaller(blocks, ceil_div(work, threads));
+    blocks = blocks ? blocks : 1;
+
+    plan.blocks = (uint32_t)blocks;
+    plan.threads = (uint32_t)threads;
+    plan.early = shape.packets && threads <= shape.threads;
+    plan.slice = ceil_div(plan.share, blocks);
+    plan.room = room_of(&plan, call->operation, machine);
+    /* No pass over a chunk in which most threads have nothing to do. */
+    if (!shape.packets && plan.room > threads)
+        plan.room -= plan.room % (uint32_t)threads;
+    return plan;
+}

@@ -1,0 +1,160 @@
+/*
+ * Exchange through the staging areas: every rank writes into the staging area of the others, so
+ * nothing is read over the links, and chunks follow each other without a barrier between them.
+ */
+#ifndef SYMM_STAGING_CUH
+#define SYMM_STAGING_CUH
+
+#include "parts.cuh"
+
+/*
+ * A block's part of an exchange. It goes in chunks, each with as many packs of every share. In each
+ * area the block has DEPTH slots, with room for one chunk of every rank. LEAD chunks are on their
+ * way while one is taken.
+ */
+template <typename T, int R> struct staged {
+    static constexpr uint64_t LEAD = 1, DEPTH = 2 + 2 * LEAD;
+
+    const symm_collective_args &a;
+    const symm_view &v;
+    symm_bits16 *chunks, *results; /* this block's of the two areas */
+    block_part part;
+
+    SYMM_DEV_IN_CLASS staged(const symm_collective_args &args) : a(args), v(args.view)
+    {
+        const uint64_t mine = (uint64_t)blockIdx.x * DEPTH * v.nranks * a.room;
+        chunks = reinterpret_cast<symm_bits16 *>(a.staging) + mine;
+        results = reinterpret_cast<symm_bits16 *>(a.results) + mine;
+        part = part_of(a);
+    }
+
+    SYMM_DEV_IN_CLASS uint64_t nchunks() const
+    {
+        uint64_t n = 0;
+        for (uint64_t at = part.first; at < part.last; at += a.room)
+            n++;
+        return n;
+    }
+
+    /* Where the chunk's packs of rank `from` lie, in whoever's staging area they are. */
+    SYMM_DEV_IN_CLASS symm_bits16 *slot(symm_bits16 *area, uint64_t c, int from) const
+    {
+        return area + (c % DEPTH * v.nranks + from) * a.room;
+    }
+
+    /* Calls f(place in the chunk, place in the share) for this thread's packs of the chunk. */
+    template <typename F> SYMM_DEV_IN_CLASS void each_pack(uint64_t c, const F &f) const
+    {
+        const uint64_t begin = part.first + c * a.room;
+        const uint32_t n = (uint32_t)min((uint64_t)a.room, part.last - begin);
+        for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
+            f(i, begin + i);
+    }
+
+    /* My contribution to every share, to the rank whose it is. */
+    SYMM_DEV_IN_CLASS void scatter(uint64_t c) const
+    {
+        const T *const in = static_cast<const T *>(a.in);
+        symm_bits16 *const to = slot(chunks, c, v.rank);
+        const auto load = [&](int r, uint64_t p) {
+            const share<const T> s = share_of(a, in, r);
+            return load_pack(s.first, p, s.count);
+        };
+        each_pack(c, [&](uint32_t i, uint64_t p) {
+            if constexpr (R == 0) {
+                for_others<R>(v, [&](int r) {
+                    symm_dev_store_bits(symm_dev_peer(v, to + i, r), load(r, p));
+                });
+            } else {
+                symm_bits16 x[R];
+#pragma unroll
+                for (int k = 1; k < R; k++)
+                    x[k] = load(v.rank ^ k, p);
+#pragma unroll
+                for (int k = 1; k < R; k++)
+                    symm_dev_store_bits(symm_dev_peer(v, to + i, v.rank ^ k), x[k]);
+            }
+        });
+    }
+
+    SYMM_DEV_IN_CLASS void arrive() const
+    {
+        symm_dev_arrive(v, a.pad, leave_channel(a), a.call);
+    }
+
+    /*
+     * What pack p of this rank's share comes to, the others' contributions having been scattered.
+     */
+    SYMM_DEV_IN_CLASS symm_bits16 sum(uint64_t c, uint32_t i, uint64_t p) const
+    {
+        const share<const T> s = share_of(a, static_cast<const T *>(a.in), v.rank);
+        const symm_bits16 own = load_pack(s.first, p, s.count);
+        if constexpr (R == 0) {
+            elements<T> y;
+            for (int r = 0; r < v.nranks; r++) {
+                const elements<T> x =
+                    unpack<T>(r == v.rank ? own : symm_dev_load_bits(slot(chunks, c, r) + i));
+                if (r == 0)
+                    y = x;
+                else
+                    fold(y, x, a.op);
+            }
+            finish(y, a.op, v.nranks);
+            return pack(y);
+        } else {
+            symm_bits16 x[R];
+            x[0] = own;
+#pragma unroll
+            for (int k = 1; k < R; k++)
+                x[k] = symm_dev_load_bits(slot(chunks, c, v.rank ^ k) + i);
+            return reduce_all<T>(x, v.rank, a.op);
+        }
+    }
+
+    /* The others' shares, from an area to `out`. */
+    SYMM_DEV_IN_CLASS void copy_out(symm_bits16 *area, uint64_t c) const
+    {
+        each_pack(c, [&](uint32_t i, uint64_t p) {
+            for_others<R>(v, [&](int r) {
+                const share<T> s = share_of(a, static_cast<T *>(a.out), r);
+                store_pack(s.first, p, s.count, symm_dev_load_bits(slot(area, c, r) + i));
+            });
+        });
+    }
+};
+
+/*
+ * Calls push(c) and, when every rank has pushed it, take(c), for each chunk of the block, and meets
+ * the other ranks. push(c) ends with an arrival on the leave channel.
+ *
+ * Step c pushes chunk c and then takes chunk c - LEAD, whose last arrival is what it waits for. So
+ * whoever pushes chunk c has heard that every rank has pushed c - 1 - LEAD, hence taken
+ * c - 2 - 2 LEAD: with DEPTH slots none is written while it is in use. The first chunks are pushed
+ * before anything is known of the other ranks. They may be in the call before this one, of whatever
+ * shape; but they have taken all of its chunks, since this rank has met them after that.
+ *
+ * Returns false if the group is aborted or the ranks called different things.
+ */
+template <typename T, int R, typename Push, typename Take>
+SYMM_DEV bool exchange(const staged<T, R> &block, const Push &push, const Take &take)
+{
+    constexpr uint64_t LEAD = staged<T, R>::LEAD;
+    const symm_collective_args &a = block.a;
+    const uint64_t n = block.nchunks();
+
+    for (uint64_t c = 0; c < n + LEAD; c++) {
+        if (c < n)
+            push(c);
+        if (c < LEAD)
+            continue;
+        if (!symm_dev_wait_all_insist(a.view, a.pad, leave_channel(a), a.call))
+            return false;
+        take(c - LEAD);
+    }
+    /* Who has met everyone here may be in the next call already, which has another word. */
+    symm_dev_arrive(a.view, a.pad, leave_channel(a), a.call);
+    symm_dev_wait_all(a.view, a.pad, leave_channel(a));
+    return true;
+}
+
+#endif

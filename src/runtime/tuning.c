@@ -1,0 +1,361 @@
+/* Reads SYMM_TUNING_FILE, strictly: a row that is not understood would be a choice not made. */
+#include "tuning.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "array.h"
+#include "dtype.h"
+#include "fd.h"
+#include "settings.h"
+
+struct row {
+    uint32_t key;
+    symm_algo algo;
+    uint64_t nbytes;
+    int line;
+};
+
+struct symm_tuning {
+    struct row *rows; /* by key, then by bytes */
+    size_t nrows;
+};
+
+enum { ROW_WORDS = 6, WORD_SHOWN = 40 };
+
+struct word {
+    const char *at;
+    size_t length;
+};
+
+/* A text on its way through the parser. */
+struct reader {
+    const char *name;
+    const char *at, *end; /* what is left */
+    int line;             /* of the words that were read last, from 1 */
+    struct word words[ROW_WORDS + 1];
+    int nwords; /* one more than a row's: there are more */
+};
+
+/* ---------------------------------------------------------------------------------------- words */
+
+static bool is(struct word w, const char *text)
+{
+    return w.length == strlen(text) && memcmp(w.at, text, w.length) == 0;
+}
+
+static symm_status wrong(const struct reader *r, struct word w, const char *what)
+{
+    char shown[WORD_SHOWN + 1];
+    size_t n = w.length < WORD_SHOWN ? w.length : WORD_SHOWN;
+
+    for (size_t i = 0; i < n; i++)
+        shown[i] = w.at[i] > ' ' && w.at[i] < 0x7f ? w.at[i] : '?';
+    shown[n] = 0;
+    return symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TUNING_FILE=%.512s, line %d: \"%s\" %s", r->name,
+                      r->line, shown, what);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Reads the words of the next line that has any; false at the end of the text. */
+static bool next_line(struct reader *r)
+{
+    r->nwords = 0;
+    while (r->at < r->end && r->nwords == 0) {
+        const char *newline = memchr(r->at, '\n', (size_t)(r->end - r->at)),
+                   *end = newline ? newline : r->end,
+                   *comment = memchr(r->at, '#', (size_t)(end - r->at)), *at = r->at;
+
+        r->line++;
+        r->at = newline ? newline + 1 : r->end;
+        end = comment ? comment : end;
+        while (r->nwords <= ROW_WORDS) {
+            while (at < end && is_blank(*at))
+                at++;
+            if (at == end)
+                break;
+            struct word *w = &r->words[r->nwords++];
+            w->at = at;
+            while (at < end && !is_blank(*at))
+                at++;
+            w->length = (size_t)(at - w->at);
+        }
+    }
+    return r->nwords > 0;
+}
+
+/* Decimal digits, and nothing else. */
+static bool parse_number(struct word w, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < w.length; i++)
+        if (w.at[i] < '0' || w.at[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(w.at[i] - '0'), &value))
+            return false;
+    *out = value;
+    return true;
+}
+
+/* As symm-bench calls them. */
+static const char *operation_name(int i)
+{
+    static const char *const names[] = {[SYMM_OPERATION_ALL_REDUCE] = "all-reduce",
+                                        [SYMM_OPERATION_REDUCE_SCATTER] = "reduce-scatter",
+                                        [SYMM_OPERATION_ALL_GATHER] = "all-gather"};
+    return i < SYMM_OPERATION_COUNT ? names[i] : NULL;
+}
+
+static const char *dtype_name(int i)
+{
+    return symm__dtype_name((symm_dtype)i);
+}
+
+static const char *algo_name(int i)
+{
+    return symm__algo_name((symm_algo)i);
+}
+
+/* Which value of an enum, from the first on, has this word as its name; -1: none. */
+static int parse_name(struct word w, const char *(*name)(int), int first)
+{
+    for (int i = first; name(i); i++)
+        if (is(w, name(i)))
+            return i;
+    return -1;
+}
+
+/* ----------------------------------------------------------------------------------------- rows */
+
+static uint32_t number_of_key(const struct symm_tuning_key *key)
+{
+    return (((uint32_t)key->operation << 8 | (uint32_t)key->nranks) << 8 | (uint32_t)key->dtype)
+               << 1 |
+           key->symmetric;
+}
+
+/* Takes the words in their order, so that the first wrong one is named. */
+static symm_status parse_row(const struct reader *r, struct row *out)
+{
+    const struct word *w = r->words;
+    const int operation = parse_name(w[0], operation_name, 0),
+              dtype = is(w[2], "any") ? 0 : parse_name(w[2], dtype_name, SYMM_FLOAT32),
+              algo = parse_name(w[5], algo_name, SYMM_ALGO_AUTO + 1);
+    const bool symmetric = is(w[3], "symmetric");
+    uint64_t nranks;
+
+    if (operation < 0)
+        return wrong(r, w[0], "is no operation");
+    if (!parse_number(w[1], &nranks) || nranks < 2 || nranks > SYMM_MAX_RANKS)
+        return wrong(r, w[1], "is no number of ranks that a group to be tuned can have");
+    if (dtype < 0)
+        return wrong(r, w[2], "is no dtype");
+    if (!symmetric && !is(w[3], "any"))
+        return wrong(r, w[3], "is neither any nor symmetric");
+    if (!parse_number(w[4], &out->nbytes))
+        return wrong(r, w[4], "is no number of bytes");
+    if (algo < 0)
+        return wrong(r, w[5], "is no algorithm");
+    if (algo == SYMM_ALGO_MULTIMEM_ONE_SHOT)
+        return wrong(r, w[5], "may give each rank other bits, so that auto must not take it");
+    if (algo == SYMM_ALGO_COPY_ENGINE && !symmetric)
+        return wrong(r, w[5], "takes symmetric memory only");
+    out->key = number_of_key(&(struct symm_tuning_key){.operation = (enum symm_operation)operation,
+                                                       .nranks = (int)nranks,
+                                                       .dtype = (symm_dtype)dtype,
+                                                       .symmetric = symmetric});
+    out->algo = (symm_algo)algo;
+    out->line = r->line;
+    return SYMM_OK;
+}
+
+static symm_status parse_rows(struct reader *r, struct symm_tuning *t)
+{
+    size_t capacity = 0;
+    symm_status st = SYMM_OK;
+
+    while (next_line(r)) {
+        if (r->nwords < ROW_WORDS)
+            return symm__fail(SYMM_ERROR_ARGUMENT,
+                              "SYMM_TUNING_FILE=%.512s, line %d: %d of the %d words of a row",
+                              r->name, r->line, r->nwords, ROW_WORDS);
+        if (r->nwords > ROW_WORDS)
+            return wrong(r, r->words[ROW_WORDS], "is a word too many");
+        struct row *rows = symm__array_reserve(t->rows, &capacity, t->nrows + 1, sizeof *rows);
+        if (!rows)
+            return symm__fail(SYMM_ERROR_MEMORY, "no memory for the rows of SYMM_TUNING_FILE");
+        t->rows = rows;
+        TRY(parse_row(r, &rows[t->nrows]));
+        t->nrows++;
+    }
+out:
+    return st;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_key_and_line(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+
+    return x->key != y->key ? compare(x->key, y->key)
+                            : compare((uint64_t)x->line, (uint64_t)y->line);
+}
+
+/* In the file the rows of one kind may stand between others, but their bytes ascend. */
+static symm_status sort_rows(const struct reader *r, struct symm_tuning *t)
+{
+    if (t->nrows)
+        qsort(t->rows, t->nrows, sizeof *t->rows, by_key_and_line);
+    for (size_t i = 1; i < t->nrows; i++) {
+        const struct row *before = &t->rows[i - 1], *row = &t->rows[i];
+
+        if (row->key == before->key && row->nbytes <= before->nbytes)
+            return symm__fail(SYMM_ERROR_ARGUMENT,
+                              "SYMM_TUNING_FILE=%.512s, line %d: \"%llu\" is not more than the "
+                              "bytes of line %d",
+                              r->name, row->line, (unsigned long long)row->nbytes, before->line);
+    }
+    return SYMM_OK;
+}
+
+static symm_status parse_head(struct reader *r)
+{
+    if (!next_line(r) || r->nwords != 2 || !is(r->words[0], "symm-tuning"))
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "SYMM_TUNING_FILE=%.512s, line %d: the first line must be \"symm-tuning "
+                          "1\"",
+                          r->name, r->line);
+    return is(r->words[1], "1") ? SYMM_OK : wrong(r, r->words[1], "is no version known here");
+}
+
+symm_status symm__tuning_parse(const char *name, const char *text, size_t nbytes,
+                               struct symm_tuning **out)
+{
+    struct reader r = {.name = name, .at = text, .end = text + nbytes};
+    struct symm_tuning *t = calloc(1, sizeof *t);
+    symm_status st;
+
+    if (!t)
+        return symm__fail(SYMM_ERROR_MEMORY, "no memory for SYMM_TUNING_FILE");
+    TRY(parse_head(&r));
+    TRY(parse_rows(&r, t));
+    TRY(sort_rows(&r, t));
+    *out = t;
+    return SYMM_OK;
+out:
+    symm__tuning_destroy(t);
+    return st;
+}
+
+void symm__tuning_destroy(struct symm_tuning *t)
+{
+    if (t)
+        free(t->rows);
+    free(t);
+}
+
+/* ----------------------------------------------------------------------------------------- file */
+
+/* Reads what there is, up to one byte more than may be; *nbytes says how much. */
+static symm_status read_all(int fd, const char *path, char *text, size_t *nbytes)
+{
+    size_t used = 0;
+    ssize_t n = 1;
+
+    while (n != 0 && used <= SYMM_TUNING_NBYTES_MAX) {
+        n = read(fd, text + used, SYMM_TUNING_NBYTES_MAX + 1 - used);
+        if (n < 0 && errno != EINTR) {
+            symm__fail_errno(errno, "SYMM_TUNING_FILE=%.512s", path);
+            return SYMM_ERROR_ARGUMENT;
+        }
+        used += n > 0 ? (size_t)n : 0;
+    }
+    *nbytes = used;
+    if (used > SYMM_TUNING_NBYTES_MAX)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TUNING_FILE=%.512s has more than %d bytes",
+                          path, SYMM_TUNING_NBYTES_MAX);
+    return SYMM_OK;
+}
+
+symm_status symm__tuning_load(struct symm_tuning **out)
+{
+    const char *path = symm__setting(SYMM_SETTING_TUNING_FILE);
+    char *text = NULL;
+    struct stat about;
+    size_t nbytes;
+    symm_status st;
+
+    *out = NULL;
+    if (!symm__setting_is_set(SYMM_SETTING_TUNING_FILE))
+        return SYMM_OK;
+    /* A named pipe must not be waited for. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &about) != 0) {
+        symm__fail_errno(errno, "SYMM_TUNING_FILE=%.512s", path);
+        st = SYMM_ERROR_ARGUMENT; /* whatever the error is: the setting is what is wrong */
+        goto out;
+    }
+    if (!S_ISREG(about.st_mode)) {
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TUNING_FILE=%.512s is no regular file", path);
+        goto out;
+    }
+    text = malloc(SYMM_TUNING_NBYTES_MAX + 1);
+    if (!text) {
+        st = symm__fail(SYMM_ERROR_MEMORY, "no memory for SYMM_TUNING_FILE");
+        goto out;
+    }
+    TRY(read_all(fd, path, text, &nbytes));
+    TRY(symm__tuning_parse(path, text, nbytes, out));
+out:
+    free(text);
+    symm__fd_close(&fd);
+    return st;
+}
+
+/* -------------------------------------------------------------------------------------- answers */
+
+symm_algo symm__tuning_find(const struct symm_tuning *t, const struct symm_tuning_key *key,
+                            uint64_t nbytes)
+{
+    const uint32_t wanted = number_of_key(key);
+    size_t low = 0, high = t ? t->nrows : 0; /* the first row that comes after these bytes */
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const struct row *row = &t->rows[middle];
+
+        if (row->key < wanted || (row->key == wanted && row->nbytes <= nbytes))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && t->rows[low - 1].key == wanted ? t->rows[low - 1].algo : SYMM_ALGO_AUTO;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t x)
+{
+    hash = (hash ^ x) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    return hash ^ hash >> 32;
+}
+
+uint64_t symm__tuning_hash(const struct symm_tuning *t)
+{
+    uint64_t hash = 1;
+
+    if (!t)
+        return 0;
+    for (size_t i = 0; i < t->nrows; i++)
+        hash = mix(mix(mix(hash, t->rows[i].key), t->rows[i].nbytes), (uint64_t)t->rows[i].algo);
+    return hash ? hash : 1;
+}
