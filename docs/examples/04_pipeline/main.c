@@ -7,19 +7,16 @@
 #include <symm/symm.h>
 #include <stdlib.h>
 #include <string.h>
-#include "stage.h"
+#include "launch.h"
 #include "try.h"
 
-enum { FULL, FREE, CHANNELS, DEPTH = 4 };
-
-extern const symm_image stages;
+enum { FULL, FREE, CHANNELS, DEPTH = 4, THREADS = 256 };
 
 int main(void)
 {
     symm_status st;
     symm_context *ctx = NULL;
     symm_stream s = NULL;
-    symm_kernel *k = NULL;
     symm_graph graph = NULL;
     symm_signal_pad *pad;
     void *inbox, *outbox;
@@ -36,8 +33,7 @@ int main(void)
     const int chunks = emulated ? 10 : 1000, replays = emulated ? 3 : 10;
     const size_t chunk = emulated ? 16u << 10 : 1u << 20, count = chunk / sizeof *host;
 
-    TRY(symm_kernel_load(ctx, &stages, "stage", &k));
-    TRY(symm_kernel_max_blocks(w, k, 256, 0, &blocks));
+    TRY(stage_load(ctx, THREADS, &blocks));
     if (blocks > 32)
         blocks = 32;
     TRY(symm_alloc(w, DEPTH * chunk, &inbox)); /* written by `before` */
@@ -62,8 +58,7 @@ int main(void)
         const stage_args args = {(const float *)slot, outbox, (int32_t)count};
         if (before >= 0)
             TRY(symm_wait(w, pad, FULL, before, 1, s));
-        TRY(symm_launch(w, k, &(symm_grid){.blocks = blocks, .threads = 256}, &args, sizeof args,
-                        s));
+        TRY(stage_launch(w, blocks, THREADS, &args, s));
         if (before >= 0)
             TRY(symm_signal(w, pad, FREE, before, 1, s));
         if (after >= 0) {
@@ -90,7 +85,6 @@ out:
     free(host);
     if (graph)
         symm_graph_destroy(graph);
-    symm_kernel_unload(k);
     if (s)
         symm_stream_destroy(s);
     symm_context_destroy(ctx);
