@@ -136,6 +136,16 @@ BENCH_CASE(null_where_there_must_be_something_is_named, 2)
     WRONG(symm_all_reduce(NULL, b->x, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
     WRONG(symm_all_reduce(b->world, NULL, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
     WRONG(symm_all_reduce(b->world, b->x, NULL, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    WRONG(symm_reduce_scatter(NULL, b->x, b->plain, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    WRONG(symm_reduce_scatter(b->world, NULL, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    WRONG(symm_reduce_scatter(b->world, b->x, NULL, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    WRONG(symm_all_gather(NULL, b->x, b->plain, 4, SYMM_FLOAT32, NULL, b->s));
+    WRONG(symm_all_gather(b->world, NULL, b->x, 4, SYMM_FLOAT32, NULL, b->s));
+    WRONG(symm_all_gather(b->world, b->x, NULL, 4, SYMM_FLOAT32, NULL, b->s));
+    CHECK_RANK(self,
+               symm_all_reduce_unavailable(NULL, SYMM_ALGO_AUTO, SYMM_FLOAT32, SYMM_SUM) &&
+                   symm_reduce_scatter_unavailable(NULL, SYMM_ALGO_AUTO, SYMM_FLOAT32, SYMM_SUM) &&
+                   symm_all_gather_unavailable(NULL, SYMM_ALGO_AUTO, SYMM_FLOAT32));
     WRONG(symm_stream_create(b->ctx, NULL));
     WRONG(symm_stream_create(NULL, &b->s));
     WRONG(symm_event_create(b->ctx, NULL));
@@ -168,6 +178,9 @@ BENCH_CASE(null_where_it_is_allowed_does_nothing, 2)
                          !symm_multicast(NULL, b->x));
     CHECK_RANK(self, !symm_peer(b->world, NULL, 0));
     RANK_TRY(self, symm_all_reduce(b->world, NULL, NULL, 0, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    RANK_TRY(self,
+             symm_reduce_scatter(b->world, NULL, NULL, 0, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    RANK_TRY(self, symm_all_gather(b->world, NULL, NULL, 0, SYMM_UINT8, NULL, b->s));
     RANK_TRY(self, symm_put(b->world, b->x, b->plain, 0, 0, b->s));
     RANK_TRY(self, symm_synchronize(b->world, b->s));
     RANK_TRY(self, bench_works(self, b));
@@ -240,7 +253,7 @@ out:
 BENCH_CASE(an_all_reduce_refuses_what_it_cannot_mean, 2)
 {
     symm_group *w = b->world;
-    const symm_options algo99 = {.algo = (symm_algo)99}, low = {.algo = SYMM_ALGO_LOW_LATENCY};
+    const symm_options algo99 = {.algo = (symm_algo)99}, engine = {.algo = SYMM_ALGO_COPY_ENGINE};
     WRONG(
         symm_all_reduce(w, b->x + 1, b->x, 8, SYMM_FLOAT32, SYMM_SUM, NULL, b->s)); /* misaligned */
     WRONG(symm_all_reduce(w, b->x, b->x + 1, 8, SYMM_FLOAT16, SYMM_SUM, NULL, b->s));
@@ -253,16 +266,35 @@ BENCH_CASE(an_all_reduce_refuses_what_it_cannot_mean, 2)
     WRONG_TEXT("99", symm_all_reduce(w, b->x, b->x, 8, (symm_dtype)99, SYMM_SUM, NULL, b->s));
     WRONG_TEXT("99", symm_all_reduce(w, b->x, b->x, 8, SYMM_FLOAT32, (symm_redop)99, NULL, b->s));
     WRONG_TEXT("99", symm_all_reduce(w, b->x, b->x, 8, SYMM_FLOAT32, SYMM_SUM, &algo99, b->s));
+    WRONG_TEXT("symmetric",
+               symm_all_reduce(w, b->plain, b->plain, 8, SYMM_FLOAT32, SYMM_SUM, &engine, b->s));
     RANK_EXPECT(self, SYMM_ERROR_UNSUPPORTED,
-                symm_all_reduce(w, b->x, b->x, 8, SYMM_FLOAT32, SYMM_SUM, &low, b->s));
+                symm_all_reduce(w, b->x, b->x, 8, SYMM_UINT8, SYMM_SUM, NULL, b->s));
     RANK_EXPECT(self, SYMM_ERROR_UNSUPPORTED,
-                symm_all_reduce(w, b->x, b->x, 8, SYMM_FLOAT64, SYMM_SUM, NULL, b->s));
-    RANK_EXPECT(self, SYMM_ERROR_UNSUPPORTED,
-                symm_all_reduce(w, b->x, b->x, 8, SYMM_FLOAT32, SYMM_MAX, NULL, b->s));
-    CHECK_RANK(self, symm_all_reduce_unavailable(w, SYMM_ALGO_LOW_LATENCY, SYMM_FLOAT32, SYMM_SUM));
-    CHECK_RANK(self, symm_all_reduce_unavailable(w, SYMM_ALGO_ONE_SHOT, SYMM_FLOAT64, SYMM_SUM));
-    CHECK_RANK(self, symm_all_reduce_unavailable(w, SYMM_ALGO_ONE_SHOT, SYMM_FLOAT32, SYMM_AVG));
+                symm_all_reduce(w, b->x, b->x, 8, SYMM_INT64, SYMM_AVG, NULL, b->s));
+    CHECK_RANK(self, symm_all_reduce_unavailable(w, SYMM_ALGO_COPY_ENGINE, SYMM_UINT8, SYMM_SUM));
+    CHECK_RANK(self, symm_all_reduce_unavailable(w, SYMM_ALGO_ONE_SHOT, SYMM_UINT8, SYMM_SUM));
+    CHECK_RANK(self, symm_all_reduce_unavailable(w, SYMM_ALGO_ONE_SHOT, SYMM_INT32, SYMM_AVG));
+    CHECK_RANK(self, symm_all_reduce_unavailable(w, SYMM_ALGO_MULTIMEM, SYMM_FLOAT32, SYMM_MIN));
     CHECK_RANK(self, !symm_all_reduce_unavailable(w, SYMM_ALGO_ONE_SHOT, SYMM_FLOAT32, SYMM_SUM));
+    RANK_TRY(self, bench_works(self, b));
+out:
+    return self->report->status;
+}
+
+/* What they refuse of an all-reduce's arguments has tests of its own; this is what is theirs. */
+BENCH_CASE(shares_that_are_not_this_ranks_are_refused, 2)
+{
+    symm_group *w = b->world;
+    char *const mine = b->x + self->rank * 32, *const theirs = b->x + !self->rank * 32;
+    WRONG_TEXT("out == in + rank * count",
+               symm_reduce_scatter(w, b->x, theirs, 8, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    WRONG_TEXT("in == out + rank * count",
+               symm_all_gather(w, theirs, b->x, 8, SYMM_FLOAT32, NULL, b->s));
+    WRONG_TEXT("overflows",
+               symm_all_gather(w, b->x, b->plain, SIZE_MAX / 3, SYMM_UINT8, NULL, b->s));
+    RANK_TRY(self, symm_reduce_scatter(w, b->x, mine, 8, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    RANK_TRY(self, symm_all_gather(w, mine, b->x, 8, SYMM_FLOAT32, NULL, b->s));
     RANK_TRY(self, bench_works(self, b));
 out:
     return self->report->status;
@@ -469,6 +501,8 @@ BENCH_CASE(after_an_abort_every_call_says_so, 2)
     DEAD(symm_wait(b->world, b->pad, 0, 1, 1, b->s));
     DEAD(symm_barrier(b->world, b->s));
     DEAD(symm_all_reduce(b->world, b->x, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    DEAD(symm_reduce_scatter(b->world, b->x, b->plain, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    DEAD(symm_all_gather(b->world, b->x, b->plain, 4, SYMM_FLOAT32, NULL, b->s));
     DEAD(symm_synchronize(b->world, b->s));
 #undef DEAD
     CHECK_RANK(self, strstr(self->report->text, "rank 1"));
@@ -769,7 +803,7 @@ START_TEST(nonsense_in_a_variable_is_named_with_its_text)
     static const char *const nonsense[][2] = {
         {"SYMM_RANK", "zero"},         {"SYMM_NRANKS", "2x"},       {"SYMM_TIMEOUT_MS", "soon"},
         {"SYMM_SEGMENT_BYTES", "12Q"}, {"SYMM_CHECK", "perhaps"},   {"SYMM_STAGING_BYTES", "-1"},
-        {"SYMM_EPOCH_START", "1e9"},   {"SYMM_MULTICAST", "maybe"},
+        {"SYMM_EPOCH_START", "1e9"},   {"SYMM_MULTICAST", "maybe"}, {"SYMM_STAGING_BYTES", "512"},
     };
     for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
         struct bad_join bad = {
@@ -962,6 +996,7 @@ int main(void)
     tcase_add_test(arguments, foreign_and_interior_pointers_are_refused);
     tcase_add_test(arguments, wrong_ranks_and_channels_are_named_with_their_value);
     tcase_add_test(arguments, an_all_reduce_refuses_what_it_cannot_mean);
+    tcase_add_test(arguments, shares_that_are_not_this_ranks_are_refused);
     tcase_add_test(arguments, a_group_of_nonsense_is_refused);
     tcase_add_test(arguments, what_comes_later_says_that_it_is_unsupported);
     tcase_add_test(arguments, a_launch_that_cannot_be_is_refused);

@@ -3,12 +3,19 @@
 set -euo pipefail
 . "$(dirname "$0")/../support/shell.sh"
 
-# bench RANKS OPTION...
-bench() {
+# measure RANKS OPERATION OPTION...
+measure() {
     local n=$1
     shift
     "$bin/symm-run" --emulated -n "$n" --timeout 200 \
-        "$bin/symm-bench" all-reduce --iters 2 --warmup 0 "$@"
+        "$bin/symm-bench" "$@" --iters 2 --warmup 0
+}
+
+# bench RANKS OPTION...: the all-reduce.
+bench() {
+    local n=$1
+    shift
+    measure "$n" all-reduce "$@"
 }
 
 # The rows of the table: 12 columns each, and as many as expected.
@@ -25,26 +32,102 @@ column() {
 
 case_every_variant_is_right() {
     run 0 bench 4 --algo all --check --sizes 2,1K,1002,96K
-    for algo in auto one_shot two_shot; do
+    for algo in auto low_latency low_latency_two_shot one_shot two_shot copy_engine; do
         [ "$(grep -cE " $algo +4 " "$work/out")" = 4 ] || die "not four rows of $algo"
     done
     [ "$(column 12)" = 0 ] || die "wrong elements"
     said '^# +bytes +count dtype +op +algo ranks in_place +time_us +p95_us +algbw +busbw +wrong$'
     said '^# .*emulation'
     said '^# seed 0x'
-    said '^# copy_engine: not available: .'
+    [ "$(awk '/^#/ && !/^# +bytes/ { next } { print length }' "$work/out" | sort -u | wc -l)" = 1 ] ||
+        die "the columns do not stand one below the other"
+}
+
+case_types_and_operations() {
+    for dtype in bf16 fp16 fp32 fp64 int32 int64; do
+        for op in sum avg min max; do
+            case $dtype$op in int*avg) continue ;; esac
+            run 0 bench 3 --iters 1 --algo all --check --sizes 8,1000,6008 --dtype $dtype --op $op
+            [ "$(column 12)" = 0 ] || die "wrong elements: $op of $dtype"
+            [ "$(column 3) $(column 4)" = "$dtype $op" ] || die "not $op of $dtype"
+        done
+    done
+    run 0 bench 3 --algo two_shot,low_latency --check --sizes 1000 --dtype int64 --op max \
+        --json out.json
+    [ "$(json out.json options dtype)" = int64 ]
+    [ "$(json out.json options op)" = max ]
+    [ "$(json out.json rows 1 op)" = max ]
+    [ "$(json out.json rows 1 wrong)" = 0 ]
 }
 
 case_types_and_modes() {
-    for dtype in fp16 fp32; do
+    for dtype in fp16 int64; do
         for mode in '' --graph --in-place '--graph --in-place' '--memory plain'; do
             # shellcheck disable=SC2086
-            run 0 bench 3 --algo one_shot,two_shot --check --sizes 4,4000,40K --dtype "$dtype" $mode
-            rows 6
+            run 0 bench 3 --algo low_latency,two_shot,multimem --check --sizes 8,4000,40K \
+                --dtype "$dtype" $mode
+            rows 9
             [ "$(column 12)" = 0 ] || die "wrong elements: $dtype $mode"
             [ "$(column 3)" = "$dtype" ]
         done
     done
+}
+
+case_parts() {
+    # Both operations that divide a buffer, on odd numbers of ranks too.
+    for ranks in 1 2 3 4 8; do
+        for operation in all-gather reduce-scatter; do
+            run 0 measure $ranks $operation --algo all --check --sizes 2,1002,96K
+            for algo in auto low_latency one_shot copy_engine; do
+                [ "$(grep -cE " $algo +$ranks " "$work/out")" = 3 ] || die "not three rows of $algo"
+            done
+            [ "$(column 12)" = 0 ] || die "wrong elements: $operation on $ranks ranks"
+        done
+    done
+}
+
+case_parts_of_every_type() {
+    for dtype in bf16 fp16 fp32 fp64 int32 int64 uint8 e4m3 e5m2; do
+        run 0 measure 3 all-gather --algo all --check --sizes 1,1000,6008 --dtype $dtype
+        [ "$(column 12)" = 0 ] || die "wrong elements: $dtype"
+        [ "$(column 3) $(column 4)" = "$dtype -" ] || die "not $dtype"
+    done
+    for dtype in bf16 fp64 int32; do
+        for op in sum avg min max; do
+            case $dtype$op in int*avg) continue ;; esac
+            run 0 measure 3 reduce-scatter --algo all --check --sizes 1000,6008 --dtype $dtype --op $op
+            [ "$(column 12)" = 0 ] || die "wrong elements: $op of $dtype"
+            [ "$(column 3) $(column 4)" = "$dtype $op" ] || die "not $op of $dtype"
+        done
+    done
+}
+
+case_parts_and_modes() {
+    for operation in all-gather reduce-scatter; do
+        for mode in --graph --in-place '--graph --in-place' '--memory plain' \
+            '--memory plain --in-place' '--isolated --graph'; do
+            # shellcheck disable=SC2086
+            run 0 measure 3 $operation --algo all --check --sizes 6,4002 --dtype fp16 $mode
+            [ "$(column 12)" = 0 ] || die "wrong elements: $operation $mode"
+            case $mode in
+            *plain*) said '^# copy_engine: not available: it needs symmetric memory' ;;
+            *) [[ $(column 5) == *copy_engine* ]] || die "no copy_engine: $operation $mode" ;;
+            esac
+        done
+    done
+}
+
+case_parts_in_words() {
+    run 0 measure 3 all-gather --sizes 0,2,1000 --json out.json --check
+    # Three ranks' elements of two bytes: a multiple of six bytes, and one element a rank at least.
+    [ "$(column 1)" = '0 6 996' ] || die "sizes: $(column 1)"
+    [ "$(column 2)" = '0 3 498' ] || die "counts: $(column 2)"
+    [ "$(json out.json operation)" = all-gather ]
+    [[ $(json out.json bus_factor) == 0.66666666* ]]
+    [ "$(json out.json options op)" = - ]
+    run 0 measure 4 reduce-scatter --sizes 1K --json out.json --op max
+    [ "$(json out.json bus_factor)" = 0.75 ]
+    [ "$(json out.json rows 0 op)" = max ]
 }
 
 case_sizes() {
@@ -57,7 +140,7 @@ case_sizes() {
 
 case_json() {
     run 0 bench 2 --algo two_shot,copy_engine --check --sizes 1K,4K --seed 0x2a --peer nccl \
-        --json out.json
+        --memory plain --json out.json
     [ "$(json out.json driver)" = emulated ]
     [ "$(json out.json ranks)" = 2 ]
     [ "$(json out.json seed)" = 0x2a ]
@@ -110,11 +193,20 @@ case_chain() {
 }
 
 case_wrong_results_are_found() {
+    local bits=' is -1\.68[0-9]+e\+38 and should be '
     for mode in '' --graph --chain --in-place --isolated; do
         # shellcheck disable=SC2086
         run 1 preloaded output 3 all-reduce --iters 1 --algo two_shot --check --sizes 4,4000 $mode
-        errors '^# rank 2: two_shot, 4000 bytes: element 20 is -1\.68[0-9]+e\+38 and should be '
+        errors "^# rank 2: two_shot, 4000 bytes: element 20$bits"
         [ "$(column 12)" != 0 ] || die "no wrong elements"
+    done
+    for mode in '' --in-place; do
+        # shellcheck disable=SC2086
+        run 1 preloaded output 3 all-gather --iters 1 --algo one_shot --check --sizes 6000 $mode
+        errors "^# rank 2: one_shot, 6000 bytes: element 20$bits"
+        # shellcheck disable=SC2086
+        run 1 preloaded output 3 reduce-scatter --iters 1 --algo one_shot --check --sizes 6000 $mode
+        errors "^# rank 2: one_shot, 2000 bytes: element 20$bits"
     done
 }
 
@@ -156,12 +248,78 @@ case_plot() {
     for word in one_shot two_shot 'floor: 100' latency bandwidth '</svg>'; do
         grep -q "$word" out.svg || die "no $word in the picture"
     done
-    run 0 bench 2 --sizes 1K,64K --plot again.svg
+    run 0 measure 2 all-gather --sizes 1K,64K --plot again.svg --json gather.json
     grep -q '</svg>' again.svg || die "no picture"
+    run 0 bench 2 --sizes 1K,64K --algo one_shot,low_latency --json "it's.json"
+    run 0 "$bin/symm-bench" plot out.json "it's.json" -o out.svg
+    for word in '>two_shot<' '>low_latency<' '>one_shot, out.json<' '>one_shot, it.*s.json<'; do
+        grep -q "$word" out.svg || die "no $word in the picture of two"
+    done
+    run 1 "$bin/symm-bench" plot out.json gather.json -o out.svg
+    errors 'gather.json: another operation or number of ranks than the first'
     run 1 "$bin/symm-bench" plot nothing.json -o out.svg
     errors 'nothing.json'
     run 1 bench 2 --sizes 1K --plot no/such/folder.svg
     errors '^# symm-bench: plot: no/such/folder.svg: No such file'
+}
+
+tune() {
+    local n=$1
+    shift
+    "$bin/symm-run" --emulated -n "$n" --timeout 200 "$bin/symm-bench" tune --iters 1 --warmup 0 "$@"
+}
+
+case_tune() {
+    run 0 tune 3 --output table --max-bytes 4K --dtypes bf16,int64
+    said '^# +bytes +operation +dtype +memory +algo ranks +time_us +p95_us taken$'
+    said '^# written: table$'
+    [ "$(ls table*)" = table ] || die "other files: $(ls)"
+    [ "$(sed -n 2p table)" = 'symm-tuning 1' ] || die "no table"
+    for kind in 'all-reduce 3 bfloat16' 'all-reduce 3 int64' 'all-gather 3 any' \
+        'reduce-scatter 3 bfloat16' 'reduce-scatter 3 int64'; do
+        for memory in symmetric any; do
+            grep -qE "^$kind $memory 0 [a-z_]+\$" table || die "no row $kind $memory 0"
+        done
+    done
+    # At three sizes, each algorithm that can be chosen, and one of them taken.
+    [ "$(grep -c ' all-reduce .* symmetric .* two_shot ' "$work/out")" = 6 ] || die "not 6 rows"
+    [ "$(grep -c ' all-gather .* any .* any ' "$work/out")" -ge 6 ] || die "not 6 rows"
+    [ "$(grep -cE ' yes$' "$work/out")" = 30 ] || die "not one taken of each kind at each size"
+    ! grep -qE ' (auto|multimem_one_shot) ' "$work/out" || die "what auto may not take"
+    [ "$(awk '$5 == "copy_engine" { print $4 }' "$work/out" | sort -u)" = symmetric ] ||
+        die "copy_engine in symmetric memory and nowhere else"
+    run 0 env SYMM_TUNING_FILE=table "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" all-reduce \
+        --check --sizes 1K,4K --iters 1
+    # The file that is to be made is not the one to go by.
+    export SYMM_TUNING_FILE=new
+    run 0 tune 2 --output new --operations all-gather --max-bytes 1K
+    [ "$(grep -vcE '^#|^symm-tuning 1$|^all-gather 2 any ' new)" = 0 ] || die "more than asked for"
+}
+
+case_tune_leaves_nothing_behind() {
+    mkdir made
+    run 1 tune 2 --output no/such/folder --max-bytes 1K
+    errors '^# rank 0: SYMM_ERROR_SYSTEM: no/such/folder\.[0-9]+: No such file or directory$'
+    run 1 env SYMM_EMULATED_FAULT='cuMemcpyAsync@1#9=700' \
+        "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" tune --output made/table
+    errors '^# rank [01]: SYMM_ERROR_'
+    run 1 "$bin/symm-bench" tune --driver emulated --output made/table
+    errors 'one rank alone has nothing to choose'
+    mkdir made/folder
+    run 1 tune 2 --output made/folder --operations all-gather --max-bytes 1K
+    errors '^# rank 0: SYMM_ERROR_SYSTEM: made/folder: Is a directory$'
+    [ "$(ls made)" = folder ] || die "other files: $(ls made)"
+}
+
+case_pytorch_peer() {
+    # It needs GPUs; here, that it is Python at all and what it says without PyTorch.
+    command -v python3 >/dev/null || skip "no Python"
+    local peer
+    peer=$(dirname "$0")/../../tools/peers/pytorch.py
+    run 0 python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$peer"
+    ! python3 -c 'import torch' 2>/dev/null || return 0
+    run 1 python3 -B "$peer" all-reduce
+    errors '^# pytorch.py: no PyTorch with symmetric memory: '
 }
 
 case_stress() {
@@ -177,7 +335,7 @@ case_stress_finds_what_is_wrong() {
     local first
     run 1 preloaded output 3 stress --seed 7
     errors '^# rank [0-2]: wrong in round [0-9]+, group .*: element [0-9]+ is .* and should be '
-    errors '^#   all-reduce [a-z_]+, [0-9]+ (bf16|fp16|fp32), '
+    errors '^#   (all-reduce|all-gather|reduce-scatter) [a-z_]+, ((sum|avg|min|max) of )?[0-9]+ [a-z0-9]+, '
     said ', WRONG$'
     first=$(sort "$work/err" | grep wrong)
     run 1 preloaded output 3 stress --seed 7
@@ -185,7 +343,8 @@ case_stress_finds_what_is_wrong() {
     run 1 preloaded behind 3 stress
     errors ': something beside the output was written$'
     run 1 preloaded input 3 stress
-    errors ': (the input was written|element .*)$'
+    # In place it is output that is wrong, or the rest of what has the output in it.
+    errors ': (the input was written|element .*|something beside the output was written)$'
 }
 
 case_unavailable() {
@@ -249,6 +408,14 @@ all-reduce more
 all-reduce --algo foo
 all-reduce --algo one_shot,bar
 all-reduce --dtype int8
+all-reduce --op prod
+all-reduce --dtype int32 --op avg
+all-gather --op
+all-gather --algo two_shot
+reduce-scatter --algo multimem_one_shot
+reduce-scatter --dtype e4m3
+all-reduce --dtype uint8
+p2p --op
 all-reduce --sizes 1K,-1
 all-reduce --sizes 1X
 all-reduce --min-bytes 0
@@ -270,9 +437,11 @@ p2p --blocks 4,0
 p2p --threads 513
 p2p --algo
 stress --seconds 0
+tune --output x --operations gather
+tune --output x --dtypes bf16,uint8
+tune --algo
 stress --json
 plot
-plot x.json -o y.svg z
 all-reduce --nonsense
 END
     run 2 "$bin/symm-bench"
@@ -283,9 +452,15 @@ END
     errors 'empty list'
     run 2 "$bin/symm-bench" all-reduce --chain --isolated
     errors 'exclude each other'
+    run 2 "$bin/symm-bench" all-gather --op sum
+    errors '--op: all-gather has no such option'
+    run 2 "$bin/symm-bench" all-gather --chain
+    errors '--chain: input and output of all-gather differ in size'
     run 2 "$bin/symm-bench" plot x.json
     errors 'plot: -o FILE.svg is missing'
-    for command in '' all-reduce p2p stress plot; do
+    run 2 "$bin/symm-bench" tune
+    errors 'tune: --output FILE is missing'
+    for command in '' all-reduce all-gather reduce-scatter p2p stress tune plot; do
         # shellcheck disable=SC2086
         run 0 "$bin/symm-bench" $command --help
         only_comments "$work/out"

@@ -10,6 +10,38 @@
 
 enum { LEAST = 64, AT = 40, BYTE = 0xfe };
 
+static size_t element_nbytes(symm_dtype dtype)
+{
+    switch (dtype) {
+    case SYMM_FLOAT16:
+    case SYMM_BFLOAT16:
+        return 2;
+    case SYMM_FLOAT32:
+    case SYMM_INT32:
+        return 4;
+    case SYMM_FLOAT64:
+    case SYMM_INT64:
+        return 8;
+    default:
+        return 1;
+    }
+}
+
+/* After a call of `count` elements a rank; out_nbytes: of the output. */
+static symm_status spoil(symm_group *group, const void *in, void *out, size_t count,
+                         size_t out_nbytes, symm_stream stream)
+{
+    const char *what = getenv("SYMM_TEST_WRONG");
+
+    if (count < LEAST || symm_rank(group) != symm_nranks(group) - 1 || !what)
+        return SYMM_OK;
+    if (strcmp(what, "output") == 0)
+        return symm_fill((char *)out + AT, BYTE, 4, stream);
+    if (strcmp(what, "behind") == 0)
+        return symm_fill((char *)out + out_nbytes, BYTE, 1, stream);
+    return in == out ? SYMM_OK : symm_fill((char *)(uintptr_t)in + AT, BYTE, 4, stream);
+}
+
 SYMM_API symm_status symm_all_reduce(symm_group *group, const void *in, void *out, size_t count,
                                      symm_dtype dtype, symm_redop op, const symm_options *options,
                                      symm_stream stream)
@@ -19,15 +51,36 @@ SYMM_API symm_status symm_all_reduce(symm_group *group, const void *in, void *ou
         symm_status (*call)(symm_group *, const void *, void *, size_t, symm_dtype, symm_redop,
                             const symm_options *, symm_stream);
     } real = {.symbol = dlsym(RTLD_NEXT, "symm_all_reduce")};
-    const size_t nbytes = count * (dtype == SYMM_FLOAT32 ? 4 : 2);
-    const char *what = getenv("SYMM_TEST_WRONG");
     symm_status st = real.call(group, in, out, count, dtype, op, options, stream);
 
-    if (st != SYMM_OK || count < LEAST || symm_rank(group) != symm_nranks(group) - 1 || !what)
-        return st;
-    if (strcmp(what, "output") == 0)
-        return symm_fill((char *)out + AT, BYTE, 4, stream);
-    if (strcmp(what, "behind") == 0)
-        return symm_fill((char *)out + nbytes, BYTE, 1, stream);
-    return in == out ? SYMM_OK : symm_fill((char *)(uintptr_t)in + AT, BYTE, 4, stream);
+    return st == SYMM_OK ? spoil(group, in, out, count, count * element_nbytes(dtype), stream) : st;
+}
+
+SYMM_API symm_status symm_reduce_scatter(symm_group *group, const void *in, void *out, size_t count,
+                                         symm_dtype dtype, symm_redop op,
+                                         const symm_options *options, symm_stream stream)
+{
+    union {
+        void *symbol;
+        symm_status (*call)(symm_group *, const void *, void *, size_t, symm_dtype, symm_redop,
+                            const symm_options *, symm_stream);
+    } real = {.symbol = dlsym(RTLD_NEXT, "symm_reduce_scatter")};
+    symm_status st = real.call(group, in, out, count, dtype, op, options, stream);
+
+    return st == SYMM_OK ? spoil(group, in, out, count, count * element_nbytes(dtype), stream) : st;
+}
+
+SYMM_API symm_status symm_all_gather(symm_group *group, const void *in, void *out, size_t count,
+                                     symm_dtype dtype, const symm_options *options,
+                                     symm_stream stream)
+{
+    union {
+        void *symbol;
+        symm_status (*call)(symm_group *, const void *, void *, size_t, symm_dtype,
+                            const symm_options *, symm_stream);
+    } real = {.symbol = dlsym(RTLD_NEXT, "symm_all_gather")};
+    const size_t out_nbytes = (size_t)symm_nranks(group) * count * element_nbytes(dtype);
+    symm_status st = real.call(group, in, out, count, dtype, options, stream);
+
+    return st == SYMM_OK ? spoil(group, in, out, count, out_nbytes, stream) : st;
 }

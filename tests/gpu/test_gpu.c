@@ -8,12 +8,14 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "chain.h"
 #include "exercise.h"
 #include "gpus.h"
 #include "kernels.h"
 #include "ranks.h"
 #include "reference.h"
 #include "test.h"
+#include "trial.h"
 
 enum { MOST = 4 };
 
@@ -300,22 +302,28 @@ END_TEST
 
 /* ----------------------------------------------------------------------------------- all-reduce */
 
-static const symm_algo algos[] = {SYMM_ALGO_AUTO, SYMM_ALGO_ONE_SHOT, SYMM_ALGO_TWO_SHOT};
-static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_FLOAT16, SYMM_BFLOAT16};
+static const symm_algo algos[] = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_LOW_LATENCY_TWO_SHOT,
+                                  SYMM_ALGO_AUTO, SYMM_ALGO_ONE_SHOT, SYMM_ALGO_TWO_SHOT};
+static const struct trial_kind kinds[] = {
+    {SYMM_FLOAT32, SYMM_SUM},  {SYMM_FLOAT16, SYMM_SUM}, {SYMM_BFLOAT16, SYMM_SUM},
+    {SYMM_FLOAT64, SYMM_SUM},  {SYMM_INT32, SYMM_SUM},   {SYMM_INT64, SYMM_SUM},
+    {SYMM_BFLOAT16, SYMM_AVG}, {SYMM_FLOAT64, SYMM_AVG}, {SYMM_FLOAT32, SYMM_MIN},
+    {SYMM_FLOAT16, SYMM_MAX},  {SYMM_INT32, SYMM_MAX},   {SYMM_INT64, SYMM_MIN}};
 static const size_t counts[] = {1, 7, 1000, 65536 + 3, 3000001};
 
-enum { NALGOS = 3, NDTYPES = 3, NCOUNTS = 5 };
+/* The largest count goes with the first kinds only. */
+enum { NALGOS = 5, NPACKET_ALGOS = 2, NKINDS = 12, NLARGE = 3, NCOUNTS = 5 };
 
 /*
  * Once in place in symmetric memory, once out of place in plain memory, at addresses that are only
  * just aligned.
  */
-static symm_status sum_both_ways(struct rank *self, struct bench *b, symm_algo algo,
-                                 symm_dtype dtype, size_t count, uint64_t round)
+static symm_status reduce_both_ways(struct rank *self, struct bench *b, symm_algo algo,
+                                    struct trial_kind kind, size_t count, uint64_t round)
 {
+    const symm_dtype dtype = kind.dtype;
     const size_t size = reference_size(dtype), nbytes = count * size;
-    const symm_options options = {.algo = algo};
-    const enum reference_bound bound = (enum reference_bound)exercise_bound(algo);
+    const symm_options options = {.algo = algo, .flags = SYMM_DETERMINISTIC};
     char *x = NULL, *in = NULL, *out = NULL, *host = malloc(nbytes);
     RANK_TRY(self, symm_alloc(b->w, nbytes, (void **)&x));
     RANK_TRY(self, symm_device_alloc(b->ctx, nbytes + size, (void **)&in));
@@ -323,15 +331,17 @@ static symm_status sum_both_ways(struct rank *self, struct bench *b, symm_algo a
     reference_fill(host, count, dtype, round, self->rank);
     RANK_TRY(self, symm_copy(x, host, nbytes, b->s));
     RANK_TRY(self, symm_copy(in + size, host, nbytes, b->s));
-    RANK_TRY(self, symm_all_reduce(b->w, x, x, count, dtype, SYMM_SUM, &options, b->s));
+    RANK_TRY(self, symm_all_reduce(b->w, x, x, count, dtype, kind.op, &options, b->s));
     RANK_TRY(self,
-             symm_all_reduce(b->w, in + size, out + size, count, dtype, SYMM_SUM, &options, b->s));
+             symm_all_reduce(b->w, in + size, out + size, count, dtype, kind.op, &options, b->s));
     RANK_TRY(self, symm_copy(host, x, nbytes, b->s));
     RANK_TRY(self, symm_synchronize(b->w, b->s));
-    self->report->wrong += reference_wrong(host, 0, count, dtype, round, self->nranks, bound);
+    self->report->wrong += reference_reduction_wrong(host, 0, count, dtype, kind.op, round,
+                                                     self->nranks, REFERENCE_EXACT);
     RANK_TRY(self, symm_copy(host, out + size, nbytes, b->s));
     RANK_TRY(self, symm_synchronize(b->w, b->s));
-    self->report->wrong += reference_wrong(host, 0, count, dtype, round, self->nranks, bound);
+    self->report->wrong += reference_reduction_wrong(host, 0, count, dtype, kind.op, round,
+                                                     self->nranks, REFERENCE_EXACT);
 out:
     symm_device_free(b->ctx, in);
     symm_device_free(b->ctx, out);
@@ -340,91 +350,212 @@ out:
     return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
 }
 
-static void sum_everything(struct rank *self, void *arg)
+static void reduce_everything(struct rank *self, void *arg)
 {
     struct bench b = {0};
     const symm_algo algo = algos[*(int *)arg];
     uint64_t round = 0;
     if (bench_open(self, &b) == SYMM_OK)
-        for (int t = 0; t < NDTYPES; t++)
-            for (int c = 0; c < NCOUNTS; c++)
-                if (sum_both_ways(self, &b, algo, dtypes[t], counts[c], round++) != SYMM_OK)
+        for (int k = 0; k < NKINDS; k++)
+            for (int c = 0; c < (k < NLARGE ? NCOUNTS : NCOUNTS - 1); c++)
+                if (reduce_both_ways(self, &b, algo, kinds[k], counts[c], round++) != SYMM_OK)
                     goto out;
 out:
     bench_close(&b);
 }
 
-START_TEST(sums_are_right_in_place_and_through_staging)
+START_TEST(reductions_are_right_in_place_and_through_staging)
 {
     NEEDS_GPUS();
     setenv("SYMM_STAGING_BYTES", "1M", 1); /* the largest goes through it in many pieces */
-    ranks_run_ok(ngpus, RANKS_AS_PROCESSES, sum_everything, &(int){_i}, 120);
+    ranks_run_ok(ngpus, RANKS_AS_PROCESSES, reduce_everything, &(int){_i}, 120);
 }
 END_TEST
 
-static void replay_two_groups(struct rank *self, void *arg)
+START_TEST(packets_are_right_across_the_wrap_of_the_epochs)
 {
-    enum { COUNT = 30000, REPLAYS = 1000 };
-    struct bench b = {0};
-    struct {
-        symm_group *g;
-        symm_stream s;
-        symm_graph graph;
-        float *in, *out;
-    } line[2] = {{NULL, NULL, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
-    float *host = calloc(COUNT, sizeof *host);
+    NEEDS_GPUS();
+    setenv("SYMM_EPOCH_START", "4294967285", 1);
+    setenv("SYMM_STAGING_BYTES", "1M", 1);
+    ranks_run_ok(ngpus, RANKS_AS_PROCESSES, reduce_everything, &(int){_i}, 120);
+}
+END_TEST
+
+/* A group on a stream of its own, with a graph of one call. */
+struct line {
+    symm_group *g;
+    symm_stream s;
+    symm_graph graph;
+    char *in, *out;
+    struct collective call;
+};
+
+enum { LINE_COUNT = 30000, LINE_MOST = LINE_COUNT * MOST * 4 };
+
+static symm_status open_line(struct rank *self, struct bench *b, struct line *l, char *host)
+{
     int all[MOST];
-    (void)arg;
-    if (bench_open(self, &b) != SYMM_OK)
-        goto out;
     for (int r = 0; r < self->nranks; r++)
         all[r] = r;
-    for (uint64_t i = 0; i < 2; i++) {
-        const symm_options options = {.algo = i ? SYMM_ALGO_TWO_SHOT : SYMM_ALGO_ONE_SHOT};
-        RANK_TRY(self, symm_group_create(b.w, self->nranks, all, &line[i].g));
-        RANK_TRY(self, symm_stream_create(b.ctx, &line[i].s));
-        RANK_TRY(self, symm_alloc(line[i].g, COUNT * sizeof *host, (void **)&line[i].in));
-        RANK_TRY(self, symm_alloc(line[i].g, COUNT * sizeof *host, (void **)&line[i].out));
-        reference_fill(host, COUNT, SYMM_FLOAT32, i, self->rank);
-        RANK_TRY(self, symm_copy(line[i].in, host, COUNT * sizeof *host, line[i].s));
-        RANK_TRY(self, symm_synchronize(line[i].g, line[i].s));
-        RANK_TRY(self, symm_graph_begin(line[i].s));
-        RANK_TRY(self, symm_fill(line[i].out, 0xff, COUNT * sizeof *host, line[i].s));
-        RANK_TRY(self, symm_all_reduce(line[i].g, line[i].in, line[i].out, COUNT, SYMM_FLOAT32,
-                                       SYMM_SUM, &options, line[i].s));
-        RANK_TRY(self, symm_graph_end(line[i].s, &line[i].graph));
+    RANK_TRY(self, symm_group_create(b->w, self->nranks, all, &l->g));
+    RANK_TRY(self, symm_stream_create(b->ctx, &l->s));
+    RANK_TRY(self, symm_alloc(l->g, LINE_MOST, (void **)&l->in));
+    RANK_TRY(self, symm_alloc(l->g, LINE_MOST, (void **)&l->out));
+    collective_fill(&l->call, self->rank, self->nranks, host);
+    RANK_TRY(self, symm_copy(l->in, host, collective_in_nbytes(&l->call, self->nranks), l->s));
+    RANK_TRY(self, symm_synchronize(l->g, l->s));
+    RANK_TRY(self, symm_graph_begin(l->s));
+    RANK_TRY(self, symm_fill(l->out, 0xff, LINE_MOST, l->s));
+    RANK_TRY(self, collective_call(&l->call, l->g, l->in, l->out, l->s));
+    RANK_TRY(self, symm_graph_end(l->s, &l->graph));
+out:
+    return self->report->status;
+}
+
+static void close_line(struct line *l)
+{
+    symm_graph_destroy(l->graph);
+    symm_stream_destroy(l->s);
+    symm_group_destroy(l->g);
+}
+
+/* One replay, and now and then an eager call of another size before it. */
+static symm_status step_line(struct rank *self, const struct line *l, int replay)
+{
+    struct collective eager = l->call;
+    eager.count = 100 + (size_t)replay;
+    if (replay % 10 == 9)
+        RANK_TRY(self, collective_call(&eager, l->g, l->in, l->out, l->s));
+    RANK_TRY(self, symm_graph_launch(l->graph, l->s));
+out:
+    return self->report->status;
+}
+
+static symm_status look_at_line(struct rank *self, const struct line *l, char *host)
+{
+    RANK_TRY(self, symm_copy(host, l->out, LINE_MOST, l->s));
+    RANK_TRY(self, symm_synchronize(l->g, l->s));
+    self->report->wrong += collective_wrong(&l->call, self->rank, self->nranks, host);
+out:
+    return self->report->status;
+}
+
+static void replay_two_groups(struct rank *self, void *arg)
+{
+    enum { REPLAYS = 1000 };
+    const struct collective_variant *const pair = arg;
+    struct bench b = {0};
+    struct line lines[2] = {{.g = NULL}, {.g = NULL}};
+    char *host = malloc(LINE_MOST);
+
+    if (bench_open(self, &b) != SYMM_OK)
+        goto out;
+    for (int i = 0; i < 2; i++) {
+        lines[i].call = (struct collective){.operation = pair[i].operation,
+                                            .algo = pair[i].algo,
+                                            .dtype = SYMM_FLOAT32,
+                                            .count = LINE_COUNT,
+                                            .round = (uint64_t)i};
+        if (open_line(self, &b, &lines[i], host) != SYMM_OK)
+            goto out;
     }
     for (int replay = 0; replay < REPLAYS; replay++) {
-        for (int i = 0; i < 2; i++) {
-            const int l = self->rank % 2 ? 1 - i : i; /* nothing orders the two groups */
-            if (replay % 10 == 9)
-                RANK_TRY(self,
-                         symm_all_reduce(line[l].g, line[l].in, line[l].out, 100 + (size_t)replay,
-                                         SYMM_FLOAT32, SYMM_SUM, NULL, line[l].s));
-            RANK_TRY(self, symm_graph_launch(line[l].graph, line[l].s));
-        }
-        for (uint64_t i = 0; i < 2 && replay % 100 == 99; i++) {
-            RANK_TRY(self, symm_copy(host, line[i].out, COUNT * sizeof *host, line[i].s));
-            RANK_TRY(self, symm_synchronize(line[i].g, line[i].s));
-            self->report->wrong +=
-                reference_wrong(host, 0, COUNT, SYMM_FLOAT32, i, self->nranks, REFERENCE_EXACT);
-        }
+        /* Nothing orders the two groups. */
+        if (step_line(self, &lines[self->rank % 2], replay) != SYMM_OK ||
+            step_line(self, &lines[1 - self->rank % 2], replay) != SYMM_OK)
+            goto out;
+        for (int i = 0; i < 2 && replay % 100 == 99; i++)
+            if (look_at_line(self, &lines[i], host) != SYMM_OK)
+                goto out;
     }
 out:
-    for (int i = 0; i < 2; i++) {
-        symm_graph_destroy(line[i].graph);
-        symm_stream_destroy(line[i].s);
-        symm_group_destroy(line[i].g);
-    }
+    close_line(&lines[0]);
+    close_line(&lines[1]);
     bench_close(&b);
     free(host);
 }
+
+static const struct collective_variant pairs[][2] = {
+    {{ALL_REDUCE, SYMM_ALGO_ONE_SHOT}, {ALL_REDUCE, SYMM_ALGO_TWO_SHOT}},
+    {{ALL_REDUCE, SYMM_ALGO_LOW_LATENCY}, {ALL_REDUCE, SYMM_ALGO_LOW_LATENCY_TWO_SHOT}},
+    {{REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT}, {ALL_GATHER, SYMM_ALGO_ONE_SHOT}},
+    {{REDUCE_SCATTER, SYMM_ALGO_LOW_LATENCY}, {ALL_GATHER, SYMM_ALGO_LOW_LATENCY}},
+};
+enum { NPAIRS = sizeof pairs / sizeof pairs[0] };
 
 START_TEST(two_groups_on_two_streams_replay_their_graphs_a_thousand_times)
 {
     NEEDS_GPUS();
     setenv("SYMM_CHECK", "0", 1); /* a call must not wait for those that come in another order */
-    ranks_run_ok(ngpus, RANKS_AS_PROCESSES, replay_two_groups, NULL, 120);
+    ranks_run_ok(ngpus, RANKS_AS_PROCESSES, replay_two_groups, (void *)(uintptr_t)pairs[_i], 120);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- reduce-scatter and all-gather */
+
+static const symm_algo shared_algos[] = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_ONE_SHOT, SYMM_ALGO_AUTO};
+static const struct trial_kind bytes[] = {{.dtype = SYMM_BFLOAT16},
+                                          {.dtype = SYMM_UINT8},
+                                          {.dtype = SYMM_FLOAT64},
+                                          {.dtype = SYMM_FLOAT8_E4M3}};
+
+/* The first with large counts and staging that takes many pieces, the second at every place. */
+static void run_shares(enum collective_operation operation)
+{
+    const bool gathers = operation == ALL_GATHER;
+    struct trial_plan plan = {.operation = operation,
+                              .algos = shared_algos,
+                              .nalgos = 3,
+                              .kinds = gathers ? bytes : kinds,
+                              .nkinds = gathers ? 4 : NKINDS,
+                              .most = 300000,
+                              .ncounts = gathers ? 12 : 6};
+    for (int n = ngpus; n >= 2; n -= 2) { /* 4 and 2, or 3 */
+        setenv("SYMM_STAGING_BYTES", "1M", 1);
+        setenv("SYMM_EPOCH_START", "4294967200", 1);
+        trial_run(n, RANKS_AS_PROCESSES, &plan);
+    }
+    plan.most = 5000;
+    plan.all_places = true;
+    plan.ncounts = 1;
+    plan.special = !gathers;
+    unsetenv("SYMM_STAGING_BYTES");
+    trial_run(ngpus, RANKS_AS_PROCESSES, &plan);
+}
+
+START_TEST(shares_are_right_at_every_place)
+{
+    NEEDS_GPUS();
+    run_shares(_i ? ALL_GATHER : REDUCE_SCATTER);
+}
+END_TEST
+
+/* ------------------------------------------------------------- programmatic dependent launch */
+
+static const struct collective_variant variants[] = {
+    {ALL_REDUCE, SYMM_ALGO_LOW_LATENCY},     {ALL_REDUCE, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {ALL_REDUCE, SYMM_ALGO_ONE_SHOT},        {ALL_REDUCE, SYMM_ALGO_TWO_SHOT},
+    {REDUCE_SCATTER, SYMM_ALGO_LOW_LATENCY}, {REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT},
+    {ALL_GATHER, SYMM_ALGO_LOW_LATENCY},     {ALL_GATHER, SYMM_ALGO_ONE_SHOT},
+};
+enum { NVARIANTS = sizeof variants / sizeof variants[0] };
+
+/* Of one block and of many: each turn has three kernels of 200 us, and all may begin early. */
+START_TEST(slow_producers_and_consumers_are_waited_for)
+{
+    static const size_t words[] = {200, 20000};
+    struct rank_report reports[MOST];
+    struct chain chain = {.variants = variants,
+                          .nvariants = NVARIANTS,
+                          .count = words[_i],
+                          .turns = 1000,
+                          .spin = 200,
+                          .image = &test_kernels};
+    NEEDS_GPUS();
+    setenv("SYMM_CHECK", "0", 1);
+    ranks_run(ngpus, RANKS_AS_PROCESSES, chain_run, &chain, reports, 120);
+    ranks_assert_ok(reports, ngpus);
+    ck_assert_int_eq(reports[0].value[0], NVARIANTS);
 }
 END_TEST
 
@@ -627,8 +758,14 @@ int main(void)
     tcase_add_test(signals, a_users_kernel_meets_the_other_ranks_ten_thousand_times);
     tcase_add_test(signals, a_users_kernel_gets_much_shared_memory);
     TCase *sums = test_case_uncounted(suite, "all-reduce", 180);
-    tcase_add_loop_test(sums, sums_are_right_in_place_and_through_staging, 0, NALGOS);
-    tcase_add_test(sums, two_groups_on_two_streams_replay_their_graphs_a_thousand_times);
+    tcase_add_loop_test(sums, reductions_are_right_in_place_and_through_staging, 0, NALGOS);
+    tcase_add_loop_test(sums, packets_are_right_across_the_wrap_of_the_epochs, 0, NPACKET_ALGOS);
+    tcase_add_loop_test(sums, two_groups_on_two_streams_replay_their_graphs_a_thousand_times, 0,
+                        NPAIRS);
+    TCase *shares = test_case_uncounted(suite, "shares", 180);
+    tcase_add_loop_test(shares, shares_are_right_at_every_place, 0, 2);
+    TCase *early = test_case_uncounted(suite, "early", 180);
+    tcase_add_loop_test(early, slow_producers_and_consumers_are_waited_for, 0, 2);
     TCase *deaths = test_case_uncounted(suite, "deaths", 120);
     tcase_add_test(deaths, the_others_survive_a_rank_killed_in_mid_run);
     tcase_add_test(deaths, the_others_go_on_after_a_rank_has_given_up);

@@ -6,13 +6,13 @@ cd "$(dirname "$0")/../.."
 
 # layer number, then the nouns (file names without extension) of src/runtime that belong to it
 layers='
-0 status log settings fd deadline text rank_set array dtype
+0 status log settings fd deadline text rank_set array dtype operation tuning
 1 message link
 2 boot_id join rendezvous hub hub_state hub_join hub_lane hub_late exchange exchange_state lane step
 2 driver driver_abi
 3 offset_allocator heap window segment block_table memory memory_segment memory_state
 3 multicast multicast_object multicast_binding multicast_report multicast_none watchdog
-4 context capability capture device control pad group kernel launch enqueue signal stall dlpack
+4 context capability capture device control pad group kernel launch enqueue side signal stall dlpack
 5 symm stream
 '
 layer_of() {

@@ -15,6 +15,13 @@ __attribute__((constructor)) static void proof_choose_mutant(void)
     proof_mutant = text ? atoi(text) : 0;
 }
 
+/* symm_dev_arrive_both without the first of its arrivals. */
+SYMM_DEV void symm_dev_arrive_next(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t,
+                                   uint32_t next_word)
+{
+    symm_dev_arrive(v, pad, channel + 1, next_word);
+}
+
 namespace symm_detail
 {
 

@@ -36,20 +36,37 @@ OPERATORS = {
     "symm_dev_barrier_insist": ["true"],
     "symm_dev_grid_sync": ["(void)0"],
     "symm_dev_grid_barrier": ["(void)0"],
-    # One alone would only wait for ever: all of a file are taken away together.
+    # One alone would only wait for ever: the n-th of a file goes with the n-th of the others.
     "symm_dev_signal": ["(void)0"],
     "symm_dev_wait": ["(void)0"],
     "symm_dev_arrive": ["(void)0"],
+    "symm_dev_arrive_both": ["symm_dev_arrive_next({0})"],
     "symm_dev_wait_all": ["(void)0"],
+    "symm_dev_wait_all_agree": ["true"],
+    "symm_dev_wait_all_insist": ["true"],
 }
-PAIRS = ("symm_dev_signal", "symm_dev_wait", "symm_dev_arrive", "symm_dev_wait_all")
+SENT = {"symm_dev_signal": "signal and wait", "symm_dev_arrive": "arrive and wait",
+        "symm_dev_arrive_both": "arrive and wait"}
+AWAITED = {"symm_dev_wait": "signal and wait", "symm_dev_wait_all": "arrive and wait",
+           "symm_dev_wait_all_agree": "arrive and wait",
+           "symm_dev_wait_all_insist": "arrive and wait"}
+PAIRS = {**SENT, **AWAITED}
 CALL = re.compile(r"(?<![\w:])((?:symm_detail::)?)(%s)\(" % "|".join(OPERATORS))
-POISON = re.compile(r"\bif \(poison\)(?=\s*return;)")
-FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?"
-                      r"(?:SYMM_DEV\b[^;{(]*?\b(\w+)(?=\()|SYMM_KERNEL\((\w+))", re.M)
+# Statements that are no calls: what they are called, the pattern, and what takes its place; {n} is
+# the number of the mutation, {0} the match.
+STATEMENTS = {
+    "poison check": (re.compile(r"\bif \(poison\)(?=\s*return;)"),
+                     "if (poison && proof_mutant != {n})"),
+    "clear": (re.compile(r"\bsymm_dev_store_bits\(&s\.all\[i\], symm_bits16\{\}\)"),
+              "(proof_mutant == {n} ? (void)0 : {0})"),
+    "silence": (re.compile(r"\bs\.epoch = 0(?=;)"),
+                "s.epoch = proof_mutant == {n} ? s.epoch : 0"),
+}
+FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^;{(]*?\b(\w+)(?=\()"
+                      r"|SYMM_KERNEL\((\w+))", re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
-# Which protocols are most likely to find a mutation, by the function it is in.
+# Which protocols are most likely to find a mutation, by the function it is in, or that and its file.
 FIRST = {
     "claim": ["record"],
     "tell": ["record"],
@@ -70,17 +87,31 @@ FIRST = {
     "symm_dev_barrier": ["barrier"],
     "symm_dev_barrier_agree": ["agree"],
     "symm_dev_barrier_insist": ["insist", "mismatch"],
+    "symm_dev_wait_all_agree": ["flight", "agree"],
+    "symm_dev_wait_all_insist": ["flight", "mismatch"],
     "symm_dev_aborted": ["silence"],
     "symm_dev_put_bulk": ["put"],
     "symm_dev_epoch": ["packets"],
     "symm_dev_block_sum": ["block_sum"],
-    "all_reduce": ["one_shot", "two_shot", "multimem"],
+    "next_epoch": ["wrap"],
+    "receive_one": ["hearsay"],
+    "receive_all": ["hearsay"],
+    "all_reduce_by_reading": ["one_shot", "multimem", "multimem_one_shot"],
+    "reduce_by_writing": ["two_shot"],
+    "exchange": ["two_shot", "reduce_scatter_one_shot", "all_gather_one_shot"],
+    "staging.cuh arrive": ["two_shot", "reduce_scatter_one_shot", "all_gather_one_shot"],
+    "reduce_scatter_multimem": ["reduce_scatter_multimem"],
+    "gather_by_writing": ["all_gather_one_shot", "all_gather_multimem"],
     "stream_signal": ["stream_signal"],
-    "stream_barrier": ["stream_barrier"],
+    "stream_barrier": ["stream_barrier", "all_gather_copy_engine"],
+    "stream_meet": ["all_gather_copy_engine", "copy_engine", "reduce_scatter_copy_engine"],
 }
 # Where nothing is said of a kernel of the library.
-LIBRARY = ["one_shot", "two_shot", "multimem", "multimem_one_shot", "stream_signal",
-           "stream_barrier"]
+LIBRARY = ["low_latency", "low_latency_two_shot", "one_shot", "two_shot", "multimem",
+           "multimem_one_shot", "reduce_scatter_low_latency", "reduce_scatter_one_shot",
+           "reduce_scatter_multimem", "all_gather_low_latency", "all_gather_one_shot",
+           "all_gather_multimem", "copy_engine", "reduce_scatter_copy_engine",
+           "all_gather_copy_engine", "stream_signal", "stream_barrier"]
 
 # Ranks, threads of a block, seeds: where to look, one after the other.
 PLACES = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
@@ -123,9 +154,6 @@ class Weaver:
     def name(self, path, text, at, what, seen):
         functions = [m for m in FUNCTION.finditer(text, 0, at)]
         function = functions[-1].group(1) or functions[-1].group(2)
-        if what in PAIRS and path.name != "device_inline.cuh":
-            function = next(m.group(1) for m in FUNCTION.finditer(text)
-                            if what in text[m.start():] and m.group(1))
         key = (function, what)
         seen[key] = seen.get(key, 0) + 1
         return {"file": path.name, "function": function, "what": what, "nth": seen[key]}
@@ -133,10 +161,12 @@ class Weaver:
     def mutations(self, path, text, at, what, seen):
         """The numbers of the mutations of this call."""
         if what in PAIRS:
-            key = path.name
+            side = (what in SENT, PAIRS[what])
+            seen[side] = seen.get(side, 0) + 1
+            key = (path.name, PAIRS[what], seen[side])
             if key not in self.pairs:
-                site = self.name(path, text, at, what, seen)
-                self.pairs[key] = self.number({**site, "what": "signals and waits"})
+                site = self.name(path, text, at, PAIRS[what], seen)
+                self.pairs[key] = self.number({**site, "nth": seen[side]})
             return [self.pairs[key]]
         site = self.name(path, text, at, what, seen)
         variants = OPERATORS[what]
@@ -147,12 +177,13 @@ class Weaver:
         comments = [m.span() for m in COMMENT.finditer(text)]
         defined = {m.end(1) for m in FUNCTION.finditer(text) if m.group(1)}
         seen, edits = {}, []
-        for m in sorted([*CALL.finditer(text), *POISON.finditer(text)], key=lambda m: m.start()):
+        for what, (pattern, instead) in STATEMENTS.items():
+            for m in pattern.finditer(text):
+                number = self.number(self.name(path, text, m.start(), what, seen))
+                choice = instead.replace("{n}", str(number)).replace("{0}", m.group())
+                edits.append((m.start(), m.end(), choice, None))
+        for m in CALL.finditer(text):
             if any(a <= m.start() < b for a, b in comments):
-                continue
-            if m.re is POISON:
-                number = self.number(self.name(path, text, m.start(), "poison check", seen))
-                edits.append((m.start(), m.end(), f"if (poison && proof_mutant != {number})", None))
                 continue
             qualifier, what = m.groups()
             if m.end(2) in defined or (path.name == "device_inline.cuh" and what in PAIRS):
@@ -182,7 +213,7 @@ class Weaver:
 def weave(source, out):
     weaver = Weaver()
     inline = source / "include/symm/detail/device_inline.cuh"
-    kernels = sorted((source / "src/collectives").glob("*_kernels.cuh"))
+    kernels = sorted((source / "src/collectives").glob("*.cuh"))
     for path in [*(source / "include").rglob("*.*"), *(source / "src/collectives").iterdir()]:
         if path.suffix == ".c" or path == inline or path in kernels:
             continue
@@ -194,6 +225,9 @@ def weave(source, out):
             text = text.replace("namespace symm_detail",
                                 "#include <symm/detail/mutants.cuh>\n\nnamespace symm_detail", 1)
         write(out / path.relative_to(source), text)
+    for what in [*STATEMENTS, *PAIRS.values()]:
+        if not any(site["what"] == what for site in weaver.sites):
+            sys.exit(f"there is no {what} any more")
     write(out / "sites.json", json.dumps(weaver.sites, indent=1))
 
 
@@ -230,7 +264,8 @@ def attempt(program, number, ranks, block, seeds, protocols):
 
 def judge(program, number, site):
     inline = site["file"] == "device_inline.cuh"
-    first = FIRST.get(site["function"], ["barrier", "signal"] if inline else LIBRARY)
+    first = (FIRST.get(f"{site['file']} {site['function']}") or
+             FIRST.get(site["function"], ["barrier", "signal"] if inline else LIBRARY))
     for ranks, block, seeds in PLACES:
         found = attempt(program, number, ranks, block, seeds, first)
         if found:

@@ -208,6 +208,38 @@ SYMM_KERNEL(proof_insist, proof_args, a, 64)
     report(t);
 }
 
+/*
+ * Arrivals ahead of waits, as in the two-shot all-reduce: a round is written before the one before
+ * it is waited for, in four sets of cells; and a word that differs now and then on another channel.
+ */
+SYMM_KERNEL(proof_flight, proof_args, a, 64)
+{
+    turn t = turn_of(a);
+    const int ask = 2 * (int)t.block, meet = ask + 1;
+    for (uint32_t call = 0; call < 2; call++) {
+        const uint32_t h = mix(t.salt + call), word = h * 3;
+        const bool same = h & 1;
+        const uint32_t mine = h + (!same && (int)((h >> 1) % (uint32_t)t.v.nranks) == t.v.rank);
+        symm_dev_arrive(t.v, a.pad, ask, mine);
+        for (uint32_t c = 0; c <= a.rounds; c++) {
+            if (c < a.rounds) {
+                write_round(t, 2 * t.block + c / 2 % 2, c & 1, 16 * call + c);
+                symm_dev_arrive(t.v, a.pad, meet, word);
+            }
+            if (c == 0)
+                continue;
+            if (c == 1)
+                t.wrong += symm_dev_wait_all_agree(t.v, a.pad, ask, mine) != same;
+            t.wrong += !symm_dev_wait_all_insist(t.v, a.pad, meet, word);
+            check_round(t, 2 * t.block + (c - 1) / 2 % 2, (c - 1) & 1, 16 * call + c - 1);
+        }
+        symm_dev_arrive(t.v, a.pad, meet, word);
+        symm_dev_wait_all(t.v, a.pad,
+                          meet); /* a rank may have come to the next call, with its word */
+    }
+    report(t);
+}
+
 /* The blocks of one rank hand their data round. */
 SYMM_KERNEL(proof_grid_sync, proof_args, a, 64)
 {
@@ -457,6 +489,32 @@ SYMM_DEV symm_bits12 most_of(const symm_bits16 &x)
     return {{x.w[0], x.w[1], x.w[2]}};
 }
 
+/* N of them at once, or one by itself. */
+template <int N>
+SYMM_DEV void look_at_packets(turn &t, uint32_t first, uint32_t set, uint32_t round, uint32_t flag)
+{
+    const uint32_t packs = t.a.packs, all = (uint32_t)t.v.nranks * packs;
+    const symm_packet *slots[N];
+    symm_bits12 got[N];
+    int from[N];
+    uint32_t i[N];
+    for (uint32_t n = 0; n < N; n++) {
+        const uint32_t j = (first + t.a.shift + n) % all;
+        from[n] = (int)(j / packs);
+        i[n] = j % packs;
+        slots[n] = slot(t, set, from[n], i[n]);
+    }
+    if constexpr (N == 1)
+        got[0] = symm_dev_recv16(t.v, slots[0], flag, from[0]);
+    else if (!symm_dev_recv16_all(t.v, slots, flag, from, got))
+        return; /* an abort */
+    for (int n = 0; n < N; n++) {
+        const symm_bits12 want = most_of(value_of(t.salt, round, from[n], t.v.rank, i[n]));
+        t.wrong += got[n].w[0] != want.w[0] || got[n].w[1] != want.w[1] || got[n].w[2] != want.w[2];
+        t.looked++;
+    }
+}
+
 SYMM_KERNEL(proof_packets, proof_args, a, 64)
 {
     turn t = turn_of(a);
@@ -469,14 +527,11 @@ SYMM_KERNEL(proof_packets, proof_args, a, 64)
             symm_dev_send16(t.v, slot(t, set, t.v.rank, i),
                             most_of(value_of(t.salt, round, t.v.rank, to, i)), flag, to);
         }
-        for (uint32_t k = t.thread; k < all; k += t.nthreads) {
-            const uint32_t j = (k + a.shift) % all, i = j % a.packs;
-            const int from = (int)(j / a.packs);
-            const symm_bits12 got = symm_dev_recv16(t.v, slot(t, set, from, i), flag, from),
-                              want = most_of(value_of(t.salt, round, from, t.v.rank, i));
-            t.wrong += got.w[0] != want.w[0] || got.w[1] != want.w[1] || got.w[2] != want.w[2];
-            t.looked++;
-        }
+        for (uint32_t k = t.thread; k < all; k += t.nthreads)
+            if (a.variant)
+                look_at_packets<3>(t, k, set, round, flag);
+            else
+                look_at_packets<1>(t, k, set, round, flag);
     }
     report(t);
 }
@@ -533,6 +588,16 @@ SYMM_KERNEL(proof_wait_for_ever, proof_args, a, 64)
     report(t);
 }
 
+/* Takes its time, so that this rank comes late. */
+SYMM_KERNEL(proof_dawdle, proof_args, a, 64)
+{
+    uint32_t x = 0;
+    for (uint32_t i = 0; i < a.rounds && threadIdx.x == 0; i++)
+        x |= symm_dev_load_one(a.salt);
+    if (x == 1)
+        symm_dev_red_add(a.result + 1, 1u);
+}
+
 /* ---- data of library calls ---- */
 
 /* From -4 to 11: sums of eight are exact in every type. */
@@ -541,22 +606,52 @@ SYMM_DEV float number(uint32_t salt, uint32_t rank, uint64_t i)
     return (float)(mix(salt + mix(rank * 65536 + (uint32_t)i)) % 16) - 4;
 }
 
+template <typename T> SYMM_DEV float to_float(T x)
+{
+    if constexpr (sizeof(T) == 2)
+        return symm_dev_widen(x);
+    else
+        return (float)x;
+}
+
+template <typename T> SYMM_DEV T of_float(float x)
+{
+    if constexpr (sizeof(T) == 2)
+        return symm_dev_narrow<T>(x);
+    else
+        return (T)x;
+}
+
+/* What the numbers of the ranks come to. */
+SYMM_DEV float wanted(const proof_data_args &a, uint32_t salt, uint64_t i)
+{
+    float want = number(salt, a.from, i);
+    for (uint32_t r = a.from + 1; r < a.from + a.ranks; r++) {
+        const float x = number(salt, r, i);
+        if (a.op == SYMM_SUM)
+            want += x;
+        else if (a.op == SYMM_MIN ? x < want : x > want)
+            want = x;
+    }
+    return want;
+}
+
 template <typename T> SYMM_DEV void do_deed(const proof_data_args &a)
 {
     T *const x = reinterpret_cast<T *>(a.x);
     const uint32_t salt = symm_dev_load_one(a.salt);
     uint32_t wrong = 0, looked = 0;
     for (uint64_t i = threadIdx.x; i < a.count; i += blockDim.x) {
-        float want = a.deed == PROOF_SPOIL ? -100.0f : 0.0f;
-        for (uint32_t r = a.from; r < a.from + a.ranks; r++)
-            want += number(salt, r, i);
+        const float want = a.deed == PROOF_SPOIL ? -100.0f : wanted(a, salt, a.first + i);
         if (a.deed != PROOF_CHECK) {
-            symm_dev_store_one(x + i, symm_dev_narrow<T>(want));
+            symm_dev_store_one(x + i, of_float<T>(want));
             continue;
         }
-        wrong += symm_dev_widen(symm_dev_load_one(x + i)) != want;
+        wrong += to_float(symm_dev_load_one(x + i)) != want;
         looked++;
     }
+    if (a.ends && symm_dev_aborted(a.view))
+        return;
     if (wrong)
         symm_dev_red_add(a.result, wrong);
     if (looked)
@@ -565,10 +660,18 @@ template <typename T> SYMM_DEV void do_deed(const proof_data_args &a)
 
 SYMM_KERNEL(proof_data, proof_data_args, a, 64)
 {
-    if (a.dtype == SYMM_FLOAT32)
-        do_deed<float>(a);
-    else if (a.dtype == SYMM_FLOAT16)
-        do_deed<symm_f16>(a);
-    else
-        do_deed<symm_bf16>(a);
+    switch (a.dtype) {
+    case SYMM_FLOAT32:
+        return do_deed<float>(a);
+    case SYMM_FLOAT16:
+        return do_deed<symm_f16>(a);
+    case SYMM_BFLOAT16:
+        return do_deed<symm_bf16>(a);
+    case SYMM_FLOAT64:
+        return do_deed<double>(a);
+    case SYMM_INT32:
+        return do_deed<int32_t>(a);
+    default:
+        return do_deed<int64_t>(a);
+    }
 }

@@ -48,8 +48,10 @@ typedef struct proof_data_args {
     char *x;
     const uint32_t *salt;
     uint32_t *result;
-    uint64_t count;
+    uint64_t count, first;             /* x[0] is element number `first` of the data */
     uint32_t dtype, deed, from, ranks; /* values of the ranks from, from + 1, ... in all `ranks` */
+    uint32_t op;                       /* a symm_redop: what they come to */
+    uint32_t ends; /* the group is to be aborted: counts only where nobody has told this rank */
 } proof_data_args;
 
 #endif

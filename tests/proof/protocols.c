@@ -7,6 +7,8 @@
 #include <symm/detail/wait_record.h>
 #include "exercise.h"
 #include "protocols.h"
+#include "reference.h"
+#include "runtime/context.h"
 
 #define OK(call) stage_ok(st, (call), #call)
 
@@ -54,8 +56,11 @@ struct call {
     symm_dtype dtype;
     size_t count, nbytes;
     char *in, *out, *inbox;
+    bool in_place; /* as the operation has it */
+    symm_redop op;
     symm_options options;
     uint32_t signals, rounds;
+    uint32_t epochs[3]; /* of `wrap`: where counters are put */
 };
 
 static bool enqueue_signals(struct stage *st, void *arg)
@@ -65,12 +70,13 @@ static bool enqueue_signals(struct stage *st, void *arg)
     symm_signal_pad *pad = st->pads[pad_of(c->protocol)];
     const int after = neighbour(st, 1), before = neighbour(st, -1);
     for (uint32_t round = 0; round < c->rounds; round++)
-        if (!stage_data(st, PROOF_FILL, c->in, c->count, c->dtype, st->self->rank, 1) ||
+        if (!stage_data(st, PROOF_FILL, c->in, 0, c->count, c->dtype, st->self->rank, 1,
+                        SYMM_SUM) ||
             !OK(symm_put(st->group, c->inbox, c->in, c->nbytes, after, st->stream)) ||
             !OK(symm_signal(st->group, pad, FULL, after, c->signals, st->stream)) ||
             !OK(symm_wait(st->group, pad, FULL, before, c->signals, st->stream)) ||
-            !stage_data(st, PROOF_CHECK, c->inbox, c->count, c->dtype, before, 1) ||
-            !stage_data(st, PROOF_SPOIL, c->inbox, c->count, c->dtype, 0, 0) ||
+            !stage_data(st, PROOF_CHECK, c->inbox, 0, c->count, c->dtype, before, 1, SYMM_SUM) ||
+            !stage_data(st, PROOF_SPOIL, c->inbox, 0, c->count, c->dtype, 0, 0, SYMM_SUM) ||
             !OK(symm_signal(st->group, pad, FREE, before, 1, st->stream)) ||
             !OK(symm_wait(st->group, pad, FREE, after, 1, st->stream)))
             return false;
@@ -82,32 +88,77 @@ static bool enqueue_barriers(struct stage *st, void *arg)
     const struct call *c = arg;
     const int after = neighbour(st, 1), before = neighbour(st, -1);
     for (uint32_t round = 0; round < c->rounds; round++) {
-        if (!stage_data(st, PROOF_FILL, c->in, c->count, c->dtype, st->self->rank, 1) ||
+        if (!stage_data(st, PROOF_FILL, c->in, 0, c->count, c->dtype, st->self->rank, 1,
+                        SYMM_SUM) ||
             !OK(symm_put(st->group, c->inbox, c->in, c->nbytes, after, st->stream)) ||
             !OK(symm_barrier(st->group, st->stream)) ||
             !OK(symm_get(st->group, c->out, c->in, c->nbytes, after, st->stream)) ||
-            !stage_data(st, PROOF_CHECK, c->out, c->count, c->dtype, after, 1) ||
-            !stage_data(st, PROOF_CHECK, c->inbox, c->count, c->dtype, before, 1) ||
-            !stage_data(st, PROOF_SPOIL, c->inbox, c->count, c->dtype, 0, 0) ||
+            !stage_data(st, PROOF_CHECK, c->out, 0, c->count, c->dtype, after, 1, SYMM_SUM) ||
+            !stage_data(st, PROOF_CHECK, c->inbox, 0, c->count, c->dtype, before, 1, SYMM_SUM) ||
+            !stage_data(st, PROOF_SPOIL, c->inbox, 0, c->count, c->dtype, 0, 0, SYMM_SUM) ||
             !OK(symm_barrier(st->group, st->stream)) ||
-            !stage_data(st, PROOF_SPOIL, c->in, c->count, c->dtype, 0, 0))
+            !stage_data(st, PROOF_SPOIL, c->in, 0, c->count, c->dtype, 0, 0, SYMM_SUM))
             return false;
     }
     return true;
 }
 
-/* The input is spoilt right behind each call, and what came out as well. */
-static bool enqueue_sums(struct stage *st, void *arg)
+static struct collective collective_of(const struct call *c, size_t count)
+{
+    return (struct collective){.operation = c->protocol->operation,
+                               .algo = c->options.algo,
+                               .dtype = c->dtype,
+                               .op = c->op,
+                               .count = count,
+                               .max_blocks = c->options.max_blocks};
+}
+
+/* What came of the data of the ranks first, first + 1, ... */
+static bool check_collective(struct stage *st, const struct collective *c, char *out, int first)
+{
+    const int n = st->self->nranks;
+    const size_t mine = (size_t)st->self->rank * c->count,
+                 part = c->count * reference_size(c->dtype);
+    bool ok = true;
+    if (c->operation != ALL_GATHER)
+        return stage_data(st, PROOF_CHECK, out, c->operation == REDUCE_SCATTER ? mine : 0, c->count,
+                          c->dtype, first, n, c->op);
+    for (int r = 0; ok && r < n; r++)
+        ok = stage_data(st, PROOF_CHECK, out + (size_t)r * part, 0, c->count, c->dtype, first + r,
+                        1, c->op);
+    return ok;
+}
+
+/*
+ * Of `count` elements as the operation counts. The input is spoilt right behind each call, and the
+ * output before it. `turn`: whose data.
+ */
+static bool enqueue_collective(struct stage *st, const struct call *call, size_t count, int turn)
+{
+    enum { TURN = 64 }; /* numbers apart: more than there are ranks */
+    const struct collective c = collective_of(call, count);
+    const int n = st->self->nranks, first = TURN * turn;
+    const size_t size = reference_size(c.dtype), mine = (size_t)st->self->rank * count * size,
+                 ins = collective_in_nbytes(&c, n) / size,
+                 outs = collective_out_nbytes(&c, n) / size;
+    char *in = call->in, *out = call->out;
+    if (call->in_place && c.operation == ALL_GATHER)
+        in = out + mine;
+    else if (call->in_place)
+        out = in + (c.operation == REDUCE_SCATTER ? mine : 0);
+    return stage_data(st, PROOF_SPOIL, out, 0, outs, c.dtype, 0, 0, c.op) &&
+           stage_data(st, PROOF_FILL, in, 0, ins, c.dtype, first + st->self->rank, 1, c.op) &&
+           OK(collective_call(&c, st->group, in, out, st->stream)) &&
+           (call->in_place || stage_data(st, PROOF_SPOIL, in, 0, ins, c.dtype, 0, 0, c.op)) &&
+           check_collective(st, &c, out, first);
+}
+
+/* Each call is of another size, and nothing but the calls themselves is between them. */
+static bool enqueue_collectives(struct stage *st, void *arg)
 {
     const struct call *c = arg;
-    const int n = st->self->nranks;
     for (uint32_t round = 0; round < c->rounds; round++)
-        if (!stage_data(st, PROOF_SPOIL, c->out, c->count, c->dtype, 0, 0) ||
-            !stage_data(st, PROOF_FILL, c->in, c->count, c->dtype, st->self->rank, 1) ||
-            !OK(symm_all_reduce(st->group, c->in, c->out, c->count, c->dtype, SYMM_SUM, &c->options,
-                                st->stream)) ||
-            (c->in != c->out && !stage_data(st, PROOF_SPOIL, c->in, c->count, c->dtype, 0, 0)) ||
-            !stage_data(st, PROOF_CHECK, c->out, c->count, c->dtype, 0, n))
+        if (!enqueue_collective(st, c, c->count - round * (c->count / 4), (int)round))
             return false;
     return true;
 }
@@ -122,20 +173,28 @@ static char *place(const struct stage *st, struct draw *draw, int array, size_t 
 
 static struct call draw_call(struct stage *st, const struct protocol *p, struct draw *draw)
 {
-    static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_FLOAT16, SYMM_BFLOAT16};
-    struct call c = {.protocol = p, .dtype = dtypes[draw_below(draw, 3)]};
-    const size_t size = c.dtype == SYMM_FLOAT32 ? 4 : 2;
+    static const symm_dtype types[] = {SYMM_FLOAT32, SYMM_FLOAT16, SYMM_BFLOAT16,
+                                       SYMM_FLOAT64, SYMM_INT32,   SYMM_INT64};
+    static const symm_redop ops[] = {SYMM_SUM, SYMM_MIN, SYMM_MAX};
+    const uint32_t type = draw_below(draw, sizeof types / sizeof types[0]);
+    struct call c = {.protocol = p, .dtype = types[type], .op = ops[draw_below(draw, 3)]};
+    const size_t size = reference_size(c.dtype);
     /* One rank may have its data elsewhere than the others. */
     const bool differs = draw_below(draw, 6) == 0 &&
                          (int)draw_below(draw, (uint32_t)st->self->nranks) == st->self->rank;
-    c.count = 1 + draw_below(draw, STAGE_COUNT);
+    c.count = 1 + draw_below(draw, draw_below(draw, 2) ? STAGE_COUNT : STAGE_COUNT / 8);
     c.nbytes = c.count * size;
     c.in = place(st, draw, 0, size, differs);
     c.out = place(st, draw, 1, size, differs);
+    if (p->algo == SYMM_ALGO_COPY_ENGINE) { /* it wants the same place on all ranks */
+        const size_t off = size * draw_below(draw, 16);
+        c.in = st->data + off;
+        c.out = c.in + STAGE_DATA_NBYTES;
+    }
     c.inbox = st->data + 2 * STAGE_DATA_NBYTES;
     c.options = (symm_options){.algo = (symm_algo)p->algo, .max_blocks = draw_below(draw, 4)};
     c.signals = 1 + draw_below(draw, 3);
-    c.rounds = 1 + draw_below(draw, 2);
+    c.rounds = 1 + draw_below(draw, 3);
     return c;
 }
 
@@ -152,12 +211,118 @@ static bool run_barriers(struct stage *st, const struct protocol *p, struct draw
     return stage_repeat(st, draw, enqueue_barriers, &c);
 }
 
-static bool run_sums(struct stage *st, const struct protocol *p, struct draw *draw)
+/* Shares of whole packs can be used in place. */
+static size_t draw_share(const struct stage *st, struct draw *draw, size_t count)
+{
+    const size_t share = 1 + count / (size_t)st->self->nranks;
+    return draw_below(draw, 2) ? (share + 31) / 32 * 32 : share;
+}
+
+static struct call draw_collective(struct stage *st, const struct protocol *p, struct draw *draw)
 {
     struct call c = draw_call(st, p, draw);
-    if (draw_below(draw, 3) == 0)
-        c.out = c.in;
-    return stage_repeat(st, draw, enqueue_sums, &c);
+    c.in_place = draw_below(draw, 3) == 0;
+    if (c.options.algo == SYMM_ALGO_LOW_LATENCY)
+        c.count = 1 + c.count / 4; /* an epoch takes four packets of each rank */
+    if (p->operation != ALL_REDUCE)
+        c.count = draw_share(st, draw, c.count);
+    const struct collective what = collective_of(&c, c.count);
+    if (collective_unavailable(&what, st->group))
+        c.op = SYMM_SUM;
+    return c;
+}
+
+static bool run_collective(struct stage *st, const struct protocol *p, struct draw *draw)
+{
+    struct call c = draw_collective(st, p, draw);
+    return stage_repeat(st, draw, enqueue_collectives, &c);
+}
+
+/* Calls of any operation and algorithm follow each other in the same memory. */
+struct mixture {
+    struct call calls[6];
+    int ncalls;
+};
+
+static bool enqueue_mixture(struct stage *st, void *arg)
+{
+    const struct mixture *m = arg;
+    for (int i = 0; i < m->ncalls; i++)
+        if (!enqueue_collective(st, &m->calls[i], m->calls[i].count, i))
+            return false;
+    return true;
+}
+
+static bool run_mixture(struct stage *st, const struct protocol *p, struct draw *draw)
+{
+    const int first = protocols_find("low_latency"), n = pad_of(p) - first; /* all before it */
+    struct mixture m = {.ncalls = 0};
+    while (m.ncalls < 6) {
+        const struct protocol *next = &protocols[first + (int)draw_below(draw, (uint32_t)n)];
+        if (!next->multicast || !symm_multicast_off(st->group))
+            m.calls[m.ncalls++] = draw_collective(st, next, draw);
+    }
+    return stage_repeat(st, draw, enqueue_mixture, &m);
+}
+
+/* ---- packets ---- */
+
+/* Puts the counter of the packets of the group's first block there, while all ranks stand still. */
+static bool move_epoch(struct stage *st, const uint32_t *epoch)
+{
+    struct symm_signal_cell *cell = (struct symm_signal_cell *)(void *)st->group->pad +
+                                    SYMM_CHANNEL_BLOCKS * st->self->nranks + st->self->rank;
+    return OK(symm_barrier(st->group, st->stream)) &&
+           OK(symm_copy(&cell->sent, epoch, sizeof *epoch, st->stream)) &&
+           OK(symm_barrier(st->group, st->stream));
+}
+
+static bool clear_packets(struct stage *st)
+{
+    const size_t nbytes = st->group->block_packets * sizeof *st->group->packets;
+    return OK(symm_barrier(st->group, st->stream)) &&
+           OK(symm_fill(st->group->packets, 0, nbytes, st->stream));
+}
+
+/*
+ * Slots that lie unused while the counter goes round: a large call, small ones across the wrap, and
+ * a large one again, with the same numbers.
+ */
+static bool enqueue_wrap(struct stage *st, void *arg)
+{
+    const struct call *c = arg;
+    int turn = 0;
+    if (!clear_packets(st) || !move_epoch(st, &c->epochs[0]) ||
+        !enqueue_collective(st, c, c->count, turn++) || !move_epoch(st, &c->epochs[1]))
+        return false;
+    for (uint32_t passed = c->epochs[1]; passed != 2;
+         passed = passed == UINT32_MAX ? 2 : passed + 1)
+        if (!enqueue_collective(st, c, 1, turn++))
+            return false;
+    return move_epoch(st, &c->epochs[0]) && enqueue_collective(st, c, c->count, turn++) &&
+           clear_packets(st) && move_epoch(st, &c->epochs[2]);
+}
+
+/* Of several slots, in one or two epochs: a third would write over what the first has left. */
+static size_t draw_large(const struct stage *st, struct draw *draw, const struct call *c)
+{
+    const bool shares = c->options.algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT;
+    const uint32_t n = (uint32_t)st->self->nranks, size = (uint32_t)reference_size(c->dtype),
+                   packet = size == 8 ? 1 : 12 / size,
+                   room = st->group->block_packets / n / (shares ? 4 : 2);
+    return (size_t)packet * (shares ? n : 1) * (2 + draw_below(draw, 2 * room - 1));
+}
+
+static bool run_wrap(struct stage *st, const struct protocol *p, struct draw *draw)
+{
+    struct call c = draw_call(st, p, draw);
+    c.options.algo = draw_below(draw, 2) ? SYMM_ALGO_LOW_LATENCY : SYMM_ALGO_LOW_LATENCY_TWO_SHOT;
+    c.options.max_blocks = 1;
+    c.count = draw_large(st, draw, &c);
+    c.epochs[0] = 2 * draw_below(draw, 1u << 30);
+    c.epochs[1] = UINT32_MAX - draw_below(draw, 4);
+    c.epochs[2] = UINT32_MAX - draw_below(draw, 128);
+    return stage_repeat(st, draw, enqueue_wrap, &c);
 }
 
 /* ---- long waits ---- */
@@ -267,7 +432,17 @@ static bool run_record(struct stage *st, const struct protocol *p, struct draw *
 
 bool protocols_until_the_end(struct stage *st, struct draw *draw)
 {
-    static const char *const names[] = {"barrier", "one_shot", "two_shot", "packets", "put"};
+    static const char *const names[] = {"barrier",
+                                        "one_shot",
+                                        "two_shot",
+                                        "low_latency_two_shot",
+                                        "low_latency",
+                                        "packets",
+                                        "put",
+                                        "reduce_scatter_low_latency",
+                                        "reduce_scatter_one_shot",
+                                        "all_gather_low_latency",
+                                        "all_gather_one_shot"};
     const int64_t end = now_ms() + 5000;
     bool ok = true;
     st->expected = SYMM_ERROR_PEER;
@@ -364,6 +539,41 @@ static bool run_silence(struct stage *st, const struct protocol *p, struct draw 
     return true;
 }
 
+/*
+ * One rank comes late, and may not have heard of an abort that has ended the waits of the others:
+ * what it gets must be right, or not come.
+ */
+static bool run_hearsay(struct stage *st, const struct protocol *p, struct draw *draw)
+{
+    const uint32_t late = draw_below(draw, (uint32_t)st->self->nranks);
+    proof_args a = stage_args(st, pad_of(p));
+    struct call c = draw_call(st, p, draw);
+    struct aborter aborter;
+    bool ok = true;
+    const uint32_t delay = draw_below(draw, 2000);
+    a.rounds = (int)late == st->self->rank ? delay : 0;
+    c.options = (symm_options){.algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT, .max_blocks = 1};
+    c.count = 1 + draw_below(draw, 32);
+    st->expected = SYMM_ERROR_PEER;
+    st->salts[0] = draw_below(draw, UINT32_MAX);
+    ok = OK(symm_copy(st->salt, &st->salts[0], sizeof st->salts[0], st->stream));
+    pthread_barrier_wait(&st->hall->meet);
+    aborter_start(&aborter, st, draw);
+    for (int turn = 0; ok; turn++)
+        ok = stage_launch(st, p->kernel, 1, &a, sizeof a, st->stream) &&
+             enqueue_collective(st, &c, c.count, turn) &&
+             OK(symm_synchronize(st->group, st->stream));
+    aborter_end(&aborter);
+    st->expected = SYMM_OK;
+    if (!OK(symm_copy(st->counts, st->result, sizeof st->counts, st->stream)) ||
+        !OK(symm_synchronize(symm_context_world(st->ctx), st->stream)))
+        return false;
+    if (st->counts[0] > 0)
+        stage_fail(st, "%u of %u wrong on a rank that had not heard of the end", st->counts[0],
+                   st->counts[1]);
+    return true;
+}
+
 /* One rank comes with another word. */
 static bool run_mismatch(struct stage *st, const struct protocol *p, struct draw *draw)
 {
@@ -388,8 +598,9 @@ static bool run_mismatch(struct stage *st, const struct protocol *p, struct draw
     {.name = #name_, .run = run_kernel, .kernel = "proof_" #kernel_, .first_way = first_,          \
      .ways = ways_, .variants = variants_, .least_blocks = least_, .most_blocks = most_,           \
      .multicast = true}
-#define SUMS(name_, algo_, multicast_)                                                             \
-    {.name = #name_, .run = run_sums, .algo = SYMM_ALGO_##algo_, .multicast = multicast_}
+#define COLLECTIVE(name_, operation_, algo_, multicast_)                                           \
+    {.name = #name_, .run = run_collective, .operation = operation_, .algo = SYMM_ALGO_##algo_,    \
+     .multicast = multicast_}
 
 const struct protocol protocols[] = {
     KERNEL(barrier, 0, PROOF_UNICAST, 2, 1, 3),
@@ -398,6 +609,7 @@ const struct protocol protocols[] = {
     MULTICAST(split_multicast, split, PROOF_SPREAD, 3, 2, 1, 2),
     KERNEL(agree, 0, PROOF_UNICAST, 1, 1, 3),
     KERNEL(insist, 0, PROOF_UNICAST, 1, 1, 3),
+    KERNEL(flight, 0, PROOF_UNICAST, 1, 1, 2),
     KERNEL(grid_sync, 0, 1, 1, 2, 4),
     KERNEL(grid_barrier, 0, PROOF_UNICAST, 1, 2, 4),
     MULTICAST(grid_barrier_multicast, grid_barrier, PROOF_SPREAD, 3, 1, 2, 3),
@@ -407,17 +619,31 @@ const struct protocol protocols[] = {
     KERNEL(put, 0, 1, 3, 1, 3),
     KERNEL(red_add, 0, 1, 3, 1, 2),
     MULTICAST(multimem_red, multimem_red, 0, 1, 3, 1, 2),
-    KERNEL(packets, 0, 1, 1, 1, 3),
+    KERNEL(packets, 0, 1, 2, 1, 3),
     KERNEL(block_sum, 0, 1, 1, 1, 2),
     {.name = "stream_signal", .run = run_signals},
     {.name = "stream_barrier", .run = run_barriers},
-    SUMS(one_shot, ONE_SHOT, false),
-    SUMS(two_shot, TWO_SHOT, false),
-    SUMS(multimem, MULTIMEM, true),
-    SUMS(multimem_one_shot, MULTIMEM_ONE_SHOT, true),
+    COLLECTIVE(low_latency, ALL_REDUCE, LOW_LATENCY, false),
+    COLLECTIVE(low_latency_two_shot, ALL_REDUCE, LOW_LATENCY_TWO_SHOT, false),
+    COLLECTIVE(one_shot, ALL_REDUCE, ONE_SHOT, false),
+    COLLECTIVE(two_shot, ALL_REDUCE, TWO_SHOT, false),
+    COLLECTIVE(multimem, ALL_REDUCE, MULTIMEM, true),
+    COLLECTIVE(multimem_one_shot, ALL_REDUCE, MULTIMEM_ONE_SHOT, true),
+    COLLECTIVE(reduce_scatter_low_latency, REDUCE_SCATTER, LOW_LATENCY, false),
+    COLLECTIVE(reduce_scatter_one_shot, REDUCE_SCATTER, ONE_SHOT, false),
+    COLLECTIVE(reduce_scatter_multimem, REDUCE_SCATTER, MULTIMEM, true),
+    COLLECTIVE(all_gather_low_latency, ALL_GATHER, LOW_LATENCY, false),
+    COLLECTIVE(all_gather_one_shot, ALL_GATHER, ONE_SHOT, false),
+    COLLECTIVE(all_gather_multimem, ALL_GATHER, MULTIMEM, true),
+    COLLECTIVE(copy_engine, ALL_REDUCE, COPY_ENGINE, false),
+    COLLECTIVE(reduce_scatter_copy_engine, REDUCE_SCATTER, COPY_ENGINE, false),
+    COLLECTIVE(all_gather_copy_engine, ALL_GATHER, COPY_ENGINE, false),
+    {.name = "mixture", .run = run_mixture},
+    {.name = "wrap", .run = run_wrap},
     {.name = "record", .run = run_record, .kernel = "proof_wait_long"},
     {.name = "abort", .run = run_abort, .ends = true},
     {.name = "silence", .run = run_silence, .kernel = "proof_wait_for_ever", .ends = true},
+    {.name = "hearsay", .run = run_hearsay, .kernel = "proof_dawdle", .ends = true},
     {.name = "mismatch", .run = run_mismatch, .kernel = "proof_insist", .ends = true},
 };
 /* clang-format on */

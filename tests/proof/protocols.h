@@ -2,6 +2,7 @@
 #ifndef PROOF_PROTOCOLS_H
 #define PROOF_PROTOCOLS_H
 
+#include "collective.h"
 #include "stage.h"
 
 struct protocol {
@@ -9,6 +10,7 @@ struct protocol {
     /* All ranks call it with the same draw. False: the group has ended. */
     bool (*run)(struct stage *st, const struct protocol *p, struct draw *draw);
     const char *kernel;
+    enum collective_operation operation;
     int algo;
     uint32_t first_way, ways, variants, least_blocks, most_blocks;
     bool multicast; /* needs it */

@@ -157,18 +157,21 @@ bool stage_launch(struct stage *st, const char *kernel, uint32_t blocks, const v
     return k && stage_ok(st, symm_launch(st->group, k, &grid, args, nbytes, stream), kernel);
 }
 
-bool stage_data(struct stage *st, enum proof_deed deed, void *x, size_t count, symm_dtype dtype,
-                int from, int ranks)
+bool stage_data(struct stage *st, enum proof_deed deed, void *x, size_t first, size_t count,
+                symm_dtype dtype, int from, int ranks, symm_redop op)
 {
     const proof_data_args a = {.view = st->view,
                                .x = x,
                                .salt = st->salt,
                                .result = st->result,
                                .count = count,
+                               .first = first,
                                .dtype = (uint32_t)dtype,
                                .deed = (uint32_t)deed,
                                .from = (uint32_t)from,
-                               .ranks = deed == PROOF_SPOIL ? 0 : (uint32_t)ranks};
+                               .ranks = deed == PROOF_SPOIL ? 0 : (uint32_t)ranks,
+                               .op = (uint32_t)op,
+                               .ends = st->expected != SYMM_OK};
     return stage_launch(st, "proof_data", 1, &a, sizeof a, st->stream);
 }
 

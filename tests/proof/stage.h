@@ -13,10 +13,10 @@
 #include "test.h"
 
 enum {
-    STAGE_PADS = 32,
+    STAGE_PADS = 48,
     STAGE_KERNELS = 24,
     STAGE_COUNT = 512,       /* elements of a library call, at most */
-    STAGE_DATA_NBYTES = 4096 /* of each of three arrays: in, out, and what a peer sends */
+    STAGE_DATA_NBYTES = 8192 /* of each of three arrays: in, out, and what a peer sends */
 };
 
 /* A stream of random numbers. */
@@ -76,9 +76,9 @@ symm_kernel *stage_kernel(struct stage *st, const char *name);
 proof_args stage_args(const struct stage *st, int pad);
 bool stage_launch(struct stage *st, const char *kernel, uint32_t blocks, const void *args,
                   size_t nbytes, symm_stream stream);
-/* The same deed on elements of a library call. */
-bool stage_data(struct stage *st, enum proof_deed deed, void *x, size_t count, symm_dtype dtype,
-                int from, int ranks);
+/* The same deed on elements of a library call that reduces by `op`; x[0] is the `first` of them. */
+bool stage_data(struct stage *st, enum proof_deed deed, void *x, size_t first, size_t count,
+                symm_dtype dtype, int from, int ranks, symm_redop op);
 
 /*
  * Enqueues something once or twice, eagerly or as a graph, each time with another salt; waits, and

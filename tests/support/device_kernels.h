@@ -50,6 +50,7 @@ TEST_DEVICE_HOST int32_t test_device_addend(uint32_t seed, uint32_t word, uint32
 enum {
     TEST_MEET_BARRIER,
     TEST_MEET_SPLIT,
+    TEST_MEET_BOTH,
     TEST_MEET_AGREE,
     TEST_MEET_INSIST,
     TEST_MEET_GRID_SYNC,

@@ -99,6 +99,11 @@ SYMM_DEV bool meet(const test_device_args &a, uint32_t nth)
         symm_dev_arrive(v, a.pad, channel);
         symm_dev_wait_all(v, a.pad, channel);
         return true;
+    case TEST_MEET_BOTH: /* on the two channels of the block */
+        symm_dev_arrive_both(v, a.pad, channel & ~1, word, word + 1);
+        symm_dev_wait_all(v, a.pad, channel & ~1);
+        symm_dev_wait_all(v, a.pad, channel | 1);
+        return true;
     case TEST_MEET_AGREE: /* now and then one rank comes with another word */
         return symm_dev_barrier_agree(
                    v, a.pad, channel,

@@ -72,3 +72,82 @@ SYMM_KERNEL(test_hand_over, test_hand_over_args, a, 64)
             *a.wrong += (int32_t)sum;
     }
 }
+
+/* ---- a chain of kernels that may begin early ---- */
+
+SYMM_DEV uint32_t chain_word(uint32_t turn, uint32_t set, uint32_t rank, uint64_t i)
+{
+    uint32_t x = (turn * 2 + set) * 0x9e3779b1u + rank * 0x85ebca6bu + (uint32_t)i * 0xc2b2ae35u;
+    x = (x ^ x >> 15) * 0x2c1b3c6du;
+    return x ^ x >> 12;
+}
+
+SYMM_DEV void take_time(const test_chain_args &a)
+{
+#ifdef __CUDACC__
+    uint64_t begin, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    do
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    while (now - begin < a.spin * 1000ull);
+#else
+    for (uint32_t i = 0; i < a.spin; i++)
+        symm_dev_load_one(a.state);
+#endif
+}
+
+/* What this kernel has to do waits for the ones before; the next one may begin. */
+SYMM_DEV uint32_t begin_link(const test_chain_args &a)
+{
+    symm_dev_pdl_release();
+    symm_dev_pdl_wait();
+    return symm_dev_load_one(a.state);
+}
+
+SYMM_KERNEL(test_produce, test_chain_args, a, 256)
+{
+    const uint32_t turn = begin_link(a), step = gridDim.x * blockDim.x;
+    take_time(a);
+    for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < a.words; i += step)
+        symm_dev_store_one(a.data + i, chain_word(turn, a.set, a.view.rank, i));
+}
+
+SYMM_DEV uint32_t chain_wanted(const test_chain_args &a, uint32_t turn, uint64_t i)
+{
+    const uint64_t at = a.scatters ? a.view.rank * a.count + i : i;
+    uint32_t sum = 0;
+    if (a.gathers)
+        return chain_word(turn, a.set, (uint32_t)(i / a.count), i % a.count);
+    for (int r = 0; r < a.view.nranks; r++)
+        sum += chain_word(turn, a.set, r, at);
+    return sum;
+}
+
+/* Reads a half before and a half after. */
+SYMM_KERNEL(test_consume, test_chain_args, a, 256)
+{
+    const uint32_t turn = begin_link(a), step = gridDim.x * blockDim.x;
+    uint32_t wrong = 0, looked = 0;
+    for (int half = 0; half < 2; half++) {
+        const uint64_t first = half ? a.words / 2 : 0, last = half ? a.words : a.words / 2;
+        for (uint64_t i = first + blockIdx.x * blockDim.x + threadIdx.x; i < last; i += step) {
+            wrong += symm_dev_load_one(a.data + i) != chain_wanted(a, turn, i);
+            looked++;
+        }
+        if (half == 0)
+            take_time(a);
+    }
+    if (wrong)
+        symm_dev_red_add(a.state + 1, wrong);
+    if (looked)
+        symm_dev_red_add(a.state + 2, looked);
+}
+
+SYMM_KERNEL(test_spoil, test_chain_args, a, 256)
+{
+    const uint32_t turn = begin_link(a), step = gridDim.x * blockDim.x;
+    for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < a.words; i += step)
+        symm_dev_store_one(a.data + i, 0xdead0000u | turn);
+    if (a.last && blockIdx.x == 0 && threadIdx.x == 0)
+        symm_dev_red_add(a.state, 1u);
+}

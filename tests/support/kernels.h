@@ -31,4 +31,15 @@ typedef struct test_hand_over_args {
     uint32_t round, planted;
 } test_hand_over_args;
 
+/* The kernels of a chain (chain.h). */
+typedef struct test_chain_args {
+    symm_view view;
+    uint32_t *data;
+    uint32_t *state; /* turns that have ended, wrong words, words looked at */
+    uint64_t words;  /* of data */
+    uint64_t count;  /* of the call */
+    uint32_t gathers, scatters, set, spin, last;
+    uint32_t reserved;
+} test_chain_args;
+
 #endif

@@ -1,6 +1,6 @@
 /*
- * Fresh random data and what its sums must be. Conversions are written out bit by bit here, apart
- * from those of the library, so that both cannot be wrong in the same way.
+ * Fresh random data and what its reductions must be. Conversions are written out bit by bit here,
+ * apart from those of the library, so that both cannot be wrong in the same way.
  */
 #ifndef TEST_REFERENCE_H
 #define TEST_REFERENCE_H
@@ -14,32 +14,58 @@ uint64_t reference_seed(void);
 /* A well-mixed number for each (stream, index) of this seed. */
 uint64_t reference_random(uint64_t stream, uint64_t index);
 
-size_t reference_size(symm_dtype dtype); /* of float32, float16, bfloat16 */
+/* Of every type. What follows has float32, float16, bfloat16, float64, int32 and int64. */
+size_t reference_size(symm_dtype dtype);
 
 uint16_t reference_f32_to_bf16(float x); /* to nearest even */
 float reference_bf16_to_f32(uint16_t bits);
 uint16_t reference_f32_to_f16(float x);
 float reference_f16_to_f32(uint16_t bits);
 
-/* Element i of an array of this type as a float, and back with one rounding. */
+/* Element i of an array of floats of at most 32 bits as a float, and back with one rounding. */
 float reference_get(const void *array, size_t i, symm_dtype dtype);
 void reference_set(void *array, size_t i, symm_dtype dtype, float x);
+
+/* The same of any float, in doubles. */
+double reference_get_double(const void *array, size_t i, symm_dtype dtype);
+void reference_set_double(void *array, size_t i, symm_dtype dtype, double x);
+
+/* In a round with this bit half of the floats are zeros and infinities of both signs, NaNs and
+ * subnormal numbers. */
+#define REFERENCE_SPECIAL (UINT64_C(1) << 40)
 
 /* Fills an array with rank's data of round `round`: numbers of mixed sign and size. */
 void reference_fill(void *array, size_t count, symm_dtype dtype, uint64_t round, int rank);
 
 enum reference_bound {
-    REFERENCE_EXACT,  /* fp32 accumulation in rank order, one rounding, bit for bit */
-    REFERENCE_SWITCH, /* |error| <= (R - 1) 2^-23 sum|x| + 1 ulp of the output type, against double
-                       */
+    /*
+     * In rank order, bit for bit: doubles and integers in their own type, integers wrapping around,
+     * other floats in fp32; an average is divided by the ranks before it is rounded, once. Of equal
+     * numbers min and max keep the later one. A NaN is any NaN.
+     */
+    REFERENCE_EXACT,
+    /* |error| <= (R - 1) 2^-23 sum|x| + 1 ulp of the output type, against double, for an average of
+     * the sum and of itself; integers, min and max exactly, but for the sign of a zero. */
+    REFERENCE_SWITCH,
 };
 
 /*
  * How many of the count elements at `array`, which begin at element `first` of the data, are not
- * the sum over nranks ranks of round `round`.
+ * what the data of nranks ranks of round `round` come to.
  */
+int64_t reference_reduction_wrong(const void *array, size_t first, size_t count, symm_dtype dtype,
+                                  symm_redop op, uint64_t round, int nranks,
+                                  enum reference_bound bound);
+/* The same for sums. */
 int64_t reference_wrong(const void *array, size_t first, size_t count, symm_dtype dtype,
                         uint64_t round, int nranks, enum reference_bound bound);
+
+/*
+ * Bytes of any pattern, of rank's data of round `round`; now and then words that look like counters
+ * and flags. reference_bits_wrong counts bytes that differ from them.
+ */
+void reference_bits(void *bytes, size_t nbytes, uint64_t round, int rank);
+int64_t reference_bits_wrong(const void *bytes, size_t nbytes, uint64_t round, int rank);
 
 /* A pattern of bytes that depends on tag and place; reference_poison_wrong counts bytes that differ
  * from it. */

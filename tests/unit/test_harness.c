@@ -330,6 +330,43 @@ START_TEST(the_reference_sees_one_wrong_bit)
 }
 END_TEST
 
+/* By hand, apart from the way in which the reference does it. */
+START_TEST(the_reference_knows_doubles_integers_and_operations)
+{
+    enum { COUNT = 1000, RANKS = 3 };
+    double d[RANKS][COUNT], sum[COUNT], least[COUNT], average[COUNT];
+    int32_t n[RANKS][COUNT], total[COUNT], most[COUNT];
+    for (int r = 0; r < RANKS; r++) {
+        reference_fill(d[r], COUNT, SYMM_FLOAT64, 3, r);
+        reference_fill(n[r], COUNT, SYMM_INT32, 3, r);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        sum[i] = d[0][i] + d[1][i] + d[2][i];
+        average[i] = sum[i] / 3;
+        least[i] = d[0][i] < d[1][i] ? d[0][i] : d[1][i];
+        least[i] = d[2][i] < least[i] ? d[2][i] : least[i];
+        total[i] = (int32_t)((uint32_t)n[0][i] + (uint32_t)n[1][i] + (uint32_t)n[2][i]);
+        most[i] = n[0][i] > n[1][i] ? n[0][i] : n[1][i];
+        most[i] = n[2][i] > most[i] ? n[2][i] : most[i];
+    }
+#define WRONG(array, dtype, op)                                                                    \
+    reference_reduction_wrong(array, 0, COUNT, dtype, op, 3, RANKS, REFERENCE_EXACT)
+    ck_assert_int_eq(WRONG(sum, SYMM_FLOAT64, SYMM_SUM), 0);
+    ck_assert_int_eq(WRONG(average, SYMM_FLOAT64, SYMM_AVG), 0);
+    ck_assert_int_eq(WRONG(least, SYMM_FLOAT64, SYMM_MIN), 0);
+    ck_assert_int_eq(WRONG(total, SYMM_INT32, SYMM_SUM), 0);
+    ck_assert_int_eq(WRONG(most, SYMM_INT32, SYMM_MAX), 0);
+    ck_assert_int_gt(WRONG(least, SYMM_FLOAT64, SYMM_MAX), COUNT / 2);
+    ck_assert_int_gt(WRONG(most, SYMM_INT32, SYMM_MIN), COUNT / 2);
+    ck_assert_int_gt(WRONG(sum, SYMM_FLOAT64, SYMM_AVG), COUNT / 2);
+    sum[5] += 0x1p-40;
+    most[5] ^= 1;
+    ck_assert_int_eq(WRONG(sum, SYMM_FLOAT64, SYMM_SUM), 1);
+    ck_assert_int_eq(WRONG(most, SYMM_INT32, SYMM_MAX), 1);
+#undef WRONG
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("harness");
@@ -351,5 +388,6 @@ int main(void)
     TCase *reference = test_case(suite, "reference", 20);
     tcase_add_test(reference, conversions_are_right_for_every_half);
     tcase_add_test(reference, the_reference_sees_one_wrong_bit);
+    tcase_add_test(reference, the_reference_knows_doubles_integers_and_operations);
     return test_main(suite);
 }

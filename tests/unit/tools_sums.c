@@ -2,34 +2,74 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "redop.h"
 #include "reference.h"
 #include "sums.h"
 #include "test.h"
 
-enum { FEW = 20003, MANY = 200003, RANKS = 4 }; /* many: enough for three threads */
+/*
+ * Many: enough for three threads. Each case is a type that is reduced, NFLOATS floating ones first,
+ * and an op. Then there are NMOVED types that are only moved.
+ */
+enum { FEW = 20003, MANY = 200003, RANKS = 4, NFLOATS = 4, NTYPES = 6, NMOVED = 3 };
+enum { FLOAT_CASES = NFLOATS * NREDOPS, CASES = NTYPES * NREDOPS };
 
-static const char *const types[] = {"bf16", "fp16", "fp32"};
-static char sum[MANY * 4], one[MANY * 4];
-static float total[MANY], x[MANY];
+static char sum[MANY * 8], one[MANY * 8];
+static union element_number total[MANY], x[MANY];
 static size_t count = FEW;
 
-/* The sums that ranks first, first + step, ... would give, added in fp32 in that order. */
-static void add_up(const struct element *e, uint64_t seed, int first, int step)
+static const struct element *type(int i)
+{
+    return element_at((size_t)(i / NREDOPS));
+}
+
+static symm_redop op(int i)
+{
+    return (symm_redop)(i % NREDOPS);
+}
+
+/* There are averages of floating types only. */
+static bool exists(int i)
+{
+    return !(type(i)->integer && op(i) == SYMM_AVG);
+}
+
+/* In fp32, or in a type of 64 bits. */
+static void fold(const struct element *e, symm_redop o, union element_number *a,
+                 const union element_number *b)
+{
+    const bool smaller = e->integer ? b->whole < a->whole : b->real < a->real;
+
+    if (o == SYMM_MIN || o == SYMM_MAX)
+        *a = smaller == (o == SYMM_MIN) ? *b : *a;
+    else if (e->integer)
+        a->whole = (int64_t)((uint64_t)a->whole + (uint64_t)b->whole);
+    else if (e->dtype == SYMM_FLOAT64)
+        a->real += b->real;
+    else
+        a->real = (float)a->real + (float)b->real;
+}
+
+/* What ranks first, first + step, ... would give, reduced in that order. */
+static void reduce(const struct element *e, symm_redop o, uint64_t seed, int first, int step)
 {
     for (int i = 0, r = first; i < RANKS; i++, r += step) {
         sums_fill(e, one, count, seed, r);
-        element_widen(e, one, x, count);
-        for (size_t k = 0; k < count; k++)
-            total[k] = i == 0 ? x[k] : total[k] + x[k];
+        element_widen(e, one, i == 0 ? total : x, count);
+        for (size_t k = 0; i > 0 && k < count; k++)
+            fold(e, o, &total[k], &x[k]);
     }
+    for (size_t k = 0; o == SYMM_AVG && k < count; k++)
+        total[k].real /= RANKS; /* exactly */
     element_narrow(e, total, sum, count);
 }
 
-static struct sums_verdict check(const struct element *e, uint64_t seed, enum sums_rule rule)
+static struct sums_verdict check(int i, uint64_t seed, enum sums_rule rule)
 {
     struct sums_verdict verdict;
 
-    sums_check(e, sum, count, &(struct sums_asked){.seed = seed, .nranks = RANKS, .rule = rule},
+    sums_check(type(i), sum, count,
+               &(struct sums_asked){.seed = seed, .op = op(i), .nranks = RANKS, .rule = rule},
                &verdict);
     return verdict;
 }
@@ -41,96 +81,142 @@ START_TEST(conversions_agree_with_the_tests_own)
 
     for (int i = 0; i < 200000; i++) {
         uint16_t got;
-        float value;
 
         state = sums_seed(state, 1);
-        value = ldexpf((float)(int32_t)state, (int)(state >> 40) % 64 - 60);
-        element_narrow(fp16, &value, &got, 1);
+        const float value = ldexpf((float)(int32_t)state, (int)(state >> 40) % 64 - 60);
+        const union element_number number = {.real = value};
+        element_narrow(fp16, &number, &got, 1);
         ck_assert_uint_eq(got, reference_f32_to_f16(value));
-        element_narrow(bf16, &value, &got, 1);
+        element_narrow(bf16, &number, &got, 1);
         ck_assert_uint_eq(got, reference_f32_to_bf16(value));
     }
     for (uint32_t h = 0; h < 65536; h++) {
         uint16_t half = (uint16_t)h;
-        float got, want = reference_f16_to_f32(half);
+        const float want = reference_f16_to_f32(half);
+        union element_number got;
 
         element_widen(fp16, &half, &got, 1);
-        ck_assert(isnan(want) ? isnan(got) : memcmp(&got, &want, sizeof got) == 0);
+        ck_assert(isnan(want) ? isnan(got.real) : got.real == want);
+        ck_assert(isnan(want) || !signbit(want) == !signbit(got.real));
     }
 }
 END_TEST
 
-START_TEST(right_sums_are_right_by_every_rule)
+START_TEST(integers_wrap_and_print)
 {
-    const struct element *e = element_find(types[_i]);
+    const union element_number large = {.whole = INT64_C(0x180000001)};
+    char text[ELEMENT_TEXT];
+    int32_t low;
+    int64_t all;
 
-    add_up(e, 42, 0, 1);
-    ck_assert_uint_eq(check(e, 42, SUMS_EXACT).wrong, 0);
-    ck_assert_uint_eq(check(e, 42, SUMS_SWITCH).wrong, 0);
-    ck_assert_uint_eq(check(e, 42, SUMS_TYPE).wrong, 0);
+    element_narrow(element_find("int32"), &large, &low, 1);
+    ck_assert_int_eq(low, INT32_MIN + 1);
+    element_print(element_find("int32"), &low, text);
+    ck_assert_str_eq(text, "-2147483647");
+    element_narrow(element_find("int64"), &large, &all, 1);
+    ck_assert(all == large.whole);
+    element_print(element_find("int64"), &all, text);
+    ck_assert_str_eq(text, "6442450945");
+    element_print(element_find("fp64"), &(double){0.1}, text);
+    ck_assert_str_eq(text, "0.10000000000000001");
+    ck_assert_ptr_null(element_at(NTYPES + NMOVED));
+    ck_assert(element_at(NTYPES)->moved_only && !element_at(NTYPES - 1)->moved_only);
+    ck_assert(element_at(NFLOATS)->integer && !element_at(NFLOATS - 1)->integer);
+}
+END_TEST
+
+START_TEST(right_results_are_right_by_every_rule)
+{
+    if (!exists(_i))
+        return;
+    reduce(type(_i), op(_i), 42, 0, 1);
+    ck_assert_uint_eq(check(_i, 42, SUMS_EXACT).wrong, 0);
+    ck_assert_uint_eq(check(_i, 42, SUMS_SWITCH).wrong, 0);
+    ck_assert_uint_eq(check(_i, 42, SUMS_TYPE).wrong, 0);
 }
 END_TEST
 
 START_TEST(another_order_is_only_right_for_the_switch)
 {
-    const struct element *e = element_find(types[_i]);
+    const struct element *e = type(_i);
 
-    add_up(e, 42, RANKS - 1, -1);
-    if (e->dtype == SYMM_FLOAT32)
-        ck_assert_uint_gt(check(e, 42, SUMS_EXACT).wrong, count / 10);
-    ck_assert_uint_eq(check(e, 42, SUMS_SWITCH).wrong, 0);
+    if (!exists(_i))
+        return;
+    reduce(e, op(_i), 42, RANKS - 1, -1);
+    if (op(_i) <= SYMM_AVG && !e->integer && e->nbytes >= 4)
+        ck_assert_uint_gt(check(_i, 42, SUMS_EXACT).wrong, count / 10);
+    if (op(_i) > SYMM_AVG || e->integer)
+        ck_assert_uint_eq(check(_i, 42, SUMS_EXACT).wrong, 0);
+    ck_assert_uint_eq(check(_i, 42, SUMS_SWITCH).wrong, 0);
 }
 END_TEST
 
 START_TEST(other_data_are_wrong)
 {
-    const struct element *e = element_find(types[_i]);
+    const struct element *e = type(_i);
 
-    add_up(e, 43, 0, 1);
-    ck_assert_uint_gt(check(e, 42, SUMS_SWITCH).wrong, count * 9 / 10);
+    if (!exists(_i))
+        return;
+    reduce(e, op(_i), 43, 0, 1);
+    ck_assert_uint_gt(check(_i, 42, SUMS_SWITCH).wrong, count * 9 / 10);
     memset(sum, 0xff, sizeof sum);
-    ck_assert_uint_eq(check(e, 42, SUMS_EXACT).wrong, count);
-    ck_assert_uint_eq(check(e, 42, SUMS_SWITCH).wrong, count);
-    ck_assert_uint_eq(check(e, 42, SUMS_TYPE).wrong, count);
+    ck_assert_uint_eq(check(_i, 42, SUMS_EXACT).wrong, count);
+    ck_assert_uint_eq(check(_i, 42, SUMS_SWITCH).wrong, count);
+    ck_assert_uint_eq(check(_i, 42, SUMS_TYPE).wrong, count);
+}
+END_TEST
+
+START_TEST(another_op_is_wrong)
+{
+    for (int o = 0; o < NREDOPS; o++) {
+        const int asked = _i / NREDOPS * NREDOPS + o;
+
+        if (!exists(_i) || !exists(asked) || asked == _i)
+            continue;
+        reduce(type(_i), op(_i), 44, 0, 1);
+        ck_assert_uint_gt(check(asked, 44, SUMS_EXACT).wrong, count * 8 / 10);
+        ck_assert_uint_gt(check(asked, 44, SUMS_SWITCH).wrong, count * 8 / 10);
+    }
 }
 END_TEST
 
 /* One bit in one element, in the part of each thread: the first one is named. */
 START_TEST(one_wrong_bit_is_found)
 {
-    const struct element *e = element_find(types[_i]);
+    const struct element *e = type(_i);
 
+    if (!exists(_i))
+        return;
     count = MANY;
     sums_threads(3);
-    add_up(e, 7, 0, 1);
+    reduce(e, op(_i), 7, 0, 1);
     for (size_t at = 5; at < MANY; at += MANY / 4) {
         sum[at * e->nbytes] ^= 1;
-        struct sums_verdict verdict = check(e, 7, SUMS_EXACT);
+        struct sums_verdict verdict = check(_i, 7, SUMS_EXACT);
 
         ck_assert_uint_eq(verdict.wrong, 1);
         ck_assert_uint_eq(verdict.first, at);
-        ck_assert(verdict.got != verdict.expected);
+        ck_assert_str_ne(verdict.got, verdict.expected);
         sum[at * e->nbytes] ^= 1;
     }
     sum[5 * e->nbytes] ^= 1;
     sum[(MANY - 1) * e->nbytes] ^= 1;
-    ck_assert_uint_eq(check(e, 7, SUMS_EXACT).wrong, 2);
-    ck_assert_uint_eq(check(e, 7, SUMS_EXACT).first, 5);
+    ck_assert_uint_eq(check(_i, 7, SUMS_EXACT).wrong, 2);
+    ck_assert_uint_eq(check(_i, 7, SUMS_EXACT).first, 5);
 }
 END_TEST
 
 START_TEST(the_bound_of_the_switch_is_tight)
 {
-    const struct element *e = element_find(types[_i]);
-    double ulp = element_ulp(e, 1.5);
+    const struct element *e = type(_i);
 
-    ck_assert(ulp == ldexp(1, -e->fraction_bits));
+    ck_assert(element_ulp(e, 1.5) == ldexp(1, -e->fraction_bits));
     ck_assert(element_ulp(e, 0) == ldexp(1, e->min_exponent - e->fraction_bits));
-    add_up(e, 9, 0, 1);
+    reduce(e, op(_i), 9, 0, 1);
     for (size_t k = 0; k < count; k++)
-        total[k] += (float)(4 * element_ulp(e, total[k])) + 4e-6f;
+        total[k].real += 4 * element_ulp(e, total[k].real) + ldexp(1, e->nbytes == 8 ? -47 : -18);
     element_narrow(e, total, sum, count);
-    ck_assert_uint_eq(check(e, 9, SUMS_SWITCH).wrong, count);
+    ck_assert_uint_eq(check(_i, 9, SUMS_SWITCH).wrong, count);
 }
 END_TEST
 
@@ -152,15 +238,39 @@ START_TEST(data_differ_between_ranks_and_elements)
 }
 END_TEST
 
+/* Types of a byte: every bit is data, and every byte that is not what was sent is found. */
+START_TEST(bytes_are_moved_as_they_are)
+{
+    const struct element *e = element_at((size_t)_i);
+    size_t seen[256] = {0};
+    struct sums_asked asked = {.seed = 5, .rank = 2, .nranks = 1, .rule = SUMS_EXACT};
+    struct sums_verdict verdict;
+
+    ck_assert_uint_eq(e->nbytes, 1);
+    sums_fill(e, one, count, 5, 2);
+    for (size_t k = 0; k < count; k++)
+        seen[(unsigned char)one[k]]++;
+    for (int byte = 0; byte < 256; byte++)
+        ck_assert_uint_gt(seen[byte], 0);
+    sums_check(e, one, count, &asked, &verdict);
+    ck_assert_uint_eq(verdict.wrong, 0);
+    one[count - 1] ^= 1;
+    sums_check(e, one, count, &asked, &verdict);
+    ck_assert_uint_eq(verdict.wrong, 1);
+    ck_assert_uint_eq(verdict.first, count - 1);
+    ck_assert_str_ne(verdict.got, verdict.expected);
+}
+END_TEST
+
 /* What a rank gets of a sum, and what it has from another rank. */
 START_TEST(parts_and_single_ranks_are_found_where_they_are)
 {
-    const struct element *e = element_find(types[_i]);
+    const struct element *e = element_at((size_t)_i);
     const size_t first = 1234;
     struct sums_asked asked = {.seed = 5, .nranks = RANKS, .first = first, .rule = SUMS_EXACT};
     struct sums_verdict verdict;
 
-    add_up(e, 5, 0, 1);
+    reduce(e, SYMM_SUM, 5, 0, 1);
     sums_check(e, sum + first * e->nbytes, count - first, &asked, &verdict);
     ck_assert_uint_eq(verdict.wrong, 0);
     asked.first = first + 1;
@@ -176,29 +286,89 @@ START_TEST(parts_and_single_ranks_are_found_where_they_are)
 }
 END_TEST
 
-/* Each call of a chain multiplies by the ranks; a little is lost to rounding, more is wrong. */
+/*
+ * Each call of a chain multiplies a sum by the ranks and nothing else; a little is lost to
+ * rounding, more is wrong.
+ */
 START_TEST(chains_grow_and_nothing_else)
 {
-    const struct element *e = element_find(types[_i]);
-    struct sums_asked asked = {.seed = 6, .nranks = RANKS, .rule = SUMS_EXACT, .links = 4};
+    const struct element *e = type(_i);
+    const bool grows = op(_i) == SYMM_SUM;
+    struct sums_asked asked = {
+        .seed = 6, .op = op(_i), .nranks = RANKS, .rule = SUMS_EXACT, .links = 4};
     struct sums_verdict verdict;
 
-    add_up(e, 6, 0, 1);
+    if (!exists(_i))
+        return;
+    reduce(e, op(_i), 6, 0, 1);
     element_widen(e, sum, total, count);
-    for (size_t k = 0; k < count; k++)
-        total[k] *= 64;
+    for (size_t k = 0; k < count && grows; k++) {
+        if (e->integer)
+            total[k].whole = (int64_t)((uint64_t)total[k].whole * 64);
+        else
+            total[k].real *= 64;
+    }
     element_narrow(e, total, sum, count);
     sums_check(e, sum, count, &asked, &verdict);
     ck_assert_uint_eq(verdict.wrong, 0);
     asked.links = 3;
     sums_check(e, sum, count, &asked, &verdict);
-    ck_assert_uint_gt(verdict.wrong, count * 9 / 10);
+    ck_assert_uint_ge(verdict.wrong, grows ? count * 9 / 10 : 0);
     asked.links = 4;
-    for (size_t k = 0; k < count; k++)
-        total[k] += 64 * (total[k] < 0 ? -1.0f : 1.0f);
+    for (size_t k = 0; k < count; k++) {
+        if (e->integer)
+            total[k].whole++;
+        else
+            total[k].real += (grows ? 64 : 1) * (total[k].real < 0 ? -1.0 : 1.0);
+    }
     element_narrow(e, total, sum, count);
     sums_check(e, sum, count, &asked, &verdict);
     ck_assert_uint_eq(verdict.wrong, count);
+}
+END_TEST
+
+/*
+ * A reduce-scatter in place: only this rank has the last result as input, so that each call adds
+ * the elements of the others once more.
+ */
+START_TEST(a_chain_of_one_rank_adds_the_others_each_time)
+{
+    enum { MINE = 2, LINKS = 5 };
+    const struct element *e = type(_i);
+    struct sums_asked asked = {.seed = 8,
+                               .op = op(_i),
+                               .nranks = RANKS,
+                               .rule = SUMS_EXACT,
+                               .links = LINKS,
+                               .alone = true,
+                               .mine = MINE};
+    struct sums_verdict verdict;
+
+    if (!exists(_i))
+        return;
+    sums_fill(e, sum, count, 8, MINE);
+    for (int link = 0; link < LINKS; link++) {
+        for (int r = 0; r < RANKS; r++) {
+            memcpy(one, sum, count * e->nbytes);
+            if (r != MINE)
+                sums_fill(e, one, count, 8, r);
+            element_widen(e, one, r == 0 ? total : x, count);
+            for (size_t k = 0; r > 0 && k < count; k++)
+                fold(e, op(_i), &total[k], &x[k]);
+        }
+        for (size_t k = 0; op(_i) == SYMM_AVG && k < count; k++)
+            total[k].real /= RANKS; /* exactly */
+        element_narrow(e, total, sum, count);
+    }
+    sums_check(e, sum, count, &asked, &verdict);
+    ck_assert_uint_eq(verdict.wrong, 0);
+    asked.mine = MINE - 1;
+    sums_check(e, sum, count, &asked, &verdict);
+    ck_assert_uint_ge(verdict.wrong, op(_i) <= SYMM_AVG ? count / 2 : 0);
+    asked.mine = MINE;
+    asked.links = 1;
+    sums_check(e, sum, count, &asked, &verdict);
+    ck_assert_uint_ge(verdict.wrong, op(_i) <= SYMM_AVG ? count / 2 : 0);
 }
 END_TEST
 
@@ -213,13 +383,17 @@ int main(void)
     TCase *cases = test_case(suite, "sums", 60);
 
     tcase_add_test(cases, conversions_agree_with_the_tests_own);
-    tcase_add_loop_test(cases, right_sums_are_right_by_every_rule, 0, 3);
-    tcase_add_loop_test(cases, another_order_is_only_right_for_the_switch, 0, 3);
-    tcase_add_loop_test(cases, other_data_are_wrong, 0, 3);
-    tcase_add_loop_test(cases, one_wrong_bit_is_found, 0, 3);
-    tcase_add_loop_test(cases, the_bound_of_the_switch_is_tight, 0, 3);
+    tcase_add_test(cases, integers_wrap_and_print);
+    tcase_add_loop_test(cases, right_results_are_right_by_every_rule, 0, CASES);
+    tcase_add_loop_test(cases, another_order_is_only_right_for_the_switch, 0, CASES);
+    tcase_add_loop_test(cases, other_data_are_wrong, 0, CASES);
+    tcase_add_loop_test(cases, another_op_is_wrong, 0, CASES);
+    tcase_add_loop_test(cases, one_wrong_bit_is_found, 0, CASES);
+    tcase_add_loop_test(cases, the_bound_of_the_switch_is_tight, 0, FLOAT_CASES);
     tcase_add_test(cases, data_differ_between_ranks_and_elements);
-    tcase_add_loop_test(cases, parts_and_single_ranks_are_found_where_they_are, 0, 3);
-    tcase_add_loop_test(cases, chains_grow_and_nothing_else, 0, 3);
+    tcase_add_loop_test(cases, parts_and_single_ranks_are_found_where_they_are, 0, NTYPES);
+    tcase_add_loop_test(cases, chains_grow_and_nothing_else, 0, CASES);
+    tcase_add_loop_test(cases, a_chain_of_one_rank_adds_the_others_each_time, 0, CASES);
+    tcase_add_loop_test(cases, bytes_are_moved_as_they_are, NTYPES, NTYPES + NMOVED);
     return test_main(suite);
 }

@@ -1,0 +1,271 @@
+/* SYMM_TUNING_FILE on several ranks: auto goes by it, and all ranks by the same. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <symm/collectives.h>
+#include <symm/stream.h>
+#include "ranks.h"
+#include "test.h"
+
+#define HEAD "symm-tuning 1\n"
+
+static char prefix[64]; /* of all files of a case */
+
+static void path_of(char out[128], const char *what, int rank)
+{
+    snprintf(out, 128, "%s-%s.%d", prefix, what, rank);
+}
+
+/* Makes the rank's file of this text, and names it. */
+static void give_table(const struct rank *self, const char *text)
+{
+    char path[128];
+
+    path_of(path, "table", self->rank);
+    FILE *f = fopen(path, "we");
+    if (f) {
+        fputs(text, f);
+        fclose(f);
+    }
+    setenv("SYMM_TUNING_FILE", path, 1);
+}
+
+static void begin(void)
+{
+    snprintf(prefix, sizeof prefix, "/tmp/symm-test-%d", (int)getpid());
+}
+
+static void remove_files(void)
+{
+    char path[128];
+
+    for (int r = 0; r < RANKS_MAX; r++) {
+        path_of(path, "table", r);
+        unlink(path);
+        path_of(path, "trace", r);
+        unlink(path);
+    }
+    path_of(path, "trace", 0);
+    strcpy(strrchr(path, '.'), ".none");
+    unlink(path);
+}
+
+/* ---------------------------------------------------------------------------- ranks that differ */
+
+struct tables {
+    const char *texts[4]; /* of each rank; NULL: none */
+    symm_status want;
+    const char *part; /* of every rank's error */
+};
+
+static void join_with_table(struct rank *self, void *arg)
+{
+    const struct tables *tables = arg;
+    symm_context *ctx = NULL;
+
+    unsetenv("SYMM_TUNING_FILE");
+    setenv("SYMM_TIMEOUT_MS", "8000", 1);
+    if (tables->texts[self->rank])
+        give_table(self, tables->texts[self->rank]);
+    RANK_EXPECT(self, tables->want, rank_join(self, &ctx));
+    CHECK_RANK_MSG(self, !tables->part || strstr(self->report->text, tables->part), "%s",
+                   self->report->text);
+    CHECK_RANK(self, !ctx == (tables->want != SYMM_OK));
+out:
+    symm_context_destroy(ctx);
+}
+
+static void join_all(struct tables tables)
+{
+    struct rank_report reports[4];
+
+    begin();
+    ranks_run(4, RANKS_AS_PROCESSES, join_with_table, &tables, reports, 30);
+    remove_files();
+    ranks_assert_clean(reports, 4);
+}
+
+#define ROWS HEAD "all-reduce 4 any any 0 one_shot\n"
+#define OTHER HEAD "all-reduce 4 any any 1 one_shot\n"
+
+START_TEST(ranks_with_the_same_rows_join)
+{
+    join_all((struct tables){{ROWS, "# of rank 1\n" ROWS, ROWS "\n\n", ROWS}, SYMM_OK, NULL});
+}
+END_TEST
+
+START_TEST(ranks_with_other_rows_are_named)
+{
+    join_all((struct tables){{ROWS, OTHER, ROWS, OTHER},
+                             SYMM_ERROR_MISMATCH,
+                             "SYMM_TUNING_FILE on rank 1, 3 are not those on rank 0"});
+    join_all((struct tables){{ROWS, ROWS, NULL, ROWS},
+                             SYMM_ERROR_MISMATCH,
+                             "SYMM_TUNING_FILE on rank 2 are not those on rank 0"});
+    join_all((struct tables){{NULL, ROWS, ROWS, ROWS},
+                             SYMM_ERROR_MISMATCH,
+                             "SYMM_TUNING_FILE on rank 1, 2, 3 are not those on rank 0"});
+}
+END_TEST
+
+START_TEST(a_file_that_is_no_table_fails_all_ranks)
+{
+    join_all((struct tables){{ROWS, ROWS, HEAD "all-reduce 4 any any 0 ring\n", ROWS},
+                             SYMM_ERROR_ARGUMENT,
+                             "-table.2, line 2: \"ring\" is no algorithm"});
+}
+END_TEST
+
+/* ---------------------------------------------------------------------------- what auto goes by */
+
+enum { MAX_LAUNCH = 512 };
+
+/* The kernel, grid and block of the last launch that this rank's trace has. */
+static void last_launch(int rank, char out[MAX_LAUNCH])
+{
+    char path[128], line[MAX_LAUNCH];
+
+    path_of(path, "trace", rank);
+    *out = 0;
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        char *stream = strstr(line, " stream=");
+        if (strstr(line, "cuLaunchKernelEx") == line && stream) {
+            *stream = 0;
+            strcpy(out, line);
+        }
+    }
+    if (f)
+        fclose(f);
+}
+
+/* Bytes of the larger buffer, and what auto should take for them. */
+struct expected {
+    enum { REDUCE, SCATTER, GATHER } operation;
+    size_t nbytes;
+    uint32_t flags;
+    symm_dtype dtype;
+    symm_algo algo;
+};
+
+enum { RANKS = 3, BUFFER = 96 << 10 };
+
+static size_t size_of(symm_dtype dtype)
+{
+    switch (dtype) {
+    case SYMM_FLOAT64:
+        return 8;
+    case SYMM_FLOAT32:
+    case SYMM_INT32:
+        return 4;
+    case SYMM_FLOAT16:
+    case SYMM_BFLOAT16:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+static symm_status call(symm_group *group, char *in, const struct expected *e, symm_algo algo)
+{
+    const symm_options options = {.algo = algo, .flags = e->flags};
+    const size_t shares = e->operation == REDUCE ? 1 : RANKS,
+                 count = e->nbytes / size_of(e->dtype) / shares;
+    char *out = in + BUFFER;
+
+    switch (e->operation) {
+    case REDUCE:
+        return symm_all_reduce(group, in, out, count, e->dtype, SYMM_SUM, &options, NULL);
+    case SCATTER:
+        return symm_reduce_scatter(group, in, out, count, e->dtype, SYMM_SUM, &options, NULL);
+    default:
+        return symm_all_gather(group, in, out, count, e->dtype, &options, NULL);
+    }
+}
+
+static const struct expected expected[] = {
+    {REDUCE, 8, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
+    {REDUCE, 1024, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
+    {REDUCE, 4094, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
+    {REDUCE, 4096, 0, SYMM_BFLOAT16, SYMM_ALGO_TWO_SHOT},
+    {REDUCE, 8192, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY},
+    {REDUCE, 16384, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {REDUCE, 65536, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {REDUCE, 65534, SYMM_SYMMETRIC, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
+    {REDUCE, 65536, SYMM_SYMMETRIC, SYMM_BFLOAT16, SYMM_ALGO_COPY_ENGINE},
+    {REDUCE, 1024, 0, SYMM_FLOAT32, SYMM_ALGO_TWO_SHOT}, /* a row of any dtype */
+    {REDUCE, 1024, 0, SYMM_FLOAT64, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {REDUCE, 1024, SYMM_DETERMINISTIC, SYMM_FLOAT16, SYMM_ALGO_TWO_SHOT},
+    {SCATTER, 1020, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
+    {SCATTER, 6000, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY},
+    {GATHER, 96, 0, SYMM_FLOAT8_E5M2, SYMM_ALGO_LOW_LATENCY},
+    {GATHER, 3000, 0, SYMM_INT32, SYMM_ALGO_ONE_SHOT},
+    {GATHER, 96, SYMM_SYMMETRIC, SYMM_UINT8, SYMM_ALGO_COPY_ENGINE},
+};
+
+static const char table[] = HEAD "all-reduce 3 bfloat16 any 0 one_shot\n"
+                                 "all-reduce 3 bfloat16 any 4096 two_shot\n"
+                                 "all-reduce 3 bfloat16 any 8192 low_latency\n"
+                                 "all-reduce 3 bfloat16 any 16384 low_latency_two_shot\n"
+                                 "all-reduce 3 bfloat16 symmetric 16384 one_shot\n"
+                                 "all-reduce 3 bfloat16 symmetric 65536 copy_engine\n"
+                                 "all-reduce 3 any any 0 two_shot\n"
+                                 "all-reduce 3 float64 any 0 low_latency_two_shot\n"
+                                 "all-reduce 3 float16 any 0 multimem\n"
+                                 "all-reduce 2 any any 0 one_shot\n"
+                                 "reduce-scatter 3 any any 0 one_shot\n"
+                                 "reduce-scatter 3 any any 6000 low_latency\n"
+                                 "all-gather 3 any any 0 low_latency\n"
+                                 "all-gather 3 any any 3000 one_shot\n"
+                                 "all-gather 3 uint8 symmetric 0 copy_engine\n";
+
+static void follow_the_table(struct rank *self, void *arg)
+{
+    char path[128], by_name[MAX_LAUNCH], by_table[MAX_LAUNCH];
+    symm_context *ctx = NULL;
+    char *buffers;
+
+    (void)arg;
+    give_table(self, table);
+    path_of(path, "trace", 0);
+    *strrchr(path, '.') = 0;
+    setenv("SYMM_EMULATED_TRACE", path, 1);
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_alloc(world, 2 * BUFFER, (void **)&buffers));
+    RANK_TRY(self, symm_fill(buffers, 0, 2 * BUFFER, NULL));
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        RANK_TRY(self, call(world, buffers, &expected[i], expected[i].algo));
+        last_launch(self->rank, by_name);
+        RANK_TRY(self, symm_synchronize(world, NULL));
+        RANK_TRY(self, call(world, buffers, &expected[i], SYMM_ALGO_AUTO));
+        last_launch(self->rank, by_table);
+        RANK_TRY(self, symm_synchronize(world, NULL));
+        CHECK_RANK_MSG(self, *by_name && strcmp(by_name, by_table) == 0,
+                       "case %zu: \"%s\", and by the table \"%s\"", i, by_name, by_table);
+    }
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(auto_goes_by_the_rows_of_its_kind)
+{
+    begin();
+    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, follow_the_table, NULL, 60);
+    remove_files();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("tuning");
+    TCase *tests = test_case(suite, "ranks", 60);
+
+    tcase_add_test(tests, ranks_with_the_same_rows_join);
+    tcase_add_test(tests, ranks_with_other_rows_are_named);
+    tcase_add_test(tests, a_file_that_is_no_table_fails_all_ranks);
+    tests = test_case(suite, "auto", 60);
+    tcase_add_test(tests, auto_goes_by_the_rows_of_its_kind);
+    return test_main(suite);
+}

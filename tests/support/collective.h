@@ -1,0 +1,49 @@
+/* One collective call of any operation: its data, the call, and what must come out. */
+#ifndef TEST_COLLECTIVE_H
+#define TEST_COLLECTIVE_H
+
+#include <stdbool.h>
+#include <symm/collectives.h>
+#include <symm/stream.h>
+
+enum collective_operation { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, COLLECTIVE_OPERATIONS };
+
+struct collective {
+    enum collective_operation operation;
+    symm_algo algo;
+    symm_dtype dtype;
+    symm_redop op; /* not of an all-gather */
+    size_t count;  /* as the operation counts */
+    uint32_t max_blocks, flags;
+    uint64_t round; /* of the reference's data; reductions take REFERENCE_SPECIAL */
+};
+
+/* An algorithm of an operation. */
+struct collective_variant {
+    enum collective_operation operation;
+    symm_algo algo;
+};
+
+/* The bytes of a rank's `in` and `out`. */
+size_t collective_in_nbytes(const struct collective *c, int nranks);
+size_t collective_out_nbytes(const struct collective *c, int nranks);
+
+/* Fills in what rank brings. */
+void collective_fill(const struct collective *c, int rank, int nranks, void *in);
+
+/* NULL: it runs here. */
+const char *collective_unavailable(const struct collective *c, symm_group *group);
+symm_status collective_call(const struct collective *c, symm_group *group, const void *in,
+                            void *out, symm_stream stream);
+
+/* How much of what rank got is wrong. */
+int64_t collective_wrong(const struct collective *c, int rank, int nranks, const void *out);
+
+/* What there is to say of it when it failed; the text lasts until the next one is asked for. */
+const char *collective_text(const struct collective *c);
+
+bool collective_by_switch(symm_algo algo);
+/* Whether this build has it: builds without multicast do not use the switch. */
+bool collective_built(symm_algo algo);
+
+#endif

@@ -1,0 +1,241 @@
+/* What auto takes: a table's row where there is one that runs, else what its model says. */
+#include <string.h>
+#include "collectives/choice.h"
+#include "test.h"
+
+static const struct symm_machine h200 = {.nranks = 4,
+                                         .nsms = 132,
+                                         .max_threads = 1024,
+                                         .compute_major = 9,
+                                         .staging_nbytes = 64 << 20,
+                                         .block_packets = 4096};
+
+static const enum symm_operation operations[] = {
+    SYMM_OPERATION_ALL_REDUCE, SYMM_OPERATION_REDUCE_SCATTER, SYMM_OPERATION_ALL_GATHER};
+
+static struct symm_tuning *table(const char *rows)
+{
+    struct symm_tuning *t = NULL;
+    const symm_status st = symm__tuning_parse("rows", rows, strlen(rows), &t);
+
+    ck_assert_msg(st == SYMM_OK, "%s", symm__failure_text());
+    return t;
+}
+
+static struct symm_collective_call call_of(enum symm_operation operation, symm_dtype dtype,
+                                           uint32_t flags, uint64_t count)
+{
+    return (struct symm_collective_call){.operation = operation,
+                                         .algo = SYMM_ALGO_AUTO,
+                                         .flags = flags,
+                                         .dtype = dtype,
+                                         .op = SYMM_SUM,
+                                         .count = count};
+}
+
+static symm_algo choose(const struct symm_machine *m, enum symm_operation operation,
+                        symm_dtype dtype, uint32_t flags, uint64_t count)
+{
+    const struct symm_collective_call call = call_of(operation, dtype, flags, count);
+
+    return symm__choose(m, &call);
+}
+
+/* What it would be without the table. */
+static symm_algo model(const struct symm_machine *m, enum symm_operation operation,
+                       symm_dtype dtype, uint32_t flags, uint64_t count)
+{
+    struct symm_machine without = *m;
+
+    without.tuning = NULL;
+    return choose(&without, operation, dtype, flags, count);
+}
+
+/* ------------------------------------------------------------------------------------ the table */
+
+START_TEST(what_the_call_names_is_taken)
+{
+    struct symm_tuning *t = table("symm-tuning 1\nall-reduce 4 any any 0 two_shot\n");
+    struct symm_machine m = h200;
+    struct symm_collective_call call =
+        call_of(SYMM_OPERATION_ALL_REDUCE, SYMM_BFLOAT16, 0, 1 << 10);
+
+    m.tuning = t;
+    for (int a = SYMM_ALGO_LOW_LATENCY; a <= SYMM_ALGO_LOW_LATENCY_TWO_SHOT; a++) {
+        call.algo = (symm_algo)a;
+        ck_assert_int_eq(symm__choose(&m, &call), a);
+    }
+    symm__tuning_destroy(t);
+}
+END_TEST
+
+START_TEST(bytes_are_those_of_the_larger_buffer)
+{
+    struct symm_tuning *t = table("symm-tuning 1\n"
+                                  "all-reduce 4 float32 any 4096 one_shot\n"
+                                  "reduce-scatter 4 float32 any 4096 one_shot\n"
+                                  "all-gather 4 float32 any 4096 one_shot\n");
+    struct symm_machine m = h200;
+
+    m.tuning = t;
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+        const uint64_t count = operations[i] == SYMM_OPERATION_ALL_REDUCE ? 1024 : 256;
+        ck_assert_int_eq(choose(&m, operations[i], SYMM_FLOAT32, 0, count), SYMM_ALGO_ONE_SHOT);
+        ck_assert_int_eq(choose(&m, operations[i], SYMM_FLOAT32, 0, count - 1),
+                         SYMM_ALGO_LOW_LATENCY); /* by the model */
+        ck_assert_int_eq(choose(&m, operations[i], SYMM_FLOAT16, 0, 2 * count),
+                         SYMM_ALGO_LOW_LATENCY);
+    }
+    symm__tuning_destroy(t);
+}
+END_TEST
+
+START_TEST(rows_that_say_more_of_the_call_come_first)
+{
+    struct symm_tuning *t = table("symm-tuning 1\n"
+                                  "all-reduce 4 any any 0 low_latency_two_shot\n"
+                                  "all-reduce 4 int32 any 0 two_shot\n"
+                                  "all-reduce 4 any symmetric 64 one_shot\n"
+                                  "all-reduce 4 int32 symmetric 128 low_latency\n");
+    struct symm_machine m = h200;
+    static const struct {
+        symm_dtype dtype;
+        uint32_t flags;
+        uint64_t count; /* of 4 bytes */
+        symm_algo algo;
+    } calls[] = {
+        {SYMM_FLOAT32, 0, 1 << 20, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+        {SYMM_INT32, 0, 1 << 20, SYMM_ALGO_TWO_SHOT},
+        {SYMM_FLOAT32, SYMM_SYMMETRIC, 15, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+        {SYMM_FLOAT32, SYMM_SYMMETRIC, 16, SYMM_ALGO_ONE_SHOT},
+        {SYMM_INT32, SYMM_SYMMETRIC, 15, SYMM_ALGO_TWO_SHOT},
+        {SYMM_INT32, SYMM_SYMMETRIC, 31, SYMM_ALGO_ONE_SHOT},
+        {SYMM_INT32, SYMM_SYMMETRIC, 32, SYMM_ALGO_LOW_LATENCY},
+        {SYMM_INT32, SYMM_SYMMETRIC | SYMM_DETERMINISTIC, 32, SYMM_ALGO_LOW_LATENCY},
+    };
+
+    m.tuning = t;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        ck_assert_int_eq(
+            choose(&m, SYMM_OPERATION_ALL_REDUCE, calls[i].dtype, calls[i].flags, calls[i].count),
+            calls[i].algo);
+    symm__tuning_destroy(t);
+}
+END_TEST
+
+START_TEST(a_row_that_may_not_be_taken_is_as_if_it_were_not_there)
+{
+    struct symm_tuning *t = table("symm-tuning 1\n"
+                                  "all-reduce 4 bfloat16 symmetric 0 multimem\n"
+                                  "all-reduce 4 bfloat16 any 0 one_shot\n"
+                                  "all-reduce 4 float32 any 0 multimem\n"
+                                  "all-gather 4 any any 0 multimem\n"
+                                  "reduce-scatter 4 any any 0 two_shot\n");
+    struct symm_machine m = h200, off = h200;
+    struct symm_collective_call smallest =
+        call_of(SYMM_OPERATION_ALL_REDUCE, SYMM_FLOAT32, 0, 1 << 20);
+    const enum symm_operation reduce = SYMM_OPERATION_ALL_REDUCE,
+                              gather = SYMM_OPERATION_ALL_GATHER;
+
+    m.tuning = off.tuning = t;
+    off.multicast_off = "off";
+    ck_assert_int_eq(choose(&m, reduce, SYMM_BFLOAT16, SYMM_SYMMETRIC, 1), SYMM_ALGO_MULTIMEM);
+    ck_assert_int_eq(choose(&off, reduce, SYMM_BFLOAT16, SYMM_SYMMETRIC, 1), SYMM_ALGO_ONE_SHOT);
+    ck_assert_int_eq(
+        choose(&m, reduce, SYMM_BFLOAT16, SYMM_SYMMETRIC | SYMM_DETERMINISTIC, 1 << 20),
+        SYMM_ALGO_ONE_SHOT);
+    ck_assert_int_eq(choose(&m, reduce, SYMM_FLOAT32, SYMM_DETERMINISTIC, 1 << 20),
+                     model(&off, reduce, SYMM_FLOAT32, 0, 1 << 20));
+    /* An all-gather has the same bits however they come. */
+    ck_assert_int_eq(choose(&m, gather, SYMM_FLOAT8_E4M3, SYMM_DETERMINISTIC, 1),
+                     SYMM_ALGO_MULTIMEM);
+    ck_assert_int_eq(choose(&off, gather, SYMM_UINT8, 0, 1), SYMM_ALGO_LOW_LATENCY);
+    smallest.op = SYMM_MIN; /* which the switch cannot do with float32 */
+    ck_assert_int_eq(symm__choose(&m, &smallest), model(&off, reduce, SYMM_FLOAT32, 0, 1 << 20));
+    ck_assert_int_eq(choose(&m, SYMM_OPERATION_REDUCE_SCATTER, SYMM_FLOAT32, 0, 1),
+                     SYMM_ALGO_LOW_LATENCY);
+    symm__tuning_destroy(t);
+}
+END_TEST
+
+START_TEST(copy_engine_needs_the_promise)
+{
+    struct symm_tuning *t = table("symm-tuning 1\n"
+                                  "all-reduce 4 any symmetric 4096 copy_engine\n"
+                                  "all-gather 4 any symmetric 4096 copy_engine\n"
+                                  "reduce-scatter 4 any symmetric 4096 copy_engine\n");
+    struct symm_machine m = h200;
+
+    m.tuning = t;
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+        const uint64_t count = operations[i] == SYMM_OPERATION_ALL_REDUCE ? 1024 : 256;
+        ck_assert_int_eq(choose(&m, operations[i], SYMM_INT32, SYMM_SYMMETRIC, count),
+                         SYMM_ALGO_COPY_ENGINE);
+        ck_assert_int_eq(
+            choose(&m, operations[i], SYMM_INT32, SYMM_SYMMETRIC | SYMM_DETERMINISTIC, count),
+            SYMM_ALGO_COPY_ENGINE);
+        ck_assert_int_ne(choose(&m, operations[i], SYMM_INT32, SYMM_SYMMETRIC, count - 1),
+                         SYMM_ALGO_COPY_ENGINE);
+        ck_assert_int_ne(choose(&m, operations[i], SYMM_INT32, 0, count), SYMM_ALGO_COPY_ENGINE);
+    }
+    symm__tuning_destroy(t);
+}
+END_TEST
+
+START_TEST(other_worlds_go_by_the_model)
+{
+    struct symm_tuning *t = table("symm-tuning 1\nall-reduce 4 any any 0 one_shot\n");
+    struct symm_machine m = h200;
+
+    m.tuning = t;
+    for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks++)
+        for (uint64_t count = 1; count < UINT64_C(1) << 36; count *= 8)
+            for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+                const bool has = m.nranks == 4 && operations[i] == SYMM_OPERATION_ALL_REDUCE;
+                ck_assert_int_eq(choose(&m, operations[i], SYMM_BFLOAT16, 0, count),
+                                 has ? SYMM_ALGO_ONE_SHOT
+                                     : model(&m, operations[i], SYMM_BFLOAT16, 0, count));
+            }
+    symm__tuning_destroy(t);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------------ the model */
+
+START_TEST(the_model_takes_what_runs)
+{
+    struct symm_machine m = h200;
+
+    for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks++)
+        for (int what = 0; what < 16; what++)
+            for (uint64_t count = 1; count < UINT64_C(1) << 40; count = count * 3 + 1)
+                for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+                    const uint32_t flags = what & (SYMM_DETERMINISTIC | SYMM_SYMMETRIC);
+                    m.multicast_off = what & 4 ? "off" : NULL;
+                    m.compute_major = what & 8 ? 8 : 9;
+                    const symm_algo algo = choose(&m, operations[i], SYMM_FLOAT16, flags, count);
+                    ck_assert(algo != SYMM_ALGO_AUTO && algo != SYMM_ALGO_MULTIMEM_ONE_SHOT);
+                    ck_assert(algo != SYMM_ALGO_COPY_ENGINE || flags & SYMM_SYMMETRIC);
+                    ck_assert(operations[i] == SYMM_OPERATION_ALL_GATHER ||
+                              algo != SYMM_ALGO_MULTIMEM || !(flags & SYMM_DETERMINISTIC));
+                    ck_assert_ptr_null(
+                        symm__collective_reason(&m, operations[i], algo, SYMM_FLOAT16, SYMM_SUM));
+                }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("choice");
+    TCase *tests = test_case(suite, "table", 20);
+
+    tcase_add_test(tests, what_the_call_names_is_taken);
+    tcase_add_test(tests, bytes_are_those_of_the_larger_buffer);
+    tcase_add_test(tests, rows_that_say_more_of_the_call_come_first);
+    tcase_add_test(tests, a_row_that_may_not_be_taken_is_as_if_it_were_not_there);
+    tcase_add_test(tests, copy_engine_needs_the_promise);
+    tcase_add_test(tests, other_worlds_go_by_the_model);
+    tests = test_case(suite, "model", 60);
+    tcase_add_test(tests, the_model_takes_what_runs);
+    return test_main(suite);
+}

@@ -1,0 +1,405 @@
+/* The rules by which a collective gets its kernel and its grid. */
+#include "collectives/plan.h"
+#include <stdio.h>
+#include <string.h>
+#include "test.h"
+
+static const struct symm_machine h200 = {.nranks = 8,
+                                         .nsms = 132,
+                                         .max_threads = 1024,
+                                         .compute_major = 9,
+                                         .staging_nbytes = 64 << 20,
+                                         .block_packets = 4096};
+
+static const struct variant {
+    enum symm_operation operation;
+    symm_algo algo;
+} variants[] = {
+    {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_LOW_LATENCY},
+    {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_ONE_SHOT},
+    {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_TWO_SHOT},
+    {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_MULTIMEM},
+    {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_MULTIMEM_ONE_SHOT},
+    {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_LOW_LATENCY},
+    {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT},
+    {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_MULTIMEM},
+    {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_LOW_LATENCY},
+    {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_ONE_SHOT},
+    {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_MULTIMEM},
+};
+/* Those that are reduced first. */
+static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_FLOAT16,     SYMM_BFLOAT16,
+                                    SYMM_FLOAT64, SYMM_INT32,       SYMM_INT64,
+                                    SYMM_UINT8,   SYMM_FLOAT8_E4M3, SYMM_FLOAT8_E5M2};
+static const symm_redop ops[] = {SYMM_SUM, SYMM_AVG, SYMM_MIN, SYMM_MAX};
+
+enum { NVARIANTS = sizeof variants / sizeof variants[0], NDTYPES = 6, NEVERY_DTYPE = 9, NOPS = 4 };
+
+static bool by_switch(symm_algo algo)
+{
+    return algo == SYMM_ALGO_MULTIMEM || algo == SYMM_ALGO_MULTIMEM_ONE_SHOT;
+}
+
+static bool by_packets(symm_algo algo)
+{
+    return algo == SYMM_ALGO_LOW_LATENCY || algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT;
+}
+
+/* Exchanges shares through the staging area. */
+static bool by_staging(struct variant v)
+{
+    return v.operation == SYMM_OPERATION_ALL_REDUCE ? v.algo == SYMM_ALGO_TWO_SHOT
+                                                    : !by_packets(v.algo);
+}
+
+static int dtypes_of(struct variant v)
+{
+    return v.operation == SYMM_OPERATION_ALL_GATHER ? NEVERY_DTYPE : NDTYPES;
+}
+
+static struct symm_plan plan_of(const struct symm_machine *m, struct variant v, symm_dtype dtype,
+                                uint64_t count, uint32_t flags, uint32_t max_blocks)
+{
+    const struct symm_collective_call call = {.operation = v.operation,
+                                              .algo = v.algo,
+                                              .flags = flags,
+                                              .max_blocks = max_blocks,
+                                              .dtype = dtype,
+                                              .op = SYMM_SUM,
+                                              .count = count};
+    return symm__plan(m, &call);
+}
+
+/* Of an all-reduce. */
+static struct symm_plan plan(const struct symm_machine *m, symm_algo algo, uint64_t count,
+                             uint32_t flags, uint32_t max_blocks)
+{
+    return plan_of(m, (struct variant){SYMM_OPERATION_ALL_REDUCE, algo}, SYMM_BFLOAT16, count,
+                   flags, max_blocks);
+}
+
+START_TEST(each_algorithm_gets_the_kernel_of_its_dtype_and_ranks)
+{
+    struct symm_machine m = h200;
+    for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks++)
+        for (int i = 0; i < NVARIANTS; i++)
+            for (int d = 0; d < dtypes_of(variants[i]); d++) {
+                const struct variant v = variants[i];
+                const bool gathers = v.operation == SYMM_OPERATION_ALL_GATHER;
+                char want[96];
+                const char *name = symm__kernels_name(plan_of(&m, v, dtypes[d], 1000, 0, 0).kernel);
+                int n = snprintf(want, sizeof want, "%s_%s_%s", symm__operation_name(v.operation),
+                                 symm__algo_name(v.algo),
+                                 gathers ? "bytes" : symm__dtype_name(dtypes[d]));
+                if (!by_switch(v.algo) && (m.nranks == 2 || m.nranks == 4 || m.nranks == 8))
+                    snprintf(want + n, sizeof want - (size_t)n, "_%d", m.nranks);
+                else if (!by_switch(v.algo))
+                    snprintf(want + n, sizeof want - (size_t)n, "_n");
+                ck_assert_str_eq(name, want);
+            }
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------------- the grid */
+
+/* What kernels.def promises of each kernel's registers. */
+static const struct {
+    uint32_t threads, blocks;
+} bounds[SYMM_KERNEL_COUNT] = {
+#define BOUNDS(name, args, threads, blocks, body) [SYMM_KERNEL_##name] = {threads, blocks},
+    SYMM_KERNELS(BOUNDS)
+#undef BOUNDS
+};
+
+static void assert_grid(const struct symm_machine *m, const struct symm_plan *p)
+{
+    const uint32_t most = bounds[p->kernel].threads;
+
+    ck_assert_uint_ge(p->blocks, 1);
+    ck_assert_uint_le(p->blocks, SYMM_BLOCKS_MAX);
+    ck_assert_uint_ge(p->threads, 1);
+    ck_assert_uint_le(p->threads, most);
+    ck_assert_int_le((int)p->threads, m->max_threads);
+    ck_assert(m->max_threads < 32 ? (int)p->threads == m->max_threads : p->threads % 32 == 0);
+    ck_assert(p->early == (by_packets(p->algo) && p->threads <= 128));
+    /* Two grids at once have a place, and the next ones of the same groups if they begin early: so
+     * many threads with these registers a multiprocessor. */
+    ck_assert_msg(p->blocks == 1 || (uint64_t)(p->early ? 4 : 2) * p->blocks * p->threads <=
+                                        (uint64_t)m->nsms * bounds[p->kernel].blocks * most,
+                  "%s: %u blocks of %u on %d", symm__kernels_name(p->kernel), p->blocks, p->threads,
+                  m->nsms);
+    ck_assert(p->blocks == 1 || 2 * p->blocks <= bounds[p->kernel].blocks * (uint32_t)m->nsms);
+}
+
+START_TEST(two_groups_fit_on_one_device)
+{
+    static const int sms[] = {1, 2, 3, 8, 64, 132, 148},
+                     threads[] = {1, 3, 31, 32, 33, 64, 1000, 1024};
+    struct symm_machine m = h200;
+    for (size_t s = 0; s < sizeof sms / sizeof sms[0]; s++)
+        for (size_t t = 0; t < sizeof threads / sizeof threads[0]; t++)
+            for (m.nranks = 2; m.nranks <= 9; m.nranks++)
+                for (int i = 0; i < NVARIANTS; i++)
+                    for (uint64_t count = 1; count < UINT64_C(1) << 40; count = count * 3 + 1) {
+                        m.nsms = sms[s];
+                        m.max_threads = threads[t];
+                        const struct symm_plan p =
+                            plan_of(&m, variants[i], SYMM_BFLOAT16, count, 0, 0);
+                        ck_assert(p.algo == variants[i].algo);
+                        assert_grid(&m, &p);
+                    }
+}
+END_TEST
+
+START_TEST(grids_grow_with_the_work_and_end_where_they_are_told)
+{
+    ck_assert_uint_eq(plan(&h200, SYMM_ALGO_ONE_SHOT, 1, 0, 0).threads, 32);
+    ck_assert_uint_eq(plan(&h200, SYMM_ALGO_ONE_SHOT, 8 * 512, 0, 0).blocks, 1);
+    ck_assert_uint_eq(plan(&h200, SYMM_ALGO_ONE_SHOT, 8 * 512 + 1, 0, 0).blocks, 2);
+    ck_assert_uint_eq(plan(&h200, SYMM_ALGO_ONE_SHOT, 1 << 28, 0, 0).blocks, 32);
+    ck_assert_uint_eq(plan(&h200, SYMM_ALGO_LOW_LATENCY, 6 * 128, 0, 0).blocks, 1);
+    ck_assert_uint_eq(plan(&h200, SYMM_ALGO_LOW_LATENCY, 6 * 128 + 1, 0, 0).blocks, 2);
+    ck_assert_uint_eq(plan(&h200, SYMM_ALGO_LOW_LATENCY, 1 << 20, 0, 0).threads, 256);
+    ck_assert_uint_eq(plan(&h200, SYMM_ALGO_TWO_SHOT, 1 << 28, 0, 0).blocks, SYMM_BLOCKS_MAX);
+    ck_assert_uint_eq(plan(&h200, SYMM_ALGO_TWO_SHOT, 1 << 28, 0, 0).threads, 512);
+    ck_assert_uint_eq(plan(&h200, SYMM_ALGO_TWO_SHOT, UINT64_MAX / 4, 0, 0).blocks,
+                      SYMM_BLOCKS_MAX);
+    for (int i = 0; i < NVARIANTS; i++) {
+        uint64_t before = 0;
+        ck_assert_uint_eq(plan_of(&h200, variants[i], SYMM_BFLOAT16, 1 << 28, 0, 5).blocks, 5);
+        for (uint64_t count = 1; count < 1 << 26; count *= 2) {
+            const struct symm_plan p = plan_of(&h200, variants[i], SYMM_BFLOAT16, count, 0, 0);
+            ck_assert_uint_ge((uint64_t)p.blocks * p.threads, before);
+            before = (uint64_t)p.blocks * p.threads;
+        }
+    }
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------------- the work */
+
+/* How many elements are one unit; an all-gather's elements are bytes. */
+static uint64_t unit_of(struct variant v, symm_dtype dtype)
+{
+    const uint64_t size = v.operation == SYMM_OPERATION_ALL_GATHER ? 1 : symm__dtype_size(dtype);
+    return !by_packets(v.algo) ? 16 / size : size == 8 ? 1 : 12 / size;
+}
+
+/* Every element lies in a unit, every unit in a share, every unit of a share in a block's slice. */
+static void assert_covered(const struct symm_plan *p, struct variant v, symm_dtype dtype,
+                           uint64_t count, int nranks)
+{
+    const uint64_t unit = unit_of(v, dtype), units = count / unit + (count % unit != 0);
+    const uint64_t nbytes = count * symm__dtype_size(dtype);
+    if (v.operation == SYMM_OPERATION_ALL_GATHER) {
+        ck_assert_uint_eq(p->stride, nbytes);
+        ck_assert_uint_eq(p->count, nbytes * (uint64_t)nranks);
+        ck_assert_uint_eq(p->share, nbytes / unit + (nbytes % unit != 0));
+    } else if (v.operation == SYMM_OPERATION_REDUCE_SCATTER) {
+        ck_assert_uint_eq(p->stride, count);
+        ck_assert_uint_eq(p->count, count * (uint64_t)nranks);
+        ck_assert_uint_eq(p->share, units);
+    } else if (v.algo == SYMM_ALGO_TWO_SHOT || v.algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT) {
+        ck_assert_uint_eq(p->count, count);
+        ck_assert_uint_eq(p->stride, p->share * unit);
+        ck_assert_uint_ge(p->share * (uint64_t)nranks, units);
+        ck_assert_uint_lt((p->share - 1) * (uint64_t)nranks, units);
+    } else {
+        ck_assert_uint_eq(p->count, count);
+        ck_assert_uint_eq(p->share, units);
+    }
+    ck_assert_uint_ge(p->slice * p->blocks, p->share);
+    ck_assert_uint_lt((p->slice - 1) * p->blocks, p->share);
+}
+
+START_TEST(slices_cover_everything)
+{
+    struct symm_machine m = h200;
+    for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks += m.nranks < 9 ? 1 : 21)
+        for (int i = 0; i < NVARIANTS; i++)
+            for (int d = 0; d < dtypes_of(variants[i]); d++)
+                for (uint64_t count = 1; count < UINT64_C(1) << 40; count += 1 + count / 3) {
+                    const struct symm_plan p = plan_of(&m, variants[i], dtypes[d], count, 0, 0);
+                    assert_covered(&p, variants[i], dtypes[d], count, m.nranks);
+                }
+}
+END_TEST
+
+/* Packets have two sets of slots, and those of two steps half of a set for each. */
+static void assert_room(const struct symm_machine *m, const struct symm_plan *p, struct variant v)
+{
+    const uint64_t nranks = (uint64_t)m->nranks, staging = (uint64_t)p->blocks * p->room * 16;
+    ck_assert_uint_ge(p->room, 1);
+    if (p->algo == SYMM_ALGO_LOW_LATENCY)
+        ck_assert_uint_le(2 * nranks * p->room, m->block_packets);
+    else if (p->algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT)
+        ck_assert_uint_le(4 * nranks * p->room, m->block_packets);
+    else /* four slots for every rank in one half of it, or the other half */
+        ck_assert_uint_le((by_staging(v) ? 4 * nranks : 1) * staging, m->staging_nbytes / 2);
+}
+
+/* What a group has at least, of group.c: staging for a pack of every rank in each slot of an
+ * exchange, and two packets of every rank in each of the four parts of a block. */
+START_TEST(every_block_has_room_and_stays_within_its_part)
+{
+    struct symm_machine m = h200;
+    for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks++)
+        for (uint64_t staging = 1024; staging <= 256 << 20; staging += 16 + staging / 7 / 16 * 16)
+            for (int i = 0; i < NVARIANTS; i++)
+                for (uint64_t count = 1; count < UINT64_C(1) << 36; count *= 64) {
+                    const uint64_t nranks = (uint64_t)m.nranks, least = 128 * nranks,
+                                   packets = staging / 8 / 16 / SYMM_BLOCKS_MAX;
+                    m.staging_nbytes = staging > least ? staging : least;
+                    m.block_packets = (uint32_t)(packets > 8 * nranks ? packets : 8 * nranks);
+                    const struct symm_plan p = plan_of(&m, variants[i], SYMM_BFLOAT16, count, 0, 0);
+                    assert_room(&m, &p, variants[i]);
+                }
+}
+END_TEST
+
+/* ----------------------------------------------------------------------------------- the choice */
+
+static int step_of(symm_algo algo)
+{
+    return algo == SYMM_ALGO_LOW_LATENCY            ? 0
+           : algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT ? 1
+           : algo == SYMM_ALGO_TWO_SHOT             ? 2
+                                                    : 3;
+}
+
+static const int unrolled[] = {2, 4, 8};
+
+START_TEST(auto_goes_from_latency_to_bandwidth_and_never_back)
+{
+    struct symm_machine m = h200;
+    m.nranks = unrolled[_i];
+    for (int without = 0; without < 3; without++) {
+        int before = 0, seen = 0;
+        m.multicast_off = without == 1 ? "off" : NULL;
+        for (uint64_t count = 1; count < UINT64_C(1) << 36; count += 1 + count / 50) {
+            const int step = step_of(
+                plan(&m, SYMM_ALGO_AUTO, count, without == 2 ? SYMM_DETERMINISTIC : 0, 0).algo);
+            ck_assert_int_ge(step, before);
+            before = step;
+            seen |= 1 << step;
+        }
+        /* Two ranks send the same bytes in shares, and later: it may be that they never do. */
+        if (without)
+            ck_assert_int_eq(seen | (m.nranks == 2 ? 2 : 0), 7);
+        ck_assert_int_eq(seen & 1, 1);
+        if (!without)
+            ck_assert_int_eq(before, m.nranks == 2 ? 2 : 3);
+    }
+}
+END_TEST
+
+START_TEST(auto_takes_the_switch_where_it_may_and_can)
+{
+    struct symm_machine m = h200;
+    struct symm_collective_call call = {.algo = SYMM_ALGO_AUTO, .count = 1 << 24};
+    for (int d = 0; d < NDTYPES; d++)
+        for (int o = 0; o < NOPS; o++) {
+            call.dtype = dtypes[d];
+            call.op = ops[o];
+            if (symm__collective_reason(&m, SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_AUTO, call.dtype,
+                                        call.op))
+                continue;
+            const bool can = !symm__collective_reason(&m, SYMM_OPERATION_ALL_REDUCE,
+                                                      SYMM_ALGO_MULTIMEM, call.dtype, call.op);
+            const symm_algo other = SYMM_ALGO_TWO_SHOT;
+            call.flags = 0;
+            ck_assert_int_eq(symm__plan(&m, &call).algo, can ? SYMM_ALGO_MULTIMEM : other);
+            call.flags = SYMM_DETERMINISTIC;
+            for (call.count = 1; call.count < 1 << 24; call.count *= 2)
+                ck_assert(!by_switch(symm__plan(&m, &call).algo));
+            ck_assert_int_eq(symm__plan(&m, &call).algo, other);
+        }
+    m.multicast_off = "off";
+    ck_assert(plan(&m, SYMM_ALGO_AUTO, 1 << 24, 0, 0).algo == SYMM_ALGO_TWO_SHOT);
+    m = h200;
+    m.compute_major = 8;
+    ck_assert(plan(&m, SYMM_ALGO_AUTO, 1 << 24, 0, 0).algo == SYMM_ALGO_TWO_SHOT);
+    m = h200;
+    m.nranks = 2;
+    ck_assert(plan(&m, SYMM_ALGO_AUTO, 1 << 24, 0, 0).algo == SYMM_ALGO_TWO_SHOT);
+}
+END_TEST
+
+static void assert_reason(const struct symm_machine *m, struct variant v, symm_dtype dtype,
+                          symm_redop op, const char *part)
+{
+    const char *reason = symm__collective_reason(m, v.operation, v.algo, dtype, op);
+    if (part)
+        ck_assert_msg(reason && strstr(reason, part), "no \"%s\" in: %s", part, reason);
+    else
+        ck_assert_msg(!reason, "%s", reason);
+}
+
+START_TEST(what_reduces_has_its_types_and_operations)
+{
+    for (int i = 0; i < NVARIANTS; i++)
+        for (int d = 0; d < NEVERY_DTYPE; d++)
+            for (int o = 0; o < NOPS; o++) {
+                const bool integer = dtypes[d] == SYMM_INT32 || dtypes[d] == SYMM_INT64,
+                           wide = dtypes[d] == SYMM_FLOAT32 || dtypes[d] == SYMM_FLOAT64,
+                           extreme = ops[o] == SYMM_MIN || ops[o] == SYMM_MAX;
+                assert_reason(&h200, variants[i], dtypes[d], ops[o],
+                              variants[i].operation == SYMM_OPERATION_ALL_GATHER ? NULL
+                              : d >= NDTYPES                  ? "no arithmetic of this dtype"
+                              : integer && ops[o] == SYMM_AVG ? "floating types only"
+                              : by_switch(variants[i].algo) && wide && extreme ? "does not compare"
+                                                                               : NULL);
+            }
+}
+END_TEST
+
+START_TEST(what_cannot_run_has_a_reason)
+{
+    static const symm_algo two_steps[] = {SYMM_ALGO_TWO_SHOT, SYMM_ALGO_LOW_LATENCY_TWO_SHOT,
+                                          SYMM_ALGO_MULTIMEM_ONE_SHOT};
+    for (int o = 0; o < SYMM_OPERATION_COUNT; o++) {
+        const enum symm_operation operation = (enum symm_operation)o;
+        const struct variant automatic = {operation, SYMM_ALGO_AUTO},
+                             engine = {operation, SYMM_ALGO_COPY_ENGINE},
+                             multimem = {operation, SYMM_ALGO_MULTIMEM};
+        const bool reduces = operation != SYMM_OPERATION_ALL_GATHER;
+        struct symm_machine m = h200;
+        assert_reason(&m, automatic, (symm_dtype)0, SYMM_SUM, "no such dtype");
+        assert_reason(&m, automatic, (symm_dtype)10, SYMM_SUM, "no such dtype");
+        if (reduces)
+            assert_reason(&m, automatic, SYMM_FLOAT32, (symm_redop)4, "no such op");
+        assert_reason(&m, (struct variant){operation, (symm_algo)8}, SYMM_FLOAT32, SYMM_SUM,
+                      "no such algorithm");
+        assert_reason(&m, (struct variant){operation, (symm_algo)-1}, SYMM_FLOAT32, SYMM_SUM,
+                      "no such algorithm");
+        assert_reason(&m, engine, SYMM_FLOAT32, SYMM_SUM, NULL);
+        assert_reason(&m, engine, SYMM_UINT8, SYMM_SUM, reduces ? "no arithmetic" : NULL);
+        for (int a = 0; a < 3; a++)
+            assert_reason(&m, (struct variant){operation, two_steps[a]}, SYMM_FLOAT32, SYMM_SUM,
+                          operation == SYMM_OPERATION_ALL_REDUCE ? NULL : "takes one step");
+        m.compute_major = 8;
+        assert_reason(&m, multimem, SYMM_FLOAT32, SYMM_SUM, "compute capability");
+        assert_reason(&m, automatic, SYMM_FLOAT32, SYMM_SUM, NULL);
+        m.multicast_off = "SYMM_MULTICAST is 0";
+        assert_reason(&m, multimem, SYMM_FLOAT32, SYMM_SUM, "SYMM_MULTICAST is 0");
+        assert_reason(&m, automatic, SYMM_FLOAT32, SYMM_SUM, NULL);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("plan");
+    TCase *tests = test_case(suite, "plan", 60);
+    tcase_add_test(tests, each_algorithm_gets_the_kernel_of_its_dtype_and_ranks);
+    tcase_add_test(tests, two_groups_fit_on_one_device);
+    tcase_add_test(tests, grids_grow_with_the_work_and_end_where_they_are_told);
+    tcase_add_test(tests, slices_cover_everything);
+    tcase_add_test(tests, every_block_has_room_and_stays_within_its_part);
+    tcase_add_loop_test(tests, auto_goes_from_latency_to_bandwidth_and_never_back, 0, 3);
+    tcase_add_test(tests, auto_takes_the_switch_where_it_may_and_can);
+    tcase_add_test(tests, what_reduces_has_its_types_and_operations);
+    tcase_add_test(tests, what_cannot_run_has_a_reason);
+    return test_main(suite);
+}

@@ -1,0 +1,344 @@
+/* SYMM_TUNING_FILE: what is a table, what is none and why, and which row is whose. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "runtime/dtype.h"
+#include "runtime/tuning.h"
+#include "test.h"
+
+static symm_status parse(const char *text, struct symm_tuning **out)
+{
+    return symm__tuning_parse("some.file", text, strlen(text), out);
+}
+
+static struct symm_tuning *parsed(const char *text)
+{
+    struct symm_tuning *t = NULL;
+    const symm_status st = parse(text, &t);
+
+    ck_assert_msg(st == SYMM_OK && t, "%s", symm__failure_text());
+    return t;
+}
+
+static const char *const operations[SYMM_OPERATION_COUNT] = {
+    [SYMM_OPERATION_ALL_REDUCE] = "all-reduce",
+    [SYMM_OPERATION_REDUCE_SCATTER] = "reduce-scatter",
+    [SYMM_OPERATION_ALL_GATHER] = "all-gather"};
+
+static symm_algo find(const struct symm_tuning *t, enum symm_operation operation, int nranks,
+                      symm_dtype dtype, bool symmetric, uint64_t nbytes)
+{
+    return symm__tuning_find(t, &(struct symm_tuning_key){operation, nranks, dtype, symmetric},
+                             nbytes);
+}
+
+/* --------------------------------------------------------------------------------------- tables */
+
+START_TEST(each_row_holds_up_to_the_next_of_its_kind)
+{
+    struct symm_tuning *t = parsed("# what was measured\n"
+                                   "\n"
+                                   "symm-tuning 1 # the version\n"
+                                   "all-reduce 4 bfloat16 any 0 low_latency\n"
+                                   "\tall-reduce  4 float32\tany 0 one_shot # another type\r\n"
+                                   "all-reduce 4 bfloat16 any 65536 low_latency_two_shot\n"
+                                   "all-reduce 4 bfloat16 symmetric 100 multimem\n"
+                                   "all-reduce 2 bfloat16 any 7 two_shot\n"
+                                   "all-gather 4 bfloat16 symmetric 8 copy_engine\n"
+                                   "reduce-scatter 72 int64 any 18446744073709551615 one_shot\n"
+                                   "all-reduce 4 bfloat16 any 65537 two_shot");
+    static const struct {
+        uint64_t nbytes;
+        symm_algo algo;
+    } of_bf16[] = {{0, SYMM_ALGO_LOW_LATENCY},
+                   {65535, SYMM_ALGO_LOW_LATENCY},
+                   {65536, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+                   {65537, SYMM_ALGO_TWO_SHOT},
+                   {UINT64_MAX, SYMM_ALGO_TWO_SHOT}};
+    for (size_t i = 0; i < sizeof of_bf16 / sizeof of_bf16[0]; i++)
+        ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_BFLOAT16, false, of_bf16[i].nbytes) ==
+                  of_bf16[i].algo);
+    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_FLOAT32, false, 9) == SYMM_ALGO_ONE_SHOT);
+    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_BFLOAT16, true, 99) == SYMM_ALGO_AUTO);
+    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_BFLOAT16, true, 100) ==
+              SYMM_ALGO_MULTIMEM);
+    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 2, SYMM_BFLOAT16, false, 6) == SYMM_ALGO_AUTO);
+    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 2, SYMM_BFLOAT16, false, 7) == SYMM_ALGO_TWO_SHOT);
+    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 3, SYMM_BFLOAT16, false, 7) == SYMM_ALGO_AUTO);
+    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_FLOAT16, false, 9) == SYMM_ALGO_AUTO);
+    ck_assert(find(t, SYMM_OPERATION_ALL_GATHER, 4, SYMM_BFLOAT16, true, 8) ==
+              SYMM_ALGO_COPY_ENGINE);
+    ck_assert(find(t, SYMM_OPERATION_ALL_GATHER, 4, SYMM_BFLOAT16, false, 8) == SYMM_ALGO_AUTO);
+    ck_assert(find(t, SYMM_OPERATION_REDUCE_SCATTER, 72, SYMM_INT64, false, UINT64_MAX) ==
+              SYMM_ALGO_ONE_SHOT);
+    ck_assert(find(t, SYMM_OPERATION_REDUCE_SCATTER, 72, SYMM_INT64, false, UINT64_MAX - 1) ==
+              SYMM_ALGO_AUTO);
+    symm__tuning_destroy(t);
+}
+END_TEST
+
+START_TEST(a_table_may_have_no_rows)
+{
+    struct symm_tuning *t = parsed("symm-tuning 1");
+
+    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_BFLOAT16, false, 1) == SYMM_ALGO_AUTO);
+    symm__tuning_destroy(t);
+    ck_assert(find(NULL, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_BFLOAT16, false, 1) == SYMM_ALGO_AUTO);
+}
+END_TEST
+
+/* Every kind of rows that there can be, each with rows of its own. */
+START_TEST(kinds_of_rows_are_told_apart)
+{
+    static char text[SYMM_TUNING_NBYTES_MAX];
+    static const symm_algo algos[] = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_ONE_SHOT,
+                                      SYMM_ALGO_MULTIMEM};
+    int used = snprintf(text, sizeof text, "symm-tuning 1\n");
+    int n = 0;
+
+    for (int nranks = 8; nranks >= 2; nranks--) /* not in the order in which they are kept */
+        for (int o = 0; o < SYMM_OPERATION_COUNT; o++)
+            for (int d = 0; symm__dtype_name((symm_dtype)(SYMM_FLOAT32 + d)); d++)
+                for (int m = 0; m < 2; m++, n++)
+                    used += snprintf(
+                        text + used, sizeof text - (size_t)used, "%s %d %s %s %d %s\n",
+                        operations[o], nranks, symm__dtype_name((symm_dtype)(SYMM_FLOAT32 + d)),
+                        m ? "symmetric" : "any", 1000 + n, symm__algo_name(algos[n % 3]));
+    struct symm_tuning *t = parsed(text);
+    n = 0;
+    for (int nranks = 8; nranks >= 2; nranks--)
+        for (int o = 0; o < SYMM_OPERATION_COUNT; o++)
+            for (int d = 0; symm__dtype_name((symm_dtype)(SYMM_FLOAT32 + d)); d++)
+                for (int m = 0; m < 2; m++, n++) {
+                    const symm_dtype dtype = (symm_dtype)(SYMM_FLOAT32 + d);
+                    const enum symm_operation operation = (enum symm_operation)o;
+                    ck_assert(find(t, operation, nranks, dtype, m, 999 + (uint64_t)n) ==
+                              SYMM_ALGO_AUTO);
+                    ck_assert(find(t, operation, nranks, dtype, m, 1000 + (uint64_t)n) ==
+                              algos[n % 3]);
+                }
+    symm__tuning_destroy(t);
+}
+END_TEST
+
+START_TEST(the_hash_is_of_the_rows)
+{
+    static const char *const others[] = {
+        "symm-tuning 1",
+        "symm-tuning 1\nall-gather 4 any any 0 low_latency\n",
+        "symm-tuning 1\nall-reduce 5 any any 0 low_latency\n",
+        "symm-tuning 1\nall-reduce 4 int32 any 0 low_latency\n",
+        "symm-tuning 1\nall-reduce 4 any symmetric 0 low_latency\n",
+        "symm-tuning 1\nall-reduce 4 any any 1 low_latency\n",
+        "symm-tuning 1\nall-reduce 4 any any 0 one_shot\n",
+        "symm-tuning 1\nall-reduce 4 any any 0 low_latency\nall-reduce 4 any any 1 one_shot\n",
+    };
+    struct symm_tuning *one = parsed("symm-tuning 1\nall-reduce 4 any any 0 low_latency\n"),
+                       *same = parsed("#\n symm-tuning 1\n\nall-reduce\t4 any any 00 low_latency");
+
+    ck_assert_uint_eq(symm__tuning_hash(NULL), 0);
+    ck_assert(symm__tuning_hash(one) == symm__tuning_hash(same));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        struct symm_tuning *other = parsed(others[i]);
+        ck_assert(symm__tuning_hash(other) != symm__tuning_hash(one));
+        ck_assert(symm__tuning_hash(other) != 0);
+        symm__tuning_destroy(other);
+    }
+    symm__tuning_destroy(same);
+    symm__tuning_destroy(one);
+}
+END_TEST
+
+/* ----------------------------------------------------------------------------- what is no table */
+
+#define HEAD "symm-tuning 1\n"
+
+static const struct {
+    const char *text, *want; /* behind the name of the file */
+} malformed[] = {
+    {"", ", line 0: the first line must be \"symm-tuning 1\""},
+    {"# nothing\n\n", ", line 2: the first line must be \"symm-tuning 1\""},
+    {"all-reduce 4 any any 0 one_shot\n", ", line 1: the first line must be"},
+    {"symm-tuning\n", ", line 1: the first line must be"},
+    {"symm-tuning 1 2\n", ", line 1: the first line must be"},
+    {"symm-tunin 1\n", ", line 1: the first line must be"},
+    {"symm-tuning1\n", ", line 1: the first line must be"},
+    {"symm-tuning 2\n", ", line 1: \"2\" is no version known here"},
+    {"symm-tuning 1x\n", ", line 1: \"1x\" is no version known here"},
+    {HEAD "all-reduce 4 any any 0\n", ", line 2: 5 of the 6 words of a row"},
+    {HEAD "\n\nall-reduce # 4 any any 0 one_shot\n", ", line 4: 1 of the 6 words of a row"},
+    {HEAD "all-reduce 4 any any 0 one_shot two\n", ", line 2: \"two\" is a word too many"},
+    {HEAD "all-reduce 4 any any 0 one_shot two three\n", ", line 2: \"two\" is a word too many"},
+    {HEAD "all-reduc 4 any any 0 one_shot\n", ", line 2: \"all-reduc\" is no operation"},
+    {HEAD "all-reduces 4 any any 0 one_shot\n", ", line 2: \"all-reduces\" is no operation"},
+    {HEAD "All-Reduce 4 any any 0 one_shot\n", ", line 2: \"All-Reduce\" is no operation"},
+    {HEAD "all-reduce 1 any any 0 one_shot\n", ", line 2: \"1\" is no number of ranks"},
+    {HEAD "all-reduce 73 any any 0 one_shot\n", ", line 2: \"73\" is no number of ranks"},
+    {HEAD "all-reduce -2 any any 0 one_shot\n", ", line 2: \"-2\" is no number of ranks"},
+    {HEAD "all-reduce 4x any any 0 one_shot\n", ", line 2: \"4x\" is no number of ranks"},
+    {HEAD "all-reduce 18446744073709551620 any any 0 one_shot\n", "20\" is no number of ranks"},
+    {HEAD "all-reduce 4 bf16 any 0 one_shot\n", ", line 2: \"bf16\" is no dtype"},
+    {HEAD "all-reduce 4 any all 0 one_shot\n", ", line 2: \"all\" is neither any nor symmetric"},
+    {HEAD "all-reduce 4 any any 64K one_shot\n", ", line 2: \"64K\" is no number of bytes"},
+    {HEAD "all-reduce 4 any any +1 one_shot\n", ", line 2: \"+1\" is no number of bytes"},
+    {HEAD "all-reduce 4 any any 18446744073709551616 one_shot\n", "616\" is no number of bytes"},
+    {HEAD "all-reduce 4 any any 0 ring\n", ", line 2: \"ring\" is no algorithm"},
+    {HEAD "all-reduce 4 any any 0 auto\n", ", line 2: \"auto\" is no algorithm"},
+    {HEAD "all-reduce 4 any any 0 multimem_one_shot\n", "other bits, so that auto must not"},
+    {HEAD "all-reduce 4 any any 0 copy_engine\n", "\"copy_engine\" takes symmetric memory only"},
+    {HEAD "all-reduce 4 any any 8 one_shot\nall-reduce 4 any any 8 two_shot\n",
+     ", line 3: \"8\" is not more than the bytes of line 2"},
+    {HEAD "all-reduce 4 any any 8 one_shot\n#\nall-reduce 5 any any 7 two_shot\n"
+          "all-reduce 4 any any 7 two_shot\n",
+     ", line 5: \"7\" is not more than the bytes of line 2"},
+    {HEAD "all-reduce\x01\xff\x1b[31m 4 any any 0 one_shot\n", "\"all-reduce???[31m\" is no op"},
+    {HEAD "a23456789b123456789c123456789d123456789e123456789 4 any any 0 one_shot\n",
+     "\"a23456789b123456789c123456789d123456789e\" is no operation"},
+};
+
+START_TEST(what_is_malformed_is_named)
+{
+    struct symm_tuning *t = NULL;
+    char want[256];
+
+    ck_assert_int_eq(parse(malformed[_i].text, &t), SYMM_ERROR_ARGUMENT);
+    ck_assert_ptr_null(t);
+    ck_assert_msg(strstr(symm__failure_text(), malformed[_i].want), "%s", symm__failure_text());
+    snprintf(want, sizeof want, "SYMM_TUNING_FILE=some.file, line ");
+    ck_assert_msg(strncmp(symm__failure_text(), want, strlen(want)) == 0, "%s",
+                  symm__failure_text());
+}
+END_TEST
+
+START_TEST(a_byte_of_zero_is_no_end)
+{
+    static const char text[] = HEAD "all-reduce 4 any any 0 one_shot\n\0\n";
+    struct symm_tuning *t = NULL;
+
+    ck_assert_int_eq(symm__tuning_parse("f", text, sizeof text - 1, &t), SYMM_ERROR_ARGUMENT);
+    ck_assert_msg(strstr(symm__failure_text(), ", line 3: 1 of the 6 words"), "%s",
+                  symm__failure_text());
+}
+END_TEST
+
+/* Whatever stands in a file, it is a table or an error, and nothing is read behind its end. */
+START_TEST(garbage_is_an_error_or_a_table)
+{
+    static const char *const words[] = {"symm-tuning", "1",  "all-reduce", "any", "4",
+                                        "one_shot",    " ",  "\n",         "#",   "8",
+                                        "\n",          "\t", "symmetric",  "0",   "two_shot"};
+    srand((unsigned)_i + 1);
+    for (int round = 0; round < 2000; round++) {
+        const int nwords = rand() % 24;
+        struct symm_tuning *t = NULL;
+        char *text = malloc(1024);
+        size_t used = 0;
+
+        if (rand() % 4)
+            used = (size_t)sprintf(text, "symm-tuning 1\n");
+        for (int i = 0; i < nwords; i++)
+            used += (size_t)sprintf(text + used, "%s%s", words[(size_t)rand() % 15],
+                                    rand() % 3 ? " " : "");
+        text = realloc(text, used ? used : 1); /* what is behind it, a sanitizer sees */
+        const symm_status st = symm__tuning_parse("f", text, used, &t);
+        ck_assert(st == SYMM_OK ? t != NULL : st == SYMM_ERROR_ARGUMENT && !t);
+        symm__tuning_destroy(t);
+        free(text);
+    }
+}
+END_TEST
+
+/* ---------------------------------------------------------------------------------------- files */
+
+static char path[64];
+
+static void write_file(const char *text, size_t nbytes)
+{
+    snprintf(path, sizeof path, "/tmp/symm-test-XXXXXX");
+    const int fd = mkstemp(path);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, nbytes), (ssize_t)nbytes);
+    close(fd);
+    setenv("SYMM_TUNING_FILE", path, 1);
+}
+
+static void load_fails(const char *part)
+{
+    char want[128];
+    struct symm_tuning *t = NULL;
+
+    ck_assert_int_eq(symm__tuning_load(&t), SYMM_ERROR_ARGUMENT);
+    ck_assert_ptr_null(t);
+    snprintf(want, sizeof want, "SYMM_TUNING_FILE=%s%s", path, part);
+    ck_assert_msg(strncmp(symm__failure_text(), want, strlen(want)) == 0, "%s",
+                  symm__failure_text());
+}
+
+START_TEST(the_setting_names_the_file)
+{
+    struct symm_tuning *t = (void *)&t;
+
+    unsetenv("SYMM_TUNING_FILE");
+    ck_assert_int_eq(symm__tuning_load(&t), SYMM_OK);
+    ck_assert_ptr_null(t);
+    setenv("SYMM_TUNING_FILE", "", 1);
+    ck_assert_int_eq(symm__tuning_load(&t), SYMM_OK);
+    ck_assert_ptr_null(t);
+    write_file(HEAD "all-reduce 4 any any 3 one_shot\n", 46);
+    ck_assert_int_eq(symm__tuning_load(&t), SYMM_OK);
+    unlink(path);
+    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, (symm_dtype)0, false, 3) == SYMM_ALGO_ONE_SHOT);
+    symm__tuning_destroy(t);
+}
+END_TEST
+
+START_TEST(files_that_cannot_be_read_are_named)
+{
+    static char much[SYMM_TUNING_NBYTES_MAX + 1];
+
+    write_file(HEAD "all-reduce 4 any any 3 ring\n", 42);
+    load_fails(", line 2: \"ring\" is no algorithm");
+    unlink(path);
+    load_fails(": No such file or directory (2)");
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    load_fails(" is no regular file");
+    rmdir(path);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    load_fails(" is no regular file");
+    unlink(path);
+    memset(much, '#', sizeof much);
+    memcpy(much, HEAD, strlen(HEAD));
+    write_file(much, sizeof much);
+    load_fails(" has more than 1048576 bytes");
+    unlink(path);
+    write_file(much, sizeof much - 1);
+    struct symm_tuning *t = NULL;
+    ck_assert_int_eq(symm__tuning_load(&t), SYMM_OK);
+    symm__tuning_destroy(t);
+    unlink(path);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("tuning");
+    TCase *tests = test_case(suite, "tables", 20);
+
+    tcase_add_test(tests, each_row_holds_up_to_the_next_of_its_kind);
+    tcase_add_test(tests, a_table_may_have_no_rows);
+    tcase_add_test(tests, kinds_of_rows_are_told_apart);
+    tcase_add_test(tests, the_hash_is_of_the_rows);
+    tests = test_case(suite, "malformed", 20);
+    tcase_add_loop_test(tests, what_is_malformed_is_named, 0,
+                        sizeof malformed / sizeof malformed[0]);
+    tcase_add_test(tests, a_byte_of_zero_is_no_end);
+    tcase_add_loop_test(tests, garbage_is_an_error_or_a_table, 0, 4);
+    tests = test_case(suite, "files", 20);
+    tcase_add_test(tests, the_setting_names_the_file);
+    tcase_add_test(tests, files_that_cannot_be_read_are_named);
+    return test_main(suite);
+}
