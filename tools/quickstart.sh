@@ -38,12 +38,14 @@ if [ "$ngpus" -ge 2 ]; then
     [ "$ngpus" -le 8 ] || ngpus=8
     say "the main job: every all-reduce, checked, on $ngpus GPUs"
     ranks=(-n "$ngpus")
+    most=1M
 else
     say "the main job: every all-reduce, checked, on 4 emulated ranks (usable GPUs: $ngpus)"
     ranks=(--emulated -n 4)
+    most=256K # so that it takes seconds
 fi
 command=(symm-run "${ranks[@]}" build/bin/symm-bench all-reduce --algo all --check)
-command+=(--min-bytes 1K --max-bytes 1M)
+command+=(--min-bytes 1K --max-bytes "$most")
 say "build/bin/${command[*]}"
 cd "$root"
 "$bin/${command[0]}" "${command[@]:1}"

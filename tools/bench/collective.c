@@ -11,12 +11,12 @@ static const struct variant nccl_symmetric = {.name = "nccl_sym", .nccl = true, 
 
 static const struct report_column columns[] = {
     {"bytes", 11, REPORT_COUNT},  {"count", 11, REPORT_COUNT},  {"dtype", 5, REPORT_WORD},
-    {"op", 4, REPORT_WORD},       {"algo", 17, REPORT_WORD},    {"ranks", 5, REPORT_COUNT},
+    {"op", 4, REPORT_WORD},       {"algo", 20, REPORT_WORD},    {"ranks", 5, REPORT_COUNT},
     {"in_place", 8, REPORT_FLAG}, {"time_us", 11, REPORT_REAL}, {"p95_us", 11, REPORT_REAL},
     {"algbw", 8, REPORT_REAL},    {"busbw", 8, REPORT_REAL},    {"wrong", 8, REPORT_WRONG},
 };
 
-enum { NCOLUMNS = sizeof columns / sizeof columns[0] };
+enum { NCOLUMNS = sizeof columns / sizeof columns[0], NOPS = 20 /* of a repetition */ };
 
 struct collective {
     struct session s;
@@ -26,14 +26,17 @@ struct collective {
     int64_t wrong;
 };
 
-/* The calls of a chain that cannot leave the range of the type: each multiplies by the ranks. */
+/* The calls of a chain that cannot leave the range of the type: where the output can be input, each
+ * multiplies a sum by the ranks. */
 static int longest_chain(const struct collective *c)
 {
-    const double largest =
-        c->s.options->element->dtype == SYMM_FLOAT16 ? 15 : 127; /* a power of 2 */
+    const struct element *e = c->s.options->element;
+    const double largest = e->dtype == SYMM_FLOAT16 ? 15 : 127; /* a power of 2 */
     const double each = log2(c->s.nranks);
 
-    return each * 20 > largest ? (int)(largest / each) : 20;
+    if (e->integer || c->s.options->op != SYMM_SUM || !operation_chains(c->s.options->operation))
+        return NOPS;
+    return each * NOPS > largest ? (int)(largest / each) : NOPS;
 }
 
 /* The defaults that depend on the driver: an emulated operation takes as long as thousands of real
@@ -43,7 +46,7 @@ static void settle_defaults(struct collective *c)
     struct bench_options *o = c->s.options;
     uint64_t nbytes;
 
-    c->measure.nops = c->s.emulated ? 2 : 20;
+    c->measure.nops = c->s.emulated ? 2 : NOPS;
     if ((o->timing == TIMING_CHAIN || o->in_place) && c->measure.nops > longest_chain(c))
         c->measure.nops = longest_chain(c);
     if (o->iters < 0)
@@ -65,7 +68,9 @@ static void settle_defaults(struct collective *c)
 static symm_status open_symmetric_peer(struct collective *c)
 {
     struct measure *m = &c->measure;
-    const size_t nbytes = c->most > 0 ? (size_t)c->most : 1;
+    const struct element *e = c->s.options->element;
+    const size_t count = operation_count(m->operation, c->most / e->nbytes, c->s.nranks);
+    const size_t nbytes = count > 0 ? count * e->nbytes : 1;
     symm_status st;
 
     m->theirs.in = nccl_symmetric_alloc(m->nccl, c->s.group, nbytes, c->why_symmetric, &st);
@@ -95,6 +100,15 @@ static symm_status open_peers(struct collective *c)
     return st;
 }
 
+static const char *why_not(const struct collective *c, const struct variant *v)
+{
+    const struct bench_options *o = c->s.options;
+
+    if (o->plain_memory && operation_needs_symmetric(v))
+        return "it needs symmetric memory, and this is --memory plain";
+    return o->operation->unavailable(c->s.group, v, o->element, o->op);
+}
+
 /* Puts a variant on the list, or says why it cannot run. */
 static void take(struct collective *c, const struct variant *v, const char *reason)
 {
@@ -110,7 +124,7 @@ static void choose_variants(struct collective *c)
 
     for (const struct variant *v = o->operation->variants; v->name; v++) {
         if (bench_options_want(o->algos, v->name))
-            take(c, v, o->operation->unavailable(c->s.group, v, o->element));
+            take(c, v, why_not(c, v));
     }
     if (!o->nccl)
         return;
@@ -119,6 +133,12 @@ static void choose_variants(struct collective *c)
 }
 
 /* --------------------------------------------------------------------------------------- report */
+
+/* "-" where nothing is reduced. */
+static const char *op_name(const struct bench_options *o)
+{
+    return o->operation->reduces ? redop_name(o->op) : "-";
+}
 
 static const char *timing_name(enum bench_timing timing)
 {
@@ -131,14 +151,14 @@ static void introduce(struct collective *c)
     const char *version = c->measure.nccl ? nccl_version(c->measure.nccl) : NULL;
 
     session_introduce(&c->s, o->operation->name);
-    report_head(c->s.report,
-                json_pack("{s:s?, s:f, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:b, s:s, s:s, s:s?}}",
-                          "nccl", version, "bus_factor", o->operation->bus_factor(c->s.nranks),
-                          "options", "algo", o->algos, "dtype", o->element->name, "iters", o->iters,
-                          "warmup", o->warmup, "operations", c->measure.nops, "graph", o->graph,
-                          "in_place", o->in_place, "check", o->check, "timing",
-                          timing_name(o->timing), "memory", o->plain_memory ? "plain" : "symmetric",
-                          "peer", o->nccl ? "nccl" : NULL));
+    report_head(
+        c->s.report,
+        json_pack("{s:s?, s:f, s:{s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:b, s:s, s:s, s:s?}}",
+                  "nccl", version, "bus_factor", o->operation->bus_factor(c->s.nranks), "options",
+                  "algo", o->algos, "dtype", o->element->name, "op", op_name(o), "iters", o->iters,
+                  "warmup", o->warmup, "operations", c->measure.nops, "graph", o->graph, "in_place",
+                  o->in_place, "check", o->check, "timing", timing_name(o->timing), "memory",
+                  o->plain_memory ? "plain" : "symmetric", "peer", o->nccl ? "nccl" : NULL));
     report_say(c->s.report,
                "# %d repetition%s of %d operations after %d to warm up, %s%s, %s memory", o->iters,
                o->iters == 1 ? "" : "s", c->measure.nops, o->warmup,
@@ -158,7 +178,7 @@ static void report(struct collective *c, const struct variant *v, const struct m
     report_row(c->s.report, (union report_value[NCOLUMNS]){{.count = row->nbytes},
                                                            {.count = row->count},
                                                            {.word = o->element->name},
-                                                           {.word = o->operation->op},
+                                                           {.word = op_name(o)},
                                                            {.word = v->name},
                                                            {.count = (uint64_t)c->s.nranks},
                                                            {.flag = o->in_place},
@@ -210,7 +230,8 @@ int collective_run(struct bench_options *options)
     char error[1024];
     bool failed = session_failed(&c.s, run(&c, options), nccl_error(c.measure.nccl), error);
     bool drawn = failed || !options->plot || c.s.rank != 0 ||
-                 plot_draw(report_json(c.s.report), options->plot, options->floor_gbs);
+                 plot_draw(&(struct plot_run){.json = report_json(c.s.report)}, 1, options->plot,
+                           options->floor_gbs);
 
     nccl_close(c.measure.nccl, !failed);
     measure_destroy(&c.measure);

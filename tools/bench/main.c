@@ -4,6 +4,7 @@
 #include "plot.h"
 #include "standard.h"
 #include "stress.h"
+#include "tune.h"
 
 int main(int argc, char **argv)
 {
@@ -19,8 +20,10 @@ int main(int argc, char **argv)
         return p2p_run(&options);
     case BENCH_STRESS:
         return stress_run(&options);
+    case BENCH_TUNE:
+        return tune_run(&options);
     case BENCH_PLOT:
-        return plot_run(&options);
+        return plot_files(&options);
     default:
         return collective_run(&options);
     }

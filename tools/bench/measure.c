@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include "statistics.h"
 
-enum { POISON = 0xff }; /* a NaN in every type */
+enum {
+    POISON = 0xff, /* a NaN in every floating type */
+    LINE_UP = 16   /* barriers before what is measured: some 60 microseconds */
+};
 
 /* A variant, or the barrier alone, at one size. */
 struct trial {
@@ -25,11 +28,12 @@ static bool uses_up_input(const struct measure *m)
     return m->s->options->in_place || m->s->options->timing == TIMING_CHAIN;
 }
 
-symm_status measure_create(struct measure *m, uint64_t nbytes)
+symm_status measure_create(struct measure *m, uint64_t most)
 {
     const struct bench_options *o = m->s->options;
     struct session *s = m->s;
-    size_t n = nbytes > 0 ? (size_t)nbytes : 1;
+    const size_t count = operation_count(m->operation, most / o->element->nbytes, s->nranks);
+    const size_t nbytes = count * o->element->nbytes, n = nbytes > 0 ? nbytes : 1;
     symm_status st;
 
     m->host = malloc(n);
@@ -46,7 +50,7 @@ symm_status measure_create(struct measure *m, uint64_t nbytes)
         TRY(symm_device_alloc(s->ctx, n, (void **)&m->saved));
     TRY(symm_fill(m->ours.out, 0, n, s->stream));
     /* Zeros would be faster than data are. */
-    sums_fill(o->element, m->host, nbytes / o->element->nbytes, s->seed, s->rank);
+    sums_fill(o->element, m->host, count, s->seed, s->rank);
     TRY(symm_copy(m->ours.in, m->host, nbytes, s->stream));
     if (m->theirs.in)
         TRY(symm_copy(m->theirs.in, m->host, nbytes, s->stream));
@@ -158,8 +162,13 @@ static symm_status line_up(const struct measure *m, const struct trial *t)
     if (m->saved && t->variant)
         TRY(symm_copy((char *)(uintptr_t)t->call.in, m->saved, in_nbytes(m, &t->call),
                       m->s->stream));
-    /* A peer that does not wait for the others at its beginning finds their data all the same. */
-    TRY(symm_barrier(m->s->group, m->s->stream));
+    /*
+     * A peer that does not wait for the others at its beginning finds their data all the same.
+     * While the GPU passes the barriers the host enqueues what is measured: after a single one the
+     * GPU would wait for the host, some ranks longer than others, and that would be measured.
+     */
+    for (int i = 0; i < (m->s->emulated ? 1 : LINE_UP); i++)
+        TRY(symm_barrier(m->s->group, m->s->stream));
 out:
     return st;
 }
@@ -182,8 +191,7 @@ static symm_status check(const struct measure *m, struct trial *t, symm_graph gr
     TRY(symm_synchronize(m->s->group, m->s->stream));
     operation_check(m->operation, &last, m->host, seed, uses_up_input(m) ? nops : 1, &verdict);
     if (verdict.wrong > 0)
-        fprintf(stderr,
-                "# rank %d: %s, %zu bytes: element %" PRIu64 " is %.9g and should be %.9g\n",
+        fprintf(stderr, "# rank %d: %s, %zu bytes: element %" PRIu64 " is %s and should be %s\n",
                 m->s->rank, t->variant->name, nbytes, verdict.first, verdict.got, verdict.expected);
     TRY(session_sum(m->s, verdict.wrong, &wrong));
     t->wrong = wrong > t->wrong ? wrong : t->wrong;
@@ -228,15 +236,18 @@ out:
 static struct trial make_trial(const struct measure *m, const struct variant *v, uint64_t nbytes)
 {
     const struct bench_options *o = m->s->options;
-    struct trial t = {.variant = v,
-                      .call = {.group = m->s->group,
-                               .nccl = m->nccl,
-                               .variant = v,
-                               .element = o->element,
-                               .count = nbytes / o->element->nbytes,
-                               .stream = m->s->stream},
-                      .buffers = v && v->symmetric ? m->theirs : m->ours,
-                      .wrong = o->check ? 0 : -1};
+    struct trial t = {
+        .variant = v,
+        .call = {.group = m->s->group,
+                 .nccl = m->nccl,
+                 .variant = v,
+                 .element = o->element,
+                 .op = o->op,
+                 .count = operation_count(m->operation, nbytes / o->element->nbytes, m->s->nranks),
+                 .flags = o->plain_memory ? 0 : SYMM_SYMMETRIC,
+                 .stream = m->s->stream},
+        .buffers = v && v->symmetric ? m->theirs : m->ours,
+        .wrong = o->check ? 0 : -1};
 
     t.call.in = t.buffers.in;
     t.call.out = t.buffers.out;
@@ -279,7 +290,7 @@ static symm_status summarise(const struct measure *m, struct trial *t, float tim
 
 /* Makes rows of the times, less the barrier's where there was one before each call. */
 static symm_status make_rows(const struct measure *m, struct trial *trials, int ntrials,
-                             uint64_t nbytes, struct measure_row *rows)
+                             struct measure_row *rows)
 {
     float times[2], barrier[2] = {0};
     symm_status st = SYMM_OK;
@@ -287,15 +298,16 @@ static symm_status make_rows(const struct measure *m, struct trial *trials, int 
     if (ntrials > m->nvariants)
         TRY(summarise(m, &trials[m->nvariants], barrier));
     for (int i = 0; i < m->nvariants; i++) {
+        const struct operation_call *call = &trials[i].call;
         struct measure_row *row = &rows[i];
 
         TRY(summarise(m, &trials[i], times));
-        *row = (struct measure_row){.nbytes = nbytes,
-                                    .count = trials[i].call.count,
+        *row = (struct measure_row){.nbytes = call->count * call->element->nbytes,
+                                    .count = call->count,
                                     .time_us = fmaxf(times[0] - barrier[0], 0),
                                     .p95_us = fmaxf(times[1] - barrier[0], 0),
                                     .wrong = trials[i].wrong};
-        row->algbw = row->time_us > 0 ? (double)nbytes / row->time_us / 1e3 : 0;
+        row->algbw = row->time_us > 0 ? (double)row->nbytes / row->time_us / 1e3 : 0;
         row->busbw = row->algbw * m->operation->bus_factor(m->s->nranks);
     }
 out:
@@ -324,7 +336,7 @@ symm_status measure_size(struct measure *m, uint64_t nbytes, uint64_t use, struc
         TRY(offer(m, &trials[i], seed));
         TRY(check(m, &trials[i], trials[i].graph, m->nops, seed));
     }
-    TRY(make_rows(m, trials, ntrials, nbytes, rows));
+    TRY(make_rows(m, trials, ntrials, rows));
 out:
     for (int i = 0; i < ntrials; i++)
         symm_graph_destroy(trials[i].graph);

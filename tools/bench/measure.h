@@ -33,13 +33,16 @@ struct measure_row {
 };
 
 /*
- * Allocates for buffers of at most nbytes. Collective. After a failure, and when done,
+ * Allocates for sizes of at most so many bytes. Collective. After a failure, and when done,
  * measure_destroy() frees what there is; the symmetric memory goes with the context.
  */
-symm_status measure_create(struct measure *m, uint64_t nbytes);
+symm_status measure_create(struct measure *m, uint64_t most);
 void measure_destroy(struct measure *m);
 
-/* Collective. `use` numbers the sizes: each gets data of its own. rows[i] is of variants[i]. */
+/*
+ * Measures the size that the operation has nearest to nbytes. Collective. `use` numbers the sizes:
+ * each gets data of its own. rows[i] is of variants[i].
+ */
 symm_status measure_size(struct measure *m, uint64_t nbytes, uint64_t use,
                          struct measure_row *rows);
 

@@ -69,7 +69,10 @@ static const char *take(struct bench_options *o, int c, const char *value)
     case OPT_THREADS:
         return text_int(value, 1, P2P_THREADS_MAX, &o->threads) ? NULL : "not a number to 512";
     case OPT_DTYPE:
-        return (o->element = element_find(value)) ? NULL : "not one of bf16, fp16, fp32";
+        o->element = element_find(value);
+        return o->element ? NULL : "not one of " ELEMENT_NAMES;
+    case OPT_OP:
+        return redop_find(value, &o->op) ? NULL : "not one of sum, avg, min, max";
     case OPT_MIN:
         return text_bytes(value, &o->min_bytes) && o->min_bytes ? NULL : bytes;
     case OPT_MAX:
@@ -112,8 +115,16 @@ static const char *take(struct bench_options *o, int c, const char *value)
         o->csv = value;
         return NULL;
     case OPT_PLOT:
-    case 'o':
         o->plot = value;
+        return NULL;
+    case 'o':
+        o->output = value;
+        return NULL;
+    case OPT_OPERATIONS:
+        o->operations = value;
+        return NULL;
+    case OPT_DTYPES:
+        o->dtypes = value;
         return NULL;
     case OPT_FLOOR:
         return text_seconds(value, &o->floor_gbs) ? NULL : "not a number of GB/s above 0";
@@ -162,6 +173,20 @@ static bool is_pattern(const struct bench_options *o, const char *item)
     return p2p_is_pattern(item);
 }
 
+static bool is_operation(const struct bench_options *o, const char *item)
+{
+    (void)o;
+    return operation_find(item) != NULL;
+}
+
+static bool is_reduced(const struct bench_options *o, const char *item)
+{
+    const struct element *e = element_find(item);
+
+    (void)o;
+    return e && !e->moved_only;
+}
+
 static bool is_size(const struct bench_options *o, const char *item)
 {
     uint64_t nbytes;
@@ -207,6 +232,8 @@ static int check_lists(const struct bench_options *o)
         {"algo", o->algos, is_algo, "there is no variant of that name"},
         {"how", o->hows, is_how, "not one of " P2P_HOWS},
         {"pattern", o->patterns, is_pattern, "not one of " P2P_PATTERNS},
+        {"operations", o->operations, is_operation, "there is no operation of that name"},
+        {"dtypes", o->dtypes, is_reduced, "no type that can be reduced"},
         {"blocks", o->blocks, is_number, "not a number from 1"},
         {"sizes", o->sizes, is_size, "not a number of bytes like 4096, 64K or 1M"},
     };
@@ -216,12 +243,22 @@ static int check_lists(const struct bench_options *o)
         if (code >= 0)
             return code;
     }
+    if (o->op == SYMM_AVG && o->element->integer)
+        return text_usage_error(tool, "--op avg: there are averages of floating types only");
+    if (o->operation && o->operation->reduces && o->element->moved_only)
+        return text_usage_error(tool, "--dtype %s: nothing reduces it, and %s has to",
+                                o->element->name, o->operation->name);
+    if (o->operation && !operation_chains(o->operation) && o->timing == TIMING_CHAIN)
+        return text_usage_error(tool, "--chain: input and output of %s differ in size",
+                                o->operation->name);
     if (o->max_bytes && o->max_bytes < o->min_bytes)
         return text_usage_error(tool, "--max-bytes is less than --min-bytes");
-    if (o->command == BENCH_PLOT && !o->file)
+    if (o->command == BENCH_PLOT && o->nfiles == 0)
         return text_usage_error(tool, "plot: the JSON file is missing");
-    if (o->command == BENCH_PLOT && !o->plot)
+    if (o->command == BENCH_PLOT && !o->output)
         return text_usage_error(tool, "plot: -o FILE.svg is missing");
+    if (o->command == BENCH_TUNE && !o->output)
+        return text_usage_error(tool, "tune: --output FILE is missing");
     return -1;
 }
 
@@ -231,10 +268,11 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
     static const struct {
         const char *name;
         enum bench_command command;
-    } commands[] = {{"p2p", BENCH_P2P}, {"stress", BENCH_STRESS}, {"plot", BENCH_PLOT}};
+    } commands[] = {
+        {"p2p", BENCH_P2P}, {"stress", BENCH_STRESS}, {"tune", BENCH_TUNE}, {"plot", BENCH_PLOT}};
 
     if (nwords == 0)
-        return text_usage_error(tool, "the operation is missing: %s, p2p, stress or plot",
+        return text_usage_error(tool, "the operation is missing: %s, p2p, stress, tune or plot",
                                 operation_names);
     o->operation = operation_find(words[0]);
     o->command = o->operation ? BENCH_OPERATION : 0;
@@ -243,23 +281,26 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
             o->command = commands[i].command;
     }
     if (!o->command)
-        return text_usage_error(tool, "%s: no such operation; there is %s, p2p, stress and plot",
+        return text_usage_error(tool,
+                                "%s: no such operation; there is %s, p2p, stress, tune and plot",
                                 words[0], operation_names);
-    if (o->command == BENCH_PLOT && nwords > 1) {
-        o->file = words[1];
-        words++;
-        nwords--;
+    if (o->command == BENCH_PLOT) {
+        o->files = words + 1;
+        o->nfiles = nwords - 1;
+        return -1;
     }
     if (nwords > 1)
         return text_usage_error(tool, "%s: one at a time", words[1]);
     return -1;
 }
 
-/* The first option given that the command has not; NULL: none. */
-static const char *foreign(enum bench_command command, const bool *given)
+/* The first option given that the command, or its operation, has not; NULL: none. */
+static const char *foreign(const struct bench_options *o, const bool *given)
 {
     for (int i = 0; i < NSETTINGS; i++) {
-        if (given[i] && !(settings[i].commands & (int)command))
+        const bool reduction = settings[i].id == OPT_OP && o->operation && !o->operation->reduces;
+
+        if (given[i] && (reduction || !(settings[i].commands & (int)o->command)))
             return settings[i].name;
     }
     return NULL;
@@ -315,8 +356,8 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out)
         setting_help(o.command);
         return 0;
     }
-    if (code < 0 && foreign(o.command, given))
-        return text_usage_error(tool, "--%s: %s has no such option", foreign(o.command, given),
+    if (code < 0 && foreign(&o, given))
+        return text_usage_error(tool, "--%s: %s has no such option", foreign(&o, given),
                                 argv[optind]);
     if (code >= 0)
         return code;
@@ -324,6 +365,10 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out)
         o.granule = o.element->nbytes;
     if (!o.algos)
         o.algos = o.command == BENCH_STRESS ? "all" : "auto";
+    if (!o.operations)
+        o.operations = "all";
+    if (!o.dtypes)
+        o.dtypes = "bf16,fp16,fp32";
     if (!o.min_bytes)
         o.min_bytes = o.command == BENCH_P2P ? 4 << 10 : 1 << 10;
     code = check_lists(&o);

@@ -8,7 +8,13 @@
 #include "operation.h"
 
 /* Bits, since most options are for several of them. */
-enum bench_command { BENCH_OPERATION = 1, BENCH_P2P = 2, BENCH_STRESS = 4, BENCH_PLOT = 8 };
+enum bench_command {
+    BENCH_OPERATION = 1,
+    BENCH_P2P = 2,
+    BENCH_STRESS = 4,
+    BENCH_PLOT = 8,
+    BENCH_TUNE = 16
+};
 
 /* How the calls of a repetition follow one another. */
 enum bench_timing {
@@ -20,10 +26,13 @@ enum bench_timing {
 struct bench_options {
     enum bench_command command;
     const struct operation *operation; /* BENCH_OPERATION */
-    const char *file;                  /* BENCH_PLOT: the JSON */
+    char *const *files;                /* BENCH_PLOT: the JSON of so many runs */
+    int nfiles;
     const char *driver;
+    const char *operations, *dtypes;              /* BENCH_TUNE: lists, or "all" */
     const char *algos, *hows, *patterns, *blocks; /* lists, or "all"; NULL: what suits the driver */
     const struct element *element;
+    symm_redop op;
     const char *sizes;             /* a list; NULL: from min_bytes to max_bytes by factor */
     uint64_t min_bytes, max_bytes; /* 0: what suits command and driver */
     uint64_t granule;              /* sizes are multiples of it */
@@ -33,6 +42,7 @@ struct bench_options {
     enum bench_timing timing;
     bool graph, in_place, check, plain_memory, nccl;
     const char *json, *csv, *plot; /* files */
+    const char *output;            /* BENCH_PLOT: the picture; BENCH_TUNE: the tuning file */
     double floor_gbs, seconds;
     bool has_seed;
     uint64_t seed;

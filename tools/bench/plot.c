@@ -1,9 +1,10 @@
-/* Draws the results of an operation with gnuplot, which is a program of its own. */
+/* Draws results of an operation with gnuplot, which is a program of its own. */
 #include "plot.h"
 
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,9 +13,12 @@ enum { MAX_LINES = 32 };
 
 extern char **environ;
 
-/* The variants, in the order in which they appear. */
+/* The variants of all runs, in the order in which they appear. */
 struct lines {
-    const char *names[MAX_LINES];
+    struct line {
+        const struct plot_run *run;
+        const char *algo;
+    } all[MAX_LINES];
     int n;
 };
 
@@ -29,36 +33,49 @@ static double number(const json_t *row, const char *key)
     return json_number_value(json_object_get(row, key));
 }
 
-static void find_lines(const json_t *rows, struct lines *out)
+static const char *text(const json_t *object, const char *key)
 {
+    const char *value = json_string_value(json_object_get(object, key));
+
+    return value ? value : "";
+}
+
+static const char *algo_of(const json_t *row)
+{
+    return json_string_value(json_object_get(row, "algo"));
+}
+
+static void find_lines(const struct plot_run *run, struct lines *out)
+{
+    const int before = out->n;
     size_t i;
     json_t *row;
 
-    json_array_foreach(rows, i, row)
+    json_array_foreach(json_object_get(run->json, "rows"), i, row)
     {
-        const char *name = json_string_value(json_object_get(row, "algo"));
-        int l = 0;
+        const char *algo = algo_of(row);
+        int l = before;
 
-        while (name && l < out->n && strcmp(out->names[l], name) != 0)
+        while (algo && l < out->n && strcmp(out->all[l].algo, algo) != 0)
             l++;
-        if (name && l == out->n && l < MAX_LINES)
-            out->names[out->n++] = name;
+        if (algo && l == out->n && l < MAX_LINES)
+            out->all[out->n++] = (struct line){run, algo};
     }
 }
 
 /* A block of data for each line: bytes, microseconds, GB/s. */
-static void write_data(FILE *to, const json_t *rows, const struct lines *lines)
+static void write_data(FILE *to, const struct lines *lines)
 {
     size_t i;
     json_t *row;
 
     for (int l = 0; l < lines->n; l++) {
         fprintf(to, "$line%d << EOD\n", l);
-        json_array_foreach(rows, i, row)
+        json_array_foreach(json_object_get(lines->all[l].run->json, "rows"), i, row)
         {
-            const char *name = json_string_value(json_object_get(row, "algo"));
+            const char *algo = algo_of(row);
 
-            if (name && strcmp(name, lines->names[l]) == 0 && number(row, "time_us") > 0 &&
+            if (algo && strcmp(algo, lines->all[l].algo) == 0 && number(row, "time_us") > 0 &&
                 number(row, "bytes") > 0)
                 fprintf(to, "%.0f %.6g %.6g\n", number(row, "bytes"), number(row, "time_us"),
                         number(row, "busbw"));
@@ -67,37 +84,70 @@ static void write_data(FILE *to, const json_t *rows, const struct lines *lines)
     }
 }
 
+static bool is_peer(const struct line *line)
+{
+    return strncmp(line->algo, "nccl", 4) == 0 || strncmp(line->algo, "torch", 5) == 0;
+}
+
+/* In quotes between which gnuplot takes every character as it is. */
+static void write_quoted(FILE *to, const char *text)
+{
+    fputc('\'', to);
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputc('\'', to);
+        fputc((unsigned char)*text < ' ' ? ' ' : *text, to);
+    }
+    fputc('\'', to);
+}
+
+/* Its variant, and the run if another one has a variant of that name. */
+static void write_title(FILE *to, const struct lines *lines, const struct line *line)
+{
+    char title[256];
+    bool alone = true;
+
+    for (int l = 0; l < lines->n; l++)
+        alone = alone && (&lines->all[l] == line || strcmp(lines->all[l].algo, line->algo) != 0);
+    snprintf(title, sizeof title, "%.64s%s%.128s", line->algo, alone ? "" : ", ",
+             alone ? "" : line->run->name);
+    write_quoted(to, title);
+}
+
 /* One panel; column 2 or 3 of the data, and the floor as a function of the bytes x. */
 static void write_panel(FILE *to, const struct lines *lines, const char *title, int column,
                         const char *floor, double floor_gbs)
 {
     fprintf(to, "set ylabel '%s'\nplot ", title);
-    for (int l = 0; l < lines->n; l++)
-        fprintf(to,
-                "$line%d using 1:%d with linespoints pointsize 0.5 linewidth %s title '%s', \\\n",
-                l, column, strncmp(lines->names[l], "nccl", 4) == 0 ? "1.5 dashtype 2" : "1.5",
-                lines->names[l]);
+    for (int l = 0; l < lines->n; l++) {
+        fprintf(to, "$line%d using 1:%d with linespoints pointsize 0.5 linewidth 1.5%s title ", l,
+                column, is_peer(&lines->all[l]) ? " dashtype 2" : "");
+        write_title(to, lines, &lines->all[l]);
+        fprintf(to, ", \\\n");
+    }
     fprintf(to,
             "  %s with lines linewidth 1 linecolor 'gray40' dashtype 3 title 'floor: %g GB/s'\n",
             floor, floor_gbs);
 }
 
+/* The words and the floor are those of the first run. */
 static void write_script(FILE *to, const json_t *run, const struct lines *lines, double floor_gbs)
 {
-    const json_t *rows = json_object_get(run, "rows");
     const json_t *options = json_object_get(run, "options");
-    const char *timing = json_string_value(json_object_get(options, "timing"));
-    char floor[64];
+    const char *timing = text(options, "timing");
+    const bool is_stream = !*timing || strcmp(timing, "stream") == 0;
+    char floor[64], title[256];
 
-    write_data(to, rows, lines);
+    snprintf(title, sizeof title, "%.64s, %.0f ranks, %.16s, %s%s%.16s", text(run, "operation"),
+             number(run, "ranks"), text(options, "dtype"),
+             json_is_true(json_object_get(options, "graph")) ? "graphs" : "eager",
+             is_stream ? "" : ", ", is_stream ? "" : timing);
+    write_data(to, lines);
     fprintf(to, "set terminal svg size 1200,540 dynamic background 'white' font 'sans-serif,12'\n");
-    fprintf(to, "set multiplot layout 1,2 title '%s, %.0f ranks, %s, %s%s%s' noenhanced\n",
-            json_string_value(json_object_get(run, "operation")), number(run, "ranks"),
-            json_string_value(json_object_get(options, "dtype")),
-            json_is_true(json_object_get(options, "graph")) ? "graphs" : "eager",
-            timing && strcmp(timing, "stream") != 0 ? ", " : "",
-            timing && strcmp(timing, "stream") != 0 ? timing : "");
-    fprintf(to, "set rmargin 5\nset key top left Left reverse noenhanced\nset grid\nset logscale x "
+    fprintf(to, "set multiplot layout 1,2 title ");
+    write_quoted(to, title);
+    fprintf(to, " noenhanced\nset rmargin 5\nset key top left Left reverse noenhanced\nset "
+                "grid\nset logscale x "
                 "2\nset format x '%%.0b %%B'\n"
                 "set xtics rotate by -45\nset xlabel 'bytes'\n");
     fprintf(to, "set logscale y 10\nset format y '%%g'\n");
@@ -164,17 +214,28 @@ static bool save(FILE *picture, const char *path)
     return saved || complain(path, "could not be written");
 }
 
-bool plot_draw(const json_t *run, const char *path, double floor_gbs)
+/* Whether two runs have the same axes and the same floor. */
+static bool is_comparable(const json_t *a, const json_t *b)
+{
+    return json_equal(json_object_get(a, "operation"), json_object_get(b, "operation")) &&
+           json_equal(json_object_get(a, "ranks"), json_object_get(b, "ranks"));
+}
+
+bool plot_draw(const struct plot_run *runs, int nruns, const char *path, double floor_gbs)
 {
     struct lines lines = {.n = 0};
 
-    find_lines(json_object_get(run, "rows"), &lines);
-    if (lines.n == 0 || number(run, "bus_factor") < 0)
+    for (int i = 0; i < nruns; i++) {
+        if (i > 0 && !is_comparable(runs[i].json, runs[0].json))
+            return complain(runs[i].name, "another operation or number of ranks than the first");
+        find_lines(&runs[i], &lines);
+    }
+    if (lines.n == 0 || number(runs[0].json, "bus_factor") < 0)
         return complain(path, "there are no results of an operation to draw");
     FILE *script = tmpfile(), *picture = tmpfile();
     bool drawn = script && picture;
     if (drawn) {
-        write_script(script, run, &lines, floor_gbs);
+        write_script(script, runs[0].json, &lines, floor_gbs);
         drawn = run_gnuplot(script, picture, path) && save(picture, path);
     } else {
         complain(path, strerror(errno));
@@ -186,13 +247,21 @@ bool plot_draw(const json_t *run, const char *path, double floor_gbs)
     return drawn;
 }
 
-int plot_run(const struct bench_options *options)
+int plot_files(const struct bench_options *options)
 {
+    const int n = options->nfiles;
+    struct plot_run *runs = calloc((size_t)n, sizeof *runs);
+    bool loaded = runs || complain(options->output, strerror(errno));
     json_error_t error;
-    json_t *run = json_load_file(options->file, 0, &error);
-    bool drawn = run ? plot_draw(run, options->plot, options->floor_gbs)
-                     : complain(options->file, error.text);
 
-    json_decref(run);
+    for (int i = 0; i < n && loaded; i++) {
+        runs[i].name = options->files[i];
+        runs[i].json = json_load_file(options->files[i], 0, &error);
+        loaded = runs[i].json || complain(options->files[i], error.text);
+    }
+    bool drawn = loaded && plot_draw(runs, n, options->output, options->floor_gbs);
+    for (int i = 0; i < n && runs; i++)
+        json_decref(runs[i].json);
+    free(runs);
     return !drawn;
 }

@@ -1,4 +1,4 @@
-/* Draws the results of an operation: latency and bus bandwidth against size, in one picture. */
+/* Draws results of an operation: latency and bus bandwidth against size, in one picture. */
 #ifndef SYMM_BENCH_PLOT_H
 #define SYMM_BENCH_PLOT_H
 
@@ -6,13 +6,18 @@
 #include <stdbool.h>
 #include "options.h"
 
+struct plot_run {
+    const char *name; /* tells its variants from those of the same name of another run */
+    json_t *json;
+};
+
 /*
- * Draws the JSON of a run into an SVG file, by gnuplot: a line a variant, and the floor of a link
- * of so many GB/s. Says what went wrong on the standard error.
+ * Draws runs of the same operation on as many ranks into an SVG file, by gnuplot: a line a variant,
+ * and the floor of a link of so many GB/s. Says what went wrong on the standard error.
  */
-bool plot_draw(const json_t *run, const char *path, double floor_gbs);
+bool plot_draw(const struct plot_run *runs, int nruns, const char *path, double floor_gbs);
 
 /* symm-bench plot. Returns the exit code. */
-int plot_run(const struct bench_options *options);
+int plot_files(const struct bench_options *options);
 
 #endif

@@ -156,7 +156,7 @@ void report_row(struct report *r, const union report_value *values)
     json_array_append_new(list(r, "rows"), row);
 }
 
-const json_t *report_json(const struct report *r)
+json_t *report_json(const struct report *r)
 {
     return r->json;
 }

@@ -50,7 +50,7 @@ void report_columns(struct report *r, const struct report_column *columns, int n
 void report_row(struct report *r, const union report_value *values);
 
 /* Everything up to now; NULL where nothing is written. */
-const json_t *report_json(const struct report *r);
+json_t *report_json(const struct report *r);
 
 /* Writes the JSON; error NULL: the run was complete. Returns false when a file could not be
  * written. NULL is fine. */

@@ -6,33 +6,43 @@
 #include "p2p.h"
 
 enum {
-    ALL = BENCH_OPERATION | BENCH_P2P | BENCH_STRESS | BENCH_PLOT,
-    RANKS = BENCH_OPERATION | BENCH_P2P | BENCH_STRESS, /* what runs on ranks */
+    ALL = BENCH_OPERATION | BENCH_P2P | BENCH_STRESS | BENCH_PLOT | BENCH_TUNE,
+    RANKS = BENCH_OPERATION | BENCH_P2P | BENCH_STRESS | BENCH_TUNE, /* what runs on ranks */
     TIMED = BENCH_OPERATION | BENCH_P2P
 };
 
 const struct setting settings[NSETTINGS] = {
     {"algo", OPT_ALGO, "LIST|all", BENCH_OPERATION | BENCH_STRESS,
-     "variants: auto one_shot two_shot multimem multimem_one_shot\n"
-     "low_latency copy_engine (auto; stress: all)"},
+     "variants: auto low_latency low_latency_two_shot one_shot\n"
+     "two_shot multimem multimem_one_shot copy_engine (auto; stress:\nall)"},
     {"how", OPT_HOW, "LIST|all", BENCH_P2P, "ways to move: " P2P_HOWS "\n(all)"},
     {"pattern", OPT_PATTERN, "LIST|all", BENCH_P2P, "who moves: " P2P_PATTERNS " (all)"},
     {"blocks", OPT_BLOCKS, "LIST", BENCH_P2P, "blocks of a kernel (4,16,64; emulated 1,4)"},
     {"threads", OPT_THREADS, "N", BENCH_P2P, "of a block that loads or stores (512; emulated 32)"},
-    {"dtype", OPT_DTYPE, "TYPE", BENCH_OPERATION, "bf16, fp16 or fp32 (bf16)"},
-    {"min-bytes", OPT_MIN, "N", TIMED, "from this size of a rank's buffer (1K; p2p 4K)"},
+    {"dtype", OPT_DTYPE, "TYPE", BENCH_OPERATION,
+     "one of " ELEMENT_NAMES "\n(bf16); nothing reduces the last three"},
+    {"operations", OPT_OPERATIONS, "LIST|all", BENCH_TUNE, "which of them to measure (all)"},
+    {"dtypes", OPT_DTYPES, "LIST|all", BENCH_TUNE,
+     "types to reduce (bf16,fp16,fp32); what only moves elements is\nmeasured with the first"},
+    {"op", OPT_OP, "OP", BENCH_OPERATION,
+     "of what reduces: sum, min, max, or avg of floating types (sum)"},
+    {"min-bytes", OPT_MIN, "N", TIMED,
+     "from this size of a rank's buffer, the larger one if they\ndiffer (1K; p2p 4K)"},
     {"max-bytes", OPT_MAX, "N", RANKS,
-     "to this one (64M, emulated 1M; p2p 256M, emulated 64K;\nstress 16M, emulated 64K)"},
+     "to this one (64M, emulated 1M; p2p 256M, emulated 64K;\nstress 16M, emulated 64K; tune 256M, "
+     "emulated 16K)"},
     {"factor", OPT_FACTOR, "N", TIMED, "each so many times the one before (4)"},
     {"sizes", OPT_SIZES, "LIST", TIMED, "these sizes instead: 1K,96K,4M"},
-    {"iters", OPT_ITERS, "N", TIMED, "measured repetitions (50; emulated 3)"},
-    {"warmup", OPT_WARMUP, "N", TIMED, "repetitions before them (5; emulated 1)"},
+    {"iters", OPT_ITERS, "N", TIMED | BENCH_TUNE,
+     "measured repetitions (50; tune 20; emulated 3; tune 2)"},
+    {"warmup", OPT_WARMUP, "N", TIMED | BENCH_TUNE,
+     "repetitions before them (5; tune 3; emulated 1)"},
     {"graph", OPT_GRAPH, NULL, BENCH_OPERATION,
      "replay a CUDA graph of the operations of a repetition"},
     {"in-place", OPT_IN_PLACE, NULL, BENCH_OPERATION, "output over input"},
     {"chain", OPT_CHAIN, NULL, BENCH_OPERATION,
-     "each call's input is the last one's output; each repetition\n"
-     "begins with fresh data"},
+     "all-reduce: each call's input is the last one's output; each\n"
+     "repetition begins with fresh data"},
     {"isolated", OPT_ISOLATED, NULL, BENCH_OPERATION,
      "a barrier of the streams before each call, the time of which\n"
      "is measured alongside and subtracted"},
@@ -48,7 +58,8 @@ const struct setting settings[NSETTINGS] = {
     {"csv", OPT_CSV, "FILE", TIMED, "write the table as CSV"},
     {"plot", OPT_PLOT, "FILE.svg", BENCH_OPERATION,
      "draw latency and bus bandwidth (needs gnuplot)"},
-    {"output", 'o', "FILE.svg", BENCH_PLOT, "the picture; this must be there"},
+    {"output", 'o', "FILE", BENCH_PLOT | BENCH_TUNE,
+     "the picture, or the tuning file; this must be there"},
     {"floor", OPT_FLOOR, "GB/s", BENCH_OPERATION | BENCH_PLOT,
      "of a link, for the line that nothing can be better than (395)"},
     {"driver", OPT_DRIVER, "DRIVER", RANKS, "auto, cuda or emulated (auto: cuda where it runs)"},
@@ -68,14 +79,17 @@ static void print_commands(void)
 {
     printf(
         "# Usage: symm-bench OPERATION|p2p|stress [option...]\n"
-        "#        symm-bench plot FILE.json -o FILE.svg [--floor GB/s]\n"
+        "#        symm-bench tune --output FILE [option...]\n"
+        "#        symm-bench plot FILE.json... -o FILE.svg [--floor GB/s]\n"
         "#\n"
         "# Start it on several ranks with symm-run, torchrun --no-python, mpirun or srun.\n"
         "#\n"
-        "#   OPERATION   measures, and with --check verifies, it in every variant: %s\n"
+        "#   OPERATION   measures, and with --check verifies, it in every variant:\n"
+        "#               %s\n"
         "#   p2p         bandwidth between ranks by every way to move bytes, latency of signals\n"
         "#   stress      random calls of everything, each result checked\n"
-        "#   plot        draws the JSON of an OPERATION\n"
+        "#   tune        measures which algorithm is the fastest, for SYMM_TUNING_FILE\n"
+        "#   plot        draws the JSON of one or more runs of an OPERATION\n"
         "#\n"
         "# symm-bench COMMAND --help shows its options. Exit code: 0 all right;\n"
         "# 1 wrong or failed; 2 wrong usage.\n",
@@ -88,8 +102,8 @@ static void print_about(enum bench_command command)
         printf("#\n");
     if (command == BENCH_OPERATION)
         printf(
-            "# Columns: bytes of a rank's buffer; algbw, bytes over time, and busbw, what crosses\n"
-            "# each link, in GB/s (10^9).\n%s"
+            "# Columns: bytes of a rank's larger buffer; algbw, bytes over time, and busbw, what\n"
+            "# crosses each link, in GB/s (10^9).\n%s"
             "# One pair of buffers is used again and again: small ones stay in caches. Variants "
             "and\n"
             "# peers take turns at each repetition, on the same data.\n",
@@ -108,6 +122,18 @@ static void print_about(enum bench_command command)
             "graphs; every\n"
             "# word is checked before it is timed.\n",
             timed_columns);
+    if (command == BENCH_TUNE)
+        printf(
+            "# Every algorithm that auto may take, in CUDA graphs, at sizes from 1K on, each twice "
+            "the\n"
+            "# one before; in symmetric memory, for calls with SYMM_SYMMETRIC, and in plain "
+            "memory, "
+            "for\n"
+            "# all others. The file has a row wherever another one wins by more than 2 %%, at the "
+            "size\n"
+            "# where their times cross. It holds for so many ranks. With --max-bytes, the last row "
+            "goes\n"
+            "# on from there.\n");
     if (command == BENCH_STRESS)
         printf("# Calls of random operations, variants, types, counts, memory and alignment, by "
                "several\n"

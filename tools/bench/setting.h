@@ -11,6 +11,9 @@ enum {
     OPT_BLOCKS,
     OPT_THREADS,
     OPT_DTYPE,
+    OPT_OPERATIONS,
+    OPT_DTYPES,
+    OPT_OP,
     OPT_MIN,
     OPT_MAX,
     OPT_FACTOR,
@@ -44,7 +47,7 @@ struct setting {
 };
 
 /* Ends with --help and --version. */
-enum { NSETTINGS = 30 };
+enum { NSETTINGS = 33 };
 extern const struct setting settings[NSETTINGS];
 
 /* The index of the setting of that id. */

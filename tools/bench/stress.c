@@ -100,11 +100,11 @@ static void place(struct lane *l)
     l->call = (struct operation_call){.group = l->group,
                                       .variant = c->variant,
                                       .element = c->element,
-                                      .count = c->count,
+                                      .op = c->op,
+                                      .count = operation_count(c->operation, c->count, nranks),
+                                      .flags = c->flags,
                                       .max_blocks = c->max_blocks,
                                       .stream = l->stream};
-    if (c->operation->in_is_part || c->operation->out_is_part)
-        l->call.count -= l->call.count % (size_t)nranks;
     l->in_at = is_symmetric(c->in_memory, rank) ? l->in.symmetric : l->in.plain;
     l->out_at = is_symmetric(c->out_memory, rank) ? l->out.symmetric : l->out.plain;
     in = l->in_at + GUARD + ((size_t)c->in_offset + other) * nbytes;
@@ -222,7 +222,7 @@ static void check_output(struct stress *x, struct lane *l)
                     c->in_place ? c->repeats : 1, &verdict);
     if (verdict.wrong > 0) {
         snprintf(what, sizeof what,
-                 "element %" PRIu64 " is %.9g and should be %.9g (%" PRIu64 " are wrong)",
+                 "element %" PRIu64 " is %s and should be %s (%" PRIu64 " are wrong)",
                  verdict.first, verdict.got, verdict.expected, verdict.wrong);
         note_wrong(x, l, what);
     }
@@ -275,7 +275,8 @@ static symm_status choose(struct stress *x)
             return SYMM_ERROR_UNSUPPORTED;
         }
         /* A smaller group may lack what the world has; then it does what is always there. */
-        if (l->choice.operation->unavailable(l->group, l->choice.variant, l->choice.element))
+        if (l->choice.operation->unavailable(l->group, l->choice.variant, l->choice.element,
+                                             l->choice.op))
             l->choice.variant = &l->choice.operation->variants[0];
         place(l);
     }
@@ -373,8 +374,8 @@ static symm_status create_lanes(struct stress *x)
     struct lane *l = x->lanes;
     symm_status st;
 
-    x->room =
-        (size_t)x->s.options->max_bytes + 2 * GUARD + (STRESS_MAX_OFFSET + 1) * sizeof(double);
+    /* The count may be less than the ranks and then grows to that. */
+    x->room = room_for((size_t)x->s.options->max_bytes + (size_t)x->s.nranks * sizeof(double));
     l[0].name = "world";
     l[0].group = x->s.group;
     l[0].of_world = true;

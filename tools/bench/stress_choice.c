@@ -36,19 +36,14 @@ static size_t choose_count(struct stress_stream *s, uint64_t most)
     return (size_t)(count < most ? count : most);
 }
 
-/*
- * The which-th wanted variant, of whatever operation, that runs with the type of c, into c. Returns
- * how many there are up to it.
- */
-static uint64_t find_variant(const struct bench_options *o, symm_group *world, uint64_t which,
-                             struct stress_choice *c)
+/* The which-th wanted variant, of whatever operation, into c. Returns how many there are to it. */
+static uint64_t find_variant(const struct bench_options *o, uint64_t which, struct stress_choice *c)
 {
     uint64_t n = 0;
 
     for (size_t i = 0; operation_at(i); i++) {
         for (const struct variant *v = operation_at(i)->variants; v->name; v++) {
-            if (!bench_options_want(o->algos, v->name) ||
-                operation_at(i)->unavailable(world, v, c->element))
+            if (!bench_options_want(o->algos, v->name))
                 continue;
             c->operation = operation_at(i);
             c->variant = v;
@@ -59,20 +54,42 @@ static uint64_t find_variant(const struct bench_options *o, symm_group *world, u
     return n;
 }
 
-/* A type, and one of the variants that run with it; if there are none, the next type. */
+/* Looks for a type and an op with which the variant runs, from the pair of that number on. */
+static bool find_pair(symm_group *world, uint64_t pair, struct stress_choice *c)
+{
+    uint64_t npairs = 0;
+
+    while (element_at(npairs / NREDOPS))
+        npairs++;
+    for (uint64_t i = pair; i < pair + npairs; i++) {
+        c->element = element_at(i % npairs / NREDOPS);
+        c->op = (symm_redop)(i % npairs % NREDOPS);
+        if (!c->operation->unavailable(world, c->variant, c->element, c->op))
+            return true;
+    }
+    return false;
+}
+
+/* A variant, a type and an op; if the variant runs with none of them, the next variant. */
 static void choose_variant(struct stress_stream *s, const struct bench_options *o,
                            symm_group *world, struct stress_choice *c)
 {
-    static const char *const types[] = {"bf16", "fp16", "fp32"};
-    const uint64_t type = stress_below(s, 3), which = stress_draw(s);
-    uint64_t n = 0;
+    const uint64_t which = stress_below(s, UINT32_MAX), pair = stress_below(s, UINT32_MAX);
+    const uint64_t n = find_variant(o, UINT64_MAX, c);
 
-    for (uint64_t i = 0; i < 3 && n == 0; i++) {
-        c->element = element_find(types[(type + i) % 3]);
-        n = find_variant(o, world, UINT64_MAX, c);
+    for (uint64_t i = 0; i < n; i++) {
+        find_variant(o, (which + i) % n, c);
+        if (find_pair(world, pair, c))
+            return;
     }
-    if (n > 0)
-        find_variant(o, world, which % n, c);
+    c->operation = NULL;
+}
+
+/* Whether all that is worked on is symmetric memory at the same place on all ranks. */
+static bool all_symmetric(const struct stress_choice *c)
+{
+    return c->in_memory == STRESS_SYMMETRIC && !c->uneven &&
+           (c->in_place || c->out_memory == STRESS_SYMMETRIC);
 }
 
 static int choose_offset(struct stress_stream *s)
@@ -88,6 +105,8 @@ struct stress_choice stress_choose(struct stress_stream *s, const struct bench_o
     struct stress_choice c = {.operation = NULL};
 
     choose_variant(s, o, world, &c);
+    if (!c.operation)
+        return c;
     c.count = choose_count(s, o->max_bytes / c.element->nbytes);
     c.in_place = one_in(s, 3);
     c.graph = one_in(s, 2);
@@ -96,6 +115,14 @@ struct stress_choice stress_choose(struct stress_stream *s, const struct bench_o
     c.in_offset = choose_offset(s);
     c.out_offset = choose_offset(s);
     c.uneven = one_in(s, 8);
+    if (operation_needs_symmetric(c.variant)) {
+        c.in_memory = c.out_memory = STRESS_SYMMETRIC;
+        c.uneven = false;
+    }
+    if (one_in(s, 2) && all_symmetric(&c))
+        c.flags |= SYMM_SYMMETRIC;
+    if (one_in(s, 4) && !operation_by_switch(c.variant))
+        c.flags |= SYMM_DETERMINISTIC;
     c.repeats = 1 + (int)stress_below(s, STRESS_MAX_REPEATS);
     /* Few enough for the blocks of all groups to be resident together, in whatever order. */
     c.max_blocks = one_in(s, 4) ? 1 + (uint32_t)stress_below(s, 4) : 32;
@@ -111,10 +138,12 @@ void stress_describe(const struct stress_choice *c, char *out, size_t capacity)
     static const char *const memory[] = {"symmetric", "plain", "mixed"};
 
     snprintf(out, capacity,
-             "%s %s, %zu %s, %s, in %s + %d, out %s + %d%s, %d times%s, at most %u blocks%s%s",
-             c->operation->name, c->variant->name, c->count, c->element->name,
+             "%s %s, %s%s%zu %s, %s, in %s + %d, out %s + %d%s, flags %u, %d times%s, at most %u "
+             "blocks%s%s",
+             c->operation->name, c->variant->name, c->operation->reduces ? redop_name(c->op) : "",
+             c->operation->reduces ? " of " : "", c->count, c->element->name,
              c->in_place ? "in place" : "out of place", memory[c->in_memory], c->in_offset,
-             memory[c->out_memory], c->out_offset, c->uneven ? " (uneven)" : "", c->repeats,
-             c->graph ? " in a graph" : "", c->max_blocks, c->late_by_host ? ", late hosts" : "",
-             c->late_by_kernel ? ", late kernels" : "");
+             memory[c->out_memory], c->out_offset, c->uneven ? " (uneven)" : "", c->flags,
+             c->repeats, c->graph ? " in a graph" : "", c->max_blocks,
+             c->late_by_host ? ", late hosts" : "", c->late_by_kernel ? ", late kernels" : "");
 }

@@ -14,11 +14,13 @@ struct stress_choice {
     const struct operation *operation;
     const struct variant *variant;
     const struct element *element;
+    symm_redop op;
     size_t count;
     bool in_place, graph;
     enum stress_memory in_memory, out_memory;
     int in_offset, out_offset; /* elements behind an aligned address */
     bool uneven;               /* odd ranks' offsets are others */
+    uint32_t flags;            /* of symm_options */
     int repeats;
     uint32_t max_blocks;
     uint64_t seed;      /* of the data */

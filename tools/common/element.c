@@ -1,27 +1,38 @@
 /*
- * bf16, fp16 and fp32 on the host. Written apart from the library's conversions, whose results the
- * tools check with these.
+ * Element types on the host. Written apart from the library's conversions, whose results the tools
+ * check with these.
  */
 #include "element.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-const char element_names[] = "bf16, fp16, fp32";
-
 static const struct element elements[] = {
-    {"bf16", SYMM_BFLOAT16, 2, 7, -126},
-    {"fp16", SYMM_FLOAT16, 2, 10, -14},
-    {"fp32", SYMM_FLOAT32, 4, 23, -126},
+    {"bf16", SYMM_BFLOAT16, 2, .fraction_bits = 7, .min_exponent = -126},
+    {"fp16", SYMM_FLOAT16, 2, .fraction_bits = 10, .min_exponent = -14},
+    {"fp32", SYMM_FLOAT32, 4, .fraction_bits = 23, .min_exponent = -126},
+    {"fp64", SYMM_FLOAT64, 8, .fraction_bits = 52, .min_exponent = -1022},
+    {"int32", SYMM_INT32, 4, .integer = true},
+    {"int64", SYMM_INT64, 8, .integer = true},
+    {"uint8", SYMM_UINT8, 1, .integer = true, .moved_only = true},
+    {"e4m3", SYMM_FLOAT8_E4M3, 1, .integer = true, .moved_only = true},
+    {"e5m2", SYMM_FLOAT8_E5M2, 1, .integer = true, .moved_only = true},
 };
+
+const struct element *element_at(size_t index)
+{
+    return index < sizeof elements / sizeof elements[0] ? &elements[index] : NULL;
+}
 
 const struct element *element_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof elements / sizeof elements[0]; i++) {
-        if (strcmp(elements[i].name, name) == 0)
-            return &elements[i];
-    }
-    return NULL;
+    size_t i = 0;
+
+    while (element_at(i) && strcmp(element_at(i)->name, name) != 0)
+        i++;
+    return element_at(i);
 }
 
 static uint32_t bits_of(float x)
@@ -73,40 +84,75 @@ static float float_of_fp16(uint16_t half)
     return float_of(sign | bits_of(float_of(rest << 13) * 0x1p112f));
 }
 
-void element_narrow(const struct element *e, const float *in, void *out, size_t n)
+void element_narrow(const struct element *e, const union element_number *in, void *out, size_t n)
 {
-    uint16_t *words = out;
-
     switch (e->dtype) {
     case SYMM_BFLOAT16:
         for (size_t i = 0; i < n; i++)
-            words[i] = bf16_of(in[i]);
+            ((uint16_t *)out)[i] = bf16_of((float)in[i].real);
         break;
     case SYMM_FLOAT16:
         for (size_t i = 0; i < n; i++)
-            words[i] = fp16_of(in[i]);
+            ((uint16_t *)out)[i] = fp16_of((float)in[i].real);
         break;
-    default:
+    case SYMM_FLOAT32:
+        for (size_t i = 0; i < n; i++)
+            ((float *)out)[i] = (float)in[i].real;
+        break;
+    case SYMM_INT32:
+        for (size_t i = 0; i < n; i++)
+            ((uint32_t *)out)[i] = (uint32_t)in[i].whole;
+        break;
+    case SYMM_UINT8:
+    case SYMM_FLOAT8_E4M3:
+    case SYMM_FLOAT8_E5M2:
+        for (size_t i = 0; i < n; i++)
+            ((uint8_t *)out)[i] = (uint8_t)in[i].whole;
+        break;
+    default: /* as they are */
         memcpy(out, in, n * sizeof *in);
     }
 }
 
-void element_widen(const struct element *e, const void *in, float *out, size_t n)
+void element_widen(const struct element *e, const void *in, union element_number *out, size_t n)
 {
-    const uint16_t *words = in;
-
     switch (e->dtype) {
     case SYMM_BFLOAT16:
         for (size_t i = 0; i < n; i++)
-            out[i] = float_of((uint32_t)words[i] << 16);
+            out[i].real = float_of((uint32_t)((const uint16_t *)in)[i] << 16);
         break;
     case SYMM_FLOAT16:
         for (size_t i = 0; i < n; i++)
-            out[i] = float_of_fp16(words[i]);
+            out[i].real = float_of_fp16(((const uint16_t *)in)[i]);
+        break;
+    case SYMM_FLOAT32:
+        for (size_t i = 0; i < n; i++)
+            out[i].real = ((const float *)in)[i];
+        break;
+    case SYMM_INT32:
+        for (size_t i = 0; i < n; i++)
+            out[i].whole = ((const int32_t *)in)[i];
+        break;
+    case SYMM_UINT8:
+    case SYMM_FLOAT8_E4M3:
+    case SYMM_FLOAT8_E5M2:
+        for (size_t i = 0; i < n; i++)
+            out[i].whole = ((const uint8_t *)in)[i];
         break;
     default:
         memcpy(out, in, n * sizeof *out);
     }
+}
+
+void element_print(const struct element *e, const void *in, char out[ELEMENT_TEXT])
+{
+    union element_number x;
+
+    element_widen(e, in, &x, 1);
+    if (e->integer)
+        snprintf(out, ELEMENT_TEXT, "%" PRId64, x.whole);
+    else
+        snprintf(out, ELEMENT_TEXT, "%.*g", e->dtype == SYMM_FLOAT64 ? 17 : 9, x.real);
 }
 
 double element_ulp(const struct element *e, double x)

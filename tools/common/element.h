@@ -1,6 +1,6 @@
 /*
- * Element types on the host: random data that every rank can make for every other rank, and what a
- * sum of it may be.
+ * Element types on the host: conversions, printing, and how exact a type is. Types of one byte are
+ * only ever moved; all of them count as integers here, which they are as bits.
  */
 #ifndef SYMM_TOOLS_ELEMENT_H
 #define SYMM_TOOLS_ELEMENT_H
@@ -14,19 +14,37 @@ struct element {
     const char *name;
     symm_dtype dtype;
     size_t nbytes;
+    bool integer;
+    bool moved_only; /* nothing reduces it */
+    /* Of floating types: */
     int fraction_bits; /* explicitly stored */
     int min_exponent;  /* of normal numbers */
 };
 
-/* By "bf16", "fp16" or "fp32"; NULL: there is no such type. */
+/* An element on the host: real of floating types, whole of integers. */
+union element_number {
+    double real;
+    int64_t whole;
+};
+
+/* By name; NULL: there is no such type. */
 const struct element *element_find(const char *name);
-extern const char element_names[]; /* "bf16, fp16, fp32" */
+/* The index-th, from 0; NULL past the last one. */
+const struct element *element_at(size_t index);
+#define ELEMENT_NAMES "bf16, fp16, fp32, fp64, int32, int64, uint8, e4m3, e5m2"
 
-/* Rounds n floats to the type, nearest and ties to even, and widens n elements to floats. */
-void element_narrow(const struct element *e, const float *in, void *out, size_t n);
-void element_widen(const struct element *e, const void *in, float *out, size_t n);
+/*
+ * n numbers as elements: to a 16-bit type by way of fp32, each time to the nearest and ties to
+ * even; integers lose their high bits. And n elements as numbers.
+ */
+void element_narrow(const struct element *e, const union element_number *in, void *out, size_t n);
+void element_widen(const struct element *e, const void *in, union element_number *out, size_t n);
 
-/* The distance of neighbouring numbers of the type around x. */
+/* One element in words: enough digits to tell it from its neighbours. */
+enum { ELEMENT_TEXT = 32 };
+void element_print(const struct element *e, const void *in, char out[ELEMENT_TEXT]);
+
+/* The distance of neighbouring numbers of a floating type around x. */
 double element_ulp(const struct element *e, double x);
 
 #endif

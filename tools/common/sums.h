@@ -1,6 +1,5 @@
 /*
- * Random inputs of a sum over ranks, and the check of its result against a reference in double
- * precision.
+ * Random inputs of a reduction over ranks, and the check of its result against a reference.
  *
  * Element i of rank r follows from (seed, r, i) alone, so every rank knows all inputs without
  * communication.
@@ -10,34 +9,49 @@
 
 #include "element.h"
 
-/* What a right result is. */
+/*
+ * What a right sum or average is, in floating types: an average is a sum over the ranks' number R,
+ * and its bound the sum's over R and one ulp more. Everything else is exact by every rule:
+ * integers, which wrap around, minima and maxima.
+ */
 enum sums_rule {
-    SUMS_EXACT,  /* added in fp32 in the order of the ranks, rounded once: these bits */
-    SUMS_SWITCH, /* added in fp32 in any order: 2^-23 sum|x| + 1 ulp of the type */
-    SUMS_TYPE    /* rounded to the type at each addition: (R-1) 2^-p sum|x| + 1 ulp, p its fraction
-                    bits */
+    SUMS_EXACT,  /* added in the order of the ranks, in fp32 or, of fp64, in fp64, divided there,
+                    rounded once: these bits */
+    SUMS_SWITCH, /* added as above, in any order: (R-1) 2^-23 sum|x| + 1 ulp of the type; of fp64
+                    2^-52 */
+    SUMS_TYPE    /* rounded to the type at each addition, or each element divided before them:
+                    (R-1) 2^-p sum|x| + 1 ulp, p its fraction bits */
 };
 
 /* What was done. */
 struct sums_asked {
     uint64_t seed;
-    int rank, nranks; /* element i is the sum over ranks rank .. rank + nranks - 1 */
+    symm_redop op;
+    int rank, nranks; /* element i is reduced over ranks rank .. rank + nranks - 1 */
     size_t first;     /* of their elements first + i */
     enum sums_rule rule;
     /*
      * So many calls in a chain of the whole group, each with the output of the one before as input:
-     * each further one times nranks, and rounded at most nranks times. 0 is 1.
+     * each further one multiplies a sum by nranks and leaves anything else alone, but for at most
+     * nranks roundings. 0 is 1.
      */
     int links;
+    /* The chain is of rank mine's elements alone: those of the other ranks are the same in each
+     * call. */
+    bool alone;
+    int mine;
 };
 
 struct sums_verdict {
-    uint64_t wrong; /* elements */
-    uint64_t first; /* the first of them, */
-    double got, expected;
+    uint64_t wrong;                                 /* elements */
+    uint64_t first;                                 /* the first of them, */
+    char got[ELEMENT_TEXT], expected[ELEMENT_TEXT]; /* in words */
 };
 
-/* This rank's input: numbers within [-1, 1], crowded around 0, with a full fraction each. */
+/*
+ * This rank's input: integers of all bits; floating numbers within [-1, 1], crowded around 0, with
+ * a full fraction each.
+ */
 void sums_fill(const struct element *e, void *out, size_t count, uint64_t seed, int rank);
 
 /* Compares every element. */

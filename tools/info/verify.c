@@ -27,8 +27,8 @@ enum {
 };
 
 /* Elements of an operation: one, a few, an odd tail, more than one pass of a grid. */
-static const size_t counts[] = {1, 1000, 70001, 300000};
-enum { NCOUNTS = sizeof counts / sizeof counts[0], MAX_BYTES = 300000 * 4 };
+enum { ODD_COUNT = 2, LARGE_COUNT, NCOUNTS, MAX_BYTES = 300000 * 8 };
+static const size_t counts[NCOUNTS] = {1, 1000, [ODD_COUNT] = 70001, [LARGE_COUNT] = 300000};
 
 /* What a rank needs on its way. */
 struct verify {
@@ -188,20 +188,22 @@ static symm_status collect(struct verify *v, const bool right[SYMM_MAX_RANKS], b
     return st;
 }
 
-/* Runs an algorithm on one type and count and adds up the ranks' wrong elements. Collective. */
+/* Runs an algorithm once and adds up the ranks' wrong elements. Collective. */
 static symm_status try_once(struct verify *v, const struct operation *op,
                             const struct operation_call *call, uint64_t seed, uint64_t *wrong)
 {
-    size_t nbytes = call->count * call->element->nbytes;
+    const size_t in_count = operation_in_count(op, call->count, v->nranks);
+    const size_t in = in_count * call->element->nbytes;
+    const size_t out = operation_out_count(op, call->count, v->nranks) * call->element->nbytes;
     struct sums_verdict verdict;
     uint64_t all[SYMM_MAX_RANKS];
     symm_status st;
 
-    sums_fill(call->element, v->host, call->count, seed, v->rank);
-    TRY(symm_copy(v->in, v->host, nbytes, v->stream));
-    TRY(symm_fill(v->out, POISON, nbytes, v->stream));
+    sums_fill(call->element, v->host, in_count, seed, v->rank);
+    TRY(symm_copy(v->in, v->host, in, v->stream));
+    TRY(symm_fill(v->out, POISON, out, v->stream));
     TRY(op->enqueue(call));
-    TRY(symm_copy(v->host, v->out, nbytes, v->stream));
+    TRY(symm_copy(v->host, v->out, out, v->stream));
     TRY(symm_synchronize(v->group, v->stream));
     operation_check(op, call, v->host, seed, 1, &verdict);
     TRY(symm_exchange(v->group, &verdict.wrong, sizeof verdict.wrong, all));
@@ -211,33 +213,54 @@ out:
     return st;
 }
 
+/*
+ * One algorithm with one type and reduction: sums of all counts, but of the large one in the first
+ * type only, and of other reductions one. Collective.
+ */
+static symm_status try_elements(struct verify *v, const struct operation *op,
+                                const struct operation_call *call, uint64_t use, uint64_t *wrong)
+{
+    symm_status st = SYMM_OK;
+
+    for (size_t i = 0; i < NCOUNTS; i++) {
+        const bool too_large = i == LARGE_COUNT && call->element != element_at(0);
+        struct operation_call each = *call;
+
+        each.count = operation_count(op, counts[i], v->nranks);
+        if (i == ODD_COUNT || (call->op == SYMM_SUM && !too_large))
+            TRY(try_once(v, op, &each, sums_seed(v->seed, use + i), wrong));
+    }
+out:
+    return st;
+}
+
 /* Gives one algorithm its verdict. Collective. */
 static symm_status try_variant(struct verify *v, const struct operation *op,
                                const struct variant *variant, uint64_t use, char verdict[512])
 {
-    static const char *const types[] = {"bf16", "fp16", "fp32"};
+    struct operation_call call = {.group = v->group,
+                                  .variant = variant,
+                                  .in = v->in,
+                                  .out = v->out,
+                                  .flags = SYMM_SYMMETRIC,
+                                  .stream = v->stream};
     char absent[512] = "";
     uint64_t wrong = 0;
     int nran = 0;
     symm_status st = SYMM_OK;
 
-    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-        const struct element *e = element_find(types[t]);
-        const char *reason = op->unavailable(v->group, variant, e);
+    for (size_t i = 0; element_at(i / NREDOPS); i++, use += NCOUNTS) {
+        call.element = element_at(i / NREDOPS);
+        call.op = (symm_redop)(i % NREDOPS);
+        const char *reason = op->unavailable(v->group, variant, call.element, call.op);
 
-        if (reason)
+        if (!op->reduces && call.op != SYMM_SUM)
+            continue; /* the same again */
+        if (!reason)
+            TRY(try_elements(v, op, &call, use, &wrong));
+        else if (!absent[0])
             snprintf(absent, sizeof absent, "%.480s", reason);
-        for (size_t i = 0; !reason && i < NCOUNTS; i++, nran++) {
-            struct operation_call call = {.group = v->group,
-                                          .variant = variant,
-                                          .element = e,
-                                          .in = v->in,
-                                          .out = v->out,
-                                          .count = counts[i],
-                                          .stream = v->stream};
-
-            TRY(try_once(v, op, &call, sums_seed(v->seed, use + t * NCOUNTS + i), &wrong));
-        }
+        nran += !reason;
     }
     if (nran == 0)
         snprintf(verdict, 512, "not available: %.480s", absent);

@@ -4,6 +4,7 @@
 static const struct variant variants[] = {
     {.name = "auto", .algo = SYMM_ALGO_AUTO},
     {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
+    {.name = "low_latency_two_shot", .algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
     {.name = "one_shot", .algo = SYMM_ALGO_ONE_SHOT},
     {.name = "two_shot", .algo = SYMM_ALGO_TWO_SHOT},
     {.name = "multimem", .algo = SYMM_ALGO_MULTIMEM},
@@ -12,45 +13,32 @@ static const struct variant variants[] = {
     {0},
 };
 
-/* A reduce-scatter and an all-gather, each of which brings (R-1)/R of a buffer to every rank. */
+/* A reduce-scatter and an all-gather. */
 static double bus_factor(int nranks)
 {
-    return 2.0 * (nranks - 1) / nranks;
+    return 2 * operation_part_factor(nranks);
 }
 
-static const char *unavailable(symm_group *group, const struct variant *v, const struct element *e)
+static const char *unavailable(symm_group *group, const struct variant *v, const struct element *e,
+                               symm_redop op)
 {
-    return symm_all_reduce_unavailable(group, v->algo, e->dtype, SYMM_SUM);
+    return symm_all_reduce_unavailable(group, v->algo, e->dtype, op);
 }
 
 static symm_status enqueue(const struct operation_call *call)
 {
+    const symm_options options = operation_options(call);
+
     if (call->variant->nccl)
-        return nccl_all_reduce(call->nccl, call->in, call->out, call->count, call->element,
-                               call->stream);
-    return symm_all_reduce(
-        call->group, call->in, call->out, call->count, call->element->dtype, SYMM_SUM,
-        &(symm_options){.algo = call->variant->algo, .max_blocks = call->max_blocks}, call->stream);
-}
-
-/* Whatever may use the switch adds in an order of the switch's own; NCCL rounds to the type on the
- * way. */
-static enum sums_rule rule(symm_group *group, const struct variant *v, const struct element *e)
-{
-    if (v->nccl)
-        return SUMS_TYPE;
-    bool may_use_switch =
-        v->algo == SYMM_ALGO_MULTIMEM || v->algo == SYMM_ALGO_MULTIMEM_ONE_SHOT ||
-        (v->algo == SYMM_ALGO_AUTO &&
-         !symm_all_reduce_unavailable(group, SYMM_ALGO_MULTIMEM, e->dtype, SYMM_SUM));
-
-    return may_use_switch ? SUMS_SWITCH : SUMS_EXACT;
+        return nccl_all_reduce(call->nccl, call->in, call->out, call->count, call->element->dtype,
+                               call->op, call->stream);
+    return symm_all_reduce(call->group, call->in, call->out, call->count, call->element->dtype,
+                           call->op, &options, call->stream);
 }
 
 const struct operation operation_all_reduce = {.name = "all-reduce",
-                                               .op = "sum",
                                                .variants = variants,
+                                               .reduces = true,
                                                .bus_factor = bus_factor,
                                                .unavailable = unavailable,
-                                               .enqueue = enqueue,
-                                               .rule = rule};
+                                               .enqueue = enqueue};

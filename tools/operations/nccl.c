@@ -15,7 +15,20 @@ typedef struct nccl_communicator *nccl_communicator;
 
 typedef struct nccl_window *nccl_window;
 
-enum { NCCL_FLOAT16 = 6, NCCL_FLOAT32 = 7, NCCL_BFLOAT16 = 9, NCCL_SUM = 0 };
+/* Its numbers for ours. */
+static const int nccl_dtypes[] = {
+    [SYMM_INT32] = 2,
+    [SYMM_INT64] = 4,
+    [SYMM_FLOAT16] = 6,
+    [SYMM_FLOAT32] = 7,
+    [SYMM_FLOAT64] = 8,
+    [SYMM_BFLOAT16] = 9,
+    [SYMM_UINT8] = 1,
+    /* bytes, which is all that moving them needs, and which every version knows */
+    [SYMM_FLOAT8_E4M3] = 1,
+    [SYMM_FLOAT8_E5M2] = 1};
+static const int nccl_ops[] = {[SYMM_SUM] = 0, [SYMM_MAX] = 2, [SYMM_MIN] = 3, [SYMM_AVG] = 4};
+
 enum { NCCL_WIN_COLL_SYMMETRIC = 1, MAX_WINDOWS = 2 };
 
 struct nccl {
@@ -35,6 +48,9 @@ struct nccl {
     int (*comm_abort)(nccl_communicator);
     int (*all_reduce)(const void *, void *, size_t, int dtype, int op, nccl_communicator,
                       symm_stream);
+    int (*all_gather)(const void *, void *, size_t, int dtype, nccl_communicator, symm_stream);
+    int (*reduce_scatter)(const void *, void *, size_t, int dtype, int op, nccl_communicator,
+                          symm_stream);
     const char *(*get_error_string)(int);
     /* NULL in versions that have none */
     int (*mem_alloc)(void **, size_t);
@@ -56,6 +72,8 @@ static bool look_up(struct nccl *n, char why[512])
         {"ncclCommDestroy", &n->comm_destroy, false},
         {"ncclCommAbort", &n->comm_abort, false},
         {"ncclAllReduce", &n->all_reduce, false},
+        {"ncclAllGather", &n->all_gather, false},
+        {"ncclReduceScatter", &n->reduce_scatter, false},
         {"ncclGetErrorString", &n->get_error_string, false},
         {"ncclMemAlloc", &n->mem_alloc, true},
         {"ncclMemFree", &n->mem_free, true},
@@ -204,13 +222,23 @@ const char *nccl_version(const struct nccl *n)
 }
 
 symm_status nccl_all_reduce(struct nccl *n, const void *in, void *out, size_t count,
-                            const struct element *e, symm_stream stream)
+                            symm_dtype dtype, symm_redop op, symm_stream stream)
 {
-    int dtype = e->dtype == SYMM_FLOAT16    ? NCCL_FLOAT16
-                : e->dtype == SYMM_BFLOAT16 ? NCCL_BFLOAT16
-                                            : NCCL_FLOAT32;
+    n->error = n->all_reduce(in, out, count, nccl_dtypes[dtype], nccl_ops[op], n->comm, stream);
+    return n->error ? SYMM_ERROR_DRIVER : SYMM_OK;
+}
 
-    n->error = n->all_reduce(in, out, count, dtype, NCCL_SUM, n->comm, stream);
+symm_status nccl_all_gather(struct nccl *n, const void *in, void *out, size_t count,
+                            symm_dtype dtype, symm_stream stream)
+{
+    n->error = n->all_gather(in, out, count, nccl_dtypes[dtype], n->comm, stream);
+    return n->error ? SYMM_ERROR_DRIVER : SYMM_OK;
+}
+
+symm_status nccl_reduce_scatter(struct nccl *n, const void *in, void *out, size_t count,
+                                symm_dtype dtype, symm_redop op, symm_stream stream)
+{
+    n->error = n->reduce_scatter(in, out, count, nccl_dtypes[dtype], nccl_ops[op], n->comm, stream);
     return n->error ? SYMM_ERROR_DRIVER : SYMM_OK;
 }
 

@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <symm/symm.h>
-#include "element.h"
 
 struct nccl;
 
@@ -31,9 +30,16 @@ const char *nccl_version(const struct nccl *n);
 void *nccl_symmetric_alloc(struct nccl *n, symm_group *group, size_t nbytes, char why[512],
                            symm_status *st);
 
-/* Stream-ordered. Sums count elements. ERROR_DRIVER: nccl_error() says what went wrong. */
+/*
+ * Stream-ordered. Arguments mean what they mean in symm's functions; what reduces takes the types
+ * that symm reduces. ERROR_DRIVER: nccl_error() says what went wrong.
+ */
 symm_status nccl_all_reduce(struct nccl *n, const void *in, void *out, size_t count,
-                            const struct element *e, symm_stream stream);
+                            symm_dtype dtype, symm_redop op, symm_stream stream);
+symm_status nccl_all_gather(struct nccl *n, const void *in, void *out, size_t count,
+                            symm_dtype dtype, symm_stream stream);
+symm_status nccl_reduce_scatter(struct nccl *n, const void *in, void *out, size_t count,
+                                symm_dtype dtype, symm_redop op, symm_stream stream);
 
 /* What went wrong in NCCL; NULL: nothing has. NULL is fine. */
 const char *nccl_error(const struct nccl *n);

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-const char operation_names[] = "all-reduce";
+const char operation_names[] = "all-reduce, all-gather, reduce-scatter";
 
-static const struct operation *const operations[] = {&operation_all_reduce};
+static const struct operation *const operations[] = {&operation_all_reduce, &operation_all_gather,
+                                                     &operation_reduce_scatter};
 
 const struct operation *operation_at(size_t index)
 {
@@ -19,6 +20,39 @@ const struct operation *operation_find(const char *name)
     while (operation_at(i) && strcmp(operation_at(i)->name, name) != 0)
         i++;
     return operation_at(i);
+}
+
+symm_options operation_options(const struct operation_call *call)
+{
+    return (symm_options){
+        .algo = call->variant->algo, .flags = call->flags, .max_blocks = call->max_blocks};
+}
+
+double operation_part_factor(int nranks)
+{
+    return (double)(nranks - 1) / nranks;
+}
+
+bool operation_needs_symmetric(const struct variant *v)
+{
+    return v->algo == SYMM_ALGO_COPY_ENGINE;
+}
+
+bool operation_by_switch(const struct variant *v)
+{
+    return v->algo == SYMM_ALGO_MULTIMEM || v->algo == SYMM_ALGO_MULTIMEM_ONE_SHOT;
+}
+
+bool operation_chains(const struct operation *op)
+{
+    return !op->in_is_part && !op->out_is_part;
+}
+
+size_t operation_count(const struct operation *op, size_t count, int nranks)
+{
+    const size_t parts = operation_chains(op) ? 1 : (size_t)nranks;
+
+    return count > 0 && count < parts ? parts : count - count % parts;
 }
 
 size_t operation_in_count(const struct operation *op, size_t count, int nranks)
@@ -40,33 +74,60 @@ void operation_in_place(const struct operation *op, struct operation_call *call,
     call->out = op->out_is_part ? part : whole;
 }
 
-void operation_check(const struct operation *op, const struct operation_call *call, const void *got,
-                     uint64_t seed, int links, struct sums_verdict *out)
+/* Whatever may use the switch adds in its order; NCCL rounds to the type on the way. */
+static enum sums_rule rule(const struct operation *op, const struct operation_call *call)
 {
-    int rank = symm_rank(call->group), nranks = symm_nranks(call->group);
-    size_t part = call->count / (size_t)nranks;
-    struct sums_asked asked = {.seed = seed,
-                               .nranks = nranks,
-                               .first = op->out_is_part ? (size_t)rank * part : 0,
-                               .rule = op->rule(call->group, call->variant, call->element),
-                               .links = links};
+    static const struct variant multimem = {.algo = SYMM_ALGO_MULTIMEM};
+    const bool may_be_chosen = call->variant->algo == SYMM_ALGO_AUTO &&
+                               !(call->flags & SYMM_DETERMINISTIC) &&
+                               !op->unavailable(call->group, &multimem, call->element, call->op);
+
+    if (call->variant->nccl)
+        return SUMS_TYPE;
+    return may_be_chosen || operation_by_switch(call->variant) ? SUMS_SWITCH : SUMS_EXACT;
+}
+
+/* Every rank's part, as it was in that rank's input. */
+static void check_moved(const struct operation_call *call, const char *got, uint64_t seed,
+                        struct sums_verdict *out)
+{
+    const int nranks = symm_nranks(call->group);
+    const size_t part = call->count / (size_t)nranks;
+    struct sums_asked asked = {.seed = seed, .nranks = 1, .rule = SUMS_EXACT};
     struct sums_verdict one;
 
-    if (!op->in_is_part) {
-        sums_check(call->element, got, operation_out_count(op, call->count, nranks), &asked, out);
-        return;
-    }
     *out = (struct sums_verdict){0};
-    asked.nranks = 1;
-    for (int r = 0; r < nranks; r++) {
-        asked.rank = r;
-        sums_check(call->element, (const char *)got + (size_t)r * part * call->element->nbytes,
-                   part, &asked, &one);
-        one.first += (size_t)r * part;
+    for (asked.rank = 0; asked.rank < nranks; asked.rank++) {
+        const size_t first = (size_t)asked.rank * part;
+
+        sums_check(call->element, got + first * call->element->nbytes, part, &asked, &one);
+        one.first += first;
         one.wrong += out->wrong;
         if (out->wrong)
             out->wrong = one.wrong;
         else
             *out = one;
     }
+}
+
+void operation_check(const struct operation *op, const struct operation_call *call, const void *got,
+                     uint64_t seed, int links, struct sums_verdict *out)
+{
+    const int rank = symm_rank(call->group), nranks = symm_nranks(call->group);
+    const size_t count = operation_out_count(op, call->count, nranks);
+
+    if (op->in_is_part) {
+        check_moved(call, got, seed, out);
+        return;
+    }
+    sums_check(call->element, got, count,
+               &(struct sums_asked){.seed = seed,
+                                    .op = call->op,
+                                    .nranks = nranks,
+                                    .first = op->out_is_part ? (size_t)rank * count : 0,
+                                    .rule = rule(op, call),
+                                    .links = links,
+                                    .alone = op->out_is_part,
+                                    .mine = rank},
+               out);
 }
