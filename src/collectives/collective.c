@@ -167,7 +167,7 @@ static void place_data(const struct symm_group *group, const struct symm_collect
 }
 
 static symm_status check_data(const struct symm_group *group,
-                              const struct symm_collective_call *call, struct data *data)
+                              const struct symm_collective_call *call, const void *in, void *out)
 {
     static const char *const in_place[] = {
         [SYMM_OPERATION_ALL_REDUCE] = "out == in",
@@ -177,23 +177,24 @@ static symm_status check_data(const struct symm_group *group,
     const size_t size = symm__dtype_size(call->dtype);
     const size_t most = (size_t)INT64_MAX / size /
                         (call->operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (size_t)group->nranks);
-    const uintptr_t i = (uintptr_t)data->in, o = (uintptr_t)data->out;
+    const uintptr_t i = (uintptr_t)in, o = (uintptr_t)out;
+    struct data data = {.in = in, .out = out};
     symm_status st;
 
     if (call->count > most)
         return symm__fail(SYMM_ERROR_ARGUMENT, "count %zu of %zu bytes overflows",
                           (size_t)call->count, size);
-    place_data(group, call, data);
-    TRY(check_range("in", data->in, data->in_nbytes, call->count, size));
-    TRY(check_range("out", data->out, data->out_nbytes, call->count, size));
-    if (!data->in_place && i < o + data->out_nbytes && o < i + data->in_nbytes)
+    place_data(group, call, &data);
+    TRY(check_range("in", data.in, data.in_nbytes, call->count, size));
+    TRY(check_range("out", data.out, data.out_nbytes, call->count, size));
+    if (!data.in_place && i < o + data.out_nbytes && o < i + data.in_nbytes)
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "in %p and out %p overlap, with count %zu: they must be apart, or in "
                           "place, which is %s",
-                          data->in, data->out, (size_t)call->count, in_place[call->operation]);
-    TRY(check_symmetric(group, "in", data->in, data->in_nbytes));
-    TRY(check_symmetric(group, "out", data->out, data->out_nbytes));
-    TRY(check_promise(group, call, data));
+                          data.in, data.out, (size_t)call->count, in_place[call->operation]);
+    TRY(check_symmetric(group, "in", data.in, data.in_nbytes));
+    TRY(check_symmetric(group, "out", data.out, data.out_nbytes));
+    TRY(check_promise(group, call, &data));
 out:
     return st;
 }
@@ -244,10 +245,9 @@ static uint32_t place_of(struct symm_group *group, const struct symm_collective_
     return hash ? hash : 1;
 }
 
-static symm_status launch(struct symm_enqueue *e, const struct symm_machine *machine,
-                          const struct symm_collective_call *call, const struct data *data)
+static symm_status launch(struct symm_enqueue *e, const struct symm_collective_call *call,
+                          const struct symm_plan *plan, const struct data *data)
 {
-    const struct symm_plan plan = symm__plan(machine, call);
     struct symm_group *group = e->group;
     symm_collective_args args = {
         .view = group->view,
@@ -257,20 +257,20 @@ static symm_status launch(struct symm_enqueue *e, const struct symm_machine *mac
         .staging = group->staging,
         .results = group->staging + group->staging_nbytes / 2,
         .packets = group->packets,
-        .count = plan.count,
-        .stride = plan.stride,
-        .share = plan.share,
-        .slice = plan.slice,
-        .room = plan.room,
+        .count = plan->count,
+        .stride = plan->stride,
+        .share = plan->share,
+        .slice = plan->slice,
+        .room = plan->room,
         .block_packets = group->block_packets,
         .op = (uint32_t)call->op,
-        .place = place_of(group, call, plan.algo, data),
+        .place = place_of(group, call, plan->algo, data),
         .channel = SYMM_CHANNEL_BLOCKS,
     };
 
-    args.call = (uint32_t)mix(mix(mix(mix(0, plan.count), plan.kernel), (uint64_t)call->op),
-                              (uint64_t)plan.blocks << 32 | plan.threads);
-    return symm__enqueue_kernel(e, plan.kernel, plan.blocks, plan.threads, plan.early, &args);
+    args.call = (uint32_t)mix(mix(mix(mix(0, plan->count), plan->kernel), (uint64_t)call->op),
+                              (uint64_t)plan->blocks << 32 | plan->threads);
+    return symm__enqueue_kernel(e, plan->kernel, plan->blocks, plan->threads, plan->early, &args);
 }
 
 /* By the copy engines: check_promise has found what they reach into. */
@@ -303,10 +303,28 @@ out:
     return st;
 }
 
+symm_status symm__collective_enqueue(struct symm_enqueue *e,
+                                     const struct symm_collective_call *call, const void *in,
+                                     void *out)
+{
+    const struct symm_machine machine = machine_of(e->group);
+    struct data data = {.in = in, .out = out};
+    struct symm_plan plan;
+
+    if (call->count == 0)
+        return SYMM_OK;
+    place_data(e->group, call, &data);
+    if (e->group->nranks == 1)
+        return copy(e, &data);
+    plan = symm__plan(&machine, call);
+    if (plan.algo == SYMM_ALGO_COPY_ENGINE)
+        return run_copies(e, &machine, call, &data);
+    return launch(e, call, &plan, &data);
+}
+
 symm_status symm__collective(symm_group *group, struct symm_collective_call call, const void *in,
                              void *out, const symm_options *options, symm_stream stream)
 {
-    struct data data = {.in = in, .out = out};
     struct symm_machine machine;
     struct symm_enqueue e;
     char name[32];
@@ -320,7 +338,7 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
     machine = machine_of(group);
     st = check_options(&machine, &call, options);
     if (st == SYMM_OK && call.count)
-        st = check_data(group, &call, &data);
+        st = check_data(group, &call, in, out);
     if (st != SYMM_OK)
         return symm__fail_in(st, "%s: rank %d: ", name, group->rank);
     TRY(symm__enqueue_begin(
@@ -328,13 +346,7 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
         (size_t)call.count, symm__dtype_name(call.dtype),
         has_op(&call) ? symm__redop_name(call.op) : "", has_op(&call) ? ", " : "",
         symm__algo_name(call.algo), call.flags, call.max_blocks));
-    if (call.count && group->nranks == 1)
-        st = copy(&e, &data);
-    else if (call.count && symm__choose(&machine, &call) == SYMM_ALGO_COPY_ENGINE)
-        st = run_copies(&e, &machine, &call, &data);
-    else if (call.count)
-        st = launch(&e, &machine, &call, &data);
-    st = symm__enqueue_end(&e, st);
+    st = symm__enqueue_end(&e, symm__collective_enqueue(&e, &call, in, out));
 out:
     return st;
 }

@@ -12,6 +12,14 @@
 symm_status symm__collective(symm_group *group, struct symm_collective_call call, const void *in,
                              void *out, const symm_options *options, symm_stream stream);
 
+/*
+ * What it enqueues, within another call: the ranks call the same, and what AUTO, in and out may be
+ * is seen to.
+ */
+symm_status symm__collective_enqueue(struct symm_enqueue *e,
+                                     const struct symm_collective_call *call, const void *in,
+                                     void *out);
+
 /* Why it cannot run here; NULL: it can. */
 const char *symm__collective_unavailable(symm_group *group, enum symm_operation operation,
                                          symm_algo algo, symm_dtype dtype, symm_redop op);

@@ -194,12 +194,12 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
     const symm_algo algo = symm__choose(machine, call);
     const struct shape shape = shape_of(call->operation, algo, (uint64_t)machine->nsms);
     const uint64_t nranks = (uint64_t)machine->nranks, size = element_nbytes(call);
-    struct symm_plan plan = {
-        .algo = algo,
-        .kernel = kernel_of(call->operation, algo, call->dtype, machine->nranks),
-    };
     uint64_t threads = shape.threads, blocks = smaller(shape.blocks, SYMM_BLOCKS_MAX), work;
+    struct symm_plan plan = {.algo = algo};
 
+    if (algo == SYMM_ALGO_COPY_ENGINE)
+        return plan;
+    plan.kernel = kernel_of(call->operation, algo, call->dtype, machine->nranks);
     divide(&plan, machine, call,
            !shape.packets ? PACK_NBYTES / size
            : size == 8    ? 1

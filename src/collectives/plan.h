@@ -30,7 +30,7 @@ struct symm_collective_call {
 };
 
 struct symm_plan {
-    symm_algo algo; /* never AUTO */
+    symm_algo algo; /* never AUTO; with COPY_ENGINE the rest is 0 */
     enum symm_kernel_id kernel;
     uint32_t blocks, threads;
     uint64_t count, stride, share, slice; /* as in symm_collective_args */

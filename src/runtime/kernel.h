@@ -4,7 +4,8 @@
 
 #include "context.h"
 #include "../collectives/kernel_args.h"
-#include "../collectives/kernels.def"
+#include "../kernels.def"
+#include "../matmul/kernel_args.h"
 
 enum symm_kernel_id {
 #define SYMM_KERNEL_ID_(name, args, threads, blocks, body) SYMM_KERNEL_##name,

@@ -213,9 +213,10 @@ class Weaver:
 def weave(source, out):
     weaver = Weaver()
     inline = source / "include/symm/detail/device_inline.cuh"
-    kernels = sorted((source / "src/collectives").glob("*.cuh"))
-    for path in [*(source / "include").rglob("*.*"), *(source / "src/collectives").iterdir()]:
-        if path.suffix == ".c" or path == inline or path in kernels:
+    kernels = sorted((source / "src").glob("*/*.cuh"))
+    for path in [*(source / "include").rglob("*.*"), *(source / "src").glob("kernels.*"),
+                 *(source / "src").glob("*/kernel_args.h")]:
+        if path == inline:
             continue
         write(out / path.relative_to(source), path.read_text())
     write(out / "include/symm/detail/mutants.cuh", (source / "tests/proof/mutants.cuh").read_text())

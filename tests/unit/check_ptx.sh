@@ -26,9 +26,9 @@ compile() { # architecture, source, output
 instructions() { # beginning with this, in a file: each once
     sed -n "s/.*\($1\.[^ ]*\).*/\1/p" "$2" | sort -u
 }
-compile 80 src/collectives/kernels.cu "$work/80.ptx" &
+compile 80 src/kernels.cu "$work/80.ptx" &
 other=$!
-compile 90a src/collectives/kernels.cu "$work/90a.ptx"
+compile 90a src/kernels.cu "$work/90a.ptx"
 wait $other
 
 # One file a kernel.

@@ -1,9 +1,11 @@
 /* Defines every kernel of kernels.def, for GPUs and for the emulated driver alike. */
-#include "all_gather_kernels.cuh"
-#include "all_reduce_kernels.cuh"
-#include "local_reduce_kernels.cuh"
-#include "reduce_scatter_kernels.cuh"
-#include "stream_kernels.cuh"
+#include "collectives/all_gather_kernels.cuh"
+#include "collectives/all_reduce_kernels.cuh"
+#include "collectives/local_reduce_kernels.cuh"
+#include "collectives/reduce_scatter_kernels.cuh"
+#include "collectives/stream_kernels.cuh"
+#include "matmul/product_kernels.cuh"
+#include "matmul/transfer_kernels.cuh"
 #include "kernels.def"
 
 #define DEFINE(name, args, max_threads, min_blocks, body)                                          \
