@@ -1,0 +1,45 @@
+/* Getting A's rows to the other ranks, and to where the caller wants them. */
+#ifndef SYMM_MATMUL_GATHER_H
+#define SYMM_MATMUL_GATHER_H
+
+#include "../runtime/enqueue.h"
+#include "../runtime/side.h"
+#include "plan.h"
+
+/* A product, and how it goes. */
+struct symm_matmul {
+    struct symm_group *group;
+    struct symm_problem problem;
+    struct symm_matmul_plan plan;
+    char *workspace; /* symmetric; NULL: none */
+    symm_signal_pad *pad;
+    uint64_t number; /* of the group's products, the same on all ranks */
+};
+
+/* One run of it. */
+struct symm_matmul_run {
+    const struct symm_matmul *m;
+    struct symm_enqueue *e;
+    struct symm_problem problem; /* with its data */
+    symm_shards shards;          /* A as the product finds it */
+};
+
+/*
+ * Says where this run's A is. Where this rank's rows cannot be sent as they lie, they are first
+ * copied into its workspace.
+ */
+symm_status symm__gather_begin(struct symm_matmul_run *run);
+
+/* Sends this rank's rows to all others on side stream 0, which follows the last mark. */
+symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_sides *sides);
+
+/* The end of a run that has pushed, after its products and when what was pushed is gone. */
+symm_status symm__gather_finish(struct symm_matmul_run *run);
+
+/* All rows, by an all-gather. */
+symm_status symm__gather_all(struct symm_matmul_run *run);
+
+/* Writes gathered_a, if that is wanted; all rows are here. */
+symm_status symm__gather_copy(struct symm_matmul_run *run);
+
+#endif

@@ -1,0 +1,87 @@
+/* The one argument struct of each kind of kernel of the products: the same in C and in kernels. */
+#ifndef SYMM_MATMUL_KERNEL_ARGS_H
+#define SYMM_MATMUL_KERNEL_ARGS_H
+
+#include <symm/matmul.h>
+
+/* Matrices as they lie in memory; strides in elements. */
+typedef struct symm_matrix {
+    void *data; /* NULL: not there */
+    int64_t row, column, batch;
+    uint32_t dtype, reserved;
+} symm_matrix;
+
+/*
+ * All of A, [l, m, k]: this rank's rows where they are, the others' in the workspace, where each
+ * rank has a slab of [l, its rows, ld]. Rows that are one after the other there, over the batches,
+ * are counted through: what ranks send each other is a number of these.
+ */
+typedef struct symm_shards {
+    symm_matrix own;
+    char *workspace;      /* symmetric; NULL: own is everything */
+    uint64_t slab_nbytes; /* from one rank's to the next one's */
+    int64_t ld;
+    int32_t m, k, l;
+    int32_t rank, nranks; /* 0 and 1 where own is everything */
+    uint32_t reserved;
+} symm_shards;
+
+/*
+ * How rows are on their way. Each of `parts` senders of a rank brings its part of a chunk of rows,
+ * chunk after chunk, and signals on its channel after each: so n signals on all of them say that
+ * the first n chunks are here. On channel `parts` ranks tell each other that their workspace may be
+ * written.
+ */
+typedef struct symm_rows_way {
+    symm_signal_pad *pad;
+    int32_t parts;
+    uint32_t chunk_rows; /* 0: everything is here */
+} symm_rows_way;
+
+/* A product, or the part of it that is the shards of steps first_step up to last_step. */
+typedef struct symm_product_args {
+    symm_shards a;
+    symm_rows_way way;
+    symm_matrix b[SYMM_MATMUL_MAX_B], c[SYMM_MATMUL_MAX_B], d[SYMM_MATMUL_MAX_B],
+        bias[SYMM_MATMUL_MAX_B]; /* row of a bias: 0 */
+    int32_t n[SYMM_MATMUL_MAX_B], nb;
+    int32_t first_step, last_step;
+    float alpha, beta;
+    uint32_t activation, reserved;
+    symm_view view;
+} symm_product_args;
+
+/* One block, between two copies of a copy engine, and before the first. */
+typedef struct symm_turn_args {
+    symm_view view;
+    symm_rows_way way;
+    int32_t first;   /* not 0: says to all others that the workspace may be written */
+    int32_t sent_to; /* who gets the signal that a chunk has come; -1: nobody */
+    int32_t next_to; /* whose workspace will be written next, which is waited for; -1: nobody's */
+    int32_t reserved;
+} symm_turn_args;
+
+/* A block is a sender: it brings its part of every chunk to everyone. */
+typedef struct symm_push_args {
+    symm_view view;
+    symm_rows_way way;
+    const char *from; /* rows of ld elements, one after the other */
+    char *to;         /* this rank's slab in its own workspace */
+    uint64_t row_nbytes;
+    uint64_t rows;
+} symm_push_args;
+
+/* One block, at the end: takes all signals of the run. */
+typedef struct symm_finish_args {
+    symm_view view;
+    symm_rows_way way;
+    int32_t m, l;
+} symm_finish_args;
+
+/* All of A into one matrix. */
+typedef struct symm_copy_rows_args {
+    symm_shards from;
+    symm_matrix to;
+} symm_copy_rows_args;
+
+#endif

@@ -1,0 +1,233 @@
+/* Products: making them, running them in one of three ways, giving them back. */
+#include <stdlib.h>
+#include "../runtime/dtype.h"
+#include "../runtime/pad.h"
+#include "gather.h"
+
+/* ------------------------------------------------------------------------------------ creating */
+
+static symm_status vote(struct symm_enqueue *e, struct symm_step *step)
+{
+    step->what = e->call;
+    step->fd = -1;
+    return symm__lane_step(e->group->lane, step, symm__deadline_in(e->group->ctx->timeout_ms));
+}
+
+/* Where all ranks have the same product. Columns may differ: what is chosen is for the most. */
+static symm_status agree(struct symm_enqueue *e, symm_status mine, struct symm_matmul *m)
+{
+    const struct symm_agreed *agreed = &e->group->ctx->agreed;
+    const struct symm_matmul_machine machine = {.nsms = agreed->nsms,
+                                                .max_threads = agreed->max_threads,
+                                                .compute_major = agreed->compute_major};
+    int64_t columns = symm__problem_columns(&m->problem), all[SYMM_MAX_RANKS], most = 0;
+    struct symm_step step = {
+        .mine = &columns, .nbytes = sizeof columns, .all = all, .status = mine};
+    symm_status st;
+
+    TRY(vote(e, &step));
+    for (int r = 0; r < e->group->nranks; r++)
+        most = all[r] > most ? all[r] : most;
+    m->plan = symm__matmul_plan(&machine, &m->problem, most);
+out:
+    return st;
+}
+
+static symm_status alloc(struct symm_enqueue *e, struct symm_matmul *m, enum symm_block_kind kind,
+                         uint64_t nbytes, void *out)
+{
+    void *block;
+    symm_status st;
+
+    TRY(symm__memory_alloc(e->group->ctx->memory, e->group->lane, m, kind, nbytes, e->call,
+                           &block));
+    *(void **)out = block;
+out:
+    return st;
+}
+
+/* The workspace, and the pad, ready on all ranks before any rank signals. */
+static symm_status furnish(struct symm_enqueue *e, struct symm_matmul *m)
+{
+    const int nchannels = m->plan.parts + 1;
+    struct symm_step ready = {0};
+    symm_status st = SYMM_OK;
+
+    if (m->plan.workspace_nbytes == 0)
+        return SYMM_OK;
+    TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, m->plan.workspace_nbytes, &m->workspace));
+    if (m->plan.parts == 0)
+        return SYMM_OK;
+    TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, symm__pad_nbytes(nchannels, m->problem.nranks), &m->pad));
+    ready.status = symm__pad_clear(e->group, m->pad, nchannels);
+    st = vote(e, &ready);
+out:
+    return st;
+}
+
+static const char *const kind_names[] = {
+    [SYMM_MATMUL] = "matmul",
+    [SYMM_ALL_GATHER_MATMUL] = "all_gather",
+};
+static const char *const strategy_names[] = {
+    [SYMM_STRATEGY_AUTO] = "auto",
+    [SYMM_STRATEGY_FUSED] = "fused",
+    [SYMM_STRATEGY_PIPELINED] = "pipelined",
+    [SYMM_STRATEGY_UNFUSED] = "unfused",
+};
+
+/* The name of a value that has not been checked. */
+#define NAME_OF(names, i) ((size_t)(i) < sizeof(names) / sizeof *(names) ? (names)[i] : "?")
+
+/* Begins the call with what the ranks must agree on. */
+static symm_status begin(struct symm_enqueue *e, symm_group *group, const struct symm_problem *p)
+{
+    const char *dtype = symm__dtype_name(p->dtype);
+
+    return symm__collective_begin(
+        e, group, true, "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s, nb %d, gathered_a %s)",
+        NAME_OF(kind_names, p->kind), NAME_OF(strategy_names, p->strategy), p->m, p->k, p->l,
+        dtype ? dtype : "?", p->nb, p->gathered_a.l ? "wanted" : "not wanted");
+}
+
+symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, symm_matmul **out)
+{
+    struct symm_matmul *m = calloc(1, sizeof *m);
+    struct symm_problem p = {.nranks = 1};
+    struct symm_enqueue e;
+    symm_status st, mine = SYMM_OK;
+
+    if (group)
+        mine = symm__problem_read(desc, group->rank, group->nranks, &p);
+    if (mine == SYMM_OK && !out)
+        mine = symm__fail(SYMM_ERROR_ARGUMENT, "out is NULL");
+    if (mine == SYMM_OK && !m)
+        mine = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    TRY(begin(&e, group, &p));
+    if (m)
+        *m = (struct symm_matmul){.group = group, .problem = p, .number = group->ncalls};
+    st = agree(&e, mine, m);
+    if (st == SYMM_OK)
+        st = furnish(&e, m);
+    TRY(symm__collective_end(&e, st));
+    *out = m;
+    m = NULL;
+out:
+    symm_matmul_destroy(m);
+    return st;
+}
+
+void symm_matmul_destroy(symm_matmul *m)
+{
+    if (!m)
+        return;
+    if (m->workspace && !symm__forked(m->group->ctx))
+        symm__memory_free_owner(m->group->ctx->memory, m);
+    free(m);
+}
+
+symm_strategy symm_matmul_strategy(const symm_matmul *m)
+{
+    return m ? m->plan.strategy : SYMM_STRATEGY_AUTO;
+}
+
+/* ------------------------------------------------------------------------------------- running */
+
+static enum symm_kernel_id product_kernel(symm_dtype dtype)
+{
+    return dtype == SYMM_FLOAT16 ? SYMM_KERNEL_matmul_product_float16
+                                 : SYMM_KERNEL_matmul_product_bfloat16;
+}
+
+/* The shards of some steps; with waiting, their rows may be on their way. */
+static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul_args *scale,
+                            int first_step, int last_step)
+{
+    const struct symm_matmul *m = run->m;
+    const struct symm_problem *p = &run->problem;
+    const bool identity = !scale || (scale->alpha == 0 && scale->beta == 0);
+    symm_product_args args = {
+        .a = run->shards,
+        .way = {.pad = m->pad, .parts = m->plan.parts, .chunk_rows = m->plan.chunk_rows},
+        .nb = p->nb,
+        .first_step = first_step,
+        .last_step = last_step,
+        .alpha = identity ? 1 : scale->alpha,
+        .beta = identity ? 0 : scale->beta,
+        .activation = (uint32_t)p->activation,
+        .view = m->group->view,
+    };
+
+    for (int i = 0; i < p->nb; i++) {
+        args.b[i] = p->b[i].matrix;
+        args.c[i] = p->c[i].matrix;
+        args.d[i] = p->d[i].matrix;
+        args.bias[i] = p->bias[i].matrix;
+        args.n[i] = p->n[i];
+    }
+    return symm__enqueue_local_kernel(run->e, product_kernel(p->dtype), m->plan.blocks,
+                                      m->plan.threads, &args);
+}
+
+/* Products beside the copies: one that takes the rows as they come, or one for each rank's rows. */
+static symm_status run_beside(struct symm_matmul_run *run, const symm_matmul_args *scale)
+{
+    const int nranks = run->problem.nranks,
+              steps = run->m->plan.strategy == SYMM_STRATEGY_FUSED ? nranks : 1;
+    struct symm_sides *sides;
+    symm_status st;
+
+    TRY(symm__sides_take(run->e, 1, &sides));
+    TRY(symm__sides_mark(sides));
+    st = symm__gather_push(run, sides);
+    for (int s = 0; s < nranks && st == SYMM_OK; s += steps)
+        st = multiply(run, scale, s, s + steps);
+    TRY(symm__sides_finish(sides, st));
+    st = symm__gather_finish(run);
+out:
+    return st;
+}
+
+static symm_status run_all(struct symm_matmul_run *run, const symm_matmul_args *scale)
+{
+    symm_status st;
+
+    TRY(symm__gather_begin(run));
+    switch (run->m->plan.strategy) {
+    case SYMM_STRATEGY_FUSED:
+    case SYMM_STRATEGY_PIPELINED:
+        TRY(run_beside(run, scale));
+        break;
+    case SYMM_STRATEGY_UNFUSED:
+        TRY(symm__gather_all(run));
+        TRY(multiply(run, scale, 0, run->problem.nranks));
+        break;
+    default:
+        TRY(multiply(run, scale, 0, 1));
+    }
+    st = symm__gather_copy(run);
+out:
+    return st;
+}
+
+symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_stream stream)
+{
+    struct symm_matmul_run run = {.m = m};
+    struct symm_enqueue e;
+    symm_status st;
+
+    if (!m)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_matmul_run: m is NULL");
+    TRY(symm__enter(m->group, "symm_matmul_run"));
+    st = symm__problem_bind(&m->problem, args, m->group->ctx->memory, &run.problem);
+    if (st != SYMM_OK)
+        return symm__fail_in(st, "symm_matmul_run: rank %d: ", m->group->rank);
+    TRY(symm__enqueue_begin(&e, m->group, stream, m->problem.kind == SYMM_ALL_GATHER_MATMUL,
+                            "symm_matmul_run(the product of call %llu, %s, m %d, k %d)",
+                            (unsigned long long)m->number, kind_names[m->problem.kind],
+                            m->problem.m, m->problem.k));
+    run.e = &e;
+    st = symm__enqueue_end(&e, run_all(&run, args));
+out:
+    return st;
+}

@@ -1,0 +1,53 @@
+/* Whose rows are which, and the waiting for them. */
+#ifndef SYMM_MATMUL_ROWS_CUH
+#define SYMM_MATMUL_ROWS_CUH
+
+#include <symm/device.cuh>
+#include "kernel_args.h"
+
+/* Ranks share m rows as evenly as it goes, the first ones having one more. */
+SYMM_DEV int32_t rows_of(int32_t m, int32_t nranks, int32_t rank)
+{
+    return m / nranks + (rank < m % nranks);
+}
+
+SYMM_DEV int32_t first_row_of(int32_t m, int32_t nranks, int32_t rank)
+{
+    return m / nranks * rank + min(rank, m % nranks);
+}
+
+SYMM_DEV uint32_t chunks_of(uint64_t rows, uint32_t chunk_rows)
+{
+    return (uint32_t)((rows + chunk_rows - 1) / chunk_rows);
+}
+
+/* The rank whose shard is taken in this step: one's own, then the next rank's, and so on. */
+SYMM_DEV int32_t shard_of_step(const symm_shards &a, int32_t step)
+{
+    return (a.rank + step) % a.nranks;
+}
+
+/* Row i of the shard in batch b. */
+template <typename T>
+SYMM_DEV const T *row_of(const symm_shards &a, int32_t shard, int32_t b, int32_t i)
+{
+    if (shard == a.rank)
+        return static_cast<const T *>(a.own.data) + b * a.own.batch + i * a.own.row;
+    const T *slab = reinterpret_cast<const T *>(a.workspace + shard * a.slab_nbytes);
+    return slab + ((int64_t)b * rows_of(a.m, a.nranks, shard) + i) * a.ld;
+}
+
+/* From one element of a row to the next. */
+SYMM_DEV int64_t column_of(const symm_shards &a, int32_t shard)
+{
+    return shard == a.rank ? a.own.column : 1;
+}
+
+/* Waits for the first n chunks of a rank's rows; takes no signal. The first threads of the block. */
+SYMM_DEV void await_chunks(const symm_view &v, const symm_rows_way &way, int32_t shard, uint32_t n)
+{
+    for (int32_t p = (int32_t)threadIdx.x; p < way.parts; p += (int32_t)blockDim.x)
+        symm_dev_wait_peek(v, way.pad, p, shard, n);
+}
+
+#endif
