@@ -245,7 +245,10 @@ typedef struct CUlaunchConfig {
       (CUmemGenericAllocationHandle * handle, void *shareable, int type))                          \
     X(cuMemRetainAllocationHandle, 11000, CU_REQUIRED,                                             \
       (CUmemGenericAllocationHandle * handle, void *ptr))                                          \
+    X(cuCtxGetStreamPriorityRange, 5050, CU_REQUIRED, (int *least, int *greatest))                 \
     X(cuStreamCreate, 2000, CU_REQUIRED, (CUstream * stream, unsigned int flags))                  \
+    X(cuStreamCreateWithPriority, 5050, CU_REQUIRED,                                               \
+      (CUstream * stream, unsigned int flags, int priority))                                       \
     X(cuStreamDestroy, 4000, CU_REQUIRED, (CUstream stream))                                       \
     X(cuStreamSynchronize, 2000, CU_REQUIRED, (CUstream stream))                                   \
     X(cuStreamQuery, 2000, CU_REQUIRED, (CUstream stream))                                         \

@@ -52,9 +52,13 @@ struct emu_item {
     uint64_t ticket;
 };
 
+/* Of streams: what such a device has, the greatest being the least number. */
+enum { EMU_PRIORITY_LEAST = 0, EMU_PRIORITY_GREATEST = -5 };
+
 struct CUstream_st {
     struct emu_execution *execution;
     unsigned flags;
+    int priority; /* that of the kernels launched in it, in graphs too */
     _Atomic(struct emu_capture *)
         capture; /* that it takes part in; changed under the capture lock */
     unsigned capture_slot;

@@ -1,7 +1,8 @@
 /*
  * Which blocks run: at most so many at a time as the device's multiprocessors hold, over all grids
- * that run, first come first served. Blocks that find no room wait for others to end; a cooperative
- * grid begins when all of its blocks fit, and keeps those behind it waiting until then.
+ * that run, those of the greatest priority first, and of one priority first come first served.
+ * Blocks that find no room wait for others to end, and keep those behind them waiting; a cooperative
+ * grid begins when all of its blocks fit.
  *
  * A grid's own stream worker runs blocks too, so that a small grid needs no other thread.
  */
@@ -184,8 +185,9 @@ void emu__grid_run(struct emu_execution *execution, struct emu_grid *grid)
     }
     grid->seed = emu__random(emu__machine.seed, ++execution->launches);
     struct emu_grid **link = &execution->grids;
-    while (*link)
+    while (*link && (*link)->priority <= grid->priority)
         link = &(*link)->next;
+    grid->next = *link;
     *link = grid;
     run_blocks(execution, grid);
     while (grid->ended < grid->nblocks)

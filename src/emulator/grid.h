@@ -19,6 +19,7 @@ struct emu_grid {
     struct symm_emulated_dim grid_dim, block_dim;
     size_t shared_nbytes;
     bool cooperative;
+    int priority;
     /* The rest belongs to grid.c. */
     struct emu_execution *execution;
     struct emu_device *device;

@@ -16,6 +16,7 @@ struct launch_work {
     struct symm_emulated_dim grid_dim, block_dim;
     size_t shared_nbytes;
     bool cooperative;
+    int priority;
     _Alignas(16) char args[];
 };
 
@@ -34,7 +35,8 @@ static void launch_run(struct emu_work *work, struct CUstream_st *stream)
                             .grid_dim = w->grid_dim,
                             .block_dim = w->block_dim,
                             .shared_nbytes = w->shared_nbytes,
-                            .cooperative = w->cooperative};
+                            .cooperative = w->cooperative,
+                            .priority = w->priority};
     emu__grid_run(execution, &grid);
 }
 
@@ -51,7 +53,7 @@ static void launch_destroy(struct emu_work *work)
 }
 
 static struct emu_work *launch_create(const CUlaunchConfig *config, CUfunction function,
-                                      bool cooperative, void **params)
+                                      bool cooperative, int priority, void **params)
 {
     size_t nbytes = function->kernel->args_nbytes;
     struct launch_work *w = calloc(1, sizeof *w + nbytes);
@@ -67,6 +69,7 @@ static struct emu_work *launch_create(const CUlaunchConfig *config, CUfunction f
         (struct symm_emulated_dim){config->blockDimX, config->blockDimY, config->blockDimZ};
     w->shared_nbytes = config->sharedMemBytes;
     w->cooperative = cooperative;
+    w->priority = priority;
     if (nbytes > 0)
         memcpy(w->args, params[0], nbytes);
     return &w->work;
@@ -179,7 +182,7 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction function, void *
     if (result != CUDA_SUCCESS)
         return result;
     load(stream, function);
-    struct emu_work *work = launch_create(config, function, cooperative, params);
+    struct emu_work *work = launch_create(config, function, cooperative, stream->priority, params);
     return work ? emu__stream_enqueue(stream, work) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

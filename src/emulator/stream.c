@@ -190,24 +190,54 @@ CUresult emu__stream_get(CUstream handle, bool enqueue, struct CUstream_st **out
 
 /* ---- Entries ---- */
 
-CUresult emu_cuStreamCreate(CUstream *stream, unsigned int flags)
+CUresult emu_cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-    EMU_BEGIN_HEALTHY("flags=%u", flags);
-    EMU_NOT_NULL(stream);
+    EMU_BEGIN_HEALTHY("%s", "");
+    if (least)
+        *least = EMU_PRIORITY_LEAST;
+    if (greatest)
+        *greatest = EMU_PRIORITY_GREATEST;
+    return EMU_END(CUDA_SUCCESS);
+}
+
+static int within_range(int priority)
+{
+    if (priority > EMU_PRIORITY_LEAST)
+        return EMU_PRIORITY_LEAST;
+    return priority < EMU_PRIORITY_GREATEST ? EMU_PRIORITY_GREATEST : priority;
+}
+
+static CUresult create(CUstream *stream, unsigned flags, int priority)
+{
     if (flags > CU_STREAM_NON_BLOCKING)
-        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "unknown flags %#x", flags));
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "unknown flags %#x", flags);
     struct emu_execution *execution = emu__execution(emu__device_current());
     struct CUstream_st *created = execution ? emu__stream_create(execution, flags) : NULL;
     if (!created || !emu__handle_add(EMU_HANDLE_STREAM, created)) {
         free(created);
-        return EMU_END(CUDA_ERROR_OUT_OF_MEMORY);
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    created->priority = within_range(priority);
     pthread_mutex_lock(&execution->lock);
     emu__stream_link_locked(created);
     pthread_mutex_unlock(&execution->lock);
     emu__count(EMU_STREAMS, 1);
     *stream = created;
-    return EMU_END(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
+}
+
+CUresult emu_cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+    EMU_BEGIN_HEALTHY("flags=%u", flags);
+    EMU_NOT_NULL(stream);
+    return EMU_END(create(stream, flags, EMU_PRIORITY_LEAST));
+}
+
+CUresult emu_cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+    EMU_BEGIN_HEALTHY("flags=%u priority=%d", flags, priority);
+    EMU_NOT_NULL(stream);
+    return EMU_END(create(stream, flags, priority));
 }
 
 CUresult emu_cuStreamDestroy(CUstream stream)

@@ -24,15 +24,17 @@ struct symm_sides {
 static symm_status make(struct symm_sides *sides, int n)
 {
     const struct symm_driver *drv = sides->group->ctx->drv;
+    int least, greatest;
     symm_status st = SYMM_OK;
 
+    TRY_CU(drv, cuCtxGetStreamPriorityRange, &least, &greatest);
     if (!sides->mark)
         TRY_CU(drv, cuEventCreate, &sides->mark, CU_EVENT_DISABLE_TIMING);
     for (; sides->n < n; sides->n++) {
         struct side *side = &sides->sides[sides->n];
         if (!side->event)
             TRY_CU(drv, cuEventCreate, &side->event, CU_EVENT_DISABLE_TIMING);
-        TRY_CU(drv, cuStreamCreate, &side->stream, CU_STREAM_NON_BLOCKING);
+        TRY_CU(drv, cuStreamCreateWithPriority, &side->stream, CU_STREAM_NON_BLOCKING, greatest);
     }
 out:
     return st;

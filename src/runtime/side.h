@@ -1,5 +1,7 @@
 /*
  * A group's side streams, on which a call has copies run beside what it has in the caller's stream.
+ * They have the greatest priority: what a kernel waits for must not be kept waiting by kernels that
+ * find no room on the device, which may come after it only.
  * They are forked from it and joined to it by events, so that in a capture they become branches of
  * the graph.
  */

@@ -704,8 +704,8 @@ END_TEST
 /* Rank 0's n-th call of each kind fails in a capture, which can be ended all the same. */
 static void fail_in_captures(struct rank *self, void *arg)
 {
-    static const char *const calls[] = {"cuStreamCreate", "cuEventCreate", "cuMemcpyAsync",
-                                        "cuLaunchKernelEx"};
+    static const char *const calls[] = {"cuStreamCreateWithPriority", "cuEventCreate",
+                                        "cuMemcpyAsync", "cuLaunchKernelEx"};
     bool (*set_fault)(const char *) = NULL;
     struct buffers b = {0};
     symm_context *ctx = NULL;

@@ -200,6 +200,7 @@ START_TEST(null_pointers_are_named)
     NULL_POINTER(cuMemImportFromShareableHandle, "handle", NULL, NULL, 1);
     NULL_POINTER(cuMemRetainAllocationHandle, "handle", NULL, NULL);
     NULL_POINTER(cuStreamCreate, "stream", NULL, 0);
+    NULL_POINTER(cuStreamCreateWithPriority, "stream", NULL, 0, 0);
     NULL_POINTER(cuStreamIsCapturing, "status", NULL, NULL);
     NULL_POINTER(cuThreadExchangeStreamCaptureMode, "mode", NULL);
     NULL_POINTER(cuEventCreate, "event", NULL, 0);

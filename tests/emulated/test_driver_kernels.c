@@ -215,6 +215,38 @@ START_TEST(cooperative_grids_start_whole)
 }
 END_TEST
 
+/* What fits runs at once if its stream has priority over the grids that do not fit. */
+START_TEST(the_greatest_priority_goes_first)
+{
+    static atomic_uint met;
+    static uint32_t out[2];
+    struct hand_args spin = hand_args(), meet = hand_args(), number = hand_args();
+    CUstream first, late;
+    int least, greatest;
+    meet.started = &met;
+    number.out = out;
+    OK(cu.cuCtxGetStreamPriorityRange(&least, &greatest));
+    ck_assert_int_lt(greatest, least);
+    OK(cu.cuStreamCreateWithPriority(&first, CU_STREAM_NON_BLOCKING, greatest - 1));
+    OK(cu.cuStreamCreateWithPriority(&late, CU_STREAM_NON_BLOCKING, least + 1));
+    OK(hand_launch(hand_function("spin"), PLACES - 2, 8, &spin, stream));
+    hand_wait_for(&started, PLACES - 2);
+    OK(launch_cooperative(hand_function("meet"), PLACES, &meet, other));
+    usleep(50000);
+    OK(hand_launch(hand_function("number"), 1, 1, &number, late));
+    usleep(50000);
+    ck_assert_int_eq(cu.cuStreamQuery(late), CUDA_ERROR_NOT_READY);
+    OK(hand_launch(hand_function("number"), 1, 1, &number, first));
+    OK(cu.cuStreamSynchronize(first));
+    ck_assert_int_eq(cu.cuStreamQuery(late), CUDA_ERROR_NOT_READY);
+    ck_assert_int_eq(cu.cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+    atomic_store(&go, 1);
+    OK(cu.cuCtxSynchronize());
+    OK(cu.cuStreamDestroy(first));
+    OK(cu.cuStreamDestroy(late));
+}
+END_TEST
+
 START_TEST(many_cooperative_grids_in_turn)
 {
     struct hand_args args = hand_args();
@@ -617,6 +649,7 @@ int main(void)
     tcase_add_test(tc, blocks_beyond_the_places_wait);
     tcase_add_test(tc, big_blocks_take_a_multiprocessor_each);
     tcase_add_test(tc, cooperative_grids_start_whole);
+    tcase_add_test(tc, the_greatest_priority_goes_first);
     tcase_add_test(tc, many_cooperative_grids_in_turn);
     tcase_add_test(tc, the_first_launch_waits_for_the_device);
     tcase_add_test(tc, modules);
