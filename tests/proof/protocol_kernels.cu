@@ -6,15 +6,9 @@
 #define SYMM_DETAIL_TELL_AFTER 2 /* the host need not wait long for the record of a wait */
 #include <symm/device.cuh>
 #include "protocol_kernels.h"
+#include "values.cuh"
 
 /* ---- values ---- */
-
-SYMM_DEV uint32_t mix(uint32_t h)
-{
-    h = (h ^ h >> 15) * 0x2c1b3c6du;
-    h = (h ^ h >> 12) * 0x297a2d39u;
-    return h ^ h >> 15;
-}
 
 SYMM_DEV symm_bits16 value_of(uint32_t salt, uint32_t round, int from, int to, uint32_t i)
 {
@@ -49,10 +43,7 @@ SYMM_DEV turn turn_of(const proof_args &a)
 
 SYMM_DEV void report(const turn &t)
 {
-    if (t.wrong)
-        symm_dev_red_add(t.a.result, t.wrong);
-    if (t.looked)
-        symm_dev_red_add(t.a.result + 1, t.looked);
+    add_counts(t.a.result, t.wrong, t.looked);
 }
 
 /*
@@ -606,22 +597,6 @@ SYMM_DEV float number(uint32_t salt, uint32_t rank, uint64_t i)
     return (float)(mix(salt + mix(rank * 65536 + (uint32_t)i)) % 16) - 4;
 }
 
-template <typename T> SYMM_DEV float to_float(T x)
-{
-    if constexpr (sizeof(T) == 2)
-        return symm_dev_widen(x);
-    else
-        return (float)x;
-}
-
-template <typename T> SYMM_DEV T of_float(float x)
-{
-    if constexpr (sizeof(T) == 2)
-        return symm_dev_narrow<T>(x);
-    else
-        return (T)x;
-}
-
 /* What the numbers of the ranks come to. */
 SYMM_DEV float wanted(const proof_data_args &a, uint32_t salt, uint64_t i)
 {
@@ -650,12 +625,8 @@ template <typename T> SYMM_DEV void do_deed(const proof_data_args &a)
         wrong += to_float(symm_dev_load_one(x + i)) != want;
         looked++;
     }
-    if (a.ends && symm_dev_aborted(a.view))
-        return;
-    if (wrong)
-        symm_dev_red_add(a.result, wrong);
-    if (looked)
-        symm_dev_red_add(a.result + 1, looked);
+    if (!a.ends || !symm_dev_aborted(a.view))
+        add_counts(a.result, wrong, looked);
 }
 
 SYMM_KERNEL(proof_data, proof_data_args, a, 64)

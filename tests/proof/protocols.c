@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <symm/detail/wait_record.h>
 #include "exercise.h"
-#include "protocols.h"
+#include "products.h"
 #include "reference.h"
 #include "runtime/context.h"
 
@@ -442,7 +442,9 @@ bool protocols_until_the_end(struct stage *st, struct draw *draw)
                                         "reduce_scatter_low_latency",
                                         "reduce_scatter_one_shot",
                                         "all_gather_low_latency",
-                                        "all_gather_one_shot"};
+                                        "all_gather_one_shot",
+                                        "matmul_fused",
+                                        "matmul_pipelined"};
     const int64_t end = now_ms() + 5000;
     bool ok = true;
     st->expected = SYMM_ERROR_PEER;
@@ -601,6 +603,8 @@ static bool run_mismatch(struct stage *st, const struct protocol *p, struct draw
 #define COLLECTIVE(name_, operation_, algo_, multicast_)                                           \
     {.name = #name_, .run = run_collective, .operation = operation_, .algo = SYMM_ALGO_##algo_,    \
      .multicast = multicast_}
+#define PRODUCT(name_, strategy_)                                                                  \
+    {.name = #name_, .run = products_run, .algo = SYMM_STRATEGY_##strategy_}
 
 const struct protocol protocols[] = {
     KERNEL(barrier, 0, PROOF_UNICAST, 2, 1, 3),
@@ -639,6 +643,9 @@ const struct protocol protocols[] = {
     COLLECTIVE(reduce_scatter_copy_engine, REDUCE_SCATTER, COPY_ENGINE, false),
     COLLECTIVE(all_gather_copy_engine, ALL_GATHER, COPY_ENGINE, false),
     {.name = "mixture", .run = run_mixture},
+    PRODUCT(matmul_fused, FUSED),
+    PRODUCT(matmul_pipelined, PIPELINED),
+    PRODUCT(matmul_unfused, UNFUSED),
     {.name = "wrap", .run = run_wrap},
     {.name = "record", .run = run_record, .kernel = "proof_wait_long"},
     {.name = "abort", .run = run_abort, .ends = true},
@@ -656,7 +663,7 @@ int protocols_count(void)
 bool protocols_open(struct stage *st, struct rank *self, struct hall *hall)
 {
     bool ok = stage_open(st, self, hall) && stage_kernel(st, "proof_data") &&
-              stage_kernel(st, "proof_send_late");
+              stage_kernel(st, "proof_product_data") && stage_kernel(st, "proof_send_late");
     for (int p = 0; ok && p < protocols_count(); p++)
         ok = !protocols[p].kernel || stage_kernel(st, protocols[p].kernel);
     return ok && OK(symm_exchange(st->group, NULL, 0, NULL));

@@ -79,6 +79,7 @@ bool stage_open(struct stage *st, struct rank *self, struct hall *hall)
     *st = (struct stage){.self = self, .hall = hall};
     if (!OK(rank_join(self, &st->ctx)) || !OK(symm_stream_create(st->ctx, &st->stream)) ||
         !OK(symm_device_alloc(st->ctx, OWN_NBYTES, (void **)&st->own)) ||
+        !OK(symm_device_alloc(st->ctx, STAGE_ROOM_NBYTES, (void **)&st->room)) ||
         !OK(symm_device_alloc(st->ctx, sizeof st->salts[0], (void **)&st->salt)) ||
         !OK(symm_device_alloc(st->ctx, sizeof st->counts, (void **)&st->result)))
         return false;
@@ -118,6 +119,7 @@ void stage_close(struct stage *st)
     for (int k = 0; k < STAGE_KERNELS; k++)
         symm_kernel_unload(st->kernels[k].kernel);
     symm_device_free(st->ctx, st->own);
+    symm_device_free(st->ctx, st->room);
     symm_device_free(st->ctx, st->salt);
     symm_device_free(st->ctx, st->result);
     symm_stream_destroy(st->stream);

@@ -15,8 +15,9 @@
 enum {
     STAGE_PADS = 48,
     STAGE_KERNELS = 24,
-    STAGE_COUNT = 512,       /* elements of a library call, at most */
-    STAGE_DATA_NBYTES = 8192 /* of each of three arrays: in, out, and what a peer sends */
+    STAGE_COUNT = 512,            /* elements of a library call, at most */
+    STAGE_DATA_NBYTES = 8192,     /* of each of three arrays: in, out, and what a peer sends */
+    STAGE_ROOM_NBYTES = 512 << 10 /* of one product's matrices */
 };
 
 /* A stream of random numbers. */
@@ -45,7 +46,7 @@ struct stage {
     symm_view view;
     symm_stream stream;
     symm_signal_pad *pads[STAGE_PADS];
-    char *cells, *data, *own; /* data: symmetric; own: not */
+    char *cells, *data, *own, *room; /* data: symmetric; own and room: not */
     symm_packet *slots;
     uint32_t *salt, *result, salts[8], counts[2], nsalts;
     symm_status expected; /* a failure that is none, because the group is to end; else OK */

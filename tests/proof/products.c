@@ -1,0 +1,162 @@
+/*
+ * Matrix products of which all ranks have rows: a few runs follow each other, each with other
+ * numbers, with nothing but the runs themselves to keep the ranks together.
+ */
+#include "product_kernels.h"
+#include "products.h"
+#include "reference.h"
+
+#define OK(call) stage_ok(st, (call), #call)
+
+enum {
+    NB_MAX = 2,
+    N_MAX = 4,
+    K_MAX = 24,
+    ROWS_MAX = 300, /* of a rank, over all batches: three chunks */
+    PAD_MAX = 3     /* elements between rows */
+};
+
+struct matrix {
+    symm_tensor t;
+    enum product_matrix kind;
+    uint32_t series, first_row;
+};
+
+struct product {
+    symm_matmul *m;
+    struct matrix a, gathered, b[NB_MAX], d[NB_MAX];
+    int nb, k;
+    uint32_t rounds;
+};
+
+/* The next matrix in the memory that is left. */
+static struct matrix lay(char **room, enum product_matrix kind, symm_dtype dtype, int64_t l,
+                         int64_t rows, int64_t columns, int64_t pad)
+{
+    const int64_t row = columns + pad;
+    struct matrix x = {.t = {.data = *room,
+                             .dtype = dtype,
+                             .ndim = 3,
+                             .shape = {l, rows, columns},
+                             .strides = {rows * row, row, 1}},
+                       .kind = kind};
+    *room += ((uint64_t)(l * rows * row) * reference_size(dtype) + 15) / 16 * 16;
+    return x;
+}
+
+static bool deed(struct stage *st, const struct product *p, enum proof_deed deed,
+                 const struct matrix *x, uint32_t turn)
+{
+    const product_data_args a = {.view = st->view,
+                                 .x = x->t.data,
+                                 .salt = st->salt,
+                                 .result = st->result,
+                                 .batch = x->t.strides[0],
+                                 .row = x->t.strides[1],
+                                 .l = (int32_t)x->t.shape[0],
+                                 .rows = (int32_t)x->t.shape[1],
+                                 .columns = (int32_t)x->t.shape[2],
+                                 .k = p->k,
+                                 .dtype = (uint32_t)x->t.dtype,
+                                 .deed = (uint32_t)deed,
+                                 .matrix = (uint32_t)x->kind,
+                                 .turn = turn,
+                                 .series = x->series,
+                                 .first_row = x->first_row,
+                                 .ends = st->expected != SYMM_OK};
+    return stage_launch(st, "proof_product_data", 1, &a, sizeof a, st->stream);
+}
+
+/* The same with all that is read, or with all that is written. */
+static bool deed_of_inputs(struct stage *st, const struct product *p, enum proof_deed what,
+                           uint32_t turn)
+{
+    bool ok = deed(st, p, what, &p->a, turn);
+    for (int i = 0; ok && i < p->nb; i++)
+        ok = deed(st, p, what, &p->b[i], turn);
+    return ok;
+}
+
+static bool deed_of_outputs(struct stage *st, const struct product *p, enum proof_deed what,
+                            uint32_t turn)
+{
+    bool ok = !p->gathered.t.dtype || deed(st, p, what, &p->gathered, turn);
+    for (int i = 0; ok && i < p->nb; i++)
+        ok = deed(st, p, what, &p->d[i], turn);
+    return ok;
+}
+
+static bool enqueue_products(struct stage *st, void *arg)
+{
+    const struct product *p = arg;
+    for (uint32_t turn = 0; turn < p->rounds; turn++)
+        if (!deed_of_inputs(st, p, PROOF_FILL, turn) ||
+            !deed_of_outputs(st, p, PROOF_SPOIL, turn) ||
+            !OK(symm_matmul_run(p->m, NULL, st->stream)) ||
+            !deed_of_inputs(st, p, PROOF_SPOIL, turn) || !deed_of_outputs(st, p, PROOF_CHECK, turn))
+            return false;
+    return true;
+}
+
+/* Rows of all ranks: a few, less than there are ranks, or several chunks of each. */
+static int64_t draw_rows(const struct stage *st, struct draw *draw, int64_t l)
+{
+    const uint32_t n = (uint32_t)st->self->nranks;
+    switch (draw_below(draw, 4)) {
+    case 0:
+        return 1 + draw_below(draw, n);
+    case 1:
+        return 1 + draw_below(draw, n * (ROWS_MAX / (uint32_t)l));
+    default:
+        return 1 + draw_below(draw, n * 40);
+    }
+}
+
+static struct product draw_product(struct stage *st, struct draw *draw)
+{
+    static const symm_dtype sums[] = {SYMM_FLOAT32, SYMM_FLOAT16};
+    struct product p = {.nb = 1 + (int)draw_below(draw, NB_MAX), .rounds = 1 + draw_below(draw, 3)};
+    const symm_dtype dtype = draw_below(draw, 2) ? SYMM_FLOAT16 : SYMM_BFLOAT16,
+                     sum = sums[draw_below(draw, 2)];
+    const int64_t l = 1 + draw_below(draw, 2), m = draw_rows(st, draw, l), n = st->self->nranks,
+                  rank = st->self->rank, first = m / n * rank + (rank < m % n ? rank : m % n);
+    /* Rows that can be sent from where they are, and others. */
+    p.k = 1 + (int)draw_below(draw, K_MAX);
+    if (draw_below(draw, 2))
+        p.k = (p.k + 7) / 8 * 8;
+    const int64_t pad = draw_below(draw, 2) * draw_below(draw, PAD_MAX + 1);
+    char *room = st->room;
+    p.a = lay(&room, PRODUCT_A, dtype, l, m / n + (rank < m % n), p.k, pad);
+    p.a.first_row = (uint32_t)first;
+    if (draw_below(draw, 2))
+        p.gathered = lay(&room, PRODUCT_A, dtype, l, m, p.k, draw_below(draw, PAD_MAX));
+    for (int i = 0; i < p.nb; i++) {
+        /* Ranks with more columns are later than the others. */
+        const int64_t columns = 1 + (draw_below(draw, N_MAX) + rank) % N_MAX;
+        p.b[i] = lay(&room, PRODUCT_B, dtype, l, p.k, columns, 0);
+        p.d[i] = lay(&room, PRODUCT_D, sum, l, m, columns, pad);
+        p.b[i].series = p.d[i].series = (uint32_t)(NB_MAX * rank + i);
+    }
+    return p;
+}
+
+bool products_run(struct stage *st, const struct protocol *protocol, struct draw *draw)
+{
+    struct product p = draw_product(st, draw);
+    symm_matmul_desc desc = {.kind = SYMM_ALL_GATHER_MATMUL,
+                             .strategy = (symm_strategy)protocol->algo,
+                             .nb = p.nb,
+                             .a = p.a.t,
+                             .gathered_a = p.gathered.t};
+    for (int i = 0; i < p.nb; i++) {
+        desc.b[i] = p.b[i].t;
+        desc.d[i] = p.d[i].t;
+    }
+    if (!OK(symm_matmul_create(st->group, &desc, &p.m)))
+        return false;
+    const bool ok = stage_repeat(st, draw, enqueue_products, &p);
+    if (!ok) /* its kernels may still be at work */
+        symm_synchronize(symm_context_world(st->ctx), st->stream);
+    symm_matmul_destroy(p.m);
+    return ok;
+}

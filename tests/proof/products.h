@@ -1,0 +1,11 @@
+/* The host's part of the protocols of matrix products. */
+#ifndef PROOF_PRODUCTS_H
+#define PROOF_PRODUCTS_H
+
+#include <symm/matmul.h>
+#include "protocols.h"
+
+/* Products of random shapes, by the strategy that is the protocol's algo. */
+bool products_run(struct stage *st, const struct protocol *p, struct draw *draw);
+
+#endif
