@@ -57,7 +57,8 @@ static struct emu_execution *execution_create(struct emu_device *device)
     }
     execution->device = device;
     execution->references = 1;
-    execution->free_slots = (unsigned)emu__machine.sms * EMU_BLOCKS_PER_SM;
+    for (int kind = 0; kind < EMU_SLOT_KINDS; kind++)
+        execution->free_slots[kind] = (unsigned)emu__machine.sms * EMU_BLOCKS_PER_SM;
     pthread_mutex_init(&execution->lock, NULL);
     emu__cond_init(&execution->work_done);
     emu__stream_link_locked(execution->legacy);

@@ -10,7 +10,6 @@
 
 #include "emulator.h"
 
-struct emu_grid;
 struct emu_capture;
 
 /* ---- Handles (handle.c): a handle is valid from its creation to its destruction ---- */
@@ -73,6 +72,10 @@ struct CUstream_st {
 };
 
 struct emu_block_thread;
+struct emu_grid;
+
+/* Places for blocks of kernels that may have more than a warp, and of those that never have. */
+enum emu_slot_kind { EMU_LARGE, EMU_SMALL, EMU_SLOT_KINDS };
 
 struct emu_execution {
     struct emu_device *device;
@@ -84,7 +87,7 @@ struct emu_execution {
     struct CUstream_st *streams, *legacy;
     /* grid.c: grids in the order of their start, and the places for blocks that are free. */
     struct emu_grid *grids;
-    unsigned free_slots, coming;
+    unsigned free_slots[EMU_SLOT_KINDS], coming;
     uint64_t launches, seeds; /* launches since emu__seeds was this */
     struct emu_block_thread *parked;
 };

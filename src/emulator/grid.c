@@ -2,14 +2,18 @@
  * Which blocks run: at most so many at a time as the device's multiprocessors hold, over all grids
  * that run, those of the greatest priority first, and of one priority first come first served.
  * Blocks that find no room wait for others to end, and keep those behind them waiting; a cooperative
- * grid begins when all of its blocks fit.
+ * grid begins when all of its blocks fit. Kernels that never have more than a warp have places of
+ * their own: such blocks fit beside large ones.
  *
  * A grid's own stream worker runs blocks too, so that a small grid needs no other thread.
  */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include "execution.h"
 #include "grid.h"
+
+enum { WARP = 32 };
 
 /* A thread without a block. It stays for the next grid, until the execution closes. */
 struct emu_block_thread {
@@ -46,18 +50,19 @@ bool emu__thread_start(void *(*run)(void *), void *arg)
     return error == 0;
 }
 
-/* How many blocks of the grid can start when so many slots are free. */
-static uint64_t startable_of(const struct emu_grid *grid, unsigned free_slots)
+/* How many blocks of the grid can start when so many slots of each kind are free. */
+static uint64_t startable_of(const struct emu_grid *grid, const unsigned *free_slots)
 {
-    uint64_t left = grid->nblocks - grid->started;
+    uint64_t left = grid->nblocks - grid->started, fit = free_slots[grid->kind] / grid->slots;
     if (grid->cooperative) /* has all its slots from its first block on */
-        return grid->started > 0 || left * grid->slots <= free_slots ? left : 0;
-    return left < free_slots / grid->slots ? left : free_slots / grid->slots;
+        return grid->started > 0 || left <= fit ? left : 0;
+    return left < fit ? left : fit;
 }
 
 static uint64_t startable(const struct emu_execution *execution)
 {
-    unsigned free_slots = execution->free_slots;
+    unsigned free_slots[EMU_SLOT_KINDS];
+    memcpy(free_slots, execution->free_slots, sizeof free_slots);
     uint64_t total = 0;
     for (const struct emu_grid *grid = execution->grids; grid; grid = grid->next) {
         uint64_t n = startable_of(grid, free_slots);
@@ -65,7 +70,7 @@ static uint64_t startable(const struct emu_execution *execution)
         if (n < grid->nblocks - grid->started)
             break;
         if (!grid->cooperative || grid->started == 0)
-            free_slots -= (unsigned)n * grid->slots;
+            free_slots[grid->kind] -= (unsigned)n * grid->slots;
     }
     return total;
 }
@@ -80,9 +85,9 @@ static bool take(struct emu_execution *execution, const struct emu_grid *only,
     if (!grid || (only && grid != only) || startable_of(grid, execution->free_slots) == 0)
         return false;
     if (!grid->cooperative)
-        execution->free_slots -= grid->slots;
+        execution->free_slots[grid->kind] -= grid->slots;
     else if (grid->started == 0)
-        execution->free_slots -= (unsigned)grid->nblocks * grid->slots;
+        execution->free_slots[grid->kind] -= (unsigned)grid->nblocks * grid->slots;
     *out = grid;
     *index = grid->started++;
     return true;
@@ -90,7 +95,7 @@ static bool take(struct emu_execution *execution, const struct emu_grid *only,
 
 static void give_back(struct emu_execution *execution, struct emu_grid *grid)
 {
-    execution->free_slots += grid->slots;
+    execution->free_slots[grid->kind] += grid->slots;
     if (++grid->ended < grid->nblocks)
         return;
     struct emu_grid **link = &execution->grids;
@@ -172,6 +177,7 @@ void emu__grid_run(struct emu_execution *execution, struct emu_grid *grid)
     grid->device = execution->device;
     grid->nthreads = grid->block_dim.x * grid->block_dim.y * grid->block_dim.z;
     grid->nblocks = (uint64_t)grid->grid_dim.x * grid->grid_dim.y * grid->grid_dim.z;
+    grid->kind = grid->kernel->max_threads > WARP ? EMU_LARGE : EMU_SMALL;
     grid->slots =
         EMU_BLOCKS_PER_SM / (unsigned)emu__blocks_per_sm(grid->nthreads, grid->shared_nbytes);
     grid->next = NULL;

@@ -4,13 +4,11 @@
 #ifndef SYMM_GRID_H
 #define SYMM_GRID_H
 
-#include "emulator.h"
+#include "execution.h"
 
 /* What two blocks of a multiprocessor share; with more than half of it a block has one alone. */
 #define EMU_SHARED_NBYTES (227u << 10)
 #define EMU_BLOCKS_PER_SM 2
-
-struct emu_execution;
 
 /* One run of a kernel. It lives on the stack of the stream's worker that runs it. */
 struct emu_grid {
@@ -26,6 +24,7 @@ struct emu_grid {
     struct emu_grid *next;
     uint64_t seed;
     unsigned nthreads, slots; /* of one block */
+    enum emu_slot_kind kind;
     uint64_t nblocks, started, ended;
     pthread_cond_t all_ended;
 };

@@ -10,7 +10,7 @@
 
 #include "../collectives/collective.h"
 
-enum { WARP = 32, NOBODY = -1, SIDE = 0, COPY_THREADS = 256, COPY_BLOCKS = 2 /* on each SM */ };
+enum { WARP = 32, SIDE = 0, COPY_THREADS = 256, COPY_BLOCKS = 2 /* on each SM */ };
 
 static uint64_t row_nbytes(const struct symm_matmul *m)
 {
@@ -135,12 +135,12 @@ static symm_status turn(const struct symm_matmul_run *run, CUstream stream, bool
     return launch_on(run, stream, SYMM_KERNEL_matmul_turn, 1, &args);
 }
 
-/* The rank to which this one sends as the s-th, from 1; NOBODY: it has sent to all. */
+/* The rank to which this one sends as the s-th, from 1; SYMM_NOBODY: it has sent to all. */
 static int receiver(const struct symm_matmul *m, int s)
 {
     const int n = m->problem.nranks;
 
-    return s < n && own_rows(m) > 0 ? (m->problem.rank + n - s) % n : NOBODY;
+    return s < n && own_rows(m) > 0 ? (m->problem.rank + n - s) % n : SYMM_NOBODY;
 }
 
 static symm_status push_by_engine(const struct symm_matmul_run *run, CUstream stream)
@@ -150,15 +150,15 @@ static symm_status push_by_engine(const struct symm_matmul_run *run, CUstream st
     const uint64_t nbytes = own_rows(m) * row_nbytes(m), chunk = m->plan.chunk_rows * row_nbytes(m);
     symm_status st;
 
-    TRY(turn(run, stream, true, NOBODY, receiver(m, 1)));
-    for (int s = 1; receiver(m, s) != NOBODY; s++) {
+    TRY(turn(run, stream, true, SYMM_NOBODY, receiver(m, 1)));
+    for (int s = 1; receiver(m, s) != SYMM_NOBODY; s++) {
         const CUdeviceptr from = (CUdeviceptr)(uintptr_t)run->shards.own.data,
                           to = (CUdeviceptr)(uintptr_t)own_slab(m) +
                                (CUdeviceptr)m->group->view.peer[receiver(m, s)];
         for (uint64_t at = 0; at < nbytes; at += chunk) {
             const bool last = nbytes - at <= chunk;
             TRY_CU(drv, cuMemcpyAsync, to + at, from + at, last ? nbytes - at : chunk, stream);
-            TRY(turn(run, stream, false, receiver(m, s), last ? receiver(m, s + 1) : NOBODY));
+            TRY(turn(run, stream, false, receiver(m, s), last ? receiver(m, s + 1) : SYMM_NOBODY));
         }
     }
 out:
@@ -176,7 +176,12 @@ static symm_status push_by_blocks(const struct symm_matmul_run *run, CUstream st
         .rows = own_rows(run->m),
     };
 
-    return launch_on(run, stream, SYMM_KERNEL_matmul_push, (uint32_t)run->m->plan.parts, &args);
+    symm_status st;
+
+    TRY(turn(run, stream, true, SYMM_NOBODY, SYMM_EVERYBODY));
+    st = launch_on(run, stream, SYMM_KERNEL_matmul_push, (uint32_t)run->m->plan.parts, &args);
+out:
+    return st;
 }
 
 symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_sides *sides)

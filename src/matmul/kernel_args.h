@@ -51,13 +51,15 @@ typedef struct symm_product_args {
     symm_view view;
 } symm_product_args;
 
-/* One block, between two copies of a copy engine, and before the first. */
+enum { SYMM_NOBODY = -1, SYMM_EVERYBODY = -2 };
+
+/* One block, before rows are sent, and between two copies of a copy engine. */
 typedef struct symm_turn_args {
     symm_view view;
     symm_rows_way way;
     int32_t first;   /* not 0: says to all others that the workspace may be written */
-    int32_t sent_to; /* who gets the signal that a chunk has come; -1: nobody */
-    int32_t next_to; /* whose workspace will be written next, which is waited for; -1: nobody's */
+    int32_t sent_to; /* the rank that gets the signal that a chunk has come; or nobody */
+    int32_t next_to; /* whose workspace will be written next, which is waited for */
     int32_t reserved;
 } symm_turn_args;
 

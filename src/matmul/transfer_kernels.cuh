@@ -1,7 +1,7 @@
 /*
  * How rows get to the other ranks, and how a run ends. What a product waits for must be able to run
  * while products have all multiprocessors: these kernels are of one warp, with few registers and
- * little shared memory, which fit beside.
+ * little shared memory, which fit beside. Those that wait are of one block.
  */
 #ifndef SYMM_MATMUL_TRANSFER_KERNELS_CUH
 #define SYMM_MATMUL_TRANSFER_KERNELS_CUH
@@ -23,16 +23,15 @@ SYMM_DEV void give_workspace(const symm_view &v, const symm_rows_way &way)
 }
 
 /* After a copy: it has come. Before the next one: may it come? */
-SYMM_DEV void matmul_turn(const symm_turn_args &a)
+SYMM_DEV void take_turn(const symm_turn_args &a)
 {
     if (a.first)
         give_workspace(a.view, a.way);
-    if (threadIdx.x != 0)
-        return;
-    if (a.sent_to >= 0)
+    if (a.sent_to != SYMM_NOBODY && threadIdx.x == 0)
         symm_dev_signal(a.view, a.way.pad, 0, a.sent_to);
-    if (a.next_to >= 0)
-        symm_dev_wait_peek(a.view, a.way.pad, free_channel(a.way), a.next_to, 1);
+    for (int32_t r = (int32_t)threadIdx.x; r < a.view.nranks; r += (int32_t)blockDim.x)
+        if (r == a.next_to || (a.next_to == SYMM_EVERYBODY && r != a.view.rank))
+            symm_dev_wait_peek(a.view, a.way.pad, free_channel(a.way), r, 1);
 }
 
 /* What of a chunk this block brings, in bytes: a multiple of 16, as rows are. */
@@ -50,27 +49,23 @@ SYMM_DEV piece piece_of(const symm_push_args &a, uint32_t chunk)
     return {off + begin * 16, off + end * 16};
 }
 
-/* To the rank before this one first: so every rank gets the next rank's rows first. */
-SYMM_DEV void matmul_push(const symm_push_args &a)
+/*
+ * To the rank before this one first: so every rank gets the next rank's rows first. The workspaces
+ * have been waited for, by one block: these, which are many, wait for nothing.
+ */
+SYMM_DEV void push_rows(const symm_push_args &a)
 {
     constexpr uint32_t BUFFER = 16 << 10;
     __shared__ __align__(128) char buffer[BUFFER];
     const int32_t R = a.view.nranks;
     const uint32_t chunks = chunks_of(a.rows, a.way.chunk_rows);
 
-    if (blockIdx.x == 0)
-        give_workspace(a.view, a.way);
+    if (symm_dev_aborted(a.view) || threadIdx.x != 0)
+        return;
     for (int32_t s = 1; s < R; s++) {
         const int32_t to = (a.view.rank + R - s) % R;
-        if (threadIdx.x == 0)
-            symm_dev_wait_peek(a.view, a.way.pad, free_channel(a.way), to, 1);
-        __syncthreads();
-        if (symm_dev_aborted(a.view))
-            return;
         for (uint32_t c = 0; c < chunks; c++) {
             const piece p = piece_of(a, c);
-            if (threadIdx.x != 0)
-                continue;
             if (p.first < p.last)
                 symm_dev_put_bulk(a.view, a.to + p.first, a.from + p.first, p.last - p.first, to,
                                   buffer, BUFFER);
@@ -79,7 +74,7 @@ SYMM_DEV void matmul_push(const symm_push_args &a)
     }
 }
 
-SYMM_DEV void matmul_finish(const symm_finish_args &a)
+SYMM_DEV void finish_run(const symm_finish_args &a)
 {
     const int32_t R = a.view.nranks, per_rank = a.way.parts + 1;
 
@@ -94,7 +89,7 @@ SYMM_DEV void matmul_finish(const symm_finish_args &a)
 }
 
 /* A block takes a row at a time. */
-SYMM_DEV void matmul_copy_rows(const symm_copy_rows_args &a)
+SYMM_DEV void copy_all_rows(const symm_copy_rows_args &a)
 {
     const symm_shards &f = a.from;
     const uint64_t rows = (uint64_t)f.l * f.m;
