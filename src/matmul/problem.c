@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include "../runtime/dtype.h"
+#include "overlap.h"
 
 enum { TEXT = 24 };
 
@@ -262,22 +263,11 @@ out:
 
 /* ----------------------------------------------------------------------------------- the data */
 
-/* From the first element's address to the end of the last one's. */
-static uint64_t nbytes_of(const struct symm_operand *x)
-{
-    if (x->l == 0 || x->rows == 0 || x->columns == 0)
-        return 0;
-    return ((uint64_t)(x->l - 1) * (uint64_t)x->matrix.batch +
-            (uint64_t)(x->rows - 1) * (uint64_t)x->matrix.row +
-            (uint64_t)(x->columns - 1) * (uint64_t)x->matrix.column + 1) *
-           symm__dtype_size((symm_dtype)x->matrix.dtype);
-}
-
 static symm_status bind_one(const char *name, const void *data, struct symm_memory *memory,
                             struct symm_operand *x)
 {
     const size_t size = symm__dtype_size((symm_dtype)x->matrix.dtype);
-    const uint64_t nbytes = nbytes_of(x);
+    const uint64_t nbytes = symm__operand_nbytes(x);
 
     if (data)
         x->matrix.data = (void *)(uintptr_t)data;
@@ -326,13 +316,6 @@ static int list_bound(const struct symm_problem *p, struct bound *all)
     return n;
 }
 
-static bool overlap(const struct symm_operand *x, const struct symm_operand *y)
-{
-    const uintptr_t at_x = (uintptr_t)x->matrix.data, at_y = (uintptr_t)y->matrix.data;
-
-    return at_x < at_y + nbytes_of(y) && at_y < at_x + nbytes_of(x);
-}
-
 /* d[i] may be c[i]: an element is read by the thread that writes it, and before. */
 static bool in_place(const struct symm_problem *p, const struct bound *x, const struct bound *y)
 {
@@ -349,7 +332,7 @@ static symm_status check_overlaps(const struct symm_problem *p)
 
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++)
-            if (i != j && all[i].written && overlap(all[i].x, all[j].x) &&
+            if (i != j && all[i].written && symm__operands_overlap(all[i].x, all[j].x) &&
                 !in_place(p, &all[i], &all[j]) && !in_place(p, &all[j], &all[i]))
                 return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p and %s %p overlap", all[i].name.text,
                                   all[i].x->matrix.data, all[j].name.text, all[j].x->matrix.data);

@@ -1,0 +1,16 @@
+/* Whether two matrices share memory. */
+#ifndef SYMM_MATMUL_OVERLAP_H
+#define SYMM_MATMUL_OVERLAP_H
+
+#include "problem.h"
+
+/* From the first element's address to the end of the last one's. */
+uint64_t symm__operand_nbytes(const struct symm_operand *x);
+
+/*
+ * Whether they may have a byte in common. Those that lie within each other and are still apart are
+ * told if they are columns, rows or batches of one larger matrix.
+ */
+bool symm__operands_overlap(const struct symm_operand *x, const struct symm_operand *y);
+
+#endif
