@@ -72,7 +72,7 @@ bool symm__operands_overlap(const struct symm_operand *x, const struct symm_oper
     const struct lattice a = lattice_of(x), b = lattice_of(y);
     const uint64_t of_a = span_below(&a, UINT64_MAX), of_b = span_below(&b, UINT64_MAX);
 
-    if (a.first >= b.first + of_b || b.first >= a.first + of_a)
+    if (of_a == 0 || of_b == 0 || a.first >= b.first + of_b || b.first >= a.first + of_a)
         return false;
     for (int i = 0; i < DIMENSIONS; i++)
         if (apart(&a, &b, a.strides[i]) || apart(&a, &b, b.strides[i]))
