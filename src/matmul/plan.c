@@ -29,7 +29,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* ----------------------------------------------------------------------------------- the strategy */
+/* --------------------------------------------------------------------------------- the strategy */
 
 /*
  * What links and multiprocessors do, for a choice that need not be exact: bytes a microsecond into
@@ -54,16 +54,18 @@ static symm_strategy choose(const struct symm_matmul_machine *machine, const str
 /* -------------------------------------------------------------------------------- the workspace */
 
 /* Whole tiles' rows, so that a tile waits for one chunk. */
-static uint32_t chunk_rows(uint64_t rows, uint64_t row_nbytes, bool by_engine)
+static uint32_t chunk_rows(uint64_t rows, uint64_t least, bool by_engine)
 {
-    const uint64_t wanted = ceil_div(rows, by_engine ? CHUNKS_WANTED : SMALL_CHUNKS_WANTED),
-                   least = by_engine ? ceil_div(ENGINE_CHUNK_LEAST, row_nbytes) : 1;
+    const uint64_t wanted = ceil_div(rows, by_engine ? CHUNKS_WANTED : SMALL_CHUNKS_WANTED);
 
     return (uint32_t)(ceil_div(larger(wanted, least), TILE_ROWS) * TILE_ROWS);
 }
 
-static void plan_gather(const struct symm_problem *p, struct symm_matmul_plan *plan)
+static void plan_gather(const struct symm_matmul_machine *machine, const struct symm_problem *p,
+                        struct symm_matmul_plan *plan)
 {
+    const uint64_t engine_nbytes =
+        machine->engine_nbytes ? machine->engine_nbytes : ENGINE_CHUNK_LEAST;
     const uint64_t rows = (uint64_t)symm__problem_rows(p->m, p->nranks, 0) * (uint64_t)p->l;
     uint64_t row_nbytes;
 
@@ -73,9 +75,10 @@ static void plan_gather(const struct symm_problem *p, struct symm_matmul_plan *p
     plan->workspace_nbytes = plan->slab_nbytes * (uint64_t)p->nranks;
     if (plan->strategy == SYMM_STRATEGY_UNFUSED)
         return;
-    plan->by_engine = plan->slab_nbytes >= ENGINE_CHUNK_LEAST;
+    plan->by_engine = plan->slab_nbytes >= engine_nbytes;
     plan->parts = plan->by_engine ? 1 : SENDERS;
-    plan->chunk_rows = chunk_rows(rows, row_nbytes, plan->by_engine);
+    plan->chunk_rows = chunk_rows(rows, plan->by_engine ? ceil_div(engine_nbytes, row_nbytes) : 1,
+                                  plan->by_engine);
 }
 
 /*
@@ -93,6 +96,6 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_machine *mach
     if (p->nranks == 1)
         return plan;
     plan.strategy = p->strategy == SYMM_STRATEGY_AUTO ? choose(machine, p, columns) : p->strategy;
-    plan_gather(p, &plan);
+    plan_gather(machine, p, &plan);
     return plan;
 }

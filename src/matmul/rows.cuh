@@ -43,7 +43,7 @@ SYMM_DEV int64_t column_of(const symm_shards &a, int32_t shard)
     return shard == a.rank ? a.own.column : 1;
 }
 
-/* Waits for the first n chunks of a rank's rows; takes no signal. The first threads of the block. */
+/* Waits for the first n chunks of a rank's rows; takes no signal. The threads of a block. */
 SYMM_DEV void await_chunks(const symm_view &v, const symm_rows_way &way, int32_t shard, uint32_t n)
 {
     for (int32_t p = (int32_t)threadIdx.x; p < way.parts; p += (int32_t)blockDim.x)

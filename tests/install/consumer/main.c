@@ -1,5 +1,6 @@
 /* A C program outside of symm's tree: sums one number over the ranks on the emulated driver. */
 #include <symm/collectives.h>
+#include <symm/matmul.h>
 #include <symm/dlpack.h>
 #include <symm/stream.h>
 #include <stdio.h>

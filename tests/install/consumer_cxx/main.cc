@@ -1,6 +1,7 @@
 // A C++11 program outside of symm's tree: the headers compile, the library links, memory comes and
 // goes, kernels of two files run.
 #include <symm/collectives.h>
+#include <symm/matmul.h>
 #include <symm/dlpack.h>
 #include <symm/stream.h>
 #include <cstdio>
