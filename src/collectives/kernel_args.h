@@ -28,6 +28,12 @@ typedef struct symm_local_reduce_args {
 } symm_local_reduce_args;
 
 /*
+ * An exchange through staging areas has LEAD chunks on their way while one is taken, and in each
+ * area a block has DEPTH slots for chunks.
+ */
+enum { SYMM_STAGING_LEAD = 1, SYMM_STAGING_DEPTH = 2 + 2 * SYMM_STAGING_LEAD };
+
+/*
  * Every collective. Block b uses channels 2b and 2b + 1 of the pad, counted from `channel`.
  * Elements go in units, packs of 16 bytes or packets' payloads; divisions are the host's, since a
  * kernel of two microseconds would notice them. An all-gather's elements are bytes.

@@ -6,8 +6,7 @@
 enum {
     WARP = 32,
     PACK_NBYTES = 16,
-    PACKET_NBYTES = 12, /* of 16; the rest is the flag */
-    DEPTH = 4           /* slots of an exchange through staging, of chunks on their way */
+    PACKET_NBYTES = 12 /* of 16; the rest is the flag */
 };
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -152,7 +151,7 @@ static uint32_t room_of(const struct symm_plan *plan, enum symm_operation operat
     default:
         if (operation == SYMM_OPERATION_ALL_REDUCE && plan->algo != SYMM_ALGO_TWO_SHOT)
             return (uint32_t)(staging / 2); /* of one chunk */
-        return (uint32_t)(staging / (2 * DEPTH * nranks));
+        return (uint32_t)(staging / (2 * SYMM_STAGING_DEPTH * nranks));
     }
 }
 
@@ -216,7 +215,8 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
     if (call->max_blocks)
         blocks = smaller(blocks, call->max_blocks);
     /* Each needs a part of the staging area. */
-    blocks = smaller(blocks, machine->staging_nbytes / PACK_NBYTES / (2 * DEPTH * nranks));
+    blocks =
+        smaller(blocks, machine->staging_nbytes / PACK_NBYTES / (2 * SYMM_STAGING_DEPTH * nranks));
     blocks = smaller(blocks, ceil_div(work, threads));
     blocks = blocks ? blocks : 1;
 

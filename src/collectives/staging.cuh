@@ -9,11 +9,10 @@
 
 /*
  * A block's part of an exchange. It goes in chunks, each with as many packs of every share. In each
- * area the block has DEPTH slots, with room for one chunk of every rank. LEAD chunks are on their
- * way while one is taken.
+ * area the block has DEPTH slots, with room for one chunk of every rank.
  */
 template <typename T, int R> struct staged {
-    static constexpr uint64_t LEAD = 1, DEPTH = 2 + 2 * LEAD;
+    static constexpr uint64_t LEAD = SYMM_STAGING_LEAD, DEPTH = SYMM_STAGING_DEPTH;
 
     const symm_collective_args &a;
     const symm_view &v;
