@@ -13,9 +13,9 @@ template <typename T> struct factors {
 };
 
 /*
- * multiply<T>(factors, end), in tile_mma.cuh for GPUs and in tile_plain.cuh for the emulated driver:
- * every element of the product goes to end.put(row, column, sum) once, by one thread. Whole block.
- * Sums are in fp32, in an order that depends on k alone.
+ * multiply<T>(factors, end), in tile_mma.cuh for GPUs and in tile_plain.cuh for the emulated
+ * driver: every element of the product goes to end.put(row, column, sum) once, by one thread. Whole
+ * block. Sums are in fp32, in an order that depends on k alone.
  */
 
 #endif

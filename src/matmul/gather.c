@@ -40,7 +40,7 @@ static uint32_t threads_of(const struct symm_matmul *m, int wanted)
     return (uint32_t)(wanted < most ? wanted : most);
 }
 
-/* -------------------------------------------------------------------------------- copies of rows */
+/* ------------------------------------------------------------------------------ copies of rows */
 
 static symm_status copy_rows(const struct symm_matmul_run *run, const symm_copy_rows_args *args)
 {
