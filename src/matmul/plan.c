@@ -10,7 +10,7 @@ enum {
 };
 
 /* A copy engine's copy, and the signal after it, take as long as so many bytes do. */
-#define ENGINE_CHUNK_LEAST ((uint64_t)2 << 20)
+#define ENGINE_NBYTES ((uint64_t)2 << 20)
 /* What comes while the last chunk is multiplied need not be small; what comes first should be. */
 enum { CHUNKS_WANTED = 8, SMALL_CHUNKS_WANTED = 4 };
 
@@ -54,19 +54,16 @@ static symm_strategy choose(const struct symm_matmul_machine *machine, const str
 /* -------------------------------------------------------------------------------- the workspace */
 
 /* Whole tiles' rows, so that a tile waits for one chunk. */
-static uint32_t chunk_rows(uint64_t rows, uint64_t least, bool by_engine)
+static uint32_t chunk_rows(uint64_t rows, uint64_t wanted, uint64_t least)
 {
-    const uint64_t wanted = ceil_div(rows, by_engine ? CHUNKS_WANTED : SMALL_CHUNKS_WANTED);
-
-    return (uint32_t)(ceil_div(larger(wanted, least), TILE_ROWS) * TILE_ROWS);
+    return (uint32_t)(ceil_div(larger(ceil_div(rows, wanted), least), TILE_ROWS) * TILE_ROWS);
 }
 
 static void plan_gather(const struct symm_matmul_machine *machine, const struct symm_problem *p,
                         struct symm_matmul_plan *plan)
 {
-    const uint64_t engine_nbytes =
-        machine->engine_nbytes ? machine->engine_nbytes : ENGINE_CHUNK_LEAST;
-    const uint64_t rows = (uint64_t)symm__problem_rows(p->m, p->nranks, 0) * (uint64_t)p->l;
+    const uint64_t rows = (uint64_t)symm__problem_rows(p->m, p->nranks, 0) * (uint64_t)p->l,
+                   engine = machine->engine_nbytes ? machine->engine_nbytes : ENGINE_NBYTES;
     uint64_t row_nbytes;
 
     plan->ld = (int64_t)ceil_div((uint64_t)p->k, PACK_ELEMENTS) * PACK_ELEMENTS;
@@ -75,10 +72,11 @@ static void plan_gather(const struct symm_matmul_machine *machine, const struct 
     plan->workspace_nbytes = plan->slab_nbytes * (uint64_t)p->nranks;
     if (plan->strategy == SYMM_STRATEGY_UNFUSED)
         return;
-    plan->by_engine = plan->slab_nbytes >= engine_nbytes;
+    plan->by_engine = plan->slab_nbytes >= engine;
     plan->parts = plan->by_engine ? 1 : SENDERS;
-    plan->chunk_rows = chunk_rows(rows, plan->by_engine ? ceil_div(engine_nbytes, row_nbytes) : 1,
-                                  plan->by_engine);
+    plan->chunk_rows = plan->by_engine
+                           ? chunk_rows(rows, CHUNKS_WANTED, ceil_div(engine, row_nbytes))
+                           : chunk_rows(rows, SMALL_CHUNKS_WANTED, 1);
 }
 
 /*

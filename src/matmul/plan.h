@@ -10,6 +10,8 @@
 struct symm_matmul_machine {
     int nsms, max_threads; /* of each rank's device, the least */
     int compute_major;     /* the lowest */
+    /* From so many bytes on copy engines send a rank's rows; 0: as usual. */
+    uint64_t engine_nbytes;
 };
 
 struct symm_matmul_plan {

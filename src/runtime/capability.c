@@ -39,6 +39,7 @@ static symm_status read_settings(const struct symm_driver *drv, struct symm_capa
     TRY(symm__setting_bytes(SYMM_SETTING_STAGING_BYTES, &c->staging_nbytes));
     TRY(symm__setting_bytes(SYMM_SETTING_SEGMENT_BYTES, &c->segment_nbytes));
     TRY(symm__setting_bytes(SYMM_SETTING_WINDOW_BYTES, &c->window_nbytes));
+    TRY(symm__setting_bytes(SYMM_SETTING_MATMUL_ENGINE_BYTES, &c->matmul_engine_nbytes));
     if (c->staging_nbytes && (c->staging_nbytes < STAGING_LEAST || c->staging_nbytes > UINT32_MAX))
         st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_STAGING_BYTES=%s is not 0 or within 1K to 4G",
                         symm__setting(SYMM_SETTING_STAGING_BYTES));
@@ -129,6 +130,7 @@ static symm_status agree_settings(const struct symm_capability *all, int nranks)
             {"SYMM_STAGING_BYTES", all[0].staging_nbytes, all[r].staging_nbytes},
             {"SYMM_SEGMENT_BYTES", all[0].segment_nbytes, all[r].segment_nbytes},
             {"SYMM_WINDOW_BYTES", all[0].window_nbytes, all[r].window_nbytes},
+            {"SYMM_MATMUL_ENGINE_BYTES", all[0].matmul_engine_nbytes, all[r].matmul_engine_nbytes},
         };
         if (strcmp(all[0].driver, all[r].driver) != 0)
             return symm__fail(SYMM_ERROR_MISMATCH,
@@ -198,6 +200,7 @@ symm_status symm__capability_agree(const struct symm_capability *all, int nranks
         .check = all[0].check,
         .epoch_start = all[0].epoch_start,
         .staging_nbytes = all[0].staging_nbytes,
+        .matmul_engine_nbytes = all[0].matmul_engine_nbytes,
     };
     *memory = (struct symm_agreed_memory){.segment_nbytes = all[0].segment_nbytes};
     for (int r = 0; r < nranks; r++) {

@@ -15,6 +15,7 @@ struct symm_capability {
     int32_t check;
     uint32_t epoch_start;
     uint64_t staging_nbytes, segment_nbytes, window_nbytes; /* as set; window 0: by the memory */
+    uint64_t matmul_engine_nbytes;
     uint64_t tuning; /* a hash of SYMM_TUNING_FILE's rows; 0: there are none */
     CUuuid uuid;
     char driver[16];

@@ -28,6 +28,7 @@ struct symm_agreed {
     uint32_t epoch_start;
     uint64_t staging_nbytes;
     uint64_t window_nbytes;
+    uint64_t matmul_engine_nbytes;
     char multicast_off[256]; /* empty: the machine can */
 };
 

@@ -36,6 +36,8 @@
       "staging area of each group; 0: by the device memory, 8M to 256M")                           \
     X(WINDOW_BYTES, "SYMM_WINDOW_BYTES", "bytes", "0",                                             \
       "address window of each rank; 0: the largest device memory")                                 \
+    X(MATMUL_ENGINE_BYTES, "SYMM_MATMUL_ENGINE_BYTES", "bytes", "0",                               \
+      "copy engines send a rank's rows of a product from so many bytes on; 0: 2M")                 \
     X(TUNING_FILE, "SYMM_TUNING_FILE", "path", "",                                                 \
       "table by which auto chooses, of symm-bench tune; the same rows on all ranks")               \
     X(EPOCH_START, "SYMM_EPOCH_START", "integer", "0",                                             \

@@ -521,6 +521,8 @@ START_TEST(settings_that_differ_between_ranks_are_refused)
                                    "SYMM_STAGING_BYTES"});
     disagree((struct disagreement){2, NULL, "SYMM_SEGMENT_BYTES", "8M", SYMM_ERROR_MISMATCH,
                                    "SYMM_SEGMENT_BYTES"});
+    disagree((struct disagreement){1, NULL, "SYMM_MATMUL_ENGINE_BYTES", "64K", SYMM_ERROR_MISMATCH,
+                                   "SYMM_MATMUL_ENGINE_BYTES"});
     disagree((struct disagreement){0, NULL, "SYMM_CHECK", "0", SYMM_ERROR_MISMATCH, "SYMM_CHECK"});
 }
 END_TEST
