@@ -12,8 +12,9 @@ enum {
     NB_MAX = 2,
     N_MAX = 4,
     K_MAX = 24,
-    ROWS_MAX = 300, /* of a rank, over all batches: three chunks */
-    PAD_MAX = 3     /* elements between rows */
+    ROWS_MAX = 300,      /* of a rank, over all batches: three chunks */
+    ALL_ROWS_MAX = 1200, /* of all ranks, where that is less */
+    PAD_MAX = 3          /* elements between rows */
 };
 
 struct matrix {
@@ -101,12 +102,13 @@ static bool enqueue_products(struct stage *st, void *arg)
 /* Rows of all ranks: a few, less than there are ranks, or several chunks of each. */
 static int64_t draw_rows(const struct stage *st, struct draw *draw, int64_t l)
 {
-    const uint32_t n = (uint32_t)st->self->nranks;
+    const uint32_t n = (uint32_t)st->self->nranks,
+                   most = n * ROWS_MAX < ALL_ROWS_MAX ? n * ROWS_MAX : ALL_ROWS_MAX;
     switch (draw_below(draw, 4)) {
     case 0:
         return 1 + draw_below(draw, n);
     case 1:
-        return 1 + draw_below(draw, n * (ROWS_MAX / (uint32_t)l));
+        return 1 + draw_below(draw, most / (uint32_t)l);
     default:
         return 1 + draw_below(draw, n * 40);
     }

@@ -58,6 +58,7 @@ bool stage_ok(struct stage *st, symm_status status, const char *what)
 void stage_environment(uint32_t block, uint64_t seed)
 {
     static const char *const starts[] = {"4294967280", "4294967293", "4294967040", "2147483640"};
+    static const char *const engines[] = {"3K", "2M"}; /* larger products' rows, and none */
     char text[24];
     snprintf(text, sizeof text, "%u", block);
     setenv("SYMM_EMULATED_BLOCK", text, 1);
@@ -69,6 +70,7 @@ void stage_environment(uint32_t block, uint64_t seed)
     setenv("SYMM_DRIVER", "emulated", 1);
     setenv("SYMM_TIMEOUT_MS", "20000", 0);
     setenv("SYMM_EPOCH_START", starts[seed / 1000 % 4], 1);
+    setenv("SYMM_MATMUL_ENGINE_BYTES", engines[seed / 1000 % 2], 1);
     setenv("SYMM_STAGING_BYTES", "1K", 1); /* a call takes several chunks */
     setenv("SYMM_SEGMENT_BYTES", "256K", 1);
     setenv("SYMM_CHECK", "0", 1); /* the hosts must not order what the kernels have to */
