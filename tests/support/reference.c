@@ -212,7 +212,7 @@ static int64_t get_integer(const void *element, symm_dtype dtype)
     return narrow;
 }
 
-static double ulp(double x, symm_dtype dtype)
+double reference_ulp(double x, symm_dtype dtype)
 {
     const int digits = dtype == SYMM_FLOAT64    ? 53
                        : dtype == SYMM_FLOAT32  ? 24
@@ -292,9 +292,9 @@ static bool is_near(const char *got, const struct reduction *x, symm_dtype dtype
     if (op == SYMM_MIN || op == SYMM_MAX || !isfinite(x->wide))
         return isnan(x->wide) ? isnan(reference_get_double(got, 0, dtype))
                               : reference_get_double(got, 0, dtype) == x->wide;
-    double allowed = ((nranks - 1) * step * x->magnitudes + ulp(x->wide, dtype)) / by;
+    double allowed = ((nranks - 1) * step * x->magnitudes + reference_ulp(x->wide, dtype)) / by;
     if (op == SYMM_AVG)
-        allowed += ulp(x->wide / by, dtype);
+        allowed += reference_ulp(x->wide / by, dtype);
     return fabs(reference_get_double(got, 0, dtype) - x->wide / by) <= allowed;
 }
 

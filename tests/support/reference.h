@@ -30,6 +30,9 @@ void reference_set(void *array, size_t i, symm_dtype dtype, float x);
 double reference_get_double(const void *array, size_t i, symm_dtype dtype);
 void reference_set_double(void *array, size_t i, symm_dtype dtype, double x);
 
+/* The distance between two numbers of this type at x. */
+double reference_ulp(double x, symm_dtype dtype);
+
 /* In a round with this bit half of the floats are zeros and infinities of both signs, NaNs and
  * subnormal numbers. */
 #define REFERENCE_SPECIAL (UINT64_C(1) << 40)

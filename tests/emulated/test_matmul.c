@@ -1,0 +1,378 @@
+/*
+ * symm_matmul on the emulated driver: every strategy on every world of 1 to 8, with shapes, types,
+ * layouts and places that are drawn, each result against a reference in double, and all strategies
+ * to the same bits.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "exercise.h"
+#include "matmul.h"
+#include "reference.h"
+#include "test.h"
+
+static const symm_strategy strategies[] = {SYMM_STRATEGY_AUTO, SYMM_STRATEGY_FUSED,
+                                           SYMM_STRATEGY_PIPELINED, SYMM_STRATEGY_UNFUSED};
+enum { NSTRATEGIES = sizeof strategies / sizeof strategies[0] };
+
+/* ------------------------------------------------------------------------------------- one case */
+
+/* What a product was asked for, or what AUTO may come to. */
+static bool strategy_fits(const struct matmul_job *job)
+{
+    const symm_strategy got = symm_matmul_strategy(job->m);
+
+    if (job->c.kind == SYMM_MATMUL || symm_nranks(job->group) == 1)
+        return got == SYMM_STRATEGY_AUTO;
+    return job->c.strategy == SYMM_STRATEGY_AUTO ? got != SYMM_STRATEGY_AUTO
+                                                 : got == job->c.strategy;
+}
+
+/*
+ * Twice with one product: so the second time there is something else in its workspace. Data of the
+ * second time are the same with every strategy.
+ */
+static symm_status run_twice(struct rank *self, struct matmul_job *job, uint64_t round,
+                             symm_stream stream)
+{
+    const uint64_t other = 100000 + round * NSTRATEGIES + (uint64_t)job->c.strategy;
+
+    if (matmul_job_create(self, job) != SYMM_OK)
+        goto out;
+    CHECK_RANK_MSG(self, strategy_fits(job), "strategy %d: %s", (int)symm_matmul_strategy(job->m),
+                   matmul_text(&job->c));
+    for (int i = 0; i < 2; i++)
+        if (matmul_job_send(self, job, i ? round : other, stream) != SYMM_OK ||
+            matmul_job_run(self, job, stream) != SYMM_OK)
+            goto out;
+    matmul_job_fetch(self, job, NULL, stream);
+out:
+    symm_matmul_destroy(job->m);
+    job->m = NULL;
+    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
+}
+
+/* A job's memory as the first strategy has left it. */
+static void keep(const struct matmul_job *job, char *kept[MATMUL_REGIONS])
+{
+    for (int i = 0; i < MATMUL_REGIONS; i++) {
+        kept[i] = malloc(job->nbytes[i]);
+        memcpy(kept[i], job->got[i], job->nbytes[i]);
+    }
+}
+
+static bool as_kept(const struct matmul_job *job, char *const *kept)
+{
+    for (int i = 0; i < MATMUL_REGIONS; i++)
+        if (memcmp(kept[i], job->got[i], job->nbytes[i]) != 0)
+            return false;
+    return true;
+}
+
+static symm_status run_case(struct rank *self, symm_context *ctx, const struct matmul_case *c,
+                            symm_stream stream)
+{
+    const uint64_t round = 1 + c->layout;
+    char *kept[MATMUL_REGIONS] = {NULL, NULL};
+    struct matmul_job job;
+
+    if (matmul_job_open(self, ctx, symm_context_world(ctx), c, &job) != SYMM_OK)
+        goto out;
+    for (int s = 0; s < (c->kind == SYMM_MATMUL ? 1 : NSTRATEGIES); s++) {
+        job.c.strategy = strategies[s];
+        if (run_twice(self, &job, round, stream) != SYMM_OK)
+            goto out;
+        if (s > 0) {
+            CHECK_RANK_MSG(self, as_kept(&job, kept), "other bits: %s", matmul_text(&job.c));
+            continue;
+        }
+        if (matmul_job_look(self, &job) != SYMM_OK)
+            goto out;
+        keep(&job, kept);
+    }
+out:
+    for (int i = 0; i < MATMUL_REGIONS; i++)
+        free(kept[i]);
+    matmul_job_close(&job);
+    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
+}
+
+/* --------------------------------------------------------------------------------- many of them */
+
+struct plan {
+    int first, ncases;
+    const struct matmul_case *cases; /* NULL: they are drawn */
+};
+
+static void run_cases(struct rank *self, void *arg)
+{
+    const struct plan *plan = arg;
+    symm_context *ctx = NULL;
+    symm_stream stream = NULL;
+    symm_usage before, after;
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, symm_stream_create(ctx, &stream));
+    RANK_TRY(self, symm_memory_usage(ctx, &before));
+    for (int i = plan->first; i < plan->first + plan->ncases; i++) {
+        const struct matmul_case c =
+            plan->cases ? plan->cases[i] : matmul_draw((uint64_t)i, self->nranks);
+        if (run_case(self, ctx, &c, stream) != SYMM_OK)
+            goto out;
+    }
+    RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
+    RANK_TRY(self, symm_memory_usage(ctx, &after));
+    CHECK_RANK(self, after.requested == before.requested && after.internal == before.internal);
+out:
+    symm_stream_destroy(stream);
+    symm_context_destroy(ctx);
+}
+
+static void run(int nranks, enum ranks_mode mode, int first, int ncases)
+{
+    struct rank_report reports[RANKS_MAX];
+
+    ranks_run(nranks, mode, run_cases, &(struct plan){first, ncases, NULL}, reports, 120);
+    ranks_assert_ok(reports, nranks);
+    ck_assert_int_eq(reports[0].value[0], ncases);
+}
+
+START_TEST(every_world_is_right)
+{
+    run(_i, RANKS_AS_PROCESSES, _i < 4 ? 0 : 6, _i == 1 ? 60 : 22 - 2 * _i);
+}
+END_TEST
+
+START_TEST(ranks_may_be_threads)
+{
+    run(_i, RANKS_AS_THREADS, 100, 10);
+}
+END_TEST
+
+static const int block_sizes[] = {1, 3, 32, 33, 64};
+
+START_TEST(any_block_size_is_right)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", block_sizes[_i]);
+    setenv("SYMM_EMULATED_BLOCK", text, 1);
+    run(3, RANKS_AS_PROCESSES, 4 * _i, 7);
+}
+END_TEST
+
+START_TEST(one_or_two_multiprocessors_are_enough)
+{
+    setenv("SYMM_EMULATED_SMS", _i == 1 ? "1" : "2", 1);
+    run(4, RANKS_AS_PROCESSES, 8 * _i - 8, 8);
+}
+END_TEST
+
+START_TEST(weakly_ordered_memory_makes_no_difference)
+{
+    char seed[16];
+    if (TEST_TSAN)
+        TEST_SKIP("under ThreadSanitizer memory is as strong as this machine's");
+    snprintf(seed, sizeof seed, "%d", 1 + (int)(reference_seed() % 10000) + _i);
+    setenv("SYMM_EMULATED_SEED", seed, 1);
+    setenv("SYMM_EMULATED_WEAK", "1", 1);
+    setenv("SYMM_EMULATED_BLOCK", "32", 1);
+    run(3, RANKS_AS_PROCESSES, 200 + 8 * _i, 8);
+}
+END_TEST
+
+START_TEST(counters_wrap)
+{
+    setenv("SYMM_EPOCH_START", "4294967294", 1);
+    run(3, RANKS_AS_PROCESSES, 0, 6);
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------- copy engines */
+
+/* A rank's rows are 2 MiB and more: one chunk or several, fewer on some ranks, none on one. */
+static const struct {
+    int nranks;
+    struct matmul_case c;
+} large[] = {
+    {2, {.m = 600, .k = 4096, .l = 1, .n = {2}, .contiguous = true}},
+    {3, {.m = 385, .k = 8191, .l = 1, .n = {1}, .gathered = true}},
+    {2, {.m = 3, .k = 600001, .l = 1, .n = {1}, .data = MATMUL_IN_ARGS}},
+    {3, {.m = 2, .k = 1 << 20, .l = 1, .n = {1}, .contiguous = true}},
+    {2, {.m = 202, .k = 3500, .l = 3, .n = {1}, .same = MATMUL_SAME_BATCHES, .gathered = true}},
+};
+enum { NLARGE = sizeof large / sizeof large[0] };
+
+START_TEST(copy_engines_bring_rows_of_any_size)
+{
+    setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
+    run(_i, RANKS_AS_PROCESSES, 0, 10);
+}
+END_TEST
+
+START_TEST(copy_engines_bring_megabytes)
+{
+    struct matmul_case c = large[_i].c;
+    c.kind = SYMM_ALL_GATHER_MATMUL;
+    c.in = SYMM_BFLOAT16;
+    c.out = c.addend = SYMM_FLOAT32;
+    c.nb = 1;
+    c.whole = true;
+    ranks_run_ok(large[_i].nranks, RANKS_AS_PROCESSES, run_cases, &(struct plan){0, 1, &c}, 120);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------- what is launched */
+
+enum { LINE = 1024 };
+
+static void trace_path(char path[LINE], int test, const char *rank)
+{
+    snprintf(path, LINE, "/tmp/symm-test-matmul-%d%s", test, rank);
+}
+
+/* What a rank has called so far. */
+struct calls {
+    int launches, products, copies;
+    char last[32]; /* the kernel that was launched last */
+};
+
+/* product: the kernel of products, as the trace has it, or "". */
+static struct calls count_calls(const struct rank *self, const char *product)
+{
+    struct calls n = {0};
+    char path[LINE], line[LINE], rank[16];
+
+    snprintf(rank, sizeof rank, ".%d", self->rank);
+    trace_path(path, (int)getppid(), rank);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        n.copies += strstr(line, "cuMemcpyAsync") == line;
+        if (sscanf(line, "cuLaunchKernelEx(function=%31s", n.last) != 1)
+            continue;
+        n.launches++;
+        n.products += strcmp(n.last, product) == 0;
+    }
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* What one run of a job calls. */
+static symm_status trace_run(struct rank *self, struct matmul_job *job, const char *product,
+                             struct calls *out)
+{
+    struct calls before;
+
+    if (matmul_job_create(self, job) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_synchronize(job->group, NULL));
+    before = count_calls(self, product);
+    if (matmul_job_run(self, job, NULL) != SYMM_OK)
+        goto out;
+    *out = count_calls(self, product);
+    out->launches -= before.launches;
+    out->products -= before.products;
+    out->copies -= before.copies;
+    RANK_TRY(self, symm_synchronize(job->group, NULL));
+out:
+    symm_matmul_destroy(job->m);
+    job->m = NULL;
+    return self->report->status;
+}
+
+/*
+ * By blocks; by copy engines, of which each other rank gets two chunks. Launches: 0 where it does
+ * not matter how many there are besides the products.
+ */
+static const struct {
+    int32_t m, k;
+    symm_strategy strategy;
+    struct calls calls;
+} ways[] = {
+    {9, 8, SYMM_STRATEGY_FUSED, {.products = 1}},
+    {9, 8, SYMM_STRATEGY_PIPELINED, {.products = 3}},
+    {9, 8, SYMM_STRATEGY_UNFUSED, {.launches = 2, .products = 1}},
+    {1200, 4096, SYMM_STRATEGY_FUSED, {.products = 1, .copies = 4}},
+    {1200, 4096, SYMM_STRATEGY_PIPELINED, {.products = 3, .copies = 4}},
+};
+enum { NWAYS = sizeof ways / sizeof ways[0] };
+
+static void trace_strategies(struct rank *self, void *arg)
+{
+    const struct matmul_case plain = {.kind = SYMM_MATMUL,
+                                      .in = SYMM_BFLOAT16,
+                                      .out = SYMM_FLOAT32,
+                                      .m = 9,
+                                      .k = 8,
+                                      .l = 1,
+                                      .nb = 1,
+                                      .n = {1},
+                                      .contiguous = true};
+    struct matmul_job job = {0};
+    symm_context *ctx = NULL;
+    struct calls calls;
+    char product[32];
+    (void)arg;
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, matmul_job_open(self, ctx, world, &plain, &job));
+    if (trace_run(self, &job, "", &calls) != SYMM_OK)
+        goto out;
+    CHECK_RANK_MSG(self, calls.launches == 1 && calls.copies == 0, "%d, %d", calls.launches,
+                   calls.copies);
+    memcpy(product, calls.last, sizeof product);
+    for (int i = 0; i < NWAYS; i++) {
+        struct matmul_case c = plain;
+        c.kind = SYMM_ALL_GATHER_MATMUL;
+        c.strategy = ways[i].strategy;
+        c.m = ways[i].m;
+        c.k = ways[i].k;
+        matmul_job_close(&job);
+        RANK_TRY(self, matmul_job_open(self, ctx, world, &c, &job));
+        if (trace_run(self, &job, product, &calls) != SYMM_OK)
+            goto out;
+        CHECK_RANK_MSG(self,
+                       (!ways[i].calls.launches || calls.launches == ways[i].calls.launches) &&
+                           calls.products == ways[i].calls.products &&
+                           calls.copies == ways[i].calls.copies,
+                       "%d launches, %d of products, %d copies: way %d", calls.launches,
+                       calls.products, calls.copies, i);
+    }
+out:
+    matmul_job_close(&job);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(strategies_launch_what_they_are_named_for)
+{
+    char path[LINE];
+    static const char *const ranks[] = {".0", ".1", ".2"};
+
+    trace_path(path, (int)getpid(), "");
+    setenv("SYMM_EMULATED_TRACE", path, 1);
+    ranks_run_ok(3, RANKS_AS_PROCESSES, trace_strategies, NULL, 60);
+    for (int r = 0; r < 3; r++) {
+        trace_path(path, (int)getpid(), ranks[r]);
+        unlink(path);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("matmul");
+    TCase *right = test_case(suite, "right", 250);
+    tcase_add_loop_test(right, every_world_is_right, 1, 9);
+    tcase_add_loop_test(right, any_block_size_is_right, 0, 5);
+    tcase_add_loop_test(right, one_or_two_multiprocessors_are_enough, 1, 3);
+    tcase_add_loop_test(right, weakly_ordered_memory_makes_no_difference, 0, 4);
+    tcase_add_test(right, counters_wrap);
+    tcase_add_loop_test(right, copy_engines_bring_rows_of_any_size, 2, 5);
+    tcase_add_loop_test(right, copy_engines_bring_megabytes, 0, NLARGE);
+    tcase_add_test(right, strategies_launch_what_they_are_named_for);
+    TCase *threads = test_case(suite, "threads", 250); /* what ThreadSanitizer can judge */
+    tcase_add_loop_test(threads, ranks_may_be_threads, 1, 5);
+    return test_main(suite);
+}

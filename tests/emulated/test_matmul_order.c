@@ -1,0 +1,388 @@
+/*
+ * Runs of products that follow each other: without a pause, on two streams, of two groups, from
+ * graphs and between their replays, with ranks that are late. Inputs change with every run, and
+ * what a run has written is copied away before the next.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "exercise.h"
+#include "matmul.h"
+#include "reference.h"
+#include "test.h"
+
+enum { TRAIN = 6, NWAYS = 8 };
+
+/* How a case's products run. */
+struct way {
+    symm_strategy strategy;
+    int32_t m, k;
+};
+
+static const struct way ways[NWAYS] = {
+    {SYMM_STRATEGY_FUSED, 37, 40},     {SYMM_STRATEGY_FUSED, 700, 8},
+    {SYMM_STRATEGY_PIPELINED, 37, 40}, {SYMM_STRATEGY_PIPELINED, 300, 9},
+    {SYMM_STRATEGY_UNFUSED, 37, 40},   {SYMM_STRATEGY_UNFUSED, 130, 9},
+    {SYMM_STRATEGY_FUSED, 3, 24},      {SYMM_STRATEGY_AUTO, 200, 33},
+};
+
+static struct matmul_case case_of(const struct way *way, uint64_t layout)
+{
+    return (struct matmul_case){
+        .kind = SYMM_ALL_GATHER_MATMUL,
+        .strategy = way->strategy,
+        .in = layout % 2 ? SYMM_BFLOAT16 : SYMM_FLOAT16,
+        .out = SYMM_FLOAT32,
+        .addend = SYMM_FLOAT32,
+        .m = way->m,
+        .k = way->k,
+        .l = 1,
+        .nb = 1,
+        .n = {5},
+        .gathered = layout % 3 == 0,
+        .whole = true,
+        .contiguous = layout % 2,
+        .layout = layout,
+    };
+}
+
+/* A rank's world, and what most cases need. */
+struct bench {
+    symm_context *ctx;
+    symm_group *world;
+    symm_stream streams[2];
+};
+
+static symm_status bench_open(struct rank *self, struct bench *b)
+{
+    RANK_TRY(self, rank_join(self, &b->ctx));
+    b->world = symm_context_world(b->ctx);
+    for (int i = 0; i < 2; i++)
+        RANK_TRY(self, symm_stream_create(b->ctx, &b->streams[i]));
+out:
+    return self->report->status;
+}
+
+static void bench_close(struct bench *b)
+{
+    for (int i = 0; i < 2; i++)
+        symm_stream_destroy(b->streams[i]);
+    symm_context_destroy(b->ctx);
+}
+
+/* Now and then this rank is late. */
+static void dawdle(const struct rank *self, uint64_t round)
+{
+    const uint64_t u = reference_random(7000 + (uint64_t)self->rank, round);
+
+    if (u % 4 == 0)
+        pause_ms((int)(u >> 8) % 4);
+}
+
+/* ---------------------------------------------------------------------------------- back to back */
+
+/* What runs have left, in device memory. */
+struct copies {
+    char *at[TRAIN][MATMUL_REGIONS];
+};
+
+static symm_status make_copies(struct rank *self, const struct matmul_job *job, struct copies *out)
+{
+    for (int t = 0; t < TRAIN; t++)
+        for (int i = 0; i < MATMUL_REGIONS; i++)
+            RANK_TRY(self, symm_device_alloc(job->ctx, job->nbytes[i], (void **)&out->at[t][i]));
+out:
+    return self->report->status;
+}
+
+static void unmake_copies(symm_context *ctx, struct copies *copies)
+{
+    for (int t = 0; t < TRAIN; t++)
+        for (int i = 0; i < MATMUL_REGIONS; i++)
+            if (copies->at[t][i])
+                symm_device_free(ctx, copies->at[t][i]);
+    *copies = (struct copies){{{NULL}}};
+}
+
+static symm_status copy_away(struct rank *self, const struct matmul_job *job, char *const *to,
+                             symm_stream stream)
+{
+    for (int i = 0; i < MATMUL_REGIONS; i++)
+        RANK_TRY(self, symm_copy(to[i], job->device[i], job->nbytes[i], stream));
+out:
+    return self->report->status;
+}
+
+/* How the runs of a train are enqueued. */
+enum how { EAGER, TWO_STREAMS, GRAPH, GRAPH_AND_EAGER, NHOWS };
+
+/* One product; with two streams, each has operands of its own. */
+struct train {
+    enum how how;
+    struct matmul_job jobs[2];
+    struct copies copies;
+    symm_graph graph;
+};
+
+static void unmake_train(struct bench *b, struct train *t)
+{
+    symm_graph_destroy(t->graph);
+    t->graph = NULL;
+    t->jobs[1].m = NULL; /* it is that of the first */
+    if (b->ctx)
+        unmake_copies(b->ctx, &t->copies);
+    for (int i = 0; i < 2; i++)
+        matmul_job_close(&t->jobs[i]);
+}
+
+static symm_status make_train(struct rank *self, struct bench *b, const struct matmul_case *c,
+                              struct train *t)
+{
+    for (int i = 0; i < 2; i++)
+        if (matmul_job_open(self, b->ctx, b->world, c, &t->jobs[i]) != SYMM_OK)
+            goto out;
+    if (make_copies(self, &t->jobs[0], &t->copies) != SYMM_OK ||
+        matmul_job_create(self, &t->jobs[0]) != SYMM_OK)
+        goto out;
+    t->jobs[1].m = t->jobs[0].m;
+    if (t->how != GRAPH && t->how != GRAPH_AND_EAGER)
+        return SYMM_OK;
+    RANK_TRY(self, symm_graph_begin(b->streams[0]));
+    matmul_job_run(self, &t->jobs[0], b->streams[0]);
+    RANK_TRY(self, symm_graph_end(b->streams[0], &t->graph));
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
+static symm_status enqueue(struct rank *self, struct bench *b, struct train *t, int i)
+{
+    if (t->how == GRAPH || (t->how == GRAPH_AND_EAGER && i % 3)) {
+        RANK_TRY(self, symm_graph_launch(t->graph, b->streams[0]));
+        return SYMM_OK;
+    }
+    return matmul_job_run(self, &t->jobs[t->how == TWO_STREAMS ? i % 2 : 0],
+                          b->streams[t->how == TWO_STREAMS ? i % 2 : 0]);
+out:
+    return self->report->status;
+}
+
+/* Then what was sent is made again for the look: the host has that of the last run. */
+static symm_status run_train(struct rank *self, struct bench *b, struct train *t, uint64_t first)
+{
+    for (int i = 0; i < TRAIN; i++) {
+        const int which = t->how == TWO_STREAMS ? i % 2 : 0;
+        struct matmul_job *job = &t->jobs[which];
+        dawdle(self, first + (uint64_t)i);
+        if (matmul_job_send(self, job, first + (uint64_t)i, b->streams[which]) != SYMM_OK ||
+            enqueue(self, b, t, i) != SYMM_OK ||
+            copy_away(self, job, t->copies.at[i], b->streams[which]) != SYMM_OK)
+            goto out;
+    }
+    RANK_TRY(self, symm_synchronize(b->world, b->streams[1]));
+    for (int i = 0; i < TRAIN; i++) {
+        struct matmul_job *job = &t->jobs[0];
+        job->round = first + (uint64_t)i;
+        matmul_fill(job, self->rank, self->nranks, job->sent);
+        if (matmul_job_fetch(self, job, t->copies.at[i], b->streams[0]) != SYMM_OK ||
+            matmul_job_look(self, job) != SYMM_OK)
+            goto out;
+    }
+out:
+    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
+}
+
+static void run_trains(struct rank *self, void *arg)
+{
+    struct train t = {.how = *(enum how *)arg};
+    struct bench b = {0};
+
+    if (bench_open(self, &b) != SYMM_OK)
+        goto out;
+    for (uint64_t w = 0; w < NWAYS; w++) {
+        struct matmul_case c = case_of(&ways[w], 300 + w);
+        if (t.how == TWO_STREAMS)
+            c.data = MATMUL_IN_ARGS;
+        if (make_train(self, &b, &c, &t) != SYMM_OK)
+            goto out;
+        if (run_train(self, &b, &t, 100 * w) != SYMM_OK)
+            goto out;
+        unmake_train(&b, &t);
+    }
+out:
+    unmake_train(&b, &t);
+    bench_close(&b);
+}
+
+static const int train_worlds[] = {2, 3, 4, 8};
+
+/* All ways of enqueuing, by blocks; with two of the worlds again by copy engines. */
+static void follow(enum how how, int i)
+{
+    setenv("SYMM_CHECK", "0", 1);
+    if (i >= 4)
+        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
+    ranks_run_ok(train_worlds[i % 4], RANKS_AS_PROCESSES, run_trains, &how, 120);
+}
+
+START_TEST(runs_follow_each_other_without_a_pause)
+{
+    follow(EAGER, _i);
+}
+END_TEST
+
+START_TEST(runs_on_two_streams_follow_each_other)
+{
+    follow(TWO_STREAMS, _i);
+}
+END_TEST
+
+START_TEST(graphs_are_replayed_without_a_pause)
+{
+    follow(GRAPH, _i);
+}
+END_TEST
+
+START_TEST(graphs_are_replayed_between_eager_runs)
+{
+    follow(GRAPH_AND_EAGER, _i);
+}
+END_TEST
+
+START_TEST(ranks_may_be_threads)
+{
+    setenv("SYMM_CHECK", "0", 1);
+    ranks_run_ok(3, RANKS_AS_THREADS, run_trains, &(enum how){(enum how)_i}, 120);
+}
+END_TEST
+
+/* The more often blocks give way, the more of what may happen does. */
+START_TEST(weakly_ordered_memory_makes_no_difference)
+{
+    char seed[16];
+
+    if (TEST_TSAN)
+        TEST_SKIP("under ThreadSanitizer memory is as strong as this machine's");
+    snprintf(seed, sizeof seed, "%d", 1 + (int)(reference_seed() % 10000) + _i);
+    setenv("SYMM_EMULATED_SEED", seed, 1);
+    setenv("SYMM_EMULATED_WEAK", "1", 1);
+    setenv("SYMM_EMULATED_BLOCK", "32", 1);
+    follow(_i % 2 ? GRAPH_AND_EAGER : EAGER, 1 + _i / 2 * 4);
+}
+END_TEST
+
+/* ---------------------------------------------------------------------------- two groups at once */
+
+/* On two streams, also in two captures at a time; half of the ranks begin with the other one. */
+struct two {
+    symm_group *groups[2];
+    struct matmul_job jobs[2];
+    symm_graph graphs[2];
+};
+
+static symm_status run_both(struct rank *self, struct bench *b, struct two *two, bool captured)
+{
+    for (int g = 0; g < 2 && captured; g++)
+        RANK_TRY(self, symm_graph_begin(b->streams[g]));
+    for (int i = 0; i < 2; i++) {
+        const int g = (self->rank + i) % 2;
+        if (matmul_job_run(self, &two->jobs[g], b->streams[g]) != SYMM_OK)
+            goto out;
+    }
+    for (int g = 0; g < 2 && captured; g++)
+        RANK_TRY(self, symm_graph_end(b->streams[g], &two->graphs[g]));
+    for (int i = 0; i < 2 && captured; i++) {
+        const int g = (self->rank + i) % 2;
+        RANK_TRY(self, symm_graph_launch(two->graphs[g], b->streams[g]));
+    }
+    for (int g = 0; g < 2; g++) {
+        if (matmul_job_fetch(self, &two->jobs[g], NULL, b->streams[g]) != SYMM_OK ||
+            matmul_job_look(self, &two->jobs[g]) != SYMM_OK)
+            goto out;
+        symm_graph_destroy(two->graphs[g]);
+        two->graphs[g] = NULL;
+    }
+out:
+    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
+}
+
+static symm_status make_two(struct rank *self, struct bench *b, struct two *two)
+{
+    int ranks[RANKS_MAX];
+
+    for (int r = 0; r < self->nranks; r++)
+        ranks[r] = self->nranks - 1 - r;
+    two->groups[0] = b->world;
+    RANK_TRY(self, symm_group_create(b->world, self->nranks, ranks, &two->groups[1]));
+out:
+    return self->report->status;
+}
+
+static void run_two_groups(struct rank *self, void *arg)
+{
+    struct bench b = {0};
+    struct two two = {.groups = {NULL}};
+    (void)arg;
+
+    if (bench_open(self, &b) != SYMM_OK || make_two(self, &b, &two) != SYMM_OK)
+        goto out;
+    for (uint64_t w = 0; w < NWAYS; w++) {
+        for (int g = 0; g < 2; g++) {
+            const struct matmul_case c = case_of(&ways[(w + 3 * (uint64_t)g) % NWAYS], 400 + w);
+            if (matmul_job_open(self, b.ctx, two.groups[g], &c, &two.jobs[g]) != SYMM_OK ||
+                matmul_job_create(self, &two.jobs[g]) != SYMM_OK)
+                goto out;
+        }
+        for (uint64_t round = 0; round < 4; round++) {
+            for (int g = 0; g < 2; g++)
+                if (matmul_job_send(self, &two.jobs[g], 10 * w + round + 1000 * (uint64_t)g,
+                                    b.streams[g]) != SYMM_OK)
+                    goto out;
+            dawdle(self, 10 * w + round);
+            if (run_both(self, &b, &two, round % 2) != SYMM_OK)
+                goto out;
+        }
+        for (int g = 0; g < 2; g++)
+            matmul_job_close(&two.jobs[g]);
+    }
+out:
+    for (int g = 0; g < 2; g++) {
+        symm_graph_destroy(two.graphs[g]);
+        matmul_job_close(&two.jobs[g]);
+    }
+    symm_group_destroy(two.groups[1]);
+    bench_close(&b);
+}
+
+START_TEST(two_groups_run_at_once_on_two_streams)
+{
+    setenv("SYMM_CHECK", "0", 1); /* which has one order of calls in mind */
+    if (_i >= 4)
+        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
+    ranks_run_ok(train_worlds[_i % 4], RANKS_AS_PROCESSES, run_two_groups, NULL, 120);
+}
+END_TEST
+
+START_TEST(two_groups_run_on_two_multiprocessors)
+{
+    setenv("SYMM_CHECK", "0", 1);
+    setenv("SYMM_EMULATED_SMS", "2", 1);
+    ranks_run_ok(3, RANKS_AS_PROCESSES, run_two_groups, NULL, 120);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("matmul_order");
+    TCase *trains = test_case(suite, "trains", 250);
+    tcase_add_loop_test(trains, runs_follow_each_other_without_a_pause, 0, 6);
+    tcase_add_loop_test(trains, runs_on_two_streams_follow_each_other, 0, 6);
+    tcase_add_loop_test(trains, graphs_are_replayed_without_a_pause, 1, 3);
+    tcase_add_loop_test(trains, graphs_are_replayed_between_eager_runs, 1, 6);
+    tcase_add_loop_test(trains, weakly_ordered_memory_makes_no_difference, 0, 3);
+    tcase_add_loop_test(trains, two_groups_run_at_once_on_two_streams, 0, 6);
+    tcase_add_test(trains, two_groups_run_on_two_multiprocessors);
+    TCase *threads = test_case(suite, "threads", 250); /* what ThreadSanitizer can judge */
+    tcase_add_loop_test(threads, ranks_may_be_threads, 0, NHOWS);
+    return test_main(suite);
+}
