@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "parallel.h"
 #include "redop.h"
 #include "reference.h"
 #include "sums.h"
@@ -188,7 +189,7 @@ START_TEST(one_wrong_bit_is_found)
     if (!exists(_i))
         return;
     count = MANY;
-    sums_threads(3);
+    parallel_threads(3);
     reduce(e, op(_i), 7, 0, 1);
     for (size_t at = 5; at < MANY; at += MANY / 4) {
         sum[at * e->nbytes] ^= 1;
@@ -375,9 +376,9 @@ END_TEST
 int main(void)
 {
     /* Threads leave stacks in the C library's store; the cases count what they leave. */
-    sums_threads(3);
+    parallel_threads(3);
     sums_fill(element_find("fp32"), one, MANY, 1, 0);
-    sums_threads(1);
+    parallel_threads(1);
 
     Suite *suite = suite_create("tools_sums");
     TCase *cases = test_case(suite, "sums", 60);

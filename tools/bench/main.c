@@ -1,5 +1,6 @@
 /* symm-bench: measures and verifies what symm does. */
 #include "collective.h"
+#include "matmul.h"
 #include "p2p.h"
 #include "plot.h"
 #include "standard.h"
@@ -22,6 +23,9 @@ int main(int argc, char **argv)
         return stress_run(&options);
     case BENCH_TUNE:
         return tune_run(&options);
+    case BENCH_PRODUCT:
+    case BENCH_GATHERED_PRODUCT:
+        return matmul_run(&options);
     case BENCH_PLOT:
         return plot_files(&options);
     default:

@@ -5,20 +5,16 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "statistics.h"
+#include "timing.h"
 
-enum {
-    POISON = 0xff, /* a NaN in every floating type */
-    LINE_UP = 16   /* barriers before what is measured: some 60 microseconds */
-};
+enum { POISON = 0xff /* a NaN in every floating type */ };
 
 /* A variant, or the barrier alone, at one size. */
 struct trial {
+    const struct measure *m;
     const struct variant *variant; /* NULL: the barrier alone */
     struct operation_call call;
     struct measure_buffers buffers;
-    symm_graph graph; /* of a repetition; NULL without --graph */
-    float *samples;   /* one for every repetition */
     int64_t wrong;
 };
 
@@ -77,23 +73,25 @@ void measure_destroy(struct measure *m)
 /* ------------------------------------------------------------------------------------ one trial */
 
 /* The i-th call of a repetition; in a chain in and out change places. */
-static struct operation_call nth_call(const struct measure *m, const struct trial *t, int i)
+static struct operation_call nth_call(const struct trial *t, int i)
 {
     struct operation_call call = t->call;
 
-    if (m->s->options->timing == TIMING_CHAIN && !m->s->options->in_place && i % 2) {
+    if (t->m->s->options->timing == TIMING_CHAIN && !t->m->s->options->in_place && i % 2) {
         call.in = t->buffers.out;
         call.out = t->buffers.in;
     }
     return call;
 }
 
-static symm_status enqueue(const struct measure *m, const struct trial *t, int nops)
+static symm_status enqueue(const void *what, int nops)
 {
+    const struct trial *t = what;
+    const struct measure *m = t->m;
     symm_status st = SYMM_OK;
 
     for (int i = 0; i < nops && st == SYMM_OK; i++) {
-        const struct operation_call call = nth_call(m, t, i);
+        const struct operation_call call = nth_call(t, i);
 
         if (m->s->options->timing == TIMING_ISOLATED)
             st = symm_barrier(m->s->group, m->s->stream);
@@ -101,33 +99,6 @@ static symm_status enqueue(const struct measure *m, const struct trial *t, int n
             st = m->operation->enqueue(&call);
     }
     return st;
-}
-
-/* Records nops operations; without --graph there is nothing to record. */
-static symm_status record(const struct measure *m, const struct trial *t, int nops, symm_graph *out)
-{
-    symm_status st;
-
-    *out = NULL;
-    if (!m->s->options->graph)
-        return SYMM_OK;
-    st = symm_graph_begin(m->s->stream);
-    if (st != SYMM_OK)
-        return st;
-    st = enqueue(m, t, nops);
-    symm_status ended = symm_graph_end(m->s->stream, out);
-    if (st == SYMM_OK)
-        return ended;
-    if (ended == SYMM_OK)
-        symm_graph_destroy(*out);
-    *out = NULL;
-    return st;
-}
-
-static symm_status repeat(const struct measure *m, const struct trial *t, symm_graph graph,
-                          int nops)
-{
-    return graph ? symm_graph_launch(graph, m->s->stream) : enqueue(m, t, nops);
 }
 
 static size_t in_nbytes(const struct measure *m, const struct operation_call *call)
@@ -154,30 +125,23 @@ out:
     return st;
 }
 
-/* Makes the ranks begin together, with the input as it was. */
-static symm_status line_up(const struct measure *m, const struct trial *t)
+/* Puts the input back as it was. */
+static symm_status prepare(const void *what)
 {
-    symm_status st;
+    const struct trial *t = what;
+    const struct measure *m = t->m;
 
-    if (m->saved && t->variant)
-        TRY(symm_copy((char *)(uintptr_t)t->call.in, m->saved, in_nbytes(m, &t->call),
-                      m->s->stream));
-    /*
-     * A peer that does not wait for the others at its beginning finds their data all the same.
-     * While the GPU passes the barriers the host enqueues what is measured: after a single one the
-     * GPU would wait for the host, some ranks longer than others, and that would be measured.
-     */
-    for (int i = 0; i < (m->s->emulated ? 1 : LINE_UP); i++)
-        TRY(symm_barrier(m->s->group, m->s->stream));
-out:
-    return st;
+    return m->saved && t->variant ? symm_copy((char *)(uintptr_t)t->call.in, m->saved,
+                                              in_nbytes(m, &t->call), m->s->stream)
+                                  : SYMM_OK;
 }
 
 /* Runs nops operations over a poisoned output, and compares. Collective. */
-static symm_status check(const struct measure *m, struct trial *t, symm_graph graph, int nops,
+static symm_status check(struct trial *t, const struct timed *timed, symm_graph graph, int nops,
                          uint64_t seed)
 {
-    const struct operation_call last = nth_call(m, t, nops - 1);
+    const struct measure *m = t->m;
+    const struct operation_call last = nth_call(t, nops - 1);
     const size_t nbytes = out_nbytes(m, &last);
     struct sums_verdict verdict;
     int64_t wrong;
@@ -185,8 +149,8 @@ static symm_status check(const struct measure *m, struct trial *t, symm_graph gr
 
     if (t->call.out != t->call.in && nbytes > 0)
         TRY(symm_fill(t->call.out, POISON, nbytes, m->s->stream));
-    TRY(line_up(m, t));
-    TRY(repeat(m, t, graph, nops));
+    TRY(timing_line_up(m->s, timed));
+    TRY(timing_repeat(m->s, timed, graph, nops));
     TRY(symm_copy(m->host, last.out, nbytes, m->s->stream));
     TRY(symm_synchronize(m->s->group, m->s->stream));
     operation_check(m->operation, &last, m->host, seed, uses_up_input(m) ? nops : 1, &verdict);
@@ -200,34 +164,16 @@ out:
 }
 
 /* Runs the operation once on fresh data. */
-static symm_status check_once(const struct measure *m, struct trial *t, uint64_t seed)
+static symm_status check_once(struct trial *t, const struct timed *timed, uint64_t seed)
 {
     symm_graph graph = NULL;
     symm_status st;
 
-    TRY(offer(m, t, seed));
-    TRY(record(m, t, 1, &graph));
-    TRY(check(m, t, graph, 1, seed));
+    TRY(offer(t->m, t, seed));
+    TRY(timing_record(t->m->s, timed, 1, &graph));
+    TRY(check(t, timed, graph, 1, seed));
 out:
     symm_graph_destroy(graph);
-    return st;
-}
-
-/* Times one repetition on this rank. */
-static symm_status time_once(const struct measure *m, const struct trial *t, float *out)
-{
-    struct session *s = m->s;
-    float us;
-    symm_status st;
-
-    TRY(line_up(m, t));
-    TRY(symm_event_record(s->begin, s->stream));
-    TRY(repeat(m, t, t->graph, m->nops));
-    TRY(symm_event_record(s->end, s->stream));
-    TRY(symm_synchronize(s->group, s->stream));
-    TRY(symm_event_elapsed_us(s->begin, s->end, &us));
-    *out = us / (float)m->nops;
-out:
     return st;
 }
 
@@ -237,6 +183,7 @@ static struct trial make_trial(const struct measure *m, const struct variant *v,
 {
     const struct bench_options *o = m->s->options;
     struct trial t = {
+        .m = m,
         .variant = v,
         .call = {.group = m->s->group,
                  .nccl = m->nccl,
@@ -256,52 +203,20 @@ static struct trial make_trial(const struct measure *m, const struct variant *v,
     return t;
 }
 
-/* Times all trials, by turns, so that what changes with time changes for all of them. */
-static symm_status time_all(const struct measure *m, struct trial *trials, int ntrials)
-{
-    const struct bench_options *o = m->s->options;
-    symm_status st = SYMM_OK;
-    float us;
-
-    for (int t = 0; t < ntrials; t++)
-        TRY(record(m, &trials[t], m->nops, &trials[t].graph));
-    for (int i = -o->warmup; i < o->iters; i++) {
-        for (int t = 0; t < ntrials; t++) {
-            TRY(time_once(m, &trials[t], &us));
-            if (i >= 0)
-                trials[t].samples[i] = us;
-        }
-    }
-out:
-    return st;
-}
-
-/* The median and the 95th percentile of the slowest rank. Collective. */
-static symm_status summarise(const struct measure *m, struct trial *t, float times[2])
-{
-    const size_t n = (size_t)m->s->options->iters;
-    float mine[2];
-
-    statistics_sort(t->samples, n);
-    mine[0] = statistics_median(t->samples, n);
-    mine[1] = statistics_percentile(t->samples, n, 95);
-    return session_worst(m->s, mine, 2, times);
-}
-
 /* Makes rows of the times, less the barrier's where there was one before each call. */
-static symm_status make_rows(const struct measure *m, struct trial *trials, int ntrials,
-                             struct measure_row *rows)
+static symm_status make_rows(const struct measure *m, const struct trial *trials,
+                             struct timed *timed, int ntrials, struct measure_row *rows)
 {
     float times[2], barrier[2] = {0};
     symm_status st = SYMM_OK;
 
     if (ntrials > m->nvariants)
-        TRY(summarise(m, &trials[m->nvariants], barrier));
+        TRY(timing_summarise(m->s, &timed[m->nvariants], barrier));
     for (int i = 0; i < m->nvariants; i++) {
         const struct operation_call *call = &trials[i].call;
         struct measure_row *row = &rows[i];
 
-        TRY(summarise(m, &trials[i], times));
+        TRY(timing_summarise(m->s, &timed[i], times));
         *row = (struct measure_row){.nbytes = call->count * call->element->nbytes,
                                     .count = call->count,
                                     .time_us = fmaxf(times[0] - barrier[0], 0),
@@ -319,27 +234,31 @@ symm_status measure_size(struct measure *m, uint64_t nbytes, uint64_t use, struc
     const struct bench_options *o = m->s->options;
     const uint64_t seed = sums_seed(m->s->seed, use);
     struct trial trials[MEASURE_MAX_VARIANTS + 1] = {{0}};
+    struct timed timed[MEASURE_MAX_VARIANTS + 1] = {{0}};
     const int ntrials = m->nvariants + (o->timing == TIMING_ISOLATED);
     float *samples = malloc((size_t)ntrials * (size_t)o->iters * sizeof *samples);
     symm_status st = samples || ntrials == 0 ? SYMM_OK : SYMM_ERROR_MEMORY;
 
     for (int i = 0; i < ntrials && samples; i++) {
         trials[i] = make_trial(m, i < m->nvariants ? m->variants[i] : NULL, nbytes);
-        trials[i].samples = samples + (size_t)i * (size_t)o->iters;
+        timed[i] = (struct timed){.enqueue = enqueue,
+                                  .prepare = prepare,
+                                  .what = &trials[i],
+                                  .nops = m->nops,
+                                  .samples = samples + (size_t)i * (size_t)o->iters};
     }
     TRY(st);
     for (int i = 0; i < m->nvariants && o->check; i++)
-        TRY(check_once(m, &trials[i], seed));
-    TRY(time_all(m, trials, ntrials));
+        TRY(check_once(&trials[i], &timed[i], seed));
+    TRY(timing_run(m->s, timed, ntrials));
     /* Once more when calls have followed one another closely. */
     for (int i = 0; i < m->nvariants && o->check; i++) {
         TRY(offer(m, &trials[i], seed));
-        TRY(check(m, &trials[i], trials[i].graph, m->nops, seed));
+        TRY(check(&trials[i], &timed[i], timed[i].graph, m->nops, seed));
     }
-    TRY(make_rows(m, trials, ntrials, rows));
+    TRY(make_rows(m, trials, timed, ntrials, rows));
 out:
-    for (int i = 0; i < ntrials; i++)
-        symm_graph_destroy(trials[i].graph);
+    timing_clear(timed, ntrials);
     free(samples);
     return st;
 }

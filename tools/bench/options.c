@@ -8,10 +8,13 @@
 #include "driver.h"
 #include "p2p.h"
 #include "p2p_args.h"
+#include "product.h"
 #include "setting.h"
 #include "text.h"
 
 static const char tool[] = "symm-bench";
+
+enum { MAX_EXTENT = 1 << 24 };
 
 /* -------------------------------------------------------------------------------------- parsing */
 
@@ -46,6 +49,34 @@ static const char *parse_timing(enum bench_timing timing, struct bench_options *
         return "--chain and --isolated exclude each other";
     o->timing = timing;
     return NULL;
+}
+
+static bool parse_suite(const char *text, struct bench_options *o)
+{
+    o->suite = strcmp(text, "llama") == 0;
+    return o->suite;
+}
+
+/* The same as take(), of those that only products have. */
+static const char *take_of_product(struct bench_options *o, int c, const char *value)
+{
+    int *const extent = c == 'm' ? &o->m : c == 'n' ? &o->n : c == 'k' ? &o->k : &o->l;
+
+    switch (c) {
+    case OPT_STRATEGY:
+        o->strategies = value;
+        return NULL;
+    case OPT_SUITE:
+        return parse_suite(value, o) ? NULL : "the only suite is llama";
+    case OPT_ALPHA:
+        return text_real(value, &o->alpha) ? NULL : "not a number";
+    case OPT_BETA:
+        return text_real(value, &o->beta) ? NULL : "not a number";
+    case OPT_EPS:
+        return text_real(value, &o->eps) && o->eps > 0 ? NULL : "not a number above 0";
+    default:
+        return text_int(value, 1, MAX_EXTENT, extent) ? NULL : "not a number from 1 to 2^24";
+    }
 }
 
 /* Takes one option in. Returns NULL, or what its value should have been. */
@@ -106,8 +137,8 @@ static const char *take(struct bench_options *o, int c, const char *value)
     case OPT_SEED:
         return parse_seed(value, o) ? NULL : "not a number";
     case OPT_PEER:
-        o->nccl = !strcmp(value, "nccl");
-        return o->nccl ? NULL : "the only peer is nccl";
+        o->peers = value;
+        return NULL;
     case OPT_JSON:
         o->json = value;
         return NULL;
@@ -131,8 +162,10 @@ static const char *take(struct bench_options *o, int c, const char *value)
     case OPT_DRIVER:
         o->driver = value;
         return driver_is_choice(value) ? NULL : "not auto, cuda or emulated";
-    default:
+    case OPT_TIMEOUT:
         return parse_timeout(value, o) ? NULL : "not a number of seconds above 0";
+    default:
+        return take_of_product(o, c, value);
     }
 }
 
@@ -187,6 +220,27 @@ static bool is_reduced(const struct bench_options *o, const char *item)
     return e && !e->moved_only;
 }
 
+static bool is_strategy(const struct bench_options *o, const char *item)
+{
+    (void)o;
+    for (const struct product_way *w = product_ways(SYMM_ALL_GATHER_MATMUL); w->name; w++) {
+        if (w->kind == PRODUCT_GATHERED && strcmp(w->name, item) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_product(const struct bench_options *o)
+{
+    return o->command == BENCH_PRODUCT || o->command == BENCH_GATHERED_PRODUCT;
+}
+
+static bool is_peer(const struct bench_options *o, const char *item)
+{
+    return (strcmp(item, "nccl") == 0 && o->command != BENCH_PRODUCT) ||
+           (is_product(o) && (strcmp(item, "cublas") == 0 || strcmp(item, "none") == 0));
+}
+
 static bool is_size(const struct bench_options *o, const char *item)
 {
     uint64_t nbytes;
@@ -221,6 +275,17 @@ static int check_list(const struct bench_options *o, const char *option, const c
     return -1;
 }
 
+static int check_product(const struct bench_options *o)
+{
+    if (o->element->dtype != SYMM_BFLOAT16 && o->element->dtype != SYMM_FLOAT16)
+        return text_usage_error(tool, "--dtype %s: products are of bf16 or fp16", o->element->name);
+    if (o->suite && (o->m || o->n || o->k))
+        return text_usage_error(tool, "--suite llama: it says what m, n and k are");
+    if (o->alpha == 0 && o->beta == 0)
+        return text_usage_error(tool, "--alpha 0: with beta 0 nothing is left");
+    return -1;
+}
+
 /* What can only be judged when all options are known. */
 static int check_lists(const struct bench_options *o)
 {
@@ -230,6 +295,8 @@ static int check_lists(const struct bench_options *o)
         const char *what;
     } lists[] = {
         {"algo", o->algos, is_algo, "there is no variant of that name"},
+        {"strategy", o->strategies, is_strategy, "not auto, fused, pipelined or unfused"},
+        {"peer", o->peers, is_peer, "there is no such peer here"},
         {"how", o->hows, is_how, "not one of " P2P_HOWS},
         {"pattern", o->patterns, is_pattern, "not one of " P2P_PATTERNS},
         {"operations", o->operations, is_operation, "there is no operation of that name"},
@@ -251,6 +318,8 @@ static int check_lists(const struct bench_options *o)
     if (o->operation && !operation_chains(o->operation) && o->timing == TIMING_CHAIN)
         return text_usage_error(tool, "--chain: input and output of %s differ in size",
                                 o->operation->name);
+    if (is_product(o))
+        return check_product(o);
     if (o->max_bytes && o->max_bytes < o->min_bytes)
         return text_usage_error(tool, "--max-bytes is less than --min-bytes");
     if (o->command == BENCH_PLOT && o->nfiles == 0)
@@ -262,18 +331,21 @@ static int check_lists(const struct bench_options *o)
     return -1;
 }
 
+static const char other_commands[] = "matmul, all-gather-matmul, p2p, stress, tune and plot";
+
 /* Takes the words that are no options: the command, and what it is about. */
 static int take_words(struct bench_options *o, char *const *words, int nwords)
 {
     static const struct {
         const char *name;
         enum bench_command command;
-    } commands[] = {
-        {"p2p", BENCH_P2P}, {"stress", BENCH_STRESS}, {"tune", BENCH_TUNE}, {"plot", BENCH_PLOT}};
+    } commands[] = {{"matmul", BENCH_PRODUCT}, {"all-gather-matmul", BENCH_GATHERED_PRODUCT},
+                    {"p2p", BENCH_P2P},        {"stress", BENCH_STRESS},
+                    {"tune", BENCH_TUNE},      {"plot", BENCH_PLOT}};
 
     if (nwords == 0)
-        return text_usage_error(tool, "the operation is missing: %s, p2p, stress, tune or plot",
-                                operation_names);
+        return text_usage_error(tool, "the operation is missing: %s, %s", operation_names,
+                                other_commands);
     o->operation = operation_find(words[0]);
     o->command = o->operation ? BENCH_OPERATION : 0;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
@@ -281,9 +353,8 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
             o->command = commands[i].command;
     }
     if (!o->command)
-        return text_usage_error(tool,
-                                "%s: no such operation; there is %s, p2p, stress, tune and plot",
-                                words[0], operation_names);
+        return text_usage_error(tool, "%s: no such operation; there is %s, %s", words[0],
+                                operation_names, other_commands);
     if (o->command == BENCH_PLOT) {
         o->files = words + 1;
         o->nfiles = nwords - 1;
@@ -310,25 +381,47 @@ static const char *foreign(const struct bench_options *o, const bool *given)
 static int take_options(int argc, char **argv, struct bench_options *o, bool *given)
 {
     struct option options[NSETTINGS + 1] = {{0}};
-    int c;
+    int c, index;
 
     for (int i = 0; i < NSETTINGS; i++)
         options[i] = (struct option){.name = settings[i].name,
                                      .has_arg = settings[i].value ? required_argument : no_argument,
                                      .val = settings[i].id};
     opterr = 0;
-    while ((c = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
+    while (index = -1, (c = getopt_long(argc, argv, ":ho:m:n:k:l:", options, &index)) != -1) {
         if (c == ':' || c == '?')
             return text_bad_option(tool, argv, c);
-        given[setting_find(c)] = true;
+        /* By the name it has been given, if any. */
+        const int i = index >= 0 ? index : setting_find(c);
+        given[i] = true;
         if (c == 'h' || c == OPT_VERSION)
             continue;
         const char *wrong = take(o, c, optarg);
         if (wrong)
-            return text_usage_error(tool, "--%s%s%s: %s", settings[setting_find(c)].name,
-                                    optarg ? " " : "", optarg ? optarg : "", wrong);
+            return text_usage_error(tool, "--%s%s%s: %s", settings[i].name, optarg ? " " : "",
+                                    optarg ? optarg : "", wrong);
     }
     return -1;
+}
+
+/* What follows from all options together, where nothing was said. */
+static void settle(struct bench_options *o)
+{
+    if (o->operation)
+        o->granule = o->element->nbytes;
+    if (!o->algos)
+        o->algos = o->command == BENCH_STRESS ? "all" : "auto";
+    if (!o->operations)
+        o->operations = "all";
+    if (!o->dtypes)
+        o->dtypes = "bf16,fp16,fp32";
+    if (!o->min_bytes)
+        o->min_bytes = o->command == BENCH_P2P ? 4 << 10 : 1 << 10;
+    if (!o->strategies)
+        o->strategies = "all";
+    o->nccl =
+        o->peers ? bench_options_want(o->peers, "nccl") : o->command == BENCH_GATHERED_PRODUCT;
+    o->cublas = o->peers ? bench_options_want(o->peers, "cublas") : is_product(o);
 }
 
 int bench_options_parse(int argc, char **argv, struct bench_options *out)
@@ -339,6 +432,7 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out)
                               .factor = 4,
                               .iters = -1,
                               .warmup = -1,
+                              .alpha = 1,
                               .floor_gbs = 395,
                               .seconds = 10};
     bool given[NSETTINGS] = {false};
@@ -361,16 +455,7 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out)
                                 argv[optind]);
     if (code >= 0)
         return code;
-    if (o.operation)
-        o.granule = o.element->nbytes;
-    if (!o.algos)
-        o.algos = o.command == BENCH_STRESS ? "all" : "auto";
-    if (!o.operations)
-        o.operations = "all";
-    if (!o.dtypes)
-        o.dtypes = "bf16,fp16,fp32";
-    if (!o.min_bytes)
-        o.min_bytes = o.command == BENCH_P2P ? 4 << 10 : 1 << 10;
+    settle(&o);
     code = check_lists(&o);
     *out = o;
     return code;

@@ -13,7 +13,9 @@ enum bench_command {
     BENCH_P2P = 2,
     BENCH_STRESS = 4,
     BENCH_PLOT = 8,
-    BENCH_TUNE = 16
+    BENCH_TUNE = 16,
+    BENCH_PRODUCT = 32,
+    BENCH_GATHERED_PRODUCT = 64
 };
 
 /* How the calls of a repetition follow one another. */
@@ -40,7 +42,14 @@ struct bench_options {
     int iters, warmup; /* -1: what suits the driver */
     int threads;       /* 0: what suits the driver */
     enum bench_timing timing;
-    bool graph, in_place, check, plain_memory, nccl;
+    bool graph, in_place, check, plain_memory;
+    const char *peers; /* a list; NULL: what suits the command */
+    bool nccl, cublas; /* what comes of it */
+    int m, n, k, l;    /* of a product; 0: what suits the driver */
+    double alpha, beta;
+    double eps;                    /* 0: what suits k */
+    const char *strategies;        /* a list, or "all" */
+    bool suite;                    /* of many shapes, instead of one */
     const char *json, *csv, *plot; /* files */
     const char *output;            /* BENCH_PLOT: the picture; BENCH_TUNE: the tuning file */
     double floor_gbs, seconds;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,9 +110,9 @@ static const char *as_text(enum report_kind kind, const union report_value *valu
         return value->flag ? "yes" : "no";
     if (kind == REPORT_COUNT)
         snprintf(buffer, 32, "%" PRIu64, value->count);
-    else if (kind == REPORT_REAL)
+    else if (kind == REPORT_REAL && !isnan(value->real))
         snprintf(buffer, 32, "%.*f", digits, value->real);
-    else if (value->wrong >= 0)
+    else if (kind == REPORT_WRONG && value->wrong >= 0)
         snprintf(buffer, 32, "%" PRId64, value->wrong);
     else
         snprintf(buffer, 32, "-");
@@ -128,7 +129,7 @@ static json_t *as_json(enum report_kind kind, const union report_value *value)
     case REPORT_FLAG:
         return json_boolean(value->flag);
     case REPORT_REAL:
-        return json_real(value->real);
+        return isnan(value->real) ? json_null() : json_real(value->real);
     default:
         return value->wrong < 0 ? json_null() : json_integer(value->wrong);
     }

@@ -16,7 +16,7 @@ enum report_kind {
     REPORT_COUNT,
     REPORT_WORD,
     REPORT_FLAG,
-    REPORT_REAL,
+    REPORT_REAL, /* NAN: there is none */
     REPORT_WRONG /* a count; -1: not checked */
 };
 

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 #include "driver.h"
+#include "parallel.h"
 
 static void name_device(struct session *s)
 {
@@ -70,7 +71,7 @@ symm_status session_open(struct session *s, struct bench_options *options)
     s->nranks = symm_nranks(s->group);
     s->emulated = driver_is_emulated(s->ctx);
     name_device(s);
-    sums_threads((int)sysconf(_SC_NPROCESSORS_ONLN) / s->nranks);
+    parallel_threads((int)sysconf(_SC_NPROCESSORS_ONLN) / s->nranks);
     TRY(agree_on_seed(s));
     TRY(open_report(s));
     TRY(symm_stream_create(s->ctx, &s->stream));

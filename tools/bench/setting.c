@@ -6,9 +6,11 @@
 #include "p2p.h"
 
 enum {
-    ALL = BENCH_OPERATION | BENCH_P2P | BENCH_STRESS | BENCH_PLOT | BENCH_TUNE,
-    RANKS = BENCH_OPERATION | BENCH_P2P | BENCH_STRESS | BENCH_TUNE, /* what runs on ranks */
-    TIMED = BENCH_OPERATION | BENCH_P2P
+    PRODUCTS = BENCH_PRODUCT | BENCH_GATHERED_PRODUCT,
+    SIZED = BENCH_OPERATION | BENCH_P2P,
+    TIMED = SIZED | PRODUCTS,
+    RANKS = TIMED | BENCH_STRESS | BENCH_TUNE, /* what runs on ranks */
+    ALL = RANKS | BENCH_PLOT
 };
 
 const struct setting settings[NSETTINGS] = {
@@ -19,25 +21,40 @@ const struct setting settings[NSETTINGS] = {
     {"pattern", OPT_PATTERN, "LIST|all", BENCH_P2P, "who moves: " P2P_PATTERNS " (all)"},
     {"blocks", OPT_BLOCKS, "LIST", BENCH_P2P, "blocks of a kernel (4,16,64; emulated 1,4)"},
     {"threads", OPT_THREADS, "N", BENCH_P2P, "of a block that loads or stores (512; emulated 32)"},
-    {"dtype", OPT_DTYPE, "TYPE", BENCH_OPERATION,
-     "one of " ELEMENT_NAMES "\n(bf16); nothing reduces the last three"},
+    {"m", 'm', "M", PRODUCTS,
+     "rows of A, those of all ranks together (8192; emulated 256; n,\nk: emulated 128)"},
+    {"n", 'n', "N", PRODUCTS, "columns of B on each rank (3584)"},
+    {"k", 'k', "K", PRODUCTS, "between them (8192)"},
+    {"l", 'l', "L", PRODUCTS, "products of that shape at once (1)"},
+    {"suite", OPT_SUITE, "llama", PRODUCTS,
+     "nine shapes instead: m 4096, 8192, 16384 with n,k 1792,4096;\n3584,8192; 6656,16384; "
+     "emulated, each a 64th"},
+    {"strategy", OPT_STRATEGY, "LIST|all", BENCH_GATHERED_PRODUCT,
+     "auto fused pipelined unfused (all)"},
+    {"alpha", OPT_ALPHA, "X", PRODUCTS, "factor of the product (1)"},
+    {"beta", OPT_BETA, "X", PRODUCTS, "of a matrix that is added, which 0 leaves out (0)"},
+    {"dtype", OPT_DTYPE, "TYPE", BENCH_OPERATION | PRODUCTS,
+     "one of " ELEMENT_NAMES "\n(bf16); nothing reduces the last three, products are of the\n"
+     "first two"},
     {"operations", OPT_OPERATIONS, "LIST|all", BENCH_TUNE, "which of them to measure (all)"},
     {"dtypes", OPT_DTYPES, "LIST|all", BENCH_TUNE,
      "types to reduce (bf16,fp16,fp32); what only moves elements is\nmeasured with the first"},
     {"op", OPT_OP, "OP", BENCH_OPERATION,
      "of what reduces: sum, min, max, or avg of floating types (sum)"},
-    {"min-bytes", OPT_MIN, "N", TIMED,
+    {"min-bytes", OPT_MIN, "N", SIZED,
      "from this size of a rank's buffer, the larger one if they\ndiffer (1K; p2p 4K)"},
-    {"max-bytes", OPT_MAX, "N", RANKS,
+    {"max-bytes", OPT_MAX, "N", SIZED | BENCH_STRESS | BENCH_TUNE,
      "to this one (64M, emulated 1M; p2p 256M, emulated 64K;\nstress 16M, emulated 64K; tune 256M, "
      "emulated 16K)"},
-    {"factor", OPT_FACTOR, "N", TIMED, "each so many times the one before (4)"},
-    {"sizes", OPT_SIZES, "LIST", TIMED, "these sizes instead: 1K,96K,4M"},
+    {"factor", OPT_FACTOR, "N", SIZED, "each so many times the one before (4)"},
+    {"sizes", OPT_SIZES, "LIST", SIZED, "these sizes instead: 1K,96K,4M"},
     {"iters", OPT_ITERS, "N", TIMED | BENCH_TUNE,
-     "measured repetitions (50; tune 20; emulated 3; tune 2)"},
+     "measured repetitions (50; products, tune 20; emulated 3; products,\ntune 2)"},
+    {"iterations", OPT_ITERS, "N", PRODUCTS, "the same"},
     {"warmup", OPT_WARMUP, "N", TIMED | BENCH_TUNE,
      "repetitions before them (5; tune 3; emulated 1)"},
-    {"graph", OPT_GRAPH, NULL, BENCH_OPERATION,
+    {"warmup-iterations", OPT_WARMUP, "N", PRODUCTS, "the same"},
+    {"graph", OPT_GRAPH, NULL, BENCH_OPERATION | PRODUCTS,
      "replay a CUDA graph of the operations of a repetition"},
     {"in-place", OPT_IN_PLACE, NULL, BENCH_OPERATION, "output over input"},
     {"chain", OPT_CHAIN, NULL, BENCH_OPERATION,
@@ -48,16 +65,24 @@ const struct setting settings[NSETTINGS] = {
      "is measured alongside and subtracted"},
     {"memory", OPT_MEMORY, "KIND", BENCH_OPERATION,
      "symmetric, or plain device memory, which goes through staging"},
-    {"check", OPT_CHECK, NULL, BENCH_OPERATION, "verify every element on fresh random data"},
+    {"check", OPT_CHECK, NULL, BENCH_OPERATION | PRODUCTS,
+     "verify every element on fresh random data; of large products a\nsample, and all that the "
+     "strategies have the same bits"},
+    {"eps", OPT_EPS, "X", PRODUCTS,
+     "an element of a product may be off by so much times the sum of\n|a| |b|, and its own "
+     "rounding "
+     "(2^-21 sqrt(k))"},
     {"seconds", OPT_SECONDS, "S", BENCH_STRESS, "go on for so long (10)"},
     {"seed", OPT_SEED, "N", RANKS, "of the data, and of all that stress chooses (random)"},
-    {"peer", OPT_PEER, "nccl", BENCH_OPERATION,
-     "measure NCCL too, with plain and with symmetric-window memory:\n"
-     "SYMM_NCCL_LIBRARY, else libnccl.so.2"},
+    {"peer", OPT_PEER, "LIST|all", BENCH_OPERATION | PRODUCTS,
+     "nccl: measure NCCL too, with plain and with symmetric-window\nmemory (SYMM_NCCL_LIBRARY, "
+     "else "
+     "libnccl.so.2); of products also\ncublas (SYMM_CUBLASLT_LIBRARY, else libcublasLt.so.13, "
+     ".12), or\nnone (those that are there)"},
     {"json", OPT_JSON, "FILE", TIMED, "write everything as JSON"},
     {"csv", OPT_CSV, "FILE", TIMED, "write the table as CSV"},
-    {"plot", OPT_PLOT, "FILE.svg", BENCH_OPERATION,
-     "draw latency and bus bandwidth (needs gnuplot)"},
+    {"plot", OPT_PLOT, "FILE.svg", BENCH_OPERATION | PRODUCTS,
+     "draw latency and bus bandwidth, or TFLOP/s (needs gnuplot)"},
     {"output", 'o', "FILE", BENCH_PLOT | BENCH_TUNE,
      "the picture, or the tuning file; this must be there"},
     {"floor", OPT_FLOOR, "GB/s", BENCH_OPERATION | BENCH_PLOT,
@@ -78,7 +103,7 @@ static const char timed_columns[] =
 static void print_commands(void)
 {
     printf(
-        "# Usage: symm-bench OPERATION|p2p|stress [option...]\n"
+        "# Usage: symm-bench OPERATION|PRODUCT|p2p|stress [option...]\n"
         "#        symm-bench tune --output FILE [option...]\n"
         "#        symm-bench plot FILE.json... -o FILE.svg [--floor GB/s]\n"
         "#\n"
@@ -86,10 +111,12 @@ static void print_commands(void)
         "#\n"
         "#   OPERATION   measures, and with --check verifies, it in every variant:\n"
         "#               %s\n"
+        "#   PRODUCT     the same of matrix products, beside cuBLAS and NCCL: matmul,\n"
+        "#               all-gather-matmul\n"
         "#   p2p         bandwidth between ranks by every way to move bytes, latency of signals\n"
         "#   stress      random calls of everything, each result checked\n"
         "#   tune        measures which algorithm is the fastest, for SYMM_TUNING_FILE\n"
-        "#   plot        draws the JSON of one or more runs of an OPERATION\n"
+        "#   plot        draws the JSON of one or more runs of an OPERATION, or one of a PRODUCT\n"
         "#\n"
         "# symm-bench COMMAND --help shows its options. Exit code: 0 all right;\n"
         "# 1 wrong or failed; 2 wrong usage.\n",
@@ -108,6 +135,18 @@ static void print_about(enum bench_command command)
             "and\n"
             "# peers take turns at each repetition, on the same data.\n",
             timed_columns);
+    if ((int)command & PRODUCTS)
+        printf("# Ways: product, symm's alone, of all of A; cublas, the same; of all-gather-matmul "
+               "also\n"
+               "# all_gather, symm's alone; cublas_nccl, one after the other; and the strategies. "
+               "Columns:\n"
+               "# strategy, the one that was taken; tflops, 10^12 operations a second of one rank; "
+               "speedup\n"
+               "# over cublas_nccl, of matmul over cublas; hidden, (product + all_gather - time) "
+               "over\n"
+               "# all_gather, the share of the communication that goes on beside the product.\n%s"
+               "# All ways take turns at each repetition, on the same normally distributed data.\n",
+               timed_columns);
     if (command == BENCH_P2P)
         printf(
             "# Columns: bytes that each moving rank moves, in equal parts if to several; gbs, "
@@ -151,10 +190,9 @@ static void print_options(enum bench_command command)
 
         if (!(settings[i].commands & (int)command))
             continue;
-        snprintf(head, sizeof head, "%s--%s%s%s",
-                 settings[i].id == 'h'   ? "-h, "
-                 : settings[i].id == 'o' ? "-o, "
-                                         : "",
+        const char letter[] = {'-', (char)settings[i].id, ',', ' ', 0};
+
+        snprintf(head, sizeof head, "%s--%s%s%s", settings[i].id < OPT_ALGO ? letter : "",
                  settings[i].name, settings[i].value ? " " : "",
                  settings[i].value ? settings[i].value : "");
         do {

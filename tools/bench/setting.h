@@ -26,6 +26,11 @@ enum {
     OPT_ISOLATED,
     OPT_MEMORY,
     OPT_CHECK,
+    OPT_ALPHA,
+    OPT_BETA,
+    OPT_EPS,
+    OPT_STRATEGY,
+    OPT_SUITE,
     OPT_SECONDS,
     OPT_SEED,
     OPT_PEER,
@@ -47,10 +52,10 @@ struct setting {
 };
 
 /* Ends with --help and --version. */
-enum { NSETTINGS = 33 };
+enum { NSETTINGS = 44 };
 extern const struct setting settings[NSETTINGS];
 
-/* The index of the setting of that id. */
+/* The index of the first setting of that id. */
 int setting_find(int id);
 
 /* The help of a command; of all of them if it is 0. */

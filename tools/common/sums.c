@@ -3,18 +3,11 @@
 #include "sums.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 #include <symm/types.h>
+#include "parallel.h"
 
-enum { BLOCK = 1024, MAX_THREADS = 16, LEAST_A_THREAD = 64 * BLOCK };
-
-static int threads_wanted = 1;
-
-void sums_threads(int nthreads)
-{
-    threads_wanted = nthreads < 1 ? 1 : nthreads > MAX_THREADS ? MAX_THREADS : nthreads;
-}
+enum { BLOCK = 1024, LEAST_A_THREAD = 64 * BLOCK };
 
 /* One part of the elements, for one thread. `got` NULL: fill `out`. */
 struct part {
@@ -280,46 +273,29 @@ static void check_part(struct part *p)
     }
 }
 
-static void *run_part(void *arg)
+static void run_part(void *parts, int index, size_t begin, size_t end)
 {
-    struct part *p = arg;
+    struct part *p = (struct part *)parts + index;
 
+    p->begin = begin;
+    p->end = end;
     if (p->got)
         check_part(p);
     else
         fill_part(p);
-    return NULL;
 }
 
-/* Splits count elements into at most MAX_THREADS parts, runs them side by side, and returns how
- * many. */
-static int run_parts(const struct part *whole, size_t count, struct part *parts)
+/* Does count elements in parts that are all like this one. Returns how many. */
+static int run_parts(const struct part *whole, size_t count, struct part parts[PARALLEL_MAX])
 {
-    pthread_t threads[MAX_THREADS];
-    bool started[MAX_THREADS] = {false};
-    size_t nparts = count / LEAST_A_THREAD;
-
-    nparts = nparts < 1 ? 1 : nparts > (size_t)threads_wanted ? (size_t)threads_wanted : nparts;
-    size_t each = (count + nparts - 1) / nparts;
-    for (size_t i = 0; i < nparts; i++) {
+    for (int i = 0; i < PARALLEL_MAX; i++)
         parts[i] = *whole;
-        parts[i].begin = i * each < count ? i * each : count;
-        parts[i].end = (i + 1) * each < count ? (i + 1) * each : count;
-        if (i > 0)
-            started[i] = pthread_create(&threads[i], NULL, run_part, &parts[i]) == 0;
-    }
-    for (size_t i = 0; i < nparts; i++) {
-        if (started[i])
-            pthread_join(threads[i], NULL);
-        else
-            run_part(&parts[i]);
-    }
-    return (int)nparts;
+    return parallel_run(count, LEAST_A_THREAD, run_part, parts);
 }
 
 void sums_fill(const struct element *e, void *out, size_t count, uint64_t seed, int rank)
 {
-    struct part parts[MAX_THREADS];
+    struct part parts[PARALLEL_MAX];
 
     run_parts(&(struct part){.e = e, .out = out, .asked = {.seed = seed, .rank = rank}}, count,
               parts);
@@ -328,7 +304,7 @@ void sums_fill(const struct element *e, void *out, size_t count, uint64_t seed, 
 void sums_check(const struct element *e, const void *got, size_t count,
                 const struct sums_asked *asked, struct sums_verdict *out)
 {
-    struct part parts[MAX_THREADS];
+    struct part parts[PARALLEL_MAX];
     struct part whole = {.e = e, .got = got, .asked = *asked};
     int nparts = run_parts(&whole, count, parts);
 

@@ -61,7 +61,4 @@ void sums_check(const struct element *e, const void *got, size_t count,
 /* A new seed out of a seed and a number that tells one use from another. */
 uint64_t sums_seed(uint64_t seed, uint64_t use);
 
-/* How many threads fill and check may use: this rank's share of the processors. 1 at the start. */
-void sums_threads(int nthreads);
-
 #endif

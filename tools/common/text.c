@@ -3,8 +3,10 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,13 +49,23 @@ bool text_int(const char *text, long least, long most, int *out)
     return true;
 }
 
-bool text_seconds(const char *text, double *out)
+bool text_real(const char *text, double *out)
 {
     char *end = NULL;
     double value = strtod(text, &end);
 
     /* Written so that a NaN fails too. */
-    if (end == text || *end || !(value > 0 && value < 1e9))
+    if (end == text || *end || !(fabs(value) <= (double)FLT_MAX))
+        return false;
+    *out = value;
+    return true;
+}
+
+bool text_seconds(const char *text, double *out)
+{
+    double value;
+
+    if (!text_real(text, &value) || value <= 0 || value >= 1e9)
         return false;
     *out = value;
     return true;

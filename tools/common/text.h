@@ -12,6 +12,8 @@ enum { EXIT_USAGE = 2 };
 /* "4096", "1K", "64M", "2G". False for anything else, or when it does not fit. */
 bool text_bytes(const char *text, uint64_t *out);
 bool text_int(const char *text, long least, long most, int *out);
+/* Any number that a float can be. */
+bool text_real(const char *text, double *out);
 /* Seconds above zero, with a fraction if you like. */
 bool text_seconds(const char *text, double *out);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "peer.h"
 
 typedef struct nccl_id {
     char bytes[128];
@@ -61,11 +62,7 @@ struct nccl {
 
 static bool look_up(struct nccl *n, char why[512])
 {
-    const struct {
-        const char *name;
-        void *slot;
-        bool optional;
-    } functions[] = {
+    const struct peer_function functions[] = {
         {"ncclGetVersion", &n->get_version, false},
         {"ncclGetUniqueId", &n->get_unique_id, false},
         {"ncclCommInitRank", &n->comm_init_rank, false},
@@ -81,16 +78,7 @@ static bool look_up(struct nccl *n, char why[512])
         {"ncclCommWindowDeregister", &n->window_deregister, true},
     };
 
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-        void *function = dlsym(n->library, functions[i].name);
-
-        if (!function && !functions[i].optional) {
-            snprintf(why, 512, "the library has no %s", functions[i].name);
-            return false;
-        }
-        memcpy(functions[i].slot, &function, sizeof function);
-    }
-    return true;
+    return peer_look_up(n->library, functions, (int)(sizeof functions / sizeof functions[0]), why);
 }
 
 /* NCCL must not use what symm has been told to leave alone. */
@@ -126,18 +114,6 @@ static bool load(struct nccl *n, int rank, nccl_id *id, char why[512])
     return !error;
 }
 
-/* Collective: whether all ranks could do it, and the first reason of those that could not. */
-static symm_status agree(symm_group *group, char why[512])
-{
-    char *all = calloc((size_t)symm_nranks(group), 512);
-    symm_status st = all ? symm_exchange(group, why, 512, all) : SYMM_ERROR_MEMORY;
-
-    for (int r = 0; st == SYMM_OK && r < symm_nranks(group) && !why[0]; r++)
-        snprintf(why, 512, "%.511s", all + (size_t)r * 512);
-    free(all);
-    return st;
-}
-
 struct nccl *nccl_open(symm_group *group, char why[512], symm_status *st)
 {
     struct nccl *n = calloc(1, sizeof *n);
@@ -149,7 +125,7 @@ struct nccl *nccl_open(symm_group *group, char why[512], symm_status *st)
         snprintf(why, 512, "out of memory");
     else if (may_use(group, why))
         load(n, rank, &id, why);
-    *st = agree(group, why);
+    *st = peer_agree(group, why);
     if (*st == SYMM_OK && !why[0])
         *st = symm_exchange(group, &id, sizeof id, ids);
     if (*st == SYMM_OK && !why[0]) {
@@ -157,7 +133,7 @@ struct nccl *nccl_open(symm_group *group, char why[512], symm_status *st)
 
         if (error)
             snprintf(why, 512, "ncclCommInitRank: %s", n->get_error_string(error));
-        *st = agree(group, why);
+        *st = peer_agree(group, why);
     }
     if (*st == SYMM_OK && !why[0])
         return n;
@@ -179,14 +155,14 @@ void *nccl_symmetric_alloc(struct nccl *n, symm_group *group, size_t nbytes, cha
         snprintf(why, 512, "more than %d windows", MAX_WINDOWS);
     else if ((error = n->mem_alloc(&memory, nbytes)) != 0)
         snprintf(why, 512, "ncclMemAlloc: %s", n->get_error_string(error));
-    *st = agree(group, why);
+    *st = peer_agree(group, why);
     if (*st == SYMM_OK && !why[0]) {
         error = n->window_register(n->comm, memory, nbytes, &handle, NCCL_WIN_COLL_SYMMETRIC);
         /* NCCL says nothing, and gives no window, where it cannot. */
         if (error || !handle)
             snprintf(why, 512, "ncclCommWindowRegister: %s",
                      error ? n->get_error_string(error) : "no window");
-        *st = agree(group, why);
+        *st = peer_agree(group, why);
     }
     if (*st == SYMM_OK && !why[0]) {
         n->windows[n->nwindows].memory = memory;

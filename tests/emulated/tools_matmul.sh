@@ -1,0 +1,230 @@
+#!/usr/bin/env bash
+# symm-bench matmul and all-gather-matmul on the emulated driver.
+set -euo pipefail
+. "$(dirname "$0")/../support/shell.sh"
+
+# product RANKS COMMAND OPTION...
+product() {
+    local n=$1 command=$2
+    shift 2
+    "$bin/symm-run" --emulated -n "$n" --timeout 200 \
+        "$bin/symm-bench" "$command" --iterations 1 --warmup-iterations 0 "$@"
+}
+
+column() {
+    grep -v '^#' "$work/out" | awk -v c="$1" '{ print $c }' | sort -u | paste -sd ' '
+}
+
+# The rows of the table: 14 columns each, and as many as expected.
+rows() {
+    local wrong
+    wrong=$(awk -v n="$1" '/^#/ { next } NF != 14 { bad = 1 } { rows++ }
+        END { if (bad || rows != n) print rows + 0 }' "$work/out")
+    [ -z "$wrong" ] || die "not $1 rows of 14 columns, but $wrong"
+}
+
+case_every_strategy_is_right() {
+    local ranks
+    for ranks in 1 2 3 4; do
+        run 0 product $ranks all-gather-matmul --check
+        for way in product auto fused pipelined unfused; do
+            [ "$(grep -cE " bf16 +$way +[a-z-]+ +$ranks .* 0\$" "$work/out")" = 1 ] ||
+                die "not one right row of $way on $ranks ranks"
+        done
+        [ "$(column 1) $(column 2) $(column 3) $(column 4)" = '256 128 128 1' ] || die "the shape"
+        said '^# 256 x 128 x 128: every one of 32768 elements compared, eps 5\.39e-06$'
+    done
+    rows 6
+    said '^# +m +n +k +l dtype +algo +strategy ranks +time_us +p95_us +tflops speedup +hidden +wrong$'
+    said '^# .*emulation'
+    said '^# seed 0x'
+    [ "$(awk '/^#/ && !/^# +m / { next } { print length }' "$work/out" | sort -u | wc -l)" = 1 ] ||
+        die "the columns do not stand one below the other"
+    for way in fused pipelined unfused; do
+        grep -qE " $way +$way " "$work/out" || die "$way is another strategy"
+    done
+}
+
+case_shapes_and_modes() {
+    # Rows that the ranks cannot share equally, ranks without any, odd strides, several matrices.
+    local shape mode
+    for shape in '-m 131 -n 37 -k 65' '-m 2 -n 8 -k 1' '--m 64 --n 1 --k 200 --l 3' '-m 7 -n 9 -k 16 -l 2'; do
+        for mode in '' --graph '--beta -0.5 --alpha 2 --dtype fp16' '--alpha 0 --beta 1 --graph'; do
+            # shellcheck disable=SC2086
+            run 0 product 3 all-gather-matmul $shape $mode --check
+            rows 6
+            [ "$(column 14)" = '- 0' ] || die "wrong elements: $shape $mode"
+        done
+    done
+    run 0 product 2 all-gather-matmul --strategy fused,unfused --check --graph --seed 7 \
+        --iters 3 --warmup 2
+    rows 4
+    said '^# 3 repetitions of 1 operation after 2 to warm up, one graph each'
+    [ "$(column 6)" = 'all_gather fused product unfused' ] || die "other strategies: $(column 6)"
+}
+
+case_alone() {
+    run 0 "$bin/symm-bench" matmul --driver emulated --check -m 33 -n 17 -k 20
+    rows 1
+    [ "$(column 6) $(column 7) $(column 14)" = 'product - 0' ] || die "the row"
+    run 0 product 2 matmul --check --beta 1
+    rows 1
+    [ "$(column 14)" = 0 ] || die "wrong elements"
+    run 0 product 2 matmul
+    [ "$(column 14)" = - ] || die "unchecked rows count no wrong elements"
+}
+
+case_sample() {
+    # Too large for all of it: every tile of so many rows and columns has one element compared.
+    run 0 "$bin/symm-bench" matmul --driver emulated --check -m 4000 -n 3000 -k 2 --iters 1 --warmup 0
+    said '^# 4000 x 3000 x 2: 3000000 of 12000000 elements compared, eps 6\.74e-07: where random rows'
+    said 'one row and one column of each 2$'
+    [ "$(column 14)" = 0 ] || die "wrong elements"
+}
+
+case_suite() {
+    run 0 product 2 all-gather-matmul --suite llama --strategy auto --check
+    rows 27
+    [ "$(column 14)" = '- 0' ] || die "wrong elements"
+    said '^# emulated: each extent is a 64th'
+    [ "$(column 1); $(column 2); $(column 3)" = '128 256 64; 104 28 56; 128 256 64' ] ||
+        die "other shapes"
+}
+
+case_json_and_csv() {
+    command -v python3 >/dev/null || skip "no Python"
+    run 0 product 2 all-gather-matmul --check --seed 0x2a --json out.json --csv out.csv
+    run 0 python3 - <<'END'
+import csv, json
+run = json.load(open("out.json"))
+assert run["operation"] == "all-gather-matmul" and run["driver"] == "emulated"
+assert run["seed"] == "0x2a" and run["ranks"] == 2 and run["timings"] == "emulated, no performance"
+assert run["options"]["check"] is True and run["options"]["strategy"] == "all"
+assert [u["algo"] for u in run["unavailable"]] == ["cublas", "cublas_nccl"], run["unavailable"]
+rows = {row["algo"]: row for row in run["rows"]}
+assert list(rows) == ["product", "all_gather", "auto", "fused", "pipelined", "unfused"], rows
+time = {name: row["time_us"] for name, row in rows.items()}
+for name, row in rows.items():
+    assert (row["m"], row["n"], row["k"], row["l"]) == (256, 128, 128, 1), row
+    assert row["speedup"] is None, "there is no cuBLAS"
+    assert row["time_us"] > 0 and row["p95_us"] > 0, row
+    if name == "all_gather":
+        assert row["wrong"] is None and row["tflops"] is None, row
+        continue
+    assert row["wrong"] == 0, row
+    assert abs(row["tflops"] / (2 * 256 * 128 * 128 / time[name] / 1e6) - 1) < 1e-6, row
+    if name == "product":
+        assert row["hidden"] is None, row
+    else:
+        hidden = (time["product"] + time["all_gather"] - time[name]) / time["all_gather"]
+        assert abs(row["hidden"] - hidden) < 1e-6 * max(1, abs(hidden)), row
+table = list(csv.DictReader(open("out.csv")))
+assert [row["algo"] for row in table] == list(rows)
+assert table[1]["wrong"] == "-" and table[2]["wrong"] == "0" and table[0]["hidden"] == "-", table
+END
+}
+
+# preloaded WHAT RANKS ARGUMENT...: symm-bench with something wrong (tools_wrong.c).
+preloaded() {
+    local what=$1 n=$2
+    shift 2
+    env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SYMM_TEST_WRONG="$what" \
+        "$bin/symm-run" --emulated -n "$n" --timeout 200 \
+        env LD_PRELOAD="$build/lib/libtools_wrong.so" "$bin/symm-bench" "$@" --iters 1 --warmup 0
+}
+
+case_wrong_results_are_found() {
+    local mode
+    for mode in '' --graph; do
+        # shellcheck disable=SC2086
+        run 1 preloaded output 3 all-gather-matmul --check --json out.json $mode
+        for way in product auto fused pipelined unfused; do
+            grep -qE " $way .* 2\$" "$work/out" || die "not two wrong elements of $way"
+            errors "^# rank 2: $way, 256 x 128 x 128: element \[0, 0, 20\] is -1\.68.*e\+38 and should be "
+        done
+        [ "$(grep -cE '^# rank [01]' "$work/err")" = 0 ] || die "the others are right"
+        [ "$(json out.json rows 3 wrong)" = 2 ]
+    done
+    run 1 preloaded output 2 matmul --check
+    errors '^# rank 1: product, '
+    # What --eps lets through is still another result than the others have.
+    run 1 preloaded last 2 all-gather-matmul --check -m 32 -n 8 -k 200 --eps 1 --seed 7
+    errors '^# rank 1: pipelined, 32 x 8 x 200: elements with other bits than those of auto: 1$'
+    [ "$(grep -vE '^#' "$work/out" | grep -cE ' 1$')" = 1 ] || die "more than one wrong row"
+    # Nothing is found where nothing is wrong.
+    run 0 preloaded nothing 2 matmul --check
+}
+
+case_failing_rank() {
+    run 1 env SYMM_EMULATED_FAULT='cuLaunchKernelEx@1#3=700' \
+        "$bin/symm-run" --emulated -n 3 --keep-going "$bin/symm-bench" all-gather-matmul --check
+    errors '^# rank 1: SYMM_ERROR_DRIVER: '
+    errors '^# rank 0: SYMM_ERROR_PEER: .*rank 1'
+}
+
+case_peers() {
+    run 0 product 2 all-gather-matmul --peer none --strategy fused
+    ! grep -q cublas "$work/out" || die "peers that were not wanted"
+    rows 3
+    for peer in cublas nccl cublas,nccl all; do
+        run 2 product 2 all-gather-matmul --peer $peer
+        errors '^# rank 0: .*--peer (cublas|nccl): it needs GPUs, and this is the emulated driver$'
+    done
+    run 2 product 2 matmul --peer cublas
+    errors '--peer cublas: '
+    run 0 product 2 all-gather-matmul
+    said '^# cublas_nccl: not available: it needs GPUs'
+}
+
+case_usage() {
+    while read -r arguments; do
+        # shellcheck disable=SC2086
+        run 2 "$bin/symm-bench" $arguments
+        only_comments "$work/err"
+        # The option at the end, with its value if it has one.
+        # What comes after the command; of a letter the message has the name.
+        errors "^# symm-bench: -?${arguments#* }[: ]"
+        [ ! -s "$work/out" ] || die "something on the standard output"
+    done <<'END'
+all-gather-matmul -m 0
+all-gather-matmul --m -5
+all-gather-matmul -n x
+all-gather-matmul -k 1K
+all-gather-matmul --k 99999999999
+matmul --l 0
+matmul -l 1.5
+matmul -m
+all-gather-matmul --strategy fast
+all-gather-matmul --dtype fp32
+all-gather-matmul --dtype int8
+all-gather-matmul --iterations 0
+all-gather-matmul --warmup-iterations -1
+all-gather-matmul --alpha x
+all-gather-matmul --beta nan
+all-gather-matmul --eps 0
+all-gather-matmul --alpha 0
+all-gather-matmul --suite gpt
+all-gather-matmul --peer mpi
+all-gather-matmul --sizes
+all-gather-matmul --json
+matmul --peer nccl
+all-reduce --peer cublas
+END
+    run 2 "$bin/symm-bench" matmul --strategy fused
+    errors '--strategy: matmul has no such option'
+    run 2 "$bin/symm-bench" all-reduce --iterations 4
+    errors '--iterations: all-reduce has no such option'
+    run 2 "$bin/symm-bench" matmul -m 4 --suite llama
+    errors '--suite llama: it says what m, n and k are'
+    run 2 "$bin/symm-bench" all-gather-matmul --strategy fused,slow
+    errors '--strategy slow: '
+    run 2 "$bin/symm-bench" all-reduce -m 4
+    errors '--m: all-reduce has no such option'
+    for command in matmul all-gather-matmul; do
+        run 0 "$bin/symm-bench" $command --help
+        only_comments "$work/out"
+        said '-m, --m M '
+    done
+}
+
+main "$2"

@@ -1,0 +1,255 @@
+/* The check of products that symm-bench relies on: it finds what is wrong, and nothing else. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "parallel.h"
+#include "products.h"
+#include "test.h"
+
+enum { M = 48, N = 33, L = 2, LEFT_OUT = 64 };
+
+static struct products p;
+static char *d;
+
+static const struct element *type(int i)
+{
+    return element_find(i == 0 ? "bf16" : "fp16");
+}
+
+static void make(const struct element *e, int m, int n, int k, int l, double beta)
+{
+    p = (struct products){.element = e,
+                          .m = m,
+                          .n = n,
+                          .k = k,
+                          .l = l,
+                          .alpha = 0.75,
+                          .beta = beta,
+                          .eps = products_eps(k)};
+    ck_assert(products_create(&p));
+    d = calloc(products_d_count(&p), e->nbytes);
+    ck_assert_ptr_nonnull(d);
+    products_fill(&p, 17, 1);
+    ck_assert(products_refer(&p, 5));
+}
+
+static void done(void)
+{
+    products_destroy(&p);
+    free(d);
+}
+
+static float number(const char *of, size_t at)
+{
+    union element_number x;
+
+    element_widen(p.element, of + at * p.element->nbytes, &x, 1);
+    return (float)x.real;
+}
+
+static void set(size_t at, double value)
+{
+    element_narrow(p.element, &(union element_number){.real = value}, d + at * p.element->nbytes,
+                   1);
+}
+
+/* One element, its products added in fp32 one after the other, from the last if step is -1. */
+static float sum(int l, int row, int column, int from, int to)
+{
+    float total = 0;
+    const int step = from < to ? 1 : -1;
+
+    for (int j = from; j != to; j += step)
+        total += number(p.a, ((size_t)l * (size_t)p.m + (size_t)row) * (size_t)p.k + (size_t)j) *
+                 number(p.b, ((size_t)l * (size_t)p.k + (size_t)j) * (size_t)p.n + (size_t)column);
+    return total;
+}
+
+/* All of d, of the products from .. to - 1 or backwards. */
+static void multiply(int from, int to)
+{
+    size_t at = 0;
+
+    for (int l = 0; l < p.l; l++) {
+        for (int row = 0; row < p.m; row++) {
+            for (int column = 0; column < p.n; column++, at++)
+                set(at, 0.75 * (double)sum(l, row, column, from, to) +
+                            (p.c ? p.beta * (double)number(p.c, at) : 0));
+        }
+    }
+}
+
+static uint64_t wrong(void)
+{
+    struct products_verdict v;
+
+    products_check(&p, d, &v);
+    return v.wrong;
+}
+
+START_TEST(sums_are_right_in_any_order)
+{
+    static const int ks[] = {1, 2, 15, 64, 1000};
+
+    for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
+        make(type(_i), M, N, ks[i], L, i % 2 ? -0.5 : 0);
+        ck_assert_int_eq(p.step, 1);
+        multiply(0, ks[i]);
+        ck_assert_uint_eq(wrong(), 0);
+        multiply(ks[i] - 1, -1);
+        ck_assert_uint_eq(wrong(), 0);
+        done();
+    }
+}
+END_TEST
+
+START_TEST(one_wrong_element_is_found)
+{
+    static const size_t at[] = {0, 1, N - 1, N, 7 * N + 20, M * N, (size_t)L * M * N - 1};
+    struct products_verdict v;
+
+    make(type(_i), M, N, 100, L, 0.25);
+    multiply(0, 100);
+    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+        const float right = number(d, at[i]);
+        const double values[] = {(double)right + 3 * element_ulp(p.element, (double)right),
+                                 (double)right - 3 * element_ulp(p.element, (double)right), NAN,
+                                 INFINITY, -(double)right};
+
+        for (size_t j = 0; j < sizeof values / sizeof values[0]; j++) {
+            set(at[i], values[j]);
+            products_check(&p, d, &v);
+            ck_assert_uint_eq(v.wrong, 1);
+            ck_assert_int_eq(v.l, (int)(at[i] / (M * N)));
+            ck_assert_int_eq(v.row, (int)(at[i] / N % M));
+            ck_assert_int_eq(v.column, (int)(at[i] % N));
+            ck_assert_double_gt(v.bound, 0);
+        }
+        set(at[i], (double)right);
+        ck_assert_uint_eq(wrong(), 0);
+    }
+    done();
+}
+END_TEST
+
+/* A slice of k that is left out, or another seed's data, is found in most elements. */
+START_TEST(what_is_left_out_or_stale_is_found)
+{
+    enum { K = 4096 };
+    const uint64_t all = M * N;
+
+    make(type(_i), M, N, K, 1, 0);
+    multiply(0, K - LEFT_OUT);
+    ck_assert_uint_gt(wrong(), all * 8 / 10);
+    multiply(0, K);
+    ck_assert_uint_eq(wrong(), 0);
+    products_fill(&p, 18, 1);
+    ck_assert(products_refer(&p, 5));
+    ck_assert_uint_gt(wrong(), all * 9 / 10);
+    done();
+}
+END_TEST
+
+/* Beyond the largest number of fp16 infinity is right, and nothing else is. */
+START_TEST(infinity_is_right_past_the_end_of_the_type)
+{
+    make(element_find("fp16"), 4, 4, 1, 1, 0);
+    p.alpha = 1e9;
+    for (size_t i = 0; i < 16; i++)
+        set(i, 1e9 * (double)number(p.a, i / 4) * (double)number(p.b, i % 4));
+    ck_assert_uint_eq(wrong(), 0);
+    set(5, 60000);
+    ck_assert_uint_eq(wrong(), 1);
+    done();
+}
+END_TEST
+
+/* Too many elements for all of them: one row and one column of each step, others each time. */
+START_TEST(a_sample_has_one_of_each_tile)
+{
+    enum { ROWS = 4001, COLUMNS = 2050 };
+    int rows[ROWS], moved = 0;
+
+    make(type(0), ROWS, COLUMNS, 1, 1, 0);
+    ck_assert_int_eq(p.step, 2);
+    ck_assert_int_eq(p.nrows, (ROWS + 1) / 2);
+    for (int i = 0; i < p.nrows; i++) {
+        ck_assert_int_eq(p.rows[i] / 2, i);
+        rows[i] = p.rows[i];
+    }
+    for (int i = 0; i < p.ncolumns; i++)
+        ck_assert_int_eq(p.columns[i] / 2, i);
+    ck_assert_int_le(p.rows[p.nrows - 1], ROWS - 1);
+    multiply(0, 1);
+    ck_assert_uint_eq(wrong(), 0);
+    /* A tile of 2 x 2 cannot be wrong unseen. */
+    for (int i = 0; i < 4; i++)
+        set((size_t)(1000 + i / 2) * COLUMNS + 600 + (size_t)i % 2, NAN);
+    ck_assert_uint_eq(wrong(), 1);
+    ck_assert(products_refer(&p, 6));
+    for (int i = 0; i < p.nrows; i++)
+        moved += p.rows[i] != rows[i];
+    ck_assert_int_gt(moved, p.nrows / 3);
+    ck_assert_uint_eq(products_compared(&p), (size_t)p.nrows * (size_t)p.ncolumns);
+    done();
+}
+END_TEST
+
+START_TEST(data_are_normal_and_follow_from_the_seed)
+{
+    const size_t n = (size_t)2 * 201 * 1001;
+    double sum = 0, squares = 0, fourth = 0;
+
+    parallel_threads(3);
+    make(type(1), 201, 3, 1001, 2, 1);
+    for (size_t i = 0; i < n; i++) {
+        const double x = (double)number(p.a, i);
+
+        sum += x;
+        squares += x * x;
+        fourth += x * x * x * x;
+    }
+    ck_assert_double_lt(fabs(sum / (double)n), 0.01);
+    ck_assert_double_lt(fabs(squares / (double)n - 1), 0.02);
+    ck_assert_double_lt(fabs(fourth / (double)n - 3), 0.1);
+
+    char *a = p.a, *b = p.b;
+    p.a = malloc(n * 2);
+    p.b = malloc(products_b_count(&p) * 2);
+    parallel_threads(1);
+    products_fill(&p, 17, 1);
+    ck_assert_mem_eq(p.a, a, n * 2);
+    ck_assert_mem_eq(p.b, b, products_b_count(&p) * 2);
+    products_fill(&p, 17, 0);
+    ck_assert_mem_eq(p.a, a, n * 2);
+    ck_assert_mem_ne(p.b, b, products_b_count(&p) * 2);
+    products_fill(&p, 16, 1);
+    ck_assert_mem_ne(p.a, a, n * 2);
+    free(a);
+    free(b);
+    done();
+}
+END_TEST
+
+int main(void)
+{
+    /* Threads leave stacks in the C library's store; the cases count what they leave. */
+    parallel_threads(3);
+    p = (struct products){
+        .element = type(0), .m = 400, .n = 1, .k = 1000, .l = 1, .alpha = 1, .eps = 1};
+    if (products_create(&p))
+        products_fill(&p, 1, 0);
+    products_destroy(&p);
+    parallel_threads(1);
+
+    Suite *suite = suite_create("tools_products");
+    TCase *cases = test_case(suite, "products", 60);
+
+    tcase_add_loop_test(cases, sums_are_right_in_any_order, 0, 2);
+    tcase_add_loop_test(cases, one_wrong_element_is_found, 0, 2);
+    tcase_add_loop_test(cases, what_is_left_out_or_stale_is_found, 0, 2);
+    tcase_add_test(cases, infinity_is_right_past_the_end_of_the_type);
+    tcase_add_test(cases, a_sample_has_one_of_each_tile);
+    tcase_add_test(cases, data_are_normal_and_follow_from_the_seed);
+    return test_main(suite);
+}

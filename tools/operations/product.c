@@ -1,0 +1,175 @@
+/* The ways to a matrix product. */
+#include "product.h"
+
+#include <symm/collectives.h>
+
+const char product_strategies[] = "auto, fused, pipelined, unfused";
+
+static const struct product_way alone[] = {
+    {.name = "cublas", .kind = PRODUCT_CUBLAS},
+    {.name = "product", .kind = PRODUCT_ALONE},
+    {0},
+};
+
+static const struct product_way gathered[] = {
+    {.name = "cublas", .kind = PRODUCT_CUBLAS},
+    {.name = "product", .kind = PRODUCT_ALONE},
+    {.name = "all_gather", .kind = PRODUCT_GATHER},
+    {.name = "cublas_nccl", .kind = PRODUCT_CUBLAS_NCCL},
+    {.name = "auto", .kind = PRODUCT_GATHERED, .strategy = SYMM_STRATEGY_AUTO},
+    {.name = "fused", .kind = PRODUCT_GATHERED, .strategy = SYMM_STRATEGY_FUSED},
+    {.name = "pipelined", .kind = PRODUCT_GATHERED, .strategy = SYMM_STRATEGY_PIPELINED},
+    {.name = "unfused", .kind = PRODUCT_GATHERED, .strategy = SYMM_STRATEGY_UNFUSED},
+    {0},
+};
+
+const struct product_way *product_ways(symm_matmul_kind kind)
+{
+    return kind == SYMM_ALL_GATHER_MATMUL ? gathered : alone;
+}
+
+int product_rows(int m, int nranks, int rank)
+{
+    return m / nranks + (rank < m % nranks);
+}
+
+int product_first_row(int m, int nranks, int rank)
+{
+    const int larger = rank < m % nranks ? rank : m % nranks;
+
+    return rank * (m / nranks) + larger;
+}
+
+const char *product_unavailable(const struct product_way *way, const struct cublas_shape *shape,
+                                int nranks)
+{
+    if (way->kind == PRODUCT_GATHER && nranks == 1)
+        return "there is one rank only";
+    if (way->kind == PRODUCT_CUBLAS_NCCL && shape->m % nranks != 0)
+        return "NCCL gathers equal parts, and m is no multiple of the ranks";
+    return NULL;
+}
+
+static const char *strategy_name(symm_strategy strategy)
+{
+    switch (strategy) {
+    case SYMM_STRATEGY_FUSED:
+        return "fused";
+    case SYMM_STRATEGY_PIPELINED:
+        return "pipelined";
+    case SYMM_STRATEGY_UNFUSED:
+        return "unfused";
+    default:
+        return "-";
+    }
+}
+
+const char *product_strategy(const struct product_call *call)
+{
+    return strategy_name(symm_matmul_strategy(call->ours));
+}
+
+/* -------------------------------------------------------------------------------------- one call */
+
+/* [l, rows, columns], row after row. */
+static symm_tensor tensor(void *data, symm_dtype dtype, int l, int rows, int columns)
+{
+    return (symm_tensor){.data = data,
+                         .dtype = dtype,
+                         .ndim = 3,
+                         .shape = {l, rows, columns},
+                         .strides = {(int64_t)rows * columns, columns, 1}};
+}
+
+static symm_status prepare_ours(struct product_call *call)
+{
+    const struct cublas_shape *s = &call->shape;
+    const struct product_buffers *on = &call->buffers;
+    const bool gathers = call->way->kind == PRODUCT_GATHERED;
+    const int rows =
+        gathers ? product_rows(s->m, symm_nranks(call->group), symm_rank(call->group)) : s->m;
+    symm_matmul_desc desc = {.kind = gathers ? SYMM_ALL_GATHER_MATMUL : SYMM_MATMUL,
+                             .strategy = call->way->strategy};
+
+    desc.a = tensor(gathers ? on->part : on->a, s->dtype, s->l, rows, s->k);
+    desc.b[0] = tensor(on->b, s->dtype, s->l, s->k, s->n);
+    desc.d[0] = tensor(on->d, s->dtype, s->l, s->m, s->n);
+    if (on->c)
+        desc.c[0] = tensor(on->c, s->dtype, s->l, s->m, s->n);
+    return symm_matmul_create(call->group, &desc, &call->ours);
+}
+
+symm_status product_prepare(struct product_call *call)
+{
+    switch (call->way->kind) {
+    case PRODUCT_ALONE:
+    case PRODUCT_GATHERED:
+        return prepare_ours(call);
+    case PRODUCT_CUBLAS:
+    case PRODUCT_CUBLAS_NCCL:
+        call->theirs = cublas_product_create(call->cublas, &call->shape);
+        return call->theirs ? SYMM_OK : SYMM_ERROR_DRIVER;
+    default:
+        return SYMM_OK;
+    }
+}
+
+void product_release(struct product_call *call)
+{
+    symm_matmul_destroy(call->ours);
+    cublas_product_destroy(call->theirs);
+    call->ours = NULL;
+    call->theirs = NULL;
+}
+
+static symm_status run_ours(const struct product_call *call)
+{
+    const symm_matmul_args args = {.alpha = call->shape.alpha, .beta = call->shape.beta};
+
+    return symm_matmul_run(call->ours, &args, call->stream);
+}
+
+/* Every rank's part as large as the largest. */
+static symm_status gather(const struct product_call *call)
+{
+    const struct cublas_shape *s = &call->shape;
+    const symm_options options = {.flags = SYMM_SYMMETRIC};
+    const size_t part = (size_t)product_rows(s->m, symm_nranks(call->group), 0) * (size_t)s->k;
+
+    return symm_all_gather(call->group, call->buffers.part, call->buffers.gathered,
+                           part * (size_t)s->l, s->dtype, &options, call->stream);
+}
+
+static symm_status multiply(const struct product_call *call, const void *a)
+{
+    return cublas_product_run(call->theirs, a, call->buffers.b, call->buffers.c, call->buffers.d,
+                              call->stream);
+}
+
+static symm_status gather_and_multiply(const struct product_call *call)
+{
+    const struct cublas_shape *s = &call->shape;
+    const int nranks = symm_nranks(call->group);
+    const size_t part = (size_t)(s->m / nranks) * (size_t)s->k, nbytes = 2; /* both types' */
+    symm_status st = SYMM_OK;
+
+    for (size_t l = 0; l < (size_t)s->l && st == SYMM_OK; l++)
+        st = nccl_all_gather(call->nccl, (const char *)call->buffers.part + l * part * nbytes,
+                             (char *)call->buffers.gathered + l * part * (size_t)nranks * nbytes,
+                             part, s->dtype, call->stream);
+    return st == SYMM_OK ? multiply(call, call->buffers.gathered) : st;
+}
+
+symm_status product_enqueue(const struct product_call *call)
+{
+    switch (call->way->kind) {
+    case PRODUCT_GATHER:
+        return gather(call);
+    case PRODUCT_CUBLAS:
+        return multiply(call, call->buffers.a);
+    case PRODUCT_CUBLAS_NCCL:
+        return gather_and_multiply(call);
+    default:
+        return run_ours(call);
+    }
+}
