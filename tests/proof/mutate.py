@@ -66,6 +66,8 @@ STATEMENTS = {
 }
 FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^;{(]*?\b(\w+)(?=\()"
                       r"|SYMM_KERNEL\((\w+))", re.M)
+INCLUDE = re.compile(r'^#include "(.*\.cuh)"', re.M)
+GPU_ONLY = re.compile(r"^#if defined\(__CUDA_ARCH__\)$.*?^#(?:else|endif)$", re.M | re.S)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 # Which protocols are most likely to find a mutation, by the function it is in, or that and its file.
@@ -218,13 +220,22 @@ class Weaver:
         return text
 
 
+def emulated(path):
+    """The kernel files that the emulated driver has: all that is included but on GPUs only."""
+    text = GPU_ONLY.sub("", path.read_text())
+    out = {path}
+    for name in INCLUDE.findall(text):
+        out |= emulated(path.parent / name)
+    return out
+
+
 def weave(source, out):
     weaver = Weaver()
     inline = source / "include/symm/detail/device_inline.cuh"
-    kernels = sorted((source / "src").glob("*/*.cuh"))
+    kernels = sorted(p for p in emulated(source / "src/kernels.cu") if p.suffix == ".cuh")
     for path in [*(source / "include").rglob("*.*"), *(source / "src").glob("kernels.*"),
-                 *(source / "src").glob("*/kernel_args.h")]:
-        if path == inline:
+                 *(source / "src").glob("*/kernel_args.h"), *(source / "src").glob("*/*.cuh")]:
+        if path == inline or path in kernels:
             continue
         write(out / path.relative_to(source), path.read_text())
     write(out / "include/symm/detail/mutants.cuh", (source / "tests/proof/mutants.cuh").read_text())
