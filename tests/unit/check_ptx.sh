@@ -75,6 +75,17 @@ for kernel in "$work"/*.entry; do
         ;;
     *) ! grep -q 'global\.b128' "$kernel" || fail "$name: has packets" ;;
     esac
+    case $name in
+    matmul_product_*) # by tensor cores, which add in fp32; both layouts of both factors
+        case $name in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
+        found=$(instructions 'mma\.sync' "$kernel" | xargs)
+        [ "$found" = "mma.sync.aligned.m16n8k16.row.col.f32.$dtype.$dtype.f32" ] || fail "$name: multiplies by \"$found\""
+        for instruction in cp.async.cg.shared.global ldmatrix.sync.aligned.m8n8.x4{,.trans}.shared.b16; do
+            grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
+        done
+        ;;
+    *) ! grep -q 'mma\.' "$kernel" || fail "$name: multiplies matrices" ;;
+    esac
 done
 [ "$count" -ge 30 ] || fail "only $count kernels found"
 [ "$count" -le 400 ] || fail "$count kernels: at most 400"
@@ -87,6 +98,14 @@ awk '/Function properties/ { name = $NF }
     /bytes stack frame/ && ($1 > 32 || $5 + $9 > 0) && !(name ~ /two_shot_.*_8$/ && $1 <= 64 && $5 <= 128) { print name ": " $0 }
     ' "$work/ptxas.txt" >"$work/spills"
 [ ! -s "$work/spills" ] || fail "kernels spill: $(cat "$work/spills")"
+registers_of() { # kernel
+    sed -n "/Compiling entry function '$1'/,/Used/s/.*Used \([0-9]*\) registers.*/\1/p" "$work/ptxas.txt"
+}
+# They run beside products that have nearly all registers: two blocks of 256 threads a multiprocessor.
+for limit in matmul_turn:32 matmul_finish:32 matmul_push:40 matmul_product_float16:128 matmul_product_bfloat16:128; do
+    [ "$(registers_of "${limit%:*}")" -le "${limit#*:}" ] ||
+        fail "${limit%:*} has $(registers_of "${limit%:*}") registers, more than ${limit#*:}"
+done
 registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.txt" | grep -o '[0-9]*' | sort -n | tail -1)
 echo "$count kernels, at most $registers registers, hardly a spill; sm_90a machine code: $(stat -c %s "$work/cubin") bytes"
 fatbin=$(find "$build" -name 'symm__image_kernels.fatbin' 2>/dev/null | head -1)

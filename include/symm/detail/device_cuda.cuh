@@ -23,6 +23,11 @@ SYMM_DEV uint64_t global(const void *p)
     return __cvta_generic_to_global(p);
 }
 
+SYMM_DEV uint32_t in_shared(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
 /* ----------------------------------------------------------------------------- flags and fences */
 
 SYMM_DEV uint32_t load_relaxed(const uint32_t *p)
@@ -214,11 +219,6 @@ SYMM_DETAIL_RED_ADD(double, "f64", "d")
 /* ------------------------------------------------------------------------------- the copy unit */
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-
-SYMM_DEV uint32_t in_shared(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
 
 /* What this thread has seen is seen by the asynchronous copies that follow. */
 SYMM_DEV void fence_async(void)
