@@ -106,8 +106,9 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  * Memory: everything must stay valid until the run is done on the stream. d and gathered_a must not
  *         overlap anything that is read, but d[i] may be c[i], with the same type and strides. With
  *         beta 0, c is not read.
- * Errors: ERROR_ARGUMENT  NULL where there is no data, an address that is not aligned to its
- *                         elements, symmetric memory that is too short, an overlap; m is NULL
+ * Errors: ERROR_ARGUMENT  NULL where there is no data, data for what the description has not, an
+ *                         address that is not aligned to its elements, symmetric memory that is too
+ *                         short, an overlap; m is NULL
  *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE, ERROR_MISMATCH (SYMM_CHECK=1)
  */
 SYMM_API symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args,

@@ -21,7 +21,7 @@ static symm_status agree(struct symm_enqueue *e, symm_status mine, struct symm_m
                                                 .max_threads = agreed->max_threads,
                                                 .compute_major = agreed->compute_major,
                                                 .engine_nbytes = agreed->matmul_engine_nbytes};
-    int64_t columns = symm__problem_columns(&m->problem), all[SYMM_MAX_RANKS], most = 0;
+    int64_t columns = m ? symm__problem_columns(&m->problem) : 0, all[SYMM_MAX_RANKS], most = 0;
     struct symm_step step = {
         .mine = &columns, .nbytes = sizeof columns, .all = all, .status = mine};
     symm_status st;

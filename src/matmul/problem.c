@@ -245,12 +245,12 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
     p->kind = desc->kind;
     p->strategy = desc->strategy;
     p->activation = desc->activation;
-    p->nb = desc->nb ? desc->nb : 1;
     if (desc->kind == SYMM_ALL_GATHER_MATMUL) {
         p->rank = rank;
         p->nranks = nranks;
     }
     TRY(check_enums(desc));
+    p->nb = desc->nb ? desc->nb : 1;
     TRY(read_inputs(desc, p));
     for (int i = 0; i < p->nb; i++)
         TRY(read_product(desc, i, p));
@@ -269,6 +269,9 @@ static symm_status bind_one(const char *name, const void *data, struct symm_memo
     const size_t size = symm__dtype_size((symm_dtype)x->matrix.dtype);
     const uint64_t nbytes = symm__operand_nbytes(x);
 
+    if (data && x->matrix.dtype == 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is %p, and there is none in the description",
+                          name, data);
     if (data)
         x->matrix.data = (void *)(uintptr_t)data;
     if (nbytes == 0) /* dtype 0, or no rows */
