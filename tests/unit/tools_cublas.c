@@ -1,0 +1,124 @@
+/* cuBLASLt as a peer: what is asked of it is the product that was meant. fake_cublaslt.c answers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cublas.h"
+#include "products.h"
+#include "test.h"
+
+static symm_context *ctx;
+
+static void open_context(void)
+{
+    setenv("SYMM_DRIVER", "emulated", 1);
+    ck_assert_int_eq(symm_context_create(NULL, &ctx), SYMM_OK);
+}
+
+static void use_library(const char *name)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", test_lib(), name);
+    setenv("SYMM_CUBLASLT_LIBRARY", path, 1);
+}
+
+static struct cublas *open_fake(void)
+{
+    char why[512];
+    symm_status st;
+
+    use_library("libfake_cublaslt.so");
+    struct cublas *c = cublas_open(ctx, why, &st);
+    ck_assert_int_eq(st, SYMM_OK);
+    ck_assert_msg(c, "%s", why);
+    return c;
+}
+
+static void multiply(struct cublas *c, const struct products *p)
+{
+    const struct cublas_shape shape = {.m = p->m,
+                                       .n = p->n,
+                                       .k = p->k,
+                                       .l = p->l,
+                                       .dtype = p->element->dtype,
+                                       .alpha = (float)p->alpha,
+                                       .beta = (float)p->beta};
+    struct cublas_product *product = cublas_product_create(c, &shape);
+    struct products_verdict verdict;
+    char *d = malloc(products_d_count(p) * p->element->nbytes);
+
+    ck_assert_msg(product, "%s", cublas_error(c));
+    ck_assert_ptr_nonnull(d);
+    memset(d, 0xff, products_d_count(p) * p->element->nbytes);
+    ck_assert_int_eq(cublas_product_run(product, p->a, p->b, p->c, d, NULL), SYMM_OK);
+    products_check(p, d, &verdict);
+    ck_assert_uint_eq(verdict.wrong, 0);
+    cublas_product_destroy(product);
+    free(d);
+}
+
+START_TEST(rows_after_rows_are_multiplied)
+{
+    static const int shapes[][4] = {{8, 8, 8, 1}, {5, 7, 3, 1},  {1, 9, 4, 1},
+                                    {9, 1, 4, 2}, {6, 10, 1, 3}, {16, 4, 33, 2}};
+    struct cublas *c;
+
+    open_context();
+    c = open_fake();
+    ck_assert_str_eq(cublas_version(c), "13.1.2");
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        struct products p = {.element = element_find(i % 2 ? "fp16" : "bf16"),
+                             .m = shapes[i][0],
+                             .n = shapes[i][1],
+                             .k = shapes[i][2],
+                             .l = shapes[i][3],
+                             .alpha = 1.5,
+                             .beta = i < 3 ? 0 : -0.25,
+                             .eps = products_eps(shapes[i][2])};
+
+        ck_assert(products_create(&p));
+        products_fill(&p, i, 0);
+        ck_assert(products_refer(&p, i));
+        multiply(c, &p);
+        products_destroy(&p);
+    }
+    ck_assert_ptr_null(cublas_error(c));
+    cublas_close(c);
+    symm_context_destroy(ctx);
+}
+END_TEST
+
+START_TEST(errors_have_names)
+{
+    const struct cublas_shape one = {.m = 1, .n = 1, .k = 1, .l = 1, .dtype = SYMM_BFLOAT16};
+    char why[512];
+    symm_status st;
+
+    open_context();
+    struct cublas *c = open_fake();
+    ck_assert_ptr_null(cublas_product_create(c, &one));
+    ck_assert_str_eq(cublas_error(c), "cublasLtMatmulAlgoGetHeuristic: no algorithm");
+    cublas_close(c);
+
+    use_library("libnothing.so");
+    ck_assert_ptr_null(cublas_open(ctx, why, &st));
+    ck_assert_int_eq(st, SYMM_OK);
+    ck_assert_ptr_nonnull(strstr(why, "libnothing.so"));
+    use_library("libtools_wrong.so");
+    ck_assert_ptr_null(cublas_open(ctx, why, &st));
+    ck_assert_int_eq(st, SYMM_OK);
+    ck_assert_str_eq(why, "the library has no cublasLtGetVersion");
+    symm_context_destroy(ctx);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("tools_cublas");
+    /* The libraries stay open, as they do in the tools. */
+    TCase *cases = test_case_uncounted(suite, "cublas", 60);
+
+    tcase_add_test(cases, rows_after_rows_are_multiplied);
+    tcase_add_test(cases, errors_have_names);
+    return test_main(suite);
+}
