@@ -124,6 +124,20 @@ assert table[1]["wrong"] == "-" and table[2]["wrong"] == "0" and table[0]["hidde
 END
 }
 
+case_plot() {
+    command -v gnuplot >/dev/null || skip "no gnuplot"
+    run 0 product 2 all-gather-matmul --suite llama --strategy fused --json out.json --plot out.svg
+    for word in '>fused<' '>product<' '64 x 28<' '256 x 104<' '>x 256<' 'all-gather-matmul, 2 ranks' \
+        'TFLOP/s' '</svg>'; do
+        grep -q "$word" out.svg || die "no $word in the picture"
+    done
+    ! grep -q '>all_gather<' out.svg || die "a bar of what multiplies nothing"
+    run 0 "$bin/symm-bench" plot out.json -o again.svg
+    grep -q '>fused<' again.svg || die "another picture"
+    run 1 "$bin/symm-bench" plot out.json out.json -o again.svg
+    errors 'out.json: products are drawn one run at a time'
+}
+
 # preloaded WHAT RANKS ARGUMENT...: symm-bench with something wrong (tools_wrong.c).
 preloaded() {
     local what=$1 n=$2

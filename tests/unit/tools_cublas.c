@@ -1,4 +1,5 @@
-/* cuBLASLt as a peer: what is asked of it is the product that was meant. fake_cublaslt.c answers. */
+/* cuBLASLt as a peer: what is asked of it is the product that was meant. fake_cublaslt.c answers.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -33,7 +33,7 @@ struct round {
     int n;
 };
 
-/* ------------------------------------------------------------------------------------- the memory */
+/* ----------------------------------------------------------------------------------- the memory */
 
 static symm_status allocate_host(struct round *r)
 {
@@ -106,7 +106,7 @@ static symm_status release(struct round *r, symm_status st)
     return st;
 }
 
-/* --------------------------------------------------------------------------------------- the data */
+/* ------------------------------------------------------------------------------------- the data */
 
 /* This rank's rows of A, which lie apart if there are several matrices. */
 static symm_status offer_part(const struct round *r)
@@ -146,7 +146,7 @@ out:
     return st;
 }
 
-/* -------------------------------------------------------------------------------------- one entry */
+/* ------------------------------------------------------------------------------------ one entry */
 
 static symm_status enqueue(const void *what, int nops)
 {

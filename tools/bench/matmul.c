@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "bars.h"
 #include "contest.h"
-#include "plot.h"
 #include "products.h"
 #include "text.h"
 
@@ -279,8 +279,7 @@ int matmul_run(struct bench_options *options)
     char error[1024];
     bool failed = session_failed(&b.s, run(&b, options), nccl_error(b.contest.nccl), error);
     bool drawn = failed || !options->plot || b.s.rank != 0 ||
-                 plot_draw(&(struct plot_run){.json = report_json(b.s.report)}, 1, options->plot,
-                           options->floor_gbs);
+                 bars_draw(report_json(b.s.report), options->plot);
 
     nccl_close(b.contest.nccl, !failed);
     cublas_close(b.contest.cublas);

@@ -1,17 +1,14 @@
-/* Draws results of an operation with gnuplot, which is a program of its own. */
+/* Draws results of an operation: lines against size. */
 #include "plot.h"
 
 #include <errno.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "bars.h"
+#include "picture.h"
 
 enum { MAX_LINES = 32 };
-
-extern char **environ;
 
 /* The variants of all runs, in the order in which they appear. */
 struct lines {
@@ -21,24 +18,6 @@ struct lines {
     } all[MAX_LINES];
     int n;
 };
-
-static bool complain(const char *what, const char *why)
-{
-    fprintf(stderr, "# symm-bench: plot: %s: %s\n", what, why);
-    return false;
-}
-
-static double number(const json_t *row, const char *key)
-{
-    return json_number_value(json_object_get(row, key));
-}
-
-static const char *text(const json_t *object, const char *key)
-{
-    const char *value = json_string_value(json_object_get(object, key));
-
-    return value ? value : "";
-}
 
 static const char *algo_of(const json_t *row)
 {
@@ -75,10 +54,10 @@ static void write_data(FILE *to, const struct lines *lines)
         {
             const char *algo = algo_of(row);
 
-            if (algo && strcmp(algo, lines->all[l].algo) == 0 && number(row, "time_us") > 0 &&
-                number(row, "bytes") > 0)
-                fprintf(to, "%.0f %.6g %.6g\n", number(row, "bytes"), number(row, "time_us"),
-                        number(row, "busbw"));
+            if (algo && strcmp(algo, lines->all[l].algo) == 0 &&
+                picture_number(row, "time_us") > 0 && picture_number(row, "bytes") > 0)
+                fprintf(to, "%.0f %.6g %.6g\n", picture_number(row, "bytes"),
+                        picture_number(row, "time_us"), picture_number(row, "busbw"));
         }
         fprintf(to, "EOD\n");
     }
@@ -87,18 +66,6 @@ static void write_data(FILE *to, const struct lines *lines)
 static bool is_peer(const struct line *line)
 {
     return strncmp(line->algo, "nccl", 4) == 0 || strncmp(line->algo, "torch", 5) == 0;
-}
-
-/* In quotes between which gnuplot takes every character as it is. */
-static void write_quoted(FILE *to, const char *text)
-{
-    fputc('\'', to);
-    for (; *text; text++) {
-        if (*text == '\'')
-            fputc('\'', to);
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, to);
-    }
-    fputc('\'', to);
 }
 
 /* Its variant, and the run if another one has a variant of that name. */
@@ -111,7 +78,7 @@ static void write_title(FILE *to, const struct lines *lines, const struct line *
         alone = alone && (&lines->all[l] == line || strcmp(lines->all[l].algo, line->algo) != 0);
     snprintf(title, sizeof title, "%.64s%s%.128s", line->algo, alone ? "" : ", ",
              alone ? "" : line->run->name);
-    write_quoted(to, title);
+    picture_quote(to, title);
 }
 
 /* One panel; column 2 or 3 of the data, and the floor as a function of the bytes x. */
@@ -130,22 +97,33 @@ static void write_panel(FILE *to, const struct lines *lines, const char *title, 
             floor, floor_gbs);
 }
 
+struct drawing {
+    const json_t *run;
+    const struct lines *lines;
+    double floor_gbs;
+};
+
 /* The words and the floor are those of the first run. */
-static void write_script(FILE *to, const json_t *run, const struct lines *lines, double floor_gbs)
+static void write_script(FILE *to, const void *what)
 {
+    const struct drawing *drawing = what;
+    const json_t *run = drawing->run;
+    const struct lines *lines = drawing->lines;
+    const double floor_gbs = drawing->floor_gbs;
     const json_t *options = json_object_get(run, "options");
-    const char *timing = text(options, "timing");
+    const char *timing = picture_text(options, "timing");
     const bool is_stream = !*timing || strcmp(timing, "stream") == 0;
     char floor[64], title[256];
 
-    snprintf(title, sizeof title, "%.64s, %.0f ranks, %.16s, %s%s%.16s", text(run, "operation"),
-             number(run, "ranks"), text(options, "dtype"),
+    snprintf(title, sizeof title, "%.64s, %.0f ranks, %.16s, %s%s%.16s",
+             picture_text(run, "operation"), picture_number(run, "ranks"),
+             picture_text(options, "dtype"),
              json_is_true(json_object_get(options, "graph")) ? "graphs" : "eager",
              is_stream ? "" : ", ", is_stream ? "" : timing);
     write_data(to, lines);
     fprintf(to, "set terminal svg size 1200,540 dynamic background 'white' font 'sans-serif,12'\n");
     fprintf(to, "set multiplot layout 1,2 title ");
-    write_quoted(to, title);
+    picture_quote(to, title);
     fprintf(to, " noenhanced\nset rmargin 5\nset key top left Left reverse noenhanced\nset "
                 "grid\nset logscale x "
                 "2\nset format x '%%.0b %%B'\n"
@@ -153,65 +131,12 @@ static void write_script(FILE *to, const json_t *run, const struct lines *lines,
     fprintf(to, "set logscale y 10\nset format y '%%g'\n");
     /* Without this the floor's line, which begins near 0, would set the range. */
     fprintf(to, "set yrange [1:*]\n");
-    snprintf(floor, sizeof floor, "x * %.9g", number(run, "bus_factor") / floor_gbs / 1e3);
+    snprintf(floor, sizeof floor, "x * %.9g", picture_number(run, "bus_factor") / floor_gbs / 1e3);
     write_panel(to, lines, "latency in microseconds", 2, floor, floor_gbs);
     fprintf(to, "unset logscale y\nset yrange [0:*]\n");
     snprintf(floor, sizeof floor, "%.9g", floor_gbs);
     write_panel(to, lines, "bus bandwidth in GB/s", 3, floor, floor_gbs);
     fprintf(to, "unset multiplot\n");
-}
-
-/* Starts gnuplot from one file to the other. Returns an errno. */
-static int start(FILE *script, FILE *picture, pid_t *child)
-{
-    char *argv[] = {"gnuplot", "-", NULL};
-    posix_spawn_file_actions_t actions;
-    int error = posix_spawn_file_actions_init(&actions);
-
-    if (error)
-        return error;
-    error = posix_spawn_file_actions_adddup2(&actions, fileno(script), 0);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, fileno(picture), 1);
-    if (!error)
-        error = posix_spawnp(child, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
-
-static bool run_gnuplot(FILE *script, FILE *picture, const char *path)
-{
-    pid_t child;
-    int status = 0;
-
-    rewind(script);
-    int error = start(script, picture, &child);
-    if (error == ENOENT)
-        return complain("gnuplot is not there", "install gnuplot-nox or gnuplot");
-    if (error)
-        return complain("gnuplot", strerror(error));
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return complain(path, "gnuplot has failed");
-    return true;
-}
-
-/* The picture, when it is whole, into the file that was asked for. */
-static bool save(FILE *picture, const char *path)
-{
-    char block[4096];
-    size_t n;
-    FILE *file = fopen(path, "we");
-
-    if (!file)
-        return complain(path, strerror(errno));
-    rewind(picture);
-    while ((n = fread(block, 1, sizeof block, picture)) > 0)
-        fwrite(block, 1, n, file);
-    bool saved = !ferror(file) && !ferror(picture);
-    saved = fclose(file) == 0 && saved;
-    return saved || complain(path, "could not be written");
 }
 
 /* Whether two runs have the same axes and the same floor. */
@@ -227,39 +152,38 @@ bool plot_draw(const struct plot_run *runs, int nruns, const char *path, double 
 
     for (int i = 0; i < nruns; i++) {
         if (i > 0 && !is_comparable(runs[i].json, runs[0].json))
-            return complain(runs[i].name, "another operation or number of ranks than the first");
+            return picture_complain(runs[i].name,
+                                    "another operation or number of ranks than the first");
         find_lines(&runs[i], &lines);
     }
-    if (lines.n == 0 || number(runs[0].json, "bus_factor") < 0)
-        return complain(path, "there are no results of an operation to draw");
-    FILE *script = tmpfile(), *picture = tmpfile();
-    bool drawn = script && picture;
-    if (drawn) {
-        write_script(script, runs[0].json, &lines, floor_gbs);
-        drawn = run_gnuplot(script, picture, path) && save(picture, path);
-    } else {
-        complain(path, strerror(errno));
-    }
-    if (script)
-        fclose(script);
-    if (picture)
-        fclose(picture);
-    return drawn;
+    if (lines.n == 0 || picture_number(runs[0].json, "bus_factor") < 0)
+        return picture_complain(path, "there are no results of an operation to draw");
+    struct drawing drawing = {runs[0].json, &lines, floor_gbs};
+    return picture_draw(write_script, &drawing, path);
+}
+
+static bool draw_product(const struct bench_options *options, const json_t *run)
+{
+    return options->nfiles == 1
+               ? bars_draw(run, options->output)
+               : picture_complain(options->files[1], "products are drawn one run at a time");
 }
 
 int plot_files(const struct bench_options *options)
 {
     const int n = options->nfiles;
     struct plot_run *runs = calloc((size_t)n, sizeof *runs);
-    bool loaded = runs || complain(options->output, strerror(errno));
+    bool loaded = runs || picture_complain(options->output, strerror(errno));
     json_error_t error;
 
     for (int i = 0; i < n && loaded; i++) {
         runs[i].name = options->files[i];
         runs[i].json = json_load_file(options->files[i], 0, &error);
-        loaded = runs[i].json || complain(options->files[i], error.text);
+        loaded = runs[i].json || picture_complain(options->files[i], error.text);
     }
-    bool drawn = loaded && plot_draw(runs, n, options->output, options->floor_gbs);
+    bool drawn = loaded && (bars_are_for(runs[0].json)
+                                ? draw_product(options, runs[0].json)
+                                : plot_draw(runs, n, options->output, options->floor_gbs));
     for (int i = 0; i < n && runs; i++)
         json_decref(runs[i].json);
     free(runs);

@@ -42,7 +42,7 @@ double products_eps(int k)
     return sqrt(k) * 0x1p-21;
 }
 
-/* ------------------------------------------------------------------------------------- the memory */
+/* ----------------------------------------------------------------------------------- the memory */
 
 static int divide_up(int a, int b)
 {
@@ -90,7 +90,7 @@ void products_destroy(struct products *p)
     *p = (struct products){0};
 }
 
-/* --------------------------------------------------------------------------------------- the data */
+/* ------------------------------------------------------------------------------------- the data */
 
 struct filling {
     const struct element *element;
@@ -146,7 +146,7 @@ void products_fill(struct products *p, uint64_t seed, int rank)
         fill(p->element, p->c, products_d_count(p), sums_seed(mine, 2));
 }
 
-/* ---------------------------------------------------------------------------------- the reference */
+/* -------------------------------------------------------------------------------- the reference */
 
 /* One of each `step` of all there are. */
 static void choose(int *out, int n, int step, int all, uint64_t key)
@@ -234,7 +234,7 @@ bool products_refer(struct products *p, uint64_t seed)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------- the check */
+/* ------------------------------------------------------------------------------------ the check */
 
 /* What the element `at` of d, whose reference is number `i`, is compared with. */
 static double expect(const struct products *p, size_t i, size_t at, double *bound)

@@ -44,7 +44,8 @@ void products_destroy(struct products *p);
 /* Normally distributed numbers, other ones with each seed; c a part of them. */
 void products_fill(struct products *p, uint64_t seed, int rank);
 
-/* Chooses, by the seed, what is compared, and computes what it should be. False: memory is short. */
+/* Chooses, by the seed, what is compared, and computes what it should be. False: memory is short.
+ */
 bool products_refer(struct products *p, uint64_t seed);
 
 /*

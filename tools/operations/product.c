@@ -69,7 +69,7 @@ const char *product_strategy(const struct product_call *call)
     return strategy_name(symm_matmul_strategy(call->ours));
 }
 
-/* -------------------------------------------------------------------------------------- one call */
+/* ------------------------------------------------------------------------------------- one call */
 
 /* [l, rows, columns], row after row. */
 static symm_tensor tensor(void *data, symm_dtype dtype, int l, int rows, int columns)

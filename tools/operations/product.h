@@ -54,7 +54,8 @@ int product_first_row(int m, int nranks, int rank);
 const char *product_unavailable(const struct product_way *way, const struct cublas_shape *shape,
                                 int nranks);
 
-/* Makes what the call needs. Collective. After a failure, too, product_release() is what follows. */
+/* Makes what the call needs. Collective. After a failure, too, product_release() is what follows.
+ */
 symm_status product_prepare(struct product_call *call);
 void product_release(struct product_call *call);
 
