@@ -61,8 +61,6 @@ END_TEST
 
 START_TEST(ranks_may_be_threads)
 {
-    if (TEST_TSAN) /* to it each CUDA thread is a thread, and 8128 are all it takes */
-        setenv("SYMM_EMULATED_BLOCK", "64", 1);
     run(_i, RANKS_AS_THREADS, (struct trial_plan){.most = 3000, .nkinds = 3, .ncounts = 3});
 }
 END_TEST
