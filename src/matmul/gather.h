@@ -3,11 +3,13 @@
 #define SYMM_MATMUL_GATHER_H
 
 #include "../runtime/enqueue.h"
+#include "../runtime/group.h"
 #include "../runtime/side.h"
 #include "plan.h"
 
 /* A product, and how it goes. */
 struct symm_matmul {
+    struct symm_belonging belonging; /* of the group */
     struct symm_group *group;
     struct symm_problem problem;
     struct symm_matmul_plan plan;

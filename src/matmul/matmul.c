@@ -1,4 +1,5 @@
 /* Products: making them, running them in one of three ways, giving them back. */
+#include <stdio.h>
 #include <stdlib.h>
 #include "../runtime/dtype.h"
 #include "../runtime/pad.h"
@@ -13,7 +14,30 @@ static symm_status vote(struct symm_enqueue *e, struct symm_step *step)
     return symm__lane_step(e->group->lane, step, symm__deadline_in(e->group->ctx->timeout_ms));
 }
 
-/* Where all ranks have the same product. Columns may differ: what is chosen is for the most. */
+static const char *const kind_names[] = {
+    [SYMM_MATMUL] = "matmul",
+    [SYMM_ALL_GATHER_MATMUL] = "all_gather",
+};
+static const char *const strategy_names[] = {
+    [SYMM_STRATEGY_AUTO] = "auto",
+    [SYMM_STRATEGY_FUSED] = "fused",
+    [SYMM_STRATEGY_PIPELINED] = "pipelined",
+    [SYMM_STRATEGY_UNFUSED] = "unfused",
+};
+
+/* From now on the call is what the ranks must agree on. */
+static void name_call(struct symm_enqueue *e, const struct symm_problem *p)
+{
+    snprintf(e->call, sizeof e->call,
+             "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s, nb %d, gathered_a %s)",
+             kind_names[p->kind], strategy_names[p->strategy], p->m, p->k, p->l,
+             symm__dtype_name(p->dtype), p->nb, p->gathered_a.l ? "wanted" : "not wanted");
+}
+
+/*
+ * Where all ranks have the same product; what is wrong on one of them is no difference. Columns may
+ * differ: what is chosen is for the most.
+ */
 static symm_status agree(struct symm_enqueue *e, symm_status mine, struct symm_matmul *m)
 {
     const struct symm_agreed *agreed = &e->group->ctx->agreed;
@@ -21,12 +45,15 @@ static symm_status agree(struct symm_enqueue *e, symm_status mine, struct symm_m
                                                 .max_threads = agreed->max_threads,
                                                 .compute_major = agreed->compute_major,
                                                 .engine_nbytes = agreed->matmul_engine_nbytes};
-    int64_t columns = m ? symm__problem_columns(&m->problem) : 0, all[SYMM_MAX_RANKS], most = 0;
-    struct symm_step step = {
-        .mine = &columns, .nbytes = sizeof columns, .all = all, .status = mine};
+    int64_t columns, all[SYMM_MAX_RANKS], most = 0;
+    struct symm_step able = {.status = mine},
+                     same = {.mine = &columns, .nbytes = sizeof columns, .all = all};
     symm_status st;
 
-    TRY(vote(e, &step));
+    TRY(vote(e, &able));
+    name_call(e, &m->problem);
+    columns = symm__problem_columns(&m->problem);
+    TRY(vote(e, &same));
     for (int r = 0; r < e->group->nranks; r++)
         most = all[r] > most ? all[r] : most;
     m->plan = symm__matmul_plan(&machine, &m->problem, most);
@@ -66,29 +93,12 @@ out:
     return st;
 }
 
-static const char *const kind_names[] = {
-    [SYMM_MATMUL] = "matmul",
-    [SYMM_ALL_GATHER_MATMUL] = "all_gather",
-};
-static const char *const strategy_names[] = {
-    [SYMM_STRATEGY_AUTO] = "auto",
-    [SYMM_STRATEGY_FUSED] = "fused",
-    [SYMM_STRATEGY_PIPELINED] = "pipelined",
-    [SYMM_STRATEGY_UNFUSED] = "unfused",
-};
-
-/* The name of a value that has not been checked. */
-#define NAME_OF(names, i) ((size_t)(i) < sizeof(names) / sizeof *(names) ? (names)[i] : "?")
-
-/* Begins the call with what the ranks must agree on. */
-static symm_status begin(struct symm_enqueue *e, symm_group *group, const struct symm_problem *p)
+static void release(struct symm_belonging *belonging)
 {
-    const char *dtype = symm__dtype_name(p->dtype);
+    struct symm_matmul *m = (struct symm_matmul *)belonging;
 
-    return symm__collective_begin(
-        e, group, true, "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s, nb %d, gathered_a %s)",
-        NAME_OF(kind_names, p->kind), NAME_OF(strategy_names, p->strategy), p->m, p->k, p->l,
-        dtype ? dtype : "?", p->nb, p->gathered_a.l ? "wanted" : "not wanted");
+    symm__memory_free_owner(m->group->ctx->memory, m);
+    free(m);
 }
 
 symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, symm_matmul **out)
@@ -104,13 +114,15 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
         mine = symm__fail(SYMM_ERROR_ARGUMENT, "out is NULL");
     if (mine == SYMM_OK && !m)
         mine = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    TRY(begin(&e, group, &p));
+    TRY(symm__collective_begin(&e, group, true, "symm_matmul_create"));
     if (m)
-        *m = (struct symm_matmul){.group = group, .problem = p, .number = group->ncalls};
+        *m = (struct symm_matmul){
+            .belonging.release = release, .group = group, .problem = p, .number = group->ncalls};
     st = agree(&e, mine, m);
     if (st == SYMM_OK)
         st = furnish(&e, m);
     TRY(symm__collective_end(&e, st));
+    symm__group_add(group, &m->belonging);
     *out = m;
     m = NULL;
 out:
@@ -122,9 +134,12 @@ void symm_matmul_destroy(symm_matmul *m)
 {
     if (!m)
         return;
-    if (m->workspace && !symm__forked(m->group->ctx))
-        symm__memory_free_owner(m->group->ctx->memory, m);
-    free(m);
+    if (!m->group || symm__forked(m->group->ctx)) {
+        free(m);
+        return;
+    }
+    symm__group_take(m->group, &m->belonging);
+    release(&m->belonging);
 }
 
 symm_strategy symm_matmul_strategy(const symm_matmul *m)

@@ -102,6 +102,7 @@ struct symm_group {
     struct symm_sides *sides;         /* NULL: never needed */
     struct symm_dlpack_export *given; /* memory that DLPack tensors own now; guarded by dlpack.c */
     pthread_mutex_t lock;             /* guards what follows */
+    struct symm_belonging *belongings;
     uint64_t ncalls;
     /* "call 12: symm_all_reduce(...)": for the other ranks, when one stalls */
     char last_call[SYMM_CALL_MAX];

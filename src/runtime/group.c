@@ -274,6 +274,41 @@ void symm__group_await_quiet(struct symm_group *group)
         symm__sleep_us(SYMM_GRACE_MS * 1000);
 }
 
+void symm__group_add(struct symm_group *group, struct symm_belonging *belonging)
+{
+    pthread_mutex_lock(&group->lock);
+    belonging->next = group->belongings;
+    group->belongings = belonging;
+    pthread_mutex_unlock(&group->lock);
+}
+
+void symm__group_take(struct symm_group *group, struct symm_belonging *belonging)
+{
+    pthread_mutex_lock(&group->lock);
+    for (struct symm_belonging **at = &group->belongings; *at; at = &(*at)->next)
+        if (*at == belonging) {
+            *at = belonging->next;
+            break;
+        }
+    pthread_mutex_unlock(&group->lock);
+}
+
+void symm__group_let_go(struct symm_group *group)
+{
+    struct symm_belonging *all, *next;
+
+    pthread_mutex_lock(&group->lock);
+    all = group->belongings;
+    group->belongings = NULL;
+    pthread_mutex_unlock(&group->lock);
+    for (; all; all = next) {
+        next = all->next;
+        all->release(all);
+    }
+    if (group->ctx->memory)
+        symm__memory_free_owner(group->ctx->memory, group);
+}
+
 symm_status symm__group_release(struct symm_group *group)
 {
     struct symm_context *ctx;
@@ -286,8 +321,7 @@ symm_status symm__group_release(struct symm_group *group)
     symm__dlpack_forget(group);
     if (group->mc)
         symm__multicast_put_back(ctx->memory, group->mc);
-    if (ctx->memory)
-        symm__memory_free_owner(ctx->memory, group);
+    symm__group_let_go(group);
     symm__lane_close(group->lane);
     symm__control_put_back(ctx->control, group->line);
     symm__sides_release(group, &st);

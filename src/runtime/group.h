@@ -37,6 +37,18 @@ symm_status symm__group_quiesce(struct symm_group *group);
 enum { SYMM_QUIET_MS = 3000, SYMM_GRACE_MS = 100 };
 void symm__group_await_quiet(struct symm_group *group);
 
+/* What a higher layer has made for a group, and what goes with it. */
+struct symm_belonging {
+    struct symm_belonging *next;
+    void (*release)(struct symm_belonging *belonging); /* Local */
+};
+/* Any thread. Who takes one away has to release it; one that is not there is not looked at. */
+void symm__group_add(struct symm_group *group, struct symm_belonging *belonging);
+void symm__group_take(struct symm_group *group, struct symm_belonging *belonging);
+
+/* Releases what belongs to the group, and its memory, on this rank. Local. */
+void symm__group_let_go(struct symm_group *group);
+
 /*
  * Gives back everything on this rank; keeps going and returns the first failure. Local. NULL is
  * fine.

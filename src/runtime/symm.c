@@ -107,7 +107,7 @@ static symm_status leave_together(struct symm_enqueue *e)
 
     agree.status = symm__group_quiesce(group);
     TRY(symm__lane_step(group->lane, &agree, symm__deadline_in(group->ctx->timeout_ms)));
-    symm__memory_free_owner(group->ctx->memory, group);
+    symm__group_let_go(group);
     st = symm__lane_step(group->lane, &let_go, symm__deadline_in(group->ctx->timeout_ms));
 out:
     return symm__collective_end(e, st);

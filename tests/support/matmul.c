@@ -155,7 +155,7 @@ static void place(const struct matmul_case *c, struct draws *d, struct matmul_op
         empty = empty || x->t.shape[i] == 0;
         last += (size_t)((x->t.shape[i] - 1) * x->t.strides[i]);
     }
-    x->region = (int)below(d, MATMUL_REGIONS);
+    x->region = c->foreign ? MATMUL_PLAIN : (int)below(d, MATMUL_REGIONS);
     size_t *end = &all->nbytes[x->region];
     x->at = (*end + MARGIN + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (!c->contiguous && below(d, 2))
@@ -182,7 +182,7 @@ static void lay_out(const struct matmul_case *c, struct draws *d, struct matmul_
 
     draw_strides(d, layout, shape, strides);
     for (int i = 0; i < 3; i++)
-        if (zero >> i & 1 && below(d, 4) == 0)
+        if (!c->contiguous && zero >> i & 1 && below(d, 4) == 0)
             strides[i] = 0;
     if (!c->contiguous)
         spoil_strides(d, shape, strides);
@@ -196,7 +196,7 @@ static void lay_out(const struct matmul_case *c, struct draws *d, struct matmul_
 static void lay_out_bias(const struct matmul_case *c, struct draws *d, struct matmul_operands *all,
                          int64_t n, struct matmul_operand *x)
 {
-    const int64_t l = below(d, 2) ? c->l : 1, step = 1 + (int64_t)below(d, 2);
+    const int64_t l = below(d, 2) ? c->l : 1, step = c->contiguous ? 1 : 1 + (int64_t)below(d, 2);
     const int64_t shape[3] = {l, 1, n}, strides[3] = {n * step + (int64_t)below(d, 3), 5, step};
     const int first = l == 1 ? (int)below(d, 3) : 0;
 

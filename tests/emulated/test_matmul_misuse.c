@@ -1,0 +1,733 @@
+/*
+ * Products that are asked for wrongly, on one rank or by ranks that differ, and products whose ranks
+ * die or give up. Texts name argument, value and rank; nothing stays behind, and what was healthy
+ * still works.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include "exercise.h"
+#include "matmul.h"
+#include "test.h"
+
+enum { BAD_RANK = 1, TRIO = 3 };
+
+/* A rank's world with a product that works. */
+struct bench {
+    symm_context *ctx;
+    symm_group *world;
+    symm_stream stream;
+    struct matmul_job job;
+    uint64_t round;
+};
+
+static const struct matmul_case works = {.kind = SYMM_ALL_GATHER_MATMUL,
+                                         .in = SYMM_BFLOAT16,
+                                         .out = SYMM_FLOAT32,
+                                         .addend = SYMM_FLOAT32,
+                                         .m = 20,
+                                         .k = 24,
+                                         .l = 2,
+                                         .nb = 2,
+                                         .n = {5, 6},
+                                         .has_c = true,
+                                         .has_bias = true,
+                                         .gathered = true,
+                                         .alpha = 1,
+                                         .beta = 1,
+                                         .whole = true,
+                                         .contiguous = true,
+                                         .layout = 1};
+
+static symm_status bench_open(struct rank *self, struct bench *b, const struct matmul_case *c)
+{
+    RANK_TRY(self, rank_join(self, &b->ctx));
+    b->world = symm_context_world(b->ctx);
+    RANK_TRY(self, symm_stream_create(b->ctx, &b->stream));
+    if (matmul_job_open(self, b->ctx, b->world, c, &b->job) != SYMM_OK)
+        return SYMM_ERROR_STATE;
+out:
+    return self->report->status;
+}
+
+static void bench_close(struct bench *b)
+{
+    matmul_job_close(&b->job);
+    symm_stream_destroy(b->stream);
+    symm_context_destroy(b->ctx);
+}
+
+/* What every case ends with: the group is alive, and a product of it right. */
+static symm_status bench_works(struct rank *self, struct bench *b)
+{
+    RANK_TRY(self, symm_check(b->world));
+    if ((!b->job.m && matmul_job_create(self, &b->job) != SYMM_OK) ||
+        matmul_job_send(self, &b->job, ++b->round, b->stream) != SYMM_OK ||
+        matmul_job_run(self, &b->job, b->stream) != SYMM_OK ||
+        matmul_job_fetch(self, &b->job, NULL, b->stream) != SYMM_OK ||
+        matmul_job_look(self, &b->job) != SYMM_OK)
+        goto out;
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
+/* ------------------------------------------------------------------------- wrong descriptions */
+
+/* What is wrong with the description of one rank, or of all; the texts are tested elsewhere. */
+static void wrong_kind(symm_matmul_desc *d)
+{
+    d->kind = (symm_matmul_kind)9;
+}
+static void wrong_strategy(symm_matmul_desc *d)
+{
+    d->strategy = (symm_strategy)9;
+}
+static void wrong_activation(symm_matmul_desc *d)
+{
+    d->activation = (symm_activation)9;
+}
+static void wrong_nb(symm_matmul_desc *d)
+{
+    d->nb = 1 << 30;
+}
+static void wrong_reserved(symm_matmul_desc *d)
+{
+    d->reserved[2] = 1;
+}
+static void wrong_rows(symm_matmul_desc *d)
+{
+    d->a.shape[1]++;
+}
+static void wrong_shape(symm_matmul_desc *d)
+{
+    d->b[1].shape[1]++;
+}
+static void wrong_stride(symm_matmul_desc *d)
+{
+    d->d[0].strides[1] = 0;
+}
+static void wrong_type(symm_matmul_desc *d)
+{
+    d->a.dtype = SYMM_FLOAT32;
+}
+static void missing_d(symm_matmul_desc *d)
+{
+    d->d[1].dtype = 0;
+}
+static void wrong_bias(symm_matmul_desc *d)
+{
+    d->bias[0].ndim = 5;
+}
+static void wrong_c(symm_matmul_desc *d)
+{
+    d->c[1].shape[2] = 99;
+}
+static void wrong_gathered(symm_matmul_desc *d)
+{
+    d->gathered_a.dtype = SYMM_INT32;
+}
+static void too_large(symm_matmul_desc *d)
+{
+    d->b[0].shape[2] = INT64_C(1) << 40;
+}
+
+static const struct {
+    void (*make)(symm_matmul_desc *desc);
+    const char *part;
+    symm_status status;
+} descriptions[] = {
+    {wrong_kind, "kind 9", SYMM_ERROR_ARGUMENT},
+    {wrong_strategy, "strategy 9", SYMM_ERROR_ARGUMENT},
+    {wrong_activation, "activation 9", SYMM_ERROR_ARGUMENT},
+    {wrong_nb, "nb is 1073741824", SYMM_ERROR_ARGUMENT},
+    {wrong_reserved, "reserved[2] is 1", SYMM_ERROR_ARGUMENT},
+    {wrong_rows, "a is 2 x [", SYMM_ERROR_ARGUMENT},
+    {wrong_shape, "b[1] is 2 x [25, 6]", SYMM_ERROR_ARGUMENT},
+    {wrong_stride, "d[0] has strides", SYMM_ERROR_ARGUMENT},
+    {wrong_type, "a.dtype is float32", SYMM_ERROR_ARGUMENT},
+    {missing_d, "d[1].dtype is 0", SYMM_ERROR_ARGUMENT},
+    {wrong_bias, "bias[0].ndim is 5", SYMM_ERROR_ARGUMENT},
+    {wrong_c, "c[1] is 2 x [20, 99]", SYMM_ERROR_ARGUMENT},
+    {wrong_gathered, "gathered_a.dtype is 5", SYMM_ERROR_ARGUMENT},
+    {too_large, "b[0].shape[2] is 1099511627776", SYMM_ERROR_UNSUPPORTED},
+};
+enum { NDESCRIPTIONS = sizeof descriptions / sizeof descriptions[0] };
+
+/* All ranks hear of it, and of the rank. */
+static symm_status hear(struct rank *self, struct bench *b, const symm_matmul_desc *desc,
+                        symm_matmul **out, int i)
+{
+    char who[24];
+
+    snprintf(who, sizeof who, "rank %d", BAD_RANK);
+    RANK_EXPECT_TEXT(self, descriptions[i].status, descriptions[i].part,
+                     symm_matmul_create(b->world, desc, out));
+    CHECK_RANK_MSG(self, strstr(self->report->text, who), "no \"%s\" in: %s", who,
+                   self->report->text);
+    CHECK_RANK_MSG(self, strstr(self->report->text, "symm_matmul_create"), "%s",
+                   self->report->text);
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
+static void describe_wrongly(struct rank *self, void *arg)
+{
+    struct bench b = {0};
+    symm_usage before, after;
+    symm_matmul *m = NULL;
+    (void)arg;
+
+    if (bench_open(self, &b, &works) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_memory_usage(b.ctx, &before));
+    for (int i = 0; i < NDESCRIPTIONS; i++) {
+        symm_matmul_desc desc = matmul_job_desc(&b.job);
+        if (self->rank == BAD_RANK)
+            descriptions[i].make(&desc);
+        if (hear(self, &b, &desc, &m, i) != SYMM_OK)
+            goto out;
+        CHECK_RANK(self, m == NULL);
+    }
+    symm_matmul_desc desc = matmul_job_desc(&b.job);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "desc is NULL",
+                     symm_matmul_create(b.world, self->rank == BAD_RANK ? NULL : &desc, &m));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out is NULL",
+                     symm_matmul_create(b.world, &desc, self->rank == BAD_RANK ? NULL : &m));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "group is NULL",
+                     symm_matmul_create(NULL, &desc, &m));
+    CHECK_RANK(self, m == NULL);
+    RANK_TRY(self, symm_memory_usage(b.ctx, &after));
+    CHECK_RANK(self, after.allocated == before.allocated);
+    bench_works(self, &b);
+out:
+    bench_close(&b);
+}
+
+START_TEST(a_wrong_description_is_an_error_on_every_rank)
+{
+    setenv("SYMM_CHECK", _i ? "1" : "0", 1);
+    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, describe_wrongly, NULL, 60);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------- ranks that differ */
+
+/* What this rank has otherwise than the others; its description is right in itself. */
+static void other_m(struct matmul_case *c)
+{
+    c->m = 21;
+}
+static void other_k(struct matmul_case *c)
+{
+    c->k = 25;
+}
+static void other_l(struct matmul_case *c)
+{
+    c->l = 1;
+}
+static void other_type(struct matmul_case *c)
+{
+    c->in = SYMM_FLOAT16;
+}
+static void other_strategy(struct matmul_case *c)
+{
+    c->strategy = SYMM_STRATEGY_PIPELINED;
+}
+static void other_nb(struct matmul_case *c)
+{
+    c->nb = 1;
+}
+static void no_gathered(struct matmul_case *c)
+{
+    c->gathered = false;
+}
+static void other_kind(struct matmul_case *c)
+{
+    c->kind = SYMM_MATMUL;
+    c->gathered = false;
+}
+
+static const struct {
+    void (*make)(struct matmul_case *c);
+    const char *parts[2];
+} differences[] = {
+    {other_m, {"m 21", "m 20"}},
+    {other_k, {"k 25", "k 24"}},
+    {other_l, {"l 1", "l 2"}},
+    {other_type, {"float16", "bfloat16"}},
+    {other_strategy, {"pipelined", "auto"}},
+    {other_nb, {"nb 1", "nb 2"}},
+    {no_gathered, {"gathered_a not wanted", "gathered_a wanted"}},
+    {other_kind, {"create(matmul", "create(all_gather"}},
+};
+enum { NDIFFERENCES = sizeof differences / sizeof differences[0] };
+
+static void describe_differently(struct rank *self, void *arg)
+{
+    const int which = *(int *)arg;
+    struct matmul_case c = works;
+    struct bench b = {0};
+
+    if (self->rank == BAD_RANK)
+        differences[which].make(&c);
+    RANK_TRY(self, rank_join(self, &b.ctx));
+    b.world = symm_context_world(b.ctx);
+    /* Memory has the same size on all ranks: that of the product that works. */
+    if (matmul_job_open(self, b.ctx, b.world, &works, &b.job) != SYMM_OK)
+        goto out;
+    b.job.c = c;
+    matmul_lay_out(&c, self->rank, self->nranks, &b.job.o);
+    const symm_matmul_desc desc = matmul_job_desc(&b.job);
+    for (int i = 0; i < 2; i++)
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, differences[which].parts[i],
+                         symm_matmul_create(b.world, &desc, &b.job.m));
+    rank_note(self, SYMM_OK);
+out:
+    bench_close(&b);
+}
+
+START_TEST(ranks_that_differ_are_a_mismatch_on_all)
+{
+    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, describe_differently, &_i, 60);
+}
+END_TEST
+
+/* Two products, and the ranks run different ones. */
+static void run_differently(struct rank *self, void *arg)
+{
+    struct matmul_job other = {0};
+    struct bench b = {0};
+    (void)arg;
+
+    if (bench_open(self, &b, &works) != SYMM_OK || bench_works(self, &b) != SYMM_OK ||
+        matmul_job_open(self, b.ctx, b.world, &works, &other) != SYMM_OK ||
+        matmul_job_create(self, &other) != SYMM_OK)
+        goto out;
+    struct matmul_job *job = self->rank == BAD_RANK ? &other : &b.job;
+    const symm_matmul_args args = matmul_job_args(job);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "the product of call",
+                     symm_matmul_run(job->m, &args, b.stream));
+    rank_note(self, SYMM_OK);
+out:
+    matmul_job_close(&other);
+    bench_close(&b);
+}
+
+START_TEST(different_products_are_a_mismatch)
+{
+    setenv("SYMM_CHECK", "1", 1);
+    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, run_differently, NULL, 60);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------ wrong arguments */
+
+/* The run is refused, with the rank's number; on this rank only, and nothing has happened. */
+static symm_status refused(struct rank *self, struct bench *b, const symm_matmul_args *args,
+                           const char *part)
+{
+    char who[24];
+
+    snprintf(who, sizeof who, "rank %d", self->rank);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, part, symm_matmul_run(b->job.m, args, b->stream));
+    CHECK_RANK_MSG(self,
+                   strstr(self->report->text, who) && strstr(self->report->text, "symm_matmul_run"),
+                   "%s", self->report->text);
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
+#define REFUSED(part, field, value)                                                                \
+    do {                                                                                           \
+        symm_matmul_args wrong = good;                                                             \
+        wrong.field = (value);                                                                     \
+        if (refused(self, b, &wrong, part) != SYMM_OK)                                             \
+            goto out;                                                                              \
+    } while (0)
+
+static symm_status leave_data_out(struct rank *self, struct bench *b)
+{
+    const symm_matmul_args good = matmul_job_args(&b->job);
+
+    REFUSED("a is NULL", a, NULL);
+    REFUSED("b[0] is NULL", b[0], NULL);
+    REFUSED("b[1] is NULL", b[1], NULL);
+    REFUSED("c[1] is NULL", c[1], NULL);
+    REFUSED("d[0] is NULL", d[0], NULL);
+    REFUSED("bias[1] is NULL", bias[1], NULL);
+    REFUSED("gathered_a is NULL", gathered_a, NULL);
+    if (refused(self, b, NULL, "is NULL") != SYMM_OK)
+        goto out;
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
+static symm_status misplace_data(struct rank *self, struct bench *b)
+{
+    const symm_matmul_args good = matmul_job_args(&b->job);
+    char *const last = b->job.device[MATMUL_SYMMETRIC] + b->job.nbytes[MATMUL_SYMMETRIC];
+    void *freed = NULL;
+
+    REFUSED("not aligned to its elements of 2", a, (const char *)good.a + 1);
+    REFUSED("not aligned to its elements of 4", d[1], (char *)good.d[1] + 2);
+    REFUSED("not aligned to its elements of 4", c[0], (const char *)good.c[0] + 1);
+    REFUSED("not aligned to its elements of 4", bias[0], (const char *)good.bias[0] + 3);
+    REFUSED("runs past the address space", b[0], (const void *)(UINTPTR_MAX - 15));
+    REFUSED("a: ", a, (void *)((uintptr_t)last / 16 * 16 - 32));
+    REFUSED("d[0]: ", d[0], (void *)((uintptr_t)last / 16 * 16 - 32));
+    REFUSED("d[0]: ", d[0], symm_peer(b->world, b->job.device[MATMUL_SYMMETRIC], !self->rank));
+    RANK_TRY(self, symm_alloc(b->world, 65536, &freed));
+    RANK_TRY(self, symm_free(b->world, freed));
+    REFUSED("freed", b[1], freed);
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
+static symm_status overlap_data(struct rank *self, struct bench *b)
+{
+    const symm_matmul_args good = matmul_job_args(&b->job);
+
+    REFUSED("overlap", d[0], (void *)(uintptr_t)good.a);
+    REFUSED("overlap", d[1], (void *)(uintptr_t)good.b[0]);
+    REFUSED("overlap", d[0], (void *)(uintptr_t)good.bias[1]);
+    REFUSED("overlap", d[0], good.d[1]);
+    REFUSED("overlap", d[0], (char *)(uintptr_t)good.c[0] + 4);
+    REFUSED("overlap", d[0], (void *)(uintptr_t)good.c[1]);
+    REFUSED("overlap", gathered_a, (void *)(uintptr_t)good.a);
+    REFUSED("overlap", gathered_a, (char *)good.d[0] + 16);
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
+static void run_wrongly(struct rank *self, void *arg)
+{
+    struct matmul_case c = works;
+    struct bench b = {0};
+    (void)arg;
+
+    c.data = MATMUL_IN_ARGS;
+    c.foreign = true; /* so that nothing is at the end of symmetric memory but what is put there */
+    if (bench_open(self, &b, &c) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+        goto out;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "m is NULL", symm_matmul_run(NULL, NULL, b.stream));
+    CHECK_RANK(self, symm_matmul_strategy(NULL) == SYMM_STRATEGY_AUTO);
+    symm_matmul_destroy(NULL);
+    if (leave_data_out(self, &b) != SYMM_OK || misplace_data(self, &b) != SYMM_OK ||
+        overlap_data(self, &b) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+        goto out;
+    /* With beta 0 c is not looked at, wherever it is. */
+    symm_matmul_args args = matmul_job_args(&b.job);
+    args.beta = 0;
+    args.c[0] = NULL;
+    args.c[1] = (const char *)args.d[0] + 1;
+    RANK_TRY(self, symm_matmul_run(b.job.m, &args, b.stream));
+    RANK_TRY(self, symm_synchronize(b.world, b.stream));
+    bench_works(self, &b);
+out:
+    bench_close(&b);
+}
+
+START_TEST(wrong_arguments_are_named)
+{
+    ranks_run_ok(_i, RANKS_AS_PROCESSES, run_wrongly, NULL, 60);
+}
+END_TEST
+
+static void give_too_much(struct rank *self, void *arg)
+{
+    struct matmul_case c = works;
+    struct bench b_, *b = &b_;
+    (void)arg;
+
+    b_ = (struct bench){0};
+    c.has_c = c.has_bias = c.gathered = false;
+    c.data = MATMUL_IN_ARGS;
+    if (bench_open(self, b, &c) != SYMM_OK || bench_works(self, b) != SYMM_OK)
+        goto out;
+    const symm_matmul_args good = matmul_job_args(&b->job);
+    REFUSED("c[0] is 0x", c[0], good.d[0]);
+    REFUSED("bias[1] is 0x", bias[1], b->job.device[MATMUL_PLAIN]);
+    REFUSED("gathered_a is 0x", gathered_a, b->job.device[MATMUL_PLAIN]);
+    bench_works(self, b);
+out:
+    bench_close(b);
+}
+
+START_TEST(data_without_a_description_are_refused)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, give_too_much, NULL, 60);
+}
+END_TEST
+
+static void create_in_a_capture(struct rank *self, void *arg)
+{
+    struct bench b = {0};
+    symm_matmul *m = NULL;
+    symm_graph graph = NULL;
+    (void)arg;
+
+    if (bench_open(self, &b, &works) != SYMM_OK)
+        goto out;
+    const symm_matmul_desc desc = matmul_job_desc(&b.job);
+    if (matmul_job_create(self, &b.job) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_graph_begin(b.stream));
+    if (matmul_job_run(self, &b.job, b.stream) != SYMM_OK)
+        goto out;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_STATE, "symm_matmul_create",
+                     symm_matmul_create(b.world, &desc, &m));
+    CHECK_RANK(self, m == NULL);
+    RANK_TRY(self, symm_graph_end(b.stream, &graph));
+    symm_graph_destroy(graph);
+    bench_works(self, &b);
+out:
+    bench_close(&b);
+}
+
+START_TEST(a_capture_forbids_to_create)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, create_in_a_capture, NULL, 60);
+}
+END_TEST
+
+/* Products that are destroyed, and one that is left to its group. */
+static void leave_products(struct rank *self, void *arg)
+{
+    struct bench b = {0};
+    symm_group *g = NULL;
+    symm_matmul *m = NULL;
+    symm_usage before, after;
+    int ranks[TRIO] = {0, 1, 2};
+    (void)arg;
+
+    if (bench_open(self, &b, &works) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+        goto out;
+    const symm_matmul_desc desc = matmul_job_desc(&b.job);
+    RANK_TRY(self, symm_memory_usage(b.ctx, &before));
+    for (int i = 0; i < 20; i++) {
+        RANK_TRY(self, symm_matmul_create(b.world, &desc, &m));
+        symm_matmul_destroy(m);
+    }
+    RANK_TRY(self, symm_group_create(b.world, TRIO, ranks, &g));
+    RANK_TRY(self, symm_matmul_create(g, &desc, &m));
+    RANK_TRY(self, symm_group_destroy(g));
+    RANK_TRY(self, symm_exchange(b.world, NULL, 0, NULL));
+    RANK_TRY(self, symm_memory_usage(b.ctx, &after));
+    CHECK_RANK_MSG(self, after.allocated == before.allocated && after.pending == 0,
+                   "%llu bytes, before %llu", (unsigned long long)after.allocated,
+                   (unsigned long long)before.allocated);
+    RANK_TRY(self, symm_matmul_create(b.world, &desc, &m)); /* the world's goes with the context */
+    bench_works(self, &b);
+out:
+    bench_close(&b);
+}
+
+START_TEST(a_product_that_is_left_goes_with_its_group)
+{
+    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, leave_products, NULL, 60);
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------------- its end */
+
+/* How the last rank leaves the others: it gives up, or does not come, or is killed from outside. */
+enum leaving { GIVES_UP, IS_KILLED };
+
+struct loss {
+    enum leaving how;
+    symm_strategy strategy;
+};
+
+/* Products until the last rank has gone. Runs of which the end was right were right. */
+static void lose_a_rank(struct rank *self, void *arg)
+{
+    const struct loss *loss = arg;
+    struct matmul_case c = works;
+    const int victim = self->nranks - 1;
+    struct bench b = {0};
+    char who[24];
+
+    c.strategy = loss->strategy;
+    if (bench_open(self, &b, &c) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+        goto out;
+    for (self->report->value[1] = 1; self->report->status == SYMM_OK; self->report->value[1]++) {
+        const symm_matmul_args args = matmul_job_args(&b.job);
+        if (matmul_job_send(self, &b.job, ++b.round, b.stream) != SYMM_OK)
+            break;
+        if (loss->how == GIVES_UP && self->rank == victim && self->report->value[1] == 3) {
+            pause_ms(100);
+            self->report->value[2] = now_ms();
+            symm_abort(b.world, "that is enough");
+        }
+        symm_status st = symm_matmul_run(b.job.m, &args, b.stream);
+        if (st == SYMM_OK)
+            st = symm_synchronize(b.world, b.stream);
+        if (rank_note(self, st) != SYMM_OK)
+            break;
+        if (matmul_job_fetch(self, &b.job, NULL, b.stream) != SYMM_OK)
+            break;
+        if (matmul_job_look(self, &b.job) != SYMM_OK)
+            goto out;
+    }
+    self->report->value[3] = now_ms();
+    snprintf(who, sizeof who, "rank %d", victim);
+    self->report->failed[0] = 0; /* that a call was not OK is no failure here */
+    CHECK_RANK_MSG(self, self->report->status == SYMM_ERROR_PEER && strstr(self->report->text, who),
+                   "%s: %s", symm_status_name(self->report->status), self->report->text);
+    rank_note(self, SYMM_OK);
+out:
+    bench_close(&b);
+}
+
+static const symm_strategy strategies[] = {SYMM_STRATEGY_FUSED, SYMM_STRATEGY_PIPELINED,
+                                           SYMM_STRATEGY_UNFUSED};
+enum { NSTRATEGIES = sizeof strategies / sizeof strategies[0] };
+
+/* Until the last of the survivors was told, in milliseconds. */
+static int64_t time_loss(struct loss *loss)
+{
+    struct rank_report reports[TRIO];
+    struct ranks *run = ranks_start(TRIO, RANKS_AS_PROCESSES, lose_a_rank, loss);
+    int64_t gone = 0, last = 0;
+    siginfo_t info;
+
+    if (loss->how == IS_KILLED) {
+        for (int i = 0; i < 30000 && ranks_peek(run, TRIO - 1)->value[1] < 5; i++)
+            pause_ms(1);
+        kill(ranks_pid(run, TRIO - 1), SIGKILL);
+        waitid(P_PID, (id_t)ranks_pid(run, TRIO - 1), &info, WEXITED | WNOWAIT);
+        gone = now_ms();
+    }
+    const char *missing = ranks_finish(run, reports, 60);
+    ck_assert_msg(!missing, "%s", missing);
+    ranks_assert_ok(reports, TRIO - (loss->how == IS_KILLED));
+    for (int r = 0; r < TRIO - 1; r++) {
+        const int64_t took =
+            reports[r].value[3] - (loss->how == IS_KILLED ? gone : reports[TRIO - 1].value[2]);
+        last = took > last ? took : last;
+    }
+    return last;
+}
+
+START_TEST(the_others_are_told_within_a_second)
+{
+    struct loss loss = {(enum leaving)(_i % 2), strategies[_i / 2 % NSTRATEGIES]};
+    int64_t took = INT64_MAX;
+
+    setenv("SYMM_CHECK", "0", 1);
+    if (_i >= 2 * NSTRATEGIES)
+        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
+    for (int attempt = 0; attempt < 3 && took >= 1000; attempt++) /* the machine may be busy */
+        took = time_loss(&loss);
+    ck_assert_msg(took < 1000, "told after %lld ms", (long long)took);
+}
+END_TEST
+
+/* A group whose ranks go on without it: the world and its products are as they were. */
+static void abort_a_group(struct rank *self, void *arg)
+{
+    struct matmul_job job = {0};
+    struct bench b = {0};
+    symm_group *g = NULL;
+    int ranks[TRIO] = {0, 1, 2};
+    (void)arg;
+
+    if (bench_open(self, &b, &works) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_group_create(b.world, TRIO, ranks, &g));
+    if (matmul_job_open(self, b.ctx, g, &works, &job) != SYMM_OK ||
+        matmul_job_create(self, &job) != SYMM_OK)
+        goto out;
+    const symm_matmul_args args = matmul_job_args(&job);
+    if (self->rank == BAD_RANK)
+        symm_abort(g, "a test");
+    else
+        for (int i = 0; i < 3 && symm_matmul_run(job.m, &args, b.stream) == SYMM_OK; i++)
+            ;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "a test", symm_synchronize(g, b.stream));
+    RANK_EXPECT(self, SYMM_ERROR_PEER, symm_matmul_run(job.m, &args, b.stream));
+    matmul_job_close(&job);
+    symm_group_destroy(g);
+    g = NULL;
+    bench_works(self, &b);
+out:
+    matmul_job_close(&job);
+    symm_group_destroy(g);
+    bench_close(&b);
+}
+
+START_TEST(a_group_that_has_ended_leaves_the_world_as_it_was)
+{
+    setenv("SYMM_CHECK", "0", 1);
+    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, abort_a_group, NULL, 60);
+}
+END_TEST
+
+/* A driver call of rank 0 fails, at every place of a run in a capture, which can be ended. */
+static void fail_in_captures(struct rank *self, void *arg)
+{
+    static const char *const calls[] = {"cuStreamCreate", "cuEventCreate", "cuMemcpyAsync",
+                                        "cuLaunchKernelEx"};
+    bool (*set_fault)(const char *) = NULL;
+    struct bench b = {0};
+    symm_graph graph = NULL;
+    char fault[64];
+    (void)arg;
+
+    if (bench_open(self, &b, &works) != SYMM_OK || matmul_job_create(self, &b.job) != SYMM_OK)
+        goto out;
+    *(void **)&set_fault = symm_context_driver_symbol(b.ctx, "symm_emulated_set_fault");
+    const symm_matmul_args args = matmul_job_args(&b.job);
+    for (int i = 0; i < 4; i++)
+        for (int n = 1; n <= 4; n++) {
+            RANK_TRY(self, symm_graph_begin(b.stream));
+            snprintf(fault, sizeof fault, "%s@0#%d=2", calls[i], n);
+            set_fault(fault);
+            const symm_status st = symm_matmul_run(b.job.m, &args, b.stream);
+            set_fault(NULL);
+            CHECK_RANK(self, st == SYMM_OK || (self->rank == 0 && st == SYMM_ERROR_MEMORY));
+            self->report->value[1] += st != SYMM_OK;
+            RANK_TRY(self, symm_graph_end(b.stream, &graph));
+            symm_graph_destroy(graph);
+            graph = NULL;
+        }
+    CHECK_RANK(self, self->rank || self->report->value[1] > 2);
+    bench_works(self, &b);
+out:
+    symm_graph_destroy(graph);
+    bench_close(&b);
+}
+
+START_TEST(a_failure_in_a_capture_leaves_no_stream_unjoined)
+{
+    setenv("SYMM_CHECK", "0", 1);
+    if (_i)
+        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
+    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, fail_in_captures, NULL, 60);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("matmul_misuse");
+    TCase *tc = test_case(suite, "misuse", 120);
+    tcase_add_loop_test(tc, a_wrong_description_is_an_error_on_every_rank, 0, 2);
+    tcase_add_loop_test(tc, ranks_that_differ_are_a_mismatch_on_all, 0, NDIFFERENCES);
+    tcase_add_test(tc, different_products_are_a_mismatch);
+    tcase_add_loop_test(tc, wrong_arguments_are_named, 2, 4);
+    tcase_add_test(tc, data_without_a_description_are_refused);
+    tcase_add_test(tc, a_capture_forbids_to_create);
+    tcase_add_test(tc, a_product_that_is_left_goes_with_its_group);
+    tcase_add_loop_test(tc, the_others_are_told_within_a_second, 0, 4 * NSTRATEGIES - 2);
+    tcase_add_test(tc, a_group_that_has_ended_leaves_the_world_as_it_was);
+    tcase_add_loop_test(tc, a_failure_in_a_capture_leaves_no_stream_unjoined, 0, 2);
+    return test_main(suite);
+}
