@@ -58,13 +58,15 @@ bool stage_ok(struct stage *st, symm_status status, const char *what)
 void stage_environment(uint32_t block, uint64_t seed)
 {
     static const char *const starts[] = {"4294967280", "4294967293", "4294967040", "2147483640"};
-    static const char *const engines[] = {"3K", "2M"}; /* larger products' rows, and none */
+    /* From these on copy engines send rows: for some products, and for none. */
+    static const char *const engines[] = {TEST_TSAN ? "96" : "3K", "2M"};
     char text[24];
     snprintf(text, sizeof text, "%u", block);
     setenv("SYMM_EMULATED_BLOCK", text, 1);
     snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
     setenv("SYMM_EMULATED_SEED", text, 1);
     setenv("SYMM_EMULATED_WEAK", TEST_TSAN ? "0" : "1", 1);
+    setenv("SYMM_EMULATED_SMS", TEST_TSAN ? "3" : "8", 1); /* it counts threads, up to 8128 */
     setenv("SYMM_EMULATED_MEMORY", "64M", 1);
     setenv("SYMM_EMULATED_GRANULARITY", "64K", 0);
     setenv("SYMM_DRIVER", "emulated", 1);
