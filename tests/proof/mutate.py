@@ -67,7 +67,8 @@ STATEMENTS = {
 FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^;{(]*?\b(\w+)(?=\()"
                       r"|SYMM_KERNEL\((\w+))", re.M)
 INCLUDE = re.compile(r'^#include "(.*\.cuh)"', re.M)
-GPU_ONLY = re.compile(r"^#if defined\(__CUDA_ARCH__\)$.*?^#(?:else|endif)$", re.M | re.S)
+# What the emulated driver does not have.
+GPU_ONLY = re.compile(r"^#if defined\(__CUDA_ARCH\w*\)$.*?^#(?:else|endif)\b", re.M | re.S)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 # Which protocols are most likely to find a mutation, by the function it is in, or that and its file.
@@ -184,7 +185,7 @@ class Weaver:
         return [self.number({**site, "what": name}) for name in names]
 
     def weave(self, path, text):
-        comments = [m.span() for m in COMMENT.finditer(text)]
+        unwoven = [m.span() for p in (COMMENT, GPU_ONLY) for m in p.finditer(text)]
         defined = {m.end(1) for m in FUNCTION.finditer(text) if m.group(1)}
         seen, edits = {}, []
         for what, (pattern, instead) in STATEMENTS.items():
@@ -193,7 +194,7 @@ class Weaver:
                 choice = instead.replace("{n}", str(number)).replace("{0}", m.group())
                 edits.append((m.start(), m.end(), choice, None))
         for m in CALL.finditer(text):
-            if any(a <= m.start() < b for a, b in comments):
+            if any(a <= m.start() < b for a, b in unwoven):
                 continue
             qualifier, what = m.groups()
             if m.end(2) in defined or (path.name == "device_inline.cuh" and what in PAIRS):
