@@ -80,7 +80,7 @@ static int is_wrong(const layer *l, double got, int64_t j, double sum, double si
      * Each of k + 2 roundings in fp32, which GELU makes at most 1.13 times as large; GELU itself,
      * where 1 + erf may be a small difference; the rounding of h to 8 bits.
      */
-    const double within = 1.13 * (double)(l->k + 2) * 0x1p-24 * (size + fabs(b1)) +
+    const double within = 1.13 * (double)(l->k + 2) * 0x1p-23 * (size + fabs(b1)) +
                           fabs(before) * 0x1p-21 + fabs(want) * 0x1p-8;
 
     return !(fabs(got - want) <= within);
