@@ -1,4 +1,4 @@
-/* What goes into matrix products and comes out of them: the kernel that writes it and looks at it. */
+/* What goes into matrix products and what comes out, and the kernel that writes and looks at it. */
 #ifndef PROOF_PRODUCT_KERNELS_H
 #define PROOF_PRODUCT_KERNELS_H
 

@@ -1,7 +1,7 @@
 /*
- * The first layer of a tensor-parallel MLP: h = gelu(all_gather(x) W1 + b1). Each rank has rows of x
- * and columns of W1, and gets its columns of h for all rows. The product takes the rows of the other
- * ranks as they come.
+ * The first layer of a tensor-parallel MLP: h = gelu(all_gather(x) W1 + b1). Each rank has rows of
+ * x and columns of W1, and gets its columns of h for all rows. The product takes the rows of the
+ * other ranks as they come.
  */
 #include <symm/matmul.h>
 #include <symm/stream.h>
