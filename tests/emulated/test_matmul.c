@@ -107,7 +107,65 @@ START_TEST(copy_engines_bring_megabytes)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------- what is launched */
+/* ---------------------------------------------------------------------------- where memory ends */
+
+/* Behind each operand is a page that nobody may touch; the last rank has a row less. */
+enum { TIGHT_M = 8, TIGHT_K = 2048, TIGHT_N = 128 };
+
+static symm_status run_tight(struct rank *self, symm_context *ctx, symm_strategy strategy,
+                             void *const data[3])
+{
+    const int64_t rows = TIGHT_M / self->nranks + (self->rank < TIGHT_M % self->nranks);
+    const symm_matmul_desc desc = {
+        .kind = SYMM_ALL_GATHER_MATMUL,
+        .strategy = strategy,
+        .a = {data[0], SYMM_BFLOAT16, 2, {rows, TIGHT_K}, {TIGHT_K, 1}},
+        .b = {{data[1], SYMM_BFLOAT16, 2, {TIGHT_K, TIGHT_N}, {TIGHT_N, 1}}},
+        .d = {{data[2], SYMM_FLOAT32, 2, {TIGHT_M, TIGHT_N}, {TIGHT_N, 1}}},
+    };
+    symm_matmul *m = NULL;
+
+    RANK_TRY(self, symm_matmul_create(symm_context_world(ctx), &desc, &m));
+    RANK_TRY(self, symm_matmul_run(m, NULL, NULL));
+    RANK_TRY(self, symm_synchronize(symm_context_world(ctx), NULL));
+out:
+    symm_matmul_destroy(m);
+    return self->report->status;
+}
+
+static void run_to_the_end_of_memory(struct rank *self, void *arg)
+{
+    const size_t rows = (size_t)(TIGHT_M / self->nranks + (self->rank < TIGHT_M % self->nranks)),
+                 nbytes[3] = {rows * TIGHT_K * 2, (size_t)TIGHT_K * TIGHT_N * 2,
+                              (size_t)TIGHT_M * TIGHT_N * 4};
+    symm_context *ctx = NULL;
+    void *data[3] = {NULL, NULL, NULL};
+    (void)arg;
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    for (int i = 0; i < 3; i++) {
+        CHECK_RANK(self, nbytes[i] % 4096 == 0);
+        RANK_TRY(self, symm_device_alloc(ctx, nbytes[i], &data[i]));
+        RANK_TRY(self, symm_fill(data[i], 0, nbytes[i], NULL));
+    }
+    for (int s = SYMM_STRATEGY_FUSED; s <= SYMM_STRATEGY_UNFUSED; s++)
+        if (run_tight(self, ctx, (symm_strategy)s, data) != SYMM_OK)
+            goto out;
+out:
+    for (int i = 0; i < 3 && ctx; i++)
+        symm_device_free(ctx, data[i]);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(nothing_beyond_an_operand_is_touched)
+{
+    if (_i)
+        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
+    ranks_run_ok(3, RANKS_AS_PROCESSES, run_to_the_end_of_memory, NULL, 60);
+}
+END_TEST
+
+/* ----------------------------------------------------------------------------- what is launched */
 
 enum { LINE = 1024 };
 
@@ -256,6 +314,7 @@ int main(void)
     tcase_add_test(right, counters_wrap);
     tcase_add_loop_test(right, copy_engines_bring_rows_of_any_size, 2, 5);
     tcase_add_loop_test(right, copy_engines_bring_megabytes, 0, NLARGE);
+    tcase_add_loop_test(right, nothing_beyond_an_operand_is_touched, 0, 2);
     tcase_add_test(right, strategies_launch_what_they_are_named_for);
     TCase *threads = test_case(suite, "threads", 250); /* what ThreadSanitizer can judge */
     tcase_add_loop_test(threads, ranks_may_be_threads, 1, 5);

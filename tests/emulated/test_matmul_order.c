@@ -79,7 +79,7 @@ static void dawdle(const struct rank *self, uint64_t round)
         pause_ms((int)(u >> 8) % 4);
 }
 
-/* ---------------------------------------------------------------------------------- back to back */
+/* --------------------------------------------------------------------------------- back to back */
 
 /* What runs have left, in device memory. */
 struct copies {
@@ -271,7 +271,7 @@ START_TEST(weakly_ordered_memory_makes_no_difference)
 }
 END_TEST
 
-/* ---------------------------------------------------------------------------- two groups at once */
+/* --------------------------------------------------------------------------- two groups at once */
 
 /* On two streams, also in two captures at a time; half of the ranks begin with the other one. */
 struct two {

@@ -93,6 +93,7 @@ struct matmul_case matmul_draw(uint64_t number, int nranks)
         c.alpha = PICK(&d, factors);
         c.beta = PICK(&d, factors);
     }
+    c.joined = c.nb > 1 && below(&d, 2);
     c.in_place = c.has_c && c.beta != 0 && below(&d, 2);
     if (c.in_place)
         c.addend = c.out;
@@ -106,16 +107,16 @@ const char *matmul_text(const struct matmul_case *c)
     snprintf(text, sizeof text,
              "kind %d, strategy %d, m %d, k %d, l %d, n[%d] %d %d %d %d%s, types %d %d %d, "
              "activation %d, c %d, in place %d, bias %d, gathered %d, alpha %g, beta %g, same %d, "
-             "data %d, whole %d, contiguous %d, layout %llu",
+             "data %d, whole %d, contiguous %d, joined %d, layout %llu",
              (int)c->kind, (int)c->strategy, c->m, c->k, c->l, c->nb, c->n[0], c->n[1], c->n[2],
              c->n[3], c->n_differs ? " at most" : "", (int)c->in, (int)c->out, (int)c->addend,
              (int)c->activation, c->has_c, c->in_place, c->has_bias, c->gathered, (double)c->alpha,
-             (double)c->beta, (int)c->same, (int)c->data, c->whole, c->contiguous,
+             (double)c->beta, (int)c->same, (int)c->data, c->whole, c->contiguous, c->joined,
              (unsigned long long)c->layout);
     return text;
 }
 
-/* ------------------------------------------------------------------------------------ laying out */
+/* ----------------------------------------------------------------------------------- laying out */
 
 enum { MARGIN = 64, ALIGNMENT = 16, NLAYOUTS = 8 };
 
@@ -131,7 +132,7 @@ static void draw_strides(struct draws *d, int layout, const int64_t shape[3], in
                   more = (int64_t)below(d, 20), step = 2 + (int64_t)below(d, 2);
     const int64_t ways[NLAYOUTS][3] = {
         {rows * columns, columns, 1},
-        {rows * (columns + pad) + more, columns + pad, 1},
+        {(rows + more) * (columns + pad), columns + pad, 1},
         {rows * columns, 1, rows},
         {columns * (rows + pad) + more, 1, rows + pad},
         {rows * (columns * step + pad), columns * step + pad, step},
@@ -192,6 +193,30 @@ static void lay_out(const struct matmul_case *c, struct draws *d, struct matmul_
     place(c, d, all, x);
 }
 
+/* All b or all d, of so many rows. */
+static void lay_out_all(const struct matmul_case *c, struct draws *d, struct matmul_operands *all,
+                        symm_dtype dtype, int64_t rows, const int64_t n[MATMUL_B], unsigned zero,
+                        struct matmul_operand x[MATMUL_B])
+{
+    struct matmul_operand whole;
+    int64_t columns = 0;
+
+    for (int i = 0; i < c->nb; i++) {
+        if (!c->joined)
+            lay_out(c, d, all, dtype, (int64_t[]){c->l, rows, n[i]}, zero, &x[i]);
+        columns += n[i];
+    }
+    if (!c->joined)
+        return;
+    lay_out(c, d, all, dtype, (int64_t[]){c->l, rows, columns}, zero, &whole);
+    for (int i = 0; i < c->nb; i++) {
+        const int last = whole.t.ndim - 1;
+        x[i] = whole;
+        x[i].t.shape[last] = n[i];
+        whole.at += (size_t)(n[i] * whole.t.strides[last]) * reference_size(dtype);
+    }
+}
+
 /* [n], [1, n], [1, 1, n] or [l, 1, n]. */
 static void lay_out_bias(const struct matmul_case *c, struct draws *d, struct matmul_operands *all,
                          int64_t n, struct matmul_operand *x)
@@ -209,6 +234,7 @@ static void lay_out_bias(const struct matmul_case *c, struct draws *d, struct ma
 void matmul_lay_out(const struct matmul_case *c, int rank, int nranks, struct matmul_operands *out)
 {
     struct draws d = {6000 + (uint64_t)rank, c->layout * 1000};
+    int64_t n[MATMUL_B];
     const unsigned any = 7, a_zero = c->same == MATMUL_SAME_ROWS      ? 2u
                                      : c->same == MATMUL_SAME_BATCHES ? 1u
                                                                       : 0;
@@ -218,22 +244,23 @@ void matmul_lay_out(const struct matmul_case *c, int rank, int nranks, struct ma
             &out->a);
     if (c->gathered)
         lay_out(c, &d, out, c->in, (int64_t[]){c->l, c->m, c->k}, 0, &out->gathered);
+    for (int i = 0; i < c->nb; i++)
+        n[i] = c->n_differs ? 1 + (int64_t)below(&d, (uint64_t)c->n[i]) : c->n[i];
+    lay_out_all(c, &d, out, c->in, c->k, n, any, out->b);
+    lay_out_all(c, &d, out, c->out, c->m, n, 0, out->d);
     for (int i = 0; i < c->nb; i++) {
-        const int64_t n = c->n_differs ? 1 + (int64_t)below(&d, (uint64_t)c->n[i]) : c->n[i];
-        lay_out(c, &d, out, c->in, (int64_t[]){c->l, c->k, n}, any, &out->b[i]);
-        lay_out(c, &d, out, c->out, (int64_t[]){c->l, c->m, n}, 0, &out->d[i]);
         if (c->has_c && c->in_place)
             out->c[i] = out->d[i];
         else if (c->has_c)
-            lay_out(c, &d, out, c->addend, (int64_t[]){c->l, c->m, n}, any, &out->c[i]);
+            lay_out(c, &d, out, c->addend, (int64_t[]){c->l, c->m, n[i]}, any, &out->c[i]);
         if (c->has_bias)
-            lay_out_bias(c, &d, out, n, &out->bias[i]);
+            lay_out_bias(c, &d, out, n[i], &out->bias[i]);
     }
     for (int i = 0; i < MATMUL_REGIONS; i++) /* none is empty */
         out->nbytes[i] += MARGIN;
 }
 
-/* ----------------------------------------------------------------------------------------- a job */
+/* ---------------------------------------------------------------------------------------- a job */
 
 symm_status matmul_job_open(struct rank *self, symm_context *ctx, symm_group *group,
                             const struct matmul_case *c, struct matmul_job *job)

@@ -35,6 +35,7 @@ struct matmul_case {
     enum matmul_data data;
     bool whole;      /* small whole numbers: each order of summation is exact */
     bool contiguous; /* rows that lie one after the other, aligned */
+    bool joined;     /* the b are columns of one larger matrix, and so are the d */
     bool foreign;    /* nothing is in symmetric memory */
     uint64_t layout; /* of it each rank draws strides and places */
 };

@@ -21,27 +21,35 @@ static bool strategy_fits(const struct matmul_job *job)
                                                  : got == job->c.strategy;
 }
 
-/*
- * Twice with one product: so the second time there is something else in its workspace. Data of the
- * second time are the same with every strategy.
- */
-static symm_status run_twice(struct rank *self, struct matmul_job *job, uint64_t round,
-                             symm_stream stream)
+/* Makes the product and runs it with this round's data. */
+static symm_status make_and_run(struct rank *self, struct matmul_job *job, uint64_t round,
+                                symm_stream stream)
 {
-    const uint64_t other = 100000 + round * NSTRATEGIES + (uint64_t)job->c.strategy;
-
     if (matmul_job_create(self, job) != SYMM_OK)
         goto out;
     CHECK_RANK_MSG(self, strategy_fits(job), "strategy %d: %s", (int)symm_matmul_strategy(job->m),
                    matmul_text(&job->c));
-    for (int i = 0; i < 2; i++)
-        if (matmul_job_send(self, job, i ? round : other, stream) != SYMM_OK ||
-            matmul_job_run(self, job, stream) != SYMM_OK)
-            goto out;
-    matmul_job_fetch(self, job, NULL, stream);
+    if (matmul_job_send(self, job, round, stream) == SYMM_OK &&
+        matmul_job_run(self, job, stream) == SYMM_OK)
+        matmul_job_fetch(self, job, NULL, stream);
 out:
+    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
+}
+
+/*
+ * Runs it once more, with other data, and gives it back: what is left in its workspace is nothing
+ * that the next strategy could take for its own.
+ */
+static symm_status run_and_unmake(struct rank *self, struct matmul_job *job, symm_stream stream)
+{
+    const uint64_t other = 100000 + job->round * NSTRATEGIES + (uint64_t)job->c.strategy;
+
+    if (matmul_job_send(self, job, other, stream) == SYMM_OK &&
+        matmul_job_run(self, job, stream) == SYMM_OK)
+        RANK_TRY(self, symm_synchronize(job->group, stream));
     symm_matmul_destroy(job->m);
     job->m = NULL;
+out:
     return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
 }
 
@@ -73,15 +81,17 @@ static symm_status run_case(struct rank *self, symm_context *ctx, const struct m
         goto out;
     for (int s = 0; s < (c->kind == SYMM_MATMUL ? 1 : NSTRATEGIES); s++) {
         job.c.strategy = strategies[s];
-        if (run_twice(self, &job, round, stream) != SYMM_OK)
+        if (make_and_run(self, &job, round, stream) != SYMM_OK)
             goto out;
         if (s > 0) {
             CHECK_RANK_MSG(self, as_kept(&job, kept), "other bits: %s", matmul_text(&job.c));
-            continue;
+        } else {
+            if (matmul_job_look(self, &job) != SYMM_OK)
+                goto out;
+            keep(&job, kept);
         }
-        if (matmul_job_look(self, &job) != SYMM_OK)
+        if (run_and_unmake(self, &job, stream) != SYMM_OK)
             goto out;
-        keep(&job, kept);
     }
 out:
     for (int i = 0; i < MATMUL_REGIONS; i++)

@@ -1,4 +1,4 @@
-/* Many products, one after the other, each with every strategy: the results are right, and the same. */
+/* Many products, each with every strategy: the results are right, and the same. */
 #ifndef TEST_MATMUL_PLAN_H
 #define TEST_MATMUL_PLAN_H
 

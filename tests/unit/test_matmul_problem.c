@@ -1,7 +1,6 @@
 /* Descriptions of products: what is read out of good ones, and what is said of bad ones. */
 #include "matmul/problem.h"
 #include <string.h>
-#include "matmul/overlap.h"
 #include "test.h"
 
 /* [rows, columns], one row after the other. */
@@ -430,69 +429,6 @@ START_TEST(what_is_unusual_is_read)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------------- overlaps */
-
-static struct symm_operand at(uintptr_t address, int64_t rows, int64_t columns, int64_t row,
-                              int64_t column)
-{
-    return (struct symm_operand){
-        .matrix = {.data = (void *)address, .row = row, .column = column, .dtype = SYMM_FLOAT16},
-        .l = 1,
-        .rows = (int32_t)rows,
-        .columns = (int32_t)columns};
-}
-
-/* Whether an element of one is in an element of the other, one by one. */
-static bool really_overlap(const struct symm_operand *x, const struct symm_operand *y)
-{
-    for (int64_t i = 0; i < x->rows * x->columns; i++)
-        for (int64_t j = 0; j < y->rows * y->columns; j++) {
-            const intptr_t u = (intptr_t)x->matrix.data + 2 * (i / x->columns * x->matrix.row +
-                                                               i % x->columns * x->matrix.column),
-                           v = (intptr_t)y->matrix.data + 2 * (j / y->columns * y->matrix.row +
-                                                               j % y->columns * y->matrix.column);
-            if (u - v < 2 && v - u < 2)
-                return true;
-        }
-    return false;
-}
-
-START_TEST(what_shares_memory_is_always_told)
-{
-    static const int64_t extents[] = {0, 1, 2, 3, 5}, strides[] = {0, 1, 2, 3, 6, 8};
-    int told = 0, apart = 0;
-
-    for (int64_t n = 0; n < 5 * 5 * 6 * 6 * 5; n++)
-        for (uintptr_t off = 0; off < 24; off += 2) {
-            const struct symm_operand x = at(4096, extents[n % 5], extents[n / 5 % 5],
-                                             strides[n / 25 % 6], strides[n / 150 % 6]),
-                                      y = at(4096 + off, 3, extents[n / 900], 8, 1);
-            const bool told_so = symm__operands_overlap(&x, &y);
-            ck_assert_msg(told_so || !really_overlap(&x, &y), "number %d, %d", (int)n, (int)off);
-            ck_assert_int_eq(told_so, symm__operands_overlap(&y, &x));
-            told += told_so;
-            apart += !told_so;
-        }
-    ck_assert_int_gt(told, 1000);
-    ck_assert_int_gt(apart, 1000);
-}
-END_TEST
-
-START_TEST(parts_of_a_larger_matrix_are_apart)
-{
-    const struct symm_operand left = at(4096, 5, 4, 8, 1), right = at(4104, 5, 4, 8, 1),
-                              wide = at(4104, 5, 5, 8, 1), even = at(4096, 5, 4, 1, 10),
-                              below = at(4096 + 80, 5, 4, 8, 1);
-
-    ck_assert(!symm__operands_overlap(&left, &right));
-    ck_assert(symm__operands_overlap(&left, &wide));
-    ck_assert(symm__operands_overlap(&left, &even));
-    ck_assert(!symm__operands_overlap(&left, &below));
-    ck_assert(symm__operands_overlap(&left, &left));
-    ck_assert_uint_eq(symm__operand_nbytes(&left), 72);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("matmul_problem");
@@ -503,7 +439,5 @@ int main(void)
     tcase_add_loop_test(tc, what_does_not_fit_is_named_with_its_value, 0, NBAD);
     tcase_add_test(tc, a_description_must_be_there);
     tcase_add_loop_test(tc, what_is_unusual_is_read, 0, NUNUSUAL);
-    tcase_add_test(tc, what_shares_memory_is_always_told);
-    tcase_add_test(tc, parts_of_a_larger_matrix_are_apart);
     return test_main(suite);
 }

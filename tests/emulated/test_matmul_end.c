@@ -1,0 +1,261 @@
+/*
+ * Products whose ranks die or give up, or whose driver fails: the others are told in time, what was
+ * said to be right is right, and what was healthy still works.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include "exercise.h"
+#include "matmul.h"
+#include "test.h"
+
+enum { BAD_RANK = 1, TRIO = 3 };
+
+/* A rank's world with a product that works. */
+struct bench {
+    symm_context *ctx;
+    symm_group *world;
+    symm_stream stream;
+    struct matmul_job job;
+    uint64_t round;
+};
+
+static const struct matmul_case works = {.kind = SYMM_ALL_GATHER_MATMUL,
+                                         .in = SYMM_BFLOAT16,
+                                         .out = SYMM_FLOAT32,
+                                         .addend = SYMM_FLOAT32,
+                                         .m = 20,
+                                         .k = 24,
+                                         .l = 2,
+                                         .nb = 2,
+                                         .n = {5, 6},
+                                         .has_c = true,
+                                         .has_bias = true,
+                                         .gathered = true,
+                                         .alpha = 1,
+                                         .beta = 1,
+                                         .whole = true,
+                                         .contiguous = true,
+                                         .layout = 1};
+
+static symm_status bench_open(struct rank *self, struct bench *b, const struct matmul_case *c)
+{
+    RANK_TRY(self, rank_join(self, &b->ctx));
+    b->world = symm_context_world(b->ctx);
+    RANK_TRY(self, symm_stream_create(b->ctx, &b->stream));
+    if (matmul_job_open(self, b->ctx, b->world, c, &b->job) != SYMM_OK)
+        return SYMM_ERROR_STATE;
+out:
+    return self->report->status;
+}
+
+static void bench_close(struct bench *b)
+{
+    matmul_job_close(&b->job);
+    symm_stream_destroy(b->stream);
+    symm_context_destroy(b->ctx);
+}
+
+/* What every case ends with: the group is alive, and a product of it right. */
+static symm_status bench_works(struct rank *self, struct bench *b)
+{
+    RANK_TRY(self, symm_check(b->world));
+    if ((!b->job.m && matmul_job_create(self, &b->job) != SYMM_OK) ||
+        matmul_job_send(self, &b->job, ++b->round, b->stream) != SYMM_OK ||
+        matmul_job_run(self, &b->job, b->stream) != SYMM_OK ||
+        matmul_job_fetch(self, &b->job, NULL, b->stream) != SYMM_OK ||
+        matmul_job_look(self, &b->job) != SYMM_OK)
+        goto out;
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
+/* How the last rank leaves the others: it gives up, or is killed from outside. */
+enum leaving { GIVES_UP, IS_KILLED };
+
+struct loss {
+    enum leaving how;
+    symm_strategy strategy;
+};
+
+/* Products until the last rank has gone. Runs of which the end was right were right. */
+static void lose_a_rank(struct rank *self, void *arg)
+{
+    const struct loss *loss = arg;
+    struct matmul_case c = works;
+    const int victim = self->nranks - 1;
+    struct bench b = {0};
+    char who[24];
+
+    c.strategy = loss->strategy;
+    if (bench_open(self, &b, &c) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+        goto out;
+    for (self->report->value[1] = 1; self->report->status == SYMM_OK; self->report->value[1]++) {
+        const symm_matmul_args args = matmul_job_args(&b.job);
+        if (matmul_job_send(self, &b.job, ++b.round, b.stream) != SYMM_OK)
+            break;
+        if (loss->how == GIVES_UP && self->rank == victim && self->report->value[1] == 3) {
+            pause_ms(100);
+            self->report->value[2] = now_ms();
+            symm_abort(b.world, "that is enough");
+        }
+        symm_status st = symm_matmul_run(b.job.m, &args, b.stream);
+        if (st == SYMM_OK)
+            st = symm_synchronize(b.world, b.stream);
+        if (rank_note(self, st) != SYMM_OK)
+            break;
+        if (matmul_job_fetch(self, &b.job, NULL, b.stream) != SYMM_OK)
+            break;
+        if (matmul_job_look(self, &b.job) != SYMM_OK)
+            goto out;
+    }
+    self->report->value[3] = now_ms();
+    snprintf(who, sizeof who, "rank %d", victim);
+    self->report->failed[0] = 0; /* that a call was not OK is no failure here */
+    CHECK_RANK_MSG(self, self->report->status == SYMM_ERROR_PEER && strstr(self->report->text, who),
+                   "%s: %s", symm_status_name(self->report->status), self->report->text);
+    rank_note(self, SYMM_OK);
+out:
+    bench_close(&b);
+}
+
+static const symm_strategy strategies[] = {SYMM_STRATEGY_FUSED, SYMM_STRATEGY_PIPELINED,
+                                           SYMM_STRATEGY_UNFUSED};
+enum { NSTRATEGIES = sizeof strategies / sizeof strategies[0] };
+
+/* Until the last of the survivors was told, in milliseconds. */
+static int64_t time_loss(struct loss *loss)
+{
+    struct rank_report reports[TRIO];
+    struct ranks *run = ranks_start(TRIO, RANKS_AS_PROCESSES, lose_a_rank, loss);
+    int64_t gone = 0, last = 0;
+    siginfo_t info;
+
+    if (loss->how == IS_KILLED) {
+        for (int i = 0; i < 30000 && ranks_peek(run, TRIO - 1)->value[1] < 5; i++)
+            pause_ms(1);
+        kill(ranks_pid(run, TRIO - 1), SIGKILL);
+        waitid(P_PID, (id_t)ranks_pid(run, TRIO - 1), &info, WEXITED | WNOWAIT);
+        gone = now_ms();
+    }
+    const char *missing = ranks_finish(run, reports, 60);
+    ck_assert_msg(!missing, "%s", missing);
+    ranks_assert_ok(reports, TRIO - (loss->how == IS_KILLED));
+    for (int r = 0; r < TRIO - 1; r++) {
+        const int64_t took =
+            reports[r].value[3] - (loss->how == IS_KILLED ? gone : reports[TRIO - 1].value[2]);
+        last = took > last ? took : last;
+    }
+    return last;
+}
+
+START_TEST(the_others_are_told_within_a_second)
+{
+    struct loss loss = {(enum leaving)(_i % 2), strategies[_i / 2 % NSTRATEGIES]};
+    int64_t took = INT64_MAX;
+
+    setenv("SYMM_CHECK", "0", 1);
+    if (_i >= 2 * NSTRATEGIES)
+        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
+    for (int attempt = 0; attempt < 3 && took >= 1000; attempt++) /* the machine may be busy */
+        took = time_loss(&loss);
+    ck_assert_msg(took < 1000, "told after %lld ms", (long long)took);
+}
+END_TEST
+
+/* A group whose ranks go on without it: the world and its products are as they were. */
+static void abort_a_group(struct rank *self, void *arg)
+{
+    struct matmul_job job = {0};
+    struct bench b = {0};
+    symm_group *g = NULL;
+    int ranks[TRIO] = {0, 1, 2};
+    (void)arg;
+
+    if (bench_open(self, &b, &works) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_group_create(b.world, TRIO, ranks, &g));
+    if (matmul_job_open(self, b.ctx, g, &works, &job) != SYMM_OK ||
+        matmul_job_create(self, &job) != SYMM_OK)
+        goto out;
+    const symm_matmul_args args = matmul_job_args(&job);
+    if (self->rank == BAD_RANK)
+        symm_abort(g, "a test");
+    else
+        for (int i = 0; i < 3 && symm_matmul_run(job.m, &args, b.stream) == SYMM_OK; i++)
+            ;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "a test", symm_synchronize(g, b.stream));
+    RANK_EXPECT(self, SYMM_ERROR_PEER, symm_matmul_run(job.m, &args, b.stream));
+    matmul_job_close(&job);
+    symm_group_destroy(g);
+    g = NULL;
+    bench_works(self, &b);
+out:
+    matmul_job_close(&job);
+    symm_group_destroy(g);
+    bench_close(&b);
+}
+
+START_TEST(a_group_that_has_ended_leaves_the_world_as_it_was)
+{
+    setenv("SYMM_CHECK", "0", 1);
+    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, abort_a_group, NULL, 60);
+}
+END_TEST
+
+/* A driver call of rank 0 fails, at every place of a run in a capture, which can be ended. */
+static void fail_in_captures(struct rank *self, void *arg)
+{
+    static const char *const calls[] = {"cuStreamCreate", "cuEventCreate", "cuMemcpyAsync",
+                                        "cuLaunchKernelEx"};
+    bool (*set_fault)(const char *) = NULL;
+    struct bench b = {0};
+    symm_graph graph = NULL;
+    char fault[64];
+    (void)arg;
+
+    if (bench_open(self, &b, &works) != SYMM_OK || matmul_job_create(self, &b.job) != SYMM_OK)
+        goto out;
+    *(void **)&set_fault = symm_context_driver_symbol(b.ctx, "symm_emulated_set_fault");
+    const symm_matmul_args args = matmul_job_args(&b.job);
+    for (int i = 0; i < 4; i++)
+        for (int n = 1; n <= 4; n++) {
+            RANK_TRY(self, symm_graph_begin(b.stream));
+            snprintf(fault, sizeof fault, "%s@0#%d=2", calls[i], n);
+            set_fault(fault);
+            const symm_status st = symm_matmul_run(b.job.m, &args, b.stream);
+            set_fault(NULL);
+            CHECK_RANK(self, st == SYMM_OK || (self->rank == 0 && st == SYMM_ERROR_MEMORY));
+            self->report->value[1] += st != SYMM_OK;
+            RANK_TRY(self, symm_graph_end(b.stream, &graph));
+            symm_graph_destroy(graph);
+            graph = NULL;
+        }
+    CHECK_RANK(self, self->rank || self->report->value[1] > 2);
+    bench_works(self, &b);
+out:
+    symm_graph_destroy(graph);
+    bench_close(&b);
+}
+
+START_TEST(a_failure_in_a_capture_leaves_no_stream_unjoined)
+{
+    setenv("SYMM_CHECK", "0", 1);
+    if (_i)
+        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
+    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, fail_in_captures, NULL, 60);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("matmul_end");
+    TCase *tc = test_case(suite, "end", 120);
+    tcase_add_loop_test(tc, the_others_are_told_within_a_second, 0, 4 * NSTRATEGIES - 2);
+    tcase_add_test(tc, a_group_that_has_ended_leaves_the_world_as_it_was);
+    tcase_add_loop_test(tc, a_failure_in_a_capture_leaves_no_stream_unjoined, 0, 2);
+    return test_main(suite);
+}
