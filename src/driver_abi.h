@@ -115,6 +115,12 @@ typedef struct CUuuid_st {
     X(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, 3)                                                       \
     X(CU_FUNC_ATTRIBUTE_NUM_REGS, 4)                                                               \
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                          \
+    X(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 6)                                                          \
+    X(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 9)                                                         \
+    X(CU_TENSOR_MAP_INTERLEAVE_NONE, 0)                                                            \
+    X(CU_TENSOR_MAP_SWIZZLE_128B, 3)                                                               \
+    X(CU_TENSOR_MAP_L2_PROMOTION_L2_256B, 3)                                                       \
+    X(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 0)                                                        \
     X(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 2)                                                          \
     X(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4)                                                    \
     X(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 6)                                    \
@@ -286,6 +292,13 @@ typedef struct CUlaunchConfig {
       (int *nblocks, CUfunction function, int threads, size_t smem_nbytes))                        \
     X(cuLaunchKernelEx, 11060, CU_REQUIRED,                                                        \
       (const CUlaunchConfig *config, CUfunction function, void **params, void **extra))
+
+/* What only the CUDA driver has: boxes of tensors for the copy unit of Hopper GPUs. */
+#define CU_FUNCTIONS_TENSOR(X)                                                                     \
+    X(cuTensorMapEncodeTiled, 12000, CU_OPTIONAL,                                                  \
+      (void *map, int dtype, uint32_t ndim, void *data, const uint64_t *extents,                   \
+       const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,        \
+       int swizzle, int promotion, int fill))
 
 /* A build without multicast must not even contain these names. */
 #if SYMM_MULTICAST

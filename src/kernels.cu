@@ -5,6 +5,7 @@
 #include "collectives/reduce_scatter_kernels.cuh"
 #include "collectives/stream_kernels.cuh"
 #include "matmul/product_kernels.cuh"
+#include "matmul/sm90_kernels.cuh"
 #include "matmul/transfer_kernels.cuh"
 #include "kernels.def"
 

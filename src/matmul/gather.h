@@ -15,6 +15,7 @@ struct symm_matmul {
     struct symm_matmul_plan plan;
     char *workspace; /* symmetric; NULL: none */
     symm_signal_pad *pad;
+    bool wgmma;      /* the Hopper kernel may be taken, for data that suit it */
     uint64_t number; /* of the group's products, the same on all ranks */
 };
 

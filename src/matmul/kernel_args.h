@@ -51,6 +51,28 @@ typedef struct symm_product_args {
     symm_view view;
 } symm_product_args;
 
+/* The product on Hopper GPUs: its tiles, and what it needs. */
+enum {
+    SYMM_WGMMA_ROWS = 128,
+    SYMM_WGMMA_COLUMNS = 256,
+    SYMM_WGMMA_DEPTH = 64, /* of k, in 128 bytes */
+    SYMM_WGMMA_STAGES = 4,
+    SYMM_WGMMA_THREADS = 384,
+    SYMM_WGMMA_SHARED_NBYTES = SYMM_WGMMA_STAGES * 49152 + 20480 /* stages, patches */
+};
+
+/* A CUtensorMap: a factor as the tensor copy unit finds it. */
+typedef struct symm_tensor_map {
+    uint64_t words[16];
+} __attribute__((aligned(64))) symm_tensor_map;
+
+typedef struct symm_wgmma_args {
+    symm_tensor_map own, workspace, b[SYMM_MATMUL_MAX_B];
+    symm_product_args product;
+    uint32_t b_along_k; /* bit i: b[i] lies column after column; else row after row */
+    uint32_t reserved;
+} symm_wgmma_args;
+
 enum { SYMM_NOBODY = -1, SYMM_EVERYBODY = -2 };
 
 /* One block, before rows are sent, and between two copies of a copy engine. */

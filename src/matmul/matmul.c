@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include "../runtime/dtype.h"
 #include "../runtime/pad.h"
-#include "gather.h"
+#include "wgmma.h"
 
 /* ------------------------------------------------------------------------------------ creating */
 
@@ -118,6 +118,8 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
     if (m)
         *m = (struct symm_matmul){
             .belonging.release = release, .group = group, .problem = p, .number = group->ncalls};
+    if (mine == SYMM_OK)
+        mine = symm__wgmma_look(group->ctx, &m->wgmma);
     st = agree(&e, mine, m);
     if (st == SYMM_OK)
         st = furnish(&e, m);
@@ -181,6 +183,8 @@ static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul
         args.bias[i] = p->bias[i].matrix;
         args.n[i] = p->n[i];
     }
+    if (m->wgmma && symm__matmul_suits_wgmma(p, &run->shards))
+        return symm__wgmma_enqueue(run, &args);
     return symm__enqueue_local_kernel(run->e, product_kernel(p->dtype), m->plan.blocks,
                                       m->plan.threads, &args);
 }

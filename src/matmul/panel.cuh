@@ -1,8 +1,8 @@
 /*
  * A panel: the part of one factor that is in shared memory at a time, PANEL_LINES rows of A or
  * columns of B, which are both called lines here, times PANEL_DEPTH of k. It lies there as it lies
- * in memory, along k or along the lines, in chunks of 16 bytes that take turns in the banks: so that
- * neither eight lines of one chunk nor the chunks of one line meet in a bank.
+ * in memory, along k or along the lines, in chunks of 16 bytes that take turns in the banks: so
+ * that neither eight lines of one chunk nor the chunks of one line meet in a bank.
  */
 #ifndef SYMM_MATMUL_PANEL_CUH
 #define SYMM_MATMUL_PANEL_CUH

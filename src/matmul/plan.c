@@ -97,3 +97,61 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_machine *mach
     plan_gather(machine, p, &plan);
     return plan;
 }
+
+/* -------------------------------------------------------------------------------- tensor copies */
+
+static struct symm_lines lines_of(const symm_matrix *x, int64_t along, int64_t lines, int64_t pitch,
+                                  int64_t l)
+{
+    return (struct symm_lines){
+        .data = x->data,
+        .along = along,
+        .lines = lines,
+        .batches = x->batch ? l : 1,
+        .pitch = lines > 1 ? pitch : 0,
+        .batch = l > 1 ? x->batch : 0,
+    };
+}
+
+struct symm_lines symm__lines_of_rows(const symm_matrix *x, int64_t rows, int64_t columns,
+                                      int64_t l)
+{
+    return lines_of(x, columns, rows, x->row, l);
+}
+
+struct symm_lines symm__lines_of_columns(const symm_matrix *x, int64_t rows, int64_t columns,
+                                         int64_t l)
+{
+    return lines_of(x, rows, columns, x->column, l);
+}
+
+/* In units of 16 bytes, and below 2^40 bytes. */
+static bool is_stride(int64_t elements)
+{
+    return elements % PACK_ELEMENTS == 0 && elements < INT64_C(1) << 39;
+}
+
+static bool can_be_copied(const struct symm_lines *x)
+{
+    return (uintptr_t)x->data % 16 == 0 && is_stride(x->pitch) && is_stride(x->batch) &&
+           (x->lines == 1 || x->pitch > 0);
+}
+
+bool symm__matmul_suits_wgmma(const struct symm_problem *p, const symm_shards *a)
+{
+    const int64_t rows = symm__problem_rows(p->m, p->nranks, p->rank);
+    struct symm_lines lines = symm__lines_of_rows(&a->own, rows, p->k, p->l);
+
+    if (rows > 0 && (a->own.column != 1 || !can_be_copied(&lines)))
+        return false;
+    for (int i = 0; i < p->nb; i++) {
+        const symm_matrix *b = &p->b[i].matrix;
+        if (b->row != 1 && b->column != 1)
+            return false;
+        lines = b->row == 1 ? symm__lines_of_columns(b, p->k, p->n[i], p->l)
+                            : symm__lines_of_rows(b, p->k, p->n[i], p->l);
+        if (!can_be_copied(&lines))
+            return false;
+    }
+    return true;
+}

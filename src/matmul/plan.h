@@ -28,4 +28,23 @@ struct symm_matmul_plan {
 struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_machine *machine,
                                           const struct symm_problem *p, int64_t columns);
 
+/*
+ * A matrix as tensor copy units see it: lines of elements, one after the other; strides are in
+ * elements.
+ */
+struct symm_lines {
+    const void *data;
+    int64_t along, lines, batches; /* extents */
+    int64_t pitch, batch;          /* strides, of which there are none to lines and batches of 1 */
+};
+
+/* Elements of a row lie one after the other; or those of a column. */
+struct symm_lines symm__lines_of_rows(const symm_matrix *x, int64_t rows, int64_t columns,
+                                      int64_t l);
+struct symm_lines symm__lines_of_columns(const symm_matrix *x, int64_t rows, int64_t columns,
+                                         int64_t l);
+
+/* Whether the product of these data, with A where `a` says, may be left to the Hopper kernel. */
+bool symm__matmul_suits_wgmma(const struct symm_problem *p, const symm_shards *a);
+
 #endif

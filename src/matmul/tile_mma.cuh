@@ -1,21 +1,28 @@
 /*
- * A tile by the tensor cores of every GPU from sm_80 on: panels of both factors come to shared memory
- * two steps ahead, eight warps have 64 rows and 32 columns each, and add up 16 of k at a time, in
- * order. 256 threads, 48 KiB of shared memory, and so few registers that two blocks, of two groups,
- * leave room on a multiprocessor for what they wait for.
+ * A tile by the tensor cores of every GPU from sm_80 on: panels of both factors come to shared
+ * memory two steps ahead, eight warps have 64 rows and 32 columns each, and add up 16 of k at a
+ * time, in order. 256 threads with 128 registers and 48 KiB of shared memory: two blocks, of two
+ * groups, fit a multiprocessor.
  */
 #ifndef SYMM_MATMUL_TILE_MMA_CUH
 #define SYMM_MATMUL_TILE_MMA_CUH
 
 #include "factors.cuh"
 #include "panel.cuh"
+#include "patch.cuh"
 
 /* The panels of one step. */
 struct stage {
     panel_slot a, b;
 };
 
-enum { STAGES = 3, WARPS_ACROSS = 4, WARP_ROWS = 64, WARP_COLUMNS = 32 };
+enum {
+    STAGES = 3,
+    WARPS_ACROSS = 4,
+    WARP_ROWS = 64,
+    WARP_COLUMNS = PATCH_COLUMNS,
+    PATCH_ROWS = 32
+};
 
 /* What a thread has of its warp's part of the tile: by 16 rows, by 8 columns. */
 struct warp_sums {
@@ -78,35 +85,11 @@ SYMM_DEV void add_panels(warp_sums &sums, stage *stages, const factors<T> &f)
     }
 }
 
-/* ----------------------------------------------------------------------------- the end of a tile */
-
-enum { PATCH_ROWS = 32, PATCH_PITCH = WARP_COLUMNS + 8 /* which keeps rows in different banks */ };
-
-typedef float patch[PATCH_ROWS][PATCH_PITCH];
-
-/* Neighbouring threads put what lies side by side in D. A warp. */
-template <typename End>
-SYMM_DEV void put_patch(const patch &p, int32_t row, int32_t column, const End &end)
-{
-    const int32_t lane = (int32_t)threadIdx.x % 32;
-    constexpr int32_t PAIRS = WARP_COLUMNS / 2;
-
-    if (end.down()) {
-#pragma unroll 1
-        for (int32_t j = 0; j < WARP_COLUMNS; j++)
-            end.put(row + lane, column + j, p[lane][j]);
-        return;
-    }
-#pragma unroll 1
-    for (int32_t e = lane; e < PATCH_ROWS * PAIRS; e += 32) {
-        const int32_t i = e / PAIRS, j = e % PAIRS * 2;
-        const float2 two = *reinterpret_cast<const float2 *>(&p[i][j]);
-        end.put_pair(row + i, column + j, two.x, two.y);
-    }
-}
+/* --------------------------------------------------------------------------- the end of a tile */
 
 /* Each warp has a patch of its own: it is filled with 32 rows at a time. */
-template <typename End> SYMM_DEV void put_sums(const warp_sums &sums, patch &p, const End &end)
+template <typename End>
+SYMM_DEV void put_sums(const warp_sums &sums, patch<PATCH_ROWS> &p, const End &end)
 {
     const int32_t lane = (int32_t)threadIdx.x % 32;
 
@@ -118,7 +101,7 @@ template <typename End> SYMM_DEV void put_sums(const warp_sums &sums, patch &p, 
 #pragma unroll
             for (int32_t j = 0; j < WARP_COLUMNS / 8; j++) {
                 const float *two = sums.of[(row + i) / 16][j] + i / 8 % 2 * 2;
-                *reinterpret_cast<float2 *>(&p[i + lane / 4][j * 8 + lane % 4 * 2]) =
+                *reinterpret_cast<float2 *>(&p.at[i + lane / 4][j * 8 + lane % 4 * 2]) =
                     make_float2(two[0], two[1]);
             }
         __syncwarp();
@@ -130,7 +113,7 @@ template <typename T, typename End> SYMM_DEV void multiply(const factors<T> &f, 
 {
     __shared__ union {
         stage stages[STAGES];
-        patch patches[PANEL_THREADS / 32];
+        patch<PATCH_ROWS> patches[PANEL_THREADS / 32];
     } shared;
     const bool a_along_k = f.a_column == 1 || f.a_row != 1,
                b_along_k = f.b_row == 1 || f.b_column != 1;

@@ -93,6 +93,7 @@ static symm_status fill_in(struct symm_driver_slot *d)
     TRY(look_up(d->get, d->table.name, #fn, version, need, &address));                             \
     STORE_FUNCTION(d->table.fn, address);
     CU_FUNCTIONS_BASE(LOOK_UP_)
+    CU_FUNCTIONS_TENSOR(LOOK_UP_)
 #if SYMM_MULTICAST
     if (!symm__driver_multicast_off(NULL)) {
         CU_FUNCTIONS_MULTICAST(LOOK_UP_)

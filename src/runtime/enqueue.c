@@ -169,8 +169,8 @@ out:
 }
 
 static symm_status launch(struct symm_enqueue *e, enum symm_kernel_id id, uint32_t blocks,
-                          uint32_t threads, CUlaunchAttribute *attributes, uint32_t nattributes,
-                          const void *args)
+                          uint32_t threads, uint32_t shared_nbytes, CUlaunchAttribute *attributes,
+                          uint32_t nattributes, const void *args)
 {
     const struct symm_context *ctx = e->group->ctx;
     const CUlaunchConfig config = {
@@ -180,6 +180,7 @@ static symm_status launch(struct symm_enqueue *e, enum symm_kernel_id id, uint32
         .blockDimX = threads,
         .blockDimY = 1,
         .blockDimZ = 1,
+        .sharedMemBytes = shared_nbytes,
         .hStream = e->stream,
         .attrs = attributes,
         .numAttrs = nattributes,
@@ -212,13 +213,20 @@ symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
         attributes[n++] =
             (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                 .value.programmaticStreamSerializationAllowed = 1};
-    return launch(e, id, blocks, threads, attributes, n, args);
+    return launch(e, id, blocks, threads, 0, attributes, n, args);
 }
 
 symm_status symm__enqueue_local_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
                                        uint32_t blocks, uint32_t threads, const void *args)
 {
-    return launch(e, id, blocks, threads, NULL, 0, args);
+    return launch(e, id, blocks, threads, 0, NULL, 0, args);
+}
+
+symm_status symm__enqueue_shared_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
+                                        uint32_t blocks, uint32_t threads, uint32_t shared_nbytes,
+                                        const void *args)
+{
+    return launch(e, id, blocks, threads, shared_nbytes, NULL, 0, args);
 }
 
 /*

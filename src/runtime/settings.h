@@ -38,6 +38,8 @@
       "address window of each rank; 0: the largest device memory")                                 \
     X(MATMUL_ENGINE_BYTES, "SYMM_MATMUL_ENGINE_BYTES", "bytes", "0",                               \
       "copy engines send a rank's rows of a product from so many bytes on; 0: 2M")                 \
+    X(MATMUL_WGMMA, "SYMM_MATMUL_WGMMA", "0|1", "0",                                               \
+      "take the Hopper kernel, which has been compiled and read but not run")                      \
     X(TUNING_FILE, "SYMM_TUNING_FILE", "path", "",                                                 \
       "table by which auto chooses, of symm-bench tune; the same rows on all ranks")               \
     X(EPOCH_START, "SYMM_EPOCH_START", "integer", "0",                                             \

@@ -84,12 +84,22 @@ for kernel in "$work"/*.entry; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
         done
         ;;
+    matmul_wgmma_*)
+        case $name in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
+        found=$(instructions 'wgmma\.mma_async' "$kernel" | xargs)
+        [ "$found" = "wgmma.mma_async.sync.aligned.m64n256k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
+        for instruction in cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes \
+            wgmma.{fence,commit_group,wait_group}.sync.aligned setmaxnreg.{dec,inc}.sync.aligned.u32 fence.proxy.async; do
+            grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
+        done
+        ;;
     *) ! grep -q 'mma\.' "$kernel" || fail "$name: multiplies matrices" ;;
     esac
 done
 [ "$count" -ge 30 ] || fail "only $count kernels found"
 [ "$count" -le 400 ] || fail "$count kernels: at most 400"
 ! grep -q 'multimem\.' "$work/80.ptx" || fail "sm_80: has multimem instructions"
+! grep -q 'wgmma\.' "$work/80.ptx" || fail "sm_80: has wgmma instructions"
 
 "$(dirname "$nvcc")/ptxas" -v -arch=sm_90a -o "$work/cubin" "$work/90a.ptx" 2>"$work/ptxas.txt"
 # The stack of a pack's 16 bytes is that of elements which are handled one by one, where there is no whole pack. What
@@ -102,7 +112,8 @@ registers_of() { # kernel
     sed -n "/Compiling entry function '$1'/,/Used/s/.*Used \([0-9]*\) registers.*/\1/p" "$work/ptxas.txt"
 }
 # They run beside products that have nearly all registers: two blocks of 256 threads a multiprocessor.
-for limit in matmul_turn:32 matmul_finish:32 matmul_push:40 matmul_product_float16:128 matmul_product_bfloat16:128; do
+for limit in matmul_turn:32 matmul_finish:32 matmul_push:40 matmul_product_float16:128 matmul_product_bfloat16:128 \
+    matmul_wgmma_float16:168 matmul_wgmma_bfloat16:168; do
     [ "$(registers_of "${limit%:*}")" -le "${limit#*:}" ] ||
         fail "${limit%:*} has $(registers_of "${limit%:*}") registers, more than ${limit#*:}"
 done

@@ -1,0 +1,19 @@
+/* The product on Hopper GPUs, where the compiler makes code for one. */
+#ifndef SYMM_MATMUL_SM90_KERNELS_CUH
+#define SYMM_MATMUL_SM90_KERNELS_CUH
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#include "sm90_product.cuh"
+#else
+
+#include <symm/device.cuh>
+#include "kernel_args.h"
+
+/* Never launched. */
+template <typename T> SYMM_DEV void matmul_wgmma(const symm_wgmma_args &)
+{
+}
+
+#endif
+
+#endif

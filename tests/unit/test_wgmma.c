@@ -1,0 +1,116 @@
+/* Which data the Hopper kernel of the products is given. */
+#include "matmul/plan.h"
+#include "test.h"
+
+enum { M = 256, K = 192, N = 320 };
+
+/* Never read. */
+static char *const base = (char *)(uintptr_t)4096;
+
+static struct symm_problem problem(void)
+{
+    struct symm_problem p = {
+        .dtype = SYMM_BFLOAT16, .m = M, .k = K, .l = 1, .nb = 2, .n = {N, N}, .nranks = 1};
+
+    p.b[0].matrix = (symm_matrix){.data = base, .row = N, .column = 1};
+    p.b[1].matrix = (symm_matrix){.data = base, .row = 1, .column = K};
+    return p;
+}
+
+static symm_shards own(void)
+{
+    return (symm_shards){.own = {.data = base, .row = K, .column = 1}};
+}
+
+START_TEST(rows_and_columns)
+{
+    struct symm_problem p = problem();
+    symm_shards a = own();
+
+    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    a.own.row = 0; /* the same row for all: there is no such stride */
+    ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+    a.own.row = K + 8;
+    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    a.own.row = K + 4;
+    ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+    p.m = 1; /* the stride of a single row is not used */
+    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    a.own.column = 2;
+    ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+    a.own.data = NULL;
+    p.nranks = 2; /* this rank has no rows: nothing of it is read */
+    p.rank = 1;
+    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+}
+END_TEST
+
+START_TEST(each_b)
+{
+    const symm_shards a = own();
+
+    for (int i = 0; i < 2; i++) {
+        struct symm_problem p = problem();
+        symm_matrix *b = &p.b[i].matrix;
+        int64_t *pitch = i ? &b->column : &b->row, *step = i ? &b->row : &b->column;
+        b->data = base + 8;
+        ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+        b->data = base + 16;
+        ck_assert(symm__matmul_suits_wgmma(&p, &a));
+        *pitch += 1;
+        ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+        *pitch += 7;
+        ck_assert(symm__matmul_suits_wgmma(&p, &a));
+        *step = 2;
+        ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+    }
+}
+END_TEST
+
+START_TEST(batches)
+{
+    struct symm_problem p = problem();
+    symm_shards a = own();
+
+    p.l = 3;
+    ck_assert(symm__matmul_suits_wgmma(&p, &a)); /* the same for all batches */
+    p.b[1].matrix.batch = (int64_t)K * N;
+    a.own.batch = (int64_t)M * K;
+    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    p.b[1].matrix.batch += 2;
+    ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+    p.l = 1;
+    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+}
+END_TEST
+
+START_TEST(as_the_copy_unit_sees_it)
+{
+    const symm_matrix x = {.data = base, .row = 400, .column = 3, .batch = 80000};
+    const struct symm_lines rows = symm__lines_of_rows(&x, 7, 5, 2),
+                            columns = symm__lines_of_columns(&x, 7, 5, 1);
+
+    ck_assert_int_eq(rows.along, 5);
+    ck_assert_int_eq(rows.lines, 7);
+    ck_assert_int_eq(rows.pitch, 400);
+    ck_assert_int_eq(rows.batches, 2);
+    ck_assert_int_eq(rows.batch, 80000);
+    ck_assert_int_eq(columns.along, 7);
+    ck_assert_int_eq(columns.lines, 5);
+    ck_assert_int_eq(columns.pitch, 3);
+    ck_assert_int_eq(columns.batches, 1);
+    ck_assert_int_eq(columns.batch, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("wgmma");
+    TCase *tc = test_case(suite, "data", 30);
+
+    tcase_add_test(tc, rows_and_columns);
+    tcase_add_test(tc, each_b);
+    tcase_add_test(tc, batches);
+    tcase_add_test(tc, as_the_copy_unit_sees_it);
+    return test_main(suite);
+}
