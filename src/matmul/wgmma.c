@@ -45,17 +45,20 @@ out:
     return st;
 }
 
-/* Boxes of so many lines, of 128 bytes each. Where there is but one line or batch, any stride will
- * do. */
+/*
+ * Boxes of so many lines, of 128 bytes each. A stride that is not used is that of lines and batches
+ * that lie one after the other.
+ */
 static symm_status describe(const struct symm_matmul_run *run, const struct symm_lines *x,
                             uint32_t lines, symm_tensor_map *out)
 {
     const struct symm_driver *drv = run->m->group->ctx->drv;
     const symm_dtype dtype = run->problem.dtype;
-    const uint64_t size = symm__dtype_size(dtype),
-                   extents[NDIM] = {(uint64_t)x->along, (uint64_t)x->lines, (uint64_t)x->batches},
-                   strides[NDIM - 1] = {x->pitch ? (uint64_t)x->pitch * size : 16,
-                                        x->batch ? (uint64_t)x->batch * size : 16};
+    const int64_t size = (int64_t)symm__dtype_size(dtype), pack = 16 / size,
+                  pitch = x->pitch ? x->pitch : (x->along + pack - 1) / pack * pack,
+                  batch = x->batch ? x->batch : pitch * x->lines;
+    const uint64_t extents[NDIM] = {(uint64_t)x->along, (uint64_t)x->lines, (uint64_t)x->batches},
+                   strides[NDIM - 1] = {(uint64_t)(pitch * size), (uint64_t)(batch * size)};
     const uint32_t box[NDIM] = {ALONG, lines, 1}, steps[NDIM] = {1, 1, 1};
     symm_status st = SYMM_OK;
 
