@@ -1,9 +1,9 @@
 /*
  * Which blocks run: at most so many at a time as the device's multiprocessors hold, over all grids
  * that run, those of the greatest priority first, and of one priority first come first served.
- * Blocks that find no room wait for others to end, and keep those behind them waiting; a cooperative
- * grid begins when all of its blocks fit. Kernels that never have more than a warp have places of
- * their own: such blocks fit beside large ones.
+ * Blocks that find no room wait for others to end, and keep those behind them waiting; a
+ * cooperative grid begins when all of its blocks fit. Kernels that never have more than a warp have
+ * places of their own: such blocks fit beside large ones.
  *
  * A grid's own stream worker runs blocks too, so that a small grid needs no other thread.
  */
