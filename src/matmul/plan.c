@@ -80,8 +80,8 @@ static void plan_gather(const struct symm_matmul_machine *machine, const struct 
 }
 
 /*
- * One multiprocessor stays free, and no other gets more than one block: so two groups' products fit
- * a device at a time, and what they wait for fits beside them.
+ * A block for each multiprocessor but one, which stays free for what is not of products. Two blocks
+ * do not fit one: their registers leave room for what they wait for, and for nothing else.
  */
 struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_machine *machine,
                                           const struct symm_problem *p, int64_t columns)

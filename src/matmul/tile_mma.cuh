@@ -1,8 +1,8 @@
 /*
  * A tile by the tensor cores of every GPU from sm_80 on: panels of both factors come to shared
  * memory two steps ahead, eight warps have 64 rows and 32 columns each, and add up 16 of k at a
- * time, in order. 256 threads with 128 registers and 48 KiB of shared memory: two blocks, of two
- * groups, fit a multiprocessor.
+ * time, in order. 256 threads with 48 KiB of shared memory, and so many registers that there is one
+ * block to a multiprocessor.
  */
 #ifndef SYMM_MATMUL_TILE_MMA_CUH
 #define SYMM_MATMUL_TILE_MMA_CUH

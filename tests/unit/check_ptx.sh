@@ -111,11 +111,23 @@ awk '/Function properties/ { name = $NF }
 registers_of() { # kernel
     sed -n "/Compiling entry function '$1'/,/Used/s/.*Used \([0-9]*\) registers.*/\1/p" "$work/ptxas.txt"
 }
-# They run beside products that have nearly all registers: two blocks of 256 threads a multiprocessor.
-for limit in matmul_turn:32 matmul_finish:32 matmul_push:40 matmul_product_float16:128 matmul_product_bfloat16:128 \
-    matmul_wgmma_float16:168 matmul_wgmma_bfloat16:168; do
-    [ "$(registers_of "${limit%:*}")" -le "${limit#*:}" ] ||
-        fail "${limit%:*} has $(registers_of "${limit%:*}") registers, more than ${limit#*:}"
+# Of 65536 registers, which go to warps by 8 a thread, a block of products leaves too few for another one, and enough for
+# blocks of one warp, which bring what it waits for.
+left_by() { # kernel threads
+    echo $((65536 - ($(registers_of "$1") + 7) / 8 * 8 * $2))
+}
+leaves_room() { # product threads kernel...
+    local product=$1 threads=$2 left small
+    left=$(left_by "$product" "$threads")
+    [ "$left" -lt 32768 ] || fail "two blocks of $product fit a multiprocessor"
+    shift 2
+    for small; do
+        [ $((65536 - $(left_by "$small" 32))) -le "$left" ] || fail "$small does not fit beside $product"
+    done
+}
+for dtype in float16 bfloat16; do
+    leaves_room matmul_product_$dtype 256 matmul_turn matmul_push matmul_finish
+    leaves_room matmul_wgmma_$dtype 384 matmul_turn matmul_finish
 done
 registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.txt" | grep -o '[0-9]*' | sort -n | tail -1)
 echo "$count kernels, at most $registers registers, hardly a spill; sm_90a machine code: $(stat -c %s "$work/cubin") bytes"
