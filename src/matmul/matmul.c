@@ -189,6 +189,23 @@ static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul
                                       m->plan.threads, &args);
 }
 
+/*
+ * A run that is not whole leaves ranks without rows, or signals that the next run would take for
+ * its own: the group ends. (What a capture has got so far is run by nobody.)
+ */
+static symm_status end_group(const struct symm_matmul_run *run, symm_status st)
+{
+    const struct symm_group *group = run->m->group;
+    char text[SYMM_TEXT_MAX], why[SYMM_TEXT_MAX];
+
+    if (run->e->capturing)
+        return st;
+    snprintf(text, sizeof text, "%s", symm__failure_text());
+    snprintf(why, sizeof why, "rank %d: %.900s", group->rank, text);
+    symm__lane_abort(group->lane, SYMM_ERROR_PEER, why);
+    return symm__fail(st, "%s", text);
+}
+
 /* Products beside the copies: one that takes the rows as they come, or one for each rank's rows. */
 static symm_status run_beside(struct symm_matmul_run *run, const symm_matmul_args *scale)
 {
@@ -205,7 +222,7 @@ static symm_status run_beside(struct symm_matmul_run *run, const symm_matmul_arg
     TRY(symm__sides_finish(sides, st));
     st = symm__gather_finish(run);
 out:
-    return st;
+    return st == SYMM_OK ? SYMM_OK : end_group(run, st);
 }
 
 static symm_status run_all(struct symm_matmul_run *run, const symm_matmul_args *scale)

@@ -8,70 +8,10 @@
 #include <string.h>
 #include <sys/wait.h>
 #include "exercise.h"
-#include "matmul.h"
+#include "matmul_bench.h"
 #include "test.h"
 
 enum { BAD_RANK = 1, TRIO = 3 };
-
-/* A rank's world with a product that works. */
-struct bench {
-    symm_context *ctx;
-    symm_group *world;
-    symm_stream stream;
-    struct matmul_job job;
-    uint64_t round;
-};
-
-static const struct matmul_case works = {.kind = SYMM_ALL_GATHER_MATMUL,
-                                         .in = SYMM_BFLOAT16,
-                                         .out = SYMM_FLOAT32,
-                                         .addend = SYMM_FLOAT32,
-                                         .m = 20,
-                                         .k = 24,
-                                         .l = 2,
-                                         .nb = 2,
-                                         .n = {5, 6},
-                                         .has_c = true,
-                                         .has_bias = true,
-                                         .gathered = true,
-                                         .alpha = 1,
-                                         .beta = 1,
-                                         .whole = true,
-                                         .contiguous = true,
-                                         .layout = 1};
-
-static symm_status bench_open(struct rank *self, struct bench *b, const struct matmul_case *c)
-{
-    RANK_TRY(self, rank_join(self, &b->ctx));
-    b->world = symm_context_world(b->ctx);
-    RANK_TRY(self, symm_stream_create(b->ctx, &b->stream));
-    if (matmul_job_open(self, b->ctx, b->world, c, &b->job) != SYMM_OK)
-        return SYMM_ERROR_STATE;
-out:
-    return self->report->status;
-}
-
-static void bench_close(struct bench *b)
-{
-    matmul_job_close(&b->job);
-    symm_stream_destroy(b->stream);
-    symm_context_destroy(b->ctx);
-}
-
-/* What every case ends with: the group is alive, and a product of it right. */
-static symm_status bench_works(struct rank *self, struct bench *b)
-{
-    RANK_TRY(self, symm_check(b->world));
-    if ((!b->job.m && matmul_job_create(self, &b->job) != SYMM_OK) ||
-        matmul_job_send(self, &b->job, ++b->round, b->stream) != SYMM_OK ||
-        matmul_job_run(self, &b->job, b->stream) != SYMM_OK ||
-        matmul_job_fetch(self, &b->job, NULL, b->stream) != SYMM_OK ||
-        matmul_job_look(self, &b->job) != SYMM_OK)
-        goto out;
-    return SYMM_OK;
-out:
-    return SYMM_ERROR_STATE;
-}
 
 /* How the last rank leaves the others: it gives up, or is killed from outside. */
 enum leaving { GIVES_UP, IS_KILLED };
@@ -85,13 +25,13 @@ struct loss {
 static void lose_a_rank(struct rank *self, void *arg)
 {
     const struct loss *loss = arg;
-    struct matmul_case c = works;
+    struct matmul_case c = matmul_works;
     const int victim = self->nranks - 1;
-    struct bench b = {0};
+    struct matmul_bench b = {0};
     char who[24];
 
     c.strategy = loss->strategy;
-    if (bench_open(self, &b, &c) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+    if (matmul_bench_open(self, &b, &c) != SYMM_OK || matmul_bench_works(self, &b) != SYMM_OK)
         goto out;
     for (self->report->value[1] = 1; self->report->status == SYMM_OK; self->report->value[1]++) {
         const symm_matmul_args args = matmul_job_args(&b.job);
@@ -119,7 +59,7 @@ static void lose_a_rank(struct rank *self, void *arg)
                    "%s: %s", symm_status_name(self->report->status), self->report->text);
     rank_note(self, SYMM_OK);
 out:
-    bench_close(&b);
+    matmul_bench_close(&b);
 }
 
 static const symm_strategy strategies[] = {SYMM_STRATEGY_FUSED, SYMM_STRATEGY_PIPELINED,
@@ -170,15 +110,16 @@ END_TEST
 static void abort_a_group(struct rank *self, void *arg)
 {
     struct matmul_job job = {0};
-    struct bench b = {0};
+    struct matmul_bench b = {0};
     symm_group *g = NULL;
     int ranks[TRIO] = {0, 1, 2};
     (void)arg;
 
-    if (bench_open(self, &b, &works) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK ||
+        matmul_bench_works(self, &b) != SYMM_OK)
         goto out;
     RANK_TRY(self, symm_group_create(b.world, TRIO, ranks, &g));
-    if (matmul_job_open(self, b.ctx, g, &works, &job) != SYMM_OK ||
+    if (matmul_job_open(self, b.ctx, g, &matmul_works, &job) != SYMM_OK ||
         matmul_job_create(self, &job) != SYMM_OK)
         goto out;
     const symm_matmul_args args = matmul_job_args(&job);
@@ -192,11 +133,11 @@ static void abort_a_group(struct rank *self, void *arg)
     matmul_job_close(&job);
     symm_group_destroy(g);
     g = NULL;
-    bench_works(self, &b);
+    matmul_bench_works(self, &b);
 out:
     matmul_job_close(&job);
     symm_group_destroy(g);
-    bench_close(&b);
+    matmul_bench_close(&b);
 }
 
 START_TEST(a_group_that_has_ended_leaves_the_world_as_it_was)
@@ -212,12 +153,13 @@ static void fail_in_captures(struct rank *self, void *arg)
     static const char *const calls[] = {"cuStreamCreate", "cuEventCreate", "cuMemcpyAsync",
                                         "cuLaunchKernelEx"};
     bool (*set_fault)(const char *) = NULL;
-    struct bench b = {0};
+    struct matmul_bench b = {0};
     symm_graph graph = NULL;
     char fault[64];
     (void)arg;
 
-    if (bench_open(self, &b, &works) != SYMM_OK || matmul_job_create(self, &b.job) != SYMM_OK)
+    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK ||
+        matmul_job_create(self, &b.job) != SYMM_OK)
         goto out;
     *(void **)&set_fault = symm_context_driver_symbol(b.ctx, "symm_emulated_set_fault");
     const symm_matmul_args args = matmul_job_args(&b.job);
@@ -235,10 +177,10 @@ static void fail_in_captures(struct rank *self, void *arg)
             graph = NULL;
         }
     CHECK_RANK(self, self->rank || self->report->value[1] > 2);
-    bench_works(self, &b);
+    matmul_bench_works(self, &b);
 out:
     symm_graph_destroy(graph);
-    bench_close(&b);
+    matmul_bench_close(&b);
 }
 
 START_TEST(a_failure_in_a_capture_leaves_no_stream_unjoined)
@@ -250,6 +192,44 @@ START_TEST(a_failure_in_a_capture_leaves_no_stream_unjoined)
 }
 END_TEST
 
+/* Rank 0's n-th launch of a run fails, when some of its signals may have been sent, or taken. */
+static void fail_in_a_run(struct rank *self, void *arg)
+{
+    bool (*set_fault)(const char *) = NULL;
+    struct matmul_case c = matmul_works;
+    struct matmul_bench b = {0};
+    char fault[64];
+
+    c.strategy = SYMM_STRATEGY_FUSED;
+    if (matmul_bench_open(self, &b, &c) != SYMM_OK || matmul_job_create(self, &b.job) != SYMM_OK ||
+        matmul_job_send(self, &b.job, ++b.round, b.stream) != SYMM_OK)
+        goto out;
+    *(void **)&set_fault = symm_context_driver_symbol(b.ctx, "symm_emulated_set_fault");
+    const symm_matmul_args args = matmul_job_args(&b.job);
+    RANK_TRY(self, symm_synchronize(b.world, b.stream));
+    RANK_TRY(self, symm_exchange(b.world, NULL, 0, NULL));
+    snprintf(fault, sizeof fault, "cuLaunchKernelEx@0#%d=2", *(const int *)arg);
+    set_fault(fault);
+    symm_status st = symm_matmul_run(b.job.m, &args, b.stream);
+    set_fault(NULL);
+    CHECK_RANK_MSG(self, self->rank || st == SYMM_ERROR_MEMORY, "%s", symm_status_name(st));
+    st = symm_synchronize(b.world, b.stream);
+    CHECK_RANK_MSG(self, st == SYMM_ERROR_PEER && strstr(symm_error_text(), "rank 0"), "%s: %s",
+                   symm_status_name(st), symm_error_text());
+out:
+    matmul_bench_close(&b);
+}
+
+START_TEST(a_run_that_fails_half_way_ends_the_group)
+{
+    setenv("SYMM_CHECK", "0", 1);
+    setenv("SYMM_TIMEOUT_MS", "20000", 1);
+    if (_i % 2)
+        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
+    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, fail_in_a_run, &(int){_i / 2}, 60);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("matmul_end");
@@ -257,5 +237,6 @@ int main(void)
     tcase_add_loop_test(tc, the_others_are_told_within_a_second, 0, 4 * NSTRATEGIES - 2);
     tcase_add_test(tc, a_group_that_has_ended_leaves_the_world_as_it_was);
     tcase_add_loop_test(tc, a_failure_in_a_capture_leaves_no_stream_unjoined, 0, 2);
+    tcase_add_loop_test(tc, a_run_that_fails_half_way_ends_the_group, 2, 10);
     return test_main(suite);
 }

@@ -5,70 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "matmul.h"
+#include "matmul_bench.h"
 #include "test.h"
 
 enum { BAD_RANK = 1, TRIO = 3 };
-
-/* A rank's world with a product that works. */
-struct bench {
-    symm_context *ctx;
-    symm_group *world;
-    symm_stream stream;
-    struct matmul_job job;
-    uint64_t round;
-};
-
-static const struct matmul_case works = {.kind = SYMM_ALL_GATHER_MATMUL,
-                                         .in = SYMM_BFLOAT16,
-                                         .out = SYMM_FLOAT32,
-                                         .addend = SYMM_FLOAT32,
-                                         .m = 20,
-                                         .k = 24,
-                                         .l = 2,
-                                         .nb = 2,
-                                         .n = {5, 6},
-                                         .has_c = true,
-                                         .has_bias = true,
-                                         .gathered = true,
-                                         .alpha = 1,
-                                         .beta = 1,
-                                         .whole = true,
-                                         .contiguous = true,
-                                         .layout = 1};
-
-static symm_status bench_open(struct rank *self, struct bench *b, const struct matmul_case *c)
-{
-    RANK_TRY(self, rank_join(self, &b->ctx));
-    b->world = symm_context_world(b->ctx);
-    RANK_TRY(self, symm_stream_create(b->ctx, &b->stream));
-    if (matmul_job_open(self, b->ctx, b->world, c, &b->job) != SYMM_OK)
-        return SYMM_ERROR_STATE;
-out:
-    return self->report->status;
-}
-
-static void bench_close(struct bench *b)
-{
-    matmul_job_close(&b->job);
-    symm_stream_destroy(b->stream);
-    symm_context_destroy(b->ctx);
-}
-
-/* What every case ends with: the group is alive, and a product of it right. */
-static symm_status bench_works(struct rank *self, struct bench *b)
-{
-    RANK_TRY(self, symm_check(b->world));
-    if ((!b->job.m && matmul_job_create(self, &b->job) != SYMM_OK) ||
-        matmul_job_send(self, &b->job, ++b->round, b->stream) != SYMM_OK ||
-        matmul_job_run(self, &b->job, b->stream) != SYMM_OK ||
-        matmul_job_fetch(self, &b->job, NULL, b->stream) != SYMM_OK ||
-        matmul_job_look(self, &b->job) != SYMM_OK)
-        goto out;
-    return SYMM_OK;
-out:
-    return SYMM_ERROR_STATE;
-}
 
 /* ------------------------------------------------------------------------- wrong descriptions */
 
@@ -153,7 +93,7 @@ static const struct {
 enum { NDESCRIPTIONS = sizeof descriptions / sizeof descriptions[0] };
 
 /* All ranks hear of it, and of the rank. */
-static symm_status hear(struct rank *self, struct bench *b, const symm_matmul_desc *desc,
+static symm_status hear(struct rank *self, struct matmul_bench *b, const symm_matmul_desc *desc,
                         symm_matmul **out, int i)
 {
     char who[24];
@@ -172,12 +112,13 @@ out:
 
 static void describe_wrongly(struct rank *self, void *arg)
 {
-    struct bench b = {0};
+    struct matmul_bench b = {0};
     symm_usage before, after;
     symm_matmul *m = NULL;
     (void)arg;
 
-    if (bench_open(self, &b, &works) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK ||
+        matmul_bench_works(self, &b) != SYMM_OK)
         goto out;
     RANK_TRY(self, symm_memory_usage(b.ctx, &before));
     for (int i = 0; i < NDESCRIPTIONS; i++) {
@@ -198,9 +139,9 @@ static void describe_wrongly(struct rank *self, void *arg)
     CHECK_RANK(self, m == NULL);
     RANK_TRY(self, symm_memory_usage(b.ctx, &after));
     CHECK_RANK(self, after.allocated == before.allocated);
-    bench_works(self, &b);
+    matmul_bench_works(self, &b);
 out:
-    bench_close(&b);
+    matmul_bench_close(&b);
 }
 
 START_TEST(a_wrong_description_is_an_error_on_every_rank)
@@ -265,15 +206,15 @@ enum { NDIFFERENCES = sizeof differences / sizeof differences[0] };
 static void describe_differently(struct rank *self, void *arg)
 {
     const int which = *(int *)arg;
-    struct matmul_case c = works;
-    struct bench b = {0};
+    struct matmul_case c = matmul_works;
+    struct matmul_bench b = {0};
 
     if (self->rank == BAD_RANK)
         differences[which].make(&c);
     RANK_TRY(self, rank_join(self, &b.ctx));
     b.world = symm_context_world(b.ctx);
     /* Memory has the same size on all ranks: that of the product that works. */
-    if (matmul_job_open(self, b.ctx, b.world, &works, &b.job) != SYMM_OK)
+    if (matmul_job_open(self, b.ctx, b.world, &matmul_works, &b.job) != SYMM_OK)
         goto out;
     b.job.c = c;
     matmul_lay_out(&c, self->rank, self->nranks, &b.job.o);
@@ -283,7 +224,7 @@ static void describe_differently(struct rank *self, void *arg)
                          symm_matmul_create(b.world, &desc, &b.job.m));
     rank_note(self, SYMM_OK);
 out:
-    bench_close(&b);
+    matmul_bench_close(&b);
 }
 
 START_TEST(ranks_that_differ_are_a_mismatch_on_all)
@@ -296,11 +237,12 @@ END_TEST
 static void run_differently(struct rank *self, void *arg)
 {
     struct matmul_job other = {0};
-    struct bench b = {0};
+    struct matmul_bench b = {0};
     (void)arg;
 
-    if (bench_open(self, &b, &works) != SYMM_OK || bench_works(self, &b) != SYMM_OK ||
-        matmul_job_open(self, b.ctx, b.world, &works, &other) != SYMM_OK ||
+    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK ||
+        matmul_bench_works(self, &b) != SYMM_OK ||
+        matmul_job_open(self, b.ctx, b.world, &matmul_works, &other) != SYMM_OK ||
         matmul_job_create(self, &other) != SYMM_OK)
         goto out;
     struct matmul_job *job = self->rank == BAD_RANK ? &other : &b.job;
@@ -310,7 +252,7 @@ static void run_differently(struct rank *self, void *arg)
     rank_note(self, SYMM_OK);
 out:
     matmul_job_close(&other);
-    bench_close(&b);
+    matmul_bench_close(&b);
 }
 
 START_TEST(different_products_are_a_mismatch)
@@ -323,7 +265,7 @@ END_TEST
 /* ------------------------------------------------------------------------------ wrong arguments */
 
 /* The run is refused, with the rank's number; on this rank only, and nothing has happened. */
-static symm_status refused(struct rank *self, struct bench *b, const symm_matmul_args *args,
+static symm_status refused(struct rank *self, struct matmul_bench *b, const symm_matmul_args *args,
                            const char *part)
 {
     char who[24];
@@ -346,7 +288,7 @@ out:
             goto out;                                                                              \
     } while (0)
 
-static symm_status leave_data_out(struct rank *self, struct bench *b)
+static symm_status leave_data_out(struct rank *self, struct matmul_bench *b)
 {
     const symm_matmul_args good = matmul_job_args(&b->job);
 
@@ -364,7 +306,7 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-static symm_status misplace_data(struct rank *self, struct bench *b)
+static symm_status misplace_data(struct rank *self, struct matmul_bench *b)
 {
     const symm_matmul_args good = matmul_job_args(&b->job);
     char *const last = b->job.device[MATMUL_SYMMETRIC] + b->job.nbytes[MATMUL_SYMMETRIC];
@@ -386,7 +328,7 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-static symm_status overlap_data(struct rank *self, struct bench *b)
+static symm_status overlap_data(struct rank *self, struct matmul_bench *b)
 {
     const symm_matmul_args good = matmul_job_args(&b->job);
 
@@ -405,19 +347,19 @@ out:
 
 static void run_wrongly(struct rank *self, void *arg)
 {
-    struct matmul_case c = works;
-    struct bench b = {0};
+    struct matmul_case c = matmul_works;
+    struct matmul_bench b = {0};
     (void)arg;
 
     c.data = MATMUL_IN_ARGS;
     c.foreign = true; /* so that nothing is at the end of symmetric memory but what is put there */
-    if (bench_open(self, &b, &c) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+    if (matmul_bench_open(self, &b, &c) != SYMM_OK || matmul_bench_works(self, &b) != SYMM_OK)
         goto out;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "m is NULL", symm_matmul_run(NULL, NULL, b.stream));
     CHECK_RANK(self, symm_matmul_strategy(NULL) == SYMM_STRATEGY_AUTO);
     symm_matmul_destroy(NULL);
     if (leave_data_out(self, &b) != SYMM_OK || misplace_data(self, &b) != SYMM_OK ||
-        overlap_data(self, &b) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+        overlap_data(self, &b) != SYMM_OK || matmul_bench_works(self, &b) != SYMM_OK)
         goto out;
     /* With beta 0 c is not looked at, wherever it is. */
     symm_matmul_args args = matmul_job_args(&b.job);
@@ -426,9 +368,9 @@ static void run_wrongly(struct rank *self, void *arg)
     args.c[1] = (const char *)args.d[0] + 1;
     RANK_TRY(self, symm_matmul_run(b.job.m, &args, b.stream));
     RANK_TRY(self, symm_synchronize(b.world, b.stream));
-    bench_works(self, &b);
+    matmul_bench_works(self, &b);
 out:
-    bench_close(&b);
+    matmul_bench_close(&b);
 }
 
 START_TEST(wrong_arguments_are_named)
@@ -439,22 +381,22 @@ END_TEST
 
 static void give_too_much(struct rank *self, void *arg)
 {
-    struct matmul_case c = works;
-    struct bench b_, *b = &b_;
+    struct matmul_case c = matmul_works;
+    struct matmul_bench b_, *b = &b_;
     (void)arg;
 
-    b_ = (struct bench){0};
+    b_ = (struct matmul_bench){0};
     c.has_c = c.has_bias = c.gathered = false;
     c.data = MATMUL_IN_ARGS;
-    if (bench_open(self, b, &c) != SYMM_OK || bench_works(self, b) != SYMM_OK)
+    if (matmul_bench_open(self, b, &c) != SYMM_OK || matmul_bench_works(self, b) != SYMM_OK)
         goto out;
     const symm_matmul_args good = matmul_job_args(&b->job);
     REFUSED("c[0] is 0x", c[0], good.d[0]);
     REFUSED("bias[1] is 0x", bias[1], b->job.device[MATMUL_PLAIN]);
     REFUSED("gathered_a is 0x", gathered_a, b->job.device[MATMUL_PLAIN]);
-    bench_works(self, b);
+    matmul_bench_works(self, b);
 out:
-    bench_close(b);
+    matmul_bench_close(b);
 }
 
 START_TEST(data_without_a_description_are_refused)
@@ -465,12 +407,12 @@ END_TEST
 
 static void create_in_a_capture(struct rank *self, void *arg)
 {
-    struct bench b = {0};
+    struct matmul_bench b = {0};
     symm_matmul *m = NULL;
     symm_graph graph = NULL;
     (void)arg;
 
-    if (bench_open(self, &b, &works) != SYMM_OK)
+    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK)
         goto out;
     const symm_matmul_desc desc = matmul_job_desc(&b.job);
     if (matmul_job_create(self, &b.job) != SYMM_OK)
@@ -483,9 +425,9 @@ static void create_in_a_capture(struct rank *self, void *arg)
     CHECK_RANK(self, m == NULL);
     RANK_TRY(self, symm_graph_end(b.stream, &graph));
     symm_graph_destroy(graph);
-    bench_works(self, &b);
+    matmul_bench_works(self, &b);
 out:
-    bench_close(&b);
+    matmul_bench_close(&b);
 }
 
 START_TEST(a_capture_forbids_to_create)
@@ -497,14 +439,15 @@ END_TEST
 /* Products that are destroyed, and one that is left to its group. */
 static void leave_products(struct rank *self, void *arg)
 {
-    struct bench b = {0};
+    struct matmul_bench b = {0};
     symm_group *g = NULL;
     symm_matmul *m = NULL;
     symm_usage before, after;
     int ranks[TRIO] = {0, 1, 2};
     (void)arg;
 
-    if (bench_open(self, &b, &works) != SYMM_OK || bench_works(self, &b) != SYMM_OK)
+    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK ||
+        matmul_bench_works(self, &b) != SYMM_OK)
         goto out;
     const symm_matmul_desc desc = matmul_job_desc(&b.job);
     RANK_TRY(self, symm_memory_usage(b.ctx, &before));
@@ -521,9 +464,9 @@ static void leave_products(struct rank *self, void *arg)
                    "%llu bytes, before %llu", (unsigned long long)after.allocated,
                    (unsigned long long)before.allocated);
     RANK_TRY(self, symm_matmul_create(b.world, &desc, &m)); /* the world's goes with the context */
-    bench_works(self, &b);
+    matmul_bench_works(self, &b);
 out:
-    bench_close(&b);
+    matmul_bench_close(&b);
 }
 
 START_TEST(a_product_that_is_left_goes_with_its_group)
