@@ -6,7 +6,7 @@
  * the emulated driver, which runs blockDim threads a block, so that __syncthreads, __shared__,
  * shuffles and votes mean what they mean. Every access to symmetric memory of other ranks, every
  * flag and every multimem instruction goes through the functions below; detail/ has one instruction
- * a function. symm's own kernels use nothing else. docs/memory-model.md explains the ordering.
+ * a function. symm's own collectives use nothing else. docs/memory-model.md explains the ordering.
  *
  * Who calls. "Whole block": all threads of a block, of any size from 1, converged. These functions
  * begin and end with __syncthreads or with what does as much: what a thread wrote before is there
