@@ -30,6 +30,24 @@ static void fill(char *at, size_t nbytes, uint32_t pattern, size_t width)
         words[i] = pattern;
 }
 
+/*
+ * An aligned word comes whole, and after all that its stream has copied before: others poll for it.
+ */
+static void move(char *to, const char *from, size_t nbytes)
+{
+    if (nbytes == sizeof(uint64_t) && (uintptr_t)to % sizeof(uint64_t) == 0) {
+        uint64_t word;
+        memcpy(&word, from, sizeof word);
+        __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+    } else if (nbytes == sizeof(uint32_t) && (uintptr_t)to % sizeof(uint32_t) == 0) {
+        uint32_t word;
+        memcpy(&word, from, sizeof word);
+        __atomic_store_n((uint32_t *)(void *)to, word, __ATOMIC_RELEASE);
+    } else {
+        memmove(to, from, nbytes);
+    }
+}
+
 /* Goes by the home addresses, of which one answer holds for a stretch only. */
 static void transfer(const struct copy_work *w, const struct emu_device *device)
 {
@@ -44,7 +62,7 @@ static void transfer(const struct copy_work *w, const struct emu_device *device)
         if (!w->src)
             fill(dst.home, n, w->pattern, w->width);
         else
-            memmove(dst.home, w->staged ? w->staged + done : src.home, n);
+            move(dst.home, w->staged ? w->staged + done : src.home, n);
         done += n;
     }
 }
