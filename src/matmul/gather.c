@@ -1,7 +1,7 @@
 /*
- * Rows on their way. By copy engines: copies on a side stream, to one rank after the other, and
- * between them kernels of one warp that signal what has come. By blocks: one kernel there, whose
- * blocks each bring a part of everything.
+ * Rows on their way, on a side stream, behind a kernel that waits until they may. By copy engines:
+ * copies to one rank after the other, and behind each the copy of a count, which is the signal that
+ * it has come. By blocks: one kernel, whose blocks each bring a part of everything.
  *
  * Every rank sends to the one before it first: so all links are in use and none twice, and everyone
  * gets the rows of the next rank first.
@@ -121,46 +121,58 @@ static symm_status launch_on(const struct symm_matmul_run *run, CUstream stream,
     return symm__enqueue_local_kernel(&on, kernel, blocks, threads_of(run->m, WARP), args);
 }
 
-static symm_status turn(const struct symm_matmul_run *run, CUstream stream, bool first, int sent_to,
-                        int next_to)
+static symm_status turn(const struct symm_matmul_run *run, CUstream stream, uint64_t chunks)
 {
     const symm_turn_args args = {
         .view = run->m->group->view,
         .way = way_of(run->m),
-        .first = first,
-        .sent_to = sent_to,
-        .next_to = next_to,
+        .values = run->m->values,
+        .chunks = (uint32_t)chunks,
     };
 
     return launch_on(run, stream, SYMM_KERNEL_matmul_turn, 1, &args);
 }
 
-/* The rank to which this one sends as the s-th, from 1; SYMM_NOBODY: it has sent to all. */
-static int receiver(const struct symm_matmul *m, int s)
+/* Where rank `to` looks for what this one has sent. */
+static CUdeviceptr count_at(const struct symm_matmul *m, int to)
 {
-    const int n = m->problem.nranks;
+    const struct symm_signal_cell *channel = (const struct symm_signal_cell *)(const void *)m->pad;
 
-    return s < n && own_rows(m) > 0 ? (m->problem.rank + n - s) % n : SYMM_NOBODY;
+    return (CUdeviceptr)(uintptr_t)&channel[m->problem.rank].arrived +
+           (CUdeviceptr)m->group->view.peer[to];
+}
+
+/* A stream's copies follow each other, so whoever sees the count finds the rows. */
+static symm_status copy_chunk(const struct symm_matmul_run *run, CUstream stream, int to,
+                              uint64_t chunks, uint64_t c)
+{
+    const struct symm_matmul *m = run->m;
+    const struct symm_driver *drv = m->group->ctx->drv;
+    const uint64_t chunk = m->plan.chunk_rows * row_nbytes(m), at = c * chunk,
+                   left = own_rows(m) * row_nbytes(m) - at;
+    const CUdeviceptr from = (CUdeviceptr)(uintptr_t)run->shards.own.data + at,
+                      slab = (CUdeviceptr)(uintptr_t)own_slab(m) +
+                             (CUdeviceptr)m->group->view.peer[to],
+                      count = (CUdeviceptr)(uintptr_t)(m->values + (uint64_t)to * chunks + c);
+    symm_status st = SYMM_OK;
+
+    TRY_CU(drv, cuMemcpyAsync, slab + at, from, left < chunk ? left : chunk, stream);
+    TRY_CU(drv, cuMemcpyAsync, count_at(m, to), count, sizeof *m->values, stream);
+out:
+    return st;
 }
 
 static symm_status push_by_engine(const struct symm_matmul_run *run, CUstream stream)
 {
     const struct symm_matmul *m = run->m;
-    const struct symm_driver *drv = m->group->ctx->drv;
-    const uint64_t nbytes = own_rows(m) * row_nbytes(m), chunk = m->plan.chunk_rows * row_nbytes(m);
+    const int n = m->problem.nranks;
+    const uint64_t chunks = (own_rows(m) + m->plan.chunk_rows - 1) / m->plan.chunk_rows;
     symm_status st;
 
-    TRY(turn(run, stream, true, SYMM_NOBODY, receiver(m, 1)));
-    for (int s = 1; receiver(m, s) != SYMM_NOBODY; s++) {
-        const CUdeviceptr from = (CUdeviceptr)(uintptr_t)run->shards.own.data,
-                          to = (CUdeviceptr)(uintptr_t)own_slab(m) +
-                               (CUdeviceptr)m->group->view.peer[receiver(m, s)];
-        for (uint64_t at = 0; at < nbytes; at += chunk) {
-            const bool last = nbytes - at <= chunk;
-            TRY_CU(drv, cuMemcpyAsync, to + at, from + at, last ? nbytes - at : chunk, stream);
-            TRY(turn(run, stream, false, receiver(m, s), last ? receiver(m, s + 1) : SYMM_NOBODY));
-        }
-    }
+    TRY(turn(run, stream, chunks));
+    for (int s = 1; s < n; s++)
+        for (uint64_t c = 0; c < chunks; c++)
+            TRY(copy_chunk(run, stream, (m->problem.rank + n - s) % n, chunks, c));
 out:
     return st;
 }
@@ -175,10 +187,9 @@ static symm_status push_by_blocks(const struct symm_matmul_run *run, CUstream st
         .row_nbytes = row_nbytes(run->m),
         .rows = own_rows(run->m),
     };
-
     symm_status st;
 
-    TRY(turn(run, stream, true, SYMM_NOBODY, SYMM_EVERYBODY));
+    TRY(turn(run, stream, 0));
     st = launch_on(run, stream, SYMM_KERNEL_matmul_push, (uint32_t)run->m->plan.parts, &args);
 out:
     return st;

@@ -15,8 +15,9 @@ struct symm_matmul {
     struct symm_matmul_plan plan;
     char *workspace; /* symmetric; NULL: none */
     symm_signal_pad *pad;
-    bool wgmma;      /* the Hopper kernel may be taken, for data that suit it */
-    uint64_t number; /* of the group's products, the same on all ranks */
+    uint64_t *values; /* what copies of counts read; NULL: copy engines send no rows */
+    bool wgmma;       /* the Hopper kernel may be taken, for data that suit it */
+    uint64_t number;  /* of the group's products, the same on all ranks */
 };
 
 /* One run of it. */

@@ -73,16 +73,16 @@ typedef struct symm_wgmma_args {
     uint32_t reserved;
 } symm_wgmma_args;
 
-enum { SYMM_NOBODY = -1, SYMM_EVERYBODY = -2 };
-
-/* One block, before rows are sent, and between two copies of a copy engine. */
+/*
+ * One block, before rows are sent: says to all others that the workspace may be written, and waits
+ * for the same of them. If copies send the rows, it also writes the counts that they bring.
+ */
 typedef struct symm_turn_args {
     symm_view view;
     symm_rows_way way;
-    int32_t first;   /* not 0: says to all others that the workspace may be written */
-    int32_t sent_to; /* the rank that gets the signal that a chunk has come; or nobody */
-    int32_t next_to; /* whose workspace will be written next, which is waited for */
-    int32_t reserved;
+    uint64_t *values; /* [nranks][chunks]: of a cell when a chunk has come there */
+    uint32_t chunks;  /* of this rank's rows; 0: blocks send them, and count themselves */
+    uint32_t reserved;
 } symm_turn_args;
 
 /* A block is a sender: it brings its part of every chunk to everyone. */

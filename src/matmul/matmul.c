@@ -87,6 +87,9 @@ static symm_status furnish(struct symm_enqueue *e, struct symm_matmul *m)
     if (m->plan.parts == 0)
         return SYMM_OK;
     TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, symm__pad_nbytes(nchannels, m->problem.nranks), &m->pad));
+    if (m->plan.by_engine)
+        TRY(alloc(e, m, SYMM_BLOCK_INTERNAL,
+                  (uint64_t)m->problem.nranks * m->plan.chunks * sizeof *m->values, &m->values));
     ready.status = symm__pad_clear(e->group, m->pad, nchannels);
     st = vote(e, &ready);
 out:

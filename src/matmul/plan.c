@@ -9,8 +9,6 @@ enum {
     SENDERS = 16 /* blocks of one warp, where blocks send */
 };
 
-/* A copy engine's copy, and the signal after it, take as long as so many bytes do. */
-#define ENGINE_NBYTES ((uint64_t)2 << 20)
 /* What comes while the last chunk is multiplied need not be small; what comes first should be. */
 enum { CHUNKS_WANTED = 8, SMALL_CHUNKS_WANTED = 4 };
 
@@ -63,7 +61,8 @@ static void plan_gather(const struct symm_matmul_machine *machine, const struct 
                         struct symm_matmul_plan *plan)
 {
     const uint64_t rows = (uint64_t)symm__problem_rows(p->m, p->nranks, 0) * (uint64_t)p->l,
-                   engine = machine->engine_nbytes ? machine->engine_nbytes : ENGINE_NBYTES;
+                   engine =
+                       machine->engine_nbytes ? machine->engine_nbytes : SYMM_MATMUL_ENGINE_NBYTES;
     uint64_t row_nbytes;
 
     plan->ld = (int64_t)ceil_div((uint64_t)p->k, PACK_ELEMENTS) * PACK_ELEMENTS;
@@ -77,6 +76,7 @@ static void plan_gather(const struct symm_matmul_machine *machine, const struct 
     plan->chunk_rows = plan->by_engine
                            ? chunk_rows(rows, CHUNKS_WANTED, ceil_div(engine, row_nbytes))
                            : chunk_rows(rows, SMALL_CHUNKS_WANTED, 1);
+    plan->chunks = (uint32_t)ceil_div(rows, plan->chunk_rows);
 }
 
 /*

@@ -7,6 +7,12 @@
 
 #include "problem.h"
 
+/*
+ * Copy engines send shards of so many bytes and more, in chunks of no less: what a copy and that of
+ * the count behind it cost beside the bytes must not matter.
+ */
+#define SYMM_MATMUL_ENGINE_NBYTES ((uint64_t)2 << 20)
+
 struct symm_matmul_machine {
     int nsms, max_threads; /* of each rank's device, the least */
     int compute_major;     /* the lowest */
@@ -15,12 +21,12 @@ struct symm_matmul_machine {
 };
 
 struct symm_matmul_plan {
-    symm_strategy strategy; /* AUTO: nothing is gathered */
-    bool by_engine;         /* copy engines send the rows; else blocks do */
-    int32_t parts;          /* senders of a rank */
-    uint32_t chunk_rows;
-    uint32_t blocks, threads; /* of the product */
-    int64_t ld;               /* of the workspace, in elements */
+    symm_strategy strategy;      /* AUTO: nothing is gathered */
+    bool by_engine;              /* copy engines send the rows; else blocks do */
+    int32_t parts;               /* senders of a rank */
+    uint32_t chunk_rows, chunks; /* chunks: of the most rows that a rank has */
+    uint32_t blocks, threads;    /* of the product */
+    int64_t ld;                  /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;
 };
 

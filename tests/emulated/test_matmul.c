@@ -225,8 +225,9 @@ out:
 }
 
 /*
- * By blocks; by copy engines, of which each other rank gets two chunks. Launches: 0 where it does
- * not matter how many there are besides the products.
+ * By blocks; by copy engines, of which each other rank gets two chunks with a count behind each: a
+ * kernel before the copies and one at the end, and none between. Launches: 0 where it does not
+ * matter how many there are besides the products.
  */
 static const struct {
     int32_t m, k;
@@ -236,8 +237,8 @@ static const struct {
     {9, 8, SYMM_STRATEGY_FUSED, {.products = 1}},
     {9, 8, SYMM_STRATEGY_PIPELINED, {.products = 3}},
     {9, 8, SYMM_STRATEGY_UNFUSED, {.launches = 2, .products = 1}},
-    {1200, 4096, SYMM_STRATEGY_FUSED, {.products = 1, .copies = 4}},
-    {1200, 4096, SYMM_STRATEGY_PIPELINED, {.products = 3, .copies = 4}},
+    {1200, 4096, SYMM_STRATEGY_FUSED, {.launches = 3, .products = 1, .copies = 8}},
+    {1200, 4096, SYMM_STRATEGY_PIPELINED, {.launches = 5, .products = 3, .copies = 8}},
 };
 enum { NWAYS = sizeof ways / sizeof ways[0] };
 

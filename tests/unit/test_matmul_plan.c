@@ -3,7 +3,7 @@
 #include "reference.h"
 #include "test.h"
 
-enum { MIB = 1 << 20, TILE = 128, ENGINE = 2 * MIB };
+enum { TILE = 128, ENGINE = SYMM_MATMUL_ENGINE_NBYTES };
 
 static const struct symm_matmul_machine h200 = {
     .nsms = 132, .max_threads = 1024, .compute_major = 9};
@@ -51,11 +51,14 @@ static void assert_plan(const struct symm_matmul_machine *machine, const struct 
     if (plan.strategy == SYMM_STRATEGY_UNFUSED) { /* nothing is on its way */
         ck_assert_int_eq(plan.parts, 0);
         ck_assert_uint_eq(plan.chunk_rows, 0);
+        ck_assert_uint_eq(plan.chunks, 0);
         return;
     }
     ck_assert_int_ge(plan.parts, 1);
     ck_assert_uint_ge(plan.chunk_rows, TILE);
     ck_assert_uint_eq(plan.chunk_rows % TILE, 0);
+    ck_assert_uint_ge(plan.chunks * (uint64_t)plan.chunk_rows, rows);
+    ck_assert_uint_lt((plan.chunks - 1) * (uint64_t)plan.chunk_rows, rows);
     /* A chunk is no larger than there are rows, but for the whole tile at its end. */
     ck_assert_uint_lt(plan.chunk_rows, rows + TILE + ENGINE / ((uint64_t)plan.ld * 2) + 1);
     ck_assert_int_eq(plan.by_engine, plan.slab_nbytes >= ENGINE);
