@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "execution.h"
+
+#define PIECE 16u          /* where a copy may be cut */
+#define LATE_MAX_NS 40000u /* how late its first part may be */
 
 struct copy_work {
     struct emu_work work;
@@ -48,13 +52,14 @@ static void move(char *to, const char *from, size_t nbytes)
     }
 }
 
-/* Goes by the home addresses, of which one answer holds for a stretch only. */
-static void transfer(const struct copy_work *w, const struct emu_device *device)
+/* These bytes. Goes by the home addresses, of which one answer holds for a stretch only. */
+static void transfer(const struct copy_work *w, const struct emu_device *device, size_t done,
+                     size_t end)
 {
-    for (size_t done = 0; done < w->nbytes;) {
+    while (done < end) {
         struct emu_address dst, src = {0};
         emu__address(device, w->dst + done, &dst);
-        size_t n = w->nbytes - done < dst.run ? w->nbytes - done : dst.run;
+        size_t n = end - done < dst.run ? end - done : dst.run;
         if (w->src && !w->staged) {
             emu__address(device, w->src + done, &src);
             n = n < src.run ? n : src.run;
@@ -64,6 +69,22 @@ static void transfer(const struct copy_work *w, const struct emu_device *device)
         else
             move(dst.home, w->staged ? w->staged + done : src.home, n);
         done += n;
+    }
+}
+
+/*
+ * Where memory is weakly ordered the last bytes may come first, and the others late. What follows
+ * in the stream waits for all of them.
+ */
+static void transfer_weakly(const struct copy_work *w, const struct emu_device *device)
+{
+    static _Atomic uint64_t transfers;
+    uint64_t draw = emu__random(emu__machine.seed, atomic_fetch_add(&transfers, 1));
+    size_t cut = draw % 4 ? 0 : (draw >> 8) % w->nbytes / PIECE * PIECE;
+    transfer(w, device, cut, w->nbytes);
+    if (cut > 0) {
+        nanosleep(&(struct timespec){.tv_nsec = (long)((draw >> 32) % LATE_MAX_NS)}, NULL);
+        transfer(w, device, 0, cut);
     }
 }
 
@@ -105,7 +126,10 @@ static void copy_run(struct emu_work *work, struct CUstream_st *stream)
     struct emu_device *device = stream->execution->device;
     char why[256];
     if (allowed(w, device, why, sizeof why)) {
-        transfer(w, device);
+        if (emu__machine.weak)
+            transfer_weakly(w, device);
+        else
+            transfer(w, device, 0, w->nbytes);
     } else {
         emu__rule_at(device->ordinal, w->name, CUDA_ERROR_ILLEGAL_ADDRESS, "%s", why);
         emu__device_fail(device, CUDA_ERROR_ILLEGAL_ADDRESS);
