@@ -1,14 +1,20 @@
 /*
- * Stands in for cuBLASLt: the functions that the tools call, by what its documentation says of
- * them. Matrices are columns after columns; d = alpha a b + beta c at once, on the host, whatever
- * the stream. What nobody should ask for is an error.
+ * Stands in for cuBLASLt: the functions that symm calls, by what its documentation says of them.
+ * Matrices are columns after columns; d = alpha a b + beta c at once, on the host, after what
+ * fake_cublaslt_before does for the stream. What nobody should ask for is an error.
+ *
+ * FAKE_CUBLASLT_FAILS=NAME lets the calls of that name fail.
  */
+#include "fake_cublaslt.h"
+
 #include <stdint.h>
 #include <stdlib.h>
-#include <symm/types.h>
+#include <string.h>
 #include "element.h"
 
 enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15, ASKED = 1 << 20, MARK = 0x5ca1ab1e };
+enum { TYPE_32F = 0, TYPE_16F = 2, TYPE_16BF = 14, COMPUTE_32F = 68 };
+enum { ALIGNMENT_DEFAULT = 256 };
 
 struct layout {
     int type;
@@ -19,15 +25,16 @@ struct layout {
 
 struct operation {
     int compute, scale;
+    int32_t transposed[2]; /* a, b */
 };
 
 struct preference {
     uint64_t workspace;
-    uint32_t reductions;
+    uint32_t reductions, alignment[4];
 };
 
 struct heuristic {
-    uint64_t algorithm[8];
+    uint64_t algorithm[8]; /* MARK, the alignment that it wants */
     size_t workspace;
     int state;
     float waves;
@@ -39,6 +46,8 @@ SYMM_API int cublasLtCreate(void **out);
 SYMM_API int cublasLtDestroy(void *handle);
 SYMM_API int cublasLtMatmulDescCreate(struct operation **out, int compute, int scale);
 SYMM_API int cublasLtMatmulDescDestroy(struct operation *o);
+SYMM_API int cublasLtMatmulDescSetAttribute(struct operation *o, int attribute, const void *value,
+                                            size_t nbytes);
 SYMM_API int cublasLtMatrixLayoutCreate(struct layout **out, int type, uint64_t rows,
                                         uint64_t columns, int64_t ld);
 SYMM_API int cublasLtMatrixLayoutDestroy(struct layout *l);
@@ -60,6 +69,38 @@ SYMM_API int cublasLtMatmul(void *handle, const struct operation *o, const void 
                             const uint64_t *algorithm, void *workspace, size_t nbytes,
                             void *stream);
 
+struct fake_cublaslt fake_cublaslt;
+
+static int fails(const char *call)
+{
+    const char *wanted = getenv("FAKE_CUBLASLT_FAILS");
+
+    return wanted && strcmp(wanted, call) == 0;
+}
+
+/* ------------------------------------------------------------------------------------- objects */
+
+/* Ranks may be threads. */
+static int make(const char *call, size_t nbytes, void *out)
+{
+    void *object = fails(call) ? NULL : calloc(1, nbytes);
+
+    if (!object)
+        return INVALID_VALUE;
+    __atomic_fetch_add(&fake_cublaslt.objects, 1, __ATOMIC_RELAXED);
+    memcpy(out, &object, sizeof object);
+    return SUCCESS;
+}
+
+static int unmake(void *object)
+{
+    if (!object)
+        return INVALID_VALUE;
+    __atomic_fetch_sub(&fake_cublaslt.objects, 1, __ATOMIC_RELAXED);
+    free(object);
+    return SUCCESS;
+}
+
 size_t cublasLtGetVersion(void)
 {
     return 130102;
@@ -67,52 +108,57 @@ size_t cublasLtGetVersion(void)
 
 int cublasLtCreate(void **out)
 {
-    *out = malloc(1);
-    return *out ? SUCCESS : INVALID_VALUE;
+    return make(__func__, 1, out);
 }
 
 int cublasLtDestroy(void *handle)
 {
-    free(handle);
-    return SUCCESS;
+    return unmake(handle);
 }
 
 int cublasLtMatmulDescCreate(struct operation **out, int compute, int scale)
 {
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return INVALID_VALUE;
-    **out = (struct operation){compute, scale};
-    return SUCCESS;
+    const int error = make(__func__, sizeof **out, out);
+
+    if (!error)
+        **out = (struct operation){.compute = compute, .scale = scale};
+    return error;
 }
 
 int cublasLtMatmulDescDestroy(struct operation *o)
 {
-    free(o);
+    return unmake(o);
+}
+
+int cublasLtMatmulDescSetAttribute(struct operation *o, int attribute, const void *value,
+                                   size_t nbytes)
+{
+    if (fails(__func__) || (attribute != 3 && attribute != 4) || nbytes != sizeof(int32_t))
+        return INVALID_VALUE;
+    o->transposed[attribute - 3] = *(const int32_t *)value;
     return SUCCESS;
 }
 
 int cublasLtMatrixLayoutCreate(struct layout **out, int type, uint64_t rows, uint64_t columns,
                                int64_t ld)
 {
-    if (ld < (int64_t)rows)
-        return INVALID_VALUE;
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return INVALID_VALUE;
-    **out = (struct layout){type, rows, columns, ld, 0, 1};
-    return SUCCESS;
+    const int error = ld < (int64_t)rows ? INVALID_VALUE : make(__func__, sizeof **out, out);
+
+    if (!error)
+        **out = (struct layout){type, rows, columns, ld, 0, 1};
+    return error;
 }
 
 int cublasLtMatrixLayoutDestroy(struct layout *l)
 {
-    free(l);
-    return SUCCESS;
+    return unmake(l);
 }
 
 int cublasLtMatrixLayoutSetAttribute(struct layout *l, int attribute, const void *value,
                                      size_t nbytes)
 {
+    if (fails(__func__))
+        return INVALID_VALUE;
     if (attribute == 5 && nbytes == sizeof(int32_t))
         l->batches = *(const int32_t *)value;
     else if (attribute == 6 && nbytes == sizeof(int64_t))
@@ -124,36 +170,57 @@ int cublasLtMatrixLayoutSetAttribute(struct layout *l, int attribute, const void
 
 int cublasLtMatmulPreferenceCreate(struct preference **out)
 {
-    *out = calloc(1, sizeof **out);
-    return *out ? SUCCESS : INVALID_VALUE;
+    const int error = make(__func__, sizeof **out, out);
+
+    for (int i = 0; !error && i < 4; i++)
+        (*out)->alignment[i] = ALIGNMENT_DEFAULT;
+    return error;
 }
 
 int cublasLtMatmulPreferenceDestroy(struct preference *p)
 {
-    free(p);
-    return SUCCESS;
+    return unmake(p);
 }
 
 int cublasLtMatmulPreferenceSetAttribute(struct preference *p, int attribute, const void *value,
                                          size_t nbytes)
 {
+    if (fails(__func__))
+        return INVALID_VALUE;
     if (attribute == 1 && nbytes == sizeof(uint64_t))
         p->workspace = *(const uint64_t *)value;
     else if (attribute == 3 && nbytes == sizeof(uint32_t))
         p->reductions = *(const uint32_t *)value;
+    else if (attribute >= 5 && attribute < 9 && nbytes == sizeof(uint32_t))
+        p->alignment[attribute - 5] = *(const uint32_t *)value;
     else
         return INVALID_VALUE;
     return SUCCESS;
 }
 
+/* ------------------------------------------------------------------------------------- products */
+
+static uint64_t rows_of(const struct layout *x, int transposed)
+{
+    return transposed ? x->columns : x->rows;
+}
+
+static uint64_t columns_of(const struct layout *x, int transposed)
+{
+    return transposed ? x->rows : x->columns;
+}
+
 static bool fits(const struct operation *o, const struct layout *a, const struct layout *b,
                  const struct layout *c, const struct layout *d)
 {
-    return o->compute == 68 && o->scale == 0 && (a->type == 2 || a->type == 14) &&
-           b->type == a->type && c->type == a->type && d->type == a->type &&
-           a->columns == b->rows && d->rows == a->rows && d->columns == b->columns &&
-           c->rows == d->rows && c->columns == d->columns && a->batches == d->batches &&
-           b->batches == d->batches && c->batches == d->batches;
+    const int at = o->transposed[0], bt = o->transposed[1];
+
+    return o->compute == COMPUTE_32F && o->scale == TYPE_32F &&
+           (a->type == TYPE_16F || a->type == TYPE_16BF) && b->type == a->type &&
+           c->type == d->type && (d->type == a->type || d->type == TYPE_32F) &&
+           columns_of(a, at) == rows_of(b, bt) && d->rows == rows_of(a, at) &&
+           d->columns == columns_of(b, bt) && c->rows == d->rows && c->columns == d->columns &&
+           a->batches == d->batches && b->batches == d->batches && c->batches == d->batches;
 }
 
 int cublasLtMatmulAlgoGetHeuristic(void *handle, const struct operation *o, const struct layout *a,
@@ -161,20 +228,43 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, const struct operation *o, cons
                                    const struct layout *d, const struct preference *p, int wanted,
                                    struct heuristic *out, int *found)
 {
-    if (!handle || wanted < 1 || !fits(o, a, b, c, d))
+    const uint32_t alignment = p->alignment[0];
+
+    if (fails(__func__) || !handle || wanted < 1 || !fits(o, a, b, c, d))
         return NOT_SUPPORTED;
-    /* Nothing for a matrix of one element: it has to be noticed. */
-    *found = d->rows * d->columns > 1 && p->workspace >= ASKED;
-    *out = (struct heuristic){.algorithm = {MARK}, .workspace = ASKED};
+    for (int i = 1; i < 4; i++)
+        if (p->alignment[i] != alignment)
+            return NOT_SUPPORTED;
+    /* Sums in the type of d are rounded more than once. Nothing for a matrix of one element: it has
+     * to be noticed. */
+    *found = d->rows * d->columns > 1 && p->workspace >= ASKED && p->reductions == 2;
+    *out = (struct heuristic){.algorithm = {MARK, alignment}, .workspace = ASKED};
     return SUCCESS;
 }
 
-static double widened(const struct element *e, const void *of, int64_t at)
+static const struct element *element_of(const struct layout *x)
 {
-    union element_number x;
+    return element_find(x->type == TYPE_16F ? "fp16" : x->type == TYPE_16BF ? "bf16" : "fp32");
+}
 
-    element_widen(e, (const char *)of + (size_t)at * e->nbytes, &x, 1);
-    return x.real;
+static int64_t at(const struct layout *x, int transposed, int64_t batch, int64_t row,
+                  int64_t column)
+{
+    return batch * x->stride + (transposed ? row * x->ld + column : column * x->ld + row);
+}
+
+static double widened(const struct layout *x, const void *of, int64_t index)
+{
+    const struct element *e = element_of(x);
+    union element_number number;
+
+    element_widen(e, (const char *)of + (size_t)index * e->nbytes, &number, 1);
+    return number.real;
+}
+
+static bool aligned(const void *address, uint64_t alignment)
+{
+    return (uintptr_t)address % alignment == 0;
 }
 
 int cublasLtMatmul(void *handle, const struct operation *o, const void *alpha, const void *a,
@@ -183,26 +273,32 @@ int cublasLtMatmul(void *handle, const struct operation *o, const void *alpha, c
                    const struct layout *ld, const uint64_t *algorithm, void *workspace,
                    size_t nbytes, void *stream)
 {
-    const struct element *e = element_find(la->type == 2 ? "fp16" : "bf16");
-    const int64_t rows = (int64_t)ld->rows, columns = (int64_t)ld->columns;
+    const struct element *e = element_of(ld);
+    const int64_t rows = (int64_t)ld->rows, columns = (int64_t)ld->columns,
+                  k = (int64_t)columns_of(la, o->transposed[0]);
+    /* Some tests have no more of their memory. */
+    const uint64_t alignment = algorithm[1] < 16 ? algorithm[1] : 16;
 
-    (void)stream;
-    if (!handle || !fits(o, la, lb, lc, ld) || algorithm[0] != MARK || !workspace || nbytes < ASKED)
+    if (fails(__func__) || !handle || !fits(o, la, lb, lc, ld) || algorithm[0] != MARK ||
+        !workspace || nbytes < ASKED || !aligned(a, alignment) || !aligned(b, alignment) ||
+        !aligned(c, alignment) || !aligned(d, alignment))
         return INVALID_VALUE;
+    if (fake_cublaslt.before)
+        fake_cublaslt.before(stream);
+    __atomic_fetch_add(&fake_cublaslt.products, 1, __ATOMIC_RELAXED);
+    memset(workspace, 0xa5, ASKED);
     for (int64_t i = 0; i < ld->batches * rows * columns; i++) {
-        const int64_t row = i % rows, column = i / rows % columns, batch = i / rows / columns,
-                      at = batch * ld->stride + column * ld->ld + row;
+        const int64_t row = i % rows, column = i / rows % columns, batch = i / rows / columns;
         double sum = 0;
 
-        for (int64_t j = 0; j < (int64_t)la->columns; j++)
-            sum += widened(e, a, batch * la->stride + j * la->ld + row) *
-                   widened(e, b, batch * lb->stride + column * lb->ld + j);
+        for (int64_t j = 0; j < k; j++)
+            sum += widened(la, a, at(la, o->transposed[0], batch, row, j)) *
+                   widened(lb, b, at(lb, o->transposed[1], batch, j, column));
         sum *= (double)*(const float *)alpha;
         if (*(const float *)beta != 0)
-            sum += (double)*(const float *)beta *
-                   widened(e, c, batch * lc->stride + column * lc->ld + row);
-        element_narrow(e, &(union element_number){.real = sum}, (char *)d + (size_t)at * e->nbytes,
-                       1);
+            sum += (double)*(const float *)beta * widened(lc, c, at(lc, 0, batch, row, column));
+        element_narrow(e, &(union element_number){.real = sum},
+                       (char *)d + (size_t)at(ld, 0, batch, row, column) * e->nbytes, 1);
     }
     return SUCCESS;
 }

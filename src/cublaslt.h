@@ -1,0 +1,137 @@
+/*
+ * The part of cuBLASLt's binary interface that symm uses, written down once for the products, some
+ * of which may be left to it, and for symm-bench, which compares them with it. Numbers and layouts
+ * are those of cuBLASLt 12 and 13. It is opened at run time and never linked, and none of its
+ * headers is needed.
+ */
+#ifndef SYMM_CUBLASLT_H
+#define SYMM_CUBLASLT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    CUBLASLT_COMPUTE_32F = 68,
+    CUBLASLT_TYPE_32F = 0,
+    CUBLASLT_TYPE_16F = 2,
+    CUBLASLT_TYPE_16BF = 14,
+    CUBLASLT_OPERATION_TRANSPOSE_A = 3, /* attributes of operations */
+    CUBLASLT_OPERATION_TRANSPOSE_B = 4,
+    CUBLASLT_LAYOUT_BATCH_COUNT = 5,
+    CUBLASLT_LAYOUT_STRIDED_BATCH_OFFSET = 6,
+    CUBLASLT_PREFERENCE_MAX_WORKSPACE_BYTES = 1,
+    CUBLASLT_PREFERENCE_REDUCTION_SCHEME_MASK = 3,
+    CUBLASLT_PREFERENCE_MIN_ALIGNMENT_A_BYTES = 5, /* those of b, c, d follow */
+    CUBLASLT_REDUCTION_COMPUTE_TYPE = 2
+};
+
+typedef struct cublaslt_handle *cublaslt_handle;
+typedef struct cublaslt_operation *cublaslt_operation;
+typedef struct cublaslt_layout *cublaslt_layout;
+typedef struct cublaslt_preference *cublaslt_preference;
+typedef void *cublaslt_stream; /* a CUstream */
+
+typedef struct cublaslt_algorithm {
+    uint64_t data[8];
+} cublaslt_algorithm;
+
+typedef struct cublaslt_heuristic {
+    cublaslt_algorithm algorithm;
+    size_t workspace_nbytes;
+    int state; /* 0: may be used */
+    float waves;
+    int reserved[4];
+} cublaslt_heuristic;
+
+/* Every function that is looked up: its field, its name, what it returns, its parameters. */
+#define CUBLASLT_FUNCTIONS(X)                                                                      \
+    X(get_version, cublasLtGetVersion, size_t, (void))                                             \
+    X(create, cublasLtCreate, int, (cublaslt_handle *))                                            \
+    X(destroy, cublasLtDestroy, int, (cublaslt_handle))                                            \
+    X(operation_create, cublasLtMatmulDescCreate, int,                                             \
+      (cublaslt_operation *, int compute, int scale))                                              \
+    X(operation_destroy, cublasLtMatmulDescDestroy, int, (cublaslt_operation))                     \
+    X(operation_set, cublasLtMatmulDescSetAttribute, int,                                          \
+      (cublaslt_operation, int attribute, const void *value, size_t nbytes))                       \
+    X(layout_create, cublasLtMatrixLayoutCreate, int,                                              \
+      (cublaslt_layout *, int type, uint64_t rows, uint64_t columns, int64_t ld))                  \
+    X(layout_destroy, cublasLtMatrixLayoutDestroy, int, (cublaslt_layout))                         \
+    X(layout_set, cublasLtMatrixLayoutSetAttribute, int,                                           \
+      (cublaslt_layout, int attribute, const void *value, size_t nbytes))                          \
+    X(preference_create, cublasLtMatmulPreferenceCreate, int, (cublaslt_preference *))             \
+    X(preference_destroy, cublasLtMatmulPreferenceDestroy, int, (cublaslt_preference))             \
+    X(preference_set, cublasLtMatmulPreferenceSetAttribute, int,                                   \
+      (cublaslt_preference, int attribute, const void *value, size_t nbytes))                      \
+    X(heuristic, cublasLtMatmulAlgoGetHeuristic, int,                                              \
+      (cublaslt_handle, cublaslt_operation, cublaslt_layout a, cublaslt_layout b,                  \
+       cublaslt_layout c, cublaslt_layout d, cublaslt_preference, int wanted,                      \
+       cublaslt_heuristic *out, int *found))                                                       \
+    X(matmul, cublasLtMatmul, int,                                                                 \
+      (cublaslt_handle, cublaslt_operation, const void *alpha, const void *a, cublaslt_layout,     \
+       const void *b, cublaslt_layout, const void *beta, const void *c, cublaslt_layout, void *d,  \
+       cublaslt_layout, const cublaslt_algorithm *, void *workspace, size_t nbytes,                \
+       cublaslt_stream))
+
+/* The library, opened, with a handle of the CUDA context that was current then. */
+struct cublaslt {
+#define CUBLASLT_FIELD_(field, name, type, params) type(*field) params;
+    CUBLASLT_FUNCTIONS(CUBLASLT_FIELD_)
+#undef CUBLASLT_FIELD_
+    cublaslt_handle handle;
+    char version[32]; /* "13.1.0" */
+};
+
+/* What went wrong, by the name of the call. */
+enum { CUBLASLT_WHY = 512 };
+
+/*
+ * Opens the library: the file of that path, or libcublasLt.so.13 or .12 if it is empty or NULL.
+ * False: why not. What it has registered to be done at the end of the process is code of the
+ * library, so that stays open.
+ */
+bool symm__cublaslt_open(const char *path, struct cublaslt *out, char why[CUBLASLT_WHY]);
+/* Gives the handle back, if there is one. */
+void symm__cublaslt_close(struct cublaslt *lt);
+
+/* Matrices that lie column after column. */
+struct cublaslt_matrix {
+    int type;
+    bool transposed; /* it is the transposed one that is meant */
+    uint64_t rows, columns;
+    int64_t ld, batch; /* elements from one column, one matrix, to the next */
+};
+
+/* d = alpha a b + beta c, for each matrix of a batch; c lies as d does. */
+struct cublaslt_shape {
+    struct cublaslt_matrix a, b, d;
+    int32_t batches;
+    uint32_t alignment; /* of all addresses, in bytes */
+    uint64_t workspace_nbytes;
+};
+
+struct cublaslt_product {
+    cublaslt_operation operation;
+    cublaslt_layout a, b, d;
+    cublaslt_heuristic chosen;
+};
+
+/* Sums are in fp32, also where k is split. False: nothing is there, and why not. */
+bool symm__cublaslt_product(const struct cublaslt *lt, const struct cublaslt_shape *shape,
+                            struct cublaslt_product *out, char why[CUBLASLT_WHY]);
+/* What is not there is fine. */
+void symm__cublaslt_forget(const struct cublaslt *lt, struct cublaslt_product *product);
+
+struct cublaslt_operands {
+    const void *a, *b, *c; /* c: of beta 0, any */
+    void *d;
+    float alpha, beta;
+    void *workspace; /* chosen.workspace_nbytes */
+};
+
+/* Stream-ordered. False: why not. */
+bool symm__cublaslt_multiply(const struct cublaslt *lt, const struct cublaslt_product *product,
+                             const struct cublaslt_operands *on, cublaslt_stream stream,
+                             char why[CUBLASLT_WHY]);
+
+#endif

@@ -1,0 +1,16 @@
+/* What a test may know of the library that stands in for cuBLASLt, and tell it. */
+#ifndef TEST_FAKE_CUBLASLT_H
+#define TEST_FAKE_CUBLASLT_H
+
+#include <symm/types.h>
+
+struct fake_cublaslt {
+    int objects;                  /* that have not been destroyed */
+    int products;                 /* that have been made */
+    void (*before)(void *stream); /* of each product; NULL: nothing */
+};
+
+/* In the library, which is opened: dlsym(). */
+SYMM_API extern struct fake_cublaslt fake_cublaslt;
+
+#endif
