@@ -23,30 +23,35 @@ SYMM_DEV void give_workspace(const symm_view &v, const symm_rows_way &way)
 }
 
 /*
- * The values that come behind this rank's chunks to rank r: what it will have sent. After an abort
- * they are what r has already, which says nothing.
+ * The values that come behind this rank's chunks: what it will have sent then. None of them, after
+ * an abort: then they are what the others have already.
  */
-SYMM_DEV void count_ahead(const symm_turn_args &a, int32_t r)
+SYMM_DEV void count_ahead(const symm_turn_args &a)
 {
-    uint32_t *const sent = &symm_detail::signal_cell(a.view, a.way.pad, 0, r)->sent;
-    const uint32_t before = symm_detail::load_relaxed(sent),
-                   chunks = symm_detail::load_relaxed(a.view.poison) ? 0 : a.chunks;
+    const uint32_t chunks = symm_dev_aborted(a.view) ? 0 : a.chunks;
 
-    for (uint32_t c = 0; c < a.chunks; c++)
-        symm_dev_store_one(a.values + (uint64_t)r * a.chunks + c,
-                           (uint64_t)(before + min(c + 1, chunks)));
-    symm_detail::store_relaxed(sent, before + chunks);
+    for (int32_t r = (int32_t)threadIdx.x; r < a.view.nranks; r += (int32_t)blockDim.x) {
+        if (r == a.view.rank)
+            continue;
+        uint32_t *const sent = &symm_detail::signal_cell(a.view, a.way.pad, 0, r)->sent;
+        const uint32_t before = symm_detail::load_relaxed(sent);
+        for (uint32_t c = 0; c < a.chunks; c++)
+            symm_dev_store_one(a.values + (uint64_t)r * a.chunks + c,
+                               (uint64_t)(before + min(c + 1, chunks)));
+        symm_detail::store_relaxed(sent, before + chunks);
+    }
 }
 
-/* Before anything is sent: nobody gets a value before its workspace may be written. */
+/* Before anything is sent. */
 SYMM_DEV void take_turn(const symm_turn_args &a)
 {
     give_workspace(a.view, a.way);
     for (int32_t r = (int32_t)threadIdx.x; r < a.view.nranks; r += (int32_t)blockDim.x)
-        if (r != a.view.rank) {
+        if (r != a.view.rank)
             symm_dev_wait_peek(a.view, a.way.pad, free_channel(a.way), r, 1);
-            count_ahead(a, r);
-        }
+    __syncthreads(); /* whoever's wait an abort has ended, all know */
+    if (a.values)
+        count_ahead(a);
 }
 
 /* What of a chunk this block brings, in bytes: a multiple of 16, as rows are. */

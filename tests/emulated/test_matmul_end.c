@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include "exercise.h"
 #include "matmul_bench.h"
+#include "matmul_signals.h"
 #include "test.h"
 
 enum { BAD_RANK = 1, TRIO = 3 };
@@ -147,6 +148,50 @@ START_TEST(a_group_that_has_ended_leaves_the_world_as_it_was)
 }
 END_TEST
 
+/* The others wait until they may send when the last one, which never says so, gives up. */
+static void give_up_early(struct rank *self, void *arg)
+{
+    struct matmul_case c = matmul_works;
+    struct matmul_job job = {0};
+    struct matmul_bench b = {0};
+    symm_group *g = NULL;
+    int ranks[TRIO] = {0, 1, 2};
+    (void)arg;
+
+    c.strategy = SYMM_STRATEGY_FUSED;
+    if (matmul_bench_open(self, &b, &c) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_group_create(b.world, TRIO, ranks, &g));
+    if (matmul_job_open(self, b.ctx, g, &c, &job) != SYMM_OK ||
+        matmul_job_create(self, &job) != SYMM_OK)
+        goto out;
+    const symm_matmul_args args = matmul_job_args(&job);
+    const uint32_t before = matmul_signals_here(job.m);
+    if (self->rank != TRIO - 1)
+        RANK_TRY(self, symm_matmul_run(job.m, &args, b.stream));
+    RANK_TRY(self, symm_exchange(b.world, NULL, 0, NULL));
+    pause_ms(20);
+    if (self->rank == TRIO - 1)
+        symm_abort(g, "a test");
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "a test", symm_synchronize(g, b.stream));
+    RANK_TRY(self, symm_exchange(b.world, NULL, 0, NULL));
+    CHECK_RANK_MSG(self, matmul_signals_here(job.m) == before, "%u signals",
+                   matmul_signals_here(job.m) - before);
+out:
+    matmul_job_close(&job);
+    symm_group_destroy(g);
+    matmul_bench_close(&b);
+}
+
+START_TEST(nobody_hears_of_rows_after_an_abort)
+{
+    setenv("SYMM_CHECK", "0", 1);
+    if (_i)
+        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
+    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, give_up_early, NULL, 60);
+}
+END_TEST
+
 /* A driver call of rank 0 fails, at every place of a run in a capture, which can be ended. */
 static void fail_in_captures(struct rank *self, void *arg)
 {
@@ -243,6 +288,7 @@ int main(void)
     TCase *tc = test_case(suite, "end", 120);
     tcase_add_loop_test(tc, the_others_are_told_within_a_second, 0, 4 * NSTRATEGIES - 2);
     tcase_add_test(tc, a_group_that_has_ended_leaves_the_world_as_it_was);
+    tcase_add_loop_test(tc, nobody_hears_of_rows_after_an_abort, 0, 2);
     tcase_add_loop_test(tc, a_failure_in_a_capture_leaves_no_stream_unjoined, 0, 2);
     tcase_add_loop_test(tc, a_run_that_fails_half_way_ends_the_group, 0, HALF_WAY);
     return test_main(suite);

@@ -111,7 +111,7 @@ FIRST = {
     "await_chunks": ["matmul_fused", "matmul_pipelined"],
     "matmul_product": ["matmul_fused", "matmul_pipelined"],
     "give_workspace": ["matmul_fused", "matmul_pipelined"],
-    "take_turn": ["matmul_fused", "matmul_pipelined"],
+    "take_turn": ["matmul_fused", "matmul_pipelined", "matmul_silence"],
     "push_rows": ["matmul_fused", "matmul_pipelined"],
     "finish_run": ["matmul_fused", "matmul_pipelined"],
     "stream_barrier": ["stream_barrier", "all_gather_copy_engine"],

@@ -2,8 +2,10 @@
  * Matrix products of which all ranks have rows: a few runs follow each other, each with other
  * numbers, with nothing but the runs themselves to keep the ranks together.
  */
-#include "product_kernels.h"
 #include "products.h"
+#include <unistd.h>
+#include "matmul_signals.h"
+#include "product_kernels.h"
 #include "reference.h"
 
 #define OK(call) stage_ok(st, (call), #call)
@@ -145,23 +147,55 @@ static struct product draw_product(struct stage *st, struct draw *draw)
     return p;
 }
 
+static bool create(struct stage *st, const struct protocol *protocol, struct product *p)
+{
+    symm_matmul_desc desc = {.kind = SYMM_ALL_GATHER_MATMUL,
+                             .strategy = (symm_strategy)protocol->algo,
+                             .nb = p->nb,
+                             .a = p->a.t,
+                             .gathered_a = p->gathered.t};
+    for (int i = 0; i < p->nb; i++) {
+        desc.b[i] = p->b[i].t;
+        desc.d[i] = p->d[i].t;
+    }
+    return OK(symm_matmul_create(st->group, &desc, &p->m));
+}
+
 bool products_run(struct stage *st, const struct protocol *protocol, struct draw *draw)
 {
     struct product p = draw_product(st, draw);
-    symm_matmul_desc desc = {.kind = SYMM_ALL_GATHER_MATMUL,
-                             .strategy = (symm_strategy)protocol->algo,
-                             .nb = p.nb,
-                             .a = p.a.t,
-                             .gathered_a = p.gathered.t};
-    for (int i = 0; i < p.nb; i++) {
-        desc.b[i] = p.b[i].t;
-        desc.d[i] = p.d[i].t;
-    }
-    if (!OK(symm_matmul_create(st->group, &desc, &p.m)))
+    if (!create(st, protocol, &p))
         return false;
     const bool ok = stage_repeat(st, draw, enqueue_products, &p);
     if (!ok) /* its kernels may still be at work */
         symm_synchronize(symm_context_world(st->ctx), st->stream);
     symm_matmul_destroy(p.m);
     return ok;
+}
+
+bool products_silence(struct stage *st, const struct protocol *protocol, struct draw *draw)
+{
+    const int bad = (int)draw_below(draw, (uint32_t)st->self->nranks);
+    const int after_us = (int)draw_below(draw, 3000);
+    struct product p = draw_product(st, draw);
+    if (!create(st, protocol, &p))
+        return false;
+    const uint32_t before = matmul_signals_here(p.m);
+    pthread_barrier_wait(&st->hall->meet);
+    if (st->self->rank != bad && !OK(symm_matmul_run(p.m, NULL, st->stream)))
+        return false;
+    pthread_barrier_wait(&st->hall->meet); /* nobody is told of the end when he launches */
+    if (st->self->rank == bad) {
+        usleep((useconds_t)after_us);
+        symm_abort(st->group, "enough");
+    }
+    st->expected = SYMM_ERROR_PEER;
+    if (OK(symm_synchronize(st->group, st->stream)))
+        stage_fail(st, "the group does not end");
+    st->expected = SYMM_OK;
+    pthread_barrier_wait(&st->hall->meet);
+    if (matmul_signals_here(p.m) != before)
+        stage_fail(st, "a signal came from a rank that had aborted");
+    symm_matmul_destroy(p.m);
+    return true;
 }

@@ -7,5 +7,10 @@
 
 /* Products of random shapes, by the strategy that is the protocol's algo. */
 bool products_run(struct stage *st, const struct protocol *p, struct draw *draw);
+/*
+ * One rank gives up instead of running its product. The others, which wait for it until they may
+ * send, must tell nobody of rows.
+ */
+bool products_silence(struct stage *st, const struct protocol *p, struct draw *draw);
 
 #endif

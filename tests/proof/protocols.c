@@ -650,6 +650,7 @@ const struct protocol protocols[] = {
     {.name = "record", .run = run_record, .kernel = "proof_wait_long"},
     {.name = "abort", .run = run_abort, .ends = true},
     {.name = "silence", .run = run_silence, .kernel = "proof_wait_for_ever", .ends = true},
+    {.name = "matmul_silence", .run = products_silence, .algo = SYMM_STRATEGY_FUSED, .ends = true},
     {.name = "hearsay", .run = run_hearsay, .kernel = "proof_dawdle", .ends = true},
     {.name = "mismatch", .run = run_mismatch, .kernel = "proof_insist", .ends = true},
 };
