@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Products of so many rows, of all matrices of a batch, and fewer may be left to it. */
+enum { SYMM_FEW_ROWS = 512 };
+
+/* Its numbers. */
 enum {
     CUBLASLT_COMPUTE_32F = 68,
     CUBLASLT_TYPE_32F = 0,

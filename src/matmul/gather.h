@@ -18,6 +18,7 @@ struct symm_matmul {
     uint64_t *values; /* what copies of counts read; NULL: copy engines send no rows */
     bool wgmma;       /* the Hopper kernel may be taken, for data that suit it */
     uint64_t number;  /* of the group's products, the same on all ranks */
+    struct symm_cublas_product *cublas; /* for data that suit it; NULL: by symm's kernels only */
 };
 
 /* One run of it. */

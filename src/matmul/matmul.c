@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include "../runtime/dtype.h"
 #include "../runtime/pad.h"
+#include "cublas.h"
 #include "wgmma.h"
 
 /* ------------------------------------------------------------------------------------ creating */
@@ -34,29 +35,42 @@ static void name_call(struct symm_enqueue *e, const struct symm_problem *p)
              symm__dtype_name(p->dtype), p->nb, p->gathered_a.l ? "wanted" : "not wanted");
 }
 
+/* What may differ between ranks, and matters to the choice. */
+struct own_part {
+    int64_t columns, cublas;
+};
+
 /*
  * Where all ranks have the same product; what is wrong on one of them is no difference. Columns may
- * differ: what is chosen is for the most.
+ * differ: what is chosen is for the most. So may who multiplies, which nobody else sees.
  */
 static symm_status agree(struct symm_enqueue *e, symm_status mine, struct symm_matmul *m)
 {
     const struct symm_agreed *agreed = &e->group->ctx->agreed;
-    const struct symm_matmul_machine machine = {.nsms = agreed->nsms,
-                                                .max_threads = agreed->max_threads,
-                                                .compute_major = agreed->compute_major,
-                                                .engine_nbytes = agreed->matmul_engine_nbytes};
-    int64_t columns, all[SYMM_MAX_RANKS], most = 0;
+    struct symm_matmul_machine machine = {.nsms = agreed->nsms,
+                                          .max_threads = agreed->max_threads,
+                                          .compute_major = agreed->compute_major,
+                                          .cublas = true,
+                                          .engine_nbytes = agreed->matmul_engine_nbytes};
+    struct own_part own, all[SYMM_MAX_RANKS];
     struct symm_step able = {.status = mine},
-                     same = {.mine = &columns, .nbytes = sizeof columns, .all = all};
+                     same = {.mine = &own, .nbytes = sizeof own, .all = all};
+    int64_t most = 0;
     symm_status st;
 
     TRY(vote(e, &able));
     name_call(e, &m->problem);
-    columns = symm__problem_columns(&m->problem);
+    own = (struct own_part){symm__problem_columns(&m->problem), m->cublas != NULL};
     TRY(vote(e, &same));
-    for (int r = 0; r < e->group->nranks; r++)
-        most = all[r] > most ? all[r] : most;
+    for (int r = 0; r < e->group->nranks; r++) {
+        most = all[r].columns > most ? all[r].columns : most;
+        machine.cublas = machine.cublas && all[r].cublas;
+    }
     m->plan = symm__matmul_plan(&machine, &m->problem, most);
+    if (m->plan.parts > 0) { /* rows come while they are multiplied */
+        symm__cublas_forget(m->cublas);
+        m->cublas = NULL;
+    }
 out:
     return st;
 }
@@ -100,6 +114,7 @@ static void release(struct symm_belonging *belonging)
 {
     struct symm_matmul *m = (struct symm_matmul *)belonging;
 
+    symm__cublas_forget(m->cublas);
     symm__memory_free_owner(m->group->ctx->memory, m);
     free(m);
 }
@@ -123,6 +138,8 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
             .belonging.release = release, .group = group, .problem = p, .number = group->ncalls};
     if (mine == SYMM_OK)
         mine = symm__wgmma_look(group->ctx, &m->wgmma);
+    if (mine == SYMM_OK)
+        mine = symm__cublas_prepare(group->ctx, &p, &m->cublas);
     st = agree(&e, mine, m);
     if (st == SYMM_OK)
         st = furnish(&e, m);
@@ -160,6 +177,12 @@ static enum symm_kernel_id product_kernel(symm_dtype dtype)
                                  : SYMM_KERNEL_matmul_product_bfloat16;
 }
 
+/* All of A, once it is in one place: only then may somebody else multiply. */
+static const void *whole_a(const struct symm_matmul_run *run)
+{
+    return run->shards.workspace ? run->shards.workspace : run->shards.own.data;
+}
+
 /* The shards of some steps; with waiting, their rows may be on their way. */
 static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul_args *scale,
                             int first_step, int last_step)
@@ -186,6 +209,9 @@ static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul
         args.bias[i] = p->bias[i].matrix;
         args.n[i] = p->n[i];
     }
+    if (m->cublas && symm__cublas_suits(p, whole_a(run)))
+        return symm__cublas_enqueue(m->cublas, p, whole_a(run), args.alpha, args.beta,
+                                    run->e->stream);
     if (m->wgmma && symm__matmul_suits_wgmma(p, &run->shards))
         return symm__wgmma_enqueue(run, &args);
     return symm__enqueue_local_kernel(run->e, product_kernel(p->dtype), m->plan.blocks,

@@ -1,6 +1,8 @@
 /* Choosing a strategy, chunks and a grid. */
 #include "plan.h"
 
+#include <math.h>
+
 enum {
     ELEMENT_NBYTES = 2,
     PACK_ELEMENTS = 8,
@@ -37,19 +39,33 @@ static const double link_bytes_per_us = 345e3, sm_products_per_us = 2.4e6;
 static const double gather_us = 5; /* an all-gather of a few bytes */
 static const double fused_us = 10; /* what a fused run has beside the product: turns, copies */
 
+/*
+ * Of few rows, which may be left to cuBLASLt after an all-gather: symm's own product takes as long
+ * as one tile does, so long for each of k; cuBLASLt's, which splits k, at least as long as reading
+ * b does. From products of 16 to 512 rows on one H100.
+ */
+static const double tile_k_us = 5.2e-3, cublas_bytes_per_us = 2.5e6;
+
 static symm_strategy choose(const struct symm_matmul_machine *machine, const struct symm_problem *p,
                             int64_t columns)
 {
-    const double a = (double)p->m * p->l * p->k,
+    const double a = (double)p->m * p->l * p->k, b = (double)columns * p->l * p->k,
                  link = a * ELEMENT_NBYTES * (p->nranks - 1) / p->nranks / link_bytes_per_us,
                  product = a * (double)columns / machine->nsms / sm_products_per_us,
-                 fused = fused_us + (link > product ? link : product),
-                 unfused = gather_us + link + product;
+                 ours = machine->cublas ? fmax(product, p->k * tile_k_us) : product,
+                 after = machine->cublas ? fmax(product, b * ELEMENT_NBYTES / cublas_bytes_per_us)
+                                         : product,
+                 fused = fused_us + fmax(link, ours), unfused = gather_us + link + after;
 
     return unfused <= fused ? SYMM_STRATEGY_UNFUSED : SYMM_STRATEGY_FUSED;
 }
 
 /* -------------------------------------------------------------------------------- the workspace */
+
+int64_t symm__matmul_ld(int32_t k)
+{
+    return (int64_t)ceil_div((uint64_t)k, PACK_ELEMENTS) * PACK_ELEMENTS;
+}
 
 /* Whole tiles' rows, so that a tile waits for one chunk. */
 static uint32_t chunk_rows(uint64_t rows, uint64_t wanted, uint64_t least)
@@ -65,7 +81,7 @@ static void plan_gather(const struct symm_matmul_machine *machine, const struct 
                        machine->engine_nbytes ? machine->engine_nbytes : SYMM_MATMUL_ENGINE_NBYTES;
     uint64_t row_nbytes;
 
-    plan->ld = (int64_t)ceil_div((uint64_t)p->k, PACK_ELEMENTS) * PACK_ELEMENTS;
+    plan->ld = symm__matmul_ld(p->k);
     row_nbytes = (uint64_t)plan->ld * ELEMENT_NBYTES;
     plan->slab_nbytes = rows * row_nbytes;
     plan->workspace_nbytes = plan->slab_nbytes * (uint64_t)p->nranks;

@@ -16,6 +16,7 @@
 struct symm_matmul_machine {
     int nsms, max_threads; /* of each rank's device, the least */
     int compute_major;     /* the lowest */
+    bool cublas;           /* all ranks leave the product after an all-gather to cuBLASLt */
     /* From so many bytes on copy engines send a rank's rows; 0: as usual. */
     uint64_t engine_nbytes;
 };
@@ -29,6 +30,9 @@ struct symm_matmul_plan {
     int64_t ld;                  /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;
 };
+
+/* Elements from one row of k to the next in a workspace. */
+int64_t symm__matmul_ld(int32_t k);
 
 /* columns: the most that any rank has. */
 struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_machine *machine,

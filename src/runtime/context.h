@@ -36,6 +36,7 @@ struct symm_kernels; /* the library's own, loaded: kernel.h */
 struct symm_tuning;  /* what AUTO goes by: tuning.h */
 struct symm_dlpack_export;
 struct symm_sides; /* streams for copies: side.h */
+struct symm_cublas;
 
 struct symm_device_block { /* of symm_device_alloc() */
     struct symm_device_block *next;
@@ -67,6 +68,7 @@ struct symm_context {
     struct symm_tuning *tuning;   /* NULL: AUTO goes by its model */
     struct symm_control *control; /* abort words, records, poison words: control.h */
     struct symm_group *world;
+    struct symm_cublas *cublas; /* what products have of cuBLASLt; NULL: not looked for yet */
     pthread_mutex_t groups_lock; /* guards the list, which the I/O thread walks */
     struct symm_group *groups;
     pthread_mutex_t owned_lock; /* guards what users made and have not given back */

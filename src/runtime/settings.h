@@ -40,6 +40,10 @@
       "copy engines send a rank's rows of a product from so many bytes on; 0: 2M")                 \
     X(MATMUL_WGMMA, "SYMM_MATMUL_WGMMA", "0|1", "0",                                               \
       "take the Hopper kernel, which has been compiled and read but not run")                      \
+    X(MATMUL_CUBLAS, "SYMM_MATMUL_CUBLAS", "0|1", "1",                                             \
+      "leave products of few rows to cuBLASLt, where it is there; 0: never")                       \
+    X(CUBLASLT_LIBRARY, "SYMM_CUBLASLT_LIBRARY", "path", "",                                       \
+      "cuBLASLt; default: libcublasLt.so.13, else libcublasLt.so.12")                              \
     X(TUNING_FILE, "SYMM_TUNING_FILE", "path", "",                                                 \
       "table by which auto chooses, of symm-bench tune; the same rows on all ranks")               \
     X(EPOCH_START, "SYMM_EPOCH_START", "integer", "0",                                             \

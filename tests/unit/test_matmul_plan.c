@@ -142,6 +142,32 @@ START_TEST(auto_fuses_what_is_large)
 }
 END_TEST
 
+/* Of few rows: after an all-gather, if cuBLASLt multiplies, and link and b are not what it takes. */
+static const struct {
+    int32_t m, k;
+    int64_t columns;
+    symm_strategy alone, cublas;
+} few[] = {
+    {16, 4096, 1792, SYMM_STRATEGY_UNFUSED, SYMM_STRATEGY_UNFUSED},
+    {512, 4096, 1792, SYMM_STRATEGY_FUSED, SYMM_STRATEGY_UNFUSED},
+    {256, 8192, 3584, SYMM_STRATEGY_FUSED, SYMM_STRATEGY_UNFUSED},
+    {512, 8192, 3584, SYMM_STRATEGY_FUSED, SYMM_STRATEGY_FUSED},
+    {16, 16384, 6656, SYMM_STRATEGY_UNFUSED, SYMM_STRATEGY_UNFUSED},
+    {512, 16384, 6656, SYMM_STRATEGY_FUSED, SYMM_STRATEGY_FUSED},
+};
+enum { NFEW = sizeof few / sizeof few[0] };
+
+START_TEST(auto_knows_who_multiplies_few_rows)
+{
+    const struct symm_problem p = problem(few[_i].m, few[_i].k, 1, 8, SYMM_STRATEGY_AUTO);
+    struct symm_matmul_machine machine = h200;
+
+    ck_assert_int_eq(symm__matmul_plan(&machine, &p, few[_i].columns).strategy, few[_i].alone);
+    machine.cublas = true;
+    ck_assert_int_eq(symm__matmul_plan(&machine, &p, few[_i].columns).strategy, few[_i].cublas);
+}
+END_TEST
+
 START_TEST(a_setting_says_when_copy_engines_send)
 {
     struct symm_matmul_machine machine = h200;
@@ -176,6 +202,7 @@ int main(void)
     tcase_add_test(tc, products_leave_a_multiprocessor_free);
     tcase_add_test(tc, all_ranks_come_to_the_same_plan);
     tcase_add_loop_test(tc, auto_fuses_what_is_large, 0, NCHOICES);
+    tcase_add_loop_test(tc, auto_knows_who_multiplies_few_rows, 0, NFEW);
     tcase_add_test(tc, a_setting_says_when_copy_engines_send);
     tcase_add_test(tc, many_rows_come_in_chunks);
     return test_main(suite);

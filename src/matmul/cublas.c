@@ -1,0 +1,320 @@
+/* Problems as cuBLASLt sees them; what each context has of it. */
+#include "cublas.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "../cublaslt.h"
+#include "../runtime/dtype.h"
+#include "../runtime/group.h"
+#include "../runtime/log.h"
+#include "../runtime/settings.h"
+#include "plan.h"
+
+enum { ALIGNMENT = 16, WORKSPACE_MOST = 32 << 20 };
+
+/* Device memory for sums of parts of k. */
+struct workspace {
+    struct workspace *next;
+    CUdeviceptr at;
+    uint64_t nbytes;
+};
+
+/* What a context has of it. */
+struct symm_cublas {
+    struct symm_belonging belonging; /* of the world */
+    struct symm_context *ctx;
+    struct cublaslt lt;      /* handle NULL: it is not there */
+    struct workspace *spare; /* of products that are gone: freeing would wait for the device */
+};
+
+struct symm_cublas_product {
+    struct symm_cublas *from;
+    int32_t nb;
+    struct {
+        struct cublaslt_product product;
+        bool flipped; /* d' = b' a' */
+    } each[SYMM_MATMUL_MAX_B];
+    struct workspace *workspace; /* NULL: none is needed */
+};
+
+/* Of the contexts' state; opening takes long, and happens once. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ------------------------------------------------------------------------------------ a problem */
+
+static int type_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case SYMM_BFLOAT16:
+        return CUBLASLT_TYPE_16BF;
+    case SYMM_FLOAT16:
+        return CUBLASLT_TYPE_16F;
+    default:
+        return CUBLASLT_TYPE_32F;
+    }
+}
+
+/*
+ * As columns that lie one after the other; rows that do are the transposed matrix. A stride that is
+ * not used is an ordinary one.
+ */
+static bool see(const symm_matrix *x, int64_t rows, int64_t columns, int64_t l,
+                struct cublaslt_matrix *out)
+{
+    const bool by_rows = columns > 1 ? x->column == 1 : rows == 1 || x->row != 1,
+               by_columns = !by_rows && (rows == 1 || x->row == 1);
+    const struct symm_lines lines = by_rows ? symm__lines_of_rows(x, rows, columns, l)
+                                            : symm__lines_of_columns(x, rows, columns, l);
+    const int64_t nbytes = (int64_t)symm__dtype_size((symm_dtype)x->dtype);
+
+    *out = (struct cublaslt_matrix){
+        .type = type_of(x->dtype),
+        .transposed = by_rows,
+        .rows = (uint64_t)lines.along,
+        .columns = (uint64_t)lines.lines,
+        .ld = lines.lines > 1 ? lines.pitch : (lines.along + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
+        .batch = lines.batch,
+    };
+    return (by_rows || by_columns) && out->ld >= lines.along &&
+           lines.batch * nbytes % ALIGNMENT == 0;
+}
+
+/* All of A: as it is, or in the workspace, if there is nothing between the ranks' rows. */
+static bool see_a(const struct symm_problem *p, struct cublaslt_matrix *out)
+{
+    const symm_matrix gathered = {
+        .row = symm__matmul_ld(p->k), .column = 1, .dtype = (uint32_t)p->dtype};
+
+    if (p->nranks == 1)
+        return see(&p->a.matrix, p->m, p->k, p->l, out);
+    return p->l == 1 && (p->m % p->nranks == 0 || p->m < p->nranks) &&
+           see(&gathered, p->m, p->k, 1, out);
+}
+
+static bool lies_as(const struct cublaslt_matrix *x, const struct cublaslt_matrix *y)
+{
+    return x->type == y->type && x->transposed == y->transposed && x->ld == y->ld &&
+           x->batch == y->batch;
+}
+
+/* Product i; flipped: d lies by rows, so that it is d' = b' a' that is asked for. */
+static bool describe(const struct symm_problem *p, int i, struct cublaslt_shape *out, bool *flipped)
+{
+    const int32_t n = p->n[i];
+    struct cublaslt_matrix a, b, c, d;
+
+    if (p->bias[i].matrix.dtype || !see_a(p, &a) || !see(&p->b[i].matrix, p->k, n, p->l, &b) ||
+        !see(&p->d[i].matrix, p->m, n, p->l, &d))
+        return false;
+    if (p->c[i].matrix.dtype && (!see(&p->c[i].matrix, p->m, n, p->l, &c) || !lies_as(&c, &d)))
+        return false;
+    *flipped = d.transposed;
+    a.transposed = a.transposed != *flipped;
+    b.transposed = b.transposed != *flipped;
+    *out = (struct cublaslt_shape){.a = *flipped ? b : a,
+                                   .b = *flipped ? a : b,
+                                   .d = d,
+                                   .batches = p->l,
+                                   .alignment = ALIGNMENT,
+                                   .workspace_nbytes = WORKSPACE_MOST};
+    return true;
+}
+
+/* Rows that come while they are multiplied are for symm's own kernels. */
+static bool is_wanted(const struct symm_problem *p)
+{
+    return (int64_t)p->m * p->l <= SYMM_FEW_ROWS && p->activation == SYMM_NONE &&
+           (p->nranks == 1 || p->strategy == SYMM_STRATEGY_AUTO ||
+            p->strategy == SYMM_STRATEGY_UNFUSED);
+}
+
+/* ------------------------------------------------------------------------------------ a context */
+
+static void close_library(struct symm_belonging *belonging)
+{
+    struct symm_cublas *c = (struct symm_cublas *)belonging;
+
+    c->ctx->cublas = NULL;
+    while (c->spare) {
+        struct workspace *next = c->spare->next;
+        c->ctx->drv->cuMemFree(c->spare->at);
+        free(c->spare);
+        c->spare = next;
+    }
+    symm__cublaslt_close(&c->lt);
+    free(c);
+}
+
+static struct symm_cublas *open_library(struct symm_context *ctx)
+{
+    struct symm_cublas *c = calloc(1, sizeof *c);
+    char why[CUBLASLT_WHY];
+
+    if (!c)
+        return NULL;
+    c->belonging.release = close_library;
+    c->ctx = ctx;
+    if (symm__cublaslt_open(symm__setting(SYMM_SETTING_CUBLASLT_LIBRARY), &c->lt, why))
+        symm__log(&ctx->log, SYMM_LOG_INFO, "products of few rows: by cuBLASLt %s", c->lt.version);
+    else
+        symm__log(&ctx->log, SYMM_LOG_INFO, "products of few rows: without cuBLASLt: %s", why);
+    symm__group_add(ctx->world, &c->belonging);
+    return c;
+}
+
+/* NULL: it is not there. */
+static struct symm_cublas *library_of(struct symm_context *ctx)
+{
+    struct symm_cublas *c;
+
+    pthread_mutex_lock(&lock);
+    if (!ctx->cublas)
+        ctx->cublas = open_library(ctx);
+    c = ctx->cublas;
+    pthread_mutex_unlock(&lock);
+    return c && c->lt.handle ? c : NULL;
+}
+
+static struct workspace *take_spare(struct symm_cublas *c, uint64_t nbytes)
+{
+    struct workspace *w = NULL;
+
+    pthread_mutex_lock(&lock);
+    for (struct workspace **at = &c->spare; *at; at = &(*at)->next)
+        if ((*at)->nbytes >= nbytes) {
+            w = *at;
+            *at = w->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    return w;
+}
+
+/* NULL: there is no memory. */
+static struct workspace *take_workspace(struct symm_cublas *c, uint64_t nbytes)
+{
+    struct workspace *w = take_spare(c, nbytes);
+
+    if (w)
+        return w;
+    w = calloc(1, sizeof *w);
+    if (!w || c->ctx->drv->cuMemAlloc(&w->at, nbytes) != CUDA_SUCCESS) {
+        free(w);
+        return NULL;
+    }
+    w->nbytes = nbytes;
+    return w;
+}
+
+/* ------------------------------------------------------------------------------------- products */
+
+/* All of them; false: why not. What has been made then is to be forgotten. */
+static bool make(struct symm_cublas_product *product, const struct symm_problem *p,
+                 char why[CUBLASLT_WHY])
+{
+    struct symm_cublas *c = product->from;
+    struct cublaslt_shape shape;
+    uint64_t most = 0;
+
+    for (int i = 0; i < p->nb; i++) {
+        struct cublaslt_product *made = &product->each[i].product;
+        if (!describe(p, i, &shape, &product->each[i].flipped)) {
+            strcpy(why, "a bias, or a layout that it does not have");
+            return false;
+        }
+        if (!symm__cublaslt_product(&c->lt, &shape, made, why))
+            return false;
+        most = made->chosen.workspace_nbytes > most ? made->chosen.workspace_nbytes : most;
+    }
+    if (most == 0)
+        return true;
+    product->workspace = take_workspace(c, most);
+    if (!product->workspace)
+        strcpy(why, "no memory for its workspace");
+    return product->workspace != NULL;
+}
+
+symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_problem *p,
+                                 struct symm_cublas_product **out)
+{
+    struct symm_cublas_product *product;
+    struct symm_cublas *c;
+    char why[CUBLASLT_WHY];
+    int64_t wanted;
+    symm_status st;
+
+    *out = NULL;
+    TRY(symm__setting_int(SYMM_SETTING_MATMUL_CUBLAS, 0, 1, &wanted));
+    if (!wanted || strcmp(ctx->drv->name, "cuda") != 0 || !is_wanted(p))
+        return SYMM_OK;
+    c = library_of(ctx);
+    product = c ? calloc(1, sizeof *product) : NULL;
+    if (!product)
+        return SYMM_OK;
+    *product = (struct symm_cublas_product){.from = c, .nb = p->nb};
+    if (make(product, p, why)) {
+        *out = product;
+    } else {
+        symm__log(&ctx->log, SYMM_LOG_DETAIL, "a product of m %d, k %d, n %d without cuBLASLt: %s",
+                  p->m, p->k, p->n[0], why);
+        symm__cublas_forget(product);
+    }
+out:
+    return st;
+}
+
+void symm__cublas_forget(struct symm_cublas_product *product)
+{
+    if (!product)
+        return;
+    struct symm_cublas *c = product->from;
+    for (int i = 0; i < product->nb; i++)
+        symm__cublaslt_forget(&c->lt, &product->each[i].product);
+    if (product->workspace) {
+        pthread_mutex_lock(&lock);
+        product->workspace->next = c->spare;
+        c->spare = product->workspace;
+        pthread_mutex_unlock(&lock);
+    }
+    free(product);
+}
+
+static bool is_aligned(const void *data)
+{
+    return (uintptr_t)data % ALIGNMENT == 0;
+}
+
+bool symm__cublas_suits(const struct symm_problem *p, const void *a)
+{
+    bool all = is_aligned(a);
+
+    for (int i = 0; i < p->nb; i++)
+        all = all && is_aligned(p->b[i].matrix.data) && is_aligned(p->c[i].matrix.data) &&
+              is_aligned(p->d[i].matrix.data);
+    return all;
+}
+
+symm_status symm__cublas_enqueue(const struct symm_cublas_product *product,
+                                 const struct symm_problem *p, const void *a, float alpha,
+                                 float beta, CUstream stream)
+{
+    char why[CUBLASLT_WHY];
+
+    for (int i = 0; i < p->nb; i++) {
+        const bool flipped = product->each[i].flipped;
+        const void *b = p->b[i].matrix.data, *c = p->c[i].matrix.data;
+        const struct cublaslt_operands on = {
+            .a = flipped ? b : a,
+            .b = flipped ? a : b,
+            .c = c,
+            .d = p->d[i].matrix.data,
+            .alpha = alpha,
+            .beta = c ? beta : 0,
+            .workspace = product->workspace ? (void *)(uintptr_t)product->workspace->at : NULL,
+        };
+        if (!symm__cublaslt_multiply(&product->from->lt, &product->each[i].product, &on, stream,
+                                     why))
+            return symm__fail(SYMM_ERROR_DRIVER, "%s", why);
+    }
+    return SYMM_OK;
+}
