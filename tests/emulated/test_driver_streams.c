@@ -263,6 +263,63 @@ START_TEST(copies_go_every_way)
 }
 END_TEST
 
+/* Rows, then a word, again and again; who sees a word finds all rows before it. */
+enum { FOLLOWING = 400, ROW_WORDS = 600 };
+
+struct following {
+    uint32_t rows[FOLLOWING][ROW_WORDS];
+    uint64_t words[FOLLOWING]; /* all come to the place of the first, one after the other */
+};
+
+static void enqueue_following(struct following *to, const struct following *from, size_t width)
+{
+    hold(stream);
+    for (int i = 0; i < FOLLOWING; i++) {
+        OK(cu.cuMemcpyAsync(address(to->rows[i]), address(from->rows[i]), sizeof to->rows[i],
+                            stream));
+        OK(cu.cuMemcpyAsync(address(to->words), address(&from->words[i]), width, stream));
+    }
+    release();
+}
+
+static void look_at_following(const struct following *to, size_t width)
+{
+    for (uint64_t seen = 0, word; seen < FOLLOWING; seen = word) {
+        word = width == 8 ? __atomic_load_n(to->words, __ATOMIC_ACQUIRE)
+                          : __atomic_load_n((const uint32_t *)to->words, __ATOMIC_ACQUIRE);
+        ck_assert_uint_le(word, FOLLOWING);
+        for (uint64_t i = seen; i < word; i++)
+            for (int j = 0; j < ROW_WORDS; j++)
+                ck_assert_uint_eq(to->rows[i][j], i + 1);
+    }
+}
+
+START_TEST(a_word_comes_after_what_was_copied_before)
+{
+    const size_t width = _i % 2 ? 4 : 8;
+    void *from, *to;
+
+    if (TEST_TSAN && _i / 2)
+        TEST_SKIP("under ThreadSanitizer memory is as strong as this machine's");
+    setenv("SYMM_EMULATED_WEAK", _i / 2 ? "1" : "0", 1);
+    open_driver();
+    OK(cu.cuMemHostAlloc(&from, sizeof(struct following), CU_MEMHOSTALLOC_PORTABLE));
+    OK(cu.cuMemHostAlloc(&to, sizeof(struct following), CU_MEMHOSTALLOC_PORTABLE));
+    memset(to, 0, sizeof(struct following));
+    for (uint32_t i = 0; i < FOLLOWING; i++) {
+        ((struct following *)from)->words[i] = i + 1;
+        for (int j = 0; j < ROW_WORDS; j++)
+            ((struct following *)from)->rows[i][j] = i + 1;
+    }
+    enqueue_following(to, from, width);
+    look_at_following(to, width);
+    OK(cu.cuStreamSynchronize(stream));
+    OK(cu.cuMemFreeHost(from));
+    OK(cu.cuMemFreeHost(to));
+    close_driver();
+}
+END_TEST
+
 START_TEST(pageable_sources_are_staged)
 {
     uint32_t source = 1, target = 0;
@@ -808,6 +865,8 @@ int main(void)
     tc = test_case(suite, "faults", 60);
     tcase_add_checked_fixture(tc, open_driver, NULL);
     tcase_add_test(tc, replay_after_the_module_is_gone);
+    tc = test_case(suite, "words", 60);
+    tcase_add_loop_test(tc, a_word_comes_after_what_was_copied_before, 0, 4);
     tc = test_case(suite, "processes", 60);
     tcase_add_test(tc, a_context_that_captures_may_end);
     tcase_add_test(tc, a_process_may_end_while_kernels_spin);
