@@ -68,7 +68,7 @@ struct symm_context {
     struct symm_tuning *tuning;   /* NULL: AUTO goes by its model */
     struct symm_control *control; /* abort words, records, poison words: control.h */
     struct symm_group *world;
-    struct symm_cublas *cublas; /* what products have of cuBLASLt; NULL: not looked for yet */
+    struct symm_cublas *cublas;  /* what products have of cuBLASLt; NULL: not looked for yet */
     pthread_mutex_t groups_lock; /* guards the list, which the I/O thread walks */
     struct symm_group *groups;
     pthread_mutex_t owned_lock; /* guards what users made and have not given back */

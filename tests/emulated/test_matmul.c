@@ -16,8 +16,8 @@ static void run(int nranks, enum ranks_mode mode, int first, int ncases)
 {
     struct rank_report reports[RANKS_MAX];
 
-    ranks_run(nranks, mode, matmul_run_plan, &(struct matmul_plan){first, ncases, NULL}, reports,
-              120);
+    ranks_run(nranks, mode, matmul_run_plan,
+              &(struct matmul_plan){.first = first, .ncases = ncases}, reports, 120);
     ranks_assert_ok(reports, nranks);
     ck_assert_int_eq(reports[0].value[0], ncases);
 }
@@ -103,7 +103,7 @@ START_TEST(copy_engines_bring_megabytes)
     c.nb = 1;
     c.whole = true;
     ranks_run_ok(large[_i].nranks, RANKS_AS_PROCESSES, matmul_run_plan,
-                 &(struct matmul_plan){0, 1, &c}, 120);
+                 &(struct matmul_plan){.ncases = 1, .cases = &c}, 120);
 }
 END_TEST
 

@@ -71,7 +71,7 @@ static bool as_kept(const struct matmul_job *job, char *const *kept)
 }
 
 static symm_status run_case(struct rank *self, symm_context *ctx, const struct matmul_case *c,
-                            symm_stream stream)
+                            bool any_bits, symm_stream stream)
 {
     const uint64_t round = 1 + c->layout;
     char *kept[MATMUL_REGIONS] = {NULL, NULL};
@@ -83,13 +83,14 @@ static symm_status run_case(struct rank *self, symm_context *ctx, const struct m
         job.c.strategy = strategies[s];
         if (make_and_run(self, &job, round, stream) != SYMM_OK)
             goto out;
-        if (s > 0) {
-            CHECK_RANK_MSG(self, as_kept(&job, kept), "other bits: %s", matmul_text(&job.c));
-        } else {
+        if (s == 0 || any_bits) {
             if (matmul_job_look(self, &job) != SYMM_OK)
                 goto out;
-            keep(&job, kept);
+        } else {
+            CHECK_RANK_MSG(self, as_kept(&job, kept), "other bits: %s", matmul_text(&job.c));
         }
+        if (s == 0)
+            keep(&job, kept);
         if (run_and_unmake(self, &job, stream) != SYMM_OK)
             goto out;
     }
@@ -115,7 +116,7 @@ void matmul_run_plan(struct rank *self, void *arg)
     for (int i = plan->first; i < plan->first + plan->ncases; i++) {
         const struct matmul_case c =
             plan->cases ? plan->cases[i] : matmul_draw((uint64_t)i, self->nranks);
-        if (run_case(self, ctx, &c, stream) != SYMM_OK)
+        if (run_case(self, ctx, &c, plan->any_bits, stream) != SYMM_OK)
             goto out;
     }
     RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));

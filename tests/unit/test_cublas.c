@@ -14,7 +14,7 @@
 
 enum { LIMIT_S = 60, A_BY_COLUMNS = 1, B_BY_COLUMNS = 2, D_BY_COLUMNS = 4, ORDERS = 8 };
 
-/* ------------------------------------------------------------------------------------ the library */
+/* ---------------------------------------------------------------------------------- the library */
 
 static struct fake_cublaslt *fake;
 
@@ -26,7 +26,7 @@ static void use_library(const char *name)
     setenv("SYMM_CUBLASLT_LIBRARY", path, 1);
 }
 
-/* ---------------------------------------------------------------------------------- the driver */
+/* ----------------------------------------------------------------------------------- the driver */
 
 /* Of this thread's context. */
 static _Thread_local const struct symm_driver *emulated;
@@ -78,7 +78,7 @@ static void open_fake(void)
     fake->before = wait_for;
 }
 
-/* ------------------------------------------------------------------------------------ one product */
+/* ---------------------------------------------------------------------------------- one product */
 
 struct trial {
     struct matmul_case c;
@@ -179,7 +179,7 @@ static struct matmul_case gathered(int32_t m, int32_t k, int32_t n, symm_strateg
     return c;
 }
 
-/* -------------------------------------------------------------------------------------- products */
+/* ------------------------------------------------------------------------------------- products */
 
 START_TEST(rows_and_columns_of_every_operand)
 {
@@ -372,7 +372,7 @@ START_TEST(the_strategy_is_what_all_ranks_agree_on)
 }
 END_TEST
 
-/* -------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------- failures */
 
 static const char *const calls[] = {
     "cublasLtCreate",

@@ -142,7 +142,7 @@ START_TEST(auto_fuses_what_is_large)
 }
 END_TEST
 
-/* Of few rows: after an all-gather, if cuBLASLt multiplies, and link and b are not what it takes. */
+/* Of few rows: after an all-gather if cuBLASLt multiplies, unless the link takes long. */
 static const struct {
     int32_t m, k;
     int64_t columns;

@@ -67,7 +67,7 @@ const struct setting settings[NSETTINGS] = {
      "symmetric, or plain device memory, which goes through staging"},
     {"check", OPT_CHECK, NULL, BENCH_OPERATION | PRODUCTS,
      "verify every element on fresh random data; of large products a\nsample, and all that the "
-     "strategies have the same bits"},
+     "strategies have the same bits\n(SYMM_MATMUL_CUBLAS=0: on GPUs of few rows, too)"},
     {"eps", OPT_EPS, "X", PRODUCTS,
      "an element of a product may be off by so much times the sum of\n|a| |b|, and its own "
      "rounding "

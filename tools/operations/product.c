@@ -1,7 +1,10 @@
 /* The ways to a matrix product. */
 #include "product.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <symm/collectives.h>
+#include "cublaslt.h"
 
 const char product_strategies[] = "auto, fused, pipelined, unfused";
 
@@ -62,6 +65,16 @@ static const char *strategy_name(symm_strategy strategy)
     default:
         return "-";
     }
+}
+
+bool product_is_symms(const struct product_call *call)
+{
+    const symm_strategy strategy = symm_matmul_strategy(call->ours);
+    const char *setting = getenv("SYMM_MATMUL_CUBLAS");
+
+    return strategy == SYMM_STRATEGY_FUSED || strategy == SYMM_STRATEGY_PIPELINED ||
+           (int64_t)call->shape.m * call->shape.l > SYMM_FEW_ROWS ||
+           (setting && strcmp(setting, "0") == 0);
 }
 
 const char *product_strategy(const struct product_call *call)

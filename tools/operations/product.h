@@ -62,6 +62,12 @@ void product_release(struct product_call *call);
 /* Stream-ordered. */
 symm_status product_enqueue(const struct product_call *call);
 
+/*
+ * Whether a product with its all-gather is surely by symm's own kernels, on GPUs: then it has the
+ * bits of all others that are. Of few rows, unfused, cuBLASLt may have made it.
+ */
+bool product_is_symms(const struct product_call *call);
+
 /* What strategy was taken; "-" where there is none to be taken. */
 const char *product_strategy(const struct product_call *call);
 
