@@ -73,57 +73,126 @@ struct tile_end {
     {
     }
 
+    SYMM_DEV_IN_CLASS const symm_matrix &d(void) const
+    {
+        return a.d[t.product];
+    }
+
     SYMM_DEV_IN_CLASS bool has(int32_t i, int32_t j) const
     {
         return i < t.rows && j < t.columns;
     }
 
-    /* What D gets at row i and column j of the tile, for this sum. */
-    SYMM_DEV_IN_CLASS float value(int32_t i, int32_t j, float sum) const
+    /* Whether D's columns lie one after the other in memory, rather than its rows' elements. */
+    SYMM_DEV_IN_CLASS bool down(void) const
+    {
+        return d().row == 1;
+    }
+
+    /* Whether D's rows are whole packs of 8 elements, aligned to 16 bytes. */
+    SYMM_DEV_IN_CLASS bool eights(void) const
+    {
+        const int32_t pack = d().dtype == SYMM_FLOAT32 ? 4 : 8;
+        return d().column == 1 && a.n[t.product] % 8 == 0 && (uintptr_t)d().data % 16 == 0 &&
+               d().row % pack == 0 && d().batch % pack == 0;
+    }
+
+    /* Whether D is 16 bits wide, and nothing but alpha times the sums. */
+    SYMM_DEV_IN_CLASS bool only_scaled(void) const
+    {
+        return eights() && d().dtype != SYMM_FLOAT32 && a.activation == SYMM_NONE &&
+               !a.bias[t.product].data && !has_c();
+    }
+
+    SYMM_DEV_IN_CLASS bool has_c(void) const
+    {
+        return a.c[t.product].data && a.beta != 0;
+    }
+
+    /* Makes of the sums of row i from column j on what D gets there; what is outside is left. */
+    template <int N> SYMM_DEV_IN_CLASS void end(int32_t i, int32_t j, float (&x)[N]) const
     {
         const symm_matrix &c = a.c[t.product], &bias = a.bias[t.product];
-        const int64_t m = row + i, n = t.column + j;
-        float x = a.alpha * sum;
-        if (c.data && a.beta != 0)
-            x += a.beta * load_float(c.data, c.dtype, t.batch * c.batch + m * c.row + n * c.column);
+        const int64_t n = t.column + j, c_at = t.batch * c.batch + (row + i) * c.row + n * c.column,
+                      bias_at = t.batch * bias.batch + n * bias.column;
+
+#pragma unroll
+        for (int32_t q = 0; q < N; q++)
+            x[q] *= a.alpha;
+        if (has_c())
+#pragma unroll
+            for (int32_t q = 0; q < N; q++)
+                if (has(i, j + q))
+                    x[q] += a.beta * load_float(c.data, c.dtype, c_at + q * c.column);
         if (bias.data)
-            x += load_float(bias.data, bias.dtype, t.batch * bias.batch + n * bias.column);
-        return activate(a.activation, x);
+#pragma unroll
+            for (int32_t q = 0; q < N; q++)
+                if (has(i, j + q))
+                    x[q] += load_float(bias.data, bias.dtype, bias_at + q * bias.column);
+        if (a.activation != SYMM_NONE)
+#pragma unroll
+            for (int32_t q = 0; q < N; q++)
+                x[q] = activate(a.activation, x[q]);
     }
 
     SYMM_DEV_IN_CLASS int64_t place(int32_t i, int32_t j) const
     {
-        const symm_matrix &d = a.d[t.product];
-        return t.batch * d.batch + (row + i) * d.row + (int64_t)(t.column + j) * d.column;
+        return t.batch * d().batch + (row + i) * d().row + (int64_t)(t.column + j) * d().column;
     }
 
-    /* Whether D's columns lie one after the other in memory, rather than its rows' elements. */
-    SYMM_DEV_IN_CLASS bool down() const
+    SYMM_DEV_IN_CLASS void store(int32_t i, int32_t j, float x) const
     {
-        return a.d[t.product].row == 1;
+        if (has(i, j))
+            store_float(d().data, d().dtype, place(i, j), x);
     }
 
     /* The sum for row i and column j of the tile; none if they are outside. */
     SYMM_DEV_IN_CLASS void put(int32_t i, int32_t j, float sum) const
     {
-        const symm_matrix &d = a.d[t.product];
-        if (has(i, j))
-            store_float(d.data, d.dtype, place(i, j), value(i, j, sum));
+        float x[] = {sum};
+        if (!has(i, j))
+            return;
+        end(i, j, x);
+        store(i, j, x[0]);
     }
 
     /* The same for column j and the next one, by one thread. */
     SYMM_DEV_IN_CLASS void put_pair(int32_t i, int32_t j, float left, float right) const
     {
-        const symm_matrix &d = a.d[t.product];
+        float x[] = {left, right};
         if (!has(i, j))
             return;
-        const bool two = has(i, j + 1);
-        const float x = value(i, j, left), y = two ? value(i, j + 1, right) : 0;
-        if (two && d.column == 1 && store_pair(d.data, d.dtype, place(i, j), x, y))
+        end(i, j, x);
+        if (has(i, j + 1) && d().column == 1 &&
+            store_pair(d().data, d().dtype, place(i, j), x[0], x[1]))
             return;
-        store_float(d.data, d.dtype, place(i, j), x);
-        if (two)
-            store_float(d.data, d.dtype, place(i, j + 1), y);
+        store(i, j, x[0]);
+        store(i, j + 1, x[1]);
+    }
+
+    /* The same for a pack of 8 columns, where D has such. */
+    SYMM_DEV_IN_CLASS void put_eight(int32_t i, int32_t j, float (&x)[8]) const
+    {
+        if (!has(i, j))
+            return;
+        end(i, j, x);
+        const int64_t at = place(i, j);
+        if (d().dtype == SYMM_FLOAT16) {
+            store_eight<symm_f16>(at, x);
+        } else if (d().dtype == SYMM_BFLOAT16) {
+            store_eight<symm_bf16>(at, x);
+        } else {
+            float *to = static_cast<float *>(d().data) + at;
+            symm_dev_store(to, symm_f32s<float>{x[0], x[1], x[2], x[3]});
+            symm_dev_store(to + 4, symm_f32s<float>{x[4], x[5], x[6], x[7]});
+        }
+    }
+
+  private:
+    template <typename D> SYMM_DEV_IN_CLASS void store_eight(int64_t at, const float (&x)[8]) const
+    {
+        symm_dev_store(static_cast<D *>(d().data) + at,
+                       symm_f32s<D>{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]});
     }
 };
 

@@ -51,14 +51,13 @@ typedef struct symm_product_args {
     symm_view view;
 } symm_product_args;
 
-/* The product on Hopper GPUs: its tiles, and what it needs. */
+/* The product on Hopper GPUs: its tiles, of any of the widths in kernels.def, and what it needs. */
 enum {
     SYMM_WGMMA_ROWS = 128,
-    SYMM_WGMMA_COLUMNS = 256,
     SYMM_WGMMA_DEPTH = 64, /* of k, in 128 bytes */
-    SYMM_WGMMA_STAGES = 4,
+    SYMM_WGMMA_LINE = 64,  /* columns, where B lies along them */
     SYMM_WGMMA_THREADS = 384,
-    SYMM_WGMMA_SHARED_NBYTES = SYMM_WGMMA_STAGES * 49152 + 20480 /* stages, patches */
+    SYMM_WGMMA_SHARED_NBYTES = 5 * 40960 + 20480 /* stages, patches */
 };
 
 /* A CUtensorMap: a factor as the tensor copy unit finds it. */

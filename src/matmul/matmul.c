@@ -37,7 +37,7 @@ static void name_call(struct symm_enqueue *e, const struct symm_problem *p)
 
 /* What may differ between ranks, and matters to the choice. */
 struct own_part {
-    int64_t columns, cublas;
+    int64_t columns, cublas, wgmma;
 };
 
 /*
@@ -49,7 +49,6 @@ static symm_status agree(struct symm_enqueue *e, symm_status mine, struct symm_m
     const struct symm_agreed *agreed = &e->group->ctx->agreed;
     struct symm_matmul_machine machine = {.nsms = agreed->nsms,
                                           .max_threads = agreed->max_threads,
-                                          .compute_major = agreed->compute_major,
                                           .cublas = true,
                                           .engine_nbytes = agreed->matmul_engine_nbytes};
     struct own_part own, all[SYMM_MAX_RANKS];
@@ -60,11 +59,12 @@ static symm_status agree(struct symm_enqueue *e, symm_status mine, struct symm_m
 
     TRY(vote(e, &able));
     name_call(e, &m->problem);
-    own = (struct own_part){symm__problem_columns(&m->problem), m->cublas != NULL};
+    own = (struct own_part){symm__problem_columns(&m->problem), m->cublas != NULL, m->wgmma};
     TRY(vote(e, &same));
     for (int r = 0; r < e->group->nranks; r++) {
         most = all[r].columns > most ? all[r].columns : most;
         machine.cublas = machine.cublas && all[r].cublas;
+        machine.wgmma = machine.wgmma || all[r].wgmma;
     }
     m->plan = symm__matmul_plan(&machine, &m->problem, most);
     if (m->plan.parts > 0) { /* rows come while they are multiplied */

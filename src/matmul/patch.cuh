@@ -9,7 +9,8 @@
 
 enum { PATCH_COLUMNS = 32, PATCH_PITCH = PATCH_COLUMNS + 8 /* keeps rows in different banks */ };
 
-template <int ROWS> struct patch {
+template <int ROWS> struct __align__(16) patch
+{
     float at[ROWS][PATCH_PITCH];
 };
 
@@ -18,8 +19,19 @@ template <int ROWS, typename End>
 SYMM_DEV void put_patch(const patch<ROWS> &p, int32_t row, int32_t column, const End &end)
 {
     const int32_t lane = (int32_t)threadIdx.x % 32;
-    constexpr int32_t PAIRS = PATCH_COLUMNS / 2;
+    constexpr int32_t PAIRS = PATCH_COLUMNS / 2, EIGHTS = PATCH_COLUMNS / 8;
 
+    if (end.eights()) {
+#pragma unroll 1
+        for (int32_t e = lane; e < ROWS * EIGHTS; e += 32) {
+            const int32_t i = e / EIGHTS, j = e % EIGHTS * 8;
+            float x[8];
+            *reinterpret_cast<float4 *>(x) = *reinterpret_cast<const float4 *>(&p.at[i][j]);
+            *reinterpret_cast<float4 *>(x + 4) = *reinterpret_cast<const float4 *>(&p.at[i][j + 4]);
+            end.put_eight(row + i, column + j, x);
+        }
+        return;
+    }
     if (end.down()) {
 #pragma unroll 1
         for (int32_t e = lane; e < ROWS * PATCH_COLUMNS; e += 32)

@@ -2,6 +2,7 @@
 #include "plan.h"
 
 #include <math.h>
+#include "../kernels.def"
 
 enum {
     ELEMENT_NBYTES = 2,
@@ -70,15 +71,18 @@ int64_t symm__matmul_ld(int32_t k)
 /* Whole tiles' rows, so that a tile waits for one chunk. */
 static uint32_t chunk_rows(uint64_t rows, uint64_t wanted, uint64_t least)
 {
-    return (uint32_t)(ceil_div(larger(ceil_div(rows, wanted), least), TILE_ROWS) * TILE_ROWS);
+    const uint64_t chunk = smaller(rows, larger(ceil_div(rows, wanted), least));
+
+    return (uint32_t)(ceil_div(chunk, TILE_ROWS) * TILE_ROWS);
 }
 
 static void plan_gather(const struct symm_matmul_machine *machine, const struct symm_problem *p,
                         struct symm_matmul_plan *plan)
 {
     const uint64_t rows = (uint64_t)symm__problem_rows(p->m, p->nranks, 0) * (uint64_t)p->l,
-                   engine =
-                       machine->engine_nbytes ? machine->engine_nbytes : SYMM_MATMUL_ENGINE_NBYTES;
+                   asked = machine->engine_nbytes,
+                   engine = asked ? asked : SYMM_MATMUL_ENGINE_NBYTES,
+                   chunk = asked ? asked : SYMM_MATMUL_CHUNK_NBYTES;
     uint64_t row_nbytes;
 
     plan->ld = symm__matmul_ld(p->k);
@@ -87,10 +91,10 @@ static void plan_gather(const struct symm_matmul_machine *machine, const struct 
     plan->workspace_nbytes = plan->slab_nbytes * (uint64_t)p->nranks;
     if (plan->strategy == SYMM_STRATEGY_UNFUSED)
         return;
-    plan->by_engine = plan->slab_nbytes >= engine;
+    plan->by_engine = machine->wgmma || plan->slab_nbytes >= engine;
     plan->parts = plan->by_engine ? 1 : SENDERS;
     plan->chunk_rows = plan->by_engine
-                           ? chunk_rows(rows, CHUNKS_WANTED, ceil_div(engine, row_nbytes))
+                           ? chunk_rows(rows, CHUNKS_WANTED, ceil_div(chunk, row_nbytes))
                            : chunk_rows(rows, SMALL_CHUNKS_WANTED, 1);
     plan->chunks = (uint32_t)ceil_div(rows, plan->chunk_rows);
 }
@@ -170,4 +174,39 @@ bool symm__matmul_suits_wgmma(const struct symm_problem *p, const symm_shards *a
             return false;
     }
     return true;
+}
+
+#define SHAPE(unused, columns, cluster, time) {columns, cluster, time},
+const struct symm_wgmma_shape symm__wgmma_shapes[] = {SYMM_WGMMA_SHAPES(SHAPE, )};
+enum { NSHAPES = sizeof symm__wgmma_shapes / sizeof symm__wgmma_shapes[0] };
+
+/* Of all clusters, with tiles of the same height below each other. */
+static uint64_t tiles(const struct symm_problem *p, int step, const struct symm_wgmma_shape *shape)
+{
+    const int shard = (p->rank + step) % p->nranks, height = SYMM_WGMMA_ROWS * shape->cluster;
+    uint64_t across = 0;
+
+    for (int i = 0; i < p->nb; i++)
+        across += ceil_div((uint64_t)p->n[i], (uint64_t)shape->columns);
+    return across * (uint64_t)p->l *
+           ceil_div((uint64_t)symm__problem_rows(p->m, p->nranks, shard), (uint64_t)height);
+}
+
+int symm__wgmma_choose(const struct symm_problem *p, int first_step, int last_step, int nsms)
+{
+    uint64_t least = UINT64_MAX;
+    int best = 0;
+
+    for (int i = 0; i < NSHAPES; i++) {
+        const struct symm_wgmma_shape *shape = &symm__wgmma_shapes[i];
+        uint64_t all = 0, time;
+        for (int step = first_step; step < last_step; step++)
+            all += tiles(p, step, shape);
+        time = ceil_div(all, (uint64_t)(nsms / shape->cluster)) * (uint64_t)shape->time;
+        if (time < least) {
+            least = time;
+            best = i;
+        }
+    }
+    return best;
 }

@@ -8,16 +8,17 @@
 #include "problem.h"
 
 /*
- * Copy engines send shards of so many bytes and more, in chunks of no less: what a copy and that of
- * the count behind it cost beside the bytes must not matter.
+ * Copy engines send shards of so many bytes and more, in chunks of no less than these: a copy and
+ * that of the count behind it cost some 5 us beside the bytes, in which 2 MiB could have come.
  */
 #define SYMM_MATMUL_ENGINE_NBYTES ((uint64_t)2 << 20)
+#define SYMM_MATMUL_CHUNK_NBYTES ((uint64_t)16 << 20)
 
 struct symm_matmul_machine {
     int nsms, max_threads; /* of each rank's device, the least */
-    int compute_major;     /* the lowest */
     bool cublas;           /* all ranks leave the product after an all-gather to cuBLASLt */
-    /* From so many bytes on copy engines send a rank's rows; 0: as usual. */
+    bool wgmma;            /* any rank's products may leave room for kernels of one warp alone */
+    /* From so many bytes on copy engines send a rank's rows, in chunks of them; 0: as usual. */
     uint64_t engine_nbytes;
 };
 
@@ -53,6 +54,16 @@ struct symm_lines symm__lines_of_rows(const symm_matrix *x, int64_t rows, int64_
                                       int64_t l);
 struct symm_lines symm__lines_of_columns(const symm_matrix *x, int64_t rows, int64_t columns,
                                          int64_t l);
+
+/* A tile of the Hopper kernel, and how many blocks of a cluster have tiles below each other. */
+struct symm_wgmma_shape {
+    int columns, cluster;
+    int time; /* of such tiles, when all multiprocessors have one; in some unit */
+};
+extern const struct symm_wgmma_shape symm__wgmma_shapes[];
+
+/* Which of these shapes is the fastest for the shards of these steps, on so many multiprocessors. */
+int symm__wgmma_choose(const struct symm_problem *p, int first_step, int last_step, int nsms);
 
 /* Whether the product of these data, with A where `a` says, may be left to the Hopper kernel. */
 bool symm__matmul_suits_wgmma(const struct symm_problem *p, const symm_shards *a);

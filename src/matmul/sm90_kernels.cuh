@@ -10,7 +10,7 @@
 #include "kernel_args.h"
 
 /* Never launched. */
-template <typename T> SYMM_DEV void matmul_wgmma(const symm_wgmma_args &)
+template <typename T, int COLUMNS, int CLUSTER> SYMM_DEV void matmul_wgmma(const symm_wgmma_args &)
 {
 }
 

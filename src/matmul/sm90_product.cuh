@@ -1,63 +1,93 @@
 /*
  * The product on Hopper GPUs: one warp brings panels of both factors to shared memory by the tensor
- * copy unit, two warpgroups multiply them by wgmma, each 64 rows and 256 columns of a tile, and end
- * the tile while the panels of the next one come. The order of tiles and the waiting for rows are
- * those of the portable product.
+ * copy unit, two warpgroups multiply them by wgmma, each 64 rows of a tile and all of its columns,
+ * and end the tile while the panels of the next one come. The blocks of a cluster take tiles one
+ * below the other, and each brings its share of the panels of B to all. The order of tiles and the
+ * waiting for rows are those of the portable product.
  */
 #ifndef SYMM_MATMUL_SM90_PRODUCT_CUH
 #define SYMM_MATMUL_SM90_PRODUCT_CUH
 
-#include "epilogue.cuh"
-#include "patch.cuh"
-#include "sm90_cuda.cuh"
+#include "sm90_sums.cuh"
 
 namespace sm90
 {
 
 enum {
     ROWS = SYMM_WGMMA_ROWS,
-    COLUMNS = SYMM_WGMMA_COLUMNS,
     DEPTH = SYMM_WGMMA_DEPTH,
-    STAGES = SYMM_WGMMA_STAGES,
-    WARPGROUP = 128,
     CONSUMERS = 2, /* warpgroups, after that of the producer */
     GROUP_ROWS = ROWS / CONSUMERS,
-    WARP_ROWS = 16,
     PRODUCER_REGISTERS = 56,
-    CONSUMER_REGISTERS = 224 /* 504 altogether, which is 168 for each of 3 warpgroups */
+    CONSUMER_REGISTERS = 224, /* 504 altogether, which is 168 for each of 3 warpgroups */
+    B_BLOCK = SYMM_WGMMA_LINE
 };
 
-/* Lines of 128 bytes, whose chunks of 16 take turns by 8 lines. */
-struct stage {
-    uint16_t a[ROWS * DEPTH];    /* along k */
-    uint16_t b[COLUMNS * DEPTH]; /* along k, or blocks of DEPTH lines along 64 columns */
-};
-enum { B_BLOCK = 64, B_BLOCK_NBYTES = B_BLOCK * DEPTH * 2 };
+/* A tile's columns, and the blocks of a cluster. */
+template <int N, int BLOCKS> struct shape {
+    enum {
+        COLUMNS = N,
+        SUMS = N / 2,
+        CLUSTER = BLOCKS,
+        STAGES = N > 192   ? 4
+                 : N > 128 ? 5
+                 : N > 64  ? 6
+                           : 8, /* as many as have room */
+        B_COLUMNS = (N + B_BLOCK - 1) / B_BLOCK * B_BLOCK
+    };
 
-struct memory {
-    stage stages[STAGES];
-    patch<WARP_ROWS> patches[CONSUMERS * WARPGROUP / 32];
-};
-static_assert(sizeof(memory) <= SYMM_WGMMA_SHARED_NBYTES, "the host asks for as much");
+    /* Lines of 128 bytes, whose chunks of 16 take turns by 8 lines. */
+    struct stage {
+        uint16_t a[ROWS * DEPTH];      /* along k */
+        uint16_t b[B_COLUMNS * DEPTH]; /* along k, or blocks of DEPTH lines along 64 columns */
+    };
 
-/* full: its panels have come. empty: all consumer warps have used it. */
-struct barriers {
-    uint64_t full[STAGES], empty[STAGES];
-};
+    struct memory {
+        stage stages[STAGES];
+        patch<WARP_ROWS> patches[CONSUMERS * WARPGROUP / 32];
+    };
+    static_assert(sizeof(memory) <= SYMM_WGMMA_SHARED_NBYTES, "the host asks for as much");
 
-/* Where a side is in the ring of stages. */
-struct ring {
-    int32_t slot = 0;
-    uint32_t parity = 0;
+    /* full: its panels have come. empty: all consumer warps of the cluster have used it. */
+    struct barriers {
+        uint64_t full[STAGES], empty[STAGES];
+    };
 
-    SYMM_DEV_IN_CLASS void next(void)
-    {
-        slot++;
-        if (slot < STAGES)
-            return;
-        slot = 0;
-        parity ^= 1;
-    }
+    /* Where a side is in the ring of stages. */
+    struct ring {
+        int32_t slot = 0;
+        uint32_t parity = 0;
+
+        SYMM_DEV_IN_CLASS void next(void)
+        {
+            slot++;
+            if (slot < STAGES)
+                return;
+            slot = 0;
+            parity ^= 1;
+        }
+    };
+
+    /* The tiles of this block: below each other are those of a cluster. */
+    struct tiles {
+        tile_order<ROWS * BLOCKS, N> order;
+        int32_t down;
+
+        SYMM_DEV_IN_CLASS tiles(const symm_product_args &a)
+            : order(a, (int32_t)blockIdx.x / BLOCKS), down(BLOCKS > 1 ? cluster_rank() * ROWS : 0)
+        {
+        }
+
+        /* Some may have no rows: their block brings what the others need. */
+        SYMM_DEV_IN_CLASS bool next(tile *t)
+        {
+            if (!order.next(t, (int32_t)gridDim.x / BLOCKS))
+                return false;
+            t->row += down;
+            t->rows = max(0, min((int32_t)ROWS, t->rows - down));
+            return true;
+        }
+    };
 };
 
 SYMM_DEV void await(uint64_t *bar, uint32_t parity)
@@ -73,35 +103,65 @@ SYMM_DEV bool b_along_k(const symm_wgmma_args &w, const tile &t)
 
 /* -------------------------------------------------------------------------------- the producer */
 
-SYMM_DEV void bring(const symm_wgmma_args &w, const tile &t, int32_t k, stage &s, uint64_t *bar)
-{
-    const symm_product_args &a = w.product;
-    symm_detail::mbarrier_expect(bar, sizeof s);
-    if (t.shard == a.a.rank)
-        tensor_load(s.a, &w.own, k, t.row, a.a.own.batch ? t.batch : 0, bar);
-    else
-        tensor_load(s.a, &w.workspace, k, t.batch * rows_of(a.a.m, a.a.nranks, t.shard) + t.row,
-                    t.shard, bar);
-    const int32_t batch = a.b[t.product].batch ? t.batch : 0;
-    const symm_tensor_map *b = &w.b[t.product];
-    if (b_along_k(w, t)) {
-        tensor_load(s.b, b, k, t.column, batch, bar);
-        return;
+/* Where a tile's factors are in their tensors. */
+struct sources {
+    const symm_tensor_map *a, *b;
+    int32_t a_row, a_batch, b_column, b_batch;
+    bool b_along_k;
+
+    SYMM_DEV_IN_CLASS sources(const symm_wgmma_args &w, const tile &t)
+        : a(&w.own), b(&w.b[t.product]), a_row(t.row), a_batch(0), b_column(t.column),
+          b_batch(w.product.b[t.product].batch ? t.batch : 0), b_along_k(sm90::b_along_k(w, t))
+    {
+        const symm_shards &s = w.product.a;
+        if (t.shard == s.rank) {
+            a_batch = s.own.batch ? t.batch : 0;
+            return;
+        }
+        a = &w.workspace;
+        a_row += t.batch * rows_of(s.m, s.nranks, t.shard);
+        a_batch = t.shard;
     }
-    for (int32_t block = 0; block < COLUMNS / B_BLOCK; block++)
-        tensor_load(s.b + block * (B_BLOCK * DEPTH), b, t.column + block * B_BLOCK, k, batch, bar);
+};
+
+/* A box of B: to this block, or where it is one of several to all. */
+template <typename S>
+SYMM_DEV void bring_b(const sources &f, uint16_t *shared, int32_t x, int32_t y, uint64_t *bar)
+{
+    if constexpr (S::CLUSTER == 1)
+        tensor_load(shared, f.b, x, y, f.b_batch, bar);
+    else
+        tensor_load_all(shared, f.b, x, y, f.b_batch, bar, (1u << S::CLUSTER) - 1);
+}
+
+template <typename S>
+SYMM_DEV void bring(const sources &f, int32_t k, typename S::stage &s, uint64_t *bar)
+{
+    constexpr int32_t SHARE = S::COLUMNS / S::CLUSTER;
+    const int32_t rank = S::CLUSTER > 1 ? (int32_t)cluster_rank() : 0;
+
+    symm_detail::mbarrier_expect(bar, sizeof s.a + (f.b_along_k ? S::COLUMNS : S::B_COLUMNS) *
+                                                       DEPTH * sizeof *s.b);
+    tensor_load(s.a, f.a, k, f.a_row, f.a_batch, bar);
+    if (f.b_along_k)
+        bring_b<S>(f, s.b + rank * SHARE * DEPTH, k, f.b_column + rank * SHARE, bar);
+    else
+        for (int32_t j = rank * B_BLOCK; j < S::COLUMNS; j += B_BLOCK * S::CLUSTER)
+            bring_b<S>(f, s.b + j * DEPTH, f.b_column + j, k, bar);
 }
 
 /* One warp, the block's first; one thread of it brings. */
-SYMM_DEV void produce(const symm_wgmma_args &w, memory &m, barriers &bars)
+template <typename S>
+SYMM_DEV void produce(const symm_wgmma_args &w, typename S::memory &m, typename S::barriers &bars)
 {
     const symm_product_args &a = w.product;
-    tile_order<ROWS, COLUMNS> order(a, (int32_t)blockIdx.x);
+    typename S::tiles tiles(a);
+    typename S::ring at;
     seen_chunks seen;
     tile t;
-    ring at;
 
-    while (order.next(&t, (int32_t)gridDim.x)) {
+    while (tiles.next(&t)) {
+        const sources from(w, t);
         if (const uint32_t n = seen.missing(a, t)) {
             await_chunks(a.view, a.way, t.shard, n);
             __syncwarp();
@@ -110,7 +170,7 @@ SYMM_DEV void produce(const symm_wgmma_args &w, memory &m, barriers &bars)
         if (threadIdx.x == 0)
             for (int32_t k = 0; k < a.a.k; k += DEPTH) {
                 await(&bars.empty[at.slot], at.parity ^ 1);
-                bring(w, t, k, m.stages[at.slot], &bars.full[at.slot]);
+                bring<S>(from, k, m.stages[at.slot], &bars.full[at.slot]);
                 at.next();
             }
         __syncwarp();
@@ -120,27 +180,37 @@ SYMM_DEV void produce(const symm_wgmma_args &w, memory &m, barriers &bars)
 /* ------------------------------------------------------------------------------- the consumers */
 
 /*
- * Shared memory as wgmma is told of it, in 16 bytes: where it begins, the distance to the next 64
- * columns where lines are along them, the distance of 8 lines, and that chunks take turns in lines
- * of 128 bytes.
+ * Shared memory as wgmma is told of it, in 16 bytes: where it begins (in the block: above 2^18 an
+ * address says which block of a cluster), the distance to the next 64 columns where lines are along
+ * them, the distance of 8 lines, and that chunks take turns in lines of 128 bytes.
  */
 SYMM_DEV uint64_t described(const void *p)
 {
-    return (uint64_t)(symm_detail::in_shared(p) >> 4) | (uint64_t)(B_BLOCK_NBYTES >> 4) << 16 |
-           (uint64_t)(8 * 128 >> 4) << 32 | (uint64_t)1 << 62;
+    return (uint64_t)(symm_detail::in_shared(p) % (1u << 18) >> 4) |
+           (uint64_t)(B_BLOCK * DEPTH * 2 >> 4) << 16 | (uint64_t)(8 * 128 >> 4) << 32 |
+           (uint64_t)1 << 62;
 }
 
-template <typename T, bool B_ALONG_K>
-SYMM_DEV void add_stages(float (&d)[SUMS], int32_t steps, const stage *stages, barriers &bars,
-                         ring &at)
+/* A warp has used a stage: the producers of all blocks, each of which brings a share, wait for it. */
+template <typename S> SYMM_DEV void used(uint64_t *bar)
+{
+    const uint32_t lane = threadIdx.x % 32;
+
+    if (lane < S::CLUSTER)
+        mbarrier_arrive(bar, lane);
+}
+
+template <typename S, typename T, bool B_ALONG_K>
+SYMM_DEV void add_stages(float (&d)[S::SUMS], int32_t steps, const typename S::stage *stages,
+                         typename S::barriers &bars, typename S::ring &at)
 {
     constexpr int32_t K = 16, NEXT_A = K * 2 / 16, NEXT_B = B_ALONG_K ? NEXT_A : K * 128 / 16;
-    const int32_t group = (int32_t)threadIdx.x / WARPGROUP - 1, lane = (int32_t)threadIdx.x % 32;
+    const int32_t group = __shfl_sync(~0u, (int32_t)threadIdx.x / WARPGROUP - 1, 0);
     int32_t before = 0;
 
 #pragma unroll 1
     for (int32_t step = 0; step < steps; step++) {
-        const stage &s = stages[at.slot];
+        const typename S::stage &s = stages[at.slot];
         const uint64_t a = described(s.a + group * (GROUP_ROWS * DEPTH)), b = described(s.b);
         await(&bars.full[at.slot], at.parity);
         wgmma_fence();
@@ -149,79 +219,68 @@ SYMM_DEV void add_stages(float (&d)[SUMS], int32_t steps, const stage *stages, b
             wgmma<T, B_ALONG_K>(d, a + k * NEXT_A, b + k * NEXT_B, step > 0 || k > 0);
         wgmma_commit();
         wgmma_wait_but_one();
-        if (step > 0 && lane == 0)
-            mbarrier_arrive(&bars.empty[before]);
+        if (step > 0)
+            used<S>(&bars.empty[before]);
         before = at.slot;
         at.next();
     }
     wgmma_wait(d);
-    if (lane == 0)
-        mbarrier_arrive(&bars.empty[before]);
+    used<S>(&bars.empty[before]);
 }
 
-/* A warp has 16 rows of all columns, and puts 32 columns at a time. */
-SYMM_DEV void put_sums(const float (&d)[SUMS], patch<WARP_ROWS> &p, const tile_end &end)
-{
-    constexpr int32_t AT_ONCE = PATCH_COLUMNS / 8 * 4;
-    const int32_t lane = (int32_t)threadIdx.x % 32,
-                  row = (int32_t)threadIdx.x / 32 * WARP_ROWS - WARPGROUP / 32 * WARP_ROWS;
-
-#pragma unroll 1
-    for (int32_t column = 0; column < COLUMNS; column += PATCH_COLUMNS) {
-        __syncwarp();
-#pragma unroll
-        for (int32_t i = 0; i < SUMS; i += 2) /* whose place among the registers is constant */
-            if (i / AT_ONCE == column / PATCH_COLUMNS)
-                *reinterpret_cast<float2 *>(
-                    &p.at[lane / 4 + i / 2 % 2 * 8][i % AT_ONCE / 4 * 8 + lane % 4 * 2]) =
-                    make_float2(d[i], d[i + 1]);
-        __syncwarp();
-        put_patch(p, row, column, end);
-    }
-}
-
-template <typename T> SYMM_DEV void consume(const symm_wgmma_args &w, memory &m, barriers &bars)
+template <typename S, typename T>
+SYMM_DEV void consume(const symm_wgmma_args &w, typename S::memory &m, typename S::barriers &bars)
 {
     const symm_product_args &a = w.product;
     const int32_t steps = (a.a.k + DEPTH - 1) / DEPTH;
-    tile_order<ROWS, COLUMNS> order(a, (int32_t)blockIdx.x);
+    typename S::tiles tiles(a);
+    typename S::ring at;
     tile t;
-    ring at;
 
-    while (order.next(&t, (int32_t)gridDim.x)) {
-        float d[SUMS];
+    while (tiles.next(&t)) {
+        float d[S::SUMS];
         if (b_along_k(w, t))
-            add_stages<T, true>(d, steps, m.stages, bars, at);
+            add_stages<S, T, true>(d, steps, m.stages, bars, at);
         else
-            add_stages<T, false>(d, steps, m.stages, bars, at);
+            add_stages<S, T, false>(d, steps, m.stages, bars, at);
         put_sums(d, m.patches[threadIdx.x / 32 - WARPGROUP / 32], tile_end(a, t));
     }
 }
 
+template <typename S> SYMM_DEV void begin(typename S::barriers &bars)
+{
+    if (threadIdx.x != 0)
+        return;
+    for (int32_t i = 0; i < S::STAGES; i++) {
+        mbarrier_init(&bars.full[i], 1);
+        mbarrier_init(&bars.empty[i], S::CLUSTER * CONSUMERS * WARPGROUP / 32);
+    }
+    symm_detail::fence_async();
+}
+
 } /* namespace sm90 */
 
-template <typename T> SYMM_DEV void matmul_wgmma(const symm_wgmma_args &w)
+/* A cluster's blocks begin and end together: each writes the others' shared memory. */
+template <typename T, int COLUMNS, int CLUSTER> SYMM_DEV void matmul_wgmma(const symm_wgmma_args &w)
 {
+    using S = sm90::shape<COLUMNS, CLUSTER>;
     extern __shared__ __align__(1024) char dynamic[];
-    __shared__ sm90::barriers bars;
-    sm90::memory &m = *reinterpret_cast<sm90::memory *>(dynamic);
+    __shared__ typename S::barriers bars;
+    typename S::memory &m = *reinterpret_cast<typename S::memory *>(dynamic);
 
-    if (threadIdx.x == 0) {
-        for (int32_t i = 0; i < sm90::STAGES; i++) {
-            sm90::mbarrier_init(&bars.full[i], 1);
-            sm90::mbarrier_init(&bars.empty[i], sm90::CONSUMERS * sm90::WARPGROUP / 32);
-        }
-        symm_detail::fence_async();
-    }
+    sm90::begin<S>(bars);
     __syncthreads();
+    sm90::cluster_sync();
     if (threadIdx.x < sm90::WARPGROUP) {
         sm90::registers_give<sm90::PRODUCER_REGISTERS>();
         if (threadIdx.x < 32)
-            sm90::produce(w, m, bars);
+            sm90::produce<S>(w, m, bars);
     } else {
         sm90::registers_take<sm90::CONSUMER_REGISTERS>();
-        sm90::consume<T>(w, m, bars);
+        sm90::consume<S, T>(w, m, bars);
     }
+    __syncwarp();
+    sm90::cluster_sync();
 }
 
 #endif

@@ -83,6 +83,8 @@ struct seen_chunks {
         if (t.shard != shard)
             n = 0;
         shard = t.shard;
+        if (t.rows == 0)
+            return 0;
         const uint64_t last =
             (uint64_t)t.batch * rows_of(a.a.m, a.a.nranks, t.shard) + t.row + t.rows - 1;
         const uint32_t needed = (uint32_t)(last / a.way.chunk_rows) + 1;

@@ -1,21 +1,30 @@
 /* Factors described for the tensor copy unit, and the launch of the kernel that uses it. */
 #include "wgmma.h"
 
+#include "../kernels.def"
 #include "../runtime/dtype.h"
 #include "../runtime/settings.h"
 
-enum { ALONG = SYMM_WGMMA_DEPTH, NDIM = 3, REGISTERS_LEAST = 128 /* the sums alone */ };
+enum {
+    ALONG = SYMM_WGMMA_DEPTH,
+    NDIM = 3,
+    REGISTERS_LEAST = 128 /* more than a kernel has that is compiled for another GPU: it is empty */
+};
 
-static enum symm_kernel_id kernel_of(symm_dtype dtype)
+/* A kernel a shape and type. */
+#define KERNELS(unused, columns, cluster, time)                                                    \
+    {SYMM_KERNEL_matmul_wgmma_##columns##_float16, SYMM_KERNEL_matmul_wgmma_##columns##_bfloat16},
+static const enum symm_kernel_id kernels[][2] = {SYMM_WGMMA_SHAPES(KERNELS, )};
+enum { NSHAPES = sizeof kernels / sizeof kernels[0] };
+
+static enum symm_kernel_id kernel_of(int shape, symm_dtype dtype)
 {
-    return dtype == SYMM_FLOAT16 ? SYMM_KERNEL_matmul_wgmma_float16
-                                 : SYMM_KERNEL_matmul_wgmma_bfloat16;
+    return kernels[shape][dtype != SYMM_FLOAT16];
 }
 
-/* Compiled for another GPU, the kernels are empty, and have hardly a register. */
-static symm_status allow(const struct symm_context *ctx, symm_dtype dtype, bool *can)
+static symm_status allow(const struct symm_context *ctx, enum symm_kernel_id kernel, bool *can)
 {
-    const CUfunction function = symm__kernels_function(ctx->kernels, kernel_of(dtype));
+    const CUfunction function = symm__kernels_function(ctx->kernels, kernel);
     int nregisters = 0;
     symm_status st = SYMM_OK;
 
@@ -39,8 +48,10 @@ symm_status symm__wgmma_look(const struct symm_context *ctx, bool *out)
         ctx->agreed.max_threads < SYMM_WGMMA_THREADS)
         return SYMM_OK;
     *out = true;
-    TRY(allow(ctx, SYMM_FLOAT16, out));
-    st = allow(ctx, SYMM_BFLOAT16, out);
+    for (int i = 0; i < NSHAPES && *out; i++) {
+        TRY(allow(ctx, kernels[i][0], out));
+        TRY(allow(ctx, kernels[i][1], out));
+    }
 out:
     return st;
 }
@@ -100,7 +111,9 @@ out:
     return st;
 }
 
-static symm_status describe_b(const struct symm_matmul_run *run, int i, symm_wgmma_args *args)
+/* In boxes as blocks bring them: where B lies along k, each block of a cluster its share. */
+static symm_status describe_b(const struct symm_matmul_run *run, int i,
+                              const struct symm_wgmma_shape *shape, symm_wgmma_args *args)
 {
     const struct symm_problem *p = &run->problem;
     const symm_matrix *b = &p->b[i].matrix;
@@ -108,7 +121,7 @@ static symm_status describe_b(const struct symm_matmul_run *run, int i, symm_wgm
     if (b->row == 1) {
         const struct symm_lines columns = symm__lines_of_columns(b, p->k, p->n[i], p->l);
         args->b_along_k |= 1u << i;
-        return describe(run, &columns, SYMM_WGMMA_COLUMNS, &args->b[i]);
+        return describe(run, &columns, (uint32_t)(shape->columns / shape->cluster), &args->b[i]);
     }
     const struct symm_lines rows = symm__lines_of_rows(b, p->k, p->n[i], p->l);
     return describe(run, &rows, SYMM_WGMMA_DEPTH, &args->b[i]);
@@ -116,14 +129,19 @@ static symm_status describe_b(const struct symm_matmul_run *run, int i, symm_wgm
 
 symm_status symm__wgmma_enqueue(const struct symm_matmul_run *run, const symm_product_args *args)
 {
+    const int nsms = (int)run->m->plan.blocks,
+              at = symm__wgmma_choose(&run->problem, args->first_step, args->last_step, nsms);
+    const struct symm_wgmma_shape *shape = &symm__wgmma_shapes[at];
     symm_wgmma_args all = {.product = *args};
     symm_status st;
 
     TRY(describe_a(run, &all));
     for (int i = 0; i < run->problem.nb; i++)
-        TRY(describe_b(run, i, &all));
-    st = symm__enqueue_shared_kernel(run->e, kernel_of(run->problem.dtype), run->m->plan.blocks,
-                                     SYMM_WGMMA_THREADS, SYMM_WGMMA_SHARED_NBYTES, &all);
+        TRY(describe_b(run, i, shape, &all));
+    st = symm__enqueue_cluster_kernel(run->e, kernel_of(at, run->problem.dtype),
+                                      (uint32_t)(nsms / shape->cluster * shape->cluster),
+                                      SYMM_WGMMA_THREADS, (uint32_t)shape->cluster,
+                                      SYMM_WGMMA_SHARED_NBYTES, &all);
 out:
     return st;
 }

@@ -222,11 +222,14 @@ symm_status symm__enqueue_local_kernel(struct symm_enqueue *e, enum symm_kernel_
     return launch(e, id, blocks, threads, 0, NULL, 0, args);
 }
 
-symm_status symm__enqueue_shared_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
-                                        uint32_t blocks, uint32_t threads, uint32_t shared_nbytes,
-                                        const void *args)
+symm_status symm__enqueue_cluster_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
+                                         uint32_t blocks, uint32_t threads, uint32_t cluster,
+                                         uint32_t shared_nbytes, const void *args)
 {
-    return launch(e, id, blocks, threads, shared_nbytes, NULL, 0, args);
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                   .value.clusterDim = {cluster, 1, 1}};
+
+    return launch(e, id, blocks, threads, shared_nbytes, &attribute, 1, args);
 }
 
 /*

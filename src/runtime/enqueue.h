@@ -41,10 +41,13 @@ symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
 /* One whose blocks wait for nobody, so that they need not all be resident. */
 symm_status symm__enqueue_local_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
                                        uint32_t blocks, uint32_t threads, const void *args);
-/* The same with so much dynamic shared memory, which the kernel has been allowed. */
-symm_status symm__enqueue_shared_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
-                                        uint32_t blocks, uint32_t threads, uint32_t shared_nbytes,
-                                        const void *args);
+/*
+ * The same in clusters of so many blocks, each with so much dynamic shared memory, which the kernel
+ * has been allowed.
+ */
+symm_status symm__enqueue_cluster_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
+                                         uint32_t blocks, uint32_t threads, uint32_t cluster,
+                                         uint32_t shared_nbytes, const void *args);
 
 /*
  * The same for collective calls; e->call is what a step brings. The text gets the call's name in

@@ -38,8 +38,8 @@
       "address window of each rank; 0: the largest device memory")                                 \
     X(MATMUL_ENGINE_BYTES, "SYMM_MATMUL_ENGINE_BYTES", "bytes", "0",                               \
       "copy engines send a rank's rows of a product from so many bytes on; 0: 2M")                 \
-    X(MATMUL_WGMMA, "SYMM_MATMUL_WGMMA", "0|1", "0",                                               \
-      "take the Hopper kernel, which has been compiled and read but not run")                      \
+    X(MATMUL_WGMMA, "SYMM_MATMUL_WGMMA", "0|1", "1",                                               \
+      "on Hopper GPUs take their kernel, where the data suit it; 0: the portable one")             \
     X(MATMUL_CUBLAS, "SYMM_MATMUL_CUBLAS", "0|1", "1",                                             \
       "leave products of few rows to cuBLASLt, where it is there; 0: never")                       \
     X(CUBLASLT_LIBRARY, "SYMM_CUBLASLT_LIBRARY", "path", "",                                       \

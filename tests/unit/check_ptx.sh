@@ -86,6 +86,18 @@ for kernel in "$work"/*.entry; do
         ;;
     matmul_wgmma_*)
         case $name in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
+        columns=${name#matmul_wgmma_} columns=${columns%%_*}
+        found=$(instructions 'wgmma\.mma_async' "$kernel" | xargs)
+        [ "$found" = "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
+        tensor=cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes
+        for instruction in "$tensor " wgmma.{fence,commit_group,wait_group}.sync.aligned setmaxnreg.{dec,inc}.sync.aligned.u32 \
+            fence.proxy.async stmatrix.sync.aligned.m8n8.x4.shared.b16 barrier.cluster.{arrive.release,wait.acquire}.aligned \
+            mapa.shared::cluster.u32; do
+            grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
+        done
+        # Within a cluster, from one shared memory to another: this is not NVLink multicast.
+        [ "$columns" = 64 ] || grep -qF "$tensor.multicast::cluster" "$kernel" || fail "$name: a cluster that shares nothing"
+        ;; *) dtype=f16 ;; esac
         found=$(instructions 'wgmma\.mma_async' "$kernel" | xargs)
         [ "$found" = "wgmma.mma_async.sync.aligned.m64n256k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
         for instruction in cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes \
@@ -127,7 +139,9 @@ leaves_room() { # product threads kernel...
 }
 for dtype in float16 bfloat16; do
     leaves_room matmul_product_$dtype 256 matmul_turn matmul_push matmul_finish
-    leaves_room matmul_wgmma_$dtype 384 matmul_turn matmul_finish
+    for columns in 64 128 192 208 224 256; do
+        leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_turn matmul_finish
+    done
 done
 registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.txt" | grep -o '[0-9]*' | sort -n | tail -1)
 echo "$count kernels, at most $registers registers, hardly a spill; sm_90a machine code: $(stat -c %s "$work/cubin") bytes"

@@ -5,8 +5,7 @@
 
 enum { TILE = 128, ENGINE = SYMM_MATMUL_ENGINE_NBYTES };
 
-static const struct symm_matmul_machine h200 = {
-    .nsms = 132, .max_threads = 1024, .compute_major = 9};
+static const struct symm_matmul_machine h200 = {.nsms = 132, .max_threads = 1024};
 
 static struct symm_problem problem(int32_t m, int32_t k, int32_t l, int nranks,
                                    symm_strategy strategy)
@@ -60,11 +59,12 @@ static void assert_plan(const struct symm_matmul_machine *machine, const struct 
     ck_assert_uint_ge(plan.chunks * (uint64_t)plan.chunk_rows, rows);
     ck_assert_uint_lt((plan.chunks - 1) * (uint64_t)plan.chunk_rows, rows);
     /* A chunk is no larger than there are rows, but for the whole tile at its end. */
-    ck_assert_uint_lt(plan.chunk_rows, rows + TILE + ENGINE / ((uint64_t)plan.ld * 2) + 1);
-    ck_assert_int_eq(plan.by_engine, plan.slab_nbytes >= ENGINE);
+    ck_assert_uint_lt(plan.chunk_rows, rows + TILE);
+    ck_assert_int_eq(plan.by_engine, machine->wgmma || plan.slab_nbytes >= ENGINE);
     if (plan.by_engine) {
         ck_assert_int_eq(plan.parts, 1);
-        ck_assert_uint_ge(plan.chunk_rows * (uint64_t)plan.ld * 2, ENGINE);
+        ck_assert(plan.chunks == 1 ||
+                  plan.chunk_rows * (uint64_t)plan.ld * 2 >= SYMM_MATMUL_CHUNK_NBYTES);
     }
 }
 
@@ -73,7 +73,7 @@ START_TEST(every_plan_is_sound)
     for (uint64_t i = 0; i < 200000; i++) {
         const uint64_t u = reference_random(1, i), v = reference_random(2, i);
         const struct symm_matmul_machine machine = {
-            .nsms = 1 + (int)(u % 140), .max_threads = 1 << u / 140 % 11, .compute_major = 9};
+            .nsms = 1 + (int)(u % 140), .max_threads = 1 << u / 140 % 11, .wgmma = u >> 40 & 1};
         const struct symm_problem p = problem(
             1 + (int32_t)((v & 0x7ffff) >> (u >> 20) % 19),
             1 + (int32_t)((v >> 20 & 0x1ffff) >> (u >> 28) % 17), 1 + (int32_t)(v >> 40 & 3),
@@ -183,14 +183,16 @@ START_TEST(a_setting_says_when_copy_engines_send)
 }
 END_TEST
 
-/* The first chunk is small, so that the others' products begin early. */
+/* So that the others' products begin early; but copies are large. */
 START_TEST(many_rows_come_in_chunks)
 {
     const struct symm_problem blocks = problem(4000, 64, 1, 2, SYMM_STRATEGY_FUSED),
-                              engine = problem(65536, 4096, 1, 8, SYMM_STRATEGY_PIPELINED);
+                              large = problem(1 << 18, 4096, 1, 8, SYMM_STRATEGY_PIPELINED),
+                              small = problem(4096, 4096, 1, 2, SYMM_STRATEGY_FUSED);
 
     ck_assert_uint_eq(symm__matmul_plan(&h200, &blocks, 64).chunk_rows, 512);
-    ck_assert_uint_eq(symm__matmul_plan(&h200, &engine, 64).chunk_rows, 1024);
+    ck_assert_uint_eq(symm__matmul_plan(&h200, &large, 64).chunk_rows, 4096);
+    ck_assert_uint_eq(symm__matmul_plan(&h200, &small, 64).chunk_rows, 2048);
 }
 END_TEST
 
