@@ -32,7 +32,10 @@ typedef enum symm_matmul_kind { SYMM_MATMUL = 0, SYMM_ALL_GATHER_MATMUL } symm_m
 /* x, x (1 + erf(x / sqrt 2)) / 2, x / (1 + exp(-x)) */
 typedef enum symm_activation { SYMM_NONE = 0, SYMM_GELU, SYMM_SILU } symm_activation;
 
-/* How an all-gather goes with its product. The result is the same, to the bit. */
+/*
+ * How an all-gather goes with its product. The result is the same, to the bit; on GPUs with
+ * cuBLASLt, of 512 rows (m x l) or fewer, only with SYMM_MATMUL_CUBLAS=0: see docs/matmul.md.
+ */
 typedef enum symm_strategy {
     SYMM_STRATEGY_AUTO = 0,
     SYMM_STRATEGY_FUSED,     /* one product, which takes rows as they come */
@@ -84,6 +87,8 @@ typedef struct symm_matmul symm_matmul;
  * Units:  strides are in elements.
  * Memory: ALL_GATHER_MATMUL allocates symmetric memory of the group for all of A (m x k x l
  *         elements, rows rounded up to 16 bytes) on ranks of two or more, until it is destroyed.
+ *         A product that is left to cuBLASLt has up to 32 MiB of device memory, which the next one
+ *         gets when it is destroyed.
  * Errors: ERROR_ARGUMENT     on every rank if it is so on one, which is named: a shape, type or
  *                            stride that does not fit, an unknown enum, reserved words that are not
  *                            0, NULL; rows that are not this rank's part of m
@@ -109,7 +114,7 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  * Errors: ERROR_ARGUMENT  NULL where there is no data, data for what the description has not, an
  *                         address that is not aligned to its elements, symmetric memory that is too
  *                         short, an overlap; m is NULL
- *         ERROR_DRIVER, ERROR_MEMORY  a driver call failed; if rows were on their way, fused or
+ *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed; if rows were on their way, fused or
  *                         pipelined and not in a capture, the group ends with ERROR_PEER
  *         ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE, ERROR_MISMATCH (SYMM_CHECK=1)
  */
