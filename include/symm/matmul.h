@@ -114,8 +114,9 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  * Errors: ERROR_ARGUMENT  NULL where there is no data, data for what the description has not, an
  *                         address that is not aligned to its elements, symmetric memory that is too
  *                         short, an overlap; m is NULL
- *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed; if rows were on their way, fused or
- *                         pipelined and not in a capture, the group ends with ERROR_PEER
+ *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed; if rows were on
+ *                         their way, fused or pipelined and not in a capture, the group ends with
+ *                         ERROR_PEER
  *         ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE, ERROR_MISMATCH (SYMM_CHECK=1)
  */
 SYMM_API symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args,
