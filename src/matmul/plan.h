@@ -62,7 +62,7 @@ struct symm_wgmma_shape {
 };
 extern const struct symm_wgmma_shape symm__wgmma_shapes[];
 
-/* Which of these shapes is the fastest for the shards of these steps, on so many multiprocessors. */
+/* Which of them is the fastest for the shards of these steps, on so many multiprocessors. */
 int symm__wgmma_choose(const struct symm_problem *p, int first_step, int last_step, int nsms);
 
 /* Whether the product of these data, with A where `a` says, may be left to the Hopper kernel. */

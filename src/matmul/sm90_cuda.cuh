@@ -66,7 +66,7 @@ SYMM_DEV void tensor_load_all(void *shared, const symm_tensor_map *map, int32_t 
 }
 
 /*
- * Four 8 x 8 matrices of 16 bits, of each of which four threads have a row: thread i % 8 + 8 j names
+ * Four 8 x 8 matrices of 16 bits, of each of which four threads have a row: thread i + 8 j names
  * where row i of matrix j goes. A warp.
  */
 SYMM_DEV void store_matrices(void *shared, const uint32_t (&words)[4])
@@ -138,8 +138,8 @@ SYMM_DEV void wgmma_wait_but_one(void)
 template <int SUMS> SYMM_DEV void wgmma_wait(float (&d)[SUMS]);
 
 /*
- * d = a b, or with add d += a b, of 64 x 16 and 16 x n elements in shared memory, where a thread has
- * n / 2 sums. B lies along k, or along the columns.
+ * d = a b, or with add d += a b, of 64 x 16 and 16 x n elements in shared memory, where a thread
+ * has n / 2 sums. B lies along k, or along the columns.
  */
 template <typename T, bool B_ALONG_K, int SUMS>
 SYMM_DEV void wgmma(float (&d)[SUMS], uint64_t a, uint64_t b, int32_t add);

@@ -191,7 +191,7 @@ SYMM_DEV uint64_t described(const void *p)
            (uint64_t)1 << 62;
 }
 
-/* A warp has used a stage: the producers of all blocks, each of which brings a share, wait for it. */
+/* A warp has used a stage: the producers of all blocks wait for it, as each brings a share. */
 template <typename S> SYMM_DEV void used(uint64_t *bar)
 {
     const uint32_t lane = threadIdx.x % 32;

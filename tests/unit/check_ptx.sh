@@ -97,13 +97,6 @@ for kernel in "$work"/*.entry; do
         done
         # Within a cluster, from one shared memory to another: this is not NVLink multicast.
         [ "$columns" = 64 ] || grep -qF "$tensor.multicast::cluster" "$kernel" || fail "$name: a cluster that shares nothing"
-        ;; *) dtype=f16 ;; esac
-        found=$(instructions 'wgmma\.mma_async' "$kernel" | xargs)
-        [ "$found" = "wgmma.mma_async.sync.aligned.m64n256k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
-        for instruction in cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes \
-            wgmma.{fence,commit_group,wait_group}.sync.aligned setmaxnreg.{dec,inc}.sync.aligned.u32 fence.proxy.async; do
-            grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
-        done
         ;;
     *) ! grep -q 'mma\.' "$kernel" || fail "$name: multiplies matrices" ;;
     esac
