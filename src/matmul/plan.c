@@ -1,8 +1,7 @@
 /* Choosing a strategy, chunks and a grid. */
 #include "plan.h"
 
-#include <math.h>
-#include "../kernels.def"
+#include "model.h"
 
 enum {
     ELEMENT_NBYTES = 2,
@@ -30,37 +29,6 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* --------------------------------------------------------------------------------- the strategy */
-
-/*
- * What links and multiprocessors do, for a choice that need not be exact: bytes a microsecond into
- * one device, products of two numbers a microsecond of one multiprocessor.
- */
-static const double link_bytes_per_us = 345e3, sm_products_per_us = 2.4e6;
-static const double gather_us = 5; /* an all-gather of a few bytes */
-static const double fused_us = 10; /* what a fused run has beside the product: turns, copies */
-
-/*
- * Of few rows, which may be left to cuBLASLt after an all-gather: symm's own product takes as long
- * as one tile does, so long for each of k; cuBLASLt's, which splits k, at least as long as reading
- * b does. From products of 16 to 512 rows on one H100.
- */
-static const double tile_k_us = 5.2e-3, cublas_bytes_per_us = 2.5e6;
-
-static symm_strategy choose(const struct symm_matmul_machine *machine, const struct symm_problem *p,
-                            int64_t columns)
-{
-    const double a = (double)p->m * p->l * p->k, b = (double)columns * p->l * p->k,
-                 link = a * ELEMENT_NBYTES * (p->nranks - 1) / p->nranks / link_bytes_per_us,
-                 product = a * (double)columns / machine->nsms / sm_products_per_us,
-                 ours = machine->cublas ? fmax(product, p->k * tile_k_us) : product,
-                 after = machine->cublas ? fmax(product, b * ELEMENT_NBYTES / cublas_bytes_per_us)
-                                         : product,
-                 fused = fused_us + fmax(link, ours), unfused = gather_us + link + after;
-
-    return unfused <= fused ? SYMM_STRATEGY_UNFUSED : SYMM_STRATEGY_FUSED;
-}
-
 /* -------------------------------------------------------------------------------- the workspace */
 
 int64_t symm__matmul_ld(int32_t k)
@@ -76,21 +44,14 @@ static uint32_t chunk_rows(uint64_t rows, uint64_t wanted, uint64_t least)
     return (uint32_t)(ceil_div(chunk, TILE_ROWS) * TILE_ROWS);
 }
 
-static void plan_gather(const struct symm_matmul_machine *machine, const struct symm_problem *p,
-                        struct symm_matmul_plan *plan)
+/* How rows are sent while they are multiplied. */
+static void plan_way(const struct symm_matmul_machine *machine, uint64_t rows, uint64_t row_nbytes,
+                     struct symm_matmul_plan *plan)
 {
-    const uint64_t rows = (uint64_t)symm__problem_rows(p->m, p->nranks, 0) * (uint64_t)p->l,
-                   asked = machine->engine_nbytes,
+    const uint64_t asked = machine->engine_nbytes,
                    engine = asked ? asked : SYMM_MATMUL_ENGINE_NBYTES,
                    chunk = asked ? asked : SYMM_MATMUL_CHUNK_NBYTES;
-    uint64_t row_nbytes;
 
-    plan->ld = symm__matmul_ld(p->k);
-    row_nbytes = (uint64_t)plan->ld * ELEMENT_NBYTES;
-    plan->slab_nbytes = rows * row_nbytes;
-    plan->workspace_nbytes = plan->slab_nbytes * (uint64_t)p->nranks;
-    if (plan->strategy == SYMM_STRATEGY_UNFUSED)
-        return;
     plan->by_engine = machine->wgmma || plan->slab_nbytes >= engine;
     plan->parts = plan->by_engine ? 1 : SENDERS;
     plan->chunk_rows = plan->by_engine
@@ -111,10 +72,23 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_machine *mach
         .threads = (uint32_t)smaller(THREADS, (uint64_t)machine->max_threads),
     };
 
+    const uint64_t rows = (uint64_t)symm__problem_rows(p->m, p->nranks, 0) * (uint64_t)p->l;
+
     if (p->nranks == 1)
         return plan;
-    plan.strategy = p->strategy == SYMM_STRATEGY_AUTO ? choose(machine, p, columns) : p->strategy;
-    plan_gather(machine, p, &plan);
+    plan.ld = symm__matmul_ld(p->k);
+    plan.slab_nbytes = rows * (uint64_t)plan.ld * ELEMENT_NBYTES;
+    plan.workspace_nbytes = plan.slab_nbytes * (uint64_t)p->nranks;
+    plan.strategy = p->strategy;
+    if (plan.strategy != SYMM_STRATEGY_UNFUSED)
+        plan_way(machine, rows, (uint64_t)plan.ld * ELEMENT_NBYTES, &plan);
+    if (plan.strategy == SYMM_STRATEGY_AUTO)
+        plan.strategy = symm__model_strategy(machine, p, columns, &plan);
+    if (plan.strategy == SYMM_STRATEGY_UNFUSED) {
+        plan.by_engine = false;
+        plan.parts = 0;
+        plan.chunk_rows = plan.chunks = 0;
+    }
     return plan;
 }
 
@@ -174,39 +148,4 @@ bool symm__matmul_suits_wgmma(const struct symm_problem *p, const symm_shards *a
             return false;
     }
     return true;
-}
-
-#define SHAPE(unused, columns, cluster, time) {columns, cluster, time},
-const struct symm_wgmma_shape symm__wgmma_shapes[] = {SYMM_WGMMA_SHAPES(SHAPE, )};
-enum { NSHAPES = sizeof symm__wgmma_shapes / sizeof symm__wgmma_shapes[0] };
-
-/* Of all clusters, with tiles of the same height below each other. */
-static uint64_t tiles(const struct symm_problem *p, int step, const struct symm_wgmma_shape *shape)
-{
-    const int shard = (p->rank + step) % p->nranks, height = SYMM_WGMMA_ROWS * shape->cluster;
-    uint64_t across = 0;
-
-    for (int i = 0; i < p->nb; i++)
-        across += ceil_div((uint64_t)p->n[i], (uint64_t)shape->columns);
-    return across * (uint64_t)p->l *
-           ceil_div((uint64_t)symm__problem_rows(p->m, p->nranks, shard), (uint64_t)height);
-}
-
-int symm__wgmma_choose(const struct symm_problem *p, int first_step, int last_step, int nsms)
-{
-    uint64_t least = UINT64_MAX;
-    int best = 0;
-
-    for (int i = 0; i < NSHAPES; i++) {
-        const struct symm_wgmma_shape *shape = &symm__wgmma_shapes[i];
-        uint64_t all = 0, time;
-        for (int step = first_step; step < last_step; step++)
-            all += tiles(p, step, shape);
-        time = ceil_div(all, (uint64_t)(nsms / shape->cluster)) * (uint64_t)shape->time;
-        if (time < least) {
-            least = time;
-            best = i;
-        }
-    }
-    return best;
 }

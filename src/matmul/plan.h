@@ -55,16 +55,6 @@ struct symm_lines symm__lines_of_rows(const symm_matrix *x, int64_t rows, int64_
 struct symm_lines symm__lines_of_columns(const symm_matrix *x, int64_t rows, int64_t columns,
                                          int64_t l);
 
-/* A tile of the Hopper kernel, and how many blocks of a cluster have tiles below each other. */
-struct symm_wgmma_shape {
-    int columns, cluster;
-    int time; /* of such tiles, when all multiprocessors have one; in some unit */
-};
-extern const struct symm_wgmma_shape symm__wgmma_shapes[];
-
-/* Which of them is the fastest for the shards of these steps, on so many multiprocessors. */
-int symm__wgmma_choose(const struct symm_problem *p, int first_step, int last_step, int nsms);
-
 /* Whether the product of these data, with A where `a` says, may be left to the Hopper kernel. */
 bool symm__matmul_suits_wgmma(const struct symm_problem *p, const symm_shards *a);
 

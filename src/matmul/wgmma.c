@@ -4,6 +4,7 @@
 #include "../kernels.def"
 #include "../runtime/dtype.h"
 #include "../runtime/settings.h"
+#include "model.h"
 
 enum {
     ALONG = SYMM_WGMMA_DEPTH,
@@ -113,7 +114,7 @@ out:
 
 /* In boxes as blocks bring them: where B lies along k, each block of a cluster its share. */
 static symm_status describe_b(const struct symm_matmul_run *run, int i,
-                              const struct symm_wgmma_shape *shape, symm_wgmma_args *args)
+                              const struct symm_tile_shape *shape, symm_wgmma_args *args)
 {
     const struct symm_problem *p = &run->problem;
     const symm_matrix *b = &p->b[i].matrix;
@@ -129,9 +130,10 @@ static symm_status describe_b(const struct symm_matmul_run *run, int i,
 
 symm_status symm__wgmma_enqueue(const struct symm_matmul_run *run, const symm_product_args *args)
 {
-    const int nsms = (int)run->m->plan.blocks,
-              at = symm__wgmma_choose(&run->problem, args->first_step, args->last_step, nsms);
-    const struct symm_wgmma_shape *shape = &symm__wgmma_shapes[at];
+    const int at =
+        symm__model_shape(&run->problem, &run->m->plan, args->first_step, args->last_step);
+    const struct symm_tile_shape *shape = &symm__wgmma_shapes[at];
+    const uint32_t cluster = (uint32_t)shape->cluster, blocks = run->m->plan.blocks;
     symm_wgmma_args all = {.product = *args};
     symm_status st;
 
@@ -139,8 +141,7 @@ symm_status symm__wgmma_enqueue(const struct symm_matmul_run *run, const symm_pr
     for (int i = 0; i < run->problem.nb; i++)
         TRY(describe_b(run, i, shape, &all));
     st = symm__enqueue_cluster_kernel(run->e, kernel_of(at, run->problem.dtype),
-                                      (uint32_t)(nsms / shape->cluster * shape->cluster),
-                                      SYMM_WGMMA_THREADS, (uint32_t)shape->cluster,
+                                      blocks / cluster * cluster, SYMM_WGMMA_THREADS, cluster,
                                       SYMM_WGMMA_SHARED_NBYTES, &all);
 out:
     return st;

@@ -121,53 +121,6 @@ START_TEST(all_ranks_come_to_the_same_plan)
 }
 END_TEST
 
-/* Of large products the time of the copies is hidden; of tiny ones there is nothing to hide. */
-static const struct {
-    int32_t m, k;
-    int64_t columns;
-    symm_strategy strategy;
-} choices[] = {
-    {1, 8, 1, SYMM_STRATEGY_UNFUSED},          {64, 512, 64, SYMM_STRATEGY_UNFUSED},
-    {4096, 4096, 1792, SYMM_STRATEGY_FUSED},   {8192, 8192, 3584, SYMM_STRATEGY_FUSED},
-    {16384, 16384, 6656, SYMM_STRATEGY_FUSED},
-};
-enum { NCHOICES = sizeof choices / sizeof choices[0] };
-
-START_TEST(auto_fuses_what_is_large)
-{
-    const struct symm_problem p = problem(choices[_i].m, choices[_i].k, 1, 8, SYMM_STRATEGY_AUTO);
-
-    ck_assert_int_eq(symm__matmul_plan(&h200, &p, choices[_i].columns).strategy,
-                     choices[_i].strategy);
-}
-END_TEST
-
-/* Of few rows: after an all-gather if cuBLASLt multiplies, unless the link takes long. */
-static const struct {
-    int32_t m, k;
-    int64_t columns;
-    symm_strategy alone, cublas;
-} few[] = {
-    {16, 4096, 1792, SYMM_STRATEGY_UNFUSED, SYMM_STRATEGY_UNFUSED},
-    {512, 4096, 1792, SYMM_STRATEGY_FUSED, SYMM_STRATEGY_UNFUSED},
-    {256, 8192, 3584, SYMM_STRATEGY_FUSED, SYMM_STRATEGY_UNFUSED},
-    {512, 8192, 3584, SYMM_STRATEGY_FUSED, SYMM_STRATEGY_FUSED},
-    {16, 16384, 6656, SYMM_STRATEGY_UNFUSED, SYMM_STRATEGY_UNFUSED},
-    {512, 16384, 6656, SYMM_STRATEGY_FUSED, SYMM_STRATEGY_FUSED},
-};
-enum { NFEW = sizeof few / sizeof few[0] };
-
-START_TEST(auto_knows_who_multiplies_few_rows)
-{
-    const struct symm_problem p = problem(few[_i].m, few[_i].k, 1, 8, SYMM_STRATEGY_AUTO);
-    struct symm_matmul_machine machine = h200;
-
-    ck_assert_int_eq(symm__matmul_plan(&machine, &p, few[_i].columns).strategy, few[_i].alone);
-    machine.cublas = true;
-    ck_assert_int_eq(symm__matmul_plan(&machine, &p, few[_i].columns).strategy, few[_i].cublas);
-}
-END_TEST
-
 START_TEST(a_setting_says_when_copy_engines_send)
 {
     struct symm_matmul_machine machine = h200;
@@ -203,8 +156,6 @@ int main(void)
     tcase_add_test(tc, every_plan_is_sound);
     tcase_add_test(tc, products_leave_a_multiprocessor_free);
     tcase_add_test(tc, all_ranks_come_to_the_same_plan);
-    tcase_add_loop_test(tc, auto_fuses_what_is_large, 0, NCHOICES);
-    tcase_add_loop_test(tc, auto_knows_who_multiplies_few_rows, 0, NFEW);
     tcase_add_test(tc, a_setting_says_when_copy_engines_send);
     tcase_add_test(tc, many_rows_come_in_chunks);
     return test_main(suite);

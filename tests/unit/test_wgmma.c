@@ -1,6 +1,5 @@
 /* Which data the Hopper kernel of the products is given. */
 #include "matmul/plan.h"
-#include "reference.h"
 #include "test.h"
 
 enum { M = 256, K = 192, N = 320 };
@@ -104,66 +103,10 @@ START_TEST(as_the_copy_unit_sees_it)
 }
 END_TEST
 
-/* What of all multiprocessors' time the tiles of this shape take. */
-static int64_t time_of(const struct symm_problem *p, const struct symm_wgmma_shape *shape, int nsms)
-{
-    const int64_t clusters = nsms / shape->cluster;
-    int64_t tiles = 0;
-
-    for (int r = 0; r < p->nranks; r++)
-        for (int i = 0; i < p->nb; i++)
-            for (int row = 0; row < symm__problem_rows(p->m, p->nranks, r);
-                 row += 128 * shape->cluster)
-                tiles += (p->n[i] + shape->columns - 1) / shape->columns;
-    return (tiles * p->l + clusters - 1) / clusters * shape->time;
-}
-
-START_TEST(the_shape_that_takes_the_least_time)
-{
-    for (uint64_t i = 0; i < 2000; i++) {
-        const uint64_t u = reference_random(3, i);
-        const int nsms = 2 + (int)(u % 200);
-        struct symm_problem p = problem();
-        p.m = 1 + (int32_t)(u >> 8 & 0x3fff);
-        p.n[0] = 1 + (int32_t)(u >> 24 & 0x1fff);
-        p.n[1] = 1 + (int32_t)(u >> 40 & 0x3ff);
-        p.l = 1 + (int32_t)(u >> 52 & 1);
-        p.nranks = 1 + (int)(u >> 53 & 7);
-        p.rank = (int)(u >> 56) % p.nranks;
-        const int best = symm__wgmma_choose(&p, 0, p.nranks, nsms);
-        for (int shape = 0; shape < 6; shape++)
-            ck_assert_int_le(time_of(&p, &symm__wgmma_shapes[best], nsms),
-                             time_of(&p, &symm__wgmma_shapes[shape], nsms));
-    }
-}
-END_TEST
-
-START_TEST(what_has_been_measured)
-{
-    static const struct {
-        int32_t m, n;
-        int columns;
-    } best[] = {{4096, 1792, 224}, {8192, 3584, 256}, {4096, 6656, 208}, {128, 1792, 64}};
-    struct symm_problem p = problem();
-
-    p.nb = 1;
-    for (size_t i = 0; i < sizeof best / sizeof best[0]; i++) {
-        p.m = best[i].m;
-        p.n[0] = best[i].n;
-        ck_assert_int_eq(symm__wgmma_shapes[symm__wgmma_choose(&p, 0, 1, 131)].columns,
-                         best[i].columns);
-    }
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("wgmma");
     TCase *tc = test_case(suite, "data", 30);
-    TCase *shapes = test_case(suite, "shapes", 30);
-
-    tcase_add_test(shapes, the_shape_that_takes_the_least_time);
-    tcase_add_test(shapes, what_has_been_measured);
 
     tcase_add_test(tc, rows_and_columns);
     tcase_add_test(tc, each_b);

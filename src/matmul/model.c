@@ -1,0 +1,106 @@
+/* Estimates of how long products and their gathers take. */
+#include "model.h"
+
+#include <math.h>
+#include "../kernels.def"
+
+#define SHAPE(unused, columns, cluster, time) {columns, cluster, time},
+const struct symm_tile_shape symm__wgmma_shapes[] = {SYMM_WGMMA_SHAPES(SHAPE, )};
+enum { NSHAPES = sizeof symm__wgmma_shapes / sizeof symm__wgmma_shapes[0] };
+static const struct symm_tile_shape portable_shape = {128, 1, 549};
+
+static const double tile_us = 38e-6;
+static const double link_bytes_per_us = 343e3; /* into one device, large copies */
+static const double copy_us = 5;               /* of a chunk and its count, beside the bytes */
+static const double begin_us = 10;             /* until the first copy begins */
+static const double fused_us = 9;              /* what a fused run has beside its product */
+static const double gather_us = 6;             /* an all-gather, beside the bytes */
+static const double cublas_products_per_us = 360e6, cublas_bytes_per_us = 2.5e6;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* Of all clusters. */
+static int64_t tiles(const struct symm_problem *p, int step, const struct symm_tile_shape *shape)
+{
+    const int shard = (p->rank + step) % p->nranks, height = SYMM_WGMMA_ROWS * shape->cluster;
+    int64_t across = 0;
+
+    for (int i = 0; i < p->nb; i++)
+        across += ceil_div(p->n[i], shape->columns);
+    return across * p->l * ceil_div(symm__problem_rows(p->m, p->nranks, shard), height);
+}
+
+static double tiles_us(const struct symm_problem *p, const struct symm_matmul_plan *plan,
+                       const struct symm_tile_shape *shape, int64_t ntiles)
+{
+    const int64_t clusters = plan->blocks / (unsigned)shape->cluster;
+
+    return (double)ceil_div(ntiles, clusters ? clusters : 1) * shape->time * p->k * tile_us;
+}
+
+/* The product, or if it is longer the way of the last rows and the tiles of their chunk. */
+static double product_us(const struct symm_problem *p, const struct symm_matmul_plan *plan,
+                         const struct symm_tile_shape *shape, int first_step, int last_step)
+{
+    const int coming = plan->chunks ? last_step - 1 : 0;
+    int64_t all = 0;
+
+    for (int step = first_step; step < last_step; step++)
+        all += tiles(p, step, shape);
+    if (coming == 0)
+        return tiles_us(p, plan, shape, all);
+    const int64_t last = ceil_div(tiles(p, last_step - 1, shape), plan->chunks);
+    const double shard_us = (double)plan->slab_nbytes / link_bytes_per_us + copy_us * plan->chunks;
+    return fmax(fused_us + tiles_us(p, plan, shape, all),
+                begin_us + coming * shard_us + tiles_us(p, plan, shape, last));
+}
+
+int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
+                      int first_step, int last_step)
+{
+    double least = INFINITY;
+    int best = 0;
+
+    for (int i = 0; i < NSHAPES; i++) {
+        const double us = product_us(p, plan, &symm__wgmma_shapes[i], first_step, last_step);
+        if (us < least) {
+            least = us;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* As a rank takes it that has all columns in one b. */
+static double best_us(const struct symm_matmul_machine *machine, const struct symm_problem *p,
+                      const struct symm_matmul_plan *plan)
+{
+    const struct symm_tile_shape *shape = &portable_shape;
+
+    if (machine->wgmma)
+        shape = &symm__wgmma_shapes[symm__model_shape(p, plan, 0, p->nranks)];
+    return product_us(p, plan, shape, 0, p->nranks);
+}
+
+symm_strategy symm__model_strategy(const struct symm_matmul_machine *machine,
+                                   const struct symm_problem *p, int64_t columns,
+                                   const struct symm_matmul_plan *plan)
+{
+    const struct symm_matmul_plan gathered = {.blocks = plan->blocks};
+    const double bytes = (double)plan->slab_nbytes * (p->nranks - 1), b = (double)columns * p->k;
+    struct symm_problem one = *p;
+    double fused, product;
+
+    one.rank = 0;
+    one.nb = 1;
+    one.n[0] = (int32_t)(columns < INT32_MAX ? columns : INT32_MAX);
+    fused = best_us(machine, &one, plan);
+    product = machine->cublas ? p->l * fmax(b * p->m / cublas_products_per_us,
+                                            b * sizeof(uint16_t) / cublas_bytes_per_us)
+                              : best_us(machine, &one, &gathered);
+    return gather_us + bytes / link_bytes_per_us + product <= fused ? SYMM_STRATEGY_UNFUSED
+                                                                    : SYMM_STRATEGY_FUSED;
+}

@@ -1,0 +1,131 @@
+/* Estimates of products: they choose what was measured to be the fastest, or nearly so. */
+#include "matmul/model.h"
+#include "reference.h"
+#include "test.h"
+
+enum { NSMS = 132, BLOCKS = NSMS - 1, NSHAPES = 6 };
+
+static struct symm_problem problem(int32_t m, int32_t n, int32_t k, int nranks)
+{
+    return (struct symm_problem){.kind = SYMM_ALL_GATHER_MATMUL,
+                                 .strategy = SYMM_STRATEGY_AUTO,
+                                 .m = m,
+                                 .k = k,
+                                 .l = 1,
+                                 .nb = 1,
+                                 .n = {n},
+                                 .nranks = nranks};
+}
+
+/* Of two H200 GPUs, with cuBLASLt where it takes few rows. */
+static const struct {
+    int32_t m, n, k;
+    symm_strategy best;
+    bool cublas;
+} strategies[] = {
+    {16, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
+    {128, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
+    {512, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
+    {1024, 1792, 4096, SYMM_STRATEGY_UNFUSED, false},
+    {4096, 1792, 4096, SYMM_STRATEGY_FUSED, false},
+    {8192, 1792, 4096, SYMM_STRATEGY_FUSED, false},
+    {16384, 1792, 4096, SYMM_STRATEGY_FUSED, false},
+    {16, 3584, 8192, SYMM_STRATEGY_UNFUSED, true},
+    {512, 3584, 8192, SYMM_STRATEGY_UNFUSED, true},
+    {1024, 3584, 8192, SYMM_STRATEGY_UNFUSED, false},
+    {2048, 3584, 8192, SYMM_STRATEGY_FUSED, false},
+    {4096, 3584, 8192, SYMM_STRATEGY_FUSED, false},
+    {16384, 3584, 8192, SYMM_STRATEGY_FUSED, false},
+    {1024, 3072, 49152, SYMM_STRATEGY_UNFUSED, false},
+    {1024, 12288, 12288, SYMM_STRATEGY_FUSED, false},
+    {4096, 6656, 16384, SYMM_STRATEGY_FUSED, false},
+    {16384, 6656, 16384, SYMM_STRATEGY_FUSED, false},
+};
+enum { NSTRATEGIES = sizeof strategies / sizeof strategies[0] };
+
+START_TEST(the_strategy_that_was_the_fastest)
+{
+    const struct symm_matmul_machine machine = {
+        .nsms = NSMS, .max_threads = 1024, .wgmma = true, .cublas = strategies[_i].cublas};
+    const struct symm_problem p = problem(strategies[_i].m, strategies[_i].n, strategies[_i].k, 2);
+
+    ck_assert_int_eq(symm__matmul_plan(&machine, &p, strategies[_i].n).strategy,
+                     strategies[_i].best);
+}
+END_TEST
+
+static const struct {
+    int32_t m, n;
+    int columns;
+} shapes[] = {
+    {4096, 1792, 224}, {8192, 1792, 224}, {8192, 3584, 256}, {4096, 6656, 208}, {128, 1792, 64},
+};
+enum { NSHAPES_MEASURED = sizeof shapes / sizeof shapes[0] };
+
+START_TEST(the_shape_that_was_the_fastest)
+{
+    const struct symm_problem p = problem(shapes[_i].m, shapes[_i].n, 4096, 1);
+    const struct symm_matmul_plan plan = {.blocks = BLOCKS};
+
+    ck_assert_int_eq(symm__wgmma_shapes[symm__model_shape(&p, &plan, 0, 1)].columns,
+                     shapes[_i].columns);
+}
+END_TEST
+
+/* What of all multiprocessors' time the tiles of this shape take. */
+static int64_t time_of(const struct symm_problem *p, const struct symm_tile_shape *shape)
+{
+    const int64_t clusters = BLOCKS / shape->cluster;
+    int64_t tiles = 0;
+
+    for (int r = 0; r < p->nranks; r++)
+        for (int i = 0; i < p->nb; i++)
+            for (int row = 0; row < symm__problem_rows(p->m, p->nranks, r);
+                 row += 128 * shape->cluster)
+                tiles += (p->n[i] + shape->columns - 1) / shape->columns;
+    return (tiles * p->l + clusters - 1) / clusters * shape->time;
+}
+
+/* Nothing is on its way: then it is the number of tiles that matters, of all b and batches. */
+START_TEST(no_shape_has_less_to_do)
+{
+    const struct symm_matmul_plan plan = {.blocks = BLOCKS};
+
+    for (uint64_t i = 0; i < 2000; i++) {
+        const uint64_t u = reference_random(3, i);
+        struct symm_problem p = problem(1 + (int32_t)(u >> 8 & 0x3fff),
+                                        1 + (int32_t)(u >> 24 & 0x1fff), 512, 1 + (int)(u & 7));
+        p.nb = 2;
+        p.n[1] = 1 + (int32_t)(u >> 40 & 0x3ff);
+        p.l = 1 + (int32_t)(u >> 52 & 1);
+        p.rank = (int)(u >> 56) % p.nranks;
+        const int best = symm__model_shape(&p, &plan, 0, p.nranks);
+        for (int shape = 0; shape < NSHAPES; shape++)
+            ck_assert_int_le(time_of(&p, &symm__wgmma_shapes[best]),
+                             time_of(&p, &symm__wgmma_shapes[shape]));
+    }
+}
+END_TEST
+
+/* While the last rows are on their way nothing can be done but wait: then small tiles are better. */
+START_TEST(late_rows_want_small_tiles)
+{
+    const struct symm_problem p = problem(1024, 1792, 4096, 2);
+    const struct symm_matmul_plan there = {.blocks = BLOCKS},
+                                  coming = {.blocks = BLOCKS, .chunks = 1, .slab_nbytes = 4 << 20};
+
+    ck_assert_int_gt(symm__wgmma_shapes[symm__model_shape(&p, &there, 0, 2)].columns,
+                     symm__wgmma_shapes[symm__model_shape(&p, &coming, 0, 2)].columns);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("matmul_model");
+    TCase *tc = test_case(suite, "model", 30);
+    tcase_add_loop_test(tc, the_strategy_that_was_the_fastest, 0, NSTRATEGIES);
+    tcase_add_loop_test(tc, the_shape_that_was_the_fastest, 0, NSHAPES_MEASURED);
+    tcase_add_test(tc, no_shape_has_less_to_do);
+    tcase_add_test(tc, late_rows_want_small_tiles);
+    return test_main(suite);
+}
