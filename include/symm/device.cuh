@@ -132,6 +132,14 @@ SYMM_DEV bool symm_dev_wait_all_insist(const symm_view &v, symm_signal_pad *pad,
                                        uint32_t word);
 
 /*
+ * The second half of symm_dev_arrive_both with the same words, in the time of one wait: insists on
+ * next_word on the next channel, which is what it returns, and in *agreed is whether every rank
+ * came with word on `channel`. Whole block, all threads alike.
+ */
+SYMM_DEV bool symm_dev_wait_all_both(const symm_view &v, symm_signal_pad *pad, int channel,
+                                     uint32_t word, uint32_t next_word, bool *agreed);
+
+/*
  * Barrier of all blocks of this rank's grid, which must be resident together (symm_launch() sees to
  * it). Whole block. Orders all earlier accesses of these blocks before all later ones, at the scope
  * of the device. The counters are those of the channel with this rank itself, on which nothing else

@@ -15,40 +15,52 @@
 
 /* What this rank brings to everyone, as a Step of exchange_packets(). */
 template <typename T, int R> struct gather_shares {
+    static constexpr int AT_ONCE = PACKETS_AT_ONCE<R>;
+    typedef symm_bits12 held;
+
     const symm_collective_args &a;
     const payloads<const T> in;
     const share_units<T> out;
-    symm_bits12 own;
 
     SYMM_DEV_IN_CLASS gather_shares(const symm_collective_args &args, uint64_t at, uint32_t n)
         : a(args), in(payloads_at(static_cast<const T *>(args.in), args.stride, at, n)),
-          out{args, static_cast<T *>(args.out), at, n}, own()
+          out{args, static_cast<T *>(args.out), at, n}
     {
     }
 
-    SYMM_DEV_IN_CLASS void load(uint32_t i)
+    template <int U> SYMM_DEV_IN_CLASS void load(const packet_batch &b, held (&own)[U]) const
     {
-        own = load_payload(in, i);
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            own[u] = load_payload(in, b.at(u));
     }
 
-    SYMM_DEV_IN_CLASS void load_own(uint32_t) const
+    template <int U> SYMM_DEV_IN_CLASS void load_own(const packet_batch &, held (&)[U]) const
     {
     }
 
-    SYMM_DEV_IN_CLASS void send(const packet_slots &s, uint32_t i) const
+    template <int U>
+    SYMM_DEV_IN_CLASS void send(const packet_slots &s, const packet_batch &b,
+                                const held (&own)[U]) const
     {
         const payloads<T> mine = out.of(a.view.rank);
-        send_all<R>(a.view, s, 0, a.room, i, own);
-        if (mine.first != in.first)
-            store_payload(mine, i, own);
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            if (b.has(u))
+                send_all<R>(a.view, s, 0, a.room, b.at(u), own[u]);
+            if (mine.first != in.first)
+                store_payload(mine, b.at(u), own[u]);
+        }
     }
 
-    SYMM_DEV_IN_CLASS void take(packet_slots &s, uint32_t i) const
+    template <int U>
+    SYMM_DEV_IN_CLASS void take(packet_slots &s, const packet_batch &b, const held (&)[U]) const
     {
-        receive_shares<T, R>(s, 0, out, i);
+        receive_shares<T, R, U>(s, 0, out, b);
     }
 
-    SYMM_DEV_IN_CLASS void finish(packet_slots &, uint32_t) const
+    template <int U>
+    SYMM_DEV_IN_CLASS void finish(packet_slots &, const packet_batch &, const held (&)[U]) const
     {
     }
 };
@@ -135,7 +147,6 @@ SYMM_DEV void gather_by_writing(const symm_collective_args &a)
                 if (own.first != in)
                     store_pack(own.first, p, own.count, x);
             });
-            block.arrive();
         },
         [&](uint64_t c) { block.copy_out(block.chunks, c); });
 }

@@ -20,38 +20,53 @@
 
 /* Everything to everyone, as a Step of exchange_packets(). */
 template <typename T, int R> struct reduce_everything {
+    static constexpr int AT_ONCE = 1; /* more polls would hold up what they wait for */
+    typedef symm_bits12 held;
+
     const symm_collective_args &a;
     const payloads<const T> in;
     const payloads<T> out;
-    symm_bits12 own;
 
     SYMM_DEV_IN_CLASS reduce_everything(const symm_collective_args &args, uint64_t at, uint32_t n)
         : a(args), in(payloads_at(static_cast<const T *>(args.in), args.count, at, n)),
-          out(payloads_at(static_cast<T *>(args.out), args.count, at, n)), own()
+          out(payloads_at(static_cast<T *>(args.out), args.count, at, n))
     {
     }
 
-    SYMM_DEV_IN_CLASS void load(uint32_t i)
+    template <int U> SYMM_DEV_IN_CLASS void load(const packet_batch &b, held (&own)[U]) const
     {
-        own = load_payload(in, i);
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            own[u] = load_payload(in, b.at(u));
     }
 
-    SYMM_DEV_IN_CLASS void load_own(uint32_t i)
+    template <int U> SYMM_DEV_IN_CLASS void load_own(const packet_batch &b, held (&own)[U]) const
     {
-        load(i);
+        load(b, own);
     }
 
-    SYMM_DEV_IN_CLASS void send(const packet_slots &s, uint32_t i) const
+    template <int U>
+    SYMM_DEV_IN_CLASS void send(const packet_slots &s, const packet_batch &b,
+                                const held (&own)[U]) const
     {
-        send_all<R>(a.view, s, 0, a.room, i, own);
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            if (b.has(u))
+                send_all<R>(a.view, s, 0, a.room, b.at(u), own[u]);
     }
 
-    SYMM_DEV_IN_CLASS void take(packet_slots &s, uint32_t i) const
+    template <int U>
+    SYMM_DEV_IN_CLASS void take(packet_slots &s, const packet_batch &b, const held (&own)[U]) const
     {
-        store_payload(out, i, receive_and_reduce<T, R>(a.view, s, 0, a.room, i, own, a.op));
+        symm_bits12 y[U];
+        receive_and_reduce<T, R>(a.view, s, 0, a.room, b, own, a.op, y);
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            store_payload(out, b.at(u), y[u]);
     }
 
-    SYMM_DEV_IN_CLASS void finish(packet_slots &, uint32_t) const
+    template <int U>
+    SYMM_DEV_IN_CLASS void finish(packet_slots &, const packet_batch &, const held (&)[U]) const
     {
     }
 };
@@ -188,15 +203,40 @@ SYMM_DEV void all_reduce_by_reading(const symm_collective_args &a)
 
 /* --------------------------------------------------------------------------------- by writing */
 
+/*
+ * Packs that a thread of two_shot has in its hands, of all ranks sixteen: it has the registers, and
+ * few threads with many loads each do better than many with few. For many ranks there are no such
+ * loops: what must be known of each would fill the registers.
+ */
+template <typename T, int R> using two_shot_block = staged<T, R, R == 2 ? 8 : R == 4 ? 4 : 0>;
+
+/* What has come of my share, into everyone's `out`: whole packs, aligned. */
+template <typename T, int R>
+SYMM_DEV void reduce_whole_to_all(const two_shot_block<T, R> &block, uint64_t c)
+{
+    const symm_view &v = block.v;
+    symm_bits16 *const out = block.whole_at(c, static_cast<symm_bits16 *>(block.a.out), v.rank);
+
+    block.sums_whole(c, [&](uint32_t i, const symm_bits16 &y) {
+#pragma unroll
+        for (int k = 1; k < R; k++)
+            symm_dev_store_bits(symm_dev_peer(v, out + i, v.rank ^ k), y);
+        symm_dev_store_bits(out + i, y);
+    });
+}
+
 /* What has come of my share, to everyone: into `out`, or into the results area on the way to it. */
 template <typename T, int R>
-SYMM_DEV void reduce_to_all(const staged<T, R> &block, uint64_t c, bool direct)
+SYMM_DEV void reduce_to_all(const two_shot_block<T, R> &block, uint64_t c, bool direct)
 {
     const symm_collective_args &a = block.a;
     const symm_view &v = a.view;
     const share<T> out = share_of(a, static_cast<T *>(a.out), v.rank);
     symm_bits16 *const results = block.slot(block.results, c, v.rank);
 
+    if constexpr (two_shot_block<T, R>::WHOLE)
+        if (direct && a.whole)
+            return reduce_whole_to_all<T, R>(block, c);
     block.each_pack(c, [&](uint32_t i, uint64_t p) {
         if (p * PACK<T> >= out.count)
             return;
@@ -219,8 +259,8 @@ SYMM_DEV void reduce_to_all(const staged<T, R> &block, uint64_t c, bool direct)
  */
 template <typename T, int R> SYMM_DEV void reduce_by_writing(const symm_collective_args &a)
 {
-    constexpr uint64_t LAG = staged<T, R>::LEAD + 1;
-    const staged<T, R> block(a);
+    constexpr uint64_t LAG = SYMM_STAGING_LEAD + 1;
+    const two_shot_block<T, R> block(a);
     const uint64_t n = block.nchunks();
     const uint32_t entry = call_and_place(a);
     bool direct = false;
@@ -237,9 +277,15 @@ template <typename T, int R> SYMM_DEV void reduce_by_writing(const symm_collecti
                 block.arrive();
         },
         [&](uint64_t c) {
-            if (c == 0)
-                direct = symm_dev_wait_all_agree(a.view, a.pad, enter_channel(a), entry) && a.place;
-            reduce_to_all(block, c, direct);
+            if (c)
+                return block.heard();
+            const bool well =
+                symm_dev_wait_all_both(a.view, a.pad, enter_channel(a), entry, a.call, &direct);
+            direct &= a.place != 0;
+            return well;
+        },
+        [&](uint64_t c) {
+            reduce_to_all<T, R>(block, c, direct);
             if (!direct && c >= LAG)
                 block.copy_out(block.results, c - LAG);
         });

@@ -3,7 +3,7 @@
 
 /*
  * What a call takes, in nanoseconds: what it takes for one element, its bytes on the link, and what
- * each pass after the first takes of those that a thread makes over its packets. In one direction a
+ * it takes more if there are more packets than threads. In one direction a
  * rank has (n - 1) times a buffer on the link, or so many shares of it. Fitted to measurements on 2
  * and 4 H200 GPUs (docs/performance.md); for other worlds it is a model.
  */
@@ -12,13 +12,13 @@ struct cost {
     uint32_t shares; /* on the link for every other rank; 0: everything */
     uint32_t first_ns, per_rank_ns;
     uint32_t bytes_per_us;
-    uint32_t pass_ns;
+    uint32_t passes_ns;
 };
 enum { NCOSTS = 4, PASS_NBYTES = 256 * 12 /* of a block's packets */ };
 static const struct cost costs[SYMM_OPERATION_COUNT][NCOSTS] = {
-    [SYMM_OPERATION_ALL_REDUCE] = {{SYMM_ALGO_LOW_LATENCY, 0, 2200, 130, 227000, 1200},
-                                   {SYMM_ALGO_LOW_LATENCY_TWO_SHOT, 2, 2300, 450, 240000, 1200},
-                                   {SYMM_ALGO_TWO_SHOT, 2, 5900, 800, 355000, 0}},
+    [SYMM_OPERATION_ALL_REDUCE] = {{SYMM_ALGO_LOW_LATENCY, 0, 2200, 130, 227000, 1000},
+                                   {SYMM_ALGO_LOW_LATENCY_TWO_SHOT, 2, 2300, 450, 240000, 1000},
+                                   {SYMM_ALGO_TWO_SHOT, 2, 5000, 800, 362000, 0}},
     [SYMM_OPERATION_REDUCE_SCATTER] = {{SYMM_ALGO_LOW_LATENCY, 1, 2000, 150, 215000, 0},
                                        {SYMM_ALGO_ONE_SHOT, 1, 6500, 700, 330000, 0}},
     [SYMM_OPERATION_ALL_GATHER] = {{SYMM_ALGO_LOW_LATENCY, 1, 2000, 150, 215000, 0},
@@ -31,11 +31,11 @@ static uint64_t cost_ns(const struct cost *cost, const struct symm_machine *mach
 {
     const uint64_t nranks = (uint64_t)machine->nranks,
                    part = cost->shares ? nbytes / nranks + 1 : nbytes,
-                   on_link = (nranks - 1) * part * (cost->shares ? cost->shares : 1),
-                   passes = (part - 1) / PASS_NBYTES / (uint64_t)machine->nsms;
+                   on_link = (nranks - 1) * part * (cost->shares ? cost->shares : 1);
 
     return cost->first_ns + cost->per_rank_ns * nranks + on_link / cost->bytes_per_us * 1000 +
-           on_link % cost->bytes_per_us * 1000 / cost->bytes_per_us + passes * cost->pass_ns;
+           on_link % cost->bytes_per_us * 1000 / cost->bytes_per_us +
+           (part > (uint64_t)machine->nsms * PASS_NBYTES ? cost->passes_ns : 0);
 }
 
 /* From here on the switch moves fewer bytes than the ranks do, for four of them or more. */

@@ -245,6 +245,17 @@ static uint32_t place_of(struct symm_group *group, const struct symm_collective_
     return hash ? hash : 1;
 }
 
+/* Whether the shares are as many whole packs each, and aligned on this rank: simpler loops do. */
+static bool whole_packs(const struct symm_group *group, const struct symm_collective_call *call,
+                        const struct data *data)
+{
+    const uint64_t nbytes = call->count * symm__dtype_size(call->dtype),
+                   nshares =
+                       call->operation == SYMM_OPERATION_ALL_REDUCE ? (uint64_t)group->nranks : 1;
+
+    return ((uintptr_t)data->in | (uintptr_t)data->out) % 16 == 0 && nbytes % (16 * nshares) == 0;
+}
+
 static symm_status launch(struct symm_enqueue *e, const struct symm_collective_call *call,
                           const struct symm_plan *plan, const struct data *data)
 {
@@ -266,6 +277,7 @@ static symm_status launch(struct symm_enqueue *e, const struct symm_collective_c
         .op = (uint32_t)call->op,
         .place = place_of(group, call, plan->algo, data),
         .channel = SYMM_CHANNEL_BLOCKS,
+        .whole = whole_packs(group, call, data),
     };
 
     args.call = (uint32_t)mix(mix(mix(mix(0, plan->count), plan->kernel), (uint64_t)call->op),

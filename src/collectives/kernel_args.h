@@ -55,6 +55,8 @@ typedef struct symm_collective_args {
     uint32_t call;           /* a hash of what was called: the same on all ranks */
     uint32_t place;          /* a hash of where in and out lie; 0: not usable in place */
     int32_t channel;
+    uint32_t whole; /* whether shares are whole packs, as many each, and aligned on this rank */
+    uint32_t reserved;
     symm_view view;
 } symm_collective_args;
 

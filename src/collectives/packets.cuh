@@ -125,99 +125,137 @@ SYMM_DEV symm_bits12 receive_one(const symm_view &v, packet_slots &s, uint32_t a
     return x[0];
 }
 
-/* Receives packet i of every other rank: x[r] from rank v.rank ^ r; x[0] is left alone. */
-template <int R>
+/*
+ * Packets that a thread has in its hands at once, so that their loads are in flight together, and
+ * the polls for what comes: about as many as eight ranks send it.
+ */
+template <int R> constexpr int PACKETS_AT_ONCE = R ? 8 / R : 1;
+
+/* Those packets: numbers first, first + step, ... of n. The first one is there. */
+struct packet_batch {
+    uint32_t first, step, n;
+
+    SYMM_DEV_IN_CLASS uint32_t at(int u) const
+    {
+        return first + u * step;
+    }
+
+    SYMM_DEV_IN_CLASS bool has(int u) const
+    {
+        return at(u) < n;
+    }
+};
+
+/*
+ * Receives a batch from every other rank: x[u][r] from rank v.rank ^ r; x[u][0] is left alone. What
+ * is beyond the last packet is garbage.
+ */
+template <int R, int U>
 SYMM_DEV void receive_all(const symm_view &v, packet_slots &s, uint32_t first, uint32_t room,
-                          uint32_t i, symm_bits12 (&x)[R])
+                          const packet_batch &b, symm_bits12 (&x)[U][R])
 {
-    const symm_packet *slots[R - 1];
-    int from[R - 1];
-    symm_bits12 got[R - 1];
+    const symm_packet *slots[U * (R - 1)];
+    int from[U * (R - 1)];
+    symm_bits12 got[U * (R - 1)];
 #pragma unroll
-    for (int r = 1; r < R; r++) {
-        from[r - 1] = v.rank ^ r;
-        slots[r - 1] = s.set + first + (v.rank ^ r) * room + i;
+    for (int u = 0; u < U; u++) {
+#pragma unroll
+        for (int r = 1; r < R; r++) {
+            from[u * (R - 1) + r - 1] = v.rank ^ r;
+            slots[u * (R - 1) + r - 1] =
+                s.set + first + (v.rank ^ r) * room + (b.has(u) ? b.at(u) : b.first);
+        }
     }
     if (!symm_dev_recv16_all(v, slots, s.epoch, from, got))
         s.epoch = 0;
 #pragma unroll
-    for (int r = 1; r < R; r++)
-        x[r] = got[r - 1];
+    for (int u = 0; u < U; u++) {
+#pragma unroll
+        for (int r = 1; r < R; r++)
+            x[u][r] = got[u * (R - 1) + r - 1];
+    }
 }
 
-/* What all ranks' packets i come to, with `own` as this rank's. */
-template <typename T, int R>
-SYMM_DEV symm_bits12 receive_and_reduce(const symm_view &v, packet_slots &s, uint32_t first,
-                                        uint32_t room, uint32_t i, const symm_bits12 &own,
-                                        uint32_t op)
+/* What all ranks' packets come to, with own[u] as this rank's: y[u]. */
+template <typename T, int R, int U>
+SYMM_DEV void receive_and_reduce(const symm_view &v, packet_slots &s, uint32_t first, uint32_t room,
+                                 const packet_batch &b, const symm_bits12 (&own)[U], uint32_t op,
+                                 symm_bits12 (&y)[U])
 {
     if constexpr (R == 0) {
+        static_assert(U == 1, "a loop over the ranks has one packet at a time");
         elements<T> sum;
-        symm_bits12 y;
         for (int r = 0; r < v.nranks; r++) {
-            const symm_bits12 x = r == v.rank ? own : receive_one(v, s, first + r * room + i, r);
+            const symm_bits12 x =
+                r == v.rank ? own[0] : receive_one(v, s, first + r * room + b.first, r);
             if (r == 0)
                 sum = unpack<T>(x);
             else
                 fold(sum, unpack<T>(x), op);
         }
         finish(sum, op, v.nranks);
-        pack(sum, &y);
-        return y;
+        pack(sum, &y[0]);
     } else {
-        symm_bits12 x[R];
-        x[0] = own;
-        receive_all(v, s, first, room, i, x);
-        return reduce_all<T>(x, v.rank, op);
+        symm_bits12 x[U][R];
+        receive_all(v, s, first, room, b, x);
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            x[u][0] = own[u];
+            y[u] = reduce_all<T>(x[u], v.rank, op);
+        }
     }
 }
 
 /*
  * A block's part of an exchange, a Step at a time: the n units from number `at` on, which its slots
- * hold. For its own packets i a thread calls load(i) and, in the next epoch, send(i); then take(i),
- * which receives; then finish(i), which receives what others have sent in theirs. Where it has many
- * packets, load_own(i) brings back what take(i) needs of what it has loaded.
+ * hold. For each batch of its own packets a thread calls load() and, in the next epoch, send();
+ * then take(), which receives; then finish(), which receives what others have sent in theirs. What
+ * a thread holds of a packet from load() to take() is a Step::held; where it has many batches,
+ * load_own() brings back what take() needs of it.
  *
  * With a packet for each thread at most, as calls have that are small, there are no loops: they
  * would be noticed.
  */
 template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_args &a)
 {
+    constexpr int U = Step::AT_ONCE;
     const block_part part = part_of(a);
     const int channel = enter_channel(a);
+    const uint32_t step = blockDim.x;
     packet_slots s = slots_of(a);
 
-    if (part.last - part.first <= min(blockDim.x, a.room)) {
-        const uint32_t n = (uint32_t)(part.last - part.first), i = threadIdx.x;
-        Step step(a, part.first, n);
-        if (i < n)
-            step.load(i); /* while the epoch comes */
+    if (part.last - part.first <= min(step, a.room)) {
+        const packet_batch b = {threadIdx.x, step, (uint32_t)(part.last - part.first)};
+        typename Step::held h[1];
+        Step work(a, part.first, b.n);
+        if (b.has(0))
+            work.load(b, h); /* while the epoch comes */
         next_epoch(a.view, a.pad, channel, s);
-        if (i < n) {
-            step.send(s, i);
-            step.take(s, i);
-            step.finish(s, i);
+        if (b.has(0)) {
+            work.send(s, b, h);
+            work.take(s, b, h);
+            work.finish(s, b, h);
         }
         return;
     }
     for (uint64_t at = part.first; at < part.last; at += a.room) {
         const uint32_t n = (uint32_t)min((uint64_t)a.room, part.last - at);
-        Step step(a, at, n);
-        if (threadIdx.x < n)
-            step.load(threadIdx.x);
+        typename Step::held h[U];
+        Step work(a, at, n);
+        work.load({threadIdx.x, step, n}, h);
         next_epoch(a.view, a.pad, channel, s);
-        for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
-            if (i != threadIdx.x)
-                step.load(i);
-            step.send(s, i);
+        for (packet_batch b = {threadIdx.x, step, n}; b.has(0); b.first += U * step) {
+            if (b.first != threadIdx.x)
+                work.load(b, h);
+            work.send(s, b, h);
         }
-        for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
-            if (n > blockDim.x)
-                step.load_own(i);
-            step.take(s, i);
+        for (packet_batch b = {threadIdx.x, step, n}; b.has(0); b.first += U * step) {
+            if (n > U * step)
+                work.load_own(b, h);
+            work.take(s, b, h);
         }
-        for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
-            step.finish(s, i);
+        for (packet_batch b = {threadIdx.x, step, n}; b.has(0); b.first += U * step)
+            work.finish(s, b, h);
     }
 }
 
@@ -235,23 +273,28 @@ template <typename T> struct share_units {
     }
 };
 
-/* What every other rank has sent as packet i of its share, to its place in `out`. */
-template <typename T, int R>
-SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<T> &out, uint32_t i)
+/* What every other rank has sent as a batch of its share, to its place in `out`. */
+template <typename T, int R, int U>
+SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<T> &out,
+                             const packet_batch &b)
 {
     const symm_view &v = out.a.view;
     const uint32_t room = out.a.room;
 
     if constexpr (R > 0) {
-        symm_bits12 x[R];
-        receive_all(v, s, first, room, i, x);
+        symm_bits12 x[U][R];
+        receive_all(v, s, first, room, b, x);
 #pragma unroll
-        for (int k = 1; k < R; k++)
-            store_payload(out.of(v.rank ^ k), i, x[k]);
+        for (int k = 1; k < R; k++) {
+            const payloads<T> to = out.of(v.rank ^ k);
+#pragma unroll
+            for (int u = 0; u < U; u++)
+                store_payload(to, b.at(u), x[u][k]);
+        }
     }
     for (int k = 1; R == 0 && k < v.nranks; k++) {
         const int r = other_rank<R>(v, k);
-        store_payload(out.of(r), i, receive_one(v, s, first + r * room + i, r));
+        store_payload(out.of(r), b.first, receive_one(v, s, first + r * room + b.first, r));
     }
 }
 
@@ -261,17 +304,21 @@ SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<
  * beyond the last are sent as well, as zeros.
  */
 template <typename T, int R, bool TO_ALL> struct reduce_shares {
+    static constexpr int AT_ONCE = TO_ALL ? PACKETS_AT_ONCE<R> : 1;
+    struct held {
+        symm_bits12 own, others[R ? R : 1];
+    };
+
     const symm_collective_args &a;
     const symm_view &v;
     const share_units<const T> in;
     const share_units<T> out;
     payloads<const T> own_in, others_in[R ? R : 1]; /* others_in[k]: of rank v.rank ^ k's share */
     payloads<T> own_out;
-    symm_bits12 own, others[R ? R : 1];
 
     SYMM_DEV_IN_CLASS reduce_shares(const symm_collective_args &args, uint64_t at, uint32_t n)
         : a(args), v(args.view), in{args, static_cast<const T *>(args.in), at, n},
-          out{args, static_cast<T *>(args.out), at, n}, own()
+          out{args, static_cast<T *>(args.out), at, n}
     {
         own_in = in.of(v.rank);
 #pragma unroll
@@ -280,43 +327,63 @@ template <typename T, int R, bool TO_ALL> struct reduce_shares {
         own_out = TO_ALL ? out.of(v.rank) : payloads_at(out.all, a.stride, at, n);
     }
 
-    SYMM_DEV_IN_CLASS void load(uint32_t i)
+    template <int U> SYMM_DEV_IN_CLASS void load(const packet_batch &b, held (&h)[U]) const
     {
-        load_own(i);
+        load_own(b, h);
 #pragma unroll
-        for (int k = 1; k < R; k++)
-            others[k] = load_payload(others_in[k], i);
-    }
-
-    SYMM_DEV_IN_CLASS void load_own(uint32_t i)
-    {
-        own = load_payload(own_in, i);
-    }
-
-    SYMM_DEV_IN_CLASS void send(const packet_slots &s, uint32_t i) const
-    {
-        symm_packet *const slot = s.set + v.rank * a.room + i;
+        for (int k = 1; k < R; k++) {
 #pragma unroll
-        for (int k = 1; k < R; k++)
-            symm_dev_send16(v, slot, others[k], s.epoch, v.rank ^ k);
-        for (int k = 1; R == 0 && k < v.nranks; k++) {
-            const int r = other_rank<R>(v, k);
-            symm_dev_send16(v, slot, load_payload(in.of(r), i), s.epoch, r);
+            for (int u = 0; u < U; u++)
+                h[u].others[k] = load_payload(others_in[k], b.at(u));
         }
     }
 
-    SYMM_DEV_IN_CLASS void take(packet_slots &s, uint32_t i) const
+    template <int U> SYMM_DEV_IN_CLASS void load_own(const packet_batch &b, held (&h)[U]) const
     {
-        const symm_bits12 y = receive_and_reduce<T, R>(v, s, 0, a.room, i, own, a.op);
-        if (TO_ALL)
-            send_all<R>(v, s, s.nslots / 4, a.room, i, y);
-        store_payload(own_out, i, y);
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            h[u].own = load_payload(own_in, b.at(u));
     }
 
-    SYMM_DEV_IN_CLASS void finish(packet_slots &s, uint32_t i) const
+    template <int U>
+    SYMM_DEV_IN_CLASS void send(const packet_slots &s, const packet_batch &b,
+                                const held (&h)[U]) const
+    {
+        symm_packet *const slots = s.set + v.rank * a.room;
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+#pragma unroll
+            for (int k = 1; k < R; k++)
+                if (b.has(u))
+                    symm_dev_send16(v, slots + b.at(u), h[u].others[k], s.epoch, v.rank ^ k);
+        }
+        for (int k = 1; R == 0 && k < v.nranks; k++) {
+            const int r = other_rank<R>(v, k);
+            symm_dev_send16(v, slots + b.first, load_payload(in.of(r), b.first), s.epoch, r);
+        }
+    }
+
+    template <int U>
+    SYMM_DEV_IN_CLASS void take(packet_slots &s, const packet_batch &b, const held (&h)[U]) const
+    {
+        symm_bits12 own[U], y[U];
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            own[u] = h[u].own;
+        receive_and_reduce<T, R>(v, s, 0, a.room, b, own, a.op, y);
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            if (TO_ALL && b.has(u))
+                send_all<R>(v, s, s.nslots / 4, a.room, b.at(u), y[u]);
+            store_payload(own_out, b.at(u), y[u]);
+        }
+    }
+
+    template <int U>
+    SYMM_DEV_IN_CLASS void finish(packet_slots &s, const packet_batch &b, const held (&)[U]) const
     {
         if (TO_ALL)
-            receive_shares<T, R>(s, s.nslots / 4, out, i);
+            receive_shares<T, R, U>(s, s.nslots / 4, out, b);
     }
 };
 

@@ -5,6 +5,9 @@
 
 enum {
     WARP = 32,
+    /* From so many packs on, a block's slice of two_shot goes in two chunks at least: the second is
+     * on the links while the ranks tell each other of the first. */
+    TWO_CHUNKS = 2048,
     PACK_NBYTES = 16,
     PACKET_NBYTES = 12 /* of 16; the rest is the flag */
 };
@@ -126,9 +129,10 @@ static struct shape shape_of(enum symm_operation operation, symm_algo algo, uint
     switch (algo) {
     case SYMM_ALGO_LOW_LATENCY:
     case SYMM_ALGO_LOW_LATENCY_TWO_SHOT:
-        return (struct shape){true, 128, 256, nsms};
+        /* What only moves packets does so with few threads, and so may always begin early. */
+        return (struct shape){true, 128, operation == SYMM_OPERATION_ALL_GATHER ? 128 : 256, nsms};
     case SYMM_ALGO_TWO_SHOT:
-        return (struct shape){false, 512, 512, nsms};
+        return (struct shape){false, 256, 256, nsms};
     case SYMM_ALGO_ONE_SHOT:
         return (struct shape){false, 512, 512, operation == SYMM_OPERATION_ALL_REDUCE ? few : nsms};
     default:
@@ -225,6 +229,9 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
     plan.early = shape.packets && threads <= shape.threads;
     plan.slice = ceil_div(plan.share, blocks);
     plan.room = room_of(&plan, call->operation, machine);
+    if (algo == SYMM_ALGO_TWO_SHOT && plan.slice >= TWO_CHUNKS)
+        plan.room =
+            (uint32_t)smaller(plan.room, ceil_div(plan.slice, 2 * plan.threads) * plan.threads);
     /* No pass over a chunk in which most threads have nothing to do. */
     if (!shape.packets && plan.room > threads)
         plan.room -= plan.room % (uint32_t)threads;

@@ -23,18 +23,23 @@ template <typename T, int R> SYMM_DEV void reduce_scatter_low_latency(const symm
 
 template <typename T, int R> SYMM_DEV void reduce_scatter_one_shot(const symm_collective_args &a)
 {
-    const staged<T, R> block(a);
+    typedef staged<T, R, R == 2 ? 2 : R == 4 ? 1 : 0> staged_shares;
+    const staged_shares block(a);
     T *const out = static_cast<T *>(a.out);
 
     if (block.nchunks() == 0)
         return;
     exchange(
-        block,
+        block, [&](uint64_t c) { block.scatter(c); },
         [&](uint64_t c) {
-            block.scatter(c);
-            block.arrive();
-        },
-        [&](uint64_t c) {
+            if constexpr (staged_shares::WHOLE)
+                if (a.whole) {
+                    symm_bits16 *const to =
+                        block.whole_at(c, reinterpret_cast<symm_bits16 *>(out), 0);
+                    return block.sums_whole(c, [&](uint32_t i, const symm_bits16 &y) {
+                        symm_dev_store_bits(to + i, y);
+                    });
+                }
             block.each_pack(c, [&](uint32_t i, uint64_t p) {
                 store_pack(out, p, a.stride, block.sum(c, i, p));
             });
@@ -95,7 +100,6 @@ template <typename T> SYMM_DEV void reduce_scatter_multimem(const symm_collectiv
                                         load_pack(s.first, p, s.count));
                 }
             });
-            block.arrive();
         },
         [&](uint64_t c) {
             const uint64_t at = block.part.first + c * a.room;

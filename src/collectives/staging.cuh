@@ -10,9 +10,14 @@
 /*
  * A block's part of an exchange. It goes in chunks, each with as many packs of every share. In each
  * area the block has DEPTH slots, with room for one chunk of every rank.
+ *
+ * Of packs that are whole and aligned a thread handles AT_ONCE together, their loads in flight at a
+ * time; 0: one, like all others.
  */
-template <typename T, int R> struct staged {
+template <typename T, int R, int AT_ONCE = 0> struct staged {
     static constexpr uint64_t LEAD = SYMM_STAGING_LEAD, DEPTH = SYMM_STAGING_DEPTH;
+    /* Whether there are simpler loops for packs that are whole and aligned. */
+    static constexpr bool WHOLE = AT_ONCE > 0;
 
     const symm_collective_args &a;
     const symm_view &v;
@@ -50,9 +55,81 @@ template <typename T, int R> struct staged {
             f(i, begin + i);
     }
 
+    /* Where the chunk's packs of a share begin in a buffer of all shares, which are whole packs. */
+    template <typename P> SYMM_DEV_IN_CLASS P *whole_at(uint64_t c, P *all, int rank) const
+    {
+        return all + rank * a.share + part.first + c * a.room;
+    }
+
+    /*
+     * Calls f(i, n) for each batch of this thread's packs of the chunk: those from place i on, a
+     * block's threads apart and less than n, AT_ONCE of them at most.
+     */
+    template <typename F> SYMM_DEV_IN_CLASS void each_batch(uint64_t c, const F &f) const
+    {
+        const uint64_t left = part.last - part.first - c * a.room;
+        const uint32_t n = (uint32_t)min((uint64_t)a.room, left);
+        for (uint32_t i = threadIdx.x; i < n; i += AT_ONCE * blockDim.x)
+            f(i, n);
+    }
+
+    /* Calls f(place, number in the batch) for these packs. */
+    template <typename F> SYMM_DEV_IN_CLASS static void each_of(uint32_t i, uint32_t n, const F &f)
+    {
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++)
+            if (i + u * blockDim.x < n)
+                f(i + u * blockDim.x, u);
+    }
+
+    /* scatter() of whole packs that are aligned. */
+    SYMM_DEV_IN_CLASS void scatter_whole(uint64_t c) const
+    {
+        const symm_bits16 *const in = static_cast<const symm_bits16 *>(a.in);
+        symm_bits16 *const to = slot(chunks, c, v.rank);
+
+        each_batch(c, [&](uint32_t first, uint32_t n) {
+            symm_bits16 x[AT_ONCE][R];
+            each_of(first, n, [&](uint32_t i, int u) {
+#pragma unroll
+                for (int k = 1; k < R; k++)
+                    x[u][k] = symm_dev_load_bits(whole_at(c, in, v.rank ^ k) + i);
+            });
+            each_of(first, n, [&](uint32_t i, int u) {
+#pragma unroll
+                for (int k = 1; k < R; k++)
+                    symm_dev_store_bits(symm_dev_peer(v, to + i, v.rank ^ k), x[u][k]);
+            });
+        });
+    }
+
+    /*
+     * Calls use(place in the chunk, sum) for this thread's packs of this rank's share, whole ones
+     * that are aligned, the others' contributions having been scattered.
+     */
+    template <typename Use> SYMM_DEV_IN_CLASS void sums_whole(uint64_t c, const Use &use) const
+    {
+        const symm_bits16 *const own = whole_at(c, static_cast<const symm_bits16 *>(a.in), v.rank);
+
+        each_batch(c, [&](uint32_t first, uint32_t n) {
+            symm_bits16 x[AT_ONCE][R];
+            each_of(first, n, [&](uint32_t i, int u) {
+                x[u][0] = symm_dev_load_bits(own + i);
+#pragma unroll
+                for (int k = 1; k < R; k++)
+                    x[u][k] = symm_dev_load_bits(slot(chunks, c, v.rank ^ k) + i);
+            });
+            each_of(first, n,
+                    [&](uint32_t i, int u) { use(i, reduce_all<T>(x[u], v.rank, a.op)); });
+        });
+    }
+
     /* My contribution to every share, to the rank whose it is. */
     SYMM_DEV_IN_CLASS void scatter(uint64_t c) const
     {
+        if constexpr (WHOLE)
+            if (a.whole)
+                return scatter_whole(c);
         const T *const in = static_cast<const T *>(a.in);
         symm_bits16 *const to = slot(chunks, c, v.rank);
         const auto load = [&](int r, uint64_t p) {
@@ -79,6 +156,12 @@ template <typename T, int R> struct staged {
     SYMM_DEV_IN_CLASS void arrive() const
     {
         symm_dev_arrive(v, a.pad, leave_channel(a), a.call);
+    }
+
+    /* Waits until all ranks have arrived so; false: the group is aborted, or is to be. */
+    SYMM_DEV_IN_CLASS bool heard() const
+    {
+        return symm_dev_wait_all_insist(v, a.pad, leave_channel(a), a.call);
     }
 
     /*
@@ -124,7 +207,8 @@ template <typename T, int R> struct staged {
 
 /*
  * Calls push(c) and, when every rank has pushed it, take(c), for each chunk of the block, and meets
- * the other ranks. push(c) ends with an arrival on the leave channel.
+ * the other ranks. push(c) ends with an arrival on the leave channel, for which heard(c) waits;
+ * false: the group is aborted or the ranks called different things.
  *
  * Step c pushes chunk c and then takes chunk c - LEAD, whose last arrival is what it waits for. So
  * whoever pushes chunk c has heard that every rank has pushed c - 1 - LEAD, hence taken
@@ -132,12 +216,12 @@ template <typename T, int R> struct staged {
  * before anything is known of the other ranks. They may be in the call before this one, of whatever
  * shape; but they have taken all of its chunks, since this rank has met them after that.
  *
- * Returns false if the group is aborted or the ranks called different things.
+ * Returns false if heard() has.
  */
-template <typename T, int R, typename Push, typename Take>
-SYMM_DEV bool exchange(const staged<T, R> &block, const Push &push, const Take &take)
+template <typename Block, typename Push, typename Heard, typename Take>
+SYMM_DEV bool exchange(const Block &block, const Push &push, const Heard &heard, const Take &take)
 {
-    constexpr uint64_t LEAD = staged<T, R>::LEAD;
+    constexpr uint64_t LEAD = Block::LEAD;
     const symm_collective_args &a = block.a;
     const uint64_t n = block.nchunks();
 
@@ -146,7 +230,7 @@ SYMM_DEV bool exchange(const staged<T, R> &block, const Push &push, const Take &
             push(c);
         if (c < LEAD)
             continue;
-        if (!symm_dev_wait_all_insist(a.view, a.pad, leave_channel(a), a.call))
+        if (!heard(c - LEAD))
             return false;
         take(c - LEAD);
     }
@@ -154,6 +238,19 @@ SYMM_DEV bool exchange(const staged<T, R> &block, const Push &push, const Take &
     symm_dev_arrive(a.view, a.pad, leave_channel(a), a.call);
     symm_dev_wait_all(a.view, a.pad, leave_channel(a));
     return true;
+}
+
+/* The same where heard(c) waits on the leave channel alone, as push(c) arrives. */
+template <typename Block, typename Push, typename Take>
+SYMM_DEV bool exchange(const Block &block, const Push &push, const Take &take)
+{
+    return exchange(
+        block,
+        [&](uint64_t c) {
+            push(c);
+            block.arrive();
+        },
+        [&](uint64_t) { return block.heard(); }, take);
 }
 
 #endif

@@ -22,6 +22,14 @@ SYMM_DEV void symm_dev_arrive_next(const symm_view &v, symm_signal_pad *pad, int
     symm_dev_arrive(v, pad, channel + 1, next_word);
 }
 
+/* symm_dev_wait_all_both without the first of its waits. */
+SYMM_DEV bool symm_dev_wait_all_next(const symm_view &v, symm_signal_pad *pad, int channel,
+                                     uint32_t, uint32_t next_word, bool *agreed)
+{
+    *agreed = true;
+    return symm_dev_wait_all_insist(v, pad, channel + 1, next_word);
+}
+
 namespace symm_detail
 {
 

@@ -46,12 +46,14 @@ OPERATORS = {
     "symm_dev_wait_all": ["(void)0"],
     "symm_dev_wait_all_agree": ["true"],
     "symm_dev_wait_all_insist": ["true"],
+    "symm_dev_wait_all_both": ["symm_dev_wait_all_next({0})"],
 }
 SENT = {"symm_dev_signal": "signal and wait", "symm_dev_arrive": "arrive and wait",
         "symm_dev_arrive_both": "arrive and wait"}
 AWAITED = {"symm_dev_wait": "signal and wait", "symm_dev_wait_all": "arrive and wait",
            "symm_dev_wait_all_agree": "arrive and wait",
-           "symm_dev_wait_all_insist": "arrive and wait"}
+           "symm_dev_wait_all_insist": "arrive and wait",
+           "symm_dev_wait_all_both": "arrive and wait"}
 PAIRS = {**SENT, **AWAITED}
 CALL = re.compile(r"(?<![\w:])((?:symm_detail::)?)(%s)\(" % "|".join(OPERATORS))
 # Statements that are no calls: what they are called, the pattern, and what takes its place; {n} is
@@ -94,6 +96,7 @@ FIRST = {
     "symm_dev_barrier_insist": ["insist", "mismatch"],
     "symm_dev_wait_all_agree": ["flight", "agree"],
     "symm_dev_wait_all_insist": ["flight", "mismatch"],
+    "symm_dev_wait_all_both": ["flight", "mismatch"],
     "symm_dev_aborted": ["silence"],
     "symm_dev_put_bulk": ["put"],
     "symm_dev_epoch": ["packets"],

@@ -181,6 +181,16 @@ SYMM_KERNEL(proof_agree, proof_args, a, 64)
     report(t);
 }
 
+/* Insists on a word on `channel`, or, `both`, on the next one, agreeing on this one. */
+SYMM_DEV bool insist(const turn &t, symm_signal_pad *pad, int channel, bool both, uint32_t word)
+{
+    bool agreed = false;
+    if (!both)
+        return symm_dev_barrier_insist(t.v, pad, channel, word);
+    symm_dev_arrive_both(t.v, pad, channel, 5, word);
+    return symm_dev_wait_all_both(t.v, pad, channel, 5, word, &agreed) && agreed;
+}
+
 /* All with the same word, or with `variant` one rank with another. */
 SYMM_KERNEL(proof_insist, proof_args, a, 64)
 {
@@ -189,12 +199,18 @@ SYMM_KERNEL(proof_insist, proof_args, a, 64)
     for (uint32_t round = 0; round < a.rounds; round++) {
         write_round(t, t.block, 0, round);
         const uint32_t mine = mix(t.salt + round) + (t.v.rank + 1 == (int)a.variant);
-        if (!symm_dev_barrier_insist(t.v, a.pad, ask, mine)) {
+        const bool both = (t.salt + round) & 1;
+        if (!insist(t, a.pad, ask, both, mine)) {
             t.wrong++;
             break;
         }
         check_round(t, t.block, 0, round);
-        symm_dev_barrier(t.v, a.pad, meet);
+        if (both) { /* with one word, since a rank may be behind */
+            symm_dev_arrive(t.v, a.pad, meet, mine);
+            symm_dev_wait_all(t.v, a.pad, meet);
+        } else {
+            symm_dev_barrier(t.v, a.pad, meet);
+        }
     }
     report(t);
 }
@@ -211,17 +227,27 @@ SYMM_KERNEL(proof_flight, proof_args, a, 64)
         const uint32_t h = mix(t.salt + call), word = h * 3;
         const bool same = h & 1;
         const uint32_t mine = h + (!same && (int)((h >> 1) % (uint32_t)t.v.nranks) == t.v.rank);
-        symm_dev_arrive(t.v, a.pad, ask, mine);
+        const bool both = call == 1; /* the first word with the first round, and the waits */
+        bool agreed = false;
+        if (!both)
+            symm_dev_arrive(t.v, a.pad, ask, mine);
         for (uint32_t c = 0; c <= a.rounds; c++) {
             if (c < a.rounds) {
                 write_round(t, 2 * t.block + c / 2 % 2, c & 1, 16 * call + c);
-                symm_dev_arrive(t.v, a.pad, meet, word);
+                if (both && c == 0)
+                    symm_dev_arrive_both(t.v, a.pad, ask, mine, word);
+                else
+                    symm_dev_arrive(t.v, a.pad, meet, word);
             }
             if (c == 0)
                 continue;
-            if (c == 1)
-                t.wrong += symm_dev_wait_all_agree(t.v, a.pad, ask, mine) != same;
-            t.wrong += !symm_dev_wait_all_insist(t.v, a.pad, meet, word);
+            if (both && c == 1)
+                t.wrong += !symm_dev_wait_all_both(t.v, a.pad, ask, mine, word, &agreed);
+            else
+                t.wrong += !symm_dev_wait_all_insist(t.v, a.pad, meet, word);
+            if (!both && c == 1)
+                agreed = symm_dev_wait_all_agree(t.v, a.pad, ask, mine);
+            t.wrong += c == 1 && agreed != same;
             check_round(t, 2 * t.block + (c - 1) / 2 % 2, (c - 1) & 1, 16 * call + c - 1);
         }
         symm_dev_arrive(t.v, a.pad, meet, word);

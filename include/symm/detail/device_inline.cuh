@@ -193,12 +193,13 @@ SYMM_DEV void arrive(const symm_view &v, symm_signal_pad *pad, int channel, uint
 }
 
 /* Returns, in the thread that has met it, a rank that came with another word; -1: none; -2: the
- * group is aborted. */
+ * group is aborted. The first rank is thread number `thread`'s, which is 0 or the block has it. */
 SYMM_DEV int wait_all(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t word,
-                      uint32_t *theirs)
+                      uint32_t *theirs, int thread = 0)
 {
+    const int t = thread_index() - thread, nthreads = block_nthreads();
     int other = -1;
-    for (int r = thread_index(); r < v.nranks; r += block_nthreads()) {
+    for (int r = t < 0 ? t + nthreads : t; r < v.nranks; r += nthreads) {
         uint32_t came = word;
         if (r == v.rank)
             continue;
@@ -463,6 +464,24 @@ SYMM_DEV bool symm_dev_wait_all_insist(const symm_view &v, symm_signal_pad *pad,
     if (other >= 0)
         symm_detail::tell_mismatch(v, pad, channel, other, word, theirs);
     return !__syncthreads_or(other != -1);
+}
+
+/*
+ * Two warps wait where there are two: who insists must not be held up by who waits for a rank that
+ * never comes, because it called something else.
+ */
+SYMM_DEV bool symm_dev_wait_all_both(const symm_view &v, symm_signal_pad *pad, int channel,
+                                     uint32_t word, uint32_t next_word, bool *agreed)
+{
+    uint32_t theirs = 0;
+    const int other = symm_detail::wait_all(v, pad, channel + 1, next_word, &theirs);
+    if (other >= 0)
+        symm_detail::tell_mismatch(v, pad, channel + 1, other, next_word, theirs);
+    const int differs = symm_detail::wait_all(v, pad, channel, word, &theirs,
+                                              symm_detail::block_nthreads() > 32 ? 32 : 0);
+    const bool well = !__syncthreads_or(other != -1 || differs == -2);
+    *agreed = !__syncthreads_or(differs != -1);
+    return well;
 }
 
 SYMM_DEV bool symm_dev_barrier_agree(const symm_view &v, symm_signal_pad *pad, int channel,
