@@ -102,6 +102,7 @@ START_TEST(copy_engines_bring_megabytes)
     c.out = c.addend = SYMM_FLOAT32;
     c.nb = 1;
     c.whole = true;
+    setenv("SYMM_MATMUL_ENGINE_BYTES", "2M", 1);
     ranks_run_ok(large[_i].nranks, RANKS_AS_PROCESSES, matmul_run_plan,
                  &(struct matmul_plan){.ncases = 1, .cases = &c}, 120);
 }
@@ -296,6 +297,7 @@ START_TEST(strategies_launch_what_they_are_named_for)
 
     trace_path(path, (int)getpid(), "");
     setenv("SYMM_EMULATED_TRACE", path, 1);
+    setenv("SYMM_MATMUL_ENGINE_BYTES", "2M", 1);
     ranks_run_ok(3, RANKS_AS_PROCESSES, trace_strategies, NULL, 60);
     for (int r = 0; r < 3; r++) {
         trace_path(path, (int)getpid(), ranks[r]);
