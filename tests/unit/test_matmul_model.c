@@ -107,7 +107,7 @@ START_TEST(no_shape_has_less_to_do)
 }
 END_TEST
 
-/* While the last rows are on their way nothing can be done but wait: then small tiles are better. */
+/* While the last rows are on their way nothing can be done but wait: then small tiles help. */
 START_TEST(late_rows_want_small_tiles)
 {
     const struct symm_problem p = problem(1024, 1792, 4096, 2);
