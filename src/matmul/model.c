@@ -15,7 +15,7 @@ static const double copy_us = 5;               /* of a chunk and its count, besi
 static const double begin_us = 10;             /* until the first copy begins */
 static const double fused_us = 9;              /* what a fused run has beside its product */
 static const double gather_us = 6;             /* an all-gather, beside the bytes */
-static const double cublas_products_per_us = 360e6, cublas_bytes_per_us = 2.5e6;
+static const double cublas_sm_products_per_us = 2.8e6, cublas_bytes_per_us = 2.5e6;
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -98,7 +98,7 @@ symm_strategy symm__model_strategy(const struct symm_matmul_machine *machine,
     one.nb = 1;
     one.n[0] = (int32_t)(columns < INT32_MAX ? columns : INT32_MAX);
     fused = best_us(machine, &one, plan);
-    product = machine->cublas ? p->l * fmax(b * p->m / cublas_products_per_us,
+    product = machine->cublas ? p->l * fmax(b * p->m / cublas_sm_products_per_us / plan->blocks,
                                             b * sizeof(uint16_t) / cublas_bytes_per_us)
                               : best_us(machine, &one, &gathered);
     return gather_us + bytes / link_bytes_per_us + product <= fused ? SYMM_STRATEGY_UNFUSED
