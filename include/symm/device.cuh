@@ -134,7 +134,8 @@ SYMM_DEV bool symm_dev_wait_all_insist(const symm_view &v, symm_signal_pad *pad,
 /*
  * The second half of symm_dev_arrive_both with the same words, in the time of one wait: insists on
  * next_word on the next channel, which is what it returns, and in *agreed is whether every rank
- * came with word on `channel`. Whole block, all threads alike.
+ * came with word on `channel`. Whole block, all threads alike. After an abort: false, and *agreed
+ * says nothing.
  */
 SYMM_DEV bool symm_dev_wait_all_both(const symm_view &v, symm_signal_pad *pad, int channel,
                                      uint32_t word, uint32_t next_word, bool *agreed);
