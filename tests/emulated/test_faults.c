@@ -297,7 +297,8 @@ static int64_t step_after(const char *call, int64_t step, int *nloads)
     return step == STRIDE ? 1 - STRIDE : 1;
 }
 
-START_TEST(every_driver_call_fails_once_on_each_rank)
+/* On the first rank, whose part is the largest; on the others, which are alike, each a third. */
+START_TEST(every_driver_call_fails_once)
 {
     struct rank_report reports[NRANKS];
     const int rank = _i;
@@ -312,6 +313,8 @@ START_TEST(every_driver_call_fails_once_on_each_rank)
     const uint64_t ncalls = calls_of(rank);
     leaks_take(&before);
     for (uint64_t k = 1; k <= ncalls; k += (uint64_t)step) {
+        if (rank > 0 && step == 1 && k % (NRANKS - 1) != (uint64_t)rank - 1)
+            continue;
         snprintf(fault, sizeof fault, "any@%d#%llu=%d", rank, (unsigned long long)k,
                  k % 2 ? 2 : 999);
         ck_assert(set_fault(fault));
@@ -340,13 +343,13 @@ START_TEST(every_driver_call_fails_once_on_each_rank)
         "# rank %d: %d driver calls failed once each, %d of them while giving back; %d failed the "
         "ranks, alike\n",
         rank, npoints, ngiving, nfailed);
-    ck_assert_int_ge(npoints, 100);
+    ck_assert_int_ge(npoints, rank == 0 ? 200 : 80);
 }
 END_TEST
 
 /* ----------------------------------------------------------------------- operating system calls */
 
-START_TEST(every_socket_memfd_and_mapping_fails_once_on_each_rank)
+START_TEST(every_socket_memfd_and_mapping_fails_once)
 {
     struct rank_report reports[NRANKS];
     const int rank = _i;
@@ -359,6 +362,8 @@ START_TEST(every_socket_memfd_and_mapping_fails_once_on_each_rank)
     assert_works("nothing");
     leaks_take(&before);
     for (long k = 1;; k++) {
+        if (rank > 0 && k % (NRANKS - 1) != rank - 1)
+            continue;
         os.at = k;
         os.calls = 0;
         os.last = NULL;
@@ -374,7 +379,7 @@ START_TEST(every_socket_memfd_and_mapping_fails_once_on_each_rank)
     assert_works(what);
     printf("# rank %d: %d calls for sockets, memfds, mappings and threads failed once each\n", rank,
            npoints);
-    ck_assert_int_ge(npoints, 10);
+    ck_assert_int_ge(npoints, rank == 0 ? 300 : 100);
 }
 END_TEST
 
@@ -389,8 +394,8 @@ int main(void)
     setenv("SYMM_EMULATED_MEMORY", "64M", 0);
     setenv("SYMM_CHECK", "0", 0);
     TCase *driver = test_case_uncounted(suite, "driver", 280); /* what failed to be given back */
-    tcase_add_loop_test(driver, every_driver_call_fails_once_on_each_rank, 0, NRANKS);
+    tcase_add_loop_test(driver, every_driver_call_fails_once, 0, NRANKS);
     TCase *system = test_case(suite, "operating system", 280);
-    tcase_add_loop_test(system, every_socket_memfd_and_mapping_fails_once_on_each_rank, 0, NRANKS);
+    tcase_add_loop_test(system, every_socket_memfd_and_mapping_fails_once, 0, NRANKS);
     return test_main(suite);
 }

@@ -30,6 +30,8 @@ compile 80 src/kernels.cu "$work/80.ptx" &
 other=$!
 compile 90a src/kernels.cu "$work/90a.ptx"
 wait $other
+"$(dirname "$nvcc")/ptxas" -v -arch=sm_90a -o "$work/cubin" "$work/90a.ptx" 2>"$work/ptxas.txt" &
+assembling=$!
 
 # One file a kernel.
 awk -v to="$work/" '/\.entry/ { match($0, /entry [A-Za-z0-9_]+/); file = to substr($0, RSTART + 6, RLENGTH - 6) ".entry" }
@@ -106,7 +108,7 @@ done
 ! grep -q 'multimem\.' "$work/80.ptx" || fail "sm_80: has multimem instructions"
 ! grep -q 'wgmma\.' "$work/80.ptx" || fail "sm_80: has wgmma instructions"
 
-"$(dirname "$nvcc")/ptxas" -v -arch=sm_90a -o "$work/cubin" "$work/90a.ptx" 2>"$work/ptxas.txt"
+wait $assembling
 # The stack of a pack's 16 bytes is that of elements which are handled one by one, where there is no whole pack. What
 # two_shot for eight ranks has of wide elements, and of eight shares' places, is more than fits 64 registers, by a little.
 awk '/Function properties/ { name = $NF }
