@@ -39,7 +39,7 @@ struct wagon {
     struct collective call;
 };
 
-enum { WAGONS = 6, TRAINS = 25, SLOT = MOST * 8 };
+enum { WAGONS = 6, TRAINS = 16, SLOT = MOST * 8 };
 
 static struct wagon draw_wagon(const struct rank *self, symm_group *w, uint64_t round,
                                char *const symmetric[2], char *const foreign[2], int i)
