@@ -9,7 +9,7 @@ const struct symm_tile_shape symm__wgmma_shapes[] = {SYMM_WGMMA_SHAPES(SHAPE, )}
 enum { NSHAPES = sizeof symm__wgmma_shapes / sizeof symm__wgmma_shapes[0] };
 static const struct symm_tile_shape portable_shape = {128, 1, 549};
 
-static const double tile_us = 38e-6;
+static const double tile_us = 38e-6;           /* the unit of the shapes' times */
 static const double link_bytes_per_us = 343e3; /* into one device, large copies */
 static const double copy_us = 5;               /* of a chunk and its count, beside the bytes */
 static const double begin_us = 10;             /* until the first copy begins */

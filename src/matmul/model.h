@@ -1,6 +1,6 @@
 /*
  * How long a run takes, estimated: for choices among what is right in any case. The numbers are of
- * H200 GPUs (docs/performance.md). Pure.
+ * two H200 GPUs, the portable kernel's of one H100 (docs/performance.md). Pure.
  */
 #ifndef SYMM_MATMUL_MODEL_H
 #define SYMM_MATMUL_MODEL_H
@@ -10,7 +10,7 @@
 /* A tile of a product's kernel, and how many blocks of a cluster have tiles below each other. */
 struct symm_tile_shape {
     int columns, cluster;
-    int time; /* of such tiles, when all multiprocessors have one: for each of k, in 38e-6 us */
+    int time; /* of such tiles, when all multiprocessors have one: for each of k, in tile_us */
 };
 
 /* Those of the Hopper kernel, in the order of kernels.def. */

@@ -47,6 +47,9 @@ template <int N, int BLOCKS> struct shape {
         patch<WARP_ROWS> patches[CONSUMERS * WARPGROUP / 32];
     };
     static_assert(sizeof(memory) <= SYMM_WGMMA_SHARED_NBYTES, "the host asks for as much");
+    static_assert(
+        SYMM_WGMMA_SHARED_NBYTES + 3 * 1024 <= 228 * 1024,
+        "1 KiB of barriers, and for this block and one of matmul_turn that of the system");
 
     /* full: its panels have come. empty: all consumer warps of the cluster have used it. */
     struct barriers {
