@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "exercise.h"
-#include "matmul.h"
+#include "matmul_pair.h"
 #include "reference.h"
 #include "test.h"
 
@@ -68,15 +68,6 @@ static void bench_close(struct bench *b)
     for (int i = 0; i < 2; i++)
         symm_stream_destroy(b->streams[i]);
     symm_context_destroy(b->ctx);
-}
-
-/* Now and then this rank is late. */
-static void dawdle(const struct rank *self, uint64_t round)
-{
-    const uint64_t u = reference_random(7000 + (uint64_t)self->rank, round);
-
-    if (u % 4 == 0)
-        pause_ms((int)(u >> 8) % 4);
 }
 
 /* --------------------------------------------------------------------------------- back to back */
@@ -173,7 +164,7 @@ static symm_status run_train(struct rank *self, struct bench *b, struct train *t
     for (int i = 0; i < TRAIN; i++) {
         const int which = t->how == TWO_STREAMS ? i % 2 : 0;
         struct matmul_job *job = &t->jobs[which];
-        dawdle(self, first + (uint64_t)i);
+        exercise_dawdle(self, first + (uint64_t)i);
         if (matmul_job_send(self, job, first + (uint64_t)i, b->streams[which]) != SYMM_OK ||
             enqueue(self, b, t, i) != SYMM_OK ||
             copy_away(self, job, t->copies.at[i], b->streams[which]) != SYMM_OK)
@@ -275,101 +266,35 @@ END_TEST
 
 /* --------------------------------------------------------------------------- two groups at once */
 
-/* On two streams, also in two captures at a time; half of the ranks begin with the other one. */
-struct two {
-    symm_group *groups[2];
-    struct matmul_job jobs[2];
-    symm_graph graphs[2];
-};
-
-static symm_status run_both(struct rank *self, struct bench *b, struct two *two, bool captured)
+/* Two ways at a time. */
+static void run_two_groups(int nranks, int apart_ms)
 {
-    for (int g = 0; g < 2 && captured; g++)
-        RANK_TRY(self, symm_graph_begin(b->streams[g]));
-    for (int i = 0; i < 2; i++) {
-        const int g = (self->rank + i) % 2;
-        if (matmul_job_run(self, &two->jobs[g], b->streams[g]) != SYMM_OK)
-            goto out;
-    }
-    for (int g = 0; g < 2 && captured; g++)
-        RANK_TRY(self, symm_graph_end(b->streams[g], &two->graphs[g]));
-    for (int i = 0; i < 2 && captured; i++) {
-        const int g = (self->rank + i) % 2;
-        RANK_TRY(self, symm_graph_launch(two->graphs[g], b->streams[g]));
-    }
-    for (int g = 0; g < 2; g++) {
-        if (matmul_job_fetch(self, &two->jobs[g], NULL, b->streams[g]) != SYMM_OK ||
-            matmul_job_look(self, &two->jobs[g]) != SYMM_OK)
-            goto out;
-        symm_graph_destroy(two->graphs[g]);
-        two->graphs[g] = NULL;
-    }
-out:
-    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
-}
+    struct matmul_case cases[NWAYS][2];
 
-static symm_status make_two(struct rank *self, struct bench *b, struct two *two)
-{
-    int ranks[RANKS_MAX];
-
-    for (int r = 0; r < self->nranks; r++)
-        ranks[r] = self->nranks - 1 - r;
-    two->groups[0] = b->world;
-    RANK_TRY(self, symm_group_create(b->world, self->nranks, ranks, &two->groups[1]));
-out:
-    return self->report->status;
-}
-
-static void run_two_groups(struct rank *self, void *arg)
-{
-    struct bench b = {0};
-    struct two two = {.groups = {NULL}};
-    (void)arg;
-
-    if (bench_open(self, &b) != SYMM_OK || make_two(self, &b, &two) != SYMM_OK)
-        goto out;
-    for (uint64_t w = 0; w < NWAYS; w++) {
-        for (int g = 0; g < 2; g++) {
-            const struct matmul_case c = case_of(&ways[(w + 3 * (uint64_t)g) % NWAYS], 400 + w);
-            if (matmul_job_open(self, b.ctx, two.groups[g], &c, &two.jobs[g]) != SYMM_OK ||
-                matmul_job_create(self, &two.jobs[g]) != SYMM_OK)
-                goto out;
-        }
-        for (uint64_t round = 0; round < 4; round++) {
-            for (int g = 0; g < 2; g++)
-                if (matmul_job_send(self, &two.jobs[g], 10 * w + round + 1000 * (uint64_t)g,
-                                    b.streams[g]) != SYMM_OK)
-                    goto out;
-            dawdle(self, 10 * w + round);
-            if (run_both(self, &b, &two, round % 2) != SYMM_OK)
-                goto out;
-        }
-        for (int g = 0; g < 2; g++)
-            matmul_job_close(&two.jobs[g]);
-    }
-out:
-    for (int g = 0; g < 2; g++) {
-        symm_graph_destroy(two.graphs[g]);
-        matmul_job_close(&two.jobs[g]);
-    }
-    symm_group_destroy(two.groups[1]);
-    bench_close(&b);
+    setenv("SYMM_CHECK", "0", 1); /* which has one order of calls in mind */
+    for (uint64_t w = 0; w < NWAYS; w++)
+        for (uint64_t g = 0; g < 2; g++)
+            cases[w][g] = case_of(&ways[(w + 3 * g) % NWAYS], 400 + w);
+    struct matmul_pairs pairs = {.cases = (const struct matmul_case(*)[2])cases,
+                                 .ncases = NWAYS,
+                                 .rounds = 4,
+                                 .graphs = true,
+                                 .apart_ms = apart_ms};
+    ranks_run_ok(nranks, RANKS_AS_PROCESSES, matmul_run_pairs, &pairs, 120);
 }
 
 START_TEST(two_groups_run_at_once_on_two_streams)
 {
-    setenv("SYMM_CHECK", "0", 1); /* which has one order of calls in mind */
     if (_i >= 4)
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
-    ranks_run_ok(train_worlds[_i % 4], RANKS_AS_PROCESSES, run_two_groups, NULL, 120);
+    run_two_groups(train_worlds[_i % 4], 0);
 }
 END_TEST
 
 START_TEST(two_groups_run_on_two_multiprocessors)
 {
-    setenv("SYMM_CHECK", "0", 1);
     setenv("SYMM_EMULATED_SMS", "2", 1);
-    ranks_run_ok(3, RANKS_AS_PROCESSES, run_two_groups, NULL, 120);
+    run_two_groups(3, 2 * _i);
 }
 END_TEST
 
@@ -383,7 +308,7 @@ int main(void)
     tcase_add_loop_test(trains, graphs_are_replayed_between_eager_runs, 1, 6);
     tcase_add_loop_test(trains, weakly_ordered_memory_makes_no_difference, 0, 3);
     tcase_add_loop_test(trains, two_groups_run_at_once_on_two_streams, 0, 6);
-    tcase_add_test(trains, two_groups_run_on_two_multiprocessors);
+    tcase_add_loop_test(trains, two_groups_run_on_two_multiprocessors, 0, 2);
     TCase *threads = test_case(suite, "threads", 250); /* what ThreadSanitizer can judge */
     tcase_add_loop_test(threads, ranks_may_be_threads, 0, 2 * NHOWS);
     return test_main(suite);

@@ -3,7 +3,11 @@
  * test, and larger ones, of many tiles and chunks. Skipped, with the reason, where there is no GPU.
  */
 #include <stdlib.h>
+#include <string.h>
+#include "exercise.h"
 #include "gpus.h"
+#include "matmul_bench.h"
+#include "matmul_pair.h"
 #include "matmul_plan.h"
 #include "test.h"
 
@@ -11,10 +15,15 @@ enum { MOST = 4, DRAWN = 60, LIMIT_S = 170 };
 
 static int ngpus;
 
+#define NEEDS_GPUS(nranks)                                                                         \
+    do {                                                                                           \
+        if (ngpus < (nranks))                                                                      \
+            TEST_SKIP("%d GPUs; it takes %d", ngpus, (nranks));                                    \
+    } while (0)
+
 static void run(int nranks, struct matmul_plan plan)
 {
-    if (ngpus < nranks)
-        TEST_SKIP("%d GPUs; it takes %d", ngpus, nranks);
+    NEEDS_GPUS(nranks);
     ranks_run_ok(nranks, RANKS_AS_PROCESSES, matmul_run_plan, &plan, LIMIT_S);
 }
 
@@ -102,6 +111,174 @@ START_TEST(drawn_products_are_right_with_cublas)
 }
 END_TEST
 
+/* --------------------------------------------------------------------------- two groups at once */
+
+/*
+ * The Hopper kernel where there is one; the portable one, whose rows blocks bring, which need room
+ * beside products, or copy engines.
+ */
+static const struct {
+    const char *wgmma, *engine_bytes;
+} transports[] = {{"1", "2M"}, {"0", "1G"}, {"0", "1"}};
+enum { NTRANSPORTS = sizeof transports / sizeof transports[0], WORLDS = MOST - 1 /* from 2 on */ };
+
+/* Of each other rank more tiles than a GPU has multiprocessors, all of which come to wait. */
+static const struct matmul_case crowded = {
+    .kind = SYMM_ALL_GATHER_MATMUL,
+    .strategy = SYMM_STRATEGY_FUSED,
+    .in = SYMM_BFLOAT16,
+    .out = SYMM_BFLOAT16,
+    .m = 36000,
+    .k = 64,
+    .l = 1,
+    .nb = 1,
+    .n = {64},
+    .contiguous = true,
+};
+
+static void run_pair(int i, bool graphs, int apart_ms)
+{
+    const int nranks = 2 + i % WORLDS;
+    struct matmul_case pairs[][2] = {{crowded, crowded}, {crowded, crowded}};
+
+    NEEDS_GPUS(nranks);
+    pairs[0][1].in = SYMM_FLOAT16;
+    pairs[1][0].strategy = SYMM_STRATEGY_PIPELINED;
+    pairs[1][1].m = 3000;
+    pairs[1][1].k = 520;
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+    setenv("SYMM_CHECK", "0", 1); /* which has one order of calls in mind */
+    setenv("SYMM_TIMEOUT_MS", "10000", 1);
+    setenv("SYMM_MATMUL_WGMMA", transports[i / WORLDS].wgmma, 1);
+    setenv("SYMM_MATMUL_ENGINE_BYTES", transports[i / WORLDS].engine_bytes, 1);
+    struct matmul_pairs plan = {.cases = (const struct matmul_case(*)[2])pairs,
+                                .ncases = graphs || apart_ms ? 1 : 2,
+                                .rounds = graphs ? 2 : 1,
+                                .graphs = graphs,
+                                .apart_ms = apart_ms};
+    ranks_run_ok(nranks, RANKS_AS_PROCESSES, matmul_run_pairs, &plan, LIMIT_S);
+}
+
+START_TEST(two_groups_run_at_once_on_two_streams)
+{
+    run_pair(_i, false, 0);
+}
+END_TEST
+
+START_TEST(two_groups_are_replayed_at_once_on_two_streams)
+{
+    run_pair(_i, true, 0);
+}
+END_TEST
+
+/*
+ * When a rank enqueues its second product, all multiprocessors have long been waiting in the first
+ * one, which the other ranks have as their second: they get rows only if what sends them runs
+ * beside products.
+ */
+START_TEST(rows_are_sent_beside_products_on_all_multiprocessors)
+{
+    run_pair(_i, false, 50);
+}
+END_TEST
+
+/* ---------------------------------------------------------------------- a rank that never calls */
+
+enum { TIMEOUT_MS = 1500, WAIT_MS = 300, GRACE_MS = 3000 };
+
+/* A group beside the world, with a product whose data are there. */
+struct lonely {
+    struct matmul_bench b;
+    symm_group *g;
+    struct matmul_job job;
+};
+
+static symm_status open_lonely(struct rank *self, struct lonely *l)
+{
+    int ranks[RANKS_MAX];
+
+    for (int r = 0; r < self->nranks; r++)
+        ranks[r] = r;
+    if (matmul_bench_open(self, &l->b, &matmul_works) != SYMM_OK ||
+        matmul_bench_works(self, &l->b) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_group_create(l->b.world, self->nranks, ranks, &l->g));
+    if (matmul_job_open(self, l->b.ctx, l->g, &crowded, &l->job) != SYMM_OK ||
+        matmul_job_create(self, &l->job) != SYMM_OK ||
+        matmul_job_send(self, &l->job, 1, l->b.stream) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_synchronize(l->b.world, l->b.stream));
+    RANK_TRY(self, symm_exchange(l->b.world, NULL, 0, NULL));
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
+static void close_group(struct lonely *l)
+{
+    matmul_job_close(&l->job);
+    symm_group_destroy(l->g);
+    l->g = NULL;
+}
+
+/* value[1]: when it gave up; value[2]: when it was told; value[3]: that it waited in vain. */
+static void wait_for_the_last(struct rank *self, void *arg)
+{
+    const bool gives_up = *(const bool *)arg, is_last = self->rank == self->nranks - 1;
+    struct lonely l = {.g = NULL};
+
+    if (open_lonely(self, &l) != SYMM_OK)
+        goto out;
+    const int64_t start = now_ms();
+    if (!is_last && matmul_job_run(self, &l.job, l.b.stream) != SYMM_OK)
+        goto out;
+    if (is_last && gives_up) {
+        pause_ms(WAIT_MS);
+        self->report->value[1] = now_ms();
+        symm_abort(l.g, "a test");
+    }
+    while (is_last && symm_check(l.g) == SYMM_OK && now_ms() < start + 20000)
+        pause_ms(5);
+    const symm_status st = rank_note(self, symm_synchronize(l.g, l.b.stream));
+    self->report->value[2] = now_ms();
+    self->report->value[3] = st == SYMM_ERROR_TIMEOUT;
+    CHECK_RANK_MSG(self, st == SYMM_ERROR_PEER || (st == SYMM_ERROR_TIMEOUT && !gives_up), "%s: %s",
+                   symm_status_name(st), self->report->text);
+    CHECK_RANK_MSG(self, !gives_up || strstr(self->report->text, "a test"), "%s",
+                   self->report->text);
+    const int64_t took = self->report->value[2] - start;
+    CHECK_RANK_MSG(self, gives_up || (took >= TIMEOUT_MS && took < TIMEOUT_MS + GRACE_MS),
+                   "it took %lld ms", (long long)took);
+    close_group(&l);
+    matmul_bench_works(self, &l.b);
+out:
+    close_group(&l);
+    matmul_bench_close(&l.b);
+}
+
+/* Who waits first in vain tells the others. The world is as it was. */
+START_TEST(a_product_without_a_rank_ends_in_time)
+{
+    const int nranks = 2 + _i % WORLDS;
+    bool gives_up = _i / WORLDS % 2;
+    struct rank_report reports[MOST];
+    int64_t nvain = 0;
+
+    NEEDS_GPUS(nranks);
+    setenv("SYMM_CHECK", "0", 1);
+    setenv("SYMM_TIMEOUT_MS", gives_up ? "20000" : "1500", 1);
+    ranks_run(nranks, RANKS_AS_PROCESSES, wait_for_the_last, &gives_up, reports, LIMIT_S);
+    ranks_assert_ok(reports, nranks);
+    for (int r = 0; r < nranks; r++) {
+        const int64_t took = reports[r].value[2] - reports[nranks - 1].value[1];
+        ck_assert_msg(!gives_up || took < 1000, "it ended %lld ms after the abort",
+                      (long long)took);
+        nvain += reports[r].value[3];
+    }
+    ck_assert(gives_up ? nvain == 0 : nvain > 0);
+}
+END_TEST
+
 int main(void)
 {
     setenv("SYMM_DRIVER", "cuda", 1);
@@ -116,5 +293,13 @@ int main(void)
     tcase_add_loop_test(right, large_products_are_right, 1, MOST + 1);
     tcase_add_loop_test(right, few_rows_are_right, 1, MOST + 1);
     tcase_add_loop_test(right, drawn_products_are_right_with_cublas, 1, MOST + 1);
+    TCase *pairs = test_case_uncounted(suite, "two groups", LIMIT_S + 10);
+    tcase_add_loop_test(pairs, two_groups_run_at_once_on_two_streams, 0, WORLDS * NTRANSPORTS);
+    tcase_add_loop_test(pairs, two_groups_are_replayed_at_once_on_two_streams, 0,
+                        WORLDS * NTRANSPORTS);
+    tcase_add_loop_test(pairs, rows_are_sent_beside_products_on_all_multiprocessors, 0,
+                        WORLDS * NTRANSPORTS);
+    TCase *end = test_case_uncounted(suite, "end", LIMIT_S + 10);
+    tcase_add_loop_test(end, a_product_without_a_rank_ends_in_time, 0, 2 * WORLDS);
     return test_main(suite);
 }

@@ -18,6 +18,14 @@ void pause_ms(int ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
 }
 
+void exercise_dawdle(const struct rank *self, uint64_t round)
+{
+    const uint64_t u = reference_random(7000 + (uint64_t)self->rank, round);
+
+    if (u % 4 == 0)
+        pause_ms((int)(u >> 8) % 4);
+}
+
 int exercise_bound(symm_algo algo)
 {
     return algo == SYMM_ALGO_AUTO || algo == SYMM_ALGO_MULTIMEM ||

@@ -26,5 +26,7 @@ int exercise_bound(symm_algo algo);
 /* Milliseconds on the monotonic clock, and a pause. */
 int64_t now_ms(void);
 void pause_ms(int ms);
+/* Now and then this rank is late. */
+void exercise_dawdle(const struct rank *self, uint64_t round);
 
 #endif
