@@ -138,6 +138,50 @@ case_plot() {
     errors 'out.json: products are drawn one run at a time'
 }
 
+case_roofline() {
+    # What gnuplot is given: 8192 x 1792 x 4096 on two ranks, and in the memory of one.
+    mkdir bin
+    printf '#!/bin/sh\ncat\n' >bin/gnuplot
+    chmod +x bin/gnuplot
+    cat >out.json <<'END'
+{"operation": "all-gather-matmul", "ranks": 2, "options": {"dtype": "bf16", "graph": true, "beta": 0},
+ "rows": [{"m": 8192, "n": 1792, "k": 4096, "l": 1, "algo": "product", "tflops": 800},
+          {"m": 8192, "n": 1792, "k": 4096, "l": 1, "algo": "all_gather", "tflops": null},
+          {"m": 8192, "n": 1792, "k": 4096, "l": 1, "algo": "cublas", "tflops": 750},
+          {"m": 4096, "n": 256, "k": 4096, "l": 2, "algo": "cublas", "tflops": 700},
+          {"m": 4096, "n": 256, "k": 4096, "l": 2, "algo": "fused", "tflops": 200}]}
+END
+    sed 's/"ranks": 2/"ranks": 1/; s/"beta": 0/"beta": 0.5/; /cublas/d' out.json >one.json
+    roofline() {
+        run 0 env PATH="$work/bin:$PATH" "$bin/symm-bench" plot -o out.svg "$@"
+        paste -sd ' ' out.svg >line
+    }
+    drawn() {
+        grep -qF -- "$1" line || die "not $1, but: $(cat line)"
+    }
+    roofline out.json --roofline measured
+    drawn "\$way0 << EOD 3584 800 EOD \$way1 << EOD 3584 750 512 700 EOD \$way2 << EOD 512 200 EOD"
+    drawn '(x < 1898.73418 ? x * 0.395 : 750)'
+    drawn 'roof: 395 GB/s, 750 TFLOP/s of cublas'
+    roofline out.json --roofline 900 --floor 450
+    drawn '(x < 2000 ? x * 0.45 : 900)'
+    drawn "roof: 450 GB/s, 900 TFLOP/s'"
+    roofline one.json --roofline measured
+    drawn "\$way0 << EOD 855.881 800 EOD \$way1 << EOD 215.579 200 EOD"
+    drawn 'roof: 4800 GB/s, 800 TFLOP/s of product'
+    sed 's/"product"/"auto"/; s/"cublas"/"unfused"/' out.json >none.json
+    run 1 "$bin/symm-bench" plot none.json -o none.svg --roofline measured
+    errors 'none.svg: there is no product alone'
+    printf '{"operation": "all-gather", "ranks": 2, "rows": [{"algo": "auto"}]}' >gather.json
+    run 1 "$bin/symm-bench" plot gather.json -o none.svg --roofline measured
+    errors 'gather.json: there is a roofline of products only'
+    command -v gnuplot >/dev/null || skip "no gnuplot"
+    run 0 "$bin/symm-bench" plot out.json -o out.svg --roofline measured
+    for word in '>fused<' '>cublas<' 'roof: 395' 'operations a byte' '</svg>'; do
+        grep -q "$word" out.svg || die "no $word in the picture"
+    done
+}
+
 # preloaded WHAT RANKS ARGUMENT...: symm-bench with something wrong (tools_wrong.c).
 preloaded() {
     local what=$1 n=$2
@@ -223,6 +267,8 @@ all-gather-matmul --sizes
 all-gather-matmul --json
 matmul --peer nccl
 all-reduce --peer cublas
+plot --roofline 0
+plot --roofline fast
 END
     run 2 "$bin/symm-bench" matmul --strategy fused
     errors '--strategy: matmul has no such option'

@@ -3,14 +3,11 @@
 
 #include <string.h>
 #include "picture.h"
+#include "ways.h"
 
-enum { MAX_BARS = 16 };
-
-/* The ways, in the order in which they appear. */
 struct bars {
     const json_t *run;
-    const char *algos[MAX_BARS];
-    int n;
+    struct ways ways;
 };
 
 bool bars_are_for(const json_t *run)
@@ -29,24 +26,6 @@ static bool is_same_shape(const json_t *a, const json_t *b)
             return false;
     }
     return true;
-}
-
-/* What has no number of operations a second has no bar. */
-static void find_bars(struct bars *out)
-{
-    size_t i;
-    json_t *row;
-
-    json_array_foreach(json_object_get(out->run, "rows"), i, row)
-    {
-        const char *algo = picture_text(row, "algo");
-        int b = 0;
-
-        while (b < out->n && strcmp(out->algos[b], algo) != 0)
-            b++;
-        if (b == out->n && b < MAX_BARS && json_is_number(json_object_get(row, "tflops")))
-            out->algos[out->n++] = algo;
-    }
 }
 
 /* The bar of a way among the rows of a shape, which are from number `first` on. */
@@ -80,8 +59,8 @@ static void write_data(FILE *to, const struct bars *bars)
         before = row;
         fprintf(to, "\"%.0f x %.0f\\nx %.0f\"", picture_number(row, "m"), picture_number(row, "n"),
                 picture_number(row, "k"));
-        for (int b = 0; b < bars->n; b++)
-            write_bar(to, rows, i, bars->algos[b]);
+        for (int b = 0; b < bars->ways.n; b++)
+            write_bar(to, rows, i, bars->ways.names[b]);
         fprintf(to, "\n");
     }
     fprintf(to, "EOD\n");
@@ -90,13 +69,9 @@ static void write_data(FILE *to, const struct bars *bars)
 static void write_script(FILE *to, const void *what)
 {
     const struct bars *bars = what;
-    const json_t *options = json_object_get(bars->run, "options");
     char title[256];
 
-    snprintf(title, sizeof title, "%.64s, %.0f ranks, %.16s, %s",
-             picture_text(bars->run, "operation"), picture_number(bars->run, "ranks"),
-             picture_text(options, "dtype"),
-             json_is_true(json_object_get(options, "graph")) ? "graphs" : "eager");
+    ways_title(bars->run, title);
     write_data(to, bars);
     fprintf(to, "set terminal svg size 1200,540 dynamic background 'white' font 'sans-serif,12'\n");
     fprintf(to, "set title ");
@@ -106,9 +81,9 @@ static void write_script(FILE *to, const void *what)
                 "set ylabel 'TFLOP/s of one rank'\nset xlabel 'm x n of a rank x k' offset 0,-1 "
                 "noenhanced\nset bmargin 5\n"
                 "set xtics noenhanced\nset key outside right noenhanced\nplot ");
-    for (int b = 0; b < bars->n; b++) {
+    for (int b = 0; b < bars->ways.n; b++) {
         fprintf(to, "%s$bars using %d%s title ", b ? ", " : "", b + 2, b ? "" : ":xtic(1)");
-        picture_quote(to, bars->algos[b]);
+        picture_quote(to, bars->ways.names[b]);
     }
     fprintf(to, "\n");
 }
@@ -117,6 +92,6 @@ bool bars_draw(const json_t *run, const char *path)
 {
     struct bars bars = {.run = run};
 
-    find_bars(&bars);
+    ways_find(run, &bars.ways);
     return picture_draw(write_script, &bars, path);
 }

@@ -51,6 +51,13 @@ static const char *parse_timing(enum bench_timing timing, struct bench_options *
     return NULL;
 }
 
+static bool parse_roofline(const char *text, struct bench_options *o)
+{
+    o->roofline = true;
+    return strcmp(text, "measured") == 0 ||
+           (text_real(text, &o->peak_tflops) && o->peak_tflops > 0);
+}
+
 static bool parse_suite(const char *text, struct bench_options *o)
 {
     o->suite = strcmp(text, "llama") == 0;
@@ -159,6 +166,8 @@ static const char *take(struct bench_options *o, int c, const char *value)
         return NULL;
     case OPT_FLOOR:
         return text_seconds(value, &o->floor_gbs) ? NULL : "not a number of GB/s above 0";
+    case OPT_ROOFLINE:
+        return parse_roofline(value, o) ? NULL : "neither measured nor a number of TFLOP/s above 0";
     case OPT_DRIVER:
         o->driver = value;
         return driver_is_choice(value) ? NULL : "not auto, cuda or emulated";
@@ -433,7 +442,6 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out)
                               .iters = -1,
                               .warmup = -1,
                               .alpha = 1,
-                              .floor_gbs = 395,
                               .seconds = 10};
     bool given[NSETTINGS] = {false};
     int code = take_options(argc, argv, &o, given);

@@ -52,7 +52,10 @@ struct bench_options {
     bool suite;                    /* of many shapes, instead of one */
     const char *json, *csv, *plot; /* files */
     const char *output;            /* BENCH_PLOT: the picture; BENCH_TUNE: the tuning file */
-    double floor_gbs, seconds;
+    double floor_gbs;              /* 0: what suits the picture */
+    bool roofline;                 /* BENCH_PLOT */
+    double peak_tflops;            /* 0: as measured */
+    double seconds;
     bool has_seed;
     uint64_t seed;
     int timeout_ms;

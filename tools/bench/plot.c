@@ -7,8 +7,9 @@
 #include <string.h>
 #include "bars.h"
 #include "picture.h"
+#include "roofline.h"
 
-enum { MAX_LINES = 32 };
+enum { MAX_LINES = 32, LINK_GBS = 395 };
 
 /* The variants of all runs, in the order in which they appear. */
 struct lines {
@@ -158,15 +159,24 @@ bool plot_draw(const struct plot_run *runs, int nruns, const char *path, double 
     }
     if (lines.n == 0 || picture_number(runs[0].json, "bus_factor") < 0)
         return picture_complain(path, "there are no results of an operation to draw");
-    struct drawing drawing = {runs[0].json, &lines, floor_gbs};
+    struct drawing drawing = {runs[0].json, &lines, floor_gbs > 0 ? floor_gbs : LINK_GBS};
     return picture_draw(write_script, &drawing, path);
 }
 
 static bool draw_product(const struct bench_options *options, const json_t *run)
 {
-    return options->nfiles == 1
-               ? bars_draw(run, options->output)
-               : picture_complain(options->files[1], "products are drawn one run at a time");
+    if (options->nfiles > 1)
+        return picture_complain(options->files[1], "products are drawn one run at a time");
+    return options->roofline
+               ? roofline_draw(run, options->output, options->floor_gbs, options->peak_tflops)
+               : bars_draw(run, options->output);
+}
+
+static bool draw_operation(const struct bench_options *options, const struct plot_run *runs)
+{
+    if (options->roofline)
+        return picture_complain(options->files[0], "there is a roofline of products only");
+    return plot_draw(runs, options->nfiles, options->output, options->floor_gbs);
 }
 
 int plot_files(const struct bench_options *options)
@@ -181,9 +191,8 @@ int plot_files(const struct bench_options *options)
         runs[i].json = json_load_file(options->files[i], 0, &error);
         loaded = runs[i].json || picture_complain(options->files[i], error.text);
     }
-    bool drawn = loaded && (bars_are_for(runs[0].json)
-                                ? draw_product(options, runs[0].json)
-                                : plot_draw(runs, n, options->output, options->floor_gbs));
+    bool drawn = loaded && (bars_are_for(runs[0].json) ? draw_product(options, runs[0].json)
+                                                       : draw_operation(options, runs));
     for (int i = 0; i < n && runs; i++)
         json_decref(runs[i].json);
     free(runs);

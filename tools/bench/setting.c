@@ -86,7 +86,12 @@ const struct setting settings[NSETTINGS] = {
     {"output", 'o', "FILE", BENCH_PLOT | BENCH_TUNE,
      "the picture, or the tuning file; this must be there"},
     {"floor", OPT_FLOOR, "GB/s", BENCH_OPERATION | BENCH_PLOT,
-     "of a link, for the line that nothing can be better than (395)"},
+     "of a link, for the line that nothing can be better than (395);\nof memory, for that of "
+     "products "
+     "alone (4800)"},
+    {"roofline", OPT_ROOFLINE, "TFLOP/s", BENCH_PLOT,
+     "of a PRODUCT: against operations a byte, below so many TFLOP/s,\nor measured: those of the "
+     "fastest product alone"},
     {"driver", OPT_DRIVER, "DRIVER", RANKS, "auto, cuda or emulated (auto: cuda where it runs)"},
     {"timeout", OPT_TIMEOUT, "S", RANKS, "limit of each wait for other ranks (SYMM_TIMEOUT_MS)"},
     {"help", 'h', NULL, ALL, "this text"},
@@ -105,7 +110,7 @@ static void print_commands(void)
     printf(
         "# Usage: symm-bench OPERATION|PRODUCT|p2p|stress [option...]\n"
         "#        symm-bench tune --output FILE [option...]\n"
-        "#        symm-bench plot FILE.json... -o FILE.svg [--floor GB/s]\n"
+        "#        symm-bench plot FILE.json... -o FILE.svg [--floor GB/s] [--roofline TFLOP/s]\n"
         "#\n"
         "# Start it on several ranks with symm-run, torchrun --no-python, mpirun or srun.\n"
         "#\n"

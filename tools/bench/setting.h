@@ -38,6 +38,7 @@ enum {
     OPT_CSV,
     OPT_PLOT,
     OPT_FLOOR,
+    OPT_ROOFLINE,
     OPT_DRIVER,
     OPT_TIMEOUT,
     OPT_VERSION
@@ -52,7 +53,7 @@ struct setting {
 };
 
 /* Ends with --help and --version. */
-enum { NSETTINGS = 44 };
+enum { NSETTINGS = 45 };
 extern const struct setting settings[NSETTINGS];
 
 /* The index of the first setting of that id. */
