@@ -227,7 +227,7 @@ static bool fact_cooperative_dependent_launch(void)
     return true; /* either answer will do: the plan asks for one of the two */
 }
 
-/* ----------------------------------------------------------------------- a count behind its rows */
+/* ---------------------------------------------------------------------- a count behind its rows */
 
 /*
  * The observer: in each block a thread looks until the count is no longer `before`. Then all of
