@@ -1,0 +1,184 @@
+/*
+ * Products that are left to cuBLASLt, for which fake_cublaslt.c answers, at once, so what a stream
+ * has to do is done before. Ranks are threads with the emulated driver, which the library takes for
+ * the other one here.
+ */
+#ifndef TEST_CUBLAS_TRIAL_H
+#define TEST_CUBLAS_TRIAL_H
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "fake_cublaslt.h"
+#include "matmul.h"
+#include "matmul/cublas.h"
+#include "test.h"
+
+enum { LIMIT_S = 60, A_BY_COLUMNS = 1, B_BY_COLUMNS = 2, D_BY_COLUMNS = 4, ORDERS = 8 };
+
+/* ---------------------------------------------------------------------------------- the library */
+
+static struct fake_cublaslt *fake;
+
+static inline void use_library(const char *name)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", test_lib(), name);
+    setenv("SYMM_CUBLASLT_LIBRARY", path, 1);
+}
+
+/* ----------------------------------------------------------------------------------- the driver */
+
+/* Of this thread's context. */
+static _Thread_local const struct symm_driver *emulated;
+static _Thread_local struct symm_driver disguised;
+static _Thread_local int nallocs;
+
+static inline void wait_for(void *stream)
+{
+    emulated->cuStreamSynchronize(stream);
+}
+
+static inline CUresult count_alloc(CUdeviceptr *out, size_t nbytes)
+{
+    nallocs++;
+    return emulated->cuMemAlloc(out, nbytes);
+}
+
+static inline CUresult refuse_alloc(CUdeviceptr *out, size_t nbytes)
+{
+    (void)out;
+    (void)nbytes;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static inline void disguise(symm_context *ctx, bool memory)
+{
+    emulated = ctx->drv;
+    disguised = *ctx->drv;
+    disguised.name = "cuda";
+    disguised.cuMemAlloc = memory ? count_alloc : refuse_alloc;
+    ctx->drv = &disguised;
+}
+
+static inline void end_context(symm_context *ctx)
+{
+    if (ctx && emulated)
+        ctx->drv = emulated;
+    symm_context_destroy(ctx);
+}
+
+static inline void open_fake(void)
+{
+    setenv("SYMM_DRIVER", "emulated", 1);
+    use_library("libfake_cublaslt.so");
+    void *library = dlopen(getenv("SYMM_CUBLASLT_LIBRARY"), RTLD_NOW);
+    ck_assert_msg(library, "%s", dlerror());
+    fake = dlsym(library, "fake_cublaslt");
+    ck_assert_ptr_nonnull(fake);
+    fake->before = wait_for;
+}
+
+/* ---------------------------------------------------------------------------------- one product */
+
+struct trial {
+    struct matmul_case c;
+    int by_columns;        /* operands that lie column after column */
+    int shifted;           /* operands that are no longer aligned */
+    int bare;              /* so many of the last ranks have the driver as it is */
+    bool no_memory;        /* for the workspace */
+    symm_strategy becomes; /* 0: as asked */
+};
+
+/* The same elements in another order. */
+static inline void turn(struct matmul_operand *x)
+{
+    const int last = x->t.ndim - 1;
+
+    x->t.strides[last - 1] = 1;
+    x->t.strides[last] = x->t.shape[last - 1];
+}
+
+static inline void arrange(const struct trial *t, struct matmul_job *job)
+{
+    if (t->by_columns & A_BY_COLUMNS)
+        turn(&job->o.a);
+    if (t->shifted & A_BY_COLUMNS)
+        job->o.a.at += 2;
+    for (int i = 0; i < t->c.nb; i++) {
+        if (t->by_columns & B_BY_COLUMNS)
+            turn(&job->o.b[i]);
+        if (t->by_columns & D_BY_COLUMNS)
+            turn(&job->o.d[i]);
+        if (t->by_columns & D_BY_COLUMNS && t->c.has_c)
+            turn(&job->o.c[i]);
+        job->o.b[i].at += t->shifted & B_BY_COLUMNS ? 2 : 0;
+        job->o.d[i].at += t->shifted & D_BY_COLUMNS ? 4 : 0;
+    }
+}
+
+static inline void multiply(struct rank *self, void *arg)
+{
+    const struct trial *t = arg;
+    struct matmul_job job = {.nbytes = {0}};
+    symm_context *ctx = NULL;
+    symm_stream stream = NULL;
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, symm_stream_create(ctx, &stream));
+    if (matmul_job_open(self, ctx, symm_context_world(ctx), &t->c, &job) != SYMM_OK)
+        goto out;
+    if (self->rank < self->nranks - t->bare)
+        disguise(ctx, !t->no_memory);
+    arrange(t, &job);
+    if (matmul_job_create(self, &job) != SYMM_OK)
+        goto out;
+    if (t->becomes)
+        CHECK_RANK(self, symm_matmul_strategy(job.m) == t->becomes);
+    for (uint64_t round = 1; round < 3; round++)
+        if (matmul_job_send(self, &job, round, stream) != SYMM_OK ||
+            matmul_job_run(self, &job, stream) != SYMM_OK ||
+            matmul_job_fetch(self, &job, NULL, stream) != SYMM_OK ||
+            matmul_job_look(self, &job) != SYMM_OK)
+            goto out;
+out:
+    matmul_job_close(&job);
+    symm_stream_destroy(stream);
+    end_context(ctx);
+}
+
+/* products: of each of two rounds, by the stand-in, over all ranks. */
+static inline void try_it(int nranks, struct trial t, int products)
+{
+    fake->products = 0;
+    ranks_run_ok(nranks, RANKS_AS_THREADS, multiply, &t, LIMIT_S);
+    ck_assert_msg(fake->products == 2 * products, "%d products, not %d: %s", fake->products,
+                  2 * products, matmul_text(&t.c));
+    ck_assert_int_eq(fake->objects, 0);
+}
+
+static inline struct matmul_case simple(int32_t m, int32_t k, int32_t n)
+{
+    return (struct matmul_case){.kind = SYMM_MATMUL,
+                                .in = SYMM_BFLOAT16,
+                                .out = SYMM_FLOAT32,
+                                .addend = SYMM_FLOAT32,
+                                .m = m,
+                                .k = k,
+                                .l = 1,
+                                .nb = 1,
+                                .n = {n, n, n, n},
+                                .contiguous = true};
+}
+
+static inline struct matmul_case gathered(int32_t m, int32_t k, int32_t n, symm_strategy strategy)
+{
+    struct matmul_case c = simple(m, k, n);
+
+    c.kind = SYMM_ALL_GATHER_MATMUL;
+    c.strategy = strategy;
+    return c;
+}
+
+#endif

@@ -1,0 +1,130 @@
+/* What becomes of products that are left to cuBLASLt when it fails, and of its workspaces. */
+#include <string.h>
+#include "cublas_trial.h"
+
+static const char *const calls[] = {
+    "cublasLtCreate",
+    "cublasLtMatmulDescCreate",
+    "cublasLtMatmulDescSetAttribute",
+    "cublasLtMatrixLayoutCreate",
+    "cublasLtMatrixLayoutSetAttribute",
+    "cublasLtMatmulPreferenceCreate",
+    "cublasLtMatmulPreferenceSetAttribute",
+    "cublasLtMatmulAlgoGetHeuristic",
+};
+enum { NCALLS = sizeof calls / sizeof calls[0] };
+
+START_TEST(a_call_that_fails_leaves_it_to_our_kernels)
+{
+    struct trial t = {.c = simple(16, 24, 8)};
+
+    open_fake();
+    t.c.nb = 2;
+    setenv("FAKE_CUBLASLT_FAILS", calls[_i], 1);
+    try_it(1, t, 0);
+    t.c = gathered(6, 8, 5, SYMM_STRATEGY_UNFUSED);
+    try_it(2, t, 0);
+}
+END_TEST
+
+static const char *const libraries[] = {"libnothing.so", "libtools_wrong.so"};
+
+START_TEST(a_library_that_is_none_is_not_taken)
+{
+    const struct trial t = {.c = simple(16, 24, 8)};
+
+    open_fake();
+    use_library(libraries[_i]);
+    try_it(1, t, 0);
+}
+END_TEST
+
+static void fail_to_run(struct rank *self, void *arg)
+{
+    const struct matmul_case c = simple(16, 24, 8);
+    struct matmul_job job = {.nbytes = {0}};
+    symm_context *ctx = NULL;
+
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    if (matmul_job_open(self, ctx, symm_context_world(ctx), &c, &job) != SYMM_OK)
+        goto out;
+    disguise(ctx, true);
+    if (matmul_job_create(self, &job) != SYMM_OK)
+        goto out;
+    setenv("FAKE_CUBLASLT_FAILS", "cublasLtMatmul", 1);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "rank 0: cublasLtMatmul: error 7",
+                     symm_matmul_run(job.m, NULL, NULL));
+    unsetenv("FAKE_CUBLASLT_FAILS");
+    if (matmul_job_send(self, &job, 1, NULL) == SYMM_OK &&
+        matmul_job_run(self, &job, NULL) == SYMM_OK &&
+        matmul_job_fetch(self, &job, NULL, NULL) == SYMM_OK)
+        matmul_job_look(self, &job);
+    matmul_job_close(&job);
+    setenv("SYMM_MATMUL_CUBLAS", "2", 1);
+    if (matmul_job_open(self, ctx, symm_context_world(ctx), &c, &job) != SYMM_OK)
+        goto out;
+    const symm_matmul_desc desc = matmul_job_desc(&job);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "SYMM_MATMUL_CUBLAS=2 is not within 0 to 1",
+                     symm_matmul_create(job.group, &desc, &job.m));
+    rank_note(self, SYMM_OK);
+out:
+    matmul_job_close(&job);
+    end_context(ctx);
+}
+
+START_TEST(a_run_that_fails_says_so)
+{
+    open_fake();
+    ranks_run_ok(1, RANKS_AS_THREADS, fail_to_run, NULL, LIMIT_S);
+    ck_assert_int_eq(fake->products, 1);
+    ck_assert_int_eq(fake->objects, 0);
+}
+END_TEST
+
+/* A workspace is that of one product at a time, and of the next when that is gone. */
+static void make_and_unmake(struct rank *self, void *arg)
+{
+    const struct matmul_case c = simple(16, 24, 8);
+    struct matmul_job job = {.nbytes = {0}};
+    symm_matmul *two[2] = {NULL, NULL};
+    symm_context *ctx = NULL;
+
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    if (matmul_job_open(self, ctx, symm_context_world(ctx), &c, &job) != SYMM_OK)
+        goto out;
+    disguise(ctx, true);
+    const symm_matmul_desc desc = matmul_job_desc(&job);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 2; i++)
+            RANK_TRY(self, symm_matmul_create(job.group, &desc, &two[i]));
+        CHECK_RANK(self, nallocs == 2);
+        for (int i = 0; i < 2 && round < 2; i++) /* the last ones are left to the context */
+            symm_matmul_destroy(two[i]);
+    }
+out:
+    matmul_job_close(&job);
+    end_context(ctx);
+}
+
+START_TEST(workspaces_are_used_again)
+{
+    open_fake();
+    ranks_run_ok(1, RANKS_AS_THREADS, make_and_unmake, NULL, LIMIT_S);
+    ck_assert_int_eq(fake->objects, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cublas failures");
+    /* Libraries stay open. */
+    TCase *tc = test_case_uncounted(suite, "failures", 60);
+
+    tcase_add_loop_test(tc, a_call_that_fails_leaves_it_to_our_kernels, 0, NCALLS);
+    tcase_add_loop_test(tc, a_library_that_is_none_is_not_taken, 0, 2);
+    tcase_add_test(tc, a_run_that_fails_says_so);
+    tcase_add_test(tc, workspaces_are_used_again);
+    return test_main(suite);
+}
