@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "driver.h"
-#include "p2p.h"
+#include "options_check.h"
 #include "p2p_args.h"
-#include "product.h"
 #include "setting.h"
 #include "text.h"
 
@@ -64,15 +63,62 @@ static bool parse_suite(const char *text, struct bench_options *o)
     return o->suite;
 }
 
+/* Where the value of an option goes that is taken as it is; NULL: it is another one. */
+static const char **text_of(struct bench_options *o, int c)
+{
+    switch (c) {
+    case OPT_ALGO:
+        return &o->algos;
+    case OPT_HOW:
+        return &o->hows;
+    case OPT_PATTERN:
+        return &o->patterns;
+    case OPT_BLOCKS:
+        return &o->blocks;
+    case OPT_SIZES:
+        return &o->sizes;
+    case OPT_PEER:
+        return &o->peers;
+    case OPT_STRATEGY:
+        return &o->strategies;
+    case OPT_OPERATIONS:
+        return &o->operations;
+    case OPT_DTYPES:
+        return &o->dtypes;
+    case OPT_JSON:
+        return &o->json;
+    case OPT_CSV:
+        return &o->csv;
+    case OPT_PLOT:
+        return &o->plot;
+    case 'o':
+        return &o->output;
+    default:
+        return NULL;
+    }
+}
+
+/* What an option without a value turns on; NULL: it is another one. */
+static bool *flag_of(struct bench_options *o, int c)
+{
+    switch (c) {
+    case OPT_GRAPH:
+        return &o->graph;
+    case OPT_IN_PLACE:
+        return &o->in_place;
+    case OPT_CHECK:
+        return &o->check;
+    default:
+        return NULL;
+    }
+}
+
 /* The same as take(), of those that only products have. */
 static const char *take_of_product(struct bench_options *o, int c, const char *value)
 {
     int *const extent = c == 'm' ? &o->m : c == 'n' ? &o->n : c == 'k' ? &o->k : &o->l;
 
     switch (c) {
-    case OPT_STRATEGY:
-        o->strategies = value;
-        return NULL;
     case OPT_SUITE:
         return parse_suite(value, o) ? NULL : "the only suite is llama";
     case OPT_ALPHA:
@@ -81,29 +127,48 @@ static const char *take_of_product(struct bench_options *o, int c, const char *v
         return text_real(value, &o->beta) ? NULL : "not a number";
     case OPT_EPS:
         return text_real(value, &o->eps) && o->eps > 0 ? NULL : "not a number above 0";
+    case OPT_ROOFLINE:
+        return parse_roofline(value, o) ? NULL : "neither measured nor a number of TFLOP/s above 0";
     default:
         return text_int(value, 1, MAX_EXTENT, extent) ? NULL : "not a number from 1 to 2^24";
+    }
+}
+
+/* The same, of how much is to be measured. */
+static const char *take_of_range(struct bench_options *o, int c, const char *value)
+{
+    static const char bytes[] = "not a number of bytes like 4096, 64K or 1M";
+
+    switch (c) {
+    case OPT_MIN:
+        return text_bytes(value, &o->min_bytes) && o->min_bytes ? NULL : bytes;
+    case OPT_MAX:
+        return text_bytes(value, &o->max_bytes) && o->max_bytes ? NULL : bytes;
+    case OPT_FACTOR:
+        return text_int(value, 2, 1 << 20, &o->factor) ? NULL : "not a number from 2";
+    case OPT_ITERS:
+        return text_int(value, 1, 1000000, &o->iters) ? NULL : "not a number from 1";
+    case OPT_WARMUP:
+        return text_int(value, 0, 1000000, &o->warmup) ? NULL : "not a number from 0";
+    case OPT_SECONDS:
+        return text_seconds(value, &o->seconds) ? NULL : "not a number of seconds above 0";
+    default:
+        return take_of_product(o, c, value);
     }
 }
 
 /* Takes one option in. Returns NULL, or what its value should have been. */
 static const char *take(struct bench_options *o, int c, const char *value)
 {
-    static const char bytes[] = "not a number of bytes like 4096, 64K or 1M";
-
+    if (text_of(o, c)) {
+        *text_of(o, c) = value;
+        return NULL;
+    }
+    if (flag_of(o, c)) {
+        *flag_of(o, c) = true;
+        return NULL;
+    }
     switch (c) {
-    case OPT_ALGO:
-        o->algos = value;
-        return NULL;
-    case OPT_HOW:
-        o->hows = value;
-        return NULL;
-    case OPT_PATTERN:
-        o->patterns = value;
-        return NULL;
-    case OPT_BLOCKS:
-        o->blocks = value;
-        return NULL;
     case OPT_THREADS:
         return text_int(value, 1, P2P_THREADS_MAX, &o->threads) ? NULL : "not a number to 512";
     case OPT_DTYPE:
@@ -111,234 +176,27 @@ static const char *take(struct bench_options *o, int c, const char *value)
         return o->element ? NULL : "not one of " ELEMENT_NAMES;
     case OPT_OP:
         return redop_find(value, &o->op) ? NULL : "not one of sum, avg, min, max";
-    case OPT_MIN:
-        return text_bytes(value, &o->min_bytes) && o->min_bytes ? NULL : bytes;
-    case OPT_MAX:
-        return text_bytes(value, &o->max_bytes) && o->max_bytes ? NULL : bytes;
-    case OPT_FACTOR:
-        return text_int(value, 2, 1 << 20, &o->factor) ? NULL : "not a number from 2";
-    case OPT_SIZES:
-        o->sizes = value;
-        return NULL;
-    case OPT_ITERS:
-        return text_int(value, 1, 1000000, &o->iters) ? NULL : "not a number from 1";
-    case OPT_WARMUP:
-        return text_int(value, 0, 1000000, &o->warmup) ? NULL : "not a number from 0";
-    case OPT_GRAPH:
-        o->graph = true;
-        return NULL;
-    case OPT_IN_PLACE:
-        o->in_place = true;
-        return NULL;
     case OPT_CHAIN:
         return parse_timing(TIMING_CHAIN, o);
     case OPT_ISOLATED:
         return parse_timing(TIMING_ISOLATED, o);
     case OPT_MEMORY:
         return parse_memory(value, o) ? NULL : "neither symmetric nor plain";
-    case OPT_CHECK:
-        o->check = true;
-        return NULL;
-    case OPT_SECONDS:
-        return text_seconds(value, &o->seconds) ? NULL : "not a number of seconds above 0";
     case OPT_SEED:
         return parse_seed(value, o) ? NULL : "not a number";
-    case OPT_PEER:
-        o->peers = value;
-        return NULL;
-    case OPT_JSON:
-        o->json = value;
-        return NULL;
-    case OPT_CSV:
-        o->csv = value;
-        return NULL;
-    case OPT_PLOT:
-        o->plot = value;
-        return NULL;
-    case 'o':
-        o->output = value;
-        return NULL;
-    case OPT_OPERATIONS:
-        o->operations = value;
-        return NULL;
-    case OPT_DTYPES:
-        o->dtypes = value;
-        return NULL;
     case OPT_FLOOR:
         return text_seconds(value, &o->floor_gbs) ? NULL : "not a number of GB/s above 0";
-    case OPT_ROOFLINE:
-        return parse_roofline(value, o) ? NULL : "neither measured nor a number of TFLOP/s above 0";
     case OPT_DRIVER:
         o->driver = value;
         return driver_is_choice(value) ? NULL : "not auto, cuda or emulated";
     case OPT_TIMEOUT:
         return parse_timeout(value, o) ? NULL : "not a number of seconds above 0";
     default:
-        return take_of_product(o, c, value);
+        return take_of_range(o, c, value);
     }
 }
 
-/* ------------------------------------------------------------ what all options together must be */
-
-static bool is_variant(const struct operation *operation, const char *name)
-{
-    const struct variant *v = operation->variants;
-
-    while (v->name && strcmp(v->name, name) != 0)
-        v++;
-    return v->name != NULL;
-}
-
-static bool is_any_variant(const char *name)
-{
-    for (size_t i = 0; operation_at(i); i++) {
-        if (is_variant(operation_at(i), name))
-            return true;
-    }
-    return false;
-}
-
-static bool is_algo(const struct bench_options *o, const char *item)
-{
-    return o->operation ? is_variant(o->operation, item) : is_any_variant(item);
-}
-
-static bool is_how(const struct bench_options *o, const char *item)
-{
-    (void)o;
-    return p2p_is_how(item);
-}
-
-static bool is_pattern(const struct bench_options *o, const char *item)
-{
-    (void)o;
-    return p2p_is_pattern(item);
-}
-
-static bool is_operation(const struct bench_options *o, const char *item)
-{
-    (void)o;
-    return operation_find(item) != NULL;
-}
-
-static bool is_reduced(const struct bench_options *o, const char *item)
-{
-    const struct element *e = element_find(item);
-
-    (void)o;
-    return e && !e->moved_only;
-}
-
-static bool is_strategy(const struct bench_options *o, const char *item)
-{
-    (void)o;
-    for (const struct product_way *w = product_ways(SYMM_ALL_GATHER_MATMUL); w->name; w++) {
-        if (w->kind == PRODUCT_GATHERED && strcmp(w->name, item) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool is_product(const struct bench_options *o)
-{
-    return o->command == BENCH_PRODUCT || o->command == BENCH_GATHERED_PRODUCT;
-}
-
-static bool is_peer(const struct bench_options *o, const char *item)
-{
-    return (strcmp(item, "nccl") == 0 && o->command != BENCH_PRODUCT) ||
-           (is_product(o) && (strcmp(item, "cublas") == 0 || strcmp(item, "none") == 0));
-}
-
-static bool is_size(const struct bench_options *o, const char *item)
-{
-    uint64_t nbytes;
-
-    (void)o;
-    return text_bytes(item, &nbytes);
-}
-
-static bool is_number(const struct bench_options *o, const char *item)
-{
-    int n;
-
-    (void)o;
-    return text_int(item, 1, 1 << 16, &n);
-}
-
-/* Returns -1 when every item of the list is one of what there is. */
-static int check_list(const struct bench_options *o, const char *option, const char *list,
-                      bool (*is_right)(const struct bench_options *, const char *),
-                      const char *what)
-{
-    char item[64];
-
-    if (!list || (strcmp(list, "all") == 0 && is_right != is_size && is_right != is_number))
-        return -1;
-    if (!*list)
-        return text_usage_error(tool, "--%s: an empty list", option);
-    while (text_next(&list, item, sizeof item)) {
-        if (!is_right(o, item))
-            return text_usage_error(tool, "--%s %s: %s", option, item, what);
-    }
-    return -1;
-}
-
-static int check_product(const struct bench_options *o)
-{
-    if (o->element->dtype != SYMM_BFLOAT16 && o->element->dtype != SYMM_FLOAT16)
-        return text_usage_error(tool, "--dtype %s: products are of bf16 or fp16", o->element->name);
-    if (o->suite && (o->m || o->n || o->k))
-        return text_usage_error(tool, "--suite llama: it says what m, n and k are");
-    if (o->alpha == 0 && o->beta == 0)
-        return text_usage_error(tool, "--alpha 0: with beta 0 nothing is left");
-    return -1;
-}
-
-/* What can only be judged when all options are known. */
-static int check_lists(const struct bench_options *o)
-{
-    const struct {
-        const char *option, *list;
-        bool (*is_right)(const struct bench_options *, const char *);
-        const char *what;
-    } lists[] = {
-        {"algo", o->algos, is_algo, "there is no variant of that name"},
-        {"strategy", o->strategies, is_strategy, "not auto, fused, pipelined or unfused"},
-        {"peer", o->peers, is_peer, "there is no such peer here"},
-        {"how", o->hows, is_how, "not one of " P2P_HOWS},
-        {"pattern", o->patterns, is_pattern, "not one of " P2P_PATTERNS},
-        {"operations", o->operations, is_operation, "there is no operation of that name"},
-        {"dtypes", o->dtypes, is_reduced, "no type that can be reduced"},
-        {"blocks", o->blocks, is_number, "not a number from 1"},
-        {"sizes", o->sizes, is_size, "not a number of bytes like 4096, 64K or 1M"},
-    };
-
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        int code = check_list(o, lists[i].option, lists[i].list, lists[i].is_right, lists[i].what);
-        if (code >= 0)
-            return code;
-    }
-    if (o->op == SYMM_AVG && o->element->integer)
-        return text_usage_error(tool, "--op avg: there are averages of floating types only");
-    if (o->operation && o->operation->reduces && o->element->moved_only)
-        return text_usage_error(tool, "--dtype %s: nothing reduces it, and %s has to",
-                                o->element->name, o->operation->name);
-    if (o->operation && !operation_chains(o->operation) && o->timing == TIMING_CHAIN)
-        return text_usage_error(tool, "--chain: input and output of %s differ in size",
-                                o->operation->name);
-    if (is_product(o))
-        return check_product(o);
-    if (o->max_bytes && o->max_bytes < o->min_bytes)
-        return text_usage_error(tool, "--max-bytes is less than --min-bytes");
-    if (o->command == BENCH_PLOT && o->nfiles == 0)
-        return text_usage_error(tool, "plot: the JSON file is missing");
-    if (o->command == BENCH_PLOT && !o->output)
-        return text_usage_error(tool, "plot: -o FILE.svg is missing");
-    if (o->command == BENCH_TUNE && !o->output)
-        return text_usage_error(tool, "tune: --output FILE is missing");
-    return -1;
-}
+/* ----------------------------------------------------------------------------- the command line */
 
 static const char other_commands[] = "matmul, all-gather-matmul, p2p, stress, tune and plot";
 
@@ -430,7 +288,7 @@ static void settle(struct bench_options *o)
         o->strategies = "all";
     o->nccl =
         o->peers ? bench_options_want(o->peers, "nccl") : o->command == BENCH_GATHERED_PRODUCT;
-    o->cublas = o->peers ? bench_options_want(o->peers, "cublas") : is_product(o);
+    o->cublas = o->peers ? bench_options_want(o->peers, "cublas") : options_are_of_product(o);
 }
 
 int bench_options_parse(int argc, char **argv, struct bench_options *out)
@@ -464,7 +322,7 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out)
     if (code >= 0)
         return code;
     settle(&o);
-    code = check_lists(&o);
+    code = options_check(&o);
     *out = o;
     return code;
 }
