@@ -68,6 +68,8 @@ STATEMENTS = {
 }
 FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^;{(]*?\b(\w+)(?=\()"
                       r"|SYMM_KERNEL\((\w+))", re.M)
+# The device header's bodies.
+INLINE = ["device_meet.cuh", "device_data.cuh", "device_packet.cuh"]
 INCLUDE = re.compile(r'^#include "(.*\.cuh)"', re.M)
 # What the emulated driver does not have.
 GPU_ONLY = re.compile(r"^#if defined\(__CUDA_ARCH\w*\)$.*?^#(?:else|endif)\b", re.M | re.S)
@@ -200,7 +202,7 @@ class Weaver:
             if any(a <= m.start() < b for a, b in unwoven):
                 continue
             qualifier, what = m.groups()
-            if m.end(2) in defined or (path.name == "device_inline.cuh" and what in PAIRS):
+            if m.end(2) in defined or (path.name in INLINE and what in PAIRS):
                 continue
             end = closing(text, m.end())
             numbers = self.mutations(path, text, m.start(), what, seen)
@@ -235,17 +237,17 @@ def emulated(path):
 
 def weave(source, out):
     weaver = Weaver()
-    inline = source / "include/symm/detail/device_inline.cuh"
+    inline = [source / "include/symm/detail" / name for name in INLINE]
     kernels = sorted(p for p in emulated(source / "src/kernels.cu") if p.suffix == ".cuh")
     for path in [*(source / "include").rglob("*.*"), *(source / "src").glob("kernels.*"),
                  *(source / "src").glob("*/kernel_args.h"), *(source / "src").glob("*/*.cuh")]:
-        if path == inline or path in kernels:
+        if path in inline or path in kernels:
             continue
         write(out / path.relative_to(source), path.read_text())
     write(out / "include/symm/detail/mutants.cuh", (source / "tests/proof/mutants.cuh").read_text())
-    for path in [inline, *kernels]:
+    for path in [*inline, *kernels]:
         text = weaver.weave(path, path.read_text())
-        if path == inline:
+        if path == inline[0]:  # which the others include
             text = text.replace("namespace symm_detail",
                                 "#include <symm/detail/mutants.cuh>\n\nnamespace symm_detail", 1)
         write(out / path.relative_to(source), text)
@@ -287,7 +289,7 @@ def attempt(program, number, ranks, block, seeds, protocols):
 
 
 def judge(program, number, site):
-    inline = site["file"] == "device_inline.cuh"
+    inline = site["file"] in INLINE
     first = (FIRST.get(f"{site['file']} {site['function']}") or
              FIRST.get(site["function"], ["barrier", "signal"] if inline else LIBRARY))
     for ranks, block, seeds in PLACES:

@@ -1,0 +1,422 @@
+/*
+ * Addresses, signals, and barriers of blocks, grids and ranks: what device.cuh declares of them,
+ * written once for both machines in terms of their single instructions.
+ */
+#ifndef SYMM_DETAIL_DEVICE_MEET_CUH
+#define SYMM_DETAIL_DEVICE_MEET_CUH
+
+#include <symm/detail/wait_record.h>
+
+namespace symm_detail
+{
+
+/* How many polls a wait makes before it tells the host whom it waits for. */
+#ifndef SYMM_DETAIL_TELL_AFTER
+#define SYMM_DETAIL_TELL_AFTER 4096
+#endif
+enum { TELL_AFTER = SYMM_DETAIL_TELL_AFTER };
+
+SYMM_DEV int thread_index(void)
+{
+    return (int)(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+}
+
+SYMM_DEV int block_nthreads(void)
+{
+    return (int)(blockDim.x * blockDim.y * blockDim.z);
+}
+
+/* In this rank's pad: what `rank` has signalled to me on the channel, and I to it. */
+SYMM_DEV symm_signal_cell *signal_cell(const symm_view &v, symm_signal_pad *pad, int channel,
+                                       int rank)
+{
+    return reinterpret_cast<symm_signal_cell *>(pad) + (int64_t)channel * v.nranks + rank;
+}
+
+SYMM_DEV symm_device_line *device_line(const symm_view &v)
+{
+    return reinterpret_cast<symm_device_line *>(v.poison);
+}
+
+SYMM_DEV symm_wait_record *wait_record(const symm_view &v)
+{
+    return static_cast<symm_wait_record *>(v.record);
+}
+
+/* ----------------------------------------------------------------------------------- the record */
+
+/* Takes the record, which is then this thread's until untell(). */
+SYMM_DEV bool claim(const symm_view &v)
+{
+    return compare_and_swap(&device_line(v)->claim, 0u, 1u);
+}
+
+/* Fills in the record, which the caller has claimed, and makes it valid. */
+SYMM_DEV void tell(const symm_view &v, const symm_wait_record &r)
+{
+    symm_wait_record *to = wait_record(v);
+    uint32_t *serial = &device_line(v)->serial;
+    const uint32_t before = load_scalar(serial), next = before + 1 ? before + 1 : 1;
+    store_scalar(serial, next);
+    store_relaxed(&to->kind, r.kind);
+    store_relaxed(reinterpret_cast<uint32_t *>(&to->from), (uint32_t)r.from);
+    store_relaxed(reinterpret_cast<uint32_t *>(&to->channel), (uint32_t)r.channel);
+    store_relaxed(&to->expected, r.expected);
+    store_relaxed(&to->seen, r.seen);
+    store_relaxed(&to->pad, r.pad);
+    store_release(&to->valid, next);
+}
+
+/* The wait of which the host was told is over. */
+SYMM_DEV void untell(const symm_view &v)
+{
+    store_relaxed(&wait_record(v)->valid, 0u);
+    store_release(&device_line(v)->claim, 0u);
+}
+
+/*
+ * Ends the group, because rank `from` came with another word: ranks called different things. One
+ * thread of the rank tells; what it claims it keeps, so that the record stays. Waits that hold the
+ * claim see the poison and let go.
+ */
+SYMM_DEV void tell_mismatch(const symm_view &v, symm_signal_pad *pad, int channel, int from,
+                            uint32_t mine, uint32_t theirs)
+{
+    store_relaxed(v.poison, 1u);
+    while (!claim(v)) {
+        if (load_relaxed(&wait_record(v)->valid) &&
+            load_relaxed(&wait_record(v)->kind) == SYMM_WAIT_MISMATCH)
+            return;
+        pause();
+    }
+    tell(v, {0, SYMM_WAIT_MISMATCH, from, channel, mine, theirs, (uint64_t)(uintptr_t)pad, {}});
+}
+
+/* ------------------------------------------------------------------------------ signal and wait */
+
+SYMM_DEV void signal(const symm_view &v, symm_signal_pad *pad, int channel, int to, uint32_t n,
+                     uint32_t word)
+{
+    uint32_t *sent = &signal_cell(v, pad, channel, to)->sent;
+    const uint32_t poison = load_relaxed(v.poison), count = load_relaxed(sent) + n;
+    if (poison)
+        return;
+    store_relaxed(sent, count);
+    uint64_t *arrived = &signal_cell(v, pad, channel, v.rank)->arrived;
+    store_release(symm_dev_peer(v, arrived, to), (uint64_t)word << 32 | count);
+}
+
+/*
+ * A poll found nothing: looks at the abort word now and then, tells the host whom this wait is for
+ * once it is long, and gives way. Returns whether the host has been told. The threads of a block,
+ * all of which may wait, take turns: what one of them sees the poison word tells the others.
+ */
+SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool told, const symm_wait_record &r)
+{
+    const uint32_t later = LOOK_APART * (uint32_t)thread_index(), turn = polls - later;
+    if (polls >= later && turn % LOOK_EVERY == LOOK_AFTER && load_relaxed(v.abort))
+        store_relaxed(v.poison, 1u);
+    if (!told && polls >= later && turn % TELL_AFTER == TELL_AFTER - 1 && claim(v)) {
+        tell(v, r);
+        told = true;
+    }
+    pause();
+    return told;
+}
+
+/*
+ * Waits until n signals beyond those taken have come, and takes `take` of them. Returns whether
+ * they have come, with the word of the last one; false after an abort. The poison is read beside
+ * every poll, so it costs no round trip.
+ */
+SYMM_DEV bool wait(const symm_view &v, symm_signal_pad *pad, int channel, int from, uint32_t n,
+                   uint32_t take, uint32_t *word)
+{
+    symm_signal_cell *cell = signal_cell(v, pad, channel, from);
+    const uint32_t taken = load_relaxed(&cell->taken);
+    bool told = false, come = false;
+    for (uint32_t polls = 0;; polls++) {
+        const uint32_t poison = load_relaxed(v.poison);
+        const uint64_t arrived = load_acquire(&cell->arrived);
+        come = !poison && (int32_t)((uint32_t)arrived - taken - n) >= 0;
+        if (come) {
+            *word = (uint32_t)(arrived >> 32);
+            if (take)
+                store_relaxed(&cell->taken, taken + take);
+        }
+        if (come || poison)
+            break;
+        told = poll_again(v, polls, told,
+                          {0,
+                           SYMM_WAIT_SIGNAL,
+                           from,
+                           channel,
+                           taken + n,
+                           (uint32_t)arrived,
+                           (uint64_t)(uintptr_t)pad,
+                           {}});
+    }
+    if (told)
+        untell(v);
+    return come;
+}
+
+/*
+ * Orders unicast and multicast accesses. It takes microseconds, so a group without multicast, which
+ * has no multicast address to use, goes without.
+ */
+SYMM_DEV void fence_if_multicast(const symm_view &v)
+{
+    if (v.flags & SYMM_VIEW_MULTICAST)
+        fence_alias();
+}
+
+/*
+ * The first half of a barrier that carries a word, on N channels from this one on, each with
+ * its word. The ranks are spread over the threads of the block.
+ */
+template <int N>
+SYMM_DEV void arrive(const symm_view &v, symm_signal_pad *pad, int channel,
+                     const uint32_t (&words)[N])
+{
+    fence_if_multicast(v);
+    __syncthreads();
+    for (int i = thread_index(); i < N * v.nranks; i += block_nthreads()) {
+        const int next = N > 1 && i >= v.nranks, r = next ? i - v.nranks : i;
+        if (r != v.rank)
+            signal(v, pad, channel + next, r, 1, words[N > 1 && next]);
+    }
+}
+
+SYMM_DEV void arrive(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t word)
+{
+    arrive<1>(v, pad, channel, {word});
+}
+
+/* Returns, in the thread that has met it, a rank that came with another word; -1: none; -2: the
+ * group is aborted. The first rank is thread number `thread`'s, which is 0 or the block has it. */
+SYMM_DEV int wait_all(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t word,
+                      uint32_t *theirs, int thread = 0)
+{
+    const int t = thread_index() - thread, nthreads = block_nthreads();
+    int other = -1;
+    for (int r = t < 0 ? t + nthreads : t; r < v.nranks; r += nthreads) {
+        uint32_t came = word;
+        if (r == v.rank)
+            continue;
+        if (!wait(v, pad, channel, r, 1, 1, &came))
+            other = -2;
+        else if (came != word && other == -1) {
+            other = r;
+            *theirs = came;
+        }
+    }
+    fence_if_multicast(v);
+    return other;
+}
+
+/* --------------------------------------------------------------------------------- grid barrier */
+
+/*
+ * A block of this grid has come. Of the channel's cell with this rank itself, `sent` counts the
+ * blocks that have come, and `taken` is what it was when this round began. One thread; returns
+ * whether it was the last one, which then must call grid_open.
+ */
+SYMM_DEV bool grid_arrive(symm_signal_cell *cell, uint32_t *round)
+{
+    const uint32_t nblocks = gridDim.x * gridDim.y * gridDim.z;
+    *round = load_relaxed(&cell->taken);
+    return fetch_add(&cell->sent, 1) + 1 - *round == nblocks;
+}
+
+SYMM_DEV void grid_open(symm_signal_cell *cell, uint32_t round)
+{
+    store_release(&cell->taken, round + gridDim.x * gridDim.y * gridDim.z);
+}
+
+SYMM_DEV void grid_wait(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t round)
+{
+    symm_signal_cell *cell = signal_cell(v, pad, channel, v.rank);
+    const uint32_t nblocks = gridDim.x * gridDim.y * gridDim.z;
+    bool told = false;
+    for (uint32_t polls = 0; load_acquire(&cell->taken) == round; polls++) {
+        if (load_relaxed(v.poison))
+            break;
+        told = poll_again(v, polls, told,
+                          {0,
+                           SYMM_WAIT_GRID,
+                           v.rank,
+                           channel,
+                           round + nblocks,
+                           load_relaxed(&cell->sent),
+                           (uint64_t)(uintptr_t)pad,
+                           {}});
+    }
+    if (told)
+        untell(v);
+}
+
+/* With `meet`, the last block meets those of the other ranks before it lets its own go on. */
+SYMM_DEV void grid_barrier(const symm_view &v, symm_signal_pad *pad, int channel, bool meet)
+{
+    symm_signal_cell *cell = signal_cell(v, pad, channel, v.rank);
+    const bool leader = thread_index() == 0;
+    uint32_t round = 0;
+    fence_if_multicast(v);
+    __syncthreads();
+    const bool last = leader && grid_arrive(cell, &round);
+    if (__syncthreads_or(last) && meet)
+        symm_dev_barrier(v, pad, channel);
+    if (last)
+        grid_open(cell, round);
+    else if (leader)
+        grid_wait(v, pad, channel, round);
+    fence_if_multicast(v);
+    __syncthreads();
+}
+
+} /* namespace symm_detail */
+
+/* -------------------------------------------------------------------------------- the interface */
+
+template <typename T> SYMM_DEV T *symm_dev_peer(const symm_view &v, T *symmetric, int rank)
+{
+    return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(symmetric) + (uintptr_t)v.peer[rank]);
+}
+
+template <typename T> SYMM_DEV T *symm_dev_multicast(const symm_view &v, T *symmetric)
+{
+    return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(symmetric) + (uintptr_t)v.multicast);
+}
+
+SYMM_DEV bool symm_dev_has_multicast(const symm_view &v)
+{
+    return v.flags & SYMM_VIEW_MULTICAST;
+}
+
+SYMM_DEV void symm_dev_signal(const symm_view &v, symm_signal_pad *pad, int channel, int to,
+                              uint32_t n)
+{
+    symm_detail::signal(v, pad, channel, to, n, 0);
+}
+
+SYMM_DEV void symm_dev_wait(const symm_view &v, symm_signal_pad *pad, int channel, int from,
+                            uint32_t n)
+{
+    uint32_t word;
+    symm_detail::wait(v, pad, channel, from, n, n, &word);
+}
+
+SYMM_DEV void symm_dev_wait_peek(const symm_view &v, symm_signal_pad *pad, int channel, int from,
+                                 uint32_t n)
+{
+    uint32_t word;
+    symm_detail::wait(v, pad, channel, from, n, 0, &word);
+}
+
+SYMM_DEV void symm_dev_arrive(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t word)
+{
+    symm_detail::arrive(v, pad, channel, word);
+    __syncthreads();
+}
+
+SYMM_DEV void symm_dev_arrive_both(const symm_view &v, symm_signal_pad *pad, int channel,
+                                   uint32_t word, uint32_t next_word)
+{
+    symm_detail::arrive<2>(v, pad, channel, {word, next_word});
+}
+
+SYMM_DEV void symm_dev_wait_all(const symm_view &v, symm_signal_pad *pad, int channel)
+{
+    uint32_t theirs;
+    __syncthreads();
+    symm_detail::wait_all(v, pad, channel, 0, &theirs);
+    __syncthreads();
+}
+
+SYMM_DEV void symm_dev_barrier(const symm_view &v, symm_signal_pad *pad, int channel)
+{
+    uint32_t theirs;
+    symm_detail::arrive(v, pad, channel, 0);
+    symm_detail::wait_all(v, pad, channel, 0, &theirs);
+    __syncthreads();
+}
+
+SYMM_DEV bool symm_dev_wait_all_agree(const symm_view &v, symm_signal_pad *pad, int channel,
+                                      uint32_t word)
+{
+    uint32_t theirs;
+    return !__syncthreads_or(symm_detail::wait_all(v, pad, channel, word, &theirs) != -1);
+}
+
+SYMM_DEV bool symm_dev_wait_all_insist(const symm_view &v, symm_signal_pad *pad, int channel,
+                                       uint32_t word)
+{
+    uint32_t theirs = 0;
+    const int other = symm_detail::wait_all(v, pad, channel, word, &theirs);
+    if (other >= 0)
+        symm_detail::tell_mismatch(v, pad, channel, other, word, theirs);
+    return !__syncthreads_or(other != -1);
+}
+
+/*
+ * Two warps wait where there are two: who insists must not be held up by who waits for a rank that
+ * never comes, because it called something else.
+ */
+SYMM_DEV bool symm_dev_wait_all_both(const symm_view &v, symm_signal_pad *pad, int channel,
+                                     uint32_t word, uint32_t next_word, bool *agreed)
+{
+    uint32_t theirs = 0;
+    const int other = symm_detail::wait_all(v, pad, channel + 1, next_word, &theirs);
+    if (other >= 0)
+        symm_detail::tell_mismatch(v, pad, channel + 1, other, next_word, theirs);
+    const int differs = symm_detail::wait_all(v, pad, channel, word, &theirs,
+                                              symm_detail::block_nthreads() > 32 ? 32 : 0);
+    const bool well = !__syncthreads_or(other != -1 || differs == -2);
+    *agreed = !__syncthreads_or(differs != -1);
+    return well;
+}
+
+SYMM_DEV bool symm_dev_barrier_agree(const symm_view &v, symm_signal_pad *pad, int channel,
+                                     uint32_t word)
+{
+    symm_detail::arrive(v, pad, channel, word);
+    return symm_dev_wait_all_agree(v, pad, channel, word);
+}
+
+SYMM_DEV bool symm_dev_barrier_insist(const symm_view &v, symm_signal_pad *pad, int channel,
+                                      uint32_t word)
+{
+    symm_detail::arrive(v, pad, channel, word);
+    return symm_dev_wait_all_insist(v, pad, channel, word);
+}
+
+SYMM_DEV void symm_dev_grid_sync(const symm_view &v, symm_signal_pad *pad, int channel)
+{
+    symm_detail::grid_barrier(v, pad, channel, false);
+}
+
+SYMM_DEV void symm_dev_grid_barrier(const symm_view &v, symm_signal_pad *pad, int channel)
+{
+    symm_detail::grid_barrier(v, pad, channel, true);
+}
+
+SYMM_DEV bool symm_dev_aborted(const symm_view &v)
+{
+    return __syncthreads_or(symm_detail::thread_index() == 0 &&
+                            symm_detail::load_relaxed(v.poison));
+}
+
+/* ---------------------------------------------------------------- programmatic dependent launch */
+
+SYMM_DEV void symm_dev_pdl_wait(void)
+{
+    symm_detail::pdl_wait();
+}
+
+SYMM_DEV void symm_dev_pdl_release(void)
+{
+    symm_detail::pdl_release();
+}
+
+#endif
