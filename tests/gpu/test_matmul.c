@@ -86,6 +86,7 @@ START_TEST(few_rows_are_right)
 {
     struct matmul_case cases[4 * NFEW];
 
+    NEEDS_GPUS(_i);
     for (int i = 0; i < 4 * NFEW; i++) {
         struct matmul_case *c = &cases[i];
         *c = few[i / 4];
@@ -141,7 +142,6 @@ static void run_pair(int i, bool graphs, int apart_ms)
     const int nranks = 2 + i % WORLDS;
     struct matmul_case pairs[][2] = {{crowded, crowded}, {crowded, crowded}};
 
-    NEEDS_GPUS(nranks);
     pairs[0][1].in = SYMM_FLOAT16;
     pairs[1][0].strategy = SYMM_STRATEGY_PIPELINED;
     pairs[1][1].m = 3000;
@@ -161,12 +161,14 @@ static void run_pair(int i, bool graphs, int apart_ms)
 
 START_TEST(two_groups_run_at_once_on_two_streams)
 {
+    NEEDS_GPUS(2 + _i % WORLDS);
     run_pair(_i, false, 0);
 }
 END_TEST
 
 START_TEST(two_groups_are_replayed_at_once_on_two_streams)
 {
+    NEEDS_GPUS(2 + _i % WORLDS);
     run_pair(_i, true, 0);
 }
 END_TEST
@@ -178,6 +180,7 @@ END_TEST
  */
 START_TEST(rows_are_sent_beside_products_on_all_multiprocessors)
 {
+    NEEDS_GPUS(2 + _i % WORLDS);
     run_pair(_i, false, 50);
 }
 END_TEST
