@@ -1,9 +1,9 @@
 /*
  * The product on Hopper GPUs: one warp brings panels of both factors to shared memory by the tensor
  * copy unit, two warpgroups multiply them by wgmma, each 64 rows of a tile and all of its columns,
- * and end the tile while the panels of the next one come. The blocks of a cluster take tiles one
- * below the other, and each brings its share of the panels of B to all. The order of tiles and the
- * waiting for rows are those of the portable product.
+ * and end the tile while the panels of the next one come or are multiplied. The blocks of a cluster
+ * take tiles one below the other, and each brings its share of the panels of B to all. The order of
+ * tiles and the waiting for rows are those of the portable product.
  */
 #ifndef SYMM_MATMUL_SM90_PRODUCT_CUH
 #define SYMM_MATMUL_SM90_PRODUCT_CUH
@@ -203,9 +203,14 @@ template <typename S> SYMM_DEV void used(uint64_t *bar)
         mbarrier_arrive(bar, lane);
 }
 
-template <typename S, typename T, bool B_ALONG_K>
+/*
+ * What else there is to do while a step is multiplied: each_step, which is given its number, and
+ * after that in the last one at_last.
+ */
+template <typename S, typename T, bool B_ALONG_K, typename F, typename G>
 SYMM_DEV void add_stages(float (&d)[S::SUMS], int32_t steps, const typename S::stage *stages,
-                         typename S::barriers &bars, typename S::ring &at)
+                         typename S::barriers &bars, typename S::ring &at, const F &each_step,
+                         const G &at_last)
 {
     constexpr int32_t K = 16, NEXT_A = K * 2 / 16, NEXT_B = B_ALONG_K ? NEXT_A : K * 128 / 16;
     const int32_t group = __shfl_sync(~0u, (int32_t)threadIdx.x / WARPGROUP - 1, 0);
@@ -224,30 +229,58 @@ SYMM_DEV void add_stages(float (&d)[S::SUMS], int32_t steps, const typename S::s
         wgmma_wait_but_one();
         if (step > 0)
             used<S>(&bars.empty[before]);
+        each_step(step);
         before = at.slot;
         at.next();
     }
+    at_last();
     wgmma_wait(d);
     used<S>(&bars.empty[before]);
 }
 
-template <typename S, typename T>
+/*
+ * HOLD: all ends are only_scaled(), and stored while the next tile is multiplied. Between the last
+ * step of a tile and the first of the next one the tensor cores rest: what can be done before is.
+ */
+template <typename S, typename T, bool HOLD>
 SYMM_DEV void consume(const symm_wgmma_args &w, typename S::memory &m, typename S::barriers &bars)
 {
     const symm_product_args &a = w.product;
     const int32_t steps = (a.a.k + DEPTH - 1) / DEPTH;
     typename S::tiles tiles(a);
     typename S::ring at;
-    tile t;
+    patch<WARP_ROWS> &p = m.patches[threadIdx.x / 32 - WARPGROUP / 32];
+    lines &l = reinterpret_cast<lines &>(p);
+    held_sums<S::SUMS> held;
+    tile next;
+    bool more = tiles.next(&next);
 
-    while (tiles.next(&t)) {
+    while (more) {
+        const tile t = next;
+        const tile_end end(a, t);
+        const auto each_step = [&](int32_t step) {
+            if (HOLD)
+                held.put(step, l);
+        };
+        const auto at_last = [&] {
+            more = tiles.next(&next);
+            if (HOLD) {
+                held.put_rest(steps, l);
+                held.aim(end);
+            }
+        };
         float d[S::SUMS];
         if (b_along_k(w, t))
-            add_stages<S, T, true>(d, steps, m.stages, bars, at);
+            add_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
         else
-            add_stages<S, T, false>(d, steps, m.stages, bars, at);
-        put_sums(d, m.patches[threadIdx.x / 32 - WARPGROUP / 32], tile_end(a, t));
+            add_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
+        if (HOLD)
+            held.hold(d, end);
+        else
+            put_sums(d, p, end);
     }
+    if (HOLD)
+        held.put_rest(0, l);
 }
 
 template <typename S> SYMM_DEV void begin(typename S::barriers &bars)
@@ -280,7 +313,10 @@ template <typename T, int COLUMNS, int CLUSTER> SYMM_DEV void matmul_wgmma(const
             sm90::produce<S>(w, m, bars);
     } else {
         sm90::registers_take<sm90::CONSUMER_REGISTERS>();
-        sm90::consume<S, T>(w, m, bars);
+        if (sm90::all_only_scaled(w.product))
+            sm90::consume<S, T, true>(w, m, bars);
+        else
+            sm90::consume<S, T, false>(w, m, bars);
     }
     __syncwarp();
     sm90::cluster_sync();

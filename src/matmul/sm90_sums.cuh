@@ -28,40 +28,109 @@ struct lines {
 static_assert(sizeof(lines) <= sizeof(patch<WARP_ROWS>), "they lie in the same place");
 
 /* Four threads have a row's 8 columns in their words; the first 16 threads name the lines. */
-SYMM_DEV void fill(lines &to, int32_t column, uint32_t (&words)[4])
+SYMM_DEV void fill(lines &to, int32_t column, const uint32_t (&words)[4])
 {
     const int32_t lane = (int32_t)threadIdx.x % 32;
     store_matrices(&to.at[lane % 16][column + lane / 16 * 8], words);
 }
 
-template <typename D, int SUMS>
-SYMM_DEV void put_scaled(const float (&d)[SUMS], lines &p, const tile_end &end)
+/* Whether all tiles of all products end so. */
+SYMM_DEV bool all_only_scaled(const symm_product_args &a)
 {
-    constexpr int32_t BLOCK = 16, BLOCK_SUMS = BLOCK / 2, AT_ONCE = 32 / (lines::COLUMNS / 8);
-    const int32_t lane = (int32_t)threadIdx.x % 32, row = lane / 8, column = lane % 8 * 8;
-    uint16_t *const to =
-        static_cast<uint16_t *>(end.d().data) + end.place(warp_row() + row, column);
+    tile t = {};
 
+    while (t.product < a.nb && tile_end(a, t).only_scaled())
+        t.product++;
+    return t.product == a.nb;
+}
+
+/*
+ * Sums that only_scaled() ends, in 16 bits: half the registers, in which they wait until there is
+ * time to store them, in turns of 64 columns each. At first there are none.
+ */
+template <int SUMS> struct held_sums {
+    enum { COLUMNS = SUMS * 2, TURNS = (COLUMNS + lines::COLUMNS - 1) / lines::COLUMNS };
+
+    uint32_t words[SUMS / 2] = {};
+    uint16_t *to = nullptr; /* this thread's first place in D */
+    int64_t pitch = 0;
+    int32_t rows = 0, columns = 0; /* of the tile, from there on */
+
+    /* Where the next sums will go. */
+    SYMM_DEV_IN_CLASS void aim(const tile_end &end)
+    {
+        const int32_t row = warp_row() + lane() / 8, column = lane() % 8 * 8;
+
+        to = static_cast<uint16_t *>(end.d().data) + end.place(row, column);
+        pitch = end.d().row;
+        rows = end.t.rows - row;
+        columns = end.t.columns - column;
+    }
+
+    SYMM_DEV_IN_CLASS void hold(const float (&d)[SUMS], const tile_end &end)
+    {
+        if (end.d().dtype == SYMM_FLOAT16)
+            narrow<symm_f16>(d, end.a.alpha);
+        else
+            narrow<symm_bf16>(d, end.a.alpha);
+    }
+
+    /* A warp. */
+    SYMM_DEV_IN_CLASS void put(int32_t turn, lines &p) const
+    {
 #pragma unroll
-    for (int32_t i = 0; i < SUMS * 2; i += lines::COLUMNS) {
+        for (int32_t i = 0; i < TURNS; i++) /* whose place among the registers is constant */
+            if (i == turn)
+                put_columns(i * lines::COLUMNS, p);
+    }
+
+    /* This turn and all after it. */
+    SYMM_DEV_IN_CLASS void put_rest(int32_t turn, lines &p) const
+    {
+#pragma unroll
+        for (int32_t i = 0; i < TURNS; i++)
+            if (i >= turn)
+                put_columns(i * lines::COLUMNS, p);
+    }
+
+  private:
+    SYMM_DEV_IN_CLASS static int32_t lane(void)
+    {
+        return (int32_t)threadIdx.x % 32;
+    }
+
+    /* While this goes on nothing is multiplied: so 1 is not multiplied by. */
+    template <typename D> SYMM_DEV_IN_CLASS void narrow(const float (&d)[SUMS], float alpha)
+    {
+        if (alpha == 1) {
+#pragma unroll
+            for (int32_t i = 0; i < SUMS; i += 2)
+                words[i / 2] = symm_detail::narrow2<D>(d[i], d[i + 1]);
+        } else {
+#pragma unroll
+            for (int32_t i = 0; i < SUMS; i += 2)
+                words[i / 2] = symm_detail::narrow2<D>(alpha * d[i], alpha * d[i + 1]);
+        }
+    }
+
+    SYMM_DEV_IN_CLASS void put_columns(int32_t first, lines &p) const
+    {
+        constexpr int32_t BLOCK = 16, AT_ONCE = 32 / (lines::COLUMNS / 8);
+
         __syncwarp();
 #pragma unroll
-        for (int32_t j = 0; j < lines::COLUMNS && i + j < SUMS * 2; j += BLOCK) {
-            const float *x = d + (i + j) / 2;
-            uint32_t words[BLOCK_SUMS / 2];
-#pragma unroll
-            for (int32_t q = 0; q < BLOCK_SUMS; q += 2)
-                words[q / 2] = symm_detail::narrow2<D>(end.a.alpha * x[q], end.a.alpha * x[q + 1]);
-            fill(p, j, words);
-        }
+        for (int32_t j = first; j < first + lines::COLUMNS && j < COLUMNS; j += BLOCK)
+            fill(p, j - first,
+                 {words[j / 4], words[j / 4 + 1], words[j / 4 + 2], words[j / 4 + 3]});
         __syncwarp();
 #pragma unroll
         for (int32_t q = 0; q < WARP_ROWS; q += AT_ONCE)
-            if (i + column < SUMS * 2 && end.has(warp_row() + row + q, i + column))
-                symm_dev_store_bits(to + q * end.d().row + i,
-                                    *reinterpret_cast<symm_bits16 *>(&p.at[row + q][column]));
+            if (q < rows && first < columns)
+                symm_dev_store_bits(
+                    to + q * pitch + first,
+                    *reinterpret_cast<symm_bits16 *>(&p.at[lane() / 8 + q][lane() % 8 * 8]));
     }
-}
+};
 
 /* By way of shared memory, 32 columns at a time. */
 template <int SUMS>
@@ -87,12 +156,14 @@ SYMM_DEV void put_by_patch(const float (&d)[SUMS], patch<WARP_ROWS> &p, const ti
 template <int SUMS>
 SYMM_DEV void put_sums(const float (&d)[SUMS], patch<WARP_ROWS> &p, const tile_end &end)
 {
-    if (!end.only_scaled())
+    if (!end.only_scaled()) {
         put_by_patch(d, p, end);
-    else if (end.d().dtype == SYMM_FLOAT16)
-        put_scaled<symm_f16>(d, reinterpret_cast<lines &>(p), end);
-    else
-        put_scaled<symm_bf16>(d, reinterpret_cast<lines &>(p), end);
+        return;
+    }
+    held_sums<SUMS> held;
+    held.aim(end);
+    held.hold(d, end);
+    held.put_rest(0, reinterpret_cast<lines &>(p));
 }
 
 } /* namespace sm90 */
