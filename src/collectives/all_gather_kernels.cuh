@@ -20,7 +20,7 @@ template <typename T, int R> struct gather_shares {
 
     const symm_collective_args &a;
     const payloads<const T> in;
-    const share_units<T> out;
+    const share_units<T, true> out;
 
     SYMM_DEV_IN_CLASS gather_shares(const symm_collective_args &args, uint64_t at, uint32_t n)
         : a(args), in(payloads_at(static_cast<const T *>(args.in), args.stride, at, n)),
@@ -94,32 +94,51 @@ struct to_all_by_switch {
     }
 };
 
-/* This block's packs into every rank's `out`, whose shares are whole packs, and into my own. */
-template <typename T, typename Sink>
-SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part)
+/* Calls f(place, pack) for this thread's packs of a part, U loads in flight. */
+template <int U, typename T, typename F>
+SYMM_DEV void each_loaded(const T *in, uint64_t count, const block_part &part, const F &f)
 {
-    constexpr int U = 4; /* loads in flight */
-    const T *const in = static_cast<const T *>(a.in);
-    T *const out = share_of(a, static_cast<T *>(a.out), a.view.rank).first;
     const uint64_t step = blockDim.x;
-    const auto write = [&](uint64_t i, const symm_bits16 &x) {
-        Sink::store(a.view, out + i * PACK<T>, x);
-        if (!Sink::OWN && out != in)
-            symm_dev_store_bits(out + i * PACK<T>, x);
-    };
 
     uint64_t i = part.first + threadIdx.x;
     for (; i + (U - 1) * step < part.last; i += U * step) {
         symm_bits16 x[U];
 #pragma unroll
         for (int u = 0; u < U; u++)
-            x[u] = load_pack(in, i + u * step, a.stride);
+            x[u] = load_pack(in, i + u * step, count);
 #pragma unroll
         for (int u = 0; u < U; u++)
-            write(i + u * step, x[u]);
+            f(i + u * step, x[u]);
     }
     for (; i < part.last; i += step)
-        write(i, load_pack(in, i, a.stride));
+        f(i, load_pack(in, i, count));
+}
+
+/* This block's packs into every rank's `out`, whose shares are whole packs, and into my own. */
+template <typename T, typename Sink, int R>
+SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part)
+{
+    constexpr uint64_t MANY = 4096;
+    const T *const in = static_cast<const T *>(a.in);
+    T *const out = share_of(a, static_cast<T *>(a.out), a.view.rank).first;
+    const bool copies = !Sink::OWN && out != in;
+
+    if (Sink::OWN || R <= 2 || part.last - part.first <= MANY)
+        return each_loaded<4>(in, a.stride, part, [&](uint64_t i, const symm_bits16 &x) {
+            Sink::store(a.view, out + i * PACK<T>, x);
+            if (copies)
+                symm_dev_store_bits(out + i * PACK<T>, x);
+        });
+    /* To one rank after the other, which fills the links better than to all by turns. */
+    for_others<R>(a.view, [&](int r) {
+        T *const to = symm_dev_peer(a.view, out, r);
+        const bool copies_now = copies && r == other_rank<R>(a.view, 1);
+        each_loaded<8>(in, a.stride, part, [&](uint64_t i, const symm_bits16 &x) {
+            symm_dev_store_bits(to + i * PACK<T>, x);
+            if (copies_now)
+                symm_dev_store_bits(out + i * PACK<T>, x);
+        });
+    });
 }
 
 /* Direct: the two barriers say that everyone's `out` may be written, and has been. */
@@ -133,7 +152,7 @@ SYMM_DEV void gather_by_writing(const symm_collective_args &a)
     if (block.nchunks() == 0)
         return;
     if (symm_dev_barrier_agree(a.view, a.pad, enter_channel(a), call_and_place(a)) && a.place) {
-        write_share<T, Sink>(a, block.part);
+        write_share<T, Sink, R>(a, block.part);
         symm_dev_barrier(a.view, a.pad, leave_channel(a));
         return;
     }
@@ -153,6 +172,8 @@ SYMM_DEV void gather_by_writing(const symm_collective_args &a)
 
 template <typename T, int R> SYMM_DEV void all_gather_one_shot(const symm_collective_args &a)
 {
+    symm_dev_pdl_wait();
+    symm_dev_pdl_release();
     gather_by_writing<T, to_each<R>, R>(a);
 }
 

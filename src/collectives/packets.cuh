@@ -259,8 +259,28 @@ template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_ar
     }
 }
 
-/* Of a buffer of all ranks' shares, the same n units of each of them. */
-template <typename T> struct share_units {
+/*
+ * Of a buffer of all ranks' shares, the same n units of each of them. EVEN: all shares have as many
+ * elements, so what there is to know of them is found out once: between the poll that succeeds and
+ * the stores every instruction would be noticed.
+ */
+template <typename T, bool EVEN> struct share_units {
+    const symm_collective_args &a;
+    payloads<T> first; /* rank 0's */
+
+    SYMM_DEV_IN_CLASS share_units(const symm_collective_args &args, T *all, uint64_t at, uint32_t n)
+        : a(args), first(payloads_at(all, args.stride, at, n))
+    {
+        first.words &= sizeof(T) >= 4 || args.stride * sizeof(T) % 4 == 0;
+    }
+
+    SYMM_DEV_IN_CLASS payloads<T> of(int rank) const
+    {
+        return {first.first + (uint32_t)rank * a.stride, first.count, first.words};
+    }
+};
+
+template <typename T> struct share_units<T, false> {
     const symm_collective_args &a;
     T *all;
     uint64_t at;
@@ -274,8 +294,8 @@ template <typename T> struct share_units {
 };
 
 /* What every other rank has sent as a batch of its share, to its place in `out`. */
-template <typename T, int R, int U>
-SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<T> &out,
+template <typename T, int R, int U, bool EVEN>
+SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<T, EVEN> &out,
                              const packet_batch &b)
 {
     const symm_view &v = out.a.view;
@@ -283,13 +303,16 @@ SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<
 
     if constexpr (R > 0) {
         symm_bits12 x[U][R];
+        payloads<T> to[R];
+#pragma unroll
+        for (int k = 1; k < R; k++)
+            to[k] = out.of(v.rank ^ k); /* while the packets are on their way */
         receive_all(v, s, first, room, b, x);
 #pragma unroll
         for (int k = 1; k < R; k++) {
-            const payloads<T> to = out.of(v.rank ^ k);
 #pragma unroll
             for (int u = 0; u < U; u++)
-                store_payload(to, b.at(u), x[u][k]);
+                store_payload(to[k], b.at(u), x[u][k]);
         }
     }
     for (int k = 1; R == 0 && k < v.nranks; k++) {
@@ -311,8 +334,8 @@ template <typename T, int R, bool TO_ALL> struct reduce_shares {
 
     const symm_collective_args &a;
     const symm_view &v;
-    const share_units<const T> in;
-    const share_units<T> out;
+    const share_units<const T, !TO_ALL> in;
+    const share_units<T, !TO_ALL> out;
     payloads<const T> own_in, others_in[R ? R : 1]; /* others_in[k]: of rank v.rank ^ k's share */
     payloads<T> own_out;
 
@@ -324,7 +347,7 @@ template <typename T, int R, bool TO_ALL> struct reduce_shares {
 #pragma unroll
         for (int k = 1; k < R; k++)
             others_in[k] = in.of(v.rank ^ k);
-        own_out = TO_ALL ? out.of(v.rank) : payloads_at(out.all, a.stride, at, n);
+        own_out = out.of(TO_ALL ? v.rank : 0);
     }
 
     template <int U> SYMM_DEV_IN_CLASS void load(const packet_batch &b, held (&h)[U]) const

@@ -96,6 +96,41 @@ START_TEST(data_larger_than_the_groups_memory_goes_in_pieces)
 }
 END_TEST
 
+/* So many bytes a block that they go to one rank after the other where they can go in place. */
+static void gather_many(struct rank *self, void *arg)
+{
+    enum { PACKS = 4096 + 777 };
+    struct collective c = {.operation = ALL_GATHER,
+                           .algo = SYMM_ALGO_ONE_SHOT,
+                           .dtype = SYMM_UINT8,
+                           .count = PACKS * 16,
+                           .max_blocks = 1};
+    struct trial_buffers b = {0};
+    symm_context *ctx = NULL;
+
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, trial_open(ctx, c.count * (size_t)self->nranks, &b));
+    for (int p = 0; p < TRIAL_PLACES; p++) {
+        c.round++;
+        if (trial_call(self, symm_context_world(ctx), &b, (enum trial_place)p, &c) != SYMM_OK)
+            break;
+    }
+out:
+    if (ctx)
+        trial_close(ctx, &b);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(many_packs_are_right)
+{
+    struct rank_report reports[RANKS_MAX];
+    ranks_run(_i, RANKS_AS_PROCESSES, gather_many, NULL, reports, 100);
+    ranks_assert_ok(reports, _i);
+    ck_assert_int_eq(reports[0].value[0], TRIAL_PLACES);
+}
+END_TEST
+
 /* ------------------------------------------------------------------------------------ bad calls */
 
 static const struct collective works = {
@@ -257,6 +292,8 @@ int main(void)
     tcase_add_loop_test(right, any_block_size_is_right, 0, 6);
     tcase_add_test(right, counters_wrap);
     tcase_add_loop_test(right, data_larger_than_the_groups_memory_goes_in_pieces, 0, NPIECES);
+    for (int nranks = 2; nranks <= 8; nranks += nranks < 4 ? 1 : 4)
+        tcase_add_loop_test(right, many_packs_are_right, nranks, nranks + 1);
     TCase *threads = test_case(suite, "threads", 250); /* what ThreadSanitizer can judge */
     tcase_add_loop_test(threads, ranks_may_be_threads, 1, 5);
     TCase *bad = test_case(suite, "bad", 80);
