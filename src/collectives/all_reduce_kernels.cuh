@@ -317,6 +317,8 @@ template <typename T, int R> SYMM_DEV void all_reduce_one_shot(const symm_collec
 
 template <typename T, int R> SYMM_DEV void all_reduce_two_shot(const symm_collective_args &a)
 {
+    symm_dev_pdl_wait();
+    symm_dev_pdl_release();
     reduce_by_writing<T, R>(a);
 }
 

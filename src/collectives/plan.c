@@ -111,32 +111,37 @@ static enum symm_kernel_id kernel_of(enum symm_operation operation, symm_algo al
 }
 
 /*
- * The shape of an algorithm's grids. Blocks are of `threads` until there are `blocks` of them, and
- * of most_threads when even these have more than a thing each. Two groups may be active at once, so
- * twice the blocks fit the device: those of most_threads with the registers that they have. A
- * kernel that begins early has its place while the one before is at work, so these have half the
- * threads.
+ * The shape of an algorithm's grids. Blocks are of `threads` until there are `blocks` of them, then
+ * of twice as many, up to most_threads, while even these have more than a thing each. Two groups
+ * may be active at once, so twice the blocks fit the device: those of most_threads with the
+ * registers that they have. A kernel that begins early has its place while the one before is at
+ * work, so a grid may that has half of most_threads a block, or half the blocks. Up to few_units a
+ * block, half the blocks do as well as all of them.
  */
 struct shape {
     bool packets;
-    uint64_t threads, most_threads, blocks;
+    uint64_t threads, most_threads, blocks, few_units;
 };
 
 static struct shape shape_of(enum symm_operation operation, symm_algo algo, uint64_t nsms)
 {
-    const uint64_t few = smaller(nsms / 2, 32);
+    const uint64_t all = smaller(nsms, SYMM_BLOCKS_MAX), few = smaller(nsms / 2, 32);
+    const bool gathers = operation == SYMM_OPERATION_ALL_GATHER;
 
     switch (algo) {
     case SYMM_ALGO_LOW_LATENCY:
-    case SYMM_ALGO_LOW_LATENCY_TWO_SHOT:
         /* What only moves packets does so with few threads, and so may always begin early. */
-        return (struct shape){true, 128, operation == SYMM_OPERATION_ALL_GATHER ? 128 : 256, nsms};
+        return (struct shape){true, operation == SYMM_OPERATION_ALL_REDUCE ? 128 : 64,
+                              gathers ? 128 : 256, all, 0};
+    case SYMM_ALGO_LOW_LATENCY_TWO_SHOT:
+        return (struct shape){true, 64, 256, all, 0};
     case SYMM_ALGO_TWO_SHOT:
-        return (struct shape){false, 256, 256, nsms};
+        return (struct shape){false, 256, 256, all, 1024};
     case SYMM_ALGO_ONE_SHOT:
-        return (struct shape){false, 512, 512, operation == SYMM_OPERATION_ALL_REDUCE ? few : nsms};
+        return (struct shape){false, 512, 512, operation == SYMM_OPERATION_ALL_REDUCE ? few : all,
+                              gathers ? 4096 : 0};
     default:
-        return (struct shape){false, 512, 512, few};
+        return (struct shape){false, 512, 512, few, 0};
     }
 }
 
@@ -197,7 +202,7 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
     const symm_algo algo = symm__choose(machine, call);
     const struct shape shape = shape_of(call->operation, algo, (uint64_t)machine->nsms);
     const uint64_t nranks = (uint64_t)machine->nranks, size = element_nbytes(call);
-    uint64_t threads = shape.threads, blocks = smaller(shape.blocks, SYMM_BLOCKS_MAX), work;
+    uint64_t threads = shape.threads, blocks = shape.blocks, work;
     struct symm_plan plan = {.algo = algo};
 
     if (algo == SYMM_ALGO_COPY_ENGINE)
@@ -211,8 +216,10 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
     work = call->operation == SYMM_OPERATION_ALL_REDUCE && algo == SYMM_ALGO_MULTIMEM
                ? ceil_div(plan.share, nranks)
                : plan.share;
-    if (work > threads * blocks)
-        threads = shape.most_threads;
+    while (work > threads * blocks && threads < shape.most_threads)
+        threads *= 2;
+    if (blocks > 1 && work <= shape.few_units * (blocks / 2))
+        blocks /= 2;
     threads = smaller(threads, (uint64_t)machine->max_threads);
     if (threads >= WARP)
         threads = smaller(threads / WARP, ceil_div(work, WARP)) * WARP;
@@ -226,7 +233,7 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
 
     plan.blocks = (uint32_t)blocks;
     plan.threads = (uint32_t)threads;
-    plan.early = shape.packets && threads <= shape.threads;
+    plan.early = shape.packets ? threads <= 128 : shape.few_units && 2 * blocks <= shape.blocks;
     plan.slice = ceil_div(plan.share, blocks);
     plan.room = room_of(&plan, call->operation, machine);
     if (algo == SYMM_ALGO_TWO_SHOT && plan.slice >= TWO_CHUNKS)

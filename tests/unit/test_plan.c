@@ -122,7 +122,8 @@ static void assert_grid(const struct symm_machine *m, const struct symm_plan *p)
     ck_assert_uint_le(p->threads, most);
     ck_assert_int_le((int)p->threads, m->max_threads);
     ck_assert(m->max_threads < 32 ? (int)p->threads == m->max_threads : p->threads % 32 == 0);
-    ck_assert(p->early == (by_packets(p->algo) && p->threads <= 128));
+    if (by_packets(p->algo) || by_switch(p->algo))
+        ck_assert(p->early == (by_packets(p->algo) && p->threads <= 128));
     /* Two grids at once have a place, and the next ones of the same groups if they begin early: so
      * many threads with these registers a multiprocessor. */
     ck_assert_msg(p->blocks == 1 || (uint64_t)(p->early ? 4 : 2) * p->blocks * p->threads <=
@@ -174,6 +175,42 @@ START_TEST(grids_grow_with_the_work_and_end_where_they_are_told)
             before = (uint64_t)p.blocks * p.threads;
         }
     }
+}
+END_TEST
+
+START_TEST(what_half_the_blocks_do_begins_early)
+{
+    const struct variant gather = {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_ONE_SHOT};
+    struct symm_machine m = h200;
+    struct symm_plan p;
+
+    m.nranks = 4;
+    p = plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 21, 0, 0); /* 4 MiB */
+    ck_assert(p.blocks == 64 && p.slice == 1024 && p.early);
+    p = plan(&m, SYMM_ALGO_TWO_SHOT, (1 << 21) + 32, 0, 0);
+    ck_assert(p.blocks == 128 && !p.early);
+    ck_assert(plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 25, 0, 64).early); /* since it is told so */
+    p = plan_of(&m, gather, SYMM_BFLOAT16, 1 << 21, 0, 0);         /* 16 MiB */
+    ck_assert(p.blocks == 64 && p.slice == 4096 && p.early);
+    p = plan_of(&m, gather, SYMM_BFLOAT16, (1 << 21) + 1, 0, 0);
+    ck_assert(p.blocks == 128 && !p.early);
+    p = plan_of(&m, (struct variant){SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT},
+                SYMM_BFLOAT16, 1 << 19, 0, 0);
+    ck_assert(p.blocks == 128 && !p.early);
+}
+END_TEST
+
+START_TEST(packets_have_few_threads_a_block_while_there_are_blocks)
+{
+    const struct variant scatter = {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_LOW_LATENCY};
+    const uint64_t blocks = SYMM_BLOCKS_MAX;
+    static const uint32_t threads[] = {64, 128, 256, 256};
+
+    for (uint64_t i = 0; i < 4; i++) /* six elements a packet */
+        for (uint64_t more = 0; more < 2 && i + more < 4; more++)
+            ck_assert_uint_eq(
+                plan_of(&h200, scatter, SYMM_BFLOAT16, 6 * (blocks * 64 << i) + more, 0, 0).threads,
+                threads[i + more]);
 }
 END_TEST
 
@@ -411,6 +448,8 @@ int main(void)
     tcase_add_test(tests, each_algorithm_gets_the_kernel_of_its_dtype_and_ranks);
     tcase_add_test(tests, two_groups_fit_on_one_device);
     tcase_add_test(tests, grids_grow_with_the_work_and_end_where_they_are_told);
+    tcase_add_test(tests, what_half_the_blocks_do_begins_early);
+    tcase_add_test(tests, packets_have_few_threads_a_block_while_there_are_blocks);
     tcase_add_test(tests, slices_cover_everything);
     tcase_add_test(tests, large_slices_of_two_shot_go_in_two_chunks);
     tcase_add_test(tests, every_block_has_room_and_stays_within_its_part);
