@@ -21,7 +21,7 @@ static const struct cost costs[SYMM_OPERATION_COUNT][NCOSTS] = {
                                    {SYMM_ALGO_TWO_SHOT, 2, 4700, 800, 362000, 0}},
     [SYMM_OPERATION_REDUCE_SCATTER] = {{SYMM_ALGO_LOW_LATENCY, 1, 2000, 150, 215000, 0},
                                        {SYMM_ALGO_ONE_SHOT, 1, 6500, 700, 330000, 0}},
-    [SYMM_OPERATION_ALL_GATHER] = {{SYMM_ALGO_LOW_LATENCY, 1, 1700, 150, 215000, 0},
+    [SYMM_OPERATION_ALL_GATHER] = {{SYMM_ALGO_LOW_LATENCY, 1, 1700, 150, 215000, 1000},
                                    {SYMM_ALGO_ONE_SHOT, 1, 4300, 350, 345000, 0},
                                    {SYMM_ALGO_COPY_ENGINE, 1, 14000, 2000, 378000, 0}},
 };

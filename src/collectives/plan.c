@@ -139,7 +139,7 @@ static struct shape shape_of(enum symm_operation operation, symm_algo algo, uint
         return (struct shape){false, 256, 256, all, 1024};
     case SYMM_ALGO_ONE_SHOT:
         return (struct shape){false, 512, 512, operation == SYMM_OPERATION_ALL_REDUCE ? few : all,
-                              gathers ? 4096 : 0};
+                              gathers ? 2048 : 0};
     default:
         return (struct shape){false, 512, 512, few, 0};
     }

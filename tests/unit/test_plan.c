@@ -190,9 +190,9 @@ START_TEST(what_half_the_blocks_do_begins_early)
     p = plan(&m, SYMM_ALGO_TWO_SHOT, (1 << 21) + 32, 0, 0);
     ck_assert(p.blocks == 128 && !p.early);
     ck_assert(plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 25, 0, 64).early); /* since it is told so */
-    p = plan_of(&m, gather, SYMM_BFLOAT16, 1 << 21, 0, 0);         /* 16 MiB */
-    ck_assert(p.blocks == 64 && p.slice == 4096 && p.early);
-    p = plan_of(&m, gather, SYMM_BFLOAT16, (1 << 21) + 1, 0, 0);
+    p = plan_of(&m, gather, SYMM_BFLOAT16, 1 << 20, 0, 0);         /* 8 MiB */
+    ck_assert(p.blocks == 64 && p.slice == 2048 && p.early);
+    p = plan_of(&m, gather, SYMM_BFLOAT16, (1 << 20) + 1, 0, 0);
     ck_assert(p.blocks == 128 && !p.early);
     p = plan_of(&m, (struct variant){SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT},
                 SYMM_BFLOAT16, 1 << 19, 0, 0);
