@@ -14,4 +14,9 @@
     {                                                                                              \
         body;                                                                                      \
     }
-SYMM_KERNELS(DEFINE)
+#define DEFINE_WITH_ROOM(name, args, max_threads, registers, body)                                 \
+    SYMM_KERNEL_REGISTERS(name, args, a, max_threads, registers)                                   \
+    {                                                                                              \
+        body;                                                                                      \
+    }
+SYMM_KERNELS(DEFINE, DEFINE_WITH_ROOM)

@@ -8,6 +8,7 @@
 #ifndef SYMM_MATMUL_SM90_PRODUCT_CUH
 #define SYMM_MATMUL_SM90_PRODUCT_CUH
 
+#include "../kernels.def"
 #include "sm90_sums.cuh"
 
 namespace sm90
@@ -18,10 +19,14 @@ enum {
     DEPTH = SYMM_WGMMA_DEPTH,
     CONSUMERS = 2, /* warpgroups, after that of the producer */
     GROUP_ROWS = ROWS / CONSUMERS,
-    PRODUCER_REGISTERS = 56,
-    CONSUMER_REGISTERS = 224, /* 504 altogether, which is 168 for each of 3 warpgroups */
+    PRODUCER_REGISTERS = 48,
+    CONSUMER_REGISTERS = 216,
     B_BLOCK = SYMM_WGMMA_LINE
 };
+
+static_assert(PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS ==
+                  (1 + CONSUMERS) * SYMM_WGMMA_REGISTERS,
+              "what a block begins with");
 
 /* A tile's columns, and the blocks of a cluster. */
 template <int N, int BLOCKS> struct shape {

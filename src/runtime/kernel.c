@@ -19,7 +19,7 @@ struct symm_kernels {
 
 static const char *const names[SYMM_KERNEL_COUNT] = {
 #define SYMM_KERNEL_NAME_(name, args, threads, blocks, body) #name,
-    SYMM_KERNELS(SYMM_KERNEL_NAME_)
+    SYMM_KERNELS(SYMM_KERNEL_NAME_, SYMM_KERNEL_NAME_)
 #undef SYMM_KERNEL_NAME_
 };
 

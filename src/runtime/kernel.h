@@ -9,7 +9,7 @@
 
 enum symm_kernel_id {
 #define SYMM_KERNEL_ID_(name, args, threads, blocks, body) SYMM_KERNEL_##name,
-    SYMM_KERNELS(SYMM_KERNEL_ID_)
+    SYMM_KERNELS(SYMM_KERNEL_ID_, SYMM_KERNEL_ID_)
 #undef SYMM_KERNEL_ID_
         SYMM_KERNEL_COUNT
 };

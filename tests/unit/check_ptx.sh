@@ -118,18 +118,18 @@ awk '/Function properties/ { name = $NF }
 registers_of() { # kernel
     sed -n "/Compiling entry function '$1'/,/Used/s/.*Used \([0-9]*\) registers.*/\1/p" "$work/ptxas.txt"
 }
-# Of 65536 registers, which go to warps by 8 a thread, a block of products leaves too few for another one, and enough for
-# blocks of one warp, which bring what it waits for.
-left_by() { # kernel threads
-    echo $((65536 - ($(registers_of "$1") + 7) / 8 * 8 * $2))
+# A quarter of a multiprocessor has 16384 registers, which go to its warps by 8 a thread. A block of products leaves too
+# few there for another one, and enough for a block of one warp, which brings what it waits for.
+takes() { # kernel threads: of each quarter
+    echo $((($(registers_of "$1") + 7) / 8 * 8 * 32 * (($2 + 127) / 128)))
 }
 leaves_room() { # product threads kernel...
     local product=$1 threads=$2 left small
-    left=$(left_by "$product" "$threads")
-    [ "$left" -lt 32768 ] || fail "two blocks of $product fit a multiprocessor"
+    left=$((16384 - $(takes "$product" "$threads")))
+    [ "$left" -lt 8192 ] || fail "two blocks of $product fit a multiprocessor"
     shift 2
     for small; do
-        [ $((65536 - $(left_by "$small" 32))) -le "$left" ] || fail "$small does not fit beside $product"
+        [ "$(takes "$small" 32)" -le "$left" ] || fail "$small does not fit beside $product"
     done
 }
 for dtype in float16 bfloat16; do

@@ -108,7 +108,7 @@ static const struct {
     uint32_t threads, blocks;
 } bounds[SYMM_KERNEL_COUNT] = {
 #define BOUNDS(name, args, threads, blocks, body) [SYMM_KERNEL_##name] = {threads, blocks},
-    SYMM_KERNELS(BOUNDS)
+    SYMM_KERNELS(BOUNDS, BOUNDS)
 #undef BOUNDS
 };
 

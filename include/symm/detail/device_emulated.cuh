@@ -55,6 +55,8 @@ static const symm_emulated_ops *symm_emulated_driver; /* set when the driver loa
 
 #define SYMM_KERNEL_BOUNDS(name, args_type, a, max_threads, min_blocks)                            \
     SYMM_KERNEL(name, args_type, a, max_threads)
+#define SYMM_KERNEL_REGISTERS(name, args_type, a, max_threads, registers)                          \
+    SYMM_KERNEL(name, args_type, a, max_threads)
 
 /* Comes last in the translation unit: what cuModuleLoadData gets. The linker knows where the list
  * begins and ends. */
