@@ -13,8 +13,7 @@
     extern "C" __global__ void __launch_bounds__(max_threads, min_blocks)                          \
         name(const __grid_constant__ args_type a)
 #define SYMM_KERNEL_REGISTERS(name, args_type, a, max_threads, registers)                          \
-    extern "C" __global__ void __maxnreg__(registers)                                              \
-        name(const __grid_constant__ args_type a)
+    extern "C" __global__ void __maxnreg__(registers) name(const __grid_constant__ args_type a)
 #define SYMM_KERNEL(name, args_type, a, max_threads)                                               \
     SYMM_KERNEL_BOUNDS(name, args_type, a, max_threads, 1)
 
