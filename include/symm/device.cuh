@@ -39,8 +39,8 @@
  * Defines extern "C" __global__ void name(const __grid_constant__ args_type a), and registers it
  * with the emulated driver. The one argument is a plain struct that C can fill in;
  * symm_kernel_load() finds it by `name`. SYMM_KERNEL_BOUNDS has one more parameter, the second of
- * __launch_bounds__: how many blocks a multiprocessor shall have room for; SYMM_KERNEL_REGISTERS that
- * of __maxnreg__: how many registers a thread may have (nvcc 12.4 and newer).
+ * __launch_bounds__: how many blocks a multiprocessor shall have room for; SYMM_KERNEL_REGISTERS
+ * that of __maxnreg__: how many registers a thread may have (nvcc 12.4 and newer).
  */
 
 /* ------------------------------------------------------------------------------------ addresses */
