@@ -1,6 +1,6 @@
 /*
  * How long a run takes, estimated: for choices among what is right in any case. The numbers are of
- * two H200 GPUs, the portable kernel's of one H100 (docs/performance.md). Pure.
+ * two H200 GPUs and fit four, the portable kernel's of one H100 (docs/performance.md). Pure.
  */
 #ifndef SYMM_MATMUL_MODEL_H
 #define SYMM_MATMUL_MODEL_H

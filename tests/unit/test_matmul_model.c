@@ -17,29 +17,41 @@ static struct symm_problem problem(int32_t m, int32_t n, int32_t k, int nranks)
                                  .nranks = nranks};
 }
 
-/* Of two H200 GPUs, with cuBLASLt where it takes few rows. */
+/* Of two and four H200 GPUs, with cuBLASLt where it takes few rows. */
 static const struct {
+    int nranks;
     int32_t m, n, k;
     symm_strategy best;
     bool cublas;
 } strategies[] = {
-    {16, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
-    {128, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
-    {512, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
-    {1024, 1792, 4096, SYMM_STRATEGY_UNFUSED, false},
-    {4096, 1792, 4096, SYMM_STRATEGY_FUSED, false},
-    {8192, 1792, 4096, SYMM_STRATEGY_FUSED, false},
-    {16384, 1792, 4096, SYMM_STRATEGY_FUSED, false},
-    {16, 3584, 8192, SYMM_STRATEGY_UNFUSED, true},
-    {512, 3584, 8192, SYMM_STRATEGY_UNFUSED, true},
-    {1024, 3584, 8192, SYMM_STRATEGY_UNFUSED, false},
-    {2048, 3584, 8192, SYMM_STRATEGY_FUSED, false},
-    {4096, 3584, 8192, SYMM_STRATEGY_FUSED, false},
-    {16384, 3584, 8192, SYMM_STRATEGY_FUSED, false},
-    {1024, 3072, 49152, SYMM_STRATEGY_UNFUSED, false},
-    {1024, 12288, 12288, SYMM_STRATEGY_FUSED, false},
-    {4096, 6656, 16384, SYMM_STRATEGY_FUSED, false},
-    {16384, 6656, 16384, SYMM_STRATEGY_FUSED, false},
+    {2, 16, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
+    {2, 128, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
+    {2, 512, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
+    {2, 1024, 1792, 4096, SYMM_STRATEGY_UNFUSED, false},
+    {2, 4096, 1792, 4096, SYMM_STRATEGY_FUSED, false},
+    {2, 8192, 1792, 4096, SYMM_STRATEGY_FUSED, false},
+    {2, 16384, 1792, 4096, SYMM_STRATEGY_FUSED, false},
+    {2, 16, 3584, 8192, SYMM_STRATEGY_UNFUSED, true},
+    {2, 512, 3584, 8192, SYMM_STRATEGY_UNFUSED, true},
+    {2, 1024, 3584, 8192, SYMM_STRATEGY_UNFUSED, false},
+    {2, 2048, 3584, 8192, SYMM_STRATEGY_FUSED, false},
+    {2, 4096, 3584, 8192, SYMM_STRATEGY_FUSED, false},
+    {2, 16384, 3584, 8192, SYMM_STRATEGY_FUSED, false},
+    {2, 1024, 3072, 49152, SYMM_STRATEGY_UNFUSED, false},
+    {2, 1024, 12288, 12288, SYMM_STRATEGY_FUSED, false},
+    {2, 4096, 6656, 16384, SYMM_STRATEGY_FUSED, false},
+    {2, 16384, 6656, 16384, SYMM_STRATEGY_FUSED, false},
+    {4, 16, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
+    {4, 512, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
+    {4, 1024, 1792, 4096, SYMM_STRATEGY_UNFUSED, false},
+    {4, 2048, 1792, 4096, SYMM_STRATEGY_UNFUSED, false},
+    {4, 4096, 1792, 4096, SYMM_STRATEGY_FUSED, false},
+    {4, 16384, 1792, 4096, SYMM_STRATEGY_FUSED, false},
+    {4, 512, 3584, 8192, SYMM_STRATEGY_UNFUSED, true},
+    {4, 1024, 3584, 8192, SYMM_STRATEGY_UNFUSED, false},
+    {4, 2048, 3584, 8192, SYMM_STRATEGY_FUSED, false},
+    {4, 4096, 6656, 16384, SYMM_STRATEGY_FUSED, false},
+    {4, 16384, 6656, 16384, SYMM_STRATEGY_FUSED, false},
 };
 enum { NSTRATEGIES = sizeof strategies / sizeof strategies[0] };
 
@@ -47,7 +59,8 @@ START_TEST(the_strategy_that_was_the_fastest)
 {
     const struct symm_matmul_machine machine = {
         .nsms = NSMS, .max_threads = 1024, .wgmma = true, .cublas = strategies[_i].cublas};
-    const struct symm_problem p = problem(strategies[_i].m, strategies[_i].n, strategies[_i].k, 2);
+    const struct symm_problem p =
+        problem(strategies[_i].m, strategies[_i].n, strategies[_i].k, strategies[_i].nranks);
 
     ck_assert_int_eq(symm__matmul_plan(&machine, &p, strategies[_i].n).strategy,
                      strategies[_i].best);
