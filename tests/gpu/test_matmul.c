@@ -40,13 +40,17 @@ START_TEST(drawn_products_are_right_with_copy_engines)
 }
 END_TEST
 
-/* Whole tiles and not, either layout of the factors, blocks and copy engines. */
+/*
+ * Whole tiles and not, either layout of the factors, blocks and copy engines; more tiles than there
+ * are multiprocessors.
+ */
 static const struct matmul_case large[] = {
     {.m = 512, .k = 1024, .l = 1, .nb = 1, .n = {384}, .contiguous = true},
     {.m = 1000, .k = 777, .l = 1, .nb = 2, .n = {130, 57}, .n_differs = true, .gathered = true},
     {.m = 2048, .k = 4096, .l = 1, .nb = 1, .n = {64}, .contiguous = true},
     {.m = 1500, .k = 2504, .l = 1, .nb = 1, .n = {40}, .gathered = true, .layout = 3},
     {.m = 333, .k = 512, .l = 3, .nb = 3, .n = {128, 129, 1}, .has_bias = true, .layout = 7},
+    {.m = 4200, .k = 136, .l = 1, .nb = 1, .n = {1096}, .contiguous = true},
 };
 enum { NLARGE = sizeof large / sizeof large[0] };
 
