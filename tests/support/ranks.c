@@ -86,6 +86,7 @@ struct ranks *ranks_start(int n, enum ranks_mode mode, rank_fn fn, void *arg)
     fflush(NULL); /* or each rank would print what is buffered once more */
     for (int r = 0; r < n; r++) {
         run->self[r] = (struct rank){r, n, mode, run->session, &run->reports[r]};
+        run->reports[r].rank = r;
         if (mode == RANKS_AS_THREADS) {
             ck_assert_int_eq(pthread_create(&run->thread[r], NULL, be_thread, &run->self[r]), 0);
             continue;
@@ -196,12 +197,12 @@ void ranks_assert_clean(const struct rank_report reports[], int n)
     static const char *const how[] = {"is running", "returned", "exited with",
                                       "was killed by signal"};
     for (int r = 0; r < n; r++)
-        ck_assert_msg(!reports[r].failed[0], "rank %d: %s", r, reports[r].failed);
+        ck_assert_msg(!reports[r].failed[0], "rank %d: %s", reports[r].rank, reports[r].failed);
     for (int r = 0; r < n; r++) {
         const struct rank_report *p = &reports[r];
-        ck_assert_msg(p->end == RANK_RETURNED, "rank %d %s %d; last: %s %s", r, how[p->end],
+        ck_assert_msg(p->end == RANK_RETURNED, "rank %d %s %d; last: %s %s", p->rank, how[p->end],
                       p->code, symm_status_name(p->status), p->text);
-        ck_assert_msg(!p->leaks[0], "rank %d left behind: %s", r, p->leaks);
+        ck_assert_msg(!p->leaks[0], "rank %d left behind: %s", p->rank, p->leaks);
     }
 }
 
@@ -209,9 +210,9 @@ void ranks_assert_ok(const struct rank_report reports[], int n)
 {
     ranks_assert_clean(reports, n);
     for (int r = 0; r < n; r++) {
-        ck_assert_msg(reports[r].status == SYMM_OK, "rank %d: %s: %s", r,
+        ck_assert_msg(reports[r].status == SYMM_OK, "rank %d: %s: %s", reports[r].rank,
                       symm_status_name(reports[r].status), reports[r].text);
-        ck_assert_msg(reports[r].wrong == 0, "rank %d: %lld elements are wrong", r,
+        ck_assert_msg(reports[r].wrong == 0, "rank %d: %lld elements are wrong", reports[r].rank,
                       (long long)reports[r].wrong);
     }
 }

@@ -17,6 +17,7 @@ enum ranks_mode { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
 enum rank_end { RANK_RUNNING, RANK_RETURNED, RANK_EXITED, RANK_KILLED };
 
 struct rank_report {
+    int rank;
     enum rank_end end;
     int code;           /* what it exited with, or the signal that ended it */
     symm_status status; /* of the last RANK_TRY or rank_note */
