@@ -353,23 +353,25 @@ START_TEST(every_socket_memfd_and_mapping_fails_once)
 {
     struct rank_report reports[NRANKS];
     const int rank = _i;
-    char what[96];
-    int npoints = 0;
+    char what[96] = "";
+    int npoints = 0, nbeyond = 0;
     setenv("SYMM_TIMEOUT_MS", "1000", 1); /* who cannot even reach the others cannot tell them */
     assert_works("nothing");
     os.rank = rank;
     os.at = -1;
     assert_works("nothing");
     leaks_take(&before);
-    for (long k = 1;; k++) {
+    /* On a busy machine a life may run out of time and make few calls: that is not the end. */
+    for (long k = 1; nbeyond < 3; k++) {
         if (rank > 0 && k % (NRANKS - 1) != rank - 1)
             continue;
         os.at = k;
         os.calls = 0;
         os.last = NULL;
         ranks_run(NRANKS, RANKS_AS_THREADS, live, NULL, reports, 30);
+        nbeyond = os.last ? 0 : nbeyond + 1;
         if (!os.last)
-            break;
+            continue;
         snprintf(what, sizeof what, "%s, call %ld of rank %d", os.last, k, rank);
         assert_one_verdict(reports, true, what);
         assert_nothing_left(what);
