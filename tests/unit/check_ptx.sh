@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the compiler makes of the kernels: the multimem instructions are those of their type and the wide ones, which add
 # in fp32, nothing but the multimem kernels has them, nothing spills to speak of, and there are neither too many kernels
-# nor too large a fat binary.
+# nor too much machine code.
 # And that kernels which use all of symm/device.cuh have every instruction that they should, for every generation of GPUs.
 # usage: check_ptx.sh BUILD_DIR; exit code 77: there is no nvcc.
 set -euo pipefail
@@ -139,13 +139,9 @@ for dtype in float16 bfloat16; do
     done
 done
 registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.txt" | grep -o '[0-9]*' | sort -n | tail -1)
-echo "$count kernels, at most $registers registers, hardly a spill; sm_90a machine code: $(stat -c %s "$work/cubin") bytes"
-fatbin=$(find "$build" -name 'symm__image_kernels.fatbin' 2>/dev/null | head -1)
-[ -z "$fatbin" ] || {
-    size=$(stat -c %s "$fatbin")
-    echo "fat binary of this build: $size bytes"
-    [ "$size" -le 30000000 ] || fail "a fat binary of $size bytes: at most 30 MB"
-}
+size=$(stat -c %s "$work/cubin")
+echo "$count kernels, at most $registers registers, hardly a spill; sm_90a machine code: $size bytes"
+[ "$size" -le 30000000 ] || fail "$size bytes of machine code: at most 30 MB"
 
 # Everything in symm/device.cuh: what all GPUs have, and what only those from sm_90 on have.
 everywhere=(
