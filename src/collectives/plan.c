@@ -5,6 +5,7 @@
 
 enum {
     WARP = 32,
+    EARLY_THREADS = 128, /* of a block of packets: half of what it may have */
     /* From so many packs on, a block's slice of two_shot goes in two chunks at least: the second is
      * on the links while the ranks tell each other of the first. */
     TWO_CHUNKS = 2048,
@@ -233,7 +234,8 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
 
     plan.blocks = (uint32_t)blocks;
     plan.threads = (uint32_t)threads;
-    plan.early = shape.packets ? threads <= 128 : shape.few_units && 2 * blocks <= shape.blocks;
+    plan.early =
+        shape.packets ? threads <= EARLY_THREADS : shape.few_units && 2 * blocks <= shape.blocks;
     plan.slice = ceil_div(plan.share, blocks);
     plan.room = room_of(&plan, call->operation, machine);
     if (algo == SYMM_ALGO_TWO_SHOT && plan.slice >= TWO_CHUNKS)

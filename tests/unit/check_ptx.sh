@@ -70,12 +70,18 @@ for kernel in "$work"/*.entry; do
         ;;
     esac
     case $name in
-    *_low_latency_*) # packets, and an early start
-        for instruction in st.relaxed.sys.global.b128 ld.relaxed.sys.global.b128 griddepcontrol.wait; do
+    *_low_latency_*)
+        for instruction in {st,ld}.relaxed.sys.global.b128; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
         done
         ;;
     *) ! grep -q 'global\.b128' "$kernel" || fail "$name: has packets" ;;
+    esac
+    case $name in
+    *_low_latency_* | all_reduce_two_shot_* | all_gather_one_shot_*) # what test_plan.c lets begin early
+        grep -q 'griddepcontrol\.wait' "$kernel" || fail "$name: does not wait for the kernel before it"
+        ;;
+    *) ! grep -q 'griddepcontrol' "$kernel" || fail "$name: begins early" ;;
     esac
     case $name in
     matmul_product_*) # by tensor cores, which add in fp32; both layouts of both factors
