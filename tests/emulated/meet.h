@@ -83,18 +83,32 @@ static inline symm_status barrier(struct symm_lane *lane, const char *what, int 
     return symm__lane_step(lane, &step, symm__deadline_in(timeout_ms));
 }
 
-/* A folder of a test's own, in which nothing may be left. */
-static inline void enter_folder(char path[64])
+/* A lane of these ranks of another one, with the meeting's events. */
+static inline symm_status create_lane(struct meeting *m, struct symm_lane *of, int n,
+                                      const int *ranks, const char *what, struct symm_lane **out)
 {
-    snprintf(path, 64, "/tmp/symm-meet-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(path));
-    setenv("TMPDIR", path, 1);
+    struct symm_step step = {.what = what};
+    return symm__lane_create(of, n, ranks, &m->events, &step, symm__deadline_in(5000), out);
+}
+
+static char folder[64]; /* of the test under way: nothing may be left in it */
+
+static inline void enter_folder(void)
+{
+    strcpy(folder, "/tmp/symm-meet-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    setenv("TMPDIR", folder, 1);
     unsetenv("SYMM_DIR");
 }
 
-static inline void leave_folder(const char *path)
+static inline void leave_folder(void)
 {
-    ck_assert_msg(rmdir(path) == 0, "something is left in %s", path);
+    ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
+}
+
+static inline void in_a_folder(TCase *tc)
+{
+    tcase_add_checked_fixture(tc, enter_folder, leave_folder);
 }
 
 #endif

@@ -18,16 +18,6 @@
 #include "test.h"
 
 static const struct symm_log silent = {.rank = -1};
-static char folder[64];
-static void set_up(void)
-{
-    enter_folder(folder);
-}
-
-static void tear_down(void)
-{
-    leave_folder(folder);
-}
 
 /* ---- Meeting ---- */
 
@@ -614,7 +604,7 @@ int main(void)
     Suite *suite = suite_create("rendezvous");
     TCase *tc = test_case(suite, "meeting", 60);
 
-    tcase_add_checked_fixture(tc, set_up, tear_down);
+    in_a_folder(tc);
     tcase_add_loop_test(tc, processes_meet, 0, sizeof world_sizes / sizeof world_sizes[0]);
     tcase_add_loop_test(tc, threads_meet, 0, sizeof world_sizes / sizeof world_sizes[0]);
     tcase_add_test(tc, contexts_follow_one_another);
@@ -622,7 +612,7 @@ int main(void)
     tcase_add_test(tc, a_temporary_folder_of_200_characters);
     tcase_add_test(tc, signals_do_not_disturb);
     tc = test_case(suite, "refusing", 60);
-    tcase_add_checked_fixture(tc, set_up, tear_down);
+    in_a_folder(tc);
     tcase_add_loop_test(tc, all_ranks_read_who_is_wrong, 0, sizeof wrongs / sizeof wrongs[0]);
     tcase_add_test(tc, a_wrong_token_is_refused);
     tcase_add_loop_test(tc, other_versions_and_hosts_are_refused, 0, 2);
@@ -631,7 +621,7 @@ int main(void)
     tcase_add_test(tc, after_a_failed_attempt_the_next_one_works);
     tcase_add_loop_test(tc, a_rank_that_dies_while_joining_is_named_at_once, 0, 3);
     tc = test_case(suite, "the place", 60);
-    tcase_add_checked_fixture(tc, set_up, tear_down);
+    in_a_folder(tc);
     tcase_add_test(tc, a_killed_job_is_no_obstacle);
     tcase_add_test(tc, a_living_job_is_not_disturbed);
     tcase_add_test(tc, strangers_are_dropped);

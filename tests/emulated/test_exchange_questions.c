@@ -1,0 +1,196 @@
+/* What ranks ask each other beside their steps, with real processes and no driver. */
+#include "meet.h"
+#include "runtime/exchange.h"
+#include "test.h"
+
+/* ---- Questions ---- */
+
+struct asker {
+    struct meeting m; /* first: callbacks get its address */
+    int rank;
+    atomic_int told_rank;
+    char told_text[256];
+};
+
+static void last_call(void *user, char *text, size_t nbytes)
+{
+    const struct asker *a = user;
+
+    snprintf(text, nbytes, "call 12 of rank %d", a->rank);
+}
+
+static void told(void *user, int rank, const char *text)
+{
+    struct asker *a = user;
+
+    snprintf(a->told_text, sizeof a->told_text, "%s", text);
+    a->told_rank = rank;
+    if (rank == 0) /* a callback may call the exchange */
+        symm__lane_abort(a->m.world, SYMM_ERROR_MISMATCH, "seen");
+}
+
+static bool is_told(struct asker *a, struct symm_lane *lane, int rank, const char *text)
+{
+    a->told_rank = -1;
+    symm__lane_ask(lane, rank);
+    for (int ms = 0; ms < 3000 && a->told_rank < 0; ms++)
+        pause_ms(1);
+    return a->told_rank == rank && !strcmp(a->told_text, text);
+}
+
+static void ask_around(struct rank *self, void *arg)
+{
+    struct asker a = {.rank = self->rank};
+    struct symm_lane *lane = NULL;
+    const int ranks[] = {2, 1, 0};
+
+    (void)arg;
+    a.m.events = (struct symm_lane_events){.last_call = last_call, .told = told};
+    RANK_TRY(self, meet(self, &a.m));
+    RANK_TRY(self, create_lane(&a.m, a.m.world, 3, ranks, "lane", &lane));
+    if (self->rank == 1) {
+        CHECK_RANK(self, is_told(&a, a.m.world, 2, "call 12 of rank 2"));
+        CHECK_RANK(self, is_told(&a, a.m.world, 1, "call 12 of rank 1"));
+        /* Ranks are the lane's. */
+        CHECK_RANK(self, is_told(&a, lane, 2, "call 12 of rank 0"));
+    }
+    RANK_TRY(self, barrier(lane, "barrier", 5000));
+    if (self->rank == 2) {
+        symm__lane_close(lane);
+        lane = NULL;
+    }
+    RANK_TRY(self, barrier(a.m.world, "barrier", 5000));
+    if (self->rank == 1) {
+        CHECK_RANK(self, is_told(&a, lane, 1, "call 12 of rank 1"));
+        a.told_rank = -1;
+        CHECK_RANK(self, is_told(&a, a.m.world, 0, "call 12 of rank 0")); /* which aborts */
+    }
+    RANK_EXPECT(self, SYMM_ERROR_MISMATCH, barrier(a.m.world, "barrier", 5000));
+    while (!a.m.ended)
+        pause_ms(1);
+    self->report->status = SYMM_OK;
+out:
+    symm__lane_close(lane);
+    part(&a.m);
+}
+
+START_TEST(ranks_tell_each_other_what_they_do)
+{
+    ranks_run_ok(3, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, ask_around, NULL, 20);
+}
+END_TEST
+
+/* ---- Confirmations ---- */
+
+static void *confirm_often(void *arg)
+{
+    for (int i = 0; i < 500; i++)
+        if (symm__lane_confirm(arg, symm__deadline_in(5000)) != SYMM_OK)
+            return (void *)"failed";
+    return NULL;
+}
+
+static void confirm_two_at_once(struct rank *self, void *arg)
+{
+    struct meeting m = {.x = NULL};
+    struct symm_lane *pair = NULL;
+    pthread_t thread;
+    void *failed = NULL;
+
+    (void)arg;
+    RANK_TRY(self, meet(self, &m));
+    RANK_TRY(self, create_lane(&m, m.world, 2, (int[]){0, 1}, "pair", &pair));
+    CHECK_RANK(self, pthread_create(&thread, NULL, confirm_often, pair) == 0);
+    bool right = !confirm_often(m.world);
+    pthread_join(thread, &failed);
+    CHECK_RANK(self, right && !failed);
+    RANK_TRY(self, barrier(m.world, "both are through", 5000));
+    if (self->rank == 1)
+        symm__lane_abort(pair, SYMM_ERROR_PEER, "rank 1 aborted");
+    RANK_TRY(self, barrier(m.world, "and it is known", 5000));
+    RANK_EXPECT(self, SYMM_ERROR_PEER, symm__lane_confirm(pair, symm__deadline_in(5000)));
+    RANK_TRY(self, symm__lane_confirm(m.world, symm__deadline_in(5000)));
+out:
+    symm__lane_close(pair);
+    part(&m);
+}
+
+START_TEST(lanes_are_confirmed_apart)
+{
+    ranks_run_ok(2, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, confirm_two_at_once, NULL, 20);
+}
+END_TEST
+
+/* Rank 2 is quiet (or leaves without a word) only after a while, and the others wait for it. */
+static void be_quiet_late(struct rank *self, void *arg)
+{
+    const bool leaves = arg != NULL;
+    struct meeting m = {.x = NULL};
+
+    RANK_TRY(self, meet(self, &m));
+    RANK_TRY(self, barrier(m.world, "all are here", 5000));
+    if (self->rank == 0)
+        symm__lane_abort(m.world, SYMM_ERROR_PEER, "rank 0 aborted");
+    while (symm__lane_check(m.world) == SYMM_OK)
+        pause_ms(1);
+    const int64_t began = symm__now_us();
+    if (self->rank == 2) {
+        pause_ms(400);
+        if (!leaves)
+            CHECK_RANK(self, symm__lane_quiet(m.world, symm__deadline_in(5000)));
+    } else {
+        CHECK_RANK(self, !symm__lane_quiet(m.world, symm__deadline_in(50)));
+        CHECK_RANK(self, symm__lane_quiet(m.world, symm__deadline_in(5000)));
+        CHECK_RANK(self, symm__now_us() - began > 300000);
+    }
+out:
+    part(&m);
+    rank_note(self, SYMM_OK); /* the end was wanted */
+}
+
+START_TEST(whoever_is_not_quiet_is_waited_for)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, be_quiet_late, _i ? &_i : NULL, 20);
+}
+END_TEST
+
+static void count_tick(void *user)
+{
+    ((struct meeting *)user)->ticks++;
+}
+
+static void be_ticked(struct rank *self, void *arg)
+{
+    struct meeting m = {.config = {.tick = count_tick, .user = &m}};
+
+    (void)arg;
+    RANK_TRY(self, meet(self, &m));
+    m.ticks = 0;
+    pause_ms(520);
+    CHECK_RANK_MSG(self, m.ticks >= 5 && m.ticks <= 12, "%d ticks", m.ticks);
+out:
+    part(&m);
+    int n = m.ticks;
+    pause_ms(120);
+    if (m.ticks != n)
+        rank_fail(self, RANK_HERE_, "a tick after the end");
+}
+
+START_TEST(ticks_come_and_end)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, be_ticked, NULL, 20);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("exchange_questions");
+    TCase *tc = test_case(suite, "questions", 60);
+
+    in_a_folder(tc);
+    tcase_add_loop_test(tc, ranks_tell_each_other_what_they_do, 0, 2);
+    tcase_add_loop_test(tc, lanes_are_confirmed_apart, 0, 2);
+    tcase_add_loop_test(tc, whoever_is_not_quiet_is_waited_for, 0, 2);
+    tcase_add_test(tc, ticks_come_and_end);
+    return test_main(suite);
+}
