@@ -35,14 +35,14 @@ struct call {
     size_t count;
     int skew; /* elements by which the buffers miss their alignment */
     bool in_place;
-    bool elsewhere; /* what no other rank reaches into is not symmetric */
+    bool elsewhere; /* what no other rank writes to is not symmetric, nor aligned as elsewhere */
     symm_options options;
     uint64_t round; /* of the data */
 };
 
-/* Two symmetric buffers and one that is not, of so many bytes each. */
+/* Two symmetric buffers and two that are not, of so many bytes each. */
 struct buffers {
-    char *in, *out, *own, *host;
+    char *in, *out, *own_in, *own_out, *host;
     size_t nbytes;
 };
 
@@ -66,9 +66,9 @@ static struct place place_of(const struct call *c, const struct buffers *b, int 
     p.in_nbytes = c->operation == REDUCE_SCATTER ? all : one;
     p.out_nbytes = c->operation == ALL_GATHER ? all : one;
     if (c->elsewhere && c->operation == REDUCE_SCATTER)
-        p.out = b->own + MARGIN + (size_t)rank * size;
-    if (c->elsewhere && c->operation == ALL_GATHER)
-        p.in = b->own + MARGIN + (size_t)rank * size;
+        p.out = b->own_out + MARGIN + (size_t)rank * size;
+    if (c->elsewhere && !(c->in_place && c->operation == ALL_REDUCE))
+        p.in = b->own_in + MARGIN + 2 * (size_t)rank * size;
     if (c->in_place && c->operation == ALL_GATHER)
         p.in = p.out + mine;
     else if (c->in_place)
@@ -95,7 +95,9 @@ static symm_status make(symm_context *ctx, symm_group *group, size_t most, struc
     if (st == SYMM_OK)
         st = symm_alloc(group, b->nbytes, (void **)&b->out);
     if (st == SYMM_OK)
-        st = symm_device_alloc(ctx, b->nbytes, (void **)&b->own);
+        st = symm_device_alloc(ctx, b->nbytes, (void **)&b->own_in);
+    if (st == SYMM_OK)
+        st = symm_device_alloc(ctx, b->nbytes, (void **)&b->own_out);
     return st;
 }
 
@@ -103,7 +105,8 @@ static void unmake(symm_context *ctx, symm_group *group, struct buffers *b)
 {
     symm_free(group, b->in);
     symm_free(group, b->out);
-    symm_device_free(ctx, b->own);
+    symm_device_free(ctx, b->own_in);
+    symm_device_free(ctx, b->own_out);
     free(b->host);
 }
 
@@ -551,18 +554,18 @@ static void call_without_symmetric_memory(struct rank *self, void *arg)
     const symm_dtype f = SYMM_FLOAT32;
     for (int i = 0; i < 2; i++) {
         const symm_options *o = i ? &promise : &engine;
-        REFUSED("in must be", symm_all_reduce(w, b.own, b.out, 8, f, SYMM_SUM, o, s));
-        REFUSED("out must be", symm_all_reduce(w, b.in, b.own, 8, f, SYMM_SUM, o, s));
-        REFUSED("in must be", symm_reduce_scatter(w, b.own, b.out, 8, f, SYMM_SUM, o, s));
-        REFUSED("out must be", symm_all_gather(w, b.in, b.own, 8, f, o, s));
+        REFUSED("out must be", symm_all_reduce(w, b.in, b.own_out, 8, f, SYMM_SUM, o, s));
+        REFUSED("out must be", symm_all_reduce(w, b.own_in, b.own_in, 8, f, SYMM_SUM, o, s));
+        REFUSED("out must be", symm_all_gather(w, b.in, b.own_out, 8, f, o, s));
     }
     REFUSED("flags", symm_all_gather(w, b.in, b.out, 8, f, &(symm_options){.flags = 4}, s));
     CHECK_RANK(self, !symm_all_gather_unavailable(w, SYMM_ALGO_COPY_ENGINE, SYMM_UINT8));
     CHECK_RANK(self, symm_all_reduce_unavailable(w, SYMM_ALGO_COPY_ENGINE, SYMM_UINT8, SYMM_SUM));
     rank_note(self, SYMM_OK);
-    for (uint64_t i = 1; i < 4; i++) {
+    for (uint64_t i = 0; i < 2 * NOPERATIONS; i++) {
         struct call c = draw(i, 100);
-        c.options = promise; /* whatever it takes is right */
+        c.options = i % 2 ? engine : promise; /* of which whatever it takes is right */
+        c.elsewhere = true;
         RANK_TRY(self, prepare(&c, &b, w, s));
         RANK_TRY(self, enqueue(&c, &b, w, s));
         if (look(self, &c, &b, w, s) != SYMM_OK)
@@ -603,7 +606,7 @@ static void call_different_things(struct rank *self, void *arg)
     RANK_TRY(self, symm_stream_create(ctx, &s));
     RANK_TRY(self, make(ctx, w, 8192, &b));
     if (odd && difference == OTHER_PLACE)
-        b.in += 16;
+        b.out += 16;
     if (odd && difference == OTHER_COUNT)
         c.count++;
     if (odd && difference == OTHER_OPERATION)
@@ -613,7 +616,7 @@ static void call_different_things(struct rank *self, void *arg)
     RANK_TRY(self, enqueue(&c, &b, w, s));
     rank_note(self, symm_synchronize(w, s));
     if (odd && difference == OTHER_PLACE)
-        b.in -= 16;
+        b.out -= 16;
 out:
     symm_stream_destroy(s);
     if (ctx)
