@@ -121,7 +121,7 @@ struct reach {
 static struct reach reach_of(enum symm_operation operation, symm_algo algo)
 {
     if (algo == SYMM_ALGO_COPY_ENGINE)
-        return (struct reach){.out = operation != SYMM_OPERATION_REDUCE_SCATTER};
+        return (struct reach){.out = symm__needs_symmetric(operation, algo)};
     switch (operation) {
     case SYMM_OPERATION_ALL_REDUCE:
         return (struct reach){.in = algo == SYMM_ALGO_ONE_SHOT || symm__algo_by_switch(algo),
