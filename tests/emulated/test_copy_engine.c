@@ -640,16 +640,16 @@ END_TEST
 
 /* -------------------------------------------------------------------------------------- its end */
 
-/* Rank 1 gives up while the others are in calls, eager and replayed. */
+/* Rank 1 gives up while the others are in calls, eager and replayed, and perhaps itself. */
 static void lose_a_rank(struct rank *self, void *arg)
 {
+    const bool amid = *(const bool *)arg;
     struct buffers b = {0};
     symm_context *ctx = NULL;
     symm_group *w = NULL, *g = NULL;
     symm_stream s = NULL;
     symm_graph graph = NULL;
     struct call c = draw(3, COUNT);
-    (void)arg;
 
     RANK_TRY(self, rank_join(self, &ctx));
     w = symm_context_world(ctx);
@@ -666,14 +666,13 @@ static void lose_a_rank(struct rank *self, void *arg)
     RANK_TRY(self, enqueue(&c, &b, g, s));
     if (look(self, &c, &b, g, s) != SYMM_OK)
         goto out;
+    for (int i = 0; i < 3 && (self->rank != 1 || amid); i++)
+        RANK_TRY(self, symm_graph_launch(graph, s));
+    for (int i = 0; i < 3 && self->rank != 1 && enqueue(&c, &b, g, s) == SYMM_OK; i++)
+        ;
     if (self->rank == 1) {
-        pause_ms(50);
+        pause_ms(amid ? 1 : 50);
         symm_abort(g, "a test");
-    } else {
-        for (int i = 0; i < 3; i++)
-            RANK_TRY(self, symm_graph_launch(graph, s));
-        for (int i = 0; i < 3 && enqueue(&c, &b, g, s) == SYMM_OK; i++)
-            ;
     }
     const int64_t before = now_ms();
     RANK_EXPECT(self, SYMM_ERROR_PEER, symm_synchronize(g, s));
@@ -700,7 +699,55 @@ out:
 START_TEST(an_abort_ends_calls_and_leaves_nothing_behind)
 {
     setenv("SYMM_STAGING_BYTES", "8K", 1);
-    ranks_run_ok(_i, RANKS_AS_PROCESSES, lose_a_rank, NULL, 60);
+    ranks_run_ok(2 + _i % 3, RANKS_AS_PROCESSES, lose_a_rank, &(bool){_i >= 3}, 60);
+}
+END_TEST
+
+/* The driver refuses rank 1 a copy, so that it never meets the others for that chunk. */
+static void stop_half_way(struct rank *self, void *arg)
+{
+    bool (*set_fault)(const char *) = NULL;
+    struct buffers b = {0};
+    symm_context *ctx = NULL;
+    symm_group *w = NULL;
+    symm_stream s = NULL;
+    struct call c = {.operation = ALL_REDUCE,
+                     .dtype = SYMM_FLOAT32,
+                     .count = 3 * COUNT,
+                     .options = engine,
+                     .round = 1};
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    w = symm_context_world(ctx);
+    *(void **)&set_fault = symm_context_driver_symbol(ctx, "symm_emulated_set_fault");
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    RANK_TRY(self, make(ctx, w, 3 * COUNT * sizeof(float), &b));
+    set_fault(arg);
+    const symm_status st = enqueue(&c, &b, w, s);
+    set_fault(NULL);
+    CHECK_RANK(self, st == (self->rank == 1 ? SYMM_ERROR_MEMORY : SYMM_OK));
+    for (int i = 0; self->rank == 1 && i < 1000 && symm_check(w) == SYMM_OK; i++)
+        pause_ms(10);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "for rank 1, pad", symm_synchronize(w, s));
+out:
+    symm_stream_destroy(s);
+    if (ctx)
+        unmake(ctx, w, &b);
+    symm_context_destroy(ctx);
+}
+
+/* In the middle of a scatter, of a gather, and behind the first chunk's. */
+static char half_way[][32] = {"cuMemcpyAsync@1#2=2", "cuMemcpyAsync@1#6=2", "cuMemcpyAsync@1#7=2",
+                              "cuLaunchKernelEx@1#2=2"};
+
+START_TEST(who_stops_half_way_is_named)
+{
+    struct rank_report reports[3];
+    setenv("SYMM_CHECK", "0", 1);
+    setenv("SYMM_STAGING_BYTES", "8K", 1);
+    setenv("SYMM_TIMEOUT_MS", "2000", 1);
+    ranks_run(3, RANKS_AS_PROCESSES, stop_half_way, half_way[_i], reports, 60);
+    ranks_assert_clean(reports, 3);
 }
 END_TEST
 
@@ -778,7 +825,8 @@ int main(void)
     tcase_add_test(tc, memory_that_is_not_symmetric_is_refused);
     tcase_add_loop_test(tc, different_calls_and_places_are_a_mismatch_on_all_ranks, 0,
                         NDIFFERENCES);
-    tcase_add_loop_test(tc, an_abort_ends_calls_and_leaves_nothing_behind, 2, 5);
+    tcase_add_loop_test(tc, an_abort_ends_calls_and_leaves_nothing_behind, 0, 6);
+    tcase_add_loop_test(tc, who_stops_half_way_is_named, 0, 4);
     tcase_add_test(tc, a_failure_in_a_capture_leaves_no_stream_unjoined);
     return test_main(suite);
 }
