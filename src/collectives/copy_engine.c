@@ -11,8 +11,8 @@
  * others beginning with the next one. So at any time it sends to one other rank and receives from
  * one, and no link has two copies at once, which take longer together than one after the other:
  *
- *     copies    scatter 0 | scatter 1 | gather 0 | scatter 2 | gather 1 | scatter 3 | ...
- *     kernels             | meet, reduce 0 | meet, reduce 1  |  meet, reduce 2  | ...
+ *     copies   scatter 0 | scatter 1      | gather 0       | scatter 2 | gather 1       | ...
+ *     kernels            | meet, reduce 0 | meet, reduce 1 |           | meet, reduce 2 | ...
  *
  * What comes after what, and why that is enough:
  *  - A rank meets the others for chunk c when its scatter of it is done. So whoever has met them
@@ -328,7 +328,7 @@ out:
     return st;
 }
 
-/* All ranks have as many chunks, since they meet for each, though the last shares may be shorter. */
+/* All ranks have as many chunks, since they meet for each; the last shares may be shorter. */
 static symm_status reduce_shares(struct work *w)
 {
     const struct symm_group *group = w->e->group;

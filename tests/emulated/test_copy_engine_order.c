@@ -135,7 +135,7 @@ static long length_of_trace(const struct rank *self)
     return length;
 }
 
-/* -------------------------------------------------------------------------------- what it must be */
+/* ------------------------------------------------------------------------------ what it must be */
 
 struct way {
     enum symm_operation operation;
