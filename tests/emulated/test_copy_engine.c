@@ -666,6 +666,7 @@ static void lose_a_rank(struct rank *self, void *arg)
     RANK_TRY(self, enqueue(&c, &b, g, s));
     if (look(self, &c, &b, g, s) != SYMM_OK)
         goto out;
+    RANK_TRY(self, symm_exchange(g, NULL, 0, NULL)); /* everyone has looked */
     for (int i = 0; i < 3 && (self->rank != 1 || amid); i++)
         RANK_TRY(self, symm_graph_launch(graph, s));
     for (int i = 0; i < 3 && self->rank != 1 && enqueue(&c, &b, g, s) == SYMM_OK; i++)

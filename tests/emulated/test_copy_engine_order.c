@@ -172,7 +172,7 @@ struct look {
 
 static char *peer(const struct look *l, const char *local, int rank)
 {
-    return (char *)l->group->view.peer[rank] + (uintptr_t)local;
+    return (char *)((uintptr_t)local + (uintptr_t)l->group->view.peer[rank]);
 }
 
 /* The next copies, one to each other rank in turn: of nbytes, from `from` and what is so far on. */
