@@ -27,16 +27,17 @@ typedef enum symm_algo {
     SYMM_ALGO_TWO_SHOT,          /* all-reduce: every rank reduces its share and writes it to all */
     SYMM_ALGO_MULTIMEM,          /* the switch reduces, the switch copies */
     SYMM_ALGO_MULTIMEM_ONE_SHOT, /* all-reduce: every rank has the switch reduce everything */
-    SYMM_ALGO_COPY_ENGINE,       /* the device's copy engines move the data: SYMM_SYMMETRIC */
+    SYMM_ALGO_COPY_ENGINE,       /* the device's copy engines move the data; see SYMM_SYMMETRIC */
     SYMM_ALGO_LOW_LATENCY_TWO_SHOT /* all-reduce: two-shot, with flags beside the data */
 } symm_algo;
 
 /*
- * Flags. SYMM_SYMMETRIC promises that what other ranks reach into is symmetric memory of all ranks
- * of the group at the same place on each: `in` and `out` of an all-reduce, `in` of a
- * reduce-scatter, `out` of an all-gather. Only then AUTO may take copy_engine, which cannot do
- * without. A rank where it is no such memory gets ERROR_ARGUMENT; places that differ are
- * ERROR_MISMATCH of all ranks, later, if copy_engine is what runs.
+ * Flags. SYMM_SYMMETRIC promises that `out` of an all-reduce or an all-gather is symmetric memory
+ * of all ranks of the group at the same place on each. Only then AUTO may take copy_engine there,
+ * which writes into it and cannot do without; `in`, and both buffers of a reduce-scatter, are any
+ * memory. A rank where it is no such memory gets ERROR_ARGUMENT; places that differ are
+ * ERROR_MISMATCH of all ranks, later, if copy_engine is what runs. With the flag AUTO goes by what
+ * was measured with all buffers in symmetric memory.
  *
  * Copies by the engines cannot be called back. When a group ends while a call with copy_engine is
  * enqueued on some ranks, what that call was to write may be garbage on all ranks, also on those

@@ -46,7 +46,7 @@ static bool may_take(const struct symm_machine *machine, const struct symm_colle
                      symm_algo algo)
 {
     return algo != SYMM_ALGO_MULTIMEM_ONE_SHOT &&
-           (algo != SYMM_ALGO_COPY_ENGINE || call->flags & SYMM_SYMMETRIC) &&
+           (!symm__needs_symmetric(call->operation, algo) || call->flags & SYMM_SYMMETRIC) &&
            !(symm__algo_by_switch(algo) && call->flags & SYMM_DETERMINISTIC &&
              call->operation != SYMM_OPERATION_ALL_GATHER) &&
            !symm__collective_reason(machine, call->operation, algo, call->dtype, call->op);

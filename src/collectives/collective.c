@@ -121,8 +121,7 @@ struct reach {
 static struct reach reach_of(enum symm_operation operation, symm_algo algo)
 {
     if (algo == SYMM_ALGO_COPY_ENGINE)
-        return (struct reach){.in = operation != SYMM_OPERATION_ALL_GATHER,
-                              .out = operation != SYMM_OPERATION_REDUCE_SCATTER};
+        return (struct reach){.out = symm__needs_symmetric(operation, algo)};
     switch (operation) {
     case SYMM_OPERATION_ALL_REDUCE:
         return (struct reach){.in = algo == SYMM_ALGO_ONE_SHOT || symm__algo_by_switch(algo),
@@ -138,15 +137,12 @@ static struct reach reach_of(enum symm_operation operation, symm_algo algo)
 static symm_status check_promise(const struct symm_group *group,
                                  const struct symm_collective_call *call, const struct data *data)
 {
-    const struct reach reach = reach_of(call->operation, SYMM_ALGO_COPY_ENGINE);
-    struct symm_memory *memory = group->ctx->memory;
     uint64_t off;
 
     if (call->algo != SYMM_ALGO_COPY_ENGINE && !(call->flags & SYMM_SYMMETRIC))
         return SYMM_OK;
-    if (reach.in && !symm__memory_find(memory, data->in, data->in_nbytes, group->members, &off))
-        return symm__fail_in(SYMM_ERROR_ARGUMENT, "in must be symmetric memory here: ");
-    if (reach.out && !symm__memory_find(memory, data->out, data->out_nbytes, group->members, &off))
+    if (reach_of(call->operation, SYMM_ALGO_COPY_ENGINE).out &&
+        !symm__memory_find(group->ctx->memory, data->out, data->out_nbytes, group->members, &off))
         return symm__fail_in(SYMM_ERROR_ARGUMENT, "out must be symmetric memory here: ");
     return SYMM_OK;
 }
@@ -289,17 +285,14 @@ static symm_status launch(struct symm_enqueue *e, const struct symm_collective_c
 static symm_status run_copies(struct symm_enqueue *e, const struct symm_machine *machine,
                               const struct symm_collective_call *call, const struct data *data)
 {
-    const struct reach reach = reach_of(call->operation, SYMM_ALGO_COPY_ENGINE);
-    struct symm_memory *memory = e->group->ctx->memory;
-    uint64_t in_off = 0, out_off = 0, word;
+    uint64_t out_off = 0, word;
 
-    if (reach.in)
-        symm__memory_has(memory, data->in, data->in_nbytes, e->group->members, &in_off);
-    if (reach.out)
-        symm__memory_has(memory, data->out, data->out_nbytes, e->group->members, &out_off);
+    if (reach_of(call->operation, SYMM_ALGO_COPY_ENGINE).out)
+        symm__memory_has(e->group->ctx->memory, data->out, data->out_nbytes, e->group->members,
+                         &out_off);
     word = mix(mix(0, SYMM_ALGO_COPY_ENGINE), (uint64_t)call->operation);
     word = mix(mix(mix(word, call->count), (uint64_t)call->dtype), (uint64_t)call->op);
-    word = mix(mix(word, in_off), out_off);
+    word = mix(word, out_off);
     return symm__copy_engine_run(e, machine, call, (uint32_t)word, data->in, data->out);
 }
 

@@ -1,17 +1,32 @@
 /*
  * SYMM_ALGO_COPY_ENGINE. Every call is a meeting of the ranks, in which they compare what they
- * call, the copies on side streams, and a meeting at the end.
+ * call, copies on a side stream, and a meeting at the end.
  *
  *     all-gather      each rank puts its elements into all others' `out`
- *     reduce-scatter  each rank gets its share of all others' `in`, chunk by chunk, and reduces it
- *     all-reduce      the same, and puts each chunk of the result into all others' `out`
+ *     reduce-scatter  each rank scatters: chunk by chunk it puts what it has of the others' shares
+ *                     into their staging areas, where they reduce it
+ *     all-reduce      the same, and gathers: puts each chunk of its result into all others' `out`
  *
- * A rank goes through the others one after the other, beginning with the next one, so that all
- * links are in use and none twice: copies to all others at once take nearly twice as long. Gets of
- * one chunk, the reduction of the one before and puts of those before that go on at the same time.
+ * All copies of a call are puts, one after the other on one stream, and a rank goes through the
+ * others beginning with the next one. So at any time it sends to one other rank and receives from
+ * one, and no link has two copies at once, which take longer together than one after the other:
+ *
+ *     copies   scatter 0 | scatter 1      | gather 0       | scatter 2 | gather 1       | ...
+ *     kernels            | meet, reduce 0 | meet, reduce 1 |           | meet, reduce 2 | ...
+ *
+ * What comes after what, and why that is enough:
+ *  - A rank meets the others for chunk c when its scatter of it is done. So whoever has met them
+ *    has all that chunk c is made of; it reduces that, and gathers it after the reduction.
+ *  - Chunks lie in two slots by turns: chunk c + 1 where chunk c - 1 was. Its scatter comes after
+ *    the meeting for chunk c, to which a rank comes only when it has reduced chunk c - 1.
+ *  - In place, a gather of chunk c overwrites what the others have had there of chunk c: everyone's
+ *    scatter of that was done when the ranks met for it.
+ *  - Other calls use the staging areas, too. The first meeting comes after all calls before it, on
+ *    all ranks, and the last one before all calls that follow.
  *
  * Copies cannot be called back: when the group ends before the ranks have met, they are made all
- * the same. They stay inside the memory that was given to the call, on all ranks.
+ * the same. They stay inside the memory that was given to the call, on all ranks, and inside the
+ * group's own, which is nobody else's before all ranks have done with it.
  */
 #include "copy_engine.h"
 
@@ -24,17 +39,14 @@ enum {
     REDUCE_BLOCKS = 2 /* on each multiprocessor */
 };
 
-/* Which side stream has what. */
-enum { GETS, PUTS, SIDES };
-
-/* Chunks are large, for the engines, and a few, so that a reduction does not hold up the links. */
-#define CHUNK_MOST ((uint64_t)8 << 20)
-#define CHUNK_LEAST ((uint64_t)1 << 20)
-enum { CHUNKS_WANTED = 4 };
-
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a < b ? b : a;
 }
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)
@@ -47,36 +59,85 @@ static uint64_t whole_packs(uint64_t nbytes)
     return ceil_div(nbytes, PACK_NBYTES) * PACK_NBYTES;
 }
 
-struct symm_copy_chunks symm__copy_chunks(uint64_t nbytes, int nranks, uint64_t staging_nbytes)
-{
-    const uint64_t half = staging_nbytes / 2 / (uint64_t)(nranks - 1);
-    struct symm_copy_chunks chunks = {.room = half / PACK_NBYTES * PACK_NBYTES};
-    const uint64_t most = smaller(chunks.room - PACK_NBYTES, CHUNK_MOST);
-    uint64_t wanted = ceil_div(nbytes, CHUNKS_WANTED);
+/* --------------------------------------------------------------------------------------- chunks */
 
-    if (wanted < CHUNK_LEAST)
-        wanted = CHUNK_LEAST;
-    chunks.n = ceil_div(nbytes, smaller(wanted, most));
-    if (chunks.n)
-        chunks.nbytes = whole_packs(ceil_div(nbytes, chunks.n));
+/*
+ * What decides between one chunk and two: a copy beside its bytes, and the bytes a nanosecond of a
+ * copy, as measured on H200 GPUs; a meeting between copies and the bytes a nanosecond that a
+ * reduction goes through are estimates.
+ */
+enum { COPY_NS = 3200, COPIED_PER_NS = 388, MEETING_NS = 10000, REDUCED_PER_NS = 3500 };
+
+/*
+ * In n chunks. Where they are gathered they are alike, since reductions have copies to hide behind;
+ * else the last one is a quarter of the others, since its reduction has none.
+ */
+static struct symm_copy_chunks divide(const struct symm_copy_share *share, uint64_t n)
+{
+    const uint64_t quarters = share->gathered ? 4 * n : 4 * n - 3;
+    struct symm_copy_chunks chunks = {
+        .nbytes = whole_packs(smaller(share->nbytes, ceil_div(share->nbytes, quarters) * 4))};
+
+    chunks.n = ceil_div(share->nbytes, chunks.nbytes);
+    return chunks;
+}
+
+/* How long copies and kernels take, which go on as at the top of this file. */
+static uint64_t time_of(const struct symm_copy_share *share, const struct symm_copy_chunks *chunks)
+{
+    const uint64_t nranks = (uint64_t)share->nranks;
+    uint64_t copies = 0, kernels = 0, put = 0;
+
+    for (uint64_t c = 0; c < chunks->n; c++) {
+        const uint64_t nbytes = smaller(chunks->nbytes, share->nbytes - c * chunks->nbytes),
+                       before = put;
+        put = (nranks - 1) * (COPY_NS + nbytes / COPIED_PER_NS);
+        copies += put;
+        const uint64_t scattered = copies;
+        if (share->gathered && c > 0)
+            copies = larger(copies, kernels) + before;
+        kernels = larger(kernels, scattered) + MEETING_NS + (nranks + 1) * nbytes / REDUCED_PER_NS;
+    }
+    return share->gathered ? larger(copies, kernels) + put : kernels;
+}
+
+struct symm_copy_chunks symm__copy_chunks(const struct symm_copy_share *share,
+                                          uint64_t staging_nbytes)
+{
+    const uint64_t room =
+                       staging_nbytes / (uint64_t)(share->nranks - 1) / PACK_NBYTES * PACK_NBYTES,
+                   most = room / 2 / PACK_NBYTES * PACK_NBYTES;
+    struct symm_copy_chunks chunks;
+
+    if (share->nbytes <= room) {
+        const struct symm_copy_chunks one = divide(share, 1), two = divide(share, 2);
+        chunks = time_of(share, &one) <= time_of(share, &two) ? one : two;
+    } else {
+        const uint64_t quarters = ceil_div(share->nbytes, most / 4) + (share->gathered ? 0 : 3);
+        chunks = divide(share, ceil_div(quarters, 4));
+    }
+    chunks.room = room;
     return chunks;
 }
 
 /* ------------------------------------------------------------------------------------- one call */
 
+/* Channels: of the meeting in which the ranks compare words, and of those after it. */
+enum { FIRST, LATER };
+
 struct work {
     struct symm_enqueue *e;
     const struct symm_machine *machine;
     const struct symm_collective_call *call;
-    struct symm_sides *sides;
-    /* What this rank reduces: of its own `in`, into its own `out`. */
-    const char *own;
-    char *result;
-    uint64_t nbytes;
+    struct symm_side *side;
+    const char *in;
+    char *out;
+    /* Of a reduction: bytes of a rank's share, but the last ones may have less; of all shares. */
+    uint64_t share, total;
     struct symm_copy_chunks chunks;
 };
 
-/* A meeting of the ranks; the first of two compares their words. */
+/* A meeting of the ranks; the first one compares their words. */
 static symm_status meet(const struct work *w, enum symm_kernel_id kernel, int channel,
                         uint32_t word)
 {
@@ -104,71 +165,94 @@ static symm_status copy(const struct work *w, CUstream stream, void *to, const v
 {
     symm_status st = SYMM_OK;
 
-    TRY_CU(w->e->group->ctx->drv, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)to,
-           (CUdeviceptr)(uintptr_t)from, nbytes, stream);
+    if (nbytes)
+        TRY_CU(w->e->group->ctx->drv, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)to,
+               (CUdeviceptr)(uintptr_t)from, nbytes, stream);
 out:
     return st;
 }
 
-/* After the last mark, from this rank's memory to `to` in all others'. */
+/* From this rank's memory to rank r's copy of `to`, behind the copies before it. */
+static symm_status put(const struct work *w, int r, char *to, const char *from, uint64_t nbytes)
+{
+    return copy(w, symm__side_stream(w->side), to + w->e->group->view.peer[r], from, nbytes);
+}
+
 static symm_status put_to_all(const struct work *w, char *to, const char *from, uint64_t nbytes)
 {
-    symm_status st;
+    symm_status st = SYMM_OK;
 
-    TRY(symm__side_follow(w->sides, PUTS));
     for (int k = 1; k < w->e->group->nranks; k++)
-        TRY(copy(w, symm__side_stream(w->sides, PUTS), to + w->e->group->view.peer[other(w, k)],
-                 from, nbytes));
+        TRY(put(w, other(w, k), to, from, nbytes));
 out:
     return st;
 }
 
-static symm_status gather(const struct work *w, const void *in, void *out)
+static symm_status gather(const struct work *w)
 {
     const struct symm_group *group = w->e->group;
     const uint64_t nbytes = w->call->count * symm__dtype_size(w->call->dtype);
-    char *mine = (char *)out + (uint64_t)group->rank * nbytes;
+    char *mine = w->out + (uint64_t)group->rank * nbytes;
     symm_status st;
 
-    TRY(symm__sides_mark(w->sides));
-    TRY(put_to_all(w, mine, in, nbytes));
-    if (in != mine)
-        TRY(copy(w, w->e->stream, mine, in, nbytes));
+    TRY(symm__side_mark(w->side));
+    TRY(symm__side_follow(w->side));
+    TRY(put_to_all(w, mine, w->in, nbytes));
+    if (w->in != mine)
+        TRY(copy(w, w->e->stream, mine, w->in, nbytes));
 out:
     return st;
 }
 
 /* ----------------------------------------------------------------------------------- reductions */
 
-static uint64_t length_of(const struct work *w, uint64_t chunk)
+/* Where rank r's chunk begins among all shares; *nbytes: what it has, which may be nothing. */
+static uint64_t find_chunk(const struct work *w, int r, uint64_t chunk, uint64_t *nbytes)
 {
-    return smaller(w->chunks.nbytes, w->nbytes - chunk * w->chunks.nbytes);
+    const uint64_t begin = (uint64_t)r * w->share + chunk * w->chunks.nbytes,
+                   share_end = smaller(((uint64_t)r + 1) * w->share, w->total),
+                   end = smaller(begin + w->chunks.nbytes, share_end);
+
+    *nbytes = begin < end ? end - begin : 0;
+    return begin;
 }
 
-/* Where the others' parts of a chunk come to lie, a room apart, aligned as this rank's own part. */
-static char *staged(const struct work *w, uint64_t chunk)
+/* Where a chunk of the others comes to lie in a staging area, a room apart. */
+static char *slot_of(const struct work *w, uint64_t chunk)
 {
-    const struct symm_group *group = w->e->group;
-    return group->staging + (chunk % 2) * (group->staging_nbytes / 2) +
-           (uintptr_t)w->own % PACK_NBYTES;
+    return w->e->group->staging + chunk % 2 * w->chunks.nbytes;
 }
 
-/* After the last mark. */
-static symm_status get_from_all(const struct work *w, uint64_t chunk)
+static symm_status scatter_chunk(const struct work *w, uint64_t chunk)
 {
     const struct symm_group *group = w->e->group;
-    const char *own = w->own + chunk * w->chunks.nbytes;
-    symm_status st;
+    symm_status st = SYMM_OK;
 
-    TRY(symm__side_follow(w->sides, GETS));
     for (int k = 1; k < group->nranks; k++) {
-        const int r = other(w, k), room = r < group->rank ? r : r - 1;
-        TRY(copy(w, symm__side_stream(w->sides, GETS),
-                 staged(w, chunk) + (uint64_t)room * w->chunks.room, own + group->view.peer[r],
-                 length_of(w, chunk)));
+        const int r = other(w, k), room = group->rank < r ? group->rank : group->rank - 1;
+        uint64_t nbytes;
+        const uint64_t begin = find_chunk(w, r, chunk, &nbytes);
+        TRY(put(w, r, slot_of(w, chunk) + (uint64_t)room * w->chunks.room, w->in + begin, nbytes));
     }
 out:
     return st;
+}
+
+/* What this rank makes of its own chunk lies in `out`, as that of all shares or of its own. */
+static char *result(const struct work *w, uint64_t begin)
+{
+    const bool whole = w->call->operation == SYMM_OPERATION_ALL_REDUCE;
+
+    return w->out + (whole ? begin : begin - (uint64_t)w->e->group->rank * w->share);
+}
+
+static symm_status gather_chunk(const struct work *w, uint64_t chunk)
+{
+    uint64_t nbytes;
+    const uint64_t begin = find_chunk(w, w->e->group->rank, chunk, &nbytes);
+    char *at = result(w, begin);
+
+    return put_to_all(w, at, at, nbytes);
 }
 
 static enum symm_kernel_id kernel_of(symm_dtype dtype)
@@ -187,11 +271,12 @@ static enum symm_kernel_id kernel_of(symm_dtype dtype)
 static symm_status reduce_chunk(const struct work *w, uint64_t chunk)
 {
     const struct symm_group *group = w->e->group;
-    const uint64_t off = chunk * w->chunks.nbytes, nbytes = length_of(w, chunk);
+    uint64_t nbytes;
+    const uint64_t begin = find_chunk(w, group->rank, chunk, &nbytes);
     const symm_local_reduce_args args = {
-        .own = w->own + off,
-        .out = w->result + off,
-        .staged = staged(w, chunk),
+        .own = w->in + begin,
+        .out = result(w, begin),
+        .staged = slot_of(w, chunk),
         .room = w->chunks.room,
         .count = nbytes / symm__dtype_size(w->call->dtype),
         .rank = group->rank,
@@ -202,56 +287,60 @@ static symm_status reduce_chunk(const struct work *w, uint64_t chunk)
     const uint64_t blocks = smaller(ceil_div(nbytes, PACK_NBYTES * threads),
                                     REDUCE_BLOCKS * (uint64_t)w->machine->nsms);
 
+    if (nbytes == 0)
+        return SYMM_OK;
     return symm__enqueue_local_kernel(w->e, kernel_of(w->call->dtype), (uint32_t)blocks,
                                       (uint32_t)threads, &args);
 }
 
 /*
- * Chunk by chunk. Gets of chunk c + 1 follow the reduction of c - 1, which has read the same half
- * of the staging area, and go on during that of c.
+ * The copies of a rank follow one point in the caller's stream at a time. What is enqueued between
+ * a mark and what follows it does not keep the copies waiting.
  */
 static symm_status reduce(struct work *w)
 {
     const bool to_all = w->call->operation == SYMM_OPERATION_ALL_REDUCE;
     symm_status st;
 
-    w->chunks = symm__copy_chunks(w->nbytes, w->e->group->nranks, w->e->group->staging_nbytes);
-    TRY(symm__sides_mark(w->sides));
-    if (w->chunks.n)
-        TRY(get_from_all(w, 0));
+    TRY(symm__side_mark(w->side));
+    TRY(symm__side_follow(w->side));
+    TRY(scatter_chunk(w, 0));
+    TRY(symm__side_join(w->side));
     for (uint64_t c = 0; c < w->chunks.n; c++) {
-        TRY(symm__side_join(w->sides, GETS));
-        if (c + 1 < w->chunks.n)
-            TRY(get_from_all(w, c + 1));
+        const bool is_last = c + 1 == w->chunks.n;
+        TRY(meet(w, SYMM_KERNEL_symm_stream_barrier, LATER, 0));
+        if (c > 0)
+            TRY(symm__side_mark(w->side)); /* everyone has reduced chunk c - 1 */
+        if (!is_last)
+            TRY(symm__side_follow(w->side));
         TRY(reduce_chunk(w, c));
-        TRY(symm__sides_mark(w->sides));
+        TRY(symm__side_mark(w->side));
+        if (!is_last) {
+            TRY(scatter_chunk(w, c + 1));
+            TRY(symm__side_join(w->side));
+        }
         if (to_all) {
-            char *result = w->result + c * w->chunks.nbytes;
-            TRY(put_to_all(w, result, result, length_of(w, c)));
+            TRY(symm__side_follow(w->side));
+            TRY(gather_chunk(w, c));
         }
     }
 out:
     return st;
 }
 
-static symm_status reduce_scatter(struct work *w, const void *in, void *out)
+/* All ranks have as many chunks, since they meet for each; the last shares may be shorter. */
+static symm_status reduce_shares(struct work *w)
 {
-    w->nbytes = w->call->count * symm__dtype_size(w->call->dtype);
-    w->own = (const char *)in + (uint64_t)w->e->group->rank * w->nbytes;
-    w->result = out;
-    return reduce(w);
-}
-
-/* The shares are of whole packs; the last ones may have less, or nothing. */
-static symm_status all_reduce(struct work *w, const void *in, void *out)
-{
+    const struct symm_group *group = w->e->group;
     const uint64_t nbytes = w->call->count * symm__dtype_size(w->call->dtype),
-                   share = whole_packs(ceil_div(nbytes, (uint64_t)w->e->group->nranks)),
-                   first = smaller((uint64_t)w->e->group->rank * share, nbytes);
+                   nranks = (uint64_t)group->nranks;
+    const bool to_all = w->call->operation == SYMM_OPERATION_ALL_REDUCE;
 
-    w->nbytes = smaller(share, nbytes - first);
-    w->own = (const char *)in + first;
-    w->result = (char *)out + first;
+    w->share = to_all ? whole_packs(ceil_div(nbytes, nranks)) : nbytes;
+    w->total = to_all ? nbytes : nbytes * nranks;
+    w->chunks = symm__copy_chunks(
+        &(struct symm_copy_share){.nbytes = w->share, .nranks = group->nranks, .gathered = to_all},
+        group->staging_nbytes);
     return reduce(w);
 }
 
@@ -259,17 +348,15 @@ symm_status symm__copy_engine_run(struct symm_enqueue *e, const struct symm_mach
                                   const struct symm_collective_call *call, uint32_t word,
                                   const void *in, void *out)
 {
-    struct work w = {.e = e, .machine = machine, .call = call};
+    struct work w = {.e = e, .machine = machine, .call = call, .in = in, .out = out};
     symm_status st;
 
-    TRY(symm__sides_take(e, SIDES, &w.sides));
-    st = meet(&w, SYMM_KERNEL_symm_stream_meet, 0, word);
+    TRY(symm__side_take(e, &w.side));
+    st = meet(&w, SYMM_KERNEL_symm_stream_meet, FIRST, word);
     if (st == SYMM_OK)
-        st = call->operation == SYMM_OPERATION_ALL_GATHER       ? gather(&w, in, out)
-             : call->operation == SYMM_OPERATION_REDUCE_SCATTER ? reduce_scatter(&w, in, out)
-                                                                : all_reduce(&w, in, out);
-    TRY(symm__sides_finish(w.sides, st));
-    st = meet(&w, SYMM_KERNEL_symm_stream_barrier, 1, 0);
+        st = call->operation == SYMM_OPERATION_ALL_GATHER ? gather(&w) : reduce_shares(&w);
+    TRY(symm__side_finish(w.side, st));
+    st = meet(&w, SYMM_KERNEL_symm_stream_barrier, LATER, 0);
 out:
     return st;
 }

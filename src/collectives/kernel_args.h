@@ -15,7 +15,7 @@ typedef struct symm_signal_args {
 
 /*
  * A reduction within this rank's own memory: of the other ranks' elements, which lie a room apart
- * in the order of the ranks, with its own ones.
+ * in the order of the ranks, each aligned to 16 bytes, with its own ones.
  */
 typedef struct symm_local_reduce_args {
     const void *own;

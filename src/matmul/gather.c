@@ -10,7 +10,7 @@
 
 #include "../collectives/collective.h"
 
-enum { WARP = 32, SIDE = 0, COPY_THREADS = 256, COPY_BLOCKS = 2 /* on each SM */ };
+enum { WARP = 32, COPY_THREADS = 256, COPY_BLOCKS = 2 /* on each SM */ };
 
 static uint64_t row_nbytes(const struct symm_matmul *m)
 {
@@ -195,12 +195,12 @@ out:
     return st;
 }
 
-symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_sides *sides)
+symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_side *side)
 {
-    const CUstream stream = symm__side_stream(sides, SIDE);
+    const CUstream stream = symm__side_stream(side);
     symm_status st;
 
-    TRY(symm__side_follow(sides, SIDE));
+    TRY(symm__side_follow(side));
     st = run->m->plan.by_engine ? push_by_engine(run, stream) : push_by_blocks(run, stream);
 out:
     return st;

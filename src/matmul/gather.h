@@ -35,8 +35,8 @@ struct symm_matmul_run {
  */
 symm_status symm__gather_begin(struct symm_matmul_run *run);
 
-/* Sends this rank's rows to all others on side stream 0, which follows the last mark. */
-symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_sides *sides);
+/* Sends this rank's rows to all others on the side stream, which follows the last mark. */
+symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_side *side);
 
 /* The end of a run that has pushed, after its products and when what was pushed is gone. */
 symm_status symm__gather_finish(struct symm_matmul_run *run);

@@ -240,15 +240,15 @@ static symm_status run_beside(struct symm_matmul_run *run, const symm_matmul_arg
 {
     const int nranks = run->problem.nranks,
               steps = run->m->plan.strategy == SYMM_STRATEGY_FUSED ? nranks : 1;
-    struct symm_sides *sides;
+    struct symm_side *side;
     symm_status st;
 
-    TRY(symm__sides_take(run->e, 1, &sides));
-    TRY(symm__sides_mark(sides));
-    st = symm__gather_push(run, sides);
+    TRY(symm__side_take(run->e, &side));
+    TRY(symm__side_mark(side));
+    st = symm__gather_push(run, side);
     for (int s = 0; s < nranks && st == SYMM_OK; s += steps)
         st = multiply(run, scale, s, s + steps);
-    TRY(symm__sides_finish(sides, st));
+    TRY(symm__side_finish(side, st));
     st = symm__gather_finish(run);
 out:
     return st == SYMM_OK ? SYMM_OK : end_group(run, st);

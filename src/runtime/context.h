@@ -35,7 +35,7 @@ struct symm_agreed {
 struct symm_kernels; /* the library's own, loaded: kernel.h */
 struct symm_tuning;  /* what AUTO goes by: tuning.h */
 struct symm_dlpack_export;
-struct symm_sides; /* streams for copies: side.h */
+struct symm_side; /* a stream for copies: side.h */
 struct symm_cublas;
 
 struct symm_device_block { /* of symm_device_alloc() */
@@ -101,7 +101,7 @@ struct symm_group {
     bool has_unrecorded; /* work was enqueued that no event tells the end of */
     CUstream captured;   /* the last stream of a call within a capture */
     bool has_captured;
-    struct symm_sides *sides;         /* NULL: never needed */
+    struct symm_side *sides;          /* NULL: never needed */
     struct symm_dlpack_export *given; /* memory that DLPack tensors own now; guarded by dlpack.c */
     pthread_mutex_t lock;             /* guards what follows */
     struct symm_belonging *belongings;

@@ -165,7 +165,7 @@ static symm_status parse_row(const struct reader *r, struct row *out)
         return wrong(r, w[5], "is no algorithm");
     if (algo == SYMM_ALGO_MULTIMEM_ONE_SHOT)
         return wrong(r, w[5], "may give each rank other bits, so that auto must not take it");
-    if (algo == SYMM_ALGO_COPY_ENGINE && !symmetric)
+    if (symm__needs_symmetric((enum symm_operation)operation, (symm_algo)algo) && !symmetric)
         return wrong(r, w[5], "takes symmetric memory only");
     out->key = number_of_key(&(struct symm_tuning_key){.operation = (enum symm_operation)operation,
                                                        .nranks = (int)nranks,

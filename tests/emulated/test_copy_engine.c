@@ -35,14 +35,14 @@ struct call {
     size_t count;
     int skew; /* elements by which the buffers miss their alignment */
     bool in_place;
-    bool elsewhere; /* what no other rank reaches into is not symmetric */
+    bool elsewhere; /* what no other rank writes to is not symmetric, nor aligned as elsewhere */
     symm_options options;
     uint64_t round; /* of the data */
 };
 
-/* Two symmetric buffers and one that is not, of so many bytes each. */
+/* Two symmetric buffers and two that are not, of so many bytes each. */
 struct buffers {
-    char *in, *out, *own, *host;
+    char *in, *out, *own_in, *own_out, *host;
     size_t nbytes;
 };
 
@@ -66,9 +66,9 @@ static struct place place_of(const struct call *c, const struct buffers *b, int 
     p.in_nbytes = c->operation == REDUCE_SCATTER ? all : one;
     p.out_nbytes = c->operation == ALL_GATHER ? all : one;
     if (c->elsewhere && c->operation == REDUCE_SCATTER)
-        p.out = b->own + MARGIN + (size_t)rank * size;
-    if (c->elsewhere && c->operation == ALL_GATHER)
-        p.in = b->own + MARGIN + (size_t)rank * size;
+        p.out = b->own_out + MARGIN + (size_t)rank * size;
+    if (c->elsewhere && !(c->in_place && c->operation == ALL_REDUCE))
+        p.in = b->own_in + MARGIN + 2 * (size_t)rank * size;
     if (c->in_place && c->operation == ALL_GATHER)
         p.in = p.out + mine;
     else if (c->in_place)
@@ -95,7 +95,9 @@ static symm_status make(symm_context *ctx, symm_group *group, size_t most, struc
     if (st == SYMM_OK)
         st = symm_alloc(group, b->nbytes, (void **)&b->out);
     if (st == SYMM_OK)
-        st = symm_device_alloc(ctx, b->nbytes, (void **)&b->own);
+        st = symm_device_alloc(ctx, b->nbytes, (void **)&b->own_in);
+    if (st == SYMM_OK)
+        st = symm_device_alloc(ctx, b->nbytes, (void **)&b->own_out);
     return st;
 }
 
@@ -103,7 +105,8 @@ static void unmake(symm_context *ctx, symm_group *group, struct buffers *b)
 {
     symm_free(group, b->in);
     symm_free(group, b->out);
-    symm_device_free(ctx, b->own);
+    symm_device_free(ctx, b->own_in);
+    symm_device_free(ctx, b->own_out);
     free(b->host);
 }
 
@@ -551,18 +554,18 @@ static void call_without_symmetric_memory(struct rank *self, void *arg)
     const symm_dtype f = SYMM_FLOAT32;
     for (int i = 0; i < 2; i++) {
         const symm_options *o = i ? &promise : &engine;
-        REFUSED("in must be", symm_all_reduce(w, b.own, b.out, 8, f, SYMM_SUM, o, s));
-        REFUSED("out must be", symm_all_reduce(w, b.in, b.own, 8, f, SYMM_SUM, o, s));
-        REFUSED("in must be", symm_reduce_scatter(w, b.own, b.out, 8, f, SYMM_SUM, o, s));
-        REFUSED("out must be", symm_all_gather(w, b.in, b.own, 8, f, o, s));
+        REFUSED("out must be", symm_all_reduce(w, b.in, b.own_out, 8, f, SYMM_SUM, o, s));
+        REFUSED("out must be", symm_all_reduce(w, b.own_in, b.own_in, 8, f, SYMM_SUM, o, s));
+        REFUSED("out must be", symm_all_gather(w, b.in, b.own_out, 8, f, o, s));
     }
     REFUSED("flags", symm_all_gather(w, b.in, b.out, 8, f, &(symm_options){.flags = 4}, s));
     CHECK_RANK(self, !symm_all_gather_unavailable(w, SYMM_ALGO_COPY_ENGINE, SYMM_UINT8));
     CHECK_RANK(self, symm_all_reduce_unavailable(w, SYMM_ALGO_COPY_ENGINE, SYMM_UINT8, SYMM_SUM));
     rank_note(self, SYMM_OK);
-    for (uint64_t i = 1; i < 4; i++) {
+    for (uint64_t i = 0; i < 2 * NOPERATIONS; i++) {
         struct call c = draw(i, 100);
-        c.options = promise; /* whatever it takes is right */
+        c.options = i % 2 ? engine : promise; /* of which whatever it takes is right */
+        c.elsewhere = true;
         RANK_TRY(self, prepare(&c, &b, w, s));
         RANK_TRY(self, enqueue(&c, &b, w, s));
         if (look(self, &c, &b, w, s) != SYMM_OK)
@@ -603,7 +606,7 @@ static void call_different_things(struct rank *self, void *arg)
     RANK_TRY(self, symm_stream_create(ctx, &s));
     RANK_TRY(self, make(ctx, w, 8192, &b));
     if (odd && difference == OTHER_PLACE)
-        b.in += 16;
+        b.out += 16;
     if (odd && difference == OTHER_COUNT)
         c.count++;
     if (odd && difference == OTHER_OPERATION)
@@ -613,7 +616,7 @@ static void call_different_things(struct rank *self, void *arg)
     RANK_TRY(self, enqueue(&c, &b, w, s));
     rank_note(self, symm_synchronize(w, s));
     if (odd && difference == OTHER_PLACE)
-        b.in -= 16;
+        b.out -= 16;
 out:
     symm_stream_destroy(s);
     if (ctx)
@@ -637,16 +640,16 @@ END_TEST
 
 /* -------------------------------------------------------------------------------------- its end */
 
-/* Rank 1 gives up while the others are in calls, eager and replayed. */
+/* Rank 1 gives up while the others are in calls, eager and replayed, and perhaps itself. */
 static void lose_a_rank(struct rank *self, void *arg)
 {
+    const bool amid = *(const bool *)arg;
     struct buffers b = {0};
     symm_context *ctx = NULL;
     symm_group *w = NULL, *g = NULL;
     symm_stream s = NULL;
     symm_graph graph = NULL;
     struct call c = draw(3, COUNT);
-    (void)arg;
 
     RANK_TRY(self, rank_join(self, &ctx));
     w = symm_context_world(ctx);
@@ -663,14 +666,14 @@ static void lose_a_rank(struct rank *self, void *arg)
     RANK_TRY(self, enqueue(&c, &b, g, s));
     if (look(self, &c, &b, g, s) != SYMM_OK)
         goto out;
+    RANK_TRY(self, symm_exchange(g, NULL, 0, NULL)); /* everyone has looked */
+    for (int i = 0; i < 3 && (self->rank != 1 || amid); i++)
+        RANK_TRY(self, symm_graph_launch(graph, s));
+    for (int i = 0; i < 3 && self->rank != 1 && enqueue(&c, &b, g, s) == SYMM_OK; i++)
+        ;
     if (self->rank == 1) {
-        pause_ms(50);
+        pause_ms(amid ? 1 : 50);
         symm_abort(g, "a test");
-    } else {
-        for (int i = 0; i < 3; i++)
-            RANK_TRY(self, symm_graph_launch(graph, s));
-        for (int i = 0; i < 3 && enqueue(&c, &b, g, s) == SYMM_OK; i++)
-            ;
     }
     const int64_t before = now_ms();
     RANK_EXPECT(self, SYMM_ERROR_PEER, symm_synchronize(g, s));
@@ -697,7 +700,55 @@ out:
 START_TEST(an_abort_ends_calls_and_leaves_nothing_behind)
 {
     setenv("SYMM_STAGING_BYTES", "8K", 1);
-    ranks_run_ok(_i, RANKS_AS_PROCESSES, lose_a_rank, NULL, 60);
+    ranks_run_ok(2 + _i % 3, RANKS_AS_PROCESSES, lose_a_rank, &(bool){_i >= 3}, 60);
+}
+END_TEST
+
+/* The driver refuses rank 1 a copy, so that it never meets the others for that chunk. */
+static void stop_half_way(struct rank *self, void *arg)
+{
+    bool (*set_fault)(const char *) = NULL;
+    struct buffers b = {0};
+    symm_context *ctx = NULL;
+    symm_group *w = NULL;
+    symm_stream s = NULL;
+    struct call c = {.operation = ALL_REDUCE,
+                     .dtype = SYMM_FLOAT32,
+                     .count = 3 * COUNT,
+                     .options = engine,
+                     .round = 1};
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    w = symm_context_world(ctx);
+    *(void **)&set_fault = symm_context_driver_symbol(ctx, "symm_emulated_set_fault");
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    RANK_TRY(self, make(ctx, w, 3 * COUNT * sizeof(float), &b));
+    set_fault(arg);
+    const symm_status st = enqueue(&c, &b, w, s);
+    set_fault(NULL);
+    CHECK_RANK(self, st == (self->rank == 1 ? SYMM_ERROR_MEMORY : SYMM_OK));
+    for (int i = 0; self->rank == 1 && i < 1000 && symm_check(w) == SYMM_OK; i++)
+        pause_ms(10);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "for rank 1, pad", symm_synchronize(w, s));
+out:
+    symm_stream_destroy(s);
+    if (ctx)
+        unmake(ctx, w, &b);
+    symm_context_destroy(ctx);
+}
+
+/* In the middle of a scatter, of a gather, and behind the first chunk's. */
+static char half_way[][32] = {"cuMemcpyAsync@1#2=2", "cuMemcpyAsync@1#6=2", "cuMemcpyAsync@1#7=2",
+                              "cuLaunchKernelEx@1#2=2"};
+
+START_TEST(who_stops_half_way_is_named)
+{
+    struct rank_report reports[3];
+    setenv("SYMM_CHECK", "0", 1);
+    setenv("SYMM_STAGING_BYTES", "8K", 1);
+    setenv("SYMM_TIMEOUT_MS", "2000", 1);
+    ranks_run(3, RANKS_AS_PROCESSES, stop_half_way, half_way[_i], reports, 60);
+    ranks_assert_clean(reports, 3);
 }
 END_TEST
 
@@ -775,7 +826,8 @@ int main(void)
     tcase_add_test(tc, memory_that_is_not_symmetric_is_refused);
     tcase_add_loop_test(tc, different_calls_and_places_are_a_mismatch_on_all_ranks, 0,
                         NDIFFERENCES);
-    tcase_add_loop_test(tc, an_abort_ends_calls_and_leaves_nothing_behind, 2, 5);
+    tcase_add_loop_test(tc, an_abort_ends_calls_and_leaves_nothing_behind, 0, 6);
+    tcase_add_loop_test(tc, who_stops_half_way_is_named, 0, 4);
     tcase_add_test(tc, a_failure_in_a_capture_leaves_no_stream_unjoined);
     return test_main(suite);
 }

@@ -114,8 +114,8 @@ case_parts_and_modes() {
             # shellcheck disable=SC2086
             run 0 measure 3 $operation --algo all --check --sizes 6,4002 --dtype fp16 $mode
             [ "$(column 12)" = 0 ] || die "wrong elements: $operation $mode"
-            case $mode in
-            *plain*) said '^# copy_engine: not available: it needs symmetric memory' ;;
+            case $operation$mode in
+            all-gather*plain*) said '^# copy_engine: not available: it needs symmetric memory' ;;
             *) [[ $(column 5) == *copy_engine* ]] || die "no copy_engine: $operation $mode" ;;
             esac
         done
@@ -291,8 +291,9 @@ case_tune() {
     [ "$(grep -c ' all-gather .* any .* any ' "$work/out")" -ge 6 ] || die "not 6 rows"
     [ "$(grep -cE ' yes$' "$work/out")" = 30 ] || die "not one taken of each kind at each size"
     ! grep -qE ' (auto|multimem_one_shot) ' "$work/out" || die "what auto may not take"
-    [ "$(awk '$5 == "copy_engine" { print $4 }' "$work/out" | sort -u)" = symmetric ] ||
-        die "copy_engine in symmetric memory and nowhere else"
+    [ "$(awk '$5 == "copy_engine" && $2 != "reduce-scatter" { print $4 }' "$work/out" | sort -u)" = \
+        symmetric ] || die "copy_engine in symmetric memory and nowhere else"
+    grep -qE 'reduce-scatter .* any .* copy_engine ' "$work/out" || die "no copy_engine in any memory"
     run 0 env SYMM_TUNING_FILE=table "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" all-reduce \
         --check --sizes 1K,4K --iters 1
     # The file that is to be made is not the one to go by.

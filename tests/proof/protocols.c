@@ -186,11 +186,8 @@ static struct call draw_call(struct stage *st, const struct protocol *p, struct 
     c.nbytes = c.count * size;
     c.in = place(st, draw, 0, size, differs);
     c.out = place(st, draw, 1, size, differs);
-    if (p->algo == SYMM_ALGO_COPY_ENGINE) { /* it wants the same place on all ranks */
-        const size_t off = size * draw_below(draw, 16);
-        c.in = st->data + off;
-        c.out = c.in + STAGE_DATA_NBYTES;
-    }
+    if (p->algo == SYMM_ALGO_COPY_ENGINE) /* it wants the same place on all ranks */
+        c.out = st->data + STAGE_DATA_NBYTES + size * draw_below(draw, 16);
     c.inbox = st->data + 2 * STAGE_DATA_NBYTES;
     c.options = (symm_options){.algo = (symm_algo)p->algo, .max_blocks = draw_below(draw, 4)};
     c.signals = 1 + draw_below(draw, 3);
@@ -222,6 +219,8 @@ static struct call draw_collective(struct stage *st, const struct protocol *p, s
 {
     struct call c = draw_call(st, p, draw);
     c.in_place = draw_below(draw, 3) == 0;
+    if (c.options.algo == SYMM_ALGO_COPY_ENGINE && c.in_place)
+        c.in = c.out;
     if (c.options.algo == SYMM_ALGO_LOW_LATENCY)
         c.count = 1 + c.count / 4; /* an epoch takes four packets of each rank */
     if (p->operation != ALL_REDUCE)

@@ -1,4 +1,7 @@
-/* How a share goes through the staging area: every byte once, in chunks that fit a half of it. */
+/*
+ * How a share goes through the staging area: every byte once, in chunks of which two by turns fit
+ * the room that a rank has there, as few as pays.
+ */
 #include <stdlib.h>
 #include "collectives/copy_engine.h"
 #include "reference.h"
@@ -6,52 +9,129 @@
 
 enum { MIB = 1 << 20 };
 
-static void assert_fits(uint64_t nbytes, int nranks, uint64_t staging)
+static uint64_t larger(uint64_t a, uint64_t b)
 {
-    const struct symm_copy_chunks c = symm__copy_chunks(nbytes, nranks, staging);
+    return a < b ? b : a;
+}
+
+static uint64_t last_of(const struct symm_copy_chunks *c, uint64_t nbytes)
+{
+    return nbytes - (c->n - 1) * c->nbytes;
+}
+
+static struct symm_copy_chunks assert_fits(const struct symm_copy_share *share, uint64_t staging)
+{
+    const struct symm_copy_chunks c = symm__copy_chunks(share, staging);
 
     ck_assert_uint_eq(c.room % 16, 0);
-    ck_assert_uint_le(c.room * (uint64_t)(nranks - 1), staging / 2);
-    ck_assert_uint_le(c.nbytes + 15, c.room);
-    ck_assert_uint_le(c.nbytes, 8 * MIB);
+    ck_assert_uint_le(c.room * (uint64_t)(share->nranks - 1), staging);
     ck_assert_uint_eq(c.nbytes % 16, 0);
-    ck_assert_uint_ge(c.n * c.nbytes, nbytes);
-    if (nbytes)
-        ck_assert_uint_lt((c.n - 1) * c.nbytes, nbytes); /* the last one is not empty */
+    ck_assert_uint_ge(c.n, 1);
+    ck_assert_uint_ge(c.n * c.nbytes, share->nbytes);
+    ck_assert_uint_lt((c.n - 1) * c.nbytes, share->nbytes); /* the last one is not empty */
+    /* Two slots, of which the second has the last chunk alone if there are two of them. */
+    if (c.n <= 2)
+        ck_assert_uint_le(share->nbytes, c.room);
     else
-        ck_assert_uint_eq(c.n, 0);
+        ck_assert_uint_le(2 * c.nbytes, c.room);
+    return c;
 }
 
 START_TEST(every_share_fits)
 {
     for (uint64_t i = 0; i < 200000; i++) {
-        const uint64_t u = reference_random(1, i), v = reference_random(2, i);
-        const int nranks = 2 + (int)(u % 71);
-        const uint64_t least = 128 * (uint64_t)nranks, bits = v >> 58;
-        uint64_t staging = (v & ((1u << 27) - 1)) >> (u >> 32) % 20;
-        if (staging < least)
-            staging = least;
-        assert_fits(reference_random(3, i) >> (bits < 24 ? 24 : bits), nranks, staging);
+        const uint64_t u = reference_random(1, i), v = reference_random(2, i), bits = v >> 58;
+        const struct symm_copy_share share = {
+            .nbytes = larger(1, reference_random(3, i) >> (bits < 24 ? 24 : bits)),
+            .nranks = 2 + (int)(u % 71),
+            .gathered = u >> 60 & 1,
+        };
+        const uint64_t least = 128 * (uint64_t)share.nranks;
+        assert_fits(&share, larger(least, (v & ((1u << 28) - 1)) >> (u >> 32) % 20));
     }
 }
 END_TEST
 
-static void assert_chunks(uint64_t nbytes, int nranks, uint64_t staging, uint64_t n)
+static struct symm_copy_chunks chunks_of(uint64_t nbytes, int nranks, bool gathered,
+                                         uint64_t staging)
 {
-    assert_fits(nbytes, nranks, staging);
-    ck_assert_uint_eq(symm__copy_chunks(nbytes, nranks, staging).n, n);
+    return assert_fits(
+        &(struct symm_copy_share){.nbytes = nbytes, .nranks = nranks, .gathered = gathered},
+        staging);
 }
 
-START_TEST(chunks_are_large_and_a_few)
+START_TEST(results_are_gathered_in_two_chunks_or_as_many_as_must_be)
 {
-    assert_chunks(1, 2, 64 * MIB, 1);
-    assert_chunks(MIB, 4, 64 * MIB, 1);
-    assert_chunks(2 * MIB, 4, 64 * MIB, 2);
-    assert_chunks(4 * MIB, 4, 64 * MIB, 4);
-    assert_chunks(16 * MIB, 4, 64 * MIB, 4);
-    assert_chunks(64 * MIB, 4, 64 * MIB, 8);
-    assert_chunks(64 * MIB, 2, 64 * MIB, 8);
-    assert_chunks(4 * MIB, 8, 1 * MIB, 57); /* the staging area decides */
+    static const struct {
+        uint64_t nbytes;
+        int nranks;
+        uint64_t staging, n;
+    } cases[] = {
+        {1, 2, 256 * MIB, 1},
+        {16, 4, 256 * MIB, 1},
+        {MIB, 4, 256 * MIB, 1},
+        {4 * MIB, 4, 256 * MIB, 1},
+        {8 * MIB, 4, 256 * MIB, 2},
+        {64 * MIB, 4, 256 * MIB, 2},
+        {128 * MIB, 2, 256 * MIB, 2},
+        {32 * MIB, 8, 256 * MIB, 2},
+        {4 * MIB, 8, 256 * MIB, 1},
+        {256 * MIB, 4, 256 * MIB, 7},
+        {UINT64_C(1) << 40, 2, 256 * MIB, 8192},
+        {4 * MIB, 8, 1 * MIB, 57}, /* the staging area decides */
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct symm_copy_chunks c =
+            chunks_of(cases[i].nbytes, cases[i].nranks, true, cases[i].staging);
+        ck_assert_msg(c.n == cases[i].n, "case %zu: %llu chunks", i, (unsigned long long)c.n);
+        ck_assert_uint_lt(c.nbytes - last_of(&c, cases[i].nbytes), 64 * c.n); /* all alike */
+    }
+    ck_assert_uint_eq(chunks_of(64 * MIB, 4, true, 256 * MIB).nbytes, 32 * MIB);
+}
+END_TEST
+
+/* Nothing goes on beside the last reduction. */
+START_TEST(a_sum_that_stays_has_a_short_last_chunk)
+{
+    static const struct {
+        uint64_t nbytes;
+        int nranks;
+        uint64_t staging, n;
+    } cases[] = {
+        {1, 2, 256 * MIB, 1},         {MIB, 4, 256 * MIB, 1},       {4 * MIB, 2, 256 * MIB, 1},
+        {20 * MIB, 2, 256 * MIB, 2},  {6 * MIB, 4, 256 * MIB, 1},   {10 * MIB, 4, 256 * MIB, 2},
+        {64 * MIB, 4, 256 * MIB, 2},  {128 * MIB, 2, 256 * MIB, 2}, {32 * MIB, 8, 256 * MIB, 2},
+        {256 * MIB, 4, 256 * MIB, 7}, {4 * MIB, 8, 1 * MIB, 57},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct symm_copy_chunks c =
+            chunks_of(cases[i].nbytes, cases[i].nranks, false, cases[i].staging);
+        ck_assert_msg(c.n == cases[i].n, "case %zu: %llu chunks", i, (unsigned long long)c.n);
+        if (c.n > 1)
+            ck_assert_uint_le(last_of(&c, cases[i].nbytes), c.nbytes / 4);
+    }
+    ck_assert_uint_ge(last_of(&(struct symm_copy_chunks){.n = 2, .nbytes = 53687104}, 64 * MIB),
+                      12 * MIB);
+    ck_assert_uint_eq(chunks_of(64 * MIB, 4, false, 256 * MIB).nbytes, 53687104);
+}
+END_TEST
+
+/* Longer shares have never fewer chunks, and where they fit the area two at most. */
+START_TEST(more_bytes_are_not_fewer_chunks)
+{
+    for (int nranks = 2; nranks <= 16; nranks++)
+        for (int gathered = 0; gathered < 2; gathered++) {
+            const uint64_t room = 64 * MIB / (uint64_t)(nranks - 1) / 16 * 16;
+            uint64_t n = 1;
+            for (uint64_t nbytes = 1; nbytes < 1024 * (uint64_t)MIB; nbytes += nbytes / 3 + 1) {
+                const struct symm_copy_chunks c = chunks_of(nbytes, nranks, gathered, 64 * MIB);
+                ck_assert_uint_ge(c.n, n);
+                ck_assert(c.n <= 2 || nbytes > room);
+                n = c.n;
+            }
+        }
 }
 END_TEST
 
@@ -60,6 +140,8 @@ int main(void)
     Suite *suite = suite_create("copy_engine");
     TCase *tc = test_case(suite, "chunks", 30);
     tcase_add_test(tc, every_share_fits);
-    tcase_add_test(tc, chunks_are_large_and_a_few);
+    tcase_add_test(tc, results_are_gathered_in_two_chunks_or_as_many_as_must_be);
+    tcase_add_test(tc, a_sum_that_stays_has_a_short_last_chunk);
+    tcase_add_test(tc, more_bytes_are_not_fewer_chunks);
     return test_main(suite);
 }

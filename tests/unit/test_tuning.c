@@ -49,6 +49,7 @@ START_TEST(each_row_holds_up_to_the_next_of_its_kind)
                                    "all-reduce 2 bfloat16 any 7 two_shot\n"
                                    "all-gather 4 bfloat16 symmetric 8 copy_engine\n"
                                    "reduce-scatter 72 int64 any 18446744073709551615 one_shot\n"
+                                   "reduce-scatter 4 int64 any 5 copy_engine\n"
                                    "all-reduce 4 bfloat16 any 65537 two_shot");
     static const struct {
         uint64_t nbytes;
@@ -74,6 +75,8 @@ START_TEST(each_row_holds_up_to_the_next_of_its_kind)
     ck_assert(find(t, SYMM_OPERATION_ALL_GATHER, 4, SYMM_BFLOAT16, false, 8) == SYMM_ALGO_AUTO);
     ck_assert(find(t, SYMM_OPERATION_REDUCE_SCATTER, 72, SYMM_INT64, false, UINT64_MAX) ==
               SYMM_ALGO_ONE_SHOT);
+    ck_assert(find(t, SYMM_OPERATION_REDUCE_SCATTER, 4, SYMM_INT64, false, 5) ==
+              SYMM_ALGO_COPY_ENGINE);
     ck_assert(find(t, SYMM_OPERATION_REDUCE_SCATTER, 72, SYMM_INT64, false, UINT64_MAX - 1) ==
               SYMM_ALGO_AUTO);
     symm__tuning_destroy(t);
@@ -189,6 +192,7 @@ static const struct {
     {HEAD "all-reduce 4 any any 0 auto\n", ", line 2: \"auto\" is no algorithm"},
     {HEAD "all-reduce 4 any any 0 multimem_one_shot\n", "other bits, so that auto must not"},
     {HEAD "all-reduce 4 any any 0 copy_engine\n", "\"copy_engine\" takes symmetric memory only"},
+    {HEAD "all-gather 4 any any 0 copy_engine\n", "\"copy_engine\" takes symmetric memory only"},
     {HEAD "all-reduce 4 any any 8 one_shot\nall-reduce 4 any any 8 two_shot\n",
      ", line 3: \"8\" is not more than the bytes of line 2"},
     {HEAD "all-reduce 4 any any 8 one_shot\n#\nall-reduce 5 any any 7 two_shot\n"

@@ -104,7 +104,7 @@ static const char *why_not(const struct collective *c, const struct variant *v)
 {
     const struct bench_options *o = c->s.options;
 
-    if (o->plain_memory && operation_needs_symmetric(v))
+    if (o->plain_memory && operation_needs_symmetric(o->operation, v))
         return "it needs symmetric memory, and this is --memory plain";
     return o->operation->unavailable(c->s.group, v, o->element, o->op);
 }

@@ -85,11 +85,10 @@ static void choose_variant(struct stress_stream *s, const struct bench_options *
     c->operation = NULL;
 }
 
-/* Whether all that is worked on is symmetric memory at the same place on all ranks. */
-static bool all_symmetric(const struct stress_choice *c)
+/* Whether the output, which in place is where the input is, is the same place on all ranks. */
+static bool out_symmetric(const struct stress_choice *c)
 {
-    return c->in_memory == STRESS_SYMMETRIC && !c->uneven &&
-           (c->in_place || c->out_memory == STRESS_SYMMETRIC);
+    return !c->uneven && (c->in_place ? c->in_memory : c->out_memory) == STRESS_SYMMETRIC;
 }
 
 static int choose_offset(struct stress_stream *s)
@@ -115,11 +114,12 @@ struct stress_choice stress_choose(struct stress_stream *s, const struct bench_o
     c.in_offset = choose_offset(s);
     c.out_offset = choose_offset(s);
     c.uneven = one_in(s, 8);
-    if (operation_needs_symmetric(c.variant)) {
-        c.in_memory = c.out_memory = STRESS_SYMMETRIC;
+    if (operation_needs_symmetric(c.operation, c.variant)) {
+        c.out_memory = STRESS_SYMMETRIC;
+        c.in_memory = c.in_place ? STRESS_SYMMETRIC : c.in_memory;
         c.uneven = false;
     }
-    if (one_in(s, 2) && all_symmetric(&c))
+    if (one_in(s, 2) && out_symmetric(&c))
         c.flags |= SYMM_SYMMETRIC;
     if (one_in(s, 4) && !operation_by_switch(c.variant))
         c.flags |= SYMM_DETERMINISTIC;

@@ -33,9 +33,9 @@ double operation_part_factor(int nranks)
     return (double)(nranks - 1) / nranks;
 }
 
-bool operation_needs_symmetric(const struct variant *v)
+bool operation_needs_symmetric(const struct operation *op, const struct variant *v)
 {
-    return v->algo == SYMM_ALGO_COPY_ENGINE;
+    return v->algo == SYMM_ALGO_COPY_ENGINE && !op->out_is_part;
 }
 
 bool operation_by_switch(const struct variant *v)

@@ -59,8 +59,8 @@ symm_options operation_options(const struct operation_call *call);
 /* (R-1)/R: how much of a buffer of parts comes from others, and how much of one goes to them. */
 double operation_part_factor(int nranks);
 
-/* Whether a variant takes none but symmetric memory at the same place on all ranks. */
-bool operation_needs_symmetric(const struct variant *v);
+/* Whether the output must be symmetric memory at the same place on all ranks. */
+bool operation_needs_symmetric(const struct operation *op, const struct variant *v);
 
 /* Whether a variant adds in the switch, in an order of the switch's own. */
 bool operation_by_switch(const struct variant *v);
