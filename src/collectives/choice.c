@@ -3,27 +3,32 @@
 
 /*
  * What a call takes, in nanoseconds: what it takes for one element, its bytes on the link, and what
- * it takes more if there are more packets than threads. In one direction a
- * rank has (n - 1) times a buffer on the link, or so many shares of it. Fitted to measurements on 2
- * and 4 H200 GPUs (docs/performance.md); for other worlds it is a model.
+ * it takes more if there are more packets than threads. In one direction a rank has (n - 1) times a
+ * buffer on the link, or so many shares of it. Fitted to measurements on 2 and 4 H200 GPUs
+ * (docs/performance.md), those of reductions by copy engines on 4 alone; for other worlds it is a
+ * model.
  */
 struct cost {
     symm_algo algo;
     uint32_t shares; /* on the link for every other rank; 0: everything */
     uint32_t first_ns, per_rank_ns;
-    uint32_t bytes_per_us;
+    uint32_t pair_bytes_per_us, bytes_per_us; /* of two ranks; of more */
     uint32_t passes_ns;
 };
 enum { NCOSTS = 4, PASS_NBYTES = 256 * 12 /* of a block's packets */ };
 static const struct cost costs[SYMM_OPERATION_COUNT][NCOSTS] = {
-    [SYMM_OPERATION_ALL_REDUCE] = {{SYMM_ALGO_LOW_LATENCY, 0, 2200, 130, 227000, 1000},
-                                   {SYMM_ALGO_LOW_LATENCY_TWO_SHOT, 2, 2300, 350, 240000, 1000},
-                                   {SYMM_ALGO_TWO_SHOT, 2, 4700, 800, 362000, 0}},
-    [SYMM_OPERATION_REDUCE_SCATTER] = {{SYMM_ALGO_LOW_LATENCY, 1, 2000, 150, 215000, 0},
-                                       {SYMM_ALGO_ONE_SHOT, 1, 6500, 700, 330000, 0}},
-    [SYMM_OPERATION_ALL_GATHER] = {{SYMM_ALGO_LOW_LATENCY, 1, 1700, 150, 215000, 1000},
-                                   {SYMM_ALGO_ONE_SHOT, 1, 4300, 350, 345000, 0},
-                                   {SYMM_ALGO_COPY_ENGINE, 1, 14000, 2000, 378000, 0}},
+    [SYMM_OPERATION_ALL_REDUCE] = {{SYMM_ALGO_LOW_LATENCY, 0, 2200, 130, 227000, 227000, 1000},
+                                   {SYMM_ALGO_LOW_LATENCY_TWO_SHOT, 2, 2300, 350, 240000, 240000,
+                                    1000},
+                                   {SYMM_ALGO_TWO_SHOT, 2, 4700, 800, 362000, 349000, 0},
+                                   {SYMM_ALGO_COPY_ENGINE, 2, 27000, 8000, 379000, 379000, 0}},
+    /* The last reduction by copy_engine has nothing beside it, and is of more bytes on a pair. */
+    [SYMM_OPERATION_REDUCE_SCATTER] = {{SYMM_ALGO_LOW_LATENCY, 1, 2000, 150, 215000, 215000, 0},
+                                       {SYMM_ALGO_ONE_SHOT, 1, 6500, 700, 333000, 333000, 0},
+                                       {SYMM_ALGO_COPY_ENGINE, 1, 44000, 4000, 366000, 377000, 0}},
+    [SYMM_OPERATION_ALL_GATHER] = {{SYMM_ALGO_LOW_LATENCY, 1, 1700, 150, 215000, 215000, 1000},
+                                   {SYMM_ALGO_ONE_SHOT, 1, 4300, 350, 345000, 345000, 0},
+                                   {SYMM_ALGO_COPY_ENGINE, 1, 14000, 2000, 378000, 378000, 0}},
 };
 
 static uint64_t cost_ns(const struct cost *cost, const struct symm_machine *machine,
@@ -31,10 +36,11 @@ static uint64_t cost_ns(const struct cost *cost, const struct symm_machine *mach
 {
     const uint64_t nranks = (uint64_t)machine->nranks,
                    part = cost->shares ? nbytes / nranks + 1 : nbytes,
-                   on_link = (nranks - 1) * part * (cost->shares ? cost->shares : 1);
+                   on_link = (nranks - 1) * part * (cost->shares ? cost->shares : 1),
+                   per_us = nranks > 2 ? cost->bytes_per_us : cost->pair_bytes_per_us;
 
-    return cost->first_ns + cost->per_rank_ns * nranks + on_link / cost->bytes_per_us * 1000 +
-           on_link % cost->bytes_per_us * 1000 / cost->bytes_per_us +
+    return cost->first_ns + cost->per_rank_ns * nranks + on_link / per_us * 1000 +
+           on_link % per_us * 1000 / per_us +
            (part > (uint64_t)machine->nsms * PASS_NBYTES ? cost->passes_ns : 0);
 }
 

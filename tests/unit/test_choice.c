@@ -217,12 +217,72 @@ START_TEST(the_model_takes_what_runs)
                     m.compute_major = what & 8 ? 8 : 9;
                     const symm_algo algo = choose(&m, operations[i], SYMM_FLOAT16, flags, count);
                     ck_assert(algo != SYMM_ALGO_AUTO && algo != SYMM_ALGO_MULTIMEM_ONE_SHOT);
-                    ck_assert(algo != SYMM_ALGO_COPY_ENGINE || flags & SYMM_SYMMETRIC);
+                    ck_assert(algo != SYMM_ALGO_COPY_ENGINE || flags & SYMM_SYMMETRIC ||
+                              operations[i] == SYMM_OPERATION_REDUCE_SCATTER);
                     ck_assert(operations[i] == SYMM_OPERATION_ALL_GATHER ||
                               algo != SYMM_ALGO_MULTIMEM || !(flags & SYMM_DETERMINISTIC));
                     ck_assert_ptr_null(
                         symm__collective_reason(&m, operations[i], algo, SYMM_FLOAT16, SYMM_SUM));
                 }
+}
+END_TEST
+
+static symm_algo choose_large(int nranks, enum symm_operation operation, uint32_t flags,
+                              uint64_t nbytes)
+{
+    const uint64_t parts = operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (uint64_t)nranks;
+    struct symm_machine m = h200;
+
+    m.nranks = nranks;
+    m.multicast_off = "off";
+    return choose(&m, operation, SYMM_BFLOAT16, flags, nbytes / parts / 2);
+}
+
+/* By stores and by copy engines on 4 H200 GPUs, microseconds at 64 and 256 MiB. */
+static const struct {
+    enum symm_operation operation;
+    symm_algo by_stores;
+    double stores_us[2], copies_us[2];
+} readings[] = {
+    {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_TWO_SHOT, {295.5, 1162.5}, {324.3, 1120.4}},
+    {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT, {171.6, 607.0}, {193.6, 594.4}},
+};
+enum { NREADINGS = sizeof readings / sizeof readings[0] };
+
+START_TEST(copies_win_from_where_the_measured_lines_cross)
+{
+    for (int i = 0; i < NREADINGS; i++) {
+        const double behind = readings[i].copies_us[0] - readings[i].stores_us[0],
+                     ahead = readings[i].stores_us[1] - readings[i].copies_us[1],
+                     crossing = (64 + (256 - 64) * behind / (behind + ahead)) * (1 << 20);
+        for (uint64_t nbytes = 32 << 20; nbytes <= UINT64_C(1) << 32; nbytes += 1 << 20) {
+            const symm_algo algo = choose_large(4, readings[i].operation, SYMM_SYMMETRIC, nbytes);
+            if ((double)nbytes < 0.98 * crossing)
+                ck_assert_int_eq(algo, readings[i].by_stores);
+            else if ((double)nbytes > 1.02 * crossing)
+                ck_assert_int_eq(algo, SYMM_ALGO_COPY_ENGINE);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_pair_reduces_by_stores_up_to_what_was_measured)
+{
+    for (int i = 0; i < NREADINGS; i++)
+        for (uint64_t nbytes = 16 << 20; nbytes <= 256 << 20; nbytes += 1 << 20)
+            ck_assert_int_eq(choose_large(2, readings[i].operation, SYMM_SYMMETRIC, nbytes),
+                             readings[i].by_stores);
+}
+END_TEST
+
+START_TEST(only_a_reduce_scatter_by_copies_goes_without_the_promise)
+{
+    const uint64_t nbytes = 256 << 20;
+
+    ck_assert_int_eq(choose_large(4, SYMM_OPERATION_ALL_REDUCE, 0, nbytes), SYMM_ALGO_TWO_SHOT);
+    ck_assert_int_eq(choose_large(4, SYMM_OPERATION_ALL_GATHER, 0, nbytes), SYMM_ALGO_ONE_SHOT);
+    ck_assert_int_eq(choose_large(4, SYMM_OPERATION_REDUCE_SCATTER, 0, nbytes),
+                     SYMM_ALGO_COPY_ENGINE);
 }
 END_TEST
 
@@ -239,5 +299,8 @@ int main(void)
     tcase_add_test(tests, other_worlds_go_by_the_model);
     tests = test_case(suite, "model", 60);
     tcase_add_test(tests, the_model_takes_what_runs);
+    tcase_add_test(tests, copies_win_from_where_the_measured_lines_cross);
+    tcase_add_test(tests, a_pair_reduces_by_stores_up_to_what_was_measured);
+    tcase_add_test(tests, only_a_reduce_scatter_by_copies_goes_without_the_promise);
     return test_main(suite);
 }
