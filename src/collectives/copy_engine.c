@@ -64,7 +64,8 @@ static uint64_t whole_packs(uint64_t nbytes)
 /*
  * What decides between one chunk and two: a copy beside its bytes, and the bytes a nanosecond of a
  * copy, as measured on H200 GPUs; a meeting between copies and the bytes a nanosecond that a
- * reduction goes through are estimates.
+ * reduction goes through are estimates. For a share of 64 MiB on 4 GPUs these come to 106 us, where
+ * 100 were measured, and two chunks are the best there is at 16 and 64 MiB.
  */
 enum { COPY_NS = 3200, COPIED_PER_NS = 388, MEETING_NS = 10000, REDUCED_PER_NS = 3500 };
 
