@@ -26,7 +26,7 @@ static const struct cost costs[SYMM_OPERATION_COUNT][NCOSTS] = {
                                        {SYMM_ALGO_ONE_SHOT, 1, 6500, 700, 333000, 333000, 0},
                                        {SYMM_ALGO_COPY_ENGINE, 1, 44000, 4000, 333000, 377000, 0}},
     [SYMM_OPERATION_ALL_GATHER] = {{SYMM_ALGO_LOW_LATENCY, 1, 1700, 150, 215000, 215000, 1000},
-                                   {SYMM_ALGO_ONE_SHOT, 1, 4300, 350, 365000, 357000, 0},
+                                   {SYMM_ALGO_ONE_SHOT, 1, 5300, 150, 365000, 357000, 0},
                                    {SYMM_ALGO_COPY_ENGINE, 1, 16000, 3750, 391000, 387000, 0}},
 };
 

@@ -18,6 +18,11 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0);
@@ -165,6 +170,21 @@ static uint32_t room_of(const struct symm_plan *plan, enum symm_operation operat
     }
 }
 
+/*
+ * Units of a chunk of staging, of which a block's slice goes in so many at least. They are of one
+ * size, but for the last: the ranks wait for each other after each, and a small one costs as much.
+ * There is no pass over a chunk in which most threads have nothing to do.
+ */
+static uint64_t chunk_units(const struct symm_plan *plan, uint64_t chunks)
+{
+    const uint64_t threads = plan->threads, most = plan->room - plan->room % threads;
+
+    if (most == 0)
+        return plan->room;
+    chunks = larger(chunks, ceil_div(plan->slice, most));
+    return smaller(most, larger(ceil_div(plan->slice, chunks * threads), 1) * threads);
+}
+
 /* An all-gather's elements are bytes. */
 static uint64_t element_nbytes(const struct symm_collective_call *call)
 {
@@ -238,11 +258,8 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
         shape.packets ? threads <= EARLY_THREADS : shape.few_units && 2 * blocks <= shape.blocks;
     plan.slice = ceil_div(plan.share, blocks);
     plan.room = room_of(&plan, call->operation, machine);
-    if (algo == SYMM_ALGO_TWO_SHOT && plan.slice >= TWO_CHUNKS)
-        plan.room =
-            (uint32_t)smaller(plan.room, ceil_div(plan.slice, 2 * plan.threads) * plan.threads);
-    /* No pass over a chunk in which most threads have nothing to do. */
-    if (!shape.packets && plan.room > threads)
-        plan.room -= plan.room % (uint32_t)threads;
+    if (!shape.packets)
+        plan.room = (uint32_t)chunk_units(
+            &plan, algo == SYMM_ALGO_TWO_SHOT && plan.slice >= TWO_CHUNKS ? 2 : 1);
     return plan;
 }

@@ -300,6 +300,28 @@ START_TEST(large_slices_of_two_shot_go_in_two_chunks)
 }
 END_TEST
 
+/* Of whole passes of a block's threads, and no more of them than the room asks for. */
+START_TEST(chunks_are_few_and_of_one_size)
+{
+    struct symm_machine m = h200;
+    for (m.nranks = 2; m.nranks <= 8; m.nranks++)
+        for (int i = 0; i < NVARIANTS; i++)
+            for (uint64_t count = 1 << 20; count <= UINT64_C(1) << 31; count += count / 3) {
+                const struct symm_plan p = plan_of(&m, variants[i], SYMM_BFLOAT16, count, 0, 0);
+                const uint64_t threads = p.threads, n = p.slice / p.room + (p.slice % p.room != 0),
+                               staging = m.staging_nbytes / 2 / 16 / p.blocks,
+                               slots = 4 * (uint64_t)m.nranks,
+                               most = staging / slots / threads * threads;
+                if (!by_staging(variants[i]))
+                    continue;
+                ck_assert_uint_eq(p.room % threads, 0);
+                ck_assert_uint_lt(n * p.room - p.slice, n * threads);
+                ck_assert(n == 1 || (n - 1) * most < p.slice ||
+                          (n == 2 && variants[i].algo == SYMM_ALGO_TWO_SHOT));
+            }
+}
+END_TEST
+
 /* What a group has at least, of group.c: staging for a pack of every rank in each slot of an
  * exchange, and two packets of every rank in each of the four parts of a block. */
 START_TEST(every_block_has_room_and_stays_within_its_part)
@@ -462,6 +484,7 @@ int main(void)
     tcase_add_test(tests, packets_have_few_threads_a_block_while_there_are_blocks);
     tcase_add_test(tests, slices_cover_everything);
     tcase_add_test(tests, large_slices_of_two_shot_go_in_two_chunks);
+    tcase_add_test(tests, chunks_are_few_and_of_one_size);
     tcase_add_test(tests, every_block_has_room_and_stays_within_its_part);
     tcase_add_loop_test(tests, auto_goes_from_latency_to_bandwidth_and_never_back, 0, 3);
     tcase_add_test(tests, auto_takes_the_switch_where_it_may_and_can);
