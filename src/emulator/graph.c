@@ -112,6 +112,9 @@ CUresult emu_cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0"));
     if (!emu__handle_valid(EMU_HANDLE_GRAPH, graph))
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such graph: %p", (void *)graph));
+    CUresult result = emu__capture_forbids();
+    if (result != CUDA_SUCCESS)
+        return EMU_END(result);
     struct CUgraphExec_st *created = calloc(1, sizeof *created);
     if (!created || !emu__handle_add(EMU_HANDLE_GRAPH_EXEC, created)) {
         free(created);

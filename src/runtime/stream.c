@@ -249,6 +249,22 @@ out:
     return end(&s, st, __func__);
 }
 
+/* Another capture of this thread would not like that, though it has nothing to do with it. */
+static symm_status instantiate_relaxed(const struct symm_driver *drv, CUgraph graph,
+                                       CUgraphExec *out)
+{
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    symm_status st = SYMM_OK;
+
+    TRY_CU(drv, cuThreadExchangeStreamCaptureMode, &mode);
+    CUresult cu = drv->cuGraphInstantiateWithFlags(out, graph, 0);
+    drv->cuThreadExchangeStreamCaptureMode(&mode);
+    if (cu != CUDA_SUCCESS)
+        st = symm__driver_fail(drv, cu, "cuGraphInstantiateWithFlags");
+out:
+    return st;
+}
+
 symm_status symm_graph_end(symm_stream stream, symm_graph *out)
 {
     CUgraphExec exec = NULL;
@@ -260,7 +276,7 @@ symm_status symm_graph_end(symm_stream stream, symm_graph *out)
     TRY(begin(&s, stream));
     symm__capture_ended(stream); /* whatever comes of it, the stream is free again */
     TRY_CU(s.drv, cuStreamEndCapture, stream, &graph);
-    TRY_CU(s.drv, cuGraphInstantiateWithFlags, &exec, graph, 0);
+    TRY(instantiate_relaxed(s.drv, graph, &exec));
     *out = exec;
 out:
     if (graph)

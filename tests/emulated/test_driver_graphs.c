@@ -307,6 +307,7 @@ START_TEST(unsafe_calls_during_captures)
     CUdeviceptr ptr;
     CUmodule module;
     CUgraph graph;
+    CUgraphExec exec;
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     begin();
     BREAKS(RANK, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuMemAlloc, "during a capture", &ptr, 64);
@@ -318,6 +319,13 @@ START_TEST(unsafe_calls_during_captures)
     begin();
     ck_assert_int_eq(allocate_on_another_thread(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     ends_invalid(stream);
+    begin();
+    OK(cu.cuStreamEndCapture(stream, &graph));
+    begin();
+    BREAKS(RANK, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuGraphInstantiateWithFlags,
+           "during a capture", &exec, graph, 0);
+    ends_invalid(stream);
+    OK(cu.cuGraphDestroy(graph));
 
     OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     OK(allocate_on_another_thread());
