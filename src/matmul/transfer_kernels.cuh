@@ -75,7 +75,7 @@ SYMM_DEV piece piece_of(const symm_push_args &a, uint32_t chunk)
  */
 SYMM_DEV void push_rows(const symm_push_args &a)
 {
-    constexpr uint32_t BUFFER = 16 << 10;
+    constexpr uint32_t BUFFER = 12 << 10;
     __shared__ __align__(128) char buffer[BUFFER];
     const int32_t R = a.view.nranks;
     const uint32_t chunks = chunks_of(a.rows, a.way.chunk_rows);

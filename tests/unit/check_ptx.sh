@@ -144,6 +144,27 @@ for dtype in float16 bfloat16; do
         leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_turn matmul_finish
     done
 done
+# While a multiprocessor is at work it keeps the shared memory that it has set apart for that: the least of these sizes
+# that a block of the product fits, with 1 KiB that the system has of each block. The others must fit into what is left.
+shared_of() { # kernel
+    local used
+    used=$(sed -n "/Compiling entry function '$1'/,/Used/s/.* \([0-9]*\) bytes smem.*/\1/p" "$work/ptxas.txt")
+    echo $((${used:-0} + 1024))
+}
+shares_memory() { # dynamic product kernel...
+    local taken=$(($1 + $(shared_of "$2"))) product=$2 kib
+    for kib in 8 16 32 64 100 132 164 196 228; do [ $((kib * 1024)) -lt "$taken" ] || break; done
+    shift 2
+    for small; do taken=$((taken + $(shared_of "$small"))); done
+    [ "$taken" -le $((kib * 1024)) ] || fail "$* do not fit the $kib KiB of shared memory that $product sets apart"
+}
+dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/kernel_args.h")))
+for dtype in float16 bfloat16; do
+    shares_memory 0 matmul_product_$dtype matmul_turn matmul_push matmul_finish
+    for columns in 64 128 192 208 224 256; do
+        shares_memory $dynamic matmul_wgmma_${columns}_$dtype matmul_turn matmul_finish
+    done
+done
 registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.txt" | grep -o '[0-9]*' | sort -n | tail -1)
 size=$(stat -c %s "$work/cubin")
 echo "$count kernels, at most $registers registers, hardly a spill; sm_90a machine code: $size bytes"
