@@ -138,12 +138,6 @@ leaves_room() { # product threads kernel...
         [ "$(takes "$small" 32)" -le "$left" ] || fail "$small does not fit beside $product"
     done
 }
-for dtype in float16 bfloat16; do
-    leaves_room matmul_product_$dtype 256 matmul_turn matmul_push matmul_finish
-    for columns in 64 128 192 208 224 256; do
-        leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_turn matmul_finish
-    done
-done
 # While a multiprocessor is at work it keeps the shared memory that it has set apart for that: the least of these sizes
 # that a block of the product fits, with 1 KiB that the system has of each block. The others must fit into what is left.
 shared_of() { # kernel
@@ -159,9 +153,12 @@ shares_memory() { # dynamic product kernel...
     [ "$taken" -le $((kib * 1024)) ] || fail "$* do not fit the $kib KiB of shared memory that $product sets apart"
 }
 dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/kernel_args.h")))
+[ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "how much shared memory products have is not found"
 for dtype in float16 bfloat16; do
+    leaves_room matmul_product_$dtype 256 matmul_turn matmul_push matmul_finish
     shares_memory 0 matmul_product_$dtype matmul_turn matmul_push matmul_finish
     for columns in 64 128 192 208 224 256; do
+        leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_turn matmul_finish
         shares_memory $dynamic matmul_wgmma_${columns}_$dtype matmul_turn matmul_finish
     done
 done

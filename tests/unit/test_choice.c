@@ -227,8 +227,8 @@ START_TEST(the_model_takes_what_runs)
 }
 END_TEST
 
-static symm_algo choose_large(int nranks, enum symm_operation operation, uint32_t flags,
-                              uint64_t nbytes)
+static symm_algo choose_by_bytes(int nranks, enum symm_operation operation, uint32_t flags,
+                                 uint64_t nbytes)
 {
     const uint64_t parts = operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (uint64_t)nranks;
     struct symm_machine m = h200;
@@ -237,6 +237,81 @@ static symm_algo choose_large(int nranks, enum symm_operation operation, uint32_
     m.multicast_off = "off";
     return choose(&m, operation, SYMM_BFLOAT16, flags, nbytes / parts / 2);
 }
+
+/* By packets, by packets of shares and by stores on H200 GPUs, microseconds; 0: no such. */
+enum { BY_PACKETS, BY_PACKETS_OF_SHARES, BY_STORES, NWAYS };
+static const struct {
+    int nranks;
+    enum symm_operation operation;
+    uint64_t kib;
+    double us[NWAYS];
+} middles[] = {
+    {2, SYMM_OPERATION_ALL_REDUCE, 256, {4.038, 4.32, 7.269}},
+    {2, SYMM_OPERATION_ALL_REDUCE, 512, {5.92, 5.291, 7.893}},
+    {2, SYMM_OPERATION_ALL_REDUCE, 1024, {8.256, 8.966, 9.398}},
+    {2, SYMM_OPERATION_ALL_REDUCE, 2048, {13.6, 13.3, 12.49}},
+    {2, SYMM_OPERATION_ALL_REDUCE, 4096, {22.8, 22.32, 19.04}},
+    {2, SYMM_OPERATION_ALL_REDUCE, 8192, {41.07, 36.1, 30.27}},
+    {2, SYMM_OPERATION_ALL_REDUCE, 16384, {76.12, 69.29, 51.21}},
+    {2, SYMM_OPERATION_REDUCE_SCATTER, 256, {3.112, 0, 7.579}},
+    {2, SYMM_OPERATION_REDUCE_SCATTER, 512, {4.131, 0, 8.226}},
+    {2, SYMM_OPERATION_REDUCE_SCATTER, 1024, {5.896, 0, 9.107}},
+    {2, SYMM_OPERATION_REDUCE_SCATTER, 2048, {8.323, 0, 10.91}},
+    {2, SYMM_OPERATION_REDUCE_SCATTER, 4096, {13.08, 0, 14.12}},
+    {2, SYMM_OPERATION_REDUCE_SCATTER, 8192, {22.44, 0, 20.79}},
+    {2, SYMM_OPERATION_REDUCE_SCATTER, 16384, {40.22, 0, 33.72}},
+    {2, SYMM_OPERATION_ALL_GATHER, 256, {2.89, 0, 5.933}},
+    {2, SYMM_OPERATION_ALL_GATHER, 512, {4.088, 0, 6.312}},
+    {2, SYMM_OPERATION_ALL_GATHER, 1024, {5.09, 0, 6.976}},
+    {2, SYMM_OPERATION_ALL_GATHER, 2048, {7.88, 0, 8.422}},
+    {2, SYMM_OPERATION_ALL_GATHER, 4096, {12.02, 0, 11.4}},
+    {2, SYMM_OPERATION_ALL_GATHER, 8192, {20.74, 0, 17.61}},
+    {2, SYMM_OPERATION_ALL_GATHER, 16384, {36.13, 0, 29.21}},
+    {4, SYMM_OPERATION_ALL_REDUCE, 256, {6.509, 5.31, 8.072}},
+    {4, SYMM_OPERATION_ALL_REDUCE, 512, {10.9, 6.406, 9.296}},
+    {4, SYMM_OPERATION_ALL_REDUCE, 1024, {17.05, 10.76, 11.45}},
+    {4, SYMM_OPERATION_ALL_REDUCE, 2048, {30.28, 18.26, 16.29}},
+    {4, SYMM_OPERATION_ALL_REDUCE, 4096, {53.98, 31.4, 26.16}},
+    {4, SYMM_OPERATION_ALL_REDUCE, 8192, {105.3, 56.12, 44.25}},
+    {4, SYMM_OPERATION_ALL_REDUCE, 16384, {203.8, 106, 77.98}},
+    {4, SYMM_OPERATION_REDUCE_SCATTER, 256, {3.606, 0, 8.227}},
+    {4, SYMM_OPERATION_REDUCE_SCATTER, 512, {4.48, 0, 9.146}},
+    {4, SYMM_OPERATION_REDUCE_SCATTER, 1024, {6.645, 0, 10.36}},
+    {4, SYMM_OPERATION_REDUCE_SCATTER, 2048, {11.19, 0, 12.72}},
+    {4, SYMM_OPERATION_REDUCE_SCATTER, 4096, {17.27, 0, 18.06}},
+    {4, SYMM_OPERATION_REDUCE_SCATTER, 8192, {30.64, 0, 28.2}},
+    {4, SYMM_OPERATION_REDUCE_SCATTER, 16384, {54.26, 0, 47.14}},
+    {4, SYMM_OPERATION_ALL_GATHER, 256, {3.43, 0, 6.374}},
+    {4, SYMM_OPERATION_ALL_GATHER, 512, {4.277, 0, 6.91}},
+    {4, SYMM_OPERATION_ALL_GATHER, 1024, {6.475, 0, 8.008}},
+    {4, SYMM_OPERATION_ALL_GATHER, 2048, {10.67, 0, 10.48}},
+    {4, SYMM_OPERATION_ALL_GATHER, 4096, {16.77, 0, 15.05}},
+    {4, SYMM_OPERATION_ALL_GATHER, 8192, {30.35, 0, 24.08}},
+    {4, SYMM_OPERATION_ALL_GATHER, 16384, {53.58, 0, 42.51}},
+};
+
+static int way_of(symm_algo algo)
+{
+    return algo == SYMM_ALGO_LOW_LATENCY            ? BY_PACKETS
+           : algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT ? BY_PACKETS_OF_SHARES
+                                                    : BY_STORES;
+}
+
+START_TEST(what_the_model_takes_is_hardly_slower_than_the_best)
+{
+    for (size_t i = 0; i < sizeof middles / sizeof middles[0]; i++) {
+        const symm_algo algo = choose_by_bytes(middles[i].nranks, middles[i].operation,
+                                               SYMM_SYMMETRIC, middles[i].kib << 10);
+        const double took = middles[i].us[way_of(algo)];
+        ck_assert_int_ne(algo, SYMM_ALGO_COPY_ENGINE);
+        for (int w = 0; w < NWAYS; w++)
+            ck_assert_msg(middles[i].us[w] == 0 || took <= 1.05 * middles[i].us[w],
+                          "%d ranks, %s, %d KiB: %.2f us, not %.2f", middles[i].nranks,
+                          symm__operation_name(middles[i].operation), (int)middles[i].kib, took,
+                          middles[i].us[w]);
+    }
+}
+END_TEST
 
 /* By stores and by copy engines on H200 GPUs, microseconds at two sizes. */
 static const struct {
@@ -262,7 +337,7 @@ START_TEST(copies_win_from_where_the_measured_lines_cross)
                      crossing = (readings[i].mib[0] + far * behind / (behind + ahead)) * (1 << 20);
         for (uint64_t nbytes = 32 << 20; nbytes <= UINT64_C(1) << 32; nbytes += 1 << 20) {
             const symm_algo algo =
-                choose_large(readings[i].nranks, readings[i].operation, SYMM_SYMMETRIC, nbytes);
+                choose_by_bytes(readings[i].nranks, readings[i].operation, SYMM_SYMMETRIC, nbytes);
             if ((double)nbytes < 0.93 * crossing)
                 ck_assert_int_eq(algo, readings[i].by_stores);
             else if ((double)nbytes > 1.07 * crossing)
@@ -275,7 +350,7 @@ END_TEST
 START_TEST(a_pair_never_reduces_and_scatters_by_copies)
 {
     for (uint64_t nbytes = 16 << 20; nbytes <= UINT64_C(1) << 32; nbytes += 1 << 20)
-        ck_assert_int_eq(choose_large(2, SYMM_OPERATION_REDUCE_SCATTER, SYMM_SYMMETRIC, nbytes),
+        ck_assert_int_eq(choose_by_bytes(2, SYMM_OPERATION_REDUCE_SCATTER, SYMM_SYMMETRIC, nbytes),
                          SYMM_ALGO_ONE_SHOT);
 }
 END_TEST
@@ -284,9 +359,9 @@ START_TEST(only_a_reduce_scatter_by_copies_goes_without_the_promise)
 {
     const uint64_t nbytes = 256 << 20;
 
-    ck_assert_int_eq(choose_large(4, SYMM_OPERATION_ALL_REDUCE, 0, nbytes), SYMM_ALGO_TWO_SHOT);
-    ck_assert_int_eq(choose_large(4, SYMM_OPERATION_ALL_GATHER, 0, nbytes), SYMM_ALGO_ONE_SHOT);
-    ck_assert_int_eq(choose_large(4, SYMM_OPERATION_REDUCE_SCATTER, 0, nbytes),
+    ck_assert_int_eq(choose_by_bytes(4, SYMM_OPERATION_ALL_REDUCE, 0, nbytes), SYMM_ALGO_TWO_SHOT);
+    ck_assert_int_eq(choose_by_bytes(4, SYMM_OPERATION_ALL_GATHER, 0, nbytes), SYMM_ALGO_ONE_SHOT);
+    ck_assert_int_eq(choose_by_bytes(4, SYMM_OPERATION_REDUCE_SCATTER, 0, nbytes),
                      SYMM_ALGO_COPY_ENGINE);
 }
 END_TEST
@@ -304,6 +379,7 @@ int main(void)
     tcase_add_test(tests, other_worlds_go_by_the_model);
     tests = test_case(suite, "model", 60);
     tcase_add_test(tests, the_model_takes_what_runs);
+    tcase_add_test(tests, what_the_model_takes_is_hardly_slower_than_the_best);
     tcase_add_test(tests, copies_win_from_where_the_measured_lines_cross);
     tcase_add_test(tests, a_pair_never_reduces_and_scatters_by_copies);
     tcase_add_test(tests, only_a_reduce_scatter_by_copies_goes_without_the_promise);
