@@ -352,7 +352,7 @@ symm_status symm__copy_engine_run(struct symm_enqueue *e, const struct symm_mach
     struct work w = {.e = e, .machine = machine, .call = call, .in = in, .out = out};
     symm_status st;
 
-    TRY(symm__side_take(e, &w.side));
+    TRY(symm__side_take(e, SYMM_URGENT, &w.side));
     st = meet(&w, SYMM_KERNEL_symm_stream_meet, FIRST, word);
     if (st == SYMM_OK)
         st = call->operation == SYMM_OPERATION_ALL_GATHER ? gather(&w) : reduce_shares(&w);

@@ -1,7 +1,8 @@
 /*
  * Rows on their way, on a side stream, behind a kernel that waits until they may. By copy engines:
  * copies to one rank after the other, and behind each the copy of a count, which is the signal that
- * it has come. By blocks: one kernel, whose blocks each bring a part of everything.
+ * it has come. By blocks: one kernel, whose blocks share the work, on the multiprocessors that the
+ * product leaves free.
  *
  * Every rank sends to the one before it first: so all links are in use and none twice, and everyone
  * gets the rows of the next rank first.
@@ -10,7 +11,15 @@
 
 #include "../collectives/collective.h"
 
-enum { WARP = 32, COPY_THREADS = 256, COPY_BLOCKS = 2 /* on each SM */ };
+enum {
+    WARP = 32,
+    COPY_THREADS = 256,
+    COPY_BLOCKS = 2, /* on each SM */
+    SENDER_THREADS = 128,
+    SENDERS = 8,                     /* on each SM that is free: it has room for as many */
+    SENDER_SHARED_NBYTES = 24 << 10, /* more than is left beside a product */
+    SLICE_NBYTES = 16 << 10          /* what a sender sends at a time */
+};
 
 static uint64_t row_nbytes(const struct symm_matmul *m)
 {
@@ -28,16 +37,33 @@ static uint64_t own_rows(const struct symm_matmul *m)
     return (uint64_t)m->problem.a.rows * (uint64_t)m->problem.l;
 }
 
-static symm_rows_way way_of(const struct symm_matmul *m)
+symm_rows_way symm__gather_way(const struct symm_matmul *m)
 {
-    return (symm_rows_way){.pad = m->pad, .parts = m->plan.parts, .chunk_rows = m->plan.chunk_rows};
+    return (symm_rows_way){.pad = m->pad,
+                           .strip_rows = m->plan.strip_rows,
+                           .piece = m->plan.piece,
+                           .pieces = m->plan.pieces,
+                           .chunks = m->plan.chunks};
 }
 
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* Of this rank's rows. */
+static uint64_t own_chunks(const struct symm_matmul *m)
+{
+    return ceil_div(own_rows(m), m->plan.strip_rows) * m->plan.pieces;
+}
+
+/* Whole warps, if there are any. */
 static uint32_t threads_of(const struct symm_matmul *m, int wanted)
 {
-    const int most = m->group->ctx->agreed.max_threads;
+    const int most = m->group->ctx->agreed.max_threads,
+              whole = most < WARP ? most : most / WARP * WARP;
 
-    return (uint32_t)(wanted < most ? wanted : most);
+    return (uint32_t)(wanted < whole ? wanted : whole);
 }
 
 /* ------------------------------------------------------------------------------ copies of rows */
@@ -113,84 +139,124 @@ symm_status symm__gather_copy(struct symm_matmul_run *run)
 
 /* A kernel of the run on another stream than the caller's. */
 static symm_status launch_on(const struct symm_matmul_run *run, CUstream stream,
-                             enum symm_kernel_id kernel, uint32_t blocks, const void *args)
+                             enum symm_kernel_id kernel, uint32_t blocks, uint32_t threads,
+                             const void *args)
 {
     struct symm_enqueue on = *run->e;
 
     on.stream = stream;
-    return symm__enqueue_local_kernel(&on, kernel, blocks, threads_of(run->m, WARP), args);
+    return symm__enqueue_local_kernel(&on, kernel, blocks, threads, args);
 }
 
-static symm_status turn(const struct symm_matmul_run *run, CUstream stream, uint64_t chunks)
+static symm_status turn(const struct symm_matmul_run *run, CUstream stream)
 {
+    const struct symm_matmul *m = run->m;
     const symm_turn_args args = {
-        .view = run->m->group->view,
-        .way = way_of(run->m),
-        .values = run->m->values,
-        .chunks = (uint32_t)chunks,
+        .view = m->group->view,
+        .way = symm__gather_way(m),
+        .values = m->values,
+        .counts = m->counts,
+        .chunks = (uint32_t)own_chunks(m),
     };
 
-    return launch_on(run, stream, SYMM_KERNEL_matmul_turn, 1, &args);
+    return launch_on(run, stream, SYMM_KERNEL_matmul_turn, 1, threads_of(m, WARP), &args);
 }
 
-/* Where rank `to` looks for what this one has sent. */
-static CUdeviceptr count_at(const struct symm_matmul *m, int to)
+/* Where rank `to` looks for this rank's signal of chunk c. */
+static CUdeviceptr count_at(const struct symm_matmul *m, int to, uint64_t c)
 {
-    const struct symm_signal_cell *channel = (const struct symm_signal_cell *)(const void *)m->pad;
+    const struct symm_signal_cell *cells = (const struct symm_signal_cell *)(const void *)m->pad,
+                                  *channel = cells + c * (uint64_t)m->problem.nranks;
 
     return (CUdeviceptr)(uintptr_t)&channel[m->problem.rank].arrived +
            (CUdeviceptr)m->group->view.peer[to];
 }
 
 /* A stream's copies follow each other, so whoever sees the count finds the rows. */
-static symm_status copy_chunk(const struct symm_matmul_run *run, CUstream stream, int to,
-                              uint64_t chunks, uint64_t c)
+static symm_status copy_strip(const struct symm_matmul_run *run, CUstream stream, int to,
+                              uint64_t strips, uint64_t strip)
 {
     const struct symm_matmul *m = run->m;
     const struct symm_driver *drv = m->group->ctx->drv;
-    const uint64_t chunk = m->plan.chunk_rows * row_nbytes(m), at = c * chunk,
+    const uint64_t nbytes = m->plan.strip_rows * row_nbytes(m), at = strip * nbytes,
                    left = own_rows(m) * row_nbytes(m) - at;
     const CUdeviceptr from = (CUdeviceptr)(uintptr_t)run->shards.own.data + at,
                       slab = (CUdeviceptr)(uintptr_t)own_slab(m) +
                              (CUdeviceptr)m->group->view.peer[to],
-                      count = (CUdeviceptr)(uintptr_t)(m->values + (uint64_t)to * chunks + c);
+                      count = (CUdeviceptr)(uintptr_t)(m->values + (uint64_t)to * strips + strip);
     symm_status st = SYMM_OK;
 
-    TRY_CU(drv, cuMemcpyAsync, slab + at, from, left < chunk ? left : chunk, stream);
-    TRY_CU(drv, cuMemcpyAsync, count_at(m, to), count, sizeof *m->values, stream);
+    TRY_CU(drv, cuMemcpyAsync, slab + at, from, left < nbytes ? left : nbytes, stream);
+    TRY_CU(drv, cuMemcpyAsync, count_at(m, to, strip), count, sizeof *m->values, stream);
 out:
     return st;
 }
 
+/* Strips are whole: a copy more for each piece would cost more than it gives. */
 static symm_status push_by_engine(const struct symm_matmul_run *run, CUstream stream)
 {
     const struct symm_matmul *m = run->m;
     const int n = m->problem.nranks;
-    const uint64_t chunks = (own_rows(m) + m->plan.chunk_rows - 1) / m->plan.chunk_rows;
+    const uint64_t strips = own_chunks(m);
+    symm_status st = SYMM_OK;
+
+    for (int s = 1; s < n; s++)
+        for (uint64_t strip = 0; strip < strips; strip++)
+            TRY(copy_strip(run, stream, (m->problem.rank + n - s) % n, strips, strip));
+out:
+    return st;
+}
+
+/* As many rows of a chunk as make a slice. */
+static uint64_t slice_rows(const struct symm_matmul *m)
+{
+    const uint64_t piece = m->plan.piece * symm__dtype_size(m->problem.dtype);
+
+    return piece < SLICE_NBYTES ? SLICE_NBYTES / piece : 1;
+}
+
+/*
+ * A block of one warp, which has room anywhere: so rows are sent whatever products do. And many
+ * that have room on free multiprocessors only, for beside a product they would slow it down.
+ */
+static symm_status launch_senders(const struct symm_matmul_run *run, CUstream stream,
+                                  struct symm_side *apart)
+{
+    const struct symm_matmul *m = run->m;
+    const symm_push_args args = {
+        .view = m->group->view,
+        .way = symm__gather_way(m),
+        .from = run->shards.own.data,
+        .to = own_slab(m),
+        .row_nbytes = row_nbytes(m),
+        .rows = own_rows(m),
+        .counts = m->counts,
+        .slice_rows = (uint32_t)slice_rows(m),
+        .slices = (uint32_t)ceil_div(m->plan.strip_rows, slice_rows(m)),
+    };
+    struct symm_enqueue on = *run->e;
     symm_status st;
 
-    TRY(turn(run, stream, chunks));
-    for (int s = 1; s < n; s++)
-        for (uint64_t c = 0; c < chunks; c++)
-            TRY(copy_chunk(run, stream, (m->problem.rank + n - s) % n, chunks, c));
+    TRY(symm__side_mark(apart));
+    TRY(symm__side_follow(apart));
+    on.stream = symm__side_stream(apart);
+    TRY(symm__enqueue_cluster_kernel(&on, SYMM_KERNEL_matmul_push_apart, SENDERS * m->plan.free,
+                                     threads_of(m, SENDER_THREADS), 1, SENDER_SHARED_NBYTES,
+                                     &args));
+    st = launch_on(run, stream, SYMM_KERNEL_matmul_push, 1, threads_of(m, WARP), &args);
 out:
     return st;
 }
 
 static symm_status push_by_blocks(const struct symm_matmul_run *run, CUstream stream)
 {
-    const symm_push_args args = {
-        .view = run->m->group->view,
-        .way = way_of(run->m),
-        .from = run->shards.own.data,
-        .to = own_slab(run->m),
-        .row_nbytes = row_nbytes(run->m),
-        .rows = own_rows(run->m),
-    };
+    struct symm_enqueue on = *run->e;
+    struct symm_side *apart;
     symm_status st;
 
-    TRY(turn(run, stream, 0));
-    st = launch_on(run, stream, SYMM_KERNEL_matmul_push, (uint32_t)run->m->plan.parts, &args);
+    on.stream = stream;
+    TRY(symm__side_take(&on, SYMM_NOT_URGENT, &apart));
+    st = symm__side_finish(apart, launch_senders(run, stream, apart));
 out:
     return st;
 }
@@ -201,6 +267,7 @@ symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_side *sid
     symm_status st;
 
     TRY(symm__side_follow(side));
+    TRY(turn(run, stream));
     st = run->m->plan.by_engine ? push_by_engine(run, stream) : push_by_blocks(run, stream);
 out:
     return st;
@@ -209,11 +276,12 @@ out:
 symm_status symm__gather_finish(struct symm_matmul_run *run)
 {
     const symm_finish_args args = {.view = run->m->group->view,
-                                   .way = way_of(run->m),
+                                   .way = symm__gather_way(run->m),
                                    .m = run->problem.m,
                                    .l = run->problem.l};
 
-    return launch_on(run, run->e->stream, SYMM_KERNEL_matmul_finish, 1, &args);
+    return launch_on(run, run->e->stream, SYMM_KERNEL_matmul_finish, 1, threads_of(run->m, WARP),
+                     &args);
 }
 
 symm_status symm__gather_all(struct symm_matmul_run *run)

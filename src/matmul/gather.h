@@ -16,6 +16,7 @@ struct symm_matmul {
     char *workspace; /* symmetric; NULL: none */
     symm_signal_pad *pad;
     uint64_t *values; /* what copies of counts read; NULL: copy engines send no rows */
+    uint32_t *counts; /* what blocks that send count in; NULL: none do */
     bool wgmma;       /* the Hopper kernel may be taken, for data that suit it */
     uint64_t number;  /* of the group's products, the same on all ranks */
     struct symm_cublas_product *cublas; /* for data that suit it; NULL: by symm's kernels only */
@@ -28,6 +29,9 @@ struct symm_matmul_run {
     struct symm_problem problem; /* with its data */
     symm_shards shards;          /* A as the product finds it */
 };
+
+/* How rows are on their way, for kernels. */
+symm_rows_way symm__gather_way(const struct symm_matmul *m);
 
 /*
  * Says where this run's A is. Where this rank's rows cannot be sent as they lie, they are first

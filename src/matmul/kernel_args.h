@@ -27,15 +27,16 @@ typedef struct symm_shards {
 } symm_shards;
 
 /*
- * How rows are on their way. Each of `parts` senders of a rank brings its part of a chunk of rows,
- * chunk after chunk, and signals on its channel after each: so n signals on all of them say that
- * the first n chunks are here. On channel `parts` ranks tell each other that their workspace may be
- * written.
+ * How rows are on their way. Those of a rank are cut into strips of rows, and these along k into
+ * pieces: piece p of strip s is chunk s * pieces + p, and they are sent in this order. A chunk has
+ * a channel of its own, on which a signal says that it is here. On channel `chunks` ranks tell each
+ * other that their workspace may be written.
  */
 typedef struct symm_rows_way {
     symm_signal_pad *pad;
-    int32_t parts;
-    uint32_t chunk_rows; /* 0: everything is here */
+    uint32_t strip_rows;     /* 0: everything is here */
+    uint32_t piece;          /* of k, in elements; the last one of a strip may have fewer */
+    uint32_t pieces, chunks; /* of a strip; of the most rows that a rank has */
 } symm_rows_way;
 
 /* A product, or the part of it that is the shards of steps first_step up to last_step. */
@@ -74,24 +75,31 @@ typedef struct symm_wgmma_args {
 
 /*
  * One block, before rows are sent: says to all others that the workspace may be written, and waits
- * for the same of them. If copies send the rows, it also writes the counts that they bring.
+ * for the same of them. If copies send the rows, it also writes the counts that they bring; if
+ * blocks do, it clears what they count.
  */
 typedef struct symm_turn_args {
     symm_view view;
     symm_rows_way way;
-    uint64_t *values; /* [nranks][chunks]: of a cell when a chunk has come there */
-    uint32_t chunks;  /* of this rank's rows; 0: blocks send them, and count themselves */
+    uint64_t *values; /* [nranks][chunks]: of a cell when the chunk has come there; or NULL */
+    uint32_t *counts; /* see symm_push_args; or NULL */
+    uint32_t chunks;  /* of this rank's rows */
     uint32_t reserved;
 } symm_turn_args;
 
-/* A block is a sender: it brings its part of every chunk to everyone. */
+/*
+ * Blocks that send: each takes the next slice, some rows of a chunk, until all are sent to
+ * everyone. Who sends the last slice of a chunk signals.
+ */
 typedef struct symm_push_args {
     symm_view view;
     symm_rows_way way;
-    const char *from; /* rows of ld elements, one after the other */
+    const char *from; /* rows of row_nbytes, one after the other */
     char *to;         /* this rank's slab in its own workspace */
     uint64_t row_nbytes;
     uint64_t rows;
+    uint32_t *counts; /* slices taken; and of each chunk to each other rank those that are sent */
+    uint32_t slice_rows, slices; /* slices: of a chunk */
 } symm_push_args;
 
 /* One block, at the end: takes all signals of the run. */

@@ -67,7 +67,7 @@ static symm_status agree(struct symm_enqueue *e, symm_status mine, struct symm_m
         machine.wgmma = machine.wgmma || all[r].wgmma;
     }
     m->plan = symm__matmul_plan(&machine, &m->problem, most);
-    if (m->plan.parts > 0) { /* rows come while they are multiplied */
+    if (m->plan.chunks > 0) { /* rows come while they are multiplied */
         symm__cublas_forget(m->cublas);
         m->cublas = NULL;
     }
@@ -91,19 +91,23 @@ out:
 /* The workspace, and the pad, ready on all ranks before any rank signals. */
 static symm_status furnish(struct symm_enqueue *e, struct symm_matmul *m)
 {
-    const int nchannels = m->plan.parts + 1;
+    const int nchannels = (int)m->plan.chunks + 1;
+    const uint64_t nranks = (uint64_t)m->problem.nranks;
     struct symm_step ready = {0};
     symm_status st = SYMM_OK;
 
     if (m->plan.workspace_nbytes == 0)
         return SYMM_OK;
     TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, m->plan.workspace_nbytes, &m->workspace));
-    if (m->plan.parts == 0)
+    if (m->plan.chunks == 0)
         return SYMM_OK;
     TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, symm__pad_nbytes(nchannels, m->problem.nranks), &m->pad));
     if (m->plan.by_engine)
+        TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, nranks * m->plan.chunks * sizeof *m->values,
+                  &m->values));
+    else
         TRY(alloc(e, m, SYMM_BLOCK_INTERNAL,
-                  (uint64_t)m->problem.nranks * m->plan.chunks * sizeof *m->values, &m->values));
+                  (1 + (nranks - 1) * m->plan.chunks) * sizeof *m->counts, &m->counts));
     ready.status = symm__pad_clear(e->group, m->pad, nchannels);
     st = vote(e, &ready);
 out:
@@ -192,7 +196,7 @@ static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul
     const bool identity = !scale || (scale->alpha == 0 && scale->beta == 0);
     symm_product_args args = {
         .a = run->shards,
-        .way = {.pad = m->pad, .parts = m->plan.parts, .chunk_rows = m->plan.chunk_rows},
+        .way = symm__gather_way(m),
         .nb = p->nb,
         .first_step = first_step,
         .last_step = last_step,
@@ -243,7 +247,7 @@ static symm_status run_beside(struct symm_matmul_run *run, const symm_matmul_arg
     struct symm_side *side;
     symm_status st;
 
-    TRY(symm__side_take(run->e, &side));
+    TRY(symm__side_take(run->e, SYMM_URGENT, &side));
     TRY(symm__side_mark(side));
     st = symm__gather_push(run, side);
     for (int s = 0; s < nranks && st == SYMM_OK; s += steps)

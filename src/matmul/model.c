@@ -11,10 +11,10 @@ static const struct symm_tile_shape portable_shape = {128, 1, 549};
 
 static const double tile_us = 38e-6;           /* the unit of the shapes' times */
 static const double link_bytes_per_us = 343e3; /* into one device, large copies */
-static const double copy_us = 5;               /* of a chunk and its count, beside the bytes */
-static const double begin_us = 10;             /* until the first copy begins */
-static const double fused_us = 9;              /* what a fused run has beside its product */
-static const double gather_us = 6;             /* an all-gather, beside the bytes */
+static const double sm_bytes_per_us = 19e3; /* what a free multiprocessor sends beside a product */
+/* What a fused run has beside its product, and what that takes more while rows come. */
+static const double fused_us = 9, while_rows_come = 1.06;
+static const double gather_us = 6; /* an all-gather, beside the bytes */
 static const double cublas_sm_products_per_us = 2.8e6, cublas_bytes_per_us = 2.5e6;
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -41,21 +41,46 @@ static double tiles_us(const struct symm_problem *p, const struct symm_matmul_pl
     return (double)ceil_div(ntiles, clusters ? clusters : 1) * shape->time * p->k * tile_us;
 }
 
-/* The product, or if it is longer the way of the last rows and the tiles of their chunk. */
+/* Rows on their way: the first begin after a while, and a chunk takes time beside its bytes. */
+struct transport {
+    double bytes_per_us, chunk_us, begin_us;
+};
+
+static struct transport transport_of(const struct symm_matmul_plan *plan)
+{
+    if (plan->by_engine)
+        return (struct transport){link_bytes_per_us, 5, 10};
+    return (struct transport){fmin(plan->free * sm_bytes_per_us, link_bytes_per_us), 0.3, 15};
+}
+
+/*
+ * When the last tiles are done, which take last_us, if the rows take their time. The tiles of a
+ * strip begin when its first piece is there, and end after the last one has been multiplied.
+ */
+static double arrival_us(const struct symm_matmul_plan *plan, int shards, double last_us)
+{
+    const struct transport way = transport_of(plan);
+    const double bytes_us = (double)plan->slab_nbytes / way.bytes_per_us,
+                 piece_us = bytes_us / plan->chunks + way.chunk_us;
+
+    return way.begin_us + shards * (bytes_us + way.chunk_us * plan->chunks) +
+           fmax(last_us / plan->pieces, last_us - piece_us * (plan->pieces - 1));
+}
+
+/* The product, or if it is longer the way of the last rows and what is multiplied after it. */
 static double product_us(const struct symm_problem *p, const struct symm_matmul_plan *plan,
                          const struct symm_tile_shape *shape, int first_step, int last_step)
 {
     const int coming = plan->chunks ? last_step - 1 : 0;
-    int64_t all = 0;
+    int64_t all = 0, last;
 
     for (int step = first_step; step < last_step; step++)
         all += tiles(p, step, shape);
     if (coming == 0)
         return tiles_us(p, plan, shape, all);
-    const int64_t last = ceil_div(tiles(p, last_step - 1, shape), plan->chunks);
-    const double shard_us = (double)plan->slab_nbytes / link_bytes_per_us + copy_us * plan->chunks;
-    return fmax(fused_us + tiles_us(p, plan, shape, all),
-                begin_us + coming * shard_us + tiles_us(p, plan, shape, last));
+    last = ceil_div(tiles(p, last_step - 1, shape), plan->chunks / plan->pieces);
+    return fmax(fused_us + while_rows_come * tiles_us(p, plan, shape, all),
+                arrival_us(plan, coming, tiles_us(p, plan, shape, last)));
 }
 
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
@@ -74,33 +99,32 @@ int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_pla
     return best;
 }
 
-/* As a rank takes it that has all columns in one b. */
-static double best_us(const struct symm_matmul_machine *machine, const struct symm_problem *p,
-                      const struct symm_matmul_plan *plan)
+double symm__model_us(const struct symm_matmul_machine *machine, const struct symm_problem *p,
+                      int64_t columns, const struct symm_matmul_plan *plan)
 {
     const struct symm_tile_shape *shape = &portable_shape;
+    struct symm_problem one = *p; /* as a rank takes it that has all columns in one b */
 
+    one.rank = 0;
+    one.nb = 1;
+    one.n[0] = (int32_t)(columns < INT32_MAX ? columns : INT32_MAX);
     if (machine->wgmma)
-        shape = &symm__wgmma_shapes[symm__model_shape(p, plan, 0, p->nranks)];
-    return product_us(p, plan, shape, 0, p->nranks);
+        shape = &symm__wgmma_shapes[symm__model_shape(&one, plan, 0, p->nranks)];
+    return product_us(&one, plan, shape, 0, p->nranks);
 }
 
 symm_strategy symm__model_strategy(const struct symm_matmul_machine *machine,
                                    const struct symm_problem *p, int64_t columns,
                                    const struct symm_matmul_plan *plan)
 {
-    const struct symm_matmul_plan gathered = {.blocks = plan->blocks};
-    const double bytes = (double)plan->slab_nbytes * (p->nranks - 1), b = (double)columns * p->k;
-    struct symm_problem one = *p;
-    double fused, product;
+    const struct symm_matmul_plan gathered = {.blocks = plan->blocks + plan->free - 1};
+    const double bytes = (double)plan->slab_nbytes * (p->nranks - 1), b = (double)columns * p->k,
+                 fused = symm__model_us(machine, p, columns, plan);
+    const double product = machine->cublas
+                               ? p->l * fmax(b * p->m / cublas_sm_products_per_us / gathered.blocks,
+                                             b * sizeof(uint16_t) / cublas_bytes_per_us)
+                               : symm__model_us(machine, p, columns, &gathered);
 
-    one.rank = 0;
-    one.nb = 1;
-    one.n[0] = (int32_t)(columns < INT32_MAX ? columns : INT32_MAX);
-    fused = best_us(machine, &one, plan);
-    product = machine->cublas ? p->l * fmax(b * p->m / cublas_sm_products_per_us / plan->blocks,
-                                            b * sizeof(uint16_t) / cublas_bytes_per_us)
-                              : best_us(machine, &one, &gathered);
     return gather_us + bytes / link_bytes_per_us + product <= fused ? SYMM_STRATEGY_UNFUSED
                                                                     : SYMM_STRATEGY_FUSED;
 }

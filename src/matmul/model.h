@@ -23,10 +23,11 @@ extern const struct symm_tile_shape symm__wgmma_shapes[];
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
                       int first_step, int last_step);
 
-/*
- * fused or unfused: what takes less, with rows sent as the plan has it. columns: the most that any
- * rank has.
- */
+/* Of a fused run, with rows sent as the plan has it. columns: the most that any rank has. */
+double symm__model_us(const struct symm_matmul_machine *machine, const struct symm_problem *p,
+                      int64_t columns, const struct symm_matmul_plan *plan);
+
+/* fused or unfused: what takes less. */
 symm_strategy symm__model_strategy(const struct symm_matmul_machine *machine,
                                    const struct symm_problem *p, int64_t columns,
                                    const struct symm_matmul_plan *plan);

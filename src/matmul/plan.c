@@ -1,18 +1,21 @@
 /* Choosing a strategy, chunks and a grid. */
 #include "plan.h"
 
+#include <math.h>
 #include "model.h"
 
 enum {
     ELEMENT_NBYTES = 2,
     PACK_ELEMENTS = 8,
     TILE_ROWS = 128,
+    TILE_COLUMNS = 256,
     THREADS = 256,
-    SENDERS = 16 /* blocks of one warp, where blocks send */
+    STRIPS_MOST = 8,    /* at the end of a run each is waited for */
+    PIECE_LEAST = 1024, /* what a tile multiplies in some 10 us, in which 3 MiB come */
+    PIECES_MOST = 4,
+    FREE_STEP = 4, /* multiprocessors */
+    FREE_SHARE = 6 /* and at most this part of all */
 };
-
-/* What comes while the last chunk is multiplied need not be small; what comes first should be. */
-enum { CHUNKS_WANTED = 8, SMALL_CHUNKS_WANTED = 4 };
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
@@ -36,60 +39,106 @@ int64_t symm__matmul_ld(int32_t k)
     return (int64_t)ceil_div((uint64_t)k, PACK_ELEMENTS) * PACK_ELEMENTS;
 }
 
-/* Whole tiles' rows, so that a tile waits for one chunk. */
-static uint32_t chunk_rows(uint64_t rows, uint64_t wanted, uint64_t least)
+/* Rows are cut into strips of whole tiles' rows, and these along k. */
+static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strip_rows, uint64_t pieces)
 {
-    const uint64_t chunk = smaller(rows, larger(ceil_div(rows, wanted), least));
+    const uint64_t ld = (uint64_t)plan->ld, strip = smaller(rows, strip_rows);
 
-    return (uint32_t)(ceil_div(chunk, TILE_ROWS) * TILE_ROWS);
+    plan->strip_rows = (uint32_t)(ceil_div(strip, TILE_ROWS) * TILE_ROWS);
+    plan->piece = (uint32_t)(ceil_div(ceil_div(ld, pieces), SYMM_WGMMA_DEPTH) * SYMM_WGMMA_DEPTH);
+    plan->pieces = (uint32_t)ceil_div(ld, plan->piece);
+    plan->chunks = (uint32_t)ceil_div(rows, plan->strip_rows) * plan->pieces;
 }
 
-/* How rows are sent while they are multiplied. */
-static void plan_way(const struct symm_matmul_machine *machine, uint64_t rows, uint64_t row_nbytes,
-                     struct symm_matmul_plan *plan)
-{
-    const uint64_t asked = machine->engine_nbytes,
-                   engine = asked ? asked : SYMM_MATMUL_ENGINE_NBYTES,
-                   chunk = asked ? asked : SYMM_MATMUL_CHUNK_NBYTES;
+/* ---------------------------------------------------------------------------- how rows are sent */
 
-    plan->by_engine = machine->wgmma || plan->slab_nbytes >= engine;
-    plan->parts = plan->by_engine ? 1 : SENDERS;
-    plan->chunk_rows = plan->by_engine
-                           ? chunk_rows(rows, CHUNKS_WANTED, ceil_div(chunk, row_nbytes))
-                           : chunk_rows(rows, SMALL_CHUNKS_WANTED, 1);
-    plan->chunks = (uint32_t)ceil_div(rows, plan->chunk_rows);
+/* What comes while the last strip is multiplied need not be small. */
+static struct symm_matmul_plan by_engine(const struct symm_matmul_machine *machine,
+                                         const struct symm_matmul_plan *base, uint64_t rows)
+{
+    struct symm_matmul_plan plan = *base;
+    const uint64_t row_nbytes = (uint64_t)plan.ld * ELEMENT_NBYTES,
+                   least =
+                       machine->engine_nbytes ? machine->engine_nbytes : SYMM_MATMUL_CHUNK_NBYTES;
+
+    plan.by_engine = true;
+    cut(&plan, rows, larger(ceil_div(rows, STRIPS_MOST), ceil_div(least, row_nbytes)), 1);
+    return plan;
+}
+
+/* A strip has as many tiles as the product has blocks, or nearly so. */
+static struct symm_matmul_plan by_blocks(const struct symm_matmul_machine *machine,
+                                         const struct symm_matmul_plan *base, uint64_t rows,
+                                         int64_t columns, uint32_t nfree)
+{
+    struct symm_matmul_plan plan = *base;
+    const uint64_t across = larger(ceil_div((uint64_t)columns, TILE_COLUMNS), 1);
+    uint64_t strip;
+
+    plan.free = nfree;
+    plan.blocks = (uint32_t)machine->nsms > nfree ? (uint32_t)machine->nsms - nfree : 1;
+    strip = larger(plan.blocks / across / 2 * 2, 2) * TILE_ROWS;
+    cut(&plan, rows, larger(strip, ceil_div(rows, STRIPS_MOST)),
+        larger(smaller((uint64_t)plan.ld / PIECE_LEAST, PIECES_MOST), 1));
+    return plan;
+}
+
+/* Rows sent while they are multiplied: the way that is estimated to take the least time. */
+static struct symm_matmul_plan beside(const struct symm_matmul_machine *machine,
+                                      const struct symm_problem *p, int64_t columns,
+                                      const struct symm_matmul_plan *base, uint64_t rows)
+{
+    const uint64_t asked = machine->engine_nbytes;
+    struct symm_matmul_plan best = by_engine(machine, base, rows);
+    double least = asked ? INFINITY : symm__model_us(machine, p, columns, &best);
+
+    if (asked && base->slab_nbytes >= asked)
+        return best;
+    for (uint32_t nfree = 1; nfree == 1 || nfree * FREE_SHARE <= (uint32_t)machine->nsms;
+         nfree += nfree == 1 ? FREE_STEP - 1 : FREE_STEP) {
+        const struct symm_matmul_plan plan = by_blocks(machine, base, rows, columns, nfree);
+        const double us = symm__model_us(machine, p, columns, &plan);
+        if (us < least) {
+            least = us;
+            best = plan;
+        }
+    }
+    return best;
 }
 
 /*
- * A block for each multiprocessor but one, which stays free for what is not of products. Two blocks
- * do not fit one: their registers leave room for what they wait for, and for nothing else.
+ * A block for each multiprocessor but some, one at least, which stay free for what is not of
+ * products. Two blocks do not fit one: their registers leave room for what they wait for, and for
+ * nothing else.
  */
 struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_machine *machine,
                                           const struct symm_problem *p, int64_t columns)
 {
     struct symm_matmul_plan plan = {
+        .strategy = p->strategy,
+        .free = 1,
         .blocks = machine->nsms > 1 ? (uint32_t)machine->nsms - 1 : 1,
         .threads = (uint32_t)smaller(THREADS, (uint64_t)machine->max_threads),
     };
+    struct symm_matmul_plan fused;
 
     const uint64_t rows = (uint64_t)symm__problem_rows(p->m, p->nranks, 0) * (uint64_t)p->l;
 
-    if (p->nranks == 1)
+    if (p->nranks == 1) {
+        plan.strategy = SYMM_STRATEGY_AUTO;
         return plan;
+    }
     plan.ld = symm__matmul_ld(p->k);
     plan.slab_nbytes = rows * (uint64_t)plan.ld * ELEMENT_NBYTES;
     plan.workspace_nbytes = plan.slab_nbytes * (uint64_t)p->nranks;
-    plan.strategy = p->strategy;
-    if (plan.strategy != SYMM_STRATEGY_UNFUSED)
-        plan_way(machine, rows, (uint64_t)plan.ld * ELEMENT_NBYTES, &plan);
-    if (plan.strategy == SYMM_STRATEGY_AUTO)
-        plan.strategy = symm__model_strategy(machine, p, columns, &plan);
-    if (plan.strategy == SYMM_STRATEGY_UNFUSED) {
-        plan.by_engine = false;
-        plan.parts = 0;
-        plan.chunk_rows = plan.chunks = 0;
+    if (plan.strategy == SYMM_STRATEGY_UNFUSED)
+        return plan;
+    fused = beside(machine, p, columns, &plan, rows);
+    if (plan.strategy == SYMM_STRATEGY_AUTO) {
+        fused.strategy = symm__model_strategy(machine, p, columns, &fused);
+        plan.strategy = fused.strategy;
     }
-    return plan;
+    return plan.strategy == SYMM_STRATEGY_UNFUSED ? plan : fused;
 }
 
 /* -------------------------------------------------------------------------------- tensor copies */

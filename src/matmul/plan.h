@@ -8,27 +8,27 @@
 #include "problem.h"
 
 /*
- * Copy engines send shards of so many bytes and more, in chunks of no less than these: a copy and
- * that of the count behind it cost some 5 us beside the bytes, in which 2 MiB could have come.
+ * Copy engines send chunks of no less than these bytes: a copy and that of the count behind it cost
+ * some 5 us beside the bytes, in which 2 MiB could have come.
  */
-#define SYMM_MATMUL_ENGINE_NBYTES ((uint64_t)2 << 20)
 #define SYMM_MATMUL_CHUNK_NBYTES ((uint64_t)16 << 20)
 
 struct symm_matmul_machine {
     int nsms, max_threads; /* of each rank's device, the least */
     bool cublas;           /* all ranks leave the product after an all-gather to cuBLASLt */
-    bool wgmma;            /* any rank's products may leave room for kernels of one warp alone */
-    /* From so many bytes on copy engines send a rank's rows, in chunks of them; 0: as usual. */
+    bool wgmma;            /* any rank's products may be the Hopper kernel's */
+    /* From so many bytes on copy engines send a rank's rows, in chunks of them; 0: by estimate. */
     uint64_t engine_nbytes;
 };
 
 struct symm_matmul_plan {
-    symm_strategy strategy;      /* AUTO: nothing is gathered */
-    bool by_engine;              /* copy engines send the rows; else blocks do */
-    int32_t parts;               /* senders of a rank */
-    uint32_t chunk_rows, chunks; /* chunks: of the most rows that a rank has */
-    uint32_t blocks, threads;    /* of the product */
-    int64_t ld;                  /* of the workspace, in elements */
+    symm_strategy strategy; /* AUTO: nothing is gathered */
+    bool by_engine;         /* copy engines send the rows; else blocks do */
+    uint32_t free;          /* multiprocessors that the product has no block for */
+    uint32_t strip_rows;    /* see symm_rows_way; 0: nothing is on its way */
+    uint32_t piece, pieces, chunks;
+    uint32_t blocks, threads; /* of the product */
+    int64_t ld;               /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;
 };
 

@@ -34,12 +34,12 @@ template <typename T> SYMM_DEV factors<T> factors_of(const symm_product_args &a,
 template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
 {
     tile_order<TILE_ROWS, TILE_COLUMNS> order(a, (int32_t)blockIdx.x);
-    seen_chunks seen;
+    arrivals here;
     tile t;
 
     while (order.next(&t, (int32_t)gridDim.x)) {
-        if (const uint32_t n = seen.missing(a, t)) {
-            await_chunks(a.view, a.way, t.shard, n);
+        if (here.lack(a, t)) {
+            await_pieces(a.view, a.way, here.seen);
             __syncthreads();
         }
         multiply<T>(factors_of<T>(a, t), tile_end(a, t));

@@ -16,9 +16,9 @@ SYMM_DEV int32_t first_row_of(int32_t m, int32_t nranks, int32_t rank)
     return m / nranks * rank + min(rank, m % nranks);
 }
 
-SYMM_DEV uint32_t chunks_of(uint64_t rows, uint32_t chunk_rows)
+SYMM_DEV uint32_t chunks_of(const symm_rows_way &way, uint64_t rows)
 {
-    return (uint32_t)((rows + chunk_rows - 1) / chunk_rows);
+    return (uint32_t)((rows + way.strip_rows - 1) / way.strip_rows) * way.pieces;
 }
 
 /* The rank whose shard is taken in this step: one's own, then the next rank's, and so on. */
@@ -43,11 +43,18 @@ SYMM_DEV int64_t column_of(const symm_shards &a, int32_t shard)
     return shard == a.rank ? a.own.column : 1;
 }
 
-/* Waits for the first n chunks of a rank's rows; takes no signal. The threads of a block. */
-SYMM_DEV void await_chunks(const symm_view &v, const symm_rows_way &way, int32_t shard, uint32_t n)
+/* The strips from first to last of a rank's rows. */
+struct strips {
+    int32_t shard;
+    uint32_t first, last;
+};
+
+/* Waits for all pieces of them; takes no signal. The threads of a block. */
+SYMM_DEV void await_pieces(const symm_view &v, const symm_rows_way &way, const strips &s)
 {
-    for (int32_t p = (int32_t)threadIdx.x; p < way.parts; p += (int32_t)blockDim.x)
-        symm_dev_wait_peek(v, way.pad, p, shard, n);
+    for (uint32_t c = s.first * way.pieces + threadIdx.x; c < (s.last + 1) * way.pieces;
+         c += blockDim.x)
+        symm_dev_wait_peek(v, way.pad, (int)c, s.shard, 1);
 }
 
 #endif

@@ -158,30 +158,38 @@ SYMM_DEV void bring(const sources &f, int32_t k, typename S::stage &s, uint64_t 
             bring_b<S>(f, s.b + j * DEPTH, f.b_column + j, k, bar);
 }
 
-/* One warp, the block's first; one thread of it brings. */
+/* Waits for the piece of the strips that begins at k; where the one behind it begins. */
+SYMM_DEV int32_t await_piece(const symm_product_args &a, const strips &s, int32_t k)
+{
+    const symm_rows_way &way = a.way;
+
+    for (uint32_t i = s.first; i <= s.last; i++)
+        symm_dev_wait_peek(a.view, way.pad, (int)(i * way.pieces + (uint32_t)k / way.piece),
+                           s.shard, 1);
+    symm_detail::fence_async(); /* what was seen to come is there for the copy unit */
+    return k + (int32_t)way.piece;
+}
+
+/* One thread. It waits for a piece of the rows when it wants to bring it, and no sooner. */
 template <typename S>
 SYMM_DEV void produce(const symm_wgmma_args &w, typename S::memory &m, typename S::barriers &bars)
 {
     const symm_product_args &a = w.product;
     typename S::tiles tiles(a);
     typename S::ring at;
-    seen_chunks seen;
+    arrivals here;
     tile t;
 
     while (tiles.next(&t)) {
         const sources from(w, t);
-        if (const uint32_t n = seen.missing(a, t)) {
-            await_chunks(a.view, a.way, t.shard, n);
-            __syncwarp();
-            symm_detail::fence_async(); /* what was seen to come is there for the copy unit */
+        int32_t there = here.lack(a, t) ? 0 : a.a.k;
+        for (int32_t k = 0; k < a.a.k; k += DEPTH) {
+            if (k == there)
+                there = await_piece(a, here.seen, k);
+            await(&bars.empty[at.slot], at.parity ^ 1);
+            bring<S>(from, k, m.stages[at.slot], &bars.full[at.slot]);
+            at.next();
         }
-        if (threadIdx.x == 0)
-            for (int32_t k = 0; k < a.a.k; k += DEPTH) {
-                await(&bars.empty[at.slot], at.parity ^ 1);
-                bring<S>(from, k, m.stages[at.slot], &bars.full[at.slot]);
-                at.next();
-            }
-        __syncwarp();
     }
 }
 
@@ -314,7 +322,7 @@ template <typename T, int COLUMNS, int CLUSTER> SYMM_DEV void matmul_wgmma(const
     sm90::cluster_sync();
     if (threadIdx.x < sm90::WARPGROUP) {
         sm90::registers_give<sm90::PRODUCER_REGISTERS>();
-        if (threadIdx.x < 32)
+        if (threadIdx.x == 0)
             sm90::produce<S>(w, m, bars);
     } else {
         sm90::registers_take<sm90::CONSUMER_REGISTERS>();

@@ -67,31 +67,22 @@ template <int ROWS, int COLUMNS> struct tile_order {
     }
 };
 
-/* What a thread has seen of the chunks on their way. */
-struct seen_chunks {
-    int32_t shard = -1;
-    uint32_t n = 0;
+/* What a thread has waited for. */
+struct arrivals {
+    strips seen = {-1, 0, 0};
 
-    /*
-     * How many chunks the tile needs, if more than have been waited for; else 0. They come in the
-     * order of the rows.
-     */
-    SYMM_DEV_IN_CLASS uint32_t missing(const symm_product_args &a, const tile &t)
+    /* Whether rows of the tile are on their way and not waited for yet: those of `seen`, then. */
+    SYMM_DEV_IN_CLASS bool lack(const symm_product_args &a, const tile &t)
     {
-        if (a.way.chunk_rows == 0 || t.shard == a.a.rank)
-            return 0;
-        if (t.shard != shard)
-            n = 0;
-        shard = t.shard;
-        if (t.rows == 0)
-            return 0;
-        const uint64_t last =
-            (uint64_t)t.batch * rows_of(a.a.m, a.a.nranks, t.shard) + t.row + t.rows - 1;
-        const uint32_t needed = (uint32_t)(last / a.way.chunk_rows) + 1;
-        if (needed <= n)
-            return 0;
-        n = needed;
-        return needed;
+        if (a.way.strip_rows == 0 || t.shard == a.a.rank || t.rows == 0)
+            return false;
+        const uint64_t row = (uint64_t)t.batch * rows_of(a.a.m, a.a.nranks, t.shard) + t.row;
+        const strips s = {t.shard, (uint32_t)(row / a.way.strip_rows),
+                          (uint32_t)((row + t.rows - 1) / a.way.strip_rows)};
+        if (s.shard == seen.shard && s.first >= seen.first && s.last <= seen.last)
+            return false;
+        seen = s;
+        return true;
     }
 };
 

@@ -1,7 +1,7 @@
 /*
  * How rows get to the other ranks, and how a run ends. What a product waits for must be able to run
- * while products have all multiprocessors: these kernels are of one warp, with few registers and
- * little shared memory, which fit beside. Those that wait are of one block.
+ * while products have all multiprocessors: these kernels have few warps, few registers and little
+ * shared memory, which fit beside. Those that wait are of one block.
  */
 #ifndef SYMM_MATMUL_TRANSFER_KERNELS_CUH
 #define SYMM_MATMUL_TRANSFER_KERNELS_CUH
@@ -11,7 +11,7 @@
 /* The channel on which a rank says that its workspace may be written. */
 SYMM_DEV int32_t free_channel(const symm_rows_way &way)
 {
-    return way.parts;
+    return (int32_t)way.chunks;
 }
 
 /* Nothing of this rank's reads its workspace any more. The threads of a block. */
@@ -23,22 +23,21 @@ SYMM_DEV void give_workspace(const symm_view &v, const symm_rows_way &way)
 }
 
 /*
- * The values that come behind this rank's chunks: what it will have sent then. None of them, after
- * an abort: then they are what the others have already.
+ * The values that come behind this rank's chunks: what it will have sent on each channel then. None
+ * of them, after an abort: then they are what the others have already.
  */
 SYMM_DEV void count_ahead(const symm_turn_args &a)
 {
-    const uint32_t chunks = symm_dev_aborted(a.view) ? 0 : a.chunks;
+    const uint32_t n = symm_dev_aborted(a.view) ? 0 : 1;
 
-    for (int32_t r = (int32_t)threadIdx.x; r < a.view.nranks; r += (int32_t)blockDim.x) {
+    for (uint32_t i = threadIdx.x; i < a.view.nranks * a.chunks; i += blockDim.x) {
+        const int32_t r = (int32_t)(i / a.chunks), c = (int32_t)(i % a.chunks);
         if (r == a.view.rank)
             continue;
-        uint32_t *const sent = &symm_detail::signal_cell(a.view, a.way.pad, 0, r)->sent;
-        const uint32_t before = symm_detail::load_relaxed(sent);
-        for (uint32_t c = 0; c < a.chunks; c++)
-            symm_dev_store_one(a.values + (uint64_t)r * a.chunks + c,
-                               (uint64_t)(before + min(c + 1, chunks)));
-        symm_detail::store_relaxed(sent, before + chunks);
+        uint32_t *const sent = &symm_detail::signal_cell(a.view, a.way.pad, c, r)->sent;
+        const uint32_t count = symm_detail::load_relaxed(sent) + n;
+        symm_dev_store_one(a.values + i, (uint64_t)count);
+        symm_detail::store_relaxed(sent, count);
     }
 }
 
@@ -52,59 +51,103 @@ SYMM_DEV void take_turn(const symm_turn_args &a)
     __syncthreads(); /* whoever's wait an abort has ended, all know */
     if (a.values)
         count_ahead(a);
+    for (uint32_t i = threadIdx.x; a.counts && i <= (a.view.nranks - 1) * a.chunks; i += blockDim.x)
+        symm_dev_store_one(a.counts + i, 0u);
 }
 
-/* What of a chunk this block brings, in bytes: a multiple of 16, as rows are. */
-struct piece {
-    uint64_t first, last;
+/* Some rows of a chunk: of each a run of packs, from one to the next so far apart. */
+struct slice {
+    const symm_bits16 *from; /* NULL: there is none */
+    symm_bits16 *to;         /* in the peer's memory */
+    uint32_t packs, run, apart;
+    uint32_t chunk, of_all; /* the latter: among the chunks to all ranks */
+    int32_t rank;           /* whose it is to be */
 };
 
-SYMM_DEV piece piece_of(const symm_push_args &a, uint32_t chunk)
+/*
+ * The slices in the order in which they are taken: to the rank before this one first, so that every
+ * rank gets the next rank's rows first.
+ */
+SYMM_DEV void find_slice(const symm_push_args &a, uint32_t i, slice &s)
 {
-    const uint64_t first = (uint64_t)chunk * a.way.chunk_rows,
-                   rows = min((uint64_t)a.way.chunk_rows, a.rows - first),
-                   packs = rows * a.row_nbytes / 16, slice = (packs + gridDim.x - 1) / gridDim.x,
-                   begin = min(blockIdx.x * slice, packs), end = min(begin + slice, packs),
-                   off = first * a.row_nbytes;
-    return {off + begin * 16, off + end * 16};
+    const symm_rows_way &way = a.way;
+    const int32_t R = a.view.nranks;
+    const uint32_t chunks = chunks_of(way, a.rows);
+
+    s.from = nullptr;
+    s.of_all = i / a.slices;
+    if (s.of_all >= (uint32_t)(R - 1) * chunks)
+        return;
+    s.chunk = s.of_all % chunks;
+    s.rank = (a.view.rank + R - 1 - (int32_t)(s.of_all / chunks)) % R;
+    const uint64_t width = way.piece * sizeof(uint16_t), begin = s.chunk % way.pieces * width;
+    s.run = (uint32_t)(min(width, a.row_nbytes - begin) / 16);
+    s.apart = (uint32_t)(a.row_nbytes / 16);
+    const uint64_t strip = (uint64_t)(s.chunk / way.pieces) * way.strip_rows,
+                   end = min(strip + way.strip_rows, a.rows),
+                   first = min(strip + (uint64_t)(i % a.slices) * a.slice_rows, end);
+    s.packs = (uint32_t)min((uint64_t)a.slice_rows, end - first) * s.run;
+    s.to = reinterpret_cast<symm_bits16 *>(
+        symm_dev_peer(a.view, a.to + first * a.row_nbytes + begin, s.rank));
+    s.from = reinterpret_cast<const symm_bits16 *>(a.from + first * a.row_nbytes + begin);
+}
+
+/* The threads of a block, each with so many packs on their way at a time. */
+template <int AT_ONCE> SYMM_DEV void send_slice(const slice &s)
+{
+    const uint32_t step = blockDim.x;
+    const auto place = [&](uint32_t i) { return (uint64_t)(i / s.run) * s.apart + i % s.run; };
+    uint32_t i = threadIdx.x;
+
+#pragma unroll 1
+    for (; i + (AT_ONCE - 1) * step < s.packs; i += AT_ONCE * step) {
+        symm_bits16 x[AT_ONCE];
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++)
+            x[u] = symm_dev_load_bits(s.from + place(i + u * step));
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++)
+            symm_dev_store_bits(s.to + place(i + u * step), x[u]);
+    }
+#pragma unroll 1
+    for (; i < s.packs; i += step)
+        symm_dev_store_bits(s.to + place(i), symm_dev_load_bits(s.from + place(i)));
 }
 
 /*
- * To the rank before this one first: so every rank gets the next rank's rows first. The workspaces
- * have been waited for, by one block: these, which are many, wait for nothing.
+ * The workspaces have been waited for, by one block: these, which are many, wait for nothing. A
+ * block's threads have stored before one of them counts, and counts are in order for the device: so
+ * whoever counts the last slice of a chunk signals for all.
  */
-SYMM_DEV void push_rows(const symm_push_args &a)
+template <int AT_ONCE> SYMM_DEV void push_rows(const symm_push_args &a)
 {
-    constexpr uint32_t BUFFER = 12 << 10;
-    __shared__ __align__(128) char buffer[BUFFER];
-    const int32_t R = a.view.nranks;
-    const uint32_t chunks = chunks_of(a.rows, a.way.chunk_rows);
+    __shared__ slice s;
 
-    if (symm_dev_aborted(a.view) || threadIdx.x != 0)
+    if (symm_dev_aborted(a.view))
         return;
-    for (int32_t s = 1; s < R; s++) {
-        const int32_t to = (a.view.rank + R - s) % R;
-        for (uint32_t c = 0; c < chunks; c++) {
-            const piece p = piece_of(a, c);
-            if (p.first < p.last)
-                symm_dev_put_bulk(a.view, a.to + p.first, a.from + p.first, p.last - p.first, to,
-                                  buffer, BUFFER);
-            symm_dev_signal(a.view, a.way.pad, (int)blockIdx.x, to);
-        }
+    for (;;) {
+        if (threadIdx.x == 0)
+            find_slice(a, symm_detail::fetch_add(a.counts, 1), s);
+        __syncthreads();
+        if (!s.from)
+            return;
+        send_slice<AT_ONCE>(s);
+        __syncthreads();
+        if (threadIdx.x == 0 && symm_detail::fetch_add(a.counts + 1 + s.of_all, 1) + 1 == a.slices)
+            symm_dev_signal(a.view, a.way.pad, (int)s.chunk, s.rank);
     }
 }
 
 SYMM_DEV void finish_run(const symm_finish_args &a)
 {
-    const int32_t R = a.view.nranks, per_rank = a.way.parts + 1;
+    const int32_t R = a.view.nranks, per_rank = free_channel(a.way) + 1;
 
     for (int32_t i = (int32_t)threadIdx.x; i < R * per_rank; i += (int32_t)blockDim.x) {
         const int32_t r = i / per_rank, channel = i % per_rank;
-        const uint32_t n = channel == free_channel(a.way)
-                               ? 1
-                               : chunks_of((uint64_t)rows_of(a.m, R, r) * a.l, a.way.chunk_rows);
-        if (r != a.view.rank && n > 0)
-            symm_dev_wait(a.view, a.way.pad, channel, r, n);
+        const uint64_t rows = (uint64_t)rows_of(a.m, R, r) * a.l;
+        if (r != a.view.rank &&
+            (channel == free_channel(a.way) || (uint32_t)channel < chunks_of(a.way, rows)))
+            symm_dev_wait(a.view, a.way.pad, channel, r, 1);
     }
 }
 

@@ -229,7 +229,7 @@ symm_status symm__enqueue_cluster_kernel(struct symm_enqueue *e, enum symm_kerne
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                    .value.clusterDim = {cluster, 1, 1}};
 
-    return launch(e, id, blocks, threads, shared_nbytes, &attribute, 1, args);
+    return launch(e, id, blocks, threads, shared_nbytes, &attribute, cluster > 1, args);
 }
 
 /*

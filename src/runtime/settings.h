@@ -37,7 +37,7 @@
     X(WINDOW_BYTES, "SYMM_WINDOW_BYTES", "bytes", "0",                                             \
       "address window of each rank; 0: the largest device memory")                                 \
     X(MATMUL_ENGINE_BYTES, "SYMM_MATMUL_ENGINE_BYTES", "bytes", "0",                               \
-      "copy engines send a rank's rows of a product from so many bytes on; 0: 2M")                 \
+      "copy engines send a rank's rows of a product from so many bytes on; 0: by estimate")                 \
     X(MATMUL_WGMMA, "SYMM_MATMUL_WGMMA", "0|1", "1",                                               \
       "on Hopper GPUs take their kernel, where the data suit it; 0: the portable one")             \
     X(MATMUL_CUBLAS, "SYMM_MATMUL_CUBLAS", "0|1", "1",                                             \

@@ -1,4 +1,4 @@
-/* Side streams: one for calls outside of captures, and one for each capture at a time. */
+/* Side streams: of each urgency one for calls outside of captures, and one for each capture. */
 #include "side.h"
 
 #include <stdlib.h>
@@ -8,6 +8,7 @@ struct symm_side {
     struct symm_group *group;
     CUstream main; /* of the last call that took it */
     CUstream stream;
+    enum symm_urgency urgency;
     /* Recorded anew at each mark and each join: a wait means the record before it. */
     CUevent mark, event;
     bool forked;
@@ -27,7 +28,8 @@ static symm_status make(struct symm_side *side)
         TRY_CU(drv, cuEventCreate, &side->mark, CU_EVENT_DISABLE_TIMING);
     if (!side->event)
         TRY_CU(drv, cuEventCreate, &side->event, CU_EVENT_DISABLE_TIMING);
-    TRY_CU(drv, cuStreamCreateWithPriority, &side->stream, CU_STREAM_NON_BLOCKING, greatest);
+    TRY_CU(drv, cuStreamCreateWithPriority, &side->stream, CU_STREAM_NON_BLOCKING,
+           side->urgency == SYMM_URGENT ? greatest : least);
 out:
     return st;
 }
@@ -64,7 +66,8 @@ out:
     return st;
 }
 
-symm_status symm__side_take(struct symm_enqueue *e, struct symm_side **out)
+symm_status symm__side_take(struct symm_enqueue *e, enum symm_urgency urgency,
+                            struct symm_side **out)
 {
     struct symm_group *group = e->group;
     struct symm_side *side;
@@ -72,6 +75,8 @@ symm_status symm__side_take(struct symm_enqueue *e, struct symm_side **out)
     symm_status st = SYMM_OK;
 
     for (side = group->sides; side; side = side->next) {
+        if (side->urgency != urgency)
+            continue;
         TRY(ask_free(side, e, &is_free));
         if (is_free)
             break;
@@ -81,6 +86,7 @@ symm_status symm__side_take(struct symm_enqueue *e, struct symm_side **out)
         if (!side)
             return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
         side->group = group;
+        side->urgency = urgency;
         side->next = group->sides;
         group->sides = side;
     }

@@ -1,8 +1,6 @@
 /*
  * A group's side streams, on which a call has copies run beside what it has in the caller's stream:
- * one for calls outside of captures, and one for each capture at a time. They have the greatest
- * priority: what a kernel waits for must not be kept waiting by kernels that find no room on the
- * device, which may come after it only.
+ * of each urgency one for calls outside of captures, and one for each capture at a time.
  * They are forked from it and joined to it by events, so that in a capture they become branches of
  * the graph.
  */
@@ -14,11 +12,19 @@
 struct symm_side;
 
 /*
- * A side stream for one call. It is made at first need and stays with the group. A stream takes
- * part in a capture until that ends, whatever has been joined: so a call never gets one that
- * another capture has.
+ * Kernels that find no room on the device keep those behind them waiting that are no more urgent.
+ * So what a kernel waits for is urgent, and has room whatever runs there; all else is not.
  */
-symm_status symm__side_take(struct symm_enqueue *e, struct symm_side **out);
+enum symm_urgency { SYMM_URGENT, SYMM_NOT_URGENT };
+
+/*
+ * A side stream for one call, which takes one of each urgency at most; e's stream is the caller's,
+ * from which it is forked. It is made at first need and stays with the group. A stream takes part
+ * in a capture until that ends, whatever has been joined: so a call never gets one that another
+ * capture has.
+ */
+symm_status symm__side_take(struct symm_enqueue *e, enum symm_urgency urgency,
+                            struct symm_side **out);
 
 /* The point in the caller's stream that can be followed from now on: after all that it has. */
 symm_status symm__side_mark(struct symm_side *side);

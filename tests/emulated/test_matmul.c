@@ -94,17 +94,28 @@ START_TEST(copy_engines_bring_rows_of_any_size)
 }
 END_TEST
 
-START_TEST(copy_engines_bring_megabytes)
+static void run_large(int which, const char *engine_bytes)
 {
-    struct matmul_case c = large[_i].c;
+    struct matmul_case c = large[which].c;
     c.kind = SYMM_ALL_GATHER_MATMUL;
     c.in = SYMM_BFLOAT16;
     c.out = c.addend = SYMM_FLOAT32;
     c.nb = 1;
     c.whole = true;
-    setenv("SYMM_MATMUL_ENGINE_BYTES", "2M", 1);
-    ranks_run_ok(large[_i].nranks, RANKS_AS_PROCESSES, matmul_run_plan,
+    setenv("SYMM_MATMUL_ENGINE_BYTES", engine_bytes, 1);
+    ranks_run_ok(large[which].nranks, RANKS_AS_PROCESSES, matmul_run_plan,
                  &(struct matmul_plan){.ncases = 1, .cases = &c}, 120);
+}
+
+START_TEST(copy_engines_bring_megabytes)
+{
+    run_large(_i, "2M");
+}
+END_TEST
+
+START_TEST(blocks_bring_pieces_along_k)
+{
+    run_large(_i, "64M");
 }
 END_TEST
 
@@ -317,6 +328,7 @@ int main(void)
     tcase_add_test(right, counters_wrap);
     tcase_add_loop_test(right, copy_engines_bring_rows_of_any_size, 2, 5);
     tcase_add_loop_test(right, copy_engines_bring_megabytes, 0, NLARGE);
+    tcase_add_loop_test(right, blocks_bring_pieces_along_k, 0, NLARGE);
     tcase_add_loop_test(right, nothing_beyond_an_operand_is_touched, 0, 2);
     tcase_add_test(right, strategies_launch_what_they_are_named_for);
     TCase *threads = test_case(suite, "threads", 250); /* what ThreadSanitizer can judge */

@@ -113,7 +113,7 @@ FIRST = {
     "reduce_scatter_multimem": ["reduce_scatter_multimem"],
     "gather_by_writing": ["all_gather_one_shot", "all_gather_multimem"],
     "stream_signal": ["stream_signal"],
-    "await_chunks": ["matmul_fused", "matmul_pipelined"],
+    "await_pieces": ["matmul_fused", "matmul_pipelined"],
     "matmul_product": ["matmul_fused", "matmul_pipelined"],
     "give_workspace": ["matmul_fused", "matmul_pipelined"],
     "take_turn": ["matmul_fused", "matmul_pipelined", "matmul_silence"],

@@ -14,7 +14,8 @@ enum {
     NB_MAX = 2,
     N_MAX = 4,
     K_MAX = 24,
-    ROWS_MAX = 300,      /* of a rank, over all batches: three chunks */
+    ROWS_MAX = 300,      /* of a rank, over all batches: three chunks of a copy engine */
+    PIECES_K = 2048,     /* goes in two pieces */
     ALL_ROWS_MAX = 1200, /* of all ranks, where that is less */
     PAD_MAX = 3          /* elements between rows */
 };
@@ -123,12 +124,14 @@ static struct product draw_product(struct stage *st, struct draw *draw)
 {
     static const symm_dtype sums[] = {SYMM_FLOAT32, SYMM_FLOAT16};
     struct product p = {.nb = 1 + (int)draw_below(draw, NB_MAX), .rounds = 1 + draw_below(draw, 3)};
+    const int pieces = draw_below(draw, 6) == 0; /* of few rows, which add up to large sums */
     const symm_dtype dtype = draw_below(draw, 2) ? SYMM_FLOAT16 : SYMM_BFLOAT16,
-                     sum = sums[draw_below(draw, 2)];
-    const int64_t l = 1 + draw_below(draw, 2), m = draw_rows(st, draw, l), n = st->self->nranks,
+                     sum = sums[pieces ? 0 : draw_below(draw, 2)];
+    const int64_t l = 1 + draw_below(draw, 2), n = st->self->nranks,
+                  m = pieces ? 1 + draw_below(draw, 3 * (uint32_t)n) : draw_rows(st, draw, l),
                   rank = st->self->rank, first = m / n * rank + (rank < m % n ? rank : m % n);
     /* Rows that can be sent from where they are, and others. */
-    p.k = 1 + (int)draw_below(draw, K_MAX);
+    p.k = pieces * PIECES_K + 1 + (int)draw_below(draw, K_MAX);
     if (draw_below(draw, 2))
         p.k = (p.k + 7) / 8 * 8;
     const int64_t pad = draw_below(draw, 2) * draw_below(draw, PAD_MAX + 1);

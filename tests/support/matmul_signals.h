@@ -11,7 +11,7 @@ static inline uint32_t matmul_signals_here(const struct symm_matmul *m)
     const struct symm_signal_cell *cells = (const struct symm_signal_cell *)(const void *)m->pad;
     uint32_t sum = 0;
 
-    for (int i = 0; i < m->plan.parts * m->problem.nranks; i++)
+    for (int i = 0; i < (int)m->plan.chunks * m->problem.nranks; i++)
         sum += (uint32_t)__atomic_load_n(&cells[i].arrived, __ATOMIC_ACQUIRE);
     return sum;
 }

@@ -152,14 +152,25 @@ shares_memory() { # dynamic product kernel...
     for small; do taken=$((taken + $(shared_of "$small"))); done
     [ "$taken" -le $((kib * 1024)) ] || fail "$* do not fit the $kib KiB of shared memory that $product sets apart"
 }
+stays_apart() { # dynamic product dynamic kernel
+    local taken=$(($1 + $(shared_of "$2") + $3 + $(shared_of "$4"))) kib
+    for kib in 8 16 32 64 100 132 164 196 228; do [ $((kib * 1024)) -lt $(($1 + $(shared_of "$2"))) ] || break; done
+    [ "$taken" -gt $((kib * 1024)) ] || fail "$4 has room beside $2, and would slow it down"
+}
+apart=$(sed -n 's/.*SENDER_SHARED_NBYTES = \([0-9]*\) << 10.*/\1/p' "$root/src/matmul/gather.c")
+senders=$(sed -n 's/.*SENDERS = \([0-9]*\).*/\1/p' "$root/src/matmul/gather.c")
+[ "${apart:-0}" -gt 0 ] && [ "${senders:-0}" -gt 0 ] || fail "how much shared memory senders have is not found"
+[ $((senders * (apart * 1024 + $(shared_of matmul_push_apart)))) -le $((228 * 1024)) ] || fail "$senders blocks of matmul_push_apart do not fit a multiprocessor"
 dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/kernel_args.h")))
 [ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "how much shared memory products have is not found"
 for dtype in float16 bfloat16; do
     leaves_room matmul_product_$dtype 256 matmul_turn matmul_push matmul_finish
     shares_memory 0 matmul_product_$dtype matmul_turn matmul_push matmul_finish
+    stays_apart 0 matmul_product_$dtype $((apart * 1024)) matmul_push_apart
     for columns in 64 128 192 208 224 256; do
-        leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_turn matmul_finish
-        shares_memory $dynamic matmul_wgmma_${columns}_$dtype matmul_turn matmul_finish
+        leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_turn matmul_push matmul_finish
+        shares_memory $dynamic matmul_wgmma_${columns}_$dtype matmul_turn matmul_push matmul_finish
+        stays_apart $dynamic matmul_wgmma_${columns}_$dtype $((apart * 1024)) matmul_push_apart
     done
 done
 registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.txt" | grep -o '[0-9]*' | sort -n | tail -1)

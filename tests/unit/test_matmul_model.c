@@ -37,14 +37,13 @@ static const struct {
     {2, 2048, 3584, 8192, SYMM_STRATEGY_FUSED, false},
     {2, 4096, 3584, 8192, SYMM_STRATEGY_FUSED, false},
     {2, 16384, 3584, 8192, SYMM_STRATEGY_FUSED, false},
-    {2, 1024, 3072, 49152, SYMM_STRATEGY_UNFUSED, false},
+    {2, 1024, 3072, 49152, SYMM_STRATEGY_FUSED, false},
     {2, 1024, 12288, 12288, SYMM_STRATEGY_FUSED, false},
     {2, 4096, 6656, 16384, SYMM_STRATEGY_FUSED, false},
     {2, 16384, 6656, 16384, SYMM_STRATEGY_FUSED, false},
     {4, 16, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
     {4, 512, 1792, 4096, SYMM_STRATEGY_UNFUSED, true},
     {4, 1024, 1792, 4096, SYMM_STRATEGY_UNFUSED, false},
-    {4, 2048, 1792, 4096, SYMM_STRATEGY_UNFUSED, false},
     {4, 4096, 1792, 4096, SYMM_STRATEGY_FUSED, false},
     {4, 16384, 1792, 4096, SYMM_STRATEGY_FUSED, false},
     {4, 512, 3584, 8192, SYMM_STRATEGY_UNFUSED, true},
@@ -64,6 +63,33 @@ START_TEST(the_strategy_that_was_the_fastest)
 
     ck_assert_int_eq(symm__matmul_plan(&machine, &p, strategies[_i].n).strategy,
                      strategies[_i].best);
+}
+END_TEST
+
+/* Of two H200 GPUs: who sent rows when the fused product was the faster. */
+static const struct {
+    int32_t m, n, k;
+    bool by_engine;
+} senders[] = {
+    {2048, 1792, 4096, false},  /* 68 us, by engine 70 */
+    {4096, 1792, 4096, false},  /* 97, 107 */
+    {8192, 1792, 4096, true},   /* 183, 173 */
+    {16384, 1792, 4096, true},  /* 357, 335 */
+    {2048, 3584, 8192, true},   /* 177, 169 */
+    {4096, 3584, 8192, true},   /* 349, 331 */
+    {1024, 3072, 49152, false}, /* 518, 561 */
+    {1024, 12288, 12288, true}, /* 472, 422 */
+};
+enum { NSENDERS = sizeof senders / sizeof senders[0] };
+
+START_TEST(the_senders_that_were_the_fastest)
+{
+    const struct symm_matmul_machine machine = {.nsms = NSMS, .max_threads = 1024, .wgmma = true};
+    struct symm_problem p = problem(senders[_i].m, senders[_i].n, senders[_i].k, 2);
+    p.strategy = SYMM_STRATEGY_FUSED;
+
+    ck_assert_int_eq(symm__matmul_plan(&machine, &p, senders[_i].n).by_engine,
+                     senders[_i].by_engine);
 }
 END_TEST
 
@@ -124,8 +150,11 @@ END_TEST
 START_TEST(late_rows_want_small_tiles)
 {
     const struct symm_problem p = problem(1024, 1792, 4096, 2);
-    const struct symm_matmul_plan there = {.blocks = BLOCKS},
-                                  coming = {.blocks = BLOCKS, .chunks = 1, .slab_nbytes = 4 << 20};
+    const struct symm_matmul_plan there = {.blocks = BLOCKS}, coming = {.blocks = BLOCKS,
+                                                                        .by_engine = true,
+                                                                        .pieces = 1,
+                                                                        .chunks = 1,
+                                                                        .slab_nbytes = 4 << 20};
 
     ck_assert_int_gt(symm__wgmma_shapes[symm__model_shape(&p, &there, 0, 2)].columns,
                      symm__wgmma_shapes[symm__model_shape(&p, &coming, 0, 2)].columns);
@@ -137,6 +166,7 @@ int main(void)
     Suite *suite = suite_create("matmul_model");
     TCase *tc = test_case(suite, "model", 30);
     tcase_add_loop_test(tc, the_strategy_that_was_the_fastest, 0, NSTRATEGIES);
+    tcase_add_loop_test(tc, the_senders_that_were_the_fastest, 0, NSENDERS);
     tcase_add_loop_test(tc, the_shape_that_was_the_fastest, 0, NSHAPES_MEASURED);
     tcase_add_test(tc, no_shape_has_less_to_do);
     tcase_add_test(tc, late_rows_want_small_tiles);

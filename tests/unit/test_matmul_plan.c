@@ -3,7 +3,7 @@
 #include "reference.h"
 #include "test.h"
 
-enum { TILE = 128, ENGINE = SYMM_MATMUL_ENGINE_NBYTES };
+enum { TILE = 128, STRIPS_MOST = 8, PIECES_MOST = 4, PIECE_LEAST = 1024 };
 
 static const struct symm_matmul_machine h200 = {.nsms = 132, .max_threads = 1024};
 
@@ -22,19 +22,49 @@ static struct symm_problem problem(int32_t m, int32_t k, int32_t l, int nranks,
                                  .nranks = nranks};
 }
 
+/* Chunks are all of the rows, and none of them is empty. */
+static void assert_way(const struct symm_matmul_plan *plan, uint64_t rows)
+{
+    const uint64_t strips = plan->chunks / plan->pieces, piece = plan->piece,
+                   ld = (uint64_t)plan->ld;
+
+    ck_assert_uint_ge(plan->pieces, 1);
+    ck_assert_uint_ge(strips, 1);
+    ck_assert_uint_le(strips, STRIPS_MOST);
+    ck_assert_uint_eq(plan->chunks, strips * plan->pieces);
+    ck_assert_uint_eq(plan->strip_rows % TILE, 0);
+    ck_assert_uint_ge(strips * plan->strip_rows, rows);
+    ck_assert_uint_lt((strips - 1) * plan->strip_rows, rows);
+    /* A strip is no larger than there are rows, but for the whole tile at its end. */
+    ck_assert_uint_lt(plan->strip_rows, rows + TILE);
+    ck_assert_uint_eq(piece % SYMM_WGMMA_DEPTH, 0);
+    ck_assert_uint_ge(plan->pieces * piece, ld);
+    ck_assert_uint_lt((plan->pieces - 1) * piece, ld);
+    ck_assert_uint_le(plan->pieces, PIECES_MOST);
+    ck_assert(plan->pieces == 1 || piece >= PIECE_LEAST);
+    if (plan->by_engine) {
+        ck_assert_uint_eq(plan->pieces, 1);
+        ck_assert_uint_eq(plan->free, 1);
+        ck_assert(strips == 1 || plan->strip_rows * ld * 2 >= SYMM_MATMUL_CHUNK_NBYTES);
+    }
+}
+
 static void assert_plan(const struct symm_matmul_machine *machine, const struct symm_problem *p)
 {
     const struct symm_matmul_plan plan = symm__matmul_plan(machine, p, p->n[0]);
     const uint64_t rows = (uint64_t)((p->m + p->nranks - 1) / p->nranks) * (uint64_t)p->l;
 
-    ck_assert_uint_ge(plan.blocks, 1);
+    /* Some multiprocessors stay free, a quarter at most, where there is more than one. */
+    ck_assert_uint_ge(plan.free, 1);
+    ck_assert(plan.free == 1 || plan.free * 6 <= (uint32_t)machine->nsms);
+    ck_assert_uint_eq(plan.blocks, machine->nsms == 1 ? 1 : (uint32_t)machine->nsms - plan.free);
     ck_assert_uint_ge(plan.threads, 1);
     ck_assert_uint_le(plan.threads, (uint32_t)machine->max_threads);
     if (p->nranks == 1) {
         ck_assert_int_eq(plan.strategy, SYMM_STRATEGY_AUTO);
         ck_assert_uint_eq(plan.workspace_nbytes, 0);
-        ck_assert_int_eq(plan.parts, 0);
-        ck_assert_uint_eq(plan.chunk_rows, 0);
+        ck_assert_uint_eq(plan.chunks, 0);
+        ck_assert_uint_eq(plan.strip_rows, 0);
         return;
     }
     if (p->strategy == SYMM_STRATEGY_AUTO)
@@ -47,25 +77,11 @@ static void assert_plan(const struct symm_matmul_machine *machine, const struct 
     ck_assert_int_lt(plan.ld, (int64_t)p->k + 8);
     ck_assert_uint_eq(plan.slab_nbytes, rows * (uint64_t)plan.ld * 2);
     ck_assert_uint_eq(plan.workspace_nbytes, plan.slab_nbytes * (uint64_t)p->nranks);
-    if (plan.strategy == SYMM_STRATEGY_UNFUSED) { /* nothing is on its way */
-        ck_assert_int_eq(plan.parts, 0);
-        ck_assert_uint_eq(plan.chunk_rows, 0);
-        ck_assert_uint_eq(plan.chunks, 0);
-        return;
-    }
-    ck_assert_int_ge(plan.parts, 1);
-    ck_assert_uint_ge(plan.chunk_rows, TILE);
-    ck_assert_uint_eq(plan.chunk_rows % TILE, 0);
-    ck_assert_uint_ge(plan.chunks * (uint64_t)plan.chunk_rows, rows);
-    ck_assert_uint_lt((plan.chunks - 1) * (uint64_t)plan.chunk_rows, rows);
-    /* A chunk is no larger than there are rows, but for the whole tile at its end. */
-    ck_assert_uint_lt(plan.chunk_rows, rows + TILE);
-    ck_assert_int_eq(plan.by_engine, machine->wgmma || plan.slab_nbytes >= ENGINE);
-    if (plan.by_engine) {
-        ck_assert_int_eq(plan.parts, 1);
-        ck_assert(plan.chunks == 1 ||
-                  plan.chunk_rows * (uint64_t)plan.ld * 2 >= SYMM_MATMUL_CHUNK_NBYTES);
-    }
+    if (plan.strategy == SYMM_STRATEGY_UNFUSED) /* nothing is on its way */
+        ck_assert(plan.strip_rows == 0 && plan.pieces == 0 && plan.piece == 0 && plan.chunks == 0 &&
+                  plan.free == 1);
+    else
+        assert_way(&plan, rows);
 }
 
 START_TEST(every_plan_is_sound)
@@ -79,19 +95,6 @@ START_TEST(every_plan_is_sound)
             1 + (int32_t)((v >> 20 & 0x1ffff) >> (u >> 28) % 17), 1 + (int32_t)(v >> 40 & 3),
             1 + (int)(v >> 44) % SYMM_MAX_RANKS, (symm_strategy)(v >> 56 & 3));
         assert_plan(&machine, &p);
-    }
-}
-END_TEST
-
-/* One multiprocessor stays free where there is more than one. */
-START_TEST(products_leave_a_multiprocessor_free)
-{
-    const struct symm_problem p = problem(4096, 4096, 1, 8, SYMM_STRATEGY_FUSED);
-
-    for (int nsms = 1; nsms <= 132; nsms++) {
-        const struct symm_matmul_machine machine = {.nsms = nsms, .max_threads = 1024};
-        ck_assert_uint_eq(symm__matmul_plan(&machine, &p, 64).blocks,
-                          nsms == 1 ? 1 : (uint32_t)nsms - 1);
     }
 }
 END_TEST
@@ -112,8 +115,9 @@ START_TEST(all_ranks_come_to_the_same_plan)
             const struct symm_matmul_plan plan = symm__matmul_plan(&h200, &p, 1000);
             ck_assert_int_eq(plan.strategy, first.strategy);
             ck_assert_int_eq(plan.by_engine, first.by_engine);
-            ck_assert_int_eq(plan.parts, first.parts);
-            ck_assert_uint_eq(plan.chunk_rows, first.chunk_rows);
+            ck_assert_uint_eq(plan.strip_rows, first.strip_rows);
+            ck_assert_uint_eq(plan.piece, first.piece);
+            ck_assert_uint_eq(plan.chunks, first.chunks);
             ck_assert_int_eq(plan.ld, first.ld);
             ck_assert_uint_eq(plan.slab_nbytes, first.slab_nbytes);
         }
@@ -128,7 +132,6 @@ START_TEST(a_setting_says_when_copy_engines_send)
     const uint64_t slab = symm__matmul_plan(&machine, &p, 64).slab_nbytes;
 
     ck_assert_uint_eq(slab, 256 * 64 * 2);
-    ck_assert(!symm__matmul_plan(&machine, &p, 64).by_engine);
     machine.engine_nbytes = slab;
     ck_assert(symm__matmul_plan(&machine, &p, 64).by_engine);
     machine.engine_nbytes = slab + 1;
@@ -136,16 +139,34 @@ START_TEST(a_setting_says_when_copy_engines_send)
 }
 END_TEST
 
-/* So that the others' products begin early; but copies are large. */
+/*
+ * Where blocks send, a strip is what the product's blocks multiply at a time, and goes along k in
+ * pieces of a thousand elements or more; where copy engines do, it is of many bytes, and whole.
+ */
 START_TEST(many_rows_come_in_chunks)
 {
-    const struct symm_problem blocks = problem(4000, 64, 1, 2, SYMM_STRATEGY_FUSED),
-                              large = problem(1 << 18, 4096, 1, 8, SYMM_STRATEGY_PIPELINED),
-                              small = problem(4096, 4096, 1, 2, SYMM_STRATEGY_FUSED);
+    static const struct {
+        int32_t m, k, columns;
+        int nranks;
+        bool by_engine;
+        uint32_t strip_rows, pieces;
+    } cases[] = {
+        {512, 1024, 1792, 4, false, 128, 1},    /* as many rows as there are */
+        {16384, 4096, 1792, 4, false, 2048, 4}, /* 16 rows of 7 tiles */
+        {8192, 8192, 3584, 4, false, 1024, 4},  /* 8 rows of 14 */
+        {4000, 64, 64, 2, false, 2048, 1},      /* 2000 rows, and the tile they end in */
+        {1 << 18, 4096, 64, 8, true, 4096, 1},  /* 256 MiB a rank: eight of 32 */
+        {16384, 8192, 3584, 2, true, 1024, 1},  /* 128 MiB: of 16 */
+    };
+    const struct symm_problem p =
+        problem(cases[_i].m, cases[_i].k, 1, cases[_i].nranks, SYMM_STRATEGY_FUSED);
+    struct symm_matmul_machine machine = h200;
+    machine.engine_nbytes = cases[_i].by_engine ? SYMM_MATMUL_CHUNK_NBYTES : UINT64_MAX;
+    const struct symm_matmul_plan plan = symm__matmul_plan(&machine, &p, cases[_i].columns);
 
-    ck_assert_uint_eq(symm__matmul_plan(&h200, &blocks, 64).chunk_rows, 512);
-    ck_assert_uint_eq(symm__matmul_plan(&h200, &large, 64).chunk_rows, 4096);
-    ck_assert_uint_eq(symm__matmul_plan(&h200, &small, 64).chunk_rows, 2048);
+    ck_assert_int_eq(plan.by_engine, cases[_i].by_engine);
+    ck_assert_uint_eq(plan.strip_rows, cases[_i].strip_rows);
+    ck_assert_uint_eq(plan.pieces, cases[_i].pieces);
 }
 END_TEST
 
@@ -154,9 +175,8 @@ int main(void)
     Suite *suite = suite_create("matmul_plan");
     TCase *tc = test_case(suite, "plan", 30);
     tcase_add_test(tc, every_plan_is_sound);
-    tcase_add_test(tc, products_leave_a_multiprocessor_free);
     tcase_add_test(tc, all_ranks_come_to_the_same_plan);
     tcase_add_test(tc, a_setting_says_when_copy_engines_send);
-    tcase_add_test(tc, many_rows_come_in_chunks);
+    tcase_add_loop_test(tc, many_rows_come_in_chunks, 0, 6);
     return test_main(suite);
 }
