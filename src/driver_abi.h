@@ -107,6 +107,7 @@ typedef struct CUuuid_st {
     X(CU_STREAM_CAPTURE_MODE_GLOBAL, 0)                                                            \
     X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                                      \
     X(CU_STREAM_CAPTURE_MODE_RELAXED, 2)                                                           \
+    X(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY, 8)                                            \
     X(CU_EVENT_DEFAULT, 0)                                                                         \
     X(CU_EVENT_BLOCKING_SYNC, 1)                                                                   \
     X(CU_EVENT_DISABLE_TIMING, 2)                                                                  \

@@ -104,6 +104,7 @@ struct emu_machine {
     bool multicast;
     size_t granularity;
     int sms, max_block_threads;
+    int places; /* for blocks of more than a warp, on each multiprocessor */
     _Atomic uint64_t seed;
     bool weak; /* memory is weakly ordered */
     enum symm_emulated_order order;

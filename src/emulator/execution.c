@@ -57,8 +57,8 @@ static struct emu_execution *execution_create(struct emu_device *device)
     }
     execution->device = device;
     execution->references = 1;
-    for (int kind = 0; kind < EMU_SLOT_KINDS; kind++)
-        execution->free_slots[kind] = (unsigned)emu__machine.sms * EMU_BLOCKS_PER_SM;
+    execution->free_slots[EMU_LARGE] = (unsigned)(emu__machine.sms * emu__machine.places);
+    execution->free_slots[EMU_SMALL] = (unsigned)emu__machine.sms * EMU_SMALL_PER_SM;
     pthread_mutex_init(&execution->lock, NULL);
     emu__cond_init(&execution->work_done);
     emu__stream_link_locked(execution->legacy);

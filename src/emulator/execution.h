@@ -51,13 +51,19 @@ struct emu_item {
     uint64_t ticket;
 };
 
+/*
+ * Whether what this thread runs is of a graph without priorities of its own: its kernels then have
+ * that of the stream in which it was launched.
+ */
+extern _Thread_local bool emu__stream_priorities;
+
 /* Of streams: what such a device has, the greatest being the least number. */
 enum { EMU_PRIORITY_LEAST = 0, EMU_PRIORITY_GREATEST = -5 };
 
 struct CUstream_st {
     struct emu_execution *execution;
     unsigned flags;
-    int priority; /* that of the kernels launched in it, in graphs too */
+    int priority; /* that of the kernels launched in it */
     _Atomic(struct emu_capture *)
         capture; /* that it takes part in; changed under the capture lock */
     unsigned capture_slot;

@@ -76,6 +76,7 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
     struct emu_nodes *nodes;
+    bool node_priorities;
     pthread_mutex_t lock;
     struct emu_mark *last; /* the end of the last launch; NULL: never launched */
 };
@@ -108,8 +109,8 @@ CUresult emu_cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
 {
     EMU_BEGIN_HEALTHY("graph=%p flags=%llu", (void *)graph, flags);
     EMU_NOT_NULL(exec);
-    if (flags)
-        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0"));
+    if (flags & ~(unsigned long long)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0 or USE_NODE_PRIORITY"));
     if (!emu__handle_valid(EMU_HANDLE_GRAPH, graph))
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such graph: %p", (void *)graph));
     CUresult result = emu__capture_forbids();
@@ -121,6 +122,7 @@ CUresult emu_cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
         return EMU_END(CUDA_ERROR_OUT_OF_MEMORY);
     }
     created->nodes = nodes_retain(graph->nodes);
+    created->node_priorities = flags != 0;
     pthread_mutex_init(&created->lock, NULL);
     emu__count(EMU_GRAPH_EXECS, 1);
     *exec = created;
@@ -146,14 +148,18 @@ CUresult emu_cuGraphExecDestroy(CUgraphExec exec)
 struct graph_work {
     struct emu_work work;
     struct emu_nodes *nodes;
+    bool node_priorities;
     struct emu_mark *before; /* the launch before this one; NULL: none */
     struct emu_mark *end;    /* NULL: a launch that was captured, which has no order of its own */
 };
+
+_Thread_local bool emu__stream_priorities;
 
 /* The branches of one launch while they run, each on a thread of its own. */
 struct graph_run {
     const struct emu_nodes *nodes;
     struct CUstream_st *stream;
+    bool stream_priorities;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t *done; /* of each branch, counted as a node's `seen` is */
@@ -186,6 +192,8 @@ static void branch_run(struct graph_run *run, unsigned number)
 {
     const struct emu_nodes *nodes = run->nodes;
     struct emu_execution *execution = run->stream->execution;
+    const bool before = emu__stream_priorities;
+    emu__stream_priorities = run->stream_priorities;
     for (size_t i = 0; i < nodes->count; i++) {
         const struct emu_node *node = &nodes->nodes[i];
         if (node->branch != number)
@@ -203,6 +211,7 @@ static void branch_run(struct graph_run *run, unsigned number)
         pthread_cond_broadcast(&run->changed);
         pthread_mutex_unlock(&run->lock);
     }
+    emu__stream_priorities = before;
 }
 
 static void *branch_thread(void *arg)
@@ -238,9 +247,13 @@ static uint64_t next_seed(void)
     return emu__random(emu__machine.seed, atomic_fetch_add(&launches, 1));
 }
 
-static void nodes_run(const struct emu_nodes *nodes, struct CUstream_st *stream)
+static void nodes_run(const struct emu_nodes *nodes, bool node_priorities,
+                      struct CUstream_st *stream)
 {
-    struct graph_run run = {.nodes = nodes, .stream = stream, .seed = next_seed()};
+    struct graph_run run = {.nodes = nodes,
+                            .stream = stream,
+                            .stream_priorities = !node_priorities,
+                            .seed = next_seed()};
     unsigned started = 1;
     run.done = malloc(nodes->nbranches * sizeof *run.done);
     if (!run.done) {
@@ -276,7 +289,7 @@ static void graph_run(struct emu_work *work, struct CUstream_st *stream)
     if (w->before)
         emu__mark_wait(w->before, stream->execution);
     if (w->nodes->count > 0)
-        nodes_run(w->nodes, stream);
+        nodes_run(w->nodes, w->node_priorities, stream);
     if (w->end)
         emu__mark_reach(w->end);
 }
@@ -310,6 +323,7 @@ static struct graph_work *graph_work_create(CUgraphExec exec)
                                 .uses = graph_uses,
                                 .always = true};
     w->nodes = nodes_retain(exec->nodes);
+    w->node_priorities = exec->node_priorities;
     return w;
 }
 

@@ -28,7 +28,7 @@ int emu__blocks_per_sm(unsigned nthreads, size_t shared_nbytes)
     if (nthreads == 0 || nthreads > (unsigned)emu__machine.max_block_threads ||
         shared_nbytes > EMU_SHARED_NBYTES)
         return 0;
-    return shared_nbytes > EMU_SHARED_NBYTES / 2 ? 1 : EMU_BLOCKS_PER_SM;
+    return shared_nbytes > EMU_SHARED_NBYTES / 2 ? 1 : emu__machine.places;
 }
 
 bool emu__thread_start(void *(*run)(void *), void *arg)
@@ -178,8 +178,8 @@ void emu__grid_run(struct emu_execution *execution, struct emu_grid *grid)
     grid->nthreads = grid->block_dim.x * grid->block_dim.y * grid->block_dim.z;
     grid->nblocks = (uint64_t)grid->grid_dim.x * grid->grid_dim.y * grid->grid_dim.z;
     grid->kind = grid->kernel->max_threads > WARP ? EMU_LARGE : EMU_SMALL;
-    grid->slots =
-        EMU_BLOCKS_PER_SM / (unsigned)emu__blocks_per_sm(grid->nthreads, grid->shared_nbytes);
+    grid->slots = (unsigned)emu__machine.places /
+                  (unsigned)emu__blocks_per_sm(grid->nthreads, grid->shared_nbytes);
     grid->next = NULL;
     grid->started = grid->ended = 0;
     pthread_cond_init(&grid->all_ended, NULL);

@@ -8,7 +8,7 @@
 
 /* What two blocks of a multiprocessor share; with more than half of it a block has one alone. */
 #define EMU_SHARED_NBYTES (227u << 10)
-#define EMU_BLOCKS_PER_SM 2
+#define EMU_SMALL_PER_SM 2 /* blocks of a warp at most */
 
 /* One run of a kernel. It lives on the stack of the stream's worker that runs it. */
 struct emu_grid {

@@ -36,7 +36,7 @@ static void launch_run(struct emu_work *work, struct CUstream_st *stream)
                             .block_dim = w->block_dim,
                             .shared_nbytes = w->shared_nbytes,
                             .cooperative = w->cooperative,
-                            .priority = w->priority};
+                            .priority = emu__stream_priorities ? stream->priority : w->priority};
     emu__grid_run(execution, &grid);
 }
 

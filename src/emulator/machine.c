@@ -77,13 +77,14 @@ static bool read_word(const char *name, const char *words, int fallback, int *ou
 
 bool emu__machine_read(void)
 {
-    uint64_t devices, memory, multicast, granularity, sms, block, seed, weak;
+    uint64_t devices, memory, multicast, granularity, sms, places, block, seed, weak;
     int order, leaks;
     if (!read_number("SYMM_EMULATED_DEVICES", 8, 0, EMU_MAX_DEVICES, &devices) ||
         !read_number("SYMM_EMULATED_MEMORY", 4ull << 30, 1 << 16, 1ull << 44, &memory) ||
         !read_number("SYMM_EMULATED_MULTICAST", 1, 0, 1, &multicast) ||
         !read_number("SYMM_EMULATED_GRANULARITY", 2 << 20, 4096, 1 << 30, &granularity) ||
         !read_number("SYMM_EMULATED_SMS", 8, 1, 1024, &sms) ||
+        !read_number("SYMM_EMULATED_PLACES", 2, 1, 2, &places) ||
         !read_number("SYMM_EMULATED_BLOCK", 1024, 1, 1024, &block) ||
         !read_number("SYMM_EMULATED_SEED", 1, 0, UINT64_MAX, &seed) ||
         !read_number("SYMM_EMULATED_WEAK", 0, 0, 1, &weak) ||
@@ -104,6 +105,7 @@ bool emu__machine_read(void)
         .multicast = multicast,
         .granularity = granularity,
         .sms = (int)sms,
+        .places = (int)places,
         .max_block_threads = (int)block,
         .seed = seed,
         .weak = weak,

@@ -13,8 +13,7 @@
 
 enum {
     WARP = 32,
-    COPY_THREADS = 256,
-    COPY_BLOCKS = 2, /* on each SM */
+    COPY_BLOCKS = 32, /* on each SM */
     SENDER_THREADS = 128,
     SENDERS = 8,                     /* on each SM that is free: it has room for as many */
     SENDER_SHARED_NBYTES = 24 << 10, /* more than is left beside a product */
@@ -66,18 +65,55 @@ static uint32_t threads_of(const struct symm_matmul *m, int wanted)
     return (uint32_t)(wanted < whole ? wanted : whole);
 }
 
+/* A kernel of the run on another stream than the caller's. */
+static symm_status launch_on(const struct symm_matmul_run *run, CUstream stream,
+                             enum symm_kernel_id kernel, uint32_t blocks, uint32_t threads,
+                             const void *args)
+{
+    struct symm_enqueue on = *run->e;
+
+    on.stream = stream;
+    return symm__enqueue_local_kernel(&on, kernel, blocks, threads, args);
+}
+
 /* ------------------------------------------------------------------------------ copies of rows */
 
-static symm_status copy_rows(const struct symm_matmul_run *run, const symm_copy_rows_args *args)
+static symm_status launch_copy(const struct symm_matmul_run *run, CUstream stream,
+                               const symm_copy_rows_args *args)
 {
-    const uint64_t rows = (uint64_t)args->from.m * (uint64_t)args->from.l,
+    const uint64_t rows = (uint64_t)args->from.m,
                    most = (uint64_t)run->m->group->ctx->agreed.nsms * COPY_BLOCKS;
 
-    if (rows == 0)
+    return launch_on(run, stream, SYMM_KERNEL_matmul_copy_rows,
+                     (uint32_t)(rows < most ? rows : most), threads_of(run->m, WARP), args);
+}
+
+static symm_status copy_aside(const struct symm_matmul_run *run, struct symm_side *side,
+                              const symm_copy_rows_args *args)
+{
+    symm_status st;
+
+    TRY(symm__side_mark(side));
+    TRY(symm__side_follow(side));
+    st = launch_copy(run, symm__side_stream(side), args);
+out:
+    return st;
+}
+
+/* Other ranks' products wait for what is behind a copy, while products here may be in its way. */
+static symm_status copy_rows(const struct symm_matmul_run *run, const symm_copy_rows_args *args)
+{
+    struct symm_side *side;
+    symm_status st;
+
+    if (args->from.m == 0 || args->from.l == 0)
         return SYMM_OK;
-    return symm__enqueue_local_kernel(run->e, SYMM_KERNEL_matmul_copy_rows,
-                                      (uint32_t)(rows < most ? rows : most),
-                                      threads_of(run->m, COPY_THREADS), args);
+    if (run->m->plan.chunks == 0)
+        return launch_copy(run, run->e->stream, args);
+    TRY(symm__side_take(run->e, SYMM_URGENT, &side));
+    st = symm__side_finish(side, copy_aside(run, side, args));
+out:
+    return st;
 }
 
 /* Whether the other ranks can get this rank's rows from where they lie. */
@@ -136,17 +172,6 @@ symm_status symm__gather_copy(struct symm_matmul_run *run)
 }
 
 /* ------------------------------------------------------------------------------------- sending */
-
-/* A kernel of the run on another stream than the caller's. */
-static symm_status launch_on(const struct symm_matmul_run *run, CUstream stream,
-                             enum symm_kernel_id kernel, uint32_t blocks, uint32_t threads,
-                             const void *args)
-{
-    struct symm_enqueue on = *run->e;
-
-    on.stream = stream;
-    return symm__enqueue_local_kernel(&on, kernel, blocks, threads, args);
-}
 
 static symm_status turn(const struct symm_matmul_run *run, CUstream stream)
 {
@@ -273,15 +298,20 @@ out:
     return st;
 }
 
-symm_status symm__gather_finish(struct symm_matmul_run *run)
+symm_status symm__gather_finish(struct symm_matmul_run *run, struct symm_side *side)
 {
     const symm_finish_args args = {.view = run->m->group->view,
                                    .way = symm__gather_way(run->m),
                                    .m = run->problem.m,
                                    .l = run->problem.l};
+    symm_status st;
 
-    return launch_on(run, run->e->stream, SYMM_KERNEL_matmul_finish, 1, threads_of(run->m, WARP),
-                     &args);
+    TRY(symm__side_mark(side));
+    TRY(symm__side_follow(side));
+    st = launch_on(run, symm__side_stream(side), SYMM_KERNEL_matmul_finish, 1,
+                   threads_of(run->m, WARP), &args);
+out:
+    return st;
 }
 
 symm_status symm__gather_all(struct symm_matmul_run *run)

@@ -42,8 +42,8 @@ symm_status symm__gather_begin(struct symm_matmul_run *run);
 /* Sends this rank's rows to all others on the side stream, which follows the last mark. */
 symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_side *side);
 
-/* The end of a run that has pushed, after its products and when what was pushed is gone. */
-symm_status symm__gather_finish(struct symm_matmul_run *run);
+/* The end of a run that has pushed, on the same side stream, after its products. */
+symm_status symm__gather_finish(struct symm_matmul_run *run, struct symm_side *side);
 
 /* All rows, by an all-gather. */
 symm_status symm__gather_all(struct symm_matmul_run *run);

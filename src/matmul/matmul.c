@@ -252,8 +252,9 @@ static symm_status run_beside(struct symm_matmul_run *run, const symm_matmul_arg
     st = symm__gather_push(run, side);
     for (int s = 0; s < nranks && st == SYMM_OK; s += steps)
         st = multiply(run, scale, s, s + steps);
-    TRY(symm__side_finish(side, st));
-    st = symm__gather_finish(run);
+    if (st == SYMM_OK)
+        st = symm__gather_finish(run, side);
+    st = symm__side_finish(side, st);
 out:
     return st == SYMM_OK ? SYMM_OK : end_group(run, st);
 }

@@ -115,19 +115,44 @@ template <int AT_ONCE> SYMM_DEV void send_slice(const slice &s)
 }
 
 /*
- * The workspaces have been waited for, by one block: these, which are many, wait for nothing. A
- * block's threads have stored before one of them counts, and counts are in order for the device: so
- * whoever counts the last slice of a chunk signals for all.
+ * While others take slices, for beside a product a sender slows it down: until none has been taken
+ * for so many looks, some 20 us, or all have. One thread; `next`: that has not been taken when this
+ * one took its last one.
  */
-template <int AT_ONCE> SYMM_DEV void push_rows(const symm_push_args &a)
+SYMM_DEV void let_others_send(const symm_push_args &a, uint32_t next)
+{
+    constexpr uint32_t LOOKS = 30;
+    const uint32_t all = (uint32_t)(a.view.nranks - 1) * chunks_of(a.way, a.rows) * a.slices;
+    uint32_t taken = symm_detail::load_relaxed(a.counts);
+
+    for (uint32_t i = 0; taken != next && taken < all && i < LOOKS; i++) {
+        symm_detail::pause();
+        const uint32_t now = symm_detail::load_relaxed(a.counts);
+        if (now != taken)
+            i = 0;
+        taken = now;
+    }
+}
+
+/*
+ * The workspaces have been waited for, by one block: these wait for nothing but, where they give
+ * way, for others to send. A block's threads have stored before one of them counts, and counts are
+ * in order for the device: so whoever counts the last slice of a chunk signals for all.
+ */
+template <int AT_ONCE, bool GIVES_WAY> SYMM_DEV void push_rows(const symm_push_args &a)
 {
     __shared__ slice s;
+    uint32_t next = ~0u;
 
     if (symm_dev_aborted(a.view))
         return;
     for (;;) {
-        if (threadIdx.x == 0)
-            find_slice(a, symm_detail::fetch_add(a.counts, 1), s);
+        if (threadIdx.x == 0) {
+            if (GIVES_WAY)
+                let_others_send(a, next);
+            next = symm_detail::fetch_add(a.counts, 1);
+            find_slice(a, next++, s);
+        }
         __syncthreads();
         if (!s.from)
             return;
@@ -151,27 +176,30 @@ SYMM_DEV void finish_run(const symm_finish_args &a)
     }
 }
 
+/* Row `row` of batch b. The threads of a block. */
+SYMM_DEV void copy_row(const symm_copy_rows_args &a, int32_t b, int32_t row)
+{
+    const symm_shards &f = a.from;
+    int32_t shard = 0;
+    while (row >= first_row_of(f.m, f.nranks, shard + 1))
+        shard++;
+    const uint16_t *from = row_of<uint16_t>(f, shard, b, row - first_row_of(f.m, f.nranks, shard));
+    const int64_t column = column_of(f, shard);
+    uint16_t *to = static_cast<uint16_t *>(a.to.data) + b * a.to.batch + row * a.to.row;
+
+    if (column == 1 && a.to.column == 1)
+        symm_dev_copy(to, from, (size_t)f.k * sizeof *to);
+    else
+        for (int32_t j = (int32_t)threadIdx.x; j < f.k; j += (int32_t)blockDim.x)
+            symm_dev_store_one(to + j * a.to.column, symm_dev_load_one(from + j * column));
+}
+
 /* A block takes a row at a time. */
 SYMM_DEV void copy_all_rows(const symm_copy_rows_args &a)
 {
-    const symm_shards &f = a.from;
-    const uint64_t rows = (uint64_t)f.l * f.m;
-
-    for (uint64_t at = blockIdx.x; at < rows; at += gridDim.x) {
-        const int32_t b = (int32_t)(at / f.m), row = (int32_t)(at % f.m);
-        int32_t shard = 0;
-        while (row >= first_row_of(f.m, f.nranks, shard + 1))
-            shard++;
-        const uint16_t *from =
-            row_of<uint16_t>(f, shard, b, row - first_row_of(f.m, f.nranks, shard));
-        const int64_t column = column_of(f, shard);
-        uint16_t *to = static_cast<uint16_t *>(a.to.data) + b * a.to.batch + row * a.to.row;
-        if (column == 1 && a.to.column == 1)
-            symm_dev_copy(to, from, (size_t)f.k * sizeof *to);
-        else
-            for (int32_t j = (int32_t)threadIdx.x; j < f.k; j += (int32_t)blockDim.x)
-                symm_dev_store_one(to + j * a.to.column, symm_dev_load_one(from + j * column));
-    }
+    for (int32_t b = 0; b < a.from.l; b++)
+        for (uint32_t row = blockIdx.x; row < (uint32_t)a.from.m; row += gridDim.x)
+            copy_row(a, b, (int32_t)row);
 }
 
 #endif

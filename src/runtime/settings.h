@@ -37,7 +37,7 @@
     X(WINDOW_BYTES, "SYMM_WINDOW_BYTES", "bytes", "0",                                             \
       "address window of each rank; 0: the largest device memory")                                 \
     X(MATMUL_ENGINE_BYTES, "SYMM_MATMUL_ENGINE_BYTES", "bytes", "0",                               \
-      "copy engines send a rank's rows of a product from so many bytes on; 0: by estimate")                 \
+      "copy engines send a rank's rows of a product from so many bytes on; 0: by estimate")        \
     X(MATMUL_WGMMA, "SYMM_MATMUL_WGMMA", "0|1", "1",                                               \
       "on Hopper GPUs take their kernel, where the data suit it; 0: the portable one")             \
     X(MATMUL_CUBLAS, "SYMM_MATMUL_CUBLAS", "0|1", "1",                                             \
@@ -59,6 +59,8 @@
       "granularity of emulated physical memory")                                                   \
     X(EMULATED_SMS, "SYMM_EMULATED_SMS", "integer", "8",                                           \
       "multiprocessors of each emulated device")                                                   \
+    X(EMULATED_PLACES, "SYMM_EMULATED_PLACES", "integer", "2",                                     \
+      "blocks of more than a warp that each of them holds, 1 or 2")                                \
     X(EMULATED_BLOCK, "SYMM_EMULATED_BLOCK", "integer", "1024", "most threads a block may have")   \
     X(EMULATED_SEED, "SYMM_EMULATED_SEED", "integer", "1",                                         \
       "seed of interleaving, garbage and random order")                                            \

@@ -257,7 +257,8 @@ static symm_status instantiate_relaxed(const struct symm_driver *drv, CUgraph gr
     symm_status st = SYMM_OK;
 
     TRY_CU(drv, cuThreadExchangeStreamCaptureMode, &mode);
-    CUresult cu = drv->cuGraphInstantiateWithFlags(out, graph, 0);
+    CUresult cu =
+        drv->cuGraphInstantiateWithFlags(out, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
     drv->cuThreadExchangeStreamCaptureMode(&mode);
     if (cu != CUDA_SUCCESS)
         st = symm__driver_fail(drv, cu, "cuGraphInstantiateWithFlags");

@@ -247,6 +247,56 @@ START_TEST(the_greatest_priority_goes_first)
 }
 END_TEST
 
+/* A kernel captured in a stream of the greatest priority; out counts one thread that ran. */
+static CUgraphExec capture_urgent(unsigned long long flags, struct hand_args *number)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    CUstream urgent;
+    int least, greatest;
+    OK(cu.cuCtxGetStreamPriorityRange(&least, &greatest));
+    OK(cu.cuStreamCreateWithPriority(&urgent, CU_STREAM_NON_BLOCKING, greatest));
+    OK(cu.cuStreamBeginCapture(urgent, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    OK(hand_launch(hand_function("number"), 1, 1, number, urgent));
+    OK(cu.cuStreamEndCapture(urgent, &graph));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, flags));
+    OK(cu.cuGraphDestroy(graph));
+    OK(cu.cuStreamDestroy(urgent));
+    return exec;
+}
+
+/* In a graph kernels have their stream's priority only if that is asked for. */
+START_TEST(graphs_have_priorities_that_are_asked_for)
+{
+    static atomic_uint met;
+    static uint32_t out[2];
+    struct hand_args spin = hand_args(), meet = hand_args(), number = hand_args();
+    CUstream a, b;
+    meet.started = &met;
+    number.out = out;
+    CUgraphExec plain = capture_urgent(0, &number),
+                urgent = capture_urgent(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY, &number);
+    OK(cu.cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    OK(cu.cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    OK(hand_launch(hand_function("spin"), PLACES - 2, 8, &spin, stream));
+    hand_wait_for(&started, PLACES - 2);
+    OK(launch_cooperative(hand_function("meet"), PLACES, &meet, other));
+    usleep(50000);
+    OK(cu.cuGraphLaunch(plain, a));
+    usleep(50000);
+    OK(cu.cuGraphLaunch(urgent, b));
+    OK(cu.cuStreamSynchronize(b));
+    ck_assert_int_eq(cu.cuStreamQuery(a), CUDA_ERROR_NOT_READY);
+    ck_assert_int_eq(cu.cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+    atomic_store(&go, 1);
+    OK(cu.cuCtxSynchronize());
+    OK(cu.cuGraphExecDestroy(plain));
+    OK(cu.cuGraphExecDestroy(urgent));
+    OK(cu.cuStreamDestroy(a));
+    OK(cu.cuStreamDestroy(b));
+}
+END_TEST
+
 START_TEST(many_cooperative_grids_in_turn)
 {
     struct hand_args args = hand_args();
@@ -650,6 +700,7 @@ int main(void)
     tcase_add_test(tc, big_blocks_take_a_multiprocessor_each);
     tcase_add_test(tc, cooperative_grids_start_whole);
     tcase_add_test(tc, the_greatest_priority_goes_first);
+    tcase_add_test(tc, graphs_have_priorities_that_are_asked_for);
     tcase_add_test(tc, many_cooperative_grids_in_turn);
     tcase_add_test(tc, the_first_launch_waits_for_the_device);
     tcase_add_test(tc, modules);

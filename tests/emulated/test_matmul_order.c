@@ -266,15 +266,18 @@ END_TEST
 
 /* --------------------------------------------------------------------------- two groups at once */
 
-/* Two ways at a time. */
-static void run_two_groups(int nranks, int apart_ms)
+/* Two ways at a time; `beside`: with no all-gather, whose blocks are many and wait. */
+static void run_two_groups(int nranks, bool beside, int apart_ms)
 {
     struct matmul_case cases[NWAYS][2];
 
     setenv("SYMM_CHECK", "0", 1); /* which has one order of calls in mind */
     for (uint64_t w = 0; w < NWAYS; w++)
-        for (uint64_t g = 0; g < 2; g++)
+        for (uint64_t g = 0; g < 2; g++) {
             cases[w][g] = case_of(&ways[(w + 3 * g) % NWAYS], 400 + w);
+            if (beside && cases[w][g].strategy == SYMM_STRATEGY_UNFUSED)
+                cases[w][g].strategy = SYMM_STRATEGY_FUSED;
+        }
     struct matmul_pairs pairs = {.cases = (const struct matmul_case(*)[2])cases,
                                  .ncases = NWAYS,
                                  .rounds = 4,
@@ -287,15 +290,19 @@ START_TEST(two_groups_run_at_once_on_two_streams)
 {
     if (_i >= 4)
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
-    run_two_groups(train_worlds[_i % 4], 0);
+    run_two_groups(train_worlds[_i % 4], false, 0);
 }
 END_TEST
 
-/* Their products fill one multiprocessor: no room for what sends rows, but for one warp. */
+/*
+ * Their products fill the device: one multiprocessor with two places for blocks, or three with one,
+ * where the second product has a block that waits for room. What sends rows has room for a warp.
+ */
 START_TEST(two_groups_run_on_few_multiprocessors)
 {
-    setenv("SYMM_EMULATED_SMS", _i % 2 ? "2" : "1", 1);
-    run_two_groups(3, _i / 2 * 2);
+    setenv("SYMM_EMULATED_SMS", _i < 2 ? "1" : "3", 1);
+    setenv("SYMM_EMULATED_PLACES", _i < 2 ? "2" : "1", 1);
+    run_two_groups(3, true, _i % 2 * 2);
 }
 END_TEST
 

@@ -164,11 +164,11 @@ senders=$(sed -n 's/.*SENDERS = \([0-9]*\).*/\1/p' "$root/src/matmul/gather.c")
 dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/kernel_args.h")))
 [ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "how much shared memory products have is not found"
 for dtype in float16 bfloat16; do
-    leaves_room matmul_product_$dtype 256 matmul_turn matmul_push matmul_finish
+    leaves_room matmul_product_$dtype 256 matmul_turn matmul_push matmul_finish matmul_copy_rows
     shares_memory 0 matmul_product_$dtype matmul_turn matmul_push matmul_finish
     stays_apart 0 matmul_product_$dtype $((apart * 1024)) matmul_push_apart
     for columns in 64 128 192 208 224 256; do
-        leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_turn matmul_push matmul_finish
+        leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_turn matmul_push matmul_finish matmul_copy_rows
         shares_memory $dynamic matmul_wgmma_${columns}_$dtype matmul_turn matmul_push matmul_finish
         stays_apart $dynamic matmul_wgmma_${columns}_$dtype $((apart * 1024)) matmul_push_apart
     done

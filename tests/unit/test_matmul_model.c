@@ -149,15 +149,15 @@ END_TEST
 /* While the last rows are on their way nothing can be done but wait: then small tiles help. */
 START_TEST(late_rows_want_small_tiles)
 {
-    const struct symm_problem p = problem(1024, 1792, 4096, 2);
+    const struct symm_problem p = problem(4096, 1792, 4096, 4);
     const struct symm_matmul_plan there = {.blocks = BLOCKS}, coming = {.blocks = BLOCKS,
                                                                         .by_engine = true,
                                                                         .pieces = 1,
                                                                         .chunks = 1,
-                                                                        .slab_nbytes = 4 << 20};
+                                                                        .slab_nbytes = 8 << 20};
 
-    ck_assert_int_gt(symm__wgmma_shapes[symm__model_shape(&p, &there, 0, 2)].columns,
-                     symm__wgmma_shapes[symm__model_shape(&p, &coming, 0, 2)].columns);
+    ck_assert_int_gt(symm__wgmma_shapes[symm__model_shape(&p, &there, 0, 4)].columns,
+                     symm__wgmma_shapes[symm__model_shape(&p, &coming, 0, 4)].columns);
 }
 END_TEST
 
