@@ -12,9 +12,9 @@ static const struct symm_tile_shape portable_shape = {128, 1, 549};
 static const double tile_us = 38e-6;           /* the unit of the shapes' times */
 static const double link_bytes_per_us = 343e3; /* into one device, large copies */
 static const double sm_bytes_per_us = 19e3; /* what a free multiprocessor sends beside a product */
-/* What a fused run has beside its product, and what that takes more while rows come. */
-static const double fused_us = 9, while_rows_come = 1.06;
-static const double gather_us = 6; /* an all-gather, beside the bytes */
+static const double fused_us = 9;           /* what a fused run has beside its product */
+static const double product_bytes_per_us = 33e5; /* what comes makes it longer by so much */
+static const double gather_us = 6;               /* an all-gather, beside the bytes */
 static const double cublas_sm_products_per_us = 2.8e6, cublas_bytes_per_us = 2.5e6;
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -79,7 +79,8 @@ static double product_us(const struct symm_problem *p, const struct symm_matmul_
     if (coming == 0)
         return tiles_us(p, plan, shape, all);
     last = ceil_div(tiles(p, last_step - 1, shape), plan->chunks / plan->pieces);
-    return fmax(fused_us + while_rows_come * tiles_us(p, plan, shape, all),
+    return fmax(fused_us + tiles_us(p, plan, shape, all) +
+                    coming * (double)plan->slab_nbytes / product_bytes_per_us,
                 arrival_us(plan, coming, tiles_us(p, plan, shape, last)));
 }
 

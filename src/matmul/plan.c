@@ -83,7 +83,10 @@ static struct symm_matmul_plan by_blocks(const struct symm_matmul_machine *machi
     return plan;
 }
 
-/* Rows sent while they are multiplied: the way that is estimated to take the least time. */
+/*
+ * Rows sent while they are multiplied: the way that is estimated to take the least time; of several
+ * copy engines, then the one with the most senders.
+ */
 static struct symm_matmul_plan beside(const struct symm_matmul_machine *machine,
                                       const struct symm_problem *p, int64_t columns,
                                       const struct symm_matmul_plan *base, uint64_t rows)
@@ -94,9 +97,9 @@ static struct symm_matmul_plan beside(const struct symm_matmul_machine *machine,
 
     if (asked && base->slab_nbytes >= asked)
         return best;
-    for (uint32_t nfree = 1; nfree == 1 || nfree * FREE_SHARE <= (uint32_t)machine->nsms;
-         nfree += nfree == 1 ? FREE_STEP - 1 : FREE_STEP) {
-        const struct symm_matmul_plan plan = by_blocks(machine, base, rows, columns, nfree);
+    for (int n = machine->nsms / FREE_SHARE / FREE_STEP; n >= 0; n--) {
+        const struct symm_matmul_plan plan =
+            by_blocks(machine, base, rows, columns, n ? (uint32_t)n * FREE_STEP : 1);
         const double us = symm__model_us(machine, p, columns, &plan);
         if (us < least) {
             least = us;
