@@ -50,7 +50,7 @@ static struct transport transport_of(const struct symm_matmul_plan *plan)
 {
     if (plan->by_engine)
         return (struct transport){link_bytes_per_us, 5, 10};
-    return (struct transport){fmin(plan->free * sm_bytes_per_us, link_bytes_per_us), 0.3, 15};
+    return (struct transport){fmin(plan->free * sm_bytes_per_us, link_bytes_per_us), 0.3, 13};
 }
 
 /*
