@@ -40,7 +40,8 @@ SYMM_API symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream s
 /*
  * Records what is enqueued on the stream from begin to end into a graph, to be launched any number
  * of times. Every rank must replay as often as the others. Addresses in the graph must outlive it.
- * A thread may record several streams at once, and end them in any order.
+ * A thread may record several streams at once, and end them in any order. Kernels keep the
+ * priorities of the streams that they were recorded from.
  */
 SYMM_API symm_status symm_graph_begin(symm_stream stream);
 SYMM_API symm_status symm_graph_end(symm_stream stream, symm_graph *out);
