@@ -9,6 +9,8 @@ enum {
     /* From so many packs on, a block's slice of two_shot goes in two chunks at least: the second is
      * on the links while the ranks tell each other of the first. */
     TWO_CHUNKS = 2048,
+    /* And one of a reduce-scatter's one_shot in three: with two the links rest for too long. */
+    THREE_CHUNKS = 6144,
     PACK_NBYTES = 16,
     PACKET_NBYTES = 12 /* of 16; the rest is the flag */
 };
@@ -170,6 +172,17 @@ static uint32_t room_of(const struct symm_plan *plan, enum symm_operation operat
     }
 }
 
+static uint64_t least_chunks(const struct symm_plan *plan, enum symm_operation operation,
+                             symm_algo algo)
+{
+    if (algo == SYMM_ALGO_TWO_SHOT && plan->slice >= TWO_CHUNKS)
+        return 2;
+    if (operation == SYMM_OPERATION_REDUCE_SCATTER && algo == SYMM_ALGO_ONE_SHOT &&
+        plan->slice >= THREE_CHUNKS)
+        return 3;
+    return 1;
+}
+
 /*
  * Units of a chunk of staging, of which a block's slice goes in so many at least. They are of one
  * size, but for the last: the ranks wait for each other after each, and a small one costs as much.
@@ -259,7 +272,6 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
     plan.slice = ceil_div(plan.share, blocks);
     plan.room = room_of(&plan, call->operation, machine);
     if (!shape.packets)
-        plan.room = (uint32_t)chunk_units(
-            &plan, algo == SYMM_ALGO_TWO_SHOT && plan.slice >= TWO_CHUNKS ? 2 : 1);
+        plan.room = (uint32_t)chunk_units(&plan, least_chunks(&plan, call->operation, algo));
     return plan;
 }

@@ -317,8 +317,23 @@ START_TEST(chunks_are_few_and_of_one_size)
                 ck_assert_uint_eq(p.room % threads, 0);
                 ck_assert_uint_lt(n * p.room - p.slice, n * threads);
                 ck_assert(n == 1 || (n - 1) * most < p.slice ||
-                          (n == 2 && variants[i].algo == SYMM_ALGO_TWO_SHOT));
+                          (n == 2 && variants[i].algo == SYMM_ALGO_TWO_SHOT) ||
+                          (n == 3 && variants[i].algo == SYMM_ALGO_ONE_SHOT &&
+                           variants[i].operation == SYMM_OPERATION_REDUCE_SCATTER));
             }
+}
+END_TEST
+
+/* 64 MiB of two ranks: two chunks took 123 us, three 114. */
+START_TEST(a_large_reduce_scatter_goes_in_three_chunks)
+{
+    static const struct variant one_shot = {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT};
+    struct symm_machine m = h200;
+    m.nranks = 2;
+    m.staging_nbytes = 256 << 20;
+    const struct symm_plan p = plan_of(&m, one_shot, SYMM_BFLOAT16, 16 << 20, 0, 0);
+
+    ck_assert_uint_eq((p.slice + p.room - 1) / p.room, 3);
 }
 END_TEST
 
@@ -485,6 +500,7 @@ int main(void)
     tcase_add_test(tests, slices_cover_everything);
     tcase_add_test(tests, large_slices_of_two_shot_go_in_two_chunks);
     tcase_add_test(tests, chunks_are_few_and_of_one_size);
+    tcase_add_test(tests, a_large_reduce_scatter_goes_in_three_chunks);
     tcase_add_test(tests, every_block_has_room_and_stays_within_its_part);
     tcase_add_loop_test(tests, auto_goes_from_latency_to_bandwidth_and_never_back, 0, 3);
     tcase_add_test(tests, auto_takes_the_switch_where_it_may_and_can);
