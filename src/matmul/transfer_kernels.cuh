@@ -1,7 +1,8 @@
 /*
  * How rows get to the other ranks, and how a run ends. What a product waits for must be able to run
- * while products have all multiprocessors: these kernels have few warps, few registers and little
- * shared memory, which fit beside. Those that wait are of one block.
+ * while products have all multiprocessors: these kernels are of one warp, with few registers and
+ * little shared memory, which fit beside. Those that wait are of one block. matmul_push_apart is
+ * another kind: it helps if it finds room, and nothing waits for it alone.
  */
 #ifndef SYMM_MATMUL_TRANSFER_KERNELS_CUH
 #define SYMM_MATMUL_TRANSFER_KERNELS_CUH

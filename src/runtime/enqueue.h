@@ -42,8 +42,8 @@ symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
 symm_status symm__enqueue_local_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
                                        uint32_t blocks, uint32_t threads, const void *args);
 /*
- * The same in clusters of so many blocks, each with so much dynamic shared memory, which the kernel
- * has been allowed.
+ * The same in clusters of so many blocks, or of 1 in none, each with so much dynamic shared memory,
+ * which the kernel has been allowed.
  */
 symm_status symm__enqueue_cluster_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
                                          uint32_t blocks, uint32_t threads, uint32_t cluster,

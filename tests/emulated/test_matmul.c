@@ -65,6 +65,35 @@ START_TEST(weakly_ordered_memory_makes_no_difference)
 }
 END_TEST
 
+/* Several blocks send a chunk, and one of them signals for all. */
+START_TEST(chunks_of_many_slices_in_weakly_ordered_memory)
+{
+    const struct matmul_case c = {.kind = SYMM_ALL_GATHER_MATMUL,
+                                  .in = SYMM_BFLOAT16,
+                                  .out = SYMM_FLOAT32,
+                                  .addend = SYMM_FLOAT32,
+                                  .m = 96,
+                                  .k = 2048,
+                                  .l = 1,
+                                  .nb = 1,
+                                  .n = {1},
+                                  .whole = true,
+                                  .contiguous = true};
+    struct matmul_case cases[8];
+    char seed[32];
+
+    for (int i = 0; i < 8; i++)
+        cases[i] = c;
+    snprintf(seed, sizeof seed, "%d", 1 + (int)(reference_seed() % 10000) + _i);
+    setenv("SYMM_EMULATED_SEED", seed, 1);
+    setenv("SYMM_EMULATED_WEAK", "1", 1);
+    setenv("SYMM_EMULATED_BLOCK", "32", 1);
+    setenv("SYMM_MATMUL_ENGINE_BYTES", "64M", 1);
+    ranks_run_ok(2, RANKS_AS_PROCESSES, matmul_run_plan,
+                 &(struct matmul_plan){.ncases = 8, .cases = cases}, 120);
+}
+END_TEST
+
 START_TEST(counters_wrap)
 {
     setenv("SYMM_EPOCH_START", "4294967294", 1);
@@ -325,6 +354,7 @@ int main(void)
     tcase_add_loop_test(right, any_block_size_is_right, 0, 5);
     tcase_add_loop_test(right, one_or_two_multiprocessors_are_enough, 1, 3);
     tcase_add_loop_test(right, weakly_ordered_memory_makes_no_difference, 0, 4);
+    tcase_add_loop_test(right, chunks_of_many_slices_in_weakly_ordered_memory, 0, 4);
     tcase_add_test(right, counters_wrap);
     tcase_add_loop_test(right, copy_engines_bring_rows_of_any_size, 2, 5);
     tcase_add_loop_test(right, copy_engines_bring_megabytes, 0, NLARGE);
