@@ -14,10 +14,10 @@
 enum {
     WARP = 32,
     COPY_BLOCKS = 32, /* on each SM */
-    SENDER_THREADS = 128,
-    SENDERS = 8,                     /* on each SM that is free: it has room for as many */
-    SENDER_SHARED_NBYTES = 24 << 10, /* more than is left beside a product */
-    SLICE_NBYTES = 16 << 10          /* what a sender sends at a time */
+    SENDER_THREADS = 64,
+    SENDERS = 16,                    /* on each SM that is free: it has room for as many */
+    SENDER_SHARED_NBYTES = 12 << 10, /* more than is left beside a product */
+    SLICE_NBYTES = 8 << 10           /* what a sender sends at a time: 8 packs a thread */
 };
 
 static uint64_t row_nbytes(const struct symm_matmul *m)
@@ -54,6 +54,17 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
 static uint64_t own_chunks(const struct symm_matmul *m)
 {
     return ceil_div(own_rows(m), m->plan.strip_rows) * m->plan.pieces;
+}
+
+/* Slices taken, those sent of each chunk to each other rank, and blocks of the product. */
+uint64_t symm__gather_ncounts(const struct symm_matmul *m)
+{
+    return 1 + (uint64_t)(m->problem.nranks - 1) * m->plan.chunks + 1;
+}
+
+uint32_t *symm__gather_begun(const struct symm_matmul *m)
+{
+    return m->counts ? m->counts + symm__gather_ncounts(m) - 1 : NULL;
 }
 
 /* Whole warps, if there are any. */
@@ -181,7 +192,9 @@ static symm_status turn(const struct symm_matmul_run *run, CUstream stream)
         .way = symm__gather_way(m),
         .values = m->values,
         .counts = m->counts,
+        .begun = symm__gather_begun(m),
         .chunks = (uint32_t)own_chunks(m),
+        .blocks = m->plan.blocks,
     };
 
     return launch_on(run, stream, SYMM_KERNEL_matmul_turn, 1, threads_of(m, WARP), &args);
@@ -258,6 +271,7 @@ static symm_status launch_senders(const struct symm_matmul_run *run, CUstream st
         .counts = m->counts,
         .slice_rows = (uint32_t)slice_rows(m),
         .slices = (uint32_t)ceil_div(m->plan.strip_rows, slice_rows(m)),
+        .together = m->plan.together,
     };
     struct symm_enqueue on = *run->e;
     symm_status st;
@@ -303,7 +317,8 @@ symm_status symm__gather_finish(struct symm_matmul_run *run, struct symm_side *s
     const symm_finish_args args = {.view = run->m->group->view,
                                    .way = symm__gather_way(run->m),
                                    .m = run->problem.m,
-                                   .l = run->problem.l};
+                                   .l = run->problem.l,
+                                   .begun = symm__gather_begun(run->m)};
     symm_status st;
 
     TRY(symm__side_mark(side));

@@ -16,7 +16,7 @@ struct symm_matmul {
     char *workspace; /* symmetric; NULL: none */
     symm_signal_pad *pad;
     uint64_t *values; /* what copies of counts read; NULL: copy engines send no rows */
-    uint32_t *counts; /* what blocks that send count in; NULL: none do */
+    uint32_t *counts; /* what blocks that send, and the product then, count in; NULL: none do */
     bool wgmma;       /* the Hopper kernel may be taken, for data that suit it */
     uint64_t number;  /* of the group's products, the same on all ranks */
     struct symm_cublas_product *cublas; /* for data that suit it; NULL: by symm's kernels only */
@@ -29,6 +29,11 @@ struct symm_matmul_run {
     struct symm_problem problem; /* with its data */
     symm_shards shards;          /* A as the product finds it */
 };
+
+/* Of m's counts. */
+uint64_t symm__gather_ncounts(const struct symm_matmul *m);
+/* Where the product's blocks count themselves when they begin; or NULL. */
+uint32_t *symm__gather_begun(const struct symm_matmul *m);
 
 /* How rows are on their way, for kernels. */
 symm_rows_way symm__gather_way(const struct symm_matmul *m);

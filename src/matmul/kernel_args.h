@@ -49,6 +49,7 @@ typedef struct symm_product_args {
     int32_t first_step, last_step;
     float alpha, beta;
     uint32_t activation, reserved;
+    uint32_t *begun; /* blocks; NULL: nobody looks */
     symm_view view;
 } symm_product_args;
 
@@ -76,15 +77,17 @@ typedef struct symm_wgmma_args {
 /*
  * One block, before rows are sent: says to all others that the workspace may be written, and waits
  * for the same of them. If copies send the rows, it also writes the counts that they bring; if
- * blocks do, it clears what they count.
+ * blocks do, it clears what they count, and gives the product's blocks time to begin: the senders
+ * are to have the multiprocessors that those leave.
  */
 typedef struct symm_turn_args {
     symm_view view;
     symm_rows_way way;
     uint64_t *values; /* [nranks][chunks]: of a cell when the chunk has come there; or NULL */
     uint32_t *counts; /* see symm_push_args; or NULL */
+    uint32_t *begun;  /* see symm_product_args; or NULL */
     uint32_t chunks;  /* of this rank's rows */
-    uint32_t reserved;
+    uint32_t blocks;  /* of the product */
 } symm_turn_args;
 
 /*
@@ -100,13 +103,16 @@ typedef struct symm_push_args {
     uint64_t rows;
     uint32_t *counts; /* slices taken; and of each chunk to each other rank those that are sent */
     uint32_t slice_rows, slices; /* slices: of a chunk */
+    uint32_t together;           /* shards that are multiplied at a time */
+    uint32_t reserved;
 } symm_push_args;
 
-/* One block, at the end: takes all signals of the run. */
+/* One block, at the end: takes all signals of the run, and clears what the product has counted. */
 typedef struct symm_finish_args {
     symm_view view;
     symm_rows_way way;
     int32_t m, l;
+    uint32_t *begun; /* see symm_product_args; or NULL */
 } symm_finish_args;
 
 /* All of A into one matrix. */

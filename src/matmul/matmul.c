@@ -88,7 +88,20 @@ out:
     return st;
 }
 
-/* The workspace, and the pad, ready on all ranks before any rank signals. */
+/* What blocks count in: a run leaves it as it wants to find it. */
+static symm_status alloc_counts(struct symm_enqueue *e, struct symm_matmul *m)
+{
+    const struct symm_context *ctx = e->group->ctx;
+    const uint64_t n = symm__gather_ncounts(m);
+    symm_status st;
+
+    TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, n * sizeof *m->counts, &m->counts));
+    TRY_CU(ctx->drv, cuMemsetD32Async, (CUdeviceptr)(uintptr_t)m->counts, 0, n, ctx->own_stream);
+out:
+    return st;
+}
+
+/* The workspace, the pad and the counts, ready on all ranks before any rank signals. */
 static symm_status furnish(struct symm_enqueue *e, struct symm_matmul *m)
 {
     const int nchannels = (int)m->plan.chunks + 1;
@@ -106,8 +119,7 @@ static symm_status furnish(struct symm_enqueue *e, struct symm_matmul *m)
         TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, nranks * m->plan.chunks * sizeof *m->values,
                   &m->values));
     else
-        TRY(alloc(e, m, SYMM_BLOCK_INTERNAL,
-                  (1 + (nranks - 1) * m->plan.chunks) * sizeof *m->counts, &m->counts));
+        TRY(alloc_counts(e, m));
     ready.status = symm__pad_clear(e->group, m->pad, nchannels);
     st = vote(e, &ready);
 out:
@@ -203,6 +215,7 @@ static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul
         .alpha = identity ? 1 : scale->alpha,
         .beta = identity ? 0 : scale->beta,
         .activation = (uint32_t)p->activation,
+        .begun = first_step == 0 ? symm__gather_begun(m) : NULL,
         .view = m->group->view,
     };
 

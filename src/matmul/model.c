@@ -11,10 +11,10 @@ static const struct symm_tile_shape portable_shape = {128, 1, 549};
 
 static const double tile_us = 38e-6;           /* the unit of the shapes' times */
 static const double link_bytes_per_us = 343e3; /* into one device, large copies */
-static const double sm_bytes_per_us = 19e3; /* what a free multiprocessor sends beside a product */
+static const double sm_bytes_per_us = 24e3; /* what a free multiprocessor sends beside a product */
 static const double fused_us = 9;           /* what a fused run has beside its product */
 static const double product_bytes_per_us = 33e5; /* what comes makes it longer by so much */
-static const double gather_us = 6;               /* an all-gather, beside the bytes */
+static const double gather_us = 8;               /* an all-gather, beside the bytes */
 static const double cublas_sm_products_per_us = 2.8e6, cublas_bytes_per_us = 2.5e6;
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -50,7 +50,12 @@ static struct transport transport_of(const struct symm_matmul_plan *plan)
 {
     if (plan->by_engine)
         return (struct transport){link_bytes_per_us, 5, 10};
-    return (struct transport){fmin(plan->free * sm_bytes_per_us, link_bytes_per_us), 0.3, 13};
+    return (struct transport){fmin(plan->free * sm_bytes_per_us, link_bytes_per_us), 0.3, 12};
+}
+
+static double chunk_us(const struct symm_matmul_plan *plan, const struct transport *way)
+{
+    return (double)plan->slab_nbytes / plan->chunks / way->bytes_per_us + way->chunk_us;
 }
 
 /*
@@ -61,10 +66,19 @@ static double arrival_us(const struct symm_matmul_plan *plan, int shards, double
 {
     const struct transport way = transport_of(plan);
     const double bytes_us = (double)plan->slab_nbytes / way.bytes_per_us,
-                 piece_us = bytes_us / plan->chunks + way.chunk_us;
+                 piece_us = chunk_us(plan, &way);
 
     return way.begin_us + shards * (bytes_us + way.chunk_us * plan->chunks) +
            fmax(last_us / plan->pieces, last_us - piece_us * (plan->pieces - 1));
+}
+
+/* What is multiplied together with this rank's own rows waits for the first piece of each shard. */
+static double first_us(const struct symm_matmul_plan *plan, int coming)
+{
+    const struct transport way = transport_of(plan);
+    const int shards = (int)fmin(plan->together - 1.0, coming);
+
+    return shards > 0 ? way.begin_us + shards * chunk_us(plan, &way) : 0;
 }
 
 /* The product, or if it is longer the way of the last rows and what is multiplied after it. */
@@ -79,7 +93,7 @@ static double product_us(const struct symm_problem *p, const struct symm_matmul_
     if (coming == 0)
         return tiles_us(p, plan, shape, all);
     last = ceil_div(tiles(p, last_step - 1, shape), plan->chunks / plan->pieces);
-    return fmax(fused_us + tiles_us(p, plan, shape, all) +
+    return fmax(fmax(fused_us, first_us(plan, coming)) + tiles_us(p, plan, shape, all) +
                     coming * (double)plan->slab_nbytes / product_bytes_per_us,
                 arrival_us(plan, coming, tiles_us(p, plan, shape, last)));
 }

@@ -66,19 +66,20 @@ static struct symm_matmul_plan by_engine(const struct symm_matmul_machine *machi
     return plan;
 }
 
-/* A strip has as many tiles as the product has blocks, or nearly so. */
+/* A strip has as many tiles as the product has blocks, or nearly so; or they have several shards. */
 static struct symm_matmul_plan by_blocks(const struct symm_matmul_machine *machine,
                                          const struct symm_matmul_plan *base, uint64_t rows,
                                          int64_t columns, uint32_t nfree)
 {
     struct symm_matmul_plan plan = *base;
     const uint64_t across = larger(ceil_div((uint64_t)columns, TILE_COLUMNS), 1);
-    uint64_t strip;
+    uint64_t turn;
 
     plan.free = nfree;
     plan.blocks = (uint32_t)machine->nsms > nfree ? (uint32_t)machine->nsms - nfree : 1;
-    strip = larger(plan.blocks / across / 2 * 2, 2) * TILE_ROWS;
-    cut(&plan, rows, larger(strip, ceil_div(rows, STRIPS_MOST)),
+    turn = larger(plan.blocks / across / 2 * 2, 2) * TILE_ROWS;
+    plan.together = (uint32_t)larger(turn / rows, 1);
+    cut(&plan, rows, larger(turn, ceil_div(rows, STRIPS_MOST)),
         larger(smaller((uint64_t)plan.ld / PIECE_LEAST, PIECES_MOST), 1));
     return plan;
 }

@@ -27,6 +27,7 @@ struct symm_matmul_plan {
     uint32_t free;          /* multiprocessors that the product has no block for */
     uint32_t strip_rows;    /* see symm_rows_way; 0: nothing is on its way */
     uint32_t piece, pieces, chunks;
+    uint32_t together;        /* shards that blocks send a piece of by turns */
     uint32_t blocks, threads; /* of the product */
     int64_t ld;               /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;

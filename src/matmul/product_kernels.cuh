@@ -37,6 +37,8 @@ template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
     arrivals here;
     tile t;
 
+    if (threadIdx.x == 0)
+        tell_begun(a);
     while (order.next(&t, (int32_t)gridDim.x)) {
         if (here.lack(a, t)) {
             await_pieces(a.view, a.way, here.seen);

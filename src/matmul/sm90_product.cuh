@@ -296,10 +296,11 @@ SYMM_DEV void consume(const symm_wgmma_args &w, typename S::memory &m, typename 
         held.put_rest(0, l);
 }
 
-template <typename S> SYMM_DEV void begin(typename S::barriers &bars)
+template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S::barriers &bars)
 {
     if (threadIdx.x != 0)
         return;
+    tell_begun(a);
     for (int32_t i = 0; i < S::STAGES; i++) {
         mbarrier_init(&bars.full[i], 1);
         mbarrier_init(&bars.empty[i], S::CLUSTER * CONSUMERS * WARPGROUP / 32);
@@ -317,7 +318,7 @@ template <typename T, int COLUMNS, int CLUSTER> SYMM_DEV void matmul_wgmma(const
     __shared__ typename S::barriers bars;
     typename S::memory &m = *reinterpret_cast<typename S::memory *>(dynamic);
 
-    sm90::begin<S>(bars);
+    sm90::begin<S>(w.product, bars);
     __syncthreads();
     sm90::cluster_sync();
     if (threadIdx.x < sm90::WARPGROUP) {

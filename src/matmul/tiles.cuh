@@ -67,6 +67,13 @@ template <int ROWS, int COLUMNS> struct tile_order {
     }
 };
 
+/* One thread of a block, when it begins. */
+SYMM_DEV void tell_begun(const symm_product_args &a)
+{
+    if (a.begun)
+        symm_detail::fetch_add_relaxed(a.begun, 1);
+}
+
 /* What a thread has waited for. */
 struct arrivals {
     strips seen = {-1, 0, 0};

@@ -42,6 +42,18 @@ SYMM_DEV void count_ahead(const symm_turn_args &a)
     }
 }
 
+/*
+ * For some 20 us: products of others may be in its way, and wait for what is to be sent. Of clusters
+ * of two there may be one block less than a product was to have.
+ */
+SYMM_DEV void let_product_begin(const symm_turn_args &a)
+{
+    constexpr uint32_t LOOKS = 30;
+
+    for (uint32_t i = 0; i < LOOKS && symm_detail::load_relaxed(a.begun) + 1 < a.blocks; i++)
+        symm_detail::pause();
+}
+
 /* Before anything is sent. */
 SYMM_DEV void take_turn(const symm_turn_args &a)
 {
@@ -54,6 +66,8 @@ SYMM_DEV void take_turn(const symm_turn_args &a)
         count_ahead(a);
     for (uint32_t i = threadIdx.x; a.counts && i <= (a.view.nranks - 1) * a.chunks; i += blockDim.x)
         symm_dev_store_one(a.counts + i, 0u);
+    if (a.begun && threadIdx.x == 0)
+        let_product_begin(a);
 }
 
 /* Some rows of a chunk: of each a run of packs, from one to the next so far apart. */
@@ -61,29 +75,42 @@ struct slice {
     const symm_bits16 *from; /* NULL: there is none */
     symm_bits16 *to;         /* in the peer's memory */
     uint32_t packs, run, apart;
+    uint32_t down, along;   /* what a block's threads go on by: rows and packs of a run */
     uint32_t chunk, of_all; /* the latter: among the chunks to all ranks */
     int32_t rank;           /* whose it is to be */
 };
 
 /*
- * The slices in the order in which they are taken: to the rank before this one first, so that every
- * rank gets the next rank's rows first.
+ * Which chunk that is, and whose. They are sent to the rank before this one first, so that every
+ * rank gets the next rank's rows first: the other ranks' steps, from their first one on. Steps that
+ * they multiply at a time get a piece each by turns.
  */
+SYMM_DEV void find_chunk(const symm_push_args &a, uint32_t chunks, slice &s)
+{
+    const uint32_t R = (uint32_t)a.view.nranks, step = s.of_all / chunks + 1,
+                   of_turn = step / a.together * a.together, first = max(of_turn, 1u),
+                   steps = min(of_turn + a.together, R) - first,
+                   i = s.of_all - (first - 1) * chunks;
+
+    s.chunk = i / steps;
+    s.rank = (int32_t)(((uint32_t)a.view.rank + R - first - i % steps) % R);
+}
+
 SYMM_DEV void find_slice(const symm_push_args &a, uint32_t i, slice &s)
 {
     const symm_rows_way &way = a.way;
-    const int32_t R = a.view.nranks;
     const uint32_t chunks = chunks_of(way, a.rows);
 
     s.from = nullptr;
     s.of_all = i / a.slices;
-    if (s.of_all >= (uint32_t)(R - 1) * chunks)
+    if (s.of_all >= (uint32_t)(a.view.nranks - 1) * chunks)
         return;
-    s.chunk = s.of_all % chunks;
-    s.rank = (a.view.rank + R - 1 - (int32_t)(s.of_all / chunks)) % R;
+    find_chunk(a, chunks, s);
     const uint64_t width = way.piece * sizeof(uint16_t), begin = s.chunk % way.pieces * width;
     s.run = (uint32_t)(min(width, a.row_nbytes - begin) / 16);
     s.apart = (uint32_t)(a.row_nbytes / 16);
+    s.down = blockDim.x / s.run;
+    s.along = blockDim.x % s.run;
     const uint64_t strip = (uint64_t)(s.chunk / way.pieces) * way.strip_rows,
                    end = min(strip + way.strip_rows, a.rows),
                    first = min(strip + (uint64_t)(i % a.slices) * a.slice_rows, end);
@@ -93,26 +120,49 @@ SYMM_DEV void find_slice(const symm_push_args &a, uint32_t i, slice &s)
     s.from = reinterpret_cast<const symm_bits16 *>(a.from + first * a.row_nbytes + begin);
 }
 
+/* Where a thread is in a slice. Divisions at every pack would take as long as sending it. */
+struct place {
+    uint32_t index, at, column;
+
+    SYMM_DEV_IN_CLASS place(const slice &s)
+        : index(threadIdx.x), at(index / s.run * s.apart + index % s.run), column(index % s.run)
+    {
+    }
+
+    SYMM_DEV_IN_CLASS void next(const slice &s)
+    {
+        index += blockDim.x;
+        column += s.along;
+        at += s.down * s.apart + s.along;
+        if (column >= s.run) {
+            column -= s.run;
+            at += s.apart - s.run;
+        }
+    }
+};
+
 /* The threads of a block, each with so many packs on their way at a time. */
-template <int AT_ONCE> SYMM_DEV void send_slice(const slice &s)
+template <int AT_ONCE> SYMM_DEV void send_slice(const slice &shared)
 {
-    const uint32_t step = blockDim.x;
-    const auto place = [&](uint32_t i) { return (uint64_t)(i / s.run) * s.apart + i % s.run; };
-    uint32_t i = threadIdx.x;
+    const slice s = shared;
+    place p(s);
 
 #pragma unroll 1
-    for (; i + (AT_ONCE - 1) * step < s.packs; i += AT_ONCE * step) {
+    while (p.index + (AT_ONCE - 1) * blockDim.x < s.packs) {
         symm_bits16 x[AT_ONCE];
+        uint32_t at[AT_ONCE];
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++, p.next(s)) {
+            at[u] = p.at;
+            x[u] = symm_dev_load_bits(s.from + p.at);
+        }
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++)
-            x[u] = symm_dev_load_bits(s.from + place(i + u * step));
-#pragma unroll
-        for (int u = 0; u < AT_ONCE; u++)
-            symm_dev_store_bits(s.to + place(i + u * step), x[u]);
+            symm_dev_store_bits(s.to + at[u], x[u]);
     }
 #pragma unroll 1
-    for (; i < s.packs; i += step)
-        symm_dev_store_bits(s.to + place(i), symm_dev_load_bits(s.from + place(i)));
+    for (; p.index < s.packs; p.next(s))
+        symm_dev_store_bits(s.to + p.at, symm_dev_load_bits(s.from + p.at));
 }
 
 /*
@@ -137,26 +187,31 @@ SYMM_DEV void let_others_send(const symm_push_args &a, uint32_t next)
 
 /*
  * The workspaces have been waited for, by one block: these wait for nothing but, where they give
- * way, for others to send. A block's threads have stored before one of them counts, and counts are
- * in order for the device: so whoever counts the last slice of a chunk signals for all.
+ * way, for others to send. Those take their next slice while they send one. A block's threads have
+ * stored before one of them counts, and counts are in order for the device: so whoever counts the
+ * last slice of a chunk signals for all.
  */
 template <int AT_ONCE, bool GIVES_WAY> SYMM_DEV void push_rows(const symm_push_args &a)
 {
     __shared__ slice s;
-    uint32_t next = ~0u;
+    uint32_t i = ~0u, next = 0;
 
     if (symm_dev_aborted(a.view))
         return;
+    if (!GIVES_WAY && threadIdx.x == 0)
+        next = symm_detail::fetch_add_relaxed(a.counts, 1);
     for (;;) {
         if (threadIdx.x == 0) {
             if (GIVES_WAY)
-                let_others_send(a, next);
-            next = symm_detail::fetch_add(a.counts, 1);
-            find_slice(a, next++, s);
+                let_others_send(a, i);
+            i = GIVES_WAY ? symm_detail::fetch_add_relaxed(a.counts, 1) : next;
+            find_slice(a, i++, s);
         }
         __syncthreads();
         if (!s.from)
             return;
+        if (!GIVES_WAY && threadIdx.x == 0)
+            next = symm_detail::fetch_add_relaxed(a.counts, 1);
         send_slice<AT_ONCE>(s);
         __syncthreads();
         if (threadIdx.x == 0 && symm_detail::fetch_add(a.counts + 1 + s.of_all, 1) + 1 == a.slices)
@@ -175,6 +230,8 @@ SYMM_DEV void finish_run(const symm_finish_args &a)
             (channel == free_channel(a.way) || (uint32_t)channel < chunks_of(a.way, rows)))
             symm_dev_wait(a.view, a.way.pad, channel, r, 1);
     }
+    if (a.begun && threadIdx.x == 0)
+        symm_dev_store_one(a.begun, 0u);
 }
 
 /* Row `row` of batch b. The threads of a block. */

@@ -152,7 +152,7 @@ START_TEST(many_rows_come_in_chunks)
         uint32_t strip_rows, pieces;
     } cases[] = {
         {512, 1024, 1792, 4, false, 128, 1},    /* as many rows as there are */
-        {16384, 4096, 1792, 4, false, 2048, 4}, /* 16 rows of 7 tiles */
+        {16384, 4096, 1792, 4, false, 2304, 4}, /* 18 rows of 7 tiles */
         {8192, 8192, 3584, 4, false, 1024, 4},  /* 8 rows of 14 */
         {4000, 64, 64, 2, false, 2048, 1},      /* 2000 rows, and the tile they end in */
         {1 << 18, 4096, 64, 8, true, 4096, 1},  /* 256 MiB a rank: eight of 32 */

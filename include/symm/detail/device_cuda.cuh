@@ -95,6 +95,17 @@ SYMM_DEV uint32_t fetch_add(uint32_t *p, uint32_t x)
     return was;
 }
 
+/* The same, and orders nothing: the thread goes on until it needs what was there. */
+SYMM_DEV uint32_t fetch_add_relaxed(uint32_t *p, uint32_t x)
+{
+    uint32_t was;
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"
+                 : "=r"(was)
+                 : "l"(global(p)), "r"(x)
+                 : "memory");
+    return was;
+}
+
 /* Accesses by unicast and by multicast addresses to the same bytes are ordered only across this. */
 SYMM_DEV void fence_alias(void)
 {

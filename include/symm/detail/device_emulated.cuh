@@ -300,6 +300,13 @@ SYMM_DEV uint32_t fetch_add(uint32_t *p, uint32_t x)
     return was;
 }
 
+SYMM_DEV uint32_t fetch_add_relaxed(uint32_t *p, uint32_t x)
+{
+    if (weak())
+        symm_emulated_driver->settle(p, sizeof *p);
+    return __atomic_fetch_add(home(p), x, __ATOMIC_RELAXED);
+}
+
 /* Unicast and multicast addresses lead to the same CPU memory here, unless it is weakly ordered. */
 SYMM_DEV void fence_alias(void)
 {
