@@ -66,7 +66,7 @@ static struct symm_matmul_plan by_engine(const struct symm_matmul_machine *machi
     return plan;
 }
 
-/* A strip has as many tiles as the product has blocks, or nearly so; or they have several shards. */
+/* A strip has as many tiles as the product has blocks, or nearly so; or several shards have. */
 static struct symm_matmul_plan by_blocks(const struct symm_matmul_machine *machine,
                                          const struct symm_matmul_plan *base, uint64_t rows,
                                          int64_t columns, uint32_t nfree)

@@ -43,8 +43,8 @@ SYMM_DEV void count_ahead(const symm_turn_args &a)
 }
 
 /*
- * For some 20 us: products of others may be in its way, and wait for what is to be sent. Of clusters
- * of two there may be one block less than a product was to have.
+ * For some 20 us: products of others may be in its way, and wait for what is to be sent. Where
+ * clusters of two have all multiprocessors, one block is less than the product was to have.
  */
 SYMM_DEV void let_product_begin(const symm_turn_args &a)
 {
