@@ -10,14 +10,20 @@
 #include "gather.h"
 
 #include "../collectives/collective.h"
+#include "wgmma.h"
 
 enum {
     WARP = 32,
     COPY_BLOCKS = 32, /* on each SM */
     SENDER_THREADS = 64,
-    SENDERS = 16,                    /* on each SM that is free: it has room for as many */
-    SENDER_SHARED_NBYTES = 12 << 10, /* more than is left beside a product */
-    SLICE_NBYTES = 8 << 10           /* what a sender sends at a time: 8 packs a thread */
+    SLICE_NBYTES = 8 << 10,           /* what a sender sends at a time: 8 packs a thread */
+    SENDERS_SHARED_NBYTES = 192 << 10 /* of all senders on an SM */
+};
+
+/* What each of them has: more than is left beside the product. */
+enum {
+    SENDER_SHARED_NBYTES = 12 << 10,         /* the Hopper kernel */
+    SENDER_SHARED_PORTABLE_NBYTES = 24 << 10 /* the portable one */
 };
 
 static uint64_t row_nbytes(const struct symm_matmul *m)
@@ -273,15 +279,17 @@ static symm_status launch_senders(const struct symm_matmul_run *run, CUstream st
         .slices = (uint32_t)ceil_div(m->plan.strip_rows, slice_rows(m)),
         .together = m->plan.together,
     };
+    const uint32_t shared_nbytes = symm__wgmma_multiplies(run) ? SENDER_SHARED_NBYTES
+                                                               : SENDER_SHARED_PORTABLE_NBYTES,
+                   senders = SENDERS_SHARED_NBYTES / shared_nbytes * m->plan.free;
     struct symm_enqueue on = *run->e;
     symm_status st;
 
     TRY(symm__side_mark(apart));
     TRY(symm__side_follow(apart));
     on.stream = symm__side_stream(apart);
-    TRY(symm__enqueue_cluster_kernel(&on, SYMM_KERNEL_matmul_push_apart, SENDERS * m->plan.free,
-                                     threads_of(m, SENDER_THREADS), 1, SENDER_SHARED_NBYTES,
-                                     &args));
+    TRY(symm__enqueue_cluster_kernel(&on, SYMM_KERNEL_matmul_push_apart, senders,
+                                     threads_of(m, SENDER_THREADS), 1, shared_nbytes, &args));
     st = launch_on(run, stream, SYMM_KERNEL_matmul_push, 1, threads_of(m, WARP), &args);
 out:
     return st;

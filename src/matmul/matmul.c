@@ -229,7 +229,7 @@ static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul
     if (m->cublas && symm__cublas_suits(p, whole_a(run)))
         return symm__cublas_enqueue(m->cublas, p, whole_a(run), args.alpha, args.beta,
                                     run->e->stream);
-    if (m->wgmma && symm__matmul_suits_wgmma(p, &run->shards))
+    if (symm__wgmma_multiplies(run))
         return symm__wgmma_enqueue(run, &args);
     return symm__enqueue_local_kernel(run->e, product_kernel(p->dtype), m->plan.blocks,
                                       m->plan.threads, &args);

@@ -128,6 +128,11 @@ static symm_status describe_b(const struct symm_matmul_run *run, int i,
     return describe(run, &rows, SYMM_WGMMA_DEPTH, &args->b[i]);
 }
 
+bool symm__wgmma_multiplies(const struct symm_matmul_run *run)
+{
+    return run->m->wgmma && symm__matmul_suits_wgmma(&run->problem, &run->shards);
+}
+
 symm_status symm__wgmma_enqueue(const struct symm_matmul_run *run, const symm_product_args *args)
 {
     const int at =

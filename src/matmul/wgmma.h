@@ -11,6 +11,9 @@
  */
 symm_status symm__wgmma_look(const struct symm_context *ctx, bool *out);
 
+/* Whether it multiplies what this run has. */
+bool symm__wgmma_multiplies(const struct symm_matmul_run *run);
+
 /* The product of args, which suits it: plan.h. */
 symm_status symm__wgmma_enqueue(const struct symm_matmul_run *run, const symm_product_args *args);
 

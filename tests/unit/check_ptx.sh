@@ -157,20 +157,28 @@ stays_apart() { # dynamic product dynamic kernel
     for kib in 8 16 32 64 100 132 164 196 228; do [ $((kib * 1024)) -lt $(($1 + $(shared_of "$2"))) ] || break; done
     [ "$taken" -gt $((kib * 1024)) ] || fail "$4 has room beside $2, and would slow it down"
 }
-apart=$(sed -n 's/.*SENDER_SHARED_NBYTES = \([0-9]*\) << 10.*/\1/p' "$root/src/matmul/gather.c")
-senders=$(sed -n 's/.*SENDERS = \([0-9]*\).*/\1/p' "$root/src/matmul/gather.c")
-[ "${apart:-0}" -gt 0 ] && [ "${senders:-0}" -gt 0 ] || fail "how much shared memory senders have is not found"
-[ $((senders * (apart * 1024 + $(shared_of matmul_push_apart)))) -le $((228 * 1024)) ] || fail "$senders blocks of matmul_push_apart do not fit a multiprocessor"
+nbytes_of() { # name in gather.c, in bytes
+    local kib
+    kib=$(sed -n "s/.* $1 = \([0-9]*\) << 10.*/\1/p" "$root/src/matmul/gather.c")
+    [ "${kib:-0}" -gt 0 ] || fail "$1 is not found"
+    echo $((kib * 1024))
+}
+apart=$(nbytes_of SENDER_SHARED_NBYTES)
+apart_portable=$(nbytes_of SENDER_SHARED_PORTABLE_NBYTES)
+for each in $apart $apart_portable; do
+    senders=$(($(nbytes_of SENDERS_SHARED_NBYTES) / each))
+    [ $((senders * (each + $(shared_of matmul_push_apart)))) -le $((228 * 1024)) ] || fail "$senders blocks of matmul_push_apart do not fit a multiprocessor"
+done
 dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/kernel_args.h")))
 [ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "how much shared memory products have is not found"
 for dtype in float16 bfloat16; do
     leaves_room matmul_product_$dtype 256 matmul_turn matmul_push matmul_finish matmul_copy_rows
     shares_memory 0 matmul_product_$dtype matmul_turn matmul_push matmul_finish
-    stays_apart 0 matmul_product_$dtype $((apart * 1024)) matmul_push_apart
+    stays_apart 0 matmul_product_$dtype $apart_portable matmul_push_apart
     for columns in 64 128 192 208 224 256; do
         leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_turn matmul_push matmul_finish matmul_copy_rows
         shares_memory $dynamic matmul_wgmma_${columns}_$dtype matmul_turn matmul_push matmul_finish
-        stays_apart $dynamic matmul_wgmma_${columns}_$dtype $((apart * 1024)) matmul_push_apart
+        stays_apart $dynamic matmul_wgmma_${columns}_$dtype $apart matmul_push_apart
     done
 done
 registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.txt" | grep -o '[0-9]*' | sort -n | tail -1)
