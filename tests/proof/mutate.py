@@ -6,7 +6,8 @@
     mutate.py run OUT PROGRAM     takes each of them away, one at a time: a protocol must fail
 
 A site is named by file, function and its number there. `redundant` has those that no run can find,
-with the reason. Exit code: 0 when every other mutation is found and the unmutated program is not.
+with the reason; they take the longest, and are tried with PROOF_EXPLAINED=1 only. Exit code: 0 when
+every other mutation is found and the unmutated program is not.
 """
 import json
 import os
@@ -315,6 +316,11 @@ def run(here, out, program):
             return 1
     survivors = unused = 0
     chosen = [(n, s) for n, s in enumerate(sites, 1) if only in title(s)]
+    if not os.environ.get("PROOF_EXPLAINED"):
+        for _, site in chosen:
+            if title(site) in explained:
+                print(f"{title(site)}: NOT TRIED, explained: {explained[title(site)]}")
+        chosen = [(n, s) for n, s in chosen if title(s) not in explained]
     with ThreadPoolExecutor(int(os.environ.get("PROOF_JOBS", "3"))) as pool:
         verdicts = pool.map(lambda pair: judge(program, *pair), chosen)
         for (_, site), found in zip(chosen, verdicts):
