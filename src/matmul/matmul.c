@@ -88,15 +88,16 @@ out:
     return st;
 }
 
-/* What blocks count in: a run leaves it as it wants to find it. */
-static symm_status alloc_counts(struct symm_enqueue *e, struct symm_matmul *m)
+/* Counts are 0 when a run begins: its product may count before its turn clears the others. */
+static symm_status clear(struct symm_enqueue *e, struct symm_matmul *m, int nchannels)
 {
     const struct symm_context *ctx = e->group->ctx;
-    const uint64_t n = symm__gather_ncounts(m);
     symm_status st;
 
-    TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, n * sizeof *m->counts, &m->counts));
-    TRY_CU(ctx->drv, cuMemsetD32Async, (CUdeviceptr)(uintptr_t)m->counts, 0, n, ctx->own_stream);
+    if (m->counts)
+        TRY_CU(ctx->drv, cuMemsetD32Async, (CUdeviceptr)(uintptr_t)m->counts, 0,
+               symm__gather_ncounts(m), ctx->own_stream);
+    st = symm__pad_clear(e->group, m->pad, nchannels);
 out:
     return st;
 }
@@ -119,8 +120,9 @@ static symm_status furnish(struct symm_enqueue *e, struct symm_matmul *m)
         TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, nranks * m->plan.chunks * sizeof *m->values,
                   &m->values));
     else
-        TRY(alloc_counts(e, m));
-    ready.status = symm__pad_clear(e->group, m->pad, nchannels);
+        TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, symm__gather_ncounts(m) * sizeof *m->counts,
+                  &m->counts));
+    ready.status = clear(e, m, nchannels);
     st = vote(e, &ready);
 out:
     return st;
