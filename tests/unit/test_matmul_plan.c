@@ -141,7 +141,8 @@ END_TEST
 
 /*
  * Where blocks send, a strip is what the product's blocks multiply at a time, and goes along k in
- * pieces of a thousand elements or more; where copy engines do, it is of many bytes, and whole.
+ * pieces of a thousand elements or more, by turns with those of the other shards that are
+ * multiplied then; where copy engines do, it is of many bytes, and whole.
  */
 START_TEST(many_rows_come_in_chunks)
 {
@@ -149,14 +150,14 @@ START_TEST(many_rows_come_in_chunks)
         int32_t m, k, columns;
         int nranks;
         bool by_engine;
-        uint32_t strip_rows, pieces;
+        uint32_t strip_rows, pieces, together;
     } cases[] = {
-        {512, 1024, 1792, 4, false, 128, 1},    /* as many rows as there are */
-        {16384, 4096, 1792, 4, false, 2304, 4}, /* 18 rows of 7 tiles */
-        {8192, 8192, 3584, 4, false, 1024, 4},  /* 8 rows of 14 */
-        {4000, 64, 64, 2, false, 2048, 1},      /* 2000 rows, and the tile they end in */
-        {1 << 18, 4096, 64, 8, true, 4096, 1},  /* 256 MiB a rank: eight of 32 */
-        {16384, 8192, 3584, 2, true, 1024, 1},  /* 128 MiB: of 16 */
+        {512, 1024, 1792, 4, false, 128, 1, 16},   /* all rows: a turn has 16 of 7 tiles */
+        {16384, 4096, 1792, 4, false, 2304, 4, 1}, /* 18 rows of 7 tiles */
+        {8192, 8192, 3584, 4, false, 1024, 4, 1},  /* 8 rows of 14 */
+        {4000, 64, 64, 2, false, 2048, 1, 7},      /* 2000 rows, and the tile they end in */
+        {1 << 18, 4096, 64, 8, true, 4096, 1, 0},  /* 256 MiB a rank: eight of 32 */
+        {16384, 8192, 3584, 2, true, 1024, 1, 0},  /* 128 MiB: of 16 */
     };
     const struct symm_problem p =
         problem(cases[_i].m, cases[_i].k, 1, cases[_i].nranks, SYMM_STRATEGY_FUSED);
@@ -167,6 +168,7 @@ START_TEST(many_rows_come_in_chunks)
     ck_assert_int_eq(plan.by_engine, cases[_i].by_engine);
     ck_assert_uint_eq(plan.strip_rows, cases[_i].strip_rows);
     ck_assert_uint_eq(plan.pieces, cases[_i].pieces);
+    ck_assert_uint_eq(plan.together, cases[_i].together);
 }
 END_TEST
 
