@@ -9,6 +9,9 @@
 
 #include "rows.cuh"
 
+/* At a count of this device, while others are given time: some 20 us. */
+enum { LOOKS = 30 };
+
 /* The channel on which a rank says that its workspace may be written. */
 SYMM_DEV int32_t free_channel(const symm_rows_way &way)
 {
@@ -43,13 +46,11 @@ SYMM_DEV void count_ahead(const symm_turn_args &a)
 }
 
 /*
- * For some 20 us: products of others may be in its way, and wait for what is to be sent. Where
+ * For so many looks: products of others may be in its way, and wait for what is to be sent. Where
  * clusters of two have all multiprocessors, one block is less than the product was to have.
  */
 SYMM_DEV void let_product_begin(const symm_turn_args &a)
 {
-    constexpr uint32_t LOOKS = 30;
-
     for (uint32_t i = 0; i < LOOKS && symm_detail::load_relaxed(a.begun) + 1 < a.blocks; i++)
         symm_detail::pause();
 }
@@ -81,9 +82,9 @@ struct slice {
 };
 
 /*
- * Which chunk that is, and whose. They are sent to the rank before this one first, so that every
- * rank gets the next rank's rows first: the other ranks' steps, from their first one on. Steps that
- * they multiply at a time get a piece each by turns.
+ * Which chunk of_all is, and whose it is to be. The rank before this one gets its chunks first, so
+ * that every rank gets the next rank's rows first: the other ranks' steps, from their first one on.
+ * Steps that they multiply at a time get a piece each by turns.
  */
 SYMM_DEV void find_chunk(const symm_push_args &a, uint32_t chunks, slice &s)
 {
@@ -167,12 +168,11 @@ template <int AT_ONCE> SYMM_DEV void send_slice(const slice &shared)
 
 /*
  * While others take slices, for beside a product a sender slows it down: until none has been taken
- * for so many looks, some 20 us, or all have. One thread; `next`: that has not been taken when this
+ * for so many looks, or all have. One thread; `next`: that has not been taken when this
  * one took its last one.
  */
 SYMM_DEV void let_others_send(const symm_push_args &a, uint32_t next)
 {
-    constexpr uint32_t LOOKS = 30;
     const uint32_t all = (uint32_t)(a.view.nranks - 1) * chunks_of(a.way, a.rows) * a.slices;
     uint32_t taken = symm_detail::load_relaxed(a.counts);
 
