@@ -258,14 +258,13 @@ symm_status symm__collective_begin(struct symm_enqueue *e, struct symm_group *gr
     va_end(args);
     if (!entered)
         return st;
+    note(e, everyone); /* the others count it, too, whatever comes of it here */
     if (st == SYMM_OK) {
         st = symm__capture_forbids(group);
         if (st != SYMM_OK)
             leave(e);
     }
-    if (st == SYMM_OK)
-        note(e, everyone);
-    else if (everyone)
+    if (st != SYMM_OK && everyone)
         st = refuse_together(e, st);
     if (st != SYMM_OK)
         st = symm__fail_in(st, "%s: ", name_of(e, name, sizeof name));
