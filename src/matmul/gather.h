@@ -28,6 +28,7 @@ struct symm_matmul_run {
     struct symm_enqueue *e;
     struct symm_problem problem; /* with its data */
     symm_shards shards;          /* A as the product finds it */
+    bool sends;                  /* rows may be on their way */
 };
 
 /* Of m's counts. */

@@ -237,23 +237,6 @@ static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul
                                       m->plan.threads, &args);
 }
 
-/*
- * A run that is not whole leaves ranks without rows, or signals that the next run would take for
- * its own: the group ends. (What a capture has got so far is run by nobody.)
- */
-static symm_status end_group(const struct symm_matmul_run *run, symm_status st)
-{
-    const struct symm_group *group = run->m->group;
-    char text[SYMM_TEXT_MAX], why[SYMM_TEXT_MAX];
-
-    if (run->e->capturing)
-        return st;
-    snprintf(text, sizeof text, "%s", symm__failure_text());
-    snprintf(why, sizeof why, "rank %d: %.900s", group->rank, text);
-    symm__lane_abort(group->lane, SYMM_ERROR_PEER, why);
-    return symm__fail(st, "%s", text);
-}
-
 /* Products beside the copies: one that takes the rows as they come, or one for each rank's rows. */
 static symm_status run_beside(struct symm_matmul_run *run, const symm_matmul_args *scale)
 {
@@ -262,6 +245,7 @@ static symm_status run_beside(struct symm_matmul_run *run, const symm_matmul_arg
     struct symm_side *side;
     symm_status st;
 
+    run->sends = true;
     TRY(symm__side_take(run->e, SYMM_URGENT, &side));
     TRY(symm__side_mark(side));
     st = symm__gather_push(run, side);
@@ -271,7 +255,7 @@ static symm_status run_beside(struct symm_matmul_run *run, const symm_matmul_arg
         st = symm__gather_finish(run, side);
     st = symm__side_finish(side, st);
 out:
-    return st == SYMM_OK ? SYMM_OK : end_group(run, st);
+    return st;
 }
 
 static symm_status run_all(struct symm_matmul_run *run, const symm_matmul_args *scale)
@@ -296,6 +280,19 @@ out:
     return st;
 }
 
+/*
+ * A run that is not whole leaves ranks without rows, or signals that the next run would take for
+ * its own; and what cannot be waited for, the next run would not wait for.
+ */
+static symm_status end_group(const struct symm_matmul_run *run, symm_status st)
+{
+    char why[SYMM_TEXT_MAX];
+
+    snprintf(why, sizeof why, "%s", symm__failure_text());
+    symm__lane_abort(run->m->group->lane, SYMM_ERROR_PEER, why);
+    return symm__fail(st, "%s", why);
+}
+
 symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_stream stream)
 {
     struct symm_matmul_run run = {.m = m};
@@ -314,6 +311,9 @@ symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_s
                             m->problem.m, m->problem.k));
     run.e = &e;
     st = symm__enqueue_end(&e, run_all(&run, args));
+    /* What a capture has got so far is run by nobody. */
+    if (st != SYMM_OK && run.sends && !e.capturing)
+        st = end_group(&run, st);
 out:
     return st;
 }
