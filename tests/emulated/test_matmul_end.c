@@ -237,51 +237,6 @@ START_TEST(a_failure_in_a_capture_leaves_no_stream_unjoined)
 }
 END_TEST
 
-/* A call of rank 0's fails, when some of its rows or signals may have been sent, or taken. */
-static void fail_in_a_run(struct rank *self, void *arg)
-{
-    bool (*set_fault)(const char *) = NULL;
-    struct matmul_case c = matmul_works;
-    struct matmul_bench b = {0};
-
-    c.strategy = SYMM_STRATEGY_FUSED;
-    if (matmul_bench_open(self, &b, &c) != SYMM_OK || matmul_job_create(self, &b.job) != SYMM_OK ||
-        matmul_job_send(self, &b.job, ++b.round, b.stream) != SYMM_OK)
-        goto out;
-    *(void **)&set_fault = symm_context_driver_symbol(b.ctx, "symm_emulated_set_fault");
-    const symm_matmul_args args = matmul_job_args(&b.job);
-    RANK_TRY(self, symm_synchronize(b.world, b.stream));
-    RANK_TRY(self, symm_exchange(b.world, NULL, 0, NULL));
-    set_fault(arg);
-    symm_status st = symm_matmul_run(b.job.m, &args, b.stream);
-    set_fault(NULL);
-    CHECK_RANK_MSG(self, self->rank || st == SYMM_ERROR_MEMORY, "%s", symm_status_name(st));
-    st = symm_synchronize(b.world, b.stream);
-    CHECK_RANK_MSG(self, st == SYMM_ERROR_PEER && strstr(symm_error_text(), "rank 0"), "%s: %s",
-                   symm_status_name(st), symm_error_text());
-out:
-    matmul_bench_close(&b);
-}
-
-/* By blocks: turn, push, product, finish. By copy engines: turn, copies to two ranks, the rest. */
-static char half_way[][32] = {
-    "cuLaunchKernelEx@0#1=2", "cuLaunchKernelEx@0#2=2", "cuLaunchKernelEx@0#3=2",
-    "cuLaunchKernelEx@0#4=2", "cuLaunchKernelEx@0#1=2", "cuMemcpyAsync@0#1=2",
-    "cuMemcpyAsync@0#2=2",    "cuMemcpyAsync@0#3=2",    "cuMemcpyAsync@0#4=2",
-    "cuLaunchKernelEx@0#2=2", "cuLaunchKernelEx@0#3=2",
-};
-enum { BY_BLOCKS = 4, HALF_WAY = sizeof half_way / sizeof half_way[0] };
-
-START_TEST(a_run_that_fails_half_way_ends_the_group)
-{
-    setenv("SYMM_CHECK", "0", 1);
-    setenv("SYMM_TIMEOUT_MS", "20000", 1);
-    if (_i >= BY_BLOCKS)
-        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
-    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, fail_in_a_run, half_way[_i], 60);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("matmul_end");
@@ -290,6 +245,5 @@ int main(void)
     tcase_add_test(tc, a_group_that_has_ended_leaves_the_world_as_it_was);
     tcase_add_loop_test(tc, nobody_hears_of_rows_after_an_abort, 0, 2);
     tcase_add_loop_test(tc, a_failure_in_a_capture_leaves_no_stream_unjoined, 0, 2);
-    tcase_add_loop_test(tc, a_run_that_fails_half_way_ends_the_group, 0, HALF_WAY);
     return test_main(suite);
 }
