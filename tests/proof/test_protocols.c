@@ -171,15 +171,16 @@ int main(int argc, char **argv)
 {
     if (argc >= 5)
         return run_plan(argc, argv);
-    static const char *const names[BLOCKS] = {"blocks_1", "blocks_3", "blocks_32", "blocks_64"};
     const size_t nbytes = WORLDS * BLOCKS * PROTOCOLS_MAX * sizeof *counts;
     counts = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (counts == MAP_FAILED)
         return 1;
     Suite *suite = suite_create("protocols");
+    TCase *const cases[BLOCKS] = {
+        test_case(suite, "blocks_1", 300), test_case(suite, "blocks_3", 300),
+        test_case(suite, "blocks_32", 300), test_case(suite, "blocks_64", 300)};
     for (int b = 0; b < BLOCKS; b++)
-        tcase_add_loop_test(test_case(suite, names[b], 300), every_protocol_is_right, b * WORLDS,
-                            (b + 1) * WORLDS);
+        tcase_add_loop_test(cases[b], every_protocol_is_right, b * WORLDS, (b + 1) * WORLDS);
     const int code = test_main(suite);
     if (code == 0)
         print_counts();
