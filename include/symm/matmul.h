@@ -92,7 +92,8 @@ typedef struct symm_matmul symm_matmul;
  * Errors: ERROR_ARGUMENT     on every rank if it is so on one, which is named: a shape, type or
  *                            stride that does not fit, an unknown enum, reserved words that are not
  *                            0, NULL; rows that are not this rank's part of m
- *         ERROR_UNSUPPORTED  2^31 or more rows, columns or tiles
+ *         ERROR_UNSUPPORTED  an extent of more than 2^31 - 1024, more rows than that in all l of a
+ *                            rank's rows of A, 2^31 or more tiles
  *         ERROR_MISMATCH     ranks that differ in what they must agree on: named, with the values
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE (capturing)
  */

@@ -6,7 +6,12 @@
 #include "../runtime/dtype.h"
 #include "overlap.h"
 
-enum { TEXT = 24 };
+enum {
+    TEXT = 24,
+    EXTENT_MAX = INT32_MAX - 1023, /* a tile or a piece past the end still has a number */
+    ELEMENT_NBYTES = 2,
+    PACK_ELEMENTS = 8
+};
 
 int32_t symm__problem_rows(int32_t m, int nranks, int rank)
 {
@@ -53,9 +58,9 @@ static symm_status check_dimensions(const char *name, const symm_tensor *t)
             return symm__fail(SYMM_ERROR_ARGUMENT, "%s.shape[%d] is %" PRId64, name, i, extent);
         if (stride < 0)
             return symm__fail(SYMM_ERROR_ARGUMENT, "%s.strides[%d] is %" PRId64, name, i, stride);
-        if (extent > INT32_MAX)
+        if (extent > EXTENT_MAX)
             return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s.shape[%d] is %" PRId64 ", at most %d",
-                              name, i, extent, INT32_MAX);
+                              name, i, extent, EXTENT_MAX);
         if (extent > 1 && stride > INT64_MAX / 8 / SYMM_MAX_DIMS / extent)
             return symm__fail(SYMM_ERROR_ARGUMENT,
                               "%s.strides[%d] is %" PRId64 ": the tensor overflows", name, i,
@@ -172,6 +177,26 @@ static symm_status check_enums(const symm_matmul_desc *desc)
     return SYMM_OK;
 }
 
+/* Kernels count a shard's rows, those of all batches, in 32 bits; the host bytes in 64. */
+static symm_status check_shards(const struct symm_problem *p)
+{
+    const int64_t rows = (int64_t)symm__problem_rows(p->m, p->nranks, 0) * p->l;
+    int64_t nbytes;
+
+    if (p->nranks == 1)
+        return SYMM_OK;
+    if (rows > EXTENT_MAX)
+        return symm__fail(SYMM_ERROR_UNSUPPORTED,
+                          "m %d and l %d are %" PRId64 " rows on a rank, at most %d", p->m, p->l,
+                          rows, EXTENT_MAX);
+    if (__builtin_mul_overflow(rows * p->nranks * ELEMENT_NBYTES, (int64_t)p->k + PACK_ELEMENTS,
+                               &nbytes))
+        return symm__fail(SYMM_ERROR_MEMORY,
+                          "the workspace of m %d, k %d, l %d has more than 2^63 bytes", p->m, p->k,
+                          p->l);
+    return SYMM_OK;
+}
+
 /* a, the b, and what follows from them and the first d: m, k, l. */
 static symm_status read_inputs(const symm_matmul_desc *desc, struct symm_problem *p)
 {
@@ -191,6 +216,7 @@ static symm_status read_inputs(const symm_matmul_desc *desc, struct symm_problem
                           p->m, p->k, p->l);
     TRY(check_shape("a", &p->a, p->l, symm__problem_rows(p->m, p->nranks, p->rank), p->k,
                     p->nranks == 1 ? "[m, k]" : "this rank's part of [m, k]"));
+    TRY(check_shards(p));
     if (!desc->gathered_a.dtype)
         return SYMM_OK;
     TRY(read_tensor("gathered_a", &desc->gathered_a, 2, &p->gathered_a));
