@@ -155,6 +155,8 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
         *m = (struct symm_matmul){
             .belonging.release = release, .group = group, .problem = p, .number = group->ncalls};
     if (mine == SYMM_OK)
+        mine = symm__problem_check_data(&p, group->ctx->memory);
+    if (mine == SYMM_OK)
         mine = symm__wgmma_look(group->ctx, &m->wgmma);
     if (mine == SYMM_OK)
         mine = symm__cublas_prepare(group->ctx, &p, &m->cublas);

@@ -259,6 +259,26 @@ out:
     return st;
 }
 
+static symm_status check_absent(const char *what, int i, const symm_tensor *t, int nb)
+{
+    if (!t->dtype)
+        return SYMM_OK;
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s[%d] is there, but nb is %d", what, i, nb);
+}
+
+/* There is no product i. */
+static symm_status check_no_product(const symm_matmul_desc *desc, int i)
+{
+    symm_status st;
+
+    TRY(check_absent("b", i, &desc->b[i], desc->nb));
+    TRY(check_absent("c", i, &desc->c[i], desc->nb));
+    TRY(check_absent("d", i, &desc->d[i], desc->nb));
+    st = check_absent("bias", i, &desc->bias[i], desc->nb);
+out:
+    return st;
+}
+
 symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nranks,
                                struct symm_problem *out)
 {
@@ -280,6 +300,8 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
     TRY(read_inputs(desc, p));
     for (int i = 0; i < p->nb; i++)
         TRY(read_product(desc, i, p));
+    for (int i = p->nb; i < SYMM_MATMUL_MAX_B; i++)
+        TRY(check_no_product(desc, i));
     if (symm__problem_columns(p) / 64 * (p->m / 64) > INT32_MAX)
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "%d rows and %" PRId64 " columns are too many",
                           p->m, symm__problem_columns(p));
@@ -289,21 +311,29 @@ out:
 
 /* ----------------------------------------------------------------------------------- the data */
 
-static symm_status bind_one(const char *name, const void *data, struct symm_memory *memory,
-                            struct symm_operand *x)
+/* Takes the run's data, if it has some; what it does not use is not there. */
+static symm_status bind_one(const char *name, const void *data, bool used, struct symm_operand *x)
+{
+    if (data && x->matrix.dtype == 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is %p, and there is none in the description",
+                          name, data);
+    if (!used) {
+        *x = (struct symm_operand){0};
+        return SYMM_OK;
+    }
+    if (data)
+        x->matrix.data = (void *)(uintptr_t)data;
+    if (!x->matrix.data && symm__operand_nbytes(x) > 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is NULL, here and in the description", name);
+    return SYMM_OK;
+}
+
+static symm_status check_place(const char *name, const struct symm_operand *x,
+                               struct symm_memory *memory)
 {
     const size_t size = symm__dtype_size((symm_dtype)x->matrix.dtype);
     const uint64_t nbytes = symm__operand_nbytes(x);
 
-    if (data && x->matrix.dtype == 0)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is %p, and there is none in the description",
-                          name, data);
-    if (data)
-        x->matrix.data = (void *)(uintptr_t)data;
-    if (nbytes == 0) /* dtype 0, or no rows */
-        return SYMM_OK;
-    if (!x->matrix.data)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is NULL, here and in the description", name);
     if ((uintptr_t)x->matrix.data % size)
         return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p is not aligned to its elements of %zu bytes",
                           name, x->matrix.data, size);
@@ -322,7 +352,7 @@ static bool same(const struct symm_operand *x, const struct symm_operand *y)
            x->matrix.batch == y->matrix.batch;
 }
 
-/* Everything there is, with its name: at most a, gathered_a and four of each. */
+/* All that has data, with its name: at most a, gathered_a and four of each. */
 struct bound {
     struct name name;
     const struct symm_operand *x;
@@ -330,19 +360,31 @@ struct bound {
 };
 enum { BOUND_MAX = 2 + 4 * SYMM_MATMUL_MAX_B };
 
-static int list_bound(const struct symm_problem *p, struct bound *all)
-{
-    int n = 0;
+struct bounds {
+    struct bound all[BOUND_MAX];
+    int n;
+};
 
-    all[n++] = (struct bound){name_of("a", -1), &p->a, false};
-    all[n++] = (struct bound){name_of("gathered_a", -1), &p->gathered_a, true};
+static void add_bound(struct bounds *to, const char *what, int i, const struct symm_operand *x,
+                      bool written)
+{
+    if (x->matrix.data && symm__operand_nbytes(x) > 0)
+        to->all[to->n++] = (struct bound){name_of(what, i), x, written};
+}
+
+static struct bounds list_bound(const struct symm_problem *p)
+{
+    struct bounds bounds = {.n = 0};
+
+    add_bound(&bounds, "a", -1, &p->a, false);
+    add_bound(&bounds, "gathered_a", -1, &p->gathered_a, true);
     for (int i = 0; i < p->nb; i++) {
-        all[n++] = (struct bound){name_of("b", i), &p->b[i], false};
-        all[n++] = (struct bound){name_of("c", i), &p->c[i], false};
-        all[n++] = (struct bound){name_of("bias", i), &p->bias[i], false};
-        all[n++] = (struct bound){name_of("d", i), &p->d[i], true};
+        add_bound(&bounds, "b", i, &p->b[i], false);
+        add_bound(&bounds, "c", i, &p->c[i], false);
+        add_bound(&bounds, "bias", i, &p->bias[i], false);
+        add_bound(&bounds, "d", i, &p->d[i], true);
     }
-    return n;
+    return bounds;
 }
 
 /* d[i] may be c[i]: an element is read by the thread that writes it, and before. */
@@ -354,18 +396,51 @@ static bool in_place(const struct symm_problem *p, const struct bound *x, const 
     return false;
 }
 
-static symm_status check_overlaps(const struct symm_problem *p)
+static symm_status check_overlap(const struct symm_problem *p, const struct bound *x,
+                                 const struct bound *y)
 {
-    struct bound all[BOUND_MAX];
-    const int n = list_bound(p, all);
+    if (!x->written || !symm__operands_overlap(x->x, y->x) || in_place(p, x, y) ||
+        in_place(p, y, x))
+        return SYMM_OK;
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p and %s %p overlap", x->name.text,
+                      x->x->matrix.data, y->name.text, y->x->matrix.data);
+}
 
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++)
-            if (i != j && all[i].written && symm__operands_overlap(all[i].x, all[j].x) &&
-                !in_place(p, &all[i], &all[j]) && !in_place(p, &all[j], &all[i]))
-                return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p and %s %p overlap", all[i].name.text,
-                                  all[i].x->matrix.data, all[j].name.text, all[j].x->matrix.data);
-    return SYMM_OK;
+symm_status symm__problem_check_data(const struct symm_problem *p, struct symm_memory *memory)
+{
+    const struct bounds bounds = list_bound(p);
+    symm_status st = SYMM_OK;
+
+    for (int i = 0; i < bounds.n; i++)
+        TRY(check_place(bounds.all[i].name.text, bounds.all[i].x, memory));
+    for (int i = 0; i < bounds.n; i++)
+        for (int j = 0; j < bounds.n; j++)
+            if (i != j)
+                TRY(check_overlap(p, &bounds.all[i], &bounds.all[j]));
+out:
+    return st;
+}
+
+/* Product i's; one past the last has no data. */
+static symm_status bind_product(const symm_matmul_args *args, int i, struct symm_problem *p)
+{
+    symm_status st;
+
+    TRY(bind_one(name_of("b", i).text, args->b[i], true, &p->b[i]));
+    TRY(bind_one(name_of("c", i).text, args->c[i], args->beta != 0, &p->c[i]));
+    TRY(bind_one(name_of("bias", i).text, args->bias[i], true, &p->bias[i]));
+    st = bind_one(name_of("d", i).text, args->d[i], true, &p->d[i]);
+out:
+    return st;
+}
+
+static bool has_c(const struct symm_problem *p)
+{
+    bool any = false;
+
+    for (int i = 0; i < p->nb; i++)
+        any = any || p->c[i].matrix.dtype;
+    return any;
 }
 
 symm_status symm__problem_bind(const struct symm_problem *p, const symm_matmul_args *args,
@@ -377,18 +452,14 @@ symm_status symm__problem_bind(const struct symm_problem *p, const symm_matmul_a
     *out = *p;
     if (!args)
         args = &none;
-    TRY(bind_one("a", args->a, memory, &out->a));
-    TRY(bind_one("gathered_a", args->gathered_a, memory, &out->gathered_a));
-    for (int i = 0; i < p->nb; i++) {
-        TRY(bind_one(name_of("b", i).text, args->b[i], memory, &out->b[i]));
-        if (args->beta != 0)
-            TRY(bind_one(name_of("c", i).text, args->c[i], memory, &out->c[i]));
-        else
-            out->c[i] = (struct symm_operand){0};
-        TRY(bind_one(name_of("bias", i).text, args->bias[i], memory, &out->bias[i]));
-        TRY(bind_one(name_of("d", i).text, args->d[i], memory, &out->d[i]));
-    }
-    st = check_overlaps(out);
+    if (args->beta != 0 && !has_c(p))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "beta is %g, and there is no c in the description",
+                          (double)args->beta);
+    TRY(bind_one("a", args->a, true, &out->a));
+    TRY(bind_one("gathered_a", args->gathered_a, true, &out->gathered_a));
+    for (int i = 0; i < SYMM_MATMUL_MAX_B; i++)
+        TRY(bind_product(args, i, out));
+    st = symm__problem_check_data(out, memory);
 out:
     return st;
 }

@@ -173,6 +173,26 @@ static void missing_b(symm_matmul_desc *d)
 {
     d->b[1] = (symm_tensor){0};
 }
+static void b_past_nb(symm_matmul_desc *d)
+{
+    d->b[2] = d->b[1];
+}
+static void c_past_nb(symm_matmul_desc *d)
+{
+    d->c[3] = d->c[0];
+}
+static void d_past_nb(symm_matmul_desc *d)
+{
+    d->d[2] = d->d[1];
+}
+static void bias_past_nb(symm_matmul_desc *d)
+{
+    d->bias[3].dtype = (symm_dtype)77;
+}
+static void past_one(symm_matmul_desc *d)
+{
+    d->nb = 0;
+}
 static void missing_d(symm_matmul_desc *d)
 {
     d->d[1] = (symm_tensor){0};
@@ -353,6 +373,11 @@ static const struct {
     {other_b, {"b[1].dtype is bfloat16", "float16"}, 0},
     {missing_b, {"b[1].dtype is 0"}, 0},
     {missing_d, {"d[1].dtype is 0"}, 0},
+    {b_past_nb, {"b[2] is there", "nb is 2"}, 0},
+    {c_past_nb, {"c[3] is there", "nb is 2"}, 0},
+    {d_past_nb, {"d[2] is there", "nb is 2"}, 0},
+    {bias_past_nb, {"bias[3] is there", "nb is 2"}, 0},
+    {past_one, {"b[1] is there", "nb is 0"}, 0},
     {int_d, {"d[0].dtype is 5"}, 0},
     {double_c, {"c[0].dtype is 4"}, 0},
     {odd_bias, {"bias[1].dtype is 99"}, 0},
