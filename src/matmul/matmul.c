@@ -102,6 +102,20 @@ out:
     return st;
 }
 
+/* What the window cannot have is no wrong argument: nobody has named a number of bytes. */
+static symm_status alloc_workspace(struct symm_enqueue *e, struct symm_matmul *m)
+{
+    const struct symm_problem *p = &m->problem;
+    const symm_status st =
+        alloc(e, m, SYMM_BLOCK_INTERNAL, m->plan.workspace_nbytes, &m->workspace);
+
+    if (st == SYMM_OK)
+        return SYMM_OK;
+    return symm__fail_in(st == SYMM_ERROR_ARGUMENT ? SYMM_ERROR_MEMORY : st,
+                         "the workspace of m %d, k %d, l %d on rank %d: ", p->m, p->k, p->l,
+                         p->rank);
+}
+
 /* What says that rows have come. */
 static symm_status alloc_signals(struct symm_enqueue *e, struct symm_matmul *m, int nchannels)
 {
@@ -141,7 +155,7 @@ static symm_status furnish(struct symm_enqueue *e, struct symm_matmul *m)
 
     if (m->plan.workspace_nbytes == 0)
         return SYMM_OK;
-    TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, m->plan.workspace_nbytes, &m->workspace));
+    TRY(alloc_workspace(e, m));
     if (m->plan.chunks > 0)
         TRY(alloc_signals(e, m, nchannels));
     ready.status = make_sides(e, m);

@@ -138,6 +138,24 @@ out:
     return SYMM_ERROR_STATE;
 }
 
+/* A workspace larger than any window: it has bytes of its own for rows that are all the same. */
+static symm_status ask_for_too_much(struct rank *self, struct matmul_bench *b, symm_matmul **out)
+{
+    enum { M = TRIO << 20, K = INT32_MAX - 1023 };
+    const symm_matmul_desc desc = {
+        .kind = SYMM_ALL_GATHER_MATMUL,
+        .a = {.dtype = SYMM_BFLOAT16, .ndim = 2, .shape = {M / TRIO, K}},
+        .b = {{.dtype = SYMM_BFLOAT16, .ndim = 2, .shape = {K, 1}}},
+        .d = {{.dtype = SYMM_BFLOAT16, .ndim = 2, .shape = {M, 1}, .strides = {1, 1}}}};
+    char what[64];
+
+    snprintf(what, sizeof what, "workspace of m %d, k %d, l 1 on rank %d", M, K, self->rank);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MEMORY, what, symm_matmul_create(b->world, &desc, out));
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
 static void describe_wrongly(struct rank *self, void *arg)
 {
     struct matmul_bench b = {0};
@@ -162,6 +180,8 @@ static void describe_wrongly(struct rank *self, void *arg)
                      symm_matmul_create(b.world, self->rank == BAD_RANK ? NULL : &desc, &m));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out is NULL",
                      symm_matmul_create(b.world, &desc, self->rank == BAD_RANK ? NULL : &m));
+    if (ask_for_too_much(self, &b, &m) != SYMM_OK)
+        goto out;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "group is NULL",
                      symm_matmul_create(NULL, &desc, &m));
     CHECK_RANK(self, m == NULL);
