@@ -29,7 +29,7 @@ int64_t symm__problem_columns(const struct symm_problem *p)
 
 /* ---------------------------------------------------------------------------------- one tensor */
 
-/* "b[2]", or "a" where there is but one. */
+/* "b[2]", or "a" where there is but one; or of a type. */
 struct name {
     char text[TEXT];
 };
@@ -42,6 +42,19 @@ static struct name name_of(const char *what, int i)
         snprintf(name.text, sizeof name.text, "%s", what);
     else
         snprintf(name.text, sizeof name.text, "%s[%d]", what, i);
+    return name;
+}
+
+/* "float64", or the number of what is no type. */
+static struct name type_of(symm_dtype dtype)
+{
+    const char *known = symm__dtype_name(dtype);
+    struct name name;
+
+    if (known)
+        snprintf(name.text, sizeof name.text, "%s", known);
+    else
+        snprintf(name.text, sizeof name.text, "%d", (int)dtype);
     return name;
 }
 
@@ -78,8 +91,8 @@ static symm_status read_tensor(const char *name, const symm_tensor *t, int least
 
     if (!is_float(t->dtype))
         return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "%s.dtype is %d; it may be float32, float16 or bfloat16", name,
-                          (int)t->dtype);
+                          "%s.dtype is %s; it may be float32, float16 or bfloat16", name,
+                          type_of(t->dtype).text);
     if (t->ndim < least || t->ndim > 3)
         return symm__fail(SYMM_ERROR_ARGUMENT, "%s.ndim is %d; it may be %d to 3", name, t->ndim,
                           least);

@@ -110,7 +110,7 @@ static const struct {
     {missing_d, "d[1].dtype is 0", SYMM_ERROR_ARGUMENT},
     {wrong_bias, "bias[0].ndim is 5", SYMM_ERROR_ARGUMENT},
     {wrong_c, "c[1] is 2 x [20, 99]", SYMM_ERROR_ARGUMENT},
-    {wrong_gathered, "gathered_a.dtype is 5", SYMM_ERROR_ARGUMENT},
+    {wrong_gathered, "gathered_a.dtype is int32", SYMM_ERROR_ARGUMENT},
     {tensor_past_nb, "bias[3] is there", SYMM_ERROR_ARGUMENT},
     {misaligned_data, "not aligned to its elements of 4", SYMM_ERROR_ARGUMENT},
     {unusable_data, "runs past the address space", SYMM_ERROR_ARGUMENT},
