@@ -119,7 +119,7 @@ static void print_commands(void)
         "#   PRODUCT     the same of matrix products, beside cuBLAS and NCCL: matmul,\n"
         "#               all-gather-matmul\n"
         "#   p2p         bandwidth between ranks by every way to move bytes, latency of signals\n"
-        "#   stress      random calls of everything, each result checked\n"
+        "#   stress      random calls of every collective, each result checked\n"
         "#   tune        measures which algorithm is the fastest, for SYMM_TUNING_FILE\n"
         "#   plot        draws the JSON of one or more runs of an OPERATION, or one of a PRODUCT\n"
         "#\n"
