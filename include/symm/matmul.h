@@ -49,8 +49,8 @@ typedef enum symm_strategy {
  * d[i] = activation(alpha a b[i] + beta c[i] + bias[i]), for i from 0 to nb - 1.
  *
  * Tensors have two dimensions, or three: [l, rows, columns], all of them with the same l; with two
- * dimensions l is 1. What has dtype 0 is not there. `data` may be NULL here and given to
- * symm_matmul_run() instead.
+ * dimensions l is 1. What has dtype 0 is not there; from nb on nothing is. `data` may be NULL here
+ * and given to symm_matmul_run() instead.
  */
 typedef struct symm_matmul_desc {
     symm_matmul_kind kind;
@@ -70,7 +70,7 @@ typedef struct symm_matmul_args {
     /* NULL: the data of the tensor that the product was created with. */
     const void *a, *b[SYMM_MATMUL_MAX_B], *c[SYMM_MATMUL_MAX_B], *bias[SYMM_MATMUL_MAX_B];
     void *d[SYMM_MATMUL_MAX_B], *gathered_a;
-    float alpha, beta; /* both 0 means 1 and 0 */
+    float alpha, beta; /* both 0 means 1 and 0; beta is 0 where no product has c */
 } symm_matmul_args;
 
 typedef struct symm_matmul symm_matmul;
@@ -91,8 +91,10 @@ typedef struct symm_matmul symm_matmul;
  *         gets when it is destroyed.
  * Errors: ERROR_ARGUMENT     on every rank if it is so on one, which is named: a shape, type or
  *                            stride that does not fit, an unknown enum, reserved words that are not
- *                            0, NULL; rows that are not this rank's part of m
- *         ERROR_UNSUPPORTED  2^31 or more rows, columns or tiles
+ *                            0, NULL; rows that are not this rank's part of m; a tensor past nb;
+ *                            data that symm_matmul_run would refuse
+ *         ERROR_UNSUPPORTED  an extent of more than 2^31 - 1024, more rows than that in all l of a
+ *                            rank's rows of A, 2^31 or more tiles
  *         ERROR_MISMATCH     ranks that differ in what they must agree on: named, with the values
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE (capturing)
  */
@@ -111,9 +113,9 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  * Memory: everything must stay valid until the run is done on the stream. d and gathered_a must not
  *         overlap anything that is read, but d[i] may be c[i], with the same type and strides. With
  *         beta 0, c is not read.
- * Errors: ERROR_ARGUMENT  NULL where there is no data, data for what the description has not, an
- *                         address that is not aligned to its elements, symmetric memory that is too
- *                         short, an overlap; m is NULL
+ * Errors: ERROR_ARGUMENT  NULL where there is no data, data for what the description has not, a
+ *                         beta where it has no c, an address that is not aligned to its elements,
+ *                         symmetric memory that is too short, an overlap; m is NULL
  *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed; if rows were on
  *                         their way, fused or pipelined and not in a capture, the group ends with
  *                         ERROR_PEER

@@ -102,27 +102,65 @@ out:
     return st;
 }
 
-/* The workspace, the pad and the counts, ready on all ranks before any rank signals. */
+/* What the window cannot have is no wrong argument: nobody has named a number of bytes. */
+static symm_status alloc_workspace(struct symm_enqueue *e, struct symm_matmul *m)
+{
+    const struct symm_problem *p = &m->problem;
+    const symm_status st =
+        alloc(e, m, SYMM_BLOCK_INTERNAL, m->plan.workspace_nbytes, &m->workspace);
+
+    if (st == SYMM_OK)
+        return SYMM_OK;
+    return symm__fail_in(st == SYMM_ERROR_ARGUMENT ? SYMM_ERROR_MEMORY : st,
+                         "the workspace of m %d, k %d, l %d on rank %d: ", p->m, p->k, p->l,
+                         p->rank);
+}
+
+/* What says that rows have come. */
+static symm_status alloc_signals(struct symm_enqueue *e, struct symm_matmul *m, int nchannels)
+{
+    const uint64_t nranks = (uint64_t)m->problem.nranks;
+    symm_status st;
+
+    TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, symm__pad_nbytes(nchannels, m->problem.nranks), &m->pad));
+    if (m->plan.by_engine)
+        st = alloc(e, m, SYMM_BLOCK_INTERNAL, nranks * m->plan.chunks * sizeof *m->values,
+                   &m->values);
+    else
+        st = alloc(e, m, SYMM_BLOCK_INTERNAL, symm__gather_ncounts(m) * sizeof *m->counts,
+                   &m->counts);
+out:
+    return st;
+}
+
+/* The side streams of its runs; unfused, of an all-gather by copy engines. */
+static symm_status make_sides(struct symm_enqueue *e, const struct symm_matmul *m)
+{
+    struct symm_side *side;
+    symm_status st;
+
+    TRY(symm__side_take(e, SYMM_URGENT, &side));
+    if (m->counts) /* blocks send */
+        st = symm__side_take(e, SYMM_NOT_URGENT, &side);
+out:
+    return st;
+}
+
+/* Whatever runs need, ready on all ranks before any rank signals. */
 static symm_status furnish(struct symm_enqueue *e, struct symm_matmul *m)
 {
     const int nchannels = (int)m->plan.chunks + 1;
-    const uint64_t nranks = (uint64_t)m->problem.nranks;
     struct symm_step ready = {0};
     symm_status st = SYMM_OK;
 
     if (m->plan.workspace_nbytes == 0)
         return SYMM_OK;
-    TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, m->plan.workspace_nbytes, &m->workspace));
-    if (m->plan.chunks == 0)
-        return SYMM_OK;
-    TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, symm__pad_nbytes(nchannels, m->problem.nranks), &m->pad));
-    if (m->plan.by_engine)
-        TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, nranks * m->plan.chunks * sizeof *m->values,
-                  &m->values));
-    else
-        TRY(alloc(e, m, SYMM_BLOCK_INTERNAL, symm__gather_ncounts(m) * sizeof *m->counts,
-                  &m->counts));
-    ready.status = clear(e, m, nchannels);
+    TRY(alloc_workspace(e, m));
+    if (m->plan.chunks > 0)
+        TRY(alloc_signals(e, m, nchannels));
+    ready.status = make_sides(e, m);
+    if (ready.status == SYMM_OK && m->pad)
+        ready.status = clear(e, m, nchannels);
     st = vote(e, &ready);
 out:
     return st;
@@ -154,6 +192,8 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
     if (m)
         *m = (struct symm_matmul){
             .belonging.release = release, .group = group, .problem = p, .number = group->ncalls};
+    if (mine == SYMM_OK)
+        mine = symm__problem_check_data(&p, group->ctx->memory);
     if (mine == SYMM_OK)
         mine = symm__wgmma_look(group->ctx, &m->wgmma);
     if (mine == SYMM_OK)

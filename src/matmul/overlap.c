@@ -3,7 +3,7 @@
 
 #include "../runtime/dtype.h"
 
-enum { DIMENSIONS = 3 };
+enum { DIMENSIONS = 3, BATCH = 0 };
 
 /* A matrix in bytes. */
 struct lattice {
@@ -67,15 +67,47 @@ static bool apart(const struct lattice *x, const struct lattice *y, uint64_t str
            from_x_to_y >= of_x && from_x_to_y + of_y <= stride;
 }
 
+static bool overlap(const struct lattice *x, const struct lattice *y)
+{
+    const uint64_t of_x = span_below(x, UINT64_MAX), of_y = span_below(y, UINT64_MAX);
+
+    if (of_x == 0 || of_y == 0 || x->first >= y->first + of_y || y->first >= x->first + of_x)
+        return false;
+    for (int i = 0; i < DIMENSIONS; i++)
+        if (apart(x, y, x->strides[i]) || apart(x, y, y->strides[i]))
+            return false;
+    return true;
+}
+
+/* One batch of it, so many bytes further on. */
+static struct lattice batch_of(const struct lattice *x, uint64_t ahead)
+{
+    struct lattice batch = *x;
+
+    batch.first += ahead;
+    batch.extents[BATCH] = 1;
+    return batch;
+}
+
+/*
+ * Whether their batches follow each other at the same distance, and are apart: a batch of one is
+ * beside at most two of the other, wherever these begin.
+ */
+static bool batches_apart(const struct lattice *x, const struct lattice *y)
+{
+    const uint64_t stride = x->strides[BATCH];
+    struct lattice here = batch_of(x, 0), next = batch_of(x, stride), other = batch_of(y, 0);
+
+    if (x->extents[BATCH] == 1 || y->extents[BATCH] == 1 || stride != y->strides[BATCH] ||
+        span_below(&here, UINT64_MAX) > stride || span_below(&other, UINT64_MAX) > stride)
+        return false;
+    other.first = x->first + (y->first % stride + stride - x->first % stride) % stride;
+    return !overlap(&here, &other) && !overlap(&next, &other);
+}
+
 bool symm__operands_overlap(const struct symm_operand *x, const struct symm_operand *y)
 {
     const struct lattice a = lattice_of(x), b = lattice_of(y);
-    const uint64_t of_a = span_below(&a, UINT64_MAX), of_b = span_below(&b, UINT64_MAX);
 
-    if (of_a == 0 || of_b == 0 || a.first >= b.first + of_b || b.first >= a.first + of_a)
-        return false;
-    for (int i = 0; i < DIMENSIONS; i++)
-        if (apart(&a, &b, a.strides[i]) || apart(&a, &b, b.strides[i]))
-            return false;
-    return true;
+    return overlap(&a, &b) && !batches_apart(&a, &b);
 }

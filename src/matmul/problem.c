@@ -6,7 +6,12 @@
 #include "../runtime/dtype.h"
 #include "overlap.h"
 
-enum { TEXT = 24 };
+enum {
+    TEXT = 24,
+    EXTENT_MAX = INT32_MAX - 1023, /* a tile or a piece past the end still has a number */
+    ELEMENT_NBYTES = 2,
+    PACK_ELEMENTS = 8
+};
 
 int32_t symm__problem_rows(int32_t m, int nranks, int rank)
 {
@@ -24,7 +29,7 @@ int64_t symm__problem_columns(const struct symm_problem *p)
 
 /* ---------------------------------------------------------------------------------- one tensor */
 
-/* "b[2]", or "a" where there is but one. */
+/* "b[2]", or "a" where there is but one; or of a type. */
 struct name {
     char text[TEXT];
 };
@@ -37,6 +42,19 @@ static struct name name_of(const char *what, int i)
         snprintf(name.text, sizeof name.text, "%s", what);
     else
         snprintf(name.text, sizeof name.text, "%s[%d]", what, i);
+    return name;
+}
+
+/* "float64", or the number of what is no type. */
+static struct name type_of(symm_dtype dtype)
+{
+    const char *known = symm__dtype_name(dtype);
+    struct name name;
+
+    if (known)
+        snprintf(name.text, sizeof name.text, "%s", known);
+    else
+        snprintf(name.text, sizeof name.text, "%d", (int)dtype);
     return name;
 }
 
@@ -53,9 +71,9 @@ static symm_status check_dimensions(const char *name, const symm_tensor *t)
             return symm__fail(SYMM_ERROR_ARGUMENT, "%s.shape[%d] is %" PRId64, name, i, extent);
         if (stride < 0)
             return symm__fail(SYMM_ERROR_ARGUMENT, "%s.strides[%d] is %" PRId64, name, i, stride);
-        if (extent > INT32_MAX)
+        if (extent > EXTENT_MAX)
             return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s.shape[%d] is %" PRId64 ", at most %d",
-                              name, i, extent, INT32_MAX);
+                              name, i, extent, EXTENT_MAX);
         if (extent > 1 && stride > INT64_MAX / 8 / SYMM_MAX_DIMS / extent)
             return symm__fail(SYMM_ERROR_ARGUMENT,
                               "%s.strides[%d] is %" PRId64 ": the tensor overflows", name, i,
@@ -73,8 +91,8 @@ static symm_status read_tensor(const char *name, const symm_tensor *t, int least
 
     if (!is_float(t->dtype))
         return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "%s.dtype is %d; it may be float32, float16 or bfloat16", name,
-                          (int)t->dtype);
+                          "%s.dtype is %s; it may be float32, float16 or bfloat16", name,
+                          type_of(t->dtype).text);
     if (t->ndim < least || t->ndim > 3)
         return symm__fail(SYMM_ERROR_ARGUMENT, "%s.ndim is %d; it may be %d to 3", name, t->ndim,
                           least);
@@ -172,6 +190,26 @@ static symm_status check_enums(const symm_matmul_desc *desc)
     return SYMM_OK;
 }
 
+/* Kernels count a shard's rows, those of all batches, in 32 bits; the host bytes in 64. */
+static symm_status check_shards(const struct symm_problem *p)
+{
+    const int64_t rows = (int64_t)symm__problem_rows(p->m, p->nranks, 0) * p->l;
+    int64_t nbytes;
+
+    if (p->nranks == 1)
+        return SYMM_OK;
+    if (rows > EXTENT_MAX)
+        return symm__fail(SYMM_ERROR_UNSUPPORTED,
+                          "m %d and l %d are %" PRId64 " rows on a rank, at most %d", p->m, p->l,
+                          rows, EXTENT_MAX);
+    if (__builtin_mul_overflow(rows * p->nranks * ELEMENT_NBYTES, (int64_t)p->k + PACK_ELEMENTS,
+                               &nbytes))
+        return symm__fail(SYMM_ERROR_MEMORY,
+                          "the workspace of m %d, k %d, l %d has more than 2^63 bytes", p->m, p->k,
+                          p->l);
+    return SYMM_OK;
+}
+
 /* a, the b, and what follows from them and the first d: m, k, l. */
 static symm_status read_inputs(const symm_matmul_desc *desc, struct symm_problem *p)
 {
@@ -191,6 +229,7 @@ static symm_status read_inputs(const symm_matmul_desc *desc, struct symm_problem
                           p->m, p->k, p->l);
     TRY(check_shape("a", &p->a, p->l, symm__problem_rows(p->m, p->nranks, p->rank), p->k,
                     p->nranks == 1 ? "[m, k]" : "this rank's part of [m, k]"));
+    TRY(check_shards(p));
     if (!desc->gathered_a.dtype)
         return SYMM_OK;
     TRY(read_tensor("gathered_a", &desc->gathered_a, 2, &p->gathered_a));
@@ -233,6 +272,26 @@ out:
     return st;
 }
 
+static symm_status check_absent(const char *what, int i, const symm_tensor *t, int nb)
+{
+    if (!t->dtype)
+        return SYMM_OK;
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s[%d] is there, but nb is %d", what, i, nb);
+}
+
+/* There is no product i. */
+static symm_status check_no_product(const symm_matmul_desc *desc, int i)
+{
+    symm_status st;
+
+    TRY(check_absent("b", i, &desc->b[i], desc->nb));
+    TRY(check_absent("c", i, &desc->c[i], desc->nb));
+    TRY(check_absent("d", i, &desc->d[i], desc->nb));
+    st = check_absent("bias", i, &desc->bias[i], desc->nb);
+out:
+    return st;
+}
+
 symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nranks,
                                struct symm_problem *out)
 {
@@ -254,6 +313,8 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
     TRY(read_inputs(desc, p));
     for (int i = 0; i < p->nb; i++)
         TRY(read_product(desc, i, p));
+    for (int i = p->nb; i < SYMM_MATMUL_MAX_B; i++)
+        TRY(check_no_product(desc, i));
     if (symm__problem_columns(p) / 64 * (p->m / 64) > INT32_MAX)
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "%d rows and %" PRId64 " columns are too many",
                           p->m, symm__problem_columns(p));
@@ -263,21 +324,29 @@ out:
 
 /* ----------------------------------------------------------------------------------- the data */
 
-static symm_status bind_one(const char *name, const void *data, struct symm_memory *memory,
-                            struct symm_operand *x)
+/* Takes the run's data, if it has some; what it does not use is not there. */
+static symm_status bind_one(const char *name, const void *data, bool used, struct symm_operand *x)
+{
+    if (data && x->matrix.dtype == 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is %p, and there is none in the description",
+                          name, data);
+    if (!used) {
+        *x = (struct symm_operand){0};
+        return SYMM_OK;
+    }
+    if (data)
+        x->matrix.data = (void *)(uintptr_t)data;
+    if (!x->matrix.data && symm__operand_nbytes(x) > 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is NULL, here and in the description", name);
+    return SYMM_OK;
+}
+
+static symm_status check_place(const char *name, const struct symm_operand *x,
+                               struct symm_memory *memory)
 {
     const size_t size = symm__dtype_size((symm_dtype)x->matrix.dtype);
     const uint64_t nbytes = symm__operand_nbytes(x);
 
-    if (data && x->matrix.dtype == 0)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is %p, and there is none in the description",
-                          name, data);
-    if (data)
-        x->matrix.data = (void *)(uintptr_t)data;
-    if (nbytes == 0) /* dtype 0, or no rows */
-        return SYMM_OK;
-    if (!x->matrix.data)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is NULL, here and in the description", name);
     if ((uintptr_t)x->matrix.data % size)
         return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p is not aligned to its elements of %zu bytes",
                           name, x->matrix.data, size);
@@ -296,7 +365,7 @@ static bool same(const struct symm_operand *x, const struct symm_operand *y)
            x->matrix.batch == y->matrix.batch;
 }
 
-/* Everything there is, with its name: at most a, gathered_a and four of each. */
+/* All that has data, with its name: at most a, gathered_a and four of each. */
 struct bound {
     struct name name;
     const struct symm_operand *x;
@@ -304,19 +373,31 @@ struct bound {
 };
 enum { BOUND_MAX = 2 + 4 * SYMM_MATMUL_MAX_B };
 
-static int list_bound(const struct symm_problem *p, struct bound *all)
-{
-    int n = 0;
+struct bounds {
+    struct bound all[BOUND_MAX];
+    int n;
+};
 
-    all[n++] = (struct bound){name_of("a", -1), &p->a, false};
-    all[n++] = (struct bound){name_of("gathered_a", -1), &p->gathered_a, true};
+static void add_bound(struct bounds *to, const char *what, int i, const struct symm_operand *x,
+                      bool written)
+{
+    if (x->matrix.data && symm__operand_nbytes(x) > 0)
+        to->all[to->n++] = (struct bound){name_of(what, i), x, written};
+}
+
+static struct bounds list_bound(const struct symm_problem *p)
+{
+    struct bounds bounds = {.n = 0};
+
+    add_bound(&bounds, "a", -1, &p->a, false);
+    add_bound(&bounds, "gathered_a", -1, &p->gathered_a, true);
     for (int i = 0; i < p->nb; i++) {
-        all[n++] = (struct bound){name_of("b", i), &p->b[i], false};
-        all[n++] = (struct bound){name_of("c", i), &p->c[i], false};
-        all[n++] = (struct bound){name_of("bias", i), &p->bias[i], false};
-        all[n++] = (struct bound){name_of("d", i), &p->d[i], true};
+        add_bound(&bounds, "b", i, &p->b[i], false);
+        add_bound(&bounds, "c", i, &p->c[i], false);
+        add_bound(&bounds, "bias", i, &p->bias[i], false);
+        add_bound(&bounds, "d", i, &p->d[i], true);
     }
-    return n;
+    return bounds;
 }
 
 /* d[i] may be c[i]: an element is read by the thread that writes it, and before. */
@@ -328,18 +409,51 @@ static bool in_place(const struct symm_problem *p, const struct bound *x, const 
     return false;
 }
 
-static symm_status check_overlaps(const struct symm_problem *p)
+static symm_status check_overlap(const struct symm_problem *p, const struct bound *x,
+                                 const struct bound *y)
 {
-    struct bound all[BOUND_MAX];
-    const int n = list_bound(p, all);
+    if (!x->written || !symm__operands_overlap(x->x, y->x) || in_place(p, x, y) ||
+        in_place(p, y, x))
+        return SYMM_OK;
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p and %s %p overlap", x->name.text,
+                      x->x->matrix.data, y->name.text, y->x->matrix.data);
+}
 
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++)
-            if (i != j && all[i].written && symm__operands_overlap(all[i].x, all[j].x) &&
-                !in_place(p, &all[i], &all[j]) && !in_place(p, &all[j], &all[i]))
-                return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p and %s %p overlap", all[i].name.text,
-                                  all[i].x->matrix.data, all[j].name.text, all[j].x->matrix.data);
-    return SYMM_OK;
+symm_status symm__problem_check_data(const struct symm_problem *p, struct symm_memory *memory)
+{
+    const struct bounds bounds = list_bound(p);
+    symm_status st = SYMM_OK;
+
+    for (int i = 0; i < bounds.n; i++)
+        TRY(check_place(bounds.all[i].name.text, bounds.all[i].x, memory));
+    for (int i = 0; i < bounds.n; i++)
+        for (int j = 0; j < bounds.n; j++)
+            if (i != j)
+                TRY(check_overlap(p, &bounds.all[i], &bounds.all[j]));
+out:
+    return st;
+}
+
+/* Product i's; one past the last has no data. */
+static symm_status bind_product(const symm_matmul_args *args, int i, struct symm_problem *p)
+{
+    symm_status st;
+
+    TRY(bind_one(name_of("b", i).text, args->b[i], true, &p->b[i]));
+    TRY(bind_one(name_of("c", i).text, args->c[i], args->beta != 0, &p->c[i]));
+    TRY(bind_one(name_of("bias", i).text, args->bias[i], true, &p->bias[i]));
+    st = bind_one(name_of("d", i).text, args->d[i], true, &p->d[i]);
+out:
+    return st;
+}
+
+static bool has_c(const struct symm_problem *p)
+{
+    bool any = false;
+
+    for (int i = 0; i < p->nb; i++)
+        any = any || p->c[i].matrix.dtype;
+    return any;
 }
 
 symm_status symm__problem_bind(const struct symm_problem *p, const symm_matmul_args *args,
@@ -351,18 +465,14 @@ symm_status symm__problem_bind(const struct symm_problem *p, const symm_matmul_a
     *out = *p;
     if (!args)
         args = &none;
-    TRY(bind_one("a", args->a, memory, &out->a));
-    TRY(bind_one("gathered_a", args->gathered_a, memory, &out->gathered_a));
-    for (int i = 0; i < p->nb; i++) {
-        TRY(bind_one(name_of("b", i).text, args->b[i], memory, &out->b[i]));
-        if (args->beta != 0)
-            TRY(bind_one(name_of("c", i).text, args->c[i], memory, &out->c[i]));
-        else
-            out->c[i] = (struct symm_operand){0};
-        TRY(bind_one(name_of("bias", i).text, args->bias[i], memory, &out->bias[i]));
-        TRY(bind_one(name_of("d", i).text, args->d[i], memory, &out->d[i]));
-    }
-    st = check_overlaps(out);
+    if (args->beta != 0 && !has_c(p))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "beta is %g, and there is no c in the description",
+                          (double)args->beta);
+    TRY(bind_one("a", args->a, true, &out->a));
+    TRY(bind_one("gathered_a", args->gathered_a, true, &out->gathered_a));
+    for (int i = 0; i < SYMM_MATMUL_MAX_B; i++)
+        TRY(bind_product(args, i, out));
+    st = symm__problem_check_data(out, memory);
 out:
     return st;
 }

@@ -38,8 +38,14 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
                                struct symm_problem *out);
 
 /*
- * The problem with the data of a run: its own where args has none. Errors: ERROR_ARGUMENT: there
- * are none, not aligned, not usable memory, or what is written overlaps something else.
+ * Looks at the data there is so far. Errors: ERROR_ARGUMENT: not aligned, not usable memory, or
+ * what is written overlaps something else.
+ */
+symm_status symm__problem_check_data(const struct symm_problem *p, struct symm_memory *memory);
+
+/*
+ * The problem with the data of a run: its own where args has none. Errors: the same, and
+ * ERROR_ARGUMENT: data that are missing, or too many; beta without c.
  */
 symm_status symm__problem_bind(const struct symm_problem *p, const symm_matmul_args *args,
                                struct symm_memory *memory, struct symm_problem *out);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <symm/collectives.h>
 #include <unistd.h>
 #include "exercise.h"
 #include "matmul_plan.h"
@@ -217,12 +218,13 @@ static void trace_path(char path[LINE], int test, const char *rank)
 
 /* What a rank has called so far. */
 struct calls {
-    int launches, products, copies;
-    char last[32]; /* the kernel that was launched last */
+    int launches, asked, copies; /* asked: launches of the kernel that is asked for */
+    int made;                    /* streams and events */
+    char last[32];               /* the kernel that was launched last */
 };
 
-/* product: the kernel of products, as the trace has it, or "". */
-static struct calls count_calls(const struct rank *self, const char *product)
+/* kernel: the one that is asked for, as the trace has it, or "". */
+static struct calls count_calls(const struct rank *self, const char *kernel)
 {
     struct calls n = {0};
     char path[LINE], line[LINE], rank[16];
@@ -232,10 +234,11 @@ static struct calls count_calls(const struct rank *self, const char *product)
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f)) {
         n.copies += strstr(line, "cuMemcpyAsync") == line;
+        n.made += strstr(line, "cuStreamCreate") == line || strstr(line, "cuEventCreate") == line;
         if (sscanf(line, "cuLaunchKernelEx(function=%31s", n.last) != 1)
             continue;
         n.launches++;
-        n.products += strcmp(n.last, product) == 0;
+        n.asked += strcmp(n.last, kernel) == 0;
     }
     if (f)
         fclose(f);
@@ -243,7 +246,7 @@ static struct calls count_calls(const struct rank *self, const char *product)
 }
 
 /* What one run of a job calls. */
-static symm_status trace_run(struct rank *self, struct matmul_job *job, const char *product,
+static symm_status trace_run(struct rank *self, struct matmul_job *job, const char *kernel,
                              struct calls *out)
 {
     struct calls before;
@@ -251,13 +254,14 @@ static symm_status trace_run(struct rank *self, struct matmul_job *job, const ch
     if (matmul_job_create(self, job) != SYMM_OK)
         goto out;
     RANK_TRY(self, symm_synchronize(job->group, NULL));
-    before = count_calls(self, product);
+    before = count_calls(self, kernel);
     if (matmul_job_run(self, job, NULL) != SYMM_OK)
         goto out;
-    *out = count_calls(self, product);
+    *out = count_calls(self, kernel);
     out->launches -= before.launches;
-    out->products -= before.products;
+    out->asked -= before.asked;
     out->copies -= before.copies;
+    out->made -= before.made;
     RANK_TRY(self, symm_synchronize(job->group, NULL));
 out:
     symm_matmul_destroy(job->m);
@@ -268,18 +272,18 @@ out:
 /*
  * By blocks; by copy engines, of which each other rank gets two chunks with a count behind each: a
  * kernel before the copies and one at the end, and none between. Launches: 0 where it does not
- * matter how many there are besides the products.
+ * matter how many there are besides the products. The first run of the group, too, makes nothing.
  */
 static const struct {
     int32_t m, k;
     symm_strategy strategy;
     struct calls calls;
 } ways[] = {
-    {9, 8, SYMM_STRATEGY_FUSED, {.products = 1}},
-    {9, 8, SYMM_STRATEGY_PIPELINED, {.products = 3}},
-    {9, 8, SYMM_STRATEGY_UNFUSED, {.launches = 2, .products = 1}},
-    {1200, 4096, SYMM_STRATEGY_FUSED, {.launches = 3, .products = 1, .copies = 8}},
-    {1200, 4096, SYMM_STRATEGY_PIPELINED, {.launches = 5, .products = 3, .copies = 8}},
+    {9, 8, SYMM_STRATEGY_FUSED, {.asked = 1}},
+    {9, 8, SYMM_STRATEGY_PIPELINED, {.asked = 3}},
+    {9, 8, SYMM_STRATEGY_UNFUSED, {.launches = 2, .asked = 1}},
+    {1200, 4096, SYMM_STRATEGY_FUSED, {.launches = 3, .asked = 1, .copies = 8}},
+    {1200, 4096, SYMM_STRATEGY_PIPELINED, {.launches = 5, .asked = 3, .copies = 8}},
 };
 enum { NWAYS = sizeof ways / sizeof ways[0] };
 
@@ -320,29 +324,85 @@ static void trace_strategies(struct rank *self, void *arg)
             goto out;
         CHECK_RANK_MSG(self,
                        (!ways[i].calls.launches || calls.launches == ways[i].calls.launches) &&
-                           calls.products == ways[i].calls.products &&
-                           calls.copies == ways[i].calls.copies,
-                       "%d launches, %d of products, %d copies: way %d", calls.launches,
-                       calls.products, calls.copies, i);
+                           calls.asked == ways[i].calls.asked &&
+                           calls.copies == ways[i].calls.copies && calls.made == 0,
+                       "%d launches, %d of products, %d copies, %d streams and events: way %d",
+                       calls.launches, calls.asked, calls.copies, calls.made, i);
     }
 out:
     matmul_job_close(&job);
     symm_context_destroy(ctx);
 }
 
-START_TEST(strategies_launch_what_they_are_named_for)
+static void trace_ranks(int nranks, rank_fn fn)
 {
-    char path[LINE];
-    static const char *const ranks[] = {".0", ".1", ".2"};
+    char path[LINE], rank[16];
 
     trace_path(path, (int)getpid(), "");
     setenv("SYMM_EMULATED_TRACE", path, 1);
-    setenv("SYMM_MATMUL_ENGINE_BYTES", "2M", 1);
-    ranks_run_ok(3, RANKS_AS_PROCESSES, trace_strategies, NULL, 60);
-    for (int r = 0; r < 3; r++) {
-        trace_path(path, (int)getpid(), ranks[r]);
+    ranks_run_ok(nranks, RANKS_AS_PROCESSES, fn, NULL, 60);
+    for (int r = 0; r < nranks; r++) {
+        snprintf(rank, sizeof rank, ".%d", r);
+        trace_path(path, (int)getpid(), rank);
         unlink(path);
     }
+}
+
+START_TEST(strategies_launch_what_they_are_named_for)
+{
+    setenv("SYMM_MATMUL_ENGINE_BYTES", "2M", 1);
+    trace_ranks(3, trace_strategies);
+}
+END_TEST
+
+/* Unfused, four ranks leave the gathering of 256 KiB and more to the switch, and of less do not. */
+static void gather_by_switch(struct rank *self, void *arg)
+{
+    static const int32_t m[] = {256, 252}; /* rows of 1 KiB */
+    const symm_options options = {.algo = SYMM_ALGO_MULTIMEM};
+    struct matmul_case c = {.kind = SYMM_ALL_GATHER_MATMUL,
+                            .strategy = SYMM_STRATEGY_UNFUSED,
+                            .in = SYMM_BFLOAT16,
+                            .out = SYMM_FLOAT32,
+                            .k = 512,
+                            .l = 1,
+                            .nb = 1,
+                            .n = {2},
+                            .whole = true};
+    struct matmul_job job = {0};
+    symm_context *ctx = NULL;
+    struct calls calls;
+    char *bytes = NULL;
+    (void)arg;
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    RANK_TRY(self, symm_alloc(world, 1024, (void **)&bytes));
+    RANK_TRY(self, symm_all_gather(world, bytes, bytes + 512, 64, SYMM_UINT8, &options, NULL));
+    const struct calls by_switch = count_calls(self, "");
+    for (int i = 0; i < 2; i++) {
+        c.m = m[i];
+        RANK_TRY(self, matmul_job_open(self, ctx, world, &c, &job));
+        if (matmul_job_send(self, &job, 1, NULL) != SYMM_OK ||
+            trace_run(self, &job, by_switch.last, &calls) != SYMM_OK ||
+            matmul_job_fetch(self, &job, NULL, NULL) != SYMM_OK ||
+            matmul_job_look(self, &job) != SYMM_OK)
+            goto out;
+        CHECK_RANK_MSG(self, calls.asked == (i == 0), "%d by the switch of %d rows", calls.asked,
+                       c.m);
+        matmul_job_close(&job);
+    }
+out:
+    matmul_job_close(&job);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(the_switch_gathers_for_unfused_products)
+{
+    if (!SYMM_MULTICAST)
+        TEST_SKIP("this build has no multicast");
+    setenv("SYMM_MULTICAST", "1", 1);
+    trace_ranks(4, gather_by_switch);
 }
 END_TEST
 
@@ -361,6 +421,7 @@ int main(void)
     tcase_add_loop_test(right, blocks_bring_pieces_along_k, 0, NLARGE);
     tcase_add_loop_test(right, nothing_beyond_an_operand_is_touched, 0, 2);
     tcase_add_test(right, strategies_launch_what_they_are_named_for);
+    tcase_add_test(right, the_switch_gathers_for_unfused_products);
     TCase *threads = test_case(suite, "threads", 250); /* what ThreadSanitizer can judge */
     tcase_add_loop_test(threads, ranks_may_be_threads, 1, 5);
     return test_main(suite);

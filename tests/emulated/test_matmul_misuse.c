@@ -2,6 +2,7 @@
  * Products that are asked for wrongly, on one rank or by ranks that differ. Texts name argument,
  * value and rank; nothing stays behind, and what was healthy still works.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,28 @@ static void wrong_gathered(symm_matmul_desc *d)
 {
     d->gathered_a.dtype = SYMM_INT32;
 }
+static void tensor_past_nb(symm_matmul_desc *d)
+{
+    d->bias[3] = d->bias[0];
+}
+static void misaligned_data(symm_matmul_desc *d)
+{
+    d->d[1].data = (char *)d->d[1].data + 2;
+}
+static void unusable_data(symm_matmul_desc *d)
+{
+    d->b[0].data = (void *)(UINTPTR_MAX - 15);
+}
+static void overlapping_data(symm_matmul_desc *d)
+{
+    d->b[1].data = d->d[0].data;
+}
+/* What the others give in each run is missing here. */
+static void overlap_of_what_is_there(symm_matmul_desc *d)
+{
+    d->a.data = d->c[0].data = NULL;
+    d->d[0].data = d->gathered_a.data;
+}
 static void too_large(symm_matmul_desc *d)
 {
     d->b[0].shape[2] = INT64_C(1) << 40;
@@ -87,7 +110,12 @@ static const struct {
     {missing_d, "d[1].dtype is 0", SYMM_ERROR_ARGUMENT},
     {wrong_bias, "bias[0].ndim is 5", SYMM_ERROR_ARGUMENT},
     {wrong_c, "c[1] is 2 x [20, 99]", SYMM_ERROR_ARGUMENT},
-    {wrong_gathered, "gathered_a.dtype is 5", SYMM_ERROR_ARGUMENT},
+    {wrong_gathered, "gathered_a.dtype is int32", SYMM_ERROR_ARGUMENT},
+    {tensor_past_nb, "bias[3] is there", SYMM_ERROR_ARGUMENT},
+    {misaligned_data, "not aligned to its elements of 4", SYMM_ERROR_ARGUMENT},
+    {unusable_data, "runs past the address space", SYMM_ERROR_ARGUMENT},
+    {overlapping_data, "d[0] 0x", SYMM_ERROR_ARGUMENT},
+    {overlap_of_what_is_there, "gathered_a 0x", SYMM_ERROR_ARGUMENT},
     {too_large, "b[0].shape[2] is 1099511627776", SYMM_ERROR_UNSUPPORTED},
 };
 enum { NDESCRIPTIONS = sizeof descriptions / sizeof descriptions[0] };
@@ -105,6 +133,24 @@ static symm_status hear(struct rank *self, struct matmul_bench *b, const symm_ma
                    self->report->text);
     CHECK_RANK_MSG(self, strstr(self->report->text, "symm_matmul_create"), "%s",
                    self->report->text);
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
+/* A workspace larger than any window: it has bytes of its own for rows that are all the same. */
+static symm_status ask_for_too_much(struct rank *self, struct matmul_bench *b, symm_matmul **out)
+{
+    enum { M = TRIO << 20, K = INT32_MAX - 1023 };
+    const symm_matmul_desc desc = {
+        .kind = SYMM_ALL_GATHER_MATMUL,
+        .a = {.dtype = SYMM_BFLOAT16, .ndim = 2, .shape = {M / TRIO, K}},
+        .b = {{.dtype = SYMM_BFLOAT16, .ndim = 2, .shape = {K, 1}}},
+        .d = {{.dtype = SYMM_BFLOAT16, .ndim = 2, .shape = {M, 1}, .strides = {1, 1}}}};
+    char what[64];
+
+    snprintf(what, sizeof what, "workspace of m %d, k %d, l 1 on rank %d", M, K, self->rank);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MEMORY, what, symm_matmul_create(b->world, &desc, out));
     return SYMM_OK;
 out:
     return SYMM_ERROR_STATE;
@@ -134,6 +180,8 @@ static void describe_wrongly(struct rank *self, void *arg)
                      symm_matmul_create(b.world, self->rank == BAD_RANK ? NULL : &desc, &m));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out is NULL",
                      symm_matmul_create(b.world, &desc, self->rank == BAD_RANK ? NULL : &m));
+    if (ask_for_too_much(self, &b, &m) != SYMM_OK)
+        goto out;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "group is NULL",
                      symm_matmul_create(NULL, &desc, &m));
     CHECK_RANK(self, m == NULL);
@@ -211,6 +259,7 @@ static void describe_differently(struct rank *self, void *arg)
 
     if (self->rank == BAD_RANK)
         differences[which].make(&c);
+    c.data = MATMUL_IN_ARGS;
     RANK_TRY(self, rank_join(self, &b.ctx));
     b.world = symm_context_world(b.ctx);
     /* Memory has the same size on all ranks: that of the product that works. */
@@ -387,6 +436,7 @@ static void give_too_much(struct rank *self, void *arg)
 
     b_ = (struct matmul_bench){0};
     c.has_c = c.has_bias = c.gathered = false;
+    c.beta = 0;
     c.data = MATMUL_IN_ARGS;
     if (matmul_bench_open(self, b, &c) != SYMM_OK || matmul_bench_works(self, b) != SYMM_OK)
         goto out;
@@ -394,6 +444,12 @@ static void give_too_much(struct rank *self, void *arg)
     REFUSED("c[0] is 0x", c[0], good.d[0]);
     REFUSED("bias[1] is 0x", bias[1], b->job.device[MATMUL_PLAIN]);
     REFUSED("gathered_a is 0x", gathered_a, b->job.device[MATMUL_PLAIN]);
+    REFUSED("b[2] is 0x", b[2], good.b[0]);
+    REFUSED("c[3] is 0x", c[3], good.b[0]);
+    REFUSED("bias[2] is 0x", bias[2], good.b[0]);
+    REFUSED("d[3] is 0x", d[3], good.d[0]);
+    REFUSED("beta is 3", beta, 3);
+    REFUSED("beta is nan", beta, NAN);
     matmul_bench_works(self, b);
 out:
     matmul_bench_close(b);

@@ -234,6 +234,17 @@ case_peers() {
     said '^# cublas_nccl: not available: it needs GPUs'
 }
 
+case_too_large_a_product_is_named() {
+    local most=16777216
+    run 1 product 1 matmul -m $most -n $most -k $most
+    errors "SYMM_ERROR_MEMORY: m $most, n $most, k $most, l 1: no host memory for 2.25e\\+15 bytes$"
+    run 1 product 2 all-gather-matmul -m $most -n 1 -k 1 -l $most --beta 1
+    errors "m $most, n 1, k 1, l $most: no host memory for 2.25e\\+15 bytes$"
+    # These wrap to 0 bytes.
+    run 1 product 1 matmul -m $most -n $most -k $most -l $most
+    errors "l $most: no host memory for 3.78e\\+22 bytes$"
+}
+
 case_usage() {
     while read -r arguments; do
         # shellcheck disable=SC2086
@@ -260,7 +271,9 @@ all-gather-matmul --warmup-iterations -1
 all-gather-matmul --alpha x
 all-gather-matmul --beta nan
 all-gather-matmul --eps 0
+all-gather-matmul --eps 0.5
 all-gather-matmul --alpha 0
+matmul --alpha 1e-60
 all-gather-matmul --suite gpt
 all-gather-matmul --peer mpi
 all-gather-matmul --sizes

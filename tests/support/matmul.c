@@ -91,7 +91,7 @@ struct matmul_case matmul_draw(uint64_t number, int nranks)
     c.gathered = c.kind == SYMM_ALL_GATHER_MATMUL && below(&d, 3) == 0;
     if (below(&d, 2)) {
         c.alpha = PICK(&d, factors);
-        c.beta = PICK(&d, factors);
+        c.beta = c.has_c ? PICK(&d, factors) : 0;
     }
     c.joined = c.nb > 1 && below(&d, 2);
     c.in_place = c.has_c && c.beta != 0 && below(&d, 2);

@@ -16,7 +16,7 @@ START_TEST(rows_and_columns_of_every_operand)
         t.c.has_c = i > 0;
         t.c.in_place = i == 3;
         t.c.alpha = 1.5f;
-        t.c.beta = t.c.has_c ? -0.5f : 0.25f; /* without c it is of nothing */
+        t.c.beta = t.c.has_c ? -0.5f : 0;
         t.c.layout = (uint64_t)(10 * _i + i);
         try_it(1, t, 1);
     }
@@ -118,6 +118,7 @@ START_TEST(drawn_products_are_right)
         if (i % 8 == 0) { /* it has these */
             t.c.contiguous = true;
             t.c.has_c = t.c.in_place = false;
+            t.c.beta = 0;
             t.c.out = t.c.in;
         }
         fake->products = 0;

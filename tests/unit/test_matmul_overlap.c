@@ -52,11 +52,11 @@ static int below(int n)
 
 static struct symm_operand random_operand(void)
 {
-    static const int64_t strides[] = {1, 2, 3, 6, 12, 24, 0};
+    static const int64_t strides[] = {1, 2, 3, 6, 12, 24, 25, 0};
     const symm_dtype dtype = below(2) ? SYMM_FLOAT32 : SYMM_BFLOAT16;
 
     return operand((size_t)below(40) * 4, dtype, below(3), 1 + below(4), 1 + below(4),
-                   strides[below(7)], strides[below(7)], strides[below(7)]);
+                   strides[below(8)], strides[below(8)], strides[below(8)]);
 }
 
 START_TEST(what_shares_bytes_overlaps)
@@ -101,6 +101,34 @@ START_TEST(parts_of_a_larger_tensor_are_told_apart)
 }
 END_TEST
 
+/* The same of [2, 4, 12] with something between the batches, of which rows know nothing. */
+static struct symm_operand part_apart(int at, int rows, int columns)
+{
+    return operand((size_t)at * 2, SYMM_BFLOAT16, 2, rows, columns, 55, 12, 1);
+}
+
+START_TEST(batches_at_any_distance_are_told_apart)
+{
+    const struct symm_operand q = part_apart(0, 4, 4), k = part_apart(4, 4, 4),
+                              v = part_apart(8, 4, 4), wide = part_apart(3, 4, 2),
+                              between = part_apart(48, 1, 7), more = part_apart(48, 1, 8),
+                              later = part_apart(55 + 4, 4, 4), across = part_apart(44, 2, 4);
+
+    ck_assert(!symm__operands_overlap(&q, &k));
+    ck_assert(!symm__operands_overlap(&v, &q));
+    ck_assert(!symm__operands_overlap(&q, &between));
+    ck_assert(!symm__operands_overlap(&q, &later));
+    ck_assert(!symm__operands_overlap(&later, &q));
+    ck_assert(!symm__operands_overlap(&later, &v));
+    ck_assert(symm__operands_overlap(&wide, &q));
+    ck_assert(symm__operands_overlap(&k, &wide));
+    ck_assert(symm__operands_overlap(&q, &more));
+    ck_assert(symm__operands_overlap(&later, &k));
+    ck_assert(symm__operands_overlap(&across, &q));
+    ck_assert(!symm__operands_overlap(&across, &between));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("matmul overlap");
@@ -108,6 +136,7 @@ int main(void)
 
     tcase_add_test(tc, what_shares_bytes_overlaps);
     tcase_add_test(tc, parts_of_a_larger_tensor_are_told_apart);
+    tcase_add_test(tc, batches_at_any_distance_are_told_apart);
     suite_add_tcase(suite, tc);
     return test_main(suite);
 }

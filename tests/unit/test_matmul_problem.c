@@ -21,6 +21,8 @@ static symm_tensor matrices(symm_dtype dtype, int64_t l, int64_t rows, int64_t c
 /* Rank 1's of 3 ranks: m 8, of which it has 3 rows, k 5, l 2; n 4 and 6. */
 enum { RANK = 1, NRANKS = 3 };
 
+enum { MOST = INT32_MAX - 1023 /* of each extent */ };
+
 static symm_matmul_desc good(void)
 {
     return (symm_matmul_desc){
@@ -171,6 +173,26 @@ static void missing_b(symm_matmul_desc *d)
 {
     d->b[1] = (symm_tensor){0};
 }
+static void b_past_nb(symm_matmul_desc *d)
+{
+    d->b[2] = d->b[1];
+}
+static void c_past_nb(symm_matmul_desc *d)
+{
+    d->c[3] = d->c[0];
+}
+static void d_past_nb(symm_matmul_desc *d)
+{
+    d->d[2] = d->d[1];
+}
+static void bias_past_nb(symm_matmul_desc *d)
+{
+    d->bias[3].dtype = (symm_dtype)77;
+}
+static void past_one(symm_matmul_desc *d)
+{
+    d->nb = 0;
+}
 static void missing_d(symm_matmul_desc *d)
 {
     d->d[1] = (symm_tensor){0};
@@ -214,6 +236,41 @@ static void wide_stride(symm_matmul_desc *d)
 static void huge_extent(symm_matmul_desc *d)
 {
     d->d[0].shape[2] = INT64_C(1) << 31;
+}
+/* A tile behind the last row or column would have no number. */
+static void m_without_room(symm_matmul_desc *d)
+{
+    d->d[0].shape[1] = MOST + 1;
+}
+static void n_without_room(symm_matmul_desc *d)
+{
+    d->d[1].shape[2] = INT32_MAX;
+}
+static void k_without_room(symm_matmul_desc *d)
+{
+    d->a.shape[2] = MOST + 1;
+}
+static void l_without_room(symm_matmul_desc *d)
+{
+    d->a.shape[0] = MOST + 1;
+}
+/* So many batches of rows * NRANKS rows, with strides of 0. */
+static symm_matmul_desc tall(int64_t l, int64_t rows, int64_t k)
+{
+    symm_matmul_desc d = {.kind = SYMM_ALL_GATHER_MATMUL,
+                          .a = {.dtype = SYMM_FLOAT16, .ndim = 3, .shape = {l, rows, k}},
+                          .b = {{.dtype = SYMM_FLOAT16, .ndim = 3, .shape = {l, k, 1}}},
+                          .d = {matrices(SYMM_FLOAT16, l, rows * NRANKS, 1)}};
+
+    return d;
+}
+static void many_rows_of_a_shard(symm_matmul_desc *d)
+{
+    *d = tall(INT64_C(1) << 21, 1024, 1);
+}
+static void huge_workspace(symm_matmul_desc *d)
+{
+    *d = tall(1000, 1 << 20, MOST);
 }
 static void wrong_rows(symm_matmul_desc *d)
 {
@@ -289,9 +346,9 @@ static void folded_gathered(symm_matmul_desc *d)
 }
 static void many_tiles(symm_matmul_desc *d)
 {
-    *d = (symm_matmul_desc){.a = matrix(SYMM_FLOAT16, INT32_MAX, 1),
+    *d = (symm_matmul_desc){.a = matrix(SYMM_FLOAT16, MOST, 1),
                             .b = {matrix(SYMM_FLOAT16, 1, 1 << 26)},
-                            .d = {matrix(SYMM_FLOAT16, INT32_MAX, 1 << 26)}};
+                            .d = {matrix(SYMM_FLOAT16, MOST, 1 << 26)}};
 }
 
 static const struct {
@@ -312,12 +369,17 @@ static const struct {
     {plain_gathered, {"gathered_a"}, 0},
     {no_a, {"a.dtype is 0"}, 0},
     {float_a, {"a.dtype is float32", "float16 or bfloat16"}, 0},
-    {int_a, {"a.dtype is 5"}, 0},
+    {int_a, {"a.dtype is int32"}, 0},
     {other_b, {"b[1].dtype is bfloat16", "float16"}, 0},
     {missing_b, {"b[1].dtype is 0"}, 0},
     {missing_d, {"d[1].dtype is 0"}, 0},
-    {int_d, {"d[0].dtype is 5"}, 0},
-    {double_c, {"c[0].dtype is 4"}, 0},
+    {b_past_nb, {"b[2] is there", "nb is 2"}, 0},
+    {c_past_nb, {"c[3] is there", "nb is 2"}, 0},
+    {d_past_nb, {"d[2] is there", "nb is 2"}, 0},
+    {bias_past_nb, {"bias[3] is there", "nb is 2"}, 0},
+    {past_one, {"b[1] is there", "nb is 0"}, 0},
+    {int_d, {"d[0].dtype is int32"}, 0},
+    {double_c, {"c[0].dtype is float64"}, 0},
     {odd_bias, {"bias[1].dtype is 99"}, 0},
     {flat_a, {"a.ndim is 1", "2 to 3"}, 0},
     {deep_d, {"d[0].ndim is 4", "2 to 3"}, 0},
@@ -325,7 +387,13 @@ static const struct {
     {negative_extent, {"b[0].shape[1] is -5"}, 0},
     {negative_stride, {"b[0].strides[2] is -1"}, 0},
     {wide_stride, {"c[0].strides[0] is 3074457345618258602", "overflows"}, 0},
-    {huge_extent, {"d[0].shape[2] is 2147483648", "2147483647"}, SYMM_ERROR_UNSUPPORTED},
+    {huge_extent, {"d[0].shape[2] is 2147483648", "2147482624"}, SYMM_ERROR_UNSUPPORTED},
+    {m_without_room, {"d[0].shape[1] is 2147482625", "2147482624"}, SYMM_ERROR_UNSUPPORTED},
+    {n_without_room, {"d[1].shape[2] is 2147483647", "2147482624"}, SYMM_ERROR_UNSUPPORTED},
+    {k_without_room, {"a.shape[2] is 2147482625", "2147482624"}, SYMM_ERROR_UNSUPPORTED},
+    {l_without_room, {"a.shape[0] is 2147482625", "2147482624"}, SYMM_ERROR_UNSUPPORTED},
+    {many_rows_of_a_shard, {"m 3072 and l 2097152 are 2147483648"}, SYMM_ERROR_UNSUPPORTED},
+    {huge_workspace, {"the workspace of m 3145728, k 2147482624, l 1000"}, SYMM_ERROR_MEMORY},
     {wrong_rows, {"a is 2 x [2, 5]", "2 x [3, 5]"}, 0},
     {no_rows, {"d[0] has 0 rows"}, 0},
     {no_k, {"a 0 columns"}, 0},
@@ -344,7 +412,7 @@ static const struct {
     {folded_d, {"d[0] has strides 32, 0, 1", "overlap"}, 0},
     {crossed_d, {"d[1] has strides 48, 5, 1", "overlap"}, 0},
     {folded_gathered, {"gathered_a has strides 39, 5, 1", "overlap"}, 0},
-    {many_tiles, {"2147483647 rows and 67108864 columns"}, SYMM_ERROR_UNSUPPORTED},
+    {many_tiles, {"2147482624 rows and 67108864 columns"}, SYMM_ERROR_UNSUPPORTED},
 };
 enum { NBAD = sizeof bad / sizeof bad[0] };
 

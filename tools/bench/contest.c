@@ -12,6 +12,9 @@
 
 enum { POISON = 0xff /* a NaN in every floating type */ };
 
+/* No process has as many bytes; beyond them sizes could wrap. */
+static const double too_many_bytes = 0x1p47;
+
 /* A way at this shape. */
 struct entry {
     struct product_call call;
@@ -35,6 +38,25 @@ struct round {
 
 /* ----------------------------------------------------------------------------------- the memory */
 
+/* a, b, c and twice d. */
+static double host_nbytes(const struct round *r)
+{
+    const double m = r->shape->m, n = r->shape->n, k = r->shape->k, l = r->shape->l,
+                 ds = r->data.beta != 0 ? 3 : 2;
+
+    return (m * k + k * n + ds * m * n) * l * (double)r->data.element->nbytes;
+}
+
+static bool have_host(struct round *r)
+{
+    if (host_nbytes(r) >= too_many_bytes)
+        return false;
+    r->samples = malloc((size_t)r->n * (size_t)r->c->s->options->iters * sizeof *r->samples);
+    r->got = malloc(products_d_count(&r->data) * r->data.element->nbytes);
+    r->kept = malloc(products_d_count(&r->data) * r->data.element->nbytes);
+    return products_create(&r->data) && r->samples && r->got && r->kept;
+}
+
 static symm_status allocate_host(struct round *r)
 {
     const struct bench_options *o = r->c->s->options;
@@ -48,11 +70,12 @@ static symm_status allocate_host(struct round *r)
                                 .alpha = (double)s->alpha,
                                 .beta = (double)s->beta,
                                 .eps = o->eps > 0 ? o->eps : products_eps(s->k)};
-    r->samples = malloc((size_t)r->n * (size_t)o->iters * sizeof *r->samples);
-    r->got = malloc(products_d_count(&r->data) * o->element->nbytes);
-    r->kept = malloc(products_d_count(&r->data) * o->element->nbytes);
-    return products_create(&r->data) && r->samples && r->got && r->kept ? SYMM_OK
-                                                                        : SYMM_ERROR_MEMORY;
+    if (have_host(r))
+        return SYMM_OK;
+    snprintf(r->c->s->trouble, sizeof r->c->s->trouble,
+             "m %d, n %d, k %d, l %d: no host memory for %.3g bytes", s->m, s->n, s->k, s->l,
+             host_nbytes(r));
+    return SYMM_ERROR_MEMORY;
 }
 
 /* Elements of this rank's part of A, or of the largest part. */

@@ -69,7 +69,7 @@ const struct setting settings[NSETTINGS] = {
      "verify every element on fresh random data; of large products a\nsample, and all that the "
      "strategies have the same bits\n(SYMM_MATMUL_CUBLAS=0: on GPUs of few rows, too)"},
     {"eps", OPT_EPS, "X", PRODUCTS,
-     "an element of a product may be off by so much times the sum of\n|a| |b|, and its own "
+     "with --check: an element may be off by so much times the sum of\n|a| |b|, and its own "
      "rounding "
      "(2^-21 sqrt(k))"},
     {"seconds", OPT_SECONDS, "S", BENCH_STRESS, "go on for so long (10)"},
@@ -119,7 +119,7 @@ static void print_commands(void)
         "#   PRODUCT     the same of matrix products, beside cuBLAS and NCCL: matmul,\n"
         "#               all-gather-matmul\n"
         "#   p2p         bandwidth between ranks by every way to move bytes, latency of signals\n"
-        "#   stress      random calls of everything, each result checked\n"
+        "#   stress      random calls of every collective, each result checked\n"
         "#   tune        measures which algorithm is the fastest, for SYMM_TUNING_FILE\n"
         "#   plot        draws the JSON of one or more runs of an OPERATION, or one of a PRODUCT\n"
         "#\n"

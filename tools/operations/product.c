@@ -6,8 +6,6 @@
 #include <symm/collectives.h>
 #include "cublaslt.h"
 
-const char product_strategies[] = "auto, fused, pipelined, unfused";
-
 static const struct product_way alone[] = {
     {.name = "cublas", .kind = PRODUCT_CUBLAS},
     {.name = "product", .kind = PRODUCT_ALONE},

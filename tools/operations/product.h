@@ -25,7 +25,6 @@ struct product_way {
 
 /* Those of the kind, in the order of the tables; ends with an empty one. */
 const struct product_way *product_ways(symm_matmul_kind kind);
-extern const char product_strategies[];
 
 /* On device memory: rows after rows, one matrix after another. */
 struct product_buffers {
