@@ -79,7 +79,13 @@ static bool see(const symm_matrix *x, int64_t rows, int64_t columns, int64_t l,
            lines.batch * nbytes % ALIGNMENT == 0;
 }
 
-/* All of A: as it is, or in the workspace, if there is nothing between the ranks' rows. */
+/* Nothing is between the ranks' rows in the workspace if only the last that has any has fewer. */
+static bool is_one_matrix(const struct symm_problem *p)
+{
+    return p->l == 1 && (p->m < p->nranks || (p->m + 1) % p->nranks <= 1);
+}
+
+/* All of A: as it is, or in the workspace. */
 static bool see_a(const struct symm_problem *p, struct cublaslt_matrix *out)
 {
     const symm_matrix gathered = {
@@ -87,8 +93,7 @@ static bool see_a(const struct symm_problem *p, struct cublaslt_matrix *out)
 
     if (p->nranks == 1)
         return see(&p->a.matrix, p->m, p->k, p->l, out);
-    return p->l == 1 && (p->m % p->nranks == 0 || p->m < p->nranks) &&
-           see(&gathered, p->m, p->k, 1, out);
+    return is_one_matrix(p) && see(&gathered, p->m, p->k, 1, out);
 }
 
 static bool lies_as(const struct cublaslt_matrix *x, const struct cublaslt_matrix *y)

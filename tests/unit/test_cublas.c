@@ -138,11 +138,11 @@ START_TEST(rows_of_all_ranks)
         symm_strategy strategy;
     } cases[] = {
         {6, 8, 1, 2, 2, SYMM_STRATEGY_UNFUSED},   {6, 3, 1, 3, 3, SYMM_STRATEGY_UNFUSED},
-        {7, 8, 1, 2, 0, SYMM_STRATEGY_UNFUSED},   {1, 8, 1, 3, 3, SYMM_STRATEGY_UNFUSED},
-        {2, 9, 1, 3, 3, SYMM_STRATEGY_AUTO},      {6, 8, 2, 2, 0, SYMM_STRATEGY_UNFUSED},
-        {6, 8, 1, 2, 0, SYMM_STRATEGY_FUSED},     {6, 8, 1, 2, 0, SYMM_STRATEGY_PIPELINED},
-        {512, 2, 1, 2, 2, SYMM_STRATEGY_UNFUSED}, {514, 2, 1, 2, 0, SYMM_STRATEGY_UNFUSED},
-        {5, 8, 1, 1, 1, SYMM_STRATEGY_FUSED},
+        {7, 8, 1, 2, 2, SYMM_STRATEGY_UNFUSED},   {7, 8, 1, 3, 0, SYMM_STRATEGY_UNFUSED},
+        {1, 8, 1, 3, 3, SYMM_STRATEGY_UNFUSED},   {2, 9, 1, 3, 3, SYMM_STRATEGY_AUTO},
+        {6, 8, 2, 2, 0, SYMM_STRATEGY_UNFUSED},   {6, 8, 1, 2, 0, SYMM_STRATEGY_FUSED},
+        {6, 8, 1, 2, 0, SYMM_STRATEGY_PIPELINED}, {512, 2, 1, 2, 2, SYMM_STRATEGY_UNFUSED},
+        {514, 2, 1, 2, 0, SYMM_STRATEGY_UNFUSED}, {5, 8, 1, 1, 1, SYMM_STRATEGY_FUSED},
     };
     struct trial t = {.bare = 0};
 
