@@ -87,8 +87,8 @@ typedef struct symm_matmul symm_matmul;
  * Units:  strides are in elements.
  * Memory: ALL_GATHER_MATMUL allocates symmetric memory of the group for all of A (m x k x l
  *         elements, rows rounded up to 16 bytes) on ranks of two or more, until it is destroyed.
- *         A product that is left to cuBLASLt has up to 32 MiB of device memory, which the next one
- *         gets when it is destroyed.
+ *         A product that is left to cuBLASLt has up to 32 MiB of device memory, and after an
+ *         all-gather up to the size of A more, which the next one gets when it is destroyed.
  * Errors: ERROR_ARGUMENT     on every rank if it is so on one, which is named: a shape, type or
  *                            stride that does not fit, an unknown enum, reserved words that are not
  *                            0, NULL; rows that are not this rank's part of m; a tensor past nb;

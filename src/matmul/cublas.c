@@ -12,7 +12,7 @@
 
 enum { ALIGNMENT = 16, WORKSPACE_MOST = 32 << 20 };
 
-/* Device memory for sums of parts of k. */
+/* Device memory for sums of parts of k, and for A. */
 struct workspace {
     struct workspace *next;
     CUdeviceptr at;
@@ -34,6 +34,7 @@ struct symm_cublas_product {
         struct cublaslt_product product;
         bool flipped; /* d' = b' a' */
     } each[SYMM_MATMUL_MAX_B];
+    symm_matrix packed; /* a copy of A, if the ranks' rows are not one matrix; or no data */
     struct workspace *workspace; /* NULL: none is needed */
 };
 
@@ -79,16 +80,14 @@ static bool see(const symm_matrix *x, int64_t rows, int64_t columns, int64_t l,
            lines.batch * nbytes % ALIGNMENT == 0;
 }
 
-/* All of A: as it is, or in the workspace, if there is nothing between the ranks' rows. */
-static bool see_a(const struct symm_problem *p, struct cublaslt_matrix *out)
+/* All of A, once it is in one place. */
+static symm_matrix whole_a(const struct symm_problem *p)
 {
-    const symm_matrix gathered = {
-        .row = symm__matmul_ld(p->k), .column = 1, .dtype = (uint32_t)p->dtype};
+    const int64_t ld = symm__matmul_ld(p->k);
 
     if (p->nranks == 1)
-        return see(&p->a.matrix, p->m, p->k, p->l, out);
-    return p->l == 1 && (p->m % p->nranks == 0 || p->m < p->nranks) &&
-           see(&gathered, p->m, p->k, 1, out);
+        return p->a.matrix;
+    return (symm_matrix){.row = ld, .column = 1, .batch = ld * p->m, .dtype = (uint32_t)p->dtype};
 }
 
 static bool lies_as(const struct cublaslt_matrix *x, const struct cublaslt_matrix *y)
@@ -101,10 +100,11 @@ static bool lies_as(const struct cublaslt_matrix *x, const struct cublaslt_matri
 static bool describe(const struct symm_problem *p, int i, struct cublaslt_shape *out, bool *flipped)
 {
     const int32_t n = p->n[i];
+    const symm_matrix whole = whole_a(p);
     struct cublaslt_matrix a, b, c, d;
 
-    if (p->bias[i].matrix.dtype || !see_a(p, &a) || !see(&p->b[i].matrix, p->k, n, p->l, &b) ||
-        !see(&p->d[i].matrix, p->m, n, p->l, &d))
+    if (p->bias[i].matrix.dtype || !see(&whole, p->m, p->k, p->l, &a) ||
+        !see(&p->b[i].matrix, p->k, n, p->l, &b) || !see(&p->d[i].matrix, p->m, n, p->l, &d))
         return false;
     if (p->c[i].matrix.dtype && (!see(&p->c[i].matrix, p->m, n, p->l, &c) || !lies_as(&c, &d)))
         return false;
@@ -208,6 +208,36 @@ static struct workspace *take_workspace(struct symm_cublas *c, uint64_t nbytes)
 
 /* ------------------------------------------------------------------------------------- products */
 
+/*
+ * In the workspace of a gather nothing is between the ranks' rows if only the last one that has any
+ * has fewer than the others.
+ */
+static bool is_packed(const struct symm_problem *p)
+{
+    return p->nranks == 1 || (p->l == 1 && (p->m < p->nranks || (p->m + 1) % p->nranks <= 1));
+}
+
+/* What the algorithms need, and behind it room for A. False: there is no memory. */
+static bool furnish(struct symm_cublas_product *product, const struct symm_problem *p,
+                    uint64_t sums_nbytes)
+{
+    const uint64_t a_at = (sums_nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    symm_matrix packed = whole_a(p);
+    const uint64_t a_nbytes =
+        is_packed(p) ? 0 : (uint64_t)packed.batch * (uint64_t)p->l * symm__dtype_size(p->dtype);
+
+    if (a_at + a_nbytes == 0)
+        return true;
+    product->workspace = take_workspace(product->from, a_at + a_nbytes);
+    if (!product->workspace)
+        return false;
+    if (a_nbytes > 0) {
+        packed.data = (void *)(uintptr_t)(product->workspace->at + a_at);
+        product->packed = packed;
+    }
+    return true;
+}
+
 /* All of them; false: why not. What has been made then is to be forgotten. */
 static bool make(struct symm_cublas_product *product, const struct symm_problem *p,
                  char why[CUBLASLT_WHY])
@@ -226,12 +256,10 @@ static bool make(struct symm_cublas_product *product, const struct symm_problem 
             return false;
         most = made->chosen.workspace_nbytes > most ? made->chosen.workspace_nbytes : most;
     }
-    if (most == 0)
+    if (furnish(product, p, most))
         return true;
-    product->workspace = take_workspace(c, most);
-    if (!product->workspace)
-        strcpy(why, "no memory for its workspace");
-    return product->workspace != NULL;
+    strcpy(why, "no memory for its workspace");
+    return false;
 }
 
 symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_problem *p,
@@ -277,6 +305,11 @@ void symm__cublas_forget(struct symm_cublas_product *product)
         pthread_mutex_unlock(&lock);
     }
     free(product);
+}
+
+const symm_matrix *symm__cublas_packed(const struct symm_cublas_product *product)
+{
+    return &product->packed;
 }
 
 static bool is_aligned(const void *data)

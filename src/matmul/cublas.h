@@ -15,7 +15,7 @@ struct symm_cublas_product;
  * Prepares products whose A is in one place before they begin: nothing is gathered, or by an
  * all-gather. *out is NULL where they are not left to cuBLASLt: it is switched off or not there,
  * the driver is emulated, there are more than SYMM_FEW_ROWS rows, a bias, an activation, types or a
- * layout that it does not have, or rows of A that are not one matrix.
+ * layout that it does not have.
  *
  * Local; any thread; the primary context is current. Errors: ERROR_ARGUMENT (a setting)
  */
@@ -23,6 +23,9 @@ symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_pro
                                  struct symm_cublas_product **out);
 /* Its runs are done. Waits for nothing. NULL is fine. */
 void symm__cublas_forget(struct symm_cublas_product *product);
+
+/* Where all of A is to be copied before its products; data NULL: it is one matrix as it is. */
+const symm_matrix *symm__cublas_packed(const struct symm_cublas_product *product);
 
 /* Whether these data, with all of A at `a`, are aligned as was said when it was prepared. */
 bool symm__cublas_suits(const struct symm_problem *p, const void *a);

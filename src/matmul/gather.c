@@ -181,11 +181,11 @@ out:
     return st;
 }
 
-symm_status symm__gather_copy(struct symm_matmul_run *run)
+symm_status symm__gather_copy(const struct symm_matmul_run *run, const symm_matrix *to)
 {
-    const symm_copy_rows_args args = {.from = run->shards, .to = run->problem.gathered_a.matrix};
+    const symm_copy_rows_args args = {.from = run->shards, .to = *to};
 
-    return args.to.data ? copy_rows(run, &args) : SYMM_OK;
+    return to->data ? copy_rows(run, &args) : SYMM_OK;
 }
 
 /* ------------------------------------------------------------------------------------- sending */

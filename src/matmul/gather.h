@@ -54,7 +54,7 @@ symm_status symm__gather_finish(struct symm_matmul_run *run, struct symm_side *s
 /* All rows, by an all-gather. */
 symm_status symm__gather_all(struct symm_matmul_run *run);
 
-/* Writes gathered_a, if that is wanted; all rows are here. */
-symm_status symm__gather_copy(struct symm_matmul_run *run);
+/* Writes all of A to a matrix, if that has data; all rows are here. */
+symm_status symm__gather_copy(const struct symm_matmul_run *run, const symm_matrix *to);
 
 #endif

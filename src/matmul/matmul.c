@@ -235,10 +235,27 @@ static enum symm_kernel_id product_kernel(symm_dtype dtype)
                                  : SYMM_KERNEL_matmul_product_bfloat16;
 }
 
-/* All of A, once it is in one place: only then may somebody else multiply. */
+/* All of A for cuBLASLt: its rows have come, or were there. */
 static const void *whole_a(const struct symm_matmul_run *run)
 {
+    const void *packed = symm__cublas_packed(run->m->cublas)->data;
+
+    if (packed)
+        return packed;
     return run->shards.workspace ? run->shards.workspace : run->shards.own.data;
+}
+
+static symm_status multiply_by_cublas(const struct symm_matmul_run *run,
+                                      const symm_product_args *args)
+{
+    const struct symm_cublas_product *product = run->m->cublas;
+    symm_status st;
+
+    TRY(symm__gather_copy(run, symm__cublas_packed(product)));
+    st = symm__cublas_enqueue(product, &run->problem, whole_a(run), args->alpha, args->beta,
+                              run->e->stream);
+out:
+    return st;
 }
 
 /* The shards of some steps; with waiting, their rows may be on their way. */
@@ -269,8 +286,7 @@ static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul
         args.n[i] = p->n[i];
     }
     if (m->cublas && symm__cublas_suits(p, whole_a(run)))
-        return symm__cublas_enqueue(m->cublas, p, whole_a(run), args.alpha, args.beta,
-                                    run->e->stream);
+        return multiply_by_cublas(run, &args);
     if (symm__wgmma_multiplies(run))
         return symm__wgmma_enqueue(run, &args);
     return symm__enqueue_local_kernel(run->e, product_kernel(p->dtype), m->plan.blocks,
@@ -315,7 +331,7 @@ static symm_status run_all(struct symm_matmul_run *run, const symm_matmul_args *
     default:
         TRY(multiply(run, scale, 0, 1));
     }
-    st = symm__gather_copy(run);
+    st = symm__gather_copy(run, &run->problem.gathered_a.matrix);
 out:
     return st;
 }

@@ -34,6 +34,7 @@ static inline void use_library(const char *name)
 static _Thread_local const struct symm_driver *emulated;
 static _Thread_local struct symm_driver disguised;
 static _Thread_local int nallocs;
+static _Thread_local size_t allocated_nbytes;
 
 static inline void wait_for(void *stream)
 {
@@ -43,6 +44,7 @@ static inline void wait_for(void *stream)
 static inline CUresult count_alloc(CUdeviceptr *out, size_t nbytes)
 {
     nallocs++;
+    allocated_nbytes += nbytes;
     return emulated->cuMemAlloc(out, nbytes);
 }
 
@@ -89,6 +91,7 @@ struct trial {
     int bare;              /* so many of the last ranks have the driver as it is */
     bool no_memory;        /* for the workspace */
     symm_strategy becomes; /* 0: as asked */
+    size_t room;           /* of device memory that it takes; 0: any */
 };
 
 /* The same elements in another order. */
@@ -136,6 +139,7 @@ static inline void multiply(struct rank *self, void *arg)
         goto out;
     if (t->becomes)
         CHECK_RANK(self, symm_matmul_strategy(job.m) == t->becomes);
+    CHECK_RANK(self, t->room == 0 || allocated_nbytes == t->room);
     for (uint64_t round = 1; round < 3; round++)
         if (matmul_job_send(self, &job, round, stream) != SYMM_OK ||
             matmul_job_run(self, &job, stream) != SYMM_OK ||

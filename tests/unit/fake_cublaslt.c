@@ -12,7 +12,8 @@
 #include <string.h>
 #include "element.h"
 
-enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15, ASKED = 1 << 20, MARK = 0x5ca1ab1e };
+enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
+enum { ASKED = FAKE_CUBLASLT_NBYTES, MARK = 0x5ca1ab1e };
 enum { TYPE_32F = 0, TYPE_16F = 2, TYPE_16BF = 14, COMPUTE_32F = 68 };
 enum { ALIGNMENT_DEFAULT = 256 };
 

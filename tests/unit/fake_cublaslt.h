@@ -4,6 +4,8 @@
 
 #include <symm/types.h>
 
+enum { FAKE_CUBLASLT_NBYTES = 1 << 20 }; /* a workspace */
+
 struct fake_cublaslt {
     int objects;                  /* that have not been destroyed */
     int products;                 /* that have been made */

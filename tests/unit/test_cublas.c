@@ -90,6 +90,8 @@ START_TEST(the_rest_is_for_our_kernels)
     try_it(1, t, 0);
     t = (struct trial){.c = simple(16, 24, 8), .no_memory = true};
     try_it(1, t, 0);
+    t.c = gathered(7, 8, 5, SYMM_STRATEGY_UNFUSED);
+    try_it(3, t, 0);
     setenv("SYMM_MATMUL_CUBLAS", "0", 1);
     t = (struct trial){.c = simple(16, 24, 8)};
     try_it(1, t, 0);
@@ -111,10 +113,6 @@ START_TEST(drawn_products_are_right)
         t.c.activation = SYMM_NONE;
         t.c.has_bias = false;
         t.c.foreign = i % 2;
-        if (nranks > 1) {
-            t.c.m += t.c.m % nranks;
-            t.c.l = 1;
-        }
         if (i % 8 == 0) { /* it has these */
             t.c.contiguous = true;
             t.c.has_c = t.c.in_place = false;
@@ -138,10 +136,13 @@ START_TEST(rows_of_all_ranks)
         symm_strategy strategy;
     } cases[] = {
         {6, 8, 1, 2, 2, SYMM_STRATEGY_UNFUSED},   {6, 3, 1, 3, 3, SYMM_STRATEGY_UNFUSED},
-        {7, 8, 1, 2, 0, SYMM_STRATEGY_UNFUSED},   {1, 8, 1, 3, 3, SYMM_STRATEGY_UNFUSED},
-        {2, 9, 1, 3, 3, SYMM_STRATEGY_AUTO},      {6, 8, 2, 2, 0, SYMM_STRATEGY_UNFUSED},
+        {7, 8, 1, 2, 2, SYMM_STRATEGY_UNFUSED},   {7, 8, 1, 3, 3, SYMM_STRATEGY_UNFUSED},
+        {1, 8, 1, 3, 3, SYMM_STRATEGY_UNFUSED},   {2, 9, 1, 3, 3, SYMM_STRATEGY_AUTO},
+        {6, 8, 2, 2, 0, SYMM_STRATEGY_UNFUSED},   {8, 8, 2, 2, 2, SYMM_STRATEGY_UNFUSED},
         {6, 8, 1, 2, 0, SYMM_STRATEGY_FUSED},     {6, 8, 1, 2, 0, SYMM_STRATEGY_PIPELINED},
         {512, 2, 1, 2, 2, SYMM_STRATEGY_UNFUSED}, {514, 2, 1, 2, 0, SYMM_STRATEGY_UNFUSED},
+        {511, 2, 1, 3, 3, SYMM_STRATEGY_UNFUSED}, {514, 2, 1, 3, 0, SYMM_STRATEGY_UNFUSED},
+        {128, 8, 4, 2, 2, SYMM_STRATEGY_UNFUSED}, {129, 8, 4, 2, 0, SYMM_STRATEGY_UNFUSED},
         {5, 8, 1, 1, 1, SYMM_STRATEGY_FUSED},
     };
     struct trial t = {.bare = 0};
@@ -159,6 +160,48 @@ START_TEST(rows_of_all_ranks)
 }
 END_TEST
 
+/* Ranks with a row more than others, or none, over one batch and several. */
+START_TEST(rows_of_any_number_of_ranks)
+{
+    const int nranks = _i;
+    struct trial t = {.bare = 0};
+
+    open_fake();
+    for (int32_t m = 1; m <= 20; m++) {
+        t.c = gathered(m, 5 + m % 8, 8, SYMM_STRATEGY_UNFUSED);
+        t.c.l = nranks > 1 ? 1 + m % 3 : 1;
+        t.c.nb = 1 + m / 2 % 3;
+        t.c.has_c = m % 4 > 1;
+        t.c.in_place = m % 4 == 3;
+        t.c.alpha = 0.5f;
+        t.c.beta = t.c.has_c ? -2.0f : 0;
+        t.c.gathered = m % 5 == 0;
+        t.c.layout = (uint64_t)m;
+        t.by_columns = m % ORDERS;
+        try_it(nranks, t, nranks * t.c.nb);
+    }
+}
+END_TEST
+
+START_TEST(rows_are_copied_if_something_is_between_them)
+{
+    static const struct {
+        int32_t m, l;
+        int nranks, copied; /* rows */
+    } cases[] = {{7, 1, 2, 0}, {8, 1, 2, 0}, {7, 1, 3, 7}, {8, 1, 3, 0},
+                 {9, 1, 3, 0}, {1, 1, 3, 0}, {4, 1, 8, 0}, {8, 2, 2, 16}};
+    struct trial t = {.bare = 0};
+
+    open_fake();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        t.c = gathered(cases[i].m, 8, 6, SYMM_STRATEGY_UNFUSED);
+        t.c.l = cases[i].l;
+        t.room = FAKE_CUBLASLT_NBYTES + (size_t)cases[i].copied * 8 * sizeof(uint16_t);
+        try_it(cases[i].nranks, t, cases[i].nranks);
+    }
+}
+END_TEST
+
 /* Who multiplies is a rank's own affair; the strategy is not. */
 START_TEST(one_rank_has_it_not)
 {
@@ -168,6 +211,8 @@ START_TEST(one_rank_has_it_not)
     t.c = gathered(6, 8, 5, SYMM_STRATEGY_UNFUSED);
     try_it(3, t, 2);
     t.c.strategy = SYMM_STRATEGY_AUTO;
+    try_it(3, t, 2);
+    t.c.m = 7;
     try_it(3, t, 2);
 }
 END_TEST
@@ -184,6 +229,8 @@ START_TEST(the_strategy_is_what_all_ranks_agree_on)
     setenv("SYMM_EMULATED_SMS", "1", 1);
     t.c = gathered(512, 4096, 10, SYMM_STRATEGY_AUTO);
     try_it(2, t, 2);
+    t.c = gathered(511, 4096, 2, SYMM_STRATEGY_AUTO);
+    try_it(3, t, 3);
     t.bare = 1;
     t.becomes = SYMM_STRATEGY_FUSED;
     try_it(2, t, 0);
@@ -205,6 +252,8 @@ int main(void)
     tcase_add_test(tc, the_rest_is_for_our_kernels);
     tcase_add_loop_test(tc, drawn_products_are_right, 1, 3);
     tcase_add_test(tc, rows_of_all_ranks);
+    tcase_add_loop_test(tc, rows_of_any_number_of_ranks, 1, 9);
+    tcase_add_test(tc, rows_are_copied_if_something_is_between_them);
     tcase_add_test(tc, one_rank_has_it_not);
     tcase_add_test(tc, the_strategy_is_what_all_ranks_agree_on);
     return test_main(suite);
