@@ -91,24 +91,4 @@ static inline symm_status create_lane(struct meeting *m, struct symm_lane *of, i
     return symm__lane_create(of, n, ranks, &m->events, &step, symm__deadline_in(5000), out);
 }
 
-static char folder[64]; /* of the test under way: nothing may be left in it */
-
-static inline void enter_folder(void)
-{
-    strcpy(folder, "/tmp/symm-meet-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    setenv("TMPDIR", folder, 1);
-    unsetenv("SYMM_DIR");
-}
-
-static inline void leave_folder(void)
-{
-    ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
-}
-
-static inline void in_a_folder(TCase *tc)
-{
-    tcase_add_checked_fixture(tc, enter_folder, leave_folder);
-}
-
 #endif

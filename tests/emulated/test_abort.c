@@ -215,17 +215,9 @@ static void die_in_the_end(struct life *l)
 static void start_again(struct rank *self, int victim)
 {
     symm_context *ctx = NULL;
-    symm_config config = rank_config(self);
-    char session[96], device[16];
-    snprintf(session, sizeof session, "%s-rest", self->session);
-    snprintf(device, sizeof device, "%d", self->rank); /* the same as before */
     unsetenv("SYMM_TEST_ABORT_DELAY_MS");
-    config.session = session;
-    config.device = device;
-    config.nranks--;
-    config.rank -= config.rank > victim;
-    RANK_TRY(self, symm_context_create(&config, &ctx));
-    CHECK_RANK(self, symm_nranks(symm_context_world(ctx)) == config.nranks);
+    RANK_TRY(self, rank_join_without(self, victim, "rest", &ctx));
+    CHECK_RANK(self, symm_nranks(symm_context_world(ctx)) == self->nranks - 1);
     RANK_TRY(self, exercise_group(self, ctx, symm_context_world(ctx), 11));
     RANK_TRY(self, symm_context_destroy(ctx));
     return;

@@ -10,16 +10,6 @@
 #include "reference.h"
 #include "test.h"
 
-typedef int (*mem_info_fn)(size_t *, size_t *);
-
-static size_t free_memory(symm_context *ctx)
-{
-    mem_info_fn info;
-    size_t available = 0, total;
-    *(void **)&info = symm_context_driver_symbol(ctx, "cuMemGetInfo_v2");
-    return info && info(&available, &total) == 0 ? available : 0;
-}
-
 /* -------------------------------------------------------------------------------------------------
  * many */
 
@@ -76,7 +66,7 @@ static void allocate_at_random(struct rank *self, void *arg)
     RANK_TRY(self, symm_trim(world));
     RANK_TRY(self, symm_memory_usage(ctx, &before));
     leaks_take(&held);
-    available = free_memory(ctx);
+    available = exercise_free_memory(ctx);
     for (uint64_t round = 0; round < ROUNDS; round++) {
         /* All ranks allocate alike; which buffer makes room each of them decides alone. */
         const uint64_t random = reference_random(1, round);
@@ -99,8 +89,8 @@ static void allocate_at_random(struct rank *self, void *arg)
                    (unsigned long long)after.pending);
     taken = leaks_none_since(&held, text, sizeof text);
     CHECK_RANK_MSG(self, taken, "%s", text);
-    CHECK_RANK_MSG(self, free_memory(ctx) == available && available, "%zu bytes free, then %zu",
-                   available, free_memory(ctx));
+    CHECK_RANK_MSG(self, exercise_free_memory(ctx) == available && available,
+                   "%zu bytes free, then %zu", available, exercise_free_memory(ctx));
 out:
     symm_context_destroy(ctx);
 }
@@ -203,18 +193,18 @@ static void trim_back(struct rank *self, void *arg)
     RANK_TRY(self, rank_join(self, &ctx));
     symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_memory_usage(ctx, &before));
-    available = free_memory(ctx);
+    available = exercise_free_memory(ctx);
     RANK_TRY(self, symm_alloc(world, 20u << 20, &x));
     RANK_TRY(self, symm_memory_usage(ctx, &during));
     CHECK_RANK(self, during.segments >= before.segments + (20u << 20));
-    CHECK_RANK(self, available - free_memory(ctx) == during.segments - before.segments);
+    CHECK_RANK(self, available - exercise_free_memory(ctx) == during.segments - before.segments);
     RANK_TRY(self, symm_trim(world)); /* in use: nothing to give back */
-    CHECK_RANK(self, available - free_memory(ctx) >= 20u << 20);
+    CHECK_RANK(self, available - exercise_free_memory(ctx) >= 20u << 20);
     RANK_TRY(self, symm_free(world, x));
     RANK_TRY(self, symm_trim(world));
     RANK_TRY(self, symm_memory_usage(ctx, &after));
     CHECK_RANK(self, after.segments == before.segments && after.nsegments == before.nsegments);
-    CHECK_RANK(self, free_memory(ctx) == available);
+    CHECK_RANK(self, exercise_free_memory(ctx) == available);
     RANK_TRY(self, exercise_group(self, ctx, world, 2));
 out:
     symm_context_destroy(ctx);
@@ -424,7 +414,7 @@ static void ask_too_much(struct rank *self, void *arg)
     RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_alloc(world, before.window + 1, &x));
     RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_alloc(world, 0, &x));
     RANK_EXPECT(self, SYMM_ERROR_MEMORY,
-                symm_alloc(world, (size_t)free_memory(ctx) + (8u << 20), &x));
+                symm_alloc(world, (size_t)exercise_free_memory(ctx) + (8u << 20), &x));
     CHECK_RANK(self, x == (void *)1);
     RANK_TRY(self, symm_memory_usage(ctx, &after));
     CHECK_RANK(self, after.segments == before.segments && after.allocated == before.allocated);

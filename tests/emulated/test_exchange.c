@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
+#include "folder.h"
 #include "meet.h"
 #include "runtime/fd.h"
 #include "test.h"

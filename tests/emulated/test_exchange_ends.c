@@ -1,5 +1,6 @@
 /* What ends a lane: deaths, goodbyes, time and aborts, with real processes and no driver. */
 #include <signal.h>
+#include "folder.h"
 #include "meet.h"
 #include "runtime/exchange.h"
 #include "test.h"

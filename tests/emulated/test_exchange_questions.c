@@ -1,4 +1,5 @@
 /* What ranks ask each other beside their steps, with real processes and no driver. */
+#include "folder.h"
 #include "meet.h"
 #include "runtime/exchange.h"
 #include "test.h"

@@ -2,108 +2,50 @@
  * Products whose ranks die or give up, or whose driver fails: the others are told in time, what was
  * said to be right is right, and what was healthy still works.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include "exercise.h"
 #include "matmul_bench.h"
+#include "matmul_loss.h"
 #include "matmul_signals.h"
 #include "test.h"
 
 enum { BAD_RANK = 1, TRIO = 3 };
 
-/* How the last rank leaves the others: it gives up, or is killed from outside. */
-enum leaving { GIVES_UP, IS_KILLED };
-
-struct loss {
-    enum leaving how;
-    symm_strategy strategy;
-};
-
-/* Products until the last rank has gone. Runs of which the end was right were right. */
-static void lose_a_rank(struct rank *self, void *arg)
-{
-    const struct loss *loss = arg;
-    struct matmul_case c = matmul_works;
-    const int victim = self->nranks - 1;
-    struct matmul_bench b = {0};
-    char who[24];
-
-    c.strategy = loss->strategy;
-    if (matmul_bench_open(self, &b, &c) != SYMM_OK || matmul_bench_works(self, &b) != SYMM_OK)
-        goto out;
-    for (self->report->value[1] = 1; self->report->status == SYMM_OK; self->report->value[1]++) {
-        const symm_matmul_args args = matmul_job_args(&b.job);
-        if (matmul_job_send(self, &b.job, ++b.round, b.stream) != SYMM_OK)
-            break;
-        if (loss->how == GIVES_UP && self->rank == victim && self->report->value[1] == 3) {
-            pause_ms(100);
-            self->report->value[2] = now_ms();
-            symm_abort(b.world, "that is enough");
-        }
-        symm_status st = symm_matmul_run(b.job.m, &args, b.stream);
-        if (st == SYMM_OK)
-            st = symm_synchronize(b.world, b.stream);
-        if (rank_note(self, st) != SYMM_OK)
-            break;
-        if (matmul_job_fetch(self, &b.job, NULL, b.stream) != SYMM_OK)
-            break;
-        if (matmul_job_look(self, &b.job) != SYMM_OK)
-            goto out;
-    }
-    self->report->value[3] = now_ms();
-    snprintf(who, sizeof who, "rank %d", victim);
-    self->report->failed[0] = 0; /* that a call was not OK is no failure here */
-    CHECK_RANK_MSG(self, self->report->status == SYMM_ERROR_PEER && strstr(self->report->text, who),
-                   "%s: %s", symm_status_name(self->report->status), self->report->text);
-    rank_note(self, SYMM_OK);
-out:
-    matmul_bench_close(&b);
-}
-
 static const symm_strategy strategies[] = {SYMM_STRATEGY_FUSED, SYMM_STRATEGY_PIPELINED,
                                            SYMM_STRATEGY_UNFUSED};
 enum { NSTRATEGIES = sizeof strategies / sizeof strategies[0] };
 
-/* Until the last of the survivors was told, in milliseconds. */
-static int64_t time_loss(struct loss *loss)
+static void lose_in_time(struct matmul_loss loss)
 {
-    struct rank_report reports[TRIO];
-    struct ranks *run = ranks_start(TRIO, RANKS_AS_PROCESSES, lose_a_rank, loss);
-    int64_t gone = 0, last = 0;
-    siginfo_t info;
+    int64_t took = INT64_MAX;
 
-    if (loss->how == IS_KILLED) {
-        for (int i = 0; i < 30000 && ranks_peek(run, TRIO - 1)->value[1] < 5; i++)
-            pause_ms(1);
-        kill(ranks_pid(run, TRIO - 1), SIGKILL);
-        waitid(P_PID, (id_t)ranks_pid(run, TRIO - 1), &info, WEXITED | WNOWAIT);
-        gone = now_ms();
-    }
-    const char *missing = ranks_finish(run, reports, 60);
-    ck_assert_msg(!missing, "%s", missing);
-    ranks_assert_ok(reports, TRIO - (loss->how == IS_KILLED));
-    for (int r = 0; r < TRIO - 1; r++) {
-        const int64_t took =
-            reports[r].value[3] - (loss->how == IS_KILLED ? gone : reports[TRIO - 1].value[2]);
-        last = took > last ? took : last;
-    }
-    return last;
+    setenv("SYMM_CHECK", "0", 1);
+    for (int attempt = 0; attempt < 3 && took >= 1000; attempt++) /* the machine may be busy */
+        took = matmul_lose_the_last(&loss, TRIO);
+    ck_assert_msg(took < 1000, "told after %lld ms", (long long)took);
 }
 
 START_TEST(the_others_are_told_within_a_second)
 {
-    struct loss loss = {(enum leaving)(_i % 2), strategies[_i / 2 % NSTRATEGIES]};
-    int64_t took = INT64_MAX;
+    struct matmul_loss loss = {.c = matmul_works, .gives_up = _i % 2 == 0, .burst = 1};
 
-    setenv("SYMM_CHECK", "0", 1);
+    loss.c.strategy = strategies[_i / 2 % NSTRATEGIES];
     if (_i >= 2 * NSTRATEGIES)
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
-    for (int attempt = 0; attempt < 3 && took >= 1000; attempt++) /* the machine may be busy */
-        took = time_loss(&loss);
-    ck_assert_msg(took < 1000, "told after %lld ms", (long long)took);
+    lose_in_time(loss);
+}
+END_TEST
+
+START_TEST(the_others_are_told_among_replays)
+{
+    struct matmul_loss loss = {.c = matmul_works, .burst = 20, .replayed = true};
+
+    loss.c.strategy = SYMM_STRATEGY_FUSED;
+    if (_i)
+        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
+    lose_in_time(loss);
 }
 END_TEST
 
@@ -254,6 +196,7 @@ int main(void)
     Suite *suite = suite_create("matmul_end");
     TCase *tc = test_case(suite, "end", 120);
     tcase_add_loop_test(tc, the_others_are_told_within_a_second, 0, 4 * NSTRATEGIES - 2);
+    tcase_add_loop_test(tc, the_others_are_told_among_replays, 0, 2);
     tcase_add_test(tc, a_group_that_has_ended_leaves_the_world_as_it_was);
     tcase_add_loop_test(tc, nobody_hears_of_rows_after_an_abort, 0, 2);
     tcase_add_loop_test(tc, a_failure_in_a_capture_leaves_no_stream_unjoined, 0, 2);

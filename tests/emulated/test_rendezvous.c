@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include "folder.h"
 #include "meet.h"
 #include "runtime/boot_id.h"
 #include "runtime/fd.h"

@@ -2,11 +2,9 @@
  * symm on real GPUs, through the public interface only: 2 to 4 of them, a process each, without
  * multicast. Skipped, with the reason, where there are fewer than two.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "chain.h"
 #include "exercise.h"
@@ -105,14 +103,6 @@ END_TEST
 
 /* --------------------------------------------------------------------------------------- memory */
 
-static size_t free_memory(symm_context *ctx)
-{
-    int (*info)(size_t *, size_t *) = NULL;
-    size_t available = 0, total = 0;
-    *(void **)&info = symm_context_driver_symbol(ctx, "cuMemGetInfo_v2");
-    return info && info(&available, &total) == 0 ? available : 0;
-}
-
 static void take_and_give_back(struct rank *self, void *arg)
 {
     enum { LIVE = 16 };
@@ -126,7 +116,7 @@ static void take_and_give_back(struct rank *self, void *arg)
     for (int again = 0; again < 2; again++) { /* the first time the driver takes what it keeps */
         RANK_TRY(self, symm_trim(b.w));
         RANK_TRY(self, symm_memory_usage(b.ctx, &before));
-        available = free_memory(b.ctx);
+        available = exercise_free_memory(b.ctx);
         for (uint64_t round = 0; round < 300; round++) {
             void **slot = &live[reference_random(100 + (uint64_t)self->rank, round) % LIVE];
             const size_t nbytes = 1 + (size_t)reference_random(1, round) % (12u << 20);
@@ -143,8 +133,8 @@ static void take_and_give_back(struct rank *self, void *arg)
         RANK_TRY(self, symm_memory_usage(b.ctx, &after));
         CHECK_RANK(self, before.segments == after.segments && after.pending == 0);
     }
-    CHECK_RANK_MSG(self, free_memory(b.ctx) == available, "%zu bytes free, then %zu", available,
-                   free_memory(b.ctx));
+    CHECK_RANK_MSG(self, exercise_free_memory(b.ctx) == available, "%zu bytes free, then %zu",
+                   available, exercise_free_memory(b.ctx));
 out:
     bench_close(&b);
 }
@@ -569,9 +559,8 @@ static void outlive(struct rank *self, void *arg)
     const symm_options options = {.algo = SYMM_ALGO_TWO_SHOT};
     struct bench b = {0};
     symm_context *ctx = NULL;
-    symm_config config = rank_config(self);
     float *x = NULL, *host = calloc(COUNT, sizeof *host);
-    char session[96], device[16], who[32];
+    char who[32];
     const bool gives_up = *(int *)arg;
     if (bench_open(self, &b) != SYMM_OK)
         goto out;
@@ -602,12 +591,7 @@ static void outlive(struct rank *self, void *arg)
     b = (struct bench){0};
     if (self->rank == victim)
         goto out;
-    snprintf(session, sizeof session, "%s-rest", self->session);
-    snprintf(device, sizeof device, "%d", self->rank);
-    config.session = session;
-    config.device = device;
-    config.nranks--;
-    RANK_TRY(self, symm_context_create(&config, &ctx));
+    RANK_TRY(self, rank_join_without(self, victim, "rest", &ctx));
     RANK_TRY(self, exercise_group(self, ctx, symm_context_world(ctx), 3));
     RANK_TRY(self, symm_context_destroy(ctx));
     ctx = NULL;
@@ -620,14 +604,9 @@ out:
 START_TEST(the_others_survive_a_rank_killed_in_mid_run)
 {
     struct rank_report reports[MOST];
-    siginfo_t info;
     NEEDS_GPUS();
     struct ranks *run = ranks_start(ngpus, RANKS_AS_PROCESSES, outlive, &(int){0});
-    for (int i = 0; i < 30000 && ranks_peek(run, ngpus - 1)->value[1] < 3; i++)
-        pause_ms(1);
-    kill(ranks_pid(run, ngpus - 1), SIGKILL);
-    waitid(P_PID, (id_t)ranks_pid(run, ngpus - 1), &info, WEXITED | WNOWAIT);
-    const int64_t death = now_ms();
+    const int64_t death = ranks_kill_at(run, ngpus - 1, 1, 3);
     const char *missing = ranks_finish(run, reports, 60);
     ck_assert_msg(!missing, "%s", missing);
     ck_assert_int_eq(reports[ngpus - 1].end, RANK_KILLED);

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "exercise.h"
+#include "folder.h"
 #include "gpus.h"
 #include "matmul_bench.h"
+#include "matmul_loss.h"
 #include "matmul_pair.h"
 #include "matmul_plan.h"
 #include "test.h"
@@ -286,6 +288,25 @@ START_TEST(a_product_without_a_rank_ends_in_time)
 }
 END_TEST
 
+/* -------------------------------------------------------------------- a rank killed in products */
+
+/* Rows sent by blocks, or by copy engines; products enqueued, or replayed; in both worlds. */
+static const int losing[] = {2, 4};
+enum { NLOSING = sizeof losing / sizeof losing[0], BURST = 2000 };
+
+START_TEST(the_others_outlive_a_rank_killed_in_mid_product)
+{
+    const int nranks = losing[_i % NLOSING];
+    struct matmul_loss loss = {.c = crowded, .burst = BURST, .replayed = _i / NLOSING % 2};
+
+    NEEDS_GPUS(nranks);
+    setenv("SYMM_CHECK", "0", 1);
+    setenv("SYMM_MATMUL_ENGINE_BYTES", _i / NLOSING / 2 ? "1" : "1G", 1);
+    const int64_t took = matmul_lose_the_last(&loss, nranks);
+    ck_assert_msg(took < 1000, "told after %lld ms", (long long)took);
+}
+END_TEST
+
 int main(void)
 {
     setenv("SYMM_DRIVER", "cuda", 1);
@@ -307,6 +328,8 @@ int main(void)
     tcase_add_loop_test(pairs, rows_are_sent_beside_products_on_all_multiprocessors, 0,
                         WORLDS * NTRANSPORTS);
     TCase *end = test_case_uncounted(suite, "end", LIMIT_S + 10);
+    in_a_folder(end);
     tcase_add_loop_test(end, a_product_without_a_rank_ends_in_time, 0, 2 * WORLDS);
+    tcase_add_loop_test(end, the_others_outlive_a_rank_killed_in_mid_product, 0, 4 * NLOSING);
     return test_main(suite);
 }

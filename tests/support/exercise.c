@@ -104,3 +104,11 @@ void exercise_world(struct rank *self, void *arg)
 out:
     symm_context_destroy(ctx);
 }
+
+size_t exercise_free_memory(symm_context *ctx)
+{
+    int (*info)(size_t *, size_t *) = NULL;
+    size_t available = 0, total = 0;
+    *(void **)&info = symm_context_driver_symbol(ctx, "cuMemGetInfo_v2");
+    return info && info(&available, &total) == 0 ? available : 0;
+}

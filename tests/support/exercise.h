@@ -20,6 +20,9 @@ symm_status exercise_group(struct rank *self, symm_context *ctx, symm_group *gro
  * round, or NULL. */
 void exercise_world(struct rank *self, void *arg);
 
+/* Bytes that are free on the device; 0: that could not be asked. */
+size_t exercise_free_memory(symm_context *ctx);
+
 /* How exact an algorithm's results are promised to be. */
 int exercise_bound(symm_algo algo);
 

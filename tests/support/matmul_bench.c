@@ -23,6 +23,14 @@ symm_status matmul_bench_open(struct rank *self, struct matmul_bench *b,
                               const struct matmul_case *c)
 {
     RANK_TRY(self, rank_join(self, &b->ctx));
+    return matmul_bench_open_in(self, b, c);
+out:
+    return self->report->status;
+}
+
+symm_status matmul_bench_open_in(struct rank *self, struct matmul_bench *b,
+                                 const struct matmul_case *c)
+{
     b->world = symm_context_world(b->ctx);
     RANK_TRY(self, symm_stream_create(b->ctx, &b->stream));
     if (matmul_job_open(self, b->ctx, b->world, c, &b->job) != SYMM_OK)

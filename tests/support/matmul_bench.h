@@ -18,6 +18,9 @@ extern const struct matmul_case matmul_works;
 
 symm_status matmul_bench_open(struct rank *self, struct matmul_bench *b,
                               const struct matmul_case *c);
+/* The same in b->ctx. */
+symm_status matmul_bench_open_in(struct rank *self, struct matmul_bench *b,
+                                 const struct matmul_case *c);
 void matmul_bench_close(struct matmul_bench *b);
 /* What every case ends with: the group is alive, and a product of it right. */
 symm_status matmul_bench_works(struct rank *self, struct matmul_bench *b);

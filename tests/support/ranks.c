@@ -185,6 +185,17 @@ const char *ranks_finish(struct ranks *run, struct rank_report reports[], int ti
     return all ? NULL : text;
 }
 
+int64_t ranks_kill_at(const struct ranks *run, int rank, int at, int64_t count)
+{
+    siginfo_t info;
+
+    for (int i = 0; i < 30000 && ranks_peek(run, rank)->value[at] < count; i++)
+        pause_ms(1);
+    kill(ranks_pid(run, rank), SIGKILL);
+    waitid(P_PID, (id_t)ranks_pid(run, rank), &info, WEXITED | WNOWAIT);
+    return now_ms();
+}
+
 void ranks_run(int n, enum ranks_mode mode, rank_fn fn, void *arg, struct rank_report reports[],
                int timeout_s)
 {
@@ -233,6 +244,21 @@ symm_status rank_join(const struct rank *self, symm_context **out)
 {
     const symm_config config = rank_config(self);
     return symm_context_create(self->mode == RANKS_AS_THREADS ? &config : NULL, out);
+}
+
+symm_status rank_join_without(const struct rank *self, int gone, const char *name,
+                              symm_context **out)
+{
+    symm_config config = rank_config(self);
+    char session[96], device[16];
+
+    snprintf(session, sizeof session, "%s-%s", self->session, name);
+    snprintf(device, sizeof device, "%d", self->rank);
+    config.session = session;
+    config.device = device;
+    config.nranks--;
+    config.rank -= config.rank > gone;
+    return symm_context_create(&config, out);
 }
 
 symm_status rank_note(struct rank *self, symm_status status)

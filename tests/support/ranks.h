@@ -52,6 +52,12 @@ volatile struct rank_report *ranks_peek(const struct ranks *run, int rank);
  */
 const char *ranks_finish(struct ranks *run, struct rank_report reports[], int timeout_s);
 
+/*
+ * Kills a process rank when value[at] of its report has come to `count` (it gets half a minute) and
+ * waits until it has ended. Returns when that was, in milliseconds.
+ */
+int64_t ranks_kill_at(const struct ranks *run, int rank, int at, int64_t count);
+
 /* Both, and fails the test if a rank has not come to its end. */
 void ranks_run(int n, enum ranks_mode mode, rank_fn fn, void *arg, struct rank_report reports[],
                int timeout_s);
@@ -67,6 +73,9 @@ void ranks_run_ok(int n, enum ranks_mode mode, rank_fn fn, void *arg, int timeou
 symm_config rank_config(const struct rank *self);
 /* Joins: a process by its environment, a thread by its configuration. */
 symm_status rank_join(const struct rank *self, symm_context **out);
+/* Joins a world of this name of all ranks but one, each on the device that it has in all worlds. */
+symm_status rank_join_without(const struct rank *self, int gone, const char *name,
+                              symm_context **out);
 
 /* Records a status and, if it is a failure, its text; returns it. */
 symm_status rank_note(struct rank *self, symm_status status);

@@ -1,0 +1,26 @@
+/* A folder for the length of a case. */
+#include "folder.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char folder[64];
+
+static void enter_folder(void)
+{
+    strcpy(folder, "/tmp/symm-meet-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    setenv("TMPDIR", folder, 1);
+    unsetenv("SYMM_DIR");
+}
+
+static void leave_folder(void)
+{
+    ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
+}
+
+void in_a_folder(TCase *tc)
+{
+    tcase_add_checked_fixture(tc, enter_folder, leave_folder);
+}
