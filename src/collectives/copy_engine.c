@@ -30,6 +30,7 @@
  */
 #include "copy_engine.h"
 
+#include "../runtime/numbers.h"
 #include "../runtime/side.h"
 
 enum {
@@ -39,24 +40,9 @@ enum {
     REDUCE_BLOCKS = 2 /* on each multiprocessor */
 };
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a < b ? b : a;
-}
-
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 static uint64_t whole_packs(uint64_t nbytes)
 {
-    return ceil_div(nbytes, PACK_NBYTES) * PACK_NBYTES;
+    return symm__ceil_div(nbytes, PACK_NBYTES) * PACK_NBYTES;
 }
 
 /* --------------------------------------------------------------------------------------- chunks */
@@ -77,9 +63,10 @@ static struct symm_copy_chunks divide(const struct symm_copy_share *share, uint6
 {
     const uint64_t quarters = share->gathered ? 4 * n : 4 * n - 3;
     struct symm_copy_chunks chunks = {
-        .nbytes = whole_packs(smaller(share->nbytes, ceil_div(share->nbytes, quarters) * 4))};
+        .nbytes =
+            whole_packs(symm__smaller(share->nbytes, symm__ceil_div(share->nbytes, quarters) * 4))};
 
-    chunks.n = ceil_div(share->nbytes, chunks.nbytes);
+    chunks.n = symm__ceil_div(share->nbytes, chunks.nbytes);
     return chunks;
 }
 
@@ -90,16 +77,17 @@ static uint64_t time_of(const struct symm_copy_share *share, const struct symm_c
     uint64_t copies = 0, kernels = 0, put = 0;
 
     for (uint64_t c = 0; c < chunks->n; c++) {
-        const uint64_t nbytes = smaller(chunks->nbytes, share->nbytes - c * chunks->nbytes),
+        const uint64_t nbytes = symm__smaller(chunks->nbytes, share->nbytes - c * chunks->nbytes),
                        before = put;
         put = (nranks - 1) * (COPY_NS + nbytes / COPIED_PER_NS);
         copies += put;
         const uint64_t scattered = copies;
         if (share->gathered && c > 0)
-            copies = larger(copies, kernels) + before;
-        kernels = larger(kernels, scattered) + MEETING_NS + (nranks + 1) * nbytes / REDUCED_PER_NS;
+            copies = symm__larger(copies, kernels) + before;
+        kernels =
+            symm__larger(kernels, scattered) + MEETING_NS + (nranks + 1) * nbytes / REDUCED_PER_NS;
     }
-    return share->gathered ? larger(copies, kernels) + put : kernels;
+    return share->gathered ? symm__larger(copies, kernels) + put : kernels;
 }
 
 struct symm_copy_chunks symm__copy_chunks(const struct symm_copy_share *share,
@@ -114,8 +102,9 @@ struct symm_copy_chunks symm__copy_chunks(const struct symm_copy_share *share,
         const struct symm_copy_chunks one = divide(share, 1), two = divide(share, 2);
         chunks = time_of(share, &one) <= time_of(share, &two) ? one : two;
     } else {
-        const uint64_t quarters = ceil_div(share->nbytes, most / 4) + (share->gathered ? 0 : 3);
-        chunks = divide(share, ceil_div(quarters, 4));
+        const uint64_t quarters =
+            symm__ceil_div(share->nbytes, most / 4) + (share->gathered ? 0 : 3);
+        chunks = divide(share, symm__ceil_div(quarters, 4));
     }
     chunks.room = room;
     return chunks;
@@ -147,10 +136,10 @@ static symm_status meet(const struct work *w, enum symm_kernel_id kernel, int ch
                                    .pad = group->pad,
                                    .channel = SYMM_CHANNEL_BLOCKS + channel,
                                    .word = word};
-    const uint64_t threads = ceil_div((uint64_t)group->nranks, WARP) * WARP;
+    const uint64_t threads = symm__ceil_div((uint64_t)group->nranks, WARP) * WARP;
 
     return symm__enqueue_kernel(w->e, kernel, 1,
-                                (uint32_t)smaller(threads, (uint64_t)w->machine->max_threads),
+                                (uint32_t)symm__smaller(threads, (uint64_t)w->machine->max_threads),
                                 false, &args);
 }
 
@@ -211,8 +200,8 @@ out:
 static uint64_t find_chunk(const struct work *w, int r, uint64_t chunk, uint64_t *nbytes)
 {
     const uint64_t begin = (uint64_t)r * w->share + chunk * w->chunks.nbytes,
-                   share_end = smaller(((uint64_t)r + 1) * w->share, w->total),
-                   end = smaller(begin + w->chunks.nbytes, share_end);
+                   share_end = symm__smaller(((uint64_t)r + 1) * w->share, w->total),
+                   end = symm__smaller(begin + w->chunks.nbytes, share_end);
 
     *nbytes = begin < end ? end - begin : 0;
     return begin;
@@ -284,9 +273,9 @@ static symm_status reduce_chunk(const struct work *w, uint64_t chunk)
         .nranks = group->nranks,
         .op = (uint32_t)w->call->op,
     };
-    const uint64_t threads = smaller(REDUCE_THREADS, (uint64_t)w->machine->max_threads);
-    const uint64_t blocks = smaller(ceil_div(nbytes, PACK_NBYTES * threads),
-                                    REDUCE_BLOCKS * (uint64_t)w->machine->nsms);
+    const uint64_t threads = symm__smaller(REDUCE_THREADS, (uint64_t)w->machine->max_threads);
+    const uint64_t blocks = symm__smaller(symm__ceil_div(nbytes, PACK_NBYTES * threads),
+                                          REDUCE_BLOCKS * (uint64_t)w->machine->nsms);
 
     if (nbytes == 0)
         return SYMM_OK;
@@ -337,7 +326,7 @@ static symm_status reduce_shares(struct work *w)
                    nranks = (uint64_t)group->nranks;
     const bool to_all = w->call->operation == SYMM_OPERATION_ALL_REDUCE;
 
-    w->share = to_all ? whole_packs(ceil_div(nbytes, nranks)) : nbytes;
+    w->share = to_all ? whole_packs(symm__ceil_div(nbytes, nranks)) : nbytes;
     w->total = to_all ? nbytes : nbytes * nranks;
     w->chunks = symm__copy_chunks(
         &(struct symm_copy_share){.nbytes = w->share, .nranks = group->nranks, .gathered = to_all},

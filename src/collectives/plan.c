@@ -1,6 +1,7 @@
 /* The rules by which a collective gets its kernel and grid. */
 #include "plan.h"
 
+#include "../runtime/numbers.h"
 #include "choice.h"
 
 enum {
@@ -14,21 +15,6 @@ enum {
     PACK_NBYTES = 16,
     PACKET_NBYTES = 12 /* of 16; the rest is the flag */
 };
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
 
 bool symm__algo_by_switch(symm_algo algo)
 {
@@ -133,7 +119,7 @@ struct shape {
 
 static struct shape shape_of(enum symm_operation operation, symm_algo algo, uint64_t nsms)
 {
-    const uint64_t all = smaller(nsms, SYMM_BLOCKS_MAX), few = smaller(nsms / 2, 32);
+    const uint64_t all = symm__smaller(nsms, SYMM_BLOCKS_MAX), few = symm__smaller(nsms / 2, 32);
     const bool gathers = operation == SYMM_OPERATION_ALL_GATHER;
 
     switch (algo) {
@@ -194,8 +180,9 @@ static uint64_t chunk_units(const struct symm_plan *plan, uint64_t chunks)
 
     if (most == 0)
         return plan->room;
-    chunks = larger(chunks, ceil_div(plan->slice, most));
-    return smaller(most, larger(ceil_div(plan->slice, chunks * threads), 1) * threads);
+    chunks = symm__larger(chunks, symm__ceil_div(plan->slice, most));
+    return symm__smaller(most,
+                         symm__larger(symm__ceil_div(plan->slice, chunks * threads), 1) * threads);
 }
 
 /* An all-gather's elements are bytes. */
@@ -220,12 +207,12 @@ static void divide(struct symm_plan *plan, const struct symm_machine *machine,
     plan->count = symm__collective_nbytes(machine, call) / element_nbytes(call);
     if (call->operation != SYMM_OPERATION_ALL_REDUCE) {
         plan->stride = plan->count / nranks;
-        plan->share = ceil_div(plan->stride, unit);
+        plan->share = symm__ceil_div(plan->stride, unit);
     } else if (plan->algo == SYMM_ALGO_TWO_SHOT || plan->algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT) {
-        plan->share = ceil_div(ceil_div(plan->count, unit), nranks);
+        plan->share = symm__ceil_div(symm__ceil_div(plan->count, unit), nranks);
         plan->stride = plan->share * unit;
     } else {
-        plan->share = ceil_div(plan->count, unit);
+        plan->share = symm__ceil_div(plan->count, unit);
         plan->stride = plan->count;
     }
 }
@@ -248,28 +235,28 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
                           : PACKET_NBYTES / size);
     /* The blocks of an all-reduce by the switch have shares of their own. */
     work = call->operation == SYMM_OPERATION_ALL_REDUCE && algo == SYMM_ALGO_MULTIMEM
-               ? ceil_div(plan.share, nranks)
+               ? symm__ceil_div(plan.share, nranks)
                : plan.share;
     while (work > threads * blocks && threads < shape.most_threads)
         threads *= 2;
     if (blocks > 1 && work <= shape.few_units * (blocks / 2))
         blocks /= 2;
-    threads = smaller(threads, (uint64_t)machine->max_threads);
+    threads = symm__smaller(threads, (uint64_t)machine->max_threads);
     if (threads >= WARP)
-        threads = smaller(threads / WARP, ceil_div(work, WARP)) * WARP;
+        threads = symm__smaller(threads / WARP, symm__ceil_div(work, WARP)) * WARP;
     if (call->max_blocks)
-        blocks = smaller(blocks, call->max_blocks);
+        blocks = symm__smaller(blocks, call->max_blocks);
     /* Each needs a part of the staging area. */
-    blocks =
-        smaller(blocks, machine->staging_nbytes / PACK_NBYTES / (2 * SYMM_STAGING_DEPTH * nranks));
-    blocks = smaller(blocks, ceil_div(work, threads));
+    blocks = symm__smaller(blocks, machine->staging_nbytes / PACK_NBYTES /
+                                       (2 * SYMM_STAGING_DEPTH * nranks));
+    blocks = symm__smaller(blocks, symm__ceil_div(work, threads));
     blocks = blocks ? blocks : 1;
 
     plan.blocks = (uint32_t)blocks;
     plan.threads = (uint32_t)threads;
     plan.early =
         shape.packets ? threads <= EARLY_THREADS : shape.few_units && 2 * blocks <= shape.blocks;
-    plan.slice = ceil_div(plan.share, blocks);
+    plan.slice = symm__ceil_div(plan.share, blocks);
     plan.room = room_of(&plan, call->operation, machine);
     if (!shape.packets)
         plan.room = (uint32_t)chunk_units(&plan, least_chunks(&plan, call->operation, algo));

@@ -10,6 +10,7 @@
 #include "gather.h"
 
 #include "../collectives/collective.h"
+#include "../runtime/numbers.h"
 #include "wgmma.h"
 
 enum {
@@ -51,15 +52,10 @@ symm_rows_way symm__gather_way(const struct symm_matmul *m)
                            .chunks = m->plan.chunks};
 }
 
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* Of this rank's rows. */
 static uint64_t own_chunks(const struct symm_matmul *m)
 {
-    return ceil_div(own_rows(m), m->plan.strip_rows) * m->plan.pieces;
+    return symm__ceil_div(own_rows(m), m->plan.strip_rows) * m->plan.pieces;
 }
 
 /* Slices taken, those sent of each chunk to each other rank, and blocks of the product. */
@@ -276,7 +272,7 @@ static symm_status launch_senders(const struct symm_matmul_run *run, CUstream st
         .rows = own_rows(m),
         .counts = m->counts,
         .slice_rows = (uint32_t)slice_rows(m),
-        .slices = (uint32_t)ceil_div(m->plan.strip_rows, slice_rows(m)),
+        .slices = (uint32_t)symm__ceil_div(m->plan.strip_rows, slice_rows(m)),
         .together = m->plan.together,
     };
     const uint32_t shared_nbytes = symm__wgmma_multiplies(run) ? SENDER_SHARED_NBYTES

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include "../kernels.def"
+#include "../runtime/numbers.h"
 
 #define SHAPE(unused, columns, cluster, time) {columns, cluster, time},
 const struct symm_tile_shape symm__wgmma_shapes[] = {SYMM_WGMMA_SHAPES(SHAPE, )};
@@ -17,28 +18,24 @@ static const double product_bytes_per_us = 33e5; /* what comes makes it longer b
 static const double gather_us = 8;               /* an all-gather, beside the bytes */
 static const double cublas_sm_products_per_us = 2.8e6, cublas_bytes_per_us = 2.5e6;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* Of all clusters. */
-static int64_t tiles(const struct symm_problem *p, int step, const struct symm_tile_shape *shape)
+static uint64_t tiles(const struct symm_problem *p, int step, const struct symm_tile_shape *shape)
 {
     const int shard = (p->rank + step) % p->nranks, height = SYMM_WGMMA_ROWS * shape->cluster;
-    int64_t across = 0;
+    uint64_t across = 0;
 
     for (int i = 0; i < p->nb; i++)
-        across += ceil_div(p->n[i], shape->columns);
-    return across * p->l * ceil_div(symm__problem_rows(p->m, p->nranks, shard), height);
+        across += symm__ceil_div((uint64_t)p->n[i], (uint64_t)shape->columns);
+    return across * (uint64_t)p->l *
+           symm__ceil_div((uint64_t)symm__problem_rows(p->m, p->nranks, shard), (uint64_t)height);
 }
 
 static double tiles_us(const struct symm_problem *p, const struct symm_matmul_plan *plan,
-                       const struct symm_tile_shape *shape, int64_t ntiles)
+                       const struct symm_tile_shape *shape, uint64_t ntiles)
 {
-    const int64_t clusters = plan->blocks / (unsigned)shape->cluster;
+    const uint64_t clusters = plan->blocks / (unsigned)shape->cluster;
 
-    return (double)ceil_div(ntiles, clusters ? clusters : 1) * shape->time * p->k * tile_us;
+    return (double)symm__ceil_div(ntiles, clusters ? clusters : 1) * shape->time * p->k * tile_us;
 }
 
 /* Rows on their way: the first begin after a while, and a chunk takes time beside its bytes. */
@@ -86,13 +83,13 @@ static double product_us(const struct symm_problem *p, const struct symm_matmul_
                          const struct symm_tile_shape *shape, int first_step, int last_step)
 {
     const int coming = plan->chunks ? last_step - 1 : 0;
-    int64_t all = 0, last;
+    uint64_t all = 0, last;
 
     for (int step = first_step; step < last_step; step++)
         all += tiles(p, step, shape);
     if (coming == 0)
         return tiles_us(p, plan, shape, all);
-    last = ceil_div(tiles(p, last_step - 1, shape), plan->chunks / plan->pieces);
+    last = symm__ceil_div(tiles(p, last_step - 1, shape), plan->chunks / plan->pieces);
     return fmax(fmax(fused_us, first_us(plan, coming)) + tiles_us(p, plan, shape, all) +
                     coming * (double)plan->slab_nbytes / product_bytes_per_us,
                 arrival_us(plan, coming, tiles_us(p, plan, shape, last)));

@@ -2,6 +2,7 @@
 #include "plan.h"
 
 #include <math.h>
+#include "../runtime/numbers.h"
 #include "model.h"
 
 enum {
@@ -17,37 +18,23 @@ enum {
     FREE_SHARE = 6 /* and at most this part of all */
 };
 
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* -------------------------------------------------------------------------------- the workspace */
 
 int64_t symm__matmul_ld(int32_t k)
 {
-    return (int64_t)ceil_div((uint64_t)k, PACK_ELEMENTS) * PACK_ELEMENTS;
+    return (int64_t)symm__ceil_div((uint64_t)k, PACK_ELEMENTS) * PACK_ELEMENTS;
 }
 
 /* Rows are cut into strips of whole tiles' rows, and these along k. */
 static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strip_rows, uint64_t pieces)
 {
-    const uint64_t ld = (uint64_t)plan->ld, strip = smaller(rows, strip_rows);
+    const uint64_t ld = (uint64_t)plan->ld, strip = symm__smaller(rows, strip_rows);
 
-    plan->strip_rows = (uint32_t)(ceil_div(strip, TILE_ROWS) * TILE_ROWS);
-    plan->piece = (uint32_t)(ceil_div(ceil_div(ld, pieces), SYMM_WGMMA_DEPTH) * SYMM_WGMMA_DEPTH);
-    plan->pieces = (uint32_t)ceil_div(ld, plan->piece);
-    plan->chunks = (uint32_t)ceil_div(rows, plan->strip_rows) * plan->pieces;
+    plan->strip_rows = (uint32_t)(symm__ceil_div(strip, TILE_ROWS) * TILE_ROWS);
+    plan->piece =
+        (uint32_t)(symm__ceil_div(symm__ceil_div(ld, pieces), SYMM_WGMMA_DEPTH) * SYMM_WGMMA_DEPTH);
+    plan->pieces = (uint32_t)symm__ceil_div(ld, plan->piece);
+    plan->chunks = (uint32_t)symm__ceil_div(rows, plan->strip_rows) * plan->pieces;
 }
 
 /* ---------------------------------------------------------------------------- how rows are sent */
@@ -62,7 +49,8 @@ static struct symm_matmul_plan by_engine(const struct symm_matmul_machine *machi
                        machine->engine_nbytes ? machine->engine_nbytes : SYMM_MATMUL_CHUNK_NBYTES;
 
     plan.by_engine = true;
-    cut(&plan, rows, larger(ceil_div(rows, STRIPS_MOST), ceil_div(least, row_nbytes)), 1);
+    cut(&plan, rows,
+        symm__larger(symm__ceil_div(rows, STRIPS_MOST), symm__ceil_div(least, row_nbytes)), 1);
     return plan;
 }
 
@@ -72,15 +60,15 @@ static struct symm_matmul_plan by_blocks(const struct symm_matmul_machine *machi
                                          int64_t columns, uint32_t nfree)
 {
     struct symm_matmul_plan plan = *base;
-    const uint64_t across = larger(ceil_div((uint64_t)columns, TILE_COLUMNS), 1);
+    const uint64_t across = symm__larger(symm__ceil_div((uint64_t)columns, TILE_COLUMNS), 1);
     uint64_t turn;
 
     plan.free = nfree;
     plan.blocks = (uint32_t)machine->nsms > nfree ? (uint32_t)machine->nsms - nfree : 1;
-    turn = larger(plan.blocks / across / 2 * 2, 2) * TILE_ROWS;
-    plan.together = (uint32_t)larger(turn / rows, 1);
-    cut(&plan, rows, larger(turn, ceil_div(rows, STRIPS_MOST)),
-        larger(smaller((uint64_t)plan.ld / PIECE_LEAST, PIECES_MOST), 1));
+    turn = symm__larger(plan.blocks / across / 2 * 2, 2) * TILE_ROWS;
+    plan.together = (uint32_t)symm__larger(turn / rows, 1);
+    cut(&plan, rows, symm__larger(turn, symm__ceil_div(rows, STRIPS_MOST)),
+        symm__larger(symm__smaller((uint64_t)plan.ld / PIECE_LEAST, PIECES_MOST), 1));
     return plan;
 }
 
@@ -122,7 +110,7 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_machine *mach
         .strategy = p->strategy,
         .free = 1,
         .blocks = machine->nsms > 1 ? (uint32_t)machine->nsms - 1 : 1,
-        .threads = (uint32_t)smaller(THREADS, (uint64_t)machine->max_threads),
+        .threads = (uint32_t)symm__smaller(THREADS, (uint64_t)machine->max_threads),
     };
     struct symm_matmul_plan fused;
 

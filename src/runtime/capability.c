@@ -6,22 +6,13 @@
 #include <string.h>
 #include "device.h"
 #include "heap.h"
+#include "numbers.h"
 #include "segment.h"
 #include "settings.h"
 #include "text.h"
 #include "tuning.h"
 
 enum { STAGING_LEAST = 1 << 10, STAGING_AT_LEAST = 8 << 20, STAGING_AT_MOST = 256 << 20 };
-
-static uint64_t largest(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t round_up(uint64_t n, uint64_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 static symm_status read_settings(const struct symm_driver *drv, struct symm_capability *c)
 {
@@ -43,7 +34,7 @@ static symm_status read_settings(const struct symm_driver *drv, struct symm_capa
     if (c->staging_nbytes && (c->staging_nbytes < STAGING_LEAST || c->staging_nbytes > UINT32_MAX))
         st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_STAGING_BYTES=%s is not 0 or within 1K to 4G",
                         symm__setting(SYMM_SETTING_STAGING_BYTES));
-    c->staging_nbytes = round_up(c->staging_nbytes, SYMM_HEAP_ALIGNMENT);
+    c->staging_nbytes = symm__round_up(c->staging_nbytes, SYMM_HEAP_ALIGNMENT);
 out:
     return st;
 }
@@ -209,10 +200,10 @@ symm_status symm__capability_agree(const struct symm_capability *all, int nranks
         out->max_threads = c->max_threads < out->max_threads ? c->max_threads : out->max_threads;
         if (c->compute_major < out->compute_major)
             out->compute_major = c->compute_major;
-        out->window_nbytes =
-            largest(out->window_nbytes, c->window_nbytes ? c->window_nbytes : c->memory_nbytes);
-        memory->granularity = largest(memory->granularity, c->granularity);
-        memory->alignment = largest(memory->alignment, c->alignment);
+        out->window_nbytes = symm__larger(out->window_nbytes,
+                                          c->window_nbytes ? c->window_nbytes : c->memory_nbytes);
+        memory->granularity = symm__larger(memory->granularity, c->granularity);
+        memory->alignment = symm__larger(memory->alignment, c->alignment);
         if (c->multicast_off[0] && !out->multicast_off[0])
             snprintf(out->multicast_off, sizeof out->multicast_off, "rank %d: %s", r,
                      c->multicast_off);
@@ -282,12 +273,12 @@ void symm__capability_settle(const struct symm_agreed_memory *all, int nranks,
                              struct symm_agreed *agreed, struct symm_agreed_memory *memory)
 {
     for (int r = 0; r < nranks; r++) {
-        memory->granularity = largest(memory->granularity, all[r].granularity);
-        memory->alignment = largest(memory->alignment, all[r].alignment);
+        memory->granularity = symm__larger(memory->granularity, all[r].granularity);
+        memory->alignment = symm__larger(memory->alignment, all[r].alignment);
     }
     /* All of these are powers of two. */
-    memory->alignment = largest(memory->alignment, memory->granularity);
-    memory->segment_nbytes =
-        round_up(largest(memory->segment_nbytes, memory->granularity), memory->granularity);
-    agreed->window_nbytes = round_up(agreed->window_nbytes, memory->granularity);
+    memory->alignment = symm__larger(memory->alignment, memory->granularity);
+    memory->segment_nbytes = symm__round_up(
+        symm__larger(memory->segment_nbytes, memory->granularity), memory->granularity);
+    agreed->window_nbytes = symm__round_up(agreed->window_nbytes, memory->granularity);
 }

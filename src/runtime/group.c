@@ -6,15 +6,11 @@
 #include "control.h"
 #include "dlpack.h"
 #include "heap.h"
+#include "numbers.h"
 #include "pad.h"
 #include "side.h"
 
 enum { NCHANNELS = SYMM_CHANNEL_BLOCKS + 2 * SYMM_BLOCKS_MAX };
-
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 int symm__group_world_rank(const struct symm_group *group, int rank)
 {
@@ -78,7 +74,7 @@ out:
 
 static size_t pad_nbytes(int nranks)
 {
-    return round_up(symm__pad_nbytes(NCHANNELS, nranks), SYMM_HEAP_ALIGNMENT);
+    return symm__round_up(symm__pad_nbytes(NCHANNELS, nranks), SYMM_HEAP_ALIGNMENT);
 }
 
 /*
@@ -94,16 +90,16 @@ static uint32_t block_packets(const struct symm_context *ctx, int nranks)
 
 static size_t packets_nbytes(const struct symm_context *ctx, int nranks)
 {
-    return round_up((size_t)block_packets(ctx, nranks) * SYMM_BLOCKS_MAX * sizeof(symm_packet),
-                    SYMM_HEAP_ALIGNMENT);
+    return symm__round_up((size_t)block_packets(ctx, nranks) * SYMM_BLOCKS_MAX *
+                              sizeof(symm_packet),
+                          SYMM_HEAP_ALIGNMENT);
 }
 
 /* At least a pack of every rank in each slot of two_shot's chunks, for one block. */
 static size_t staging_nbytes(const struct symm_context *ctx, int nranks)
 {
-    const size_t least = 128 * (size_t)nranks;
-    return round_up(ctx->agreed.staging_nbytes > least ? ctx->agreed.staging_nbytes : least,
-                    SYMM_HEAP_ALIGNMENT);
+    return symm__round_up(symm__larger(ctx->agreed.staging_nbytes, 128 * (uint64_t)nranks),
+                          SYMM_HEAP_ALIGNMENT);
 }
 
 /* A group's own memory: the pad, the packet area, the staging area. */

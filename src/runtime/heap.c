@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "array.h"
+#include "numbers.h"
 #include "offset_allocator.h"
 
 struct segment {
@@ -61,11 +62,6 @@ void symm__heap_destroy(struct symm_heap *heap)
     free(heap->segments);
     free(heap->blocks);
     free(heap);
-}
-
-static uint64_t round_up(uint64_t n, uint64_t to)
-{
-    return (n + to - 1) / to * to;
 }
 
 /* Index of the first block that begins at or after off. */
@@ -122,7 +118,7 @@ static struct segment *segment_plan(struct symm_heap *heap, uint64_t nbytes,
     if (!s)
         return NULL;
     s->members = members;
-    s->nbytes = round_up(nbytes, heap->granularity);
+    s->nbytes = symm__round_up(nbytes, heap->granularity);
     uint64_t preferred = s->nbytes < heap->least_segment ? heap->least_segment : s->nbytes;
     if (symm__offsets_alloc(heap->window, preferred, heap->granularity, &s->off))
         s->nbytes = preferred;
@@ -163,7 +159,7 @@ static symm_status configure(struct symm_heap *heap, const uint64_t args[4])
                           (unsigned long long)granularity);
     heap->window_nbytes = window;
     heap->granularity = granularity;
-    heap->least_segment = round_up(least, granularity);
+    heap->least_segment = symm__round_up(least, granularity);
     return symm__offsets_create(window, &heap->window);
 }
 
@@ -193,7 +189,7 @@ static symm_status allocate(struct symm_heap *heap, struct symm_rank_set members
     if (args[0] > heap->window_nbytes)
         return symm__fail(SYMM_ERROR_ARGUMENT, "%llu bytes do not fit the window of %llu bytes",
                           (unsigned long long)args[0], (unsigned long long)heap->window_nbytes);
-    nbytes = round_up(args[0], SYMM_HEAP_ALIGNMENT);
+    nbytes = symm__round_up(args[0], SYMM_HEAP_ALIGNMENT);
     if (!reserve_block(heap))
         return symm__fail(SYMM_ERROR_MEMORY, "out of host memory for the table of blocks");
 

@@ -1,0 +1,29 @@
+/* Arithmetic of sizes and counts. */
+#ifndef SYMM_NUMBERS_H
+#define SYMM_NUMBERS_H
+
+#include <stdint.h>
+
+static inline uint64_t symm__smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t symm__larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* b is not 0. */
+static inline uint64_t symm__ceil_div(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* The next multiple, which does not overflow. */
+static inline uint64_t symm__round_up(uint64_t n, uint64_t to)
+{
+    return symm__ceil_div(n, to) * to;
+}
+
+#endif
