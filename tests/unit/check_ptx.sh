@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What the compiler makes of the kernels: the multimem instructions are those of their type and the wide ones, which add
 # in fp32, nothing but the multimem kernels has them, nothing spills to speak of, and there are neither too many kernels
-# nor too much machine code.
+# nor too much machine code. The products of Hopper GPUs multiply as asynchronously as they are written, which ptxas says,
+# and which their machine code shows where there are cuobjdump and nvdisasm.
 # And that kernels which use all of symm/device.cuh have every instruction that they should, for every generation of GPUs.
 # usage: check_ptx.sh BUILD_DIR; exit code 77: there is no nvcc.
 set -euo pipefail
@@ -115,6 +116,17 @@ done
 ! grep -q 'wgmma\.' "$work/80.ptx" || fail "sm_80: has wgmma instructions"
 
 wait $assembling
+# What it cannot keep asynchronous it puts one after the other, and goes on.
+! grep -E 'C75[0-9]{2}|instructions are serialized|setmaxnreg.*ignored' "$work/ptxas.txt" >"$work/found" ||
+    fail "ptxas gives speed away: $(head -3 "$work/found")"
+PATH=$(dirname "$nvcc"):$PATH
+disassembling=
+if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then # while the rest is looked at
+    cuobjdump -sass -fun "$(basename -s .entry "$work"/matmul_wgmma_*.entry | paste -sd,)" "$work/cubin" >"$work/sass" &
+    disassembling=$!
+else
+    echo "check_ptx.sh: skipped: HGMMA in the machine code: no cuobjdump with nvdisasm"
+fi
 # The stack of a pack's 16 bytes is that of elements which are handled one by one, where there is no whole pack. What
 # two_shot for eight ranks has of wide elements, and of eight shares' places, is more than fits 64 registers, by a little.
 awk '/Function properties/ { name = $NF }
@@ -213,7 +225,7 @@ has() { # instruction, file: whole, and not the beginning of another one
 for architecture in 80 90a 100a; do
     ptx=$work/device_$architecture.ptx
     compile $architecture tests/support/device_kernels.cu "$ptx"
-    "$(dirname "$nvcc")/ptxas" -arch=sm_$architecture -o "$work/cubin" "$ptx" 2>"$work/ptxas.txt" ||
+    "$(dirname "$nvcc")/ptxas" -arch=sm_$architecture -o "$work/device.cubin" "$ptx" 2>"$work/ptxas.txt" ||
         fail "sm_$architecture: device.cuh does not assemble: $(head -3 "$work/ptxas.txt")"
     for instruction in "${everywhere[@]}"; do
         has "$instruction" "$ptx" || fail "sm_$architecture: device.cuh has no $instruction"
@@ -232,3 +244,13 @@ for architecture in 80 90a 100a; do
 done
 echo "device.cuh: $((${#everywhere[@]} + ${#bulk[@]} + ${#switch[@]})) instructions found for sm_90a and sm_100a," \
     "${#everywhere[@]} and none of the others for sm_80"
+[ -n "$disassembling" ] || exit 0
+wait $disassembling
+awk '/Function :/ { name = $3 }
+    match($0, /HGMMA\.[0-9x]+/) { print name, substr($0, RSTART, RLENGTH) }' "$work/sass" | sort -u >"$work/hgmma"
+for kernel in "$work"/matmul_wgmma_*.entry; do
+    name=$(basename "$kernel" .entry)
+    columns=${name#matmul_wgmma_} columns=${columns%%_*}
+    grep -qxF "$name HGMMA.64x${columns}x16" "$work/hgmma" || fail "$name: its machine code has no HGMMA.64x${columns}x16"
+done
+echo "machine code: HGMMA in all $(wc -l <"$work/hgmma") products for Hopper GPUs"
