@@ -166,6 +166,22 @@ typedef struct CUmulticastObjectProp {
     unsigned long long flags;
 } CUmulticastObjectProp;
 
+typedef struct CUDA_MEMCPY2D {
+    size_t srcXInBytes, srcY;
+    int srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    void *srcArray;
+    size_t srcPitch;
+    size_t dstXInBytes, dstY;
+    int dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    void *dstArray;
+    size_t dstPitch;
+    size_t WidthInBytes, Height;
+} CUDA_MEMCPY2D;
+
 typedef struct CUlaunchAttribute {
     int id;
     char pad[8 - sizeof(int)];
@@ -273,6 +289,7 @@ typedef struct CUlaunchConfig {
     X(cuEventElapsedTime, 2000, CU_REQUIRED, (float *ms, CUevent from, CUevent to))                \
     X(cuMemcpyAsync, 4000, CU_REQUIRED,                                                            \
       (CUdeviceptr dst, CUdeviceptr src, size_t nbytes, CUstream stream))                          \
+    X(cuMemcpy2DAsync, 3020, CU_REQUIRED, (const CUDA_MEMCPY2D *copy, CUstream stream))            \
     X(cuMemsetD8Async, 3020, CU_REQUIRED,                                                          \
       (CUdeviceptr dst, unsigned char value, size_t n, CUstream stream))                           \
     X(cuMemsetD32Async, 3020, CU_REQUIRED,                                                         \

@@ -18,9 +18,10 @@ struct copy_work {
     char *dst;
     const char *src; /* NULL: a fill */
     size_t nbytes;
-    uint32_t pattern; /* of a fill */
-    size_t width;     /* 1 or 4 */
-    char *staged;     /* owned; where src points */
+    size_t rows, dst_pitch, src_pitch; /* of nbytes each, so far apart */
+    uint32_t pattern;                  /* of a fill */
+    size_t width;                      /* 1 or 4 */
+    char *staged;                      /* owned; where src points */
 };
 
 static void fill(char *at, size_t nbytes, uint32_t pattern, size_t width)
@@ -52,16 +53,19 @@ static void move(char *to, const char *from, size_t nbytes)
     }
 }
 
-/* These bytes. Goes by the home addresses, of which one answer holds for a stretch only. */
-static void transfer(const struct copy_work *w, const struct emu_device *device, size_t done,
-                     size_t end)
+/* These bytes of a row. Goes by the home addresses, of which one answer holds for a stretch only. */
+static void transfer(const struct copy_work *w, const struct emu_device *device, size_t row,
+                     size_t done, size_t end)
 {
+    char *const to = w->dst + row * w->dst_pitch;
+    const char *const from = w->src + row * w->src_pitch;
+
     while (done < end) {
         struct emu_address dst, src = {0};
-        emu__address(device, w->dst + done, &dst);
+        emu__address(device, to + done, &dst);
         size_t n = end - done < dst.run ? end - done : dst.run;
         if (w->src && !w->staged) {
-            emu__address(device, w->src + done, &src);
+            emu__address(device, from + done, &src);
             n = n < src.run ? n : src.run;
         }
         if (!w->src)
@@ -76,15 +80,15 @@ static void transfer(const struct copy_work *w, const struct emu_device *device,
  * Where memory is weakly ordered the last bytes may come first, and the others late. What follows
  * in the stream waits for all of them.
  */
-static void transfer_weakly(const struct copy_work *w, const struct emu_device *device)
+static void transfer_weakly(const struct copy_work *w, const struct emu_device *device, size_t row)
 {
     static _Atomic uint64_t transfers;
     uint64_t draw = emu__random(emu__machine.seed, atomic_fetch_add(&transfers, 1));
     size_t cut = draw % 4 ? 0 : (draw >> 8) % w->nbytes / PIECE * PIECE;
-    transfer(w, device, cut, w->nbytes);
+    transfer(w, device, row, cut, w->nbytes);
     if (cut > 0) {
         nanosleep(&(struct timespec){.tv_nsec = (long)((draw >> 32) % LATE_MAX_NS)}, NULL);
-        transfer(w, device, 0, cut);
+        transfer(w, device, row, 0, cut);
     }
 }
 
@@ -115,9 +119,14 @@ static bool side_allowed(const struct emu_device *device, const char *ptr, size_
 static bool allowed(const struct copy_work *w, const struct emu_device *device, char *why,
                     size_t why_nbytes)
 {
-    return side_allowed(device, w->dst, w->nbytes, EMU_WRITE, why, why_nbytes) &&
-           (!w->src || w->staged ||
-            side_allowed(device, w->src, w->nbytes, EMU_READ, why, why_nbytes));
+    for (size_t row = 0; row < w->rows; row++)
+        if (!side_allowed(device, w->dst + row * w->dst_pitch, w->nbytes, EMU_WRITE, why,
+                          why_nbytes) ||
+            (w->src && !w->staged &&
+             !side_allowed(device, w->src + row * w->src_pitch, w->nbytes, EMU_READ, why,
+                           why_nbytes)))
+            return false;
+    return true;
 }
 
 static void copy_run(struct emu_work *work, struct CUstream_st *stream)
@@ -126,10 +135,11 @@ static void copy_run(struct emu_work *work, struct CUstream_st *stream)
     struct emu_device *device = stream->execution->device;
     char why[256];
     if (allowed(w, device, why, sizeof why)) {
-        if (emu__machine.weak)
-            transfer_weakly(w, device);
-        else
-            transfer(w, device, 0, w->nbytes);
+        for (size_t row = 0; row < w->rows; row++)
+            if (emu__machine.weak)
+                transfer_weakly(w, device, row);
+            else
+                transfer(w, device, row, 0, w->nbytes);
     } else {
         emu__rule_at(device->ordinal, w->name, CUDA_ERROR_ILLEGAL_ADDRESS, "%s", why);
         emu__device_fail(device, CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -152,6 +162,7 @@ static struct copy_work *copy_create(const char *name, CUdeviceptr dst, size_t n
     w->name = name;
     w->dst = (char *)(uintptr_t)dst;
     w->nbytes = nbytes;
+    w->rows = 1;
     return w;
 }
 
@@ -205,6 +216,41 @@ CUresult emu_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t nbytes, CUst
     CUresult result = emu__stream_get(stream, true, &s);
     if (result == CUDA_SUCCESS && nbytes > 0)
         result = copy(s, dst, src, nbytes);
+    return EMU_END(result);
+}
+
+/* Between devices' memory: symm needs no other. */
+static CUresult copy_rows(struct CUstream_st *stream, const CUDA_MEMCPY2D *c)
+{
+    const CUdeviceptr dst = c->dstDevice + c->dstY * c->dstPitch + c->dstXInBytes,
+                      src = c->srcDevice + c->srcY * c->srcPitch + c->srcXInBytes;
+    struct emu_device *device = stream->execution->device;
+
+    if (c->srcMemoryType != CU_MEMORYTYPE_DEVICE || c->dstMemoryType != CU_MEMORYTYPE_DEVICE ||
+        is_pageable(device, dst) || is_pageable(device, src))
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "not from device memory to device memory");
+    if (c->WidthInBytes > c->srcPitch || c->WidthInBytes > c->dstPitch)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "rows of %zu bytes are %zu and %zu apart",
+                         c->WidthInBytes, c->srcPitch, c->dstPitch);
+    struct copy_work *w = copy_create("cuMemcpy2DAsync", dst, c->WidthInBytes);
+    if (!w)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    w->src = (const char *)(uintptr_t)src;
+    w->rows = c->Height;
+    w->dst_pitch = c->dstPitch;
+    w->src_pitch = c->srcPitch;
+    return check_and_enqueue(stream, w, false);
+}
+
+CUresult emu_cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream)
+{
+    EMU_BEGIN_HEALTHY("copy=%p stream=%p", (const void *)c, (void *)stream);
+    struct CUstream_st *s;
+    CUresult result = emu__stream_get(stream, true, &s);
+    if (result == CUDA_SUCCESS && !c)
+        result = emu__rule(CUDA_ERROR_INVALID_VALUE, "copy is NULL");
+    if (result == CUDA_SUCCESS && c->WidthInBytes > 0 && c->Height > 0)
+        result = copy_rows(s, c);
     return EMU_END(result);
 }
 

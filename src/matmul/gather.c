@@ -1,8 +1,8 @@
 /*
  * Rows on their way, on a side stream, behind a kernel that waits until they may. By copy engines:
- * copies to one rank after the other, and behind each the copy of a count, which is the signal that
- * it has come. By blocks: one kernel, whose blocks share the work, on the multiprocessors that the
- * product leaves free.
+ * copies to one rank after the other, of whole rows or of pieces of them, and behind each the copy
+ * of a count, which is the signal that it has come. By blocks: one kernel, whose blocks share the
+ * work, on the multiprocessors that the product leaves free.
  *
  * Every rank sends to the one before it first: so all links are in use and none twice, and everyone
  * gets the rows of the next rank first.
@@ -212,37 +212,67 @@ static CUdeviceptr count_at(const struct symm_matmul *m, int to, uint64_t c)
            (CUdeviceptr)m->group->view.peer[to];
 }
 
-/* A stream's copies follow each other, so whoever sees the count finds the rows. */
-static symm_status copy_strip(const struct symm_matmul_run *run, CUstream stream, int to,
-                              uint64_t strips, uint64_t strip)
+/* So many lines of bytes to a peer; they lie as far apart there as here. */
+static symm_status copy_lines(const struct symm_matmul_run *run, CUstream stream, CUdeviceptr to,
+                              CUdeviceptr from, uint64_t pitch, uint64_t width, uint64_t lines)
 {
-    const struct symm_matmul *m = run->m;
-    const struct symm_driver *drv = m->group->ctx->drv;
-    const uint64_t nbytes = m->plan.strip_rows * row_nbytes(m), at = strip * nbytes,
-                   left = own_rows(m) * row_nbytes(m) - at;
-    const CUdeviceptr from = (CUdeviceptr)(uintptr_t)run->shards.own.data + at,
-                      slab = (CUdeviceptr)(uintptr_t)own_slab(m) +
-                             (CUdeviceptr)m->group->view.peer[to],
-                      count = (CUdeviceptr)(uintptr_t)(m->values + (uint64_t)to * strips + strip);
+    const struct symm_driver *drv = run->m->group->ctx->drv;
+    const CUDA_MEMCPY2D copy = {
+        .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+        .srcDevice = from,
+        .srcPitch = pitch,
+        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+        .dstDevice = to,
+        .dstPitch = pitch,
+        .WidthInBytes = width,
+        .Height = lines,
+    };
     symm_status st = SYMM_OK;
 
-    TRY_CU(drv, cuMemcpyAsync, slab + at, from, left < nbytes ? left : nbytes, stream);
-    TRY_CU(drv, cuMemcpyAsync, count_at(m, to, strip), count, sizeof *m->values, stream);
+    if (width == pitch)
+        TRY_CU(drv, cuMemcpyAsync, to, from, width * lines, stream);
+    else
+        TRY_CU(drv, cuMemcpy2DAsync, &copy, stream);
 out:
     return st;
 }
 
-/* Strips are whole: a copy more for each piece would cost more than it gives. */
+/* A stream's copies follow each other, so whoever sees the count finds the rows. */
+static symm_status copy_chunk(const struct symm_matmul_run *run, CUstream stream, int to,
+                              uint64_t chunks, uint64_t chunk)
+{
+    const struct symm_matmul *m = run->m;
+    const struct symm_driver *drv = m->group->ctx->drv;
+    const uint64_t row = row_nbytes(m), piece = m->plan.piece * symm__dtype_size(m->problem.dtype),
+                   first = chunk / m->plan.pieces * m->plan.strip_rows,
+                   begin = chunk % m->plan.pieces * piece, at = first * row + begin;
+    const CUdeviceptr from = (CUdeviceptr)(uintptr_t)run->shards.own.data + at,
+                      slab = (CUdeviceptr)(uintptr_t)own_slab(m) +
+                             (CUdeviceptr)m->group->view.peer[to],
+                      count = (CUdeviceptr)(uintptr_t)(m->values + (uint64_t)to * chunks + chunk);
+    symm_status st;
+
+    TRY(copy_lines(run, stream, slab + at, from, row, symm__smaller(piece, row - begin),
+                   symm__smaller(m->plan.strip_rows, own_rows(m) - first)));
+    TRY_CU(drv, cuMemcpyAsync, count_at(m, to, chunk), count, sizeof *m->values, stream);
+out:
+    return st;
+}
+
+/* Shards that are multiplied at a time get a chunk each by turns, as in find_chunk(). */
 static symm_status push_by_engine(const struct symm_matmul_run *run, CUstream stream)
 {
     const struct symm_matmul *m = run->m;
-    const int n = m->problem.nranks;
-    const uint64_t strips = own_chunks(m);
+    const int n = m->problem.nranks, together = (int)m->plan.together;
+    const uint64_t chunks = own_chunks(m);
     symm_status st = SYMM_OK;
 
-    for (int s = 1; s < n; s++)
-        for (uint64_t strip = 0; strip < strips; strip++)
-            TRY(copy_strip(run, stream, (m->problem.rank + n - s) % n, strips, strip));
+    for (int first = 1, end; first < n; first = end) {
+        end = (first / together + 1) * together;
+        for (uint64_t chunk = 0; chunk < chunks; chunk++)
+            for (int s = first; s < end && s < n; s++)
+                TRY(copy_chunk(run, stream, (m->problem.rank + n - s) % n, chunks, chunk));
+    }
 out:
     return st;
 }

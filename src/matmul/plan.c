@@ -14,6 +14,7 @@ enum {
     STRIPS_MOST = 8,    /* at the end of a run each is waited for */
     PIECE_LEAST = 1024, /* what a tile multiplies in some 10 us, in which 3 MiB come */
     PIECES_MOST = 4,
+    ENGINE_PIECES_MOST = 8,
     FREE_STEP = 4, /* multiprocessors */
     FREE_SHARE = 6 /* and at most this part of all */
 };
@@ -39,19 +40,46 @@ static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strip_row
 
 /* ---------------------------------------------------------------------------- how rows are sent */
 
-/* What comes while the last strip is multiplied need not be small. */
+/* Rows of the tiles that the product multiplies at a time. */
+static uint64_t turn_rows(const struct symm_matmul_plan *plan, int64_t columns)
+{
+    const uint64_t across = symm__larger(symm__ceil_div((uint64_t)columns, TILE_COLUMNS), 1);
+
+    return symm__larger(plan->blocks / across / 2 * 2, 2) * TILE_ROWS;
+}
+
+/*
+ * In one piece: strips; what comes while the last one is multiplied need not be small. In several:
+ * all rows are a strip.
+ */
 static struct symm_matmul_plan by_engine(const struct symm_matmul_machine *machine,
-                                         const struct symm_matmul_plan *base, uint64_t rows)
+                                         const struct symm_matmul_plan *base, uint64_t rows,
+                                         int64_t columns, uint64_t pieces)
 {
     struct symm_matmul_plan plan = *base;
     const uint64_t row_nbytes = (uint64_t)plan.ld * ELEMENT_NBYTES,
                    least =
-                       machine->engine_nbytes ? machine->engine_nbytes : SYMM_MATMUL_CHUNK_NBYTES;
+                       machine->engine_nbytes ? machine->engine_nbytes : SYMM_MATMUL_CHUNK_NBYTES,
+                   strip = symm__larger(symm__ceil_div(rows, STRIPS_MOST),
+                                        symm__ceil_div(least, row_nbytes));
 
     plan.by_engine = true;
-    cut(&plan, rows,
-        symm__larger(symm__ceil_div(rows, STRIPS_MOST), symm__ceil_div(least, row_nbytes)), 1);
+    plan.together = 1;
+    if (pieces > 1)
+        plan.together = (uint32_t)symm__larger(turn_rows(&plan, columns) / rows, 1);
+    cut(&plan, rows, pieces > 1 ? rows : strip, pieces);
     return plan;
+}
+
+/* Whether copy engines may send a shard in so many pieces: a copy of lines has a longest pitch. */
+static bool may_be_cut(const struct symm_matmul_machine *machine,
+                       const struct symm_matmul_plan *base, uint64_t pieces)
+{
+    const uint64_t least =
+        machine->engine_nbytes ? machine->engine_nbytes : SYMM_MATMUL_PIECE_NBYTES;
+
+    return pieces <= ENGINE_PIECES_MOST && (uint64_t)base->ld / pieces >= PIECE_LEAST &&
+           base->slab_nbytes / pieces >= least && base->ld * ELEMENT_NBYTES <= INT32_MAX;
 }
 
 /* A strip has as many tiles as the product has blocks, or nearly so; or several shards have. */
@@ -60,42 +88,50 @@ static struct symm_matmul_plan by_blocks(const struct symm_matmul_machine *machi
                                          int64_t columns, uint32_t nfree)
 {
     struct symm_matmul_plan plan = *base;
-    const uint64_t across = symm__larger(symm__ceil_div((uint64_t)columns, TILE_COLUMNS), 1);
     uint64_t turn;
 
     plan.free = nfree;
     plan.blocks = (uint32_t)machine->nsms > nfree ? (uint32_t)machine->nsms - nfree : 1;
-    turn = symm__larger(plan.blocks / across / 2 * 2, 2) * TILE_ROWS;
+    turn = turn_rows(&plan, columns);
     plan.together = (uint32_t)symm__larger(turn / rows, 1);
     cut(&plan, rows, symm__larger(turn, symm__ceil_div(rows, STRIPS_MOST)),
         symm__larger(symm__smaller((uint64_t)plan.ld / PIECE_LEAST, PIECES_MOST), 1));
     return plan;
 }
 
+/* The best of those that have been looked at. */
+struct choice {
+    struct symm_matmul_plan plan;
+    double us;
+};
+
+static void look_at(struct choice *best, const struct symm_matmul_machine *machine,
+                    const struct symm_problem *p, int64_t columns, struct symm_matmul_plan plan)
+{
+    const double us = symm__model_us(machine, p, columns, &plan);
+
+    if (us < best->us)
+        *best = (struct choice){plan, us};
+}
+
 /*
  * Rows sent while they are multiplied: the way that is estimated to take the least time; of several
- * copy engines, then the one with the most senders.
+ * copy engines with the fewest copies, then the one with the most senders.
  */
 static struct symm_matmul_plan beside(const struct symm_matmul_machine *machine,
                                       const struct symm_problem *p, int64_t columns,
                                       const struct symm_matmul_plan *base, uint64_t rows)
 {
     const uint64_t asked = machine->engine_nbytes;
-    struct symm_matmul_plan best = by_engine(machine, base, rows);
-    double least = asked ? INFINITY : symm__model_us(machine, p, columns, &best);
+    const bool engines = base->slab_nbytes >= asked, blocks = !asked || !engines;
+    struct choice best = {.us = INFINITY};
 
-    if (asked && base->slab_nbytes >= asked)
-        return best;
-    for (int n = machine->nsms / FREE_SHARE / FREE_STEP; n >= 0; n--) {
-        const struct symm_matmul_plan plan =
-            by_blocks(machine, base, rows, columns, n ? (uint32_t)n * FREE_STEP : 1);
-        const double us = symm__model_us(machine, p, columns, &plan);
-        if (us < least) {
-            least = us;
-            best = plan;
-        }
-    }
-    return best;
+    for (uint64_t n = 1; engines && (n == 1 || may_be_cut(machine, base, n)); n *= 2)
+        look_at(&best, machine, p, columns, by_engine(machine, base, rows, columns, n));
+    for (int n = machine->nsms / FREE_SHARE / FREE_STEP; blocks && n >= 0; n--)
+        look_at(&best, machine, p, columns,
+                by_blocks(machine, base, rows, columns, n ? (uint32_t)n * FREE_STEP : 1));
+    return best.plan;
 }
 
 /*

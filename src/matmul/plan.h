@@ -12,6 +12,8 @@
  * some 5 us beside the bytes, in which 2 MiB could have come.
  */
 #define SYMM_MATMUL_CHUNK_NBYTES ((uint64_t)16 << 20)
+/* Or pieces along k of these, which the product can begin with. */
+#define SYMM_MATMUL_PIECE_NBYTES ((uint64_t)2 << 20)
 
 struct symm_matmul_machine {
     int nsms, max_threads; /* of each rank's device, the least */
@@ -27,7 +29,7 @@ struct symm_matmul_plan {
     uint32_t free;          /* multiprocessors that the product has no block for */
     uint32_t strip_rows;    /* see symm_rows_way; 0: nothing is on its way */
     uint32_t piece, pieces, chunks;
-    uint32_t together;        /* shards that blocks send a piece of by turns */
+    uint32_t together;        /* shards that are sent a piece of each by turns */
     uint32_t blocks, threads; /* of the product */
     int64_t ld;               /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;

@@ -281,6 +281,51 @@ START_TEST(copies_are_checked)
 }
 END_TEST
 
+/* Two lines of so many bytes, from one place to another. */
+static CUDA_MEMCPY2D lines(CUdeviceptr to, CUdeviceptr from, size_t width)
+{
+    return (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = from,
+                           .srcPitch = 16,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = to,
+                           .dstPitch = 12,
+                           .WidthInBytes = width,
+                           .Height = 2};
+}
+
+START_TEST(lines_are_copied_and_checked)
+{
+    const uint32_t source[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    uint32_t target[8] = {0};
+    CUdeviceptr a = device_memory(32), b = device_memory(32);
+    CUDA_MEMCPY2D copy = lines(b, a + 4, 8);
+
+    OK(cu.cuMemcpyAsync(a, address(source), sizeof source, stream));
+    OK(cu.cuMemsetD8Async(b, 0, 32, stream));
+    OK(cu.cuMemcpy2DAsync(&copy, stream));
+    OK(cu.cuMemcpyAsync(address(target), b, sizeof target, stream));
+    const uint32_t wanted[8] = {2, 3, 0, 6, 7};
+    ck_assert_mem_eq(target, wanted, sizeof wanted);
+
+    copy = lines(b, a, 13);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync, "rows of 13 bytes", &copy, stream);
+    copy = lines(b, a, 8);
+    copy.srcMemoryType = 1; /* the host's */
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync, "not from device memory", &copy,
+           stream);
+    copy = lines(b + 24, a, 8); /* the second line ends behind the allocation */
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync, "outside of the allocation", &copy,
+           stream);
+    copy = lines(b, a + 12, 12);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync, "outside of the allocation", &copy,
+           stream);
+    OK(cu.cuStreamSynchronize(stream));
+    OK(cu.cuMemFree(a));
+    OK(cu.cuMemFree(b));
+}
+END_TEST
+
 /* ---- Much of everything ---- */
 
 static void *many(void *arg)
@@ -363,6 +408,7 @@ int main(void)
     tcase_add_test(tc, copies_go_every_way);
     tcase_add_test(tc, pageable_sources_are_staged);
     tcase_add_test(tc, copies_are_checked);
+    tcase_add_test(tc, lines_are_copied_and_checked);
     tcase_add_test(tc, devices_side_by_side);
     tc = test_case(suite, "words", 60);
     tcase_add_loop_test(tc, a_word_comes_after_what_was_copied_before, 0, 4);

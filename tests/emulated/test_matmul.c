@@ -143,6 +143,13 @@ START_TEST(copy_engines_bring_megabytes)
 }
 END_TEST
 
+/* Along k, as often as that is estimated to be worth it. */
+START_TEST(copy_engines_bring_pieces)
+{
+    run_large(_i, "64K");
+}
+END_TEST
+
 START_TEST(blocks_bring_pieces_along_k)
 {
     run_large(_i, "64M");
@@ -218,9 +225,10 @@ static void trace_path(char path[LINE], int test, const char *rank)
 
 /* What a rank has called so far. */
 struct calls {
-    int launches, asked, copies; /* asked: launches of the kernel that is asked for */
-    int made;                    /* streams and events */
-    char last[32];               /* the kernel that was launched last */
+    int launches, asked; /* asked: of the kernel that is asked for */
+    int copies, pieces;  /* pieces: copies of lines */
+    int made;            /* streams and events */
+    char last[32];       /* the kernel that was launched last */
 };
 
 /* kernel: the one that is asked for, as the trace has it, or "". */
@@ -234,6 +242,7 @@ static struct calls count_calls(const struct rank *self, const char *kernel)
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f)) {
         n.copies += strstr(line, "cuMemcpyAsync") == line;
+        n.pieces += strstr(line, "cuMemcpy2DAsync") == line;
         n.made += strstr(line, "cuStreamCreate") == line || strstr(line, "cuEventCreate") == line;
         if (sscanf(line, "cuLaunchKernelEx(function=%31s", n.last) != 1)
             continue;
@@ -261,6 +270,7 @@ static symm_status trace_run(struct rank *self, struct matmul_job *job, const ch
     out->launches -= before.launches;
     out->asked -= before.asked;
     out->copies -= before.copies;
+    out->pieces -= before.pieces;
     out->made -= before.made;
     RANK_TRY(self, symm_synchronize(job->group, NULL));
 out:
@@ -270,8 +280,8 @@ out:
 }
 
 /*
- * By blocks; by copy engines, of which each other rank gets two chunks with a count behind each: a
- * kernel before the copies and one at the end, and none between. Launches: 0 where it does not
+ * By blocks; by copy engines, of which each other rank gets two chunks with a count behind each, of
+ * whole rows or along k: a kernel before the copies and one at the end, and none between. Launches: 0 where it does not
  * matter how many there are besides the products. The first run of the group, too, makes nothing.
  */
 static const struct {
@@ -284,6 +294,7 @@ static const struct {
     {9, 8, SYMM_STRATEGY_UNFUSED, {.launches = 2, .asked = 1}},
     {1200, 4096, SYMM_STRATEGY_FUSED, {.launches = 3, .asked = 1, .copies = 8}},
     {1200, 4096, SYMM_STRATEGY_PIPELINED, {.launches = 5, .asked = 3, .copies = 8}},
+    {384, 16384, SYMM_STRATEGY_FUSED, {.launches = 3, .asked = 1, .copies = 4, .pieces = 4}},
 };
 enum { NWAYS = sizeof ways / sizeof ways[0] };
 
@@ -325,9 +336,11 @@ static void trace_strategies(struct rank *self, void *arg)
         CHECK_RANK_MSG(self,
                        (!ways[i].calls.launches || calls.launches == ways[i].calls.launches) &&
                            calls.asked == ways[i].calls.asked &&
-                           calls.copies == ways[i].calls.copies && calls.made == 0,
-                       "%d launches, %d of products, %d copies, %d streams and events: way %d",
-                       calls.launches, calls.asked, calls.copies, calls.made, i);
+                           calls.copies == ways[i].calls.copies &&
+                           calls.pieces == ways[i].calls.pieces && calls.made == 0,
+                       "%d launches, %d of products, %d copies and %d of lines, %d streams and "
+                       "events: way %d",
+                       calls.launches, calls.asked, calls.copies, calls.pieces, calls.made, i);
     }
 out:
     matmul_job_close(&job);
@@ -418,6 +431,7 @@ int main(void)
     tcase_add_test(right, counters_wrap);
     tcase_add_loop_test(right, copy_engines_bring_rows_of_any_size, 2, 5);
     tcase_add_loop_test(right, copy_engines_bring_megabytes, 0, NLARGE);
+    tcase_add_loop_test(right, copy_engines_bring_pieces, 0, NLARGE);
     tcase_add_loop_test(right, blocks_bring_pieces_along_k, 0, NLARGE);
     tcase_add_loop_test(right, nothing_beyond_an_operand_is_touched, 0, 2);
     tcase_add_test(right, strategies_launch_what_they_are_named_for);

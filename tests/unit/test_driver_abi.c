@@ -30,6 +30,7 @@ enum { CU_MEMHOSTALLOC_PORTABLE = PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP = DEVICEMA
     X(CUmemAllocationProp)                                                                         \
     X(CUmemAccessDesc)                                                                             \
     X(CUmulticastObjectProp)                                                                       \
+    X(CUDA_MEMCPY2D)                                                                               \
     X(CUlaunchAttribute)                                                                           \
     X(CUlaunchConfig)
 #define MEMBERS(X)                                                                                 \
@@ -49,6 +50,16 @@ enum { CU_MEMHOSTALLOC_PORTABLE = PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP = DEVICEMA
     X(CUmulticastObjectProp, size)                                                                 \
     X(CUmulticastObjectProp, handleTypes)                                                          \
     X(CUmulticastObjectProp, flags)                                                                \
+    X(CUDA_MEMCPY2D, srcXInBytes)                                                                  \
+    X(CUDA_MEMCPY2D, srcMemoryType)                                                                \
+    X(CUDA_MEMCPY2D, srcDevice)                                                                    \
+    X(CUDA_MEMCPY2D, srcPitch)                                                                     \
+    X(CUDA_MEMCPY2D, dstXInBytes)                                                                  \
+    X(CUDA_MEMCPY2D, dstMemoryType)                                                                \
+    X(CUDA_MEMCPY2D, dstDevice)                                                                    \
+    X(CUDA_MEMCPY2D, dstPitch)                                                                     \
+    X(CUDA_MEMCPY2D, WidthInBytes)                                                                 \
+    X(CUDA_MEMCPY2D, Height)                                                                       \
     X(CUlaunchAttribute, id)                                                                       \
     X(CUlaunchAttribute, value)                                                                    \
     X(CUlaunchAttribute, value.cooperative)                                                        \

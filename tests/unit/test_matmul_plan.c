@@ -40,12 +40,13 @@ static void assert_way(const struct symm_matmul_plan *plan, uint64_t rows)
     ck_assert_uint_eq(piece % SYMM_WGMMA_DEPTH, 0);
     ck_assert_uint_ge(plan->pieces * piece, ld);
     ck_assert_uint_lt((plan->pieces - 1) * piece, ld);
-    ck_assert_uint_le(plan->pieces, PIECES_MOST);
+    ck_assert_uint_le(plan->pieces, plan->by_engine ? 8 : PIECES_MOST);
     ck_assert(plan->pieces == 1 || piece >= PIECE_LEAST);
     if (plan->by_engine) {
-        ck_assert_uint_eq(plan->pieces, 1);
         ck_assert_uint_eq(plan->free, 1);
-        ck_assert(strips == 1 || plan->strip_rows * ld * 2 >= SYMM_MATMUL_CHUNK_NBYTES);
+        ck_assert(strips == 1 ||
+                  (plan->pieces == 1 && plan->strip_rows * ld * 2 >= SYMM_MATMUL_CHUNK_NBYTES));
+        ck_assert(plan->pieces == 1 || plan->strip_rows * piece * 2 >= SYMM_MATMUL_PIECE_NBYTES);
     }
 }
 
@@ -142,7 +143,8 @@ END_TEST
 /*
  * Where blocks send, a strip is what the product's blocks multiply at a time, and goes along k in
  * pieces of a thousand elements or more, by turns with those of the other shards that are
- * multiplied then; where copy engines do, it is of many bytes, and whole.
+ * multiplied then; where copy engines do, it is of many bytes, and whole,
+ * or all rows, which go in pieces.
  */
 START_TEST(many_rows_come_in_chunks)
 {
@@ -156,8 +158,8 @@ START_TEST(many_rows_come_in_chunks)
         {16384, 4096, 1792, 4, false, 2304, 4, 1}, /* 18 rows of 7 tiles */
         {8192, 8192, 3584, 4, false, 1024, 4, 1},  /* 8 rows of 14 */
         {4000, 64, 64, 2, false, 2048, 1, 7},      /* 2000 rows, and the tile they end in */
-        {1 << 18, 4096, 64, 8, true, 4096, 1, 0},  /* 256 MiB a rank: eight of 32 */
-        {16384, 8192, 3584, 2, true, 1024, 1, 0},  /* 128 MiB: of 16 */
+        {1 << 18, 4096, 512, 8, true, 4096, 1, 1}, /* 256 MiB a rank: eight of 32 */
+        {16384, 8192, 3584, 2, true, 1024, 1, 1},  /* 128 MiB: of 16 */
     };
     const struct symm_problem p =
         problem(cases[_i].m, cases[_i].k, 1, cases[_i].nranks, SYMM_STRATEGY_FUSED);
