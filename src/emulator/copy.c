@@ -53,7 +53,9 @@ static void move(char *to, const char *from, size_t nbytes)
     }
 }
 
-/* These bytes of a row. Goes by the home addresses, of which one answer holds for a stretch only. */
+/*
+ * These bytes of a row. Goes by the home addresses, of which one answer holds for a stretch only.
+ */
 static void transfer(const struct copy_work *w, const struct emu_device *device, size_t row,
                      size_t done, size_t end)
 {

@@ -281,8 +281,9 @@ out:
 
 /*
  * By blocks; by copy engines, of which each other rank gets two chunks with a count behind each, of
- * whole rows or along k: a kernel before the copies and one at the end, and none between. Launches: 0 where it does not
- * matter how many there are besides the products. The first run of the group, too, makes nothing.
+ * whole rows or along k: a kernel before the copies and one at the end, and none between. Launches:
+ * 0 where it does not matter how many there are besides the products. The first run of the group,
+ * too, makes nothing.
  */
 static const struct {
     int32_t m, k;
