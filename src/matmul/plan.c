@@ -71,15 +71,19 @@ static struct symm_matmul_plan by_engine(const struct symm_matmul_machine *machi
     return plan;
 }
 
-/* Whether copy engines may send a shard in so many pieces: a copy of lines has a longest pitch. */
+/*
+ * Whether copy engines may send a shard in so many pieces: a copy of lines has a longest pitch. The
+ * portable kernel waits for all of them, and so would wait longer; it gets them if somebody asks.
+ */
 static bool may_be_cut(const struct symm_matmul_machine *machine,
                        const struct symm_matmul_plan *base, uint64_t pieces)
 {
     const uint64_t least =
         machine->engine_nbytes ? machine->engine_nbytes : SYMM_MATMUL_PIECE_NBYTES;
 
-    return pieces <= ENGINE_PIECES_MOST && (uint64_t)base->ld / pieces >= PIECE_LEAST &&
-           base->slab_nbytes / pieces >= least && base->ld * ELEMENT_NBYTES <= INT32_MAX;
+    return (machine->wgmma || machine->engine_nbytes) && pieces <= ENGINE_PIECES_MOST &&
+           (uint64_t)base->ld / pieces >= PIECE_LEAST && base->slab_nbytes / pieces >= least &&
+           base->ld * ELEMENT_NBYTES <= INT32_MAX;
 }
 
 /* A strip has as many tiles as the product has blocks, or nearly so; or several shards have. */

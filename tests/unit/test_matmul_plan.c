@@ -126,6 +126,26 @@ START_TEST(all_ranks_come_to_the_same_plan)
 }
 END_TEST
 
+/* Only the Hopper kernel begins with a piece; and a copy of lines has a longest pitch. */
+START_TEST(long_rows_come_in_pieces)
+{
+    struct symm_matmul_machine machine = {.nsms = 132, .max_threads = 1024, .wgmma = true};
+    struct symm_problem p = problem(1024, 49152, 1, 2, SYMM_STRATEGY_FUSED);
+    const struct symm_matmul_plan plan = symm__matmul_plan(&machine, &p, 3072);
+
+    ck_assert(plan.by_engine && plan.pieces == 8 && plan.strip_rows == 512 && plan.chunks == 8);
+    machine.wgmma = false;
+    ck_assert(!symm__matmul_plan(&machine, &p, 3072).by_engine ||
+              symm__matmul_plan(&machine, &p, 3072).pieces == 1);
+    machine.wgmma = true;
+    machine.engine_nbytes = 1;
+    p.k = INT32_MAX / 2 - 64;
+    ck_assert_uint_gt(symm__matmul_plan(&machine, &p, 3072).pieces, 1);
+    p.k = INT32_MAX / 2 + 64;
+    ck_assert_uint_eq(symm__matmul_plan(&machine, &p, 3072).pieces, 1);
+}
+END_TEST
+
 START_TEST(a_setting_says_when_copy_engines_send)
 {
     struct symm_matmul_machine machine = h200;
@@ -180,6 +200,7 @@ int main(void)
     TCase *tc = test_case(suite, "plan", 30);
     tcase_add_test(tc, every_plan_is_sound);
     tcase_add_test(tc, all_ranks_come_to_the_same_plan);
+    tcase_add_test(tc, long_rows_come_in_pieces);
     tcase_add_test(tc, a_setting_says_when_copy_engines_send);
     tcase_add_loop_test(tc, many_rows_come_in_chunks, 0, 6);
     return test_main(suite);
