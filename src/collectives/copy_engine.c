@@ -42,7 +42,7 @@ enum {
 
 static uint64_t whole_packs(uint64_t nbytes)
 {
-    return symm__ceil_div(nbytes, PACK_NBYTES) * PACK_NBYTES;
+    return symm__round_up(nbytes, PACK_NBYTES);
 }
 
 /* --------------------------------------------------------------------------------------- chunks */
@@ -136,7 +136,7 @@ static symm_status meet(const struct work *w, enum symm_kernel_id kernel, int ch
                                    .pad = group->pad,
                                    .channel = SYMM_CHANNEL_BLOCKS + channel,
                                    .word = word};
-    const uint64_t threads = symm__ceil_div((uint64_t)group->nranks, WARP) * WARP;
+    const uint64_t threads = symm__round_up((uint64_t)group->nranks, WARP);
 
     return symm__enqueue_kernel(w->e, kernel, 1,
                                 (uint32_t)symm__smaller(threads, (uint64_t)w->machine->max_threads),

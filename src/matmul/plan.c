@@ -23,7 +23,7 @@ enum {
 
 int64_t symm__matmul_ld(int32_t k)
 {
-    return (int64_t)symm__ceil_div((uint64_t)k, PACK_ELEMENTS) * PACK_ELEMENTS;
+    return (int64_t)symm__round_up((uint64_t)k, PACK_ELEMENTS);
 }
 
 /* Rows are cut into strips of whole tiles' rows, and these along k. */
@@ -31,9 +31,8 @@ static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strip_row
 {
     const uint64_t ld = (uint64_t)plan->ld, strip = symm__smaller(rows, strip_rows);
 
-    plan->strip_rows = (uint32_t)(symm__ceil_div(strip, TILE_ROWS) * TILE_ROWS);
-    plan->piece =
-        (uint32_t)(symm__ceil_div(symm__ceil_div(ld, pieces), SYMM_WGMMA_DEPTH) * SYMM_WGMMA_DEPTH);
+    plan->strip_rows = (uint32_t)symm__round_up(strip, TILE_ROWS);
+    plan->piece = (uint32_t)symm__round_up(symm__ceil_div(ld, pieces), SYMM_WGMMA_DEPTH);
     plan->pieces = (uint32_t)symm__ceil_div(ld, plan->piece);
     plan->chunks = (uint32_t)symm__ceil_div(rows, plan->strip_rows) * plan->pieces;
 }
