@@ -77,8 +77,9 @@ typedef struct symm_options {
  *         ERROR_UNSUPPORTED  this dtype, op or algorithm does not run here:
  *                            symm_all_reduce_unavailable() says why; or SYMM_DETERMINISTIC with an
  *                            algorithm of the switch
- *         ERROR_MISMATCH     ranks called different things (at once with SYMM_CHECK=1, else sticky,
- *                            later; the low latency algorithms find nothing out by themselves)
+ *         ERROR_MISMATCH     ranks called different things: at once with SYMM_CHECK=1, else sticky
+ *                            and later. Low latency algorithms compare count and grid by a hash
+ *                            modulo 509: docs/collectives.md, "Calls that differ"
  *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  * Source: one-shot and two-shot are the direct forms of reduce and of reduce-scatter + all-gather
  *         (Rabenseifner).

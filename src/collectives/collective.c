@@ -1,6 +1,7 @@
 #include "collective.h"
 
 #include <stdio.h>
+#include "../runtime/packet_call.h"
 #include "choice.h"
 #include "copy_engine.h"
 
@@ -252,6 +253,16 @@ static bool whole_packs(const struct symm_group *group, const struct symm_collec
     return ((uintptr_t)data->in | (uintptr_t)data->out) % 16 == 0 && nbytes % (16 * nshares) == 0;
 }
 
+/* What the ranks' kernels compare of a call. */
+static uint32_t call_word(const struct symm_collective_call *call, const struct symm_plan *plan)
+{
+    if (plan->algo == SYMM_ALGO_LOW_LATENCY || plan->algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT)
+        return symm__packet_call(&(struct symm_packet_call){
+            call->operation, plan->algo, call->dtype, call->op, call->count, plan->blocks});
+    return (uint32_t)mix(mix(mix(mix(0, plan->count), plan->kernel), (uint64_t)call->op),
+                         (uint64_t)plan->blocks << 32 | plan->threads);
+}
+
 static symm_status launch(struct symm_enqueue *e, const struct symm_collective_call *call,
                           const struct symm_plan *plan, const struct data *data)
 {
@@ -271,13 +282,11 @@ static symm_status launch(struct symm_enqueue *e, const struct symm_collective_c
         .room = plan->room,
         .block_packets = group->block_packets,
         .op = (uint32_t)call->op,
+        .call = call_word(call, plan),
         .place = place_of(group, call, plan->algo, data),
         .channel = SYMM_CHANNEL_BLOCKS,
         .whole = whole_packs(group, call, data),
     };
-
-    args.call = (uint32_t)mix(mix(mix(mix(0, plan->count), plan->kernel), (uint64_t)call->op),
-                              (uint64_t)plan->blocks << 32 | plan->threads);
     return symm__enqueue_kernel(e, plan->kernel, plan->blocks, plan->threads, plan->early, &args);
 }
 

@@ -33,6 +33,9 @@ typedef struct symm_local_reduce_args {
  */
 enum { SYMM_STAGING_LEAD = 1, SYMM_STAGING_DEPTH = 2 + 2 * SYMM_STAGING_LEAD };
 
+/* The lower half of a packet's flag is the call (runtime/packet_call.h), the rest the epoch. */
+enum { SYMM_PACKET_CALL_BITS = 16 };
+
 /*
  * Every collective. Block b uses channels 2b and 2b + 1 of the pad, counted from `channel`.
  * Elements go in units, packs of 16 bytes or packets' payloads; divisions are the host's, since a
@@ -52,7 +55,8 @@ typedef struct symm_collective_args {
     uint32_t room;           /* units that a block's part of staging or packets holds at a time */
     uint32_t block_packets;  /* what each block has of the packet area, whatever the grid */
     uint32_t op;             /* a symm_redop */
-    uint32_t call;           /* a hash of what was called: the same on all ranks */
+    uint32_t call;           /* what was called, the same on all ranks: a hash, or of packets
+                              * symm__packet_call() */
     uint32_t place;          /* a hash of where in and out lie; 0: not usable in place */
     int32_t channel;
     uint32_t whole; /* whether shares are whole packs, as many each, and aligned on this rank */

@@ -1,9 +1,10 @@
 /*
  * Exchange by packets: data and readiness in one message, no barrier before or after. Each block
  * has slots of its own in the group's packet area, two sets of them by turns, and counts its epochs
- * on the device. A slot belongs to one block for ever, whatever the calls, so a packet of an
- * earlier epoch is never taken for one of now; and since slots may lie unused while the counter
- * goes round, they are cleared when it does.
+ * on the device. A packet's flag has the epoch in its upper half and the call in its lower half, so
+ * a packet of another call is never taken for one of this call. A slot belongs to one block for
+ * ever, whatever the calls, so a packet of an earlier epoch is never taken for one of now. Slots
+ * may lie unused while the upper half goes round, so they are cleared when it does.
  */
 #ifndef SYMM_PACKETS_CUH
 #define SYMM_PACKETS_CUH
@@ -14,7 +15,7 @@
 struct packet_slots {
     symm_packet *all, *set;
     uint32_t nslots; /* of both sets */
-    uint32_t epoch;  /* 0: this thread has heard of an abort, and sends nothing any more */
+    uint32_t flag;   /* 0: this thread has heard of an abort, and sends nothing any more */
 };
 
 SYMM_DEV packet_slots slots_of(const symm_collective_args &a)
@@ -22,16 +23,21 @@ SYMM_DEV packet_slots slots_of(const symm_collective_args &a)
     return {a.packets + (uint64_t)blockIdx.x * a.block_packets, nullptr, a.block_packets, 0};
 }
 
-SYMM_DEV void next_epoch(const symm_view &v, symm_signal_pad *pad, int channel, packet_slots &s)
+/*
+ * Begins the next epoch. The upper half of the flag is the epoch minus 2, so it is 0 in the block's
+ * first epochs, each time that it has gone round, and when the counter itself has (to 2): the slots
+ * are cleared then. The sets take turns all the same, by the epoch's lowest bit.
+ */
+SYMM_DEV void next_epoch(const symm_collective_args &a, int channel, packet_slots &s)
 {
-    s.epoch = symm_dev_epoch(v, pad, channel);
-    s.set = s.all + (s.epoch & 1) * (s.nslots / 2);
-    if (__builtin_expect(
-            s.epoch == 2,
-            0)) { /* the counter has gone round, or has only begun, which does no harm */
+    const uint32_t epoch = symm_dev_epoch(a.view, a.pad, channel);
+    const uint32_t turn = (epoch - 2) << SYMM_PACKET_CALL_BITS;
+    s.flag = epoch ? turn | a.call : 0;
+    s.set = s.all + (epoch & 1) * (s.nslots / 2);
+    if (__builtin_expect(turn == 0, 0)) {
         for (uint32_t i = threadIdx.x; i < s.nslots; i += blockDim.x)
             symm_dev_store_bits(&s.all[i], symm_bits16{});
-        symm_dev_barrier(v, pad, channel);
+        symm_dev_barrier(a.view, a.pad, channel);
     }
 }
 
@@ -108,11 +114,11 @@ SYMM_DEV void send_all(const symm_view &v, const packet_slots &s, uint32_t first
     symm_packet *const slot = s.set + first + v.rank * room + i;
     if constexpr (R == 0) {
         for (int r = 1; r < v.nranks; r++)
-            symm_dev_send16(v, slot, x, s.epoch, (v.rank + r) % v.nranks);
+            symm_dev_send16(v, slot, x, s.flag, (v.rank + r) % v.nranks);
     } else {
 #pragma unroll
         for (int r = 1; r < R; r++)
-            symm_dev_send16(v, slot, x, s.epoch, v.rank ^ r);
+            symm_dev_send16(v, slot, x, s.flag, v.rank ^ r);
     }
 }
 
@@ -120,8 +126,8 @@ SYMM_DEV void send_all(const symm_view &v, const packet_slots &s, uint32_t first
 SYMM_DEV symm_bits12 receive_one(const symm_view &v, packet_slots &s, uint32_t at, int from)
 {
     symm_bits12 x[1];
-    if (!symm_dev_recv16_all<1>(v, {s.set + at}, s.epoch, {from}, x))
-        s.epoch = 0;
+    if (!symm_dev_recv16_all<1>(v, {s.set + at}, s.flag, {from}, x))
+        s.flag = 0;
     return x[0];
 }
 
@@ -166,8 +172,8 @@ SYMM_DEV void receive_all(const symm_view &v, packet_slots &s, uint32_t first, u
                 s.set + first + (v.rank ^ r) * room + (b.has(u) ? b.at(u) : b.first);
         }
     }
-    if (!symm_dev_recv16_all(v, slots, s.epoch, from, got))
-        s.epoch = 0;
+    if (!symm_dev_recv16_all(v, slots, s.flag, from, got))
+        s.flag = 0;
 #pragma unroll
     for (int u = 0; u < U; u++) {
 #pragma unroll
@@ -230,7 +236,7 @@ template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_ar
         Step work(a, part.first, b.n);
         if (b.has(0))
             work.load(b, h); /* while the epoch comes */
-        next_epoch(a.view, a.pad, channel, s);
+        next_epoch(a, channel, s);
         if (b.has(0)) {
             work.send(s, b, h);
             work.take(s, b, h);
@@ -243,7 +249,7 @@ template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_ar
         typename Step::held h[U];
         Step work(a, at, n);
         work.load({threadIdx.x, step, n}, h);
-        next_epoch(a.view, a.pad, channel, s);
+        next_epoch(a, channel, s);
         for (packet_batch b = {threadIdx.x, step, n}; b.has(0); b.first += U * step) {
             if (b.first != threadIdx.x)
                 work.load(b, h);
@@ -378,11 +384,11 @@ template <typename T, int R, bool TO_ALL> struct reduce_shares {
 #pragma unroll
             for (int k = 1; k < R; k++)
                 if (b.has(u))
-                    symm_dev_send16(v, slots + b.at(u), h[u].others[k], s.epoch, v.rank ^ k);
+                    symm_dev_send16(v, slots + b.at(u), h[u].others[k], s.flag, v.rank ^ k);
         }
         for (int k = 1; R == 0 && k < v.nranks; k++) {
             const int r = other_rank<R>(v, k);
-            symm_dev_send16(v, slots + b.first, load_payload(in.of(r), b.first), s.epoch, r);
+            symm_dev_send16(v, slots + b.first, load_payload(in.of(r), b.first), s.flag, r);
         }
     }
 

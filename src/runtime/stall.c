@@ -8,6 +8,7 @@
 #include <string.h>
 #include "context.h"
 #include "control.h"
+#include "packet_call.h"
 
 enum {
     ANSWER_US =
@@ -75,16 +76,43 @@ static int describe(const struct symm_wait_record *r, char *text, size_t nbytes)
     }
 }
 
+/*
+ * Whether a wait found a packet of another call where its own must come. Only the library's own
+ * packets have the call in their flags.
+ */
+static bool found_other_call(const struct symm_group *group, const struct symm_wait_record *r)
+{
+    const uint64_t first = (uint64_t)(uintptr_t)group->packets,
+                   end = (uint64_t)(uintptr_t)group->staging;
+
+    return r->kind == SYMM_WAIT_PACKET && r->pad >= first && r->pad < end &&
+           symm__packet_calls_differ(r->expected, r->seen);
+}
+
+/* "rank 0 is in all_reduce(...), rank 1 in all_gather(...)" */
+static int describe_calls(const struct symm_group *group, const struct symm_wait_record *r,
+                          char *text, size_t nbytes)
+{
+    char mine[96], theirs[96];
+
+    symm__packet_call_texts(r->expected, r->seen, mine, theirs, sizeof mine);
+    return snprintf(text, nbytes, "ranks called different things: rank %d is in %s, rank %d in %s",
+                    group->rank, mine, (int)r->from, theirs);
+}
+
 static void end(struct symm_group *group)
 {
     const struct symm_stall *s = &group->stall;
     const struct symm_wait_record *r = &s->seen;
-    bool mismatch = r->kind == SYMM_WAIT_MISMATCH;
+    const bool other_call = found_other_call(group, r);
+    bool mismatch = r->kind == SYMM_WAIT_MISMATCH || other_call;
     char mine[SYMM_CALL_MAX], text[SYMM_TEXT_MAX];
     int n;
 
     symm__stall_last_call(group, mine, sizeof mine);
-    if (mismatch) {
+    if (other_call) {
+        n = describe_calls(group, r, text, sizeof text);
+    } else if (mismatch) {
         n = snprintf(text, sizeof text, "rank %d and rank %d called different things: rank %d %s",
                      group->rank, (int)r->from, group->rank, mine);
     } else {
@@ -139,7 +167,7 @@ static void judge(struct symm_group *group, int64_t now)
     if (s->asked_us) {
         if (s->answer_from >= 0 || now - s->asked_us >= ANSWER_US)
             end(group);
-    } else if (s->seen.kind == SYMM_WAIT_MISMATCH ||
+    } else if (s->seen.kind == SYMM_WAIT_MISMATCH || found_other_call(group, &s->seen) ||
                (ctx->timeout_ms >= 0 && waited >= ctx->timeout_ms * INT64_C(1000))) {
         if (s->seen.kind == SYMM_WAIT_GRID) /* nobody else could say anything */
             end(group);

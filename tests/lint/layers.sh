@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 
 # layer number, then the nouns (file names without extension) of src/runtime that belong to it
 layers='
-0 status log settings fd deadline text rank_set array numbers dtype operation tuning
+0 status log settings fd deadline text rank_set array numbers dtype operation packet_call tuning
 1 message link
 2 boot_id join rendezvous hub hub_state hub_join hub_lane hub_late exchange exchange_state lane step
 2 driver driver_abi

@@ -64,8 +64,8 @@ STATEMENTS = {
                      "if (poison && proof_mutant != {n})"),
     "clear": (re.compile(r"\bsymm_dev_store_bits\(&s\.all\[i\], symm_bits16\{\}\)"),
               "(proof_mutant == {n} ? (void)0 : {0})"),
-    "silence": (re.compile(r"\bs\.epoch = 0(?=;)"),
-                "s.epoch = proof_mutant == {n} ? s.epoch : 0"),
+    "silence": (re.compile(r"\bs\.flag = 0(?=;)"),
+                "s.flag = proof_mutant == {n} ? s.flag : 0"),
 }
 FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^;{(]*?\b(\w+)(?=\()"
                       r"|SYMM_KERNEL\((\w+))", re.M)

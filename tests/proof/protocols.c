@@ -60,7 +60,7 @@ struct call {
     symm_redop op;
     symm_options options;
     uint32_t signals, rounds;
-    uint32_t epochs[3]; /* of `wrap`: where counters are put */
+    uint32_t epochs[4]; /* of `wrap`: where counters are put */
 };
 
 static bool enqueue_signals(struct stage *st, void *arg)
@@ -283,9 +283,15 @@ static bool clear_packets(struct stage *st)
            OK(symm_fill(st->group->packets, 0, nbytes, st->stream));
 }
 
+/* The epoch in flags is that of the counter minus 2, in 16 bits. */
+static bool begins_again(uint32_t epoch)
+{
+    return (uint16_t)(epoch - 2) == 0;
+}
+
 /*
- * Slots that lie unused while the counter goes round: a large call, small ones across the wrap, and
- * a large one again, with the same numbers.
+ * Slots that lie unused while the epochs go round: a large call, small ones until the epochs begin
+ * again, and a large one again, with the same flags.
  */
 static bool enqueue_wrap(struct stage *st, void *arg)
 {
@@ -294,12 +300,12 @@ static bool enqueue_wrap(struct stage *st, void *arg)
     if (!clear_packets(st) || !move_epoch(st, &c->epochs[0]) ||
         !enqueue_collective(st, c, c->count, turn++) || !move_epoch(st, &c->epochs[1]))
         return false;
-    for (uint32_t passed = c->epochs[1]; passed != 2;
+    for (uint32_t passed = c->epochs[1]; !begins_again(passed);
          passed = passed == UINT32_MAX ? 2 : passed + 1)
         if (!enqueue_collective(st, c, 1, turn++))
             return false;
-    return move_epoch(st, &c->epochs[0]) && enqueue_collective(st, c, c->count, turn++) &&
-           clear_packets(st) && move_epoch(st, &c->epochs[2]);
+    return move_epoch(st, &c->epochs[2]) && enqueue_collective(st, c, c->count, turn++) &&
+           clear_packets(st) && move_epoch(st, &c->epochs[3]);
 }
 
 /* Of several slots, in one or two epochs: a third would write over what the first has left. */
@@ -319,8 +325,10 @@ static bool run_wrap(struct stage *st, const struct protocol *p, struct draw *dr
     c.options.max_blocks = 1;
     c.count = draw_large(st, draw, &c);
     c.epochs[0] = 2 * draw_below(draw, 1u << 30);
-    c.epochs[1] = UINT32_MAX - draw_below(draw, 4);
-    c.epochs[2] = UINT32_MAX - draw_below(draw, 128);
+    c.epochs[1] = (draw_below(draw, 2) ? UINT32_MAX : 65536 * draw_below(draw, 65536) + 1) -
+                  draw_below(draw, 4);
+    c.epochs[2] = c.epochs[0] + 65536 * draw_below(draw, 3);
+    c.epochs[3] = UINT32_MAX - draw_below(draw, 128);
     return stage_repeat(st, draw, enqueue_wrap, &c);
 }
 

@@ -1,0 +1,38 @@
+/*
+ * The lower half of a packet's flag: which call the packet belongs to. A rank that waits for a
+ * packet of its own call never takes one of another call.
+ *
+ * Operation, algorithm, dtype and reduction are exact. Count and number of blocks are a hash,
+ * modulo 509. If the grids are equal, counts that are not a multiple of 509 apart are told apart.
+ * If the counts are equal, grids are always told apart. If both differ, one pair in 509 looks
+ * alike.
+ */
+#ifndef SYMM_PACKET_CALL_H
+#define SYMM_PACKET_CALL_H
+
+#include <stddef.h>
+#include "operation.h"
+
+struct symm_packet_call {
+    enum symm_operation operation;
+    symm_algo algo; /* low_latency or low_latency_two_shot */
+    symm_dtype dtype;
+    symm_redop op;
+    uint64_t count;
+    uint32_t blocks;
+};
+
+/* 1 to 2^SYMM_PACKET_CALL_BITS - 1: never 0. */
+uint32_t symm__packet_call(const struct symm_packet_call *call);
+
+/* Whether two flags are of the same epoch and of different calls. */
+bool symm__packet_calls_differ(uint32_t flag, uint32_t other);
+
+/*
+ * Writes the calls of two flags, "all_reduce(low_latency, float32, sum)", with the hash of count
+ * and grid if all the rest is equal. Writes a number for a call that there is not.
+ */
+void symm__packet_call_texts(uint32_t flag, uint32_t other, char *text, char *other_text,
+                             size_t nbytes);
+
+#endif

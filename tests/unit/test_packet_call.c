@@ -1,0 +1,130 @@
+/* The call in a packet's flag: which calls it tells apart, and the texts. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include "collectives/kernel_args.h"
+#include "runtime/packet_call.h"
+#include "test.h"
+
+enum { WORDS = 1 << SYMM_PACKET_CALL_BITS };
+
+static const struct symm_packet_call kinds[] = {
+    {.operation = SYMM_OPERATION_ALL_REDUCE, .algo = SYMM_ALGO_LOW_LATENCY},
+    {.operation = SYMM_OPERATION_ALL_REDUCE, .algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {.operation = SYMM_OPERATION_REDUCE_SCATTER, .algo = SYMM_ALGO_LOW_LATENCY},
+    {.operation = SYMM_OPERATION_ALL_GATHER, .algo = SYMM_ALGO_LOW_LATENCY},
+};
+enum { NKINDS = sizeof kinds / sizeof kinds[0] };
+
+/* Calls f with every operation, algorithm, dtype and reduction that goes by packets. */
+static void for_every_call(uint64_t count, uint32_t blocks,
+                           void (*f)(const struct symm_packet_call *call, void *arg), void *arg)
+{
+    for (int k = 0; k < NKINDS; k++) {
+        const bool gather = kinds[k].operation == SYMM_OPERATION_ALL_GATHER;
+        const int dtypes = gather ? SYMM_FLOAT8_E5M2 : SYMM_INT64, ops = gather ? 1 : 4;
+        for (int i = 0; i < dtypes * ops; i++) {
+            struct symm_packet_call c = kinds[k];
+            c.dtype = (symm_dtype)(SYMM_FLOAT32 + i / ops);
+            c.op = (symm_redop)(i % ops);
+            c.count = count;
+            c.blocks = blocks;
+            f(&c, arg);
+        }
+    }
+}
+
+static void take_word(const struct symm_packet_call *call, void *arg)
+{
+    bool *taken = arg;
+    const uint32_t word = symm__packet_call(call);
+
+    ck_assert_msg(word > 0 && word < WORDS, "%#x", word);
+    ck_assert_msg(!taken[word], "%#x twice", word);
+    taken[word] = true;
+}
+
+/* All sizes beside each other: no call of one kind has a word of another kind. */
+START_TEST(every_kind_of_call_has_words_of_its_own)
+{
+    bool *taken = calloc(WORDS, sizeof *taken);
+
+    for (uint64_t count = 0; count < 509; count++)
+        for_every_call(count, 1, take_word, taken);
+    free(taken);
+}
+END_TEST
+
+static uint32_t word_of_size(uint64_t count, uint32_t blocks)
+{
+    struct symm_packet_call c = kinds[0];
+
+    c.dtype = SYMM_FLOAT32;
+    c.count = count;
+    c.blocks = blocks;
+    return symm__packet_call(&c);
+}
+
+START_TEST(counts_look_alike_509_apart_and_grids_never)
+{
+    static const uint64_t counts[] = {1, 7, 4096, 1000000007, UINT64_MAX / 2};
+
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (uint32_t more = 1; more < 2 * 509; more++)
+            ck_assert_int_eq(word_of_size(counts[i], 8) == word_of_size(counts[i] + more, 8),
+                             more == 509);
+        for (uint32_t blocks = 2; blocks < 509; blocks++)
+            ck_assert_uint_ne(word_of_size(counts[i], 1), word_of_size(counts[i], blocks));
+    }
+}
+END_TEST
+
+START_TEST(flags_differ_in_the_call_only_if_the_epoch_is_the_same)
+{
+    ck_assert(symm__packet_calls_differ(0x00070200, 0x00070201));
+    ck_assert(!symm__packet_calls_differ(0x00070200, 0x00070200));
+    ck_assert(!symm__packet_calls_differ(0x00070200, 0x00080201));
+    ck_assert(!symm__packet_calls_differ(0x00070200, 0));
+}
+END_TEST
+
+static void expect_texts(uint32_t a, uint32_t b, const char *a_text, const char *b_text)
+{
+    char text[128], other[128];
+
+    symm__packet_call_texts(a, b, text, other, sizeof text);
+    ck_assert_str_eq(text, a_text);
+    ck_assert_str_eq(other, b_text);
+}
+
+START_TEST(texts_say_what_each_called)
+{
+    struct symm_packet_call sum = kinds[1], max = kinds[2], gather = kinds[3];
+
+    sum.dtype = SYMM_BFLOAT16;
+    max.dtype = SYMM_INT64;
+    max.op = SYMM_MAX;
+    gather.dtype = SYMM_FLOAT8_E5M2;
+    expect_texts(0x50000 | symm__packet_call(&sum), 0x50000 | symm__packet_call(&max),
+                 "all_reduce(low_latency_two_shot, bfloat16, sum)",
+                 "reduce_scatter(low_latency, int64, max)");
+    expect_texts(word_of_size(600, 1), word_of_size(601, 1),
+                 "all_reduce(low_latency, float32, sum, count and grid 191 modulo 509)",
+                 "all_reduce(low_latency, float32, sum, count and grid 192 modulo 509)");
+    expect_texts(symm__packet_call(&gather), 0xffff, "all_gather(low_latency, float8_e5m2)",
+                 "an unknown call, 0xffff");
+    expect_texts(symm__packet_call(&gather), 0, "all_gather(low_latency, float8_e5m2)",
+                 "an unknown call, 0");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("packet_call");
+    TCase *tests = test_case(suite, "packet_call", 20);
+    tcase_add_test(tests, every_kind_of_call_has_words_of_its_own);
+    tcase_add_test(tests, counts_look_alike_509_apart_and_grids_never);
+    tcase_add_test(tests, flags_differ_in_the_call_only_if_the_epoch_is_the_same);
+    tcase_add_test(tests, texts_say_what_each_called);
+    return test_main(suite);
+}
