@@ -32,6 +32,7 @@ struct symm_exchange {
     struct symm_lane *lanes, *world;
     bool lost;     /* the connection is gone */
     bool hub_left; /* and the hub had said goodbye */
+    bool hub_deaf; /* or did not take an ABORT */
     bool ticking, stopping;
     int64_t stop_at_us; /* when stopping began */
 
@@ -81,7 +82,10 @@ struct symm_lane {
     int64_t end_at_us; /* when the abort that came is acted on; 0: none came */
     symm_status end_status;
     char end_reason[SYMM_TEXT_MAX];
+    int64_t tell_by_us; /* the owner hears of the end once the ABORT is sent; 0: it has heard */
 };
+
+enum { SYMM_HUB_ANSWER_US = 2000000 }; /* how long the hub may take to answer, or to listen */
 
 /* exchange.c */
 void symm__exchange_wake(struct symm_exchange *x);
@@ -98,7 +102,7 @@ symm_status symm__lane_wait(struct symm_lane *lane, struct symm_wait *wait, symm
 void symm__lane_message(struct symm_exchange *x, struct symm_message *m);
 /* The connection is gone: all lanes end. In the thread. */
 void symm__lanes_lost(struct symm_exchange *x);
-/* Acts on the aborts that are due. Returns when the next one is, or SYMM_NEVER. In the thread. */
+/* Acts on the ends that are due. Returns when the next one is, or SYMM_NEVER. In the thread. */
 int64_t symm__lanes_end_due(struct symm_exchange *x);
 
 #endif

@@ -202,6 +202,7 @@ static void receive(struct symm_hub *hub, struct symm_hub_client *client)
         }
         /* fall through */
     case SYMM_RECEIVED:
+        symm__hub_heard(client, m.nbytes);
         dispatch(hub, client, &m);
         symm__fd_close_all(m.fds, m.nfds);
         break;
@@ -250,36 +251,24 @@ int symm__hub_poll(struct symm_hub *hub, struct pollfd fds[SYMM_HUB_POLL_MAX], b
     return n;
 }
 
-/*
- * Answers confirmations once a turn has found nothing more to read: then the hub has heard all that
- * was sent before they were asked for.
- */
-static void confirm(struct symm_hub *hub, bool quiet)
-{
-    if (!hub->asked || (!quiet && hub->quiet_turns-- > 0))
-        return;
-    hub->asked = false;
-    symm__hub_confirm(hub);
-}
-
 bool symm__hub_hurries(const struct symm_hub *hub)
 {
-    return hub->asked;
+    return hub->confirming;
 }
 
 void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
 {
     int n = hub->nclients;
-    bool quiet = true;
 
     for (int i = 0; i < n; i++) {
         struct symm_hub_client *client = hub->clients[i];
         symm__link_flush(&client->link);
         if (fds[2 * i].revents & ~POLLOUT && !client->over) {
             receive(hub, client);
-            quiet = false;
-        } else if (fds[2 * i + 1].revents) {
-            gone(hub, client); /* and has nothing left to say */
+        } else {
+            symm__hub_heard(client, 0);
+            if (fds[2 * i + 1].revents)
+                gone(hub, client); /* and has nothing left to say */
         }
         if (client->rank < 0 && symm__now_us() > client->since_us + STRANGER_US)
             symm__hub_drop(hub, client, "does not say who it is");
@@ -289,7 +278,7 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
     if (hub->phase == SYMM_HUB_JOINING)
         symm__hub_join_tick(hub);
     bury(hub);
-    confirm(hub, quiet);
+    symm__hub_confirm(hub);
 }
 
 bool symm__hub_done(struct symm_hub *hub)

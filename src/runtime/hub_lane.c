@@ -6,8 +6,6 @@
 #include <string.h>
 #include "fd.h"
 
-enum { CONFIRM_TURNS = 64 }; /* after which a busy hub confirms in any case */
-
 static struct symm_hub_lane *find_lane(struct symm_hub *hub, uint64_t key)
 {
     struct symm_hub_lane *lane = hub->lanes;
@@ -78,8 +76,8 @@ static void forget_step(struct symm_hub_lane *lane)
 
 /* ---- The end of lanes ---- */
 
-static void send_end(struct symm_hub *hub, struct symm_hub_lane *lane,
-                     struct symm_hub_client *client)
+void symm__hub_send_end(struct symm_hub *hub, struct symm_hub_lane *lane,
+                        struct symm_hub_client *client)
 {
     struct symm_message m = {.type = SYMM_MESSAGE_ENDED,
                              .lane = lane->key,
@@ -103,7 +101,7 @@ void symm__hub_end_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_s
         struct symm_hub_client *client = hub->ranks[lane->ranks[i]].client;
         bool knows = lane->formed || lane->came[i];
         if (client && !client->over && knows && !symm__rank_set_has(lane->gone, lane->ranks[i]))
-            send_end(hub, lane, client);
+            symm__hub_send_end(hub, lane, client);
     }
     forget_step(lane);
     for (struct symm_hub_lane *l = hub->lanes; l; l = l->next)
@@ -339,7 +337,7 @@ static void arrive(struct symm_hub *hub, struct symm_hub_client *client, struct 
     int place = symm__hub_place_of(lane, client->rank);
 
     if (lane->status != SYMM_OK) {
-        send_end(hub, lane, client);
+        symm__hub_send_end(hub, lane, client);
         return;
     }
     if (place < 0 || lane->came[place] || m->seq != lane->seq + 1) {
@@ -349,7 +347,7 @@ static void arrive(struct symm_hub *hub, struct symm_hub_client *client, struct 
     lane->came[place] = keep(m);
     if (!lane->came[place]) {
         symm__hub_end_lane(hub, lane, SYMM_ERROR_MEMORY, "rank 0 has no memory for a step");
-        send_end(hub, lane, client);
+        symm__hub_send_end(hub, lane, client);
         return;
     }
     lane->ncame++;
@@ -435,31 +433,6 @@ static void freed(struct symm_hub *hub, int rank, const struct symm_message *m)
     }
 }
 
-static void confirm(struct symm_hub *hub, struct symm_hub_lane *lane)
-{
-    struct symm_message m = {.type = SYMM_MESSAGE_CONFIRMED, .lane = lane->key};
-
-    lane->asked = false;
-    for (int i = 0; i < lane->nranks; i++) {
-        struct symm_hub_client *client = hub->ranks[lane->ranks[i]].client;
-        m.seq = lane->confirm[i];
-        lane->confirm[i] = 0;
-        if (!m.seq || !client || client->over)
-            continue;
-        if (lane->status != SYMM_OK)
-            send_end(hub, lane, client);
-        else
-            symm__hub_send(hub, client, &m);
-    }
-}
-
-void symm__hub_confirm(struct symm_hub *hub)
-{
-    for (struct symm_hub_lane *lane = hub->lanes; lane; lane = lane->next)
-        if (lane->asked)
-            confirm(hub, lane);
-}
-
 void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client,
                             struct symm_message *m)
 {
@@ -478,14 +451,11 @@ void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client
         symm__rank_set_add(&lane->quiet, client->rank);
         tell_quiet(hub, lane);
     } else if (lane->status != SYMM_OK) {
-        send_end(hub, lane, client);
+        symm__hub_send_end(hub, lane, client);
     } else if (m->type == SYMM_MESSAGE_STEP) {
         arrive(hub, client, lane, m);
     } else if (m->type == SYMM_MESSAGE_CONFIRM) {
-        lane->confirm[symm__hub_place_of(lane, client->rank)] = m->seq;
-        lane->asked = true;
-        hub->asked = true;
-        hub->quiet_turns = CONFIRM_TURNS;
+        symm__hub_ask(hub, lane, symm__hub_place_of(lane, client->rank), m->seq);
     } else if (m->type == SYMM_MESSAGE_ABORT) {
         symm__hub_end_lane(hub, lane, m->status == SYMM_OK ? SYMM_ERROR_PEER : m->status,
                            m->reason);

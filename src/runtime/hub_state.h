@@ -1,6 +1,6 @@
 /*
  * The hub's state, shared by its parts: connections (hub.c), joining (hub_join.c), lanes
- * (hub_lane.c), and who is late in them (hub_late.c).
+ * (hub_lane.c), who is late in them (hub_late.c), and confirmations (hub_confirm.c).
  */
 #ifndef SYMM_HUB_STATE_H
 #define SYMM_HUB_STATE_H
@@ -18,6 +18,7 @@ struct symm_hub_client {
     bool said;   /* its HELLO was understood */
     bool over;   /* to be closed */
     int64_t since_us;
+    size_t unheard; /* bytes to read before the open round of confirmations may end */
     unsigned char device[16];
     bool has_device;
 };
@@ -44,8 +45,9 @@ struct symm_hub_lane {
     int ncame;
     /* By place in the lane; texts and payload behind the struct. */
     struct symm_message *came[SYMM_MAX_RANKS];
-    bool asked;                       /* some rank waits for a confirmation */
-    uint64_t confirm[SYMM_MAX_RANKS]; /* by place: the last one asked for; 0: none */
+    /* By place, the seq of a CONFIRM; 0: none. */
+    uint64_t asks[SYMM_MAX_RANKS];    /* for the next round */
+    uint64_t answers[SYMM_MAX_RANKS]; /* due at the end of the open round */
     struct symm_rank_set quiet;       /* said that nothing of theirs runs any more */
     struct symm_rank_set gone;        /* closed it, left, died, or never got it */
 };
@@ -63,8 +65,8 @@ struct symm_hub {
     struct symm_hub_rank ranks[SYMM_MAX_RANKS];
     struct symm_hub_lane *lanes;
     bool failed;
-    bool asked;      /* some client waits for a confirmation */
-    int quiet_turns; /* left before confirmations are given in any case */
+    bool asked;      /* some rank waits for the next round of confirmations */
+    bool confirming; /* a round is open */
     /* joining */
     unsigned char token[16];
     char boot_id[40];
@@ -98,8 +100,6 @@ symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t key, uint64_t pare
                                const int *ranks, struct symm_hub_lane **out);
 void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client,
                             struct symm_message *m);
-/* Answers the CONFIRMs, now that everything sent before them has been heard. */
-void symm__hub_confirm(struct symm_hub *hub);
 /* The rank is not here any more: every lane that needs it ends. */
 void symm__hub_rank_gone(struct symm_hub *hub, int rank, enum symm_hub_fate fate);
 void symm__hub_sweep(struct symm_hub *hub, bool all);
@@ -108,6 +108,17 @@ int symm__hub_place_of(const struct symm_hub_lane *lane, int rank);
 /* Ends the lane, and those that are being made of it, on all ranks. The first end wins. */
 void symm__hub_end_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_status status,
                         const char *reason);
+/* Tells one rank that the lane has ended. */
+void symm__hub_send_end(struct symm_hub *hub, struct symm_hub_lane *lane,
+                        struct symm_hub_client *client);
+
+/* hub_confirm.c */
+/* Takes note of a CONFIRM. */
+void symm__hub_ask(struct symm_hub *hub, struct symm_hub_lane *lane, int place, uint64_t seq);
+/* The client's socket has given this many bytes; 0: it was seen empty. */
+void symm__hub_heard(struct symm_hub_client *client, size_t nbytes);
+/* At the end of each turn: answers the open round if it is over, and opens the next one. */
+void symm__hub_confirm(struct symm_hub *hub);
 
 /* hub_late.c */
 enum { SYMM_HUB_CALL_SHOWN = 160 }; /* bytes of a call's text in a text about several */

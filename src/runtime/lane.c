@@ -163,11 +163,16 @@ void symm__lane_abort(struct symm_lane *lane, symm_status status, const char *te
         .type = SYMM_MESSAGE_ABORT, .lane = lane->key, .status = status, .reason = text};
     struct symm_exchange *x = lane->x;
 
-    /* The hub hears of it before this rank's kernels do: see symm__lane_confirm. */
     if (atomic_load_explicit(&lane->status, memory_order_acquire) == SYMM_OK)
         symm__exchange_send(x, &m);
     pthread_mutex_lock(&x->lock);
     bool tell = end_lane(lane, status, text);
+    /* The hub hears of it before this rank's kernels do: see symm__lane_confirm. */
+    if (tell && !symm__link_idle(&x->link)) {
+        lane->busy--;
+        lane->tell_by_us = symm__now_us() + SYMM_HUB_ANSWER_US;
+        tell = false;
+    }
     pthread_mutex_unlock(&x->lock);
     if (tell)
         tell_ended(lane);
@@ -193,21 +198,39 @@ static void schedule_end(struct symm_lane *lane, symm_status status, const char 
     snprintf(lane->end_reason, sizeof lane->end_reason, "%s", reason);
 }
 
-/* Lock held. A lane whose end is due now; *next: when another one's will be. */
+/* Lock held. A lane of which something is due now; *next: when something of another one will be. */
 static struct symm_lane *find_due(struct symm_exchange *x, int64_t *next)
 {
+    const bool sent = symm__link_idle(&x->link);
     int64_t now = symm__now_us();
 
     *next = SYMM_NEVER;
     for (struct symm_lane *lane = x->lanes; lane; lane = lane->next) {
-        if (!lane->end_at_us || atomic_load(&lane->status) != SYMM_OK)
-            continue;
-        if (lane->end_at_us <= now)
+        bool ended = atomic_load(&lane->status) != SYMM_OK;
+        int64_t due = ended ? lane->tell_by_us : lane->end_at_us;
+        if (due && (due <= now || (ended && sent)))
             return lane;
-        if (lane->end_at_us < *next)
-            *next = lane->end_at_us;
+        if (due && due < *next)
+            *next = due;
     }
     return NULL;
+}
+
+/*
+ * Lock held. The owner of this lane hears of the end now: the ABORT is sent, or the hub has not
+ * taken it in time. Then this rank hangs up, so that the hub ends its lanes all the same once it
+ * has read what lies in the socket.
+ */
+static void allow_telling(struct symm_lane *lane)
+{
+    struct symm_exchange *x = lane->x;
+
+    lane->tell_by_us = 0;
+    lane->busy++;
+    if (symm__link_idle(&x->link))
+        return;
+    x->hub_deaf = true;
+    symm__link_hang_up(&x->link);
 }
 
 int64_t symm__lanes_end_due(struct symm_exchange *x)
@@ -216,12 +239,18 @@ int64_t symm__lanes_end_due(struct symm_exchange *x)
     int64_t next;
 
     pthread_mutex_lock(&x->lock);
-    while ((lane = find_due(x, &next)))
-        if (end_lane(lane, lane->end_status, lane->end_reason)) {
+    while ((lane = find_due(x, &next))) {
+        bool tell = true;
+        if (lane->tell_by_us)
+            allow_telling(lane);
+        else
+            tell = end_lane(lane, lane->end_status, lane->end_reason);
+        if (tell) {
             pthread_mutex_unlock(&x->lock);
             tell_ended(lane);
             pthread_mutex_lock(&x->lock);
         }
+    }
     pthread_mutex_unlock(&x->lock);
     return next;
 }
@@ -234,6 +263,8 @@ void symm__lanes_lost(struct symm_exchange *x)
     x->lost = true;
     if (x->hub_left)
         snprintf(reason, sizeof reason, "rank 0 (pid %d) has left", (int)x->hub_pid);
+    else if (x->hub_deaf)
+        snprintf(reason, sizeof reason, "rank 0 (pid %d) does not answer", (int)x->hub_pid);
     else
         snprintf(reason, sizeof reason, "rank 0 (pid %d) died", (int)x->hub_pid);
     for (struct symm_lane *lane = x->lanes; lane; lane = lane->next)

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include "fd.h"
 
 struct symm_queued {
@@ -131,6 +133,19 @@ bool symm__link_idle(struct symm_link *link)
     bool idle = !link->first;
     pthread_mutex_unlock(&link->lock);
     return idle;
+}
+
+size_t symm__link_unread(const struct symm_link *link)
+{
+    int nbytes;
+
+    /* Where the system does not say, no number is enough. */
+    return ioctl(link->fd, FIONREAD, &nbytes) ? SIZE_MAX - 1 : (size_t)nbytes;
+}
+
+void symm__link_hang_up(struct symm_link *link)
+{
+    shutdown(link->fd, SHUT_RDWR);
 }
 
 short symm__link_events(struct symm_link *link, bool *retry)

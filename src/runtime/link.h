@@ -34,6 +34,12 @@ enum symm_sent symm__link_send(struct symm_link *link, struct symm_frame *frame)
 void symm__link_flush(struct symm_link *link);
 bool symm__link_idle(struct symm_link *link);
 
+/* Bytes that have come and were not received yet, in all messages; below SIZE_MAX. */
+size_t symm__link_unread(const struct symm_link *link);
+
+/* Ends the connection in both directions; what the other side has not received yet stays there. */
+void symm__link_hang_up(struct symm_link *link);
+
 /* What to poll for. *retry: something waits that poll cannot see; flush it after a moment. */
 short symm__link_events(struct symm_link *link, bool *retry);
 

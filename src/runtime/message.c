@@ -91,7 +91,7 @@ symm_status symm__message_parse(const void *bytes, size_t nbytes, int nfds,
     const char *at = (const char *)bytes + sizeof h;
     symm_status st;
 
-    *out = (struct symm_message){.rank = -1, .text = "", .reason = ""};
+    *out = (struct symm_message){.rank = -1, .text = "", .reason = "", .nbytes = nbytes};
     memset(&h, 0, sizeof h);
     memcpy(&h, bytes, nbytes < sizeof h ? nbytes : sizeof h);
     swap_header(&h);

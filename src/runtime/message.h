@@ -68,6 +68,7 @@ struct symm_message {
     const char *text, *reason; /* never NULL once parsed */
     const void *payload;
     size_t payload_nbytes;
+    size_t nbytes; /* of the whole frame, once parsed */
     int nfds;
     int fds[SYMM_MAX_RANKS];
 };

@@ -5,8 +5,6 @@
 #include "exchange_state.h"
 #include "fd.h"
 
-enum { ANSWER_US = 2000000 }; /* how long the hub may take to answer that time is up */
-
 size_t symm__step_max(int nranks)
 {
     return SYMM_PAYLOAD_MAX / (size_t)nranks;
@@ -78,7 +76,7 @@ symm_status symm__lane_wait(struct symm_lane *lane, struct symm_wait *wait, symm
         } else if (now >= deadline && answer == SYMM_NEVER) {
             m.type = SYMM_MESSAGE_EXPIRED;
             m.args[0] = (uint64_t)(now - began) / 1000;
-            answer = now + ANSWER_US + x->abort_delay_us;
+            answer = now + SYMM_HUB_ANSWER_US + x->abort_delay_us;
         } else if (now >= slow) {
             m.type = SYMM_MESSAGE_SLOW;
             slow = now + x->slow_us;

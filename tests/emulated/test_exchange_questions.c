@@ -81,47 +81,6 @@ START_TEST(ranks_tell_each_other_what_they_do)
 }
 END_TEST
 
-/* ---- Confirmations ---- */
-
-static void *confirm_often(void *arg)
-{
-    for (int i = 0; i < 500; i++)
-        if (symm__lane_confirm(arg, symm__deadline_in(5000)) != SYMM_OK)
-            return (void *)"failed";
-    return NULL;
-}
-
-static void confirm_two_at_once(struct rank *self, void *arg)
-{
-    struct meeting m = {.x = NULL};
-    struct symm_lane *pair = NULL;
-    pthread_t thread;
-    void *failed = NULL;
-
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
-    RANK_TRY(self, create_lane(&m, m.world, 2, (int[]){0, 1}, "pair", &pair));
-    CHECK_RANK(self, pthread_create(&thread, NULL, confirm_often, pair) == 0);
-    bool right = !confirm_often(m.world);
-    pthread_join(thread, &failed);
-    CHECK_RANK(self, right && !failed);
-    RANK_TRY(self, barrier(m.world, "both are through", 5000));
-    if (self->rank == 1)
-        symm__lane_abort(pair, SYMM_ERROR_PEER, "rank 1 aborted");
-    RANK_TRY(self, barrier(m.world, "and it is known", 5000));
-    RANK_EXPECT(self, SYMM_ERROR_PEER, symm__lane_confirm(pair, symm__deadline_in(5000)));
-    RANK_TRY(self, symm__lane_confirm(m.world, symm__deadline_in(5000)));
-out:
-    symm__lane_close(pair);
-    part(&m);
-}
-
-START_TEST(lanes_are_confirmed_apart)
-{
-    ranks_run_ok(2, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, confirm_two_at_once, NULL, 20);
-}
-END_TEST
-
 /* Rank 2 is quiet (or leaves without a word) only after a while, and the others wait for it. */
 static void be_quiet_late(struct rank *self, void *arg)
 {
@@ -190,7 +149,6 @@ int main(void)
 
     in_a_folder(tc);
     tcase_add_loop_test(tc, ranks_tell_each_other_what_they_do, 0, 2);
-    tcase_add_loop_test(tc, lanes_are_confirmed_apart, 0, 2);
     tcase_add_loop_test(tc, whoever_is_not_quiet_is_waited_for, 0, 2);
     tcase_add_test(tc, ticks_come_and_end);
     return test_main(suite);

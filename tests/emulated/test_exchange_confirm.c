@@ -1,0 +1,262 @@
+/*
+ * Confirmations, and that the hub hears of an abort before the kernels of the rank that aborts, with
+ * real processes and no driver. The tests stop rank 0, and so the hub, to fill sockets.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include "folder.h"
+#include "meet.h"
+#include "runtime/exchange.h"
+#include "test.h"
+
+static void *confirm_often(void *arg)
+{
+    for (int i = 0; i < 500; i++)
+        if (symm__lane_confirm(arg, symm__deadline_in(5000)) != SYMM_OK)
+            return (void *)"failed";
+    return NULL;
+}
+
+static void confirm_two_at_once(struct rank *self, void *arg)
+{
+    struct meeting m = {.x = NULL};
+    struct symm_lane *pair = NULL;
+    pthread_t thread;
+    void *failed = NULL;
+
+    (void)arg;
+    RANK_TRY(self, meet(self, &m));
+    RANK_TRY(self, create_lane(&m, m.world, 2, (int[]){0, 1}, "pair", &pair));
+    CHECK_RANK(self, pthread_create(&thread, NULL, confirm_often, pair) == 0);
+    bool right = !confirm_often(m.world);
+    pthread_join(thread, &failed);
+    CHECK_RANK(self, right && !failed);
+    RANK_TRY(self, barrier(m.world, "both are through", 5000));
+    if (self->rank == 1)
+        symm__lane_abort(pair, SYMM_ERROR_PEER, "rank 1 aborted");
+    RANK_TRY(self, barrier(m.world, "and it is known", 5000));
+    RANK_EXPECT(self, SYMM_ERROR_PEER, symm__lane_confirm(pair, symm__deadline_in(5000)));
+    RANK_TRY(self, symm__lane_confirm(m.world, symm__deadline_in(5000)));
+out:
+    symm__lane_close(pair);
+    part(&m);
+}
+
+START_TEST(lanes_are_confirmed_apart)
+{
+    ranks_run_ok(2, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, confirm_two_at_once, NULL, 20);
+}
+END_TEST
+
+/* ---- A hub that reads late ---- */
+
+/* Values of a report: how far the rank has come, and how far the test lets it go. */
+enum { AT, GOES_TO };
+
+static void come_to(struct rank *self, int64_t stage)
+{
+    volatile struct rank_report *report = self->report;
+
+    report->value[AT] = stage;
+    while (report->value[GOES_TO] < stage)
+        pause_ms(1);
+}
+
+static void let_go(struct ranks *run, int rank, int64_t stage)
+{
+    for (int ms = 0; ms < 10000 && ranks_peek(run, rank)->value[AT] < stage; ms++)
+        pause_ms(1);
+    ranks_peek(run, rank)->value[GOES_TO] = stage;
+}
+
+static struct ranks *start_and_stop_hub(rank_fn fn, void *arg)
+{
+    struct ranks *run = ranks_start(3, RANKS_AS_PROCESSES, fn, arg);
+    siginfo_t info;
+
+    for (int r = 0; r < 3; r++)
+        let_go(run, r, 1);
+    kill(ranks_pid(run, 0), SIGSTOP);
+    waitid(P_PID, (id_t)ranks_pid(run, 0), &info, WSTOPPED | WNOWAIT);
+    return run;
+}
+
+static void go_on_and_finish(struct ranks *run)
+{
+    struct rank_report reports[RANKS_MAX];
+
+    kill(ranks_pid(run, 0), SIGCONT);
+    const char *missing = ranks_finish(run, reports, 30);
+    ck_assert_msg(!missing, "%s", missing);
+    ranks_assert_ok(reports, 3);
+}
+
+/* Rank 2 aborts many lanes, rank 1 asks for the last of them while the hub has read no ABORT. */
+static void confirm_behind_aborts(struct rank *self, void *arg)
+{
+    enum { LANES = 200 };
+    struct meeting m = {.x = NULL};
+    struct symm_lane *lanes[LANES] = {NULL};
+
+    (void)arg;
+    RANK_TRY(self, meet(self, &m));
+    for (int i = 0; i < LANES && self->rank; i++)
+        RANK_TRY(self, create_lane(&m, m.world, 2, (int[]){1, 2}, "pair", &lanes[i]));
+    come_to(self, 1);
+    if (self->rank)
+        come_to(self, 2);
+    for (int i = 0; i < LANES && self->rank == 2; i++)
+        symm__lane_abort(lanes[i], SYMM_ERROR_PEER, "rank 2 aborted");
+    if (self->rank == 2)
+        come_to(self, 3);
+    if (self->rank == 1)
+        RANK_EXPECT(self, SYMM_ERROR_PEER,
+                    symm__lane_confirm(lanes[LANES - 1], symm__deadline_in(5000)));
+    RANK_TRY(self, symm__lane_confirm(m.world, symm__deadline_in(5000)));
+    RANK_TRY(self, barrier(m.world, "the world lives on", 5000));
+out:
+    for (int i = 0; i < LANES; i++)
+        symm__lane_close(lanes[i]);
+    part(&m);
+}
+
+START_TEST(an_abort_deep_in_a_socket_counts)
+{
+    struct ranks *run = start_and_stop_hub(confirm_behind_aborts, NULL);
+
+    let_go(run, 2, 2);
+    let_go(run, 2, 3); /* every ABORT is sent */
+    let_go(run, 1, 2);
+    pause_ms(300); /* and so is the CONFIRM */
+    go_on_and_finish(run);
+}
+END_TEST
+
+static void count_question(void *user, char *text, size_t nbytes)
+{
+    snprintf(text, nbytes, "nothing");
+    ((struct meeting *)user)->ticks++;
+}
+
+/* The hub gives way to this rank's thread, which fills the socket again before it is empty. */
+static void share_a_cpu(const struct rank *self)
+{
+    cpu_set_t cpus, one;
+    int cpu = 0;
+
+    sched_getaffinity(0, sizeof cpus, &cpus);
+    while (!CPU_ISSET(cpu, &cpus))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    if (self->rank == 0)
+        sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
+}
+
+/*
+ * Rank 2 has far more to say than its socket takes; rank 1, which hears of all of it, asks in the
+ * middle and has its answer long before the end.
+ */
+static void confirm_beside_noise(struct rank *self, void *arg)
+{
+    enum { NOISE = 4000 };
+    struct meeting m = {.events = {.last_call = count_question}};
+
+    (void)arg;
+    if (self->rank != 1)
+        share_a_cpu(self);
+    RANK_TRY(self, meet(self, &m));
+    come_to(self, 1);
+    for (int i = 0; i < NOISE && self->rank == 2; i++)
+        symm__lane_ask(m.world, 1);
+    if (self->rank)
+        come_to(self, 2);
+    if (self->rank == 1) {
+        RANK_TRY(self, symm__lane_confirm(m.world, symm__deadline_in(20000)));
+        CHECK_RANK_MSG(self, m.ticks < NOISE / 2, "%d messages first", (int)m.ticks);
+        while (m.ticks < NOISE)
+            pause_ms(1);
+    }
+    RANK_TRY(self, barrier(m.world, "end", 20000));
+out:
+    part(&m);
+}
+
+START_TEST(a_rank_that_never_stops_sending_delays_nobody)
+{
+    struct ranks *run = start_and_stop_hub(confirm_beside_noise, NULL);
+
+    let_go(run, 2, 2);
+    let_go(run, 1, 2);
+    pause_ms(300); /* the CONFIRM is sent */
+    go_on_and_finish(run);
+}
+END_TEST
+
+/*
+ * More messages than a socket takes stand in front of rank 2's ABORT: its owner, who would end its
+ * kernels, hears of the end when the hub has read them; or when the hub has not for 2 s, and then
+ * rank 2 is as dead to the others.
+ */
+static void abort_behind_noise(struct rank *self, void *arg)
+{
+    const bool patient = arg == NULL;
+    struct meeting m = {.x = NULL};
+    struct symm_lane *pair = NULL;
+
+    RANK_TRY(self, meet(self, &m));
+    if (self->rank)
+        RANK_TRY(self, create_lane(&m, m.world, 2, (int[]){1, 2}, "pair", &pair));
+    come_to(self, 1);
+    for (int i = 0; i < 20000 && self->rank == 2; i++)
+        symm__lane_ask(m.world, 2);
+    if (self->rank == 2) {
+        symm__lane_abort(pair, SYMM_ERROR_PEER, "rank 2 aborted");
+        RANK_EXPECT(self, SYMM_ERROR_PEER, symm__lane_check(pair));
+        pause_ms(300);
+        CHECK_RANK(self, m.ended == 0);
+        for (int ms = 0; ms < 4000 && !patient && m.ended < 2; ms++)
+            pause_ms(1);
+        CHECK_RANK(self, m.ended == (patient ? 0 : 2));
+    }
+    come_to(self, 2);
+    if (patient)
+        RANK_TRY(self, barrier(m.world, "the world lives on", 5000));
+    else
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, self->rank == 2 ? "does not answer" : "rank 2 (pid",
+                         barrier(m.world, "never", 5000));
+    for (int ms = 0; ms < 5000 && m.ended < (self->rank > 0) + !patient; ms++)
+        pause_ms(1);
+    CHECK_RANK(self, m.ended == (self->rank > 0) + !patient);
+    self->report->status = SYMM_OK;
+out:
+    symm__lane_close(pair);
+    part(&m);
+}
+
+START_TEST(kernels_hear_of_an_abort_behind_the_hub)
+{
+    struct ranks *run = start_and_stop_hub(abort_behind_noise, _i ? &_i : NULL);
+
+    let_go(run, 2, 2);
+    let_go(run, 1, 2);
+    kill(ranks_pid(run, 0), SIGCONT);
+    let_go(run, 0, 2);
+    go_on_and_finish(run);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("exchange_confirm");
+    TCase *tc = test_case(suite, "confirmations", 60);
+
+    in_a_folder(tc);
+    tcase_add_loop_test(tc, lanes_are_confirmed_apart, 0, 2);
+    tcase_add_test(tc, an_abort_deep_in_a_socket_counts);
+    tcase_add_loop_test(tc, a_rank_that_never_stops_sending_delays_nobody, 0, 3);
+    tcase_add_loop_test(tc, kernels_hear_of_an_abort_behind_the_hub, 0, 2);
+    return test_main(suite);
+}
