@@ -31,6 +31,7 @@ struct symm_exchange {
     pthread_cond_t quiet; /* ticking has become false */
     struct symm_lane *lanes, *world;
     bool lost;     /* the connection is gone */
+    char lost_reason[96];
     bool hub_left; /* and the hub had said goodbye */
     bool hub_deaf; /* or did not take an ABORT */
     bool ticking, stopping;

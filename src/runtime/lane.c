@@ -21,6 +21,22 @@ static symm_status init_cond(pthread_cond_t *cond)
     return err ? symm__fail_errno(err, "pthread_cond_init") : SYMM_OK;
 }
 
+/*
+ * Lock held. The first end wins; true if this one did and its owner is to be told (busy is raised).
+ */
+static bool end_lane(struct symm_lane *lane, symm_status status, const char *reason)
+{
+    if (atomic_load_explicit(&lane->status, memory_order_relaxed) != SYMM_OK)
+        return false;
+    snprintf(lane->reason, sizeof lane->reason, "%s", reason);
+    atomic_store_explicit(&lane->status, status, memory_order_release);
+    pthread_cond_broadcast(&lane->changed);
+    if (!lane->live || !lane->events.ended)
+        return false;
+    lane->busy++;
+    return true;
+}
+
 symm_status symm__lane_new(struct symm_exchange *x, uint64_t key, int nranks, const int *ranks,
                            struct symm_lane **out)
 {
@@ -46,6 +62,8 @@ symm_status symm__lane_new(struct symm_exchange *x, uint64_t key, int nranks, co
     pthread_mutex_lock(&x->lock);
     lane->next = x->lanes;
     x->lanes = lane;
+    if (x->lost) /* it would not hear of it any more */
+        end_lane(lane, SYMM_ERROR_PEER, x->lost_reason);
     pthread_mutex_unlock(&x->lock);
     *out = lane;
     return SYMM_OK;
@@ -133,22 +151,6 @@ static void leave_callback(struct symm_lane *lane)
     lane->busy--;
     pthread_cond_broadcast(&lane->changed);
     pthread_mutex_unlock(&lane->x->lock);
-}
-
-/*
- * Lock held. The first end wins; true if this one did and its owner is to be told (busy is raised).
- */
-static bool end_lane(struct symm_lane *lane, symm_status status, const char *reason)
-{
-    if (atomic_load_explicit(&lane->status, memory_order_relaxed) != SYMM_OK)
-        return false;
-    snprintf(lane->reason, sizeof lane->reason, "%s", reason);
-    atomic_store_explicit(&lane->status, status, memory_order_release);
-    pthread_cond_broadcast(&lane->changed);
-    if (!lane->live || !lane->events.ended)
-        return false;
-    lane->busy++;
-    return true;
 }
 
 static void tell_ended(struct symm_lane *lane)
@@ -257,18 +259,13 @@ int64_t symm__lanes_end_due(struct symm_exchange *x)
 
 void symm__lanes_lost(struct symm_exchange *x)
 {
-    char reason[96];
+    const char *fate = x->hub_left ? "has left" : x->hub_deaf ? "does not answer" : "died";
 
     pthread_mutex_lock(&x->lock);
     x->lost = true;
-    if (x->hub_left)
-        snprintf(reason, sizeof reason, "rank 0 (pid %d) has left", (int)x->hub_pid);
-    else if (x->hub_deaf)
-        snprintf(reason, sizeof reason, "rank 0 (pid %d) does not answer", (int)x->hub_pid);
-    else
-        snprintf(reason, sizeof reason, "rank 0 (pid %d) died", (int)x->hub_pid);
+    snprintf(x->lost_reason, sizeof x->lost_reason, "rank 0 (pid %d) %s", (int)x->hub_pid, fate);
     for (struct symm_lane *lane = x->lanes; lane; lane = lane->next)
-        schedule_end(lane, SYMM_ERROR_PEER, reason);
+        schedule_end(lane, SYMM_ERROR_PEER, x->lost_reason);
     pthread_mutex_unlock(&x->lock);
 }
 

@@ -151,6 +151,42 @@ START_TEST(survivors_begin_anew)
 }
 END_TEST
 
+/*
+ * Rank 1 knows that the hub is gone, and its parent lane, whose end it delays, does not: what it
+ * makes of that lane ends at once.
+ */
+static void create_without_a_hub(struct rank *self, void *arg)
+{
+    static const int pair[] = {1, 2};
+    struct meeting m = {.x = NULL};
+    struct symm_lane *lane = NULL;
+
+    (void)arg;
+    setenv("SYMM_TEST_ABORT_DELAY_MS", "5000", 1);
+    RANK_TRY(self, meet(self, &m));
+    RANK_TRY(self, barrier(m.world, "ready", 5000));
+    if (self->rank == 0)
+        raise(SIGKILL);
+    /* The first one may wait for the news, the second one cannot. */
+    for (int i = 0; i < 2 && self->rank == 1; i++)
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, ") died",
+                         create_lane(&m, m.world, 2, pair, "create", &lane));
+    if (self->rank == 1)
+        RANK_TRY(self, symm__lane_check(m.world));
+    self->report->status = SYMM_OK;
+out:
+    part(&m);
+}
+
+START_TEST(a_lane_made_after_the_hub_is_gone_ends_at_once)
+{
+    struct rank_report reports[RANKS_MAX];
+
+    ranks_run(3, RANKS_AS_PROCESSES, create_without_a_hub, NULL, reports, 20);
+    ranks_assert_ok(reports + 1, 2);
+}
+END_TEST
+
 /* ---- Leaving ---- */
 
 static void leave_early(struct rank *self, void *arg)
@@ -449,6 +485,7 @@ int main(void)
     tcase_add_loop_test(tc, a_death_is_known_within_a_second, 0, 8);
     tcase_add_loop_test(tc, children_do_not_hide_a_death, 0, 2);
     tcase_add_test(tc, survivors_begin_anew);
+    tcase_add_test(tc, a_lane_made_after_the_hub_is_gone_ends_at_once);
     tcase_add_test(tc, leaving_is_not_dying);
     tcase_add_test(tc, rank_0_waits_for_slower_ranks);
     tcase_add_test(tc, late_ranks_are_named_with_what_they_do);
