@@ -70,7 +70,7 @@ typedef struct symm_matmul_args {
     /* NULL: the data of the tensor that the product was created with. */
     const void *a, *b[SYMM_MATMUL_MAX_B], *c[SYMM_MATMUL_MAX_B], *bias[SYMM_MATMUL_MAX_B];
     void *d[SYMM_MATMUL_MAX_B], *gathered_a;
-    float alpha, beta; /* both 0 means 1 and 0; beta is 0 where no product has c */
+    const float *alpha, *beta; /* in host memory; NULL: 1 and 0 */
 } symm_matmul_args;
 
 typedef struct symm_matmul symm_matmul;
@@ -108,11 +108,19 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  *
  * It is no barrier: beyond a, d and gathered_a it orders nothing between ranks.
  *
+ * alpha and beta are read before the call returns: a graph keeps the values of its capture. They
+ * may differ between ranks. A factor of 0 leaves its term out, as in BLAS, and no NaN or infinity
+ * of it reaches d:
+ *
+ *     beta 0   c is not read.
+ *     alpha 0  a and b are not multiplied, whatever the strategy, with and without cuBLASLt:
+ *              d[i] = activation(beta c[i] + bias[i]). Both must be valid; rows of A are gathered,
+ *              and gathered_a is written, as always.
+ *
  * Scope:  Stream-ordered; ALL_GATHER_MATMUL by all ranks of the group, with products that were
  *         created together. Runs of one product follow each other: on other streams too.
  * Memory: everything must stay valid until the run is done on the stream. d and gathered_a must not
- *         overlap anything that is read, but d[i] may be c[i], with the same type and strides. With
- *         beta 0, c is not read.
+ *         overlap anything that is read, but d[i] may be c[i], with the same type and strides.
  * Errors: ERROR_ARGUMENT  NULL where there is no data, data for what the description has not, a
  *                         beta where it has no c, an address that is not aligned to its elements,
  *                         symmetric memory that is too short, an overlap; m is NULL

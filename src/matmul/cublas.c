@@ -319,7 +319,7 @@ static bool is_aligned(const void *data)
 
 bool symm__cublas_suits(const struct symm_problem *p, const void *a)
 {
-    bool all = is_aligned(a);
+    bool all = p->alpha != 0 && is_aligned(a);
 
     for (int i = 0; i < p->nb; i++)
         all = all && is_aligned(p->b[i].matrix.data) && is_aligned(p->c[i].matrix.data) &&
@@ -328,8 +328,7 @@ bool symm__cublas_suits(const struct symm_problem *p, const void *a)
 }
 
 symm_status symm__cublas_enqueue(const struct symm_cublas_product *product,
-                                 const struct symm_problem *p, const void *a, float alpha,
-                                 float beta, CUstream stream)
+                                 const struct symm_problem *p, const void *a, CUstream stream)
 {
     char why[CUBLASLT_WHY];
 
@@ -341,8 +340,8 @@ symm_status symm__cublas_enqueue(const struct symm_cublas_product *product,
             .b = flipped ? a : b,
             .c = c,
             .d = p->d[i].matrix.data,
-            .alpha = alpha,
-            .beta = c ? beta : 0,
+            .alpha = p->alpha,
+            .beta = c ? p->beta : 0,
             .workspace = product->workspace ? (void *)(uintptr_t)product->workspace->at : NULL,
         };
         if (!symm__cublaslt_multiply(&product->from->lt, &product->each[i].product, &on, stream,

@@ -27,12 +27,14 @@ void symm__cublas_forget(struct symm_cublas_product *product);
 /* Where all of A is to be copied before its products; data NULL: it is one matrix as it is. */
 const symm_matrix *symm__cublas_packed(const struct symm_cublas_product *product);
 
-/* Whether these data, with all of A at `a`, are aligned as was said when it was prepared. */
+/*
+ * Whether it multiplies this run, with all of A at `a`: the data are aligned as was said when it
+ * was prepared, and alpha is not 0.
+ */
 bool symm__cublas_suits(const struct symm_problem *p, const void *a);
 
 /* The products of data that suit it. Stream-ordered. Errors: ERROR_DRIVER */
 symm_status symm__cublas_enqueue(const struct symm_cublas_product *product,
-                                 const struct symm_problem *p, const void *a, float alpha,
-                                 float beta, CUstream stream);
+                                 const struct symm_problem *p, const void *a, CUstream stream);
 
 #endif

@@ -245,34 +245,30 @@ static const void *whole_a(const struct symm_matmul_run *run)
     return run->shards.workspace ? run->shards.workspace : run->shards.own.data;
 }
 
-static symm_status multiply_by_cublas(const struct symm_matmul_run *run,
-                                      const symm_product_args *args)
+static symm_status multiply_by_cublas(const struct symm_matmul_run *run)
 {
     const struct symm_cublas_product *product = run->m->cublas;
     symm_status st;
 
     TRY(symm__gather_copy(run, symm__cublas_packed(product)));
-    st = symm__cublas_enqueue(product, &run->problem, whole_a(run), args->alpha, args->beta,
-                              run->e->stream);
+    st = symm__cublas_enqueue(product, &run->problem, whole_a(run), run->e->stream);
 out:
     return st;
 }
 
 /* The shards of some steps; with waiting, their rows may be on their way. */
-static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul_args *scale,
-                            int first_step, int last_step)
+static symm_status multiply(const struct symm_matmul_run *run, int first_step, int last_step)
 {
     const struct symm_matmul *m = run->m;
     const struct symm_problem *p = &run->problem;
-    const bool identity = !scale || (scale->alpha == 0 && scale->beta == 0);
     symm_product_args args = {
         .a = run->shards,
         .way = symm__gather_way(m),
         .nb = p->nb,
         .first_step = first_step,
         .last_step = last_step,
-        .alpha = identity ? 1 : scale->alpha,
-        .beta = identity ? 0 : scale->beta,
+        .alpha = p->alpha,
+        .beta = p->beta,
         .activation = (uint32_t)p->activation,
         .begun = first_step == 0 ? symm__gather_begun(m) : NULL,
         .view = m->group->view,
@@ -286,15 +282,17 @@ static symm_status multiply(const struct symm_matmul_run *run, const symm_matmul
         args.n[i] = p->n[i];
     }
     if (m->cublas && symm__cublas_suits(p, whole_a(run)))
-        return multiply_by_cublas(run, &args);
+        return multiply_by_cublas(run);
     if (symm__wgmma_multiplies(run))
         return symm__wgmma_enqueue(run, &args);
+    if (p->alpha == 0)
+        args.a.k = 0; /* reads neither a nor b */
     return symm__enqueue_local_kernel(run->e, product_kernel(p->dtype), m->plan.blocks,
                                       m->plan.threads, &args);
 }
 
 /* Products beside the copies: one that takes the rows as they come, or one for each rank's rows. */
-static symm_status run_beside(struct symm_matmul_run *run, const symm_matmul_args *scale)
+static symm_status run_beside(struct symm_matmul_run *run)
 {
     const int nranks = run->problem.nranks,
               steps = run->m->plan.strategy == SYMM_STRATEGY_FUSED ? nranks : 1;
@@ -306,7 +304,7 @@ static symm_status run_beside(struct symm_matmul_run *run, const symm_matmul_arg
     TRY(symm__side_mark(side));
     st = symm__gather_push(run, side);
     for (int s = 0; s < nranks && st == SYMM_OK; s += steps)
-        st = multiply(run, scale, s, s + steps);
+        st = multiply(run, s, s + steps);
     if (st == SYMM_OK)
         st = symm__gather_finish(run, side);
     st = symm__side_finish(side, st);
@@ -314,7 +312,7 @@ out:
     return st;
 }
 
-static symm_status run_all(struct symm_matmul_run *run, const symm_matmul_args *scale)
+static symm_status run_all(struct symm_matmul_run *run)
 {
     symm_status st;
 
@@ -322,14 +320,14 @@ static symm_status run_all(struct symm_matmul_run *run, const symm_matmul_args *
     switch (run->m->plan.strategy) {
     case SYMM_STRATEGY_FUSED:
     case SYMM_STRATEGY_PIPELINED:
-        TRY(run_beside(run, scale));
+        TRY(run_beside(run));
         break;
     case SYMM_STRATEGY_UNFUSED:
         TRY(symm__gather_all(run));
-        TRY(multiply(run, scale, 0, run->problem.nranks));
+        TRY(multiply(run, 0, run->problem.nranks));
         break;
     default:
-        TRY(multiply(run, scale, 0, 1));
+        TRY(multiply(run, 0, 1));
     }
     st = symm__gather_copy(run, &run->problem.gathered_a.matrix);
 out:
@@ -366,7 +364,7 @@ symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_s
                             (unsigned long long)m->number, kind_names[m->problem.kind],
                             m->problem.m, m->problem.k));
     run.e = &e;
-    st = symm__enqueue_end(&e, run_all(&run, args));
+    st = symm__enqueue_end(&e, run_all(&run));
     /* What a capture has got so far is run by nobody. */
     if (st != SYMM_OK && run.sends && !e.capturing)
         st = end_group(&run, st);

@@ -216,7 +216,7 @@ bool symm__matmul_suits_wgmma(const struct symm_problem *p, const symm_shards *a
     const int64_t rows = symm__problem_rows(p->m, p->nranks, p->rank);
     struct symm_lines lines = symm__lines_of_rows(&a->own, rows, p->k, p->l);
 
-    if (rows > 0 && (a->own.column != 1 || !can_be_copied(&lines)))
+    if (p->alpha == 0 || (rows > 0 && (a->own.column != 1 || !can_be_copied(&lines))))
         return false;
     for (int i = 0; i < p->nb; i++) {
         const symm_matrix *b = &p->b[i].matrix;

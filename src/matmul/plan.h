@@ -58,7 +58,7 @@ struct symm_lines symm__lines_of_rows(const symm_matrix *x, int64_t rows, int64_
 struct symm_lines symm__lines_of_columns(const symm_matrix *x, int64_t rows, int64_t columns,
                                          int64_t l);
 
-/* Whether the product of these data, with A where `a` says, may be left to the Hopper kernel. */
+/* Whether this run, with A where `a` says, may be left to the Hopper kernel: not with alpha 0. */
 bool symm__matmul_suits_wgmma(const struct symm_problem *p, const symm_shards *a);
 
 #endif

@@ -440,7 +440,7 @@ static symm_status bind_product(const symm_matmul_args *args, int i, struct symm
     symm_status st;
 
     TRY(bind_one(name_of("b", i).text, args->b[i], true, &p->b[i]));
-    TRY(bind_one(name_of("c", i).text, args->c[i], args->beta != 0, &p->c[i]));
+    TRY(bind_one(name_of("c", i).text, args->c[i], p->beta != 0, &p->c[i]));
     TRY(bind_one(name_of("bias", i).text, args->bias[i], true, &p->bias[i]));
     st = bind_one(name_of("d", i).text, args->d[i], true, &p->d[i]);
 out:
@@ -465,9 +465,11 @@ symm_status symm__problem_bind(const struct symm_problem *p, const symm_matmul_a
     *out = *p;
     if (!args)
         args = &none;
-    if (args->beta != 0 && !has_c(p))
+    out->alpha = args->alpha ? *args->alpha : 1;
+    out->beta = args->beta ? *args->beta : 0;
+    if (out->beta != 0 && !has_c(p))
         return symm__fail(SYMM_ERROR_ARGUMENT, "beta is %g, and there is no c in the description",
-                          (double)args->beta);
+                          (double)out->beta);
     TRY(bind_one("a", args->a, true, &out->a));
     TRY(bind_one("gathered_a", args->gathered_a, true, &out->gathered_a));
     for (int i = 0; i < SYMM_MATMUL_MAX_B; i++)

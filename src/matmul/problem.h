@@ -22,6 +22,7 @@ struct symm_problem {
     int rank, nranks; /* that have A's rows: 0 and 1 where nothing is gathered */
     struct symm_operand a, b[SYMM_MATMUL_MAX_B], c[SYMM_MATMUL_MAX_B], d[SYMM_MATMUL_MAX_B],
         bias[SYMM_MATMUL_MAX_B], gathered_a;
+    float alpha, beta; /* of a run */
 };
 
 /* Rows of A that a rank has. */
@@ -44,8 +45,8 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
 symm_status symm__problem_check_data(const struct symm_problem *p, struct symm_memory *memory);
 
 /*
- * The problem with the data of a run: its own where args has none. Errors: the same, and
- * ERROR_ARGUMENT: data that are missing, or too many; beta without c.
+ * The problem with the data of a run, its own where args has none, and with the run's factors.
+ * Errors: the same, and ERROR_ARGUMENT: data that are missing, or too many; beta without c.
  */
 symm_status symm__problem_bind(const struct symm_problem *p, const symm_matmul_args *args,
                                struct symm_memory *memory, struct symm_problem *out);

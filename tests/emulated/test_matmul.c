@@ -102,6 +102,38 @@ START_TEST(counters_wrap)
 }
 END_TEST
 
+/* alpha 0 with every other term, there or not: neither B, nor A, nor a C of beta 0 is a number. */
+START_TEST(a_factor_of_0_leaves_its_term_out)
+{
+    static const float zero = 0, one = 1;
+    static const float *const betas[] = {NULL, &zero, &one};
+    struct matmul_case cases[24];
+
+    for (int i = 0; i < 24; i++)
+        cases[i] = (struct matmul_case){
+            .kind = i % 4 == 3 ? SYMM_MATMUL : SYMM_ALL_GATHER_MATMUL,
+            .activation = (symm_activation)((i + i / 3) % 3),
+            .in = i % 2 ? SYMM_FLOAT16 : SYMM_BFLOAT16,
+            .out = i % 5 ? SYMM_FLOAT32 : SYMM_BFLOAT16,
+            .addend = SYMM_FLOAT32,
+            .m = 137,
+            .k = 9,
+            .l = 1 + i % 2,
+            .nb = 1,
+            .n = {130},
+            .has_c = i % 3 == 2 || i / 3 % 2,
+            .has_bias = i / 6 % 2,
+            .gathered = i % 4 < 2,
+            .alpha = &zero,
+            .beta = betas[i % 3],
+            .whole = i < 12,
+            .layout = (uint64_t)i,
+        };
+    ranks_run_ok(_i, RANKS_AS_PROCESSES, matmul_run_plan,
+                 &(struct matmul_plan){.ncases = 24, .cases = cases}, 120);
+}
+END_TEST
+
 /* -------------------------------------------------------------------------------- copy engines */
 
 /* A rank's rows are 2 MiB and more: one chunk or several, fewer on some ranks, none on one. */
@@ -430,6 +462,7 @@ int main(void)
     tcase_add_loop_test(right, weakly_ordered_memory_makes_no_difference, 0, 4);
     tcase_add_loop_test(right, chunks_of_many_slices_in_weakly_ordered_memory, 0, 4);
     tcase_add_test(right, counters_wrap);
+    tcase_add_loop_test(right, a_factor_of_0_leaves_its_term_out, 1, 4);
     tcase_add_loop_test(right, copy_engines_bring_rows_of_any_size, 2, 5);
     tcase_add_loop_test(right, copy_engines_bring_megabytes, 0, NLARGE);
     tcase_add_loop_test(right, copy_engines_bring_pieces, 0, NLARGE);

@@ -412,7 +412,7 @@ static void run_wrongly(struct rank *self, void *arg)
         goto out;
     /* With beta 0 c is not looked at, wherever it is. */
     symm_matmul_args args = matmul_job_args(&b.job);
-    args.beta = 0;
+    args.beta = NULL;
     args.c[0] = NULL;
     args.c[1] = (const char *)args.d[0] + 1;
     RANK_TRY(self, symm_matmul_run(b.job.m, &args, b.stream));
@@ -430,13 +430,14 @@ END_TEST
 
 static void give_too_much(struct rank *self, void *arg)
 {
+    static const float three = 3, nan = NAN;
     struct matmul_case c = matmul_works;
     struct matmul_bench b_, *b = &b_;
     (void)arg;
 
     b_ = (struct matmul_bench){0};
     c.has_c = c.has_bias = c.gathered = false;
-    c.beta = 0;
+    c.beta = NULL;
     c.data = MATMUL_IN_ARGS;
     if (matmul_bench_open(self, b, &c) != SYMM_OK || matmul_bench_works(self, b) != SYMM_OK)
         goto out;
@@ -448,8 +449,8 @@ static void give_too_much(struct rank *self, void *arg)
     REFUSED("c[3] is 0x", c[3], good.b[0]);
     REFUSED("bias[2] is 0x", bias[2], good.b[0]);
     REFUSED("d[3] is 0x", d[3], good.d[0]);
-    REFUSED("beta is 3", beta, 3);
-    REFUSED("beta is nan", beta, NAN);
+    REFUSED("beta is 3", beta, &three);
+    REFUSED("beta is nan", beta, &nan);
     matmul_bench_works(self, b);
 out:
     matmul_bench_close(b);

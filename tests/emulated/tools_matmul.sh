@@ -49,7 +49,7 @@ case_shapes_and_modes() {
     # Rows that the ranks cannot share equally, ranks without any, odd strides, several matrices.
     local shape mode
     for shape in '-m 131 -n 37 -k 65' '-m 2 -n 8 -k 1' '--m 64 --n 1 --k 200 --l 3' '-m 7 -n 9 -k 16 -l 2'; do
-        for mode in '' --graph '--beta -0.5 --alpha 2 --dtype fp16' '--alpha 0 --beta 1 --graph'; do
+        for mode in '' --graph '--beta -0.5 --alpha 2 --dtype fp16' '--alpha 0 --beta 1 --graph' '--alpha 0'; do
             # shellcheck disable=SC2086
             run 0 product 3 all-gather-matmul $shape $mode --check
             rows 6
@@ -272,8 +272,8 @@ all-gather-matmul --alpha x
 all-gather-matmul --beta nan
 all-gather-matmul --eps 0
 all-gather-matmul --eps 0.5
-all-gather-matmul --alpha 0
 matmul --alpha 1e-60
+all-gather-matmul --beta -1e-60
 all-gather-matmul --suite gpt
 all-gather-matmul --peer mpi
 all-gather-matmul --sizes

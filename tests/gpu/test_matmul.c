@@ -90,6 +90,7 @@ enum { NFEW = sizeof few / sizeof few[0] };
 
 START_TEST(few_rows_are_right)
 {
+    static const float factors[] = {0.5f, -2.0f};
     struct matmul_case cases[4 * NFEW];
 
     NEEDS_GPUS(_i);
@@ -101,8 +102,8 @@ START_TEST(few_rows_are_right)
         c->nb = c->nb ? c->nb : 1;
         c->in = i % 4 < 2 ? SYMM_BFLOAT16 : SYMM_FLOAT16;
         c->out = c->addend = i % 4 < 2 ? SYMM_BFLOAT16 : SYMM_FLOAT32;
-        c->alpha = c->has_c ? 0.5f : 0;
-        c->beta = c->has_c ? -2.0f : 0;
+        c->alpha = c->has_c ? &factors[0] : NULL;
+        c->beta = c->has_c ? &factors[1] : NULL;
     }
     for (int wanted = 0; wanted < 2; wanted++) {
         setenv("SYMM_MATMUL_CUBLAS", wanted ? "1" : "0", 1);

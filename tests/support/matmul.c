@@ -65,6 +65,16 @@ static void draw_shape(struct draws *d, uint64_t number, struct matmul_case *c)
     } while (work(c) > WORK_MOST);
 }
 
+float matmul_alpha(const struct matmul_case *c)
+{
+    return c->alpha ? *c->alpha : 1;
+}
+
+float matmul_beta(const struct matmul_case *c)
+{
+    return c->beta ? *c->beta : 0;
+}
+
 struct matmul_case matmul_draw(uint64_t number, int nranks)
 {
     static const float factors[] = {1.0f, -2.0f, 0.5f, 0.0f};
@@ -90,11 +100,11 @@ struct matmul_case matmul_draw(uint64_t number, int nranks)
     draw_shape(&d, number, &c);
     c.gathered = c.kind == SYMM_ALL_GATHER_MATMUL && below(&d, 3) == 0;
     if (below(&d, 2)) {
-        c.alpha = PICK(&d, factors);
-        c.beta = c.has_c ? PICK(&d, factors) : 0;
+        c.alpha = &PICK(&d, factors);
+        c.beta = c.has_c ? &PICK(&d, factors) : NULL;
     }
     c.joined = c.nb > 1 && below(&d, 2);
-    c.in_place = c.has_c && c.beta != 0 && below(&d, 2);
+    c.in_place = c.has_c && matmul_beta(&c) != 0 && below(&d, 2);
     if (c.in_place)
         c.addend = c.out;
     return c;
@@ -110,9 +120,9 @@ const char *matmul_text(const struct matmul_case *c)
              "data %d, whole %d, contiguous %d, joined %d, layout %llu",
              (int)c->kind, (int)c->strategy, c->m, c->k, c->l, c->nb, c->n[0], c->n[1], c->n[2],
              c->n[3], c->n_differs ? " at most" : "", (int)c->in, (int)c->out, (int)c->addend,
-             (int)c->activation, c->has_c, c->in_place, c->has_bias, c->gathered, (double)c->alpha,
-             (double)c->beta, (int)c->same, (int)c->data, c->whole, c->contiguous, c->joined,
-             (unsigned long long)c->layout);
+             (int)c->activation, c->has_c, c->in_place, c->has_bias, c->gathered,
+             (double)matmul_alpha(c), (double)matmul_beta(c), (int)c->same, (int)c->data, c->whole,
+             c->contiguous, c->joined, (unsigned long long)c->layout);
     return text;
 }
 
@@ -379,7 +389,7 @@ out:
 symm_status matmul_job_run(struct rank *self, struct matmul_job *job, symm_stream stream)
 {
     const symm_matmul_args args = matmul_job_args(job);
-    const bool none = job->c.data == MATMUL_IN_DESC && args.alpha == 0 && args.beta == 0;
+    const bool none = job->c.data == MATMUL_IN_DESC && !args.alpha && !args.beta;
 
     RANK_TRY(self, symm_matmul_run(job->m, none ? NULL : &args, stream));
 out:

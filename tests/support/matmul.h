@@ -30,7 +30,7 @@ struct matmul_case {
     int32_t m, k, l, nb, n[MATMUL_B];
     bool n_differs; /* between ranks: n is the most */
     bool has_c, in_place, has_bias, gathered;
-    float alpha, beta; /* both 0: 1 and 0 */
+    const float *alpha, *beta; /* as in symm_matmul_args */
     enum matmul_same same;
     enum matmul_data data;
     bool whole;      /* small whole numbers: each order of summation is exact */
@@ -53,6 +53,9 @@ struct matmul_operands {
 
 /* The number-th case: first some that have been chosen, then random ones. */
 struct matmul_case matmul_draw(uint64_t number, int nranks);
+/* The factors of its runs. */
+float matmul_alpha(const struct matmul_case *c);
+float matmul_beta(const struct matmul_case *c);
 /* What there is to say of it when it failed; the text lasts until the next one is asked for. */
 const char *matmul_text(const struct matmul_case *c);
 

@@ -1,6 +1,8 @@
 /* A rank with a product that works. */
 #include "matmul_bench.h"
 
+static const float one = 1;
+
 const struct matmul_case matmul_works = {.kind = SYMM_ALL_GATHER_MATMUL,
                                          .in = SYMM_BFLOAT16,
                                          .out = SYMM_FLOAT32,
@@ -13,8 +15,8 @@ const struct matmul_case matmul_works = {.kind = SYMM_ALL_GATHER_MATMUL,
                                          .has_c = true,
                                          .has_bias = true,
                                          .gathered = true,
-                                         .alpha = 1,
-                                         .beta = 1,
+                                         .alpha = &one,
+                                         .beta = &one,
                                          .whole = true,
                                          .contiguous = true,
                                          .layout = 1};

@@ -53,13 +53,15 @@ static size_t offset(const struct box *b, int64_t l, int64_t i, int64_t j)
         for (int64_t i = 0; i < (b).shape[1]; i++)                                                 \
             for (int64_t j = 0; j < (b).shape[2]; j++)
 
-/* A's element, on every rank the same. */
+/* A's element, on every rank the same; with alpha 0 some are not to be multiplied. */
 static float a_value(const struct matmul_job *job, int nranks, int64_t l, int64_t row, int64_t k)
 {
     const struct matmul_case *c = &job->c;
     float x;
     char rounded[4];
 
+    if (matmul_alpha(c) == 0 && k == 0)
+        return NAN;
     if (c->same == MATMUL_SAME_BATCHES)
         l = 0;
     if (c->same == MATMUL_SAME_ROWS) { /* of a rank: as its first one */
@@ -109,8 +111,8 @@ void matmul_fill(const struct matmul_job *job, int rank, int nranks, char *const
                          reference_random(stream_of(job->round, STREAMS - 1, rank), (uint64_t)i));
     fill_a(job, rank, nranks, image);
     for (int i = 0; i < job->c.nb; i++) {
-        fill(job, &job->o.b[i], OF_B + i, rank, false, image);
-        fill(job, &job->o.c[i], OF_C + i, rank, job->c.beta == 0, image);
+        fill(job, &job->o.b[i], OF_B + i, rank, matmul_alpha(&job->c) == 0, image);
+        fill(job, &job->o.c[i], OF_C + i, rank, matmul_beta(&job->c) == 0, image);
         fill(job, &job->o.bias[i], OF_BIAS + i, rank, false, image);
     }
 }
@@ -135,11 +137,10 @@ struct result {
 static struct result sum_of(const struct matmul_job *job, const struct factors *f, int64_t i,
                             int64_t j, double addend, double bias)
 {
-    const bool identity = job->c.alpha == 0 && job->c.beta == 0;
-    const double alpha = identity ? 1 : (double)job->c.alpha, step = ldexp(1, -24);
+    const double alpha = (double)matmul_alpha(&job->c), step = ldexp(1, -24);
     double sum = 0, sizes = 0;
 
-    for (int64_t k = 0; k < f->k; k++) {
+    for (int64_t k = 0; k < (alpha == 0 ? 0 : f->k); k++) {
         const double x = f->a[i * f->k + k] * f->b[k * f->n + j];
         sum += x;
         sizes += fabs(x);
@@ -202,14 +203,15 @@ static int64_t product_wrong(const struct matmul_job *job, int which, int64_t l,
 {
     const struct matmul_operand *c = &job->o.c[which], *bias = &job->o.bias[which],
                                 *d = &job->o.d[which];
-    const bool reads_c = c->t.dtype && job->c.beta != 0;
+    const bool reads_c = c->t.dtype && matmul_beta(&job->c) != 0;
     const int64_t bias_l = bias->t.ndim == 3 && bias->t.shape[0] > 1 ? l : 0;
     int64_t wrong = 0;
 
     for (int64_t i = 0; i < f->m; i++)
         for (int64_t j = 0; j < f->n; j++) {
             const double addend =
-                             reads_c ? (double)job->c.beta * read_of(c, job->sent, l, i, j) : 0,
+                             reads_c ? (double)matmul_beta(&job->c) * read_of(c, job->sent, l, i, j)
+                                     : 0,
                          more = bias->t.dtype ? read_of(bias, job->sent, bias_l, 0, j) : 0;
             const struct result x =
                 activated(job->c.activation, sum_of(job, f, i, j, addend, more));
@@ -218,13 +220,18 @@ static int64_t product_wrong(const struct matmul_job *job, int which, int64_t l,
     return wrong;
 }
 
+static bool same(double x, double y)
+{
+    return x == y || (isnan(x) && isnan(y));
+}
+
 static int64_t gathered_wrong(const struct matmul_job *job, int64_t l, const struct factors *f)
 {
     int64_t wrong = 0;
 
     for (int64_t i = 0; i < f->m; i++)
         for (int64_t k = 0; k < f->k; k++)
-            wrong += read_of(&job->o.gathered, job->got, l, i, k) != f->a[i * f->k + k];
+            wrong += !same(read_of(&job->o.gathered, job->got, l, i, k), f->a[i * f->k + k]);
     return wrong;
 }
 

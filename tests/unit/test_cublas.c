@@ -5,6 +5,7 @@ START_TEST(rows_and_columns_of_every_operand)
 {
     static const symm_dtype types[][2] = {{SYMM_BFLOAT16, SYMM_BFLOAT16},
                                           {SYMM_FLOAT16, SYMM_FLOAT32}};
+    static const float factors[] = {1.5f, -0.5f};
     struct trial t = {.by_columns = _i};
 
     open_fake();
@@ -15,8 +16,8 @@ START_TEST(rows_and_columns_of_every_operand)
         t.c.l = i < 2 ? 1 : 3;
         t.c.has_c = i > 0;
         t.c.in_place = i == 3;
-        t.c.alpha = 1.5f;
-        t.c.beta = t.c.has_c ? -0.5f : 0;
+        t.c.alpha = &factors[0];
+        t.c.beta = t.c.has_c ? &factors[1] : NULL;
         t.c.layout = (uint64_t)(10 * _i + i);
         try_it(1, t, 1);
     }
@@ -25,6 +26,7 @@ END_TEST
 
 START_TEST(shapes_that_are_no_multiples)
 {
+    static const float zero = 0, two = 2;
     struct trial t;
 
     open_fake();
@@ -38,8 +40,8 @@ START_TEST(shapes_that_are_no_multiples)
     t.c.nb = 3;
     t.c.n[1] = 1;
     t.c.has_c = true;
-    t.c.beta = 0; /* c is not read */
-    t.c.alpha = 2;
+    t.c.beta = &zero; /* c is not read */
+    t.c.alpha = &two;
     try_it(1, t, 3);
     t.c = simple(1, 8, 1); /* there is no algorithm for one element */
     try_it(1, t, 0);
@@ -66,6 +68,7 @@ END_TEST
 /* What it does not have is multiplied all the same. */
 START_TEST(the_rest_is_for_our_kernels)
 {
+    static const float zero = 0, one = 1;
     struct trial t = {.c = simple(16, 24, 8)};
 
     open_fake();
@@ -77,7 +80,13 @@ START_TEST(the_rest_is_for_our_kernels)
     t.c = simple(16, 24, 8);
     t.c.has_c = true;
     t.c.addend = SYMM_BFLOAT16; /* d is fp32 */
-    t.c.alpha = t.c.beta = 1;
+    t.c.alpha = t.c.beta = &one;
+    try_it(1, t, 0);
+    t.c = simple(16, 24, 8);
+    t.c.alpha = &zero; /* neither a nor b is read */
+    try_it(1, t, 0);
+    t.c.has_c = true;
+    t.c.beta = &one;
     try_it(1, t, 0);
     t.c = simple(16, 24, 8);
     t.c.out = SYMM_FLOAT16; /* a is bf16 */
@@ -116,7 +125,7 @@ START_TEST(drawn_products_are_right)
         if (i % 8 == 0) { /* it has these */
             t.c.contiguous = true;
             t.c.has_c = t.c.in_place = false;
-            t.c.beta = 0;
+            t.c.beta = NULL;
             t.c.out = t.c.in;
         }
         fake->products = 0;
@@ -163,6 +172,7 @@ END_TEST
 /* Ranks with a row more than others, or none, over one batch and several. */
 START_TEST(rows_of_any_number_of_ranks)
 {
+    static const float factors[] = {0.5f, -2.0f};
     const int nranks = _i;
     struct trial t = {.bare = 0};
 
@@ -173,8 +183,8 @@ START_TEST(rows_of_any_number_of_ranks)
         t.c.nb = 1 + m / 2 % 3;
         t.c.has_c = m % 4 > 1;
         t.c.in_place = m % 4 == 3;
-        t.c.alpha = 0.5f;
-        t.c.beta = t.c.has_c ? -2.0f : 0;
+        t.c.alpha = &factors[0];
+        t.c.beta = t.c.has_c ? &factors[1] : NULL;
         t.c.gathered = m % 5 == 0;
         t.c.layout = (uint64_t)m;
         t.by_columns = m % ORDERS;

@@ -9,8 +9,14 @@ static char *const base = (char *)(uintptr_t)4096;
 
 static struct symm_problem problem(void)
 {
-    struct symm_problem p = {
-        .dtype = SYMM_BFLOAT16, .m = M, .k = K, .l = 1, .nb = 2, .n = {N, N}, .nranks = 1};
+    struct symm_problem p = {.dtype = SYMM_BFLOAT16,
+                             .m = M,
+                             .k = K,
+                             .l = 1,
+                             .nb = 2,
+                             .n = {N, N},
+                             .nranks = 1,
+                             .alpha = 1};
 
     p.b[0].matrix = (symm_matrix){.data = base, .row = N, .column = 1};
     p.b[1].matrix = (symm_matrix){.data = base, .row = 1, .column = K};
@@ -42,6 +48,19 @@ START_TEST(rows_and_columns)
     p.nranks = 2; /* this rank has no rows: nothing of it is read */
     p.rank = 1;
     ck_assert(symm__matmul_suits_wgmma(&p, &a));
+}
+END_TEST
+
+/* Neither a nor b is read then, and it has no sums of no terms. */
+START_TEST(no_alpha)
+{
+    struct symm_problem p = problem();
+    const symm_shards a = own();
+
+    p.alpha = -2;
+    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    p.alpha = 0;
+    ck_assert(!symm__matmul_suits_wgmma(&p, &a));
 }
 END_TEST
 
@@ -109,6 +128,7 @@ int main(void)
     TCase *tc = test_case(suite, "data", 30);
 
     tcase_add_test(tc, rows_and_columns);
+    tcase_add_test(tc, no_alpha);
     tcase_add_test(tc, each_b);
     tcase_add_test(tc, batches);
     tcase_add_test(tc, as_the_copy_unit_sees_it);

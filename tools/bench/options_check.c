@@ -119,9 +119,10 @@ static int check_product(const struct bench_options *o)
         return text_usage_error(tool, "--dtype %s: products are of bf16 or fp16", o->element->name);
     if (o->suite && (o->m || o->n || o->k))
         return text_usage_error(tool, "--suite llama: it says what m, n and k are");
-    if ((float)o->alpha == 0 && (float)o->beta == 0)
-        return text_usage_error(tool, "--alpha %g: with beta %g nothing is left in fp32", o->alpha,
-                                o->beta);
+    if (o->alpha != 0 && (float)o->alpha == 0)
+        return text_usage_error(tool, "--alpha %g: it is 0 in fp32", o->alpha);
+    if (o->beta != 0 && (float)o->beta == 0)
+        return text_usage_error(tool, "--beta %g: it is 0 in fp32", o->beta);
     if (o->eps > 0 && !o->check)
         return text_usage_error(tool, "--eps %g: nothing is compared without --check", o->eps);
     return -1;

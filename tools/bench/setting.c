@@ -31,7 +31,7 @@ const struct setting settings[NSETTINGS] = {
      "emulated, each a 64th"},
     {"strategy", OPT_STRATEGY, "LIST|all", BENCH_GATHERED_PRODUCT,
      "auto fused pipelined unfused (all)"},
-    {"alpha", OPT_ALPHA, "X", PRODUCTS, "factor of the product (1)"},
+    {"alpha", OPT_ALPHA, "X", PRODUCTS, "factor of the product, which 0 leaves out (1)"},
     {"beta", OPT_BETA, "X", PRODUCTS, "of a matrix that is added, which 0 leaves out (0)"},
     {"dtype", OPT_DTYPE, "TYPE", BENCH_OPERATION | PRODUCTS,
      "one of " ELEMENT_NAMES "\n(bf16); nothing reduces the last three, products are of the\n"

@@ -135,7 +135,7 @@ void product_release(struct product_call *call)
 
 static symm_status run_ours(const struct product_call *call)
 {
-    const symm_matmul_args args = {.alpha = call->shape.alpha, .beta = call->shape.beta};
+    const symm_matmul_args args = {.alpha = &call->shape.alpha, .beta = &call->shape.beta};
 
     return symm_matmul_run(call->ours, &args, call->stream);
 }
