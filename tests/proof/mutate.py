@@ -37,6 +37,7 @@ OPERATORS = {
     "symm_dev_barrier_insist": ["true"],
     "symm_dev_grid_sync": ["(void)0"],
     "symm_dev_grid_barrier": ["(void)0"],
+    "symm_dev_aborted": ["false"],
     # One alone would only wait for ever: the n-th of a file goes with the n-th of the others. Where
     # waits peek, and all signals are taken at the end, each of them goes alone.
     "symm_dev_signal": ["(void)0"],
@@ -64,7 +65,9 @@ STATEMENTS = {
                      "if (poison && proof_mutant != {n})"),
     "clear": (re.compile(r"\bsymm_dev_store_bits\(&s\.all\[i\], symm_bits16\{\}\)"),
               "(proof_mutant == {n} ? (void)0 : {0})"),
-    "silence": (re.compile(r"\bs\.flag = 0(?=;)"),
+    "last strip": (re.compile(r"\(row \+ t\.rows - 1\)"),
+                   "(proof_mutant == {n} ? row : row + t.rows - 1)"),
+    "silence": (re.compile(r"\bs\.epoch = 0(?=;)"),
                 "s.flag = proof_mutant == {n} ? s.flag : 0"),
 }
 FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^;{(]*?\b(\w+)(?=\()"
@@ -118,7 +121,9 @@ FIRST = {
     "matmul_product": ["matmul_fused", "matmul_pipelined"],
     "give_workspace": ["matmul_fused", "matmul_pipelined"],
     "take_turn": ["matmul_fused", "matmul_pipelined", "matmul_silence"],
-    "push_rows": ["matmul_fused", "matmul_pipelined"],
+    "push_rows": ["matmul_fused", "matmul_pipelined", "matmul_silence"],
+    "lack": ["matmul_late"],
+    "count_ahead": ["matmul_silence"],
     "finish_run": ["matmul_fused", "matmul_pipelined"],
     "stream_barrier": ["stream_barrier", "all_gather_copy_engine"],
     "stream_meet": ["all_gather_copy_engine", "copy_engine", "reduce_scatter_copy_engine"],

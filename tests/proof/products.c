@@ -17,7 +17,10 @@ enum {
     ROWS_MAX = 300,      /* of a rank, over all batches: three chunks of a copy engine */
     PIECES_K = 2048,     /* goes in two pieces */
     ALL_ROWS_MAX = 1200, /* of all ranks, where that is less */
-    PAD_MAX = 3          /* elements between rows */
+    STRADDLE_ROWS = 130, /* of a batch, and up to 60 more: the next one begins in mid-strip */
+    PAD_MAX = 3,         /* elements between rows */
+    LATE_US = 1000,
+    UNTOUCHED = 0x5a
 };
 
 struct matrix {
@@ -120,18 +123,23 @@ static int64_t draw_rows(const struct stage *st, struct draw *draw, int64_t l)
     return 1 + draw_below(draw, n * (TEST_TSAN ? 8 : 40));
 }
 
-static struct product draw_product(struct stage *st, struct draw *draw)
+/* straddles: two batches, of which a tile has rows of two strips where copy engines send. */
+static struct product draw_product(struct stage *st, struct draw *draw, bool straddles)
 {
     static const symm_dtype sums[] = {SYMM_FLOAT32, SYMM_FLOAT16};
-    struct product p = {.nb = 1 + (int)draw_below(draw, NB_MAX), .rounds = 1 + draw_below(draw, 3)};
-    const int pieces = draw_below(draw, 6) == 0; /* of few rows, which add up to large sums */
+    struct product p = {.nb = 1 + (int)draw_below(draw, straddles ? 1 : NB_MAX),
+                        .rounds = 1 + draw_below(draw, 3)};
+    const int pieces =
+        !straddles && draw_below(draw, 6) == 0; /* of few rows, which add up to large sums */
     const symm_dtype dtype = draw_below(draw, 2) ? SYMM_FLOAT16 : SYMM_BFLOAT16,
                      sum = sums[pieces ? 0 : draw_below(draw, 2)];
-    const int64_t l = 1 + draw_below(draw, 2), n = st->self->nranks,
-                  m = pieces ? 1 + draw_below(draw, 3 * (uint32_t)n) : draw_rows(st, draw, l),
+    const int64_t l = straddles ? 2 : 1 + draw_below(draw, 2), n = st->self->nranks,
+                  m = straddles ? n * STRADDLE_ROWS + draw_below(draw, 60 * (uint32_t)n)
+                      : pieces  ? 1 + draw_below(draw, 3 * (uint32_t)n)
+                                : draw_rows(st, draw, l),
                   rank = st->self->rank, first = m / n * rank + (rank < m % n ? rank : m % n);
     /* Rows that can be sent from where they are, and others. */
-    p.k = pieces * PIECES_K + 1 + (int)draw_below(draw, K_MAX);
+    p.k = pieces * PIECES_K + 1 + (int)draw_below(draw, straddles ? 8 : K_MAX);
     if (draw_below(draw, 2))
         p.k = (p.k + 7) / 8 * 8;
     const int64_t pad = draw_below(draw, 2) * draw_below(draw, PAD_MAX + 1);
@@ -164,24 +172,73 @@ static bool create(struct stage *st, const struct protocol *protocol, struct pro
     return OK(symm_matmul_create(st->group, &desc, &p->m));
 }
 
-bool products_run(struct stage *st, const struct protocol *protocol, struct draw *draw)
+static bool run_and_destroy(struct stage *st, struct draw *draw, struct product *p)
 {
-    struct product p = draw_product(st, draw);
-    if (!create(st, protocol, &p))
-        return false;
-    const bool ok = stage_repeat(st, draw, enqueue_products, &p);
+    const bool ok = stage_repeat(st, draw, enqueue_products, p);
     if (!ok) /* its kernels may still be at work */
         symm_synchronize(symm_context_world(st->ctx), st->stream);
-    symm_matmul_destroy(p.m);
+    symm_matmul_destroy(p->m);
     return ok;
+}
+
+bool products_run(struct stage *st, const struct protocol *protocol, struct draw *draw)
+{
+    struct product p = draw_product(st, draw, false);
+    return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
+}
+
+/* ---- strips that come late ---- */
+
+static _Thread_local const struct symm_driver *punctual; /* this rank's driver as it is */
+
+/* Rows come LATE_US after the count of the strip before them. Not in a capture. */
+static CUresult copy_late(CUdeviceptr to, CUdeviceptr from, size_t nbytes, CUstream stream)
+{
+    int capturing = 0;
+    punctual->cuStreamIsCapturing(stream, &capturing);
+    if (nbytes > sizeof(uint64_t) && !capturing) {
+        punctual->cuStreamSynchronize(stream);
+        usleep(LATE_US);
+    }
+    return punctual->cuMemcpyAsync(to, from, nbytes, stream);
+}
+
+bool products_late(struct stage *st, const struct protocol *protocol, struct draw *draw)
+{
+    const int late = (int)draw_below(draw, (uint32_t)st->self->nranks);
+    struct product p = draw_product(st, draw, true);
+    if (!create(st, protocol, &p))
+        return false;
+    punctual = st->ctx->drv;
+    struct symm_driver driver = *punctual;
+    driver.cuMemcpyAsync = copy_late;
+    if (st->self->rank == late)
+        st->ctx->drv = &driver;
+    const bool ok = run_and_destroy(st, draw, &p);
+    st->ctx->drv = punctual;
+    return ok;
+}
+
+/* ---- a rank that gives up ---- */
+
+/* Whether no row of another rank has come since the workspace was filled. */
+static bool workspace_is_untouched(const symm_matmul *m)
+{
+    const uint64_t own = (uint64_t)m->problem.rank * m->plan.slab_nbytes;
+    for (uint64_t i = 0; i < m->plan.workspace_nbytes; i++)
+        if (i - own >= m->plan.slab_nbytes && m->workspace[i] != UNTOUCHED)
+            return false;
+    return true;
 }
 
 bool products_silence(struct stage *st, const struct protocol *protocol, struct draw *draw)
 {
     const int bad = (int)draw_below(draw, (uint32_t)st->self->nranks);
     const int after_us = (int)draw_below(draw, 3000);
-    struct product p = draw_product(st, draw);
-    if (!create(st, protocol, &p))
+    struct product p = draw_product(st, draw, false);
+    if (!create(st, protocol, &p) ||
+        !OK(symm_fill(p.m->workspace, UNTOUCHED, p.m->plan.workspace_nbytes, st->stream)) ||
+        !OK(symm_synchronize(st->group, st->stream)))
         return false;
     const uint32_t before = matmul_signals_here(p.m);
     pthread_barrier_wait(&st->hall->meet);
@@ -199,6 +256,9 @@ bool products_silence(struct stage *st, const struct protocol *protocol, struct 
     pthread_barrier_wait(&st->hall->meet);
     if (matmul_signals_here(p.m) != before)
         stage_fail(st, "a signal came from a rank that had aborted");
+    /* Copies that are enqueued cannot be called back. */
+    if (!p.m->plan.by_engine && !workspace_is_untouched(p.m))
+        stage_fail(st, "rows came from a rank that had aborted");
     symm_matmul_destroy(p.m);
     return true;
 }

@@ -8,8 +8,13 @@
 /* Products of random shapes, by the strategy that is the protocol's algo. */
 bool products_run(struct stage *st, const struct protocol *p, struct draw *draw);
 /*
+ * The same of batches that begin in mid-strip, with one rank whose copy engines send a strip some
+ * time after the one before it: a tile with rows of both must wait for both.
+ */
+bool products_late(struct stage *st, const struct protocol *p, struct draw *draw);
+/*
  * One rank gives up instead of running its product. The others, which wait for it until they may
- * send, must tell nobody of rows.
+ * send, must tell nobody of rows, and their blocks must send none.
  */
 bool products_silence(struct stage *st, const struct protocol *p, struct draw *draw);
 

@@ -653,6 +653,7 @@ const struct protocol protocols[] = {
     PRODUCT(matmul_fused, FUSED),
     PRODUCT(matmul_pipelined, PIPELINED),
     PRODUCT(matmul_unfused, UNFUSED),
+    {.name = "matmul_late", .run = products_late, .algo = SYMM_STRATEGY_FUSED},
     {.name = "wrap", .run = run_wrap},
     {.name = "record", .run = run_record, .kernel = "proof_wait_long"},
     {.name = "abort", .run = run_abort, .ends = true},
