@@ -25,7 +25,12 @@ SYMM_API symm_status symm_event_record(symm_event event, symm_stream stream);
 /* Microseconds from one recorded event to the other. ERROR_STATE: not both have happened yet. */
 SYMM_API symm_status symm_event_elapsed_us(symm_event from, symm_event to, float *out);
 
-/* Plain device memory, aligned to 256 bytes, not symmetric. ERROR_MEMORY when there is none. */
+/*
+ * Plain device memory, aligned to 256 bytes, not symmetric.
+ *
+ * Errors: ERROR_ARGUMENT  nbytes is 0
+ *         ERROR_MEMORY    the device has no nbytes left
+ */
 SYMM_API symm_status symm_device_alloc(symm_context *ctx, size_t nbytes, void **out);
 SYMM_API void symm_device_free(symm_context *ctx, void *ptr);
 
@@ -42,6 +47,10 @@ SYMM_API symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream s
  * of times. Every rank must replay as often as the others. Addresses in the graph must outlive it.
  * A thread may record several streams at once, and end them in any order. Kernels keep the
  * priorities of the streams that they were recorded from.
+ *
+ * Errors: ERROR_STATE  begin: the stream is being captured already, by symm or by other means; that
+ *                      capture goes on. end: it is not being captured, or the capture is invalid:
+ *                      then there is no graph, and the stream can be used again
  */
 SYMM_API symm_status symm_graph_begin(symm_stream stream);
 SYMM_API symm_status symm_graph_end(symm_stream stream, symm_graph *out);

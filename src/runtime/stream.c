@@ -233,12 +233,27 @@ out:
 
 /* ----------------------------------------------------------------------------------- graphs */
 
+/* ERROR_STATE unless the stream is being captured, by symm or anybody, just when it is to be. */
+static symm_status expect_capture(const struct scope *s, CUstream stream, bool wanted)
+{
+    int status = CU_STREAM_CAPTURE_STATUS_NONE;
+    symm_status st = SYMM_OK;
+
+    TRY_CU(s->drv, cuStreamIsCapturing, stream, &status);
+    if ((status != CU_STREAM_CAPTURE_STATUS_NONE) != wanted)
+        st = symm__fail(SYMM_ERROR_STATE, "the stream %p is %s", (void *)stream,
+                        wanted ? "not being captured" : "being captured already");
+out:
+    return st;
+}
+
 symm_status symm_graph_begin(symm_stream stream)
 {
     struct scope s = {.drv = NULL};
     symm_status st;
 
     TRY(begin(&s, stream));
+    TRY(expect_capture(&s, stream, false));
     /*
      * Thread-local: what other threads do meanwhile, the context's own included, does not spoil the
      * capture.
@@ -276,6 +291,7 @@ symm_status symm_graph_end(symm_stream stream, symm_graph *out)
     TRY(need(out, "out"));
     TRY(begin(&s, stream));
     symm__capture_ended(stream); /* whatever comes of it, the stream is free again */
+    TRY(expect_capture(&s, stream, true));
     TRY_CU(s.drv, cuStreamEndCapture, stream, &graph);
     TRY(instantiate_relaxed(s.drv, graph, &exec));
     *out = exec;

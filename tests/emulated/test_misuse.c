@@ -152,6 +152,8 @@ BENCH_CASE(null_where_there_must_be_something_is_named, 2)
     WRONG(symm_event_record(NULL, b->s));
     WRONG(symm_event_elapsed_us(NULL, event, NULL));
     WRONG(symm_device_alloc(b->ctx, 4, NULL));
+    WRONG(symm_device_alloc(b->ctx, 0, &p));
+    CHECK_RANK(self, p == NULL);
     WRONG(symm_copy(NULL, b->x, 4, b->s));
     WRONG(symm_fill(NULL, 0, 4, b->s));
     WRONG(symm_graph_end(b->s, NULL));
@@ -429,6 +431,29 @@ BENCH_CASE(collective_calls_are_refused_in_a_capture, 2)
                        symm_status_name(st[i]));
     CHECK_RANK_MSG(self, strstr(text, "captur"), "%s", text);
     RANK_TRY(self, works);
+    RANK_TRY(self, symm_graph_launch(graph, b->s));
+    RANK_TRY(self, symm_synchronize(b->world, b->s));
+    RANK_TRY(self, bench_works(self, b));
+out:
+    symm_graph_destroy(graph);
+    return self->report->status;
+}
+
+BENCH_CASE(a_capture_begins_once_and_ends_once, 2)
+{
+    symm_graph graph = NULL, none = NULL;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_STATE, "is not being captured", symm_graph_end(b->s, &none));
+    RANK_TRY(self, symm_graph_begin(b->s));
+    const symm_status again = symm_graph_begin(b->s);
+    const bool said = strstr(symm_error_text(), "is being captured already");
+    const symm_status works =
+        symm_all_reduce(b->world, b->x, b->x, 100, SYMM_FLOAT32, SYMM_SUM, NULL, b->s);
+    RANK_TRY(self, symm_graph_end(b->s, &graph));
+    CHECK_RANK_MSG(self, again == SYMM_ERROR_STATE && said, "%s: %s", symm_status_name(again),
+                   symm_error_text());
+    RANK_TRY(self, works);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_STATE, "is not being captured", symm_graph_end(b->s, &none));
+    CHECK_RANK(self, none == NULL);
     RANK_TRY(self, symm_graph_launch(graph, b->s));
     RANK_TRY(self, symm_synchronize(b->world, b->s));
     RANK_TRY(self, bench_works(self, b));
@@ -1003,6 +1028,7 @@ int main(void)
     TCase *turn = test_case(suite, "out of turn", 60);
     tcase_add_test(turn, nothing_is_destroyed_anywhere_while_one_rank_captures);
     tcase_add_test(turn, collective_calls_are_refused_in_a_capture);
+    tcase_add_test(turn, a_capture_begins_once_and_ends_once);
     tcase_add_test(turn, a_child_of_fork_is_refused_and_harms_nobody);
     tcase_add_test(turn, after_an_abort_every_call_says_so);
     TCase *differ = test_case(suite, "disagreement", 60);
