@@ -26,9 +26,18 @@ rows() {
     [ -z "$wrong" ] || die "not $1 rows of 12 columns, but $wrong"
 }
 
-# So many rows, some of them of multimem, which not every build has.
-rows_with_multimem() {
-    rows $(($1 - $2 * $(grep -c '^# multimem: not available' "$work/out")))
+# Adds multimem to a list of algorithms where there is multicast, which not every build has.
+with_multimem() {
+    if bench 2 --algo multimem --sizes 1K >/dev/null 2>&1; then
+        echo "$1,multimem"
+    else
+        echo "$1"
+    fi
+}
+
+# So many rows for each item of the list.
+rows_of() {
+    rows $(($1 * $(tr , '\n' <<<"$2" | wc -l)))
 }
 
 column() {
@@ -66,12 +75,13 @@ case_types_and_operations() {
 }
 
 case_types_and_modes() {
+    local algos
+    algos=$(with_multimem low_latency,two_shot)
     for dtype in fp16 int64; do
         for mode in '' --graph --in-place '--graph --in-place' '--memory plain'; do
             # shellcheck disable=SC2086
-            run 0 bench 3 --algo low_latency,two_shot,multimem --check --sizes 8,4000,40K \
-                --dtype "$dtype" $mode
-            rows_with_multimem 9 3
+            run 0 bench 3 --algo "$algos" --check --sizes 8,4000,40K --dtype "$dtype" $mode
+            rows_of 3 "$algos"
             [ "$(column 12)" = 0 ] || die "wrong elements: $dtype $mode"
             [ "$(column 3)" = "$dtype" ]
         done
@@ -144,22 +154,23 @@ case_sizes() {
 }
 
 case_json() {
-    run 0 bench 2 --algo two_shot,copy_engine --check --sizes 1K,4K --seed 0x2a --peer nccl \
-        --memory plain --json out.json
+    run 0 env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" all-reduce \
+        --algo all --check --sizes 1K,4K --seed 0x2a --peer all --memory plain --json out.json
     [ "$(json out.json driver)" = emulated ]
     [ "$(json out.json ranks)" = 2 ]
     [ "$(json out.json seed)" = 0x2a ]
     [ "$(json out.json timings)" = 'emulated, no performance' ]
     [ "$(json out.json options check)" = ON ]
-    [ "$(json out.json rows 1 bytes)" = 4096 ]
-    [ "$(json out.json rows 1 algo)" = two_shot ]
-    [ "$(json out.json rows 1 wrong)" = 0 ]
+    [ "$(json out.json rows 9 bytes)" = 4096 ]
+    [ "$(json out.json rows 9 algo)" = two_shot ]
+    [ "$(json out.json rows 9 wrong)" = 0 ]
     [ "$(json out.json rows 0 in_place)" = OFF ]
-    [ "$(json out.json unavailable 0 algo)" = copy_engine ]
-    [ "$(json out.json unavailable 1 algo)" = nccl ]
-    [ "$(json out.json unavailable 2 algo)" = nccl_sym ]
+    [ "$(json out.json unavailable 0 algo)" = multimem ]
+    [ "$(json out.json unavailable 2 algo)" = copy_engine ]
+    [ "$(json out.json unavailable 3 algo)" = nccl ]
+    [ "$(json out.json unavailable 4 algo)" = nccl_sym ]
     [ "$(json out.json options timing)" = stream ]
-    said "^# nccl: not available: $(json out.json unavailable 1 reason)\$"
+    said "^# nccl: not available: $(json out.json unavailable 3 reason)\$"
 }
 
 case_csv() {
@@ -184,11 +195,13 @@ case_unwritable() {
 }
 
 case_chain() {
+    local algos
+    algos=$(with_multimem one_shot,two_shot)
     for mode in '--chain' '--chain --graph' '--chain --in-place --graph' '--in-place' \
         '--chain --memory plain' '--isolated' '--isolated --graph --in-place'; do
         # shellcheck disable=SC2086
-        run 0 bench 3 --algo one_shot,two_shot,multimem --check --sizes 4,4000,40K --dtype fp16 $mode
-        rows_with_multimem 9 3
+        run 0 bench 3 --algo "$algos" --check --sizes 4,4000,40K --dtype fp16 $mode
+        rows_of 3 "$algos"
         [ "$(column 12)" = 0 ] || die "wrong elements: $mode"
     done
     said '^# .*each after a barrier that is subtracted'
@@ -334,7 +347,11 @@ case_stress() {
     said '^# [0-9]+ rounds, [0-9]+ calls, [0-9]+ elements checked, none wrong$'
     only_comments "$work/out"
     run 1 env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" stress --algo multimem
-    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: none of --algo multimem runs here$'
+    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo multimem runs here in no operation$'
+    run 1 env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 \
+        "$bin/symm-bench" stress --algo one_shot,multimem --seconds 1
+    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo multimem runs here in no operation$'
+    [ "$(grep -c '^# rank' "$work/err")" = 1 ] || die "one rank says it for all"
 }
 
 case_stress_finds_what_is_wrong() {
@@ -353,11 +370,44 @@ case_stress_finds_what_is_wrong() {
     errors ': (the input was written|element .*|something beside the output was written)$'
 }
 
+# without_multicast OPERATION OPTION...
+without_multicast() {
+    env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" "$@" --sizes 1K
+}
+
 case_unavailable() {
-    run 0 env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 \
-        "$bin/symm-bench" all-reduce --algo multimem --sizes 1K
-    said '^# multimem: not available: .'
+    # What was named has to run...
+    local operation
+    for operation in all-reduce all-gather reduce-scatter; do
+        for algos in multimem one_shot,multimem; do
+            run 1 without_multicast $operation --algo $algos --check --json out.json
+            said '^# multimem: not available: .*SYMM_MULTICAST'
+            errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo multimem cannot run here: .*SYMM_MULTICAST'
+            [ "$(grep -c '^# rank' "$work/err")" = 1 ] || die "one rank says it for all"
+            [[ $(json out.json error) == *'--algo multimem'* ]] || die "no error in the JSON"
+        done
+        run 1 without_multicast $operation --peer nccl
+        said '^# nccl: not available: it needs GPUs'
+        errors '^# rank 0: .*--peer nccl cannot run here: it needs GPUs'
+        # ... of all what can, if that is anything.
+        run 0 without_multicast $operation --algo all --peer all
+        said '^# multimem: not available: .*SYMM_MULTICAST'
+        said '^# nccl: not available: it needs GPUs'
+    done
+    run 1 measure 2 all-gather --memory plain --algo copy_engine --sizes 1K
+    errors '--algo copy_engine cannot run here: it needs symmetric memory'
+    run 1 measure 2 p2p --pattern pair,ring --sizes 1K
+    errors '--pattern ring cannot run here: it needs 3 ranks$'
+}
+
+case_nothing_measured() {
+    run 1 preloaded unavailable 2 all-reduce --algo all --check --sizes 1K
+    said '^# auto: not available: by SYMM_TEST_WRONG$'
+    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: nothing was measured$'
     rows 0
+    run 1 preloaded unavailable 2 tune --output table --operations all-reduce --max-bytes 1K
+    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: nothing was measured$'
+    [ ! -e table ] || die "a table of nothing"
 }
 
 case_alone() {

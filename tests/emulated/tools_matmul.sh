@@ -224,14 +224,26 @@ case_peers() {
     run 0 product 2 all-gather-matmul --peer none --strategy fused
     ! grep -q cublas "$work/out" || die "peers that were not wanted"
     rows 3
-    for peer in cublas nccl cublas,nccl all; do
-        run 2 product 2 all-gather-matmul --peer $peer
-        errors '^# rank 0: .*--peer (cublas|nccl): it needs GPUs, and this is the emulated driver$'
+    for peer in cublas cublas,nccl; do
+        run 1 product 2 all-gather-matmul --peer $peer
+        said '^# cublas: not available: it needs GPUs'
+        errors '^# rank 0: .*--peer cublas cannot run here: it needs GPUs, and this is the emulated driver$'
     done
-    run 2 product 2 matmul --peer cublas
-    errors '--peer cublas: '
+    run 1 product 2 matmul --peer cublas
+    errors '--peer cublas cannot run here: '
+    run 2 product 2 all-gather-matmul --peer nccl
+    errors '--peer nccl: .*--peer cublas,nccl'
+    run 0 product 2 all-gather-matmul --peer all --strategy auto
+    said '^# cublas: not available: it needs GPUs'
     run 0 product 2 all-gather-matmul
     said '^# cublas_nccl: not available: it needs GPUs'
+}
+
+case_strategy_of_one_rank() {
+    run 1 product 1 all-gather-matmul --strategy fused,auto
+    errors '^# rank 0: .*--strategy fused cannot run here: one rank alone takes no strategy$'
+    run 0 product 1 all-gather-matmul --strategy auto
+    rows 2
 }
 
 case_too_large_a_product_is_named() {

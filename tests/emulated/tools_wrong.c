@@ -1,7 +1,8 @@
 /*
  * Preloaded before symm-bench, as SYMM_TEST_WRONG says: spoils an output, the byte behind it, or
  * the input of the last rank of a group; of products the output, or ("last") the last element of
- * a pipelined one, in its lower byte. What checks results must say so.
+ * a pipelined one, in its lower byte. What checks results must say so. "unavailable": there is no
+ * all-reduce to be measured.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -85,6 +86,20 @@ SYMM_API symm_status symm_all_gather(symm_group *group, const void *in, void *ou
     symm_status st = real.call(group, in, out, count, dtype, options, stream);
 
     return st == SYMM_OK ? spoil(group, in, out, count, out_nbytes, stream) : st;
+}
+
+/* No algorithm runs. */
+SYMM_API const char *symm_all_reduce_unavailable(symm_group *group, symm_algo algo,
+                                                 symm_dtype dtype, symm_redop op)
+{
+    union {
+        void *symbol;
+        const char *(*call)(symm_group *, symm_algo, symm_dtype, symm_redop);
+    } real = {.symbol = dlsym(RTLD_NEXT, "symm_all_reduce_unavailable")};
+    const char *what = getenv("SYMM_TEST_WRONG");
+
+    return what && strcmp(what, "unavailable") == 0 ? "by SYMM_TEST_WRONG"
+                                                    : real.call(group, algo, dtype, op);
 }
 
 /* What has been created, and whose it is. */

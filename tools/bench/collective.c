@@ -109,27 +109,37 @@ static const char *why_not(const struct collective *c, const struct variant *v)
     return o->operation->unavailable(c->s.group, v, o->element, o->op);
 }
 
-/* Puts a variant on the list, or says why it cannot run. */
-static void take(struct collective *c, const struct variant *v, const char *reason)
-{
-    if (reason)
-        report_unavailable(c->s.report, v->name, reason);
-    else
-        c->measure.variants[c->measure.nvariants++] = v;
-}
-
-static void choose_variants(struct collective *c)
+/* Puts a variant on the list; with a reason, says why it cannot run. */
+static symm_status take(struct collective *c, const struct variant *v, const char *reason)
 {
     const struct bench_options *o = c->s.options;
 
+    if (!reason) {
+        c->measure.variants[c->measure.nvariants++] = v;
+        return SYMM_OK;
+    }
+    return session_unavailable(&c->s, &(struct unavailable){.option = v->nccl ? "peer" : "algo",
+                                                            .list = v->nccl ? o->peers : o->algos,
+                                                            .name = v->name,
+                                                            .shown = v->name,
+                                                            .reason = reason});
+}
+
+static symm_status choose_variants(struct collective *c)
+{
+    const struct bench_options *o = c->s.options;
+    symm_status st = SYMM_OK;
+
     for (const struct variant *v = o->operation->variants; v->name; v++) {
         if (bench_options_want(o->algos, v->name))
-            take(c, v, why_not(c, v));
+            TRY(take(c, v, why_not(c, v)));
     }
     if (!o->nccl)
-        return;
-    take(c, &nccl_plain, c->measure.nccl ? NULL : c->why_plain);
-    take(c, &nccl_symmetric, c->measure.theirs.out ? NULL : c->why_symmetric);
+        return SYMM_OK;
+    TRY(take(c, &nccl_plain, c->measure.nccl ? NULL : c->why_plain));
+    TRY(take(c, &nccl_symmetric, c->measure.theirs.out ? NULL : c->why_symmetric));
+out:
+    return st;
 }
 
 /* --------------------------------------------------------------------------------------- report */
@@ -217,9 +227,10 @@ static symm_status run(struct collective *c, struct bench_options *options)
     settle_defaults(c);
     TRY(open_peers(c));
     introduce(c);
-    choose_variants(c);
+    TRY(choose_variants(c));
     report_columns(c->s.report, columns, NCOLUMNS);
     TRY(measure_all(c));
+    TRY(session_measured(&c->s));
 out:
     return st;
 }

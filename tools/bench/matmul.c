@@ -33,7 +33,6 @@ static const struct suite_shape {
 struct matmul {
     struct session s;
     struct contest contest;
-    bool missing; /* a peer that was asked for */
     char why_nccl[512], why_cublas[512];
     int64_t wrong;
 };
@@ -93,16 +92,6 @@ static bool shape_at(const struct matmul *b, int index, struct cublas_shape *out
 
 /* ---------------------------------------------------------------------------------------- peers */
 
-/* What was asked for and is not there ends the run; what was not, is left out. */
-static symm_status miss(struct matmul *b, const char *name, const char *why)
-{
-    if (!b->s.options->peers)
-        return SYMM_OK;
-    b->missing = true;
-    snprintf(b->s.trouble, sizeof b->s.trouble, "--peer %s: %.450s", name, why);
-    return SYMM_ERROR_UNSUPPORTED;
-}
-
 static symm_status open_peers(struct matmul *b)
 {
     static const char emulated[] = "it needs GPUs, and this is the emulated driver";
@@ -113,12 +102,8 @@ static symm_status open_peers(struct matmul *b)
     snprintf(b->why_nccl, sizeof b->why_nccl, "%s", emulated);
     if (o->cublas && !b->s.emulated)
         b->contest.cublas = cublas_open(b->s.ctx, b->why_cublas, &st);
-    if (st == SYMM_OK && o->cublas && !b->contest.cublas)
-        st = miss(b, "cublas", b->why_cublas);
     if (st == SYMM_OK && o->nccl && !b->s.emulated)
         b->contest.nccl = nccl_open(b->s.group, b->why_nccl, &st);
-    if (st == SYMM_OK && o->nccl && !b->contest.nccl)
-        st = miss(b, "nccl", b->why_nccl);
     return st;
 }
 
@@ -150,24 +135,51 @@ static const char *why_not(const struct matmul *b, const struct product_way *way
         return b->why_cublas;
     if (way->kind == PRODUCT_CUBLAS_NCCL && !b->contest.nccl)
         return b->why_nccl;
+    if (b->s.nranks == 1 && way->strategy != SYMM_STRATEGY_AUTO &&
+        bench_options_name(b->s.options->strategies, way->name))
+        return "one rank alone takes no strategy";
     return product_unavailable(way, shape, b->s.nranks);
 }
 
-/* Lists what runs at a shape, and says of the rest why it does not, once. */
-static int choose_ways(struct matmul *b, const struct cublas_shape *shape, bool first,
-                       const struct product_way **out)
+/* By which option a way was asked for. */
+static struct unavailable absent(const struct matmul *b, const struct product_way *way,
+                                 const char *reason)
 {
-    int n = 0;
+    const struct bench_options *o = b->s.options;
+    struct unavailable what = {.option = "peer", .shown = way->name, .reason = reason};
 
+    if (way->kind == PRODUCT_GATHERED) {
+        what.option = "strategy";
+        what.list = o->strategies;
+        what.name = way->name;
+    } else if (way->kind == PRODUCT_CUBLAS || way->kind == PRODUCT_CUBLAS_NCCL) {
+        what.list = o->peers;
+        what.name = way->kind == PRODUCT_CUBLAS || !b->contest.cublas ? "cublas" : "nccl";
+    }
+    return what;
+}
+
+/*
+ * Lists the ways that run at a shape. Reports the others: once, since their reasons hold for most
+ * shapes, but a way that was named at every shape, where it ends the run.
+ */
+static symm_status choose_ways(struct matmul *b, const struct cublas_shape *shape, bool first,
+                               const struct product_way **out, int *n)
+{
+    symm_status st = SYMM_OK;
+
+    *n = 0;
     for (const struct product_way *way = ways(b); way->name; way++) {
         const char *reason = is_wanted(b, way) ? why_not(b, way, shape) : NULL;
+        const struct unavailable what = absent(b, way, reason);
 
-        if (reason && first)
-            report_unavailable(b->s.report, way->name, reason);
+        if (reason && (first || bench_options_name(what.list, what.name)))
+            TRY(session_unavailable(&b->s, &what));
         if (!reason && is_wanted(b, way))
-            out[n++] = way;
+            out[(*n)++] = way;
     }
-    return n;
+out:
+    return st;
 }
 
 /* --------------------------------------------------------------------------------------- report */
@@ -243,9 +255,10 @@ static symm_status measure_shape(struct matmul *b, const struct cublas_shape *sh
     const struct product_way *chosen[CONTEST_MAX_WAYS];
     struct contest_row rows[CONTEST_MAX_WAYS];
     struct contest_sample sample;
-    const int n = choose_ways(b, shape, index == 0, chosen);
     symm_status st;
+    int n;
 
+    TRY(choose_ways(b, shape, index == 0, chosen, &n));
     if (index == 0)
         report_columns(b->s.report, columns, NCOLUMNS);
     TRY(contest_run(&b->contest, shape, chosen, n, (uint64_t)index, rows, &sample));
@@ -267,6 +280,7 @@ static symm_status run(struct matmul *b, struct bench_options *options)
     introduce(b);
     for (int i = 0; shape_at(b, i, &shape); i++)
         TRY(measure_shape(b, &shape, i));
+    TRY(session_measured(&b->s));
 out:
     if (st != SYMM_OK && cublas_error(b->contest.cublas))
         snprintf(b->s.trouble, sizeof b->s.trouble, "%s", cublas_error(b->contest.cublas));
@@ -284,5 +298,5 @@ int matmul_run(struct bench_options *options)
     nccl_close(b.contest.nccl, !failed);
     cublas_close(b.contest.cublas);
     bool closed = session_close(&b.s, failed ? error : NULL);
-    return b.missing ? EXIT_USAGE : !closed || failed || !drawn || b.wrong > 0;
+    return !closed || failed || !drawn || b.wrong > 0;
 }

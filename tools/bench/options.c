@@ -331,10 +331,15 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out)
 
 bool bench_options_want(const char *list, const char *item)
 {
+    return strcmp(list, "all") == 0 || bench_options_name(list, item);
+}
+
+bool bench_options_name(const char *list, const char *item)
+{
     char each[64];
 
-    if (strcmp(list, "all") == 0)
-        return true;
+    if (!list || strcmp(list, "all") == 0)
+        return false;
     while (text_next(&list, each, sizeof each)) {
         if (strcmp(each, item) == 0)
             return true;

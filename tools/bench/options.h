@@ -67,6 +67,9 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out);
 /* Whether a list has the item, or is "all". */
 bool bench_options_want(const char *list, const char *item);
 
+/* Whether a list has the item by its name. NULL, no list, has none. */
+bool bench_options_name(const char *list, const char *item);
+
 /*
  * The index-th size in bytes, from 0: a multiple of the granule. False past the last one. Call it
  * when max_bytes has been settled.

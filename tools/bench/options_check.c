@@ -123,6 +123,8 @@ static int check_product(const struct bench_options *o)
         return text_usage_error(tool, "--alpha %g: it is 0 in fp32", o->alpha);
     if (o->beta != 0 && (float)o->beta == 0)
         return text_usage_error(tool, "--beta %g: it is 0 in fp32", o->beta);
+    if (o->nccl && !o->cublas && o->peers)
+        return text_usage_error(tool, "--peer nccl: it gathers for cublas: --peer cublas,nccl");
     if (o->eps > 0 && !o->check)
         return text_usage_error(tool, "--eps %g: nothing is compared without --check", o->eps);
     return -1;

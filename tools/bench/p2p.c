@@ -460,7 +460,27 @@ static void introduce(struct p2p *p)
     report_say(p->s.report,
                "# up to %d repetitions of up to %d moves in one graph; %u threads a block",
                o->iters, p->s.emulated ? 2 : MOST_NOPS, p->threads);
-    report_columns(p->s.report, columns, NCOLUMNS);
+}
+
+/* With two ranks some patterns are the same as one before them. */
+static symm_status check_patterns(struct p2p *p)
+{
+    const char *wanted = p->s.options->patterns;
+    char reason[64];
+    symm_status st = SYMM_OK;
+
+    for (const struct pattern *each = patterns; each < patterns + NPATTERNS; each++) {
+        if (p->s.nranks >= each->least || !bench_options_want(wanted, each->name))
+            continue;
+        snprintf(reason, sizeof reason, "it needs %d ranks", each->least);
+        TRY(session_unavailable(&p->s, &(struct unavailable){.option = "pattern",
+                                                             .list = wanted,
+                                                             .name = each->name,
+                                                             .shown = each->name,
+                                                             .reason = reason}));
+    }
+out:
+    return st;
 }
 
 static symm_status run(struct p2p *p, struct bench_options *options)
@@ -468,14 +488,15 @@ static symm_status run(struct p2p *p, struct bench_options *options)
     symm_status st;
 
     TRY(session_open(&p->s, options));
-    if (p->s.nranks < 2) {
-        snprintf(p->s.trouble, sizeof p->s.trouble, "p2p needs two ranks at least");
-        return SYMM_ERROR_UNSUPPORTED;
-    }
+    if (p->s.nranks < 2)
+        return session_refuse(&p->s, "p2p needs two ranks at least: symm-run -n 2 symm-bench p2p");
     settle_defaults(p);
     TRY(prepare(p));
     introduce(p);
+    TRY(check_patterns(p));
+    report_columns(p->s.report, columns, NCOLUMNS);
     TRY(measure_all(p));
+    TRY(session_measured(&p->s));
 out:
     return st;
 }

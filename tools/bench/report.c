@@ -14,6 +14,7 @@ struct report {
     bool speaks;
     const struct report_column *columns;
     int ncolumns;
+    uint64_t nrows;
     FILE *json_file, *csv_file;
     json_t *json; /* jansson's calls accept NULL and fail; report_close() sees it */
 };
@@ -140,6 +141,7 @@ void report_row(struct report *r, const union report_value *values)
     json_t *row;
     char buffer[32];
 
+    r->nrows++;
     if (!r->speaks)
         return;
     row = json_object();
@@ -155,6 +157,11 @@ void report_row(struct report *r, const union report_value *values)
     }
     fflush(stdout);
     json_array_append_new(list(r, "rows"), row);
+}
+
+uint64_t report_rows(const struct report *r)
+{
+    return r->nrows;
 }
 
 json_t *report_json(const struct report *r)

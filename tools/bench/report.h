@@ -48,6 +48,8 @@ void report_unavailable(struct report *r, const char *what, const char *reason);
 /* The columns of all rows to come; they are not copied. */
 void report_columns(struct report *r, const struct report_column *columns, int ncolumns);
 void report_row(struct report *r, const union report_value *values);
+/* How many rows there are, on every rank. */
+uint64_t report_rows(const struct report *r);
 
 /* Everything up to now; NULL where nothing is written. */
 json_t *report_json(const struct report *r);

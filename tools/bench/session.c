@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -104,6 +105,31 @@ void session_introduce(struct session *s, const char *what)
                               "about performance");
 }
 
+symm_status session_refuse(struct session *s, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(s->trouble, sizeof s->trouble, format, args);
+    va_end(args);
+    s->refused = true;
+    return SYMM_ERROR_UNSUPPORTED;
+}
+
+symm_status session_unavailable(struct session *s, const struct unavailable *what)
+{
+    report_unavailable(s->report, what->shown, what->reason);
+    return bench_options_name(what->list, what->name)
+               ? session_refuse(s, "--%s %s cannot run here: %s", what->option, what->name,
+                                what->reason)
+               : SYMM_OK;
+}
+
+symm_status session_measured(struct session *s)
+{
+    return report_rows(s->report) > 0 ? SYMM_OK : session_refuse(s, "nothing was measured");
+}
+
 symm_status session_worst(struct session *s, const float *mine, int n, float *out)
 {
     float all[SYMM_MAX_RANKS * 4];
@@ -137,13 +163,13 @@ bool session_failed(struct session *s, symm_status st, const char *peer_error, c
              peer_error      ? peer_error
              : s->trouble[0] ? s->trouble
                              : symm_error_text());
-    if (s->ctx) {
-        fprintf(stderr, "# rank %d: %s\n", symm_rank(s->group), error);
-        /* A failure of this rank alone must not leave the others waiting. */
-        symm_abort(s->group, error);
-    } else {
+    if (!s->ctx)
         fprintf(stderr, "# symm-bench: %s\n", error);
-    }
+    else if (!s->refused || s->rank == 0)
+        fprintf(stderr, "# rank %d: %s\n", symm_rank(s->group), error);
+    /* A failure of this rank alone must not leave the others waiting. */
+    if (s->ctx && !s->refused)
+        symm_abort(s->group, error);
     return true;
 }
 

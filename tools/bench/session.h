@@ -25,6 +25,7 @@ struct session {
     uint64_t seed; /* all ranks' */
     char device[256], why_driver[512];
     char trouble[512]; /* an error that is not symm's own */
+    bool refused;      /* by session_refuse() */
 };
 
 /* Collective. After a failure, too, session_close() is what follows. */
@@ -35,6 +36,27 @@ symm_status session_open(struct session *s, struct bench_options *options);
  * JSON. `what` is the command's name.
  */
 void session_introduce(struct session *s, const char *what);
+
+/*
+ * Ends a run that cannot be done as asked for. All ranks come here with the same reason, which
+ * `format` says; rank 0 prints it. Returns ERROR_UNSUPPORTED.
+ */
+symm_status session_refuse(struct session *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* What cannot run, and why. */
+struct unavailable {
+    const char *option, *list; /* --option LIST, by which it was asked for */
+    const char *name;          /* the item of the list */
+    const char *shown;         /* in the report */
+    const char *reason;
+};
+
+/* Reports it. Refuses the run if the list has its name: only `all` leaves out what cannot run. */
+symm_status session_unavailable(struct session *s, const struct unavailable *what);
+
+/* Refuses a run that has reported no row. */
+symm_status session_measured(struct session *s);
 
 /* The worst of all ranks' n numbers, each by itself. Collective. */
 symm_status session_worst(struct session *s, const float *mine, int n, float *out);

@@ -9,6 +9,7 @@
 #include "session.h"
 #include "stress_args.h"
 #include "stress_choice.h"
+#include "text.h"
 
 extern const symm_image stress_kernels;
 
@@ -257,6 +258,19 @@ out:
 
 /* ----------------------------------------------------------------------------------- the rounds */
 
+/* An algorithm that was named has to run. */
+static symm_status check_algos(struct stress *x)
+{
+    const char *list = x->s.options->algos;
+    char algo[64];
+
+    while (strcmp(x->s.options->algos, "all") != 0 && text_next(&list, algo, sizeof algo)) {
+        if (!stress_runs(x->s.group, algo))
+            return session_refuse(&x->s, "--algo %s runs here in no operation", algo);
+    }
+    return SYMM_OK;
+}
+
 /* Decides what each lane does. Each of them draws as many numbers on all ranks. */
 static symm_status choose(struct stress *x)
 {
@@ -269,11 +283,9 @@ static symm_status choose(struct stress *x)
         if (!l->busy)
             continue;
         l->choice = stress_choose(&x->random, x->s.options, x->s.group);
-        if (!l->choice.operation) {
-            snprintf(x->s.trouble, sizeof x->s.trouble, "none of --algo %s runs here",
-                     x->s.options->algos);
-            return SYMM_ERROR_UNSUPPORTED;
-        }
+        if (!l->choice.operation)
+            return session_refuse(&x->s, "no algorithm of --algo %s runs here",
+                                  x->s.options->algos);
         /* A smaller group may lack what the world has; then it does what is always there. */
         if (l->choice.operation->unavailable(l->group, l->choice.variant, l->choice.element,
                                              l->choice.op))
@@ -316,7 +328,7 @@ static symm_status play_on(struct stress *x, int64_t *wrong)
         TRY(play(x));
         TRY(session_sum(&x->s, x->wrong, wrong));
         TRY(session_sum(&x->s, x->s.rank == 0 && now() >= end, &over));
-    } while (*wrong == 0 && !over);
+    } while (*wrong == 0 && (!over || x->elements == 0));
 out:
     return st;
 }
@@ -415,6 +427,7 @@ static symm_status run(struct stress *x, struct bench_options *options, int64_t 
         options->max_bytes = x->s.emulated ? 64 << 10 : 16 << 20;
     x->random.seed = x->s.seed;
     session_introduce(&x->s, "stress");
+    TRY(check_algos(x));
     TRY(symm_kernel_load(x->s.ctx, &stress_kernels, "stress_delay", &x->late));
     TRY(create_lanes(x));
     TRY(play_on(x, wrong));

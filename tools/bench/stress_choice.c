@@ -85,6 +85,20 @@ static void choose_variant(struct stress_stream *s, const struct bench_options *
     c->operation = NULL;
 }
 
+bool stress_runs(symm_group *world, const char *variant)
+{
+    const struct bench_options named = {.algos = variant};
+    struct stress_choice c = {.operation = NULL};
+    const uint64_t n = find_variant(&named, UINT64_MAX, &c);
+
+    for (uint64_t i = 0; i < n; i++) {
+        find_variant(&named, i, &c);
+        if (find_pair(world, 0, &c))
+            return true;
+    }
+    return false;
+}
+
 /* Whether the output, which in place is where the input is, is the same place on all ranks. */
 static bool out_symmetric(const struct stress_choice *c)
 {

@@ -41,6 +41,9 @@ uint64_t stress_below(struct stress_stream *s, uint64_t n);
 struct stress_choice stress_choose(struct stress_stream *s, const struct bench_options *o,
                                    symm_group *world);
 
+/* Whether a variant of that name runs, of any operation with any type. */
+bool stress_runs(symm_group *world, const char *variant);
+
 /* All of it in words. */
 void stress_describe(const struct stress_choice *c, char *out, size_t capacity);
 

@@ -264,10 +264,9 @@ static symm_status run(struct tune *t, struct bench_options *options)
     symm_status st;
 
     TRY(session_open(&t->s, options));
-    if (t->s.nranks < 2) {
-        snprintf(t->s.trouble, sizeof t->s.trouble, "one rank alone has nothing to choose");
-        return SYMM_ERROR_UNSUPPORTED;
-    }
+    if (t->s.nranks < 2)
+        return session_refuse(&t->s, "one rank alone has nothing to choose: symm-run -n N "
+                                     "symm-bench tune --output FILE");
     settle_defaults(t);
     TRY(open_file(t));
     session_introduce(&t->s, "tune");
@@ -275,6 +274,7 @@ static symm_status run(struct tune *t, struct bench_options *options)
                options->iters, options->iters == 1 ? "" : "s", options->warmup);
     report_columns(t->s.report, columns, NCOLUMNS);
     TRY(tune_all(t));
+    TRY(session_measured(&t->s));
     TRY(close_file(t));
     TRY(load_file(t));
     TRY(publish_file(t));
