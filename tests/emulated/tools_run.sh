@@ -74,6 +74,26 @@ case_blame() {
     within 4 run 75 ranks 3 'test $SYMM_RANK = 1 || exit 75; sleep 100'
 }
 
+case_early_end() {
+    # A rank that returns 0 while others wait for it is named with them, once.
+    # shellcheck disable=SC2016
+    run 75 ranks 4 '
+        test $SYMM_RANK = 1 && exit 0
+        sleep 0.3
+        test $SYMM_RANK = 2 && exit 0
+        sleep 0.$((SYMM_RANK + 3))
+        exit 75' --keep-going
+    errors '^# symm-run: exited with 0 by then: rank 1 \([0-9]+\.[0-9]+ s earlier\), rank 2 \('
+    [ "$(grep -c 'exited with 0' "$work/err")" = 1 ] || die "it should name each rank once"
+    # shellcheck disable=SC2016
+    within 3 run 124 ranks 3 'test $SYMM_RANK = 1 && exit 0; sleep 100' --timeout 0.5
+    errors '^# symm-run: time limit of 0.5 s reached by: rank 0 2$'
+    errors '^# symm-run: exited with 0 by then: rank 1 \('
+    # shellcheck disable=SC2016
+    run 0 ranks 3 'test $SYMM_RANK = 1 && exit 0; sleep 0.3'
+    [ ! -s "$work/err" ] || die "a job without a failure has nothing to say"
+}
+
 case_timeout() {
     within 3 run 124 ranks 2 'sleep 100' --timeout 0.5
     errors 'time limit of 0.5 s reached by: rank 0 1$'

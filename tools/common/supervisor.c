@@ -29,7 +29,9 @@ enum {
 struct rank {
     pid_t pid;
     bool ended;
-    int code, sig; /* sig: 0, or the signal that ended it */
+    bool told;        /* by tell_finished() */
+    int64_t ended_at; /* when this was seen */
+    int code, sig;    /* sig: 0, or the signal that ended it */
 };
 
 struct supervisor {
@@ -146,6 +148,31 @@ static void tell(const struct supervisor *s, int rank)
         fprintf(stderr, "# %s: rank %d exited with %d\n", s->job->tool, rank, r->code);
 }
 
+/*
+ * Names the ranks that have exited with 0, each once: the other ranks of a job wait in vain for a
+ * rank that returns early, so its end may be the reason of theirs.
+ */
+static void tell_finished(struct supervisor *s)
+{
+    const int64_t now = now_ms();
+    const char *separator = ":";
+
+    for (int r = 0; r < s->nstarted; r++) {
+        struct rank *rank = &s->ranks[r];
+
+        if (!rank->ended || rank->code != 0 || rank->told)
+            continue;
+        rank->told = true;
+        if (*separator == ':')
+            fprintf(stderr, "# %s: exited with 0 by then", s->job->tool);
+        fprintf(stderr, "%s rank %d (%.2f s earlier)", separator, r,
+                (double)(now - rank->ended_at) / 1000);
+        separator = ",";
+    }
+    if (*separator == ',')
+        fputc('\n', stderr);
+}
+
 /* Asks how a rank has ended, leaving it a zombie. True when it has failed since the last time. */
 static bool failed_now(struct supervisor *s, struct rank *r)
 {
@@ -155,6 +182,7 @@ static bool failed_now(struct supervisor *s, struct rank *r)
         !info.si_pid)
         return false;
     r->ended = true;
+    r->ended_at = now_ms();
     s->nrunning--;
     r->sig = info.si_code == CLD_EXITED ? 0 : info.si_status;
     r->code = r->sig ? LAUNCH_SIGNAL + r->sig : info.si_status;
@@ -184,6 +212,7 @@ static void judge(struct supervisor *s)
         return;
     for (int i = 0; i < n; i++)
         tell(s, failed[i]);
+    tell_finished(s);
 
     const struct rank *worst = &s->ranks[failed[0]];
     const struct rank *culprit = s->culprit < 0 ? NULL : &s->ranks[s->culprit];
@@ -218,6 +247,7 @@ static void check_clocks(struct supervisor *s)
         s->code = LAUNCH_TIMED_OUT;
         snprintf(what, sizeof what, "time limit of %g s reached by", s->job->timeout_s);
         tell_running(s, what);
+        tell_finished(s);
         stop(s);
     }
     if (now >= s->stop_at)
