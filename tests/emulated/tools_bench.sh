@@ -501,9 +501,9 @@ plot
 all-reduce --nonsense
 END
     run 2 "$bin/symm-bench"
-    errors 'operation is missing'
+    errors 'command is missing'
     run 2 "$bin/symm-bench" all-reduce --min-bytes 4K --max-bytes 1K
-    errors 'max-bytes is less'
+    errors '--max-bytes 1024 is less than --min-bytes 4096 '
     run 2 "$bin/symm-bench" all-reduce --algo ''
     errors 'empty list'
     run 2 "$bin/symm-bench" all-reduce --chain --isolated
@@ -511,19 +511,128 @@ END
     run 2 "$bin/symm-bench" all-gather --op sum
     errors '--op: all-gather has no such option'
     run 2 "$bin/symm-bench" all-gather --chain
-    errors '--chain: input and output of all-gather differ in size'
+    errors '--chain: all-gather has no such option'
     run 2 "$bin/symm-bench" plot x.json
     errors 'plot: -o FILE.svg is missing'
     run 2 "$bin/symm-bench" tune
     errors 'tune: --output FILE is missing'
-    for command in '' all-reduce all-gather reduce-scatter p2p stress tune plot; do
+    while IFS='|' read -r arguments text; do
         # shellcheck disable=SC2086
-        run 0 "$bin/symm-bench" $command --help
-        only_comments "$work/out"
-        said "${command:-plot}|Options"
-    done
+        run 2 "$bin/symm-bench" $arguments
+        errors "^# symm-bench: $text \(symm-bench --help shows the usage\)\$"
+    done <<'END'
+all-reduce --nonsense=3|--nonsense: no such option
+all-reduce -x|-x: no such option
+all-reduce --check -xh|-x: no such option
+all-reduce --check=2|--check=2: --check takes no value
+all-reduce --algo|--algo needs a value
+matmul -m|-m needs a value
+all-reduce --ch|--ch may be one of --chain, --check
+all-reduce --m 4 --se 1|--se may be one of --seconds, --seed
+all-reduce --max 0|--max-bytes 0: not a number of bytes like 4096, 64K or 1M
+all-reduce all-gather|all-gather: a second command, after all-reduce
+all-gather --algo two_shot|--algo two_shot: not one of auto, low_latency, one_shot, multimem, copy_engine
+all-reduce --peer cublas|--peer cublas: the only peer is nccl
+all-reduce --dtype uint8|--dtype uint8: all-reduce reduces bf16, fp16, fp32, fp64, int32, int64
+tune --output x --dtypes uint8|--dtypes uint8: not one of bf16, fp16, fp32, fp64, int32, int64
+tune --output x --operations sum|--operations sum: not one of all-reduce, all-gather, reduce-scatter
+END
     run 0 "$bin/symm-bench" --version
     said '^# symm-bench [0-9]'
+}
+
+commands=(all-reduce all-gather reduce-scatter matmul all-gather-matmul p2p stress tune plot)
+
+# The options that the help in $work/out describes, one a line.
+described() {
+    sed -nE 's/^#   (-., )?--([a-z-]+)( .*)?$/\2/p' "$work/out" | sort
+}
+
+# Each option of setting.c, with a value that it takes.
+each_option() {
+    cat <<'END'
+algo=auto
+how=put
+pattern=pair
+blocks=1
+threads=1
+m=1
+n=1
+k=1
+l=1
+suite=llama
+strategy=auto
+alpha=1
+beta=1
+dtype=bf16
+operations=all-gather
+dtypes=fp32
+op=sum
+min-bytes=1K
+max-bytes=1K
+factor=2
+sizes=1K
+iters=1
+iterations=1
+warmup=1
+warmup-iterations=1
+graph
+in-place
+chain
+isolated
+memory=plain
+check
+eps=1
+seconds=1
+seed=1
+peer=all
+json=x
+csv=x
+plot=x
+output=x
+floor=1
+roofline=measured
+driver=emulated
+timeout=1
+END
+}
+
+case_help() {
+    # A command's help describes the options that are its own, and names the common ones, which
+    # symm-bench --help describes: together those that the command takes.
+    local command common wanted named
+    run 0 "$bin/symm-bench" --help
+    only_comments "$work/out"
+    described >common
+    for command in "${commands[@]}"; do
+        run 0 "$bin/symm-bench" "$command" --help
+        only_comments "$work/out"
+        said "^# Usage: .*symm-bench $command "
+        described >own
+        [ -z "$(comm -12 common own)" ] || die "$command --help describes what is common"
+        [ -z "$(uniq -d own)" ] || die "$command --help describes an option twice"
+        sed -n '/^#   common:/,/describes them/p' "$work/out" | grep -oE -- '--[a-z-]+' |
+            grep -vx -- --help | cut -c3- | sort >named
+        [ -z "$(comm -13 common named)" ] || die "$command --help names what is not common"
+        cat own named | sort >has
+        cp "$work/out" help
+        for option in $(each_option); do
+            # Where no context can be made it ends when all options have been looked at.
+            env SYMM_NRANKS=none "$bin/symm-bench" "$command" "--$option" \
+                >"$work/out" 2>"$work/err" || true
+            if grep -q 'has no such option' "$work/err"; then
+                ! grep -qx "${option%%=*}" has || die "$command has no --$option, but its help"
+            else
+                grep -qx "${option%%=*}" has || die "$command has --$option, and its help has not"
+            fi
+        done
+    done
+    # What each variant is of, is in the help of that operation.
+    run 0 "$bin/symm-bench" all-gather --help
+    ! grep -q two_shot "$work/out" || die "all-gather has no two_shot"
+    ! grep -qE -- '--(op|chain) ' "$work/out" || die "all-gather reduces nothing"
+    run 0 "$bin/symm-bench" all-reduce --help
+    said 'two_shot'
 }
 
 main "$2"

@@ -99,6 +99,10 @@ case_usage() {
         only_comments "$work/err"
         errors "${arguments##* }"
     done
+    run 2 "$bin/symm-info" --ver
+    errors '^# symm-info: --ver may be one of --verify, --verify-rank, --version '
+    run 2 "$bin/symm-info" --json -xh
+    errors '^# symm-info: -x: no such option '
     run 0 "$bin/symm-info" --help
     only_comments "$work/out"
     run 0 "$bin/symm-info" --version

@@ -300,7 +300,7 @@ END
     run 2 "$bin/symm-bench" all-reduce --iterations 4
     errors '--iterations: all-reduce has no such option'
     run 2 "$bin/symm-bench" matmul -m 4 --suite llama
-    errors '--suite llama: it says what m, n and k are'
+    errors '--suite llama sets m, n and k: leave out -m'
     run 2 "$bin/symm-bench" all-gather-matmul --strategy fused,slow
     errors '--strategy slow: '
     run 2 "$bin/symm-bench" all-reduce -m 4

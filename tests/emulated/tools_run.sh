@@ -127,6 +127,12 @@ case_usage() {
 -n 2
 true
 END
+    run 2 "$bin/symm-run" --nonsense -n 2 true
+    errors '^# symm-run: --nonsense: no such option '
+    run 2 "$bin/symm-run" --keep-going=yes -n 2 true
+    errors '^# symm-run: --keep-going=yes: --keep-going takes no value '
+    run 2 "$bin/symm-run" -n
+    errors '^# symm-run: -n needs a value '
     run 0 "$bin/symm-run" --help
     only_comments "$work/out"
     run 0 "$bin/symm-run" --version

@@ -145,11 +145,11 @@ static const char *take_of_range(struct bench_options *o, int c, const char *val
     case OPT_MAX:
         return text_bytes(value, &o->max_bytes) && o->max_bytes ? NULL : bytes;
     case OPT_FACTOR:
-        return text_int(value, 2, 1 << 20, &o->factor) ? NULL : "not a number from 2";
+        return text_int(value, 2, 1 << 20, &o->factor) ? NULL : "not a number from 2 to 2^20";
     case OPT_ITERS:
-        return text_int(value, 1, 1000000, &o->iters) ? NULL : "not a number from 1";
+        return text_int(value, 1, 1000000, &o->iters) ? NULL : "not a number from 1 to 1000000";
     case OPT_WARMUP:
-        return text_int(value, 0, 1000000, &o->warmup) ? NULL : "not a number from 0";
+        return text_int(value, 0, 1000000, &o->warmup) ? NULL : "not a number from 0 to 1000000";
     case OPT_SECONDS:
         return text_seconds(value, &o->seconds) ? NULL : "not a number of seconds above 0";
     default:
@@ -170,7 +170,8 @@ static const char *take(struct bench_options *o, int c, const char *value)
     }
     switch (c) {
     case OPT_THREADS:
-        return text_int(value, 1, P2P_THREADS_MAX, &o->threads) ? NULL : "not a number to 512";
+        return text_int(value, 1, P2P_THREADS_MAX, &o->threads) ? NULL
+                                                                : "not a number from 1 to 512";
     case OPT_DTYPE:
         o->element = element_find(value);
         return o->element ? NULL : "not one of " ELEMENT_NAMES;
@@ -211,7 +212,7 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
                     {"tune", BENCH_TUNE},      {"plot", BENCH_PLOT}};
 
     if (nwords == 0)
-        return text_usage_error(tool, "the operation is missing: %s, %s", operation_names,
+        return text_usage_error(tool, "the command is missing: %s, %s", OPERATION_NAMES,
                                 other_commands);
     o->operation = operation_find(words[0]);
     o->command = o->operation ? BENCH_OPERATION : 0;
@@ -220,15 +221,15 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
             o->command = commands[i].command;
     }
     if (!o->command)
-        return text_usage_error(tool, "%s: no such operation; there is %s, %s", words[0],
-                                operation_names, other_commands);
+        return text_usage_error(tool, "%s: no such command; there is %s, %s", words[0],
+                                OPERATION_NAMES, other_commands);
     if (o->command == BENCH_PLOT) {
         o->files = words + 1;
         o->nfiles = nwords - 1;
         return -1;
     }
     if (nwords > 1)
-        return text_usage_error(tool, "%s: one at a time", words[1]);
+        return text_usage_error(tool, "%s: a second command, after %s", words[1], words[0]);
     return -1;
 }
 
@@ -236,9 +237,7 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
 static const char *foreign(const struct bench_options *o, const bool *given)
 {
     for (int i = 0; i < NSETTINGS; i++) {
-        const bool reduction = settings[i].id == OPT_OP && o->operation && !o->operation->reduces;
-
-        if (given[i] && (reduction || !(settings[i].commands & (int)o->command)))
+        if (given[i] && !setting_is_for(settings[i].name, o->command, o->operation))
             return settings[i].name;
     }
     return NULL;
@@ -257,7 +256,7 @@ static int take_options(int argc, char **argv, struct bench_options *o, bool *gi
     opterr = 0;
     while (index = -1, (c = getopt_long(argc, argv, ":ho:m:n:k:l:", options, &index)) != -1) {
         if (c == ':' || c == '?')
-            return text_bad_option(tool, argv, c);
+            return text_bad_option(tool, argv, c, options);
         /* By the name it has been given, if any. */
         const int i = index >= 0 ? index : setting_find(c);
         given[i] = true;
@@ -313,7 +312,7 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out)
     bool help = given[setting_find('h')];
     code = help && optind == argc ? -1 : take_words(&o, argv + optind, argc - optind);
     if (code < 0 && help) {
-        setting_help(o.command);
+        setting_help(o.command, o.operation, argv[optind]);
         return 0;
     }
     if (code < 0 && foreign(&o, given))

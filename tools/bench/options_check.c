@@ -1,34 +1,21 @@
 /* What options are right together. */
 #include "options_check.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include "p2p.h"
 #include "product.h"
+#include "setting.h"
 #include "text.h"
 
 static const char tool[] = "symm-bench";
 
-static bool is_variant(const struct operation *operation, const char *name)
-{
-    const struct variant *v = operation->variants;
-
-    while (v->name && strcmp(v->name, name) != 0)
-        v++;
-    return v->name != NULL;
-}
-
-static bool is_any_variant(const char *name)
-{
-    for (size_t i = 0; operation_at(i); i++) {
-        if (is_variant(operation_at(i), name))
-            return true;
-    }
-    return false;
-}
-
 static bool is_algo(const struct bench_options *o, const char *item)
 {
-    return o->operation ? is_variant(o->operation, item) : is_any_variant(item);
+    char names[SETTING_ALGOS];
+
+    return bench_options_name(setting_algos(o->operation, ",", names), item);
 }
 
 static bool is_how(const struct bench_options *o, const char *item)
@@ -118,33 +105,45 @@ static int check_product(const struct bench_options *o)
     if (o->element->dtype != SYMM_BFLOAT16 && o->element->dtype != SYMM_FLOAT16)
         return text_usage_error(tool, "--dtype %s: products are of bf16 or fp16", o->element->name);
     if (o->suite && (o->m || o->n || o->k))
-        return text_usage_error(tool, "--suite llama: it says what m, n and k are");
+        return text_usage_error(tool, "--suite llama sets m, n and k: leave out -m, -n and -k");
     if (o->alpha != 0 && (float)o->alpha == 0)
         return text_usage_error(tool, "--alpha %g: it is 0 in fp32", o->alpha);
     if (o->beta != 0 && (float)o->beta == 0)
         return text_usage_error(tool, "--beta %g: it is 0 in fp32", o->beta);
     if (o->nccl && !o->cublas && o->peers)
-        return text_usage_error(tool, "--peer nccl: it gathers for cublas: --peer cublas,nccl");
+        return text_usage_error(tool, "--peer nccl: it only gathers, and multiplies with cublas: "
+                                      "--peer cublas,nccl");
     if (o->eps > 0 && !o->check)
         return text_usage_error(tool, "--eps %g: nothing is compared without --check", o->eps);
     return -1;
 }
 
+/* Names those that is_peer() takes. */
+static const char *peer_names(const struct bench_options *o)
+{
+    return o->command == BENCH_PRODUCT            ? "not cublas or none"
+           : o->command == BENCH_GATHERED_PRODUCT ? "not one of cublas, nccl, none"
+                                                  : "the only peer is nccl";
+}
+
 int options_check(const struct bench_options *o)
 {
+    char names[SETTING_ALGOS], algos[SETTING_ALGOS + 16];
+
+    snprintf(algos, sizeof algos, "not one of %s", setting_algos(o->operation, ", ", names));
     const struct {
         const char *option, *list;
         bool (*is_right)(const struct bench_options *, const char *);
         const char *what;
     } lists[] = {
-        {"algo", o->algos, is_algo, "there is no variant of that name"},
+        {"algo", o->algos, is_algo, algos},
         {"strategy", o->strategies, is_strategy, "not auto, fused, pipelined or unfused"},
-        {"peer", o->peers, is_peer, "there is no such peer here"},
+        {"peer", o->peers, is_peer, peer_names(o)},
         {"how", o->hows, is_how, "not one of " P2P_HOWS},
         {"pattern", o->patterns, is_pattern, "not one of " P2P_PATTERNS},
-        {"operations", o->operations, is_operation, "there is no operation of that name"},
-        {"dtypes", o->dtypes, is_reduced, "no type that can be reduced"},
-        {"blocks", o->blocks, is_number, "not a number from 1"},
+        {"operations", o->operations, is_operation, "not one of " OPERATION_NAMES},
+        {"dtypes", o->dtypes, is_reduced, "not one of " ELEMENT_REDUCED_NAMES},
+        {"blocks", o->blocks, is_number, "not a number from 1 to 65536"},
         {"sizes", o->sizes, is_size, "not a number of bytes like 4096, 64K or 1M"},
     };
 
@@ -156,15 +155,13 @@ int options_check(const struct bench_options *o)
     if (o->op == SYMM_AVG && o->element->integer)
         return text_usage_error(tool, "--op avg: there are averages of floating types only");
     if (o->operation && o->operation->reduces && o->element->moved_only)
-        return text_usage_error(tool, "--dtype %s: nothing reduces it, and %s has to",
+        return text_usage_error(tool, "--dtype %s: %s reduces " ELEMENT_REDUCED_NAMES,
                                 o->element->name, o->operation->name);
-    if (o->operation && !operation_chains(o->operation) && o->timing == TIMING_CHAIN)
-        return text_usage_error(tool, "--chain: input and output of %s differ in size",
-                                o->operation->name);
     if (options_are_of_product(o))
         return check_product(o);
     if (o->max_bytes && o->max_bytes < o->min_bytes)
-        return text_usage_error(tool, "--max-bytes is less than --min-bytes");
+        return text_usage_error(tool, "--max-bytes %" PRIu64 " is less than --min-bytes %" PRIu64,
+                                o->max_bytes, o->min_bytes);
     if (o->command == BENCH_PLOT && o->nfiles == 0)
         return text_usage_error(tool, "plot: the JSON file is missing");
     if (o->command == BENCH_PLOT && !o->output)

@@ -52,14 +52,26 @@ struct setting {
     const char *help;
 };
 
-/* Ends with --help and --version. */
-enum { NSETTINGS = 45 };
+/* An option that means something else to another command is there once for each. */
+enum { NSETTINGS = 57 };
 extern const struct setting settings[NSETTINGS];
 
 /* The index of the first setting of that id. */
 int setting_find(int id);
 
-/* The help of a command; of all of them if it is 0. */
-void setting_help(enum bench_command command);
+/* Whether a command has an option of that name; `operation` is that of BENCH_OPERATION. */
+bool setting_is_for(const char *name, enum bench_command command,
+                    const struct operation *operation);
+
+/* The variants of an operation; with NULL those of all operations, each once. Returns `out`. */
+enum { SETTING_ALGOS = 256 };
+const char *setting_algos(const struct operation *operation, const char *separator,
+                          char out[SETTING_ALGOS]);
+
+/*
+ * Prints the help of a command, which is called `name`: the options that it has for itself, and the
+ * names of the common ones. With command 0: the commands, and the common options.
+ */
+void setting_help(enum bench_command command, const struct operation *operation, const char *name);
 
 #endif

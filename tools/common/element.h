@@ -31,7 +31,8 @@ union element_number {
 const struct element *element_find(const char *name);
 /* The index-th, from 0; NULL past the last one. */
 const struct element *element_at(size_t index);
-#define ELEMENT_NAMES "bf16, fp16, fp32, fp64, int32, int64, uint8, e4m3, e5m2"
+#define ELEMENT_REDUCED_NAMES "bf16, fp16, fp32, fp64, int32, int64"
+#define ELEMENT_NAMES ELEMENT_REDUCED_NAMES ", uint8, e4m3, e5m2"
 
 /*
  * n numbers as elements: to a 16-bit type by way of fp32, each time to the nearest and ties to

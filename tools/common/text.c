@@ -106,15 +106,41 @@ int text_usage_error(const char *tool, const char *format, ...)
     return EXIT_USAGE;
 }
 
-int text_bad_option(const char *tool, char *const *argv, int c)
+/* The options that `name`, of so many characters, may stand for, as ", --this, --that". */
+static int find_options(const struct option *options, const char *name, size_t length,
+                        char out[512])
+{
+    size_t used = 0;
+    int n = 0;
+
+    out[0] = 0;
+    for (const struct option *o = options; o->name; o++) {
+        if (strncmp(o->name, name, length) != 0 || (o > options && o->val == o[-1].val))
+            continue;
+        n++;
+        if (used < 512)
+            used += (size_t)snprintf(out + used, 512 - used, ", --%s", o->name);
+    }
+    return n;
+}
+
+int text_bad_option(const char *tool, char *const *argv, int c, const struct option *options)
 {
     const char *shown = argv[optind - 1];
-    char letter[3] = {'-', (char)optopt, 0};
+    const int length = (int)strcspn(shown, "=");
+    char found[512];
 
-    if (isprint(optopt) && strncmp(shown, "--", 2) != 0)
-        shown = letter;
-    return text_usage_error(tool, c == ':' ? "%s needs a value" : "%s: no such option, or not so",
-                            shown);
+    /* Of a long option optopt is 0, unless a value is missing or too much. Of a letter it is the
+     * letter, and the argument may be another one. */
+    if (c == '?' && optopt && (strncmp(shown, "--", 2) != 0 || !shown[length]))
+        return text_usage_error(tool, "-%c: no such option", optopt);
+    if (c == ':')
+        return text_usage_error(tool, "%s needs a value", shown);
+    if (optopt)
+        return text_usage_error(tool, "%s: %.*s takes no value", shown, length, shown);
+    if (find_options(options, shown + 2, (size_t)length - 2, found) > 1)
+        return text_usage_error(tool, "%.*s may be one of %s", length, shown, found + 2);
+    return text_usage_error(tool, "%.*s: no such option", length, shown);
 }
 
 void text_version(const char *tool)

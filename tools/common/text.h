@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct option; /* of getopt.h */
+
 enum { EXIT_USAGE = 2 };
 
 /* "4096", "1K", "64M", "2G". False for anything else, or when it does not fit. */
@@ -27,8 +29,11 @@ const char *text_of_bytes(uint64_t nbytes, char *buffer, size_t capacity);
 int text_usage_error(const char *tool, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same for what getopt_long() did not like: c is what it returned, ':' or '?'. */
-int text_bad_option(const char *tool, char *const *argv, int c);
+/*
+ * The same for the option that getopt_long() has just refused: c is what it returned, ':' or '?',
+ * and `options` what it was given.
+ */
+int text_bad_option(const char *tool, char *const *argv, int c, const struct option *options);
 
 void text_version(const char *tool);
 

@@ -86,7 +86,7 @@ static int parse(int argc, char **argv, struct request *out)
             text_version(tool);
             return 0;
         default:
-            return text_bad_option(tool, argv, c);
+            return text_bad_option(tool, argv, c, options);
         }
     }
     if (optind < argc)

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-const char operation_names[] = "all-reduce, all-gather, reduce-scatter";
-
 static const struct operation *const operations[] = {&operation_all_reduce, &operation_all_gather,
                                                      &operation_reduce_scatter};
 

@@ -92,7 +92,7 @@ void operation_check(const struct operation *op, const struct operation_call *ca
 const struct operation *operation_find(const char *name);
 /* The index-th, from 0; NULL past the last one. */
 const struct operation *operation_at(size_t index);
-extern const char operation_names[];
+#define OPERATION_NAMES "all-reduce, all-gather, reduce-scatter"
 
 extern const struct operation operation_all_reduce, operation_all_gather, operation_reduce_scatter;
 

@@ -80,7 +80,7 @@ int main(int argc, char **argv)
             text_version(tool);
             return 0;
         default:
-            return text_bad_option(tool, argv, c);
+            return text_bad_option(tool, argv, c, options);
         }
     }
     if (job.nranks == 0)
