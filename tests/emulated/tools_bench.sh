@@ -413,7 +413,10 @@ case_nothing_measured() {
 case_alone() {
     run 0 "$bin/symm-bench" all-reduce --driver emulated --algo all --check --sizes 1K
     said '^# symm-bench .*: 1 rank, emulated driver'
+    said '^# one rank alone: .*symm-run -n N symm-bench all-reduce '
     [ "$(column 12)" = 0 ] || die "wrong elements"
+    run 0 bench 2 --sizes 1K
+    ! grep -q 'one rank' "$work/out" || die "there are two"
 }
 
 case_under_torchrun_and_mpirun() {

@@ -9,12 +9,28 @@ case_text() {
     [ "$(grep -c 'GPU-.*SYMM emulated device' "$work/out")" = 3 ] || die "not three devices"
     said '^  2   yes   yes   yes$'
     said '^# multicast: not asked: '
+    said '^# these devices are emulated on CPUs: they are no GPUs of this machine$'
     said '^# limits: [0-9]+ open files .* 72 ranks, window of '
+    said ', [1-9][0-9]*K a group for signals, packets and staging \(SYMM_STAGING_BYTES: by the device memory\)'
+    run 0 env SYMM_STAGING_BYTES=1M "$bin/symm-info" --driver emulated
+    said ', 1[0-9]{3}K a group for signals, packets and staging \(SYMM_STAGING_BYTES: 1M\)'
 }
 
 case_auto() {
-    run 0 "$bin/symm-info"
-    said '^# driver: (cuda|emulated [0-9.]+ \(cuda does not run here: )'
+    # Nobody is shown devices that do not exist without having asked for them.
+    if ldconfig -p | grep -q libcuda.so.1; then
+        run 0 "$bin/symm-info"
+        said '^# driver: cuda'
+    else
+        for option in '' --verify '--driver auto'; do
+            # shellcheck disable=SC2086
+            run 3 "$bin/symm-info" $option
+            errors '^# symm-info: SYMM_ERROR_DRIVER: .*SYMM_DRIVER=emulated'
+            [ ! -s "$work/out" ] || die "something on the standard output"
+        done
+        run 3 "$bin/symm-info" --json
+        [[ $(json "$work/out" error) == *SYMM_DRIVER=emulated* ]] || die "no error in the JSON"
+    fi
     run 0 env SYMM_DRIVER=emulated "$bin/symm-info"
     said '^# driver: emulated [0-9.]+ \(as SYMM_DRIVER says\)'
 }
@@ -22,6 +38,9 @@ case_auto() {
 case_json() {
     run 0 env SYMM_EMULATED_DEVICES=2 "$bin/symm-info" --json --driver emulated
     [ "$(json "$work/out" driver)" = emulated ]
+    [ "$(json "$work/out" emulated)" = ON ]
+    [ "$(json "$work/out" limits group)" -gt 8388608 ]
+    [ "$(json "$work/out" limits staging)" = 'by the device memory' ]
     [ "$(json "$work/out" devices 1 name)" = 'SYMM emulated device 1' ]
     [ "$(json "$work/out" devices 1 least_granularity)" = 2097152 ]
     [ "$(json "$work/out" peer_access 0 1)" = ON ]

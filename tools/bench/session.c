@@ -99,6 +99,12 @@ void session_introduce(struct session *s, const char *what)
                s->nranks == 1 ? "" : "s", symm_context_driver(s->ctx), s->device);
     if (s->why_driver[0])
         report_say(s->report, "# %s driver: %s", symm_context_driver(s->ctx), s->why_driver);
+    if (s->nranks == 1)
+        report_say(
+            s->report,
+            "# one rank alone: nothing crosses a link; symm-run -n N symm-bench %s [option...] "
+            "measures N ranks",
+            what);
     report_say(s->report, "# seed %s", seed);
     if (s->emulated)
         report_say(s->report, "# the times are those of an emulation on CPUs; they say nothing "

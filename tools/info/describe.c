@@ -60,16 +60,19 @@ json_t *describe_machine(const struct machine *m)
         json_array_append_new(access, row);
         json_array_append_new(devices, describe_device(&m->devices[from]));
     }
+    const char *staging = setting("SYMM_STAGING_BYTES");
     snprintf(version, sizeof version, "%d.%d", m->driver_version / 1000,
              m->driver_version % 1000 / 10);
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:i, s:I, s:s, s:s}}", "driver",
-                     m->driver, "driver_version", version, "why_driver", m->why_driver, "devices",
-                     devices, "peer_access", access, "multicast",
+    return json_pack("{s:s, s:b, s:s, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:i, s:I, s:I, s:s, s:s}}",
+                     "driver", m->driver, "emulated", strcmp(m->driver, "emulated") == 0,
+                     "driver_version", version, "why_driver", m->why_driver, "devices", devices,
+                     "peer_access", access, "multicast",
                      describe_multicast(m->multicast_off[0] ? m->multicast_off : NULL, true),
                      "limits", "open_files", limit(m->files.rlim_cur), "open_files_at_most",
                      limit(m->files.rlim_max), "ranks", SYMM_MAX_RANKS, "window",
-                     (json_int_t)m->usage.window, "staging", setting("SYMM_STAGING_BYTES"),
-                     "timeout_ms", setting("SYMM_TIMEOUT_MS"));
+                     (json_int_t)m->usage.window, "group", (json_int_t)m->usage.internal, "staging",
+                     strcmp(staging, "0") == 0 ? "by the device memory" : staging, "timeout_ms",
+                     setting("SYMM_TIMEOUT_MS"));
 }
 
 json_t *describe_settings(void)

@@ -32,7 +32,7 @@ static void print_help(void)
            "#   --verify             move data between all devices, run every algorithm of every\n"
            "#                        collective, check it all\n"
            "#   --json               as JSON\n"
-           "#   --driver DRIVER      auto, cuda or emulated (auto: cuda where it runs)\n"
+           "#   --driver DRIVER      auto, cuda or emulated (auto: SYMM_DRIVER, else cuda)\n"
            "#   -h, --help\n"
            "#       --version\n"
            "#\n"
@@ -98,14 +98,16 @@ static int parse(int argc, char **argv, struct request *out)
 static int add_machine(const struct request *r, json_t *info)
 {
     static struct machine machine;
-    char why[512];
+    char why[512], error[1024];
     symm_status st = machine_ask(r->driver, &machine, why);
 
     if (st != SYMM_OK) {
         bool none = st == SYMM_ERROR_DRIVER || st == SYMM_ERROR_UNSUPPORTED;
 
-        fprintf(stderr, "# %s: %s: %s\n", tool, symm_status_name(st),
-                why[0] ? why : symm_error_text());
+        snprintf(error, sizeof error, "%s: %s", symm_status_name(st),
+                 why[0] ? why : symm_error_text());
+        fprintf(stderr, "# %s: %s\n", tool, error);
+        json_object_set_new(info, "error", json_string(error));
         return none ? EXIT_NO_DEVICE : EXIT_WRONG;
     }
     json_t *described = describe_machine(&machine);

@@ -3,6 +3,7 @@
 #include "machine.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "driver.h"
@@ -144,11 +145,14 @@ static bool ask_driver(const struct driver *d, struct machine *m, char why[512])
 
 symm_status machine_ask(const char *driver, struct machine *out, char why[512])
 {
+    const char *set = getenv("SYMM_DRIVER");
     struct machine m = {0};
     struct driver d;
     symm_context *ctx = NULL;
     char session[64];
 
+    if (strcmp(driver, "auto") == 0 && !(set && *set))
+        driver = "cuda";
     snprintf(session, sizeof session, "symm-info %ld", (long)getpid());
     why[0] = 0;
     symm_status st =

@@ -29,8 +29,10 @@ struct machine {
 
 /*
  * Asks through a world of one, which is gone again afterwards. `driver` is a word for
- * driver_open(). ERROR_DRIVER also when a question fails; the text is symm's, or "why" if that is
- * not empty.
+ * driver_open(), but here auto never comes to the emulated driver by itself: devices that do not
+ * exist are described only to a user who asked for them.
+ *
+ * ERROR_DRIVER also when a question fails; the text is symm's, or "why" if that is not empty.
  */
 symm_status machine_ask(const char *driver, struct machine *out, char why[512]);
 

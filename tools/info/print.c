@@ -78,20 +78,24 @@ static void print_machine(const json_t *info)
 {
     const json_t *limits = json_object_get(info, "limits");
     const char *why = text_at(info, "why_driver");
-    char window[32];
+    char window[32], group[32];
 
     printf("# driver: %s %s%s%s%s\n", text_at(info, "driver"), text_at(info, "driver_version"),
            *why ? " (" : "", why, *why ? ")" : "");
+    if (json_is_true(json_object_get(info, "emulated")))
+        printf("# these devices are emulated on CPUs: they are no GPUs of this machine\n");
     print_devices(json_object_get(info, "devices"));
     print_matrix(json_object_get(info, "peer_access"),
                  "peer access: the device of a row to that of a column", "yes", "no");
     print_multicast(info);
     printf("# limits: %" JSON_INTEGER_FORMAT " open files (at most %" JSON_INTEGER_FORMAT
            "), %" JSON_INTEGER_FORMAT
-           " ranks, window of %s a rank, staging of %s a group, %s ms of waiting\n",
+           " ranks, window of %s a rank, %s a group for signals, packets and staging "
+           "(SYMM_STAGING_BYTES: %s), %s ms of waiting\n",
            number_at(limits, "open_files"), number_at(limits, "open_files_at_most"),
            number_at(limits, "ranks"), bytes_at(limits, "window", window),
-           text_at(limits, "staging"), text_at(limits, "timeout_ms"));
+           bytes_at(limits, "group", group), text_at(limits, "staging"),
+           text_at(limits, "timeout_ms"));
 }
 
 static void print_settings(const json_t *settings)
