@@ -255,6 +255,11 @@ case_links() {
     errors '^# rank 0: .*two ranks'
 }
 
+# How far down a text of out.svg is, in whole pixels; the line before it places it.
+height_of() {
+    grep -B 1 -e "$1" out.svg | sed -nE 's/.*translate\([0-9.]+,([0-9]+).*/\1/p' | head -n 1
+}
+
 case_plot() {
     run 0 bench 2 --sizes 1K,64K --algo one_shot,two_shot --json out.json
     mkdir empty
@@ -263,9 +268,21 @@ case_plot() {
     [ ! -e out.svg ] || die "a picture without gnuplot"
     command -v gnuplot >/dev/null || skip "no gnuplot"
     run 0 "$bin/symm-bench" plot out.json -o out.svg --floor 100
-    for word in one_shot two_shot 'floor: 100' latency bandwidth '</svg>'; do
+    for word in one_shot two_shot 'floor: 100' latency bandwidth 'emulated on CPUs' '</svg>'; do
         grep -q "$word" out.svg || die "no $word in the picture"
     done
+    # The legend is below the axes, away from the lines.
+    [ "$(height_of '>floor: 100 GB/s<')" -gt "$(height_of '>bytes<')" ] || die "the legend is above"
+    # Without --floor there is one where the speed of the device is known.
+    run 0 "$bin/symm-bench" plot out.json -o out.svg
+    ! grep -q floor out.svg || die "a floor for a device that does not exist"
+    sed 's/SYMM emulated device[ 0-9]*/NVIDIA H200/; s/"driver": "emulated"/"driver": "cuda"/' \
+        out.json >gpu.json
+    run 0 "$bin/symm-bench" plot gpu.json -o out.svg
+    grep -q 'floor: 395 GB/s' out.svg || die "no floor for an H200"
+    ! grep -q 'emulated on CPUs' out.svg || die "this is a GPU"
+    run 0 "$bin/symm-bench" plot gpu.json out.json -o out.svg
+    grep -q 'emulated on CPUs' out.svg || die "one of the two is emulated"
     run 0 measure 2 all-gather --sizes 1K,64K --plot again.svg --json gather.json
     grep -q '</svg>' again.svg || die "no picture"
     run 0 bench 2 --sizes 1K,64K --algo one_shot,low_latency --json "it's.json"

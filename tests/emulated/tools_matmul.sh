@@ -132,6 +132,7 @@ case_plot() {
         grep -q "$word" out.svg || die "no $word in the picture"
     done
     ! grep -q '>all_gather<' out.svg || die "a bar of what multiplies nothing"
+    grep -q 'emulated on CPUs' out.svg || die "it should say that it is emulated"
     run 0 "$bin/symm-bench" plot out.json -o again.svg
     grep -q '>fused<' again.svg || die "another picture"
     run 1 "$bin/symm-bench" plot out.json out.json -o again.svg
@@ -144,7 +145,7 @@ case_roofline() {
     printf '#!/bin/sh\ncat\n' >bin/gnuplot
     chmod +x bin/gnuplot
     cat >out.json <<'END'
-{"operation": "all-gather-matmul", "ranks": 2, "options": {"dtype": "bf16", "graph": true, "beta": 0},
+{"operation": "all-gather-matmul", "ranks": 2, "device": "NVIDIA H200", "options": {"dtype": "bf16", "graph": true, "beta": 0},
  "rows": [{"m": 8192, "n": 1792, "k": 4096, "l": 1, "algo": "product", "tflops": 800},
           {"m": 8192, "n": 1792, "k": 4096, "l": 1, "algo": "all_gather", "tflops": null},
           {"m": 8192, "n": 1792, "k": 4096, "l": 1, "algo": "cublas", "tflops": 750},
@@ -169,6 +170,11 @@ END
     roofline one.json --roofline measured
     drawn "\$way0 << EOD 855.881 800 EOD \$way1 << EOD 215.579 200 EOD"
     drawn 'roof: 4800 GB/s, 800 TFLOP/s of product'
+    sed 's/NVIDIA H200/another/' out.json >other.json
+    run 1 "$bin/symm-bench" plot other.json -o none.svg --roofline measured
+    errors 'none.svg: the speed of this device is not known: give --floor GB/s$'
+    roofline other.json --roofline measured --floor 450
+    drawn 'roof: 450 GB/s, 750 TFLOP/s of cublas'
     sed 's/"product"/"auto"/; s/"cublas"/"unfused"/' out.json >none.json
     run 1 "$bin/symm-bench" plot none.json -o none.svg --roofline measured
     errors 'none.svg: there is no product alone'

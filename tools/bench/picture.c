@@ -28,6 +28,11 @@ const char *picture_text(const json_t *object, const char *key)
     return value ? value : "";
 }
 
+bool picture_is_emulated(const json_t *run)
+{
+    return strcmp(picture_text(run, "driver"), "emulated") == 0;
+}
+
 void picture_quote(FILE *to, const char *text)
 {
     fputc('\'', to);

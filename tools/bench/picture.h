@@ -13,6 +13,12 @@ bool picture_complain(const char *what, const char *why);
 double picture_number(const json_t *object, const char *key);
 const char *picture_text(const json_t *object, const char *key);
 
+/* Whether the times of a run are those of an emulation. */
+bool picture_is_emulated(const json_t *run);
+
+/* The end of the title of such a run. */
+#define PICTURE_EMULATED " (emulated on CPUs: no performance)"
+
 /* Writes a text in quotes between which gnuplot takes every character as it is. */
 void picture_quote(FILE *to, const char *text);
 

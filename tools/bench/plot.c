@@ -8,8 +8,9 @@
 #include "bars.h"
 #include "picture.h"
 #include "roofline.h"
+#include "speed.h"
 
-enum { MAX_LINES = 32, LINK_GBS = 395 };
+enum { MAX_LINES = 32 };
 
 /* The variants of all runs, in the order in which they appear. */
 struct lines {
@@ -82,26 +83,29 @@ static void write_title(FILE *to, const struct lines *lines, const struct line *
     picture_quote(to, title);
 }
 
-/* One panel; column 2 or 3 of the data, and the floor as a function of the bytes x. */
+/* One panel; column 2 or 3 of the data, and the floor, if any, as a function of the bytes x. */
 static void write_panel(FILE *to, const struct lines *lines, const char *title, int column,
                         const char *floor, double floor_gbs)
 {
     fprintf(to, "set ylabel '%s'\nplot ", title);
     for (int l = 0; l < lines->n; l++) {
-        fprintf(to, "$line%d using 1:%d with linespoints pointsize 0.5 linewidth 1.5%s title ", l,
-                column, is_peer(&lines->all[l]) ? " dashtype 2" : "");
+        fprintf(to, "%s$line%d using 1:%d with linespoints pointsize 0.5 linewidth 1.5%s title ",
+                l ? ", \\\n  " : "", l, column, is_peer(&lines->all[l]) ? " dashtype 2" : "");
         write_title(to, lines, &lines->all[l]);
-        fprintf(to, ", \\\n");
     }
-    fprintf(to,
-            "  %s with lines linewidth 1 linecolor 'gray40' dashtype 3 title 'floor: %g GB/s'\n",
-            floor, floor_gbs);
+    if (floor_gbs > 0)
+        fprintf(to,
+                ", \\\n  %s with lines linewidth 1 linecolor 'gray40' dashtype 3 title "
+                "'floor: %g GB/s'",
+                floor, floor_gbs);
+    fprintf(to, "\n");
 }
 
 struct drawing {
     const json_t *run;
     const struct lines *lines;
-    double floor_gbs;
+    double floor_gbs; /* 0: none */
+    bool emulated;    /* at least one of the runs */
 };
 
 /* The words and the floor are those of the first run. */
@@ -114,25 +118,31 @@ static void write_script(FILE *to, const void *what)
     const json_t *options = json_object_get(run, "options");
     const char *timing = picture_text(options, "timing");
     const bool is_stream = !*timing || strcmp(timing, "stream") == 0;
-    char floor[64], title[256];
+    char floor[64] = "", title[256];
 
-    snprintf(title, sizeof title, "%.64s, %.0f ranks, %.16s, %s%s%.16s",
+    snprintf(title, sizeof title, "%.64s, %.0f ranks, %.16s, %s%s%.16s%s",
              picture_text(run, "operation"), picture_number(run, "ranks"),
              picture_text(options, "dtype"),
              json_is_true(json_object_get(options, "graph")) ? "graphs" : "eager",
-             is_stream ? "" : ", ", is_stream ? "" : timing);
+             is_stream ? "" : ", ", is_stream ? "" : timing,
+             drawing->emulated ? PICTURE_EMULATED : "");
     write_data(to, lines);
-    fprintf(to, "set terminal svg size 1200,540 dynamic background 'white' font 'sans-serif,12'\n");
+    /* The legend is below. Titles with names of files are too long for two columns. */
+    const int ncolumns = lines->all[0].run == lines->all[lines->n - 1].run ? 2 : 1;
+    fprintf(to,
+            "set terminal svg size 1200,%d dynamic background 'white' font 'sans-serif,12'\n"
+            "set key below maxcols %d Left reverse noenhanced\n",
+            430 + 20 * ((lines->n + ncolumns) / ncolumns), ncolumns);
     fprintf(to, "set multiplot layout 1,2 title ");
     picture_quote(to, title);
-    fprintf(to, " noenhanced\nset rmargin 5\nset key top left Left reverse noenhanced\nset "
-                "grid\nset logscale x "
-                "2\nset format x '%%.0b %%B'\n"
+    fprintf(to, " noenhanced\nset rmargin 5\nset grid\nset logscale x 2\nset format x '%%.0b %%B'\n"
                 "set xtics rotate by -45\nset xlabel 'bytes'\n");
     fprintf(to, "set logscale y 10\nset format y '%%g'\n");
     /* Without this the floor's line, which begins near 0, would set the range. */
     fprintf(to, "set yrange [1:*]\n");
-    snprintf(floor, sizeof floor, "x * %.9g", picture_number(run, "bus_factor") / floor_gbs / 1e3);
+    if (floor_gbs > 0)
+        snprintf(floor, sizeof floor, "x * %.9g",
+                 picture_number(run, "bus_factor") / floor_gbs / 1e3);
     write_panel(to, lines, "latency in microseconds", 2, floor, floor_gbs);
     fprintf(to, "unset logscale y\nset yrange [0:*]\n");
     snprintf(floor, sizeof floor, "%.9g", floor_gbs);
@@ -150,16 +160,19 @@ static bool is_comparable(const json_t *a, const json_t *b)
 bool plot_draw(const struct plot_run *runs, int nruns, const char *path, double floor_gbs)
 {
     struct lines lines = {.n = 0};
+    struct drawing drawing = {.run = runs[0].json,
+                              .lines = &lines,
+                              .floor_gbs = floor_gbs > 0 ? floor_gbs : speed_of(runs[0].json).link};
 
     for (int i = 0; i < nruns; i++) {
         if (i > 0 && !is_comparable(runs[i].json, runs[0].json))
             return picture_complain(runs[i].name,
                                     "another operation or number of ranks than the first");
         find_lines(&runs[i], &lines);
+        drawing.emulated = drawing.emulated || picture_is_emulated(runs[i].json);
     }
     if (lines.n == 0 || picture_number(runs[0].json, "bus_factor") < 0)
         return picture_complain(path, "there are no results of an operation to draw");
-    struct drawing drawing = {runs[0].json, &lines, floor_gbs > 0 ? floor_gbs : LINK_GBS};
     return picture_draw(write_script, &drawing, path);
 }
 

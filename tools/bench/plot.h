@@ -13,8 +13,8 @@ struct plot_run {
 
 /*
  * Draws runs of the same operation on as many ranks into an SVG file, by gnuplot: a line a variant,
- * and the floor of a link of so many GB/s, or 395 if it is 0. Says what went wrong on the standard
- * error.
+ * and the floor of a link of so many GB/s. With 0 that is the speed of the first run's device;
+ * where it is not known, no floor is drawn. Says what went wrong on the standard error.
  */
 bool plot_draw(const struct plot_run *runs, int nruns, const char *path, double floor_gbs);
 

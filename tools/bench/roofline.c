@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 #include "picture.h"
+#include "speed.h"
 #include "ways.h"
 
-enum { LINK_GBS = 395, MEMORY_GBS = 4800, ELEMENT_NBYTES = 2 /* of products */ };
+enum { ELEMENT_NBYTES = 2 /* of products */ };
 
 struct roofline {
     const json_t *run;
@@ -115,11 +116,13 @@ bool roofline_draw(const json_t *run, const char *path, double gbs, double peak)
     r.over_link = strcmp(picture_text(run, "operation"), "all-gather-matmul") == 0 &&
                   picture_number(run, "ranks") > 1;
     if (r.gbs <= 0)
-        r.gbs = r.over_link ? LINK_GBS : MEMORY_GBS;
+        r.gbs = r.over_link ? speed_of(run).link : speed_of(run).memory;
     ways_find(run, &r.ways);
     find_peak(&r);
     if (r.peak <= 0)
         return picture_complain(path, "there is no product alone whose speed could be the roof");
+    if (r.gbs <= 0)
+        return picture_complain(path, "the speed of this device is not known: give --floor GB/s");
     json_array_foreach(json_object_get(run, "rows"), i, row)
     {
         r.least = fmin(r.least, intensity(&r, row));

@@ -27,7 +27,8 @@ void ways_title(const json_t *run, char title[256])
 {
     const json_t *options = json_object_get(run, "options");
 
-    snprintf(title, 256, "%.64s, %.0f ranks, %.16s, %s", picture_text(run, "operation"),
+    snprintf(title, 256, "%.64s, %.0f ranks, %.16s, %s%s", picture_text(run, "operation"),
              picture_number(run, "ranks"), picture_text(options, "dtype"),
-             json_is_true(json_object_get(options, "graph")) ? "graphs" : "eager");
+             json_is_true(json_object_get(options, "graph")) ? "graphs" : "eager",
+             picture_is_emulated(run) ? PICTURE_EMULATED : "");
 }
