@@ -164,7 +164,7 @@ CUresult emu_cuDeviceGetName(char *name, int len, CUdevice dev)
         return EMU_END(no_device(dev));
     if (len <= 0)
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "len is %d", len));
-    snprintf(name, (size_t)len, "SYMM emulated device %d", dev);
+    snprintf(name, (size_t)len, "SYMM emulated device");
     return EMU_END(CUDA_SUCCESS);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "context.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,6 +33,20 @@ static symm_status open_device(struct symm_context *ctx, const char *driver, con
     TRY_CU(ctx->drv, cuStreamCreate, &ctx->own_stream, CU_STREAM_NON_BLOCKING);
     TRY(symm__control_create(ctx->drv, &ctx->control));
     TRY(symm__kernels_load(ctx, &ctx->kernels));
+out:
+    return st;
+}
+
+/* A table of measurements belongs to a driver, a version of symm and a device: tuning.h. */
+static symm_status load_tuning(struct symm_context *ctx)
+{
+    char device[256], machine[320];
+    symm_status st;
+
+    TRY_CU(ctx->drv, cuDeviceGetName, device, sizeof device, ctx->device);
+    snprintf(machine, sizeof machine, "%s %d.%d.%d %s", ctx->drv->name, SYMM_VERSION_MAJOR,
+             SYMM_VERSION_MINOR, SYMM_VERSION_PATCH, device);
+    TRY(symm__tuning_load(machine, &ctx->tuning));
 out:
     return st;
 }
@@ -246,7 +261,7 @@ static symm_status create(struct symm_context *ctx, const symm_config *config)
     TRY(symm__heap_create(&ctx->heap));
     mine = open_device(ctx, config->driver, config->device);
     if (mine == SYMM_OK)
-        mine = symm__tuning_load(&ctx->tuning);
+        mine = load_tuning(ctx);
     if (mine == SYMM_OK)
         mine = symm__capability_read(ctx->drv, ctx->device, ctx->tuning, &capability);
     alone = mine != SYMM_OK;

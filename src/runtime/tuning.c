@@ -24,7 +24,7 @@ struct symm_tuning {
     size_t nrows;
 };
 
-enum { ROW_WORDS = 6, WORD_SHOWN = 40 };
+enum { ROW_WORDS = 6, WORD_SHOWN = 40, MACHINE_SHOWN = 160 };
 
 struct word {
     const char *at;
@@ -34,7 +34,9 @@ struct word {
 /* A text on its way through the parser. */
 struct reader {
     const char *name;
+    const char *machine;  /* the one that it is read on */
     const char *at, *end; /* what is left */
+    const char *line_end; /* behind the last word of the line */
     int line;             /* of the words that were read last, from 1 */
     struct word words[ROW_WORDS + 1];
     int nwords; /* one more than a row's: there are more */
@@ -47,14 +49,21 @@ static bool is(struct word w, const char *text)
     return w.length == strlen(text) && memcmp(w.at, text, w.length) == 0;
 }
 
+/* As much of a word as there is room for, without what a terminal might obey. */
+static void show(struct word w, char *out, size_t capacity)
+{
+    const size_t n = w.length < capacity ? w.length : capacity - 1;
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = w.at[i] >= ' ' && w.at[i] < 0x7f ? w.at[i] : '?';
+    out[n] = 0;
+}
+
 static symm_status wrong(const struct reader *r, struct word w, const char *what)
 {
     char shown[WORD_SHOWN + 1];
-    size_t n = w.length < WORD_SHOWN ? w.length : WORD_SHOWN;
 
-    for (size_t i = 0; i < n; i++)
-        shown[i] = w.at[i] > ' ' && w.at[i] < 0x7f ? w.at[i] : '?';
-    shown[n] = 0;
+    show(w, shown, sizeof shown);
     return symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TUNING_FILE=%.512s, line %d: \"%s\" %s", r->name,
                       r->line, shown, what);
 }
@@ -76,6 +85,9 @@ static bool next_line(struct reader *r)
         r->line++;
         r->at = newline ? newline + 1 : r->end;
         end = comment ? comment : end;
+        while (end > at && is_blank(end[-1]))
+            end--;
+        r->line_end = end;
         while (r->nwords <= ROW_WORDS) {
             while (at < end && is_blank(*at))
                 at++;
@@ -176,12 +188,32 @@ static symm_status parse_row(const struct reader *r, struct row *out)
     return SYMM_OK;
 }
 
+/* The rest of a line that begins with `machine` names the machine whose times the rows are. */
+static symm_status check_machine(const struct reader *r)
+{
+    const char *at = r->nwords > 1 ? r->words[1].at : r->line_end;
+    const struct word named = {at, (size_t)(r->line_end - at)};
+    char shown[MACHINE_SHOWN + 1];
+
+    if (is(named, r->machine))
+        return SYMM_OK;
+    show(named, shown, sizeof shown);
+    return symm__fail(SYMM_ERROR_ARGUMENT,
+                      "SYMM_TUNING_FILE=%.512s, line %d: measured on \"%s\", and this is \"%s\": "
+                      "measure here with symm-bench tune, or take out the line to use the rows",
+                      r->name, r->line, shown, r->machine);
+}
+
 static symm_status parse_rows(struct reader *r, struct symm_tuning *t)
 {
     size_t capacity = 0;
     symm_status st = SYMM_OK;
 
     while (next_line(r)) {
+        if (is(r->words[0], "machine")) {
+            TRY(check_machine(r));
+            continue;
+        }
         if (r->nwords < ROW_WORDS)
             return symm__fail(SYMM_ERROR_ARGUMENT,
                               "SYMM_TUNING_FILE=%.512s, line %d: %d of the %d words of a row",
@@ -239,10 +271,10 @@ static symm_status parse_head(struct reader *r)
     return is(r->words[1], "1") ? SYMM_OK : wrong(r, r->words[1], "is no version known here");
 }
 
-symm_status symm__tuning_parse(const char *name, const char *text, size_t nbytes,
-                               struct symm_tuning **out)
+symm_status symm__tuning_parse(const char *name, const char *machine, const char *text,
+                               size_t nbytes, struct symm_tuning **out)
 {
-    struct reader r = {.name = name, .at = text, .end = text + nbytes};
+    struct reader r = {.name = name, .machine = machine, .at = text, .end = text + nbytes};
     struct symm_tuning *t = calloc(1, sizeof *t);
     symm_status st;
 
@@ -288,7 +320,7 @@ static symm_status read_all(int fd, const char *path, char *text, size_t *nbytes
     return SYMM_OK;
 }
 
-symm_status symm__tuning_load(struct symm_tuning **out)
+symm_status symm__tuning_load(const char *machine, struct symm_tuning **out)
 {
     const char *path = symm__setting(SYMM_SETTING_TUNING_FILE);
     char *text = NULL;
@@ -316,7 +348,7 @@ symm_status symm__tuning_load(struct symm_tuning **out)
         goto out;
     }
     TRY(read_all(fd, path, text, &nbytes));
-    TRY(symm__tuning_parse(path, text, nbytes, out));
+    TRY(symm__tuning_parse(path, machine, text, nbytes, out));
 out:
     free(text);
     symm__fd_close(&fd);

@@ -12,6 +12,13 @@
  * dtype and memory, this algorithm is the fastest. The operations are all-reduce, all-gather and
  * reduce-scatter; dtype is a symm_dtype's name, or `any`; memory is `symmetric`, for calls with
  * SYMM_SYMMETRIC, or `any`. Rows of one kind come in the order of their bytes. # begins a comment.
+ *
+ * symm-bench tune writes one more line, which a file made by hand need not have:
+ *
+ *     machine driver version device
+ *
+ * The rows hold for that driver (cuda or emulated), that version of symm and the device of that
+ * name, which may be several words; on another machine such a file is refused.
  */
 #ifndef SYMM_TUNING_H
 #define SYMM_TUNING_H
@@ -33,14 +40,15 @@ struct symm_tuning_key {
 };
 
 /*
- * The table of SYMM_TUNING_FILE; NULL where that is not set. Errors: ERROR_ARGUMENT (names the
- * file, and the line and the word that are wrong), ERROR_MEMORY
+ * The table of SYMM_TUNING_FILE; NULL where that is not set. `machine` is what the machine line
+ * must say here. Errors: ERROR_ARGUMENT (names the file, and the line and the word that are wrong,
+ * or both machines), ERROR_MEMORY
  */
-symm_status symm__tuning_load(struct symm_tuning **out);
+symm_status symm__tuning_load(const char *machine, struct symm_tuning **out);
 
 /* The table that is this text. `name` stands for it in errors, which are those of the load. */
-symm_status symm__tuning_parse(const char *name, const char *text, size_t nbytes,
-                               struct symm_tuning **out);
+symm_status symm__tuning_parse(const char *name, const char *machine, const char *text,
+                               size_t nbytes, struct symm_tuning **out);
 
 /* NULL is fine. */
 void symm__tuning_destroy(struct symm_tuning *tuning);

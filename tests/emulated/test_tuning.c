@@ -117,6 +117,23 @@ START_TEST(a_file_that_is_no_table_fails_all_ranks)
 }
 END_TEST
 
+START_TEST(a_table_of_another_machine_fails_all_ranks)
+{
+    char mine[128], others[128];
+
+    snprintf(mine, sizeof mine, HEAD "machine emulated %d.%d.%d SYMM emulated device\n",
+             SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, SYMM_VERSION_PATCH);
+    snprintf(others, sizeof others, HEAD "machine cuda %d.%d.%d NVIDIA H200\n", SYMM_VERSION_MAJOR,
+             SYMM_VERSION_MINOR, SYMM_VERSION_PATCH);
+    join_all((struct tables){{mine, mine, mine, mine}, SYMM_OK, NULL});
+    join_all((struct tables){
+        {mine, others, mine, mine}, SYMM_ERROR_ARGUMENT, "-table.1, line 2: measured on \"cuda "});
+    join_all((struct tables){{others, others, others, others},
+                             SYMM_ERROR_ARGUMENT,
+                             " NVIDIA H200\", and this is \"emulated "});
+}
+END_TEST
+
 /* ---------------------------------------------------------------------------- what auto goes by */
 
 enum { MAX_LAUNCH = 512 };
@@ -265,6 +282,7 @@ int main(void)
     tcase_add_test(tests, ranks_with_the_same_rows_join);
     tcase_add_test(tests, ranks_with_other_rows_are_named);
     tcase_add_test(tests, a_file_that_is_no_table_fails_all_ranks);
+    tcase_add_test(tests, a_table_of_another_machine_fails_all_ranks);
     tests = test_case(suite, "auto", 60);
     tcase_add_test(tests, auto_goes_by_the_rows_of_its_kind);
     return test_main(suite);

@@ -326,10 +326,15 @@ case_tune() {
     grep -qE 'reduce-scatter .* any .* copy_engine ' "$work/out" || die "no copy_engine in any memory"
     run 0 env SYMM_TUNING_FILE=table "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" all-reduce \
         --check --sizes 1K,4K --iters 1
+    # It belongs to this machine.
+    [[ $(sed -n 3p table) =~ ^'machine emulated '[0-9.]+' SYMM emulated device'$ ]] || die "no machine"
+    sed 's/^machine emulated/machine cuda/' table >other
+    run 1 env SYMM_TUNING_FILE=other "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" all-reduce
+    errors 'SYMM_TUNING_FILE=other, line 3: measured on "cuda .*, and this is "emulated .*symm-bench tune'
     # The file that is to be made is not the one to go by.
     export SYMM_TUNING_FILE=new
     run 0 tune 2 --output new --operations all-gather --max-bytes 1K
-    [ "$(grep -vcE '^#|^symm-tuning 1$|^all-gather 2 any ' new)" = 0 ] || die "more than asked for"
+    [ "$(grep -vcE '^#|^symm-tuning 1$|^machine |^all-gather 2 any ' new)" = 0 ] || die "more than asked for"
 }
 
 case_tune_leaves_nothing_behind() {

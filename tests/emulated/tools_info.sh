@@ -41,7 +41,7 @@ case_json() {
     [ "$(json "$work/out" emulated)" = ON ]
     [ "$(json "$work/out" limits group)" -gt 8388608 ]
     [ "$(json "$work/out" limits staging)" = 'by the device memory' ]
-    [ "$(json "$work/out" devices 1 name)" = 'SYMM emulated device 1' ]
+    [ "$(json "$work/out" devices 1 name)" = 'SYMM emulated device' ]
     [ "$(json "$work/out" devices 1 least_granularity)" = 2097152 ]
     [ "$(json "$work/out" peer_access 0 1)" = ON ]
     [ "$(json "$work/out" multicast verdict)" = 'not asked' ]

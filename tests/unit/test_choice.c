@@ -16,7 +16,7 @@ static const enum symm_operation operations[] = {
 static struct symm_tuning *table(const char *rows)
 {
     struct symm_tuning *t = NULL;
-    const symm_status st = symm__tuning_parse("rows", rows, strlen(rows), &t);
+    const symm_status st = symm__tuning_parse("rows", "", rows, strlen(rows), &t);
 
     ck_assert_msg(st == SYMM_OK, "%s", symm__failure_text());
     return t;

@@ -9,9 +9,11 @@
 #include "runtime/tuning.h"
 #include "test.h"
 
+#define MACHINE "cuda 1.2.3 Some GPU 80GB"
+
 static symm_status parse(const char *text, struct symm_tuning **out)
 {
-    return symm__tuning_parse("some.file", text, strlen(text), out);
+    return symm__tuning_parse("some.file", MACHINE, text, strlen(text), out);
 }
 
 static struct symm_tuning *parsed(const char *text)
@@ -222,7 +224,8 @@ START_TEST(a_byte_of_zero_is_no_end)
     static const char text[] = HEAD "all-reduce 4 any any 0 one_shot\n\0\n";
     struct symm_tuning *t = NULL;
 
-    ck_assert_int_eq(symm__tuning_parse("f", text, sizeof text - 1, &t), SYMM_ERROR_ARGUMENT);
+    ck_assert_int_eq(symm__tuning_parse("f", MACHINE, text, sizeof text - 1, &t),
+                     SYMM_ERROR_ARGUMENT);
     ck_assert_msg(strstr(symm__failure_text(), ", line 3: 1 of the 6 words"), "%s",
                   symm__failure_text());
 }
@@ -247,11 +250,60 @@ START_TEST(garbage_is_an_error_or_a_table)
             used += (size_t)sprintf(text + used, "%s%s", words[(size_t)rand() % 15],
                                     rand() % 3 ? " " : "");
         text = realloc(text, used ? used : 1); /* what is behind it, a sanitizer sees */
-        const symm_status st = symm__tuning_parse("f", text, used, &t);
+        const symm_status st = symm__tuning_parse("f", MACHINE, text, used, &t);
         ck_assert(st == SYMM_OK ? t != NULL : st == SYMM_ERROR_ARGUMENT && !t);
         symm__tuning_destroy(t);
         free(text);
     }
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------------- machines */
+
+START_TEST(a_table_of_this_machine_is_taken)
+{
+    static const char *const lines[] = {"machine " MACHINE, " machine\t " MACHINE " \t# here\r",
+                                        "# machine emulated 1.2.3 another", ""};
+    char text[256];
+
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        snprintf(text, sizeof text, HEAD "%s\nall-reduce 4 any any 0 one_shot\n", lines[i]);
+        struct symm_tuning *t = parsed(text);
+        ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, (symm_dtype)0, false, 1) ==
+                  SYMM_ALGO_ONE_SHOT);
+        symm__tuning_destroy(t);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *text, *want; /* behind the name of the file */
+} foreign[] = {
+    {HEAD "machine emulated 1.2.3 Some GPU 80GB\n",
+     ", line 2: measured on \"emulated 1.2.3 Some GPU 80GB\", and this is \"" MACHINE "\": "},
+    {HEAD "machine cuda 1.2.4 Some GPU 80GB\n",
+     ", line 2: measured on \"cuda 1.2.4 Some GPU 80GB\""},
+    {HEAD "machine cuda 1.2.3 Some GPU 80GB HBM\n",
+     ", line 2: measured on \"cuda 1.2.3 Some GPU 80GB HBM\""},
+    {HEAD "machine cuda 1.2.3 Some GPU\n", ", line 2: measured on \"cuda 1.2.3 Some GPU\""},
+    {HEAD "machine\n", ", line 2: measured on \"\", and this is \"" MACHINE "\": "},
+    {HEAD "machine " MACHINE "\nmachine another\n", ", line 3: measured on \"another\""},
+    {HEAD "all-reduce 4 any any 0 one_shot\nmachine another\n",
+     ", line 3: measured on \"another\""},
+    {HEAD "machine a\x1b[31m b\n", ", line 2: measured on \"a?[31m b\""},
+    {HEAD "machines " MACHINE "\n", ", line 2: \"machines\" is no operation"},
+};
+
+START_TEST(a_table_of_another_machine_is_refused)
+{
+    char want[256];
+    struct symm_tuning *t = NULL;
+
+    ck_assert_int_eq(parse(foreign[_i].text, &t), SYMM_ERROR_ARGUMENT);
+    ck_assert_ptr_null(t);
+    snprintf(want, sizeof want, "SYMM_TUNING_FILE=some.file%s", foreign[_i].want);
+    ck_assert_msg(strncmp(symm__failure_text(), want, strlen(want)) == 0, "%s",
+                  symm__failure_text());
 }
 END_TEST
 
@@ -275,7 +327,7 @@ static void load_fails(const char *part)
     char want[128];
     struct symm_tuning *t = NULL;
 
-    ck_assert_int_eq(symm__tuning_load(&t), SYMM_ERROR_ARGUMENT);
+    ck_assert_int_eq(symm__tuning_load(MACHINE, &t), SYMM_ERROR_ARGUMENT);
     ck_assert_ptr_null(t);
     snprintf(want, sizeof want, "SYMM_TUNING_FILE=%s%s", path, part);
     ck_assert_msg(strncmp(symm__failure_text(), want, strlen(want)) == 0, "%s",
@@ -287,13 +339,13 @@ START_TEST(the_setting_names_the_file)
     struct symm_tuning *t = (void *)&t;
 
     unsetenv("SYMM_TUNING_FILE");
-    ck_assert_int_eq(symm__tuning_load(&t), SYMM_OK);
+    ck_assert_int_eq(symm__tuning_load(MACHINE, &t), SYMM_OK);
     ck_assert_ptr_null(t);
     setenv("SYMM_TUNING_FILE", "", 1);
-    ck_assert_int_eq(symm__tuning_load(&t), SYMM_OK);
+    ck_assert_int_eq(symm__tuning_load(MACHINE, &t), SYMM_OK);
     ck_assert_ptr_null(t);
     write_file(HEAD "all-reduce 4 any any 3 one_shot\n", 46);
-    ck_assert_int_eq(symm__tuning_load(&t), SYMM_OK);
+    ck_assert_int_eq(symm__tuning_load(MACHINE, &t), SYMM_OK);
     unlink(path);
     ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, (symm_dtype)0, false, 3) == SYMM_ALGO_ONE_SHOT);
     symm__tuning_destroy(t);
@@ -321,7 +373,7 @@ START_TEST(files_that_cannot_be_read_are_named)
     unlink(path);
     write_file(much, sizeof much - 1);
     struct symm_tuning *t = NULL;
-    ck_assert_int_eq(symm__tuning_load(&t), SYMM_OK);
+    ck_assert_int_eq(symm__tuning_load(MACHINE, &t), SYMM_OK);
     symm__tuning_destroy(t);
     unlink(path);
 }
@@ -341,6 +393,10 @@ int main(void)
                         sizeof malformed / sizeof malformed[0]);
     tcase_add_test(tests, a_byte_of_zero_is_no_end);
     tcase_add_loop_test(tests, garbage_is_an_error_or_a_table, 0, 4);
+    tests = test_case(suite, "machines", 20);
+    tcase_add_test(tests, a_table_of_this_machine_is_taken);
+    tcase_add_loop_test(tests, a_table_of_another_machine_is_refused, 0,
+                        sizeof foreign / sizeof foreign[0]);
     tests = test_case(suite, "files", 20);
     tcase_add_test(tests, the_setting_names_the_file);
     tcase_add_test(tests, files_that_cannot_be_read_are_named);

@@ -92,9 +92,9 @@ static symm_status open_file(struct tune *t)
     if (!t->file)
         return fail_at_file(t, t->path, errno);
     t->pending = true;
-    fprintf(t->file, "# symm-bench tune, symm %d.%d.%d: %d ranks, %s driver, %s\nsymm-tuning 1\n",
-            SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, SYMM_VERSION_PATCH, t->s.nranks,
-            symm_context_driver(t->s.ctx), t->s.device);
+    fprintf(t->file, "# symm-bench tune, %d ranks\nsymm-tuning 1\nmachine %s %d.%d.%d %s\n",
+            t->s.nranks, symm_context_driver(t->s.ctx), SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
+            SYMM_VERSION_PATCH, t->s.device);
     return SYMM_OK;
 }
 
