@@ -96,7 +96,12 @@ int emu__rank(void);
 
 /* ---- The machine (machine.c): the settings, read once by cuInit; time and chance ---- */
 
-enum emu_leaks { EMU_LEAKS_REPORT, EMU_LEAKS_FAIL, EMU_LEAKS_OFF };
+enum emu_leaks {
+    EMU_LEAKS_REPORT, /* one line with the counts */
+    EMU_LEAKS_LIST,   /* and one for each thing */
+    EMU_LEAKS_FAIL,   /* and the process fails */
+    EMU_LEAKS_OFF
+};
 
 struct emu_machine {
     int ndevices;

@@ -1,6 +1,6 @@
 /*
  * What this process holds of the driver: counts that tests compare, and a report of all that is
- * left when the process ends.
+ * left when the process ends: one line, so that it does not bury the error of a program that failed.
  */
 #include "machine.h"
 #include "memory.h"
@@ -38,21 +38,29 @@ int emu__counts(struct symm_emulated_objects *out)
     return CUDA_SUCCESS;
 }
 
+static void print(const char *text, const char *hint)
+{
+    char rank[16] = "?";
+    if (emu__rank() >= 0)
+        snprintf(rank, sizeof rank, "%d", emu__rank());
+    fprintf(stderr, "symm-emulated[rank %s]: process %d: left at exit: %s%s\n", rank, (int)getpid(),
+            text, hint);
+}
+
 void emu__left(const char *format, ...)
 {
-    char text[192], rank[16] = "?";
+    char text[192];
     va_list list;
+    if (emu__machine.leaks == EMU_LEAKS_REPORT)
+        return;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    if (emu__rank() >= 0)
-        snprintf(rank, sizeof rank, "%d", emu__rank());
-    fprintf(stderr, "symm-emulated[rank %s]: process %d: left at exit: %s\n", rank, (int)getpid(),
-            text);
+    print(text, "");
 }
 
-/* Returns how many kinds of things are left. */
-static int64_t report_counts(void)
+/* "3 handles, 1 streams"; returns how many kinds of things are left. */
+static int summarize(int exported, char *text, size_t nbytes)
 {
     static const char *const names[EMU_COUNTS] = {
         [EMU_HANDLES] = "handles",
@@ -69,27 +77,33 @@ static int64_t report_counts(void)
         [EMU_MODULES] = "modules",
         [EMU_CONTEXTS] = "references to primary contexts",
     };
-    int64_t total = 0;
-    for (int i = 0; i < EMU_COUNTS; i++) {
-        int64_t n = atomic_load(&counts[i]);
-        if (n != 0)
-            emu__left("%lld %s", (long long)n, names[i]);
-        total += n != 0;
+    size_t used = 0;
+    int kinds = 0;
+    for (int i = 0; i <= EMU_COUNTS; i++) {
+        long long n = i < EMU_COUNTS ? (long long)atomic_load(&counts[i]) : exported;
+        if (n == 0)
+            continue;
+        used += (size_t)snprintf(text + used, nbytes - used, "%s%lld %s", kinds++ ? ", " : "", n,
+                                 i < EMU_COUNTS ? names[i] : "exported descriptors");
     }
-    return total;
+    return kinds;
 }
 
 /* Only in the process that initialised the driver: a forked child holds nothing. */
 __attribute__((destructor)) static void report_leaks(void)
 {
+    char text[640];
     if (emu__state() != EMU_STATE_READY || emu__machine.leaks == EMU_LEAKS_OFF)
         return;
-    int64_t left = report_counts();
     pthread_mutex_lock(&emu__lock);
-    left += emu__object_report();
+    int exported = emu__descriptor_report();
+    emu__object_report();
     emu__range_report();
     pthread_mutex_unlock(&emu__lock);
-    if (left && emu__machine.leaks == EMU_LEAKS_FAIL) {
+    if (summarize(exported, text, sizeof text) == 0)
+        return;
+    print(text, emu__machine.leaks == EMU_LEAKS_REPORT ? " (SYMM_EMULATED_LEAKS=list: each)" : "");
+    if (emu__machine.leaks == EMU_LEAKS_FAIL) {
         fflush(NULL);
         _exit(LEAK_EXIT_CODE);
     }

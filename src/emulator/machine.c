@@ -89,7 +89,7 @@ bool emu__machine_read(void)
         !read_number("SYMM_EMULATED_SEED", 1, 0, UINT64_MAX, &seed) ||
         !read_number("SYMM_EMULATED_WEAK", 0, 0, 1, &weak) ||
         !read_word("SYMM_EMULATED_ORDER", "rank|reverse|random", SYMM_EMULATED_BY_RANK, &order) ||
-        !read_word("SYMM_EMULATED_LEAKS", "report|fail|off", EMU_LEAKS_REPORT, &leaks))
+        !read_word("SYMM_EMULATED_LEAKS", "report|list|fail|off", EMU_LEAKS_REPORT, &leaks))
         return false;
     if (granularity & (granularity - 1))
         return refuse("SYMM_EMULATED_GRANULARITY", setting("SYMM_EMULATED_GRANULARITY"),

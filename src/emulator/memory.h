@@ -154,11 +154,12 @@ void emu__multicast_report(const struct emu_object *object);
 
 /* ---- Reports of what is left at the end of the process (leaks.c) ---- */
 
-/* One line for one thing. */
+/* One line for one thing, where the setting asks for a list. */
 void emu__left(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Returns the number of exported descriptors that the program has not closed. */
-int emu__object_report(void);
+void emu__object_report(void);
 void emu__range_report(void);
+/* Exported descriptors that the program has not closed; returns their number. */
+int emu__descriptor_report(void);
 
 #endif

@@ -338,8 +338,8 @@ CUresult emu_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle
 
 /* ---- What is left at the end ---- */
 
-/* Exported descriptors that the program never closed. The driver's own belong to objects. */
-static int report_descriptors(void)
+/* The driver's own descriptors belong to objects. */
+int emu__descriptor_report(void)
 {
     int left = 0;
     DIR *folder = opendir("/proc/self/fd");
@@ -364,7 +364,7 @@ static int report_descriptors(void)
     return left;
 }
 
-int emu__object_report(void)
+void emu__object_report(void)
 {
     for (struct emu_handle *handle = handles; handle; handle = handle->next)
         emu__left("%s handle %#llx of %zu bytes",
@@ -373,5 +373,4 @@ int emu__object_report(void)
     for (struct emu_object *object = objects; object; object = object->next)
         if (object->kind == EMU_OBJECT_MULTICAST)
             emu__multicast_report(object);
-    return report_descriptors();
 }

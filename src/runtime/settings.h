@@ -70,7 +70,7 @@
       "write each driver call to PREFIX.rank")                                                     \
     X(EMULATED_FAULT, "SYMM_EMULATED_FAULT", "list", "",                                           \
       "faults to inject: CALL@RANK#NTH=CODE|hang|kill;...")                                        \
-    X(EMULATED_LEAKS, "SYMM_EMULATED_LEAKS", "report|fail|off", "report",                          \
+    X(EMULATED_LEAKS, "SYMM_EMULATED_LEAKS", "report|list|fail|off", "report",                     \
       "what to do at exit with what is left")
 
 enum symm_setting_id {

@@ -418,14 +418,17 @@ static void leaker(int socket)
         driver_close(0);
 }
 
+static char leaker_text[4096]; /* the report of the last leaker */
+
 /* How the leaker ended; its report must contain `part`. */
 static int status_of_leaker(const char *part)
 {
     struct peer peer = peer_start(leaker);
-    char text[4096] = "";
+    char *const text = leaker_text;
     size_t used = 0;
-    for (ssize_t n = 1; n > 0 && used < sizeof text - 1; used += (size_t)n) {
-        n = recv(peer.socket, text + used, sizeof text - 1 - used, 0);
+    memset(leaker_text, 0, sizeof leaker_text);
+    for (ssize_t n = 1; n > 0 && used < sizeof leaker_text - 1; used += (size_t)n) {
+        n = recv(peer.socket, text + used, sizeof leaker_text - 1 - used, 0);
         ck_assert_int_ge(n, 0);
     }
     ck_assert_msg(strstr(text, part) != NULL, "no \"%s\" in: %s", part, text);
@@ -442,13 +445,36 @@ START_TEST(a_leak_fails_the_process)
 }
 END_TEST
 
+static int lines_of_leaker(void)
+{
+    int n = 0;
+    for (const char *c = leaker_text; *c; c++)
+        n += *c == '\n';
+    return n;
+}
+
+/* A mapping is a mapping, a reservation and a user of memory. */
 START_TEST(leaks_that_are_only_reported)
 {
     leak = LEAK_MAPPING;
     setenv("SYMM_EMULATED_LEAKS", "report", 1);
+    ck_assert_int_eq(status_of_leaker("left at exit: 1 mappings, 1 reservations, 1 descriptors"),
+                     0);
+    ck_assert_msg(lines_of_leaker() == 1, "%s", leaker_text);
+    setenv("SYMM_EMULATED_LEAKS", "list", 1);
     ck_assert_int_eq(status_of_leaker(leak_texts[leak]), 0);
+    ck_assert_msg(lines_of_leaker() == 3, "%s", leaker_text);
     setenv("SYMM_EMULATED_LEAKS", "off", 1);
     ck_assert_int_eq(status_of_leaker(""), 0);
+}
+END_TEST
+
+START_TEST(an_exported_descriptor_is_in_the_one_line)
+{
+    leak = LEAK_DESCRIPTOR;
+    setenv("SYMM_EMULATED_LEAKS", "report", 1);
+    ck_assert_int_eq(status_of_leaker("left at exit: 1 exported descriptors"), 0);
+    ck_assert_msg(lines_of_leaker() == 1, "%s", leaker_text);
 }
 END_TEST
 
@@ -472,5 +498,6 @@ int main(void)
     tcase_add_test(tc, trace);
     tcase_add_loop_test(tc, a_leak_fails_the_process, 0, NLEAKS);
     tcase_add_test(tc, leaks_that_are_only_reported);
+    tcase_add_test(tc, an_exported_descriptor_is_in_the_one_line);
     return test_main(suite);
 }
