@@ -2,7 +2,9 @@
  * symm/collectives.h - collectives on any device memory. Group first, stream last; counts mean what
  * they mean in NCCL.
  *
- * in and out are any device pointers. Some algorithms reach into other ranks' memory. Where `in` or
+ * in and out are any memory that the device can access: device memory, pinned or managed memory of
+ * the host, and any memory of the host where GPUs share its page tables (HMM, ATS). The driver is
+ * asked once for each allocation. Some algorithms reach into other ranks' memory. Where `in` or
  * `out`, whichever that is, is symmetric memory at the same place on all ranks, aligned to 16
  * bytes, they use it in place; otherwise the group's staging area, inside the same kernel. The
  * ranks agree on that in the kernel. docs/collectives.md says which algorithm of which operation
@@ -72,8 +74,9 @@ typedef struct symm_options {
  *         Element-aligned.
  * Memory: in and out must stay valid until the call is done on the stream.
  * Errors: ERROR_ARGUMENT     NULL with count > 0, overlap, alignment, a count that overflows,
- *                            symmetric memory that is not this rank's or too short, an unknown
- *                            enum or flag, reserved words that are not 0
+ *                            symmetric memory that is not this rank's or too short, memory that
+ *                            the device cannot access, an unknown enum or flag, reserved words that
+ *                            are not 0
  *         ERROR_UNSUPPORTED  this dtype, op or algorithm does not run here:
  *                            symm_all_reduce_unavailable() says why; or SYMM_DETERMINISTIC with an
  *                            algorithm of the switch

@@ -102,9 +102,9 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
                                         symm_matmul **out);
 
 /*
- * Enqueues the product. The a of an ALL_GATHER_MATMUL may be any memory: its rows are sent to the
- * other ranks from where they lie, if they lie one after the other and aligned to 16 bytes, else
- * from a copy.
+ * Enqueues the product. The a of an ALL_GATHER_MATMUL need not be symmetric memory: its rows are
+ * sent to the other ranks from where they lie, if they lie one after the other and aligned to 16
+ * bytes, else from a copy.
  *
  * It is no barrier: beyond a, d and gathered_a it orders nothing between ranks.
  *
@@ -123,7 +123,8 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  *         overlap anything that is read, but d[i] may be c[i], with the same type and strides.
  * Errors: ERROR_ARGUMENT  NULL where there is no data, data for what the description has not, a
  *                         beta where it has no c, an address that is not aligned to its elements,
- *                         symmetric memory that is too short, an overlap; m is NULL
+ *                         symmetric memory that is too short, memory that the device cannot access
+ *                         (a host array), an overlap; m is NULL
  *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed; if rows were on
  *                         their way, fused or pipelined and not in a capture, the group ends with
  *                         ERROR_PEER

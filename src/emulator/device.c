@@ -242,6 +242,9 @@ CUresult emu_cuDeviceGetAttribute(int *value, int attribute, CUdevice dev)
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
         *value = 0;
         break;
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+        *value = emu__machine.pageable;
+        break;
     case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
         *value = SYMM_MULTICAST && emu__machine.multicast;
         break;

@@ -107,6 +107,7 @@ struct emu_machine {
     int ndevices;
     uint64_t memory_nbytes; /* of each device */
     bool multicast;
+    bool pageable; /* devices can access all of the host's memory */
     size_t granularity;
     int sms, max_block_threads;
     int places; /* for blocks of more than a warp, on each multiprocessor */

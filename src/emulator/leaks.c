@@ -1,6 +1,7 @@
 /*
  * What this process holds of the driver: counts that tests compare, and a report of all that is
- * left when the process ends: one line, so that it does not bury the error of a program that failed.
+ * left when the process ends. The report is one line, so that it does not bury the error of a
+ * program that failed.
  */
 #include "machine.h"
 #include "memory.h"

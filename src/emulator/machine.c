@@ -77,7 +77,7 @@ static bool read_word(const char *name, const char *words, int fallback, int *ou
 
 bool emu__machine_read(void)
 {
-    uint64_t devices, memory, multicast, granularity, sms, places, block, seed, weak;
+    uint64_t devices, memory, multicast, granularity, sms, places, block, pageable, seed, weak;
     int order, leaks;
     if (!read_number("SYMM_EMULATED_DEVICES", 8, 0, EMU_MAX_DEVICES, &devices) ||
         !read_number("SYMM_EMULATED_MEMORY", 4ull << 30, 1 << 16, 1ull << 44, &memory) ||
@@ -86,6 +86,7 @@ bool emu__machine_read(void)
         !read_number("SYMM_EMULATED_SMS", 8, 1, 1024, &sms) ||
         !read_number("SYMM_EMULATED_PLACES", 2, 1, 2, &places) ||
         !read_number("SYMM_EMULATED_BLOCK", 1024, 1, 1024, &block) ||
+        !read_number("SYMM_EMULATED_PAGEABLE", 0, 0, 1, &pageable) ||
         !read_number("SYMM_EMULATED_SEED", 1, 0, UINT64_MAX, &seed) ||
         !read_number("SYMM_EMULATED_WEAK", 0, 0, 1, &weak) ||
         !read_word("SYMM_EMULATED_ORDER", "rank|reverse|random", SYMM_EMULATED_BY_RANK, &order) ||
@@ -103,6 +104,7 @@ bool emu__machine_read(void)
         .ndevices = (int)devices,
         .memory_nbytes = memory,
         .multicast = multicast,
+        .pageable = pageable,
         .granularity = granularity,
         .sms = (int)sms,
         .places = (int)places,

@@ -148,11 +148,12 @@ struct place {
     const void *ptr;
     int window; /* whose; -1: nobody's */
     uint64_t at;
-    bool multicast, found;
+    bool multicast, found, known; /* known: not symm's, and the device can access it */
     struct symm_block block;
 };
 
-static struct place locate(struct symm_memory *m, const void *ptr)
+/* known: of all nbytes; the rest of ptr. */
+static struct place locate(struct symm_memory *m, const void *ptr, size_t nbytes)
 {
     CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
     struct place p = {.ptr = ptr};
@@ -160,6 +161,7 @@ static struct place locate(struct symm_memory *m, const void *ptr)
     p.window = symm__windows_find(&m->windows, addr, &p.at);
     pthread_rwlock_rdlock(&m->lock);
     p.multicast = p.window < 0 && symm__multicast_owns(m, addr);
+    p.known = p.window < 0 && !p.multicast && symm__memory_is_known(m, addr, nbytes);
     struct symm_block *b = p.window < 0 ? NULL : symm__blocks_find(&m->blocks, p.at);
     if (b && p.at - b->off < b->nbytes) {
         p.found = true;
@@ -224,7 +226,7 @@ bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
     if (symm__memory_has(m, ptr, nbytes, members, off))
         return true;
 
-    struct place p = locate(m, ptr);
+    struct place p = locate(m, ptr, 0);
     if (refuse(m, &p))
         return false;
     const struct symm_block *b = &p.block;
@@ -246,8 +248,10 @@ bool symm__memory_usable(struct symm_memory *m, const void *ptr, size_t nbytes)
 
     if (symm__memory_has(m, ptr, nbytes, nobody, &off))
         return true;
-    struct place p = locate(m, ptr);
-    return (p.window < 0 && !p.multicast) || symm__memory_find(m, ptr, nbytes, nobody, &off);
+    struct place p = locate(m, ptr, nbytes);
+    if (p.window < 0 && !p.multicast)
+        return p.known || symm__memory_ask(m, ptr, nbytes);
+    return symm__memory_find(m, ptr, nbytes, nobody, &off);
 }
 
 bool symm__memory_reachable(struct symm_memory *m, const void *ptr, size_t nbytes)
@@ -279,7 +283,7 @@ static struct symm_block *block_of(struct symm_memory *m, const void *owner, con
 /* Says why there is no such block. */
 static symm_status no_block(struct symm_memory *m, const void *owner, const void *ptr)
 {
-    struct place p = locate(m, ptr);
+    struct place p = locate(m, ptr, 0);
 
     if (refuse(m, &p))
         return SYMM_ERROR_ARGUMENT;

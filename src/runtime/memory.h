@@ -71,8 +71,9 @@ void symm__memory_free_owner(struct symm_memory *m, const void *owner);
 symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane);
 
 /*
- * Whether a kernel of this rank may use [ptr, ptr + nbytes): memory that is not symm's, or the
- * inside of one live block. Otherwise false, with a text as of symm__memory_find.
+ * Whether a kernel of this rank may use [ptr, ptr + nbytes): memory that is not symm's and that the
+ * device can access, or the inside of one live block. Otherwise false, with a text as of
+ * symm__memory_find. May ask the driver.
  */
 bool symm__memory_usable(struct symm_memory *m, const void *ptr, size_t nbytes);
 

@@ -10,6 +10,13 @@
 
 struct symm_reason; /* a text that was given out and must stay */
 
+/* Memory that is not symm's and that the device can access, as the driver said when asked. */
+enum { SYMM_KNOWN_RANGES = 16 };
+struct symm_known_range {
+    CUdeviceptr start;
+    size_t nbytes;
+};
+
 struct symm_memory {
     struct symm_memory_config config;
     struct symm_windows windows;
@@ -20,6 +27,8 @@ struct symm_memory {
     pthread_rwlock_t lock;
     struct symm_block_table blocks;
     struct symm_segment *segments;
+    struct symm_known_range known[SYMM_KNOWN_RANGES]; /* the last ones that were asked about */
+    unsigned next_known;
     struct symm_multicast *objects; /* newest first */
     struct symm_reason *reasons;
     uint64_t nobjects;  /* ever made by this rank */
@@ -32,6 +41,14 @@ struct symm_memory {
  * symm__memory_close.
  */
 void symm__memory_note(struct symm_memory *m, symm_status st, const char *doing);
+
+/*
+ * Whether the device can access [ptr, ptr + nbytes), which is not symm's: its first and its last
+ * byte. Otherwise false, with a text. Asks the driver, and remembers the allocation.
+ */
+bool symm__memory_ask(struct symm_memory *m, const void *ptr, size_t nbytes);
+/* Whether such memory is inside one of the remembered allocations. Under the lock. */
+bool symm__memory_is_known(const struct symm_memory *m, CUdeviceptr at, size_t nbytes);
 
 /*
  * Makes a segment on all ranks of the lane, or on none. *kept: it failed, but whether the others

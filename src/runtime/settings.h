@@ -62,6 +62,8 @@
     X(EMULATED_PLACES, "SYMM_EMULATED_PLACES", "integer", "2",                                     \
       "blocks of more than a warp that each of them holds, 1 or 2")                                \
     X(EMULATED_BLOCK, "SYMM_EMULATED_BLOCK", "integer", "1024", "most threads a block may have")   \
+    X(EMULATED_PAGEABLE, "SYMM_EMULATED_PAGEABLE", "0|1", "0",                                     \
+      "whether emulated devices can access all of the host's memory")                              \
     X(EMULATED_SEED, "SYMM_EMULATED_SEED", "integer", "1",                                         \
       "seed of interleaving, garbage and random order")                                            \
     X(EMULATED_ORDER, "SYMM_EMULATED_ORDER", "rank|reverse|random", "rank",                        \

@@ -190,7 +190,9 @@ static void share_bytes(struct rank *self, void *arg)
         x[i] = (float)(reference_random((uint64_t)self->rank, (uint64_t)i) % 1000);
 
     /* Their tensor is summed into the symmetric one, which the reader sees, here and there. */
-    theirs_of(&theirs, x, 1, shape);
+    RANK_TRY(self, symm_device_alloc(ctx, sizeof x, &p));
+    RANK_TRY(self, symm_copy(p, x, sizeof x, stream));
+    theirs_of(&theirs, p, 1, shape);
     RANK_TRY(self, symm_tensor_from_dlpack(world, &theirs.managed, &in));
     RANK_TRY(self,
              symm_all_reduce(world, in.data, t.data, COUNT, in.dtype, SYMM_SUM, NULL, stream));
@@ -211,7 +213,6 @@ static void share_bytes(struct rank *self, void *arg)
     RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
 
     /* Plain device memory can be lent, but is nobody's to give. */
-    RANK_TRY(self, symm_device_alloc(ctx, sizeof x, &p));
     copy.data = p;
     RANK_TRY(self, symm_tensor_to_dlpack(world, &copy, SYMM_DLPACK_LEND, &plain));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "is not symmetric memory of this context",

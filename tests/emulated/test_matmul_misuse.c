@@ -383,7 +383,7 @@ static symm_status overlap_data(struct rank *self, struct matmul_bench *b)
 
     REFUSED("overlap", d[0], (void *)(uintptr_t)good.a);
     REFUSED("overlap", d[1], (void *)(uintptr_t)good.b[0]);
-    REFUSED("overlap", d[0], (void *)(uintptr_t)good.bias[1]);
+    REFUSED("overlap", bias[1], good.d[0]);
     REFUSED("overlap", d[0], good.d[1]);
     REFUSED("overlap", d[0], (char *)(uintptr_t)good.c[0] + 4);
     REFUSED("overlap", d[0], (void *)(uintptr_t)good.c[1]);

@@ -10,7 +10,7 @@ layers='
 1 message link
 2 boot_id join rendezvous hub hub_state hub_join hub_lane hub_late exchange exchange_state lane step
 2 driver driver_abi
-3 offset_allocator heap window segment block_table memory memory_segment memory_state
+3 offset_allocator heap window segment block_table memory memory_foreign memory_segment memory_state
 3 multicast multicast_object multicast_binding multicast_report multicast_none watchdog
 4 context capability capture device control pad group kernel launch enqueue side signal stall dlpack
 5 symm stream
