@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "driver_abi.h"
+#include "emulated.h"
 #include "exercise.h"
 #include "leaks.h"
 #include "ranks.h"
@@ -254,27 +254,10 @@ static const char *(*last_fault)(void);
 
 static void load_driver(void)
 {
-    char path[4096];
-    CUresult (*get)(const char *, void **, int, uint64_t, int *);
-    snprintf(path, sizeof path, "%s/libsymm_emulated.so", test_lib());
-    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    ck_assert_msg(lib, "%s", dlerror());
-    *(void **)&get = dlsym(lib, "cuGetProcAddress_v2");
-    ck_assert(get);
-    get("symm_emulated_set_fault", (void **)&set_fault, 13000, CU_GET_PROC_ADDRESS_DEFAULT, NULL);
-    get("symm_emulated_calls", (void **)&calls_of, 13000, CU_GET_PROC_ADDRESS_DEFAULT, NULL);
-    get("symm_emulated_last_fault", (void **)&last_fault, 13000, CU_GET_PROC_ADDRESS_DEFAULT, NULL);
+    *(void **)&set_fault = emulated_symbol("symm_emulated_set_fault");
+    *(void **)&calls_of = emulated_symbol("symm_emulated_calls");
+    *(void **)&last_fault = emulated_symbol("symm_emulated_last_fault");
     ck_assert(set_fault && calls_of && last_fault);
-}
-
-/* When a call that gives something back fails, that very thing stays, and what hangs on it. */
-static bool gives_back(const char *call)
-{
-    static const char *const words[] = {"Destroy", "Free", "Unmap", "Release", "Unload", "Unbind"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strstr(call, words[i]))
-            return true;
-    return false;
 }
 
 /* The calls for each of the library's kernels, hundreds of them one after the other. */
@@ -327,7 +310,7 @@ START_TEST(every_driver_call_fails_once)
         snprintf(what, sizeof what, "driver call %llu of %llu on rank %d, %s",
                  (unsigned long long)k, (unsigned long long)ncalls, rank, call);
         assert_one_verdict(reports, false, what);
-        if (gives_back(call)) {
+        if (leaks_gives_back(call)) {
             ngiving++;
             leaks_take(&before);
         } else {

@@ -15,15 +15,6 @@ enum {
     OWN_NBYTES = 3 * STAGE_DATA_NBYTES,
 };
 
-uint32_t draw_below(struct draw *draw, uint32_t n)
-{
-    /* splitmix64 */
-    uint64_t x = draw->state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((x ^ x >> 31) >> 16) % n;
-}
-
 void stage_fail(struct stage *st, const char *fmt, ...)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;

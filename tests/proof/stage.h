@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <symm/collectives.h>
 #include <symm/stream.h>
+#include "draw.h"
 #include "protocol_kernels.h"
 #include "ranks.h"
 #include "test.h"
@@ -19,13 +20,6 @@ enum {
     STAGE_DATA_NBYTES = 8192,     /* of each of three arrays: in, out, and what a peer sends */
     STAGE_ROOM_NBYTES = 512 << 10 /* of one product's matrices */
 };
-
-/* A stream of random numbers. */
-struct draw {
-    uint64_t state;
-};
-
-uint32_t draw_below(struct draw *draw, uint32_t n);
 
 /* What the ranks of a process share. */
 struct hall {

@@ -126,3 +126,12 @@ bool leaks_none_since(const struct leaks *before, char *text, size_t nbytes)
     }
     return false;
 }
+
+bool leaks_gives_back(const char *call)
+{
+    static const char *const words[] = {"Destroy", "Free", "Unmap", "Release", "Unload", "Unbind"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(call, words[i]))
+            return true;
+    return false;
+}

@@ -28,4 +28,7 @@ void leaks_take(struct leaks *out);
  */
 bool leaks_none_since(const struct leaks *before, char *text, size_t nbytes);
 
+/* Whether this driver call gives something back: made to fail, it leaves that behind. */
+bool leaks_gives_back(const char *call);
+
 #endif

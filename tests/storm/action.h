@@ -1,0 +1,38 @@
+/* What ranks do with a group: make and destroy it, work on it, and look at every result. */
+#ifndef STORM_ACTION_H
+#define STORM_ACTION_H
+
+#include "actor.h"
+#include "draw.h"
+#include "slot.h"
+
+enum action_kind {
+    ACTION_CREATE,
+    ACTION_DESTROY,
+    ACTION_BURST, /* several collectives, or a graph of them, before the first is waited for */
+    ACTION_TRIAL, /* one collective, at any place, with what is around it */
+    ACTION_RING,  /* put, signal, wait, get */
+    ACTION_EXCHANGE,
+    ACTION_ALLOC,
+    ACTION_FREE,
+    ACTION_TRIM,
+    ACTION_PRODUCT
+};
+
+struct action {
+    enum action_kind kind;
+    int slot, parent;
+    struct roster roster; /* of a group that is made */
+    uint64_t seed;
+};
+
+/* Draws the next one, given who is in which slot, and notes who is then. */
+struct action action_draw(struct draw *d, struct roster rosters[STORM_SLOTS]);
+
+/* Whether others wait for a rank that leaves it out. */
+bool action_can_be_missed(const struct action *action);
+
+/* Does this rank's part, if it has one. */
+void action_run(struct actor *a, struct slot slots[STORM_SLOTS], const struct action *action);
+
+#endif

@@ -1,0 +1,243 @@
+/* Lives. */
+#include "life.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "action.h"
+#include "emulated.h"
+#include "leaks.h"
+
+struct stay {
+    struct actor a;
+    struct slot slots[STORM_SLOTS];
+    struct roster rosters[STORM_SLOTS];
+    struct draw draw;
+    bool skipped[STORM_EVENTS];
+    bool left; /* before the others */
+};
+
+/* ------------------------------------------------------------------------- what happens to it */
+
+static void arm(const struct storm_event *e)
+{
+    bool (*set_fault)(const char *);
+    char spec[48], code[16];
+
+    *(void **)&set_fault = emulated_symbol("symm_emulated_set_fault");
+    snprintf(code, sizeof code, "%d", e->code);
+    snprintf(spec, sizeof spec, "any#%d=%s", e->nth, e->kind == STORM_FAULT ? code : "kill");
+    set_fault(spec);
+}
+
+/* No more faults. Whether one has left something behind. */
+static bool disarm(void)
+{
+    bool (*set_fault)(const char *);
+    const char *(*last_fault)(void);
+
+    *(void **)&set_fault = emulated_symbol("symm_emulated_set_fault");
+    *(void **)&last_fault = emulated_symbol("symm_emulated_last_fault");
+    const char *last = last_fault();
+    const bool left = last && leaks_gives_back(last);
+    set_fault(NULL);
+    return left;
+}
+
+static void abort_all(struct stay *s)
+{
+    for (int i = STORM_SLOTS - 1; i >= 0; i--)
+        symm_abort(s->slots[i].group, "the storm ends them all");
+}
+
+/* What the plan has in store for this rank before its action-th action. */
+static void befall(struct stay *s, int action)
+{
+    for (int i = 0; i < s->a.life->nevents; i++) {
+        const struct storm_event *e = &s->a.life->events[i];
+        if (e->rank != s->a.post->rank || e->action != action)
+            continue;
+        if (e->kind != STORM_KILL && e->kind != STORM_STOP && e->kind != STORM_LONG_STOP)
+            s->a.post->happened[e->kind]++;
+        if (e->kind == STORM_DIE)
+            raise(SIGKILL);
+        else if (e->kind == STORM_EXIT)
+            _exit(0);
+        else if (e->kind == STORM_FAULT || e->kind == STORM_FATAL_FAULT)
+            arm(e);
+        else if (e->kind == STORM_ABORT_ALL)
+            abort_all(s);
+        else if (e->kind == STORM_LEAVE)
+            s->left = true;
+    }
+}
+
+struct aborter {
+    symm_group *group;
+    int after_us;
+};
+
+static void *abort_later(void *arg)
+{
+    const struct aborter *aborter = arg;
+
+    usleep((useconds_t)aborter->after_us);
+    symm_abort(aborter->group, "the storm ends it");
+    return NULL;
+}
+
+/* The abort of a group by another thread while this one is at the action. */
+static const struct storm_event *find_abort(const struct stay *s, int action)
+{
+    for (int i = 0; i < s->a.life->nevents; i++) {
+        const struct storm_event *e = &s->a.life->events[i];
+        if (e->kind == STORM_ABORT && e->rank == s->a.post->rank && e->action == action)
+            return e;
+    }
+    return NULL;
+}
+
+/*
+ * Whether this rank leaves the action out. All ranks note it when one does: what its group's calls
+ * come to is then not known.
+ */
+static bool skips(struct stay *s, const struct action *action, int number)
+{
+    const struct roster *roster = &s->rosters[action->slot];
+    bool mine = false;
+
+    for (int i = 0; i < s->a.life->nevents; i++) {
+        const struct storm_event *e = &s->a.life->events[i];
+        if (e->kind != STORM_SKIP || s->skipped[i] || number < e->action || roster->n < 2 ||
+            roster_place(roster, e->rank) < 0 || !action_can_be_missed(action))
+            continue;
+        s->skipped[i] = true;
+        s->slots[action->slot].unsure = true;
+        mine = mine || e->rank == s->a.post->rank;
+    }
+    return mine;
+}
+
+/* -------------------------------------------------------------------------------------- a life */
+
+static void act(struct stay *s, int number)
+{
+    const struct action action = action_draw(&s->draw, s->rosters);
+    const struct storm_event *e = find_abort(s, number);
+    symm_group *target = s->slots[action.slot].group;
+    struct aborter aborter = {.group = target ? target : s->slots[0].group};
+    pthread_t thread;
+    bool aborts = false;
+
+    if (skips(s, &action, number))
+        return;
+    if (e && action_can_be_missed(&action)) { /* others destroy the group that would be aborted */
+        aborter.after_us = e->after_us;
+        aborts = pthread_create(&thread, NULL, abort_later, &aborter) == 0;
+    } else if (e) {
+        symm_abort(s->slots[0].group, "the storm ends the world");
+    }
+    action_run(&s->a, s->slots, &action);
+    if (aborts)
+        pthread_join(thread, NULL);
+}
+
+static void join(struct stay *s, const struct storm_plan *plan, int number)
+{
+    const struct storm_life *life = s->a.life;
+    char session[64], device[16];
+    symm_config config = {.rank = life_place(life, s->a.post->rank),
+                          .nranks = life->nranks,
+                          .session = session,
+                          .device = device,
+                          .timeout_ms = life->timeout_ms};
+
+    snprintf(session, sizeof session, "storm-%d-%llu-%d", (int)getppid(),
+             (unsigned long long)plan->seed, number);
+    snprintf(device, sizeof device, "%d", s->a.post->rank);
+    CALL(&s->a, symm_context_create(&config, &s->a.ctx));
+    s->slots[0].group = symm_context_world(s->a.ctx);
+    if (s->a.ctx && slot_open(&s->a, &s->slots[0]) != SYMM_OK)
+        slot_abandon(&s->a, &s->slots[0]);
+    actor_judge(&s->a, UINT32_MAX);
+}
+
+/* All actions, unless it leaves before. */
+static void work(struct stay *s)
+{
+    for (int i = 0; i < s->a.life->nactions; i++) {
+        if (i > 0)
+            befall(s, i);
+        if (s->left)
+            return;
+        act(s, i);
+    }
+}
+
+static void leave(struct stay *s)
+{
+    for (int i = STORM_SLOTS - 1; i >= 0; i--) {
+        const bool destroys = i > 0 && !s->left && draw_below(&s->draw, 2);
+        slot_close(&s->a, &s->slots[i], destroys);
+        actor_judge(&s->a, roster_bits(&s->slots[i].roster));
+    }
+    CALL_FOR(&s->a, actor_destroy_limit_ms(&s->a), symm_context_destroy(s->a.ctx));
+    actor_judge(&s->a, UINT32_MAX);
+}
+
+/* Between the actions and the end: the others must not be disturbed too early. */
+static void part(struct stay *s, int number)
+{
+    struct storm_board *board = s->a.post->board;
+
+    if (life_loses(s->a.life, s->a.post->rank))
+        raise(SIGKILL); /* what was to kill it comes too late */
+    if (s->left)
+        board->finished[number]++;
+    else if (s->a.life->together)
+        board_meet(&board->finished[number], life_survivors(s->a.life));
+    if (s->a.life->nevents > 0)
+        board->leaving[number] = true;
+}
+
+/* Nothing is left, and no rule of the driver was broken. */
+static void look_back(struct stay *s, const struct leaks *before, bool tolerates)
+{
+    static bool reported;
+    const char *(*last_rule)(void);
+    char text[512];
+
+    if (!leaks_none_since(before, text, sizeof text) && !tolerates)
+        board_report(s->a.post, STORM_LEAKED, "%s", text);
+    *(void **)&last_rule = emulated_symbol("symm_emulated_last_rule");
+    const char *rule = last_rule();
+    if (rule && rule[0] && !reported)
+        board_report(s->a.post, STORM_BROKEN, "%s", rule);
+    reported = reported || (rule && rule[0]);
+}
+
+void life_run(const struct storm_plan *plan, int number, struct storm_post *post)
+{
+    const struct storm_life *life = &plan->lives[number];
+    struct stay s = {.draw = {life->seed}};
+    struct leaks before;
+
+    actor_init(&s.a, life, post);
+    s.slots[0].roster.n = life->nranks;
+    memcpy(s.slots[0].roster.ranks, life->ranks, sizeof life->ranks);
+    s.rosters[0] = s.slots[0].roster;
+    disarm(); /* loads the driver, too */
+    leaks_take(&before);
+    post->life = number + 1;
+    befall(&s, 0);
+    join(&s, plan, number);
+    if (s.a.ctx)
+        work(&s);
+    const bool tolerates = disarm();
+    part(&s, number);
+    leave(&s);
+    look_back(&s, &before, tolerates);
+    board_meet(&post->board->over[number], life_survivors(life));
+}

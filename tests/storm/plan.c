@@ -1,0 +1,210 @@
+/* Drawing a round. */
+#include "plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "draw.h"
+#include "test.h"
+
+enum {
+    PATIENT_MS = 5000,   /* where nothing should time out */
+    IMPATIENT_MS = 1500, /* where something must */
+    SHORT_STOP_MS = 300,
+    ACTIONS_MOST = 40,
+    MOMENTS_US = 400000, /* how long after a life began something may happen */
+};
+
+static const struct {
+    bool loses;
+    const char *text;
+} kinds[] = {
+#define KIND_(name, loses, text) {loses, text},
+    STORM_EVENT_KINDS(KIND_)
+#undef KIND_
+};
+
+bool plan_loses(enum storm_event_kind kind)
+{
+    return kinds[kind].loses;
+}
+
+const char *plan_event_text(enum storm_event_kind kind)
+{
+    return kinds[kind].text;
+}
+
+/* ------------------------------------------------------------------------------------- one life */
+
+static bool needs_timeout(enum storm_event_kind kind)
+{
+    return kind == STORM_SKIP || kind == STORM_LONG_STOP || kind == STORM_LEAVE;
+}
+
+static struct storm_event draw_event(struct draw *d, const struct storm_life *life)
+{
+    static const int codes[] = {2, 999, 801, 304}; /* no memory, unknown, not supported, system */
+    struct storm_event e = {
+        .kind = (enum storm_event_kind)draw_below(d, STORM_EVENTS_KNOWN),
+        /* Rank 0 has the hub: a third of all events hit it. */
+        .rank = life->ranks[draw_below(d, 3) ? draw_below(d, (uint32_t)life->nranks) : 0],
+        .action = (int)draw_below(d, (uint32_t)life->nactions),
+        .nth = 1 + (int)draw_below(d, draw_below(d, 2) ? 20 : 300),
+        .code = codes[draw_below(d, 4)],
+    };
+    e.after_us = (int)draw_below(d, e.kind == STORM_ABORT ? 5000
+                                    : draw_below(d, 2)    ? MOMENTS_US / 10
+                                                          : MOMENTS_US);
+    if (e.kind == STORM_STOP)
+        e.stop_ms = 1 + (int)draw_below(d, SHORT_STOP_MS);
+    else if (e.kind == STORM_LONG_STOP)
+        e.stop_ms = IMPATIENT_MS / 2 + (int)draw_below(d, 2 * IMPATIENT_MS);
+    return e;
+}
+
+static void draw_life(struct draw *d, struct storm_life *life)
+{
+    life->seed = draw_next(d);
+    life->nactions = 5 + (int)draw_below(d, ACTIONS_MOST);
+    life->together = draw_below(d, 3) != 0;
+    life->timeout_ms = PATIENT_MS;
+    life->nevents = (int)draw_below(d, STORM_EVENTS + 1);
+    for (int i = 0; i < life->nevents; i++) {
+        life->events[i] = draw_event(d, life);
+        if (needs_timeout(life->events[i].kind))
+            life->timeout_ms = IMPATIENT_MS;
+    }
+}
+
+int life_place(const struct storm_life *life, int rank)
+{
+    for (int i = 0; i < life->nranks; i++)
+        if (life->ranks[i] == rank)
+            return i;
+    return -1;
+}
+
+bool life_loses(const struct storm_life *life, int rank)
+{
+    for (int i = 0; i < life->nevents; i++)
+        if (life->events[i].rank == rank && plan_loses(life->events[i].kind))
+            return true;
+    return false;
+}
+
+int life_survivors(const struct storm_life *life)
+{
+    int n = 0;
+
+    for (int i = 0; i < life->nranks; i++)
+        n += !life_loses(life, life->ranks[i]);
+    return n;
+}
+
+int life_stops_ms(const struct storm_life *life)
+{
+    int ms = 0;
+
+    for (int i = 0; i < life->nevents; i++)
+        ms += life->events[i].stop_ms;
+    return ms;
+}
+
+bool life_may_end(const struct storm_life *life, uint32_t ranks)
+{
+    if (life->timeout_ms == IMPATIENT_MS) /* whoever waits for one that waits times out, too */
+        return true;
+    for (int i = 0; i < life->nevents; i++) {
+        const struct storm_event *e = &life->events[i];
+        const bool hub_goes = e->rank == life->ranks[0] && plan_loses(e->kind);
+        if (e->kind != STORM_STOP && (hub_goes || ranks >> e->rank & 1))
+            return true;
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------------------------------ one round */
+
+static void survive(const struct storm_life *life, struct storm_life *next)
+{
+    next->nranks = 0;
+    for (int i = 0; i < life->nranks; i++)
+        if (!life_loses(life, life->ranks[i]))
+            next->ranks[next->nranks++] = life->ranks[i];
+}
+
+void plan_draw(uint64_t seed, int least, int most, struct storm_plan *out)
+{
+    struct draw d = {seed};
+    const int nlives = 1 + (int)draw_below(&d, STORM_LIVES);
+    struct storm_life *life = out->lives;
+
+    *out = (struct storm_plan){.seed = seed};
+    out->nranks = least + (int)draw_below(&d, (uint32_t)(most - least + 1));
+    life->nranks = out->nranks;
+    for (int r = 0; r < out->nranks; r++)
+        life->ranks[r] = r;
+    for (draw_life(&d, life); ++out->nlives < nlives && life_survivors(life) > 0; life++) {
+        survive(life, life + 1);
+        draw_life(&d, life + 1);
+    }
+}
+
+static bool skips(const struct storm_plan *plan)
+{
+    for (int i = 0; i < plan->nlives; i++)
+        for (int e = 0; e < plan->lives[i].nevents; e++)
+            if (plan->lives[i].events[e].kind == STORM_SKIP)
+                return true;
+    return false;
+}
+
+static void set_number(const char *name, unsigned long long value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%llu", value);
+    setenv(name, text, 1);
+}
+
+void plan_environment(const struct storm_plan *plan)
+{
+    static const char *const always[][2] = {
+        {"SYMM_DRIVER", "emulated"},      {"SYMM_EMULATED_MEMORY", "32M"},
+        {"SYMM_SEGMENT_BYTES", "256K"},   {"SYMM_EMULATED_GRANULARITY", "64K"},
+        {"SYMM_EMULATED_LEAKS", "off"},
+    };
+    static const char *const starts[] = {"0", "4294967293", "2147483640"};
+    static const char *const orders[] = {"rank", "reverse", "random"};
+    static const char *const staging[] = {"1K", "16K", "64K"};
+    struct draw d = {plan->seed ^ UINT64_C(0x5707)};
+
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
+        setenv(always[i][0], always[i][1], 1);
+    set_number("SYMM_EMULATED_SEED", plan->seed);
+    set_number("SYMM_EMULATED_DEVICES", (unsigned)plan->nranks);
+    set_number("SYMM_EMULATED_BLOCK", draw_below(&d, 2) ? 16 : 64);
+    set_number("SYMM_EMULATED_WEAK", !TEST_TSAN && draw_below(&d, 4) == 0);
+    set_number("SYMM_EMULATED_MULTICAST", draw_below(&d, 4) != 0);
+    setenv("SYMM_EMULATED_ORDER", orders[draw_below(&d, 3)], 1);
+    setenv("SYMM_EPOCH_START", starts[draw_below(&d, 3)], 1);
+    setenv("SYMM_STAGING_BYTES", staging[draw_below(&d, 3)], 1);
+    /* A call that pairs with another one is garbage unless the ranks compare their calls. */
+    set_number("SYMM_CHECK", draw_below(&d, 2) || skips(plan));
+}
+
+void plan_print(const struct storm_plan *plan)
+{
+    printf("# seed %llu: %d ranks\n", (unsigned long long)plan->seed, plan->nranks);
+    for (int i = 0; i < plan->nlives; i++) {
+        const struct storm_life *life = &plan->lives[i];
+        printf("#   life %d: %d ranks, %d actions, timeout %d ms%s", i, life->nranks,
+               life->nactions, life->timeout_ms, life->together ? ", together" : "");
+        for (int e = 0; e < life->nevents; e++)
+            printf("; %s of rank %d at action %d or after %d us, stopped %d ms, call %d = %d",
+                   plan_event_text(life->events[e].kind), life->events[e].rank,
+                   life->events[e].action, life->events[e].after_us, life->events[e].stop_ms,
+                   life->events[e].nth, life->events[e].code);
+        printf("\n");
+    }
+    fflush(stdout);
+}

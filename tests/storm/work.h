@@ -1,0 +1,18 @@
+/* What ranks enqueue on a group's stream, wait for, and compare. */
+#ifndef STORM_WORK_H
+#define STORM_WORK_H
+
+#include "actor.h"
+#include "draw.h"
+#include "slot.h"
+
+/* Several collectives, or a graph of them that is replayed, and one wait. */
+symm_status work_burst(struct actor *a, struct slot *slot, struct draw *d);
+/* One collective at any place. */
+symm_status work_trial(struct actor *a, struct slot *slot, struct draw *d);
+/* Bytes to the next rank by put and from it by get, ordered by signals. */
+symm_status work_ring(struct actor *a, struct slot *slot, struct draw *d);
+/* A small matrix product of any kind. */
+symm_status work_product(struct actor *a, struct slot *slot, struct draw *d);
+
+#endif
