@@ -1,16 +1,11 @@
 /*
  * The parser of control messages, on whatever bytes. The first byte says how many descriptors came.
  * What is accepted must survive being built and parsed again unchanged.
- *
- * With clang: a libFuzzer target. Without: a program that replays the files (or folders of files)
- * it is given, and with none makes up damaged messages from a fixed seed.
  */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "alone.h"
 #include "runtime/message.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
 static void check(bool right)
 {
@@ -43,85 +38,38 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 }
 
 #ifndef SYMM_LIBFUZZER
-#include <dirent.h>
-#include <stdio.h>
-
-enum { MADE_UP = 200000, INPUT_MAX = SYMM_MESSAGE_MAX + 64 };
-
-static uint64_t state = 1;
-
-static uint32_t chance(uint32_t below)
-{
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(state >> 33) % below;
-}
+enum { MADE_UP = 200000 };
 
 /* A message of any type with a few bytes changed, often none that matters. */
 static void make_up(void)
 {
     static unsigned char payload[256];
-    struct symm_message m = {.type = 1 + chance(SYMM_MESSAGE_TYPES - 1),
-                             .rank = (int)chance(SYMM_MAX_RANKS),
-                             .lane = chance(5),
-                             .seq = chance(100),
-                             .status = -(symm_status)chance(11),
-                             .text = chance(2) ? "symm_alloc(4096)" : NULL,
-                             .reason = chance(2) ? "no memory" : NULL,
+    struct symm_message m = {.type = 1 + alone_chance(SYMM_MESSAGE_TYPES - 1),
+                             .rank = (int)alone_chance(SYMM_MAX_RANKS),
+                             .lane = alone_chance(5),
+                             .seq = alone_chance(100),
+                             .status = -(symm_status)alone_chance(11),
+                             .text = alone_chance(2) ? "symm_alloc(4096)" : NULL,
+                             .reason = alone_chance(2) ? "no memory" : NULL,
                              .payload = payload,
-                             .payload_nbytes = chance(4) ? 72 * chance(3) : chance(256)};
+                             .payload_nbytes =
+                                 alone_chance(4) ? 72 * alone_chance(3) : alone_chance(256)};
     struct symm_frame *frame = symm__frame_make(&m);
     check(frame);
-    size_t nbytes = frame->nbytes - (chance(4) ? 0 : chance(16));
+    size_t nbytes = frame->nbytes - (alone_chance(4) ? 0 : alone_chance(16));
     uint8_t *input = malloc(nbytes + 1);
     check(input);
-    input[0] = (uint8_t)(chance(8) ? 0 : chance(80));
+    input[0] = (uint8_t)(alone_chance(8) ? 0 : alone_chance(80));
     memcpy(input + 1, frame->bytes, nbytes);
-    for (uint32_t n = chance(3); n > 0; n--)
-        input[1 + chance((uint32_t)nbytes)] ^= (uint8_t)(1u << chance(8));
+    for (uint32_t n = alone_chance(3); n > 0; n--)
+        input[1 + alone_chance((uint32_t)nbytes)] ^= (uint8_t)(1u << alone_chance(8));
     LLVMFuzzerTestOneInput(input, nbytes + 1);
     free(input);
     symm__frame_put(frame);
 }
 
-static int replay_file(const char *path)
-{
-    uint8_t *input = malloc(INPUT_MAX);
-    FILE *f = fopen(path, "re");
-    int n = f && input;
-
-    if (n)
-        LLVMFuzzerTestOneInput(input, fread(input, 1, INPUT_MAX, f));
-    if (f)
-        fclose(f);
-    free(input);
-    return n;
-}
-
-static int replay(const char *path)
-{
-    DIR *dir = opendir(path);
-    char name[4096];
-    int n = 0;
-
-    if (!dir)
-        return replay_file(path);
-    for (struct dirent *e; (e = readdir(dir));)
-        if (e->d_name[0] != '.' &&
-            snprintf(name, sizeof name, "%s/%s", path, e->d_name) < (int)sizeof name)
-            n += replay_file(name);
-    closedir(dir);
-    return n;
-}
-
 int main(int argc, char **argv)
 {
-    int n = 0;
-
-    for (int i = 1; i < argc; i++)
-        n += replay(argv[i]);
-    for (; argc == 1 && n < MADE_UP; n++)
-        make_up();
-    printf("# fuzz_message: %d inputs\n", n);
-    return n == 0;
+    return alone_main(argc, argv, make_up, MADE_UP);
 }
 #endif

@@ -1,0 +1,20 @@
+/*
+ * A fuzz target without libFuzzer: a program that replays the files (or folders of files) it is
+ * given, and with none makes inputs up from a fixed seed.
+ */
+#ifndef FUZZ_ALONE_H
+#define FUZZ_ALONE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The target: each program has one. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
+
+/* The next random number, of 0 to below - 1. */
+uint32_t alone_chance(uint32_t below);
+
+/* Replays the arguments, or calls make_up so many times. Returns what main returns. */
+int alone_main(int argc, char **argv, void (*make_up)(void), int nmade_up);
+
+#endif

@@ -1,0 +1,302 @@
+/* Clients of the hub. */
+#include "client.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "runtime/fd.h"
+
+void fuzz_fail(const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fputc('\n', stderr);
+    abort();
+}
+
+/* ---------------------------------------------------------------------------------------- lanes */
+
+uint64_t client_key(int lane)
+{
+    return lane == 0 ? SYMM_LANE_WORLD : 100 + (uint64_t)lane;
+}
+
+uint32_t client_members(int lane, int nranks)
+{
+    static const uint32_t sets[CLIENT_LANES] = {15, 15, 3, 6, 9, 1};
+    const uint32_t everyone = (1u << nranks) - 1;
+
+    return sets[lane] & everyone;
+}
+
+static int lane_of(uint64_t key)
+{
+    for (int i = 0; i < CLIENT_LANES; i++)
+        if (client_key(i) == key)
+            return i;
+    return -1;
+}
+
+static bool is_member(const struct client *c, int lane)
+{
+    return client_members(lane, c->nranks) >> c->rank & 1;
+}
+
+/* -------------------------------------------------------------------------------------- sending */
+
+void client_send(struct client *c, const struct symm_message *m)
+{
+    struct symm_frame *frame = symm__frame_make(m);
+
+    if (!frame)
+        abort();
+    if (c->fd < 0 || symm__frame_send(c->fd, frame) != 0)
+        c->crooked = true;
+    symm__frame_put(frame);
+}
+
+void client_hello(struct client *c, const char *boot_id)
+{
+    struct symm_hello hello = {.token = {0}};
+    struct symm_message m = {.type = SYMM_MESSAGE_HELLO,
+                             .rank = c->rank,
+                             .lane = SYMM_LANE_JOIN,
+                             .args = {(uint64_t)c->nranks, (uint64_t)getpid()},
+                             .payload = &hello,
+                             .payload_nbytes = sizeof hello};
+
+    if (c->said_hello || c->crooked || c->fd < 0)
+        return;
+    snprintf(hello.boot_id, sizeof hello.boot_id, "%s", boot_id);
+    c->said_hello = true;
+    client_send(c, &m);
+}
+
+/* Whether it may speak on this lane. */
+static bool may_speak(const struct client *c, int lane)
+{
+    return c->fd >= 0 && c->joined && !c->crooked && !c->left && is_member(c, lane) &&
+           c->lanes[lane].stage == LANE_OPEN;
+}
+
+static struct symm_message message(const struct client *c, uint32_t type, int lane)
+{
+    return (struct symm_message){.type = type, .rank = c->rank, .lane = client_key(lane)};
+}
+
+void client_step(struct client *c, int lane, int call, bool gives_fd)
+{
+    static const char *const calls[] = {"symm_alloc(4096)", "symm_trim()", "symm_exchange(8)"};
+    static const unsigned char bytes[512];
+    struct symm_message m = message(c, SYMM_MESSAGE_STEP, lane);
+    struct client_lane *l = &c->lanes[lane];
+    int fd = -1;
+
+    if (!may_speak(c, lane) || l->waits)
+        return;
+    l->nbytes = call % 4 == 2 ? 8 * (size_t)(call / 32) : 0;
+    m.seq = ++l->seq;
+    m.text = calls[call % 4 % 3];
+    m.op = (uint32_t)call % 4;
+    m.status = call / 4 % 8 == 7 ? SYMM_ERROR_MEMORY : SYMM_OK;
+    m.reason = m.status ? "no memory" : NULL;
+    m.payload = bytes;
+    m.payload_nbytes = l->nbytes;
+    if (gives_fd)
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    m.nfds = fd >= 0;
+    m.fds[0] = fd;
+    l->waits = true;
+    client_send(c, &m);
+    symm__fd_close(&fd);
+}
+
+void client_create(struct client *c, int lane)
+{
+    struct symm_message m = message(c, SYMM_MESSAGE_CREATE, lane);
+    struct client_lane *l = &c->lanes[lane];
+    unsigned char payload[8 + CLIENT_RANKS];
+    const uint64_t parent = SYMM_LANE_WORLD;
+    size_t n = 8;
+
+    if (!may_speak(c, 0) || lane == 0 || !is_member(c, lane) || l->stage != LANE_NONE)
+        return;
+    memcpy(payload, &parent, sizeof parent);
+    for (int r = 0; r < c->nranks; r++)
+        if (client_members(lane, c->nranks) >> r & 1)
+            payload[n++] = (unsigned char)r;
+    m.seq = l->seq = 1;
+    m.text = "symm_group_create";
+    m.payload = payload;
+    m.payload_nbytes = n;
+    l->stage = LANE_CREATING;
+    l->waits = true;
+    client_send(c, &m);
+}
+
+void client_ask(struct client *c, int lane, int rank)
+{
+    struct symm_message m = message(c, SYMM_MESSAGE_ASK, lane);
+
+    m.args[0] = (uint64_t)rank;
+    if (!may_speak(c, lane) || !(client_members(lane, c->nranks) >> rank & 1))
+        return;
+    c->lanes[lane].asked |= 1u << rank;
+    client_send(c, &m);
+}
+
+void client_say(struct client *c, uint32_t type, int lane)
+{
+    struct symm_message m = message(c, type, lane);
+    struct client_lane *l = &c->lanes[lane];
+
+    m.seq = l->seq;
+    if (!may_speak(c, lane))
+        return;
+    if (type == SYMM_MESSAGE_CONFIRM)
+        m.seq = ++l->confirm;
+    else if (type == SYMM_MESSAGE_ABORT)
+        m.reason = "enough";
+    else if (type == SYMM_MESSAGE_QUIET)
+        l->quiet = true;
+    else if (type == SYMM_MESSAGE_CLOSE && l->waits)
+        return; /* no program does */
+    if (type == SYMM_MESSAGE_CLOSE)
+        l->stage = LANE_CLOSED;
+    client_send(c, &m);
+}
+
+void client_leave(struct client *c)
+{
+    struct symm_message m = {.type = SYMM_MESSAGE_BYE, .rank = c->rank};
+
+    if (c->fd < 0 || !c->joined || c->crooked || c->left)
+        return;
+    c->left = true;
+    client_send(c, &m);
+}
+
+void client_close(struct client *c)
+{
+    symm__fd_close(&c->fd);
+}
+
+/* ------------------------------------------------------------------------------------ receiving */
+
+static void take_result(struct client *c, struct client_lane *l, const struct symm_message *m)
+{
+    int nfds = 0;
+
+    if (!l->waits || m->seq != l->seq)
+        fuzz_fail("rank %d: a result of step %llu, which it does not wait for", c->rank,
+                  (unsigned long long)m->seq);
+    for (int i = 0; i < SYMM_MAX_RANKS; i++)
+        nfds += symm__rank_set_has(m->set, i);
+    if (nfds != m->nfds)
+        fuzz_fail("rank %d: %d descriptors of %d ranks", c->rank, m->nfds, nfds);
+    if (m->status != SYMM_OK && !*m->reason)
+        fuzz_fail("rank %d: a verdict without a reason", c->rank);
+    l->waits = false;
+    if (l->stage == LANE_CREATING)
+        l->stage = m->status == SYMM_OK ? LANE_OPEN : LANE_NONE;
+}
+
+static void take_end(struct client_lane *l)
+{
+    l->waits = false;
+    if (l->stage != LANE_CLOSED)
+        l->stage = LANE_ENDED;
+}
+
+static void answer(struct client *c, int lane, const struct symm_message *asked)
+{
+    struct symm_message m = message(c, SYMM_MESSAGE_TOLD, lane);
+
+    m.args[0] = asked->args[0];
+    m.text = "call 7: symm_barrier()";
+    if (may_speak(c, lane))
+        client_send(c, &m);
+}
+
+static void take(struct client *c, const struct symm_message *m)
+{
+    const int lane = lane_of(m->lane);
+    struct client_lane *l = lane >= 0 ? &c->lanes[lane] : NULL;
+
+    if (m->lane == SYMM_LANE_JOIN && m->type == SYMM_MESSAGE_RESULT) {
+        c->joined = true;
+        c->lanes[0].stage = LANE_OPEN;
+    } else if (m->lane == SYMM_LANE_JOIN && m->type == SYMM_MESSAGE_ENDED) {
+        c->refused = true;
+    } else if (!l) {
+        return;
+    } else if (m->type == SYMM_MESSAGE_RESULT) {
+        take_result(c, l, m);
+    } else if (m->type == SYMM_MESSAGE_ENDED) {
+        take_end(l);
+    } else if (m->type == SYMM_MESSAGE_CONFIRMED) {
+        l->confirmed = m->seq;
+    } else if (m->type == SYMM_MESSAGE_QUIET) {
+        l->all_quiet = true;
+    } else if (m->type == SYMM_MESSAGE_TOLD && m->args[0] < SYMM_MAX_RANKS) {
+        l->told |= 1u << m->args[0];
+    } else if (m->type == SYMM_MESSAGE_ASKED) {
+        answer(c, lane, m);
+    }
+}
+
+void client_drain(struct client *c)
+{
+    static unsigned char buffer[SYMM_MESSAGE_MAX];
+    struct symm_message m;
+
+    while (c->fd >= 0 && !c->lost) {
+        switch (symm__message_receive(c->fd, buffer, &m)) {
+        case SYMM_RECEIVED:
+            if (!c->crooked)
+                take(c, &m);
+            symm__fd_close_all(m.fds, m.nfds);
+            break;
+        case SYMM_RECEIVED_NOTHING:
+            return;
+        case SYMM_RECEIVED_END:
+            c->lost = true;
+            break;
+        default:
+            fuzz_fail("rank %d: the hub sends nonsense: %s", c->rank, symm__failure_text());
+        }
+    }
+}
+
+/* ----------------------------------------------------------------------------- what it is owed */
+
+static const char *owed_on(const struct client_lane *l)
+{
+    if (l->waits)
+        return "the result of a step";
+    if (l->stage != LANE_OPEN)
+        return NULL;
+    if (l->confirmed < l->confirm)
+        return "a confirmation";
+    if (l->asked & ~l->told)
+        return "what another rank called last";
+    return l->quiet && !l->all_quiet ? "that all are quiet" : NULL;
+}
+
+bool client_is_owed(const struct client *c, const char **what)
+{
+    *what = NULL;
+    if (c->fd < 0 || c->crooked || c->left || c->lost)
+        return false;
+    if (c->said_hello && !c->joined && !c->refused)
+        *what = "the answer to its HELLO";
+    for (int i = 0; i < CLIENT_LANES && !*what; i++)
+        *what = owed_on(&c->lanes[i]);
+    return *what != NULL;
+}

@@ -1,0 +1,60 @@
+/*
+ * One end of a connection to the hub, as the fuzz target plays it: what it has sent, what it is
+ * owed for that, and what came. A client that has sent anything against the protocol is crooked: it
+ * is owed nothing any more.
+ */
+#ifndef FUZZ_CLIENT_H
+#define FUZZ_CLIENT_H
+
+#include "runtime/hub.h"
+#include "runtime/message.h"
+
+enum { CLIENT_LANES = 6, CLIENT_RANKS = 4 };
+
+enum lane_stage { LANE_NONE, LANE_CREATING, LANE_OPEN, LANE_ENDED, LANE_CLOSED };
+
+/* A lane as the client knows it. Lane 0 of a client is the world. */
+struct client_lane {
+    enum lane_stage stage;
+    uint64_t seq;                 /* of the last step that it took part in */
+    bool waits;                   /* for that step's result */
+    size_t nbytes;                /* that each rank brings to it */
+    uint64_t confirm, confirmed;  /* the last question, and the last answer */
+    bool quiet, all_quiet;        /* said, and heard */
+    uint32_t asked, told;         /* ranks, a bit each */
+};
+
+struct client {
+    int fd; /* -1: closed here */
+    int rank, nranks;
+    bool said_hello, joined, refused, crooked, left, lost; /* lost: the hub closed it */
+    struct client_lane lanes[CLIENT_LANES];
+};
+
+/* The key and the members of a client's lane, by world rank, a bit each. */
+uint64_t client_key(int lane);
+uint32_t client_members(int lane, int nranks);
+
+/* Sends a frame with these descriptors. What the socket does not take is lost, as in no program:
+ * then the client is crooked. */
+void client_send(struct client *c, const struct symm_message *m);
+
+/* What an honest client sends. Each does nothing where the protocol does not allow it. */
+void client_hello(struct client *c, const char *boot_id);
+void client_step(struct client *c, int lane, int call, bool gives_fd);
+void client_create(struct client *c, int lane);
+void client_say(struct client *c, uint32_t type, int lane);
+void client_ask(struct client *c, int lane, int rank);
+void client_leave(struct client *c); /* BYE */
+void client_close(struct client *c);
+
+/* Takes in all that has come. Fails the target if it is not what the protocol promises. */
+void client_drain(struct client *c);
+
+/* Whether it is owed an answer; *what says which. */
+bool client_is_owed(const struct client *c, const char **what);
+
+/* Ends the target: the input shows a bug. */
+__attribute__((noreturn, format(printf, 1, 2))) void fuzz_fail(const char *fmt, ...);
+
+#endif

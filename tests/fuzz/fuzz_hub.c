@@ -1,0 +1,431 @@
+/*
+ * The hub, served in this thread, with real connections and real descriptors. The input is a script:
+ * clients connect, join, take part in steps, send frames of any type, half of a frame or too many
+ * descriptors, and go. At the end those that kept to the protocol have every answer that it promises
+ * them, and nothing is left: no descriptor, no memory.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "alone.h"
+#include "client.h"
+#include "runtime/boot_id.h"
+#include "runtime/fd.h"
+#include "runtime/rendezvous.h"
+
+enum { CLIENTS = 8, TURNS_MOST = 2000, FLOOD = 100, RAW_MOST = 300 };
+
+struct script {
+    const uint8_t *at, *end;
+};
+
+struct scene {
+    struct symm_join join;
+    struct symm_log log;
+    struct symm_hub *hub;
+    int nclients;
+    struct client clients[CLIENTS]; /* the first is rank 0's own */
+    char boot_id[40];
+    uint64_t freed;
+};
+
+static unsigned next(struct script *s)
+{
+    return s->at < s->end ? *s->at++ : 0;
+}
+
+/* ------------------------------------------------------------------------------------- the hub */
+
+static symm_status decide(void *self, uint32_t op, struct symm_rank_set members, symm_status status,
+                          const uint64_t args[4], uint64_t answer[4])
+{
+    (void)self, (void)members, (void)args;
+    answer[0] = 4096;
+    return status == SYMM_OK && op == 3 ? symm__fail(SYMM_ERROR_MEMORY, "the window is full")
+                                        : SYMM_OK;
+}
+
+static void freed(void *self, int rank, uint64_t off)
+{
+    struct scene *x = self;
+
+    if (rank < 0 || rank >= x->join.nranks)
+        fuzz_fail("rank %d has freed %llu", rank, (unsigned long long)off);
+    x->freed++;
+}
+
+static bool settled(void *self)
+{
+    return ((struct scene *)self)->freed % 2 == 0;
+}
+
+static void be_silent(void *user, int level, const char *line)
+{
+    (void)user, (void)level, (void)line;
+}
+
+/* One turn. Returns whether it found anything. */
+static bool serve(struct scene *x)
+{
+    struct pollfd fds[SYMM_HUB_POLL_MAX];
+    bool retry = false;
+    const int n = symm__hub_poll(x->hub, fds, &retry);
+    const int found = poll(fds, (nfds_t)n, 0);
+
+    symm__hub_serve(x->hub, fds, n);
+    return found > 0 || symm__hub_hurries(x->hub);
+}
+
+/* Until nobody has anything to say to anybody. */
+static void settle(struct scene *x)
+{
+    int turns = 0;
+
+    for (bool busy = true; busy; turns++) {
+        busy = serve(x);
+        for (int i = 0; i < x->nclients; i++)
+            client_drain(&x->clients[i]);
+        if (turns == TURNS_MOST)
+            fuzz_fail("the hub does not come to rest");
+    }
+}
+
+/* ---------------------------------------------------------------------------------- the clients */
+
+static struct client *add_client(struct scene *x, int fd, int rank)
+{
+    struct client *c = &x->clients[x->nclients++];
+
+    *c = (struct client){.fd = fd, .rank = rank, .nranks = x->join.nranks};
+    return c;
+}
+
+static void meet(struct scene *x, int rank)
+{
+    int fd = -1;
+    pid_t pid;
+
+    if (x->nclients == CLIENTS ||
+        symm__rendezvous_connect(x->join.session, symm__deadline_in(0), &x->log, 1000000, &fd,
+                                 &pid) != SYMM_OK)
+        return;
+    add_client(x, fd, rank);
+}
+
+/* Another rank's place, or a number of ranks that is not rank 0's: refused, and so are all. */
+static void hello(struct scene *x, struct client *c, unsigned how)
+{
+    const int nranks = c->nranks;
+
+    if (how % 16 == 1)
+        c->nranks++;
+    client_hello(c, how % 16 == 2 ? "another host" : x->boot_id);
+    c->nranks = nranks;
+}
+
+/* A frame of any type with any numbers. */
+static void send_any(struct client *c, struct script *s)
+{
+    static const unsigned char payload[4096];
+    const unsigned kind = next(s), where = next(s), what = next(s);
+    struct symm_message m = {
+        .type = 1 + kind % (SYMM_MESSAGE_TYPES - 1),
+        .rank = where % 8 == 7 ? -1 : c->rank + (int)(where % 8 == 6),
+        .lane = where / 8 % 2 ? client_key((int)(where / 16 % CLIENT_LANES)) : where / 16,
+        .seq = c->lanes[where / 16 % CLIENT_LANES].seq + what % 3,
+        .op = what / 4 % 4,
+        .status = what % 16 ? SYMM_OK : SYMM_ERROR_DRIVER,
+        .args = {what, where},
+        .text = what % 2 ? "symm_trim()" : NULL,
+        .payload = payload,
+        .payload_nbytes = kind & 64 ? 8 * (what % 16) : kind & 128 ? sizeof(struct symm_hello) : 0,
+    };
+
+    c->crooked = true;
+    client_send(c, &m);
+}
+
+/* Bytes that may be the beginning of a frame, with descriptors that it does not speak of. */
+static void send_raw(struct client *c, struct script *s, int nfds)
+{
+    unsigned char bytes[RAW_MOST];
+    struct symm_message m = {.type = SYMM_MESSAGE_STEP, .rank = c->rank, .lane = SYMM_LANE_WORLD};
+    struct symm_frame *whole = symm__frame_make(&m);
+    struct symm_frame *frame = malloc(sizeof *frame + RAW_MOST);
+    const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (!whole || !frame)
+        abort();
+    memset(bytes, 0, sizeof bytes);
+    memcpy(bytes, whole->bytes, whole->nbytes);
+    *frame = (struct symm_frame){.refs = 1, .nfds = nfds, .nbytes = 1 + next(s) % (RAW_MOST - 1)};
+    for (unsigned n = next(s) % 4; n > 0; n--)
+        bytes[next(s) % whole->nbytes] ^= (unsigned char)next(s);
+    memcpy(frame->bytes, bytes, frame->nbytes);
+    for (int i = 0; i < nfds; i++)
+        frame->fds[i] = null;
+    c->crooked = true;
+    if (c->fd >= 0 && null >= 0)
+        symm__frame_send(c->fd, frame);
+    close(null);
+    symm__frame_put(whole);
+    symm__frame_put(frame);
+}
+
+/* Frees of blocks, and a great many questions: the hub reads one message in a turn. */
+static void flood(struct client *c, unsigned lane)
+{
+    const uint64_t off[2] = {4096, 8192};
+    struct symm_message m = {.type = SYMM_MESSAGE_FREED,
+                             .rank = c->rank,
+                             .lane = SYMM_LANE_WORLD,
+                             .payload = off,
+                             .payload_nbytes = sizeof off};
+
+    if (!c->joined || c->crooked || c->left || c->fd < 0)
+        return;
+    for (int i = 0; i < FLOOD && !c->crooked; i++)
+        client_send(c, &m);
+    client_say(c, SYMM_MESSAGE_CONFIRM, (int)(lane % CLIENT_LANES));
+}
+
+/* ------------------------------------------------------------------------------------ the script */
+
+enum deed {
+    MEET,
+    HELLO,
+    STEP,
+    STEP_ALL,
+    CREATE,
+    CREATE_ALL,
+    SAY,
+    ASK,
+    FLOOD_HUB,
+    ANY,
+    RAW,
+    DESCRIPTORS,
+    SHUT,
+    CLOSE,
+    LEAVE,
+    SERVE,
+    DRAIN,
+    DEEDS
+};
+
+static void step_all(struct scene *x, unsigned lane, unsigned call)
+{
+    for (int i = 0; i < x->nclients; i++)
+        client_step(&x->clients[i], (int)(lane % CLIENT_LANES), (int)call, lane & 64);
+}
+
+static void create_all(struct scene *x, unsigned lane)
+{
+    for (int i = 0; i < x->nclients; i++)
+        client_create(&x->clients[i], 1 + (int)(lane % (CLIENT_LANES - 1)));
+}
+
+static void do_next(struct scene *x, struct script *s)
+{
+    static const uint32_t sayings[] = {SYMM_MESSAGE_ABORT,   SYMM_MESSAGE_SLOW, SYMM_MESSAGE_EXPIRED,
+                                       SYMM_MESSAGE_CONFIRM, SYMM_MESSAGE_QUIET, SYMM_MESSAGE_CLOSE};
+    const enum deed deed = (enum deed)(next(s) % DEEDS);
+    const unsigned who = next(s), how = next(s);
+    struct client *c = &x->clients[who % (unsigned)x->nclients];
+    const int lane = (int)(who / 8 % CLIENT_LANES);
+
+    if (deed == MEET)
+        meet(x, (int)(who % (unsigned)x->join.nranks));
+    else if (deed == HELLO)
+        hello(x, c, how);
+    else if (deed == STEP)
+        client_step(c, lane, (int)how, who & 64);
+    else if (deed == STEP_ALL)
+        step_all(x, who, how);
+    else if (deed == CREATE)
+        client_create(c, lane);
+    else if (deed == CREATE_ALL)
+        create_all(x, who);
+    else if (deed == SAY)
+        client_say(c, sayings[how % 6], lane);
+    else if (deed == ASK)
+        client_ask(c, lane, (int)(how % (unsigned)x->join.nranks));
+    else if (deed == FLOOD_HUB)
+        flood(c, who / 8);
+    else if (deed == ANY)
+        send_any(c, s);
+    else if (deed == RAW)
+        send_raw(c, s, 0);
+    else if (deed == DESCRIPTORS)
+        send_raw(c, s, (int)(how % (SYMM_MAX_RANKS + 1)));
+    else if (deed == SHUT && c->fd >= 0)
+        c->crooked = shutdown(c->fd, how % 2 ? SHUT_WR : SHUT_RDWR) == 0 || c->crooked;
+    else if (deed == CLOSE)
+        client_close(c);
+    else if (deed == LEAVE)
+        client_leave(c);
+    else if (deed == SERVE)
+        for (unsigned n = 1 + how % 8; n > 0; n--)
+            serve(x);
+    else if (deed == DRAIN)
+        client_drain(c);
+}
+
+/* All ranks come and are let in, as in most of a hub's life. */
+static void join_all(struct scene *x)
+{
+    client_hello(&x->clients[0], x->boot_id);
+    for (int r = 1; r < x->join.nranks; r++) {
+        meet(x, r);
+        if (x->nclients == r + 1)
+            client_hello(&x->clients[r], x->boot_id);
+    }
+    settle(x);
+}
+
+/* --------------------------------------------------------------------------------------- the end */
+
+/* What ends every wait: the deadlines of those who wait. */
+static void expire(struct scene *x)
+{
+    for (int i = 0; i < x->nclients; i++) {
+        struct client *c = &x->clients[i];
+        struct symm_message m = {
+            .type = SYMM_MESSAGE_EXPIRED, .rank = c->rank, .lane = SYMM_LANE_JOIN};
+        if (c->said_hello && !c->joined && !c->refused && !c->crooked && c->fd >= 0)
+            client_send(c, &m);
+        for (int l = 0; l < CLIENT_LANES; l++) {
+            m.lane = client_key(l);
+            m.seq = c->lanes[l].seq;
+            if (c->lanes[l].waits && !c->crooked && !c->left && c->fd >= 0)
+                client_send(c, &m);
+        }
+    }
+}
+
+/* On every lane: what did each of you call last? And nothing of mine runs any more. */
+static void ask_all(struct client *c)
+{
+    for (int l = 0; l < CLIENT_LANES; l++) {
+        c->lanes[l].asked = c->lanes[l].told = 0; /* a question may have crossed a goodbye */
+        for (int r = 0; r < c->nranks; r++)
+            client_ask(c, l, r);
+        client_say(c, SYMM_MESSAGE_QUIET, l);
+    }
+}
+
+static void finish(struct scene *x)
+{
+    const char *what;
+    bool joined = false;
+
+    for (int i = 0; i < x->nclients; i++)
+        if (x->clients[i].crooked)
+            client_close(&x->clients[i]);
+    settle(x);
+    expire(x);
+    settle(x);
+    for (int i = 0; i < x->nclients; i++) {
+        ask_all(&x->clients[i]);
+        joined = joined || x->clients[i].joined;
+    }
+    settle(x);
+    for (int i = 0; i < x->nclients; i++)
+        if (client_is_owed(&x->clients[i], &what))
+            fuzz_fail("rank %d (client %d) was never told %s", x->clients[i].rank, i, what);
+    for (int i = 0; i < x->nclients; i++)
+        client_leave(&x->clients[i]);
+    settle(x);
+    for (int i = 0; i < x->nclients; i++)
+        client_close(&x->clients[i]);
+    settle(x);
+    if (joined && !symm__hub_done(x->hub))
+        fuzz_fail("the hub believes that somebody is there");
+}
+
+/* ------------------------------------------------------------------------------------ the target */
+
+/* One meeting folder for all inputs. */
+static void make_folder(void)
+{
+    static char folder[32];
+
+    if (folder[0])
+        return;
+    strcpy(folder, "/tmp/symm-fuzz-XXXXXX");
+    if (!mkdtemp(folder))
+        abort();
+    setenv("SYMM_DIR", folder, 1);
+}
+
+static int open_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    if (!dir)
+        abort();
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+static void open_scene(struct scene *x, unsigned nranks)
+{
+    struct symm_hub_config config = {
+        .join = &x->join, .log = &x->log, .arbiter = {decide, freed, settled, x}};
+    int ends[2];
+
+    x->log = (struct symm_log){.to = be_silent};
+    x->join = (struct symm_join){.nranks = 1 + (int)(nranks % CLIENT_RANKS)};
+    snprintf(x->join.session, sizeof x->join.session, "fuzz-%d", (int)getpid());
+    if (symm__boot_id(x->boot_id) != SYMM_OK ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0 ||
+        symm__hub_open(&config, ends[1], symm__deadline_in(1000), &x->hub) != SYMM_OK)
+        fuzz_fail("the hub does not open: %s", symm__failure_text());
+    add_client(x, ends[0], 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
+{
+    struct script s = {data, data + nbytes};
+    struct scene x = {.freed = 0};
+    const unsigned first = next(&s);
+
+    make_folder();
+    const int before = open_descriptors();
+    open_scene(&x, first);
+    if (first & 16)
+        join_all(&x);
+    while (s.at < s.end)
+        do_next(&x, &s);
+    finish(&x);
+    symm__hub_close(x.hub);
+    if (open_descriptors() != before)
+        fuzz_fail("%d descriptors before, %d after", before, open_descriptors());
+    return 0;
+}
+
+#ifndef SYMM_LIBFUZZER
+enum { MADE_UP = 5000, MADE_UP_NBYTES = 400 };
+
+static void make_up(void)
+{
+    uint8_t input[MADE_UP_NBYTES];
+    const size_t nbytes = 1 + alone_chance(MADE_UP_NBYTES - 1);
+
+    for (size_t i = 0; i < nbytes; i++)
+        input[i] = (uint8_t)alone_chance(256);
+    LLVMFuzzerTestOneInput(input, nbytes);
+}
+
+int main(int argc, char **argv)
+{
+    return alone_main(argc, argv, make_up, MADE_UP);
+}
+#endif
