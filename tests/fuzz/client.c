@@ -78,10 +78,15 @@ void client_hello(struct client *c, const char *boot_id)
     client_send(c, &m);
 }
 
+bool client_is_there(const struct client *c)
+{
+    return c->fd >= 0 && !c->crooked && !c->left && !c->lost;
+}
+
 /* Whether it may speak on this lane. */
 static bool may_speak(const struct client *c, int lane)
 {
-    return c->fd >= 0 && c->joined && !c->crooked && !c->left && is_member(c, lane) &&
+    return client_is_there(c) && c->joined && is_member(c, lane) &&
            c->lanes[lane].stage == LANE_OPEN;
 }
 
@@ -292,7 +297,7 @@ static const char *owed_on(const struct client_lane *l)
 bool client_is_owed(const struct client *c, const char **what)
 {
     *what = NULL;
-    if (c->fd < 0 || c->crooked || c->left || c->lost)
+    if (!client_is_there(c))
         return false;
     if (c->said_hello && !c->joined && !c->refused)
         *what = "the answer to its HELLO";

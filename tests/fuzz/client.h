@@ -51,6 +51,8 @@ void client_close(struct client *c);
 /* Takes in all that has come. Fails the target if it is not what the protocol promises. */
 void client_drain(struct client *c);
 
+/* Whether it is connected and has kept to the protocol so far. */
+bool client_is_there(const struct client *c);
 /* Whether it is owed an answer; *what says which. */
 bool client_is_owed(const struct client *c, const char **what);
 

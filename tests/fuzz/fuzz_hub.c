@@ -289,7 +289,59 @@ static void join_all(struct scene *x)
 
 /* --------------------------------------------------------------------------------------- the end */
 
-/* What ends every wait: the deadlines of those who wait. */
+/* Whether the rank is not on the lane any more: it died, left, or has closed it. */
+static bool is_gone(const struct scene *x, int rank, int lane)
+{
+    for (int i = 0; i < x->nclients; i++) {
+        const struct client *c = &x->clients[i];
+        if (c->rank == rank && c->joined && c->fd >= 0 && !c->left && !c->lost &&
+            c->lanes[lane].stage != LANE_CLOSED)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the rank has said on the lane that nothing of it runs any more. */
+static bool is_quiet(const struct scene *x, int rank, int lane)
+{
+    for (int i = 0; i < x->nclients; i++)
+        if (x->clients[i].rank == rank && x->clients[i].lanes[lane].quiet)
+            return true;
+    return false;
+}
+
+/* What must have come without a deadline: somebody is gone, or nobody runs anything any more. */
+static const char *due(const struct scene *x, const struct client *c, int lane)
+{
+    const struct client_lane *l = &c->lanes[lane];
+    const bool creating = l->stage == LANE_CREATING;
+    bool all_quiet = true;
+
+    if (creating && c->lanes[0].stage == LANE_ENDED)
+        return "that its group will not be made";
+    for (int r = 0; r < c->nranks; r++) {
+        if (!(client_members(lane, c->nranks) >> r & 1))
+            continue;
+        if (l->waits && (is_gone(x, r, lane) || (creating && is_gone(x, r, 0))))
+            return "that somebody is gone";
+        all_quiet = all_quiet && (is_gone(x, r, lane) || is_quiet(x, r, lane));
+    }
+    return l->stage == LANE_OPEN && l->quiet && all_quiet && !l->all_quiet ? "that all are quiet"
+                                                                           : NULL;
+}
+
+static void check_due(const struct scene *x)
+{
+    for (int i = 0; i < x->nclients; i++) {
+        const struct client *c = &x->clients[i];
+        for (int l = 0; l < CLIENT_LANES && c->joined && client_is_there(c); l++)
+            if (due(x, c, l))
+                fuzz_fail("rank %d (client %d) was not told %s, on lane %d", c->rank, i,
+                          due(x, c, l), l);
+    }
+}
+
+/* What ends every other wait: the deadlines of those who wait. */
 static void expire(struct scene *x)
 {
     for (int i = 0; i < x->nclients; i++) {
@@ -327,6 +379,7 @@ static void finish(struct scene *x)
         if (x->clients[i].crooked)
             client_close(&x->clients[i]);
     settle(x);
+    check_due(x);
     expire(x);
     settle(x);
     for (int i = 0; i < x->nclients; i++) {
