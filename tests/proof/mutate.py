@@ -67,7 +67,7 @@ STATEMENTS = {
               "(proof_mutant == {n} ? (void)0 : {0})"),
     "last strip": (re.compile(r"\(row \+ t\.rows - 1\)"),
                    "(proof_mutant == {n} ? row : row + t.rows - 1)"),
-    "silence": (re.compile(r"\bs\.epoch = 0(?=;)"),
+    "silence": (re.compile(r"\bs\.flag = 0(?=;)"),
                 "s.flag = proof_mutant == {n} ? s.flag : 0"),
 }
 FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^;{(]*?\b(\w+)(?=\()"
