@@ -403,8 +403,8 @@ case_unavailable() {
     for operation in all-reduce all-gather reduce-scatter; do
         for algos in multimem one_shot,multimem; do
             run 1 without_multicast $operation --algo $algos --check --json out.json
-            said '^# multimem: not available: .*SYMM_MULTICAST'
-            errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo multimem cannot run here: .*SYMM_MULTICAST'
+            said '^# multimem: not available: .*(SYMM_MULTICAST|without multicast)'
+            errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo multimem cannot run here: .*(SYMM_MULTICAST|without multicast)'
             [ "$(grep -c '^# rank' "$work/err")" = 1 ] || die "one rank says it for all"
             [[ $(json out.json error) == *'--algo multimem'* ]] || die "no error in the JSON"
         done
@@ -413,7 +413,7 @@ case_unavailable() {
         errors '^# rank 0: .*--peer nccl cannot run here: it needs GPUs'
         # ... of all what can, if that is anything.
         run 0 without_multicast $operation --algo all --peer all
-        said '^# multimem: not available: .*SYMM_MULTICAST'
+        said '^# multimem: not available: .*(SYMM_MULTICAST|without multicast)'
         said '^# nccl: not available: it needs GPUs'
     done
     run 1 measure 2 all-gather --memory plain --algo copy_engine --sizes 1K
@@ -625,7 +625,7 @@ END
 case_help() {
     # A command's help describes the options that are its own, and names the common ones, which
     # symm-bench --help describes: together those that the command takes.
-    local command common wanted named
+    local command option
     run 0 "$bin/symm-bench" --help
     only_comments "$work/out"
     described >common
