@@ -371,6 +371,48 @@ START_TEST(packets_are_right_across_the_wrap_of_the_epochs)
 }
 END_TEST
 
+/* What rank 0 calls and what the others call, of 100 elements each. */
+static const struct {
+    symm_algo algo;
+    symm_dtype dtype[2];
+    symm_redop op[2];
+} differing[] = {
+    {SYMM_ALGO_AUTO, {SYMM_FLOAT32, SYMM_FLOAT32}, {SYMM_SUM, SYMM_MAX}},
+    {SYMM_ALGO_AUTO, {SYMM_FLOAT32, SYMM_INT32}, {SYMM_SUM, SYMM_SUM}},
+    {SYMM_ALGO_LOW_LATENCY_TWO_SHOT, {SYMM_BFLOAT16, SYMM_FLOAT16}, {SYMM_SUM, SYMM_SUM}},
+};
+enum { NDIFFERING = sizeof differing / sizeof differing[0] };
+
+static void call_differently(struct rank *self, void *arg)
+{
+    const int i = *(int *)arg, mine = self->rank > 0;
+    struct bench b = {0};
+    void *x = NULL;
+
+    if (bench_open(self, &b) != SYMM_OK)
+        goto out;
+    RANK_TRY(self, symm_device_alloc(b.ctx, 400, &x));
+    const int64_t began = now_ms();
+    RANK_TRY(self, symm_all_reduce(b.w, x, x, 100, differing[i].dtype[mine], differing[i].op[mine],
+                                   &(symm_options){.algo = differing[i].algo}, b.s));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "ranks called different things",
+                     symm_synchronize(b.w, b.s));
+    CHECK_RANK(self, now_ms() - began < 5000);
+out:
+    symm_device_free(b.ctx, x);
+    bench_close(&b);
+}
+
+/* With the defaults, of which the timeout is five minutes. */
+START_TEST(small_calls_that_differ_are_a_mismatch_at_once)
+{
+    struct rank_report reports[MOST];
+    NEEDS_GPUS();
+    ranks_run(ngpus, RANKS_AS_PROCESSES, call_differently, &(int){_i}, reports, 60);
+    ranks_assert_clean(reports, ngpus);
+}
+END_TEST
+
 /* A group on a stream of its own, with a graph of one call. */
 struct line {
     symm_group *g;
@@ -740,6 +782,7 @@ int main(void)
     tcase_add_loop_test(sums, reductions_are_right_in_place_and_through_staging, 0, NALGOS);
     tcase_add_loop_test(sums, packets_are_right_across_the_wrap_of_the_epochs, 0,
                         2 * NPACKET_ALGOS);
+    tcase_add_loop_test(sums, small_calls_that_differ_are_a_mismatch_at_once, 0, NDIFFERING);
     tcase_add_loop_test(sums, two_groups_on_two_streams_replay_their_graphs_a_thousand_times, 0,
                         NPAIRS);
     TCase *shares = test_case_uncounted(suite, "shares", 180);
