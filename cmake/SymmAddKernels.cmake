@@ -17,7 +17,6 @@
 #   SYMM_CUDA                AUTO (GPU code if nvcc >= 12.4 is found), ON (or fail), OFF (emulation only)
 #   SYMM_CUDA_ARCHITECTURES  of the GPU code, without sm_: "90a"
 #   SYMM_FATBIN_CACHE        folder of compiled GPU code, by content: build trees share what is the same
-set(SYMM_KERNELS_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/SymmFatbin.cmake)
 
 # Sets SYMM_NVCC to an nvcc that will do and SYMM_NVCC_VERSION, or to nothing.
 function(symm_find_nvcc)
@@ -75,10 +74,9 @@ function(symm_add_kernels target)
   if(TARGET ${kernels})
     message(FATAL_ERROR "symm_add_kernels: ${target} has an image ${arg_IMAGE} already: call one of them IMAGE <name>")
   endif()
-  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
-  if("C" IN_LIST languages)
+  if(CMAKE_C_COMPILER_LOADED) # in this folder: a subproject's languages are its own
     set(ending c)
-  elseif("CXX" IN_LIST languages)
+  elseif(CMAKE_CXX_COMPILER_LOADED)
     set(ending cc)
   else()
     message(FATAL_ERROR "symm_add_kernels: the project has neither the language C nor CXX")
@@ -121,11 +119,12 @@ function(symm_add_kernels target)
     if(NOT cache)
       set(cache ${CMAKE_BINARY_DIR}/fatbin)
     endif()
+    set(script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/SymmFatbin.cmake)
     add_custom_command(OUTPUT ${fatbin}
       COMMAND ${CMAKE_COMMAND} "-DNVCC=${SYMM_NVCC}" "-DVERSION=${SYMM_NVCC_VERSION}" "-DARCHITECTURES=${architectures}"
               "-DINCLUDES=${includes}" "-DSOURCE=${unit}.cu" "-DOUTPUT=${fatbin}" "-DCACHE=${cache}"
-              -P ${SYMM_KERNELS_SCRIPT}
-      DEPENDS ${unit}.cu ${SYMM_KERNELS_SCRIPT}
+              -P ${script}
+      DEPENDS ${unit}.cu ${script}
       DEPFILE ${fatbin}.d
       COMMENT "GPU code of ${arg_IMAGE}" VERBATIM)
     set_source_files_properties(${image} PROPERTIES OBJECT_DEPENDS ${fatbin})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a build into a fresh prefix and uses it from outside: find_package from C and C++, pkg-config, the tools,
-# every example on 1 to 8 ranks, and the guide to kernels of one's own.
+# every example on 1 to 8 ranks, and the guide to kernels of one's own; and builds symm inside of another project.
 # usage: check_install.sh BUILD_DIR
 #   SYMM_CUDA=OFF  without GPU code, where there is an nvcc
 set -euo pipefail
@@ -57,6 +57,7 @@ for job in "${jobs[@]}"; do
 done
 [ $failed = 0 ] || exit 1
 "$here/check_guide.sh" "$prefix"
+"$here/check_subproject.sh"
 
 make_project "$here/consumer" >/dev/null
 run 3 "$work/consumer/consumer"

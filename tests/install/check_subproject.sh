@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# symm by add_subdirectory(): the parent's program runs, and symm adds no tests, installs nothing and keeps GPU code in
+# the parent's build folder.
+set -euo pipefail
+here=$(realpath "$(dirname "$0")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "check_subproject.sh: $*" >&2
+    exit 1
+}
+
+quietly() {
+    "$@" >"$work/log" 2>&1 || {
+        cat "$work/log" >&2
+        fail "this fails: $*"
+    }
+}
+
+quietly cmake -S "$here/subproject" -B "$work/build" -DSYMM_CUDA=OFF
+grep -q "^SYMM_FATBIN_CACHE:PATH=$work/build/" "$work/build/CMakeCache.txt" ||
+    fail "$(grep SYMM_FATBIN_CACHE: "$work/build/CMakeCache.txt")"
+tests=$(ctest --test-dir "$work/build" -N 2>/dev/null | sed -nE 's/^ *Test +#[0-9]+: //p' | paste -sd ' ')
+[ "$tests" = own ] || fail "its tests: $(wc -w <<<"$tests"), $tests"
+quietly cmake --build "$work/build" --parallel "$(nproc)" --target subproject symm-run
+quietly ctest --test-dir "$work/build"
+quietly cmake --install "$work/build" --prefix "$work/prefix"
+installed=$(cd "$work/prefix" && find . -type f | sort | paste -sd ' ')
+[ "$installed" = ./bin/subproject ] || fail "it installs $installed"
+echo "by add_subdirectory: a program with kernels runs; 1 test and 1 installed file, the parent's"
