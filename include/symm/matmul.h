@@ -119,12 +119,12 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  *
  * Scope:  Stream-ordered; ALL_GATHER_MATMUL by all ranks of the group, with products that were
  *         created together. Runs of one product follow each other: on other streams too.
- * Memory: everything must stay valid until the run is done on the stream. d and gathered_a must not
- *         overlap anything that is read, but d[i] may be c[i], with the same type and strides.
+ * Memory: all matrices must stay valid until the run is done on the stream. d and gathered_a must
+ *         not overlap anything that is read, but d[i] may be c[i], with the same type and strides.
  * Errors: ERROR_ARGUMENT  NULL where there is no data, data for what the description has not, a
- *                         beta where it has no c, an address that is not aligned to its elements,
- *                         symmetric memory that is too short, memory that the device cannot access
- *                         (a host array), an overlap; m is NULL
+ *                         beta other than 0 where it has no c, an address that is not aligned to
+ *                         its elements, symmetric memory that is too short, memory that the device
+ *                         cannot access (a host array), an overlap; m is NULL
  *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed; if rows were on
  *                         their way, fused or pipelined and not in a capture, the group ends with
  *                         ERROR_PEER

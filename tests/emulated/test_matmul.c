@@ -9,6 +9,7 @@
 #include <symm/collectives.h>
 #include <unistd.h>
 #include "exercise.h"
+#include "matmul_bench.h"
 #include "matmul_plan.h"
 #include "reference.h"
 #include "test.h"
@@ -131,6 +132,35 @@ START_TEST(a_factor_of_0_leaves_its_term_out)
         };
     ranks_run_ok(_i, RANKS_AS_PROCESSES, matmul_run_plan,
                  &(struct matmul_plan){.ncases = 24, .cases = cases}, 120);
+}
+END_TEST
+
+/* Each rank has an alpha and a beta of its own, which SYMM_CHECK does not compare. */
+static void run_with_own_factors(struct rank *self, void *arg)
+{
+    static const float factors[] = {1.0f, -2.0f, 0.5f};
+    struct matmul_bench b = {0};
+    (void)arg;
+
+    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK)
+        goto out;
+    for (int s = SYMM_STRATEGY_FUSED; s <= SYMM_STRATEGY_UNFUSED; s++) {
+        b.job.c.strategy = (symm_strategy)s;
+        b.job.c.alpha = &factors[self->rank];
+        b.job.c.beta = &factors[(self->rank + s) % 3];
+        if (matmul_bench_works(self, &b) != SYMM_OK)
+            goto out;
+        symm_matmul_destroy(b.job.m);
+        b.job.m = NULL;
+    }
+out:
+    matmul_bench_close(&b);
+}
+
+START_TEST(ranks_may_have_factors_of_their_own)
+{
+    setenv("SYMM_CHECK", "1", 1);
+    ranks_run_ok(3, RANKS_AS_PROCESSES, run_with_own_factors, NULL, 60);
 }
 END_TEST
 
@@ -463,6 +493,7 @@ int main(void)
     tcase_add_loop_test(right, chunks_of_many_slices_in_weakly_ordered_memory, 0, 4);
     tcase_add_test(right, counters_wrap);
     tcase_add_loop_test(right, a_factor_of_0_leaves_its_term_out, 1, 4);
+    tcase_add_test(right, ranks_may_have_factors_of_their_own);
     tcase_add_loop_test(right, copy_engines_bring_rows_of_any_size, 2, 5);
     tcase_add_loop_test(right, copy_engines_bring_megabytes, 0, NLARGE);
     tcase_add_loop_test(right, copy_engines_bring_pieces, 0, NLARGE);

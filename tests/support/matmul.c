@@ -388,8 +388,13 @@ out:
 
 symm_status matmul_job_run(struct rank *self, struct matmul_job *job, symm_stream stream)
 {
-    const symm_matmul_args args = matmul_job_args(job);
+    const float alpha = matmul_alpha(&job->c), beta = matmul_beta(&job->c);
+    symm_matmul_args args = matmul_job_args(job);
     const bool none = job->c.data == MATMUL_IN_DESC && !args.alpha && !args.beta;
+
+    /* Those that are gone when this returns: a run has read them. */
+    args.alpha = args.alpha ? &alpha : NULL;
+    args.beta = args.beta ? &beta : NULL;
 
     RANK_TRY(self, symm_matmul_run(job->m, none ? NULL : &args, stream));
 out:
