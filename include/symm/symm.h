@@ -148,10 +148,13 @@ SYMM_API void *symm_context_driver_symbol(symm_context *ctx, const char *name);
  * ranks is cheap; it is how two streams communicate at the same time.
  *
  * Scope:  Collective over the members only; nobody else notices.
- * Errors: ERROR_ARGUMENT  a rank outside of `of`, twice, or this rank not in the list: named, on
- *                         this rank
- *         ERROR_MISMATCH, ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
- *         (capturing)
+ * Errors: ERROR_ARGUMENT  a rank outside of `of`, twice, or this rank not in the list: on this
+ *                         rank alone, and the others wait for a correct call. out is NULL: on all
+ *                         members
+ *         ERROR_MISMATCH  the members gave the same ranks in different orders
+ *         ERROR_TIMEOUT   a member did not come, or gave other ranks. `of` lives on, and the next
+ *                         attempt of the same members begins anew
+ *         ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_STATE (capturing)
  */
 SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ranks,
                                        symm_group **out);

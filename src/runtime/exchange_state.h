@@ -30,7 +30,8 @@ struct symm_exchange {
     pthread_mutex_t lock; /* guards what follows, and the lanes */
     pthread_cond_t quiet; /* ticking has become false */
     struct symm_lane *lanes, *world;
-    bool lost;     /* the connection is gone */
+    uint64_t attempts; /* at making a lane */
+    bool lost;         /* the connection is gone */
     char lost_reason[96];
     bool hub_left; /* and the hub had said goodbye */
     bool hub_deaf; /* or did not take an ABORT */
@@ -51,16 +52,10 @@ struct symm_wait {
     struct symm_step *step;
     size_t nbytes;  /* that the result must have */
     uint64_t frees; /* that the hub had heard of before this step */
+    bool makes;     /* the lane: the result is its key */
     bool done;
     symm_status verdict;
     char text[SYMM_TEXT_MAX];
-};
-
-/* How often this lane has been the parent of a lane of the same ranks. */
-struct symm_lane_birth {
-    struct symm_lane_birth *next;
-    uint64_t ranks; /* hash */
-    uint64_t n;
 };
 
 struct symm_lane {
@@ -77,8 +72,7 @@ struct symm_lane {
     struct symm_wait *wait;
     bool quiet;                   /* on all ranks */
     uint64_t confirms, confirmed; /* asked for, and answered: a later answer serves earlier ones */
-    struct symm_lane_birth *births;
-    _Atomic symm_status status; /* sticky; reason is written before */
+    _Atomic symm_status status;   /* sticky; reason is written before */
     char reason[SYMM_TEXT_MAX];
     int64_t end_at_us; /* when the abort that came is acted on; 0: none came */
     symm_status end_status;

@@ -51,6 +51,7 @@ symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm
                            struct symm_hub **out)
 {
     struct symm_hub *hub = calloc(1, sizeof *hub);
+    struct symm_hub_lane *world;
     int everyone[SYMM_MAX_RANKS];
     symm_status st;
 
@@ -71,8 +72,8 @@ symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm
     TRY(symm__boot_id(hub->boot_id));
     for (int r = 0; r < hub->nranks; r++)
         everyone[r] = r;
-    TRY(symm__hub_lane_add(hub, SYMM_LANE_WORLD, SYMM_LANE_JOIN, hub->nranks, everyone, NULL));
-    hub->lanes->formed = true;
+    TRY(symm__hub_lane_add(hub, SYMM_LANE_JOIN, hub->nranks, everyone, &world));
+    world->formed = true; /* its key is the first, SYMM_LANE_WORLD */
     st = add_client(hub, local);
     local = -1;
     if (st == SYMM_OK && hub->nranks > 1)

@@ -10,10 +10,12 @@
 #include "exchange.h"
 
 /*
- * Lane keys: 0 stands for joining, 1 is the world's; the others are hashes that their members
- * compute.
+ * Lane keys: 0 stands for joining, 1 is the world's, the hub gives the others. While a lane is
+ * being made each of its ranks has a name of its own for it, with this bit, another one for each
+ * attempt.
  */
 enum { SYMM_LANE_JOIN = 0, SYMM_LANE_WORLD = 1 };
+#define SYMM_LANE_FORMING (UINT64_C(1) << 63)
 
 /* What a HELLO brings, apart from args: nranks, pid, SYMM_HELLO_ flags. */
 struct symm_hello {

@@ -6,15 +6,6 @@
 #include <string.h>
 #include "fd.h"
 
-static struct symm_hub_lane *find_lane(struct symm_hub *hub, uint64_t key)
-{
-    struct symm_hub_lane *lane = hub->lanes;
-
-    while (lane && lane->key != key)
-        lane = lane->next;
-    return lane;
-}
-
 int symm__hub_place_of(const struct symm_hub_lane *lane, int rank)
 {
     for (int i = 0; i < lane->nranks; i++)
@@ -23,22 +14,36 @@ int symm__hub_place_of(const struct symm_hub_lane *lane, int rank)
     return -1;
 }
 
-symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t key, uint64_t parent, int nranks,
-                               const int *ranks, struct symm_hub_lane **out)
+struct symm_hub_lane *symm__hub_find_lane(struct symm_hub *hub, int rank, uint64_t key)
+{
+    for (struct symm_hub_lane *lane = hub->lanes; lane; lane = lane->next) {
+        int place = key & SYMM_LANE_FORMING ? symm__hub_place_of(lane, rank) : -1;
+        if (lane->key == key || (place >= 0 && lane->names[place] == key))
+            return lane;
+    }
+    return NULL;
+}
+
+uint64_t symm__hub_key_for(const struct symm_hub_lane *lane, int place)
+{
+    return lane->formed ? lane->key : lane->names[place];
+}
+
+symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t parent, int nranks, const int *ranks,
+                               struct symm_hub_lane **out)
 {
     struct symm_hub_lane *lane = calloc(1, sizeof *lane);
 
     if (!lane)
         return symm__fail(SYMM_ERROR_MEMORY, "rank 0 has no memory for a group");
-    lane->key = key;
+    lane->key = ++hub->last_key;
     lane->parent = parent;
     lane->nranks = nranks;
     memcpy(lane->ranks, ranks, (size_t)nranks * sizeof ranks[0]);
     lane->members = symm__rank_set(nranks, ranks);
     lane->next = hub->lanes;
     hub->lanes = lane;
-    if (out)
-        *out = lane;
+    *out = lane;
     return SYMM_OK;
 }
 
@@ -80,13 +85,12 @@ void symm__hub_send_end(struct symm_hub *hub, struct symm_hub_lane *lane,
                         struct symm_hub_client *client)
 {
     struct symm_message m = {.type = SYMM_MESSAGE_ENDED,
-                             .lane = lane->key,
+                             .lane =
+                                 symm__hub_key_for(lane, symm__hub_place_of(lane, client->rank)),
                              .status = lane->status,
                              .reason = lane->reason};
 
     symm__hub_send(hub, client, &m);
-    if (!lane->formed)
-        symm__rank_set_add(&lane->gone, client->rank); /* it has no lane to close */
 }
 
 void symm__hub_end_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_status status,
@@ -104,6 +108,8 @@ void symm__hub_end_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_s
             symm__hub_send_end(hub, lane, client);
     }
     forget_step(lane);
+    if (!lane->formed) /* nobody has it to close: forgotten, and who comes now begins anew */
+        lane->gone = lane->members;
     for (struct symm_hub_lane *l = hub->lanes; l; l = l->next)
         if (l->parent == lane->key && !l->formed)
             symm__hub_end_lane(hub, l, status, lane->reason);
@@ -191,9 +197,11 @@ void symm__hub_sweep(struct symm_hub *hub, bool all)
 
 /* ---- Steps ---- */
 
+/* A group of the same ranks in another order is another call. */
 static bool same_call(const struct symm_message *a, const struct symm_message *b)
 {
-    return a->op == b->op && a->type == b->type && !strcmp(a->text, b->text);
+    return a->op == b->op && a->type == b->type && !strcmp(a->text, b->text) &&
+           (a->type != SYMM_MESSAGE_CREATE || !memcmp(a->payload, b->payload, a->payload_nbytes));
 }
 
 /* "rank 0, 2: symm_alloc(4096); rank 1: symm_trim()" */
@@ -269,9 +277,8 @@ static struct symm_frame *gather(struct symm_hub_lane *lane, struct symm_message
     size_t each = lane->came[0]->payload_nbytes;
     unsigned char *all = NULL;
     struct symm_frame *frame;
-    bool gathers = result->status == SYMM_OK && lane->formed;
 
-    if (gathers && each) {
+    if (result->status == SYMM_OK && each) {
         all = malloc(each * (size_t)lane->nranks);
         if (!all)
             return NULL;
@@ -280,7 +287,7 @@ static struct symm_frame *gather(struct symm_hub_lane *lane, struct symm_message
         result->payload = all;
         result->payload_nbytes = each * (size_t)lane->nranks;
     }
-    for (int i = 0; gathers && i < lane->nranks; i++)
+    for (int i = 0; result->status == SYMM_OK && i < lane->nranks; i++)
         if (lane->came[i]->nfds) {
             result->fds[result->nfds++] = lane->came[i]->fds[0];
             symm__rank_set_add(&result->set, i); /* by place in the lane */
@@ -295,35 +302,57 @@ static struct symm_frame *gather(struct symm_hub_lane *lane, struct symm_message
     return frame;
 }
 
+/* The verdict of a step, with all that was brought to it. Returns whether there was memory. */
+static bool send_result(struct symm_hub *hub, struct symm_hub_lane *lane,
+                        struct symm_message *result)
+{
+    struct symm_frame *frame = gather(lane, result);
+
+    if (frame)
+        symm__hub_send_lane(hub, lane, frame);
+    return frame;
+}
+
+/* The verdict of the first step: each rank knows the lane by its own name, and hears of its key. */
+static bool send_key(struct symm_hub *hub, struct symm_hub_lane *lane, struct symm_message *result)
+{
+    result->payload = &lane->key;
+    result->payload_nbytes = sizeof lane->key;
+    for (int i = 0; i < lane->nranks; i++) {
+        struct symm_hub_client *client = hub->ranks[lane->ranks[i]].client;
+        result->lane = lane->names[i];
+        if (client && !client->over)
+            symm__hub_send(hub, client, result);
+    }
+    return true;
+}
+
 /* Everyone has come. */
 static void conclude(struct symm_hub *hub, struct symm_hub_lane *lane)
 {
+    const size_t each = lane->came[0]->payload_nbytes;
     struct symm_text text = {.used = 0};
     struct symm_message result = {
         .type = SYMM_MESSAGE_RESULT, .lane = lane->key, .seq = lane->seq + 1};
     symm_status status = judge(lane, &text);
-    struct symm_frame *frame;
 
     status = arbitrate(hub, lane, status, &text, result.args);
     if (hub->config.arbiter.settled && hub->config.arbiter.settled(hub->config.arbiter.self))
         result.op = SYMM_RESULT_SETTLED;
-    if (status == SYMM_OK &&
-        lane->came[0]->payload_nbytes * (size_t)lane->nranks > SYMM_PAYLOAD_MAX && lane->formed) {
+    if (status == SYMM_OK && lane->formed && each * (size_t)lane->nranks > SYMM_PAYLOAD_MAX) {
         status = SYMM_ERROR_ARGUMENT;
-        symm__text_add(&text, "%zu bytes from each rank are too many for one step",
-                       lane->came[0]->payload_nbytes);
+        symm__text_add(&text, "%zu bytes from each rank are too many for one step", each);
     }
     result.status = status;
     result.reason = status == SYMM_OK ? NULL : text.bytes;
-    frame = gather(lane, &result);
-    if (!frame) {
-        symm__hub_end_lane(hub, lane, SYMM_ERROR_MEMORY, "rank 0 has no memory for a step");
-        return;
-    }
     for (int i = 0; i < lane->nranks; i++)
         snprintf(hub->ranks[lane->ranks[i]].last_done, sizeof hub->ranks[0].last_done, "%s",
                  lane->came[i]->text);
-    symm__hub_send_lane(hub, lane, frame);
+    bool sent = lane->formed ? send_result(hub, lane, &result) : send_key(hub, lane, &result);
+    if (!sent) {
+        symm__hub_end_lane(hub, lane, SYMM_ERROR_MEMORY, "rank 0 has no memory for a step");
+        return;
+    }
     lane->seq++;
     if (status != SYMM_OK && !lane->formed)
         lane->gone = lane->members;
@@ -331,8 +360,8 @@ static void conclude(struct symm_hub *hub, struct symm_hub_lane *lane)
     forget_step(lane);
 }
 
-static void arrive(struct symm_hub *hub, struct symm_hub_client *client, struct symm_hub_lane *lane,
-                   struct symm_message *m)
+void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
+                      struct symm_hub_lane *lane, struct symm_message *m)
 {
     int place = symm__hub_place_of(lane, client->rank);
 
@@ -358,43 +387,6 @@ static void arrive(struct symm_hub *hub, struct symm_hub_client *client, struct 
         }
     if (lane->ncame == lane->nranks)
         conclude(hub, lane);
-}
-
-/* The payload of CREATE: the parent's key, then a byte for each rank. */
-static void create(struct symm_hub *hub, struct symm_hub_client *client, struct symm_message *m)
-{
-    struct symm_hub_lane *lane = find_lane(hub, m->lane), *parent;
-    const unsigned char *bytes = m->payload;
-    int ranks[SYMM_MAX_RANKS], n = (int)m->payload_nbytes - 8;
-    struct symm_rank_set set = {{0}};
-    uint64_t parent_key;
-
-    memcpy(&parent_key, bytes, sizeof parent_key);
-    parent = find_lane(hub, parent_key);
-    for (int i = 0; i < n; i++) {
-        ranks[i] = bytes[8 + i];
-        if (!parent || ranks[i] >= hub->nranks || !symm__rank_set_has(parent->members, ranks[i]) ||
-            symm__rank_set_has(set, ranks[i])) {
-            symm__hub_drop(hub, client, "makes a group of wrong ranks");
-            return;
-        }
-        symm__rank_set_add(&set, ranks[i]);
-    }
-    if (!lane) {
-        if (symm__hub_lane_add(hub, m->lane, parent_key, n, ranks, &lane) != SYMM_OK) {
-            symm__hub_drop(hub, client, symm__failure_text());
-            return;
-        }
-        for (int i = 0; i < n; i++)
-            if (symm__rank_set_has(parent->gone, ranks[i]))
-                symm__rank_set_add(&lane->gone, ranks[i]);
-        if (parent->status != SYMM_OK)
-            symm__hub_end_lane(hub, lane, parent->status, parent->reason);
-    } else if (lane->nranks != n || memcmp(lane->ranks, ranks, (size_t)n * sizeof ranks[0])) {
-        symm__hub_drop(hub, client, "makes a group that others make of other ranks");
-        return;
-    }
-    arrive(hub, client, lane, m);
 }
 
 /* ---- The other messages ---- */
@@ -436,12 +428,12 @@ static void freed(struct symm_hub *hub, int rank, const struct symm_message *m)
 void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client,
                             struct symm_message *m)
 {
-    struct symm_hub_lane *lane = find_lane(hub, m->lane);
+    struct symm_hub_lane *lane = symm__hub_find_lane(hub, client->rank, m->lane);
 
     if (m->type == SYMM_MESSAGE_FREED) {
         freed(hub, client->rank, m);
     } else if (m->type == SYMM_MESSAGE_CREATE) {
-        create(hub, client, m);
+        symm__hub_create(hub, client, m);
     } else if (!lane || symm__hub_place_of(lane, client->rank) < 0 ||
                symm__rank_set_has(lane->gone, client->rank)) {
         return; /* a last word about a lane that is over */
@@ -453,7 +445,7 @@ void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client
     } else if (lane->status != SYMM_OK) {
         symm__hub_send_end(hub, lane, client);
     } else if (m->type == SYMM_MESSAGE_STEP) {
-        arrive(hub, client, lane, m);
+        symm__hub_arrive(hub, client, lane, m);
     } else if (m->type == SYMM_MESSAGE_CONFIRM) {
         symm__hub_ask(hub, lane, symm__hub_place_of(lane, client->rank), m->seq);
     } else if (m->type == SYMM_MESSAGE_ABORT) {

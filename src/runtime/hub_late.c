@@ -24,7 +24,7 @@ void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,
 {
     int place = symm__hub_place_of(lane, client->rank);
     struct symm_text text = {.used = 0};
-    struct symm_message late = {.type = SYMM_MESSAGE_LATE, .lane = lane->key, .seq = m->seq};
+    struct symm_message late = {.type = SYMM_MESSAGE_LATE, .lane = m->lane, .seq = m->seq};
 
     if (place < 0 || !lane->came[place] || m->seq != lane->seq + 1)
         return; /* the result is on its way */

@@ -1,6 +1,7 @@
 /*
  * The hub's state, shared by its parts: connections (hub.c), joining (hub_join.c), lanes
- * (hub_lane.c), who is late in them (hub_late.c), and confirmations (hub_confirm.c).
+ * (hub_lane.c) and how they are made (hub_birth.c), who is late in them (hub_late.c), and
+ * confirmations (hub_confirm.c).
  */
 #ifndef SYMM_HUB_STATE_H
 #define SYMM_HUB_STATE_H
@@ -35,6 +36,7 @@ struct symm_hub_rank {
 struct symm_hub_lane {
     struct symm_hub_lane *next;
     uint64_t key, parent;
+    uint64_t names[SYMM_MAX_RANKS]; /* by place: what the rank called it while it was being made */
     int nranks;
     int ranks[SYMM_MAX_RANKS]; /* world ranks */
     struct symm_rank_set members;
@@ -64,6 +66,7 @@ struct symm_hub {
     struct symm_hub_client **clients;
     struct symm_hub_rank ranks[SYMM_MAX_RANKS];
     struct symm_hub_lane *lanes;
+    uint64_t last_key; /* that a lane was given */
     bool failed;
     bool asked;      /* some rank waits for the next round of confirmations */
     bool confirming; /* a round is open */
@@ -96,8 +99,16 @@ void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
 void symm__hub_join_tick(struct symm_hub *hub);
 
 /* hub_lane.c */
-symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t key, uint64_t parent, int nranks,
-                               const int *ranks, struct symm_hub_lane **out);
+/* The next key is the lane's. */
+symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t parent, int nranks, const int *ranks,
+                               struct symm_hub_lane **out);
+/* The lane that this rank means; NULL: there is none. */
+struct symm_hub_lane *symm__hub_find_lane(struct symm_hub *hub, int rank, uint64_t key);
+/* What the rank at this place calls the lane. */
+uint64_t symm__hub_key_for(const struct symm_hub_lane *lane, int place);
+/* Takes a rank's part of the lane's next step; the last one brings the verdict. */
+void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
+                      struct symm_hub_lane *lane, struct symm_message *m);
 void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client,
                             struct symm_message *m);
 /* The rank is not here any more: every lane that needs it ends. */
@@ -111,6 +122,10 @@ void symm__hub_end_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_s
 /* Tells one rank that the lane has ended. */
 void symm__hub_send_end(struct symm_hub *hub, struct symm_hub_lane *lane,
                         struct symm_hub_client *client);
+
+/* hub_birth.c */
+/* Takes a rank's part of the first step of a new lane. */
+void symm__hub_create(struct symm_hub *hub, struct symm_hub_client *client, struct symm_message *m);
 
 /* hub_confirm.c */
 /* Takes note of a CONFIRM. */

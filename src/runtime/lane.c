@@ -82,10 +82,6 @@ void symm__lane_free(struct symm_lane *lane)
     while (lane->busy)
         pthread_cond_wait(&lane->changed, &x->lock);
     pthread_mutex_unlock(&x->lock);
-    for (struct symm_lane_birth *b = lane->births, *next; b; b = next) {
-        next = b->next;
-        free(b);
-    }
     pthread_cond_destroy(&lane->changed);
     free(lane);
 }
@@ -292,6 +288,8 @@ static void take_result(struct symm_lane *lane, struct symm_message *m)
     } else if (m->status == SYMM_OK) {
         struct symm_step *step = wait->step;
         memcpy(step->answer, m->args, sizeof step->answer);
+        if (wait->makes)
+            memcpy(&lane->key, m->payload, sizeof lane->key);
         if (step->all)
             memcpy(step->all, m->payload, m->payload_nbytes);
         int n = 0;

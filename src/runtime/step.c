@@ -206,38 +206,13 @@ symm_status symm__lane_step(struct symm_lane *lane, struct symm_step *step, symm
     return take_part(lane, &wait, &m, deadline);
 }
 
-/* Mixes a number into a hash (the finisher of splitmix64). */
-static uint64_t mix(uint64_t hash, uint64_t value)
+/* A name for a lane until it is made, different for each attempt of this rank. */
+static uint64_t next_name(struct symm_exchange *x)
 {
-    hash = (hash ^ value) + UINT64_C(0x9e3779b97f4a7c15);
-    hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
-    return hash ^ hash >> 31;
-}
-
-/*
- * All members compute the same key: from the parent, the ranks, and how often they have done this
- * before.
- */
-static symm_status child_key(struct symm_lane *parent, int nranks, const int *ranks, uint64_t *out)
-{
-    uint64_t hash = mix(parent->key, (uint64_t)nranks);
-    struct symm_lane_birth *birth = parent->births;
-
-    for (int i = 0; i < nranks; i++)
-        hash = mix(hash, (uint64_t)ranks[i]);
-    while (birth && birth->ranks != hash)
-        birth = birth->next;
-    if (!birth) {
-        birth = calloc(1, sizeof *birth);
-        if (!birth)
-            return symm__fail(SYMM_ERROR_MEMORY, "no memory for a group");
-        birth->ranks = hash;
-        birth->next = parent->births;
-        parent->births = birth;
-    }
-    *out = mix(hash, ++birth->n);
-    return SYMM_OK;
+    pthread_mutex_lock(&x->lock);
+    uint64_t name = SYMM_LANE_FORMING | ++x->attempts;
+    pthread_mutex_unlock(&x->lock);
+    return name;
 }
 
 symm_status symm__lane_create(struct symm_lane *parent, int nranks, const int *ranks,
@@ -245,19 +220,17 @@ symm_status symm__lane_create(struct symm_lane *parent, int nranks, const int *r
                               symm_deadline deadline, struct symm_lane **out)
 {
     struct symm_lane *lane = NULL;
-    struct symm_wait wait = {.step = step};
+    struct symm_wait wait = {.step = step, .nbytes = sizeof lane->key, .makes = true};
     unsigned char payload[8 + SYMM_MAX_RANKS];
     struct symm_message m = {
         .type = SYMM_MESSAGE_CREATE, .payload = payload, .payload_nbytes = 8 + (size_t)nranks};
     int world[SYMM_MAX_RANKS];
-    uint64_t key = 0;
     symm_status st;
 
     TRY(symm__lane_check(parent));
     for (int i = 0; i < nranks; i++)
         world[i] = parent->ranks[ranks[i]];
-    TRY(child_key(parent, nranks, world, &key));
-    TRY(symm__lane_new(parent->x, key, nranks, world, &lane));
+    TRY(symm__lane_new(parent->x, next_name(parent->x), nranks, world, &lane));
     lane->events = *events;
     memcpy(payload, &parent->key, sizeof parent->key);
     for (int i = 0; i < nranks; i++)

@@ -79,16 +79,15 @@ symm_status symm_group_create(symm_group *of, int nranks, const int *ranks, symm
     char text[4 * SYMM_MAX_RANKS];
     struct symm_group *group = NULL;
     struct symm_enqueue e;
-    symm_status st, mine;
+    symm_status st, begun, mine;
 
     TRY(symm__enter(of, "symm_group_create"));
-    if (!out)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_group_create: rank %d: out is NULL", of->rank);
     TRY(check_ranks(of, nranks, ranks, text, sizeof text));
     /* Not a call of all of `of`'s ranks, so it does not count as one. Members hear of a failure. */
-    mine = symm__collective_begin(&e, of, false, "symm_group_create(ranks%s)", text);
+    begun = symm__collective_begin(&e, of, false, "symm_group_create(ranks%s)", text);
+    mine = begun == SYMM_OK && !out ? symm__fail(SYMM_ERROR_ARGUMENT, "out is NULL") : begun;
     st = symm__group_create(of, nranks, ranks, e.call, mine, &group);
-    TRY(mine == SYMM_OK ? symm__collective_end(&e, st) : st);
+    TRY(begun == SYMM_OK ? symm__collective_end(&e, st) : st);
     *out = group;
 out:
     return st;

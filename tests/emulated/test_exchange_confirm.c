@@ -1,6 +1,6 @@
 /*
- * Confirmations, and that the hub hears of an abort before the kernels of the rank that aborts, with
- * real processes and no driver. The tests stop rank 0, and so the hub, to fill sockets.
+ * Confirmations, and that the hub hears of an abort before the kernels of the rank that aborts,
+ * with real processes and no driver. The tests stop rank 0, and so the hub, to fill sockets.
  */
 #include <sched.h>
 #include <signal.h>

@@ -162,11 +162,14 @@ static void create_without_a_hub(struct rank *self, void *arg)
     struct symm_lane *lane = NULL;
 
     (void)arg;
-    setenv("SYMM_TEST_ABORT_DELAY_MS", "5000", 1);
+    if (self->rank == 1)
+        setenv("SYMM_TEST_ABORT_DELAY_MS", "5000", 1);
     RANK_TRY(self, meet(self, &m));
     RANK_TRY(self, barrier(m.world, "ready", 5000));
     if (self->rank == 0)
         raise(SIGKILL);
+    if (self->rank == 2)
+        RANK_EXPECT(self, SYMM_ERROR_PEER, barrier(m.world, "never", 5000));
     /* The first one may wait for the news, the second one cannot. */
     for (int i = 0; i < 2 && self->rank == 1; i++)
         RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, ") died",

@@ -149,6 +149,58 @@ START_TEST(a_group_numbers_its_ranks_in_the_order_given)
 }
 END_TEST
 
+/* What a member does wrong, and what the other one is told. */
+static void disagree(struct rank *self, void *arg)
+{
+    static const int both[] = {0, 1}, turned[] = {1, 0}, twice[] = {1, 1};
+    symm_context *ctx = NULL;
+    symm_group *g = NULL;
+    const bool wrong = self->rank == 1;
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *w = symm_context_world(ctx);
+    /* Local to rank 1: rank 0 waits in vain; or not, when rank 1 corrects itself. */
+    for (int round = 0; round < 2; round++) {
+        if (wrong)
+            RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_group_create(w, 2, twice, &g));
+        else if (round == 0)
+            RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT,
+                             "rank 1 did not come to symm_group_create(ranks 0 1)",
+                             symm_group_create(w, 2, both, &g));
+        if (round == 0 && wrong)
+            pause_ms(1500); /* or it would wait for rank 0 as long as rank 0 for it */
+        if (round == 0)
+            RANK_TRY(self, symm_exchange(w, NULL, 0, NULL));
+        RANK_TRY(self, symm_group_create(w, 2, both, &g));
+        RANK_TRY(self, exercise_all_reduce(self, ctx, g, SYMM_ALGO_AUTO, SYMM_FLOAT32, 777,
+                                           (uint64_t)round));
+        RANK_TRY(self, symm_group_destroy(g));
+        g = NULL;
+    }
+    /* What both hear of, at once. */
+    const int64_t start = now_ms();
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "rank 1: out is NULL",
+                     symm_group_create(w, 2, both, wrong ? NULL : &g));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH,
+                     "rank 0: symm_group_create(ranks 0 1); rank 1: symm_group_create(ranks 1 0)",
+                     symm_group_create(w, 2, wrong ? turned : both, &g));
+    CHECK_RANK(self, now_ms() - start < 1000);
+    RANK_TRY(self, symm_group_create(w, 2, turned, &g));
+    RANK_TRY(self, symm_group_destroy(g));
+    g = NULL;
+out:
+    symm_group_destroy(g);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_mistake_does_not_keep_the_members_apart)
+{
+    setenv("SYMM_TIMEOUT_MS", "2000", 1);
+    ranks_run_ok(2, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, disagree, NULL, 60);
+    unsetenv("SYMM_TIMEOUT_MS");
+}
+END_TEST
+
 static void leave_out_rank_0(struct rank *self, void *arg)
 {
     static const int others[] = {1, 2, 3};
@@ -560,6 +612,7 @@ int main(void)
     tcase_add_test(ranks, any_subset_of_threads_makes_a_group);
     tcase_add_test(ranks, groups_overlap);
     tcase_add_test(ranks, a_group_numbers_its_ranks_in_the_order_given);
+    tcase_add_loop_test(ranks, a_mistake_does_not_keep_the_members_apart, 0, 2);
     tcase_add_test(ranks, a_group_needs_its_members_only_and_no_rank_0);
     tcase_add_test(ranks, a_group_of_a_group_counts_in_its_parent);
     TCase *memory = test_case(suite, "repeated", 90);

@@ -1,0 +1,83 @@
+/*
+ * New lanes. The ranks of one meet by its parent and its set of ranks, not by how often they have
+ * asked before: a rank that could not ask, or asked in vain, is out of step with nobody. An attempt
+ * that has ended is forgotten.
+ */
+#include "hub_state.h"
+
+#include <string.h>
+
+struct birth {
+    struct symm_hub_lane *parent;
+    int nranks;
+    int ranks[SYMM_MAX_RANKS];
+    struct symm_rank_set members;
+};
+
+/* The payload of CREATE: the parent's key, then a byte for each rank. */
+static bool read_birth(struct symm_hub *hub, int rank, const struct symm_message *m,
+                       struct birth *b)
+{
+    const unsigned char *bytes = m->payload;
+    uint64_t key;
+
+    memcpy(&key, bytes, sizeof key);
+    *b = (struct birth){.parent = symm__hub_find_lane(hub, rank, key),
+                        .nranks = (int)(m->payload_nbytes - sizeof key)};
+    if (!b->parent)
+        return false;
+    for (int i = 0; i < b->nranks; i++) {
+        int r = b->ranks[i] = bytes[sizeof key + (size_t)i];
+        if (r >= hub->nranks || !symm__rank_set_has(b->parent->members, r) ||
+            symm__rank_set_has(b->members, r))
+            return false;
+        symm__rank_set_add(&b->members, r);
+    }
+    return symm__rank_set_has(b->members, rank);
+}
+
+/* The oldest attempt to which this rank has not come yet; NULL: there is none. */
+static struct symm_hub_lane *find_attempt(struct symm_hub *hub, int rank, const struct birth *b)
+{
+    struct symm_hub_lane *oldest = NULL;
+
+    for (struct symm_hub_lane *lane = hub->lanes; lane; lane = lane->next)
+        if (!lane->formed && lane->status == SYMM_OK && lane->parent == b->parent->key &&
+            symm__rank_set_equal(lane->members, b->members) &&
+            !lane->came[symm__hub_place_of(lane, rank)])
+            oldest = lane; /* new ones stand in front */
+    return oldest;
+}
+
+static symm_status begin_attempt(struct symm_hub *hub, const struct birth *b,
+                                 struct symm_hub_lane **out)
+{
+    symm_status st;
+
+    TRY(symm__hub_lane_add(hub, b->parent->key, b->nranks, b->ranks, out));
+    for (int i = 0; i < b->nranks; i++)
+        if (symm__rank_set_has(b->parent->gone, b->ranks[i]))
+            symm__rank_set_add(&(*out)->gone, b->ranks[i]);
+    if (b->parent->status != SYMM_OK)
+        symm__hub_end_lane(hub, *out, b->parent->status, b->parent->reason);
+out:
+    return st;
+}
+
+void symm__hub_create(struct symm_hub *hub, struct symm_hub_client *client, struct symm_message *m)
+{
+    struct symm_hub_lane *lane;
+    struct birth b;
+
+    if (!(m->lane & SYMM_LANE_FORMING) || !read_birth(hub, client->rank, m, &b)) {
+        symm__hub_drop(hub, client, "makes a group of wrong ranks");
+        return;
+    }
+    lane = find_attempt(hub, client->rank, &b);
+    if (!lane && begin_attempt(hub, &b, &lane) != SYMM_OK) {
+        symm__hub_drop(hub, client, symm__failure_text());
+        return;
+    }
+    lane->names[symm__hub_place_of(lane, client->rank)] = m->lane;
+    symm__hub_arrive(hub, client, lane, m);
+}
