@@ -14,7 +14,6 @@
 #include <unistd.h>
 #include "boot_id.h"
 #include "fd.h"
-#include "rendezvous.h"
 #include "settings.h"
 
 enum {
@@ -93,6 +92,7 @@ static void receive(struct symm_exchange *x)
         symm__exchange_send(x, &m);
         break;
     case SYMM_RECEIVED:
+        x->refused |= m.type == SYMM_MESSAGE_ENDED && m.lane == SYMM_LANE_JOIN;
         if (m.type == SYMM_MESSAGE_BYE)
             x->hub_left = true;
         else
@@ -131,7 +131,7 @@ static void tick(struct symm_exchange *x)
 
 /*
  * Whether nobody needs this thread any more: others may still have to be served, for a bounded
- * time.
+ * time. A rank that was refused waits until the hub has ended: its next attempt must not meet it.
  */
 static bool may_stop(struct symm_exchange *x)
 {
@@ -144,7 +144,9 @@ static bool may_stop(struct symm_exchange *x)
     bool failed = !x->hub || symm__hub_failed(x->hub);
     if (symm__now_us() > since + (failed ? LEAVE_FAILED_US : LEAVE_US))
         return true;
-    return x->hub ? symm__hub_done(x->hub) : x->lost || symm__link_idle(&x->link);
+    if (x->hub)
+        return symm__hub_done(x->hub);
+    return x->lost || (!x->refused && symm__link_idle(&x->link));
 }
 
 static int next_poll_ms(const struct symm_exchange *x, int64_t next_tick, int64_t next_end,
@@ -242,7 +244,8 @@ static symm_status reserve_descriptors(struct symm_exchange *x)
  */
 static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
 {
-    struct symm_hub_config config = {&x->join, x->config.log, x->config.arbiter, x->watches};
+    struct symm_hub_config config = {&x->join, x->config.log, x->config.arbiter, x->watches,
+                                     &x->place};
     int ends[2] = {-1, -1};
     symm_status st;
 
@@ -258,7 +261,7 @@ static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
             goto out;
         }
         x->hub_pid = getpid();
-        st = symm__hub_open(&config, ends[1], deadline, &x->hub);
+        st = symm__hub_open(&config, ends[1], &x->hub);
         ends[1] = -1;
     } else {
         st = symm__rendezvous_connect(x->join.session, deadline, x->config.log, x->slow_us,
@@ -312,6 +315,29 @@ out:
     return st;
 }
 
+/*
+ * Releases everything. If this is rank 0 and its thread does not run, the other ranks learn here
+ * why, in the descriptors that have become free.
+ */
+static symm_status give_up(struct symm_exchange *x, symm_status st)
+{
+    struct symm_rendezvous place = x->place;
+    const int nothers = x->join.nranks - 1;
+    char why[SYMM_TEXT_MAX], text[SYMM_TEXT_MAX];
+
+    if (x->thread_runs) {
+        symm__exchange_close(x);
+        return st;
+    }
+    strcpy(why, symm__failure_text());
+    snprintf(text, sizeof text, "%.1000s (on rank 0)", why);
+    x->place = (struct symm_rendezvous){.listener = -1};
+    symm__exchange_close(x);
+    symm__rendezvous_refuse(&place, st, text, nothers, symm__deadline_in(SYMM_HUB_REFUSES_MS));
+    symm__rendezvous_close(&place, st, text);
+    return symm__fail(st, "%s", why);
+}
+
 symm_status symm__exchange_open(const struct symm_exchange_config *config,
                                 struct symm_exchange **out)
 {
@@ -326,9 +352,13 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     x->config = *config;
     x->join = *config->join;
     x->wake = x->hub_process = -1;
+    x->place = (struct symm_rendezvous){.listener = -1};
     pthread_mutex_init(&x->lock, NULL); /* these cannot fail without attributes */
     pthread_mutex_init(&x->freed_lock, NULL);
     pthread_cond_init(&x->quiet, NULL);
+    /* First of all: whatever fails from here on, the others can be told. */
+    if (x->join.rank == 0 && x->join.nranks > 1)
+        TRY(symm__rendezvous_open(&x->place, x->join.session, deadline, x->config.log));
     TRY(read_settings(x));
     mine = reserve_descriptors(x);
     strcpy(why, mine == SYMM_OK ? "" : symm__failure_text());
@@ -344,11 +374,10 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     TRY(say_hello(x, mine, why, deadline));
     symm__join_done(&x->join);
 out:
-    if (st == SYMM_OK)
-        *out = x;
-    else
-        symm__exchange_close(x);
-    return st;
+    if (st != SYMM_OK)
+        return give_up(x, st);
+    *out = x;
+    return SYMM_OK;
 }
 
 void symm__exchange_close(struct symm_exchange *x)
@@ -364,17 +393,18 @@ void symm__exchange_close(struct symm_exchange *x)
         while (x->ticking)
             pthread_cond_wait(&x->quiet, &x->lock);
         pthread_mutex_unlock(&x->lock);
-        symm__exchange_send(x, &bye);
+        if (!x->refused) /* else the hub expects nothing more */
+            symm__exchange_send(x, &bye);
         symm__exchange_wake(x);
         pthread_join(x->thread, NULL);
     }
     while (x->lanes)
         symm__lane_free(x->lanes);
-    symm__hub_close(x->hub);
     if (x->link_open)
         symm__link_close(&x->link);
     symm__fd_close(&x->wake);
     symm__fd_close(&x->hub_process);
+    symm__hub_close(x->hub); /* last: with few descriptors it may lack one to refuse others */
     pthread_cond_destroy(&x->quiet);
     pthread_mutex_destroy(&x->freed_lock);
     pthread_mutex_destroy(&x->lock);

@@ -10,6 +10,7 @@
 #include "exchange.h"
 #include "hub.h"
 #include "link.h"
+#include "rendezvous.h"
 
 enum { SYMM_FREED_MAX = 1000 }; /* offsets in one message */
 
@@ -20,7 +21,8 @@ struct symm_exchange {
     bool watches;    /* rank 0: the other ranks' processes */
     int hub_process; /* to be watched, as symm__rendezvous_watch() gives it */
     int64_t slow_us, abort_delay_us;
-    struct symm_hub *hub; /* rank 0's; belongs to the thread once that runs */
+    struct symm_rendezvous place; /* rank 0's; belongs to the hub once there is one */
+    struct symm_hub *hub;         /* rank 0's; belongs to the thread once that runs */
     struct symm_link link;
     bool link_open;
     int wake; /* eventfd */
@@ -35,6 +37,7 @@ struct symm_exchange {
     char lost_reason[96];
     bool hub_left; /* and the hub had said goodbye */
     bool hub_deaf; /* or did not take an ABORT */
+    bool refused;  /* the hub has ended the joining; it closes the connection when it ends */
     bool ticking, stopping;
     int64_t stop_at_us; /* when stopping began */
 

@@ -13,6 +13,7 @@
 enum {
     STRANGER_US = 5000000, /* how long one may take to say it */
     ACCEPT_AGAIN_US = 50000,
+    ACCEPTS_A_TURN = 16,
 };
 
 static symm_status add_client(struct symm_hub *hub, int fd)
@@ -22,10 +23,6 @@ static symm_status add_client(struct symm_hub *hub, int fd)
     symm_status st;
 
     TRY(symm__rendezvous_peer(fd, &pid));
-    if (hub->nclients == hub->max_clients) {
-        st = symm__fail(SYMM_ERROR_MISMATCH, "process %d is one too many", (int)pid);
-        goto out;
-    }
     client = calloc(1, sizeof *client);
     if (!client) {
         st = symm__fail(SYMM_ERROR_MEMORY, "no memory for a connection");
@@ -47,8 +44,7 @@ out:
     return st;
 }
 
-symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm_deadline deadline,
-                           struct symm_hub **out)
+symm_status symm__hub_open(const struct symm_hub_config *config, int local, struct symm_hub **out)
 {
     struct symm_hub *hub = calloc(1, sizeof *hub);
     struct symm_hub_lane *world;
@@ -61,7 +57,6 @@ symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm
     }
     hub->config = *config;
     hub->nranks = config->join->nranks;
-    hub->place.listener = hub->place.folder_fd = -1;
     hub->max_clients = hub->nranks + SYMM_HUB_STRANGERS;
     memcpy(hub->token, config->join->token, sizeof hub->token);
     hub->clients = calloc((size_t)hub->max_clients, sizeof hub->clients[0]);
@@ -76,14 +71,14 @@ symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm
     world->formed = true; /* its key is the first, SYMM_LANE_WORLD */
     st = add_client(hub, local);
     local = -1;
-    if (st == SYMM_OK && hub->nranks > 1)
-        st = symm__rendezvous_open(&hub->place, config->join->session, deadline);
 out:
     symm__fd_close(&local);
-    if (st == SYMM_OK)
+    if (st == SYMM_OK) {
         *out = hub;
-    else
+    } else {
+        hub->config.place = NULL;
         symm__hub_close(hub);
+    }
     return st;
 }
 
@@ -100,11 +95,16 @@ void symm__hub_close(struct symm_hub *hub)
 
     if (!hub)
         return;
+    if (hub->phase == SYMM_HUB_JOINING)
+        symm__hub_refuse(hub, SYMM_ERROR_PEER, "rank 0 has given up");
+    /* Before the connections: a rank that was refused tries again when its own ends. */
+    symm__rendezvous_close(hub->config.place, hub->offence, hub->offences.bytes);
     for (int i = 0; i < hub->nclients; i++) {
+        if (hub->phase == SYMM_HUB_REFUSED && !hub->clients[i]->said)
+            symm__hub_turn_away(hub, hub->clients[i], hub->offence, hub->offences.bytes);
         symm__hub_send(hub, hub->clients[i], &bye);
         free_client(hub->clients[i]);
     }
-    symm__rendezvous_close(&hub->place);
     symm__hub_sweep(hub, true);
     free(hub->clients);
     free(hub);
@@ -221,20 +221,33 @@ static void receive(struct symm_hub *hub, struct symm_hub_client *client)
     }
 }
 
-static void accept_all(struct symm_hub *hub)
+/* One more connection. False: there is none, or not now. */
+static bool accept_one(struct symm_hub *hub)
 {
     int fd;
 
-    while ((fd = symm__fd_above_stdio(
-                accept4(hub->place.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC))) >= 0)
-        if (add_client(hub, fd) != SYMM_OK)
-            symm__log(hub->config.log, SYMM_LOG_WARNING, "refused at the meeting place: %s",
-                      symm__failure_text());
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+    if (!symm__hub_has_room(hub)) {
+        hub->accept_at_us = symm__now_us() + ACCEPT_AGAIN_US;
+        return false;
+    }
+    fd = symm__fd_above_stdio(
+        accept4(hub->config.place->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd >= 0 && add_client(hub, fd) != SYMM_OK)
+        symm__log(hub->config.log, SYMM_LOG_WARNING, "refused at the meeting place: %s",
+                  symm__failure_text());
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
         symm__fail_errno(errno, "accept");
         symm__log(hub->config.log, SYMM_LOG_WARNING, "%s", symm__failure_text());
         hub->accept_at_us = symm__now_us() + ACCEPT_AGAIN_US;
     }
+    return fd >= 0;
+}
+
+/* Not for ever: another user, who is refused, may come again and again. */
+static void accept_some(struct symm_hub *hub)
+{
+    for (int i = 0; i < ACCEPTS_A_TURN && accept_one(hub); i++)
+        ;
 }
 
 /* Two places for each client, its connection and its process; then the listener. */
@@ -247,8 +260,8 @@ int symm__hub_poll(struct symm_hub *hub, struct pollfd fds[SYMM_HUB_POLL_MAX], b
         fds[n++] = (struct pollfd){link->fd, symm__link_events(link, retry), 0};
         fds[n++] = (struct pollfd){hub->clients[i]->process, POLLIN, 0};
     }
-    if (hub->place.listener >= 0 && symm__now_us() >= hub->accept_at_us)
-        fds[n++] = (struct pollfd){hub->place.listener, POLLIN, 0};
+    if (hub->config.place->listener >= 0 && symm__now_us() >= hub->accept_at_us)
+        fds[n++] = (struct pollfd){hub->config.place->listener, POLLIN, 0};
     return n;
 }
 
@@ -272,10 +285,11 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
                 gone(hub, client); /* and has nothing left to say */
         }
         if (client->rank < 0 && symm__now_us() > client->since_us + STRANGER_US)
-            symm__hub_drop(hub, client, "does not say who it is");
+            symm__hub_turn_away(hub, client, SYMM_ERROR_TIMEOUT,
+                                "this rank has not said who it is");
     }
-    if (nfds > 2 * n && fds[2 * n].revents && hub->place.listener >= 0)
-        accept_all(hub);
+    if (nfds > 2 * n && fds[2 * n].revents && hub->config.place->listener >= 0)
+        accept_some(hub);
     if (hub->phase == SYMM_HUB_JOINING)
         symm__hub_join_tick(hub);
     bury(hub);
@@ -284,6 +298,9 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
 
 bool symm__hub_done(struct symm_hub *hub)
 {
+    if (hub->phase == SYMM_HUB_REFUSED && !symm__hub_all_heard(hub) &&
+        symm__now_us() < hub->refuse_at_us)
+        return false;
     for (int r = 0; r < hub->nranks; r++)
         if (hub->ranks[r].fate == SYMM_HUB_HERE && hub->phase == SYMM_HUB_RUNNING)
             return false;

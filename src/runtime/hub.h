@@ -9,6 +9,8 @@
 #include <poll.h>
 #include "exchange.h"
 
+struct symm_rendezvous;
+
 /*
  * Lane keys: 0 stands for joining, 1 is the world's, the hub gives the others. While a lane is
  * being made each of its ranks has a name of its own for it, with this bit, another one for each
@@ -25,7 +27,8 @@ struct symm_hello {
 enum { SYMM_HELLO_TOKEN = 1, SYMM_HELLO_DEVICE = 2 };
 
 enum {
-    SYMM_HUB_STRANGERS = 16, /* connections that have not said who they are */
+    SYMM_HUB_STRANGERS = 16,    /* connections that have not said who they are */
+    SYMM_HUB_REFUSES_MS = 1000, /* how long a refusal waits for ranks that have not come */
     SYMM_HUB_POLL_MAX = 2 * (SYMM_MAX_RANKS + SYMM_HUB_STRANGERS) + 1,
 };
 
@@ -35,15 +38,12 @@ struct symm_hub_config {
     const struct symm_join *join;
     const struct symm_log *log;
     struct symm_arbiter arbiter;
-    bool watches; /* there are descriptors enough to watch every rank's process */
+    bool watches;                  /* there are descriptors enough to watch every rank's process */
+    struct symm_rendezvous *place; /* the hub closes it, but not where it fails to open */
 };
 
-/*
- * Opens the meeting place (in a world of one there is none); local is rank 0's own connection,
- * taken in every case.
- */
-symm_status symm__hub_open(const struct symm_hub_config *config, int local, symm_deadline deadline,
-                           struct symm_hub **out);
+/* local is rank 0's own connection, taken in every case. */
+symm_status symm__hub_open(const struct symm_hub_config *config, int local, struct symm_hub **out);
 void symm__hub_close(struct symm_hub *hub); /* NULL is fine */
 
 /* Fills in what to poll for. *retry as with symm__link_events. Returns how many. */

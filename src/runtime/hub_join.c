@@ -14,6 +14,9 @@
  */
 enum { REFUSE_US = 500000 };
 
+/* How long a connection may be silent while others wait for its place. */
+enum { SILENT_US = 1000000 };
+
 static pid_t pid_of(const struct symm_hub_client *client, const struct symm_message *m)
 {
     return client->pid ? client->pid : (pid_t)m->args[1]; /* 0: in another pid namespace */
@@ -38,16 +41,52 @@ static void send_refusal(struct symm_hub *hub, struct symm_hub_client *client, s
     symm__hub_send(hub, client, &m);
 }
 
+void symm__hub_turn_away(struct symm_hub *hub, struct symm_hub_client *client, symm_status status,
+                         const char *reason)
+{
+    if (client->over)
+        return;
+    send_refusal(hub, client, status, reason);
+    symm__hub_drop(hub, client, reason);
+}
+
+bool symm__hub_has_room(struct symm_hub *hub)
+{
+    struct symm_hub_client *oldest = NULL;
+
+    if (hub->nclients < hub->max_clients)
+        return true;
+    for (int i = 0; i < hub->nclients; i++) {
+        struct symm_hub_client *client = hub->clients[i];
+        if (!client->said && (!oldest || client->since_us < oldest->since_us))
+            oldest = client;
+    }
+    if (oldest && symm__now_us() >= oldest->since_us + SILENT_US)
+        symm__hub_turn_away(hub, oldest, SYMM_ERROR_TIMEOUT,
+                            "this rank has not said who it is, and others wait for its place");
+    return false; /* not before it is buried */
+}
+
+bool symm__hub_all_heard(const struct symm_hub *hub)
+{
+    bool all = true;
+
+    for (int r = 0; r < hub->nranks; r++)
+        all &= symm__rank_set_has(hub->heard, r);
+    return all;
+}
+
+/* The place stays open for a while: who comes now is told, too. */
 void symm__hub_refuse(struct symm_hub *hub, symm_status status, const char *reason)
 {
     struct symm_text text = {.used = 0};
 
     symm__text_add(&text, "%s", reason); /* it may be a part of what is overwritten now */
     hub->phase = SYMM_HUB_REFUSED;
-    symm__rendezvous_close(&hub->place); /* who tries again must meet the next hub, not this one */
     hub->failed = true;
     hub->offence = status;
     hub->offences = text;
+    hub->refuse_at_us = symm__now_us() + SYMM_HUB_REFUSES_MS * INT64_C(1000);
     for (int i = 0; i < hub->nclients; i++)
         if (hub->clients[i]->said && !hub->clients[i]->over)
             send_refusal(hub, hub->clients[i], status, text.bytes);
@@ -95,7 +134,7 @@ static bool fits(struct symm_hub *hub, struct symm_hub_client *client, const str
     struct symm_text device = {.used = 0};
 
     if (m->status != SYMM_OK)
-        offend(hub, m->status, "rank %d: %s", m->rank, m->reason);
+        offend(hub, m->status, "%s (on rank %d)", m->reason, m->rank);
     else if (nranks != hub->nranks)
         offend(hub, SYMM_ERROR_MISMATCH, "rank %d (pid %d) has nranks %d, rank 0 has %d", m->rank,
                pid, nranks, hub->nranks);
@@ -124,20 +163,17 @@ void symm__hub_hello(struct symm_hub *hub, struct symm_hub_client *client,
     struct symm_text text = {.used = 0};
 
     memcpy(&hello, m->payload, sizeof hello);
-    if (hub->phase == SYMM_HUB_RUNNING) {
-        symm__hub_drop(hub, client, "comes after everyone has joined");
-        return;
-    }
     if (join->has_token != !!(m->args[2] & SYMM_HELLO_TOKEN) ||
         !same_token(hub->token, hello.token)) {
         symm__text_add(&text, "the token (SYMM_TOKEN) of rank %d (pid %d) is not rank 0's", m->rank,
                        (int)pid_of(client, m));
         symm__text_add(&hub->strangers, "; %s", text.bytes);
-        send_refusal(hub, client, SYMM_ERROR_MISMATCH, text.bytes);
-        symm__hub_drop(hub, client, text.bytes);
+        symm__hub_turn_away(hub, client, SYMM_ERROR_MISMATCH, text.bytes);
         return;
     }
     client->said = true;
+    if (m->rank >= 0)
+        symm__rank_set_add(&hub->heard, m->rank);
     if (hub->phase == SYMM_HUB_REFUSED) {
         send_refusal(hub, client, hub->offence, hub->offences.bytes);
         return;
@@ -150,22 +186,33 @@ void symm__hub_hello(struct symm_hub *hub, struct symm_hub_client *client,
         hub->ranks[m->rank].pid = pid_of(client, m);
         hub->ranks[m->rank].client = client;
     }
-    if (m->rank >= 0)
-        symm__rank_set_add(&hub->heard, m->rank);
 }
 
-/* Of its frame only the fixed part can be trusted, and it cannot read more of ours. */
+/*
+ * Of its frame only the fixed part and the place of the token can be trusted, and it cannot read
+ * more of ours. Without the token it may be anybody's: then it does not end the joining.
+ */
 void symm__hub_other_version(struct symm_hub *hub, struct symm_hub_client *client,
                              const struct symm_message *m)
 {
+    const bool knows_token =
+        m->payload_nbytes >= sizeof hub->token && same_token(hub->token, m->payload);
+    struct symm_text text = {.used = 0};
+
+    symm__text_add(&text, "rank %d (pid %d) has symm %u, rank 0 has %d", m->rank, (int)client->pid,
+                   m->version, SYMM_VERSION);
+    if (hub->config.join->has_token && !knows_token) {
+        symm__text_add(&hub->strangers, "; %s, and not its token (SYMM_TOKEN)", text.bytes);
+        symm__hub_turn_away(hub, client, SYMM_ERROR_VERSION, text.bytes);
+        return;
+    }
     client->said = true;
-    if (hub->phase == SYMM_HUB_JOINING)
-        offend(hub, SYMM_ERROR_VERSION, "rank %d (pid %d) has symm %u, rank 0 has %d", m->rank,
-               (int)client->pid, m->version, SYMM_VERSION);
-    else
-        send_refusal(hub, client, SYMM_ERROR_VERSION, "rank 0 has another version of symm");
     if (m->rank >= 0 && m->rank < SYMM_MAX_RANKS)
         symm__rank_set_add(&hub->heard, m->rank);
+    if (hub->phase == SYMM_HUB_JOINING)
+        offend(hub, SYMM_ERROR_VERSION, "%s", text.bytes);
+    else
+        send_refusal(hub, client, SYMM_ERROR_VERSION, text.bytes);
 }
 
 static struct symm_rank_set missing(const struct symm_hub *hub)
@@ -202,25 +249,24 @@ void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
 
 static void welcome(struct symm_hub *hub)
 {
+    static const char late[] = "all ranks of this session have joined without this one";
     struct symm_message m = {.type = SYMM_MESSAGE_RESULT, .lane = SYMM_LANE_JOIN, .seq = 1};
 
     hub->phase = SYMM_HUB_RUNNING;
-    symm__rendezvous_close(&hub->place);
     for (int i = 0; i < hub->nclients; i++)
         if (hub->clients[i]->rank >= 0)
             symm__hub_send(hub, hub->clients[i], &m);
         else
-            symm__hub_drop(hub, hub->clients[i], "nobody waits for it any more");
+            symm__hub_turn_away(hub, hub->clients[i], SYMM_ERROR_MISMATCH, late);
+    symm__rendezvous_close(hub->config.place, SYMM_ERROR_MISMATCH, late);
 }
 
 void symm__hub_join_tick(struct symm_hub *hub)
 {
     struct symm_rank_set none = {{0}};
-    bool all_heard = true;
 
-    for (int r = 0; r < hub->nranks; r++)
-        all_heard &= symm__rank_set_has(hub->heard, r);
-    if (hub->offence != SYMM_OK && (all_heard || symm__now_us() >= hub->refuse_at_us))
+    if (hub->offence != SYMM_OK &&
+        (symm__hub_all_heard(hub) || symm__now_us() >= hub->refuse_at_us))
         symm__hub_refuse(hub, hub->offence, hub->offences.bytes);
     else if (hub->offence == SYMM_OK && symm__rank_set_equal(missing(hub), none))
         welcome(hub);

@@ -60,7 +60,6 @@ struct symm_hub {
     struct symm_hub_config config;
     int nranks;
     enum symm_hub_phase phase;
-    struct symm_rendezvous place;
     int64_t accept_at_us; /* not before: descriptors had run out */
     int nclients, max_clients;
     struct symm_hub_client **clients;
@@ -75,7 +74,7 @@ struct symm_hub {
     char boot_id[40];
     symm_status offence; /* of the first; what they are stands in offences */
     struct symm_text offences, strangers;
-    int64_t refuse_at_us;
+    int64_t refuse_at_us;       /* or, once the ranks are refused, until when others are as well */
     struct symm_rank_set heard; /* ranks that came, rightly or not */
     unsigned char buffer[SYMM_MESSAGE_MAX];
 };
@@ -94,6 +93,13 @@ void symm__hub_hello(struct symm_hub *hub, struct symm_hub_client *client,
 void symm__hub_other_version(struct symm_hub *hub, struct symm_hub_client *client,
                              const struct symm_message *m);
 void symm__hub_refuse(struct symm_hub *hub, symm_status status, const char *reason);
+/* Refuses this connection alone. */
+void symm__hub_turn_away(struct symm_hub *hub, struct symm_hub_client *client, symm_status status,
+                         const char *reason);
+/* Whether there is room for one more; makes it if need be. */
+bool symm__hub_has_room(struct symm_hub *hub);
+/* Whether every rank has come, rightly or not. */
+bool symm__hub_all_heard(const struct symm_hub *hub);
 void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
                           const struct symm_message *m);
 void symm__hub_join_tick(struct symm_hub *hub);

@@ -100,6 +100,10 @@ symm_status symm__message_parse(const void *bytes, size_t nbytes, int nfds,
     out->version = h.version;
     out->type = h.type;
     out->rank = h.rank;
+    if (h.version != SYMM_VERSION && nbytes > sizeof h) {
+        out->payload = at; /* a token lies at the same place in all versions */
+        out->payload_nbytes = nbytes - sizeof h;
+    }
     if (h.version != SYMM_VERSION)
         return symm__fail(SYMM_ERROR_VERSION, "a message of symm %u, this is %u", h.version,
                           SYMM_VERSION);

@@ -1,10 +1,12 @@
-/* Where ranks meet: the folder, the socket in it, and what may be left of an earlier job. */
+/* Where ranks meet: the folder, the socket, and what may be left of an earlier job. */
 #include "rendezvous.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -13,68 +15,108 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "fd.h"
+#include "hub.h"
+#include "message.h"
 #include "settings.h"
 
-enum { RETRY_US = 2000, BACKLOG = 128 };
+enum { RETRY_US = 2000, BACKLOG = 128, SESSION_DIGITS = 32 };
 
-static symm_status folder_path(char path[PATH_MAX])
+/* ---- The folder ---- */
+
+/* Whether the folder that a login makes for this user is there, and nobody else can enter it. */
+static bool has_runtime_folder(const char *path)
 {
-    const char *tmp = getenv("TMPDIR");
-    int n;
+    struct stat s;
 
-    if (symm__setting_is_set(SYMM_SETTING_DIR))
-        n = snprintf(path, PATH_MAX, "%s", symm__setting(SYMM_SETTING_DIR));
-    else
-        n = snprintf(path, PATH_MAX, "%s/symm-%u", tmp && *tmp ? tmp : "/tmp", (unsigned)geteuid());
-    if (n >= PATH_MAX)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_DIR or TMPDIR is longer than %d bytes",
-                          PATH_MAX - 1);
+    return !lstat(path, &s) && S_ISDIR(s.st_mode) && s.st_uid == geteuid() && !(s.st_mode & 077);
+}
+
+/* SYMM_DIR, else a folder below /run/user/UID, else none. */
+static symm_status choose_folder(char path[PATH_MAX], bool *given)
+{
+    const int most = PATH_MAX - SESSION_DIGITS - 1; /* with a socket in it */
+    char runtime[64];
+
+    path[0] = 0;
+    *given = symm__setting_is_set(SYMM_SETTING_DIR);
+    snprintf(runtime, sizeof runtime, "/run/user/%u", (unsigned)geteuid());
+    if (*given && snprintf(path, PATH_MAX, "%s", symm__setting(SYMM_SETTING_DIR)) >= most)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_DIR is longer than %d bytes", most - 1);
+    if (!*given && has_runtime_folder(runtime))
+        snprintf(path, PATH_MAX, "%s/symm", runtime);
     return SYMM_OK;
 }
 
-/* Makes the folder if there is none, and makes sure that nobody else can put a socket into it. */
-static symm_status open_folder(char path[PATH_MAX], int *out)
+/* Opens the folder if nobody else can put a socket into it. *out is -1: it does not exist. */
+static symm_status open_folder(const char *path, int *out)
 {
     struct stat s;
-    symm_status st;
-    int fd = -1;
+    symm_status st = SYMM_OK;
 
-    TRY(folder_path(path));
-    do {
-        if (mkdir(path, 0700) && errno != EEXIST) {
-            st = symm__fail_errno(errno, "mkdir %s", path);
-            goto out;
-        }
-        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    } while (fd < 0 && errno == ENOENT); /* another job took it away in between */
-    if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
-        st = symm__fail(SYMM_ERROR_ARGUMENT, "%s (SYMM_DIR, or symm-%u in TMPDIR) is not a folder",
-                        path, (unsigned)geteuid());
-    else if (fd < 0)
-        st = symm__fail_errno(errno, "opening the folder %s", path);
-    else if (fstat(fd, &s))
+    *out = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (*out < 0 && errno == ENOENT)
+        return SYMM_OK;
+    if (*out < 0 && (errno == ELOOP || errno == ENOTDIR))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s (SYMM_DIR) is not a folder", path);
+    if (*out < 0)
+        return symm__fail_errno(errno, "opening the folder %s", path);
+    if (fstat(*out, &s))
         st = symm__fail_errno(errno, "fstat %s", path);
     else if (s.st_uid != geteuid() || s.st_mode & 077)
         st = symm__fail(SYMM_ERROR_ARGUMENT,
                         "the folder %s is not safe: it belongs to user %u, mode %03o; it must be "
-                        "user %u's with mode 700",
+                        "user %u's with mode 700 (SYMM_DIR chooses another)",
                         path, (unsigned)s.st_uid, s.st_mode & 0777u, (unsigned)geteuid());
-    if (st == SYMM_OK) {
-        *out = fd;
-        fd = -1;
-    }
-out:
-    symm__fd_close(&fd);
+    if (st != SYMM_OK)
+        symm__fd_close(out);
     return st;
 }
 
-/* By way of /proc, because the path of a folder may be longer than a socket's address can be. */
-static struct sockaddr_un address_of(int folder_fd, const char *name)
+/* Makes the folder if there is none. */
+static symm_status make_folder(const char *path, int *out)
 {
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    symm_status st;
 
-    snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/%.64s", folder_fd, name);
-    return a;
+    do { /* again if another job took it away in between */
+        if (mkdir(path, 0700) && errno != EEXIST) {
+            *out = -1;
+            return symm__fail_errno(errno, "mkdir %s (SYMM_DIR chooses another folder)", path);
+        }
+        st = open_folder(path, out);
+    } while (st == SYMM_OK && *out < 0);
+    return st;
+}
+
+/* ---- The socket ---- */
+
+/*
+ * In a folder: by way of /proc, because a path may be longer than a socket's address can be.
+ * Without one: abstract. Returns the address's bytes.
+ */
+static socklen_t address_of(struct sockaddr_un *a, int folder_fd, const char *name)
+{
+    int n;
+
+    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (folder_fd >= 0) {
+        snprintf(a->sun_path, sizeof a->sun_path, "/proc/self/fd/%d/%.64s", folder_fd, name);
+        return sizeof *a;
+    }
+    n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "symm-%.64s", name);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+/* The place in texts: "/run/user/1000/symm/3f..." or "@symm-3f...". */
+struct place_text {
+    char bytes[PATH_MAX + 80];
+};
+
+static struct place_text name_place(const char *folder, const char *name)
+{
+    struct place_text text;
+
+    snprintf(text.bytes, sizeof text.bytes, *folder ? "%s/%.64s" : "%s@symm-%.64s", folder, name);
+    return text;
 }
 
 static symm_status make_socket(int *out)
@@ -85,16 +127,8 @@ static symm_status make_socket(int *out)
     return SYMM_OK;
 }
 
-/* Returns 0 or errno. */
-static int try_connect(int fd, int folder_fd, const char *name)
-{
-    struct sockaddr_un a = address_of(folder_fd, name);
-
-    return connect(fd, (struct sockaddr *)&a, sizeof a) ? errno : 0;
-}
-
 /*
- * Held while looking at an old socket and replacing it: two jobs that do so at once would take each
+ * Held while looking at old sockets and removing them: two jobs that do so at once would take each
  * other's away.
  */
 static symm_status lock_folder(int folder_fd, symm_deadline deadline)
@@ -109,84 +143,223 @@ static symm_status lock_folder(int folder_fd, symm_deadline deadline)
     return SYMM_OK;
 }
 
-/* Whether a socket is left of a job that is dead; takes it away if so. */
-static symm_status remove_stale(const struct symm_rendezvous *r)
+/*
+ * Whether this is a socket that nobody holds any more. The probe is of another type than the
+ * socket: a living process refuses it for that, and is not disturbed by a connection.
+ */
+static bool is_dead(int folder_fd, const char *name)
 {
-    int probe = -1, err;
-    symm_status st = make_socket(&probe);
+    struct sockaddr_un a;
+    struct stat s;
+    int probe;
+    bool dead;
 
-    if (st != SYMM_OK)
-        return st;
-    err = try_connect(probe, r->folder_fd, r->name);
+    if (strlen(name) != SESSION_DIGITS || strspn(name, "0123456789abcdef") != SESSION_DIGITS ||
+        fstatat(folder_fd, name, &s, AT_SYMLINK_NOFOLLOW) || !S_ISSOCK(s.st_mode))
+        return false;
+    probe = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (probe < 0)
+        return false;
+    dead = connect(probe, (struct sockaddr *)&a, address_of(&a, folder_fd, name)) &&
+           errno == ECONNREFUSED;
     symm__fd_close(&probe);
-    if (err == 0 || err == EAGAIN)
-        return symm__fail(SYMM_ERROR_STATE,
-                          "another job uses this session, or another process is its rank 0 (%s/%s)",
-                          r->folder, r->name);
-    if (unlinkat(r->folder_fd, r->name, 0) && errno != ENOENT)
-        return symm__fail_errno(errno, "removing the old socket %s/%s", r->folder, r->name);
-    return SYMM_OK;
+    return dead;
 }
 
-/* Binds and listens. *gone: the folder was taken away by a job that ended; make it again. */
-static symm_status bind_socket(struct symm_rendezvous *r, symm_deadline deadline, bool *gone)
+/* Removes the sockets of jobs whose rank 0 was killed while joining. Lock held. */
+static void sweep(int folder_fd)
 {
-    struct sockaddr_un a = address_of(r->folder_fd, r->name);
-    symm_status st;
+    int copy = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+
+    if (!dir) {
+        symm__fd_close(&copy);
+        return;
+    }
+    for (const struct dirent *e; (e = readdir(dir));)
+        if (is_dead(folder_fd, e->d_name))
+            unlinkat(folder_fd, e->d_name, 0);
+    closedir(dir);
+}
+
+/* Binds in the folder, or to the abstract name, and listens. Returns 0 or errno. */
+static int bind_and_listen(struct symm_rendezvous *r, int folder_fd)
+{
+    struct sockaddr_un a;
+    socklen_t nbytes = address_of(&a, folder_fd, r->name);
     int err;
 
-    *gone = false;
-    TRY(lock_folder(r->folder_fd, deadline));
+    if (bind(r->listener, (struct sockaddr *)&a, nbytes))
+        return errno;
+    if (!listen(r->listener, BACKLOG))
+        return 0;
+    err = errno;
+    if (folder_fd >= 0)
+        unlinkat(folder_fd, r->name, 0);
+    return err;
+}
+
+/* *gone: the folder was taken away by a job that ended; make it again. */
+static symm_status bind_in_folder(struct symm_rendezvous *r, symm_deadline deadline, bool *gone)
+{
+    const struct place_text where = name_place(r->folder, r->name);
+    symm_status st;
+    int folder_fd = -1, err = 0;
+
+    TRY(make_folder(r->folder, &folder_fd));
+    TRY(lock_folder(folder_fd, deadline));
+    sweep(folder_fd);
     TRY(make_socket(&r->listener));
-    err = bind(r->listener, (struct sockaddr *)&a, sizeof a) ? errno : 0;
-    if (err == EADDRINUSE) {
-        TRY(remove_stale(r));
-        err = bind(r->listener, (struct sockaddr *)&a, sizeof a) ? errno : 0;
-    }
-    *gone = err == ENOENT;
-    if (err)
-        st = symm__fail_errno(err, "bind %s/%s", r->folder, r->name);
-    else if (listen(r->listener, BACKLOG)) {
-        st = symm__fail_errno(errno, "listen on %s/%s", r->folder, r->name);
-        unlinkat(r->folder_fd, r->name, 0);
-    }
+    err = bind_and_listen(r, folder_fd);
+    if (err == EADDRINUSE)
+        st = symm__fail(SYMM_ERROR_STATE,
+                        "another job uses this session, or another process is its rank 0 (%s)",
+                        where.bytes);
+    else if (err)
+        st = symm__fail_errno(err, "bind %s", where.bytes);
 out:
-    flock(r->folder_fd, LOCK_UN);
+    *gone = err == ENOENT;
+    if (folder_fd >= 0)
+        flock(folder_fd, LOCK_UN); /* a child that was forked meanwhile may hold it, too */
+    symm__fd_close(&folder_fd);
     if (st != SYMM_OK)
         symm__fd_close(&r->listener);
     return st;
 }
 
-symm_status symm__rendezvous_open(struct symm_rendezvous *r, const char *session,
-                                  symm_deadline deadline)
-{
-    symm_status st;
-    bool gone;
+/* ---- The abstract socket ---- */
 
-    *r = (struct symm_rendezvous){.listener = -1, .folder_fd = -1};
-    r->named = symm__setting_is_set(SYMM_SETTING_DIR);
-    snprintf(r->name, sizeof r->name, "%.64s", session);
-    do {
-        symm__fd_close(&r->folder_fd);
-        TRY(open_folder(r->folder, &r->folder_fd));
-        st = bind_socket(r, deadline, &gone);
-    } while (st != SYMM_OK && gone && !symm__deadline_over(deadline));
+/* Connects, if somebody listens. *fd is -1: nobody does. Nobody's user is checked yet. */
+static symm_status try_connect(int folder_fd, const char *name, int *fd)
+{
+    struct sockaddr_un a;
+    symm_status st;
+    int err;
+
+    TRY(make_socket(fd));
+    err = connect(*fd, (struct sockaddr *)&a, address_of(&a, folder_fd, name)) ? errno : 0;
+    if (err)
+        symm__fd_close(fd);
+    if (err && err != ENOENT && err != ECONNREFUSED && err != EAGAIN && err != EINTR)
+        st = symm__fail_errno(err, "connect to %s",
+                              folder_fd < 0 ? name_place("", name).bytes : name);
 out:
-    if (st != SYMM_OK)
-        symm__fd_close(&r->folder_fd);
     return st;
 }
 
-void symm__rendezvous_close(struct symm_rendezvous *r)
+/* Any user can take an abstract name. */
+static symm_status advise(symm_status st)
 {
-    if (r->listener >= 0) {
-        unlinkat(r->folder_fd, r->name, 0);
-        if (!r->named)
-            rmdir(r->folder); /* fails while other jobs use it */
-    }
-    symm__fd_close(&r->listener);
-    symm__fd_close(&r->folder_fd);
+    return symm__fail(st, "%s; set SYMM_DIR on all ranks to a folder of this user with mode 700",
+                      symm__failure_text());
 }
+
+static symm_status say_who_is_there(const char *name)
+{
+    int fd = -1;
+    pid_t pid;
+    symm_status st;
+
+    TRY(try_connect(-1, name, &fd));
+    if (fd >= 0 && symm__rendezvous_peer(fd, &pid) != SYMM_OK)
+        st = advise(SYMM_ERROR_ARGUMENT);
+    else
+        st = symm__fail(SYMM_ERROR_STATE,
+                        "another job uses this session, or another process is its rank 0, or has "
+                        "only taken its name (@symm-%s): another SYMM_SESSION or SYMM_DIR helps",
+                        name);
+out:
+    symm__fd_close(&fd);
+    return st;
+}
+
+static symm_status bind_abstract(struct symm_rendezvous *r)
+{
+    symm_status st;
+    int err;
+
+    r->folder[0] = 0;
+    TRY(make_socket(&r->listener));
+    err = bind_and_listen(r, -1);
+    if (err == EADDRINUSE)
+        st = say_who_is_there(r->name);
+    else if (err)
+        st = symm__fail_errno(err, "bind @symm-%s", r->name);
+out:
+    if (st != SYMM_OK)
+        symm__fd_close(&r->listener);
+    return st;
+}
+
+/* ---- Rank 0 ---- */
+
+symm_status symm__rendezvous_open(struct symm_rendezvous *r, const char *session,
+                                  symm_deadline deadline, const struct symm_log *log)
+{
+    char why[SYMM_TEXT_MAX];
+    symm_status st;
+    bool gone;
+
+    *r = (struct symm_rendezvous){.listener = -1};
+    snprintf(r->name, sizeof r->name, "%.64s", session);
+    TRY(choose_folder(r->folder, &r->given));
+    if (!*r->folder)
+        return bind_abstract(r);
+    do
+        st = bind_in_folder(r, deadline, &gone);
+    while (st != SYMM_OK && gone && !symm__deadline_over(deadline));
+    if (st != SYMM_ERROR_SYSTEM)
+        return st;
+    strcpy(why, symm__failure_text());
+    if (!r->given)
+        symm__log(log, SYMM_LOG_WARNING, "meeting at an abstract socket, because of %s", why);
+    if (bind_abstract(r) != SYMM_OK || r->given)
+        st = symm__fail(SYMM_ERROR_SYSTEM, "%s", why);
+    else
+        st = SYMM_OK;
+out:
+    return st;
+}
+
+void symm__rendezvous_refuse(struct symm_rendezvous *r, symm_status status, const char *why, int n,
+                             symm_deadline deadline)
+{
+    const struct symm_message m = {
+        .type = SYMM_MESSAGE_ENDED, .lane = SYMM_LANE_JOIN, .status = status, .reason = why};
+    struct symm_frame *frame = symm__frame_make(&m);
+    struct pollfd p = {r->listener, POLLIN, 0};
+    pid_t pid;
+
+    while (r->listener >= 0 && n > 0 && frame &&
+           poll(&p, 1, symm__deadline_poll_ms(deadline, INT_MAX)) != 0) {
+        int fd = accept4(r->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && symm__deadline_over(deadline))
+            break;
+        if (fd < 0 && errno != EAGAIN)
+            symm__sleep_us(RETRY_US); /* no descriptor, perhaps: the end of the socket must do */
+        if (fd >= 0 && symm__rendezvous_peer(fd, &pid) == SYMM_OK) {
+            symm__frame_send(fd, frame);
+            n--;
+        }
+        symm__fd_close(&fd);
+    }
+    symm__frame_put(frame);
+}
+
+void symm__rendezvous_close(struct symm_rendezvous *r, symm_status status, const char *why)
+{
+    if (!r || r->listener < 0)
+        return;
+    if (*r->folder)
+        unlink(name_place(r->folder, r->name).bytes);
+    if (*r->folder && !r->given)
+        rmdir(r->folder);           /* fails while other jobs use it */
+    shutdown(r->listener, SHUT_RD); /* nobody can come any more, and nobody is overlooked */
+    symm__rendezvous_refuse(r, status, why, BACKLOG, symm__deadline_in(0));
+    symm__fd_close(&r->listener);
+}
+
+/* ---- The other ranks ---- */
 
 symm_status symm__rendezvous_peer(int fd, pid_t *pid)
 {
@@ -209,44 +382,68 @@ int symm__rendezvous_watch(pid_t pid)
     return symm__fd_above_stdio((int)syscall(SYS_pidfd_open, pid, 0));
 }
 
+static symm_status connect_in_folder(const char *folder, const char *session, int *fd, pid_t *hub)
+{
+    int folder_fd = -1;
+    symm_status st;
+
+    TRY(open_folder(folder, &folder_fd)); /* anew each time: another one may be there */
+    if (folder_fd >= 0)
+        TRY(try_connect(folder_fd, session, fd));
+    if (*fd >= 0)
+        TRY(symm__rendezvous_peer(*fd, hub));
+out:
+    symm__fd_close(&folder_fd);
+    return st;
+}
+
+/* alone: there is no folder, in which another user could not be in the way. */
+static symm_status connect_abstract(const char *session, bool alone, int *fd, pid_t *hub)
+{
+    symm_status st;
+
+    TRY(try_connect(-1, session, fd));
+    if (*fd >= 0 && symm__rendezvous_peer(*fd, hub) != SYMM_OK) {
+        symm__fd_close(fd);
+        st = alone ? advise(SYMM_ERROR_ARGUMENT) : SYMM_OK;
+    }
+out:
+    return st;
+}
+
 symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline,
                                      const struct symm_log *log, int64_t slow_us, int *out,
                                      pid_t *hub)
 {
     int64_t slow = symm__now_us() + slow_us;
+    struct place_text where;
     char folder[PATH_MAX];
     symm_status st;
-    int folder_fd = -1, fd = -1, err;
+    bool given;
+    int fd = -1;
 
     for (;;) {
-        TRY(open_folder(folder, &folder_fd));
-        TRY(make_socket(&fd));
-        err = try_connect(fd, folder_fd, session);
-        symm__fd_close(&folder_fd); /* the next attempt may find another one there */
-        if (!err)
+        TRY(choose_folder(folder, &given));
+        if (*folder)
+            TRY(connect_in_folder(folder, session, &fd, hub));
+        if (fd < 0)
+            TRY(connect_abstract(session, !*folder, &fd, hub));
+        if (fd >= 0)
             break;
-        symm__fd_close(&fd);
-        if (err != ENOENT && err != ECONNREFUSED && err != EAGAIN && err != EINTR) {
-            st = symm__fail_errno(err, "connect to %s/%s", folder, session);
-            goto out;
-        }
+        where = name_place(folder, session);
         if (symm__deadline_over(deadline)) {
-            st = symm__fail(SYMM_ERROR_TIMEOUT, "rank 0 has not come to %s/%s", folder, session);
-            if (!symm__setting_is_set(SYMM_SETTING_DIR))
-                rmdir(folder); /* made by the first attempt, perhaps */
+            st = symm__fail(SYMM_ERROR_TIMEOUT, "rank 0 has not come to %s", where.bytes);
             goto out;
         }
         if (symm__now_us() >= slow) {
-            symm__log(log, SYMM_LOG_WARNING, "waiting for rank 0 at %s/%s", folder, session);
+            symm__log(log, SYMM_LOG_WARNING, "waiting for rank 0 at %s", where.bytes);
             slow += slow_us;
         }
         symm__sleep_us(RETRY_US);
     }
-    TRY(symm__rendezvous_peer(fd, hub));
     *out = fd;
     fd = -1;
 out:
-    symm__fd_close(&folder_fd);
     symm__fd_close(&fd);
     return st;
 }

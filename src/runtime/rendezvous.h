@@ -1,4 +1,7 @@
-/* Where ranks meet: a socket in a folder that only this user can enter, named by the session. */
+/*
+ * Where ranks meet: a socket named by the session. It lies in a folder that only this user can
+ * enter; without one it is an abstract socket, which every user of the host can reach.
+ */
 #ifndef SYMM_RENDEZVOUS_H
 #define SYMM_RENDEZVOUS_H
 
@@ -9,27 +12,40 @@
 #include "log.h"
 #include "status.h"
 
-/* Rank 0's end. Empty: {.listener = -1, .folder_fd = -1}. */
+/* Rank 0's end. Empty: {.listener = -1}. */
 struct symm_rendezvous {
-    int listener, folder_fd;
-    bool named; /* the folder, by SYMM_DIR: the user's, so it stays */
-    char folder[PATH_MAX], name[80];
+    int listener;
+    bool given;            /* the folder, by SYMM_DIR: it stays */
+    char folder[PATH_MAX]; /* empty: the socket is abstract */
+    char name[80];         /* of the socket */
 };
 
 /*
- * Opens the meeting place. A socket that a dead job left is replaced.
- * Errors: ERROR_ARGUMENT (the folder is not safe), ERROR_STATE (the session is in use),
- * ERROR_SYSTEM, ERROR_TIMEOUT
+ * Opens the meeting place. Sockets of dead jobs are removed from the folder. If a default folder
+ * cannot be used, the abstract socket is taken.
+ * Errors: ERROR_ARGUMENT (the folder is not safe, or another user has the abstract socket),
+ *         ERROR_STATE (the session is in use), ERROR_SYSTEM, ERROR_TIMEOUT. After ERROR_SYSTEM the
+ *         abstract socket listens if possible, for symm__rendezvous_refuse().
  */
 symm_status symm__rendezvous_open(struct symm_rendezvous *r, const char *session,
-                                  symm_deadline deadline);
+                                  symm_deadline deadline, const struct symm_log *log);
 
-/* Takes the meeting place away: nobody else can come. Idempotent. */
-void symm__rendezvous_close(struct symm_rendezvous *r);
+/*
+ * Refuses, with this reason, connections that have not been accepted: at most n, until the
+ * deadline; with a deadline that is over, those that are there.
+ */
+void symm__rendezvous_refuse(struct symm_rendezvous *r, symm_status status, const char *why, int n,
+                             symm_deadline deadline);
+
+/*
+ * Takes the meeting place away and refuses, with this reason, connections that have not been
+ * accepted. Idempotent; NULL is fine.
+ */
+void symm__rendezvous_close(struct symm_rendezvous *r, symm_status status, const char *why);
 
 /*
  * Connects to rank 0, waiting for it if need be, with a report each slow_us; *hub is its process.
- * Errors: as above, but ERROR_STATE.
+ * Errors: as of symm__rendezvous_open, but ERROR_STATE.
  */
 symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline,
                                      const struct symm_log *log, int64_t slow_us, int *fd,

@@ -12,7 +12,7 @@ static void enter_folder(void)
     strcpy(folder, "/tmp/symm-meet-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     setenv("TMPDIR", folder, 1);
-    unsetenv("SYMM_DIR");
+    setenv("SYMM_DIR", folder, 1);
 }
 
 static void leave_folder(void)

@@ -4,7 +4,7 @@
 
 #include <check.h>
 
-extern char folder[64]; /* TMPDIR of the test under way: nothing may be left in it */
+extern char folder[64]; /* TMPDIR and SYMM_DIR of the case: nothing may be left in it */
 
 void in_a_folder(TCase *tc);
 
