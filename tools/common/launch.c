@@ -76,6 +76,10 @@ int launch_ranks(const struct launch *job)
         /* A group of its own, so that Ctrl-C comes once, through the face. */
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != face) { /* killed before that: nobody has told */
+            meeting_destroy(&meeting);
+            _exit(LAUNCH_CANNOT_EXECUTE);
+        }
         _exit(supervise(job, &meeting, &watched, &inherited, face));
     }
     if (supervisor < 0) {
