@@ -76,8 +76,10 @@ typedef struct symm_config {
      */
     int (*all_gather)(void *user, const void *mine, void *all, size_t nbytes);
     /*
-     * Level 1 error, 2 warning, 3 information, 4 detail. Called from any thread. NULL: silent (or
-     * SYMM_LOG).
+     * Level 1 error, 2 warning, 3 information, 4 detail. NULL: SYMM_LOG, else silent. Called from
+     * any thread, from several at once, and from the thread that serves all ranks: it must not
+     * block, and may call only what any thread may call at any time. If writing the line may block,
+     * hand it to a thread of your own.
      */
     void (*log)(void *user, int level, const char *line);
     void *user; /* passed to both */

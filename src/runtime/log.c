@@ -3,16 +3,23 @@
  */
 #include "log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "fd.h"
 #include "settings.h"
 
-enum { LINE_MAX_BYTES = 1280 };
+enum { LINE_MAX_BYTES = 1280, LOST_MAX_BYTES = 120 };
+_Static_assert(LINE_MAX_BYTES + LOST_MAX_BYTES <= PIPE_BUF, "a pipe takes both at once");
 
 /* SYMM_LOG with the rank in place of %r. False if it does not fit. */
 static bool expand_path(const char *pattern, int rank, char path[PATH_MAX])
@@ -36,32 +43,81 @@ static bool expand_path(const char *pattern, int rank, char path[PATH_MAX])
 }
 
 /*
+ * Opens the pipe or terminal behind stderr anew: what is open there is shared with other processes,
+ * so it must not be switched to O_NONBLOCK. -1: anything else, or it cannot be opened.
+ */
+static int reopen_stderr(void)
+{
+    struct stat s;
+
+    if (fstat(STDERR_FILENO, &s) || !(S_ISFIFO(s.st_mode) || S_ISCHR(s.st_mode)))
+        return -1;
+    return open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+/*
+ * One write that does not wait for a reader. A line is shorter than PIPE_BUF, so a pipe takes it
+ * whole or not at all.
+ */
+static bool write_to_stderr(const char *line, size_t nbytes)
+{
+    struct pollfd p = {STDERR_FILENO, POLLOUT, 0};
+    int fd = reopen_stderr();
+    ssize_t n;
+
+    if (fd >= 0) {
+        n = write(fd, line, nbytes);
+        symm__fd_close(&fd);
+    } else {
+        n = send(STDERR_FILENO, line, nbytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0 && errno == ENOTSOCK && poll(&p, 1, 0) == 1)
+            n = write(STDERR_FILENO, line, nbytes);
+    }
+    return n == (ssize_t)nbytes;
+}
+
+/*
  * The file is opened for each line: reports are rare, and a context then owns no descriptor for
  * them.
  */
-static void write_line(int rank, char *line, size_t nbytes)
+static bool write_to_file(const char *pattern, int rank, const char *line, size_t nbytes)
 {
     char path[PATH_MAX];
+    ssize_t n;
+    int fd;
+
+    if (!expand_path(pattern, rank, path))
+        return false;
+    fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return false;
+    n = write(fd, line, nbytes);
+    symm__fd_close(&fd);
+    return n == (ssize_t)nbytes;
+}
+
+/* Never waits: rank 0's thread, which serves all ranks, writes reports, too. */
+static void write_line(int rank, char line[LINE_MAX_BYTES + LOST_MAX_BYTES], size_t nbytes)
+{
+    static atomic_uint lost;
     const char *where = symm__setting(SYMM_SETTING_LOG);
-    int fd = STDERR_FILENO;
+    unsigned nlost = atomic_exchange(&lost, 0);
+    bool written;
 
     line[nbytes++] = '\n'; /* over the NUL */
-    if (strcmp(where, "stderr")) {
-        if (!expand_path(where, rank, path))
-            return;
-        fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-        if (fd < 0)
-            return;
+    if (nlost) {
+        char before[LOST_MAX_BYTES + 1];
+        int n = snprintf(before, sizeof before,
+                         "symm: %u reports before this one are lost: %.40s did not take them\n",
+                         nlost, where);
+        memmove(line + n, line, nbytes);
+        memcpy(line, before, (size_t)n);
+        nbytes += (size_t)n;
     }
-    while (nbytes > 0) {
-        ssize_t n = write(fd, line, nbytes);
-        if (n <= 0)
-            break; /* nobody can be told that the place for reports fails */
-        line += n;
-        nbytes -= (size_t)n;
-    }
-    if (fd != STDERR_FILENO)
-        symm__fd_close(&fd);
+    written = strcmp(where, "stderr") ? write_to_file(where, rank, line, nbytes)
+                                      : write_to_stderr(line, nbytes);
+    if (!written)
+        atomic_fetch_add(&lost, nlost + 1);
 }
 
 /*
@@ -77,22 +133,22 @@ static int wanted_level(void)
 
 void symm__log(const struct symm_log *log, int level, const char *fmt, ...)
 {
-    char line[LINE_MAX_BYTES];
+    char line[LINE_MAX_BYTES + LOST_MAX_BYTES];
     va_list args;
     int n, m;
 
     if (!log->to && (!symm__setting_is_set(SYMM_SETTING_LOG) || level > wanted_level()))
         return;
-    n = log->rank < 0 ? snprintf(line, sizeof line, "symm: ")
-                      : snprintf(line, sizeof line, "symm[%d]: ", log->rank);
+    n = log->rank < 0 ? snprintf(line, LINE_MAX_BYTES, "symm: ")
+                      : snprintf(line, LINE_MAX_BYTES, "symm[%d]: ", log->rank);
     va_start(args, fmt);
-    m = vsnprintf(line + n, sizeof line - (size_t)n, fmt, args);
+    m = vsnprintf(line + n, LINE_MAX_BYTES - (size_t)n, fmt, args);
     va_end(args);
     if (m < 0)
         return;
     n += m;
-    if (n >= (int)sizeof line)
-        n = (int)sizeof line - 1;
+    if (n >= LINE_MAX_BYTES)
+        n = LINE_MAX_BYTES - 1;
     if (log->to)
         log->to(log->user, level, line);
     else

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 #include "runtime/deadline.h"
@@ -142,6 +143,64 @@ START_TEST(reports_go_to_a_file)
 }
 END_TEST
 
+enum stderr_kind { IS_PIPE, IS_PIPE_WITHOUT_DESCRIPTORS, IS_SOCKET, STDERR_KINDS };
+
+/* Fills the file behind fd, whose description is shared with nobody else yet. */
+static void fill(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    static const char bytes[4096];
+
+    fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    for (size_t n = sizeof bytes; n > 0; n /= 2)
+        while (write(fd, bytes, n) > 0)
+            ;
+    fcntl(fd, F_SETFL, flags);
+}
+
+/* Empties it, and then reads what is written by `log`. */
+static void drain_and_log(int fd, const struct symm_log *log, char *text, size_t nbytes)
+{
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    while (read(fd, text, nbytes) > 0)
+        ;
+    symm__log(log, SYMM_LOG_WARNING, "heard");
+    ssize_t n = read(fd, text, nbytes - 1);
+    text[n > 0 ? n : 0] = 0;
+}
+
+START_TEST(a_full_stderr_holds_nobody_up)
+{
+    const struct symm_log log = {.rank = 7};
+    const int saved = dup(STDERR_FILENO);
+    struct rlimit limit;
+    char text[4096];
+    int ends[2];
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    ck_assert_int_eq(_i == IS_SOCKET ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : pipe(ends), 0);
+    fill(ends[1]);
+    const int flags = fcntl(ends[1], F_GETFL);
+    dup2(ends[1], STDERR_FILENO);
+    setenv("SYMM_LOG", "stderr", 1);
+    unsetenv("SYMM_LOG_LEVEL");
+    if (_i == IS_PIPE_WITHOUT_DESCRIPTORS)
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){3, limit.rlim_max});
+    for (int i = 0; i < 5; i++)
+        symm__log(&log, SYMM_LOG_WARNING, "lost");
+    int flags_after = fcntl(ends[1], F_GETFL);
+    drain_and_log(ends[0], &log, text, sizeof text);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(ends[0]);
+    close(ends[1]);
+    ck_assert_int_eq(flags_after, flags); /* other processes have them, too */
+    ck_assert_str_eq(text, "symm: 5 reports before this one are lost: stderr did not take them\n"
+                           "symm[7]: heard\n");
+}
+END_TEST
+
 START_TEST(descriptors_close_on_exec_and_once)
 {
     int fd = dup(0);
@@ -231,6 +290,7 @@ int main(void)
     tc = test_case(suite, "log", 10);
     tcase_add_test(tc, reports_go_to_the_callback);
     tcase_add_test(tc, reports_go_to_a_file);
+    tcase_add_loop_test(tc, a_full_stderr_holds_nobody_up, 0, STDERR_KINDS);
     tc = test_case(suite, "descriptors and deadlines", 10);
     tcase_add_test(tc, descriptors_close_on_exec_and_once);
     tcase_add_test(tc, descriptors_stay_above_the_standard_files);
