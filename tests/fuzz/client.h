@@ -16,12 +16,12 @@ enum lane_stage { LANE_NONE, LANE_CREATING, LANE_OPEN, LANE_ENDED, LANE_CLOSED }
 /* A lane as the client knows it. Lane 0 of a client is the world. */
 struct client_lane {
     enum lane_stage stage;
-    uint64_t seq;                 /* of the last step that it took part in */
-    bool waits;                   /* for that step's result */
-    size_t nbytes;                /* that each rank brings to it */
-    uint64_t confirm, confirmed;  /* the last question, and the last answer */
-    bool quiet, all_quiet;        /* said, and heard */
-    uint32_t asked, told;         /* ranks, a bit each */
+    uint64_t seq;                /* of the last step that it took part in */
+    bool waits;                  /* for that step's result */
+    size_t nbytes;               /* that each rank brings to it */
+    uint64_t confirm, confirmed; /* the last question, and the last answer */
+    bool quiet, all_quiet;       /* said, and heard */
+    uint32_t asked, told;        /* ranks, a bit each */
 };
 
 struct client {

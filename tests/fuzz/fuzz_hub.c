@@ -1,8 +1,8 @@
 /*
- * The hub, served in this thread, with real connections and real descriptors. The input is a script:
- * clients connect, join, take part in steps, send frames of any type, half of a frame or too many
- * descriptors, and go. At the end those that kept to the protocol have every answer that it promises
- * them, and nothing is left: no descriptor, no memory.
+ * The hub, served in this thread, with real connections and real descriptors. The input is a
+ * script: clients connect, join, take part in steps, send frames of any type, half of a frame or
+ * too many descriptors, and go. At the end those that kept to the protocol have every answer that
+ * it promises them, and nothing is left: no descriptor, no memory.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ static unsigned next(struct script *s)
     return s->at < s->end ? *s->at++ : 0;
 }
 
-/* ------------------------------------------------------------------------------------- the hub */
+/* --------------------------------------------------------------------------------------- the hub */
 
 static symm_status decide(void *self, uint32_t op, struct symm_rank_set members, symm_status status,
                           const uint64_t args[4], uint64_t answer[4])
@@ -95,7 +95,7 @@ static void settle(struct scene *x)
     }
 }
 
-/* ---------------------------------------------------------------------------------- the clients */
+/* ----------------------------------------------------------------------------------- the clients */
 
 static struct client *add_client(struct scene *x, int fd, int rank)
 {
@@ -110,9 +110,8 @@ static void meet(struct scene *x, int rank)
     int fd = -1;
     pid_t pid;
 
-    if (x->nclients == CLIENTS ||
-        symm__rendezvous_connect(x->join.session, symm__deadline_in(0), &x->log, 1000000, &fd,
-                                 &pid) != SYMM_OK)
+    if (x->nclients == CLIENTS || symm__rendezvous_connect(x->join.session, symm__deadline_in(0),
+                                                           &x->log, 1000000, &fd, &pid) != SYMM_OK)
         return;
     add_client(x, fd, rank);
 }
@@ -143,7 +142,9 @@ static void send_any(struct client *c, struct script *s)
         .args = {what, where},
         .text = what % 2 ? "symm_trim()" : NULL,
         .payload = payload,
-        .payload_nbytes = kind & 64 ? 8 * (what % 16) : kind & 128 ? sizeof(struct symm_hello) : 0,
+        .payload_nbytes = kind & 64    ? 8 * (what % 16)
+                          : kind & 128 ? sizeof(struct symm_hello)
+                                       : 0,
     };
 
     c->crooked = true;
@@ -231,8 +232,9 @@ static void create_all(struct scene *x, unsigned lane)
 
 static void do_next(struct scene *x, struct script *s)
 {
-    static const uint32_t sayings[] = {SYMM_MESSAGE_ABORT,   SYMM_MESSAGE_SLOW, SYMM_MESSAGE_EXPIRED,
-                                       SYMM_MESSAGE_CONFIRM, SYMM_MESSAGE_QUIET, SYMM_MESSAGE_CLOSE};
+    static const uint32_t sayings[] = {SYMM_MESSAGE_ABORT,   SYMM_MESSAGE_SLOW,
+                                       SYMM_MESSAGE_EXPIRED, SYMM_MESSAGE_CONFIRM,
+                                       SYMM_MESSAGE_QUIET,   SYMM_MESSAGE_CLOSE};
     const enum deed deed = (enum deed)(next(s) % DEEDS);
     const unsigned who = next(s), how = next(s);
     struct client *c = &x->clients[who % (unsigned)x->nclients];
@@ -465,7 +467,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 }
 
 #ifndef SYMM_LIBFUZZER
-enum { MADE_UP = 5000, MADE_UP_NBYTES = 400 };
+enum { MADE_UP = 20000, MADE_UP_NBYTES = 400 };
 
 static void make_up(void)
 {

@@ -59,6 +59,12 @@ bool action_can_be_missed(const struct action *action)
            action->kind != ACTION_FREE;
 }
 
+bool action_runs(const struct action *action)
+{
+    return action->kind == ACTION_BURST || action->kind == ACTION_TRIAL ||
+           action->kind == ACTION_PRODUCT;
+}
+
 /* --------------------------------------------------------------------------------------- groups */
 
 static void destroy(struct actor *a, struct slot *slot)
@@ -129,8 +135,7 @@ static symm_status give_back(struct actor *a, struct slot *slot, struct block *b
     return st;
 }
 
-static symm_status allocate(struct actor *a, struct slot *slot, struct block *block,
-                            struct draw *d)
+static symm_status allocate(struct actor *a, struct slot *slot, struct block *block, struct draw *d)
 {
     const size_t nbytes = 1 + draw_below(d, ALLOC_MOST);
     const uint64_t round = draw_next(d) >> 28;

@@ -31,6 +31,8 @@ struct action action_draw(struct draw *d, struct roster rosters[STORM_SLOTS]);
 
 /* Whether others wait for a rank that leaves it out. */
 bool action_can_be_missed(const struct action *action);
+/* Whether something runs on the devices meanwhile. */
+bool action_runs(const struct action *action);
 
 /* Does this rank's part, if it has one. */
 void action_run(struct actor *a, struct slot slots[STORM_SLOTS], const struct action *action);

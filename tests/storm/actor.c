@@ -32,9 +32,11 @@ int actor_destroy_limit_ms(const struct actor *a)
 symm_status actor_end(struct actor *a, symm_status status)
 {
     board_end(a->post);
-    if (status != SYMM_OK && !a->failed[0])
-        snprintf(a->failed, sizeof a->failed, "%s: %s: %s", a->post->call, symm_status_name(status),
-                 symm_error_text());
+    if (status == SYMM_OK || a->failed[0])
+        return status;
+    a->status = status;
+    snprintf(a->failed, sizeof a->failed, "%s: %s: %s", a->post->call, symm_status_name(status),
+             symm_error_text());
     return status;
 }
 
@@ -46,8 +48,9 @@ void actor_forget(struct actor *a)
 
 void actor_judge(struct actor *a, uint32_t ranks)
 {
-    if (a->failed[0] && !life_may_end(a->life, ranks) &&
-        !a->post->board->leaving[a->post->life - 1])
+    const bool just = life_may_end(a->life, ranks) || a->post->board->leaving[a->post->life - 1];
+
+    if (a->failed[0] && (!just || (a->status == SYMM_ERROR_TIMEOUT && !life_times_out(a->life))))
         board_report(a->post, STORM_UNJUST, "%s", a->failed);
     actor_forget(a);
 }

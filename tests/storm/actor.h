@@ -13,6 +13,7 @@ struct actor {
     symm_context *ctx;
     struct rank helper; /* what the helpers of the tests want */
     struct rank_report helped;
+    symm_status status;
     char failed[ACTOR_TEXT]; /* the first call that failed, with its text; empty: none */
 };
 

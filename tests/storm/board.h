@@ -31,19 +31,20 @@ struct storm_post {
     struct storm_board *board;
     uint64_t seed;
     int rank;
-    atomic_int life;      /* it is in, from 1; 0: not yet in any */
-    atomic_llong since;   /* when the call it is in began, in ms; 0: it is in none */
-    atomic_llong limit;   /* how long that may take, in ms */
+    atomic_int life;    /* it is in, from 1; 0: not yet in any */
+    atomic_int deafens; /* ms for which it wants the hub to be stopped; 0: that is done */
+    atomic_llong since; /* when the call it is in began, in ms; 0: it is in none */
+    atomic_llong limit; /* how long that may take, in ms */
     _Atomic(const char *) call;
     atomic_llong calls, worst; /* worst: the most by which a call exceeded its timeout, in ms */
     atomic_llong happened[STORM_EVENTS_KNOWN], wrong[STORM_WRONGS];
 };
 
 struct storm_board {
-    atomic_int load;                   /* tasks that want a processor, for each there is: at least 1 */
-    atomic_int finished[STORM_LIVES];  /* ranks that have done all actions */
-    atomic_int over[STORM_LIVES];      /* survivors that have left */
-    atomic_bool leaving[STORM_LIVES];  /* somebody leaves: any group may end */
+    atomic_int load; /* tasks that want a processor, for each there is: at least 1 */
+    atomic_int finished[STORM_LIVES]; /* ranks that have done all actions */
+    atomic_int over[STORM_LIVES];     /* survivors that have left */
+    atomic_bool leaving[STORM_LIVES]; /* somebody leaves: any group may end */
     struct storm_post posts[STORM_RANKS];
 };
 
@@ -59,9 +60,8 @@ void board_begin(struct storm_post *post, const char *call, int limit_ms);
 void board_end(struct storm_post *post);
 
 /* Counts something wrong, and says what and where. */
-__attribute__((format(printf, 3, 4))) void board_report(struct storm_post *post,
-                                                        enum storm_wrong wrong, const char *fmt,
-                                                        ...);
+__attribute__((format(printf, 3, 4))) void
+board_report(struct storm_post *post, enum storm_wrong wrong, const char *fmt, ...);
 
 /* Waits until `n` ranks have come. */
 void board_meet(atomic_int *came, int n);

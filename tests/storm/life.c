@@ -15,8 +15,8 @@ struct stay {
     struct slot slots[STORM_SLOTS];
     struct roster rosters[STORM_SLOTS];
     struct draw draw;
-    bool skipped[STORM_EVENTS];
-    bool left; /* before the others */
+    bool over[STORM_EVENTS]; /* events that waited for an action */
+    bool left;               /* before the others */
 };
 
 /* ------------------------------------------------------------------------- what happens to it */
@@ -46,10 +46,11 @@ static bool disarm(void)
     return left;
 }
 
-static void abort_all(struct stay *s)
+/* Whether it is this rank that does it, between two actions. */
+static bool happens_between(enum storm_event_kind kind)
 {
-    for (int i = STORM_SLOTS - 1; i >= 0; i--)
-        symm_abort(s->slots[i].group, "the storm ends them all");
+    return kind == STORM_DIE || kind == STORM_EXIT || kind == STORM_FAULT ||
+           kind == STORM_FATAL_FAULT || kind == STORM_LEAVE;
 }
 
 /* What the plan has in store for this rank before its action-th action. */
@@ -59,7 +60,7 @@ static void befall(struct stay *s, int action)
         const struct storm_event *e = &s->a.life->events[i];
         if (e->rank != s->a.post->rank || e->action != action)
             continue;
-        if (e->kind != STORM_KILL && e->kind != STORM_STOP && e->kind != STORM_LONG_STOP)
+        if (happens_between(e->kind))
             s->a.post->happened[e->kind]++;
         if (e->kind == STORM_DIE)
             raise(SIGKILL);
@@ -67,34 +68,50 @@ static void befall(struct stay *s, int action)
             _exit(0);
         else if (e->kind == STORM_FAULT || e->kind == STORM_FATAL_FAULT)
             arm(e);
-        else if (e->kind == STORM_ABORT_ALL)
-            abort_all(s);
         else if (e->kind == STORM_LEAVE)
             s->left = true;
     }
 }
 
+/* What another thread of the rank does while this one is at an action. */
 struct aborter {
-    symm_group *group;
-    int after_us;
+    struct stay *stay;
+    const struct storm_event *event;
+    int slot; /* of the action: its group, or the first of all, in order */
 };
 
 static void *abort_later(void *arg)
 {
     const struct aborter *aborter = arg;
+    const struct storm_event *e = aborter->event;
+    struct slot *slots = aborter->stay->slots;
+    struct storm_post *post = aborter->stay->a.post;
 
-    usleep((useconds_t)aborter->after_us);
-    symm_abort(aborter->group, "the storm ends it");
+    usleep((useconds_t)e->after_us);
+    post->deafens = e->stop_ms;
+    while (post->deafens)
+        usleep(100);
+    for (int i = 0; i < (e->kind == STORM_ABORT_ALL ? STORM_SLOTS : 1); i++)
+        symm_abort(slots[(aborter->slot + i) % STORM_SLOTS].group, "the storm ends it");
+    post->happened[e->kind]++;
     return NULL;
 }
 
-/* The abort of a group by another thread while this one is at the action. */
-static const struct storm_event *find_abort(const struct stay *s, int action)
+/* The event of this kind that waited for such an action of its rank, and is over then; or NULL. */
+static const struct storm_event *meet(struct stay *s, enum storm_event_kind kind,
+                                      const struct action *action, int number)
 {
+    const struct roster *roster = &s->rosters[action->slot];
+
     for (int i = 0; i < s->a.life->nevents; i++) {
         const struct storm_event *e = &s->a.life->events[i];
-        if (e->kind == STORM_ABORT && e->rank == s->a.post->rank && e->action == action)
-            return e;
+        if (e->kind != kind || s->over[i] || number < e->action || roster->n < 2 ||
+            roster_place(roster, e->rank) < 0)
+            continue;
+        if (kind == STORM_SKIP ? !action_can_be_missed(action) : !action_runs(action))
+            continue;
+        s->over[i] = true;
+        return e;
     }
     return NULL;
 }
@@ -105,19 +122,15 @@ static const struct storm_event *find_abort(const struct stay *s, int action)
  */
 static bool skips(struct stay *s, const struct action *action, int number)
 {
-    const struct roster *roster = &s->rosters[action->slot];
-    bool mine = false;
+    const struct storm_event *e = meet(s, STORM_SKIP, action, number);
 
-    for (int i = 0; i < s->a.life->nevents; i++) {
-        const struct storm_event *e = &s->a.life->events[i];
-        if (e->kind != STORM_SKIP || s->skipped[i] || number < e->action || roster->n < 2 ||
-            roster_place(roster, e->rank) < 0 || !action_can_be_missed(action))
-            continue;
-        s->skipped[i] = true;
-        s->slots[action->slot].unsure = true;
-        mine = mine || e->rank == s->a.post->rank;
-    }
-    return mine;
+    if (!e)
+        return false;
+    s->slots[action->slot].unsure = true;
+    if (e->rank != s->a.post->rank)
+        return false;
+    s->a.post->happened[STORM_SKIP]++;
+    return true;
 }
 
 /* -------------------------------------------------------------------------------------- a life */
@@ -125,20 +138,17 @@ static bool skips(struct stay *s, const struct action *action, int number)
 static void act(struct stay *s, int number)
 {
     const struct action action = action_draw(&s->draw, s->rosters);
-    const struct storm_event *e = find_abort(s, number);
-    symm_group *target = s->slots[action.slot].group;
-    struct aborter aborter = {.group = target ? target : s->slots[0].group};
+    struct aborter aborter = {.stay = s, .slot = action.slot};
     pthread_t thread;
-    bool aborts = false;
+    bool aborts;
 
     if (skips(s, &action, number))
         return;
-    if (e && action_can_be_missed(&action)) { /* others destroy the group that would be aborted */
-        aborter.after_us = e->after_us;
-        aborts = pthread_create(&thread, NULL, abort_later, &aborter) == 0;
-    } else if (e) {
-        symm_abort(s->slots[0].group, "the storm ends the world");
-    }
+    aborter.event = meet(s, STORM_ABORT, &action, number);
+    if (!aborter.event)
+        aborter.event = meet(s, STORM_ABORT_ALL, &action, number);
+    aborts = aborter.event && aborter.event->rank == s->a.post->rank &&
+             pthread_create(&thread, NULL, abort_later, &aborter) == 0;
     action_run(&s->a, s->slots, &action);
     if (aborts)
         pthread_join(thread, NULL);
@@ -157,7 +167,9 @@ static void join(struct stay *s, const struct storm_plan *plan, int number)
     snprintf(session, sizeof session, "storm-%d-%llu-%d", (int)getppid(),
              (unsigned long long)plan->seed, number);
     snprintf(device, sizeof device, "%d", s->a.post->rank);
-    CALL(&s->a, symm_context_create(&config, &s->a.ctx));
+    if (CALL(&s->a, symm_context_create(&config, &s->a.ctx)) == SYMM_ERROR_TIMEOUT &&
+        life_loses(life, life->ranks[0]))
+        actor_forget(&s->a); /* nobody can tell that rank 0 died before it listened */
     s->slots[0].group = symm_context_world(s->a.ctx);
     if (s->a.ctx && slot_open(&s->a, &s->slots[0]) != SYMM_OK)
         slot_abandon(&s->a, &s->slots[0]);

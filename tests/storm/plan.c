@@ -12,6 +12,8 @@ enum {
     SHORT_STOP_MS = 300,
     ACTIONS_MOST = 40,
     MOMENTS_US = 400000, /* how long after a life began something may happen */
+    ABORT_US = 5000,     /* and after an action */
+    DEAF_MS = 40,
 };
 
 static const struct {
@@ -40,6 +42,11 @@ static bool needs_timeout(enum storm_event_kind kind)
     return kind == STORM_SKIP || kind == STORM_LONG_STOP || kind == STORM_LEAVE;
 }
 
+static bool aborts(enum storm_event_kind kind)
+{
+    return kind == STORM_ABORT || kind == STORM_ABORT_ALL;
+}
+
 static struct storm_event draw_event(struct draw *d, const struct storm_life *life)
 {
     static const int codes[] = {2, 999, 801, 304}; /* no memory, unknown, not supported, system */
@@ -51,10 +58,12 @@ static struct storm_event draw_event(struct draw *d, const struct storm_life *li
         .nth = 1 + (int)draw_below(d, draw_below(d, 2) ? 20 : 300),
         .code = codes[draw_below(d, 4)],
     };
-    e.after_us = (int)draw_below(d, e.kind == STORM_ABORT ? 5000
-                                    : draw_below(d, 2)    ? MOMENTS_US / 10
-                                                          : MOMENTS_US);
-    if (e.kind == STORM_STOP)
+    e.after_us = (int)draw_below(d, aborts(e.kind)     ? ABORT_US
+                                    : draw_below(d, 2) ? MOMENTS_US / 10
+                                                       : MOMENTS_US);
+    if (aborts(e.kind))
+        e.stop_ms = draw_below(d, 2) ? (int)draw_below(d, DEAF_MS) : 0;
+    else if (e.kind == STORM_STOP)
         e.stop_ms = 1 + (int)draw_below(d, SHORT_STOP_MS);
     else if (e.kind == STORM_LONG_STOP)
         e.stop_ms = IMPATIENT_MS / 2 + (int)draw_below(d, 2 * IMPATIENT_MS);
@@ -109,9 +118,14 @@ int life_stops_ms(const struct storm_life *life)
     return ms;
 }
 
+bool life_times_out(const struct storm_life *life)
+{
+    return life->timeout_ms == IMPATIENT_MS;
+}
+
 bool life_may_end(const struct storm_life *life, uint32_t ranks)
 {
-    if (life->timeout_ms == IMPATIENT_MS) /* whoever waits for one that waits times out, too */
+    if (life_times_out(life)) /* and whoever waits for one that waits does so, too */
         return true;
     for (int i = 0; i < life->nevents; i++) {
         const struct storm_event *e = &life->events[i];
@@ -169,8 +183,8 @@ static void set_number(const char *name, unsigned long long value)
 void plan_environment(const struct storm_plan *plan)
 {
     static const char *const always[][2] = {
-        {"SYMM_DRIVER", "emulated"},      {"SYMM_EMULATED_MEMORY", "32M"},
-        {"SYMM_SEGMENT_BYTES", "256K"},   {"SYMM_EMULATED_GRANULARITY", "64K"},
+        {"SYMM_DRIVER", "emulated"},    {"SYMM_EMULATED_MEMORY", "32M"},
+        {"SYMM_SEGMENT_BYTES", "256K"}, {"SYMM_EMULATED_GRANULARITY", "64K"},
         {"SYMM_EMULATED_LEAKS", "off"},
     };
     static const char *const starts[] = {"0", "4294967293", "2147483640"};

@@ -12,15 +12,15 @@ enum { STORM_RANKS = 12, STORM_LIVES = 4, STORM_EVENTS = 2 };
 
 /* X(name, whether the rank is lost, text). */
 #define STORM_EVENT_KINDS(X)                                                                       \
-    X(KILL, true, "kills")             /* SIGKILL from outside, at a random time */                \
-    X(DIE, true, "deaths")             /* SIGKILL by itself, between two calls */                  \
+    X(KILL, true, "kills") /* SIGKILL from outside, at a random time */                            \
+    X(DIE, true, "deaths") /* SIGKILL by itself, between two calls */                              \
     X(FATAL_FAULT, true, "deaths inside a driver call")                                            \
-    X(EXIT, true, "exits")             /* exit code 0, without a destroy */                        \
-    X(STOP, false, "short stops")      /* SIGSTOP for less than the timeout */                     \
-    X(LONG_STOP, false, "long stops")  /* SIGSTOP for more than the timeout */                     \
-    X(ABORT, false, "aborts")          /* of one group, while the rank is in a call */             \
+    X(EXIT, true, "exits")            /* exit code 0, without a destroy */                         \
+    X(STOP, false, "short stops")     /* SIGSTOP for less than the timeout */                      \
+    X(LONG_STOP, false, "long stops") /* SIGSTOP for more than the timeout */                      \
+    X(ABORT, false, "aborts")         /* of a group in which collectives run */                    \
     X(ABORT_ALL, false, "aborts of all groups")                                                    \
-    X(LEAVE, false, "early destroys")  /* symm_context_destroy before the others */                \
+    X(LEAVE, false, "early destroys") /* symm_context_destroy before the others */                 \
     X(SKIP, false, "skipped calls")                                                                \
     X(FAULT, false, "driver faults")
 
@@ -33,10 +33,10 @@ enum storm_event_kind {
 
 struct storm_event {
     enum storm_event_kind kind;
-    int rank;     /* of the round */
-    int action;   /* KILL and stops: not used */
-    int after_us; /* KILL and stops: since the rank began this life; ABORT: since the action began */
-    int stop_ms;
+    int rank;      /* of the round */
+    int action;    /* aborts, SKIP: the next that will do; KILL, stops: not used */
+    int after_us;  /* KILL, stops: since the rank began the life; aborts: since the action began */
+    int stop_ms;   /* aborts: of the hub, which then hears of them late; 0: of nobody */
     int nth, code; /* faults: the nth driver call from the action on returns code */
 };
 
@@ -75,6 +75,8 @@ bool life_loses(const struct storm_life *life, int rank);
 int life_survivors(const struct storm_life *life);
 /* Whether calls of a group of these ranks (a bit each) may fail, by what the plan does to them. */
 bool life_may_end(const struct storm_life *life, uint32_t ranks);
+/* Whether calls may time out. */
+bool life_times_out(const struct storm_life *life);
 /* Milliseconds for which the plan stops ranks. */
 int life_stops_ms(const struct storm_life *life);
 

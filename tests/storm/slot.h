@@ -7,7 +7,7 @@
 
 struct actor;
 
-enum { STORM_SLOTS = 5, SLOT_MOST = 16 << 10, SLOT_BLOCKS = 3, SLOT_CHANNELS = 2 };
+enum { STORM_SLOTS = 5, SLOT_MOST = 32 << 10, SLOT_BLOCKS = 3, SLOT_CHANNELS = 2 };
 
 struct block {
     char *at; /* NULL: none */

@@ -21,6 +21,8 @@ struct watch {
     struct ranks *run;
     struct violence violence[STORM_LIVES][STORM_EVENTS];
     bool ended[STORM_RANKS];
+    int deaf;               /* the hub that does not hear */
+    int64_t hears_again_ms; /* when it goes on; 0: all hubs do */
 };
 
 static bool is_from_outside(enum storm_event_kind kind)
@@ -57,6 +59,27 @@ static void push_all(struct watch *w)
         for (int e = 0; e < w->plan->lives[i].nevents; e++)
             if (is_from_outside(w->plan->lives[i].events[e].kind))
                 push(w, i, e);
+}
+
+/* Stops the hub for a moment if a rank wants that. */
+static void deafen(struct watch *w)
+{
+    for (int r = 0; r < w->plan->nranks; r++) {
+        struct storm_post *post = &w->board->posts[r];
+        if (!post->deafens || post->life == 0)
+            continue;
+        const int hub = w->plan->lives[post->life - 1].ranks[0];
+        if (!w->ended[hub] && hub != r && !w->hears_again_ms) {
+            kill(ranks_pid(w->run, hub), SIGSTOP);
+            w->deaf = hub;
+            w->hears_again_ms = now_ms() + post->deafens;
+        }
+        post->deafens = 0;
+    }
+    if (w->hears_again_ms && now_ms() >= w->hears_again_ms) {
+        kill(ranks_pid(w->run, w->deaf), SIGCONT);
+        w->hears_again_ms = 0;
+    }
 }
 
 static bool is_lost(const struct storm_plan *plan, int rank)
@@ -108,6 +131,7 @@ void watch_round(const struct storm_plan *plan, struct storm_board *board, struc
         if (turn % MEASURE_TURNS == 0)
             board_measure(board);
         push_all(&w);
+        deafen(&w);
         all = true;
         for (int r = 0; r < plan->nranks; r++) {
             w.ended[r] = w.ended[r] || look_at_end(&w, r, &over);

@@ -110,8 +110,8 @@ out:
 static void look(struct actor *a, const struct slot *slot, const struct burst *burst)
 {
     for (int i = 0; i < burst->n && !slot->unsure; i++) {
-        const int64_t wrong = collective_wrong(&burst->calls[i], burst->rank, burst->nranks,
-                                               slot->b.got + i * PART);
+        const int64_t wrong =
+            collective_wrong(&burst->calls[i], burst->rank, burst->nranks, slot->b.got + i * PART);
         if (wrong > 0)
             board_report(a->post, STORM_WRONG, "%lld elements of call %d of %d, rank %d of %d, %s",
                          (long long)wrong, i, burst->n, burst->rank, burst->nranks,
@@ -134,6 +134,8 @@ symm_status work_burst(struct actor *a, struct slot *slot, struct draw *d)
     st = times ? replay(a, slot, &burst, times, &graph) : enqueue(a, slot, &burst);
     if (st != SYMM_OK)
         goto out;
+    /* A rank that ends early spoils what others may still read: theirs is not right then. */
+    TRY(symm_fill(burst.in, 0xff, SLOT_MOST, b->stream));
     TRY(symm_copy(b->got, burst.out, SLOT_MOST, b->stream));
     TRY(symm_synchronize(slot->group, b->stream));
     look(a, slot, &burst);
