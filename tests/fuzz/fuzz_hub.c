@@ -39,7 +39,7 @@ static unsigned next(struct script *s)
     return s->at < s->end ? *s->at++ : 0;
 }
 
-/* --------------------------------------------------------------------------------------- the hub */
+/* ------------------------------------------------------------------------------------- the hub */
 
 static symm_status decide(void *self, uint32_t op, struct symm_rank_set members, symm_status status,
                           const uint64_t args[4], uint64_t answer[4])
@@ -95,7 +95,7 @@ static void settle(struct scene *x)
     }
 }
 
-/* ----------------------------------------------------------------------------------- the clients */
+/* --------------------------------------------------------------------------------- the clients */
 
 static struct client *add_client(struct scene *x, int fd, int rank)
 {
@@ -195,7 +195,7 @@ static void flood(struct client *c, unsigned lane)
     client_say(c, SYMM_MESSAGE_CONFIRM, (int)(lane % CLIENT_LANES));
 }
 
-/* ------------------------------------------------------------------------------------ the script */
+/* ---------------------------------------------------------------------------------- the script */
 
 enum deed {
     MEET,
@@ -289,7 +289,7 @@ static void join_all(struct scene *x)
     settle(x);
 }
 
-/* --------------------------------------------------------------------------------------- the end */
+/* ------------------------------------------------------------------------------------- the end */
 
 /* Whether the rank is not on the lane any more: it died, left, or has closed it. */
 static bool is_gone(const struct scene *x, int rank, int lane)
@@ -402,7 +402,7 @@ static void finish(struct scene *x)
         fuzz_fail("the hub believes that somebody is there");
 }
 
-/* ------------------------------------------------------------------------------------ the target */
+/* ---------------------------------------------------------------------------------- the target */
 
 /* One meeting folder for all inputs. */
 static void make_folder(void)

@@ -10,7 +10,7 @@ enum {
     PATIENT_MS = 5000,   /* where nothing should time out */
     IMPATIENT_MS = 1500, /* where something must */
     SHORT_STOP_MS = 300,
-    ACTIONS_MOST = 40,
+    ACTIONS_MOST = 25,
     MOMENTS_US = 400000, /* how long after a life began something may happen */
     ABORT_US = 5000,     /* and after an action */
     DEAF_MS = 40,
@@ -47,11 +47,19 @@ static bool aborts(enum storm_event_kind kind)
     return kind == STORM_ABORT || kind == STORM_ABORT_ALL;
 }
 
+/* A third are aborts: what they do depends most on the moment. */
+static enum storm_event_kind draw_kind(struct draw *d)
+{
+    if (draw_below(d, 3) == 0)
+        return draw_below(d, 2) ? STORM_ABORT : STORM_ABORT_ALL;
+    return (enum storm_event_kind)draw_below(d, STORM_EVENTS_KNOWN);
+}
+
 static struct storm_event draw_event(struct draw *d, const struct storm_life *life)
 {
     static const int codes[] = {2, 999, 801, 304}; /* no memory, unknown, not supported, system */
     struct storm_event e = {
-        .kind = (enum storm_event_kind)draw_below(d, STORM_EVENTS_KNOWN),
+        .kind = draw_kind(d),
         /* Rank 0 has the hub: a third of all events hit it. */
         .rank = life->ranks[draw_below(d, 3) ? draw_below(d, (uint32_t)life->nranks) : 0],
         .action = (int)draw_below(d, (uint32_t)life->nactions),
@@ -76,7 +84,7 @@ static void draw_life(struct draw *d, struct storm_life *life)
     life->nactions = 5 + (int)draw_below(d, ACTIONS_MOST);
     life->together = draw_below(d, 3) != 0;
     life->timeout_ms = PATIENT_MS;
-    life->nevents = (int)draw_below(d, STORM_EVENTS + 1);
+    life->nevents = draw_below(d, 5) ? 1 + (int)draw_below(d, STORM_EVENTS) : 0;
     for (int i = 0; i < life->nevents; i++) {
         life->events[i] = draw_event(d, life);
         if (needs_timeout(life->events[i].kind))
