@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "fleet.h"
 #include "reference.h"
 #include "work.h"
 
@@ -31,7 +32,7 @@ struct action action_draw(struct draw *d, struct roster rosters[STORM_SLOTS])
         ACTION_CREATE,   ACTION_CREATE,   ACTION_DESTROY, ACTION_BURST, ACTION_BURST,
         ACTION_BURST,    ACTION_BURST,    ACTION_TRIAL,   ACTION_TRIAL, ACTION_RING,
         ACTION_RING,     ACTION_EXCHANGE, ACTION_ALLOC,   ACTION_ALLOC, ACTION_FREE,
-        ACTION_EXCHANGE, ACTION_TRIM,     ACTION_PRODUCT,
+        ACTION_EXCHANGE, ACTION_TRIM,     ACTION_PRODUCT, ACTION_FLEET,
     };
     struct action out = {
         .kind = kinds[draw_below(d, sizeof kinds / sizeof kinds[0])],
@@ -61,8 +62,8 @@ bool action_can_be_missed(const struct action *action)
 
 bool action_runs(const struct action *action)
 {
-    return action->kind == ACTION_BURST || action->kind == ACTION_TRIAL ||
-           action->kind == ACTION_PRODUCT;
+    return action->kind == ACTION_BURST || action->kind == ACTION_FLEET ||
+           action->kind == ACTION_TRIAL || action->kind == ACTION_PRODUCT;
 }
 
 /* --------------------------------------------------------------------------------------- groups */
@@ -161,6 +162,8 @@ static symm_status run(struct actor *a, struct slot *slot, const struct action *
     struct block *block = &slot->blocks[draw_below(&d, SLOT_BLOCKS)];
 
     switch (action->kind) {
+    case ACTION_FLEET:
+        return fleet_run(a, slot, &d, action->abort);
     case ACTION_BURST:
         return work_burst(a, slot, &d);
     case ACTION_TRIAL:

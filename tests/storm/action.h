@@ -10,6 +10,7 @@ enum action_kind {
     ACTION_CREATE,
     ACTION_DESTROY,
     ACTION_BURST, /* several collectives, or a graph of them, before the first is waited for */
+    ACTION_FLEET, /* a collective in each of many groups at once */
     ACTION_TRIAL, /* one collective, at any place, with what is around it */
     ACTION_RING,  /* put, signal, wait, get */
     ACTION_EXCHANGE,
@@ -24,6 +25,7 @@ struct action {
     int slot, parent;
     struct roster roster; /* of a group that is made */
     uint64_t seed;
+    const struct storm_event *abort; /* what this rank does in the middle of a fleet; or NULL */
 };
 
 /* Draws the next one, given who is in which slot, and notes who is then. */

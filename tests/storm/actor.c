@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     ANSWER_MS = 1000,     /* a rank that is asked for its last call */
@@ -15,6 +16,15 @@ void actor_init(struct actor *a, const struct storm_life *life, struct storm_pos
 {
     *a = (struct actor){.life = life, .post = post};
     a->helper = (struct rank){.rank = post->rank, .nranks = life->nranks, .report = &a->helped};
+}
+
+void actor_await_moment(struct actor *a, const struct storm_event *abort)
+{
+    usleep((useconds_t)abort->after_us);
+    a->post->deafens = abort->stop_ms;
+    while (a->post->deafens)
+        usleep(100);
+    a->post->happened[abort->kind]++;
 }
 
 int actor_limit_ms(const struct actor *a)

@@ -27,6 +27,9 @@ void actor_init(struct actor *a, const struct storm_life *life, struct storm_pos
 symm_status actor_end(struct actor *a, symm_status status);
 void actor_forget(struct actor *a);
 
+/* Waits for the moment of an abort, at which the hub may be stopped. */
+void actor_await_moment(struct actor *a, const struct storm_event *abort);
+
 /* How long a call may last after something happened: the timeout, and the wait for an answer. */
 int actor_limit_ms(const struct actor *a);
 /* The same for a destroy, which also waits until the others are quiet, and serves them. */

@@ -83,17 +83,12 @@ struct aborter {
 static void *abort_later(void *arg)
 {
     const struct aborter *aborter = arg;
-    const struct storm_event *e = aborter->event;
-    struct slot *slots = aborter->stay->slots;
-    struct storm_post *post = aborter->stay->a.post;
+    const int n = aborter->event->kind == STORM_ABORT_ALL ? STORM_SLOTS : 1;
 
-    usleep((useconds_t)e->after_us);
-    post->deafens = e->stop_ms;
-    while (post->deafens)
-        usleep(100);
-    for (int i = 0; i < (e->kind == STORM_ABORT_ALL ? STORM_SLOTS : 1); i++)
-        symm_abort(slots[(aborter->slot + i) % STORM_SLOTS].group, "the storm ends it");
-    post->happened[e->kind]++;
+    actor_await_moment(&aborter->stay->a, aborter->event);
+    for (int i = 0; i < n; i++)
+        symm_abort(aborter->stay->slots[(aborter->slot + i) % STORM_SLOTS].group,
+                   "the storm ends it");
     return NULL;
 }
 
@@ -135,20 +130,32 @@ static bool skips(struct stay *s, const struct action *action, int number)
 
 /* -------------------------------------------------------------------------------------- a life */
 
+/* An abort that is due at this action: a fleet makes the most of it. */
+static const struct storm_event *find_abort(struct stay *s, struct action *action, int number)
+{
+    const struct storm_event *e = meet(s, STORM_ABORT, action, number);
+
+    if (!e)
+        e = meet(s, STORM_ABORT_ALL, action, number);
+    if (e && action->seed % 2)
+        action->kind = ACTION_FLEET;
+    return e && e->rank == s->a.post->rank ? e : NULL;
+}
+
 static void act(struct stay *s, int number)
 {
-    const struct action action = action_draw(&s->draw, s->rosters);
+    struct action action = action_draw(&s->draw, s->rosters);
     struct aborter aborter = {.stay = s, .slot = action.slot};
     pthread_t thread;
     bool aborts;
 
     if (skips(s, &action, number))
         return;
-    aborter.event = meet(s, STORM_ABORT, &action, number);
-    if (!aborter.event)
-        aborter.event = meet(s, STORM_ABORT_ALL, &action, number);
-    aborts = aborter.event && aborter.event->rank == s->a.post->rank &&
-             pthread_create(&thread, NULL, abort_later, &aborter) == 0;
+    aborter.event = find_abort(s, &action, number);
+    if (action.kind == ACTION_FLEET)
+        action.abort = aborter.event;
+    aborts =
+        aborter.event && !action.abort && pthread_create(&thread, NULL, abort_later, &aborter) == 0;
     action_run(&s->a, s->slots, &action);
     if (aborts)
         pthread_join(thread, NULL);

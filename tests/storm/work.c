@@ -30,8 +30,7 @@ static symm_status helped(struct actor *a, const struct slot *slot, symm_status 
     return SYMM_OK;
 }
 
-/* A call that runs here, of at most `most` bytes on either side. */
-static struct collective draw_collective(struct draw *d, symm_group *group, size_t most)
+struct collective work_draw(struct draw *d, symm_group *group, size_t most)
 {
     static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_FLOAT16, SYMM_BFLOAT16,
                                         SYMM_FLOAT64, SYMM_INT32,   SYMM_INT64};
@@ -56,6 +55,16 @@ static struct collective draw_collective(struct draw *d, symm_group *group, size
     return c;
 }
 
+void work_look(struct actor *a, const struct collective *c, symm_group *group, const char *got)
+{
+    const int rank = symm_rank(group), n = symm_nranks(group);
+    const int64_t wrong = collective_wrong(c, rank, n, got);
+
+    if (wrong > 0)
+        board_report(a->post, STORM_WRONG, "%lld elements, rank %d of %d, %s", (long long)wrong,
+                     rank, n, collective_text(c));
+}
+
 /* --------------------------------------------------------------------------------------- bursts */
 
 struct burst {
@@ -73,7 +82,7 @@ static struct burst draw_burst(struct draw *d, const struct slot *slot)
     bool foreign = draw_below(d, 3) == 0;
 
     for (int i = 0; i < burst.n; i++) {
-        burst.calls[i] = draw_collective(d, slot->group, PART);
+        burst.calls[i] = work_draw(d, slot->group, PART);
         foreign = foreign && burst.calls[i].algo != SYMM_ALGO_COPY_ENGINE;
     }
     burst.in = (foreign ? b->foreign : b->symmetric)[IN];
@@ -107,18 +116,6 @@ out:
     return st;
 }
 
-static void look(struct actor *a, const struct slot *slot, const struct burst *burst)
-{
-    for (int i = 0; i < burst->n && !slot->unsure; i++) {
-        const int64_t wrong =
-            collective_wrong(&burst->calls[i], burst->rank, burst->nranks, slot->b.got + i * PART);
-        if (wrong > 0)
-            board_report(a->post, STORM_WRONG, "%lld elements of call %d of %d, rank %d of %d, %s",
-                         (long long)wrong, i, burst->n, burst->rank, burst->nranks,
-                         collective_text(&burst->calls[i]));
-    }
-}
-
 symm_status work_burst(struct actor *a, struct slot *slot, struct draw *d)
 {
     const struct trial_buffers *b = &slot->b;
@@ -138,7 +135,8 @@ symm_status work_burst(struct actor *a, struct slot *slot, struct draw *d)
     TRY(symm_fill(burst.in, 0xff, SLOT_MOST, b->stream));
     TRY(symm_copy(b->got, burst.out, SLOT_MOST, b->stream));
     TRY(symm_synchronize(slot->group, b->stream));
-    look(a, slot, &burst);
+    for (int i = 0; i < burst.n && !slot->unsure; i++)
+        work_look(a, &burst.calls[i], slot->group, b->got + i * PART);
 out:
     if (st != SYMM_OK && graph)
         slot_abandon(a, slot); /* it must not run any more */
@@ -150,7 +148,7 @@ out:
 
 symm_status work_trial(struct actor *a, struct slot *slot, struct draw *d)
 {
-    const struct collective c = draw_collective(d, slot->group, SLOT_MOST);
+    const struct collective c = work_draw(d, slot->group, SLOT_MOST);
     const enum trial_place place = (enum trial_place)draw_below(d, TRIAL_PLACES);
     symm_status st;
 

@@ -3,8 +3,14 @@
 #define STORM_WORK_H
 
 #include "actor.h"
+#include "collective.h"
 #include "draw.h"
 #include "slot.h"
+
+/* A collective that runs here, of at most `most` bytes on either side. */
+struct collective work_draw(struct draw *d, symm_group *group, size_t most);
+/* Reports what is wrong with what a rank got. */
+void work_look(struct actor *a, const struct collective *c, symm_group *group, const char *got);
 
 /* Several collectives, or a graph of them that is replayed, and one wait. */
 symm_status work_burst(struct actor *a, struct slot *slot, struct draw *d);

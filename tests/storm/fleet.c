@@ -1,0 +1,111 @@
+/*
+ * An abort reaches the ranks one after the other. A rank that ends early spoils its input while
+ * slower ranks still read it, so each group here has its own chance that one of them is told OK.
+ */
+#include "fleet.h"
+
+#include <stdlib.h>
+#include "work.h"
+
+enum { SHIPS = 10, ROOM = 32 << 10 };
+
+struct ship {
+    symm_group *group;
+    symm_stream stream;
+    struct collective call;
+    char *in, *out; /* in symmetric memory */
+};
+
+struct fleet {
+    struct ship ships[SHIPS];
+    char *memory, *host;
+};
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        st = CALL(a, call);                                                                        \
+        if (st != SYMM_OK)                                                                         \
+            goto out;                                                                              \
+    } while (0)
+
+static symm_status build(struct actor *a, struct slot *slot, struct draw *d, struct fleet *f)
+{
+    int everyone[STORM_RANKS];
+    symm_status st;
+
+    f->host = malloc(ROOM);
+    for (int i = 0; i < slot->roster.n; i++)
+        everyone[i] = i;
+    TRY(symm_alloc(slot->group, (size_t)2 * SHIPS * ROOM, (void **)&f->memory));
+    for (int i = 0; i < SHIPS; i++) {
+        struct ship *ship = &f->ships[i];
+        ship->call = work_draw(d, slot->group, ROOM);
+        ship->call.max_blocks = 1; /* all of them must be resident together */
+        if (draw_below(d, 2))
+            ship->call.algo = SYMM_ALGO_ONE_SHOT; /* reads what the others have, in place */
+        ship->in = f->memory + (size_t)2 * i * ROOM;
+        ship->out = ship->in + ROOM;
+        TRY(symm_group_create(slot->group, slot->roster.n, everyone, &ship->group));
+        TRY(symm_stream_create(a->ctx, &ship->stream));
+    }
+out:
+    return st;
+}
+
+/* The collective, and its input spoilt right behind it. */
+static symm_status launch(struct actor *a, const struct ship *ship, char *host)
+{
+    symm_status st;
+
+    collective_fill(&ship->call, symm_rank(ship->group), symm_nranks(ship->group), host);
+    TRY(symm_copy(ship->in, host, ROOM, ship->stream));
+    TRY(collective_call(&ship->call, ship->group, ship->in, ship->out, ship->stream));
+    TRY(symm_fill(ship->in, 0xff, ROOM, ship->stream));
+out:
+    return st;
+}
+
+static symm_status await(struct actor *a, const struct slot *slot, const struct ship *ship,
+                         char *host)
+{
+    symm_status st;
+
+    TRY(symm_copy(host, ship->out, ROOM, ship->stream));
+    TRY(symm_synchronize(ship->group, ship->stream));
+    if (!slot->unsure)
+        work_look(a, &ship->call, ship->group, host);
+out:
+    return st;
+}
+
+static void scrap(struct actor *a, struct slot *slot, struct fleet *f)
+{
+    for (int i = 0; i < SHIPS; i++) {
+        symm_stream_destroy(f->ships[i].stream);
+        if (f->ships[i].group)
+            CALL_FOR(a, actor_destroy_limit_ms(a), symm_group_destroy(f->ships[i].group));
+    }
+    if (f->memory)
+        CALL(a, symm_free(slot->group, f->memory));
+    free(f->host);
+}
+
+symm_status fleet_run(struct actor *a, struct slot *slot, struct draw *d,
+                      const struct storm_event *abort)
+{
+    struct fleet f = {.memory = NULL};
+    symm_status st = build(a, slot, d, &f), one;
+
+    for (int i = 0; i < SHIPS && st == SYMM_OK; i++)
+        st = launch(a, &f.ships[i], f.host);
+    if (abort)
+        actor_await_moment(a, abort);
+    for (int i = 0; i < SHIPS && (abort || st != SYMM_OK); i++)
+        symm_abort(f.ships[i].group, "the storm ends it");
+    for (int i = 0; i < SHIPS && f.ships[i].stream; i++) {
+        one = await(a, slot, &f.ships[i], f.host);
+        st = st == SYMM_OK ? one : st;
+    }
+    scrap(a, slot, &f);
+    return st;
+}
