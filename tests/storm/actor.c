@@ -42,7 +42,10 @@ int actor_destroy_limit_ms(const struct actor *a)
 symm_status actor_end(struct actor *a, symm_status status)
 {
     board_end(a->post);
-    if (status == SYMM_OK || a->failed[0])
+    if (status == SYMM_OK)
+        return status;
+    a->gave_up = a->gave_up || strstr(symm_error_text(), "has not returned from the driver");
+    if (a->failed[0])
         return status;
     a->status = status;
     snprintf(a->failed, sizeof a->failed, "%s: %s: %s", a->post->call, symm_status_name(status),

@@ -14,6 +14,7 @@ struct actor {
     struct rank helper; /* what the helpers of the tests want */
     struct rank_report helped;
     symm_status status;
+    bool gave_up; /* on a call of the driver: what it has made stays until the process ends */
     char failed[ACTOR_TEXT]; /* the first call that failed, with its text; empty: none */
 };
 

@@ -228,11 +228,12 @@ static void look_back(struct stay *s, const struct leaks *before, bool tolerates
     const char *(*last_rule)(void);
     char text[512];
 
+    tolerates = tolerates || s->a.gave_up;
     if (!leaks_none_since(before, text, sizeof text) && !tolerates)
         board_report(s->a.post, STORM_LEAKED, "%s", text);
     *(void **)&last_rule = emulated_symbol("symm_emulated_last_rule");
     const char *rule = last_rule();
-    if (rule && rule[0] && !reported)
+    if (rule && rule[0] && !reported && !s->a.gave_up)
         board_report(s->a.post, STORM_BROKEN, "%s", rule);
     reported = reported || (rule && rule[0]);
 }
