@@ -90,22 +90,35 @@ static void scrap(struct actor *a, struct slot *slot, struct fleet *f)
     free(f->host);
 }
 
+/* Ships from `first` to before `last`, those that were launched. Returns the first failure. */
+static symm_status await_all(struct actor *a, const struct slot *slot, const struct fleet *f,
+                             int first, int last)
+{
+    symm_status st = SYMM_OK, one;
+
+    for (int i = first; i < last && f->ships[i].stream; i++) {
+        one = await(a, slot, &f->ships[i], f->host);
+        st = st == SYMM_OK ? one : st;
+    }
+    return st;
+}
+
 symm_status fleet_run(struct actor *a, struct slot *slot, struct draw *d,
                       const struct storm_event *abort)
 {
     struct fleet f = {.memory = NULL};
-    symm_status st = build(a, slot, d, &f), one;
+    const int first = (int)draw_below(d, SHIPS); /* of those that are aborted: some are through */
+    symm_status st = build(a, slot, d, &f), rest;
 
     for (int i = 0; i < SHIPS && st == SYMM_OK; i++)
         st = launch(a, &f.ships[i], f.host);
+    if (st == SYMM_OK)
+        st = await_all(a, slot, &f, 0, first);
     if (abort)
         actor_await_moment(a, abort);
-    for (int i = 0; i < SHIPS && (abort || st != SYMM_OK); i++)
+    for (int i = first; i < SHIPS && (abort || st != SYMM_OK); i++)
         symm_abort(f.ships[i].group, "the storm ends it");
-    for (int i = 0; i < SHIPS && f.ships[i].stream; i++) {
-        one = await(a, slot, &f.ships[i], f.host);
-        st = st == SYMM_OK ? one : st;
-    }
+    rest = await_all(a, slot, &f, first, SHIPS);
     scrap(a, slot, &f);
-    return st;
+    return st == SYMM_OK ? rest : st;
 }

@@ -161,6 +161,13 @@ static void act(struct stay *s, int number)
         pthread_join(thread, NULL);
 }
 
+/* Whether nobody can tell that a rank has died: before it connected, or rank 0 before it listened. */
+static bool never_came(const struct storm_life *life, const char *text)
+{
+    return life_loses(life, life->ranks[0]) ||
+           (life_survivors(life) < life->nranks && strstr(text, "did not join"));
+}
+
 static void join(struct stay *s, const struct storm_plan *plan, int number)
 {
     const struct storm_life *life = s->a.life;
@@ -175,8 +182,8 @@ static void join(struct stay *s, const struct storm_plan *plan, int number)
              (unsigned long long)plan->seed, number);
     snprintf(device, sizeof device, "%d", s->a.post->rank);
     if (CALL(&s->a, symm_context_create(&config, &s->a.ctx)) == SYMM_ERROR_TIMEOUT &&
-        life_loses(life, life->ranks[0]))
-        actor_forget(&s->a); /* nobody can tell that rank 0 died before it listened */
+        never_came(life, symm_error_text()))
+        actor_forget(&s->a);
     s->slots[0].group = symm_context_world(s->a.ctx);
     if (s->a.ctx && slot_open(&s->a, &s->slots[0]) != SYMM_OK)
         slot_abandon(&s->a, &s->slots[0]);

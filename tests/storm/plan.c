@@ -66,7 +66,7 @@ static struct storm_event draw_event(struct draw *d, const struct storm_life *li
         .nth = 1 + (int)draw_below(d, draw_below(d, 2) ? 20 : 300),
         .code = codes[draw_below(d, 4)],
     };
-    e.after_us = (int)draw_below(d, aborts(e.kind)     ? ABORT_US
+    e.after_us = (int)draw_below(d, aborts(e.kind)     ? ABORT_US / (draw_below(d, 2) ? 1 : 100)
                                     : draw_below(d, 2) ? MOMENTS_US / 10
                                                        : MOMENTS_US);
     if (aborts(e.kind))
