@@ -161,7 +161,7 @@ static void act(struct stay *s, int number)
         pthread_join(thread, NULL);
 }
 
-/* Whether nobody can tell that a rank has died: before it connected, or rank 0 before it listened. */
+/* Whether no rank can tell of a death: before the dead connected, or rank 0 before it listened. */
 static bool never_came(const struct storm_life *life, const char *text)
 {
     return life_loses(life, life->ranks[0]) ||
