@@ -27,6 +27,7 @@ struct script {
 struct scene {
     struct symm_join join;
     struct symm_log log;
+    struct symm_rendezvous place;
     struct symm_hub *hub;
     int nclients;
     struct client clients[CLIENTS]; /* the first is rank 0's own */
@@ -430,10 +431,20 @@ static int open_descriptors(void)
     return n;
 }
 
+static symm_status open_place(struct scene *x)
+{
+    x->place = (struct symm_rendezvous){.listener = -1};
+    return x->join.nranks == 1 ? SYMM_OK
+                               : symm__rendezvous_open(&x->place, x->join.session,
+                                                       symm__deadline_in(1000), &x->log);
+}
+
 static void open_scene(struct scene *x, unsigned nranks)
 {
-    struct symm_hub_config config = {
-        .join = &x->join, .log = &x->log, .arbiter = {decide, freed, settled, x}};
+    struct symm_hub_config config = {.join = &x->join,
+                                     .log = &x->log,
+                                     .arbiter = {decide, freed, settled, x},
+                                     .place = &x->place};
     int ends[2];
 
     x->log = (struct symm_log){.to = be_silent};
@@ -441,7 +452,7 @@ static void open_scene(struct scene *x, unsigned nranks)
     snprintf(x->join.session, sizeof x->join.session, "fuzz-%d", (int)getpid());
     if (symm__boot_id(x->boot_id) != SYMM_OK ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0 ||
-        symm__hub_open(&config, ends[1], symm__deadline_in(1000), &x->hub) != SYMM_OK)
+        open_place(x) != SYMM_OK || symm__hub_open(&config, ends[1], &x->hub) != SYMM_OK)
         fuzz_fail("the hub does not open: %s", symm__failure_text());
     add_client(x, ends[0], 0);
 }
