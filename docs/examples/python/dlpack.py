@@ -154,6 +154,8 @@ class NumPy:
     def __init__(self):
         import numpy
         self.np = numpy
+        # NumPy's own arrays are no device memory: the emulated devices must share the host's page tables.
+        os.environ.setdefault("SYMM_EMULATED_PAGEABLE", "1")
 
     def from_dlpack(self, exporter):
         return self.np.from_dlpack(exporter)
