@@ -165,7 +165,8 @@ SYMM_DEV bool symm_dev_aborted(const symm_view &v);
 
 /*
  * None of what follows, down to the packets, orders anything: signals and barriers do. Nor does an
- * abort change what it does. Addresses are those of this rank or of a peer.
+ * abort change what it does. Addresses are those of this rank or of a peer, in global memory: a
+ * local or __shared__ variable is read and written as C++ does.
  */
 
 /* 16 bytes as the memory system moves them: four words, of any types. */

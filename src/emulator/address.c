@@ -122,43 +122,11 @@ void emu__describe(const struct emu_device *device, const void *ptr, char *text,
     look_up(device, (uintptr_t)ptr, &address);
     if (!wrong(device, (uintptr_t)ptr, EMU_READ | EMU_WRITE, &address, text, text_nbytes))
         snprintf(text, text_nbytes,
-                 address.kind == EMU_ADDRESS_FOREIGN ? "%p is no memory of the driver"
-                                                     : "%p faulted though it may be accessed",
+                 address.kind == EMU_ADDRESS_FOREIGN
+                     ? "%p is memory of the host, or none at all: a device cannot access it"
+                     : "%p faulted though it may be accessed",
                  ptr);
     pthread_mutex_unlock(&emu__lock);
-}
-
-void *emu__home(const void *ptr)
-{
-    /* Kernels under ThreadSanitizer ask at every access: each thread remembers the last ranges. */
-    static _Thread_local struct {
-        uint64_t layout;
-        unsigned next;
-        struct {
-            uintptr_t start;
-            size_t nbytes;
-            char *home;
-        } at[8];
-    } seen;
-    uintptr_t at = (uintptr_t)ptr;
-    uint64_t layout = atomic_load_explicit(&emu__layout, memory_order_acquire);
-    if (seen.layout != layout) {
-        for (int i = 0; i < 8; i++)
-            seen.at[i].nbytes = 0;
-        seen.layout = layout;
-    }
-    for (int i = 0; i < 8; i++)
-        if (at - seen.at[i].start < seen.at[i].nbytes)
-            return seen.at[i].home + (at - seen.at[i].start);
-    struct emu_address address;
-    emu__address(NULL, ptr, &address);
-    if (address.kind == EMU_ADDRESS_FOREIGN || !address.home)
-        return (void *)at;
-    unsigned slot = seen.next++ % 8;
-    seen.at[slot].start = (uintptr_t)address.start;
-    seen.at[slot].nbytes = address.nbytes;
-    seen.at[slot].home = address.home - (at - (uintptr_t)address.start);
-    return address.home;
 }
 
 /* With the lock: the range with memory that `at` lies in, or the gap between two of those. */

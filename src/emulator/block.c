@@ -258,6 +258,7 @@ static bool begin_block(struct block *b, struct emu_grid *grid, uint64_t index)
     b->nthreads = grid->nthreads;
     b->ended = b->nwaiting = b->nnext = b->idle_passes = 0;
     b->any = 0;
+    b->near_layout = 0;
     b->random = emu__random(grid->seed, index) | 1;
     for (unsigned i = 0; i < b->nthreads; i++) {
         b->threads[i].carrier = NULL;

@@ -27,6 +27,14 @@ struct cuda_thread {
 
 struct emu_weak;
 
+/* Spans that the block accessed last, by address: most accesses find theirs here. */
+struct near_span {
+    uintptr_t start;
+    size_t nbytes;
+    char *home;
+};
+enum { NEAR_SHIFT = 16, NEAR_BITS = 6 };
+
 struct block {
     struct emu_grid *grid;
     struct symm_emulated_dim index;
@@ -56,6 +64,9 @@ struct block {
     char sync_begin, sync_end, sync_round[2]; /* for EMU_RELEASE and EMU_ACQUIRE */
     void *signal_stack;
 
+    uint64_t near_layout; /* emu__layout for which near[] holds; 0: for none */
+    struct near_span near[1 << NEAR_BITS];
+
     struct emu_weak *weak; /* NULL: memory is as strong as this machine's */
 };
 
@@ -75,6 +86,11 @@ void emu__block_give_way(struct block *b);
 void emu__block_fault(struct block *b, CUresult error, const char *rule);
 /* Ends the thread that runs, for good; the pass sees that the device has failed. */
 __attribute__((noreturn)) void emu__block_leave(struct block *b);
+/*
+ * The running thread accesses memory in which the driver has nothing for its device: reports that
+ * and ends the thread, or returns ptr where it is the host's and the machine's devices access that.
+ */
+void *emu__block_reach(const void *ptr);
 /* Reports the fault that made the fiber leave. Runs outside of fibers. */
 void emu__block_report_fault(struct block *b);
 

@@ -28,6 +28,21 @@ EMU_UNCHECKED void emu__block_leave(struct block *b)
         emu__fiber_suspend(&carrier->fiber);
 }
 
+EMU_UNCHECKED void *emu__block_reach(const void *ptr)
+{
+    struct block *b = emu__this_block;
+    struct emu_address address;
+    char text[256];
+    EMU_UNCHECKED_BEGIN();
+    emu__address(b->grid->device, ptr, &address);
+    emu__describe(b->grid->device, ptr, text, sizeof text);
+    EMU_UNCHECKED_END();
+    if (address.kind == EMU_ADDRESS_FOREIGN && emu__machine.pageable)
+        return (void *)(uintptr_t)ptr;
+    emu__block_fault(b, CUDA_ERROR_ILLEGAL_ADDRESS, text);
+    emu__block_leave(b);
+}
+
 /* Where a fiber continues after the signal handler, on its own emptied stack. */
 __attribute__((noreturn, no_sanitize("address"))) EMU_UNCHECKED static void after_fault(void)
 {
@@ -46,7 +61,18 @@ static void set_context(ucontext_t *context, void (*pc)(void), void *stack_top)
 #endif
 }
 
-static struct sigaction previous_segv, previous_bus;
+/* The signals that are faults, and who had them before. */
+enum { FAULTS = 3 };
+static const int fault_signals[FAULTS] = {SIGSEGV, SIGBUS, SIGFPE};
+static struct sigaction previous_actions[FAULTS];
+
+static const struct sigaction *previous_of(int sig)
+{
+    int i = 0;
+    while (fault_signals[i] != sig)
+        i++;
+    return &previous_actions[i];
+}
 
 EMU_UNCHECKED static void on_fault(int sig, siginfo_t *info, void *context)
 {
@@ -58,7 +84,7 @@ EMU_UNCHECKED static void on_fault(int sig, siginfo_t *info, void *context)
         set_context(context, after_fault, emu__fiber_top(&b->running->carrier->fiber));
         return;
     }
-    const struct sigaction *previous = sig == SIGBUS ? &previous_bus : &previous_segv;
+    const struct sigaction *previous = previous_of(sig);
     if (previous->sa_flags & SA_SIGINFO)
         previous->sa_sigaction(sig, info, context);
     else if (previous->sa_handler != SIG_DFL && previous->sa_handler != SIG_IGN)
@@ -71,8 +97,8 @@ static void catch_faults_once(void)
 {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGSEGV, &action, &previous_segv);
-    sigaction(SIGBUS, &action, &previous_bus);
+    for (int i = 0; i < FAULTS; i++)
+        sigaction(fault_signals[i], &action, &previous_actions[i]);
 }
 
 void emu__block_catch_faults(void)
@@ -81,12 +107,27 @@ void emu__block_catch_faults(void)
     pthread_once(&once, catch_faults_once);
 }
 
-void emu__block_report_fault(struct block *b)
+static void report_division(struct block *b)
+{
+    emu__block_fault(b, CUDA_ERROR_LAUNCH_FAILED,
+                     "an integer division by zero, or one that overflows: a GPU goes on with any "
+                     "result");
+}
+
+static void report_access(struct block *b)
 {
     char text[256] = "the stack of a CUDA thread is exhausted";
     if (!emu__fiber_overflowed(&b->running->carrier->fiber, b->fault_address))
         emu__describe(b->grid->device, b->fault_address, text, sizeof text);
     emu__block_fault(
         b, b->fault_misaligned ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS, text);
+}
+
+void emu__block_report_fault(struct block *b)
+{
+    if (b->fault_signal == SIGFPE)
+        report_division(b);
+    else
+        report_access(b);
     b->fault_signal = 0;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "block.h"
+#include "memory.h" /* emu__layout */
 
 #define WARP 32u
 #define EXCHANGE_NBYTES 16u
@@ -201,12 +202,40 @@ EMU_UNCHECKED static int op_replicas(const void *multicast, size_t nbytes, void 
     return n;
 }
 
+/* The span's place in near[]. */
+static struct near_span *near_of(struct block *b, uintptr_t at)
+{
+    return &b->near[(at >> NEAR_SHIFT) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - NEAR_BITS)];
+}
+
+static void remember(struct block *b, uintptr_t at, const struct emu_span *span, uint64_t layout)
+{
+    if (b->near_layout != layout)
+        memset(b->near, 0, sizeof b->near);
+    b->near_layout = layout;
+    *near_of(b, at) = (struct near_span){span->start, span->nbytes, span->home};
+}
+
+/* NULL: the device has no access. */
+static void *find_home(struct block *b, uintptr_t at)
+{
+    uint64_t layout = atomic_load_explicit(&emu__layout, memory_order_acquire);
+    const struct near_span *near = near_of(b, at);
+    if (b->near_layout == layout && at - near->start < near->nbytes)
+        return near->home + (at - near->start);
+    const struct emu_span *span = emu__span((const void *)at);
+    if (!span->access)
+        return NULL;
+    remember(b, at, span, layout);
+    return span->home + (at - span->start);
+}
+
 static void *op_home(const void *ptr)
 {
     EMU_UNCHECKED_BEGIN();
-    void *home = emu__home(ptr);
+    void *home = find_home(emu__this_block, (uintptr_t)ptr);
     EMU_UNCHECKED_END();
-    return home;
+    return home ? home : emu__block_reach(ptr);
 }
 
 #define OPS(flags_)                                                                                \

@@ -249,9 +249,6 @@ struct emu_span {
 
 const struct emu_span *emu__span(const void *ptr);
 
-/* The one address at which this process keeps the byte at ptr; often ptr itself. */
-void *emu__home(const void *ptr);
-
 /* ---- What the memory half asks of the stream half (stream.c) ---- */
 
 /* Waits until all work of the device that was enqueued so far is done. Without emu__lock. */

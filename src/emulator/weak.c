@@ -232,13 +232,15 @@ static void begin_access(struct block *b, uint32_t how)
         b->progress = true;
 }
 
-/* Where the driver keeps these bytes. NULL: not its memory, or the access is for the hardware to
- * stop. */
+/* Where the driver keeps these bytes. NULL: in the host's memory, or the access is for the hardware
+ * to stop. A fault where the device cannot access them. */
 static char *place(const void *p, int access, uint32_t how)
 {
     if (how & SYMM_EMULATED_MULTICAST)
         return (char *)p;
     const struct emu_span *span = emu__span(p);
+    if (!span->access)
+        emu__block_reach(p);
     return (span->access & access) == access ? span->home + ((uintptr_t)p - span->start) : NULL;
 }
 

@@ -4,14 +4,22 @@
 #include <stdlib.h>
 #include "enqueue.h"
 
-size_t symm__pad_nbytes(int nchannels, int nranks)
+static size_t cells_nbytes(int nchannels, int nranks)
 {
     return (size_t)nchannels * (size_t)nranks * sizeof(struct symm_signal_cell);
 }
 
+size_t symm__pad_nbytes(int nchannels, int nranks)
+{
+    return cells_nbytes(nchannels, nranks) + sizeof(struct symm_signal_cell);
+}
+
 symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad, int nchannels)
 {
+    static const struct symm_signal_cell end = {SYMM_PAD_END_ARRIVED, SYMM_PAD_END_SENT,
+                                                SYMM_PAD_END_TAKEN};
     const struct symm_context *ctx = group->ctx;
+    const size_t nbytes = cells_nbytes(nchannels, group->nranks);
     symm_status st = SYMM_OK;
 
     /*
@@ -19,7 +27,9 @@ symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad
      * after one.
      */
     TRY_CU(ctx->drv, cuMemsetD32Async, (CUdeviceptr)(uintptr_t)pad, ctx->agreed.epoch_start,
-           symm__pad_nbytes(nchannels, group->nranks) / sizeof(uint32_t), ctx->own_stream);
+           nbytes / sizeof(uint32_t), ctx->own_stream);
+    TRY_CU(ctx->drv, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)pad + nbytes,
+           (CUdeviceptr)(uintptr_t)&end, sizeof end, ctx->own_stream);
     TRY_CU(ctx->drv, cuStreamSynchronize, ctx->own_stream);
 out:
     return st;

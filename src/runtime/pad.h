@@ -7,6 +7,7 @@
 
 #include "context.h"
 
+/* With the cell that marks its end. */
 size_t symm__pad_nbytes(int nchannels, int nranks);
 
 /*

@@ -232,7 +232,7 @@ static void hand_none(const void *args)
 
 #define HAND_DEFINE_(name, threads)                                                                \
     static const struct symm_emulated_kernel hand_##name##_kernel = {                              \
-        #name, hand_##name, sizeof(struct hand_args), threads};
+        #name, hand_##name, sizeof(struct hand_args), threads, 0, 0};
 HAND_KERNELS(HAND_DEFINE_)
 #undef HAND_DEFINE_
 

@@ -528,7 +528,8 @@ START_TEST(access_to_nothing)
     struct hand_args args = hand_args();
     args.ptr = (void *)(uintptr_t)0x10;
     run_fault("touch", 64, &args, CUDA_ERROR_ILLEGAL_ADDRESS,
-              "0x10 is no memory of the driver, by thread (63,0,0) of");
+              "0x10 is memory of the host, or none at all: a device cannot access it, by thread "
+              "(63,0,0) of");
     ck_assert_uint_eq(atomic_load(&started), 0);
     recover();
 }

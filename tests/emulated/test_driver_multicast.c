@@ -360,7 +360,7 @@ static void probe(const void *bytes)
 }
 
 static const struct symm_emulated_kernel probe_kernel = {"probe", probe, sizeof(struct probe_args),
-                                                         1024};
+                                                         1024,    0,     0};
 static const struct symm_emulated_kernel *const kernels[] = {&probe_kernel};
 static const struct symm_emulated_module image = {
     SYMM_EMULATED_MAGIC, SYMM_EMULATED_ABI, 0, kernels, kernels + 1, &ops};

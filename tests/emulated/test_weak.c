@@ -117,8 +117,8 @@ static void litmus_run(const void *args)
     }
 }
 
-static const struct symm_emulated_kernel litmus_kernel = {"litmus", litmus_run,
-                                                          sizeof(struct litmus_args), 1024};
+static const struct symm_emulated_kernel litmus_kernel = {
+    "litmus", litmus_run, sizeof(struct litmus_args), 1024, 0, 0};
 static const struct symm_emulated_kernel *const litmus_list[] = {&litmus_kernel};
 static const struct symm_emulated_module litmus_module = {
     .magic = SYMM_EMULATED_MAGIC,
@@ -393,7 +393,7 @@ END_TEST
 
 static uint32_t local_word;
 
-/* Memory of the program itself, as __shared__ and local variables are, is as it always is. */
+/* Memory of the program itself, where devices can access it, is as it always is. */
 START_TEST(own_memory)
 {
     if (TEST_TSAN)
@@ -401,6 +401,7 @@ START_TEST(own_memory)
     static const struct step program[THREADS][STEPS] = {
         {{WRITE, RAW, 0, 4, 0, 7}, SET(F)}, {AWAIT(F), {READ, RAW, 0, 4, 0, 0}}, {END}, {END}};
     struct litmus_args args = {.raw = (char *)&local_word, .regs = regs, .program = program};
+    setenv("SYMM_EMULATED_PAGEABLE", "1", 1);
     open_weak(DEVICE);
     args.vars = new_vars();
     for (uint64_t seed = 1; seed <= 50; seed++) {
@@ -456,7 +457,9 @@ START_TEST(faults_are_those_of_plain_accesses)
     setenv("SYMM_EMULATED_LEAKS", "off", 1);
     open_weak(DEVICE);
     if (_i < 2) {
-        fault(_i, (char *)(uintptr_t)0x10, "0x10 is no memory of the driver, by thread (0,0,0)");
+        fault(_i, (char *)(uintptr_t)0x10,
+              "0x10 is memory of the host, or none at all: a device cannot access it, by thread "
+              "(0,0,0)");
     } else if (_i < 4) {
         fault(_i % 2, (char *)(uintptr_t)memory_reserve(GRANULE), "nothing is mapped at");
     } else {

@@ -215,6 +215,7 @@ template <typename T> SYMM_DEV symm_f32s<T> symm_dev_sum(const symm_view &v, con
 {
     constexpr int AT_ONCE = 4; /* loads in flight */
     symm_f32s<T> sum;
+    symm_detail::check_view(v);
 #pragma unroll 1
     for (int first = 0; first < v.nranks; first += AT_ONCE) {
         symm_bits16 x[AT_ONCE];
@@ -237,6 +238,7 @@ template <typename T>
 SYMM_DEV void symm_dev_store_all(const symm_view &v, T *symmetric, const symm_f32s<T> &x)
 {
     const symm_bits16 bits = symm_dev_pack(x);
+    symm_detail::check_view(v);
     for (int i = 0; i < v.nranks; i++) { /* every rank begins with its own, so that they spread */
         const int r = v.rank + i < v.nranks ? v.rank + i : v.rank + i - v.nranks;
         symm_dev_store_bits(symm_dev_peer(v, symmetric, r), bits);

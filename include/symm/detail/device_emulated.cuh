@@ -17,6 +17,7 @@
 #include <math.h>
 #include <symm/detail/convert.h>
 #include <symm/detail/emulated.h>
+#include <symm/detail/wait_record.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define SYMM_DETAIL_TSAN 1
@@ -39,14 +40,33 @@ static const symm_emulated_ops *symm_emulated_driver; /* set when the driver loa
 #define SYMM_DETAIL_FIRST SYMM_DETAIL_PASTE(__start_symm_kernels_, SYMM_IMAGE)
 #define SYMM_DETAIL_LAST SYMM_DETAIL_PASTE(__stop_symm_kernels_, SYMM_IMAGE)
 
+namespace symm_detail
+{
+
+/* Where an argument struct has its member `view`, plus 1; 0: it has none. */
+template <typename T, symm_view T::*VIEW = &T::view> constexpr uint32_t view_at(int)
+{
+    return (uint32_t) __builtin_offsetof(T, view) + 1;
+}
+template <typename T> constexpr uint32_t view_at(...)
+{
+    return 0;
+}
+template <> constexpr uint32_t view_at<symm_view>(...)
+{
+    return 1;
+}
+
+} /* namespace symm_detail */
+
 #define SYMM_KERNEL(name, args_type, a, max_threads)                                               \
     static void name##_body(const args_type &a);                                                   \
     static void name##_run(const void *args)                                                       \
     {                                                                                              \
         name##_body(*static_cast<const args_type *>(args));                                        \
     }                                                                                              \
-    static const symm_emulated_kernel name##_kernel = {#name, name##_run, sizeof(args_type),       \
-                                                       max_threads};                               \
+    static const symm_emulated_kernel name##_kernel = {                                            \
+        #name, name##_run, sizeof(args_type), max_threads, symm_detail::view_at<args_type>(0), 0}; \
     __attribute__((used,                                                                           \
                    section("symm_kernels_" SYMM_DETAIL_TEXT(                                       \
                        SYMM_IMAGE)))) static const symm_emulated_kernel *const name##_listed =     \
@@ -68,7 +88,7 @@ static const symm_emulated_ops *symm_emulated_driver; /* set when the driver loa
         __attribute__((visibility("hidden")));                                                     \
     extern const symm_emulated_module SYMM_DETAIL_PASTE(symm_emulated_, SYMM_IMAGE);               \
     const symm_emulated_module SYMM_DETAIL_PASTE(symm_emulated_, SYMM_IMAGE) = {                   \
-        SYMM_EMULATED_MAGIC, SYMM_EMULATED_ABI, 0,                                                 \
+        SYMM_EMULATED_MAGIC, SYMM_EMULATED_ABI, sizeof(symm_emulated_kernel),                      \
         SYMM_DETAIL_FIRST,   SYMM_DETAIL_LAST,  &symm_emulated_driver};                            \
     }
 
@@ -209,14 +229,22 @@ SYMM_DEV void fence(uint32_t fences)
         symm_emulated_driver->fence(fences);
 }
 
-/* Where this process keeps the bytes at p. */
+/* Where this process keeps the bytes at p. A fault where the device cannot access them. */
 template <typename T> SYMM_DEV T *home(T *p)
 {
+    void *const at = symm_emulated_driver->home(p);
 #ifdef SYMM_DETAIL_TSAN
-    return static_cast<T *>(symm_emulated_driver->home(p));
+    return static_cast<T *>(at);
 #else
+    (void)at;
     return p;
 #endif
+}
+
+/* The same; a replica, which the driver has named, is where it is. */
+template <typename T> SYMM_DEV T *home(T *p, uint32_t how)
+{
+    return how & SYMM_EMULATED_MULTICAST ? p : home(p);
 }
 
 SYMM_DEV void check_aligned(const void *p, size_t nbytes)
@@ -225,11 +253,63 @@ SYMM_DEV void check_aligned(const void *p, size_t nbytes)
         symm_emulated_driver->fault("misaligned address", p);
 }
 
+/* A GPU goes on with any view, rank and channel, and touches what happens to lie there. */
+SYMM_DEV void check_view(const symm_view &v)
+{
+    char rule[128];
+    if (v.nranks >= 1 && v.nranks <= SYMM_MAX_RANKS && v.rank >= 0 && v.rank < v.nranks)
+        return;
+    if (!v.abi && !v.nranks && !v.poison)
+        symm_emulated_driver->fault("the view is all zeros: symm_group_view() has not filled it in",
+                                    NULL);
+    __builtin_snprintf(rule, sizeof rule, "the view is of no group: rank %d of %d", v.rank,
+                       v.nranks);
+    symm_emulated_driver->fault(rule, NULL);
+}
+
+/* what: the function and its argument. */
+SYMM_DEV void check_rank(const symm_view &v, const char *what, int rank)
+{
+    char rule[128];
+    check_view(v);
+    if (rank >= 0 && rank < v.nranks)
+        return;
+    __builtin_snprintf(rule, sizeof rule, "%s is %d; the group has ranks 0 to %d", what, rank,
+                       v.nranks - 1);
+    symm_emulated_driver->fault(rule, NULL);
+}
+
+SYMM_DEV bool is_pad_end(const symm_signal_cell *cell)
+{
+    return __atomic_load_n(&cell->sent, __ATOMIC_RELAXED) == SYMM_PAD_END_SENT &&
+           __atomic_load_n(&cell->taken, __ATOMIC_RELAXED) == SYMM_PAD_END_TAKEN &&
+           __atomic_load_n(&cell->arrived, __ATOMIC_RELAXED) == SYMM_PAD_END_ARRIVED;
+}
+
+/* The end of the pad comes before the end of the memory it is in. */
+SYMM_DEV void check_channel(const symm_view &v, const void *pad, int channel)
+{
+    const symm_signal_cell *const cells = home(static_cast<const symm_signal_cell *>(pad));
+    char rule[128];
+    int nchannels = 1;
+    check_view(v);
+    while (nchannels <= channel && !is_pad_end(cells + (int64_t)nchannels * v.nranks))
+        nchannels++;
+    if (channel >= 0 && channel < nchannels)
+        return;
+    if (channel < 0)
+        __builtin_snprintf(rule, sizeof rule, "channel is %d", channel);
+    else
+        __builtin_snprintf(rule, sizeof rule, "channel is %d; the pad has channels 0 to %d",
+                           channel, nchannels - 1);
+    symm_emulated_driver->fault(rule, NULL);
+}
+
 template <typename T> SYMM_DEV T load(const T *p, uint32_t how = 0)
 {
     check_aligned(p, sizeof(T));
     if (!weak())
-        return *static_cast<const T *>(home(p));
+        return *static_cast<const T *>(home(p, how));
     T x;
     symm_emulated_driver->read(p, sizeof x, &x, how);
     return x;
@@ -239,7 +319,7 @@ template <typename T> SYMM_DEV void store(T *p, const T &x, uint32_t how = 0)
 {
     check_aligned(p, sizeof(T));
     if (!weak())
-        *static_cast<T *>(home(p)) = x;
+        *static_cast<T *>(home(p, how)) = x;
     else
         symm_emulated_driver->write(p, sizeof x, &x, how);
 }
@@ -395,7 +475,7 @@ SYMM_DEV void update(T *p, const void *operand, void (*apply)(void *, const void
     if (weak())
         symm_emulated_driver->update(p, sizeof(T), operand, apply, how);
     else
-        apply(home(p), operand);
+        apply(home(p, how), operand);
 }
 
 template <typename T> SYMM_DEV void red_add(T *p, T x)

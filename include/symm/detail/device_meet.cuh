@@ -30,6 +30,7 @@ SYMM_DEV int block_nthreads(void)
 SYMM_DEV symm_signal_cell *signal_cell(const symm_view &v, symm_signal_pad *pad, int channel,
                                        int rank)
 {
+    check_channel(v, pad, channel);
     return reinterpret_cast<symm_signal_cell *>(pad) + (int64_t)channel * v.nranks + rank;
 }
 
@@ -97,6 +98,7 @@ SYMM_DEV void tell_mismatch(const symm_view &v, symm_signal_pad *pad, int channe
 SYMM_DEV void signal(const symm_view &v, symm_signal_pad *pad, int channel, int to, uint32_t n,
                      uint32_t word)
 {
+    check_rank(v, "symm_dev_signal: to", to);
     uint32_t *sent = &signal_cell(v, pad, channel, to)->sent;
     const uint32_t poison = load_relaxed(v.poison), count = load_relaxed(sent) + n;
     if (poison)
@@ -140,6 +142,7 @@ SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool told, const sy
 SYMM_DEV bool wait(const symm_view &v, symm_signal_pad *pad, int channel, int from, uint32_t n,
                    uint32_t take, uint32_t *word)
 {
+    check_rank(v, "symm_dev_wait: from", from);
     symm_signal_cell *cell = signal_cell(v, pad, channel, from);
     const uint32_t taken = load_relaxed(&cell->taken);
     bool told = false, come = false;
@@ -187,6 +190,7 @@ template <int N>
 SYMM_DEV void arrive(const symm_view &v, symm_signal_pad *pad, int channel,
                      const uint32_t (&words)[N])
 {
+    check_view(v);
     fence_if_multicast(v);
     __syncthreads();
     for (int i = thread_index(); i < N * v.nranks; i += block_nthreads()) {
@@ -208,6 +212,7 @@ SYMM_DEV int wait_all(const symm_view &v, symm_signal_pad *pad, int channel, uin
 {
     const int t = thread_index() - thread, nthreads = block_nthreads();
     int other = -1;
+    check_view(v);
     for (int r = t < 0 ? t + nthreads : t; r < v.nranks; r += nthreads) {
         uint32_t came = word;
         if (r == v.rank)
@@ -289,16 +294,19 @@ SYMM_DEV void grid_barrier(const symm_view &v, symm_signal_pad *pad, int channel
 
 template <typename T> SYMM_DEV T *symm_dev_peer(const symm_view &v, T *symmetric, int rank)
 {
+    symm_detail::check_rank(v, "symm_dev_peer: rank", rank);
     return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(symmetric) + (uintptr_t)v.peer[rank]);
 }
 
 template <typename T> SYMM_DEV T *symm_dev_multicast(const symm_view &v, T *symmetric)
 {
+    symm_detail::check_view(v);
     return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(symmetric) + (uintptr_t)v.multicast);
 }
 
 SYMM_DEV bool symm_dev_has_multicast(const symm_view &v)
 {
+    symm_detail::check_view(v);
     return v.flags & SYMM_VIEW_MULTICAST;
 }
 
@@ -411,6 +419,7 @@ SYMM_DEV void symm_dev_grid_barrier(const symm_view &v, symm_signal_pad *pad, in
 
 SYMM_DEV bool symm_dev_aborted(const symm_view &v)
 {
+    symm_detail::check_view(v);
     return __syncthreads_or(symm_detail::thread_index() == 0 &&
                             symm_detail::load_relaxed(v.poison));
 }

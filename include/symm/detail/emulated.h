@@ -83,7 +83,7 @@ struct symm_emulated_ops {
     int (*replicas)(const void *multicast, size_t nbytes, void *out[]);
     /*
      * The one address at which this process keeps these bytes (for ThreadSanitizer, which goes by
-     * address).
+     * address). A fault where the device cannot access them.
      */
     void *(*home)(const void *ptr);
     /*
@@ -114,11 +114,14 @@ struct symm_emulated_kernel {
     const char *name;
     void (*run)(const void *args); /* called once by every CUDA thread */
     uint32_t args_nbytes, max_threads;
+    uint32_t view_at; /* where its argument has the member `view`, plus 1; 0: nowhere */
+    uint32_t reserved;
 };
 
 struct symm_emulated_module {
     char magic[8];
-    uint32_t abi, reserved;
+    uint32_t abi;
+    uint32_t kernel_nbytes; /* of a struct symm_emulated_kernel; 0: up to max_threads */
     /* The kernels: pointers from first up to (not including) last. */
     const struct symm_emulated_kernel *const *first, *const *last;
     const struct symm_emulated_ops **ops; /* cuModuleLoadData stores the driver's functions here */

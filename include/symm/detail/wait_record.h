@@ -21,6 +21,14 @@ struct symm_signal_cell {
     uint32_t sent, taken;
 };
 
+/*
+ * Behind the last cell of a pad. No signals make such a cell: emulated kernels see by it where the
+ * pad ends.
+ */
+#define SYMM_PAD_END_ARRIVED UINT64_C(0x53594d4d20454e44)
+#define SYMM_PAD_END_SENT UINT32_C(0xaca6b2b2)
+#define SYMM_PAD_END_TAKEN UINT32_C(0x50414453)
+
 enum symm_wait_kind {
     SYMM_WAIT_SIGNAL = 1, /* waits for `expected` signals in all, has seen `seen` */
     SYMM_WAIT_MISMATCH,   /* rank `from` called something else: `seen` is its word */
