@@ -402,9 +402,14 @@ SYMM_API symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kern
  * Launches the kernel with its one argument struct, which is copied. All blocks are resident
  * together or the launch is refused.
  *
+ * The view is checked where its place is known: in the member `view` of the struct, or in a struct
+ * that is a view, if the image has code for the emulated driver. With an image for GPUs only, a
+ * view of this group at the beginning of the struct is checked for its ABI, and nothing else.
+ *
  * Scope:  Stream-ordered.
- * Errors: ERROR_ARGUMENT  a grid that cannot be resident, an argument size that is not the kernel's
- *         ERROR_VERSION   the struct begins with a view of another ABI
+ * Errors: ERROR_ARGUMENT  a grid that cannot be resident, an argument size that is not the
+ *                         kernel's, a view that is all zeros
+ *         ERROR_VERSION   a view of another ABI
  *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
 SYMM_API symm_status symm_launch(symm_group *group, symm_kernel *kernel, const symm_grid *grid,

@@ -4,6 +4,7 @@
  */
 #include "launch.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <symm/detail/emulated.h>
@@ -111,18 +112,23 @@ const char *symm__kernels_name(enum symm_kernel_id id)
 
 /* ---------------------------------------------------------------------------------- users' */
 
-/* The size of the kernel's argument struct, where the image tells; 0 where it does not. */
-static uint32_t args_nbytes(const struct symm_context *ctx, const struct symm_image *image,
-                            const char *name)
+/*
+ * What the image's emulated half says of the kernel's argument. The size is that of GPU code, too,
+ * unless the source says otherwise: only the emulated driver goes by it.
+ */
+static void describe(struct symm_kernel *kernel, const struct symm_image *image, const char *name)
 {
     const struct symm_emulated_module *module = image->emulated;
 
-    if (!module || symm__driver_image(ctx->drv, image) != (const void *)module)
-        return 0;
-    for (const struct symm_emulated_kernel *const *k = module->first; k < module->last; k++)
-        if (*k && strcmp((*k)->name, name) == 0)
-            return (*k)->args_nbytes;
-    return 0;
+    for (const struct symm_emulated_kernel *const *k = module ? module->first : NULL;
+         module && k < module->last; k++) {
+        if (!*k || strcmp((*k)->name, name) != 0)
+            continue;
+        if (symm__driver_image(kernel->ctx->drv, image) == (const void *)module)
+            kernel->args_nbytes = (*k)->args_nbytes;
+        if (module->kernel_nbytes >= offsetof(struct symm_emulated_kernel, reserved))
+            kernel->view_at = (*k)->view_at;
+    }
 }
 
 symm_status symm_kernel_load(symm_context *ctx, const symm_image *image, const char *name,
@@ -151,7 +157,7 @@ symm_status symm_kernel_load(symm_context *ctx, const symm_image *image, const c
     }
     kernel->ctx = ctx;
     kernel->smem_nbytes = SYMM_SMEM_FREE;
-    kernel->args_nbytes = args_nbytes(ctx, image, name);
+    describe(kernel, image, name);
     TRY(load_module(ctx->drv, image, &kernel->module));
     TRY(load_function(ctx->drv, kernel->module, name, &kernel->function, &kernel->max_threads));
     pthread_mutex_lock(&ctx->owned_lock);

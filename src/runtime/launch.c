@@ -107,10 +107,21 @@ static symm_status check_grid(const struct symm_group *group, const struct symm_
 }
 
 /*
- * The size against the kernel's, where it is known. And the view, where the struct begins with one:
- * that it is this group's is seen by its poison word, which lies at the same place in every version
- * of the view.
+ * The kernel's view. Where the image does not say where it is, it may be at the beginning: if it is
+ * this group's, which its poison word tells, at the same place in every version of the view.
  */
+static bool find_view(const struct symm_group *group, const struct symm_kernel *kernel,
+                      const void *args, size_t nbytes, symm_view *out)
+{
+    const size_t at = kernel->view_at ? kernel->view_at - 1 : 0;
+
+    if (nbytes < sizeof *out || at > nbytes - sizeof *out)
+        return false;
+    memcpy(out, (const char *)args + at, sizeof *out);
+    return kernel->view_at || out->poison == group->view.poison;
+}
+
+/* The size against the kernel's, where it is known. And the view, where there is one. */
 static symm_status check_args(const struct symm_group *group, const struct symm_kernel *kernel,
                               const void *args, size_t nbytes)
 {
@@ -122,11 +133,15 @@ static symm_status check_args(const struct symm_group *group, const struct symm_
         return symm__fail(SYMM_ERROR_ARGUMENT, "nbytes is %zu; this kernel takes %s%u", nbytes,
                           kernel->args_nbytes ? "" : "at most ",
                           kernel->args_nbytes ? kernel->args_nbytes : (uint32_t)ARGS_MAX);
-    if (nbytes < sizeof view)
+    if (!find_view(group, kernel, args, nbytes, &view))
         return SYMM_OK;
-    memcpy(&view, args, sizeof view);
-    if (view.poison == group->view.poison && view.abi != SYMM_VIEW_ABI)
-        return symm__fail(SYMM_ERROR_VERSION, "the view has interface %u, this library %u",
+    if (view.abi == 0 && view.nranks == 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "the view in args is all zeros: fill it in with symm_group_view()");
+    if (view.abi != SYMM_VIEW_ABI)
+        return symm__fail(SYMM_ERROR_VERSION,
+                          "the view in args has interface %u, this library %u: fill it in with "
+                          "symm_group_view()",
                           view.abi, SYMM_VIEW_ABI);
     return SYMM_OK;
 }

@@ -14,6 +14,7 @@ struct symm_kernel {
     int max_threads;      /* of a block */
     uint32_t smem_nbytes; /* dynamic shared memory that it may have; under the context's lock */
     uint32_t args_nbytes; /* of its argument struct; 0: not known (GPU code does not tell) */
+    uint32_t view_at;     /* where in that the view is, plus 1; 0: not known */
 };
 
 #endif

@@ -73,6 +73,62 @@ SYMM_KERNEL(test_hand_over, test_hand_over_args, a, 64)
     }
 }
 
+/* The offender does it with the view `other`; the others meet it, and then wait for its signal. */
+SYMM_KERNEL(test_misuse, test_misuse_args, a, 64)
+{
+    const bool offends = a.view.rank == a.offender;
+    const symm_view &v = offends ? a.other : a.view;
+    const int misuse = offends ? a.misuse : TEST_MISUSE_NONE;
+
+    symm_dev_barrier(a.view, a.pad, 0);
+    if (misuse == TEST_MISUSE_BARRIER)
+        symm_dev_barrier(v, a.pad, a.channel);
+    if (misuse == TEST_MISUSE_GRID_SYNC)
+        symm_dev_grid_sync(v, a.pad, a.channel);
+    if (misuse == TEST_MISUSE_EPOCH)
+        symm_dev_epoch(v, a.pad, a.channel);
+    if (misuse == TEST_MISUSE_ABORTED)
+        symm_dev_aborted(v);
+    if (misuse == TEST_MISUSE_COPY)
+        symm_dev_copy(a.good, a.data, 16);
+    if (threadIdx.x != 0)
+        return;
+    if (misuse == TEST_MISUSE_SIGNAL)
+        symm_dev_signal(v, a.pad, a.channel, a.rank);
+    if (misuse == TEST_MISUSE_WAIT)
+        symm_dev_wait(v, a.pad, a.channel, a.rank);
+    if (misuse == TEST_MISUSE_PEER)
+        *a.good = symm_dev_load_one(symm_dev_peer(v, a.good, a.rank));
+    if (misuse == TEST_MISUSE_LOAD)
+        symm_dev_store_bits(a.good, symm_dev_load_bits(a.data));
+    if (misuse == TEST_MISUSE_LOAD_ONE)
+        *a.good = symm_dev_load_one(a.data);
+    if (misuse == TEST_MISUSE_STORE)
+        symm_dev_store_bits(a.data, symm_dev_load_bits(a.good));
+    if (misuse == TEST_MISUSE_STORE_ONE)
+        symm_dev_store_one(a.data, *a.good);
+    if (misuse == TEST_MISUSE_ADD)
+        symm_dev_red_add(a.data, 1u);
+    if (misuse == TEST_MISUSE_DIVIDE)
+        *a.good = 4711u % (uint32_t)v.nranks;
+    for (int r = 0; r < a.view.nranks; r++)
+        if (offends && r != a.view.rank)
+            symm_dev_signal(a.view, a.pad, 1, r);
+    if (!offends)
+        symm_dev_wait(a.view, a.pad, 1, a.offender);
+}
+
+/* A kernel whose argument is the view, and one that has it under another name. */
+SYMM_KERNEL(test_only_view, symm_view, v, 64)
+{
+    (void)symm_dev_aborted(v);
+}
+
+SYMM_KERNEL(test_named_view, test_named_args, a, 64)
+{
+    (void)symm_dev_aborted(a.group);
+}
+
 /* ---- a chain of kernels that may begin early ---- */
 
 SYMM_DEV uint32_t chain_word(uint32_t turn, uint32_t set, uint32_t rank, uint64_t i)

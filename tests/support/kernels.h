@@ -31,6 +31,39 @@ typedef struct test_hand_over_args {
     uint32_t round, planted;
 } test_hand_over_args;
 
+/* What a kernel does that it may not. */
+enum test_misuse {
+    TEST_MISUSE_NONE,
+    TEST_MISUSE_SIGNAL, /* on `channel`, to `rank` */
+    TEST_MISUSE_WAIT,
+    TEST_MISUSE_BARRIER,
+    TEST_MISUSE_GRID_SYNC,
+    TEST_MISUSE_EPOCH,
+    TEST_MISUSE_PEER, /* reads the copy of `data` of `rank` */
+    TEST_MISUSE_ABORTED,
+    TEST_MISUSE_LOAD, /* of `data` */
+    TEST_MISUSE_LOAD_ONE,
+    TEST_MISUSE_STORE,
+    TEST_MISUSE_STORE_ONE,
+    TEST_MISUSE_ADD,
+    TEST_MISUSE_COPY,
+    TEST_MISUSE_DIVIDE /* by the number of ranks */
+};
+
+/* Two views: the one that symm_launch() finds, and another one. */
+typedef struct test_misuse_args {
+    symm_signal_pad *pad;
+    uint32_t *data, *good; /* good: 16 bytes that may be accessed */
+    symm_view view, other;
+    int32_t misuse, channel, rank;
+    int32_t offender; /* the rank that does it; the others do what is right */
+} test_misuse_args;
+
+typedef struct test_named_args {
+    uint64_t number;
+    symm_view group;
+} test_named_args;
+
 /* The kernels of a chain (chain.h). */
 typedef struct test_chain_args {
     symm_view view;

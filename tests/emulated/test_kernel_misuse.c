@@ -1,0 +1,273 @@
+/*
+ * Kernels that do what they may not: the emulated driver names the rule, the kernel, the thread and
+ * the value, the launch fails as one of a GPU, and the other ranks hear of it. And views that
+ * symm_group_view() has not filled in.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <symm/detail/emulated.h>
+#include <symm/stream.h>
+#include "kernels.h"
+#include "ranks.h"
+#include "test.h"
+
+enum { NRANKS = 3, CHANNELS = 4, OFFENDER = 1, NBYTES = 64 };
+
+struct bench {
+    symm_context *ctx;
+    symm_group *world;
+    symm_stream s;
+    symm_kernel *kernel;
+    test_misuse_args a;
+};
+
+static symm_status bench_open(struct rank *self, struct bench *b)
+{
+    RANK_TRY(self, rank_join(self, &b->ctx));
+    b->world = symm_context_world(b->ctx);
+    RANK_TRY(self, symm_kernel_load(b->ctx, &test_kernels, "test_misuse", &b->kernel));
+    RANK_TRY(self, symm_stream_create(b->ctx, &b->s));
+    RANK_TRY(self, symm_signal_pad_alloc(b->world, CHANNELS, &b->a.pad));
+    RANK_TRY(self, symm_alloc(b->world, NBYTES, (void **)&b->a.good));
+    RANK_TRY(self, symm_fill(b->a.good, 0, NBYTES, b->s));
+    RANK_TRY(self, symm_group_view(b->world, &b->a.view));
+    b->a.other = b->a.view;
+    b->a.offender = OFFENDER;
+    b->a.data = b->a.good;
+out:
+    return self->report->status;
+}
+
+static void bench_close(struct bench *b)
+{
+    symm_kernel_unload(b->kernel);
+    symm_stream_destroy(b->s);
+    symm_context_destroy(b->ctx);
+}
+
+static symm_status bench_launch(struct bench *b)
+{
+    return symm_launch(b->world, b->kernel, &(symm_grid){.blocks = 1, .threads = 32}, &b->a,
+                       sizeof b->a, b->s);
+}
+
+enum what { A_CHANNEL, A_RANK, ZERO_VIEW, NO_VIEW, HOST_ARRAY };
+
+static const struct misuse {
+    enum test_misuse misuse;
+    enum what what;
+    int value;        /* of the channel or rank */
+    const char *rule; /* part of the line */
+} misuses[] = {
+    {TEST_MISUSE_SIGNAL, A_CHANNEL, CHANNELS, "channel is 4; the pad has channels 0 to 3"},
+    {TEST_MISUSE_SIGNAL, A_CHANNEL, 9, "channel is 9; the pad has channels 0 to 3"},
+    {TEST_MISUSE_SIGNAL, A_CHANNEL, -1, "channel is -1"},
+    {TEST_MISUSE_WAIT, A_CHANNEL, 7, "channel is 7; the pad has channels 0 to 3"},
+    {TEST_MISUSE_BARRIER, A_CHANNEL, CHANNELS, "channel is 4; the pad has channels 0 to 3"},
+    {TEST_MISUSE_GRID_SYNC, A_CHANNEL, 6, "channel is 6; the pad has channels 0 to 3"},
+    {TEST_MISUSE_EPOCH, A_CHANNEL, 5, "channel is 5; the pad has channels 0 to 3"},
+    {TEST_MISUSE_SIGNAL, A_RANK, NRANKS, "symm_dev_signal: to is 3; the group has ranks 0 to 2"},
+    {TEST_MISUSE_SIGNAL, A_RANK, -2, "symm_dev_signal: to is -2; the group has ranks 0 to 2"},
+    {TEST_MISUSE_WAIT, A_RANK, 71, "symm_dev_wait: from is 71; the group has ranks 0 to 2"},
+    {TEST_MISUSE_PEER, A_RANK, NRANKS, "symm_dev_peer: rank is 3; the group has ranks 0 to 2"},
+    {TEST_MISUSE_SIGNAL, ZERO_VIEW, 0, "the view is all zeros"},
+    {TEST_MISUSE_WAIT, ZERO_VIEW, 0, "the view is all zeros"},
+    {TEST_MISUSE_BARRIER, ZERO_VIEW, 2, "the view is all zeros"},
+    {TEST_MISUSE_GRID_SYNC, ZERO_VIEW, 2, "the view is all zeros"},
+    {TEST_MISUSE_PEER, ZERO_VIEW, 0, "the view is all zeros"},
+    {TEST_MISUSE_ABORTED, ZERO_VIEW, 0, "the view is all zeros"},
+    {TEST_MISUSE_DIVIDE, ZERO_VIEW, 0, "an integer division by zero"},
+    {TEST_MISUSE_BARRIER, NO_VIEW, 2, "the view is of no group: rank 1 of 99"},
+    {TEST_MISUSE_LOAD, HOST_ARRAY, 0, "is memory of the host"},
+    {TEST_MISUSE_LOAD_ONE, HOST_ARRAY, 0, "is memory of the host"},
+    {TEST_MISUSE_STORE, HOST_ARRAY, 0, "is memory of the host"},
+    {TEST_MISUSE_STORE_ONE, HOST_ARRAY, 0, "is memory of the host"},
+    {TEST_MISUSE_ADD, HOST_ARRAY, 0, "is memory of the host"},
+    {TEST_MISUSE_COPY, HOST_ARRAY, 0, "is memory of the host"},
+};
+enum { MISUSES = sizeof misuses / sizeof misuses[0] };
+
+static void prepare(test_misuse_args *a, const struct misuse *m, uint32_t *host)
+{
+    a->misuse = m->misuse;
+    a->channel = m->what == A_RANK ? 2 : m->value;
+    a->rank = m->what == A_RANK ? m->value : 0;
+    if (m->what == ZERO_VIEW)
+        a->other = (symm_view){0};
+    if (m->what == NO_VIEW)
+        a->other.nranks = 99;
+    if (m->what == HOST_ARRAY)
+        a->data = host;
+}
+
+/* The offender's launch fails; the others wait for its signal, and are told of its device. */
+static void misuse(struct rank *self, void *arg)
+{
+    const struct misuse *m = arg;
+    struct bench b = {0};
+    _Alignas(16) uint32_t host[4] = {0};
+    const char *(*last_rule)(void);
+    if (bench_open(self, &b) != SYMM_OK)
+        goto out;
+    prepare(&b.a, m, host);
+    RANK_TRY(self, bench_launch(&b));
+    if (self->rank != OFFENDER) {
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 1: its device has failed",
+                         symm_synchronize(b.world, b.s));
+        goto out;
+    }
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER,
+                     m->misuse == TEST_MISUSE_DIVIDE ? "LAUNCH_FAILED" : "ILLEGAL_ADDRESS",
+                     symm_synchronize(b.world, b.s));
+    *(void **)&last_rule = symm_context_driver_symbol(b.ctx, "symm_emulated_last_rule");
+    const char *const line = last_rule();
+    CHECK_RANK_MSG(self, strncmp(line, "symm-emulated[rank 1]: test_misuse: rule: ", 42) == 0, "%s",
+                   line);
+    CHECK_RANK_MSG(self, strstr(line, m->rule), "no \"%s\" in: %s", m->rule, line);
+    CHECK_RANK_MSG(self, strstr(line, ",0,0) of block (0,0,0)"), "%s", line);
+    CHECK_RANK(self, host[0] == 0);
+out:
+    bench_close(&b);
+}
+
+static void run_misuse(const struct misuse *m, enum ranks_mode mode)
+{
+    struct rank_report reports[NRANKS];
+    ranks_run(NRANKS, mode, misuse, (void *)(uintptr_t)m, reports, 20);
+    ranks_assert_clean(reports, NRANKS);
+    for (int r = 0; r < NRANKS; r++)
+        ck_assert_int_eq(reports[r].status, r == OFFENDER ? SYMM_ERROR_DRIVER : SYMM_ERROR_PEER);
+}
+
+START_TEST(a_kernels_mistake_is_named_and_ends_the_group)
+{
+    run_misuse(&misuses[_i], RANKS_AS_PROCESSES);
+}
+END_TEST
+
+START_TEST(weakly_ordered_memory_makes_no_difference)
+{
+    if (TEST_TSAN)
+        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    setenv("SYMM_EMULATED_WEAK", "1", 1);
+    run_misuse(&misuses[_i], RANKS_AS_PROCESSES);
+}
+END_TEST
+
+/* What is right on the last channel, with the last rank, and with the host's memory. */
+static void do_right(struct rank *self, void *arg)
+{
+    struct bench b = {0};
+    _Alignas(16) uint32_t host[4] = {0};
+    (void)arg;
+    if (bench_open(self, &b) != SYMM_OK)
+        goto out;
+    b.a.data = host;
+    for (int m = TEST_MISUSE_NONE; m <= TEST_MISUSE_DIVIDE; m++) {
+        if (m == TEST_MISUSE_WAIT || m == TEST_MISUSE_BARRIER)
+            continue; /* nobody signals; all ranks would have to come */
+        b.a.misuse = m;
+        b.a.channel = m == TEST_MISUSE_SIGNAL ? CHANNELS - 1 : 2 + m % 2;
+        b.a.rank = NRANKS - 1;
+        RANK_TRY(self, bench_launch(&b));
+    }
+    RANK_TRY(self, symm_synchronize(b.world, b.s));
+    CHECK_RANK(self, host[0] == (self->rank == OFFENDER));
+out:
+    bench_close(&b);
+}
+
+START_TEST(what_is_right_goes_on)
+{
+    setenv("SYMM_EMULATED_PAGEABLE", "1", 1);
+    ranks_run_ok(NRANKS, RANKS_AS_PROCESSES, do_right, NULL, 20);
+}
+END_TEST
+
+/* ---- views ---- */
+
+static symm_status launch(struct bench *b, const char *name, const void *args, size_t nbytes)
+{
+    symm_kernel *kernel = NULL;
+    symm_status st = symm_kernel_load(b->ctx, &test_kernels, name, &kernel);
+    if (st == SYMM_OK)
+        st = symm_launch(b->world, kernel, &(symm_grid){.blocks = 1, .threads = 32}, args, nbytes,
+                         b->s);
+    const symm_status done = st == SYMM_OK ? symm_synchronize(b->world, b->s) : SYMM_OK;
+    symm_kernel_unload(kernel);
+    return st == SYMM_OK ? done : st;
+}
+
+static void forget_views(struct rank *self, void *arg)
+{
+    struct bench b = {0};
+    const symm_view none = {0};
+    (void)arg;
+    if (bench_open(self, &b) != SYMM_OK)
+        goto out;
+    b.a.view = none;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "the view in args is all zeros: fill it in with",
+                     bench_launch(&b));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_launch: rank ", bench_launch(&b));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_group_view",
+                     launch(&b, "test_only_view", &none, sizeof none));
+    b.a.view = b.a.other;
+    b.a.view.abi = 9;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "the view in args has interface 9, this library 1",
+                     bench_launch(&b));
+    memset(&b.a.view, 0xa5, sizeof b.a.view);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "symm_group_view", bench_launch(&b));
+    b.a.view = b.a.other;
+    RANK_TRY(self, bench_launch(&b));
+    RANK_TRY(self, launch(&b, "test_only_view", &b.a.view, sizeof b.a.view));
+    const test_named_args named = {.group = b.a.view};
+    RANK_TRY(self, launch(&b, "test_named_view", &named, sizeof named));
+out:
+    bench_close(&b);
+}
+
+START_TEST(a_view_that_is_not_filled_in_is_refused_at_the_launch)
+{
+    ranks_run_ok(2, RANKS_AS_PROCESSES, forget_views, NULL, 20);
+}
+END_TEST
+
+/* symm_launch does not know a view by another name: its kernel does. */
+static void forget_named_view(struct rank *self, void *arg)
+{
+    struct bench b = {0};
+    const char *(*last_rule)(void);
+    (void)arg;
+    if (bench_open(self, &b) != SYMM_OK)
+        goto out;
+    const test_named_args named = {.number = 1};
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "ILLEGAL_ADDRESS",
+                     launch(&b, "test_named_view", &named, sizeof named));
+    *(void **)&last_rule = symm_context_driver_symbol(b.ctx, "symm_emulated_last_rule");
+    CHECK_RANK_MSG(self, strstr(last_rule(), "test_named_view: rule: the view is all zeros"), "%s",
+                   last_rule());
+out:
+    bench_close(&b);
+}
+
+START_TEST(a_view_by_another_name_is_found_out_by_its_kernel)
+{
+    struct rank_report reports[1];
+    ranks_run(1, RANKS_AS_PROCESSES, forget_named_view, NULL, reports, 20);
+    ranks_assert_clean(reports, 1);
+    ck_assert_int_eq(reports[0].status, SYMM_ERROR_DRIVER);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("kernels' misuse");
+    TCase *rules = test_case(suite, "rules", 30), *views = test_case(suite, "views", 30);
+    tcase_add_loop_test(rules, a_kernels_mistake_is_named_and_ends_the_group, 0, MISUSES);
+    tcase_add_loop_test(rules, weakly_ordered_memory_makes_no_difference, 0, MISUSES);
+    tcase_add_test(rules, what_is_right_goes_on);
+    tcase_add_test(views, a_view_that_is_not_filled_in_is_refused_at_the_launch);
+    tcase_add_test(views, a_view_by_another_name_is_found_out_by_its_kernel);
+    return test_main(suite);
+}
