@@ -429,6 +429,14 @@ typedef struct symm_setting {
 /* The index-th setting, from 0. Scope: Local. Returns 0 past the last one, else 1. */
 SYMM_API int symm_setting_at(int index, symm_setting *out);
 
+/*
+ * The index-th variable of the environment, from 0, that begins with SYMM_ but is no setting, as
+ * "NAME=value": probably a mistake. symm_context_create() logs each as a warning; symm-run and
+ * `symm-info --env` print them. Valid until the environment changes.
+ * Scope: Local. Returns NULL past the last one.
+ */
+SYMM_API const char *symm_setting_unknown(int index);
+
 #ifdef __cplusplus
 }
 #endif

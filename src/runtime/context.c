@@ -247,6 +247,15 @@ static symm_status release(struct symm_context *ctx)
 
 /* ----------------------------------------------------------------------------------- public */
 
+static void warn_of_settings(const struct symm_log *log)
+{
+    const char *unknown;
+
+    for (int i = 0; (unknown = symm__setting_unknown(i)); i++)
+        symm__log(log, SYMM_LOG_WARNING, "%.200s is no setting of symm (symm-info --env has them)",
+                  unknown);
+}
+
 static symm_status create(struct symm_context *ctx, const symm_config *config)
 {
     struct symm_capability capability = {0};
@@ -258,6 +267,7 @@ static symm_status create(struct symm_context *ctx, const symm_config *config)
     TRY(read_timeouts(ctx, config->timeout_ms));
     TRY(symm__join_resolve(config, &ctx->join));
     ctx->log.rank = ctx->join.rank;
+    warn_of_settings(&ctx->log);
     TRY(symm__heap_create(&ctx->heap));
     mine = open_device(ctx, config->driver, config->device);
     if (mine == SYMM_OK)

@@ -21,6 +21,7 @@
 struct launcher {
     const char *name, *rank, *nranks, *local_rank, *local_nranks;
     const char *sign[5], *session[3], *maybe[3];
+    bool carries; /* its processes may be the daemons of another launcher */
 };
 
 static const struct launcher launchers[] = {
@@ -31,7 +32,8 @@ static const struct launcher launchers[] = {
      NULL,
      {"SYMM_RANK", "SYMM_NRANKS"},
      {"SYMM_SESSION"},
-     {NULL}},
+     {NULL},
+     false},
     {"torchrun",
      "RANK",
      "WORLD_SIZE",
@@ -39,7 +41,8 @@ static const struct launcher launchers[] = {
      "LOCAL_WORLD_SIZE",
      {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
      {"MASTER_ADDR", "MASTER_PORT"},
-     {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
+     {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"},
+     false},
     {"Open MPI",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
@@ -48,7 +51,8 @@ static const struct launcher launchers[] = {
      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
       "OMPI_COMM_WORLD_LOCAL_SIZE"},
      {"PMIX_NAMESPACE"},
-     {NULL}},
+     {NULL},
+     false},
     /* A batch shell has most of Slurm's variables, but no step. */
     {"Slurm",
      "SLURM_PROCID",
@@ -57,7 +61,22 @@ static const struct launcher launchers[] = {
      NULL,
      {"SLURM_STEP_ID"},
      {"SLURM_JOB_ID", "SLURM_STEP_ID"},
-     {NULL}},
+     {NULL},
+     true},
+};
+
+/*
+ * Launchers that are not understood yet. With their variables alone, or against Slurm's (whose
+ * steps may only carry such a launcher's daemons), each rank would be a world of its own.
+ */
+struct foreign {
+    const char *name, *rank, *nranks; /* nranks: NULL, or "1" says that there are no others */
+    const char *sign[3];
+};
+
+static const struct foreign foreigners[] = {
+    {"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", {"PMI_RANK", "PMI_SIZE"}},
+    {"PMIx", "PMIX_RANK", NULL, {"PMIX_RANK", "PMIX_NAMESPACE"}},
 };
 
 static const char *value_of(const char *variable)
@@ -143,6 +162,55 @@ static symm_status from_launcher(const struct launcher *l, struct symm_join *joi
         st = symm__fail(SYMM_ERROR_ARGUMENT, "%s=%d: there can be %d ranks at most", l->nranks,
                         join->nranks, SYMM_MAX_RANKS);
     join->launcher = l->name;
+out:
+    return st;
+}
+
+/* l and join: the launcher that is understood, and what it says. */
+static symm_status check_foreign(const struct foreign *f, const struct launcher *l,
+                                 const struct symm_join *join)
+{
+    const char *rank = value_of(f->rank), *nranks = f->nranks ? value_of(f->nranks) : NULL;
+    const char *sign = NULL;
+
+    for (const char *const *v = f->sign; *v && !sign; v++)
+        sign = value_of(*v) ? *v : NULL;
+    if (!sign || (nranks && !strcmp(nranks, "1")))
+        return SYMM_OK;
+    if (l && rank && atoi(rank) == join->rank && (!nranks || atoi(nranks) == join->nranks))
+        return SYMM_OK; /* Slurm sets them as well */
+    return symm__fail(SYMM_ERROR_ARGUMENT,
+                      "%s=%s is set, as by %s, which symm does not understand: set SYMM_RANK, "
+                      "SYMM_NRANKS and, the same text on all ranks, SYMM_SESSION, or give rank, "
+                      "nranks and session in symm_config",
+                      sign, value_of(sign), f->name);
+}
+
+/*
+ * A step's variables without its number, SLURM_STEP_ID: a batch shell has them, too, but is always
+ * number 0.
+ */
+static symm_status check_half_slurm(void)
+{
+    const char *rank = value_of("SLURM_PROCID");
+
+    if (!rank || !strcmp(rank, "0"))
+        return SYMM_OK;
+    return symm__fail(SYMM_ERROR_ARGUMENT,
+                      "SLURM_PROCID=%s is set, but SLURM_STEP_ID is not: pass all of Slurm's "
+                      "variables on, or set SYMM_RANK, SYMM_NRANKS and SYMM_SESSION",
+                      rank);
+}
+
+/* That this rank is not taken for a world of its own. l: NULL: it would be one. */
+static symm_status check_others(const struct launcher *l, const struct symm_join *join)
+{
+    symm_status st = SYMM_OK;
+
+    for (size_t i = 0; i < sizeof foreigners / sizeof foreigners[0]; i++)
+        TRY(check_foreign(&foreigners[i], l, join));
+    if (!l)
+        TRY(check_half_slurm());
 out:
     return st;
 }
@@ -366,6 +434,8 @@ symm_status symm__join_resolve(const symm_config *config, struct symm_join *out)
         TRY(from_config(config, &join));
     else if (l)
         TRY(from_launcher(l, &join));
+    if (!config->nranks && (!l || l->carries))
+        TRY(check_others(l, &join));
     if (config->all_gather) {
         TRY(gather_session(config, &join));
     } else {

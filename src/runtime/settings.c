@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *name, *fallback;
@@ -26,6 +27,25 @@ bool symm__setting_is_set(enum symm_setting_id id)
 const char *symm__setting(enum symm_setting_id id)
 {
     return symm__setting_is_set(id) ? getenv(settings[id].name) : settings[id].fallback;
+}
+
+static bool is_known(const char *name, size_t nbytes)
+{
+    for (int i = 0; i < SYMM_SETTING_COUNT; i++)
+        if (strlen(settings[i].name) == nbytes && !memcmp(settings[i].name, name, nbytes))
+            return true;
+    return false;
+}
+
+const char *symm__setting_unknown(int index)
+{
+    for (char **e = environ; e && *e; e++) {
+        size_t nbytes = strcspn(*e, "=");
+        if (!strncmp(*e, "SYMM_", 5) && strncmp(*e, "SYMM_TEST_", 10) && (*e)[nbytes] &&
+            (*e)[nbytes + 1] && !is_known(*e, nbytes) && index-- == 0)
+            return *e;
+    }
+    return NULL;
 }
 
 /* The power of two that a suffix stands for; -1 for an unknown one. */

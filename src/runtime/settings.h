@@ -18,7 +18,7 @@
     X(SESSION, "SYMM_SESSION", "text", "", "names the meeting place of one job; set by symm-run")  \
     X(TOKEN, "SYMM_TOKEN", "hex", "", "128-bit secret of the job; set by symm-run")                \
     X(DIR, "SYMM_DIR", "path", "",                                                                 \
-      "folder for the meeting socket; default: symm-UID in TMPDIR or /tmp")                        \
+      "folder of mode 700 for the meeting socket; default: /run/user/UID/symm, else none")         \
     X(DRIVER, "SYMM_DRIVER", "cuda|emulated", "cuda", "which driver to use")                       \
     X(DEVICE, "SYMM_DEVICE", "text", "", "ordinal, UUID or bus id of this rank's device")          \
     X(TIMEOUT_MS, "SYMM_TIMEOUT_MS", "integer", "300000",                                          \
@@ -46,6 +46,10 @@
       "cuBLASLt; default: libcublasLt.so.13, else libcublasLt.so.12")                              \
     X(TUNING_FILE, "SYMM_TUNING_FILE", "path", "",                                                 \
       "table by which auto chooses, of symm-bench tune; the same rows on all ranks")               \
+    X(NCCL_LIBRARY, "SYMM_NCCL_LIBRARY", "path", "",                                               \
+      "NCCL, with which symm-bench compares; default: libnccl.so.2")                               \
+    X(LIBRARY, "SYMM_LIBRARY", "path", "",                                                         \
+      "libsymm.so for the Python example; default: where the loader finds it")                     \
     X(EPOCH_START, "SYMM_EPOCH_START", "integer", "0",                                             \
       "first value of the signal counters (for tests of the wrap)")                                \
     X(TEST_ABORT_DELAY_MS, "SYMM_TEST_ABORT_DELAY_MS", "integer", "0",                             \
@@ -66,6 +70,7 @@
       "whether emulated devices can access all of the host's memory")                              \
     X(EMULATED_SEED, "SYMM_EMULATED_SEED", "integer", "1",                                         \
       "seed of interleaving, garbage and random order")                                            \
+    X(EMULATED_WEAK, "SYMM_EMULATED_WEAK", "0|1", "0", "1: memory is weakly ordered, as on GPUs")  \
     X(EMULATED_ORDER, "SYMM_EMULATED_ORDER", "rank|reverse|random", "rank",                        \
       "order of multimem reductions")                                                              \
     X(EMULATED_TRACE, "SYMM_EMULATED_TRACE", "prefix", "",                                         \
@@ -88,6 +93,12 @@ enum symm_setting_id {
  */
 const char *symm__setting(enum symm_setting_id id);
 bool symm__setting_is_set(enum symm_setting_id id);
+
+/*
+ * The index-th variable of the environment, from 0, as NAME=value, that begins with SYMM_ and is in
+ * no row of the table; NULL past the last one. Those of tests (SYMM_TEST_) are left out.
+ */
+const char *symm__setting_unknown(int index);
 
 /* The value as an integer (bytes take K, M, G). Nonsense is ERROR_ARGUMENT with name and text. */
 symm_status symm__setting_int(enum symm_setting_id id, int64_t least, int64_t most, int64_t *out);

@@ -41,6 +41,11 @@ int symm_setting_at(int index, symm_setting *out)
     return 1;
 }
 
+const char *symm_setting_unknown(int index)
+{
+    return index < 0 ? NULL : symm__setting_unknown(index);
+}
+
 /* ----------------------------------------------------------------------------------- groups */
 
 /* The list of ranks, and as text: what the members must agree on. */

@@ -64,6 +64,9 @@ static void forget_all(void)
     for (int l = 0; l < LAUNCHES; l++)
         for (int i = 0; launches[l].variables[i][0]; i++)
             unsetenv(launches[l].variables[i][0]);
+    unsetenv("PMI_RANK");
+    unsetenv("PMI_SIZE");
+    unsetenv("PMIX_RANK");
 }
 
 static void launch(const struct launch *l)
@@ -119,10 +122,7 @@ START_TEST(a_missing_variable_is_named)
     for (int i = 0; i < l->nneeded; i++) {
         launch(l);
         unsetenv(l->variables[i][0]);
-        if (!strcmp(l->variables[i][0], "SLURM_STEP_ID"))
-            ck_assert_str_eq(resolve_env().launcher, "alone"); /* a batch shell */
-        else
-            refuse(&(symm_config){0}, SYMM_ERROR_ARGUMENT, l->variables[i][0]);
+        refuse(&(symm_config){0}, SYMM_ERROR_ARGUMENT, l->variables[i][0]);
     }
 }
 END_TEST
@@ -161,6 +161,69 @@ START_TEST(several_hosts_are_unsupported)
     refuse(&(symm_config){0}, SYMM_ERROR_UNSUPPORTED, "SLURM_NNODES=2");
     setenv("SLURM_STEP_NUM_NODES", "1", 1); /* the step's count is the one that matters */
     ck_assert_str_eq(resolve_env().launcher, "Slurm");
+}
+END_TEST
+
+/* What launchers set that are not understood; the first of them is named. */
+static const struct {
+    const char *variables[4][2];
+    bool fits_slurm; /* rank 1 of 2 */
+} foreigners[] = {
+    {{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, true},
+    {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, false},
+    {{{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}, false},
+    {{{"PMI_SIZE", "4"}}, false},
+    {{{"PMIX_RANK", "1"}}, true},
+    {{{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "prterun-1"}}, false},
+    {{{"PMIX_NAMESPACE", "prterun-1"}}, false},
+};
+enum { FOREIGNERS = sizeof foreigners / sizeof foreigners[0] };
+
+START_TEST(launchers_that_are_not_understood_are_refused)
+{
+    const char *name = foreigners[_i].variables[0][0];
+
+    for (int l = -1; l < LAUNCHES; l++) {
+        forget_all();
+        if (l >= 0)
+            launch(&launches[l]);
+        for (int i = 0; foreigners[_i].variables[i][0]; i++)
+            setenv(foreigners[_i].variables[i][0], foreigners[_i].variables[i][1], 1);
+        if (l < 0 || (!strcmp(launches[l].launcher, "Slurm") && !foreigners[_i].fits_slurm)) {
+            refuse(&(symm_config){0}, SYMM_ERROR_ARGUMENT, name);
+            ck_assert_ptr_nonnull(strstr(symm__failure_text(), "set SYMM_RANK, SYMM_NRANKS and"));
+        } else {
+            ck_assert_str_eq(resolve_env().launcher, launches[l].launcher);
+        }
+        ck_assert_str_eq(resolve(&(symm_config){.nranks = 2, .session = "s"}).launcher,
+                         "configuration");
+    }
+}
+END_TEST
+
+START_TEST(one_process_of_another_launcher_is_alone)
+{
+    forget_all();
+    setenv("PMI_RANK", "0", 1);
+    setenv("PMI_SIZE", "1", 1);
+    ck_assert_str_eq(resolve_env().launcher, "alone");
+    forget_all();
+    launch(&launches[3]); /* srun -n 1 with PMIx */
+    setenv("SLURM_NTASKS", "1", 1);
+    setenv("SLURM_PROCID", "0", 1);
+    setenv("SLURM_LOCALID", "0", 1);
+    setenv("PMIX_RANK", "0", 1);
+    ck_assert_str_eq(resolve_env().launcher, "Slurm");
+}
+END_TEST
+
+START_TEST(half_of_slurm_is_refused_and_a_batch_shell_is_not)
+{
+    launch(&launches[3]);
+    unsetenv("SLURM_STEP_ID");
+    refuse(&(symm_config){0}, SYMM_ERROR_ARGUMENT, "SLURM_PROCID=1 is set, but SLURM_STEP_ID is");
+    setenv("SLURM_PROCID", "0", 1);
+    ck_assert_str_eq(resolve_env().launcher, "alone");
 }
 END_TEST
 
@@ -378,6 +441,9 @@ int main(void)
     tcase_add_loop_test(tc, a_missing_variable_is_named, 0, LAUNCHES);
     tcase_add_loop_test(tc, nonsense_is_named_with_its_value, 0, LAUNCHES);
     tcase_add_test(tc, several_hosts_are_unsupported);
+    tcase_add_loop_test(tc, launchers_that_are_not_understood_are_refused, 0, FOREIGNERS);
+    tcase_add_test(tc, one_process_of_another_launcher_is_alone);
+    tcase_add_test(tc, half_of_slurm_is_refused_and_a_batch_shell_is_not);
     tcase_add_test(tc, too_many_ranks);
     tcase_add_test(tc, rank_beyond_the_world);
     tcase_add_test(tc, alone);

@@ -83,6 +83,22 @@ START_TEST(bounds_are_named)
 }
 END_TEST
 
+START_TEST(unknown_variables_are_found)
+{
+    clearenv();
+    ck_assert_ptr_null(symm__setting_unknown(0));
+    setenv("SYMM_SLOW_MS", "1", 1);
+    setenv("SYMM_TIMEOUT", "5", 1);
+    setenv("SYMM_TEST_SEED", "5", 1);
+    setenv("SYMM_NOTHING", "", 1); /* as good as not set */
+    setenv("SYMM_TIMEOUT_MS_", "x=y", 1);
+    setenv("NOT_SYMM_TIMEOUT", "5", 1);
+    ck_assert_str_eq(symm__setting_unknown(0), "SYMM_TIMEOUT=5");
+    ck_assert_str_eq(symm__setting_unknown(1), "SYMM_TIMEOUT_MS_=x=y");
+    ck_assert_ptr_null(symm__setting_unknown(2));
+}
+END_TEST
+
 static char heard[2000];
 static int heard_level;
 
@@ -287,6 +303,7 @@ int main(void)
     tcase_add_loop_test(tc, numbers_are_read, 0, sizeof numbers / sizeof numbers[0]);
     tcase_add_loop_test(tc, nonsense_is_named, 0, sizeof nonsense / sizeof nonsense[0]);
     tcase_add_test(tc, bounds_are_named);
+    tcase_add_test(tc, unknown_variables_are_found);
     tc = test_case(suite, "log", 10);
     tcase_add_test(tc, reports_go_to_the_callback);
     tcase_add_test(tc, reports_go_to_a_file);
