@@ -613,6 +613,28 @@ START_TEST(settings_are_listed_with_their_values)
 }
 END_TEST
 
+static void keep_warning(void *user, int level, const char *line)
+{
+    if (level == 2)
+        snprintf(user, 200, "%s", line);
+}
+
+START_TEST(an_unknown_variable_is_a_warning)
+{
+    char warning[200] = "";
+    const symm_config config = {.log = keep_warning, .user = warning};
+    symm_context *ctx = NULL;
+
+    setenv("SYMM_TIMEOUT", "5", 1);
+    ck_assert_int_eq(symm_context_create(&config, &ctx), SYMM_OK);
+    ck_assert_int_eq(symm_context_destroy(ctx), SYMM_OK);
+    ck_assert_ptr_nonnull(strstr(warning, "SYMM_TIMEOUT=5 is no setting of symm"));
+    ck_assert_str_eq(symm_setting_unknown(0), "SYMM_TIMEOUT=5");
+    ck_assert_ptr_null(symm_setting_unknown(1));
+    ck_assert_ptr_null(symm_setting_unknown(-1));
+}
+END_TEST
+
 START_TEST(statuses_have_names)
 {
     ck_assert_str_eq(symm_status_name(SYMM_OK), "SYMM_OK");
@@ -661,6 +683,7 @@ int main(int argc, char **argv)
     tcase_add_test(getters, a_device_is_chosen_by_ordinal_or_bus_id);
     tcase_add_test(getters, calls_leave_the_callers_current_context_alone);
     tcase_add_test(getters, settings_are_listed_with_their_values);
+    tcase_add_test(getters, an_unknown_variable_is_a_warning);
     tcase_add_test(getters, statuses_have_names);
     return test_main(suite);
 }

@@ -235,6 +235,13 @@ case_closed_standard_files() {
     [ "$(json rows.json rows 0 wrong)" = 0 ]
 }
 
+case_unknown_setting() {
+    run 0 env SYMM_TIMEOUT=5 "$bin/symm-run" -n 1 true
+    errors '^# symm-run: SYMM_TIMEOUT=5 is no setting of symm'
+    run 0 env SYMM_TIMEOUT_MS=5 "$bin/symm-run" -n 1 true
+    [ ! -s "$work/err" ] || die "it complains of a setting"
+}
+
 case_leaves_no_socket() {
     # shellcheck disable=SC2016
     run 137 ranks 2 'touch "$SYMM_DIR/left" "$SYMM_DIR/by.$SYMM_RANK"; kill -KILL $$' --keep-going

@@ -75,6 +75,16 @@ json_t *describe_machine(const struct machine *m)
                      setting("SYMM_TIMEOUT_MS"));
 }
 
+json_t *describe_unknown_settings(void)
+{
+    json_t *unknown = json_array();
+    const char *variable;
+
+    for (int i = 0; (variable = symm_setting_unknown(i)); i++)
+        json_array_append_new(unknown, json_string(variable));
+    return unknown;
+}
+
 json_t *describe_settings(void)
 {
     json_t *settings = json_array();

@@ -8,6 +8,8 @@
 /* New objects, or NULL when memory is short. */
 json_t *describe_machine(const struct machine *m);
 json_t *describe_settings(void);
+/* Variables that begin with SYMM_ and are no settings: an array of texts. */
+json_t *describe_unknown_settings(void);
 /* off: symm_multicast_off(), of a world of one rank or of all devices. */
 json_t *describe_multicast(const char *off, bool alone);
 

@@ -141,6 +141,8 @@ int main(int argc, char **argv)
     code = request.env && !request.verify ? 0 : add_machine(&request, info);
     if (request.env)
         json_object_set_new(info, "settings", describe_settings());
+    if (request.env)
+        json_object_set_new(info, "unknown_settings", describe_unknown_settings());
     if (request.json) {
         json_dumpf(info, stdout, JSON_INDENT(1));
         printf("\n");

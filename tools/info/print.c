@@ -115,6 +115,17 @@ static void print_settings(const json_t *settings)
     }
 }
 
+static void print_unknown_settings(const json_t *unknown)
+{
+    size_t i;
+    json_t *variable;
+
+    json_array_foreach(unknown, i, variable)
+    {
+        printf("# no setting of symm: %s\n", json_string_value(variable));
+    }
+}
+
 static void print_verification(const json_t *v)
 {
     size_t i;
@@ -150,6 +161,7 @@ void describe_print(const json_t *info)
         print_machine(info);
     if (json_object_get(info, "settings"))
         print_settings(json_object_get(info, "settings"));
+    print_unknown_settings(json_object_get(info, "unknown_settings"));
     if (json_object_get(info, "verification"))
         print_verification(json_object_get(info, "verification"));
 }

@@ -1,7 +1,7 @@
 /* symm-run: starts the ranks of a job on this host. */
 #include <getopt.h>
 #include <stdio.h>
-#include <symm/types.h>
+#include <symm/symm.h>
 #include "launch.h"
 #include "standard.h"
 #include "text.h"
@@ -36,6 +36,15 @@ static void print_help(void)
         "after\n"
         "# the time limit; 126, 127 if PROGRAM cannot be run, is not found; 2 for wrong usage.\n",
         SYMM_MAX_RANKS);
+}
+
+static void tell_unknown_settings(void)
+{
+    const char *variable;
+
+    for (int i = 0; (variable = symm_setting_unknown(i)); i++)
+        fprintf(stderr, "# %s: %s is no setting of symm (symm-info --env has them)\n", tool,
+                variable);
 }
 
 int main(int argc, char **argv)
@@ -88,5 +97,6 @@ int main(int argc, char **argv)
     if (optind == argc)
         return text_usage_error(tool, "the program to run is missing");
     job.argv = argv + optind;
+    tell_unknown_settings();
     return launch_ranks(&job);
 }
