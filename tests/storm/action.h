@@ -25,7 +25,7 @@ struct action {
     int slot, parent;
     struct roster roster; /* of a group that is made */
     uint64_t seed;
-    const struct storm_event *abort; /* what this rank does in the middle of a fleet; or NULL */
+    const struct storm_event *abort; /* of a fleet, by one of its ranks; or NULL */
 };
 
 /* Draws the next one, given who is in which slot, and notes who is then. */

@@ -28,25 +28,44 @@ struct fleet {
             goto out;                                                                              \
     } while (0)
 
-static symm_status build(struct actor *a, struct slot *slot, struct draw *d, struct fleet *f)
+/*
+ * The slot's ranks. Without the hub's where it is to be stopped while a rank aborts: the others
+ * must go on meanwhile.
+ */
+static struct roster enlist(const struct actor *a, const struct slot *slot,
+                            const struct storm_event *abort)
 {
-    int everyone[STORM_RANKS];
+    const struct roster *all = &slot->roster;
+    struct roster out = {.n = 0};
+
+    for (int i = 0; i < all->n; i++)
+        if (!abort || !abort->stop_ms || all->n < 3 || all->ranks[i] != a->life->ranks[0] ||
+            all->ranks[i] == abort->rank)
+            out.ranks[out.n++] = all->ranks[i];
+    return out;
+}
+
+static symm_status build(struct actor *a, struct slot *slot, struct draw *d,
+                         const struct roster *crew, struct fleet *f)
+{
+    int places[STORM_RANKS];
     symm_status st;
 
     f->host = malloc(ROOM);
-    for (int i = 0; i < slot->roster.n; i++)
-        everyone[i] = i;
-    TRY(symm_alloc(slot->group, (size_t)2 * SHIPS * ROOM, (void **)&f->memory));
+    for (int i = 0; i < crew->n; i++)
+        places[i] = roster_place(&slot->roster, crew->ranks[i]);
     for (int i = 0; i < SHIPS; i++) {
         struct ship *ship = &f->ships[i];
-        ship->call = work_draw(d, slot->group, ROOM);
+        TRY(symm_group_create(slot->group, crew->n, places, &ship->group));
+        TRY(symm_stream_create(a->ctx, &ship->stream));
+        if (i == 0) /* for all of them */
+            TRY(symm_alloc(ship->group, (size_t)2 * SHIPS * ROOM, (void **)&f->memory));
+        ship->in = f->memory + (size_t)2 * i * ROOM;
+        ship->out = ship->in + ROOM;
+        ship->call = work_draw(d, ship->group, ROOM);
         ship->call.max_blocks = 1; /* all of them must be resident together */
         if (draw_below(d, 2))
             ship->call.algo = SYMM_ALGO_ONE_SHOT; /* reads what the others have, in place */
-        ship->in = f->memory + (size_t)2 * i * ROOM;
-        ship->out = ship->in + ROOM;
-        TRY(symm_group_create(slot->group, slot->roster.n, everyone, &ship->group));
-        TRY(symm_stream_create(a->ctx, &ship->stream));
     }
 out:
     return st;
@@ -78,16 +97,20 @@ out:
     return st;
 }
 
-static void scrap(struct actor *a, struct slot *slot, struct fleet *f)
+static void scrap(struct actor *a, struct fleet *f)
 {
-    for (int i = 0; i < SHIPS; i++) {
+    for (int i = SHIPS - 1; i >= 0; i--) { /* the first one has the memory */
         symm_stream_destroy(f->ships[i].stream);
         if (f->ships[i].group)
             CALL_FOR(a, actor_destroy_limit_ms(a), symm_group_destroy(f->ships[i].group));
     }
-    if (f->memory)
-        CALL(a, symm_free(slot->group, f->memory));
     free(f->host);
+}
+
+static void abort_some(const struct fleet *f, int first, bool backwards)
+{
+    for (int i = first; i < SHIPS; i++)
+        symm_abort(f->ships[backwards ? first + SHIPS - 1 - i : i].group, "the storm ends it");
 }
 
 /* Ships from `first` to before `last`, those that were launched. Returns the first failure. */
@@ -106,19 +129,24 @@ static symm_status await_all(struct actor *a, const struct slot *slot, const str
 symm_status fleet_run(struct actor *a, struct slot *slot, struct draw *d,
                       const struct storm_event *abort)
 {
-    struct fleet f = {.memory = NULL};
+    const struct roster crew = enlist(a, slot, abort);
+    const bool aborts = abort && abort->rank == a->post->rank;
     const int first = (int)draw_below(d, SHIPS); /* of those that are aborted: some are through */
-    symm_status st = build(a, slot, d, &f), rest;
+    struct fleet f = {.memory = NULL};
+    symm_status st, rest;
 
+    if (roster_place(&crew, a->post->rank) < 0)
+        return SYMM_OK;
+    st = build(a, slot, d, &crew, &f);
     for (int i = 0; i < SHIPS && st == SYMM_OK; i++)
         st = launch(a, &f.ships[i], f.host);
     if (st == SYMM_OK)
         st = await_all(a, slot, &f, 0, first);
-    if (abort)
+    if (aborts)
         actor_await_moment(a, abort);
-    for (int i = first; i < SHIPS && (abort || st != SYMM_OK); i++)
-        symm_abort(f.ships[i].group, "the storm ends it");
+    if (aborts || st != SYMM_OK)
+        abort_some(&f, first, aborts && abort->nth % 2);
     rest = await_all(a, slot, &f, first, SHIPS);
-    scrap(a, slot, &f);
+    scrap(a, &f);
     return st == SYMM_OK ? rest : st;
 }

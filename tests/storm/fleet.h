@@ -6,7 +6,7 @@
 #include "draw.h"
 #include "slot.h"
 
-/* abort: what this rank does when all collectives are enqueued, or NULL. */
+/* abort: what one of the ranks does while the collectives run, or NULL. */
 symm_status fleet_run(struct actor *a, struct slot *slot, struct draw *d,
                       const struct storm_event *abort);
 

@@ -139,7 +139,7 @@ static const struct storm_event *find_abort(struct stay *s, struct action *actio
         e = meet(s, STORM_ABORT_ALL, action, number);
     if (e && action->seed % 2)
         action->kind = ACTION_FLEET;
-    return e && e->rank == s->a.post->rank ? e : NULL;
+    return e;
 }
 
 static void act(struct stay *s, int number)
@@ -154,8 +154,8 @@ static void act(struct stay *s, int number)
     aborter.event = find_abort(s, &action, number);
     if (action.kind == ACTION_FLEET)
         action.abort = aborter.event;
-    aborts =
-        aborter.event && !action.abort && pthread_create(&thread, NULL, abort_later, &aborter) == 0;
+    aborts = aborter.event && aborter.event->rank == s->a.post->rank && !action.abort &&
+             pthread_create(&thread, NULL, abort_later, &aborter) == 0;
     action_run(&s->a, s->slots, &action);
     if (aborts)
         pthread_join(thread, NULL);
