@@ -22,25 +22,29 @@ void fuzz_fail(const char *fmt, ...)
 
 /* ---------------------------------------------------------------------------------------- lanes */
 
-uint64_t client_key(int lane)
-{
-    return lane == 0 ? SYMM_LANE_WORLD : 100 + (uint64_t)lane;
-}
-
 uint32_t client_members(int lane, int nranks)
 {
     static const uint32_t sets[CLIENT_LANES] = {15, 15, 3, 6, 9, 1};
-    const uint32_t everyone = (1u << nranks) - 1;
+    const uint32_t everyone = (1u << nranks) - 1, members = sets[lane] & everyone;
 
-    return sets[lane] & everyone;
+    for (int i = 1; i < lane; i++)
+        if ((sets[i] & everyone) == members)
+            return 0;
+    return members;
 }
 
-static int lane_of(uint64_t key)
+void client_init(struct client *c, int fd, int rank, int nranks)
+{
+    *c = (struct client){.fd = fd, .rank = rank, .nranks = nranks};
+    c->lanes[0].key = SYMM_LANE_WORLD;
+}
+
+static struct client_lane *find_lane(struct client *c, uint64_t key)
 {
     for (int i = 0; i < CLIENT_LANES; i++)
-        if (client_key(i) == key)
-            return i;
-    return -1;
+        if (key && c->lanes[i].key == key)
+            return &c->lanes[i];
+    return NULL;
 }
 
 static bool is_member(const struct client *c, int lane)
@@ -92,7 +96,7 @@ static bool may_speak(const struct client *c, int lane)
 
 static struct symm_message message(const struct client *c, uint32_t type, int lane)
 {
-    return (struct symm_message){.type = type, .rank = c->rank, .lane = client_key(lane)};
+    return (struct symm_message){.type = type, .rank = c->rank, .lane = c->lanes[lane].key};
 }
 
 void client_step(struct client *c, int lane, int call, bool gives_fd)
@@ -124,7 +128,7 @@ void client_step(struct client *c, int lane, int call, bool gives_fd)
 
 void client_create(struct client *c, int lane)
 {
-    struct symm_message m = message(c, SYMM_MESSAGE_CREATE, lane);
+    struct symm_message m = {.type = SYMM_MESSAGE_CREATE, .rank = c->rank, .seq = 1};
     struct client_lane *l = &c->lanes[lane];
     unsigned char payload[8 + CLIENT_RANKS];
     const uint64_t parent = SYMM_LANE_WORLD;
@@ -136,7 +140,8 @@ void client_create(struct client *c, int lane)
     for (int r = 0; r < c->nranks; r++)
         if (client_members(lane, c->nranks) >> r & 1)
             payload[n++] = (unsigned char)r;
-    m.seq = l->seq = 1;
+    m.lane = l->key = SYMM_LANE_FORMING | ++c->attempts;
+    l->seq = 1;
     m.text = "symm_group_create";
     m.payload = payload;
     m.payload_nbytes = n;
@@ -208,14 +213,21 @@ static void take_result(struct client *c, struct client_lane *l, const struct sy
     if (m->status != SYMM_OK && !*m->reason)
         fuzz_fail("rank %d: a verdict without a reason", c->rank);
     l->waits = false;
-    if (l->stage == LANE_CREATING)
-        l->stage = m->status == SYMM_OK ? LANE_OPEN : LANE_NONE;
+    if (l->stage != LANE_CREATING)
+        return;
+    l->stage = m->status == SYMM_OK ? LANE_OPEN : LANE_NONE;
+    if (m->status == SYMM_OK && m->payload_nbytes == sizeof l->key)
+        memcpy(&l->key, m->payload, sizeof l->key);
+    else if (m->status == SYMM_OK)
+        fuzz_fail("rank %d: a lane without a key", c->rank);
 }
 
 static void take_end(struct client_lane *l)
 {
     l->waits = false;
-    if (l->stage != LANE_CLOSED)
+    if (l->stage == LANE_CREATING)
+        l->stage = LANE_NONE;
+    else if (l->stage != LANE_CLOSED)
         l->stage = LANE_ENDED;
 }
 
@@ -231,8 +243,7 @@ static void answer(struct client *c, int lane, const struct symm_message *asked)
 
 static void take(struct client *c, const struct symm_message *m)
 {
-    const int lane = lane_of(m->lane);
-    struct client_lane *l = lane >= 0 ? &c->lanes[lane] : NULL;
+    struct client_lane *l = find_lane(c, m->lane);
 
     if (m->lane == SYMM_LANE_JOIN && m->type == SYMM_MESSAGE_RESULT) {
         c->joined = true;
@@ -252,7 +263,7 @@ static void take(struct client *c, const struct symm_message *m)
     } else if (m->type == SYMM_MESSAGE_TOLD && m->args[0] < SYMM_MAX_RANKS) {
         l->told |= 1u << m->args[0];
     } else if (m->type == SYMM_MESSAGE_ASKED) {
-        answer(c, lane, m);
+        answer(c, (int)(l - c->lanes), m);
     }
 }
 

@@ -16,6 +16,7 @@ enum lane_stage { LANE_NONE, LANE_CREATING, LANE_OPEN, LANE_ENDED, LANE_CLOSED }
 /* A lane as the client knows it. Lane 0 of a client is the world. */
 struct client_lane {
     enum lane_stage stage;
+    uint64_t key;                /* the hub's, or while it is being made this rank's name */
     uint64_t seq;                /* of the last step that it took part in */
     bool waits;                  /* for that step's result */
     size_t nbytes;               /* that each rank brings to it */
@@ -27,13 +28,18 @@ struct client_lane {
 struct client {
     int fd; /* -1: closed here */
     int rank, nranks;
+    uint64_t attempts;                                     /* to make a lane */
     bool said_hello, joined, refused, crooked, left, lost; /* lost: the hub closed it */
     struct client_lane lanes[CLIENT_LANES];
 };
 
-/* The key and the members of a client's lane, by world rank, a bit each. */
-uint64_t client_key(int lane);
+/*
+ * The members of a client's lane, by world rank, a bit each. 0: there is no such lane, since the
+ * ranks have another one of the same members.
+ */
 uint32_t client_members(int lane, int nranks);
+
+void client_init(struct client *c, int fd, int rank, int nranks);
 
 /* Sends a frame with these descriptors. What the socket does not take is lost, as in no program:
  * then the client is crooked. */

@@ -102,7 +102,7 @@ static struct client *add_client(struct scene *x, int fd, int rank)
 {
     struct client *c = &x->clients[x->nclients++];
 
-    *c = (struct client){.fd = fd, .rank = rank, .nranks = x->join.nranks};
+    client_init(c, fd, rank, x->join.nranks);
     return c;
 }
 
@@ -136,7 +136,7 @@ static void send_any(struct client *c, struct script *s)
     struct symm_message m = {
         .type = 1 + kind % (SYMM_MESSAGE_TYPES - 1),
         .rank = where % 8 == 7 ? -1 : c->rank + (int)(where % 8 == 6),
-        .lane = where / 8 % 2 ? client_key((int)(where / 16 % CLIENT_LANES)) : where / 16,
+        .lane = where / 8 % 2 ? c->lanes[where / 16 % CLIENT_LANES].key : where / 16,
         .seq = c->lanes[where / 16 % CLIENT_LANES].seq + what % 3,
         .op = what / 4 % 4,
         .status = what % 16 ? SYMM_OK : SYMM_ERROR_DRIVER,
@@ -354,7 +354,7 @@ static void expire(struct scene *x)
         if (c->said_hello && !c->joined && !c->refused && !c->crooked && c->fd >= 0)
             client_send(c, &m);
         for (int l = 0; l < CLIENT_LANES; l++) {
-            m.lane = client_key(l);
+            m.lane = c->lanes[l].key;
             m.seq = c->lanes[l].seq;
             if (c->lanes[l].waits && !c->crooked && !c->left && c->fd >= 0)
                 client_send(c, &m);
@@ -405,15 +405,20 @@ static void finish(struct scene *x)
 
 /* ---------------------------------------------------------------------------------- the target */
 
+static char folder[32];
+
+static void remove_folder(void)
+{
+    rmdir(folder);
+}
+
 /* One meeting folder for all inputs. */
 static void make_folder(void)
 {
-    static char folder[32];
-
     if (folder[0])
         return;
     strcpy(folder, "/tmp/symm-fuzz-XXXXXX");
-    if (!mkdtemp(folder))
+    if (!mkdtemp(folder) || atexit(remove_folder) != 0)
         abort();
     setenv("SYMM_DIR", folder, 1);
 }
@@ -431,14 +436,6 @@ static int open_descriptors(void)
     return n;
 }
 
-static symm_status open_place(struct scene *x)
-{
-    x->place = (struct symm_rendezvous){.listener = -1};
-    return x->join.nranks == 1 ? SYMM_OK
-                               : symm__rendezvous_open(&x->place, x->join.session,
-                                                       symm__deadline_in(1000), &x->log);
-}
-
 static void open_scene(struct scene *x, unsigned nranks)
 {
     struct symm_hub_config config = {.join = &x->join,
@@ -450,9 +447,12 @@ static void open_scene(struct scene *x, unsigned nranks)
     x->log = (struct symm_log){.to = be_silent};
     x->join = (struct symm_join){.nranks = 1 + (int)(nranks % CLIENT_RANKS)};
     snprintf(x->join.session, sizeof x->join.session, "fuzz-%d", (int)getpid());
+    x->place = (struct symm_rendezvous){.listener = -1};
     if (symm__boot_id(x->boot_id) != SYMM_OK ||
+        (x->join.nranks > 1 &&
+         symm__rendezvous_open(&x->place, x->join.session, symm__deadline_in(1000), &x->log)) ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0 ||
-        open_place(x) != SYMM_OK || symm__hub_open(&config, ends[1], &x->hub) != SYMM_OK)
+        symm__hub_open(&config, ends[1], &x->hub) != SYMM_OK)
         fuzz_fail("the hub does not open: %s", symm__failure_text());
     add_client(x, ends[0], 0);
 }

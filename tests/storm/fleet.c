@@ -144,8 +144,10 @@ symm_status fleet_run(struct actor *a, struct slot *slot, struct draw *d,
         st = await_all(a, slot, &f, 0, first);
     if (aborts)
         actor_await_moment(a, abort);
-    if (aborts || st != SYMM_OK)
-        abort_some(&f, first, aborts && abort->nth % 2);
+    if (st != SYMM_OK)
+        abort_some(&f, 0, false);
+    else if (aborts)
+        abort_some(&f, first, abort->nth % 2);
     rest = await_all(a, slot, &f, first, SHIPS);
     scrap(a, &f);
     return st == SYMM_OK ? rest : st;
