@@ -345,15 +345,17 @@ static symm_status leave_together(struct symm_context *ctx, struct symm_enqueue 
 }
 
 /* Without the others: every group ends, so that the work enqueued through it does. */
-static void leave_alone(struct symm_context *ctx)
+static void leave_alone(struct symm_context *ctx, const char *why)
 {
+    char text[SYMM_TEXT_MAX];
     CUcontext popped;
     bool multicast = false;
 
+    snprintf(text, sizeof text, "rank %d has destroyed its context: %.900s", ctx->join.rank, why);
     for (struct symm_group *g = ctx->groups; g; g = g->next) {
         multicast = multicast || g->mc;
         if (!atomic_load(&g->ended))
-            symm__lane_abort(g->lane, SYMM_ERROR_PEER, "a rank has destroyed its context");
+            symm__lane_abort(g->lane, SYMM_ERROR_PEER, text);
     }
     if (ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS) {
         for (struct symm_group *g = ctx->groups; g; g = g->next)
@@ -379,7 +381,7 @@ symm_status symm_context_destroy(symm_context *ctx)
         return st; /* forked, or some rank is capturing a stream: nothing has happened anywhere */
     strcpy(why, symm__failure_text());
     if (st != SYMM_OK)
-        leave_alone(ctx);
+        leave_alone(ctx, why);
     released = release(ctx);
     if (st != SYMM_OK)
         return symm__fail(st, "%s", why); /* whatever else has failed since */

@@ -105,9 +105,13 @@ struct symm_group {
     struct symm_dlpack_export *given; /* memory that DLPack tensors own now; guarded by dlpack.c */
     pthread_mutex_t lock;             /* guards what follows */
     struct symm_belonging *belongings;
-    uint64_t ncalls;
-    /* "call 12: symm_all_reduce(...)": for the other ranks, when one stalls */
-    char last_call[SYMM_CALL_MAX];
+    /* For the other ranks, when one stalls: */
+    uint64_t ncalls;                /* that all ranks make */
+    char enqueued[SYMM_CALL_MAX];   /* "call 12: symm_all_reduce(...)", the last one */
+    char collective[SYMM_CALL_MAX]; /* "symm_alloc(...)", the host's last one */
+    bool in_collective;             /* and it has not returned */
+    bool collective_last;           /* it began behind `enqueued` */
+    bool has_graphs;                /* with calls of this group, which may be replayed any time */
 };
 
 /* Channels of a group's own pad: the stream barrier's, then two for each block of a collective. */

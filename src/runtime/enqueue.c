@@ -34,20 +34,44 @@ static const char *name_of(const struct symm_enqueue *e, char *name, size_t nbyt
 }
 
 /*
- * Notes the call for whoever asks what this rank does. Only calls that all ranks make are counted,
- * so that equal numbers mean the same call.
+ * Notes a call that is enqueued, for ranks that ask what this one does. Only calls that all ranks
+ * make are counted, so that equal numbers mean the same call.
  */
-static void note(struct symm_enqueue *e, bool everyone)
+static void note_enqueued(struct symm_enqueue *e, bool everyone)
 {
     struct symm_group *group = e->group;
 
     pthread_mutex_lock(&group->lock);
+    group->collective_last = false;
+    group->has_graphs |= e->capturing;
     if (everyone)
-        snprintf(group->last_call, sizeof group->last_call, "call %llu: %.160s",
+        snprintf(group->enqueued, sizeof group->enqueued, "call %llu: %.160s",
                  (unsigned long long)++group->ncalls, e->call);
     else
-        snprintf(group->last_call, sizeof group->last_call, "%.150s, after call %llu", e->call,
+        snprintf(group->enqueued, sizeof group->enqueued, "%.150s (after call %llu)", e->call,
                  (unsigned long long)group->ncalls);
+    pthread_mutex_unlock(&group->lock);
+}
+
+/* The same for a collective call. */
+static void note_collective(struct symm_enqueue *e, bool everyone)
+{
+    struct symm_group *group = e->group;
+
+    pthread_mutex_lock(&group->lock);
+    group->ncalls += everyone;
+    pthread_mutex_unlock(&group->lock);
+    symm__collective_note(group, e->call);
+}
+
+void symm__collective_note(struct symm_group *group, const char *call)
+{
+    pthread_mutex_lock(&group->lock);
+    group->in_collective = call != NULL;
+    if (call) {
+        group->collective_last = true;
+        snprintf(group->collective, sizeof group->collective, "%s", call);
+    }
     pthread_mutex_unlock(&group->lock);
 }
 
@@ -119,7 +143,7 @@ symm_status symm__enqueue_begin(struct symm_enqueue *e, struct symm_group *group
                    : st;
 
     TRY(ask_capturing(e));
-    note(e, everyone);
+    note_enqueued(e, everyone);
     if (everyone && group->ctx->agreed.check && group->nranks > 1) {
         st = compare(e);
         if (st != SYMM_OK) {
@@ -258,7 +282,7 @@ symm_status symm__collective_begin(struct symm_enqueue *e, struct symm_group *gr
     va_end(args);
     if (!entered)
         return st;
-    note(e, everyone); /* the others count it, too, whatever comes of it here */
+    note_collective(e, everyone); /* the others count it, too, whatever comes of it here */
     if (st == SYMM_OK) {
         st = symm__capture_forbids(group);
         if (st != SYMM_OK)
@@ -266,8 +290,10 @@ symm_status symm__collective_begin(struct symm_enqueue *e, struct symm_group *gr
     }
     if (st != SYMM_OK && everyone)
         st = refuse_together(e, st);
-    if (st != SYMM_OK)
+    if (st != SYMM_OK) {
+        symm__collective_note(group, NULL);
         st = symm__fail_in(st, "%s: ", name_of(e, name, sizeof name));
+    }
     return st;
 }
 
@@ -275,6 +301,7 @@ symm_status symm__collective_end(struct symm_enqueue *e, symm_status st)
 {
     char name[64];
 
+    symm__collective_note(e->group, NULL);
     leave(e);
     if (st != SYMM_OK)
         st = symm__fail_in(st, "%s: ", name_of(e, name, sizeof name));
@@ -293,6 +320,7 @@ symm_status symm__collective_refuse(struct symm_enqueue *e, const char *fmt, ...
     va_end(args);
     symm__fail(SYMM_ERROR_ARGUMENT, "%s", why);
     symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
+    symm__collective_note(e->group, NULL);
     leave(e);
     return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: %s", name_of(e, name, sizeof name),
                       group->rank, why);

@@ -67,6 +67,9 @@ symm_status symm__collective_end(struct symm_enqueue *e, symm_status st);
 __attribute__((format(printf, 2, 3))) symm_status symm__collective_refuse(struct symm_enqueue *e,
                                                                           const char *fmt, ...);
 
+/* The collective call that this rank is in, for the others; NULL: it has returned. */
+void symm__collective_note(struct symm_group *group, const char *call);
+
 /*
  * The check that every call makes first: NULL, fork, and what the group has died of. Local; any
  * thread. Errors: ERROR_ARGUMENT, ERROR_STATE, the sticky status; the text begins with `call`.

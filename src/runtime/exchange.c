@@ -281,7 +281,7 @@ out:
 
 /* mine: why this rank cannot take part, with the text; then the hub refuses all ranks with it. */
 static symm_status say_hello(struct symm_exchange *x, symm_status mine, const char *why,
-                             symm_deadline deadline)
+                             int64_t began_us, symm_deadline deadline)
 {
     struct symm_hello hello = {.token = {0}};
     struct symm_message m = {.type = SYMM_MESSAGE_HELLO,
@@ -292,7 +292,7 @@ static symm_status say_hello(struct symm_exchange *x, symm_status mine, const ch
                              .payload = &hello,
                              .payload_nbytes = sizeof hello};
     struct symm_step step = {.what = "joining"};
-    struct symm_wait wait = {.step = &step};
+    struct symm_wait wait = {.step = &step, .began_us = began_us};
     struct symm_lane *lane = NULL;
     symm_status st;
 
@@ -341,6 +341,7 @@ static symm_status give_up(struct symm_exchange *x, symm_status st)
 symm_status symm__exchange_open(const struct symm_exchange_config *config,
                                 struct symm_exchange **out)
 {
+    int64_t began_us = symm__now_us();
     symm_deadline deadline = symm__deadline_in(config->timeout_ms);
     struct symm_exchange *x = calloc(1, sizeof *x);
     int everyone[SYMM_MAX_RANKS];
@@ -371,7 +372,7 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
         everyone[r] = r;
     TRY(symm__lane_new(x, SYMM_LANE_WORLD, x->join.nranks, everyone, &x->world));
     TRY(connect_hub(x, deadline));
-    TRY(say_hello(x, mine, why, deadline));
+    TRY(say_hello(x, mine, why, began_us, deadline));
     symm__join_done(&x->join);
 out:
     if (st != SYMM_OK)

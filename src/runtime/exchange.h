@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 #include "deadline.h"
+#include "doing.h"
 #include "join.h"
 #include "log.h"
 #include "rank_set.h"
@@ -80,10 +81,10 @@ uint64_t symm__exchange_settled(struct symm_exchange *x);
 struct symm_lane_events {
     /* The lane got its sticky status. */
     void (*ended)(void *user);
-    /* Somebody asks what this rank last enqueued. */
-    void (*last_call)(void *user, char *text, size_t nbytes);
-    /* The answer to symm__lane_ask. */
-    void (*told)(void *user, int rank, const char *text);
+    /* Somebody asks what this rank does. */
+    void (*doing)(void *user, struct symm_doing *out);
+    /* The answer to symm__lane_ask; rank: in the lane. */
+    void (*told)(void *user, int rank, const struct symm_doing *doing);
     void *user;
 };
 
@@ -160,8 +161,7 @@ symm_status symm__lane_confirm(struct symm_lane *lane, symm_deadline deadline);
 bool symm__lane_quiet(struct symm_lane *lane, symm_deadline deadline);
 
 /*
- * Asks rank (of the lane) for its last call; the answer comes to events.told. Any thread; never
- * waits.
+ * Asks rank (of the lane) what it does; the answer comes to events.told. Any thread; never waits.
  */
 void symm__lane_ask(struct symm_lane *lane, int rank);
 

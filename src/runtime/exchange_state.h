@@ -53,9 +53,10 @@ struct symm_exchange {
 /* A step under way, on its caller's stack. */
 struct symm_wait {
     struct symm_step *step;
-    size_t nbytes;  /* that the result must have */
-    uint64_t frees; /* that the hub had heard of before this step */
-    bool makes;     /* the lane: the result is its key */
+    int64_t began_us; /* the call that takes part; 0: now */
+    size_t nbytes;    /* that the result must have */
+    uint64_t frees;   /* that the hub had heard of before this step */
+    bool makes;       /* the lane: the result is its key */
     bool done;
     symm_status verdict;
     char text[SYMM_TEXT_MAX];

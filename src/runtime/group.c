@@ -5,6 +5,7 @@
 #include <string.h>
 #include "control.h"
 #include "dlpack.h"
+#include "enqueue.h"
 #include "heap.h"
 #include "numbers.h"
 #include "pad.h"
@@ -41,7 +42,7 @@ static struct symm_lane_events events_of(struct symm_group *group)
 {
     return (struct symm_lane_events){
         .ended = lane_ended,
-        .last_call = symm__stall_last_call,
+        .doing = symm__stall_doing,
         .told = symm__stall_told,
         .user = group,
     };
@@ -180,6 +181,7 @@ symm_status symm__group_join_world(struct symm_context *ctx, symm_status *mine,
     group->nranks = ctx->join.nranks;
     if (*mine == SYMM_OK)
         *mine = equip(group);
+    symm__collective_note(group, "symm_context_create");
     events = events_of(group);
     TRY(symm__lane_world(ctx->exchange, &events, &group->lane));
     *out = group;
@@ -196,7 +198,10 @@ symm_status symm__group_furnish_world(struct symm_group *group)
     symm_status st = symm__memory_alloc(group->ctx->memory, group->lane, group, SYMM_BLOCK_INTERNAL,
                                         block_nbytes(group->ctx, group->nranks), what, &block);
 
-    return st == SYMM_OK ? finish(group, block, what) : st;
+    if (st == SYMM_OK)
+        st = finish(group, block, what);
+    symm__collective_note(group, NULL);
+    return st;
 }
 
 symm_status symm__group_create(struct symm_group *of, int nranks, const int *ranks,

@@ -292,6 +292,7 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
         accept_some(hub);
     if (hub->phase == SYMM_HUB_JOINING)
         symm__hub_join_tick(hub);
+    symm__hub_late_tick(hub);
     bury(hub);
     symm__hub_confirm(hub);
 }

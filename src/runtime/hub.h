@@ -26,6 +26,9 @@ struct symm_hello {
 };
 enum { SYMM_HELLO_TOKEN = 1, SYMM_HELLO_DEVICE = 2 };
 
+/* Who asks in an ASKED, in place of a rank; and who is told in the TOLD that answers it. */
+enum { SYMM_ASKED_BY_HUB = SYMM_MAX_RANKS };
+
 enum {
     SYMM_HUB_STRANGERS = 16,    /* connections that have not said who they are */
     SYMM_HUB_REFUSES_MS = 1000, /* how long a refusal waits for ranks that have not come */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "doing.h"
 #include "fd.h"
 
 int symm__hub_place_of(const struct symm_hub_lane *lane, int rank)
@@ -68,8 +69,9 @@ static struct symm_message *keep(struct symm_message *m)
     return copy;
 }
 
-static void forget_step(struct symm_hub_lane *lane)
+static void forget_step(struct symm_hub *hub, struct symm_hub_lane *lane)
 {
+    symm__hub_forget_inquiry(hub, lane);
     for (int i = 0; i < lane->nranks; i++) {
         if (lane->came[i])
             symm__fd_close_all(lane->came[i]->fds, lane->came[i]->nfds);
@@ -107,7 +109,7 @@ void symm__hub_end_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_s
         if (client && !client->over && knows && !symm__rank_set_has(lane->gone, lane->ranks[i]))
             symm__hub_send_end(hub, lane, client);
     }
-    forget_step(lane);
+    forget_step(hub, lane);
     if (!lane->formed) /* nobody has it to close: forgotten, and who comes now begins anew */
         lane->gone = lane->members;
     for (struct symm_hub_lane *l = hub->lanes; l; l = l->next)
@@ -187,7 +189,7 @@ void symm__hub_sweep(struct symm_hub *hub, bool all)
         struct symm_hub_lane *lane = *at;
         if (all || symm__rank_set_within(lane->members, lane->gone)) {
             *at = lane->next;
-            forget_step(lane);
+            forget_step(hub, lane);
             free(lane);
         } else {
             at = &lane->next;
@@ -209,18 +211,19 @@ static void add_calls(struct symm_text *text, const struct symm_hub_lane *lane)
 {
     struct symm_rank_set named = {{0}};
 
-    for (int i = 0; i < lane->nranks; i++) {
+    for (int r = 0; r < SYMM_MAX_RANKS; r++) {
         struct symm_rank_set alike = {{0}};
-        if (symm__rank_set_has(named, lane->ranks[i]))
+        if (!symm__rank_set_has(lane->members, r) || symm__rank_set_has(named, r))
             continue;
-        for (int j = i; j < lane->nranks; j++)
-            if (same_call(lane->came[i], lane->came[j]))
-                symm__rank_set_add(&alike, lane->ranks[j]);
+        const struct symm_message *call = lane->came[symm__hub_place_of(lane, r)];
+        for (int i = 0; i < lane->nranks; i++)
+            if (same_call(call, lane->came[i]))
+                symm__rank_set_add(&alike, lane->ranks[i]);
+        symm__text_add(text, "%s", symm__rank_set_empty(named) ? "" : "; ");
+        symm__text_add_ranks(text, alike);
+        symm__text_add(text, ": %.*s", SYMM_HUB_CALL_SHOWN, call->text);
         for (int b = 0; b < 2; b++)
             named.bits[b] |= alike.bits[b];
-        symm__text_add(text, "%s", i ? "; " : "");
-        symm__text_add_ranks(text, alike);
-        symm__text_add(text, ": %.*s", SYMM_HUB_CALL_SHOWN, lane->came[i]->text);
     }
 }
 
@@ -357,7 +360,7 @@ static void conclude(struct symm_hub *hub, struct symm_hub_lane *lane)
     if (status != SYMM_OK && !lane->formed)
         lane->gone = lane->members;
     lane->formed = true;
-    forget_step(lane);
+    forget_step(hub, lane);
 }
 
 void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
@@ -395,23 +398,20 @@ void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
 static void forward(struct symm_hub *hub, struct symm_hub_client *client,
                     struct symm_hub_lane *lane, const struct symm_message *m)
 {
+    const struct symm_doing gone = {.kind = SYMM_DOING_GONE, .awaits = -1};
     uint64_t other = m->args[0];
-    struct symm_message to_other = {.type = m->type == SYMM_MESSAGE_ASK ? SYMM_MESSAGE_ASKED
-                                                                        : SYMM_MESSAGE_TOLD,
-                                    .lane = lane->key,
-                                    .args = {(uint64_t)client->rank},
-                                    .text = m->text};
-    struct symm_message gone = {.type = SYMM_MESSAGE_TOLD,
-                                .lane = lane->key,
-                                .args = {other},
-                                .text = "it has left the group"};
+    struct symm_message to_other = *m;
+    struct symm_message told_gone = {.type = SYMM_MESSAGE_TOLD, .lane = lane->key, .args = {other}};
 
     if (other >= SYMM_MAX_RANKS || symm__hub_place_of(lane, (int)other) < 0)
         return;
+    to_other.type = m->type == SYMM_MESSAGE_ASK ? SYMM_MESSAGE_ASKED : SYMM_MESSAGE_TOLD;
+    to_other.args[0] = (uint64_t)client->rank;
+    symm__doing_write(&gone, &told_gone);
     if (hub->ranks[other].client && !symm__rank_set_has(lane->gone, (int)other))
         symm__hub_send(hub, hub->ranks[other].client, &to_other);
     else if (m->type == SYMM_MESSAGE_ASK)
-        symm__hub_send(hub, client, &gone);
+        symm__hub_send(hub, client, &told_gone);
 }
 
 static void freed(struct symm_hub *hub, int rank, const struct symm_message *m)
@@ -453,6 +453,8 @@ void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client
                            m->reason);
     } else if (m->type == SYMM_MESSAGE_SLOW || m->type == SYMM_MESSAGE_EXPIRED) {
         symm__hub_late(hub, client, lane, m);
+    } else if (m->type == SYMM_MESSAGE_TOLD && m->args[0] == SYMM_ASKED_BY_HUB) {
+        symm__hub_told(hub, client, m);
     } else {
         forward(hub, client, lane, m);
     }

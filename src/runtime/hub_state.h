@@ -47,6 +47,7 @@ struct symm_hub_lane {
     int ncame;
     /* By place in the lane; texts and payload behind the struct. */
     struct symm_message *came[SYMM_MAX_RANKS];
+    struct symm_hub_inquiry *inquiry; /* why the step is late; NULL: nobody wants to know */
     /* By place, the seq of a CONFIRM; 0: none. */
     uint64_t asks[SYMM_MAX_RANKS];    /* for the next round */
     uint64_t answers[SYMM_MAX_RANKS]; /* due at the end of the open round */
@@ -67,6 +68,8 @@ struct symm_hub {
     struct symm_hub_lane *lanes;
     uint64_t last_key; /* that a lane was given */
     bool failed;
+    int ninquiries; /* open ones */
+    uint64_t last_inquiry;
     bool asked;      /* some rank waits for the next round of confirmations */
     bool confirming; /* a round is open */
     /* joining */
@@ -143,8 +146,14 @@ void symm__hub_confirm(struct symm_hub *hub);
 
 /* hub_late.c */
 enum { SYMM_HUB_CALL_SHOWN = 160 }; /* bytes of a call's text in a text about several */
-/* Answers SLOW with who has not come; ends the lane at EXPIRED. */
+/* At SLOW and EXPIRED: asks the lane's ranks what they do. */
 void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,
                     struct symm_hub_lane *lane, const struct symm_message *m);
+/* Takes note of what a rank says that it does. */
+void symm__hub_told(struct symm_hub *hub, struct symm_hub_client *client,
+                    const struct symm_message *m);
+/* Each turn: where all have told, or should have, answers SLOW and ends the lane that expired. */
+void symm__hub_late_tick(struct symm_hub *hub);
+void symm__hub_forget_inquiry(struct symm_hub *hub, struct symm_hub_lane *lane);
 
 #endif

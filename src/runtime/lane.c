@@ -308,22 +308,23 @@ static void call_owner(struct symm_lane *lane, const struct symm_message *m)
 {
     struct symm_lane_events events = lane->events;
     struct symm_message answer = {
-        .type = SYMM_MESSAGE_TOLD, .lane = lane->key, .args = {m->args[0]}};
-    char text[SYMM_TEXT_MAX] = "";
+        .type = SYMM_MESSAGE_TOLD, .lane = lane->key, .seq = m->seq, .args = {m->args[0]}};
+    struct symm_doing doing = {.awaits = -1};
     int place = 0;
 
     lane->busy++;
     pthread_mutex_unlock(&lane->x->lock);
     if (m->type == SYMM_MESSAGE_ASKED) {
-        if (events.last_call)
-            events.last_call(events.user, text, sizeof text);
-        answer.text = text;
+        if (events.doing)
+            events.doing(events.user, &doing);
+        symm__doing_write(&doing, &answer);
         symm__exchange_send(lane->x, &answer);
     } else if (events.told) {
         while (place < lane->nranks && (uint64_t)lane->ranks[place] != m->args[0])
             place++;
+        symm__doing_read(m, &doing);
         if (place < lane->nranks)
-            events.told(events.user, place, m->text);
+            events.told(events.user, place, &doing);
     }
     leave_callback(lane);
 }
@@ -350,7 +351,7 @@ void symm__lane_message(struct symm_exchange *x, struct symm_message *m)
         pthread_mutex_unlock(&x->lock);
         symm__log(x->config.log, SYMM_LOG_WARNING, "waiting for %s", m->reason); /* may abort */
         return;
-    } else if (lane->live && (m->type == SYMM_MESSAGE_ASKED || m->type == SYMM_MESSAGE_TOLD)) {
+    } else if (m->type == SYMM_MESSAGE_ASKED || (m->type == SYMM_MESSAGE_TOLD && lane->live)) {
         call_owner(lane, m);
         return;
     }

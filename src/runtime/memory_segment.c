@@ -71,7 +71,7 @@ static symm_status import_all(struct symm_memory *m, const struct symm_lane *lan
  * of the way.
  */
 static symm_status segment_share(struct symm_memory *m, struct symm_lane *lane, const char *what,
-                                 struct symm_segment *s, symm_status *mine, symm_deadline deadline)
+                                 struct symm_segment *s, symm_status *mine)
 {
     const struct symm_memory_config *c = &m->config;
     int n = symm__lane_nranks(lane), fd = -1, fds[SYMM_MAX_RANKS];
@@ -87,7 +87,7 @@ static symm_status segment_share(struct symm_memory *m, struct symm_lane *lane, 
     snprintf(step_what, sizeof step_what, "%s: share", what);
     struct symm_step step = {
         .what = step_what, .status = *mine, .gives_fd = fd >= 0, .fd = fd, .fds = fds};
-    symm_status st = symm__lane_step(lane, &step, deadline);
+    symm_status st = symm__lane_step(lane, &step, symm__deadline_in(c->timeout_ms));
     symm__fd_close(&fd);
     if (st != SYMM_OK)
         return st;
@@ -108,7 +108,6 @@ symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_lane *l
                                       const char *what, uint64_t off, uint64_t nbytes, bool *kept)
 {
     symm_status st = SYMM_OK, mine = SYMM_OK;
-    symm_deadline deadline = symm__deadline_in(m->config.timeout_ms);
     struct symm_multicast_bind bind = {.mc = NULL};
     struct symm_multicast_report *all = calloc((size_t)symm__lane_nranks(lane), sizeof *all);
     struct symm_segment *s = calloc(1, sizeof *s);
@@ -123,7 +122,7 @@ symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_lane *l
     }
     *s = (struct symm_segment){
         .off = off, .nbytes = nbytes, .members = symm__lane_members(lane), .refs = 1};
-    TRY(segment_share(m, lane, what, s, &mine, deadline));
+    TRY(segment_share(m, lane, what, s, &mine));
     voting = true;
     if (mine == SYMM_OK)
         TRY(symm__multicast_bind_begin(m, lane, s, &bind));
@@ -135,7 +134,7 @@ symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_lane *l
                              .mine = &bind.mine,
                              .nbytes = sizeof bind.mine,
                              .all = all};
-    TRY(symm__lane_step(lane, &step, deadline));
+    TRY(symm__lane_step(lane, &step, symm__deadline_in(m->config.timeout_ms)));
     segment_publish(m, s, false);
     s = NULL;
     st = symm__multicast_bind_end(m, lane, what, &bind, all);

@@ -23,7 +23,7 @@
     X(ABORT, 0, 0, 0)                   /* status, reason */                                       \
     X(SLOW, 0, 0, 0)                    /* seq: who has not come? */                               \
     X(EXPIRED, 0, 0, 0)                 /* seq, args[0]: ms: end the lane */                       \
-    X(ASK, 0, 0, 0)                     /* args[0]: rank */                                        \
+    X(ASK, 0, 0, 0)                     /* args[0]: rank: what does it do? */                      \
     X(CLOSE, 0, 0, 0)                   /* this rank forgets the lane */                           \
     X(CONFIRM, 0, 0, 0)                 /* seq: is the lane alive, by all that was sent so far? */ \
     X(BYE, 0, 0, 0)                     /* this rank, or the hub, leaves: not dead */              \
@@ -32,10 +32,10 @@
     X(ENDED, 0, 0, 0)                              /* status, reason: the lane is dead */          \
     X(LATE, 0, 0, 0)                               /* seq, reason: the answer to SLOW */           \
     X(CONFIRMED, 0, 0, 0)                          /* seq: the lane was alive */                   \
-    X(ASKED, 0, 0, 0)                              /* args[0]: the rank that asks */               \
+    X(ASKED, 0, 0, 0)                              /* args[0]: who asks */                         \
     /* both ways */                                                                                \
     X(QUIET, 0, 0, 0) /* nothing of this rank (then: of any rank) runs on the lane any more */     \
-    X(TOLD, 0, 0, 0)  /* args[0]: rank; text: its last call */
+    X(TOLD, 0, 0, 0)  /* args[0]: who asked, then who tells; the rest: doing.h */
 
 enum symm_message_type {
     SYMM_MESSAGE_NONE,

@@ -28,11 +28,16 @@ static inline bool symm__rank_set_has(struct symm_rank_set s, int rank)
     return s.bits[rank / 64] >> (rank % 64) & 1;
 }
 
+static inline bool symm__rank_set_empty(struct symm_rank_set s)
+{
+    return !s.bits[0] && !s.bits[1];
+}
+
 /* Takes rank out; returns whether the set is empty now. */
 static inline bool symm__rank_set_remove(struct symm_rank_set *s, int rank)
 {
     s->bits[rank / 64] &= ~(UINT64_C(1) << (rank % 64));
-    return !s->bits[0] && !s->bits[1];
+    return symm__rank_set_empty(*s);
 }
 
 /* Whether every rank of `few` is in `many`. */

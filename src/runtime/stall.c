@@ -17,15 +17,99 @@ enum {
         5000 /* how long the I/O thread may take to end a group of which a kernel says it must */
 };
 
-void symm__stall_last_call(void *user, char *text, size_t nbytes)
-{
-    struct symm_group *group = user;
+/* ------------------------------------------------------------------------------- what it does */
 
+/* Ranks in texts are world ranks, since a text may be about several groups. */
+static int world_rank(const struct symm_group *group, int rank)
+{
+    return symm__lane_ranks(group->lane)[rank];
+}
+
+/* What a kernel waits for, and how far it has come. */
+static int describe(const struct symm_group *group, const struct symm_wait_record *r, char *text,
+                    size_t nbytes)
+{
+    const unsigned long long at = r->pad;
+    const int from = world_rank(group, r->from);
+
+    switch (r->kind) {
+    case SYMM_WAIT_PACKET:
+        return snprintf(text, nbytes, "rank %d, a packet at %#llx: expected flag %u, seen %u", from,
+                        at, r->expected, r->seen);
+    case SYMM_WAIT_GRID:
+        return snprintf(text, nbytes,
+                        "the blocks of its own grid, pad %#llx channel %d: expected %u, seen %u "
+                        "(all of them must be resident together)",
+                        at, (int)r->channel, r->expected, r->seen);
+    default:
+        return snprintf(text, nbytes, "rank %d, pad %#llx channel %d: expected %u, seen %u", from,
+                        at, (int)r->channel, r->expected, r->seen);
+    }
+}
+
+/* What the group's kernel waits for, as at the last look. Returns whether it still does. */
+static bool tell_wait(struct symm_group *group, struct symm_doing *out)
+{
+    const struct symm_stall *s = &group->stall;
+    struct symm_wait_record now;
+    int n;
+
+    if (!s->seen.valid || s->seen.kind == SYMM_WAIT_MISMATCH ||
+        !symm__control_record(group->line, &now) || now.valid != s->seen.valid)
+        return false;
     pthread_mutex_lock(&group->lock);
-    snprintf(text, nbytes, "%s",
-             group->ncalls > 0 || group->last_call[0] ? group->last_call : "none yet");
+    n = snprintf(out->text, sizeof out->text, "%s%s for ",
+                 *group->enqueued ? group->enqueued : "a kernel",
+                 group->has_graphs ? ", or in a graph," : "");
+    pthread_mutex_unlock(&group->lock);
+    describe(group, &s->seen, out->text + n, sizeof out->text - (size_t)n);
+    out->kind = SYMM_DOING_WAIT;
+    out->awaits = s->seen.kind == SYMM_WAIT_GRID ? -1 : world_rank(group, s->seen.from);
+    out->since_ms = (uint64_t)(symm__now_us() - s->since_us) / 1000;
+    return true;
+}
+
+/* The group's collective call under way; or, if `last`, its last call. Returns whether one is. */
+static bool tell_call(struct symm_group *group, bool last, struct symm_doing *out)
+{
+    pthread_mutex_lock(&group->lock);
+    bool inside = group->in_collective;
+    if (inside || last)
+        snprintf(out->text, sizeof out->text, "%s",
+                 inside || group->collective_last ? group->collective : group->enqueued);
+    pthread_mutex_unlock(&group->lock);
+    if (inside)
+        out->kind = SYMM_DOING_CALL;
+    return inside;
+}
+
+static void begin_telling(struct symm_group *group, struct symm_doing *out)
+{
+    *out = (struct symm_doing){.awaits = -1};
+    pthread_mutex_lock(&group->lock);
+    snprintf(out->enqueued, sizeof out->enqueued, "%s", group->enqueued);
     pthread_mutex_unlock(&group->lock);
 }
+
+/* This group first, then the others. A device that waits tells more than a host that does. */
+void symm__stall_doing(void *user, struct symm_doing *out)
+{
+    struct symm_group *group = user;
+    struct symm_context *ctx = group->ctx;
+    bool found;
+
+    begin_telling(group, out);
+    pthread_mutex_lock(&ctx->groups_lock);
+    found = tell_wait(group, out);
+    for (struct symm_group *g = ctx->groups; g && !found; g = g->next)
+        found = tell_wait(g, out);
+    found = found || tell_call(group, true, out);
+    for (struct symm_group *g = ctx->groups; g && !found; g = g->next)
+        found = tell_call(g, false, out);
+    pthread_mutex_unlock(&ctx->groups_lock);
+}
+
+/* ---------------------------------------------------------------------------------- the judge */
 
 /* Whether both are the ranks' call of the same number and yet not the same call. */
 static bool differ(const char *mine, const char *theirs)
@@ -36,15 +120,15 @@ static bool differ(const char *mine, const char *theirs)
            strcmp(mine, theirs) != 0;
 }
 
-void symm__stall_told(void *user, int rank, const char *text)
+void symm__stall_told(void *user, int rank, const struct symm_doing *doing)
 {
     struct symm_group *group = user;
     struct symm_stall *s = &group->stall;
 
     if (!s->asked_us || rank != s->seen.from)
         return;
-    s->answer_from = rank;
-    snprintf(s->answer, sizeof s->answer, "%s", text);
+    s->told = true;
+    s->answer = *doing;
 }
 
 static void ask(struct symm_group *group, int64_t now)
@@ -52,28 +136,21 @@ static void ask(struct symm_group *group, int64_t now)
     struct symm_stall *s = &group->stall;
 
     s->asked_us = now;
-    s->answer_from = -1;
+    s->told = false;
     symm__lane_ask(group->lane, s->seen.from);
 }
 
-/* What a kernel waits for, and how far it has come. */
-static int describe(const struct symm_wait_record *r, char *text, size_t nbytes)
+/* "rank 0 and rank 1 called different things: rank 0 call 5: ...; rank 1 call 5: ..." */
+static void say_mismatch(struct symm_group *group, const struct symm_doing *mine,
+                         struct symm_text *text)
 {
-    const unsigned long long at = r->pad;
+    const struct symm_stall *s = &group->stall;
+    const int me = world_rank(group, group->rank), other = world_rank(group, s->seen.from);
 
-    switch (r->kind) {
-    case SYMM_WAIT_PACKET:
-        return snprintf(text, nbytes, "a packet of rank %d at %#llx: expected flag %u, seen %u",
-                        (int)r->from, at, r->expected, r->seen);
-    case SYMM_WAIT_GRID:
-        return snprintf(text, nbytes,
-                        "the blocks of its own grid, pad %#llx channel %d: expected %u, seen %u "
-                        "(all of them must be resident together)",
-                        at, (int)r->channel, r->expected, r->seen);
-    default:
-        return snprintf(text, nbytes, "rank %d, pad %#llx channel %d: expected %u, seen %u",
-                        (int)r->from, at, (int)r->channel, r->expected, r->seen);
-    }
+    symm__text_add(text, "rank %d and rank %d called different things: rank %d %s", me, other, me,
+                   mine->enqueued);
+    if (s->told)
+        symm__text_add(text, "; rank %d %s", other, s->answer.enqueued);
 }
 
 /*
@@ -89,54 +166,51 @@ static bool found_other_call(const struct symm_group *group, const struct symm_w
            symm__packet_calls_differ(r->expected, r->seen);
 }
 
-/* "rank 0 is in all_reduce(...), rank 1 in all_gather(...)" */
-static int describe_calls(const struct symm_group *group, const struct symm_wait_record *r,
-                          char *text, size_t nbytes)
+/* "ranks called different things: rank 0 is in all_reduce(...), rank 1 in all_gather(...)" */
+static void say_other_call(const struct symm_group *group, struct symm_text *text)
 {
+    const struct symm_wait_record *r = &group->stall.seen;
     char mine[96], theirs[96];
 
     symm__packet_call_texts(r->expected, r->seen, mine, theirs, sizeof mine);
-    return snprintf(text, nbytes, "ranks called different things: rank %d is in %s, rank %d in %s",
-                    group->rank, mine, (int)r->from, theirs);
+    symm__text_add(text, "ranks called different things: rank %d is in %s, rank %d in %s",
+                   world_rank(group, group->rank), mine, world_rank(group, r->from), theirs);
 }
 
 static void end(struct symm_group *group)
 {
     const struct symm_stall *s = &group->stall;
-    const struct symm_wait_record *r = &s->seen;
-    const bool other_call = found_other_call(group, r);
-    bool mismatch = r->kind == SYMM_WAIT_MISMATCH || other_call;
-    char mine[SYMM_CALL_MAX], text[SYMM_TEXT_MAX];
-    int n;
+    struct symm_doing mine;
+    struct symm_text text = {.used = 0};
+    const bool other_call = found_other_call(group, &s->seen);
+    bool mismatch = s->seen.kind == SYMM_WAIT_MISMATCH || other_call;
 
-    symm__stall_last_call(group, mine, sizeof mine);
+    begin_telling(group, &mine);
     if (other_call) {
-        n = describe_calls(group, r, text, sizeof text);
+        say_other_call(group, &text);
     } else if (mismatch) {
-        n = snprintf(text, sizeof text, "rank %d and rank %d called different things: rank %d %s",
-                     group->rank, (int)r->from, group->rank, mine);
+        say_mismatch(group, &mine, &text);
     } else {
-        n = snprintf(text, sizeof text, "rank %d waits in %s for ", group->rank, mine);
-        n += describe(r, text + n, sizeof text - (size_t)n);
+        tell_wait(group, &mine);
+        symm__doing_add(&text, world_rank(group, group->rank), &mine);
+        if (s->told) {
+            symm__text_add(&text, "; ");
+            symm__doing_add(&text, world_rank(group, s->seen.from), &s->answer);
+        }
     }
-    if (s->answer_from >= 0)
-        snprintf(text + n, sizeof text - (size_t)n, "; rank %d's last call: %s", s->answer_from,
-                 s->answer);
-    if (s->answer_from >= 0 && differ(mine, s->answer))
-        mismatch = true;
-    symm__lane_abort(group->lane, mismatch ? SYMM_ERROR_MISMATCH : SYMM_ERROR_TIMEOUT, text);
+    mismatch = mismatch || (s->told && differ(mine.enqueued, s->answer.enqueued));
+    symm__lane_abort(group->lane, mismatch ? SYMM_ERROR_MISMATCH : SYMM_ERROR_TIMEOUT, text.bytes);
 }
 
-static void report(struct symm_group *group, int64_t waited_us)
+static void report(struct symm_group *group)
 {
-    const struct symm_wait_record *r = &group->stall.seen;
-    char mine[SYMM_CALL_MAX], what[256];
+    struct symm_doing mine;
+    struct symm_text text = {.used = 0};
 
-    symm__stall_last_call(group, mine, sizeof mine);
-    describe(r, what, sizeof what);
-    symm__log(&group->ctx->log, SYMM_LOG_WARNING,
-              "rank %d has waited %.1f s for %s; its last call: %s", group->rank,
-              (double)waited_us * 1e-6, what, mine);
+    begin_telling(group, &mine);
+    tell_wait(group, &mine);
+    symm__doing_add(&text, world_rank(group, group->rank), &mine);
+    symm__log(&group->ctx->log, SYMM_LOG_WARNING, "%s", text.bytes);
 }
 
 /* Takes note of the record; returns whether there is one and it is that of the last look. */
@@ -165,17 +239,17 @@ static void judge(struct symm_group *group, int64_t now)
         return;
     waited = now - s->since_us;
     if (s->asked_us) {
-        if (s->answer_from >= 0 || now - s->asked_us >= ANSWER_US)
+        if (s->told || now - s->asked_us >= ANSWER_US)
             end(group);
     } else if (s->seen.kind == SYMM_WAIT_MISMATCH || found_other_call(group, &s->seen) ||
                (ctx->timeout_ms >= 0 && waited >= ctx->timeout_ms * INT64_C(1000))) {
-        if (s->seen.kind == SYMM_WAIT_GRID) /* nobody else could say anything */
-            end(group);
+        if (s->seen.kind == SYMM_WAIT_GRID || found_other_call(group, &s->seen))
+            end(group); /* no other rank can say more */
         else
             ask(group, now);
     } else if (now - s->reported_us >= ctx->slow_ms * INT64_C(1000)) {
         s->reported_us = now;
-        report(group, waited);
+        report(group);
     }
 }
 

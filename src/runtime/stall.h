@@ -11,8 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <symm/detail/wait_record.h>
-
-enum { SYMM_CALL_MAX = 192 }; /* bytes of the text of a call */
+#include "doing.h"
 
 struct symm_group;
 
@@ -21,16 +20,16 @@ struct symm_stall {
     int64_t since_us;             /* when it was first seen so */
     int64_t reported_us;
     int64_t asked_us; /* 0: not asked */
-    int answer_from;  /* who has answered; -1: nobody yet */
-    char answer[SYMM_CALL_MAX];
+    bool told;        /* who was asked has answered */
+    struct symm_doing answer;
 };
 
 /* Looks at every group of a context: the exchange's tick, user is the context. */
 void symm__stall_tick(void *user);
 
-/* The exchange's events last_call and told, user is the group. */
-void symm__stall_last_call(void *user, char *text, size_t nbytes);
-void symm__stall_told(void *user, int rank, const char *text);
+/* The exchange's events doing and told, user is the group. */
+void symm__stall_doing(void *user, struct symm_doing *out);
+void symm__stall_told(void *user, int rank, const struct symm_doing *doing);
 
 /*
  * Kernels that find that ranks called different things say so in the record, and the I/O thread

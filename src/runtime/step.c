@@ -61,7 +61,8 @@ static int64_t earlier(int64_t a, int64_t b)
 symm_status symm__lane_wait(struct symm_lane *lane, struct symm_wait *wait, symm_deadline deadline)
 {
     struct symm_exchange *x = lane->x;
-    int64_t began = symm__now_us(), slow = began + x->slow_us, answer = SYMM_NEVER;
+    int64_t slow = symm__now_us() + x->slow_us, answer = SYMM_NEVER;
+    int64_t began = wait->began_us ? wait->began_us : symm__now_us();
     char text[64];
 
     pthread_mutex_lock(&x->lock);

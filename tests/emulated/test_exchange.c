@@ -233,7 +233,7 @@ static void fail_to_create(struct rank *self, void *arg)
         self, SYMM_ERROR_MEMORY, "rank 1: nothing left",
         symm__lane_create(m.world, 3, ranks, &m.events, &step, symm__deadline_in(5000), &lane));
     CHECK_RANK(self, !lane);
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, ": a; rank 0: b",
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0: b; rank 1, 2: a",
                      create_lane(&m, m.world, 3, ranks, self->rank ? "a" : "b", &lane));
     /* Rank 0 does not come: it may have failed at something that the others know nothing of. */
     step = (struct symm_step){.what = "symm_group_create(late)"};

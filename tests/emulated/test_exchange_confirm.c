@@ -133,9 +133,9 @@ START_TEST(an_abort_deep_in_a_socket_counts)
 }
 END_TEST
 
-static void count_question(void *user, char *text, size_t nbytes)
+static void count_question(void *user, struct symm_doing *out)
 {
-    snprintf(text, nbytes, "nothing");
+    (void)out;
     ((struct meeting *)user)->ticks++;
 }
 
@@ -162,7 +162,7 @@ static void share_a_cpu(const struct rank *self)
 static void confirm_beside_noise(struct rank *self, void *arg)
 {
     enum { NOISE = 4000 };
-    struct meeting m = {.events = {.last_call = count_question}};
+    struct meeting m = {.events = {.doing = count_question}};
 
     (void)arg;
     if (self->rank != 1)

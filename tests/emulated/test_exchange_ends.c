@@ -288,6 +288,30 @@ START_TEST(late_ranks_are_named_with_what_they_do)
 }
 END_TEST
 
+/* Rank 1 waits first for rank 0 and then, with it, for rank 2: together as long as it may. */
+static void join_in_vain(struct rank *self, void *arg)
+{
+    struct meeting m = {.config = {.timeout_ms = self->rank ? 1000 : 20000}};
+
+    (void)arg;
+    if (self->rank == 0)
+        pause_ms(800);
+    if (self->rank < 2) {
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "rank 2 of 3 did not join", meet(self, &m));
+        CHECK_RANK_MSG(self, atoi(strstr(self->report->text, "within ") + 7) >= 1000, "%s",
+                       self->report->text);
+    }
+    self->report->status = SYMM_OK;
+out:
+    return;
+}
+
+START_TEST(the_time_to_join_counts_from_the_beginning)
+{
+    ranks_run_ok(3, RANKS_AS_PROCESSES, join_in_vain, NULL, 20);
+}
+END_TEST
+
 static void hear(void *user, int level, const char *line)
 {
     struct meeting *m = user;
@@ -492,6 +516,7 @@ int main(void)
     tcase_add_test(tc, leaving_is_not_dying);
     tcase_add_test(tc, rank_0_waits_for_slower_ranks);
     tcase_add_test(tc, late_ranks_are_named_with_what_they_do);
+    tcase_add_test(tc, the_time_to_join_counts_from_the_beginning);
     tcase_add_test(tc, slow_ranks_are_reported);
     tcase_add_test(tc, a_report_may_abort);
     tcase_add_loop_test(tc, an_abort_from_another_thread_ends_all, 0, 2);

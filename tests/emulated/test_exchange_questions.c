@@ -10,21 +10,26 @@ struct asker {
     struct meeting m; /* first: callbacks get its address */
     int rank;
     atomic_int told_rank;
-    char told_text[256];
+    char told_text[2 * SYMM_CALL_MAX];
 };
 
-static void last_call(void *user, char *text, size_t nbytes)
+static void doing(void *user, struct symm_doing *out)
 {
     const struct asker *a = user;
 
-    snprintf(text, nbytes, "call 12 of rank %d", a->rank);
+    *out = (struct symm_doing){.kind = SYMM_DOING_WAIT, .awaits = a->rank, .since_ms = 345};
+    snprintf(out->text, sizeof out->text, "call 12 of rank %d", a->rank);
+    strcpy(out->enqueued, "call 11");
 }
 
-static void told(void *user, int rank, const char *text)
+static void told(void *user, int rank, const struct symm_doing *answer)
 {
     struct asker *a = user;
 
-    snprintf(a->told_text, sizeof a->told_text, "%s", text);
+    if (answer->kind != SYMM_DOING_WAIT || answer->awaits < 0 || answer->since_ms != 345 ||
+        strcmp(answer->enqueued, "call 11"))
+        return;
+    snprintf(a->told_text, sizeof a->told_text, "%s", answer->text);
     a->told_rank = rank;
     if (rank == 0) /* a callback may call the exchange */
         symm__lane_abort(a->m.world, SYMM_ERROR_MISMATCH, "seen");
@@ -46,7 +51,7 @@ static void ask_around(struct rank *self, void *arg)
     const int ranks[] = {2, 1, 0};
 
     (void)arg;
-    a.m.events = (struct symm_lane_events){.last_call = last_call, .told = told};
+    a.m.events = (struct symm_lane_events){.doing = doing, .told = told};
     RANK_TRY(self, meet(self, &a.m));
     RANK_TRY(self, create_lane(&a.m, a.m.world, 3, ranks, "lane", &lane));
     if (self->rank == 1) {

@@ -110,7 +110,7 @@ static void wait_for_one(struct rank *self, void *arg)
         RANK_TRY(self, collective_call(&c, w, b.foreign[0], b.foreign[1], b.stream));
     for (int64_t until = now_ms() + 20000; symm_check(w) == SYMM_OK && now_ms() < until;)
         usleep(1000);
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "a packet of rank 1", symm_check(w));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "for rank 1, a packet", symm_check(w));
 out:
     if (ctx)
         trial_close(ctx, &b);

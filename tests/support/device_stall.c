@@ -105,7 +105,7 @@ out:
 
 static const struct stall stalls[] = {
     {TEST_STALL_SIGNAL, false, "channel 1: expected"},
-    {TEST_STALL_PACKET, false, "a packet of rank 1 at "},
+    {TEST_STALL_PACKET, false, "rank 1, a packet at "},
     {TEST_STALL_GRID, false, "the blocks of its own grid, pad "},
     {TEST_STALL_SIGNAL, true, "that is enough"},
     {TEST_STALL_PACKET, true, "that is enough"},
