@@ -140,17 +140,25 @@ static void ask(struct symm_group *group, int64_t now)
     symm__lane_ask(group->lane, s->seen.from);
 }
 
+/* "rank 0 call 5: ...; rank 1 call 5: ..." */
+static void add_last_calls(struct symm_group *group, const struct symm_doing *mine,
+                           struct symm_text *text)
+{
+    const struct symm_stall *s = &group->stall;
+
+    symm__text_add(text, "rank %d %s", world_rank(group, group->rank), mine->enqueued);
+    if (s->told)
+        symm__text_add(text, "; rank %d %s", world_rank(group, s->seen.from), s->answer.enqueued);
+}
+
 /* "rank 0 and rank 1 called different things: rank 0 call 5: ...; rank 1 call 5: ..." */
 static void say_mismatch(struct symm_group *group, const struct symm_doing *mine,
                          struct symm_text *text)
 {
-    const struct symm_stall *s = &group->stall;
-    const int me = world_rank(group, group->rank), other = world_rank(group, s->seen.from);
-
-    symm__text_add(text, "rank %d and rank %d called different things: rank %d %s", me, other, me,
-                   mine->enqueued);
-    if (s->told)
-        symm__text_add(text, "; rank %d %s", other, s->answer.enqueued);
+    symm__text_add(text,
+                   "rank %d and rank %d called different things: ", world_rank(group, group->rank),
+                   world_rank(group, group->stall.seen.from));
+    add_last_calls(group, mine, text);
 }
 
 /*
@@ -166,15 +174,17 @@ static bool found_other_call(const struct symm_group *group, const struct symm_w
            symm__packet_calls_differ(r->expected, r->seen);
 }
 
-/* "ranks called different things: rank 0 is in all_reduce(...), rank 1 in all_gather(...)" */
-static void say_other_call(const struct symm_group *group, struct symm_text *text)
+/* "ranks called different things: rank 0 is in all_reduce(...), rank 1 in ...; last: ..." */
+static void say_other_call(struct symm_group *group, const struct symm_doing *mine,
+                           struct symm_text *text)
 {
     const struct symm_wait_record *r = &group->stall.seen;
-    char mine[96], theirs[96];
+    char here[96], there[96];
 
-    symm__packet_call_texts(r->expected, r->seen, mine, theirs, sizeof mine);
-    symm__text_add(text, "ranks called different things: rank %d is in %s, rank %d in %s",
-                   world_rank(group, group->rank), mine, world_rank(group, r->from), theirs);
+    symm__packet_call_texts(r->expected, r->seen, here, there, sizeof here);
+    symm__text_add(text, "ranks called different things: rank %d is in %s, rank %d in %s; last: ",
+                   world_rank(group, group->rank), here, world_rank(group, r->from), there);
+    add_last_calls(group, mine, text);
 }
 
 static void end(struct symm_group *group)
@@ -187,7 +197,7 @@ static void end(struct symm_group *group)
 
     begin_telling(group, &mine);
     if (other_call) {
-        say_other_call(group, &text);
+        say_other_call(group, &mine, &text);
     } else if (mismatch) {
         say_mismatch(group, &mine, &text);
     } else {
@@ -243,8 +253,8 @@ static void judge(struct symm_group *group, int64_t now)
             end(group);
     } else if (s->seen.kind == SYMM_WAIT_MISMATCH || found_other_call(group, &s->seen) ||
                (ctx->timeout_ms >= 0 && waited >= ctx->timeout_ms * INT64_C(1000))) {
-        if (s->seen.kind == SYMM_WAIT_GRID || found_other_call(group, &s->seen))
-            end(group); /* no other rank can say more */
+        if (s->seen.kind == SYMM_WAIT_GRID) /* nobody else could say anything */
+            end(group);
         else
             ask(group, now);
     } else if (now - s->reported_us >= ctx->slow_ms * INT64_C(1000)) {

@@ -2,7 +2,6 @@
  * Confirmations, and that the hub hears of an abort before the kernels of the rank that aborts,
  * with real processes and no driver. The tests stop rank 0, and so the hub, to fill sockets.
  */
-#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include "folder.h"
@@ -133,68 +132,6 @@ START_TEST(an_abort_deep_in_a_socket_counts)
 }
 END_TEST
 
-static void count_question(void *user, struct symm_doing *out)
-{
-    (void)out;
-    ((struct meeting *)user)->ticks++;
-}
-
-/* The hub gives way to this rank's thread, which fills the socket again before it is empty. */
-static void share_a_cpu(const struct rank *self)
-{
-    cpu_set_t cpus, one;
-    int cpu = 0;
-
-    sched_getaffinity(0, sizeof cpus, &cpus);
-    while (!CPU_ISSET(cpu, &cpus))
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);
-    if (self->rank == 0)
-        sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
-}
-
-/*
- * Rank 2 has far more to say than its socket takes; rank 1, which hears of all of it, asks in the
- * middle and has its answer long before the end.
- */
-static void confirm_beside_noise(struct rank *self, void *arg)
-{
-    enum { NOISE = 4000 };
-    struct meeting m = {.events = {.doing = count_question}};
-
-    (void)arg;
-    if (self->rank != 1)
-        share_a_cpu(self);
-    RANK_TRY(self, meet(self, &m));
-    come_to(self, 1);
-    for (int i = 0; i < NOISE && self->rank == 2; i++)
-        symm__lane_ask(m.world, 1);
-    if (self->rank)
-        come_to(self, 2);
-    if (self->rank == 1) {
-        RANK_TRY(self, symm__lane_confirm(m.world, symm__deadline_in(20000)));
-        CHECK_RANK_MSG(self, m.ticks < NOISE / 2, "%d messages first", (int)m.ticks);
-        while (m.ticks < NOISE)
-            pause_ms(1);
-    }
-    RANK_TRY(self, barrier(m.world, "end", 20000));
-out:
-    part(&m);
-}
-
-START_TEST(a_rank_that_never_stops_sending_delays_nobody)
-{
-    struct ranks *run = start_and_stop_hub(confirm_beside_noise, NULL);
-
-    let_go(run, 2, 2);
-    let_go(run, 1, 2);
-    pause_ms(300); /* the CONFIRM is sent */
-    go_on_and_finish(run);
-}
-END_TEST
-
 /*
  * More messages than a socket takes stand in front of rank 2's ABORT: its owner, who would end its
  * kernels, hears of the end when the hub has read them; or when the hub has not for 2 s, and then
@@ -256,7 +193,6 @@ int main(void)
     in_a_folder(tc);
     tcase_add_loop_test(tc, lanes_are_confirmed_apart, 0, 2);
     tcase_add_test(tc, an_abort_deep_in_a_socket_counts);
-    tcase_add_loop_test(tc, a_rank_that_never_stops_sending_delays_nobody, 0, 3);
     tcase_add_loop_test(tc, kernels_hear_of_an_abort_behind_the_hub, 0, 2);
     return test_main(suite);
 }
