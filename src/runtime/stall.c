@@ -140,27 +140,6 @@ static void ask(struct symm_group *group, int64_t now)
     symm__lane_ask(group->lane, s->seen.from);
 }
 
-/* "rank 0 call 5: ...; rank 1 call 5: ..." */
-static void add_last_calls(struct symm_group *group, const struct symm_doing *mine,
-                           struct symm_text *text)
-{
-    const struct symm_stall *s = &group->stall;
-
-    symm__text_add(text, "rank %d %s", world_rank(group, group->rank), mine->enqueued);
-    if (s->told)
-        symm__text_add(text, "; rank %d %s", world_rank(group, s->seen.from), s->answer.enqueued);
-}
-
-/* "rank 0 and rank 1 called different things: rank 0 call 5: ...; rank 1 call 5: ..." */
-static void say_mismatch(struct symm_group *group, const struct symm_doing *mine,
-                         struct symm_text *text)
-{
-    symm__text_add(text,
-                   "rank %d and rank %d called different things: ", world_rank(group, group->rank),
-                   world_rank(group, group->stall.seen.from));
-    add_last_calls(group, mine, text);
-}
-
 /*
  * Whether a wait found a packet of another call where its own must come. Only the library's own
  * packets have the call in their flags.
@@ -174,17 +153,40 @@ static bool found_other_call(const struct symm_group *group, const struct symm_w
            symm__packet_calls_differ(r->expected, r->seen);
 }
 
-/* "ranks called different things: rank 0 is in all_reduce(...), rank 1 in ...; last: ..." */
-static void say_other_call(struct symm_group *group, const struct symm_doing *mine,
-                           struct symm_text *text)
+/*
+ * "ranks called different things: rank 0 is in all_reduce(...), rank 1 in all_gather(...); the last
+ * call of rank 0 is call 5: ...; that of rank 1 is call 5: ..."
+ */
+static void say_mismatch(const struct symm_group *group, const struct symm_doing *mine,
+                         struct symm_text *text)
 {
-    const struct symm_wait_record *r = &group->stall.seen;
-    char here[96], there[96];
+    const struct symm_stall *s = &group->stall;
+    const struct symm_wait_record *r = &s->seen;
+    const int me = world_rank(group, group->rank), other = world_rank(group, r->from);
+    char my_call[96], their_call[96];
 
-    symm__packet_call_texts(r->expected, r->seen, here, there, sizeof here);
-    symm__text_add(text, "ranks called different things: rank %d is in %s, rank %d in %s; last: ",
-                   world_rank(group, group->rank), here, world_rank(group, r->from), there);
-    add_last_calls(group, mine, text);
+    if (found_other_call(group, r)) {
+        symm__packet_call_texts(r->expected, r->seen, my_call, their_call, sizeof my_call);
+        symm__text_add(text, "ranks called different things: rank %d is in %s, rank %d in %s", me,
+                       my_call, other, their_call);
+    } else {
+        symm__text_add(text, "rank %d and rank %d called different things", me, other);
+    }
+    symm__text_add(text, "; the last call of rank %d is %s", me, mine->enqueued);
+    if (s->told)
+        symm__text_add(text, "; that of rank %d is %s", other, s->answer.enqueued);
+}
+
+static void say_stalled(struct symm_group *group, struct symm_doing *mine, struct symm_text *text)
+{
+    const struct symm_stall *s = &group->stall;
+
+    tell_wait(group, mine);
+    symm__doing_add(text, world_rank(group, group->rank), mine);
+    if (!s->told)
+        return;
+    symm__text_add(text, "; ");
+    symm__doing_add(text, world_rank(group, s->seen.from), &s->answer);
 }
 
 static void end(struct symm_group *group)
@@ -192,22 +194,13 @@ static void end(struct symm_group *group)
     const struct symm_stall *s = &group->stall;
     struct symm_doing mine;
     struct symm_text text = {.used = 0};
-    const bool other_call = found_other_call(group, &s->seen);
-    bool mismatch = s->seen.kind == SYMM_WAIT_MISMATCH || other_call;
+    bool mismatch = s->seen.kind == SYMM_WAIT_MISMATCH || found_other_call(group, &s->seen);
 
     begin_telling(group, &mine);
-    if (other_call) {
-        say_other_call(group, &mine, &text);
-    } else if (mismatch) {
+    if (mismatch)
         say_mismatch(group, &mine, &text);
-    } else {
-        tell_wait(group, &mine);
-        symm__doing_add(&text, world_rank(group, group->rank), &mine);
-        if (s->told) {
-            symm__text_add(&text, "; ");
-            symm__doing_add(&text, world_rank(group, s->seen.from), &s->answer);
-        }
-    }
+    else
+        say_stalled(group, &mine, &text);
     mismatch = mismatch || (s->told && differ(mine.enqueued, s->answer.enqueued));
     symm__lane_abort(group->lane, mismatch ? SYMM_ERROR_MISMATCH : SYMM_ERROR_TIMEOUT, text.bytes);
 }
