@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "boot_id.h"
+#include "exit_notice.h"
 #include "fd.h"
 #include "settings.h"
 
@@ -95,6 +96,8 @@ static void receive(struct symm_exchange *x)
         x->refused |= m.type == SYMM_MESSAGE_ENDED && m.lane == SYMM_LANE_JOIN;
         if (m.type == SYMM_MESSAGE_BYE)
             x->hub_left = true;
+        else if (m.type == SYMM_MESSAGE_EXIT)
+            x->hub_exits = true;
         else
             symm__lane_message(x, &m);
         symm__fd_close_all(m.fds, m.nfds);
@@ -374,6 +377,7 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     TRY(connect_hub(x, deadline));
     TRY(say_hello(x, mine, why, began_us, deadline));
     symm__join_done(&x->join);
+    symm__exit_notice_add(x);
 out:
     if (st != SYMM_OK)
         return give_up(x, st);
@@ -387,6 +391,7 @@ void symm__exchange_close(struct symm_exchange *x)
 
     if (!x)
         return;
+    symm__exit_notice_remove(x);
     if (x->thread_runs) {
         pthread_mutex_lock(&x->lock);
         x->stopping = true;

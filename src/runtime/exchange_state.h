@@ -15,6 +15,7 @@
 enum { SYMM_FREED_MAX = 1000 }; /* offsets in one message */
 
 struct symm_exchange {
+    struct symm_exchange *next_notice; /* exit_notice.c */
     struct symm_exchange_config config;
     struct symm_join join;
     pid_t hub_pid;
@@ -38,6 +39,7 @@ struct symm_exchange {
     bool hub_left; /* and the hub had said goodbye */
     bool hub_deaf; /* or did not take an ABORT */
     bool refused;  /* the hub has ended the joining; it closes the connection when it ends */
+    bool hub_exits;
     bool ticking, stopping;
     int64_t stop_at_us; /* when stopping began */
 

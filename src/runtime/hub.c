@@ -167,6 +167,19 @@ static void bury(struct symm_hub *hub)
     symm__hub_sweep(hub, false);
 }
 
+/* The process of this rank exits. The others learn it from the hub, or, of rank 0's, beforehand. */
+static void take_notice(struct symm_hub *hub, int rank)
+{
+    struct symm_message m = {.type = SYMM_MESSAGE_EXIT};
+
+    hub->ranks[rank].exits = true;
+    for (int r = 1; r < hub->nranks && rank == 0; r++)
+        if (hub->ranks[r].client)
+            symm__hub_send(hub, hub->ranks[r].client, &m);
+    if (rank == 0)
+        atomic_store(&hub->exits, true);
+}
+
 static void dispatch(struct symm_hub *hub, struct symm_hub_client *client, struct symm_message *m)
 {
     if (client->rank < 0 && m->type == SYMM_MESSAGE_HELLO)
@@ -175,6 +188,8 @@ static void dispatch(struct symm_hub *hub, struct symm_hub_client *client, struc
         symm__hub_drop(hub, client, "speaks out of turn");
     else if (m->type == SYMM_MESSAGE_BYE)
         symm__hub_rank_gone(hub, client->rank, SYMM_HUB_LEFT);
+    else if (m->type == SYMM_MESSAGE_EXIT)
+        take_notice(hub, client->rank);
     else if (m->lane == SYMM_LANE_JOIN)
         symm__hub_join_query(hub, client, m);
     else if (hub->phase == SYMM_HUB_RUNNING)
@@ -309,6 +324,11 @@ bool symm__hub_done(struct symm_hub *hub)
         if (!symm__link_idle(&hub->clients[i]->link))
             return false;
     return true;
+}
+
+bool symm__hub_exits(const struct symm_hub *hub)
+{
+    return atomic_load(&hub->exits);
 }
 
 bool symm__hub_failed(const struct symm_hub *hub)

@@ -35,6 +35,9 @@ enum {
     SYMM_HUB_POLL_MAX = 2 * (SYMM_MAX_RANKS + SYMM_HUB_STRANGERS) + 1,
 };
 
+/* What texts say of a rank whose process said that it exits. */
+#define SYMM_EXITED "exited without destroying its context"
+
 struct symm_hub;
 
 struct symm_hub_config {
@@ -60,6 +63,8 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds);
 
 /* Whether every rank has left or died and nothing waits to be sent. */
 bool symm__hub_done(struct symm_hub *hub);
+/* Whether the hub has told the others that its own process exits. Any thread. */
+bool symm__hub_exits(const struct symm_hub *hub);
 /* Whether some rank died or some lane was ended. */
 bool symm__hub_failed(const struct symm_hub *hub);
 

@@ -123,7 +123,8 @@ static void add_fate(struct symm_text *text, const struct symm_hub *hub, int ran
     const struct symm_hub_rank *r = &hub->ranks[rank];
 
     if (r->fate == SYMM_HUB_DIED)
-        symm__text_add(text, "rank %d (pid %d) died", rank, (int)r->pid);
+        symm__text_add(text, "rank %d (pid %d) %s", rank, (int)r->pid,
+                       r->exits ? SYMM_EXITED : "died");
     else
         symm__text_add(text, "rank %d has left", rank);
 }

@@ -30,6 +30,7 @@ struct symm_hub_rank {
     enum symm_hub_fate fate;
     pid_t pid;
     struct symm_hub_client *client; /* while it is here */
+    bool exits;                     /* its process has said so */
     char last_done[160];            /* the last call that it finished */
 };
 
@@ -68,7 +69,8 @@ struct symm_hub {
     struct symm_hub_lane *lanes;
     uint64_t last_key; /* that a lane was given */
     bool failed;
-    int ninquiries; /* open ones */
+    atomic_bool exits; /* this process, and the others have been told */
+    int ninquiries;    /* open ones */
     uint64_t last_inquiry;
     bool asked;      /* some rank waits for the next round of confirmations */
     bool confirming; /* a round is open */

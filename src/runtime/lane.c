@@ -255,7 +255,10 @@ int64_t symm__lanes_end_due(struct symm_exchange *x)
 
 void symm__lanes_lost(struct symm_exchange *x)
 {
-    const char *fate = x->hub_left ? "has left" : x->hub_deaf ? "does not answer" : "died";
+    const char *fate = x->hub_left    ? "has left"
+                       : x->hub_deaf  ? "does not answer"
+                       : x->hub_exits ? SYMM_EXITED
+                                      : "died";
 
     pthread_mutex_lock(&x->lock);
     x->lost = true;

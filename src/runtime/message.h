@@ -34,6 +34,7 @@
     X(CONFIRMED, 0, 0, 0)                          /* seq: the lane was alive */                   \
     X(ASKED, 0, 0, 0)                              /* args[0]: who asks */                         \
     /* both ways */                                                                                \
+    X(EXIT, 0, 0, 0)  /* this rank's, or rank 0's, process exits and has not left */               \
     X(QUIET, 0, 0, 0) /* nothing of this rank (then: of any rank) runs on the lane any more */     \
     X(TOLD, 0, 0, 0)  /* args[0]: who asked, then who tells; the rest: doing.h */
 

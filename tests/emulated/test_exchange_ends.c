@@ -1,5 +1,6 @@
 /* What ends a lane: deaths, goodbyes, time and aborts, with real processes and no driver. */
 #include <signal.h>
+#include <sys/wait.h>
 #include "folder.h"
 #include "meet.h"
 #include "runtime/exchange.h"
@@ -76,6 +77,51 @@ START_TEST(a_death_is_known_within_a_second)
             ranks_assert_ok(&reports[r], 1);
             ck_assert_int_lt(reports[r].value[1] - killed, 1000);
         }
+}
+END_TEST
+
+struct leaver {
+    int rank;
+    bool exits; /* as a program does that forgets; else without a word */
+};
+
+static void leave_without_goodbye(struct rank *self, void *arg)
+{
+    const struct leaver *leaver = arg;
+    struct meeting m = {.x = NULL};
+
+    RANK_TRY(self, meet(self, &m));
+    RANK_TRY(self, barrier(m.world, "ready", 5000));
+    if (self->rank == leaver->rank) {
+        const pid_t child = fork(); /* whose exit nobody must hear of */
+        if (child == 0)
+            exit(0);
+        waitpid(child, NULL, 0);
+        pause_ms(100);
+        RANK_TRY(self, symm__lane_check(m.world));
+        if (leaver->exits)
+            exit(0);
+        _exit(0);
+    }
+    RANK_EXPECT(self, SYMM_ERROR_PEER, barrier(m.world, "never", 5000));
+    CHECK_RANK_MSG(self,
+                   strstr(self->report->text,
+                          leaver->exits ? ") exited without destroying its context" : ") died"),
+                   "%s", self->report->text);
+    self->report->status = SYMM_OK;
+out:
+    part(&m);
+}
+
+START_TEST(an_exit_is_told_from_a_death)
+{
+    struct leaver leaver = {.rank = _i / 2, .exits = _i % 2};
+    struct rank_report reports[RANKS_MAX];
+
+    ranks_run(3, RANKS_AS_PROCESSES, leave_without_goodbye, &leaver, reports, 20);
+    for (int r = 0; r < 3; r++)
+        if (r != leaver.rank)
+            ranks_assert_ok(&reports[r], 1);
 }
 END_TEST
 
@@ -291,14 +337,14 @@ END_TEST
 /* Rank 1 waits first for rank 0 and then, with it, for rank 2: together as long as it may. */
 static void join_in_vain(struct rank *self, void *arg)
 {
-    struct meeting m = {.config = {.timeout_ms = self->rank ? 1000 : 20000}};
+    struct meeting m = {.config = {.timeout_ms = self->rank ? 2500 : 20000}};
 
     (void)arg;
     if (self->rank == 0)
-        pause_ms(800);
+        pause_ms(1000);
     if (self->rank < 2) {
         RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "rank 2 of 3 did not join", meet(self, &m));
-        CHECK_RANK_MSG(self, atoi(strstr(self->report->text, "within ") + 7) >= 1000, "%s",
+        CHECK_RANK_MSG(self, atoi(strstr(self->report->text, "within ") + 7) >= 2500, "%s",
                        self->report->text);
     }
     self->report->status = SYMM_OK;
@@ -510,6 +556,7 @@ int main(void)
 
     in_a_folder(tc);
     tcase_add_loop_test(tc, a_death_is_known_within_a_second, 0, 8);
+    tcase_add_loop_test(tc, an_exit_is_told_from_a_death, 0, 4);
     tcase_add_loop_test(tc, children_do_not_hide_a_death, 0, 2);
     tcase_add_test(tc, survivors_begin_anew);
     tcase_add_test(tc, a_lane_made_after_the_hub_is_gone_ends_at_once);

@@ -1,7 +1,8 @@
 /*
  * Whom a timeout names. One of three ranks makes a mistake and goes on to destroy its context. It
  * waits there for the others, which wait for it on their devices: every rank's text must name the
- * rank that is elsewhere, and what the others wait for.
+ * rank that is elsewhere, and what the others wait for. And what a rank is said to have done that
+ * is gone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +238,34 @@ START_TEST(a_wait_begins_when_a_rank_has_its_memory)
 }
 END_TEST
 
+/* ---- Exits ---- */
+
+static void forget_to_destroy(struct rank *self, void *arg)
+{
+    symm_context *ctx = NULL;
+
+    (void)arg;
+    RANK_TRY(self, rank_join(self, &ctx));
+    if (self->rank == BAD)
+        exit(0);
+    rank_note(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
+out:
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_rank_that_exits_is_not_called_dead)
+{
+    struct rank_report reports[NRANKS];
+
+    ranks_run(NRANKS, RANKS_AS_PROCESSES, forget_to_destroy, NULL, reports, 30);
+    for (int r = 0; r < BAD; r++) {
+        ck_assert_int_eq(reports[r].status, SYMM_ERROR_PEER);
+        assert_says(&reports[r], "rank 2 (pid ", true);
+        assert_says(&reports[r], ") exited without destroying its context", true);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("late");
@@ -251,5 +280,7 @@ int main(void)
     tc = test_case(suite, "slow", 60);
     tcase_add_test(tc, a_rank_that_still_allocates_has_come);
     tcase_add_test(tc, a_wait_begins_when_a_rank_has_its_memory);
+    tc = test_case(suite, "exits", 60);
+    tcase_add_test(tc, a_rank_that_exits_is_not_called_dead);
     return test_main(suite);
 }

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 layers='
 0 status log settings fd deadline text rank_set array numbers dtype operation packet_call tuning
 1 message link
-2 boot_id join rendezvous hub hub_state hub_join hub_lane hub_birth hub_confirm hub_late doing exchange exchange_state lane step
+2 boot_id join rendezvous hub hub_state hub_join hub_lane hub_birth hub_confirm hub_late doing exit_notice exchange exchange_state lane step
 2 driver driver_abi
 3 offset_allocator heap window segment block_table memory memory_foreign memory_segment memory_state
 3 multicast multicast_object multicast_binding multicast_report multicast_none watchdog
