@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <symm/detail/emulated.h>
 #include <symm/stream.h>
 #include "kernels.h"
@@ -77,6 +78,12 @@ static const struct misuse {
     {TEST_MISUSE_GRID_SYNC, ZERO_VIEW, 2, "the view is all zeros"},
     {TEST_MISUSE_PEER, ZERO_VIEW, 0, "the view is all zeros"},
     {TEST_MISUSE_ABORTED, ZERO_VIEW, 0, "the view is all zeros"},
+    {TEST_MISUSE_ARRIVE, ZERO_VIEW, 2, "the view is all zeros"},
+    {TEST_MISUSE_WAIT_ALL, ZERO_VIEW, 2, "the view is all zeros"},
+    {TEST_MISUSE_HAS_MULTICAST, ZERO_VIEW, 0, "the view is all zeros"},
+    {TEST_MISUSE_MULTICAST, ZERO_VIEW, 0, "the view is all zeros"},
+    {TEST_MISUSE_SUM, ZERO_VIEW, 0, "the view is all zeros"},
+    {TEST_MISUSE_STORE_ALL, ZERO_VIEW, 0, "the view is all zeros"},
     {TEST_MISUSE_DIVIDE, ZERO_VIEW, 0, "an integer division by zero"},
     {TEST_MISUSE_BARRIER, NO_VIEW, 2, "the view is of no group: rank 1 of 99"},
     {TEST_MISUSE_LOAD, HOST_ARRAY, 0, "is memory of the host"},
@@ -165,10 +172,11 @@ static void do_right(struct rank *self, void *arg)
         goto out;
     b.a.data = host;
     for (int m = TEST_MISUSE_NONE; m <= TEST_MISUSE_DIVIDE; m++) {
-        if (m == TEST_MISUSE_WAIT || m == TEST_MISUSE_BARRIER)
+        if (m == TEST_MISUSE_WAIT || m == TEST_MISUSE_WAIT_ALL || m == TEST_MISUSE_BARRIER)
             continue; /* nobody signals; all ranks would have to come */
         b.a.misuse = m;
-        b.a.channel = m == TEST_MISUSE_SIGNAL ? CHANNELS - 1 : 2 + m % 2;
+        /* What counts on a channel has it for itself. */
+        b.a.channel = m == TEST_MISUSE_SIGNAL || m == TEST_MISUSE_GRID_SYNC ? CHANNELS - 1 : 2;
         b.a.rank = NRANKS - 1;
         RANK_TRY(self, bench_launch(&b));
     }
@@ -182,6 +190,42 @@ START_TEST(what_is_right_goes_on)
 {
     setenv("SYMM_EMULATED_PAGEABLE", "1", 1);
     ranks_run_ok(NRANKS, RANKS_AS_PROCESSES, do_right, NULL, 20);
+}
+END_TEST
+
+/* Memory of the host in the place of device memory that a block of this thread has accessed. */
+static void replace_memory(struct rank *self, void *arg)
+{
+    enum { PAGE = 4096 };
+    struct bench b = {0};
+    void *device = NULL, *host = MAP_FAILED;
+    (void)arg;
+    if (bench_open(self, &b) != SYMM_OK)
+        goto out;
+    b.a.offender = 0;
+    b.a.misuse = TEST_MISUSE_LOAD_ONE;
+    RANK_TRY(self, symm_device_alloc(b.ctx, PAGE, &device));
+    b.a.data = device;
+    RANK_TRY(self, bench_launch(&b));
+    RANK_TRY(self, symm_synchronize(b.world, b.s));
+    symm_device_free(b.ctx, device);
+    host = mmap(device, PAGE, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    CHECK_RANK(self, host == device);
+    RANK_TRY(self, bench_launch(&b));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "ILLEGAL_ADDRESS", symm_synchronize(b.world, b.s));
+out:
+    bench_close(&b);
+    if (host != MAP_FAILED)
+        munmap(host, PAGE);
+}
+
+START_TEST(memory_of_the_host_in_the_place_of_freed_device_memory_is_found_out)
+{
+    struct rank_report reports[1];
+    ranks_run(1, RANKS_AS_PROCESSES, replace_memory, NULL, reports, 20);
+    ranks_assert_clean(reports, 1);
+    ck_assert_int_eq(reports[0].status, SYMM_ERROR_DRIVER);
 }
 END_TEST
 
@@ -267,6 +311,7 @@ int main(void)
     tcase_add_loop_test(rules, a_kernels_mistake_is_named_and_ends_the_group, 0, MISUSES);
     tcase_add_loop_test(rules, weakly_ordered_memory_makes_no_difference, 0, MISUSES);
     tcase_add_test(rules, what_is_right_goes_on);
+    tcase_add_test(rules, memory_of_the_host_in_the_place_of_freed_device_memory_is_found_out);
     tcase_add_test(views, a_view_that_is_not_filled_in_is_refused_at_the_launch);
     tcase_add_test(views, a_view_by_another_name_is_found_out_by_its_kernel);
     return test_main(suite);

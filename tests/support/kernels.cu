@@ -89,6 +89,10 @@ SYMM_KERNEL(test_misuse, test_misuse_args, a, 64)
         symm_dev_epoch(v, a.pad, a.channel);
     if (misuse == TEST_MISUSE_ABORTED)
         symm_dev_aborted(v);
+    if (misuse == TEST_MISUSE_ARRIVE)
+        symm_dev_arrive(v, a.pad, a.channel);
+    if (misuse == TEST_MISUSE_WAIT_ALL)
+        symm_dev_wait_all(v, a.pad, a.channel);
     if (misuse == TEST_MISUSE_COPY)
         symm_dev_copy(a.good, a.data, 16);
     if (threadIdx.x != 0)
@@ -109,6 +113,14 @@ SYMM_KERNEL(test_misuse, test_misuse_args, a, 64)
         symm_dev_store_one(a.data, *a.good);
     if (misuse == TEST_MISUSE_ADD)
         symm_dev_red_add(a.data, 1u);
+    if (misuse == TEST_MISUSE_HAS_MULTICAST)
+        *a.good = symm_dev_has_multicast(v);
+    if (misuse == TEST_MISUSE_MULTICAST)
+        *a.good = symm_dev_multicast(v, a.good) != a.good;
+    if (misuse == TEST_MISUSE_SUM)
+        *a.good = (uint32_t)symm_dev_sum(v, reinterpret_cast<float *>(a.good)).e[0];
+    if (misuse == TEST_MISUSE_STORE_ALL)
+        symm_dev_store_all(v, reinterpret_cast<float *>(a.good) + 4, symm_f32s<float>{});
     if (misuse == TEST_MISUSE_DIVIDE)
         *a.good = 4711u % (uint32_t)v.nranks;
     for (int r = 0; r < a.view.nranks; r++)
