@@ -35,9 +35,11 @@ EMU_UNCHECKED void *emu__block_reach(const void *ptr)
     char text[256];
     EMU_UNCHECKED_BEGIN();
     emu__address(b->grid->device, ptr, &address);
-    emu__describe(b->grid->device, ptr, text, sizeof text);
+    bool accessible = address.kind == EMU_ADDRESS_FOREIGN && emu__machine.pageable;
+    if (!accessible)
+        emu__describe(b->grid->device, ptr, text, sizeof text);
     EMU_UNCHECKED_END();
-    if (address.kind == EMU_ADDRESS_FOREIGN && emu__machine.pageable)
+    if (accessible)
         return (void *)(uintptr_t)ptr;
     emu__block_fault(b, CUDA_ERROR_ILLEGAL_ADDRESS, text);
     emu__block_leave(b);

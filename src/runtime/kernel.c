@@ -120,8 +120,9 @@ static void describe(struct symm_kernel *kernel, const struct symm_image *image,
 {
     const struct symm_emulated_module *module = image->emulated;
 
-    for (const struct symm_emulated_kernel *const *k = module ? module->first : NULL;
-         module && k < module->last; k++) {
+    if (!module)
+        return;
+    for (const struct symm_emulated_kernel *const *k = module->first; k < module->last; k++) {
         if (!*k || strcmp((*k)->name, name) != 0)
             continue;
         if (symm__driver_image(kernel->ctx->drv, image) == (const void *)module)

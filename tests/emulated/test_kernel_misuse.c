@@ -84,7 +84,9 @@ static const struct misuse {
     {TEST_MISUSE_MULTICAST, ZERO_VIEW, 0, "the view is all zeros"},
     {TEST_MISUSE_SUM, ZERO_VIEW, 0, "the view is all zeros"},
     {TEST_MISUSE_STORE_ALL, ZERO_VIEW, 0, "the view is all zeros"},
+#ifdef __x86_64__ /* others divide by zero without a word, as GPUs do */
     {TEST_MISUSE_DIVIDE, ZERO_VIEW, 0, "an integer division by zero"},
+#endif
     {TEST_MISUSE_BARRIER, NO_VIEW, 2, "the view is of no group: rank 1 of 99"},
     {TEST_MISUSE_LOAD, HOST_ARRAY, 0, "is memory of the host"},
     {TEST_MISUSE_LOAD_ONE, HOST_ARRAY, 0, "is memory of the host"},
