@@ -1,13 +1,15 @@
 /*
  * An abort reaches the ranks one after the other. A rank that ends early spoils its input while
- * slower ranks still read it, so each group here has its own chance that one of them is told OK.
+ * slower ranks still read it, so each group has its own chance that one of them is told OK. The
+ * hub's rank is the slowest where it is stopped meanwhile, and has many aborts to hear of.
  */
 #include "fleet.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include "work.h"
 
-enum { SHIPS = 10, ROOM = 32 << 10 };
+enum { SHIPS = 24, ROOM = 64 << 10 };
 
 struct ship {
     symm_group *group;
@@ -28,35 +30,17 @@ struct fleet {
             goto out;                                                                              \
     } while (0)
 
-/*
- * The slot's ranks. Without the hub's where it is to be stopped while a rank aborts: the others
- * must go on meanwhile.
- */
-static struct roster enlist(const struct actor *a, const struct slot *slot,
-                            const struct storm_event *abort)
+static symm_status build(struct actor *a, struct slot *slot, struct draw *d, struct fleet *f)
 {
-    const struct roster *all = &slot->roster;
-    struct roster out = {.n = 0};
-
-    for (int i = 0; i < all->n; i++)
-        if (!abort || !abort->stop_ms || all->n < 3 || all->ranks[i] != a->life->ranks[0] ||
-            all->ranks[i] == abort->rank)
-            out.ranks[out.n++] = all->ranks[i];
-    return out;
-}
-
-static symm_status build(struct actor *a, struct slot *slot, struct draw *d,
-                         const struct roster *crew, struct fleet *f)
-{
-    int places[STORM_RANKS];
+    int everyone[STORM_RANKS];
     symm_status st;
 
     f->host = malloc(ROOM);
-    for (int i = 0; i < crew->n; i++)
-        places[i] = roster_place(&slot->roster, crew->ranks[i]);
+    for (int i = 0; i < slot->roster.n; i++)
+        everyone[i] = i;
     for (int i = 0; i < SHIPS; i++) {
         struct ship *ship = &f->ships[i];
-        TRY(symm_group_create(slot->group, crew->n, places, &ship->group));
+        TRY(symm_group_create(slot->group, slot->roster.n, everyone, &ship->group));
         TRY(symm_stream_create(a->ctx, &ship->stream));
         if (i == 0) /* for all of them */
             TRY(symm_alloc(ship->group, (size_t)2 * SHIPS * ROOM, (void **)&f->memory));
@@ -71,15 +55,50 @@ out:
     return st;
 }
 
-/* The collective, and its input spoilt right behind it. */
-static symm_status launch(struct actor *a, const struct ship *ship, char *host)
+static symm_status load(struct actor *a, const struct fleet *f)
 {
     symm_status st;
 
-    collective_fill(&ship->call, symm_rank(ship->group), symm_nranks(ship->group), host);
-    TRY(symm_copy(ship->in, host, ROOM, ship->stream));
-    TRY(collective_call(&ship->call, ship->group, ship->in, ship->out, ship->stream));
-    TRY(symm_fill(ship->in, 0xff, ROOM, ship->stream));
+    for (const struct ship *ship = f->ships; ship < f->ships + SHIPS; ship++) {
+        collective_fill(&ship->call, symm_rank(ship->group), symm_nranks(ship->group), f->host);
+        TRY(symm_copy(ship->in, f->host, ROOM, ship->stream));
+    }
+out:
+    return st;
+}
+
+/* The collectives, and the input of each spoilt right behind it. */
+static symm_status launch(struct actor *a, const struct fleet *f)
+{
+    symm_status st;
+
+    for (const struct ship *ship = f->ships; ship < f->ships + SHIPS; ship++) {
+        TRY(collective_call(&ship->call, ship->group, ship->in, ship->out, ship->stream));
+        TRY(symm_fill(ship->in, 0xff, ROOM, ship->stream));
+    }
+out:
+    return st;
+}
+
+/* Whether the ranks compare their calls: then each call waits for the other ranks. */
+static bool hosts_meet(void)
+{
+    return strcmp(getenv("SYMM_CHECK"), "0") != 0;
+}
+
+/* The rank that aborts is the last one, so that all of them run when it does. */
+static symm_status set_out(struct actor *a, struct slot *slot, const struct fleet *f, bool last)
+{
+    symm_status st;
+
+    st = load(a, f);
+    if (st == SYMM_OK && !last)
+        st = launch(a, f);
+    if (st != SYMM_OK)
+        goto out;
+    TRY(symm_exchange(slot->group, NULL, 0, NULL));
+    if (last)
+        st = launch(a, f);
 out:
     return st;
 }
@@ -129,17 +148,14 @@ static symm_status await_all(struct actor *a, const struct slot *slot, const str
 symm_status fleet_run(struct actor *a, struct slot *slot, struct draw *d,
                       const struct storm_event *abort)
 {
-    const struct roster crew = enlist(a, slot, abort);
     const bool aborts = abort && abort->rank == a->post->rank;
-    const int first = (int)draw_below(d, SHIPS); /* of those that are aborted: some are through */
+    const int first = draw_below(d, 2) ? (int)draw_below(d, SHIPS) : 0; /* that is aborted */
     struct fleet f = {.memory = NULL};
     symm_status st, rest;
 
-    if (roster_place(&crew, a->post->rank) < 0)
-        return SYMM_OK;
-    st = build(a, slot, d, &crew, &f);
-    for (int i = 0; i < SHIPS && st == SYMM_OK; i++)
-        st = launch(a, &f.ships[i], f.host);
+    st = build(a, slot, d, &f);
+    if (st == SYMM_OK)
+        st = set_out(a, slot, &f, aborts && !hosts_meet());
     if (st == SYMM_OK)
         st = await_all(a, slot, &f, 0, first);
     if (aborts)

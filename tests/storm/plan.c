@@ -12,7 +12,7 @@ enum {
     SHORT_STOP_MS = 300,
     ACTIONS_MOST = 25,
     MOMENTS_US = 400000, /* how long after a life began something may happen */
-    ABORT_US = 5000,     /* and after an action */
+    ABORT_US = 20000,    /* and after an action */
     DEAF_MS = 40,
 };
 
@@ -193,7 +193,7 @@ void plan_environment(const struct storm_plan *plan)
     static const char *const always[][2] = {
         {"SYMM_DRIVER", "emulated"},    {"SYMM_EMULATED_MEMORY", "32M"},
         {"SYMM_SEGMENT_BYTES", "256K"}, {"SYMM_EMULATED_GRANULARITY", "64K"},
-        {"SYMM_EMULATED_LEAKS", "off"},
+        {"SYMM_EMULATED_LEAKS", "off"}, {"SYMM_EMULATED_SMS", "16"},
     };
     static const char *const starts[] = {"0", "4294967293", "2147483640"};
     static const char *const orders[] = {"rank", "reverse", "random"};
