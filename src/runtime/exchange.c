@@ -93,7 +93,8 @@ static void receive(struct symm_exchange *x)
         symm__exchange_send(x, &m);
         break;
     case SYMM_RECEIVED:
-        x->refused |= m.type == SYMM_MESSAGE_ENDED && m.lane == SYMM_LANE_JOIN;
+        if (m.type == SYMM_MESSAGE_ENDED && m.lane == SYMM_LANE_JOIN)
+            x->refused = true; /* read once the lane has ended */
         if (m.type == SYMM_MESSAGE_BYE)
             x->hub_left = true;
         else if (m.type == SYMM_MESSAGE_EXIT)
