@@ -228,6 +228,28 @@ static void add_calls(struct symm_text *text, const struct symm_hub_lane *lane)
     }
 }
 
+/*
+ * Of a new lane whose ranks' texts are the same, perhaps because they are cut: the first place of
+ * which two ranks say different things.
+ */
+static void add_order(struct symm_text *text, const struct symm_hub_lane *lane)
+{
+    const struct symm_message *a = lane->came[0], *b = a;
+    size_t at = sizeof lane->key;
+
+    for (int i = 1; i < lane->nranks && b == a; i++)
+        if (!same_call(a, lane->came[i]))
+            b = lane->came[i];
+    if (lane->formed || strcmp(a->text, b->text) || a->op != b->op)
+        return;
+    const unsigned char *mine = a->payload, *theirs = b->payload;
+    while (at < a->payload_nbytes && mine[at] == theirs[at])
+        at++;
+    if (at < a->payload_nbytes)
+        symm__text_add(text, "; place %d of the new group: rank %d names rank %d, rank %d rank %d",
+                       (int)(at - sizeof lane->key), a->rank, mine[at], b->rank, theirs[at]);
+}
+
 /* The verdict before the arbiter has a say. */
 static symm_status judge(const struct symm_hub_lane *lane, struct symm_text *text)
 {
@@ -237,6 +259,7 @@ static symm_status judge(const struct symm_hub_lane *lane, struct symm_text *tex
         if (!same_call(first, lane->came[i])) {
             symm__text_add(text, "ranks called different things: ");
             add_calls(text, lane);
+            add_order(text, lane);
             return SYMM_ERROR_MISMATCH;
         }
     for (int i = 0; i < lane->nranks; i++)

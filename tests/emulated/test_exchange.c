@@ -244,7 +244,8 @@ static void fail_to_create(struct rank *self, void *arg)
     RANK_TRY(self, barrier(m.world, "the others have given up", 5000));
     /* The same ranks in another order are another call. */
     RANK_EXPECT_TEXT(
-        self, SYMM_ERROR_MISMATCH, "rank 0, 2: create; rank 1: create",
+        self, SYMM_ERROR_MISMATCH,
+        "rank 0, 2: create; rank 1: create; place 0 of the new group: rank ",
         create_lane(&m, m.world, 3, self->rank == 1 ? others : ranks, "create", &lane));
     /* None of that harms the parent, or the next attempt. */
     RANK_TRY(self, create_lane(&m, m.world, 3, ranks, "create", &lane));

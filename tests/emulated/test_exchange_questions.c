@@ -26,6 +26,11 @@ static void told(void *user, int rank, const struct symm_doing *answer)
 {
     struct asker *a = user;
 
+    if (answer->kind == SYMM_DOING_GONE) {
+        strcpy(a->told_text, "gone");
+        a->told_rank = rank;
+        return;
+    }
     if (answer->kind != SYMM_DOING_WAIT || answer->awaits < 0 || answer->since_ms != 345 ||
         strcmp(answer->enqueued, "call 11"))
         return;
@@ -68,6 +73,7 @@ static void ask_around(struct rank *self, void *arg)
     RANK_TRY(self, barrier(a.m.world, "barrier", 5000));
     if (self->rank == 1) {
         CHECK_RANK(self, is_told(&a, lane, 1, "call 12 of rank 1"));
+        CHECK_RANK(self, is_told(&a, lane, 0, "gone"));
         a.told_rank = -1;
         CHECK_RANK(self, is_told(&a, a.m.world, 0, "call 12 of rank 0")); /* which aborts */
     }
