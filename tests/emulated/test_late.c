@@ -207,7 +207,7 @@ static void allocate_slowly(struct rank *self, void *arg)
 
     RANK_TRY(self, rank_join(self, &ctx));
     slow_ms = slow->ms[self->rank];
-    RANK_EXPECT(self, slow->want, symm_alloc(symm_context_world(ctx), (size_t)1 << 28, &p));
+    RANK_EXPECT(self, slow->want, symm_alloc(symm_context_world(ctx), (size_t)1 << 24, &p));
 out:
     slow_ms = 0;
     symm_context_destroy(ctx);
@@ -222,8 +222,8 @@ START_TEST(a_rank_that_still_allocates_has_come)
     ranks_run(2, RANKS_AS_PROCESSES, allocate_slowly, &slow, reports, 30);
     ranks_assert_clean(reports, 2);
     for (int r = 0; r < 2; r++) {
-        assert_says(&reports[r], "rank 1 is still working in symm_alloc(268435456 bytes)", true);
-        assert_says(&reports[r], "rank 0 is in symm_alloc(268435456 bytes): share since ", true);
+        assert_says(&reports[r], "rank 1 is still working in symm_alloc(16777216 bytes)", true);
+        assert_says(&reports[r], "rank 0 is in symm_alloc(16777216 bytes): share since ", true);
         assert_says(&reports[r], "did not come", false);
     }
 }
@@ -231,9 +231,9 @@ END_TEST
 
 START_TEST(a_wait_begins_when_a_rank_has_its_memory)
 {
-    struct slow slow = {{1800, 2400}, SYMM_OK};
+    struct slow slow = {{3300, 3600}, SYMM_OK};
 
-    setenv("SYMM_TIMEOUT_MS", "1500", 1);
+    setenv("SYMM_TIMEOUT_MS", "3000", 1);
     ranks_run_ok(2, RANKS_AS_PROCESSES, allocate_slowly, &slow, 30);
 }
 END_TEST
