@@ -63,7 +63,8 @@ typedef struct symm_image symm_image; /* compiled kernels; made by symm_add_kern
 /*
  * How this rank joins. With nranks 0 everything comes from the launcher's environment: symm-run
  * (SYMM_RANK, SYMM_NRANKS, SYMM_SESSION), torchrun (RANK, WORLD_SIZE, LOCAL_RANK,
- * LOCAL_WORLD_SIZE), Open MPI, Slurm; without any of these it is a world of one.
+ * LOCAL_WORLD_SIZE), Open MPI, Slurm; without any of these it is a world of one. Variables of other
+ * launchers (PMI_RANK, PMIX_RANK) are refused: set the SYMM_ ones, or rank, nranks and session.
  */
 typedef struct symm_config {
     int rank, nranks;
@@ -95,8 +96,8 @@ typedef struct symm_config {
  *         in this thread.
  * Memory: the context owns its groups, their memory and its kernels. Streams, events, graphs and
  *         plain device memory are whoever's made them. config is not kept.
- * Errors: ERROR_ARGUMENT     a field or variable is wrong, or only some of a launcher's variables
- *                            are set: named
+ * Errors: ERROR_ARGUMENT     a field or variable is wrong, only some of a launcher's variables are
+ *                            set, or another user's process is in the way: named
  *         ERROR_SYSTEM       socket, directory or descriptor limit; errno in the text
  *         ERROR_DRIVER       no driver or device, or a driver call failed; on every rank alike
  *         ERROR_MEMORY       host or device memory
@@ -106,7 +107,7 @@ typedef struct symm_config {
  *                            settings differ
  *         ERROR_PEER         a rank died while joining
  *         ERROR_TIMEOUT      not all ranks came in time: the text names who is missing
- *         ERROR_STATE        this process already uses the other driver
+ *         ERROR_STATE        this process already uses the other driver, or the session is in use
  *         ERROR_VERSION      a rank has another version of symm; or this header is not the
  *                            library's
  */

@@ -80,9 +80,10 @@ static symm_status check_options(const struct symm_machine *machine,
                               options->reserved[i]);
     reason = symm__collective_reason(machine, call->operation, call->algo, call->dtype, call->op);
     if (reason)
-        return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s%sof %s with %s: %s",
-                          has_op(call) ? symm__redop_name(call->op) : "", has_op(call) ? " " : "",
-                          symm__dtype_name(call->dtype), symm__algo_name(call->algo), reason);
+        return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s cannot run here (%s%s%s): %s",
+                          symm__algo_name(call->algo),
+                          has_op(call) ? symm__redop_name(call->op) : "",
+                          has_op(call) ? " of " : "", symm__dtype_name(call->dtype), reason);
     if (call->flags & SYMM_DETERMINISTIC && has_op(call) && symm__algo_by_switch(call->algo))
         return symm__fail(SYMM_ERROR_UNSUPPORTED,
                           "%s adds in the switch's own order, which SYMM_DETERMINISTIC rules out",
@@ -354,7 +355,7 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
     if (st == SYMM_OK && call.count)
         st = check_data(group, &call, in, out);
     if (st != SYMM_OK)
-        return symm__fail_in(st, "%s: rank %d: ", name, group->rank);
+        return symm__fail_on(group->rank, st, "%s: ", name);
     TRY(symm__enqueue_begin(
         &e, group, stream, true, "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u)", name,
         (size_t)call.count, symm__dtype_name(call.dtype),

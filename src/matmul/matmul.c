@@ -358,7 +358,7 @@ symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_s
     TRY(symm__enter(m->group, "symm_matmul_run"));
     st = symm__problem_bind(&m->problem, args, m->group->ctx->memory, &run.problem);
     if (st != SYMM_OK)
-        return symm__fail_in(st, "symm_matmul_run: rank %d: ", m->group->rank);
+        return symm__fail_on(m->group->rank, st, "symm_matmul_run: ");
     TRY(symm__enqueue_begin(&e, m->group, stream, m->problem.kind == SYMM_ALL_GATHER_MATMUL,
                             "symm_matmul_run(the product of call %llu, %s, m %d, k %d)",
                             (unsigned long long)m->number, kind_names[m->problem.kind],

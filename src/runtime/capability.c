@@ -205,8 +205,8 @@ symm_status symm__capability_agree(const struct symm_capability *all, int nranks
         memory->granularity = symm__larger(memory->granularity, c->granularity);
         memory->alignment = symm__larger(memory->alignment, c->alignment);
         if (c->multicast_off[0] && !out->multicast_off[0])
-            snprintf(out->multicast_off, sizeof out->multicast_off, "rank %d: %s", r,
-                     c->multicast_off);
+            snprintf(out->multicast_off, sizeof out->multicast_off, "%s (on rank %d)",
+                     c->multicast_off, r);
         if (c->memory_nbytes < least_memory)
             least_memory = c->memory_nbytes;
     }

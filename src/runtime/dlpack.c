@@ -178,7 +178,7 @@ static symm_status check_tensor(struct symm_group *group, const symm_tensor *t)
     if (nbytes > 0 && !t->data)
         return symm__fail(SYMM_ERROR_ARGUMENT, "tensor.data is NULL");
     if (nbytes > 0 && !symm__memory_reachable(group->ctx->memory, start, nbytes))
-        return symm__fail_in(SYMM_ERROR_ARGUMENT, "tensor.data %p: ", t->data);
+        return symm__fail_in(SYMM_ERROR_ARGUMENT, "tensor.data: ");
 out:
     return st;
 }
@@ -250,7 +250,7 @@ static symm_status give(struct symm_group *group, void *ptr, struct symm_dlpack_
         group->given = e;
     }
     pthread_mutex_unlock(&lock);
-    return st == SYMM_OK ? st : symm__fail_in(st, "tensor.data ");
+    return st == SYMM_OK ? st : symm__fail_in(st, "tensor.data: ");
 }
 
 static symm_status check_call(const symm_tensor *tensor, symm_dlpack_mode mode,
@@ -286,7 +286,7 @@ symm_status symm_tensor_to_dlpack(symm_group *group, const symm_tensor *tensor,
     e = NULL;
 out:
     free(e);
-    return st == SYMM_OK ? st : symm__fail_in(st, "%s: rank %d: ", __func__, group->rank);
+    return st == SYMM_OK ? st : symm__fail_on(group->rank, st, "%s: ", __func__);
 }
 
 void symm__dlpack_forget(struct symm_group *group)
@@ -352,5 +352,5 @@ symm_status symm_tensor_from_dlpack(symm_group *group, const struct DLManagedTen
     tensor.data = t->data ? (char *)t->data + t->byte_offset : NULL;
     *out = tensor;
 out:
-    return st == SYMM_OK ? st : symm__fail_in(st, "%s: rank %d: ", __func__, group->rank);
+    return st == SYMM_OK ? st : symm__fail_on(group->rank, st, "%s: ", __func__);
 }

@@ -19,11 +19,12 @@ symm_status symm__enter(const struct symm_group *group, const char *call)
     if (!group)
         return symm__fail(SYMM_ERROR_ARGUMENT, "%s: group is NULL", call);
     if (symm__forked(group->ctx))
-        return symm__fail(SYMM_ERROR_STATE,
-                          "%s: rank %d: the group belongs to the process this one was forked from",
-                          call, group->rank);
+        return symm__fail(
+            SYMM_ERROR_STATE,
+            "%s: the group belongs to the process this one was forked from (on rank %d)", call,
+            group->rank);
     st = symm__lane_check(group->lane);
-    return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "%s: rank %d: ", call, group->rank);
+    return st == SYMM_OK ? SYMM_OK : symm__fail_on(group->rank, st, "%s: ", call);
 }
 
 /* The name of the call: its text up to the parenthesis. */
@@ -138,9 +139,7 @@ symm_status symm__enqueue_begin(struct symm_enqueue *e, struct symm_group *group
     st = begin(e, group, fmt, args, &entered);
     va_end(args);
     if (st != SYMM_OK)
-        return entered
-                   ? symm__fail_in(st, "%s: rank %d: ", name_of(e, name, sizeof name), group->rank)
-                   : st;
+        return entered ? symm__fail_on(group->rank, st, "%s: ", name_of(e, name, sizeof name)) : st;
 
     TRY(ask_capturing(e));
     note_enqueued(e, everyone);
@@ -161,7 +160,7 @@ symm_status symm__enqueue_begin(struct symm_enqueue *e, struct symm_group *group
 out:
     if (st != SYMM_OK) {
         leave(e);
-        st = symm__fail_in(st, "%s: rank %d: ", name_of(e, name, sizeof name), group->rank);
+        st = symm__fail_on(group->rank, st, "%s: ", name_of(e, name, sizeof name));
     }
     return st;
 }
@@ -188,7 +187,7 @@ symm_status symm__enqueue_end(struct symm_enqueue *e, symm_status st)
 out:
     leave(e);
     if (st != SYMM_OK)
-        st = symm__fail_in(st, "%s: rank %d: ", name_of(e, name, sizeof name), group->rank);
+        st = symm__fail_on(group->rank, st, "%s: ", name_of(e, name, sizeof name));
     return st;
 }
 
@@ -322,6 +321,6 @@ symm_status symm__collective_refuse(struct symm_enqueue *e, const char *fmt, ...
     symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
     symm__collective_note(e->group, NULL);
     leave(e);
-    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: %s", name_of(e, name, sizeof name),
-                      group->rank, why);
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s (on rank %d)", name_of(e, name, sizeof name),
+                      why, group->rank);
 }

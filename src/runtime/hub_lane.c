@@ -264,7 +264,7 @@ static symm_status judge(const struct symm_hub_lane *lane, struct symm_text *tex
         }
     for (int i = 0; i < lane->nranks; i++)
         if (lane->came[i]->status != SYMM_OK) {
-            symm__text_add(text, "rank %d: %s", lane->ranks[i], lane->came[i]->reason);
+            symm__text_add(text, "%.960s (on rank %d)", lane->came[i]->reason, lane->ranks[i]);
             return lane->came[i]->status;
         }
     for (int i = 1; i < lane->nranks; i++)

@@ -172,9 +172,8 @@ out:
         ctx->drv->cuModuleUnload(kernel->module);
     free(kernel);
     ctx->drv->cuCtxPopCurrent(&popped);
-    return st == SYMM_OK
-               ? SYMM_OK
-               : symm__fail_in(st, "symm_kernel_load: rank %d: \"%s\": ", ctx->join.rank, name);
+    return st == SYMM_OK ? SYMM_OK
+                         : symm__fail_on(ctx->join.rank, st, "symm_kernel_load: \"%s\": ", name);
 }
 
 void symm_kernel_unload(symm_kernel *kernel)

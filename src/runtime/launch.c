@@ -210,7 +210,7 @@ symm_status symm_launch(symm_group *group, symm_kernel *kernel, const symm_grid 
     if (st == SYMM_OK)
         st = check_args(group, kernel, args, nbytes);
     if (st != SYMM_OK)
-        return symm__fail_in(st, "symm_launch: rank %d: ", group->rank);
+        return symm__fail_on(group->rank, st, "symm_launch: ");
     TRY(symm__enqueue_begin(&e, group, stream, false, "symm_launch(%u blocks, %u threads)",
                             grid->blocks, grid->threads));
     st = symm__enqueue_end(&e, launch(&e, kernel, grid, args));

@@ -169,7 +169,7 @@ symm_status symm__multicast_bind_and_map(struct symm_multicast *mc, struct symm_
         binding_of(mc, segments[i])->bound = true;
     pthread_rwlock_unlock(&m->lock);
     if (st == SYMM_ERROR_TIMEOUT) {
-        symm__fail_in(st, "rank %d: ", symm__lane_rank(lane));
+        symm__fail_on(symm__lane_rank(lane), st, "multicast: ");
         symm__lane_abort(lane, st, symm__failure_text());
         return st;
     }

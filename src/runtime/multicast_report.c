@@ -39,7 +39,7 @@ void symm__multicast_first_failure(const struct symm_multicast_report *all, int 
     why[0] = '\0';
     for (int r = 0; r < n && !why[0]; r++)
         if (all[r].result != 0)
-            snprintf(why, nbytes, "rank %d: %.*s", r, (int)sizeof all[r].text, all[r].text);
+            snprintf(why, nbytes, "%.*s (on rank %d)", (int)sizeof all[r].text, all[r].text, r);
 }
 
 bool symm__multicast_transient(const struct symm_multicast_report *all, int n)

@@ -56,7 +56,7 @@ symm_status symm__pad_find(const struct symm_group *group, const symm_signal_pad
         return symm__fail(SYMM_ERROR_ARGUMENT, "pad %p is for %d ranks, the group has %d",
                           (const void *)pad, nranks, group->nranks);
     if (!symm__memory_find(ctx->memory, pad, 1, group->members, &off))
-        return symm__fail_in(SYMM_ERROR_ARGUMENT, "pad %p: ", (const void *)pad);
+        return symm__fail_in(SYMM_ERROR_ARGUMENT, "pad: ");
     return SYMM_OK;
 }
 

@@ -12,8 +12,8 @@ enum { WARP = 32 };
 static symm_status bad_rank(const struct symm_group *group, const char *call, const char *what,
                             int rank)
 {
-    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: %s is %d; the group has ranks 0 to %d",
-                      call, group->rank, what, rank, group->nranks - 1);
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s is %d; the group has ranks 0 to %d (on rank %d)",
+                      call, what, rank, group->nranks - 1, group->rank);
 }
 
 /* ------------------------------------------------------------------------------ put and get */
@@ -35,12 +35,11 @@ static symm_status check_copy(const struct symm_group *group, const struct copy 
     if (c->rank < 0 || c->rank >= group->nranks)
         return bad_rank(group, c->call, c->rank_name, c->rank);
     if (!c->remote || !c->local)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: %s is NULL", c->call, group->rank,
-                          c->remote ? c->local_name : c->remote_name);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s is NULL (on rank %d)", c->call,
+                          c->remote ? c->local_name : c->remote_name, group->rank);
     if (!symm__memory_find(group->ctx->memory, c->remote, c->nbytes,
                            symm__group_pair(group, c->rank), &off))
-        return symm__fail_in(SYMM_ERROR_ARGUMENT, "%s: rank %d: %s %p of %zu bytes: ", c->call,
-                             group->rank, c->remote_name, c->remote, c->nbytes);
+        return symm__fail_on(group->rank, SYMM_ERROR_ARGUMENT, "%s: %s: ", c->call, c->remote_name);
 out:
     return st;
 }
@@ -105,18 +104,19 @@ static symm_status check_signal(struct symm_group *group, const struct signal_ca
     if (st != SYMM_OK)
         return st;
     if (!c->pad)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: pad is NULL", c->call, group->rank);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: pad is NULL (on rank %d)", c->call,
+                          group->rank);
     if (c->rank < 0 || c->rank >= group->nranks)
         return bad_rank(group, c->call, c->rank_name, c->rank);
     if (c->n == 0 || c->n > INT32_MAX)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: rank %d: n is %u; it may be 1 to %d", c->call,
-                          group->rank, c->n, INT32_MAX);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: n is %u; it may be 1 to %d (on rank %d)",
+                          c->call, c->n, INT32_MAX, group->rank);
     TRY(symm__pad_find(group, c->pad, &nchannels));
     if (c->channel < 0 || c->channel >= nchannels)
         st = symm__fail(SYMM_ERROR_ARGUMENT, "channel is %d; the pad has channels 0 to %d",
                         c->channel, nchannels - 1);
 out:
-    return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "%s: rank %d: ", c->call, group->rank);
+    return st == SYMM_OK ? SYMM_OK : symm__fail_on(group->rank, st, "%s: ", c->call);
 }
 
 /* Whole warps with a thread for each of n, where blocks may have so many. */

@@ -57,6 +57,18 @@ symm_status symm__fail_in(symm_status status, const char *fmt, ...)
     return status;
 }
 
+symm_status symm__fail_on(int rank, symm_status status, const char *fmt, ...)
+{
+    va_list args;
+    char tail[SYMM_TEXT_MAX];
+
+    snprintf(tail, sizeof tail, "%.900s (on rank %d)", failure_text, rank);
+    va_start(args, fmt);
+    record(tail, fmt, args);
+    va_end(args);
+    return status;
+}
+
 const char *symm__failure_text(void)
 {
     return failure_text;

@@ -26,6 +26,13 @@ __attribute__((format(printf, 2, 3))) symm_status symm__fail_errno(int err, cons
 __attribute__((format(printf, 2, 3))) symm_status symm__fail_in(symm_status status, const char *fmt,
                                                                 ...);
 
+/*
+ * The same, for a failure that only one rank of many may have: text in front of the recorded one
+ * and " (on rank N)" behind it, because the recorded one may begin with other ranks' numbers.
+ */
+__attribute__((format(printf, 3, 4))) symm_status symm__fail_on(int rank, symm_status status,
+                                                                const char *fmt, ...);
+
 /* This thread's; never NULL; at most SYMM_TEXT_MAX bytes with the NUL. */
 const char *symm__failure_text(void);
 const char *symm__status_name(symm_status status);

@@ -187,7 +187,7 @@ static symm_status take_part(struct symm_lane *lane, struct symm_wait *wait, str
     pthread_mutex_unlock(&x->freed_lock);
     st = symm__exchange_send(x, m);
     if (st != SYMM_OK) {
-        snprintf(reason, sizeof reason, "rank %d: %s", x->join.rank, symm__failure_text());
+        snprintf(reason, sizeof reason, "%.960s (on rank %d)", symm__failure_text(), x->join.rank);
         symm__lane_abort(lane, st, reason);
     }
     return symm__lane_wait(lane, wait, deadline);

@@ -56,18 +56,19 @@ static symm_status check_ranks(const struct symm_group *of, int nranks, const in
     size_t used = 0;
 
     if (!ranks || nranks < 1 || nranks > of->nranks)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_group_create: rank %d: %s; nranks is %d of %d",
-                          of->rank, ranks ? "nranks is wrong" : "ranks is NULL", nranks,
-                          of->nranks);
+        return symm__fail(
+            SYMM_ERROR_ARGUMENT, "symm_group_create: %s; nranks is %d of %d (on rank %d)",
+            ranks ? "nranks is wrong" : "ranks is NULL", nranks, of->nranks, of->rank);
     for (int i = 0; i < nranks; i++) {
         if (ranks[i] < 0 || ranks[i] >= of->nranks)
-            return symm__fail(SYMM_ERROR_ARGUMENT,
-                              "symm_group_create: rank %d: ranks[%d] is %d; the group has 0 to %d",
-                              of->rank, i, ranks[i], of->nranks - 1);
+            return symm__fail(
+                SYMM_ERROR_ARGUMENT,
+                "symm_group_create: ranks[%d] is %d; the group has 0 to %d (on rank %d)", i,
+                ranks[i], of->nranks - 1, of->rank);
         if (seen[ranks[i]])
             return symm__fail(SYMM_ERROR_ARGUMENT,
-                              "symm_group_create: rank %d: ranks[%d] is %d, which came before",
-                              of->rank, i, ranks[i]);
+                              "symm_group_create: ranks[%d] is %d, which came before (on rank %d)",
+                              i, ranks[i], of->rank);
         seen[ranks[i]] = true;
         if (used < nbytes)
             used += (size_t)snprintf(text + used, nbytes - used, " %d", ranks[i]);
@@ -241,7 +242,7 @@ symm_status symm_synchronize(symm_group *group, symm_stream stream)
         st = symm__lane_confirm(group->lane, symm__deadline_in(group->ctx->timeout_ms));
 out:
     if (st != SYMM_OK)
-        st = symm__fail_in(st, "symm_synchronize: rank %d: ", group->rank);
+        st = symm__fail_on(group->rank, st, "symm_synchronize: ");
     return st;
 }
 
@@ -332,8 +333,7 @@ symm_status symm_free(symm_group *group, void *ptr)
         return symm__enter(group, "symm_free");
     symm__pads_forget(group->ctx, group, ptr);
     st = symm__memory_free(group->ctx->memory, group, ptr, NULL);
-    return st == SYMM_OK ? SYMM_OK
-                         : symm__fail_in(st, "symm_free: rank %d: ptr %p: ", group->rank, ptr);
+    return st == SYMM_OK ? SYMM_OK : symm__fail_on(group->rank, st, "symm_free: ptr: ");
 }
 
 symm_status symm_trim(symm_group *group)
@@ -418,12 +418,12 @@ void *symm_peer(const symm_group *group, const void *local, int rank)
         return NULL;
     }
     if (rank < 0 || rank >= group->nranks) {
-        symm__fail(SYMM_ERROR_ARGUMENT, "symm_peer: rank %d: rank is %d; the group has 0 to %d",
-                   group->rank, rank, group->nranks - 1);
+        symm__fail(SYMM_ERROR_ARGUMENT, "symm_peer: rank is %d; the group has 0 to %d (on rank %d)",
+                   rank, group->nranks - 1, group->rank);
         return NULL;
     }
     if (!symm__memory_find(group->ctx->memory, local, 1, group->members, &off)) {
-        symm__fail_in(SYMM_ERROR_ARGUMENT, "symm_peer: rank %d: local %p: ", group->rank, local);
+        symm__fail_on(group->rank, SYMM_ERROR_ARGUMENT, "symm_peer: local: ");
         return NULL;
     }
     return symm__memory_window(group->ctx->memory, symm__group_world_rank(group, rank)) + off;
@@ -438,20 +438,19 @@ void *symm_multicast(const symm_group *group, const void *local)
         return NULL;
     }
     if (!group->mc) {
-        symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_multicast: rank %d: multicast is off: %s",
-                   group->rank, group->multicast_off);
+        symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_multicast: multicast is off: %s (on rank %d)",
+                   group->multicast_off, group->rank);
         return NULL;
     }
     if (!symm__memory_find(group->ctx->memory, local, 1, group->members, &off)) {
-        symm__fail_in(SYMM_ERROR_ARGUMENT, "symm_multicast: rank %d: local %p: ", group->rank,
-                      local);
+        symm__fail_on(group->rank, SYMM_ERROR_ARGUMENT, "symm_multicast: local: ");
         return NULL;
     }
     if (!symm__multicast_covers(group->mc, off, 1)) {
         symm__fail(SYMM_ERROR_UNSUPPORTED,
-                   "symm_multicast: rank %d: local %p: its segment is not bound to the group's "
-                   "multicast object",
-                   group->rank, local);
+                   "symm_multicast: local: the segment of %p is not bound to the group's multicast "
+                   "object (on rank %d)",
+                   local, group->rank);
         return NULL;
     }
     return symm__multicast_window(group->mc) + off;

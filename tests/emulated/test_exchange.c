@@ -67,7 +67,7 @@ static void disagree(struct rank *self, void *arg)
                                  "text of rank %d", self->rank);
     RANK_EXPECT(self, SYMM_ERROR_DRIVER, symm__lane_step(m.world, &step, symm__deadline_in(5000)));
     text = self->report->text;
-    CHECK_RANK_MSG(self, !strcmp(text, "rank 1: text of rank 1"), "%s", text);
+    CHECK_RANK_MSG(self, !strcmp(text, "text of rank 1 (on rank 1)"), "%s", text);
     /* None of that is sticky. */
     RANK_TRY(self, barrier(m.world, "barrier", 5000));
     RANK_TRY(self, symm__lane_check(m.world));
@@ -151,8 +151,8 @@ static void run_out_of_descriptors(struct rank *self, void *arg)
             nhog++;
     }
     struct symm_step step = {.what = "descriptors", .gives_fd = true, .fd = card, .fds = fds};
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM,
-                     "rank 2: ", symm__lane_step(m.world, &step, symm__deadline_in(5000)));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "(on rank 2)",
+                     symm__lane_step(m.world, &step, symm__deadline_in(5000)));
     CHECK_RANK_MSG(self, strstr(self->report->text, "RLIMIT_NOFILE is 64"), "%s",
                    self->report->text);
     RANK_TRY(self, barrier(m.world, "barrier", 5000));
@@ -230,7 +230,7 @@ static void fail_to_create(struct rank *self, void *arg)
     RANK_TRY(self, meet(self, &m));
     step.status = self->rank == 1 ? symm__fail(SYMM_ERROR_MEMORY, "nothing left") : SYMM_OK;
     RANK_EXPECT_TEXT(
-        self, SYMM_ERROR_MEMORY, "rank 1: nothing left",
+        self, SYMM_ERROR_MEMORY, "nothing left (on rank 1)",
         symm__lane_create(m.world, 3, ranks, &m.events, &step, symm__deadline_in(5000), &lane));
     CHECK_RANK(self, !lane);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0: b; rank 1, 2: a",

@@ -255,7 +255,7 @@ static void forget_views(struct rank *self, void *arg)
     b.a.view = none;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "the view in args is all zeros: fill it in with",
                      bench_launch(&b));
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_launch: rank ", bench_launch(&b));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_launch: the view in args", bench_launch(&b));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_group_view",
                      launch(&b, "test_only_view", &none, sizeof none));
     b.a.view = b.a.other;

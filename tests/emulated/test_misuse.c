@@ -204,6 +204,28 @@ out:
     return self->report->status;
 }
 
+/* Subject, reason, and the rank at the end; no address twice. */
+BENCH_CASE(texts_say_everything_once, 2)
+{
+    const symm_options two_shot = {.algo = SYMM_ALGO_TWO_SHOT};
+    char want[160];
+    snprintf(want, sizeof want,
+             "symm_put: dst: %p is not symmetric memory of this context (on rank %d)", b->plain,
+             self->rank);
+    WRONG(symm_put(b->world, b->plain, b->x, 4, 1, b->s));
+    CHECK_RANK_MSG(self, !strcmp(self->report->text, want), "%s", self->report->text);
+    snprintf(want, sizeof want,
+             "symm_all_gather: two_shot cannot run here (float32): this operation takes one step "
+             "(on rank %d)",
+             self->rank);
+    RANK_EXPECT(self, SYMM_ERROR_UNSUPPORTED,
+                symm_all_gather(b->world, b->x, b->plain, 4, SYMM_FLOAT32, &two_shot, b->s));
+    CHECK_RANK_MSG(self, !strcmp(self->report->text, want), "%s", self->report->text);
+    self->report->status = SYMM_OK;
+out:
+    return self->report->status;
+}
+
 BENCH_CASE(foreign_and_interior_pointers_are_refused, 2)
 {
     static const int all[] = {0, 1};
@@ -1019,6 +1041,7 @@ int main(void)
     tcase_add_test(arguments, null_where_it_is_allowed_does_nothing);
     tcase_add_test(arguments, a_freed_pointer_is_called_freed);
     tcase_add_test(arguments, foreign_and_interior_pointers_are_refused);
+    tcase_add_test(arguments, texts_say_everything_once);
     tcase_add_test(arguments, wrong_ranks_and_channels_are_named_with_their_value);
     tcase_add_test(arguments, an_all_reduce_refuses_what_it_cannot_mean);
     tcase_add_test(arguments, shares_that_are_not_this_ranks_are_refused);

@@ -62,7 +62,7 @@ static void fail_to_run(struct rank *self, void *arg)
     symm_context *ctx = NULL;
     char text[64];
 
-    snprintf(text, sizeof text, "rank %d: cublasLtMatmul: error 7", self->rank);
+    snprintf(text, sizeof text, "cublasLtMatmul: error 7 (on rank %d)", self->rank);
     RANK_TRY(self, rank_join(self, &ctx));
     if (matmul_job_open(self, ctx, symm_context_world(ctx), c, &job) != SYMM_OK)
         goto out;

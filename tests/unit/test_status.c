@@ -34,6 +34,9 @@ START_TEST(arguments_may_be_the_text_itself)
     symm__fail(SYMM_ERROR_PEER, "rank 1 died");
     symm__fail(SYMM_ERROR_PEER, "rank 0: %s, %s", symm__failure_text(), symm__failure_text());
     ck_assert_str_eq(symm__failure_text(), "rank 0: rank 1 died, rank 1 died");
+    ck_assert_int_eq(symm__fail_on(2, SYMM_ERROR_PEER, "%s: ", "symm_check"), SYMM_ERROR_PEER);
+    ck_assert_str_eq(symm__failure_text(),
+                     "symm_check: rank 0: rank 1 died, rank 1 died (on rank 2)");
 }
 END_TEST
 
