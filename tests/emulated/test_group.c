@@ -179,7 +179,7 @@ static void disagree(struct rank *self, void *arg)
     }
     /* What both hear of, at once. */
     const int64_t start = now_ms();
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "rank 1: out is NULL",
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out is NULL (on rank 1)",
                      symm_group_create(w, 2, both, wrong ? NULL : &g));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH,
                      "rank 0: symm_group_create(ranks 0 1); rank 1: symm_group_create(ranks 1 0)",
