@@ -1,7 +1,7 @@
 /*
  * The binary interface between kernels and the library: what kernels compiled against the oldest
  * headers (tests/abi) hold of it stays where it was, and they run with today's library, alone and
- * beside kernels of today. That symm_launch refuses a view of another version is in test_misuse.
+ * beside kernels of today. symm_launch refuses a view of another version.
  * With SYMM_DRIVER=cuda it runs on GPUs.
  */
 #include <stdlib.h>
@@ -146,6 +146,38 @@ static void run(enum ranks_mode mode, unsigned old, bool multicast)
         ck_assert_int_eq(reports[r].value[0], multicast);
 }
 
+/* An old image does not say where its kernels have their view: it must be at the beginning. */
+static void launch_other_view(struct rank *self, void *arg)
+{
+    const bool old = *(const bool *)arg;
+    symm_context *ctx = NULL;
+    symm_kernel *kernel = NULL;
+    symm_stream s = NULL;
+    abi_args a = {.rounds = 0};
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    symm_group *w = symm_context_world(ctx);
+    RANK_TRY(self, symm_kernel_load(ctx, old ? &abi_1 : &abi_now, "abi_exercise", &kernel));
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    RANK_TRY(self, symm_group_view(w, &a.view));
+    a.view.abi = SYMM_VIEW_ABI + 1;
+    RANK_EXPECT_TEXT(
+        self, SYMM_ERROR_VERSION, "the view in args has interface 2, this library 1",
+        symm_launch(w, kernel, &(symm_grid){.blocks = 1, .threads = 1}, &a, sizeof a, s));
+    rank_note(self, SYMM_OK);
+out:
+    symm_kernel_unload(kernel);
+    symm_stream_destroy(s);
+    symm_context_destroy(ctx);
+}
+
+START_TEST(a_view_of_another_version_is_refused)
+{
+    const bool old = _i;
+    ranks_run_ok(1, RANKS_AS_PROCESSES, launch_other_view, (void *)(uintptr_t)&old, 20);
+}
+END_TEST
+
 static bool emulated(void)
 {
     const char *driver = getenv("SYMM_DRIVER");
@@ -190,6 +222,8 @@ int main(void)
 
     if (!emulated())
         ranks_here = gpus_count(ranks_here);
+    if (ranks_here > 0)
+        tcase_add_loop_test(tc, a_view_of_another_version_is_refused, 0, 2);
     tcase_add_loop_test(tc, old_and_new_kernels_meet, 0, MIXTURES);
     tcase_add_loop_test(tc, old_and_new_kernels_meet_across_the_wrap_of_the_counters, 0, 3);
     if (emulated()) /* the switch is shared with others: on GPUs nothing here asks for it */
