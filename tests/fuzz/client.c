@@ -235,7 +235,8 @@ static void answer(struct client *c, int lane, const struct symm_message *asked)
 {
     struct symm_message m = message(c, SYMM_MESSAGE_TOLD, lane);
 
-    m.args[0] = asked->args[0];
+    m.seq = asked->seq;
+    m.args[0] = asked->args[0]; /* a rank, or the hub */
     m.text = "call 7: symm_barrier()";
     if (may_speak(c, lane))
         client_send(c, &m);
