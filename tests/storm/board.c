@@ -63,8 +63,10 @@ void board_end(struct storm_post *post)
 
     post->since = 0;
     post->calls++;
-    if (over > post->worst)
+    if (over > post->worst) {
         post->worst = over;
+        post->worst_call = post->call;
+    }
     if (over > (long long)MARGIN_MS * post->board->load)
         board_report(post, STORM_LATE, "%lld ms, of which %lld were to be expected, load %d: %s",
                      took, (long long)post->limit, post->board->load, post->call);

@@ -36,7 +36,8 @@ struct storm_post {
     atomic_llong since; /* when the call it is in began, in ms; 0: it is in none */
     atomic_llong limit; /* how long that may take, in ms */
     _Atomic(const char *) call;
-    atomic_llong calls, worst; /* worst: the most by which a call exceeded its timeout, in ms */
+    atomic_llong calls, worst; /* worst: the most by which a call exceeded its limit, in ms */
+    _Atomic(const char *) worst_call; /* which that was */
     atomic_llong happened[STORM_EVENTS_KNOWN], wrong[STORM_WRONGS];
 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "work.h"
 
-enum { SHIPS = 24, ROOM = 64 << 10 };
+enum { SHIPS = 16, ROOM = 32 << 10 };
 
 struct ship {
     symm_group *group;

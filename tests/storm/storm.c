@@ -28,7 +28,10 @@ struct options {
 };
 
 struct totals {
-    long long rounds, lives, calls, worst;
+    long long rounds, lives, calls;
+    long long worst; /* the most by which a call exceeded its limit, in ms, and which that was */
+    const char *worst_call;
+    uint64_t worst_seed;
     long long happened[STORM_EVENTS_KNOWN], wrong[STORM_WRONGS];
 };
 
@@ -57,8 +60,11 @@ static bool add_up(const struct storm_plan *plan, const struct storm_board *boar
     for (int r = 0; r < plan->nranks; r++) {
         const struct storm_post *post = &board->posts[r];
         totals->calls += post->calls;
-        if (post->worst > totals->worst)
+        if (post->worst > totals->worst) {
             totals->worst = post->worst;
+            totals->worst_call = post->worst_call;
+            totals->worst_seed = plan->seed;
+        }
         for (int i = 0; i < STORM_EVENTS_KNOWN; i++)
             totals->happened[i] += post->happened[i];
         for (int i = 0; i < STORM_WRONGS; i++) {
@@ -109,7 +115,10 @@ static bool summarize(const struct totals *t)
         printf("%s %lld %s", i ? "," : ";", t->wrong[i], wrong[i]);
         well = well && t->wrong[i] == 0;
     }
-    printf("; latest %lld ms\n", t->worst);
+    if (t->worst_call)
+        printf("; at most %lld ms over the limit, with seed %llu in %s", t->worst,
+               (unsigned long long)t->worst_seed, t->worst_call);
+    printf("\n");
     return well;
 }
 
