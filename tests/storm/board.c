@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "exercise.h"
 
-enum { MARGIN_MS = 1000 };
+enum { MARGIN_MS = 1000, MARGIN_A_TASK_MS = 200 };
 
 struct storm_board *board_create(void)
 {
@@ -50,6 +50,11 @@ void board_measure(struct storm_board *board)
         board->load = load;
 }
 
+long long board_margin_ms(const struct storm_board *board)
+{
+    return MARGIN_MS + (long long)MARGIN_A_TASK_MS * (board->load - 1);
+}
+
 void board_begin(struct storm_post *post, const char *call, int limit_ms)
 {
     post->call = call;
@@ -67,7 +72,7 @@ void board_end(struct storm_post *post)
         post->worst = over;
         post->worst_call = post->call;
     }
-    if (over > (long long)MARGIN_MS * post->board->load)
+    if (over > board_margin_ms(post->board))
         board_report(post, STORM_LATE, "%lld ms, of which %lld were to be expected, load %d: %s",
                      took, (long long)post->limit, post->board->load, post->call);
 }

@@ -56,7 +56,10 @@ void board_clear(struct storm_board *board, const struct storm_plan *plan);
 /* Looks at how busy the machine is. */
 void board_measure(struct storm_board *board);
 
-/* Around a call. limit: beyond the margin of a second, which grows with the load. */
+/* By how much a call may exceed its limit: a second, and more on a busy machine. */
+long long board_margin_ms(const struct storm_board *board);
+
+/* Around a call. */
 void board_begin(struct storm_post *post, const char *call, int limit_ms);
 void board_end(struct storm_post *post);
 

@@ -115,7 +115,7 @@ static bool hangs(struct watch *w, int rank)
     const long long since = post->since;
 
     if (w->ended[rank] || !since ||
-        now_ms() - since < post->limit + (long long)HUNG_MS + 1000 * w->board->load)
+        now_ms() - since < post->limit + board_margin_ms(w->board) + HUNG_MS)
         return false;
     board_report(post, STORM_LATE, "has not returned after %lld ms: %s",
                  (long long)now_ms() - since, post->call);
