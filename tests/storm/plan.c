@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "draw.h"
+#include "leaks.h"
 #include "test.h"
 
 enum {
-    PATIENT_MS = 5000,   /* where nothing should time out */
-    IMPATIENT_MS = 1500, /* where something must */
+    PATIENT_MS = 10000,      /* where nothing should time out */
+    SLOW_PATIENT_MS = 30000, /* the same with a sanitizer */
+    IMPATIENT_MS = 1500,     /* where something must */
     SHORT_STOP_MS = 300,
     ACTIONS_MOST = 25,
     MOMENTS_US = 400000, /* how long after a life began something may happen */
@@ -83,7 +85,7 @@ static void draw_life(struct draw *d, struct storm_life *life)
     life->seed = draw_next(d);
     life->nactions = 5 + (int)draw_below(d, ACTIONS_MOST);
     life->together = draw_below(d, 3) != 0;
-    life->timeout_ms = PATIENT_MS;
+    life->timeout_ms = leaks_sees_all() ? PATIENT_MS : SLOW_PATIENT_MS;
     life->nevents = draw_below(d, 5) ? 1 + (int)draw_below(d, STORM_EVENTS) : 0;
     for (int i = 0; i < life->nevents; i++) {
         life->events[i] = draw_event(d, life);
