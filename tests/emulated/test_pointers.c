@@ -81,10 +81,11 @@ static struct collective call_of(int i)
 static symm_status expect_refused(struct rank *self, const char *argument, const void *address,
                                   symm_status st)
 {
-    char part[96];
-    snprintf(part, sizeof part, "rank %d: %s: %p is memory of the host", self->rank, argument,
-             address);
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, part, st);
+    char what[96], rank[32];
+    snprintf(what, sizeof what, ": %s: %p is memory of the host", argument, address);
+    snprintf(rank, sizeof rank, " (on rank %d)", self->rank);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, what, st);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, rank, st);
 out:
     return self->report->status;
 }
