@@ -112,30 +112,29 @@ SYMM_DEV void signal(const symm_view &v, symm_signal_pad *pad, int channel, int 
  * A poll found nothing: looks at the abort word now and then, tells the host whom this wait is for
  * once it is long, and gives way. Returns whether the host has been told. The threads of a block,
  * all of which may wait, take turns: what one of them sees the poison word tells the others.
+ *
+ * ANEW: if rank or value change, withdraws the record, and tells the host again a while later.
  */
+template <bool ANEW = false>
 SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool told, const symm_wait_record &r)
 {
     const uint32_t later = LOOK_APART * (uint32_t)thread_index(), turn = polls - later;
     if (polls >= later && turn % LOOK_EVERY == LOOK_AFTER && load_relaxed(v.abort))
         store_relaxed(v.poison, 1u);
-    if (!told && polls >= later && turn % TELL_AFTER == TELL_AFTER - 1 && claim(v)) {
-        tell(v, r);
-        told = true;
+    if ((ANEW || !told) && polls >= later && turn % TELL_AFTER == TELL_AFTER - 1) {
+        const symm_wait_record *now = wait_record(v);
+        if (!told && claim(v)) {
+            tell(v, r);
+            told = true;
+        } else if (ANEW && told &&
+                   (load_relaxed(&now->seen) != r.seen ||
+                    load_relaxed((const uint32_t *)&now->from) != (uint32_t)r.from)) {
+            untell(v);
+            told = false;
+        }
     }
     pause();
     return told;
-}
-
-/*
- * Whether the host, which has been told of a wait, should be told of another rank or value now.
- * Looks at the host's memory at few polls.
- */
-SYMM_DEV bool is_outdated(const symm_view &v, uint32_t polls, const symm_wait_record &r)
-{
-    const symm_wait_record *told = wait_record(v);
-    return polls % TELL_AFTER == 0 &&
-           (load_relaxed(&told->seen) != r.seen ||
-            load_relaxed(reinterpret_cast<const uint32_t *>(&told->from)) != (uint32_t)r.from);
 }
 
 /*

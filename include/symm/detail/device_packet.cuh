@@ -60,11 +60,7 @@ SYMM_DEV bool symm_dev_recv16_all(const symm_view &v, const symm_packet *const (
                 r.seen = packet[i].w[3];
                 r.pad = (uint64_t)(uintptr_t)slots[i];
             }
-        if (told && symm_detail::is_outdated(v, polls, r)) {
-            symm_detail::untell(v);
-            told = false;
-        }
-        told = symm_detail::poll_again(v, polls, told, r);
+        told = symm_detail::poll_again<true>(v, polls, told, r);
     }
 #pragma unroll
     for (int i = 0; i < N; i++)
