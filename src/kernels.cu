@@ -1,12 +1,12 @@
 /* Defines every kernel of kernels.def, for GPUs and for the emulated driver alike. */
-#include "collectives/all_gather_kernels.cuh"
-#include "collectives/all_reduce_kernels.cuh"
-#include "collectives/local_reduce_kernels.cuh"
-#include "collectives/reduce_scatter_kernels.cuh"
-#include "collectives/stream_kernels.cuh"
-#include "matmul/product_kernels.cuh"
-#include "matmul/sm90_kernels.cuh"
-#include "matmul/transfer_kernels.cuh"
+#include "collectives/kernels/all_gather.cuh"
+#include "collectives/kernels/all_reduce.cuh"
+#include "collectives/kernels/local_reduce.cuh"
+#include "collectives/kernels/reduce_scatter.cuh"
+#include "runtime/api/signal_kernels.cuh"
+#include "matmul/portable/product.cuh"
+#include "matmul/sm90/kernel.cuh"
+#include "matmul/kernels/transfer.cuh"
 #include "kernels.def"
 
 #define DEFINE(name, args, max_threads, min_blocks, body)                                          \

@@ -1,7 +1,7 @@
 #include "collective.h"
 
 #include <stdio.h>
-#include "../runtime/packet_call.h"
+#include "runtime/group/packet_call.h"
 #include "choice.h"
 #include "copy_engine.h"
 

@@ -2,7 +2,7 @@
 #ifndef SYMM_COLLECTIVE_H
 #define SYMM_COLLECTIVE_H
 
-#include "../runtime/enqueue.h"
+#include "runtime/group/enqueue.h"
 #include "plan.h"
 
 /*

@@ -30,8 +30,8 @@
  */
 #include "copy_engine.h"
 
-#include "../runtime/numbers.h"
-#include "../runtime/side.h"
+#include "runtime/base/numbers.h"
+#include "runtime/group/side.h"
 
 enum {
     WARP = 32,

@@ -7,7 +7,7 @@
 #ifndef SYMM_COPY_ENGINE_H
 #define SYMM_COPY_ENGINE_H
 
-#include "../runtime/enqueue.h"
+#include "runtime/group/enqueue.h"
 #include "plan.h"
 
 /* What is reduced: the longest of the ranks' shares. */

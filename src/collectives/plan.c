@@ -1,7 +1,7 @@
 /* The rules by which a collective gets its kernel and grid. */
 #include "plan.h"
 
-#include "../runtime/numbers.h"
+#include "runtime/base/numbers.h"
 #include "choice.h"
 
 enum {

@@ -6,9 +6,9 @@
 #ifndef SYMM_PLAN_H
 #define SYMM_PLAN_H
 
-#include "../runtime/dtype.h"
-#include "../runtime/kernel.h"
-#include "../runtime/tuning.h"
+#include "runtime/base/dtype.h"
+#include "runtime/group/kernel.h"
+#include "runtime/group/tuning.h"
 
 struct symm_machine {
     int nranks;                       /* of the group */

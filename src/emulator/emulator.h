@@ -19,7 +19,7 @@
 #include <sys/types.h>
 #include <time.h>
 #include <symm/detail/emulated.h>
-#include "../driver_abi.h"
+#include "abi/cuda_driver.h"
 
 #define EMU_DRIVER_VERSION 13000
 #define EMU_MAX_DEVICES 128

@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "../cublaslt.h"
-#include "../runtime/dtype.h"
-#include "../runtime/group.h"
-#include "../runtime/log.h"
-#include "../runtime/settings.h"
-#include "plan.h"
+#include "abi/cublaslt.h"
+#include "runtime/base/dtype.h"
+#include "runtime/group/group.h"
+#include "runtime/base/log.h"
+#include "runtime/base/settings.h"
+#include "matmul/plan/plan.h"
 
 enum { ALIGNMENT = 16, WORKSPACE_MOST = 32 << 20 };
 

@@ -6,8 +6,8 @@
 #ifndef SYMM_MATMUL_CUBLAS_H
 #define SYMM_MATMUL_CUBLAS_H
 
-#include "../runtime/context.h"
-#include "problem.h"
+#include "runtime/group/context.h"
+#include "matmul/plan/problem.h"
 
 struct symm_cublas_product;
 

@@ -1,10 +1,10 @@
 /* Products: making them, running them in one of three ways, giving them back. */
 #include <stdio.h>
 #include <stdlib.h>
-#include "../runtime/dtype.h"
-#include "../runtime/pad.h"
+#include "runtime/base/dtype.h"
+#include "runtime/group/pad.h"
 #include "cublas.h"
-#include "wgmma.h"
+#include "matmul/sm90/host.h"
 
 /* ------------------------------------------------------------------------------------ creating */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "runtime/fd.h"
+#include "runtime/base/fd.h"
 
 void fuzz_fail(const char *fmt, ...)
 {

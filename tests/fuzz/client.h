@@ -6,8 +6,8 @@
 #ifndef FUZZ_CLIENT_H
 #define FUZZ_CLIENT_H
 
-#include "runtime/hub.h"
-#include "runtime/message.h"
+#include "runtime/hub/hub.h"
+#include "runtime/comm/message.h"
 
 enum { CLIENT_LANES = 6, CLIENT_RANKS = 4 };
 

@@ -14,9 +14,9 @@
 #include <unistd.h>
 #include "alone.h"
 #include "client.h"
-#include "runtime/boot_id.h"
-#include "runtime/fd.h"
-#include "runtime/rendezvous.h"
+#include "runtime/comm/boot_id.h"
+#include "runtime/base/fd.h"
+#include "runtime/comm/rendezvous.h"
 
 enum { CLIENTS = 8, TURNS_MOST = 2000, FLOOD = 100, RAW_MOST = 300 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "alone.h"
-#include "runtime/message.h"
+#include "runtime/comm/message.h"
 
 static void check(bool right)
 {

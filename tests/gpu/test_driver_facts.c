@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "driver_abi.h"
+#include "abi/cuda_driver.h"
 
 #define ENTRY(fn, version, need, params) static CUresult(*fn) params;
 CU_FUNCTIONS_BASE(ENTRY)

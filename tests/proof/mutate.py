@@ -232,21 +232,22 @@ class Weaver:
         return text
 
 
-def emulated(path):
+def emulated(path, source):
     """The kernel files that the emulated driver has: all that is included but on GPUs only."""
     text = GPU_ONLY.sub("", path.read_text())
     out = {path}
     for name in INCLUDE.findall(text):
-        out |= emulated(path.parent / name)
+        beside = path.parent / name
+        out |= emulated(beside if beside.exists() else source / "src" / name, source)
     return out
 
 
 def weave(source, out):
     weaver = Weaver()
     inline = [source / "include/symm/detail" / name for name in INLINE]
-    kernels = sorted(p for p in emulated(source / "src/kernels.cu") if p.suffix == ".cuh")
+    kernels = sorted(p for p in emulated(source / "src/kernels.cu", source) if p.suffix == ".cuh")
     for path in [*(source / "include").rglob("*.*"), *(source / "src").glob("kernels.*"),
-                 *(source / "src").glob("*/kernel_args.h"), *(source / "src").glob("*/*.cuh")]:
+                 *(source / "src").rglob("args.h"), *(source / "src").rglob("*.cuh")]:
         if path in inline or path in kernels:
             continue
         write(out / path.relative_to(source), path.read_text())

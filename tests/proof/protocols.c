@@ -8,7 +8,7 @@
 #include "exercise.h"
 #include "products.h"
 #include "reference.h"
-#include "runtime/context.h"
+#include "runtime/group/context.h"
 
 #define OK(call) stage_ok(st, (call), #call)
 

@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include "driver_abi.h"
+#include "abi/cuda_driver.h"
 #include "test.h"
 
 void *emulated_symbol(const char *name)

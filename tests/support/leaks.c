@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "driver_abi.h"
+#include "abi/cuda_driver.h"
 
 /*
  * A sanitizer reserves address space whenever it likes, and has a thread of its own: with one these

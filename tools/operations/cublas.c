@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <symm/stream.h>
-#include "cublaslt.h"
+#include "abi/cublaslt.h"
 #include "peer.h"
 
 /* ALIGNMENT: of what symm_device_alloc() and symm_alloc() return, at least. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <symm/collectives.h>
-#include "cublaslt.h"
+#include "abi/cublaslt.h"
 
 static const struct product_way alone[] = {
     {.name = "cublas", .kind = PRODUCT_CUBLAS},

@@ -6,7 +6,7 @@
 #define SYMM_LOCAL_REDUCE_KERNELS_CUH
 
 #include "arithmetic.cuh"
-#include "kernel_args.h"
+#include "args.h"
 
 enum { LOADS_AT_ONCE = 4 };
 

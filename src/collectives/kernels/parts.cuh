@@ -7,7 +7,7 @@
 #define SYMM_PARTS_CUH
 
 #include "arithmetic.cuh"
-#include "kernel_args.h"
+#include "args.h"
 
 /* The units of a share that are this block's. */
 struct block_part {

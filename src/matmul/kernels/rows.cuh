@@ -3,7 +3,7 @@
 #define SYMM_MATMUL_ROWS_CUH
 
 #include <symm/device.cuh>
-#include "kernel_args.h"
+#include "args.h"
 
 /* Ranks share m rows as evenly as it goes, the first ones having one more. */
 SYMM_DEV int32_t rows_of(int32_t m, int32_t nranks, int32_t rank)

@@ -2,8 +2,8 @@
 #include "model.h"
 
 #include <math.h>
-#include "../kernels.def"
-#include "../runtime/numbers.h"
+#include "kernels.def"
+#include "runtime/base/numbers.h"
 
 #define SHAPE(unused, columns, cluster, time) {columns, cluster, time},
 const struct symm_tile_shape symm__wgmma_shapes[] = {SYMM_WGMMA_SHAPES(SHAPE, )};

@@ -1,7 +1,7 @@
 /* Matrices that lie within each other's memory, and whether they are apart. */
 #include "overlap.h"
 
-#include "../runtime/dtype.h"
+#include "runtime/base/dtype.h"
 
 enum { DIMENSIONS = 3, BATCH = 0 };
 

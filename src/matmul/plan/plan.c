@@ -2,7 +2,7 @@
 #include "plan.h"
 
 #include <math.h>
-#include "../runtime/numbers.h"
+#include "runtime/base/numbers.h"
 #include "model.h"
 
 enum {

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include "../runtime/dtype.h"
+#include "runtime/base/dtype.h"
 #include "overlap.h"
 
 enum {

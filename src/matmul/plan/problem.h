@@ -3,8 +3,8 @@
 #define SYMM_MATMUL_PROBLEM_H
 
 #include <stdbool.h>
-#include "../runtime/memory.h"
-#include "kernel_args.h"
+#include "runtime/memory/memory.h"
+#include "matmul/kernels/args.h"
 
 /* A matrix with its size. data is that of the description, or NULL. */
 struct symm_operand {

@@ -5,7 +5,7 @@
 #ifndef SYMM_MATMUL_PRODUCT_KERNELS_CUH
 #define SYMM_MATMUL_PRODUCT_KERNELS_CUH
 
-#include "epilogue.cuh"
+#include "matmul/kernels/epilogue.cuh"
 #if defined(__CUDA_ARCH__)
 #include "tile_mma.cuh"
 #else

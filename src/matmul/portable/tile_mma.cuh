@@ -9,7 +9,7 @@
 
 #include "factors.cuh"
 #include "panel.cuh"
-#include "patch.cuh"
+#include "matmul/kernels/patch.cuh"
 
 /* The panels of one step. */
 struct stage {

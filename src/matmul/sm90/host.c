@@ -1,10 +1,10 @@
 /* Factors described for the tensor copy unit, and the launch of the kernel that uses it. */
-#include "wgmma.h"
+#include "host.h"
 
-#include "../kernels.def"
-#include "../runtime/dtype.h"
-#include "../runtime/settings.h"
-#include "model.h"
+#include "kernels.def"
+#include "runtime/base/dtype.h"
+#include "runtime/base/settings.h"
+#include "matmul/plan/model.h"
 
 enum {
     ALONG = SYMM_WGMMA_DEPTH,

@@ -3,11 +3,11 @@
 #define SYMM_MATMUL_SM90_KERNELS_CUH
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#include "sm90_product.cuh"
+#include "mainloop.cuh"
 #else
 
 #include <symm/device.cuh>
-#include "kernel_args.h"
+#include "matmul/kernels/args.h"
 
 /* Never launched. */
 template <typename T, int COLUMNS, int CLUSTER> SYMM_DEV void matmul_wgmma(const symm_wgmma_args &)

@@ -8,8 +8,8 @@
 #ifndef SYMM_MATMUL_SM90_PRODUCT_CUH
 #define SYMM_MATMUL_SM90_PRODUCT_CUH
 
-#include "../kernels.def"
-#include "sm90_sums.cuh"
+#include "kernels.def"
+#include "store.cuh"
 
 namespace sm90
 {

@@ -5,7 +5,7 @@
 #define SYMM_MATMUL_SM90_CUDA_CUH
 
 #include <symm/device.cuh>
-#include "kernel_args.h"
+#include "matmul/kernels/args.h"
 
 namespace sm90
 {

@@ -5,9 +5,9 @@
 #ifndef SYMM_MATMUL_SM90_SUMS_CUH
 #define SYMM_MATMUL_SM90_SUMS_CUH
 
-#include "epilogue.cuh"
-#include "patch.cuh"
-#include "sm90_cuda.cuh"
+#include "matmul/kernels/epilogue.cuh"
+#include "matmul/kernels/patch.cuh"
+#include "ptx.cuh"
 
 namespace sm90
 {

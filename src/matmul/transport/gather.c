@@ -9,9 +9,9 @@
  */
 #include "gather.h"
 
-#include "../collectives/collective.h"
-#include "../runtime/numbers.h"
-#include "wgmma.h"
+#include "collectives/collective.h"
+#include "runtime/base/numbers.h"
+#include "matmul/sm90/host.h"
 
 enum {
     WARP = 32,

@@ -2,10 +2,10 @@
 #ifndef SYMM_MATMUL_GATHER_H
 #define SYMM_MATMUL_GATHER_H
 
-#include "../runtime/enqueue.h"
-#include "../runtime/group.h"
-#include "../runtime/side.h"
-#include "plan.h"
+#include "runtime/group/enqueue.h"
+#include "runtime/group/group.h"
+#include "runtime/group/side.h"
+#include "matmul/plan/plan.h"
 
 /* A product, and how it goes. */
 struct symm_matmul {

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "dlpack.h"
-#include "dtype.h"
-#include "enqueue.h"
+#include "runtime/base/dtype.h"
+#include "runtime/group/enqueue.h"
 
 struct symm_dlpack_export {
     DLManagedTensor managed;

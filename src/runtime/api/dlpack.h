@@ -2,7 +2,7 @@
 #ifndef SYMM_RUNTIME_DLPACK_H
 #define SYMM_RUNTIME_DLPACK_H
 
-#include "context.h"
+#include "runtime/group/context.h"
 
 /*
  * The group is going, and its memory with it: deleters that run later leave both alone. Comes back

@@ -2,7 +2,7 @@
 #include "launch.h"
 
 #include <string.h>
-#include "enqueue.h"
+#include "runtime/group/enqueue.h"
 
 enum { ARGS_MAX = 4096 - 4 }; /* what every driver takes */
 

@@ -2,7 +2,7 @@
 #ifndef SYMM_LAUNCH_H
 #define SYMM_LAUNCH_H
 
-#include "context.h"
+#include "runtime/group/context.h"
 
 enum { SYMM_SMEM_FREE = 48 << 10 }; /* shared memory that every kernel may have without asking */
 

@@ -3,9 +3,9 @@
  * kernels of one block: cuStreamWaitValue could not be ended by anything but the value.
  */
 #include <stdlib.h>
-#include "enqueue.h"
-#include "group.h"
-#include "pad.h"
+#include "runtime/group/enqueue.h"
+#include "runtime/group/group.h"
+#include "runtime/group/pad.h"
 
 enum { WARP = 32 };
 

@@ -6,7 +6,7 @@
 #define SYMM_STREAM_KERNELS_CUH
 
 #include <symm/device.cuh>
-#include "kernel_args.h"
+#include "collectives/kernels/args.h"
 
 SYMM_DEV void stream_signal(const symm_signal_args &a)
 {

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "dtype.h"
-#include "enqueue.h"
-#include "group.h"
-#include "pad.h"
-#include "settings.h"
+#include "runtime/base/dtype.h"
+#include "runtime/group/enqueue.h"
+#include "runtime/group/group.h"
+#include "runtime/group/pad.h"
+#include "runtime/base/settings.h"
 
 /* --------------------------------------------------------------------------------- failures */
 

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-#include "fd.h"
+#include "runtime/base/fd.h"
 
 symm_status symm__boot_id(char out[40])
 {

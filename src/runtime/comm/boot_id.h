@@ -2,7 +2,7 @@
 #ifndef SYMM_BOOT_ID_H
 #define SYMM_BOOT_ID_H
 
-#include "status.h"
+#include "runtime/base/status.h"
 
 /* 36 characters, padded with NULs. */
 symm_status symm__boot_id(char out[40]);

@@ -3,7 +3,7 @@
 #define SYMM_DOING_H
 
 #include "message.h"
-#include "text.h"
+#include "runtime/base/text.h"
 
 enum { SYMM_CALL_MAX = 192 }; /* bytes of the text of a call */
 

@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 #include "boot_id.h"
-#include "settings.h"
+#include "runtime/base/settings.h"
 
 /*
  * A launcher is recognised by any of the variables `sign`, and then all of `sign` and `session`

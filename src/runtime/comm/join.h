@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 #include <symm/symm.h>
-#include "deadline.h"
-#include "status.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/status.h"
 
 struct symm_join {
     int rank, nranks;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include "fd.h"
+#include "runtime/base/fd.h"
 
 struct symm_queued {
     struct symm_queued *next;

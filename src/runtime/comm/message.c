@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "fd.h"
+#include "runtime/base/fd.h"
 
 enum { MAGIC = 0x4d4d5953 };  /* "SYMM" */
 enum { FDS_A_MESSAGE = 253 }; /* the kernel's limit */

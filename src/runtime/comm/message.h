@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <symm/types.h>
-#include "rank_set.h"
-#include "status.h"
+#include "runtime/base/rank_set.h"
+#include "runtime/base/status.h"
 
 /* What each type is for. X(name, most descriptors, least payload, most payload) */
 #define SYMM_MESSAGES(X)                                                                           \

@@ -14,10 +14,10 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include "fd.h"
-#include "hub.h"
+#include "runtime/base/fd.h"
+#include "runtime/hub/hub.h"
 #include "message.h"
-#include "settings.h"
+#include "runtime/base/settings.h"
 
 enum { RETRY_US = 2000, BACKLOG = 128, SESSION_DIGITS = 32 };
 

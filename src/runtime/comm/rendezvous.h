@@ -8,9 +8,9 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
-#include "deadline.h"
-#include "log.h"
-#include "status.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
 
 /* Rank 0's end. Empty: {.listener = -1}. */
 struct symm_rendezvous {

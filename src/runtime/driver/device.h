@@ -3,7 +3,7 @@
 #define SYMM_DEVICE_H
 
 #include "driver.h"
-#include "join.h"
+#include "runtime/comm/join.h"
 
 /*
  * Chooses the device: by the configuration's text, else SYMM_DEVICE (ordinal, UUID or bus id), else

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <symm/detail/image.h>
-#include "settings.h"
+#include "runtime/base/settings.h"
 
 enum { DRIVER_CUDA, DRIVER_EMULATED, DRIVERS };
 

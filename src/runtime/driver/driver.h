@@ -6,8 +6,8 @@
 #define SYMM_DRIVER_H
 
 #include <stdbool.h>
-#include "../driver_abi.h"
-#include "status.h"
+#include "abi/cuda_driver.h"
+#include "runtime/base/status.h"
 
 struct symm_image;
 

@@ -3,8 +3,8 @@
 #define SYMM_WATCHDOG_H
 
 #include <stdbool.h>
-#include "deadline.h"
-#include "status.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/status.h"
 
 /*
  * Runs run(job) on a thread of its own and waits for it. *late: it had not returned by the

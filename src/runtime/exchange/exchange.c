@@ -2,7 +2,7 @@
  * The exchange: this rank's connection to the hub, and the one thread that serves it (and, on rank
  * 0, the hub).
  */
-#include "exchange_state.h"
+#include "state.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -12,10 +12,10 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "boot_id.h"
+#include "runtime/comm/boot_id.h"
 #include "exit_notice.h"
-#include "fd.h"
-#include "settings.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/settings.h"
 
 enum {
     TICK_MS = 50,

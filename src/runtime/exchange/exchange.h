@@ -12,12 +12,12 @@
 #define SYMM_EXCHANGE_H
 
 #include <stdatomic.h>
-#include "deadline.h"
-#include "doing.h"
-#include "join.h"
-#include "log.h"
-#include "rank_set.h"
-#include "status.h"
+#include "runtime/base/deadline.h"
+#include "runtime/comm/doing.h"
+#include "runtime/comm/join.h"
+#include "runtime/base/log.h"
+#include "runtime/base/rank_set.h"
+#include "runtime/base/status.h"
 
 struct symm_exchange;
 struct symm_lane;

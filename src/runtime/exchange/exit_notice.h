@@ -5,7 +5,7 @@
 #ifndef SYMM_EXIT_NOTICE_H
 #define SYMM_EXIT_NOTICE_H
 
-#include "exchange_state.h"
+#include "state.h"
 
 void symm__exit_notice_add(struct symm_exchange *x);
 void symm__exit_notice_remove(struct symm_exchange *x); /* one that was never added, too */

@@ -1,5 +1,5 @@
 /* Lanes on this rank's side: the objects, what the hub says about them, and what ends them. */
-#include "exchange_state.h"
+#include "state.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,9 +8,9 @@
 #include <pthread.h>
 #include <sys/types.h>
 #include "exchange.h"
-#include "hub.h"
-#include "link.h"
-#include "rendezvous.h"
+#include "runtime/hub/hub.h"
+#include "runtime/comm/link.h"
+#include "runtime/comm/rendezvous.h"
 
 enum { SYMM_FREED_MAX = 1000 }; /* offsets in one message */
 

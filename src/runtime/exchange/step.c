@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "exchange_state.h"
-#include "fd.h"
+#include "state.h"
+#include "runtime/base/fd.h"
 
 size_t symm__step_max(int nranks)
 {

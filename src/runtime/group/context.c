@@ -12,11 +12,11 @@
 #include "capability.h"
 #include "capture.h"
 #include "control.h"
-#include "device.h"
+#include "runtime/driver/device.h"
 #include "enqueue.h"
 #include "group.h"
 #include "kernel.h"
-#include "settings.h"
+#include "runtime/base/settings.h"
 #include "tuning.h"
 
 /* ------------------------------------------------------------------------------------ alone */

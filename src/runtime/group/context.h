@@ -9,10 +9,10 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 #include <symm/collectives.h>
-#include "driver.h"
-#include "exchange.h"
-#include "heap.h"
-#include "memory.h"
+#include "runtime/driver/driver.h"
+#include "runtime/exchange/exchange.h"
+#include "runtime/memory/heap.h"
+#include "runtime/memory/memory.h"
 #include "stall.h"
 
 /*

@@ -7,7 +7,7 @@
 #define SYMM_CONTROL_H
 
 #include <symm/detail/wait_record.h>
-#include "driver.h"
+#include "runtime/driver/driver.h"
 
 struct symm_control;
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "control.h"
-#include "dlpack.h"
+#include "runtime/api/dlpack.h"
 #include "enqueue.h"
-#include "heap.h"
-#include "numbers.h"
+#include "runtime/memory/heap.h"
+#include "runtime/base/numbers.h"
 #include "pad.h"
 #include "side.h"
 

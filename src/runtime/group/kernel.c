@@ -2,7 +2,7 @@
  * Loading kernels. Everything is loaded eagerly: the first launch of a kernel that is not may wait
  * for the device to drain, and the device may be waiting for that very launch.
  */
-#include "launch.h"
+#include "runtime/api/launch.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 #define SYMM_KERNEL_H
 
 #include "context.h"
-#include "../collectives/kernel_args.h"
-#include "../kernels.def"
-#include "../matmul/kernel_args.h"
+#include "collectives/kernels/args.h"
+#include "kernels.def"
+#include "matmul/kernels/args.h"
 
 enum symm_kernel_id {
 #define SYMM_KERNEL_ID_(name, args, threads, blocks, body) SYMM_KERNEL_##name,

@@ -2,8 +2,8 @@
 #include "packet_call.h"
 
 #include <stdio.h>
-#include "../collectives/kernel_args.h"
-#include "dtype.h"
+#include "collectives/kernels/args.h"
+#include "runtime/base/dtype.h"
 
 enum {
     SIZES = 509,                            /* a prime: what count and grid are reduced to */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <symm/detail/wait_record.h>
-#include "doing.h"
+#include "runtime/comm/doing.h"
 
 struct symm_group;
 

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "array.h"
-#include "dtype.h"
-#include "fd.h"
-#include "settings.h"
+#include "runtime/base/array.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/settings.h"
 
 struct row {
     uint32_t key;

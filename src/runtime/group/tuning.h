@@ -25,7 +25,7 @@
 
 #include <stdbool.h>
 #include "operation.h"
-#include "status.h"
+#include "runtime/base/status.h"
 
 enum { SYMM_TUNING_NBYTES_MAX = 1 << 20 };
 

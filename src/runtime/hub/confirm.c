@@ -5,7 +5,7 @@
  * Questions are answered in rounds. A question that comes during a round waits for the next one, so
  * that a rank that never stops sending delays an answer by one full socket at most.
  */
-#include "hub_state.h"
+#include "state.h"
 
 void symm__hub_ask(struct symm_hub *hub, struct symm_hub_lane *lane, int place, uint64_t seq)
 {

@@ -1,5 +1,5 @@
 /* The hub's connections: who is there, what they send, and who has gone. */
-#include "hub_state.h"
+#include "state.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "boot_id.h"
-#include "fd.h"
+#include "runtime/comm/boot_id.h"
+#include "runtime/base/fd.h"
 
 enum {
     STRANGER_US = 5000000, /* how long one may take to say it */

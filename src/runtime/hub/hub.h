@@ -7,7 +7,7 @@
 #define SYMM_HUB_H
 
 #include <poll.h>
-#include "exchange.h"
+#include "runtime/exchange/exchange.h"
 
 struct symm_rendezvous;
 

@@ -2,7 +2,7 @@
  * Joining: every rank says who it is and what it believes; the hub lets all of them in, or refuses
  * all of them with one text that names who is wrong.
  */
-#include "hub_state.h"
+#include "state.h"
 
 #include <stdarg.h>
 #include <stdio.h>

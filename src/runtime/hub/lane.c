@@ -1,11 +1,11 @@
 /* The hub's lanes: who has come to a step with what, the verdict, and what ends a lane. */
-#include "hub_state.h"
+#include "state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "doing.h"
-#include "fd.h"
+#include "runtime/comm/doing.h"
+#include "runtime/base/fd.h"
 
 int symm__hub_place_of(const struct symm_hub_lane *lane, int rank)
 {

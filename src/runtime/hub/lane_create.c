@@ -3,7 +3,7 @@
  * asked before: a rank that could not ask, or asked in vain, is out of step with nobody. An attempt
  * that has ended is forgotten.
  */
-#include "hub_state.h"
+#include "state.h"
 
 #include <string.h>
 

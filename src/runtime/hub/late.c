@@ -3,11 +3,11 @@
  * that its time is over, the hub asks all ranks of the lane what they do, and answers when all have
  * told, or after a while without those that have not.
  */
-#include "hub_state.h"
+#include "state.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "doing.h"
+#include "runtime/comm/doing.h"
 
 enum {
     TELL_US = 1000000

@@ -7,9 +7,9 @@
 #define SYMM_HUB_STATE_H
 
 #include "hub.h"
-#include "link.h"
-#include "rendezvous.h"
-#include "text.h"
+#include "runtime/comm/link.h"
+#include "runtime/comm/rendezvous.h"
+#include "runtime/base/text.h"
 
 struct symm_hub_client {
     struct symm_link link;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "runtime/base/array.h"
 
 symm_status symm__blocks_reserve(struct symm_block_table *t)
 {

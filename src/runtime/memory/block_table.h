@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "memory.h"
-#include "rank_set.h"
+#include "runtime/base/rank_set.h"
 
 struct symm_block {
     uint64_t off, nbytes, requested; /* nbytes: requested, rounded up to the heap's alignment */

@@ -2,7 +2,7 @@
  * Memory that is not symm's: whether the device can access it, as the driver knows. A collective
  * that gets a host array would otherwise end the context with a fault of its kernel.
  */
-#include "memory_state.h"
+#include "state.h"
 
 bool symm__memory_is_known(const struct symm_memory *m, CUdeviceptr at, size_t nbytes)
 {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
-#include "numbers.h"
+#include "runtime/base/array.h"
+#include "runtime/base/numbers.h"
 #include "offset_allocator.h"
 
 struct segment {

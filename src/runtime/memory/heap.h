@@ -6,7 +6,7 @@
 #ifndef SYMM_HEAP_H
 #define SYMM_HEAP_H
 
-#include "exchange.h"
+#include "runtime/exchange/exchange.h"
 
 /*
  * Whoever got an answer with a block reports it free exactly once: when the block is freed, when

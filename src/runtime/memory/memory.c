@@ -3,7 +3,7 @@
  * The arbiter (heap.h) decides where things lie; a rank never takes a size or an offset from
  * another rank.
  */
-#include "memory_state.h"
+#include "state.h"
 
 #include <inttypes.h>
 #include <stdio.h>

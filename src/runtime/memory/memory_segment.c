@@ -2,12 +2,12 @@
  * Segments as all ranks of a lane have them: making one together, and letting go of this rank's
  * side of it.
  */
-#include "memory_state.h"
+#include "state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fd.h"
+#include "runtime/base/fd.h"
 #include "heap.h"
 
 static void list_remove(struct symm_memory *m, const struct symm_segment *s)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "runtime/base/array.h"
 
 struct extent {
     uint64_t off, nbytes;

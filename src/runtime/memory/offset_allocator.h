@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "status.h"
+#include "runtime/base/status.h"
 
 struct symm_offset_allocator;
 

@@ -1,7 +1,7 @@
 /* One rank's side of a segment: create, export, import, map, release. */
 #include "segment.h"
 
-#include "fd.h"
+#include "runtime/base/fd.h"
 
 symm_status symm__segment_properties(const struct symm_driver *drv, CUdevice device,
                                      CUmemAllocationProp *out)

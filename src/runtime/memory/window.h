@@ -6,7 +6,7 @@
 #define SYMM_WINDOW_H
 
 #include <symm/types.h>
-#include "driver.h"
+#include "runtime/driver/driver.h"
 
 struct symm_windows {
     int nranks;

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include "runtime/context.h"
+#include "runtime/group/context.h"
 #include "chain.h"
 #include "collective.h"
 #include "exercise.h"

@@ -11,7 +11,7 @@
 #include <symm/stream.h>
 #include "collectives/copy_engine.h"
 #include "ranks.h"
-#include "runtime/context.h"
+#include "runtime/group/context.h"
 #include "test.h"
 
 enum { LINE = 1024, STEPS = 512, MOST = 1 << 20 };

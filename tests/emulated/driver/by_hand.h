@@ -5,12 +5,12 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/time.h>
-#include "meet.h"
-#include "runtime/boot_id.h"
-#include "runtime/fd.h"
-#include "runtime/hub.h"
-#include "runtime/message.h"
-#include "runtime/rendezvous.h"
+#include "../runtime/meet.h"
+#include "runtime/comm/boot_id.h"
+#include "runtime/base/fd.h"
+#include "runtime/hub/hub.h"
+#include "runtime/comm/message.h"
+#include "runtime/comm/rendezvous.h"
 
 static const struct symm_log silent = {.rank = -1};
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <check.h>
 #include <symm/detail/emulated.h>
-#include "driver_abi.h"
+#include "abi/cuda_driver.h"
 #include "test.h"
 
 struct driver_table {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "exercise.h"
 #include "ranks.h"
-#include "runtime/exchange.h"
+#include "runtime/exchange/exchange.h"
 
 struct meeting {
     struct symm_join join;

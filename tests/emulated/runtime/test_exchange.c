@@ -6,7 +6,7 @@
 #include <sys/time.h>
 #include "folder.h"
 #include "meet.h"
-#include "runtime/fd.h"
+#include "runtime/base/fd.h"
 #include "test.h"
 
 /* ---- Verdicts ---- */

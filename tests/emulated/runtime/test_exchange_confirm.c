@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include "folder.h"
 #include "meet.h"
-#include "runtime/exchange.h"
+#include "runtime/exchange/exchange.h"
 #include "test.h"
 
 static void *confirm_often(void *arg)

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include "folder.h"
 #include "meet.h"
-#include "runtime/exchange.h"
+#include "runtime/exchange/exchange.h"
 #include "test.h"
 
 /* ---- Death ---- */

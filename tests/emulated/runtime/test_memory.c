@@ -10,9 +10,9 @@
 #include "leaks.h"
 #include "ranks.h"
 #include "reference.h"
-#include "runtime/heap.h"
-#include "runtime/memory.h"
-#include "runtime/segment.h"
+#include "runtime/memory/heap.h"
+#include "runtime/memory/memory.h"
+#include "runtime/memory/segment.h"
 #include "test.h"
 
 #define MIB ((size_t)1 << 20)

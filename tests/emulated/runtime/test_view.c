@@ -10,7 +10,7 @@
 #include <symm/detail/image.h>
 #include <symm/detail/wait_record.h>
 #include <symm/stream.h>
-#include "../abi/kernels.h"
+#include "../../abi/kernels.h"
 #include "gpus.h"
 #include "ranks.h"
 #include "test.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # symm-bench on the emulated driver: table, JSON, CSV, wrong use, and what it says when a rank dies.
 set -euo pipefail
-. "$(dirname "$0")/../support/shell.sh"
+. "$(dirname "$0")/../../support/shell.sh"
 
 # measure RANKS OPERATION OPTION...
 measure() {
@@ -356,7 +356,7 @@ case_pytorch_peer() {
     # It needs GPUs; here, that it is Python at all and what it says without PyTorch.
     command -v python3 >/dev/null || skip "no Python"
     local peer
-    peer=$(dirname "$0")/../../tools/peers/pytorch.py
+    peer=$(dirname "$0")/../../../tools/peers/pytorch.py
     run 0 python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$peer"
     ! python3 -c 'import torch' 2>/dev/null || return 0
     run 1 python3 -B "$peer" all-reduce

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # symm-info: what it shows on the emulated driver, its JSON, its verification and its exit codes.
 set -euo pipefail
-. "$(dirname "$0")/../support/shell.sh"
+. "$(dirname "$0")/../../support/shell.sh"
 
 case_text() {
     run 0 env SYMM_EMULATED_DEVICES=3 "$bin/symm-info" --driver emulated

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # symm-bench matmul and all-gather-matmul on the emulated driver.
 set -euo pipefail
-. "$(dirname "$0")/../support/shell.sh"
+. "$(dirname "$0")/../../support/shell.sh"
 
 # product RANKS COMMAND OPTION...
 product() {

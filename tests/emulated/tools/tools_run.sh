@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # symm-run: what ranks find, how their ends are judged, and that nothing is left.
 set -euo pipefail
-. "$(dirname "$0")/../support/shell.sh"
+. "$(dirname "$0")/../../support/shell.sh"
 
 # A program for the ranks: sh with the text of the test.
 ranks() {

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "driver_abi.h"
+#include "abi/cuda_driver.h"
 #include "leaks.h"
 #include "ranks.h"
 #include "reference.h"

@@ -6,7 +6,7 @@
 # And that kernels which use all of symm/device.cuh have every instruction that they should, for every generation of GPUs.
 # usage: check_ptx.sh BUILD_DIR; exit code 77: there is no nvcc.
 set -euo pipefail
-root=$(realpath "$(dirname "$0")/../..")
+root=$(realpath "$(dirname "$0")/../../..")
 build=${1:-}
 nvcc=$(sed -n 's/^SYMM_NVCC:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
 [ -x "$nvcc" ] || nvcc=$(command -v nvcc || true)
@@ -21,7 +21,7 @@ fail() {
     exit 1
 }
 compile() { # architecture, source, output
-    "$nvcc" -std=c++17 -Wno-deprecated-gpu-targets -I"$root/include" -gencode "arch=compute_$1,code=compute_$1" \
+    "$nvcc" -std=c++17 -Wno-deprecated-gpu-targets -I"$root/include" -I"$root/src" -gencode "arch=compute_$1,code=compute_$1" \
         -ptx -o "$3" "$root/$2"
 }
 instructions() { # beginning with this, in a file: each once
@@ -171,7 +171,7 @@ stays_apart() { # dynamic product dynamic kernel
 }
 nbytes_of() { # name in gather.c, in bytes
     local kib
-    kib=$(sed -n "s/.* $1 = \([0-9]*\) << 10.*/\1/p" "$root/src/matmul/gather.c")
+    kib=$(sed -n "s/.* $1 = \([0-9]*\) << 10.*/\1/p" "$root/src/matmul/transport/gather.c")
     [ "${kib:-0}" -gt 0 ] || fail "$1 is not found"
     echo $((kib * 1024))
 }
@@ -181,7 +181,7 @@ for each in $apart $apart_portable; do
     senders=$(($(nbytes_of SENDERS_SHARED_NBYTES) / each))
     [ $((senders * (each + $(shared_of matmul_push_apart)))) -le $((228 * 1024)) ] || fail "$senders blocks of matmul_push_apart do not fit a multiprocessor"
 done
-dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/kernel_args.h")))
+dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/kernels/args.h")))
 [ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "how much shared memory products have is not found"
 for dtype in float16 bfloat16; do
     leaves_room matmul_product_$dtype 256 matmul_turn matmul_push matmul_finish matmul_copy_rows

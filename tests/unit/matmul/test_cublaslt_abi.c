@@ -1,5 +1,5 @@
 /* The numbers and layouts of cublaslt.h are those of cuBLASLt's header, where there is one. */
-#include "cublaslt.h"
+#include "abi/cublaslt.h"
 #include "test.h"
 
 #if __has_include(<cublasLt.h>)

@@ -1,5 +1,5 @@
 /* Estimates of products: they choose what was measured to be the fastest, or nearly so. */
-#include "matmul/model.h"
+#include "matmul/plan/model.h"
 #include "reference.h"
 #include "test.h"
 

@@ -1,6 +1,6 @@
 /* Whether matrices share memory, against looking at every byte. */
 #include <string.h>
-#include "matmul/overlap.h"
+#include "matmul/plan/overlap.h"
 #include "reference.h"
 #include "test.h"
 

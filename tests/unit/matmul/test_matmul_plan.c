@@ -1,5 +1,5 @@
 /* How products go: strategies, chunks, grids. */
-#include "matmul/plan.h"
+#include "matmul/plan/plan.h"
 #include "reference.h"
 #include "test.h"
 

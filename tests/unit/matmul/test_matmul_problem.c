@@ -1,5 +1,5 @@
 /* Descriptions of products: what is read out of good ones, and what is said of bad ones. */
-#include "matmul/problem.h"
+#include "matmul/plan/problem.h"
 #include <string.h>
 #include "test.h"
 

@@ -1,5 +1,5 @@
 /* Which data the Hopper kernel of the products is given. */
-#include "matmul/plan.h"
+#include "matmul/plan/plan.h"
 #include "test.h"
 
 enum { M = 256, K = 192, N = 320 };

@@ -85,7 +85,7 @@ static void compare_layouts(void)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 #pragma GCC diagnostic ignored "-Wunused-local-typedefs"
-#include "driver_abi.h"
+#include "abi/cuda_driver.h"
 #pragma GCC diagnostic pop
 #define TYPE_NAME(type) #type,
 #define MEMBER_NAME(type, member) #type "." #member,

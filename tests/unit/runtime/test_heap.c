@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "reference.h"
-#include "runtime/heap.h"
+#include "runtime/memory/heap.h"
 #include "test.h"
 
 #define MIB (UINT64_C(1) << 20)

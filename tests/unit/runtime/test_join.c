@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/join.h"
+#include "runtime/comm/join.h"
 #include "test.h"
 
 #define TOKEN "00112233445566778899aabbccddeeff"

@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include "runtime/fd.h"
-#include "runtime/link.h"
-#include "runtime/message.h"
+#include "runtime/base/fd.h"
+#include "runtime/comm/link.h"
+#include "runtime/comm/message.h"
 #include "test.h"
 
 static unsigned char buffer[SYMM_MESSAGE_MAX + 16];

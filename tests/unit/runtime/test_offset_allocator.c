@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "reference.h"
-#include "runtime/offset_allocator.h"
+#include "runtime/memory/offset_allocator.h"
 #include "test.h"
 
 START_TEST(first_fit_takes_the_lowest_gap)

@@ -9,10 +9,10 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
-#include "runtime/deadline.h"
-#include "runtime/fd.h"
-#include "runtime/log.h"
-#include "runtime/settings.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/settings.h"
 #include "test.h"
 
 START_TEST(unset_and_empty_give_the_default)

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 #include "test.h"
 
 START_TEST(a_failure_has_status_and_text)

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "runtime/dtype.h"
-#include "runtime/tuning.h"
+#include "runtime/base/dtype.h"
+#include "runtime/group/tuning.h"
 #include "test.h"
 
 #define MACHINE "cuda 1.2.3 Some GPU 80GB"

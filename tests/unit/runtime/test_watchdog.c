@@ -1,7 +1,7 @@
 /* Calls that may not come back: waited for, given up, and cleaned up after if they do come back. */
 #include <semaphore.h>
 #include <stdlib.h>
-#include "runtime/watchdog.h"
+#include "runtime/driver/watchdog.h"
 #include "test.h"
 
 struct call {

@@ -2,15 +2,15 @@
  * Multicast objects in use: the list of them, which segments each has bound, and binding segments
  * that come later.
  */
-#include "multicast_binding.h"
+#include "binding.h"
 
 #if SYMM_MULTICAST
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "array.h"
-#include "multicast_report.h"
+#include "runtime/base/array.h"
+#include "report.h"
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Objects                                                                                        */

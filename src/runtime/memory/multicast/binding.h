@@ -2,7 +2,7 @@
 #ifndef SYMM_MULTICAST_BINDING_H
 #define SYMM_MULTICAST_BINDING_H
 
-#include "multicast_object.h"
+#include "object.h"
 
 /* NULL: out of memory. With one reference; not in the list. */
 struct symm_multicast *symm__multicast_object_new(struct symm_memory *m,

@@ -4,7 +4,7 @@
  * verdict, "no multicast" with the first failing rank's reason. Nobody binds or maps, which block
  * in the driver, before the reports have said that every device was added.
  */
-#include "memory_state.h"
+#include "runtime/memory/state.h"
 
 #if SYMM_MULTICAST
 
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fd.h"
-#include "multicast_binding.h"
-#include "multicast_report.h"
+#include "runtime/base/fd.h"
+#include "binding.h"
+#include "report.h"
 
 /* Segments that are bound to a new object; more are left without multicast. */
 enum { OFFERED_MAX = 60 };

@@ -1,5 +1,5 @@
 /* The multicast of a build without it: there are no objects, so there is nothing to do. */
-#include "memory_state.h"
+#include "runtime/memory/state.h"
 
 #if !SYMM_MULTICAST
 

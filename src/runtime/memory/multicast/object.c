@@ -1,12 +1,12 @@
 /* One rank's side of a multicast object. Empty in a build without multicast. */
-#include "multicast_object.h"
+#include "object.h"
 
 #if SYMM_MULTICAST
 
 #include <stdlib.h>
 
-#include "fd.h"
-#include "watchdog.h"
+#include "runtime/base/fd.h"
+#include "runtime/driver/watchdog.h"
 
 /* TRY_CU that hands the result to whoever explains it. */
 #define TRY_MC(mc, fn, ...)                                                                        \

@@ -7,8 +7,8 @@
 
 #include <stdatomic.h>
 #include <symm/types.h>
-#include "driver.h"
-#include "memory_state.h"
+#include "runtime/driver/driver.h"
+#include "runtime/memory/state.h"
 
 struct symm_multicast_binding {
     struct symm_segment *segment; /* with a reference */

@@ -1,11 +1,11 @@
 /* Reports on multicast: filling them in, and what they come to. */
-#include "multicast_report.h"
+#include "report.h"
 
 #if SYMM_MULTICAST
 
 #include <stdio.h>
 
-#include "deadline.h"
+#include "runtime/base/deadline.h"
 
 enum { RETRY_MS = 50 }; /* before the first repetition; then twice as long each time */
 

@@ -5,8 +5,8 @@
 #ifndef SYMM_MULTICAST_REPORT_H
 #define SYMM_MULTICAST_REPORT_H
 
-#include "driver.h"
-#include "memory_state.h"
+#include "runtime/driver/driver.h"
+#include "runtime/memory/state.h"
 
 enum { SYMM_MULTICAST_RETRIES = 6 }; /* of SYSTEM_NOT_READY, 3 s in all */
 
