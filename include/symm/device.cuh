@@ -112,25 +112,25 @@ SYMM_DEV void symm_dev_arrive_both(const symm_view &v, symm_signal_pad *pad, int
  * travels in the signal. The channel must be used for nothing else between this barrier and the
  * next one on another channel. After an abort: false.
  */
-SYMM_DEV bool symm_dev_barrier_agree(const symm_view &v, symm_signal_pad *pad, int channel,
-                                     uint32_t word);
+SYMM_DEV bool symm_dev_barrier_test_equal(const symm_view &v, symm_signal_pad *pad, int channel,
+                                          uint32_t word);
 
 /*
  * The same, where ranks that come with different words have called different things: that ends the
  * group with ERROR_MISMATCH, and the text names two of them. Whole block; true when all is well, in
- * all threads alike. The channel as for symm_dev_barrier_agree.
+ * all threads alike. The channel as for symm_dev_barrier_test_equal.
  */
-SYMM_DEV bool symm_dev_barrier_insist(const symm_view &v, symm_signal_pad *pad, int channel,
-                                      uint32_t word);
+SYMM_DEV bool symm_dev_barrier_require_equal(const symm_view &v, symm_signal_pad *pad, int channel,
+                                             uint32_t word);
 
 /*
  * The second halves of these two, after symm_dev_arrive with the same word. Whole block. Arrivals
  * on one channel may follow each other without a wait in between, if all of them carry one word.
  */
-SYMM_DEV bool symm_dev_wait_all_agree(const symm_view &v, symm_signal_pad *pad, int channel,
-                                      uint32_t word);
-SYMM_DEV bool symm_dev_wait_all_insist(const symm_view &v, symm_signal_pad *pad, int channel,
-                                       uint32_t word);
+SYMM_DEV bool symm_dev_wait_all_test_equal(const symm_view &v, symm_signal_pad *pad, int channel,
+                                           uint32_t word);
+SYMM_DEV bool symm_dev_wait_all_require_equal(const symm_view &v, symm_signal_pad *pad, int channel,
+                                              uint32_t word);
 
 /*
  * The second half of symm_dev_arrive_both with the same words, in the time of one wait: insists on

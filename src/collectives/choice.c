@@ -1,4 +1,4 @@
-/* By what AUTO chooses: a table that was measured on the machine, else a model of it. */
+/* By what AUTO chooses: a table that was measured on the limits, else a model of it. */
 #include "choice.h"
 
 /*
@@ -30,74 +30,73 @@ static const struct cost costs[SYMM_OPERATION_COUNT][NCOSTS] = {
                                    {SYMM_ALGO_COPY_ENGINE, 1, 16000, 3750, 391000, 387000, 0}},
 };
 
-static uint64_t cost_ns(const struct cost *cost, const struct symm_machine *machine,
-                        uint64_t nbytes)
+static uint64_t cost_ns(const struct cost *cost, const struct symm_limits *limits, uint64_t nbytes)
 {
-    const uint64_t nranks = (uint64_t)machine->nranks,
+    const uint64_t nranks = (uint64_t)limits->nranks,
                    part = cost->shares ? nbytes / nranks + 1 : nbytes,
                    on_link = (nranks - 1) * part * (cost->shares ? cost->shares : 1),
                    per_us = nranks > 2 ? cost->bytes_per_us : cost->pair_bytes_per_us;
 
     return cost->first_ns + cost->per_rank_ns * nranks + on_link / per_us * 1000 +
            on_link % per_us * 1000 / per_us +
-           (part > (uint64_t)machine->nsms * PASS_NBYTES ? cost->passes_ns : 0);
+           (part > (uint64_t)limits->nsms * PASS_NBYTES ? cost->passes_ns : 0);
 }
 
 /* From here on the switch moves fewer bytes than the ranks do, for four of them or more. */
 enum { SWITCH_NBYTES = 256 * 1024 };
 
 /* Whether AUTO may take it. multimem_one_shot may round differently on each rank. */
-static bool may_take(const struct symm_machine *machine, const struct symm_collective_call *call,
+static bool may_take(const struct symm_limits *limits, const struct symm_collective_call *call,
                      symm_algo algo)
 {
     return algo != SYMM_ALGO_MULTIMEM_ONE_SHOT &&
            (!symm__needs_symmetric(call->operation, algo) || call->flags & SYMM_SYMMETRIC) &&
            !(symm__algo_by_switch(algo) && call->flags & SYMM_DETERMINISTIC &&
              call->operation != SYMM_OPERATION_ALL_GATHER) &&
-           !symm__collective_reason(machine, call->operation, algo, call->dtype, call->op);
+           !symm__collective_reason(limits, call->operation, algo, call->dtype, call->op);
 }
 
 /*
  * By the table, the rows that say most of the call first; AUTO: there are none, or what they name
  * does not run here.
  */
-static symm_algo choose_by_table(const struct symm_machine *machine,
+static symm_algo choose_by_table(const struct symm_limits *limits,
                                  const struct symm_collective_call *call, uint64_t nbytes)
 {
     for (int symmetric = (call->flags & SYMM_SYMMETRIC) != 0; symmetric >= 0; symmetric--)
         for (int any = 0; any < 2; any++) {
             const struct symm_tuning_key key = {.operation = call->operation,
-                                                .nranks = machine->nranks,
+                                                .nranks = limits->nranks,
                                                 .dtype = any ? (symm_dtype)0 : call->dtype,
                                                 .symmetric = symmetric};
-            const symm_algo algo = symm__tuning_find(machine->tuning, &key, nbytes);
-            if (algo != SYMM_ALGO_AUTO && may_take(machine, call, algo))
+            const symm_algo algo = symm__tuning_find(limits->tuning, &key, nbytes);
+            if (algo != SYMM_ALGO_AUTO && may_take(limits, call, algo))
                 return algo;
         }
     return SYMM_ALGO_AUTO;
 }
 
-static symm_algo choose_by_model(const struct symm_machine *machine,
+static symm_algo choose_by_model(const struct symm_limits *limits,
                                  const struct symm_collective_call *call, uint64_t nbytes)
 {
     const struct cost *const all = costs[call->operation], *best = NULL;
 
-    if (machine->nranks >= 4 && nbytes >= SWITCH_NBYTES &&
-        may_take(machine, call, SYMM_ALGO_MULTIMEM))
+    if (limits->nranks >= 4 && nbytes >= SWITCH_NBYTES &&
+        may_take(limits, call, SYMM_ALGO_MULTIMEM))
         return SYMM_ALGO_MULTIMEM;
     for (int i = 0; i < NCOSTS && all[i].algo; i++)
-        if (may_take(machine, call, all[i].algo) &&
-            (!best || cost_ns(&all[i], machine, nbytes) < cost_ns(best, machine, nbytes)))
+        if (may_take(limits, call, all[i].algo) &&
+            (!best || cost_ns(&all[i], limits, nbytes) < cost_ns(best, limits, nbytes)))
             best = &all[i];
     return best->algo; /* what goes by packets runs everywhere */
 }
 
-symm_algo symm__choose(const struct symm_machine *machine, const struct symm_collective_call *call)
+symm_algo symm__choose(const struct symm_limits *limits, const struct symm_collective_call *call)
 {
-    const uint64_t nbytes = symm__collective_nbytes(machine, call);
+    const uint64_t nbytes = symm__collective_nbytes(limits, call);
     symm_algo algo = call->algo;
 
     if (algo == SYMM_ALGO_AUTO)
-        algo = choose_by_table(machine, call, nbytes);
-    return algo != SYMM_ALGO_AUTO ? algo : choose_by_model(machine, call, nbytes);
+        algo = choose_by_table(limits, call, nbytes);
+    return algo != SYMM_ALGO_AUTO ? algo : choose_by_model(limits, call, nbytes);
 }

@@ -11,6 +11,6 @@
  * The call's algorithm, if it names one; else that of the table's row, if it runs here; else the
  * one that is the fastest by the model. Never AUTO.
  */
-symm_algo symm__choose(const struct symm_machine *machine, const struct symm_collective_call *call);
+symm_algo symm__choose(const struct symm_limits *limits, const struct symm_collective_call *call);
 
 #endif

@@ -6,10 +6,10 @@
 #include "copy_engine.h"
 
 /* What the plan needs to know of the group. */
-static struct symm_machine machine_of(const struct symm_group *group)
+static struct symm_limits limits_of(const struct symm_group *group)
 {
     const struct symm_context *ctx = group->ctx;
-    struct symm_machine m = {
+    struct symm_limits m = {
         .nranks = group->nranks,
         .nsms = ctx->agreed.nsms,
         .max_threads = ctx->agreed.max_threads,
@@ -34,8 +34,8 @@ const char *symm__collective_unavailable(symm_group *group, enum symm_operation 
         return "group is NULL";
     if (symm__forked(group->ctx))
         return "the group belongs to the process this one was forked from";
-    const struct symm_machine machine = machine_of(group);
-    return symm__collective_reason(&machine, operation, algo, dtype, op);
+    const struct symm_limits limits = limits_of(group);
+    return symm__collective_reason(&limits, operation, algo, dtype, op);
 }
 
 /* -------------------------------------------------------------------------------- the arguments */
@@ -66,7 +66,7 @@ static symm_status check_enums(const struct symm_collective_call *call)
     return SYMM_OK;
 }
 
-static symm_status check_options(const struct symm_machine *machine,
+static symm_status check_options(const struct symm_limits *limits,
                                  const struct symm_collective_call *call,
                                  const symm_options *options)
 {
@@ -78,7 +78,7 @@ static symm_status check_options(const struct symm_machine *machine,
         if (options->reserved[i])
             return symm__fail(SYMM_ERROR_ARGUMENT, "options->reserved[%zu] is %u, not 0", i,
                               options->reserved[i]);
-    reason = symm__collective_reason(machine, call->operation, call->algo, call->dtype, call->op);
+    reason = symm__collective_reason(limits, call->operation, call->algo, call->dtype, call->op);
     if (reason)
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s cannot run here (%s%s%s): %s",
                           symm__algo_name(call->algo),
@@ -264,7 +264,7 @@ static uint32_t call_word(const struct symm_collective_call *call, const struct 
                          (uint64_t)plan->blocks << 32 | plan->threads);
 }
 
-static symm_status launch(struct symm_enqueue *e, const struct symm_collective_call *call,
+static symm_status launch(struct symm_call *e, const struct symm_collective_call *call,
                           const struct symm_plan *plan, const struct data *data)
 {
     struct symm_group *group = e->group;
@@ -288,11 +288,11 @@ static symm_status launch(struct symm_enqueue *e, const struct symm_collective_c
         .channel = SYMM_CHANNEL_BLOCKS,
         .whole = whole_packs(group, call, data),
     };
-    return symm__enqueue_kernel(e, plan->kernel, plan->blocks, plan->threads, plan->early, &args);
+    return symm__call_launch(e, plan->kernel, plan->blocks, plan->threads, plan->early, &args);
 }
 
 /* By the copy engines: check_promise has found what they reach into. */
-static symm_status run_copies(struct symm_enqueue *e, const struct symm_machine *machine,
+static symm_status run_copies(struct symm_call *e, const struct symm_limits *limits,
                               const struct symm_collective_call *call, const struct data *data)
 {
     uint64_t out_off = 0, word;
@@ -303,11 +303,11 @@ static symm_status run_copies(struct symm_enqueue *e, const struct symm_machine 
     word = mix(mix(0, SYMM_ALGO_COPY_ENGINE), (uint64_t)call->operation);
     word = mix(mix(mix(word, call->count), (uint64_t)call->dtype), (uint64_t)call->op);
     word = mix(word, out_off);
-    return symm__copy_engine_run(e, machine, call, (uint32_t)word, data->in, data->out);
+    return symm__copy_engine_run(e, limits, call, (uint32_t)word, data->in, data->out);
 }
 
 /* A world of one: whatever the operation, out is what in is. */
-static symm_status copy(struct symm_enqueue *e, const struct data *data)
+static symm_status copy(struct symm_call *e, const struct data *data)
 {
     symm_status st = SYMM_OK;
 
@@ -318,11 +318,10 @@ out:
     return st;
 }
 
-symm_status symm__collective_enqueue(struct symm_enqueue *e,
-                                     const struct symm_collective_call *call, const void *in,
-                                     void *out)
+symm_status symm__collective_enqueue(struct symm_call *e, const struct symm_collective_call *call,
+                                     const void *in, void *out)
 {
-    const struct symm_machine machine = machine_of(e->group);
+    const struct symm_limits limits = limits_of(e->group);
     struct data data = {.in = in, .out = out};
     struct symm_plan plan;
 
@@ -331,17 +330,17 @@ symm_status symm__collective_enqueue(struct symm_enqueue *e,
     place_data(e->group, call, &data);
     if (e->group->nranks == 1)
         return copy(e, &data);
-    plan = symm__plan(&machine, call);
+    plan = symm__plan(&limits, call);
     if (plan.algo == SYMM_ALGO_COPY_ENGINE)
-        return run_copies(e, &machine, call, &data);
+        return run_copies(e, &limits, call, &data);
     return launch(e, call, &plan, &data);
 }
 
 symm_status symm__collective(symm_group *group, struct symm_collective_call call, const void *in,
                              void *out, const symm_options *options, symm_stream stream)
 {
-    struct symm_machine machine;
-    struct symm_enqueue e;
+    struct symm_limits limits;
+    struct symm_call e;
     char name[32];
     symm_status st;
 
@@ -350,18 +349,18 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
     call.max_blocks = options ? options->max_blocks : 0;
     snprintf(name, sizeof name, "symm_%s", symm__operation_name(call.operation));
     TRY(symm__enter(group, name));
-    machine = machine_of(group);
-    st = check_options(&machine, &call, options);
+    limits = limits_of(group);
+    st = check_options(&limits, &call, options);
     if (st == SYMM_OK && call.count)
         st = check_data(group, &call, in, out);
     if (st != SYMM_OK)
         return symm__fail_on(group->rank, st, "%s: ", name);
-    TRY(symm__enqueue_begin(
-        &e, group, stream, true, "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u)", name,
-        (size_t)call.count, symm__dtype_name(call.dtype),
-        has_op(&call) ? symm__redop_name(call.op) : "", has_op(&call) ? ", " : "",
-        symm__algo_name(call.algo), call.flags, call.max_blocks));
-    st = symm__enqueue_end(&e, symm__collective_enqueue(&e, &call, in, out));
+    TRY(symm__call_begin(&e, group, stream, true,
+                         "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u)", name,
+                         (size_t)call.count, symm__dtype_name(call.dtype),
+                         has_op(&call) ? symm__redop_name(call.op) : "", has_op(&call) ? ", " : "",
+                         symm__algo_name(call.algo), call.flags, call.max_blocks));
+    st = symm__call_end(&e, symm__collective_enqueue(&e, &call, in, out));
 out:
     return st;
 }

@@ -2,7 +2,7 @@
 #ifndef SYMM_COLLECTIVE_H
 #define SYMM_COLLECTIVE_H
 
-#include "runtime/group/enqueue.h"
+#include "runtime/group/call.h"
 #include "plan.h"
 
 /*
@@ -16,9 +16,8 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
  * What it enqueues, within another call: the ranks call the same, and what AUTO, in and out may be
  * is seen to.
  */
-symm_status symm__collective_enqueue(struct symm_enqueue *e,
-                                     const struct symm_collective_call *call, const void *in,
-                                     void *out);
+symm_status symm__collective_enqueue(struct symm_call *e, const struct symm_collective_call *call,
+                                     const void *in, void *out);
 
 /* Why it cannot run here; NULL: it can. */
 const char *symm__collective_unavailable(symm_group *group, enum symm_operation operation,

@@ -31,7 +31,7 @@
 #include "copy_engine.h"
 
 #include "runtime/base/numbers.h"
-#include "runtime/group/side.h"
+#include "runtime/group/side_stream.h"
 
 enum {
     WARP = 32,
@@ -64,7 +64,7 @@ static struct symm_copy_chunks divide(const struct symm_copy_share *share, uint6
     const uint64_t quarters = share->gathered ? 4 * n : 4 * n - 3;
     struct symm_copy_chunks chunks = {
         .nbytes =
-            whole_packs(symm__smaller(share->nbytes, symm__ceil_div(share->nbytes, quarters) * 4))};
+            whole_packs(symm__min(share->nbytes, symm__ceil_div(share->nbytes, quarters) * 4))};
 
     chunks.n = symm__ceil_div(share->nbytes, chunks.nbytes);
     return chunks;
@@ -77,17 +77,17 @@ static uint64_t time_of(const struct symm_copy_share *share, const struct symm_c
     uint64_t copies = 0, kernels = 0, put = 0;
 
     for (uint64_t c = 0; c < chunks->n; c++) {
-        const uint64_t nbytes = symm__smaller(chunks->nbytes, share->nbytes - c * chunks->nbytes),
+        const uint64_t nbytes = symm__min(chunks->nbytes, share->nbytes - c * chunks->nbytes),
                        before = put;
         put = (nranks - 1) * (COPY_NS + nbytes / COPIED_PER_NS);
         copies += put;
         const uint64_t scattered = copies;
         if (share->gathered && c > 0)
-            copies = symm__larger(copies, kernels) + before;
+            copies = symm__max(copies, kernels) + before;
         kernels =
-            symm__larger(kernels, scattered) + MEETING_NS + (nranks + 1) * nbytes / REDUCED_PER_NS;
+            symm__max(kernels, scattered) + MEETING_NS + (nranks + 1) * nbytes / REDUCED_PER_NS;
     }
-    return share->gathered ? symm__larger(copies, kernels) + put : kernels;
+    return share->gathered ? symm__max(copies, kernels) + put : kernels;
 }
 
 struct symm_copy_chunks symm__copy_chunks(const struct symm_copy_share *share,
@@ -116,10 +116,10 @@ struct symm_copy_chunks symm__copy_chunks(const struct symm_copy_share *share,
 enum { FIRST, LATER };
 
 struct work {
-    struct symm_enqueue *e;
-    const struct symm_machine *machine;
+    struct symm_call *e;
+    const struct symm_limits *limits;
     const struct symm_collective_call *call;
-    struct symm_side *side;
+    struct symm_side_stream *side;
     const char *in;
     char *out;
     /* Of a reduction: bytes of a rank's share, but the last ones may have less; of all shares. */
@@ -138,9 +138,9 @@ static symm_status meet(const struct work *w, enum symm_kernel_id kernel, int ch
                                    .word = word};
     const uint64_t threads = symm__round_up((uint64_t)group->nranks, WARP);
 
-    return symm__enqueue_kernel(w->e, kernel, 1,
-                                (uint32_t)symm__smaller(threads, (uint64_t)w->machine->max_threads),
-                                false, &args);
+    return symm__call_launch(w->e, kernel, 1,
+                             (uint32_t)symm__min(threads, (uint64_t)w->limits->max_threads), false,
+                             &args);
 }
 
 /* The rank that is k-th, counted from this one. */
@@ -165,7 +165,7 @@ out:
 /* From this rank's memory to rank r's copy of `to`, behind the copies before it. */
 static symm_status put(const struct work *w, int r, char *to, const char *from, uint64_t nbytes)
 {
-    return copy(w, symm__side_stream(w->side), to + w->e->group->view.peer[r], from, nbytes);
+    return copy(w, symm__side_stream_handle(w->side), to + w->e->group->view.peer[r], from, nbytes);
 }
 
 static symm_status put_to_all(const struct work *w, char *to, const char *from, uint64_t nbytes)
@@ -185,8 +185,8 @@ static symm_status gather(const struct work *w)
     char *mine = w->out + (uint64_t)group->rank * nbytes;
     symm_status st;
 
-    TRY(symm__side_mark(w->side));
-    TRY(symm__side_follow(w->side));
+    TRY(symm__side_stream_mark(w->side));
+    TRY(symm__side_stream_follow(w->side));
     TRY(put_to_all(w, mine, w->in, nbytes));
     if (w->in != mine)
         TRY(copy(w, w->e->stream, mine, w->in, nbytes));
@@ -200,8 +200,8 @@ out:
 static uint64_t find_chunk(const struct work *w, int r, uint64_t chunk, uint64_t *nbytes)
 {
     const uint64_t begin = (uint64_t)r * w->share + chunk * w->chunks.nbytes,
-                   share_end = symm__smaller(((uint64_t)r + 1) * w->share, w->total),
-                   end = symm__smaller(begin + w->chunks.nbytes, share_end);
+                   share_end = symm__min(((uint64_t)r + 1) * w->share, w->total),
+                   end = symm__min(begin + w->chunks.nbytes, share_end);
 
     *nbytes = begin < end ? end - begin : 0;
     return begin;
@@ -273,14 +273,14 @@ static symm_status reduce_chunk(const struct work *w, uint64_t chunk)
         .nranks = group->nranks,
         .op = (uint32_t)w->call->op,
     };
-    const uint64_t threads = symm__smaller(REDUCE_THREADS, (uint64_t)w->machine->max_threads);
-    const uint64_t blocks = symm__smaller(symm__ceil_div(nbytes, PACK_NBYTES * threads),
-                                          REDUCE_BLOCKS * (uint64_t)w->machine->nsms);
+    const uint64_t threads = symm__min(REDUCE_THREADS, (uint64_t)w->limits->max_threads);
+    const uint64_t blocks = symm__min(symm__ceil_div(nbytes, PACK_NBYTES * threads),
+                                      REDUCE_BLOCKS * (uint64_t)w->limits->nsms);
 
     if (nbytes == 0)
         return SYMM_OK;
-    return symm__enqueue_local_kernel(w->e, kernel_of(w->call->dtype), (uint32_t)blocks,
-                                      (uint32_t)threads, &args);
+    return symm__call_launch_local(w->e, kernel_of(w->call->dtype), (uint32_t)blocks,
+                                   (uint32_t)threads, &args);
 }
 
 /*
@@ -292,25 +292,25 @@ static symm_status reduce(struct work *w)
     const bool to_all = w->call->operation == SYMM_OPERATION_ALL_REDUCE;
     symm_status st;
 
-    TRY(symm__side_mark(w->side));
-    TRY(symm__side_follow(w->side));
+    TRY(symm__side_stream_mark(w->side));
+    TRY(symm__side_stream_follow(w->side));
     TRY(scatter_chunk(w, 0));
-    TRY(symm__side_join(w->side));
+    TRY(symm__side_stream_join(w->side));
     for (uint64_t c = 0; c < w->chunks.n; c++) {
         const bool is_last = c + 1 == w->chunks.n;
         TRY(meet(w, SYMM_KERNEL_symm_stream_barrier, LATER, 0));
         if (c > 0)
-            TRY(symm__side_mark(w->side)); /* everyone has reduced chunk c - 1 */
+            TRY(symm__side_stream_mark(w->side)); /* everyone has reduced chunk c - 1 */
         if (!is_last)
-            TRY(symm__side_follow(w->side));
+            TRY(symm__side_stream_follow(w->side));
         TRY(reduce_chunk(w, c));
-        TRY(symm__side_mark(w->side));
+        TRY(symm__side_stream_mark(w->side));
         if (!is_last) {
             TRY(scatter_chunk(w, c + 1));
-            TRY(symm__side_join(w->side));
+            TRY(symm__side_stream_join(w->side));
         }
         if (to_all) {
-            TRY(symm__side_follow(w->side));
+            TRY(symm__side_stream_follow(w->side));
             TRY(gather_chunk(w, c));
         }
     }
@@ -334,18 +334,18 @@ static symm_status reduce_shares(struct work *w)
     return reduce(w);
 }
 
-symm_status symm__copy_engine_run(struct symm_enqueue *e, const struct symm_machine *machine,
+symm_status symm__copy_engine_run(struct symm_call *e, const struct symm_limits *limits,
                                   const struct symm_collective_call *call, uint32_t word,
                                   const void *in, void *out)
 {
-    struct work w = {.e = e, .machine = machine, .call = call, .in = in, .out = out};
+    struct work w = {.e = e, .limits = limits, .call = call, .in = in, .out = out};
     symm_status st;
 
-    TRY(symm__side_take(e, SYMM_URGENT, &w.side));
+    TRY(symm__side_stream_take(e, SYMM_URGENT, &w.side));
     st = meet(&w, SYMM_KERNEL_symm_stream_meet, FIRST, word);
     if (st == SYMM_OK)
         st = call->operation == SYMM_OPERATION_ALL_GATHER ? gather(&w) : reduce_shares(&w);
-    TRY(symm__side_finish(w.side, st));
+    TRY(symm__side_stream_finish(w.side, st));
     st = meet(&w, SYMM_KERNEL_symm_stream_barrier, LATER, 0);
 out:
     return st;

@@ -7,7 +7,7 @@
 #ifndef SYMM_COPY_ENGINE_H
 #define SYMM_COPY_ENGINE_H
 
-#include "runtime/group/enqueue.h"
+#include "runtime/group/call.h"
 #include "plan.h"
 
 /* What is reduced: the longest of the ranks' shares. */
@@ -35,7 +35,7 @@ struct symm_copy_chunks symm__copy_chunks(const struct symm_copy_share *share,
  * Enqueues the whole call. word: a hash of the call and of the place of what other ranks write to,
  * for the ranks to compare.
  */
-symm_status symm__copy_engine_run(struct symm_enqueue *e, const struct symm_machine *machine,
+symm_status symm__copy_engine_run(struct symm_call *e, const struct symm_limits *limits,
                                   const struct symm_collective_call *call, uint32_t word,
                                   const void *in, void *out);
 

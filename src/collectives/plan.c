@@ -43,9 +43,8 @@ static const char *no_arithmetic(symm_algo algo, symm_dtype dtype, symm_redop op
     return NULL;
 }
 
-const char *symm__collective_reason(const struct symm_machine *machine,
-                                    enum symm_operation operation, symm_algo algo, symm_dtype dtype,
-                                    symm_redop op)
+const char *symm__collective_reason(const struct symm_limits *limits, enum symm_operation operation,
+                                    symm_algo algo, symm_dtype dtype, symm_redop op)
 {
     if (!symm__algo_name(algo))
         return "there is no such algorithm";
@@ -53,9 +52,9 @@ const char *symm__collective_reason(const struct symm_machine *machine,
         return "there is no such dtype";
     if (operation != SYMM_OPERATION_ALL_REDUCE && two_steps(algo))
         return "this operation takes one step";
-    if (symm__algo_by_switch(algo) && machine->multicast_off)
-        return machine->multicast_off;
-    if (symm__algo_by_switch(algo) && machine->compute_major < 9)
+    if (symm__algo_by_switch(algo) && limits->multicast_off)
+        return limits->multicast_off;
+    if (symm__algo_by_switch(algo) && limits->compute_major < 9)
         return "multimem instructions need compute capability 9.0 on every rank";
     return operation == SYMM_OPERATION_ALL_GATHER ? NULL : no_arithmetic(algo, dtype, op);
 }
@@ -119,7 +118,7 @@ struct shape {
 
 static struct shape shape_of(enum symm_operation operation, symm_algo algo, uint64_t nsms)
 {
-    const uint64_t all = symm__smaller(nsms, SYMM_BLOCKS_MAX), few = symm__smaller(nsms / 2, 32);
+    const uint64_t all = symm__min(nsms, SYMM_BLOCKS_MAX), few = symm__min(nsms / 2, 32);
     const bool gathers = operation == SYMM_OPERATION_ALL_GATHER;
 
     switch (algo) {
@@ -141,16 +140,16 @@ static struct shape shape_of(enum symm_operation operation, symm_algo algo, uint
 
 /* Units that a block's part of the group's memory holds: of packets, in two sets, or of staging. */
 static uint32_t room_of(const struct symm_plan *plan, enum symm_operation operation,
-                        const struct symm_machine *machine)
+                        const struct symm_limits *limits)
 {
-    const uint64_t nranks = (uint64_t)machine->nranks,
-                   staging = machine->staging_nbytes / PACK_NBYTES / plan->blocks;
+    const uint64_t nranks = (uint64_t)limits->nranks,
+                   staging = limits->staging_nbytes / PACK_NBYTES / plan->blocks;
 
     switch (plan->algo) {
     case SYMM_ALGO_LOW_LATENCY:
-        return (uint32_t)(machine->block_packets / 2 / nranks);
+        return (uint32_t)(limits->block_packets / 2 / nranks);
     case SYMM_ALGO_LOW_LATENCY_TWO_SHOT: /* of the others' shares, and of results */
-        return (uint32_t)(machine->block_packets / 4 / nranks);
+        return (uint32_t)(limits->block_packets / 4 / nranks);
     default:
         if (operation == SYMM_OPERATION_ALL_REDUCE && plan->algo != SYMM_ALGO_TWO_SHOT)
             return (uint32_t)(staging / 2); /* of one chunk */
@@ -180,9 +179,8 @@ static uint64_t chunk_units(const struct symm_plan *plan, uint64_t chunks)
 
     if (most == 0)
         return plan->room;
-    chunks = symm__larger(chunks, symm__ceil_div(plan->slice, most));
-    return symm__smaller(most,
-                         symm__larger(symm__ceil_div(plan->slice, chunks * threads), 1) * threads);
+    chunks = symm__max(chunks, symm__ceil_div(plan->slice, most));
+    return symm__min(most, symm__max(symm__ceil_div(plan->slice, chunks * threads), 1) * threads);
 }
 
 /* An all-gather's elements are bytes. */
@@ -191,20 +189,20 @@ static uint64_t element_nbytes(const struct symm_collective_call *call)
     return call->operation == SYMM_OPERATION_ALL_GATHER ? 1 : symm__dtype_size(call->dtype);
 }
 
-uint64_t symm__collective_nbytes(const struct symm_machine *machine,
+uint64_t symm__collective_nbytes(const struct symm_limits *limits,
                                  const struct symm_collective_call *call)
 {
     return call->count * symm__dtype_size(call->dtype) *
-           (call->operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (uint64_t)machine->nranks);
+           (call->operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (uint64_t)limits->nranks);
 }
 
 /* How the elements are divided among the ranks, in units of so many. */
-static void divide(struct symm_plan *plan, const struct symm_machine *machine,
+static void divide(struct symm_plan *plan, const struct symm_limits *limits,
                    const struct symm_collective_call *call, uint64_t unit)
 {
-    const uint64_t nranks = (uint64_t)machine->nranks;
+    const uint64_t nranks = (uint64_t)limits->nranks;
 
-    plan->count = symm__collective_nbytes(machine, call) / element_nbytes(call);
+    plan->count = symm__collective_nbytes(limits, call) / element_nbytes(call);
     if (call->operation != SYMM_OPERATION_ALL_REDUCE) {
         plan->stride = plan->count / nranks;
         plan->share = symm__ceil_div(plan->stride, unit);
@@ -217,19 +215,19 @@ static void divide(struct symm_plan *plan, const struct symm_machine *machine,
     }
 }
 
-struct symm_plan symm__plan(const struct symm_machine *machine,
+struct symm_plan symm__plan(const struct symm_limits *limits,
                             const struct symm_collective_call *call)
 {
-    const symm_algo algo = symm__choose(machine, call);
-    const struct shape shape = shape_of(call->operation, algo, (uint64_t)machine->nsms);
-    const uint64_t nranks = (uint64_t)machine->nranks, size = element_nbytes(call);
+    const symm_algo algo = symm__choose(limits, call);
+    const struct shape shape = shape_of(call->operation, algo, (uint64_t)limits->nsms);
+    const uint64_t nranks = (uint64_t)limits->nranks, size = element_nbytes(call);
     uint64_t threads = shape.threads, blocks = shape.blocks, work;
     struct symm_plan plan = {.algo = algo};
 
     if (algo == SYMM_ALGO_COPY_ENGINE)
         return plan;
-    plan.kernel = kernel_of(call->operation, algo, call->dtype, machine->nranks);
-    divide(&plan, machine, call,
+    plan.kernel = kernel_of(call->operation, algo, call->dtype, limits->nranks);
+    divide(&plan, limits, call,
            !shape.packets ? PACK_NBYTES / size
            : size == 8    ? 1
                           : PACKET_NBYTES / size);
@@ -241,15 +239,15 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
         threads *= 2;
     if (blocks > 1 && work <= shape.few_units * (blocks / 2))
         blocks /= 2;
-    threads = symm__smaller(threads, (uint64_t)machine->max_threads);
+    threads = symm__min(threads, (uint64_t)limits->max_threads);
     if (threads >= WARP)
-        threads = symm__smaller(threads / WARP, symm__ceil_div(work, WARP)) * WARP;
+        threads = symm__min(threads / WARP, symm__ceil_div(work, WARP)) * WARP;
     if (call->max_blocks)
-        blocks = symm__smaller(blocks, call->max_blocks);
+        blocks = symm__min(blocks, call->max_blocks);
     /* Each needs a part of the staging area. */
-    blocks = symm__smaller(blocks, machine->staging_nbytes / PACK_NBYTES /
-                                       (2 * SYMM_STAGING_DEPTH * nranks));
-    blocks = symm__smaller(blocks, symm__ceil_div(work, threads));
+    blocks =
+        symm__min(blocks, limits->staging_nbytes / PACK_NBYTES / (2 * SYMM_STAGING_DEPTH * nranks));
+    blocks = symm__min(blocks, symm__ceil_div(work, threads));
     blocks = blocks ? blocks : 1;
 
     plan.blocks = (uint32_t)blocks;
@@ -257,7 +255,7 @@ struct symm_plan symm__plan(const struct symm_machine *machine,
     plan.early =
         shape.packets ? threads <= EARLY_THREADS : shape.few_units && 2 * blocks <= shape.blocks;
     plan.slice = symm__ceil_div(plan.share, blocks);
-    plan.room = room_of(&plan, call->operation, machine);
+    plan.room = room_of(&plan, call->operation, limits);
     if (!shape.packets)
         plan.room = (uint32_t)chunk_units(&plan, least_chunks(&plan, call->operation, algo));
     return plan;

@@ -10,7 +10,7 @@
 #include "runtime/group/kernel.h"
 #include "runtime/group/tuning.h"
 
-struct symm_machine {
+struct symm_limits {
     int nranks;                       /* of the group */
     int nsms, max_threads;            /* of each rank's device, the least */
     int compute_major;                /* the lowest */
@@ -41,16 +41,15 @@ struct symm_plan {
 bool symm__algo_by_switch(symm_algo algo);
 
 /* Bytes of the larger of in and out. */
-uint64_t symm__collective_nbytes(const struct symm_machine *machine,
+uint64_t symm__collective_nbytes(const struct symm_limits *limits,
                                  const struct symm_collective_call *call);
 
 /* Why this cannot run here; NULL: it can. */
-const char *symm__collective_reason(const struct symm_machine *machine,
-                                    enum symm_operation operation, symm_algo algo, symm_dtype dtype,
-                                    symm_redop op);
+const char *symm__collective_reason(const struct symm_limits *limits, enum symm_operation operation,
+                                    symm_algo algo, symm_dtype dtype, symm_redop op);
 
 /* The plan of a call that has no reason against it, for two ranks or more. */
-struct symm_plan symm__plan(const struct symm_machine *machine,
+struct symm_plan symm__plan(const struct symm_limits *limits,
                             const struct symm_collective_call *call);
 
 #endif

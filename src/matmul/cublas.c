@@ -21,7 +21,7 @@ struct workspace {
 
 /* What a context has of it. */
 struct symm_cublas {
-    struct symm_belonging belonging; /* of the world */
+    struct symm_attachment attachment; /* of the world */
     struct symm_context *ctx;
     struct cublaslt lt;      /* handle NULL: it is not there */
     struct workspace *spare; /* of products that are gone: freeing would wait for the device */
@@ -130,9 +130,9 @@ static bool is_wanted(const struct symm_problem *p)
 
 /* ------------------------------------------------------------------------------------ a context */
 
-static void close_library(struct symm_belonging *belonging)
+static void close_library(struct symm_attachment *attachment)
 {
-    struct symm_cublas *c = (struct symm_cublas *)belonging;
+    struct symm_cublas *c = (struct symm_cublas *)attachment;
 
     c->ctx->cublas = NULL;
     while (c->spare) {
@@ -152,13 +152,13 @@ static struct symm_cublas *open_library(struct symm_context *ctx)
 
     if (!c)
         return NULL;
-    c->belonging.release = close_library;
+    c->attachment.release = close_library;
     c->ctx = ctx;
     if (symm__cublaslt_open(symm__setting(SYMM_SETTING_CUBLASLT_LIBRARY), &c->lt, why))
         symm__log(&ctx->log, SYMM_LOG_INFO, "products of few rows: by cuBLASLt %s", c->lt.version);
     else
         symm__log(&ctx->log, SYMM_LOG_INFO, "products of few rows: without cuBLASLt: %s", why);
-    symm__group_add(ctx->world, &c->belonging);
+    symm__group_attach(ctx->world, &c->attachment);
     return c;
 }
 

@@ -8,11 +8,11 @@
 
 /* ------------------------------------------------------------------------------------ creating */
 
-static symm_status vote(struct symm_enqueue *e, struct symm_step *step)
+static symm_status vote(struct symm_call *e, struct symm_vote *step)
 {
     step->what = e->call;
     step->fd = -1;
-    return symm__lane_step(e->group->lane, step, symm__deadline_in(e->group->ctx->timeout_ms));
+    return symm__host_comm_vote(e->group->comm, step, symm__deadline_in(e->group->ctx->timeout_ms));
 }
 
 static const char *const kind_names[] = {
@@ -27,7 +27,7 @@ static const char *const strategy_names[] = {
 };
 
 /* From now on the call is what the ranks must agree on. */
-static void name_call(struct symm_enqueue *e, const struct symm_problem *p)
+static void name_call(struct symm_call *e, const struct symm_problem *p)
 {
     snprintf(e->call, sizeof e->call,
              "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s, nb %d, gathered_a %s)",
@@ -44,15 +44,15 @@ struct own_part {
  * Where all ranks have the same product; what is wrong on one of them is no difference. Columns may
  * differ: what is chosen is for the most. So may who multiplies, which nobody else sees.
  */
-static symm_status agree(struct symm_enqueue *e, symm_status mine, struct symm_matmul *m)
+static symm_status agree(struct symm_call *e, symm_status mine, struct symm_matmul *m)
 {
     const struct symm_agreed *agreed = &e->group->ctx->agreed;
-    struct symm_matmul_machine machine = {.nsms = agreed->nsms,
-                                          .max_threads = agreed->max_threads,
-                                          .cublas = true,
-                                          .engine_nbytes = agreed->matmul_engine_nbytes};
+    struct symm_matmul_limits limits = {.nsms = agreed->nsms,
+                                        .max_threads = agreed->max_threads,
+                                        .cublas = true,
+                                        .engine_nbytes = agreed->matmul_engine_nbytes};
     struct own_part own, all[SYMM_MAX_RANKS];
-    struct symm_step able = {.status = mine},
+    struct symm_vote able = {.status = mine},
                      same = {.mine = &own, .nbytes = sizeof own, .all = all};
     int64_t most = 0;
     symm_status st;
@@ -63,10 +63,10 @@ static symm_status agree(struct symm_enqueue *e, symm_status mine, struct symm_m
     TRY(vote(e, &same));
     for (int r = 0; r < e->group->nranks; r++) {
         most = all[r].columns > most ? all[r].columns : most;
-        machine.cublas = machine.cublas && all[r].cublas;
-        machine.wgmma = machine.wgmma || all[r].wgmma;
+        limits.cublas = limits.cublas && all[r].cublas;
+        limits.wgmma = limits.wgmma || all[r].wgmma;
     }
-    m->plan = symm__matmul_plan(&machine, &m->problem, most);
+    m->plan = symm__matmul_plan(&limits, &m->problem, most);
     if (m->plan.chunks > 0) { /* rows come while they are multiplied */
         symm__cublas_forget(m->cublas);
         m->cublas = NULL;
@@ -75,13 +75,13 @@ out:
     return st;
 }
 
-static symm_status alloc(struct symm_enqueue *e, struct symm_matmul *m, enum symm_block_kind kind,
+static symm_status alloc(struct symm_call *e, struct symm_matmul *m, enum symm_block_kind kind,
                          uint64_t nbytes, void *out)
 {
     void *block;
     symm_status st;
 
-    TRY(symm__memory_alloc(e->group->ctx->memory, e->group->lane, m, kind, nbytes, e->call,
+    TRY(symm__memory_alloc(e->group->ctx->memory, e->group->comm, m, kind, nbytes, e->call,
                            &block));
     *(void **)out = block;
 out:
@@ -89,7 +89,7 @@ out:
 }
 
 /* Counts are 0 when a run begins: its product may count before its turn clears the others. */
-static symm_status clear(struct symm_enqueue *e, struct symm_matmul *m, int nchannels)
+static symm_status clear(struct symm_call *e, struct symm_matmul *m, int nchannels)
 {
     const struct symm_context *ctx = e->group->ctx;
     symm_status st;
@@ -103,7 +103,7 @@ out:
 }
 
 /* What the window cannot have is no wrong argument: nobody has named a number of bytes. */
-static symm_status alloc_workspace(struct symm_enqueue *e, struct symm_matmul *m)
+static symm_status alloc_workspace(struct symm_call *e, struct symm_matmul *m)
 {
     const struct symm_problem *p = &m->problem;
     const symm_status st =
@@ -117,7 +117,7 @@ static symm_status alloc_workspace(struct symm_enqueue *e, struct symm_matmul *m
 }
 
 /* What says that rows have come. */
-static symm_status alloc_signals(struct symm_enqueue *e, struct symm_matmul *m, int nchannels)
+static symm_status alloc_signals(struct symm_call *e, struct symm_matmul *m, int nchannels)
 {
     const uint64_t nranks = (uint64_t)m->problem.nranks;
     symm_status st;
@@ -134,23 +134,23 @@ out:
 }
 
 /* The side streams of its runs; unfused, of an all-gather by copy engines. */
-static symm_status make_sides(struct symm_enqueue *e, const struct symm_matmul *m)
+static symm_status make_sides(struct symm_call *e, const struct symm_matmul *m)
 {
-    struct symm_side *side;
+    struct symm_side_stream *side;
     symm_status st;
 
-    TRY(symm__side_take(e, SYMM_URGENT, &side));
+    TRY(symm__side_stream_take(e, SYMM_URGENT, &side));
     if (m->counts) /* blocks send */
-        st = symm__side_take(e, SYMM_NOT_URGENT, &side);
+        st = symm__side_stream_take(e, SYMM_NOT_URGENT, &side);
 out:
     return st;
 }
 
 /* Whatever runs need, ready on all ranks before any rank signals. */
-static symm_status furnish(struct symm_enqueue *e, struct symm_matmul *m)
+static symm_status furnish(struct symm_call *e, struct symm_matmul *m)
 {
     const int nchannels = (int)m->plan.chunks + 1;
-    struct symm_step ready = {0};
+    struct symm_vote ready = {0};
     symm_status st = SYMM_OK;
 
     if (m->plan.workspace_nbytes == 0)
@@ -166,9 +166,9 @@ out:
     return st;
 }
 
-static void release(struct symm_belonging *belonging)
+static void release(struct symm_attachment *attachment)
 {
-    struct symm_matmul *m = (struct symm_matmul *)belonging;
+    struct symm_matmul *m = (struct symm_matmul *)attachment;
 
     symm__cublas_forget(m->cublas);
     symm__memory_free_owner(m->group->ctx->memory, m);
@@ -179,7 +179,7 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
 {
     struct symm_matmul *m = calloc(1, sizeof *m);
     struct symm_problem p = {.nranks = 1};
-    struct symm_enqueue e;
+    struct symm_call e;
     symm_status st, mine = SYMM_OK;
 
     if (group)
@@ -191,7 +191,7 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
     TRY(symm__collective_begin(&e, group, true, "symm_matmul_create"));
     if (m)
         *m = (struct symm_matmul){
-            .belonging.release = release, .group = group, .problem = p, .number = group->ncalls};
+            .attachment.release = release, .group = group, .problem = p, .number = group->ncalls};
     if (mine == SYMM_OK)
         mine = symm__problem_check_data(&p, group->ctx->memory);
     if (mine == SYMM_OK)
@@ -202,7 +202,7 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
     if (st == SYMM_OK)
         st = furnish(&e, m);
     TRY(symm__collective_end(&e, st));
-    symm__group_add(group, &m->belonging);
+    symm__group_attach(group, &m->attachment);
     *out = m;
     m = NULL;
 out:
@@ -218,8 +218,8 @@ void symm_matmul_destroy(symm_matmul *m)
         free(m);
         return;
     }
-    symm__group_take(m->group, &m->belonging);
-    release(&m->belonging);
+    symm__group_detach(m->group, &m->attachment);
+    release(&m->attachment);
 }
 
 symm_strategy symm_matmul_strategy(const symm_matmul *m)
@@ -287,8 +287,8 @@ static symm_status multiply(const struct symm_matmul_run *run, int first_step, i
         return symm__wgmma_enqueue(run, &args);
     if (p->alpha == 0)
         args.a.k = 0; /* reads neither a nor b */
-    return symm__enqueue_local_kernel(run->e, product_kernel(p->dtype), m->plan.blocks,
-                                      m->plan.threads, &args);
+    return symm__call_launch_local(run->e, product_kernel(p->dtype), m->plan.blocks,
+                                   m->plan.threads, &args);
 }
 
 /* Products beside the copies: one that takes the rows as they come, or one for each rank's rows. */
@@ -296,18 +296,18 @@ static symm_status run_beside(struct symm_matmul_run *run)
 {
     const int nranks = run->problem.nranks,
               steps = run->m->plan.strategy == SYMM_STRATEGY_FUSED ? nranks : 1;
-    struct symm_side *side;
+    struct symm_side_stream *side;
     symm_status st;
 
     run->sends = true;
-    TRY(symm__side_take(run->e, SYMM_URGENT, &side));
-    TRY(symm__side_mark(side));
+    TRY(symm__side_stream_take(run->e, SYMM_URGENT, &side));
+    TRY(symm__side_stream_mark(side));
     st = symm__gather_push(run, side);
     for (int s = 0; s < nranks && st == SYMM_OK; s += steps)
         st = multiply(run, s, s + steps);
     if (st == SYMM_OK)
         st = symm__gather_finish(run, side);
-    st = symm__side_finish(side, st);
+    st = symm__side_stream_finish(side, st);
 out:
     return st;
 }
@@ -343,14 +343,14 @@ static symm_status end_group(const struct symm_matmul_run *run, symm_status st)
     char why[SYMM_TEXT_MAX];
 
     snprintf(why, sizeof why, "%s", symm__failure_text());
-    symm__lane_abort(run->m->group->lane, SYMM_ERROR_PEER, why);
+    symm__host_comm_abort(run->m->group->comm, SYMM_ERROR_PEER, why);
     return symm__fail(st, "%s", why);
 }
 
 symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_stream stream)
 {
     struct symm_matmul_run run = {.m = m};
-    struct symm_enqueue e;
+    struct symm_call e;
     symm_status st;
 
     if (!m)
@@ -359,12 +359,12 @@ symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_s
     st = symm__problem_bind(&m->problem, args, m->group->ctx->memory, &run.problem);
     if (st != SYMM_OK)
         return symm__fail_on(m->group->rank, st, "symm_matmul_run: ");
-    TRY(symm__enqueue_begin(&e, m->group, stream, m->problem.kind == SYMM_ALL_GATHER_MATMUL,
-                            "symm_matmul_run(the product of call %llu, %s, m %d, k %d)",
-                            (unsigned long long)m->number, kind_names[m->problem.kind],
-                            m->problem.m, m->problem.k));
+    TRY(symm__call_begin(&e, m->group, stream, m->problem.kind == SYMM_ALL_GATHER_MATMUL,
+                         "symm_matmul_run(the product of call %llu, %s, m %d, k %d)",
+                         (unsigned long long)m->number, kind_names[m->problem.kind], m->problem.m,
+                         m->problem.k));
     run.e = &e;
-    st = symm__enqueue_end(&e, run_all(&run));
+    st = symm__call_end(&e, run_all(&run));
     /* What a capture has got so far is run by nobody. */
     if (st != SYMM_OK && run.sends && !e.capturing)
         st = end_group(&run, st);

@@ -20,14 +20,14 @@ void fuzz_fail(const char *fmt, ...)
     abort();
 }
 
-/* ---------------------------------------------------------------------------------------- lanes */
+/* ---------------------------------------------------------------------------------------- comms */
 
-uint32_t client_members(int lane, int nranks)
+uint32_t client_members(int comm, int nranks)
 {
     static const uint32_t sets[CLIENT_LANES] = {15, 15, 3, 6, 9, 1};
-    const uint32_t everyone = (1u << nranks) - 1, members = sets[lane] & everyone;
+    const uint32_t everyone = (1u << nranks) - 1, members = sets[comm] & everyone;
 
-    for (int i = 1; i < lane; i++)
+    for (int i = 1; i < comm; i++)
         if ((sets[i] & everyone) == members)
             return 0;
     return members;
@@ -36,20 +36,20 @@ uint32_t client_members(int lane, int nranks)
 void client_init(struct client *c, int fd, int rank, int nranks)
 {
     *c = (struct client){.fd = fd, .rank = rank, .nranks = nranks};
-    c->lanes[0].key = SYMM_LANE_WORLD;
+    c->comms[0].key = SYMM_COMM_WORLD;
 }
 
-static struct client_lane *find_lane(struct client *c, uint64_t key)
+static struct client_comm *find_comm(struct client *c, uint64_t key)
 {
     for (int i = 0; i < CLIENT_LANES; i++)
-        if (key && c->lanes[i].key == key)
-            return &c->lanes[i];
+        if (key && c->comms[i].key == key)
+            return &c->comms[i];
     return NULL;
 }
 
-static bool is_member(const struct client *c, int lane)
+static bool is_member(const struct client *c, int comm)
 {
-    return client_members(lane, c->nranks) >> c->rank & 1;
+    return client_members(comm, c->nranks) >> c->rank & 1;
 }
 
 /* -------------------------------------------------------------------------------------- sending */
@@ -70,7 +70,7 @@ void client_hello(struct client *c, const char *boot_id)
     struct symm_hello hello = {.token = {0}};
     struct symm_message m = {.type = SYMM_MESSAGE_HELLO,
                              .rank = c->rank,
-                             .lane = SYMM_LANE_JOIN,
+                             .comm = SYMM_COMM_JOIN,
                              .args = {(uint64_t)c->nranks, (uint64_t)getpid()},
                              .payload = &hello,
                              .payload_nbytes = sizeof hello};
@@ -87,27 +87,27 @@ bool client_is_there(const struct client *c)
     return c->fd >= 0 && !c->crooked && !c->left && !c->lost;
 }
 
-/* Whether it may speak on this lane. */
-static bool may_speak(const struct client *c, int lane)
+/* Whether it may speak on this comm. */
+static bool may_speak(const struct client *c, int comm)
 {
-    return client_is_there(c) && c->joined && is_member(c, lane) &&
-           c->lanes[lane].stage == LANE_OPEN;
+    return client_is_there(c) && c->joined && is_member(c, comm) &&
+           c->comms[comm].stage == COMM_OPEN;
 }
 
-static struct symm_message message(const struct client *c, uint32_t type, int lane)
+static struct symm_message message(const struct client *c, uint32_t type, int comm)
 {
-    return (struct symm_message){.type = type, .rank = c->rank, .lane = c->lanes[lane].key};
+    return (struct symm_message){.type = type, .rank = c->rank, .comm = c->comms[comm].key};
 }
 
-void client_step(struct client *c, int lane, int call, bool gives_fd)
+void client_step(struct client *c, int comm, int call, bool gives_fd)
 {
     static const char *const calls[] = {"symm_alloc(4096)", "symm_trim()", "symm_exchange(8)"};
     static const unsigned char bytes[512];
-    struct symm_message m = message(c, SYMM_MESSAGE_STEP, lane);
-    struct client_lane *l = &c->lanes[lane];
+    struct symm_message m = message(c, SYMM_MESSAGE_VOTE, comm);
+    struct client_comm *l = &c->comms[comm];
     int fd = -1;
 
-    if (!may_speak(c, lane) || l->waits)
+    if (!may_speak(c, comm) || l->waits)
         return;
     l->nbytes = call % 4 == 2 ? 8 * (size_t)(call / 32) : 0;
     m.seq = ++l->seq;
@@ -126,48 +126,48 @@ void client_step(struct client *c, int lane, int call, bool gives_fd)
     symm__fd_close(&fd);
 }
 
-void client_create(struct client *c, int lane)
+void client_create(struct client *c, int comm)
 {
     struct symm_message m = {.type = SYMM_MESSAGE_CREATE, .rank = c->rank, .seq = 1};
-    struct client_lane *l = &c->lanes[lane];
+    struct client_comm *l = &c->comms[comm];
     unsigned char payload[8 + CLIENT_RANKS];
-    const uint64_t parent = SYMM_LANE_WORLD;
+    const uint64_t parent = SYMM_COMM_WORLD;
     size_t n = 8;
 
-    if (!may_speak(c, 0) || lane == 0 || !is_member(c, lane) || l->stage != LANE_NONE)
+    if (!may_speak(c, 0) || comm == 0 || !is_member(c, comm) || l->stage != COMM_NONE)
         return;
     memcpy(payload, &parent, sizeof parent);
     for (int r = 0; r < c->nranks; r++)
-        if (client_members(lane, c->nranks) >> r & 1)
+        if (client_members(comm, c->nranks) >> r & 1)
             payload[n++] = (unsigned char)r;
-    m.lane = l->key = SYMM_LANE_FORMING | ++c->attempts;
+    m.comm = l->key = SYMM_COMM_FORMING | ++c->attempts;
     l->seq = 1;
     m.text = "symm_group_create";
     m.payload = payload;
     m.payload_nbytes = n;
-    l->stage = LANE_CREATING;
+    l->stage = COMM_CREATING;
     l->waits = true;
     client_send(c, &m);
 }
 
-void client_ask(struct client *c, int lane, int rank)
+void client_ask(struct client *c, int comm, int rank)
 {
-    struct symm_message m = message(c, SYMM_MESSAGE_ASK, lane);
+    struct symm_message m = message(c, SYMM_MESSAGE_ASK, comm);
 
     m.args[0] = (uint64_t)rank;
-    if (!may_speak(c, lane) || !(client_members(lane, c->nranks) >> rank & 1))
+    if (!may_speak(c, comm) || !(client_members(comm, c->nranks) >> rank & 1))
         return;
-    c->lanes[lane].asked |= 1u << rank;
+    c->comms[comm].asked |= 1u << rank;
     client_send(c, &m);
 }
 
-void client_say(struct client *c, uint32_t type, int lane)
+void client_say(struct client *c, uint32_t type, int comm)
 {
-    struct symm_message m = message(c, type, lane);
-    struct client_lane *l = &c->lanes[lane];
+    struct symm_message m = message(c, type, comm);
+    struct client_comm *l = &c->comms[comm];
 
     m.seq = l->seq;
-    if (!may_speak(c, lane))
+    if (!may_speak(c, comm))
         return;
     if (type == SYMM_MESSAGE_CONFIRM)
         m.seq = ++l->confirm;
@@ -178,7 +178,7 @@ void client_say(struct client *c, uint32_t type, int lane)
     else if (type == SYMM_MESSAGE_CLOSE && l->waits)
         return; /* no program does */
     if (type == SYMM_MESSAGE_CLOSE)
-        l->stage = LANE_CLOSED;
+        l->stage = COMM_CLOSED;
     client_send(c, &m);
 }
 
@@ -199,12 +199,12 @@ void client_close(struct client *c)
 
 /* ------------------------------------------------------------------------------------ receiving */
 
-static void take_result(struct client *c, struct client_lane *l, const struct symm_message *m)
+static void take_result(struct client *c, struct client_comm *l, const struct symm_message *m)
 {
     int nfds = 0;
 
     if (!l->waits || m->seq != l->seq)
-        fuzz_fail("rank %d: a result of step %llu, which it does not wait for", c->rank,
+        fuzz_fail("rank %d: a result of vote %llu, which it does not wait for", c->rank,
                   (unsigned long long)m->seq);
     for (int i = 0; i < SYMM_MAX_RANKS; i++)
         nfds += symm__rank_set_has(m->set, i);
@@ -213,43 +213,43 @@ static void take_result(struct client *c, struct client_lane *l, const struct sy
     if (m->status != SYMM_OK && !*m->reason)
         fuzz_fail("rank %d: a verdict without a reason", c->rank);
     l->waits = false;
-    if (l->stage != LANE_CREATING)
+    if (l->stage != COMM_CREATING)
         return;
-    l->stage = m->status == SYMM_OK ? LANE_OPEN : LANE_NONE;
+    l->stage = m->status == SYMM_OK ? COMM_OPEN : COMM_NONE;
     if (m->status == SYMM_OK && m->payload_nbytes == sizeof l->key)
         memcpy(&l->key, m->payload, sizeof l->key);
     else if (m->status == SYMM_OK)
-        fuzz_fail("rank %d: a lane without a key", c->rank);
+        fuzz_fail("rank %d: a comm without a key", c->rank);
 }
 
-static void take_end(struct client_lane *l)
+static void take_end(struct client_comm *l)
 {
     l->waits = false;
-    if (l->stage == LANE_CREATING)
-        l->stage = LANE_NONE;
-    else if (l->stage != LANE_CLOSED)
-        l->stage = LANE_ENDED;
+    if (l->stage == COMM_CREATING)
+        l->stage = COMM_NONE;
+    else if (l->stage != COMM_CLOSED)
+        l->stage = COMM_ENDED;
 }
 
-static void answer(struct client *c, int lane, const struct symm_message *asked)
+static void answer(struct client *c, int comm, const struct symm_message *asked)
 {
-    struct symm_message m = message(c, SYMM_MESSAGE_TOLD, lane);
+    struct symm_message m = message(c, SYMM_MESSAGE_TOLD, comm);
 
     m.seq = asked->seq;
     m.args[0] = asked->args[0]; /* a rank, or the hub */
     m.text = "call 7: symm_barrier()";
-    if (may_speak(c, lane))
+    if (may_speak(c, comm))
         client_send(c, &m);
 }
 
 static void take(struct client *c, const struct symm_message *m)
 {
-    struct client_lane *l = find_lane(c, m->lane);
+    struct client_comm *l = find_comm(c, m->comm);
 
-    if (m->lane == SYMM_LANE_JOIN && m->type == SYMM_MESSAGE_RESULT) {
+    if (m->comm == SYMM_COMM_JOIN && m->type == SYMM_MESSAGE_RESULT) {
         c->joined = true;
-        c->lanes[0].stage = LANE_OPEN;
-    } else if (m->lane == SYMM_LANE_JOIN && m->type == SYMM_MESSAGE_ENDED) {
+        c->comms[0].stage = COMM_OPEN;
+    } else if (m->comm == SYMM_COMM_JOIN && m->type == SYMM_MESSAGE_ENDED) {
         c->refused = true;
     } else if (!l) {
         return;
@@ -264,7 +264,7 @@ static void take(struct client *c, const struct symm_message *m)
     } else if (m->type == SYMM_MESSAGE_TOLD && m->args[0] < SYMM_MAX_RANKS) {
         l->told |= 1u << m->args[0];
     } else if (m->type == SYMM_MESSAGE_ASKED) {
-        answer(c, (int)(l - c->lanes), m);
+        answer(c, (int)(l - c->comms), m);
     }
 }
 
@@ -293,11 +293,11 @@ void client_drain(struct client *c)
 
 /* ----------------------------------------------------------------------------- what it is owed */
 
-static const char *owed_on(const struct client_lane *l)
+static const char *owed_on(const struct client_comm *l)
 {
     if (l->waits)
-        return "the result of a step";
-    if (l->stage != LANE_OPEN)
+        return "the result of a vote";
+    if (l->stage != COMM_OPEN)
         return NULL;
     if (l->confirmed < l->confirm)
         return "a confirmation";
@@ -314,6 +314,6 @@ bool client_is_owed(const struct client *c, const char **what)
     if (c->said_hello && !c->joined && !c->refused)
         *what = "the answer to its HELLO";
     for (int i = 0; i < CLIENT_LANES && !*what; i++)
-        *what = owed_on(&c->lanes[i]);
+        *what = owed_on(&c->comms[i]);
     return *what != NULL;
 }

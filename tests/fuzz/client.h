@@ -11,14 +11,14 @@
 
 enum { CLIENT_LANES = 6, CLIENT_RANKS = 4 };
 
-enum lane_stage { LANE_NONE, LANE_CREATING, LANE_OPEN, LANE_ENDED, LANE_CLOSED };
+enum comm_stage { COMM_NONE, COMM_CREATING, COMM_OPEN, COMM_ENDED, COMM_CLOSED };
 
-/* A lane as the client knows it. Lane 0 of a client is the world. */
-struct client_lane {
-    enum lane_stage stage;
+/* A comm as the client knows it. Lane 0 of a client is the world. */
+struct client_comm {
+    enum comm_stage stage;
     uint64_t key;                /* the hub's, or while it is being made this rank's name */
-    uint64_t seq;                /* of the last step that it took part in */
-    bool waits;                  /* for that step's result */
+    uint64_t seq;                /* of the last vote that it took part in */
+    bool waits;                  /* for that vote's result */
     size_t nbytes;               /* that each rank brings to it */
     uint64_t confirm, confirmed; /* the last question, and the last answer */
     bool quiet, all_quiet;       /* said, and heard */
@@ -28,16 +28,16 @@ struct client_lane {
 struct client {
     int fd; /* -1: closed here */
     int rank, nranks;
-    uint64_t attempts;                                     /* to make a lane */
+    uint64_t attempts;                                     /* to make a comm */
     bool said_hello, joined, refused, crooked, left, lost; /* lost: the hub closed it */
-    struct client_lane lanes[CLIENT_LANES];
+    struct client_comm comms[CLIENT_LANES];
 };
 
 /*
- * The members of a client's lane, by world rank, a bit each. 0: there is no such lane, since the
+ * The members of a client's comm, by world rank, a bit each. 0: there is no such comm, since the
  * ranks have another one of the same members.
  */
-uint32_t client_members(int lane, int nranks);
+uint32_t client_members(int comm, int nranks);
 
 void client_init(struct client *c, int fd, int rank, int nranks);
 
@@ -47,10 +47,10 @@ void client_send(struct client *c, const struct symm_message *m);
 
 /* What an honest client sends. Each does nothing where the protocol does not allow it. */
 void client_hello(struct client *c, const char *boot_id);
-void client_step(struct client *c, int lane, int call, bool gives_fd);
-void client_create(struct client *c, int lane);
-void client_say(struct client *c, uint32_t type, int lane);
-void client_ask(struct client *c, int lane, int rank);
+void client_step(struct client *c, int comm, int call, bool gives_fd);
+void client_create(struct client *c, int comm);
+void client_say(struct client *c, uint32_t type, int comm);
+void client_ask(struct client *c, int comm, int rank);
 void client_leave(struct client *c); /* BYE */
 void client_close(struct client *c);
 

@@ -1,6 +1,6 @@
 /*
  * The hub, served in this thread, with real connections and real descriptors. The input is a
- * script: clients connect, join, take part in steps, send frames of any type, half of a frame or
+ * script: clients connect, join, take part in votes, send frames of any type, half of a frame or
  * too many descriptors, and go. At the end those that kept to the protocol have every answer that
  * it promises them, and nothing is left: no descriptor, no memory.
  */
@@ -136,8 +136,8 @@ static void send_any(struct client *c, struct script *s)
     struct symm_message m = {
         .type = 1 + kind % (SYMM_MESSAGE_TYPES - 1),
         .rank = where % 8 == 7 ? -1 : c->rank + (int)(where % 8 == 6),
-        .lane = where / 8 % 2 ? c->lanes[where / 16 % CLIENT_LANES].key : where / 16,
-        .seq = c->lanes[where / 16 % CLIENT_LANES].seq + what % 3,
+        .comm = where / 8 % 2 ? c->comms[where / 16 % CLIENT_LANES].key : where / 16,
+        .seq = c->comms[where / 16 % CLIENT_LANES].seq + what % 3,
         .op = what / 4 % 4,
         .status = what % 16 ? SYMM_OK : SYMM_ERROR_DRIVER,
         .args = {what, where},
@@ -156,7 +156,7 @@ static void send_any(struct client *c, struct script *s)
 static void send_raw(struct client *c, struct script *s, int nfds)
 {
     unsigned char bytes[RAW_MOST];
-    struct symm_message m = {.type = SYMM_MESSAGE_STEP, .rank = c->rank, .lane = SYMM_LANE_WORLD};
+    struct symm_message m = {.type = SYMM_MESSAGE_VOTE, .rank = c->rank, .comm = SYMM_COMM_WORLD};
     struct symm_frame *whole = symm__frame_make(&m);
     struct symm_frame *frame = malloc(sizeof *frame + RAW_MOST);
     const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -180,12 +180,12 @@ static void send_raw(struct client *c, struct script *s, int nfds)
 }
 
 /* Frees of blocks, and a great many questions: the hub reads one message in a turn. */
-static void flood(struct client *c, unsigned lane)
+static void flood(struct client *c, unsigned comm)
 {
     const uint64_t off[2] = {4096, 8192};
     struct symm_message m = {.type = SYMM_MESSAGE_FREED,
                              .rank = c->rank,
-                             .lane = SYMM_LANE_WORLD,
+                             .comm = SYMM_COMM_WORLD,
                              .payload = off,
                              .payload_nbytes = sizeof off};
 
@@ -193,7 +193,7 @@ static void flood(struct client *c, unsigned lane)
         return;
     for (int i = 0; i < FLOOD && !c->crooked; i++)
         client_send(c, &m);
-    client_say(c, SYMM_MESSAGE_CONFIRM, (int)(lane % CLIENT_LANES));
+    client_say(c, SYMM_MESSAGE_CONFIRM, (int)(comm % CLIENT_LANES));
 }
 
 /* ---------------------------------------------------------------------------------- the script */
@@ -219,16 +219,16 @@ enum deed {
     DEEDS
 };
 
-static void step_all(struct scene *x, unsigned lane, unsigned call)
+static void step_all(struct scene *x, unsigned comm, unsigned call)
 {
     for (int i = 0; i < x->nclients; i++)
-        client_step(&x->clients[i], (int)(lane % CLIENT_LANES), (int)call, lane & 64);
+        client_step(&x->clients[i], (int)(comm % CLIENT_LANES), (int)call, comm & 64);
 }
 
-static void create_all(struct scene *x, unsigned lane)
+static void create_all(struct scene *x, unsigned comm)
 {
     for (int i = 0; i < x->nclients; i++)
-        client_create(&x->clients[i], 1 + (int)(lane % (CLIENT_LANES - 1)));
+        client_create(&x->clients[i], 1 + (int)(comm % (CLIENT_LANES - 1)));
 }
 
 static void do_next(struct scene *x, struct script *s)
@@ -239,24 +239,24 @@ static void do_next(struct scene *x, struct script *s)
     const enum deed deed = (enum deed)(next(s) % DEEDS);
     const unsigned who = next(s), how = next(s);
     struct client *c = &x->clients[who % (unsigned)x->nclients];
-    const int lane = (int)(who / 8 % CLIENT_LANES);
+    const int comm = (int)(who / 8 % CLIENT_LANES);
 
     if (deed == MEET)
         meet(x, (int)(who % (unsigned)x->join.nranks));
     else if (deed == HELLO)
         hello(x, c, how);
     else if (deed == STEP)
-        client_step(c, lane, (int)how, who & 64);
+        client_step(c, comm, (int)how, who & 64);
     else if (deed == STEP_ALL)
         step_all(x, who, how);
     else if (deed == CREATE)
-        client_create(c, lane);
+        client_create(c, comm);
     else if (deed == CREATE_ALL)
         create_all(x, who);
     else if (deed == SAY)
-        client_say(c, sayings[how % 6], lane);
+        client_say(c, sayings[how % 6], comm);
     else if (deed == ASK)
-        client_ask(c, lane, (int)(how % (unsigned)x->join.nranks));
+        client_ask(c, comm, (int)(how % (unsigned)x->join.nranks));
     else if (deed == FLOOD_HUB)
         flood(c, who / 8);
     else if (deed == ANY)
@@ -292,44 +292,44 @@ static void join_all(struct scene *x)
 
 /* ------------------------------------------------------------------------------------- the end */
 
-/* Whether the rank is not on the lane any more: it died, left, or has closed it. */
-static bool is_gone(const struct scene *x, int rank, int lane)
+/* Whether the rank is not on the comm any more: it died, left, or has closed it. */
+static bool is_gone(const struct scene *x, int rank, int comm)
 {
     for (int i = 0; i < x->nclients; i++) {
         const struct client *c = &x->clients[i];
         if (c->rank == rank && c->joined && c->fd >= 0 && !c->left && !c->lost &&
-            c->lanes[lane].stage != LANE_CLOSED)
+            c->comms[comm].stage != COMM_CLOSED)
             return false;
     }
     return true;
 }
 
-/* Whether the rank has said on the lane that nothing of it runs any more. */
-static bool is_quiet(const struct scene *x, int rank, int lane)
+/* Whether the rank has said on the comm that nothing of it runs any more. */
+static bool is_quiet(const struct scene *x, int rank, int comm)
 {
     for (int i = 0; i < x->nclients; i++)
-        if (x->clients[i].rank == rank && x->clients[i].lanes[lane].quiet)
+        if (x->clients[i].rank == rank && x->clients[i].comms[comm].quiet)
             return true;
     return false;
 }
 
 /* What must have come without a deadline: somebody is gone, or nobody runs anything any more. */
-static const char *due(const struct scene *x, const struct client *c, int lane)
+static const char *due(const struct scene *x, const struct client *c, int comm)
 {
-    const struct client_lane *l = &c->lanes[lane];
-    const bool creating = l->stage == LANE_CREATING;
+    const struct client_comm *l = &c->comms[comm];
+    const bool creating = l->stage == COMM_CREATING;
     bool all_quiet = true;
 
-    if (creating && c->lanes[0].stage == LANE_ENDED)
+    if (creating && c->comms[0].stage == COMM_ENDED)
         return "that its group will not be made";
     for (int r = 0; r < c->nranks; r++) {
-        if (!(client_members(lane, c->nranks) >> r & 1))
+        if (!(client_members(comm, c->nranks) >> r & 1))
             continue;
-        if (l->waits && (is_gone(x, r, lane) || (creating && is_gone(x, r, 0))))
+        if (l->waits && (is_gone(x, r, comm) || (creating && is_gone(x, r, 0))))
             return "that somebody is gone";
-        all_quiet = all_quiet && (is_gone(x, r, lane) || is_quiet(x, r, lane));
+        all_quiet = all_quiet && (is_gone(x, r, comm) || is_quiet(x, r, comm));
     }
-    return l->stage == LANE_OPEN && l->quiet && all_quiet && !l->all_quiet ? "that all are quiet"
+    return l->stage == COMM_OPEN && l->quiet && all_quiet && !l->all_quiet ? "that all are quiet"
                                                                            : NULL;
 }
 
@@ -339,7 +339,7 @@ static void check_due(const struct scene *x)
         const struct client *c = &x->clients[i];
         for (int l = 0; l < CLIENT_LANES && c->joined && client_is_there(c); l++)
             if (due(x, c, l))
-                fuzz_fail("rank %d (client %d) was not told %s, on lane %d", c->rank, i,
+                fuzz_fail("rank %d (client %d) was not told %s, on comm %d", c->rank, i,
                           due(x, c, l), l);
     }
 }
@@ -350,23 +350,23 @@ static void expire(struct scene *x)
     for (int i = 0; i < x->nclients; i++) {
         struct client *c = &x->clients[i];
         struct symm_message m = {
-            .type = SYMM_MESSAGE_EXPIRED, .rank = c->rank, .lane = SYMM_LANE_JOIN};
+            .type = SYMM_MESSAGE_EXPIRED, .rank = c->rank, .comm = SYMM_COMM_JOIN};
         if (c->said_hello && !c->joined && !c->refused && !c->crooked && c->fd >= 0)
             client_send(c, &m);
         for (int l = 0; l < CLIENT_LANES; l++) {
-            m.lane = c->lanes[l].key;
-            m.seq = c->lanes[l].seq;
-            if (c->lanes[l].waits && !c->crooked && !c->left && c->fd >= 0)
+            m.comm = c->comms[l].key;
+            m.seq = c->comms[l].seq;
+            if (c->comms[l].waits && !c->crooked && !c->left && c->fd >= 0)
                 client_send(c, &m);
         }
     }
 }
 
-/* On every lane: what did each of you call last? And nothing of mine runs any more. */
+/* On every comm: what did each of you call last? And nothing of mine runs any more. */
 static void ask_all(struct client *c)
 {
     for (int l = 0; l < CLIENT_LANES; l++) {
-        c->lanes[l].asked = c->lanes[l].told = 0; /* a question may have crossed a goodbye */
+        c->comms[l].asked = c->comms[l].told = 0; /* a question may have crossed a goodbye */
         for (int r = 0; r < c->nranks; r++)
             client_ask(c, l, r);
         client_say(c, SYMM_MESSAGE_QUIET, l);

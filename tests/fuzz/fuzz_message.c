@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     struct symm_frame *frame = symm__frame_make(&m);
     check(frame);
     check(symm__message_parse(frame->bytes, frame->nbytes, m.nfds, &again) == SYMM_OK);
-    check(again.type == m.type && again.rank == m.rank && again.lane == m.lane &&
+    check(again.type == m.type && again.rank == m.rank && again.comm == m.comm &&
           again.seq == m.seq && again.op == m.op && again.status == m.status &&
           again.payload_nbytes == m.payload_nbytes && !strcmp(again.text, m.text) &&
           !strcmp(again.reason, m.reason) && !memcmp(again.args, m.args, sizeof m.args) &&
@@ -46,7 +46,7 @@ static void make_up(void)
     static unsigned char payload[256];
     struct symm_message m = {.type = 1 + alone_chance(SYMM_MESSAGE_TYPES - 1),
                              .rank = (int)alone_chance(SYMM_MAX_RANKS),
-                             .lane = alone_chance(5),
+                             .comm = alone_chance(5),
                              .seq = alone_chance(100),
                              .status = -(symm_status)alone_chance(11),
                              .text = alone_chance(2) ? "symm_alloc(4096)" : NULL,

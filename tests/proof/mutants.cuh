@@ -27,7 +27,7 @@ SYMM_DEV bool symm_dev_wait_all_next(const symm_view &v, symm_signal_pad *pad, i
                                      uint32_t, uint32_t next_word, bool *agreed)
 {
     *agreed = true;
-    return symm_dev_wait_all_insist(v, pad, channel + 1, next_word);
+    return symm_dev_wait_all_require_equal(v, pad, channel + 1, next_word);
 }
 
 namespace symm_detail

@@ -33,8 +33,8 @@ OPERATORS = {
     "fence_async": ["(void)0"],
     "bulk_wait": ["(void)0"],
     "symm_dev_barrier": ["(void)0"],
-    "symm_dev_barrier_agree": ["true"],
-    "symm_dev_barrier_insist": ["true"],
+    "symm_dev_barrier_test_equal": ["true"],
+    "symm_dev_barrier_require_equal": ["true"],
     "symm_dev_grid_sync": ["(void)0"],
     "symm_dev_grid_barrier": ["(void)0"],
     "symm_dev_aborted": ["false"],
@@ -46,15 +46,15 @@ OPERATORS = {
     "symm_dev_arrive": ["(void)0"],
     "symm_dev_arrive_both": ["symm_dev_arrive_next({0})"],
     "symm_dev_wait_all": ["(void)0"],
-    "symm_dev_wait_all_agree": ["true"],
-    "symm_dev_wait_all_insist": ["true"],
+    "symm_dev_wait_all_test_equal": ["true"],
+    "symm_dev_wait_all_require_equal": ["true"],
     "symm_dev_wait_all_both": ["symm_dev_wait_all_next({0})"],
 }
 SENT = {"symm_dev_signal": "signal and wait", "symm_dev_arrive": "arrive and wait",
         "symm_dev_arrive_both": "arrive and wait"}
 AWAITED = {"symm_dev_wait": "signal and wait", "symm_dev_wait_all": "arrive and wait",
-           "symm_dev_wait_all_agree": "arrive and wait",
-           "symm_dev_wait_all_insist": "arrive and wait",
+           "symm_dev_wait_all_test_equal": "arrive and wait",
+           "symm_dev_wait_all_require_equal": "arrive and wait",
            "symm_dev_wait_all_both": "arrive and wait"}
 PAIRS = {**SENT, **AWAITED}
 CALL = re.compile(r"(?<![\w:])((?:symm_detail::)?)(%s)\(" % "|".join(OPERATORS))
@@ -73,7 +73,7 @@ STATEMENTS = {
 FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^;{(]*?\b(\w+)(?=\()"
                       r"|SYMM_KERNEL\((\w+))", re.M)
 # The device header's bodies.
-INLINE = ["device_meet.cuh", "device_data.cuh", "device_packet.cuh"]
+INLINE = ["device_sync.cuh", "device_data.cuh", "device_packet.cuh"]
 INCLUDE = re.compile(r'^#include "(.*\.cuh)"', re.M)
 # What the emulated driver does not have.
 GPU_ONLY = re.compile(r"^#if defined\(__CUDA_ARCH\w*\)$.*?^#(?:else|endif)\b", re.M | re.S)
@@ -98,10 +98,10 @@ FIRST = {
     "symm_dev_arrive": ["split", "split_multicast"],
     "symm_dev_wait_all": ["split", "split_multicast"],
     "symm_dev_barrier": ["barrier"],
-    "symm_dev_barrier_agree": ["agree"],
-    "symm_dev_barrier_insist": ["insist", "mismatch"],
-    "symm_dev_wait_all_agree": ["flight", "agree"],
-    "symm_dev_wait_all_insist": ["flight", "mismatch"],
+    "symm_dev_barrier_test_equal": ["agree"],
+    "symm_dev_barrier_require_equal": ["insist", "mismatch"],
+    "symm_dev_wait_all_test_equal": ["flight", "agree"],
+    "symm_dev_wait_all_require_equal": ["flight", "mismatch"],
     "symm_dev_wait_all_both": ["flight", "mismatch"],
     "symm_dev_aborted": ["silence"],
     "symm_dev_put_bulk": ["put"],

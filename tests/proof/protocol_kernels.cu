@@ -174,7 +174,7 @@ SYMM_KERNEL(proof_agree, proof_args, a, 64)
         const bool same = h & 1;
         const uint32_t mine = h + (!same && (int)((h >> 1) % (uint32_t)t.v.nranks) == t.v.rank);
         write_round(t, t.block, 0, round);
-        t.wrong += symm_dev_barrier_agree(t.v, a.pad, ask, mine) != same;
+        t.wrong += symm_dev_barrier_test_equal(t.v, a.pad, ask, mine) != same;
         check_round(t, t.block, 0, round);
         symm_dev_barrier(t.v, a.pad, meet);
     }
@@ -186,7 +186,7 @@ SYMM_DEV bool insist(const turn &t, symm_signal_pad *pad, int channel, bool both
 {
     bool agreed = false;
     if (!both)
-        return symm_dev_barrier_insist(t.v, pad, channel, word);
+        return symm_dev_barrier_require_equal(t.v, pad, channel, word);
     symm_dev_arrive_both(t.v, pad, channel, 5, word);
     return symm_dev_wait_all_both(t.v, pad, channel, 5, word, &agreed) && agreed;
 }
@@ -244,9 +244,9 @@ SYMM_KERNEL(proof_flight, proof_args, a, 64)
             if (both && c == 1)
                 t.wrong += !symm_dev_wait_all_both(t.v, a.pad, ask, mine, word, &agreed);
             else
-                t.wrong += !symm_dev_wait_all_insist(t.v, a.pad, meet, word);
+                t.wrong += !symm_dev_wait_all_require_equal(t.v, a.pad, meet, word);
             if (!both && c == 1)
-                agreed = symm_dev_wait_all_agree(t.v, a.pad, ask, mine);
+                agreed = symm_dev_wait_all_test_equal(t.v, a.pad, ask, mine);
             t.wrong += c == 1 && agreed != same;
             check_round(t, 2 * t.block + (c - 1) / 2 % 2, (c - 1) & 1, 16 * call + c - 1);
         }

@@ -1,5 +1,5 @@
 /* All of them are one image. */
-#include "device_meet.cuh"
+#include "device_sync.cuh"
 #include "device_data.cuh"
 #include "device_move.cuh"
 #include "device_multimem.cuh"

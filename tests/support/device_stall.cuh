@@ -14,8 +14,8 @@ SYMM_DEV uint32_t live_on(const test_device_args &a)
     symm_dev_barrier(v, a.pad, 5);
     symm_dev_arrive(v, a.pad, 5);
     symm_dev_wait_all(v, a.pad, 5);
-    wrong += v.nranks > 1 && symm_dev_barrier_agree(v, a.pad, 5, 1);
-    wrong += v.nranks > 1 && symm_dev_barrier_insist(v, a.pad, 5, 1);
+    wrong += v.nranks > 1 && symm_dev_barrier_test_equal(v, a.pad, 5, 1);
+    wrong += v.nranks > 1 && symm_dev_barrier_require_equal(v, a.pad, 5, 1);
     symm_dev_grid_sync(v, a.pad, 6);
     symm_dev_grid_barrier(v, a.pad, 6);
     const uint32_t epoch = symm_dev_epoch(v, a.pad, 7);

@@ -109,11 +109,11 @@ SYMM_DEV bool meet(const test_device_args &a, uint32_t nth)
         symm_dev_wait_all(v, a.pad, channel | 1);
         return true;
     case TEST_MEET_AGREE: /* now and then one rank comes with another word */
-        return symm_dev_barrier_agree(
+        return symm_dev_barrier_test_equal(
                    v, a.pad, channel,
                    word + (differ && (uint32_t)v.rank == nth % (uint32_t)v.nranks)) == !differ;
     case TEST_MEET_INSIST:
-        return symm_dev_barrier_insist(v, a.pad, channel, word);
+        return symm_dev_barrier_require_equal(v, a.pad, channel, word);
     case TEST_MEET_GRID_SYNC:
         symm_dev_grid_sync(v, a.pad, 0);
         return true;
@@ -157,5 +157,5 @@ SYMM_KERNEL(test_order, test_device_args, a, 256)
 /* Ranks come with different words: no thread may be told that all is well. */
 SYMM_KERNEL(test_mismatch, test_device_args, a, 256)
 {
-    tally(a, symm_dev_barrier_insist(a.view, a.pad, (int)my_block(), (uint32_t)a.param));
+    tally(a, symm_dev_barrier_require_equal(a.view, a.pad, (int)my_block(), (uint32_t)a.param));
 }

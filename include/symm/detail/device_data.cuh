@@ -4,7 +4,7 @@
 #ifndef SYMM_DETAIL_DEVICE_DATA_CUH
 #define SYMM_DETAIL_DEVICE_DATA_CUH
 
-#include <symm/detail/device_meet.cuh>
+#include <symm/detail/device_sync.cuh>
 
 namespace symm_detail
 {

@@ -5,7 +5,7 @@
 #ifndef SYMM_DETAIL_DEVICE_INLINE_CUH
 #define SYMM_DETAIL_DEVICE_INLINE_CUH
 
-#include <symm/detail/device_meet.cuh>
+#include <symm/detail/device_sync.cuh>
 #include <symm/detail/device_data.cuh>
 #include <symm/detail/device_packet.cuh>
 

@@ -2,7 +2,7 @@
 #ifndef SYMM_DETAIL_DEVICE_PACKET_CUH
 #define SYMM_DETAIL_DEVICE_PACKET_CUH
 
-#include <symm/detail/device_meet.cuh>
+#include <symm/detail/device_sync.cuh>
 
 /* -------------------------------------------------------------------------------------- packets */
 

@@ -361,15 +361,15 @@ SYMM_DEV void symm_dev_barrier(const symm_view &v, symm_signal_pad *pad, int cha
     __syncthreads();
 }
 
-SYMM_DEV bool symm_dev_wait_all_agree(const symm_view &v, symm_signal_pad *pad, int channel,
-                                      uint32_t word)
+SYMM_DEV bool symm_dev_wait_all_test_equal(const symm_view &v, symm_signal_pad *pad, int channel,
+                                           uint32_t word)
 {
     uint32_t theirs;
     return !__syncthreads_or(symm_detail::wait_all(v, pad, channel, word, &theirs) != -1);
 }
 
-SYMM_DEV bool symm_dev_wait_all_insist(const symm_view &v, symm_signal_pad *pad, int channel,
-                                       uint32_t word)
+SYMM_DEV bool symm_dev_wait_all_require_equal(const symm_view &v, symm_signal_pad *pad, int channel,
+                                              uint32_t word)
 {
     uint32_t theirs = 0;
     const int other = symm_detail::wait_all(v, pad, channel, word, &theirs);
@@ -396,18 +396,18 @@ SYMM_DEV bool symm_dev_wait_all_both(const symm_view &v, symm_signal_pad *pad, i
     return well;
 }
 
-SYMM_DEV bool symm_dev_barrier_agree(const symm_view &v, symm_signal_pad *pad, int channel,
-                                     uint32_t word)
+SYMM_DEV bool symm_dev_barrier_test_equal(const symm_view &v, symm_signal_pad *pad, int channel,
+                                          uint32_t word)
 {
     symm_detail::arrive(v, pad, channel, word);
-    return symm_dev_wait_all_agree(v, pad, channel, word);
+    return symm_dev_wait_all_test_equal(v, pad, channel, word);
 }
 
-SYMM_DEV bool symm_dev_barrier_insist(const symm_view &v, symm_signal_pad *pad, int channel,
-                                      uint32_t word)
+SYMM_DEV bool symm_dev_barrier_require_equal(const symm_view &v, symm_signal_pad *pad, int channel,
+                                             uint32_t word)
 {
     symm_detail::arrive(v, pad, channel, word);
-    return symm_dev_wait_all_insist(v, pad, channel, word);
+    return symm_dev_wait_all_require_equal(v, pad, channel, word);
 }
 
 SYMM_DEV void symm_dev_grid_sync(const symm_view &v, symm_signal_pad *pad, int channel)

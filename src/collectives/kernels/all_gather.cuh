@@ -151,7 +151,8 @@ SYMM_DEV void gather_by_writing(const symm_collective_args &a)
 
     if (block.nchunks() == 0)
         return;
-    if (symm_dev_barrier_agree(a.view, a.pad, enter_channel(a), call_and_place(a)) && a.place) {
+    if (symm_dev_barrier_test_equal(a.view, a.pad, enter_channel(a), call_and_place(a)) &&
+        a.place) {
         write_share<T, Sink, R>(a, block.part);
         symm_dev_barrier(a.view, a.pad, leave_channel(a));
         return;

@@ -178,7 +178,7 @@ SYMM_DEV void all_reduce_by_reading(const symm_collective_args &a)
     const T *in = static_cast<const T *>(a.in) + first;
     T *out = static_cast<T *>(a.out) + first;
 
-    if (symm_dev_barrier_agree(v, a.pad, enter, call_and_place(a)) && a.place) {
+    if (symm_dev_barrier_test_equal(v, a.pad, enter, call_and_place(a)) && a.place) {
         reduce_by_reading<Source, TO_ALL>(v, in, out, n, a.op);
         symm_dev_barrier(v, a.pad, leave);
         return;
@@ -189,7 +189,7 @@ SYMM_DEV void all_reduce_by_reading(const symm_collective_args &a)
     for (uint64_t done = 0; done < n; done += room) {
         const uint64_t chunk = min(room, n - done);
         symm_dev_copy(staging, in + done, chunk * sizeof(T));
-        if (!symm_dev_barrier_insist(v, a.pad, leave, a.call))
+        if (!symm_dev_barrier_require_equal(v, a.pad, leave, a.call))
             return;
         reduce_by_reading<Source, TO_ALL>(v, staging, TO_ALL ? staging : out + done, chunk, a.op);
         /* Nobody needs this chunk in another rank's staging area any more. */

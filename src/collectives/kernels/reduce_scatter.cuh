@@ -82,7 +82,7 @@ template <typename T> SYMM_DEV void reduce_scatter_multimem(const symm_collectiv
 
     if (block.nchunks() == 0)
         return;
-    if (symm_dev_barrier_agree(v, a.pad, enter_channel(a), call_and_place(a)) && a.place) {
+    if (symm_dev_barrier_test_equal(v, a.pad, enter_channel(a), call_and_place(a)) && a.place) {
         const uint64_t first = block.part.first * PACK<T>;
         reduce_share_by_switch(a, share_of(a, in, v.rank).first + first, out + first,
                                block.part.last - block.part.first, a.stride - first);

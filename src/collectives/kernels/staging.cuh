@@ -161,7 +161,7 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
     /* Waits until all ranks have arrived so; false: the group is aborted, or is to be. */
     SYMM_DEV_IN_CLASS bool heard() const
     {
-        return symm_dev_wait_all_insist(v, a.pad, leave_channel(a), a.call);
+        return symm_dev_wait_all_require_equal(v, a.pad, leave_channel(a), a.call);
     }
 
     /*

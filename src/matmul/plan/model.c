@@ -111,7 +111,7 @@ int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_pla
     return best;
 }
 
-double symm__model_us(const struct symm_matmul_machine *machine, const struct symm_problem *p,
+double symm__model_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                       int64_t columns, const struct symm_matmul_plan *plan)
 {
     const struct symm_tile_shape *shape = &portable_shape;
@@ -120,22 +120,22 @@ double symm__model_us(const struct symm_matmul_machine *machine, const struct sy
     one.rank = 0;
     one.nb = 1;
     one.n[0] = (int32_t)(columns < INT32_MAX ? columns : INT32_MAX);
-    if (machine->wgmma)
+    if (limits->wgmma)
         shape = &symm__wgmma_shapes[symm__model_shape(&one, plan, 0, p->nranks)];
     return product_us(&one, plan, shape, 0, p->nranks);
 }
 
-symm_strategy symm__model_strategy(const struct symm_matmul_machine *machine,
+symm_strategy symm__model_strategy(const struct symm_matmul_limits *limits,
                                    const struct symm_problem *p, int64_t columns,
                                    const struct symm_matmul_plan *plan)
 {
     const struct symm_matmul_plan gathered = {.blocks = plan->blocks + plan->free - 1};
     const double bytes = (double)plan->slab_nbytes * (p->nranks - 1), b = (double)columns * p->k,
-                 fused = symm__model_us(machine, p, columns, plan);
-    const double product = machine->cublas
+                 fused = symm__model_us(limits, p, columns, plan);
+    const double product = limits->cublas
                                ? p->l * fmax(b * p->m / cublas_sm_products_per_us / gathered.blocks,
                                              b * sizeof(uint16_t) / cublas_bytes_per_us)
-                               : symm__model_us(machine, p, columns, &gathered);
+                               : symm__model_us(limits, p, columns, &gathered);
 
     return gather_us + bytes / link_bytes_per_us + product <= fused ? SYMM_STRATEGY_UNFUSED
                                                                     : SYMM_STRATEGY_FUSED;

@@ -24,11 +24,11 @@ int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_pla
                       int first_step, int last_step);
 
 /* Of a fused run, with rows sent as the plan has it. columns: the most that any rank has. */
-double symm__model_us(const struct symm_matmul_machine *machine, const struct symm_problem *p,
+double symm__model_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                       int64_t columns, const struct symm_matmul_plan *plan);
 
 /* fused or unfused: what takes less. */
-symm_strategy symm__model_strategy(const struct symm_matmul_machine *machine,
+symm_strategy symm__model_strategy(const struct symm_matmul_limits *limits,
                                    const struct symm_problem *p, int64_t columns,
                                    const struct symm_matmul_plan *plan);
 

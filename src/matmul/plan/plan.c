@@ -29,7 +29,7 @@ int64_t symm__matmul_ld(int32_t k)
 /* Rows are cut into strips of whole tiles' rows, and these along k. */
 static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strip_rows, uint64_t pieces)
 {
-    const uint64_t ld = (uint64_t)plan->ld, strip = symm__smaller(rows, strip_rows);
+    const uint64_t ld = (uint64_t)plan->ld, strip = symm__min(rows, strip_rows);
 
     plan->strip_rows = (uint32_t)symm__round_up(strip, TILE_ROWS);
     plan->piece = (uint32_t)symm__round_up(symm__ceil_div(ld, pieces), SYMM_WGMMA_DEPTH);
@@ -42,30 +42,29 @@ static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strip_row
 /* Rows of the tiles that the product multiplies at a time. */
 static uint64_t turn_rows(const struct symm_matmul_plan *plan, int64_t columns)
 {
-    const uint64_t across = symm__larger(symm__ceil_div((uint64_t)columns, TILE_COLUMNS), 1);
+    const uint64_t across = symm__max(symm__ceil_div((uint64_t)columns, TILE_COLUMNS), 1);
 
-    return symm__larger(plan->blocks / across / 2 * 2, 2) * TILE_ROWS;
+    return symm__max(plan->blocks / across / 2 * 2, 2) * TILE_ROWS;
 }
 
 /*
  * In one piece: strips; what comes while the last one is multiplied need not be small. In several:
  * all rows are a strip.
  */
-static struct symm_matmul_plan by_engine(const struct symm_matmul_machine *machine,
+static struct symm_matmul_plan by_engine(const struct symm_matmul_limits *limits,
                                          const struct symm_matmul_plan *base, uint64_t rows,
                                          int64_t columns, uint64_t pieces)
 {
     struct symm_matmul_plan plan = *base;
     const uint64_t row_nbytes = (uint64_t)plan.ld * ELEMENT_NBYTES,
-                   least =
-                       machine->engine_nbytes ? machine->engine_nbytes : SYMM_MATMUL_CHUNK_NBYTES,
-                   strip = symm__larger(symm__ceil_div(rows, STRIPS_MOST),
-                                        symm__ceil_div(least, row_nbytes));
+                   least = limits->engine_nbytes ? limits->engine_nbytes : SYMM_MATMUL_CHUNK_NBYTES,
+                   strip = symm__max(symm__ceil_div(rows, STRIPS_MOST),
+                                     symm__ceil_div(least, row_nbytes));
 
     plan.by_engine = true;
     plan.together = 1;
     if (pieces > 1)
-        plan.together = (uint32_t)symm__larger(turn_rows(&plan, columns) / rows, 1);
+        plan.together = (uint32_t)symm__max(turn_rows(&plan, columns) / rows, 1);
     cut(&plan, rows, pieces > 1 ? rows : strip, pieces);
     return plan;
 }
@@ -74,19 +73,18 @@ static struct symm_matmul_plan by_engine(const struct symm_matmul_machine *machi
  * Whether copy engines may send a shard in so many pieces: a copy of lines has a longest pitch. The
  * portable kernel waits for all of them, and so would wait longer; it gets them if somebody asks.
  */
-static bool may_be_cut(const struct symm_matmul_machine *machine,
-                       const struct symm_matmul_plan *base, uint64_t pieces)
+static bool may_be_cut(const struct symm_matmul_limits *limits, const struct symm_matmul_plan *base,
+                       uint64_t pieces)
 {
-    const uint64_t least =
-        machine->engine_nbytes ? machine->engine_nbytes : SYMM_MATMUL_PIECE_NBYTES;
+    const uint64_t least = limits->engine_nbytes ? limits->engine_nbytes : SYMM_MATMUL_PIECE_NBYTES;
 
-    return (machine->wgmma || machine->engine_nbytes) && pieces <= ENGINE_PIECES_MOST &&
+    return (limits->wgmma || limits->engine_nbytes) && pieces <= ENGINE_PIECES_MOST &&
            (uint64_t)base->ld / pieces >= PIECE_LEAST && base->slab_nbytes / pieces >= least &&
            base->ld * ELEMENT_NBYTES <= INT32_MAX;
 }
 
 /* A strip has as many tiles as the product has blocks, or nearly so; or several shards have. */
-static struct symm_matmul_plan by_blocks(const struct symm_matmul_machine *machine,
+static struct symm_matmul_plan by_blocks(const struct symm_matmul_limits *limits,
                                          const struct symm_matmul_plan *base, uint64_t rows,
                                          int64_t columns, uint32_t nfree)
 {
@@ -94,11 +92,11 @@ static struct symm_matmul_plan by_blocks(const struct symm_matmul_machine *machi
     uint64_t turn;
 
     plan.free = nfree;
-    plan.blocks = (uint32_t)machine->nsms > nfree ? (uint32_t)machine->nsms - nfree : 1;
+    plan.blocks = (uint32_t)limits->nsms > nfree ? (uint32_t)limits->nsms - nfree : 1;
     turn = turn_rows(&plan, columns);
-    plan.together = (uint32_t)symm__larger(turn / rows, 1);
-    cut(&plan, rows, symm__larger(turn, symm__ceil_div(rows, STRIPS_MOST)),
-        symm__larger(symm__smaller((uint64_t)plan.ld / PIECE_LEAST, PIECES_MOST), 1));
+    plan.together = (uint32_t)symm__max(turn / rows, 1);
+    cut(&plan, rows, symm__max(turn, symm__ceil_div(rows, STRIPS_MOST)),
+        symm__max(symm__min((uint64_t)plan.ld / PIECE_LEAST, PIECES_MOST), 1));
     return plan;
 }
 
@@ -108,10 +106,10 @@ struct choice {
     double us;
 };
 
-static void look_at(struct choice *best, const struct symm_matmul_machine *machine,
+static void look_at(struct choice *best, const struct symm_matmul_limits *limits,
                     const struct symm_problem *p, int64_t columns, struct symm_matmul_plan plan)
 {
-    const double us = symm__model_us(machine, p, columns, &plan);
+    const double us = symm__model_us(limits, p, columns, &plan);
 
     if (us < best->us)
         *best = (struct choice){plan, us};
@@ -121,19 +119,19 @@ static void look_at(struct choice *best, const struct symm_matmul_machine *machi
  * Rows sent while they are multiplied: the way that is estimated to take the least time; of several
  * copy engines with the fewest copies, then the one with the most senders.
  */
-static struct symm_matmul_plan beside(const struct symm_matmul_machine *machine,
+static struct symm_matmul_plan beside(const struct symm_matmul_limits *limits,
                                       const struct symm_problem *p, int64_t columns,
                                       const struct symm_matmul_plan *base, uint64_t rows)
 {
-    const uint64_t asked = machine->engine_nbytes;
+    const uint64_t asked = limits->engine_nbytes;
     const bool engines = base->slab_nbytes >= asked, blocks = !asked || !engines;
     struct choice best = {.us = INFINITY};
 
-    for (uint64_t n = 1; engines && (n == 1 || may_be_cut(machine, base, n)); n *= 2)
-        look_at(&best, machine, p, columns, by_engine(machine, base, rows, columns, n));
-    for (int n = machine->nsms / FREE_SHARE / FREE_STEP; blocks && n >= 0; n--)
-        look_at(&best, machine, p, columns,
-                by_blocks(machine, base, rows, columns, n ? (uint32_t)n * FREE_STEP : 1));
+    for (uint64_t n = 1; engines && (n == 1 || may_be_cut(limits, base, n)); n *= 2)
+        look_at(&best, limits, p, columns, by_engine(limits, base, rows, columns, n));
+    for (int n = limits->nsms / FREE_SHARE / FREE_STEP; blocks && n >= 0; n--)
+        look_at(&best, limits, p, columns,
+                by_blocks(limits, base, rows, columns, n ? (uint32_t)n * FREE_STEP : 1));
     return best.plan;
 }
 
@@ -142,14 +140,14 @@ static struct symm_matmul_plan beside(const struct symm_matmul_machine *machine,
  * products. Two blocks do not fit one: their registers leave room for what they wait for, and for
  * nothing else.
  */
-struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_machine *machine,
+struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limits,
                                           const struct symm_problem *p, int64_t columns)
 {
     struct symm_matmul_plan plan = {
         .strategy = p->strategy,
         .free = 1,
-        .blocks = machine->nsms > 1 ? (uint32_t)machine->nsms - 1 : 1,
-        .threads = (uint32_t)symm__smaller(THREADS, (uint64_t)machine->max_threads),
+        .blocks = limits->nsms > 1 ? (uint32_t)limits->nsms - 1 : 1,
+        .threads = (uint32_t)symm__min(THREADS, (uint64_t)limits->max_threads),
     };
     struct symm_matmul_plan fused;
 
@@ -164,9 +162,9 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_machine *mach
     plan.workspace_nbytes = plan.slab_nbytes * (uint64_t)p->nranks;
     if (plan.strategy == SYMM_STRATEGY_UNFUSED)
         return plan;
-    fused = beside(machine, p, columns, &plan, rows);
+    fused = beside(limits, p, columns, &plan, rows);
     if (plan.strategy == SYMM_STRATEGY_AUTO) {
-        fused.strategy = symm__model_strategy(machine, p, columns, &fused);
+        fused.strategy = symm__model_strategy(limits, p, columns, &fused);
         plan.strategy = fused.strategy;
     }
     return plan.strategy == SYMM_STRATEGY_UNFUSED ? plan : fused;

@@ -15,7 +15,7 @@
 /* Or pieces along k of these, which the product can begin with. */
 #define SYMM_MATMUL_PIECE_NBYTES ((uint64_t)2 << 20)
 
-struct symm_matmul_machine {
+struct symm_matmul_limits {
     int nsms, max_threads; /* of each rank's device, the least */
     bool cublas;           /* all ranks leave the product after an all-gather to cuBLASLt */
     bool wgmma;            /* any rank's products may be the Hopper kernel's */
@@ -39,7 +39,7 @@ struct symm_matmul_plan {
 int64_t symm__matmul_ld(int32_t k);
 
 /* columns: the most that any rank has. */
-struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_machine *machine,
+struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limits,
                                           const struct symm_problem *p, int64_t columns);
 
 /*

@@ -145,9 +145,9 @@ symm_status symm__wgmma_enqueue(const struct symm_matmul_run *run, const symm_pr
     TRY(describe_a(run, &all));
     for (int i = 0; i < run->problem.nb; i++)
         TRY(describe_b(run, i, shape, &all));
-    st = symm__enqueue_cluster_kernel(run->e, kernel_of(at, run->problem.dtype),
-                                      blocks / cluster * cluster, SYMM_WGMMA_THREADS, cluster,
-                                      SYMM_WGMMA_SHARED_NBYTES, &all);
+    st = symm__call_launch_cluster(run->e, kernel_of(at, run->problem.dtype),
+                                   blocks / cluster * cluster, SYMM_WGMMA_THREADS, cluster,
+                                   SYMM_WGMMA_SHARED_NBYTES, &all);
 out:
     return st;
 }

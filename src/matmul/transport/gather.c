@@ -83,10 +83,10 @@ static symm_status launch_on(const struct symm_matmul_run *run, CUstream stream,
                              enum symm_kernel_id kernel, uint32_t blocks, uint32_t threads,
                              const void *args)
 {
-    struct symm_enqueue on = *run->e;
+    struct symm_call on = *run->e;
 
     on.stream = stream;
-    return symm__enqueue_local_kernel(&on, kernel, blocks, threads, args);
+    return symm__call_launch_local(&on, kernel, blocks, threads, args);
 }
 
 /* ------------------------------------------------------------------------------ copies of rows */
@@ -101,14 +101,14 @@ static symm_status launch_copy(const struct symm_matmul_run *run, CUstream strea
                      (uint32_t)(rows < most ? rows : most), threads_of(run->m, WARP), args);
 }
 
-static symm_status copy_aside(const struct symm_matmul_run *run, struct symm_side *side,
+static symm_status copy_aside(const struct symm_matmul_run *run, struct symm_side_stream *side,
                               const symm_copy_rows_args *args)
 {
     symm_status st;
 
-    TRY(symm__side_mark(side));
-    TRY(symm__side_follow(side));
-    st = launch_copy(run, symm__side_stream(side), args);
+    TRY(symm__side_stream_mark(side));
+    TRY(symm__side_stream_follow(side));
+    st = launch_copy(run, symm__side_stream_handle(side), args);
 out:
     return st;
 }
@@ -116,15 +116,15 @@ out:
 /* Other ranks' products wait for what is behind a copy, while products here may be in its way. */
 static symm_status copy_rows(const struct symm_matmul_run *run, const symm_copy_rows_args *args)
 {
-    struct symm_side *side;
+    struct symm_side_stream *side;
     symm_status st;
 
     if (args->from.m == 0 || args->from.l == 0)
         return SYMM_OK;
     if (run->m->plan.chunks == 0)
         return launch_copy(run, run->e->stream, args);
-    TRY(symm__side_take(run->e, SYMM_URGENT, &side));
-    st = symm__side_finish(side, copy_aside(run, side, args));
+    TRY(symm__side_stream_take(run->e, SYMM_URGENT, &side));
+    st = symm__side_stream_finish(side, copy_aside(run, side, args));
 out:
     return st;
 }
@@ -252,8 +252,8 @@ static symm_status copy_chunk(const struct symm_matmul_run *run, CUstream stream
                       count = (CUdeviceptr)(uintptr_t)(m->values + (uint64_t)to * chunks + chunk);
     symm_status st;
 
-    TRY(copy_lines(run, stream, slab + at, from, row, symm__smaller(piece, row - begin),
-                   symm__smaller(m->plan.strip_rows, own_rows(m) - first)));
+    TRY(copy_lines(run, stream, slab + at, from, row, symm__min(piece, row - begin),
+                   symm__min(m->plan.strip_rows, own_rows(m) - first)));
     TRY_CU(drv, cuMemcpyAsync, count_at(m, to, chunk), count, sizeof *m->values, stream);
 out:
     return st;
@@ -290,7 +290,7 @@ static uint64_t slice_rows(const struct symm_matmul *m)
  * that have room on free multiprocessors only, for beside a product they would slow it down.
  */
 static symm_status launch_senders(const struct symm_matmul_run *run, CUstream stream,
-                                  struct symm_side *apart)
+                                  struct symm_side_stream *apart)
 {
     const struct symm_matmul *m = run->m;
     const symm_push_args args = {
@@ -308,14 +308,14 @@ static symm_status launch_senders(const struct symm_matmul_run *run, CUstream st
     const uint32_t shared_nbytes = symm__wgmma_multiplies(run) ? SENDER_SHARED_NBYTES
                                                                : SENDER_SHARED_PORTABLE_NBYTES,
                    senders = SENDERS_SHARED_NBYTES / shared_nbytes * m->plan.free;
-    struct symm_enqueue on = *run->e;
+    struct symm_call on = *run->e;
     symm_status st;
 
-    TRY(symm__side_mark(apart));
-    TRY(symm__side_follow(apart));
-    on.stream = symm__side_stream(apart);
-    TRY(symm__enqueue_cluster_kernel(&on, SYMM_KERNEL_matmul_push_apart, senders,
-                                     threads_of(m, SENDER_THREADS), 1, shared_nbytes, &args));
+    TRY(symm__side_stream_mark(apart));
+    TRY(symm__side_stream_follow(apart));
+    on.stream = symm__side_stream_handle(apart);
+    TRY(symm__call_launch_cluster(&on, SYMM_KERNEL_matmul_push_apart, senders,
+                                  threads_of(m, SENDER_THREADS), 1, shared_nbytes, &args));
     st = launch_on(run, stream, SYMM_KERNEL_matmul_push, 1, threads_of(m, WARP), &args);
 out:
     return st;
@@ -323,30 +323,30 @@ out:
 
 static symm_status push_by_blocks(const struct symm_matmul_run *run, CUstream stream)
 {
-    struct symm_enqueue on = *run->e;
-    struct symm_side *apart;
+    struct symm_call on = *run->e;
+    struct symm_side_stream *apart;
     symm_status st;
 
     on.stream = stream;
-    TRY(symm__side_take(&on, SYMM_NOT_URGENT, &apart));
-    st = symm__side_finish(apart, launch_senders(run, stream, apart));
+    TRY(symm__side_stream_take(&on, SYMM_NOT_URGENT, &apart));
+    st = symm__side_stream_finish(apart, launch_senders(run, stream, apart));
 out:
     return st;
 }
 
-symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_side *side)
+symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_side_stream *side)
 {
-    const CUstream stream = symm__side_stream(side);
+    const CUstream stream = symm__side_stream_handle(side);
     symm_status st;
 
-    TRY(symm__side_follow(side));
+    TRY(symm__side_stream_follow(side));
     TRY(turn(run, stream));
     st = run->m->plan.by_engine ? push_by_engine(run, stream) : push_by_blocks(run, stream);
 out:
     return st;
 }
 
-symm_status symm__gather_finish(struct symm_matmul_run *run, struct symm_side *side)
+symm_status symm__gather_finish(struct symm_matmul_run *run, struct symm_side_stream *side)
 {
     const symm_finish_args args = {.view = run->m->group->view,
                                    .way = symm__gather_way(run->m),
@@ -355,9 +355,9 @@ symm_status symm__gather_finish(struct symm_matmul_run *run, struct symm_side *s
                                    .begun = symm__gather_begun(run->m)};
     symm_status st;
 
-    TRY(symm__side_mark(side));
-    TRY(symm__side_follow(side));
-    st = launch_on(run, symm__side_stream(side), SYMM_KERNEL_matmul_finish, 1,
+    TRY(symm__side_stream_mark(side));
+    TRY(symm__side_stream_follow(side));
+    st = launch_on(run, symm__side_stream_handle(side), SYMM_KERNEL_matmul_finish, 1,
                    threads_of(run->m, WARP), &args);
 out:
     return st;

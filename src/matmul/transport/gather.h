@@ -2,14 +2,14 @@
 #ifndef SYMM_MATMUL_GATHER_H
 #define SYMM_MATMUL_GATHER_H
 
-#include "runtime/group/enqueue.h"
+#include "runtime/group/call.h"
 #include "runtime/group/group.h"
-#include "runtime/group/side.h"
+#include "runtime/group/side_stream.h"
 #include "matmul/plan/plan.h"
 
 /* A product, and how it goes. */
 struct symm_matmul {
-    struct symm_belonging belonging; /* of the group */
+    struct symm_attachment attachment; /* of the group */
     struct symm_group *group;
     struct symm_problem problem;
     struct symm_matmul_plan plan;
@@ -25,7 +25,7 @@ struct symm_matmul {
 /* One run of it. */
 struct symm_matmul_run {
     const struct symm_matmul *m;
-    struct symm_enqueue *e;
+    struct symm_call *e;
     struct symm_problem problem; /* with its data */
     symm_shards shards;          /* A as the product finds it */
     bool sends;                  /* rows may be on their way */
@@ -46,10 +46,10 @@ symm_rows_way symm__gather_way(const struct symm_matmul *m);
 symm_status symm__gather_begin(struct symm_matmul_run *run);
 
 /* Sends this rank's rows to all others on the side stream, which follows the last mark. */
-symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_side *side);
+symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_side_stream *side);
 
 /* The end of a run that has pushed, on the same side stream, after its products. */
-symm_status symm__gather_finish(struct symm_matmul_run *run, struct symm_side *side);
+symm_status symm__gather_finish(struct symm_matmul_run *run, struct symm_side_stream *side);
 
 /* All rows, by an all-gather. */
 symm_status symm__gather_all(struct symm_matmul_run *run);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "dlpack.h"
 #include "runtime/base/dtype.h"
-#include "runtime/group/enqueue.h"
+#include "runtime/group/call.h"
 
 struct symm_dlpack_export {
     DLManagedTensor managed;

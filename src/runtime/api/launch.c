@@ -2,7 +2,7 @@
 #include "launch.h"
 
 #include <string.h>
-#include "runtime/group/enqueue.h"
+#include "runtime/group/call.h"
 
 enum { ARGS_MAX = 4096 - 4 }; /* what every driver takes */
 
@@ -67,7 +67,7 @@ static symm_status check_threads(const struct symm_group *group, const struct sy
 symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kernel, uint32_t threads,
                                    uint32_t smem_nbytes, uint32_t *out)
 {
-    struct symm_enqueue e;
+    struct symm_call e;
     uint32_t mine = 0, all[SYMM_MAX_RANKS], least = UINT32_MAX;
     symm_status st;
 
@@ -75,14 +75,14 @@ symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kernel, uint3
                                threads, smem_nbytes));
     if (!out)
         return symm__collective_refuse(&e, "out is NULL");
-    struct symm_step step = {
+    struct symm_vote vote = {
         .what = e.call, .mine = &mine, .nbytes = sizeof mine, .all = all, .fd = -1};
-    step.status = check_threads(group, kernel, threads);
-    if (step.status == SYMM_OK)
-        step.status = allow_shared(kernel, smem_nbytes);
-    if (step.status == SYMM_OK)
-        step.status = resident_blocks(group->ctx, kernel, threads, smem_nbytes, &mine);
-    st = symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
+    vote.status = check_threads(group, kernel, threads);
+    if (vote.status == SYMM_OK)
+        vote.status = allow_shared(kernel, smem_nbytes);
+    if (vote.status == SYMM_OK)
+        vote.status = resident_blocks(group->ctx, kernel, threads, smem_nbytes, &mine);
+    st = symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
     TRY(symm__collective_end(&e, st));
     for (int r = 0; r < group->nranks; r++)
         least = all[r] < least ? all[r] : least;
@@ -146,7 +146,7 @@ static symm_status check_args(const struct symm_group *group, const struct symm_
     return SYMM_OK;
 }
 
-static symm_status launch(struct symm_enqueue *e, struct symm_kernel *kernel, const symm_grid *grid,
+static symm_status launch(struct symm_call *e, struct symm_kernel *kernel, const symm_grid *grid,
                           const void *args)
 {
     const struct symm_context *ctx = e->group->ctx;
@@ -202,7 +202,7 @@ out:
 symm_status symm_launch(symm_group *group, symm_kernel *kernel, const symm_grid *grid,
                         const void *args, size_t nbytes, symm_stream stream)
 {
-    struct symm_enqueue e;
+    struct symm_call e;
     symm_status st;
 
     TRY(symm__enter(group, "symm_launch"));
@@ -211,9 +211,9 @@ symm_status symm_launch(symm_group *group, symm_kernel *kernel, const symm_grid 
         st = check_args(group, kernel, args, nbytes);
     if (st != SYMM_OK)
         return symm__fail_on(group->rank, st, "symm_launch: ");
-    TRY(symm__enqueue_begin(&e, group, stream, false, "symm_launch(%u blocks, %u threads)",
-                            grid->blocks, grid->threads));
-    st = symm__enqueue_end(&e, launch(&e, kernel, grid, args));
+    TRY(symm__call_begin(&e, group, stream, false, "symm_launch(%u blocks, %u threads)",
+                         grid->blocks, grid->threads));
+    st = symm__call_end(&e, launch(&e, kernel, grid, args));
 out:
     return st;
 }

@@ -28,7 +28,7 @@ SYMM_DEV void stream_barrier(const symm_signal_args &a)
 /* A barrier before which the ranks have called the same thing, or the group ends. */
 SYMM_DEV void stream_meet(const symm_signal_args &a)
 {
-    symm_dev_barrier_insist(a.view, a.pad, a.channel, a.word);
+    symm_dev_barrier_require_equal(a.view, a.pad, a.channel, a.word);
 }
 
 #endif

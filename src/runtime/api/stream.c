@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include "runtime/group/capture.h"
 #include "runtime/group/context.h"
-#include "runtime/group/enqueue.h"
+#include "runtime/group/call.h"
 
 /* A call that has been given a stream or an event, but no context. */
 struct scope {

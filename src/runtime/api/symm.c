@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/dtype.h"
-#include "runtime/group/enqueue.h"
+#include "runtime/group/call.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
 #include "runtime/base/settings.h"
@@ -84,7 +84,7 @@ symm_status symm_group_create(symm_group *of, int nranks, const int *ranks, symm
 {
     char text[4 * SYMM_MAX_RANKS];
     struct symm_group *group = NULL;
-    struct symm_enqueue e;
+    struct symm_call e;
     symm_status st, begun, mine;
 
     TRY(symm__enter(of, "symm_group_create"));
@@ -103,17 +103,17 @@ out:
  * Once all have agreed, this rank lets go of the group's memory. Once all have said so, its bytes
  * can be used again.
  */
-static symm_status leave_together(struct symm_enqueue *e)
+static symm_status leave_together(struct symm_call *e)
 {
     struct symm_group *group = e->group;
-    struct symm_step agree = {.what = e->call, .fd = -1};
-    struct symm_step let_go = {.what = "symm_group_destroy: memory", .fd = -1};
+    struct symm_vote agree = {.what = e->call, .fd = -1};
+    struct symm_vote let_go = {.what = "symm_group_destroy: memory", .fd = -1};
     symm_status st;
 
     agree.status = symm__group_quiesce(group);
-    TRY(symm__lane_step(group->lane, &agree, symm__deadline_in(group->ctx->timeout_ms)));
+    TRY(symm__host_comm_vote(group->comm, &agree, symm__deadline_in(group->ctx->timeout_ms)));
     symm__group_let_go(group);
-    st = symm__lane_step(group->lane, &let_go, symm__deadline_in(group->ctx->timeout_ms));
+    st = symm__host_comm_vote(group->comm, &let_go, symm__deadline_in(group->ctx->timeout_ms));
 out:
     return symm__collective_end(e, st);
 }
@@ -121,7 +121,7 @@ out:
 symm_status symm_group_destroy(symm_group *group)
 {
     struct symm_context *ctx;
-    struct symm_enqueue e;
+    struct symm_call e;
     CUcontext popped;
     symm_status st, released;
     char why[SYMM_TEXT_MAX];
@@ -175,7 +175,7 @@ void symm_abort(symm_group *group, const char *why)
     if (!group || symm__forked(group->ctx))
         return;
     snprintf(text, sizeof text, "rank %d aborted: %s", group->rank, why ? why : "no reason given");
-    symm__lane_abort(group->lane, SYMM_ERROR_PEER, text);
+    symm__host_comm_abort(group->comm, SYMM_ERROR_PEER, text);
 }
 
 const char *symm_multicast_off(const symm_group *group)
@@ -205,7 +205,7 @@ static symm_status device_failed(struct symm_group *group, CUresult cu)
 
     snprintf(text, sizeof text, "rank %d: its device has failed: %.900s", group->rank,
              symm__failure_text());
-    symm__lane_abort(group->lane, SYMM_ERROR_PEER, text);
+    symm__host_comm_abort(group->comm, SYMM_ERROR_PEER, text);
     return symm__fail(st, "symm_synchronize: %s", text);
 }
 
@@ -239,7 +239,7 @@ symm_status symm_synchronize(symm_group *group, symm_stream stream)
      * on and overwritten what this rank was reading: only the hub can say that none has.
      */
     if (st == SYMM_OK)
-        st = symm__lane_confirm(group->lane, symm__deadline_in(group->ctx->timeout_ms));
+        st = symm__host_comm_confirm(group->comm, symm__deadline_in(group->ctx->timeout_ms));
 out:
     if (st != SYMM_OK)
         st = symm__fail_on(group->rank, st, "symm_synchronize: ");
@@ -249,10 +249,10 @@ out:
 /* --------------------------------------------------------------------------------- exchange */
 
 /*
- * More than one step can carry: in pieces, into memory of our own, since outputs stay untouched on
+ * More than one vote can carry: in pieces, into memory of our own, since outputs stay untouched on
  * failure.
  */
-static symm_status exchange_pieces(struct symm_enqueue *e, const char *mine, size_t nbytes,
+static symm_status exchange_pieces(struct symm_call *e, const char *mine, size_t nbytes,
                                    size_t most, char *all)
 {
     struct symm_group *group = e->group;
@@ -264,9 +264,9 @@ static symm_status exchange_pieces(struct symm_enqueue *e, const char *mine, siz
 
     for (size_t at = 0; at < nbytes; at += most) {
         size_t n = nbytes - at < most ? nbytes - at : most;
-        struct symm_step step = {
+        struct symm_vote vote = {
             .what = e->call, .status = mem, .mine = mine + at, .nbytes = n, .all = piece, .fd = -1};
-        TRY(symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms)));
+        TRY(symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms)));
         for (size_t r = 0; r < nranks; r++)
             memcpy(gathered + r * nbytes + at, piece + r * n, n);
     }
@@ -279,7 +279,7 @@ out:
 
 symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, void *all)
 {
-    struct symm_enqueue e;
+    struct symm_call e;
     size_t most, total;
     symm_status st;
 
@@ -289,11 +289,11 @@ symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, vo
                                        nbytes);
     if (__builtin_mul_overflow(nbytes, (size_t)group->nranks, &total))
         return symm__collective_refuse(&e, "nbytes is %zu: too many", nbytes);
-    most = symm__step_max(group->nranks);
+    most = symm__vote_max(group->nranks);
     if (nbytes <= most) {
-        struct symm_step step = {
+        struct symm_vote vote = {
             .what = e.call, .mine = mine, .nbytes = nbytes, .all = nbytes ? all : NULL, .fd = -1};
-        st = symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
+        st = symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
     } else {
         st = exchange_pieces(&e, mine, nbytes, most, all);
     }
@@ -306,7 +306,7 @@ out:
 
 symm_status symm_alloc(symm_group *group, size_t nbytes, void **out)
 {
-    struct symm_enqueue e;
+    struct symm_call e;
     void *block = NULL;
     symm_status st;
 
@@ -316,7 +316,7 @@ symm_status symm_alloc(symm_group *group, size_t nbytes, void **out)
     if (nbytes > group->ctx->agreed.window_nbytes)
         return symm__collective_refuse(&e, "nbytes is %zu; the window has %llu", nbytes,
                                        (unsigned long long)group->ctx->agreed.window_nbytes);
-    TRY(symm__collective_end(&e, symm__memory_alloc(group->ctx->memory, group->lane, group,
+    TRY(symm__collective_end(&e, symm__memory_alloc(group->ctx->memory, group->comm, group,
                                                     SYMM_BLOCK_USER, nbytes, e.call, &block)));
     *out = block;
 out:
@@ -338,11 +338,11 @@ symm_status symm_free(symm_group *group, void *ptr)
 
 symm_status symm_trim(symm_group *group)
 {
-    struct symm_enqueue e;
+    struct symm_call e;
     symm_status st;
 
     TRY(symm__collective_begin(&e, group, true, "symm_trim()"));
-    st = symm__collective_end(&e, symm__memory_trim(group->ctx->memory, group->lane));
+    st = symm__collective_end(&e, symm__memory_trim(group->ctx->memory, group->comm));
 out:
     return st;
 }
@@ -391,7 +391,7 @@ symm_status symm_tensor_alloc(symm_group *group, symm_dtype dtype, int ndim, con
                               symm_tensor *out)
 {
     symm_tensor tensor = {.dtype = dtype, .ndim = ndim};
-    struct symm_enqueue e;
+    struct symm_call e;
     size_t nbytes = 0;
     symm_status st = lay_out(&tensor, shape, &nbytes);
 

@@ -4,12 +4,12 @@
 
 #include <stdint.h>
 
-static inline uint64_t symm__smaller(uint64_t a, uint64_t b)
+static inline uint64_t symm__min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static inline uint64_t symm__larger(uint64_t a, uint64_t b)
+static inline uint64_t symm__max(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }

@@ -16,7 +16,7 @@ enum { FDS_A_MESSAGE = 253 }; /* the kernel's limit */
 struct header {
     uint32_t magic, version, type;
     int32_t rank;
-    uint64_t lane, seq;
+    uint64_t comm, seq;
     uint32_t op;
     int32_t status;
     uint32_t nfds, text_nbytes, reason_nbytes, payload_nbytes;
@@ -44,7 +44,7 @@ static void swap_header(struct header *h)
         *words[i] = htole32(*words[i]);
     h->rank = (int32_t)htole32((uint32_t)h->rank);
     h->status = (int32_t)htole32((uint32_t)h->status);
-    h->lane = htole64(h->lane);
+    h->comm = htole64(h->comm);
     h->seq = htole64(h->seq);
     h->zero = htole64(h->zero);
     for (int i = 0; i < 4; i++)
@@ -115,7 +115,7 @@ symm_status symm__message_parse(const void *bytes, size_t nbytes, int nfds,
     if (!parse_text(at, h.text_nbytes, &out->text) ||
         !parse_text(at + h.text_nbytes, h.reason_nbytes, &out->reason))
         return symm__fail(SYMM_ERROR_MISMATCH, "a message whose text is not a text");
-    out->lane = h.lane;
+    out->comm = h.comm;
     out->seq = h.seq;
     out->op = h.op;
     out->status = (symm_status)h.status;
@@ -138,7 +138,7 @@ struct symm_frame *symm__frame_make(const struct symm_message *m)
                        .version = SYMM_VERSION,
                        .type = m->type,
                        .rank = m->rank,
-                       .lane = m->lane,
+                       .comm = m->comm,
                        .seq = m->seq,
                        .op = m->op,
                        .status = m->status,

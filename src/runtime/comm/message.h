@@ -17,25 +17,25 @@
 #define SYMM_MESSAGES(X)                                                                           \
     /* to the hub */                                                                               \
     X(HELLO, 0, 72, 72)                 /* who I am: struct symm_hello; status, reason */          \
-    X(STEP, 1, 0, SYMM_PAYLOAD_MAX)     /* seq, op, status, args, text, payload */                 \
-    X(CREATE, 0, 9, 8 + SYMM_MAX_RANKS) /* the first step; parent's key, ranks */                  \
+    X(VOTE, 1, 0, SYMM_PAYLOAD_MAX)     /* seq, op, status, args, text, payload */                 \
+    X(CREATE, 0, 9, 8 + SYMM_MAX_RANKS) /* the first vote; parent's key, ranks */                  \
     X(FREED, 0, 8, SYMM_PAYLOAD_MAX)    /* offsets of 8 bytes */                                   \
     X(ABORT, 0, 0, 0)                   /* status, reason */                                       \
     X(SLOW, 0, 0, 0)                    /* seq: who has not come? */                               \
-    X(EXPIRED, 0, 0, 0)                 /* seq, args[0]: ms: end the lane */                       \
+    X(EXPIRED, 0, 0, 0)                 /* seq, args[0]: ms: end the comm */                       \
     X(ASK, 0, 0, 0)                     /* args[0]: rank: what does it do? */                      \
-    X(CLOSE, 0, 0, 0)                   /* this rank forgets the lane */                           \
-    X(CONFIRM, 0, 0, 0)                 /* seq: is the lane alive, by all that was sent so far? */ \
+    X(CLOSE, 0, 0, 0)                   /* this rank forgets the comm */                           \
+    X(CONFIRM, 0, 0, 0)                 /* seq: is the comm alive, by all that was sent so far? */ \
     X(BYE, 0, 0, 0)                     /* this rank, or the hub, leaves: not dead */              \
     /* from the hub */                                                                             \
-    X(RESULT, SYMM_MAX_RANKS, 0, SYMM_PAYLOAD_MAX) /* as STEP; set: who gave descriptors */        \
-    X(ENDED, 0, 0, 0)                              /* status, reason: the lane is dead */          \
+    X(RESULT, SYMM_MAX_RANKS, 0, SYMM_PAYLOAD_MAX) /* as VOTE; set: who gave descriptors */        \
+    X(ENDED, 0, 0, 0)                              /* status, reason: the comm is dead */          \
     X(LATE, 0, 0, 0)                               /* seq, reason: the answer to SLOW */           \
-    X(CONFIRMED, 0, 0, 0)                          /* seq: the lane was alive */                   \
+    X(CONFIRMED, 0, 0, 0)                          /* seq: the comm was alive */                   \
     X(ASKED, 0, 0, 0)                              /* args[0]: who asks */                         \
     /* both ways */                                                                                \
     X(EXIT, 0, 0, 0)  /* this rank's, or rank 0's, process exits and has not left */               \
-    X(QUIET, 0, 0, 0) /* nothing of this rank (then: of any rank) runs on the lane any more */     \
+    X(QUIET, 0, 0, 0) /* nothing of this rank (then: of any rank) runs on the comm any more */     \
     X(TOLD, 0, 0, 0)  /* args[0]: who asked, then who tells; the rest: doing.h */
 
 enum symm_message_type {
@@ -61,7 +61,7 @@ enum {
 struct symm_message {
     uint32_t version, type;
     int rank; /* the sender's; -1: none */
-    uint64_t lane, seq;
+    uint64_t comm, seq;
     uint32_t op;
     symm_status status;
     uint64_t args[4];

@@ -325,7 +325,7 @@ void symm__rendezvous_refuse(struct symm_rendezvous *r, symm_status status, cons
                              symm_deadline deadline)
 {
     const struct symm_message m = {
-        .type = SYMM_MESSAGE_ENDED, .lane = SYMM_LANE_JOIN, .status = status, .reason = why};
+        .type = SYMM_MESSAGE_ENDED, .comm = SYMM_COMM_JOIN, .status = status, .reason = why};
     struct symm_frame *frame = symm__frame_make(&m);
     struct pollfd p = {r->listener, POLLIN, 0};
     pid_t pid;

@@ -66,13 +66,13 @@ symm_status symm__exchange_send(struct symm_exchange *x, struct symm_message *m)
 static void end_of_other_version(struct symm_exchange *x, uint32_t version)
 {
     struct symm_message m = {
-        .type = SYMM_MESSAGE_ENDED, .lane = SYMM_LANE_JOIN, .status = SYMM_ERROR_VERSION};
+        .type = SYMM_MESSAGE_ENDED, .comm = SYMM_COMM_JOIN, .status = SYMM_ERROR_VERSION};
     char reason[96];
 
     snprintf(reason, sizeof reason, "rank 0 has version %u of symm, this rank %d",
              (unsigned)version, SYMM_VERSION);
     m.reason = reason;
-    symm__lane_message(x, &m);
+    symm__host_comm_message(x, &m);
 }
 
 static void receive(struct symm_exchange *x)
@@ -82,35 +82,35 @@ static void receive(struct symm_exchange *x)
     switch (symm__message_receive(x->link.fd, x->buffer, &m)) {
     case SYMM_RECEIVED_NO_FDS:
         /*
-         * Only this rank lacks them, so it must end the lane for all: the others believe the step
+         * Only this rank lacks them, so it must end the comm for all: the others believe the vote
          * was a success.
          */
         m.type = SYMM_MESSAGE_ENDED;
         m.status = SYMM_ERROR_SYSTEM;
         m.reason = symm__failure_text();
-        symm__lane_message(x, &m);
+        symm__host_comm_message(x, &m);
         m.type = SYMM_MESSAGE_ABORT;
         symm__exchange_send(x, &m);
         break;
     case SYMM_RECEIVED:
-        if (m.type == SYMM_MESSAGE_ENDED && m.lane == SYMM_LANE_JOIN)
-            x->refused = true; /* read once the lane has ended */
+        if (m.type == SYMM_MESSAGE_ENDED && m.comm == SYMM_COMM_JOIN)
+            x->refused = true; /* read once the comm has ended */
         if (m.type == SYMM_MESSAGE_BYE)
             x->hub_left = true;
         else if (m.type == SYMM_MESSAGE_EXIT)
             x->hub_exits = true;
         else
-            symm__lane_message(x, &m);
+            symm__host_comm_message(x, &m);
         symm__fd_close_all(m.fds, m.nfds);
         break;
     case SYMM_RECEIVED_BAD:
         if (m.version && m.version != SYMM_VERSION)
             end_of_other_version(x, m.version);
         symm__log(x->config.log, SYMM_LOG_ERROR, "rank 0 sends nonsense: %s", symm__failure_text());
-        symm__lanes_lost(x);
+        symm__host_comms_lost(x);
         break;
     case SYMM_RECEIVED_END:
-        symm__lanes_lost(x);
+        symm__host_comms_lost(x);
         break;
     case SYMM_RECEIVED_NOTHING:
         break;
@@ -187,8 +187,8 @@ static void *run(void *arg)
         if (fds[1].revents & ~POLLOUT)
             receive(x);
         else if (fds[2].revents)
-            symm__lanes_lost(x);
-        next_end = symm__lanes_end_due(x);
+            symm__host_comms_lost(x);
+        next_end = symm__host_comms_end_due(x);
         if (symm__now_us() >= next_tick) {
             tick(x);
             next_tick = symm__now_us() + TICK_MS * 1000;
@@ -289,15 +289,15 @@ static symm_status say_hello(struct symm_exchange *x, symm_status mine, const ch
 {
     struct symm_hello hello = {.token = {0}};
     struct symm_message m = {.type = SYMM_MESSAGE_HELLO,
-                             .lane = SYMM_LANE_JOIN,
+                             .comm = SYMM_COMM_JOIN,
                              .status = mine,
                              .reason = why,
                              .args = {(uint64_t)x->join.nranks, (uint64_t)getpid()},
                              .payload = &hello,
                              .payload_nbytes = sizeof hello};
-    struct symm_step step = {.what = "joining"};
-    struct symm_wait wait = {.step = &step, .began_us = began_us};
-    struct symm_lane *lane = NULL;
+    struct symm_vote vote = {.what = "joining"};
+    struct symm_wait wait = {.vote = &vote, .began_us = began_us};
+    struct symm_host_comm *comm = NULL;
     symm_status st;
 
     memcpy(hello.token, x->join.token, sizeof hello.token);
@@ -307,15 +307,15 @@ static symm_status say_hello(struct symm_exchange *x, symm_status mine, const ch
         m.args[2] |= SYMM_HELLO_DEVICE;
     }
     TRY(symm__boot_id(hello.boot_id));
-    TRY(symm__lane_new(x, SYMM_LANE_JOIN, 0, NULL, &lane));
-    lane->wait = &wait;
-    lane->seq = 1;
+    TRY(symm__host_comm_new(x, SYMM_COMM_JOIN, 0, NULL, &comm));
+    comm->wait = &wait;
+    comm->seq = 1;
     TRY(start_thread(x));
     TRY(symm__exchange_send(x, &m));
-    st = symm__lane_wait(lane, &wait, deadline);
+    st = symm__host_comm_wait(comm, &wait, deadline);
 out:
-    if (lane)
-        symm__lane_free(lane);
+    if (comm)
+        symm__host_comm_free(comm);
     return st;
 }
 
@@ -374,7 +374,7 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     }
     for (int r = 0; r < x->join.nranks; r++)
         everyone[r] = r;
-    TRY(symm__lane_new(x, SYMM_LANE_WORLD, x->join.nranks, everyone, &x->world));
+    TRY(symm__host_comm_new(x, SYMM_COMM_WORLD, x->join.nranks, everyone, &x->world));
     TRY(connect_hub(x, deadline));
     TRY(say_hello(x, mine, why, began_us, deadline));
     symm__join_done(&x->join);
@@ -405,8 +405,8 @@ void symm__exchange_close(struct symm_exchange *x)
         symm__exchange_wake(x);
         pthread_join(x->thread, NULL);
     }
-    while (x->lanes)
-        symm__lane_free(x->lanes);
+    while (x->comms)
+        symm__host_comm_free(x->comms);
     if (x->link_open)
         symm__link_close(&x->link);
     symm__fd_close(&x->wake);

@@ -24,190 +24,191 @@ static symm_status init_cond(pthread_cond_t *cond)
 /*
  * Lock held. The first end wins; true if this one did and its owner is to be told (busy is raised).
  */
-static bool end_lane(struct symm_lane *lane, symm_status status, const char *reason)
+static bool end_comm(struct symm_host_comm *comm, symm_status status, const char *reason)
 {
-    if (atomic_load_explicit(&lane->status, memory_order_relaxed) != SYMM_OK)
+    if (atomic_load_explicit(&comm->status, memory_order_relaxed) != SYMM_OK)
         return false;
-    snprintf(lane->reason, sizeof lane->reason, "%s", reason);
-    atomic_store_explicit(&lane->status, status, memory_order_release);
-    pthread_cond_broadcast(&lane->changed);
-    if (!lane->live || !lane->events.ended)
+    snprintf(comm->reason, sizeof comm->reason, "%s", reason);
+    atomic_store_explicit(&comm->status, status, memory_order_release);
+    pthread_cond_broadcast(&comm->changed);
+    if (!comm->live || !comm->events.ended)
         return false;
-    lane->busy++;
+    comm->busy++;
     return true;
 }
 
-symm_status symm__lane_new(struct symm_exchange *x, uint64_t key, int nranks, const int *ranks,
-                           struct symm_lane **out)
+symm_status symm__host_comm_new(struct symm_exchange *x, uint64_t key, int nranks, const int *ranks,
+                                struct symm_host_comm **out)
 {
-    struct symm_lane *lane = calloc(1, sizeof *lane);
+    struct symm_host_comm *comm = calloc(1, sizeof *comm);
 
-    if (!lane)
+    if (!comm)
         return symm__fail(SYMM_ERROR_MEMORY, "no memory for a group");
-    symm_status st = init_cond(&lane->changed);
+    symm_status st = init_cond(&comm->changed);
     if (st != SYMM_OK) {
-        free(lane);
+        free(comm);
         return st;
     }
-    lane->x = x;
-    lane->key = key;
-    lane->rank = -1;
-    lane->nranks = nranks;
+    comm->x = x;
+    comm->key = key;
+    comm->rank = -1;
+    comm->nranks = nranks;
     for (int i = 0; i < nranks; i++) {
-        lane->ranks[i] = ranks[i];
+        comm->ranks[i] = ranks[i];
         if (ranks[i] == x->join.rank)
-            lane->rank = i;
+            comm->rank = i;
     }
-    lane->members = symm__rank_set(nranks, ranks);
+    comm->members = symm__rank_set(nranks, ranks);
     pthread_mutex_lock(&x->lock);
-    lane->next = x->lanes;
-    x->lanes = lane;
+    comm->next = x->comms;
+    x->comms = comm;
     if (x->lost) /* it would not hear of it any more */
-        end_lane(lane, SYMM_ERROR_PEER, x->lost_reason);
+        end_comm(comm, SYMM_ERROR_PEER, x->lost_reason);
     pthread_mutex_unlock(&x->lock);
-    *out = lane;
+    *out = comm;
     return SYMM_OK;
 }
 
-void symm__lane_free(struct symm_lane *lane)
+void symm__host_comm_free(struct symm_host_comm *comm)
 {
-    struct symm_exchange *x = lane->x;
+    struct symm_exchange *x = comm->x;
 
     pthread_mutex_lock(&x->lock);
-    for (struct symm_lane **at = &x->lanes; *at; at = &(*at)->next)
-        if (*at == lane) {
-            *at = lane->next;
+    for (struct symm_host_comm **at = &x->comms; *at; at = &(*at)->next)
+        if (*at == comm) {
+            *at = comm->next;
             break;
         }
-    while (lane->busy)
-        pthread_cond_wait(&lane->changed, &x->lock);
+    while (comm->busy)
+        pthread_cond_wait(&comm->changed, &x->lock);
     pthread_mutex_unlock(&x->lock);
-    pthread_cond_destroy(&lane->changed);
-    free(lane);
+    pthread_cond_destroy(&comm->changed);
+    free(comm);
 }
 
-symm_status symm__lane_world(struct symm_exchange *x, const struct symm_lane_events *events,
-                             struct symm_lane **out)
+symm_status symm__host_comm_world(struct symm_exchange *x,
+                                  const struct symm_host_comm_events *events,
+                                  struct symm_host_comm **out)
 {
-    struct symm_lane *lane = x->world;
+    struct symm_host_comm *comm = x->world;
     bool ended;
 
     pthread_mutex_lock(&x->lock);
     x->world = NULL; /* its owner's from now on */
-    lane->events = *events;
-    lane->live = true;
-    ended = atomic_load(&lane->status) != SYMM_OK;
+    comm->events = *events;
+    comm->live = true;
+    ended = atomic_load(&comm->status) != SYMM_OK;
     pthread_mutex_unlock(&x->lock);
-    *out = lane;
+    *out = comm;
     if (ended && events->ended)
         events->ended(events->user);
     return SYMM_OK;
 }
 
-void symm__lane_close(struct symm_lane *lane)
+void symm__host_comm_close(struct symm_host_comm *comm)
 {
     struct symm_message m = {.type = SYMM_MESSAGE_CLOSE};
 
-    if (!lane)
+    if (!comm)
         return;
-    m.lane = lane->key;
-    symm__exchange_send(lane->x, &m); /* a hub that is gone does not mind */
-    symm__lane_free(lane);
+    m.comm = comm->key;
+    symm__exchange_send(comm->x, &m); /* a hub that is gone does not mind */
+    symm__host_comm_free(comm);
 }
 
-int symm__lane_rank(const struct symm_lane *lane)
+int symm__host_comm_rank(const struct symm_host_comm *comm)
 {
-    return lane->rank;
+    return comm->rank;
 }
 
-int symm__lane_nranks(const struct symm_lane *lane)
+int symm__host_comm_nranks(const struct symm_host_comm *comm)
 {
-    return lane->nranks;
+    return comm->nranks;
 }
 
-const int *symm__lane_ranks(const struct symm_lane *lane)
+const int *symm__host_comm_ranks(const struct symm_host_comm *comm)
 {
-    return lane->ranks;
+    return comm->ranks;
 }
 
-struct symm_rank_set symm__lane_members(const struct symm_lane *lane)
+struct symm_rank_set symm__host_comm_members(const struct symm_host_comm *comm)
 {
-    return lane->members;
+    return comm->members;
 }
 
-/* ---- The end of a lane ---- */
+/* ---- The end of a comm ---- */
 
 /*
- * Callbacks run without the lock, so that they may call the exchange; busy keeps the lane until
+ * Callbacks run without the lock, so that they may call the exchange; busy keeps the comm until
  * they are through.
  */
-static void leave_callback(struct symm_lane *lane)
+static void leave_callback(struct symm_host_comm *comm)
 {
-    pthread_mutex_lock(&lane->x->lock);
-    lane->busy--;
-    pthread_cond_broadcast(&lane->changed);
-    pthread_mutex_unlock(&lane->x->lock);
+    pthread_mutex_lock(&comm->x->lock);
+    comm->busy--;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->x->lock);
 }
 
-static void tell_ended(struct symm_lane *lane)
+static void tell_ended(struct symm_host_comm *comm)
 {
-    lane->events.ended(lane->events.user);
-    leave_callback(lane);
+    comm->events.ended(comm->events.user);
+    leave_callback(comm);
 }
 
-void symm__lane_abort(struct symm_lane *lane, symm_status status, const char *text)
+void symm__host_comm_abort(struct symm_host_comm *comm, symm_status status, const char *text)
 {
     struct symm_message m = {
-        .type = SYMM_MESSAGE_ABORT, .lane = lane->key, .status = status, .reason = text};
-    struct symm_exchange *x = lane->x;
+        .type = SYMM_MESSAGE_ABORT, .comm = comm->key, .status = status, .reason = text};
+    struct symm_exchange *x = comm->x;
 
-    if (atomic_load_explicit(&lane->status, memory_order_acquire) == SYMM_OK)
+    if (atomic_load_explicit(&comm->status, memory_order_acquire) == SYMM_OK)
         symm__exchange_send(x, &m);
     pthread_mutex_lock(&x->lock);
-    bool tell = end_lane(lane, status, text);
-    /* The hub hears of it before this rank's kernels do: see symm__lane_confirm. */
+    bool tell = end_comm(comm, status, text);
+    /* The hub hears of it before this rank's kernels do: see symm__host_comm_confirm. */
     if (tell && !symm__link_idle(&x->link)) {
-        lane->busy--;
-        lane->tell_by_us = symm__now_us() + SYMM_HUB_ANSWER_US;
+        comm->busy--;
+        comm->tell_by_us = symm__now_us() + SYMM_HUB_ANSWER_US;
         tell = false;
     }
     pthread_mutex_unlock(&x->lock);
     if (tell)
-        tell_ended(lane);
+        tell_ended(comm);
 }
 
-symm_status symm__lane_check(struct symm_lane *lane)
+symm_status symm__host_comm_check(struct symm_host_comm *comm)
 {
-    symm_status status = atomic_load_explicit(&lane->status, memory_order_acquire);
+    symm_status status = atomic_load_explicit(&comm->status, memory_order_acquire);
 
-    return status == SYMM_OK ? status : symm__fail(status, "%s", lane->reason);
+    return status == SYMM_OK ? status : symm__fail(status, "%s", comm->reason);
 }
 
 /*
  * Lock held. An end that came from elsewhere: acted on at once, or later where a test wants ranks
  * to differ.
  */
-static void schedule_end(struct symm_lane *lane, symm_status status, const char *reason)
+static void schedule_end(struct symm_host_comm *comm, symm_status status, const char *reason)
 {
-    if (lane->end_at_us)
+    if (comm->end_at_us)
         return;
-    lane->end_at_us = symm__now_us() + (lane->live ? lane->x->abort_delay_us : 0);
-    lane->end_status = status;
-    snprintf(lane->end_reason, sizeof lane->end_reason, "%s", reason);
+    comm->end_at_us = symm__now_us() + (comm->live ? comm->x->abort_delay_us : 0);
+    comm->end_status = status;
+    snprintf(comm->end_reason, sizeof comm->end_reason, "%s", reason);
 }
 
-/* Lock held. A lane of which something is due now; *next: when something of another one will be. */
-static struct symm_lane *find_due(struct symm_exchange *x, int64_t *next)
+/* Lock held. A comm of which something is due now; *next: when something of another one will be. */
+static struct symm_host_comm *find_due(struct symm_exchange *x, int64_t *next)
 {
     const bool sent = symm__link_idle(&x->link);
     int64_t now = symm__now_us();
 
     *next = SYMM_NEVER;
-    for (struct symm_lane *lane = x->lanes; lane; lane = lane->next) {
-        bool ended = atomic_load(&lane->status) != SYMM_OK;
-        int64_t due = ended ? lane->tell_by_us : lane->end_at_us;
+    for (struct symm_host_comm *comm = x->comms; comm; comm = comm->next) {
+        bool ended = atomic_load(&comm->status) != SYMM_OK;
+        int64_t due = ended ? comm->tell_by_us : comm->end_at_us;
         if (due && (due <= now || (ended && sent)))
-            return lane;
+            return comm;
         if (due && due < *next)
             *next = due;
     }
@@ -215,37 +216,37 @@ static struct symm_lane *find_due(struct symm_exchange *x, int64_t *next)
 }
 
 /*
- * Lock held. The owner of this lane hears of the end now: the ABORT is sent, or the hub has not
- * taken it in time. Then this rank hangs up, so that the hub ends its lanes all the same once it
+ * Lock held. The owner of this comm hears of the end now: the ABORT is sent, or the hub has not
+ * taken it in time. Then this rank hangs up, so that the hub ends its comms all the same once it
  * has read what lies in the socket.
  */
-static void allow_telling(struct symm_lane *lane)
+static void allow_telling(struct symm_host_comm *comm)
 {
-    struct symm_exchange *x = lane->x;
+    struct symm_exchange *x = comm->x;
 
-    lane->tell_by_us = 0;
-    lane->busy++;
+    comm->tell_by_us = 0;
+    comm->busy++;
     if (symm__link_idle(&x->link))
         return;
     x->hub_deaf = true;
     symm__link_hang_up(&x->link);
 }
 
-int64_t symm__lanes_end_due(struct symm_exchange *x)
+int64_t symm__host_comms_end_due(struct symm_exchange *x)
 {
-    struct symm_lane *lane;
+    struct symm_host_comm *comm;
     int64_t next;
 
     pthread_mutex_lock(&x->lock);
-    while ((lane = find_due(x, &next))) {
+    while ((comm = find_due(x, &next))) {
         bool tell = true;
-        if (lane->tell_by_us)
-            allow_telling(lane);
+        if (comm->tell_by_us)
+            allow_telling(comm);
         else
-            tell = end_lane(lane, lane->end_status, lane->end_reason);
+            tell = end_comm(comm, comm->end_status, comm->end_reason);
         if (tell) {
             pthread_mutex_unlock(&x->lock);
-            tell_ended(lane);
+            tell_ended(comm);
             pthread_mutex_lock(&x->lock);
         }
     }
@@ -253,7 +254,7 @@ int64_t symm__lanes_end_due(struct symm_exchange *x)
     return next;
 }
 
-void symm__lanes_lost(struct symm_exchange *x)
+void symm__host_comms_lost(struct symm_exchange *x)
 {
     const char *fate = x->hub_left    ? "has left"
                        : x->hub_deaf  ? "does not answer"
@@ -263,8 +264,8 @@ void symm__lanes_lost(struct symm_exchange *x)
     pthread_mutex_lock(&x->lock);
     x->lost = true;
     snprintf(x->lost_reason, sizeof x->lost_reason, "rank 0 (pid %d) %s", (int)x->hub_pid, fate);
-    for (struct symm_lane *lane = x->lanes; lane; lane = lane->next)
-        schedule_end(lane, SYMM_ERROR_PEER, x->lost_reason);
+    for (struct symm_host_comm *comm = x->comms; comm; comm = comm->next)
+        schedule_end(comm, SYMM_ERROR_PEER, x->lost_reason);
     pthread_mutex_unlock(&x->lock);
 }
 
@@ -274,14 +275,14 @@ void symm__lanes_lost(struct symm_exchange *x)
  * Lock held. Hands the result to whoever waits for it; descriptors that nobody wants stay in m, to
  * be closed.
  */
-static void take_result(struct symm_lane *lane, struct symm_message *m)
+static void take_result(struct symm_host_comm *comm, struct symm_message *m)
 {
-    struct symm_wait *wait = lane->wait;
+    struct symm_wait *wait = comm->wait;
 
-    if (!wait || wait->done || m->seq != lane->seq)
+    if (!wait || wait->done || m->seq != comm->seq)
         return;
-    if (m->op == SYMM_RESULT_SETTLED && wait->frees > atomic_load(&lane->x->settled))
-        atomic_store(&lane->x->settled, wait->frees);
+    if (m->op == SYMM_RESULT_SETTLED && wait->frees > atomic_load(&comm->x->settled))
+        atomic_store(&comm->x->settled, wait->frees);
     wait->verdict = m->status;
     snprintf(wait->text, sizeof wait->text, "%s", m->reason);
     if (m->status == SYMM_OK && m->payload_nbytes != wait->nbytes) {
@@ -289,82 +290,82 @@ static void take_result(struct symm_lane *lane, struct symm_message *m)
         snprintf(wait->text, sizeof wait->text, "rank 0 answers with %zu bytes in place of %zu",
                  m->payload_nbytes, wait->nbytes);
     } else if (m->status == SYMM_OK) {
-        struct symm_step *step = wait->step;
-        memcpy(step->answer, m->args, sizeof step->answer);
+        struct symm_vote *vote = wait->vote;
+        memcpy(vote->answer, m->args, sizeof vote->answer);
         if (wait->makes)
-            memcpy(&lane->key, m->payload, sizeof lane->key);
-        if (step->all)
-            memcpy(step->all, m->payload, m->payload_nbytes);
+            memcpy(&comm->key, m->payload, sizeof comm->key);
+        if (vote->all)
+            memcpy(vote->all, m->payload, m->payload_nbytes);
         int n = 0;
-        for (int i = 0; step->fds && i < lane->nranks; i++)
-            step->fds[i] = symm__rank_set_has(m->set, i) && n < m->nfds ? m->fds[n++] : -1;
+        for (int i = 0; vote->fds && i < comm->nranks; i++)
+            vote->fds[i] = symm__rank_set_has(m->set, i) && n < m->nfds ? m->fds[n++] : -1;
         for (int i = 0; i < n; i++)
             m->fds[i] = -1;
     }
-    lane->live |= wait->verdict == SYMM_OK && lane->key != SYMM_LANE_JOIN;
+    comm->live |= wait->verdict == SYMM_OK && comm->key != SYMM_COMM_JOIN;
     wait->done = true;
-    pthread_cond_broadcast(&lane->changed);
+    pthread_cond_broadcast(&comm->changed);
 }
 
 /* Lock held on entry, not on return: the owner is called without it. */
-static void call_owner(struct symm_lane *lane, const struct symm_message *m)
+static void call_owner(struct symm_host_comm *comm, const struct symm_message *m)
 {
-    struct symm_lane_events events = lane->events;
+    struct symm_host_comm_events events = comm->events;
     struct symm_message answer = {
-        .type = SYMM_MESSAGE_TOLD, .lane = lane->key, .seq = m->seq, .args = {m->args[0]}};
+        .type = SYMM_MESSAGE_TOLD, .comm = comm->key, .seq = m->seq, .args = {m->args[0]}};
     struct symm_doing doing = {.awaits = -1};
     int place = 0;
 
-    lane->busy++;
-    pthread_mutex_unlock(&lane->x->lock);
+    comm->busy++;
+    pthread_mutex_unlock(&comm->x->lock);
     if (m->type == SYMM_MESSAGE_ASKED) {
         if (events.doing)
             events.doing(events.user, &doing);
         symm__doing_write(&doing, &answer);
-        symm__exchange_send(lane->x, &answer);
+        symm__exchange_send(comm->x, &answer);
     } else if (events.told) {
-        while (place < lane->nranks && (uint64_t)lane->ranks[place] != m->args[0])
+        while (place < comm->nranks && (uint64_t)comm->ranks[place] != m->args[0])
             place++;
         symm__doing_read(m, &doing);
-        if (place < lane->nranks)
+        if (place < comm->nranks)
             events.told(events.user, place, &doing);
     }
-    leave_callback(lane);
+    leave_callback(comm);
 }
 
-void symm__lane_message(struct symm_exchange *x, struct symm_message *m)
+void symm__host_comm_message(struct symm_exchange *x, struct symm_message *m)
 {
     pthread_mutex_lock(&x->lock);
-    struct symm_lane *lane = x->lanes;
-    while (lane && lane->key != m->lane)
-        lane = lane->next;
-    if (!lane) {
+    struct symm_host_comm *comm = x->comms;
+    while (comm && comm->key != m->comm)
+        comm = comm->next;
+    if (!comm) {
         /* closed here while the message was under way */
     } else if (m->type == SYMM_MESSAGE_RESULT) {
-        take_result(lane, m);
+        take_result(comm, m);
     } else if (m->type == SYMM_MESSAGE_CONFIRMED) {
-        lane->confirmed = m->seq;
-        pthread_cond_broadcast(&lane->changed);
+        comm->confirmed = m->seq;
+        pthread_cond_broadcast(&comm->changed);
     } else if (m->type == SYMM_MESSAGE_QUIET) {
-        lane->quiet = true;
-        pthread_cond_broadcast(&lane->changed);
+        comm->quiet = true;
+        pthread_cond_broadcast(&comm->changed);
     } else if (m->type == SYMM_MESSAGE_ENDED) {
-        schedule_end(lane, m->status, m->reason);
-    } else if (m->type == SYMM_MESSAGE_LATE && lane->wait && lane->seq == m->seq) {
+        schedule_end(comm, m->status, m->reason);
+    } else if (m->type == SYMM_MESSAGE_LATE && comm->wait && comm->seq == m->seq) {
         pthread_mutex_unlock(&x->lock);
         symm__log(x->config.log, SYMM_LOG_WARNING, "waiting for %s", m->reason); /* may abort */
         return;
-    } else if (m->type == SYMM_MESSAGE_ASKED || (m->type == SYMM_MESSAGE_TOLD && lane->live)) {
-        call_owner(lane, m);
+    } else if (m->type == SYMM_MESSAGE_ASKED || (m->type == SYMM_MESSAGE_TOLD && comm->live)) {
+        call_owner(comm, m);
         return;
     }
     pthread_mutex_unlock(&x->lock);
 }
 
-void symm__lane_ask(struct symm_lane *lane, int rank)
+void symm__host_comm_ask(struct symm_host_comm *comm, int rank)
 {
     struct symm_message m = {
-        .type = SYMM_MESSAGE_ASK, .lane = lane->key, .args = {(uint64_t)lane->ranks[rank]}};
+        .type = SYMM_MESSAGE_ASK, .comm = comm->key, .args = {(uint64_t)comm->ranks[rank]}};
 
-    symm__exchange_send(lane->x, &m);
+    symm__exchange_send(comm->x, &m);
 }

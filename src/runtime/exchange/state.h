@@ -1,6 +1,6 @@
 /*
  * The exchange's state, shared by its two parts: the connection and its thread (exchange.c), and
- * lanes (lane.c).
+ * comms (comm.c).
  */
 #ifndef SYMM_EXCHANGE_STATE_H
 #define SYMM_EXCHANGE_STATE_H
@@ -30,10 +30,10 @@ struct symm_exchange {
     pthread_t thread;
     bool thread_runs;
 
-    pthread_mutex_t lock; /* guards what follows, and the lanes */
+    pthread_mutex_t lock; /* guards what follows, and the comms */
     pthread_cond_t quiet; /* ticking has become false */
-    struct symm_lane *lanes, *world;
-    uint64_t attempts; /* at making a lane */
+    struct symm_host_comm *comms, *world;
+    uint64_t attempts; /* at making a comm */
     bool lost;         /* the connection is gone */
     char lost_reason[96];
     bool hub_left; /* and the hub had said goodbye */
@@ -43,7 +43,7 @@ struct symm_exchange {
     bool ticking, stopping;
     int64_t stop_at_us; /* when stopping began */
 
-    pthread_mutex_t freed_lock; /* held while sending, so that no step overtakes */
+    pthread_mutex_t freed_lock; /* held while sending, so that no vote overtakes */
     size_t nfreed;
     uint64_t freed[SYMM_FREED_MAX];
     uint64_t frees;           /* ever */
@@ -52,26 +52,26 @@ struct symm_exchange {
     unsigned char buffer[SYMM_MESSAGE_MAX];
 };
 
-/* A step under way, on its caller's stack. */
+/* A vote under way, on its caller's stack. */
 struct symm_wait {
-    struct symm_step *step;
+    struct symm_vote *vote;
     int64_t began_us; /* the call that takes part; 0: now */
     size_t nbytes;    /* that the result must have */
-    uint64_t frees;   /* that the hub had heard of before this step */
-    bool makes;       /* the lane: the result is its key */
+    uint64_t frees;   /* that the hub had heard of before this vote */
+    bool makes;       /* the comm: the result is its key */
     bool done;
     symm_status verdict;
     char text[SYMM_TEXT_MAX];
 };
 
-struct symm_lane {
-    struct symm_lane *next;
+struct symm_host_comm {
+    struct symm_host_comm *next;
     struct symm_exchange *x;
     uint64_t key, seq;
     int rank, nranks;
     int ranks[SYMM_MAX_RANKS];
     struct symm_rank_set members;
-    struct symm_lane_events events;
+    struct symm_host_comm_events events;
     bool live; /* made: its owner gets events, the hub knows it */
     int busy;  /* callbacks under way */
     pthread_cond_t changed;
@@ -93,17 +93,18 @@ void symm__exchange_wake(struct symm_exchange *x);
 /* Sends to the hub; rank is filled in. */
 symm_status symm__exchange_send(struct symm_exchange *x, struct symm_message *m);
 
-/* lane.c */
-symm_status symm__lane_new(struct symm_exchange *x, uint64_t key, int nranks, const int *ranks,
-                           struct symm_lane **out);
-void symm__lane_free(struct symm_lane *lane);
-/* Waits for the result of a step that was sent, asking for it when it is slow or late. */
-symm_status symm__lane_wait(struct symm_lane *lane, struct symm_wait *wait, symm_deadline deadline);
-/* What the hub says about a lane. In the thread. */
-void symm__lane_message(struct symm_exchange *x, struct symm_message *m);
-/* The connection is gone: all lanes end. In the thread. */
-void symm__lanes_lost(struct symm_exchange *x);
+/* comm.c */
+symm_status symm__host_comm_new(struct symm_exchange *x, uint64_t key, int nranks, const int *ranks,
+                                struct symm_host_comm **out);
+void symm__host_comm_free(struct symm_host_comm *comm);
+/* Waits for the result of a vote that was sent, asking for it when it is slow or late. */
+symm_status symm__host_comm_wait(struct symm_host_comm *comm, struct symm_wait *wait,
+                                 symm_deadline deadline);
+/* What the hub says about a comm. In the thread. */
+void symm__host_comm_message(struct symm_exchange *x, struct symm_message *m);
+/* The connection is gone: all comms end. In the thread. */
+void symm__host_comms_lost(struct symm_exchange *x);
 /* Acts on the ends that are due. Returns when the next one is, or SYMM_NEVER. In the thread. */
-int64_t symm__lanes_end_due(struct symm_exchange *x);
+int64_t symm__host_comms_end_due(struct symm_exchange *x);
 
 #endif

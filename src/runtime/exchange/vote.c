@@ -1,11 +1,11 @@
-/* Taking part in a step, as the first one of a new lane too. */
+/* Taking part in a vote, as the first one of a new comm too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "state.h"
 #include "runtime/base/fd.h"
 
-size_t symm__step_max(int nranks)
+size_t symm__vote_max(int nranks)
 {
     return SYMM_PAYLOAD_MAX / (size_t)nranks;
 }
@@ -14,7 +14,7 @@ size_t symm__step_max(int nranks)
 static void send_freed(struct symm_exchange *x)
 {
     struct symm_message m = {.type = SYMM_MESSAGE_FREED,
-                             .lane = SYMM_LANE_WORLD, /* of none: but nobody is joining any more */
+                             .comm = SYMM_COMM_WORLD, /* of none: but nobody is joining any more */
                              .payload = x->freed,
                              .payload_nbytes = x->nfreed * sizeof x->freed[0]};
 
@@ -42,15 +42,15 @@ uint64_t symm__exchange_settled(struct symm_exchange *x)
     return atomic_load(&x->settled);
 }
 
-/* Lock held. Waits for news of the lane until then. */
-static void wait_until(struct symm_lane *lane, int64_t until_us)
+/* Lock held. Waits for news of the comm until then. */
+static void wait_until(struct symm_host_comm *comm, int64_t until_us)
 {
     struct timespec at = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
 
     if (until_us == SYMM_NEVER)
-        pthread_cond_wait(&lane->changed, &lane->x->lock);
+        pthread_cond_wait(&comm->changed, &comm->x->lock);
     else
-        pthread_cond_timedwait(&lane->changed, &lane->x->lock, &at);
+        pthread_cond_timedwait(&comm->changed, &comm->x->lock, &at);
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -58,21 +58,22 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-symm_status symm__lane_wait(struct symm_lane *lane, struct symm_wait *wait, symm_deadline deadline)
+symm_status symm__host_comm_wait(struct symm_host_comm *comm, struct symm_wait *wait,
+                                 symm_deadline deadline)
 {
-    struct symm_exchange *x = lane->x;
+    struct symm_exchange *x = comm->x;
     int64_t slow = symm__now_us() + x->slow_us, answer = SYMM_NEVER;
     int64_t began = wait->began_us ? wait->began_us : symm__now_us();
     char text[64];
 
     pthread_mutex_lock(&x->lock);
-    while (!wait->done && atomic_load(&lane->status) == SYMM_OK) {
+    while (!wait->done && atomic_load(&comm->status) == SYMM_OK) {
         int64_t now = symm__now_us();
-        struct symm_message m = {.lane = lane->key, .seq = lane->seq};
+        struct symm_message m = {.comm = comm->key, .seq = comm->seq};
         if (now >= answer) {
             snprintf(text, sizeof text, "rank 0 (pid %d) does not answer", (int)x->hub_pid);
             pthread_mutex_unlock(&x->lock);
-            symm__lane_abort(lane, SYMM_ERROR_TIMEOUT, text);
+            symm__host_comm_abort(comm, SYMM_ERROR_TIMEOUT, text);
             pthread_mutex_lock(&x->lock);
         } else if (now >= deadline && answer == SYMM_NEVER) {
             m.type = SYMM_MESSAGE_EXPIRED;
@@ -82,7 +83,7 @@ symm_status symm__lane_wait(struct symm_lane *lane, struct symm_wait *wait, symm
             m.type = SYMM_MESSAGE_SLOW;
             slow = now + x->slow_us;
         } else {
-            wait_until(lane, earlier(slow, answer == SYMM_NEVER ? deadline : answer));
+            wait_until(comm, earlier(slow, answer == SYMM_NEVER ? deadline : answer));
         }
         if (m.type) {
             pthread_mutex_unlock(&x->lock);
@@ -90,96 +91,96 @@ symm_status symm__lane_wait(struct symm_lane *lane, struct symm_wait *wait, symm
             pthread_mutex_lock(&x->lock);
         }
     }
-    lane->wait = NULL;
+    comm->wait = NULL;
     pthread_mutex_unlock(&x->lock);
     if (!wait->done)
-        return symm__lane_check(lane);
+        return symm__host_comm_check(comm);
     return wait->verdict == SYMM_OK ? SYMM_OK : symm__fail(wait->verdict, "%s", wait->text);
 }
 
-symm_status symm__lane_confirm(struct symm_lane *lane, symm_deadline deadline)
+symm_status symm__host_comm_confirm(struct symm_host_comm *comm, symm_deadline deadline)
 {
-    struct symm_exchange *x = lane->x;
-    struct symm_message m = {.type = SYMM_MESSAGE_CONFIRM, .lane = lane->key};
+    struct symm_exchange *x = comm->x;
+    struct symm_message m = {.type = SYMM_MESSAGE_CONFIRM, .comm = comm->key};
     symm_status st;
 
-    TRY(symm__lane_check(lane));
-    if (lane->nranks == 1)
+    TRY(symm__host_comm_check(comm));
+    if (comm->nranks == 1)
         return SYMM_OK;
     pthread_mutex_lock(&x->lock);
-    m.seq = ++lane->confirms;
+    m.seq = ++comm->confirms;
     pthread_mutex_unlock(&x->lock);
     TRY(symm__exchange_send(x, &m));
     pthread_mutex_lock(&x->lock);
-    while (lane->confirmed < m.seq && atomic_load(&lane->status) == SYMM_OK) {
+    while (comm->confirmed < m.seq && atomic_load(&comm->status) == SYMM_OK) {
         if (symm__deadline_over(deadline)) {
             pthread_mutex_unlock(&x->lock);
             return symm__fail(SYMM_ERROR_TIMEOUT, "rank 0 (pid %d) does not answer",
                               (int)x->hub_pid);
         }
-        wait_until(lane, deadline);
+        wait_until(comm, deadline);
     }
     pthread_mutex_unlock(&x->lock);
-    st = symm__lane_check(lane);
+    st = symm__host_comm_check(comm);
 out:
     return st;
 }
 
-bool symm__lane_quiet(struct symm_lane *lane, symm_deadline deadline)
+bool symm__host_comm_quiet(struct symm_host_comm *comm, symm_deadline deadline)
 {
-    struct symm_exchange *x = lane->x;
-    struct symm_message m = {.type = SYMM_MESSAGE_QUIET, .lane = lane->key};
-    bool quiet = lane->nranks == 1;
+    struct symm_exchange *x = comm->x;
+    struct symm_message m = {.type = SYMM_MESSAGE_QUIET, .comm = comm->key};
+    bool quiet = comm->nranks == 1;
 
     if (quiet || symm__exchange_send(x, &m) != SYMM_OK)
         return quiet;
     pthread_mutex_lock(&x->lock);
-    while (!lane->quiet && !x->lost && !symm__deadline_over(deadline))
-        wait_until(lane, deadline);
-    quiet = lane->quiet;
+    while (!comm->quiet && !x->lost && !symm__deadline_over(deadline))
+        wait_until(comm, deadline);
+    quiet = comm->quiet;
     pthread_mutex_unlock(&x->lock);
     return quiet;
 }
 
-/* Brings this rank's part of a step, which m has the rest of, and waits for the verdict. */
-static symm_status take_part(struct symm_lane *lane, struct symm_wait *wait, struct symm_message *m,
-                             symm_deadline deadline)
+/* Brings this rank's part of a vote, which m has the rest of, and waits for the verdict. */
+static symm_status take_part(struct symm_host_comm *comm, struct symm_wait *wait,
+                             struct symm_message *m, symm_deadline deadline)
 {
-    struct symm_exchange *x = lane->x;
-    struct symm_step *step = wait->step;
+    struct symm_exchange *x = comm->x;
+    struct symm_vote *vote = wait->vote;
     char reason[SYMM_TEXT_MAX];
     symm_status st;
 
-    m->lane = lane->key;
-    m->text = step->what;
-    m->op = step->op;
-    m->status = step->status;
-    memcpy(m->args, step->args, sizeof m->args);
-    if (m->status == SYMM_OK && step->nbytes > symm__step_max(lane->nranks))
+    m->comm = comm->key;
+    m->text = vote->what;
+    m->op = vote->op;
+    m->status = vote->status;
+    memcpy(m->args, vote->args, sizeof m->args);
+    if (m->status == SYMM_OK && vote->nbytes > symm__vote_max(comm->nranks))
         m->status =
-            symm__fail(SYMM_ERROR_ARGUMENT, "%zu bytes are too many for one step of %d ranks",
-                       step->nbytes, lane->nranks);
-    if (m->status == SYMM_OK && step->fds)
-        m->status = symm__fd_reserve(lane->nranks);
+            symm__fail(SYMM_ERROR_ARGUMENT, "%zu bytes are too many for one vote of %d ranks",
+                       vote->nbytes, comm->nranks);
+    if (m->status == SYMM_OK && vote->fds)
+        m->status = symm__fd_reserve(comm->nranks);
     if (m->status != SYMM_OK) {
         snprintf(reason, sizeof reason, "%s", symm__failure_text());
         m->reason = reason;
         m->nfds = 0;
-        if (m->type == SYMM_MESSAGE_STEP)
+        if (m->type == SYMM_MESSAGE_VOTE)
             m->payload_nbytes = 0;
     }
-    TRY(symm__lane_check(lane));
+    TRY(symm__host_comm_check(comm));
 
     pthread_mutex_lock(&x->lock);
-    bool taken = lane->wait;
+    bool taken = comm->wait;
     if (!taken) {
-        lane->wait = wait;
-        m->seq = ++lane->seq;
+        comm->wait = wait;
+        m->seq = ++comm->seq;
     }
     pthread_mutex_unlock(&x->lock);
     if (taken)
         return symm__fail(SYMM_ERROR_STATE, "%s: another thread is in a call on this group",
-                          step->what);
+                          vote->what);
 
     pthread_mutex_lock(&x->freed_lock);
     send_freed(x);
@@ -188,59 +189,61 @@ static symm_status take_part(struct symm_lane *lane, struct symm_wait *wait, str
     st = symm__exchange_send(x, m);
     if (st != SYMM_OK) {
         snprintf(reason, sizeof reason, "%.960s (on rank %d)", symm__failure_text(), x->join.rank);
-        symm__lane_abort(lane, st, reason);
+        symm__host_comm_abort(comm, st, reason);
     }
-    return symm__lane_wait(lane, wait, deadline);
+    return symm__host_comm_wait(comm, wait, deadline);
 out:
     return st;
 }
 
-symm_status symm__lane_step(struct symm_lane *lane, struct symm_step *step, symm_deadline deadline)
+symm_status symm__host_comm_vote(struct symm_host_comm *comm, struct symm_vote *vote,
+                                 symm_deadline deadline)
 {
-    struct symm_wait wait = {.step = step, .nbytes = step->nbytes * (size_t)lane->nranks};
-    struct symm_message m = {.type = SYMM_MESSAGE_STEP,
-                             .payload = step->mine,
-                             .payload_nbytes = step->nbytes,
-                             .nfds = step->gives_fd,
-                             .fds = {step->fd}};
+    struct symm_wait wait = {.vote = vote, .nbytes = vote->nbytes * (size_t)comm->nranks};
+    struct symm_message m = {.type = SYMM_MESSAGE_VOTE,
+                             .payload = vote->mine,
+                             .payload_nbytes = vote->nbytes,
+                             .nfds = vote->gives_fd,
+                             .fds = {vote->fd}};
 
-    return take_part(lane, &wait, &m, deadline);
+    return take_part(comm, &wait, &m, deadline);
 }
 
-/* A name for a lane until it is made, different for each attempt of this rank. */
+/* A name for a comm until it is made, different for each attempt of this rank. */
 static uint64_t next_name(struct symm_exchange *x)
 {
     pthread_mutex_lock(&x->lock);
-    uint64_t name = SYMM_LANE_FORMING | ++x->attempts;
+    uint64_t name = SYMM_COMM_FORMING | ++x->attempts;
     pthread_mutex_unlock(&x->lock);
     return name;
 }
 
-symm_status symm__lane_create(struct symm_lane *parent, int nranks, const int *ranks,
-                              const struct symm_lane_events *events, struct symm_step *step,
-                              symm_deadline deadline, struct symm_lane **out)
+symm_status symm__host_comm_create(struct symm_host_comm *parent, int nranks, const int *ranks,
+                                   const struct symm_host_comm_events *events,
+                                   struct symm_vote *vote, symm_deadline deadline,
+                                   struct symm_host_comm **out)
 {
-    struct symm_lane *lane = NULL;
-    struct symm_wait wait = {.step = step, .nbytes = sizeof lane->key, .makes = true};
+    struct symm_host_comm *comm = NULL;
+    struct symm_wait wait = {.vote = vote, .nbytes = sizeof comm->key, .makes = true};
     unsigned char payload[8 + SYMM_MAX_RANKS];
     struct symm_message m = {
         .type = SYMM_MESSAGE_CREATE, .payload = payload, .payload_nbytes = 8 + (size_t)nranks};
     int world[SYMM_MAX_RANKS];
     symm_status st;
 
-    TRY(symm__lane_check(parent));
+    TRY(symm__host_comm_check(parent));
     for (int i = 0; i < nranks; i++)
         world[i] = parent->ranks[ranks[i]];
-    TRY(symm__lane_new(parent->x, next_name(parent->x), nranks, world, &lane));
-    lane->events = *events;
+    TRY(symm__host_comm_new(parent->x, next_name(parent->x), nranks, world, &comm));
+    comm->events = *events;
     memcpy(payload, &parent->key, sizeof parent->key);
     for (int i = 0; i < nranks; i++)
         payload[8 + i] = (unsigned char)world[i];
-    TRY(take_part(lane, &wait, &m, deadline));
-    *out = lane;
-    lane = NULL;
+    TRY(take_part(comm, &wait, &m, deadline));
+    *out = comm;
+    comm = NULL;
 out:
-    if (lane)
-        symm__lane_free(lane);
+    if (comm)
+        symm__host_comm_free(comm);
     return st;
 }

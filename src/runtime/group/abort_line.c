@@ -1,5 +1,5 @@
 /* Slabs of control lines: one host and one device allocation for every 64 groups. */
-#include "control.h"
+#include "abort_line.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,17 +11,17 @@ struct slab {
     struct slab *next;
     void *host;
     CUdeviceptr device;
-    struct symm_control_line lines[LINES];
+    struct symm_abort_line lines[LINES];
 };
 
-struct symm_control {
+struct symm_abort_lines {
     const struct symm_driver *drv;
     pthread_mutex_t lock; /* guards what follows */
     struct slab *slabs;
-    struct symm_control_line *free;
+    struct symm_abort_line *free;
 };
 
-static symm_status add_slab(struct symm_control *c)
+static symm_status add_slab(struct symm_abort_lines *c)
 {
     struct slab *s = calloc(1, sizeof *s);
     CUdeviceptr host_address;
@@ -34,7 +34,7 @@ static symm_status add_slab(struct symm_control *c)
     TRY_CU(c->drv, cuMemHostGetDevicePointer, &host_address, s->host, 0);
     TRY_CU(c->drv, cuMemAlloc, &s->device, LINES * sizeof(struct symm_device_line));
     for (int i = LINES - 1; i >= 0; i--) {
-        s->lines[i] = (struct symm_control_line){
+        s->lines[i] = (struct symm_abort_line){
             .host = (struct symm_host_line *)s->host + i,
             .host_address = host_address + (size_t)i * sizeof(struct symm_host_line),
             .device_address = s->device + (size_t)i * sizeof(struct symm_device_line),
@@ -52,9 +52,9 @@ out:
     return st;
 }
 
-symm_status symm__control_create(const struct symm_driver *drv, struct symm_control **out)
+symm_status symm__abort_lines_create(const struct symm_driver *drv, struct symm_abort_lines **out)
 {
-    struct symm_control *c = calloc(1, sizeof *c);
+    struct symm_abort_lines *c = calloc(1, sizeof *c);
     symm_status st;
 
     if (!c)
@@ -65,11 +65,11 @@ symm_status symm__control_create(const struct symm_driver *drv, struct symm_cont
     if (st == SYMM_OK)
         *out = c;
     else
-        symm__control_destroy(c);
+        symm__abort_lines_destroy(c);
     return st;
 }
 
-symm_status symm__control_destroy(struct symm_control *c)
+symm_status symm__abort_lines_destroy(struct symm_abort_lines *c)
 {
     symm_status st = SYMM_OK;
 
@@ -87,7 +87,7 @@ symm_status symm__control_destroy(struct symm_control *c)
     return st;
 }
 
-symm_status symm__control_take(struct symm_control *c, struct symm_control_line **out)
+symm_status symm__abort_line_take(struct symm_abort_lines *c, struct symm_abort_line **out)
 {
     symm_status st = SYMM_OK;
 
@@ -103,7 +103,7 @@ symm_status symm__control_take(struct symm_control *c, struct symm_control_line 
     return st;
 }
 
-void symm__control_put_back(struct symm_control *c, struct symm_control_line *line)
+void symm__abort_line_put_back(struct symm_abort_lines *c, struct symm_abort_line *line)
 {
     if (!line)
         return;
@@ -113,12 +113,12 @@ void symm__control_put_back(struct symm_control *c, struct symm_control_line *li
     pthread_mutex_unlock(&c->lock);
 }
 
-void symm__control_abort(struct symm_control_line *line)
+void symm__abort_line_abort(struct symm_abort_line *line)
 {
     __atomic_store_n(&line->host->abort, 1, __ATOMIC_RELEASE);
 }
 
-bool symm__control_record(const struct symm_control_line *line, struct symm_wait_record *out)
+bool symm__abort_line_record(const struct symm_abort_line *line, struct symm_wait_record *out)
 {
     const struct symm_wait_record *r = &line->host->record;
     uint32_t valid = __atomic_load_n(&r->valid, __ATOMIC_ACQUIRE);

@@ -1,5 +1,5 @@
 /* The frame of every call on a group. */
-#include "enqueue.h"
+#include "call.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,12 +23,12 @@ symm_status symm__enter(const struct symm_group *group, const char *call)
             SYMM_ERROR_STATE,
             "%s: the group belongs to the process this one was forked from (on rank %d)", call,
             group->rank);
-    st = symm__lane_check(group->lane);
+    st = symm__host_comm_check(group->comm);
     return st == SYMM_OK ? SYMM_OK : symm__fail_on(group->rank, st, "%s: ", call);
 }
 
 /* The name of the call: its text up to the parenthesis. */
-static const char *name_of(const struct symm_enqueue *e, char *name, size_t nbytes)
+static const char *name_of(const struct symm_call *e, char *name, size_t nbytes)
 {
     snprintf(name, nbytes, "%.*s", (int)strcspn(e->call, "("), e->call);
     return name;
@@ -38,7 +38,7 @@ static const char *name_of(const struct symm_enqueue *e, char *name, size_t nbyt
  * Notes a call that is enqueued, for ranks that ask what this one does. Only calls that all ranks
  * make are counted, so that equal numbers mean the same call.
  */
-static void note_enqueued(struct symm_enqueue *e, bool everyone)
+static void note_enqueued(struct symm_call *e, bool everyone)
 {
     struct symm_group *group = e->group;
 
@@ -55,7 +55,7 @@ static void note_enqueued(struct symm_enqueue *e, bool everyone)
 }
 
 /* The same for a collective call. */
-static void note_collective(struct symm_enqueue *e, bool everyone)
+static void note_collective(struct symm_call *e, bool everyone)
 {
     struct symm_group *group = e->group;
 
@@ -77,10 +77,8 @@ void symm__collective_note(struct symm_group *group, const char *call)
 }
 
 /* *entered: the group is alive, so that the others may be waiting for this rank's call. */
-__attribute__((format(printf, 3, 0))) static symm_status begin(struct symm_enqueue *e,
-                                                               struct symm_group *group,
-                                                               const char *fmt, va_list args,
-                                                               bool *entered)
+__attribute__((format(printf, 3, 0))) static symm_status
+begin(struct symm_call *e, struct symm_group *group, const char *fmt, va_list args, bool *entered)
 {
     const struct symm_driver *drv;
     char name[64];
@@ -97,7 +95,7 @@ out:
     return st;
 }
 
-static void leave(struct symm_enqueue *e)
+static void leave(struct symm_call *e)
 {
     CUcontext popped;
 
@@ -105,7 +103,7 @@ static void leave(struct symm_enqueue *e)
 }
 
 /* Whether the stream is being captured; a capture that has failed already is refused. */
-static symm_status ask_capturing(struct symm_enqueue *e)
+static symm_status ask_capturing(struct symm_call *e)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
     symm_status st = SYMM_OK;
@@ -119,22 +117,23 @@ out:
 }
 
 /* With SYMM_CHECK=1 the ranks compare what they are about to enqueue. */
-static symm_status compare(struct symm_enqueue *e)
+static symm_status compare(struct symm_call *e)
 {
-    struct symm_step step = {.what = e->call, .fd = -1};
+    struct symm_vote vote = {.what = e->call, .fd = -1};
 
-    return symm__lane_step(e->group->lane, &step, symm__deadline_in(e->group->ctx->timeout_ms));
+    return symm__host_comm_vote(e->group->comm, &vote,
+                                symm__deadline_in(e->group->ctx->timeout_ms));
 }
 
-symm_status symm__enqueue_begin(struct symm_enqueue *e, struct symm_group *group,
-                                symm_stream stream, bool everyone, const char *fmt, ...)
+symm_status symm__call_begin(struct symm_call *e, struct symm_group *group, symm_stream stream,
+                             bool everyone, const char *fmt, ...)
 {
     symm_status st;
     char name[64];
     va_list args;
     bool entered;
 
-    *e = (struct symm_enqueue){.stream = stream};
+    *e = (struct symm_call){.stream = stream};
     va_start(args, fmt);
     st = begin(e, group, fmt, args, &entered);
     va_end(args);
@@ -165,7 +164,7 @@ out:
     return st;
 }
 
-symm_status symm__enqueue_end(struct symm_enqueue *e, symm_status st)
+symm_status symm__call_end(struct symm_call *e, symm_status st)
 {
     struct symm_group *group = e->group;
     char name[64];
@@ -191,7 +190,7 @@ out:
     return st;
 }
 
-static symm_status launch(struct symm_enqueue *e, enum symm_kernel_id id, uint32_t blocks,
+static symm_status launch(struct symm_call *e, enum symm_kernel_id id, uint32_t blocks,
                           uint32_t threads, uint32_t shared_nbytes, CUlaunchAttribute *attributes,
                           uint32_t nattributes, const void *args)
 {
@@ -219,8 +218,8 @@ static symm_status launch(struct symm_enqueue *e, enum symm_kernel_id id, uint32
     return symm__fail_in(st, "%s<<<%u, %u>>>: ", symm__kernels_name(id), blocks, threads);
 }
 
-symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id, uint32_t blocks,
-                                 uint32_t threads, bool early, const void *args)
+symm_status symm__call_launch(struct symm_call *e, enum symm_kernel_id id, uint32_t blocks,
+                              uint32_t threads, bool early, const void *args)
 {
     CUlaunchAttribute attributes[2];
     uint32_t n = 0;
@@ -239,15 +238,15 @@ symm_status symm__enqueue_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
     return launch(e, id, blocks, threads, 0, attributes, n, args);
 }
 
-symm_status symm__enqueue_local_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
-                                       uint32_t blocks, uint32_t threads, const void *args)
+symm_status symm__call_launch_local(struct symm_call *e, enum symm_kernel_id id, uint32_t blocks,
+                                    uint32_t threads, const void *args)
 {
     return launch(e, id, blocks, threads, 0, NULL, 0, args);
 }
 
-symm_status symm__enqueue_cluster_kernel(struct symm_enqueue *e, enum symm_kernel_id id,
-                                         uint32_t blocks, uint32_t threads, uint32_t cluster,
-                                         uint32_t shared_nbytes, const void *args)
+symm_status symm__call_launch_cluster(struct symm_call *e, enum symm_kernel_id id, uint32_t blocks,
+                                      uint32_t threads, uint32_t cluster, uint32_t shared_nbytes,
+                                      const void *args)
 {
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                    .value.clusterDim = {cluster, 1, 1}};
@@ -256,18 +255,18 @@ symm_status symm__enqueue_cluster_kernel(struct symm_enqueue *e, enum symm_kerne
 }
 
 /*
- * The others are on their way to the step of this call: they must hear that this rank cannot make
+ * The others are on their way to the vote of this call: they must hear that this rank cannot make
  * it. Returns what they return.
  */
-static symm_status refuse_together(struct symm_enqueue *e, symm_status mine)
+static symm_status refuse_together(struct symm_call *e, symm_status mine)
 {
     struct symm_group *group = e->group;
-    struct symm_step step = {.what = e->call, .status = mine, .fd = -1};
+    struct symm_vote vote = {.what = e->call, .status = mine, .fd = -1};
 
-    return symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
+    return symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
 }
 
-symm_status symm__collective_begin(struct symm_enqueue *e, struct symm_group *group, bool everyone,
+symm_status symm__collective_begin(struct symm_call *e, struct symm_group *group, bool everyone,
                                    const char *fmt, ...)
 {
     symm_status st;
@@ -275,7 +274,7 @@ symm_status symm__collective_begin(struct symm_enqueue *e, struct symm_group *gr
     va_list args;
     bool entered;
 
-    *e = (struct symm_enqueue){0};
+    *e = (struct symm_call){0};
     va_start(args, fmt);
     st = begin(e, group, fmt, args, &entered);
     va_end(args);
@@ -296,7 +295,7 @@ symm_status symm__collective_begin(struct symm_enqueue *e, struct symm_group *gr
     return st;
 }
 
-symm_status symm__collective_end(struct symm_enqueue *e, symm_status st)
+symm_status symm__collective_end(struct symm_call *e, symm_status st)
 {
     char name[64];
 
@@ -307,9 +306,9 @@ symm_status symm__collective_end(struct symm_enqueue *e, symm_status st)
     return st;
 }
 
-symm_status symm__collective_refuse(struct symm_enqueue *e, const char *fmt, ...)
+symm_status symm__collective_refuse(struct symm_call *e, const char *fmt, ...)
 {
-    struct symm_step step = {.what = e->call, .status = SYMM_ERROR_ARGUMENT, .fd = -1};
+    struct symm_vote vote = {.what = e->call, .status = SYMM_ERROR_ARGUMENT, .fd = -1};
     const struct symm_group *group = e->group;
     char name[64], why[SYMM_TEXT_MAX];
     va_list args;
@@ -318,7 +317,7 @@ symm_status symm__collective_refuse(struct symm_enqueue *e, const char *fmt, ...
     vsnprintf(why, sizeof why, fmt, args);
     va_end(args);
     symm__fail(SYMM_ERROR_ARGUMENT, "%s", why);
-    symm__lane_step(group->lane, &step, symm__deadline_in(group->ctx->timeout_ms));
+    symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
     symm__collective_note(e->group, NULL);
     leave(e);
     return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s (on rank %d)", name_of(e, name, sizeof name),

@@ -200,10 +200,10 @@ symm_status symm__capability_agree(const struct symm_capability *all, int nranks
         out->max_threads = c->max_threads < out->max_threads ? c->max_threads : out->max_threads;
         if (c->compute_major < out->compute_major)
             out->compute_major = c->compute_major;
-        out->window_nbytes = symm__larger(out->window_nbytes,
-                                          c->window_nbytes ? c->window_nbytes : c->memory_nbytes);
-        memory->granularity = symm__larger(memory->granularity, c->granularity);
-        memory->alignment = symm__larger(memory->alignment, c->alignment);
+        out->window_nbytes =
+            symm__max(out->window_nbytes, c->window_nbytes ? c->window_nbytes : c->memory_nbytes);
+        memory->granularity = symm__max(memory->granularity, c->granularity);
+        memory->alignment = symm__max(memory->alignment, c->alignment);
         if (c->multicast_off[0] && !out->multicast_off[0])
             snprintf(out->multicast_off, sizeof out->multicast_off, "%s (on rank %d)",
                      c->multicast_off, r);
@@ -273,12 +273,12 @@ void symm__capability_settle(const struct symm_agreed_memory *all, int nranks,
                              struct symm_agreed *agreed, struct symm_agreed_memory *memory)
 {
     for (int r = 0; r < nranks; r++) {
-        memory->granularity = symm__larger(memory->granularity, all[r].granularity);
-        memory->alignment = symm__larger(memory->alignment, all[r].alignment);
+        memory->granularity = symm__max(memory->granularity, all[r].granularity);
+        memory->alignment = symm__max(memory->alignment, all[r].alignment);
     }
     /* All of these are powers of two. */
-    memory->alignment = symm__larger(memory->alignment, memory->granularity);
-    memory->segment_nbytes = symm__round_up(
-        symm__larger(memory->segment_nbytes, memory->granularity), memory->granularity);
+    memory->alignment = symm__max(memory->alignment, memory->granularity);
+    memory->segment_nbytes =
+        symm__round_up(symm__max(memory->segment_nbytes, memory->granularity), memory->granularity);
     agreed->window_nbytes = symm__round_up(agreed->window_nbytes, memory->granularity);
 }

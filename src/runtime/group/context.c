@@ -1,6 +1,6 @@
 /*
  * Making and destroying contexts. What a rank can fail at alone comes first and is brought to the
- * first step, so that a rank that cannot take part says so instead of leaving the others to wait;
+ * first vote, so that a rank that cannot take part says so instead of leaving the others to wait;
  * from there on every failure is agreed.
  */
 #include "context.h"
@@ -11,9 +11,9 @@
 #include <unistd.h>
 #include "capability.h"
 #include "capture.h"
-#include "control.h"
+#include "abort_line.h"
 #include "runtime/driver/device.h"
-#include "enqueue.h"
+#include "call.h"
 #include "group.h"
 #include "kernel.h"
 #include "runtime/base/settings.h"
@@ -31,7 +31,7 @@ static symm_status open_device(struct symm_context *ctx, const char *driver, con
     TRY_CU(ctx->drv, cuDevicePrimaryCtxRetain, &ctx->primary, ctx->device);
     TRY_CU(ctx->drv, cuCtxSetCurrent, ctx->primary);
     TRY_CU(ctx->drv, cuStreamCreate, &ctx->own_stream, CU_STREAM_NON_BLOCKING);
-    TRY(symm__control_create(ctx->drv, &ctx->control));
+    TRY(symm__abort_lines_create(ctx->drv, &ctx->control));
     TRY(symm__kernels_load(ctx, &ctx->kernels));
 out:
     return st;
@@ -75,7 +75,7 @@ out:
 
 /*
  * Meets the others. A rank that has failed already comes, too, without a device, and says why at
- * the first step.
+ * the first vote.
  */
 static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuuid *device)
 {
@@ -96,9 +96,9 @@ out:
     return st;
 }
 
-static symm_status step(struct symm_context *ctx, struct symm_step *s)
+static symm_status vote(struct symm_context *ctx, struct symm_vote *s)
 {
-    return symm__lane_step(ctx->world->lane, s, symm__deadline_in(ctx->timeout_ms));
+    return symm__host_comm_vote(ctx->world->comm, s, symm__deadline_in(ctx->timeout_ms));
 }
 
 /* From everyone's records to the sizes of memory. Returns what all ranks return. */
@@ -109,7 +109,7 @@ static symm_status agree(struct symm_context *ctx, symm_status mine,
     int nranks = ctx->join.nranks;
     struct symm_capability *all = calloc((size_t)nranks, sizeof *all);
     struct symm_agreed_memory more, answers[SYMM_MAX_RANKS];
-    struct symm_step gather = {.what = "symm_context_create: capabilities",
+    struct symm_vote gather = {.what = "symm_context_create: capabilities",
                                .status = mine,
                                .mine = capability,
                                .nbytes = sizeof *capability,
@@ -119,14 +119,14 @@ static symm_status agree(struct symm_context *ctx, symm_status mine,
 
     if (!all && mine == SYMM_OK)
         gather.status = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    TRY(step(ctx, &gather));
+    TRY(vote(ctx, &gather));
     TRY(symm__capability_agree(all, nranks, &ctx->agreed, memory));
 
     /*
      * What must be asked for only when the verdict is known; and peers, which each rank sees for
      * itself.
      */
-    struct symm_step settle = {.what = "symm_context_create: peers",
+    struct symm_vote settle = {.what = "symm_context_create: peers",
                                .mine = &more,
                                .nbytes = sizeof more,
                                .all = answers,
@@ -135,15 +135,15 @@ static symm_status agree(struct symm_context *ctx, symm_status mine,
     settle.status = symm__capability_check_peers(ctx->drv, ctx->device, all, nranks);
     if (settle.status == SYMM_OK && !ctx->agreed.multicast_off[0])
         settle.status = symm__capability_multicast(ctx->drv, &ctx->agreed, &more);
-    TRY(step(ctx, &settle));
+    TRY(vote(ctx, &settle));
     symm__capability_settle(answers, nranks, &ctx->agreed, memory);
 
-    struct symm_step configure = {
+    struct symm_vote configure = {
         .what = "symm_context_create: window",
         .op = SYMM_HEAP_CONFIGURE,
         .args = {ctx->agreed.window_nbytes, memory->granularity, memory->segment_nbytes},
         .fd = -1};
-    TRY(step(ctx, &configure));
+    TRY(vote(ctx, &configure));
 out:
     free(all);
     return st;
@@ -165,10 +165,10 @@ static symm_status open_memory(struct symm_context *ctx, const struct symm_agree
         .multicast_off = ctx->agreed.multicast_off[0] ? ctx->agreed.multicast_off : NULL,
         .timeout_ms = ctx->timeout_ms,
     };
-    struct symm_step opened = {.what = "symm_context_create: windows reserved", .fd = -1};
+    struct symm_vote opened = {.what = "symm_context_create: windows reserved", .fd = -1};
 
     opened.status = symm__memory_open(&config, &ctx->memory);
-    return step(ctx, &opened);
+    return vote(ctx, &opened);
 }
 
 /* ---------------------------------------------------------------------------------- release */
@@ -225,7 +225,7 @@ static symm_status release(struct symm_context *ctx)
     keep(&st, symm__kernels_unload(ctx, ctx->kernels));
     if (ctx->memory)
         keep(&st, symm__memory_close(ctx->memory));
-    keep(&st, symm__control_destroy(ctx->control));
+    keep(&st, symm__abort_lines_destroy(ctx->control));
     if (ctx->own_stream)
         symm__driver_note(drv, drv->cuStreamDestroy(ctx->own_stream), "cuStreamDestroy", &st);
     if (pushed)
@@ -335,13 +335,13 @@ symm_status symm_context_create_v(const symm_config *config, uint32_t version, s
  * The others must not find this rank's memory gone while they use it: all work is done before
  * anyone lets go.
  */
-static symm_status leave_together(struct symm_context *ctx, struct symm_enqueue *e)
+static symm_status leave_together(struct symm_context *ctx, struct symm_call *e)
 {
-    struct symm_step s = {.what = e->call, .fd = -1};
+    struct symm_vote s = {.what = e->call, .fd = -1};
 
     for (struct symm_group *g = ctx->groups; g && s.status == SYMM_OK; g = g->next)
         s.status = symm__group_quiesce(g);
-    return symm__collective_end(e, step(ctx, &s));
+    return symm__collective_end(e, vote(ctx, &s));
 }
 
 /* Without the others: every group ends, so that the work enqueued through it does. */
@@ -355,7 +355,7 @@ static void leave_alone(struct symm_context *ctx, const char *why)
     for (struct symm_group *g = ctx->groups; g; g = g->next) {
         multicast = multicast || g->mc;
         if (!atomic_load(&g->ended))
-            symm__lane_abort(g->lane, SYMM_ERROR_PEER, text);
+            symm__host_comm_abort(g->comm, SYMM_ERROR_PEER, text);
     }
     if (ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS) {
         for (struct symm_group *g = ctx->groups; g; g = g->next)
@@ -368,7 +368,7 @@ static void leave_alone(struct symm_context *ctx, const char *why)
 
 symm_status symm_context_destroy(symm_context *ctx)
 {
-    struct symm_enqueue e;
+    struct symm_call e;
     symm_status st, released;
     char why[SYMM_TEXT_MAX];
 

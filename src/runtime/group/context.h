@@ -35,7 +35,7 @@ struct symm_agreed {
 struct symm_kernels; /* the library's own, loaded: kernel.h */
 struct symm_tuning;  /* what AUTO goes by: tuning.h */
 struct symm_dlpack_export;
-struct symm_side; /* a stream for copies: side.h */
+struct symm_side_stream; /* a stream for copies: side.h */
 struct symm_cublas;
 
 struct symm_device_block { /* of symm_device_alloc() */
@@ -65,8 +65,8 @@ struct symm_context {
     struct symm_memory *memory;
     struct symm_agreed agreed;
     struct symm_kernels *kernels;
-    struct symm_tuning *tuning;   /* NULL: AUTO goes by its model */
-    struct symm_control *control; /* abort words, records, poison words: control.h */
+    struct symm_tuning *tuning;       /* NULL: AUTO goes by its model */
+    struct symm_abort_lines *control; /* abort words, records, poison words: control.h */
     struct symm_group *world;
     struct symm_cublas *cublas;  /* what products have of cuBLASLt; NULL: not looked for yet */
     pthread_mutex_t groups_lock; /* guards the list, which the I/O thread walks */
@@ -81,7 +81,7 @@ struct symm_context {
 struct symm_group {
     struct symm_context *ctx;
     struct symm_group *next;
-    struct symm_lane *lane;
+    struct symm_host_comm *comm;
     int rank, nranks;
     struct symm_rank_set members;
     symm_view view; /* handed out as it is */
@@ -90,21 +90,21 @@ struct symm_group {
     symm_signal_pad *pad;      /* the library's own channels */
     char *staging;             /* window address of this rank's staging area */
     size_t staging_nbytes;
-    symm_packet *packets;           /* window address of this rank's packet area */
-    uint32_t block_packets;         /* what each of SYMM_BLOCKS_MAX blocks has of it */
-    struct symm_control_line *line; /* this group's abort word, record, poison */
-    struct symm_stall stall;        /* touched by the I/O thread only */
-    atomic_bool ended;              /* the lane has its sticky status */
-    CUevent last;                   /* after the last call outside of captures */
+    symm_packet *packets;         /* window address of this rank's packet area */
+    uint32_t block_packets;       /* what each of SYMM_BLOCKS_MAX blocks has of it */
+    struct symm_abort_line *line; /* this group's abort word, record, poison */
+    struct symm_stall stall;      /* touched by the I/O thread only */
+    atomic_bool ended;            /* the comm has its sticky status */
+    CUevent last;                 /* after the last call outside of captures */
     CUstream last_stream;
     bool has_last;
     bool has_unrecorded; /* work was enqueued that no event tells the end of */
     CUstream captured;   /* the last stream of a call within a capture */
     bool has_captured;
-    struct symm_side *sides;          /* NULL: never needed */
+    struct symm_side_stream *sides;   /* NULL: never needed */
     struct symm_dlpack_export *given; /* memory that DLPack tensors own now; guarded by dlpack.c */
     pthread_mutex_t lock;             /* guards what follows */
-    struct symm_belonging *belongings;
+    struct symm_attachment *attachments;
     /* For the other ranks, when one stalls: */
     uint64_t ncalls;                /* that all ranks make */
     char enqueued[SYMM_CALL_MAX];   /* "call 12: symm_all_reduce(...)", the last one */

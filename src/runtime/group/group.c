@@ -3,19 +3,19 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "control.h"
+#include "abort_line.h"
 #include "runtime/api/dlpack.h"
-#include "enqueue.h"
+#include "call.h"
 #include "runtime/memory/heap.h"
 #include "runtime/base/numbers.h"
 #include "pad.h"
-#include "side.h"
+#include "side_stream.h"
 
 enum { NCHANNELS = SYMM_CHANNEL_BLOCKS + 2 * SYMM_BLOCKS_MAX };
 
 int symm__group_world_rank(const struct symm_group *group, int rank)
 {
-    return symm__lane_ranks(group->lane)[rank];
+    return symm__host_comm_ranks(group->comm)[rank];
 }
 
 struct symm_rank_set symm__group_pair(const struct symm_group *group, int rank)
@@ -29,19 +29,19 @@ struct symm_rank_set symm__group_pair(const struct symm_group *group, int rank)
 /*
  * The sticky status has come; perhaps from the I/O thread, perhaps while the group is being made.
  */
-static void lane_ended(void *user)
+static void comm_ended(void *user)
 {
     struct symm_group *group = user;
 
     atomic_store(&group->ended, true);
     if (group->line)
-        symm__control_abort(group->line);
+        symm__abort_line_abort(group->line);
 }
 
-static struct symm_lane_events events_of(struct symm_group *group)
+static struct symm_host_comm_events events_of(struct symm_group *group)
 {
-    return (struct symm_lane_events){
-        .ended = lane_ended,
+    return (struct symm_host_comm_events){
+        .ended = comm_ended,
         .doing = symm__stall_doing,
         .told = symm__stall_told,
         .user = group,
@@ -61,13 +61,13 @@ static struct symm_group *group_new(struct symm_context *ctx)
     return group;
 }
 
-/* What a group needs of this rank alone, before its lane's first event can come. */
+/* What a group needs of this rank alone, before its comm's first event can come. */
 static symm_status equip(struct symm_group *group)
 {
     struct symm_context *ctx = group->ctx;
     symm_status st;
 
-    TRY(symm__control_take(ctx->control, &group->line));
+    TRY(symm__abort_line_take(ctx->control, &group->line));
     TRY_CU(ctx->drv, cuEventCreate, &group->last, CU_EVENT_DISABLE_TIMING);
 out:
     return st;
@@ -99,7 +99,7 @@ static size_t packets_nbytes(const struct symm_context *ctx, int nranks)
 /* At least a pack of every rank in each slot of two_shot's chunks, for one block. */
 static size_t staging_nbytes(const struct symm_context *ctx, int nranks)
 {
-    return symm__round_up(symm__larger(ctx->agreed.staging_nbytes, 128 * (uint64_t)nranks),
+    return symm__round_up(symm__max(ctx->agreed.staging_nbytes, 128 * (uint64_t)nranks),
                           SYMM_HEAP_ALIGNMENT);
 }
 
@@ -132,11 +132,11 @@ static void fill_in_view(struct symm_group *group)
     }
 }
 
-/* From a lane and its block to a group that works; all ranks come here, or none. */
+/* From a comm and its block to a group that works; all ranks come here, or none. */
 static symm_status finish(struct symm_group *group, void *block, const char *what)
 {
     struct symm_context *ctx = group->ctx;
-    struct symm_step ready = {.what = what, .fd = -1};
+    struct symm_vote ready = {.what = what, .fd = -1};
     symm_status st = SYMM_OK;
 
     group->pad = block;
@@ -144,7 +144,7 @@ static symm_status finish(struct symm_group *group, void *block, const char *wha
     group->block_packets = block_packets(ctx, group->nranks);
     group->staging = (char *)group->packets + packets_nbytes(ctx, group->nranks);
     group->staging_nbytes = staging_nbytes(ctx, group->nranks);
-    group->members = symm__lane_members(group->lane);
+    group->members = symm__host_comm_members(group->comm);
     TRY_CU(ctx->drv, cuMemsetD8Async, group->line->device_address, 0,
            sizeof(struct symm_device_line), ctx->own_stream);
     TRY_CU(ctx->drv, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)group->packets, 0,
@@ -155,9 +155,9 @@ out:
      * Nobody may signal before all pads are ready, nor go on alone when one of them could not be.
      */
     ready.status = st;
-    st = symm__lane_step(group->lane, &ready, symm__deadline_in(ctx->timeout_ms));
+    st = symm__host_comm_vote(group->comm, &ready, symm__deadline_in(ctx->timeout_ms));
     if (st == SYMM_OK)
-        st = symm__multicast_obtain(ctx->memory, group->lane, &group->mc, &group->multicast_off);
+        st = symm__multicast_obtain(ctx->memory, group->comm, &group->mc, &group->multicast_off);
     if (st != SYMM_OK)
         return st;
     fill_in_view(group);
@@ -172,7 +172,7 @@ symm_status symm__group_join_world(struct symm_context *ctx, symm_status *mine,
                                    struct symm_group **out)
 {
     struct symm_group *group = group_new(ctx);
-    struct symm_lane_events events;
+    struct symm_host_comm_events events;
     symm_status st;
 
     if (!group)
@@ -183,7 +183,7 @@ symm_status symm__group_join_world(struct symm_context *ctx, symm_status *mine,
         *mine = equip(group);
     symm__collective_note(group, "symm_context_create");
     events = events_of(group);
-    TRY(symm__lane_world(ctx->exchange, &events, &group->lane));
+    TRY(symm__host_comm_world(ctx->exchange, &events, &group->comm));
     *out = group;
     group = NULL;
 out:
@@ -195,7 +195,7 @@ symm_status symm__group_furnish_world(struct symm_group *group)
 {
     static const char what[] = "symm_context_create: the world group";
     void *block = NULL;
-    symm_status st = symm__memory_alloc(group->ctx->memory, group->lane, group, SYMM_BLOCK_INTERNAL,
+    symm_status st = symm__memory_alloc(group->ctx->memory, group->comm, group, SYMM_BLOCK_INTERNAL,
                                         block_nbytes(group->ctx, group->nranks), what, &block);
 
     if (st == SYMM_OK)
@@ -209,8 +209,8 @@ symm_status symm__group_create(struct symm_group *of, int nranks, const int *ran
 {
     struct symm_context *ctx = of->ctx;
     struct symm_group *group = group_new(ctx);
-    struct symm_step step = {.what = what, .op = SYMM_HEAP_ALLOC, .fd = -1};
-    struct symm_lane_events events;
+    struct symm_vote vote = {.what = what, .op = SYMM_HEAP_ALLOC, .fd = -1};
+    struct symm_host_comm_events events;
     size_t nbytes = block_nbytes(ctx, nranks);
     void *block = NULL;
     symm_status st;
@@ -220,14 +220,14 @@ symm_status symm__group_create(struct symm_group *of, int nranks, const int *ran
     group->nranks = nranks;
     while (ranks[group->rank] != of->rank)
         group->rank++;
-    step.status = mine == SYMM_OK ? equip(group) : mine;
-    step.args[0] = nbytes;
-    step.args[1] = SYMM_HEAP_ANY_SEGMENT;
+    vote.status = mine == SYMM_OK ? equip(group) : mine;
+    vote.args[0] = nbytes;
+    vote.args[1] = SYMM_HEAP_ANY_SEGMENT;
     events = events_of(group);
-    TRY(symm__lane_create(of->lane, nranks, ranks, &events, &step,
-                          symm__deadline_in(ctx->timeout_ms), &group->lane));
-    TRY(symm__memory_adopt(ctx->memory, group->lane, group, SYMM_BLOCK_INTERNAL, nbytes,
-                           step.answer, &block));
+    TRY(symm__host_comm_create(of->comm, nranks, ranks, &events, &vote,
+                               symm__deadline_in(ctx->timeout_ms), &group->comm));
+    TRY(symm__memory_adopt(ctx->memory, group->comm, group, SYMM_BLOCK_INTERNAL, nbytes,
+                           vote.answer, &block));
     TRY(finish(group, block, what));
     *out = group;
     group = NULL;
@@ -271,24 +271,24 @@ void symm__group_await_quiet(struct symm_group *group)
 {
     symm_deadline deadline = symm__deadline_in(SYMM_QUIET_MS);
 
-    if (!symm__lane_quiet(group->lane, deadline) && !symm__deadline_over(deadline))
+    if (!symm__host_comm_quiet(group->comm, deadline) && !symm__deadline_over(deadline))
         symm__sleep_us(SYMM_GRACE_MS * 1000);
 }
 
-void symm__group_add(struct symm_group *group, struct symm_belonging *belonging)
+void symm__group_attach(struct symm_group *group, struct symm_attachment *attachment)
 {
     pthread_mutex_lock(&group->lock);
-    belonging->next = group->belongings;
-    group->belongings = belonging;
+    attachment->next = group->attachments;
+    group->attachments = attachment;
     pthread_mutex_unlock(&group->lock);
 }
 
-void symm__group_take(struct symm_group *group, struct symm_belonging *belonging)
+void symm__group_detach(struct symm_group *group, struct symm_attachment *attachment)
 {
     pthread_mutex_lock(&group->lock);
-    for (struct symm_belonging **at = &group->belongings; *at; at = &(*at)->next)
-        if (*at == belonging) {
-            *at = belonging->next;
+    for (struct symm_attachment **at = &group->attachments; *at; at = &(*at)->next)
+        if (*at == attachment) {
+            *at = attachment->next;
             break;
         }
     pthread_mutex_unlock(&group->lock);
@@ -296,11 +296,11 @@ void symm__group_take(struct symm_group *group, struct symm_belonging *belonging
 
 void symm__group_let_go(struct symm_group *group)
 {
-    struct symm_belonging *all, *next;
+    struct symm_attachment *all, *next;
 
     pthread_mutex_lock(&group->lock);
-    all = group->belongings;
-    group->belongings = NULL;
+    all = group->attachments;
+    group->attachments = NULL;
     pthread_mutex_unlock(&group->lock);
     for (; all; all = next) {
         next = all->next;
@@ -323,9 +323,9 @@ symm_status symm__group_release(struct symm_group *group)
     if (group->mc)
         symm__multicast_put_back(ctx->memory, group->mc);
     symm__group_let_go(group);
-    symm__lane_close(group->lane);
-    symm__control_put_back(ctx->control, group->line);
-    symm__sides_release(group, &st);
+    symm__host_comm_close(group->comm);
+    symm__abort_line_put_back(ctx->control, group->line);
+    symm__side_streams_release(group, &st);
     if (group->last)
         symm__driver_note(ctx->drv, ctx->drv->cuEventDestroy(group->last), "cuEventDestroy", &st);
     symm__pads_forget(ctx, group, NULL);

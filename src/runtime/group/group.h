@@ -1,4 +1,4 @@
-/* Groups: a lane, a pad, staging, a view. */
+/* Groups: a comm, a pad, staging, a view. */
 #ifndef SYMM_GROUP_H
 #define SYMM_GROUP_H
 
@@ -6,7 +6,7 @@
 
 /*
  * The world in two halves, as parts of making the context. Joining is Local and needs only the
- * exchange: the steps of making the context run on its lane. *mine is what this rank will bring to
+ * exchange: the votes of making the context run on its comm. *mine is what this rank will bring to
  * the first of them; what the group cannot get of the device is put there, so that the others hear
  * of it. Furnishing needs everything else: Collective.
  */
@@ -38,13 +38,13 @@ enum { SYMM_QUIET_MS = 3000, SYMM_GRACE_MS = 100 };
 void symm__group_await_quiet(struct symm_group *group);
 
 /* What a higher layer has made for a group, and what goes with it. */
-struct symm_belonging {
-    struct symm_belonging *next;
-    void (*release)(struct symm_belonging *belonging); /* Local */
+struct symm_attachment {
+    struct symm_attachment *next;
+    void (*release)(struct symm_attachment *attachment); /* Local */
 };
 /* Any thread. Who takes one away has to release it; one that is not there is not looked at. */
-void symm__group_add(struct symm_group *group, struct symm_belonging *belonging);
-void symm__group_take(struct symm_group *group, struct symm_belonging *belonging);
+void symm__group_attach(struct symm_group *group, struct symm_attachment *attachment);
+void symm__group_detach(struct symm_group *group, struct symm_attachment *attachment);
 
 /* Releases what belongs to the group, and its memory, on this rank. Local. */
 void symm__group_let_go(struct symm_group *group);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <symm/detail/emulated.h>
 #include <symm/detail/image.h>
-#include "enqueue.h"
+#include "call.h"
 
 extern const struct symm_image symm__image; /* the library's own kernels: symm_add_kernels() */
 

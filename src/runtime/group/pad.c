@@ -2,7 +2,7 @@
 #include "pad.h"
 
 #include <stdlib.h>
-#include "enqueue.h"
+#include "call.h"
 
 static size_t cells_nbytes(int nchannels, int nranks)
 {
@@ -77,16 +77,16 @@ void symm__pads_forget(struct symm_context *ctx, const struct symm_group *owner,
 }
 
 /* Nobody may signal before every rank's pad is ready. */
-static symm_status make_ready(struct symm_enqueue *e, symm_signal_pad *pad, int nchannels)
+static symm_status make_ready(struct symm_call *e, symm_signal_pad *pad, int nchannels)
 {
     struct symm_group *group = e->group;
     struct symm_user_pad *entry = calloc(1, sizeof *entry);
-    struct symm_step ready = {.what = e->call, .fd = -1};
+    struct symm_vote ready = {.what = e->call, .fd = -1};
     symm_status st;
 
     ready.status = entry ? symm__pad_clear(group, pad, nchannels)
                          : symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    st = symm__lane_step(group->lane, &ready, symm__deadline_in(group->ctx->timeout_ms));
+    st = symm__host_comm_vote(group->comm, &ready, symm__deadline_in(group->ctx->timeout_ms));
     if (st != SYMM_OK) {
         free(entry);
         return st;
@@ -102,7 +102,7 @@ static symm_status make_ready(struct symm_enqueue *e, symm_signal_pad *pad, int 
 
 symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, symm_signal_pad **out)
 {
-    struct symm_enqueue e;
+    struct symm_call e;
     void *block = NULL;
     symm_status st;
 
@@ -110,7 +110,7 @@ symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, symm_signal_
     if (nchannels < 1 || !out)
         return symm__collective_refuse(
             &e, "%s%d", out ? "nchannels is " : "out is NULL; nchannels is ", nchannels);
-    st = symm__memory_alloc(group->ctx->memory, group->lane, group, SYMM_BLOCK_PAD,
+    st = symm__memory_alloc(group->ctx->memory, group->comm, group, SYMM_BLOCK_PAD,
                             symm__pad_nbytes(nchannels, group->nranks), e.call, &block);
     if (st == SYMM_OK) {
         st = make_ready(&e, block, nchannels);

@@ -1,10 +1,10 @@
 /* Side streams: of each urgency one for calls outside of captures, and one for each capture. */
-#include "side.h"
+#include "side_stream.h"
 
 #include <stdlib.h>
 
-struct symm_side {
-    struct symm_side *next;
+struct symm_side_stream {
+    struct symm_side_stream *next;
     struct symm_group *group;
     CUstream main; /* of the last call that took it */
     CUstream stream;
@@ -17,7 +17,7 @@ struct symm_side {
 /* ---------------------------------------------------------------------------------- their lives */
 
 /* What has been made stays for the next time if the rest could not be. */
-static symm_status make(struct symm_side *side)
+static symm_status make(struct symm_side_stream *side)
 {
     const struct symm_driver *drv = side->group->ctx->drv;
     int least, greatest;
@@ -35,7 +35,7 @@ out:
 }
 
 /* A capture of this thread's need not like that, though it does not touch its streams. */
-static symm_status make_relaxed(struct symm_side *side)
+static symm_status make_relaxed(struct symm_side_stream *side)
 {
     const struct symm_driver *drv = side->group->ctx->drv;
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -51,7 +51,7 @@ out:
 }
 
 /* Whether this call may have it: it is in no capture, or in that of its own stream. */
-static symm_status ask_free(const struct symm_side *side, const struct symm_enqueue *e,
+static symm_status ask_free(const struct symm_side_stream *side, const struct symm_call *e,
                             bool *is_free)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -66,11 +66,11 @@ out:
     return st;
 }
 
-symm_status symm__side_take(struct symm_enqueue *e, enum symm_urgency urgency,
-                            struct symm_side **out)
+symm_status symm__side_stream_take(struct symm_call *e, enum symm_urgency urgency,
+                                   struct symm_side_stream **out)
 {
     struct symm_group *group = e->group;
-    struct symm_side *side;
+    struct symm_side_stream *side;
     bool is_free = false;
     symm_status st = SYMM_OK;
 
@@ -97,7 +97,7 @@ out:
     return st;
 }
 
-static void release(struct symm_side *side, symm_status *st)
+static void release(struct symm_side_stream *side, symm_status *st)
 {
     const struct symm_driver *drv = side->group->ctx->drv;
 
@@ -110,10 +110,10 @@ static void release(struct symm_side *side, symm_status *st)
     free(side);
 }
 
-void symm__sides_release(struct symm_group *group, symm_status *st)
+void symm__side_streams_release(struct symm_group *group, symm_status *st)
 {
     while (group->sides) {
-        struct symm_side *side = group->sides;
+        struct symm_side_stream *side = group->sides;
         group->sides = side->next;
         release(side, st);
     }
@@ -121,12 +121,12 @@ void symm__sides_release(struct symm_group *group, symm_status *st)
 
 /* -------------------------------------------------------------------------------- fork and join */
 
-CUstream symm__side_stream(const struct symm_side *side)
+CUstream symm__side_stream_handle(const struct symm_side_stream *side)
 {
     return side->stream;
 }
 
-symm_status symm__side_mark(struct symm_side *side)
+symm_status symm__side_stream_mark(struct symm_side_stream *side)
 {
     symm_status st = SYMM_OK;
 
@@ -135,7 +135,7 @@ out:
     return st;
 }
 
-symm_status symm__side_follow(struct symm_side *side)
+symm_status symm__side_stream_follow(struct symm_side_stream *side)
 {
     symm_status st = SYMM_OK;
 
@@ -145,7 +145,7 @@ out:
     return st;
 }
 
-static void join(struct symm_side *side, symm_status *st)
+static void join(struct symm_side_stream *side, symm_status *st)
 {
     const struct symm_driver *drv = side->group->ctx->drv;
     CUresult cu;
@@ -160,7 +160,7 @@ static void join(struct symm_side *side, symm_status *st)
                           "cuStreamWaitEvent", st);
 }
 
-symm_status symm__side_join(struct symm_side *side)
+symm_status symm__side_stream_join(struct symm_side_stream *side)
 {
     symm_status st = SYMM_OK;
 
@@ -168,7 +168,7 @@ symm_status symm__side_join(struct symm_side *side)
     return st;
 }
 
-symm_status symm__side_finish(struct symm_side *side, symm_status st)
+symm_status symm__side_stream_finish(struct symm_side_stream *side, symm_status st)
 {
     join(side, &st);
     if (st != SYMM_OK)

@@ -4,12 +4,12 @@
  * They are forked from it and joined to it by events, so that in a capture they become branches of
  * the graph.
  */
-#ifndef SYMM_SIDE_H
-#define SYMM_SIDE_H
+#ifndef SYMM_SIDE_STREAM_H
+#define SYMM_SIDE_STREAM_H
 
-#include "enqueue.h"
+#include "call.h"
 
-struct symm_side;
+struct symm_side_stream;
 
 /*
  * Kernels that find no room on the device keep those behind them waiting that are no more urgent.
@@ -23,24 +23,24 @@ enum symm_urgency { SYMM_URGENT, SYMM_NOT_URGENT };
  * in a capture until that ends, whatever has been joined: so a call never gets one that another
  * capture has.
  */
-symm_status symm__side_take(struct symm_enqueue *e, enum symm_urgency urgency,
-                            struct symm_side **out);
+symm_status symm__side_stream_take(struct symm_call *e, enum symm_urgency urgency,
+                                   struct symm_side_stream **out);
 
 /* The point in the caller's stream that can be followed from now on: after all that it has. */
-symm_status symm__side_mark(struct symm_side *side);
+symm_status symm__side_stream_mark(struct symm_side_stream *side);
 /* What the side stream gets from now on comes after the last mark. */
-symm_status symm__side_follow(struct symm_side *side);
+symm_status symm__side_stream_follow(struct symm_side_stream *side);
 /* What the caller's stream gets from now on comes after all that the side stream has. */
-symm_status symm__side_join(struct symm_side *side);
-CUstream symm__side_stream(const struct symm_side *side);
+symm_status symm__side_stream_join(struct symm_side_stream *side);
+CUstream symm__side_stream_handle(const struct symm_side_stream *side);
 
 /*
  * Joins it if it has not been, also after a failure, which it returns: a capture cannot be ended
  * otherwise.
  */
-symm_status symm__side_finish(struct symm_side *side, symm_status st);
+symm_status symm__side_stream_finish(struct symm_side_stream *side, symm_status st);
 
 /* Gives back all that the group has; *st keeps the first failure. Local. */
-void symm__sides_release(struct symm_group *group, symm_status *st);
+void symm__side_streams_release(struct symm_group *group, symm_status *st);
 
 #endif

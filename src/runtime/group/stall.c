@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 #include "context.h"
-#include "control.h"
+#include "abort_line.h"
 #include "packet_call.h"
 
 enum {
     ANSWER_US =
-        1000000, /* how long the asked rank may take: it is alive, or the lane would have ended */
+        1000000, /* how long the asked rank may take: it is alive, or the comm would have ended */
     SETTLE_MS =
         5000 /* how long the I/O thread may take to end a group of which a kernel says it must */
 };
@@ -22,7 +22,7 @@ enum {
 /* Ranks in texts are world ranks, since a text may be about several groups. */
 static int world_rank(const struct symm_group *group, int rank)
 {
-    return symm__lane_ranks(group->lane)[rank];
+    return symm__host_comm_ranks(group->comm)[rank];
 }
 
 /* What a kernel waits for, and how far it has come. */
@@ -55,7 +55,7 @@ static bool tell_wait(struct symm_group *group, struct symm_doing *out)
     int n;
 
     if (!s->seen.valid || s->seen.kind == SYMM_WAIT_MISMATCH ||
-        !symm__control_record(group->line, &now) || now.valid != s->seen.valid)
+        !symm__abort_line_record(group->line, &now) || now.valid != s->seen.valid)
         return false;
     pthread_mutex_lock(&group->lock);
     n = snprintf(out->text, sizeof out->text, "%s%s for ",
@@ -137,7 +137,7 @@ static void ask(struct symm_group *group, int64_t now)
 
     s->asked_us = now;
     s->told = false;
-    symm__lane_ask(group->lane, s->seen.from);
+    symm__host_comm_ask(group->comm, s->seen.from);
 }
 
 /*
@@ -202,7 +202,8 @@ static void end(struct symm_group *group)
     else
         say_stalled(group, &mine, &text);
     mismatch = mismatch || (s->told && differ(mine.enqueued, s->answer.enqueued));
-    symm__lane_abort(group->lane, mismatch ? SYMM_ERROR_MISMATCH : SYMM_ERROR_TIMEOUT, text.bytes);
+    symm__host_comm_abort(group->comm, mismatch ? SYMM_ERROR_MISMATCH : SYMM_ERROR_TIMEOUT,
+                          text.bytes);
 }
 
 static void report(struct symm_group *group)
@@ -222,7 +223,7 @@ static bool unchanged(struct symm_group *group, int64_t now)
     struct symm_stall *s = &group->stall;
     struct symm_wait_record r = {0};
 
-    if (!symm__control_record(group->line, &r) || r.from < 0 || r.from >= group->nranks)
+    if (!symm__abort_line_record(group->line, &r) || r.from < 0 || r.from >= group->nranks)
         r = (struct symm_wait_record){0};
     if (r.valid == s->seen.valid && r.seen == s->seen.seen)
         return r.valid != 0;
@@ -273,10 +274,11 @@ void symm__stall_settle(struct symm_group *group)
     const symm_deadline deadline = symm__deadline_in(SETTLE_MS);
     struct symm_wait_record r;
 
-    while (!atomic_load(&group->ended) && symm__control_record(group->line, &r) &&
+    while (!atomic_load(&group->ended) && symm__abort_line_record(group->line, &r) &&
            r.kind == SYMM_WAIT_MISMATCH) {
         if (symm__deadline_over(deadline))
-            symm__lane_abort(group->lane, SYMM_ERROR_MISMATCH, "ranks called different things");
+            symm__host_comm_abort(group->comm, SYMM_ERROR_MISMATCH,
+                                  "ranks called different things");
         symm__sleep_us(1000);
     }
 }

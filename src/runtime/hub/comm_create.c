@@ -1,5 +1,5 @@
 /*
- * New lanes. The ranks of one meet by its parent and its set of ranks, not by how often they have
+ * New comms. The ranks of one meet by its parent and its set of ranks, not by how often they have
  * asked before: a rank that could not ask, or asked in vain, is out of step with nobody. An attempt
  * that has ended is forgotten.
  */
@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct birth {
-    struct symm_hub_lane *parent;
+    struct symm_hub_comm *parent;
     int nranks;
     int ranks[SYMM_MAX_RANKS];
     struct symm_rank_set members;
@@ -22,7 +22,7 @@ static bool read_birth(struct symm_hub *hub, int rank, const struct symm_message
     uint64_t key;
 
     memcpy(&key, bytes, sizeof key);
-    *b = (struct birth){.parent = symm__hub_find_lane(hub, rank, key),
+    *b = (struct birth){.parent = symm__hub_find_comm(hub, rank, key),
                         .nranks = (int)(m->payload_nbytes - sizeof key)};
     if (!b->parent)
         return false;
@@ -37,47 +37,47 @@ static bool read_birth(struct symm_hub *hub, int rank, const struct symm_message
 }
 
 /* The oldest attempt to which this rank has not come yet; NULL: there is none. */
-static struct symm_hub_lane *find_attempt(struct symm_hub *hub, int rank, const struct birth *b)
+static struct symm_hub_comm *find_attempt(struct symm_hub *hub, int rank, const struct birth *b)
 {
-    struct symm_hub_lane *oldest = NULL;
+    struct symm_hub_comm *oldest = NULL;
 
-    for (struct symm_hub_lane *lane = hub->lanes; lane; lane = lane->next)
-        if (!lane->formed && lane->status == SYMM_OK && lane->parent == b->parent->key &&
-            symm__rank_set_equal(lane->members, b->members) &&
-            !lane->came[symm__hub_place_of(lane, rank)])
-            oldest = lane; /* new ones stand in front */
+    for (struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next)
+        if (!comm->formed && comm->status == SYMM_OK && comm->parent == b->parent->key &&
+            symm__rank_set_equal(comm->members, b->members) &&
+            !comm->came[symm__hub_place_of(comm, rank)])
+            oldest = comm; /* new ones stand in front */
     return oldest;
 }
 
 static symm_status begin_attempt(struct symm_hub *hub, const struct birth *b,
-                                 struct symm_hub_lane **out)
+                                 struct symm_hub_comm **out)
 {
     symm_status st;
 
-    TRY(symm__hub_lane_add(hub, b->parent->key, b->nranks, b->ranks, out));
+    TRY(symm__hub_comm_add(hub, b->parent->key, b->nranks, b->ranks, out));
     for (int i = 0; i < b->nranks; i++)
         if (symm__rank_set_has(b->parent->gone, b->ranks[i]))
             symm__rank_set_add(&(*out)->gone, b->ranks[i]);
     if (b->parent->status != SYMM_OK)
-        symm__hub_end_lane(hub, *out, b->parent->status, b->parent->reason);
+        symm__hub_end_comm(hub, *out, b->parent->status, b->parent->reason);
 out:
     return st;
 }
 
 void symm__hub_create(struct symm_hub *hub, struct symm_hub_client *client, struct symm_message *m)
 {
-    struct symm_hub_lane *lane;
+    struct symm_hub_comm *comm;
     struct birth b;
 
-    if (!(m->lane & SYMM_LANE_FORMING) || !read_birth(hub, client->rank, m, &b)) {
+    if (!(m->comm & SYMM_COMM_FORMING) || !read_birth(hub, client->rank, m, &b)) {
         symm__hub_drop(hub, client, "makes a group of wrong ranks");
         return;
     }
-    lane = find_attempt(hub, client->rank, &b);
-    if (!lane && begin_attempt(hub, &b, &lane) != SYMM_OK) {
+    comm = find_attempt(hub, client->rank, &b);
+    if (!comm && begin_attempt(hub, &b, &comm) != SYMM_OK) {
         symm__hub_drop(hub, client, symm__failure_text());
         return;
     }
-    lane->names[symm__hub_place_of(lane, client->rank)] = m->lane;
-    symm__hub_arrive(hub, client, lane, m);
+    comm->names[symm__hub_place_of(comm, client->rank)] = m->comm;
+    symm__hub_arrive(hub, client, comm, m);
 }

@@ -1,5 +1,5 @@
 /*
- * Confirmations: a rank asks whether a lane is alive, by all that any rank had sent before. The hub
+ * Confirmations: a rank asks whether a comm is alive, by all that any rank had sent before. The hub
  * answers when it has read from every connection what lay in the socket when it read the question.
  *
  * Questions are answered in rounds. A question that comes during a round waits for the next one, so
@@ -7,9 +7,9 @@
  */
 #include "state.h"
 
-void symm__hub_ask(struct symm_hub *hub, struct symm_hub_lane *lane, int place, uint64_t seq)
+void symm__hub_ask(struct symm_hub *hub, struct symm_hub_comm *comm, int place, uint64_t seq)
 {
-    lane->asks[place] = seq;
+    comm->asks[place] = seq;
     hub->asked = true;
 }
 
@@ -23,10 +23,10 @@ static void open_round(struct symm_hub *hub)
 {
     for (int i = 0; i < hub->nclients; i++)
         hub->clients[i]->unheard = symm__link_unread(&hub->clients[i]->link) + 1;
-    for (struct symm_hub_lane *lane = hub->lanes; lane; lane = lane->next)
-        for (int i = 0; i < lane->nranks; i++) {
-            lane->answers[i] = lane->asks[i];
-            lane->asks[i] = 0;
+    for (struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next)
+        for (int i = 0; i < comm->nranks; i++) {
+            comm->answers[i] = comm->asks[i];
+            comm->asks[i] = 0;
         }
     hub->asked = false;
     hub->confirming = true;
@@ -40,18 +40,18 @@ static bool all_heard(const struct symm_hub *hub)
     return true;
 }
 
-static void answer(struct symm_hub *hub, struct symm_hub_lane *lane)
+static void answer(struct symm_hub *hub, struct symm_hub_comm *comm)
 {
-    struct symm_message m = {.type = SYMM_MESSAGE_CONFIRMED, .lane = lane->key};
+    struct symm_message m = {.type = SYMM_MESSAGE_CONFIRMED, .comm = comm->key};
 
-    for (int i = 0; i < lane->nranks; i++) {
-        struct symm_hub_client *client = hub->ranks[lane->ranks[i]].client;
-        m.seq = lane->answers[i];
-        lane->answers[i] = 0;
+    for (int i = 0; i < comm->nranks; i++) {
+        struct symm_hub_client *client = hub->ranks[comm->ranks[i]].client;
+        m.seq = comm->answers[i];
+        comm->answers[i] = 0;
         if (!m.seq || !client || client->over)
             continue;
-        if (lane->status != SYMM_OK)
-            symm__hub_send_end(hub, lane, client);
+        if (comm->status != SYMM_OK)
+            symm__hub_send_end(hub, comm, client);
         else
             symm__hub_send(hub, client, &m);
     }
@@ -60,8 +60,8 @@ static void answer(struct symm_hub *hub, struct symm_hub_lane *lane)
 void symm__hub_confirm(struct symm_hub *hub)
 {
     if (hub->confirming && all_heard(hub)) {
-        for (struct symm_hub_lane *lane = hub->lanes; lane; lane = lane->next)
-            answer(hub, lane);
+        for (struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next)
+            answer(hub, comm);
         hub->confirming = false;
     }
     if (hub->asked && !hub->confirming)

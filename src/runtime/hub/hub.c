@@ -47,7 +47,7 @@ out:
 symm_status symm__hub_open(const struct symm_hub_config *config, int local, struct symm_hub **out)
 {
     struct symm_hub *hub = calloc(1, sizeof *hub);
-    struct symm_hub_lane *world;
+    struct symm_hub_comm *world;
     int everyone[SYMM_MAX_RANKS];
     symm_status st;
 
@@ -67,8 +67,8 @@ symm_status symm__hub_open(const struct symm_hub_config *config, int local, stru
     TRY(symm__boot_id(hub->boot_id));
     for (int r = 0; r < hub->nranks; r++)
         everyone[r] = r;
-    TRY(symm__hub_lane_add(hub, SYMM_LANE_JOIN, hub->nranks, everyone, &world));
-    world->formed = true; /* its key is the first, SYMM_LANE_WORLD */
+    TRY(symm__hub_comm_add(hub, SYMM_COMM_JOIN, hub->nranks, everyone, &world));
+    world->formed = true; /* its key is the first, SYMM_COMM_WORLD */
     st = add_client(hub, local);
     local = -1;
 out:
@@ -119,12 +119,12 @@ void symm__hub_send(struct symm_hub *hub, struct symm_hub_client *client,
         symm__hub_drop(hub, client, "rank 0 has no memory to answer it");
 }
 
-void symm__hub_send_lane(struct symm_hub *hub, const struct symm_hub_lane *lane,
+void symm__hub_send_comm(struct symm_hub *hub, const struct symm_hub_comm *comm,
                          struct symm_frame *frame)
 {
-    for (int i = 0; i < lane->nranks; i++) {
-        struct symm_hub_client *client = hub->ranks[lane->ranks[i]].client;
-        if (!client || client->over || symm__rank_set_has(lane->gone, lane->ranks[i]))
+    for (int i = 0; i < comm->nranks; i++) {
+        struct symm_hub_client *client = hub->ranks[comm->ranks[i]].client;
+        if (!client || client->over || symm__rank_set_has(comm->gone, comm->ranks[i]))
             continue;
         frame->refs++;
         if (symm__link_send(&client->link, frame) == SYMM_SENT_NOT)
@@ -190,10 +190,10 @@ static void dispatch(struct symm_hub *hub, struct symm_hub_client *client, struc
         symm__hub_rank_gone(hub, client->rank, SYMM_HUB_LEFT);
     else if (m->type == SYMM_MESSAGE_EXIT)
         take_notice(hub, client->rank);
-    else if (m->lane == SYMM_LANE_JOIN)
+    else if (m->comm == SYMM_COMM_JOIN)
         symm__hub_join_query(hub, client, m);
     else if (hub->phase == SYMM_HUB_RUNNING)
-        symm__hub_lane_message(hub, client, m);
+        symm__hub_comm_message(hub, client, m);
 }
 
 /* The other side is not there any more, whether it has said goodbye or not. */

@@ -12,12 +12,12 @@
 struct symm_rendezvous;
 
 /*
- * Lane keys: 0 stands for joining, 1 is the world's, the hub gives the others. While a lane is
+ * Lane keys: 0 stands for joining, 1 is the world's, the hub gives the others. While a comm is
  * being made each of its ranks has a name of its own for it, with this bit, another one for each
  * attempt.
  */
-enum { SYMM_LANE_JOIN = 0, SYMM_LANE_WORLD = 1 };
-#define SYMM_LANE_FORMING (UINT64_C(1) << 63)
+enum { SYMM_COMM_JOIN = 0, SYMM_COMM_WORLD = 1 };
+#define SYMM_COMM_FORMING (UINT64_C(1) << 63)
 
 /* What a HELLO brings, apart from args: nranks, pid, SYMM_HELLO_ flags. */
 struct symm_hello {
@@ -65,7 +65,7 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds);
 bool symm__hub_done(struct symm_hub *hub);
 /* Whether the hub has told the others that its own process exits. Any thread. */
 bool symm__hub_exits(const struct symm_hub *hub);
-/* Whether some rank died or some lane was ended. */
+/* Whether some rank died or some comm was ended. */
 bool symm__hub_failed(const struct symm_hub *hub);
 
 #endif

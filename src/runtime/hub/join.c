@@ -36,7 +36,7 @@ static void send_refusal(struct symm_hub *hub, struct symm_hub_client *client, s
                          const char *reason)
 {
     struct symm_message m = {
-        .type = SYMM_MESSAGE_ENDED, .lane = SYMM_LANE_JOIN, .status = status, .reason = reason};
+        .type = SYMM_MESSAGE_ENDED, .comm = SYMM_COMM_JOIN, .status = status, .reason = reason};
 
     symm__hub_send(hub, client, &m);
 }
@@ -229,7 +229,7 @@ void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
                           const struct symm_message *m)
 {
     struct symm_text text = {.used = 0};
-    struct symm_message late = {.type = SYMM_MESSAGE_LATE, .lane = SYMM_LANE_JOIN, .seq = m->seq};
+    struct symm_message late = {.type = SYMM_MESSAGE_LATE, .comm = SYMM_COMM_JOIN, .seq = m->seq};
 
     if (hub->phase != SYMM_HUB_JOINING)
         return;
@@ -250,7 +250,7 @@ void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
 static void welcome(struct symm_hub *hub)
 {
     static const char late[] = "all ranks of this session have joined without this one";
-    struct symm_message m = {.type = SYMM_MESSAGE_RESULT, .lane = SYMM_LANE_JOIN, .seq = 1};
+    struct symm_message m = {.type = SYMM_MESSAGE_RESULT, .comm = SYMM_COMM_JOIN, .seq = 1};
 
     hub->phase = SYMM_HUB_RUNNING;
     for (int i = 0; i < hub->nclients; i++)

@@ -1,6 +1,6 @@
 /*
- * Whom a step waits for, and what the ranks do instead. When a rank reports that a step is slow, or
- * that its time is over, the hub asks all ranks of the lane what they do, and answers when all have
+ * Whom a vote waits for, and what the ranks do instead. When a rank reports that a vote is slow, or
+ * that its time is over, the hub asks all ranks of the comm what they do, and answers when all have
  * told, or after a while without those that have not.
  */
 #include "state.h"
@@ -11,7 +11,7 @@
 
 enum {
     TELL_US = 1000000
-}; /* how long a rank may take: it is alive, or the lane would have ended */
+}; /* how long a rank may take: it is alive, or the comm would have ended */
 
 struct symm_hub_inquiry {
     uint64_t id;
@@ -32,58 +32,58 @@ static void separate(struct symm_text *text)
         symm__text_add(text, "; ");
 }
 
-/* "symm_alloc(4 bytes)" and the step "symm_alloc(4 bytes): share". */
-static bool same_call(const char *call, const char *step)
+/* "symm_alloc(4 bytes)" and the vote "symm_alloc(4 bytes): share". */
+static bool same_call(const char *call, const char *vote)
 {
     size_t n = strcspn(call, "(");
 
-    return !strncmp(call, step, n) && (!step[n] || strchr("(:", step[n]));
+    return !strncmp(call, vote, n) && (!vote[n] || strchr("(:", vote[n]));
 }
 
-/* Where in the lane the rank stands that this one's device waits for; -1: it waits for none. */
-static int awaited_by(const struct symm_hub_lane *lane, int place)
+/* Where in the comm the rank stands that this one's device waits for; -1: it waits for none. */
+static int awaited_by(const struct symm_hub_comm *comm, int place)
 {
-    const struct symm_doing *doing = &lane->inquiry->doing[place];
+    const struct symm_doing *doing = &comm->inquiry->doing[place];
 
-    return doing->kind == SYMM_DOING_WAIT ? symm__hub_place_of(lane, doing->awaits) : -1;
+    return doing->kind == SYMM_DOING_WAIT ? symm__hub_place_of(comm, doing->awaits) : -1;
 }
 
 /*
  * Whether a rank that has not come is not to blame: it waits for one that has, or works in the same
  * call.
  */
-static bool excused(const struct symm_hub_lane *lane, int place)
+static bool excused(const struct symm_hub_comm *comm, int place)
 {
-    const struct symm_hub_inquiry *inquiry = lane->inquiry;
+    const struct symm_hub_inquiry *inquiry = comm->inquiry;
     const struct symm_doing *doing = &inquiry->doing[place];
-    int awaited = awaited_by(lane, place);
+    int awaited = awaited_by(comm, place);
 
     if (doing->kind == SYMM_DOING_CALL)
-        return same_call(doing->text, lane->came[inquiry->by]->text);
-    return awaited >= 0 && lane->came[awaited];
+        return same_call(doing->text, comm->came[inquiry->by]->text);
+    return awaited >= 0 && comm->came[awaited];
 }
 
-/* In which step of another lane the rank waits; NULL: in none. */
+/* In which vote of another comm the rank waits; NULL: in none. */
 static const char *waits_elsewhere(const struct symm_hub *hub, int rank)
 {
-    for (const struct symm_hub_lane *lane = hub->lanes; lane; lane = lane->next) {
-        int place = symm__hub_place_of(lane, rank);
-        if (place >= 0 && lane->came[place])
-            return lane->came[place]->text;
+    for (const struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next) {
+        int place = symm__hub_place_of(comm, rank);
+        if (place >= 0 && comm->came[place])
+            return comm->came[place]->text;
     }
     return NULL;
 }
 
 /* What a rank that has not come does instead: as it says, or as far as the hub knows. */
 static void add_missing(struct symm_text *text, const struct symm_hub *hub,
-                        const struct symm_hub_lane *lane, int place)
+                        const struct symm_hub_comm *comm, int place)
 {
-    const struct symm_doing *doing = &lane->inquiry->doing[place];
-    const int rank = lane->ranks[place];
+    const struct symm_doing *doing = &comm->inquiry->doing[place];
+    const int rank = comm->ranks[place];
     const char *elsewhere = doing->kind == SYMM_DOING_WAIT ? NULL : waits_elsewhere(hub, rank);
 
     separate(text);
-    if (symm__rank_set_has(lane->inquiry->silent, rank))
+    if (symm__rank_set_has(comm->inquiry->silent, rank))
         symm__text_add(text, "rank %d does not answer; ", rank);
     if (elsewhere)
         symm__text_add(text, "rank %d waits in %.*s, on another group", rank, SYMM_HUB_CALL_SHOWN,
@@ -100,13 +100,13 @@ static void add_missing(struct symm_text *text, const struct symm_hub *hub,
 }
 
 /* "rank 2 is in symm_context_destroy() since 3000 ms, after call 5: symm_all_reduce(...)" */
-static void add_comer(struct symm_text *text, const struct symm_hub_lane *lane, int place)
+static void add_comer(struct symm_text *text, const struct symm_hub_comm *comm, int place)
 {
-    const struct symm_hub_inquiry *inquiry = lane->inquiry;
+    const struct symm_hub_inquiry *inquiry = comm->inquiry;
 
     separate(text);
-    symm__text_add(text, "rank %d is in %.*s", lane->ranks[place], SYMM_HUB_CALL_SHOWN,
-                   lane->came[place]->text);
+    symm__text_add(text, "rank %d is in %.*s", comm->ranks[place], SYMM_HUB_CALL_SHOWN,
+                   comm->came[place]->text);
     if (place == inquiry->by)
         symm__text_add(text, " since %llu ms", (unsigned long long)inquiry->expired_ms);
     if (*inquiry->doing[place].enqueued)
@@ -115,169 +115,169 @@ static void add_comer(struct symm_text *text, const struct symm_hub_lane *lane, 
 
 /* Who is excused, and behind the first of them, so that it is not cut off, whom they wait for. */
 static void add_excused(struct symm_text *text, const struct symm_hub *hub,
-                        const struct symm_hub_lane *lane)
+                        const struct symm_hub_comm *comm)
 {
     struct symm_rank_set named = {{0}};
 
-    for (int i = 0; i < lane->nranks; i++) {
-        if (lane->came[i] || !excused(lane, i))
+    for (int i = 0; i < comm->nranks; i++) {
+        if (comm->came[i] || !excused(comm, i))
             continue;
-        int comer = awaited_by(lane, i) < 0 ? lane->inquiry->by : awaited_by(lane, i);
-        add_missing(text, hub, lane, i);
-        if (!symm__rank_set_has(named, lane->ranks[comer]))
-            add_comer(text, lane, comer);
-        symm__rank_set_add(&named, lane->ranks[comer]);
+        int comer = awaited_by(comm, i) < 0 ? comm->inquiry->by : awaited_by(comm, i);
+        add_missing(text, hub, comm, i);
+        if (!symm__rank_set_has(named, comm->ranks[comer]))
+            add_comer(text, comm, comer);
+        symm__rank_set_add(&named, comm->ranks[comer]);
     }
 }
 
 /* "rank 1 did not come to symm_trim() within 3000 ms; the last call of rank 1 is ..." */
 static void say_expired(struct symm_text *text, const struct symm_hub *hub,
-                        const struct symm_hub_lane *lane)
+                        const struct symm_hub_comm *comm)
 {
-    const struct symm_hub_inquiry *inquiry = lane->inquiry;
+    const struct symm_hub_inquiry *inquiry = comm->inquiry;
     struct symm_rank_set blamed = {{0}};
 
-    for (int i = 0; i < lane->nranks; i++)
-        if (!lane->came[i] && !excused(lane, i))
-            symm__rank_set_add(&blamed, lane->ranks[i]);
+    for (int i = 0; i < comm->nranks; i++)
+        if (!comm->came[i] && !excused(comm, i))
+            symm__rank_set_add(&blamed, comm->ranks[i]);
     if (!symm__rank_set_empty(blamed)) {
         symm__text_add_ranks(text, blamed);
         symm__text_add(text, " did not come to %.*s within %llu ms", SYMM_HUB_CALL_SHOWN,
-                       lane->came[inquiry->by]->text, (unsigned long long)inquiry->expired_ms);
+                       comm->came[inquiry->by]->text, (unsigned long long)inquiry->expired_ms);
     }
-    for (int i = 0; i < lane->nranks; i++)
-        if (symm__rank_set_has(blamed, lane->ranks[i]))
-            add_missing(text, hub, lane, i);
-    add_excused(text, hub, lane);
+    for (int i = 0; i < comm->nranks; i++)
+        if (symm__rank_set_has(blamed, comm->ranks[i]))
+            add_missing(text, hub, comm, i);
+    add_excused(text, hub, comm);
 }
 
 /* "rank 1 in symm_trim(); the last call of rank 1 is ..." */
 static void say_slow(struct symm_text *text, const struct symm_hub *hub,
-                     const struct symm_hub_lane *lane)
+                     const struct symm_hub_comm *comm)
 {
     struct symm_rank_set missing = {{0}};
 
-    for (int i = 0; i < lane->nranks; i++)
-        if (!lane->came[i])
-            symm__rank_set_add(&missing, lane->ranks[i]);
+    for (int i = 0; i < comm->nranks; i++)
+        if (!comm->came[i])
+            symm__rank_set_add(&missing, comm->ranks[i]);
     symm__text_add_ranks(text, missing);
-    symm__text_add(text, " in %.*s", SYMM_HUB_CALL_SHOWN, lane->came[lane->inquiry->by]->text);
-    for (int i = 0; i < lane->nranks; i++)
-        if (!lane->came[i])
-            add_missing(text, hub, lane, i);
+    symm__text_add(text, " in %.*s", SYMM_HUB_CALL_SHOWN, comm->came[comm->inquiry->by]->text);
+    for (int i = 0; i < comm->nranks; i++)
+        if (!comm->came[i])
+            add_missing(text, hub, comm, i);
 }
 
 /* ---- The inquiry ---- */
 
-void symm__hub_forget_inquiry(struct symm_hub *hub, struct symm_hub_lane *lane)
+void symm__hub_forget_inquiry(struct symm_hub *hub, struct symm_hub_comm *comm)
 {
-    hub->ninquiries -= lane->inquiry != NULL;
-    free(lane->inquiry);
-    lane->inquiry = NULL;
+    hub->ninquiries -= comm->inquiry != NULL;
+    free(comm->inquiry);
+    comm->inquiry = NULL;
 }
 
-static void finish(struct symm_hub *hub, struct symm_hub_lane *lane)
+static void finish(struct symm_hub *hub, struct symm_hub_comm *comm)
 {
-    struct symm_hub_inquiry *inquiry = lane->inquiry;
+    struct symm_hub_inquiry *inquiry = comm->inquiry;
     struct symm_text text = {.used = 0};
-    struct symm_message late = {.type = SYMM_MESSAGE_LATE, .seq = lane->seq + 1};
+    struct symm_message late = {.type = SYMM_MESSAGE_LATE, .seq = comm->seq + 1};
 
     if (inquiry->expired) {
-        say_expired(&text, hub, lane);
-        symm__hub_end_lane(hub, lane, SYMM_ERROR_TIMEOUT, text.bytes);
+        say_expired(&text, hub, comm);
+        symm__hub_end_comm(hub, comm, SYMM_ERROR_TIMEOUT, text.bytes);
         return;
     }
-    say_slow(&text, hub, lane);
+    say_slow(&text, hub, comm);
     late.reason = text.bytes;
-    for (int i = 0; i < lane->nranks; i++) {
-        struct symm_hub_client *client = hub->ranks[lane->ranks[i]].client;
-        late.lane = symm__hub_key_for(lane, i);
-        if (client && symm__rank_set_has(inquiry->slow, lane->ranks[i]))
+    for (int i = 0; i < comm->nranks; i++) {
+        struct symm_hub_client *client = hub->ranks[comm->ranks[i]].client;
+        late.comm = symm__hub_key_for(comm, i);
+        if (client && symm__rank_set_has(inquiry->slow, comm->ranks[i]))
             symm__hub_send(hub, client, &late);
     }
-    symm__hub_forget_inquiry(hub, lane);
+    symm__hub_forget_inquiry(hub, comm);
 }
 
-/* A rank that has not come to a lane that is being made knows only its parent. */
-static const struct symm_hub_lane *asks_on(struct symm_hub *hub, const struct symm_hub_lane *lane)
+/* A rank that has not come to a comm that is being made knows only its parent. */
+static const struct symm_hub_comm *asks_on(struct symm_hub *hub, const struct symm_hub_comm *comm)
 {
-    return lane->formed ? lane : symm__hub_find_lane(hub, -1, lane->parent);
+    return comm->formed ? comm : symm__hub_find_comm(hub, -1, comm->parent);
 }
 
-static void ask(struct symm_hub *hub, const struct symm_hub_lane *lane)
+static void ask(struct symm_hub *hub, const struct symm_hub_comm *comm)
 {
-    struct symm_hub_inquiry *inquiry = lane->inquiry;
-    const struct symm_hub_lane *on = asks_on(hub, lane);
+    struct symm_hub_inquiry *inquiry = comm->inquiry;
+    const struct symm_hub_comm *on = asks_on(hub, comm);
     struct symm_message m = {.type = SYMM_MESSAGE_ASKED,
-                             .lane = on ? on->key : SYMM_LANE_WORLD,
+                             .comm = on ? on->key : SYMM_COMM_WORLD,
                              .seq = inquiry->id,
                              .args = {SYMM_ASKED_BY_HUB}};
 
-    for (int i = 0; i < lane->nranks; i++) {
-        struct symm_hub_client *client = hub->ranks[lane->ranks[i]].client;
-        if (!client || client->over || !on || symm__rank_set_has(on->gone, lane->ranks[i]))
+    for (int i = 0; i < comm->nranks; i++) {
+        struct symm_hub_client *client = hub->ranks[comm->ranks[i]].client;
+        if (!client || client->over || !on || symm__rank_set_has(on->gone, comm->ranks[i]))
             continue;
-        symm__rank_set_add(&inquiry->silent, lane->ranks[i]);
+        symm__rank_set_add(&inquiry->silent, comm->ranks[i]);
         symm__hub_send(hub, client, &m);
     }
 }
 
-static bool inquire(struct symm_hub *hub, struct symm_hub_lane *lane, int by)
+static bool inquire(struct symm_hub *hub, struct symm_hub_comm *comm, int by)
 {
     struct symm_hub_inquiry *inquiry =
-        calloc(1, sizeof *inquiry + (size_t)lane->nranks * sizeof inquiry->doing[0]);
+        calloc(1, sizeof *inquiry + (size_t)comm->nranks * sizeof inquiry->doing[0]);
 
     if (!inquiry)
         return false;
     inquiry->id = ++hub->last_inquiry;
     inquiry->until_us = symm__now_us() + TELL_US;
     inquiry->by = by;
-    lane->inquiry = inquiry;
+    comm->inquiry = inquiry;
     hub->ninquiries++;
-    ask(hub, lane);
+    ask(hub, comm);
     return true;
 }
 
 void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,
-                    struct symm_hub_lane *lane, const struct symm_message *m)
+                    struct symm_hub_comm *comm, const struct symm_message *m)
 {
-    int place = symm__hub_place_of(lane, client->rank);
+    int place = symm__hub_place_of(comm, client->rank);
 
-    if (place < 0 || !lane->came[place] || m->seq != lane->seq + 1)
+    if (place < 0 || !comm->came[place] || m->seq != comm->seq + 1)
         return; /* the result is on its way */
-    if (!lane->inquiry && !inquire(hub, lane, place)) {
-        symm__hub_end_lane(hub, lane, SYMM_ERROR_MEMORY, "rank 0 has no memory for a question");
+    if (!comm->inquiry && !inquire(hub, comm, place)) {
+        symm__hub_end_comm(hub, comm, SYMM_ERROR_MEMORY, "rank 0 has no memory for a question");
         return;
     }
     if (m->type == SYMM_MESSAGE_SLOW) {
-        symm__rank_set_add(&lane->inquiry->slow, client->rank);
-    } else if (!lane->inquiry->expired) {
-        lane->inquiry->expired = true;
-        lane->inquiry->expired_ms = m->args[0];
-        lane->inquiry->by = place;
+        symm__rank_set_add(&comm->inquiry->slow, client->rank);
+    } else if (!comm->inquiry->expired) {
+        comm->inquiry->expired = true;
+        comm->inquiry->expired_ms = m->args[0];
+        comm->inquiry->by = place;
     }
 }
 
 void symm__hub_told(struct symm_hub *hub, struct symm_hub_client *client,
                     const struct symm_message *m)
 {
-    struct symm_hub_lane *lane = hub->lanes;
+    struct symm_hub_comm *comm = hub->comms;
 
-    while (lane && (!lane->inquiry || lane->inquiry->id != m->seq))
-        lane = lane->next;
-    int place = lane ? symm__hub_place_of(lane, client->rank) : -1;
+    while (comm && (!comm->inquiry || comm->inquiry->id != m->seq))
+        comm = comm->next;
+    int place = comm ? symm__hub_place_of(comm, client->rank) : -1;
     if (place < 0)
         return; /* too late */
-    symm__doing_read(m, &lane->inquiry->doing[place]);
-    symm__rank_set_remove(&lane->inquiry->silent, client->rank);
+    symm__doing_read(m, &comm->inquiry->doing[place]);
+    symm__rank_set_remove(&comm->inquiry->silent, client->rank);
 }
 
 void symm__hub_late_tick(struct symm_hub *hub)
 {
     int64_t now = hub->ninquiries ? symm__now_us() : 0;
 
-    for (struct symm_hub_lane *lane = hub->lanes; lane && hub->ninquiries; lane = lane->next)
-        if (lane->inquiry &&
-            (symm__rank_set_empty(lane->inquiry->silent) || now >= lane->inquiry->until_us))
-            finish(hub, lane);
+    for (struct symm_hub_comm *comm = hub->comms; comm && hub->ninquiries; comm = comm->next)
+        if (comm->inquiry &&
+            (symm__rank_set_empty(comm->inquiry->silent) || now >= comm->inquiry->until_us))
+            finish(hub, comm);
 }

@@ -1,6 +1,6 @@
 /*
- * The hub's state, shared by its parts: connections (hub.c), joining (hub_join.c), lanes
- * (hub_lane.c) and how they are made (hub_birth.c), who is late in them (hub_late.c), and
+ * The hub's state, shared by its parts: connections (hub.c), joining (hub_join.c), comms
+ * (hub_comm.c) and how they are made (hub_birth.c), who is late in them (hub_late.c), and
  * confirmations (hub_confirm.c).
  */
 #ifndef SYMM_HUB_STATE_H
@@ -34,8 +34,8 @@ struct symm_hub_rank {
     char last_done[160];            /* the last call that it finished */
 };
 
-struct symm_hub_lane {
-    struct symm_hub_lane *next;
+struct symm_hub_comm {
+    struct symm_hub_comm *next;
     uint64_t key, parent;
     uint64_t names[SYMM_MAX_RANKS]; /* by place: what the rank called it while it was being made */
     int nranks;
@@ -44,11 +44,11 @@ struct symm_hub_lane {
     bool formed;
     symm_status status; /* sticky */
     char reason[SYMM_TEXT_MAX];
-    uint64_t seq; /* steps that are over */
+    uint64_t seq; /* votes that are over */
     int ncame;
-    /* By place in the lane; texts and payload behind the struct. */
+    /* By place in the comm; texts and payload behind the struct. */
     struct symm_message *came[SYMM_MAX_RANKS];
-    struct symm_hub_inquiry *inquiry; /* why the step is late; NULL: nobody wants to know */
+    struct symm_hub_inquiry *inquiry; /* why the vote is late; NULL: nobody wants to know */
     /* By place, the seq of a CONFIRM; 0: none. */
     uint64_t asks[SYMM_MAX_RANKS];    /* for the next round */
     uint64_t answers[SYMM_MAX_RANKS]; /* due at the end of the open round */
@@ -66,8 +66,8 @@ struct symm_hub {
     int nclients, max_clients;
     struct symm_hub_client **clients;
     struct symm_hub_rank ranks[SYMM_MAX_RANKS];
-    struct symm_hub_lane *lanes;
-    uint64_t last_key; /* that a lane was given */
+    struct symm_hub_comm *comms;
+    uint64_t last_key; /* that a comm was given */
     bool failed;
     atomic_bool exits; /* this process, and the others have been told */
     int ninquiries;    /* open ones */
@@ -87,8 +87,8 @@ struct symm_hub {
 /* hub.c */
 void symm__hub_send(struct symm_hub *hub, struct symm_hub_client *client,
                     const struct symm_message *m);
-/* To all members of the lane that are not gone. Takes the frame. */
-void symm__hub_send_lane(struct symm_hub *hub, const struct symm_hub_lane *lane,
+/* To all members of the comm that are not gone. Takes the frame. */
+void symm__hub_send_comm(struct symm_hub *hub, const struct symm_hub_comm *comm,
                          struct symm_frame *frame);
 void symm__hub_drop(struct symm_hub *hub, struct symm_hub_client *client, const char *why);
 
@@ -109,38 +109,38 @@ void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
                           const struct symm_message *m);
 void symm__hub_join_tick(struct symm_hub *hub);
 
-/* hub_lane.c */
-/* The next key is the lane's. */
-symm_status symm__hub_lane_add(struct symm_hub *hub, uint64_t parent, int nranks, const int *ranks,
-                               struct symm_hub_lane **out);
-/* The lane that this rank means; NULL: there is none. */
-struct symm_hub_lane *symm__hub_find_lane(struct symm_hub *hub, int rank, uint64_t key);
-/* What the rank at this place calls the lane. */
-uint64_t symm__hub_key_for(const struct symm_hub_lane *lane, int place);
-/* Takes a rank's part of the lane's next step; the last one brings the verdict. */
+/* hub_comm.c */
+/* The next key is the comm's. */
+symm_status symm__hub_comm_add(struct symm_hub *hub, uint64_t parent, int nranks, const int *ranks,
+                               struct symm_hub_comm **out);
+/* The comm that this rank means; NULL: there is none. */
+struct symm_hub_comm *symm__hub_find_comm(struct symm_hub *hub, int rank, uint64_t key);
+/* What the rank at this place calls the comm. */
+uint64_t symm__hub_key_for(const struct symm_hub_comm *comm, int place);
+/* Takes a rank's part of the comm's next vote; the last one brings the verdict. */
 void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
-                      struct symm_hub_lane *lane, struct symm_message *m);
-void symm__hub_lane_message(struct symm_hub *hub, struct symm_hub_client *client,
+                      struct symm_hub_comm *comm, struct symm_message *m);
+void symm__hub_comm_message(struct symm_hub *hub, struct symm_hub_client *client,
                             struct symm_message *m);
-/* The rank is not here any more: every lane that needs it ends. */
+/* The rank is not here any more: every comm that needs it ends. */
 void symm__hub_rank_gone(struct symm_hub *hub, int rank, enum symm_hub_fate fate);
 void symm__hub_sweep(struct symm_hub *hub, bool all);
-/* Where a world rank stands in the lane; -1: it is not in it. */
-int symm__hub_place_of(const struct symm_hub_lane *lane, int rank);
-/* Ends the lane, and those that are being made of it, on all ranks. The first end wins. */
-void symm__hub_end_lane(struct symm_hub *hub, struct symm_hub_lane *lane, symm_status status,
+/* Where a world rank stands in the comm; -1: it is not in it. */
+int symm__hub_place_of(const struct symm_hub_comm *comm, int rank);
+/* Ends the comm, and those that are being made of it, on all ranks. The first end wins. */
+void symm__hub_end_comm(struct symm_hub *hub, struct symm_hub_comm *comm, symm_status status,
                         const char *reason);
-/* Tells one rank that the lane has ended. */
-void symm__hub_send_end(struct symm_hub *hub, struct symm_hub_lane *lane,
+/* Tells one rank that the comm has ended. */
+void symm__hub_send_end(struct symm_hub *hub, struct symm_hub_comm *comm,
                         struct symm_hub_client *client);
 
 /* hub_birth.c */
-/* Takes a rank's part of the first step of a new lane. */
+/* Takes a rank's part of the first vote of a new comm. */
 void symm__hub_create(struct symm_hub *hub, struct symm_hub_client *client, struct symm_message *m);
 
 /* hub_confirm.c */
 /* Takes note of a CONFIRM. */
-void symm__hub_ask(struct symm_hub *hub, struct symm_hub_lane *lane, int place, uint64_t seq);
+void symm__hub_ask(struct symm_hub *hub, struct symm_hub_comm *comm, int place, uint64_t seq);
 /* The client's socket has given this many bytes; 0: it was seen empty. */
 void symm__hub_heard(struct symm_hub_client *client, size_t nbytes);
 /* At the end of each turn: answers the open round if it is over, and opens the next one. */
@@ -148,14 +148,14 @@ void symm__hub_confirm(struct symm_hub *hub);
 
 /* hub_late.c */
 enum { SYMM_HUB_CALL_SHOWN = 160 }; /* bytes of a call's text in a text about several */
-/* At SLOW and EXPIRED: asks the lane's ranks what they do. */
+/* At SLOW and EXPIRED: asks the comm's ranks what they do. */
 void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,
-                    struct symm_hub_lane *lane, const struct symm_message *m);
+                    struct symm_hub_comm *comm, const struct symm_message *m);
 /* Takes note of what a rank says that it does. */
 void symm__hub_told(struct symm_hub *hub, struct symm_hub_client *client,
                     const struct symm_message *m);
-/* Each turn: where all have told, or should have, answers SLOW and ends the lane that expired. */
+/* Each turn: where all have told, or should have, answers SLOW and ends the comm that expired. */
 void symm__hub_late_tick(struct symm_hub *hub);
-void symm__hub_forget_inquiry(struct symm_hub *hub, struct symm_hub_lane *lane);
+void symm__hub_forget_inquiry(struct symm_hub *hub, struct symm_hub_comm *comm);
 
 #endif

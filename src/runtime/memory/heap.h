@@ -19,7 +19,7 @@ enum symm_heap_op {
     SYMM_HEAP_CONFIGURE = 1,
     /* args: nbytes, SYMM_HEAP_* flags; answer: block, segment, segment bytes, 1 if it is new */
     SYMM_HEAP_ALLOC,
-    /* args: segment; the step's status says whether all ranks have the new segment */
+    /* args: segment; the vote's status says whether all ranks have the new segment */
     SYMM_HEAP_COMMIT,
     /* answer: segment, 1 if there is one to release, else 0 */
     SYMM_HEAP_TRIM,

@@ -68,14 +68,14 @@ static void unreserve_slot(struct symm_memory *m)
  * The arbiter has granted `block` and a slot of the table is reserved: makes the segment if it is a
  * new one.
  */
-static symm_status take(struct symm_memory *m, struct symm_lane *lane, const char *what,
+static symm_status take(struct symm_memory *m, struct symm_host_comm *comm, const char *what,
                         const struct symm_block *block, const uint64_t answer[4], void **out)
 {
     symm_status st = SYMM_OK;
     bool kept = false;
 
     if (answer[3])
-        st = symm__memory_make_segment(m, lane, what, answer[1], answer[2], &kept);
+        st = symm__memory_make_segment(m, comm, what, answer[1], answer[2], &kept);
     if (st != SYMM_OK) {
         unreserve_slot(m);
         if (!kept)
@@ -89,55 +89,55 @@ static symm_status take(struct symm_memory *m, struct symm_lane *lane, const cha
     return SYMM_OK;
 }
 
-symm_status symm__memory_alloc(struct symm_memory *m, struct symm_lane *lane, const void *owner,
-                               enum symm_block_kind kind, size_t nbytes, const char *what,
-                               void **out)
+symm_status symm__memory_alloc(struct symm_memory *m, struct symm_host_comm *comm,
+                               const void *owner, enum symm_block_kind kind, size_t nbytes,
+                               const char *what, void **out)
 {
     symm_status slot = reserve_slot(m);
-    struct symm_step step = {
+    struct symm_vote vote = {
         .what = what,
         .op = SYMM_HEAP_ALLOC,
         .status = slot,
         .args = {nbytes, kind == SYMM_BLOCK_USER ? 0 : SYMM_HEAP_ANY_SEGMENT},
     };
-    symm_status st = symm__lane_step(lane, &step, symm__deadline_in(m->config.timeout_ms));
+    symm_status st = symm__host_comm_vote(comm, &vote, symm__deadline_in(m->config.timeout_ms));
     if (st != SYMM_OK) {
         if (slot == SYMM_OK)
             unreserve_slot(m);
         return st;
     }
-    struct symm_block block = {.off = step.answer[0],
+    struct symm_block block = {.off = vote.answer[0],
                                .nbytes = rounded(nbytes),
                                .requested = nbytes,
                                .owner = owner,
-                               .members = symm__lane_members(lane),
+                               .members = symm__host_comm_members(comm),
                                .kind = kind};
-    return take(m, lane, what, &block, step.answer, out);
+    return take(m, comm, what, &block, vote.answer, out);
 }
 
-symm_status symm__memory_adopt(struct symm_memory *m, struct symm_lane *lane, const void *owner,
-                               enum symm_block_kind kind, size_t nbytes, const uint64_t answer[4],
-                               void **out)
+symm_status symm__memory_adopt(struct symm_memory *m, struct symm_host_comm *comm,
+                               const void *owner, enum symm_block_kind kind, size_t nbytes,
+                               const uint64_t answer[4], void **out)
 {
     symm_status st = reserve_slot(m);
     struct symm_block block = {.off = answer[0],
                                .nbytes = rounded(nbytes),
                                .requested = nbytes,
                                .owner = owner,
-                               .members = symm__lane_members(lane),
+                               .members = symm__host_comm_members(comm),
                                .kind = kind};
     if (st != SYMM_OK) {
         /*
-         * The others have their block by now. Ending the lane tells them, without one more step for
+         * The others have their block by now. Ending the comm tells them, without one more vote for
          * everybody.
          */
-        symm__lane_abort(lane, st, symm__failure_text());
+        symm__host_comm_abort(comm, st, symm__failure_text());
         symm__exchange_freed(m->config.exchange, answer[0]);
         return st;
     }
     char what[64];
     snprintf(what, sizeof what, "memory of a new group (%zu bytes)", nbytes);
-    return take(m, lane, what, &block, answer, out);
+    return take(m, comm, what, &block, answer, out);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -353,16 +353,16 @@ static void release_trimmed(struct symm_memory *m, uint64_t off)
     symm__memory_put_segment(m, s);
 }
 
-symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane)
+symm_status symm__memory_trim(struct symm_memory *m, struct symm_host_comm *comm)
 {
     for (;;) {
-        struct symm_step step = {.what = "symm_trim()", .op = SYMM_HEAP_TRIM};
-        symm_status st = symm__lane_step(lane, &step, symm__deadline_in(m->config.timeout_ms));
+        struct symm_vote vote = {.what = "symm_trim()", .op = SYMM_HEAP_TRIM};
+        symm_status st = symm__host_comm_vote(comm, &vote, symm__deadline_in(m->config.timeout_ms));
         if (st != SYMM_OK)
             return st;
-        if (!step.answer[1])
+        if (!vote.answer[1])
             return SYMM_OK;
-        release_trimmed(m, step.answer[0]);
+        release_trimmed(m, vote.answer[0]);
     }
 }
 

@@ -38,20 +38,20 @@ symm_status symm__memory_close(struct symm_memory *m);
 enum symm_block_kind { SYMM_BLOCK_USER, SYMM_BLOCK_PAD, SYMM_BLOCK_INTERNAL };
 
 /*
- * Allocates on all ranks of the lane; owner is the group, for lookups and for freeing what it
+ * Allocates on all ranks of the comm; owner is the group, for lookups and for freeing what it
  * leaves. Collective.
  */
-symm_status symm__memory_alloc(struct symm_memory *m, struct symm_lane *lane, const void *owner,
-                               enum symm_block_kind kind, size_t nbytes, const char *what,
-                               void **out);
+symm_status symm__memory_alloc(struct symm_memory *m, struct symm_host_comm *comm,
+                               const void *owner, enum symm_block_kind kind, size_t nbytes,
+                               const char *what, void **out);
 
 /*
- * The same for a lane that is being made: the arbiter has already decided (SYMM_HEAP_ALLOC as the
- * lane's first step); answer is its answer, nbytes what was asked for.
+ * The same for a comm that is being made: the arbiter has already decided (SYMM_HEAP_ALLOC as the
+ * comm's first vote); answer is its answer, nbytes what was asked for.
  */
-symm_status symm__memory_adopt(struct symm_memory *m, struct symm_lane *lane, const void *owner,
-                               enum symm_block_kind kind, size_t nbytes, const uint64_t answer[4],
-                               void **out);
+symm_status symm__memory_adopt(struct symm_memory *m, struct symm_host_comm *comm,
+                               const void *owner, enum symm_block_kind kind, size_t nbytes,
+                               const uint64_t answer[4], void **out);
 
 /*
  * Local; any thread. ERROR_ARGUMENT unless ptr is the start of a live user block or pad of this
@@ -68,7 +68,7 @@ symm_status symm__memory_give(struct symm_memory *m, const void *owner, void *pt
 /* Frees everything of an owner, given or not, on this rank. Local. */
 void symm__memory_free_owner(struct symm_memory *m, const void *owner);
 /* Collective: gives segments without blocks back to the device. */
-symm_status symm__memory_trim(struct symm_memory *m, struct symm_lane *lane);
+symm_status symm__memory_trim(struct symm_memory *m, struct symm_host_comm *comm);
 
 /*
  * Whether a kernel of this rank may use [ptr, ptr + nbytes): memory that is not symm's and that the
@@ -99,10 +99,10 @@ void symm__memory_usage(struct symm_memory *m, symm_usage *out);
 
 /*
  * The multicast object of a set of ranks: made with the first group over them, shared by the later
- * ones. Collective over the lane. Sets *out to NULL and *off to the agreed reason when there is
- * none; only failures that end the lane are returned. off stays valid as long as the memory.
+ * ones. Collective over the comm. Sets *out to NULL and *off to the agreed reason when there is
+ * none; only failures that end the comm are returned. off stays valid as long as the memory.
  */
-symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_lane *lane,
+symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_host_comm *comm,
                                    struct symm_multicast **out, const char **off);
 /* Local; the last one releases it. */
 void symm__multicast_put_back(struct symm_memory *m, struct symm_multicast *mc);

@@ -1,5 +1,5 @@
 /*
- * Segments as all ranks of a lane have them: making one together, and letting go of this rank's
+ * Segments as all ranks of a comm have them: making one together, and letting go of this rank's
  * side of it.
  */
 #include "state.h"
@@ -46,12 +46,12 @@ void symm__memory_put_segment(struct symm_memory *m, struct symm_segment *s)
         symm__exchange_freed(m->config.exchange, off);
 }
 
-static symm_status import_all(struct symm_memory *m, const struct symm_lane *lane, int *fds,
+static symm_status import_all(struct symm_memory *m, const struct symm_host_comm *comm, int *fds,
                               struct symm_segment *s)
 {
     const struct symm_memory_config *c = &m->config;
-    const int *ranks = symm__lane_ranks(lane);
-    int n = symm__lane_nranks(lane);
+    const int *ranks = symm__host_comm_ranks(comm);
+    int n = symm__host_comm_nranks(comm);
     symm_status st = SYMM_OK;
 
     for (int r = 0; r < n && st == SYMM_OK; r++) {
@@ -70,11 +70,11 @@ static symm_status import_all(struct symm_memory *m, const struct symm_lane *lan
  * Creates this rank's memory of the segment, shares it with the others and maps theirs. Two thirds
  * of the way.
  */
-static symm_status segment_share(struct symm_memory *m, struct symm_lane *lane, const char *what,
-                                 struct symm_segment *s, symm_status *mine)
+static symm_status segment_share(struct symm_memory *m, struct symm_host_comm *comm,
+                                 const char *what, struct symm_segment *s, symm_status *mine)
 {
     const struct symm_memory_config *c = &m->config;
-    int n = symm__lane_nranks(lane), fd = -1, fds[SYMM_MAX_RANKS];
+    int n = symm__host_comm_nranks(comm), fd = -1, fds[SYMM_MAX_RANKS];
     char step_what[SYMM_TEXT_MAX];
 
     *mine = symm__segment_create(c->drv, c->device, &m->windows, c->rank, s);
@@ -85,13 +85,13 @@ static symm_status segment_share(struct symm_memory *m, struct symm_lane *lane, 
     for (int r = 0; r < n; r++)
         fds[r] = -1;
     snprintf(step_what, sizeof step_what, "%s: share", what);
-    struct symm_step step = {
+    struct symm_vote vote = {
         .what = step_what, .status = *mine, .gives_fd = fd >= 0, .fd = fd, .fds = fds};
-    symm_status st = symm__lane_step(lane, &step, symm__deadline_in(c->timeout_ms));
+    symm_status st = symm__host_comm_vote(comm, &vote, symm__deadline_in(c->timeout_ms));
     symm__fd_close(&fd);
     if (st != SYMM_OK)
         return st;
-    *mine = import_all(m, lane, fds, s);
+    *mine = import_all(m, comm, fds, s);
     return SYMM_OK;
 }
 
@@ -104,12 +104,12 @@ static void segment_publish(struct symm_memory *m, struct symm_segment *s, bool 
     pthread_rwlock_unlock(&m->lock);
 }
 
-symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_lane *lane,
+symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_host_comm *comm,
                                       const char *what, uint64_t off, uint64_t nbytes, bool *kept)
 {
     symm_status st = SYMM_OK, mine = SYMM_OK;
     struct symm_multicast_bind bind = {.mc = NULL};
-    struct symm_multicast_report *all = calloc((size_t)symm__lane_nranks(lane), sizeof *all);
+    struct symm_multicast_report *all = calloc((size_t)symm__host_comm_nranks(comm), sizeof *all);
     struct symm_segment *s = calloc(1, sizeof *s);
     char text[SYMM_TEXT_MAX];
     bool voting = false;
@@ -117,32 +117,32 @@ symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_lane *l
     *kept = false;
     if (!s || !all) {
         st = symm__fail(SYMM_ERROR_MEMORY, "%s: out of host memory", what);
-        symm__lane_abort(lane, st, symm__failure_text());
+        symm__host_comm_abort(comm, st, symm__failure_text());
         goto out;
     }
     *s = (struct symm_segment){
-        .off = off, .nbytes = nbytes, .members = symm__lane_members(lane), .refs = 1};
-    TRY(segment_share(m, lane, what, s, &mine));
+        .off = off, .nbytes = nbytes, .members = symm__host_comm_members(comm), .refs = 1};
+    TRY(segment_share(m, comm, what, s, &mine));
     voting = true;
     if (mine == SYMM_OK)
-        TRY(symm__multicast_bind_begin(m, lane, s, &bind));
+        TRY(symm__multicast_bind_begin(m, comm, s, &bind));
     snprintf(text, sizeof text, "%s: map", what);
-    struct symm_step step = {.what = text,
+    struct symm_vote vote = {.what = text,
                              .op = SYMM_HEAP_COMMIT,
                              .status = mine,
                              .args = {off},
                              .mine = &bind.mine,
                              .nbytes = sizeof bind.mine,
                              .all = all};
-    TRY(symm__lane_step(lane, &step, symm__deadline_in(m->config.timeout_ms)));
+    TRY(symm__host_comm_vote(comm, &vote, symm__deadline_in(m->config.timeout_ms)));
     segment_publish(m, s, false);
     s = NULL;
-    st = symm__multicast_bind_end(m, lane, what, &bind, all);
+    st = symm__multicast_bind_end(m, comm, what, &bind, all);
     *kept = st != SYMM_OK;
 out:
     if (st != SYMM_OK && s) {
         snprintf(text, sizeof text, "%s", symm__failure_text());
-        *kept = voting && symm__lane_check(lane) != SYMM_OK;
+        *kept = voting && symm__host_comm_check(comm) != SYMM_OK;
         if (*kept) {
             symm__multicast_put_back(m, bind.mc);
             segment_publish(m, s, true);

@@ -21,7 +21,7 @@ struct symm_memory {
     struct symm_memory_config config;
     struct symm_windows windows;
     /*
-     * Guards everything below. Never held in a driver call or a collective step: two groups may be
+     * Guards everything below. Never held in a driver call or a collective vote: two groups may be
      * in different calls on two threads, in another order on another rank.
      */
     pthread_rwlock_t lock;
@@ -51,18 +51,18 @@ bool symm__memory_ask(struct symm_memory *m, const void *ptr, size_t nbytes);
 bool symm__memory_is_known(const struct symm_memory *m, CUdeviceptr at, size_t nbytes);
 
 /*
- * Makes a segment on all ranks of the lane, or on none. *kept: it failed, but whether the others
- * have it is not known, since the lane ended while they were agreeing; then the memory stays,
+ * Makes a segment on all ranks of the comm, or on none. *kept: it failed, but whether the others
+ * have it is not known, since the comm ended while they were agreeing; then the memory stays,
  * unused, until symm__memory_close.
  */
-symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_lane *lane,
+symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_host_comm *comm,
                                       const char *what, uint64_t off, uint64_t nbytes, bool *kept);
 /* Releases a segment that nobody uses. Its place is free for others only if that succeeded. */
 bool symm__memory_destroy_segment(struct symm_memory *m, struct symm_segment *s);
 /* Drops one reference of a segment; the last one releases its memory. Not under the lock. */
 void symm__memory_put_segment(struct symm_memory *m, struct symm_segment *s);
 
-/* What a rank says about its part of a multicast step. Zero: nothing to do and no failure. */
+/* What a rank says about its part of a multicast vote. Zero: nothing to do and no failure. */
 struct symm_multicast_report {
     uint64_t object; /* which one */
     int32_t result;  /* 0, a CUresult, or -1: another failure */
@@ -71,10 +71,10 @@ struct symm_multicast_report {
 
 /*
  * Binding a new segment to the multicast object of exactly its ranks, if there is one. begin: this
- * rank's bind, before the ranks agree on the segment; its report goes with that step. end: after
- * all reports have come, perhaps with further steps; decides, alike on all ranks, whether the
- * segment is covered. drop: instead of end, when the step failed. begin fails, with the lane
- * aborted, when the driver does not come back; end fails with the lane.
+ * rank's bind, before the ranks agree on the segment; its report goes with that vote. end: after
+ * all reports have come, perhaps with further votes; decides, alike on all ranks, whether the
+ * segment is covered. drop: instead of end, when the vote failed. begin fails, with the comm
+ * aborted, when the driver does not come back; end fails with the comm.
  */
 struct symm_multicast_bind {
     struct symm_multicast *mc;
@@ -82,9 +82,9 @@ struct symm_multicast_bind {
     struct symm_multicast_report mine;
 };
 
-symm_status symm__multicast_bind_begin(struct symm_memory *m, struct symm_lane *lane,
+symm_status symm__multicast_bind_begin(struct symm_memory *m, struct symm_host_comm *comm,
                                        struct symm_segment *s, struct symm_multicast_bind *bind);
-symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_lane *lane,
+symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_host_comm *comm,
                                      const char *what, struct symm_multicast_bind *bind,
                                      struct symm_multicast_report *all);
 void symm__multicast_bind_drop(struct symm_memory *m, struct symm_multicast_bind *bind);

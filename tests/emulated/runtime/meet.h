@@ -1,4 +1,4 @@
-/* Ranks that meet below the public interface: an exchange and its world lane, without any driver.
+/* Ranks that meet below the public interface: an exchange and its world comm, without any driver.
  */
 #ifndef TEST_MEET_H
 #define TEST_MEET_H
@@ -20,8 +20,8 @@ struct meeting {
     struct symm_log log;
     struct symm_exchange_config config; /* a test may fill it in before meet() */
     struct symm_exchange *x;
-    struct symm_lane *world;
-    struct symm_lane_events events;
+    struct symm_host_comm *world;
+    struct symm_host_comm_events events;
     atomic_int ended, ticks; /* how often the callbacks came */
     char log_text[2000];     /* the last report */
 };
@@ -46,7 +46,7 @@ static inline symm_status meet_as(struct meeting *m, const symm_config *config)
     m->events.user = m;
     if (!m->events.ended)
         m->events.ended = meeting_ended;
-    TRY(symm__lane_world(m->x, &m->events, &m->world));
+    TRY(symm__host_comm_world(m->x, &m->events, &m->world));
 out:
     return st;
 }
@@ -59,36 +59,38 @@ static inline symm_status meet(struct rank *self, struct meeting *m)
 
 static inline void part(struct meeting *m)
 {
-    symm__lane_close(m->world);
+    symm__host_comm_close(m->world);
     symm__exchange_close(m->x);
     m->world = NULL;
     m->x = NULL;
 }
 
 /* A step with a word from each rank, all of which must be this rank's `word`. */
-static inline symm_status agree(struct symm_lane *lane, const char *what, int64_t word, bool *right)
+static inline symm_status agree(struct symm_host_comm *comm, const char *what, int64_t word,
+                                bool *right)
 {
     int64_t all[SYMM_MAX_RANKS];
-    struct symm_step step = {.what = what, .mine = &word, .nbytes = sizeof word, .all = all};
-    symm_status st = symm__lane_step(lane, &step, symm__deadline_in(20000));
+    struct symm_vote step = {.what = what, .mine = &word, .nbytes = sizeof word, .all = all};
+    symm_status st = symm__host_comm_vote(comm, &step, symm__deadline_in(20000));
 
-    for (int r = 0; st == SYMM_OK && r < symm__lane_nranks(lane); r++)
+    for (int r = 0; st == SYMM_OK && r < symm__host_comm_nranks(comm); r++)
         *right &= all[r] == word;
     return st;
 }
 
-static inline symm_status barrier(struct symm_lane *lane, const char *what, int timeout_ms)
+static inline symm_status barrier(struct symm_host_comm *comm, const char *what, int timeout_ms)
 {
-    struct symm_step step = {.what = what};
-    return symm__lane_step(lane, &step, symm__deadline_in(timeout_ms));
+    struct symm_vote step = {.what = what};
+    return symm__host_comm_vote(comm, &step, symm__deadline_in(timeout_ms));
 }
 
-/* A lane of these ranks of another one, with the meeting's events. */
-static inline symm_status create_lane(struct meeting *m, struct symm_lane *of, int n,
-                                      const int *ranks, const char *what, struct symm_lane **out)
+/* A comm of these ranks of another one, with the meeting's events. */
+static inline symm_status create_comm(struct meeting *m, struct symm_host_comm *of, int n,
+                                      const int *ranks, const char *what,
+                                      struct symm_host_comm **out)
 {
-    struct symm_step step = {.what = what};
-    return symm__lane_create(of, n, ranks, &m->events, &step, symm__deadline_in(5000), out);
+    struct symm_vote step = {.what = what};
+    return symm__host_comm_create(of, n, ranks, &m->events, &step, symm__deadline_in(5000), out);
 }
 
 #endif

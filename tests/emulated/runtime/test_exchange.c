@@ -1,4 +1,4 @@
-/* Steps and lanes, with real processes and no driver. */
+/* Votes and comms, with real processes and no driver. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -15,23 +15,23 @@ static void gather_sizes(struct rank *self, void *arg)
 {
     struct meeting m = {.x = NULL};
     unsigned char *mine = NULL, *all = NULL;
-    const size_t most = symm__step_max(self->nranks), sizes[] = {0, 1, 7, 4096, most};
+    const size_t most = symm__vote_max(self->nranks), sizes[] = {0, 1, 7, 4096, most};
 
     (void)arg;
     RANK_TRY(self, meet(self, &m));
     mine = malloc(most);
     all = malloc(most * (size_t)self->nranks);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        struct symm_step step = {.what = "gather", .mine = mine, .nbytes = sizes[i], .all = all};
+        struct symm_vote vote = {.what = "gather", .mine = mine, .nbytes = sizes[i], .all = all};
         memset(mine, self->rank + (int)i, most);
-        RANK_TRY(self, symm__lane_step(m.world, &step, symm__deadline_in(5000)));
+        RANK_TRY(self, symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
         for (int r = 0; r < self->nranks; r++)
             for (size_t b = 0; b < sizes[i]; b++)
                 self->report->wrong += all[(size_t)r * sizes[i] + b] != (unsigned char)(r + (int)i);
     }
-    struct symm_step big = {.what = "gather", .mine = mine, .nbytes = most + 1};
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "too many for one step",
-                     symm__lane_step(m.world, &big, symm__deadline_in(5000)));
+    struct symm_vote big = {.what = "gather", .mine = mine, .nbytes = most + 1};
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "too many for one vote",
+                     symm__host_comm_vote(m.world, &big, symm__deadline_in(5000)));
     RANK_TRY(self, barrier(m.world, "barrier", 5000));
 out:
     free(mine);
@@ -57,20 +57,21 @@ static void disagree(struct rank *self, void *arg)
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0, 2: symm_alloc(4096); rank 1: symm_trim()",
                      barrier(m.world, self->rank == 1 ? "symm_trim()" : "symm_alloc(4096)", 5000));
     /* Different sizes of the same call. */
-    struct symm_step step = {.what = "exchange", .mine = &word, .nbytes = self->rank == 2 ? 2 : 4};
+    struct symm_vote vote = {.what = "exchange", .mine = &word, .nbytes = self->rank == 2 ? 2 : 4};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0 brought 4 bytes, rank 2 2 bytes",
-                     symm__lane_step(m.world, &step, symm__deadline_in(5000)));
+                     symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
     /* Failures: the lowest rank's, with its text. */
-    step = (struct symm_step){.what = "symm_alloc(1)"};
+    vote = (struct symm_vote){.what = "symm_alloc(1)"};
     if (self->rank > 0)
-        step.status = symm__fail(self->rank == 1 ? SYMM_ERROR_DRIVER : SYMM_ERROR_MEMORY,
+        vote.status = symm__fail(self->rank == 1 ? SYMM_ERROR_DRIVER : SYMM_ERROR_MEMORY,
                                  "text of rank %d", self->rank);
-    RANK_EXPECT(self, SYMM_ERROR_DRIVER, symm__lane_step(m.world, &step, symm__deadline_in(5000)));
+    RANK_EXPECT(self, SYMM_ERROR_DRIVER,
+                symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
     text = self->report->text;
     CHECK_RANK_MSG(self, !strcmp(text, "text of rank 1 (on rank 1)"), "%s", text);
     /* None of that is sticky. */
     RANK_TRY(self, barrier(m.world, "barrier", 5000));
-    RANK_TRY(self, symm__lane_check(m.world));
+    RANK_TRY(self, symm__host_comm_check(m.world));
     CHECK_RANK(self, m.ended == 0);
 out:
     part(&m);
@@ -111,21 +112,22 @@ static void pass_descriptors(struct rank *self, void *arg)
     RANK_TRY(self, meet(self, &m));
     for (int round = 0; round < 50; round++) {
         /* In even rounds all give one, in odd ones only odd ranks. */
-        struct symm_step step = {.what = "descriptors",
+        struct symm_vote vote = {.what = "descriptors",
                                  .gives_fd = round % 2 == 0 || self->rank % 2,
                                  .fd = card,
                                  .fds = fds};
-        RANK_TRY(self, symm__lane_step(m.world, &step, symm__deadline_in(5000)));
+        RANK_TRY(self, symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
         for (int r = 0; r < self->nranks; r++)
             self->report->wrong += round % 2 == 0 || r % 2 ? !is_card_of(fds[r], r) : fds[r] != -1;
         symm__fd_close_all(fds, self->nranks);
     }
     /* Nobody wants them: they are closed. The same if a rank fails. */
-    struct symm_step step = {.what = "descriptors", .gives_fd = true, .fd = card};
-    RANK_TRY(self, symm__lane_step(m.world, &step, symm__deadline_in(5000)));
-    step.fds = fds;
-    step.status = self->rank == 1 ? symm__fail(SYMM_ERROR_DRIVER, "no export") : SYMM_OK;
-    RANK_EXPECT(self, SYMM_ERROR_DRIVER, symm__lane_step(m.world, &step, symm__deadline_in(5000)));
+    struct symm_vote vote = {.what = "descriptors", .gives_fd = true, .fd = card};
+    RANK_TRY(self, symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
+    vote.fds = fds;
+    vote.status = self->rank == 1 ? symm__fail(SYMM_ERROR_DRIVER, "no export") : SYMM_OK;
+    RANK_EXPECT(self, SYMM_ERROR_DRIVER,
+                symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
     self->report->status = SYMM_OK;
 out:
     symm__fd_close(&card);
@@ -150,9 +152,9 @@ static void run_out_of_descriptors(struct rank *self, void *arg)
         while (nhog < 64 && (hog[nhog] = dup(card)) >= 0)
             nhog++;
     }
-    struct symm_step step = {.what = "descriptors", .gives_fd = true, .fd = card, .fds = fds};
+    struct symm_vote vote = {.what = "descriptors", .gives_fd = true, .fd = card, .fds = fds};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "(on rank 2)",
-                     symm__lane_step(m.world, &step, symm__deadline_in(5000)));
+                     symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
     CHECK_RANK_MSG(self, strstr(self->report->text, "RLIMIT_NOFILE is 64"), "%s",
                    self->report->text);
     RANK_TRY(self, barrier(m.world, "barrier", 5000));
@@ -171,45 +173,45 @@ END_TEST
 /* ---- Lanes ---- */
 
 /* Ranks 0, 1 and 3, 2 work apart from each other, at their own pace; rank 0 knows nothing of the
- * second lane. */
+ * second comm. */
 static void work_in_halves(struct rank *self, void *arg)
 {
     static const int halves[2][2] = {{0, 1}, {3, 2}};
     struct meeting m = {.x = NULL};
-    struct symm_lane *half = NULL, *same = NULL, *single = NULL;
+    struct symm_host_comm *half = NULL, *same = NULL, *single = NULL;
     const int which = self->rank / 2, me = 0;
     bool right = true;
 
     (void)arg;
     RANK_TRY(self, meet(self, &m));
     for (int i = 0; i < 20; i++) {
-        RANK_TRY(self, create_lane(&m, m.world, 2, halves[which], "create", &half));
-        CHECK_RANK(self, symm__lane_nranks(half) == 2);
-        CHECK_RANK(self, symm__lane_ranks(half)[symm__lane_rank(half)] == self->rank);
-        CHECK_RANK(self, symm__lane_rank(half) == (self->rank == 1 || self->rank == 2));
+        RANK_TRY(self, create_comm(&m, m.world, 2, halves[which], "create", &half));
+        CHECK_RANK(self, symm__host_comm_nranks(half) == 2);
+        CHECK_RANK(self, symm__host_comm_ranks(half)[symm__host_comm_rank(half)] == self->rank);
+        CHECK_RANK(self, symm__host_comm_rank(half) == (self->rank == 1 || self->rank == 2));
         for (int k = 0; k < (which ? 40 : 10); k++)
             RANK_TRY(self, agree(half, "half", 1000 * which + k, &right));
         /* The same ranks again, numbered within the half; and one alone. */
-        RANK_TRY(self, create_lane(&m, half, 2, (int[]){1, 0}, "create", &same));
-        RANK_TRY(self, create_lane(&m, m.world, 1, &self->rank, "alone", &single));
+        RANK_TRY(self, create_comm(&m, half, 2, (int[]){1, 0}, "create", &same));
+        RANK_TRY(self, create_comm(&m, m.world, 1, &self->rank, "alone", &single));
         RANK_TRY(self, agree(same, "same", 7, &right));
         RANK_TRY(self, agree(half, "half", 8, &right));
         RANK_TRY(self, agree(single, "single", 9, &right));
-        CHECK_RANK(self, symm__lane_rank(single) == me);
-        symm__lane_close(half);
+        CHECK_RANK(self, symm__host_comm_rank(single) == me);
+        symm__host_comm_close(half);
         half = NULL;
         RANK_TRY(self, agree(same, "its parent is closed", 10, &right));
-        symm__lane_close(same);
-        symm__lane_close(single);
+        symm__host_comm_close(same);
+        symm__host_comm_close(single);
         same = single = NULL;
     }
     RANK_TRY(self, agree(m.world, "world", 3, &right));
     self->report->wrong = !right;
     CHECK_RANK(self, m.ended == 0);
 out:
-    symm__lane_close(half);
-    symm__lane_close(same);
-    symm__lane_close(single);
+    symm__host_comm_close(half);
+    symm__host_comm_close(same);
+    symm__host_comm_close(single);
     part(&m);
 }
 
@@ -223,37 +225,37 @@ static void fail_to_create(struct rank *self, void *arg)
 {
     static const int ranks[] = {2, 0, 1}, others[] = {0, 1, 2};
     struct meeting m = {.x = NULL};
-    struct symm_lane *lane = NULL;
-    struct symm_step step = {.what = "symm_group_create(3 ranks)"};
+    struct symm_host_comm *comm = NULL;
+    struct symm_vote vote = {.what = "symm_group_create(3 ranks)"};
 
     (void)arg;
     RANK_TRY(self, meet(self, &m));
-    step.status = self->rank == 1 ? symm__fail(SYMM_ERROR_MEMORY, "nothing left") : SYMM_OK;
-    RANK_EXPECT_TEXT(
-        self, SYMM_ERROR_MEMORY, "nothing left (on rank 1)",
-        symm__lane_create(m.world, 3, ranks, &m.events, &step, symm__deadline_in(5000), &lane));
-    CHECK_RANK(self, !lane);
+    vote.status = self->rank == 1 ? symm__fail(SYMM_ERROR_MEMORY, "nothing left") : SYMM_OK;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MEMORY, "nothing left (on rank 1)",
+                     symm__host_comm_create(m.world, 3, ranks, &m.events, &vote,
+                                            symm__deadline_in(5000), &comm));
+    CHECK_RANK(self, !comm);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0: b; rank 1, 2: a",
-                     create_lane(&m, m.world, 3, ranks, self->rank ? "a" : "b", &lane));
+                     create_comm(&m, m.world, 3, ranks, self->rank ? "a" : "b", &comm));
     /* Rank 0 does not come: it may have failed at something that the others know nothing of. */
-    step = (struct symm_step){.what = "symm_group_create(late)"};
+    vote = (struct symm_vote){.what = "symm_group_create(late)"};
     if (self->rank)
-        RANK_EXPECT_TEXT(
-            self, SYMM_ERROR_TIMEOUT, "rank 0 did not come to symm_group_create(late)",
-            symm__lane_create(m.world, 3, ranks, &m.events, &step, symm__deadline_in(300), &lane));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "rank 0 did not come to symm_group_create(late)",
+                         symm__host_comm_create(m.world, 3, ranks, &m.events, &vote,
+                                                symm__deadline_in(300), &comm));
     RANK_TRY(self, barrier(m.world, "the others have given up", 5000));
     /* The same ranks in another order are another call. */
     RANK_EXPECT_TEXT(
         self, SYMM_ERROR_MISMATCH,
         "rank 0, 2: create; rank 1: create; place 0 of the new group: rank ",
-        create_lane(&m, m.world, 3, self->rank == 1 ? others : ranks, "create", &lane));
+        create_comm(&m, m.world, 3, self->rank == 1 ? others : ranks, "create", &comm));
     /* None of that harms the parent, or the next attempt. */
-    RANK_TRY(self, create_lane(&m, m.world, 3, ranks, "create", &lane));
-    RANK_TRY(self, barrier(lane, "barrier", 5000));
+    RANK_TRY(self, create_comm(&m, m.world, 3, ranks, "create", &comm));
+    RANK_TRY(self, barrier(comm, "barrier", 5000));
     RANK_TRY(self, barrier(m.world, "barrier", 5000));
     CHECK_RANK(self, m.ended == 0);
 out:
-    symm__lane_close(lane);
+    symm__host_comm_close(comm);
     part(&m);
 }
 
@@ -272,13 +274,13 @@ struct creator {
 static void *create_often(void *arg)
 {
     struct creator *c = arg;
-    struct symm_lane *lane = NULL;
+    struct symm_host_comm *comm = NULL;
 
     for (int i = 0; i < 200 && c->right; i++) {
-        c->right = create_lane(c->m, c->m->world, 2, (int[]){1, 0}, "create", &lane) == SYMM_OK &&
-                   barrier(lane, "barrier", 5000) == SYMM_OK;
-        symm__lane_close(lane);
-        lane = NULL;
+        c->right = create_comm(c->m, c->m->world, 2, (int[]){1, 0}, "create", &comm) == SYMM_OK &&
+                   barrier(comm, "barrier", 5000) == SYMM_OK;
+        symm__host_comm_close(comm);
+        comm = NULL;
     }
     return NULL;
 }
@@ -343,40 +345,42 @@ static void be_judged(struct rank *self, void *arg)
     enum { FREED = 2500 }; /* more than one message holds */
     struct arbiter a = {.nfreed = 0};
     struct meeting m = {.config = {.arbiter = {arbiter_decide, arbiter_freed, NULL, &a}}};
-    struct symm_lane *lane = NULL;
+    struct symm_host_comm *comm = NULL;
 
     (void)arg;
     RANK_TRY(self, meet(self, &m));
     for (int i = 1; i <= 20; i++) {
         for (int k = 0; k < FREED; k++)
             symm__exchange_freed(m.x, (uint64_t)k << 20);
-        struct symm_step step = {
+        struct symm_vote vote = {
             .what = "alloc", .op = 2, .args = {100, (uint64_t)self->rank, 300, 400}};
-        RANK_TRY(self, symm__lane_step(m.world, &step, symm__deadline_in(5000)));
-        CHECK_RANK(self, step.answer[0] == 102 && step.answer[1] == 2 && step.answer[2] == 302);
-        /* What was freed before the step is known in it. */
-        CHECK_RANK_MSG(self, step.answer[3] == (uint64_t)(i * FREED * self->nranks), "%llu",
-                       (unsigned long long)step.answer[3]);
+        RANK_TRY(self, symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
+        CHECK_RANK(self, vote.answer[0] == 102 && vote.answer[1] == 2 && vote.answer[2] == 302);
+        /* What was freed before the vote is known in it. */
+        CHECK_RANK_MSG(self, vote.answer[3] == (uint64_t)(i * FREED * self->nranks), "%llu",
+                       (unsigned long long)vote.answer[3]);
     }
-    struct symm_step full = {.what = "alloc", .op = 9};
-    RANK_EXPECT(self, SYMM_ERROR_MEMORY, symm__lane_step(m.world, &full, symm__deadline_in(5000)));
+    struct symm_vote full = {.what = "alloc", .op = 9};
+    RANK_EXPECT(self, SYMM_ERROR_MEMORY,
+                symm__host_comm_vote(m.world, &full, symm__deadline_in(5000)));
     CHECK_RANK(self, !strcmp(self->report->text, "the window is full"));
-    /* The arbiter hears of failures, and of the first step of a lane. */
-    struct symm_step bad = {.what = "commit", .op = 3};
+    /* The arbiter hears of failures, and of the first vote of a comm. */
+    struct symm_vote bad = {.what = "commit", .op = 3};
     if (self->rank == 1)
         bad.status = symm__fail(SYMM_ERROR_DRIVER, "no memory");
-    RANK_EXPECT(self, SYMM_ERROR_DRIVER, symm__lane_step(m.world, &bad, symm__deadline_in(5000)));
+    RANK_EXPECT(self, SYMM_ERROR_DRIVER,
+                symm__host_comm_vote(m.world, &bad, symm__deadline_in(5000)));
     CHECK_RANK(self, self->rank || a.status == SYMM_ERROR_DRIVER);
     if (self->rank != 1) {
-        struct symm_step first = {.what = "group", .op = 4, .args = {10}};
-        RANK_TRY(self, symm__lane_create(m.world, 2, (int[]){2, 0}, &m.events, &first,
-                                         symm__deadline_in(5000), &lane));
+        struct symm_vote first = {.what = "group", .op = 4, .args = {10}};
+        RANK_TRY(self, symm__host_comm_create(m.world, 2, (int[]){2, 0}, &m.events, &first,
+                                              symm__deadline_in(5000), &comm));
         CHECK_RANK(self, first.answer[0] == 14);
         CHECK_RANK(self, self->rank || a.members.bits[0] == 5);
     }
     self->report->status = SYMM_OK;
 out:
-    symm__lane_close(lane);
+    symm__host_comm_close(comm);
     part(&m);
 }
 
@@ -420,7 +424,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("exchange");
-    TCase *tc = test_case(suite, "steps", 60);
+    TCase *tc = test_case(suite, "votes", 60);
 
     in_a_folder(tc);
     tcase_add_loop_test(tc, bytes_of_any_size_are_gathered, 0, 2);
@@ -429,7 +433,7 @@ int main(void)
     tcase_add_test(tc, a_rank_without_descriptors_fails_the_step_for_all);
     tcase_add_test(tc, one_decides_for_all);
     tcase_add_test(tc, signals_do_not_disturb);
-    tc = test_case(suite, "lanes", 60);
+    tc = test_case(suite, "comms", 60);
     in_a_folder(tc);
     tcase_add_loop_test(tc, lanes_work_apart, 0, 2);
     tcase_add_loop_test(tc, a_lane_is_made_on_all_ranks_or_none, 0, 2);

@@ -12,7 +12,7 @@
 static void *confirm_often(void *arg)
 {
     for (int i = 0; i < 500; i++)
-        if (symm__lane_confirm(arg, symm__deadline_in(5000)) != SYMM_OK)
+        if (symm__host_comm_confirm(arg, symm__deadline_in(5000)) != SYMM_OK)
             return (void *)"failed";
     return NULL;
 }
@@ -20,25 +20,25 @@ static void *confirm_often(void *arg)
 static void confirm_two_at_once(struct rank *self, void *arg)
 {
     struct meeting m = {.x = NULL};
-    struct symm_lane *pair = NULL;
+    struct symm_host_comm *pair = NULL;
     pthread_t thread;
     void *failed = NULL;
 
     (void)arg;
     RANK_TRY(self, meet(self, &m));
-    RANK_TRY(self, create_lane(&m, m.world, 2, (int[]){0, 1}, "pair", &pair));
+    RANK_TRY(self, create_comm(&m, m.world, 2, (int[]){0, 1}, "pair", &pair));
     CHECK_RANK(self, pthread_create(&thread, NULL, confirm_often, pair) == 0);
     bool right = !confirm_often(m.world);
     pthread_join(thread, &failed);
     CHECK_RANK(self, right && !failed);
     RANK_TRY(self, barrier(m.world, "both are through", 5000));
     if (self->rank == 1)
-        symm__lane_abort(pair, SYMM_ERROR_PEER, "rank 1 aborted");
+        symm__host_comm_abort(pair, SYMM_ERROR_PEER, "rank 1 aborted");
     RANK_TRY(self, barrier(m.world, "and it is known", 5000));
-    RANK_EXPECT(self, SYMM_ERROR_PEER, symm__lane_confirm(pair, symm__deadline_in(5000)));
-    RANK_TRY(self, symm__lane_confirm(m.world, symm__deadline_in(5000)));
+    RANK_EXPECT(self, SYMM_ERROR_PEER, symm__host_comm_confirm(pair, symm__deadline_in(5000)));
+    RANK_TRY(self, symm__host_comm_confirm(m.world, symm__deadline_in(5000)));
 out:
-    symm__lane_close(pair);
+    symm__host_comm_close(pair);
     part(&m);
 }
 
@@ -91,32 +91,32 @@ static void go_on_and_finish(struct ranks *run)
     ranks_assert_ok(reports, 3);
 }
 
-/* Rank 2 aborts many lanes, rank 1 asks for the last of them while the hub has read no ABORT. */
+/* Rank 2 aborts many comms, rank 1 asks for the last of them while the hub has read no ABORT. */
 static void confirm_behind_aborts(struct rank *self, void *arg)
 {
     enum { LANES = 200 };
     struct meeting m = {.x = NULL};
-    struct symm_lane *lanes[LANES] = {NULL};
+    struct symm_host_comm *comms[LANES] = {NULL};
 
     (void)arg;
     RANK_TRY(self, meet(self, &m));
     for (int i = 0; i < LANES && self->rank; i++)
-        RANK_TRY(self, create_lane(&m, m.world, 2, (int[]){1, 2}, "pair", &lanes[i]));
+        RANK_TRY(self, create_comm(&m, m.world, 2, (int[]){1, 2}, "pair", &comms[i]));
     come_to(self, 1);
     if (self->rank)
         come_to(self, 2);
     for (int i = 0; i < LANES && self->rank == 2; i++)
-        symm__lane_abort(lanes[i], SYMM_ERROR_PEER, "rank 2 aborted");
+        symm__host_comm_abort(comms[i], SYMM_ERROR_PEER, "rank 2 aborted");
     if (self->rank == 2)
         come_to(self, 3);
     if (self->rank == 1)
         RANK_EXPECT(self, SYMM_ERROR_PEER,
-                    symm__lane_confirm(lanes[LANES - 1], symm__deadline_in(5000)));
-    RANK_TRY(self, symm__lane_confirm(m.world, symm__deadline_in(5000)));
+                    symm__host_comm_confirm(comms[LANES - 1], symm__deadline_in(5000)));
+    RANK_TRY(self, symm__host_comm_confirm(m.world, symm__deadline_in(5000)));
     RANK_TRY(self, barrier(m.world, "the world lives on", 5000));
 out:
     for (int i = 0; i < LANES; i++)
-        symm__lane_close(lanes[i]);
+        symm__host_comm_close(comms[i]);
     part(&m);
 }
 
@@ -141,17 +141,17 @@ static void abort_behind_noise(struct rank *self, void *arg)
 {
     const bool patient = arg == NULL;
     struct meeting m = {.x = NULL};
-    struct symm_lane *pair = NULL;
+    struct symm_host_comm *pair = NULL;
 
     RANK_TRY(self, meet(self, &m));
     if (self->rank)
-        RANK_TRY(self, create_lane(&m, m.world, 2, (int[]){1, 2}, "pair", &pair));
+        RANK_TRY(self, create_comm(&m, m.world, 2, (int[]){1, 2}, "pair", &pair));
     come_to(self, 1);
     for (int i = 0; i < 20000 && self->rank == 2; i++)
-        symm__lane_ask(m.world, 2);
+        symm__host_comm_ask(m.world, 2);
     if (self->rank == 2) {
-        symm__lane_abort(pair, SYMM_ERROR_PEER, "rank 2 aborted");
-        RANK_EXPECT(self, SYMM_ERROR_PEER, symm__lane_check(pair));
+        symm__host_comm_abort(pair, SYMM_ERROR_PEER, "rank 2 aborted");
+        RANK_EXPECT(self, SYMM_ERROR_PEER, symm__host_comm_check(pair));
         pause_ms(300);
         CHECK_RANK(self, m.ended == 0);
         for (int ms = 0; ms < 4000 && !patient && m.ended < 2; ms++)
@@ -169,7 +169,7 @@ static void abort_behind_noise(struct rank *self, void *arg)
     CHECK_RANK(self, m.ended == (self->rank > 0) + !patient);
     self->report->status = SYMM_OK;
 out:
-    symm__lane_close(pair);
+    symm__host_comm_close(pair);
     part(&m);
 }
 

@@ -1,4 +1,4 @@
-/* What ends a lane: deaths, goodbyes, time and aborts, with real processes and no driver. */
+/* What ends a comm: deaths, goodbyes, time and aborts, with real processes and no driver. */
 #include <signal.h>
 #include <sys/wait.h>
 #include "folder.h"
@@ -10,21 +10,21 @@
 
 struct death {
     int dies;
-    bool in_step; /* the others wait in a step; else the lane is idle */
+    bool in_step; /* the others wait in a vote; else the comm is idle */
 };
 
 static void outlive(struct rank *self, void *arg)
 {
     const struct death *d = arg;
     struct meeting m = {.x = NULL};
-    struct symm_lane *pair = NULL;
+    struct symm_host_comm *pair = NULL;
     const int ranks[] = {2, 1}, others[] = {1, 3};
     char want[64];
 
     snprintf(want, sizeof want, "rank %d (pid", d->dies);
     RANK_TRY(self, meet(self, &m));
     if (self->rank == 1 || self->rank == 2)
-        RANK_TRY(self, create_lane(&m, m.world, 2, ranks, "pair", &pair));
+        RANK_TRY(self, create_comm(&m, m.world, 2, ranks, "pair", &pair));
     RANK_TRY(self, barrier(m.world, "ready", 5000));
     self->report->value[0] = 1;
     if (self->rank == d->dies)
@@ -32,14 +32,14 @@ static void outlive(struct rank *self, void *arg)
     if (d->in_step) {
         RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, want, barrier(m.world, "never", 20000));
     } else {
-        while (symm__lane_check(m.world) == SYMM_OK) /* m.ended may be the pair's */
+        while (symm__host_comm_check(m.world) == SYMM_OK) /* m.ended may be the pair's */
             pause_ms(1);
-        RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, want, symm__lane_check(m.world));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, want, symm__host_comm_check(m.world));
     }
     self->report->value[1] = now_ms();
-    /* It is sticky, and reached the owner once; lanes without the dead rank live on. */
+    /* It is sticky, and reached the owner once; comms without the dead rank live on. */
     RANK_EXPECT(self, SYMM_ERROR_PEER, barrier(m.world, "again", 5000));
-    RANK_EXPECT(self, SYMM_ERROR_PEER, create_lane(&m, m.world, 2, others, "no more", &pair));
+    RANK_EXPECT(self, SYMM_ERROR_PEER, create_comm(&m, m.world, 2, others, "no more", &pair));
     if (pair) {
         symm_status st = barrier(pair, "pair", 1000);
         CHECK_RANK_MSG(self, st == (d->dies == 3 ? SYMM_OK : SYMM_ERROR_PEER), "%s",
@@ -47,11 +47,11 @@ static void outlive(struct rank *self, void *arg)
     }
     const int ends = pair && d->dies != 3 ? 2 : 1; /* every rank needs rank 0 */
     for (int ms = 0; ms < 1000 && m.ended < ends; ms++)
-        pause_ms(1); /* it is called after the step has returned */
+        pause_ms(1); /* it is called after the vote has returned */
     CHECK_RANK(self, m.ended == ends);
     self->report->status = SYMM_OK;
 out:
-    symm__lane_close(pair);
+    symm__host_comm_close(pair);
     int64_t before = now_ms();
     part(&m);
     if (!self->report->failed[0] && now_ms() - before > 4000)
@@ -98,7 +98,7 @@ static void leave_without_goodbye(struct rank *self, void *arg)
             exit(0);
         waitpid(child, NULL, 0);
         pause_ms(100);
-        RANK_TRY(self, symm__lane_check(m.world));
+        RANK_TRY(self, symm__host_comm_check(m.world));
         if (leaver->exits)
             exit(0);
         _exit(0);
@@ -198,14 +198,14 @@ START_TEST(survivors_begin_anew)
 END_TEST
 
 /*
- * Rank 1 knows that the hub is gone, and its parent lane, whose end it delays, does not: what it
- * makes of that lane ends at once.
+ * Rank 1 knows that the hub is gone, and its parent comm, whose end it delays, does not: what it
+ * makes of that comm ends at once.
  */
 static void create_without_a_hub(struct rank *self, void *arg)
 {
     static const int pair[] = {1, 2};
     struct meeting m = {.x = NULL};
-    struct symm_lane *lane = NULL;
+    struct symm_host_comm *comm = NULL;
 
     (void)arg;
     if (self->rank == 1)
@@ -219,9 +219,9 @@ static void create_without_a_hub(struct rank *self, void *arg)
     /* The first one may wait for the news, the second one cannot. */
     for (int i = 0; i < 2 && self->rank == 1; i++)
         RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, ") died",
-                         create_lane(&m, m.world, 2, pair, "create", &lane));
+                         create_comm(&m, m.world, 2, pair, "create", &comm));
     if (self->rank == 1)
-        RANK_TRY(self, symm__lane_check(m.world));
+        RANK_TRY(self, symm__host_comm_check(m.world));
     self->report->status = SYMM_OK;
 out:
     part(&m);
@@ -249,7 +249,7 @@ static void leave_early(struct rank *self, void *arg)
         goto out; /* as it may: it has got its result */
     pause_ms(200);
     CHECK_RANK(self, m.ended == 0);
-    RANK_TRY(self, symm__lane_check(m.world));
+    RANK_TRY(self, symm__host_comm_check(m.world));
     pause_ms(300);
     if (self->rank == 2)
         RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 1 has left",
@@ -276,7 +276,7 @@ static void leave_slowly(struct rank *self, void *arg)
     RANK_TRY(self, barrier(m.world, "last", 5000));
     if (self->rank)
         pause_ms(1500);
-    RANK_TRY(self, symm__lane_check(m.world)); /* rank 0 still serves */
+    RANK_TRY(self, symm__host_comm_check(m.world)); /* rank 0 still serves */
 out:
     part(&m);
 }
@@ -292,7 +292,7 @@ END_TEST
 static void be_late(struct rank *self, void *arg)
 {
     struct meeting m = {.x = NULL};
-    struct symm_lane *pair = NULL;
+    struct symm_host_comm *pair = NULL;
     const int ranks[] = {2, 3};
     bool right = true;
 
@@ -302,9 +302,9 @@ static void be_late(struct rank *self, void *arg)
     if (self->rank == 2) {
         /* waits elsewhere, for a rank that does not come there */
         RANK_EXPECT(self, SYMM_ERROR_TIMEOUT,
-                    symm__lane_create(m.world, 2, ranks, &m.events,
-                                      &(struct symm_step){.what = "symm_group_create(2, 3)"},
-                                      symm__deadline_in(3000), &pair));
+                    symm__host_comm_create(m.world, 2, ranks, &m.events,
+                                           &(struct symm_vote){.what = "symm_group_create(2, 3)"},
+                                           symm__deadline_in(3000), &pair));
     } else if (self->rank == 3) {
         pause_ms(1000);
     } else {
@@ -449,7 +449,7 @@ static void abort_on_report(void *user, int level, const char *line)
 
     (void)line;
     if (level == SYMM_LOG_WARNING && m->world)
-        symm__lane_abort(m->world, SYMM_ERROR_PEER, "too slow for me");
+        symm__host_comm_abort(m->world, SYMM_ERROR_PEER, "too slow for me");
 }
 
 static void lose_patience(struct rank *self, void *arg)
@@ -482,7 +482,7 @@ static void *abort_soon(void *arg)
     struct meeting *m = arg;
 
     pause_ms(100);
-    symm__lane_abort(m->world, SYMM_ERROR_PEER, "rank 1 aborted: enough");
+    symm__host_comm_abort(m->world, SYMM_ERROR_PEER, "rank 1 aborted: enough");
     return NULL;
 }
 
@@ -502,8 +502,9 @@ static void be_aborted(struct rank *self, void *arg)
     else
         while (!m.ended)
             pause_ms(1);
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 1 aborted: enough", symm__lane_check(m.world));
-    symm__lane_abort(m.world, SYMM_ERROR_TIMEOUT, "the first one counts");
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 1 aborted: enough",
+                     symm__host_comm_check(m.world));
+    symm__host_comm_abort(m.world, SYMM_ERROR_TIMEOUT, "the first one counts");
     RANK_EXPECT(self, SYMM_ERROR_PEER, barrier(m.world, "again", 5000));
     self->report->status = SYMM_OK;
 out:
@@ -525,15 +526,15 @@ END_TEST
 static void abort_half(struct rank *self, void *arg)
 {
     struct meeting m = {.x = NULL};
-    struct symm_lane *half = NULL;
+    struct symm_host_comm *half = NULL;
     const int mates[2][2] = {{0, 1}, {2, 3}};
     bool right = true;
 
     (void)arg;
     RANK_TRY(self, meet(self, &m));
-    RANK_TRY(self, create_lane(&m, m.world, 2, mates[self->rank / 2], "half", &half));
+    RANK_TRY(self, create_comm(&m, m.world, 2, mates[self->rank / 2], "half", &half));
     if (self->rank == 3)
-        symm__lane_abort(half, SYMM_ERROR_PEER, "rank 3 aborted");
+        symm__host_comm_abort(half, SYMM_ERROR_PEER, "rank 3 aborted");
     if (self->rank < 2)
         RANK_TRY(self, agree(half, "half", 1, &right));
     else
@@ -544,7 +545,7 @@ static void abort_half(struct rank *self, void *arg)
         pause_ms(1);
     CHECK_RANK(self, m.ended == (self->rank >= 2));
 out:
-    symm__lane_close(half);
+    symm__host_comm_close(half);
     part(&m);
 }
 
@@ -569,7 +570,7 @@ static void learn_late(struct rank *self, void *arg)
     while (!m.ended)
         pause_ms(1);
     self->report->value[0] = now_ms() - before;
-    RANK_EXPECT(self, SYMM_ERROR_PEER, symm__lane_check(m.world));
+    RANK_EXPECT(self, SYMM_ERROR_PEER, symm__host_comm_check(m.world));
     self->report->status = SYMM_OK;
 out:
     part(&m);

@@ -1,4 +1,4 @@
-/* What ranks ask each other beside their steps, with real processes and no driver. */
+/* What ranks ask each other beside their votes, with real processes and no driver. */
 #include "folder.h"
 #include "meet.h"
 #include "runtime/exchange/exchange.h"
@@ -37,13 +37,13 @@ static void told(void *user, int rank, const struct symm_doing *answer)
     snprintf(a->told_text, sizeof a->told_text, "%s", answer->text);
     a->told_rank = rank;
     if (rank == 0) /* a callback may call the exchange */
-        symm__lane_abort(a->m.world, SYMM_ERROR_MISMATCH, "seen");
+        symm__host_comm_abort(a->m.world, SYMM_ERROR_MISMATCH, "seen");
 }
 
-static bool is_told(struct asker *a, struct symm_lane *lane, int rank, const char *text)
+static bool is_told(struct asker *a, struct symm_host_comm *comm, int rank, const char *text)
 {
     a->told_rank = -1;
-    symm__lane_ask(lane, rank);
+    symm__host_comm_ask(comm, rank);
     for (int ms = 0; ms < 3000 && a->told_rank < 0; ms++)
         pause_ms(1);
     return a->told_rank == rank && !strcmp(a->told_text, text);
@@ -52,28 +52,28 @@ static bool is_told(struct asker *a, struct symm_lane *lane, int rank, const cha
 static void ask_around(struct rank *self, void *arg)
 {
     struct asker a = {.rank = self->rank};
-    struct symm_lane *lane = NULL;
+    struct symm_host_comm *comm = NULL;
     const int ranks[] = {2, 1, 0};
 
     (void)arg;
-    a.m.events = (struct symm_lane_events){.doing = doing, .told = told};
+    a.m.events = (struct symm_host_comm_events){.doing = doing, .told = told};
     RANK_TRY(self, meet(self, &a.m));
-    RANK_TRY(self, create_lane(&a.m, a.m.world, 3, ranks, "lane", &lane));
+    RANK_TRY(self, create_comm(&a.m, a.m.world, 3, ranks, "comm", &comm));
     if (self->rank == 1) {
         CHECK_RANK(self, is_told(&a, a.m.world, 2, "call 12 of rank 2"));
         CHECK_RANK(self, is_told(&a, a.m.world, 1, "call 12 of rank 1"));
-        /* Ranks are the lane's. */
-        CHECK_RANK(self, is_told(&a, lane, 2, "call 12 of rank 0"));
+        /* Ranks are the comm's. */
+        CHECK_RANK(self, is_told(&a, comm, 2, "call 12 of rank 0"));
     }
-    RANK_TRY(self, barrier(lane, "barrier", 5000));
+    RANK_TRY(self, barrier(comm, "barrier", 5000));
     if (self->rank == 2) {
-        symm__lane_close(lane);
-        lane = NULL;
+        symm__host_comm_close(comm);
+        comm = NULL;
     }
     RANK_TRY(self, barrier(a.m.world, "barrier", 5000));
     if (self->rank == 1) {
-        CHECK_RANK(self, is_told(&a, lane, 1, "call 12 of rank 1"));
-        CHECK_RANK(self, is_told(&a, lane, 0, "gone"));
+        CHECK_RANK(self, is_told(&a, comm, 1, "call 12 of rank 1"));
+        CHECK_RANK(self, is_told(&a, comm, 0, "gone"));
         a.told_rank = -1;
         CHECK_RANK(self, is_told(&a, a.m.world, 0, "call 12 of rank 0")); /* which aborts */
     }
@@ -82,7 +82,7 @@ static void ask_around(struct rank *self, void *arg)
         pause_ms(1);
     self->report->status = SYMM_OK;
 out:
-    symm__lane_close(lane);
+    symm__host_comm_close(comm);
     part(&a.m);
 }
 
@@ -101,17 +101,17 @@ static void be_quiet_late(struct rank *self, void *arg)
     RANK_TRY(self, meet(self, &m));
     RANK_TRY(self, barrier(m.world, "all are here", 5000));
     if (self->rank == 0)
-        symm__lane_abort(m.world, SYMM_ERROR_PEER, "rank 0 aborted");
-    while (symm__lane_check(m.world) == SYMM_OK)
+        symm__host_comm_abort(m.world, SYMM_ERROR_PEER, "rank 0 aborted");
+    while (symm__host_comm_check(m.world) == SYMM_OK)
         pause_ms(1);
     const int64_t began = symm__now_us();
     if (self->rank == 2) {
         pause_ms(400);
         if (!leaves)
-            CHECK_RANK(self, symm__lane_quiet(m.world, symm__deadline_in(5000)));
+            CHECK_RANK(self, symm__host_comm_quiet(m.world, symm__deadline_in(5000)));
     } else {
-        CHECK_RANK(self, !symm__lane_quiet(m.world, symm__deadline_in(50)));
-        CHECK_RANK(self, symm__lane_quiet(m.world, symm__deadline_in(5000)));
+        CHECK_RANK(self, !symm__host_comm_quiet(m.world, symm__deadline_in(50)));
+        CHECK_RANK(self, symm__host_comm_quiet(m.world, symm__deadline_in(5000)));
         CHECK_RANK(self, symm__now_us() - began > 300000);
     }
 out:

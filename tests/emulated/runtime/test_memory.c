@@ -19,14 +19,14 @@
 
 enum { WINDOW_MIB = 256, SEGMENT_MIB = 4, LANES = 3 };
 
-/* One rank's memory, and a few lanes over all ranks. */
+/* One rank's memory, and a few comms over all ranks. */
 struct fixture {
     const struct symm_driver *drv;
     struct symm_log log;
     struct symm_join join;
     struct symm_heap *heap;
     struct symm_exchange *exchange;
-    struct symm_lane *lane[LANES];
+    struct symm_host_comm *comm[LANES];
     struct symm_memory *memory;
     CUdevice device;
     bool has_context;
@@ -35,7 +35,7 @@ struct fixture {
     bool (*set_fault)(const char *);
 };
 
-static const struct symm_lane_events no_events;
+static const struct symm_host_comm_events no_events;
 
 static symm_status open_device(struct fixture *f, int rank)
 {
@@ -71,7 +71,7 @@ static symm_status open_exchange(struct fixture *f, const struct rank *self)
                                             .device_uuid = uuid.bytes};
     TRY(symm__exchange_open(&exchange, &f->exchange));
     symm__join_done(&f->join);
-    TRY(symm__lane_world(f->exchange, &no_events, &f->lane[0]));
+    TRY(symm__host_comm_world(f->exchange, &no_events, &f->comm[0]));
 out:
     return st;
 }
@@ -85,10 +85,10 @@ static symm_status open_memory(struct fixture *f, const struct rank *self)
     TRY(symm__segment_properties(f->drv, f->device, &prop));
     TRY_CU(f->drv, cuMemGetAllocationGranularity, &granularity, &prop,
            CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-    struct symm_step configure = {.what = "configure",
+    struct symm_vote configure = {.what = "configure",
                                   .op = SYMM_HEAP_CONFIGURE,
                                   .args = {WINDOW_MIB * MIB, granularity, SEGMENT_MIB * MIB}};
-    TRY(symm__lane_step(f->lane[0], &configure, symm__deadline_in(f->timeout_ms)));
+    TRY(symm__host_comm_vote(f->comm[0], &configure, symm__deadline_in(f->timeout_ms)));
     struct symm_memory_config config = {.drv = f->drv,
                                         .log = &f->log,
                                         .exchange = f->exchange,
@@ -101,8 +101,8 @@ static symm_status open_memory(struct fixture *f, const struct rank *self)
                                         .segment_nbytes = SEGMENT_MIB * MIB,
                                         .timeout_ms = f->timeout_ms};
     TRY(symm__memory_open(&config, &f->memory));
-    struct symm_step ready = {.what = "ready"};
-    TRY(symm__lane_step(f->lane[0], &ready, symm__deadline_in(f->timeout_ms)));
+    struct symm_vote ready = {.what = "ready"};
+    TRY(symm__host_comm_vote(f->comm[0], &ready, symm__deadline_in(f->timeout_ms)));
 out:
     return st;
 }
@@ -119,9 +119,9 @@ static symm_status open_all(struct fixture *f, const struct rank *self, int time
     for (int r = 0; r < self->nranks; r++)
         everyone[r] = r;
     for (int i = 1; i < LANES; i++) {
-        struct symm_step made = {.what = "lane"};
-        TRY(symm__lane_create(f->lane[0], self->nranks, everyone, &no_events, &made,
-                              symm__deadline_in(timeout_ms), &f->lane[i]));
+        struct symm_vote made = {.what = "comm"};
+        TRY(symm__host_comm_create(f->comm[0], self->nranks, everyone, &no_events, &made,
+                                   symm__deadline_in(timeout_ms), &f->comm[i]));
     }
 out:
     return st;
@@ -132,7 +132,7 @@ static symm_status close_all(struct fixture *f)
     symm_status st = symm__memory_close(f->memory);
 
     for (int i = LANES - 1; i >= 0; i--)
-        symm__lane_close(f->lane[i]);
+        symm__host_comm_close(f->comm[i]);
     symm__exchange_close(f->exchange);
     symm__heap_destroy(f->heap);
     if (f->has_context) {
@@ -146,15 +146,15 @@ static symm_status close_all(struct fixture *f)
 
 static symm_status barrier(struct fixture *f)
 {
-    struct symm_step step = {.what = "barrier"};
-    return symm__lane_step(f->lane[0], &step, symm__deadline_in(f->timeout_ms));
+    struct symm_vote vote = {.what = "barrier"};
+    return symm__host_comm_vote(f->comm[0], &vote, symm__deadline_in(f->timeout_ms));
 }
 
 static symm_status alloc(struct fixture *f, size_t nbytes, void **out)
 {
     char what[64];
     snprintf(what, sizeof what, "symm_alloc(%zu bytes)", nbytes);
-    return symm__memory_alloc(f->memory, f->lane[0], f, SYMM_BLOCK_USER, nbytes, what, out);
+    return symm__memory_alloc(f->memory, f->comm[0], f, SYMM_BLOCK_USER, nbytes, what, out);
 }
 
 static bool same_objects(struct fixture *f, const struct symm_emulated_objects *before)
@@ -236,7 +236,7 @@ static symm_status go_through(struct fixture *f, const char **off)
     symm_status st;
 
     TRY(alloc(f, 3 * MIB, &x));
-    TRY(symm__multicast_obtain(f->memory, f->lane[0], &mc, off));
+    TRY(symm__multicast_obtain(f->memory, f->comm[0], &mc, off));
     TRY(alloc(f, 3 * MIB, &y));
 out:
     if (x)
@@ -252,16 +252,16 @@ struct outcome {
     char off[124];
 };
 
-/* Whether all ranks came to the same; it has to be asked with a step that no fault touches. */
+/* Whether all ranks came to the same; it has to be asked with a vote that no fault touches. */
 static symm_status compare(struct fixture *f, symm_status st, const char *off, bool *same)
 {
     struct outcome mine = {.status = st}, all[RANKS_MAX];
 
     snprintf(mine.off, sizeof mine.off, "%s", st == SYMM_OK && off ? off : "");
-    struct symm_step step = {.what = "compare", .mine = &mine, .nbytes = sizeof mine, .all = all};
-    symm_status voted = symm__lane_step(f->lane[1], &step, symm__deadline_in(f->timeout_ms));
+    struct symm_vote vote = {.what = "compare", .mine = &mine, .nbytes = sizeof mine, .all = all};
+    symm_status voted = symm__host_comm_vote(f->comm[1], &vote, symm__deadline_in(f->timeout_ms));
     *same = true;
-    for (int r = 0; voted == SYMM_OK && r < symm__lane_nranks(f->lane[1]); r++)
+    for (int r = 0; voted == SYMM_OK && r < symm__host_comm_nranks(f->comm[1]); r++)
         *same = *same && memcmp(&all[r], &mine, sizeof mine) == 0;
     return voted;
 }
@@ -314,7 +314,7 @@ static void fail_each_call(struct rank *self, void *arg)
             RANK_TRY(self, compare(&f, st, off, &same));
             CHECK_RANK_MSG(self, same, "%s: I came to %s, %s", fault, symm__status_name(st),
                            off ? off : "multicast");
-            RANK_TRY(self, symm__memory_trim(f.memory, f.lane[0]));
+            RANK_TRY(self, symm__memory_trim(f.memory, f.comm[0]));
             CHECK_RANK(self, f.set_fault(""));
             CHECK_RANK_MSG(self, same_objects(&f, &before), "%s: something is left", fault);
             self->report->value[0] += st != SYMM_OK || off;
@@ -352,8 +352,8 @@ static void count_objects(struct rank *self, void *arg)
     RANK_TRY(self, alloc(&f, 3 * MIB, &x));
     memset(&none, 0, sizeof none);
     f.objects(&none);
-    RANK_TRY(self, symm__multicast_obtain(f.memory, f.lane[0], &one, &off));
-    RANK_TRY(self, symm__multicast_obtain(f.memory, f.lane[1], &two, &off));
+    RANK_TRY(self, symm__multicast_obtain(f.memory, f.comm[0], &one, &off));
+    RANK_TRY(self, symm__multicast_obtain(f.memory, f.comm[1], &two, &off));
     CHECK_RANK(self, one && one == two && !off);
     memset(&now, 0, sizeof now);
     f.objects(&now);
@@ -365,13 +365,13 @@ static void count_objects(struct rank *self, void *arg)
     RANK_TRY(self, alloc(&f, 3 * MIB, &y)); /* a new segment is bound with its allocation */
     CHECK_RANK(self, symm__multicast_covers(one, 4 * MIB, 3 * MIB));
     RANK_TRY(self, symm__memory_free(f.memory, &f, y, NULL));
-    RANK_TRY(self, symm__memory_trim(f.memory, f.lane[0])); /* and unbound when it goes */
+    RANK_TRY(self, symm__memory_trim(f.memory, f.comm[0])); /* and unbound when it goes */
     CHECK_RANK(self, !symm__multicast_covers(one, 4 * MIB, 1));
     symm__multicast_put_back(f.memory, one);
     CHECK_RANK(self, symm__multicast_covers(two, 0, 1));
     symm__multicast_put_back(f.memory, two);
     CHECK_RANK(self, same_objects(&f, &none));
-    RANK_TRY(self, symm__multicast_obtain(f.memory, f.lane[2], &one, &off)); /* left to the end */
+    RANK_TRY(self, symm__multicast_obtain(f.memory, f.comm[2], &one, &off)); /* left to the end */
     CHECK_RANK(self, one && !off);
 out:
     rank_note(self, close_all(&f));
@@ -392,7 +392,7 @@ static void fail_to_unbind(struct rank *self, void *arg)
     (void)arg;
     RANK_TRY(self, open_all(&f, self, 20000));
     RANK_TRY(self, alloc(&f, 3 * MIB, &x));
-    RANK_TRY(self, symm__multicast_obtain(f.memory, f.lane[0], &mc, &off));
+    RANK_TRY(self, symm__multicast_obtain(f.memory, f.comm[0], &mc, &off));
     CHECK_RANK(self, mc && f.set_fault("cuMulticastUnbind@1#1=400"));
     symm__multicast_put_back(f.memory, mc);
     RANK_TRY(self, barrier(&f));
@@ -416,11 +416,11 @@ END_TEST
 /* ------------------------------------------------------------------------------------------------
  */
 
-/* One of several threads of a rank, each with a lane of its own: they meet in the table, the heap,
+/* One of several threads of a rank, each with a comm of its own: they meet in the table, the heap,
  * the objects. */
 struct worker {
     struct fixture *f;
-    int lane, rounds;
+    int comm, rounds;
     symm_status st;
     char text[256];
 };
@@ -429,27 +429,27 @@ static symm_status work_round(struct worker *w, uint64_t random, void **slot,
                               struct symm_multicast **mc)
 {
     struct symm_memory *m = w->f->memory;
-    struct symm_lane *lane = w->f->lane[w->lane];
+    struct symm_host_comm *comm = w->f->comm[w->comm];
     const char *off;
     uint64_t at;
 
     if (random % 16 == 0)
-        return symm__memory_trim(m, lane);
+        return symm__memory_trim(m, comm);
     if (random % 16 == 1 && !*mc)
-        return symm__multicast_obtain(m, lane, mc, &off);
+        return symm__multicast_obtain(m, comm, mc, &off);
     if (random % 16 == 2) {
         symm__multicast_put_back(m, *mc);
         *mc = NULL;
         return SYMM_OK;
     }
     if (*slot) {
-        if (!symm__memory_find(m, *slot, 1, symm__lane_members(lane), &at))
+        if (!symm__memory_find(m, *slot, 1, symm__host_comm_members(comm), &at))
             return SYMM_ERROR_STATE;
         void *ptr = *slot;
         *slot = NULL;
         return symm__memory_free(m, w, ptr, NULL);
     }
-    return symm__memory_alloc(m, lane, w, SYMM_BLOCK_USER,
+    return symm__memory_alloc(m, comm, w, SYMM_BLOCK_USER,
                               1 + (size_t)((random >> 8) % (random & 32 ? 6 * MIB : MIB)), "alloc",
                               slot);
 }
@@ -462,7 +462,7 @@ static void *work(void *arg)
 
     w->st = SYMM_OK;
     for (int i = 0; i < w->rounds && w->st == SYMM_OK; i++) {
-        uint64_t random = reference_random((uint64_t)w->lane, (uint64_t)i);
+        uint64_t random = reference_random((uint64_t)w->comm, (uint64_t)i);
         w->st = work_round(w, random, &slots[(random >> 40) % 6], &mc);
         if (w->st != SYMM_OK)
             snprintf(w->text, sizeof w->text, "round %d: %s", i, symm__failure_text());
@@ -484,17 +484,17 @@ static void work_in_threads(struct rank *self, void *arg)
     memset(&before, 0, sizeof before);
     f.objects(&before);
     for (int i = 0; i < LANES; i++) {
-        workers[i] = (struct worker){.f = &f, .lane = i, .rounds = 400};
+        workers[i] = (struct worker){.f = &f, .comm = i, .rounds = 400};
         CHECK_RANK(self, pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
     }
     for (int i = 0; i < LANES; i++)
         pthread_join(threads[i], NULL);
     for (int i = 0; i < LANES; i++)
-        CHECK_RANK_MSG(self, workers[i].st == SYMM_OK, "lane %d: %s", i, workers[i].text);
+        CHECK_RANK_MSG(self, workers[i].st == SYMM_OK, "comm %d: %s", i, workers[i].text);
     RANK_TRY(self, barrier(&f));
     symm__memory_usage(f.memory, &usage);
     CHECK_RANK(self, usage.allocated == 0 && usage.pending == 0);
-    RANK_TRY(self, symm__memory_trim(f.memory, f.lane[0]));
+    RANK_TRY(self, symm__memory_trim(f.memory, f.comm[0]));
     RANK_TRY(self, barrier(&f));
     symm__memory_usage(f.memory, &usage);
     CHECK_RANK(self, usage.nsegments == 0 && usage.segments == 0);

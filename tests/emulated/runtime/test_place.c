@@ -110,7 +110,7 @@ static void pester(struct rank *self, void *arg)
             if (i % 4 == 1)
                 CHECK_RANK(self, send(fds[i], "garbage", 7, MSG_NOSIGNAL) != 0);
             if (i % 4 == 2) {
-                struct symm_message step = {.type = SYMM_MESSAGE_STEP, .nfds = 1, .fds = {fds[i]}};
+                struct symm_message step = {.type = SYMM_MESSAGE_VOTE, .nfds = 1, .fds = {fds[i]}};
                 frame = symm__frame_make(&step);
                 symm__frame_send(fds[i], frame);
                 symm__frame_put(frame);

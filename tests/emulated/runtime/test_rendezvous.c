@@ -19,7 +19,7 @@ static void meet_and_part(struct rank *self, void *arg)
     RANK_TRY(self, meet(self, &m));
     RANK_TRY(self, agree(m.world, "agree", 5, &right));
     CHECK_RANK(self, right);
-    CHECK_RANK(self, symm__lane_rank(m.world) == self->rank);
+    CHECK_RANK(self, symm__host_comm_rank(m.world) == self->rank);
 out:
     part(&m);
 }

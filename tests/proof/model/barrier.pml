@@ -1,6 +1,6 @@
 /*
  * The signal cells of include/symm/detail/wait_record.h and the barriers on them (signal, wait,
- * arrive and wait_all of device_meet.cuh), between NR ranks of one block of two threads each.
+ * arrive and wait_all of device_sync.cuh), between NR ranks of one block of two threads each.
  *
  * Each round every thread stores a new payload into every peer's memory; then a barrier, reading
  * all that has come, and a second barrier, because the next round writes to the same places.

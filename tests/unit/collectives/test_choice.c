@@ -3,12 +3,12 @@
 #include "collectives/choice.h"
 #include "test.h"
 
-static const struct symm_machine h200 = {.nranks = 4,
-                                         .nsms = 132,
-                                         .max_threads = 1024,
-                                         .compute_major = 9,
-                                         .staging_nbytes = 64 << 20,
-                                         .block_packets = 4096};
+static const struct symm_limits h200 = {.nranks = 4,
+                                        .nsms = 132,
+                                        .max_threads = 1024,
+                                        .compute_major = 9,
+                                        .staging_nbytes = 64 << 20,
+                                        .block_packets = 4096};
 
 static const enum symm_operation operations[] = {
     SYMM_OPERATION_ALL_REDUCE, SYMM_OPERATION_REDUCE_SCATTER, SYMM_OPERATION_ALL_GATHER};
@@ -33,7 +33,7 @@ static struct symm_collective_call call_of(enum symm_operation operation, symm_d
                                          .count = count};
 }
 
-static symm_algo choose(const struct symm_machine *m, enum symm_operation operation,
+static symm_algo choose(const struct symm_limits *m, enum symm_operation operation,
                         symm_dtype dtype, uint32_t flags, uint64_t count)
 {
     const struct symm_collective_call call = call_of(operation, dtype, flags, count);
@@ -42,10 +42,10 @@ static symm_algo choose(const struct symm_machine *m, enum symm_operation operat
 }
 
 /* What it would be without the table. */
-static symm_algo model(const struct symm_machine *m, enum symm_operation operation,
-                       symm_dtype dtype, uint32_t flags, uint64_t count)
+static symm_algo model(const struct symm_limits *m, enum symm_operation operation, symm_dtype dtype,
+                       uint32_t flags, uint64_t count)
 {
-    struct symm_machine without = *m;
+    struct symm_limits without = *m;
 
     without.tuning = NULL;
     return choose(&without, operation, dtype, flags, count);
@@ -56,7 +56,7 @@ static symm_algo model(const struct symm_machine *m, enum symm_operation operati
 START_TEST(what_the_call_names_is_taken)
 {
     struct symm_tuning *t = table("symm-tuning 1\nall-reduce 4 any any 0 two_shot\n");
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     struct symm_collective_call call =
         call_of(SYMM_OPERATION_ALL_REDUCE, SYMM_BFLOAT16, 0, 1 << 10);
 
@@ -75,7 +75,7 @@ START_TEST(bytes_are_those_of_the_larger_buffer)
                                   "all-reduce 4 float32 any 4096 one_shot\n"
                                   "reduce-scatter 4 float32 any 4096 one_shot\n"
                                   "all-gather 4 float32 any 4096 one_shot\n");
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
 
     m.tuning = t;
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
@@ -97,7 +97,7 @@ START_TEST(rows_that_say_more_of_the_call_come_first)
                                   "all-reduce 4 int32 any 0 two_shot\n"
                                   "all-reduce 4 any symmetric 64 one_shot\n"
                                   "all-reduce 4 int32 symmetric 128 low_latency\n");
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     static const struct {
         symm_dtype dtype;
         uint32_t flags;
@@ -131,7 +131,7 @@ START_TEST(a_row_that_may_not_be_taken_is_as_if_it_were_not_there)
                                   "all-reduce 4 float32 any 0 multimem\n"
                                   "all-gather 4 any any 0 multimem\n"
                                   "reduce-scatter 4 any any 0 two_shot\n");
-    struct symm_machine m = h200, off = h200;
+    struct symm_limits m = h200, off = h200;
     struct symm_collective_call smallest =
         call_of(SYMM_OPERATION_ALL_REDUCE, SYMM_FLOAT32, 0, 1 << 20);
     const enum symm_operation reduce = SYMM_OPERATION_ALL_REDUCE,
@@ -164,7 +164,7 @@ START_TEST(copy_engine_needs_the_promise)
                                   "all-reduce 4 any symmetric 4096 copy_engine\n"
                                   "all-gather 4 any symmetric 4096 copy_engine\n"
                                   "reduce-scatter 4 any any 4096 copy_engine\n");
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
 
     m.tuning = t;
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
@@ -187,7 +187,7 @@ END_TEST
 START_TEST(other_worlds_go_by_the_model)
 {
     struct symm_tuning *t = table("symm-tuning 1\nall-reduce 4 any any 0 one_shot\n");
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
 
     m.tuning = t;
     for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks++)
@@ -206,7 +206,7 @@ END_TEST
 
 START_TEST(the_model_takes_what_runs)
 {
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
 
     for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks++)
         for (int what = 0; what < 16; what++)
@@ -231,7 +231,7 @@ static symm_algo choose_by_bytes(int nranks, enum symm_operation operation, uint
                                  uint64_t nbytes)
 {
     const uint64_t parts = operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (uint64_t)nranks;
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
 
     m.nranks = nranks;
     m.multicast_off = "off";

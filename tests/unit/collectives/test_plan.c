@@ -4,12 +4,12 @@
 #include <string.h>
 #include "test.h"
 
-static const struct symm_machine h200 = {.nranks = 8,
-                                         .nsms = 132,
-                                         .max_threads = 1024,
-                                         .compute_major = 9,
-                                         .staging_nbytes = 64 << 20,
-                                         .block_packets = 4096};
+static const struct symm_limits h200 = {.nranks = 8,
+                                        .nsms = 132,
+                                        .max_threads = 1024,
+                                        .compute_major = 9,
+                                        .staging_nbytes = 64 << 20,
+                                        .block_packets = 4096};
 
 static const struct variant {
     enum symm_operation operation;
@@ -58,7 +58,7 @@ static int dtypes_of(struct variant v)
     return v.operation == SYMM_OPERATION_ALL_GATHER ? NEVERY_DTYPE : NDTYPES;
 }
 
-static struct symm_plan plan_of(const struct symm_machine *m, struct variant v, symm_dtype dtype,
+static struct symm_plan plan_of(const struct symm_limits *m, struct variant v, symm_dtype dtype,
                                 uint64_t count, uint32_t flags, uint32_t max_blocks)
 {
     const struct symm_collective_call call = {.operation = v.operation,
@@ -72,7 +72,7 @@ static struct symm_plan plan_of(const struct symm_machine *m, struct variant v, 
 }
 
 /* Of an all-reduce. */
-static struct symm_plan plan(const struct symm_machine *m, symm_algo algo, uint64_t count,
+static struct symm_plan plan(const struct symm_limits *m, symm_algo algo, uint64_t count,
                              uint32_t flags, uint32_t max_blocks)
 {
     return plan_of(m, (struct variant){SYMM_OPERATION_ALL_REDUCE, algo}, SYMM_BFLOAT16, count,
@@ -81,7 +81,7 @@ static struct symm_plan plan(const struct symm_machine *m, symm_algo algo, uint6
 
 START_TEST(each_algorithm_gets_the_kernel_of_its_dtype_and_ranks)
 {
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks++)
         for (int i = 0; i < NVARIANTS; i++)
             for (int d = 0; d < dtypes_of(variants[i]); d++) {
@@ -122,7 +122,7 @@ static bool begins_early(enum symm_kernel_id kernel)
            strstr(name, "all_gather_one_shot_");
 }
 
-static void assert_grid(const struct symm_machine *m, const struct symm_plan *p)
+static void assert_grid(const struct symm_limits *m, const struct symm_plan *p)
 {
     const uint32_t most = bounds[p->kernel].threads;
 
@@ -147,7 +147,7 @@ START_TEST(two_groups_fit_on_one_device)
 {
     static const int sms[] = {1, 2, 3, 8, 64, 132, 148},
                      threads[] = {1, 3, 31, 32, 33, 64, 1000, 1024};
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     for (size_t s = 0; s < sizeof sms / sizeof sms[0]; s++)
         for (size_t t = 0; t < sizeof threads / sizeof threads[0]; t++)
             for (m.nranks = 2; m.nranks <= 9; m.nranks++)
@@ -191,7 +191,7 @@ END_TEST
 START_TEST(what_half_the_blocks_do_begins_early)
 {
     const struct variant gather = {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_ONE_SHOT};
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     struct symm_plan p;
 
     m.nranks = 4;
@@ -262,7 +262,7 @@ static void assert_covered(const struct symm_plan *p, struct variant v, symm_dty
 
 START_TEST(slices_cover_everything)
 {
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks += m.nranks < 9 ? 1 : 21)
         for (int i = 0; i < NVARIANTS; i++)
             for (int d = 0; d < dtypes_of(variants[i]); d++)
@@ -274,7 +274,7 @@ START_TEST(slices_cover_everything)
 END_TEST
 
 /* Packets have two sets of slots, and those of two steps half of a set for each. */
-static void assert_room(const struct symm_machine *m, const struct symm_plan *p, struct variant v)
+static void assert_room(const struct symm_limits *m, const struct symm_plan *p, struct variant v)
 {
     const uint64_t nranks = (uint64_t)m->nranks, staging = (uint64_t)p->blocks * p->room * 16;
     ck_assert_uint_ge(p->room, 1);
@@ -288,7 +288,7 @@ static void assert_room(const struct symm_machine *m, const struct symm_plan *p,
 
 START_TEST(large_slices_of_two_shot_go_in_two_chunks)
 {
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     m.nranks = 2;
     for (uint64_t count = 1 << 20; count <= 1 << 26; count += count / 3) {
         const struct symm_plan p = plan(&m, SYMM_ALGO_TWO_SHOT, count, 0, 0);
@@ -303,7 +303,7 @@ END_TEST
 /* Of whole passes of a block's threads, and no more of them than the room asks for. */
 START_TEST(chunks_are_few_and_of_one_size)
 {
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     for (m.nranks = 2; m.nranks <= 8; m.nranks++)
         for (int i = 0; i < NVARIANTS; i++)
             for (uint64_t count = 1 << 20; count <= UINT64_C(1) << 31; count += count / 3) {
@@ -328,7 +328,7 @@ END_TEST
 START_TEST(a_large_reduce_scatter_goes_in_three_chunks)
 {
     static const struct variant one_shot = {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT};
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     m.nranks = 2;
     m.staging_nbytes = 256 << 20;
     const struct symm_plan p = plan_of(&m, one_shot, SYMM_BFLOAT16, 16 << 20, 0, 0);
@@ -341,7 +341,7 @@ END_TEST
  * exchange, and two packets of every rank in each of the four parts of a block. */
 START_TEST(every_block_has_room_and_stays_within_its_part)
 {
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks++)
         for (uint64_t staging = 1024; staging <= 256 << 20; staging += 16 + staging / 7 / 16 * 16)
             for (int i = 0; i < NVARIANTS; i++)
@@ -370,7 +370,7 @@ static const int unrolled[] = {2, 4, 8};
 
 START_TEST(auto_goes_from_latency_to_bandwidth_and_never_back)
 {
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     m.nranks = unrolled[_i];
     for (int without = 0; without < 3; without++) {
         int before = 0, seen = 0;
@@ -396,7 +396,7 @@ END_TEST
 
 START_TEST(auto_takes_the_switch_where_it_may_and_can)
 {
-    struct symm_machine m = h200;
+    struct symm_limits m = h200;
     struct symm_collective_call call = {.algo = SYMM_ALGO_AUTO, .count = 1 << 24};
     for (int d = 0; d < NDTYPES; d++)
         for (int o = 0; o < NOPS; o++) {
@@ -426,7 +426,7 @@ START_TEST(auto_takes_the_switch_where_it_may_and_can)
 }
 END_TEST
 
-static void assert_reason(const struct symm_machine *m, struct variant v, symm_dtype dtype,
+static void assert_reason(const struct symm_limits *m, struct variant v, symm_dtype dtype,
                           symm_redop op, const char *part)
 {
     const char *reason = symm__collective_reason(m, v.operation, v.algo, dtype, op);
@@ -464,7 +464,7 @@ START_TEST(what_cannot_run_has_a_reason)
                              engine = {operation, SYMM_ALGO_COPY_ENGINE},
                              multimem = {operation, SYMM_ALGO_MULTIMEM};
         const bool reduces = operation != SYMM_OPERATION_ALL_GATHER;
-        struct symm_machine m = h200;
+        struct symm_limits m = h200;
         assert_reason(&m, automatic, (symm_dtype)0, SYMM_SUM, "no such dtype");
         assert_reason(&m, automatic, (symm_dtype)10, SYMM_SUM, "no such dtype");
         if (reduces)

@@ -56,12 +56,12 @@ enum { NSTRATEGIES = sizeof strategies / sizeof strategies[0] };
 
 START_TEST(the_strategy_that_was_the_fastest)
 {
-    const struct symm_matmul_machine machine = {
+    const struct symm_matmul_limits limits = {
         .nsms = NSMS, .max_threads = 1024, .wgmma = true, .cublas = strategies[_i].cublas};
     const struct symm_problem p =
         problem(strategies[_i].m, strategies[_i].n, strategies[_i].k, strategies[_i].nranks);
 
-    ck_assert_int_eq(symm__matmul_plan(&machine, &p, strategies[_i].n).strategy,
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, strategies[_i].n).strategy,
                      strategies[_i].best);
 }
 END_TEST
@@ -85,11 +85,11 @@ enum { NSENDERS = sizeof senders / sizeof senders[0] };
 
 START_TEST(the_senders_that_were_the_fastest)
 {
-    const struct symm_matmul_machine machine = {.nsms = NSMS, .max_threads = 1024, .wgmma = true};
+    const struct symm_matmul_limits limits = {.nsms = NSMS, .max_threads = 1024, .wgmma = true};
     struct symm_problem p = problem(senders[_i].m, senders[_i].n, senders[_i].k, 2);
     p.strategy = SYMM_STRATEGY_FUSED;
 
-    const struct symm_matmul_plan plan = symm__matmul_plan(&machine, &p, senders[_i].n);
+    const struct symm_matmul_plan plan = symm__matmul_plan(&limits, &p, senders[_i].n);
     ck_assert_uint_eq(plan.by_engine ? plan.pieces : 0, senders[_i].pieces);
 }
 END_TEST

@@ -5,7 +5,7 @@
 
 enum { TILE = 128, STRIPS_MOST = 8, PIECES_MOST = 4, PIECE_LEAST = 1024 };
 
-static const struct symm_matmul_machine h200 = {.nsms = 132, .max_threads = 1024};
+static const struct symm_matmul_limits h200 = {.nsms = 132, .max_threads = 1024};
 
 static struct symm_problem problem(int32_t m, int32_t k, int32_t l, int nranks,
                                    symm_strategy strategy)
@@ -50,17 +50,17 @@ static void assert_way(const struct symm_matmul_plan *plan, uint64_t rows)
     }
 }
 
-static void assert_plan(const struct symm_matmul_machine *machine, const struct symm_problem *p)
+static void assert_plan(const struct symm_matmul_limits *limits, const struct symm_problem *p)
 {
-    const struct symm_matmul_plan plan = symm__matmul_plan(machine, p, p->n[0]);
+    const struct symm_matmul_plan plan = symm__matmul_plan(limits, p, p->n[0]);
     const uint64_t rows = (uint64_t)((p->m + p->nranks - 1) / p->nranks) * (uint64_t)p->l;
 
     /* Some multiprocessors stay free, a quarter at most, where there is more than one. */
     ck_assert_uint_ge(plan.free, 1);
-    ck_assert(plan.free == 1 || plan.free * 6 <= (uint32_t)machine->nsms);
-    ck_assert_uint_eq(plan.blocks, machine->nsms == 1 ? 1 : (uint32_t)machine->nsms - plan.free);
+    ck_assert(plan.free == 1 || plan.free * 6 <= (uint32_t)limits->nsms);
+    ck_assert_uint_eq(plan.blocks, limits->nsms == 1 ? 1 : (uint32_t)limits->nsms - plan.free);
     ck_assert_uint_ge(plan.threads, 1);
-    ck_assert_uint_le(plan.threads, (uint32_t)machine->max_threads);
+    ck_assert_uint_le(plan.threads, (uint32_t)limits->max_threads);
     if (p->nranks == 1) {
         ck_assert_int_eq(plan.strategy, SYMM_STRATEGY_AUTO);
         ck_assert_uint_eq(plan.workspace_nbytes, 0);
@@ -89,13 +89,13 @@ START_TEST(every_plan_is_sound)
 {
     for (uint64_t i = 0; i < 200000; i++) {
         const uint64_t u = reference_random(1, i), v = reference_random(2, i);
-        const struct symm_matmul_machine machine = {
+        const struct symm_matmul_limits limits = {
             .nsms = 1 + (int)(u % 140), .max_threads = 1 << u / 140 % 11, .wgmma = u >> 40 & 1};
         const struct symm_problem p = problem(
             1 + (int32_t)((v & 0x7ffff) >> (u >> 20) % 19),
             1 + (int32_t)((v >> 20 & 0x1ffff) >> (u >> 28) % 17), 1 + (int32_t)(v >> 40 & 3),
             1 + (int)(v >> 44) % SYMM_MAX_RANKS, (symm_strategy)(v >> 56 & 3));
-        assert_plan(&machine, &p);
+        assert_plan(&limits, &p);
     }
 }
 END_TEST
@@ -129,34 +129,34 @@ END_TEST
 /* Only the Hopper kernel begins with a piece; and a copy of lines has a longest pitch. */
 START_TEST(long_rows_come_in_pieces)
 {
-    struct symm_matmul_machine machine = {.nsms = 132, .max_threads = 1024, .wgmma = true};
+    struct symm_matmul_limits limits = {.nsms = 132, .max_threads = 1024, .wgmma = true};
     struct symm_problem p = problem(1024, 49152, 1, 2, SYMM_STRATEGY_FUSED);
-    const struct symm_matmul_plan plan = symm__matmul_plan(&machine, &p, 3072);
+    const struct symm_matmul_plan plan = symm__matmul_plan(&limits, &p, 3072);
 
     ck_assert(plan.by_engine && plan.pieces == 8 && plan.strip_rows == 512 && plan.chunks == 8);
-    machine.wgmma = false;
-    ck_assert(!symm__matmul_plan(&machine, &p, 3072).by_engine ||
-              symm__matmul_plan(&machine, &p, 3072).pieces == 1);
-    machine.wgmma = true;
-    machine.engine_nbytes = 1;
+    limits.wgmma = false;
+    ck_assert(!symm__matmul_plan(&limits, &p, 3072).by_engine ||
+              symm__matmul_plan(&limits, &p, 3072).pieces == 1);
+    limits.wgmma = true;
+    limits.engine_nbytes = 1;
     p.k = INT32_MAX / 2 - 64;
-    ck_assert_uint_gt(symm__matmul_plan(&machine, &p, 3072).pieces, 1);
+    ck_assert_uint_gt(symm__matmul_plan(&limits, &p, 3072).pieces, 1);
     p.k = INT32_MAX / 2 + 64;
-    ck_assert_uint_eq(symm__matmul_plan(&machine, &p, 3072).pieces, 1);
+    ck_assert_uint_eq(symm__matmul_plan(&limits, &p, 3072).pieces, 1);
 }
 END_TEST
 
 START_TEST(a_setting_says_when_copy_engines_send)
 {
-    struct symm_matmul_machine machine = h200;
+    struct symm_matmul_limits limits = h200;
     const struct symm_problem p = problem(1024, 64, 1, 4, SYMM_STRATEGY_FUSED);
-    const uint64_t slab = symm__matmul_plan(&machine, &p, 64).slab_nbytes;
+    const uint64_t slab = symm__matmul_plan(&limits, &p, 64).slab_nbytes;
 
     ck_assert_uint_eq(slab, 256 * 64 * 2);
-    machine.engine_nbytes = slab;
-    ck_assert(symm__matmul_plan(&machine, &p, 64).by_engine);
-    machine.engine_nbytes = slab + 1;
-    ck_assert(!symm__matmul_plan(&machine, &p, 64).by_engine);
+    limits.engine_nbytes = slab;
+    ck_assert(symm__matmul_plan(&limits, &p, 64).by_engine);
+    limits.engine_nbytes = slab + 1;
+    ck_assert(!symm__matmul_plan(&limits, &p, 64).by_engine);
 }
 END_TEST
 
@@ -183,9 +183,9 @@ START_TEST(many_rows_come_in_chunks)
     };
     const struct symm_problem p =
         problem(cases[_i].m, cases[_i].k, 1, cases[_i].nranks, SYMM_STRATEGY_FUSED);
-    struct symm_matmul_machine machine = h200;
-    machine.engine_nbytes = cases[_i].by_engine ? SYMM_MATMUL_CHUNK_NBYTES : UINT64_MAX;
-    const struct symm_matmul_plan plan = symm__matmul_plan(&machine, &p, cases[_i].columns);
+    struct symm_matmul_limits limits = h200;
+    limits.engine_nbytes = cases[_i].by_engine ? SYMM_MATMUL_CHUNK_NBYTES : UINT64_MAX;
+    const struct symm_matmul_plan plan = symm__matmul_plan(&limits, &p, cases[_i].columns);
 
     ck_assert_int_eq(plan.by_engine, cases[_i].by_engine);
     ck_assert_uint_eq(plan.strip_rows, cases[_i].strip_rows);

@@ -83,7 +83,7 @@ static void make_noise(struct client *c)
     static const uint64_t off = 0;
     const struct symm_message m = {.type = SYMM_MESSAGE_FREED,
                                    .rank = c->rank,
-                                   .lane = SYMM_LANE_WORLD,
+                                   .comm = SYMM_COMM_WORLD,
                                    .payload = &off,
                                    .payload_nbytes = sizeof off};
 
@@ -96,7 +96,7 @@ START_TEST(a_rank_that_never_stops_sending_delays_an_answer_by_one_socket)
     struct scene x;
 
     open_scene(&x);
-    struct client_lane *const world = &x.clients[0].lanes[0];
+    struct client_comm *const world = &x.clients[0].comms[0];
     for (int i = 0; i < BEFORE; i++)
         make_noise(&x.clients[1]);
     client_say(&x.clients[0], SYMM_MESSAGE_CONFIRM, 0);
@@ -104,7 +104,7 @@ START_TEST(a_rank_that_never_stops_sending_delays_an_answer_by_one_socket)
         make_noise(&x.clients[1]);
         serve(&x);
     }
-    ck_assert_int_eq(world->stage, LANE_OPEN);
+    ck_assert_int_eq(world->stage, COMM_OPEN);
     ck_assert_msg(x.turns >= BEFORE && x.turns <= BEFORE + 10, "%d turns", x.turns);
     close_scene(&x);
 }
@@ -115,14 +115,14 @@ START_TEST(an_abort_behind_other_messages_counts)
     struct scene x;
 
     open_scene(&x);
-    struct client_lane *const world = &x.clients[0].lanes[0];
+    struct client_comm *const world = &x.clients[0].comms[0];
     for (int i = 0; i < BEFORE; i++)
         make_noise(&x.clients[1]);
     client_say(&x.clients[1], SYMM_MESSAGE_ABORT, 0);
     client_say(&x.clients[0], SYMM_MESSAGE_CONFIRM, 0);
-    while (world->stage == LANE_OPEN && world->confirmed != world->confirm && x.turns < 10 * BEFORE)
+    while (world->stage == COMM_OPEN && world->confirmed != world->confirm && x.turns < 10 * BEFORE)
         serve(&x);
-    ck_assert_int_eq(world->stage, LANE_ENDED);
+    ck_assert_int_eq(world->stage, COMM_ENDED);
     ck_assert_msg(x.turns >= BEFORE, "%d turns", x.turns);
     ck_assert_uint_eq(world->confirmed, 0);
     close_scene(&x);

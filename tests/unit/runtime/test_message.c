@@ -15,9 +15,9 @@
 
 static unsigned char buffer[SYMM_MESSAGE_MAX + 16];
 
-static const struct symm_message sample = {.type = SYMM_MESSAGE_STEP,
+static const struct symm_message sample = {.type = SYMM_MESSAGE_VOTE,
                                            .rank = 3,
-                                           .lane = UINT64_C(0x123456789abcdef0),
+                                           .comm = UINT64_C(0x123456789abcdef0),
                                            .seq = 42,
                                            .op = 2,
                                            .status = SYMM_ERROR_DRIVER,
@@ -44,7 +44,7 @@ START_TEST(what_is_built_is_parsed)
     ck_assert_uint_eq(m.version, SYMM_VERSION);
     ck_assert_uint_eq(m.type, sample.type);
     ck_assert_int_eq(m.rank, 3);
-    ck_assert(m.lane == sample.lane && m.seq == 42 && m.op == 2);
+    ck_assert(m.comm == sample.comm && m.seq == 42 && m.op == 2);
     ck_assert_int_eq(m.status, SYMM_ERROR_DRIVER);
     ck_assert_mem_eq(m.args, sample.args, sizeof m.args);
     ck_assert(symm__rank_set_equal(m.set, sample.set));
@@ -277,7 +277,7 @@ START_TEST(links_keep_order_when_the_socket_is_full)
     pair(ends);
     ck_assert_int_eq(symm__link_open(&link, ends[0]), SYMM_OK);
     for (int i = 0; i < FRAMES; i++) {
-        struct symm_message m = {.type = SYMM_MESSAGE_STEP,
+        struct symm_message m = {.type = SYMM_MESSAGE_VOTE,
                                  .seq = (uint64_t)i,
                                  .payload = payload,
                                  .payload_nbytes = sizeof payload,

@@ -152,7 +152,7 @@ static symm_deadline call_deadline(const struct symm_memory *m)
     return symm__deadline_in(timeout < 0 ? timeout : timeout - timeout / 4);
 }
 
-symm_status symm__multicast_bind_and_map(struct symm_multicast *mc, struct symm_lane *lane,
+symm_status symm__multicast_bind_and_map(struct symm_multicast *mc, struct symm_host_comm *comm,
                                          struct symm_segment *const *segments, size_t n,
                                          size_t *nbound, bool map,
                                          struct symm_multicast_report *mine)
@@ -169,8 +169,8 @@ symm_status symm__multicast_bind_and_map(struct symm_multicast *mc, struct symm_
         binding_of(mc, segments[i])->bound = true;
     pthread_rwlock_unlock(&m->lock);
     if (st == SYMM_ERROR_TIMEOUT) {
-        symm__fail_on(symm__lane_rank(lane), st, "multicast: ");
-        symm__lane_abort(lane, st, symm__failure_text());
+        symm__fail_on(symm__host_comm_rank(comm), st, "multicast: ");
+        symm__host_comm_abort(comm, st, symm__failure_text());
         return st;
     }
     symm__multicast_report(mine, st, result);
@@ -180,14 +180,14 @@ symm_status symm__multicast_bind_and_map(struct symm_multicast *mc, struct symm_
 /* ---------------------------------------------------------------------------------------------- */
 /* New segments                                                                                   */
 
-static symm_status bind_one(struct symm_lane *lane, struct symm_multicast_bind *bind)
+static symm_status bind_one(struct symm_host_comm *comm, struct symm_multicast_bind *bind)
 {
     size_t nbound = 0;
-    return symm__multicast_bind_and_map(bind->mc, lane, &bind->segment, 1, &nbound, false,
+    return symm__multicast_bind_and_map(bind->mc, comm, &bind->segment, 1, &nbound, false,
                                         &bind->mine);
 }
 
-symm_status symm__multicast_bind_begin(struct symm_memory *m, struct symm_lane *lane,
+symm_status symm__multicast_bind_begin(struct symm_memory *m, struct symm_host_comm *comm,
                                        struct symm_segment *s, struct symm_multicast_bind *bind)
 {
     struct symm_multicast *mc = symm__multicast_object_get(m, s->members);
@@ -198,18 +198,18 @@ symm_status symm__multicast_bind_begin(struct symm_memory *m, struct symm_lane *
     bind->mine.object = mc->id;
     symm_status st = symm__multicast_binding_add(mc, s);
     if (st == SYMM_OK)
-        return bind_one(lane, bind);
+        return bind_one(comm, bind);
     symm__multicast_report(&bind->mine, st, CUDA_SUCCESS);
     return SYMM_OK;
 }
 
-symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_lane *lane,
+symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_host_comm *comm,
                                      const char *what, struct symm_multicast_bind *bind,
                                      struct symm_multicast_report *all)
 {
     struct symm_multicast *mc = bind->mc;
     symm_status st = SYMM_OK;
-    int n = symm__lane_nranks(lane);
+    int n = symm__host_comm_nranks(comm);
     char why[256];
 
     /* Another thread may have made or released an object of these ranks, here but not yet there. */
@@ -217,12 +217,12 @@ symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_lane *la
     for (int r = 0; r < n; r++)
         same = same && all[r].object == all[0].object;
     for (int i = 0; same && i < SYMM_MULTICAST_RETRIES && symm__multicast_transient(all, n); i++) {
-        struct symm_step step = {
+        struct symm_vote vote = {
             .what = what, .mine = &bind->mine, .nbytes = sizeof bind->mine, .all = all};
         symm__multicast_back_off(i);
         if (bind->mine.result != 0)
-            TRY(bind_one(lane, bind));
-        TRY(symm__lane_step(lane, &step, symm__deadline_in(m->config.timeout_ms)));
+            TRY(bind_one(comm, bind));
+        TRY(symm__host_comm_vote(comm, &vote, symm__deadline_in(m->config.timeout_ms)));
     }
     symm__multicast_first_failure(all, n, why, sizeof why);
     if (!same)

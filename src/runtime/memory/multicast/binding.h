@@ -20,9 +20,9 @@ void symm__multicast_object_destroy(struct symm_multicast *mc);
 symm_status symm__multicast_binding_add(struct symm_multicast *mc, struct symm_segment *s);
 /*
  * Binds the segments from *nbound on and, for a new object, maps it. Fails only when the driver
- * does not come back, having ended the lane; else the report says how it went.
+ * does not come back, having ended the comm; else the report says how it went.
  */
-symm_status symm__multicast_bind_and_map(struct symm_multicast *mc, struct symm_lane *lane,
+symm_status symm__multicast_bind_and_map(struct symm_multicast *mc, struct symm_host_comm *comm,
                                          struct symm_segment *const *segments, size_t n,
                                          size_t *nbound, bool map,
                                          struct symm_multicast_report *mine);

@@ -1,6 +1,6 @@
 /*
- * Making a multicast object. Whatever a rank's driver says travels as a report with the next step,
- * so that a failure is no failure of the step: all ranks read the same reports and come to the same
+ * Making a multicast object. Whatever a rank's driver says travels as a report with the next vote,
+ * so that a failure is no failure of the vote: all ranks read the same reports and come to the same
  * verdict, "no multicast" with the first failing rank's reason. Nobody binds or maps, which block
  * in the driver, before the reports have said that every device was added.
  */
@@ -45,7 +45,7 @@ static const char *keep_reason(struct symm_memory *m, const char *text)
 }
 
 /*
- * What a rank brings to the first step: the object it has of these ranks, and the segments it could
+ * What a rank brings to the first vote: the object it has of these ranks, and the segments it could
  * bind.
  */
 struct offer {
@@ -56,7 +56,7 @@ struct offer {
 
 struct setup {
     struct symm_memory *m;
-    struct symm_lane *lane;
+    struct symm_host_comm *comm;
     int n;
     struct symm_multicast *mc;
     bool shared;                                /* mc was there before */
@@ -73,7 +73,7 @@ struct setup {
 static void collect_segments(struct setup *u)
 {
     struct symm_memory *m = u->m;
-    struct symm_rank_set members = symm__lane_members(u->lane);
+    struct symm_rank_set members = symm__host_comm_members(u->comm);
 
     pthread_rwlock_wrlock(&m->lock);
     for (int covering = 0; covering < 2; covering++)
@@ -116,25 +116,25 @@ static void keep_common(struct setup *u, const struct offer *all)
     u->nsegments = kept;
 }
 
-/* The first step: either all ranks have the same object already, or they will make one. */
+/* The first vote: either all ranks have the same object already, or they will make one. */
 static symm_status offer(struct setup *u)
 {
     symm_status st = SYMM_OK;
-    struct symm_multicast *mc = symm__multicast_object_get(u->m, symm__lane_members(u->lane));
+    struct symm_multicast *mc = symm__multicast_object_get(u->m, symm__host_comm_members(u->comm));
     struct offer mine = {.object = mc ? mc->id : 0};
     struct offer *all = calloc((size_t)u->n, sizeof *all);
-    struct symm_step step = {
+    struct symm_vote vote = {
         .what = "multicast: offer", .mine = &mine, .nbytes = sizeof mine, .all = all};
     bool same = mc != NULL;
 
     u->all = calloc((size_t)u->n, sizeof *u->all);
     if (!all || !u->all)
-        step.status = symm__fail(SYMM_ERROR_MEMORY, "multicast: out of host memory");
+        vote.status = symm__fail(SYMM_ERROR_MEMORY, "multicast: out of host memory");
     collect_segments(u);
     mine.n = u->nsegments;
     for (size_t i = 0; i < u->nsegments; i++)
         mine.off[i] = u->segments[i]->off;
-    TRY(symm__lane_step(u->lane, &step, symm__deadline_in(u->m->config.timeout_ms)));
+    TRY(symm__host_comm_vote(u->comm, &vote, symm__deadline_in(u->m->config.timeout_ms)));
     for (int r = 0; r < u->n; r++)
         same = same && all[r].object == mine.object;
     keep_common(u, all);
@@ -149,13 +149,14 @@ out:
     return st;
 }
 
-/* A step in which every rank brings its report; u->why says what they come to. */
-static symm_status vote(struct setup *u, struct symm_step *step)
+/* A vote in which every rank brings its report; u->why says what they come to. */
+static symm_status report_vote(struct setup *u, struct symm_vote *vote)
 {
-    step->mine = &u->mine;
-    step->nbytes = sizeof u->mine;
-    step->all = u->all;
-    symm_status st = symm__lane_step(u->lane, step, symm__deadline_in(u->m->config.timeout_ms));
+    vote->mine = &u->mine;
+    vote->nbytes = sizeof u->mine;
+    vote->all = u->all;
+    symm_status st =
+        symm__host_comm_vote(u->comm, vote, symm__deadline_in(u->m->config.timeout_ms));
     if (st == SYMM_OK)
         symm__multicast_first_failure(u->all, u->n, u->why, sizeof u->why);
     return st;
@@ -168,14 +169,14 @@ static symm_status vote(struct setup *u, struct symm_step *step)
 static symm_status create(struct setup *u, int *fd)
 {
     struct symm_memory *m = u->m;
-    bool creator = symm__lane_rank(u->lane) == 0;
+    bool creator = symm__host_comm_rank(u->comm) == 0;
     int own = -1, fds[SYMM_MAX_RANKS];
     CUresult result = CUDA_SUCCESS;
     symm_status st = SYMM_OK;
 
     for (int r = 0; r < u->n; r++)
         fds[r] = -1;
-    u->mc = symm__multicast_object_new(m, symm__lane_members(u->lane));
+    u->mc = symm__multicast_object_new(m, symm__host_comm_members(u->comm));
     if (!u->mc)
         st = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
     for (size_t i = 0; i < u->nsegments && st == SYMM_OK; i++)
@@ -187,9 +188,9 @@ static symm_status create(struct setup *u, int *fd)
         pthread_rwlock_unlock(&m->lock);
     }
     symm__multicast_report(&u->mine, st, result);
-    struct symm_step step = {
+    struct symm_vote vote = {
         .what = "multicast: create", .gives_fd = own >= 0, .fd = own, .fds = fds};
-    st = vote(u, &step);
+    st = report_vote(u, &vote);
     symm__fd_close(&own);
     if (st == SYMM_OK) {
         u->mine.object = u->all[0].object;
@@ -211,17 +212,17 @@ static symm_status add_devices(struct setup *u, int *fd)
     CUresult result = CUDA_SUCCESS;
     symm_status st = SYMM_OK;
 
-    if (symm__lane_rank(u->lane) != 0)
+    if (symm__host_comm_rank(u->comm) != 0)
         st = symm__multicast_object_import(u->mc, *fd, &result);
     symm__fd_close(fd);
     if (st == SYMM_OK)
         st = symm__multicast_object_add_device(u->mc, &result);
     symm__multicast_report(&u->mine, st, result);
-    struct symm_step step = {.what = "multicast: add devices"};
-    return vote(u, &step);
+    struct symm_vote vote = {.what = "multicast: add devices"};
+    return report_vote(u, &vote);
 }
 
-/* All steps that make an object. With u->why set there is none, and nothing is left of it. */
+/* All votes that make an object. With u->why set there is none, and nothing is left of it. */
 static symm_status make(struct setup *u)
 {
     symm_status st = SYMM_OK;
@@ -234,10 +235,10 @@ static symm_status make(struct setup *u)
     TRY(add_devices(u, &fd));
     if (u->why[0])
         goto out;
-    TRY(symm__multicast_bind_and_map(u->mc, u->lane, u->segments, u->nsegments, &nbound, true,
+    TRY(symm__multicast_bind_and_map(u->mc, u->comm, u->segments, u->nsegments, &nbound, true,
                                      &u->mine));
-    struct symm_step step = {.what = "multicast: bind and map"};
-    TRY(vote(u, &step));
+    struct symm_vote vote = {.what = "multicast: bind and map"};
+    TRY(report_vote(u, &vote));
 out:
     symm__fd_close(&fd);
     if ((st != SYMM_OK || u->why[0]) && u->mc) {
@@ -271,11 +272,11 @@ static void publish(struct setup *u)
     }
 }
 
-symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_lane *lane,
+symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_host_comm *comm,
                                    struct symm_multicast **out, const char **off)
 {
     symm_status st = SYMM_OK;
-    struct setup u = {.m = m, .lane = lane, .n = symm__lane_nranks(lane)};
+    struct setup u = {.m = m, .comm = comm, .n = symm__host_comm_nranks(comm)};
 
     *out = NULL;
     *off = m->config.multicast_off;

@@ -3,10 +3,10 @@
 
 #if !SYMM_MULTICAST
 
-symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_lane *lane,
+symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_host_comm *comm,
                                    struct symm_multicast **out, const char **off)
 {
-    (void)lane;
+    (void)comm;
     *out = NULL;
     *off =
         m->config.multicast_off ? m->config.multicast_off : "this build of symm has no multicast";
@@ -33,21 +33,21 @@ bool symm__multicast_covers(const struct symm_multicast *mc, uint64_t off, size_
     return false;
 }
 
-symm_status symm__multicast_bind_begin(struct symm_memory *m, struct symm_lane *lane,
+symm_status symm__multicast_bind_begin(struct symm_memory *m, struct symm_host_comm *comm,
                                        struct symm_segment *s, struct symm_multicast_bind *bind)
 {
     (void)m;
-    (void)lane;
+    (void)comm;
     *bind = (struct symm_multicast_bind){.segment = s};
     return SYMM_OK;
 }
 
-symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_lane *lane,
+symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_host_comm *comm,
                                      const char *what, struct symm_multicast_bind *bind,
                                      struct symm_multicast_report *all)
 {
     (void)m;
-    (void)lane;
+    (void)comm;
     (void)what;
     (void)bind;
     (void)all;

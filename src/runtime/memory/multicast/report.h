@@ -1,6 +1,6 @@
 /*
- * What ranks tell each other in the steps that make and bind multicast objects. A rank's failure is
- * in its report, not in the step: all ranks read the same reports and come to the same verdict.
+ * What ranks tell each other in the votes that make and bind multicast objects. A rank's failure is
+ * in its report, not in the vote: all ranks read the same reports and come to the same verdict.
  */
 #ifndef SYMM_MULTICAST_REPORT_H
 #define SYMM_MULTICAST_REPORT_H
