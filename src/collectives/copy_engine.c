@@ -31,6 +31,7 @@
 #include "copy_engine.h"
 
 #include "runtime/base/numbers.h"
+#include "runtime/api/signal_kernels.h"
 #include "runtime/group/side_stream.h"
 
 enum {
@@ -128,8 +129,7 @@ struct work {
 };
 
 /* A meeting of the ranks; the first one compares their words. */
-static symm_status meet(const struct work *w, enum symm_kernel_id kernel, int channel,
-                        uint32_t word)
+static symm_status meet(const struct work *w, symm_kernel_id kernel, int channel, uint32_t word)
 {
     const struct symm_group *group = w->e->group;
     const symm_signal_args args = {.view = group->view,
@@ -245,9 +245,9 @@ static symm_status gather_chunk(const struct work *w, uint64_t chunk)
     return put_to_all(w, at, at, nbytes);
 }
 
-static enum symm_kernel_id kernel_of(symm_dtype dtype)
+static symm_kernel_id kernel_of(symm_dtype dtype)
 {
-    static const enum symm_kernel_id kernels[] = {
+    static const symm_kernel_id kernels[] = {
         [SYMM_FLOAT32] = SYMM_KERNEL_local_reduce_float32,
         [SYMM_FLOAT16] = SYMM_KERNEL_local_reduce_float16,
         [SYMM_BFLOAT16] = SYMM_KERNEL_local_reduce_bfloat16,

@@ -4,6 +4,8 @@
 #include "runtime/base/numbers.h"
 #include "choice.h"
 
+SYMM_KERNEL_LIST(collectives, SYMM_COLLECTIVES_KERNELS);
+
 enum {
     WARP = 32,
     EARLY_THREADS = 128, /* of a block of packets: half of what it may have */
@@ -65,8 +67,8 @@ const char *symm__collective_reason(const struct symm_limits *limits, enum symm_
  * In the order of kernels.def: for bytes and then for each dtype these, most of them for 2, 4, 8
  * and any number of ranks.
  */
-static enum symm_kernel_id kernel_of(enum symm_operation operation, symm_algo algo,
-                                     symm_dtype dtype, int nranks)
+static symm_kernel_id kernel_of(enum symm_operation operation, symm_algo algo, symm_dtype dtype,
+                                int nranks)
 {
     static const int firsts[SYMM_OPERATION_COUNT][SYMM_ALGO_LOW_LATENCY_TWO_SHOT + 1] = {
         [SYMM_OPERATION_ALL_REDUCE] =
@@ -99,8 +101,8 @@ static enum symm_kernel_id kernel_of(enum symm_operation operation, symm_algo al
             : ((int)dtype - SYMM_FLOAT32) * (SYMM_KERNEL_all_reduce_low_latency_float16_2 -
                                              SYMM_KERNEL_all_reduce_low_latency_float32_2);
 
-    return (enum symm_kernel_id)(firsts[operation][algo] + of_dtype +
-                                 (symm__algo_by_switch(algo) ? 0 : unrolled));
+    return (symm_kernel_id)(firsts[operation][algo] + of_dtype +
+                            (symm__algo_by_switch(algo) ? 0 : unrolled));
 }
 
 /*

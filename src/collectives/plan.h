@@ -6,8 +6,8 @@
 #ifndef SYMM_PLAN_H
 #define SYMM_PLAN_H
 
+#include "collectives/kernels/ids.h"
 #include "runtime/base/dtype.h"
-#include "runtime/group/kernel.h"
 #include "runtime/group/tuning.h"
 
 struct symm_limits {
@@ -31,7 +31,7 @@ struct symm_collective_call {
 
 struct symm_plan {
     symm_algo algo; /* never AUTO; with COPY_ENGINE the rest is 0 */
-    enum symm_kernel_id kernel;
+    symm_kernel_id kernel;
     uint32_t blocks, threads;
     uint64_t count, stride, share, slice; /* as in symm_collective_args */
     uint32_t room;

@@ -4,7 +4,10 @@
 #include "runtime/base/dtype.h"
 #include "runtime/group/pad.h"
 #include "cublas.h"
+#include "matmul/kernels/ids.h"
 #include "matmul/sm90/host.h"
+
+SYMM_KERNEL_LIST(matmul, SYMM_MATMUL_KERNELS);
 
 /* ------------------------------------------------------------------------------------ creating */
 
@@ -229,7 +232,7 @@ symm_strategy symm_matmul_strategy(const symm_matmul *m)
 
 /* ------------------------------------------------------------------------------------- running */
 
-static enum symm_kernel_id product_kernel(symm_dtype dtype)
+static symm_kernel_id product_kernel(symm_dtype dtype)
 {
     return dtype == SYMM_FLOAT16 ? SYMM_KERNEL_matmul_product_float16
                                  : SYMM_KERNEL_matmul_product_bfloat16;

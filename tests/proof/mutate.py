@@ -245,9 +245,9 @@ def emulated(path, source):
 def weave(source, out):
     weaver = Weaver()
     inline = [source / "include/symm/detail" / name for name in INLINE]
-    kernels = sorted(p for p in emulated(source / "src/kernels.cu", source) if p.suffix == ".cuh")
-    for path in [*(source / "include").rglob("*.*"), *(source / "src").glob("kernels.*"),
-                 *(source / "src").rglob("args.h"), *(source / "src").rglob("*.cuh")]:
+    images = list((source / "src").rglob("*.cu"))
+    kernels = sorted({p for image in images for p in emulated(image, source) if p.suffix == ".cuh"})
+    for path in [*(source / "include").rglob("*.*"), *images, *(source / "src").rglob("*.cuh")]:
         if path in inline or path in kernels:
             continue
         write(out / path.relative_to(source), path.read_text())

@@ -4,15 +4,6 @@
 
 #include <symm/types.h>
 
-/* Stream-ordered signal, wait, barrier and meeting: one block. */
-typedef struct symm_signal_args {
-    symm_view view;
-    symm_signal_pad *pad;
-    int32_t channel, rank;
-    uint32_t n;
-    uint32_t word; /* of a meeting: what the ranks compare */
-} symm_signal_args;
-
 /*
  * A reduction within this rank's own memory: of the other ranks' elements, which lie a room apart
  * in the order of the ranks, each aligned to 16 bytes, with its own ones.
@@ -32,9 +23,6 @@ typedef struct symm_local_reduce_args {
  * area a block has DEPTH slots for chunks.
  */
 enum { SYMM_STAGING_LEAD = 1, SYMM_STAGING_DEPTH = 2 + 2 * SYMM_STAGING_LEAD };
-
-/* The lower half of a packet's flag is the call (runtime/packet_call.h), the rest the epoch. */
-enum { SYMM_PACKET_CALL_BITS = 16 };
 
 /*
  * Every collective. Block b uses channels 2b and 2b + 1 of the pad, counted from `channel`.

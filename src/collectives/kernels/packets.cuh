@@ -10,6 +10,7 @@
 #define SYMM_PACKETS_CUH
 
 #include "parts.cuh"
+#include "runtime/group/packet_call.h"
 
 /* A block's slots, and the set of this epoch. */
 struct packet_slots {

@@ -2,7 +2,7 @@
 #include "model.h"
 
 #include <math.h>
-#include "kernels.def"
+#include "matmul/kernels/matmul.def"
 #include "runtime/base/numbers.h"
 
 #define SHAPE(unused, columns, cluster, time) {columns, cluster, time},

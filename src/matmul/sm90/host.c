@@ -1,7 +1,7 @@
 /* Factors described for the tensor copy unit, and the launch of the kernel that uses it. */
 #include "host.h"
 
-#include "kernels.def"
+#include "matmul/kernels/ids.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/settings.h"
 #include "matmul/plan/model.h"
@@ -15,15 +15,15 @@ enum {
 /* A kernel a shape and type. */
 #define KERNELS(unused, columns, cluster, time)                                                    \
     {SYMM_KERNEL_matmul_wgmma_##columns##_float16, SYMM_KERNEL_matmul_wgmma_##columns##_bfloat16},
-static const enum symm_kernel_id kernels[][2] = {SYMM_WGMMA_SHAPES(KERNELS, )};
+static const symm_kernel_id kernels[][2] = {SYMM_WGMMA_SHAPES(KERNELS, )};
 enum { NSHAPES = sizeof kernels / sizeof kernels[0] };
 
-static enum symm_kernel_id kernel_of(int shape, symm_dtype dtype)
+static symm_kernel_id kernel_of(int shape, symm_dtype dtype)
 {
     return kernels[shape][dtype != SYMM_FLOAT16];
 }
 
-static symm_status allow(const struct symm_context *ctx, enum symm_kernel_id kernel, bool *can)
+static symm_status allow(const struct symm_context *ctx, symm_kernel_id kernel, bool *can)
 {
     const CUfunction function = symm__kernels_function(ctx->kernels, kernel);
     int nregisters = 0;

@@ -8,7 +8,7 @@
 #ifndef SYMM_MATMUL_SM90_PRODUCT_CUH
 #define SYMM_MATMUL_SM90_PRODUCT_CUH
 
-#include "kernels.def"
+#include "matmul/kernels/matmul.def"
 #include "store.cuh"
 
 namespace sm90

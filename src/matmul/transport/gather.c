@@ -10,6 +10,7 @@
 #include "gather.h"
 
 #include "collectives/collective.h"
+#include "matmul/kernels/ids.h"
 #include "runtime/base/numbers.h"
 #include "matmul/sm90/host.h"
 
@@ -80,7 +81,7 @@ static uint32_t threads_of(const struct symm_matmul *m, int wanted)
 
 /* A kernel of the run on another stream than the caller's. */
 static symm_status launch_on(const struct symm_matmul_run *run, CUstream stream,
-                             enum symm_kernel_id kernel, uint32_t blocks, uint32_t threads,
+                             symm_kernel_id kernel, uint32_t blocks, uint32_t threads,
                              const void *args)
 {
     struct symm_call on = *run->e;

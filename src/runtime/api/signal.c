@@ -6,6 +6,9 @@
 #include "runtime/group/call.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
+#include "signal_kernels.h"
+
+SYMM_KERNEL_LIST(signal, SYMM_SIGNAL_KERNELS);
 
 enum { WARP = 32 };
 
@@ -128,7 +131,7 @@ static uint32_t threads_for(const struct symm_group *group, int n)
 }
 
 static symm_status enqueue_signal(struct symm_group *group, const struct signal_call *c,
-                                  enum symm_kernel_id kernel, symm_stream stream)
+                                  symm_kernel_id kernel, symm_stream stream)
 {
     symm_signal_args args = {
         .view = group->view, .pad = c->pad, .channel = c->channel, .rank = c->rank, .n = c->n};

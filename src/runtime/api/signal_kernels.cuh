@@ -2,11 +2,11 @@
  * The bodies of stream-ordered signals, waits and barriers: one block, launched by symm_signal()
  * and its kin, and by collectives between whose copies ranks meet.
  */
-#ifndef SYMM_STREAM_KERNELS_CUH
-#define SYMM_STREAM_KERNELS_CUH
+#ifndef SYMM_SIGNAL_KERNELS_CUH
+#define SYMM_SIGNAL_KERNELS_CUH
 
 #include <symm/device.cuh>
-#include "collectives/kernels/args.h"
+#include "signal_args.h"
 
 SYMM_DEV void stream_signal(const symm_signal_args &a)
 {

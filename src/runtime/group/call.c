@@ -190,8 +190,8 @@ out:
     return st;
 }
 
-static symm_status launch(struct symm_call *e, enum symm_kernel_id id, uint32_t blocks,
-                          uint32_t threads, uint32_t shared_nbytes, CUlaunchAttribute *attributes,
+static symm_status launch(struct symm_call *e, symm_kernel_id id, uint32_t blocks, uint32_t threads,
+                          uint32_t shared_nbytes, CUlaunchAttribute *attributes,
                           uint32_t nattributes, const void *args)
 {
     const struct symm_context *ctx = e->group->ctx;
@@ -218,7 +218,7 @@ static symm_status launch(struct symm_call *e, enum symm_kernel_id id, uint32_t 
     return symm__fail_in(st, "%s<<<%u, %u>>>: ", symm__kernels_name(id), blocks, threads);
 }
 
-symm_status symm__call_launch(struct symm_call *e, enum symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
                               uint32_t threads, bool early, const void *args)
 {
     CUlaunchAttribute attributes[2];
@@ -238,13 +238,13 @@ symm_status symm__call_launch(struct symm_call *e, enum symm_kernel_id id, uint3
     return launch(e, id, blocks, threads, 0, attributes, n, args);
 }
 
-symm_status symm__call_launch_local(struct symm_call *e, enum symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch_local(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
                                     uint32_t threads, const void *args)
 {
     return launch(e, id, blocks, threads, 0, NULL, 0, args);
 }
 
-symm_status symm__call_launch_cluster(struct symm_call *e, enum symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch_cluster(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
                                       uint32_t threads, uint32_t cluster, uint32_t shared_nbytes,
                                       const void *args)
 {

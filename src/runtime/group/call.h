@@ -36,16 +36,16 @@ symm_status symm__call_end(struct symm_call *e, symm_status st);
  * Launches one of the library's own kernels. early: it calls symm_dev_pdl_wait first and so may
  * begin while the kernel before it ends.
  */
-symm_status symm__call_launch(struct symm_call *e, enum symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
                               uint32_t threads, bool early, const void *args);
 /* One whose blocks wait for nobody, so that they need not all be resident. */
-symm_status symm__call_launch_local(struct symm_call *e, enum symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch_local(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
                                     uint32_t threads, const void *args);
 /*
  * The same in clusters of so many blocks, or of 1 in none, each with so much dynamic shared memory,
  * which the kernel has been allowed.
  */
-symm_status symm__call_launch_cluster(struct symm_call *e, enum symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch_cluster(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
                                       uint32_t threads, uint32_t cluster, uint32_t shared_nbytes,
                                       const void *args);
 

@@ -1,23 +1,69 @@
-/* Kernels: the library's own, all loaded when the context is created, and the users'. */
+/*
+ * The library's own kernels. They come in images by subject. Each image has a list of kernels
+ * (signal.def), of which this header makes ids and names. All of them are loaded when the context is
+ * created.
+ */
 #ifndef SYMM_KERNEL_H
 #define SYMM_KERNEL_H
 
 #include "context.h"
-#include "collectives/kernels/args.h"
-#include "kernels.def"
-#include "matmul/kernels/args.h"
 
-enum symm_kernel_id {
-#define SYMM_KERNEL_ID_(name, args, threads, blocks, body) SYMM_KERNEL_##name,
-    SYMM_KERNELS(SYMM_KERNEL_ID_, SYMM_KERNEL_ID_)
-#undef SYMM_KERNEL_ID_
-        SYMM_KERNEL_COUNT
+struct symm_image;
+
+/* The images: image NAME is symm__NAME_image, made by symm_add_kernels(). */
+#define SYMM_IMAGES(X) X(signal) X(collectives) X(matmul)
+
+enum symm_image_id {
+#define SYMM_IMAGE_ID_(name) SYMM_IMAGE_##name,
+    SYMM_IMAGES(SYMM_IMAGE_ID_)
+#undef SYMM_IMAGE_ID_
+        SYMM_IMAGE_COUNT
 };
 
-/* Loads every kernel of the list, eagerly, so that none is loaded while another spins. Local. */
+/* Kernel i of image m has the id m * SYMM_KERNELS_MAX + i. */
+typedef int symm_kernel_id;
+enum { SYMM_KERNELS_MAX = 256 };
+
+/* Declares the ids SYMM_KERNEL_<name> of an image's list. */
+#define SYMM_KERNEL_IDS(image, KERNELS)                                                            \
+    enum {                                                                                         \
+        SYMM_KERNELS_BEFORE_##image = SYMM_IMAGE_##image * SYMM_KERNELS_MAX - 1,                   \
+        KERNELS(SYMM_KERNEL_ID_, SYMM_KERNEL_ID_) SYMM_KERNELS_END_##image                         \
+    };                                                                                             \
+    _Static_assert(SYMM_KERNELS_END_##image <= (SYMM_IMAGE_##image + 1) * SYMM_KERNELS_MAX,        \
+                   "too many kernels in one image")
+#define SYMM_KERNEL_ID_(name, args, threads, blocks, body) SYMM_KERNEL_##name,
+
+/* Defines the list of an image, in one source file. */
+#define SYMM_KERNEL_LIST(image, KERNELS)                                                           \
+    extern const struct symm_image symm__##image##_image;                                          \
+    static const char *const image##_kernel_names[] = {                                            \
+        KERNELS(SYMM_KERNEL_NAME_, SYMM_KERNEL_NAME_)};                                            \
+    const struct symm_kernel_list symm__##image##_kernels = {                                      \
+        &symm__##image##_image, image##_kernel_names,                                              \
+        sizeof image##_kernel_names / sizeof image##_kernel_names[0]}
+#define SYMM_KERNEL_NAME_(name, args, threads, blocks, body) #name,
+
+struct symm_kernel_list {
+    const struct symm_image *image;
+    const char *const *names;
+    int count;
+};
+
+/*
+ * Loads an image of the driver's kind; loads one of its kernels. Local. Errors: ERROR_VERSION,
+ * ERROR_UNSUPPORTED (no code for this driver or this device), ERROR_ARGUMENT (no such kernel),
+ * ERROR_DRIVER
+ */
+symm_status symm__module_load(const struct symm_driver *drv, const struct symm_image *image,
+                              CUmodule *out);
+symm_status symm__function_load(const struct symm_driver *drv, CUmodule module, const char *name,
+                                CUfunction *out, int *max_threads);
+
+/* Loads every kernel of every image, eagerly, so that none is loaded while another spins. Local. */
 symm_status symm__kernels_load(struct symm_context *ctx, struct symm_kernels **out);
 symm_status symm__kernels_unload(struct symm_context *ctx, struct symm_kernels *kernels);
-CUfunction symm__kernels_function(const struct symm_kernels *kernels, enum symm_kernel_id id);
-const char *symm__kernels_name(enum symm_kernel_id id);
+CUfunction symm__kernels_function(const struct symm_kernels *kernels, symm_kernel_id id);
+const char *symm__kernels_name(symm_kernel_id id);
 
 #endif

@@ -2,7 +2,6 @@
 #include "packet_call.h"
 
 #include <stdio.h>
-#include "collectives/kernels/args.h"
 #include "runtime/base/dtype.h"
 
 enum {

@@ -13,6 +13,9 @@
 #include <stddef.h>
 #include "operation.h"
 
+/* Of the lower half of a flag; the rest is the epoch. */
+enum { SYMM_PACKET_CALL_BITS = 16 };
+
 struct symm_packet_call {
     enum symm_operation operation;
     symm_algo algo; /* low_latency or low_latency_two_shot */

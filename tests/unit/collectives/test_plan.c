@@ -106,16 +106,16 @@ END_TEST
 /* What kernels.def promises of the registers of each kernel that a plan may name. */
 static const struct {
     uint32_t threads, blocks;
-} bounds[SYMM_KERNEL_COUNT] = {
+} bounds[SYMM_KERNELS_END_collectives] = {
 #define BOUNDS(name, args, threads, blocks, body) [SYMM_KERNEL_##name] = {threads, blocks},
 #define NONE(name, args, threads, registers, body)
-    SYMM_KERNELS(BOUNDS, NONE)
+    SYMM_COLLECTIVES_KERNELS(BOUNDS, NONE)
 #undef NONE
 #undef BOUNDS
 };
 
 /* Kernels that first of all wait for the one before them: check_ptx.sh looks whether they do. */
-static bool begins_early(enum symm_kernel_id kernel)
+static bool begins_early(symm_kernel_id kernel)
 {
     const char *name = symm__kernels_name(kernel);
     return strstr(name, "_low_latency_") || strstr(name, "all_reduce_two_shot_") ||

@@ -1,0 +1,6 @@
+/* The image of the signals' kernels. */
+#include "runtime/group/define_kernels.cuh"
+#include "signal.def"
+#include "signal_kernels.cuh"
+
+SYMM_SIGNAL_KERNELS(SYMM_DEFINE_K, SYMM_DEFINE_R)

@@ -1,0 +1,11 @@
+/* The ids of the signals' kernels. */
+#ifndef SYMM_SIGNAL_KERNELS_H
+#define SYMM_SIGNAL_KERNELS_H
+
+#include "runtime/group/kernel.h"
+#include "signal_args.h"
+#include "signal.def"
+
+SYMM_KERNEL_IDS(signal, SYMM_SIGNAL_KERNELS);
+
+#endif

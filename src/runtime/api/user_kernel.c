@@ -1,0 +1,95 @@
+/* Loading and unloading kernels of users. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <symm/detail/emulated.h>
+#include <symm/detail/image.h>
+#include "runtime/group/call.h"
+#include "launch.h"
+
+/*
+ * What the image's emulated half says of the kernel's argument. The size is that of GPU code, too,
+ * unless the source says otherwise: only the emulated driver goes by it.
+ */
+static void describe(struct symm_kernel *kernel, const struct symm_image *image, const char *name)
+{
+    const struct symm_emulated_module *module = image->emulated;
+
+    if (!module)
+        return;
+    for (const struct symm_emulated_kernel *const *k = module->first; k < module->last; k++) {
+        if (!*k || strcmp((*k)->name, name) != 0)
+            continue;
+        if (symm__driver_image(kernel->ctx->drv, image) == (const void *)module)
+            kernel->args_nbytes = (*k)->args_nbytes;
+        if (module->kernel_nbytes >= offsetof(struct symm_emulated_kernel, reserved))
+            kernel->view_at = (*k)->view_at;
+    }
+}
+
+symm_status symm_kernel_load(symm_context *ctx, const symm_image *image, const char *name,
+                             symm_kernel **out)
+{
+    struct symm_kernel *kernel = NULL;
+    CUcontext popped;
+    symm_status st;
+
+    if (!ctx || !image || !name || !out)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_kernel_load: %s is NULL",
+                          !ctx     ? "the context"
+                          : !image ? "image"
+                          : !name  ? "name"
+                                   : "out");
+    if (symm__forked(ctx))
+        return symm__fail(SYMM_ERROR_STATE, "symm_kernel_load: this is a forked child");
+    CUresult cu = ctx->drv->cuCtxPushCurrent(ctx->primary);
+    if (cu != CUDA_SUCCESS)
+        return symm__fail_in(symm__driver_fail(ctx->drv, cu, "cuCtxPushCurrent"),
+                             "symm_kernel_load: ");
+    kernel = calloc(1, sizeof *kernel);
+    if (!kernel) {
+        st = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+        goto out;
+    }
+    kernel->ctx = ctx;
+    kernel->smem_nbytes = SYMM_SMEM_FREE;
+    describe(kernel, image, name);
+    TRY(symm__module_load(ctx->drv, image, &kernel->module));
+    TRY(symm__function_load(ctx->drv, kernel->module, name, &kernel->function,
+                            &kernel->max_threads));
+    pthread_mutex_lock(&ctx->owned_lock);
+    kernel->next = ctx->user_kernels;
+    ctx->user_kernels = kernel;
+    pthread_mutex_unlock(&ctx->owned_lock);
+    *out = kernel;
+    kernel = NULL;
+out:
+    if (kernel && kernel->module)
+        ctx->drv->cuModuleUnload(kernel->module);
+    free(kernel);
+    ctx->drv->cuCtxPopCurrent(&popped);
+    return st == SYMM_OK ? SYMM_OK
+                         : symm__fail_on(ctx->join.rank, st, "symm_kernel_load: \"%s\": ", name);
+}
+
+void symm_kernel_unload(symm_kernel *kernel)
+{
+    struct symm_context *ctx;
+    CUcontext popped;
+
+    if (!kernel || symm__forked(kernel->ctx))
+        return;
+    ctx = kernel->ctx;
+    pthread_mutex_lock(&ctx->owned_lock);
+    for (struct symm_kernel **at = &ctx->user_kernels; *at; at = &(*at)->next)
+        if (*at == kernel) {
+            *at = kernel->next;
+            break;
+        }
+    pthread_mutex_unlock(&ctx->owned_lock);
+    if (ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS) {
+        ctx->drv->cuModuleUnload(kernel->module);
+        ctx->drv->cuCtxPopCurrent(&popped);
+    }
+    free(kernel);
+}
