@@ -1,7 +1,6 @@
 /*
  * The library's own kernels. They come in images by subject. Each image has a list of kernels
- * (signal.def), of which this header makes ids and names. All of them are loaded when the context is
- * created.
+ * (signal.def), of which this header makes ids and names. The context loads all of them.
  */
 #ifndef SYMM_KERNEL_H
 #define SYMM_KERNEL_H
