@@ -1,62 +1,104 @@
 #!/usr/bin/env bash
-# A file of src/ includes only headers of its own layer or of one below (docs/architecture.md). A file whose layer is
-# not listed here is an error: a new file is put into the table first.
+# Holds the order of the rooms (docs/architecture.md): a file includes headers of its own room or of an earlier one.
+# A room is a folder of this list with its subfolders, as far as they are not rooms themselves. Each room has a README.md.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# layer number, then the nouns (file names without extension) of src/runtime that belong to it
-layers='
-0 status log settings fd deadline text rank_set array numbers dtype operation packet_call tuning
-1 message link
-2 boot_id join rendezvous hub hub_state hub_join hub_lane hub_birth hub_confirm hub_late doing exit_notice exchange exchange_state lane step
-2 driver driver_abi
-3 offset_allocator heap window segment block_table memory memory_foreign memory_segment memory_state
-3 multicast multicast_object multicast_binding multicast_report multicast_none watchdog
-4 context capability capture device control pad group kernel launch enqueue side signal stall dlpack
-5 symm stream
+rooms='
+include/symm
+src/abi
+src/runtime/base
+src/runtime/comm
+src/runtime/hub
+src/runtime/exchange
+src/runtime/driver
+src/runtime/memory
+src/runtime/group
+src/runtime/api
+src/collectives/kernels
+src/collectives
+src/matmul/kernels
+src/matmul/plan
+src/matmul/transport
+src/matmul/portable
+src/matmul/sm90
+src/matmul
 '
-layer_of() {
-    case $1 in
-    src/collectives/* | src/matmul/*) echo 6 ;;
-    src/driver_abi.h | src/cublaslt.h) echo 2 ;;
-    *) awk -v noun="$(basename "${1%.*}")" '{ for (i = 2; i <= NF; i++) if ($i == noun) print $1 }' <<<"$layers" ;;
-    esac
-}
+# The emulated driver is a library of its own, which knows the driver's interface only.
+emulator_rooms='
+include/symm
+src/abi
+src/emulator
+'
+most_lines=500 # of a file of src
 
 status=0
-while read -r file; do
-    mine=$(layer_of "$file")
-    if [ -z "$mine" ]; then
-        echo "layers.sh: $file: not in the table" >&2
-        status=1
-        continue
-    fi
-    while read -r included; do
-        path=$(dirname "$file")/$included
-        case $included in
-        *kernel_args.h | *kernels.def) continue ;; # the table between plans and kernels
-        esac
-        theirs=$(layer_of "$(realpath -m --relative-to=. "$path")")
-        if [ -n "$theirs" ] && [ "$theirs" -gt "$mine" ]; then
-            echo "layers.sh: $file (layer $mine) includes $included (layer $theirs)" >&2
-            status=1
-        fi
-    done < <(sed -nE 's/^#include "([^"]+)".*/\1/p' "$file")
-done < <(git ls-files 'src/runtime/*.[ch]' 'src/collectives/*.[ch]' 'src/matmul/*.[ch]')
+fail() {
+    echo "layers.sh: $*" >&2
+    status=1
+}
 
-# The emulated driver knows nothing of the runtime.
-if grep -nE '#include .*(runtime/|collectives/|symm/symm\.h)' src/emulator/*.[ch]; then
-    echo "layers.sh: the emulated driver includes the runtime" >&2
-    status=1
+# order ROOMS: checks every file in these rooms.
+order() {
+    awk -v rooms="$1" '
+        function room_of(path) {
+            while (sub(/\/[^\/]*$/, "", path))
+                if (path in place)
+                    return path
+            return ""
+        }
+        function clean(path) {
+            while (sub(/[^\/]+\/\.\.\//, "", path)) {}
+            return path
+        }
+        BEGIN {
+            n = split(rooms, list, /[ \n]+/)
+            for (i = 1; i <= n; i++)
+                if (list[i] != "")
+                    place[list[i]] = i
+        }
+        match($0, /^#include "[^"]*"/) {
+            name = substr($0, 11, RLENGTH - 11)
+            mine = room_of(FILENAME)
+            beside = FILENAME
+            sub(/[^\/]*$/, "", beside)
+            path = clean(beside name)
+            if ((getline line < path) < 0)
+                path = clean("src/" name)
+            close(path)
+            theirs = room_of(path)
+            if (mine == "")
+                next
+            if (theirs == "") {
+                print FILENAME " includes \"" name "\", which is in no room that it may see"
+                bad = 1
+            } else if (place[theirs] > place[mine]) {
+                print FILENAME " includes \"" name "\" of a later room, " theirs
+                bad = 1
+            }
+        }
+        END { exit bad }' $2 >&2 || status=1
+}
+
+mapfile -t emulator < <(git ls-files 'src/emulator/*.[ch]')
+mapfile -t symm < <(git ls-files 'src/*.c' 'src/*.h' 'src/*.cu' 'src/*.cuh' ':!src/emulator')
+order "$rooms" "${symm[*]}"
+order "$emulator_rooms" "${emulator[*]}"
+
+for file in "${symm[@]}" "${emulator[@]}"; do
+    lines=$(wc -l <"$file")
+    [ "$lines" -le $most_lines ] || fail "$file has $lines lines: at most $most_lines"
+done
+for room in $rooms $emulator_rooms; do
+    case $room in src/*) [ -f "$room/README.md" ] || fail "$room has no README.md" ;; esac
+done
+
+# Sockets stay in the rooms below the driver; the log looks whether stderr is one.
+if grep -lE '#include <sys/socket.h>' "${symm[@]}" | grep -vE '^src/runtime/(comm|hub|exchange)/|^src/runtime/base/log\.c$' >&2; then
+    fail "sockets above src/runtime/exchange"
 fi
-# Sockets stay below the ports (stderr may be one), the tools use public headers only, and cublaslt.h, which is of no part of symm.
-if grep -lE '#include <sys/socket.h>' src/runtime/*.[ch] |
-    grep -vE '/(message|link|rendezvous|hub|hub_join|exchange|boot_id|log)\.[ch]$'; then
-    echo "layers.sh: sockets above the ports" >&2
-    status=1
-fi
-if grep -rnE '#include "(\.\./)*(src/|runtime/|collectives/|matmul/|emulator/|driver_abi)' tools --include='*.[ch]'; then
-    echo "layers.sh: a tool includes an internal header" >&2
-    status=1
+# The tools use public headers only, and src/abi, which is no part of symm.
+if grep -rnE '#include "(\.\./)*(src/|runtime/|collectives/|matmul/|emulator/)' tools --include='*.[ch]' >&2; then
+    fail "a tool includes an internal header"
 fi
 exit $status

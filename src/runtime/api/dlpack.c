@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "dlpack.h"
 #include "runtime/base/dtype.h"
 #include "runtime/group/call.h"
+#include "runtime/group/group.h"
 
 struct symm_dlpack_export {
     DLManagedTensor managed;
@@ -23,6 +23,12 @@ struct symm_dlpack_export {
     struct symm_group *group; /* whose memory goes with this; NULL: none, or it has gone already */
     void *given;
     struct symm_dlpack_export *next, **link; /* of the group's list */
+};
+
+/* The exports that own memory of a group, attached to it with the first of them. */
+struct given_list {
+    struct symm_attachment attachment;
+    struct symm_dlpack_export *first;
 };
 
 /*
@@ -234,20 +240,53 @@ static struct symm_dlpack_export *export_new(struct symm_group *group, const sym
     return e;
 }
 
+/*
+ * The group goes, and its memory with it: deleters that run later leave both alone. Returns when no
+ * deleter uses the group any more.
+ */
+static void forget_given(struct symm_attachment *attachment)
+{
+    struct given_list *list = (struct given_list *)attachment;
+
+    pthread_mutex_lock(&lock);
+    while (list->first)
+        unlist(list->first);
+    pthread_mutex_unlock(&lock);
+    free(list);
+}
+
+/* The group's list; NULL: out of memory. Under the lock. */
+static struct given_list *given_by(struct symm_group *group)
+{
+    struct given_list *list = (struct given_list *)symm__group_attached(group, forget_given);
+
+    if (list)
+        return list;
+    list = calloc(1, sizeof *list);
+    if (!list)
+        return NULL;
+    list->attachment.release = forget_given;
+    symm__group_attach(group, &list->attachment);
+    return list;
+}
+
 static symm_status give(struct symm_group *group, void *ptr, struct symm_dlpack_export *e)
 {
+    struct given_list *list;
     symm_status st;
 
     pthread_mutex_lock(&lock);
-    st = symm__memory_give(group->ctx->memory, group, ptr, e);
+    list = given_by(group);
+    st = list ? symm__memory_give(group->ctx->memory, group, ptr, e)
+              : symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
     if (st == SYMM_OK) {
         e->group = group;
         e->given = ptr;
-        e->next = group->given;
-        e->link = &group->given;
+        e->next = list->first;
+        e->link = &list->first;
         if (e->next)
             e->next->link = &e->next;
-        group->given = e;
+        list->first = e;
     }
     pthread_mutex_unlock(&lock);
     return st == SYMM_OK ? st : symm__fail_in(st, "tensor.data: ");
@@ -287,14 +326,6 @@ symm_status symm_tensor_to_dlpack(symm_group *group, const symm_tensor *tensor,
 out:
     free(e);
     return st == SYMM_OK ? st : symm__fail_on(group->rank, st, "%s: ", __func__);
-}
-
-void symm__dlpack_forget(struct symm_group *group)
-{
-    pthread_mutex_lock(&lock);
-    while (group->given)
-        unlist(group->given);
-    pthread_mutex_unlock(&lock);
 }
 
 /* ------------------------------------------------------------------------------------ imports */

@@ -3,8 +3,8 @@
 #define SYMM_SIGNAL_KERNELS_H
 
 #include "runtime/group/kernel.h"
-#include "signal_args.h"
 #include "signal.def"
+#include "signal_args.h"
 
 SYMM_KERNEL_IDS(signal, SYMM_SIGNAL_KERNELS);
 

@@ -4,9 +4,9 @@
 #include <symm/stream.h>
 
 #include <stdlib.h>
+#include "runtime/group/call.h"
 #include "runtime/group/capture.h"
 #include "runtime/group/context.h"
-#include "runtime/group/call.h"
 
 /* A call that has been given a stream or an event, but no context. */
 struct scope {

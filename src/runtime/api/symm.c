@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/dtype.h"
+#include "runtime/base/settings.h"
 #include "runtime/group/call.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
-#include "runtime/base/settings.h"
 
 /* --------------------------------------------------------------------------------- failures */
 

@@ -2,8 +2,8 @@
 #ifndef SYMM_DOING_H
 #define SYMM_DOING_H
 
-#include "message.h"
 #include "runtime/base/text.h"
+#include "message.h"
 
 enum { SYMM_CALL_MAX = 192 }; /* bytes of the text of a call */
 

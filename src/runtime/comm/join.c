@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
-#include "boot_id.h"
 #include "runtime/base/settings.h"
+#include "boot_id.h"
 
 /*
  * A launcher is recognised by any of the variables `sign`, and then all of `sign` and `session`

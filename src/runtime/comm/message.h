@@ -121,4 +121,21 @@ enum symm_received symm__message_receive(int fd, void *buffer, struct symm_messa
 /* Sends one frame. Never blocks. Returns 0 or errno. */
 int symm__frame_send(int fd, const struct symm_frame *frame);
 
+/*
+ * Keys of host communicators. The hub hands out keys. Until a communicator is made, each of its
+ * ranks uses a key of its own for it, with SYMM_COMM_FORMING, and a new one for each attempt.
+ */
+enum { SYMM_COMM_JOIN = 0, SYMM_COMM_WORLD = 1 };
+#define SYMM_COMM_FORMING (UINT64_C(1) << 63)
+
+/* Payload of a HELLO. Its args: nranks, pid, SYMM_HELLO_ flags. */
+struct symm_hello {
+    unsigned char token[16], device[16];
+    char boot_id[40];
+};
+enum { SYMM_HELLO_TOKEN = 1, SYMM_HELLO_DEVICE = 2 };
+
+/* The asking "rank" of an ASKED that the hub sends, and the asked one of the TOLD that answers. */
+enum { SYMM_ASKED_BY_HUB = SYMM_MAX_RANKS };
+
 #endif

@@ -15,9 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "runtime/base/fd.h"
-#include "runtime/hub/hub.h"
-#include "message.h"
 #include "runtime/base/settings.h"
+#include "message.h"
 
 enum { RETRY_US = 2000, BACKLOG = 128, SESSION_DIGITS = 32 };
 

@@ -2,8 +2,8 @@
 #ifndef SYMM_DEVICE_H
 #define SYMM_DEVICE_H
 
-#include "driver.h"
 #include "runtime/comm/join.h"
+#include "driver.h"
 
 /*
  * Chooses the device: by the configuration's text, else SYMM_DEVICE (ordinal, UUID or bus id), else

@@ -12,10 +12,10 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "runtime/comm/boot_id.h"
-#include "exit_notice.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/settings.h"
+#include "runtime/comm/boot_id.h"
+#include "exit_notice.h"
 
 enum {
     TICK_MS = 50,

@@ -13,31 +13,15 @@
 
 #include <stdatomic.h>
 #include "runtime/base/deadline.h"
-#include "runtime/comm/doing.h"
-#include "runtime/comm/join.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rank_set.h"
 #include "runtime/base/status.h"
+#include "runtime/comm/doing.h"
+#include "runtime/comm/join.h"
+#include "runtime/hub/arbiter.h"
 
 struct symm_exchange;
 struct symm_host_comm;
-
-/*
- * Decides, in the hub's thread, what all ranks of a vote then take as given. Only rank 0's is used.
- */
-struct symm_arbiter {
-    /*
-     * Called when all ranks of a vote with op != 0 have come. status: the worst of theirs. Returns
-     * the verdict (with a text if it fails) and fills in the answer.
-     */
-    symm_status (*decide)(void *self, uint32_t op, struct symm_rank_set members, symm_status status,
-                          const uint64_t args[4], uint64_t answer[4]);
-    /* Rank has freed the block at offset off of the window. */
-    void (*freed)(void *self, int rank, uint64_t off);
-    /* Whether no block is free on some of its ranks and not on others. */
-    bool (*settled)(void *self);
-    void *self;
-};
 
 struct symm_exchange_config {
     const struct symm_join *join;

@@ -7,10 +7,10 @@
 
 #include <pthread.h>
 #include <sys/types.h>
-#include "exchange.h"
-#include "runtime/hub/hub.h"
 #include "runtime/comm/link.h"
 #include "runtime/comm/rendezvous.h"
+#include "runtime/hub/hub.h"
+#include "exchange.h"
 
 enum { SYMM_FREED_MAX = 1000 }; /* offsets in one message */
 

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "state.h"
 #include "runtime/base/fd.h"
+#include "state.h"
 
 size_t symm__vote_max(int nranks)
 {

@@ -4,12 +4,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "runtime/driver/device.h"
-#include "runtime/memory/heap.h"
 #include "runtime/base/numbers.h"
-#include "runtime/memory/segment.h"
 #include "runtime/base/settings.h"
 #include "runtime/base/text.h"
+#include "runtime/driver/device.h"
+#include "runtime/memory/heap.h"
+#include "runtime/memory/segment.h"
 #include "tuning.h"
 
 enum { STAGING_LEAST = 1 << 10, STAGING_AT_LEAST = 8 << 20, STAGING_AT_MOST = 256 << 20 };

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "runtime/base/settings.h"
+#include "runtime/driver/device.h"
+#include "abort_line.h"
+#include "call.h"
 #include "capability.h"
 #include "capture.h"
-#include "abort_line.h"
-#include "runtime/driver/device.h"
-#include "call.h"
 #include "group.h"
 #include "kernel.h"
-#include "runtime/base/settings.h"
 #include "tuning.h"
 
 /* ------------------------------------------------------------------------------------ alone */

@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 #include <symm/collectives.h>
-#include "runtime/driver/driver.h"
 #include "runtime/exchange/exchange.h"
+#include "runtime/driver/driver.h"
 #include "runtime/memory/heap.h"
 #include "runtime/memory/memory.h"
 #include "stall.h"
@@ -32,9 +32,8 @@ struct symm_agreed {
     char multicast_off[256]; /* empty: the machine can */
 };
 
-struct symm_kernels; /* the library's own, loaded: kernel.h */
-struct symm_tuning;  /* what AUTO goes by: tuning.h */
-struct symm_dlpack_export;
+struct symm_kernels;     /* the library's own, loaded: kernel.h */
+struct symm_tuning;      /* what AUTO goes by: tuning.h */
 struct symm_side_stream; /* a stream for copies: side.h */
 struct symm_cublas;
 
@@ -101,9 +100,8 @@ struct symm_group {
     bool has_unrecorded; /* work was enqueued that no event tells the end of */
     CUstream captured;   /* the last stream of a call within a capture */
     bool has_captured;
-    struct symm_side_stream *sides;   /* NULL: never needed */
-    struct symm_dlpack_export *given; /* memory that DLPack tensors own now; guarded by dlpack.c */
-    pthread_mutex_t lock;             /* guards what follows */
+    struct symm_side_stream *sides; /* NULL: never needed */
+    pthread_mutex_t lock;           /* guards what follows */
     struct symm_attachment *attachments;
     /* For the other ranks, when one stalls: */
     uint64_t ncalls;                /* that all ranks make */

@@ -3,11 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "abort_line.h"
-#include "runtime/api/dlpack.h"
-#include "call.h"
-#include "runtime/memory/heap.h"
 #include "runtime/base/numbers.h"
+#include "runtime/memory/heap.h"
+#include "abort_line.h"
+#include "call.h"
 #include "pad.h"
 #include "side_stream.h"
 
@@ -294,6 +293,18 @@ void symm__group_detach(struct symm_group *group, struct symm_attachment *attach
     pthread_mutex_unlock(&group->lock);
 }
 
+struct symm_attachment *symm__group_attached(struct symm_group *group,
+                                             void (*release)(struct symm_attachment *))
+{
+    struct symm_attachment *found;
+
+    pthread_mutex_lock(&group->lock);
+    for (found = group->attachments; found && found->release != release;)
+        found = found->next;
+    pthread_mutex_unlock(&group->lock);
+    return found;
+}
+
 void symm__group_let_go(struct symm_group *group)
 {
     struct symm_attachment *all, *next;
@@ -319,7 +330,6 @@ symm_status symm__group_release(struct symm_group *group)
         return SYMM_OK;
     ctx = group->ctx;
     unlist(group);
-    symm__dlpack_forget(group);
     if (group->mc)
         symm__multicast_put_back(ctx->memory, group->mc);
     symm__group_let_go(group);

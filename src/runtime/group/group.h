@@ -37,14 +37,17 @@ symm_status symm__group_quiesce(struct symm_group *group);
 enum { SYMM_QUIET_MS = 3000, SYMM_GRACE_MS = 100 };
 void symm__group_await_quiet(struct symm_group *group);
 
-/* What a higher layer has made for a group, and what goes with it. */
+/* An object of a later room that a group owns: released with the group. */
 struct symm_attachment {
     struct symm_attachment *next;
     void (*release)(struct symm_attachment *attachment); /* Local */
 };
-/* Any thread. Who takes one away has to release it; one that is not there is not looked at. */
+/* Local; any thread. Detaching does not release; it does nothing if the attachment is not there. */
 void symm__group_attach(struct symm_group *group, struct symm_attachment *attachment);
 void symm__group_detach(struct symm_group *group, struct symm_attachment *attachment);
+/* The newest attachment with this release function; NULL: none. Local; any thread. */
+struct symm_attachment *symm__group_attached(struct symm_group *group,
+                                             void (*release)(struct symm_attachment *));
 
 /* Releases what belongs to the group, and its memory, on this rank. Local. */
 void symm__group_let_go(struct symm_group *group);

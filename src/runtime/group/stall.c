@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "context.h"
 #include "abort_line.h"
+#include "context.h"
 #include "packet_call.h"
 
 enum {

@@ -24,8 +24,8 @@
 #define SYMM_TUNING_H
 
 #include <stdbool.h>
-#include "operation.h"
 #include "runtime/base/status.h"
+#include "operation.h"
 
 enum { SYMM_TUNING_NBYTES_MAX = 1 << 20 };
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/comm/doing.h"
 #include "runtime/base/fd.h"
+#include "runtime/comm/doing.h"
 
 int symm__hub_place_of(const struct symm_hub_comm *comm, int rank)
 {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "runtime/comm/boot_id.h"
 #include "runtime/base/fd.h"
+#include "runtime/comm/boot_id.h"
 
 enum {
     STRANGER_US = 5000000, /* how long one may take to say it */

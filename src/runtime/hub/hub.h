@@ -7,27 +7,12 @@
 #define SYMM_HUB_H
 
 #include <poll.h>
-#include "runtime/exchange/exchange.h"
+#include <stdatomic.h>
+#include "runtime/base/log.h"
+#include "runtime/comm/join.h"
+#include "arbiter.h"
 
 struct symm_rendezvous;
-
-/*
- * Lane keys: 0 stands for joining, 1 is the world's, the hub gives the others. While a comm is
- * being made each of its ranks has a name of its own for it, with this bit, another one for each
- * attempt.
- */
-enum { SYMM_COMM_JOIN = 0, SYMM_COMM_WORLD = 1 };
-#define SYMM_COMM_FORMING (UINT64_C(1) << 63)
-
-/* What a HELLO brings, apart from args: nranks, pid, SYMM_HELLO_ flags. */
-struct symm_hello {
-    unsigned char token[16], device[16];
-    char boot_id[40];
-};
-enum { SYMM_HELLO_TOKEN = 1, SYMM_HELLO_DEVICE = 2 };
-
-/* Who asks in an ASKED, in place of a rank; and who is told in the TOLD that answers it. */
-enum { SYMM_ASKED_BY_HUB = SYMM_MAX_RANKS };
 
 enum {
     SYMM_HUB_STRANGERS = 16,    /* connections that have not said who they are */

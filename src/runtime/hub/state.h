@@ -6,10 +6,10 @@
 #ifndef SYMM_HUB_STATE_H
 #define SYMM_HUB_STATE_H
 
-#include "hub.h"
+#include "runtime/base/text.h"
 #include "runtime/comm/link.h"
 #include "runtime/comm/rendezvous.h"
-#include "runtime/base/text.h"
+#include "hub.h"
 
 struct symm_hub_client {
     struct symm_link link;

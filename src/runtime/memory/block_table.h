@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "memory.h"
 #include "runtime/base/rank_set.h"
+#include "memory.h"
 
 struct symm_block {
     uint64_t off, nbytes, requested; /* nbytes: requested, rounded up to the heap's alignment */

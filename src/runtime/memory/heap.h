@@ -6,7 +6,7 @@
 #ifndef SYMM_HEAP_H
 #define SYMM_HEAP_H
 
-#include "runtime/exchange/exchange.h"
+#include "runtime/hub/arbiter.h"
 
 /*
  * Whoever got an answer with a block reports it free exactly once: when the block is freed, when

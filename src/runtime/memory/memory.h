@@ -7,8 +7,8 @@
 
 #include <pthread.h>
 #include <symm/symm.h>
-#include "runtime/driver/driver.h"
 #include "runtime/exchange/exchange.h"
+#include "runtime/driver/driver.h"
 
 struct symm_memory;
 struct symm_multicast;

@@ -7,8 +7,8 @@
 #define SYMM_SEGMENT_H
 
 #include <symm/types.h>
-#include "runtime/driver/driver.h"
 #include "runtime/base/rank_set.h"
+#include "runtime/driver/driver.h"
 #include "window.h"
 
 struct symm_segment {

@@ -4,9 +4,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
+#include "runtime/base/fd.h"
 #include "folder.h"
 #include "meet.h"
-#include "runtime/base/fd.h"
 #include "test.h"
 
 /* ---- Verdicts ---- */

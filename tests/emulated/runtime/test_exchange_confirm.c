@@ -4,9 +4,9 @@
  */
 #include <signal.h>
 #include <sys/wait.h>
+#include "runtime/exchange/exchange.h"
 #include "folder.h"
 #include "meet.h"
-#include "runtime/exchange/exchange.h"
 #include "test.h"
 
 static void *confirm_often(void *arg)

@@ -1,9 +1,9 @@
 /* What ends a comm: deaths, goodbyes, time and aborts, with real processes and no driver. */
 #include <signal.h>
 #include <sys/wait.h>
+#include "runtime/exchange/exchange.h"
 #include "folder.h"
 #include "meet.h"
-#include "runtime/exchange/exchange.h"
 #include "test.h"
 
 /* ---- Death ---- */

@@ -1,7 +1,7 @@
 /* What ranks ask each other beside their votes, with real processes and no driver. */
+#include "runtime/exchange/exchange.h"
 #include "folder.h"
 #include "meet.h"
-#include "runtime/exchange/exchange.h"
 #include "test.h"
 
 /* ---- Questions ---- */

@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "leaks.h"
-#include "ranks.h"
-#include "reference.h"
 #include "runtime/memory/heap.h"
 #include "runtime/memory/memory.h"
 #include "runtime/memory/segment.h"
+#include "leaks.h"
+#include "ranks.h"
+#include "reference.h"
 #include "test.h"
 
 #define MIB ((size_t)1 << 20)

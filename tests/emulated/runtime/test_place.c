@@ -9,9 +9,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include "runtime/comm/rendezvous.h"
 #include "../driver/by_hand.h"
 #include "folder.h"
-#include "runtime/comm/rendezvous.h"
 #include "test.h"
 
 static void meet_and_part(struct rank *self, void *arg)

@@ -3,9 +3,9 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include "runtime/comm/rendezvous.h"
 #include "../driver/by_hand.h"
 #include "folder.h"
-#include "runtime/comm/rendezvous.h"
 #include "test.h"
 
 /* ---- Meeting ---- */

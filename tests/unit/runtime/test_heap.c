@@ -1,8 +1,8 @@
 /* The arbiter of memory, driven as the hub drives it. */
 #include <stdlib.h>
 #include <string.h>
-#include "reference.h"
 #include "runtime/memory/heap.h"
+#include "reference.h"
 #include "test.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -5,9 +5,9 @@
  */
 #include <stdlib.h>
 #include <sys/socket.h>
-#include "../../fuzz/client.h"
 #include "runtime/comm/boot_id.h"
 #include "runtime/comm/rendezvous.h"
+#include "../../fuzz/client.h"
 #include "folder.h"
 #include "test.h"
 

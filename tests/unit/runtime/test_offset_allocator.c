@@ -1,8 +1,8 @@
 /* The offset allocator against a map of bytes, and what first fit promises. */
 #include <stdlib.h>
 #include <string.h>
-#include "reference.h"
 #include "runtime/memory/offset_allocator.h"
+#include "reference.h"
 #include "test.h"
 
 START_TEST(first_fit_takes_the_lowest_gap)

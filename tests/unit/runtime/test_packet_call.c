@@ -2,8 +2,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include "collectives/kernels/args.h"
 #include "runtime/group/packet_call.h"
+#include "collectives/kernels/args.h"
 #include "test.h"
 
 enum { WORDS = 1 << SYMM_PACKET_CALL_BITS };
