@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to the main job: installs what is missing, builds, and runs every all-reduce.
+# From a fresh clone to the main job: installs missing packages, builds, and runs every all-reduce.
 set -euo pipefail
 
 case ${1:-} in
@@ -7,8 +7,8 @@ case ${1:-} in
     cat <<'HELP'
 # Usage: tools/quickstart.sh [-DNAME=VALUE...]
 #
-# Installs what is missing (as root or with sudo; the CUDA compiler goes into .cuda of this folder),
-# builds symm into build/ for the GPUs of this machine, and runs every variant of the all-reduce,
+# Installs missing packages (as root or with sudo; with a GPU the CUDA compiler, into .cuda of this
+# folder), builds the library and its tools into build/, and runs every variant of the all-reduce,
 # checked, from 1 KiB to 1 MiB: on all GPUs (8 at most) if there are two or more, else on 4 ranks of
 # the emulated driver. Options -D... go to CMake: -DSYMM_MULTICAST=OFF leaves multicast out.
 HELP
@@ -19,7 +19,7 @@ for option in "$@"; do
     case $option in
     -D?*=*) ;;
     *)
-        echo "# quickstart.sh: $option: it takes no arguments but -DNAME=VALUE and --help" >&2
+        echo "# quickstart.sh: $option: the arguments are -DNAME=VALUE and --help" >&2
         exit 2
         ;;
     esac
@@ -27,7 +27,11 @@ done
 
 # shellcheck source=setup.sh
 . "$(dirname "$0")/setup.sh"
-set_up "$@"
+say "checking packages"
+need_packages
+need_nvcc "$(has_gpu)" # without a GPU none is needed
+configure -DSYMM_TESTS=OFF "$@"
+build_targets symm-run symm-info symm-bench
 
 bin=$build/bin
 ngpus=0

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by quickstart.sh and test.sh: makes a bare Debian 12 or Ubuntu 24.04 able to build symm,
-# and builds it. Every step is skipped when its result is there, so that a second run takes seconds.
+# Sourced by quickstart.sh and test.sh: functions that install missing packages on a bare Debian 12 or Ubuntu 24.04, and
+# build symm. A step whose result is there is skipped, so a second run takes seconds.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
@@ -56,27 +56,27 @@ install_packages() {
     return 1
 }
 
-# Compilers, CMake, ninja, the libraries, what Python needs for the tests of its example, and the model checker,
-# without which only the models are left out.
+# Compilers, CMake, ninja and libraries for the library and its tools.
 need_packages() {
-    local missing=() command
+    local missing=() command version
     for command in gcc g++ cmake pkg-config; do
         command -v "$command" >/dev/null || missing+=("$command")
     done
     command -v ninja >/dev/null || missing+=(ninja-build)
-    pkg-config --exists check 2>/dev/null || missing+=(check)
     pkg-config --exists jansson 2>/dev/null || missing+=(libjansson-dev)
     [ -e /usr/include/dlpack/dlpack.h ] || missing+=(libdlpack-dev)
     [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}" ||
         fail "cannot go on without: ${missing[*]}"
-    /usr/bin/python3 -c 'import numpy' 2>/dev/null || install_packages python3-numpy ||
-        say "no NumPy: the tests of the Python example will be skipped"
-    command -v spin >/dev/null || install_packages spin || say "going on without spin"
-    command -v gnuplot >/dev/null || install_packages gnuplot-nox ||
-        say "no gnuplot: symm-bench draws no pictures"
-    local version
     version=$(cmake --version | sed -n '1s/.* //p')
     at_least "$version" 3.25 || fail "CMake $version is too old; 3.25 is needed"
+}
+
+# The tests' library; and programs whose tests are skipped without them.
+need_test_packages() {
+    pkg-config --exists check 2>/dev/null || install_packages check || fail "cannot go on without: check"
+    /usr/bin/python3 -c 'import numpy' 2>/dev/null || install_packages python3-numpy ||
+        say "no NumPy: the tests of the Python example will be skipped"
+    command -v spin >/dev/null || install_packages spin || say "no spin: the models will be skipped"
 }
 
 # Prints the first nvcc that is new enough; fails when there is none.
@@ -112,16 +112,24 @@ install_nvcc() {
     find_nvcc
 }
 
-# Sets cuda to ON or OFF, and nvcc to the compiler that is there in the first case.
+# Sets cuda to ON or OFF, and nvcc to the compiler in the first case. Installs one if `install` is yes.
 need_nvcc() {
+    local install=$1
     cuda=ON
-    nvcc=$(find_nvcc) || nvcc=$(install_nvcc) || {
-        cuda=OFF
-        say "no CUDA compiler to be had: a build for the emulated driver only"
-    }
+    nvcc=$(find_nvcc) && return
+    if [ "$install" = yes ] && nvcc=$(install_nvcc); then
+        return
+    fi
+    cuda=OFF
+    say "no nvcc: a build for the emulated driver only"
 }
 
-# The GPUs' architectures, as CMake wants them: 80;90a. One when there are no GPUs.
+# Prints yes if this machine has a GPU.
+has_gpu() {
+    nvidia-smi -L 2>/dev/null | grep -q '^GPU ' && echo yes || echo no
+}
+
+# The GPUs' architectures, as CMake wants them: 80;90a. Without a GPU: 90a.
 architectures() {
     local found=''
     if command -v nvidia-smi >/dev/null; then
@@ -131,15 +139,37 @@ architectures() {
     echo "${found:-90a}"
 }
 
-# Everything from the bare machine to binaries in build/bin. Arguments go to CMake.
-set_up() {
-    need_packages
-    need_nvcc
+# Configures build/. Arguments go to CMake.
+configure() {
     mkdir -p "$build"
-    local started=$SECONDS
     local options=(-G Ninja "-DSYMM_CUDA=$cuda" "-DSYMM_CUDA_ARCHITECTURES=$(architectures)")
     [ "$cuda" = OFF ] || options+=("-DSYMM_NVCC=$nvcc")
+    [ "$cuda" = OFF ] || [ "$(has_gpu)" = yes ] || say "no GPU here: kernels are built for the architecture 90a"
+    say "configuring"
     quietly "$build/configure.log" cmake -S "$root" -B "$build" "${options[@]}" "$@"
-    quietly "$build/build.log" cmake --build "$build"
+}
+
+# Builds targets and shows the progress: each second on a terminal, else every ten seconds.
+build_targets() {
+    local started=$SECONDS log=$build/build.log every=10 building
+    [ ! -t 2 ] || every=1
+    say "building ($*)"
+    NINJA_STATUS='%f of %t: ' cmake --build "$build" --target "$@" >"$log" 2>&1 &
+    building=$!
+    while kill -0 $building 2>/dev/null; do
+        if [ $(((SECONDS - started + 1) % every)) = 0 ]; then
+            if [ -t 2 ]; then
+                printf '\r\033[K# %s' "$(tail -n 1 "$log" | cut -c 1-90)" >&2
+            else
+                say "$(tail -n 1 "$log" | sed 's/: .*//') built after $((SECONDS - started)) s"
+            fi
+        fi
+        sleep 1
+    done
+    [ ! -t 2 ] || printf '\r\033[K' >&2
+    wait $building || {
+        grep -E -A 30 'FAILED|error' "$log" | head -n 60 >&2
+        fail "the build failed (all of its output: $log)"
+    }
     say "built into build/ in $((SECONDS - started)) s"
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to the verdict of all tests that this machine can run.
+# From a fresh clone to the result of all tests that this machine can run.
 set -euo pipefail
 
 case ${1:-} in
@@ -7,9 +7,9 @@ case ${1:-} in
     cat <<'HELP'
 # Usage: tools/test.sh [CTEST-OPTION...]
 #
-# Installs what is missing and builds, as tools/quickstart.sh does, and runs the tests. The options go
-# to ctest: -L emulated runs those of tests/emulated, -R NAME those of that name, -N lists them.
-# The last line counts: N passed, N failed, N skipped. Exit code: 0 when none has failed.
+# Installs missing packages, builds, and runs the tests. The options go to ctest: -L emulated runs the
+# tests of tests/emulated, -R NAME the tests with that name, -N lists them.
+# The last line counts: N passed, N failed, N skipped. Exit code: 0 if none has failed.
 HELP
     exit 0
     ;;
@@ -17,8 +17,12 @@ esac
 
 # shellcheck source=setup.sh
 . "$(dirname "$0")/setup.sh"
-# shellcheck disable=SC2119 # the arguments are for ctest
-set_up
+say "checking packages"
+need_packages
+need_test_packages
+need_nvcc yes # without a GPU too: tests read the machine code
+configure -DSYMM_TESTS=ON
+build_targets all
 
 # Counts cases: those that a test program says it has, each other test as one. Reads ctest's report.
 count_cases() {
@@ -61,5 +65,8 @@ code=0
 ctest --test-dir "$build" --output-on-failure --no-tests=error --output-junit "$build/tests.xml" \
     --test-output-size-passed 1000000 --test-output-size-failed 1000000 "$@" || code=$?
 [ -f "$build/tests.xml" ] || exit "$code" # it has only listed, or refused its options
+say "the ten slowest tests, in seconds"
+sed -n 's/.*<testcase name="\([^"]*\)".* time="\([0-9.]*\)".*/\2 \1/p' "$build/tests.xml" | sort -rn | head -n 10 |
+    awk '{ printf "#   %6.1f %s\n", $1, $2 }'
 count_cases "$build/tests.xml"
 [ "$code" = 0 ]
