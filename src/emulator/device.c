@@ -2,7 +2,7 @@
  * Initialisation, the devices and what can be asked about them, primary contexts, and each thread's
  * stack of current contexts.
  */
-#include "machine.h"
+#include "emulator/state/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

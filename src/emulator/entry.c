@@ -1,7 +1,7 @@
 /*
  * The only symbol of the library, cuGetProcAddress_v2, and the table of entries behind it.
  */
-#include "machine.h"
+#include "emulator/state/machine.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * left when the process ends. The report is one line, so that it does not bury the error of a
  * program that failed.
  */
-#include "machine.h"
-#include "memory.h"
+#include "emulator/state/machine.h"
+#include "emulator/memory/object.h"
 
 #include <stdarg.h>
 #include <stdio.h>

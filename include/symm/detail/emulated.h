@@ -93,7 +93,7 @@ struct symm_emulated_ops {
      */
     void (*fault)(const char *rule, const void *ptr);
     /*
-     * Weakly ordered memory (src/emulator/weak.c); called only with SYMM_EMULATED_WEAK. 1, 2, 4, 8
+     * Weakly ordered memory (src/emulator/blocks/weak.c); called only with SYMM_EMULATED_WEAK. 1, 2, 4, 8
      * or 16 bytes, aligned. p is an address that the device may access, or, with
      * SYMM_EMULATED_MULTICAST, a replica that `replicas` has returned. A store with release order
      * is fence(RELEASE) and then a store as it is; a load with acquire order is a load as it is and

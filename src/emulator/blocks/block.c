@@ -1,0 +1,323 @@
+/*
+ * One block of a grid, on one thread of the operating system. Its CUDA threads are fibers, run in
+ * passes: each pass resumes every thread that can run, in an order drawn from the seed. Threads
+ * that wait for others (a barrier, a warp exchange) are in no pass until the last of those has
+ * come. A thread that never gives way needs no fiber of its own: the next one runs after it on the
+ * same stack.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include "emulator/blocks/block.h"
+
+/*
+ * A pass in which every thread only polled gives the processor away, and after some of those in a
+ * row sleeps: far more blocks may be polling than the machine has processors.
+ */
+#define PASSES_BEFORE_SLEEP 50u
+#define SLEEP_MIN_NS 5000l
+#define SLEEP_MAX_NS 100000l
+
+_Thread_local struct block *emu__this_block;
+
+/* ---- The life of a CUDA thread ---- */
+
+EMU_UNCHECKED static void begin_thread(struct block *b, struct cuda_thread *t)
+{
+    struct symm_emulated_dim dim = b->grid->block_dim;
+    t->self = (struct symm_emulated_thread){
+        .thread = {t->index % dim.x, t->index / dim.x % dim.y, t->index / dim.x / dim.y},
+        .block = b->index,
+        .block_dim = dim,
+        .grid_dim = b->grid->grid_dim,
+    };
+    b->running = t;
+}
+
+/* The next thread of the pass, without taking it; only while some are left. */
+EMU_UNCHECKED static struct cuda_thread *peek(const struct block *b)
+{
+    return &b->threads[b->ready[b->at]];
+}
+
+EMU_UNCHECKED static void advance(struct block *b)
+{
+    b->left--;
+    b->at += b->step;
+    if (b->at >= b->nready)
+        b->at -= b->nready;
+}
+
+/* The body of every fiber: runs the thread it was given, and those after it that have not begun. */
+EMU_UNCHECKED static void carry(void *arg)
+{
+    struct carrier *c = arg;
+    for (;;) {
+        struct block *b = emu__this_block;
+        struct cuda_thread *t = c->thread;
+        begin_thread(b, t);
+        EMU_ACQUIRE(&b->sync_begin);
+        b->grid->kernel->run(b->grid->args);
+        EMU_RELEASE(&b->sync_end);
+        if (b->weak)
+            emu__weak_thread_left(b, t);
+        t->carrier = NULL;
+        emu__block_thread_left(b, t);
+        if (b->left > 0 && !peek(b)->carrier) {
+            c->thread = peek(b);
+            c->thread->carrier = c;
+            advance(b);
+            continue;
+        }
+        c->thread = NULL;
+        b->idle[b->nidle++] = c;
+        emu__fiber_suspend(&c->fiber);
+    }
+}
+
+static struct carrier *get_carrier(struct block *b)
+{
+    if (b->nidle > 0)
+        return b->idle[--b->nidle];
+    struct carrier *c = calloc(1, sizeof *c);
+    if (!c || !emu__fiber_create(&c->fiber, b->ncarriers, carry, c)) {
+        free(c);
+        return NULL;
+    }
+    return b->carriers[b->ncarriers++] = c;
+}
+
+/* ---- Passes ---- */
+
+static uint64_t draw(struct block *b)
+{
+    b->random ^= b->random << 13;
+    b->random ^= b->random >> 7;
+    b->random ^= b->random << 17;
+    return b->random;
+}
+
+static unsigned gcd(unsigned a, unsigned b)
+{
+    while (b) {
+        unsigned rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Turns next[] into the pass to run, with an order of its own. Seed 0 keeps the natural order. */
+static void begin_pass(struct block *b)
+{
+    unsigned *swap = b->ready;
+    b->ready = b->next;
+    b->next = swap;
+    b->nready = b->left = b->nnext;
+    b->nnext = 0;
+    b->at = 0;
+    b->step = 1;
+    b->progress = false;
+    if (b->nready > 1 && emu__machine.seed != 0) {
+        uint64_t random = draw(b);
+        b->at = (unsigned)(random >> 32) % b->nready;
+        b->step = 1 + (unsigned)random % (b->nready - 1);
+        while (gcd(b->nready, b->step) != 1)
+            b->step--;
+    }
+}
+
+/* Runs the next thread of the pass until it ends, waits or gives way. */
+static bool run_next(struct block *b)
+{
+    struct cuda_thread *t = peek(b);
+    advance(b);
+    if (!t->carrier) {
+        t->carrier = get_carrier(b);
+        if (!t->carrier)
+            return false;
+        t->carrier->thread = t;
+    }
+    b->running = t;
+    emu__fiber_resume(&t->carrier->fiber);
+    if (b->fault_signal)
+        emu__block_report_fault(b);
+    b->running = NULL;
+    return true;
+}
+
+static void back_off(struct block *b)
+{
+    unsigned n = b->idle_passes++;
+    if (n < PASSES_BEFORE_SLEEP) {
+        sched_yield();
+        return;
+    }
+    n -= PASSES_BEFORE_SLEEP;
+    long ns = n < 5 ? SLEEP_MIN_NS << n : SLEEP_MAX_NS;
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+/* The threads that are left have no one to wait for but each other. */
+static void report_stuck(struct block *b)
+{
+    char rule[160];
+    snprintf(rule, sizeof rule,
+             "threads wait for each other in different places: %u at __syncthreads, %u in warp "
+             "operations of block (%u,%u,%u)",
+             b->nwaiting, b->nthreads - b->ended - b->nwaiting, b->index.x, b->index.y, b->index.z);
+    emu__block_fault(b, CUDA_ERROR_LAUNCH_FAILED, rule);
+}
+
+static bool has_failed(const struct block *b)
+{
+    return atomic_load_explicit(&b->grid->device->sticky, memory_order_relaxed) != CUDA_SUCCESS;
+}
+
+/* Runs all threads to their end. False: the device failed meanwhile, and threads are left. */
+EMU_UNCHECKED static bool run_passes(struct block *b)
+{
+    while (b->ended < b->nthreads) {
+        begin_pass(b);
+        if (b->nready == 0)
+            report_stuck(b);
+        while (b->left > 0) {
+            if (!run_next(b)) {
+                emu__device_fail(b->grid->device, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+                return false;
+            }
+            if (has_failed(b))
+                return false;
+        }
+        if (has_failed(b))
+            return false;
+        if (b->progress)
+            b->idle_passes = 0;
+        else if (b->ended < b->nthreads && b->nnext > 0)
+            back_off(b);
+    }
+    return true;
+}
+
+/* ---- The block's thread ---- */
+
+/* The handler of faults must not run on the stack of a fiber, which may be what overflowed. */
+static void *make_signal_stack(void)
+{
+    size_t nbytes = (size_t)SIGSTKSZ * 8;
+    void *stack = malloc(nbytes);
+    if (stack)
+        sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = nbytes}, NULL);
+    return stack;
+}
+
+/* The state of this thread with room for nthreads. NULL: no memory. */
+static struct block *get_block(unsigned nthreads)
+{
+    struct block *b = emu__this_block;
+    if (!b) {
+        b = calloc(1, sizeof *b);
+        if (!b)
+            return NULL;
+        b->signal_stack = make_signal_stack();
+        prctl(PR_SET_TIMERSLACK, 1ul); /* or every short sleep takes 50 microseconds longer */
+        emu__this_block = b;
+    }
+    if (b->capacity >= nthreads)
+        return b;
+    struct cuda_thread *threads = realloc(b->threads, nthreads * sizeof *threads);
+    b->threads = threads ? threads : b->threads;
+    unsigned **lists[] = {&b->ready, &b->next, &b->waiting};
+    bool ok = threads != NULL;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        unsigned *list = realloc(*lists[i], nthreads * sizeof *list);
+        *lists[i] = list ? list : *lists[i];
+        ok = ok && list;
+    }
+    struct carrier **carriers = realloc(b->carriers, nthreads * sizeof *carriers);
+    b->carriers = carriers ? carriers : b->carriers;
+    struct carrier **idle = realloc(b->idle, nthreads * sizeof *idle);
+    b->idle = idle ? idle : b->idle;
+    if (!ok || !carriers || !idle)
+        return NULL;
+    b->capacity = nthreads;
+    return b;
+}
+
+/* False: no memory. */
+static bool begin_block(struct block *b, struct emu_grid *grid, uint64_t index)
+{
+    struct symm_emulated_dim dim = grid->grid_dim;
+    b->grid = grid;
+    b->index =
+        (struct symm_emulated_dim){(uint32_t)(index % dim.x), (uint32_t)(index / dim.x % dim.y),
+                                   (uint32_t)(index / dim.x / dim.y)};
+    b->nthreads = grid->nthreads;
+    b->ended = b->nwaiting = b->nnext = b->idle_passes = 0;
+    b->any = 0;
+    b->near_layout = 0;
+    b->random = emu__random(grid->seed, index) | 1;
+    for (unsigned i = 0; i < b->nthreads; i++) {
+        b->threads[i].carrier = NULL;
+        b->threads[i].index = i;
+        b->threads[i].mask = 0;
+        b->threads[i].self.block_dim.x = 1; /* not ended */
+        b->next[b->nnext++] = i;
+    }
+    /* The devices of a machine begin with the same seed. */
+    return !emu__machine.weak ||
+           emu__weak_begin(b, b->random + (uint64_t)grid->device->ordinal * 2);
+}
+
+/* The device has failed: what the threads were doing is forgotten, their stacks begin anew. */
+static void abandon(struct block *b)
+{
+    b->nidle = 0;
+    for (unsigned i = 0; i < b->ncarriers; i++) {
+        if (b->carriers[i]->thread)
+            emu__fiber_restart(&b->carriers[i]->fiber);
+        b->carriers[i]->thread = NULL;
+        b->idle[b->nidle++] = b->carriers[i];
+    }
+}
+
+void emu__block_run(struct emu_grid *grid, uint64_t index)
+{
+    struct emu_device *before = emu__running;
+    emu__running = grid->device;
+    struct block *b = get_block(grid->nthreads);
+    if (!b || !begin_block(b, grid, index)) {
+        emu__device_fail(grid->device, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    } else {
+        EMU_RELEASE(&b->sync_begin);
+        if (!run_passes(b))
+            abandon(b);
+        EMU_ACQUIRE(&b->sync_end);
+    }
+    emu__running = before;
+}
+
+void emu__block_thread_end(void)
+{
+    struct block *b = emu__this_block;
+    if (!b)
+        return;
+    emu__this_block = NULL;
+    sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
+    for (unsigned i = 0; i < b->ncarriers; i++) {
+        emu__fiber_destroy(&b->carriers[i]->fiber);
+        free(b->carriers[i]);
+    }
+    free(b->carriers);
+    free(b->idle);
+    free(b->threads);
+    free(b->ready);
+    free(b->next);
+    free(b->waiting);
+    free(b->signal_stack);
+    emu__weak_free(b->weak);
+    free(b);
+}

@@ -1,0 +1,118 @@
+/*
+ * Creating physical memory, how much of it there is, and its granularity.
+ */
+#include "emulator/memory/object.h"
+
+#define RECOMMENDED_GRANULARITY ((size_t)2 << 20)
+
+static CUresult check_prop(const CUmemAllocationProp *prop)
+{
+    if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "allocation type %d is not PINNED", prop->type);
+    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "location type %d is not DEVICE",
+                         prop->location.type);
+    if (!emu__device(prop->location.id))
+        return emu__rule(CUDA_ERROR_INVALID_DEVICE, "there is no device %d", prop->location.id);
+    if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
+        return emu__rule(CUDA_ERROR_NOT_PERMITTED, "this machine has no fabric handles");
+    if (prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "unknown handle types %#x",
+                         (unsigned)prop->requestedHandleTypes);
+    if (prop->win32HandleMetaData)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "win32HandleMetaData is set");
+    if (prop->allocFlags.gpuDirectRDMACapable)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "this machine has no GPUDirect RDMA");
+    return CUDA_SUCCESS;
+}
+
+CUresult emu_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                           int option)
+{
+    EMU_BEGIN("option=%d", option);
+    EMU_NOT_NULL(granularity);
+    EMU_NOT_NULL(prop);
+    CUresult result = check_prop(prop);
+    size_t least = emu__machine.granularity;
+    if (result == CUDA_SUCCESS && option == CU_MEM_ALLOC_GRANULARITY_MINIMUM)
+        *granularity = least;
+    else if (result == CUDA_SUCCESS && option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+        *granularity = least > RECOMMENDED_GRANULARITY ? least : RECOMMENDED_GRANULARITY;
+    else if (result == CUDA_SUCCESS)
+        result = emu__rule(CUDA_ERROR_INVALID_VALUE, "option %d is unknown", option);
+    return EMU_END(result);
+}
+
+/* The memory is taken from the device already. */
+static CUresult create(size_t nbytes, const CUmemAllocationProp *prop, struct emu_object **out)
+{
+    struct emu_header header = {
+        .magic = SYMM_EMULATED_MAGIC,
+        .abi = SYMM_EMULATED_ABI,
+        .kind = EMU_OBJECT_MEMORY,
+        .device = prop->location.id,
+        .handle_types = (uint32_t)prop->requestedHandleTypes,
+        .nbytes = nbytes,
+    };
+    CUresult result = emu__object_create(&header, EMU_DATA + nbytes, out);
+    if (result == CUDA_SUCCESS)
+        emu__fill_garbage(emu__data(*out), nbytes);
+    return result;
+}
+
+CUresult emu_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t nbytes,
+                         const CUmemAllocationProp *prop, unsigned long long flags)
+{
+    EMU_BEGIN("size=%zu, device=%d, handle_types=%#x, flags=%#llx", nbytes,
+              prop ? prop->location.id : -1, prop ? (unsigned)prop->requestedHandleTypes : 0,
+              flags);
+    EMU_NOT_NULL(handle);
+    EMU_NOT_NULL(prop);
+    CUresult result = check_prop(prop);
+    if (result != CUDA_SUCCESS)
+        return EMU_END(result);
+    if (flags != 0)
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0"));
+    if (nbytes == 0 || nbytes % emu__machine.granularity)
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE,
+                                 "size %zu is no multiple of the granularity %zu", nbytes,
+                                 emu__machine.granularity));
+    pthread_mutex_lock(&emu__lock);
+    bool fits = emu__memory_take(prop->location.id, nbytes);
+    pthread_mutex_unlock(&emu__lock);
+    if (!fits)
+        return EMU_END(CUDA_ERROR_OUT_OF_MEMORY);
+
+    struct emu_object *object = NULL;
+    struct emu_handle *own = NULL;
+    result = create(nbytes, prop, &object);
+    pthread_mutex_lock(&emu__lock);
+    if (result == CUDA_SUCCESS) {
+        emu__object_add(object);
+        own = emu__handle_new(object);
+        result = own ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (own) {
+        object->created_here = true;
+        *handle = own->value;
+    } else {
+        emu__memory_give(prop->location.id, nbytes);
+    }
+    if (object)
+        emu__object_put(object);
+    pthread_mutex_unlock(&emu__lock);
+    return EMU_END(result);
+}
+
+CUresult emu_cuMemGetInfo(size_t *available, size_t *total)
+{
+    EMU_BEGIN_HEALTHY("void");
+    EMU_NOT_NULL(available);
+    EMU_NOT_NULL(total);
+    struct emu_device *device = emu__device_current();
+    pthread_mutex_lock(&emu__lock);
+    *total = emu__machine.memory_nbytes;
+    *available = *total - device->used_nbytes;
+    pthread_mutex_unlock(&emu__lock);
+    return EMU_END(CUDA_SUCCESS);
+}

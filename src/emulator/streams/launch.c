@@ -1,0 +1,203 @@
+/* cuLaunchKernelEx: checks a launch as the driver does, copies its argument, and enqueues it. */
+#include <stdlib.h>
+#include <string.h>
+#include "emulator/blocks/grid.h"
+#include "emulator/streams/module.h"
+
+#define GRID_X_MAX 2147483647u
+#define GRID_YZ_MAX 65535u
+#define BLOCK_Z_MAX 64u
+#define CLUSTER_MAX 8u
+
+struct launch_work {
+    struct emu_work work;
+    struct CUmod_st *module;
+    const struct symm_emulated_kernel *kernel;
+    struct symm_emulated_dim grid_dim, block_dim;
+    size_t shared_nbytes;
+    bool cooperative;
+    int priority;
+    _Alignas(16) char args[];
+};
+
+static void launch_run(struct emu_work *work, struct CUstream_st *stream)
+{
+    const struct launch_work *w = (struct launch_work *)work;
+    struct emu_execution *execution = stream->execution;
+    if (atomic_load(&w->module->unloaded)) {
+        emu__rule_at(execution->device->ordinal, w->kernel->name, CUDA_ERROR_ILLEGAL_ADDRESS,
+                     "a graph runs a kernel whose module was unloaded");
+        emu__device_fail(execution->device, CUDA_ERROR_ILLEGAL_ADDRESS);
+        return;
+    }
+    struct emu_grid grid = {.kernel = w->kernel,
+                            .args = w->args,
+                            .grid_dim = w->grid_dim,
+                            .block_dim = w->block_dim,
+                            .shared_nbytes = w->shared_nbytes,
+                            .cooperative = w->cooperative,
+                            .priority = emu__stream_priorities ? stream->priority : w->priority};
+    emu__grid_run(execution, &grid);
+}
+
+static bool launch_uses(const struct emu_work *work, const struct CUmod_st *module)
+{
+    return ((const struct launch_work *)work)->module == module;
+}
+
+static void launch_destroy(struct emu_work *work)
+{
+    struct launch_work *w = (struct launch_work *)work;
+    emu__module_release(w->module);
+    free(w);
+}
+
+static struct emu_work *launch_create(const CUlaunchConfig *config, CUfunction function,
+                                      bool cooperative, int priority, void **params)
+{
+    size_t nbytes = function->kernel->args_nbytes;
+    struct launch_work *w = calloc(1, sizeof *w + nbytes);
+    if (!w)
+        return NULL;
+    w->work = (struct emu_work){
+        .references = 1, .run = launch_run, .destroy = launch_destroy, .uses = launch_uses};
+    w->module = function->module;
+    atomic_fetch_add(&w->module->references, 1);
+    w->kernel = function->kernel;
+    w->grid_dim = (struct symm_emulated_dim){config->gridDimX, config->gridDimY, config->gridDimZ};
+    w->block_dim =
+        (struct symm_emulated_dim){config->blockDimX, config->blockDimY, config->blockDimZ};
+    w->shared_nbytes = config->sharedMemBytes;
+    w->cooperative = cooperative;
+    w->priority = priority;
+    if (nbytes > 0)
+        memcpy(w->args, params[0], nbytes);
+    return &w->work;
+}
+
+static CUresult check_shape(const CUlaunchConfig *config, CUfunction function)
+{
+    unsigned gx = config->gridDimX, gy = config->gridDimY, gz = config->gridDimZ;
+    unsigned bx = config->blockDimX, by = config->blockDimY, bz = config->blockDimZ;
+    unsigned limit = (unsigned)emu__function_max_threads(function);
+    if (!gx || !gy || !gz || gx > GRID_X_MAX || gy > GRID_YZ_MAX || gz > GRID_YZ_MAX)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "a grid of %ux%ux%u blocks", gx, gy, gz);
+    if (!bx || !by || !bz || bz > BLOCK_Z_MAX || (uint64_t)bx * by > limit ||
+        (uint64_t)bx * by * bz > limit)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE,
+                         "%ux%ux%u threads a block, of which %s may have at most %u here", bx, by,
+                         bz, function->kernel->name, limit);
+    if (config->sharedMemBytes > EMU_SHARED_NBYTES)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "%u bytes of shared memory, more than %u",
+                         config->sharedMemBytes, EMU_SHARED_NBYTES);
+    if (config->sharedMemBytes > atomic_load(&function->shared_nbytes))
+        return emu__rule(CUDA_ERROR_INVALID_VALUE,
+                         "%u bytes of shared memory, of which %s may have %u: set "
+                         "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES first",
+                         config->sharedMemBytes, function->kernel->name,
+                         atomic_load(&function->shared_nbytes));
+    return CUDA_SUCCESS;
+}
+
+static CUresult check_cluster(const CUlaunchConfig *config, const CUlaunchAttribute *attribute)
+{
+    unsigned x = attribute->value.clusterDim.x, y = attribute->value.clusterDim.y,
+             z = attribute->value.clusterDim.z;
+    if (!x || !y || !z || (uint64_t)x * y > CLUSTER_MAX || (uint64_t)x * y * z > CLUSTER_MAX)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "a cluster of %ux%ux%u blocks", x, y, z);
+    if (config->gridDimX % x || config->gridDimY % y || config->gridDimZ % z)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "the grid is no multiple of the cluster");
+    return CUDA_SUCCESS;
+}
+
+static CUresult check_attributes(const CUlaunchConfig *config, bool *cooperative)
+{
+    if (config->numAttrs > 0 && !config->attrs)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "config->attrs is NULL");
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const CUlaunchAttribute *attribute = &config->attrs[i];
+        CUresult result = CUDA_SUCCESS;
+        switch (attribute->id) {
+        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+            *cooperative = attribute->value.cooperative != 0;
+            break;
+        case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+            result = check_cluster(config, attribute);
+            break;
+        case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+            break; /* it allows an overlap, which plain stream order never uses */
+        default:
+            result = emu__rule(CUDA_ERROR_NOT_SUPPORTED, "launch attribute %d", attribute->id);
+        }
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult check_cooperative(const CUlaunchConfig *config)
+{
+    uint64_t nblocks = (uint64_t)config->gridDimX * config->gridDimY * config->gridDimZ;
+    unsigned nthreads = config->blockDimX * config->blockDimY * config->blockDimZ;
+    uint64_t fit =
+        (uint64_t)emu__machine.sms * (unsigned)emu__blocks_per_sm(nthreads, config->sharedMemBytes);
+    if (nblocks <= fit)
+        return CUDA_SUCCESS;
+    return emu__rule(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                     "a cooperative grid of %llu blocks, of which %llu fit",
+                     (unsigned long long)nblocks, (unsigned long long)fit);
+}
+
+/* The first launch of a function that nobody loaded before: waits until the device is idle. */
+static void load(struct CUstream_st *stream, CUfunction function)
+{
+    if (atomic_load(&function->loaded))
+        return;
+    if (!emu__execution_wait_ms(stream->execution, EMU_PATIENCE_MS)) {
+        emu__rule(CUDA_SUCCESS,
+                  "the first launch of %s waits until the device is idle, which it is not: load "
+                  "functions before there is work that waits for them",
+                  function->kernel->name);
+        emu__execution_wait(stream->execution);
+    }
+    atomic_store(&function->loaded, true);
+}
+
+static CUresult launch(const CUlaunchConfig *config, CUfunction function, void **params)
+{
+    struct CUstream_st *stream;
+    bool cooperative = false;
+    CUresult result = emu__stream_get(config->hStream, true, &stream);
+    if (result == CUDA_SUCCESS)
+        result = emu__function_check(function);
+    if (result == CUDA_SUCCESS && function->module->device != stream->execution->device)
+        result = emu__rule(CUDA_ERROR_INVALID_HANDLE, "the function belongs to device %d",
+                           function->module->device->ordinal);
+    if (result == CUDA_SUCCESS)
+        result = check_shape(config, function);
+    if (result == CUDA_SUCCESS)
+        result = check_attributes(config, &cooperative);
+    if (result == CUDA_SUCCESS && cooperative)
+        result = check_cooperative(config);
+    if (result != CUDA_SUCCESS)
+        return result;
+    load(stream, function);
+    struct emu_work *work = launch_create(config, function, cooperative, stream->priority, params);
+    return work ? emu__stream_enqueue(stream, work) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult emu_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
+                              void **extra)
+{
+    EMU_BEGIN_HEALTHY("function=%p grid=%u,%u,%u block=%u,%u,%u stream=%p", (void *)function,
+                      config ? config->gridDimX : 0, config ? config->gridDimY : 0,
+                      config ? config->gridDimZ : 0, config ? config->blockDimX : 0,
+                      config ? config->blockDimY : 0, config ? config->blockDimZ : 0,
+                      config ? (void *)config->hStream : NULL);
+    if (extra)
+        return EMU_END(emu__rule(CUDA_ERROR_NOT_SUPPORTED, "`extra`: arguments go through params"));
+    EMU_NOT_NULL(config);
+    EMU_NOT_NULL(params);
+    EMU_NOT_NULL(params[0]);
+    return EMU_END(launch(config, function, params));
+}
