@@ -1,9 +1,9 @@
-/*
- * The only symbol of the library, cuGetProcAddress_v2, and the table of entries behind it.
- */
-#include "emulator/state/machine.h"
-
+/* cuGetProcAddress_v2, the only symbol of the library, and the table of entries. */
 #include <string.h>
+#include "emulator/state/call.h"
+#include "emulator/state/counts.h"
+#include "emulator/state/fault.h"
+#include "emulator/state/machine.h"
 
 typedef void (*any_function)(void);
 
@@ -25,7 +25,7 @@ static const struct entry entries[] = {
     {"symm_emulated_set_seed", 0, (any_function)emu__set_seed},
 };
 
-/* By the name with or without _v2. */
+/* Finds an entry by its name with or without _v2. */
 static const struct entry *find(const char *name)
 {
     size_t n = strlen(name);
@@ -35,11 +35,6 @@ static const struct entry *find(const char *name)
         if (strlen(entries[i].name) == n && memcmp(entries[i].name, name, n) == 0)
             return &entries[i];
     return NULL;
-}
-
-bool emu__entry_exists(const char *name)
-{
-    return find(name) != NULL;
 }
 
 __attribute__((visibility("default"))) CUresult

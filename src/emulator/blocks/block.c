@@ -1,21 +1,24 @@
 /*
- * One block of a grid, on one thread of the operating system. Its CUDA threads are fibers, run in
- * passes: each pass resumes every thread that can run, in an order drawn from the seed. Threads
- * that wait for others (a barrier, a warp exchange) are in no pass until the last of those has
- * come. A thread that never gives way needs no fiber of its own: the next one runs after it on the
- * same stack.
+ * Runs one block of a grid on one thread of the operating system. Its CUDA threads are fibers, run
+ * in passes: each pass resumes every ready thread, in an order drawn from the seed. A thread that
+ * waits for others (at a barrier, in a warp exchange) is in no pass until the last of them arrives.
+ * A thread that never gives way needs no own fiber: the next thread runs on the same stack.
  */
+#include "block.h"
+
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
-#include "emulator/blocks/block.h"
+#include "emulator/state/devices.h"
+#include "emulator/state/machine.h"
+#include "emulator/state/sanitizer.h"
 
 /*
- * A pass in which every thread only polled gives the processor away, and after some of those in a
- * row sleeps: far more blocks may be polling than the machine has processors.
+ * After a pass in which all threads only polled, the block yields the processor; after some of them
+ * in a row it sleeps. Far more blocks may poll than the host has processors.
  */
 #define PASSES_BEFORE_SLEEP 50u
 #define SLEEP_MIN_NS 5000l
@@ -37,7 +40,7 @@ EMU_UNCHECKED static void begin_thread(struct block *b, struct cuda_thread *t)
     b->running = t;
 }
 
-/* The next thread of the pass, without taking it; only while some are left. */
+/* Returns the next thread of the pass without taking it. Only while some are left. */
 EMU_UNCHECKED static struct cuda_thread *peek(const struct block *b)
 {
     return &b->threads[b->ready[b->at]];
@@ -51,7 +54,7 @@ EMU_UNCHECKED static void advance(struct block *b)
         b->at -= b->nready;
 }
 
-/* The body of every fiber: runs the thread it was given, and those after it that have not begun. */
+/* The body of every fiber: runs its thread, then the threads after it that have not begun. */
 EMU_UNCHECKED static void carry(void *arg)
 {
     struct carrier *c = arg;
@@ -110,7 +113,7 @@ static unsigned gcd(unsigned a, unsigned b)
     return a;
 }
 
-/* Turns next[] into the pass to run, with an order of its own. Seed 0 keeps the natural order. */
+/* Makes next[] the pass to run and draws its order. Seed 0 keeps the natural order. */
 static void begin_pass(struct block *b)
 {
     unsigned *swap = b->ready;
@@ -161,7 +164,7 @@ static void back_off(struct block *b)
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
-/* The threads that are left have no one to wait for but each other. */
+/* All remaining threads wait for each other. */
 static void report_stuck(struct block *b)
 {
     char rule[160];
@@ -177,7 +180,7 @@ static bool has_failed(const struct block *b)
     return atomic_load_explicit(&b->grid->device->sticky, memory_order_relaxed) != CUDA_SUCCESS;
 }
 
-/* Runs all threads to their end. False: the device failed meanwhile, and threads are left. */
+/* Runs all threads to their end. False: the device failed, and threads are left. */
 EMU_UNCHECKED static bool run_passes(struct block *b)
 {
     while (b->ended < b->nthreads) {
@@ -204,7 +207,7 @@ EMU_UNCHECKED static bool run_passes(struct block *b)
 
 /* ---- The block's thread ---- */
 
-/* The handler of faults must not run on the stack of a fiber, which may be what overflowed. */
+/* The fault handler must not run on the stack of a fiber, which may have overflowed. */
 static void *make_signal_stack(void)
 {
     size_t nbytes = (size_t)SIGSTKSZ * 8;
@@ -214,7 +217,7 @@ static void *make_signal_stack(void)
     return stack;
 }
 
-/* The state of this thread with room for nthreads. NULL: no memory. */
+/* Returns the state of this thread with capacity for nthreads. NULL: no memory. */
 static struct block *get_block(unsigned nthreads)
 {
     struct block *b = emu__this_block;
@@ -223,7 +226,7 @@ static struct block *get_block(unsigned nthreads)
         if (!b)
             return NULL;
         b->signal_stack = make_signal_stack();
-        prctl(PR_SET_TIMERSLACK, 1ul); /* or every short sleep takes 50 microseconds longer */
+        prctl(PR_SET_TIMERSLACK, 1ul); /* else every short sleep takes 50 microseconds longer */
         emu__this_block = b;
     }
     if (b->capacity >= nthreads)
@@ -267,12 +270,12 @@ static bool begin_block(struct block *b, struct emu_grid *grid, uint64_t index)
         b->threads[i].self.block_dim.x = 1; /* not ended */
         b->next[b->nnext++] = i;
     }
-    /* The devices of a machine begin with the same seed. */
+    /* All devices have the same grid seed, so the ordinal tells them apart. */
     return !emu__machine.weak ||
            emu__weak_begin(b, b->random + (uint64_t)grid->device->ordinal * 2);
 }
 
-/* The device has failed: what the threads were doing is forgotten, their stacks begin anew. */
+/* Discards the threads of a block whose device has failed. */
 static void abandon(struct block *b)
 {
     b->nidle = 0;

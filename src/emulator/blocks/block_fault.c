@@ -1,12 +1,18 @@
 /*
- * Faults of kernel code. A CUDA thread that touches what it may not continues, out of the signal
- * handler, on its own emptied stack, and from there gives way for ever; outside of fibers the fault
- * is then reported, which takes locks.
+ * Faults of kernel code. The signal handler makes a CUDA thread that faulted continue on its own
+ * emptied stack, from which it gives way forever. The fault is then reported outside of fibers,
+ * since the report takes locks.
  */
+#include "block.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <ucontext.h>
-#include "emulator/blocks/block.h"
+#include "emulator/memory/address.h"
+#include "emulator/state/call.h"
+#include "emulator/state/devices.h"
+#include "emulator/state/machine.h"
+#include "emulator/state/sanitizer.h"
 
 EMU_UNCHECKED void emu__block_fault(struct block *b, CUresult error, const char *rule)
 {
@@ -45,7 +51,7 @@ EMU_UNCHECKED void *emu__block_reach(const void *ptr)
     emu__block_leave(b);
 }
 
-/* Where a fiber continues after the signal handler, on its own emptied stack. */
+/* A fiber continues here after the signal handler, on its own emptied stack. */
 __attribute__((noreturn, no_sanitize("address"))) EMU_UNCHECKED static void after_fault(void)
 {
     emu__block_leave(emu__this_block);
@@ -63,7 +69,7 @@ static void set_context(ucontext_t *context, void (*pc)(void), void *stack_top)
 #endif
 }
 
-/* The signals that are faults, and who had them before. */
+/* The signals of faults, and their previous handlers. */
 enum { FAULTS = 3 };
 static const int fault_signals[FAULTS] = {SIGSEGV, SIGBUS, SIGFPE};
 static struct sigaction previous_actions[FAULTS];
@@ -92,7 +98,7 @@ EMU_UNCHECKED static void on_fault(int sig, siginfo_t *info, void *context)
     else if (previous->sa_handler != SIG_DFL && previous->sa_handler != SIG_IGN)
         previous->sa_handler(sig);
     else
-        sigaction(sig, previous, NULL); /* the access runs again and has its default end */
+        sigaction(sig, previous, NULL); /* the access runs again and takes the default action */
 }
 
 static void catch_faults_once(void)
@@ -112,8 +118,8 @@ void emu__block_catch_faults(void)
 static void report_division(struct block *b)
 {
     emu__block_fault(b, CUDA_ERROR_LAUNCH_FAILED,
-                     "an integer division by zero, or one that overflows: a GPU goes on with any "
-                     "result");
+                     "an integer division by zero or with overflow: a GPU continues with an "
+                     "undefined result");
 }
 
 static void report_access(struct block *b)

@@ -1,11 +1,16 @@
 /*
- * What the CUDA threads of a block ask for while they run: barriers and warp exchanges, at which
- * they wait for each other, and the addresses behind the ones they have.
+ * The operations of running CUDA threads (symm_emulated_ops): barriers and warp exchanges, at which
+ * they wait for each other, and address translation.
  */
+#include "block.h"
+
 #include <stdio.h>
 #include <string.h>
-#include "emulator/blocks/block.h"
-#include "emulator/memory/object.h" /* emu__layout */
+#include "emulator/memory/address.h"
+#include "emulator/memory/range.h"
+#include "emulator/state/devices.h"
+#include "emulator/state/machine.h"
+#include "emulator/state/sanitizer.h"
 
 #define WARP 32u
 #define EXCHANGE_NBYTES 16u
@@ -19,11 +24,11 @@ EMU_UNCHECKED static void make_ready(struct block *b, struct cuda_thread *t)
 
 EMU_UNCHECKED static void suspend(struct block *b, struct cuda_thread *t)
 {
-    EMU_RELEASE(&b->sync_end); /* it may be abandoned here */
+    EMU_RELEASE(&b->sync_end); /* the block may be abandoned here */
     emu__fiber_suspend(&t->carrier->fiber);
 }
 
-/* All threads that have not ended are at the barrier: opens it. */
+/* Opens the barrier: all threads that have not ended are at it. */
 EMU_UNCHECKED static void open_barrier(struct block *b)
 {
     b->result[b->round & 1] = b->any;
@@ -74,7 +79,7 @@ EMU_UNCHECKED static void op_yield(void)
     emu__block_give_way(b);
 }
 
-/* The warp of t: its first thread, and how many it has. */
+/* Returns the first thread of t's warp and the warp's size. */
 EMU_UNCHECKED static struct cuda_thread *warp_of(struct block *b, const struct cuda_thread *t,
                                                  unsigned *nlanes)
 {
@@ -88,7 +93,7 @@ EMU_UNCHECKED static bool has_ended(const struct cuda_thread *t)
     return t->self.block_dim.x == 0;
 }
 
-/* Gives every lane of `came` what each of them brought. */
+/* Gives every lane of `came` the contributions of all of them. */
 EMU_UNCHECKED static void hand_out(struct cuda_thread *warp, uint32_t came, size_t nbytes)
 {
     char gathered[WARP * EXCHANGE_NBYTES];
@@ -107,7 +112,7 @@ EMU_UNCHECKED static void hand_out(struct cuda_thread *warp, uint32_t came, size
     }
 }
 
-/* If every lane of the mask that has not ended waits for just this: hands out, wakes the others. */
+/* Completes the exchange if every live lane of the mask waits in it. False: some lane does not. */
 EMU_UNCHECKED static bool complete_exchange(struct block *b, struct cuda_thread *warp,
                                             unsigned nlanes, const struct cuda_thread *like,
                                             const struct cuda_thread *last)
@@ -154,7 +159,7 @@ EMU_UNCHECKED static void op_warp_exchange(uint32_t mask, const void *mine, size
     unsigned nlanes;
     struct cuda_thread *warp = warp_of(b, t, &nlanes);
     if (!(mask >> t->index % WARP & 1))
-        op_fault("a warp exchange whose mask leaves out the calling thread", NULL);
+        op_fault("the mask of a warp function does not contain the calling thread", NULL);
     if (nbytes > EXCHANGE_NBYTES)
         op_fault("a warp exchange of more than 16 bytes", NULL);
     if (b->weak)
@@ -184,7 +189,7 @@ EMU_UNCHECKED void emu__block_thread_left(struct block *b, struct cuda_thread *t
             complete_exchange(b, warp, nlanes, &warp[lane], NULL);
 }
 
-/* ---- What else kernels ask for ---- */
+/* ---- Identity and addresses ---- */
 
 EMU_UNCHECKED static const struct symm_emulated_thread *op_self(void)
 {
@@ -202,7 +207,7 @@ EMU_UNCHECKED static int op_replicas(const void *multicast, size_t nbytes, void 
     return n;
 }
 
-/* The span's place in near[]. */
+/* Returns the span's slot in near[]. */
 static struct near_span *near_of(struct block *b, uintptr_t at)
 {
     return &b->near[(at >> NEAR_SHIFT) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - NEAR_BITS)];

@@ -1,12 +1,13 @@
 /*
- * The switch between fibers: it saves the registers that a function must preserve, changes the
- * stack and restores them. Floating-point control words are left alone, since kernels do not change
- * them.
+ * The switch between fibers saves the registers that a function must preserve, changes the stack
+ * and restores them. It skips floating-point control words, which kernels do not change.
  */
+#include "fiber.h"
+
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "emulator/blocks/fiber.h"
+#include "emulator/state/sanitizer.h"
 
 #ifdef EMU_ASAN
 #include <sanitizer/asan_interface.h>
@@ -19,12 +20,12 @@
 #define STACK_NBYTES (64u << 10)
 #endif
 
-/* Below each stack: large, so that a frame with big arrays does not reach past it. */
+/* Below each stack. Large, so that a frame with big arrays does not reach past it. */
 #define GUARD_NBYTES (1u << 20)
 
-/* Saves this context, with its stack pointer in *save, and continues the one saved at `to`. */
+/* Saves this context, its stack pointer in *save, and continues the context saved at `to`. */
 void emu__fiber_swap(void **save, void *to);
-/* Where a new fiber begins: calls its function with its argument. */
+/* The first code of a new fiber: calls its function with its argument. */
 void emu__fiber_entry(void);
 
 #if defined(__x86_64__)
@@ -108,7 +109,7 @@ enum { FRAME_WORDS = 20, FRAME_ARG = 1, FRAME_FUNCTION = 0, FRAME_RETURN = 11 };
 #error "fibers are written for x86-64 and aarch64"
 #endif
 
-/* The thread that resumes fibers: what a fiber switches back to. */
+/* The thread that resumes fibers, to which they switch back. */
 struct base {
     void *sp;
     const void *stack;
@@ -163,7 +164,7 @@ EMU_UNCHECKED static void first_run(void *arg)
     fiber->run(fiber->arg);
 }
 
-/* Makes a frame on the empty stack from which emu__fiber_swap "returns" into emu__fiber_entry. */
+/* Makes a frame on the empty stack with which emu__fiber_swap "returns" into emu__fiber_entry. */
 static void begin(struct emu_fiber *fiber)
 {
     uintptr_t *frame = (uintptr_t *)emu__fiber_top(fiber) - FRAME_WORDS;

@@ -1,26 +1,39 @@
 /*
- * Which blocks run: at most so many at a time as the device's multiprocessors hold, over all grids
- * that run, those of the greatest priority first, and of one priority first come first served.
- * Blocks that find no room wait for others to end, and keep those behind them waiting; a
- * cooperative grid begins when all of its blocks fit. Kernels that never have more than a warp have
- * places of their own: such blocks fit beside large ones.
+ * Picks the blocks that run: at most as many at a time as the device's SMs hold, over all running
+ * grids; greatest priority first, then first come first served. A block that does not fit waits
+ * until others end, and so do the blocks queued behind it. A cooperative grid starts when all its
+ * blocks fit. Kernels that never have more than a warp a block have slots of their own, so such
+ * blocks fit beside large ones.
  *
- * A grid's own stream worker runs blocks too, so that a small grid needs no other thread.
+ * The thread that runs a grid runs blocks too, so that a small grid needs no other thread.
  */
-#include <signal.h>
+#include "grid.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include "emulator/streams/execution.h"
-#include "emulator/blocks/grid.h"
+#include "emulator/state/devices.h"
+#include "emulator/state/machine.h"
+#include "emulator/state/thread.h"
 
-enum { WARP = 32 };
+enum { WARP = 32, SMALL_PER_SM = 2 };
 
-/* A thread without a block. It stays for the next grid, until the execution closes. */
-struct emu_block_thread {
-    struct emu_block_thread *next;
-    struct emu_execution *execution;
+/* A thread without a block. It stays for the next grid, until the SMs are closed. */
+struct block_thread {
+    struct block_thread *next;
     pthread_cond_t called_cond;
     bool called;
+};
+
+struct emu_sms {
+    struct emu_device *device;
+    pthread_mutex_t lock; /* guards the rest */
+    unsigned references;
+    bool closing;
+    struct emu_grid *grids; /* in the order of their start */
+    unsigned free_slots[EMU_SLOT_KINDS];
+    unsigned coming;          /* threads called that have not taken a block yet */
+    uint64_t launches, seeds; /* launches since emu__seeds had this value */
+    struct block_thread *parked;
 };
 
 int emu__blocks_per_sm(unsigned nthreads, size_t shared_nbytes)
@@ -28,29 +41,39 @@ int emu__blocks_per_sm(unsigned nthreads, size_t shared_nbytes)
     if (nthreads == 0 || nthreads > (unsigned)emu__machine.max_block_threads ||
         shared_nbytes > EMU_SHARED_NBYTES)
         return 0;
-    return shared_nbytes > EMU_SHARED_NBYTES / 2 ? 1 : emu__machine.places;
+    return shared_nbytes > EMU_SHARED_NBYTES / 2 ? 1 : emu__machine.blocks_per_sm;
 }
 
-bool emu__thread_start(void *(*run)(void *), void *arg)
+struct emu_sms *emu__sms_create(struct emu_device *device)
 {
-    sigset_t block, before;
-    sigfillset(&block);
-    sigdelset(&block, SIGSEGV);
-    sigdelset(&block, SIGBUS);
-    sigdelset(&block, SIGFPE);
-    sigdelset(&block, SIGILL);
-    pthread_attr_t attr;
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &block, &before);
-    pthread_t thread;
-    int error = pthread_create(&thread, &attr, run, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return error == 0;
+    struct emu_sms *sms = calloc(1, sizeof *sms);
+    if (!sms)
+        return NULL;
+    sms->device = device;
+    sms->references = 1;
+    sms->free_slots[EMU_LARGE] = (unsigned)(emu__machine.sms * emu__machine.blocks_per_sm);
+    sms->free_slots[EMU_SMALL] = (unsigned)emu__machine.sms * SMALL_PER_SM;
+    pthread_mutex_init(&sms->lock, NULL);
+    return sms;
 }
 
-/* How many blocks of the grid can start when so many slots of each kind are free. */
+static void release_unlock(struct emu_sms *sms)
+{
+    bool last = --sms->references == 0;
+    pthread_mutex_unlock(&sms->lock);
+    if (!last)
+        return;
+    pthread_mutex_destroy(&sms->lock);
+    free(sms);
+}
+
+void emu__sms_release(struct emu_sms *sms)
+{
+    pthread_mutex_lock(&sms->lock);
+    release_unlock(sms);
+}
+
+/* Returns how many blocks of the grid fit into the free slots of each kind. */
 static uint64_t startable_of(const struct emu_grid *grid, const unsigned *free_slots)
 {
     uint64_t left = grid->nblocks - grid->started, fit = free_slots[grid->kind] / grid->slots;
@@ -59,12 +82,12 @@ static uint64_t startable_of(const struct emu_grid *grid, const unsigned *free_s
     return left < fit ? left : fit;
 }
 
-static uint64_t startable(const struct emu_execution *execution)
+static uint64_t startable(const struct emu_sms *sms)
 {
     unsigned free_slots[EMU_SLOT_KINDS];
-    memcpy(free_slots, execution->free_slots, sizeof free_slots);
+    memcpy(free_slots, sms->free_slots, sizeof free_slots);
     uint64_t total = 0;
-    for (const struct emu_grid *grid = execution->grids; grid; grid = grid->next) {
+    for (const struct emu_grid *grid = sms->grids; grid; grid = grid->next) {
         uint64_t n = startable_of(grid, free_slots);
         total += n;
         if (n < grid->nblocks - grid->started)
@@ -75,129 +98,130 @@ static uint64_t startable(const struct emu_execution *execution)
     return total;
 }
 
-/* Takes the next block to start: of `only`, or of any grid. False: there is none, or no room. */
-static bool take(struct emu_execution *execution, const struct emu_grid *only,
-                 struct emu_grid **out, uint64_t *index)
+/* Takes the next block to start, of `only` or of any grid. False: there is none, or no slot. */
+static bool take(struct emu_sms *sms, const struct emu_grid *only, struct emu_grid **out,
+                 uint64_t *index)
 {
-    struct emu_grid *grid = execution->grids;
+    struct emu_grid *grid = sms->grids;
     while (grid && grid->started == grid->nblocks)
         grid = grid->next;
-    if (!grid || (only && grid != only) || startable_of(grid, execution->free_slots) == 0)
+    if (!grid || (only && grid != only) || startable_of(grid, sms->free_slots) == 0)
         return false;
     if (!grid->cooperative)
-        execution->free_slots[grid->kind] -= grid->slots;
+        sms->free_slots[grid->kind] -= grid->slots;
     else if (grid->started == 0)
-        execution->free_slots[grid->kind] -= (unsigned)grid->nblocks * grid->slots;
+        sms->free_slots[grid->kind] -= (unsigned)grid->nblocks * grid->slots;
     *out = grid;
     *index = grid->started++;
     return true;
 }
 
-static void give_back(struct emu_execution *execution, struct emu_grid *grid)
+static void give_back(struct emu_sms *sms, struct emu_grid *grid)
 {
-    execution->free_slots[grid->kind] += grid->slots;
+    sms->free_slots[grid->kind] += grid->slots;
     if (++grid->ended < grid->nblocks)
         return;
-    struct emu_grid **link = &execution->grids;
+    struct emu_grid **link = &sms->grids;
     while (*link != grid)
         link = &(*link)->next;
     *link = grid->next;
     pthread_cond_signal(&grid->all_ended);
 }
 
-static void *block_thread(void *arg);
+static void *run_block_thread(void *arg);
 
-/* Calls a thread for each block that can start, apart from those that are coming already. */
-static void call_threads(struct emu_execution *execution)
+/* Calls a thread for each block that can start, less the threads that are coming already. */
+static void call_threads(struct emu_sms *sms)
 {
-    for (uint64_t n = startable(execution); n > execution->coming;) {
-        struct emu_block_thread *thread = execution->parked;
+    for (uint64_t n = startable(sms); n > sms->coming;) {
+        struct block_thread *thread = sms->parked;
         if (thread) {
-            execution->parked = thread->next;
+            sms->parked = thread->next;
             thread->called = true;
             pthread_cond_signal(&thread->called_cond);
         } else {
-            emu__execution_retain_locked(execution);
-            if (!emu__thread_start(block_thread, execution)) {
-                execution->references--;
-                return; /* the threads that there are run these blocks too, later */
+            sms->references++;
+            if (!emu__thread_start(run_block_thread, sms)) {
+                sms->references--;
+                return; /* the threads that exist run these blocks too, later */
             }
         }
-        execution->coming++;
+        sms->coming++;
     }
 }
 
-/* Runs blocks, of `only` or of any grid, while some can start. With the lock. */
-static void run_blocks(struct emu_execution *execution, const struct emu_grid *only)
+/* Runs blocks of `only`, or of any grid, while some can start. With the lock. */
+static void run_blocks(struct emu_sms *sms, const struct emu_grid *only)
 {
     struct emu_grid *grid;
     uint64_t index;
-    while (take(execution, only, &grid, &index)) {
-        call_threads(execution);
-        pthread_mutex_unlock(&execution->lock);
+    while (take(sms, only, &grid, &index)) {
+        call_threads(sms);
+        pthread_mutex_unlock(&sms->lock);
         emu__block_run(grid, index);
-        pthread_mutex_lock(&execution->lock);
-        give_back(execution, grid);
+        pthread_mutex_lock(&sms->lock);
+        give_back(sms, grid);
     }
-    call_threads(execution);
+    call_threads(sms);
 }
 
-static void *block_thread(void *arg)
+static void *run_block_thread(void *arg)
 {
-    struct emu_execution *execution = arg;
-    struct emu_block_thread self = {.execution = execution,
-                                    .called_cond = PTHREAD_COND_INITIALIZER};
-    pthread_mutex_lock(&execution->lock);
-    while (!execution->closing) {
-        execution->coming--;
-        run_blocks(execution, NULL);
+    struct emu_sms *sms = arg;
+    struct block_thread self = {.called_cond = PTHREAD_COND_INITIALIZER};
+    pthread_mutex_lock(&sms->lock);
+    while (!sms->closing) {
+        sms->coming--;
+        run_blocks(sms, NULL);
         self.called = false;
-        self.next = execution->parked;
-        execution->parked = &self;
+        self.next = sms->parked;
+        sms->parked = &self;
         while (!self.called)
-            pthread_cond_wait(&self.called_cond, &execution->lock);
+            pthread_cond_wait(&self.called_cond, &sms->lock);
     }
-    emu__execution_release_unlock(execution);
+    release_unlock(sms);
     emu__block_thread_end();
     return NULL;
 }
 
-void emu__grid_close(struct emu_execution *execution)
+void emu__sms_close(struct emu_sms *sms)
 {
-    for (struct emu_block_thread *thread = execution->parked; thread; thread = thread->next) {
+    pthread_mutex_lock(&sms->lock);
+    sms->closing = true;
+    for (struct block_thread *thread = sms->parked; thread; thread = thread->next) {
         thread->called = true;
         pthread_cond_signal(&thread->called_cond);
     }
-    execution->parked = NULL;
+    sms->parked = NULL;
+    pthread_mutex_unlock(&sms->lock);
 }
 
-void emu__grid_run(struct emu_execution *execution, struct emu_grid *grid)
+void emu__grid_run(struct emu_sms *sms, struct emu_grid *grid)
 {
-    grid->execution = execution;
-    grid->device = execution->device;
+    grid->device = sms->device;
     grid->nthreads = grid->block_dim.x * grid->block_dim.y * grid->block_dim.z;
     grid->nblocks = (uint64_t)grid->grid_dim.x * grid->grid_dim.y * grid->grid_dim.z;
     grid->kind = grid->kernel->max_threads > WARP ? EMU_LARGE : EMU_SMALL;
-    grid->slots = (unsigned)emu__machine.places /
+    grid->slots = (unsigned)emu__machine.blocks_per_sm /
                   (unsigned)emu__blocks_per_sm(grid->nthreads, grid->shared_nbytes);
     grid->next = NULL;
     grid->started = grid->ended = 0;
     pthread_cond_init(&grid->all_ended, NULL);
 
-    pthread_mutex_lock(&execution->lock);
-    if (execution->seeds != emu__seeds) {
-        execution->seeds = emu__seeds;
-        execution->launches = 0;
+    pthread_mutex_lock(&sms->lock);
+    if (sms->seeds != emu__seeds) {
+        sms->seeds = emu__seeds;
+        sms->launches = 0;
     }
-    grid->seed = emu__random(emu__machine.seed, ++execution->launches);
-    struct emu_grid **link = &execution->grids;
+    grid->seed = emu__random(emu__machine.seed, ++sms->launches);
+    struct emu_grid **link = &sms->grids;
     while (*link && (*link)->priority <= grid->priority)
         link = &(*link)->next;
     grid->next = *link;
     *link = grid;
-    run_blocks(execution, grid);
+    run_blocks(sms, grid);
     while (grid->ended < grid->nblocks)
-        pthread_cond_wait(&grid->all_ended, &execution->lock);
-    pthread_mutex_unlock(&execution->lock);
+        pthread_cond_wait(&grid->all_ended, &sms->lock);
+    pthread_mutex_unlock(&sms->lock);
     pthread_cond_destroy(&grid->all_ended);
 }

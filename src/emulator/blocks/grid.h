@@ -1,16 +1,35 @@
 /*
- * Running grids: which blocks of a device run now (grid.c) and how one of them runs (block.h).
+ * A run of a kernel, and the SMs of a device, which run its blocks. The streams' threads run grids
+ * here; nothing in this room knows of streams.
  */
-#ifndef SYMM_GRID_H
-#define SYMM_GRID_H
+#ifndef SYMM_EMULATOR_GRID_H
+#define SYMM_EMULATOR_GRID_H
 
-#include "emulator/streams/execution.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <symm/detail/emulated.h>
 
-/* What two blocks of a multiprocessor share; with more than half of it a block has one alone. */
+struct emu_device;
+
+/* The shared memory of an SM. A block with more than half of it has the SM alone. */
 #define EMU_SHARED_NBYTES (227u << 10)
-#define EMU_SMALL_PER_SM 2 /* blocks of a warp at most */
 
-/* One run of a kernel. It lives on the stack of the stream's worker that runs it. */
+/* Slots for blocks of kernels that may have more than one warp a block, and of those that never do.
+ */
+enum emu_slot_kind { EMU_LARGE, EMU_SMALL, EMU_SLOT_KINDS };
+
+/* The SMs of one device. Referenced by its owner and by each thread that runs blocks. */
+struct emu_sms;
+
+/* NULL: no memory. */
+struct emu_sms *emu__sms_create(struct emu_device *device);
+/* Ends the block threads. No grid runs and none comes any more. */
+void emu__sms_close(struct emu_sms *sms);
+void emu__sms_release(struct emu_sms *sms);
+
+/* One run of a kernel, on the stack of the thread that runs it. */
 struct emu_grid {
     const struct symm_emulated_kernel *kernel;
     const void *args;
@@ -18,8 +37,7 @@ struct emu_grid {
     size_t shared_nbytes;
     bool cooperative;
     int priority;
-    /* The rest belongs to grid.c. */
-    struct emu_execution *execution;
+    /* Filled in by emu__grid_run. */
     struct emu_device *device;
     struct emu_grid *next;
     uint64_t seed;
@@ -29,29 +47,21 @@ struct emu_grid {
     pthread_cond_t all_ended;
 };
 
-/* How many blocks of this shape one multiprocessor holds: 0 if none. */
+/* Runs the grid to its end, or until the device fails. */
+void emu__grid_run(struct emu_sms *sms, struct emu_grid *grid);
+
+/* How many blocks of this shape one SM holds; 0 if none. */
 int emu__blocks_per_sm(unsigned nthreads, size_t shared_nbytes);
 
-/* Runs the grid to its end, or until the device fails. Called by the workers of streams. */
-void emu__grid_run(struct emu_execution *execution, struct emu_grid *grid);
-
-/* Ends the block threads of an execution that closes. With its lock. */
-void emu__grid_close(struct emu_execution *execution);
-
-/* Runs one block on this thread. */
+/* Runs one block on this thread (block.c). */
 void emu__block_run(struct emu_grid *grid, uint64_t index);
-/* Frees what this thread keeps for running blocks. */
+/* Frees what this thread keeps for running blocks (block.c). */
 void emu__block_thread_end(void);
-/* From now on a fault of kernel code ends its grid instead of the process. */
+
+/* From now on a fault of kernel code ends its grid instead of the process (block_fault.c). */
 void emu__block_catch_faults(void);
 
-/* What kernels get through symm_emulated_module.ops; the second is for weakly ordered memory. */
+/* The value of symm_emulated_module.ops; the second is for weakly ordered memory (block_ops.c). */
 extern const struct symm_emulated_ops emu__block_ops[2];
-
-/*
- * Starts a detached thread that takes no signals but those of its own faults. They are never
- * joined: at the end of the process they may be spinning in a kernel.
- */
-bool emu__thread_start(void *(*run)(void *), void *arg);
 
 #endif

@@ -1,76 +1,18 @@
 /*
- * Weakly ordered memory: what loads, stores, fences and barriers do when SYMM_EMULATED_WEAK is set.
- * A store stays pending until a fence or chance makes it real; a load may return what the block has
- * read there before, unless its thread has acquired since. Everything that the model leaves open is
- * drawn from the seed, for each block apart.
+ * Weakly ordered memory: chance, barriers and fences. A store stays pending until a fence or chance
+ * drains it, that is, writes it to memory. A load may return a value that the block read there
+ * before, unless its thread has acquired since. Every free choice of the model is drawn from the
+ * seed, separately for each block.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "emulator/blocks/weak_state.h"
+#include "emulator/state/machine.h"
+#include "weak_state.h"
 
 #define SLEEP_MAX_NS 40000u
-#define LAG_MAX_NS 150000u /* before a block begins, and before its last stores become real */
-#define LEAD 12u           /* passes over the other threads while one stands still */
-
-/* ---- Memory as it is ---- */
-
-void emu__load(const void *at, size_t nbytes, void *out)
-{
-    switch (nbytes) {
-    case 1:
-        *(uint8_t *)out = __atomic_load_n((const uint8_t *)at, __ATOMIC_RELAXED);
-        break;
-    case 2: {
-        uint16_t x = __atomic_load_n((const uint16_t *)at, __ATOMIC_RELAXED);
-        memcpy(out, &x, sizeof x);
-        break;
-    }
-    case 4: {
-        uint32_t x = __atomic_load_n((const uint32_t *)at, __ATOMIC_RELAXED);
-        memcpy(out, &x, sizeof x);
-        break;
-    }
-    case 8: {
-        uint64_t x = __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED);
-        memcpy(out, &x, sizeof x);
-        break;
-    }
-    default:
-        emu__load(at, 8, out);
-        emu__load((const char *)at + 8, 8, (char *)out + 8);
-    }
-}
-
-void emu__store(void *at, size_t nbytes, const void *value)
-{
-    switch (nbytes) {
-    case 1:
-        __atomic_store_n((uint8_t *)at, *(const uint8_t *)value, __ATOMIC_RELAXED);
-        break;
-    case 2: {
-        uint16_t x;
-        memcpy(&x, value, sizeof x);
-        __atomic_store_n((uint16_t *)at, x, __ATOMIC_RELAXED);
-        break;
-    }
-    case 4: {
-        uint32_t x;
-        memcpy(&x, value, sizeof x);
-        __atomic_store_n((uint32_t *)at, x, __ATOMIC_RELAXED);
-        break;
-    }
-    case 8: {
-        uint64_t x;
-        memcpy(&x, value, sizeof x);
-        __atomic_store_n((uint64_t *)at, x, __ATOMIC_RELAXED);
-        break;
-    }
-    default:
-        emu__store(at, 8, value);
-        emu__store((char *)at + 8, 8, (const char *)value + 8);
-    }
-}
+#define LAG_MAX_NS 150000u /* before a block begins, and before its last stores are drained */
+#define LEAD 12u           /* passes of the other threads while one is suspended */
 
 /* ---- Chance ---- */
 
@@ -97,7 +39,7 @@ void emu__weak_pause(struct block *b)
         sleep_ns((draw >> 32) % SLEEP_MAX_NS);
     if ((draw >> 8 & 255) >= w->yield)
         return;
-    /* Now and then the others get far ahead. */
+    /* Now and then lets the others get far ahead. */
     for (unsigned n = (draw >> 16) % 8 ? 1 : LEAD; n > 0; n--)
         emu__block_give_way(b);
 }
@@ -170,7 +112,7 @@ void emu__weak_thread_left(struct block *b, const struct cuda_thread *t)
     }
 }
 
-/* ---- Threads that meet ---- */
+/* ---- Barriers ---- */
 
 static void freshen(struct emu_weak_thread *t, const struct emu_weak_thread *by)
 {
@@ -195,177 +137,23 @@ void emu__weak_block_met(struct block *b)
     }
 }
 
-void emu__weak_warp_met(struct block *b, unsigned first, uint32_t came)
+void emu__weak_warp_met(struct block *b, unsigned first, uint32_t lanes)
 {
     struct emu_weak *w = b->weak;
     struct emu_weak_thread all = {0}, *lane = &w->threads[first];
-    if (!lane[__builtin_ctz(came)].meets) /* then none does: a shuffle orders no memory */
+    if (!lane[__builtin_ctz(lanes)].meets) /* a shuffle orders no memory */
         return;
-    for (uint32_t rest = came; rest; rest &= rest - 1)
+    for (uint32_t rest = lanes; rest; rest &= rest - 1)
         freshen(&all, &lane[__builtin_ctz(rest)]);
-    for (uint32_t rest = came; rest; rest &= rest - 1) {
+    for (uint32_t rest = lanes; rest; rest &= rest - 1) {
         freshen(&lane[__builtin_ctz(rest)], &all);
         lane[__builtin_ctz(rest)].meets = false;
     }
     for (unsigned i = 0; i < w->stores.count; i++) {
         struct emu_store *store = &w->stores.slots[w->stores.order[i]];
-        if (store->owner / 32 == first / 32 && came >> store->owner % 32 & 1 && !store->async)
+        if (store->owner / 32 == first / 32 && lanes >> store->owner % 32 & 1 && !store->async)
             store->owner = (uint16_t)(EMU_OF_WARP + first / 32);
     }
-}
-
-/* ---- Accesses ---- */
-
-static struct emu_bytes bytes_at(char *home, size_t nbytes)
-{
-    unsigned first = (uintptr_t)home % EMU_GRANULE;
-    return (struct emu_bytes){.granule = home - first,
-                              .mask = (uint16_t)(((1u << nbytes) - 1) << first),
-                              .first = (uint8_t)first,
-                              .nbytes = (uint8_t)nbytes};
-}
-
-static void begin_access(struct block *b, uint32_t how)
-{
-    emu__weak_pause(b);
-    if (!(how & SYMM_EMULATED_RELAXED)) /* which may be a poll */
-        b->progress = true;
-}
-
-/* Where the driver keeps these bytes. NULL: in the host's memory, or the access is for the hardware
- * to stop. A fault where the device cannot access them. */
-static char *place(const void *p, int access, uint32_t how)
-{
-    if (how & SYMM_EMULATED_MULTICAST)
-        return (char *)p;
-    const struct emu_span *span = emu__span(p);
-    if (!span->access)
-        emu__block_reach(p);
-    return (span->access & access) == access ? span->home + ((uintptr_t)p - span->start) : NULL;
-}
-
-/* Makes pending stores to any of these bytes real, whoever knows of them. */
-static void settle(struct emu_weak *w, const struct emu_bytes *at)
-{
-    for (unsigned slot = emu__stores_first(&w->stores, at->granule), next; slot != EMU_NO_STORE;
-         slot = next) {
-        const struct emu_store *store = &w->stores.slots[slot];
-        next = store->next;
-        if (store->at.granule == at->granule && store->at.mask & at->mask)
-            emu__stores_drain(w, slot);
-    }
-}
-
-/* What the thread has to see of its own and of the stores it knows: from one of them, or false once
- * they are real. */
-static bool forward(struct emu_weak *w, unsigned thread, const struct emu_bytes *at, bool multicast,
-                    void *out)
-{
-    for (unsigned slot = emu__stores_first(&w->stores, at->granule), next; slot != EMU_NO_STORE;
-         slot = next) {
-        const struct emu_store *store = &w->stores.slots[slot];
-        next = store->next;
-        if (store->at.granule != at->granule || !(store->at.mask & at->mask) || store->async ||
-            (store->multicast != multicast && !store->aliased) || !emu__store_known(store, thread))
-            continue;
-        if (!store->apply && (store->at.mask & at->mask) == at->mask) {
-            memcpy(out, store->value + (at->first - store->at.first), at->nbytes);
-            return true;
-        }
-        emu__stores_drain(w, slot);
-    }
-    return false;
-}
-
-static void read_part(struct block *b, char *home, size_t nbytes, char *out, uint32_t how)
-{
-    struct emu_weak *w = b->weak;
-    unsigned thread = b->running->index;
-    const struct emu_bytes at = bytes_at(home, nbytes);
-    bool multicast = how & SYMM_EMULATED_MULTICAST;
-    uint64_t fresh = multicast ? w->threads[thread].fresh_alias : w->threads[thread].fresh_from;
-    if (how & SYMM_EMULATED_ASYNC) {
-        emu__load(home, nbytes, out);
-        return;
-    }
-    if (w->stores.count > 0 && forward(w, thread, &at, multicast, out))
-        return;
-    if (!(how & SYMM_EMULATED_RELAXED) && emu__weak_draw(w) % 256 < w->stale &&
-        emu__reads_get(w, &at, multicast, fresh, out))
-        return;
-    emu__load(home, nbytes, out);
-    emu__reads_put(w, &at, multicast, fresh, out);
-}
-
-void emu__weak_read(const void *p, size_t nbytes, void *out, uint32_t how)
-{
-    struct block *b = emu__this_block;
-    begin_access(b, how);
-    char *home = place(p, EMU_READ, how);
-    if (!home) {
-        emu__load(p, nbytes, out);
-    } else if (nbytes <= 8) {
-        read_part(b, home, nbytes, out, how);
-    } else {
-        size_t half = emu__weak_draw(b->weak) % 2 * 8;
-        read_part(b, home + half, 8, (char *)out + half, how);
-        read_part(b, home + (8 - half), 8, (char *)out + (8 - half), how);
-    }
-}
-
-static void add_store(struct block *b, char *home, size_t nbytes, const void *value,
-                      void (*apply)(void *at, const void *operand), uint32_t how)
-{
-    struct emu_weak *w = b->weak;
-    struct emu_store store = {.at = bytes_at(home, nbytes),
-                              .apply = apply,
-                              .owner = (uint16_t)b->running->index,
-                              .thread = (uint16_t)b->running->index,
-                              .multicast = how & SYMM_EMULATED_MULTICAST,
-                              .async = how & SYMM_EMULATED_ASYNC};
-    memcpy(store.value, value, nbytes);
-    settle(w, &store.at);
-    unsigned slot = emu__stores_add(w, &store);
-    if (how & SYMM_EMULATED_RELAXED && emu__weak_draw(w) % 4)
-        emu__stores_drain(w, slot); /* what others poll for is rarely late */
-}
-
-void emu__weak_write(void *p, size_t nbytes, const void *value, uint32_t how)
-{
-    struct block *b = emu__this_block;
-    begin_access(b, how);
-    char *home = place(p, EMU_WRITE, how);
-    if (!home) {
-        emu__store(p, nbytes, value);
-    } else if (nbytes <= 8) {
-        add_store(b, home, nbytes, value, NULL, how);
-    } else {
-        add_store(b, home, 8, value, NULL, how);
-        add_store(b, home + 8, 8, (const char *)value + 8, NULL, how);
-    }
-}
-
-void emu__weak_update(void *p, size_t nbytes, const void *operand,
-                      void (*apply)(void *at, const void *operand), uint32_t how)
-{
-    struct block *b = emu__this_block;
-    begin_access(b, how);
-    char *home = place(p, EMU_READ | EMU_WRITE, how);
-    if (home)
-        add_store(b, home, nbytes, operand, apply, how);
-    else
-        apply(p, operand);
-}
-
-void emu__weak_settle(void *p, size_t nbytes)
-{
-    struct block *b = emu__this_block;
-    char *home = place(p, EMU_READ | EMU_WRITE, 0);
-    if (!home)
-        return;
-    const struct emu_bytes at = bytes_at(home, nbytes);
-    settle(b->weak, &at);
-    emu__reads_drop(b->weak, &at);
 }
 
 /* ---- Fences ---- */

@@ -1,11 +1,14 @@
 /*
- * What a block has read, so that a load that no acquire orders can return an old value. The table
- * outlives the block: the next one on this thread reads some of it at its very beginning, which is
- * how a kernel that reads each address once is caught.
+ * The values that a block has read, from which a load without acquire may get an old one. The table
+ * outlives the block: the next block on this thread reads some of these granules at its very
+ * beginning. So a missing acquire is found even in a kernel that reads each address once.
  */
+#include <pthread.h>
 #include <string.h>
-#include "emulator/memory/object.h"
-#include "emulator/blocks/weak_state.h"
+#include "emulator/memory/range.h"
+#include "emulator/state/devices.h"
+#include "emulator/state/machine.h"
+#include "weak_state.h"
 
 #define READ_AHEAD (EMU_READS / 8)
 
@@ -38,7 +41,7 @@ void emu__reads_put(struct emu_weak *w, const struct emu_bytes *at, bool multica
     struct emu_read *read = slot_of(w, key);
     if (read->key != key)
         *read = (struct emu_read){.key = key};
-    /* One stamp for all bytes, so those that this reader may not see any more go. */
+    /* One stamp holds for all bytes: drops the bytes that are too old for this reader. */
     if ((read->mask & ~at->mask) == 0 || read->stamp < fresh) {
         read->mask = 0;
         read->stamp = w->clock;
@@ -59,8 +62,8 @@ void emu__reads_drop(struct emu_weak *w, const struct emu_bytes *at)
 }
 
 /*
- * Only what this block has read itself, which stays mapped while it runs; what is from before its
- * first acquire may have been prefetched.
+ * Skips entries from before the block's first acquire: they may be prefetched. Granules that this
+ * block has read itself stay mapped while it runs.
  */
 void emu__reads_ahead(struct emu_weak *w)
 {
@@ -75,7 +78,7 @@ void emu__reads_ahead(struct emu_weak *w)
     }
 }
 
-/* Drawn apart from all else, so that what the table holds does not change the block's course. */
+/* Uses its own random numbers: the table's contents must not change the block's other choices. */
 static void prefetch(struct emu_weak *w, unsigned likely, uint64_t seed)
 {
     for (unsigned i = 0; i < EMU_READS; i++) {
@@ -93,7 +96,7 @@ void emu__reads_prefetch(struct emu_weak *w)
 {
     static const unsigned likely[] = {0, 64, 192, 256};
     uint64_t seed = emu__weak_draw(w);
-    /* Whatever unmaps memory changes the layout, and does both under the lock. */
+    /* Unmapping changes the layout, both under the lock. */
     pthread_mutex_lock(&emu__lock);
     uint64_t layout = atomic_load(&emu__layout);
     if (w->layout != layout)

@@ -1,9 +1,9 @@
 /*
- * The stores that a block has pending: made by its threads, not there yet for anyone else. They
- * become real in random order, each with one store of its size.
+ * A block's pending stores, which other blocks do not see yet. They are drained in random order,
+ * each with one store of its size.
  */
 #include <string.h>
-#include "emulator/blocks/weak_state.h"
+#include "weak_state.h"
 
 void emu__stores_clear(struct emu_stores *stores)
 {
@@ -35,7 +35,7 @@ unsigned emu__stores_add(struct emu_weak *w, const struct emu_store *store)
         emu__stores_drain_any(w);
     uint16_t slot = s->order[s->count], *head = head_of(s, store->at.granule);
     s->slots[slot] = *store;
-    s->slots[slot].place = (uint16_t)s->count++;
+    s->slots[slot].position = (uint16_t)s->count++;
     s->slots[slot].next = *head;
     *head = slot;
     return slot;
@@ -49,8 +49,8 @@ static void remove_slot(struct emu_stores *s, uint16_t slot)
         link = &s->slots[*link].next;
     *link = store->next;
     uint16_t last = s->order[--s->count];
-    s->order[store->place] = last;
-    s->slots[last].place = store->place;
+    s->order[store->position] = last;
+    s->slots[last].position = store->position;
     s->order[s->count] = slot;
 }
 

@@ -1,13 +1,12 @@
-/*
- * What an address is: for copies, which must know where the bytes are and whether they may be
- * touched, and for the report of a kernel that touched something it may not.
- */
-#include "emulator/memory/object.h"
+#include "address.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include "emulator/state/devices.h"
+#include "range.h"
 
-/* How far ptr, which lies in no range, is from the next one. */
+/* Returns the distance from an address in no range to the next range. */
 static size_t gap_after(uintptr_t at)
 {
     struct emu_range *next = emu__range_at(emu__range_after(at));
@@ -64,9 +63,9 @@ static const struct emu_range *guarded_by(uintptr_t at)
     return NULL;
 }
 
-/* What is wrong with `access` to an address; NULL: nothing is. */
-static const char *wrong(const struct emu_device *device, uintptr_t at, int access,
-                         const struct emu_address *address, char *text, size_t text_nbytes)
+/* Returns the rule that `access` to an address breaks. NULL: none. */
+static const char *broken_rule(const struct emu_device *device, uintptr_t at, int access,
+                               const struct emu_address *address, char *text, size_t text_nbytes)
 {
     switch (address->kind) {
     case EMU_ADDRESS_FOREIGN: {
@@ -106,7 +105,7 @@ bool emu__accessible(const struct emu_device *device, const void *ptr, size_t nb
     while (ok && nbytes > 0) {
         struct emu_address address;
         look_up(device, at, &address);
-        ok = !wrong(device, at, access, &address, why, why_nbytes);
+        ok = !broken_rule(device, at, access, &address, why, why_nbytes);
         size_t run = address.run < nbytes ? address.run : nbytes;
         at += run;
         nbytes -= run;
@@ -120,16 +119,16 @@ void emu__describe(const struct emu_device *device, const void *ptr, char *text,
     struct emu_address address;
     pthread_mutex_lock(&emu__lock);
     look_up(device, (uintptr_t)ptr, &address);
-    if (!wrong(device, (uintptr_t)ptr, EMU_READ | EMU_WRITE, &address, text, text_nbytes))
+    if (!broken_rule(device, (uintptr_t)ptr, EMU_READ | EMU_WRITE, &address, text, text_nbytes))
         snprintf(text, text_nbytes,
                  address.kind == EMU_ADDRESS_FOREIGN
-                     ? "%p is memory of the host, or none at all: a device cannot access it"
-                     : "%p faulted though it may be accessed",
+                     ? "%p is memory of the host, or unmapped: a device cannot access it"
+                     : "%p faulted although the device may access it",
                  ptr);
     pthread_mutex_unlock(&emu__lock);
 }
 
-/* With the lock: the range with memory that `at` lies in, or the gap between two of those. */
+/* With the lock: returns the range with memory that contains `at`, or the gap around it. */
 static struct emu_span span_around(const struct emu_device *device, uintptr_t at)
 {
     size_t i = emu__range_after(at);
@@ -154,23 +153,23 @@ const struct emu_span *emu__span(const void *ptr)
         const struct emu_device *device;
         unsigned next, last;
         struct emu_span at[N];
-    } seen;
+    } cache;
     uintptr_t at = (uintptr_t)ptr;
     uint64_t layout = atomic_load_explicit(&emu__layout, memory_order_acquire);
     const struct emu_device *device = emu__running;
-    if (seen.layout != layout || seen.device != device) {
-        memset(&seen, 0, sizeof seen);
-        seen.layout = layout;
-        seen.device = device;
+    if (cache.layout != layout || cache.device != device) {
+        memset(&cache, 0, sizeof cache);
+        cache.layout = layout;
+        cache.device = device;
     }
-    for (unsigned i = 0, k = seen.last; i < N; i++, k = (k + 1) % N)
-        if (at - seen.at[k].start < seen.at[k].nbytes) {
-            seen.last = k;
-            return &seen.at[k];
+    for (unsigned i = 0, k = cache.last; i < N; i++, k = (k + 1) % N)
+        if (at - cache.at[k].start < cache.at[k].nbytes) {
+            cache.last = k;
+            return &cache.at[k];
         }
-    seen.last = seen.next++ % N;
+    cache.last = cache.next++ % N;
     pthread_mutex_lock(&emu__lock);
-    seen.at[seen.last] = span_around(device, at);
+    cache.at[cache.last] = span_around(device, at);
     pthread_mutex_unlock(&emu__lock);
-    return &seen.at[seen.last];
+    return &cache.at[cache.last];
 }

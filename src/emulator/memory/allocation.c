@@ -1,11 +1,15 @@
 /*
- * Memory that is not symmetric: cuMemAlloc, pinned host memory, and what an address is to a program
- * that asks. Each allocation has a guard page on both sides; device memory ends at the second one.
+ * cuMemAlloc, pinned host memory, and questions about an address. Each allocation has a guard page
+ * on both sides; device memory ends at the second one.
  */
-#include "emulator/memory/object.h"
-
 #include <stdlib.h>
 #include <sys/mman.h>
+#include "emulator/state/call.h"
+#include "emulator/state/counts.h"
+#include "emulator/state/devices.h"
+#include "emulator/state/hooks.h"
+#include "emulator/state/machine.h"
+#include "range.h"
 
 #define ALIGNMENT 256u
 
@@ -14,7 +18,7 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* A range with memory in it, not in the table yet. */
+/* Makes a range with memory, which is not in the table yet. */
 static struct emu_range *allocate(enum emu_address_kind kind, int device, size_t nbytes)
 {
     size_t inside = round_up(nbytes, EMU_PAGE);
@@ -61,7 +65,7 @@ static CUresult publish(struct emu_range *range, enum emu_count count)
     return CUDA_SUCCESS;
 }
 
-/* The device to wait for before the allocation at start goes; NULL after the report of the rule. */
+/* Returns the device to wait for before the allocation at start goes. NULL after the report. */
 static struct emu_device *check_freed(uintptr_t start, enum emu_address_kind kind)
 {
     pthread_mutex_lock(&emu__lock);
@@ -81,7 +85,7 @@ static CUresult deallocate(uintptr_t start, enum emu_address_kind kind, enum emu
     struct emu_device *device = check_freed(start, kind);
     if (!device)
         return CUDA_ERROR_INVALID_VALUE;
-    emu__streams_drain(device);
+    emu__hooks.streams_drain(device);
     pthread_mutex_lock(&emu__lock);
     struct emu_range *range = emu__range_find(start);
     if (range) {
@@ -99,7 +103,7 @@ CUresult emu_cuMemAlloc(CUdeviceptr *ptr, size_t nbytes)
 {
     EMU_BEGIN_HEALTHY("size=%zu", nbytes);
     EMU_NOT_NULL(ptr);
-    CUresult result = emu__capture_forbids();
+    CUresult result = emu__hooks.capture_forbids();
     int device = emu__device_current()->ordinal;
     if (result != CUDA_SUCCESS)
         return EMU_END(result);
@@ -128,7 +132,7 @@ CUresult emu_cuMemAlloc(CUdeviceptr *ptr, size_t nbytes)
 CUresult emu_cuMemFree(CUdeviceptr ptr)
 {
     EMU_BEGIN_CONTEXT("ptr=%#llx", ptr);
-    CUresult result = emu__capture_forbids();
+    CUresult result = emu__hooks.capture_forbids();
     if (result == CUDA_SUCCESS)
         result = deallocate((uintptr_t)ptr, EMU_ADDRESS_DEVICE, EMU_ALLOCATIONS);
     return EMU_END(result);
@@ -138,7 +142,7 @@ CUresult emu_cuMemHostAlloc(void **ptr, size_t nbytes, unsigned int flags)
 {
     EMU_BEGIN_HEALTHY("size=%zu, flags=%#x", nbytes, flags);
     EMU_NOT_NULL(ptr);
-    CUresult result = emu__capture_forbids();
+    CUresult result = emu__hooks.capture_forbids();
     if (result != CUDA_SUCCESS)
         return EMU_END(result);
     if (nbytes == 0 || nbytes > SIZE_MAX / 2)
@@ -155,7 +159,7 @@ CUresult emu_cuMemHostAlloc(void **ptr, size_t nbytes, unsigned int flags)
 CUresult emu_cuMemFreeHost(void *ptr)
 {
     EMU_BEGIN_CONTEXT("ptr=%p", ptr);
-    CUresult result = emu__capture_forbids();
+    CUresult result = emu__hooks.capture_forbids();
     if (result == CUDA_SUCCESS)
         result = deallocate((uintptr_t)ptr, EMU_ADDRESS_HOST, EMU_HOST_ALLOCATIONS);
     return EMU_END(result);
@@ -185,7 +189,7 @@ CUresult emu_cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr)
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&emu__lock);
     struct emu_range *range = emu__range_find((uintptr_t)ptr);
-    /* Programs ask in order to learn whether memory is the driver's: no broken rule. */
+    /* Not a broken rule: programs ask to learn whether memory is the driver's. */
     if (!range)
         result = CUDA_ERROR_INVALID_VALUE;
     else if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)

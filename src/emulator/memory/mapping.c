@@ -1,13 +1,19 @@
 /*
- * Mapping objects into reservations and who may access them. Page protection is the union of what
- * the devices may do, since several ranks may be threads of one process; the exact rights are kept
- * with the range. A multicast mapping never gets any: plain accesses to it must fault.
+ * Mapping objects into reservations, and access rights. Several ranks may be threads of one
+ * process, so the page protection is the union of the devices' rights; the range keeps the rights
+ * of each. A multicast mapping has no page protection: plain accesses to it must fault.
  */
-#include "emulator/memory/object.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "emulator/state/call.h"
+#include "emulator/state/counts.h"
+#include "emulator/state/devices.h"
+#include "emulator/state/hooks.h"
+#include "emulator/state/machine.h"
+#include "mem_handle.h"
+#include "multicast.h"
+#include "range.h"
 
 static CUresult check_target(uintptr_t start, size_t nbytes)
 {
@@ -58,7 +64,7 @@ static CUresult map(uintptr_t start, size_t nbytes, struct emu_object *object)
 
 static CUresult find_and_map(uintptr_t start, size_t nbytes, CUmemGenericAllocationHandle value)
 {
-    struct emu_handle *handle = emu__handle_find(value, "handle");
+    struct emu_mem_handle *handle = emu__mem_handle_find(value, "handle");
     if (!handle)
         return CUDA_ERROR_INVALID_VALUE;
     struct emu_object *object = handle->object;
@@ -69,7 +75,7 @@ static CUresult find_and_map(uintptr_t start, size_t nbytes, CUmemGenericAllocat
     if (result == CUDA_SUCCESS && object->kind == EMU_OBJECT_MULTICAST) {
         object->refs++;
         emu__multicast_wait(object);
-        /* The lock was open while it waited. */
+        /* The lock was released during the wait. */
         result = check_target(start, nbytes);
         if (result == CUDA_SUCCESS)
             result = map(start, nbytes, object);
@@ -93,7 +99,7 @@ CUresult emu_cuMemMap(CUdeviceptr ptr, size_t nbytes, size_t offset,
     return EMU_END(result);
 }
 
-/* Whether whole mappings without a gap make up [start, start + nbytes). */
+/* Checks that whole mappings without a gap make up [start, start + nbytes). */
 static CUresult check_tiled(uintptr_t start, size_t nbytes)
 {
     uintptr_t at = start, end = start + nbytes;
@@ -113,8 +119,8 @@ static CUresult check_tiled(uintptr_t start, size_t nbytes)
 }
 
 /*
- * Unmapping is synchronous: it waits for the devices that may use the range. Only what is mapped
- * now can be in use, so that a wrong range needs no wait.
+ * Waits for the devices that may use the range, since unmapping is synchronous. Only mapped memory
+ * can be in use, so a wrong range needs no wait.
  */
 static void drain_users(uintptr_t start, size_t nbytes)
 {
@@ -130,7 +136,7 @@ static void drain_users(uintptr_t start, size_t nbytes)
     pthread_mutex_unlock(&emu__lock);
     for (int d = 0; d < emu__machine.ndevices; d++)
         if (uses[d])
-            emu__streams_drain(emu__device(d));
+            emu__hooks.streams_drain(emu__device(d));
 }
 
 /* The last user of an object may not go while it is bound. */
@@ -187,7 +193,7 @@ static CUresult check_location(const CUmemLocation *location)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "location type %d is not DEVICE",
                          location->type);
     if (!emu__device(location->id))
-        return emu__rule(CUDA_ERROR_INVALID_DEVICE, "there is no device %d", location->id);
+        return emu__no_device(location->id);
     return CUDA_SUCCESS;
 }
 
@@ -226,7 +232,7 @@ static CUresult set_access(uintptr_t start, size_t nbytes, const CUmemAccessDesc
         struct emu_range *range = emu__range_at(i);
         if (!range || range->start >= start + nbytes)
             break;
-        /* The driver's flags are those of enum emu_access. */
+        /* The driver's flags have the values of enum emu_access. */
         for (size_t j = 0; j < count; j++)
             range->access[desc[j].location.id] = (unsigned char)desc[j].flags;
         if (!protect(range))

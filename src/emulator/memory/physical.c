@@ -1,7 +1,10 @@
-/*
- * Creating physical memory, how much of it there is, and its granularity.
- */
-#include "emulator/memory/object.h"
+/* Creating physical memory; its amount and granularity. */
+#include <pthread.h>
+#include <symm/detail/emulated.h>
+#include "emulator/state/call.h"
+#include "emulator/state/devices.h"
+#include "emulator/state/machine.h"
+#include "mem_handle.h"
 
 #define RECOMMENDED_GRANULARITY ((size_t)2 << 20)
 
@@ -13,16 +16,16 @@ static CUresult check_prop(const CUmemAllocationProp *prop)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "location type %d is not DEVICE",
                          prop->location.type);
     if (!emu__device(prop->location.id))
-        return emu__rule(CUDA_ERROR_INVALID_DEVICE, "there is no device %d", prop->location.id);
+        return emu__no_device(prop->location.id);
     if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
-        return emu__rule(CUDA_ERROR_NOT_PERMITTED, "this machine has no fabric handles");
+        return emu__rule(CUDA_ERROR_NOT_PERMITTED, "the emulated machine has no fabric handles");
     if (prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "unknown handle types %#x",
                          (unsigned)prop->requestedHandleTypes);
     if (prop->win32HandleMetaData)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "win32HandleMetaData is set");
     if (prop->allocFlags.gpuDirectRDMACapable)
-        return emu__rule(CUDA_ERROR_INVALID_VALUE, "this machine has no GPUDirect RDMA");
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "the emulated machine has no GPUDirect RDMA");
     return CUDA_SUCCESS;
 }
 
@@ -33,17 +36,17 @@ CUresult emu_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAlloc
     EMU_NOT_NULL(granularity);
     EMU_NOT_NULL(prop);
     CUresult result = check_prop(prop);
-    size_t least = emu__machine.granularity;
+    size_t min = emu__machine.granularity;
     if (result == CUDA_SUCCESS && option == CU_MEM_ALLOC_GRANULARITY_MINIMUM)
-        *granularity = least;
+        *granularity = min;
     else if (result == CUDA_SUCCESS && option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
-        *granularity = least > RECOMMENDED_GRANULARITY ? least : RECOMMENDED_GRANULARITY;
+        *granularity = min > RECOMMENDED_GRANULARITY ? min : RECOMMENDED_GRANULARITY;
     else if (result == CUDA_SUCCESS)
         result = emu__rule(CUDA_ERROR_INVALID_VALUE, "option %d is unknown", option);
     return EMU_END(result);
 }
 
-/* The memory is taken from the device already. */
+/* Makes the object; the caller has taken the memory from the device. */
 static CUresult create(size_t nbytes, const CUmemAllocationProp *prop, struct emu_object **out)
 {
     struct emu_header header = {
@@ -84,12 +87,12 @@ CUresult emu_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t nbytes,
         return EMU_END(CUDA_ERROR_OUT_OF_MEMORY);
 
     struct emu_object *object = NULL;
-    struct emu_handle *own = NULL;
+    struct emu_mem_handle *own = NULL;
     result = create(nbytes, prop, &object);
     pthread_mutex_lock(&emu__lock);
     if (result == CUDA_SUCCESS) {
         emu__object_add(object);
-        own = emu__handle_new(object);
+        own = emu__mem_handle_new(object);
         result = own ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (own) {

@@ -1,11 +1,12 @@
-/*
- * The table of address ranges, sorted by address, and the list of reservations they lie in, with
- * the entries that make and free reservations.
- */
-#include "emulator/memory/object.h"
+/* The table, sorted by address, and the entries that make and free reservations. */
+#include "range.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include "emulator/state/call.h"
+#include "emulator/state/counts.h"
+#include "emulator/state/devices.h"
 
 _Atomic uint64_t emu__layout;
 
@@ -84,7 +85,7 @@ struct emu_reservation *emu__reservation_find(uintptr_t start, size_t nbytes)
     return r;
 }
 
-/* Aligned address space without memory; NULL: there is not that much. */
+/* Reserves aligned address space without memory. NULL: there is too little left. */
 static char *reserve(size_t nbytes, size_t alignment, CUdeviceptr at)
 {
     size_t more = alignment > EMU_PAGE ? alignment : 0;

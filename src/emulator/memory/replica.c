@@ -1,11 +1,9 @@
 /*
- * From a multicast address to the memory of each bound device. A replica is reached at the one
- * place where this process keeps that memory, another process's after opening the binder's
- * descriptor. When the binder has died its memory is replaced by garbage of this process: writes
- * are lost and reads mean nothing, but nobody is stopped by it.
+ * Translates a multicast address into the memory of each bound device. This process maps each
+ * memory once; another process's, by the binder's descriptor. When the binder has died, garbage of
+ * this process replaces its memory: writes are lost and reads are undefined, but the kernel goes
+ * on.
  */
-#include "emulator/memory/multicast.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,22 +12,26 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "emulator/state/devices.h"
+#include "emulator/state/machine.h"
+#include "multicast.h"
+#include "range.h"
 
 /*
- * What a thread remembers: as long as neither this process's ranges nor the object's binds change,
- * addresses in [start, end) have these replicas.
+ * A thread's cache: addresses in [start, end) have these replicas as long as neither this process's
+ * ranges nor the object's binds change.
  */
-struct remembered {
+struct cache {
     uint64_t layout;
     const _Atomic uint64_t *generation;
-    uint64_t seen;
+    uint64_t bound; /* the generation at that time */
     const struct emu_device *device;
     uintptr_t start, end;
     int n;
     char *at[EMU_MAX_DEVICES]; /* of start */
 };
 
-static _Thread_local struct remembered remembered;
+static _Thread_local struct cache cache;
 static _Thread_local uint64_t shuffles;
 
 static void forget(struct emu_replica *replica)
@@ -58,7 +60,7 @@ static bool is_bound(const struct emu_control *control, uint64_t inode)
     return false;
 }
 
-/* Lets go of memory that is no longer bound, so that it can be freed. */
+/* Forgets memory that is no longer bound, so that it can be freed. */
 static void clean(struct emu_multicast *multicast, const struct emu_control *control)
 {
     uint64_t generation = atomic_load(&control->generation);
@@ -75,7 +77,7 @@ static void clean(struct emu_multicast *multicast, const struct emu_control *con
     multicast->generation = generation;
 }
 
-/* Whether a process has ended, also when nobody has waited for it yet. */
+/* Whether a process has ended, even if its parent has not waited for it yet. */
 static bool has_ended(pid_t pid)
 {
     char path[32], text[256] = "";
@@ -91,8 +93,8 @@ static bool has_ended(pid_t pid)
 }
 
 /*
- * The binder's descriptor, opened anew; -1: it cannot be opened, and *gone tells whether that is
- * because the binder has ended. One that is being ended refuses for a moment.
+ * Opens the binder's descriptor again. -1: it cannot be opened, and *gone tells whether the binder
+ * has ended. A process refuses for a moment while it is being ended.
  */
 static int open_binder(const struct emu_bind *bind, bool *gone)
 {
@@ -107,7 +109,7 @@ static int open_binder(const struct emu_bind *bind, bool *gone)
         int error = errno;
         if (fd >= 0)
             close(fd);
-        /* No such descriptor, or another one: somebody else has the number by now. */
+        /* No such descriptor, or another process has its number by now. */
         *gone = fd >= 0 || error == ENOENT || has_ended(bind->pid);
         if (error == EMFILE || error == ENFILE || error == ENOMEM)
             return -1;
@@ -147,7 +149,7 @@ static bool open_replica(const struct emu_bind *bind, struct emu_replica *out)
     return true;
 }
 
-/* The bound memory's first byte in this process; NULL: it cannot be mapped. */
+/* Returns the bound memory's first byte in this process. NULL: it cannot be mapped. */
 static char *data_of(struct emu_multicast *multicast, const struct emu_bind *bind)
 {
     for (size_t i = 0; i < multicast->nreplicas; i++)
@@ -173,8 +175,8 @@ static const struct emu_bind *find_bind(const struct emu_control *control, int d
     return NULL;
 }
 
-/* With the control locked: the replicas of the byte at off, for as far as the same binds go. */
-static bool collect(struct emu_object *object, uint64_t off, struct remembered *r, char *why,
+/* With the control locked: finds the replicas of the byte at off and the extent of their binds. */
+static bool collect(struct emu_object *object, uint64_t off, struct cache *r, char *why,
                     size_t why_nbytes)
 {
     struct emu_control *control = emu__control(object);
@@ -205,13 +207,13 @@ static bool collect(struct emu_object *object, uint64_t off, struct remembered *
     r->start -= before;
     r->end = r->start + before + after;
     r->generation = &control->generation;
-    r->seen = atomic_load(&control->generation);
+    r->bound = atomic_load(&control->generation);
     return true;
 }
 
-/* Fills in r for the address; false: `why` says what is wrong with it. */
-static bool remember(struct remembered *r, const struct emu_device *device, uintptr_t at, char *why,
-                     size_t why_nbytes)
+/* Fills in r for the address. False: `why` gets the broken rule. */
+static bool fill_cache(struct cache *r, const struct emu_device *device, uintptr_t at, char *why,
+                       size_t why_nbytes)
 {
     struct emu_range *range = emu__range_find(at);
     r->layout = atomic_load(&emu__layout);
@@ -236,27 +238,30 @@ static bool remember(struct remembered *r, const struct emu_device *device, uint
     return ok;
 }
 
-static void arrange(void *out[], int n)
+static void swap(void *out[], int i, int j)
+{
+    void *other = out[i];
+    out[i] = out[j];
+    out[j] = other;
+}
+
+static void put_in_order(void *out[], int n)
 {
     if (emu__machine.order == SYMM_EMULATED_REVERSED) {
         for (int i = 0; i < n / 2; i++) {
-            void *other = out[i];
-            out[i] = out[n - 1 - i];
-            out[n - 1 - i] = other;
+            swap(out, i, n - 1 - i);
         }
     } else if (emu__machine.order == SYMM_EMULATED_RANDOM) {
         for (int i = n - 1; i > 0; i--) {
             int j = (int)(emu__random(emu__machine.seed, shuffles++) % (unsigned)(i + 1));
-            void *other = out[i];
-            out[i] = out[j];
-            out[j] = other;
+            swap(out, i, j);
         }
     }
 }
 
 int emu__replicas(const void *multicast, size_t nbytes, void *out[], char *why, size_t why_nbytes)
 {
-    struct remembered *r = &remembered;
+    struct cache *r = &cache;
     const struct emu_device *device = emu__device_current();
     uintptr_t at = (uintptr_t)multicast;
     if (nbytes != 4 && nbytes != 8 && nbytes != 16) {
@@ -271,16 +276,16 @@ int emu__replicas(const void *multicast, size_t nbytes, void *out[], char *why, 
     bool known = r->generation && r->device == device &&
                  r->layout == atomic_load_explicit(&emu__layout, memory_order_acquire) &&
                  at - r->start < r->end - r->start &&
-                 r->seen == atomic_load_explicit(r->generation, memory_order_acquire);
+                 r->bound == atomic_load_explicit(r->generation, memory_order_acquire);
     if (!known) {
         pthread_mutex_lock(&emu__lock);
-        known = remember(r, device, at, why, why_nbytes);
+        known = fill_cache(r, device, at, why, why_nbytes);
         pthread_mutex_unlock(&emu__lock);
     }
     if (!known)
         return -1;
     for (int i = 0; i < r->n; i++)
         out[i] = r->at[i] + (at - r->start);
-    arrange(out, r->n);
+    put_in_order(out, r->n);
     return r->n;
 }

@@ -1,18 +1,18 @@
-/*
- * The frame of every call: who calls, whether the driver is ready for it, injected faults, the
- * trace, and the report of a broken rule.
- */
-#include "emulator/state/machine.h"
+#include "call.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "devices.h"
+#include "fault.h"
+#include "machine.h"
 
-/* The process that called cuInit; 0 before. What a fork inherits is of no use to the child. */
+/* The process that called cuInit; 0 before. */
 static _Atomic(pid_t) owner;
 
 static _Thread_local const char *current_call;
@@ -31,29 +31,9 @@ void emu__state_ready(void)
     atomic_store(&owner, getpid());
 }
 
-int emu__rank(void)
-{
-    struct emu_device *device = emu__device_current();
-    if (device)
-        return device->ordinal;
-    const char *text = getenv("SYMM_RANK");
-    char *end = NULL;
-    long rank = text ? strtol(text, &end, 10) : -1;
-    return text && end != text && !*end && rank >= 0 && rank < EMU_MAX_DEVICES ? (int)rank : -1;
-}
-
-/* "3", or `none` where the rank is not known. */
-static const char *rank_text(int rank, const char *none, char text[16])
-{
-    if (rank < 0)
-        return none;
-    snprintf(text, 16, "%d", rank);
-    return text;
-}
-
 /*
- * Appends one line to the rank's file. The file is opened for each line: the trace holds no
- * descriptor that a test would count, and threads and ranks cannot tear each other's lines.
+ * Appends one line to the rank's file. Opens the file for each line: so the trace holds no
+ * descriptor that a test would count, and each line of a thread or rank stays whole.
  */
 static void trace(const struct emu_call *call, const char *ending)
 {
@@ -61,7 +41,7 @@ static void trace(const struct emu_call *call, const char *ending)
         return;
     char path[4096], line[512], number[16];
     snprintf(path, sizeof path, "%s.%s", emu__machine.trace_prefix,
-             rank_text(emu__rank(), "none", number));
+             emu__rank_text(emu__rank(), "none", number));
     int n = snprintf(line, sizeof line, "%s(%s) = %s\n", call->name, call->args, ending);
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -93,7 +73,7 @@ static CUresult check_need(enum emu_need need)
     return need == EMU_NEED_HEALTHY ? atomic_load(&ctx->device->sticky) : CUDA_SUCCESS;
 }
 
-/* Injected faults: the error to return; a hang or a kill does not come back. */
+/* Applies the injected fault of this call: returns its error; does not return for hang and kill. */
 static CUresult inject(const struct emu_call *call)
 {
     struct emu_fault fault = emu__fault_next(call->name, emu__rank());
@@ -143,7 +123,7 @@ static void report(int rank, const char *call, const char *format, va_list list)
     char text[384], line[sizeof last_rule], number[16];
     vsnprintf(text, sizeof text, format, list);
     int n = snprintf(line, sizeof line, "symm-emulated[rank %s]: %s: rule: %s\n",
-                     rank_text(rank, "?", number), call, text);
+                     emu__rank_text(rank, "?", number), call, text);
     if (n >= (int)sizeof line)
         n = (int)sizeof line - 1;
     pthread_mutex_lock(&rule_lock);
@@ -169,6 +149,12 @@ CUresult emu__rule_at(int rank, const char *call, CUresult result, const char *f
     report(rank, call, format, list);
     va_end(list);
     return result;
+}
+
+CUresult emu__no_device(CUdevice dev)
+{
+    return emu__rule(CUDA_ERROR_INVALID_DEVICE, "there is no device %d, only %d devices", dev,
+                     emu__machine.ndevices);
 }
 
 const char *emu__last_rule(void)

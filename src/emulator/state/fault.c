@@ -1,18 +1,20 @@
 /*
- * Injected faults: SYMM_EMULATED_FAULT, a list of CALL@RANK#NTH=CODE|hang|kill separated by
- * semicolons. RANK may be * (also when left out), NTH counts from 1 (the default), "NTH+" means
- * that call and every later one, and the call `any` counts all calls of a rank.
+ * SYMM_EMULATED_FAULT is a list of CALL@RANK#NTH=CODE|hang|kill, separated by semicolons. RANK may
+ * be * or left out (all ranks). NTH counts from 1, the default; "NTH+" means all calls from there
+ * on. The call `any` counts all calls of a rank.
  */
-#include "emulator/state/machine.h"
+#include "fault.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "machine.h"
 
 #define MAX_FAULTS 64
 #define ANY_RANK (-2)
 
-/* Ranks from -1 (none) on. */
+/* Ranks from -1 (unknown) on. */
 #define RANK_SLOTS (EMU_MAX_DEVICES + 1)
 
 struct fault {
@@ -20,7 +22,7 @@ struct fault {
     int rank;
     uint64_t nth;
     bool onward;
-    struct emu_fault what;
+    struct emu_fault fault;
     uint64_t seen[RANK_SLOTS];
 };
 
@@ -28,7 +30,21 @@ static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fault faults[MAX_FAULTS];
 static int nfaults;
 static uint64_t calls[RANK_SLOTS];
-static const char *last_call; /* that a fault has happened to; the name of an entry */
+static const char *last_call; /* the name of the entry that got the last fault */
+
+static const char *const driver_calls[] = {
+#define NAME_(fn, version, need, params) #fn,
+    CU_FUNCTIONS(NAME_)
+#undef NAME_
+};
+
+static bool is_driver_call(const char *name)
+{
+    for (size_t i = 0; i < sizeof driver_calls / sizeof *driver_calls; i++)
+        if (strcmp(driver_calls[i], name) == 0)
+            return true;
+    return false;
+}
 
 static int slot_of(int rank)
 {
@@ -62,7 +78,7 @@ static bool parse_action(const char *text, struct emu_fault *out)
     return true;
 }
 
-/* One clause, which is cut out of the list already. */
+/* Parses one clause of the list. */
 static bool parse_clause(const char *text, struct fault *out)
 {
     *out = (struct fault){.rank = ANY_RANK, .nth = 1};
@@ -70,7 +86,7 @@ static bool parse_clause(const char *text, struct fault *out)
     if (n == 0 || n >= sizeof out->call)
         return false;
     memcpy(out->call, text, n);
-    if (strcmp(out->call, "any") != 0 && !emu__entry_exists(out->call))
+    if (strcmp(out->call, "any") != 0 && !is_driver_call(out->call))
         return false;
     text += n;
     if (*text == '@') {
@@ -92,7 +108,26 @@ static bool parse_clause(const char *text, struct fault *out)
             text++;
         }
     }
-    return *text == '=' && parse_action(text + 1, &out->what);
+    return *text == '=' && parse_action(text + 1, &out->fault);
+}
+
+/* Adds the fault of a clause of n characters. False after a line on stderr: malformed. */
+static bool add_fault(const char *text, size_t n)
+{
+    char clause[128] = "";
+    bool ok = n < sizeof clause && nfaults < MAX_FAULTS;
+    if (ok) {
+        memcpy(clause, text, n);
+        ok = parse_clause(clause, &faults[nfaults]);
+    }
+    if (ok)
+        nfaults++;
+    else
+        fprintf(stderr,
+                "symm-emulated: SYMM_EMULATED_FAULT: \"%.*s\": expected "
+                "CALL@RANK#NTH=CODE|hang|kill\n",
+                (int)n, text);
+    return ok;
 }
 
 bool emu__faults_set(const char *spec)
@@ -104,22 +139,7 @@ bool emu__faults_set(const char *spec)
     nfaults = 0;
     for (const char *at = spec; ok && at && *at;) {
         size_t n = strcspn(at, ";");
-        char clause[128];
-        if (n > 0) {
-            ok = n < sizeof clause && nfaults < MAX_FAULTS;
-            if (ok) {
-                memcpy(clause, at, n);
-                clause[n] = '\0';
-                ok = parse_clause(clause, &faults[nfaults]);
-            }
-            if (ok)
-                nfaults++;
-            else
-                fprintf(stderr,
-                        "symm-emulated: SYMM_EMULATED_FAULT: \"%.*s\": expected "
-                        "CALL@RANK#NTH=CODE|hang|kill\n",
-                        (int)n, at);
-        }
+        ok = n == 0 || add_fault(at, n);
         at += n + (at[n] == ';');
     }
     if (!ok)
@@ -130,7 +150,7 @@ bool emu__faults_set(const char *spec)
 
 struct emu_fault emu__fault_next(const char *call, int rank)
 {
-    struct emu_fault what = {EMU_FAULT_NONE, CUDA_SUCCESS};
+    struct emu_fault fault = {EMU_FAULT_NONE, CUDA_SUCCESS};
     int slot = slot_of(rank);
     pthread_mutex_lock(&fault_lock);
     calls[slot]++;
@@ -140,13 +160,13 @@ struct emu_fault emu__fault_next(const char *call, int rank)
             (strcmp(f->call, "any") != 0 && strcmp(f->call, call) != 0))
             continue;
         uint64_t seen = ++f->seen[slot];
-        if (what.action == EMU_FAULT_NONE && (seen == f->nth || (f->onward && seen > f->nth)))
-            what = f->what;
+        if (fault.action == EMU_FAULT_NONE && (seen == f->nth || (f->onward && seen > f->nth)))
+            fault = f->fault;
     }
-    if (what.action != EMU_FAULT_NONE)
+    if (fault.action != EMU_FAULT_NONE)
         last_call = call;
     pthread_mutex_unlock(&fault_lock);
-    return what;
+    return fault;
 }
 
 const char *emu__fault_last(void)

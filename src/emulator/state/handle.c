@@ -1,6 +1,9 @@
-/* The handles that are valid: a set of addresses, so that a destroyed handle is known for one. */
+/* A set of addresses, so that a call with a destroyed handle is found out without reading it. */
+#include "handle.h"
+
+#include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
-#include "emulator/streams/execution.h"
 
 struct entry {
     const void *handle; /* NULL: free */
@@ -17,7 +20,7 @@ static size_t slot_of(const void *handle)
     return (size_t)(((uintptr_t)handle >> 4) * 0x9E3779B97F4A7C15u >> 20) & (capacity - 1);
 }
 
-/* The handle's entry, or the free one where it would go. */
+/* Returns the handle's entry, or the free entry for it. */
 static struct entry *find(const void *handle)
 {
     size_t i = slot_of(handle);
@@ -62,7 +65,7 @@ bool emu__handle_remove(enum emu_handle_kind kind, const void *handle)
     if (found) {
         e->handle = NULL;
         count--;
-        /* What follows in the same run may have been pushed past this place: puts it in anew. */
+        /* Inserts the rest of the run again: its entries may have been pushed past this slot. */
         for (size_t i = (size_t)(e - table + 1) & (capacity - 1); table[i].handle;
              i = (i + 1) & (capacity - 1)) {
             struct entry moved = table[i];

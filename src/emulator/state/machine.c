@@ -1,15 +1,10 @@
-/*
- * The emulated machine: how many devices, how much memory, which seed. Everything comes from
- * SYMM_EMULATED_* and is read once, by the first cuInit. And its clock.
- */
-#include "emulator/state/call.h"
+#include "machine.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "emulator/blocks/fiber.h"
-#include "emulator/state/machine.h"
+#include "sanitizer.h"
 
 struct emu_machine emu__machine;
 _Atomic uint64_t emu__seeds;
@@ -32,8 +27,8 @@ static bool refuse(const char *name, const char *text, const char *wanted)
     return false;
 }
 
-/* Bytes take a suffix K, M or G. */
-static bool read_number(const char *name, uint64_t fallback, uint64_t least, uint64_t most,
+/* The number may have a suffix K, M or G. */
+static bool read_number(const char *name, uint64_t fallback, uint64_t min, uint64_t max,
                         uint64_t *out)
 {
     const char *text = setting(name);
@@ -47,15 +42,15 @@ static bool read_number(const char *name, uint64_t fallback, uint64_t least, uin
     if (shift)
         end++;
     char wanted[80];
-    snprintf(wanted, sizeof wanted, "a number from %llu to %llu", (unsigned long long)least,
-             (unsigned long long)most);
+    snprintf(wanted, sizeof wanted, "a number from %llu to %llu", (unsigned long long)min,
+             (unsigned long long)max);
     if (errno || end == text || *end || *text == '-' || value > UINT64_MAX >> shift)
         return refuse(name, text, wanted);
     *out = (uint64_t)value << shift;
-    return (*out >= least && *out <= most) || refuse(name, text, wanted);
+    return (*out >= min && *out <= max) || refuse(name, text, wanted);
 }
 
-/* One of `words` (separated by |); *out is its place in the list. */
+/* Reads one of `words` (separated by |); *out is its position in the list. */
 static bool read_word(const char *name, const char *words, int fallback, int *out)
 {
     const char *text = setting(name);
@@ -77,14 +72,15 @@ static bool read_word(const char *name, const char *words, int fallback, int *ou
 
 bool emu__machine_read(void)
 {
-    uint64_t devices, memory, multicast, granularity, sms, places, block, pageable, seed, weak;
+    uint64_t devices, memory, multicast, granularity, sms, blocks_per_sm, block, pageable, seed,
+        weak;
     int order, leaks;
     if (!read_number("SYMM_EMULATED_DEVICES", 8, 0, EMU_MAX_DEVICES, &devices) ||
         !read_number("SYMM_EMULATED_MEMORY", 4ull << 30, 1 << 16, 1ull << 44, &memory) ||
         !read_number("SYMM_EMULATED_MULTICAST", 1, 0, 1, &multicast) ||
         !read_number("SYMM_EMULATED_GRANULARITY", 2 << 20, 4096, 1 << 30, &granularity) ||
         !read_number("SYMM_EMULATED_SMS", 8, 1, 1024, &sms) ||
-        !read_number("SYMM_EMULATED_PLACES", 2, 1, 2, &places) ||
+        !read_number("SYMM_EMULATED_PLACES", 2, 1, 2, &blocks_per_sm) ||
         !read_number("SYMM_EMULATED_BLOCK", 1024, 1, 1024, &block) ||
         !read_number("SYMM_EMULATED_PAGEABLE", 0, 0, 1, &pageable) ||
         !read_number("SYMM_EMULATED_SEED", 1, 0, UINT64_MAX, &seed) ||
@@ -98,7 +94,7 @@ bool emu__machine_read(void)
 #ifdef EMU_TSAN
     if (weak)
         return refuse("SYMM_EMULATED_WEAK", "1",
-                      "0: under ThreadSanitizer memory is as strong as this machine's");
+                      "0: a build with ThreadSanitizer has the host's memory order only");
 #endif
     emu__machine = (struct emu_machine){
         .ndevices = (int)devices,
@@ -107,7 +103,7 @@ bool emu__machine_read(void)
         .pageable = pageable,
         .granularity = granularity,
         .sms = (int)sms,
-        .places = (int)places,
+        .blocks_per_sm = (int)blocks_per_sm,
         .max_block_threads = (int)block,
         .seed = seed,
         .weak = weak,
@@ -118,33 +114,11 @@ bool emu__machine_read(void)
     return true;
 }
 
-uint64_t emu__random(uint64_t seed, uint64_t what)
+uint64_t emu__random(uint64_t seed, uint64_t index)
 {
     /* The finalizer of splitmix64: each input bit reaches each output bit. */
-    uint64_t x = seed + (what + 1) * 0x9e3779b97f4a7c15u;
+    uint64_t x = seed + (index + 1) * 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
-}
-
-int64_t emu__now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-struct timespec emu__in_ms(int ms)
-{
-    int64_t at = emu__now_ns() + ms * (int64_t)1000000;
-    return (struct timespec){.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
-}
-
-void emu__cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
 }

@@ -1,53 +1,52 @@
 /*
- * What cuInit puts together: the settings, the injected faults and the state of the call frame.
+ * The emulated machine: its settings, which come from SYMM_EMULATED_* and are read once, by the
+ * first cuInit, and the random numbers that follow from its seed.
  */
 #ifndef SYMM_EMULATOR_MACHINE_H
 #define SYMM_EMULATOR_MACHINE_H
 
-#include "emulator/state/call.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <symm/detail/emulated.h>
 
-/* Reads the settings; false after a line on stderr that names the wrong one. */
-bool emu__machine_read(void);
+#define EMU_DRIVER_VERSION 13000
+#define EMU_MAX_DEVICES 128
 
-/* ---- fault.c ---- */
-
-enum emu_fault_action { EMU_FAULT_NONE, EMU_FAULT_ERROR, EMU_FAULT_HANG, EMU_FAULT_KILL };
-
-struct emu_fault {
-    enum emu_fault_action action;
-    CUresult error;
+enum emu_leaks {
+    EMU_LEAKS_REPORT, /* one line with the counts */
+    EMU_LEAKS_LIST,   /* a line for each leaked object, too */
+    EMU_LEAKS_FAIL,   /* the same, and the process fails */
+    EMU_LEAKS_OFF
 };
 
-/* Replaces the faults by those of spec (NULL: none) and starts counting anew. False: malformed. */
-bool emu__faults_set(const char *spec);
-/* Counts this call of rank and says what is to happen to it. */
-struct emu_fault emu__fault_next(const char *call, int rank);
-/* How many driver calls rank has made since the faults were set. */
-uint64_t emu__fault_calls(int rank);
-/* The call that a fault has happened to last since they were set; NULL: none. */
-const char *emu__fault_last(void);
+struct emu_machine {
+    int ndevices;
+    uint64_t memory_nbytes; /* of each device */
+    bool multicast;
+    bool pageable; /* devices can access all of the host's memory */
+    size_t granularity;
+    int sms, max_block_threads;
+    int blocks_per_sm; /* of kernels that may have more than one warp a block */
+    _Atomic uint64_t seed;
+    bool weak; /* memory is weakly ordered */
+    enum symm_emulated_order order;
+    enum emu_leaks leaks;
+    const char *trace_prefix; /* NULL: no trace */
+};
 
-/* ---- call.c ---- */
+extern struct emu_machine emu__machine;
 
-enum emu_state { EMU_STATE_NEW, EMU_STATE_READY, EMU_STATE_FORKED };
+/* Reads the settings. False: one is wrong, and a line on stderr names it. */
+bool emu__machine_read(void);
 
-enum emu_state emu__state(void);
-/* From now on the driver is initialised, for this process only. */
-void emu__state_ready(void);
-const char *emu__last_rule(void);
+/* Changes the seed. Blocks that start afterwards use it, and launches are counted anew. */
+void emu__set_seed(uint64_t seed);
+/* Counts the calls of emu__set_seed. */
+extern _Atomic uint64_t emu__seeds;
 
-/* ---- device.c ---- */
-
-/* The calling thread's current context, NULL if none. */
-CUcontext emu__context_current(void);
-bool emu__context_live(CUcontext ctx);
-
-/* ---- entry.c ---- */
-
-bool emu__entry_exists(const char *name);
-
-/* ---- leaks.c ---- */
-
-int emu__counts(struct symm_emulated_objects *out);
+/* Returns a number that depends on the two arguments only. `index` tells the uses apart. */
+uint64_t emu__random(uint64_t seed, uint64_t index);
 
 #endif

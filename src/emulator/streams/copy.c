@@ -1,16 +1,20 @@
 /*
- * Copies and fills. Both sides are checked when the call is made and again when it runs. Pageable
- * host memory is copied into a staging buffer before the call returns; a copy into it is waited
- * for.
+ * Copies and fills. Both sides are checked at the call and again when the copy runs. Pageable host
+ * memory is copied into a staging buffer before the call returns. A call that copies into pageable
+ * memory waits for the copy.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "emulator/streams/execution.h"
+#include "emulator/memory/address.h"
+#include "emulator/state/call.h"
+#include "emulator/state/machine.h"
+#include "capture.h"
+#include "queue.h"
 
-#define PIECE 16u          /* where a copy may be cut */
-#define LATE_MAX_NS 40000u /* how late its first part may be */
+#define CUT 16u            /* a copy is cut at multiples of this */
+#define LATE_MAX_NS 40000u /* delay of its first part */
 
 struct copy_work {
     struct emu_work work;
@@ -18,10 +22,10 @@ struct copy_work {
     char *dst;
     const char *src; /* NULL: a fill */
     size_t nbytes;
-    size_t rows, dst_pitch, src_pitch; /* of nbytes each, so far apart */
+    size_t rows, dst_pitch, src_pitch; /* rows of nbytes each */
     uint32_t pattern;                  /* of a fill */
     size_t width;                      /* 1 or 4 */
-    char *staged;                      /* owned; where src points */
+    char *staged;                      /* owned copy of the source; NULL: not staged */
 };
 
 static void fill(char *at, size_t nbytes, uint32_t pattern, size_t width)
@@ -36,7 +40,8 @@ static void fill(char *at, size_t nbytes, uint32_t pattern, size_t width)
 }
 
 /*
- * An aligned word comes whole, and after all that its stream has copied before: others poll for it.
+ * Copies an aligned word with one release store: other ranks poll for it, and it must follow all
+ * that its stream has copied before.
  */
 static void move(char *to, const char *from, size_t nbytes)
 {
@@ -53,9 +58,7 @@ static void move(char *to, const char *from, size_t nbytes)
     }
 }
 
-/*
- * These bytes of a row. Goes by the home addresses, of which one answer holds for a stretch only.
- */
+/* Copies the bytes [done, end) of a row between their home addresses. */
 static void transfer(const struct copy_work *w, const struct emu_device *device, size_t row,
                      size_t done, size_t end)
 {
@@ -79,14 +82,14 @@ static void transfer(const struct copy_work *w, const struct emu_device *device,
 }
 
 /*
- * Where memory is weakly ordered the last bytes may come first, and the others late. What follows
- * in the stream waits for all of them.
+ * With weakly ordered memory the last bytes may come first, and the others late. The next work of
+ * the stream waits for all of them.
  */
 static void transfer_weakly(const struct copy_work *w, const struct emu_device *device, size_t row)
 {
     static _Atomic uint64_t transfers;
     uint64_t draw = emu__random(emu__machine.seed, atomic_fetch_add(&transfers, 1));
-    size_t cut = draw % 4 ? 0 : (draw >> 8) % w->nbytes / PIECE * PIECE;
+    size_t cut = draw % 4 ? 0 : (draw >> 8) % w->nbytes / CUT * CUT;
     transfer(w, device, row, cut, w->nbytes);
     if (cut > 0) {
         nanosleep(&(struct timespec){.tv_nsec = (long)((draw >> 32) % LATE_MAX_NS)}, NULL);
@@ -94,7 +97,7 @@ static void transfer_weakly(const struct copy_work *w, const struct emu_device *
     }
 }
 
-/* Whether all of a range is the driver's memory, or none of it. */
+/* Checks that a range is all memory of the driver, or none of it. */
 static bool is_whole(const struct emu_device *device, const char *ptr, size_t nbytes, char *why,
                      size_t why_nbytes)
 {
@@ -168,7 +171,7 @@ static struct copy_work *copy_create(const char *name, CUdeviceptr dst, size_t n
     return w;
 }
 
-/* Takes over the work. `stage`: what it reads is copied before this returns. */
+/* Takes over the work. `stage`: copies its source before returning. */
 static CUresult check_and_enqueue(struct CUstream_st *stream, struct copy_work *w, bool stage)
 {
     CUresult result = CUDA_SUCCESS;
@@ -202,7 +205,7 @@ static CUresult copy(struct CUstream_st *stream, CUdeviceptr dst, CUdeviceptr sr
     w->src = (const char *)(uintptr_t)src;
     bool capturing = emu__capturing(stream);
     bool wait = is_pageable(device, dst) && !capturing;
-    /* A captured copy reads its source whenever it is replayed. */
+    /* A captured copy reads its source at each replay. */
     bool stage = is_pageable(device, src) && !wait && !capturing;
     CUresult result = check_and_enqueue(stream, w, stage);
     if (result != CUDA_SUCCESS || !wait)
@@ -221,7 +224,7 @@ CUresult emu_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t nbytes, CUst
     return EMU_END(result);
 }
 
-/* Between devices' memory: symm needs no other. */
+/* Copies rows between devices' memory, which is all that symm needs. */
 static CUresult copy_rows(struct CUstream_st *stream, const CUDA_MEMCPY2D *c)
 {
     const CUdeviceptr dst = c->dstDevice + c->dstY * c->dstPitch + c->dstXInBytes,
@@ -230,9 +233,10 @@ static CUresult copy_rows(struct CUstream_st *stream, const CUDA_MEMCPY2D *c)
 
     if (c->srcMemoryType != CU_MEMORYTYPE_DEVICE || c->dstMemoryType != CU_MEMORYTYPE_DEVICE ||
         is_pageable(device, dst) || is_pageable(device, src))
-        return emu__rule(CUDA_ERROR_INVALID_VALUE, "not from device memory to device memory");
+        return emu__rule(CUDA_ERROR_INVALID_VALUE,
+                         "rows are copied from device memory to device memory only");
     if (c->WidthInBytes > c->srcPitch || c->WidthInBytes > c->dstPitch)
-        return emu__rule(CUDA_ERROR_INVALID_VALUE, "rows of %zu bytes are %zu and %zu apart",
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "rows of %zu bytes with pitches %zu and %zu",
                          c->WidthInBytes, c->srcPitch, c->dstPitch);
     struct copy_work *w = copy_create("cuMemcpy2DAsync", dst, c->WidthInBytes);
     if (!w)

@@ -1,62 +1,12 @@
-/* Events, and the marks behind them: one each time an event is recorded outside of captures. */
+/* Events. Each record outside of captures makes a mark. */
 #include <stdlib.h>
-#include "emulator/streams/execution.h"
-
-/* ---- Marks ---- */
-
-struct emu_mark *emu__mark_create(void)
-{
-    struct emu_mark *mark = calloc(1, sizeof *mark);
-    if (!mark)
-        return NULL;
-    mark->references = 1;
-    pthread_mutex_init(&mark->lock, NULL);
-    emu__cond_init(&mark->reached_cond);
-    return mark;
-}
-
-struct emu_mark *emu__mark_retain(struct emu_mark *mark)
-{
-    atomic_fetch_add(&mark->references, 1);
-    return mark;
-}
-
-void emu__mark_release(struct emu_mark *mark)
-{
-    if (!mark || atomic_fetch_sub(&mark->references, 1) > 1)
-        return;
-    pthread_cond_destroy(&mark->reached_cond);
-    pthread_mutex_destroy(&mark->lock);
-    free(mark);
-}
-
-void emu__mark_reach(struct emu_mark *mark)
-{
-    int64_t now = emu__now_ns();
-    pthread_mutex_lock(&mark->lock);
-    mark->reached = true;
-    mark->ns = now;
-    pthread_cond_broadcast(&mark->reached_cond);
-    pthread_mutex_unlock(&mark->lock);
-}
-
-bool emu__mark_reached(struct emu_mark *mark)
-{
-    pthread_mutex_lock(&mark->lock);
-    bool reached = mark->reached;
-    pthread_mutex_unlock(&mark->lock);
-    return reached;
-}
-
-void emu__mark_wait(struct emu_mark *mark, struct emu_execution *execution)
-{
-    pthread_mutex_lock(&mark->lock);
-    while (!mark->reached && emu__sticky(execution) == CUDA_SUCCESS) {
-        struct timespec until = emu__in_ms(20); /* then it looks at its own device's state again */
-        pthread_cond_timedwait(&mark->reached_cond, &mark->lock, &until);
-    }
-    pthread_mutex_unlock(&mark->lock);
-}
+#include "emulator/state/call.h"
+#include "emulator/state/counts.h"
+#include "emulator/state/devices.h"
+#include "emulator/state/handle.h"
+#include "capture.h"
+#include "mark.h"
+#include "queue.h"
 
 /* ---- The two works on marks ---- */
 
@@ -146,7 +96,7 @@ CUresult emu_cuEventDestroy(CUevent event)
     return EMU_END(atomic_load(&device->sticky));
 }
 
-/* What the event stands for from now on: a mark or a point, whose references it takes over. */
+/* Makes the event stand for a mark or a point, whose references it takes over. */
 static void event_set(CUevent event, struct emu_mark *mark, struct emu_capture_point point)
 {
     pthread_mutex_lock(&event->lock);
@@ -205,7 +155,7 @@ static CUresult wait_for(struct CUstream_st *stream, CUevent event)
     else if (event->mark)
         mark = emu__mark_retain(event->mark);
     pthread_mutex_unlock(&event->lock);
-    if (!mark) /* of a capture; or never recorded, and there is nothing to wait for */
+    if (!mark) /* captured, or never recorded */
         return result;
     if (emu__capturing(stream)) {
         result = emu__capture_isolation(stream);
@@ -227,8 +177,8 @@ CUresult emu_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flag
     return EMU_END(result == CUDA_SUCCESS ? wait_for(s, event) : result);
 }
 
-/* The mark of an event that the host asks about; NULL with success: never recorded. */
-static CUresult get_to_look(CUevent event, struct emu_mark **out)
+/* Gets the mark of an event for the host. NULL with success: never recorded. */
+static CUresult get_to_ask(CUevent event, struct emu_mark **out)
 {
     *out = NULL;
     CUresult result = check(event);
@@ -250,7 +200,7 @@ CUresult emu_cuEventQuery(CUevent event)
     struct emu_mark *mark;
     CUresult result = emu__capture_forbids();
     if (result == CUDA_SUCCESS)
-        result = get_to_look(event, &mark);
+        result = get_to_ask(event, &mark);
     if (result != CUDA_SUCCESS)
         return EMU_END(result);
     result = atomic_load(&event->device->sticky);
@@ -264,15 +214,12 @@ CUresult emu_cuEventSynchronize(CUevent event)
 {
     EMU_BEGIN("event=%p", (void *)event);
     struct emu_mark *mark;
-    CUresult result = get_to_look(event, &mark);
+    CUresult result = get_to_ask(event, &mark);
     if (result != CUDA_SUCCESS)
         return EMU_END(result);
     struct emu_device *device = event->device;
     if (mark) {
-        pthread_mutex_lock(&mark->lock);
-        while (!mark->reached)
-            pthread_cond_wait(&mark->reached_cond, &mark->lock);
-        pthread_mutex_unlock(&mark->lock);
+        emu__mark_wait(mark, NULL);
         emu__mark_release(mark);
     }
     return EMU_END(atomic_load(&device->sticky));
@@ -283,9 +230,9 @@ CUresult emu_cuEventElapsedTime(float *ms, CUevent from, CUevent to)
     EMU_BEGIN("from=%p to=%p", (void *)from, (void *)to);
     EMU_NOT_NULL(ms);
     struct emu_mark *first = NULL, *second = NULL;
-    CUresult result = get_to_look(from, &first);
+    CUresult result = get_to_ask(from, &first);
     if (result == CUDA_SUCCESS)
-        result = get_to_look(to, &second);
+        result = get_to_ask(to, &second);
     if (result == CUDA_SUCCESS && ((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING))
         result = emu__rule(CUDA_ERROR_INVALID_HANDLE, "an event without timing");
     if (result == CUDA_SUCCESS && (!first || !second))

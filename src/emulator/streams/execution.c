@@ -1,10 +1,11 @@
 /*
- * Executions: what runs on a device, from the first use of its context to the last. They live as
- * long as a thread works for them; so do streams, whose lists they keep.
+ * An execution exists from the first use of a device's context to its end, and as long as a thread
+ * works for it. So do its streams.
  */
+#include "execution.h"
+
 #include <stdlib.h>
-#include "emulator/streams/execution.h"
-#include "emulator/blocks/grid.h"
+#include "emulator/state/clock.h"
 
 /* ---- Work ---- */
 
@@ -50,15 +51,16 @@ static struct emu_execution *execution_create(struct emu_device *device)
     struct emu_execution *execution = calloc(1, sizeof *execution);
     if (!execution)
         return NULL;
-    execution->legacy = emu__stream_create(execution, CU_STREAM_DEFAULT);
+    execution->sms = emu__sms_create(device);
+    execution->legacy = execution->sms ? emu__stream_create(execution, CU_STREAM_DEFAULT) : NULL;
     if (!execution->legacy) {
+        if (execution->sms)
+            emu__sms_release(execution->sms);
         free(execution);
         return NULL;
     }
     execution->device = device;
     execution->references = 1;
-    execution->free_slots[EMU_LARGE] = (unsigned)(emu__machine.sms * emu__machine.places);
-    execution->free_slots[EMU_SMALL] = (unsigned)emu__machine.sms * EMU_SMALL_PER_SM;
     pthread_mutex_init(&execution->lock, NULL);
     emu__cond_init(&execution->work_done);
     emu__stream_link_locked(execution->legacy);
@@ -68,9 +70,9 @@ static struct emu_execution *execution_create(struct emu_device *device)
 struct emu_execution *emu__execution(struct emu_device *device)
 {
     pthread_mutex_lock(&executions_lock);
-    if (!device->streams)
-        device->streams = execution_create(device);
-    struct emu_execution *execution = device->streams;
+    if (!device->execution)
+        device->execution = execution_create(device);
+    struct emu_execution *execution = device->execution;
     pthread_mutex_unlock(&executions_lock);
     return execution;
 }
@@ -86,6 +88,7 @@ void emu__execution_release_unlock(struct emu_execution *execution)
     pthread_mutex_unlock(&execution->lock);
     if (!last)
         return;
+    emu__sms_release(execution->sms);
     pthread_cond_destroy(&execution->work_done);
     pthread_mutex_destroy(&execution->lock);
     free(execution);
@@ -144,7 +147,7 @@ void emu__stream_wait(struct CUstream_st *stream)
     emu__execution_release_unlock(execution);
 }
 
-/* With the lock, which it gives back at the end. until: NULL for ever. */
+/* Called with the lock, which it releases at the end. until: NULL for ever. */
 static bool execution_wait_unlock(struct emu_execution *execution, const struct timespec *until)
 {
     emu__execution_retain_locked(execution);
@@ -174,6 +177,15 @@ bool emu__execution_wait_ms(struct emu_execution *execution, int ms)
     return execution_wait_unlock(execution, &until);
 }
 
+struct emu_execution *emu__execution_detach(struct emu_device *device)
+{
+    pthread_mutex_lock(&executions_lock);
+    struct emu_execution *execution = device->execution;
+    device->execution = NULL;
+    pthread_mutex_unlock(&executions_lock);
+    return execution;
+}
+
 static bool item_uses(const struct emu_item *item, const struct CUmod_st *module)
 {
     return item->work->uses && item->work->uses(item->work, module);
@@ -195,33 +207,10 @@ bool emu__execution_uses(struct emu_execution *execution, const struct CUmod_st 
 void emu__streams_drain(struct emu_device *device)
 {
     pthread_mutex_lock(&executions_lock);
-    struct emu_execution *execution = device->streams;
-    if (execution) /* another thread may be about to close it */
+    struct emu_execution *execution = device->execution;
+    if (execution) /* another thread may close it */
         pthread_mutex_lock(&execution->lock);
     pthread_mutex_unlock(&executions_lock);
     if (execution)
         execution_wait_unlock(execution, NULL);
-}
-
-void emu__streams_close(struct emu_device *device)
-{
-    emu__streams_drain(device);
-    pthread_mutex_lock(&executions_lock);
-    struct emu_execution *execution = device->streams;
-    device->streams = NULL;
-    pthread_mutex_unlock(&executions_lock);
-    if (!execution)
-        return;
-    emu__capture_close(execution);
-    pthread_mutex_lock(&execution->lock);
-    execution->closing = true;
-    emu__grid_close(execution);
-    for (struct CUstream_st *s = execution->streams, *next; s; s = next) {
-        next = s->next;
-        if (s->destroyed)
-            continue;
-        emu__handle_remove(EMU_HANDLE_STREAM, s);
-        emu__stream_end_locked(s);
-    }
-    emu__execution_release_unlock(execution);
 }

@@ -1,72 +1,16 @@
 /*
- * Graphs: the works of each stream that took part in the capture, in their order, and for each of
- * them how much of the other streams comes before it. A launch is one work of its stream. It runs
- * the streams of the capture side by side, as a GPU may, with pauses drawn from the seed, so that
- * an edge that is missing is noticed. Launches of one executable graph are ordered among each
- * other, whatever their streams.
+ * Graphs and executable graphs. A launch is one work of its stream, which runs the graph's nodes.
+ * The launches of one executable graph run in their order, in whichever streams they are.
  */
+#include "graph.h"
+
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include "emulator/streams/execution.h"
-#include "emulator/blocks/grid.h"
-
-/* ---- Lists of works ---- */
-
-struct emu_nodes *emu__nodes_create(void)
-{
-    struct emu_nodes *nodes = calloc(1, sizeof *nodes);
-    if (nodes)
-        nodes->references = 1;
-    return nodes;
-}
-
-static bool nodes_grow(struct emu_nodes *nodes)
-{
-    if (nodes->count < nodes->capacity)
-        return true;
-    size_t capacity = nodes->capacity ? nodes->capacity * 2 : 16;
-    struct emu_node *grown = realloc(nodes->nodes, capacity * sizeof *grown);
-    if (!grown)
-        return false;
-    nodes->nodes = grown;
-    nodes->capacity = capacity;
-    return true;
-}
-
-bool emu__nodes_add(struct emu_nodes *nodes, struct emu_work *work, unsigned branch,
-                    const uint64_t *seen, unsigned nseen)
-{
-    uint64_t *copy = malloc(nseen * sizeof *copy);
-    if (!copy || !nodes_grow(nodes)) {
-        free(copy);
-        return false;
-    }
-    memcpy(copy, seen, nseen * sizeof *copy);
-    emu__work_retain(work);
-    nodes->nodes[nodes->count++] = (struct emu_node){work, branch, copy, nseen};
-    if (branch >= nodes->nbranches)
-        nodes->nbranches = branch + 1;
-    return true;
-}
-
-static struct emu_nodes *nodes_retain(struct emu_nodes *nodes)
-{
-    atomic_fetch_add(&nodes->references, 1);
-    return nodes;
-}
-
-void emu__nodes_release(struct emu_nodes *nodes)
-{
-    if (atomic_fetch_sub(&nodes->references, 1) > 1)
-        return;
-    for (size_t i = 0; i < nodes->count; i++) {
-        emu__work_release(nodes->nodes[i].work);
-        free(nodes->nodes[i].seen);
-    }
-    free(nodes->nodes);
-    free(nodes);
-}
+#include "emulator/state/call.h"
+#include "emulator/state/counts.h"
+#include "emulator/state/handle.h"
+#include "capture.h"
+#include "mark.h"
+#include "queue.h"
 
 /* ---- Graphs ---- */
 
@@ -121,7 +65,7 @@ CUresult emu_cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
         free(created);
         return EMU_END(CUDA_ERROR_OUT_OF_MEMORY);
     }
-    created->nodes = nodes_retain(graph->nodes);
+    created->nodes = emu__nodes_retain(graph->nodes);
     created->node_priorities = flags != 0;
     pthread_mutex_init(&created->lock, NULL);
     emu__count(EMU_GRAPH_EXECS, 1);
@@ -150,138 +94,8 @@ struct graph_work {
     struct emu_nodes *nodes;
     bool node_priorities;
     struct emu_mark *before; /* the launch before this one; NULL: none */
-    struct emu_mark *end;    /* NULL: a launch that was captured, which has no order of its own */
+    struct emu_mark *end;    /* NULL: a captured launch, ordered by its own graph */
 };
-
-_Thread_local bool emu__stream_priorities;
-
-/* The branches of one launch while they run, each on a thread of its own. */
-struct graph_run {
-    const struct emu_nodes *nodes;
-    struct CUstream_st *stream;
-    bool stream_priorities;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t *done; /* of each branch, counted as a node's `seen` is */
-    unsigned running;
-    uint64_t seed;
-};
-
-struct branch {
-    struct graph_run *run;
-    unsigned number;
-};
-
-/* Up to a fifth of a millisecond, before one work in four. */
-static void pause_before(const struct graph_run *run, size_t i)
-{
-    uint64_t draw = emu__random(run->seed, i);
-    if (draw % 4 == 0)
-        usleep((useconds_t)(draw >> 8) % 200);
-}
-
-static bool may_start(const struct graph_run *run, const struct emu_node *node)
-{
-    for (unsigned i = 0; i < node->nseen; i++)
-        if (i != node->branch && run->done[i] < node->seen[i])
-            return false;
-    return true;
-}
-
-static void branch_run(struct graph_run *run, unsigned number)
-{
-    const struct emu_nodes *nodes = run->nodes;
-    struct emu_execution *execution = run->stream->execution;
-    const bool before = emu__stream_priorities;
-    emu__stream_priorities = run->stream_priorities;
-    for (size_t i = 0; i < nodes->count; i++) {
-        const struct emu_node *node = &nodes->nodes[i];
-        if (node->branch != number)
-            continue;
-        pthread_mutex_lock(&run->lock);
-        while (!may_start(run, node))
-            pthread_cond_wait(&run->changed, &run->lock);
-        pthread_mutex_unlock(&run->lock);
-        if (nodes->nbranches > 1)
-            pause_before(run, i);
-        if (emu__sticky(execution) == CUDA_SUCCESS)
-            node->work->run(node->work, run->stream);
-        pthread_mutex_lock(&run->lock);
-        run->done[number]++;
-        pthread_cond_broadcast(&run->changed);
-        pthread_mutex_unlock(&run->lock);
-    }
-    emu__stream_priorities = before;
-}
-
-static void *branch_thread(void *arg)
-{
-    struct branch *branch = arg;
-    struct graph_run *run = branch->run;
-    emu__running = run->stream->execution->device;
-    branch_run(run, branch->number);
-    free(branch);
-    emu__block_thread_end();
-    pthread_mutex_lock(&run->lock);
-    run->running--;
-    pthread_cond_broadcast(&run->changed);
-    pthread_mutex_unlock(&run->lock);
-    return NULL;
-}
-
-static bool branch_start(struct graph_run *run, unsigned number)
-{
-    struct branch *branch = malloc(sizeof *branch);
-    if (!branch)
-        return false;
-    *branch = (struct branch){run, number};
-    if (emu__thread_start(branch_thread, branch))
-        return true;
-    free(branch);
-    return false;
-}
-
-static uint64_t next_seed(void)
-{
-    static _Atomic uint64_t launches;
-    return emu__random(emu__machine.seed, atomic_fetch_add(&launches, 1));
-}
-
-static void nodes_run(const struct emu_nodes *nodes, bool node_priorities,
-                      struct CUstream_st *stream)
-{
-    struct graph_run run = {.nodes = nodes,
-                            .stream = stream,
-                            .stream_priorities = !node_priorities,
-                            .seed = next_seed()};
-    unsigned started = 1;
-    run.done = malloc(nodes->nbranches * sizeof *run.done);
-    if (!run.done) {
-        emu__device_fail(stream->execution->device, CUDA_ERROR_OUT_OF_MEMORY);
-        return;
-    }
-    for (unsigned i = 0; i < nodes->nbranches; i++)
-        run.done[i] = 1;
-    pthread_mutex_init(&run.lock, NULL);
-    pthread_cond_init(&run.changed, NULL);
-    pthread_mutex_lock(&run.lock); /* nobody waits for a branch that will never be there */
-    while (started < nodes->nbranches && branch_start(&run, started))
-        started++;
-    run.running = started - 1;
-    if (started < nodes->nbranches) /* nothing is run any more; nobody shall wait for it */
-        emu__device_fail(stream->execution->device, CUDA_ERROR_OUT_OF_MEMORY);
-    for (unsigned i = started; i < nodes->nbranches; i++)
-        run.done[i] = UINT64_MAX;
-    pthread_mutex_unlock(&run.lock);
-    branch_run(&run, 0);
-    pthread_mutex_lock(&run.lock);
-    while (run.running > 0)
-        pthread_cond_wait(&run.changed, &run.lock);
-    pthread_mutex_unlock(&run.lock);
-    pthread_cond_destroy(&run.changed);
-    pthread_mutex_destroy(&run.lock);
-    free(run.done);
-}
 
 static void graph_run(struct emu_work *work, struct CUstream_st *stream)
 {
@@ -289,7 +103,7 @@ static void graph_run(struct emu_work *work, struct CUstream_st *stream)
     if (w->before)
         emu__mark_wait(w->before, stream->execution);
     if (w->nodes->count > 0)
-        nodes_run(w->nodes, w->node_priorities, stream);
+        emu__nodes_run(w->nodes, w->node_priorities, stream);
     if (w->end)
         emu__mark_reach(w->end);
 }
@@ -322,12 +136,12 @@ static struct graph_work *graph_work_create(CUgraphExec exec)
                                 .destroy = graph_destroy,
                                 .uses = graph_uses,
                                 .always = true};
-    w->nodes = nodes_retain(exec->nodes);
+    w->nodes = emu__nodes_retain(exec->nodes);
     w->node_priorities = exec->node_priorities;
     return w;
 }
 
-/* Enqueues a launch that waits for the one before it. With exec's lock, for their order. */
+/* Enqueues a launch that waits for the last one. With exec's lock, which orders them. */
 static CUresult launch_locked(CUgraphExec exec, struct CUstream_st *stream)
 {
     struct graph_work *w = graph_work_create(exec);

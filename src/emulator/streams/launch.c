@@ -1,8 +1,13 @@
-/* cuLaunchKernelEx: checks a launch as the driver does, copies its argument, and enqueues it. */
+/* cuLaunchKernelEx: checks a launch as the driver does, copies its argument and enqueues it. */
 #include <stdlib.h>
 #include <string.h>
-#include "emulator/blocks/grid.h"
-#include "emulator/streams/module.h"
+#include "emulator/state/call.h"
+#include "emulator/state/clock.h"
+#include "emulator/state/devices.h"
+#include "emulator/state/machine.h"
+#include "module.h"
+#include "nodes.h"
+#include "queue.h"
 
 #define GRID_X_MAX 2147483647u
 #define GRID_YZ_MAX 65535u
@@ -37,7 +42,7 @@ static void launch_run(struct emu_work *work, struct CUstream_st *stream)
                             .shared_nbytes = w->shared_nbytes,
                             .cooperative = w->cooperative,
                             .priority = emu__stream_priorities ? stream->priority : w->priority};
-    emu__grid_run(execution, &grid);
+    emu__grid_run(execution->sms, &grid);
 }
 
 static bool launch_uses(const struct emu_work *work, const struct CUmod_st *module)
@@ -85,14 +90,14 @@ static CUresult check_shape(const CUlaunchConfig *config, CUfunction function)
     if (!bx || !by || !bz || bz > BLOCK_Z_MAX || (uint64_t)bx * by > limit ||
         (uint64_t)bx * by * bz > limit)
         return emu__rule(CUDA_ERROR_INVALID_VALUE,
-                         "%ux%ux%u threads a block, of which %s may have at most %u here", bx, by,
-                         bz, function->kernel->name, limit);
+                         "blocks of %ux%ux%u threads; %s may have at most %u", bx, by, bz,
+                         function->kernel->name, limit);
     if (config->sharedMemBytes > EMU_SHARED_NBYTES)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "%u bytes of shared memory, more than %u",
                          config->sharedMemBytes, EMU_SHARED_NBYTES);
     if (config->sharedMemBytes > atomic_load(&function->shared_nbytes))
         return emu__rule(CUDA_ERROR_INVALID_VALUE,
-                         "%u bytes of shared memory, of which %s may have %u: set "
+                         "%u bytes of shared memory; %s may have %u: set "
                          "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES first",
                          config->sharedMemBytes, function->kernel->name,
                          atomic_load(&function->shared_nbytes));
@@ -125,9 +130,10 @@ static CUresult check_attributes(const CUlaunchConfig *config, bool *cooperative
             result = check_cluster(config, attribute);
             break;
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-            break; /* it allows an overlap, which plain stream order never uses */
+            break; /* allows an overlap, which the emulator never uses */
         default:
-            result = emu__rule(CUDA_ERROR_NOT_SUPPORTED, "launch attribute %d", attribute->id);
+            result = emu__rule(CUDA_ERROR_NOT_SUPPORTED, "launch attribute %d is unknown",
+                               attribute->id);
         }
         if (result != CUDA_SUCCESS)
             return result;
@@ -148,15 +154,15 @@ static CUresult check_cooperative(const CUlaunchConfig *config)
                      (unsigned long long)nblocks, (unsigned long long)fit);
 }
 
-/* The first launch of a function that nobody loaded before: waits until the device is idle. */
+/* Loads a function at its first launch, which waits until the device is idle. */
 static void load(struct CUstream_st *stream, CUfunction function)
 {
     if (atomic_load(&function->loaded))
         return;
     if (!emu__execution_wait_ms(stream->execution, EMU_PATIENCE_MS)) {
         emu__rule(CUDA_SUCCESS,
-                  "the first launch of %s waits until the device is idle, which it is not: load "
-                  "functions before there is work that waits for them",
+                  "the first launch of %s waits until the device is idle: load functions before "
+                  "work that waits for them",
                   function->kernel->name);
         emu__execution_wait(stream->execution);
     }
@@ -195,7 +201,8 @@ CUresult emu_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
                       config ? config->blockDimY : 0, config ? config->blockDimZ : 0,
                       config ? (void *)config->hStream : NULL);
     if (extra)
-        return EMU_END(emu__rule(CUDA_ERROR_NOT_SUPPORTED, "`extra`: arguments go through params"));
+        return EMU_END(
+            emu__rule(CUDA_ERROR_NOT_SUPPORTED, "extra is set: arguments go through params"));
     EMU_NOT_NULL(config);
     EMU_NOT_NULL(params);
     EMU_NOT_NULL(params[0]);

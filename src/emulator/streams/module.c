@@ -1,13 +1,21 @@
 /*
- * Modules and functions. An image is a list of kernels that the compiled side registered; loading
- * it hands out the table of functions with which its kernels reach the driver.
+ * Modules and functions. An image is a list of kernels compiled for the emulated driver. Loading it
+ * sets the table of functions with which its kernels call the driver.
  */
+#include "module.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include "emulator/blocks/grid.h"
-#include "emulator/streams/module.h"
+#include "emulator/state/call.h"
+#include "emulator/state/counts.h"
+#include "emulator/state/devices.h"
+#include "emulator/state/handle.h"
+#include "emulator/state/machine.h"
+#include "capture.h"
+#include "execution.h"
 
-/* What a block may have without CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES. */
+/* The limit without CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES. */
 #define SHARED_NBYTES_UNASKED (48u << 10)
 
 static bool is_image(const struct symm_emulated_module *image)
@@ -15,7 +23,7 @@ static bool is_image(const struct symm_emulated_module *image)
     return image && memcmp(image->magic, SYMM_EMULATED_MAGIC, sizeof image->magic) == 0;
 }
 
-/* As the driver's variable of that name says: functions are loaded with their module. */
+/* Whether functions are loaded with their module, by the driver's environment variable. */
 static bool loads_eagerly(void)
 {
     const char *mode = getenv("CUDA_MODULE_LOADING");
@@ -82,15 +90,15 @@ CUresult emu_cuModuleLoadData(CUmodule *module, const void *image)
         return EMU_END(result);
     const struct symm_emulated_module *table = image;
     if (!is_image(table))
-        return EMU_END(emu__rule(CUDA_ERROR_INVALID_IMAGE, "not an image for this driver"));
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_IMAGE, "not an image for the emulated driver"));
     if (table->abi != SYMM_EMULATED_ABI)
-        return EMU_END(emu__rule(CUDA_ERROR_INVALID_IMAGE, "an image of version %u, not %u",
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_IMAGE, "the image has version %u, not %u",
                                  table->abi, SYMM_EMULATED_ABI));
     struct CUmod_st *created = module_create(table);
     if (!created)
         return EMU_END(CUDA_ERROR_OUT_OF_MEMORY);
     emu__block_catch_faults();
-    /* Ranks that are threads load one image, each while kernels of the others read this. */
+    /* Ranks that are threads load one image, while kernels of the other ranks read this. */
     const struct symm_emulated_ops *ops = &emu__block_ops[emu__machine.weak];
     if (__atomic_load_n(table->ops, __ATOMIC_ACQUIRE) != ops)
         __atomic_store_n(table->ops, ops, __ATOMIC_RELEASE);
@@ -110,7 +118,7 @@ CUresult emu_cuModuleUnload(CUmodule module)
     struct emu_execution *execution = emu__execution(module->device);
     if (execution && emu__execution_uses(execution, module))
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE,
-                                 "unloads a module of which a kernel is running or enqueued"));
+                                 "unloads a module while one of its kernels runs or is enqueued"));
     struct emu_device *device = module->device;
     emu__handle_remove(EMU_HANDLE_MODULE, module);
     remove_functions(module, module->nfunctions);
@@ -176,7 +184,7 @@ CUresult emu_cuFuncGetAttribute(int *value, int attribute, CUfunction function)
         *value = (int)atomic_load(&function->shared_nbytes);
         break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        *value = 32; /* registers are no limit here: any number that a compiler might choose */
+        *value = 32; /* a plausible number: registers limit nothing here */
         break;
     default:
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "attribute %d is unknown", attribute));
@@ -210,7 +218,7 @@ CUresult emu_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *nblocks, CUfunctio
     EMU_NOT_NULL(nblocks);
     CUresult result = threads > 0
                           ? emu__function_check(function)
-                          : emu__rule(CUDA_ERROR_INVALID_VALUE, "%d threads a block", threads);
+                          : emu__rule(CUDA_ERROR_INVALID_VALUE, "blocks of %d threads", threads);
     if (result == CUDA_SUCCESS)
         *nblocks = threads > emu__function_max_threads(function) ||
                            smem_nbytes > atomic_load(&function->shared_nbytes)

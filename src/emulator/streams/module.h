@@ -1,14 +1,18 @@
-/* Modules and their functions, as module.c keeps them and launch.c uses them. */
-#ifndef SYMM_MODULE_H
-#define SYMM_MODULE_H
+/* Modules and their functions. */
+#ifndef SYMM_EMULATOR_MODULE_H
+#define SYMM_EMULATOR_MODULE_H
 
-#include "emulator/streams/execution.h"
+#include <stdatomic.h>
+#include <symm/detail/emulated.h>
+#include "abi/cuda_driver.h"
+
+struct emu_device;
 
 struct CUfunc_st {
     struct CUmod_st *module;
     const struct symm_emulated_kernel *kernel;
-    _Atomic uint32_t shared_nbytes; /* dynamic shared memory that a block may have */
-    atomic_bool loaded; /* else the first launch loads it, and waits for the device to do so */
+    _Atomic uint32_t shared_nbytes; /* limit of a block's dynamic shared memory */
+    atomic_bool loaded;             /* else the first launch loads it, when the device is idle */
 };
 
 struct CUmod_st {
@@ -21,8 +25,9 @@ struct CUmod_st {
 };
 
 void emu__module_release(struct CUmod_st *module);
+/* Checks a function handle. */
 CUresult emu__function_check(CUfunction function);
-/* The most threads a block of this kernel may have on this machine. */
+/* Returns the most threads of a block of this kernel. */
 int emu__function_max_threads(const struct CUfunc_st *function);
 
 #endif

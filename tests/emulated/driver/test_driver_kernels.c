@@ -371,7 +371,7 @@ START_TEST(modules)
     OK(cu.cuFuncLoad(function));
     struct hand_args args = hand_args();
     OK(hand_launch(function, 1, 1, &args, stream));
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuModuleUnload, "running", module);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuModuleUnload, "one of its kernels runs", module);
     atomic_store(&go, 1);
     OK(cu.cuStreamSynchronize(stream));
     OK(cu.cuModuleUnload(module));
@@ -528,7 +528,7 @@ START_TEST(access_to_nothing)
     struct hand_args args = hand_args();
     args.ptr = (void *)(uintptr_t)0x10;
     run_fault("touch", 64, &args, CUDA_ERROR_ILLEGAL_ADDRESS,
-              "0x10 is memory of the host, or none at all: a device cannot access it, by thread "
+              "0x10 is memory of the host, or unmapped: a device cannot access it, by thread "
               "(63,0,0) of");
     ck_assert_uint_eq(atomic_load(&started), 0);
     recover();

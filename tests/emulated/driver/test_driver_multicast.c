@@ -241,10 +241,10 @@ START_TEST(unbind_comes_before_the_memory_goes)
     CUmemGenericAllocationHandle handle = multicast_full(2);
     CUmemGenericAllocationHandle memory = memory_create(DEVICE, GRANULE);
     OK(cu.cuMulticastBindMem(handle, 0, memory, 0, GRANULE, 0));
-    BREAKS(RANK, 1, cuMemRelease, "unbind before the bound memory goes away", memory);
+    BREAKS(RANK, 1, cuMemRelease, "unbind first", memory);
     CUdeviceptr ptr = memory_map(memory, GRANULE, DEVICE);
     OK(cu.cuMemRelease(memory));
-    BREAKS(RANK, 1, cuMemUnmap, "unbind before the bound memory goes away", ptr, GRANULE);
+    BREAKS(RANK, 1, cuMemUnmap, "unbind first", ptr, GRANULE);
     BREAKS(RANK, 1, cuMemRelease, "still has 1 binds", handle);
     OK(cu.cuMulticastUnbind(handle, DEVICE, 0, GRANULE));
     memory_unmap(ptr, GRANULE);
@@ -294,7 +294,7 @@ START_TEST(bind_and_map_wait_for_all_devices)
     pause_ms(1500);
     ck_assert_int_eq(atomic_load(&w.done), 0);
     driver_reported(RANK, waits[_i] == bind_waits ? "cuMulticastBindMem" : "cuMemMap",
-                    "waits until all devices are added, which are 1 of 2");
+                    "waits until all devices are added: 1 of 2");
     /* Other calls go on meanwhile. */
     OK(cu.cuMulticastAddDevice(w.handle, 0));
     pthread_join(thread, NULL);

@@ -312,8 +312,8 @@ START_TEST(lines_are_copied_and_checked)
     BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync, "rows of 13 bytes", &copy, stream);
     copy = lines(b, a, 8);
     copy.srcMemoryType = 1; /* the host's */
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync, "not from device memory", &copy,
-           stream);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync,
+           "from device memory to device memory only", &copy, stream);
     copy = lines(b + 24, a, 8); /* the second line ends behind the allocation */
     BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync, "outside of the allocation", &copy,
            stream);

@@ -458,7 +458,7 @@ START_TEST(faults_are_those_of_plain_accesses)
     open_weak(DEVICE);
     if (_i < 2) {
         fault(_i, (char *)(uintptr_t)0x10,
-              "0x10 is memory of the host, or none at all: a device cannot access it, by thread "
+              "0x10 is memory of the host, or unmapped: a device cannot access it, by thread "
               "(0,0,0)");
     } else if (_i < 4) {
         fault(_i % 2, (char *)(uintptr_t)memory_reserve(GRANULE), "nothing is mapped at");

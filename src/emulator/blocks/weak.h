@@ -1,0 +1,38 @@
+/*
+ * Weakly ordered memory (SYMM_EMULATED_WEAK): the functions that blocks call while block.weak is
+ * set. docs/emulation.md describes the model.
+ */
+#ifndef SYMM_EMULATOR_WEAK_H
+#define SYMM_EMULATOR_WEAK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct block;
+struct cuda_thread;
+struct emu_weak;
+
+/* Called before the first thread of a block. False: no memory. */
+bool emu__weak_begin(struct block *b, uint64_t seed);
+void emu__weak_free(struct emu_weak *w); /* NULL is allowed */
+/* Called before each operation of a thread: at random, drains stores, gives way, or sleeps. */
+void emu__weak_pause(struct block *b);
+/* A poll found nothing. */
+void emu__weak_idle(struct block *b);
+/* All threads are at the barrier. */
+void emu__weak_block_met(struct block *b);
+/* These lanes of the warp that begins at thread `first` are at an exchange. */
+void emu__weak_warp_met(struct block *b, unsigned first, uint32_t lanes);
+/* The thread ends, still on its own stack. The last one drains all stores. */
+void emu__weak_thread_left(struct block *b, const struct cuda_thread *t);
+
+/* As in symm_emulated_ops. */
+void emu__weak_read(const void *p, size_t nbytes, void *out, uint32_t how);
+void emu__weak_write(void *p, size_t nbytes, const void *value, uint32_t how);
+void emu__weak_update(void *p, size_t nbytes, const void *operand,
+                      void (*apply)(void *at, const void *operand), uint32_t how);
+void emu__weak_fence(uint32_t fences);
+void emu__weak_settle(void *p, size_t nbytes);
+
+#endif
