@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include "by_hand.h"
 #include "runtime/comm/rendezvous.h"
-#include "../driver/by_hand.h"
 #include "folder.h"
 #include "test.h"
 

@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include "by_hand.h"
 #include "runtime/comm/rendezvous.h"
-#include "../driver/by_hand.h"
 #include "folder.h"
 #include "test.h"
 

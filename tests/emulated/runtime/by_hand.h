@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/time.h>
-#include "../runtime/meet.h"
+#include "meet.h"
 #include "runtime/comm/boot_id.h"
 #include "runtime/base/fd.h"
 #include "runtime/hub/hub.h"
