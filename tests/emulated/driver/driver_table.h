@@ -1,9 +1,9 @@
 /*
- * The emulated driver as a table of functions, for tests that call it without the runtime, and
- * what they need around it: the text of the last broken rule, and peers that are processes.
+ * The emulated driver as a table of functions, for tests that call it without the runtime; the text
+ * of the last broken rule; and peers, which are processes.
  *
- * The driver must be opened after the fork: a child of a process that has initialised it cannot
- * use it. Each case is a process of its own and opens it anew.
+ * Open the driver after a fork: a child of a process that has initialised it cannot use it. Each
+ * case is a process and opens the driver itself.
  */
 #ifndef TEST_DRIVER_TABLE_H
 #define TEST_DRIVER_TABLE_H
@@ -64,7 +64,7 @@ static inline void driver_load(void)
 
 #define OK(call) ck_assert_int_eq((call), CUDA_SUCCESS)
 
-/* An initialised driver with a current context on `device`, which is the rank in reports. */
+/* Initialises the driver, with a current context on `device`, which is the rank in reports. */
 static inline void driver_open(int device)
 {
     CUcontext ctx;
@@ -80,7 +80,7 @@ static inline void driver_close(int device)
     OK(cu.cuDevicePrimaryCtxRelease(device));
 }
 
-/* The last report is of this call and this rank, and contains `part`. */
+/* Checks that the last report is of this call and rank, and contains `part`. */
 static inline void driver_reported(const char *rank, const char *call, const char *part)
 {
     char head[128];
@@ -91,7 +91,7 @@ static inline void driver_reported(const char *rank, const char *call, const cha
     ck_assert_msg(strstr(rule, part) != NULL, "no \"%s\" in \"%s\"", part, rule);
 }
 
-/* The call breaks a rule: it gives `result`, and is reported. */
+/* Checks that the call breaks a rule: it returns `result`, and the rule is reported. */
 #define BREAKS(rank, result, fn, part, ...)                                                        \
     do {                                                                                           \
         ck_assert_int_eq(cu.fn(__VA_ARGS__), (result));                                            \
@@ -129,7 +129,7 @@ static inline struct peer peer_start(void (*fn)(int socket))
     return (struct peer){pid, ends[0]};
 }
 
-/* The status as of waitpid. */
+/* Returns the status of waitpid. */
 static inline int peer_wait(struct peer *peer)
 {
     int status = -1;
@@ -144,15 +144,15 @@ static inline int peer_wait(struct peer *peer)
         ck_assert_msg(status_ == 0, "the peer ended with %#x", status_);                           \
     } while (0)
 
-/* A message with a descriptor (-1: none). */
+/* Sends a message with a descriptor (-1: none). */
 static inline void peer_send(int to, int fd)
 {
-    char byte = 'x', room[CMSG_SPACE(sizeof(int))] = {0};
+    char byte = 'x', control[CMSG_SPACE(sizeof(int))] = {0};
     struct iovec data = {&byte, 1};
     struct msghdr msg = {.msg_iov = &data, .msg_iovlen = 1};
     if (fd >= 0) {
-        msg.msg_control = room;
-        msg.msg_controllen = sizeof room;
+        msg.msg_control = control;
+        msg.msg_controllen = sizeof control;
         struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
         head->cmsg_level = SOL_SOCKET;
         head->cmsg_type = SCM_RIGHTS;
@@ -164,10 +164,12 @@ static inline void peer_send(int to, int fd)
 
 static inline int peer_receive(int from)
 {
-    char byte, room[CMSG_SPACE(sizeof(int))];
+    char byte, control[CMSG_SPACE(sizeof(int))];
     struct iovec data = {&byte, 1};
-    struct msghdr msg = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct msghdr msg = {.msg_iov = &data,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = sizeof control};
     int fd = -1;
     ck_assert_int_eq(recvmsg(from, &msg, MSG_CMSG_CLOEXEC), 1);
     struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
@@ -176,7 +178,7 @@ static inline int peer_receive(int from)
     return fd;
 }
 
-/* ---- Memory, as most cases need it ---- */
+/* ---- Memory ---- */
 
 #define GRANULE ((size_t)64 << 10)
 
@@ -210,7 +212,7 @@ static inline void memory_access(CUdeviceptr ptr, size_t nbytes, int device, int
     OK(cu.cuMemSetAccess(ptr, nbytes, &desc, 1));
 }
 
-/* Reserved, mapped and accessible. The handle is still the caller's. */
+/* Reserves, maps and grants access. The handle stays the caller's. */
 static inline CUdeviceptr memory_map(CUmemGenericAllocationHandle handle, size_t nbytes, int device)
 {
     CUdeviceptr ptr = memory_reserve(nbytes);

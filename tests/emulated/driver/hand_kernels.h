@@ -1,7 +1,6 @@
 /*
- * A few kernels written by hand against the binary interface of symm/detail/emulated.h, without the
- * device headers, so that tests of the driver need nothing but the driver. Their memory is ordinary
- * memory of the test: a kernel here is a C function.
+ * Kernels written in C against the binary interface of symm/detail/emulated.h, so that tests of the
+ * driver need neither device headers nor the runtime. They use ordinary memory of the test.
  */
 #ifndef TEST_HAND_KERNELS_H
 #define TEST_HAND_KERNELS_H
@@ -12,7 +11,7 @@
 
 static const struct symm_emulated_ops *ops;
 
-/* Where this thread stands among all threads of its block. */
+/* The linear index of this thread in its block. */
 static inline uint32_t thread_index(void)
 {
     const struct symm_emulated_thread *self = ops->self();
@@ -47,7 +46,7 @@ static void hand_number(const void *args)
     a->out[i] = i + a->value;
 }
 
-/* Waits for *go, with all of its threads. Counts the blocks that run at the same time. */
+/* All threads wait for *go. Counts the blocks that run at the same time. */
 static void hand_spin(const void *args)
 {
     const struct hand_args *a = args;
@@ -72,11 +71,11 @@ static void hand_meet(const void *args)
         ops->yield();
 }
 
-/* Ten rounds in which each thread reads what its neighbour wrote in the same round. */
+/* Ten rounds: each thread reads the value that its neighbour wrote in the same round. */
 static void hand_sync(const void *args)
 {
     const struct hand_args *a = args;
-    static uint32_t shared[16][1024]; /* a row each block */
+    static uint32_t shared[16][1024]; /* one row for each block */
     uint32_t n = block_threads(), i = thread_index(), *row = shared[block_index()];
     for (uint32_t round = 0; round < 10; round++) {
         row[i] = round * n + i;
@@ -90,7 +89,7 @@ static void hand_sync(const void *args)
     }
 }
 
-/* All but one thread in eight leave at once; half of the others come late to the barrier. */
+/* Seven of eight threads end at once; half of the others come late to the barrier. */
 static void hand_leave(const void *args)
 {
     const struct hand_args *a = args;
@@ -102,7 +101,7 @@ static void hand_leave(const void *args)
     atomic_fetch_add(a->started, 1);
 }
 
-/* Sums the lanes' numbers by exchange, in full warps, halves, and with lanes that have left. */
+/* Exchanges the lanes' numbers in full warps, in halves, and with lanes that have ended. */
 static void hand_exchange(const void *args)
 {
     const struct hand_args *a = args;
@@ -128,7 +127,7 @@ static void hand_exchange(const void *args)
             atomic_fetch_add(a->started, 1);
 }
 
-/* Notes in which order the threads of block 0 run, twice. */
+/* Records the order in which the threads run, twice. */
 static void hand_order(const void *args)
 {
     const struct hand_args *a = args;
@@ -138,7 +137,7 @@ static void hand_order(const void *args)
     }
 }
 
-/* Appends value to out, with *started as the length, after a while. */
+/* Appends value to out, with *started as the length, after `stay` turns. */
 static void hand_append(const void *args)
 {
     const struct hand_args *a = args;
@@ -147,7 +146,7 @@ static void hand_append(const void *args)
     a->out[atomic_fetch_add(a->started, 1)] = a->value;
 }
 
-/* A plain access to ptr, by the last thread of the first block, while the others wait for it. */
+/* The last thread of the first block accesses ptr, while the others wait for it. */
 static void hand_touch(const void *args)
 {
     const struct hand_args *a = args;
@@ -158,22 +157,27 @@ static void hand_touch(const void *args)
         atomic_fetch_add(a->started, 1);
 }
 
-static void hand_replicas(const void *args)
+/* Stores value to all replicas of `stay` bytes at ptr; out: their number, then their old values. */
+static void hand_probe(const void *args)
 {
     const struct hand_args *a = args;
     void *replicas[128];
-    int n = ops->replicas(a->ptr, 16, replicas);
-    atomic_fetch_add(a->started, (unsigned)n);
+    int n = ops->replicas(a->ptr, a->stay, replicas);
+    a->out[0] = (uint32_t)n;
+    for (int i = 0; i < n; i++) {
+        a->out[1 + i] = *(uint32_t *)replicas[i];
+        *(uint32_t *)replicas[i] = a->value;
+    }
 }
 
 static void hand_fault(const void *args)
 {
     const struct hand_args *a = args;
-    ops->fault(a->value ? "misaligned packet" : "a packet for nobody", a->ptr);
+    ops->fault(a->value ? "misaligned packet" : "a packet without a receiver", a->ptr);
     atomic_fetch_add(a->started, 1);
 }
 
-/* One thread waits at the barrier, the others in a warp exchange with it. */
+/* One thread waits at the barrier, the others in a warp exchange with that thread. */
 static void hand_diverge(const void *args)
 {
     uint32_t all[32], i = thread_index();
@@ -186,9 +190,9 @@ static void hand_diverge(const void *args)
 
 static uint32_t dive(uint32_t depth)
 {
-    volatile char room[512];
-    room[depth % sizeof room] = (char)depth;
-    return depth == 0 ? 0 : dive(depth - 1) + (uint32_t)room[depth % sizeof room];
+    volatile char frame[512];
+    frame[depth % sizeof frame] = (char)depth;
+    return depth == 0 ? 0 : dive(depth - 1) + (uint32_t)frame[depth % sizeof frame];
 }
 
 /* Uses more stack than a CUDA thread has. */
@@ -197,20 +201,13 @@ static void hand_dive(const void *args)
     ((const struct hand_args *)args)->out[0] = dive(1u << 20);
 }
 
-/* The same in one frame, which skips most of what lies below the stack. */
+/* The same with one frame, which reaches far below the stack. */
 static void hand_leap(const void *args)
 {
     const struct hand_args *a = args;
-    volatile char room[512 << 10];
-    room[a->value] = 1; /* known only now, or the compiler keeps just what is used */
-    a->out[0] = (uint32_t)room[a->value];
-}
-
-/* Asks for the replicas of no bytes at all. */
-static void hand_none(const void *args)
-{
-    void *replicas[128];
-    ops->replicas(((const struct hand_args *)args)->ptr, 0, replicas);
+    volatile char frame[512 << 10];
+    frame[a->value] = 1; /* an index known at run time, so that the compiler keeps the array */
+    a->out[0] = (uint32_t)frame[a->value];
 }
 
 #define HAND_KERNELS(X)                                                                            \
@@ -223,12 +220,11 @@ static void hand_none(const void *args)
     X(order, 1024)                                                                                 \
     X(append, 32)                                                                                  \
     X(touch, 1024)                                                                                 \
-    X(replicas, 32)                                                                                \
+    X(probe, 32)                                                                                   \
     X(fault, 32)                                                                                   \
     X(diverge, 32)                                                                                 \
     X(dive, 32)                                                                                    \
-    X(leap, 32)                                                                                    \
-    X(none, 32)
+    X(leap, 32)
 
 #define HAND_DEFINE_(name, threads)                                                                \
     static const struct symm_emulated_kernel hand_##name##_kernel = {                              \
@@ -254,7 +250,7 @@ static const struct symm_emulated_module hand_module = {
 
 static CUmodule hand_loaded;
 
-/* What the kernels count in. */
+/* The counters of the kernels. */
 static atomic_uint go, started, most, running;
 
 static inline struct hand_args hand_args(void)
@@ -276,7 +272,7 @@ static inline CUfunction hand_function(const char *name)
     return function;
 }
 
-/* A launch of blocks x threads; the argument is copied by the call. */
+/* Launches blocks x threads. The call must copy the argument. */
 static inline CUresult hand_launch(CUfunction function, unsigned blocks, unsigned threads,
                                    const struct hand_args *args, CUstream stream)
 {

@@ -1,4 +1,4 @@
-/* Streams of the emulated driver, and kernels that hold them up or note that they have run. */
+/* Streams of the emulated driver, and kernels that keep them busy or record that they have run. */
 #ifndef TEST_HAND_STREAMS_H
 #define TEST_HAND_STREAMS_H
 
@@ -38,7 +38,7 @@ static inline void spin(CUstream on)
     OK(hand_launch(hand_function("spin"), 1, 1, &args, on));
 }
 
-/* The same, from now on. */
+/* The same, and waits until the kernel runs. */
 static inline void hold(CUstream on)
 {
     unsigned before = atomic_load(&started);
@@ -51,7 +51,7 @@ static inline void release(void)
     atomic_store(&go, 1);
 }
 
-/* What append() leaves behind, in its order. */
+/* The values of append(), in their order. */
 static uint32_t noted[1024];
 static atomic_uint nnoted;
 

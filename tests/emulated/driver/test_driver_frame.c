@@ -1,6 +1,6 @@
 /*
  * The emulated driver's frame: entries, initialisation and fork, devices and contexts, injected
- * faults, the trace and the leak report.
+ * faults and the trace.
  */
 #include "driver_table.h"
 
@@ -73,7 +73,7 @@ START_TEST(a_forked_child_has_no_driver)
                        cu.cuDeviceGetCount(&n) == CUDA_ERROR_NOT_INITIALIZED &&
                        cu.cuMemAlloc(&ptr, 256) == CUDA_ERROR_NOT_INITIALIZED &&
                        cu.cuCtxGetCurrent(&ctx) == CUDA_ERROR_NOT_INITIALIZED;
-        /* Through the destructor: what the parent holds is no leak of the child. */
+        /* Runs the destructor: the parent's objects are no leaks of the child. */
         exit(refused ? 0 : 1);
     }
     int status;
@@ -96,6 +96,7 @@ static const struct {
     {"SYMM_EMULATED_BLOCK", "0"},
     {"SYMM_EMULATED_SEED", "1x"},
     {"SYMM_EMULATED_FAULT", "cuMemFly=2"},
+    {"SYMM_EMULATED_FAULT", "symm_emulated_calls=2"},
     {"SYMM_EMULATED_FAULT", "cuMemMap"},
     {"SYMM_EMULATED_FAULT", "cuMemMap=0"},
     {"SYMM_EMULATED_FAULT", "cuMemMap@x=2"},
@@ -169,8 +170,8 @@ START_TEST(null_pointers_are_named)
     CUdevice dev;
     size_t nbytes;
     driver_open(2);
-#define NULL_POINTER(fn, what, ...)                                                                \
-    BREAKS("2", CUDA_ERROR_INVALID_VALUE, fn, what " is NULL", __VA_ARGS__)
+#define NULL_POINTER(fn, name, ...)                                                                \
+    BREAKS("2", CUDA_ERROR_INVALID_VALUE, fn, name " is NULL", __VA_ARGS__)
     ck_assert_int_eq(cu.cuGetErrorName(CUDA_SUCCESS, NULL), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cu.cuGetErrorString(CUDA_SUCCESS, NULL), CUDA_ERROR_INVALID_VALUE);
     NULL_POINTER(cuDriverGetVersion, "version", NULL);
@@ -365,119 +366,6 @@ START_TEST(trace)
 }
 END_TEST
 
-/* ---- Leaks ---- */
-
-enum leak {
-    NO_LEAK,
-    LEAK_CONTEXT,
-    LEAK_HANDLE,
-    LEAK_MAPPING,
-    LEAK_RESERVATION,
-    LEAK_DESCRIPTOR,
-    LEAK_ALLOCATION,
-    LEAK_PINNED,
-    NLEAKS
-};
-
-/* What the report says of each. */
-static const char *const leak_texts[NLEAKS] = {
-    [NO_LEAK] = "",
-    [LEAK_CONTEXT] = "left at exit: 1 references to primary contexts",
-    [LEAK_HANDLE] = "left at exit: memory handle 0x",
-    [LEAK_MAPPING] = "left at exit: mapping at 0x",
-    [LEAK_RESERVATION] = "left at exit: reservation at 0x",
-    [LEAK_DESCRIPTOR] = "left at exit: exported descriptor ",
-    [LEAK_ALLOCATION] = "left at exit: device memory at 0x",
-    [LEAK_PINNED] = "left at exit: pinned host memory at 0x",
-};
-
-static enum leak leak;
-
-/* Its report goes to the socket. */
-static void leaker(int socket)
-{
-    dup2(socket, STDERR_FILENO);
-    CUdeviceptr ptr;
-    void *host;
-    int fd;
-    driver_open(0);
-    CUmemGenericAllocationHandle handle = memory_create(0, GRANULE);
-    if (leak == LEAK_MAPPING)
-        memory_map(handle, GRANULE, 0);
-    if (leak == LEAK_RESERVATION)
-        memory_reserve(GRANULE);
-    if (leak == LEAK_DESCRIPTOR)
-        OK(cu.cuMemExportToShareableHandle(&fd, handle, 1, 0));
-    if (leak == LEAK_ALLOCATION)
-        OK(cu.cuMemAlloc(&ptr, 256));
-    if (leak == LEAK_PINNED)
-        OK(cu.cuMemHostAlloc(&host, 256, 0));
-    if (leak != LEAK_HANDLE)
-        OK(cu.cuMemRelease(handle));
-    if (leak != LEAK_CONTEXT)
-        driver_close(0);
-}
-
-static char leaker_text[4096]; /* the report of the last leaker */
-
-/* How the leaker ended; its report must contain `part`. */
-static int status_of_leaker(const char *part)
-{
-    struct peer peer = peer_start(leaker);
-    char *const text = leaker_text;
-    size_t used = 0;
-    memset(leaker_text, 0, sizeof leaker_text);
-    for (ssize_t n = 1; n > 0 && used < sizeof leaker_text - 1; used += (size_t)n) {
-        n = recv(peer.socket, text + used, sizeof leaker_text - 1 - used, 0);
-        ck_assert_int_ge(n, 0);
-    }
-    ck_assert_msg(strstr(text, part) != NULL, "no \"%s\" in: %s", part, text);
-    if (!*part)
-        ck_assert_str_eq(text, "");
-    return peer_wait(&peer);
-}
-
-START_TEST(a_leak_fails_the_process)
-{
-    leak = (enum leak)_i;
-    setenv("SYMM_EMULATED_LEAKS", "fail", 1);
-    ck_assert_int_eq(WEXITSTATUS(status_of_leaker(leak_texts[_i])), leak == NO_LEAK ? 0 : 97);
-}
-END_TEST
-
-static int lines_of_leaker(void)
-{
-    int n = 0;
-    for (const char *c = leaker_text; *c; c++)
-        n += *c == '\n';
-    return n;
-}
-
-/* A mapping is a mapping, a reservation and a user of memory. */
-START_TEST(leaks_that_are_only_reported)
-{
-    leak = LEAK_MAPPING;
-    setenv("SYMM_EMULATED_LEAKS", "report", 1);
-    ck_assert_int_eq(status_of_leaker("left at exit: 1 mappings, 1 reservations, 1 descriptors"),
-                     0);
-    ck_assert_msg(lines_of_leaker() == 1, "%s", leaker_text);
-    setenv("SYMM_EMULATED_LEAKS", "list", 1);
-    ck_assert_int_eq(status_of_leaker(leak_texts[leak]), 0);
-    ck_assert_msg(lines_of_leaker() == 3, "%s", leaker_text);
-    setenv("SYMM_EMULATED_LEAKS", "off", 1);
-    ck_assert_int_eq(status_of_leaker(""), 0);
-}
-END_TEST
-
-START_TEST(an_exported_descriptor_is_in_the_one_line)
-{
-    leak = LEAK_DESCRIPTOR;
-    setenv("SYMM_EMULATED_LEAKS", "report", 1);
-    ck_assert_int_eq(status_of_leaker("left at exit: 1 exported descriptors"), 0);
-    ck_assert_msg(lines_of_leaker() == 1, "%s", leaker_text);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("emulated driver: frame");
@@ -496,8 +384,5 @@ int main(void)
     tcase_add_test(tc, a_call_that_hangs);
     tcase_add_test(tc, a_call_that_kills);
     tcase_add_test(tc, trace);
-    tcase_add_loop_test(tc, a_leak_fails_the_process, 0, NLEAKS);
-    tcase_add_test(tc, leaks_that_are_only_reported);
-    tcase_add_test(tc, an_exported_descriptor_is_in_the_one_line);
     return test_main(suite);
 }

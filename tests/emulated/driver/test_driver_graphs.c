@@ -1,5 +1,5 @@
 /*
- * Captures and graphs of the emulated driver: their order, and for each rule a call that breaks it.
+ * Captures and graphs of the emulated driver: their order, and a call that breaks each rule.
  */
 #include "hand_streams.h"
 
@@ -95,15 +95,15 @@ START_TEST(captures_fork_and_join)
     OK(cu.cuStreamSynchronize(stream));
     NOTED(1, 2, 2, 4);
     BREAKS(RANK, CUDA_ERROR_CAPTURED_EVENT, cuStreamWaitEvent, "in a capture", other, event, 0);
-    OK(cu.cuEventRecord(event, stream)); /* an event like any other again */
+    OK(cu.cuEventRecord(event, stream)); /* an ordinary event again */
     OK(cu.cuEventSynchronize(event));
     OK(cu.cuGraphExecDestroy(exec));
     OK(cu.cuEventDestroy(back));
 }
 END_TEST
 
-/* Either branch stands still while the other one goes on. */
-START_TEST(branches_of_a_graph_run_side_by_side)
+/* Each branch can run while the other one waits. */
+START_TEST(branches_of_a_graph_run_concurrently)
 {
     CUevent back;
     OK(cu.cuEventCreate(&back, CU_EVENT_DISABLE_TIMING));
@@ -122,7 +122,7 @@ START_TEST(branches_of_a_graph_run_side_by_side)
             atomic_store(&go, 0);
             OK(cu.cuGraphLaunch(exec, stream));
             while (atomic_load(&nnoted) < 2)
-                usleep(1000); /* the one branch stands still */
+                usleep(1000); /* one branch waits */
             ck_assert_int_eq(cu.cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
             release();
             OK(cu.cuStreamSynchronize(stream));
@@ -144,13 +144,13 @@ START_TEST(forks_must_be_joined)
     BREAKS(RANK, CUDA_ERROR_STREAM_CAPTURE_UNJOINED, cuStreamEndCapture, "not joined", stream,
            &graph);
     ck_assert_ptr_null(graph);
-    append(3, other); /* captures no more */
+    append(3, other); /* outside of the capture */
     OK(cu.cuStreamSynchronize(other));
     NOTED(3);
 }
 END_TEST
 
-/* A capture that a call has made invalid ends as such. */
+/* Ends a capture that a call has made invalid. */
 static void ends_invalid(CUstream on)
 {
     int status;
@@ -170,7 +170,7 @@ static void begin(void)
     OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
 }
 
-START_TEST(capturing_streams_cannot_be_looked_at)
+START_TEST(capturing_streams_cannot_be_queried)
 {
     begin();
     BREAKS(RANK, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize, "captures", stream);
@@ -226,7 +226,7 @@ START_TEST(the_legacy_stream_and_captures)
     struct hand_args args = hand_args();
     BREAKS(RANK, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamBeginCapture, "legacy", NULL,
            CU_STREAM_CAPTURE_MODE_GLOBAL);
-    begin(); /* non-blocking: no business of the legacy stream */
+    begin(); /* a non-blocking stream does not concern the legacy stream */
     append(1, NULL);
     OK(cu.cuStreamSynchronize(NULL));
     OK(cu.cuStreamIsCapturing(NULL, &status));
@@ -235,7 +235,8 @@ START_TEST(the_legacy_stream_and_captures)
     OK(cu.cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_GLOBAL));
     ck_assert_int_eq(cu.cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     OK(cu.cuStreamIsCapturing(blocking, &status));
-    ck_assert_int_eq(status, CU_STREAM_CAPTURE_STATUS_ACTIVE); /* asking does no harm */
+    ck_assert_int_eq(status,
+                     CU_STREAM_CAPTURE_STATUS_ACTIVE); /* the question leaves the capture valid */
     ck_assert_int_eq(hand_launch(hand_function("append"), 1, 1, &args, NULL),
                      CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     ends_invalid(blocking);
@@ -358,7 +359,7 @@ START_TEST(a_capturing_stream_may_be_destroyed)
 }
 END_TEST
 
-/* Ends without the leak report: the stream has gone with its context. */
+/* Ends without the leak report: the stream ended with its context. */
 static void end_a_context_that_captures(int socket)
 {
     CUstream short_lived, forked;
@@ -423,9 +424,9 @@ int main(void)
     tcase_add_test(tc, graphs_replay_in_order);
     tcase_add_test(tc, launches_of_one_graph_are_ordered_across_streams);
     tcase_add_test(tc, captures_fork_and_join);
-    tcase_add_test(tc, branches_of_a_graph_run_side_by_side);
+    tcase_add_test(tc, branches_of_a_graph_run_concurrently);
     tcase_add_test(tc, forks_must_be_joined);
-    tcase_add_test(tc, capturing_streams_cannot_be_looked_at);
+    tcase_add_test(tc, capturing_streams_cannot_be_queried);
     tcase_add_test(tc, captures_are_isolated);
     tcase_add_test(tc, the_legacy_stream_and_captures);
     tcase_add_test(tc, captures_end_where_they_began);

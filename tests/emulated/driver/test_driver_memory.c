@@ -1,6 +1,6 @@
 /*
- * The emulated driver's memory: for each rule, a call that breaks it and the report that names
- * rank, call and rule; and what correct programs rely on.
+ * The emulated driver's memory: a call that breaks each rule, with its report, and the behaviour on
+ * which correct programs rely.
  */
 #include "driver_table.h"
 
@@ -25,7 +25,7 @@ static char *at(CUdeviceptr ptr)
     return (char *)(uintptr_t)ptr;
 }
 
-/* Whether touching the byte ends a process: a child that inherited the mapping tries. */
+/* Whether an access to the byte ends a process: tried in a child, which inherits the mapping. */
 static bool faults(CUdeviceptr ptr, bool writes)
 {
     int status;
@@ -93,7 +93,7 @@ START_TEST(memory_runs_out_and_comes_back)
     OK(cu.cuMemGetInfo(&available, &total));
     ck_assert_uint_eq(available, total - nbytes);
     ck_assert_int_eq(cu.cuMemCreate(&more, total, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
-    /* A released handle does not free what is mapped. */
+    /* A released handle does not free mapped memory. */
     CUdeviceptr ptr = memory_map(big, nbytes, DEVICE);
     OK(cu.cuMemRelease(big));
     at(ptr)[nbytes - 1] = 7;
@@ -205,7 +205,7 @@ START_TEST(each_import_is_released_by_itself)
 }
 END_TEST
 
-/* Exports memory, says so, and waits to be killed. */
+/* Exports memory and waits to be killed. */
 static void exporter(int socket)
 {
     int fd;
@@ -331,7 +331,7 @@ START_TEST(unmap_takes_whole_mappings)
     OK(cu.cuMemUnmap(ptr, 4 * GRANULE));
     ck_assert(faults(ptr, false));
     ck_assert_str_eq(at(ptr) + 4 * GRANULE, "kept");
-    /* The range can be used again, and needs access anew. */
+    /* The range can be used again, and needs access rights again. */
     OK(cu.cuMemMap(ptr, 2 * GRANULE, 0, handle, 0));
     ck_assert(faults(ptr, false));
     OK(cu.cuMemUnmap(ptr, 2 * GRANULE));
@@ -410,7 +410,7 @@ START_TEST(pointer_attributes)
     CUdeviceptr pinned = (CUdeviceptr)(uintptr_t)host;
     expect_pointer(pinned, CU_MEMORYTYPE_HOST, DEVICE, pinned, 100);
     BREAKS(RANK, 1, cuPointerGetAttribute, "attribute 77", &type, 77, device);
-    /* A question, no broken rule: the text stays that of the last one. */
+    /* Not a broken rule: the text stays that of the last one. */
     char *plain = malloc(100);
     ck_assert_int_eq(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                               (CUdeviceptr)(uintptr_t)plain),

@@ -1,6 +1,5 @@
 /*
- * Streams, events and copies of the emulated driver: their order, and for each rule a call that
- * breaks it.
+ * Streams, events and copies of the emulated driver: their order, and a call that breaks each rule.
  */
 #include "hand_streams.h"
 
@@ -147,7 +146,7 @@ END_TEST
 
 /* ---- Copies ---- */
 
-START_TEST(copies_go_every_way)
+START_TEST(copies_between_all_kinds_of_memory)
 {
     enum { N = 100000 };
     static unsigned char source[N], target[N];
@@ -180,12 +179,12 @@ START_TEST(copies_go_every_way)
 }
 END_TEST
 
-/* Rows, then a word, again and again; who sees a word finds all rows before it. */
+/* Rows and then a word, repeatedly. A reader of the word must find all rows before it. */
 enum { FOLLOWING = 400, ROW_WORDS = 600 };
 
 struct following {
     uint32_t rows[FOLLOWING][ROW_WORDS];
-    uint64_t words[FOLLOWING]; /* all come to the place of the first, one after the other */
+    uint64_t words[FOLLOWING]; /* all are copied to the address of the first, one after the other */
 };
 
 static void enqueue_following(struct following *to, const struct following *from, size_t width)
@@ -211,13 +210,13 @@ static void look_at_following(const struct following *to, size_t width)
     }
 }
 
-START_TEST(a_word_comes_after_what_was_copied_before)
+START_TEST(a_word_comes_after_the_copies_before_it)
 {
     const size_t width = _i % 2 ? 4 : 8;
     void *from, *to;
 
     if (TEST_TSAN && _i / 2)
-        TEST_SKIP("under ThreadSanitizer memory is as strong as this machine's");
+        TEST_SKIP("builds with ThreadSanitizer have no weakly ordered memory");
     setenv("SYMM_EMULATED_WEAK", _i / 2 ? "1" : "0", 1);
     open_driver();
     OK(cu.cuMemHostAlloc(&from, sizeof(struct following), CU_MEMHOSTALLOC_PORTABLE));
@@ -243,7 +242,7 @@ START_TEST(pageable_sources_are_staged)
     CUdeviceptr a = device_memory(4);
     hold(stream);
     OK(cu.cuMemcpyAsync(a, address(&source), 4, stream));
-    source = 2; /* the call has read it */
+    source = 2; /* after the call has read it */
     release();
     OK(cu.cuMemcpyAsync(address(&target), a, 4, stream));
     ck_assert_uint_eq(target, 1);
@@ -281,7 +280,7 @@ START_TEST(copies_are_checked)
 }
 END_TEST
 
-/* Two lines of so many bytes, from one place to another. */
+/* Copies two lines of nbytes. */
 static CUDA_MEMCPY2D lines(CUdeviceptr to, CUdeviceptr from, size_t width)
 {
     return (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -314,7 +313,7 @@ START_TEST(lines_are_copied_and_checked)
     copy.srcMemoryType = 1; /* the host's */
     BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync,
            "from device memory to device memory only", &copy, stream);
-    copy = lines(b + 24, a, 8); /* the second line ends behind the allocation */
+    copy = lines(b + 24, a, 8); /* the second line ends beyond the allocation */
     BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync, "outside of the allocation", &copy,
            stream);
     copy = lines(b, a + 12, 12);
@@ -326,7 +325,7 @@ START_TEST(lines_are_copied_and_checked)
 }
 END_TEST
 
-/* ---- Much of everything ---- */
+/* ---- Load ---- */
 
 static void *many(void *arg)
 {
@@ -362,7 +361,7 @@ static void *many(void *arg)
     return ok ? arg : NULL;
 }
 
-START_TEST(devices_side_by_side)
+START_TEST(devices_run_concurrently)
 {
     pthread_t threads[3];
     int devices[3] = {0, 1, 4};
@@ -405,13 +404,13 @@ int main(void)
     tcase_add_test(tc, events_order_streams);
     tcase_add_test(tc, events_measure_time);
     tcase_add_test(tc, a_recorded_event_may_be_destroyed);
-    tcase_add_test(tc, copies_go_every_way);
+    tcase_add_test(tc, copies_between_all_kinds_of_memory);
     tcase_add_test(tc, pageable_sources_are_staged);
     tcase_add_test(tc, copies_are_checked);
     tcase_add_test(tc, lines_are_copied_and_checked);
-    tcase_add_test(tc, devices_side_by_side);
+    tcase_add_test(tc, devices_run_concurrently);
     tc = test_case(suite, "words", 60);
-    tcase_add_loop_test(tc, a_word_comes_after_what_was_copied_before, 0, 4);
+    tcase_add_loop_test(tc, a_word_comes_after_the_copies_before_it, 0, 4);
     tc = test_case(suite, "processes", 60);
     tcase_add_test(tc, a_process_may_end_while_kernels_spin);
     return test_main(suite);

@@ -1,53 +1,26 @@
 /*
- * Weakly ordered memory of the emulated driver: small programs of loads, stores and fences, each
- * run with many seeds. What a GPU may do must be seen, and what it may not must never be.
+ * Weakly ordered memory of the emulated driver: each program runs with many seeds. An old value
+ * that a GPU may show must be seen, and one that it may not show must never be.
  */
 #include "driver_table.h"
 #include "hand_kernels.h"
+#include "weak_programs.h"
 
 #include <sys/mman.h>
 
-enum { DEVICE = 3, SEEDS = 400, VARS = 16, REGS = 16, STEPS = 12, THREADS = 4 };
+enum { DEVICE = 3, SEEDS = 400, REGS = 16 };
 
-/* ---- Programs, and the kernel that runs them ---- */
+#define NEEDS_WEAK()                                                                               \
+    if (TEST_TSAN)                                                                                 \
+    TEST_SKIP("builds with ThreadSanitizer have no weakly ordered memory")
 
-enum what { STOP, WRITE, READ, UPDATE, SETTLED, FENCE, WAIT, SYNC, SYNCWARP, SHUFFLE, REPEAT };
-
-/* Variables are 16 bytes each; RAW is an address of the test's own. */
-enum { X, Y, F, G, H, RAW = VARS };
-
-struct step {
-    enum what what;
-    uint32_t var, how, nbytes, reg;
-    uint64_t value;
-};
-
-/* clang-format off */
-#define W_(var, value, how) {WRITE, var, how, 8, 0, value}
-#define W(var, value) W_(var, value, 0)
-#define R_(reg, var, how) {READ, var, how, 8, reg, 0}
-#define R(reg, var) R_(reg, var, 0)
-#define ADD(var, value) {UPDATE, var, 0, 8, 0, value}
-#define FENCES(fences) {FENCE, 0, fences, 0, 0, 0}
-#define SET(var) W_(var, 1, RELAXED)
-#define AWAIT(var) {WAIT, var, 0, 0, 0, 1}
-#define REL FENCES(SYMM_EMULATED_RELEASE)
-#define ACQ FENCES(SYMM_EMULATED_ACQUIRE)
-#define ALIAS FENCES(SYMM_EMULATED_ALIAS_FENCE)
-#define BAR {SYNC, 0, 0, 0, 0, 0}
-#define MEET_WARP {SYNCWARP, 0, 0, 0, 0, 0}
-#define MEET_SHUFFLE {SHUFFLE, 0, 0, 0, 0, 0}
-#define END {STOP, 0, 0, 0, 0, 0}
-#define MC SYMM_EMULATED_MULTICAST
-#define ASYNC SYMM_EMULATED_ASYNC
-#define RELAXED SYMM_EMULATED_RELAXED
-/* clang-format on */
+/* ---- The kernel that runs programs ---- */
 
 struct litmus_args {
     char *vars, *raw;
     uint64_t *regs;
-    const struct step (*program)[STEPS]; /* one a thread, the blocks' threads one after the other */
-    uint32_t *order;                     /* NULL, or where threads note their turns */
+    const struct step (*program)[STEPS]; /* one for each thread, block after block */
+    uint32_t *order;                     /* the threads in the order of their steps; or NULL */
     atomic_uint *turn;
 };
 
@@ -63,12 +36,13 @@ static void run_step(const struct litmus_args *a, const struct step *s)
     char *p = s->var == RAW ? a->raw : a->vars + 16 * s->var;
     uint64_t value[2] = {s->value, s->value}, got = 0;
     uint32_t all[32], lane = 0;
-    switch (s->what) {
+    switch (s->operation) {
     case WRITE:
         ops->write(p, s->nbytes, value, s->how);
         break;
     case READ:
-        ops->read(p + s->value, s->nbytes, &a->regs[s->reg], s->how); /* value: bytes from there */
+        ops->read(p + s->value, s->nbytes, &a->regs[s->reg],
+                  s->how); /* value: an offset in bytes */
         break;
     case UPDATE:
         ops->update(p, s->nbytes, value, add, s->how);
@@ -104,8 +78,8 @@ static void litmus_run(const void *args)
     const struct litmus_args *a = args;
     uint32_t i = block_index() * block_threads() + thread_index();
     const struct step *s = a->program[i % THREADS];
-    for (int n = 0; n < STEPS && s[n].what != STOP; n++) {
-        if (s[n].what == REPEAT) { /* the steps before it, that often */
+    for (int n = 0; n < STEPS && s[n].operation != STOP; n++) {
+        if (s[n].operation == REPEAT) { /* runs the previous steps `value` times */
             for (uint64_t more = 1; more < s[n].value; more++)
                 for (int k = 0; k < n; k++)
                     run_step(a, &s[k]);
@@ -128,7 +102,7 @@ static const struct symm_emulated_module litmus_module = {
     .ops = &ops,
 };
 
-/* ---- A machine with weakly ordered memory ---- */
+/* ---- A driver with weakly ordered memory ---- */
 
 static CUstream stream;
 static CUmodule module;
@@ -162,6 +136,11 @@ static char *new_vars(void)
     return (char *)(uintptr_t)ptr;
 }
 
+static void free_vars(char *vars)
+{
+    OK(cu.cuMemFree((CUdeviceptr)(uintptr_t)vars));
+}
+
 static CUresult run(const struct litmus_args *args, unsigned blocks, unsigned threads)
 {
     CUlaunchConfig config = {blocks, 1, 1, threads, 1, 1, 0, stream, NULL, 0};
@@ -170,152 +149,14 @@ static CUresult run(const struct litmus_args *args, unsigned blocks, unsigned th
     return cu.cuStreamSynchronize(stream);
 }
 
-/* ---- Verdicts ---- */
-
-enum verdict { NEVER, SEEN };
-
-struct litmus {
-    const char *name;
-    enum verdict old; /* whether register 0 may miss its value */
-    unsigned blocks, threads;
-    uint64_t value; /* that register 0 should have */
-    struct step program[THREADS][STEPS];
-};
-
-/* clang-format off */
-#define PUBLISH {W(X, 1), REL, SET(F)}
-#define CONSUME {AWAIT(F), ACQ, R(0, X)}
-
-static const struct litmus programs[] = {
-    /* Messages between blocks. */
-    {"no release", SEEN, 2, 1, 1, {{W(X, 1), SET(F)}, CONSUME}},
-    {"release and acquire", NEVER, 2, 1, 1, {PUBLISH, CONSUME}},
-    {"the release comes first", SEEN, 2, 1, 1, {{REL, W(X, 1), SET(F)}, CONSUME}},
-    {"no acquire, read before", SEEN, 2, 1, 1, {PUBLISH, {R(1, X), AWAIT(F), R(0, X)}}},
-    {"acquire, read before", NEVER, 2, 1, 1, {PUBLISH, {R(1, X), AWAIT(F), ACQ, R(0, X)}}},
-    {"the acquire comes first", SEEN, 2, 1, 1, {PUBLISH, {ACQ, R(1, X), AWAIT(F), R(0, X)}}},
-    {"no acquire, read by the last kernel", SEEN, 2, 1, 1, {PUBLISH, {AWAIT(F), R(0, X)}}},
-    {"relaxed loads are never old", NEVER, 2, 1, 1,
-     {PUBLISH, {R(1, X), AWAIT(F), R_(0, X, RELAXED)}}},
-    {"a chain", NEVER, 3, 1, 1,
-     {PUBLISH, {AWAIT(F), ACQ, REL, SET(G)}, {R(1, X), AWAIT(G), ACQ, R(0, X)}}},
-    {"a sum without release", SEEN, 2, 1, 1, {{ADD(X, 1), SET(F)}, CONSUME}},
-    {"a sum with release", NEVER, 2, 1, 1, {{ADD(X, 1), REL, SET(F)}, CONSUME}},
-
-    /* Another thread of the block releases, or acquires. */
-    {"another's release", SEEN, 2, 2, 1,
-     {{W(X, 1), SET(Y)}, {AWAIT(Y), REL, SET(F)}, CONSUME, {END}}},
-    {"another's release after __syncthreads", NEVER, 2, 2, 1,
-     {{W(X, 1), BAR}, {BAR, REL, SET(F)}, CONSUME, {END}}},
-    {"another's release before __syncthreads", SEEN, 2, 2, 1,
-     {{W(X, 1), SET(Y), BAR}, {AWAIT(Y), REL, SET(F), BAR}, CONSUME, {END}}},
-    {"another's release after __syncwarp", NEVER, 2, 2, 1,
-     {{W(X, 1), MEET_WARP}, {MEET_WARP, REL, SET(F)}, CONSUME, {END}}},
-    {"another's release after a shuffle", SEEN, 2, 2, 1,
-     {{W(X, 1), MEET_SHUFFLE}, {MEET_SHUFFLE, REL, SET(F)}, CONSUME, {END}}},
-    {"another's release after the end of the thread", SEEN, 2, 2, 1,
-     {{W(X, 1), SET(Y)}, {AWAIT(Y), BAR, REL, SET(F)}, CONSUME, {END}}},
-    {"another's acquire", SEEN, 2, 2, 1,
-     {PUBLISH, {END}, {AWAIT(F), ACQ, SET(Y)}, {R(1, X), AWAIT(Y), R(0, X)}}},
-    {"another's acquire before __syncthreads", NEVER, 2, 2, 1,
-     {PUBLISH, {END}, {AWAIT(F), ACQ, BAR}, {R(1, X), BAR, R(0, X)}}},
-    {"another's acquire after __syncthreads", SEEN, 2, 2, 1,
-     {PUBLISH, {END}, {AWAIT(F), BAR, ACQ}, {R(1, X), BAR, R(0, X)}}},
-    {"another's acquire before __syncwarp", NEVER, 2, 2, 1,
-     {PUBLISH, {END}, {AWAIT(F), ACQ, MEET_WARP},
-      {R(1, X), MEET_WARP, R(0, X)}}},
-    {"another's acquire before a shuffle", SEEN, 2, 2, 1,
-     {PUBLISH, {END}, {AWAIT(F), ACQ, MEET_SHUFFLE},
-      {R(1, X), MEET_SHUFFLE, R(0, X)}}},
-
-    /* Unicast and multicast. */
-    {"multicast store, no alias fence", SEEN, 2, 1, 1, {{W_(X, 1, MC), REL, SET(F)}, CONSUME}},
-    {"multicast store, alias fence", NEVER, 2, 1, 1, {{W_(X, 1, MC), ALIAS, REL, SET(F)}, CONSUME}},
-    {"multicast store, alias fence of the one who releases", NEVER, 2, 2, 1,
-     {{W_(X, 1, MC), BAR}, {BAR, ALIAS, REL, SET(F)}, CONSUME, {END}}},
-    {"multicast store, alias fence before __syncthreads", NEVER, 2, 2, 1,
-     {{W_(X, 1, MC), ALIAS, BAR}, {BAR, REL, SET(F)}, CONSUME, {END}}},
-    {"multicast store, alias fence of a thread that knows nothing", SEEN, 2, 2, 1,
-     {{W_(X, 1, MC), SET(Y), BAR}, {AWAIT(Y), ALIAS, BAR, REL, SET(F)}, CONSUME, {END}}},
-    {"multicast load, no alias fence", SEEN, 2, 1, 1,
-     {PUBLISH, {R_(1, X, MC), AWAIT(F), ACQ, R_(0, X, MC)}}},
-    {"multicast load, alias fence", NEVER, 2, 1, 1,
-     {PUBLISH, {R_(1, X, MC), AWAIT(F), ACQ, ALIAS, R_(0, X, MC)}}},
-    {"multicast load, alias fence before the acquire", SEEN, 2, 1, 1,
-     {PUBLISH, {R_(1, X, MC), AWAIT(F), ALIAS, ACQ, R_(0, X, MC)}}},
-    {"multicast load, alias fence of the one who acquires", NEVER, 2, 2, 1,
-     {PUBLISH, {END}, {AWAIT(F), ACQ, ALIAS, BAR}, {R_(1, X, MC), BAR, R_(0, X, MC)}}},
-    {"multicast load, no alias fence, read by the last kernel", SEEN, 2, 1, 1,
-     {PUBLISH, {AWAIT(F), ACQ, R_(0, X, MC)}}},
-    {"own multicast store", SEEN, 1, 1, 1, {{W_(X, 1, MC), R(0, X)}}},
-    {"own multicast store, alias fence", NEVER, 1, 1, 1, {{W_(X, 1, MC), ALIAS, R(0, X)}}},
-    {"own store, multicast load", SEEN, 1, 1, 1, {{W(X, 1), R_(0, X, MC)}}},
-    {"own store, alias fence, multicast load", NEVER, 1, 1, 1,
-     {{R_(1, X, MC), W(X, 1), ALIAS, R_(0, X, MC)}}},
-
-    /* The copy unit. */
-    {"copy, no wait", SEEN, 2, 1, 1, {{W_(X, 1, ASYNC), REL, SET(F)}, CONSUME}},
-    {"copy, wait", NEVER, 2, 1, 1,
-     {{W_(X, 1, ASYNC), FENCES(SYMM_EMULATED_BULK_WAIT), REL, SET(F)}, CONSUME}},
-    {"copy, wait and release in one call", NEVER, 2, 1, 1,
-     {{W_(X, 1, ASYNC), FENCES(SYMM_EMULATED_BULK_WAIT | SYMM_EMULATED_RELEASE), SET(F)}, CONSUME}},
-    {"copy, another's wait", SEEN, 2, 2, 1,
-     {{W_(X, 1, ASYNC), BAR}, {BAR, FENCES(SYMM_EMULATED_BULK_WAIT), REL, SET(F)}, CONSUME,
-      {END}}},
-    {"copy, another's wait before __syncthreads", SEEN, 2, 2, 1,
-     {{W_(X, 1, ASYNC), SET(Y), BAR},
-      {AWAIT(Y), FENCES(SYMM_EMULATED_BULK_WAIT), BAR, REL, SET(F)}, CONSUME, {END}}},
-    {"copy, wait after __syncthreads, another's release", SEEN, 2, 2, 1,
-     {{W_(X, 1, ASYNC), BAR, FENCES(SYMM_EMULATED_BULK_WAIT), SET(Y)},
-      {BAR, AWAIT(Y), REL, SET(F)}, CONSUME, {END}}},
-    {"copy, wait before __syncthreads, another's release", NEVER, 2, 2, 1,
-     {{W_(X, 1, ASYNC), FENCES(SYMM_EMULATED_BULK_WAIT), BAR}, {BAR, REL, SET(F)}, CONSUME, {END}}},
-    {"copy of what was stored", SEEN, 1, 1, 1, {{W(X, 1), R_(0, X, ASYNC)}}},
-    {"copy of what was stored, fence", NEVER, 1, 1, 1,
-     {{W(X, 1), FENCES(SYMM_EMULATED_ASYNC_FENCE), R_(0, X, ASYNC)}}},
-    {"copy of what another has stored, fence", NEVER, 1, 2, 1,
-     {{W(X, 1), BAR}, {BAR, FENCES(SYMM_EMULATED_ASYNC_FENCE), R_(0, X, ASYNC)}}},
-
-    /* One place. */
-    {"own store", NEVER, 1, 1, 1, {{R(1, X), W(X, 1), R(0, X)}}},
-    {"own stores in order", NEVER, 2, 1, 2, {{W(X, 1), W(X, 2), REL, SET(F)}, CONSUME}},
-    {"stores of two threads in order", NEVER, 2, 2, 2,
-     {{W(X, 1), BAR}, {BAR, W(X, 2), REL, SET(F)}, CONSUME, {END}}},
-    {"stores of two threads in order, by both proxies", NEVER, 2, 2, 2,
-     {{W_(X, 1, MC), BAR}, {BAR, W(X, 2), REL, SET(F)}, CONSUME, {END}}},
-    {"a store after __syncthreads is seen", NEVER, 1, 2, 1,
-     {{W(X, 1), BAR}, {R(1, X), BAR, R(0, X)}}},
-    {"what is beside it was read later", NEVER, 2, 1, 1,
-     {PUBLISH, {R(1, X), AWAIT(F), ACQ, {READ, X, 0, 8, 2, 8}, R(0, X)}}},
-    {"what is beside it was read later, by a thread that has not acquired", NEVER, 2, 2, 1,
-     {PUBLISH, {END}, {R(1, X), SET(Y), AWAIT(G), {READ, X, 0, 8, 2, 8}, SET(H)},
-      {AWAIT(Y), AWAIT(F), ACQ, SET(G), AWAIT(H), R(0, X)}}},
-    {"a part of own store", NEVER, 1, 1, 0x0000000100000000,
-     {{R(1, X), {WRITE, X, 0, 8, 0, 0x0000000100000001}, {WRITE, X, 0, 4, 0, 0}, R(0, X)}}},
-    {"own sums", NEVER, 1, 1, 8, {{W(X, 5), ADD(X, 1), ADD(X, 2), R(0, X)}}},
-    {"an atomic operation after settle", NEVER, 1, 1, 6,
-     {{R(1, X), W(X, 5), {SETTLED, X, 0, 8, 0, 1}, R(0, X)}}},
-    {"an atomic operation on what was read", NEVER, 1, 1, 1,
-     {{R(1, X), {SETTLED, X, 0, 8, 0, 1}, R(0, X)}}},
-    {"sums of all are complete", NEVER, 4, 3, 4 * 3 * 20,
-     {{ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}}, {ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}},
-      {ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}}, {ADD(X, 1), {REPEAT, 0, 0, 0, 0, 20}}}},
-    {"fences between a store and a load", NEVER, 2, 1, 1,
-     {{W(X, 1), FENCES(SYMM_EMULATED_RELEASE | SYMM_EMULATED_ACQUIRE), R(2, Y)},
-      {W(Y, 1), FENCES(SYMM_EMULATED_RELEASE | SYMM_EMULATED_ACQUIRE), R(3, X)}}},
-    {"a store and a load without fences", SEEN, 2, 1, 1,
-     {{W(X, 1), R(2, Y)}, {W(Y, 1), R(3, X)}}},
-    {"16 bytes are two halves", SEEN, 2, 1, 1,
-     {{{WRITE, X, 0, 16, 0, 1}, SET(F)}, {AWAIT(F), {READ, X, 0, 16, 4, 0}}}},
-};
-/* clang-format on */
+/* ---- Litmus tests ---- */
 
 static bool contains(const struct litmus *l, const char *part)
 {
     return strstr(l->name, part) != NULL;
 }
 
-/* Whether the run shows what the program is about. */
+/* Whether the run shows an old value. */
 static bool is_old(const struct litmus *l, const char *vars)
 {
     uint64_t x;
@@ -332,14 +173,13 @@ static bool is_old(const struct litmus *l, const char *vars)
 
 START_TEST(litmus)
 {
-    if (TEST_TSAN)
-        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    NEEDS_WEAK();
     const struct litmus *l = &programs[_i];
     struct litmus_args args = {.regs = regs, .program = l->program};
     unsigned old = 0;
     open_weak(DEVICE);
     args.vars = new_vars();
-    /* How often depends on how busy the machine is; usually it is one run in ten. */
+    /* Usually one run in ten shows it; fewer on a busy host. */
     unsigned seeds = l->old == SEEN ? 10 * SEEDS : SEEDS;
     for (uint64_t seed = 1; seed <= seeds && old == 0; seed++) {
         memset(args.vars, 0, VARS * 16);
@@ -350,14 +190,14 @@ START_TEST(litmus)
     }
     ck_assert_msg((old > 0) == (l->old == SEEN), "%s: %s", l->name,
                   old ? "an old value was seen" : "no old value was ever seen");
-    OK(cu.cuMemFree((CUdeviceptr)(uintptr_t)args.vars));
+    free_vars(args.vars);
     close_weak(DEVICE);
 }
 END_TEST
 
-/* ---- What is not about order ---- */
+/* ---- Seeds and memory ---- */
 
-/* All sorts of accesses by many threads; the order in which they got to them. */
+/* Runs accesses of many kinds by many threads and returns their order. */
 static void take_turns(uint64_t seed, uint32_t order[512])
 {
     static const struct step busy[THREADS][STEPS] = {
@@ -373,13 +213,12 @@ static void take_turns(uint64_t seed, uint32_t order[512])
     set_seed(seed);
     OK(run(&args, 1, 64));
     ck_assert_uint_eq(atomic_load(&turn), 512);
-    OK(cu.cuMemFree((CUdeviceptr)(uintptr_t)args.vars));
+    free_vars(args.vars);
 }
 
 START_TEST(the_seed_decides)
 {
-    if (TEST_TSAN)
-        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    NEEDS_WEAK();
     static uint32_t first[512], again[512], second[512];
     open_weak(DEVICE);
     take_turns(5, first);
@@ -393,11 +232,10 @@ END_TEST
 
 static uint32_t local_word;
 
-/* Memory of the program itself, where devices can access it, is as it always is. */
+/* Pageable memory of the program has the host's order. */
 START_TEST(own_memory)
 {
-    if (TEST_TSAN)
-        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    NEEDS_WEAK();
     static const struct step program[THREADS][STEPS] = {
         {{WRITE, RAW, 0, 4, 0, 7}, SET(F)}, {AWAIT(F), {READ, RAW, 0, 4, 0, 0}}, {END}, {END}};
     struct litmus_args args = {.raw = (char *)&local_word, .regs = regs, .program = program};
@@ -412,16 +250,15 @@ START_TEST(own_memory)
         OK(run(&args, 2, 1));
         ck_assert_uint_eq(regs[0], 7);
     }
-    OK(cu.cuMemFree((CUdeviceptr)(uintptr_t)args.vars));
+    free_vars(args.vars);
     close_weak(DEVICE);
 }
 END_TEST
 
-/* A block begins with what the block before it has read, but not if that is gone. */
+/* A block begins with values that the last block has read, but not from memory that was freed. */
 START_TEST(memory_that_is_gone)
 {
-    if (TEST_TSAN)
-        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    NEEDS_WEAK();
     static const struct step program[THREADS][STEPS] = {{R(0, X), R(0, Y), R_(0, F, MC)}};
     struct litmus_args args = {.regs = regs, .program = program};
     open_weak(DEVICE);
@@ -431,16 +268,16 @@ START_TEST(memory_that_is_gone)
         set_seed(seed);
         args.vars = gone;
         OK(run(&args, 1, 1));
-        OK(cu.cuMemFree((CUdeviceptr)(uintptr_t)gone));
+        free_vars(gone);
         args.vars = stays;
         OK(run(&args, 1, 1));
     }
-    OK(cu.cuMemFree((CUdeviceptr)(uintptr_t)stays));
+    free_vars(stays);
     close_weak(DEVICE);
 }
 END_TEST
 
-/* Each a process: the error sticks. */
+/* Each case is a process, since the error sticks. */
 static void fault(int access, char *raw, const char *part)
 {
     const struct step step = {access ? WRITE : READ, RAW, 0, 8, 0, 0};
@@ -452,8 +289,7 @@ static void fault(int access, char *raw, const char *part)
 
 START_TEST(faults_are_those_of_plain_accesses)
 {
-    if (TEST_TSAN)
-        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    NEEDS_WEAK();
     setenv("SYMM_EMULATED_LEAKS", "off", 1);
     open_weak(DEVICE);
     if (_i < 2) {
@@ -478,7 +314,7 @@ END_TEST
 
 enum { ROUNDS = 150 };
 
-/* Publishes with (1) or without release, round by round, on a device of its own. */
+/* Publishes on device 1, first without release, then with it. */
 static void publisher(int socket)
 {
     static const struct step program[2][THREADS][STEPS] = {{{W(X, 1), SET(F)}}, {PUBLISH}};
@@ -505,8 +341,7 @@ static void publisher(int socket)
 
 START_TEST(messages_between_processes)
 {
-    if (TEST_TSAN)
-        TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
+    NEEDS_WEAK();
     static const struct step program[THREADS][STEPS] = {CONSUME};
     struct peer peer = peer_start(publisher);
     open_weak(DEVICE);

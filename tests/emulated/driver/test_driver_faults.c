@@ -1,0 +1,122 @@
+/*
+ * Faults of kernels under the emulated driver: the error sticks, the report names rank, kernel and
+ * rule, and the next context is healthy. test_driver_replicas.c has those of multicast addresses.
+ */
+#include "hand_streams.h"
+
+#include <sys/mman.h>
+
+enum memory { NONE, NEAR_NULL, MAPPED_WITHOUT_ACCESS };
+
+static const struct {
+    const char *kernel;
+    unsigned threads;
+    enum memory memory;
+    uint32_t value;
+    CUresult error;
+    const char *rule;
+} wrong[] = {
+    {"touch", 64, NEAR_NULL, 0, CUDA_ERROR_ILLEGAL_ADDRESS,
+     "0x10 is memory of the host, or unmapped: a device cannot access it, by thread (63,0,0) of"},
+    {"touch", 1, MAPPED_WITHOUT_ACCESS, 0, CUDA_ERROR_ILLEGAL_ADDRESS, "access"},
+    {"fault", 8, NONE, 0, CUDA_ERROR_ILLEGAL_ADDRESS, "a packet without a receiver"},
+    {"fault", 8, NONE, 1, CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned packet"},
+    {"diverge", 8, NONE, 0, CUDA_ERROR_LAUNCH_FAILED, "1 at __syncthreads, 7 in warp"},
+    {"dive", 4, NONE, 0, CUDA_ERROR_ILLEGAL_ADDRESS, "stack of a CUDA thread is exhausted"},
+    {"leap", 4, NONE, 0, CUDA_ERROR_ILLEGAL_ADDRESS, "stack of a CUDA thread is exhausted"},
+};
+
+/* Runs a kernel that faults. */
+static void run_fault(const char *name, unsigned threads, const struct hand_args *args,
+                      CUresult error, const char *rule)
+{
+    CUevent more;
+    OK(hand_launch(hand_function(name), 2, threads, args, stream));
+    ck_assert_int_eq(cu.cuStreamSynchronize(stream), error);
+    driver_reported(RANK, name, rule);
+    ck_assert_int_eq(cu.cuStreamQuery(stream), error);
+    ck_assert_int_eq(cu.cuCtxSynchronize(), error);
+    ck_assert_int_eq(cu.cuEventCreate(&more, 0), error);
+    ck_assert_int_eq(hand_launch(NULL, 1, 1, args, stream), error);
+}
+
+/* All objects can still be destroyed, and the next context is healthy. */
+static void recover(void)
+{
+    static uint32_t out[64];
+    struct hand_args args = hand_args();
+    CUstream *const streams[] = {&stream, &other, &blocking, &blocking2};
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+        ck_assert_int_ne(cu.cuStreamDestroy(*streams[i]), CUDA_SUCCESS); /* the error; destroyed */
+    ck_assert_int_ne(cu.cuEventDestroy(event), CUDA_SUCCESS);
+    ck_assert_int_ne(cu.cuModuleUnload(hand_loaded), CUDA_SUCCESS);
+    ck_assert_int_eq(driver_objects().streams, 0);
+    ck_assert_int_eq(driver_objects().modules, 0);
+    cu.cuCtxSetCurrent(NULL);
+    OK(cu.cuDevicePrimaryCtxRelease(DEVICE));
+    open_driver();
+    args.out = out;
+    OK(hand_launch(hand_function("number"), 2, 32, &args, stream));
+    OK(cu.cuStreamSynchronize(stream));
+    ck_assert_uint_eq(out[63], 63);
+    close_driver();
+}
+
+START_TEST(a_fault_sticks_until_the_context_ends)
+{
+    static uint32_t out[1];
+    CUmemGenericAllocationHandle handle = memory_create(DEVICE, GRANULE);
+    CUdeviceptr ptr = memory_reserve(GRANULE);
+    struct hand_args args = hand_args();
+    OK(cu.cuMemMap(ptr, GRANULE, 0, handle, 0));
+    args.out = out;
+    args.value = wrong[_i].value;
+    args.ptr = (void *)(uintptr_t)(wrong[_i].memory == NEAR_NULL ? 0x10 : ptr);
+    run_fault(wrong[_i].kernel, wrong[_i].threads, &args, wrong[_i].error, wrong[_i].rule);
+    ck_assert_uint_eq(atomic_load(&started), 0);
+    cu.cuMemUnmap(ptr, GRANULE);
+    cu.cuMemAddressFree(ptr, GRANULE);
+    cu.cuMemRelease(handle);
+    recover();
+}
+END_TEST
+
+START_TEST(a_fault_ends_other_kernels_of_the_device)
+{
+    struct hand_args args = hand_args();
+    OK(hand_launch(hand_function("spin"), 2, 64, &args, other));
+    hand_wait_for(&started, 2);
+    run_fault("fault", 1, &args, CUDA_ERROR_ILLEGAL_ADDRESS, "without a receiver");
+    ck_assert_int_eq(cu.cuStreamSynchronize(other), CUDA_ERROR_ILLEGAL_ADDRESS);
+    recover();
+}
+END_TEST
+
+static void segv_of_the_program(int socket)
+{
+    (void)socket;
+    open_driver();
+    volatile char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *page = 1;
+}
+
+START_TEST(faults_outside_of_kernels_are_the_programs)
+{
+    struct peer peer = peer_start(segv_of_the_program);
+    int status = peer_wait(&peer);
+    ck_assert(WIFSIGNALED(status) || WEXITSTATUS(status) != 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("emulated driver: faults");
+    TCase *tc = test_case(suite, "faults", 60);
+    tcase_add_checked_fixture(tc, open_driver, NULL);
+    tcase_add_loop_test(tc, a_fault_sticks_until_the_context_ends, 0,
+                        (int)(sizeof wrong / sizeof *wrong));
+    tcase_add_test(tc, a_fault_ends_other_kernels_of_the_device);
+    tc = test_case(suite, "processes", 60);
+    tcase_add_test(tc, faults_outside_of_kernels_are_the_programs);
+    return test_main(suite);
+}

@@ -1,0 +1,186 @@
+/* Modules, functions and launches: lazy loading, and calls that break a rule. */
+#include "hand_streams.h"
+
+#include <pthread.h>
+#include <time.h>
+
+/* ---- Lazy loading ---- */
+
+static void *release_later(void *arg)
+{
+    usleep(1500000);
+    atomic_store((atomic_uint *)arg, 1);
+    return NULL;
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+START_TEST(the_first_launch_waits_for_the_device)
+{
+    static uint32_t out[8];
+    struct hand_args args = hand_args();
+    args.out = out;
+    CUfunction loaded = hand_function("number"), unloaded = hand_unloaded_function("append");
+    hold(stream);
+    OK(hand_launch(loaded, 1, 8, &args, other)); /* does not wait */
+    OK(cu.cuStreamSynchronize(other));
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, release_later, &go), 0);
+    double begin = now_s();
+    atomic_store(&started, 0);
+    OK(hand_launch(unloaded, 1, 1, &args, other));
+    ck_assert_double_ge(now_s() - begin, 1.4);
+    driver_reported(RANK, "cuLaunchKernelEx", "the first launch of append waits until the device");
+    pthread_join(thread, NULL);
+    begin = now_s();
+    OK(hand_launch(unloaded, 1, 1, &args, other));
+    ck_assert_double_le(now_s() - begin, 0.09);
+    OK(cu.cuCtxSynchronize());
+}
+END_TEST
+
+/* ---- Modules and launches that break a rule ---- */
+
+START_TEST(modules)
+{
+    CUmodule module;
+    CUfunction function;
+    struct symm_emulated_module wrong = hand_module;
+    char noise[64] = "\177ELF";
+    BREAKS(RANK, CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData, "not an image", &module, noise);
+    wrong.abi = 77;
+    BREAKS(RANK, CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData, "version 77", &module, &wrong);
+    ck_assert_int_eq(cu.cuModuleGetFunction(&function, hand_loaded, "nothing"),
+                     CUDA_ERROR_NOT_FOUND);
+    OK(cu.cuModuleLoadData(&module, &hand_module));
+    OK(cu.cuModuleGetFunction(&function, module, "spin"));
+    OK(cu.cuFuncLoad(function));
+    struct hand_args args = hand_args();
+    OK(hand_launch(function, 1, 1, &args, stream));
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuModuleUnload, "one of its kernels runs", module);
+    release();
+    OK(cu.cuStreamSynchronize(stream));
+    OK(cu.cuModuleUnload(module));
+    BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuModuleUnload, "no such module", module);
+    BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuFuncLoad, "no such function", function);
+}
+END_TEST
+
+START_TEST(function_attributes)
+{
+    int value;
+    CUfunction append = hand_function("append"), number = hand_function("number");
+    OK(cu.cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, append));
+    ck_assert_int_eq(value, 32);
+    OK(cu.cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, number));
+    ck_assert_int_eq(value, 1024);
+    ck_assert_int_eq(cu.cuFuncGetAttribute(&value, 77, number), CUDA_ERROR_INVALID_VALUE);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute, "cannot be set", number,
+           CU_FUNC_ATTRIBUTE_NUM_REGS, 1);
+}
+END_TEST
+
+START_TEST(much_shared_memory_needs_the_attribute)
+{
+    enum { DEFAULT = 48 << 10, ALL = 227 << 10, DYNAMIC = 8 };
+    static uint32_t out[1];
+    struct hand_args args = hand_args();
+    void *params[] = {&args};
+    CUlaunchConfig config = {1, 1, 1, 1, 1, 1, DEFAULT, stream, NULL, 0};
+    CUfunction f = hand_function("number"), other_one = hand_function("append");
+    int value;
+    args.out = out;
+    ck_assert_int_eq(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, DYNAMIC);
+    OK(cu.cuFuncGetAttribute(&value, DYNAMIC, f));
+    ck_assert_int_eq(value, DEFAULT);
+    OK(cu.cuLaunchKernelEx(&config, f, params, NULL));
+    config.sharedMemBytes = DEFAULT + 1;
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx, "MAX_DYNAMIC_SHARED", &config, f,
+           params, NULL);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute, "at most", f, DYNAMIC, ALL + 1);
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute, "at most", f, DYNAMIC, -1);
+    OK(cu.cuFuncSetAttribute(f, DYNAMIC, DEFAULT + 1));
+    OK(cu.cuLaunchKernelEx(&config, f, params, NULL));
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx, "MAX_DYNAMIC_SHARED", &config,
+           other_one, params, NULL);
+    config.sharedMemBytes = ALL;
+    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx, "may have 49153", &config, f, params,
+           NULL);
+    OK(cu.cuFuncSetAttribute(f, DYNAMIC, ALL));
+    OK(cu.cuLaunchKernelEx(&config, f, params, NULL));
+    OK(cu.cuFuncGetAttribute(&value, DYNAMIC, f));
+    ck_assert_int_eq(value, ALL);
+    OK(cu.cuStreamSynchronize(stream));
+}
+END_TEST
+
+START_TEST(launches_are_checked)
+{
+    struct hand_args args = hand_args();
+    void *params[] = {&args};
+    CUfunction f = hand_function("append");
+    CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                 .value.clusterDim = {2, 1, 1}};
+    CUlaunchAttribute serial = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                .value.programmaticStreamSerializationAllowed = 1};
+    static uint32_t out[8];
+    args.out = out;
+#define LAUNCH(result, part, ...)                                                                  \
+    BREAKS(RANK, result, cuLaunchKernelEx, part, &(CUlaunchConfig){__VA_ARGS__}, f, params, NULL)
+    LAUNCH(CUDA_ERROR_INVALID_VALUE, "grid of 0x1x1", 0, 1, 1, 1, 1, 1, 0, stream, NULL, 0);
+    LAUNCH(CUDA_ERROR_INVALID_VALUE, "at most 32", 1, 1, 1, 33, 1, 1, 0, stream, NULL, 0);
+    LAUNCH(CUDA_ERROR_INVALID_VALUE, "at most 32", 1, 1, 1, 65536, 65536, 1, 0, stream, NULL, 0);
+    LAUNCH(CUDA_ERROR_INVALID_VALUE, "shared memory", 1, 1, 1, 1, 1, 1, (227 << 10) + 1, stream,
+           NULL, 0);
+    LAUNCH(CUDA_ERROR_INVALID_VALUE, "multiple of the cluster", 3, 1, 1, 1, 1, 1, 0, stream,
+           &cluster, 1);
+    OK(cu.cuLaunchKernelEx(&(CUlaunchConfig){2, 1, 1, 1, 1, 1, 0, stream, &cluster, 1}, f, params,
+                           NULL));
+    OK(cu.cuLaunchKernelEx(&(CUlaunchConfig){1, 1, 1, 1, 1, 1, 0, stream, &serial, 1}, f, params,
+                           NULL));
+    BREAKS(RANK, CUDA_ERROR_NOT_SUPPORTED, cuLaunchKernelEx, "extra",
+           &(CUlaunchConfig){1, 1, 1, 1, 1, 1, 0, stream, NULL, 0}, f, params, params);
+    OK(cu.cuStreamSynchronize(stream));
+    ck_assert_uint_eq(atomic_load(&started), 3);
+}
+END_TEST
+
+START_TEST(contexts_do_not_mix)
+{
+    CUcontext ctx;
+    struct hand_args args = hand_args();
+    CUfunction f = hand_function("append");
+    OK(cu.cuDevicePrimaryCtxRetain(&ctx, 1));
+    OK(cu.cuCtxPushCurrent(ctx));
+    CUstream foreign;
+    OK(cu.cuStreamCreate(&foreign, 0));
+    BREAKS("1", CUDA_ERROR_INVALID_HANDLE, cuLaunchKernelEx, "stream belongs to device 2",
+           &(CUlaunchConfig){1, 1, 1, 1, 1, 1, 0, stream, NULL, 0}, f, (void *[]){&args}, NULL);
+    BREAKS("1", CUDA_ERROR_INVALID_HANDLE, cuLaunchKernelEx, "function belongs to device 2",
+           &(CUlaunchConfig){1, 1, 1, 1, 1, 1, 0, foreign, NULL, 0}, f, (void *[]){&args}, NULL);
+    BREAKS("1", CUDA_ERROR_INVALID_HANDLE, cuEventRecord, "event belongs to device 2", event,
+           foreign);
+    OK(cu.cuStreamDestroy(foreign));
+    OK(cu.cuCtxPopCurrent(NULL));
+    OK(cu.cuDevicePrimaryCtxRelease(1));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("emulated driver: launches");
+    TCase *tc = test_case(suite, "launches", 60);
+    tcase_add_checked_fixture(tc, open_driver, close_driver);
+    tcase_add_test(tc, the_first_launch_waits_for_the_device);
+    tcase_add_test(tc, modules);
+    tcase_add_test(tc, function_attributes);
+    tcase_add_test(tc, much_shared_memory_needs_the_attribute);
+    tcase_add_test(tc, launches_are_checked);
+    tcase_add_test(tc, contexts_do_not_mix);
+    return test_main(suite);
+}
