@@ -1,11 +1,11 @@
 /* symm-bench: measures and verifies what symm does. */
-#include "collective.h"
-#include "matmul.h"
-#include "p2p.h"
-#include "plot.h"
-#include "standard.h"
-#include "stress.h"
-#include "tune.h"
+#include "bench/measure/collective.h"
+#include "bench/measure/matmul.h"
+#include "bench/measure/p2p.h"
+#include "bench/measure/stress.h"
+#include "bench/measure/tune.h"
+#include "common/stdio_guard.h"
+#include "plot/plot.h"
 
 int main(int argc, char **argv)
 {

@@ -3,7 +3,7 @@
 #define SYMM_INFO_DESCRIBE_H
 
 #include <jansson.h>
-#include "machine.h"
+#include "host_info.h"
 
 /* New objects, or NULL when memory is short. */
 json_t *describe_machine(const struct machine *m);

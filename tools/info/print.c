@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "common/text.h"
 #include "describe.h"
-#include "text.h"
 
 static const char *text_at(const json_t *object, const char *key)
 {

@@ -9,8 +9,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 #include <symm/stream.h>
-#include "launch.h"
-#include "operation.h"
+#include "operations/operation.h"
+#include "run/launch.h"
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \

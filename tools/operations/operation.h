@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <symm/collectives.h>
 #include "nccl.h"
-#include "redop.h"
-#include "sums.h"
+#include "oracle/redop.h"
+#include "oracle/sums.h"
 
 struct variant {
     const char *name;

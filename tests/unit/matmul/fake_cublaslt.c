@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "element.h"
+#include "oracle/element.h"
 
 enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
 enum { ASKED = FAKE_CUBLASLT_NBYTES, MARK = 0x5ca1ab1e };

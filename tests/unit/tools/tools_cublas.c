@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cublas.h"
-#include "products.h"
+#include "operations/cublas.h"
+#include "oracle/products.h"
 #include "test.h"
 
 static symm_context *ctx;

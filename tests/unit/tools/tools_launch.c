@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "exercise.h"
 #include "folder.h"
-#include "launch.h"
+#include "run/launch.h"
 #include "test.h"
 
 static int fatal; /* the death signal before whose request the parent is killed */

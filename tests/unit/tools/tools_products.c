@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "parallel.h"
-#include "products.h"
+#include "oracle/parallel.h"
+#include "oracle/products.h"
 #include "test.h"
 
 enum { M = 48, N = 33, L = 2, LEFT_OUT = 64 };

@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "parallel.h"
-#include "redop.h"
+#include "oracle/parallel.h"
+#include "oracle/redop.h"
+#include "oracle/sums.h"
 #include "reference.h"
-#include "sums.h"
 #include "test.h"
 
 /*

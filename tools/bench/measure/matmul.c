@@ -1,0 +1,302 @@
+/* symm-bench matmul and all-gather-matmul. */
+#include "matmul.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "common/text.h"
+#include "matmul_measure.h"
+#include "oracle/products.h"
+#include "plot/bars.h"
+
+static const struct report_column columns[] = {
+    {"m", 8, REPORT_COUNT},       {"n", 7, REPORT_COUNT},     {"k", 7, REPORT_COUNT},
+    {"l", 4, REPORT_COUNT},       {"dtype", 5, REPORT_WORD},  {"algo", 11, REPORT_WORD},
+    {"strategy", 9, REPORT_WORD}, {"ranks", 5, REPORT_COUNT}, {"time_us", 11, REPORT_REAL},
+    {"p95_us", 11, REPORT_REAL},  {"tflops", 8, REPORT_REAL}, {"speedup", 7, REPORT_REAL},
+    {"hidden", 7, REPORT_REAL},   {"wrong", 8, REPORT_WRONG},
+};
+
+enum {
+    NCOLUMNS = sizeof columns / sizeof columns[0],
+    NOPS = 4 /* of a repetition */,
+    EMULATED_PART = 64 /* of the extents of a suite */
+};
+
+/* Feed-forward layers of three sizes on eight ranks, with three numbers of tokens. */
+static const struct suite_shape {
+    int m, n, k;
+} suite[] = {{4096, 1792, 4096},  {8192, 1792, 4096},  {16384, 1792, 4096},
+             {4096, 3584, 8192},  {8192, 3584, 8192},  {16384, 3584, 8192},
+             {4096, 6656, 16384}, {8192, 6656, 16384}, {16384, 6656, 16384}};
+
+struct matmul {
+    struct session s;
+    struct contest contest;
+    char why_nccl[512], why_cublas[512];
+    int64_t wrong;
+};
+
+static bool gathers(const struct matmul *b)
+{
+    return b->s.options->command == BENCH_GATHERED_PRODUCT;
+}
+
+static const struct product_way *ways(const struct matmul *b)
+{
+    return product_ways(gathers(b) ? SYMM_ALL_GATHER_MATMUL : SYMM_MATMUL);
+}
+
+/* The defaults that depend on the driver. */
+static void settle_defaults(struct matmul *b)
+{
+    struct bench_options *o = b->s.options;
+
+    b->contest.nops = b->s.emulated ? 1 : NOPS;
+    if (o->iters < 0)
+        o->iters = b->s.emulated ? 2 : 20;
+    if (o->warmup < 0)
+        o->warmup = b->s.emulated ? 1 : 5;
+    if (!o->m)
+        o->m = b->s.emulated ? 256 : 8192;
+    if (!o->n)
+        o->n = b->s.emulated ? 128 : 3584;
+    if (!o->k)
+        o->k = b->s.emulated ? 128 : 8192;
+    if (!o->l)
+        o->l = 1;
+}
+
+/* The index-th shape, from 0; false past the last one. */
+static bool shape_at(const struct matmul *b, int index, struct cublas_shape *out)
+{
+    const struct bench_options *o = b->s.options;
+    const int part = b->s.emulated ? EMULATED_PART : 1;
+
+    *out = (struct cublas_shape){.m = o->m,
+                                 .n = o->n,
+                                 .k = o->k,
+                                 .l = o->l,
+                                 .dtype = o->element->dtype,
+                                 .alpha = (float)o->alpha,
+                                 .beta = (float)o->beta};
+    if (!o->suite)
+        return index == 0;
+    if (index == (int)(sizeof suite / sizeof suite[0]))
+        return false;
+    out->m = suite[index].m / part;
+    out->n = suite[index].n / part;
+    out->k = suite[index].k / part;
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------- peers */
+
+static symm_status open_peers(struct matmul *b)
+{
+    static const char emulated[] = "it needs GPUs, and this is the emulated driver";
+    const struct bench_options *o = b->s.options;
+    symm_status st = SYMM_OK;
+
+    snprintf(b->why_cublas, sizeof b->why_cublas, "%s", emulated);
+    snprintf(b->why_nccl, sizeof b->why_nccl, "%s", emulated);
+    if (o->cublas && !b->s.emulated)
+        b->contest.cublas = cublas_open(b->s.ctx, b->why_cublas, &st);
+    if (st == SYMM_OK && o->nccl && !b->s.emulated)
+        b->contest.nccl = nccl_open(b->s.group, b->why_nccl, &st);
+    return st;
+}
+
+/* ----------------------------------------------------------------------------------------- ways */
+
+/* Whether the options want it. Peers that have not been named are wanted where there are any. */
+static bool is_wanted(const struct matmul *b, const struct product_way *way)
+{
+    const struct bench_options *o = b->s.options;
+
+    switch (way->kind) {
+    case PRODUCT_GATHERED:
+        return bench_options_want(o->strategies, way->name);
+    case PRODUCT_CUBLAS:
+        return o->cublas;
+    case PRODUCT_CUBLAS_NCCL:
+        return o->cublas && o->nccl;
+    default:
+        return true;
+    }
+}
+
+static const char *why_not(const struct matmul *b, const struct product_way *way,
+                           const struct cublas_shape *shape)
+{
+    const bool cublas = way->kind == PRODUCT_CUBLAS || way->kind == PRODUCT_CUBLAS_NCCL;
+
+    if (cublas && !b->contest.cublas)
+        return b->why_cublas;
+    if (way->kind == PRODUCT_CUBLAS_NCCL && !b->contest.nccl)
+        return b->why_nccl;
+    if (b->s.nranks == 1 && way->strategy != SYMM_STRATEGY_AUTO &&
+        bench_options_name(b->s.options->strategies, way->name))
+        return "one rank alone takes no strategy";
+    return product_unavailable(way, shape, b->s.nranks);
+}
+
+/* By which option a way was asked for. */
+static struct unavailable absent(const struct matmul *b, const struct product_way *way,
+                                 const char *reason)
+{
+    const struct bench_options *o = b->s.options;
+    struct unavailable what = {.option = "peer", .shown = way->name, .reason = reason};
+
+    if (way->kind == PRODUCT_GATHERED) {
+        what.option = "strategy";
+        what.list = o->strategies;
+        what.name = way->name;
+    } else if (way->kind == PRODUCT_CUBLAS || way->kind == PRODUCT_CUBLAS_NCCL) {
+        what.list = o->peers;
+        what.name = way->kind == PRODUCT_CUBLAS || !b->contest.cublas ? "cublas" : "nccl";
+    }
+    return what;
+}
+
+/*
+ * Lists the ways that run at a shape. Reports the others: once, since their reasons hold for most
+ * shapes, but a way that was named at every shape, where it ends the run.
+ */
+static symm_status choose_ways(struct matmul *b, const struct cublas_shape *shape, bool first,
+                               const struct product_way **out, int *n)
+{
+    symm_status st = SYMM_OK;
+
+    *n = 0;
+    for (const struct product_way *way = ways(b); way->name; way++) {
+        const char *reason = is_wanted(b, way) ? why_not(b, way, shape) : NULL;
+        const struct unavailable what = absent(b, way, reason);
+
+        if (reason && (first || bench_options_name(what.list, what.name)))
+            TRY(session_unavailable(&b->s, &what));
+        if (!reason && is_wanted(b, way))
+            out[(*n)++] = way;
+    }
+out:
+    return st;
+}
+
+/* --------------------------------------------------------------------------------------- report */
+
+static void introduce(struct matmul *b)
+{
+    const struct bench_options *o = b->s.options;
+    const char *cublas = b->contest.cublas ? cublas_version(b->contest.cublas) : NULL,
+               *nccl = b->contest.nccl ? nccl_version(b->contest.nccl) : NULL;
+
+    session_introduce(&b->s, gathers(b) ? "all-gather-matmul" : "matmul");
+    report_head(b->s.report,
+                json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:s?}}",
+                          "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies,
+                          "dtype", o->element->name, "iters", o->iters, "warmup", o->warmup,
+                          "operations", b->contest.nops, "graph", o->graph, "check", o->check,
+                          "alpha", o->alpha, "beta", o->beta, "suite", o->suite ? "llama" : NULL));
+    report_say(b->s.report,
+               "# %d repetition%s of %d operation%s after %d to warm up, %s; normal numbers, sums "
+               "in fp32",
+               o->iters, o->iters == 1 ? "" : "s", b->contest.nops, b->contest.nops == 1 ? "" : "s",
+               o->warmup, o->graph ? "one graph each" : "enqueued one by one");
+    if (o->suite && b->s.emulated)
+        report_say(b->s.report, "# emulated: each extent is a %dth of the suite's", EMULATED_PART);
+    if (cublas)
+        report_say(b->s.report, "# cuBLASLt %s", cublas);
+    if (nccl)
+        report_say(b->s.report, "# NCCL %s", nccl);
+}
+
+static void report_sample(struct matmul *b, const struct cublas_shape *shape,
+                          const struct contest_sample *sample)
+{
+    const double eps = b->s.options->eps > 0 ? b->s.options->eps : products_eps(shape->k);
+
+    if (!b->s.options->check)
+        return;
+    if (sample->step == 1)
+        report_say(b->s.report,
+                   "# %d x %d x %d: every one of %" PRIu64 " elements compared, eps %.3g", shape->m,
+                   shape->n, shape->k, sample->all, eps);
+    else
+        report_say(b->s.report,
+                   "# %d x %d x %d: %" PRIu64 " of %" PRIu64 " elements compared, eps %.3g: where "
+                   "random rows and columns meet, one row and one column of each %d",
+                   shape->m, shape->n, shape->k, sample->compared, sample->all, eps, sample->step);
+}
+
+static void report(struct matmul *b, const struct cublas_shape *shape,
+                   const struct product_way *way, const struct contest_row *row)
+{
+    report_row(b->s.report, (union report_value[NCOLUMNS]){{.count = (uint64_t)shape->m},
+                                                           {.count = (uint64_t)shape->n},
+                                                           {.count = (uint64_t)shape->k},
+                                                           {.count = (uint64_t)shape->l},
+                                                           {.word = b->s.options->element->name},
+                                                           {.word = way->name},
+                                                           {.word = row->strategy},
+                                                           {.count = (uint64_t)b->s.nranks},
+                                                           {.real = row->time_us},
+                                                           {.real = row->p95_us},
+                                                           {.real = row->tflops},
+                                                           {.real = row->speedup},
+                                                           {.real = row->hidden},
+                                                           {.wrong = row->wrong}});
+    b->wrong += row->wrong > 0 ? row->wrong : 0;
+}
+
+/* ------------------------------------------------------------------------------------- the run */
+
+static symm_status measure_shape(struct matmul *b, const struct cublas_shape *shape, int index)
+{
+    const struct product_way *chosen[CONTEST_MAX_WAYS];
+    struct contest_row rows[CONTEST_MAX_WAYS];
+    struct contest_sample sample;
+    symm_status st;
+    int n;
+
+    TRY(choose_ways(b, shape, index == 0, chosen, &n));
+    if (index == 0)
+        report_columns(b->s.report, columns, NCOLUMNS);
+    TRY(contest_run(&b->contest, shape, chosen, n, (uint64_t)index, rows, &sample));
+    for (int i = 0; i < n; i++)
+        report(b, shape, chosen[i], &rows[i]);
+    report_sample(b, shape, &sample);
+out:
+    return st;
+}
+
+static symm_status run(struct matmul *b, struct bench_options *options)
+{
+    struct cublas_shape shape;
+    symm_status st;
+
+    TRY(session_open(&b->s, options));
+    settle_defaults(b);
+    TRY(open_peers(b));
+    introduce(b);
+    for (int i = 0; shape_at(b, i, &shape); i++)
+        TRY(measure_shape(b, &shape, i));
+    TRY(session_measured(&b->s));
+out:
+    if (st != SYMM_OK && cublas_error(b->contest.cublas))
+        snprintf(b->s.trouble, sizeof b->s.trouble, "%s", cublas_error(b->contest.cublas));
+    return st;
+}
+
+int matmul_run(struct bench_options *options)
+{
+    struct matmul b = {.contest.s = &b.s, .s.options = options};
+    char error[1024];
+    bool failed = session_failed(&b.s, run(&b, options), nccl_error(b.contest.nccl), error);
+    bool drawn = failed || !options->plot || b.s.rank != 0 ||
+                 bars_draw(report_json(b.s.report), options->plot);
+
+    nccl_close(b.contest.nccl, !failed);
+    cublas_close(b.contest.cublas);
+    bool closed = session_close(&b.s, failed ? error : NULL);
+    return !closed || failed || !drawn || b.wrong > 0;
+}

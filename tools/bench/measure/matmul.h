@@ -1,0 +1,11 @@
+/* symm-bench matmul and all-gather-matmul: measures and verifies products, and what they are
+ * compared with. */
+#ifndef SYMM_BENCH_MATMUL_H
+#define SYMM_BENCH_MATMUL_H
+
+#include "bench/cli/options.h"
+
+/* Returns the exit code. */
+int matmul_run(struct bench_options *options);
+
+#endif

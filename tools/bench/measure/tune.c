@@ -1,0 +1,296 @@
+/*
+ * symm-bench tune: measures which algorithm is the fastest, and writes SYMM_TUNING_FILE. All ranks
+ * see the same times, those of the slowest rank, so that they go the same way; rank 0 writes.
+ */
+#include "tune.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "collective_measure.h"
+#include "common/driver.h"
+#include "crossover.h"
+
+enum {
+    NOPS = 20,     /* of a repetition */
+    NOPS_LONG = 4, /* where each of them takes long */
+    LONG_NBYTES = 16 << 20,
+    MAX_PATH = 4096
+};
+
+static const struct report_column columns[] = {
+    {"bytes", 11, REPORT_COUNT},  {"operation", 14, REPORT_WORD}, {"dtype", 11, REPORT_WORD},
+    {"memory", 9, REPORT_WORD},   {"algo", 20, REPORT_WORD},      {"ranks", 5, REPORT_COUNT},
+    {"time_us", 11, REPORT_REAL}, {"p95_us", 11, REPORT_REAL},    {"taken", 5, REPORT_FLAG},
+};
+
+enum { NCOLUMNS = sizeof columns / sizeof columns[0] };
+
+struct tune {
+    struct session s;
+    struct measure measure;
+    FILE *file;               /* rank 0's, under a name of its own until it is complete */
+    char path[MAX_PATH + 32]; /* its name; every rank has it */
+    bool pending;             /* the file is there and has not got its right name */
+};
+
+/* An emulated operation takes as long as thousands of real ones. */
+static void settle_defaults(struct tune *t)
+{
+    struct bench_options *o = t->s.options;
+
+    if (o->iters < 0)
+        o->iters = t->s.emulated ? 2 : 20;
+    if (o->warmup < 0)
+        o->warmup = t->s.emulated ? 1 : 3;
+    if (o->max_bytes == 0)
+        o->max_bytes = t->s.emulated ? 16 << 10 : 256 << 20;
+    o->factor = 2;
+    o->graph = true;
+}
+
+/* ----------------------------------------------------------------------------------- the file */
+
+/* As the library calls it. What moves elements and nothing else moves all of them alike. */
+static const char *dtype_of(const struct bench_options *o)
+{
+    static const char *const names[] = {
+        [SYMM_FLOAT32] = "float32", [SYMM_FLOAT16] = "float16", [SYMM_BFLOAT16] = "bfloat16",
+        [SYMM_FLOAT64] = "float64", [SYMM_INT32] = "int32",     [SYMM_INT64] = "int64"};
+
+    return o->operation->reduces ? names[o->element->dtype] : "any";
+}
+
+static const char *memory_of(const struct bench_options *o)
+{
+    return o->plain_memory ? "any" : "symmetric";
+}
+
+static symm_status fail_at_file(struct tune *t, const char *path, int err)
+{
+    snprintf(t->s.trouble, sizeof t->s.trouble, "%.300s: %s", path, strerror(err));
+    return SYMM_ERROR_SYSTEM;
+}
+
+/* Rank 0 begins the file, beside where it will be. Collective. */
+static symm_status open_file(struct tune *t)
+{
+    int mine = (int)getpid(), all[SYMM_MAX_RANKS];
+    symm_status st = symm_exchange(t->s.group, &mine, sizeof mine, all);
+
+    if (st != SYMM_OK)
+        return st;
+    if (strlen(t->s.options->output) >= MAX_PATH)
+        return fail_at_file(t, t->s.options->output, ENAMETOOLONG);
+    snprintf(t->path, sizeof t->path, "%s.%d", t->s.options->output, all[0]);
+    if (t->s.rank != 0)
+        return SYMM_OK;
+    t->file = fopen(t->path, "wxe");
+    if (!t->file)
+        return fail_at_file(t, t->path, errno);
+    t->pending = true;
+    fprintf(t->file, "# symm-bench tune, %d ranks\nsymm-tuning 1\nmachine %s %d.%d.%d %s\n",
+            t->s.nranks, symm_context_driver(t->s.ctx), SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
+            SYMM_VERSION_PATCH, t->s.device);
+    return SYMM_OK;
+}
+
+static symm_status close_file(struct tune *t)
+{
+    if (!t->file)
+        return SYMM_OK;
+    errno = EIO; /* of a write that failed long ago */
+    bool failed = ferror(t->file) || fflush(t->file) != 0 || fsync(fileno(t->file)) != 0;
+    int err = errno;
+
+    if (fclose(t->file) != 0 && !failed) {
+        failed = true;
+        err = errno;
+    }
+    t->file = NULL;
+    return failed ? fail_at_file(t, t->path, err) : SYMM_OK;
+}
+
+/* Lets all ranks make a context by the file, which none can if it is no table. Collective. */
+static symm_status load_file(struct tune *t)
+{
+    const symm_config config = {.timeout_ms = t->s.options->timeout_ms};
+    symm_context *ctx = NULL;
+    char why[512];
+    symm_status st;
+
+    TRY(symm_exchange(t->s.group, NULL, 0, NULL));
+    setenv("SYMM_TUNING_FILE", t->path, 1);
+    st = driver_open(t->s.options->driver, &config, &ctx, why);
+    unsetenv("SYMM_TUNING_FILE");
+    TRY(st);
+    TRY(symm_context_destroy(ctx));
+    TRY(symm_exchange(t->s.group, NULL, 0, NULL));
+out:
+    return st;
+}
+
+/* Gives the file its name: from one moment to the next it is there, or the new one is. */
+static symm_status publish_file(struct tune *t)
+{
+    if (t->s.rank == 0 && rename(t->path, t->s.options->output) != 0)
+        return fail_at_file(t, t->s.options->output, errno);
+    t->pending = false;
+    report_say(t->s.report, "# written: %s", t->s.options->output);
+    return SYMM_OK;
+}
+
+static void abandon_file(struct tune *t)
+{
+    if (t->file)
+        fclose(t->file);
+    if (t->pending)
+        unlink(t->path);
+}
+
+/* ----------------------------------------------------------------------------------- measuring */
+
+/* Auto, of which this is the file, and what may give each rank other bits are not measured. */
+static void choose_variants(struct tune *t)
+{
+    const struct bench_options *o = t->s.options;
+
+    t->measure.nvariants = 0;
+    for (const struct variant *v = o->operation->variants; v->name; v++) {
+        if (v->algo == SYMM_ALGO_AUTO || v->algo == SYMM_ALGO_MULTIMEM_ONE_SHOT ||
+            (o->plain_memory && operation_needs_symmetric(o->operation, v)) ||
+            o->operation->unavailable(t->s.group, v, o->element, o->op))
+            continue;
+        t->measure.variants[t->measure.nvariants++] = v;
+    }
+}
+
+/* A row of the table on the standard output for each variant, and one of the file for a winner. */
+static void take_size(struct tune *t, const struct measure_row *rows, struct winner *w)
+{
+    const struct bench_options *o = t->s.options;
+    double times[MEASURE_MAX_VARIANTS];
+    uint64_t from;
+
+    for (int v = 0; v < t->measure.nvariants; v++)
+        times[v] = rows[v].time_us;
+    if (winner_take(w, rows[0].nbytes, times, t->measure.nvariants, &from) && t->file)
+        fprintf(t->file, "%s %d %s %s %" PRIu64 " %s\n", o->operation->name, t->s.nranks,
+                dtype_of(o), memory_of(o), from, t->measure.variants[w->variant]->name);
+    for (int v = 0; v < t->measure.nvariants; v++)
+        report_row(t->s.report,
+                   (union report_value[NCOLUMNS]){{.count = rows[v].nbytes},
+                                                  {.word = o->operation->name},
+                                                  {.word = dtype_of(o)},
+                                                  {.word = memory_of(o)},
+                                                  {.word = t->measure.variants[v]->name},
+                                                  {.count = (uint64_t)t->s.nranks},
+                                                  {.real = rows[v].time_us},
+                                                  {.real = rows[v].p95_us},
+                                                  {.flag = v == w->variant}});
+}
+
+/* Measures the operation, type and memory of the options at all sizes. Collective. */
+static symm_status tune_one(struct tune *t)
+{
+    struct measure_row rows[MEASURE_MAX_VARIANTS];
+    struct winner winner = {0};
+    uint64_t nbytes;
+    symm_status st = SYMM_OK;
+
+    t->measure.operation = t->s.options->operation;
+    choose_variants(t);
+    if (t->measure.nvariants == 0)
+        return SYMM_OK;
+    TRY(measure_create(&t->measure, t->s.options->max_bytes));
+    for (int i = 0; bench_options_size(t->s.options, i, &nbytes); i++) {
+        t->measure.nops = t->s.emulated ? 2 : nbytes < LONG_NBYTES ? NOPS : NOPS_LONG;
+        TRY(measure_size(&t->measure, nbytes, (uint64_t)i, rows));
+        take_size(t, rows, &winner);
+    }
+out:
+    measure_destroy(&t->measure);
+    if (st == SYMM_OK && !t->s.options->plain_memory) {
+        st = symm_free(t->s.group, t->measure.ours.in);
+        if (st == SYMM_OK)
+            st = symm_free(t->s.group, t->measure.ours.out);
+    }
+    t->measure = (struct measure){.s = t->measure.s};
+    return st;
+}
+
+/* One type is enough for what only moves elements. */
+static symm_status tune_operation(struct tune *t, const struct operation *operation)
+{
+    struct bench_options *o = t->s.options;
+    symm_status st = SYMM_OK;
+
+    o->operation = operation;
+    for (size_t e = 0; element_at(e); e++) {
+        o->element = element_at(e);
+        if (!bench_options_want(o->dtypes, o->element->name) || o->element->moved_only)
+            continue;
+        TRY(tune_one(t));
+        if (!operation->reduces)
+            break;
+    }
+out:
+    return st;
+}
+
+static symm_status tune_all(struct tune *t)
+{
+    struct bench_options *o = t->s.options;
+    symm_status st = SYMM_OK;
+
+    for (int plain = 0; plain < 2; plain++) {
+        o->plain_memory = plain;
+        for (size_t i = 0; operation_at(i); i++) {
+            if (bench_options_want(o->operations, operation_at(i)->name))
+                TRY(tune_operation(t, operation_at(i)));
+        }
+    }
+out:
+    return st;
+}
+
+/* ------------------------------------------------------------------------------------- the run */
+
+static symm_status run(struct tune *t, struct bench_options *options)
+{
+    symm_status st;
+
+    TRY(session_open(&t->s, options));
+    if (t->s.nranks < 2)
+        return session_refuse(&t->s, "one rank alone has nothing to choose: symm-run -n N "
+                                     "symm-bench tune --output FILE");
+    settle_defaults(t);
+    TRY(open_file(t));
+    session_introduce(&t->s, "tune");
+    report_say(t->s.report, "# %d repetition%s of a graph of operations, after %d to warm up",
+               options->iters, options->iters == 1 ? "" : "s", options->warmup);
+    report_columns(t->s.report, columns, NCOLUMNS);
+    TRY(tune_all(t));
+    TRY(session_measured(&t->s));
+    TRY(close_file(t));
+    TRY(load_file(t));
+    TRY(publish_file(t));
+out:
+    return st;
+}
+
+int tune_run(struct bench_options *options)
+{
+    struct tune t = {.measure.s = &t.s, .s.options = options};
+    char error[1024];
+
+    /* What is measured is named; and the file may be the one that is to be made. */
+    unsetenv("SYMM_TUNING_FILE");
+    bool failed = session_failed(&t.s, run(&t, options), NULL, error);
+
+    abandon_file(&t);
+    return !session_close(&t.s, failed ? error : NULL) || failed;
+}

@@ -1,0 +1,102 @@
+/* symm-run: starts the ranks of a job on this host. */
+#include <getopt.h>
+#include <stdio.h>
+#include <symm/symm.h>
+#include "common/stdio_guard.h"
+#include "common/text.h"
+#include "launch.h"
+
+static const char tool[] = "symm-run";
+
+static void print_help(void)
+{
+    printf(
+        "# Usage: symm-run -n N [option...] PROGRAM [argument...]\n"
+        "#\n"
+        "# Starts N ranks of PROGRAM on this host and waits for them. Each finds SYMM_RANK,\n"
+        "# SYMM_NRANKS, SYMM_SESSION, SYMM_TOKEN, SYMM_DIR and LOCAL_RANK in its environment,\n"
+        "# which is where symm_context_create() looks.\n"
+        "#\n"
+        "#   -n, --ranks N       how many ranks, 1 to %d\n"
+        "#       --emulated      on the emulated driver (SYMM_DRIVER=emulated)\n"
+        "#       --timeout S     stop the ranks after S seconds and return 124\n"
+        "#       --keep-going    when a rank fails, let the others go on\n"
+        "#   -h, --help\n"
+        "#       --version\n"
+        "#\n"
+        "# When a rank fails the others get SIGTERM, and SIGKILL 2 s later; so does everything "
+        "they\n"
+        "# have started. Ranks that had exited with 0 by then are named as well: others may have "
+        "waited\n"
+        "# for them. Signals are passed on to all ranks; a second Ctrl-C kills them. Rank 0 "
+        "reads\n"
+        "# the standard input if that is no terminal; the others find it empty.\n"
+        "#\n"
+        "# Exit code: 0; that of the rank that failed first, 128 + N if signal N ended it; 124 "
+        "after\n"
+        "# the time limit; 126, 127 if PROGRAM cannot be run, is not found; 2 for wrong usage.\n",
+        SYMM_MAX_RANKS);
+}
+
+static void tell_unknown_settings(void)
+{
+    const char *variable;
+
+    for (int i = 0; (variable = symm_setting_unknown(i)); i++)
+        fprintf(stderr, "# %s: %s is no setting of symm (symm-info --env has them)\n", tool,
+                variable);
+}
+
+int main(int argc, char **argv)
+{
+    enum { OPT_EMULATED = 256, OPT_TIMEOUT, OPT_KEEP_GOING, OPT_VERSION };
+    static const struct option options[] = {
+        {"ranks", required_argument, NULL, 'n'},
+        {"emulated", no_argument, NULL, OPT_EMULATED},
+        {"timeout", required_argument, NULL, OPT_TIMEOUT},
+        {"keep-going", no_argument, NULL, OPT_KEEP_GOING},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, OPT_VERSION},
+        {0},
+    };
+    struct launch job = {.tool = tool};
+    int c;
+
+    standard_files_keep();
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "+:n:h", options, NULL)) != -1) {
+        switch (c) {
+        case 'n':
+            if (!text_int(optarg, 1, SYMM_MAX_RANKS, &job.nranks))
+                return text_usage_error(tool, "-n %s: not a number from 1 to %d", optarg,
+                                        SYMM_MAX_RANKS);
+            break;
+        case OPT_EMULATED:
+            job.driver = "emulated";
+            break;
+        case OPT_TIMEOUT:
+            if (!text_seconds(optarg, &job.timeout_s))
+                return text_usage_error(tool, "--timeout %s: not a number of seconds above 0",
+                                        optarg);
+            break;
+        case OPT_KEEP_GOING:
+            job.keep_going = true;
+            break;
+        case 'h':
+            print_help();
+            return 0;
+        case OPT_VERSION:
+            text_version(tool);
+            return 0;
+        default:
+            return text_bad_option(tool, argv, c, options);
+        }
+    }
+    if (job.nranks == 0)
+        return text_usage_error(tool, "-n N is missing: how many ranks");
+    if (optind == argc)
+        return text_usage_error(tool, "the program to run is missing");
+    job.argv = argv + optind;
+    tell_unknown_settings();
+    return launch_ranks(&job);
+}
