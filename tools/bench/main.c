@@ -27,7 +27,9 @@ int main(int argc, char **argv)
     case BENCH_GATHERED_PRODUCT:
         return matmul_run(&options);
     case BENCH_PLOT:
-        return plot_files(&options);
+        return !plot_files(
+            options.files, options.nfiles,
+            &(struct plot_style){options.output, options.floor_gbs, options.roofline});
     default:
         return collective_run(&options);
     }

@@ -1,24 +1,20 @@
-/* Draws results of an operation: latency and bus bandwidth against size, in one picture. */
-#ifndef SYMM_BENCH_PLOT_H
-#define SYMM_BENCH_PLOT_H
+/* Pictures of results: runs plot.py, which is installed with symm-bench. */
+#ifndef SYMM_TOOLS_PLOT_H
+#define SYMM_TOOLS_PLOT_H
 
 #include <jansson.h>
 #include <stdbool.h>
-#include "bench/cli/options.h"
 
-struct plot_run {
-    const char *name; /* tells its variants from those of the same name of another run */
-    json_t *json;
+struct plot_style {
+    const char *output;   /* the SVG file */
+    double floor_gbs;     /* 0: the speed of the device, where it is known */
+    const char *roofline; /* TFLOP/s or "measured"; NULL: no roofline */
 };
 
-/*
- * Draws runs of the same operation on as many ranks into an SVG file, by gnuplot: a line a variant,
- * and the floor of a link of so many GB/s. With 0 that is the speed of the first run's device;
- * where it is not known, no floor is drawn. Says what went wrong on the standard error.
- */
-bool plot_draw(const struct plot_run *runs, int nruns, const char *path, double floor_gbs);
+/* Draws the JSON files of runs. False: failed; the standard error has the reason. */
+bool plot_files(char *const *files, int nfiles, const struct plot_style *style);
 
-/* symm-bench plot. Returns the exit code. */
-int plot_files(const struct bench_options *options);
+/* The same of one run that is in memory. */
+bool plot_run(const json_t *run, const struct plot_style *style);
 
 #endif

@@ -255,45 +255,61 @@ case_links() {
     errors '^# rank 0: .*two ranks'
 }
 
-# How far down a text of out.svg is, in whole pixels; the line before it places it.
+# How far down a text of out.svg is, in whole pixels.
 height_of() {
-    grep -B 1 -e "$1" out.svg | sed -nE 's/.*translate\([0-9.]+,([0-9]+).*/\1/p' | head -n 1
+    sed -nE "s/.* y=\"([0-9]+)[^>]*$1.*/\1/p" out.svg | head -n 1
+}
+
+# has_words FILE WORD...: the picture is complete and has these words.
+has_words() {
+    local file=$1 word
+    shift
+    for word in "$@" '</svg>'; do
+        grep -q -- "$word" "$file" || die "no $word in $file"
+    done
+    python3 -c 'import sys, xml.dom.minidom as dom; dom.parse(sys.argv[1])' "$file" || die "$file is no XML"
 }
 
 case_plot() {
     run 0 bench 2 --sizes 1K,64K --algo one_shot,two_shot --json out.json
     mkdir empty
     run 1 env PATH="$work/empty" "$bin/symm-bench" plot out.json -o out.svg
-    errors '^# symm-bench: plot: gnuplot is not there: install '
-    [ ! -e out.svg ] || die "a picture without gnuplot"
-    command -v gnuplot >/dev/null || skip "no gnuplot"
+    errors '^# symm-bench: plot: python3 is not there: install '
+    [ ! -e out.svg ] || die "a picture without python3"
+    command -v python3 >/dev/null || skip "no Python"
     run 0 "$bin/symm-bench" plot out.json -o out.svg --floor 100
-    for word in one_shot two_shot 'floor: 100' latency bandwidth 'emulated on CPUs' '</svg>'; do
-        grep -q "$word" out.svg || die "no $word in the picture"
+    has_words out.svg '>one_shot<' '>two_shot<' 'floor: 100 GB/s' latency bandwidth 'emulated on CPUs' '>64K<'
+    # A dot for each size in each panel, with the numbers of the row.
+    [ "$(grep -c '<circle' out.svg)" = 8 ] || die "not two sizes of two variants in two panels"
+    for key in time_us busbw; do
+        value=$(python3 -c 'import json, sys
+print(*[f"{row[sys.argv[1]]:.6g}" for row in json.load(open("out.json"))["rows"] if row["algo"] == "two_shot"][1:])' $key)
+        has_words out.svg "two_shot: 65536 bytes, $value<"
     done
     # The legend is below the axes, away from the lines.
-    [ "$(height_of '>floor: 100 GB/s<')" -gt "$(height_of '>bytes<')" ] || die "the legend is above"
+    [ "$(height_of '>floor: 100 GB.s<')" -gt "$(height_of '>bytes<')" ] || die "the legend is above"
     # Without --floor there is one where the speed of the device is known.
     run 0 "$bin/symm-bench" plot out.json -o out.svg
     ! grep -q floor out.svg || die "a floor for a device that does not exist"
     sed 's/SYMM emulated device[ 0-9]*/NVIDIA H200/; s/"driver": "emulated"/"driver": "cuda"/' \
         out.json >gpu.json
     run 0 "$bin/symm-bench" plot gpu.json -o out.svg
-    grep -q 'floor: 395 GB/s' out.svg || die "no floor for an H200"
+    has_words out.svg 'floor: 395 GB/s'
     ! grep -q 'emulated on CPUs' out.svg || die "this is a GPU"
     run 0 "$bin/symm-bench" plot gpu.json out.json -o out.svg
-    grep -q 'emulated on CPUs' out.svg || die "one of the two is emulated"
+    has_words out.svg 'emulated on CPUs' # one of the two
     run 0 measure 2 all-gather --sizes 1K,64K --plot again.svg --json gather.json
-    grep -q '</svg>' again.svg || die "no picture"
+    has_words again.svg 'all-gather, 2 ranks' 'emulated on CPUs'
     run 0 bench 2 --sizes 1K,64K --algo one_shot,low_latency --json "it's.json"
     run 0 "$bin/symm-bench" plot out.json "it's.json" -o out.svg
-    for word in '>two_shot<' '>low_latency<' '>one_shot, out.json<' '>one_shot, it.*s.json<'; do
-        grep -q "$word" out.svg || die "no $word in the picture of two"
-    done
+    has_words out.svg '>two_shot<' '>low_latency<' '>one_shot, out.json<' ">one_shot, it's.json<"
     run 1 "$bin/symm-bench" plot out.json gather.json -o out.svg
-    errors 'gather.json: another operation or number of ranks than the first'
+    errors '^# symm-bench: plot: gather.json: another operation or number of ranks than the first$'
     run 1 "$bin/symm-bench" plot nothing.json -o out.svg
-    errors 'nothing.json'
+    errors '^# symm-bench: plot: nothing.json: No such file'
+    echo '[1' >broken.json
+    run 1 "$bin/symm-bench" plot broken.json -o out.svg
+    errors '^# symm-bench: plot: broken.json: no JSON of symm-bench: '
     run 1 bench 2 --sizes 1K --plot no/such/folder.svg
     errors '^# symm-bench: plot: no/such/folder.svg: No such file'
 }

@@ -125,7 +125,7 @@ END
 }
 
 case_plot() {
-    command -v gnuplot >/dev/null || skip "no gnuplot"
+    command -v python3 >/dev/null || skip "no Python"
     run 0 product 2 all-gather-matmul --suite llama --strategy fused --json out.json --plot out.svg
     for word in '>fused<' '>product<' '64 x 28<' '256 x 104<' '>x 256<' 'all-gather-matmul, 2 ranks' \
         'TFLOP/s' '</svg>'; do
@@ -140,10 +140,8 @@ case_plot() {
 }
 
 case_roofline() {
-    # What gnuplot is given: 8192 x 1792 x 4096 on two ranks, and in the memory of one.
-    mkdir bin
-    printf '#!/bin/sh\ncat\n' >bin/gnuplot
-    chmod +x bin/gnuplot
+    command -v python3 >/dev/null || skip "no Python"
+    # 8192 x 1792 x 4096 on two ranks, and in the memory of one.
     cat >out.json <<'END'
 {"operation": "all-gather-matmul", "ranks": 2, "device": "NVIDIA H200", "options": {"dtype": "bf16", "graph": true, "beta": 0},
  "rows": [{"m": 8192, "n": 1792, "k": 4096, "l": 1, "algo": "product", "tflops": 800},
@@ -154,38 +152,41 @@ case_roofline() {
 END
     sed 's/"ranks": 2/"ranks": 1/; s/"beta": 0/"beta": 0.5/; /cublas/d' out.json >one.json
     roofline() {
-        run 0 env PATH="$work/bin:$PATH" "$bin/symm-bench" plot -o out.svg "$@"
-        paste -sd ' ' out.svg >line
+        run 0 "$bin/symm-bench" plot -o out.svg --roofline "$@"
     }
+    # drawn TEXT...: the picture has these texts, and no points but those.
     drawn() {
-        grep -qF -- "$1" line || die "not $1, but: $(cat line)"
+        local points=0 text
+        for text in "$@" '</svg>'; do
+            grep -qF -- "$text" out.svg || die "no $text in the picture"
+            case $text in *TFLOP/s\<*) points=$((points + 1)) ;; esac
+        done
+        [ "$(grep -c '<circle' out.svg)" = "$points" ] || die "other points"
     }
-    roofline out.json --roofline measured
-    drawn "\$way0 << EOD 3584 800 EOD \$way1 << EOD 3584 750 512 700 EOD \$way2 << EOD 512 200 EOD"
-    drawn '(x < 1898.73418 ? x * 0.395 : 750)'
-    drawn 'roof: 395 GB/s, 750 TFLOP/s of cublas'
-    roofline out.json --roofline 900 --floor 450
-    drawn '(x < 2000 ? x * 0.45 : 900)'
-    drawn "roof: 450 GB/s, 900 TFLOP/s'"
-    roofline one.json --roofline measured
-    drawn "\$way0 << EOD 855.881 800 EOD \$way1 << EOD 215.579 200 EOD"
-    drawn 'roof: 4800 GB/s, 800 TFLOP/s of product'
-    sed 's/NVIDIA H200/another/' out.json >other.json
-    run 1 "$bin/symm-bench" plot other.json -o none.svg --roofline measured
-    errors 'none.svg: the speed of this device is not known: give --floor GB/s$'
-    roofline other.json --roofline measured --floor 450
-    drawn 'roof: 450 GB/s, 750 TFLOP/s of cublas'
+    local points=('>product: 3584 operations a byte, 800 TFLOP/s<' '>cublas: 3584 operations a byte, 750 TFLOP/s<'
+        '>cublas: 512 operations a byte, 700 TFLOP/s<' '>fused: 512 operations a byte, 200 TFLOP/s<') file text
+    roofline measured out.json
+    drawn "${points[@]}" '>ridge at 1898.73418 operations' '>roof: 395 GB/s, 750 TFLOP/s of cublas' \
+        'bf16, graphs' '>fused' 'over the link'
+    roofline 900 out.json --floor 450
+    drawn "${points[@]}" '>ridge at 2000 operations' '>roof: 450 GB/s, 900 TFLOP/s' 'over the link'
+    ! grep -q '900 TFLOP/s of' out.svg || die "this roof was not measured"
+    roofline measured one.json
+    drawn '>product: 855.881 operations a byte, 800 TFLOP/s<' '>fused: 215.579 operations a byte, 200 TFLOP/s<' \
+        '>roof: 4800 GB/s, 800 TFLOP/s of product' 'of A, B, C and D in memory'
+    sed 's/NVIDIA H200/another/; s/"ranks"/"driver": "emulated", "ranks"/' out.json >other.json
+    roofline measured other.json --floor 450
+    drawn "${points[@]}" '>roof: 450 GB/s, 750 TFLOP/s of cublas' 'emulated on CPUs'
     sed 's/"product"/"auto"/; s/"cublas"/"unfused"/' out.json >none.json
-    run 1 "$bin/symm-bench" plot none.json -o none.svg --roofline measured
-    errors 'none.svg: there is no product alone'
     printf '{"operation": "all-gather", "ranks": 2, "rows": [{"algo": "auto"}]}' >gather.json
-    run 1 "$bin/symm-bench" plot gather.json -o none.svg --roofline measured
-    errors 'gather.json: there is a roofline of products only'
-    command -v gnuplot >/dev/null || skip "no gnuplot"
-    run 0 "$bin/symm-bench" plot out.json -o out.svg --roofline measured
-    for word in '>fused<' '>cublas<' 'roof: 395' 'operations a byte' '</svg>'; do
-        grep -q "$word" out.svg || die "no $word in the picture"
-    done
+    while IFS='|' read -r file text; do
+        run 1 "$bin/symm-bench" plot "$file" -o none.svg --roofline measured
+        errors "^# symm-bench: plot: $file: $text\$"
+    done <<'END'
+other.json|the speed of this device is not known: give --floor GB/s
+none.json|there is no product alone whose speed could be the roof
+gather.json|there is a roofline of products only
+END
 }
 
 # preloaded WHAT RANKS ARGUMENT...: symm-bench with something wrong (tools_wrong.c).

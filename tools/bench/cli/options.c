@@ -52,9 +52,10 @@ static const char *parse_timing(enum bench_timing timing, struct bench_options *
 
 static bool parse_roofline(const char *text, struct bench_options *o)
 {
-    o->roofline = true;
-    return strcmp(text, "measured") == 0 ||
-           (text_real(text, &o->peak_tflops) && o->peak_tflops > 0);
+    double peak;
+
+    o->roofline = text;
+    return strcmp(text, "measured") == 0 || (text_real(text, &peak) && peak > 0);
 }
 
 static bool parse_suite(const char *text, struct bench_options *o)

@@ -53,8 +53,7 @@ struct bench_options {
     const char *json, *csv, *plot; /* files */
     const char *output;            /* BENCH_PLOT: the picture; BENCH_TUNE: the tuning file */
     double floor_gbs;              /* 0: what suits the picture */
-    bool roofline;                 /* BENCH_PLOT */
-    double peak_tflops;            /* 0: as measured */
+    const char *roofline;          /* BENCH_PLOT: TFLOP/s or "measured" */
     double seconds;
     bool has_seed;
     uint64_t seed;

@@ -241,8 +241,8 @@ int collective_run(struct bench_options *options)
     char error[1024];
     bool failed = session_failed(&c.s, run(&c, options), nccl_error(c.measure.nccl), error);
     bool drawn = failed || !options->plot || c.s.rank != 0 ||
-                 plot_draw(&(struct plot_run){.json = report_json(c.s.report)}, 1, options->plot,
-                           options->floor_gbs);
+                 plot_run(report_json(c.s.report),
+                          &(struct plot_style){options->plot, options->floor_gbs, NULL});
 
     nccl_close(c.measure.nccl, !failed);
     measure_destroy(&c.measure);

@@ -7,7 +7,7 @@
 #include "common/text.h"
 #include "matmul_measure.h"
 #include "oracle/products.h"
-#include "plot/bars.h"
+#include "plot/plot.h"
 
 static const struct report_column columns[] = {
     {"m", 8, REPORT_COUNT},       {"n", 7, REPORT_COUNT},     {"k", 7, REPORT_COUNT},
@@ -293,7 +293,7 @@ int matmul_run(struct bench_options *options)
     char error[1024];
     bool failed = session_failed(&b.s, run(&b, options), nccl_error(b.contest.nccl), error);
     bool drawn = failed || !options->plot || b.s.rank != 0 ||
-                 bars_draw(report_json(b.s.report), options->plot);
+                 plot_run(report_json(b.s.report), &(struct plot_style){options->plot, 0, NULL});
 
     nccl_close(b.contest.nccl, !failed);
     cublas_close(b.contest.cublas);
