@@ -23,8 +23,8 @@ int main(int argc, char **argv)
         return stress_run(&options);
     case BENCH_TUNE:
         return tune_run(&options);
-    case BENCH_PRODUCT:
-    case BENCH_GATHERED_PRODUCT:
+    case BENCH_MATMUL:
+    case BENCH_ALL_GATHER_MATMUL:
         return matmul_run(&options);
     case BENCH_PLOT:
         return !plot_files(

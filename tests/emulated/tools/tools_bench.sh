@@ -573,8 +573,8 @@ all-reduce --m 4 --se 1|--se may be one of --seconds, --seed
 all-reduce --max 0|--max-bytes 0: not a number of bytes like 4096, 64K or 1M
 all-reduce all-gather|all-gather: a second command, after all-reduce
 all-gather --algo two_shot|--algo two_shot: not one of auto, low_latency, one_shot, multimem, copy_engine
-all-reduce --peer cublas|--peer cublas: the only peer is nccl
-all-reduce --dtype uint8|--dtype uint8: all-reduce reduces bf16, fp16, fp32, fp64, int32, int64
+all-reduce --peer cublas|--peer cublas: the only one is nccl
+all-reduce --dtype uint8|--dtype uint8: not one of bf16, fp16, fp32, fp64, int32, int64
 tune --output x --dtypes uint8|--dtypes uint8: not one of bf16, fp16, fp32, fp64, int32, int64
 tune --output x --operations sum|--operations sum: not one of all-reduce, all-gather, reduce-scatter
 END
@@ -589,7 +589,7 @@ described() {
     sed -nE 's/^#   (-., )?--([a-z-]+)( .*)?$/\2/p' "$work/out" | sort
 }
 
-# Each option of setting.c, with a value that it takes.
+# Each option of option_table.c, with a value that it takes.
 each_option() {
     cat <<'END'
 algo=auto

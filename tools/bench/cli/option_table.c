@@ -1,295 +1,21 @@
-/* Every option of symm-bench and its help. */
+/* The table of symm-bench's options, and how a value is stored. */
 #include "option_table.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include "bench/measure/p2p.h"
+#include "common/text.h"
 
 enum {
-    PRODUCTS = BENCH_PRODUCT | BENCH_GATHERED_PRODUCT,
     SIZED = BENCH_OPERATION | BENCH_P2P,
-    TIMED = SIZED | PRODUCTS,
-    RANKS = TIMED | BENCH_STRESS | BENCH_TUNE, /* what runs on ranks */
+    TIMED = SIZED | BENCH_PRODUCTS,
+    RANKS = TIMED | BENCH_STRESS | BENCH_TUNE, /* commands that run on ranks */
     ALL = RANKS | BENCH_PLOT,
-    COMMON = 1 << 16, /* described once, in the help of no command */
-    WIDTH = 66        /* of a description */
+    MAX_EXTENT = 1 << 24
 };
 
-#define FLOOR_HELP                                                                                 \
-    "speed of a link: draw the line that nothing can be better than (as measured with this "       \
-    "device, if it was; else no line)"
-
-const struct setting settings[NSETTINGS] = {
-    {"algo", OPT_ALGO, "LIST|all", BENCH_OPERATION, "variants to measure (auto):"},
-    {"algo", OPT_ALGO, "LIST|all", BENCH_STRESS, "variants to call (all):"},
-    {"how", OPT_HOW, "LIST|all", BENCH_P2P, "ways to move: " P2P_HOWS " (all)"},
-    {"pattern", OPT_PATTERN, "LIST|all", BENCH_P2P, "who moves: " P2P_PATTERNS " (all)"},
-    {"blocks", OPT_BLOCKS, "LIST", BENCH_P2P, "blocks of a kernel (4,16,64; emulated 1,4)"},
-    {"threads", OPT_THREADS, "N", BENCH_P2P, "of a block that loads or stores (512; emulated 32)"},
-    {"m", 'm', "M", PRODUCTS, "rows of A, those of all ranks together (8192; emulated 256)"},
-    {"n", 'n', "N", PRODUCTS, "columns of B on each rank (3584; emulated 128)"},
-    {"k", 'k', "K", PRODUCTS, "between them (8192; emulated 128)"},
-    {"l", 'l', "L", PRODUCTS, "products of that shape at once (1)"},
-    {"suite", OPT_SUITE, "llama", PRODUCTS,
-     "nine shapes instead: m 4096, 8192, 16384 with n,k 1792,4096; 3584,8192; 6656,16384; "
-     "emulated, each extent is a 64th"},
-    {"strategy", OPT_STRATEGY, "LIST|all", BENCH_GATHERED_PRODUCT,
-     "auto fused pipelined unfused (all)"},
-    {"alpha", OPT_ALPHA, "X", PRODUCTS, "factor of the product, which 0 leaves out (1)"},
-    {"beta", OPT_BETA, "X", PRODUCTS, "of a matrix that is added, which 0 leaves out (0)"},
-    {"dtype", OPT_DTYPE, "TYPE", BENCH_OPERATION, "bf16 by default:"},
-    {"dtype", OPT_DTYPE, "TYPE", PRODUCTS, "bf16 or fp16 (bf16)"},
-    {"operations", OPT_OPERATIONS, "LIST|all", BENCH_TUNE,
-     "what to measure (all): " OPERATION_NAMES},
-    {"dtypes", OPT_DTYPES, "LIST|all", BENCH_TUNE,
-     "types to reduce (bf16,fp16,fp32): " ELEMENT_REDUCED_NAMES "; what only moves elements is "
-     "measured with the first"},
-    {"op", OPT_OP, "OP", BENCH_OPERATION, "sum, min, max, or avg of floating types (sum)"},
-    {"min-bytes", OPT_MIN, "N", BENCH_OPERATION,
-     "from this size of a rank's buffer, the larger one if they differ (1K)"},
-    {"min-bytes", OPT_MIN, "N", BENCH_P2P, "from this size of a rank's buffer (4K)"},
-    {"max-bytes", OPT_MAX, "N", BENCH_OPERATION, "to this one (64M; emulated 1M)"},
-    {"max-bytes", OPT_MAX, "N", BENCH_P2P, "to this one (256M; emulated 64K)"},
-    {"max-bytes", OPT_MAX, "N", BENCH_STRESS, "size of the largest buffers (16M; emulated 64K)"},
-    {"max-bytes", OPT_MAX, "N", BENCH_TUNE, "sizes up to this one (256M; emulated 16K)"},
-    {"factor", OPT_FACTOR, "N", SIZED, "each so many times the one before (4)"},
-    {"sizes", OPT_SIZES, "LIST", SIZED, "these sizes instead: 1K,96K,4M"},
-    {"iters", OPT_ITERS, "N", TIMED | BENCH_TUNE | COMMON,
-     "measured repetitions (50; products, tune 20; emulated 3; products, tune 2)"},
-    {"iterations", OPT_ITERS, "N", PRODUCTS, "the same as --iters"},
-    {"warmup", OPT_WARMUP, "N", TIMED | BENCH_TUNE | COMMON,
-     "repetitions before them (5; tune 3; emulated 1)"},
-    {"warmup-iterations", OPT_WARMUP, "N", PRODUCTS, "the same as --warmup"},
-    {"graph", OPT_GRAPH, NULL, BENCH_OPERATION | PRODUCTS | COMMON,
-     "replay a CUDA graph of the operations of a repetition"},
-    {"in-place", OPT_IN_PLACE, NULL, BENCH_OPERATION, "output over input"},
-    {"chain", OPT_CHAIN, NULL, BENCH_OPERATION,
-     "each call's input is the last one's output; each repetition begins with fresh data"},
-    {"isolated", OPT_ISOLATED, NULL, BENCH_OPERATION,
-     "a barrier of the streams before each call, the time of which is measured alongside and "
-     "subtracted"},
-    {"memory", OPT_MEMORY, "KIND", BENCH_OPERATION,
-     "symmetric, or plain device memory, which goes through staging (symmetric)"},
-    {"check", OPT_CHECK, NULL, BENCH_OPERATION, "verify every element on fresh random data"},
-    {"check", OPT_CHECK, NULL, PRODUCTS,
-     "verify every element on fresh random data, of large products a sample; and that all "
-     "strategies have the same bits (SYMM_MATMUL_CUBLAS=0: on GPUs of few rows, too)"},
-    {"eps", OPT_EPS, "X", PRODUCTS,
-     "with --check: an element may be off by X times the sum of |a| |b|, and by its own rounding "
-     "(2^-21 sqrt(k))"},
-    {"seconds", OPT_SECONDS, "S", BENCH_STRESS, "how long to go on (10)"},
-    {"seed", OPT_SEED, "N", RANKS | COMMON, "of the data, and of all that stress chooses (random)"},
-    {"peer", OPT_PEER, "LIST|all", BENCH_OPERATION,
-     "nccl: measure NCCL too, with plain and with symmetric-window memory (SYMM_NCCL_LIBRARY, "
-     "else libnccl.so.2)"},
-    {"peer", OPT_PEER, "LIST|all", BENCH_PRODUCT,
-     "cublas (SYMM_CUBLASLT_LIBRARY, else libcublasLt.so.13, .12), or none (where it is there)"},
-    {"peer", OPT_PEER, "LIST|all", BENCH_GATHERED_PRODUCT,
-     "cublas (SYMM_CUBLASLT_LIBRARY, else libcublasLt.so.13, .12), nccl (SYMM_NCCL_LIBRARY, else "
-     "libnccl.so.2), or none (those that are there)"},
-    {"json", OPT_JSON, "FILE", TIMED | COMMON, "write everything as JSON"},
-    {"csv", OPT_CSV, "FILE", TIMED | COMMON, "write the table as CSV"},
-    {"plot", OPT_PLOT, "FILE.svg", BENCH_OPERATION,
-     "draw latency and bus bandwidth (needs python3)"},
-    {"plot", OPT_PLOT, "FILE.svg", PRODUCTS, "draw TFLOP/s (needs python3)"},
-    {"output", 'o', "FILE.svg", BENCH_PLOT, "the picture; it must be named"},
-    {"output", 'o', "FILE", BENCH_TUNE, "the tuning file; it must be named"},
-    {"floor", OPT_FLOOR, "GB/s", BENCH_OPERATION, FLOOR_HELP},
-    {"floor", OPT_FLOOR, "GB/s", BENCH_PLOT,
-     FLOOR_HELP "; with --roofline of one rank the speed of its memory (likewise)"},
-    {"roofline", OPT_ROOFLINE, "TFLOP/s", BENCH_PLOT,
-     "of a PRODUCT: against operations a byte, below so many TFLOP/s, or measured: those of the "
-     "fastest product alone"},
-    {"driver", OPT_DRIVER, "DRIVER", RANKS | COMMON,
-     "auto, cuda or emulated (auto: SYMM_DRIVER, else cuda where it runs)"},
-    {"timeout", OPT_TIMEOUT, "S", RANKS | COMMON,
-     "limit of each wait for other ranks (SYMM_TIMEOUT_MS)"},
-    {"help", 'h', NULL, ALL | COMMON, "this text, or that of the command"},
-    {"version", OPT_VERSION, NULL, ALL | COMMON, "the version"},
-};
-
-/* ----------------------------------------------------------------------------------------- help */
-
-static const char timed_columns[] =
-    "# time_us and p95_us are the median and the 95th percentile over the repetitions of the time "
-    "of\n"
-    "# one operation, on the slowest rank; wrong counts what has another value than it may have.\n";
-
-static void print_commands(void)
-{
-    printf(
-        "# Usage: symm-bench OPERATION|PRODUCT|p2p|stress [option...]\n"
-        "#        symm-bench tune --output FILE [option...]\n"
-        "#        symm-bench plot FILE.json... -o FILE.svg [--floor GB/s] [--roofline TFLOP/s]\n"
-        "#\n"
-        "# Start it on several ranks with symm-run, torchrun --no-python, mpirun or srun.\n"
-        "#\n"
-        "#   OPERATION   measures, and with --check verifies, it in every variant:\n"
-        "#               %s\n"
-        "#   PRODUCT     the same of matrix products, beside cuBLAS and NCCL: matmul,\n"
-        "#               all-gather-matmul\n"
-        "#   p2p         bandwidth between ranks by every way to move bytes, latency of signals\n"
-        "#   stress      random calls of every collective, each result checked\n"
-        "#   tune        measures which algorithm is the fastest, for SYMM_TUNING_FILE\n"
-        "#   plot        draws the JSON of one or more runs of an OPERATION, or one of a PRODUCT\n"
-        "#\n"
-        "# symm-bench COMMAND --help shows the options of one command. Common to most commands "
-        "are:\n"
-        "#\n",
-        OPERATION_NAMES);
-}
-
-static void print_exit_codes(void)
-{
-    printf("#\n"
-           "# Exit code: 0 all right; 1 a wrong result, a failure, nothing measured, or something\n"
-           "# named in a list cannot run here (all: what runs); 2 wrong usage.\n");
-}
-
-static void print_about(enum bench_command command)
-{
-    if (command != BENCH_PLOT)
-        printf("#\n");
-    if (command == BENCH_OPERATION)
-        printf(
-            "# Columns: bytes of a rank's larger buffer; algbw, bytes over time, and busbw, what\n"
-            "# crosses each link, in GB/s (10^9).\n%s"
-            "# One pair of buffers is used again and again: small ones stay in caches. Variants "
-            "and\n"
-            "# peers take turns at each repetition, on the same data.\n",
-            timed_columns);
-    if ((int)command & PRODUCTS)
-        printf("# Ways: product, symm's alone, of all of A; cublas, the same; of all-gather-matmul "
-               "also\n"
-               "# all_gather, symm's alone; cublas_nccl, one after the other; and the strategies. "
-               "Columns:\n"
-               "# strategy, the one that was taken; tflops, 10^12 operations a second of one rank; "
-               "speedup\n"
-               "# over cublas_nccl, of matmul over cublas; hidden, (product + all_gather - time) "
-               "over\n"
-               "# all_gather, the share of the communication that goes on beside the product.\n%s"
-               "# All ways take turns at each repetition, on the same normally distributed data.\n",
-               timed_columns);
-    if (command == BENCH_P2P)
-        printf(
-            "# Columns: bytes that each moving rank moves, in equal parts if to several; gbs, "
-            "these\n"
-            "# over time, in GB/s (10^9). signal and packet are the latency of one way: half a "
-            "round\n"
-            "# trip of ranks 0 and 1.\n%s"
-            "# Patterns: pair, rank 0 with rank 1; pair_both, and rank 1 with rank 0 at the same\n"
-            "# time; ring, each with the next; ring_both, each with both neighbours; all, each "
-            "with\n"
-            "# all others; put and get, by copy engine, with one after another. All in CUDA "
-            "graphs; every\n"
-            "# word is checked before it is timed.\n",
-            timed_columns);
-    if (command == BENCH_TUNE)
-        printf(
-            "# Every algorithm that auto may take, in CUDA graphs, at sizes from 1K on, each twice "
-            "the\n"
-            "# one before; in symmetric memory, for calls with SYMM_SYMMETRIC, and in plain "
-            "memory, "
-            "for\n"
-            "# all others. The file has a row wherever another one wins by more than 2 %%, at the "
-            "size\n"
-            "# where their times cross. It holds for so many ranks. With --max-bytes, the last row "
-            "goes\n"
-            "# on from there.\n");
-    if (command == BENCH_STRESS)
-        printf("# Calls of random operations, variants, types, counts, memory and alignment, by "
-               "several\n"
-               "# groups on several streams at once, with ranks that are late, eagerly and in "
-               "graphs.\n"
-               "# All follows from the seed. It ends at the first wrong result, which it "
-               "describes.\n");
-}
-
-/* How much of a text fits into a line: whole words. */
-static int line_length(const char *text)
-{
-    int length = (int)strlen(text);
-
-    if (length <= WIDTH)
-        return length;
-    for (length = WIDTH; length > 0 && text[length] != ' '; length--)
-        ;
-    return length > 0 ? length : WIDTH;
-}
-
-/* A text in lines behind `head`, which stands in the first of them. */
-static void print_lines(const char *head, const char *text)
-{
-    while (*text) {
-        const int length = line_length(text);
-
-        printf("#   %-21s %.*s\n", head, length, text);
-        head = "";
-        text += length;
-        text += strspn(text, " ");
-    }
-}
-
-static void print_option(const struct setting *s, const struct operation *operation)
-{
-    const char letter[] = {'-', (char)s->id, ',', ' ', 0};
-    char head[64], items[SETTING_ALGOS] = "", text[1024];
-
-    snprintf(head, sizeof head, "%s--%s%s%s", s->id < OPT_ALGO ? letter : "", s->name,
-             s->value ? " " : "", s->value ? s->value : "");
-    if (s->id == OPT_ALGO)
-        setting_algos(operation, " ", items);
-    else if (operation && s->id == OPT_DTYPE)
-        snprintf(items, sizeof items, "%s",
-                 operation->reduces ? ELEMENT_REDUCED_NAMES : ELEMENT_NAMES);
-    snprintf(text, sizeof text, "%s%s%s", s->help, items[0] ? " " : "", items);
-    print_lines(head, text);
-}
-
-static void print_common(void)
-{
-    for (int i = 0; i < NSETTINGS; i++) {
-        if (settings[i].commands & COMMON)
-            print_option(&settings[i], NULL);
-    }
-}
-
-static bool is_for(const struct setting *s, enum bench_command command,
-                   const struct operation *operation)
-{
-    if (operation && ((s->id == OPT_OP && !operation->reduces) ||
-                      (s->id == OPT_CHAIN && !operation_chains(operation))))
-        return false;
-    return s->commands & (int)command;
-}
-
-/* What the command has for itself; of what is common, the names. */
-static void print_options(enum bench_command command, const struct operation *operation)
-{
-    char common[256] = "";
-    size_t used = 0;
-
-    for (int i = 0; i < NSETTINGS; i++) {
-        if (!is_for(&settings[i], command, operation))
-            continue;
-        if (!(settings[i].commands & COMMON))
-            print_option(&settings[i], operation);
-        else if (used < sizeof common)
-            used +=
-                (size_t)snprintf(common + used, sizeof common - used, " --%s", settings[i].name);
-    }
-    print_lines("common:", common + 1);
-    printf("#   %-21s (symm-bench --help describes them)\n", "");
-}
-
-static void print_usage(enum bench_command command, const char *name)
-{
-    if (command == BENCH_PLOT)
-        printf("# Usage: symm-bench plot FILE.json... -o FILE.svg [option...]\n#\n");
-    else
-        printf("# Usage: symm-run -n N symm-bench %s%s [option...]\n#\n", name,
-               command == BENCH_TUNE ? " --output FILE" : "");
-}
+/* --------------------------------------------------------------------------------------- items */
 
 static bool has_variant(const struct operation *operation, const char *name)
 {
@@ -300,7 +26,7 @@ static bool has_variant(const struct operation *operation, const char *name)
     return v->name != NULL;
 }
 
-/* Whether one of the operations before number i has it. */
+/* Whether one of the operations before number i has the variant. */
 static bool is_known(size_t i, const char *name)
 {
     while (i > 0 && !has_variant(operation_at(i - 1), name))
@@ -308,52 +34,288 @@ static bool is_known(size_t i, const char *name)
     return i > 0;
 }
 
-const char *setting_algos(const struct operation *operation, const char *separator,
-                          char out[SETTING_ALGOS])
+static void append(char out[OPTION_ITEMS], const char *name)
 {
-    size_t used = 0;
+    const size_t used = strlen(out);
 
+    snprintf(out + used, OPTION_ITEMS - used, "%s%s", used ? ", " : "", name);
+}
+
+/* The variants of the operation; without one those of all operations, each once. */
+static const char *algos(const struct bench_options *o, char out[OPTION_ITEMS])
+{
     out[0] = 0;
     for (size_t i = 0; operation_at(i); i++) {
         for (const struct variant *v = operation_at(i)->variants; v->name; v++) {
-            const bool wanted = operation ? operation == operation_at(i) : !is_known(i, v->name);
-
-            if (wanted && used < SETTING_ALGOS)
-                used += (size_t)snprintf(out + used, SETTING_ALGOS - used, "%s%s",
-                                         used ? separator : "", v->name);
+            if (o->operation ? o->operation == operation_at(i) : !is_known(i, v->name))
+                append(out, v->name);
         }
     }
     return out;
 }
 
-bool setting_is_for(const char *name, enum bench_command command, const struct operation *operation)
+static const char *dtypes(const struct bench_options *o, char out[OPTION_ITEMS])
 {
-    int i = 0;
-
-    while (i < NSETTINGS &&
-           (strcmp(settings[i].name, name) != 0 || !is_for(&settings[i], command, operation)))
-        i++;
-    return i < NSETTINGS;
+    (void)out;
+    return o->command & BENCH_PRODUCTS              ? "bf16, fp16"
+           : o->operation && !o->operation->reduces ? ELEMENT_NAMES
+                                                    : ELEMENT_REDUCED_NAMES;
 }
 
-int setting_find(int id)
+static const char *peers(const struct bench_options *o, char out[OPTION_ITEMS])
 {
-    int i = 0;
-
-    while (i < NSETTINGS - 1 && settings[i].id != id)
-        i++;
-    return i;
+    (void)out;
+    return o->command == BENCH_MATMUL              ? "cublas, none"
+           : o->command == BENCH_ALL_GATHER_MATMUL ? "cublas, nccl, none"
+                                                   : "nccl";
 }
 
-void setting_help(enum bench_command command, const struct operation *operation, const char *name)
+/* --------------------------------------------------------------------------------------- table */
+
+#define FIELD(name) .field = offsetof(struct bench_options, name)
+#define FLOOR_HELP "bandwidth of a link: draw the floor of latency and the roof of bandwidth"
+#define FLOOR_DEFAULT " (as measured with this device; unknown devices: none)"
+#define CUBLAS_HELP "cublas (SYMM_CUBLASLT_LIBRARY, else libcublasLt.so.13, .12)"
+#define NCCL_HELP "nccl (SYMM_NCCL_LIBRARY, else libnccl.so.2)"
+
+const struct option_row option_table[] = {
+    {"algo", "LIST|all", OPTION_NAMES, FIELD(algos), .items = algos,
+     .uses = {{BENCH_OPERATION, "variants to measure (auto):"},
+              {BENCH_STRESS, "variants to call (all):"}}},
+    {"how", "LIST|all", OPTION_NAMES, FIELD(hows),
+     .names = "store, load, bulk_put, bulk_get, put, get, signal, packet",
+     .uses = {{BENCH_P2P, "how bytes move (all):"}}},
+    {"pattern", "LIST|all", OPTION_NAMES, FIELD(patterns),
+     .names = "pair, pair_both, ring, ring_both, all",
+     .uses = {{BENCH_P2P, "which ranks move bytes (all):"}}},
+    {"blocks", "LIST", OPTION_NUMBERS, FIELD(blocks), 1, BENCH_MAX_BLOCKS,
+     .uses = {{BENCH_P2P, "blocks of a kernel (4,16,64; emulated 1,4)"}}},
+    {"threads", "N", OPTION_INT, FIELD(threads), 1, BENCH_MAX_THREADS,
+     .uses = {{BENCH_P2P, "threads of a block that loads or stores (512; emulated 32)"}}},
+    {"m", "M", OPTION_INT, FIELD(m), 1, MAX_EXTENT, .letter = 'm',
+     .uses = {{BENCH_PRODUCTS, "rows of A, the sum of all ranks' (8192; emulated 256)"}}},
+    {"n", "N", OPTION_INT, FIELD(n), 1, MAX_EXTENT, .letter = 'n',
+     .uses = {{BENCH_PRODUCTS, "columns of B on each rank (3584; emulated 128)"}}},
+    {"k", "K", OPTION_INT, FIELD(k), 1, MAX_EXTENT, .letter = 'k',
+     .uses = {{BENCH_PRODUCTS, "columns of A and rows of B (8192; emulated 128)"}}},
+    {"l", "L", OPTION_INT, FIELD(l), 1, MAX_EXTENT, .letter = 'l',
+     .uses = {{BENCH_PRODUCTS, "batch: products of that shape in one call (1)"}}},
+    {"suite", "llama", OPTION_WORD, FIELD(suite), .names = "llama",
+     .uses = {{BENCH_PRODUCTS,
+               "nine shapes instead: m 4096, 8192, 16384 with n,k 1792,4096; 3584,8192; "
+               "6656,16384; emulated, each extent is a 64th"}}},
+    {"strategy", "LIST|all", OPTION_NAMES, FIELD(strategies),
+     .names = "auto, fused, pipelined, unfused",
+     .uses = {{BENCH_ALL_GATHER_MATMUL, "strategies to measure (all):"}}},
+    {"alpha", "X", OPTION_REAL, FIELD(alpha),
+     .uses = {{BENCH_PRODUCTS, "factor of the product; 0: A and B are not read (1)"}}},
+    {"beta", "X", OPTION_REAL, FIELD(beta),
+     .uses = {{BENCH_PRODUCTS, "factor of the addend C; 0: there is no C (0)"}}},
+    {"dtype", "TYPE", OPTION_WORD, FIELD(dtype), .items = dtypes,
+     .uses = {{BENCH_OPERATION | BENCH_PRODUCTS, "element type (bf16):"}}},
+    {"operations", "LIST|all", OPTION_NAMES, FIELD(operations), .names = OPERATION_NAMES,
+     .uses = {{BENCH_TUNE, "operations to measure (all):"}}},
+    {"dtypes", "LIST|all", OPTION_NAMES, FIELD(dtypes), .items = dtypes,
+     .uses = {{BENCH_TUNE, "types to reduce (bf16,fp16,fp32); an all-gather is measured with the "
+                           "first type:"}}},
+    {"op", "OP", OPTION_WORD, FIELD(op_name), .names = "sum, avg, min, max",
+     .uses = {{BENCH_OPERATION, "sum, min, max, or avg of floating types (sum)"}}},
+    {"min-bytes", "N", OPTION_BYTES, FIELD(min_bytes),
+     .uses = {{BENCH_OPERATION, "smallest size, of the larger buffer of a rank (1K)"},
+              {BENCH_P2P, "smallest size, of a rank's buffer (4K)"}}},
+    {"max-bytes", "N", OPTION_BYTES, FIELD(max_bytes),
+     .uses = {{BENCH_OPERATION, "largest size (64M; emulated 1M)"},
+              {BENCH_P2P, "largest size (256M; emulated 64K)"},
+              {BENCH_STRESS, "size of the largest buffers (16M; emulated 64K)"},
+              {BENCH_TUNE, "largest size (256M; emulated 16K)"}}},
+    {"factor", "N", OPTION_INT, FIELD(factor), 2, 1 << 20,
+     .uses = {{SIZED, "from one size to the next (4)"}}},
+    {"sizes", "LIST", OPTION_SIZES, FIELD(sizes),
+     .uses = {{SIZED, "these sizes instead: 1K,96K,4M"}}},
+    {"iters", "N", OPTION_INT, FIELD(iters), 1, 1000000,
+     .uses = {{TIMED | BENCH_TUNE | OPTION_COMMON,
+               "measured repetitions (50; products, tune 20; emulated 3; products, tune 2)"}}},
+    {"iterations", "N", OPTION_INT, FIELD(iters), 1, 1000000,
+     .uses = {{BENCH_PRODUCTS, "the same as --iters"}}},
+    {"warmup", "N", OPTION_INT, FIELD(warmup), 0, 1000000,
+     .uses = {{TIMED | BENCH_TUNE | OPTION_COMMON,
+               "repetitions before the measured ones (5; tune 3; emulated 1)"}}},
+    {"warmup-iterations", "N", OPTION_INT, FIELD(warmup), 0, 1000000,
+     .uses = {{BENCH_PRODUCTS, "the same as --warmup"}}},
+    {"graph", NULL, OPTION_FLAG, FIELD(graph),
+     .uses = {{BENCH_OPERATION | BENCH_PRODUCTS | OPTION_COMMON,
+               "replay a CUDA graph of the calls of a repetition"}}},
+    {"in-place", NULL, OPTION_FLAG, FIELD(in_place),
+     .uses = {{BENCH_OPERATION, "output over input"}}},
+    {"chain", NULL, OPTION_FLAG, FIELD(chain),
+     .uses = {{BENCH_OPERATION, "each call's input is the output of the call before; each "
+                                "repetition begins with fresh data"}}},
+    {"isolated", NULL, OPTION_FLAG, FIELD(isolated),
+     .uses = {{BENCH_OPERATION, "a barrier on the stream before each call; the time of a barrier "
+                                "is measured as well and subtracted"}}},
+    {"memory", "KIND", OPTION_WORD, FIELD(memory), .names = "symmetric, plain",
+     .uses = {{BENCH_OPERATION,
+               "symmetric, or plain device memory, which needs staging (symmetric)"}}},
+    {"check", NULL, OPTION_FLAG, FIELD(check),
+     .uses = {{BENCH_OPERATION, "verify every element on fresh random data"},
+              {BENCH_PRODUCTS,
+               "verify every element on fresh random data, of large products a sample; and that "
+               "all strategies have the same bits (on GPUs, few rows: with "
+               "SYMM_MATMUL_CUBLAS=0)"}}},
+    {"eps", "X", OPTION_POSITIVE, FIELD(eps), .max = LONG_MAX,
+     .uses = {{BENCH_PRODUCTS,
+               "with --check: largest error of an element, over the sum of |a| |b|; "
+               "its own rounding is added (2^-21 sqrt(k))"}}},
+    {"seconds", "S", OPTION_POSITIVE, FIELD(seconds), .max = 1000000000, .unit = " of seconds",
+     .uses = {{BENCH_STRESS, "duration (10)"}}},
+    {"seed", "N", OPTION_SEED, FIELD(seed),
+     .uses = {{RANKS | OPTION_COMMON, "of the data and of the choices of stress (random)"}}},
+    {"peer", "LIST|all", OPTION_NAMES, FIELD(peers), .items = peers,
+     .uses = {{BENCH_OPERATION, NCCL_HELP ": measure NCCL too, with plain and with "
+                                          "symmetric-window memory"},
+              {BENCH_MATMUL, CUBLAS_HELP ", or none (where it is installed)"},
+              {BENCH_ALL_GATHER_MATMUL,
+               CUBLAS_HELP ", " NCCL_HELP ", or none (those that are installed)"}}},
+    {"json", "FILE", OPTION_TEXT, FIELD(json),
+     .uses = {{TIMED | OPTION_COMMON, "write everything as JSON"}}},
+    {"csv", "FILE", OPTION_TEXT, FIELD(csv),
+     .uses = {{TIMED | OPTION_COMMON, "write the table as CSV"}}},
+    {"plot", "FILE.svg", OPTION_TEXT, FIELD(plot),
+     .uses = {{BENCH_OPERATION, "draw latency and bus bandwidth (needs python3)"},
+              {BENCH_PRODUCTS, "draw TFLOP/s (needs python3)"}}},
+    {"output", "FILE", OPTION_TEXT, FIELD(output), .letter = 'o',
+     .uses = {{BENCH_PLOT, "the picture, an SVG file (required)"},
+              {BENCH_TUNE, "the tuning file (required)"}}},
+    {"floor", "GB/s", OPTION_POSITIVE, FIELD(floor_gbs), .max = 1000000000, .unit = " of GB/s",
+     .uses = {{BENCH_OPERATION, FLOOR_HELP FLOOR_DEFAULT},
+              {BENCH_PLOT, FLOOR_HELP "; with --roofline of one rank the bandwidth of its "
+                                      "memory" FLOOR_DEFAULT}}},
+    {"roofline", "TFLOP/s", OPTION_TEXT, FIELD(roofline),
+     .uses = {{BENCH_PLOT, "draw a PRODUCT over operations a byte, below a roof of so many "
+                           "TFLOP/s; measured: those of the fastest product alone"}}},
+    {"driver", "DRIVER", OPTION_WORD, FIELD(driver), .names = "auto, cuda, emulated",
+     .uses = {{RANKS | OPTION_COMMON,
+               "auto, cuda or emulated (auto: SYMM_DRIVER, else cuda where it runs)"}}},
+    {"timeout", "S", OPTION_POSITIVE, FIELD(timeout_s), .max = 1000000, .unit = " of seconds",
+     .uses = {{RANKS | OPTION_COMMON, "limit of each wait for other ranks (SYMM_TIMEOUT_MS)"}}},
+    {"help", NULL, OPTION_FLAG, FIELD(help), .letter = 'h',
+     .uses = {{ALL | OPTION_COMMON, "this text, or that of the command"}}},
+    {"version", NULL, OPTION_FLAG, FIELD(version), .uses = {{ALL | OPTION_COMMON, "the version"}}},
+    {0},
+};
+
+const struct option_use *option_use(const struct option_row *row, const struct bench_options *o)
 {
-    if (!command) {
-        print_commands();
-        print_common();
-        print_exit_codes();
-        return;
+    const struct operation *operation = o->operation;
+
+    if (operation &&
+        ((row->field == offsetof(struct bench_options, op_name) && !operation->reduces) ||
+         (row->field == offsetof(struct bench_options, chain) && !operation_chains(operation))))
+        return NULL;
+    for (size_t i = 0; i < sizeof row->uses / sizeof row->uses[0]; i++) {
+        if (row->uses[i].commands & (int)o->command)
+            return &row->uses[i];
     }
-    print_usage(command, name);
-    print_options(command, operation);
-    print_about(command);
+    return NULL;
+}
+
+/* -------------------------------------------------------------------------------------- values */
+
+static const char bytes_wanted[] = "not a number of bytes like 4096, 64K or 1M";
+
+static const char *range_wanted(const struct option_row *row, char wrong[OPTION_WRONG])
+{
+    snprintf(wrong, OPTION_WRONG, "not a number from %ld to %ld", row->min, row->max);
+    return wrong;
+}
+
+static bool take_seed(const char *value, uint64_t *out)
+{
+    char *end = NULL;
+
+    *out = strtoull(value, &end, 0);
+    return end != value && !*end;
+}
+
+const char *option_take(const struct option_row *row, struct bench_options *o, const char *value,
+                        char wrong[OPTION_WRONG])
+{
+    void *field = (char *)o + row->field;
+    double *real = field;
+
+    switch (row->kind) {
+    case OPTION_FLAG:
+        *(bool *)field = true;
+        return NULL;
+    case OPTION_INT:
+        return text_int(value, row->min, row->max, field) ? NULL : range_wanted(row, wrong);
+    case OPTION_BYTES:
+        return text_bytes(value, field) && *(uint64_t *)field > 0 ? NULL : bytes_wanted;
+    case OPTION_SEED:
+        return take_seed(value, field) ? NULL : "not a number";
+    case OPTION_REAL:
+        return text_real(value, real) ? NULL : "not a number";
+    case OPTION_POSITIVE:
+        snprintf(wrong, OPTION_WRONG, "not a number%s above 0", row->unit ? row->unit : "");
+        return text_real(value, real) && *real > 0 && *real <= (double)row->max ? NULL : wrong;
+    default: /* option_check() looks at it when the command is known */
+        *(const char **)field = value;
+        return NULL;
+    }
+}
+
+static bool has_item(const char *names, const char *item)
+{
+    const size_t length = strlen(item);
+
+    while (strncmp(names, item, length) != 0 || (names[length] && names[length] != ',')) {
+        names += strcspn(names, ",");
+        if (!*names)
+            return false;
+        names += strspn(names, ", ");
+    }
+    return length > 0;
+}
+
+const char *option_names(const struct option_row *row, const struct bench_options *o,
+                         char out[OPTION_ITEMS])
+{
+    return row->items ? row->items(o, out) : row->names;
+}
+
+/* NULL, or what is wrong with a word, or with an item of a list. */
+static const char *check_item(const struct option_row *row, const struct bench_options *o,
+                              const char *item, char wrong[OPTION_WRONG])
+{
+    char room[OPTION_ITEMS];
+    uint64_t nbytes;
+    int n;
+
+    if (row->kind == OPTION_NUMBERS)
+        return text_int(item, row->min, row->max, &n) ? NULL : range_wanted(row, wrong);
+    if (row->kind == OPTION_SIZES)
+        return text_bytes(item, &nbytes) ? NULL : bytes_wanted;
+    const char *names = option_names(row, o, room);
+    if (has_item(names, item))
+        return NULL;
+    snprintf(wrong, OPTION_WRONG, "%s %s", strchr(names, ',') ? "not one of" : "the only one is",
+             names);
+    return wrong;
+}
+
+const char *option_check(const struct option_row *row, const struct bench_options *o, char item[64],
+                         char wrong[OPTION_WRONG])
+{
+    const bool has_items = row->kind >= OPTION_WORD;
+    const char *list = has_items ? *(const char *const *)((const char *)o + row->field) : NULL;
+    const char *what = NULL;
+
+    item[0] = 0;
+    if (!list || (row->kind == OPTION_NAMES && strcmp(list, "all") == 0))
+        return NULL;
+    if (!*list)
+        return "an empty list";
+    while (!what && text_next(&list, item, 64))
+        what = check_item(row, o, item, wrong);
+    return what;
 }

@@ -1,77 +1,69 @@
-/* Every option of symm-bench, of which commands it is one, and its help. */
-#ifndef SYMM_BENCH_SETTING_H
-#define SYMM_BENCH_SETTING_H
+/* The table of symm-bench's options. */
+#ifndef SYMM_BENCH_OPTION_TABLE_H
+#define SYMM_BENCH_OPTION_TABLE_H
 
 #include "options.h"
 
-enum {
-    OPT_ALGO = 256 /* past all letters */,
-    OPT_HOW,
-    OPT_PATTERN,
-    OPT_BLOCKS,
-    OPT_THREADS,
-    OPT_DTYPE,
-    OPT_OPERATIONS,
-    OPT_DTYPES,
-    OPT_OP,
-    OPT_MIN,
-    OPT_MAX,
-    OPT_FACTOR,
-    OPT_SIZES,
-    OPT_ITERS,
-    OPT_WARMUP,
-    OPT_GRAPH,
-    OPT_IN_PLACE,
-    OPT_CHAIN,
-    OPT_ISOLATED,
-    OPT_MEMORY,
-    OPT_CHECK,
-    OPT_ALPHA,
-    OPT_BETA,
-    OPT_EPS,
-    OPT_STRATEGY,
-    OPT_SUITE,
-    OPT_SECONDS,
-    OPT_SEED,
-    OPT_PEER,
-    OPT_JSON,
-    OPT_CSV,
-    OPT_PLOT,
-    OPT_FLOOR,
-    OPT_ROOFLINE,
-    OPT_DRIVER,
-    OPT_TIMEOUT,
-    OPT_VERSION
+/* The type of the field, and what its value may be. */
+enum option_kind {
+    OPTION_FLAG,     /* bool; the option has no value */
+    OPTION_TEXT,     /* const char * */
+    OPTION_SEED,     /* uint64_t */
+    OPTION_INT,      /* int from min to max */
+    OPTION_BYTES,    /* uint64_t above 0 */
+    OPTION_REAL,     /* double */
+    OPTION_POSITIVE, /* double above 0, at most max */
+    /* const char *, which option_check() checks: */
+    OPTION_WORD,    /* one of the names */
+    OPTION_NAMES,   /* a list of names, or "all" */
+    OPTION_NUMBERS, /* a list of integers from min to max */
+    OPTION_SIZES    /* a list of numbers of bytes */
 };
 
-struct setting {
-    const char *name;
-    int id;
-    const char *value; /* NULL: it has none */
-    int commands;      /* bits */
+enum {
+    OPTION_COMMON = 1 << 16, /* a bit of option_use: the help of no command describes it */
+    OPTION_ITEMS = 256,      /* characters of a list of names */
+    OPTION_WRONG = 320       /* characters of a message */
+};
+
+/* What an option means to some commands. A help that ends with a colon is followed by the names. */
+struct option_use {
+    int commands; /* bits of enum bench_command; 0 ends the uses */
     const char *help;
 };
 
-/* An option that means something else to another command is there once for each. */
-enum { NSETTINGS = 57 };
-extern const struct setting settings[NSETTINGS];
+struct option_row {
+    const char *name;
+    const char *value; /* its name in the help; NULL: the option has none */
+    enum option_kind kind;
+    size_t field; /* offset in struct bench_options */
+    long min, max;
+    char letter;       /* 0: none */
+    const char *unit;  /* of a positive number, in messages */
+    const char *names; /* separated by ", "; NULL: items() makes them */
+    const char *(*items)(const struct bench_options *o, char out[OPTION_ITEMS]);
+    struct option_use uses[4];
+};
 
-/* The index of the first setting of that id. */
-int setting_find(int id);
+/* Ends with a row without a name. */
+extern const struct option_row option_table[];
 
-/* Whether a command has an option of that name; `operation` is that of BENCH_OPERATION. */
-bool setting_is_for(const char *name, enum bench_command command,
-                    const struct operation *operation);
+/* What the option means to the command of `o`; NULL: the command has no such option. */
+const struct option_use *option_use(const struct option_row *row, const struct bench_options *o);
 
-/* The variants of an operation; with NULL those of all operations, each once. Returns `out`. */
-enum { SETTING_ALGOS = 256 };
-const char *setting_algos(const struct operation *operation, const char *separator,
-                          char out[SETTING_ALGOS]);
+/* Stores a value. Returns NULL, or what is wrong with it; `wrong` has room for the message. */
+const char *option_take(const struct option_row *row, struct bench_options *o, const char *value,
+                        char wrong[OPTION_WRONG]);
 
 /*
- * Prints the help of a command, which is called `name`: the options that it has for itself, and the
- * names of the common ones. With command 0: the commands, and the common options.
+ * Checks a word or a list; the command must be known. Returns NULL, or what is wrong with the item,
+ * which is put into `item`.
  */
-void setting_help(enum bench_command command, const struct operation *operation, const char *name);
+const char *option_check(const struct option_row *row, const struct bench_options *o, char item[64],
+                         char wrong[OPTION_WRONG]);
+
+/* The names that the option may have. */
+const char *option_names(const struct option_row *row, const struct bench_options *o,
+                         char out[OPTION_ITEMS]);
 
 #endif

@@ -1,220 +1,85 @@
-/* The command line of symm-bench. */
+/* The command line of symm-bench: parsed by the table of options. */
 #include "options.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include "bench/measure/p2p_args.h"
-#include "common/driver.h"
 #include "common/text.h"
+#include "help.h"
 #include "option_table.h"
-#include "options_check.h"
 
 static const char tool[] = "symm-bench";
 
-enum { MAX_EXTENT = 1 << 24 };
+enum { MAX_OPTIONS = 64, PAST_LETTERS = 256 };
 
-/* -------------------------------------------------------------------------------------- parsing */
+/* --------------------------------------------------------------------------------------- parsing */
 
-static bool parse_seed(const char *text, struct bench_options *o)
+/* Options of one field are one option to getopt_long(): --iter is not ambiguous. */
+static void make_getopt(struct option long_options[MAX_OPTIONS], char letters[MAX_OPTIONS])
 {
-    char *end = NULL;
+    *letters++ = ':';
+    for (int i = 0; option_table[i].name; i++) {
+        const struct option_row *row = &option_table[i];
 
-    o->seed = strtoull(text, &end, 0);
-    o->has_seed = end != text && !*end;
-    return o->has_seed;
-}
-
-static bool parse_memory(const char *text, struct bench_options *o)
-{
-    o->plain_memory = strcmp(text, "plain") == 0;
-    return o->plain_memory || strcmp(text, "symmetric") == 0;
-}
-
-static bool parse_timeout(const char *text, struct bench_options *o)
-{
-    double seconds;
-
-    if (!text_seconds(text, &seconds) || seconds > 1e6)
-        return false;
-    o->timeout_ms = (int)(seconds * 1000);
-    return o->timeout_ms > 0;
-}
-
-static const char *parse_timing(enum bench_timing timing, struct bench_options *o)
-{
-    if (o->timing != TIMING_STREAM && o->timing != timing)
-        return "--chain and --isolated exclude each other";
-    o->timing = timing;
-    return NULL;
-}
-
-static bool parse_roofline(const char *text, struct bench_options *o)
-{
-    double peak;
-
-    o->roofline = text;
-    return strcmp(text, "measured") == 0 || (text_real(text, &peak) && peak > 0);
-}
-
-static bool parse_suite(const char *text, struct bench_options *o)
-{
-    o->suite = strcmp(text, "llama") == 0;
-    return o->suite;
-}
-
-/* Where the value of an option goes that is taken as it is; NULL: it is another one. */
-static const char **text_of(struct bench_options *o, int c)
-{
-    switch (c) {
-    case OPT_ALGO:
-        return &o->algos;
-    case OPT_HOW:
-        return &o->hows;
-    case OPT_PATTERN:
-        return &o->patterns;
-    case OPT_BLOCKS:
-        return &o->blocks;
-    case OPT_SIZES:
-        return &o->sizes;
-    case OPT_PEER:
-        return &o->peers;
-    case OPT_STRATEGY:
-        return &o->strategies;
-    case OPT_OPERATIONS:
-        return &o->operations;
-    case OPT_DTYPES:
-        return &o->dtypes;
-    case OPT_JSON:
-        return &o->json;
-    case OPT_CSV:
-        return &o->csv;
-    case OPT_PLOT:
-        return &o->plot;
-    case 'o':
-        return &o->output;
-    default:
-        return NULL;
+        long_options[i] = (struct option){.name = row->name,
+                                          .has_arg = row->value ? required_argument : no_argument,
+                                          .val = PAST_LETTERS + (int)row->field};
+        if (!row->letter)
+            continue;
+        *letters++ = row->letter;
+        if (row->value)
+            *letters++ = ':';
     }
+    *letters = 0;
 }
 
-/* What an option without a value turns on; NULL: it is another one. */
-static bool *flag_of(struct bench_options *o, int c)
+static int find_letter(int letter)
 {
-    switch (c) {
-    case OPT_GRAPH:
-        return &o->graph;
-    case OPT_IN_PLACE:
-        return &o->in_place;
-    case OPT_CHECK:
-        return &o->check;
-    default:
-        return NULL;
-    }
+    int i = 0;
+
+    while (option_table[i].letter != letter)
+        i++;
+    return i;
 }
 
-/* The same as take(), of those that only products have. */
-static const char *take_of_product(struct bench_options *o, int c, const char *value)
+/* Reads all options; given[i]: row i was there. Returns -1 or an exit code. */
+static int take_options(int argc, char **argv, struct bench_options *o, bool *given)
 {
-    int *const extent = c == 'm' ? &o->m : c == 'n' ? &o->n : c == 'k' ? &o->k : &o->l;
+    struct option long_options[MAX_OPTIONS] = {{0}};
+    char letters[MAX_OPTIONS], wrong[OPTION_WRONG];
+    int c, index;
 
-    switch (c) {
-    case OPT_SUITE:
-        return parse_suite(value, o) ? NULL : "the only suite is llama";
-    case OPT_ALPHA:
-        return text_real(value, &o->alpha) ? NULL : "not a number";
-    case OPT_BETA:
-        return text_real(value, &o->beta) ? NULL : "not a number";
-    case OPT_EPS:
-        return text_real(value, &o->eps) && o->eps > 0 ? NULL : "not a number above 0";
-    case OPT_ROOFLINE:
-        return parse_roofline(value, o) ? NULL : "neither measured nor a number of TFLOP/s above 0";
-    default:
-        return text_int(value, 1, MAX_EXTENT, extent) ? NULL : "not a number from 1 to 2^24";
+    make_getopt(long_options, letters);
+    opterr = 0;
+    while (index = -1, (c = getopt_long(argc, argv, letters, long_options, &index)) != -1) {
+        if (c == ':' || c == '?')
+            return text_bad_option(tool, argv, c, long_options);
+        const int i = index >= 0 ? index : find_letter(c);
+        const char *what = option_take(&option_table[i], o, optarg, wrong);
+
+        given[i] = true;
+        o->has_seed = o->has_seed || option_table[i].kind == OPTION_SEED;
+        if (what)
+            return text_usage_error(tool, "--%s%s%s: %s", option_table[i].name, optarg ? " " : "",
+                                    optarg ? optarg : "", what);
     }
+    return -1;
 }
 
-/* The same, of how much is to be measured. */
-static const char *take_of_range(struct bench_options *o, int c, const char *value)
-{
-    static const char bytes[] = "not a number of bytes like 4096, 64K or 1M";
-
-    switch (c) {
-    case OPT_MIN:
-        return text_bytes(value, &o->min_bytes) && o->min_bytes ? NULL : bytes;
-    case OPT_MAX:
-        return text_bytes(value, &o->max_bytes) && o->max_bytes ? NULL : bytes;
-    case OPT_FACTOR:
-        return text_int(value, 2, 1 << 20, &o->factor) ? NULL : "not a number from 2 to 2^20";
-    case OPT_ITERS:
-        return text_int(value, 1, 1000000, &o->iters) ? NULL : "not a number from 1 to 1000000";
-    case OPT_WARMUP:
-        return text_int(value, 0, 1000000, &o->warmup) ? NULL : "not a number from 0 to 1000000";
-    case OPT_SECONDS:
-        return text_seconds(value, &o->seconds) ? NULL : "not a number of seconds above 0";
-    default:
-        return take_of_product(o, c, value);
-    }
-}
-
-/* Takes one option in. Returns NULL, or what its value should have been. */
-static const char *take(struct bench_options *o, int c, const char *value)
-{
-    if (text_of(o, c)) {
-        *text_of(o, c) = value;
-        return NULL;
-    }
-    if (flag_of(o, c)) {
-        *flag_of(o, c) = true;
-        return NULL;
-    }
-    switch (c) {
-    case OPT_THREADS:
-        return text_int(value, 1, P2P_THREADS_MAX, &o->threads) ? NULL
-                                                                : "not a number from 1 to 512";
-    case OPT_DTYPE:
-        o->element = element_find(value);
-        return o->element ? NULL : "not one of " ELEMENT_NAMES;
-    case OPT_OP:
-        return redop_find(value, &o->op) ? NULL : "not one of sum, avg, min, max";
-    case OPT_CHAIN:
-        return parse_timing(TIMING_CHAIN, o);
-    case OPT_ISOLATED:
-        return parse_timing(TIMING_ISOLATED, o);
-    case OPT_MEMORY:
-        return parse_memory(value, o) ? NULL : "neither symmetric nor plain";
-    case OPT_SEED:
-        return parse_seed(value, o) ? NULL : "not a number";
-    case OPT_FLOOR:
-        return text_seconds(value, &o->floor_gbs) ? NULL : "not a number of GB/s above 0";
-    case OPT_DRIVER:
-        o->driver = value;
-        return driver_is_choice(value) ? NULL : "not auto, cuda or emulated";
-    case OPT_TIMEOUT:
-        return parse_timeout(value, o) ? NULL : "not a number of seconds above 0";
-    default:
-        return take_of_range(o, c, value);
-    }
-}
-
-/* ----------------------------------------------------------------------------- the command line */
-
-static const char other_commands[] = "matmul, all-gather-matmul, p2p, stress, tune and plot";
-
-/* Takes the words that are no options: the command, and what it is about. */
+/* Takes the words that are no options: the command, and the files of plot. */
 static int take_words(struct bench_options *o, char *const *words, int nwords)
 {
     static const struct {
         const char *name;
         enum bench_command command;
-    } commands[] = {{"matmul", BENCH_PRODUCT}, {"all-gather-matmul", BENCH_GATHERED_PRODUCT},
-                    {"p2p", BENCH_P2P},        {"stress", BENCH_STRESS},
-                    {"tune", BENCH_TUNE},      {"plot", BENCH_PLOT}};
+    } commands[] = {{"matmul", BENCH_MATMUL}, {"all-gather-matmul", BENCH_ALL_GATHER_MATMUL},
+                    {"p2p", BENCH_P2P},       {"stress", BENCH_STRESS},
+                    {"tune", BENCH_TUNE},     {"plot", BENCH_PLOT}};
 
     if (nwords == 0)
-        return text_usage_error(tool, "the command is missing: %s, %s", OPERATION_NAMES,
-                                other_commands);
+        return text_usage_error(tool, "the command is missing: %s", HELP_COMMANDS);
+    o->name = words[0];
     o->operation = operation_find(words[0]);
     o->command = o->operation ? BENCH_OPERATION : 0;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
@@ -222,58 +87,23 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
             o->command = commands[i].command;
     }
     if (!o->command)
-        return text_usage_error(tool, "%s: no such command; there is %s, %s", words[0],
-                                OPERATION_NAMES, other_commands);
-    if (o->command == BENCH_PLOT) {
-        o->files = words + 1;
-        o->nfiles = nwords - 1;
-        return -1;
-    }
-    if (nwords > 1)
+        return text_usage_error(tool, "%s: no such command; there is %s", words[0], HELP_COMMANDS);
+    if (o->command != BENCH_PLOT && nwords > 1)
         return text_usage_error(tool, "%s: a second command, after %s", words[1], words[0]);
+    o->files = words + 1;
+    o->nfiles = nwords - 1;
     return -1;
 }
 
-/* The first option given that the command, or its operation, has not; NULL: none. */
-static const char *foreign(const struct bench_options *o, const bool *given)
-{
-    for (int i = 0; i < NSETTINGS; i++) {
-        if (given[i] && !setting_is_for(settings[i].name, o->command, o->operation))
-            return settings[i].name;
-    }
-    return NULL;
-}
-
-/* Reads all options; given[i]: settings[i] was there. */
-static int take_options(int argc, char **argv, struct bench_options *o, bool *given)
-{
-    struct option options[NSETTINGS + 1] = {{0}};
-    int c, index;
-
-    for (int i = 0; i < NSETTINGS; i++)
-        options[i] = (struct option){.name = settings[i].name,
-                                     .has_arg = settings[i].value ? required_argument : no_argument,
-                                     .val = settings[i].id};
-    opterr = 0;
-    while (index = -1, (c = getopt_long(argc, argv, ":ho:m:n:k:l:", options, &index)) != -1) {
-        if (c == ':' || c == '?')
-            return text_bad_option(tool, argv, c, options);
-        /* By the name it has been given, if any. */
-        const int i = index >= 0 ? index : setting_find(c);
-        given[i] = true;
-        if (c == 'h' || c == OPT_VERSION)
-            continue;
-        const char *wrong = take(o, c, optarg);
-        if (wrong)
-            return text_usage_error(tool, "--%s%s%s: %s", settings[i].name, optarg ? " " : "",
-                                    optarg ? optarg : "", wrong);
-    }
-    return -1;
-}
-
-/* What follows from all options together, where nothing was said. */
+/* Defaults that follow from all options together. */
 static void settle(struct bench_options *o)
 {
+    const bool is_product = o->command & BENCH_PRODUCTS;
+
+    o->element = element_find(o->dtype);
+    redop_find(o->op_name, &o->op);
+    o->timing = o->chain ? TIMING_CHAIN : o->isolated ? TIMING_ISOLATED : TIMING_STREAM;
+    o->plain_memory = strcmp(o->memory, "plain") == 0;
     if (o->operation)
         o->granule = o->element->nbytes;
     if (!o->algos)
@@ -287,47 +117,118 @@ static void settle(struct bench_options *o)
     if (!o->strategies)
         o->strategies = "all";
     o->nccl =
-        o->peers ? bench_options_want(o->peers, "nccl") : o->command == BENCH_GATHERED_PRODUCT;
-    o->cublas = o->peers ? bench_options_want(o->peers, "cublas") : options_are_of_product(o);
+        o->peers ? bench_options_want(o->peers, "nccl") : o->command == BENCH_ALL_GATHER_MATMUL;
+    o->cublas = o->peers ? bench_options_want(o->peers, "cublas") : is_product;
+}
+
+/* ---------------------------------------------------------------------------------------- checks */
+
+/* Each option by itself, when the command is known. Returns -1 or an exit code, as all checks. */
+static int check_options(const struct bench_options *o, const bool *given)
+{
+    char item[64], wrong[OPTION_WRONG];
+
+    for (int i = 0; option_table[i].name; i++) {
+        if (given[i] && !option_use(&option_table[i], o))
+            return text_usage_error(tool, "--%s: %s has no such option", option_table[i].name,
+                                    o->name);
+    }
+    for (const struct option_row *row = option_table; row->name; row++) {
+        const char *what = option_check(row, o, item, wrong);
+
+        if (what)
+            return text_usage_error(tool, "--%s%s%s: %s", row->name, item[0] ? " " : "", item,
+                                    what);
+    }
+    return -1;
+}
+
+static int check_product(const struct bench_options *o)
+{
+    if (o->suite && (o->m || o->n || o->k))
+        return text_usage_error(tool, "--suite llama sets m, n and k: leave out -m, -n and -k");
+    if (o->alpha != 0 && (float)o->alpha == 0)
+        return text_usage_error(tool, "--alpha %g: it is 0 in fp32", o->alpha);
+    if (o->beta != 0 && (float)o->beta == 0)
+        return text_usage_error(tool, "--beta %g: it is 0 in fp32", o->beta);
+    if (o->nccl && !o->cublas && o->peers)
+        return text_usage_error(tool, "--peer nccl: NCCL gathers and cuBLAS multiplies: "
+                                      "--peer cublas,nccl");
+    if (o->eps > 0 && !o->check)
+        return text_usage_error(tool, "--eps %g: nothing is compared without --check", o->eps);
+    return -1;
+}
+
+static int check_plot(const struct bench_options *o)
+{
+    double peak;
+
+    if (o->roofline && strcmp(o->roofline, "measured") != 0 &&
+        !(text_real(o->roofline, &peak) && peak > 0))
+        return text_usage_error(tool,
+                                "--roofline %s: neither measured nor a number of TFLOP/s "
+                                "above 0",
+                                o->roofline);
+    if (o->nfiles == 0)
+        return text_usage_error(tool, "plot: the JSON file is missing");
+    if (!o->output)
+        return text_usage_error(tool, "plot: -o FILE.svg is missing");
+    return -1;
+}
+
+static int check_together(const struct bench_options *o)
+{
+    if (o->op == SYMM_AVG && o->element->integer)
+        return text_usage_error(tool, "--op avg: only floating types have averages");
+    if (o->chain && o->isolated)
+        return text_usage_error(tool, "--chain and --isolated exclude each other");
+    if (o->command & BENCH_PRODUCTS)
+        return check_product(o);
+    if (o->command == BENCH_PLOT)
+        return check_plot(o);
+    if (o->max_bytes && o->max_bytes < o->min_bytes)
+        return text_usage_error(tool, "--max-bytes %" PRIu64 " is less than --min-bytes %" PRIu64,
+                                o->max_bytes, o->min_bytes);
+    if (o->command == BENCH_TUNE && !o->output)
+        return text_usage_error(tool, "tune: --output FILE is missing");
+    return -1;
 }
 
 int bench_options_parse(int argc, char **argv, struct bench_options *out)
 {
     struct bench_options o = {.driver = "auto",
-                              .element = element_find("bf16"),
+                              .dtype = "bf16",
+                              .op_name = "sum",
+                              .memory = "symmetric",
                               .granule = 16,
                               .factor = 4,
                               .iters = -1,
                               .warmup = -1,
                               .alpha = 1,
                               .seconds = 10};
-    bool given[NSETTINGS] = {false};
+    bool given[MAX_OPTIONS] = {false};
     int code = take_options(argc, argv, &o, given);
 
-    if (code >= 0)
-        return code;
-    if (given[setting_find(OPT_VERSION)]) {
+    if (code < 0 && o.version) {
         text_version(tool);
         return 0;
     }
-    bool help = given[setting_find('h')];
-    code = help && optind == argc ? -1 : take_words(&o, argv + optind, argc - optind);
-    if (code < 0 && help) {
-        setting_help(o.command, o.operation, argv[optind]);
+    if (code < 0 && !(o.help && optind == argc))
+        code = take_words(&o, argv + optind, argc - optind);
+    if (code < 0 && o.help) {
+        help_print(&o);
         return 0;
     }
-    if (code < 0 && foreign(&o, given))
-        return text_usage_error(tool, "--%s: %s has no such option", foreign(&o, given),
-                                argv[optind]);
+    if (code < 0)
+        code = check_options(&o, given);
     if (code >= 0)
         return code;
     settle(&o);
-    code = options_check(&o);
     *out = o;
-    return code;
+    return check_together(out);
 }
 
-/* --------------------------------------------------------------------------------------- lists */
+/* ----------------------------------------------------------------------------------------- lists */
 
 bool bench_options_want(const char *list, const char *item)
 {

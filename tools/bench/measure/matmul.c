@@ -39,7 +39,7 @@ struct matmul {
 
 static bool gathers(const struct matmul *b)
 {
-    return b->s.options->command == BENCH_GATHERED_PRODUCT;
+    return b->s.options->command == BENCH_ALL_GATHER_MATMUL;
 }
 
 static const struct product_way *ways(const struct matmul *b)
@@ -196,7 +196,7 @@ static void introduce(struct matmul *b)
                           "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies,
                           "dtype", o->element->name, "iters", o->iters, "warmup", o->warmup,
                           "operations", b->contest.nops, "graph", o->graph, "check", o->check,
-                          "alpha", o->alpha, "beta", o->beta, "suite", o->suite ? "llama" : NULL));
+                          "alpha", o->alpha, "beta", o->beta, "suite", o->suite));
     report_say(b->s.report,
                "# %d repetition%s of %d operation%s after %d to warm up, %s; normal numbers, sums "
                "in fp32",

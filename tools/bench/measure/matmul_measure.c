@@ -97,7 +97,7 @@ static symm_status allocate_device(struct round *r)
     TRY(symm_device_alloc(s->ctx, d, &r->on.d));
     if (r->data.c)
         TRY(symm_device_alloc(s->ctx, d, &r->on.c));
-    if (s->options->command == BENCH_GATHERED_PRODUCT) {
+    if (s->options->command == BENCH_ALL_GATHER_MATMUL) {
         TRY(symm_alloc(s->group, part, &r->on.part));
         TRY(symm_alloc(s->group, part * (size_t)s->nranks, &r->on.gathered));
     }
@@ -308,7 +308,7 @@ static double time_of(const struct round *r, const struct contest_row *rows, enu
 /* What follows from the times alone. */
 static void compare(const struct round *r, struct contest_row *rows)
 {
-    const bool gathers = r->c->s->options->command == BENCH_GATHERED_PRODUCT;
+    const bool gathers = r->c->s->options->command == BENCH_ALL_GATHER_MATMUL;
     const struct cublas_shape *s = r->shape;
     const double operations = 2.0 * s->m * s->n * s->k * s->l,
                  alone = time_of(r, rows, PRODUCT_ALONE), gather = time_of(r, rows, PRODUCT_GATHER),

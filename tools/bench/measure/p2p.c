@@ -10,6 +10,8 @@
 #include "statistics.h"
 
 extern const symm_image p2p_kernels;
+_Static_assert((int)P2P_THREADS_MAX == (int)BENCH_MAX_THREADS,
+               "--threads takes what kernels can run");
 
 enum {
     POISON = 0xff,
@@ -83,24 +85,6 @@ struct move {
     p2p_args found;  /* where what this rank's dst then has comes from */
     bool moves;
 };
-
-bool p2p_is_how(const char *name)
-{
-    int i = 0;
-
-    while (i < NHOWS && strcmp(hows[i].name, name) != 0)
-        i++;
-    return i < NHOWS;
-}
-
-bool p2p_is_pattern(const char *name)
-{
-    int i = 0;
-
-    while (i < NPATTERNS && strcmp(patterns[i].name, name) != 0)
-        i++;
-    return i < NPATTERNS;
-}
 
 /* ---------------------------------------------------------------------------------------- a row */
 

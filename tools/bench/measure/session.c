@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,9 +61,14 @@ static symm_status open_report(struct session *s)
     return st;
 }
 
+int session_timeout_ms(const struct bench_options *o)
+{
+    return (int)ceil(o->timeout_s * 1000);
+}
+
 symm_status session_open(struct session *s, struct bench_options *options)
 {
-    const symm_config config = {.timeout_ms = options->timeout_ms};
+    const symm_config config = {.timeout_ms = session_timeout_ms(options)};
     symm_status st;
 
     s->options = options;

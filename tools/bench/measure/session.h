@@ -31,6 +31,9 @@ struct session {
 /* Collective. After a failure, too, session_close() is what follows. */
 symm_status session_open(struct session *s, struct bench_options *options);
 
+/* For symm_config; 0: the default. */
+int session_timeout_ms(const struct bench_options *o);
+
 /*
  * The opening of the report: what is the same for all commands, on the standard output and in the
  * JSON. `what` is the command's name.

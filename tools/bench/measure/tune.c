@@ -117,7 +117,7 @@ static symm_status close_file(struct tune *t)
 /* Lets all ranks make a context by the file, which none can if it is no table. Collective. */
 static symm_status load_file(struct tune *t)
 {
-    const symm_config config = {.timeout_ms = t->s.options->timeout_ms};
+    const symm_config config = {.timeout_ms = session_timeout_ms(t->s.options)};
     symm_context *ctx = NULL;
     char why[512];
     symm_status st;

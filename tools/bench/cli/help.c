@@ -1,0 +1,210 @@
+/* The help of symm-bench, from the table of options. */
+#include "help.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "option_table.h"
+
+enum { WIDTH = 66 /* of a description */ };
+
+static const char about_times[] =
+    "# time_us and p95_us are the median and the 95th percentile over the repetitions of the time "
+    "of\n"
+    "# one call on the slowest rank; wrong counts elements outside of their error bound.\n";
+
+static void print_commands(void)
+{
+    printf(
+        "# Usage: symm-bench OPERATION|PRODUCT|p2p|stress [option...]\n"
+        "#        symm-bench tune --output FILE [option...]\n"
+        "#        symm-bench plot FILE.json... -o FILE.svg [--floor GB/s] [--roofline TFLOP/s]\n"
+        "#\n"
+        "# Start it on several ranks with symm-run, torchrun --no-python, mpirun or srun.\n"
+        "#\n"
+        "#   OPERATION   measures, and with --check verifies, every variant of an operation:\n"
+        "#               %s\n"
+        "#   PRODUCT     the same for matrix products, beside cuBLAS and NCCL: matmul,\n"
+        "#               all-gather-matmul\n"
+        "#   p2p         bandwidth between ranks by kernels and copy engines, latency of signals\n"
+        "#   stress      random calls of every collective, each result checked\n"
+        "#   tune        finds the fastest algorithm for each size, for SYMM_TUNING_FILE\n"
+        "#   plot        draws the JSON of one or more runs of an OPERATION, or one of a PRODUCT\n"
+        "#\n"
+        "# symm-bench COMMAND --help shows the options of one command. Common to most commands "
+        "are:\n"
+        "#\n",
+        OPERATION_NAMES);
+}
+
+static void print_exit_codes(void)
+{
+    printf("#\n"
+           "# Exit code: 0 success; 1 a wrong result, a failure, nothing measured, or an item that "
+           "a\n"
+           "# list names cannot run here (\"all\" leaves such items out); 2 wrong usage.\n");
+}
+
+static void print_about_operation(void)
+{
+    printf("# Columns: bytes, of the larger buffer of a rank; algbw, bytes over time; busbw, the\n"
+           "# traffic of each link; both in GB/s (10^9).\n%s"
+           "# All repetitions use one pair of buffers: small ones stay in caches. Variants and "
+           "peers\n"
+           "# run alternately, on the same data.\n",
+           about_times);
+}
+
+static void print_about_products(void)
+{
+    printf("# Algorithms: product, by symm, of all of A; cublas, the same by cuBLAS. Of\n"
+           "# all-gather-matmul also: all_gather, by symm, alone; cublas_nccl, NCCL's all-gather, "
+           "then\n"
+           "# cuBLAS; and the strategies. Columns: strategy, the one that ran; tflops, 10^12 "
+           "operations a\n"
+           "# second of one rank; speedup over cublas_nccl, of matmul over cublas; hidden, "
+           "(product +\n"
+           "# all_gather - time) over all_gather: the share of the communication behind the "
+           "product.\n%s"
+           "# All algorithms run alternately, on the same normally distributed data.\n",
+           about_times);
+}
+
+static void print_about_p2p(void)
+{
+    printf("# Columns: bytes, that each sending rank moves, in equal parts to its peers; gbs, "
+           "bytes\n"
+           "# over time, in GB/s (10^9). signal and packet: the latency of one hop, half a round "
+           "trip\n"
+           "# of ranks 0 and 1.\n%s"
+           "# Patterns: pair, rank 0 with rank 1; pair_both, both directions at the same time; "
+           "ring,\n"
+           "# each rank with the next; ring_both, with both neighbours; all, with all others (put "
+           "and\n"
+           "# get, by copy engine: one after another). All in CUDA graphs; every word is checked "
+           "before\n"
+           "# it is timed.\n",
+           about_times);
+}
+
+static void print_about_tune(void)
+{
+    printf(
+        "# Measures every algorithm that auto may choose, in CUDA graphs, at sizes from 1K on, "
+        "each\n"
+        "# twice the one before: in symmetric memory, for calls with SYMM_SYMMETRIC, and in "
+        "plain\n"
+        "# memory, for all other calls. The file gets a row where another algorithm is faster by "
+        "more\n"
+        "# than 2 %%, at the size where the times cross. It holds for this number of ranks. The "
+        "last\n"
+        "# row also holds above --max-bytes.\n");
+}
+
+static void print_about_stress(void)
+{
+    printf(
+        "# Calls random operations, variants, types, counts, memory and alignment, in several "
+        "groups\n"
+        "# on several streams at once, eagerly and in graphs, with ranks that are late. The seed\n"
+        "# determines everything. Ends at the first wrong result and describes it.\n");
+}
+
+static void print_about(enum bench_command command)
+{
+    if (command != BENCH_PLOT)
+        printf("#\n");
+    if (command == BENCH_OPERATION)
+        print_about_operation();
+    if (command & BENCH_PRODUCTS)
+        print_about_products();
+    if (command == BENCH_P2P)
+        print_about_p2p();
+    if (command == BENCH_TUNE)
+        print_about_tune();
+    if (command == BENCH_STRESS)
+        print_about_stress();
+}
+
+/* ------------------------------------------------------------------------------------- options */
+
+/* How much of a text fits into a line: whole words. */
+static int line_length(const char *text)
+{
+    int length = (int)strlen(text);
+
+    if (length <= WIDTH)
+        return length;
+    for (length = WIDTH; length > 0 && text[length] != ' '; length--)
+        ;
+    return length > 0 ? length : WIDTH;
+}
+
+/* Prints a text in lines; `head` stands before the first one. */
+static void print_lines(const char *head, const char *text)
+{
+    while (*text) {
+        const int length = line_length(text);
+
+        printf("#   %-21s %.*s\n", head, length, text);
+        head = "";
+        text += length;
+        text += strspn(text, " ");
+    }
+}
+
+static void print_option(const struct option_row *row, const struct option_use *use,
+                         const struct bench_options *o)
+{
+    const char letter[] = {'-', row->letter, ',', ' ', 0};
+    const bool has_items = use->help[strlen(use->help) - 1] == ':';
+    char head[64], items[OPTION_ITEMS], text[1024];
+
+    snprintf(head, sizeof head, "%s--%s%s%s", row->letter ? letter : "", row->name,
+             row->value ? " " : "", row->value ? row->value : "");
+    snprintf(text, sizeof text, "%s%s%s", use->help, has_items ? " " : "",
+             has_items ? option_names(row, o, items) : "");
+    print_lines(head, text);
+}
+
+static void print_common(const struct bench_options *o)
+{
+    for (const struct option_row *row = option_table; row->name; row++) {
+        if (row->uses[0].commands & OPTION_COMMON)
+            print_option(row, &row->uses[0], o);
+    }
+}
+
+/* The command's own options, and the names of the common ones. */
+static void print_options(const struct bench_options *o)
+{
+    char common[256] = "";
+    size_t used = 0;
+
+    for (const struct option_row *row = option_table; row->name; row++) {
+        const struct option_use *use = option_use(row, o);
+
+        if (use && !(use->commands & OPTION_COMMON))
+            print_option(row, use, o);
+        else if (use && used < sizeof common)
+            used += (size_t)snprintf(common + used, sizeof common - used, " --%s", row->name);
+    }
+    print_lines("common:", common + 1);
+    printf("#   %-21s (symm-bench --help describes them)\n", "");
+}
+
+void help_print(const struct bench_options *o)
+{
+    if (!o->command) {
+        print_commands();
+        print_common(o);
+        print_exit_codes();
+        return;
+    }
+    if (o->command == BENCH_PLOT)
+        printf("# Usage: symm-bench plot FILE.json... -o FILE.svg [option...]\n#\n");
+    else
+        printf("# Usage: symm-run -n N symm-bench %s%s [option...]\n#\n", o->name,
+               o->command == BENCH_TUNE ? " --output FILE" : "");
+    print_options(o);
+    print_about(o->command);
+}

@@ -1,0 +1,15 @@
+/* The help of symm-bench. */
+#ifndef SYMM_BENCH_HELP_H
+#define SYMM_BENCH_HELP_H
+
+#include "options.h"
+
+#define HELP_COMMANDS OPERATION_NAMES ", matmul, all-gather-matmul, p2p, stress, tune and plot"
+
+/*
+ * Prints the help of the command of `o`: its own options, and the names of the common ones. Without
+ * a command: the commands, and the common options.
+ */
+void help_print(const struct bench_options *o);
+
+#endif
