@@ -11,7 +11,7 @@ int main(int argc, char **argv)
 {
     struct bench_options options;
 
-    standard_files_keep();
+    stdio_guard();
     int code = bench_options_parse(argc, argv, &options);
 
     if (code >= 0)

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-void standard_files_keep(void)
+void stdio_guard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         /* The lowest free number is this one, since those below it are open by now. */

@@ -47,7 +47,7 @@ json_t *describe_multicast(const char *off, bool alone)
                      asked ? off : "nothing is against it so far; --verify asks all devices");
 }
 
-json_t *describe_machine(const struct machine *m)
+json_t *describe_host(const struct host_info *m)
 {
     json_t *devices = json_array(), *access = json_array();
     char version[32];

@@ -6,7 +6,7 @@
 #include "host_info.h"
 
 /* New objects, or NULL when memory is short. */
-json_t *describe_machine(const struct machine *m);
+json_t *describe_host(const struct host_info *m);
 json_t *describe_settings(void);
 /* Variables that begin with SYMM_ and are no settings: an array of texts. */
 json_t *describe_unknown_settings(void);

@@ -119,16 +119,16 @@ static bool ask_device(const struct driver *d, int device, struct device *out)
     return true;
 }
 
-static bool ask_driver(const struct driver *d, struct machine *m, char why[512])
+static bool ask_driver(const struct driver *d, struct host_info *m, char why[512])
 {
-    int handles[MACHINE_MAX_DEVICES], can;
+    int handles[HOST_INFO_MAX_DEVICES], can;
 
     if (d->version(&m->driver_version) || d->count(&m->ndevices) || m->ndevices < 1) {
         snprintf(why, 512, "the driver counts no devices");
         return false;
     }
-    if (m->ndevices > MACHINE_MAX_DEVICES)
-        m->ndevices = MACHINE_MAX_DEVICES;
+    if (m->ndevices > HOST_INFO_MAX_DEVICES)
+        m->ndevices = HOST_INFO_MAX_DEVICES;
     for (int i = 0; i < m->ndevices; i++) {
         if (d->get(&handles[i], i) || !ask_device(d, handles[i], &m->devices[i])) {
             snprintf(why, 512, "the driver does not describe device %d", i);
@@ -143,10 +143,10 @@ static bool ask_driver(const struct driver *d, struct machine *m, char why[512])
     return true;
 }
 
-symm_status machine_ask(const char *driver, struct machine *out, char why[512])
+symm_status host_info_ask(const char *driver, struct host_info *out, char why[512])
 {
     const char *set = getenv("SYMM_DRIVER");
-    struct machine m = {0};
+    struct host_info m = {0};
     struct driver d;
     symm_context *ctx = NULL;
     char session[64];

@@ -1,12 +1,12 @@
 /* What the driver says about this machine's devices. */
-#ifndef SYMM_INFO_MACHINE_H
-#define SYMM_INFO_MACHINE_H
+#ifndef SYMM_INFO_HOST_INFO_H
+#define SYMM_INFO_HOST_INFO_H
 
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <symm/symm.h>
 
-enum { MACHINE_MAX_DEVICES = 64 };
+enum { HOST_INFO_MAX_DEVICES = 64 };
 
 struct device {
     char uuid[48], name[256], bus_id[32];
@@ -16,13 +16,13 @@ struct device {
     size_t least_granularity, best_granularity; /* of memory that is shared by descriptors */
 };
 
-struct machine {
+struct host_info {
     char driver[16], why_driver[512];
     int driver_version; /* 13000: 13.0 */
     int ndevices;
-    struct device devices[MACHINE_MAX_DEVICES];
-    bool reaches[MACHINE_MAX_DEVICES][MACHINE_MAX_DEVICES]; /* [from][to] */
-    char multicast_off[512];                                /* in a world of one; empty: it is on */
+    struct device devices[HOST_INFO_MAX_DEVICES];
+    bool reaches[HOST_INFO_MAX_DEVICES][HOST_INFO_MAX_DEVICES]; /* [from][to] */
+    char multicast_off[512]; /* in a world of one; empty: it is on */
     struct symm_usage usage;
     struct rlimit files;
 };
@@ -34,6 +34,6 @@ struct machine {
  *
  * ERROR_DRIVER also when a question fails; the text is symm's, or "why" if that is not empty.
  */
-symm_status machine_ask(const char *driver, struct machine *out, char why[512]);
+symm_status host_info_ask(const char *driver, struct host_info *out, char why[512]);
 
 #endif

@@ -97,9 +97,9 @@ static int parse(int argc, char **argv, struct request *out)
 /* Adds the machine and, if wished, its verification. Returns the exit code. */
 static int add_machine(const struct request *r, json_t *info)
 {
-    static struct machine machine;
+    static struct host_info machine;
     char why[512], error[1024];
-    symm_status st = machine_ask(r->driver, &machine, why);
+    symm_status st = host_info_ask(r->driver, &machine, why);
 
     if (st != SYMM_OK) {
         bool none = st == SYMM_ERROR_DRIVER || st == SYMM_ERROR_UNSUPPORTED;
@@ -110,7 +110,7 @@ static int add_machine(const struct request *r, json_t *info)
         json_object_set_new(info, "error", json_string(error));
         return none ? EXIT_NO_DEVICE : EXIT_WRONG;
     }
-    json_t *described = describe_machine(&machine);
+    json_t *described = describe_host(&machine);
     json_object_update(info, described);
     json_decref(described);
     if (!r->verify)
@@ -128,7 +128,7 @@ int main(int argc, char **argv)
     struct request request;
     char version[32];
 
-    standard_files_keep();
+    stdio_guard();
     int code = parse(argc, argv, &request);
 
     if (code >= 0)

@@ -74,7 +74,7 @@ static void print_multicast(const json_t *info)
     printf("# multicast: %s%s%s\n", text_at(m, "verdict"), *reason ? ": " : "", reason);
 }
 
-static void print_machine(const json_t *info)
+static void print_host(const json_t *info)
 {
     const json_t *limits = json_object_get(info, "limits");
     const char *why = text_at(info, "why_driver");
@@ -158,7 +158,7 @@ void describe_print(const json_t *info)
 {
     printf("# symm %s\n", text_at(info, "version"));
     if (json_object_get(info, "devices"))
-        print_machine(info);
+        print_host(info);
     if (json_object_get(info, "settings"))
         print_settings(json_object_get(info, "settings"));
     print_unknown_settings(json_object_get(info, "unknown_settings"));

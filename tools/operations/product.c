@@ -1,4 +1,4 @@
-/* The ways to a matrix product. */
+/* The variants to a matrix product. */
 #include "product.h"
 
 #include <stdlib.h>
@@ -6,13 +6,13 @@
 #include <symm/collectives.h>
 #include "abi/cublaslt.h"
 
-static const struct product_way alone[] = {
+static const struct product_variant alone[] = {
     {.name = "cublas", .kind = PRODUCT_CUBLAS},
     {.name = "product", .kind = PRODUCT_ALONE},
     {0},
 };
 
-static const struct product_way gathered[] = {
+static const struct product_variant gathered[] = {
     {.name = "cublas", .kind = PRODUCT_CUBLAS},
     {.name = "product", .kind = PRODUCT_ALONE},
     {.name = "all_gather", .kind = PRODUCT_GATHER},
@@ -24,7 +24,7 @@ static const struct product_way gathered[] = {
     {0},
 };
 
-const struct product_way *product_ways(symm_matmul_kind kind)
+const struct product_variant *product_variants(symm_matmul_kind kind)
 {
     return kind == SYMM_ALL_GATHER_MATMUL ? gathered : alone;
 }
@@ -41,12 +41,12 @@ int product_first_row(int m, int nranks, int rank)
     return rank * (m / nranks) + larger;
 }
 
-const char *product_unavailable(const struct product_way *way, const struct cublas_shape *shape,
-                                int nranks)
+const char *product_unavailable(const struct product_variant *variant,
+                                const struct cublas_shape *shape, int nranks)
 {
-    if (way->kind == PRODUCT_GATHER && nranks == 1)
+    if (variant->kind == PRODUCT_GATHER && nranks == 1)
         return "there is one rank only";
-    if (way->kind == PRODUCT_CUBLAS_NCCL && shape->m % nranks != 0)
+    if (variant->kind == PRODUCT_CUBLAS_NCCL && shape->m % nranks != 0)
         return "NCCL gathers equal parts, and m is no multiple of the ranks";
     return NULL;
 }
@@ -96,11 +96,11 @@ static symm_status prepare_ours(struct product_call *call)
 {
     const struct cublas_shape *s = &call->shape;
     const struct product_buffers *on = &call->buffers;
-    const bool gathers = call->way->kind == PRODUCT_GATHERED;
+    const bool gathers = call->variant->kind == PRODUCT_GATHERED;
     const int rows =
         gathers ? product_rows(s->m, symm_nranks(call->group), symm_rank(call->group)) : s->m;
     symm_matmul_desc desc = {.kind = gathers ? SYMM_ALL_GATHER_MATMUL : SYMM_MATMUL,
-                             .strategy = call->way->strategy};
+                             .strategy = call->variant->strategy};
 
     desc.a = tensor(gathers ? on->part : on->a, s->dtype, s->l, rows, s->k);
     desc.b[0] = tensor(on->b, s->dtype, s->l, s->k, s->n);
@@ -112,7 +112,7 @@ static symm_status prepare_ours(struct product_call *call)
 
 symm_status product_prepare(struct product_call *call)
 {
-    switch (call->way->kind) {
+    switch (call->variant->kind) {
     case PRODUCT_ALONE:
     case PRODUCT_GATHERED:
         return prepare_ours(call);
@@ -173,7 +173,7 @@ static symm_status gather_and_multiply(const struct product_call *call)
 
 symm_status product_enqueue(const struct product_call *call)
 {
-    switch (call->way->kind) {
+    switch (call->variant->kind) {
     case PRODUCT_GATHER:
         return gather(call);
     case PRODUCT_CUBLAS:

@@ -1,5 +1,5 @@
 /*
- * The ways to a matrix product that symm-bench compares: symm's, a peer's, and what they consist
+ * The variants to a matrix product that symm-bench compares: symm's, a peer's, and what they consist
  * of.
  */
 #ifndef SYMM_TOOLS_PRODUCT_H
@@ -17,14 +17,14 @@ enum product_kind {
     PRODUCT_CUBLAS_NCCL /* an all-gather, then a product */
 };
 
-struct product_way {
+struct product_variant {
     const char *name;
     enum product_kind kind;
     symm_strategy strategy; /* of PRODUCT_GATHERED */
 };
 
 /* Those of the kind, in the order of the tables; ends with an empty one. */
-const struct product_way *product_ways(symm_matmul_kind kind);
+const struct product_variant *product_variants(symm_matmul_kind kind);
 
 /* On device memory: rows after rows, one matrix after another. */
 struct product_buffers {
@@ -37,7 +37,7 @@ struct product_call {
     symm_group *group;
     struct nccl *nccl;     /* NULL: not opened */
     struct cublas *cublas; /* NULL: not opened */
-    const struct product_way *way;
+    const struct product_variant *variant;
     struct cublas_shape shape; /* n of this rank */
     struct product_buffers buffers;
     symm_stream stream;
@@ -49,9 +49,9 @@ struct product_call {
 int product_rows(int m, int nranks, int rank);
 int product_first_row(int m, int nranks, int rank);
 
-/* Why a way cannot run at this shape, its peers being there; NULL: it can. */
-const char *product_unavailable(const struct product_way *way, const struct cublas_shape *shape,
-                                int nranks);
+/* Why a variant cannot run at this shape, its peers being there; NULL: it can. */
+const char *product_unavailable(const struct product_variant *variant,
+                                const struct cublas_shape *shape, int nranks);
 
 /* Makes what the call needs. Collective. After a failure, too, product_release() is what follows.
  */

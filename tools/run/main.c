@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     struct launch job = {.tool = tool};
     int c;
 
-    standard_files_keep();
+    stdio_guard();
     opterr = 0;
     while ((c = getopt_long(argc, argv, "+:n:h", options, NULL)) != -1) {
         switch (c) {

@@ -13,12 +13,12 @@ struct row {
 /* The rows for these times of up to three variants at 1K, 2K, 4K and so on. */
 static int rows_of(const double *times, int nsizes, int nvariants, struct row *rows)
 {
-    struct winner w = {0};
+    struct crossover w = {0};
     uint64_t from;
     int n = 0;
 
     for (int i = 0; i < nsizes; i++)
-        if (winner_take(&w, UINT64_C(1024) << i, times + i * NVARIANTS, nvariants, &from))
+        if (crossover_take(&w, UINT64_C(1024) << i, times + i * NVARIANTS, nvariants, &from))
             rows[n++] = (struct row){from, w.variant};
     return n;
 }

@@ -20,7 +20,7 @@ enum { NCOLUMNS = sizeof columns / sizeof columns[0], NOPS = 20 /* of a repetiti
 
 struct collective {
     struct session s;
-    struct measure measure;
+    struct collective_measure measure;
     uint64_t most; /* bytes */
     char why_plain[512], why_symmetric[512];
     int64_t wrong;
@@ -67,7 +67,7 @@ static void settle_defaults(struct collective *c)
 /* Two buffers, or one in place, that NCCL knows as symmetric. Collective. */
 static symm_status open_symmetric_peer(struct collective *c)
 {
-    struct measure *m = &c->measure;
+    struct collective_measure *m = &c->measure;
     const struct element *e = c->s.options->element;
     const size_t count = operation_count(m->operation, c->most / e->nbytes, c->s.nranks);
     const size_t nbytes = count > 0 ? count * e->nbytes : 1;
@@ -181,7 +181,7 @@ static void introduce(struct collective *c)
         report_say(c->s.report, "# NCCL %s", version);
 }
 
-static void report(struct collective *c, const struct variant *v, const struct measure_row *row)
+static void report(struct collective *c, const struct variant *v, const struct collective_row *row)
 {
     const struct bench_options *o = c->s.options;
 
@@ -204,11 +204,11 @@ static void report(struct collective *c, const struct variant *v, const struct m
 
 static symm_status measure_all(struct collective *c)
 {
-    struct measure_row rows[MEASURE_MAX_VARIANTS];
+    struct collective_row rows[MEASURE_MAX_VARIANTS];
     uint64_t nbytes;
     symm_status st;
 
-    TRY(measure_create(&c->measure, c->most));
+    TRY(collective_measure_create(&c->measure, c->most));
     for (int i = 0; bench_options_size(c->s.options, i, &nbytes); i++) {
         TRY(measure_size(&c->measure, nbytes, (uint64_t)i, rows));
         for (int v = 0; v < c->measure.nvariants; v++)
@@ -245,6 +245,6 @@ int collective_run(struct bench_options *options)
                           &(struct plot_style){options->plot, options->floor_gbs, NULL});
 
     nccl_close(c.measure.nccl, !failed);
-    measure_destroy(&c.measure);
+    collective_measure_destroy(&c.measure);
     return !session_close(&c.s, failed ? error : NULL) || failed || !drawn || c.wrong > 0;
 }

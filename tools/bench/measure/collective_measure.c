@@ -5,26 +5,26 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "timing.h"
+#include "subject.h"
 
 enum { POISON = 0xff /* a NaN in every floating type */ };
 
 /* A variant, or the barrier alone, at one size. */
 struct trial {
-    const struct measure *m;
+    const struct collective_measure *m;
     const struct variant *variant; /* NULL: the barrier alone */
     struct operation_call call;
-    struct measure_buffers buffers;
-    int64_t wrong;
+    struct buffer_pair buffers;
+    uint64_t seed; /* of the input */
 };
 
 /* Whether a repetition leaves other data than it found. */
-static bool uses_up_input(const struct measure *m)
+static bool uses_up_input(const struct collective_measure *m)
 {
     return m->s->options->in_place || m->s->options->timing == TIMING_CHAIN;
 }
 
-symm_status measure_create(struct measure *m, uint64_t most)
+symm_status collective_measure_create(struct collective_measure *m, uint64_t most)
 {
     const struct bench_options *o = m->s->options;
     struct session *s = m->s;
@@ -57,7 +57,7 @@ out:
     return st;
 }
 
-void measure_destroy(struct measure *m)
+void collective_measure_destroy(struct collective_measure *m)
 {
     if (m->saved)
         symm_device_free(m->s->ctx, m->saved);
@@ -87,7 +87,7 @@ static struct operation_call nth_call(const struct trial *t, int i)
 static symm_status enqueue(const void *what, int nops)
 {
     const struct trial *t = what;
-    const struct measure *m = t->m;
+    const struct collective_measure *m = t->m;
     symm_status st = SYMM_OK;
 
     for (int i = 0; i < nops && st == SYMM_OK; i++) {
@@ -101,26 +101,31 @@ static symm_status enqueue(const void *what, int nops)
     return st;
 }
 
-static size_t in_nbytes(const struct measure *m, const struct operation_call *call)
+static size_t in_nbytes(const struct collective_measure *m, const struct operation_call *call)
 {
     return operation_in_count(m->operation, call->count, m->s->nranks) * call->element->nbytes;
 }
 
-static size_t out_nbytes(const struct measure *m, const struct operation_call *call)
+static size_t out_nbytes(const struct collective_measure *m, const struct operation_call *call)
 {
     return operation_out_count(m->operation, call->count, m->s->nranks) * call->element->nbytes;
 }
 
-/* This rank's random input, into the input and where it is kept. */
-static symm_status offer(const struct measure *m, const struct trial *t, uint64_t seed)
+/* This rank's random input, into the input and its copy; and a poisoned output. */
+static symm_status offer(void *what, uint64_t seed)
 {
-    const size_t nbytes = in_nbytes(m, &t->call);
+    struct trial *t = what;
+    const struct collective_measure *m = t->m;
+    const size_t in = in_nbytes(m, &t->call), out = out_nbytes(m, &t->call);
     symm_status st;
 
-    sums_fill(t->call.element, m->host, nbytes / t->call.element->nbytes, seed, m->s->rank);
-    TRY(symm_copy((char *)(uintptr_t)t->call.in, m->host, nbytes, m->s->stream));
+    t->seed = seed;
+    sums_fill(t->call.element, m->host, in / t->call.element->nbytes, seed, m->s->rank);
+    TRY(symm_copy((char *)(uintptr_t)t->call.in, m->host, in, m->s->stream));
     if (m->saved)
-        TRY(symm_copy(m->saved, m->host, nbytes, m->s->stream));
+        TRY(symm_copy(m->saved, m->host, in, m->s->stream));
+    if (t->call.out != t->call.in && out > 0)
+        TRY(symm_fill(t->call.out, POISON, out, m->s->stream));
 out:
     return st;
 }
@@ -129,57 +134,39 @@ out:
 static symm_status prepare(const void *what)
 {
     const struct trial *t = what;
-    const struct measure *m = t->m;
+    const struct collective_measure *m = t->m;
 
     return m->saved && t->variant ? symm_copy((char *)(uintptr_t)t->call.in, m->saved,
                                               in_nbytes(m, &t->call), m->s->stream)
                                   : SYMM_OK;
 }
 
-/* Runs nops operations over a poisoned output, and compares. Collective. */
-static symm_status check(struct trial *t, const struct timed *timed, symm_graph graph, int nops,
-                         uint64_t seed)
+static symm_status judge(void *what, int nops, uint64_t *wrong)
 {
-    const struct measure *m = t->m;
+    const struct trial *t = what;
+    const struct collective_measure *m = t->m;
     const struct operation_call last = nth_call(t, nops - 1);
     const size_t nbytes = out_nbytes(m, &last);
     struct sums_verdict verdict;
-    int64_t wrong;
     symm_status st;
 
-    if (t->call.out != t->call.in && nbytes > 0)
-        TRY(symm_fill(t->call.out, POISON, nbytes, m->s->stream));
-    TRY(timing_line_up(m->s, timed));
-    TRY(timing_repeat(m->s, timed, graph, nops));
     TRY(symm_copy(m->host, last.out, nbytes, m->s->stream));
     TRY(symm_synchronize(m->s->group, m->s->stream));
-    operation_check(m->operation, &last, m->host, seed, uses_up_input(m) ? nops : 1, &verdict);
+    operation_check(m->operation, &last, m->host, t->seed, uses_up_input(m) ? nops : 1, &verdict);
     if (verdict.wrong > 0)
         fprintf(stderr, "# rank %d: %s, %zu bytes: element %" PRIu64 " is %s and should be %s\n",
                 m->s->rank, t->variant->name, nbytes, verdict.first, verdict.got, verdict.expected);
-    TRY(session_sum(m->s, verdict.wrong, &wrong));
-    t->wrong = wrong > t->wrong ? wrong : t->wrong;
+    *wrong = verdict.wrong;
 out:
     return st;
 }
 
-/* Runs the operation once on fresh data. */
-static symm_status check_once(struct trial *t, const struct timed *timed, uint64_t seed)
-{
-    symm_graph graph = NULL;
-    symm_status st;
-
-    TRY(offer(t->m, t, seed));
-    TRY(timing_record(t->m->s, timed, 1, &graph));
-    TRY(check(t, timed, graph, 1, seed));
-out:
-    symm_graph_destroy(graph);
-    return st;
-}
+static const struct subject_kind trial_kind = {enqueue, prepare, offer, judge};
 
 /* ---------------------------------------------------------------------------------- all of them */
 
-static struct trial make_trial(const struct measure *m, const struct variant *v, uint64_t nbytes)
+static struct trial make_trial(const struct collective_measure *m, const struct variant *v,
+                               uint64_t nbytes)
 {
     const struct bench_options *o = m->s->options;
     struct trial t = {
@@ -193,8 +180,7 @@ static struct trial make_trial(const struct measure *m, const struct variant *v,
                  .count = operation_count(m->operation, nbytes / o->element->nbytes, m->s->nranks),
                  .flags = o->plain_memory ? 0 : SYMM_SYMMETRIC,
                  .stream = m->s->stream},
-        .buffers = v && v->symmetric ? m->theirs : m->ours,
-        .wrong = o->check ? 0 : -1};
+        .buffers = v && v->symmetric ? m->theirs : m->ours};
 
     t.call.in = t.buffers.in;
     t.call.out = t.buffers.out;
@@ -203,62 +189,41 @@ static struct trial make_trial(const struct measure *m, const struct variant *v,
     return t;
 }
 
-/* Makes rows of the times, less the barrier's where there was one before each call. */
-static symm_status make_rows(const struct measure *m, const struct trial *trials,
-                             struct timed *timed, int ntrials, struct measure_row *rows)
+static struct collective_row make_row(const struct collective_measure *m, const struct subject *x,
+                                      double barrier_us)
 {
-    float times[2], barrier[2] = {0};
-    symm_status st = SYMM_OK;
+    const struct operation_call *call = &((const struct trial *)x->what)->call;
+    struct collective_row row = {.nbytes = call->count * call->element->nbytes,
+                                 .count = call->count,
+                                 .time_us = fmax((double)x->median - barrier_us, 0),
+                                 .p95_us = fmax((double)x->p95 - barrier_us, 0),
+                                 .wrong = x->wrong};
 
-    if (ntrials > m->nvariants)
-        TRY(timing_summarise(m->s, &timed[m->nvariants], barrier));
-    for (int i = 0; i < m->nvariants; i++) {
-        const struct operation_call *call = &trials[i].call;
-        struct measure_row *row = &rows[i];
-
-        TRY(timing_summarise(m->s, &timed[i], times));
-        *row = (struct measure_row){.nbytes = call->count * call->element->nbytes,
-                                    .count = call->count,
-                                    .time_us = fmaxf(times[0] - barrier[0], 0),
-                                    .p95_us = fmaxf(times[1] - barrier[0], 0),
-                                    .wrong = trials[i].wrong};
-        row->algbw = row->time_us > 0 ? (double)row->nbytes / row->time_us / 1e3 : 0;
-        row->busbw = row->algbw * m->operation->bus_factor(m->s->nranks);
-    }
-out:
-    return st;
+    row.algbw = row.time_us > 0 ? (double)row.nbytes / row.time_us / 1e3 : 0;
+    row.busbw = row.algbw * m->operation->bus_factor(m->s->nranks);
+    return row;
 }
 
-symm_status measure_size(struct measure *m, uint64_t nbytes, uint64_t use, struct measure_row *rows)
+symm_status measure_size(struct collective_measure *m, uint64_t nbytes, uint64_t use,
+                         struct collective_row *rows)
 {
     const struct bench_options *o = m->s->options;
-    const uint64_t seed = sums_seed(m->s->seed, use);
-    struct trial trials[MEASURE_MAX_VARIANTS + 1] = {{0}};
-    struct timed timed[MEASURE_MAX_VARIANTS + 1] = {{0}};
-    const int ntrials = m->nvariants + (o->timing == TIMING_ISOLATED);
-    float *samples = malloc((size_t)ntrials * (size_t)o->iters * sizeof *samples);
-    symm_status st = samples || ntrials == 0 ? SYMM_OK : SYMM_ERROR_MEMORY;
+    const bool isolated = o->timing == TIMING_ISOLATED; /* the barrier alone is the last one */
+    const int n = m->nvariants + isolated;
+    struct trial trials[MEASURE_MAX_VARIANTS + 1];
+    struct subject subjects[MEASURE_MAX_VARIANTS + 1];
 
-    for (int i = 0; i < ntrials && samples; i++) {
-        trials[i] = make_trial(m, i < m->nvariants ? m->variants[i] : NULL, nbytes);
-        timed[i] = (struct timed){.enqueue = enqueue,
-                                  .prepare = prepare,
-                                  .what = &trials[i],
-                                  .nops = m->nops,
-                                  .samples = samples + (size_t)i * (size_t)o->iters};
+    for (int i = 0; i < n; i++) {
+        const struct variant *variant = i < m->nvariants ? m->variants[i] : NULL;
+
+        trials[i] = make_trial(m, variant, nbytes);
+        subjects[i] = (struct subject){.kind = &trial_kind,
+                                       .what = &trials[i],
+                                       .nops = m->nops,
+                                       .wrong = o->check && variant ? 0 : -1};
     }
-    TRY(st);
-    for (int i = 0; i < m->nvariants && o->check; i++)
-        TRY(check_once(&trials[i], &timed[i], seed));
-    TRY(timing_run(m->s, timed, ntrials));
-    /* Once more when calls have followed one another closely. */
-    for (int i = 0; i < m->nvariants && o->check; i++) {
-        TRY(offer(m, &trials[i], seed));
-        TRY(check(&trials[i], &timed[i], timed[i].graph, m->nops, seed));
-    }
-    TRY(make_rows(m, trials, timed, ntrials, rows));
-out:
-    timing_clear(timed, ntrials);
-    free(samples);
+    symm_status st = subjects_measure(m->s, subjects, n, sums_seed(m->s->seed, use));
+    for (int i = 0; i < m->nvariants && st == SYMM_OK; i++)
+        rows[i] = make_row(m, &subjects[i], isolated ? (double)subjects[n - 1].median : 0);
     return st;
 }

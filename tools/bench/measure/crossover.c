@@ -17,7 +17,7 @@ static int fastest(const double *times, int n)
 }
 
 /* Between the last size and this one, where `next` becomes as fast as the winner until now. */
-static uint64_t crossing(const struct winner *w, uint64_t nbytes, const double *times, int next)
+static uint64_t crossing(const struct crossover *w, uint64_t nbytes, const double *times, int next)
 {
     const double behind = fmax(w->times[next] - w->times[w->variant], 0),
                  ahead = times[w->variant] - times[next];
@@ -25,7 +25,8 @@ static uint64_t crossing(const struct winner *w, uint64_t nbytes, const double *
     return w->nbytes + (uint64_t)((double)(nbytes - w->nbytes) * (behind / (behind + ahead)));
 }
 
-bool winner_take(struct winner *w, uint64_t nbytes, const double *times, int n, uint64_t *from)
+bool crossover_take(struct crossover *w, uint64_t nbytes, const double *times, int n,
+                    uint64_t *from)
 {
     const int best = fastest(times, n);
     const bool first = w->nbytes == 0, changed = first || times[best] < clearly * times[w->variant];

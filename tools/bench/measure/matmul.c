@@ -32,7 +32,7 @@ static const struct suite_shape {
 
 struct matmul {
     struct session s;
-    struct contest contest;
+    struct matmul_measure measure;
     char why_nccl[512], why_cublas[512];
     int64_t wrong;
 };
@@ -42,9 +42,9 @@ static bool gathers(const struct matmul *b)
     return b->s.options->command == BENCH_ALL_GATHER_MATMUL;
 }
 
-static const struct product_way *ways(const struct matmul *b)
+static const struct product_variant *variants(const struct matmul *b)
 {
-    return product_ways(gathers(b) ? SYMM_ALL_GATHER_MATMUL : SYMM_MATMUL);
+    return product_variants(gathers(b) ? SYMM_ALL_GATHER_MATMUL : SYMM_MATMUL);
 }
 
 /* The defaults that depend on the driver. */
@@ -52,7 +52,7 @@ static void settle_defaults(struct matmul *b)
 {
     struct bench_options *o = b->s.options;
 
-    b->contest.nops = b->s.emulated ? 1 : NOPS;
+    b->measure.nops = b->s.emulated ? 1 : NOPS;
     if (o->iters < 0)
         o->iters = b->s.emulated ? 2 : 20;
     if (o->warmup < 0)
@@ -101,22 +101,22 @@ static symm_status open_peers(struct matmul *b)
     snprintf(b->why_cublas, sizeof b->why_cublas, "%s", emulated);
     snprintf(b->why_nccl, sizeof b->why_nccl, "%s", emulated);
     if (o->cublas && !b->s.emulated)
-        b->contest.cublas = cublas_open(b->s.ctx, b->why_cublas, &st);
+        b->measure.cublas = cublas_open(b->s.ctx, b->why_cublas, &st);
     if (st == SYMM_OK && o->nccl && !b->s.emulated)
-        b->contest.nccl = nccl_open(b->s.group, b->why_nccl, &st);
+        b->measure.nccl = nccl_open(b->s.group, b->why_nccl, &st);
     return st;
 }
 
-/* ----------------------------------------------------------------------------------------- ways */
+/* ----------------------------------------------------------------------------------------- variants */
 
 /* Whether the options want it. Peers that have not been named are wanted where there are any. */
-static bool is_wanted(const struct matmul *b, const struct product_way *way)
+static bool is_wanted(const struct matmul *b, const struct product_variant *variant)
 {
     const struct bench_options *o = b->s.options;
 
-    switch (way->kind) {
+    switch (variant->kind) {
     case PRODUCT_GATHERED:
-        return bench_options_want(o->strategies, way->name);
+        return bench_options_want(o->strategies, variant->name);
     case PRODUCT_CUBLAS:
         return o->cublas;
     case PRODUCT_CUBLAS_NCCL:
@@ -126,57 +126,57 @@ static bool is_wanted(const struct matmul *b, const struct product_way *way)
     }
 }
 
-static const char *why_not(const struct matmul *b, const struct product_way *way,
+static const char *why_not(const struct matmul *b, const struct product_variant *variant,
                            const struct cublas_shape *shape)
 {
-    const bool cublas = way->kind == PRODUCT_CUBLAS || way->kind == PRODUCT_CUBLAS_NCCL;
+    const bool cublas = variant->kind == PRODUCT_CUBLAS || variant->kind == PRODUCT_CUBLAS_NCCL;
 
-    if (cublas && !b->contest.cublas)
+    if (cublas && !b->measure.cublas)
         return b->why_cublas;
-    if (way->kind == PRODUCT_CUBLAS_NCCL && !b->contest.nccl)
+    if (variant->kind == PRODUCT_CUBLAS_NCCL && !b->measure.nccl)
         return b->why_nccl;
-    if (b->s.nranks == 1 && way->strategy != SYMM_STRATEGY_AUTO &&
-        bench_options_name(b->s.options->strategies, way->name))
+    if (b->s.nranks == 1 && variant->strategy != SYMM_STRATEGY_AUTO &&
+        bench_options_name(b->s.options->strategies, variant->name))
         return "one rank alone takes no strategy";
-    return product_unavailable(way, shape, b->s.nranks);
+    return product_unavailable(variant, shape, b->s.nranks);
 }
 
-/* By which option a way was asked for. */
-static struct unavailable absent(const struct matmul *b, const struct product_way *way,
+/* By which option a variant was asked for. */
+static struct unavailable absent(const struct matmul *b, const struct product_variant *variant,
                                  const char *reason)
 {
     const struct bench_options *o = b->s.options;
-    struct unavailable what = {.option = "peer", .shown = way->name, .reason = reason};
+    struct unavailable what = {.option = "peer", .shown = variant->name, .reason = reason};
 
-    if (way->kind == PRODUCT_GATHERED) {
+    if (variant->kind == PRODUCT_GATHERED) {
         what.option = "strategy";
         what.list = o->strategies;
-        what.name = way->name;
-    } else if (way->kind == PRODUCT_CUBLAS || way->kind == PRODUCT_CUBLAS_NCCL) {
+        what.name = variant->name;
+    } else if (variant->kind == PRODUCT_CUBLAS || variant->kind == PRODUCT_CUBLAS_NCCL) {
         what.list = o->peers;
-        what.name = way->kind == PRODUCT_CUBLAS || !b->contest.cublas ? "cublas" : "nccl";
+        what.name = variant->kind == PRODUCT_CUBLAS || !b->measure.cublas ? "cublas" : "nccl";
     }
     return what;
 }
 
 /*
- * Lists the ways that run at a shape. Reports the others: once, since their reasons hold for most
- * shapes, but a way that was named at every shape, where it ends the run.
+ * Lists the variants that run at a shape. Reports the others: once, since their reasons hold for most
+ * shapes, but a variant that was named at every shape, where it ends the run.
  */
 static symm_status choose_ways(struct matmul *b, const struct cublas_shape *shape, bool first,
-                               const struct product_way **out, int *n)
+                               const struct product_variant **out, int *n)
 {
     symm_status st = SYMM_OK;
 
     *n = 0;
-    for (const struct product_way *way = ways(b); way->name; way++) {
-        const char *reason = is_wanted(b, way) ? why_not(b, way, shape) : NULL;
-        const struct unavailable what = absent(b, way, reason);
+    for (const struct product_variant *variant = variants(b); variant->name; variant++) {
+        const char *reason = is_wanted(b, variant) ? why_not(b, variant, shape) : NULL;
+        const struct unavailable what = absent(b, variant, reason);
 
         if (reason && (first || bench_options_name(what.list, what.name)))
             TRY(session_unavailable(&b->s, &what));
-        if (!reason && is_wanted(b, way))
-            out[(*n)++] = way;
+        if (!reason && is_wanted(b, variant))
+            out[(*n)++] = variant;
     }
 out:
     return st;
@@ -187,20 +187,20 @@ out:
 static void introduce(struct matmul *b)
 {
     const struct bench_options *o = b->s.options;
-    const char *cublas = b->contest.cublas ? cublas_version(b->contest.cublas) : NULL,
-               *nccl = b->contest.nccl ? nccl_version(b->contest.nccl) : NULL;
+    const char *cublas = b->measure.cublas ? cublas_version(b->measure.cublas) : NULL,
+               *nccl = b->measure.nccl ? nccl_version(b->measure.nccl) : NULL;
 
     session_introduce(&b->s, gathers(b) ? "all-gather-matmul" : "matmul");
     report_head(b->s.report,
                 json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:s?}}",
                           "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies,
                           "dtype", o->element->name, "iters", o->iters, "warmup", o->warmup,
-                          "operations", b->contest.nops, "graph", o->graph, "check", o->check,
+                          "operations", b->measure.nops, "graph", o->graph, "check", o->check,
                           "alpha", o->alpha, "beta", o->beta, "suite", o->suite));
     report_say(b->s.report,
                "# %d repetition%s of %d operation%s after %d to warm up, %s; normal numbers, sums "
                "in fp32",
-               o->iters, o->iters == 1 ? "" : "s", b->contest.nops, b->contest.nops == 1 ? "" : "s",
+               o->iters, o->iters == 1 ? "" : "s", b->measure.nops, b->measure.nops == 1 ? "" : "s",
                o->warmup, o->graph ? "one graph each" : "enqueued one by one");
     if (o->suite && b->s.emulated)
         report_say(b->s.report, "# emulated: each extent is a %dth of the suite's", EMULATED_PART);
@@ -211,7 +211,7 @@ static void introduce(struct matmul *b)
 }
 
 static void report_sample(struct matmul *b, const struct cublas_shape *shape,
-                          const struct contest_sample *sample)
+                          const struct matmul_sample *sample)
 {
     const double eps = b->s.options->eps > 0 ? b->s.options->eps : products_eps(shape->k);
 
@@ -229,14 +229,14 @@ static void report_sample(struct matmul *b, const struct cublas_shape *shape,
 }
 
 static void report(struct matmul *b, const struct cublas_shape *shape,
-                   const struct product_way *way, const struct contest_row *row)
+                   const struct product_variant *variant, const struct matmul_row *row)
 {
     report_row(b->s.report, (union report_value[NCOLUMNS]){{.count = (uint64_t)shape->m},
                                                            {.count = (uint64_t)shape->n},
                                                            {.count = (uint64_t)shape->k},
                                                            {.count = (uint64_t)shape->l},
                                                            {.word = b->s.options->element->name},
-                                                           {.word = way->name},
+                                                           {.word = variant->name},
                                                            {.word = row->strategy},
                                                            {.count = (uint64_t)b->s.nranks},
                                                            {.real = row->time_us},
@@ -252,16 +252,16 @@ static void report(struct matmul *b, const struct cublas_shape *shape,
 
 static symm_status measure_shape(struct matmul *b, const struct cublas_shape *shape, int index)
 {
-    const struct product_way *chosen[CONTEST_MAX_WAYS];
-    struct contest_row rows[CONTEST_MAX_WAYS];
-    struct contest_sample sample;
+    const struct product_variant *chosen[MATMUL_MAX_VARIANTS];
+    struct matmul_row rows[MATMUL_MAX_VARIANTS];
+    struct matmul_sample sample;
     symm_status st;
     int n;
 
     TRY(choose_ways(b, shape, index == 0, chosen, &n));
     if (index == 0)
         report_columns(b->s.report, columns, NCOLUMNS);
-    TRY(contest_run(&b->contest, shape, chosen, n, (uint64_t)index, rows, &sample));
+    TRY(matmul_measure_shape(&b->measure, shape, chosen, n, (uint64_t)index, rows, &sample));
     for (int i = 0; i < n; i++)
         report(b, shape, chosen[i], &rows[i]);
     report_sample(b, shape, &sample);
@@ -282,21 +282,21 @@ static symm_status run(struct matmul *b, struct bench_options *options)
         TRY(measure_shape(b, &shape, i));
     TRY(session_measured(&b->s));
 out:
-    if (st != SYMM_OK && cublas_error(b->contest.cublas))
-        snprintf(b->s.trouble, sizeof b->s.trouble, "%s", cublas_error(b->contest.cublas));
+    if (st != SYMM_OK && cublas_error(b->measure.cublas))
+        snprintf(b->s.trouble, sizeof b->s.trouble, "%s", cublas_error(b->measure.cublas));
     return st;
 }
 
 int matmul_run(struct bench_options *options)
 {
-    struct matmul b = {.contest.s = &b.s, .s.options = options};
+    struct matmul b = {.measure.s = &b.s, .s.options = options};
     char error[1024];
-    bool failed = session_failed(&b.s, run(&b, options), nccl_error(b.contest.nccl), error);
+    bool failed = session_failed(&b.s, run(&b, options), nccl_error(b.measure.nccl), error);
     bool drawn = failed || !options->plot || b.s.rank != 0 ||
                  plot_run(report_json(b.s.report), &(struct plot_style){options->plot, 0, NULL});
 
-    nccl_close(b.contest.nccl, !failed);
-    cublas_close(b.contest.cublas);
+    nccl_close(b.measure.nccl, !failed);
+    cublas_close(b.measure.cublas);
     bool closed = session_close(&b.s, failed ? error : NULL);
     return !closed || failed || !drawn || b.wrong > 0;
 }

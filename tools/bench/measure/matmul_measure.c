@@ -1,4 +1,4 @@
-/* One shape of a product: every way checked and timed, by turns, on the same data. */
+/* One shape of a product: every variant checked and timed, by turns, on the same data. */
 #include "matmul_measure.h"
 
 #include <inttypes.h>
@@ -8,31 +8,32 @@
 #include <string.h>
 #include "oracle/products.h"
 #include "oracle/sums.h"
-#include "timing.h"
+#include "subject.h"
 
 enum { POISON = 0xff /* a NaN in every floating type */ };
 
 /* No process has as many bytes; beyond them sizes could wrap. */
 static const double too_many_bytes = 0x1p47;
 
-/* A way at this shape. */
+/* A variant at this shape. */
 struct entry {
+    struct round *round;
     struct product_call call;
-    int64_t wrong;
 };
 
 /* Everything of one shape. */
 struct round {
-    struct contest *c;
+    struct matmul_measure *m;
     const struct cublas_shape *shape;
     struct product_buffers on; /* the device */
     struct products data;      /* on the host, with what d should be */
-    char *got;                 /* d on the host */
-    char *kept;                /* the same as the first strategy has left it, */
-    const char *keeper;        /* its name; NULL: none has */
-    struct entry entries[CONTEST_MAX_WAYS];
-    struct timed timed[CONTEST_MAX_WAYS];
-    float *samples;
+    bool has_data;             /* by this seed: */
+    uint64_t seed;
+    char *got;          /* d on the host */
+    char *kept;         /* the same as the first strategy has left it, */
+    const char *keeper; /* its name; NULL: none has */
+    struct entry entries[MATMUL_MAX_VARIANTS];
+    struct subject subjects[MATMUL_MAX_VARIANTS];
     int n;
 };
 
@@ -51,15 +52,14 @@ static bool have_host(struct round *r)
 {
     if (host_nbytes(r) >= too_many_bytes)
         return false;
-    r->samples = malloc((size_t)r->n * (size_t)r->c->s->options->iters * sizeof *r->samples);
     r->got = malloc(products_d_count(&r->data) * r->data.element->nbytes);
     r->kept = malloc(products_d_count(&r->data) * r->data.element->nbytes);
-    return products_create(&r->data) && r->samples && r->got && r->kept;
+    return products_create(&r->data) && r->got && r->kept;
 }
 
 static symm_status allocate_host(struct round *r)
 {
-    const struct bench_options *o = r->c->s->options;
+    const struct bench_options *o = r->m->s->options;
     const struct cublas_shape *s = r->shape;
 
     r->data = (struct products){.element = o->element,
@@ -72,7 +72,7 @@ static symm_status allocate_host(struct round *r)
                                 .eps = o->eps > 0 ? o->eps : products_eps(s->k)};
     if (have_host(r))
         return SYMM_OK;
-    snprintf(r->c->s->trouble, sizeof r->c->s->trouble,
+    snprintf(r->m->s->trouble, sizeof r->m->s->trouble,
              "m %d, n %d, k %d, l %d: no host memory for %.3g bytes", s->m, s->n, s->k, s->l,
              host_nbytes(r));
     return SYMM_ERROR_MEMORY;
@@ -81,13 +81,13 @@ static symm_status allocate_host(struct round *r)
 /* Elements of this rank's part of A, or of the largest part. */
 static size_t part_count(const struct round *r, int rank)
 {
-    return (size_t)product_rows(r->shape->m, r->c->s->nranks, rank) * (size_t)r->shape->k *
+    return (size_t)product_rows(r->shape->m, r->m->s->nranks, rank) * (size_t)r->shape->k *
            (size_t)r->shape->l;
 }
 
 static symm_status allocate_device(struct round *r)
 {
-    struct session *s = r->c->s;
+    struct session *s = r->m->s;
     const size_t nbytes = s->options->element->nbytes, part = part_count(r, 0) * nbytes,
                  d = products_d_count(&r->data) * nbytes;
     symm_status st;
@@ -108,10 +108,9 @@ out:
 /* After a failure the symmetric memory goes with the context. */
 static symm_status release(struct round *r, symm_status st)
 {
-    struct session *s = r->c->s;
+    struct session *s = r->m->s;
     void *const device[] = {r->on.a, r->on.b, r->on.c, r->on.d};
 
-    timing_clear(r->timed, r->n);
     for (int i = 0; i < r->n; i++)
         product_release(&r->entries[i].call);
     for (size_t i = 0; i < sizeof device / sizeof device[0]; i++) {
@@ -123,7 +122,6 @@ static symm_status release(struct round *r, symm_status st)
     if (st == SYMM_OK && r->on.gathered)
         st = symm_free(s->group, r->on.gathered);
     products_destroy(&r->data);
-    free(r->samples);
     free(r->got);
     free(r->kept);
     return st;
@@ -134,7 +132,7 @@ static symm_status release(struct round *r, symm_status st)
 /* This rank's rows of A, which lie apart if there are several matrices. */
 static symm_status offer_part(const struct round *r)
 {
-    const struct session *s = r->c->s;
+    const struct session *s = r->m->s;
     const int first = product_first_row(r->shape->m, s->nranks, s->rank);
     const size_t row = (size_t)r->shape->k * s->options->element->nbytes,
                  nbytes = (size_t)product_rows(r->shape->m, s->nranks, s->rank) * row;
@@ -147,14 +145,16 @@ static symm_status offer_part(const struct round *r)
     return st;
 }
 
-/* Fresh data, and with --check what they come to. Collective. */
-static symm_status offer(struct round *r, uint64_t seed)
+/* Makes the data of a seed, and with --check their products. */
+static symm_status make_data(struct round *r, uint64_t seed)
 {
-    struct session *s = r->c->s;
+    struct session *s = r->m->s;
     const size_t nbytes = s->options->element->nbytes;
     symm_status st;
 
     products_fill(&r->data, seed, s->rank);
+    r->has_data = true;
+    r->seed = seed;
     r->keeper = NULL;
     if (s->options->check && !products_refer(&r->data, sums_seed(seed, 0)))
         return SYMM_ERROR_MEMORY;
@@ -181,13 +181,27 @@ static symm_status enqueue(const void *what, int nops)
     return st;
 }
 
+/* All variants get the same data. */
+static symm_status offer(void *what, uint64_t seed)
+{
+    struct round *r = ((struct entry *)what)->round;
+    symm_status st = SYMM_OK;
+
+    if (!r->has_data || r->seed != seed)
+        TRY(make_data(r, seed));
+    TRY(symm_fill(r->on.d, POISON, products_d_count(&r->data) * r->data.element->nbytes,
+                  r->m->s->stream));
+out:
+    return st;
+}
+
 static void complain(const struct round *r, const struct entry *e, const struct products_verdict *v)
 {
     fprintf(stderr,
             "# rank %d: %s, %d x %d x %d: element [%d, %d, %d] is %s and should be %s: %.3g off, "
             "and no more than %.3g is right\n",
-            r->c->s->rank, e->call.way->name, r->shape->m, r->shape->n, r->shape->k, v->l, v->row,
-            v->column, v->got, v->expected, v->off, v->bound);
+            r->m->s->rank, e->call.variant->name, r->shape->m, r->shape->n, r->shape->k, v->l,
+            v->row, v->column, v->got, v->expected, v->off, v->bound);
 }
 
 /*
@@ -199,12 +213,12 @@ static uint64_t differing(struct round *r, const struct entry *e)
     const size_t nbytes = r->data.element->nbytes, count = products_d_count(&r->data);
     uint64_t n = 0;
 
-    if (e->call.way->kind != PRODUCT_GATHERED ||
-        (!r->c->s->emulated && !product_is_symms(&e->call)))
+    if (e->call.variant->kind != PRODUCT_GATHERED ||
+        (!r->m->s->emulated && !product_is_symms(&e->call)))
         return 0;
     if (!r->keeper) {
         memcpy(r->kept, r->got, count * nbytes);
-        r->keeper = e->call.way->name;
+        r->keeper = e->call.variant->name;
     }
     if (memcmp(r->kept, r->got, count * nbytes) == 0)
         return 0;
@@ -212,110 +226,81 @@ static uint64_t differing(struct round *r, const struct entry *e)
         n += memcmp(r->kept + i * nbytes, r->got + i * nbytes, nbytes) != 0;
     fprintf(stderr,
             "# rank %d: %s, %d x %d x %d: elements with other bits than those of %s: %" PRIu64 "\n",
-            r->c->s->rank, e->call.way->name, r->shape->m, r->shape->n, r->shape->k, r->keeper, n);
+            r->m->s->rank, e->call.variant->name, r->shape->m, r->shape->n, r->shape->k, r->keeper,
+            n);
     return n;
 }
 
-/* Runs nops calls over a poisoned output, and compares. Collective. */
-static symm_status check(struct round *r, int i, symm_graph graph, int nops)
+static symm_status judge(void *what, int nops, uint64_t *wrong)
 {
-    struct session *s = r->c->s;
-    struct entry *e = &r->entries[i];
-    const size_t nbytes = products_d_count(&r->data) * s->options->element->nbytes;
+    const struct entry *e = what;
+    struct round *r = e->round;
     struct products_verdict verdict;
-    int64_t wrong;
     symm_status st;
 
-    TRY(symm_fill(r->on.d, POISON, nbytes, s->stream));
-    TRY(timing_line_up(s, &r->timed[i]));
-    TRY(timing_repeat(s, &r->timed[i], graph, nops));
-    TRY(symm_copy(r->got, r->on.d, nbytes, s->stream));
-    TRY(symm_synchronize(s->group, s->stream));
+    (void)nops; /* each call has the same result */
+    TRY(symm_copy(r->got, r->on.d, products_d_count(&r->data) * r->data.element->nbytes,
+                  r->m->s->stream));
+    TRY(symm_synchronize(r->m->s->group, r->m->s->stream));
     products_check(&r->data, r->got, &verdict);
     if (verdict.wrong > 0)
         complain(r, e, &verdict);
     const uint64_t others = differing(r, e);
-    TRY(session_sum(s, others > verdict.wrong ? others : verdict.wrong, &wrong));
-    e->wrong = wrong > e->wrong ? wrong : e->wrong;
+    *wrong = others > verdict.wrong ? others : verdict.wrong;
 out:
     return st;
 }
 
-/*
- * Checks what multiplies on fresh data: what is left from the data before is wrong now. Once, and
- * `closely` once more as it was timed, one call following the other.
- */
-static symm_status check_all(struct round *r, uint64_t seed, bool closely)
-{
-    symm_graph graph = NULL;
-    symm_status st;
-
-    TRY(offer(r, seed));
-    for (int i = 0; i < r->n && r->c->s->options->check; i++) {
-        if (r->entries[i].call.way->kind == PRODUCT_GATHER)
-            continue;
-        TRY(timing_record(r->c->s, &r->timed[i], 1, &graph));
-        TRY(check(r, i, graph, 1));
-        symm_graph_destroy(graph);
-        graph = NULL;
-        if (closely)
-            TRY(check(r, i, r->timed[i].graph, r->timed[i].nops));
-    }
-out:
-    symm_graph_destroy(graph);
-    return st;
-}
+static const struct subject_kind entry_kind = {enqueue, NULL, offer, judge};
 
 /* ---------------------------------------------------------------------------------- all of them */
 
-static symm_status enter(struct round *r, const struct product_way *const *ways)
+static symm_status enter(struct round *r, const struct product_variant *const *variants)
 {
-    const struct session *s = r->c->s;
+    const struct session *s = r->m->s;
     symm_status st = SYMM_OK;
 
     for (int i = 0; i < r->n; i++) {
         struct entry *e = &r->entries[i];
-        const bool checked = s->options->check && ways[i]->kind != PRODUCT_GATHER;
+        const bool checked = s->options->check && variants[i]->kind != PRODUCT_GATHER;
 
-        e->wrong = checked ? 0 : -1;
+        e->round = r;
         e->call = (struct product_call){.group = s->group,
-                                        .nccl = r->c->nccl,
-                                        .cublas = r->c->cublas,
-                                        .way = ways[i],
+                                        .nccl = r->m->nccl,
+                                        .cublas = r->m->cublas,
+                                        .variant = variants[i],
                                         .shape = *r->shape,
                                         .buffers = r->on,
                                         .stream = s->stream};
-        r->timed[i] = (struct timed){.enqueue = enqueue,
-                                     .what = e,
-                                     .nops = r->c->nops,
-                                     .samples = r->samples + (size_t)i * (size_t)s->options->iters};
+        r->subjects[i] = (struct subject){
+            .kind = &entry_kind, .what = e, .nops = r->m->nops, .wrong = checked ? 0 : -1};
         TRY(product_prepare(&e->call));
     }
 out:
     return st;
 }
 
-/* The time of the way of that kind; NAN: it is not there. */
-static double time_of(const struct round *r, const struct contest_row *rows, enum product_kind kind)
+/* The time of the variant of that kind; NAN: it is not there. */
+static double time_of(const struct round *r, const struct matmul_row *rows, enum product_kind kind)
 {
     for (int i = 0; i < r->n; i++) {
-        if (r->entries[i].call.way->kind == kind)
+        if (r->entries[i].call.variant->kind == kind)
             return rows[i].time_us;
     }
     return NAN;
 }
 
 /* What follows from the times alone. */
-static void compare(const struct round *r, struct contest_row *rows)
+static void compare(const struct round *r, struct matmul_row *rows)
 {
-    const bool gathers = r->c->s->options->command == BENCH_ALL_GATHER_MATMUL;
+    const bool gathers = r->m->s->options->command == BENCH_ALL_GATHER_MATMUL;
     const struct cublas_shape *s = r->shape;
     const double operations = 2.0 * s->m * s->n * s->k * s->l,
                  alone = time_of(r, rows, PRODUCT_ALONE), gather = time_of(r, rows, PRODUCT_GATHER),
                  peer = time_of(r, rows, gathers ? PRODUCT_CUBLAS_NCCL : PRODUCT_CUBLAS);
 
     for (int i = 0; i < r->n; i++) {
-        const enum product_kind kind = r->entries[i].call.way->kind;
+        const enum product_kind kind = r->entries[i].call.variant->kind;
         const double time = rows[i].time_us;
 
         rows[i].tflops = kind == PRODUCT_GATHER ? NAN : operations / time / 1e6;
@@ -324,40 +309,28 @@ static void compare(const struct round *r, struct contest_row *rows)
     }
 }
 
-static symm_status make_rows(struct round *r, struct contest_row *rows)
+symm_status matmul_measure_shape(struct matmul_measure *m, const struct cublas_shape *shape,
+                                 const struct product_variant *const *variants, int nvariants,
+                                 uint64_t use, struct matmul_row *rows,
+                                 struct matmul_sample *sample)
 {
-    float times[2];
-    symm_status st = SYMM_OK;
-
-    for (int i = 0; i < r->n; i++) {
-        TRY(timing_summarise(r->c->s, &r->timed[i], times));
-        rows[i] = (struct contest_row){.strategy = product_strategy(&r->entries[i].call),
-                                       .time_us = (double)times[0],
-                                       .p95_us = (double)times[1],
-                                       .wrong = r->entries[i].wrong};
-    }
-    compare(r, rows);
-out:
-    return st;
-}
-
-symm_status contest_run(struct contest *c, const struct cublas_shape *shape,
-                        const struct product_way *const *ways, int nways, uint64_t use,
-                        struct contest_row *rows, struct contest_sample *sample)
-{
-    struct round r = {.c = c, .shape = shape, .n = nways};
+    struct round r = {.m = m, .shape = shape, .n = nvariants};
+    const uint64_t seed = sums_seed(m->s->seed, use);
     symm_status st;
 
     TRY(allocate_host(&r));
     TRY(allocate_device(&r));
-    TRY(enter(&r, ways));
-    TRY(check_all(&r, sums_seed(c->s->seed, 2 * use), false));
-    TRY(timing_run(c->s, r.timed, r.n));
-    if (c->s->options->check)
-        TRY(check_all(&r, sums_seed(c->s->seed, 2 * use + 1), true));
-    TRY(make_rows(&r, rows));
-    *sample = (struct contest_sample){r.data.step, products_compared(&r.data),
-                                      (uint64_t)products_d_count(&r.data)};
+    TRY(enter(&r, variants));
+    TRY(make_data(&r, seed));
+    TRY(subjects_measure(m->s, r.subjects, r.n, seed));
+    for (int i = 0; i < r.n; i++)
+        rows[i] = (struct matmul_row){.strategy = product_strategy(&r.entries[i].call),
+                                      .time_us = (double)r.subjects[i].median,
+                                      .p95_us = (double)r.subjects[i].p95,
+                                      .wrong = r.subjects[i].wrong};
+    compare(&r, rows);
+    *sample = (struct matmul_sample){r.data.step, products_compared(&r.data),
+                                     (uint64_t)products_d_count(&r.data)};
 out:
     return release(&r, st);
 }

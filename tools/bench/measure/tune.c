@@ -31,7 +31,7 @@ enum { NCOLUMNS = sizeof columns / sizeof columns[0] };
 
 struct tune {
     struct session s;
-    struct measure measure;
+    struct collective_measure measure;
     FILE *file;               /* rank 0's, under a name of its own until it is complete */
     char path[MAX_PATH + 32]; /* its name; every rank has it */
     bool pending;             /* the file is there and has not got its right name */
@@ -169,7 +169,7 @@ static void choose_variants(struct tune *t)
 }
 
 /* A row of the table on the standard output for each variant, and one of the file for a winner. */
-static void take_size(struct tune *t, const struct measure_row *rows, struct winner *w)
+static void take_size(struct tune *t, const struct collective_row *rows, struct crossover *w)
 {
     const struct bench_options *o = t->s.options;
     double times[MEASURE_MAX_VARIANTS];
@@ -177,7 +177,7 @@ static void take_size(struct tune *t, const struct measure_row *rows, struct win
 
     for (int v = 0; v < t->measure.nvariants; v++)
         times[v] = rows[v].time_us;
-    if (winner_take(w, rows[0].nbytes, times, t->measure.nvariants, &from) && t->file)
+    if (crossover_take(w, rows[0].nbytes, times, t->measure.nvariants, &from) && t->file)
         fprintf(t->file, "%s %d %s %s %" PRIu64 " %s\n", o->operation->name, t->s.nranks,
                 dtype_of(o), memory_of(o), from, t->measure.variants[w->variant]->name);
     for (int v = 0; v < t->measure.nvariants; v++)
@@ -196,8 +196,8 @@ static void take_size(struct tune *t, const struct measure_row *rows, struct win
 /* Measures the operation, type and memory of the options at all sizes. Collective. */
 static symm_status tune_one(struct tune *t)
 {
-    struct measure_row rows[MEASURE_MAX_VARIANTS];
-    struct winner winner = {0};
+    struct collective_row rows[MEASURE_MAX_VARIANTS];
+    struct crossover crossover = {0};
     uint64_t nbytes;
     symm_status st = SYMM_OK;
 
@@ -205,20 +205,20 @@ static symm_status tune_one(struct tune *t)
     choose_variants(t);
     if (t->measure.nvariants == 0)
         return SYMM_OK;
-    TRY(measure_create(&t->measure, t->s.options->max_bytes));
+    TRY(collective_measure_create(&t->measure, t->s.options->max_bytes));
     for (int i = 0; bench_options_size(t->s.options, i, &nbytes); i++) {
         t->measure.nops = t->s.emulated ? 2 : nbytes < LONG_NBYTES ? NOPS : NOPS_LONG;
         TRY(measure_size(&t->measure, nbytes, (uint64_t)i, rows));
-        take_size(t, rows, &winner);
+        take_size(t, rows, &crossover);
     }
 out:
-    measure_destroy(&t->measure);
+    collective_measure_destroy(&t->measure);
     if (st == SYMM_OK && !t->s.options->plain_memory) {
         st = symm_free(t->s.group, t->measure.ours.in);
         if (st == SYMM_OK)
             st = symm_free(t->s.group, t->measure.ours.out);
     }
-    t->measure = (struct measure){.s = t->measure.s};
+    t->measure = (struct collective_measure){.s = t->measure.s};
     return st;
 }
 
