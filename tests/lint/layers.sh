@@ -28,6 +28,10 @@ src/matmul
 emulator_rooms='
 include/symm
 src/abi
+src/emulator/state
+src/emulator/memory
+src/emulator/blocks
+src/emulator/streams
 src/emulator
 '
 most_lines=500 # of a file of src
