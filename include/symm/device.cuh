@@ -99,12 +99,6 @@ SYMM_DEV void symm_dev_barrier(const symm_view &v, symm_signal_pad *pad, int cha
 SYMM_DEV void symm_dev_arrive(const symm_view &v, symm_signal_pad *pad, int channel,
                               uint32_t word = 0);
 SYMM_DEV void symm_dev_wait_all(const symm_view &v, symm_signal_pad *pad, int channel);
-/*
- * Arrives on `channel` with word and on the next channel with next_word, in the time of one. Until
- * they are waited for, these channels must be used for nothing else.
- */
-SYMM_DEV void symm_dev_arrive_both(const symm_view &v, symm_signal_pad *pad, int channel,
-                                   uint32_t word, uint32_t next_word);
 
 /*
  * A barrier that carries a word: returns, in all threads of all these blocks alike, whether every
@@ -131,15 +125,6 @@ SYMM_DEV bool symm_dev_wait_all_test_equal(const symm_view &v, symm_signal_pad *
                                            uint32_t word);
 SYMM_DEV bool symm_dev_wait_all_require_equal(const symm_view &v, symm_signal_pad *pad, int channel,
                                               uint32_t word);
-
-/*
- * The second half of symm_dev_arrive_both with the same words, in the time of one wait: insists on
- * next_word on the next channel, which is what it returns, and in *agreed is whether every rank
- * came with word on `channel`. Whole block, all threads alike. After an abort: false, and *agreed
- * says nothing.
- */
-SYMM_DEV bool symm_dev_wait_all_both(const symm_view &v, symm_signal_pad *pad, int channel,
-                                     uint32_t word, uint32_t next_word, bool *agreed);
 
 /*
  * Barrier of all blocks of this rank's grid, which must be resident together (symm_launch() sees to

@@ -263,12 +263,6 @@ SYMM_API symm_status symm_trim(symm_group *group);
 SYMM_API symm_status symm_register(symm_group *group, void *theirs, size_t nbytes, void **out);
 
 /*
- * Binds memory of another group to this group's multicast object. Scope: Collective.
- * Errors: ERROR_UNSUPPORTED  always, in this version
- */
-SYMM_API symm_status symm_share(symm_group *group, void *ptr);
-
-/*
  * Allocates a contiguous, row-major symmetric tensor.
  *
  * Scope:  Collective. Shapes: 1 <= ndim <= SYMM_MAX_DIMS, every extent >= 1, the product fits

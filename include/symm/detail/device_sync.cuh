@@ -339,6 +339,11 @@ SYMM_DEV void symm_dev_arrive(const symm_view &v, symm_signal_pad *pad, int chan
     __syncthreads();
 }
 
+/*
+ * For symm's own collectives, not for user kernels: two barriers in the time of one. Arrives on
+ * `channel` with `word` and on the next channel with `next_word`. Whole block. Until
+ * symm_dev_wait_all_both() the two channels serve nothing else.
+ */
 SYMM_DEV void symm_dev_arrive_both(const symm_view &v, symm_signal_pad *pad, int channel,
                                    uint32_t word, uint32_t next_word)
 {
@@ -379,8 +384,13 @@ SYMM_DEV bool symm_dev_wait_all_require_equal(const symm_view &v, symm_signal_pa
 }
 
 /*
- * Two warps wait where there are two: who insists must not be held up by who waits for a rank that
- * never comes, because it called something else.
+ * The second half of symm_dev_arrive_both(), in the time of one wait. Whole block. Requires
+ * `next_word` of all ranks on the next channel and returns whether all came with it. *agreed: all
+ * ranks came with `word` on `channel`. All threads get the same answers. After an abort it returns
+ * false, and *agreed has no meaning.
+ *
+ * Blocks of more than one warp wait for the two channels in different warps. A rank that called
+ * something else may never arrive on `channel`. This must not delay the check of `next_word`.
  */
 SYMM_DEV bool symm_dev_wait_all_both(const symm_view &v, symm_signal_pad *pad, int channel,
                                      uint32_t word, uint32_t next_word, bool *agreed)

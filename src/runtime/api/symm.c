@@ -84,16 +84,16 @@ symm_status symm_group_create(symm_group *of, int nranks, const int *ranks, symm
 {
     char text[4 * SYMM_MAX_RANKS];
     struct symm_group *group = NULL;
-    struct symm_call e;
+    struct symm_call call;
     symm_status st, begun, mine;
 
     TRY(symm__enter(of, "symm_group_create"));
     TRY(check_ranks(of, nranks, ranks, text, sizeof text));
     /* Not a call of all of `of`'s ranks, so it does not count as one. Members hear of a failure. */
-    begun = symm__collective_begin(&e, of, false, "symm_group_create(ranks%s)", text);
+    begun = symm__collective_begin(&call, of, false, "symm_group_create(ranks%s)", text);
     mine = begun == SYMM_OK && !out ? symm__fail(SYMM_ERROR_ARGUMENT, "out is NULL") : begun;
-    st = symm__group_create(of, nranks, ranks, e.call, mine, &group);
-    TRY(begun == SYMM_OK ? symm__collective_end(&e, st) : st);
+    st = symm__group_create(of, nranks, ranks, call.text, mine, &group);
+    TRY(begun == SYMM_OK ? symm__collective_end(&call, st) : st);
     *out = group;
 out:
     return st;
@@ -103,10 +103,10 @@ out:
  * Once all have agreed, this rank lets go of the group's memory. Once all have said so, its bytes
  * can be used again.
  */
-static symm_status leave_together(struct symm_call *e)
+static symm_status leave_together(struct symm_call *call)
 {
-    struct symm_group *group = e->group;
-    struct symm_vote agree = {.what = e->call, .fd = -1};
+    struct symm_group *group = call->group;
+    struct symm_vote agree = {.what = call->text, .fd = -1};
     struct symm_vote let_go = {.what = "symm_group_destroy: memory", .fd = -1};
     symm_status st;
 
@@ -115,13 +115,13 @@ static symm_status leave_together(struct symm_call *e)
     symm__group_let_go(group);
     st = symm__host_comm_vote(group->comm, &let_go, symm__deadline_in(group->ctx->timeout_ms));
 out:
-    return symm__collective_end(e, st);
+    return symm__collective_end(call, st);
 }
 
 symm_status symm_group_destroy(symm_group *group)
 {
     struct symm_context *ctx;
-    struct symm_call e;
+    struct symm_call call;
     CUcontext popped;
     symm_status st, released;
     char why[SYMM_TEXT_MAX];
@@ -133,9 +133,9 @@ symm_status symm_group_destroy(symm_group *group)
     if (!symm__forked(ctx) && group == ctx->world)
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "symm_group_destroy: the world group lives as long as its context");
-    st = symm__collective_begin(&e, group, true, "symm_group_destroy()");
+    st = symm__collective_begin(&call, group, true, "symm_group_destroy()");
     if (st == SYMM_OK)
-        st = leave_together(&e);
+        st = leave_together(&call);
     if (st == SYMM_ERROR_STATE)
         return st; /* forked, or some rank is capturing a stream: nothing has happened anywhere */
     strcpy(why, symm__failure_text());
@@ -252,10 +252,10 @@ out:
  * More than one vote can carry: in pieces, into memory of our own, since outputs stay untouched on
  * failure.
  */
-static symm_status exchange_pieces(struct symm_call *e, const char *mine, size_t nbytes,
+static symm_status exchange_pieces(struct symm_call *call, const char *mine, size_t nbytes,
                                    size_t most, char *all)
 {
-    struct symm_group *group = e->group;
+    struct symm_group *group = call->group;
     size_t nranks = (size_t)group->nranks;
     char *gathered = malloc(nranks * nbytes), *piece = malloc(nranks * most);
     symm_status mem =
@@ -264,8 +264,12 @@ static symm_status exchange_pieces(struct symm_call *e, const char *mine, size_t
 
     for (size_t at = 0; at < nbytes; at += most) {
         size_t n = nbytes - at < most ? nbytes - at : most;
-        struct symm_vote vote = {
-            .what = e->call, .status = mem, .mine = mine + at, .nbytes = n, .all = piece, .fd = -1};
+        struct symm_vote vote = {.what = call->text,
+                                 .status = mem,
+                                 .mine = mine + at,
+                                 .nbytes = n,
+                                 .all = piece,
+                                 .fd = -1};
         TRY(symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms)));
         for (size_t r = 0; r < nranks; r++)
             memcpy(gathered + r * nbytes + at, piece + r * n, n);
@@ -279,25 +283,28 @@ out:
 
 symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, void *all)
 {
-    struct symm_call e;
+    struct symm_call call;
     size_t most, total;
     symm_status st;
 
-    TRY(symm__collective_begin(&e, group, true, "symm_exchange(%zu bytes)", nbytes));
+    TRY(symm__collective_begin(&call, group, true, "symm_exchange(%zu bytes)", nbytes));
     if (nbytes > 0 && (!mine || !all))
-        return symm__collective_refuse(&e, "%s is NULL; nbytes is %zu", mine ? "all" : "mine",
+        return symm__collective_refuse(&call, "%s is NULL; nbytes is %zu", mine ? "all" : "mine",
                                        nbytes);
     if (__builtin_mul_overflow(nbytes, (size_t)group->nranks, &total))
-        return symm__collective_refuse(&e, "nbytes is %zu: too many", nbytes);
+        return symm__collective_refuse(&call, "nbytes is %zu: too many", nbytes);
     most = symm__vote_max(group->nranks);
     if (nbytes <= most) {
-        struct symm_vote vote = {
-            .what = e.call, .mine = mine, .nbytes = nbytes, .all = nbytes ? all : NULL, .fd = -1};
+        struct symm_vote vote = {.what = call.text,
+                                 .mine = mine,
+                                 .nbytes = nbytes,
+                                 .all = nbytes ? all : NULL,
+                                 .fd = -1};
         st = symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
     } else {
-        st = exchange_pieces(&e, mine, nbytes, most, all);
+        st = exchange_pieces(&call, mine, nbytes, most, all);
     }
-    st = symm__collective_end(&e, st);
+    st = symm__collective_end(&call, st);
 out:
     return st;
 }
@@ -306,18 +313,19 @@ out:
 
 symm_status symm_alloc(symm_group *group, size_t nbytes, void **out)
 {
-    struct symm_call e;
+    struct symm_call call;
     void *block = NULL;
     symm_status st;
 
-    TRY(symm__collective_begin(&e, group, true, "symm_alloc(%zu bytes)", nbytes));
+    TRY(symm__collective_begin(&call, group, true, "symm_alloc(%zu bytes)", nbytes));
     if (nbytes == 0 || !out)
-        return symm__collective_refuse(&e, "%s", out ? "nbytes is 0" : "out is NULL");
+        return symm__collective_refuse(&call, "%s", out ? "nbytes is 0" : "out is NULL");
     if (nbytes > group->ctx->agreed.window_nbytes)
-        return symm__collective_refuse(&e, "nbytes is %zu; the window has %llu", nbytes,
+        return symm__collective_refuse(&call, "nbytes is %zu; the window has %llu", nbytes,
                                        (unsigned long long)group->ctx->agreed.window_nbytes);
-    TRY(symm__collective_end(&e, symm__memory_alloc(group->ctx->memory, group->comm, group,
-                                                    SYMM_BLOCK_USER, nbytes, e.call, &block)));
+    TRY(symm__collective_end(&call,
+                             symm__memory_alloc(group->ctx->memory, group->comm, group,
+                                                SYMM_BLOCK_USER, nbytes, call.text, &block)));
     *out = block;
 out:
     return st;
@@ -338,11 +346,11 @@ symm_status symm_free(symm_group *group, void *ptr)
 
 symm_status symm_trim(symm_group *group)
 {
-    struct symm_call e;
+    struct symm_call call;
     symm_status st;
 
-    TRY(symm__collective_begin(&e, group, true, "symm_trim()"));
-    st = symm__collective_end(&e, symm__memory_trim(group->ctx->memory, group->comm));
+    TRY(symm__collective_begin(&call, group, true, "symm_trim()"));
+    st = symm__collective_end(&call, symm__memory_trim(group->ctx->memory, group->comm));
 out:
     return st;
 }
@@ -354,13 +362,6 @@ symm_status symm_register(symm_group *group, void *theirs, size_t nbytes, void *
     (void)nbytes;
     (void)out;
     return symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_register: not in this version of symm");
-}
-
-symm_status symm_share(symm_group *group, void *ptr)
-{
-    (void)group;
-    (void)ptr;
-    return symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_share: not in this version of symm");
 }
 
 /* Shape and strides of a contiguous tensor, and its size. */
@@ -391,15 +392,15 @@ symm_status symm_tensor_alloc(symm_group *group, symm_dtype dtype, int ndim, con
                               symm_tensor *out)
 {
     symm_tensor tensor = {.dtype = dtype, .ndim = ndim};
-    struct symm_call e;
+    struct symm_call call;
     size_t nbytes = 0;
     symm_status st = lay_out(&tensor, shape, &nbytes);
 
     if (st != SYMM_OK || !out) {
         char why[SYMM_TEXT_MAX];
         strcpy(why, out ? symm__failure_text() : "out is NULL");
-        TRY(symm__collective_begin(&e, group, true, "symm_tensor_alloc(%d dimensions)", ndim));
-        return symm__collective_refuse(&e, "%s", why);
+        TRY(symm__collective_begin(&call, group, true, "symm_tensor_alloc(%d dimensions)", ndim));
+        return symm__collective_refuse(&call, "%s", why);
     }
     st = symm_alloc(group, nbytes, &tensor.data);
     if (st != SYMM_OK)

@@ -347,7 +347,6 @@ BENCH_CASE(what_comes_later_says_that_it_is_unsupported, 2)
 {
     void *out = NULL;
     RANK_EXPECT(self, SYMM_ERROR_UNSUPPORTED, symm_register(b->world, b->plain, BENCH, &out));
-    RANK_EXPECT(self, SYMM_ERROR_UNSUPPORTED, symm_share(b->world, b->x));
     RANK_TRY(self, bench_works(self, b));
 out:
     return self->report->status;
