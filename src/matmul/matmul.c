@@ -13,7 +13,7 @@ SYMM_KERNEL_LIST(matmul, SYMM_MATMUL_KERNELS);
 
 static symm_status vote(struct symm_call *e, struct symm_vote *step)
 {
-    step->what = e->call;
+    step->what = e->text;
     step->fd = -1;
     return symm__host_comm_vote(e->group->comm, step, symm__deadline_in(e->group->ctx->timeout_ms));
 }
@@ -32,7 +32,7 @@ static const char *const strategy_names[] = {
 /* From now on the call is what the ranks must agree on. */
 static void name_call(struct symm_call *e, const struct symm_problem *p)
 {
-    snprintf(e->call, sizeof e->call,
+    snprintf(e->text, sizeof e->text,
              "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s, nb %d, gathered_a %s)",
              kind_names[p->kind], strategy_names[p->strategy], p->m, p->k, p->l,
              symm__dtype_name(p->dtype), p->nb, p->gathered_a.l ? "wanted" : "not wanted");
@@ -84,7 +84,7 @@ static symm_status alloc(struct symm_call *e, struct symm_matmul *m, enum symm_b
     void *block;
     symm_status st;
 
-    TRY(symm__memory_alloc(e->group->ctx->memory, e->group->comm, m, kind, nbytes, e->call,
+    TRY(symm__memory_alloc(e->group->ctx->memory, e->group->comm, m, kind, nbytes, e->text,
                            &block));
     *(void **)out = block;
 out:

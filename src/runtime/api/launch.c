@@ -67,23 +67,23 @@ static symm_status check_threads(const struct symm_group *group, const struct sy
 symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kernel, uint32_t threads,
                                    uint32_t smem_nbytes, uint32_t *out)
 {
-    struct symm_call e;
+    struct symm_call call;
     uint32_t mine = 0, all[SYMM_MAX_RANKS], least = UINT32_MAX;
     symm_status st;
 
-    TRY(symm__collective_begin(&e, group, true, "symm_kernel_max_blocks(threads %u, smem %u)",
+    TRY(symm__collective_begin(&call, group, true, "symm_kernel_max_blocks(threads %u, smem %u)",
                                threads, smem_nbytes));
     if (!out)
-        return symm__collective_refuse(&e, "out is NULL");
+        return symm__collective_refuse(&call, "out is NULL");
     struct symm_vote vote = {
-        .what = e.call, .mine = &mine, .nbytes = sizeof mine, .all = all, .fd = -1};
+        .what = call.text, .mine = &mine, .nbytes = sizeof mine, .all = all, .fd = -1};
     vote.status = check_threads(group, kernel, threads);
     if (vote.status == SYMM_OK)
         vote.status = allow_shared(kernel, smem_nbytes);
     if (vote.status == SYMM_OK)
         vote.status = resident_blocks(group->ctx, kernel, threads, smem_nbytes, &mine);
     st = symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
-    TRY(symm__collective_end(&e, st));
+    TRY(symm__collective_end(&call, st));
     for (int r = 0; r < group->nranks; r++)
         least = all[r] < least ? all[r] : least;
     *out = least;
@@ -146,10 +146,10 @@ static symm_status check_args(const struct symm_group *group, const struct symm_
     return SYMM_OK;
 }
 
-static symm_status launch(struct symm_call *e, struct symm_kernel *kernel, const symm_grid *grid,
+static symm_status launch(struct symm_call *call, struct symm_kernel *kernel, const symm_grid *grid,
                           const void *args)
 {
-    const struct symm_context *ctx = e->group->ctx;
+    const struct symm_context *ctx = call->group->ctx;
     bool early = grid->flags & SYMM_GRID_PDL;
     CUlaunchAttribute attributes[2];
     CUlaunchConfig config = {
@@ -160,7 +160,7 @@ static symm_status launch(struct symm_call *e, struct symm_kernel *kernel, const
         .blockDimY = 1,
         .blockDimZ = 1,
         .sharedMemBytes = grid->smem_nbytes,
-        .hStream = e->stream,
+        .hStream = call->stream,
         .attrs = attributes,
     };
     void *params[] = {(void *)(uintptr_t)args}; /* read only; the driver's interface has no const */
@@ -202,7 +202,7 @@ out:
 symm_status symm_launch(symm_group *group, symm_kernel *kernel, const symm_grid *grid,
                         const void *args, size_t nbytes, symm_stream stream)
 {
-    struct symm_call e;
+    struct symm_call call;
     symm_status st;
 
     TRY(symm__enter(group, "symm_launch"));
@@ -211,9 +211,9 @@ symm_status symm_launch(symm_group *group, symm_kernel *kernel, const symm_grid 
         st = check_args(group, kernel, args, nbytes);
     if (st != SYMM_OK)
         return symm__fail_on(group->rank, st, "symm_launch: ");
-    TRY(symm__call_begin(&e, group, stream, false, "symm_launch(%u blocks, %u threads)",
+    TRY(symm__call_begin(&call, group, stream, false, "symm_launch(%u blocks, %u threads)",
                          grid->blocks, grid->threads));
-    st = symm__call_end(&e, launch(&e, kernel, grid, args));
+    st = symm__call_end(&call, launch(&call, kernel, grid, args));
 out:
     return st;
 }

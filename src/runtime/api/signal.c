@@ -47,27 +47,28 @@ out:
     return st;
 }
 
-static symm_status enqueue_copy(struct symm_call *e, CUdeviceptr dst, CUdeviceptr src,
+static symm_status enqueue_copy(struct symm_call *call, CUdeviceptr dst, CUdeviceptr src,
                                 size_t nbytes)
 {
     symm_status st = SYMM_OK;
 
     if (nbytes > 0)
-        TRY_CU(e->group->ctx->drv, cuMemcpyAsync, dst, src, nbytes, e->stream);
+        TRY_CU(call->group->ctx->drv, cuMemcpyAsync, dst, src, nbytes, call->stream);
 out:
-    return symm__call_end(e, st);
+    return symm__call_end(call, st);
 }
 
 symm_status symm_put(symm_group *group, void *dst, const void *src, size_t nbytes, int to,
                      symm_stream stream)
 {
     const struct copy c = {"symm_put", "dst", "src", "to", dst, src, nbytes, to};
-    struct symm_call e;
+    struct symm_call call;
     symm_status st;
 
     TRY(check_copy(group, &c));
-    TRY(symm__call_begin(&e, group, stream, false, "symm_put(%zu bytes to rank %d)", nbytes, to));
-    st = enqueue_copy(&e, (CUdeviceptr)(uintptr_t)dst + (CUdeviceptr)group->view.peer[to],
+    TRY(symm__call_begin(&call, group, stream, false, "symm_put(%zu bytes to rank %d)", nbytes,
+                         to));
+    st = enqueue_copy(&call, (CUdeviceptr)(uintptr_t)dst + (CUdeviceptr)group->view.peer[to],
                       (CUdeviceptr)(uintptr_t)src, nbytes);
 out:
     return st;
@@ -77,13 +78,13 @@ symm_status symm_get(symm_group *group, void *dst, const void *src, size_t nbyte
                      symm_stream stream)
 {
     const struct copy c = {"symm_get", "src", "dst", "from", src, dst, nbytes, from};
-    struct symm_call e;
+    struct symm_call call;
     symm_status st;
 
     TRY(check_copy(group, &c));
-    TRY(symm__call_begin(&e, group, stream, false, "symm_get(%zu bytes from rank %d)", nbytes,
+    TRY(symm__call_begin(&call, group, stream, false, "symm_get(%zu bytes from rank %d)", nbytes,
                          from));
-    st = enqueue_copy(&e, (CUdeviceptr)(uintptr_t)dst,
+    st = enqueue_copy(&call, (CUdeviceptr)(uintptr_t)dst,
                       (CUdeviceptr)(uintptr_t)src + (CUdeviceptr)group->view.peer[from], nbytes);
 out:
     return st;
@@ -135,12 +136,13 @@ static symm_status enqueue_signal(struct symm_group *group, const struct signal_
 {
     symm_signal_args args = {
         .view = group->view, .pad = c->pad, .channel = c->channel, .rank = c->rank, .n = c->n};
-    struct symm_call e;
+    struct symm_call call;
     symm_status st;
 
-    TRY(symm__call_begin(&e, group, stream, false, "%s(pad %p, channel %d, %s rank %d, n %u)",
+    TRY(symm__call_begin(&call, group, stream, false, "%s(pad %p, channel %d, %s rank %d, n %u)",
                          c->call, (const void *)c->pad, c->channel, c->rank_name, c->rank, c->n));
-    st = symm__call_end(&e, symm__call_launch(&e, kernel, 1, threads_for(group, 1), false, &args));
+    st = symm__call_end(&call,
+                        symm__call_launch(&call, kernel, 1, threads_for(group, 1), false, &args));
 out:
     return st;
 }
@@ -165,14 +167,14 @@ symm_status symm_wait(symm_group *group, symm_signal_pad *pad, int channel, int 
 
 symm_status symm_barrier(symm_group *group, symm_stream stream)
 {
-    struct symm_call e;
+    struct symm_call call;
     symm_status st;
 
-    TRY(symm__call_begin(&e, group, stream, true, "symm_barrier()"));
+    TRY(symm__call_begin(&call, group, stream, true, "symm_barrier()"));
     symm_signal_args args = {
         .view = group->view, .pad = group->pad, .channel = SYMM_CHANNEL_BARRIER};
-    st = symm__call_end(&e, symm__call_launch(&e, SYMM_KERNEL_symm_stream_barrier, 1,
-                                              threads_for(group, group->nranks), false, &args));
+    st = symm__call_end(&call, symm__call_launch(&call, SYMM_KERNEL_symm_stream_barrier, 1,
+                                                 threads_for(group, group->nranks), false, &args));
 out:
     return st;
 }

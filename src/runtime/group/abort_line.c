@@ -21,7 +21,7 @@ struct symm_abort_lines {
     struct symm_abort_line *free;
 };
 
-static symm_status add_slab(struct symm_abort_lines *c)
+static symm_status add_slab(struct symm_abort_lines *lines)
 {
     struct slab *s = calloc(1, sizeof *s);
     CUdeviceptr host_address;
@@ -29,88 +29,88 @@ static symm_status add_slab(struct symm_abort_lines *c)
 
     if (!s)
         return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    TRY_CU(c->drv, cuMemHostAlloc, &s->host, LINES * sizeof(struct symm_host_line),
+    TRY_CU(lines->drv, cuMemHostAlloc, &s->host, LINES * sizeof(struct symm_host_line),
            CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
-    TRY_CU(c->drv, cuMemHostGetDevicePointer, &host_address, s->host, 0);
-    TRY_CU(c->drv, cuMemAlloc, &s->device, LINES * sizeof(struct symm_device_line));
+    TRY_CU(lines->drv, cuMemHostGetDevicePointer, &host_address, s->host, 0);
+    TRY_CU(lines->drv, cuMemAlloc, &s->device, LINES * sizeof(struct symm_device_line));
     for (int i = LINES - 1; i >= 0; i--) {
         s->lines[i] = (struct symm_abort_line){
             .host = (struct symm_host_line *)s->host + i,
             .host_address = host_address + (size_t)i * sizeof(struct symm_host_line),
             .device_address = s->device + (size_t)i * sizeof(struct symm_device_line),
-            .next_free = c->free,
+            .next_free = lines->free,
         };
-        c->free = &s->lines[i];
+        lines->free = &s->lines[i];
     }
-    s->next = c->slabs;
-    c->slabs = s;
+    s->next = lines->slabs;
+    lines->slabs = s;
     s = NULL;
 out:
     if (s && s->host)
-        c->drv->cuMemFreeHost(s->host);
+        lines->drv->cuMemFreeHost(s->host);
     free(s);
     return st;
 }
 
 symm_status symm__abort_lines_create(const struct symm_driver *drv, struct symm_abort_lines **out)
 {
-    struct symm_abort_lines *c = calloc(1, sizeof *c);
+    struct symm_abort_lines *lines = calloc(1, sizeof *lines);
     symm_status st;
 
-    if (!c)
+    if (!lines)
         return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    c->drv = drv;
-    pthread_mutex_init(&c->lock, NULL);
-    st = add_slab(c);
+    lines->drv = drv;
+    pthread_mutex_init(&lines->lock, NULL);
+    st = add_slab(lines);
     if (st == SYMM_OK)
-        *out = c;
+        *out = lines;
     else
-        symm__abort_lines_destroy(c);
+        symm__abort_lines_destroy(lines);
     return st;
 }
 
-symm_status symm__abort_lines_destroy(struct symm_abort_lines *c)
+symm_status symm__abort_lines_destroy(struct symm_abort_lines *lines)
 {
     symm_status st = SYMM_OK;
 
-    if (!c)
+    if (!lines)
         return SYMM_OK;
-    while (c->slabs) {
-        struct slab *s = c->slabs;
-        c->slabs = s->next;
-        symm__driver_note(c->drv, c->drv->cuMemFree(s->device), "cuMemFree", &st);
-        symm__driver_note(c->drv, c->drv->cuMemFreeHost(s->host), "cuMemFreeHost", &st);
+    while (lines->slabs) {
+        struct slab *s = lines->slabs;
+        lines->slabs = s->next;
+        symm__driver_note(lines->drv, lines->drv->cuMemFree(s->device), "cuMemFree", &st);
+        symm__driver_note(lines->drv, lines->drv->cuMemFreeHost(s->host), "cuMemFreeHost", &st);
         free(s);
     }
-    pthread_mutex_destroy(&c->lock);
-    free(c);
+    pthread_mutex_destroy(&lines->lock);
+    free(lines);
     return st;
 }
 
-symm_status symm__abort_line_take(struct symm_abort_lines *c, struct symm_abort_line **out)
+symm_status symm__abort_line_take(struct symm_abort_lines *lines, struct symm_abort_line **out)
 {
     symm_status st = SYMM_OK;
 
-    pthread_mutex_lock(&c->lock);
-    if (!c->free)
-        st = add_slab(c);
+    pthread_mutex_lock(&lines->lock);
+    if (!lines->free)
+        st = add_slab(lines);
     if (st == SYMM_OK) {
-        *out = c->free;
-        c->free = c->free->next_free;
+        *out = lines->free;
+        lines->free = lines->free->next_free;
         memset((*out)->host, 0, sizeof *(*out)->host);
     }
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&lines->lock);
     return st;
 }
 
-void symm__abort_line_put_back(struct symm_abort_lines *c, struct symm_abort_line *line)
+void symm__abort_line_put_back(struct symm_abort_lines *lines, struct symm_abort_line *line)
 {
     if (!line)
         return;
-    pthread_mutex_lock(&c->lock);
-    line->next_free = c->free;
-    c->free = line;
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_lock(&lines->lock);
+    line->next_free = lines->free;
+    lines->free = line;
+    pthread_mutex_unlock(&lines->lock);
 }
 
 void symm__abort_line_abort(struct symm_abort_line *line)

@@ -21,14 +21,14 @@ struct symm_abort_line {
 /* Local; the device's context is current in all of these. */
 symm_status symm__abort_lines_create(const struct symm_driver *drv, struct symm_abort_lines **out);
 /* Keeps going; returns the first failure. NULL is fine. */
-symm_status symm__abort_lines_destroy(struct symm_abort_lines *control);
+symm_status symm__abort_lines_destroy(struct symm_abort_lines *lines);
 
 /*
  * Takes a line. Its host side is zero; the device side is the caller's to zero, on a stream of its
  * choice.
  */
-symm_status symm__abort_line_take(struct symm_abort_lines *control, struct symm_abort_line **out);
-void symm__abort_line_put_back(struct symm_abort_lines *control, struct symm_abort_line *line);
+symm_status symm__abort_line_take(struct symm_abort_lines *lines, struct symm_abort_line **out);
+void symm__abort_line_put_back(struct symm_abort_lines *lines, struct symm_abort_line *line);
 
 /* Ends every wait of this group's kernels on this rank. Any thread. */
 void symm__abort_line_abort(struct symm_abort_line *line);

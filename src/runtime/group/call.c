@@ -28,9 +28,9 @@ symm_status symm__enter(const struct symm_group *group, const char *call)
 }
 
 /* The name of the call: its text up to the parenthesis. */
-static const char *name_of(const struct symm_call *e, char *name, size_t nbytes)
+static const char *name_of(const struct symm_call *call, char *name, size_t nbytes)
 {
-    snprintf(name, nbytes, "%.*s", (int)strcspn(e->call, "("), e->call);
+    snprintf(name, nbytes, "%.*s", (int)strcspn(call->text, "("), call->text);
     return name;
 }
 
@@ -38,31 +38,31 @@ static const char *name_of(const struct symm_call *e, char *name, size_t nbytes)
  * Notes a call that is enqueued, for ranks that ask what this one does. Only calls that all ranks
  * make are counted, so that equal numbers mean the same call.
  */
-static void note_enqueued(struct symm_call *e, bool everyone)
+static void note_enqueued(struct symm_call *call, bool everyone)
 {
-    struct symm_group *group = e->group;
+    struct symm_group *group = call->group;
 
     pthread_mutex_lock(&group->lock);
     group->collective_last = false;
-    group->has_graphs |= e->capturing;
+    group->has_graphs |= call->capturing;
     if (everyone)
         snprintf(group->enqueued, sizeof group->enqueued, "call %llu: %.160s",
-                 (unsigned long long)++group->ncalls, e->call);
+                 (unsigned long long)++group->ncalls, call->text);
     else
-        snprintf(group->enqueued, sizeof group->enqueued, "%.150s (after call %llu)", e->call,
+        snprintf(group->enqueued, sizeof group->enqueued, "%.150s (after call %llu)", call->text,
                  (unsigned long long)group->ncalls);
     pthread_mutex_unlock(&group->lock);
 }
 
 /* The same for a collective call. */
-static void note_collective(struct symm_call *e, bool everyone)
+static void note_collective(struct symm_call *call, bool everyone)
 {
-    struct symm_group *group = e->group;
+    struct symm_group *group = call->group;
 
     pthread_mutex_lock(&group->lock);
     group->ncalls += everyone;
     pthread_mutex_unlock(&group->lock);
-    symm__collective_note(group, e->call);
+    symm__collective_note(group, call->text);
 }
 
 void symm__collective_note(struct symm_group *group, const char *call)
@@ -77,17 +77,19 @@ void symm__collective_note(struct symm_group *group, const char *call)
 }
 
 /* *entered: the group is alive, so that the others may be waiting for this rank's call. */
-__attribute__((format(printf, 3, 0))) static symm_status
-begin(struct symm_call *e, struct symm_group *group, const char *fmt, va_list args, bool *entered)
+__attribute__((format(printf, 3, 0))) static symm_status begin(struct symm_call *call,
+                                                               struct symm_group *group,
+                                                               const char *fmt, va_list args,
+                                                               bool *entered)
 {
     const struct symm_driver *drv;
     char name[64];
     symm_status st;
 
-    vsnprintf(e->call, sizeof e->call, fmt, args);
-    e->group = group;
+    vsnprintf(call->text, sizeof call->text, fmt, args);
+    call->group = group;
     *entered = false;
-    TRY(symm__enter(group, name_of(e, name, sizeof name)));
+    TRY(symm__enter(group, name_of(call, name, sizeof name)));
     *entered = true;
     drv = group->ctx->drv;
     TRY_CU(drv, cuCtxPushCurrent, group->ctx->primary);
@@ -95,37 +97,37 @@ out:
     return st;
 }
 
-static void leave(struct symm_call *e)
+static void leave(struct symm_call *call)
 {
     CUcontext popped;
 
-    e->group->ctx->drv->cuCtxPopCurrent(&popped);
+    call->group->ctx->drv->cuCtxPopCurrent(&popped);
 }
 
 /* Whether the stream is being captured; a capture that has failed already is refused. */
-static symm_status ask_capturing(struct symm_call *e)
+static symm_status ask_capturing(struct symm_call *call)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
     symm_status st = SYMM_OK;
 
-    TRY_CU(e->group->ctx->drv, cuStreamIsCapturing, e->stream, &status);
+    TRY_CU(call->group->ctx->drv, cuStreamIsCapturing, call->stream, &status);
     if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
         st = symm__fail(SYMM_ERROR_STATE, "the capture of this stream has been invalidated");
-    e->capturing = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    call->capturing = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 out:
     return st;
 }
 
 /* With SYMM_CHECK=1 the ranks compare what they are about to enqueue. */
-static symm_status compare(struct symm_call *e)
+static symm_status compare(struct symm_call *call)
 {
-    struct symm_vote vote = {.what = e->call, .fd = -1};
+    struct symm_vote vote = {.what = call->text, .fd = -1};
 
-    return symm__host_comm_vote(e->group->comm, &vote,
-                                symm__deadline_in(e->group->ctx->timeout_ms));
+    return symm__host_comm_vote(call->group->comm, &vote,
+                                symm__deadline_in(call->group->ctx->timeout_ms));
 }
 
-symm_status symm__call_begin(struct symm_call *e, struct symm_group *group, symm_stream stream,
+symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, symm_stream stream,
                              bool everyone, const char *fmt, ...)
 {
     symm_status st;
@@ -133,23 +135,24 @@ symm_status symm__call_begin(struct symm_call *e, struct symm_group *group, symm
     va_list args;
     bool entered;
 
-    *e = (struct symm_call){.stream = stream};
+    *call = (struct symm_call){.stream = stream};
     va_start(args, fmt);
-    st = begin(e, group, fmt, args, &entered);
+    st = begin(call, group, fmt, args, &entered);
     va_end(args);
     if (st != SYMM_OK)
-        return entered ? symm__fail_on(group->rank, st, "%s: ", name_of(e, name, sizeof name)) : st;
+        return entered ? symm__fail_on(group->rank, st, "%s: ", name_of(call, name, sizeof name))
+                       : st;
 
-    TRY(ask_capturing(e));
-    note_enqueued(e, everyone);
+    TRY(ask_capturing(call));
+    note_enqueued(call, everyone);
     if (everyone && group->ctx->agreed.check && group->nranks > 1) {
-        st = compare(e);
+        st = compare(call);
         if (st != SYMM_OK) {
-            leave(e);
-            return symm__fail_in(st, "%s: ", name_of(e, name, sizeof name));
+            leave(call);
+            return symm__fail_in(st, "%s: ", name_of(call, name, sizeof name));
         }
     }
-    if (e->capturing) {
+    if (call->capturing) {
         group->captured = stream;
         group->has_captured = true;
     } else if (group->has_last) {
@@ -158,43 +161,43 @@ symm_status symm__call_begin(struct symm_call *e, struct symm_group *group, symm
     }
 out:
     if (st != SYMM_OK) {
-        leave(e);
-        st = symm__fail_on(group->rank, st, "%s: ", name_of(e, name, sizeof name));
+        leave(call);
+        st = symm__fail_on(group->rank, st, "%s: ", name_of(call, name, sizeof name));
     }
     return st;
 }
 
-symm_status symm__call_end(struct symm_call *e, symm_status st)
+symm_status symm__call_end(struct symm_call *call, symm_status st)
 {
-    struct symm_group *group = e->group;
+    struct symm_group *group = call->group;
     char name[64];
 
     if (st != SYMM_OK)
         goto out;
     /* Inside a capture the graph's edges are the order, and an event would belong to the graph. */
-    if (!e->capturing) {
+    if (!call->capturing) {
         const struct symm_driver *drv = group->ctx->drv;
-        CUresult cu = drv->cuEventRecord(group->last, e->stream);
+        CUresult cu = drv->cuEventRecord(group->last, call->stream);
         if (cu != CUDA_SUCCESS) {
             group->has_unrecorded = true;
             st = symm__driver_fail(drv, cu, "cuEventRecord");
             goto out;
         }
-        group->last_stream = e->stream;
+        group->last_stream = call->stream;
         group->has_last = true;
     }
 out:
-    leave(e);
+    leave(call);
     if (st != SYMM_OK)
-        st = symm__fail_on(group->rank, st, "%s: ", name_of(e, name, sizeof name));
+        st = symm__fail_on(group->rank, st, "%s: ", name_of(call, name, sizeof name));
     return st;
 }
 
-static symm_status launch(struct symm_call *e, symm_kernel_id id, uint32_t blocks, uint32_t threads,
-                          uint32_t shared_nbytes, CUlaunchAttribute *attributes,
+static symm_status launch(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
+                          uint32_t threads, uint32_t shared_nbytes, CUlaunchAttribute *attributes,
                           uint32_t nattributes, const void *args)
 {
-    const struct symm_context *ctx = e->group->ctx;
+    const struct symm_context *ctx = call->group->ctx;
     const CUlaunchConfig config = {
         .gridDimX = blocks,
         .gridDimY = 1,
@@ -203,7 +206,7 @@ static symm_status launch(struct symm_call *e, symm_kernel_id id, uint32_t block
         .blockDimY = 1,
         .blockDimZ = 1,
         .sharedMemBytes = shared_nbytes,
-        .hStream = e->stream,
+        .hStream = call->stream,
         .attrs = attributes,
         .numAttrs = nattributes,
     };
@@ -218,7 +221,7 @@ static symm_status launch(struct symm_call *e, symm_kernel_id id, uint32_t block
     return symm__fail_in(st, "%s<<<%u, %u>>>: ", symm__kernels_name(id), blocks, threads);
 }
 
-symm_status symm__call_launch(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
                               uint32_t threads, bool early, const void *args)
 {
     CUlaunchAttribute attributes[2];
@@ -235,38 +238,38 @@ symm_status symm__call_launch(struct symm_call *e, symm_kernel_id id, uint32_t b
         attributes[n++] =
             (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                 .value.programmaticStreamSerializationAllowed = 1};
-    return launch(e, id, blocks, threads, 0, attributes, n, args);
+    return launch(call, id, blocks, threads, 0, attributes, n, args);
 }
 
-symm_status symm__call_launch_local(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch_local(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
                                     uint32_t threads, const void *args)
 {
-    return launch(e, id, blocks, threads, 0, NULL, 0, args);
+    return launch(call, id, blocks, threads, 0, NULL, 0, args);
 }
 
-symm_status symm__call_launch_cluster(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
                                       uint32_t threads, uint32_t cluster, uint32_t shared_nbytes,
                                       const void *args)
 {
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                    .value.clusterDim = {cluster, 1, 1}};
 
-    return launch(e, id, blocks, threads, shared_nbytes, &attribute, cluster > 1, args);
+    return launch(call, id, blocks, threads, shared_nbytes, &attribute, cluster > 1, args);
 }
 
 /*
  * The others are on their way to the vote of this call: they must hear that this rank cannot make
  * it. Returns what they return.
  */
-static symm_status refuse_together(struct symm_call *e, symm_status mine)
+static symm_status refuse_together(struct symm_call *call, symm_status mine)
 {
-    struct symm_group *group = e->group;
-    struct symm_vote vote = {.what = e->call, .status = mine, .fd = -1};
+    struct symm_group *group = call->group;
+    struct symm_vote vote = {.what = call->text, .status = mine, .fd = -1};
 
     return symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
 }
 
-symm_status symm__collective_begin(struct symm_call *e, struct symm_group *group, bool everyone,
+symm_status symm__collective_begin(struct symm_call *call, struct symm_group *group, bool everyone,
                                    const char *fmt, ...)
 {
     symm_status st;
@@ -274,42 +277,42 @@ symm_status symm__collective_begin(struct symm_call *e, struct symm_group *group
     va_list args;
     bool entered;
 
-    *e = (struct symm_call){0};
+    *call = (struct symm_call){0};
     va_start(args, fmt);
-    st = begin(e, group, fmt, args, &entered);
+    st = begin(call, group, fmt, args, &entered);
     va_end(args);
     if (!entered)
         return st;
-    note_collective(e, everyone); /* the others count it, too, whatever comes of it here */
+    note_collective(call, everyone); /* the others count it, too, whatever comes of it here */
     if (st == SYMM_OK) {
         st = symm__capture_forbids(group);
         if (st != SYMM_OK)
-            leave(e);
+            leave(call);
     }
     if (st != SYMM_OK && everyone)
-        st = refuse_together(e, st);
+        st = refuse_together(call, st);
     if (st != SYMM_OK) {
         symm__collective_note(group, NULL);
-        st = symm__fail_in(st, "%s: ", name_of(e, name, sizeof name));
+        st = symm__fail_in(st, "%s: ", name_of(call, name, sizeof name));
     }
     return st;
 }
 
-symm_status symm__collective_end(struct symm_call *e, symm_status st)
+symm_status symm__collective_end(struct symm_call *call, symm_status st)
 {
     char name[64];
 
-    symm__collective_note(e->group, NULL);
-    leave(e);
+    symm__collective_note(call->group, NULL);
+    leave(call);
     if (st != SYMM_OK)
-        st = symm__fail_in(st, "%s: ", name_of(e, name, sizeof name));
+        st = symm__fail_in(st, "%s: ", name_of(call, name, sizeof name));
     return st;
 }
 
-symm_status symm__collective_refuse(struct symm_call *e, const char *fmt, ...)
+symm_status symm__collective_refuse(struct symm_call *call, const char *fmt, ...)
 {
-    struct symm_vote vote = {.what = e->call, .status = SYMM_ERROR_ARGUMENT, .fd = -1};
-    const struct symm_group *group = e->group;
+    struct symm_vote vote = {.what = call->text, .status = SYMM_ERROR_ARGUMENT, .fd = -1};
+    const struct symm_group *group = call->group;
     char name[64], why[SYMM_TEXT_MAX];
     va_list args;
 
@@ -318,8 +321,8 @@ symm_status symm__collective_refuse(struct symm_call *e, const char *fmt, ...)
     va_end(args);
     symm__fail(SYMM_ERROR_ARGUMENT, "%s", why);
     symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
-    symm__collective_note(e->group, NULL);
-    leave(e);
-    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s (on rank %d)", name_of(e, name, sizeof name),
+    symm__collective_note(call->group, NULL);
+    leave(call);
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s (on rank %d)", name_of(call, name, sizeof name),
                       why, group->rank);
 }

@@ -15,7 +15,7 @@ struct symm_call {
     struct symm_group *group;
     CUstream stream;
     bool capturing;
-    char call[SYMM_CALL_MAX]; /* "symm_put(...)" */
+    char text[SYMM_CALL_MAX]; /* "symm_put(...)" */
 };
 
 /*
@@ -24,47 +24,47 @@ struct symm_call {
  * follow, and the primary context is current. On failure the text begins with the call's name.
  */
 __attribute__((format(printf, 5, 6))) symm_status
-symm__call_begin(struct symm_call *e, struct symm_group *group, symm_stream stream, bool everyone,
-                 const char *fmt, ...);
+symm__call_begin(struct symm_call *call, struct symm_group *group, symm_stream stream,
+                 bool everyone, const char *fmt, ...);
 /*
  * Ends it: restores the caller's context, records the order. Returns st, or the first failure of
  * its own; puts the call's name and this rank in front of the text.
  */
-symm_status symm__call_end(struct symm_call *e, symm_status st);
+symm_status symm__call_end(struct symm_call *call, symm_status st);
 
 /*
  * Launches one of the library's own kernels. early: it calls symm_dev_pdl_wait first and so may
  * begin while the kernel before it ends.
  */
-symm_status symm__call_launch(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
                               uint32_t threads, bool early, const void *args);
 /* One whose blocks wait for nobody, so that they need not all be resident. */
-symm_status symm__call_launch_local(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch_local(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
                                     uint32_t threads, const void *args);
 /*
  * The same in clusters of so many blocks, or of 1 in none, each with so much dynamic shared memory,
  * which the kernel has been allowed.
  */
-symm_status symm__call_launch_cluster(struct symm_call *e, symm_kernel_id id, uint32_t blocks,
+symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
                                       uint32_t threads, uint32_t cluster, uint32_t shared_nbytes,
                                       const void *args);
 
 /*
- * The same for collective calls; e->call is what a vote brings. The text gets the call's name in
+ * The same for collective calls; call->text is what a vote brings. The text gets the call's name in
  * front. When a rank cannot even begin, all ranks of the group fail with it; with everyone false
  * the caller tells the others.
  */
-__attribute__((format(printf, 4, 5))) symm_status symm__collective_begin(struct symm_call *e,
+__attribute__((format(printf, 4, 5))) symm_status symm__collective_begin(struct symm_call *call,
                                                                          struct symm_group *group,
                                                                          bool everyone,
                                                                          const char *fmt, ...);
-symm_status symm__collective_end(struct symm_call *e, symm_status st);
+symm_status symm__collective_end(struct symm_call *call, symm_status st);
 /*
  * Ends a collective call that this rank cannot make because its arguments are wrong, instead of
  * going on: takes part in the others' vote, so that they hear of it. Returns ERROR_ARGUMENT with
  * this text.
  */
-__attribute__((format(printf, 2, 3))) symm_status symm__collective_refuse(struct symm_call *e,
+__attribute__((format(printf, 2, 3))) symm_status symm__collective_refuse(struct symm_call *call,
                                                                           const char *fmt, ...);
 
 /* The collective call that this rank is in, for the others; NULL: it has returned. */

@@ -31,7 +31,7 @@ static symm_status open_device(struct symm_context *ctx, const char *driver, con
     TRY_CU(ctx->drv, cuDevicePrimaryCtxRetain, &ctx->primary, ctx->device);
     TRY_CU(ctx->drv, cuCtxSetCurrent, ctx->primary);
     TRY_CU(ctx->drv, cuStreamCreate, &ctx->own_stream, CU_STREAM_NON_BLOCKING);
-    TRY(symm__abort_lines_create(ctx->drv, &ctx->control));
+    TRY(symm__abort_lines_create(ctx->drv, &ctx->abort_lines));
     TRY(symm__kernels_load(ctx, &ctx->kernels));
 out:
     return st;
@@ -225,7 +225,7 @@ static symm_status release(struct symm_context *ctx)
     keep(&st, symm__kernels_unload(ctx, ctx->kernels));
     if (ctx->memory)
         keep(&st, symm__memory_close(ctx->memory));
-    keep(&st, symm__abort_lines_destroy(ctx->control));
+    keep(&st, symm__abort_lines_destroy(ctx->abort_lines));
     if (ctx->own_stream)
         symm__driver_note(drv, drv->cuStreamDestroy(ctx->own_stream), "cuStreamDestroy", &st);
     if (pushed)
@@ -335,13 +335,13 @@ symm_status symm_context_create_v(const symm_config *config, uint32_t version, s
  * The others must not find this rank's memory gone while they use it: all work is done before
  * anyone lets go.
  */
-static symm_status leave_together(struct symm_context *ctx, struct symm_call *e)
+static symm_status leave_together(struct symm_context *ctx, struct symm_call *call)
 {
-    struct symm_vote s = {.what = e->call, .fd = -1};
+    struct symm_vote s = {.what = call->text, .fd = -1};
 
     for (struct symm_group *g = ctx->groups; g && s.status == SYMM_OK; g = g->next)
         s.status = symm__group_quiesce(g);
-    return symm__collective_end(e, vote(ctx, &s));
+    return symm__collective_end(call, vote(ctx, &s));
 }
 
 /* Without the others: every group ends, so that the work enqueued through it does. */
@@ -368,15 +368,15 @@ static void leave_alone(struct symm_context *ctx, const char *why)
 
 symm_status symm_context_destroy(symm_context *ctx)
 {
-    struct symm_call e;
+    struct symm_call call;
     symm_status st, released;
     char why[SYMM_TEXT_MAX];
 
     if (!ctx)
         return SYMM_OK;
-    st = symm__collective_begin(&e, ctx->world, true, "symm_context_destroy()");
+    st = symm__collective_begin(&call, ctx->world, true, "symm_context_destroy()");
     if (st == SYMM_OK)
-        st = leave_together(ctx, &e);
+        st = leave_together(ctx, &call);
     if (st == SYMM_ERROR_STATE)
         return st; /* forked, or some rank is capturing a stream: nothing has happened anywhere */
     strcpy(why, symm__failure_text());

@@ -64,8 +64,8 @@ struct symm_context {
     struct symm_memory *memory;
     struct symm_agreed agreed;
     struct symm_kernels *kernels;
-    struct symm_tuning *tuning;       /* NULL: AUTO goes by its model */
-    struct symm_abort_lines *control; /* abort words, records, poison words: control.h */
+    struct symm_tuning *tuning;           /* NULL: AUTO goes by its model */
+    struct symm_abort_lines *abort_lines; /* abort words, records of waits, poison words */
     struct symm_group *world;
     struct symm_cublas *cublas;  /* what products have of cuBLASLt; NULL: not looked for yet */
     pthread_mutex_t groups_lock; /* guards the list, which the I/O thread walks */
@@ -100,8 +100,8 @@ struct symm_group {
     bool has_unrecorded; /* work was enqueued that no event tells the end of */
     CUstream captured;   /* the last stream of a call within a capture */
     bool has_captured;
-    struct symm_side_stream *sides; /* NULL: never needed */
-    pthread_mutex_t lock;           /* guards what follows */
+    struct symm_side_stream *side_streams; /* NULL: never needed */
+    pthread_mutex_t lock;                  /* guards what follows */
     struct symm_attachment *attachments;
     /* For the other ranks, when one stalls: */
     uint64_t ncalls;                /* that all ranks make */

@@ -41,7 +41,7 @@ static struct symm_host_comm_events events_of(struct symm_group *group)
 {
     return (struct symm_host_comm_events){
         .ended = comm_ended,
-        .doing = symm__stall_doing,
+        .activity = symm__stall_activity,
         .told = symm__stall_told,
         .user = group,
     };
@@ -66,7 +66,7 @@ static symm_status equip(struct symm_group *group)
     struct symm_context *ctx = group->ctx;
     symm_status st;
 
-    TRY(symm__abort_line_take(ctx->control, &group->line));
+    TRY(symm__abort_line_take(ctx->abort_lines, &group->line));
     TRY_CU(ctx->drv, cuEventCreate, &group->last, CU_EVENT_DISABLE_TIMING);
 out:
     return st;
@@ -334,7 +334,7 @@ symm_status symm__group_release(struct symm_group *group)
         symm__multicast_put_back(ctx->memory, group->mc);
     symm__group_let_go(group);
     symm__host_comm_close(group->comm);
-    symm__abort_line_put_back(ctx->control, group->line);
+    symm__abort_line_put_back(ctx->abort_lines, group->line);
     symm__side_streams_release(group, &st);
     if (group->last)
         symm__driver_note(ctx->drv, ctx->drv->cuEventDestroy(group->last), "cuEventDestroy", &st);

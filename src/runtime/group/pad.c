@@ -77,11 +77,11 @@ void symm__pads_forget(struct symm_context *ctx, const struct symm_group *owner,
 }
 
 /* Nobody may signal before every rank's pad is ready. */
-static symm_status make_ready(struct symm_call *e, symm_signal_pad *pad, int nchannels)
+static symm_status make_ready(struct symm_call *call, symm_signal_pad *pad, int nchannels)
 {
-    struct symm_group *group = e->group;
+    struct symm_group *group = call->group;
     struct symm_user_pad *entry = calloc(1, sizeof *entry);
-    struct symm_vote ready = {.what = e->call, .fd = -1};
+    struct symm_vote ready = {.what = call->text, .fd = -1};
     symm_status st;
 
     ready.status = entry ? symm__pad_clear(group, pad, nchannels)
@@ -102,22 +102,23 @@ static symm_status make_ready(struct symm_call *e, symm_signal_pad *pad, int nch
 
 symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, symm_signal_pad **out)
 {
-    struct symm_call e;
+    struct symm_call call;
     void *block = NULL;
     symm_status st;
 
-    TRY(symm__collective_begin(&e, group, true, "symm_signal_pad_alloc(%d channels)", nchannels));
+    TRY(symm__collective_begin(&call, group, true, "symm_signal_pad_alloc(%d channels)",
+                               nchannels));
     if (nchannels < 1 || !out)
         return symm__collective_refuse(
-            &e, "%s%d", out ? "nchannels is " : "out is NULL; nchannels is ", nchannels);
+            &call, "%s%d", out ? "nchannels is " : "out is NULL; nchannels is ", nchannels);
     st = symm__memory_alloc(group->ctx->memory, group->comm, group, SYMM_BLOCK_PAD,
-                            symm__pad_nbytes(nchannels, group->nranks), e.call, &block);
+                            symm__pad_nbytes(nchannels, group->nranks), call.text, &block);
     if (st == SYMM_OK) {
-        st = make_ready(&e, block, nchannels);
+        st = make_ready(&call, block, nchannels);
         if (st != SYMM_OK)
             symm__memory_free(group->ctx->memory, group, block, NULL);
     }
-    TRY(symm__collective_end(&e, st));
+    TRY(symm__collective_end(&call, st));
     *out = block;
 out:
     return st;

@@ -51,33 +51,33 @@ out:
 }
 
 /* Whether this call may have it: it is in no capture, or in that of its own stream. */
-static symm_status ask_free(const struct symm_side_stream *side, const struct symm_call *e,
+static symm_status ask_free(const struct symm_side_stream *side, const struct symm_call *call,
                             bool *is_free)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
     symm_status st = SYMM_OK;
 
     if (side->stream)
-        TRY_CU(e->group->ctx->drv, cuStreamIsCapturing, side->stream, &status);
+        TRY_CU(call->group->ctx->drv, cuStreamIsCapturing, side->stream, &status);
     *is_free =
-        status == CU_STREAM_CAPTURE_STATUS_NONE ||
-        (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && e->capturing && side->main == e->stream);
+        status == CU_STREAM_CAPTURE_STATUS_NONE || (status == CU_STREAM_CAPTURE_STATUS_ACTIVE &&
+                                                    call->capturing && side->main == call->stream);
 out:
     return st;
 }
 
-symm_status symm__side_stream_take(struct symm_call *e, enum symm_urgency urgency,
+symm_status symm__side_stream_take(struct symm_call *call, enum symm_urgency urgency,
                                    struct symm_side_stream **out)
 {
-    struct symm_group *group = e->group;
+    struct symm_group *group = call->group;
     struct symm_side_stream *side;
     bool is_free = false;
     symm_status st = SYMM_OK;
 
-    for (side = group->sides; side; side = side->next) {
+    for (side = group->side_streams; side; side = side->next) {
         if (side->urgency != urgency)
             continue;
-        TRY(ask_free(side, e, &is_free));
+        TRY(ask_free(side, call, &is_free));
         if (is_free)
             break;
     }
@@ -87,11 +87,11 @@ symm_status symm__side_stream_take(struct symm_call *e, enum symm_urgency urgenc
             return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
         side->group = group;
         side->urgency = urgency;
-        side->next = group->sides;
-        group->sides = side;
+        side->next = group->side_streams;
+        group->side_streams = side;
     }
     TRY(make_relaxed(side));
-    side->main = e->stream;
+    side->main = call->stream;
     *out = side;
 out:
     return st;
@@ -112,9 +112,9 @@ static void release(struct symm_side_stream *side, symm_status *st)
 
 void symm__side_streams_release(struct symm_group *group, symm_status *st)
 {
-    while (group->sides) {
-        struct symm_side_stream *side = group->sides;
-        group->sides = side->next;
+    while (group->side_streams) {
+        struct symm_side_stream *side = group->side_streams;
+        group->side_streams = side->next;
         release(side, st);
     }
 }

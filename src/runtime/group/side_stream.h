@@ -18,12 +18,12 @@ struct symm_side_stream;
 enum symm_urgency { SYMM_URGENT, SYMM_NOT_URGENT };
 
 /*
- * A side stream for one call, which takes one of each urgency at most; e's stream is the caller's,
+ * A side stream for one call, which takes one of each urgency at most; call's stream is the caller's,
  * from which it is forked. It is made at first need and stays with the group. A stream takes part
  * in a capture until that ends, whatever has been joined: so a call never gets one that another
  * capture has.
  */
-symm_status symm__side_stream_take(struct symm_call *e, enum symm_urgency urgency,
+symm_status symm__side_stream_take(struct symm_call *call, enum symm_urgency urgency,
                                    struct symm_side_stream **out);
 
 /* The point in the caller's stream that can be followed from now on: after all that it has. */
