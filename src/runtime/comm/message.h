@@ -36,7 +36,7 @@
     /* both ways */                                                                                \
     X(EXIT, 0, 0, 0)  /* this rank's, or rank 0's, process exits and has not left */               \
     X(QUIET, 0, 0, 0) /* nothing of this rank (then: of any rank) runs on the comm any more */     \
-    X(TOLD, 0, 0, 0)  /* args[0]: who asked, then who tells; the rest: doing.h */
+    X(TOLD, 0, 0, 0)  /* args[0]: who asked, then who tells; the rest: activity.h */
 
 enum symm_message_type {
     SYMM_MESSAGE_NONE,

@@ -106,13 +106,13 @@ static socklen_t address_of(struct sockaddr_un *a, int folder_fd, const char *na
 }
 
 /* The place in texts: "/run/user/1000/symm/3f..." or "@symm-3f...". */
-struct place_text {
+struct address_text {
     char bytes[PATH_MAX + 80];
 };
 
-static struct place_text name_place(const char *folder, const char *name)
+static struct address_text describe_address(const char *folder, const char *name)
 {
-    struct place_text text;
+    struct address_text text;
 
     snprintf(text.bytes, sizeof text.bytes, *folder ? "%s/%.64s" : "%s@symm-%.64s", folder, name);
     return text;
@@ -201,7 +201,7 @@ static int bind_and_listen(struct symm_rendezvous *r, int folder_fd)
 /* *gone: the folder was taken away by a job that ended; make it again. */
 static symm_status bind_in_folder(struct symm_rendezvous *r, symm_deadline deadline, bool *gone)
 {
-    const struct place_text where = name_place(r->folder, r->name);
+    const struct address_text where = describe_address(r->folder, r->name);
     symm_status st;
     int folder_fd = -1, err = 0;
 
@@ -241,7 +241,7 @@ static symm_status try_connect(int folder_fd, const char *name, int *fd)
         symm__fd_close(fd);
     if (err && err != ENOENT && err != ECONNREFUSED && err != EAGAIN && err != EINTR)
         st = symm__fail_errno(err, "connect to %s",
-                              folder_fd < 0 ? name_place("", name).bytes : name);
+                              folder_fd < 0 ? describe_address("", name).bytes : name);
 out:
     return st;
 }
@@ -350,7 +350,7 @@ void symm__rendezvous_close(struct symm_rendezvous *r, symm_status status, const
     if (!r || r->listener < 0)
         return;
     if (*r->folder)
-        unlink(name_place(r->folder, r->name).bytes);
+        unlink(describe_address(r->folder, r->name).bytes);
     if (*r->folder && !r->given)
         rmdir(r->folder);           /* fails while other jobs use it */
     shutdown(r->listener, SHUT_RD); /* nobody can come any more, and nobody is overlooked */
@@ -415,7 +415,7 @@ symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline
                                      pid_t *hub)
 {
     int64_t slow = symm__now_us() + slow_us;
-    struct place_text where;
+    struct address_text where;
     char folder[PATH_MAX];
     symm_status st;
     bool given;
@@ -429,7 +429,7 @@ symm_status symm__rendezvous_connect(const char *session, symm_deadline deadline
             TRY(connect_abstract(session, !*folder, &fd, hub));
         if (fd >= 0)
             break;
-        where = name_place(folder, session);
+        where = describe_address(folder, session);
         if (symm__deadline_over(deadline)) {
             st = symm__fail(SYMM_ERROR_TIMEOUT, "rank 0 has not come to %s", where.bytes);
             goto out;

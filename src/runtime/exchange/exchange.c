@@ -249,7 +249,7 @@ static symm_status reserve_descriptors(struct symm_exchange *x)
 static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
 {
     struct symm_hub_config config = {&x->join, x->config.log, x->config.arbiter, x->watches,
-                                     &x->place};
+                                     &x->rendezvous};
     int ends[2] = {-1, -1};
     symm_status st;
 
@@ -325,7 +325,7 @@ out:
  */
 static symm_status give_up(struct symm_exchange *x, symm_status st)
 {
-    struct symm_rendezvous place = x->place;
+    struct symm_rendezvous rendezvous = x->rendezvous;
     const int nothers = x->join.nranks - 1;
     char why[SYMM_TEXT_MAX], text[SYMM_TEXT_MAX];
 
@@ -335,10 +335,10 @@ static symm_status give_up(struct symm_exchange *x, symm_status st)
     }
     strcpy(why, symm__failure_text());
     snprintf(text, sizeof text, "%.1000s (on rank 0)", why);
-    x->place = (struct symm_rendezvous){.listener = -1};
+    x->rendezvous = (struct symm_rendezvous){.listener = -1};
     symm__exchange_close(x);
-    symm__rendezvous_refuse(&place, st, text, nothers, symm__deadline_in(SYMM_HUB_REFUSES_MS));
-    symm__rendezvous_close(&place, st, text);
+    symm__rendezvous_refuse(&rendezvous, st, text, nothers, symm__deadline_in(SYMM_HUB_REFUSES_MS));
+    symm__rendezvous_close(&rendezvous, st, text);
     return symm__fail(st, "%s", why);
 }
 
@@ -357,13 +357,13 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     x->config = *config;
     x->join = *config->join;
     x->wake = x->hub_process = -1;
-    x->place = (struct symm_rendezvous){.listener = -1};
+    x->rendezvous = (struct symm_rendezvous){.listener = -1};
     pthread_mutex_init(&x->lock, NULL); /* these cannot fail without attributes */
     pthread_mutex_init(&x->freed_lock, NULL);
     pthread_cond_init(&x->quiet, NULL);
     /* First of all: whatever fails from here on, the others can be told. */
     if (x->join.rank == 0 && x->join.nranks > 1)
-        TRY(symm__rendezvous_open(&x->place, x->join.session, deadline, x->config.log));
+        TRY(symm__rendezvous_open(&x->rendezvous, x->join.session, deadline, x->config.log));
     TRY(read_settings(x));
     mine = reserve_descriptors(x);
     strcpy(why, mine == SYMM_OK ? "" : symm__failure_text());

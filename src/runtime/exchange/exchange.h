@@ -16,7 +16,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/rank_set.h"
 #include "runtime/base/status.h"
-#include "runtime/comm/doing.h"
+#include "runtime/comm/activity.h"
 #include "runtime/comm/join.h"
 #include "runtime/hub/arbiter.h"
 
@@ -66,9 +66,9 @@ struct symm_host_comm_events {
     /* The comm got its sticky status. */
     void (*ended)(void *user);
     /* Somebody asks what this rank does. */
-    void (*doing)(void *user, struct symm_doing *out);
+    void (*activity)(void *user, struct symm_activity *out);
     /* The answer to symm__host_comm_ask; rank: in the comm. */
-    void (*told)(void *user, int rank, const struct symm_doing *doing);
+    void (*told)(void *user, int rank, const struct symm_activity *activity);
     void *user;
 };
 

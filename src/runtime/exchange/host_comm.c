@@ -313,22 +313,22 @@ static void call_owner(struct symm_host_comm *comm, const struct symm_message *m
     struct symm_host_comm_events events = comm->events;
     struct symm_message answer = {
         .type = SYMM_MESSAGE_TOLD, .comm = comm->key, .seq = m->seq, .args = {m->args[0]}};
-    struct symm_doing doing = {.awaits = -1};
-    int place = 0;
+    struct symm_activity activity = {.awaits = -1};
+    int rank = 0;
 
     comm->busy++;
     pthread_mutex_unlock(&comm->x->lock);
     if (m->type == SYMM_MESSAGE_ASKED) {
-        if (events.doing)
-            events.doing(events.user, &doing);
-        symm__doing_write(&doing, &answer);
+        if (events.activity)
+            events.activity(events.user, &activity);
+        symm__activity_write(&activity, &answer);
         symm__exchange_send(comm->x, &answer);
     } else if (events.told) {
-        while (place < comm->nranks && (uint64_t)comm->ranks[place] != m->args[0])
-            place++;
-        symm__doing_read(m, &doing);
-        if (place < comm->nranks)
-            events.told(events.user, place, &doing);
+        while (rank < comm->nranks && (uint64_t)comm->ranks[rank] != m->args[0])
+            rank++;
+        symm__activity_read(m, &activity);
+        if (rank < comm->nranks)
+            events.told(events.user, rank, &activity);
     }
     leave_callback(comm);
 }

@@ -22,8 +22,8 @@ struct symm_exchange {
     bool watches;    /* rank 0: the other ranks' processes */
     int hub_process; /* to be watched, as symm__rendezvous_watch() gives it */
     int64_t slow_us, abort_delay_us;
-    struct symm_rendezvous place; /* rank 0's; belongs to the hub once there is one */
-    struct symm_hub *hub;         /* rank 0's; belongs to the thread once that runs */
+    struct symm_rendezvous rendezvous; /* rank 0's; belongs to the hub once there is one */
+    struct symm_hub *hub;              /* rank 0's; belongs to the thread once that runs */
     struct symm_link link;
     bool link_open;
     int wake; /* eventfd */

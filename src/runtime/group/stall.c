@@ -48,7 +48,7 @@ static int describe(const struct symm_group *group, const struct symm_wait_recor
 }
 
 /* What the group's kernel waits for, as at the last look. Returns whether it still does. */
-static bool tell_wait(struct symm_group *group, struct symm_doing *out)
+static bool tell_wait(struct symm_group *group, struct symm_activity *out)
 {
     const struct symm_stall *s = &group->stall;
     struct symm_wait_record now;
@@ -63,14 +63,14 @@ static bool tell_wait(struct symm_group *group, struct symm_doing *out)
                  group->has_graphs ? ", or in a graph," : "");
     pthread_mutex_unlock(&group->lock);
     describe(group, &s->seen, out->text + n, sizeof out->text - (size_t)n);
-    out->kind = SYMM_DOING_WAIT;
+    out->kind = SYMM_ACTIVITY_WAIT;
     out->awaits = s->seen.kind == SYMM_WAIT_GRID ? -1 : world_rank(group, s->seen.from);
     out->since_ms = (uint64_t)(symm__now_us() - s->since_us) / 1000;
     return true;
 }
 
 /* The group's collective call under way; or, if `last`, its last call. Returns whether one is. */
-static bool tell_call(struct symm_group *group, bool last, struct symm_doing *out)
+static bool tell_call(struct symm_group *group, bool last, struct symm_activity *out)
 {
     pthread_mutex_lock(&group->lock);
     bool inside = group->in_collective;
@@ -79,20 +79,20 @@ static bool tell_call(struct symm_group *group, bool last, struct symm_doing *ou
                  inside || group->collective_last ? group->collective : group->enqueued);
     pthread_mutex_unlock(&group->lock);
     if (inside)
-        out->kind = SYMM_DOING_CALL;
+        out->kind = SYMM_ACTIVITY_CALL;
     return inside;
 }
 
-static void begin_telling(struct symm_group *group, struct symm_doing *out)
+static void begin_telling(struct symm_group *group, struct symm_activity *out)
 {
-    *out = (struct symm_doing){.awaits = -1};
+    *out = (struct symm_activity){.awaits = -1};
     pthread_mutex_lock(&group->lock);
     snprintf(out->enqueued, sizeof out->enqueued, "%s", group->enqueued);
     pthread_mutex_unlock(&group->lock);
 }
 
 /* This group first, then the others. A device that waits tells more than a host that does. */
-void symm__stall_doing(void *user, struct symm_doing *out)
+void symm__stall_activity(void *user, struct symm_activity *out)
 {
     struct symm_group *group = user;
     struct symm_context *ctx = group->ctx;
@@ -120,7 +120,7 @@ static bool differ(const char *mine, const char *theirs)
            strcmp(mine, theirs) != 0;
 }
 
-void symm__stall_told(void *user, int rank, const struct symm_doing *doing)
+void symm__stall_told(void *user, int rank, const struct symm_activity *activity)
 {
     struct symm_group *group = user;
     struct symm_stall *s = &group->stall;
@@ -128,7 +128,7 @@ void symm__stall_told(void *user, int rank, const struct symm_doing *doing)
     if (!s->asked_us || rank != s->seen.from)
         return;
     s->told = true;
-    s->answer = *doing;
+    s->answer = *activity;
 }
 
 static void ask(struct symm_group *group, int64_t now)
@@ -157,7 +157,7 @@ static bool found_other_call(const struct symm_group *group, const struct symm_w
  * "ranks called different things: rank 0 is in all_reduce(...), rank 1 in all_gather(...); the last
  * call of rank 0 is call 5: ...; that of rank 1 is call 5: ..."
  */
-static void say_mismatch(const struct symm_group *group, const struct symm_doing *mine,
+static void say_mismatch(const struct symm_group *group, const struct symm_activity *mine,
                          struct symm_text *text)
 {
     const struct symm_stall *s = &group->stall;
@@ -177,22 +177,23 @@ static void say_mismatch(const struct symm_group *group, const struct symm_doing
         symm__text_add(text, "; that of rank %d is %s", other, s->answer.enqueued);
 }
 
-static void say_stalled(struct symm_group *group, struct symm_doing *mine, struct symm_text *text)
+static void say_stalled(struct symm_group *group, struct symm_activity *mine,
+                        struct symm_text *text)
 {
     const struct symm_stall *s = &group->stall;
 
     tell_wait(group, mine);
-    symm__doing_add(text, world_rank(group, group->rank), mine);
+    symm__activity_add(text, world_rank(group, group->rank), mine);
     if (!s->told)
         return;
     symm__text_add(text, "; ");
-    symm__doing_add(text, world_rank(group, s->seen.from), &s->answer);
+    symm__activity_add(text, world_rank(group, s->seen.from), &s->answer);
 }
 
 static void end(struct symm_group *group)
 {
     const struct symm_stall *s = &group->stall;
-    struct symm_doing mine;
+    struct symm_activity mine;
     struct symm_text text = {.used = 0};
     bool mismatch = s->seen.kind == SYMM_WAIT_MISMATCH || found_other_call(group, &s->seen);
 
@@ -208,12 +209,12 @@ static void end(struct symm_group *group)
 
 static void report(struct symm_group *group)
 {
-    struct symm_doing mine;
+    struct symm_activity mine;
     struct symm_text text = {.used = 0};
 
     begin_telling(group, &mine);
     tell_wait(group, &mine);
-    symm__doing_add(&text, world_rank(group, group->rank), &mine);
+    symm__activity_add(&text, world_rank(group, group->rank), &mine);
     symm__log(&group->ctx->log, SYMM_LOG_WARNING, "%s", text.bytes);
 }
 

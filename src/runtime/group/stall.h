@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <symm/detail/wait_record.h>
-#include "runtime/comm/doing.h"
+#include "runtime/comm/activity.h"
 
 struct symm_group;
 
@@ -21,15 +21,15 @@ struct symm_stall {
     int64_t reported_us;
     int64_t asked_us; /* 0: not asked */
     bool told;        /* who was asked has answered */
-    struct symm_doing answer;
+    struct symm_activity answer;
 };
 
 /* Looks at every group of a context: the exchange's tick, user is the context. */
 void symm__stall_tick(void *user);
 
-/* The exchange's events doing and told, user is the group. */
-void symm__stall_doing(void *user, struct symm_doing *out);
-void symm__stall_told(void *user, int rank, const struct symm_doing *doing);
+/* The exchange's events activity and told, user is the group. */
+void symm__stall_activity(void *user, struct symm_activity *out);
+void symm__stall_told(void *user, int rank, const struct symm_activity *activity);
 
 /*
  * Kernels that find that ranks called different things say so in the record, and the I/O thread

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/fd.h"
-#include "runtime/comm/doing.h"
+#include "runtime/comm/activity.h"
 
-int symm__hub_place_of(const struct symm_hub_comm *comm, int rank)
+int symm__hub_comm_rank(const struct symm_hub_comm *comm, int rank)
 {
     for (int i = 0; i < comm->nranks; i++)
         if (comm->ranks[i] == rank)
@@ -18,16 +18,16 @@ int symm__hub_place_of(const struct symm_hub_comm *comm, int rank)
 struct symm_hub_comm *symm__hub_find_comm(struct symm_hub *hub, int rank, uint64_t key)
 {
     for (struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next) {
-        int place = key & SYMM_COMM_FORMING ? symm__hub_place_of(comm, rank) : -1;
-        if (comm->key == key || (place >= 0 && comm->names[place] == key))
+        int comm_rank = key & SYMM_COMM_FORMING ? symm__hub_comm_rank(comm, rank) : -1;
+        if (comm->key == key || (comm_rank >= 0 && comm->names[comm_rank] == key))
             return comm;
     }
     return NULL;
 }
 
-uint64_t symm__hub_key_for(const struct symm_hub_comm *comm, int place)
+uint64_t symm__hub_key_for(const struct symm_hub_comm *comm, int comm_rank)
 {
-    return comm->formed ? comm->key : comm->names[place];
+    return comm->formed ? comm->key : comm->names[comm_rank];
 }
 
 symm_status symm__hub_comm_add(struct symm_hub *hub, uint64_t parent, int nranks, const int *ranks,
@@ -69,7 +69,7 @@ static struct symm_message *keep(struct symm_message *m)
     return copy;
 }
 
-static void forget_step(struct symm_hub *hub, struct symm_hub_comm *comm)
+static void forget_vote(struct symm_hub *hub, struct symm_hub_comm *comm)
 {
     symm__hub_forget_inquiry(hub, comm);
     for (int i = 0; i < comm->nranks; i++) {
@@ -88,7 +88,7 @@ void symm__hub_send_end(struct symm_hub *hub, struct symm_hub_comm *comm,
 {
     struct symm_message m = {.type = SYMM_MESSAGE_ENDED,
                              .comm =
-                                 symm__hub_key_for(comm, symm__hub_place_of(comm, client->rank)),
+                                 symm__hub_key_for(comm, symm__hub_comm_rank(comm, client->rank)),
                              .status = comm->status,
                              .reason = comm->reason};
 
@@ -109,12 +109,12 @@ void symm__hub_end_comm(struct symm_hub *hub, struct symm_hub_comm *comm, symm_s
         if (client && !client->over && knows && !symm__rank_set_has(comm->gone, comm->ranks[i]))
             symm__hub_send_end(hub, comm, client);
     }
-    forget_step(hub, comm);
+    forget_vote(hub, comm);
     if (!comm->formed) /* nobody has it to close: forgotten, and who comes now begins anew */
         comm->gone = comm->members;
-    for (struct symm_hub_comm *l = hub->comms; l; l = l->next)
-        if (l->parent == comm->key && !l->formed)
-            symm__hub_end_comm(hub, l, status, comm->reason);
+    for (struct symm_hub_comm *child = hub->comms; child; child = child->next)
+        if (child->parent == comm->key && !child->formed)
+            symm__hub_end_comm(hub, child, status, comm->reason);
 }
 
 /* Why a rank is not with us any more. */
@@ -164,9 +164,10 @@ static void close_comm(struct symm_hub *hub, struct symm_hub_comm *comm, int ran
         abort_for(hub, comm, rank);
     if (comm->formed)
         tell_quiet(hub, comm);
-    for (struct symm_hub_comm *l = hub->comms; l; l = l->next)
-        if (l->parent == comm->key && !l->formed && symm__rank_set_has(l->members, rank))
-            abort_for(hub, l, rank);
+    for (struct symm_hub_comm *child = hub->comms; child; child = child->next)
+        if (child->parent == comm->key && !child->formed &&
+            symm__rank_set_has(child->members, rank))
+            abort_for(hub, child, rank);
 }
 
 void symm__hub_rank_gone(struct symm_hub *hub, int rank, enum symm_hub_fate fate)
@@ -180,8 +181,9 @@ void symm__hub_rank_gone(struct symm_hub *hub, int rank, enum symm_hub_fate fate
         symm__text_add(&text, " while joining");
         symm__hub_refuse(hub, SYMM_ERROR_PEER, text.bytes);
     }
-    for (struct symm_hub_comm *l = hub->comms; l && hub->phase == SYMM_HUB_RUNNING; l = l->next)
-        close_comm(hub, l, rank);
+    for (struct symm_hub_comm *comm = hub->comms; comm && hub->phase == SYMM_HUB_RUNNING;
+         comm = comm->next)
+        close_comm(hub, comm, rank);
 }
 
 void symm__hub_sweep(struct symm_hub *hub, bool all)
@@ -190,7 +192,7 @@ void symm__hub_sweep(struct symm_hub *hub, bool all)
         struct symm_hub_comm *comm = *at;
         if (all || symm__rank_set_within(comm->members, comm->gone)) {
             *at = comm->next;
-            forget_step(hub, comm);
+            forget_vote(hub, comm);
             free(comm);
         } else {
             at = &comm->next;
@@ -216,7 +218,7 @@ static void add_calls(struct symm_text *text, const struct symm_hub_comm *comm)
         struct symm_rank_set alike = {{0}};
         if (!symm__rank_set_has(comm->members, r) || symm__rank_set_has(named, r))
             continue;
-        const struct symm_message *call = comm->came[symm__hub_place_of(comm, r)];
+        const struct symm_message *call = comm->came[symm__hub_comm_rank(comm, r)];
         for (int i = 0; i < comm->nranks; i++)
             if (same_call(call, comm->came[i]))
                 symm__rank_set_add(&alike, comm->ranks[i]);
@@ -246,7 +248,8 @@ static void add_order(struct symm_text *text, const struct symm_hub_comm *comm)
     while (at < a->payload_nbytes && mine[at] == theirs[at])
         at++;
     if (at < a->payload_nbytes)
-        symm__text_add(text, "; place %d of the new group: rank %d names rank %d, rank %d rank %d",
+        symm__text_add(text,
+                       "; position %d of the new group: rank %d names rank %d, rank %d rank %d",
                        (int)(at - sizeof comm->key), a->rank, mine[at], b->rank, theirs[at]);
 }
 
@@ -317,7 +320,7 @@ static struct symm_frame *gather(struct symm_hub_comm *comm, struct symm_message
     for (int i = 0; result->status == SYMM_OK && i < comm->nranks; i++)
         if (comm->came[i]->nfds) {
             result->fds[result->nfds++] = comm->came[i]->fds[0];
-            symm__rank_set_add(&result->set, i); /* by place in the comm */
+            symm__rank_set_add(&result->set, i); /* by comm_rank in the comm */
             comm->came[i]->nfds = 0;
         }
     frame = symm__frame_make(result);
@@ -384,24 +387,24 @@ static void conclude(struct symm_hub *hub, struct symm_hub_comm *comm)
     if (status != SYMM_OK && !comm->formed)
         comm->gone = comm->members;
     comm->formed = true;
-    forget_step(hub, comm);
+    forget_vote(hub, comm);
 }
 
 void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
                       struct symm_hub_comm *comm, struct symm_message *m)
 {
-    int place = symm__hub_place_of(comm, client->rank);
+    int comm_rank = symm__hub_comm_rank(comm, client->rank);
 
     if (comm->status != SYMM_OK) {
         symm__hub_send_end(hub, comm, client);
         return;
     }
-    if (place < 0 || comm->came[place] || m->seq != comm->seq + 1) {
+    if (comm_rank < 0 || comm->came[comm_rank] || m->seq != comm->seq + 1) {
         symm__hub_drop(hub, client, "takes part in a vote out of turn");
         return;
     }
-    comm->came[place] = keep(m);
-    if (!comm->came[place]) {
+    comm->came[comm_rank] = keep(m);
+    if (!comm->came[comm_rank]) {
         symm__hub_end_comm(hub, comm, SYMM_ERROR_MEMORY, "rank 0 has no memory for a vote");
         symm__hub_send_end(hub, comm, client);
         return;
@@ -422,16 +425,16 @@ void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
 static void forward(struct symm_hub *hub, struct symm_hub_client *client,
                     struct symm_hub_comm *comm, const struct symm_message *m)
 {
-    const struct symm_doing gone = {.kind = SYMM_DOING_GONE, .awaits = -1};
+    const struct symm_activity gone = {.kind = SYMM_ACTIVITY_GONE, .awaits = -1};
     uint64_t other = m->args[0];
     struct symm_message to_other = *m;
     struct symm_message told_gone = {.type = SYMM_MESSAGE_TOLD, .comm = comm->key, .args = {other}};
 
-    if (other >= SYMM_MAX_RANKS || symm__hub_place_of(comm, (int)other) < 0)
+    if (other >= SYMM_MAX_RANKS || symm__hub_comm_rank(comm, (int)other) < 0)
         return;
     to_other.type = m->type == SYMM_MESSAGE_ASK ? SYMM_MESSAGE_ASKED : SYMM_MESSAGE_TOLD;
     to_other.args[0] = (uint64_t)client->rank;
-    symm__doing_write(&gone, &told_gone);
+    symm__activity_write(&gone, &told_gone);
     if (hub->ranks[other].client && !symm__rank_set_has(comm->gone, (int)other))
         symm__hub_send(hub, hub->ranks[other].client, &to_other);
     else if (m->type == SYMM_MESSAGE_ASK)
@@ -458,7 +461,7 @@ void symm__hub_comm_message(struct symm_hub *hub, struct symm_hub_client *client
         freed(hub, client->rank, m);
     } else if (m->type == SYMM_MESSAGE_CREATE) {
         symm__hub_create(hub, client, m);
-    } else if (!comm || symm__hub_place_of(comm, client->rank) < 0 ||
+    } else if (!comm || symm__hub_comm_rank(comm, client->rank) < 0 ||
                symm__rank_set_has(comm->gone, client->rank)) {
         return; /* a last word about a comm that is over */
     } else if (m->type == SYMM_MESSAGE_CLOSE) {
@@ -471,7 +474,7 @@ void symm__hub_comm_message(struct symm_hub *hub, struct symm_hub_client *client
     } else if (m->type == SYMM_MESSAGE_VOTE) {
         symm__hub_arrive(hub, client, comm, m);
     } else if (m->type == SYMM_MESSAGE_CONFIRM) {
-        symm__hub_ask(hub, comm, symm__hub_place_of(comm, client->rank), m->seq);
+        symm__hub_ask(hub, comm, symm__hub_comm_rank(comm, client->rank), m->seq);
     } else if (m->type == SYMM_MESSAGE_ABORT) {
         symm__hub_end_comm(hub, comm, m->status == SYMM_OK ? SYMM_ERROR_PEER : m->status,
                            m->reason);

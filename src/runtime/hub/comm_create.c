@@ -44,7 +44,7 @@ static struct symm_hub_comm *find_attempt(struct symm_hub *hub, int rank, const 
     for (struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next)
         if (!comm->formed && comm->status == SYMM_OK && comm->parent == b->parent->key &&
             symm__rank_set_equal(comm->members, b->members) &&
-            !comm->came[symm__hub_place_of(comm, rank)])
+            !comm->came[symm__hub_comm_rank(comm, rank)])
             oldest = comm; /* new ones stand in front */
     return oldest;
 }
@@ -78,6 +78,6 @@ void symm__hub_create(struct symm_hub *hub, struct symm_hub_client *client, stru
         symm__hub_drop(hub, client, symm__failure_text());
         return;
     }
-    comm->names[symm__hub_place_of(comm, client->rank)] = m->comm;
+    comm->names[symm__hub_comm_rank(comm, client->rank)] = m->comm;
     symm__hub_arrive(hub, client, comm, m);
 }

@@ -7,9 +7,9 @@
  */
 #include "state.h"
 
-void symm__hub_ask(struct symm_hub *hub, struct symm_hub_comm *comm, int place, uint64_t seq)
+void symm__hub_ask(struct symm_hub *hub, struct symm_hub_comm *comm, int comm_rank, uint64_t seq)
 {
-    comm->asks[place] = seq;
+    comm->asks[comm_rank] = seq;
     hub->asked = true;
 }
 

@@ -13,7 +13,7 @@
 enum {
     STRANGER_US = 5000000, /* how long one may take to say it */
     ACCEPT_AGAIN_US = 50000,
-    ACCEPTS_A_TURN = 16,
+    ACCEPTS_PER_PASS = 16,
 };
 
 static symm_status add_client(struct symm_hub *hub, int fd)
@@ -76,7 +76,7 @@ out:
     if (st == SYMM_OK) {
         *out = hub;
     } else {
-        hub->config.place = NULL;
+        hub->config.rendezvous = NULL;
         symm__hub_close(hub);
     }
     return st;
@@ -98,7 +98,7 @@ void symm__hub_close(struct symm_hub *hub)
     if (hub->phase == SYMM_HUB_JOINING)
         symm__hub_refuse(hub, SYMM_ERROR_PEER, "rank 0 has given up");
     /* Before the connections: a rank that was refused tries again when its own ends. */
-    symm__rendezvous_close(hub->config.place, hub->offence, hub->offences.bytes);
+    symm__rendezvous_close(hub->config.rendezvous, hub->offence, hub->offences.bytes);
     for (int i = 0; i < hub->nclients; i++) {
         if (hub->phase == SYMM_HUB_REFUSED && !hub->clients[i]->said)
             symm__hub_turn_away(hub, hub->clients[i], hub->offence, hub->offences.bytes);
@@ -246,7 +246,7 @@ static bool accept_one(struct symm_hub *hub)
         return false;
     }
     fd = symm__fd_above_stdio(
-        accept4(hub->config.place->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        accept4(hub->config.rendezvous->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd >= 0 && add_client(hub, fd) != SYMM_OK)
         symm__log(hub->config.log, SYMM_LOG_WARNING, "refused at the meeting place: %s",
                   symm__failure_text());
@@ -261,7 +261,7 @@ static bool accept_one(struct symm_hub *hub)
 /* Not for ever: another user, who is refused, may come again and again. */
 static void accept_some(struct symm_hub *hub)
 {
-    for (int i = 0; i < ACCEPTS_A_TURN && accept_one(hub); i++)
+    for (int i = 0; i < ACCEPTS_PER_PASS && accept_one(hub); i++)
         ;
 }
 
@@ -275,8 +275,8 @@ int symm__hub_poll(struct symm_hub *hub, struct pollfd fds[SYMM_HUB_POLL_MAX], b
         fds[n++] = (struct pollfd){link->fd, symm__link_events(link, retry), 0};
         fds[n++] = (struct pollfd){hub->clients[i]->process, POLLIN, 0};
     }
-    if (hub->config.place->listener >= 0 && symm__now_us() >= hub->accept_at_us)
-        fds[n++] = (struct pollfd){hub->config.place->listener, POLLIN, 0};
+    if (hub->config.rendezvous->listener >= 0 && symm__now_us() >= hub->accept_at_us)
+        fds[n++] = (struct pollfd){hub->config.rendezvous->listener, POLLIN, 0};
     return n;
 }
 
@@ -303,7 +303,7 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
             symm__hub_turn_away(hub, client, SYMM_ERROR_TIMEOUT,
                                 "this rank has not said who it is");
     }
-    if (nfds > 2 * n && fds[2 * n].revents && hub->config.place->listener >= 0)
+    if (nfds > 2 * n && fds[2 * n].revents && hub->config.rendezvous->listener >= 0)
         accept_some(hub);
     if (hub->phase == SYMM_HUB_JOINING)
         symm__hub_join_tick(hub);

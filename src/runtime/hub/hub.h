@@ -29,8 +29,8 @@ struct symm_hub_config {
     const struct symm_join *join;
     const struct symm_log *log;
     struct symm_arbiter arbiter;
-    bool watches;                  /* there are descriptors enough to watch every rank's process */
-    struct symm_rendezvous *place; /* the hub closes it, but not where it fails to open */
+    bool watches; /* there are descriptors enough to watch every rank's process */
+    struct symm_rendezvous *rendezvous; /* the hub closes it, but not where it fails to open */
 };
 
 /* local is rank 0's own connection, taken in every case. */

@@ -258,7 +258,7 @@ static void welcome(struct symm_hub *hub)
             symm__hub_send(hub, hub->clients[i], &m);
         else
             symm__hub_turn_away(hub, hub->clients[i], SYMM_ERROR_MISMATCH, late);
-    symm__rendezvous_close(hub->config.place, SYMM_ERROR_MISMATCH, late);
+    symm__rendezvous_close(hub->config.rendezvous, SYMM_ERROR_MISMATCH, late);
 }
 
 void symm__hub_join_tick(struct symm_hub *hub)

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/comm/doing.h"
+#include "runtime/comm/activity.h"
 
 enum {
     TELL_US = 1000000
@@ -16,12 +16,12 @@ enum {
 struct symm_hub_inquiry {
     uint64_t id;
     int64_t until_us;
-    int by; /* the place of a rank that waits: the first whose time was over, if any */
+    int by; /* the comm_rank of a rank that waits: the first whose time was over, if any */
     bool expired;
     uint64_t expired_ms;
-    struct symm_rank_set slow;   /* who wants a LATE */
-    struct symm_rank_set silent; /* who has been asked and has not told yet */
-    struct symm_doing doing[];   /* by place */
+    struct symm_rank_set slow;       /* who wants a LATE */
+    struct symm_rank_set silent;     /* who has been asked and has not told yet */
+    struct symm_activity activity[]; /* by comm_rank */
 };
 
 /* ---- The text ---- */
@@ -41,25 +41,25 @@ static bool same_call(const char *call, const char *vote)
 }
 
 /* Where in the comm the rank stands that this one's device waits for; -1: it waits for none. */
-static int awaited_by(const struct symm_hub_comm *comm, int place)
+static int awaited_by(const struct symm_hub_comm *comm, int comm_rank)
 {
-    const struct symm_doing *doing = &comm->inquiry->doing[place];
+    const struct symm_activity *activity = &comm->inquiry->activity[comm_rank];
 
-    return doing->kind == SYMM_DOING_WAIT ? symm__hub_place_of(comm, doing->awaits) : -1;
+    return activity->kind == SYMM_ACTIVITY_WAIT ? symm__hub_comm_rank(comm, activity->awaits) : -1;
 }
 
 /*
  * Whether a rank that has not come is not to blame: it waits for one that has, or works in the same
  * call.
  */
-static bool excused(const struct symm_hub_comm *comm, int place)
+static bool excused(const struct symm_hub_comm *comm, int comm_rank)
 {
     const struct symm_hub_inquiry *inquiry = comm->inquiry;
-    const struct symm_doing *doing = &inquiry->doing[place];
-    int awaited = awaited_by(comm, place);
+    const struct symm_activity *activity = &inquiry->activity[comm_rank];
+    int awaited = awaited_by(comm, comm_rank);
 
-    if (doing->kind == SYMM_DOING_CALL)
-        return same_call(doing->text, comm->came[inquiry->by]->text);
+    if (activity->kind == SYMM_ACTIVITY_CALL)
+        return same_call(activity->text, comm->came[inquiry->by]->text);
     return awaited >= 0 && comm->came[awaited];
 }
 
@@ -67,20 +67,21 @@ static bool excused(const struct symm_hub_comm *comm, int place)
 static const char *waits_elsewhere(const struct symm_hub *hub, int rank)
 {
     for (const struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next) {
-        int place = symm__hub_place_of(comm, rank);
-        if (place >= 0 && comm->came[place])
-            return comm->came[place]->text;
+        int comm_rank = symm__hub_comm_rank(comm, rank);
+        if (comm_rank >= 0 && comm->came[comm_rank])
+            return comm->came[comm_rank]->text;
     }
     return NULL;
 }
 
 /* What a rank that has not come does instead: as it says, or as far as the hub knows. */
 static void add_missing(struct symm_text *text, const struct symm_hub *hub,
-                        const struct symm_hub_comm *comm, int place)
+                        const struct symm_hub_comm *comm, int comm_rank)
 {
-    const struct symm_doing *doing = &comm->inquiry->doing[place];
-    const int rank = comm->ranks[place];
-    const char *elsewhere = doing->kind == SYMM_DOING_WAIT ? NULL : waits_elsewhere(hub, rank);
+    const struct symm_activity *activity = &comm->inquiry->activity[comm_rank];
+    const int rank = comm->ranks[comm_rank];
+    const char *elsewhere =
+        activity->kind == SYMM_ACTIVITY_WAIT ? NULL : waits_elsewhere(hub, rank);
 
     separate(text);
     if (symm__rank_set_has(comm->inquiry->silent, rank))
@@ -88,10 +89,10 @@ static void add_missing(struct symm_text *text, const struct symm_hub *hub,
     if (elsewhere)
         symm__text_add(text, "rank %d waits in %.*s, on another group", rank, SYMM_HUB_CALL_SHOWN,
                        elsewhere);
-    else if (doing->kind == SYMM_DOING_CALL)
-        symm__text_add(text, "rank %d is still working in %s", rank, doing->text);
-    else if (*doing->text)
-        symm__doing_add(text, rank, doing);
+    else if (activity->kind == SYMM_ACTIVITY_CALL)
+        symm__text_add(text, "rank %d is still working in %s", rank, activity->text);
+    else if (*activity->text)
+        symm__activity_add(text, rank, activity);
     else if (*hub->ranks[rank].last_done)
         symm__text_add(text, "the last call that rank %d finished is %.*s", rank,
                        SYMM_HUB_CALL_SHOWN, hub->ranks[rank].last_done);
@@ -100,17 +101,17 @@ static void add_missing(struct symm_text *text, const struct symm_hub *hub,
 }
 
 /* "rank 2 is in symm_context_destroy() since 3000 ms, after call 5: symm_all_reduce(...)" */
-static void add_comer(struct symm_text *text, const struct symm_hub_comm *comm, int place)
+static void add_comer(struct symm_text *text, const struct symm_hub_comm *comm, int comm_rank)
 {
     const struct symm_hub_inquiry *inquiry = comm->inquiry;
 
     separate(text);
-    symm__text_add(text, "rank %d is in %.*s", comm->ranks[place], SYMM_HUB_CALL_SHOWN,
-                   comm->came[place]->text);
-    if (place == inquiry->by)
+    symm__text_add(text, "rank %d is in %.*s", comm->ranks[comm_rank], SYMM_HUB_CALL_SHOWN,
+                   comm->came[comm_rank]->text);
+    if (comm_rank == inquiry->by)
         symm__text_add(text, " since %llu ms", (unsigned long long)inquiry->expired_ms);
-    if (*inquiry->doing[place].enqueued)
-        symm__text_add(text, ", after %s", inquiry->doing[place].enqueued);
+    if (*inquiry->activity[comm_rank].enqueued)
+        symm__text_add(text, ", after %s", inquiry->activity[comm_rank].enqueued);
 }
 
 /* Who is excused, and behind the first of them, so that it is not cut off, whom they wait for. */
@@ -225,7 +226,7 @@ static void ask(struct symm_hub *hub, const struct symm_hub_comm *comm)
 static bool inquire(struct symm_hub *hub, struct symm_hub_comm *comm, int by)
 {
     struct symm_hub_inquiry *inquiry =
-        calloc(1, sizeof *inquiry + (size_t)comm->nranks * sizeof inquiry->doing[0]);
+        calloc(1, sizeof *inquiry + (size_t)comm->nranks * sizeof inquiry->activity[0]);
 
     if (!inquiry)
         return false;
@@ -241,11 +242,11 @@ static bool inquire(struct symm_hub *hub, struct symm_hub_comm *comm, int by)
 void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,
                     struct symm_hub_comm *comm, const struct symm_message *m)
 {
-    int place = symm__hub_place_of(comm, client->rank);
+    int comm_rank = symm__hub_comm_rank(comm, client->rank);
 
-    if (place < 0 || !comm->came[place] || m->seq != comm->seq + 1)
+    if (comm_rank < 0 || !comm->came[comm_rank] || m->seq != comm->seq + 1)
         return; /* the result is on its way */
-    if (!comm->inquiry && !inquire(hub, comm, place)) {
+    if (!comm->inquiry && !inquire(hub, comm, comm_rank)) {
         symm__hub_end_comm(hub, comm, SYMM_ERROR_MEMORY, "rank 0 has no memory for a question");
         return;
     }
@@ -254,7 +255,7 @@ void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,
     } else if (!comm->inquiry->expired) {
         comm->inquiry->expired = true;
         comm->inquiry->expired_ms = m->args[0];
-        comm->inquiry->by = place;
+        comm->inquiry->by = comm_rank;
     }
 }
 
@@ -265,10 +266,10 @@ void symm__hub_told(struct symm_hub *hub, struct symm_hub_client *client,
 
     while (comm && (!comm->inquiry || comm->inquiry->id != m->seq))
         comm = comm->next;
-    int place = comm ? symm__hub_place_of(comm, client->rank) : -1;
-    if (place < 0)
+    int comm_rank = comm ? symm__hub_comm_rank(comm, client->rank) : -1;
+    if (comm_rank < 0)
         return; /* too late */
-    symm__doing_read(m, &comm->inquiry->doing[place]);
+    symm__activity_read(m, &comm->inquiry->activity[comm_rank]);
     symm__rank_set_remove(&comm->inquiry->silent, client->rank);
 }
 

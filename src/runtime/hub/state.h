@@ -116,7 +116,7 @@ symm_status symm__hub_comm_add(struct symm_hub *hub, uint64_t parent, int nranks
 /* The comm that this rank means; NULL: there is none. */
 struct symm_hub_comm *symm__hub_find_comm(struct symm_hub *hub, int rank, uint64_t key);
 /* What the rank at this place calls the comm. */
-uint64_t symm__hub_key_for(const struct symm_hub_comm *comm, int place);
+uint64_t symm__hub_key_for(const struct symm_hub_comm *comm, int comm_rank);
 /* Takes a rank's part of the comm's next vote; the last one brings the verdict. */
 void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
                       struct symm_hub_comm *comm, struct symm_message *m);
@@ -126,7 +126,7 @@ void symm__hub_comm_message(struct symm_hub *hub, struct symm_hub_client *client
 void symm__hub_rank_gone(struct symm_hub *hub, int rank, enum symm_hub_fate fate);
 void symm__hub_sweep(struct symm_hub *hub, bool all);
 /* Where a world rank stands in the comm; -1: it is not in it. */
-int symm__hub_place_of(const struct symm_hub_comm *comm, int rank);
+int symm__hub_comm_rank(const struct symm_hub_comm *comm, int rank);
 /* Ends the comm, and those that are being made of it, on all ranks. The first end wins. */
 void symm__hub_end_comm(struct symm_hub *hub, struct symm_hub_comm *comm, symm_status status,
                         const char *reason);
@@ -140,7 +140,7 @@ void symm__hub_create(struct symm_hub *hub, struct symm_hub_client *client, stru
 
 /* hub_confirm.c */
 /* Takes note of a CONFIRM. */
-void symm__hub_ask(struct symm_hub *hub, struct symm_hub_comm *comm, int place, uint64_t seq);
+void symm__hub_ask(struct symm_hub *hub, struct symm_hub_comm *comm, int comm_rank, uint64_t seq);
 /* The client's socket has given this many bytes; 0: it was seen empty. */
 void symm__hub_heard(struct symm_hub_client *client, size_t nbytes);
 /* At the end of each turn: answers the open round if it is over, and opens the next one. */

@@ -164,8 +164,8 @@ static symm_status configure(struct symm_heap *heap, const uint64_t args[4])
 }
 
 /* A place in an existing segment; those of exactly these ranks first. */
-static struct segment *place(struct symm_heap *heap, uint64_t nbytes, struct symm_rank_set members,
-                             bool any, uint64_t *off)
+static struct segment *use_existing_segment(struct symm_heap *heap, uint64_t nbytes,
+                                            struct symm_rank_set members, bool any, uint64_t *off)
 {
     for (int covering = 0; covering <= (any ? 1 : 0); covering++)
         for (size_t i = 0; i < heap->nsegments; i++) {
@@ -193,7 +193,8 @@ static symm_status allocate(struct symm_heap *heap, struct symm_rank_set members
     if (!reserve_block(heap))
         return symm__fail(SYMM_ERROR_MEMORY, "out of host memory for the table of blocks");
 
-    struct segment *s = place(heap, nbytes, members, args[1] & SYMM_HEAP_ANY_SEGMENT, &off);
+    struct segment *s =
+        use_existing_segment(heap, nbytes, members, args[1] & SYMM_HEAP_ANY_SEGMENT, &off);
     if (!s) {
         is_new = true;
         s = segment_plan(heap, nbytes, members);

@@ -144,19 +144,19 @@ symm_status symm__memory_adopt(struct symm_memory *m, struct symm_host_comm *com
 /* Looking up and freeing                                                                         */
 
 /* What can be said of an address: gathered under the lock, told without it. */
-struct place {
+struct location {
     const void *ptr;
-    int window; /* whose; -1: nobody's */
+    int window; /* rank of the window; -1: in no window */
     uint64_t at;
     bool multicast, found, known; /* known: not symm's, and the device can access it */
     struct symm_block block;
 };
 
 /* known: of all nbytes; the rest of ptr. */
-static struct place locate(struct symm_memory *m, const void *ptr, size_t nbytes)
+static struct location locate(struct symm_memory *m, const void *ptr, size_t nbytes)
 {
     CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
-    struct place p = {.ptr = ptr};
+    struct location p = {.ptr = ptr};
 
     p.window = symm__windows_find(&m->windows, addr, &p.at);
     pthread_rwlock_rdlock(&m->lock);
@@ -172,7 +172,7 @@ static struct place locate(struct symm_memory *m, const void *ptr, size_t nbytes
 }
 
 /* Records why p is not the inside of one of this rank's live blocks; false if it is. */
-static bool refuse(const struct symm_memory *m, const struct place *p)
+static bool refuse(const struct symm_memory *m, const struct location *p)
 {
     if (p->multicast)
         symm__fail(SYMM_ERROR_ARGUMENT, "%p is a multicast address: give this rank's own address",
@@ -226,7 +226,7 @@ bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
     if (symm__memory_has(m, ptr, nbytes, members, off))
         return true;
 
-    struct place p = locate(m, ptr, 0);
+    struct location p = locate(m, ptr, 0);
     if (refuse(m, &p))
         return false;
     const struct symm_block *b = &p.block;
@@ -243,15 +243,15 @@ bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
 
 bool symm__memory_usable(struct symm_memory *m, const void *ptr, size_t nbytes)
 {
-    const struct symm_rank_set nobody = {{0}};
+    const struct symm_rank_set no_ranks = {{0}};
     uint64_t off;
 
-    if (symm__memory_has(m, ptr, nbytes, nobody, &off))
+    if (symm__memory_has(m, ptr, nbytes, no_ranks, &off))
         return true;
-    struct place p = locate(m, ptr, nbytes);
+    struct location p = locate(m, ptr, nbytes);
     if (p.window < 0 && !p.multicast)
         return p.known || symm__memory_ask(m, ptr, nbytes);
-    return symm__memory_find(m, ptr, nbytes, nobody, &off);
+    return symm__memory_find(m, ptr, nbytes, no_ranks, &off);
 }
 
 bool symm__memory_reachable(struct symm_memory *m, const void *ptr, size_t nbytes)
@@ -283,7 +283,7 @@ static struct symm_block *block_of(struct symm_memory *m, const void *owner, con
 /* Says why there is no such block. */
 static symm_status no_block(struct symm_memory *m, const void *owner, const void *ptr)
 {
-    struct place p = locate(m, ptr, 0);
+    struct location p = locate(m, ptr, 0);
 
     if (refuse(m, &p))
         return SYMM_ERROR_ARGUMENT;

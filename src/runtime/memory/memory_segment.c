@@ -75,7 +75,7 @@ static symm_status segment_share(struct symm_memory *m, struct symm_host_comm *c
 {
     const struct symm_memory_config *c = &m->config;
     int n = symm__host_comm_nranks(comm), fd = -1, fds[SYMM_MAX_RANKS];
-    char step_what[SYMM_TEXT_MAX];
+    char share_text[SYMM_TEXT_MAX];
 
     *mine = symm__segment_create(c->drv, c->device, &m->windows, c->rank, s);
     if (n == 1)
@@ -84,9 +84,9 @@ static symm_status segment_share(struct symm_memory *m, struct symm_host_comm *c
         *mine = symm__segment_export(c->drv, s, &fd);
     for (int r = 0; r < n; r++)
         fds[r] = -1;
-    snprintf(step_what, sizeof step_what, "%s: share", what);
+    snprintf(share_text, sizeof share_text, "%s: share", what);
     struct symm_vote vote = {
-        .what = step_what, .status = *mine, .gives_fd = fd >= 0, .fd = fd, .fds = fds};
+        .what = share_text, .status = *mine, .gives_fd = fd >= 0, .fd = fd, .fds = fds};
     symm_status st = symm__host_comm_vote(comm, &vote, symm__deadline_in(c->timeout_ms));
     symm__fd_close(&fd);
     if (st != SYMM_OK)

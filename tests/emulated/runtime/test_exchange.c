@@ -247,7 +247,7 @@ static void fail_to_create(struct rank *self, void *arg)
     /* The same ranks in another order are another call. */
     RANK_EXPECT_TEXT(
         self, SYMM_ERROR_MISMATCH,
-        "rank 0, 2: create; rank 1: create; place 0 of the new group: rank ",
+        "rank 0, 2: create; rank 1: create; position 0 of the new group: rank ",
         create_comm(&m, m.world, 3, self->rank == 1 ? others : ranks, "create", &comm));
     /* None of that harms the parent, or the next attempt. */
     RANK_TRY(self, create_comm(&m, m.world, 3, ranks, "create", &comm));

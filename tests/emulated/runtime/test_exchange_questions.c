@@ -13,25 +13,25 @@ struct asker {
     char told_text[2 * SYMM_CALL_MAX];
 };
 
-static void doing(void *user, struct symm_doing *out)
+static void activity(void *user, struct symm_activity *out)
 {
     const struct asker *a = user;
 
-    *out = (struct symm_doing){.kind = SYMM_DOING_WAIT, .awaits = a->rank, .since_ms = 345};
+    *out = (struct symm_activity){.kind = SYMM_ACTIVITY_WAIT, .awaits = a->rank, .since_ms = 345};
     snprintf(out->text, sizeof out->text, "call 12 of rank %d", a->rank);
     strcpy(out->enqueued, "call 11");
 }
 
-static void told(void *user, int rank, const struct symm_doing *answer)
+static void told(void *user, int rank, const struct symm_activity *answer)
 {
     struct asker *a = user;
 
-    if (answer->kind == SYMM_DOING_GONE) {
+    if (answer->kind == SYMM_ACTIVITY_GONE) {
         strcpy(a->told_text, "gone");
         a->told_rank = rank;
         return;
     }
-    if (answer->kind != SYMM_DOING_WAIT || answer->awaits < 0 || answer->since_ms != 345 ||
+    if (answer->kind != SYMM_ACTIVITY_WAIT || answer->awaits < 0 || answer->since_ms != 345 ||
         strcmp(answer->enqueued, "call 11"))
         return;
     snprintf(a->told_text, sizeof a->told_text, "%s", answer->text);
@@ -56,7 +56,7 @@ static void ask_around(struct rank *self, void *arg)
     const int ranks[] = {2, 1, 0};
 
     (void)arg;
-    a.m.events = (struct symm_host_comm_events){.doing = doing, .told = told};
+    a.m.events = (struct symm_host_comm_events){.activity = activity, .told = told};
     RANK_TRY(self, meet(self, &a.m));
     RANK_TRY(self, create_comm(&a.m, a.m.world, 3, ranks, "comm", &comm));
     if (self->rank == 1) {

@@ -17,7 +17,7 @@ enum { RANKS = 2, BEFORE = 100 /* messages that lie in a socket; it holds more *
 struct scene {
     struct symm_join join;
     struct symm_log log;
-    struct symm_rendezvous place;
+    struct symm_rendezvous rendezvous;
     struct symm_hub *hub;
     struct client clients[RANKS];
     int turns;
@@ -42,7 +42,8 @@ static void serve(struct scene *x)
 
 static void open_scene(struct scene *x)
 {
-    const struct symm_hub_config config = {.join = &x->join, .log = &x->log, .place = &x->place};
+    const struct symm_hub_config config = {
+        .join = &x->join, .log = &x->log, .rendezvous = &x->rendezvous};
     char boot_id[40];
     int ends[2], fd = -1;
     pid_t pid;
@@ -52,7 +53,7 @@ static void open_scene(struct scene *x)
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends),
                      0);
     ck_assert_int_eq(
-        symm__rendezvous_open(&x->place, x->join.session, symm__deadline_in(1000), &x->log),
+        symm__rendezvous_open(&x->rendezvous, x->join.session, symm__deadline_in(1000), &x->log),
         SYMM_OK);
     ck_assert_int_eq(symm__hub_open(&config, ends[1], &x->hub), SYMM_OK);
     ck_assert_int_eq(symm__rendezvous_connect(x->join.session, symm__deadline_in(1000), &x->log,
