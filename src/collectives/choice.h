@@ -1,16 +1,17 @@
 /*
- * Which algorithm AUTO takes. Pure, as plan.h: from what all ranks have agreed on and from the call
- * alone.
+ * Which algorithm a call takes. Pure: from the values that all ranks agree on and from the call
+ * alone, never from the place of the data, since every rank must come to the same choice.
  */
 #ifndef SYMM_CHOICE_H
 #define SYMM_CHOICE_H
 
-#include "plan.h"
+#include "algorithms.h"
 
 /*
- * The call's algorithm, if it names one; else that of the table's row, if it runs here; else the
- * one that is the fastest by the model. Never AUTO.
+ * The call's algorithm, if it names one. Else that of the tuning table's row, if it runs here. Else
+ * the fastest one by the model. For a call that has no reason against it.
  */
-symm_algo symm__choose(const struct symm_limits *limits, const struct symm_collective_call *call);
+const struct symm_algorithm *symm__choose(const struct symm_limits *limits,
+                                          const struct symm_collective_call *call);
 
 #endif

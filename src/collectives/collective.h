@@ -1,20 +1,20 @@
-/* What every collective does: checks the call, plans it, says where the data lie, launches. */
+/* The common part of all collectives: checks the call, looks its buffers up, chooses, launches. */
 #ifndef SYMM_COLLECTIVE_H
 #define SYMM_COLLECTIVE_H
 
 #include "runtime/group/call.h"
-#include "plan.h"
+#include "algorithms.h"
 
 /*
- * The public function of an operation: call holds what is the operation's own; algo, flags and
- * max_blocks are filled in from options.
+ * The public function of an operation. The caller sets operation, dtype, op and count of the call;
+ * algo, flags and max_blocks are filled in from options.
  */
 symm_status symm__collective(symm_group *group, struct symm_collective_call call, const void *in,
                              void *out, const symm_options *options, symm_stream stream);
 
 /*
- * What it enqueues, within another call: the ranks call the same, and what AUTO, in and out may be
- * is seen to.
+ * Enqueues a collective within another call, without checks: all ranks call the same, with valid
+ * arguments.
  */
 symm_status symm__collective_enqueue(struct symm_call *e, const struct symm_collective_call *call,
                                      const void *in, void *out);

@@ -8,7 +8,7 @@
 #define SYMM_COPY_ENGINE_H
 
 #include "runtime/group/call.h"
-#include "plan.h"
+#include "algorithms.h"
 
 /* What is reduced: the longest of the ranks' shares. */
 struct symm_copy_share {

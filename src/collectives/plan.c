@@ -1,245 +1,87 @@
-/* The rules by which a collective gets its kernel and grid. */
+/* From a row of the table to a kernel and its grid. */
 #include "plan.h"
 
 #include "runtime/base/numbers.h"
-#include "choice.h"
-
-SYMM_KERNEL_LIST(collectives, SYMM_COLLECTIVES_KERNELS);
 
 enum {
     WARP = 32,
-    EARLY_THREADS = 128, /* of a block of packets: half of what it may have */
-    /* From so many packs on, a block's slice of two_shot goes in two chunks at least: the second is
-     * on the links while the ranks tell each other of the first. */
-    TWO_CHUNKS = 2048,
-    /* And one of a reduce-scatter's one_shot in three: with two the links rest for too long. */
-    THREE_CHUNKS = 6144,
+    FEW_BLOCKS = 32,
+    PDL_THREADS = 128, /* of a block of packets: half of the most that it may have */
     PACK_NBYTES = 16,
     PACKET_NBYTES = 12 /* of 16; the rest is the flag */
 };
 
-bool symm__algo_by_switch(symm_algo algo)
-{
-    return algo == SYMM_ALGO_MULTIMEM || algo == SYMM_ALGO_MULTIMEM_ONE_SHOT;
-}
-
-/* ---------------------------------------------------------------------------------- what runs */
-
-static bool two_steps(symm_algo algo)
-{
-    return algo == SYMM_ALGO_TWO_SHOT || algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT ||
-           algo == SYMM_ALGO_MULTIMEM_ONE_SHOT;
-}
-
-static const char *no_arithmetic(symm_algo algo, symm_dtype dtype, symm_redop op)
-{
-    if (!symm__redop_name(op))
-        return "there is no such op";
-    if (dtype > SYMM_INT64)
-        return "there is no arithmetic of this dtype in this version";
-    if (op == SYMM_AVG && (dtype == SYMM_INT32 || dtype == SYMM_INT64))
-        return "there are averages of floating types only";
-    if (symm__algo_by_switch(algo) && (op == SYMM_MIN || op == SYMM_MAX) &&
-        (dtype == SYMM_FLOAT32 || dtype == SYMM_FLOAT64))
-        return "the switch does not compare elements of this dtype";
-    return NULL;
-}
-
-const char *symm__collective_reason(const struct symm_limits *limits, enum symm_operation operation,
-                                    symm_algo algo, symm_dtype dtype, symm_redop op)
-{
-    if (!symm__algo_name(algo))
-        return "there is no such algorithm";
-    if (!symm__dtype_name(dtype))
-        return "there is no such dtype";
-    if (operation != SYMM_OPERATION_ALL_REDUCE && two_steps(algo))
-        return "this operation takes one step";
-    if (symm__algo_by_switch(algo) && limits->multicast_off)
-        return limits->multicast_off;
-    if (symm__algo_by_switch(algo) && limits->compute_major < 9)
-        return "multimem instructions need compute capability 9.0 on every rank";
-    return operation == SYMM_OPERATION_ALL_GATHER ? NULL : no_arithmetic(algo, dtype, op);
-}
-
-/* ------------------------------------------------------------------------- the kernel, the grid */
-
-/*
- * In the order of kernels.def: for bytes and then for each dtype these, most of them for 2, 4, 8
- * and any number of ranks.
- */
-static symm_kernel_id kernel_of(enum symm_operation operation, symm_algo algo, symm_dtype dtype,
+/* For 2, 4, 8 and any number of ranks in this order; for one dtype after the other. */
+static symm_kernel_id kernel_of(const struct symm_algorithm *algorithm, symm_dtype dtype,
                                 int nranks)
 {
-    static const int firsts[SYMM_OPERATION_COUNT][SYMM_ALGO_LOW_LATENCY_TWO_SHOT + 1] = {
-        [SYMM_OPERATION_ALL_REDUCE] =
-            {
-                [SYMM_ALGO_LOW_LATENCY] = SYMM_KERNEL_all_reduce_low_latency_float32_2,
-                [SYMM_ALGO_LOW_LATENCY_TWO_SHOT] =
-                    SYMM_KERNEL_all_reduce_low_latency_two_shot_float32_2,
-                [SYMM_ALGO_ONE_SHOT] = SYMM_KERNEL_all_reduce_one_shot_float32_2,
-                [SYMM_ALGO_TWO_SHOT] = SYMM_KERNEL_all_reduce_two_shot_float32_2,
-                [SYMM_ALGO_MULTIMEM] = SYMM_KERNEL_all_reduce_multimem_float32,
-                [SYMM_ALGO_MULTIMEM_ONE_SHOT] = SYMM_KERNEL_all_reduce_multimem_one_shot_float32,
-            },
-        [SYMM_OPERATION_REDUCE_SCATTER] =
-            {
-                [SYMM_ALGO_LOW_LATENCY] = SYMM_KERNEL_reduce_scatter_low_latency_float32_2,
-                [SYMM_ALGO_ONE_SHOT] = SYMM_KERNEL_reduce_scatter_one_shot_float32_2,
-                [SYMM_ALGO_MULTIMEM] = SYMM_KERNEL_reduce_scatter_multimem_float32,
-            },
-        [SYMM_OPERATION_ALL_GATHER] =
-            {
-                [SYMM_ALGO_LOW_LATENCY] = SYMM_KERNEL_all_gather_low_latency_bytes_2,
-                [SYMM_ALGO_ONE_SHOT] = SYMM_KERNEL_all_gather_one_shot_bytes_2,
-                [SYMM_ALGO_MULTIMEM] = SYMM_KERNEL_all_gather_multimem_bytes,
-            },
-    };
-    const int unrolled = nranks == 2 ? 0 : nranks == 4 ? 1 : nranks == 8 ? 2 : 3;
-    const int of_dtype =
-        operation == SYMM_OPERATION_ALL_GATHER
-            ? 0
-            : ((int)dtype - SYMM_FLOAT32) * (SYMM_KERNEL_all_reduce_low_latency_float16_2 -
-                                             SYMM_KERNEL_all_reduce_low_latency_float32_2);
+    const int by_ranks = nranks == 2 ? 0 : nranks == 4 ? 1 : nranks == 8 ? 2 : 3;
 
-    return (symm_kernel_id)(firsts[operation][algo] + of_dtype +
-                            (symm__algo_by_switch(algo) ? 0 : unrolled));
+    return algorithm->kernel.first + ((int)dtype - SYMM_FLOAT32) * algorithm->kernel.dtype_ids +
+           (algorithm->kernel.by_ranks ? by_ranks : 0);
 }
 
-/*
- * The shape of an algorithm's grids. Blocks are of `threads` until there are `blocks` of them, then
- * of twice as many, up to most_threads, while even these have more than a thing each. Two groups
- * may be active at once, so twice the blocks fit the device: those of most_threads with the
- * registers that they have. A kernel that begins early has its place while the one before is at
- * work, so a grid may that has half of most_threads a block, or half the blocks. Up to few_units a
- * block, half the blocks do as well as all of them.
- */
-struct shape {
-    bool packets;
-    uint64_t threads, most_threads, blocks, few_units;
-};
-
-static struct shape shape_of(enum symm_operation operation, symm_algo algo, uint64_t nsms)
+/* Blocks of a full grid. */
+static uint64_t most_blocks(const struct symm_algorithm *algorithm,
+                            const struct symm_limits *limits)
 {
-    const uint64_t all = symm__min(nsms, SYMM_BLOCKS_MAX), few = symm__min(nsms / 2, 32);
-    const bool gathers = operation == SYMM_OPERATION_ALL_GATHER;
+    const uint64_t nsms = (uint64_t)limits->nsms;
 
-    switch (algo) {
-    case SYMM_ALGO_LOW_LATENCY:
-        /* What only moves packets does so with few threads, and so may always begin early. */
-        return (struct shape){true, operation == SYMM_OPERATION_ALL_REDUCE ? 128 : 64,
-                              gathers ? 128 : 256, all, 0};
-    case SYMM_ALGO_LOW_LATENCY_TWO_SHOT:
-        return (struct shape){true, 64, 256, all, 0};
-    case SYMM_ALGO_TWO_SHOT:
-        return (struct shape){false, 256, 256, all, 1024};
-    case SYMM_ALGO_ONE_SHOT:
-        return (struct shape){false, 512, 512, operation == SYMM_OPERATION_ALL_REDUCE ? few : all,
-                              gathers ? 2048 : 0};
-    default:
-        return (struct shape){false, 512, 512, few, 0};
-    }
-}
-
-/* Units that a block's part of the group's memory holds: of packets, in two sets, or of staging. */
-static uint32_t room_of(const struct symm_plan *plan, enum symm_operation operation,
-                        const struct symm_limits *limits)
-{
-    const uint64_t nranks = (uint64_t)limits->nranks,
-                   staging = limits->staging_nbytes / PACK_NBYTES / plan->blocks;
-
-    switch (plan->algo) {
-    case SYMM_ALGO_LOW_LATENCY:
-        return (uint32_t)(limits->block_packets / 2 / nranks);
-    case SYMM_ALGO_LOW_LATENCY_TWO_SHOT: /* of the others' shares, and of results */
-        return (uint32_t)(limits->block_packets / 4 / nranks);
-    default:
-        if (operation == SYMM_OPERATION_ALL_REDUCE && plan->algo != SYMM_ALGO_TWO_SHOT)
-            return (uint32_t)(staging / 2); /* of one chunk */
-        return (uint32_t)(staging / (2 * SYMM_STAGING_DEPTH * nranks));
-    }
-}
-
-static uint64_t least_chunks(const struct symm_plan *plan, enum symm_operation operation,
-                             symm_algo algo)
-{
-    if (algo == SYMM_ALGO_TWO_SHOT && plan->slice >= TWO_CHUNKS)
-        return 2;
-    if (operation == SYMM_OPERATION_REDUCE_SCATTER && algo == SYMM_ALGO_ONE_SHOT &&
-        plan->slice >= THREE_CHUNKS)
-        return 3;
-    return 1;
-}
-
-/*
- * Units of a chunk of staging, of which a block's slice goes in so many at least. They are of one
- * size, but for the last: the ranks wait for each other after each, and a small one costs as much.
- * There is no pass over a chunk in which most threads have nothing to do.
- */
-static uint64_t chunk_units(const struct symm_plan *plan, uint64_t chunks)
-{
-    const uint64_t threads = plan->threads, most = plan->room - plan->room % threads;
-
-    if (most == 0)
-        return plan->room;
-    chunks = symm__max(chunks, symm__ceil_div(plan->slice, most));
-    return symm__min(most, symm__max(symm__ceil_div(plan->slice, chunks * threads), 1) * threads);
+    return algorithm->grid.few_blocks ? symm__min(nsms / 2, FEW_BLOCKS)
+                                      : symm__min(nsms, SYMM_BLOCKS_MAX);
 }
 
 /* An all-gather's elements are bytes. */
 static uint64_t element_nbytes(const struct symm_collective_call *call)
 {
-    return call->operation == SYMM_OPERATION_ALL_GATHER ? 1 : symm__dtype_size(call->dtype);
+    return symm__operation_reduces(call->operation) ? symm__dtype_size(call->dtype) : 1;
 }
 
-uint64_t symm__collective_nbytes(const struct symm_limits *limits,
-                                 const struct symm_collective_call *call)
+/* Elements of a unit. */
+static uint64_t unit_of(const struct symm_algorithm *algorithm, uint64_t element_nbytes)
 {
-    return call->count * symm__dtype_size(call->dtype) *
-           (call->operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (uint64_t)limits->nranks);
+    if (algorithm->transfer != SYMM_TRANSFER_PACKETS)
+        return PACK_NBYTES / element_nbytes;
+    return element_nbytes == 8 ? 1 : PACKET_NBYTES / element_nbytes;
 }
 
-/* How the elements are divided among the ranks, in units of so many. */
+/* Divides the elements among the ranks. */
 static void divide(struct symm_plan *plan, const struct symm_limits *limits,
-                   const struct symm_collective_call *call, uint64_t unit)
+                   const struct symm_collective_call *call, const struct symm_algorithm *algorithm)
 {
-    const uint64_t nranks = (uint64_t)limits->nranks;
+    const uint64_t nranks = (uint64_t)limits->nranks, size = element_nbytes(call),
+                   unit = unit_of(algorithm, size);
 
-    plan->count = symm__collective_nbytes(limits, call) / element_nbytes(call);
-    if (call->operation != SYMM_OPERATION_ALL_REDUCE) {
+    plan->count = symm__collective_nbytes(limits, call) / size;
+    switch (algorithm->division) {
+    case SYMM_DIVISION_EVEN:
         plan->stride = plan->count / nranks;
         plan->share = symm__ceil_div(plan->stride, unit);
-    } else if (plan->algo == SYMM_ALGO_TWO_SHOT || plan->algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT) {
+        break;
+    case SYMM_DIVISION_UNITS:
         plan->share = symm__ceil_div(symm__ceil_div(plan->count, unit), nranks);
         plan->stride = plan->share * unit;
-    } else {
+        break;
+    default:
         plan->share = symm__ceil_div(plan->count, unit);
         plan->stride = plan->count;
     }
 }
 
-struct symm_plan symm__plan(const struct symm_limits *limits,
-                            const struct symm_collective_call *call)
+/* Units that all ranks together leave to this one's blocks. */
+static void make_grid(struct symm_plan *plan, const struct symm_limits *limits,
+                      const struct symm_collective_call *call,
+                      const struct symm_algorithm *algorithm)
 {
-    const symm_algo algo = symm__choose(limits, call);
-    const struct shape shape = shape_of(call->operation, algo, (uint64_t)limits->nsms);
-    const uint64_t nranks = (uint64_t)limits->nranks, size = element_nbytes(call);
-    uint64_t threads = shape.threads, blocks = shape.blocks, work;
-    struct symm_plan plan = {.algo = algo};
+    const uint64_t nranks = (uint64_t)limits->nranks, most = most_blocks(algorithm, limits),
+                   half_grid_units = algorithm->grid.half_grid_units,
+                   work = algorithm->grid.splits_slices ? symm__ceil_div(plan->share, nranks)
+                                                        : plan->share;
+    uint64_t threads = algorithm->grid.threads, blocks = most;
 
-    if (algo == SYMM_ALGO_COPY_ENGINE)
-        return plan;
-    plan.kernel = kernel_of(call->operation, algo, call->dtype, limits->nranks);
-    divide(&plan, limits, call,
-           !shape.packets ? PACK_NBYTES / size
-           : size == 8    ? 1
-                          : PACKET_NBYTES / size);
-    /* The blocks of an all-reduce by the switch have shares of their own. */
-    work = call->operation == SYMM_OPERATION_ALL_REDUCE && algo == SYMM_ALGO_MULTIMEM
-               ? symm__ceil_div(plan.share, nranks)
-               : plan.share;
-    while (work > threads * blocks && threads < shape.most_threads)
+    while (work > threads * blocks && threads < algorithm->grid.most_threads)
         threads *= 2;
-    if (blocks > 1 && work <= shape.few_units * (blocks / 2))
+    if (blocks > 1 && work <= half_grid_units * (blocks / 2))
         blocks /= 2;
     threads = symm__min(threads, (uint64_t)limits->max_threads);
     if (threads >= WARP)
@@ -252,13 +94,57 @@ struct symm_plan symm__plan(const struct symm_limits *limits,
     blocks = symm__min(blocks, symm__ceil_div(work, threads));
     blocks = blocks ? blocks : 1;
 
-    plan.blocks = (uint32_t)blocks;
-    plan.threads = (uint32_t)threads;
-    plan.early =
-        shape.packets ? threads <= EARLY_THREADS : shape.few_units && 2 * blocks <= shape.blocks;
-    plan.slice = symm__ceil_div(plan.share, blocks);
-    plan.room = room_of(&plan, call->operation, limits);
-    if (!shape.packets)
-        plan.room = (uint32_t)chunk_units(&plan, least_chunks(&plan, call->operation, algo));
+    plan->blocks = (uint32_t)blocks;
+    plan->threads = (uint32_t)threads;
+    plan->slice = symm__ceil_div(plan->share, blocks);
+    /*
+     * A kernel that begins early has its place while the one before it runs. So its grid has half
+     * of the threads a block that it could have, or half of the blocks.
+     */
+    plan->pdl = algorithm->transfer == SYMM_TRANSFER_PACKETS
+                    ? threads <= PDL_THREADS
+                    : half_grid_units && 2 * blocks <= most;
+}
+
+/*
+ * Units of a chunk of staging, at most `most`. Chunks are of one size, but for the last: the ranks
+ * wait for each other after each chunk, and a small one costs as much. All threads are busy in each
+ * pass over a chunk.
+ */
+static uint64_t chunk_units(const struct symm_plan *plan, const struct symm_algorithm *algorithm,
+                            uint64_t capacity)
+{
+    const uint64_t threads = plan->threads, most = capacity - capacity % threads;
+    uint64_t chunks = plan->slice >= algorithm->pipeline.units ? algorithm->pipeline.chunks : 1;
+
+    if (most == 0)
+        return capacity;
+    chunks = symm__max(symm__max(chunks, 1), symm__ceil_div(plan->slice, most));
+    return symm__min(most, symm__max(symm__ceil_div(plan->slice, chunks * threads), 1) * threads);
+}
+
+/* Units of one rank, or of all, that a block's part of the packet or staging area holds. */
+static uint32_t capacity_of(const struct symm_plan *plan, const struct symm_limits *limits,
+                            const struct symm_algorithm *algorithm)
+{
+    const bool packets = algorithm->transfer == SYMM_TRANSFER_PACKETS;
+    const uint64_t area = packets ? limits->block_packets
+                                  : limits->staging_nbytes / PACK_NBYTES / plan->blocks,
+                   slots = algorithm->capacity.slots *
+                           (algorithm->capacity.per_rank ? (uint64_t)limits->nranks : 1),
+                   capacity = (uint32_t)(area / slots);
+
+    return (uint32_t)(packets ? capacity : chunk_units(plan, algorithm, capacity));
+}
+
+struct symm_plan symm__plan(const struct symm_limits *limits,
+                            const struct symm_collective_call *call,
+                            const struct symm_algorithm *algorithm)
+{
+    struct symm_plan plan = {.kernel = kernel_of(algorithm, call->dtype, limits->nranks)};
+
+    divide(&plan, limits, call, algorithm);
+    make_grid(&plan, limits, call, algorithm);
+    plan.capacity = capacity_of(&plan, limits, algorithm);
     return plan;
 }

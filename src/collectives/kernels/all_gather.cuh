@@ -4,14 +4,12 @@
  * low_latency  every rank sends its bytes to all others as packets. Any memory; no barrier.
  * one_shot     every rank writes its bytes into everyone's `out`, or, where that cannot be, into
  *              everyone's staging area.
- * multimem     the same with one store for all ranks, which the switch copies.
  */
 #ifndef SYMM_ALL_GATHER_KERNELS_CUH
 #define SYMM_ALL_GATHER_KERNELS_CUH
 
 #include "packets.cuh"
 #include "staging.cuh"
-#include "switch.cuh"
 
 /* What this rank brings to everyone, as a Step of exchange_packets(). */
 template <typename T, int R> struct gather_shares {
@@ -47,7 +45,7 @@ template <typename T, int R> struct gather_shares {
 #pragma unroll
         for (int u = 0; u < U; u++) {
             if (b.has(u))
-                send_all<R>(a.view, s, 0, a.room, b.at(u), own[u]);
+                send_all<R>(a.view, s, 0, a.capacity, b.at(u), own[u]);
             if (mine.first != in.first)
                 store_payload(mine, b.at(u), own[u]);
         }
@@ -81,16 +79,6 @@ template <int R> struct to_each {
     SYMM_DEV void store(const symm_view &v, void *at, const symm_bits16 &x)
     {
         for_others<R>(v, [&](int r) { symm_dev_store_bits(symm_dev_peer(v, at, r), x); });
-    }
-};
-
-/* The same with one store, which writes this rank's memory as well. */
-struct to_all_by_switch {
-    static constexpr bool OWN = true;
-
-    SYMM_DEV void store(const symm_view &v, void *at, const symm_bits16 &x)
-    {
-        symm_dev_multimem_store_bits(symm_dev_multicast(v, at), x);
     }
 };
 
@@ -176,11 +164,6 @@ template <typename T, int R> SYMM_DEV void all_gather_one_shot(const symm_collec
     symm_dev_pdl_wait();
     symm_dev_pdl_release();
     gather_by_writing<T, to_each<R>, R>(a);
-}
-
-template <typename T> SYMM_DEV void all_gather_multimem(const symm_collective_args &a)
-{
-    gather_by_writing<T, to_all_by_switch, 0>(a);
 }
 
 #endif

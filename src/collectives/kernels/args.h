@@ -40,14 +40,14 @@ typedef struct symm_collective_args {
     uint64_t stride;         /* of these in each share, the last ones apart */
     uint64_t share;          /* units of a share; of all elements where there are no shares */
     uint64_t slice;          /* of these, for each block */
-    uint32_t room;           /* units that a block's part of staging or packets holds at a time */
+    uint32_t capacity;       /* units that a block's part of staging or packets holds at a time */
     uint32_t block_packets;  /* what each block has of the packet area, whatever the grid */
     uint32_t op;             /* a symm_redop */
     uint32_t call;           /* what was called, the same on all ranks: a hash, or of packets
                               * symm__packet_call() */
-    uint32_t place;          /* a hash of where in and out lie; 0: not usable in place */
+    uint32_t place;          /* a hash of the place of in and out; 0: not usable in place */
     int32_t channel;
-    uint32_t whole; /* whether shares are whole packs, as many each, and aligned on this rank */
+    uint32_t aligned; /* whether shares are as many whole packs each, and aligned on this rank */
     uint32_t reserved;
     symm_view view;
 } symm_collective_args;

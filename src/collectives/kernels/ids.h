@@ -4,8 +4,16 @@
 
 #include "runtime/group/kernel.h"
 #include "args.h"
-#include "collectives.def"
+#include "all_gather.def"
+#include "all_reduce.def"
+#include "all_reduce_packets.def"
+#include "multimem.def"
+#include "reduce_scatter.def"
 
-SYMM_KERNEL_IDS(collectives, SYMM_COLLECTIVES_KERNELS);
+SYMM_KERNEL_IDS(all_reduce_packets, SYMM_ALL_REDUCE_PACKETS_KERNELS);
+SYMM_KERNEL_IDS(all_reduce, SYMM_ALL_REDUCE_KERNELS);
+SYMM_KERNEL_IDS(reduce_scatter, SYMM_REDUCE_SCATTER_KERNELS);
+SYMM_KERNEL_IDS(all_gather, SYMM_ALL_GATHER_KERNELS);
+SYMM_KERNEL_IDS(multimem, SYMM_MULTIMEM_KERNELS);
 
 #endif

@@ -231,7 +231,7 @@ template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_ar
     const uint32_t step = blockDim.x;
     packet_slots s = slots_of(a);
 
-    if (part.last - part.first <= min(step, a.room)) {
+    if (part.last - part.first <= min(step, a.capacity)) {
         const packet_batch b = {threadIdx.x, step, (uint32_t)(part.last - part.first)};
         typename Step::held h[1];
         Step work(a, part.first, b.n);
@@ -245,8 +245,8 @@ template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_ar
         }
         return;
     }
-    for (uint64_t at = part.first; at < part.last; at += a.room) {
-        const uint32_t n = (uint32_t)min((uint64_t)a.room, part.last - at);
+    for (uint64_t at = part.first; at < part.last; at += a.capacity) {
+        const uint32_t n = (uint32_t)min((uint64_t)a.capacity, part.last - at);
         typename Step::held h[U];
         Step work(a, at, n);
         work.load({threadIdx.x, step, n}, h);
@@ -306,7 +306,7 @@ SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<
                              const packet_batch &b)
 {
     const symm_view &v = out.a.view;
-    const uint32_t room = out.a.room;
+    const uint32_t room = out.a.capacity;
 
     if constexpr (R > 0) {
         symm_bits12 x[U][R];
@@ -379,7 +379,7 @@ template <typename T, int R, bool TO_ALL> struct reduce_shares {
     SYMM_DEV_IN_CLASS void send(const packet_slots &s, const packet_batch &b,
                                 const held (&h)[U]) const
     {
-        symm_packet *const slots = s.set + v.rank * a.room;
+        symm_packet *const slots = s.set + v.rank * a.capacity;
 #pragma unroll
         for (int u = 0; u < U; u++) {
 #pragma unroll
@@ -400,11 +400,11 @@ template <typename T, int R, bool TO_ALL> struct reduce_shares {
 #pragma unroll
         for (int u = 0; u < U; u++)
             own[u] = h[u].own;
-        receive_and_reduce<T, R>(v, s, 0, a.room, b, own, a.op, y);
+        receive_and_reduce<T, R>(v, s, 0, a.capacity, b, own, a.op, y);
 #pragma unroll
         for (int u = 0; u < U; u++) {
             if (TO_ALL && b.has(u))
-                send_all<R>(v, s, s.nslots / 4, a.room, b.at(u), y[u]);
+                send_all<R>(v, s, s.nslots / 4, a.capacity, b.at(u), y[u]);
             store_payload(own_out, b.at(u), y[u]);
         }
     }

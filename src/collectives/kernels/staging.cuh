@@ -26,7 +26,7 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
 
     SYMM_DEV_IN_CLASS staged(const symm_collective_args &args) : a(args), v(args.view)
     {
-        const uint64_t mine = (uint64_t)blockIdx.x * DEPTH * v.nranks * a.room;
+        const uint64_t mine = (uint64_t)blockIdx.x * DEPTH * v.nranks * a.capacity;
         chunks = reinterpret_cast<symm_bits16 *>(a.staging) + mine;
         results = reinterpret_cast<symm_bits16 *>(a.results) + mine;
         part = part_of(a);
@@ -35,7 +35,7 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
     SYMM_DEV_IN_CLASS uint64_t nchunks() const
     {
         uint64_t n = 0;
-        for (uint64_t at = part.first; at < part.last; at += a.room)
+        for (uint64_t at = part.first; at < part.last; at += a.capacity)
             n++;
         return n;
     }
@@ -43,14 +43,14 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
     /* Where the chunk's packs of rank `from` lie, in whoever's staging area they are. */
     SYMM_DEV_IN_CLASS symm_bits16 *slot(symm_bits16 *area, uint64_t c, int from) const
     {
-        return area + (c % DEPTH * v.nranks + from) * a.room;
+        return area + (c % DEPTH * v.nranks + from) * a.capacity;
     }
 
     /* Calls f(place in the chunk, place in the share) for this thread's packs of the chunk. */
     template <typename F> SYMM_DEV_IN_CLASS void each_pack(uint64_t c, const F &f) const
     {
-        const uint64_t begin = part.first + c * a.room;
-        const uint32_t n = (uint32_t)min((uint64_t)a.room, part.last - begin);
+        const uint64_t begin = part.first + c * a.capacity;
+        const uint32_t n = (uint32_t)min((uint64_t)a.capacity, part.last - begin);
         for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
             f(i, begin + i);
     }
@@ -58,7 +58,7 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
     /* Where the chunk's packs of a share begin in a buffer of all shares, which are whole packs. */
     template <typename P> SYMM_DEV_IN_CLASS P *whole_at(uint64_t c, P *all, int rank) const
     {
-        return all + rank * a.share + part.first + c * a.room;
+        return all + rank * a.share + part.first + c * a.capacity;
     }
 
     /*
@@ -67,8 +67,8 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
      */
     template <typename F> SYMM_DEV_IN_CLASS void each_batch(uint64_t c, const F &f) const
     {
-        const uint64_t left = part.last - part.first - c * a.room;
-        const uint32_t n = (uint32_t)min((uint64_t)a.room, left);
+        const uint64_t left = part.last - part.first - c * a.capacity;
+        const uint32_t n = (uint32_t)min((uint64_t)a.capacity, left);
         for (uint32_t i = threadIdx.x; i < n; i += AT_ONCE * blockDim.x)
             f(i, n);
     }
@@ -128,7 +128,7 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
     SYMM_DEV_IN_CLASS void scatter(uint64_t c) const
     {
         if constexpr (WHOLE)
-            if (a.whole)
+            if (a.aligned)
                 return scatter_whole(c);
         const T *const in = static_cast<const T *>(a.in);
         symm_bits16 *const to = slot(chunks, c, v.rank);

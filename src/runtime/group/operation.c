@@ -1,4 +1,4 @@
-/* The names of collectives, algorithms and reductions, and what goes with them alone. */
+/* The names of operations, algorithms and reductions. */
 #include "operation.h"
 
 const char *symm__operation_name(enum symm_operation operation)
@@ -29,9 +29,4 @@ const char *symm__algo_name(symm_algo algo)
         [SYMM_ALGO_LOW_LATENCY_TWO_SHOT] = "low_latency_two_shot",
     };
     return (unsigned)algo < sizeof names / sizeof names[0] ? names[algo] : NULL;
-}
-
-bool symm__needs_symmetric(enum symm_operation operation, symm_algo algo)
-{
-    return algo == SYMM_ALGO_COPY_ENGINE && operation != SYMM_OPERATION_REDUCE_SCATTER;
 }

@@ -1,4 +1,4 @@
-/* The collectives, and what texts call them, their algorithms and their reductions. */
+/* The collectives, and the names of operations, algorithms and reductions. */
 #ifndef SYMM_OPERATION_H
 #define SYMM_OPERATION_H
 
@@ -18,9 +18,9 @@ const char *symm__redop_name(symm_redop op);
 const char *symm__algo_name(symm_algo algo);
 
 /*
- * Whether it takes symmetric memory only: copies write into other ranks' `out`, where they cannot
- * go through staging as kernels do.
+ * Why AUTO must not take it for calls with or without SYMM_SYMMETRIC; NULL: it may. The table of
+ * algorithms answers: collectives/algorithms.c.
  */
-bool symm__needs_symmetric(enum symm_operation operation, symm_algo algo);
+const char *symm__auto_refuses(enum symm_operation operation, symm_algo algo, bool symmetric);
 
 #endif

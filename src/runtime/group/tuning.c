@@ -161,6 +161,7 @@ static symm_status parse_row(const struct reader *r, struct row *out)
               dtype = is(w[2], "any") ? 0 : parse_name(w[2], dtype_name, SYMM_FLOAT32),
               algo = parse_name(w[5], algo_name, SYMM_ALGO_AUTO + 1);
     const bool symmetric = is(w[3], "symmetric");
+    const char *reason;
     uint64_t nranks;
 
     if (operation < 0)
@@ -175,10 +176,9 @@ static symm_status parse_row(const struct reader *r, struct row *out)
         return wrong(r, w[4], "is no number of bytes");
     if (algo < 0)
         return wrong(r, w[5], "is no algorithm");
-    if (algo == SYMM_ALGO_MULTIMEM_ONE_SHOT)
-        return wrong(r, w[5], "may give each rank other bits, so that auto must not take it");
-    if (symm__needs_symmetric((enum symm_operation)operation, (symm_algo)algo) && !symmetric)
-        return wrong(r, w[5], "takes symmetric memory only");
+    reason = symm__auto_refuses((enum symm_operation)operation, (symm_algo)algo, symmetric);
+    if (reason)
+        return wrong(r, w[5], reason);
     out->key = number_of_key(&(struct symm_tuning_key){.operation = (enum symm_operation)operation,
                                                        .nranks = (int)nranks,
                                                        .dtype = (symm_dtype)dtype,

@@ -201,29 +201,32 @@ static int first_missing(struct symm_rank_set few, struct symm_rank_set many)
     return -1;
 }
 
-bool symm__memory_has(struct symm_memory *m, const void *ptr, size_t nbytes,
-                      struct symm_rank_set members, uint64_t *off)
+struct symm_buffer symm__memory_resolve(struct symm_memory *m, const void *ptr, size_t nbytes,
+                                        struct symm_rank_set members)
 {
+    struct symm_buffer buffer = {.address = (void *)(uintptr_t)ptr, .nbytes = nbytes};
     /* Unsigned: an address below the window is far above it. */
-    uint64_t at = (CUdeviceptr)(uintptr_t)ptr - m->windows.base[m->config.rank];
-    bool good = false;
+    const uint64_t at = (CUdeviceptr)(uintptr_t)ptr - m->windows.base[m->config.rank];
 
-    if (at < m->windows.nbytes) {
-        pthread_rwlock_rdlock(&m->lock);
-        const struct symm_block *b = symm__blocks_find(&m->blocks, at);
-        good = b && !b->freed && at - b->off <= b->requested &&
-               nbytes <= b->requested - (at - b->off) && symm__rank_set_within(members, b->members);
-        pthread_rwlock_unlock(&m->lock);
-    }
-    if (good)
-        *off = at;
-    return good;
+    if (at >= m->windows.nbytes)
+        return buffer;
+    pthread_rwlock_rdlock(&m->lock);
+    const struct symm_block *b = symm__blocks_find(&m->blocks, at);
+    buffer.own =
+        b && !b->freed && at - b->off <= b->requested && nbytes <= b->requested - (at - b->off);
+    buffer.symmetric = buffer.own && symm__rank_set_within(members, b->members);
+    pthread_rwlock_unlock(&m->lock);
+    buffer.offset = at;
+    return buffer;
 }
 
 bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
                        struct symm_rank_set members, uint64_t *off)
 {
-    if (symm__memory_has(m, ptr, nbytes, members, off))
+    const struct symm_buffer buffer = symm__memory_resolve(m, ptr, nbytes, members);
+
+    *off = buffer.offset;
+    if (buffer.symmetric)
         return true;
 
     struct location p = locate(m, ptr, 0);
@@ -246,7 +249,7 @@ bool symm__memory_usable(struct symm_memory *m, const void *ptr, size_t nbytes)
     const struct symm_rank_set no_ranks = {{0}};
     uint64_t off;
 
-    if (symm__memory_has(m, ptr, nbytes, no_ranks, &off))
+    if (symm__memory_resolve(m, ptr, nbytes, no_ranks).own)
         return true;
     struct location p = locate(m, ptr, nbytes);
     if (p.window < 0 && !p.multicast)

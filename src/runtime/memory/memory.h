@@ -83,13 +83,22 @@ bool symm__memory_usable(struct symm_memory *m, const void *ptr, size_t nbytes);
  */
 bool symm__memory_reachable(struct symm_memory *m, const void *ptr, size_t nbytes);
 
+/* A buffer of a call, looked up. */
+struct symm_buffer {
+    void *address;
+    size_t nbytes;
+    uint64_t offset; /* in the window, if `own` */
+    bool own;        /* inside one live block of this rank */
+    bool symmetric;  /* and all of `members` have the block */
+};
+/* Looks [ptr, ptr + nbytes) up. Never asks the driver, and leaves no text. */
+struct symm_buffer symm__memory_resolve(struct symm_memory *m, const void *ptr, size_t nbytes,
+                                        struct symm_rank_set members);
+
 /*
- * Where ptr lies: its offset in the window. True if [ptr, ptr + nbytes) is inside one live block
- * that all of `members` have.
+ * The offset of ptr in the window. True if [ptr, ptr + nbytes) is inside one live block that all of
+ * `members` have; else false, with a text that says what ptr is (freed, foreign, too short).
  */
-bool symm__memory_has(struct symm_memory *m, const void *ptr, size_t nbytes,
-                      struct symm_rank_set members, uint64_t *off);
-/* The same; where it is false, with a text that says what ptr is (freed, foreign, too short). */
 bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
                        struct symm_rank_set members, uint64_t *off);
 

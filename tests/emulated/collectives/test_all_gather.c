@@ -186,7 +186,7 @@ static void call_badly(struct rank *self, void *arg)
     static const symm_algo not_here[] = {SYMM_ALGO_TWO_SHOT, SYMM_ALGO_LOW_LATENCY_TWO_SHOT,
                                          SYMM_ALGO_MULTIMEM_ONE_SHOT};
     for (size_t a = 0; a < sizeof not_here / sizeof not_here[0]; a++)
-        RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "one step",
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "no such algorithm",
                          symm_all_gather(w, x, y, 5, SYMM_FLOAT32,
                                          &(symm_options){.algo = not_here[a]}, b.stream));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "group is NULL",

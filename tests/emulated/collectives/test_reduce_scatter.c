@@ -248,9 +248,9 @@ static void call_badly(struct rank *self, void *arg)
         symm_reduce_scatter(w, x, y, 5, dtype, op, &(symm_options){__VA_ARGS__}, b.stream))
     NOT_HERE("uint8", SYMM_UINT8, SYMM_SUM, 0);
     NOT_HERE("avg of int32", SYMM_INT32, SYMM_AVG, 0);
-    NOT_HERE("one step", SYMM_FLOAT32, SYMM_SUM, .algo = SYMM_ALGO_TWO_SHOT);
-    NOT_HERE("one step", SYMM_FLOAT32, SYMM_SUM, .algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT);
-    NOT_HERE("one step", SYMM_FLOAT32, SYMM_SUM, .algo = SYMM_ALGO_MULTIMEM_ONE_SHOT);
+    NOT_HERE("no such algorithm", SYMM_FLOAT32, SYMM_SUM, .algo = SYMM_ALGO_TWO_SHOT);
+    NOT_HERE("no such algorithm", SYMM_FLOAT32, SYMM_SUM, .algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT);
+    NOT_HERE("no such algorithm", SYMM_FLOAT32, SYMM_SUM, .algo = SYMM_ALGO_MULTIMEM_ONE_SHOT);
     if (!symm_reduce_scatter_unavailable(w, SYMM_ALGO_MULTIMEM, SYMM_FLOAT32, SYMM_SUM))
         NOT_HERE("SYMM_DETERMINISTIC", SYMM_FLOAT32, SYMM_SUM, .algo = SYMM_ALGO_MULTIMEM,
                  .flags = SYMM_DETERMINISTIC);

@@ -1,6 +1,7 @@
 /* What auto takes: a table's row where there is one that runs, else what its model says. */
 #include <string.h>
 #include "collectives/choice.h"
+#include "runtime/group/tuning.h"
 #include "test.h"
 
 static const struct symm_limits h200 = {.nranks = 4,
@@ -38,7 +39,7 @@ static symm_algo choose(const struct symm_limits *m, enum symm_operation operati
 {
     const struct symm_collective_call call = call_of(operation, dtype, flags, count);
 
-    return symm__choose(m, &call);
+    return symm__choose(m, &call)->algo;
 }
 
 /* What it would be without the table. */
@@ -63,7 +64,7 @@ START_TEST(what_the_call_names_is_taken)
     m.tuning = t;
     for (int a = SYMM_ALGO_LOW_LATENCY; a <= SYMM_ALGO_LOW_LATENCY_TWO_SHOT; a++) {
         call.algo = (symm_algo)a;
-        ck_assert_int_eq(symm__choose(&m, &call), a);
+        ck_assert_int_eq(symm__choose(&m, &call)->algo, a);
     }
     symm__tuning_destroy(t);
 }
@@ -151,7 +152,8 @@ START_TEST(a_row_that_may_not_be_taken_is_as_if_it_were_not_there)
                      SYMM_ALGO_MULTIMEM);
     ck_assert_int_eq(choose(&off, gather, SYMM_UINT8, 0, 1), SYMM_ALGO_LOW_LATENCY);
     smallest.op = SYMM_MIN; /* which the switch cannot do with float32 */
-    ck_assert_int_eq(symm__choose(&m, &smallest), model(&off, reduce, SYMM_FLOAT32, 0, 1 << 20));
+    ck_assert_int_eq(symm__choose(&m, &smallest)->algo,
+                     model(&off, reduce, SYMM_FLOAT32, 0, 1 << 20));
     ck_assert_int_eq(choose(&m, SYMM_OPERATION_REDUCE_SCATTER, SYMM_FLOAT32, 0, 1),
                      SYMM_ALGO_LOW_LATENCY);
     symm__tuning_destroy(t);

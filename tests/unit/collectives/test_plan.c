@@ -1,4 +1,5 @@
 /* The rules by which a collective gets its kernel and its grid. */
+#include "collectives/choice.h"
 #include "collectives/plan.h"
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +69,17 @@ static struct symm_plan plan_of(const struct symm_limits *m, struct variant v, s
                                               .dtype = dtype,
                                               .op = SYMM_SUM,
                                               .count = count};
-    return symm__plan(m, &call);
+    return symm__plan(m, &call, symm__choose(m, &call));
+}
+
+static symm_algo choose(const struct symm_limits *m, uint64_t count, uint32_t flags)
+{
+    const struct symm_collective_call call = {.operation = SYMM_OPERATION_ALL_REDUCE,
+                                              .flags = flags,
+                                              .dtype = SYMM_BFLOAT16,
+                                              .op = SYMM_SUM,
+                                              .count = count};
+    return symm__choose(m, &call)->algo;
 }
 
 /* Of an all-reduce. */
@@ -103,13 +114,15 @@ END_TEST
 
 /* ------------------------------------------------------------------------------------- the grid */
 
-/* What kernels.def promises of the registers of each kernel that a plan may name. */
+/* The bounds that the lists of kernels set. */
 static const struct {
     uint32_t threads, blocks;
-} bounds[SYMM_KERNELS_END_collectives] = {
+} bounds[SYMM_IMAGE_COUNT * SYMM_KERNELS_MAX] = {
 #define BOUNDS(name, args, threads, blocks, body) [SYMM_KERNEL_##name] = {threads, blocks},
 #define NONE(name, args, threads, registers, body)
-    SYMM_COLLECTIVES_KERNELS(BOUNDS, NONE)
+    SYMM_ALL_REDUCE_PACKETS_KERNELS(BOUNDS, NONE) SYMM_ALL_REDUCE_KERNELS(BOUNDS, NONE)
+        SYMM_REDUCE_SCATTER_KERNELS(BOUNDS, NONE) SYMM_ALL_GATHER_KERNELS(BOUNDS, NONE)
+            SYMM_MULTIMEM_KERNELS(BOUNDS, NONE)
 #undef NONE
 #undef BOUNDS
 };
@@ -122,7 +135,7 @@ static bool begins_early(symm_kernel_id kernel)
            strstr(name, "all_gather_one_shot_");
 }
 
-static void assert_grid(const struct symm_limits *m, const struct symm_plan *p)
+static void assert_grid(const struct symm_limits *m, const struct symm_plan *p, symm_algo algo)
 {
     const uint32_t most = bounds[p->kernel].threads;
 
@@ -132,11 +145,11 @@ static void assert_grid(const struct symm_limits *m, const struct symm_plan *p)
     ck_assert_uint_le(p->threads, most);
     ck_assert_int_le((int)p->threads, m->max_threads);
     ck_assert(m->max_threads < 32 ? (int)p->threads == m->max_threads : p->threads % 32 == 0);
-    if (by_packets(p->algo) || !begins_early(p->kernel))
-        ck_assert(p->early == (by_packets(p->algo) && p->threads <= 128));
+    if (by_packets(algo) || !begins_early(p->kernel))
+        ck_assert(p->pdl == (by_packets(algo) && p->threads <= 128));
     /* Two grids at once have a place, and the next ones of the same groups if they begin early: so
      * many threads with these registers a multiprocessor. */
-    ck_assert_msg(p->blocks == 1 || (uint64_t)(p->early ? 4 : 2) * p->blocks * p->threads <=
+    ck_assert_msg(p->blocks == 1 || (uint64_t)(p->pdl ? 4 : 2) * p->blocks * p->threads <=
                                         (uint64_t)m->nsms * bounds[p->kernel].blocks * most,
                   "%s: %u blocks of %u on %d", symm__kernels_name(p->kernel), p->blocks, p->threads,
                   m->nsms);
@@ -157,8 +170,7 @@ START_TEST(two_groups_fit_on_one_device)
                         m.max_threads = threads[t];
                         const struct symm_plan p =
                             plan_of(&m, variants[i], SYMM_BFLOAT16, count, 0, 0);
-                        ck_assert(p.algo == variants[i].algo);
-                        assert_grid(&m, &p);
+                        assert_grid(&m, &p, variants[i].algo);
                     }
 }
 END_TEST
@@ -196,17 +208,17 @@ START_TEST(what_half_the_blocks_do_begins_early)
 
     m.nranks = 4;
     p = plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 21, 0, 0); /* 4 MiB */
-    ck_assert(p.blocks == 64 && p.slice == 1024 && p.early);
+    ck_assert(p.blocks == 64 && p.slice == 1024 && p.pdl);
     p = plan(&m, SYMM_ALGO_TWO_SHOT, (1 << 21) + 32, 0, 0);
-    ck_assert(p.blocks == 128 && !p.early);
-    ck_assert(plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 25, 0, 64).early); /* since it is told so */
-    p = plan_of(&m, gather, SYMM_BFLOAT16, 1 << 20, 0, 0);         /* 8 MiB */
-    ck_assert(p.blocks == 64 && p.slice == 2048 && p.early);
+    ck_assert(p.blocks == 128 && !p.pdl);
+    ck_assert(plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 25, 0, 64).pdl); /* since it is told so */
+    p = plan_of(&m, gather, SYMM_BFLOAT16, 1 << 20, 0, 0);       /* 8 MiB */
+    ck_assert(p.blocks == 64 && p.slice == 2048 && p.pdl);
     p = plan_of(&m, gather, SYMM_BFLOAT16, (1 << 20) + 1, 0, 0);
-    ck_assert(p.blocks == 128 && !p.early);
+    ck_assert(p.blocks == 128 && !p.pdl);
     p = plan_of(&m, (struct variant){SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT},
                 SYMM_BFLOAT16, 1 << 19, 0, 0);
-    ck_assert(p.blocks == 128 && !p.early);
+    ck_assert(p.blocks == 128 && !p.pdl);
 }
 END_TEST
 
@@ -276,12 +288,12 @@ END_TEST
 /* Packets have two sets of slots, and those of two steps half of a set for each. */
 static void assert_room(const struct symm_limits *m, const struct symm_plan *p, struct variant v)
 {
-    const uint64_t nranks = (uint64_t)m->nranks, staging = (uint64_t)p->blocks * p->room * 16;
-    ck_assert_uint_ge(p->room, 1);
-    if (p->algo == SYMM_ALGO_LOW_LATENCY)
-        ck_assert_uint_le(2 * nranks * p->room, m->block_packets);
-    else if (p->algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT)
-        ck_assert_uint_le(4 * nranks * p->room, m->block_packets);
+    const uint64_t nranks = (uint64_t)m->nranks, staging = (uint64_t)p->blocks * p->capacity * 16;
+    ck_assert_uint_ge(p->capacity, 1);
+    if (v.algo == SYMM_ALGO_LOW_LATENCY)
+        ck_assert_uint_le(2 * nranks * p->capacity, m->block_packets);
+    else if (v.algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT)
+        ck_assert_uint_le(4 * nranks * p->capacity, m->block_packets);
     else /* four slots for every rank in one half of it, or the other half */
         ck_assert_uint_le((by_staging(v) ? 4 * nranks : 1) * staging, m->staging_nbytes / 2);
 }
@@ -292,9 +304,9 @@ START_TEST(large_slices_of_two_shot_go_in_two_chunks)
     m.nranks = 2;
     for (uint64_t count = 1 << 20; count <= 1 << 26; count += count / 3) {
         const struct symm_plan p = plan(&m, SYMM_ALGO_TWO_SHOT, count, 0, 0);
-        const uint64_t nchunks = p.slice / p.room + (p.slice % p.room != 0);
+        const uint64_t nchunks = p.slice / p.capacity + (p.slice % p.capacity != 0);
         ck_assert_uint_eq(nchunks == 1, p.slice < 2048);
-        ck_assert_uint_eq(p.room % p.threads, 0);
+        ck_assert_uint_eq(p.capacity % p.threads, 0);
     }
     ck_assert_uint_lt(plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 20, 0, 0).slice, 2048);
 }
@@ -308,14 +320,15 @@ START_TEST(chunks_are_few_and_of_one_size)
         for (int i = 0; i < NVARIANTS; i++)
             for (uint64_t count = 1 << 20; count <= UINT64_C(1) << 31; count += count / 3) {
                 const struct symm_plan p = plan_of(&m, variants[i], SYMM_BFLOAT16, count, 0, 0);
-                const uint64_t threads = p.threads, n = p.slice / p.room + (p.slice % p.room != 0),
+                const uint64_t threads = p.threads,
+                               n = p.slice / p.capacity + (p.slice % p.capacity != 0),
                                staging = m.staging_nbytes / 2 / 16 / p.blocks,
                                slots = 4 * (uint64_t)m.nranks,
                                most = staging / slots / threads * threads;
                 if (!by_staging(variants[i]))
                     continue;
-                ck_assert_uint_eq(p.room % threads, 0);
-                ck_assert_uint_lt(n * p.room - p.slice, n * threads);
+                ck_assert_uint_eq(p.capacity % threads, 0);
+                ck_assert_uint_lt(n * p.capacity - p.slice, n * threads);
                 ck_assert(n == 1 || (n - 1) * most < p.slice ||
                           (n == 2 && variants[i].algo == SYMM_ALGO_TWO_SHOT) ||
                           (n == 3 && variants[i].algo == SYMM_ALGO_ONE_SHOT &&
@@ -333,7 +346,7 @@ START_TEST(a_large_reduce_scatter_goes_in_three_chunks)
     m.staging_nbytes = 256 << 20;
     const struct symm_plan p = plan_of(&m, one_shot, SYMM_BFLOAT16, 16 << 20, 0, 0);
 
-    ck_assert_uint_eq((p.slice + p.room - 1) / p.room, 3);
+    ck_assert_uint_eq((p.slice + p.capacity - 1) / p.capacity, 3);
 }
 END_TEST
 
@@ -376,8 +389,7 @@ START_TEST(auto_goes_from_latency_to_bandwidth_and_never_back)
         int before = 0, seen = 0;
         m.multicast_off = without == 1 ? "off" : NULL;
         for (uint64_t count = 1; count < UINT64_C(1) << 36; count += 1 + count / 50) {
-            int step = step_of(
-                plan(&m, SYMM_ALGO_AUTO, count, without == 2 ? SYMM_DETERMINISTIC : 0, 0).algo);
+            int step = step_of(choose(&m, count, without == 2 ? SYMM_DETERMINISTIC : 0));
             /* Two ranks send the same bytes in shares: either way by packets may be the faster. */
             if (m.nranks == 2 && step == 1)
                 step = 0;
@@ -409,20 +421,20 @@ START_TEST(auto_takes_the_switch_where_it_may_and_can)
                                                       SYMM_ALGO_MULTIMEM, call.dtype, call.op);
             const symm_algo other = SYMM_ALGO_TWO_SHOT;
             call.flags = 0;
-            ck_assert_int_eq(symm__plan(&m, &call).algo, can ? SYMM_ALGO_MULTIMEM : other);
+            ck_assert_int_eq(symm__choose(&m, &call)->algo, can ? SYMM_ALGO_MULTIMEM : other);
             call.flags = SYMM_DETERMINISTIC;
             for (call.count = 1; call.count < 1 << 24; call.count *= 2)
-                ck_assert(!by_switch(symm__plan(&m, &call).algo));
-            ck_assert_int_eq(symm__plan(&m, &call).algo, other);
+                ck_assert(!by_switch(symm__choose(&m, &call)->algo));
+            ck_assert_int_eq(symm__choose(&m, &call)->algo, other);
         }
     m.multicast_off = "off";
-    ck_assert(plan(&m, SYMM_ALGO_AUTO, 1 << 24, 0, 0).algo == SYMM_ALGO_TWO_SHOT);
+    ck_assert(choose(&m, 1 << 24, 0) == SYMM_ALGO_TWO_SHOT);
     m = h200;
     m.compute_major = 8;
-    ck_assert(plan(&m, SYMM_ALGO_AUTO, 1 << 24, 0, 0).algo == SYMM_ALGO_TWO_SHOT);
+    ck_assert(choose(&m, 1 << 24, 0) == SYMM_ALGO_TWO_SHOT);
     m = h200;
     m.nranks = 2;
-    ck_assert(plan(&m, SYMM_ALGO_AUTO, 1 << 24, 0, 0).algo == SYMM_ALGO_TWO_SHOT);
+    ck_assert(choose(&m, 1 << 24, 0) == SYMM_ALGO_TWO_SHOT);
 }
 END_TEST
 
@@ -477,7 +489,7 @@ START_TEST(what_cannot_run_has_a_reason)
         assert_reason(&m, engine, SYMM_UINT8, SYMM_SUM, reduces ? "no arithmetic" : NULL);
         for (int a = 0; a < 3; a++)
             assert_reason(&m, (struct variant){operation, two_steps[a]}, SYMM_FLOAT32, SYMM_SUM,
-                          operation == SYMM_OPERATION_ALL_REDUCE ? NULL : "takes one step");
+                          operation == SYMM_OPERATION_ALL_REDUCE ? NULL : "no such algorithm");
         m.compute_major = 8;
         assert_reason(&m, multimem, SYMM_FLOAT32, SYMM_SUM, "compute capability");
         assert_reason(&m, automatic, SYMM_FLOAT32, SYMM_SUM, NULL);

@@ -1,0 +1,95 @@
+/* All-reduce by reading: every rank's elements lie still while others read them. */
+#ifndef SYMM_BY_READING_CUH
+#define SYMM_BY_READING_CUH
+
+#include "parts.cuh"
+
+/*
+ * Reduces n elements at `in`, which is symmetric and aligned. TO_ALL: this rank's share of them, to
+ * all ranks' `out` through the switch, symmetric and aligned; else all of them to its own `out`,
+ * any memory. Nothing is touched beyond n elements.
+ */
+template <typename Source, bool TO_ALL, typename T>
+SYMM_DEV void reduce_by_reading(const symm_view &v, const T *in, T *out, uint64_t n, uint32_t op)
+{
+    constexpr int U = Source::AT_ONCE;
+    const uint64_t npacks = ceil_div(n, PACK<T>),
+                   share = TO_ALL ? ceil_div(npacks, v.nranks) : npacks;
+    const uint64_t first = TO_ALL ? min(v.rank * share, npacks) : 0,
+                   last = min(first + share, npacks);
+    const uint64_t whole = min(last, n / PACK<T>), step = blockDim.x;
+
+    /* The packs i, i + step, ... */
+    const auto packs = [&](uint64_t i, auto &sum) {
+        Source::reduce(v, in + i * PACK<T>, step * PACK<T>, op, sum);
+#pragma unroll
+        for (int u = 0; u < (int)(sizeof sum / sizeof sum[0]); u++) {
+            if constexpr (TO_ALL)
+                symm_dev_multimem_store_bits(symm_dev_multicast(v, out + (i + u * step) * PACK<T>),
+                                             sum[u]);
+            else
+                store_pack(out, i + u * step, n, sum[u]);
+        }
+    };
+    uint64_t i = first + threadIdx.x;
+    for (; i + (U - 1) * step < whole; i += U * step) {
+        symm_bits16 sum[U];
+        packs(i, sum);
+    }
+    for (; i < whole; i += step) {
+        symm_bits16 sum[1];
+        packs(i, sum);
+    }
+    /* The pack that is not whole: from first to last and so this rank's, or there is none. */
+    if (whole - first < last - first && threadIdx.x == 0) {
+        elements<T> x = unpack<T>(load_pack(symm_dev_peer(v, in, 0), whole, n));
+        for (int r = 1; r < v.nranks; r++)
+            fold(x, unpack<T>(load_pack(symm_dev_peer(v, in, r), whole, n)), op);
+        finish(x, op, v.nranks);
+        for (int r = 0; r < v.nranks; r++)
+            if (TO_ALL || r == v.rank)
+                store_pack(symm_dev_peer(v, out, TO_ALL ? r : v.rank), whole, n, pack(x));
+    }
+}
+
+/*
+ *     enter   a barrier in which the ranks agree whether `in` and `out` can be used where they are;
+ *             if so: reduce, meet
+ *     staged  else, for each chunk that fits the block's part of the results area:
+ *             copy in, meet, reduce, meet, copy out
+ */
+template <typename Source, bool TO_ALL, typename T>
+SYMM_DEV void all_reduce_by_reading(const symm_collective_args &a)
+{
+    const symm_view &v = a.view;
+    const int enter = enter_channel(a), leave = leave_channel(a);
+    const block_part packs = part_of(a);
+    const uint64_t first = min(packs.first * PACK<T>, a.count),
+                   n = min(packs.last * PACK<T>, a.count) - first;
+    const T *in = static_cast<const T *>(a.in) + first;
+    T *out = static_cast<T *>(a.out) + first;
+
+    if (symm_dev_barrier_test_equal(v, a.pad, enter, call_and_place(a)) && a.place) {
+        reduce_by_reading<Source, TO_ALL>(v, in, out, n, a.op);
+        symm_dev_barrier(v, a.pad, leave);
+        return;
+    }
+    /* Every rank comes here if one does: no access to `in` and `out` but this rank's own. */
+    const uint64_t room = a.capacity * PACK<T>;
+    T *staging = reinterpret_cast<T *>(a.results) + blockIdx.x * room;
+    for (uint64_t done = 0; done < n; done += room) {
+        const uint64_t chunk = min(room, n - done);
+        symm_dev_copy(staging, in + done, chunk * sizeof(T));
+        if (!symm_dev_barrier_require_equal(v, a.pad, leave, a.call))
+            return;
+        reduce_by_reading<Source, TO_ALL>(v, staging, TO_ALL ? staging : out + done, chunk, a.op);
+        /* Nobody needs this chunk in another rank's staging area any more. */
+        symm_dev_barrier(v, a.pad, enter);
+        if (TO_ALL) {
+            symm_dev_copy(out + done, staging, chunk * sizeof(T));
+            __syncthreads(); /* the next chunk's copy in may give an element to another thread */
+        }
+    }
+}
+
+#endif
