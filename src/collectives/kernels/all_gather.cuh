@@ -86,20 +86,17 @@ template <int R> struct to_each {
 template <int U, typename T, typename F>
 SYMM_DEV void each_loaded(const T *in, uint64_t count, const block_part &part, const F &f)
 {
-    const uint64_t step = blockDim.x;
-
-    uint64_t i = part.first + threadIdx.x;
-    for (; i + (U - 1) * step < part.last; i += U * step) {
-        symm_bits16 x[U];
+    for_packs<U>(part.first, part.last, [&](uint64_t i, auto batch) {
+        constexpr int N = decltype(batch)::COUNT;
+        const uint64_t step = blockDim.x;
+        symm_bits16 x[N];
 #pragma unroll
-        for (int u = 0; u < U; u++)
+        for (int u = 0; u < N; u++)
             x[u] = load_pack(in, i + u * step, count);
 #pragma unroll
-        for (int u = 0; u < U; u++)
+        for (int u = 0; u < N; u++)
             f(i + u * step, x[u]);
-    }
-    for (; i < part.last; i += step)
-        f(i, load_pack(in, i, count));
+    });
 }
 
 /* This block's packs into every rank's `out`, whose shares are whole packs, and into my own. */

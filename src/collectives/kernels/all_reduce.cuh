@@ -27,14 +27,9 @@ template <typename T, int R> struct unicast {
                          symm_bits16 (&sum)[U])
     {
         if constexpr (R == 0) {
-            for (int u = 0; u < U; u++) {
-                const T *at = in + u * stride;
-                elements<T> x = unpack<T>(symm_dev_load_bits(symm_dev_peer(v, at, 0)));
-                for (int r = 1; r < v.nranks; r++)
-                    fold(x, unpack<T>(symm_dev_load_bits(symm_dev_peer(v, at, r))), op);
-                finish(x, op, v.nranks);
-                sum[u] = pack(x);
-            }
+            static_assert(U == 1, "a loop over the ranks has one pack at a time");
+            sum[0] = reduce_ranks<T>(
+                v.nranks, op, [&](int r) { return symm_dev_load_bits(symm_dev_peer(v, in, r)); });
         } else {
             symm_bits16 x[U][R];
 #pragma unroll

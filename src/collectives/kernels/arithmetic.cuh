@@ -185,6 +185,37 @@ template <typename T, typename B, int R> SYMM_DEV B reduce_all(B (&x)[R], int q,
     return op == SYMM_SUM ? reduce_in_order<T>(x, SYMM_SUM) : reduce_in_order<T>(x, op);
 }
 
+/* Reduces load(0), load(1), ... of any number of ranks, in this order. */
+template <typename T, typename Load>
+SYMM_DEV auto reduce_ranks(int nranks, uint32_t op, const Load &load)
+{
+    decltype(load(0)) y;
+    elements<T> sum = unpack<T>(load(0));
+    for (int r = 1; r < nranks; r++)
+        fold(sum, unpack<T>(load(r)), op);
+    finish(sum, op, nranks);
+    pack(sum, &y);
+    return y;
+}
+
+/* The same with `own` of rank `rank`. load is inlined once: it may be a loop that polls. */
+template <typename T, typename B, typename Load>
+SYMM_DEV B reduce_ranks(int nranks, uint32_t op, int rank, const B &own, const Load &load)
+{
+    B y;
+    elements<T> sum;
+    for (int r = 0; r < nranks; r++) {
+        const elements<T> x = unpack<T>(r == rank ? own : load(r));
+        if (r == 0)
+            sum = x;
+        else
+            fold(sum, x, op);
+    }
+    finish(sum, op, nranks);
+    pack(sum, &y);
+    return y;
+}
+
 /* ----------------------------------------------------------------------- this rank's own memory */
 
 /* Memory that need not be aligned: the pack number i of n elements at p, 0 beyond them. */

@@ -4,6 +4,23 @@
 
 #include "parts.cuh"
 
+/* Calls store(i, sum) for this thread's packs from first to last, reduced from all ranks' `in`. */
+template <typename Source, typename T, typename Store>
+SYMM_DEV void reduce_packs(const symm_view &v, const T *in, uint64_t first, uint64_t last,
+                           uint32_t op, const Store &store)
+{
+    for_packs<Source::AT_ONCE>(first, last, [&](uint64_t i, auto batch) {
+        constexpr int U = decltype(batch)::COUNT;
+        const uint64_t step = blockDim.x;
+        symm_bits16 sum[U];
+
+        Source::reduce(v, in + i * PACK<T>, step * PACK<T>, op, sum);
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            store(i + u * step, sum[u]);
+    });
+}
+
 /*
  * Reduces n elements at `in`, which is symmetric and aligned. TO_ALL: this rank's share of them, to
  * all ranks' `out` through the switch, symmetric and aligned; else all of them to its own `out`,
@@ -12,43 +29,25 @@
 template <typename Source, bool TO_ALL, typename T>
 SYMM_DEV void reduce_by_reading(const symm_view &v, const T *in, T *out, uint64_t n, uint32_t op)
 {
-    constexpr int U = Source::AT_ONCE;
     const uint64_t npacks = ceil_div(n, PACK<T>),
                    share = TO_ALL ? ceil_div(npacks, v.nranks) : npacks;
     const uint64_t first = TO_ALL ? min(v.rank * share, npacks) : 0,
                    last = min(first + share, npacks);
-    const uint64_t whole = min(last, n / PACK<T>), step = blockDim.x;
+    const uint64_t whole = min(last, n / PACK<T>);
 
-    /* The packs i, i + step, ... */
-    const auto packs = [&](uint64_t i, auto &sum) {
-        Source::reduce(v, in + i * PACK<T>, step * PACK<T>, op, sum);
-#pragma unroll
-        for (int u = 0; u < (int)(sizeof sum / sizeof sum[0]); u++) {
-            if constexpr (TO_ALL)
-                symm_dev_multimem_store_bits(symm_dev_multicast(v, out + (i + u * step) * PACK<T>),
-                                             sum[u]);
-            else
-                store_pack(out, i + u * step, n, sum[u]);
-        }
-    };
-    uint64_t i = first + threadIdx.x;
-    for (; i + (U - 1) * step < whole; i += U * step) {
-        symm_bits16 sum[U];
-        packs(i, sum);
-    }
-    for (; i < whole; i += step) {
-        symm_bits16 sum[1];
-        packs(i, sum);
-    }
+    reduce_packs<Source>(v, in, first, whole, op, [&](uint64_t i, const symm_bits16 &sum) {
+        if constexpr (TO_ALL)
+            symm_dev_multimem_store_bits(symm_dev_multicast(v, out + i * PACK<T>), sum);
+        else
+            store_pack(out, i, n, sum);
+    });
     /* The pack that is not whole: from first to last and so this rank's, or there is none. */
     if (whole - first < last - first && threadIdx.x == 0) {
-        elements<T> x = unpack<T>(load_pack(symm_dev_peer(v, in, 0), whole, n));
-        for (int r = 1; r < v.nranks; r++)
-            fold(x, unpack<T>(load_pack(symm_dev_peer(v, in, r), whole, n)), op);
-        finish(x, op, v.nranks);
+        const symm_bits16 x = reduce_ranks<T>(
+            v.nranks, op, [&](int r) { return load_pack(symm_dev_peer(v, in, r), whole, n); });
         for (int r = 0; r < v.nranks; r++)
             if (TO_ALL || r == v.rank)
-                store_pack(symm_dev_peer(v, out, TO_ALL ? r : v.rank), whole, n, pack(x));
+                store_pack(symm_dev_peer(v, out, TO_ALL ? r : v.rank), whole, n, x);
     }
 }
 

@@ -67,29 +67,14 @@ template <typename T> SYMM_DEV void all_reduce_multimem_one_shot(const symm_coll
 
 /* ------------------------------------------------------------------------------- reduce-scatter */
 
-/* Packs of this rank's share in `in`, to `out`. */
+/* Reduces npacks of this rank's share in `in`, to `out`, which ends after `end` elements. */
 template <typename T>
 SYMM_DEV void reduce_share_by_switch(const symm_collective_args &a, const T *in, T *out,
                                      uint64_t npacks, uint64_t end)
 {
-    constexpr int U = multimem<T>::AT_ONCE;
-    const uint64_t step = blockDim.x;
-    const auto packs = [&](uint64_t i, auto &sum) {
-        multimem<T>::reduce(a.view, in + i * PACK<T>, step * PACK<T>, a.op, sum);
-#pragma unroll
-        for (int u = 0; u < (int)(sizeof sum / sizeof sum[0]); u++)
-            store_pack(out, i + u * step, end, sum[u]);
-    };
-
-    uint64_t i = threadIdx.x;
-    for (; i + (U - 1) * step < npacks; i += U * step) {
-        symm_bits16 sum[U];
-        packs(i, sum);
-    }
-    for (; i < npacks; i += step) {
-        symm_bits16 sum[1];
-        packs(i, sum);
-    }
+    reduce_packs<multimem<T>>(a.view, in, 0, npacks, a.op, [&](uint64_t i, const symm_bits16 &sum) {
+        store_pack(out, i, end, sum);
+    });
 }
 
 template <typename T> SYMM_DEV void reduce_scatter_multimem(const symm_collective_args &a)

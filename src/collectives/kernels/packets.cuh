@@ -191,17 +191,9 @@ SYMM_DEV void receive_and_reduce(const symm_view &v, packet_slots &s, uint32_t f
 {
     if constexpr (R == 0) {
         static_assert(U == 1, "a loop over the ranks has one packet at a time");
-        elements<T> sum;
-        for (int r = 0; r < v.nranks; r++) {
-            const symm_bits12 x =
-                r == v.rank ? own[0] : receive_one(v, s, first + r * room + b.first, r);
-            if (r == 0)
-                sum = unpack<T>(x);
-            else
-                fold(sum, unpack<T>(x), op);
-        }
-        finish(sum, op, v.nranks);
-        pack(sum, &y[0]);
+        y[0] = reduce_ranks<T>(v.nranks, op, v.rank, own[0], [&](int r) {
+            return receive_one(v, s, first + r * room + b.first, r);
+        });
     } else {
         symm_bits12 x[U][R];
         receive_all(v, s, first, room, b, x);

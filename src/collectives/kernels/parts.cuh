@@ -20,6 +20,27 @@ SYMM_DEV block_part part_of(const symm_collective_args &a)
     return {first, min(first + a.slice, a.share)};
 }
 
+/* The number of packs that a call of for_packs' function handles. */
+template <int N> struct packs {
+    static constexpr int COUNT = N;
+};
+
+/*
+ * Calls f(i, packs<U>) for this thread's packs i, i + blockDim.x, ... from first to last, U of them
+ * at a time, and f(i, packs<1>) for each of the rest.
+ */
+template <int U, typename F> SYMM_DEV void for_packs(uint64_t first, uint64_t last, const F &f)
+{
+    const uint64_t step = blockDim.x;
+
+    uint64_t i = first + threadIdx.x;
+    if constexpr (U > 1)
+        for (; i + (U - 1) * step < last; i += U * step)
+            f(i, packs<U>());
+    for (; i < last; i += step)
+        f(i, packs<1>());
+}
+
 /* The two channels of this block: its index among all blocks makes them. */
 SYMM_DEV int enter_channel(const symm_collective_args &a)
 {

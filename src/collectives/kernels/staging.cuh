@@ -171,24 +171,15 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
     {
         const share<const T> s = share_of(a, static_cast<const T *>(a.in), v.rank);
         const symm_bits16 own = load_pack(s.first, p, s.count);
+        const auto load = [&](int r) { return symm_dev_load_bits(slot(chunks, c, r) + i); };
         if constexpr (R == 0) {
-            elements<T> y;
-            for (int r = 0; r < v.nranks; r++) {
-                const elements<T> x =
-                    unpack<T>(r == v.rank ? own : symm_dev_load_bits(slot(chunks, c, r) + i));
-                if (r == 0)
-                    y = x;
-                else
-                    fold(y, x, a.op);
-            }
-            finish(y, a.op, v.nranks);
-            return pack(y);
+            return reduce_ranks<T>(v.nranks, a.op, v.rank, own, load);
         } else {
             symm_bits16 x[R];
             x[0] = own;
 #pragma unroll
             for (int k = 1; k < R; k++)
-                x[k] = symm_dev_load_bits(slot(chunks, c, v.rank ^ k) + i);
+                x[k] = load(v.rank ^ k);
             return reduce_all<T>(x, v.rank, a.op);
         }
     }
