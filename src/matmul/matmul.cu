@@ -1,7 +1,7 @@
 /* The image of the products' kernels. */
 #include "runtime/group/define_kernels.cuh"
 #include "matmul/kernels/matmul.def"
-#include "matmul/kernels/transfer.cuh"
+#include "matmul/transport/senders.cuh"
 #include "matmul/portable/product.cuh"
 #include "matmul/sm90/kernel.cuh"
 

@@ -2,7 +2,7 @@
 #ifndef SYMM_MATMUL_EPILOGUE_CUH
 #define SYMM_MATMUL_EPILOGUE_CUH
 
-#include "tiles.cuh"
+#include "schedule.cuh"
 
 SYMM_DEV float activate(uint32_t activation, float x)
 {

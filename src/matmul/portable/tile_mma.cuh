@@ -7,9 +7,9 @@
 #ifndef SYMM_MATMUL_TILE_MMA_CUH
 #define SYMM_MATMUL_TILE_MMA_CUH
 
-#include "factors.cuh"
-#include "panel.cuh"
-#include "matmul/kernels/patch.cuh"
+#include "operands.cuh"
+#include "operand_smem.cuh"
+#include "matmul/kernels/epilogue_smem.cuh"
 
 /* The panels of one step. */
 struct stage {

@@ -2,7 +2,7 @@
 #ifndef SYMM_MATMUL_TILE_PLAIN_CUH
 #define SYMM_MATMUL_TILE_PLAIN_CUH
 
-#include "factors.cuh"
+#include "operands.cuh"
 
 template <typename T, typename End> SYMM_DEV void multiply(const factors<T> &f, const End &end)
 {

@@ -2,7 +2,7 @@
 #ifndef SYMM_MATMUL_WGMMA_H
 #define SYMM_MATMUL_WGMMA_H
 
-#include "matmul/transport/gather.h"
+#include "matmul/transport/transport.h"
 
 /*
  * Whether products of this process may take it: it is switched on, the driver describes tensors,

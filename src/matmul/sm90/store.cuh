@@ -6,7 +6,7 @@
 #define SYMM_MATMUL_SM90_SUMS_CUH
 
 #include "matmul/kernels/epilogue.cuh"
-#include "matmul/kernels/patch.cuh"
+#include "matmul/kernels/epilogue_smem.cuh"
 #include "ptx.cuh"
 
 namespace sm90

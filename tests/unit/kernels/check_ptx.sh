@@ -183,9 +183,9 @@ stays_apart() { # dynamic product dynamic kernel
     for kib in 8 16 32 64 100 132 164 196 228; do [ $((kib * 1024)) -lt $(($1 + $(shared_of "$2"))) ] || break; done
     [ "$taken" -gt $((kib * 1024)) ] || fail "$4 has room beside $2, and would slow it down"
 }
-nbytes_of() { # name in gather.c, in bytes
+nbytes_of() { # name in transport.c, in bytes
     local kib
-    kib=$(sed -n "s/.* $1 = \([0-9]*\) << 10.*/\1/p" "$root/src/matmul/transport/gather.c")
+    kib=$(sed -n "s/.* $1 = \([0-9]*\) << 10.*/\1/p" "$root/src/matmul/transport/transport.c")
     [ "${kib:-0}" -gt 0 ] || fail "$1 is not found"
     echo $((kib * 1024))
 }

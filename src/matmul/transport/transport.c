@@ -7,7 +7,7 @@
  * Every rank sends to the one before it first: so all links are in use and none twice, and everyone
  * gets the rows of the next rank first.
  */
-#include "gather.h"
+#include "transport.h"
 
 #include "collectives/collective.h"
 #include "matmul/kernels/ids.h"

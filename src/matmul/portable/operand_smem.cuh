@@ -7,7 +7,7 @@
 #ifndef SYMM_MATMUL_PANEL_CUH
 #define SYMM_MATMUL_PANEL_CUH
 
-#include "mma_cuda.cuh"
+#include "mma_ptx.cuh"
 
 enum { PANEL_LINES = 128, PANEL_DEPTH = 32, PANEL_THREADS = 256, CHUNK = 8 /* elements */ };
 

@@ -7,7 +7,7 @@
 #ifndef SYMM_MATMUL_TRANSFER_KERNELS_CUH
 #define SYMM_MATMUL_TRANSFER_KERNELS_CUH
 
-#include "rows.cuh"
+#include "matmul/kernels/shards.cuh"
 
 /* At a count of this device, while others are given time: some 20 us. */
 enum { LOOKS = 30 };

@@ -6,7 +6,7 @@
 #ifndef SYMM_MATMUL_TILES_CUH
 #define SYMM_MATMUL_TILES_CUH
 
-#include "rows.cuh"
+#include "shards.cuh"
 
 enum { BAND = 8 /* rows of tiles */ };
 
