@@ -1,7 +1,6 @@
 /* Ranks as processes and as threads. */
 #include "ranks.h"
 
-#include <check.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -233,6 +232,20 @@ void ranks_run_ok(int n, enum ranks_mode mode, rank_fn fn, void *arg, int timeou
     struct rank_report reports[RANKS_MAX];
     ranks_run(n, mode, fn, arg, reports, timeout_s);
     ranks_assert_ok(reports, n);
+}
+
+void ranks_test_run(const struct ranks_test *test, rank_fn fn)
+{
+    struct rank_report reports[RANKS_MAX];
+
+    for (int i = 0; i < 4 && test->env[i][0]; i++)
+        setenv(test->env[i][0], test->env[i][1], 1);
+    ranks_run(test->n, test->mode, fn, test->arg, reports, test->timeout_s ? test->timeout_s : 50);
+    for (int r = 0; r < test->n; r++)
+        if (test->lost >> r & 1)
+            ck_assert_msg(reports[r].end != RANK_RETURNED, "rank %d has returned", r);
+        else
+            ranks_assert_ok(&reports[r], 1);
 }
 
 symm_config rank_config(const struct rank *self)

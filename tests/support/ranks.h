@@ -5,8 +5,10 @@
 #ifndef TEST_RANKS_H
 #define TEST_RANKS_H
 
+#include <check.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 #include <symm/symm.h>
 
@@ -20,7 +22,7 @@ struct rank_report {
     int rank;
     enum rank_end end;
     int code;           /* what it exited with, or the signal that ended it */
-    symm_status status; /* of the last RANK_TRY or rank_note */
+    symm_status status; /* of the last RANK_TRY, RANK_EXPECT or rank_note */
     char text[1024];    /* symm_error_text() of it */
     char failed[512];   /* file:line and what was expected, if a check failed */
     char leaks[512];    /* what the rank's process held at its end and not at its start */
@@ -68,6 +70,62 @@ void ranks_assert_ok(const struct rank_report reports[], int n);
 /* ranks_run and ranks_assert_ok. */
 void ranks_run_ok(int n, enum ranks_mode mode, rank_fn fn, void *arg, int timeout_s);
 
+/* How a RANKS_TEST runs. */
+struct ranks_test {
+    int n;
+    enum ranks_mode mode;
+    const char *env[4][2]; /* set before the ranks start */
+    void *arg;
+    unsigned lost; /* ranks, as bits, that are killed or exit; the others must end with OK */
+    int timeout_s; /* 0: 50 */
+};
+
+/* Sets the environment, runs the ranks, checks their reports. */
+void ranks_test_run(const struct ranks_test *test, rank_fn fn);
+
+/*
+ * A test whose ranks run the function that follows, with `self` and `arg`, and end with OK.
+ * After the name come the fields of a struct ranks_test, in which _i is the loop's index:
+ *
+ *     RANKS_TEST(groups_overlap, 4, RANKS_AS_THREADS, .env = {{"SYMM_CHECK", "0"}})
+ *     {
+ *         RANK_TRY(self, ...);
+ *     out:
+ *         ...
+ *     }
+ */
+#define RANKS_TEST(name, ...)                                                                      \
+    RANKS_TEST_(name, __VA_ARGS__)                                                                 \
+    static void name##_rank(struct rank *self, __attribute__((unused)) void *arg)
+
+#define RANKS_TEST_(name, ...)                                                                     \
+    static void name##_rank(struct rank *self, void *arg);                                         \
+    START_TEST(name)                                                                               \
+    {                                                                                              \
+        ranks_test_run(&(struct ranks_test){.n = __VA_ARGS__}, name##_rank);                       \
+    }                                                                                              \
+    END_TEST
+
+/*
+ * A rank's function, or a RANKS_TEST, that also has `var`, a pointer to a `type`: zeros that
+ * `open(self, var)` has filled in. If that is not OK the function is not called. `close(var)` comes
+ * last in any case.
+ */
+#define RANK_WITH(function, type, var, open, close)                                                \
+    static void function##_body(struct rank *self, void *arg, type *var);                          \
+    static void function(struct rank *self, void *arg)                                             \
+    {                                                                                              \
+        type var = {0};                                                                            \
+        if (open(self, &var) == SYMM_OK)                                                           \
+            function##_body(self, arg, &var);                                                      \
+        close(&var);                                                                               \
+    }                                                                                              \
+    static void function##_body(struct rank *self, __attribute__((unused)) void *arg, type *var)
+
+#define RANKS_TEST_WITH(name, type, var, open, close, ...)                                         \
+    RANKS_TEST_(name, __VA_ARGS__)                                                                 \
+    RANK_WITH(name##_rank, type, var, open, close)
+
 /* This rank's explicit configuration: rank, nranks, session and the driver that SYMM_DRIVER names.
  */
 symm_config rank_config(const struct rank *self);
@@ -114,7 +172,7 @@ __attribute__((format(printf, 3, 4))) void rank_fail(struct rank *self, const ch
         }                                                                                          \
     } while (0)
 
-/* A call that must give this status. */
+/* A call that must give this status; the report then has SYMM_OK and its text. */
 #define RANK_EXPECT(self, want, call)                                                              \
     do {                                                                                           \
         if (rank_note((self), (call)) != (want)) {                                                 \
@@ -122,14 +180,19 @@ __attribute__((format(printf, 3, 4))) void rank_fail(struct rank *self, const ch
                       symm_status_name((self)->report->status), #want, (self)->report->text);      \
             goto out;                                                                              \
         }                                                                                          \
+        (self)->report->status = SYMM_OK;                                                          \
     } while (0)
+
+/* The text of the last call contains this. */
+#define RANK_TEXT(self, part)                                                                      \
+    CHECK_RANK_MSG(self, strstr((self)->report->text, (part)), "no \"%s\" in: %s", (part),         \
+                   (self)->report->text)
 
 /* A call that must give this status and a text that contains this. */
 #define RANK_EXPECT_TEXT(self, want, part, call)                                                   \
     do {                                                                                           \
         RANK_EXPECT(self, want, call);                                                             \
-        CHECK_RANK_MSG(self, strstr((self)->report->text, (part)), "%s: no \"%s\" in: %s", #call,  \
-                       (part), (self)->report->text);                                              \
+        RANK_TEXT(self, part);                                                                     \
     } while (0)
 
 #endif

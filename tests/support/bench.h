@@ -1,0 +1,31 @@
+/*
+ * What tests of single calls need: a world with a stream, buffers and a signal pad. After a test's
+ * function an all-reduce shows that nothing was broken.
+ */
+#ifndef TEST_BENCH_H
+#define TEST_BENCH_H
+
+#include <symm/stream.h>
+#include "ranks.h"
+
+enum { BENCH_NBYTES = 65536, BENCH_CHANNELS = 4 };
+
+struct bench {
+    struct rank *self;
+    symm_context *ctx;
+    symm_group *world;
+    symm_stream s;
+    char *x; /* BENCH_NBYTES of symmetric memory */
+    symm_signal_pad *pad;
+    void *plain, *result; /* BENCH_NBYTES of device memory each, zeros */
+    bool ended;           /* set by a test that ends the world */
+};
+
+symm_status bench_open(struct rank *self, struct bench *b);
+void bench_close(struct bench *b);
+
+/* A RANKS_TEST whose function has `self`, `arg` and the bench `b`. */
+#define BENCH_TEST(name, ...)                                                                      \
+    RANKS_TEST_WITH(name, struct bench, b, bench_open, bench_close, __VA_ARGS__)
+
+#endif
