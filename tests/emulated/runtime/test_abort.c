@@ -14,9 +14,9 @@
 #include <unistd.h>
 #include "exercise.h"
 #include "kernels.h"
-#include "ranks.h"
 #include "reference.h"
 #include "test.h"
+#include "world.h"
 
 /* -------------------------------------------------------------------------- a death at each
  * message sent */
@@ -364,30 +364,28 @@ static void *abort_soon(void *group)
     return NULL;
 }
 
-static void abort_from_a_thread(struct rank *self, void *arg)
+WORLD_TEST(an_abort_from_another_thread_ends_every_wait, 3,
+           _i / 2 ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, .arg = &(int){_i % 2})
 {
-    symm_context *ctx = NULL;
     symm_signal_pad *pad = NULL;
     pthread_t thread;
     bool started = false;
     const bool on_device = *(int *)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
-    RANK_TRY(self, symm_signal_pad_alloc(w, 1, &pad));
+    RANK_TRY(self, symm_signal_pad_alloc(world, 1, &pad));
     const int64_t start = now_ms();
     if (self->rank == 1)
-        started = pthread_create(&thread, NULL, abort_soon, w) == 0;
+        started = pthread_create(&thread, NULL, abort_soon, world) == 0;
     if (on_device) {
-        RANK_TRY(self, symm_wait(w, pad, 0, (self->rank + 1) % self->nranks, 1,
+        RANK_TRY(self, symm_wait(world, pad, 0, (self->rank + 1) % self->nranks, 1,
                                  NULL)); /* that never comes */
-        RANK_EXPECT(self, SYMM_ERROR_PEER, symm_synchronize(w, NULL));
+        RANK_EXPECT(self, SYMM_ERROR_PEER, symm_synchronize(world, NULL));
     } else if (self->rank != 2) {
         RANK_EXPECT(self, SYMM_ERROR_PEER,
-                    symm_exchange(w, NULL, 0, NULL)); /* rank 2 never comes */
+                    symm_exchange(world, NULL, 0, NULL)); /* rank 2 never comes */
     } else {
-        while (symm_check(w) == SYMM_OK && now_ms() < start + 5000)
+        while (symm_check(world) == SYMM_OK && now_ms() < start + 5000)
             pause_ms(5);
-        RANK_EXPECT(self, SYMM_ERROR_PEER, symm_check(w));
+        RANK_EXPECT(self, SYMM_ERROR_PEER, symm_check(world));
     }
     CHECK_RANK_MSG(self, now_ms() - start < 1100, "%lld ms", (long long)(now_ms() - start));
     CHECK_RANK_MSG(self,
@@ -397,76 +395,50 @@ static void abort_from_a_thread(struct rank *self, void *arg)
 out:
     if (started)
         pthread_join(thread, NULL);
-    symm_context_destroy(ctx);
 }
 
-START_TEST(an_abort_from_another_thread_ends_every_wait)
-{
-    struct rank_report reports[3];
-    ranks_run(3, _i / 2 ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, abort_from_a_thread,
-              &(int){_i % 2}, reports, 20);
-    ranks_assert_clean(reports, 3);
-}
-END_TEST
-
-static void abort_one_of_two(struct rank *self, void *arg)
+WORLD_TEST(an_abort_ends_its_group_and_no_other, 3)
 {
     static const int pair[] = {0, 1}, all[] = {0, 1, 2};
-    symm_context *ctx = NULL;
     symm_group *few = NULL, *other = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
     if (self->rank < 2)
-        RANK_TRY(self, symm_group_create(w, 2, pair, &few));
-    RANK_TRY(self, symm_group_create(w, 3, all, &other));
+        RANK_TRY(self, symm_group_create(world, 2, pair, &few));
+    RANK_TRY(self, symm_group_create(world, 3, all, &other));
     if (self->rank == 1)
         symm_abort(few, "only this one");
     for (int i = 0; few && i < 200 && symm_check(few) == SYMM_OK; i++)
         pause_ms(5);
     CHECK_RANK(self, !few || symm_check(few) == SYMM_ERROR_PEER);
-    RANK_TRY(self, exercise_group(self, ctx, w, 1));
+    RANK_TRY(self, exercise_group(self, ctx, world, 1));
     RANK_TRY(self, exercise_group(self, ctx, other, 2));
     symm_group_destroy(few);
     few = NULL;
     if (self->rank < 2) { /* the same ranks again */
-        RANK_TRY(self, symm_group_create(w, 2, pair, &few));
+        RANK_TRY(self, symm_group_create(world, 2, pair, &few));
         RANK_TRY(self, exercise_group(self, ctx, few, 3));
     }
-    RANK_TRY(self, symm_check(w));
+    RANK_TRY(self, symm_check(world));
 out:
     symm_group_destroy(few);
     symm_group_destroy(other);
-    symm_context_destroy(ctx);
 }
 
-START_TEST(an_abort_ends_its_group_and_no_other)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, abort_one_of_two, NULL, 30);
-}
-END_TEST
-
-static void outlive_a_stranger(struct rank *self, void *arg)
+WORLD_RANK(outlive_a_stranger)
 {
     static const int rest[] = {0, 1, 2};
-    symm_context *ctx = NULL;
     symm_group *few = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
     if (self->rank < 3)
-        RANK_TRY(self, symm_group_create(w, 3, rest, &few));
-    RANK_TRY(self, symm_exchange(w, NULL, 0, NULL));
+        RANK_TRY(self, symm_group_create(world, 3, rest, &few));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
     if (self->rank == 3)
         kill(getpid(), SIGKILL);
-    for (int i = 0; i < 200 && symm_check(w) == SYMM_OK; i++)
+    for (int i = 0; i < 200 && symm_check(world) == SYMM_OK; i++)
         pause_ms(5);
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 3", symm_check(w));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 3", symm_check(world));
     RANK_TRY(self, symm_check(few));
     RANK_TRY(self, exercise_group(self, ctx, few, 4));
 out:
     symm_group_destroy(few);
-    symm_context_destroy(ctx);
 }
 
 START_TEST(a_death_ends_the_groups_of_the_dead_and_no_other)
@@ -604,14 +576,13 @@ START_TEST(ok_means_right_with_one_rank_giving_up)
 END_TEST
 
 /* The victim's wait ends with its abort; what stands behind it must not reach the other rank. */
-static void signal_after_an_abort(struct rank *self, void *arg)
+RANKS_TEST(no_signal_leaves_a_rank_after_its_abort, 2)
 {
     enum { NEVER, BEHIND };
     symm_context *ctx = NULL;
     symm_signal_pad *pad = NULL;
     symm_stream s = NULL;
     int (*query)(symm_stream);
-    (void)arg;
     be_late(self, 0);
     RANK_TRY(self, rank_join(self, &ctx));
     symm_group *w = symm_context_world(ctx);
@@ -636,14 +607,6 @@ out:
     symm_stream_destroy(s);
     symm_context_destroy(ctx);
 }
-
-START_TEST(no_signal_leaves_a_rank_after_its_abort)
-{
-    struct rank_report reports[2];
-    ranks_run(2, RANKS_AS_PROCESSES, signal_after_an_abort, NULL, reports, 30);
-    ranks_assert_clean(reports, 2);
-}
-END_TEST
 
 int main(void)
 {

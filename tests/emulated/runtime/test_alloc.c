@@ -6,22 +6,18 @@
 #include <string.h>
 #include "exercise.h"
 #include "leaks.h"
-#include "ranks.h"
 #include "reference.h"
 #include "test.h"
+#include "world.h"
 
 /* -------------------------------------------------------------------------------------------------
  * many */
 
-static void allocate_ten_thousand(struct rank *self, void *arg)
+WORLD_TEST(ten_thousand_small_buffers_fit_one_segment, 2, .env = {{"SYMM_SEGMENT_BYTES", "64M"}})
 {
     enum { MANY = 10000, SIZE = 4096 };
-    symm_context *ctx = NULL;
     symm_usage usage;
     char **x = calloc(MANY, sizeof *x);
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     for (int i = 0; i < MANY; i++) {
         RANK_TRY(self, symm_alloc(world, SIZE, (void **)&x[i]));
         CHECK_RANK(self, (uintptr_t)x[i] % 1024 == 0);
@@ -39,30 +35,18 @@ static void allocate_ten_thousand(struct rank *self, void *arg)
     CHECK_RANK(self, usage.pending == 0 && usage.requested < SIZE * 1024);
     RANK_TRY(self, exercise_group(self, ctx, world, 1));
 out:
-    symm_context_destroy(ctx);
     free(x);
 }
 
-START_TEST(ten_thousand_small_buffers_fit_one_segment)
-{
-    setenv("SYMM_SEGMENT_BYTES", "64M", 1);
-    ranks_run_ok(2, RANKS_AS_PROCESSES, allocate_ten_thousand, NULL, 60);
-}
-END_TEST
-
-static void allocate_at_random(struct rank *self, void *arg)
+WORLD_TEST(ten_thousand_random_rounds_leave_everything_as_it_was, 3, .timeout_s = 120)
 {
     enum { ROUNDS = 10000, LIVE = 48 };
-    symm_context *ctx = NULL;
     void *live[LIVE] = {NULL};
     symm_usage before, after;
     struct leaks held;
     size_t available;
     int taken;
     char text[512];
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_trim(world));
     RANK_TRY(self, symm_memory_usage(ctx, &before));
     leaks_take(&held);
@@ -91,15 +75,8 @@ static void allocate_at_random(struct rank *self, void *arg)
     CHECK_RANK_MSG(self, taken, "%s", text);
     CHECK_RANK_MSG(self, exercise_free_memory(ctx) == available && available,
                    "%zu bytes free, then %zu", available, exercise_free_memory(ctx));
-out:
-    symm_context_destroy(ctx);
+out:;
 }
-
-START_TEST(ten_thousand_random_rounds_leave_everything_as_it_was)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, allocate_at_random, NULL, 120);
-}
-END_TEST
 
 /* -------------------------------------------------------------------------------------------------
  * freeing */
@@ -118,15 +95,12 @@ static void *free_it(void *arg)
     return NULL;
 }
 
-static void free_elsewhere(struct rank *self, void *arg)
+WORLD_TEST(memory_is_freed_from_another_thread_during_a_collective_call, 2)
 {
-    symm_context *ctx = NULL;
     struct freeing f = {.status = SYMM_ERROR_STATE};
     pthread_t thread;
     symm_usage usage;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    f.group = symm_context_world(ctx);
+    f.group = world;
     RANK_TRY(self, symm_alloc(f.group, 100000, &f.ptr));
     CHECK_RANK(self, pthread_create(&thread, NULL, free_it, &f) == 0);
     if (self->rank == 0)
@@ -139,25 +113,14 @@ static void free_elsewhere(struct rank *self, void *arg)
     RANK_TRY(self, symm_exchange(f.group, NULL, 0, NULL));
     RANK_TRY(self, symm_memory_usage(ctx, &usage));
     CHECK_RANK(self, usage.pending == 0);
-out:
-    symm_context_destroy(ctx);
+out:;
 }
 
-START_TEST(memory_is_freed_from_another_thread_during_a_collective_call)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, free_elsewhere, NULL, 20);
-}
-END_TEST
-
-static void reuse(struct rank *self, void *arg)
+WORLD_TEST(bytes_are_reused_only_when_every_rank_has_freed_them, 3)
 {
     enum { SIZE = 3000 };
-    symm_context *ctx = NULL;
     symm_usage usage;
     void *a = NULL, *b = NULL, *c = NULL, *d = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_alloc(world, SIZE, &a));
     if (self->rank != 1)
         RANK_TRY(self, symm_free(world, a));
@@ -173,25 +136,14 @@ static void reuse(struct rank *self, void *arg)
     CHECK_RANK(self, d == a);
     RANK_TRY(self, symm_memory_usage(ctx, &usage));
     CHECK_RANK(self, usage.pending == 0);
-out:
-    symm_context_destroy(ctx);
+out:;
 }
 
-START_TEST(bytes_are_reused_only_when_every_rank_has_freed_them)
+WORLD_TEST(trim_gives_freed_memory_back_to_the_device, 3)
 {
-    ranks_run_ok(3, RANKS_AS_PROCESSES, reuse, NULL, 20);
-}
-END_TEST
-
-static void trim_back(struct rank *self, void *arg)
-{
-    symm_context *ctx = NULL;
     symm_usage before, during, after;
     void *x = NULL;
     size_t available;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_memory_usage(ctx, &before));
     available = exercise_free_memory(ctx);
     RANK_TRY(self, symm_alloc(world, 20u << 20, &x));
@@ -206,64 +158,43 @@ static void trim_back(struct rank *self, void *arg)
     CHECK_RANK(self, after.segments == before.segments && after.nsegments == before.nsegments);
     CHECK_RANK(self, exercise_free_memory(ctx) == available);
     RANK_TRY(self, exercise_group(self, ctx, world, 2));
-out:
-    symm_context_destroy(ctx);
+out:;
 }
 
-START_TEST(trim_gives_freed_memory_back_to_the_device)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, trim_back, NULL, 30);
-}
-END_TEST
-
-static void destroy_with_memory(struct rank *self, void *arg)
+WORLD_TEST(a_destroyed_group_frees_what_it_allocated, 2)
 {
     static const int all[] = {0, 1};
-    symm_context *ctx = NULL;
     symm_group *g = NULL;
     symm_usage before, after;
     void *x;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, all, &g));
+    RANK_TRY(self, symm_group_create(world, 2, all, &g));
     RANK_TRY(self, symm_group_destroy(g));
     g = NULL;
-    RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
     RANK_TRY(self, symm_memory_usage(ctx, &before));
     for (int round = 0; round < 30; round++) {
-        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, all, &g));
+        RANK_TRY(self, symm_group_create(world, 2, all, &g));
         for (int i = 0; i < 5; i++)
             RANK_TRY(self, symm_alloc(g, 10000, &x));
         RANK_TRY(self, symm_group_destroy(g));
         g = NULL;
     }
-    RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
     RANK_TRY(self, symm_memory_usage(ctx, &after));
     CHECK_RANK_MSG(self, after.allocated == before.allocated && after.pending == 0,
                    "%llu then %llu, pending %llu", (unsigned long long)before.allocated,
                    (unsigned long long)after.allocated, (unsigned long long)after.pending);
 out:
     symm_group_destroy(g);
-    symm_context_destroy(ctx);
 }
-
-START_TEST(a_destroyed_group_frees_what_it_allocated)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, destroy_with_memory, NULL, 30);
-}
-END_TEST
 
 /* -------------------------------------------------------------------------------------------- what
  * one gets */
 
-static void make_tensors(struct rank *self, void *arg)
+WORLD_TEST(tensors_are_contiguous_and_row_major, 2)
 {
     static const int64_t shape[] = {3, 5, 7, 2, 4}, none[] = {3, 0}, huge[] = {INT64_MAX / 2, 8};
-    symm_context *ctx = NULL;
     symm_tensor t = {0};
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_tensor_alloc(world, SYMM_BFLOAT16, 5, shape, &t));
     CHECK_RANK(self, t.data && t.dtype == SYMM_BFLOAT16 && t.ndim == 5);
     CHECK_RANK(self, memcmp(t.shape, shape, sizeof shape) == 0);
@@ -278,25 +209,13 @@ static void make_tensors(struct rank *self, void *arg)
     RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_tensor_alloc(world, SYMM_FLOAT32, 0, shape, &t));
     RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_tensor_alloc(world, (symm_dtype)99, 2, shape, &t));
     CHECK_RANK(self, memcmp(&untouched, &t, sizeof t) == 0);
-    rank_note(self, SYMM_OK);
-out:
-    symm_context_destroy(ctx);
+out:;
 }
 
-START_TEST(tensors_are_contiguous_and_row_major)
+WORLD_TEST(usage_tells_what_is_wasted, 2)
 {
-    ranks_run_ok(2, RANKS_AS_PROCESSES, make_tensors, NULL, 20);
-}
-END_TEST
-
-static void report_usage(struct rank *self, void *arg)
-{
-    symm_context *ctx = NULL;
     symm_usage a, b;
     void *x, *y;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_memory_usage(ctx, &a));
     CHECK_RANK(self, a.internal > 0 && a.internal <= a.allocated && a.allocated <= a.segments);
     CHECK_RANK(self, a.segments <= a.window && a.nsegments >= 1 && a.pending == 0);
@@ -306,24 +225,13 @@ static void report_usage(struct rank *self, void *arg)
     CHECK_RANK(self, b.requested == a.requested + 1125);
     CHECK_RANK(self, b.allocated == a.allocated + 1024 + 2048);
     CHECK_RANK(self, b.internal == a.internal && b.window == a.window);
-out:
-    symm_context_destroy(ctx);
+out:;
 }
 
-START_TEST(usage_tells_what_is_wasted)
+WORLD_TEST(one_delta_a_rank_serves_every_buffer, 4)
 {
-    ranks_run_ok(2, RANKS_AS_PROCESSES, report_usage, NULL, 20);
-}
-END_TEST
-
-static void compare_deltas(struct rank *self, void *arg)
-{
-    symm_context *ctx = NULL;
     symm_view view;
     char *x;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_group_view(world, &view));
     CHECK_RANK(self,
                view.abi == SYMM_VIEW_ABI && view.rank == self->rank && view.nranks == self->nranks);
@@ -339,27 +247,14 @@ static void compare_deltas(struct rank *self, void *arg)
         CHECK_RANK(self, !symm_peer(world, x, self->nranks) && !symm_peer(world, x, -1));
     }
     CHECK_RANK(self, !symm_peer(world, &view, 0));
-out:
-    symm_context_destroy(ctx);
+out:;
 }
 
-START_TEST(one_delta_a_rank_serves_every_buffer)
-{
-    ranks_run_ok(4, RANKS_AS_PROCESSES, compare_deltas, NULL, 20);
-}
-END_TEST
-
-static void move_data(struct rank *self, void *arg)
+WORLD_RANK(move_data)
 {
     enum { SIZE = 300000 };
-    symm_context *ctx = NULL;
-    symm_stream s = NULL;
     char *x = NULL, *plain = NULL, *host = malloc(SIZE);
     const int n = self->nranks, to = (self->rank + 1) % n, from = (self->rank + 2) % n;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
-    RANK_TRY(self, symm_stream_create(ctx, &s));
     RANK_TRY(self, symm_alloc(world, 2 * SIZE, (void **)&x));
     RANK_TRY(self, symm_device_alloc(ctx, SIZE, (void **)&plain));
     for (uint64_t round = 0; round < 5; round++) {
@@ -381,8 +276,6 @@ static void move_data(struct rank *self, void *arg)
     }
 out:
     symm_device_free(ctx, plain);
-    symm_stream_destroy(s);
-    symm_context_destroy(ctx);
     free(host);
 }
 
@@ -401,14 +294,11 @@ END_TEST
 /* ---------------------------------------------------------------------------------------------
  * when it fails */
 
-static void ask_too_much(struct rank *self, void *arg)
+WORLD_TEST(an_allocation_that_is_too_large_fails_and_takes_nothing, 2,
+           .env = {{"SYMM_EMULATED_MEMORY", "64M"}, {"SYMM_WINDOW_BYTES", "256M"}})
 {
-    symm_context *ctx = NULL;
     symm_usage before, after;
     void *x = (void *)1;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_memory_usage(ctx, &before));
     RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_alloc(world, SIZE_MAX, &x));
     RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_alloc(world, before.window + 1, &x));
@@ -419,19 +309,11 @@ static void ask_too_much(struct rank *self, void *arg)
     RANK_TRY(self, symm_memory_usage(ctx, &after));
     CHECK_RANK(self, after.segments == before.segments && after.allocated == before.allocated);
     RANK_TRY(self, exercise_group(self, ctx, world, 3));
-out:
-    symm_context_destroy(ctx);
+out:;
 }
 
-START_TEST(an_allocation_that_is_too_large_fails_and_takes_nothing)
-{
-    setenv("SYMM_EMULATED_MEMORY", "64M", 1);
-    setenv("SYMM_WINDOW_BYTES", "256M", 1);
-    ranks_run_ok(2, RANKS_AS_PROCESSES, ask_too_much, NULL, 30);
-}
-END_TEST
-
-static void fail_on_one_rank(struct rank *self, void *arg)
+RANKS_TEST(memory_that_one_rank_lacks_fails_on_all_and_names_it, 3,
+           .arg = (char[]){"cuMemCreate@2#2=2"})
 {
     symm_context *ctx = NULL;
     symm_usage before, after;
@@ -450,12 +332,6 @@ static void fail_on_one_rank(struct rank *self, void *arg)
 out:
     symm_context_destroy(ctx);
 }
-
-START_TEST(memory_that_one_rank_lacks_fails_on_all_and_names_it)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, fail_on_one_rank, (char[]){"cuMemCreate@2#2=2"}, 30);
-}
-END_TEST
 
 int main(void)
 {

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "exercise.h"
-#include "ranks.h"
 #include "test.h"
+#include "world.h"
 
 static const char *own_path;
 
@@ -74,18 +74,11 @@ START_TEST(worlds_of_every_size_work_as_threads)
 }
 END_TEST
 
-static void join_alone(struct rank *self, void *arg)
+RANKS_TEST(without_any_launcher_it_is_a_world_of_one, 1)
 {
-    (void)arg;
     forget_launchers();
     join_and_sum(self, NULL);
 }
-
-START_TEST(without_any_launcher_it_is_a_world_of_one)
-{
-    ranks_run_ok(1, RANKS_AS_PROCESSES, join_alone, NULL, 20);
-}
-END_TEST
 
 static void join_three_times(struct rank *self, void *arg)
 {
@@ -106,12 +99,11 @@ START_TEST(a_context_is_created_again_by_the_same_threads)
 }
 END_TEST
 
-static void hold_two_contexts(struct rank *self, void *arg)
+RANKS_TEST(a_process_holds_two_contexts_at_once, 3)
 {
     symm_context *one = NULL, *two = NULL;
     symm_config config = rank_config(self);
     char session[96];
-    (void)arg;
     RANK_TRY(self, symm_context_create(&config, &one));
     snprintf(session, sizeof session, "%s-two", self->session);
     config.session = session;
@@ -128,29 +120,16 @@ out:
     symm_context_destroy(one);
 }
 
-START_TEST(a_process_holds_two_contexts_at_once)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, hold_two_contexts, NULL, 60);
-}
-END_TEST
-
 /* ------------------------------------------------------------------------------------------- ways
  * to join */
 
-static void join_by_configuration(struct rank *self, void *arg)
+RANKS_TEST(an_explicit_configuration_joins, 4)
 {
     const symm_config config = rank_config(self);
-    (void)arg;
     set_number("SYMM_RANK", 77); /* a configuration with nranks asks no variable */
     set_number("RANK", -3);
     join_and_sum(self, &config);
 }
-
-START_TEST(an_explicit_configuration_joins)
-{
-    ranks_run_ok(4, RANKS_AS_PROCESSES, join_by_configuration, NULL, 20);
-}
-END_TEST
 
 /* A bootstrap of the caller's own: shared memory and a barrier. */
 struct board {
@@ -234,9 +213,8 @@ START_TEST(an_all_gather_that_fails_is_named)
 }
 END_TEST
 
-static void join_by_torchrun(struct rank *self, void *arg)
+RANKS_TEST(torchruns_variables_join, 3)
 {
-    (void)arg;
     forget_launchers();
     set_number("RANK", self->rank);
     set_number("WORLD_SIZE", self->nranks);
@@ -249,15 +227,8 @@ static void join_by_torchrun(struct rank *self, void *arg)
     join_and_sum(self, NULL);
 }
 
-START_TEST(torchruns_variables_join)
+RANKS_TEST(open_mpis_variables_join, 3)
 {
-    ranks_run_ok(3, RANKS_AS_PROCESSES, join_by_torchrun, NULL, 20);
-}
-END_TEST
-
-static void join_by_open_mpi(struct rank *self, void *arg)
-{
-    (void)arg;
     forget_launchers();
     set_number("OMPI_COMM_WORLD_RANK", self->rank);
     set_number("OMPI_COMM_WORLD_SIZE", self->nranks);
@@ -268,16 +239,9 @@ static void join_by_open_mpi(struct rank *self, void *arg)
     join_and_sum(self, NULL);
 }
 
-START_TEST(open_mpis_variables_join)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, join_by_open_mpi, NULL, 20);
-}
-END_TEST
-
-static void join_by_slurm(struct rank *self, void *arg)
+RANKS_TEST(slurms_variables_join, 3)
 {
     char tasks[16];
-    (void)arg;
     forget_launchers();
     set_number("SLURM_PROCID", self->rank);
     set_number("SLURM_LOCALID", self->rank);
@@ -292,12 +256,6 @@ static void join_by_slurm(struct rank *self, void *arg)
     set_number("SLURM_STEP_ID", 0);
     join_and_sum(self, NULL);
 }
-
-START_TEST(slurms_variables_join)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, join_by_slurm, NULL, 20);
-}
-END_TEST
 
 /* What a launcher starts: this executable with --rank. */
 static int be_launched(void)
@@ -531,7 +489,7 @@ typedef int (*get_device_fn)(int *);
 typedef int (*device_text_fn)(char *, int, int);
 typedef int (*current_fn)(void **);
 
-static void choose_devices(struct rank *self, void *arg)
+RANKS_TEST(a_device_is_chosen_by_ordinal_or_bus_id, 2)
 {
     symm_context *ctx = NULL;
     symm_config config = rank_config(self);
@@ -539,7 +497,6 @@ static void choose_devices(struct rank *self, void *arg)
     device_text_fn bus_id;
     int device = -1;
     char text[64];
-    (void)arg;
     config.device = self->rank == 0 ? "5" : "2";
     RANK_TRY(self, symm_context_create(&config, &ctx));
     CHECK_RANK(self, strcmp(symm_context_driver(ctx), "emulated") == 0);
@@ -559,21 +516,11 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(a_device_is_chosen_by_ordinal_or_bus_id)
+WORLD_TEST(calls_leave_the_callers_current_context_alone, 2)
 {
-    ranks_run_ok(2, RANKS_AS_PROCESSES, choose_devices, NULL, 20);
-}
-END_TEST
-
-static void look_at_current(struct rank *self, void *arg)
-{
-    symm_context *ctx = NULL;
     current_fn get;
     int (*set)(void *);
     void *mine = NULL, *now = NULL, *x = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     *(void **)&get = symm_context_driver_symbol(ctx, "cuCtxGetCurrent");
     *(void **)&set = symm_context_driver_symbol(ctx, "cuCtxSetCurrent");
     CHECK_RANK(self, get && set && get(&mine) == 0 && mine);
@@ -584,15 +531,8 @@ static void look_at_current(struct rank *self, void *arg)
     RANK_TRY(self, symm_free(world, x));
     CHECK_RANK(self, get(&now) == 0 && !now);
     CHECK_RANK(self, set(mine) == 0);
-out:
-    symm_context_destroy(ctx);
+out:;
 }
-
-START_TEST(calls_leave_the_callers_current_context_alone)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, look_at_current, NULL, 20);
-}
-END_TEST
 
 START_TEST(settings_are_listed_with_their_values)
 {

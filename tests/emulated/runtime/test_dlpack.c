@@ -15,9 +15,9 @@
 #include <symm/dlpack.h>
 #include <symm/stream.h>
 #include "exercise.h"
-#include "ranks.h"
 #include "reference.h"
 #include "test.h"
+#include "world.h"
 
 static uint64_t requested(symm_context *ctx)
 {
@@ -70,14 +70,10 @@ static const struct {
 };
 enum { NTYPES = sizeof types / sizeof types[0] };
 
-static void convert_types(struct rank *self, void *arg)
+WORLD_TEST(every_element_type_goes_out_and_comes_back, 2)
 {
     static const int64_t shape[] = {3, 4, 5};
-    symm_context *ctx = NULL;
     DLManagedTensor *managed = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     for (int i = 0; i < NTYPES; i++) {
         symm_tensor t = {0}, back;
         memset(&back, 0x5a, sizeof back);
@@ -99,26 +95,15 @@ static void convert_types(struct rank *self, void *arg)
     }
 out:
     drop(&managed);
-    symm_context_destroy(ctx);
 }
 
-START_TEST(every_element_type_goes_out_and_comes_back)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, convert_types, NULL, 20);
-}
-END_TEST
-
-static void convert_shapes(struct rank *self, void *arg)
+WORLD_TEST(slices_scalars_and_empty_tensors_keep_their_shape, 2)
 {
     static const int64_t shape[] = {6, 10}, many[] = {2, 3, 1, 4, 5}, none[] = {3, 0, 2};
-    symm_context *ctx = NULL;
     symm_tensor t = {0}, back;
     DLManagedTensor *managed = NULL;
     struct theirs theirs;
     float x[60];
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 2, shape, &t));
 
     /* A slice, turned upside down: every other row from the last, columns 3 to 7. */
@@ -160,30 +145,17 @@ static void convert_shapes(struct rank *self, void *arg)
     CHECK_RANK(self, back.ndim == 3 && !back.data);
 out:
     drop(&managed);
-    symm_context_destroy(ctx);
 }
 
-START_TEST(slices_scalars_and_empty_tensors_keep_their_shape)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, convert_shapes, NULL, 20);
-}
-END_TEST
-
-static void share_bytes(struct rank *self, void *arg)
+WORLD_TEST(both_sides_see_the_same_bytes, 3)
 {
     enum { COUNT = 1000 };
     const int64_t shape[] = {COUNT};
-    symm_context *ctx = NULL;
-    symm_stream stream = NULL;
     symm_tensor t = {0}, copy, in;
     DLManagedTensor *mine = NULL, *peers = NULL, *plain = NULL;
     struct theirs theirs;
     float x[COUNT];
     void *p = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
-    RANK_TRY(self, symm_stream_create(ctx, &stream));
     RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 1, shape, &t));
     RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &mine));
     for (int i = 0; i < COUNT; i++)
@@ -191,12 +163,11 @@ static void share_bytes(struct rank *self, void *arg)
 
     /* Their tensor is summed into the symmetric one, which the reader sees, here and there. */
     RANK_TRY(self, symm_device_alloc(ctx, sizeof x, &p));
-    RANK_TRY(self, symm_copy(p, x, sizeof x, stream));
+    RANK_TRY(self, symm_copy(p, x, sizeof x, s));
     theirs_of(&theirs, p, 1, shape);
     RANK_TRY(self, symm_tensor_from_dlpack(world, &theirs.managed, &in));
-    RANK_TRY(self,
-             symm_all_reduce(world, in.data, t.data, COUNT, in.dtype, SYMM_SUM, NULL, stream));
-    RANK_TRY(self, symm_synchronize(world, stream));
+    RANK_TRY(self, symm_all_reduce(world, in.data, t.data, COUNT, in.dtype, SYMM_SUM, NULL, s));
+    RANK_TRY(self, symm_synchronize(world, s));
     RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
     copy = t;
     copy.data = symm_peer(world, t.data, (self->rank + 1) % self->nranks);
@@ -217,34 +188,21 @@ static void share_bytes(struct rank *self, void *arg)
     RANK_TRY(self, symm_tensor_to_dlpack(world, &copy, SYMM_DLPACK_LEND, &plain));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "is not symmetric memory of this context",
                      symm_tensor_to_dlpack(world, &copy, SYMM_DLPACK_GIVE, &plain));
-    rank_note(self, SYMM_OK);
 out:
     drop(&mine);
     drop(&peers);
     drop(&plain);
     symm_device_free(ctx, p);
-    symm_stream_destroy(stream);
-    symm_context_destroy(ctx);
 }
-
-START_TEST(both_sides_see_the_same_bytes)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, share_bytes, NULL, 20);
-}
-END_TEST
 
 /* -------------------------------------------------------------------------------------------------
  * whose the memory is */
 
-static void lend_and_give(struct rank *self, void *arg)
+WORLD_TEST(a_view_frees_nothing_and_an_owner_frees_once, 2)
 {
     static const int64_t shape[] = {1000};
-    symm_context *ctx = NULL;
     symm_tensor t = {0};
     DLManagedTensor *view = NULL, *other = NULL, *owner = NULL, *untouched = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     const uint64_t before = requested(ctx);
 
     /* Views free nothing, and the memory may go before them. */
@@ -281,25 +239,14 @@ out:
     drop(&view);
     drop(&other);
     drop(&owner);
-    symm_context_destroy(ctx);
 }
-
-START_TEST(a_view_frees_nothing_and_an_owner_frees_once)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, lend_and_give, NULL, 20);
-}
-END_TEST
 
 /* As of symm_free(), whatever way each rank frees by. */
-static void reuse(struct rank *self, void *arg)
+WORLD_TEST(bytes_are_used_again_only_when_every_rank_has_let_go, 3)
 {
     static const int64_t shape[] = {3000};
-    symm_context *ctx = NULL;
     symm_tensor a = {0}, b = {0}, c = {0};
     DLManagedTensor *owner = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_tensor_alloc(world, SYMM_UINT8, 1, shape, &a));
     if (self->rank == 2)
         RANK_TRY(self, symm_free(world, a.data));
@@ -317,14 +264,7 @@ static void reuse(struct rank *self, void *arg)
     RANK_TRY(self, symm_free(world, c.data)); /* the new one is nobody's but the group's */
 out:
     drop(&owner);
-    symm_context_destroy(ctx);
 }
-
-START_TEST(bytes_are_used_again_only_when_every_rank_has_let_go)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, reuse, NULL, 20);
-}
-END_TEST
 
 static void *drop_later(void *arg)
 {
@@ -336,16 +276,12 @@ static void *drop_later(void *arg)
 }
 
 /* Deleters in another thread, in another order, while this thread gives, frees and waits. */
-static void drop_elsewhere(struct rank *self, void *arg)
+WORLD_RANK(drop_elsewhere)
 {
     enum { MANY = 100, ROUNDS = 5 };
     static const int64_t shape[] = {77};
-    symm_context *ctx = NULL;
     DLManagedTensor *all[MANY + 1] = {NULL};
     pthread_t thread;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     const uint64_t before = requested(ctx);
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < MANY; i++) {
@@ -371,8 +307,7 @@ static void drop_elsewhere(struct rank *self, void *arg)
     }
     RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
     CHECK_RANK(self, pending(ctx) == 0);
-out:
-    symm_context_destroy(ctx);
+out:;
 }
 
 START_TEST(deleters_run_in_any_thread)
@@ -390,7 +325,7 @@ END_TEST
 /* -------------------------------------------------------------------------------------------------
  * after the end */
 
-static void drop_after(struct rank *self, void *arg)
+RANKS_TEST(a_deleter_after_group_or_context_have_gone_is_harmless, 2)
 {
     static const int all[] = {0, 1};
     static const int64_t shape[] = {4096};
@@ -398,7 +333,6 @@ static void drop_after(struct rank *self, void *arg)
     symm_group *g = NULL;
     symm_tensor t = {0}, next = {0};
     DLManagedTensor *owner[4] = {NULL}, *view = NULL;
-    (void)arg;
     RANK_TRY(self, rank_join(self, &ctx));
     symm_group *world = symm_context_world(ctx);
     const uint64_t before = requested(ctx);
@@ -443,27 +377,18 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(a_deleter_after_group_or_context_have_gone_is_harmless)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, drop_after, NULL, 30);
-}
-END_TEST
-
 /* Many deleters against the destruction of what they belong to: each frees once or not at all. */
-static void drop_meanwhile(struct rank *self, void *arg)
+WORLD_TEST(deleters_run_while_the_group_goes, 2)
 {
     enum { MANY = 200, ROUNDS = 10 };
     static const int64_t shape[] = {9};
     static const int all[] = {0, 1};
-    symm_context *ctx = NULL;
     symm_group *g = NULL;
     DLManagedTensor *owners[MANY + 1] = {NULL};
     pthread_t thread;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
     const uint64_t before = requested(ctx);
     for (int round = 0; round < ROUNDS; round++) {
-        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, all, &g));
+        RANK_TRY(self, symm_group_create(world, 2, all, &g));
         for (int i = 0; i < MANY; i++) {
             symm_tensor t;
             RANK_TRY(self, symm_tensor_alloc(g, SYMM_FLOAT64, 1, shape, &t));
@@ -477,18 +402,11 @@ static void drop_meanwhile(struct rank *self, void *arg)
         RANK_TRY(self, st);
         CHECK_RANK(self, requested(ctx) == before);
     }
-    RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
     CHECK_RANK(self, pending(ctx) == 0);
 out:
     symm_group_destroy(g);
-    symm_context_destroy(ctx);
 }
-
-START_TEST(deleters_run_while_the_group_goes)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, drop_meanwhile, NULL, 40);
-}
-END_TEST
 
 struct lender {
     symm_group *group;
@@ -531,19 +449,15 @@ static int drop_in_child(symm_group *group, const symm_tensor *t, DLManagedTenso
     return child > 0 ? code : -1;
 }
 
-static void fork_with_owner(struct rank *self, void *arg)
+WORLD_TEST(in_a_forked_child_a_deleter_leaves_the_memory_alone, 2)
 {
     enum { CHILDREN = 50 };
     static const int64_t shape[] = {100};
-    symm_context *ctx = NULL;
     symm_tensor t = {0};
     DLManagedTensor *owner = NULL, *view = NULL;
     struct lender lender = {.tensor = &t};
     pthread_t thread;
     int code = 0;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 1, shape, &t));
     RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_GIVE, &owner));
     RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &view));
@@ -563,30 +477,19 @@ static void fork_with_owner(struct rank *self, void *arg)
 out:
     drop(&owner);
     drop(&view);
-    symm_context_destroy(ctx);
 }
-
-START_TEST(in_a_forked_child_a_deleter_leaves_the_memory_alone)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, fork_with_owner, NULL, 20);
-}
-END_TEST
 
 /* -------------------------------------------------------------------------------------------------
  * what is refused */
 
-static void refuse_to_export(struct rank *self, void *arg)
+WORLD_TEST(what_cannot_be_exported_is_named, 2)
 {
     static const int64_t shape[] = {10, 100};
     static const int all[] = {0, 1};
-    symm_context *ctx = NULL;
     symm_group *g = NULL;
     symm_signal_pad *pad = NULL;
     symm_tensor t = {0}, bad;
     DLManagedTensor *m = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_group_create(world, 2, all, &g));
     RANK_TRY(self, symm_signal_pad_alloc(world, 4, &pad));
     RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 2, shape, &t));
@@ -633,26 +536,17 @@ static void refuse_to_export(struct rank *self, void *arg)
                 bad.data = symm_multicast(world, t.data));
     RANK_TRY(self, symm_free(world, t.data)); /* what was refused is still the group's */
     REFUSED("is freed memory", SYMM_DLPACK_LEND, (void)0);
-    rank_note(self, SYMM_OK);
 out:
     symm_group_destroy(g);
-    symm_context_destroy(ctx);
 }
 
-START_TEST(what_cannot_be_exported_is_named)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, refuse_to_export, NULL, 20);
-}
-END_TEST
-
-static void refuse_to_import(struct rank *self, void *arg)
+RANKS_TEST(what_cannot_be_imported_is_named, 1)
 {
     static const int64_t shape[] = {2, 3, 2, 1, 1, 1};
     symm_context *ctx = NULL;
     symm_tensor out, untouched;
     struct theirs theirs;
     float x[12];
-    (void)arg;
     memset(&out, 0x5a, sizeof out);
     untouched = out;
     RANK_TRY(self, rank_join(self, &ctx));
@@ -689,16 +583,9 @@ static void refuse_to_import(struct rank *self, void *arg)
                      symm_tensor_from_dlpack(world, &theirs.managed, NULL));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_tensor_from_dlpack: group is NULL",
                      symm_tensor_from_dlpack(NULL, &theirs.managed, &out));
-    rank_note(self, SYMM_OK);
 out:
     symm_context_destroy(ctx);
 }
-
-START_TEST(what_cannot_be_imported_is_named)
-{
-    ranks_run_ok(1, RANKS_AS_PROCESSES, refuse_to_import, NULL, 20);
-}
-END_TEST
 
 int main(void)
 {

@@ -11,77 +11,57 @@
 
 /* ---- Verdicts ---- */
 
-static void gather_sizes(struct rank *self, void *arg)
+MEETING_TEST(bytes_of_any_size_are_gathered, 5, _i)
 {
-    struct meeting m = {.x = NULL};
     unsigned char *mine = NULL, *all = NULL;
     const size_t most = symm__vote_max(self->nranks), sizes[] = {0, 1, 7, 4096, most};
 
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
     mine = malloc(most);
     all = malloc(most * (size_t)self->nranks);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct symm_vote vote = {.what = "gather", .mine = mine, .nbytes = sizes[i], .all = all};
         memset(mine, self->rank + (int)i, most);
-        RANK_TRY(self, symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
+        RANK_TRY(self, symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
         for (int r = 0; r < self->nranks; r++)
             for (size_t b = 0; b < sizes[i]; b++)
                 self->report->wrong += all[(size_t)r * sizes[i] + b] != (unsigned char)(r + (int)i);
     }
     struct symm_vote big = {.what = "gather", .mine = mine, .nbytes = most + 1};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "too many for one vote",
-                     symm__host_comm_vote(m.world, &big, symm__deadline_in(5000)));
-    RANK_TRY(self, barrier(m.world, "barrier", 5000));
+                     symm__host_comm_vote(m->world, &big, symm__deadline_in(5000)));
+    RANK_TRY(self, barrier(m->world, "barrier", 5000));
 out:
     free(mine);
     free(all);
-    part(&m);
 }
 
-START_TEST(bytes_of_any_size_are_gathered)
+MEETING_TEST(all_ranks_get_one_verdict, 3, _i)
 {
-    ranks_run_ok(5, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, gather_sizes, NULL, 20);
-}
-END_TEST
-
-static void disagree(struct rank *self, void *arg)
-{
-    struct meeting m = {.x = NULL};
     const char *text;
     int32_t word = 0;
 
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
     /* Different calls: all ranks read who called what. */
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0, 2: symm_alloc(4096); rank 1: symm_trim()",
-                     barrier(m.world, self->rank == 1 ? "symm_trim()" : "symm_alloc(4096)", 5000));
+                     barrier(m->world, self->rank == 1 ? "symm_trim()" : "symm_alloc(4096)", 5000));
     /* Different sizes of the same call. */
     struct symm_vote vote = {.what = "exchange", .mine = &word, .nbytes = self->rank == 2 ? 2 : 4};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0 brought 4 bytes, rank 2 2 bytes",
-                     symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
+                     symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
     /* Failures: the lowest rank's, with its text. */
     vote = (struct symm_vote){.what = "symm_alloc(1)"};
     if (self->rank > 0)
         vote.status = symm__fail(self->rank == 1 ? SYMM_ERROR_DRIVER : SYMM_ERROR_MEMORY,
                                  "text of rank %d", self->rank);
     RANK_EXPECT(self, SYMM_ERROR_DRIVER,
-                symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
+                symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
     text = self->report->text;
     CHECK_RANK_MSG(self, !strcmp(text, "text of rank 1 (on rank 1)"), "%s", text);
     /* None of that is sticky. */
-    RANK_TRY(self, barrier(m.world, "barrier", 5000));
-    RANK_TRY(self, symm__host_comm_check(m.world));
-    CHECK_RANK(self, m.ended == 0);
-out:
-    part(&m);
+    RANK_TRY(self, barrier(m->world, "barrier", 5000));
+    RANK_TRY(self, symm__host_comm_check(m->world));
+    CHECK_RANK(self, m->ended == 0);
+out:;
 }
-
-START_TEST(all_ranks_get_one_verdict)
-{
-    ranks_run_ok(3, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, disagree, NULL, 20);
-}
-END_TEST
 
 /* ---- Descriptors ---- */
 
@@ -103,50 +83,36 @@ static bool is_card_of(int fd, int rank)
            read_rank == rank;
 }
 
-static void pass_descriptors(struct rank *self, void *arg)
+MEETING_TEST(descriptors_go_from_all_to_all, 8, _i)
 {
-    struct meeting m = {.x = NULL};
     int fds[RANKS_MAX], card = make_card(self->rank);
 
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
     for (int round = 0; round < 50; round++) {
         /* In even rounds all give one, in odd ones only odd ranks. */
         struct symm_vote vote = {.what = "descriptors",
                                  .gives_fd = round % 2 == 0 || self->rank % 2,
                                  .fd = card,
                                  .fds = fds};
-        RANK_TRY(self, symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
+        RANK_TRY(self, symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
         for (int r = 0; r < self->nranks; r++)
             self->report->wrong += round % 2 == 0 || r % 2 ? !is_card_of(fds[r], r) : fds[r] != -1;
         symm__fd_close_all(fds, self->nranks);
     }
     /* Nobody wants them: they are closed. The same if a rank fails. */
     struct symm_vote vote = {.what = "descriptors", .gives_fd = true, .fd = card};
-    RANK_TRY(self, symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
+    RANK_TRY(self, symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
     vote.fds = fds;
     vote.status = self->rank == 1 ? symm__fail(SYMM_ERROR_DRIVER, "no export") : SYMM_OK;
     RANK_EXPECT(self, SYMM_ERROR_DRIVER,
-                symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
-    self->report->status = SYMM_OK;
+                symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
 out:
     symm__fd_close(&card);
-    part(&m);
 }
 
-START_TEST(descriptors_go_from_all_to_all)
+MEETING_TEST(a_rank_without_descriptors_fails_the_vote_for_all, 4)
 {
-    ranks_run_ok(8, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, pass_descriptors, NULL, 20);
-}
-END_TEST
-
-static void run_out_of_descriptors(struct rank *self, void *arg)
-{
-    struct meeting m = {.x = NULL};
     int fds[RANKS_MAX], card = make_card(self->rank), hog[64], nhog = 0;
 
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
     if (self->rank == 2) {
         setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, 64});
         while (nhog < 64 && (hog[nhog] = dup(card)) >= 0)
@@ -154,46 +120,36 @@ static void run_out_of_descriptors(struct rank *self, void *arg)
     }
     struct symm_vote vote = {.what = "descriptors", .gives_fd = true, .fd = card, .fds = fds};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "(on rank 2)",
-                     symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
+                     symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
     CHECK_RANK_MSG(self, strstr(self->report->text, "RLIMIT_NOFILE is 64"), "%s",
                    self->report->text);
-    RANK_TRY(self, barrier(m.world, "barrier", 5000));
+    RANK_TRY(self, barrier(m->world, "barrier", 5000));
 out:
     symm__fd_close_all(hog, nhog);
     symm__fd_close(&card);
-    part(&m);
 }
 
-START_TEST(a_rank_without_descriptors_fails_the_step_for_all)
-{
-    ranks_run_ok(4, RANKS_AS_PROCESSES, run_out_of_descriptors, NULL, 20);
-}
-END_TEST
-
-/* ---- Lanes ---- */
+/* ---- Comms ---- */
 
 /* Ranks 0, 1 and 3, 2 work apart from each other, at their own pace; rank 0 knows nothing of the
  * second comm. */
-static void work_in_halves(struct rank *self, void *arg)
+MEETING_TEST(comms_work_apart, 4, _i)
 {
     static const int halves[2][2] = {{0, 1}, {3, 2}};
-    struct meeting m = {.x = NULL};
     struct symm_host_comm *half = NULL, *same = NULL, *single = NULL;
     const int which = self->rank / 2, me = 0;
     bool right = true;
 
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
     for (int i = 0; i < 20; i++) {
-        RANK_TRY(self, create_comm(&m, m.world, 2, halves[which], "create", &half));
+        RANK_TRY(self, create_comm(m, m->world, 2, halves[which], "create", &half));
         CHECK_RANK(self, symm__host_comm_nranks(half) == 2);
         CHECK_RANK(self, symm__host_comm_ranks(half)[symm__host_comm_rank(half)] == self->rank);
         CHECK_RANK(self, symm__host_comm_rank(half) == (self->rank == 1 || self->rank == 2));
         for (int k = 0; k < (which ? 40 : 10); k++)
             RANK_TRY(self, agree(half, "half", 1000 * which + k, &right));
         /* The same ranks again, numbered within the half; and one alone. */
-        RANK_TRY(self, create_comm(&m, half, 2, (int[]){1, 0}, "create", &same));
-        RANK_TRY(self, create_comm(&m, m.world, 1, &self->rank, "alone", &single));
+        RANK_TRY(self, create_comm(m, half, 2, (int[]){1, 0}, "create", &same));
+        RANK_TRY(self, create_comm(m, m->world, 1, &self->rank, "alone", &single));
         RANK_TRY(self, agree(same, "same", 7, &right));
         RANK_TRY(self, agree(half, "half", 8, &right));
         RANK_TRY(self, agree(single, "single", 9, &right));
@@ -205,65 +161,48 @@ static void work_in_halves(struct rank *self, void *arg)
         symm__host_comm_close(single);
         same = single = NULL;
     }
-    RANK_TRY(self, agree(m.world, "world", 3, &right));
+    RANK_TRY(self, agree(m->world, "world", 3, &right));
     self->report->wrong = !right;
-    CHECK_RANK(self, m.ended == 0);
+    CHECK_RANK(self, m->ended == 0);
 out:
     symm__host_comm_close(half);
     symm__host_comm_close(same);
     symm__host_comm_close(single);
-    part(&m);
 }
 
-START_TEST(lanes_work_apart)
-{
-    ranks_run_ok(4, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, work_in_halves, NULL, 40);
-}
-END_TEST
-
-static void fail_to_create(struct rank *self, void *arg)
+MEETING_TEST(a_comm_is_made_on_all_ranks_or_none, 3, _i)
 {
     static const int ranks[] = {2, 0, 1}, others[] = {0, 1, 2};
-    struct meeting m = {.x = NULL};
     struct symm_host_comm *comm = NULL;
     struct symm_vote vote = {.what = "symm_group_create(3 ranks)"};
 
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
     vote.status = self->rank == 1 ? symm__fail(SYMM_ERROR_MEMORY, "nothing left") : SYMM_OK;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MEMORY, "nothing left (on rank 1)",
-                     symm__host_comm_create(m.world, 3, ranks, &m.events, &vote,
+                     symm__host_comm_create(m->world, 3, ranks, &m->events, &vote,
                                             symm__deadline_in(5000), &comm));
     CHECK_RANK(self, !comm);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0: b; rank 1, 2: a",
-                     create_comm(&m, m.world, 3, ranks, self->rank ? "a" : "b", &comm));
+                     create_comm(m, m->world, 3, ranks, self->rank ? "a" : "b", &comm));
     /* Rank 0 does not come: it may have failed at something that the others know nothing of. */
     vote = (struct symm_vote){.what = "symm_group_create(late)"};
     if (self->rank)
         RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "rank 0 did not come to symm_group_create(late)",
-                         symm__host_comm_create(m.world, 3, ranks, &m.events, &vote,
+                         symm__host_comm_create(m->world, 3, ranks, &m->events, &vote,
                                                 symm__deadline_in(300), &comm));
-    RANK_TRY(self, barrier(m.world, "the others have given up", 5000));
+    RANK_TRY(self, barrier(m->world, "the others have given up", 5000));
     /* The same ranks in another order are another call. */
     RANK_EXPECT_TEXT(
         self, SYMM_ERROR_MISMATCH,
         "rank 0, 2: create; rank 1: create; position 0 of the new group: rank ",
-        create_comm(&m, m.world, 3, self->rank == 1 ? others : ranks, "create", &comm));
+        create_comm(m, m->world, 3, self->rank == 1 ? others : ranks, "create", &comm));
     /* None of that harms the parent, or the next attempt. */
-    RANK_TRY(self, create_comm(&m, m.world, 3, ranks, "create", &comm));
+    RANK_TRY(self, create_comm(m, m->world, 3, ranks, "create", &comm));
     RANK_TRY(self, barrier(comm, "barrier", 5000));
-    RANK_TRY(self, barrier(m.world, "barrier", 5000));
-    CHECK_RANK(self, m.ended == 0);
+    RANK_TRY(self, barrier(m->world, "barrier", 5000));
+    CHECK_RANK(self, m->ended == 0);
 out:
     symm__host_comm_close(comm);
-    part(&m);
 }
-
-START_TEST(a_lane_is_made_on_all_ranks_or_none)
-{
-    ranks_run_ok(3, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, fail_to_create, NULL, 20);
-}
-END_TEST
 
 struct creator {
     struct rank *self;
@@ -285,28 +224,18 @@ static void *create_often(void *arg)
     return NULL;
 }
 
-static void create_in_threads(struct rank *self, void *arg)
+MEETING_TEST(threads_make_comms_of_the_same_ranks_at_once, 2, _i)
 {
-    struct meeting m = {.x = NULL};
-    struct creator c = {self, &m, true}, d = c;
+    struct creator c = {self, m, true}, d = c;
     pthread_t thread;
 
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
     CHECK_RANK(self, pthread_create(&thread, NULL, create_often, &c) == 0);
     create_often(&d);
     pthread_join(thread, NULL);
     CHECK_RANK(self, c.right && d.right);
-    RANK_TRY(self, barrier(m.world, "barrier", 5000));
-out:
-    part(&m);
+    RANK_TRY(self, barrier(m->world, "barrier", 5000));
+out:;
 }
-
-START_TEST(threads_make_lanes_of_the_same_ranks_at_once)
-{
-    ranks_run_ok(2, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, create_in_threads, NULL, 20);
-}
-END_TEST
 
 /* ---- The arbiter ---- */
 
@@ -340,14 +269,13 @@ static symm_status arbiter_decide(void *self, uint32_t op, struct symm_rank_set 
     return op == 9 ? symm__fail(SYMM_ERROR_MEMORY, "the window is full") : SYMM_OK;
 }
 
-static void be_judged(struct rank *self, void *arg)
+RANKS_TEST(one_decides_for_all, 3)
 {
     enum { FREED = 2500 }; /* more than one message holds */
     struct arbiter a = {.nfreed = 0};
     struct meeting m = {.config = {.arbiter = {arbiter_decide, arbiter_freed, NULL, &a}}};
     struct symm_host_comm *comm = NULL;
 
-    (void)arg;
     RANK_TRY(self, meet(self, &m));
     for (int i = 1; i <= 20; i++) {
         for (int k = 0; k < FREED; k++)
@@ -378,17 +306,10 @@ static void be_judged(struct rank *self, void *arg)
         CHECK_RANK(self, first.answer[0] == 14);
         CHECK_RANK(self, self->rank || a.members.bits[0] == 5);
     }
-    self->report->status = SYMM_OK;
 out:
     symm__host_comm_close(comm);
     part(&m);
 }
-
-START_TEST(one_decides_for_all)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, be_judged, NULL, 20);
-}
-END_TEST
 
 /* ---- Signals ---- */
 
@@ -397,13 +318,12 @@ static void on_alarm(int unused)
     (void)unused;
 }
 
-static void step_in_a_storm(struct rank *self, void *arg)
+RANKS_TEST(signals_do_not_disturb, 4)
 {
     const struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
     struct meeting m = {.x = NULL};
     bool right = true;
 
-    (void)arg;
     sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
     setitimer(ITIMER_REAL, &often, NULL);
     RANK_TRY(self, meet(self, &m));
@@ -415,12 +335,6 @@ out:
     setitimer(ITIMER_REAL, &never, NULL);
 }
 
-START_TEST(signals_do_not_disturb)
-{
-    ranks_run_ok(4, RANKS_AS_PROCESSES, step_in_a_storm, NULL, 40);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("exchange");
@@ -430,13 +344,13 @@ int main(void)
     tcase_add_loop_test(tc, bytes_of_any_size_are_gathered, 0, 2);
     tcase_add_loop_test(tc, all_ranks_get_one_verdict, 0, 2);
     tcase_add_loop_test(tc, descriptors_go_from_all_to_all, 0, 2);
-    tcase_add_test(tc, a_rank_without_descriptors_fails_the_step_for_all);
+    tcase_add_test(tc, a_rank_without_descriptors_fails_the_vote_for_all);
     tcase_add_test(tc, one_decides_for_all);
     tcase_add_test(tc, signals_do_not_disturb);
     tc = test_case(suite, "comms", 60);
     in_a_folder(tc);
-    tcase_add_loop_test(tc, lanes_work_apart, 0, 2);
-    tcase_add_loop_test(tc, a_lane_is_made_on_all_ranks_or_none, 0, 2);
-    tcase_add_loop_test(tc, threads_make_lanes_of_the_same_ranks_at_once, 0, 2);
+    tcase_add_loop_test(tc, comms_work_apart, 0, 2);
+    tcase_add_loop_test(tc, a_comm_is_made_on_all_ranks_or_none, 0, 2);
+    tcase_add_loop_test(tc, threads_make_comms_of_the_same_ranks_at_once, 0, 2);
     return test_main(suite);
 }

@@ -17,36 +17,26 @@ static void *confirm_often(void *arg)
     return NULL;
 }
 
-static void confirm_two_at_once(struct rank *self, void *arg)
+MEETING_TEST(comms_are_confirmed_apart, 2, _i)
 {
-    struct meeting m = {.x = NULL};
     struct symm_host_comm *pair = NULL;
     pthread_t thread;
     void *failed = NULL;
 
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
-    RANK_TRY(self, create_comm(&m, m.world, 2, (int[]){0, 1}, "pair", &pair));
+    RANK_TRY(self, create_comm(m, m->world, 2, (int[]){0, 1}, "pair", &pair));
     CHECK_RANK(self, pthread_create(&thread, NULL, confirm_often, pair) == 0);
-    bool right = !confirm_often(m.world);
+    bool right = !confirm_often(m->world);
     pthread_join(thread, &failed);
     CHECK_RANK(self, right && !failed);
-    RANK_TRY(self, barrier(m.world, "both are through", 5000));
+    RANK_TRY(self, barrier(m->world, "both are through", 5000));
     if (self->rank == 1)
         symm__host_comm_abort(pair, SYMM_ERROR_PEER, "rank 1 aborted");
-    RANK_TRY(self, barrier(m.world, "and it is known", 5000));
+    RANK_TRY(self, barrier(m->world, "and it is known", 5000));
     RANK_EXPECT(self, SYMM_ERROR_PEER, symm__host_comm_confirm(pair, symm__deadline_in(5000)));
-    RANK_TRY(self, symm__host_comm_confirm(m.world, symm__deadline_in(5000)));
+    RANK_TRY(self, symm__host_comm_confirm(m->world, symm__deadline_in(5000)));
 out:
     symm__host_comm_close(pair);
-    part(&m);
 }
-
-START_TEST(lanes_are_confirmed_apart)
-{
-    ranks_run_ok(2, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, confirm_two_at_once, NULL, 20);
-}
-END_TEST
 
 /* ---- A hub that reads late ---- */
 
@@ -92,32 +82,28 @@ static void go_on_and_finish(struct ranks *run)
 }
 
 /* Rank 2 aborts many comms, rank 1 asks for the last of them while the hub has read no ABORT. */
-static void confirm_behind_aborts(struct rank *self, void *arg)
+MEETING_RANK(confirm_behind_aborts)
 {
-    enum { LANES = 200 };
-    struct meeting m = {.x = NULL};
-    struct symm_host_comm *comms[LANES] = {NULL};
+    enum { COMMS = 200 };
+    struct symm_host_comm *comms[COMMS] = {NULL};
 
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
-    for (int i = 0; i < LANES && self->rank; i++)
-        RANK_TRY(self, create_comm(&m, m.world, 2, (int[]){1, 2}, "pair", &comms[i]));
+    for (int i = 0; i < COMMS && self->rank; i++)
+        RANK_TRY(self, create_comm(m, m->world, 2, (int[]){1, 2}, "pair", &comms[i]));
     come_to(self, 1);
     if (self->rank)
         come_to(self, 2);
-    for (int i = 0; i < LANES && self->rank == 2; i++)
+    for (int i = 0; i < COMMS && self->rank == 2; i++)
         symm__host_comm_abort(comms[i], SYMM_ERROR_PEER, "rank 2 aborted");
     if (self->rank == 2)
         come_to(self, 3);
     if (self->rank == 1)
         RANK_EXPECT(self, SYMM_ERROR_PEER,
-                    symm__host_comm_confirm(comms[LANES - 1], symm__deadline_in(5000)));
-    RANK_TRY(self, symm__host_comm_confirm(m.world, symm__deadline_in(5000)));
-    RANK_TRY(self, barrier(m.world, "the world lives on", 5000));
+                    symm__host_comm_confirm(comms[COMMS - 1], symm__deadline_in(5000)));
+    RANK_TRY(self, symm__host_comm_confirm(m->world, symm__deadline_in(5000)));
+    RANK_TRY(self, barrier(m->world, "the world lives on", 5000));
 out:
-    for (int i = 0; i < LANES; i++)
+    for (int i = 0; i < COMMS; i++)
         symm__host_comm_close(comms[i]);
-    part(&m);
 }
 
 START_TEST(an_abort_deep_in_a_socket_counts)
@@ -137,40 +123,36 @@ END_TEST
  * kernels, hears of the end when the hub has read them; or when the hub has not for 2 s, and then
  * rank 2 is as dead to the others.
  */
-static void abort_behind_noise(struct rank *self, void *arg)
+MEETING_RANK(abort_behind_noise)
 {
     const bool patient = arg == NULL;
-    struct meeting m = {.x = NULL};
     struct symm_host_comm *pair = NULL;
 
-    RANK_TRY(self, meet(self, &m));
     if (self->rank)
-        RANK_TRY(self, create_comm(&m, m.world, 2, (int[]){1, 2}, "pair", &pair));
+        RANK_TRY(self, create_comm(m, m->world, 2, (int[]){1, 2}, "pair", &pair));
     come_to(self, 1);
     for (int i = 0; i < 20000 && self->rank == 2; i++)
-        symm__host_comm_ask(m.world, 2);
+        symm__host_comm_ask(m->world, 2);
     if (self->rank == 2) {
         symm__host_comm_abort(pair, SYMM_ERROR_PEER, "rank 2 aborted");
         RANK_EXPECT(self, SYMM_ERROR_PEER, symm__host_comm_check(pair));
         pause_ms(300);
-        CHECK_RANK(self, m.ended == 0);
-        for (int ms = 0; ms < 4000 && !patient && m.ended < 2; ms++)
+        CHECK_RANK(self, m->ended == 0);
+        for (int ms = 0; ms < 4000 && !patient && m->ended < 2; ms++)
             pause_ms(1);
-        CHECK_RANK(self, m.ended == (patient ? 0 : 2));
+        CHECK_RANK(self, m->ended == (patient ? 0 : 2));
     }
     come_to(self, 2);
     if (patient)
-        RANK_TRY(self, barrier(m.world, "the world lives on", 5000));
+        RANK_TRY(self, barrier(m->world, "the world lives on", 5000));
     else
         RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, self->rank == 2 ? "does not answer" : "rank 2 (pid",
-                         barrier(m.world, "never", 5000));
-    for (int ms = 0; ms < 5000 && m.ended < (self->rank > 0) + !patient; ms++)
+                         barrier(m->world, "never", 5000));
+    for (int ms = 0; ms < 5000 && m->ended < (self->rank > 0) + !patient; ms++)
         pause_ms(1);
-    CHECK_RANK(self, m.ended == (self->rank > 0) + !patient);
-    self->report->status = SYMM_OK;
+    CHECK_RANK(self, m->ended == (self->rank > 0) + !patient);
 out:
     symm__host_comm_close(pair);
-    part(&m);
 }
 
 START_TEST(kernels_hear_of_an_abort_behind_the_hub)
@@ -191,7 +173,7 @@ int main(void)
     TCase *tc = test_case(suite, "confirmations", 60);
 
     in_a_folder(tc);
-    tcase_add_loop_test(tc, lanes_are_confirmed_apart, 0, 2);
+    tcase_add_loop_test(tc, comms_are_confirmed_apart, 0, 2);
     tcase_add_test(tc, an_abort_deep_in_a_socket_counts);
     tcase_add_loop_test(tc, kernels_hear_of_an_abort_behind_the_hub, 0, 2);
     return test_main(suite);

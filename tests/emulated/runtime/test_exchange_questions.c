@@ -49,13 +49,12 @@ static bool is_told(struct asker *a, struct symm_host_comm *comm, int rank, cons
     return a->told_rank == rank && !strcmp(a->told_text, text);
 }
 
-static void ask_around(struct rank *self, void *arg)
+RANKS_TEST(ranks_tell_each_other_what_they_do, 3, _i)
 {
     struct asker a = {.rank = self->rank};
     struct symm_host_comm *comm = NULL;
     const int ranks[] = {2, 1, 0};
 
-    (void)arg;
     a.m.events = (struct symm_host_comm_events){.activity = activity, .told = told};
     RANK_TRY(self, meet(self, &a.m));
     RANK_TRY(self, create_comm(&a.m, a.m.world, 3, ranks, "comm", &comm));
@@ -80,61 +79,44 @@ static void ask_around(struct rank *self, void *arg)
     RANK_EXPECT(self, SYMM_ERROR_MISMATCH, barrier(a.m.world, "barrier", 5000));
     while (!a.m.ended)
         pause_ms(1);
-    self->report->status = SYMM_OK;
 out:
     symm__host_comm_close(comm);
     part(&a.m);
 }
 
-START_TEST(ranks_tell_each_other_what_they_do)
-{
-    ranks_run_ok(3, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, ask_around, NULL, 20);
-}
-END_TEST
-
 /* Rank 2 is quiet (or leaves without a word) only after a while, and the others wait for it. */
-static void be_quiet_late(struct rank *self, void *arg)
+MEETING_TEST(whoever_is_not_quiet_is_waited_for, 3, .arg = _i ? &_i : NULL)
 {
     const bool leaves = arg != NULL;
-    struct meeting m = {.x = NULL};
 
-    RANK_TRY(self, meet(self, &m));
-    RANK_TRY(self, barrier(m.world, "all are here", 5000));
+    RANK_TRY(self, barrier(m->world, "all are here", 5000));
     if (self->rank == 0)
-        symm__host_comm_abort(m.world, SYMM_ERROR_PEER, "rank 0 aborted");
-    while (symm__host_comm_check(m.world) == SYMM_OK)
+        symm__host_comm_abort(m->world, SYMM_ERROR_PEER, "rank 0 aborted");
+    while (symm__host_comm_check(m->world) == SYMM_OK)
         pause_ms(1);
     const int64_t began = symm__now_us();
     if (self->rank == 2) {
         pause_ms(400);
         if (!leaves)
-            CHECK_RANK(self, symm__host_comm_quiet(m.world, symm__deadline_in(5000)));
+            CHECK_RANK(self, symm__host_comm_quiet(m->world, symm__deadline_in(5000)));
     } else {
-        CHECK_RANK(self, !symm__host_comm_quiet(m.world, symm__deadline_in(50)));
-        CHECK_RANK(self, symm__host_comm_quiet(m.world, symm__deadline_in(5000)));
+        CHECK_RANK(self, !symm__host_comm_quiet(m->world, symm__deadline_in(50)));
+        CHECK_RANK(self, symm__host_comm_quiet(m->world, symm__deadline_in(5000)));
         CHECK_RANK(self, symm__now_us() - began > 300000);
     }
 out:
-    part(&m);
     rank_note(self, SYMM_OK); /* the end was wanted */
 }
-
-START_TEST(whoever_is_not_quiet_is_waited_for)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, be_quiet_late, _i ? &_i : NULL, 20);
-}
-END_TEST
 
 static void count_tick(void *user)
 {
     ((struct meeting *)user)->ticks++;
 }
 
-static void be_ticked(struct rank *self, void *arg)
+RANKS_TEST(ticks_come_and_end, 2)
 {
     struct meeting m = {.config = {.tick = count_tick, .user = &m}};
 
-    (void)arg;
     RANK_TRY(self, meet(self, &m));
     m.ticks = 0;
     pause_ms(520);
@@ -146,12 +128,6 @@ out:
     if (m.ticks != n)
         rank_fail(self, RANK_HERE_, "a tick after the end");
 }
-
-START_TEST(ticks_come_and_end)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, be_ticked, NULL, 20);
-}
-END_TEST
 
 int main(void)
 {

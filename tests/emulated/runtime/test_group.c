@@ -6,8 +6,8 @@
 #include <time.h>
 #include "collective.h"
 #include "exercise.h"
-#include "ranks.h"
 #include "test.h"
+#include "world.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { INSTRUMENTED = 1 };
@@ -36,18 +36,15 @@ static int place_of(const int ranks[], int n, int rank)
 /* ------------------------------------------------------------------------------------------------
  * which ranks */
 
-static void try_every_subset(struct rank *self, void *arg)
+WORLD_RANK(try_every_subset)
 {
-    symm_context *ctx = NULL;
     symm_group *g = NULL;
     int ranks[RANKS_MAX];
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
     for (unsigned mask = 1; mask < 1u << self->nranks; mask++) {
         const int n = ranks_of(mask, ranks);
         if (!(mask >> self->rank & 1))
             continue;
-        RANK_TRY(self, symm_group_create(symm_context_world(ctx), n, ranks, &g));
+        RANK_TRY(self, symm_group_create(world, n, ranks, &g));
         CHECK_RANK(self, symm_nranks(g) == n && symm_rank(g) == place_of(ranks, n, self->rank));
         RANK_TRY(self,
                  exercise_all_reduce(self, ctx, g, SYMM_ALGO_TWO_SHOT, SYMM_BFLOAT16, 777, mask));
@@ -57,7 +54,6 @@ static void try_every_subset(struct rank *self, void *arg)
     }
 out:
     symm_group_destroy(g);
-    symm_context_destroy(ctx);
 }
 
 START_TEST(any_subset_of_the_ranks_makes_a_group)
@@ -76,12 +72,11 @@ START_TEST(any_subset_of_threads_makes_a_group)
 }
 END_TEST
 
-static void overlap(struct rank *self, void *arg)
+RANKS_TEST(groups_overlap, 4)
 {
     static const int low[] = {0, 1, 2}, high[] = {1, 2, 3}, ends[] = {3, 0};
     symm_context *ctx = NULL;
     symm_group *world, *a = NULL, *b = NULL, *c = NULL;
-    (void)arg;
     RANK_TRY(self, rank_join(self, &ctx));
     world = symm_context_world(ctx);
     if (self->rank <= 2)
@@ -107,24 +102,13 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(groups_overlap)
-{
-    ranks_run_ok(4, RANKS_AS_PROCESSES, overlap, NULL, 60);
-}
-END_TEST
-
-static void reverse(struct rank *self, void *arg)
+WORLD_TEST(a_group_numbers_its_ranks_in_the_order_given, 4)
 {
     static const int order[] = {3, 2, 1, 0};
-    symm_context *ctx = NULL;
     symm_group *g = NULL;
-    symm_stream s = NULL;
     int32_t *x = NULL, got[4] = {0}, mine = 100 + self->rank;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 4, order, &g));
+    RANK_TRY(self, symm_group_create(world, 4, order, &g));
     CHECK_RANK(self, symm_rank(g) == 3 - self->rank);
-    RANK_TRY(self, symm_stream_create(ctx, &s));
     RANK_TRY(self, symm_alloc(g, sizeof got, (void **)&x));
     /* Everybody writes its number into its place at the rank whose number in the group is 1: world
      * rank 2. */
@@ -135,43 +119,31 @@ static void reverse(struct rank *self, void *arg)
     for (int r = 0; r < 4 && self->rank == 2; r++)
         CHECK_RANK_MSG(self, got[r] == 100 + r, "got[%d] is %d", r, got[r]);
     CHECK_RANK(self, symm_peer(g, x, 3 - self->rank) == x);
-    CHECK_RANK(self, symm_peer(g, x, 0) == symm_peer(symm_context_world(ctx), x, 3));
+    CHECK_RANK(self, symm_peer(g, x, 0) == symm_peer(world, x, 3));
     RANK_TRY(self, exercise_group(self, ctx, g, 3));
 out:
-    symm_stream_destroy(s);
     symm_group_destroy(g);
-    symm_context_destroy(ctx);
 }
-
-START_TEST(a_group_numbers_its_ranks_in_the_order_given)
-{
-    ranks_run_ok(4, RANKS_AS_PROCESSES, reverse, NULL, 30);
-}
-END_TEST
 
 /* What a member does wrong, and what the other one is told. */
-static void disagree(struct rank *self, void *arg)
+WORLD_TEST(a_mistake_does_not_keep_the_members_apart, 2, _i, .env = {{"SYMM_TIMEOUT_MS", "2000"}})
 {
     static const int both[] = {0, 1}, turned[] = {1, 0}, twice[] = {1, 1};
-    symm_context *ctx = NULL;
     symm_group *g = NULL;
     const bool wrong = self->rank == 1;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
     /* Local to rank 1: rank 0 waits in vain; or not, when rank 1 corrects itself. */
     for (int round = 0; round < 2; round++) {
         if (wrong)
-            RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_group_create(w, 2, twice, &g));
+            RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_group_create(world, 2, twice, &g));
         else if (round == 0)
             RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT,
                              "rank 1 did not come to symm_group_create(ranks 0 1)",
-                             symm_group_create(w, 2, both, &g));
+                             symm_group_create(world, 2, both, &g));
         if (round == 0 && wrong)
             pause_ms(1500); /* or it would wait for rank 0 as long as rank 0 for it */
         if (round == 0)
-            RANK_TRY(self, symm_exchange(w, NULL, 0, NULL));
-        RANK_TRY(self, symm_group_create(w, 2, both, &g));
+            RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+        RANK_TRY(self, symm_group_create(world, 2, both, &g));
         RANK_TRY(self, exercise_all_reduce(self, ctx, g, SYMM_ALGO_AUTO, SYMM_FLOAT32, 777,
                                            (uint64_t)round));
         RANK_TRY(self, symm_group_destroy(g));
@@ -180,68 +152,45 @@ static void disagree(struct rank *self, void *arg)
     /* What both hear of, at once. */
     const int64_t start = now_ms();
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out is NULL (on rank 1)",
-                     symm_group_create(w, 2, both, wrong ? NULL : &g));
+                     symm_group_create(world, 2, both, wrong ? NULL : &g));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH,
                      "rank 0: symm_group_create(ranks 0 1); rank 1: symm_group_create(ranks 1 0)",
-                     symm_group_create(w, 2, wrong ? turned : both, &g));
+                     symm_group_create(world, 2, wrong ? turned : both, &g));
     CHECK_RANK(self, now_ms() - start < 1000);
-    RANK_TRY(self, symm_group_create(w, 2, turned, &g));
+    RANK_TRY(self, symm_group_create(world, 2, turned, &g));
     RANK_TRY(self, symm_group_destroy(g));
     g = NULL;
 out:
     symm_group_destroy(g);
-    symm_context_destroy(ctx);
 }
 
-START_TEST(a_mistake_does_not_keep_the_members_apart)
-{
-    setenv("SYMM_TIMEOUT_MS", "2000", 1);
-    ranks_run_ok(2, _i ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, disagree, NULL, 60);
-    unsetenv("SYMM_TIMEOUT_MS");
-}
-END_TEST
-
-static void leave_out_rank_0(struct rank *self, void *arg)
+WORLD_TEST(a_group_needs_its_members_only_and_no_rank_0, 4)
 {
     static const int others[] = {1, 2, 3};
-    symm_context *ctx = NULL;
     symm_group *g = NULL;
     int64_t start, took[4];
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
     start = now_ms();
     if (self->rank == 0) {
         pause_ms(2000); /* in no call of the library at all */
     } else {
-        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, others, &g));
+        RANK_TRY(self, symm_group_create(world, 3, others, &g));
         RANK_TRY(self, exercise_group(self, ctx, g, 4));
         RANK_TRY(self, symm_group_destroy(g));
         g = NULL;
         self->report->value[0] = now_ms() - start;
     }
-    RANK_TRY(self,
-             symm_exchange(symm_context_world(ctx), &self->report->value[0], sizeof took[0], took));
+    RANK_TRY(self, symm_exchange(world, &self->report->value[0], sizeof took[0], took));
     CHECK_RANK_MSG(self, took[1] < 1900 && took[1] > 0, "%lld ms", (long long)took[1]);
 out:
     symm_group_destroy(g);
-    symm_context_destroy(ctx);
 }
 
-START_TEST(a_group_needs_its_members_only_and_no_rank_0)
-{
-    ranks_run_ok(4, RANKS_AS_PROCESSES, leave_out_rank_0, NULL, 30);
-}
-END_TEST
-
-static void nest(struct rank *self, void *arg)
+WORLD_TEST(a_group_of_a_group_counts_in_its_parent, 4)
 {
     static const int outer[] = {3, 1, 0}, inner[] = {2, 1}; /* world ranks 0 and 1 */
-    symm_context *ctx = NULL;
     symm_group *a = NULL, *b = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
     if (self->rank != 2)
-        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, outer, &a));
+        RANK_TRY(self, symm_group_create(world, 3, outer, &a));
     if (self->rank < 2) {
         RANK_TRY(self, symm_group_create(a, 2, inner, &b));
         CHECK_RANK(self, symm_rank(b) == self->rank && symm_nranks(b) == 2);
@@ -252,33 +201,23 @@ static void nest(struct rank *self, void *arg)
 out:
     symm_group_destroy(b);
     symm_group_destroy(a);
-    symm_context_destroy(ctx);
 }
-
-START_TEST(a_group_of_a_group_counts_in_its_parent)
-{
-    ranks_run_ok(4, RANKS_AS_PROCESSES, nest, NULL, 30);
-}
-END_TEST
 
 /* -----------------------------------------------------------------------------------------
  * repeated, and memory */
 
-static void share_memory(struct rank *self, void *arg)
+WORLD_TEST(groups_use_each_others_memory_where_all_their_ranks_have_it, 3)
 {
     static const int all[] = {0, 1, 2}, pair[] = {0, 1};
-    symm_context *ctx = NULL;
     symm_group *a = NULL, *b = NULL, *few = NULL;
     void *x = NULL, *y = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, all, &a));
-    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, all, &b));
+    RANK_TRY(self, symm_group_create(world, 3, all, &a));
+    RANK_TRY(self, symm_group_create(world, 3, all, &b));
     RANK_TRY(self, symm_alloc(a, 5000, &x));
     for (int r = 0; r < 3; r++)
         CHECK_RANK(self, symm_peer(b, x, r) && symm_peer(b, x, r) == symm_peer(a, x, r));
     if (self->rank < 2) {
-        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, pair, &few));
+        RANK_TRY(self, symm_group_create(world, 2, pair, &few));
         CHECK_RANK(self,
                    symm_peer(few, x, 1) == symm_peer(a, x, 1)); /* fewer ranks: the same bytes */
         RANK_TRY(self, symm_alloc(few, 5000, &y));
@@ -295,14 +234,7 @@ out:
     symm_group_destroy(few);
     symm_group_destroy(a);
     symm_group_destroy(b);
-    symm_context_destroy(ctx);
 }
-
-START_TEST(groups_use_each_others_memory_where_all_their_ranks_have_it)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, share_memory, NULL, 30);
-}
-END_TEST
 
 static int by_value(const void *a, const void *b)
 {
@@ -319,16 +251,12 @@ static int64_t now_us(void)
 
 enum { TIMED = 101 };
 
-static void time_creation(struct rank *self, void *arg)
+WORLD_RANK(time_creation)
 {
     static const int all[] = {0, 1, 2, 3};
-    symm_context *ctx = NULL;
     symm_group *g[TIMED] = {NULL};
     int64_t us[TIMED], best = INT64_MAX;
     symm_usage before, after;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     for (int again = 0; again < 3; again++) {
         RANK_TRY(self, symm_memory_usage(ctx, &before));
         for (int i = 0; i < TIMED; i++) {
@@ -350,8 +278,7 @@ static void time_creation(struct rank *self, void *arg)
                        (unsigned long long)before.pending, (unsigned long long)after.pending);
     }
     self->report->value[0] = best;
-out:
-    symm_context_destroy(ctx);
+out:;
 }
 
 START_TEST(creating_a_group_again_takes_less_than_a_millisecond)
@@ -366,13 +293,12 @@ START_TEST(creating_a_group_again_takes_less_than_a_millisecond)
 }
 END_TEST
 
-static void keep_many(struct rank *self, void *arg)
+RANKS_TEST(many_groups_live_at_once_and_die_with_the_context, 3)
 {
     enum { MANY = 40 };
     static const int all[] = {0, 1, 2};
     symm_context *ctx = NULL;
     symm_group *g[MANY] = {NULL};
-    (void)arg;
     RANK_TRY(self, rank_join(self, &ctx));
     for (int i = 0; i < MANY; i++)
         RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, all, &g[i]));
@@ -388,12 +314,6 @@ static void keep_many(struct rank *self, void *arg)
 out:
     symm_context_destroy(ctx); /* takes the other half along */
 }
-
-START_TEST(many_groups_live_at_once_and_die_with_the_context)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, keep_many, NULL, 60);
-}
-END_TEST
 
 /* -------------------------------------------------------------------------------------------------
  * one order */
@@ -473,12 +393,10 @@ static struct two_lines {
 };
 enum { NTWO_LINES = sizeof two_lines / sizeof two_lines[0] };
 
-static void run_two_lines(struct rank *self, void *arg)
+WORLD_RANK(run_two_lines)
 {
     const struct two_lines *two = arg;
-    symm_context *ctx = NULL;
     struct line lines[2] = {{.host = NULL}, {.host = NULL}};
-    RANK_TRY(self, rank_join(self, &ctx));
     for (uint64_t i = 0; i < 2; i++) {
         lines[i].call = (struct collective){.operation = two->variants[i].operation,
                                             .algo = two->variants[i].algo,
@@ -501,7 +419,6 @@ static void run_two_lines(struct rank *self, void *arg)
 out:
     line_close(&lines[0]);
     line_close(&lines[1]);
-    symm_context_destroy(ctx);
 }
 
 START_TEST(two_groups_on_two_streams_replay_their_graphs_a_thousand_times)
@@ -520,19 +437,14 @@ START_TEST(two_groups_on_two_streams_replay_their_graphs_a_thousand_times)
 }
 END_TEST
 
-static void let_one_group_wait(struct rank *self, void *arg)
+WORLD_TEST(a_group_goes_on_while_another_one_waits, 2)
 {
     static const int all[] = {0, 1};
-    symm_context *ctx = NULL;
     symm_group *a = NULL, *b = NULL;
     symm_signal_pad *pad = NULL;
-    symm_stream s = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, all, &a));
-    RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, all, &b));
+    RANK_TRY(self, symm_group_create(world, 2, all, &a));
+    RANK_TRY(self, symm_group_create(world, 2, all, &b));
     RANK_TRY(self, symm_signal_pad_alloc(a, 1, &pad));
-    RANK_TRY(self, symm_stream_create(ctx, &s));
     if (self->rank == 0)
         RANK_TRY(self, symm_wait(a, pad, 0, 1, 1, s)); /* holds the stream of a */
     RANK_TRY(self, exercise_all_reduce(self, ctx, b, SYMM_ALGO_TWO_SHOT, SYMM_FLOAT32, 3000, 1));
@@ -540,19 +452,11 @@ static void let_one_group_wait(struct rank *self, void *arg)
         RANK_TRY(self, symm_signal(a, pad, 0, 0, 1, s));
     RANK_TRY(self, symm_synchronize(a, s));
 out:
-    symm_stream_destroy(s);
     symm_group_destroy(a);
     symm_group_destroy(b);
-    symm_context_destroy(ctx);
 }
 
-START_TEST(a_group_goes_on_while_another_one_waits)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, let_one_group_wait, NULL, 30);
-}
-END_TEST
-
-static void use_two_streams(struct rank *self, void *arg)
+RANKS_TEST(a_call_on_another_stream_waits_for_the_call_before, 2)
 {
     enum { COUNT = 2000 };
     static const int all[] = {0, 1};
@@ -561,7 +465,6 @@ static void use_two_streams(struct rank *self, void *arg)
     symm_signal_pad *pad = NULL;
     symm_stream s[3] = {NULL, NULL, NULL};
     float *x = NULL, *host = calloc(COUNT, sizeof *host);
-    (void)arg;
     RANK_TRY(self, rank_join(self, &ctx));
     symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_group_create(world, 2, all, &aside));
@@ -597,12 +500,6 @@ out:
     symm_context_destroy(ctx);
     free(host);
 }
-
-START_TEST(a_call_on_another_stream_waits_for_the_call_before)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, use_two_streams, NULL, 60);
-}
-END_TEST
 
 int main(void)
 {

@@ -47,6 +47,10 @@ static void bench_close(struct bench *b)
     symm_context_destroy(b->ctx);
 }
 
+/* A RANKS_TEST whose function has the bench `b`. */
+#define BENCH_TEST(name, ...)                                                                      \
+    RANKS_TEST_WITH(name, struct bench, b, bench_open, bench_close, __VA_ARGS__)
+
 static symm_status bench_launch(struct bench *b)
 {
     return symm_launch(b->world, b->kernel, &(symm_grid){.blocks = 1, .threads = 32}, &b->a,
@@ -111,47 +115,34 @@ static void prepare(test_misuse_args *a, const struct misuse *m, uint32_t *host)
 }
 
 /* The offender's launch fails; the others wait for its signal, and are told of its device. */
-static void misuse(struct rank *self, void *arg)
+RANK_WITH(misuse, struct bench, b, bench_open, bench_close)
 {
     const struct misuse *m = arg;
-    struct bench b = {0};
     _Alignas(16) uint32_t host[4] = {0};
     const char *(*last_rule)(void);
-    if (bench_open(self, &b) != SYMM_OK)
-        goto out;
-    prepare(&b.a, m, host);
-    RANK_TRY(self, bench_launch(&b));
+    prepare(&b->a, m, host);
+    RANK_TRY(self, bench_launch(b));
     if (self->rank != OFFENDER) {
         RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 1: its device has failed",
-                         symm_synchronize(b.world, b.s));
+                         symm_synchronize(b->world, b->s));
         goto out;
     }
     RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER,
                      m->misuse == TEST_MISUSE_DIVIDE ? "LAUNCH_FAILED" : "ILLEGAL_ADDRESS",
-                     symm_synchronize(b.world, b.s));
-    *(void **)&last_rule = symm_context_driver_symbol(b.ctx, "symm_emulated_last_rule");
+                     symm_synchronize(b->world, b->s));
+    *(void **)&last_rule = symm_context_driver_symbol(b->ctx, "symm_emulated_last_rule");
     const char *const line = last_rule();
     CHECK_RANK_MSG(self, strncmp(line, "symm-emulated[rank 1]: test_misuse: rule: ", 42) == 0, "%s",
                    line);
     CHECK_RANK_MSG(self, strstr(line, m->rule), "no \"%s\" in: %s", m->rule, line);
     CHECK_RANK_MSG(self, strstr(line, ",0,0) of block (0,0,0)"), "%s", line);
     CHECK_RANK(self, host[0] == 0);
-out:
-    bench_close(&b);
-}
-
-static void run_misuse(const struct misuse *m, enum ranks_mode mode)
-{
-    struct rank_report reports[NRANKS];
-    ranks_run(NRANKS, mode, misuse, (void *)(uintptr_t)m, reports, 20);
-    ranks_assert_clean(reports, NRANKS);
-    for (int r = 0; r < NRANKS; r++)
-        ck_assert_int_eq(reports[r].status, r == OFFENDER ? SYMM_ERROR_DRIVER : SYMM_ERROR_PEER);
+out:;
 }
 
 START_TEST(a_kernels_mistake_is_named_and_ends_the_group)
 {
-    run_misuse(&misuses[_i], RANKS_AS_PROCESSES);
+    ranks_run_ok(NRANKS, RANKS_AS_PROCESSES, misuse, (void *)(uintptr_t)&misuses[_i], 20);
 }
 END_TEST
 
@@ -160,76 +151,50 @@ START_TEST(weakly_ordered_memory_makes_no_difference)
     if (TEST_TSAN)
         TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
     setenv("SYMM_EMULATED_WEAK", "1", 1);
-    run_misuse(&misuses[_i], RANKS_AS_PROCESSES);
+    ranks_run_ok(NRANKS, RANKS_AS_PROCESSES, misuse, (void *)(uintptr_t)&misuses[_i], 20);
 }
 END_TEST
 
 /* What is right on the last channel, with the last rank, and with the host's memory. */
-static void do_right(struct rank *self, void *arg)
+BENCH_TEST(what_is_right_goes_on, NRANKS, .env = {{"SYMM_EMULATED_PAGEABLE", "1"}})
 {
-    struct bench b = {0};
     _Alignas(16) uint32_t host[4] = {0};
-    (void)arg;
-    if (bench_open(self, &b) != SYMM_OK)
-        goto out;
-    b.a.data = host;
+    b->a.data = host;
     for (int m = TEST_MISUSE_NONE; m <= TEST_MISUSE_DIVIDE; m++) {
         if (m == TEST_MISUSE_WAIT || m == TEST_MISUSE_WAIT_ALL || m == TEST_MISUSE_BARRIER)
             continue; /* nobody signals; all ranks would have to come */
-        b.a.misuse = m;
+        b->a.misuse = m;
         /* What counts on a channel has it for itself. */
-        b.a.channel = m == TEST_MISUSE_SIGNAL || m == TEST_MISUSE_GRID_SYNC ? CHANNELS - 1 : 2;
-        b.a.rank = NRANKS - 1;
-        RANK_TRY(self, bench_launch(&b));
+        b->a.channel = m == TEST_MISUSE_SIGNAL || m == TEST_MISUSE_GRID_SYNC ? CHANNELS - 1 : 2;
+        b->a.rank = NRANKS - 1;
+        RANK_TRY(self, bench_launch(b));
     }
-    RANK_TRY(self, symm_synchronize(b.world, b.s));
+    RANK_TRY(self, symm_synchronize(b->world, b->s));
     CHECK_RANK(self, host[0] == (self->rank == OFFENDER));
-out:
-    bench_close(&b);
+out:;
 }
-
-START_TEST(what_is_right_goes_on)
-{
-    setenv("SYMM_EMULATED_PAGEABLE", "1", 1);
-    ranks_run_ok(NRANKS, RANKS_AS_PROCESSES, do_right, NULL, 20);
-}
-END_TEST
 
 /* Memory of the host in the place of device memory that a block of this thread has accessed. */
-static void replace_memory(struct rank *self, void *arg)
+BENCH_TEST(memory_of_the_host_in_the_place_of_freed_device_memory_is_found_out, 1)
 {
     enum { PAGE = 4096 };
-    struct bench b = {0};
     void *device = NULL, *host = MAP_FAILED;
-    (void)arg;
-    if (bench_open(self, &b) != SYMM_OK)
-        goto out;
-    b.a.offender = 0;
-    b.a.misuse = TEST_MISUSE_LOAD_ONE;
-    RANK_TRY(self, symm_device_alloc(b.ctx, PAGE, &device));
-    b.a.data = device;
-    RANK_TRY(self, bench_launch(&b));
-    RANK_TRY(self, symm_synchronize(b.world, b.s));
-    symm_device_free(b.ctx, device);
+    b->a.offender = 0;
+    b->a.misuse = TEST_MISUSE_LOAD_ONE;
+    RANK_TRY(self, symm_device_alloc(b->ctx, PAGE, &device));
+    b->a.data = device;
+    RANK_TRY(self, bench_launch(b));
+    RANK_TRY(self, symm_synchronize(b->world, b->s));
+    symm_device_free(b->ctx, device);
     host = mmap(device, PAGE, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     CHECK_RANK(self, host == device);
-    RANK_TRY(self, bench_launch(&b));
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "ILLEGAL_ADDRESS", symm_synchronize(b.world, b.s));
+    RANK_TRY(self, bench_launch(b));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "ILLEGAL_ADDRESS", symm_synchronize(b->world, b->s));
 out:
-    bench_close(&b);
     if (host != MAP_FAILED)
         munmap(host, PAGE);
 }
-
-START_TEST(memory_of_the_host_in_the_place_of_freed_device_memory_is_found_out)
-{
-    struct rank_report reports[1];
-    ranks_run(1, RANKS_AS_PROCESSES, replace_memory, NULL, reports, 20);
-    ranks_assert_clean(reports, 1);
-    ck_assert_int_eq(reports[0].status, SYMM_ERROR_DRIVER);
-}
-END_TEST
 
 /* ---- views ---- */
 
@@ -245,66 +210,41 @@ static symm_status launch(struct bench *b, const char *name, const void *args, s
     return st == SYMM_OK ? done : st;
 }
 
-static void forget_views(struct rank *self, void *arg)
+BENCH_TEST(a_view_that_is_not_filled_in_is_refused_at_the_launch, 2)
 {
-    struct bench b = {0};
     const symm_view none = {0};
-    (void)arg;
-    if (bench_open(self, &b) != SYMM_OK)
-        goto out;
-    b.a.view = none;
+    b->a.view = none;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "the view in args is all zeros: fill it in with",
-                     bench_launch(&b));
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_launch: the view in args", bench_launch(&b));
+                     bench_launch(b));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_launch: the view in args", bench_launch(b));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_group_view",
-                     launch(&b, "test_only_view", &none, sizeof none));
-    b.a.view = b.a.other;
-    b.a.view.abi = 9;
+                     launch(b, "test_only_view", &none, sizeof none));
+    b->a.view = b->a.other;
+    b->a.view.abi = 9;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "the view in args has interface 9, this library 1",
-                     bench_launch(&b));
-    memset(&b.a.view, 0xa5, sizeof b.a.view);
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "symm_group_view", bench_launch(&b));
-    b.a.view = b.a.other;
-    RANK_TRY(self, bench_launch(&b));
-    RANK_TRY(self, launch(&b, "test_only_view", &b.a.view, sizeof b.a.view));
-    const test_named_args named = {.group = b.a.view};
-    RANK_TRY(self, launch(&b, "test_named_view", &named, sizeof named));
-out:
-    bench_close(&b);
+                     bench_launch(b));
+    memset(&b->a.view, 0xa5, sizeof b->a.view);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "symm_group_view", bench_launch(b));
+    b->a.view = b->a.other;
+    RANK_TRY(self, bench_launch(b));
+    RANK_TRY(self, launch(b, "test_only_view", &b->a.view, sizeof b->a.view));
+    const test_named_args named = {.group = b->a.view};
+    RANK_TRY(self, launch(b, "test_named_view", &named, sizeof named));
+out:;
 }
-
-START_TEST(a_view_that_is_not_filled_in_is_refused_at_the_launch)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, forget_views, NULL, 20);
-}
-END_TEST
 
 /* symm_launch does not know a view by another name: its kernel does. */
-static void forget_named_view(struct rank *self, void *arg)
+BENCH_TEST(a_view_by_another_name_is_found_out_by_its_kernel, 1)
 {
-    struct bench b = {0};
     const char *(*last_rule)(void);
-    (void)arg;
-    if (bench_open(self, &b) != SYMM_OK)
-        goto out;
     const test_named_args named = {.number = 1};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "ILLEGAL_ADDRESS",
-                     launch(&b, "test_named_view", &named, sizeof named));
-    *(void **)&last_rule = symm_context_driver_symbol(b.ctx, "symm_emulated_last_rule");
+                     launch(b, "test_named_view", &named, sizeof named));
+    *(void **)&last_rule = symm_context_driver_symbol(b->ctx, "symm_emulated_last_rule");
     CHECK_RANK_MSG(self, strstr(last_rule(), "test_named_view: rule: the view is all zeros"), "%s",
                    last_rule());
-out:
-    bench_close(&b);
+out:;
 }
-
-START_TEST(a_view_by_another_name_is_found_out_by_its_kernel)
-{
-    struct rank_report reports[1];
-    ranks_run(1, RANKS_AS_PROCESSES, forget_named_view, NULL, reports, 20);
-    ranks_assert_clean(reports, 1);
-    ck_assert_int_eq(reports[0].status, SYMM_ERROR_DRIVER);
-}
-END_TEST
 
 int main(void)
 {

@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include "exercise.h"
 #include "kernels.h"
-#include "ranks.h"
 #include "test.h"
+#include "world.h"
 
 enum { NRANKS = 3, BAD = 2, COUNT = 1000 };
 
@@ -199,18 +199,15 @@ struct slow {
     symm_status want;
 };
 
-static void allocate_slowly(struct rank *self, void *arg)
+WORLD_RANK(allocate_slowly)
 {
     const struct slow *slow = arg;
-    symm_context *ctx = NULL;
     void *p = NULL;
 
-    RANK_TRY(self, rank_join(self, &ctx));
     slow_ms = slow->ms[self->rank];
-    RANK_EXPECT(self, slow->want, symm_alloc(symm_context_world(ctx), (size_t)1 << 24, &p));
+    RANK_EXPECT(self, slow->want, symm_alloc(world, (size_t)1 << 24, &p));
 out:
     slow_ms = 0;
-    symm_context_destroy(ctx);
 }
 
 START_TEST(a_rank_that_still_allocates_has_come)
@@ -240,17 +237,11 @@ END_TEST
 
 /* ---- Exits ---- */
 
-static void forget_to_destroy(struct rank *self, void *arg)
+WORLD_RANK(forget_to_destroy)
 {
-    symm_context *ctx = NULL;
-
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
     if (self->rank == BAD)
         exit(0);
-    rank_note(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
-out:
-    symm_context_destroy(ctx);
+    rank_note(self, symm_exchange(world, NULL, 0, NULL));
 }
 
 START_TEST(a_rank_that_exits_is_not_called_dead)

@@ -170,14 +170,13 @@ static bool same_objects(struct fixture *f, const struct symm_emulated_objects *
 /* ------------------------------------------------------------------------------------------------
  */
 
-static void look_up(struct rank *self, void *arg)
+RANKS_TEST(bad_pointers_are_told_apart, 3)
 {
     struct fixture f;
     struct symm_rank_set all = {{7}}, more = {{15}};
     void *x = NULL, *y = NULL;
     uint64_t off;
     char *other;
-    (void)arg;
     RANK_TRY(self, open_all(&f, self, 20000));
     RANK_TRY(self, alloc(&f, 5000, &x));
     RANK_TRY(self, alloc(&f, 100, &y));
@@ -217,12 +216,6 @@ static void look_up(struct rank *self, void *arg)
 out:
     rank_note(self, close_all(&f));
 }
-
-START_TEST(bad_pointers_are_told_apart)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, look_up, NULL, 30);
-}
-END_TEST
 
 /* ------------------------------------------------------------------------------------------------
  */
@@ -340,14 +333,13 @@ END_TEST
 
 #if SYMM_MULTICAST
 
-static void count_objects(struct rank *self, void *arg)
+RANKS_TEST(objects_are_shared_and_counted, 3)
 {
     struct fixture f;
     struct symm_multicast *one = NULL, *two = NULL;
     const char *off = NULL;
     void *x, *y;
     struct symm_emulated_objects none, now;
-    (void)arg;
     RANK_TRY(self, open_all(&f, self, 20000));
     RANK_TRY(self, alloc(&f, 3 * MIB, &x));
     memset(&none, 0, sizeof none);
@@ -376,12 +368,6 @@ static void count_objects(struct rank *self, void *arg)
 out:
     rank_note(self, close_all(&f));
 }
-
-START_TEST(objects_are_shared_and_counted)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, count_objects, NULL, 30);
-}
-END_TEST
 
 static void fail_to_unbind(struct rank *self, void *arg)
 {
@@ -472,14 +458,13 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void work_in_threads(struct rank *self, void *arg)
+RANKS_TEST(threads_with_lanes_of_their_own_do_not_meet, 3)
 {
     struct fixture f;
     struct worker workers[LANES];
     pthread_t threads[LANES];
     struct symm_emulated_objects before;
     symm_usage usage;
-    (void)arg;
     RANK_TRY(self, open_all(&f, self, 20000));
     memset(&before, 0, sizeof before);
     f.objects(&before);
@@ -502,12 +487,6 @@ static void work_in_threads(struct rank *self, void *arg)
 out:
     rank_note(self, close_all(&f));
 }
-
-START_TEST(threads_with_lanes_of_their_own_do_not_meet)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, work_in_threads, NULL, 60);
-}
-END_TEST
 
 int main(void)
 {

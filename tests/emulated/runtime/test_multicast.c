@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "exercise.h"
-#include "ranks.h"
 #include "test.h"
+#include "world.h"
 
 #if SYMM_MULTICAST
 
@@ -247,7 +247,8 @@ START_TEST(when_it_is_off_no_call_of_it_is_made)
 }
 END_TEST
 
-static void fail_for_one_segment(struct rank *self, void *arg)
+RANKS_TEST(a_segment_that_cannot_be_bound_is_without_it_on_all_ranks, 3,
+           .arg = (char[]){"cuMulticastBindMem@2#2=2"})
 {
     symm_context *ctx = NULL;
     void *x = NULL, *y = NULL;
@@ -269,13 +270,6 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(a_segment_that_cannot_be_bound_is_without_it_on_all_ranks)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, fail_for_one_segment, (char[]){"cuMulticastBindMem@2#2=2"},
-                 40);
-}
-END_TEST
-
 static const char *const orders[] = {"rank", "reverse", "random"};
 
 START_TEST(sums_are_right_in_every_order_of_the_switch)
@@ -286,43 +280,23 @@ END_TEST
 
 #endif
 
-static void be_alone(struct rank *self, void *arg)
+WORLD_TEST(a_group_of_one_is_without_it, 1)
 {
-    symm_context *ctx = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    CHECK_RANK(self, symm_multicast_off(symm_context_world(ctx)));
-    RANK_TRY(self, exercise_group(self, ctx, symm_context_world(ctx), 1));
-out:
-    symm_context_destroy(ctx);
+    CHECK_RANK(self, symm_multicast_off(world));
+    RANK_TRY(self, exercise_group(self, ctx, world, 1));
+out:;
 }
-
-START_TEST(a_group_of_one_is_without_it)
-{
-    ranks_run_ok(1, RANKS_AS_PROCESSES, be_alone, NULL, 20);
-}
-END_TEST
 
 #if !SYMM_MULTICAST
-static void be_without(struct rank *self, void *arg)
+WORLD_TEST(a_build_without_it_says_so, 2)
 {
-    symm_context *ctx = NULL;
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    const char *off = symm_multicast_off(symm_context_world(ctx));
+    const char *off = symm_multicast_off(world);
     CHECK_RANK_MSG(self, off && strstr(off, "built without"), "%s", off ? off : "it is on");
-    CHECK_RANK(self, symm_all_reduce_unavailable(symm_context_world(ctx), SYMM_ALGO_MULTIMEM,
-                                                 SYMM_FLOAT32, SYMM_SUM));
-    RANK_TRY(self, exercise_group(self, ctx, symm_context_world(ctx), 1));
-out:
-    symm_context_destroy(ctx);
+    CHECK_RANK(self,
+               symm_all_reduce_unavailable(world, SYMM_ALGO_MULTIMEM, SYMM_FLOAT32, SYMM_SUM));
+    RANK_TRY(self, exercise_group(self, ctx, world, 1));
+out:;
 }
-
-START_TEST(a_build_without_it_says_so)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, be_without, NULL, 20);
-}
-END_TEST
 #endif
 
 int main(void)

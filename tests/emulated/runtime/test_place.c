@@ -14,15 +14,10 @@
 #include "folder.h"
 #include "test.h"
 
-static void meet_and_part(struct rank *self, void *arg)
+MEETING_RANK(meet_and_part)
 {
-    struct meeting m = {.x = NULL};
-
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
-    RANK_TRY(self, barrier(m.world, "barrier", 5000));
-out:
-    part(&m);
+    RANK_TRY(self, barrier(m->world, "barrier", 5000));
+out:;
 }
 
 /* ---- What others leave or do there ---- */
@@ -91,7 +86,7 @@ END_TEST
 
 /* Clients that nobody wants: silent, garbage, surprise descriptors, a HELLO out of place, and too
  * many of them. */
-static void pester(struct rank *self, void *arg)
+RANKS_TEST(strangers_are_dropped, 2)
 {
     struct meeting m = {.x = NULL};
     const symm_config config = rank_config(self);
@@ -99,7 +94,6 @@ static void pester(struct rank *self, void *arg)
     struct symm_join join;
     int fds[40];
 
-    (void)arg;
     for (int i = 0; i < 40; i++)
         fds[i] = -1;
     if (self->rank == 1) {
@@ -126,12 +120,6 @@ out:
     symm__fd_close_all(fds, 40);
     part(&m);
 }
-
-START_TEST(strangers_are_dropped)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, pester, NULL, 20);
-}
-END_TEST
 
 START_TEST(an_unsafe_folder_is_refused)
 {
@@ -171,38 +159,22 @@ static void limit_descriptors(rlim_t soft, rlim_t hard)
     setrlimit(RLIMIT_NOFILE, &(struct rlimit){soft, hard});
 }
 
-static void meet_with_few(struct rank *self, void *arg)
+RANKS_TEST(a_limit_of_32_descriptors_is_enough_for_4, 4)
 {
     limit_descriptors(32, 32);
     meet_and_part(self, arg);
 }
 
-START_TEST(a_limit_of_32_descriptors_is_enough_for_4)
-{
-    ranks_run_ok(4, RANKS_AS_PROCESSES, meet_with_few, NULL, 20);
-}
-END_TEST
-
-static void meet_with_too_few(struct rank *self, void *arg)
+RANKS_TEST(all_ranks_read_that_rank_0_has_too_few_descriptors, 4)
 {
     struct meeting m = {.config = {.timeout_ms = 10000}};
 
-    (void)arg;
     limit_descriptors(16, 16);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "RLIMIT_NOFILE is 16", meet(self, &m));
     CHECK_RANK(self, strstr(symm__failure_text(), "(on rank 0)") != NULL);
 out:
     part(&m);
 }
-
-START_TEST(all_ranks_read_that_rank_0_has_too_few_descriptors)
-{
-    struct rank_report reports[RANKS_MAX];
-
-    ranks_run(4, RANKS_AS_PROCESSES, meet_with_too_few, NULL, reports, 20);
-    ranks_assert_clean(reports, 4);
-}
-END_TEST
 
 /* ---- Rank 0 cannot serve ---- */
 

@@ -5,38 +5,34 @@
  */
 #include <symm/stream.h>
 #include "kernels.h"
-#include "ranks.h"
 #include "test.h"
+#include "world.h"
 
 enum { RANKS = 3, THREADS = 32, ROUNDS = 5, TSAN_EXIT = 66 /* ThreadSanitizer's own exit code */ };
 
-static void hand_over(struct rank *self, void *arg)
+WORLD_RANK(hand_over)
 {
-    symm_context *ctx = NULL;
     symm_kernel *kernel = NULL;
     test_hand_over_args a = {.planted = *(const uint32_t *)arg};
     int32_t wrong = 0;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
     RANK_TRY(self, symm_kernel_load(ctx, &test_kernels, "test_hand_over", &kernel));
-    RANK_TRY(self, symm_alloc(w, 4 * THREADS * sizeof *a.cells, (void **)&a.cells));
-    RANK_TRY(self, symm_alloc(w, sizeof *a.flag, (void **)&a.flag));
-    RANK_TRY(self, symm_alloc(w, sizeof *a.wrong, (void **)&a.wrong));
+    RANK_TRY(self, symm_alloc(world, 4 * THREADS * sizeof *a.cells, (void **)&a.cells));
+    RANK_TRY(self, symm_alloc(world, sizeof *a.flag, (void **)&a.flag));
+    RANK_TRY(self, symm_alloc(world, sizeof *a.wrong, (void **)&a.wrong));
     RANK_TRY(self, symm_fill(a.flag, 0, sizeof *a.flag, NULL));
     RANK_TRY(self, symm_fill(a.wrong, 0, sizeof *a.wrong, NULL));
-    RANK_TRY(self, symm_group_view(w, &a.view));
+    RANK_TRY(self, symm_group_view(world, &a.view));
     for (a.round = 1; a.round <= ROUNDS; a.round++) {
         const symm_grid grid = {.blocks = 1, .threads = THREADS};
-        RANK_TRY(self, symm_barrier(w, NULL));
-        RANK_TRY(self, symm_launch(w, kernel, &grid, &a, sizeof a, NULL));
+        RANK_TRY(self, symm_barrier(world, NULL));
+        RANK_TRY(self, symm_launch(world, kernel, &grid, &a, sizeof a, NULL));
     }
     RANK_TRY(self, symm_copy(&wrong, a.wrong, sizeof wrong, NULL));
-    RANK_TRY(self, symm_synchronize(w, NULL));
+    RANK_TRY(self, symm_synchronize(world, NULL));
     self->report->wrong = wrong;
 out:
     symm_kernel_unload(kernel);
-    symm_context_destroy(ctx);
 }
 
 static void hand_over_with(uint32_t planted)
@@ -44,31 +40,27 @@ static void hand_over_with(uint32_t planted)
     ranks_run_ok(2, RANKS_AS_THREADS, hand_over, &planted, 60);
 }
 
-static void go_round(struct rank *self, void *arg)
+WORLD_RANK(go_round)
 {
-    symm_context *ctx = NULL;
     symm_kernel *kernel = NULL;
     const symm_grid grid = {.blocks = 1, .threads = THREADS};
     test_ring_args a = {.rounds = ROUNDS, .planted = *(const int32_t *)arg};
     int32_t wrong = 0;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
     RANK_TRY(self, symm_kernel_load(ctx, &test_kernels, "test_ring", &kernel));
-    RANK_TRY(self, symm_signal_pad_alloc(w, 1, &a.pad));
-    RANK_TRY(self, symm_alloc(w, 4 * THREADS * sizeof *a.cells, (void **)&a.cells));
-    RANK_TRY(self, symm_alloc(w, sizeof *a.wrong, (void **)&a.wrong));
+    RANK_TRY(self, symm_signal_pad_alloc(world, 1, &a.pad));
+    RANK_TRY(self, symm_alloc(world, 4 * THREADS * sizeof *a.cells, (void **)&a.cells));
+    RANK_TRY(self, symm_alloc(world, sizeof *a.wrong, (void **)&a.wrong));
     RANK_TRY(self, symm_fill(a.wrong, 0, sizeof *a.wrong, NULL));
-    RANK_TRY(self, symm_group_view(w, &a.view));
-    RANK_TRY(self, symm_barrier(w, NULL));
-    RANK_TRY(self, symm_launch(w, kernel, &grid, &a, sizeof a, NULL));
+    RANK_TRY(self, symm_group_view(world, &a.view));
+    RANK_TRY(self, symm_barrier(world, NULL));
+    RANK_TRY(self, symm_launch(world, kernel, &grid, &a, sizeof a, NULL));
     RANK_TRY(self, symm_copy(&wrong, a.wrong, sizeof wrong, NULL));
-    RANK_TRY(self, symm_synchronize(w, NULL));
+    RANK_TRY(self, symm_synchronize(world, NULL));
     if (!a.planted) /* else whoever is late finds the next round's, or not */
         self->report->wrong = wrong;
 out:
     symm_kernel_unload(kernel);
-    symm_context_destroy(ctx);
 }
 
 static void go_round_with(int32_t planted)

@@ -9,45 +9,12 @@
 #include <symm/collectives.h>
 #include <symm/detail/emulated.h>
 #include <symm/stream.h>
+#include "bench.h"
 #include "collective.h"
 #include "matmul_bench.h"
-#include "ranks.h"
 #include "test.h"
 
 enum { COUNT = 64, NBYTES = 2 * COUNT * sizeof(float) };
-
-struct bench {
-    symm_context *ctx;
-    symm_group *world;
-    symm_stream s;
-    void *plain, *result; /* of NBYTES */
-    bool (*set_fault)(const char *spec);
-    uint64_t (*calls)(int rank);
-};
-
-static symm_status bench_open(struct rank *self, struct bench *b)
-{
-    RANK_TRY(self, rank_join(self, &b->ctx));
-    b->world = symm_context_world(b->ctx);
-    RANK_TRY(self, symm_stream_create(b->ctx, &b->s));
-    RANK_TRY(self, symm_device_alloc(b->ctx, NBYTES, &b->plain));
-    RANK_TRY(self, symm_device_alloc(b->ctx, NBYTES, &b->result));
-    RANK_TRY(self, symm_fill(b->plain, 0, NBYTES, b->s));
-    *(void **)&b->set_fault = symm_context_driver_symbol(b->ctx, "symm_emulated_set_fault");
-    *(void **)&b->calls = symm_context_driver_symbol(b->ctx, "symm_emulated_calls");
-out:
-    return self->report->status;
-}
-
-static void bench_close(struct bench *b)
-{
-    symm_stream_destroy(b->s);
-    if (b->ctx) {
-        symm_device_free(b->ctx, b->plain);
-        symm_device_free(b->ctx, b->result);
-    }
-    symm_context_destroy(b->ctx);
-}
 
 static const struct collective_variant variants[] = {
     {ALL_REDUCE, SYMM_ALGO_AUTO},
@@ -91,216 +58,154 @@ out:
 }
 
 /* Ranks of processes: other tests have threads. The world of one has no kernels. */
-static void give_host_arrays(struct rank *self, void *arg)
+BENCH_TEST(host_arrays_are_refused_by_every_algorithm, _i ? 2 : 1)
 {
-    struct bench b = {0};
     float host[NBYTES / sizeof(float)] = {0};
     int tried = 0;
-    (void)arg;
-    RANK_TRY(self, bench_open(self, &b));
     for (int i = 0; i < VARIANTS; i++) {
         const struct collective c = call_of(i);
-        if (collective_unavailable(&c, b.world))
+        if (collective_unavailable(&c, b->world))
             continue;
         tried++;
-        expect_refused(self, "in", host, collective_call(&c, b.world, host, b.plain, b.s));
-        expect_refused(self, "out", host, collective_call(&c, b.world, b.plain, host, b.s));
-        RANK_TRY(self, collective_call(&c, b.world, b.plain, b.result, b.s));
+        expect_refused(self, "in", host, collective_call(&c, b->world, host, b->plain, b->s));
+        expect_refused(self, "out", host, collective_call(&c, b->world, b->plain, host, b->s));
+        RANK_TRY(self, collective_call(&c, b->world, b->plain, b->result, b->s));
     }
-    RANK_TRY(self, symm_synchronize(b.world, b.s));
+    RANK_TRY(self, symm_synchronize(b->world, b->s));
     CHECK_RANK_MSG(self, tried >= VARIANTS - 4, "%d variants run here", tried);
-out:
-    bench_close(&b);
+out:;
 }
 
-START_TEST(host_arrays_are_refused_by_every_algorithm)
+BENCH_TEST(memory_that_ends_too_early_is_refused, 2)
 {
-    ranks_run_ok(_i ? 2 : 1, RANKS_AS_PROCESSES, give_host_arrays, NULL, 30);
-}
-END_TEST
-
-static void give_short_memory(struct rank *self, void *arg)
-{
-    struct bench b = {0};
-    (void)arg;
-    RANK_TRY(self, bench_open(self, &b));
-    enum { ALL = NBYTES / sizeof(float) };
+    enum { ALL = BENCH_NBYTES / sizeof(float) };
     RANK_EXPECT_TEXT(
         self, SYMM_ERROR_ARGUMENT, "run beyond the end of what the device can access",
-        symm_all_reduce(b.world, b.plain, b.plain, ALL + 1, SYMM_FLOAT32, SYMM_SUM, NULL, b.s));
-    RANK_TRY(self,
-             symm_all_reduce(b.world, b.plain, b.plain, ALL, SYMM_FLOAT32, SYMM_SUM, NULL, b.s));
-    RANK_TRY(self, symm_synchronize(b.world, b.s));
-out:
-    bench_close(&b);
+        symm_all_reduce(b->world, b->plain, b->plain, ALL + 1, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    RANK_TRY(self, symm_all_reduce(b->world, b->plain, b->plain, ALL, SYMM_FLOAT32, SYMM_SUM, NULL,
+                                   b->s));
+    RANK_TRY(self, symm_synchronize(b->world, b->s));
+out:;
 }
 
-START_TEST(memory_that_ends_too_early_is_refused)
+BENCH_TEST(pinned_host_memory_is_device_memory, 2)
 {
-    ranks_run_ok(2, RANKS_AS_PROCESSES, give_short_memory, NULL, 30);
-}
-END_TEST
-
-static void give_pinned_memory(struct rank *self, void *arg)
-{
-    struct bench b = {0};
     int (*alloc)(void **, size_t, unsigned) = NULL, (*release)(void *) = NULL;
     float *pinned = NULL;
-    (void)arg;
-    RANK_TRY(self, bench_open(self, &b));
-    *(void **)&alloc = symm_context_driver_symbol(b.ctx, "cuMemHostAlloc");
-    *(void **)&release = symm_context_driver_symbol(b.ctx, "cuMemFreeHost");
+    *(void **)&alloc = symm_context_driver_symbol(b->ctx, "cuMemHostAlloc");
+    *(void **)&release = symm_context_driver_symbol(b->ctx, "cuMemFreeHost");
     CHECK_RANK(self, alloc((void **)&pinned, NBYTES, 0) == 0);
     for (int i = 0; i < COUNT; i++)
         pinned[i] = (float)(i + self->rank);
-    RANK_TRY(self,
-             symm_all_reduce(b.world, pinned, b.result, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, b.s));
-    RANK_TRY(self, symm_all_reduce(b.world, b.result, pinned + COUNT, COUNT, SYMM_FLOAT32, SYMM_MAX,
-                                   NULL, b.s));
-    RANK_TRY(self, symm_synchronize(b.world, b.s));
+    RANK_TRY(self, symm_all_reduce(b->world, pinned, b->result, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL,
+                                   b->s));
+    RANK_TRY(self, symm_all_reduce(b->world, b->result, pinned + COUNT, COUNT, SYMM_FLOAT32,
+                                   SYMM_MAX, NULL, b->s));
+    RANK_TRY(self, symm_synchronize(b->world, b->s));
     for (int i = 0; i < COUNT; i++)
         self->report->wrong += pinned[COUNT + i] != (float)(2 * i + 1);
 out:
     if (pinned)
         release(pinned);
-    bench_close(&b);
 }
-
-START_TEST(pinned_host_memory_is_device_memory)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, give_pinned_memory, NULL, 30);
-}
-END_TEST
 
 /* Where devices share page tables with the host. */
-static void give_pageable_memory(struct rank *self, void *arg)
+BENCH_TEST(host_arrays_are_right_where_devices_can_access_them, 2,
+           .env = {{"SYMM_EMULATED_PAGEABLE", "1"}})
 {
-    struct bench b = {0};
     float *host = malloc(NBYTES);
-    (void)arg;
-    RANK_TRY(self, bench_open(self, &b));
     for (int i = 0; i < COUNT; i++)
         host[i] = (float)(i + self->rank);
-    RANK_TRY(self, symm_all_reduce(b.world, host, host + COUNT, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL,
-                                   b.s));
-    RANK_TRY(self, symm_synchronize(b.world, b.s));
+    RANK_TRY(self, symm_all_reduce(b->world, host, host + COUNT, COUNT, SYMM_FLOAT32, SYMM_SUM,
+                                   NULL, b->s));
+    RANK_TRY(self, symm_synchronize(b->world, b->s));
     for (int i = 0; i < COUNT; i++)
         self->report->wrong += host[COUNT + i] != (float)(2 * i + 1);
 out:
-    bench_close(&b);
     free(host);
 }
 
-START_TEST(host_arrays_are_right_where_devices_can_access_them)
+static bool set_fault(const struct bench *b, const char *spec)
 {
-    setenv("SYMM_EMULATED_PAGEABLE", "1", 1);
-    ranks_run_ok(2, RANKS_AS_PROCESSES, give_pageable_memory, NULL, 30);
+    bool (*set)(const char *);
+    *(void **)&set = symm_context_driver_symbol(b->ctx, "symm_emulated_set_fault");
+    return set(spec);
 }
-END_TEST
 
 /* How many driver calls an all-reduce makes. */
 static uint64_t calls_of(struct rank *self, struct bench *b, const void *in, void *out)
 {
-    b->set_fault(NULL);
+    uint64_t (*ncalls)(int rank);
+    *(void **)&ncalls = symm_context_driver_symbol(b->ctx, "symm_emulated_calls");
+    set_fault(b, NULL);
     RANK_TRY(self, symm_all_reduce(b->world, in, out, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
-    const uint64_t n = b->calls(self->rank);
+    const uint64_t n = ncalls(self->rank);
     RANK_TRY(self, symm_synchronize(b->world, b->s));
     return n;
 out:
     return 0;
 }
 
-static void count_questions(struct rank *self, void *arg)
+BENCH_TEST(the_driver_is_asked_once_for_each_allocation, 2)
 {
     enum { QUESTIONS = 3, MANY = 40 }; /* its type, where it begins, how long it is */
-    struct bench b = {0};
     float *symmetric = NULL;
     void *many[MANY] = {NULL};
-    (void)arg;
-    RANK_TRY(self, bench_open(self, &b));
-    RANK_TRY(self, symm_alloc(b.world, NBYTES, (void **)&symmetric));
-    calls_of(self, &b, symmetric, symmetric); /* what only the first call does */
-    const uint64_t without = calls_of(self, &b, symmetric, symmetric);
-    CHECK_RANK(self, calls_of(self, &b, b.plain, symmetric) == without + QUESTIONS);
-    CHECK_RANK(self, calls_of(self, &b, b.plain, symmetric) == without);
-    CHECK_RANK(self, calls_of(self, &b, (float *)b.plain + COUNT, symmetric) == without);
-    CHECK_RANK(self, calls_of(self, &b, b.plain, b.result) == without + QUESTIONS);
-    CHECK_RANK(self, calls_of(self, &b, b.plain, b.result) == without);
+    RANK_TRY(self, symm_alloc(b->world, NBYTES, (void **)&symmetric));
+    calls_of(self, b, symmetric, symmetric); /* what only the first call does */
+    const uint64_t without = calls_of(self, b, symmetric, symmetric);
+    CHECK_RANK(self, calls_of(self, b, b->plain, symmetric) == without + QUESTIONS);
+    CHECK_RANK(self, calls_of(self, b, b->plain, symmetric) == without);
+    CHECK_RANK(self, calls_of(self, b, (float *)b->plain + COUNT, symmetric) == without);
+    CHECK_RANK(self, calls_of(self, b, b->plain, b->result) == without + QUESTIONS);
+    CHECK_RANK(self, calls_of(self, b, b->plain, b->result) == without);
     for (int i = 0; i < MANY; i++)
-        RANK_TRY(self, symm_device_alloc(b.ctx, NBYTES, &many[i]));
+        RANK_TRY(self, symm_device_alloc(b->ctx, NBYTES, &many[i]));
     for (int i = 0; i < MANY; i++)
-        CHECK_RANK(self, calls_of(self, &b, many[i], symmetric) == without + QUESTIONS);
-    CHECK_RANK(self, calls_of(self, &b, many[MANY - 1], symmetric) == without);
+        CHECK_RANK(self, calls_of(self, b, many[i], symmetric) == without + QUESTIONS);
+    CHECK_RANK(self, calls_of(self, b, many[MANY - 1], symmetric) == without);
 out:
-    for (int i = 0; i < MANY && b.ctx; i++)
-        symm_device_free(b.ctx, many[i]);
-    bench_close(&b);
+    for (int i = 0; i < MANY && b->ctx; i++)
+        symm_device_free(b->ctx, many[i]);
 }
-
-START_TEST(the_driver_is_asked_once_for_each_allocation)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, count_questions, NULL, 60);
-}
-END_TEST
 
 /* What the driver cannot say is not held against the caller. */
-static void lose_answers(struct rank *self, void *arg)
+BENCH_TEST(a_driver_that_does_not_answer_refuses_nothing, 2)
 {
-    struct bench b = {0};
-    (void)arg;
-    RANK_TRY(self, bench_open(self, &b));
-    CHECK_RANK(self, b.set_fault("cuPointerGetAttribute#1+=999"));
-    RANK_TRY(self,
-             symm_all_reduce(b.world, b.plain, b.result, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, b.s));
-    CHECK_RANK(self, b.set_fault("cuPointerGetAttribute#2+=999"));
-    RANK_TRY(self,
-             symm_all_reduce(b.world, b.plain, b.result, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, b.s));
-    b.set_fault(NULL);
-    RANK_TRY(self, symm_synchronize(b.world, b.s));
-out:
-    bench_close(&b);
+    CHECK_RANK(self, set_fault(b, "cuPointerGetAttribute#1+=999"));
+    RANK_TRY(self, symm_all_reduce(b->world, b->plain, b->result, COUNT, SYMM_FLOAT32, SYMM_SUM,
+                                   NULL, b->s));
+    CHECK_RANK(self, set_fault(b, "cuPointerGetAttribute#2+=999"));
+    RANK_TRY(self, symm_all_reduce(b->world, b->plain, b->result, COUNT, SYMM_FLOAT32, SYMM_SUM,
+                                   NULL, b->s));
+    set_fault(b, NULL);
+    RANK_TRY(self, symm_synchronize(b->world, b->s));
+out:;
 }
 
-START_TEST(a_driver_that_does_not_answer_refuses_nothing)
+BENCH_TEST(in_a_capture_it_is_the_same, 2)
 {
-    ranks_run_ok(2, RANKS_AS_PROCESSES, lose_answers, NULL, 30);
-}
-END_TEST
-
-static void capture(struct rank *self, void *arg)
-{
-    struct bench b = {0};
     symm_graph graph = NULL;
     float host[COUNT] = {0};
-    (void)arg;
-    RANK_TRY(self, bench_open(self, &b));
-    RANK_TRY(self, symm_synchronize(b.world, b.s));
-    RANK_TRY(self, symm_graph_begin(b.s));
+    RANK_TRY(self, symm_synchronize(b->world, b->s));
+    RANK_TRY(self, symm_graph_begin(b->s));
     const symm_status bad =
-        symm_all_reduce(b.world, host, b.result, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, b.s);
+        symm_all_reduce(b->world, host, b->result, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, b->s);
     const symm_status good =
-        symm_all_reduce(b.world, b.plain, b.result, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, b.s);
-    RANK_TRY(self, symm_graph_end(b.s, &graph));
+        symm_all_reduce(b->world, b->plain, b->result, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, b->s);
+    RANK_TRY(self, symm_graph_end(b->s, &graph));
     RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, bad);
     RANK_TRY(self, good);
-    RANK_TRY(self, symm_graph_launch(graph, b.s));
-    RANK_TRY(self, symm_synchronize(b.world, b.s));
+    RANK_TRY(self, symm_graph_launch(graph, b->s));
+    RANK_TRY(self, symm_synchronize(b->world, b->s));
 out:
     symm_graph_destroy(graph);
-    bench_close(&b);
 }
 
-START_TEST(in_a_capture_it_is_the_same)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, capture, NULL, 30);
-}
-END_TEST
-
-static void multiply(struct rank *self, void *arg)
+RANKS_TEST(products_refuse_host_arrays, 2)
 {
     struct matmul_bench b = {0};
     char *host = calloc(1, 1 << 20);
-    (void)arg;
     RANK_TRY(self, matmul_bench_open(self, &b, &matmul_works));
     RANK_TRY(self, matmul_job_create(self, &b.job));
     symm_matmul_args args = matmul_job_args(&b.job);
@@ -314,12 +219,6 @@ out:
     matmul_bench_close(&b);
     free(host);
 }
-
-START_TEST(products_refuse_host_arrays)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, multiply, NULL, 60);
-}
-END_TEST
 
 int main(void)
 {

@@ -10,18 +10,14 @@
 
 /* ---- Meeting ---- */
 
-static void meet_and_part(struct rank *self, void *arg)
+MEETING_RANK(meet_and_part)
 {
-    struct meeting m = {.x = NULL};
     bool right = true;
 
-    (void)arg;
-    RANK_TRY(self, meet(self, &m));
-    RANK_TRY(self, agree(m.world, "agree", 5, &right));
+    RANK_TRY(self, agree(m->world, "agree", 5, &right));
     CHECK_RANK(self, right);
-    CHECK_RANK(self, symm__host_comm_rank(m.world) == self->rank);
-out:
-    part(&m);
+    CHECK_RANK(self, symm__host_comm_rank(m->world) == self->rank);
+out:;
 }
 
 /* Until another rank, a process, has put something into value[0] of its report. */
@@ -94,7 +90,7 @@ static void on_alarm(int unused)
     (void)unused;
 }
 
-static void meet_in_a_storm(struct rank *self, void *arg)
+RANKS_TEST(signals_do_not_disturb, 4)
 {
     const struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
 
@@ -106,12 +102,6 @@ static void meet_in_a_storm(struct rank *self, void *arg)
         meet_and_part(self, arg);
     setitimer(ITIMER_REAL, &never, NULL);
 }
-
-START_TEST(signals_do_not_disturb)
-{
-    ranks_run_ok(4, RANKS_AS_PROCESSES, meet_in_a_storm, NULL, 20);
-}
-END_TEST
 
 /* ---- Whoever is wrong is named ---- */
 
@@ -146,7 +136,7 @@ static const struct wrong wrongs[] = {
      {"rank 0", "same device, GPU-00070707-0707-0707-0707-070707070707"}},
 };
 
-static void be_wrong(struct rank *self, void *arg)
+RANKS_TEST(all_ranks_read_who_is_wrong, 4, .arg = (void *)&wrongs[_i])
 {
     const struct wrong *w = arg;
     struct meeting m = {.x = NULL};
@@ -169,20 +159,10 @@ out:
     part(&m);
 }
 
-START_TEST(all_ranks_read_who_is_wrong)
-{
-    struct rank_report reports[RANKS_MAX];
-
-    ranks_run(4, RANKS_AS_PROCESSES, be_wrong, (void *)&wrongs[_i], reports, 20);
-    ranks_assert_clean(reports, 4);
-}
-END_TEST
-
-static void have_a_token(struct rank *self, void *arg)
+RANKS_TEST(a_wrong_token_is_refused, 3)
 {
     struct meeting m = {.config = {.timeout_ms = 1000}};
 
-    (void)arg;
     setenv("SYMM_TOKEN",
            self->rank == 2 ? "ffffffffffffffffffffffffffffffff"
                            : "00000000000000000000000000000001",
@@ -196,16 +176,7 @@ out:
     part(&m);
 }
 
-START_TEST(a_wrong_token_is_refused)
-{
-    struct rank_report reports[RANKS_MAX];
-
-    ranks_run(3, RANKS_AS_PROCESSES, have_a_token, NULL, reports, 20);
-    ranks_assert_clean(reports, 3);
-}
-END_TEST
-
-static void meet_a_stranger(struct rank *self, void *arg)
+RANKS_TEST(other_versions_and_hosts_are_refused, 3, .arg = _i ? folder : NULL)
 {
     const bool version = arg != NULL;
     struct meeting m = {.x = NULL};
@@ -225,15 +196,6 @@ out:
     symm__fd_close(&fd);
     part(&m);
 }
-
-START_TEST(other_versions_and_hosts_are_refused)
-{
-    struct rank_report reports[RANKS_MAX];
-
-    ranks_run(3, RANKS_AS_PROCESSES, meet_a_stranger, _i ? folder : NULL, reports, 20);
-    ranks_assert_clean(reports, 3);
-}
-END_TEST
 
 /* A hub that speaks by hand: it answers whatever comes in the words of another version. */
 static bool answer_as_another_version(struct rank *self)
@@ -262,11 +224,10 @@ static bool answer_as_another_version(struct rank *self)
     return true;
 }
 
-static void meet_another_version(struct rank *self, void *arg)
+RANKS_TEST(a_rank_0_of_another_version_is_named, 2)
 {
     struct meeting m = {.x = NULL};
 
-    (void)arg;
     if (self->rank == 0)
         CHECK_RANK(self, answer_as_another_version(self));
     else
@@ -275,15 +236,6 @@ static void meet_another_version(struct rank *self, void *arg)
 out:
     part(&m);
 }
-
-START_TEST(a_rank_0_of_another_version_is_named)
-{
-    struct rank_report reports[RANKS_MAX];
-
-    ranks_run(2, RANKS_AS_PROCESSES, meet_another_version, NULL, reports, 20);
-    ranks_assert_clean(reports, 2);
-}
-END_TEST
 
 /* ---- Ranks that do not come ---- */
 
@@ -311,7 +263,7 @@ START_TEST(missing_ranks_are_named)
 }
 END_TEST
 
-static void try_twice(struct rank *self, void *arg)
+RANKS_TEST(after_a_failed_attempt_the_next_one_works, 3)
 {
     struct meeting m = {.config = {.timeout_ms = 300}};
 
@@ -324,21 +276,14 @@ static void try_twice(struct rank *self, void *arg)
 out:;
 }
 
-START_TEST(after_a_failed_attempt_the_next_one_works)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, try_twice, NULL, 20);
-}
-END_TEST
-
 /* ---- Who comes late, or says nothing ---- */
 
-static void come_after_a_refusal(struct rank *self, void *arg)
+RANKS_TEST(a_rank_that_comes_after_a_refusal_reads_it, 3)
 {
     struct meeting m = {.x = NULL};
     struct symm_message heard;
     int fd = -1;
 
-    (void)arg;
     if (self->rank == 1) {
         fd = join_by_hand(self, &(struct hello_by_hand){.more_ranks = 1});
         CHECK_RANK(self, hear(fd, &heard) == SYMM_RECEIVED && heard.type == SYMM_MESSAGE_ENDED);
@@ -354,19 +299,10 @@ out:
     part(&m);
 }
 
-START_TEST(a_rank_that_comes_after_a_refusal_reads_it)
-{
-    struct rank_report reports[RANKS_MAX];
-
-    ranks_run(3, RANKS_AS_PROCESSES, come_after_a_refusal, NULL, reports, 15);
-    ranks_assert_clean(reports, 3);
-}
-END_TEST
-
 enum { SILENT = 30 };
 
 /* More connections than the hub has places, all of them before rank 1 comes. */
-static void crowd(struct rank *self, void *arg)
+RANKS_TEST(silent_connections_make_room_and_are_told, 2)
 {
     const symm_config config = rank_config(self);
     struct meeting m = {.x = NULL};
@@ -374,7 +310,6 @@ static void crowd(struct rank *self, void *arg)
     struct symm_join join;
     int fds[SILENT], told[2] = {0};
 
-    (void)arg;
     memset(fds, -1, sizeof fds);
     if (self->rank == 1) {
         RANK_TRY(self, symm__join_resolve(&config, &join));
@@ -396,14 +331,8 @@ out:
     part(&m);
 }
 
-START_TEST(silent_connections_make_room_and_are_told)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, crowd, NULL, 30);
-}
-END_TEST
-
 /* Another version, from a process that has the token or has not. */
-static void speak_another_version(struct rank *self, void *arg)
+RANKS_TEST(another_version_without_the_token_ends_nothing, 3, .arg = _i ? folder : NULL)
 {
     const bool knows_token = arg != NULL;
     struct meeting m = {.x = NULL};
@@ -427,15 +356,6 @@ out:
     symm__fd_close(&fd);
     part(&m);
 }
-
-START_TEST(another_version_without_the_token_ends_nothing)
-{
-    struct rank_report reports[RANKS_MAX];
-
-    ranks_run(3, RANKS_AS_PROCESSES, speak_another_version, _i ? folder : NULL, reports, 20);
-    ranks_assert_clean(reports, 3);
-}
-END_TEST
 
 static void die_while_joining(struct rank *self, void *arg)
 {

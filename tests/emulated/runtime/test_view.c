@@ -7,8 +7,8 @@
 #include <symm/detail/wait_record.h>
 #include <symm/stream.h>
 #include "kernels.h"
-#include "ranks.h"
 #include "test.h"
+#include "world.h"
 
 /* Version 1, member by member. New members come behind, or out of the reserved ones. */
 #define AT(type, member, offset)                                                                   \
@@ -73,35 +73,20 @@ AT(struct symm_emulated_ops, home, 48);
 AT(struct symm_emulated_ops, fault, 56);
 _Static_assert(sizeof(struct symm_emulated_ops) >= 128, "the driver's functions");
 
-static void launch_other_view(struct rank *self, void *arg)
+WORLD_TEST(a_view_of_another_version_is_refused, 1)
 {
-    symm_context *ctx = NULL;
     symm_kernel *kernel = NULL;
-    symm_stream s = NULL;
     test_ring_args a = {.rounds = 0};
 
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
     RANK_TRY(self, symm_kernel_load(ctx, &test_kernels, "test_ring", &kernel));
-    RANK_TRY(self, symm_stream_create(ctx, &s));
-    RANK_TRY(self, symm_group_view(w, &a.view));
+    RANK_TRY(self, symm_group_view(world, &a.view));
     a.view.abi = SYMM_VIEW_ABI + 1;
     RANK_EXPECT_TEXT(
         self, SYMM_ERROR_VERSION, "the view in args has interface 2, this library 1",
-        symm_launch(w, kernel, &(symm_grid){.blocks = 1, .threads = 1}, &a, sizeof a, s));
-    rank_note(self, SYMM_OK);
+        symm_launch(world, kernel, &(symm_grid){.blocks = 1, .threads = 1}, &a, sizeof a, s));
 out:
     symm_kernel_unload(kernel);
-    symm_stream_destroy(s);
-    symm_context_destroy(ctx);
 }
-
-START_TEST(a_view_of_another_version_is_refused)
-{
-    ranks_run_ok(1, RANKS_AS_PROCESSES, launch_other_view, NULL, 20);
-}
-END_TEST
 
 int main(void)
 {

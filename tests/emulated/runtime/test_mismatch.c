@@ -1,0 +1,145 @@
+/*
+ * Ranks that call different things: every rank is told, and the texts name both calls. At once with
+ * SYMM_CHECK on, after the timeout without.
+ */
+#include <stdlib.h>
+#include "bench.h"
+#include "exercise.h"
+#include "test.h"
+
+BENCH_TEST(sizes_that_differ_are_a_mismatch_that_names_both, 2)
+{
+    int32_t mine[8] = {0}, all[16];
+    void *p = NULL;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "4096",
+                     symm_alloc(b->world, self->rank ? 8192 : 4096, &p));
+    CHECK_RANK_MSG(self, strstr(self->report->text, "8192"), "%s", self->report->text);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "symm_exchange",
+                     symm_exchange(b->world, mine, self->rank ? 8 : 4, all));
+    CHECK_RANK(self, !p);
+out:;
+}
+
+BENCH_TEST(different_collective_calls_are_a_mismatch_that_names_both, 2)
+{
+    void *p = NULL;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "symm_alloc",
+                     self->rank ? symm_trim(b->world) : symm_alloc(b->world, 4096, &p));
+    CHECK_RANK_MSG(self, strstr(self->report->text, "symm_trim"), "%s", self->report->text);
+out:;
+}
+
+BENCH_TEST(a_bad_argument_on_one_rank_reaches_the_others, 2)
+{
+    void *p = NULL;
+    const symm_status st = rank_note(self, symm_alloc(b->world, self->rank ? 0 : 4096, &p));
+    if (self->rank == 1)
+        CHECK_RANK(self, st == SYMM_ERROR_ARGUMENT);
+    CHECK_RANK_MSG(self, st == SYMM_ERROR_ARGUMENT || st == SYMM_ERROR_MISMATCH, "%s: %s",
+                   symm_status_name(st), self->report->text);
+    CHECK_RANK(self, !p);
+out:;
+}
+
+BENCH_TEST(different_stream_calls_are_named_at_once_with_checking_on, 2)
+{
+    b->ended = true;
+    RANK_EXPECT_TEXT(
+        self, SYMM_ERROR_MISMATCH, "symm_all_reduce",
+        self->rank ? symm_barrier(b->world, b->s)
+                   : symm_all_reduce(b->world, b->x, b->x, 64, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    CHECK_RANK_MSG(self, strstr(self->report->text, "symm_barrier"), "%s", self->report->text);
+out:;
+}
+
+BENCH_TEST(counts_that_differ_are_named_at_once_with_checking_on, 2)
+{
+    b->ended = true;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "4711",
+                     symm_all_reduce(b->world, b->x, b->x, self->rank ? 4711 : 64, SYMM_FLOAT32,
+                                     SYMM_SUM, NULL, b->s));
+    CHECK_RANK_MSG(self, strstr(self->report->text, "64"), "%s", self->report->text);
+out:;
+}
+
+#define UNCHECKED .env = {{"SYMM_CHECK", "0"}, {"SYMM_TIMEOUT_MS", "1500"}}
+
+BENCH_TEST(a_stalled_wait_names_peer_channel_expected_and_seen, 2, UNCHECKED)
+{
+    b->ended = true;
+    const int64_t start = now_ms();
+    if (self->rank == 0) {
+        RANK_TRY(self, symm_wait(b->world, b->pad, 3, 1, 5, b->s));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "rank 1", symm_synchronize(b->world, b->s));
+        RANK_TEXT(self, "channel 3");
+        CHECK_RANK(self, strstr(self->report->text, "5") && strstr(self->report->text, "2"));
+    } else {
+        RANK_TRY(self, symm_signal(b->world, b->pad, 3, 0, 2, b->s)); /* two of the five */
+        RANK_TRY(self, symm_synchronize(b->world, b->s));
+        while (symm_check(b->world) == SYMM_OK && now_ms() < start + 10000)
+            pause_ms(20);
+        const symm_status st = symm_check(b->world);
+        CHECK_RANK(self, st == SYMM_ERROR_TIMEOUT || st == SYMM_ERROR_PEER);
+    }
+    CHECK_RANK_MSG(self, now_ms() - start < 6000, "%lld ms", (long long)(now_ms() - start));
+out:;
+}
+
+BENCH_TEST(without_checking_different_counts_are_an_error_that_names_both, 2, UNCHECKED)
+{
+    b->ended = true;
+    RANK_TRY(self, symm_all_reduce(b->world, b->x, b->x, self->rank ? 4711 : 64, SYMM_FLOAT32,
+                                   SYMM_SUM, NULL, b->s));
+    RANK_EXPECT(self, SYMM_ERROR_MISMATCH, symm_synchronize(b->world, b->s));
+    if (self->rank == 0) {
+        RANK_TEXT(self, "4711");
+        RANK_TEXT(self, "64");
+    }
+out:;
+}
+
+RANK_WITH(call_differently, struct bench, b, bench_open, bench_close)
+{
+    b->ended = true;
+    if (self->rank == 0)
+        RANK_TRY(self,
+                 symm_all_reduce(b->world, b->x, b->x, 64, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    else
+        RANK_TRY(self, symm_barrier(b->world, b->s));
+    /* The barrier may be over before the other rank's kernel stalls. */
+    symm_status st = symm_synchronize(b->world, b->s);
+    for (int ms = 0; ms < 4000 && st == SYMM_OK; ms += 20, st = symm_check(b->world))
+        pause_ms(20);
+    rank_note(self, st);
+out:;
+}
+
+START_TEST(without_checking_different_calls_are_an_error_that_names_both)
+{
+    struct rank_report reports[2];
+    setenv("SYMM_CHECK", "0", 1);
+    setenv("SYMM_TIMEOUT_MS", "1500", 1);
+    ranks_run(2, RANKS_AS_PROCESSES, call_differently, NULL, reports, 30);
+    ranks_assert_clean(reports, 2);
+    ck_assert_int_ne(reports[0].status, SYMM_OK);
+    ck_assert_int_ne(reports[1].status, SYMM_OK);
+    const char *text = strstr(reports[0].text, "symm_barrier") ? reports[0].text : reports[1].text;
+    ck_assert_msg(strstr(text, "symm_barrier") && strstr(text, "symm_all_reduce"), "%s | %s",
+                  reports[0].text, reports[1].text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("mismatch");
+    TCase *differ = test_case(suite, "disagreement", 60);
+    tcase_add_test(differ, sizes_that_differ_are_a_mismatch_that_names_both);
+    tcase_add_test(differ, different_collective_calls_are_a_mismatch_that_names_both);
+    tcase_add_test(differ, a_bad_argument_on_one_rank_reaches_the_others);
+    tcase_add_test(differ, different_stream_calls_are_named_at_once_with_checking_on);
+    tcase_add_test(differ, counts_that_differ_are_named_at_once_with_checking_on);
+    tcase_add_test(differ, a_stalled_wait_names_peer_channel_expected_and_seen);
+    tcase_add_test(differ, without_checking_different_counts_are_an_error_that_names_both);
+    tcase_add_test(differ, without_checking_different_calls_are_an_error_that_names_both);
+    return test_main(suite);
+}
