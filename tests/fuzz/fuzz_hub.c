@@ -27,7 +27,7 @@ struct script {
 struct scene {
     struct symm_join join;
     struct symm_log log;
-    struct symm_rendezvous place;
+    struct symm_rendezvous rendezvous;
     struct symm_hub *hub;
     int nclients;
     struct client clients[CLIENTS]; /* the first is rank 0's own */
@@ -441,16 +441,16 @@ static void open_scene(struct scene *x, unsigned nranks)
     struct symm_hub_config config = {.join = &x->join,
                                      .log = &x->log,
                                      .arbiter = {decide, freed, settled, x},
-                                     .place = &x->place};
+                                     .rendezvous = &x->rendezvous};
     int ends[2];
 
     x->log = (struct symm_log){.to = be_silent};
     x->join = (struct symm_join){.nranks = 1 + (int)(nranks % CLIENT_RANKS)};
     snprintf(x->join.session, sizeof x->join.session, "fuzz-%d", (int)getpid());
-    x->place = (struct symm_rendezvous){.listener = -1};
+    x->rendezvous = (struct symm_rendezvous){.listener = -1};
     if (symm__boot_id(x->boot_id) != SYMM_OK ||
-        (x->join.nranks > 1 &&
-         symm__rendezvous_open(&x->place, x->join.session, symm__deadline_in(1000), &x->log)) ||
+        (x->join.nranks > 1 && symm__rendezvous_open(&x->rendezvous, x->join.session,
+                                                     symm__deadline_in(1000), &x->log)) ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0 ||
         symm__hub_open(&config, ends[1], &x->hub) != SYMM_OK)
         fuzz_fail("the hub does not open: %s", symm__failure_text());

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include "runtime/comm/boot_id.h"
 #include "runtime/comm/rendezvous.h"
-#include "../../fuzz/client.h"
+#include "fuzz/client.h"
 #include "folder.h"
 #include "test.h"
 
