@@ -203,7 +203,7 @@ template <typename T, typename B, typename Load>
 SYMM_DEV B reduce_ranks(int nranks, uint32_t op, int rank, const B &own, const Load &load)
 {
     B y;
-    elements<T> sum;
+    elements<T> sum = {};
     for (int r = 0; r < nranks; r++) {
         const elements<T> x = unpack<T>(r == rank ? own : load(r));
         if (r == 0)
