@@ -325,6 +325,41 @@ START_TEST(lines_are_copied_and_checked)
 }
 END_TEST
 
+/* ---- Memory that goes ---- */
+
+static atomic_int released;
+
+static void *release_soon(void *arg)
+{
+    (void)arg;
+    usleep(50000);
+    atomic_store(&released, 1);
+    release();
+    return NULL;
+}
+
+START_TEST(free_and_unmap_wait_for_the_device)
+{
+    CUmemGenericAllocationHandle handle = memory_create(DEVICE, GRANULE);
+    CUdeviceptr allocated = device_memory(64), mapped = memory_map(handle, GRANULE, DEVICE);
+    pthread_t thread;
+    hold(stream);
+    ck_assert_int_eq(pthread_create(&thread, NULL, release_soon, NULL), 0);
+    if (_i)
+        OK(cu.cuMemFree(allocated));
+    else
+        OK(cu.cuMemUnmap(mapped, GRANULE));
+    ck_assert_int_eq(atomic_load(&released), 1);
+    pthread_join(thread, NULL);
+    if (_i)
+        OK(cu.cuMemUnmap(mapped, GRANULE));
+    else
+        OK(cu.cuMemFree(allocated));
+    OK(cu.cuMemAddressFree(mapped, GRANULE));
+    OK(cu.cuMemRelease(handle));
+}
+END_TEST
+
 /* ---- Load ---- */
 
 static void *many(void *arg)
@@ -408,6 +443,7 @@ int main(void)
     tcase_add_test(tc, pageable_sources_are_staged);
     tcase_add_test(tc, copies_are_checked);
     tcase_add_test(tc, lines_are_copied_and_checked);
+    tcase_add_loop_test(tc, free_and_unmap_wait_for_the_device, 0, 2);
     tcase_add_test(tc, devices_run_concurrently);
     tc = test_case(suite, "words", 60);
     tcase_add_loop_test(tc, a_word_comes_after_the_copies_before_it, 0, 4);
