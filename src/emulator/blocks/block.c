@@ -2,7 +2,7 @@
  * Runs one block of a grid on one thread of the operating system. Its CUDA threads are fibers, run
  * in passes: each pass resumes every ready thread, in an order drawn from the seed. A thread that
  * waits for others (at a barrier, in a warp exchange) is in no pass until the last of them arrives.
- * A thread that never gives way needs no own fiber: the next thread runs on the same stack.
+ * A thread that never gives way needs no fiber: the next thread runs on the same stack.
  */
 #include "block.h"
 

@@ -93,19 +93,19 @@ EMU_UNCHECKED static bool has_ended(const struct cuda_thread *t)
     return t->self.block_dim.x == 0;
 }
 
-/* Gives every lane of `came` the contributions of all of them. */
-EMU_UNCHECKED static void hand_out(struct cuda_thread *warp, uint32_t came, size_t nbytes)
+/* Gives every lane of `arrived` the contributions of all of them. */
+EMU_UNCHECKED static void hand_out(struct cuda_thread *warp, uint32_t arrived, size_t nbytes)
 {
     char gathered[WARP * EXCHANGE_NBYTES];
-    for (uint32_t from = came; from; from &= from - 1) {
+    for (uint32_t from = arrived; from; from &= from - 1) {
         unsigned lane = (unsigned)__builtin_ctz(from);
         memcpy(gathered + lane * nbytes, warp[lane].mine, nbytes);
     }
-    for (uint32_t rest = came; rest;) {
+    for (uint32_t rest = arrived; rest;) {
         unsigned first = (unsigned)__builtin_ctz(rest);
         uint32_t ended = ~(rest >> first);
         unsigned run = ended ? (unsigned)__builtin_ctz(ended) : WARP;
-        for (uint32_t to = came; to; to &= to - 1)
+        for (uint32_t to = arrived; to; to &= to - 1)
             memcpy((char *)warp[__builtin_ctz(to)].all + first * nbytes, gathered + first * nbytes,
                    run * nbytes);
         rest = first + run < WARP ? rest >> (first + run) << (first + run) : 0;
@@ -117,20 +117,20 @@ EMU_UNCHECKED static bool complete_exchange(struct block *b, struct cuda_thread 
                                             unsigned nlanes, const struct cuda_thread *like,
                                             const struct cuda_thread *last)
 {
-    uint32_t mask = like->mask, came = 0;
+    uint32_t mask = like->mask, arrived = 0;
     for (unsigned lane = 0; lane < nlanes; lane++) {
         if (!(mask >> lane & 1) || has_ended(&warp[lane]))
             continue;
         if (warp[lane].mask != mask || warp[lane].nbytes != like->nbytes)
             return false;
-        came |= 1u << lane;
+        arrived |= 1u << lane;
     }
     if (b->weak)
-        emu__weak_warp_met(b, (unsigned)(warp - b->threads), came);
+        emu__weak_warp_met(b, (unsigned)(warp - b->threads), arrived);
     EMU_ACQUIRE(warp);
-    hand_out(warp, came, like->nbytes);
+    hand_out(warp, arrived, like->nbytes);
     EMU_RELEASE(warp);
-    for (uint32_t rest = came; rest; rest &= rest - 1) {
+    for (uint32_t rest = arrived; rest; rest &= rest - 1) {
         struct cuda_thread *t = &warp[__builtin_ctz(rest)];
         t->mask = 0;
         if (t != last)

@@ -79,7 +79,7 @@ static struct emu_device *check_freed(uintptr_t start, enum emu_address_kind kin
     return device;
 }
 
-/* Freeing waits for the device; then the sticky error is told, but the memory is gone. */
+/* Waits for the device, frees, and returns the sticky error. */
 static CUresult deallocate(uintptr_t start, enum emu_address_kind kind, enum emu_count count)
 {
     struct emu_device *device = check_freed(start, kind);

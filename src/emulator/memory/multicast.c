@@ -22,7 +22,7 @@ static int nslots;
 
 void emu__control_lock(struct emu_control *control)
 {
-    /* A process that died with the lock left one record twice at worst. */
+    /* A process that died with the lock left at most one duplicate record. */
     if (pthread_mutex_lock(&control->lock) == EOWNERDEAD)
         pthread_mutex_consistent(&control->lock);
 }

@@ -1,8 +1,7 @@
 /*
  * Translates a multicast address into the memory of each bound device. This process maps each
- * memory once; another process's, by the binder's descriptor. When the binder has died, garbage of
- * this process replaces its memory: writes are lost and reads are undefined, but the kernel goes
- * on.
+ * memory once; that of another process by the binder's descriptor. When the binder has died,
+ * garbage replaces its memory: writes are lost and reads are undefined, but the kernel goes on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +87,7 @@ static bool has_ended(pid_t pid)
     size_t n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[n] = '\0';
-    const char *state = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *state = strrchr(text, ')'); /* the name before it may contain any character */
     return !state || state[1] == '\0' || state[2] == 'Z' || state[2] == 'X';
 }
 

@@ -32,8 +32,8 @@ void emu__state_ready(void)
 }
 
 /*
- * Appends one line to the rank's file. Opens the file for each line: so the trace holds no
- * descriptor that a test would count, and each line of a thread or rank stays whole.
+ * Appends one line to the rank's file. Opens the file for each line, so that the trace holds no
+ * descriptor that a test would count, and lines of several threads or ranks do not mix.
  */
 static void trace(const struct emu_call *call, const char *ending)
 {

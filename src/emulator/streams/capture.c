@@ -1,8 +1,8 @@
 /*
- * During a capture the works of the streams in it are added to a list instead of running. The
- * streams are the branches of the graph. A vector of each stream, and of each event recorded on the
- * way, holds the work that is behind it: seen[i] counts the works of the capture's i-th stream, and
- * its joining of the capture. A capture ends well if its first stream has seen all the others.
+ * During a capture the works of its streams are added to a list instead of running. The streams are
+ * the branches of the graph. Each stream, and each event recorded in the capture, has a vector of
+ * the work before it: seen[i] counts the works of the capture's i-th stream, plus one for joining
+ * the capture. A capture succeeds if its first stream has seen all the others.
  */
 #include "capture.h"
 
@@ -14,7 +14,7 @@
 struct emu_captures emu__captures = {.lock = PTHREAD_MUTEX_INITIALIZER};
 _Thread_local int emu__capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-/* ---- What has been seen ---- */
+/* ---- Vectors of seen work ---- */
 
 static uint64_t seen_of(const uint64_t *seen, unsigned nseen, unsigned i)
 {
@@ -139,7 +139,7 @@ CUresult emu__capture_add(struct CUstream_st *stream, struct emu_work *work)
     else if (!add_locked(capture, stream->capture_slot, work))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_unlock(&emu__captures.lock);
-    emu__work_release(work); /* the list has a reference of its own */
+    emu__work_release(work); /* the list has its own reference */
     return result;
 }
 

@@ -7,7 +7,7 @@
 /* A stream in a capture, which is a branch of the graph. */
 struct emu_member {
     struct CUstream_st *stream; /* NULL: destroyed meanwhile */
-    uint64_t *seen;             /* as in emu_node: the work that is behind the stream */
+    uint64_t *seen;             /* as in emu_node: the work before the stream's next work */
     unsigned nseen;
 };
 

@@ -147,7 +147,7 @@ void emu__stream_wait(struct CUstream_st *stream)
     emu__execution_release_unlock(execution);
 }
 
-/* Called with the lock, which it releases at the end. until: NULL for ever. */
+/* Waits. Called with the lock, which it releases at the end. until: NULL waits forever. */
 static bool execution_wait_unlock(struct emu_execution *execution, const struct timespec *until)
 {
     emu__execution_retain_locked(execution);

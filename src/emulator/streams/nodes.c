@@ -176,7 +176,8 @@ void emu__nodes_run(const struct emu_nodes *nodes, bool node_priorities, struct 
         run.done[i] = 1;
     pthread_mutex_init(&run.lock, NULL);
     pthread_cond_init(&run.changed, NULL);
-    pthread_mutex_lock(&run.lock); /* until the branches that cannot start are marked as done */
+    pthread_mutex_lock(
+        &run.lock); /* no branch waits before the branches that did not start are marked as done */
     while (started < nodes->nbranches && branch_start(&run, started))
         started++;
     run.running = started - 1;
