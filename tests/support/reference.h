@@ -1,6 +1,6 @@
 /*
- * Fresh random data and what its reductions must be. Conversions are written out bit by bit here,
- * apart from those of the library, so that both cannot be wrong in the same way.
+ * Fresh random data of the tests. The oracle of tools/oracle, which shares no code with the library,
+ * converts them and judges their reductions.
  */
 #ifndef TEST_REFERENCE_H
 #define TEST_REFERENCE_H

@@ -1,6 +1,6 @@
 /*
- * Element types on the host. Written apart from the library's conversions, whose results the tools
- * check with these.
+ * Element types on the host. Shares no code with the library's conversions, whose results are
+ * checked with these.
  */
 #include "element.h"
 
@@ -33,6 +33,15 @@ const struct element *element_find(const char *name)
     while (element_at(i) && strcmp(element_at(i)->name, name) != 0)
         i++;
     return element_at(i);
+}
+
+const struct element *element_by_dtype(symm_dtype dtype)
+{
+    size_t i = 0;
+
+    while (elements[i].dtype != dtype)
+        i++;
+    return &elements[i];
 }
 
 static uint32_t bits_of(float x)
@@ -84,63 +93,61 @@ static float float_of_fp16(uint16_t half)
     return float_of(sign | bits_of(float_of(rest << 13) * 0x1p112f));
 }
 
+/* The elements of a C type at `out`, aligned or not, by an expression of the number x. */
+#define NARROW(type, expression)                                                                   \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        const union element_number x = in[i];                                                      \
+        const type narrow = (type)(expression);                                                    \
+        memcpy((char *)out + i * sizeof narrow, &narrow, sizeof narrow);                           \
+    }                                                                                              \
+    break
+
 void element_narrow(const struct element *e, const union element_number *in, void *out, size_t n)
 {
     switch (e->dtype) {
     case SYMM_BFLOAT16:
-        for (size_t i = 0; i < n; i++)
-            ((uint16_t *)out)[i] = bf16_of((float)in[i].real);
-        break;
+        NARROW(uint16_t, bf16_of((float)x.real));
     case SYMM_FLOAT16:
-        for (size_t i = 0; i < n; i++)
-            ((uint16_t *)out)[i] = fp16_of((float)in[i].real);
-        break;
+        NARROW(uint16_t, fp16_of((float)x.real));
     case SYMM_FLOAT32:
-        for (size_t i = 0; i < n; i++)
-            ((float *)out)[i] = (float)in[i].real;
-        break;
+        NARROW(float, x.real);
     case SYMM_INT32:
-        for (size_t i = 0; i < n; i++)
-            ((uint32_t *)out)[i] = (uint32_t)in[i].whole;
-        break;
-    case SYMM_UINT8:
-    case SYMM_FLOAT8_E4M3:
-    case SYMM_FLOAT8_E5M2:
-        for (size_t i = 0; i < n; i++)
-            ((uint8_t *)out)[i] = (uint8_t)in[i].whole;
-        break;
-    default: /* as they are */
+        NARROW(uint32_t, x.whole);
+    case SYMM_FLOAT64:
+    case SYMM_INT64:
         memcpy(out, in, n * sizeof *in);
+        break;
+    default:
+        NARROW(uint8_t, x.whole);
     }
 }
+
+/* Numbers by an expression of the element x, of a C type, at `in`. */
+#define WIDEN(type, member, expression)                                                            \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        type x;                                                                                    \
+        memcpy(&x, (const char *)in + i * sizeof x, sizeof x);                                     \
+        out[i].member = (expression);                                                              \
+    }                                                                                              \
+    break
 
 void element_widen(const struct element *e, const void *in, union element_number *out, size_t n)
 {
     switch (e->dtype) {
     case SYMM_BFLOAT16:
-        for (size_t i = 0; i < n; i++)
-            out[i].real = float_of((uint32_t)((const uint16_t *)in)[i] << 16);
-        break;
+        WIDEN(uint16_t, real, (double)float_of((uint32_t)x << 16));
     case SYMM_FLOAT16:
-        for (size_t i = 0; i < n; i++)
-            out[i].real = float_of_fp16(((const uint16_t *)in)[i]);
-        break;
+        WIDEN(uint16_t, real, (double)float_of_fp16(x));
     case SYMM_FLOAT32:
-        for (size_t i = 0; i < n; i++)
-            out[i].real = ((const float *)in)[i];
-        break;
+        WIDEN(float, real, (double)x);
     case SYMM_INT32:
-        for (size_t i = 0; i < n; i++)
-            out[i].whole = ((const int32_t *)in)[i];
-        break;
-    case SYMM_UINT8:
-    case SYMM_FLOAT8_E4M3:
-    case SYMM_FLOAT8_E5M2:
-        for (size_t i = 0; i < n; i++)
-            out[i].whole = ((const uint8_t *)in)[i];
+        WIDEN(int32_t, whole, x);
+    case SYMM_FLOAT64:
+    case SYMM_INT64:
+        memcpy(out, in, n * sizeof *out);
         break;
     default:
-        memcpy(out, in, n * sizeof *out);
+        WIDEN(uint8_t, whole, x);
     }
 }
 
@@ -162,4 +169,17 @@ double element_ulp(const struct element *e, double x)
     if (x != 0 && isfinite(x) && ilogb(x) > exponent)
         exponent = ilogb(x);
     return ldexp(1, exponent - e->fraction_bits);
+}
+
+bool element_is_near(const struct element *e, double got, double value, double error)
+{
+    union element_number rounded;
+    double element;
+
+    /* False for a NaN. */
+    if (error > 0 && fabs(got - value) <= error + element_ulp(e, fabs(value) + error) / 2)
+        return true;
+    element_narrow(e, &(union element_number){.real = value}, &element, 1);
+    element_widen(e, &element, &rounded, 1);
+    return got == rounded.real;
 }

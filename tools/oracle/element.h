@@ -1,6 +1,6 @@
 /*
- * Element types on the host: conversions, printing, and how exact a type is. Types of one byte are
- * only ever moved; all of them count as integers here, which they are as bits.
+ * Element types on the host: conversions, printing and precision. Nothing reduces types of one byte:
+ * all of them count as integers here, by their bits.
  */
 #ifndef SYMM_TOOLS_ELEMENT_H
 #define SYMM_TOOLS_ELEMENT_H
@@ -29,6 +29,8 @@ union element_number {
 
 /* By name; NULL: there is no such type. */
 const struct element *element_find(const char *name);
+/* By the number that symm has for it, which must be one. */
+const struct element *element_by_dtype(symm_dtype dtype);
 /* The index-th, from 0; NULL past the last one. */
 const struct element *element_at(size_t index);
 #define ELEMENT_REDUCED_NAMES "bf16, fp16, fp32, fp64, int32, int64"
@@ -47,5 +49,12 @@ void element_print(const struct element *e, const void *in, char out[ELEMENT_TEX
 
 /* The distance of neighbouring numbers of a floating type around x. */
 double element_ulp(const struct element *e, double x);
+
+/*
+ * Whether `got`, an element of a floating type, is a number that is off from `value` by at most
+ * `error` and then rounded once. With error 0 only the nearest element is. Beyond the largest number
+ * of the type that is infinity.
+ */
+bool element_is_near(const struct element *e, double got, double value, double error);
 
 #endif

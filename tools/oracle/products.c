@@ -236,18 +236,15 @@ bool products_refer(struct products *p, uint64_t seed)
 
 /* ------------------------------------------------------------------------------------ the check */
 
-/* What the element `at` of d, whose reference is number `i`, is compared with. */
-static double expect(const struct products *p, size_t i, size_t at, double *bound)
+/* The value of the element `at` of d, whose reference is number `i`, before its rounding. */
+static double expect(const struct products *p, size_t i, size_t at, double *error)
 {
     union element_number c = {.real = 0};
-    double value;
 
     if (p->c)
         element_widen(p->element, p->c + at * p->element->nbytes, &c, 1);
-    value = p->alpha * p->sum[i] + p->beta * c.real;
-    *bound = p->eps * (fabs(p->alpha) * p->magnitude[i] + fabs(p->beta * c.real));
-    *bound += element_ulp(p->element, fabs(value) + *bound) / 2;
-    return value;
+    *error = p->eps * (fabs(p->alpha) * p->magnitude[i] + fabs(p->beta * c.real));
+    return p->alpha * p->sum[i] + p->beta * c.real;
 }
 
 /* Compares one element; returns whether it is wrong. */
@@ -255,20 +252,18 @@ static bool is_wrong(const struct products *p, size_t i, size_t at, const char *
                      struct products_verdict *v)
 {
     const char *mine = d + at * p->element->nbytes;
-    union element_number got, rounded;
-    double bound, value = expect(p, i, at, &bound);
-    char expected[sizeof rounded];
+    union element_number got;
+    double error, value = expect(p, i, at, &error), expected;
 
     element_widen(p->element, mine, &got, 1);
-    element_narrow(p->element, &(union element_number){.real = value}, expected, 1);
-    /* Where the type ends the right element is no number at any distance. */
-    if (fabs(got.real - value) <= bound || memcmp(mine, expected, p->element->nbytes) == 0)
+    if (element_is_near(p->element, got.real, value, error))
         return false;
     if (v->wrong == 0) {
         v->off = fabs(got.real - value);
-        v->bound = bound;
+        v->bound = error + element_ulp(p->element, fabs(value) + error) / 2;
+        element_narrow(p->element, &(union element_number){.real = value}, &expected, 1);
         element_print(p->element, mine, v->got);
-        element_print(p->element, expected, v->expected);
+        element_print(p->element, &expected, v->expected);
     }
     return true;
 }

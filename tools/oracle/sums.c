@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <symm/types.h>
 #include "parallel.h"
 
 enum { BLOCK = 1024, LEAST_A_THREAD = 64 * BLOCK };
@@ -19,8 +18,7 @@ struct part {
     struct sums_verdict verdict;
 };
 
-/* Bijective mixing of 64 bits: every bit of the result depends on every bit of x. */
-static uint64_t mix(uint64_t x)
+uint64_t sums_mix(uint64_t x)
 {
     x ^= x >> 32;
     x *= 0xe9846af9b1a615d5u;
@@ -31,7 +29,7 @@ static uint64_t mix(uint64_t x)
 
 uint64_t sums_seed(uint64_t seed, uint64_t use)
 {
-    return mix(seed + mix(use + 1) * 0x9e3779b97f4a7c15u);
+    return sums_mix(seed + sums_mix(use + 1) * 0x9e3779b97f4a7c15u);
 }
 
 /*
@@ -46,12 +44,15 @@ static double bell_shaped(uint64_t h)
     return bell * (1.0 / 131070) * factor;
 }
 
-static void random_block(const struct element *e, uint64_t key, size_t first, size_t n, void *out)
+/* The inputs of sums_fill(). At most BLOCK of them. */
+static void random_block(const struct element *e, uint64_t seed, int rank, size_t first, size_t n,
+                         void *out)
 {
+    const uint64_t key = sums_seed(seed, (uint64_t)rank);
     union element_number x[BLOCK];
 
     for (size_t i = 0; i < n; i++) {
-        const uint64_t h = mix(key + (first + i) * 0x9e3779b97f4a7c15u);
+        const uint64_t h = sums_mix(key + (first + i) * 0x9e3779b97f4a7c15u);
 
         if (e->integer)
             x[i].whole = (int64_t)h;
@@ -63,11 +64,9 @@ static void random_block(const struct element *e, uint64_t key, size_t first, si
 
 static void fill_part(struct part *p)
 {
-    uint64_t key = sums_seed(p->asked.seed, (uint64_t)p->asked.rank);
-
     for (size_t at = p->begin; at < p->end; at += BLOCK)
-        random_block(p->e, key, at, p->end - at < BLOCK ? p->end - at : BLOCK,
-                     p->out + at * p->e->nbytes);
+        random_block(p->e, p->asked.seed, p->asked.rank, at,
+                     p->end - at < BLOCK ? p->end - at : BLOCK, p->out + at * p->e->nbytes);
 }
 
 /* What a block of elements should come to. */
@@ -100,10 +99,13 @@ static void fold_reals(const struct element *e, symm_redop op, union element_num
 {
     for (size_t i = 0; i < n; i++) {
         const double a = into[i].real, b = x[i].real;
+        const bool keeps_a = op == SYMM_MIN ? a < b : a > b;
 
-        into[i].real = op == SYMM_MIN   ? (a < b ? a : b)
-                       : op == SYMM_MAX ? (a > b ? a : b)
-                                        : rounded(e, a + b);
+        /* Of equal numbers min and max keep the later one; of a number and a NaN the number. */
+        if (op == SYMM_SUM || op == SYMM_AVG)
+            into[i].real = rounded(e, a + b);
+        else if (!keeps_a && !isnan(b))
+            into[i].real = b;
     }
 }
 
@@ -124,16 +126,16 @@ static void chain_integers(const struct sums_asked *q, struct reference *ref, si
     }
 }
 
-static void reference_block(const struct part *p, const uint64_t *keys, size_t at, size_t n,
-                            struct reference *ref)
+static void reference_block(const struct part *p, size_t at, size_t n, struct reference *ref)
 {
     const struct sums_asked *q = &p->asked;
+    const sums_source source = q->source ? q->source : random_block;
     const bool real = !p->e->integer;
     union element_number x[BLOCK];
     char narrow[sizeof x];
 
     for (int r = 0; r < q->nranks; r++) {
-        random_block(p->e, keys[r], q->first + at, n, narrow);
+        source(p->e, q->seed, q->rank + r, q->first + at, n, narrow);
         element_widen(p->e, narrow, r == 0 ? ref->in_order : x, n);
         if (q->alone && r == q->mine - q->rank)
             element_widen(p->e, narrow, ref->mine, n);
@@ -227,49 +229,58 @@ static void note_wrong(struct part *p, size_t at, const void *got, const void *e
     element_print(p->e, expected, p->verdict.expected);
 }
 
-/* Elements of which more than one value may be right. */
-static void check_estimates(struct part *p, size_t at, size_t n, const struct reference *ref)
+/* Whether the only right value is `expected`. */
+static bool is_expected(const struct part *p, const char *got, const char *expected)
 {
-    const size_t nbytes = p->e->nbytes;
-    union element_number got[BLOCK];
-    double expected;
+    union element_number a, b;
 
-    element_widen(p->e, p->got + at * nbytes, got, n);
-    for (size_t i = 0; i < n; i++) {
-        const struct estimate x =
-            p->asked.alone ? estimate_alone(p, ref->sum[i], ref->magnitude[i], ref->mine[i].real)
-                           : estimate(p, ref->sum[i], ref->magnitude[i]);
+    if (memcmp(got, expected, p->e->nbytes) == 0)
+        return true;
+    if (p->e->integer)
+        return false;
+    element_widen(p->e, got, &a, 1);
+    element_widen(p->e, expected, &b, 1);
+    if (isnan(b.real))
+        return isnan(a.real);
+    return p->asked.rule == SUMS_SWITCH && a.real == b.real; /* the sign of a zero */
+}
 
-        if (fabs(got[i].real - x.value) <= x.bound) /* false for a NaN */
-            continue;
-        element_narrow(p->e, &(union element_number){.real = x.value}, &expected, 1);
-        note_wrong(p, at + i, p->got + (at + i) * nbytes, &expected);
-    }
+/* Whether element i of a block is within its bound. */
+static bool is_near(const struct part *p, const char *got, const struct reference *ref, size_t i,
+                    char expected[sizeof(double)])
+{
+    const struct estimate x =
+        p->asked.alone ? estimate_alone(p, ref->sum[i], ref->magnitude[i], ref->mine[i].real)
+                       : estimate(p, ref->sum[i], ref->magnitude[i]);
+    union element_number a;
+
+    element_widen(p->e, got, &a, 1);
+    element_narrow(p->e, &(union element_number){.real = x.value}, expected, 1);
+    if (isnan(x.value))
+        return isnan(a.real);
+    return isinf(x.value) ? a.real == x.value : fabs(a.real - x.value) <= x.bound;
 }
 
 static void check_part(struct part *p)
 {
     const bool exact = is_exact(p);
     const size_t nbytes = p->e->nbytes;
-    uint64_t keys[SYMM_MAX_RANKS];
     struct reference ref;
-    char expected[sizeof ref.in_order];
+    char expected[sizeof ref.in_order], *want;
 
-    for (int r = 0; r < p->asked.nranks; r++)
-        keys[r] = sums_seed(p->asked.seed, (uint64_t)(p->asked.rank + r));
     for (size_t at = p->begin; at < p->end; at += BLOCK) {
         const size_t n = p->end - at < BLOCK ? p->end - at : BLOCK;
-        const char *block = p->got + at * nbytes;
+        const char *got = p->got + at * nbytes;
 
-        reference_block(p, keys, at, n, &ref);
+        reference_block(p, at, n, &ref);
         element_narrow(p->e, ref.in_order, expected, n);
-        if ((exact || p->asked.links <= 1) && memcmp(block, expected, n * nbytes) == 0)
+        if ((exact || p->asked.links <= 1) && memcmp(got, expected, n * nbytes) == 0)
             continue; /* right by every rule */
-        if (!exact)
-            check_estimates(p, at, n, &ref);
-        for (size_t i = 0; exact && i < n; i++)
-            if (memcmp(block + i * nbytes, expected + i * nbytes, nbytes) != 0)
-                note_wrong(p, at + i, block + i * nbytes, expected + i * nbytes);
+        for (size_t i = 0; i < n; i++, got += nbytes) {
+            want = expected + i * nbytes;
+            if (exact ? !is_expected(p, got, want) : !is_near(p, got, &ref, i, want))
+                note_wrong(p, at + i, got, want);
+        }
     }
 }
 

@@ -23,8 +23,13 @@ enum sums_rule {
                     (R-1) 2^-p sum|x| + 1 ulp, p its fraction bits */
 };
 
-/* What was done. */
+/* Writes n inputs of a rank, which begin at its element `first`. */
+typedef void (*sums_source)(const struct element *e, uint64_t seed, int rank, size_t first,
+                            size_t n, void *out);
+
+/* The reduction that a result is checked against. */
 struct sums_asked {
+    sums_source source; /* NULL: sums_fill() */
     uint64_t seed;
     symm_redop op;
     int rank, nranks; /* element i is reduced over ranks rank .. rank + nranks - 1 */
@@ -58,7 +63,10 @@ void sums_fill(const struct element *e, void *out, size_t count, uint64_t seed, 
 void sums_check(const struct element *e, const void *got, size_t count,
                 const struct sums_asked *asked, struct sums_verdict *out);
 
-/* A new seed out of a seed and a number that tells one use from another. */
+/* A seed for each use of a seed. */
 uint64_t sums_seed(uint64_t seed, uint64_t use);
+
+/* Bijective mixing of 64 bits: every bit of the result depends on every bit of x. */
+uint64_t sums_mix(uint64_t x);
 
 #endif

@@ -10,24 +10,13 @@
 #include <symm/collectives.h>
 #include <symm/matmul.h>
 #include <symm/stream.h>
+#include "oracle/element.h"
 
 enum { LEAST = 64, AT = 40, BYTE = 0xfe };
 
 static size_t element_nbytes(symm_dtype dtype)
 {
-    switch (dtype) {
-    case SYMM_FLOAT16:
-    case SYMM_BFLOAT16:
-        return 2;
-    case SYMM_FLOAT32:
-    case SYMM_INT32:
-        return 4;
-    case SYMM_FLOAT64:
-    case SYMM_INT64:
-        return 8;
-    default:
-        return 1;
-    }
+    return element_by_dtype(dtype)->nbytes;
 }
 
 /* After a call of `count` elements a rank; out_nbytes: of the output. */

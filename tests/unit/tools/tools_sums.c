@@ -5,7 +5,6 @@
 #include "oracle/parallel.h"
 #include "oracle/redop.h"
 #include "oracle/sums.h"
-#include "reference.h"
 #include "test.h"
 
 /*
@@ -75,30 +74,113 @@ static struct sums_verdict check(int i, uint64_t seed, enum sums_rule rule)
     return verdict;
 }
 
-START_TEST(conversions_agree_with_the_tests_own)
+static double widened(const struct element *e, uint16_t bits)
 {
-    const struct element *bf16 = element_find("bf16"), *fp16 = element_find("fp16");
+    union element_number number;
+
+    element_widen(e, &bits, &number, 1);
+    return number.real;
+}
+
+/* By the definition of the formats. */
+START_TEST(every_half_is_its_fraction_times_its_power_of_two)
+{
+    const struct element *e = type(_i * NREDOPS);
+    const int bits = e->fraction_bits, bias = 1 - e->min_exponent;
+
+    for (uint32_t h = 0; h < 65536; h++) {
+        const int exponent = (int)(h & 0x7fff) >> bits, fraction = (int)h & ((1 << bits) - 1);
+        const double whole = fraction + (exponent ? 1 << bits : 0), sign = h & 0x8000 ? -1 : 1;
+        const double want = sign * ldexp(whole, (exponent ? exponent : 1) - bias - bits),
+                     got = widened(e, (uint16_t)h);
+
+        if (exponent == 2 * bias + 1)
+            ck_assert(fraction ? isnan(got) : got == sign * (double)INFINITY);
+        else
+            ck_assert(got == want && !signbit(got) == !signbit(want));
+    }
+}
+END_TEST
+
+/* No neighbour is nearer, and of two that are as near the even one is taken. */
+START_TEST(floats_become_the_nearest_half)
+{
+    const struct element *e = type(_i * NREDOPS);
     uint64_t state = 1;
 
     for (int i = 0; i < 200000; i++) {
         uint16_t got;
 
         state = sums_seed(state, 1);
-        const float value = ldexpf((float)(int32_t)state, (int)(state >> 40) % 64 - 60);
+        /* Of half of them the lower bits are 0: ties. */
+        const int32_t digits = state & 1 ? (int32_t)state : (int32_t)(state & ~UINT64_C(0xfffff));
+        const double value = (double)ldexpf((float)digits, (int)(state >> 40) % 64 - 60);
         const union element_number number = {.real = value};
-        element_narrow(fp16, &number, &got, 1);
-        ck_assert_uint_eq(got, reference_f32_to_f16(value));
-        element_narrow(bf16, &number, &got, 1);
-        ck_assert_uint_eq(got, reference_f32_to_bf16(value));
-    }
-    for (uint32_t h = 0; h < 65536; h++) {
-        uint16_t half = (uint16_t)h;
-        const float want = reference_f16_to_f32(half);
-        union element_number got;
 
-        element_widen(fp16, &half, &got, 1);
-        ck_assert(isnan(want) ? isnan(got.real) : got.real == want);
-        ck_assert(isnan(want) || !signbit(want) == !signbit(got.real));
+        element_narrow(e, &number, &got, 1);
+        const double off = fabs(widened(e, got) - value);
+        ck_assert(!signbit(value) == !(got & 0x8000));
+        if (isinf(widened(e, got))) { /* past the middle of the largest number and the next one */
+            const double largest = fabs(widened(e, (uint16_t)(got - 1)));
+            ck_assert(fabs(value) >= largest + element_ulp(e, largest) / 2);
+            continue;
+        }
+        for (int step = -1; step <= 1; step += 2) {
+            const uint16_t next = (uint16_t)(got + step);
+            const double further = fabs(widened(e, next) - value);
+
+            if ((next ^ got) & 0x8000) /* past 0 */
+                continue;
+            ck_assert(off < further || (off == further && got % 2 == 0));
+        }
+    }
+}
+END_TEST
+
+/* A NaN stays one, min and max leave it out, and another sign of zero is for the switch alone. */
+static void special(const struct element *e, uint64_t seed, int rank, size_t first, size_t n,
+                    void *out)
+{
+    static const double values[][3] = {
+        {NAN, 1, 2}, {3, NAN, 1}, {0.0, -0.0, 0.0}, {INFINITY, 1, 5}};
+
+    (void)seed;
+    for (size_t i = 0; i < n; i++) {
+        const union element_number number = {.real = values[(first + i) % 4][rank]};
+
+        element_narrow(e, &number, (char *)out + i * e->nbytes, 1);
+    }
+}
+
+START_TEST(numbers_that_are_none_follow_their_rules)
+{
+    static const struct {
+        symm_redop op;
+        double right[4], switched[4]; /* also right by the switch */
+    } cases[] = {{SYMM_SUM, {NAN, NAN, 0.0, INFINITY}, {NAN, NAN, -0.0, INFINITY}},
+                 {SYMM_MIN, {1, 1, 0.0, 1}, {1, 1, -0.0, 1}},
+                 {SYMM_MAX, {2, 3, 0.0, INFINITY}, {2, 3, -0.0, INFINITY}}};
+    const struct element *e = type(_i * NREDOPS);
+    struct sums_verdict verdict;
+
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct sums_asked asked = {.source = special, .op = cases[c].op, .nranks = 3};
+
+        for (int k = 0; k < 4; k++)
+            total[k].real = -cases[c].right[k]; /* of a NaN only the sign */
+        element_narrow(e, total, sum, 4);
+        sums_check(e, sum, 4, &asked, &verdict);
+        ck_assert_uint_eq(verdict.wrong, cases[c].op == SYMM_SUM ? 2 : 4);
+        for (int switched = 0; switched < 2; switched++) {
+            for (int k = 0; k < 4; k++)
+                total[k].real = switched ? cases[c].switched[k] : cases[c].right[k];
+            element_narrow(e, total, sum, 4);
+            for (int rule = SUMS_EXACT; rule <= SUMS_SWITCH; rule++) {
+                asked.rule = (enum sums_rule)rule;
+                sums_check(e, sum, 4, &asked, &verdict);
+                ck_assert_uint_eq(verdict.wrong, switched && rule == SUMS_EXACT);
+            }
+        }
     }
 }
 END_TEST
@@ -383,7 +465,9 @@ int main(void)
     Suite *suite = suite_create("tools_sums");
     TCase *cases = test_case(suite, "sums", 60);
 
-    tcase_add_test(cases, conversions_agree_with_the_tests_own);
+    tcase_add_loop_test(cases, every_half_is_its_fraction_times_its_power_of_two, 0, 2);
+    tcase_add_loop_test(cases, floats_become_the_nearest_half, 0, 2);
+    tcase_add_loop_test(cases, numbers_that_are_none_follow_their_rules, 0, NFLOATS);
     tcase_add_test(cases, integers_wrap_and_print);
     tcase_add_loop_test(cases, right_results_are_right_by_every_rule, 0, CASES);
     tcase_add_loop_test(cases, another_order_is_only_right_for_the_switch, 0, CASES);
