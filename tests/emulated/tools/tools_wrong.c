@@ -1,8 +1,8 @@
 /*
- * Preloaded before symm-bench, as SYMM_TEST_WRONG says: spoils an output, the byte behind it, or
- * the input of the last rank of a group; of products the output, or ("last") the last element of
- * a pipelined one, in its lower byte. What checks results must say so. "unavailable": there is no
- * all-reduce to be measured.
+ * Preloaded before symm-bench. SYMM_TEST_WRONG says what it spoils on the last rank of a group:
+ * "output", of a collective or a product; "late", the output of each collective but the first one;
+ * "behind", the byte behind it; "input"; "last", the lower byte of the last element of a pipelined
+ * product. "unavailable": no all-reduce runs. The checks of symm-bench must say so.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -24,11 +24,14 @@ static symm_status spoil(symm_group *group, const void *in, void *out, size_t co
                          size_t out_nbytes, symm_stream stream)
 {
     const char *what = getenv("SYMM_TEST_WRONG");
+    static int calls;
 
     if (count < LEAST || symm_rank(group) != symm_nranks(group) - 1 || !what)
         return SYMM_OK;
-    if (strcmp(what, "output") == 0)
+    if (strcmp(what, "output") == 0 || (strcmp(what, "late") == 0 && calls++ > 0))
         return symm_fill((char *)out + AT, BYTE, 4, stream);
+    if (strcmp(what, "late") == 0)
+        return SYMM_OK;
     if (strcmp(what, "behind") == 0)
         return symm_fill((char *)out + out_nbytes, BYTE, 1, stream);
     return in == out ? SYMM_OK : symm_fill((char *)(uintptr_t)in + AT, BYTE, 4, stream);
