@@ -1,4 +1,4 @@
-/* Growing arrays: the one place that computes their capacity. */
+/* Growing arrays. The only code that computes their capacity. */
 #ifndef SYMM_ARRAY_H
 #define SYMM_ARRAY_H
 
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 /*
- * Returns the array with room for `needed` elements, perhaps moved, and updates *cap. NULL: out of
- * host memory, and the array is as it was.
+ * Reserves capacity for `needed` elements. Returns the array, perhaps moved, and updates *cap.
+ * Returns NULL if host memory is out; the array is then unchanged.
  */
 static inline void *symm__array_reserve(void *array, size_t *cap, size_t needed, size_t elem_nbytes)
 {

@@ -27,8 +27,8 @@ int symm__deadline_poll_ms(symm_deadline deadline, int most)
     if (deadline == SYMM_NEVER)
         return most;
     /*
-     * Rounded up: a poll that returns just before the deadline would be called again with nothing
-     * to wait for.
+     * Rounds up. A poll that returned just before the deadline would be repeated with a timeout of
+     * 0.
      */
     int64_t left_ms = (deadline - symm__now_us() + 999) / 1000;
     return left_ms < 0 ? 0 : left_ms < most ? (int)left_ms : most;

@@ -1,4 +1,4 @@
-/* Absolute deadlines on the monotonic clock: the only place that reads a clock. */
+/* Absolute deadlines on the monotonic clock. The only code that reads a clock. */
 #ifndef SYMM_DEADLINE_H
 #define SYMM_DEADLINE_H
 

@@ -1,4 +1,4 @@
-/* Sizes and names of element types. */
+/* The tables of sizes and names. */
 #include "dtype.h"
 
 size_t symm__dtype_size(symm_dtype dtype)

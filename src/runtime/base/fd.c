@@ -41,7 +41,8 @@ symm_status symm__fd_cloexec(int fd)
 }
 
 /*
- * How many descriptors this process has; more than any limit when not even the count can be opened.
+ * Counts the open descriptors of this process. Returns RLIM_INFINITY if none is left for the count
+ * itself.
  */
 static rlim_t count_open(void)
 {
@@ -50,11 +51,11 @@ static rlim_t count_open(void)
 
     if (!dir)
         return errno == EMFILE ? RLIM_INFINITY
-                               : 0; /* without /proc the calls themselves will tell */
+                               : 0; /* without /proc, later calls report the failure */
     for (const struct dirent *e; (e = readdir(dir));)
         n += e->d_name[0] != '.';
     closedir(dir);
-    return n - 1; /* its own */
+    return n - 1; /* without the descriptor of the count */
 }
 
 symm_status symm__fd_reserve(int needed)

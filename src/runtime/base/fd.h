@@ -8,15 +8,14 @@
 void symm__fd_close(int *fd);
 void symm__fd_close_all(int *fds, int n);
 /*
- * Moves a new descriptor above 2, where no standard file was open: else whatever the program prints
- * would go there. Takes fd; -1 (errno stays) for -1 and where it cannot be moved.
+ * Moves a new descriptor above 2. If the program has closed stdout or stderr, its output would
+ * otherwise go into the descriptor. Takes fd. Returns -1 for -1 and if it cannot be moved; errno
+ * stays.
  */
 int symm__fd_above_stdio(int fd);
-/* Sets close-on-exec; for descriptors that the driver made. */
+/* Sets close-on-exec on a descriptor that the driver made. */
 symm_status symm__fd_cloexec(int fd);
-/*
- * Raises the soft limit of open descriptors to the hard one, once, if fewer than `needed` are left.
- */
+/* Raises the soft limit of open descriptors to the hard limit if fewer than `needed` are left. */
 symm_status symm__fd_reserve(int needed);
 
 #endif

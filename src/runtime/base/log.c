@@ -1,6 +1,4 @@
-/*
- * Reports that are nobody's return value. A line is formatted on the stack and leaves in one write.
- */
+/* Formats each report on the stack and writes it with one call. */
 #include "log.h"
 
 #include <errno.h>
@@ -19,9 +17,9 @@
 #include "settings.h"
 
 enum { LINE_MAX_BYTES = 1280, LOST_MAX_BYTES = 120 };
-_Static_assert(LINE_MAX_BYTES + LOST_MAX_BYTES <= PIPE_BUF, "a pipe takes both at once");
+_Static_assert(LINE_MAX_BYTES + LOST_MAX_BYTES <= PIPE_BUF, "a pipe takes both lines at once");
 
-/* SYMM_LOG with the rank in place of %r. False if it does not fit. */
+/* Expands %r in SYMM_LOG to the rank. Returns false if the path does not fit. */
 static bool expand_path(const char *pattern, int rank, char path[PATH_MAX])
 {
     size_t used = 0;
@@ -43,8 +41,8 @@ static bool expand_path(const char *pattern, int rank, char path[PATH_MAX])
 }
 
 /*
- * Opens the pipe or terminal behind stderr anew: what is open there is shared with other processes,
- * so it must not be switched to O_NONBLOCK. -1: anything else, or it cannot be opened.
+ * Opens the pipe or terminal of stderr a second time. Other processes share the existing open file,
+ * so it must not be set to O_NONBLOCK. Returns -1 for other files and on failure.
  */
 static int reopen_stderr(void)
 {
@@ -56,8 +54,8 @@ static int reopen_stderr(void)
 }
 
 /*
- * One write that does not wait for a reader. A line is shorter than PIPE_BUF, so a pipe takes it
- * whole or not at all.
+ * Writes the line without waiting for a reader. A line is shorter than PIPE_BUF, so a pipe takes
+ * all of it or nothing.
  */
 static bool write_to_stderr(const char *line, size_t nbytes)
 {
@@ -77,8 +75,7 @@ static bool write_to_stderr(const char *line, size_t nbytes)
 }
 
 /*
- * The file is opened for each line: reports are rare, and a context then owns no descriptor for
- * them.
+ * Opens the file for each line. Reports are rare, and a context then needs no descriptor for them.
  */
 static bool write_to_file(const char *pattern, int rank, const char *line, size_t nbytes)
 {
@@ -96,7 +93,7 @@ static bool write_to_file(const char *pattern, int rank, const char *line, size_
     return n == (ssize_t)nbytes;
 }
 
-/* Never waits: rank 0's thread, which serves all ranks, writes reports, too. */
+/* Never waits, because rank 0's I/O thread serves all ranks and also writes reports. */
 static void write_line(int rank, char line[LINE_MAX_BYTES + LOST_MAX_BYTES], size_t nbytes)
 {
     static atomic_uint lost;
@@ -121,8 +118,8 @@ static void write_line(int rank, char line[LINE_MAX_BYTES + LOST_MAX_BYTES], siz
 }
 
 /*
- * One digit, looked at without the parser of settings.c: a report must not replace the text of a
- * failure.
+ * Reads one digit without the parser of settings.c, because a report must not replace the thread's
+ * failure text.
  */
 static int wanted_level(void)
 {

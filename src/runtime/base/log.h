@@ -1,6 +1,6 @@
 /*
- * Reports that are nobody's return value (a rank is slow): to the caller's callback, or where
- * SYMM_LOG says.
+ * Writes reports on events that no call returns, such as a slow rank. They go to the callback of
+ * the configuration, else to the target of SYMM_LOG.
  */
 #ifndef SYMM_LOG_H
 #define SYMM_LOG_H
@@ -13,7 +13,7 @@ struct symm_log {
     int rank; /* -1 until it is known */
 };
 
-/* Writes one line "symm[rank]: ...". Never allocates; any thread. */
+/* Writes one line, "symm[rank]: ...". Never allocates. Any thread. */
 __attribute__((format(printf, 3, 4))) void symm__log(const struct symm_log *log, int level,
                                                      const char *fmt, ...);
 

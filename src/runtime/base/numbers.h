@@ -14,13 +14,13 @@ static inline uint64_t symm__max(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* b is not 0. */
+/* b must not be 0. */
 static inline uint64_t symm__ceil_div(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0);
 }
 
-/* The next multiple, which does not overflow. */
+/* The next multiple of `to`. The result must not overflow. */
 static inline uint64_t symm__round_up(uint64_t n, uint64_t to)
 {
     return symm__ceil_div(n, to) * to;

@@ -1,4 +1,4 @@
-/* A set of world ranks: who has a segment, who shares a multicast object. */
+/* A set of world ranks, such as the ranks that have a segment or share a multicast object. */
 #ifndef SYMM_RANK_SET_H
 #define SYMM_RANK_SET_H
 
@@ -33,7 +33,7 @@ static inline bool symm__rank_set_empty(struct symm_rank_set s)
     return !s.bits[0] && !s.bits[1];
 }
 
-/* Takes rank out; returns whether the set is empty now. */
+/* Removes the rank. Returns whether the set is then empty. */
 static inline bool symm__rank_set_remove(struct symm_rank_set *s, int rank)
 {
     s->bits[rank / 64] &= ~(UINT64_C(1) << (rank % 64));

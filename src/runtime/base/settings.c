@@ -1,7 +1,4 @@
-/*
- * Reads the environment by the table in settings.h, each time anew: a program may set a variable
- * before it joins.
- */
+/* Reads the environment at every call, since a program may set a variable before it joins. */
 #include "settings.h"
 
 #include <errno.h>
@@ -48,7 +45,7 @@ const char *symm__setting_unknown(int index)
     return NULL;
 }
 
-/* The power of two that a suffix stands for; -1 for an unknown one. */
+/* The power of two of a suffix; -1 if it is unknown. */
 static int shift_of(const char *suffix)
 {
     static const char letters[] = "KMGT";
@@ -60,8 +57,8 @@ static int shift_of(const char *suffix)
 }
 
 /*
- * A decimal number, with a sign and a suffix or without; false for anything else and for what does
- * not fit.
+ * Parses a decimal number with an optional sign and suffix. Returns false for other texts and on
+ * overflow.
  */
 static bool parse_int(const char *text, int64_t *out)
 {

@@ -1,9 +1,8 @@
 /*
- * The one table of environment variables that symm reads. symm_setting_at() and symm-info --env
- * print it.
+ * The table of all environment variables that symm reads. symm_setting_at() and symm-info --env
+ * list it.
  *
- * SYMM_EMULATED_* belong to the emulated driver, which reads them itself; they stand here for the
- * documentation.
+ * The emulated driver reads SYMM_EMULATED_* itself. Their rows serve the documentation.
  */
 #ifndef SYMM_SETTINGS_H
 #define SYMM_SETTINGS_H
@@ -14,71 +13,69 @@
 
 #define SYMM_SETTINGS(X)                                                                           \
     X(RANK, "SYMM_RANK", "integer", "", "this rank; set by symm-run")                              \
-    X(NRANKS, "SYMM_NRANKS", "integer", "", "how many ranks there are; set by symm-run")           \
-    X(SESSION, "SYMM_SESSION", "text", "", "names the meeting place of one job; set by symm-run")  \
+    X(NRANKS, "SYMM_NRANKS", "integer", "", "number of ranks; set by symm-run")                    \
+    X(SESSION, "SYMM_SESSION", "text", "", "name of one job's rendezvous; set by symm-run")        \
     X(TOKEN, "SYMM_TOKEN", "hex", "", "128-bit secret of the job; set by symm-run")                \
     X(DIR, "SYMM_DIR", "path", "",                                                                 \
-      "folder of mode 700 for the meeting socket; default: /run/user/UID/symm, else none")         \
+      "folder of mode 700 for the rendezvous socket; default: /run/user/UID/symm, else none")      \
     X(DRIVER, "SYMM_DRIVER", "cuda|emulated", "cuda", "which driver to use")                       \
     X(DEVICE, "SYMM_DEVICE", "text", "", "ordinal, UUID or bus id of this rank's device")          \
     X(TIMEOUT_MS, "SYMM_TIMEOUT_MS", "integer", "300000",                                          \
-      "limit of collective calls and stalled waits; -1: none")                                     \
-    X(SLOW_MS, "SYMM_SLOW_MS", "integer", "10000", "how often a wait that lasts is reported")      \
+      "time limit of collective calls and stalled waits; -1: none")                                \
+    X(SLOW_MS, "SYMM_SLOW_MS", "integer", "10000", "interval between reports of a long wait")      \
     X(LOG, "SYMM_LOG", "stderr|path", "",                                                          \
-      "where reports go when no callback is set; %r is the rank")                                  \
+      "target of reports if no callback is set; %r is the rank")                                   \
     X(LOG_LEVEL, "SYMM_LOG_LEVEL", "1..4", "2", "errors, warnings, information, detail")           \
     X(CHECK, "SYMM_CHECK", "0|1", "auto",                                                          \
       "compare the ranks' stream-ordered calls; auto: on the emulated driver")                     \
-    X(MULTICAST, "SYMM_MULTICAST", "0|1", "1", "0: never touch multicast")                         \
+    X(MULTICAST, "SYMM_MULTICAST", "0|1", "1", "0: never use multicast")                           \
     X(SEGMENT_BYTES, "SYMM_SEGMENT_BYTES", "bytes", "64M",                                         \
-      "least size of a segment of device memory")                                                  \
+      "minimum size of a segment of device memory")                                                \
     X(STAGING_BYTES, "SYMM_STAGING_BYTES", "bytes", "0",                                           \
-      "staging area of each group; 0: by the device memory, 8M to 256M")                           \
+      "size of each group's staging area; 0: by device memory, 8M to 256M")                        \
     X(WINDOW_BYTES, "SYMM_WINDOW_BYTES", "bytes", "0",                                             \
-      "address window of each rank; 0: the largest device memory")                                 \
+      "size of each rank's address window; 0: the largest device memory")                          \
     X(MATMUL_ENGINE_BYTES, "SYMM_MATMUL_ENGINE_BYTES", "bytes", "0",                               \
-      "copy engines send a rank's rows of a product from so many bytes on; 0: by estimate")        \
+      "from this size on, copy engines send a rank's rows of a product; 0: by estimate")           \
     X(MATMUL_WGMMA, "SYMM_MATMUL_WGMMA", "0|1", "1",                                               \
-      "on Hopper GPUs take their kernel, where the data suit it; 0: the portable one")             \
+      "1: the Hopper kernel on Hopper GPUs if the data suit it; 0: the portable kernel")           \
     X(MATMUL_CUBLAS, "SYMM_MATMUL_CUBLAS", "0|1", "1",                                             \
-      "leave products of few rows to cuBLASLt, where it is there; 0: never")                       \
+      "1: cuBLASLt, if installed, for products of few rows; 0: never")                             \
     X(CUBLASLT_LIBRARY, "SYMM_CUBLASLT_LIBRARY", "path", "",                                       \
-      "cuBLASLt; default: libcublasLt.so.13, else libcublasLt.so.12")                              \
+      "the cuBLASLt library; default: libcublasLt.so.13, else libcublasLt.so.12")                  \
     X(TUNING_FILE, "SYMM_TUNING_FILE", "path", "",                                                 \
-      "table by which auto chooses, of symm-bench tune; the same rows on all ranks")               \
+      "table of symm-bench tune by which auto chooses; the same rows on all ranks")                \
     X(NCCL_LIBRARY, "SYMM_NCCL_LIBRARY", "path", "",                                               \
-      "NCCL, with which symm-bench compares; default: libnccl.so.2")                               \
+      "the NCCL library for comparisons of symm-bench; default: libnccl.so.2")                     \
     X(LIBRARY, "SYMM_LIBRARY", "path", "",                                                         \
-      "libsymm.so for the Python example; default: where the loader finds it")                     \
+      "libsymm.so for the Python example; default: by the loader's search")                        \
     X(EPOCH_START, "SYMM_EPOCH_START", "integer", "0",                                             \
-      "first value of the signal counters (for tests of the wrap)")                                \
+      "first value of the signal counters (tests of the wrap)")                                    \
     X(TEST_ABORT_DELAY_MS, "SYMM_TEST_ABORT_DELAY_MS", "integer", "0",                             \
-      "acts on an abort this much later (tests)")                                                  \
-    X(EMULATED_DEVICES, "SYMM_EMULATED_DEVICES", "integer", "8",                                   \
-      "how many devices the emulated machine has")                                                 \
+      "delay before this rank acts on an abort (tests)")                                           \
+    X(EMULATED_DEVICES, "SYMM_EMULATED_DEVICES", "integer", "8", "number of emulated devices")     \
     X(EMULATED_MEMORY, "SYMM_EMULATED_MEMORY", "bytes", "4G", "memory of each emulated device")    \
     X(EMULATED_MULTICAST, "SYMM_EMULATED_MULTICAST", "0|1", "1",                                   \
-      "whether the emulated switch can multicast")                                                 \
+      "1: the emulated switch supports multicast")                                                 \
     X(EMULATED_GRANULARITY, "SYMM_EMULATED_GRANULARITY", "bytes", "2M",                            \
       "granularity of emulated physical memory")                                                   \
-    X(EMULATED_SMS, "SYMM_EMULATED_SMS", "integer", "8",                                           \
-      "multiprocessors of each emulated device")                                                   \
+    X(EMULATED_SMS, "SYMM_EMULATED_SMS", "integer", "8", "SMs of each emulated device")            \
     X(EMULATED_PLACES, "SYMM_EMULATED_PLACES", "integer", "2",                                     \
-      "blocks of more than a warp that each of them holds, 1 or 2")                                \
-    X(EMULATED_BLOCK, "SYMM_EMULATED_BLOCK", "integer", "1024", "most threads a block may have")   \
+      "blocks of more than one warp that each emulated SM holds, 1 or 2")                          \
+    X(EMULATED_BLOCK, "SYMM_EMULATED_BLOCK", "integer", "1024", "most threads of a block")         \
     X(EMULATED_PAGEABLE, "SYMM_EMULATED_PAGEABLE", "0|1", "0",                                     \
-      "whether emulated devices can access all of the host's memory")                              \
+      "1: emulated devices can access all host memory")                                            \
     X(EMULATED_SEED, "SYMM_EMULATED_SEED", "integer", "1",                                         \
       "seed of interleaving, garbage and random order")                                            \
-    X(EMULATED_WEAK, "SYMM_EMULATED_WEAK", "0|1", "0", "1: memory is weakly ordered, as on GPUs")  \
+    X(EMULATED_WEAK, "SYMM_EMULATED_WEAK", "0|1", "0", "1: weakly ordered memory, as on GPUs")     \
     X(EMULATED_ORDER, "SYMM_EMULATED_ORDER", "rank|reverse|random", "rank",                        \
       "order of multimem reductions")                                                              \
     X(EMULATED_TRACE, "SYMM_EMULATED_TRACE", "prefix", "",                                         \
-      "write each driver call to PREFIX.rank")                                                     \
+      "write each driver call to the file PREFIX.rank")                                            \
     X(EMULATED_FAULT, "SYMM_EMULATED_FAULT", "list", "",                                           \
       "faults to inject: CALL@RANK#NTH=CODE|hang|kill;...")                                        \
     X(EMULATED_LEAKS, "SYMM_EMULATED_LEAKS", "report|list|fail|off", "report",                     \
-      "what to do at exit with what is left")
+      "action at exit if resources are left")
 
 enum symm_setting_id {
 #define SYMM_SETTING_ID_(id, name, type, fallback, help) SYMM_SETTING_##id,
@@ -88,19 +85,22 @@ enum symm_setting_id {
 };
 
 /*
- * The text of a setting: the environment's (an empty one counts as not set), else the default.
- * Never NULL.
+ * The text of a setting: the value in the environment, else the default. An empty value counts as
+ * not set. Never NULL.
  */
 const char *symm__setting(enum symm_setting_id id);
 bool symm__setting_is_set(enum symm_setting_id id);
 
 /*
- * The index-th variable of the environment, from 0, as NAME=value, that begins with SYMM_ and is in
- * no row of the table; NULL past the last one. Those of tests (SYMM_TEST_) are left out.
+ * The index-th environment variable, from 0, that begins with SYMM_ and is in no row of the table,
+ * as NAME=value. NULL past the last one. Skips SYMM_TEST_*.
  */
 const char *symm__setting_unknown(int index);
 
-/* The value as an integer (bytes take K, M, G). Nonsense is ERROR_ARGUMENT with name and text. */
+/*
+ * The value as an integer; bytes take the suffixes K, M, G, T. Errors: ERROR_ARGUMENT with name and
+ * text if it does not parse or is out of range.
+ */
 symm_status symm__setting_int(enum symm_setting_id id, int64_t least, int64_t most, int64_t *out);
 symm_status symm__setting_bytes(enum symm_setting_id id, uint64_t *out);
 

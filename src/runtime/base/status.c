@@ -1,6 +1,6 @@
 /*
- * The text of a thread's last failure. One fixed buffer a thread: recording a failure never fails
- * itself, and there is nothing to free when the thread ends.
+ * Stores a thread's last failure text in one fixed buffer per thread. So recording never fails, and
+ * nothing has to be freed when the thread ends.
  */
 #include "status.h"
 
@@ -11,7 +11,7 @@
 
 static _Thread_local char failure_text[SYMM_TEXT_MAX] = "no failure";
 
-/* Formats beside the buffer first, because the arguments may point into it. */
+/* Formats into a second buffer, because the arguments may point into the first. */
 __attribute__((format(printf, 2, 0))) static void record(const char *tail, const char *fmt,
                                                          va_list args)
 {

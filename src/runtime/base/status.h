@@ -1,13 +1,13 @@
 /*
- * Failures: a status and, per thread, the text that goes with it. errno, CUresult and other ranks'
- * failures are told apart by the status and named in the text.
+ * Failures: a status and, per thread, its text. The status distinguishes errno, CUresult and
+ * failures of other ranks; the text names them.
  */
 #ifndef SYMM_STATUS_H
 #define SYMM_STATUS_H
 
 #include <symm/types.h>
 
-/* Evaluates to a status; leaves for the label out with it in `st` when it is not OK. */
+/* Assigns the status of expr to `st`, and goes to the label out if it is not OK. */
 #define TRY(expr)                                                                                  \
     do {                                                                                           \
         st = (expr);                                                                               \
@@ -15,25 +15,25 @@
             goto out;                                                                              \
     } while (0)
 
-/* Records the text of this thread's failure and returns the status. */
+/* Records this thread's failure text and returns the status. */
 __attribute__((format(printf, 2, 3))) symm_status symm__fail(symm_status status, const char *fmt,
                                                              ...);
 
 /* The same, with ": <strerror> (<errno>)" appended; ERROR_SYSTEM, or ERROR_MEMORY for ENOMEM. */
 __attribute__((format(printf, 2, 3))) symm_status symm__fail_errno(int err, const char *fmt, ...);
 
-/* Puts text in front of the recorded text: "symm_alloc: " + ... Returns the status it is given. */
+/* Prepends text to the recorded text: "symm_alloc: " + ... Returns the given status. */
 __attribute__((format(printf, 2, 3))) symm_status symm__fail_in(symm_status status, const char *fmt,
                                                                 ...);
 
 /*
- * The same, for a failure that only one rank of many may have: text in front of the recorded one
- * and " (on rank N)" behind it, because the recorded one may begin with other ranks' numbers.
+ * The same for a failure that only one rank may have: also appends " (on rank N)". The recorded
+ * text may begin with numbers of other ranks.
  */
 __attribute__((format(printf, 3, 4))) symm_status symm__fail_on(int rank, symm_status status,
                                                                 const char *fmt, ...);
 
-/* This thread's; never NULL; at most SYMM_TEXT_MAX bytes with the NUL. */
+/* This thread's failure text. Never NULL; at most SYMM_TEXT_MAX bytes with the NUL. */
 const char *symm__failure_text(void);
 const char *symm__status_name(symm_status status);
 

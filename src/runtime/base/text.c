@@ -1,4 +1,4 @@
-/* Texts that are put together piece by piece. */
+/* Appends to a text. */
 #include "text.h"
 
 #include <stdarg.h>

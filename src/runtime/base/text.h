@@ -1,4 +1,4 @@
-/* Texts that are put together piece by piece; what does not fit is cut. */
+/* Builds texts piece by piece and truncates them at SYMM_TEXT_MAX. */
 #ifndef SYMM_TEXT_H
 #define SYMM_TEXT_H
 

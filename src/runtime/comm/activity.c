@@ -1,4 +1,4 @@
-/* What a rank is doing: in messages, and in words. */
+/* Converts an activity to and from messages, and to text. */
 #include "activity.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The kernel's boot id. */
+/* Reads the boot id of the Linux kernel. */
 #include "boot_id.h"
 
 #include <errno.h>

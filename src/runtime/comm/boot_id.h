@@ -1,4 +1,4 @@
-/* Tells one host, and one run of its kernel, from another. */
+/* Identifies one boot of one host. */
 #ifndef SYMM_BOOT_ID_H
 #define SYMM_BOOT_ID_H
 

@@ -1,7 +1,4 @@
-/*
- * Who am I and where do we meet: the configuration, the launchers' variables, and the name of the
- * session.
- */
+/* Reads the configuration and the launchers' variables, and computes the name of the session. */
 #include "join.h"
 
 #include <errno.h>
@@ -15,13 +12,13 @@
 #include "boot_id.h"
 
 /*
- * A launcher is recognised by any of the variables `sign`, and then all of `sign` and `session`
- * must be there. Those of `session` name the job, unless the configuration or SYMM_SESSION does.
+ * Any variable of `sign` identifies the launcher. All of `sign` and `session` must then be set. The
+ * variables of `session` identify the job, unless the configuration or SYMM_SESSION does.
  */
 struct launcher {
     const char *name, *rank, *nranks, *local_rank, *local_nranks;
     const char *sign[5], *session[3], *maybe[3];
-    bool carries; /* its processes may be the daemons of another launcher */
+    bool carries; /* its processes may be daemons of another launcher */
 };
 
 static const struct launcher launchers[] = {
@@ -53,7 +50,7 @@ static const struct launcher launchers[] = {
      {"PMIX_NAMESPACE"},
      {NULL},
      false},
-    /* A batch shell has most of Slurm's variables, but no step. */
+    /* A batch shell has most of Slurm's variables, but no SLURM_STEP_ID. */
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_NTASKS",
@@ -66,11 +63,13 @@ static const struct launcher launchers[] = {
 };
 
 /*
- * Launchers that are not understood yet. With their variables alone, or against Slurm's (whose
- * steps may only carry such a launcher's daemons), each rank would be a world of its own.
+ * Unsupported launchers. If only their variables are set, each rank would become a world of one
+ * rank. So it would if they contradict Slurm's variables, because a Slurm step may only run the
+ * daemons of such a launcher.
  */
 struct foreign {
-    const char *name, *rank, *nranks; /* nranks: NULL, or "1" says that there are no others */
+    /* nranks: NULL, or the variable that is "1" for a single rank */
+    const char *name, *rank, *nranks;
     const char *sign[3];
 };
 
@@ -123,7 +122,7 @@ static symm_status several_hosts(const struct launcher *l, const char *variable,
                       nranks, variable, n);
 }
 
-/* Slurm says how many nodes there are in one of two variables. */
+/* Slurm has the number of nodes in one of two variables. */
 static symm_status check_nodes(const struct launcher *l, int nranks)
 {
     const char *variable =
@@ -140,7 +139,7 @@ static symm_status check_nodes(const struct launcher *l, int nranks)
 
 static symm_status from_launcher(const struct launcher *l, struct symm_join *join)
 {
-    const int most = 1 << 20; /* of all hosts; too many for us is another error than nonsense */
+    const int most = 1 << 20; /* of all hosts; more than SYMM_MAX_RANKS is reported separately */
     int nlocal = 0;
     symm_status st;
 
@@ -166,7 +165,7 @@ out:
     return st;
 }
 
-/* l and join: the launcher that is understood, and what it says. */
+/* l and join: the supported launcher and its values. */
 static symm_status check_foreign(const struct foreign *f, const struct launcher *l,
                                  const struct symm_join *join)
 {
@@ -178,17 +177,17 @@ static symm_status check_foreign(const struct foreign *f, const struct launcher 
     if (!sign || (nranks && !strcmp(nranks, "1")))
         return SYMM_OK;
     if (l && rank && atoi(rank) == join->rank && (!nranks || atoi(nranks) == join->nranks))
-        return SYMM_OK; /* Slurm sets them as well */
+        return SYMM_OK; /* Slurm sets them too */
     return symm__fail(SYMM_ERROR_ARGUMENT,
-                      "%s=%s is set, as by %s, which symm does not understand: set SYMM_RANK, "
+                      "%s=%s is set, as by %s, which symm does not support: set SYMM_RANK, "
                       "SYMM_NRANKS and, the same text on all ranks, SYMM_SESSION, or give rank, "
                       "nranks and session in symm_config",
                       sign, value_of(sign), f->name);
 }
 
 /*
- * A step's variables without its number, SLURM_STEP_ID: a batch shell has them, too, but is always
- * number 0.
+ * Refuses a step's variables without SLURM_STEP_ID. A batch shell also has them, but only with
+ * SLURM_PROCID=0.
  */
 static symm_status check_half_slurm(void)
 {
@@ -202,7 +201,7 @@ static symm_status check_half_slurm(void)
                       rank);
 }
 
-/* That this rank is not taken for a world of its own. l: NULL: it would be one. */
+/* Prevents that a rank of a larger job becomes a world of one rank. l is NULL if it would. */
 static symm_status check_others(const struct launcher *l, const struct symm_join *join)
 {
     symm_status st = SYMM_OK;
@@ -238,7 +237,7 @@ static uint64_t finish(uint64_t h)
     return h ^ h >> 33;
 }
 
-/* Mixes a text, its end included, into two independent halves (FNV-1a with two bases, finished). */
+/* Mixes a text with its NUL into two independent halves (FNV-1a with two bases and a final mix). */
 static void mix_text(uint64_t id[2], const char *text)
 {
     for (int half = 0; half < 2; half++) {
@@ -252,7 +251,7 @@ static void mix_text(uint64_t id[2], const char *text)
     }
 }
 
-/* What names the job: given, or by the launcher's own variables. */
+/* Mixes in the name of the job: the given session, else the launcher's variables. */
 static symm_status mix_session(const symm_config *config, const struct launcher *l,
                                struct symm_join *join)
 {
@@ -312,10 +311,7 @@ static symm_status read_token(struct symm_join *join)
 
 /* ---- Generations ---- */
 
-/*
- * The contexts that this process has had, by session and rank. It grows by an entry for each, and
- * lives for ever.
- */
+/* Counts the contexts of this process by session and rank. Entries stay until the process ends. */
 struct generation {
     struct generation *next;
     uint64_t id[2];
@@ -368,7 +364,7 @@ void symm__join_done(const struct symm_join *join)
 
 /* ---- The caller's own bootstrap ---- */
 
-/* What each rank brings; rank 0's secret becomes session and token. */
+/* One rank's contribution. Rank 0's secret becomes session and token. */
 struct card {
     int32_t rank, nranks, failed;
     char boot_id[40];
@@ -392,7 +388,7 @@ static symm_status check_cards(const struct symm_join *join, const struct card *
     return SYMM_OK;
 }
 
-/* Whatever fails here, all ranks call all_gather once. */
+/* All ranks call all_gather once, also after a failure. */
 static symm_status gather_session(const symm_config *config, struct symm_join *join)
 {
     struct card mine = {.rank = join->rank, .nranks = join->nranks};
@@ -443,7 +439,7 @@ symm_status symm__join_resolve(const symm_config *config, struct symm_join *out)
         TRY(mix_session(config, l, &join));
         TRY(mix_host(&join));
     }
-    if (!config->all_gather) /* whose sessions are used once */
+    if (!config->all_gather) /* sessions of all_gather are used once */
         TRY(generation_of(&join, &generation));
     memcpy(id, join.id, sizeof id);
     snprintf(text, sizeof text, "%llu", (unsigned long long)generation);

@@ -1,6 +1,6 @@
 /*
- * Who am I and where do we meet: from the configuration, or from a launcher's variables (symm-run,
- * torchrun, Open MPI, Slurm), or alone.
+ * Determines rank, number of ranks and session: from the configuration, from a launcher's variables
+ * (symm-run, torchrun, Open MPI, Slurm), or as a world of one rank.
  */
 #ifndef SYMM_JOIN_H
 #define SYMM_JOIN_H
@@ -12,25 +12,26 @@
 
 struct symm_join {
     int rank, nranks;
-    int local_rank; /* for choosing a device */
+    int local_rank; /* chooses the device */
     /* "symm-run", "torchrun", "Open MPI", "Slurm", "configuration", "alone" */
     const char *launcher;
-    char session[65]; /* hex: a hash of everything that names this job, the generation included */
+    char session[65]; /* hex: a hash of everything that identifies this job, with the generation */
     bool has_token;
     uint8_t token[16];
-    uint64_t id[2]; /* of the session without its generation */
+    uint64_t id[2]; /* the session without its generation */
 };
 
 /*
- * Resolves the configuration. A session is a hash of (uid, boot id, the launcher's job id or the
- * given session, and a generation that counts this rank's contexts of that session in this process:
- * those that joined, so that after a failed attempt the ranks still agree on it). With
- * config->all_gather rank 0 makes up session and token and passes them round. Errors:
- * ERROR_ARGUMENT names the variable or field; ERROR_UNSUPPORTED for ranks on more than one host.
+ * Resolves the configuration. A session is a hash of the uid, the boot id, the launcher's job id or
+ * the given session, and the generation. The generation counts the contexts of this session and
+ * rank in this process. Only contexts that joined count, so the ranks still agree after a failed
+ * attempt. With config->all_gather, rank 0 draws session and token at random and sends them to all
+ * ranks. Errors: ERROR_ARGUMENT names the variable or field; ERROR_UNSUPPORTED for ranks on more
+ * than one host.
  */
 symm_status symm__join_resolve(const symm_config *config, struct symm_join *out);
 
-/* The ranks have met: the next context of this session and rank is another generation. */
+/* Counts a context that joined: the next one of this session and rank has the next generation. */
 void symm__join_done(const struct symm_join *join);
 
 #endif

@@ -1,4 +1,4 @@
-/* One end of a connection, with a queue for what the socket does not take at once. */
+/* Sends frames, and queues them while the socket is full. */
 #include "link.h"
 
 #include <errno.h>
@@ -45,8 +45,8 @@ void symm__link_close(struct symm_link *link)
 }
 
 /*
- * Returns 0 when the frame is off our hands: sent, or the other side is gone. EAGAIN: not now. Else
- * errno.
+ * Returns 0 if the frame was sent, or dropped because the other side has closed; EAGAIN if the
+ * socket does not take it now; else errno.
  */
 static int try_send(struct symm_link *link, const struct symm_frame *frame)
 {
@@ -62,7 +62,10 @@ static int try_send(struct symm_link *link, const struct symm_frame *frame)
     return err;
 }
 
-/* The caller of a queued frame may close its descriptors before they are sent. */
+/*
+ * Duplicates the descriptors of a queued frame, since the caller may close its own before they are
+ * sent.
+ */
 static symm_status own_fds(struct symm_frame *frame)
 {
     if (frame->owns_fds)
@@ -139,7 +142,7 @@ size_t symm__link_unread(const struct symm_link *link)
 {
     int nbytes;
 
-    /* Where the system does not say, no number is enough. */
+    /* If the system call fails, no number of bytes counts as enough. */
     return ioctl(link->fd, FIONREAD, &nbytes) ? SIZE_MAX - 1 : (size_t)nbytes;
 }
 

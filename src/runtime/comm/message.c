@@ -1,4 +1,4 @@
-/* Frames: building, parsing, sending, receiving. */
+/* Builds, parses, sends and receives frames. */
 #include "message.h"
 
 #include <endian.h>
@@ -12,7 +12,7 @@
 enum { MAGIC = 0x4d4d5953 };  /* "SYMM" */
 enum { FDS_A_MESSAGE = 253 }; /* the kernel's limit */
 
-/* The header as it is on the wire; every member lies at a multiple of its size. */
+/* The header on the wire. Every member is aligned to its size. */
 struct header {
     uint32_t magic, version, type;
     int32_t rank;
@@ -34,7 +34,7 @@ static const struct {
 #undef SYMM_MESSAGE_ROW_
 };
 
-/* To and from the wire alike. */
+/* Converts in both directions. */
 static void swap_header(struct header *h)
 {
     uint32_t *words[] = {&h->magic, &h->version,     &h->type,          &h->op,
@@ -58,7 +58,7 @@ static bool known_status(int32_t status)
     return status <= 0 && status >= SYMM_ERROR_VERSION;
 }
 
-/* A text is its bytes with the NUL, or nothing at all. */
+/* A text is empty or ends with its only NUL. */
 static bool parse_text(const char *at, size_t nbytes, const char **out)
 {
     *out = nbytes ? at : "";
@@ -70,7 +70,7 @@ static symm_status check_header(const struct header *h, size_t nbytes, int nfds)
     if (h->type == SYMM_MESSAGE_NONE || h->type >= SYMM_MESSAGE_TYPES)
         return symm__fail(SYMM_ERROR_MISMATCH, "a message of unknown type %u", h->type);
     if (h->rank < -1 || h->rank >= SYMM_MAX_RANKS || !known_status(h->status) || h->zero)
-        return symm__fail(SYMM_ERROR_MISMATCH, "a message with nonsense in its header");
+        return symm__fail(SYMM_ERROR_MISMATCH, "a message with an invalid header");
     if (h->text_nbytes > SYMM_TEXT_MAX || h->reason_nbytes > SYMM_TEXT_MAX ||
         h->payload_nbytes < limits[h->type].least || h->payload_nbytes > limits[h->type].most ||
         nbytes != sizeof *h + h->text_nbytes + h->reason_nbytes + h->payload_nbytes)
@@ -101,7 +101,7 @@ symm_status symm__message_parse(const void *bytes, size_t nbytes, int nfds,
     out->type = h.type;
     out->rank = h.rank;
     if (h.version != SYMM_VERSION && nbytes > sizeof h) {
-        out->payload = at; /* a token lies at the same place in all versions */
+        out->payload = at; /* the token has the same offset in all versions */
         out->payload_nbytes = nbytes - sizeof h;
     }
     if (h.version != SYMM_VERSION)
@@ -210,8 +210,7 @@ int symm__frame_send(int fd, const struct symm_frame *frame)
 }
 
 /*
- * Takes every descriptor out of a message. Those for which there is no room are closed; returns how
- * many came.
+ * Takes all descriptors of a message and closes those above SYMM_MAX_RANKS. Returns their number.
  */
 static int take_fds(struct msghdr *msg, int fds[SYMM_MAX_RANKS])
 {
@@ -248,7 +247,7 @@ enum symm_received symm__message_receive(int fd, void *buffer, struct symm_messa
     bool cut;
     ssize_t n;
 
-    /* A peer that closed with unread data leaves ECONNRESET once, in front of what it had sent. */
+    /* A peer that closed with unread data leaves one ECONNRESET in front of its last messages. */
     do
         n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     while (n < 0 && (errno == EINTR || errno == ECONNRESET));

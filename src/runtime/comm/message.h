@@ -1,8 +1,8 @@
 /*
- * Frames on a SOCK_SEQPACKET socket: one header of fixed size, then what was called, a reason, and
- * a payload. A frame is sent and parsed whole, descriptors included; numbers are little-endian. The
- * first 16 bytes never change their meaning, so that ranks with different versions of symm can say
- * so.
+ * Frames on a SOCK_SEQPACKET socket: a header of fixed size, then the text of a call, a reason and
+ * a payload. A frame with its descriptors is sent and parsed as a whole. Numbers of the header are
+ * little-endian. Its first 16 bytes never change their meaning, so ranks of different versions can
+ * report each other's version.
  */
 #ifndef SYMM_MESSAGE_H
 #define SYMM_MESSAGE_H
@@ -13,30 +13,30 @@
 #include "runtime/base/rank_set.h"
 #include "runtime/base/status.h"
 
-/* What each type is for. X(name, most descriptors, least payload, most payload) */
+/* The message types. X(name, most descriptors, least payload, most payload) */
 #define SYMM_MESSAGES(X)                                                                           \
     /* to the hub */                                                                               \
-    X(HELLO, 0, 72, 72)                 /* who I am: struct symm_hello; status, reason */          \
+    X(HELLO, 0, 72, 72)                 /* identity: struct symm_hello; status, reason */          \
     X(VOTE, 1, 0, SYMM_PAYLOAD_MAX)     /* seq, op, status, args, text, payload */                 \
     X(CREATE, 0, 9, 8 + SYMM_MAX_RANKS) /* the first vote; parent's key, ranks */                  \
     X(FREED, 0, 8, SYMM_PAYLOAD_MAX)    /* offsets of 8 bytes */                                   \
     X(ABORT, 0, 0, 0)                   /* status, reason */                                       \
-    X(SLOW, 0, 0, 0)                    /* seq: who has not come? */                               \
-    X(EXPIRED, 0, 0, 0)                 /* seq, args[0]: ms: end the comm */                       \
-    X(ASK, 0, 0, 0)                     /* args[0]: rank: what does it do? */                      \
-    X(CLOSE, 0, 0, 0)                   /* this rank forgets the comm */                           \
-    X(CONFIRM, 0, 0, 0)                 /* seq: is the comm alive, by all that was sent so far? */ \
-    X(BYE, 0, 0, 0)                     /* this rank, or the hub, leaves: not dead */              \
+    X(SLOW, 0, 0, 0)                    /* seq of a vote: which ranks are missing? */              \
+    X(EXPIRED, 0, 0, 0)                 /* seq, args[0]: ms: end the comm by timeout */            \
+    X(ASK, 0, 0, 0)                     /* args[0]: rank: what is its activity? */                 \
+    X(CLOSE, 0, 0, 0)                   /* this rank has closed the comm */                        \
+    X(CONFIRM, 0, 0, 0) /* seq: is the comm alive after all messages sent so far? */               \
+    X(BYE, 0, 0, 0)     /* this rank, or the hub, leaves in order */                               \
     /* from the hub */                                                                             \
-    X(RESULT, SYMM_MAX_RANKS, 0, SYMM_PAYLOAD_MAX) /* as VOTE; set: who gave descriptors */        \
-    X(ENDED, 0, 0, 0)                              /* status, reason: the comm is dead */          \
+    X(RESULT, SYMM_MAX_RANKS, 0, SYMM_PAYLOAD_MAX) /* as VOTE; set: the ranks with descriptors */  \
+    X(ENDED, 0, 0, 0)                              /* status, reason: the comm has ended */        \
     X(LATE, 0, 0, 0)                               /* seq, reason: the answer to SLOW */           \
     X(CONFIRMED, 0, 0, 0)                          /* seq: the comm was alive */                   \
-    X(ASKED, 0, 0, 0)                              /* args[0]: who asks */                         \
+    X(ASKED, 0, 0, 0)                              /* args[0]: the asking rank */                  \
     /* both ways */                                                                                \
-    X(EXIT, 0, 0, 0)  /* this rank's, or rank 0's, process exits and has not left */               \
-    X(QUIET, 0, 0, 0) /* nothing of this rank (then: of any rank) runs on the comm any more */     \
-    X(TOLD, 0, 0, 0)  /* args[0]: who asked, then who tells; the rest: activity.h */
+    X(EXIT, 0, 0, 0)  /* this rank's, or rank 0's, process exits without BYE */                    \
+    X(QUIET, 0, 0, 0) /* no kernel of this rank (from the hub: of any) runs */                     \
+    X(TOLD, 0, 0, 0)  /* args[0]: asking rank, then answering one; activity.h */
 
 enum symm_message_type {
     SYMM_MESSAGE_NONE,
@@ -46,10 +46,7 @@ enum symm_message_type {
         SYMM_MESSAGE_TYPES
 };
 
-/*
- * The op of a RESULT. Settled: the arbiter knows of no block that some of its ranks have freed and
- * others not.
- */
+/* The op of a RESULT. Settled: no block is freed on some of its ranks and live on others. */
 enum { SYMM_RESULT_UNSETTLED, SYMM_RESULT_SETTLED };
 
 enum {
@@ -60,7 +57,7 @@ enum {
 
 struct symm_message {
     uint32_t version, type;
-    int rank; /* the sender's; -1: none */
+    int rank; /* of the sender; -1: none */
     uint64_t comm, seq;
     uint32_t op;
     symm_status status;
@@ -75,19 +72,19 @@ struct symm_message {
 };
 
 /*
- * Parses one frame that arrived with nfds descriptors. Pure; out points into bytes. Everything odd
- * is refused: ERROR_VERSION for another version (out->version, type and rank are filled in), else
- * ERROR_MISMATCH.
+ * Parses one frame that arrived with nfds descriptors. Pure; out points into bytes. Errors:
+ * ERROR_VERSION for another version (out->version, type and rank are filled in), ERROR_MISMATCH for
+ * any malformed frame.
  */
 symm_status symm__message_parse(const void *bytes, size_t nbytes, int nfds,
                                 struct symm_message *out);
 
 /*
- * A frame ready to be sent, perhaps to many: counted references. It owns its descriptors if
- * owns_fds.
+ * A frame to be sent, perhaps to many ranks, so references are counted. owns_fds: it closes its
+ * descriptors.
  */
 struct symm_frame {
-    int refs; /* touched by one thread at a time */
+    int refs; /* changed by one thread at a time */
     bool owns_fds;
     int nfds;
     int fds[SYMM_MAX_RANKS];
@@ -103,18 +100,18 @@ struct symm_frame *symm__frame_make(const struct symm_message *m);
 void symm__frame_put(struct symm_frame *frame); /* NULL is fine */
 
 enum symm_received {
-    SYMM_RECEIVED,         /* *out is filled in, its descriptors are the caller's */
+    SYMM_RECEIVED,         /* *out is filled in; the caller owns its descriptors */
     SYMM_RECEIVED_NOTHING, /* would block */
-    SYMM_RECEIVED_END,     /* the other side is gone */
-    /* Not a frame; the failure text says why. out->rank and out->version, if they were told. */
+    SYMM_RECEIVED_END,     /* the other side has closed */
+    /* Not a frame: see the failure text. out->rank and out->version are set if known. */
     SYMM_RECEIVED_BAD,
-    /* *out is filled in, but its descriptors could not be taken: too many are open. */
+    /* *out is filled in, but its descriptors are lost, since too many are open. */
     SYMM_RECEIVED_NO_FDS,
 };
 
 /*
- * Receives one frame into buffer (SYMM_MESSAGE_MAX bytes). Never blocks; leaves no surprise
- * descriptor open.
+ * Receives one frame into buffer (SYMM_MESSAGE_MAX bytes). Never blocks. Closes unexpected
+ * descriptors.
  */
 enum symm_received symm__message_receive(int fd, void *buffer, struct symm_message *out);
 
@@ -122,8 +119,8 @@ enum symm_received symm__message_receive(int fd, void *buffer, struct symm_messa
 int symm__frame_send(int fd, const struct symm_frame *frame);
 
 /*
- * Keys of host communicators. The hub hands out keys. Until a communicator is made, each of its
- * ranks uses a key of its own for it, with SYMM_COMM_FORMING, and a new one for each attempt.
+ * Keys of host communicators. The hub assigns them. Until then each rank uses its own provisional
+ * key with the bit SYMM_COMM_FORMING, a new one for each attempt.
  */
 enum { SYMM_COMM_JOIN = 0, SYMM_COMM_WORLD = 1 };
 #define SYMM_COMM_FORMING (UINT64_C(1) << 63)
@@ -135,7 +132,7 @@ struct symm_hello {
 };
 enum { SYMM_HELLO_TOKEN = 1, SYMM_HELLO_DEVICE = 2 };
 
-/* The asking "rank" of an ASKED that the hub sends, and the asked one of the TOLD that answers. */
+/* Stands for the hub as the asking rank, in an ASKED and in the TOLD that answers it. */
 enum { SYMM_ASKED_BY_HUB = SYMM_MAX_RANKS };
 
 #endif

@@ -1,4 +1,4 @@
-/* Where ranks meet: the folder, the socket, and what may be left of an earlier job. */
+/* Opens and finds the socket where ranks meet, and removes sockets of dead jobs. */
 #include "rendezvous.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ enum { RETRY_US = 2000, BACKLOG = 128, SESSION_DIGITS = 32 };
 
 /* ---- The folder ---- */
 
-/* Whether the folder that a login makes for this user is there, and nobody else can enter it. */
+/* Whether /run/user/UID exists and only this user can enter it. */
 static bool has_runtime_folder(const char *path)
 {
     struct stat s;
@@ -33,7 +33,7 @@ static bool has_runtime_folder(const char *path)
 /* SYMM_DIR, else a folder below /run/user/UID, else none. */
 static symm_status choose_folder(char path[PATH_MAX], bool *given)
 {
-    const int most = PATH_MAX - SESSION_DIGITS - 1; /* with a socket in it */
+    const int most = PATH_MAX - SESSION_DIGITS - 1; /* leaves space for the socket's name */
     char runtime[64];
 
     path[0] = 0;
@@ -46,7 +46,7 @@ static symm_status choose_folder(char path[PATH_MAX], bool *given)
     return SYMM_OK;
 }
 
-/* Opens the folder if nobody else can put a socket into it. *out is -1: it does not exist. */
+/* Opens the folder if only this user can create sockets in it. *out is -1 if it does not exist. */
 static symm_status open_folder(const char *path, int *out)
 {
     struct stat s;
@@ -71,12 +71,12 @@ static symm_status open_folder(const char *path, int *out)
     return st;
 }
 
-/* Makes the folder if there is none. */
+/* Opens the folder, and creates it if needed. */
 static symm_status make_folder(const char *path, int *out)
 {
     symm_status st;
 
-    do { /* again if another job took it away in between */
+    do { /* repeats if another job has removed it meanwhile */
         if (mkdir(path, 0700) && errno != EEXIST) {
             *out = -1;
             return symm__fail_errno(errno, "mkdir %s (SYMM_DIR chooses another folder)", path);
@@ -89,8 +89,8 @@ static symm_status make_folder(const char *path, int *out)
 /* ---- The socket ---- */
 
 /*
- * In a folder: by way of /proc, because a path may be longer than a socket's address can be.
- * Without one: abstract. Returns the address's bytes.
+ * In a folder, the address goes through /proc, because a path may be longer than a socket address.
+ * Without a folder it is abstract. Returns the length of the address.
  */
 static socklen_t address_of(struct sockaddr_un *a, int folder_fd, const char *name)
 {
@@ -105,7 +105,7 @@ static socklen_t address_of(struct sockaddr_un *a, int folder_fd, const char *na
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* The place in texts: "/run/user/1000/symm/3f..." or "@symm-3f...". */
+/* The address as text: "/run/user/1000/symm/3f..." or "@symm-3f...". */
 struct address_text {
     char bytes[PATH_MAX + 80];
 };
@@ -127,24 +127,24 @@ static symm_status make_socket(int *out)
 }
 
 /*
- * Held while looking at old sockets and removing them: two jobs that do so at once would take each
- * other's away.
+ * Locks the folder while old sockets are probed and removed. Without the lock, two jobs could
+ * remove each other's socket.
  */
 static symm_status lock_folder(int folder_fd, symm_deadline deadline)
 {
     while (flock(folder_fd, LOCK_EX | LOCK_NB)) {
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return symm__fail_errno(errno, "flock on the meeting folder");
+            return symm__fail_errno(errno, "flock on the rendezvous folder");
         if (symm__deadline_over(deadline))
-            return symm__fail(SYMM_ERROR_TIMEOUT, "another process holds the meeting folder");
+            return symm__fail(SYMM_ERROR_TIMEOUT, "another process holds the rendezvous folder");
         symm__sleep_us(RETRY_US);
     }
     return SYMM_OK;
 }
 
 /*
- * Whether this is a socket that nobody holds any more. The probe is of another type than the
- * socket: a living process refuses it for that, and is not disturbed by a connection.
+ * Whether this is a socket without a process. The probe has another socket type, so a living
+ * process refuses it and sees no connection.
  */
 static bool is_dead(int folder_fd, const char *name)
 {
@@ -165,7 +165,7 @@ static bool is_dead(int folder_fd, const char *name)
     return dead;
 }
 
-/* Removes the sockets of jobs whose rank 0 was killed while joining. Lock held. */
+/* Removes sockets of jobs whose rank 0 was killed while joining. Lock held. */
 static void sweep(int folder_fd)
 {
     int copy = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -181,7 +181,7 @@ static void sweep(int folder_fd)
     closedir(dir);
 }
 
-/* Binds in the folder, or to the abstract name, and listens. Returns 0 or errno. */
+/* Binds in the folder or to the abstract name, and listens. Returns 0 or errno. */
 static int bind_and_listen(struct symm_rendezvous *r, int folder_fd)
 {
     struct sockaddr_un a;
@@ -198,7 +198,7 @@ static int bind_and_listen(struct symm_rendezvous *r, int folder_fd)
     return err;
 }
 
-/* *gone: the folder was taken away by a job that ended; make it again. */
+/* *gone: a job that ended has removed the folder; create it again. */
 static symm_status bind_in_folder(struct symm_rendezvous *r, symm_deadline deadline, bool *gone)
 {
     const struct address_text where = describe_address(r->folder, r->name);
@@ -219,7 +219,7 @@ static symm_status bind_in_folder(struct symm_rendezvous *r, symm_deadline deadl
 out:
     *gone = err == ENOENT;
     if (folder_fd >= 0)
-        flock(folder_fd, LOCK_UN); /* a child that was forked meanwhile may hold it, too */
+        flock(folder_fd, LOCK_UN); /* a child forked meanwhile may also hold the lock */
     symm__fd_close(&folder_fd);
     if (st != SYMM_OK)
         symm__fd_close(&r->listener);
@@ -228,7 +228,7 @@ out:
 
 /* ---- The abstract socket ---- */
 
-/* Connects, if somebody listens. *fd is -1: nobody does. Nobody's user is checked yet. */
+/* Connects if a process listens, else sets *fd to -1. Does not check the other process's user. */
 static symm_status try_connect(int folder_fd, const char *name, int *fd)
 {
     struct sockaddr_un a;
@@ -246,7 +246,7 @@ out:
     return st;
 }
 
-/* Any user can take an abstract name. */
+/* Appends advice on SYMM_DIR, since any user can take an abstract name. */
 static symm_status advise(symm_status st)
 {
     return symm__fail(st, "%s; set SYMM_DIR on all ranks to a folder of this user with mode 700",
@@ -335,7 +335,8 @@ void symm__rendezvous_refuse(struct symm_rendezvous *r, symm_status status, cons
         if (fd < 0 && symm__deadline_over(deadline))
             break;
         if (fd < 0 && errno != EAGAIN)
-            symm__sleep_us(RETRY_US); /* no descriptor, perhaps: the end of the socket must do */
+            /* perhaps no descriptor is left: closing the socket must do */
+            symm__sleep_us(RETRY_US);
         if (fd >= 0 && symm__rendezvous_peer(fd, &pid) == SYMM_OK) {
             symm__frame_send(fd, frame);
             n--;
@@ -353,7 +354,7 @@ void symm__rendezvous_close(struct symm_rendezvous *r, symm_status status, const
         unlink(describe_address(r->folder, r->name).bytes);
     if (*r->folder && !r->given)
         rmdir(r->folder);           /* fails while other jobs use it */
-    shutdown(r->listener, SHUT_RD); /* nobody can come any more, and nobody is overlooked */
+    shutdown(r->listener, SHUT_RD); /* no rank can connect after this, and none is missed */
     symm__rendezvous_refuse(r, status, why, BACKLOG, symm__deadline_in(0));
     symm__fd_close(&r->listener);
 }
@@ -368,7 +369,7 @@ symm_status symm__rendezvous_peer(int fd, pid_t *pid)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &nbytes))
         return symm__fail_errno(errno, "getsockopt(SO_PEERCRED)");
     if (cred.uid != geteuid())
-        return symm__fail(SYMM_ERROR_ARGUMENT, "process %d at the meeting place is user %u's",
+        return symm__fail(SYMM_ERROR_ARGUMENT, "process %d at the rendezvous is user %u's",
                           (int)cred.pid, (unsigned)cred.uid);
     *pid = cred.pid;
     return SYMM_OK;
@@ -386,7 +387,7 @@ static symm_status connect_in_folder(const char *folder, const char *session, in
     int folder_fd = -1;
     symm_status st;
 
-    TRY(open_folder(folder, &folder_fd)); /* anew each time: another one may be there */
+    TRY(open_folder(folder, &folder_fd)); /* at each attempt, since the folder may be replaced */
     if (folder_fd >= 0)
         TRY(try_connect(folder_fd, session, fd));
     if (*fd >= 0)
@@ -396,7 +397,7 @@ out:
     return st;
 }
 
-/* alone: there is no folder, in which another user could not be in the way. */
+/* alone: there is no folder either, so another user's socket is an error. */
 static symm_status connect_abstract(const char *session, bool alone, int *fd, pid_t *hub)
 {
     symm_status st;
