@@ -1,4 +1,4 @@
-/* Decisions that only one rank can make for all: offsets in the window. heap.h has the one arbiter. */
+/* Decisions that one rank makes for all: offsets in the window. heap.h has the only arbiter. */
 #ifndef SYMM_ARBITER_H
 #define SYMM_ARBITER_H
 
@@ -7,18 +7,18 @@
 #include "runtime/base/status.h"
 
 /*
- * Decides, in the hub's thread, what all ranks of a vote then take as given. Only rank 0's is used.
+ * Runs in the hub's thread. All ranks of a vote use its answer. Only rank 0 has an arbiter in use.
  */
 struct symm_arbiter {
     /*
-     * Called when all ranks of a vote with op != 0 have come. status: the worst of theirs. Returns
-     * the verdict (with a text if it fails) and fills in the answer.
+     * Called when all ranks have come to a vote with op != 0. status: the verdict so far. Returns
+     * the final verdict, with a failure text if it is not OK, and fills in the answer.
      */
     symm_status (*decide)(void *self, uint32_t op, struct symm_rank_set members, symm_status status,
                           const uint64_t args[4], uint64_t answer[4]);
-    /* Rank has freed the block at offset off of the window. */
+    /* Notes that `rank` has freed the block at offset `off` of the window. */
     void (*freed)(void *self, int rank, uint64_t off);
-    /* Whether no block is free on some of its ranks and not on others. */
+    /* Whether every block is either live or freed on all of its ranks. */
     bool (*settled)(void *self);
     void *self;
 };

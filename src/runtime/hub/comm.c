@@ -1,4 +1,4 @@
-/* The hub's comms: who has come to a vote with what, the verdict, and what ends a comm. */
+/* The hub's comms: collects votes, gives verdicts, and ends comms. */
 #include "state.h"
 
 #include <stdio.h>
@@ -48,9 +48,9 @@ symm_status symm__hub_comm_add(struct symm_hub *hub, uint64_t parent, int nranks
     return SYMM_OK;
 }
 
-/* ---- What ranks bring ---- */
+/* ---- Contributions to a vote ---- */
 
-/* A copy that outlives the receive buffer, with its descriptor. */
+/* Copies the message and takes its descriptor, since the receive buffer is used again. */
 static struct symm_message *keep(struct symm_message *m)
 {
     size_t text = strlen(m->text) + 1, reason = strlen(m->reason) + 1;
@@ -59,7 +59,7 @@ static struct symm_message *keep(struct symm_message *m)
     if (!copy)
         return NULL;
     *copy = *m;
-    m->nfds = 0; /* the copy's now */
+    m->nfds = 0; /* now owned by the copy */
     char *at = (char *)(copy + 1);
     copy->text = memcpy(at, m->text, text);
     copy->reason = memcpy(at + text, m->reason, reason);
@@ -110,14 +110,14 @@ void symm__hub_end_comm(struct symm_hub *hub, struct symm_hub_comm *comm, symm_s
             symm__hub_send_end(hub, comm, client);
     }
     forget_vote(hub, comm);
-    if (!comm->formed) /* nobody has it to close: forgotten, and who comes now begins anew */
+    if (!comm->formed) /* no rank has it to close: forget it, and later ranks begin a new attempt */
         comm->gone = comm->members;
     for (struct symm_hub_comm *child = hub->comms; child; child = child->next)
         if (child->parent == comm->key && !child->formed)
             symm__hub_end_comm(hub, child, status, comm->reason);
 }
 
-/* Why a rank is not with us any more. */
+/* Appends why a rank is gone. */
 static void add_fate(struct symm_text *text, const struct symm_hub *hub, int rank)
 {
     const struct symm_hub_rank *r = &hub->ranks[rank];
@@ -137,7 +137,7 @@ static void abort_for(struct symm_hub *hub, struct symm_hub_comm *comm, int rank
     symm__hub_end_comm(hub, comm, SYMM_ERROR_PEER, text.bytes);
 }
 
-/* Tells those who wait for it when all that are still there are quiet. */
+/* Once all remaining ranks are quiet, tells them. */
 static void tell_quiet(struct symm_hub *hub, struct symm_hub_comm *comm)
 {
     struct symm_message m = {.type = SYMM_MESSAGE_QUIET, .comm = comm->key};
@@ -152,8 +152,8 @@ static void tell_quiet(struct symm_hub *hub, struct symm_hub_comm *comm)
 }
 
 /*
- * A rank closes a comm. Nobody is disturbed who does not wait for it: in a destroy that all ranks
- * call, some are through before the others.
+ * A rank closes a comm. This ends the comm only if other ranks wait in a vote: in a collective
+ * destroy, some ranks finish before others.
  */
 static void close_comm(struct symm_hub *hub, struct symm_hub_comm *comm, int rank)
 {
@@ -202,7 +202,7 @@ void symm__hub_sweep(struct symm_hub *hub, bool all)
 
 /* ---- Votes ---- */
 
-/* A group of the same ranks in another order is another call. */
+/* For CREATE, the order of the ranks counts. */
 static bool same_call(const struct symm_message *a, const struct symm_message *b)
 {
     return a->op == b->op && a->type == b->type && !strcmp(a->text, b->text) &&
@@ -231,8 +231,8 @@ static void add_calls(struct symm_text *text, const struct symm_hub_comm *comm)
 }
 
 /*
- * Of a new comm whose ranks' texts are the same, perhaps because they are cut: the first place of
- * which two ranks say different things.
+ * For a new comm with equal texts, which may be truncated: appends the first position at which two
+ * ranks name different ranks.
  */
 static void add_order(struct symm_text *text, const struct symm_hub_comm *comm)
 {
@@ -253,7 +253,7 @@ static void add_order(struct symm_text *text, const struct symm_hub_comm *comm)
                        (int)(at - sizeof comm->key), a->rank, mine[at], b->rank, theirs[at]);
 }
 
-/* The verdict before the arbiter has a say. */
+/* The verdict before the arbiter decides. */
 static symm_status judge(const struct symm_hub_comm *comm, struct symm_text *text)
 {
     const struct symm_message *first = comm->came[0];
@@ -280,7 +280,7 @@ static symm_status judge(const struct symm_hub_comm *comm, struct symm_text *tex
     return SYMM_OK;
 }
 
-/* Lets the arbiter decide for the lowest rank that wants something decided. */
+/* Calls the arbiter with the arguments of the lowest rank that has an op. */
 static symm_status arbitrate(struct symm_hub *hub, const struct symm_hub_comm *comm,
                              symm_status status, struct symm_text *text, uint64_t answer[4])
 {
@@ -299,8 +299,7 @@ static symm_status arbitrate(struct symm_hub *hub, const struct symm_hub_comm *c
 }
 
 /*
- * Gathers bytes and descriptors of all ranks into one frame, which is the same for all. NULL: out
- * of memory.
+ * Gathers bytes and descriptors of all ranks into one frame for all. Returns NULL if memory is out.
  */
 static struct symm_frame *gather(struct symm_hub_comm *comm, struct symm_message *result)
 {
@@ -320,7 +319,7 @@ static struct symm_frame *gather(struct symm_hub_comm *comm, struct symm_message
     for (int i = 0; result->status == SYMM_OK && i < comm->nranks; i++)
         if (comm->came[i]->nfds) {
             result->fds[result->nfds++] = comm->came[i]->fds[0];
-            symm__rank_set_add(&result->set, i); /* by comm_rank in the comm */
+            symm__rank_set_add(&result->set, i); /* by comm rank */
             comm->came[i]->nfds = 0;
         }
     frame = symm__frame_make(result);
@@ -332,7 +331,7 @@ static struct symm_frame *gather(struct symm_hub_comm *comm, struct symm_message
     return frame;
 }
 
-/* The verdict of a vote, with all that was brought to it. Returns whether there was memory. */
+/* Sends the verdict with all contributions. Returns false if memory is out. */
 static bool send_result(struct symm_hub *hub, struct symm_hub_comm *comm,
                         struct symm_message *result)
 {
@@ -343,7 +342,10 @@ static bool send_result(struct symm_hub *hub, struct symm_hub_comm *comm,
     return frame;
 }
 
-/* The verdict of the first vote: each rank knows the comm by its own name, and hears of its key. */
+/*
+ * Sends the verdict of the first vote. Each rank knows the comm by its provisional key and gets the
+ * final one.
+ */
 static bool send_key(struct symm_hub *hub, struct symm_hub_comm *comm, struct symm_message *result)
 {
     result->payload = &comm->key;
@@ -357,7 +359,7 @@ static bool send_key(struct symm_hub *hub, struct symm_hub_comm *comm, struct sy
     return true;
 }
 
-/* Everyone has come. */
+/* All ranks have come: gives the verdict and begins the next vote. */
 static void conclude(struct symm_hub *hub, struct symm_hub_comm *comm)
 {
     const size_t each = comm->came[0]->payload_nbytes;
@@ -419,9 +421,9 @@ void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
         conclude(hub, comm);
 }
 
-/* ---- The other messages ---- */
+/* ---- Other messages ---- */
 
-/* Carries a question, and the answer, between two ranks of a comm. */
+/* Forwards ASK or TOLD between two ranks of a comm. */
 static void forward(struct symm_hub *hub, struct symm_hub_client *client,
                     struct symm_hub_comm *comm, const struct symm_message *m)
 {
@@ -463,7 +465,7 @@ void symm__hub_comm_message(struct symm_hub *hub, struct symm_hub_client *client
         symm__hub_create(hub, client, m);
     } else if (!comm || symm__hub_comm_rank(comm, client->rank) < 0 ||
                symm__rank_set_has(comm->gone, client->rank)) {
-        return; /* a last word about a comm that is over */
+        return; /* a late message on a comm that was freed */
     } else if (m->type == SYMM_MESSAGE_CLOSE) {
         close_comm(hub, comm, client->rank);
     } else if (m->type == SYMM_MESSAGE_QUIET) {

@@ -1,7 +1,7 @@
 /*
- * New comms. The ranks of one meet by its parent and its set of ranks, not by how often they have
- * asked before: a rank that could not ask, or asked in vain, is out of step with nobody. An attempt
- * that has ended is forgotten.
+ * Creates comms. Attempts are matched by parent and set of ranks, not by a count of attempts. So a
+ * rank whose earlier attempt failed before or after it asked still meets the others. The hub
+ * forgets an attempt that has ended.
  */
 #include "state.h"
 
@@ -36,7 +36,7 @@ static bool read_birth(struct symm_hub *hub, int rank, const struct symm_message
     return symm__rank_set_has(b->members, rank);
 }
 
-/* The oldest attempt to which this rank has not come yet; NULL: there is none. */
+/* The oldest attempt that this rank has not joined; NULL: none. */
 static struct symm_hub_comm *find_attempt(struct symm_hub *hub, int rank, const struct birth *b)
 {
     struct symm_hub_comm *oldest = NULL;
@@ -45,7 +45,7 @@ static struct symm_hub_comm *find_attempt(struct symm_hub *hub, int rank, const 
         if (!comm->formed && comm->status == SYMM_OK && comm->parent == b->parent->key &&
             symm__rank_set_equal(comm->members, b->members) &&
             !comm->came[symm__hub_comm_rank(comm, rank)])
-            oldest = comm; /* new ones stand in front */
+            oldest = comm; /* new comms come first in the list */
     return oldest;
 }
 

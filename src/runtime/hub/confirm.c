@@ -1,9 +1,10 @@
 /*
- * Confirmations: a rank asks whether a comm is alive, by all that any rank had sent before. The hub
- * answers when it has read from every connection what lay in the socket when it read the question.
+ * Confirmations. A rank asks whether a comm is alive after all messages that any rank has sent so
+ * far. The hub answers when it has read from every connection the bytes that lay in the socket when
+ * it read the question.
  *
- * Questions are answered in rounds. A question that comes during a round waits for the next one, so
- * that a rank that never stops sending delays an answer by one full socket at most.
+ * Questions are answered in rounds. A question that arrives during a round waits for the next
+ * round. So a rank that never stops sending delays an answer by at most one full socket.
  */
 #include "state.h"
 
@@ -18,7 +19,10 @@ void symm__hub_heard(struct symm_hub_client *client, size_t nbytes)
     client->unheard -= nbytes && nbytes < client->unheard ? nbytes : client->unheard;
 }
 
-/* One byte more stands for one more look at the socket: behind the last message lies its end. */
+/*
+ * Opens a round. One extra byte makes the hub look at each socket once more: the end of the
+ * connection comes after the last message.
+ */
 static void open_round(struct symm_hub *hub)
 {
     for (int i = 0; i < hub->nclients; i++)

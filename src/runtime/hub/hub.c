@@ -1,4 +1,4 @@
-/* The hub's connections: who is there, what they send, and who has gone. */
+/* The hub's connections: accepts, receives, dispatches messages, and notices ends. */
 #include "state.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "runtime/comm/boot_id.h"
 
 enum {
-    STRANGER_US = 5000000, /* how long one may take to say it */
+    STRANGER_US = 5000000, /* time limit for a HELLO */
     ACCEPT_AGAIN_US = 50000,
     ACCEPTS_PER_PASS = 16,
 };
@@ -133,7 +133,7 @@ void symm__hub_send_comm(struct symm_hub *hub, const struct symm_hub_comm *comm,
     symm__frame_put(frame);
 }
 
-/* Only marks it: callers may be walking over what depends on it. */
+/* Only marks the client, because callers may be iterating over clients or comms. */
 void symm__hub_drop(struct symm_hub *hub, struct symm_hub_client *client, const char *why)
 {
     if (client->over)
@@ -143,11 +143,11 @@ void symm__hub_drop(struct symm_hub *hub, struct symm_hub_client *client, const 
         symm__log(hub->config.log, SYMM_LOG_WARNING, "rank %d (pid %d): %s", client->rank,
                   (int)client->pid, why);
     else
-        symm__log(hub->config.log, SYMM_LOG_INFO, "pid %d at the meeting place: %s",
-                  (int)client->pid, why);
+        symm__log(hub->config.log, SYMM_LOG_INFO, "pid %d at the rendezvous: %s", (int)client->pid,
+                  why);
 }
 
-/* Takes out the connections that are over, and draws the consequences. */
+/* Removes ended connections and handles the deaths of their ranks. */
 static void bury(struct symm_hub *hub)
 {
     for (int i = 0; i < hub->nclients; i++) {
@@ -160,14 +160,17 @@ static void bury(struct symm_hub *hub)
             rank->client = NULL;
             if (rank->fate == SYMM_HUB_HERE)
                 symm__hub_rank_gone(hub, client->rank, SYMM_HUB_DIED);
-            i = -1; /* the consequences may have dropped others */
+            i = -1; /* this may have dropped other clients */
         }
         free_client(client);
     }
     symm__hub_sweep(hub, false);
 }
 
-/* The process of this rank exits. The others learn it from the hub, or, of rank 0's, beforehand. */
+/*
+ * The process of this rank exits. If it is rank 0, the other ranks are told now; else the hub's
+ * texts say so.
+ */
 static void take_notice(struct symm_hub *hub, int rank)
 {
     struct symm_message m = {.type = SYMM_MESSAGE_EXIT};
@@ -196,7 +199,7 @@ static void dispatch(struct symm_hub *hub, struct symm_hub_client *client, struc
         symm__hub_comm_message(hub, client, m);
 }
 
-/* The other side is not there any more, whether it has said goodbye or not. */
+/* The connection or the process has ended, with or without a BYE. */
 static void gone(struct symm_hub *hub, struct symm_hub_client *client)
 {
     if (client->rank >= 0 && hub->ranks[client->rank].fate == SYMM_HUB_LEFT)
@@ -205,7 +208,7 @@ static void gone(struct symm_hub *hub, struct symm_hub_client *client)
         symm__hub_drop(hub, client, "is gone without a goodbye");
 }
 
-/* One message a turn: nobody keeps the hub from the others. */
+/* Receives one message in each pass, so that no client keeps the hub from the others. */
 static void receive(struct symm_hub *hub, struct symm_hub_client *client)
 {
     struct symm_message m;
@@ -236,7 +239,7 @@ static void receive(struct symm_hub *hub, struct symm_hub_client *client)
     }
 }
 
-/* One more connection. False: there is none, or not now. */
+/* Accepts one connection. Returns false if none waits or there is no room now. */
 static bool accept_one(struct symm_hub *hub)
 {
     int fd;
@@ -248,7 +251,7 @@ static bool accept_one(struct symm_hub *hub)
     fd = symm__fd_above_stdio(
         accept4(hub->config.rendezvous->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd >= 0 && add_client(hub, fd) != SYMM_OK)
-        symm__log(hub->config.log, SYMM_LOG_WARNING, "refused at the meeting place: %s",
+        symm__log(hub->config.log, SYMM_LOG_WARNING, "refused at the rendezvous: %s",
                   symm__failure_text());
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
         symm__fail_errno(errno, "accept");
@@ -258,14 +261,14 @@ static bool accept_one(struct symm_hub *hub)
     return fd >= 0;
 }
 
-/* Not for ever: another user, who is refused, may come again and again. */
+/* Accepts a bounded number in each pass: a refused user may connect again and again. */
 static void accept_some(struct symm_hub *hub)
 {
     for (int i = 0; i < ACCEPTS_PER_PASS && accept_one(hub); i++)
         ;
 }
 
-/* Two places for each client, its connection and its process; then the listener. */
+/* Two entries for each client, its connection and its process; then the listener. */
 int symm__hub_poll(struct symm_hub *hub, struct pollfd fds[SYMM_HUB_POLL_MAX], bool *retry)
 {
     int n = 0;
@@ -297,11 +300,10 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
         } else {
             symm__hub_heard(client, 0);
             if (fds[2 * i + 1].revents)
-                gone(hub, client); /* and has nothing left to say */
+                gone(hub, client); /* the process has ended and its socket is empty */
         }
         if (client->rank < 0 && symm__now_us() > client->since_us + STRANGER_US)
-            symm__hub_turn_away(hub, client, SYMM_ERROR_TIMEOUT,
-                                "this rank has not said who it is");
+            symm__hub_turn_away(hub, client, SYMM_ERROR_TIMEOUT, "this rank has sent no HELLO");
     }
     if (nfds > 2 * n && fds[2 * n].revents && hub->config.rendezvous->listener >= 0)
         accept_some(hub);

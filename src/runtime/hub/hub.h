@@ -1,7 +1,7 @@
 /*
- * The hub: the one place where all ranks of a job meet, in the context of rank 0. It has no thread
- * of its own; whoever owns it polls what it names and lets it serve what came. It never blocks,
- * whatever a client does.
+ * The hub: all ranks of a job connect to it. It lives in the context of rank 0 and has no thread:
+ * its owner polls the descriptors it lists and calls it to serve events. It never blocks, whatever
+ * a client does.
  */
 #ifndef SYMM_HUB_H
 #define SYMM_HUB_H
@@ -15,12 +15,12 @@
 struct symm_rendezvous;
 
 enum {
-    SYMM_HUB_STRANGERS = 16,    /* connections that have not said who they are */
-    SYMM_HUB_REFUSES_MS = 1000, /* how long a refusal waits for ranks that have not come */
+    SYMM_HUB_STRANGERS = 16,    /* most connections without a HELLO */
+    SYMM_HUB_REFUSES_MS = 1000, /* how long a refusal waits for missing ranks */
     SYMM_HUB_POLL_MAX = 2 * (SYMM_MAX_RANKS + SYMM_HUB_STRANGERS) + 1,
 };
 
-/* What texts say of a rank whose process said that it exits. */
+/* The text for a rank whose process has sent EXIT. */
 #define SYMM_EXITED "exited without destroying its context"
 
 struct symm_hub;
@@ -29,28 +29,28 @@ struct symm_hub_config {
     const struct symm_join *join;
     const struct symm_log *log;
     struct symm_arbiter arbiter;
-    bool watches; /* there are descriptors enough to watch every rank's process */
-    struct symm_rendezvous *rendezvous; /* the hub closes it, but not where it fails to open */
+    bool watches; /* enough descriptors are left to watch every rank's process */
+    struct symm_rendezvous *rendezvous; /* the hub closes it, except after a failed open */
 };
 
-/* local is rank 0's own connection, taken in every case. */
+/* local: rank 0's own connection. Takes ownership of it, also on failure. */
 symm_status symm__hub_open(const struct symm_hub_config *config, int local, struct symm_hub **out);
 void symm__hub_close(struct symm_hub *hub); /* NULL is fine */
 
-/* Fills in what to poll for. *retry as with symm__link_events. Returns how many. */
+/* Fills in the descriptors to poll and returns their number. *retry: as symm__link_events(). */
 int symm__hub_poll(struct symm_hub *hub, struct pollfd fds[SYMM_HUB_POLL_MAX], bool *retry);
 
-/* Whether the next poll must not wait. */
+/* Whether the next poll must return at once. */
 bool symm__hub_hurries(const struct symm_hub *hub);
 
-/* Serves what poll found, and what is due. Never blocks. */
+/* Serves the events of poll and expired timers. Never blocks. */
 void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds);
 
-/* Whether every rank has left or died and nothing waits to be sent. */
+/* Whether every rank has left or died and all frames are sent. */
 bool symm__hub_done(struct symm_hub *hub);
-/* Whether the hub has told the others that its own process exits. Any thread. */
+/* Whether the hub has sent the EXIT of its own process to the other ranks. Any thread. */
 bool symm__hub_exits(const struct symm_hub *hub);
-/* Whether some rank died or some comm was ended. */
+/* Whether a rank has died or a comm was ended. */
 bool symm__hub_failed(const struct symm_hub *hub);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Joining: every rank says who it is and what it believes; the hub lets all of them in, or refuses
- * all of them with one text that names who is wrong.
+ * Joining. Every rank sends a HELLO. The hub admits all ranks, or refuses all with one text that
+ * names the wrong ones.
  */
 #include "state.h"
 
@@ -9,20 +9,20 @@
 #include <string.h>
 
 /*
- * After the first offence the others get this long to come, so that they are told as well and the
- * table is whole.
+ * After the first error, the hub waits this long for the other ranks, so that they are told too and
+ * the text is complete.
  */
 enum { REFUSE_US = 500000 };
 
-/* How long a connection may be silent while others wait for its place. */
+/* How long a connection may be silent while other connections wait. */
 enum { SILENT_US = 1000000 };
 
 static pid_t pid_of(const struct symm_hub_client *client, const struct symm_message *m)
 {
-    return client->pid ? client->pid : (pid_t)m->args[1]; /* 0: in another pid namespace */
+    return client->pid ? client->pid : (pid_t)m->args[1]; /* 0: another pid namespace */
 }
 
-/* Takes as long whatever the bytes are. */
+/* Compares in constant time. */
 static bool same_token(const unsigned char *a, const unsigned char *b)
 {
     unsigned differ = 0;
@@ -63,8 +63,8 @@ bool symm__hub_has_room(struct symm_hub *hub)
     }
     if (oldest && symm__now_us() >= oldest->since_us + SILENT_US)
         symm__hub_turn_away(hub, oldest, SYMM_ERROR_TIMEOUT,
-                            "this rank has not said who it is, and others wait for its place");
-    return false; /* not before it is buried */
+                            "this rank has sent no HELLO, and other connections wait");
+    return false; /* there is room once the ended connection is removed */
 }
 
 bool symm__hub_all_heard(const struct symm_hub *hub)
@@ -76,12 +76,12 @@ bool symm__hub_all_heard(const struct symm_hub *hub)
     return all;
 }
 
-/* The place stays open for a while: who comes now is told, too. */
+/* The rendezvous stays open for a while, so that late ranks are told too. */
 void symm__hub_refuse(struct symm_hub *hub, symm_status status, const char *reason)
 {
     struct symm_text text = {.used = 0};
 
-    symm__text_add(&text, "%s", reason); /* it may be a part of what is overwritten now */
+    symm__text_add(&text, "%s", reason); /* `reason` may point into hub->offences */
     hub->phase = SYMM_HUB_REFUSED;
     hub->failed = true;
     hub->offence = status;
@@ -108,7 +108,7 @@ __attribute__((format(printf, 3, 4))) static void offend(struct symm_hub *hub, s
     }
 }
 
-/* A GPU's name as the driver's tools write it. */
+/* Appends a GPU's UUID in the format of the driver's tools. */
 static void add_device(struct symm_text *text, const unsigned char *uuid)
 {
     symm__text_add(text, "GPU-");
@@ -124,7 +124,7 @@ static struct symm_hub_client *find_device(struct symm_hub *hub, const unsigned 
     return NULL;
 }
 
-/* Whether this HELLO fits rank 0's; says what does not. */
+/* Whether this HELLO fits rank 0's. Records the differences. */
 static bool fits(struct symm_hub *hub, struct symm_hub_client *client, const struct symm_message *m,
                  const struct symm_hello *hello)
 {
@@ -189,8 +189,9 @@ void symm__hub_hello(struct symm_hub *hub, struct symm_hub_client *client,
 }
 
 /*
- * Of its frame only the fixed part and the place of the token can be trusted, and it cannot read
- * more of ours. Without the token it may be anybody's: then it does not end the joining.
+ * Handles a HELLO of another version of symm. Both sides can only read the first 16 bytes and the
+ * token. Without the right token the connection may be any program's, so it does not end the
+ * joining.
  */
 void symm__hub_other_version(struct symm_hub *hub, struct symm_hub_client *client,
                              const struct symm_message *m)

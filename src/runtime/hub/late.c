@@ -1,7 +1,7 @@
 /*
- * Whom a vote waits for, and what the ranks do instead. When a rank reports that a vote is slow, or
- * that its time is over, the hub asks all ranks of the comm what they do, and answers when all have
- * told, or after a while without those that have not.
+ * Reports on slow and expired votes. When a rank reports that a vote is slow or has expired, the
+ * hub asks all ranks of the comm for their activity. It answers when all have told, or after a time
+ * limit without the rest.
  */
 #include "state.h"
 
@@ -11,17 +11,17 @@
 
 enum {
     TELL_US = 1000000
-}; /* how long a rank may take: it is alive, or the comm would have ended */
+}; /* time limit of an answer: the rank is alive, else the comm would have ended */
 
 struct symm_hub_inquiry {
     uint64_t id;
     int64_t until_us;
-    int by; /* the comm_rank of a rank that waits: the first whose time was over, if any */
+    int by; /* comm rank of a waiting rank: the first that has expired, if any */
     bool expired;
     uint64_t expired_ms;
-    struct symm_rank_set slow;       /* who wants a LATE */
-    struct symm_rank_set silent;     /* who has been asked and has not told yet */
-    struct symm_activity activity[]; /* by comm_rank */
+    struct symm_rank_set slow;       /* ranks that sent SLOW */
+    struct symm_rank_set silent;     /* asked ranks that have not answered */
+    struct symm_activity activity[]; /* by comm rank */
 };
 
 /* ---- The text ---- */
@@ -32,7 +32,7 @@ static void separate(struct symm_text *text)
         symm__text_add(text, "; ");
 }
 
-/* "symm_alloc(4 bytes)" and the vote "symm_alloc(4 bytes): share". */
+/* Whether a vote belongs to a call, as "symm_alloc(4 bytes): share" to "symm_alloc(4 bytes)". */
 static bool same_call(const char *call, const char *vote)
 {
     size_t n = strcspn(call, "(");
@@ -40,7 +40,7 @@ static bool same_call(const char *call, const char *vote)
     return !strncmp(call, vote, n) && (!vote[n] || strchr("(:", vote[n]));
 }
 
-/* Where in the comm the rank stands that this one's device waits for; -1: it waits for none. */
+/* Comm rank of the rank that this one's device waits for; -1: none. */
 static int awaited_by(const struct symm_hub_comm *comm, int comm_rank)
 {
     const struct symm_activity *activity = &comm->inquiry->activity[comm_rank];
@@ -49,8 +49,8 @@ static int awaited_by(const struct symm_hub_comm *comm, int comm_rank)
 }
 
 /*
- * Whether a rank that has not come is not to blame: it waits for one that has, or works in the same
- * call.
+ * Whether a missing rank is not to blame: its device waits for a rank that has come, or its host
+ * works in the same call.
  */
 static bool excused(const struct symm_hub_comm *comm, int comm_rank)
 {
@@ -63,7 +63,7 @@ static bool excused(const struct symm_hub_comm *comm, int comm_rank)
     return awaited >= 0 && comm->came[awaited];
 }
 
-/* In which vote of another comm the rank waits; NULL: in none. */
+/* The text of the vote, on any comm, in which the rank waits; NULL: none. */
 static const char *waits_elsewhere(const struct symm_hub *hub, int rank)
 {
     for (const struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next) {
@@ -74,7 +74,7 @@ static const char *waits_elsewhere(const struct symm_hub *hub, int rank)
     return NULL;
 }
 
-/* What a rank that has not come does instead: as it says, or as far as the hub knows. */
+/* Appends the activity of a missing rank: its own answer, else the hub's knowledge. */
 static void add_missing(struct symm_text *text, const struct symm_hub *hub,
                         const struct symm_hub_comm *comm, int comm_rank)
 {
@@ -114,7 +114,10 @@ static void add_comer(struct symm_text *text, const struct symm_hub_comm *comm, 
         symm__text_add(text, ", after %s", inquiry->activity[comm_rank].enqueued);
 }
 
-/* Who is excused, and behind the first of them, so that it is not cut off, whom they wait for. */
+/*
+ * Appends the excused ranks. The rank that they wait for follows the first of them, so that
+ * truncation does not lose it.
+ */
 static void add_excused(struct symm_text *text, const struct symm_hub *hub,
                         const struct symm_hub_comm *comm)
 {
@@ -199,7 +202,7 @@ static void finish(struct symm_hub *hub, struct symm_hub_comm *comm)
     symm__hub_forget_inquiry(hub, comm);
 }
 
-/* A rank that has not come to a comm that is being made knows only its parent. */
+/* The comm on which to ask. While a comm is being made, a missing rank knows only its parent. */
 static const struct symm_hub_comm *asks_on(struct symm_hub *hub, const struct symm_hub_comm *comm)
 {
     return comm->formed ? comm : symm__hub_find_comm(hub, -1, comm->parent);
@@ -245,7 +248,7 @@ void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,
     int comm_rank = symm__hub_comm_rank(comm, client->rank);
 
     if (comm_rank < 0 || !comm->came[comm_rank] || m->seq != comm->seq + 1)
-        return; /* the result is on its way */
+        return; /* the result has been sent */
     if (!comm->inquiry && !inquire(hub, comm, comm_rank)) {
         symm__hub_end_comm(hub, comm, SYMM_ERROR_MEMORY, "rank 0 has no memory for a question");
         return;
@@ -268,7 +271,7 @@ void symm__hub_told(struct symm_hub *hub, struct symm_hub_client *client,
         comm = comm->next;
     int comm_rank = comm ? symm__hub_comm_rank(comm, client->rank) : -1;
     if (comm_rank < 0)
-        return; /* too late */
+        return; /* a late answer */
     symm__activity_read(m, &comm->inquiry->activity[comm_rank]);
     symm__rank_set_remove(&comm->inquiry->silent, client->rank);
 }

@@ -1,7 +1,6 @@
 /*
- * The hub's state, shared by its parts: connections (hub.c), joining (hub_join.c), comms
- * (hub_comm.c) and how they are made (hub_birth.c), who is late in them (hub_late.c), and
- * confirmations (hub_confirm.c).
+ * The hub's state, shared by its parts: connections (hub.c), joining (join.c), comms and votes
+ * (comm.c), new comms (comm_create.c), slow and expired votes (late.c), confirmations (confirm.c).
  */
 #ifndef SYMM_HUB_STATE_H
 #define SYMM_HUB_STATE_H
@@ -14,12 +13,12 @@
 struct symm_hub_client {
     struct symm_link link;
     pid_t pid;
-    int process; /* pidfd: a forked child may keep the socket open; -1: cannot be watched */
-    int rank;    /* -1: none of ours, or not yet */
-    bool said;   /* its HELLO was understood */
-    bool over;   /* to be closed */
+    int process; /* pidfd, since a forked child may keep the socket open; -1: not watched */
+    int rank;    /* -1: none, or no HELLO yet */
+    bool said;   /* its HELLO was parsed */
+    bool over;   /* to be closed and removed */
     int64_t since_us;
-    size_t unheard; /* bytes to read before the open round of confirmations may end */
+    size_t unheard; /* bytes to read before the open round of confirmations ends */
     unsigned char device[16];
     bool has_device;
 };
@@ -29,31 +28,31 @@ enum symm_hub_fate { SYMM_HUB_AWAITED, SYMM_HUB_HERE, SYMM_HUB_LEFT, SYMM_HUB_DI
 struct symm_hub_rank {
     enum symm_hub_fate fate;
     pid_t pid;
-    struct symm_hub_client *client; /* while it is here */
-    bool exits;                     /* its process has said so */
-    char last_done[160];            /* the last call that it finished */
+    struct symm_hub_client *client; /* while it is connected */
+    bool exits;                     /* its process has sent EXIT */
+    char last_done[160];            /* its last finished call */
 };
 
 struct symm_hub_comm {
     struct symm_hub_comm *next;
     uint64_t key, parent;
-    uint64_t names[SYMM_MAX_RANKS]; /* by place: what the rank called it while it was being made */
+    uint64_t names[SYMM_MAX_RANKS]; /* by comm rank: provisional key */
     int nranks;
     int ranks[SYMM_MAX_RANKS]; /* world ranks */
     struct symm_rank_set members;
     bool formed;
     symm_status status; /* sticky */
     char reason[SYMM_TEXT_MAX];
-    uint64_t seq; /* votes that are over */
+    uint64_t seq; /* number of finished votes */
     int ncame;
-    /* By place in the comm; texts and payload behind the struct. */
+    /* By comm rank; texts and payload follow the struct. */
     struct symm_message *came[SYMM_MAX_RANKS];
-    struct symm_hub_inquiry *inquiry; /* why the vote is late; NULL: nobody wants to know */
-    /* By place, the seq of a CONFIRM; 0: none. */
+    struct symm_hub_inquiry *inquiry; /* on the late vote; NULL: none asked for */
+    /* By comm rank: the seq of a CONFIRM; 0: none. */
     uint64_t asks[SYMM_MAX_RANKS];    /* for the next round */
     uint64_t answers[SYMM_MAX_RANKS]; /* due at the end of the open round */
-    struct symm_rank_set quiet;       /* said that nothing of theirs runs any more */
-    struct symm_rank_set gone;        /* closed it, left, died, or never got it */
+    struct symm_rank_set quiet;       /* ranks that sent QUIET */
+    struct symm_rank_set gone;        /* ranks that closed it, left, died, or never got it */
 };
 
 enum symm_hub_phase { SYMM_HUB_JOINING, SYMM_HUB_RUNNING, SYMM_HUB_REFUSED };
@@ -62,37 +61,37 @@ struct symm_hub {
     struct symm_hub_config config;
     int nranks;
     enum symm_hub_phase phase;
-    int64_t accept_at_us; /* not before: descriptors had run out */
+    int64_t accept_at_us; /* no accept before this time, since descriptors were out */
     int nclients, max_clients;
     struct symm_hub_client **clients;
     struct symm_hub_rank ranks[SYMM_MAX_RANKS];
     struct symm_hub_comm *comms;
-    uint64_t last_key; /* that a comm was given */
+    uint64_t last_key; /* last key given to a comm */
     bool failed;
-    atomic_bool exits; /* this process, and the others have been told */
-    int ninquiries;    /* open ones */
+    atomic_bool exits; /* this process exits and the other ranks were told */
+    int ninquiries;    /* number of open inquiries */
     uint64_t last_inquiry;
-    bool asked;      /* some rank waits for the next round of confirmations */
+    bool asked;      /* a rank waits for the next round of confirmations */
     bool confirming; /* a round is open */
     /* joining */
     unsigned char token[16];
     char boot_id[40];
-    symm_status offence; /* of the first; what they are stands in offences */
+    symm_status offence; /* status of the first error; texts in offences */
     struct symm_text offences, strangers;
-    int64_t refuse_at_us;       /* or, once the ranks are refused, until when others are as well */
-    struct symm_rank_set heard; /* ranks that came, rightly or not */
+    int64_t refuse_at_us;       /* end of the wait for other ranks, before and after the refusal */
+    struct symm_rank_set heard; /* ranks that sent a HELLO, valid or not */
     unsigned char buffer[SYMM_MESSAGE_MAX];
 };
 
 /* hub.c */
 void symm__hub_send(struct symm_hub *hub, struct symm_hub_client *client,
                     const struct symm_message *m);
-/* To all members of the comm that are not gone. Takes the frame. */
+/* Sends to all members of the comm that are not gone. Takes the frame. */
 void symm__hub_send_comm(struct symm_hub *hub, const struct symm_hub_comm *comm,
                          struct symm_frame *frame);
 void symm__hub_drop(struct symm_hub *hub, struct symm_hub_client *client, const char *why);
 
-/* hub_join.c */
+/* join.c */
 void symm__hub_hello(struct symm_hub *hub, struct symm_hub_client *client,
                      const struct symm_message *m);
 void symm__hub_other_version(struct symm_hub *hub, struct symm_hub_client *client,
@@ -101,60 +100,63 @@ void symm__hub_refuse(struct symm_hub *hub, symm_status status, const char *reas
 /* Refuses this connection alone. */
 void symm__hub_turn_away(struct symm_hub *hub, struct symm_hub_client *client, symm_status status,
                          const char *reason);
-/* Whether there is room for one more; makes it if need be. */
+/* Whether there is room for one more client. Turns a silent one away if needed. */
 bool symm__hub_has_room(struct symm_hub *hub);
-/* Whether every rank has come, rightly or not. */
+/* Whether every rank has sent a HELLO, valid or not. */
 bool symm__hub_all_heard(const struct symm_hub *hub);
 void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
                           const struct symm_message *m);
 void symm__hub_join_tick(struct symm_hub *hub);
 
-/* hub_comm.c */
-/* The next key is the comm's. */
+/* comm.c */
+/* Adds a comm with the next key. */
 symm_status symm__hub_comm_add(struct symm_hub *hub, uint64_t parent, int nranks, const int *ranks,
                                struct symm_hub_comm **out);
-/* The comm that this rank means; NULL: there is none. */
+/* The comm with this key, or with this provisional key of the rank; NULL: none. */
 struct symm_hub_comm *symm__hub_find_comm(struct symm_hub *hub, int rank, uint64_t key);
-/* What the rank at this place calls the comm. */
+/* The key by which this comm rank knows the comm. */
 uint64_t symm__hub_key_for(const struct symm_hub_comm *comm, int comm_rank);
-/* Takes a rank's part of the comm's next vote; the last one brings the verdict. */
+/* Takes a rank's contribution to the comm's next vote. The last one triggers the verdict. */
 void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
                       struct symm_hub_comm *comm, struct symm_message *m);
 void symm__hub_comm_message(struct symm_hub *hub, struct symm_hub_client *client,
                             struct symm_message *m);
-/* The rank is not here any more: every comm that needs it ends. */
+/* The rank has left or died: ends every comm that needs it. */
 void symm__hub_rank_gone(struct symm_hub *hub, int rank, enum symm_hub_fate fate);
 void symm__hub_sweep(struct symm_hub *hub, bool all);
-/* Where a world rank stands in the comm; -1: it is not in it. */
+/* The comm rank of a world rank; -1: not a member. */
 int symm__hub_comm_rank(const struct symm_hub_comm *comm, int rank);
-/* Ends the comm, and those that are being made of it, on all ranks. The first end wins. */
+/* Ends the comm, and comms being made from it, on all ranks. The first end wins. */
 void symm__hub_end_comm(struct symm_hub *hub, struct symm_hub_comm *comm, symm_status status,
                         const char *reason);
 /* Tells one rank that the comm has ended. */
 void symm__hub_send_end(struct symm_hub *hub, struct symm_hub_comm *comm,
                         struct symm_hub_client *client);
 
-/* hub_birth.c */
-/* Takes a rank's part of the first vote of a new comm. */
+/* comm_create.c */
+/* Takes a rank's contribution to the first vote of a new comm. */
 void symm__hub_create(struct symm_hub *hub, struct symm_hub_client *client, struct symm_message *m);
 
-/* hub_confirm.c */
+/* confirm.c */
 /* Takes note of a CONFIRM. */
 void symm__hub_ask(struct symm_hub *hub, struct symm_hub_comm *comm, int comm_rank, uint64_t seq);
-/* The client's socket has given this many bytes; 0: it was seen empty. */
+/* Counts bytes read from the client's socket; 0: it was empty. */
 void symm__hub_heard(struct symm_hub_client *client, size_t nbytes);
-/* At the end of each turn: answers the open round if it is over, and opens the next one. */
+/* At the end of each pass: answers a finished round and opens the next one. */
 void symm__hub_confirm(struct symm_hub *hub);
 
-/* hub_late.c */
-enum { SYMM_HUB_CALL_SHOWN = 160 }; /* bytes of a call's text in a text about several */
-/* At SLOW and EXPIRED: asks the comm's ranks what they do. */
+/* late.c */
+enum { SYMM_HUB_CALL_SHOWN = 160 }; /* bytes of a call's text within a longer text */
+/* At SLOW and EXPIRED: asks the comm's ranks for their activity. */
 void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,
                     struct symm_hub_comm *comm, const struct symm_message *m);
-/* Takes note of what a rank says that it does. */
+/* Notes a rank's answer. */
 void symm__hub_told(struct symm_hub *hub, struct symm_hub_client *client,
                     const struct symm_message *m);
-/* Each turn: where all have told, or should have, answers SLOW and ends the comm that expired. */
+/*
+ * In each pass: closes inquiries whose ranks have all answered or whose time is over. Answers SLOW;
+ * ends an expired comm.
+ */
 void symm__hub_late_tick(struct symm_hub *hub);
 void symm__hub_forget_inquiry(struct symm_hub *hub, struct symm_hub_comm *comm);
 

@@ -320,7 +320,7 @@ RANKS_TEST(silent_connections_make_room_and_are_told, 2)
     for (int i = 0; self->rank == 1 && i < SILENT; i++) {
         CHECK_RANK(self, hear(fds[i], &heard) == SYMM_RECEIVED);
         CHECK_RANK(self, heard.type == SYMM_MESSAGE_ENDED);
-        told[0] += strstr(heard.reason, "others wait for its place") != NULL;
+        told[0] += strstr(heard.reason, "other connections wait") != NULL;
         told[1] += strstr(heard.reason, "have joined without this one") != NULL;
     }
     CHECK_RANK_MSG(self, self->rank == 0 || (told[0] > 0 && told[0] + told[1] == SILENT),
