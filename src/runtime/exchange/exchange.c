@@ -1,6 +1,6 @@
 /*
- * The exchange: this rank's connection to the hub, and the one thread that serves it (and, on rank
- * 0, the hub).
+ * The exchange: this rank's connection to the hub, and the I/O thread that serves it and, on rank
+ * 0, the hub.
  */
 #include "state.h"
 
@@ -19,8 +19,8 @@
 
 enum {
     TICK_MS = 50,
-    RETRY_MS = 1,        /* for what poll cannot see */
-    LEAVE_US = 10000000, /* how long rank 0 waits for goodbyes when all is well */
+    RETRY_MS = 1,        /* for conditions that poll does not report */
+    LEAVE_US = 10000000, /* how long rank 0 waits for BYEs if nothing has failed */
     LEAVE_FAILED_US = 2000000,
 };
 
@@ -62,7 +62,10 @@ symm_status symm__exchange_send(struct symm_exchange *x, struct symm_message *m)
 
 /* ---- The thread ---- */
 
-/* Rank 0 refuses a rank of another version in its own version's words, which say that much. */
+/*
+ * Rank 0 refuses a rank of another version in frames of its own version. Their first 16 bytes are
+ * enough for this text.
+ */
 static void end_of_other_version(struct symm_exchange *x, uint32_t version)
 {
     struct symm_message m = {
@@ -82,8 +85,8 @@ static void receive(struct symm_exchange *x)
     switch (symm__message_receive(x->link.fd, x->buffer, &m)) {
     case SYMM_RECEIVED_NO_FDS:
         /*
-         * Only this rank lacks them, so it must end the comm for all: the others believe the vote
-         * was a success.
+         * Only this rank lacks the descriptors. The other ranks have read success, so this rank
+         * ends the comm for all.
          */
         m.type = SYMM_MESSAGE_ENDED;
         m.status = SYMM_ERROR_SYSTEM;
@@ -94,7 +97,7 @@ static void receive(struct symm_exchange *x)
         break;
     case SYMM_RECEIVED:
         if (m.type == SYMM_MESSAGE_ENDED && m.comm == SYMM_COMM_JOIN)
-            x->refused = true; /* read once the comm has ended */
+            x->refused = true; /* other threads read it only after the comm has ended */
         if (m.type == SYMM_MESSAGE_BYE)
             x->hub_left = true;
         else if (m.type == SYMM_MESSAGE_EXIT)
@@ -106,7 +109,8 @@ static void receive(struct symm_exchange *x)
     case SYMM_RECEIVED_BAD:
         if (m.version && m.version != SYMM_VERSION)
             end_of_other_version(x, m.version);
-        symm__log(x->config.log, SYMM_LOG_ERROR, "rank 0 sends nonsense: %s", symm__failure_text());
+        symm__log(x->config.log, SYMM_LOG_ERROR, "rank 0 sent an invalid message: %s",
+                  symm__failure_text());
         symm__host_comms_lost(x);
         break;
     case SYMM_RECEIVED_END:
@@ -117,7 +121,7 @@ static void receive(struct symm_exchange *x)
     }
 }
 
-/* The owner's tick, unless it is leaving. */
+/* Calls the owner's tick, unless the exchange is closing. */
 static void tick(struct symm_exchange *x)
 {
     pthread_mutex_lock(&x->lock);
@@ -134,8 +138,8 @@ static void tick(struct symm_exchange *x)
 }
 
 /*
- * Whether nobody needs this thread any more: others may still have to be served, for a bounded
- * time. A rank that was refused waits until the hub has ended: its next attempt must not meet it.
+ * Whether the thread may end. Rank 0's thread first serves the other ranks, for a bounded time. A
+ * refused rank waits until the hub has ended, so that its next attempt does not meet the old hub.
  */
 static bool may_stop(struct symm_exchange *x)
 {
@@ -229,8 +233,8 @@ out:
 }
 
 /*
- * Rank 0 has a connection to every rank, passes a descriptor of each on, and watches their
- * processes if it can.
+ * Rank 0 needs a connection to every rank, forwards one descriptor of each, and watches their
+ * processes if descriptors suffice.
  */
 static symm_status reserve_descriptors(struct symm_exchange *x)
 {
@@ -242,10 +246,7 @@ static symm_status reserve_descriptors(struct symm_exchange *x)
     return x->watches ? SYMM_OK : symm__fd_reserve(2 * n + 8);
 }
 
-/*
- * Rank 0 reaches its own hub by a pair of sockets, so that the hub need not tell it from the
- * others.
- */
+/* Connects to the hub. Rank 0 uses a socket pair, so that the hub treats it like other ranks. */
 static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
 {
     struct symm_hub_config config = {&x->join, x->config.log, x->config.arbiter, x->watches,
@@ -283,7 +284,10 @@ out:
     return st;
 }
 
-/* mine: why this rank cannot take part, with the text; then the hub refuses all ranks with it. */
+/*
+ * Sends HELLO and waits for admission. mine, why: this rank's failure; the hub then refuses all
+ * ranks with it.
+ */
 static symm_status say_hello(struct symm_exchange *x, symm_status mine, const char *why,
                              int64_t began_us, symm_deadline deadline)
 {
@@ -320,8 +324,8 @@ out:
 }
 
 /*
- * Releases everything. If this is rank 0 and its thread does not run, the other ranks learn here
- * why, in the descriptors that have become free.
+ * Releases everything. If rank 0's thread does not run, this refuses the other ranks with the
+ * reason, using the released descriptors.
  */
 static symm_status give_up(struct symm_exchange *x, symm_status st)
 {
@@ -358,10 +362,10 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     x->join = *config->join;
     x->wake = x->hub_process = -1;
     x->rendezvous = (struct symm_rendezvous){.listener = -1};
-    pthread_mutex_init(&x->lock, NULL); /* these cannot fail without attributes */
+    pthread_mutex_init(&x->lock, NULL); /* without attributes these cannot fail */
     pthread_mutex_init(&x->freed_lock, NULL);
     pthread_cond_init(&x->quiet, NULL);
-    /* First of all: whatever fails from here on, the others can be told. */
+    /* First, so that the other ranks can be told of any later failure. */
     if (x->join.rank == 0 && x->join.nranks > 1)
         TRY(symm__rendezvous_open(&x->rendezvous, x->join.session, deadline, x->config.log));
     TRY(read_settings(x));
@@ -400,7 +404,7 @@ void symm__exchange_close(struct symm_exchange *x)
         while (x->ticking)
             pthread_cond_wait(&x->quiet, &x->lock);
         pthread_mutex_unlock(&x->lock);
-        if (!x->refused) /* else the hub expects nothing more */
+        if (!x->refused) /* a refused rank sends nothing more */
             symm__exchange_send(x, &bye);
         symm__exchange_wake(x);
         pthread_join(x->thread, NULL);
@@ -411,7 +415,7 @@ void symm__exchange_close(struct symm_exchange *x)
         symm__link_close(&x->link);
     symm__fd_close(&x->wake);
     symm__fd_close(&x->hub_process);
-    symm__hub_close(x->hub); /* last: with few descriptors it may lack one to refuse others */
+    symm__hub_close(x->hub); /* last: it may need a descriptor of the above to refuse others */
     pthread_cond_destroy(&x->quiet);
     pthread_mutex_destroy(&x->freed_lock);
     pthread_mutex_destroy(&x->lock);

@@ -1,13 +1,16 @@
-/* A list of the exchanges of this process, and what the library's destructor does with it. */
+/* Keeps the list of this process's exchanges; the library's destructor sends EXIT on each. */
 #include "exit_notice.h"
 
 #include <unistd.h>
 
-enum { WAIT_MS = 200 }; /* for rank 0's thread to pass the notice on */
+enum { WAIT_MS = 200 }; /* time for rank 0's thread to forward the notice */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct symm_exchange *exchanges;
-/* A forked child exits with a copy of the list, and of a lock that another thread may have held. */
+/*
+ * The process that owns the list. A forked child has a copy of it, and of a lock that another
+ * thread may have held.
+ */
 static _Atomic pid_t owner;
 
 void symm__exit_notice_add(struct symm_exchange *x)

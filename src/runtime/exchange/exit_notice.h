@@ -1,6 +1,6 @@
 /*
- * Tells the others when this process exits with contexts that it has not destroyed: they would take
- * it for dead.
+ * Tells the other ranks if this process exits without destroying its contexts. Otherwise they would
+ * report that it died.
  */
 #ifndef SYMM_EXIT_NOTICE_H
 #define SYMM_EXIT_NOTICE_H
@@ -8,6 +8,6 @@
 #include "state.h"
 
 void symm__exit_notice_add(struct symm_exchange *x);
-void symm__exit_notice_remove(struct symm_exchange *x); /* one that was never added, too */
+void symm__exit_notice_remove(struct symm_exchange *x); /* also if it was never added */
 
 #endif

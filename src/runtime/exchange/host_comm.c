@@ -1,4 +1,7 @@
-/* Lanes on this rank's side: the objects, what the hub says about them, and what ends them. */
+/*
+ * Host communicators on this rank: creates and frees them, handles messages of the hub, and ends
+ * them.
+ */
 #include "state.h"
 
 #include <errno.h>
@@ -6,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Lanes as objects ---- */
+/* ---- Objects ---- */
 
 static symm_status init_cond(pthread_cond_t *cond)
 {
@@ -22,7 +25,8 @@ static symm_status init_cond(pthread_cond_t *cond)
 }
 
 /*
- * Lock held. The first end wins; true if this one did and its owner is to be told (busy is raised).
+ * Lock held. Sets the sticky status; the first end wins. Returns true if the owner must be told;
+ * busy is then raised.
  */
 static bool end_comm(struct symm_host_comm *comm, symm_status status, const char *reason)
 {
@@ -62,7 +66,7 @@ symm_status symm__host_comm_new(struct symm_exchange *x, uint64_t key, int nrank
     pthread_mutex_lock(&x->lock);
     comm->next = x->comms;
     x->comms = comm;
-    if (x->lost) /* it would not hear of it any more */
+    if (x->lost) /* the end came before this comm was in the list */
         end_comm(comm, SYMM_ERROR_PEER, x->lost_reason);
     pthread_mutex_unlock(&x->lock);
     *out = comm;
@@ -94,7 +98,7 @@ symm_status symm__host_comm_world(struct symm_exchange *x,
     bool ended;
 
     pthread_mutex_lock(&x->lock);
-    x->world = NULL; /* its owner's from now on */
+    x->world = NULL; /* the owner has it from now on */
     comm->events = *events;
     comm->live = true;
     ended = atomic_load(&comm->status) != SYMM_OK;
@@ -112,7 +116,7 @@ void symm__host_comm_close(struct symm_host_comm *comm)
     if (!comm)
         return;
     m.comm = comm->key;
-    symm__exchange_send(comm->x, &m); /* a hub that is gone does not mind */
+    symm__exchange_send(comm->x, &m); /* harmless if the hub is gone */
     symm__host_comm_free(comm);
 }
 
@@ -139,8 +143,8 @@ struct symm_rank_set symm__host_comm_members(const struct symm_host_comm *comm)
 /* ---- The end of a comm ---- */
 
 /*
- * Callbacks run without the lock, so that they may call the exchange; busy keeps the comm until
- * they are through.
+ * Callbacks run without the lock, so that they may call the exchange. busy keeps the comm alive
+ * until they return.
  */
 static void leave_callback(struct symm_host_comm *comm)
 {
@@ -166,7 +170,10 @@ void symm__host_comm_abort(struct symm_host_comm *comm, symm_status status, cons
         symm__exchange_send(x, &m);
     pthread_mutex_lock(&x->lock);
     bool tell = end_comm(comm, status, text);
-    /* The hub hears of it before this rank's kernels do: see symm__host_comm_confirm. */
+    /*
+     * The hub must receive the ABORT before this rank's kernels are told: see
+     * symm__host_comm_confirm().
+     */
     if (tell && !symm__link_idle(&x->link)) {
         comm->busy--;
         comm->tell_by_us = symm__now_us() + SYMM_HUB_ANSWER_US;
@@ -185,8 +192,8 @@ symm_status symm__host_comm_check(struct symm_host_comm *comm)
 }
 
 /*
- * Lock held. An end that came from elsewhere: acted on at once, or later where a test wants ranks
- * to differ.
+ * Lock held. Schedules an end that came from outside: now, or later in tests that make ranks
+ * differ.
  */
 static void schedule_end(struct symm_host_comm *comm, symm_status status, const char *reason)
 {
@@ -197,7 +204,7 @@ static void schedule_end(struct symm_host_comm *comm, symm_status status, const 
     snprintf(comm->end_reason, sizeof comm->end_reason, "%s", reason);
 }
 
-/* Lock held. A comm of which something is due now; *next: when something of another one will be. */
+/* Lock held. Returns a comm with a due end or callback. *next: the time of the next one. */
 static struct symm_host_comm *find_due(struct symm_exchange *x, int64_t *next)
 {
     const bool sent = symm__link_idle(&x->link);
@@ -216,9 +223,9 @@ static struct symm_host_comm *find_due(struct symm_exchange *x, int64_t *next)
 }
 
 /*
- * Lock held. The owner of this comm hears of the end now: the ABORT is sent, or the hub has not
- * taken it in time. Then this rank hangs up, so that the hub ends its comms all the same once it
- * has read what lies in the socket.
+ * Lock held. The owner may be told now: the ABORT is sent, or the hub has not taken it in time. In
+ * the second case this rank hangs up. The hub then ends this rank's comms when it has read the rest
+ * of the socket.
  */
 static void allow_telling(struct symm_host_comm *comm)
 {
@@ -269,11 +276,11 @@ void symm__host_comms_lost(struct symm_exchange *x)
     pthread_mutex_unlock(&x->lock);
 }
 
-/* ---- What the hub says ---- */
+/* ---- Messages of the hub ---- */
 
 /*
- * Lock held. Hands the result to whoever waits for it; descriptors that nobody wants stay in m, to
- * be closed.
+ * Lock held. Hands the result to the waiting thread. Unused descriptors stay in m and are closed by
+ * the caller.
  */
 static void take_result(struct symm_host_comm *comm, struct symm_message *m)
 {
@@ -307,7 +314,7 @@ static void take_result(struct symm_host_comm *comm, struct symm_message *m)
     pthread_cond_broadcast(&comm->changed);
 }
 
-/* Lock held on entry, not on return: the owner is called without it. */
+/* Lock held on entry, not on return, since the owner is called without it. */
 static void call_owner(struct symm_host_comm *comm, const struct symm_message *m)
 {
     struct symm_host_comm_events events = comm->events;
@@ -340,7 +347,7 @@ void symm__host_comm_message(struct symm_exchange *x, struct symm_message *m)
     while (comm && comm->key != m->comm)
         comm = comm->next;
     if (!comm) {
-        /* closed here while the message was under way */
+        /* the comm was closed here in the meantime */
     } else if (m->type == SYMM_MESSAGE_RESULT) {
         take_result(comm, m);
     } else if (m->type == SYMM_MESSAGE_CONFIRMED) {
@@ -353,7 +360,8 @@ void symm__host_comm_message(struct symm_exchange *x, struct symm_message *m)
         schedule_end(comm, m->status, m->reason);
     } else if (m->type == SYMM_MESSAGE_LATE && comm->wait && comm->seq == m->seq) {
         pthread_mutex_unlock(&x->lock);
-        symm__log(x->config.log, SYMM_LOG_WARNING, "waiting for %s", m->reason); /* may abort */
+        /* the callback may abort */
+        symm__log(x->config.log, SYMM_LOG_WARNING, "waiting for %s", m->reason);
         return;
     } else if (m->type == SYMM_MESSAGE_ASKED || (m->type == SYMM_MESSAGE_TOLD && comm->live)) {
         call_owner(comm, m);

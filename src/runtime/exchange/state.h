@@ -1,6 +1,6 @@
 /*
- * The exchange's state, shared by its two parts: the connection and its thread (exchange.c), and
- * comms (comm.c).
+ * The exchange's state, shared by its parts: the connection and its thread (exchange.c), host
+ * communicators (host_comm.c), votes (vote.c), and the exit notice (exit_notice.c).
  */
 #ifndef SYMM_EXCHANGE_STATE_H
 #define SYMM_EXCHANGE_STATE_H
@@ -12,53 +12,53 @@
 #include "runtime/hub/hub.h"
 #include "exchange.h"
 
-enum { SYMM_FREED_MAX = 1000 }; /* offsets in one message */
+enum { SYMM_FREED_MAX = 1000 }; /* most offsets in one message */
 
 struct symm_exchange {
     struct symm_exchange *next_notice; /* exit_notice.c */
     struct symm_exchange_config config;
     struct symm_join join;
     pid_t hub_pid;
-    bool watches;    /* rank 0: the other ranks' processes */
-    int hub_process; /* to be watched, as symm__rendezvous_watch() gives it */
+    bool watches;    /* rank 0 watches the other ranks' processes */
+    int hub_process; /* of symm__rendezvous_watch() */
     int64_t slow_us, abort_delay_us;
-    struct symm_rendezvous rendezvous; /* rank 0's; belongs to the hub once there is one */
-    struct symm_hub *hub;              /* rank 0's; belongs to the thread once that runs */
+    struct symm_rendezvous rendezvous; /* on rank 0; the hub owns it once it is open */
+    struct symm_hub *hub;              /* on rank 0; the thread owns it once it runs */
     struct symm_link link;
     bool link_open;
     int wake; /* eventfd */
     pthread_t thread;
     bool thread_runs;
 
-    pthread_mutex_t lock; /* guards what follows, and the comms */
-    pthread_cond_t quiet; /* ticking has become false */
+    pthread_mutex_t lock; /* guards the members below and the comms */
+    pthread_cond_t quiet; /* signalled when ticking becomes false */
     struct symm_host_comm *comms, *world;
-    uint64_t attempts; /* at making a comm */
-    bool lost;         /* the connection is gone */
+    uint64_t attempts; /* attempts to create a comm */
+    bool lost;         /* the connection has ended */
     char lost_reason[96];
-    bool hub_left; /* and the hub had said goodbye */
-    bool hub_deaf; /* or did not take an ABORT */
-    bool refused;  /* the hub has ended the joining; it closes the connection when it ends */
+    bool hub_left; /* the hub has sent BYE */
+    bool hub_deaf; /* the hub did not take an ABORT */
+    bool refused;  /* the hub has refused this rank; it closes the connection when it ends */
     bool hub_exits;
     bool ticking, stopping;
-    int64_t stop_at_us; /* when stopping began */
+    int64_t stop_at_us; /* start of stopping */
 
-    pthread_mutex_t freed_lock; /* held while sending, so that no vote overtakes */
+    pthread_mutex_t freed_lock; /* held while sending, so that no vote overtakes a FREED */
     size_t nfreed;
     uint64_t freed[SYMM_FREED_MAX];
-    uint64_t frees;           /* ever */
-    _Atomic uint64_t settled; /* of them; written under `lock` */
+    uint64_t frees;           /* number of frees so far */
+    _Atomic uint64_t settled; /* frees that are settled; written under `lock` */
 
     unsigned char buffer[SYMM_MESSAGE_MAX];
 };
 
-/* A vote under way, on its caller's stack. */
+/* A vote in progress, on its caller's stack. */
 struct symm_wait {
     struct symm_vote *vote;
-    int64_t began_us; /* the call that takes part; 0: now */
-    size_t nbytes;    /* that the result must have */
-    uint64_t frees;   /* that the hub had heard of before this vote */
-    bool makes;       /* the comm: the result is its key */
+    int64_t began_us; /* start of the call; 0: now */
+    size_t nbytes;    /* of a valid result */
+    uint64_t frees;   /* frees that the hub received before this vote */
+    bool makes;       /* creates the comm: the result is its key */
     bool done;
     symm_status verdict;
     char text[SYMM_TEXT_MAX];
@@ -72,39 +72,41 @@ struct symm_host_comm {
     int ranks[SYMM_MAX_RANKS];
     struct symm_rank_set members;
     struct symm_host_comm_events events;
-    bool live; /* made: its owner gets events, the hub knows it */
-    int busy;  /* callbacks under way */
+    bool live; /* created: the hub knows it, and its owner gets events */
+    int busy;  /* running callbacks */
     pthread_cond_t changed;
     struct symm_wait *wait;
-    bool quiet;                   /* on all ranks */
-    uint64_t confirms, confirmed; /* asked for, and answered: a later answer serves earlier ones */
-    _Atomic symm_status status;   /* sticky; reason is written before */
+    bool quiet; /* all ranks are quiet */
+    /* asked and answered; a later answer also serves earlier questions */
+    uint64_t confirms, confirmed;
+    _Atomic symm_status status; /* sticky; reason is written before it */
     char reason[SYMM_TEXT_MAX];
-    int64_t end_at_us; /* when the abort that came is acted on; 0: none came */
+    int64_t end_at_us; /* when to act on a received end; 0: none */
     symm_status end_status;
     char end_reason[SYMM_TEXT_MAX];
-    int64_t tell_by_us; /* the owner hears of the end once the ABORT is sent; 0: it has heard */
+    /* limit for sending the ABORT before the owner is told; 0: the owner was told */
+    int64_t tell_by_us;
 };
 
-enum { SYMM_HUB_ANSWER_US = 2000000 }; /* how long the hub may take to answer, or to listen */
+enum { SYMM_HUB_ANSWER_US = 2000000 }; /* time limit for the hub to answer or to take an ABORT */
 
 /* exchange.c */
 void symm__exchange_wake(struct symm_exchange *x);
-/* Sends to the hub; rank is filled in. */
+/* Sends to the hub; fills in rank. */
 symm_status symm__exchange_send(struct symm_exchange *x, struct symm_message *m);
 
-/* comm.c */
+/* host_comm.c */
 symm_status symm__host_comm_new(struct symm_exchange *x, uint64_t key, int nranks, const int *ranks,
                                 struct symm_host_comm **out);
 void symm__host_comm_free(struct symm_host_comm *comm);
-/* Waits for the result of a vote that was sent, asking for it when it is slow or late. */
+/* Waits for the result of a sent vote. Sends SLOW and EXPIRED when they are due. */
 symm_status symm__host_comm_wait(struct symm_host_comm *comm, struct symm_wait *wait,
                                  symm_deadline deadline);
-/* What the hub says about a comm. In the thread. */
+/* Handles a message of the hub on a comm. I/O thread only. */
 void symm__host_comm_message(struct symm_exchange *x, struct symm_message *m);
-/* The connection is gone: all comms end. In the thread. */
+/* Ends all comms because the connection has ended. I/O thread only. */
 void symm__host_comms_lost(struct symm_exchange *x);
-/* Acts on the ends that are due. Returns when the next one is, or SYMM_NEVER. In the thread. */
+/* Acts on due ends. Returns the time of the next one, or SYMM_NEVER. I/O thread only. */
 int64_t symm__host_comms_end_due(struct symm_exchange *x);
 
 #endif

@@ -1,4 +1,4 @@
-/* Taking part in a vote, as the first one of a new comm too. */
+/* Takes part in votes, including the first vote of a new comm. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,15 @@ size_t symm__vote_max(int nranks)
     return SYMM_PAYLOAD_MAX / (size_t)nranks;
 }
 
-/* freed_lock held. On failure the offsets stay, for the next attempt. */
+/* freed_lock held. On failure the offsets stay for the next attempt. */
 static void send_freed(struct symm_exchange *x)
 {
     struct symm_message m = {.type = SYMM_MESSAGE_FREED,
-                             .comm = SYMM_COMM_WORLD, /* of none: but nobody is joining any more */
+                             /*
+                              * FREED concerns no comm; the hub must only see that this rank has
+                              * joined
+                              */
+                             .comm = SYMM_COMM_WORLD,
                              .payload = x->freed,
                              .payload_nbytes = x->nfreed * sizeof x->freed[0]};
 
@@ -42,7 +46,7 @@ uint64_t symm__exchange_settled(struct symm_exchange *x)
     return atomic_load(&x->settled);
 }
 
-/* Lock held. Waits for news of the comm until then. */
+/* Lock held. Waits for a change of the comm until the given time. */
 static void wait_until(struct symm_host_comm *comm, int64_t until_us)
 {
     struct timespec at = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
@@ -142,7 +146,10 @@ bool symm__host_comm_quiet(struct symm_host_comm *comm, symm_deadline deadline)
     return quiet;
 }
 
-/* Brings this rank's part of a vote, which m has the rest of, and waits for the verdict. */
+/*
+ * Sends this rank's contribution to a vote and waits for the verdict. m has the type, payload and
+ * descriptors.
+ */
 static symm_status take_part(struct symm_host_comm *comm, struct symm_wait *wait,
                              struct symm_message *m, symm_deadline deadline)
 {
@@ -209,7 +216,7 @@ symm_status symm__host_comm_vote(struct symm_host_comm *comm, struct symm_vote *
     return take_part(comm, &wait, &m, deadline);
 }
 
-/* A name for a comm until it is made, different for each attempt of this rank. */
+/* A provisional key for a comm, different for each attempt of this rank. */
 static uint64_t next_name(struct symm_exchange *x)
 {
     pthread_mutex_lock(&x->lock);
