@@ -1,6 +1,4 @@
-/*
- * Choosing a device. Ordinals are only what this process sees; between ranks a device is its UUID.
- */
+/* Chooses a device. Ordinals are valid within this process only; ranks identify devices by UUID. */
 #include "device.h"
 
 #include <ctype.h>
@@ -40,7 +38,7 @@ static bool parse_ordinal(const char *text, long *out)
     return *end == '\0';
 }
 
-/* "GPU-" and 32 hexadecimal digits, with dashes anywhere; the prefix may be left out. */
+/* Parses 32 hexadecimal digits, with dashes anywhere and the optional prefix "GPU-". */
 static bool parse_uuid(const char *text, CUuuid *out)
 {
     int ndigits = 0;
@@ -108,7 +106,7 @@ symm_status symm__device_choose(const struct symm_driver *drv, const char *confi
         return by_text(drv, symm__setting(SYMM_SETTING_DEVICE), "SYMM_DEVICE", count, out);
     TRY_CU(drv, cuCtxGetCurrent, &current);
     cu = current ? drv->cuCtxGetDevice(out) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    /* Somebody may have destroyed the context and left it current. */
+    /* A destroyed context may still be current. */
     if (cu == CUDA_ERROR_CONTEXT_IS_DESTROYED)
         TRY_CU(drv, cuDeviceGet, out, join->local_rank % count);
     else if (cu != CUDA_SUCCESS)

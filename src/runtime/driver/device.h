@@ -1,4 +1,4 @@
-/* Which device a rank uses, and what symm must know of it. */
+/* Chooses the device of a rank. */
 #ifndef SYMM_DEVICE_H
 #define SYMM_DEVICE_H
 
@@ -6,14 +6,14 @@
 #include "driver.h"
 
 /*
- * Chooses the device: by the configuration's text, else SYMM_DEVICE (ordinal, UUID or bus id), else
- * the one that is current in this thread, else the local rank's. Errors: ERROR_ARGUMENT (the text
- * names no device), ERROR_DRIVER (there is none, or a call failed)
+ * Chooses the device: by the configuration's text (ordinal, UUID or bus id), else by SYMM_DEVICE,
+ * else the current device of this thread, else the one of the local rank. Errors: ERROR_ARGUMENT
+ * (the text names no device), ERROR_DRIVER (no device, or a call failed)
  */
 symm_status symm__device_choose(const struct symm_driver *drv, const char *configured,
                                 const struct symm_join *join, CUdevice *out);
 
-/* The device with this UUID, if this process sees it. Errors: ERROR_DRIVER */
+/* Finds the device with this UUID among those that this process sees. Errors: ERROR_DRIVER */
 symm_status symm__device_by_uuid(const struct symm_driver *drv, const CUuuid *uuid, bool *found,
                                  CUdevice *out);
 

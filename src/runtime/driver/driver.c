@@ -1,7 +1,7 @@
 /*
- * Finds the driver and fills in its table. The only look-up with dlsym is cuGetProcAddress_v2;
- * everything else is asked of it with an explicit version, so that a newer driver still gives the
- * binary interface of driver_abi.h.
+ * Opens the driver and fills in its table. dlsym finds cuGetProcAddress_v2 only. All other entries
+ * come from it with an explicit version, so that a newer driver still gives the binary interface of
+ * abi/cuda_driver.h.
  */
 #include "driver.h"
 
@@ -18,8 +18,8 @@
 enum { DRIVER_CUDA, DRIVER_EMULATED, DRIVERS };
 
 /*
- * One entry a kind. The library stays loaded when the last context closes: neither driver can be
- * unloaded safely.
+ * One entry per kind of driver. The library stays loaded after the last close, since neither driver
+ * can be unloaded safely.
  */
 static struct symm_driver_slot {
     struct symm_driver table;
@@ -29,12 +29,9 @@ static struct symm_driver_slot {
 } drivers[DRIVERS];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards drivers */
-static _Atomic pid_t opened_by; /* the process that has a driver open; 0: none has */
+static _Atomic pid_t opened_by; /* the process with an open driver; 0: none */
 
-/*
- * dlsym and cuGetProcAddress give functions as void *, which POSIX allows and ISO C converts only
- * by copying.
- */
+/* dlsym and cuGetProcAddress return functions as void *. ISO C converts these only by a copy. */
 #define STORE_FUNCTION(field, address) memcpy(&(field), &(address), sizeof(field))
 
 const char *symm__driver_multicast_off(const struct symm_driver *drv)
@@ -72,9 +69,7 @@ static symm_status look_up(PFN_cuGetProcAddress_v12000 get, const char *driver, 
     int found = CU_GET_PROC_ADDRESS_SUCCESS;
     CUresult cu = get(name, out, version, CU_GET_PROC_ADDRESS_DEFAULT, &found);
 
-    /*
-     * A driver older than the version asked for answers INVALID_VALUE: to us, it lacks the entry.
-     */
+    /* A driver older than the requested version returns INVALID_VALUE: the entry is missing. */
     if (cu != CUDA_SUCCESS || found != CU_GET_PROC_ADDRESS_SUCCESS)
         *out = NULL;
     if (*out || need == CU_OPTIONAL)
@@ -114,14 +109,11 @@ static void *open_cuda(void)
     return library;
 }
 
-/*
- * The emulated driver lies beside the library that this code is in; else the loader's own search
- * decides.
- */
+/* Looks for the emulated driver beside the library of this code, then by the loader's search. */
 static void *open_emulated(void)
 {
     static const char name[] = "libsymm_emulated.so";
-    static const char here; /* an object of ours, for dladdr */
+    static const char here; /* an object of this library, for dladdr */
     char path[4096];
     void *library = NULL;
     Dl_info self;
@@ -130,7 +122,7 @@ static void *open_emulated(void)
         const char *slash = strrchr(self.dli_fname, '/');
         int folder = slash ? (int)(slash - self.dli_fname) + 1 : 0;
         int n = snprintf(path, sizeof path, "%.*s%s", folder, self.dli_fname, name);
-        /* One that is there but cannot be opened must say why itself. */
+        /* If the file exists but cannot be opened, its own error must be reported. */
         if (folder > 0 && n < (int)sizeof path && access(path, F_OK) == 0) {
             library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
             goto out;
@@ -227,7 +219,7 @@ bool symm__driver_forked(void)
 {
     pid_t pid = atomic_load(&opened_by);
 
-    /* Without the lock: in a child it may be held by a thread that is not there. */
+    /* Takes no lock: in a forked child, a thread that does not exist there may hold it. */
     return pid && pid != getpid();
 }
 
@@ -252,13 +244,13 @@ void *symm__driver_symbol(const struct symm_driver *drv, const char *name)
     char base[128];
     void *address;
 
-    /* The multicast switch holds for whoever asks. */
+    /* The multicast switch also applies to look-ups by name. */
     if (strncmp(name, "cuMulti", 7) == 0 && symm__driver_multicast_off(drv))
         return NULL;
     address = dlsym(d->library, name);
     if (address)
         return address;
-    /* The emulated driver exports nothing but its look-up, which knows names without their _v2. */
+    /* The emulated driver exports only its look-up function, which takes names without _v2. */
     if (snprintf(base, sizeof base, "%.*s", suffix ? (int)(suffix - name) : (int)strlen(name),
                  name) >= (int)sizeof base)
         return NULL;

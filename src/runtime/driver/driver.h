@@ -1,6 +1,6 @@
 /*
- * The driver: one table of functions with the CUDA driver's exact signatures, filled from
- * libcuda.so.1 or from libsymm_emulated.so. Nothing above this file knows which of the two it is.
+ * The driver: a table of functions with the exact signatures of the CUDA driver, filled from
+ * libcuda.so.1 or libsymm_emulated.so. Callers do not depend on which of the two it is.
  */
 #ifndef SYMM_DRIVER_H
 #define SYMM_DRIVER_H
@@ -21,50 +21,47 @@ struct symm_driver {
 };
 
 /*
- * The process's driver. name: "cuda", "emulated", or NULL for the setting. A process has one
- * driver: opening the other is ERROR_STATE. Opened as often as closed; the library stays loaded.
- * Errors: ERROR_ARGUMENT (unknown name), ERROR_DRIVER (no libcuda: the text names
- * SYMM_DRIVER=emulated; or cuInit's error), ERROR_UNSUPPORTED (an entry is missing: named),
- * ERROR_STATE
+ * Opens the process's driver. name: "cuda", "emulated", or NULL for SYMM_DRIVER. Calls are counted;
+ * each needs a close. The library stays loaded. Errors: ERROR_ARGUMENT (unknown name), ERROR_DRIVER
+ * (no libcuda: the text names SYMM_DRIVER=emulated; or the error of cuInit), ERROR_UNSUPPORTED (an
+ * entry is missing: named), ERROR_STATE (the process uses the other driver)
  */
 symm_status symm__driver_open(const char *name, const struct symm_driver **out);
 void symm__driver_close(const struct symm_driver *drv);
 
-/* The driver that this process has open, for calls that get a stream but no context; NULL: none. */
+/* The open driver of this process, for calls that get a stream but no context; NULL: none. */
 const struct symm_driver *symm__driver_current(void);
 
-/*
- * Whether this is a child of fork() of a process that had a driver open: nothing of it works here.
- */
+/* Whether this process was forked from one with an open driver. The driver does not work here. */
 bool symm__driver_forked(void);
 
-/* Any entry by its library name ("cuMemAlloc_v2"); NULL: there is none. */
+/* An entry by its library name, such as "cuMemAlloc_v2"; NULL: none. */
 void *symm__driver_symbol(const struct symm_driver *drv, const char *name);
 
 /*
- * What cuModuleLoadData must get of this image: the fat binary or the emulated module; NULL: not in
+ * The part of an image for cuModuleLoadData: the fat binary or the emulated module; NULL: not in
  * this build.
  */
 const void *symm__driver_image(const struct symm_driver *drv, const struct symm_image *image);
 
 /*
- * Whether multicast may be used in this process, by the switches of symm and of its neighbours: the
- * one place that asks. Returns NULL or the reason. When it is off the entry points are NULL in the
- * table.
+ * Returns why multicast must not be used in this process, or NULL. Considers the switches of symm,
+ * NCCL, PyTorch and NVSHMEM, and the driver; no other code reads them. If multicast is off, its
+ * entries in the table are NULL.
  */
 const char *symm__driver_multicast_off(const struct symm_driver *drv);
 
 /*
- * ERROR_DRIVER (ERROR_MEMORY for out of memory, ERROR_STATE for captures) with "call: NAME
- * (number)".
+ * Records "call: NAME (number)". Returns ERROR_DRIVER; ERROR_MEMORY if memory is out; ERROR_STATE
+ * for errors of captures.
  */
 symm_status symm__driver_fail(const struct symm_driver *drv, CUresult result, const char *call);
 
-/* For clean-up, which goes on whatever fails: *st keeps the first failure, with its text. */
+/* For clean-up, which continues after failures: *st keeps the first failure with its text. */
 void symm__driver_note(const struct symm_driver *drv, CUresult result, const char *call,
                        symm_status *st);
 
-/* st = the status of a driver call; goes to `out` when it failed. */
+/* Calls the driver. On failure sets `st` and goes to `out`. */
 #define TRY_CU(drv, fn, ...)                                                                       \
     do {                                                                                           \
         CUresult cu_ = (drv)->fn(__VA_ARGS__);                                                     \
@@ -75,8 +72,8 @@ void symm__driver_note(const struct symm_driver *drv, CUresult result, const cha
     } while (0)
 
 /*
- * A driver call that gives something back. What it leaves behind would stay until the process ends,
- * so it is tried a second time; the first failure stays in `first`, a status.
+ * Calls the driver to release an object. Retries once on failure, because an unreleased object
+ * stays until the process ends. `first` keeps the first failure.
  */
 #define RELEASE_CU(drv, first, fn, ...)                                                            \
     do {                                                                                           \

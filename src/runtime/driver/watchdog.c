@@ -1,4 +1,4 @@
-/* A detached thread and a record that the last of the two sides frees. */
+/* A detached thread and a record. The caller or the thread frees the record, whichever is last. */
 #include "watchdog.h"
 
 #include <errno.h>
@@ -57,7 +57,8 @@ static struct watch *watch_new(void (*run)(void *), void (*drop)(void *), void *
 }
 
 /*
- * The thread has all signals blocked: the application's handlers run on the application's threads.
+ * Starts the thread with all signals blocked, so that the application's handlers run on its own
+ * threads.
  */
 static int start(struct watch *w, pthread_t *thread)
 {

@@ -1,4 +1,4 @@
-/* Calls that may block in the driver for ever, run where giving up on them is possible. */
+/* Runs calls that may block in the driver for ever, so that the caller can give up on them. */
 #ifndef SYMM_WATCHDOG_H
 #define SYMM_WATCHDOG_H
 
@@ -7,10 +7,10 @@
 #include "runtime/base/status.h"
 
 /*
- * Runs run(job) on a thread of its own and waits for it. *late: it had not returned by the
- * deadline. Then thread and job are abandoned on purpose: such a call cannot be cancelled, and what
- * it uses must stay as it is until the process ends; if it does return some day, the thread calls
- * drop(job) and is gone. Otherwise the job is the caller's again.
+ * Runs run(job) on a helper thread and waits for it. *late: it has not returned by the deadline.
+ * The call cannot be cancelled, so thread and job are then abandoned, and everything the call uses
+ * must stay valid until the process ends. If the call returns later, the thread calls drop(job) and
+ * ends. If *late is false, the caller owns the job again.
  */
 symm_status symm__watch(void (*run)(void *job), void (*drop)(void *job), void *job,
                         symm_deadline deadline, bool *late);
