@@ -1,4 +1,4 @@
-/* A sorted array with binary search: lookups stand on the path of every stream-ordered call. */
+/* A sorted array with binary search, since every stream-ordered call looks up its buffers. */
 #include "block_table.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * What is allocated in this rank's symmetric memory, by offset in the window. Freed blocks stay in
- * the table until something else is allocated there: it is they who make "this was freed" a
- * possible answer. Not locked: the owner's job.
+ * The table of allocations in this rank's symmetric memory, by offset in the window. Freed blocks
+ * stay in it until new blocks overlap them, so that errors can report "freed memory". The owner
+ * locks.
  */
 #ifndef SYMM_BLOCK_TABLE_H
 #define SYMM_BLOCK_TABLE_H
@@ -17,8 +17,8 @@ struct symm_block {
     const void *owner;
     struct symm_rank_set members;
     enum symm_block_kind kind;
-    const void *keeper; /* who alone may free it; NULL: whoever has the group */
-    uint64_t freed;     /* here, as symm__exchange_freed counts; 0: live */
+    const void *keeper; /* the only one that may free it; NULL: any call on the group */
+    uint64_t freed;     /* number of symm__exchange_freed() on this rank; 0: live */
 };
 
 struct symm_block_table {
@@ -26,12 +26,15 @@ struct symm_block_table {
     size_t count, cap, reserved;
 };
 
-/* Makes room for one insert, which then cannot fail. Ends with the insert or with unreserve. */
+/*
+ * Reserves a slot for one insert, which then cannot fail. The insert or unreserve ends the
+ * reservation.
+ */
 symm_status symm__blocks_reserve(struct symm_block_table *t);
 void symm__blocks_unreserve(struct symm_block_table *t);
-/* Takes the place of freed blocks that it overlaps. */
+/* Inserts a block and removes freed blocks that it overlaps. */
 void symm__blocks_insert(struct symm_block_table *t, const struct symm_block *block);
-/* The last block that begins at or before off; NULL: none does. */
+/* The last block that begins at or before off; NULL: none. */
 struct symm_block *symm__blocks_find(const struct symm_block_table *t, uint64_t off);
 void symm__blocks_clear(struct symm_block_table *t);
 

@@ -1,6 +1,6 @@
 /*
- * Memory that is not symm's: whether the device can access it, as the driver knows. A collective
- * that gets a host array would otherwise end the context with a fault of its kernel.
+ * Asks the driver whether the device can access memory that symm did not allocate. Otherwise a host
+ * array passed to a collective would fault in the kernel and destroy the context.
  */
 #include "state.h"
 
@@ -15,8 +15,8 @@ bool symm__memory_is_known(const struct symm_memory *m, CUdeviceptr at, size_t n
 }
 
 /*
- * Remembers the allocation around `at`, and returns how many bytes it has from there on. It may be
- * freed later: another one at its place then goes unchecked.
+ * Remembers the allocation around `at`. Returns its bytes from `at` on. If it is freed later, a new
+ * allocation at the same addresses is not checked again.
  */
 static size_t remember(struct symm_memory *m, CUdeviceptr at)
 {
@@ -33,7 +33,7 @@ static size_t remember(struct symm_memory *m, CUdeviceptr at)
     return r.nbytes - (size_t)(at - r.start);
 }
 
-/* Where hosts and devices share their page tables a device can access all of the host's memory. */
+/* Whether the device shares the host's page tables and so can access all host memory. */
 static bool accesses_pageable(const struct symm_memory *m)
 {
     int value = 0;
@@ -44,8 +44,8 @@ static bool accesses_pageable(const struct symm_memory *m)
 }
 
 /*
- * *run: how many bytes from there on the answer is for, as far as is known. A driver that fails in
- * another way has said nothing about the address.
+ * *run: number of bytes from `at` on for which the answer is known to hold. Only INVALID_VALUE
+ * means that the address is unknown; other errors say nothing about it.
  */
 static bool is_accessible(struct symm_memory *m, CUdeviceptr at, size_t *run)
 {
@@ -63,7 +63,7 @@ bool symm__memory_ask(struct symm_memory *m, const void *ptr, size_t nbytes)
 
     if (!is_accessible(m, first, &run))
         symm__fail(SYMM_ERROR_ARGUMENT,
-                   "%p is memory of the host, or none at all: the device cannot access it", ptr);
+                   "%p is host memory or no memory: the device cannot access it", ptr);
     else if (nbytes > run && nbytes > 1 && !is_accessible(m, first + nbytes - 1, &run))
         symm__fail(SYMM_ERROR_ARGUMENT,
                    "%zu bytes at %p run beyond the end of what the device can access", nbytes, ptr);

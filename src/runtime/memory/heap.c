@@ -1,8 +1,7 @@
 /*
- * The arbiter of memory. A block is known until every rank that got it has reported it free; that
- * one rule also ends segments: one that could not be made, or that is being trimmed, is not
- * `usable` any more, and the last rank to report its block has taken it apart, so its place in the
- * window can be given to another.
+ * The arbiter of memory. A block stays known until every rank that got it has reported it free. The
+ * same rule ends segments. A segment that failed or is being trimmed is not `usable`. When the last
+ * rank reports its block, all ranks have released the segment, and its offsets can be used again.
  */
 #include "heap.h"
 
@@ -16,25 +15,25 @@
 struct segment {
     uint64_t off, nbytes;
     struct symm_rank_set members;
-    bool usable; /* all members have it, and it is not being taken apart */
+    bool usable; /* all members have it, and it is not being released */
     struct symm_offset_allocator *offsets;
 };
 
 struct block {
     uint64_t off; /* in the window */
     struct segment *segment;
-    struct symm_rank_set holders; /* the ranks that have not freed it */
+    struct symm_rank_set holders; /* ranks that have not freed it */
     bool partly_freed;
 };
 
 struct symm_heap {
     uint64_t window_nbytes, granularity, least_segment;
-    struct symm_offset_allocator *window; /* NULL until it is configured */
+    struct symm_offset_allocator *window; /* NULL until CONFIGURE */
     struct segment **segments;
     size_t nsegments, segments_cap;
     struct block *blocks; /* sorted by offset */
     size_t nblocks, blocks_cap;
-    size_t npartly_freed; /* of them: by some of their ranks */
+    size_t npartly_freed; /* blocks freed by some of their ranks */
 };
 
 symm_status symm__heap_create(struct symm_heap **out)
@@ -87,7 +86,7 @@ static bool reserve_block(struct symm_heap *heap)
     return blocks != NULL;
 }
 
-/* Takes nbytes of the segment for these ranks. A slot has been reserved. */
+/* Creates a block of nbytes in the segment for these ranks. A slot must be reserved. */
 static bool block_make(struct symm_heap *heap, struct segment *s, uint64_t nbytes,
                        struct symm_rank_set holders, uint64_t *off)
 {
@@ -103,8 +102,8 @@ static bool block_make(struct symm_heap *heap, struct segment *s, uint64_t nbyte
 }
 
 /*
- * Plans a segment for these ranks: its place in the window. Nobody else uses it until it is
- * committed.
+ * Plans a segment for these ranks: its offset in the window. It is not used by other votes until it
+ * is committed.
  */
 static struct segment *segment_plan(struct symm_heap *heap, uint64_t nbytes,
                                     struct symm_rank_set members)
@@ -163,7 +162,7 @@ static symm_status configure(struct symm_heap *heap, const uint64_t args[4])
     return symm__offsets_create(window, &heap->window);
 }
 
-/* A place in an existing segment; those of exactly these ranks first. */
+/* Creates the block in an existing segment. Tries segments of exactly these ranks first. */
 static struct segment *use_existing_segment(struct symm_heap *heap, uint64_t nbytes,
                                             struct symm_rank_set members, bool any, uint64_t *off)
 {
@@ -230,8 +229,8 @@ static symm_status commit(struct symm_heap *heap, struct symm_rank_set members, 
 }
 
 /*
- * Picks an empty segment of these ranks. It is one block now, which each of them frees when it has
- * let go of it.
+ * Picks an empty segment of these ranks and makes it one block. Each rank frees that block when it
+ * has released the segment.
  */
 static symm_status trim(struct symm_heap *heap, struct symm_rank_set members, uint64_t answer[4])
 {
@@ -259,8 +258,8 @@ static symm_status decide(void *self, uint32_t op, struct symm_rank_set members,
     struct symm_heap *heap = self;
 
     /*
-     * A rank has failed: nothing is decided. A planned segment goes with its block, which all ranks
-     * free now.
+     * A rank has failed, so nothing is decided. A planned segment ends with its block, which all
+     * ranks free now.
      */
     if (status != SYMM_OK)
         return status;

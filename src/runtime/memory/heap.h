@@ -1,7 +1,7 @@
 /*
- * The arbiter's side of memory: one per job, in the hub. It knows every segment of the window
- * (offset, size, which ranks have it) and every block in them, hands out offsets, and reuses a
- * block once all ranks of it have freed it. Pure: no driver, no sockets.
+ * The heap: the arbiter of memory, one per job, in the hub. It knows every segment of the window
+ * (offset, size, ranks) and every block in them. It assigns offsets, and reuses a block once all
+ * its ranks have freed it. Pure: no driver, no sockets.
  */
 #ifndef SYMM_HEAP_H
 #define SYMM_HEAP_H
@@ -9,25 +9,24 @@
 #include "runtime/hub/arbiter.h"
 
 /*
- * Whoever got an answer with a block reports it free exactly once: when the block is freed, when
- * the segment that was made for it could not be made and has been undone, and, for the segment that
- * TRIM names, once it has been released. A place in the window is used again when all ranks have
- * done so.
+ * A rank that got a block in an answer reports it free exactly once: when it frees the block; when
+ * the new segment for it failed and was undone; or, for the segment of a TRIM, when it has released
+ * the segment. The offsets are used again once all ranks have reported.
  */
 enum symm_heap_op {
     /* args: window bytes, granularity, least segment */
     SYMM_HEAP_CONFIGURE = 1,
     /* args: nbytes, SYMM_HEAP_* flags; answer: block, segment, segment bytes, 1 if it is new */
     SYMM_HEAP_ALLOC,
-    /* args: segment; the vote's status says whether all ranks have the new segment */
+    /* args: segment; the vote's status is OK if all ranks have the new segment */
     SYMM_HEAP_COMMIT,
     /* answer: segment, 1 if there is one to release, else 0 */
     SYMM_HEAP_TRIM,
 };
 
 /*
- * The block may lie in a segment that more ranks have than the ones that ask (a group's own pads
- * and staging).
+ * The block may lie in a segment of more ranks than the vote's (for a group's own pads and
+ * staging).
  */
 enum { SYMM_HEAP_ANY_SEGMENT = 1 };
 

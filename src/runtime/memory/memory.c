@@ -1,7 +1,6 @@
 /*
- * This rank's symmetric memory: the table of allocations, looking them up, and taking it all apart.
- * The arbiter (heap.h) decides where things lie; a rank never takes a size or an offset from
- * another rank.
+ * This rank's symmetric memory: allocates, looks up, frees and closes. The arbiter (heap.h) assigns
+ * the offsets. A rank never takes a size or an offset from another rank.
  */
 #include "state.h"
 
@@ -65,8 +64,8 @@ static void unreserve_slot(struct symm_memory *m)
 }
 
 /*
- * The arbiter has granted `block` and a slot of the table is reserved: makes the segment if it is a
- * new one.
+ * Completes an allocation that the arbiter has granted: creates the segment if it is new, and
+ * inserts the block. A slot of the table must be reserved.
  */
 static symm_status take(struct symm_memory *m, struct symm_host_comm *comm, const char *what,
                         const struct symm_block *block, const uint64_t answer[4], void **out)
@@ -127,10 +126,7 @@ symm_status symm__memory_adopt(struct symm_memory *m, struct symm_host_comm *com
                                .members = symm__host_comm_members(comm),
                                .kind = kind};
     if (st != SYMM_OK) {
-        /*
-         * The others have their block by now. Ending the comm tells them, without one more vote for
-         * everybody.
-         */
+        /* The other ranks have their block. Ending the comm tells them without another vote. */
         symm__host_comm_abort(comm, st, symm__failure_text());
         symm__exchange_freed(m->config.exchange, answer[0]);
         return st;
@@ -143,16 +139,16 @@ symm_status symm__memory_adopt(struct symm_memory *m, struct symm_host_comm *com
 /* ---------------------------------------------------------------------------------------------- */
 /* Looking up and freeing                                                                         */
 
-/* What can be said of an address: gathered under the lock, told without it. */
+/* Facts about an address, gathered under the lock and reported without it. */
 struct location {
     const void *ptr;
     int window; /* rank of the window; -1: in no window */
     uint64_t at;
-    bool multicast, found, known; /* known: not symm's, and the device can access it */
+    bool multicast, found, known; /* known: foreign memory that the device can access */
     struct symm_block block;
 };
 
-/* known: of all nbytes; the rest of ptr. */
+/* `known` is about all nbytes, the other members about ptr. */
 static struct location locate(struct symm_memory *m, const void *ptr, size_t nbytes)
 {
     CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
@@ -171,7 +167,7 @@ static struct location locate(struct symm_memory *m, const void *ptr, size_t nby
     return p;
 }
 
-/* Records why p is not the inside of one of this rank's live blocks; false if it is. */
+/* If p does not lie in a live block of this rank, records why and returns true. */
 static bool refuse(const struct symm_memory *m, const struct location *p)
 {
     if (p->multicast)
@@ -205,7 +201,7 @@ struct symm_buffer symm__memory_resolve(struct symm_memory *m, const void *ptr, 
                                         struct symm_rank_set members)
 {
     struct symm_buffer buffer = {.address = (void *)(uintptr_t)ptr, .nbytes = nbytes};
-    /* Unsigned: an address below the window is far above it. */
+    /* Unsigned, so an address below the window exceeds its size. */
     const uint64_t at = (CUdeviceptr)(uintptr_t)ptr - m->windows.base[m->config.rank];
 
     if (at >= m->windows.nbytes)
@@ -268,9 +264,7 @@ bool symm__memory_reachable(struct symm_memory *m, const void *ptr, size_t nbyte
                              symm__rank_set(1, &rank), &off);
 }
 
-/*
- * The live block of this owner and keeper that begins at ptr; NULL: there is none. Under the lock.
- */
+/* The live block of this owner and keeper that begins at ptr; NULL: none. Under the lock. */
 static struct symm_block *block_of(struct symm_memory *m, const void *owner, const void *ptr,
                                    const void *keeper)
 {
@@ -283,7 +277,7 @@ static struct symm_block *block_of(struct symm_memory *m, const void *owner, con
                : NULL;
 }
 
-/* Says why there is no such block. */
+/* Records why block_of() found no block. */
 static symm_status no_block(struct symm_memory *m, const void *owner, const void *ptr)
 {
     struct location p = locate(m, ptr, 0);

@@ -1,6 +1,6 @@
 /*
- * This rank's side of symmetric memory: one address window per rank, segments of device memory
- * mapped at the same offset in each of them, and the table of what is allocated in them.
+ * This rank's side of symmetric memory: an address window for each rank, segments of device memory
+ * mapped at the same offset in each window, and the table of allocations.
  */
 #ifndef SYMM_MEMORY_H
 #define SYMM_MEMORY_H
@@ -20,102 +20,102 @@ struct symm_memory_config {
     CUdevice device;
     int rank, nranks;
     uint64_t window_nbytes;    /* agreed; a multiple of granularity */
-    uint64_t granularity;      /* agreed: the largest minimum of any rank, multicast's included */
-    uint64_t alignment;        /* of the windows: the recommended granularity */
-    uint64_t segment_nbytes;   /* agreed: least size of a segment */
-    const char *multicast_off; /* agreed: NULL, or why not; lives as long as this */
+    uint64_t granularity;      /* agreed: the largest minimum of all ranks, also for multicast */
+    uint64_t alignment;        /* of the windows: recommended granularity */
+    uint64_t segment_nbytes;   /* agreed: minimum size of a segment */
+    const char *multicast_off; /* agreed: NULL, or the reason; lives as long as this */
     int timeout_ms;
 };
 
 /* Reserves the windows (address space only). Local. */
 symm_status symm__memory_open(const struct symm_memory_config *config, struct symm_memory **out);
 /*
- * Releases everything that is left, in the order the driver wants. Local; keeps going; returns the
- * first failure.
+ * Releases everything in the order that the driver requires. Local. Continues after failures;
+ * returns the first.
  */
 symm_status symm__memory_close(struct symm_memory *m);
 
 enum symm_block_kind { SYMM_BLOCK_USER, SYMM_BLOCK_PAD, SYMM_BLOCK_INTERNAL };
 
 /*
- * Allocates on all ranks of the comm; owner is the group, for lookups and for freeing what it
- * leaves. Collective.
+ * Allocates on all ranks of the comm. Collective. owner: the group, for look-ups and
+ * symm__memory_free_owner().
  */
 symm_status symm__memory_alloc(struct symm_memory *m, struct symm_host_comm *comm,
                                const void *owner, enum symm_block_kind kind, size_t nbytes,
                                const char *what, void **out);
 
 /*
- * The same for a comm that is being made: the arbiter has already decided (SYMM_HEAP_ALLOC as the
- * comm's first vote); answer is its answer, nbytes what was asked for.
+ * The same for a comm that is being created. The comm's first vote was the SYMM_HEAP_ALLOC of
+ * nbytes; answer: the arbiter's answer.
  */
 symm_status symm__memory_adopt(struct symm_memory *m, struct symm_host_comm *comm,
                                const void *owner, enum symm_block_kind kind, size_t nbytes,
                                const uint64_t answer[4], void **out);
 
 /*
- * Local; any thread. ERROR_ARGUMENT unless ptr is the start of a live user block or pad of this
- * owner, which has been given to this keeper, or, with keeper NULL, to nobody.
+ * Frees a block. Local; any thread. Errors: ERROR_ARGUMENT unless ptr is the start of a live user
+ * block or pad of this owner and this keeper (NULL: without a keeper).
  */
 symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *ptr,
                               const void *keeper);
 /*
- * From now on only keeper may free the user block that begins at ptr, until the owner frees
- * everything. Local; any thread. Errors: as freeing it without a keeper
+ * Gives the user block that begins at ptr to keeper: from now on only keeper may free it, until the
+ * owner frees everything. Local; any thread. Errors: those of freeing it without a keeper.
  */
 symm_status symm__memory_give(struct symm_memory *m, const void *owner, void *ptr,
                               const void *keeper);
-/* Frees everything of an owner, given or not, on this rank. Local. */
+/* Frees all blocks of an owner on this rank, with and without a keeper. Local. */
 void symm__memory_free_owner(struct symm_memory *m, const void *owner);
-/* Collective: gives segments without blocks back to the device. */
+/* Returns segments without blocks to the device. Collective. */
 symm_status symm__memory_trim(struct symm_memory *m, struct symm_host_comm *comm);
 
 /*
- * Whether a kernel of this rank may use [ptr, ptr + nbytes): memory that is not symm's and that the
- * device can access, or the inside of one live block. Otherwise false, with a text as of
- * symm__memory_find. May ask the driver.
+ * Whether a kernel of this rank may use [ptr, ptr + nbytes): inside one live block, or other memory
+ * that the device can access. If not, records a text as symm__memory_find(). May ask the driver.
  */
 bool symm__memory_usable(struct symm_memory *m, const void *ptr, size_t nbytes);
 
 /*
- * The same for a kernel of this rank that may also reach other ranks' copies. The text is of this
+ * The same for kernels that may also use other ranks' copies. The text gives the address of this
  * rank's copy.
  */
 bool symm__memory_reachable(struct symm_memory *m, const void *ptr, size_t nbytes);
 
-/* A buffer of a call, looked up. */
+/* The result of looking up a buffer of a call. */
 struct symm_buffer {
     void *address;
     size_t nbytes;
     uint64_t offset; /* in the window, if `own` */
     bool own;        /* inside one live block of this rank */
-    bool symmetric;  /* and all of `members` have the block */
+    bool symmetric;  /* all of `members` also have the block */
 };
-/* Looks [ptr, ptr + nbytes) up. Never asks the driver, and leaves no text. */
+/* Looks up [ptr, ptr + nbytes). Never asks the driver and records no text. */
 struct symm_buffer symm__memory_resolve(struct symm_memory *m, const void *ptr, size_t nbytes,
                                         struct symm_rank_set members);
 
 /*
- * The offset of ptr in the window. True if [ptr, ptr + nbytes) is inside one live block that all of
- * `members` have; else false, with a text that says what ptr is (freed, foreign, too short).
+ * Returns true if [ptr, ptr + nbytes) lies inside one live block that all of `members` have. *off:
+ * the offset of ptr in the window. If false, records the reason as text: freed, foreign or too
+ * short.
  */
 bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
                        struct symm_rank_set members, uint64_t *off);
 
-/* Base of rank's window, in this address space. */
+/* Base of rank's window in this address space. */
 char *symm__memory_window(const struct symm_memory *m, int rank);
 void symm__memory_usage(struct symm_memory *m, symm_usage *out);
 
 /*
- * The multicast object of a set of ranks: made with the first group over them, shared by the later
- * ones. Collective over the comm. Sets *out to NULL and *off to the agreed reason when there is
- * none; only failures that end the comm are returned. off stays valid as long as the memory.
+ * Gets the multicast object of the comm's ranks. The first group of these ranks creates it; later
+ * groups share it. Collective over the comm. Without multicast, sets *out to NULL and *off to the
+ * agreed reason. Returns only failures that end the comm. off stays valid as long as the memory.
  */
 symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_host_comm *comm,
                                    struct symm_multicast **out, const char **off);
-/* Local; the last one releases it. */
+/* Drops a reference; the last one releases the object. Local. */
 void symm__multicast_put_back(struct symm_memory *m, struct symm_multicast *mc);
-/* The base of the multicast window; NULL mc gives NULL. */
+/* Base of the multicast window; NULL if mc is NULL. */
 char *symm__multicast_window(const struct symm_multicast *mc);
 /* Whether the bytes at off are bound on all ranks of the object. */
 bool symm__multicast_covers(const struct symm_multicast *mc, uint64_t off, size_t nbytes);

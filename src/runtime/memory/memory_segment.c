@@ -1,7 +1,4 @@
-/*
- * Segments as all ranks of a comm have them: making one together, and letting go of this rank's
- * side of it.
- */
+/* Creates a segment on all ranks of a comm, and releases this rank's side of it. */
 #include "state.h"
 
 #include <stdio.h>
@@ -66,10 +63,7 @@ static symm_status import_all(struct symm_memory *m, const struct symm_host_comm
     return st;
 }
 
-/*
- * Creates this rank's memory of the segment, shares it with the others and maps theirs. Two thirds
- * of the way.
- */
+/* Creates this rank's memory of the segment, shares it with the other ranks and maps theirs. */
 static symm_status segment_share(struct symm_memory *m, struct symm_host_comm *comm,
                                  const char *what, struct symm_segment *s, symm_status *mine)
 {

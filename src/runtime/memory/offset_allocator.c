@@ -1,6 +1,6 @@
 /*
- * First fit over two sorted arrays: what is used and the gaps between. Gaps are few where blocks
- * are many, so finding a place is quick, and freeing finds its neighbours by binary search.
+ * First fit over two sorted arrays, the used extents and the gaps. Coalescing keeps the gaps few,
+ * so a search is short. Freeing finds its neighbours by binary search.
  */
 #include "offset_allocator.h"
 
@@ -103,7 +103,7 @@ bool symm__offsets_alloc(struct symm_offset_allocator *a, uint64_t nbytes, uint6
                          uint64_t *off)
 {
     /*
-     * There is at most one gap more than there are used extents: with room for that taken here,
+     * There is at most one gap more than used extents. Capacity for these gaps is reserved here, so
      * freeing needs no memory and cannot fail.
      */
     if (!nbytes || !reserve(&a->used, a->used.count + 1) || !reserve(&a->gaps, a->used.count + 2))

@@ -1,4 +1,4 @@
-/* One rank's side of a segment: create, export, import, map, release. */
+/* Creates, exports, imports, maps and releases one rank's side of a segment. */
 #include "segment.h"
 
 #include "runtime/base/fd.h"
@@ -21,7 +21,7 @@ out:
     return st;
 }
 
-/* Maps mem in the window of rank and lets this rank's device use it. */
+/* Maps mem in rank's window with access for this rank's device. */
 static symm_status map(const struct symm_driver *drv, CUdevice device, const struct symm_windows *w,
                        int rank, CUmemGenericAllocationHandle mem, struct symm_segment *s)
 {
@@ -83,7 +83,7 @@ symm_status symm__segment_import(const struct symm_driver *drv, CUdevice device,
            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     TRY(map(drv, device, w, rank, mem, s));
 out:
-    /* The mapping has a reference of its own. */
+    /* The mapping keeps its own reference. */
     if (mem)
         RELEASE_CU(drv, st, cuMemRelease, mem);
     return st;
@@ -95,7 +95,7 @@ symm_status symm__segment_release(const struct symm_driver *drv, const struct sy
     symm_status first = SYMM_OK;
 
     for (int i = 1; i <= w->nranks; i++) {
-        int r = (rank + i) % w->nranks; /* this rank's own comes last */
+        int r = (rank + i) % w->nranks; /* this rank's memory last */
         if (symm__rank_set_has(s->mapped, r))
             RELEASE_CU(drv, first, cuMemUnmap, w->base[r] + s->off, s->nbytes);
     }

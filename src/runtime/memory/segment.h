@@ -1,7 +1,6 @@
 /*
- * A segment: a piece of device memory of each of its ranks, all at the same offset of their
- * windows. This is one rank's side of it, driver calls only; memory_segment.c agrees on it with the
- * others.
+ * A segment: device memory of each of its ranks, at the same offset of their windows. This is one
+ * rank's side, with driver calls only. memory_segment.c votes with the other ranks.
  */
 #ifndef SYMM_SEGMENT_H
 #define SYMM_SEGMENT_H
@@ -15,14 +14,14 @@ struct symm_segment {
     struct symm_segment *next;
     uint64_t off, nbytes;
     struct symm_rank_set members;
-    CUmemGenericAllocationHandle own; /* 0: none. Kept, because multicast objects bind it later */
-    struct symm_rank_set mapped;      /* in whose windows something is mapped */
-    int refs;     /* the list's, and one for every multicast object that binds it */
-    bool hidden;  /* being made or being released: not for others */
-    bool trimmed; /* the arbiter waits to hear that it has been released */
+    CUmemGenericAllocationHandle own; /* 0: none. Kept, since multicast objects bind it later */
+    struct symm_rank_set mapped;      /* ranks in whose windows memory is mapped */
+    int refs;     /* one of the list, one of each multicast object that binds it */
+    bool hidden;  /* being created or released: not for other votes */
+    bool trimmed; /* the arbiter waits for the report of its release */
 };
 
-/* The properties of the memory of segments; granularities must be asked for with exactly these. */
+/* The properties of a segment's memory. Queries of granularity must use exactly these. */
 symm_status symm__segment_properties(const struct symm_driver *drv, CUdevice device,
                                      CUmemAllocationProp *out);
 
@@ -36,7 +35,7 @@ symm_status symm__segment_export(const struct symm_driver *drv, const struct sym
 symm_status symm__segment_import(const struct symm_driver *drv, CUdevice device,
                                  const struct symm_windows *w, int rank, int fd,
                                  struct symm_segment *s);
-/* Unmaps what is mapped, the peers' first, and releases. Keeps going; returns the first failure. */
+/* Unmaps the memory, peers' first, and releases it. Continues after failures; returns the first. */
 symm_status symm__segment_release(const struct symm_driver *drv, const struct symm_windows *w,
                                   int rank, struct symm_segment *s);
 

@@ -1,4 +1,4 @@
-/* What the files of memory and of multicast share: the memory of one context on this rank. */
+/* The state of one context's memory on this rank, shared by the files of memory and multicast. */
 #ifndef SYMM_MEMORY_STATE_H
 #define SYMM_MEMORY_STATE_H
 
@@ -8,9 +8,9 @@
 #include "segment.h"
 #include "window.h"
 
-struct symm_reason; /* a text that was given out and must stay */
+struct symm_reason; /* a text that callers hold and that must stay */
 
-/* Memory that is not symm's and that the device can access, as the driver said when asked. */
+/* Foreign memory that the device can access, by the driver's answer. */
 enum { SYMM_KNOWN_RANGES = 16 };
 struct symm_known_range {
     CUdeviceptr start;
@@ -21,60 +21,61 @@ struct symm_memory {
     struct symm_memory_config config;
     struct symm_windows windows;
     /*
-     * Guards everything below. Never held in a driver call or a collective vote: two groups may be
-     * in different calls on two threads, in another order on another rank.
+     * Guards everything below. Never held during a driver call or a vote: two threads may vote on
+     * two groups, in another order than on another rank.
      */
     pthread_rwlock_t lock;
     struct symm_block_table blocks;
     struct symm_segment *segments;
-    struct symm_known_range known[SYMM_KNOWN_RANGES]; /* the last ones that were asked about */
+    /* the last allocations that were asked about */
+    struct symm_known_range known[SYMM_KNOWN_RANGES];
     unsigned next_known;
     struct symm_multicast *objects; /* newest first */
     struct symm_reason *reasons;
-    uint64_t nobjects;  /* ever made by this rank */
-    symm_status failed; /* the first clean-up call that failed, for symm__memory_close */
+    uint64_t nobjects;  /* number created by this rank so far */
+    symm_status failed; /* first failure of a clean-up call, for symm__memory_close() */
     char failed_text[256];
 };
 
-/*
- * A clean-up has failed, with this thread's failure text: logs it and keeps it for
- * symm__memory_close.
- */
+/* Logs a failed clean-up with this thread's failure text and keeps it for symm__memory_close(). */
 void symm__memory_note(struct symm_memory *m, symm_status st, const char *doing);
 
 /*
- * Whether the device can access [ptr, ptr + nbytes), which is not symm's: its first and its last
- * byte. Otherwise false, with a text. Asks the driver, and remembers the allocation.
+ * Whether the device can access foreign memory [ptr, ptr + nbytes); checks the first and the last
+ * byte. If not, records a text. Asks the driver and remembers the allocation.
  */
 bool symm__memory_ask(struct symm_memory *m, const void *ptr, size_t nbytes);
-/* Whether such memory is inside one of the remembered allocations. Under the lock. */
+/* Whether foreign memory lies inside a remembered allocation. Under the lock. */
 bool symm__memory_is_known(const struct symm_memory *m, CUdeviceptr at, size_t nbytes);
 
 /*
- * Makes a segment on all ranks of the comm, or on none. *kept: it failed, but whether the others
- * have it is not known, since the comm ended while they were agreeing; then the memory stays,
- * unused, until symm__memory_close.
+ * Creates a segment on all ranks of the comm, or on none. *kept: it failed because the comm ended
+ * during the last vote, so the other ranks may have the segment. The memory then stays unused until
+ * symm__memory_close().
  */
 symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_host_comm *comm,
                                       const char *what, uint64_t off, uint64_t nbytes, bool *kept);
-/* Releases a segment that nobody uses. Its place is free for others only if that succeeded. */
+/*
+ * Releases an unused segment. Returns whether this succeeded; only then its offsets may be used
+ * again.
+ */
 bool symm__memory_destroy_segment(struct symm_memory *m, struct symm_segment *s);
-/* Drops one reference of a segment; the last one releases its memory. Not under the lock. */
+/* Drops a reference of a segment; the last one releases its memory. Not under the lock. */
 void symm__memory_put_segment(struct symm_memory *m, struct symm_segment *s);
 
-/* What a rank says about its part of a multicast vote. Zero: nothing to do and no failure. */
+/* A rank's report in a multicast vote. All zero: nothing to do and no failure. */
 struct symm_multicast_report {
-    uint64_t object; /* which one */
-    int32_t result;  /* 0, a CUresult, or -1: another failure */
+    uint64_t object; /* id of the object */
+    int32_t result;  /* 0, a CUresult, or -1 for other failures */
     char text[180];
 };
 
 /*
- * Binding a new segment to the multicast object of exactly its ranks, if there is one. begin: this
- * rank's bind, before the ranks agree on the segment; its report goes with that vote. end: after
- * all reports have come, perhaps with further votes; decides, alike on all ranks, whether the
- * segment is covered. drop: instead of end, when the vote failed. begin fails, with the comm
- * aborted, when the driver does not come back; end fails with the comm.
+ * Binds a new segment to the multicast object of exactly its ranks, if there is one. begin: binds
+ * on this rank, before the ranks vote on the segment; its report goes with that vote. end: reads
+ * all reports, perhaps with further votes, and decides, the same on all ranks, whether the segment
+ * has multicast. drop: instead of end, after a failed vote. If the driver call does not return,
+ * begin aborts the comm and fails. end fails if the comm has ended.
  */
 struct symm_multicast_bind {
     struct symm_multicast *mc;
@@ -91,9 +92,9 @@ void symm__multicast_bind_drop(struct symm_memory *m, struct symm_multicast_bind
 
 /* Unbinds a hidden segment from every object. */
 void symm__multicast_unbind_segment(struct symm_memory *m, struct symm_segment *s);
-/* Releases what is left. No other thread uses the memory any more. */
+/* Releases all objects. No other thread may use the memory. */
 void symm__multicast_close(struct symm_memory *m);
-/* Whose multicast window addr lies in. Under the lock. */
+/* Whether addr lies in a multicast window. Under the lock. */
 bool symm__multicast_owns(const struct symm_memory *m, CUdeviceptr addr);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reserving and giving back the address windows. */
+/* Reserves and releases the address windows. */
 #include "window.h"
 
 symm_status symm__windows_open(const struct symm_driver *drv, int nranks, uint64_t nbytes,

@@ -1,6 +1,6 @@
 /*
- * The address windows: one reservation per rank, so that a place in symmetric memory is an offset
- * in each of them.
+ * The address windows: one reservation per rank. An object of symmetric memory has the same offset
+ * in each.
  */
 #ifndef SYMM_WINDOW_H
 #define SYMM_WINDOW_H
@@ -15,14 +15,14 @@ struct symm_windows {
 };
 
 /*
- * Address space only; alignment is the driver's recommended granularity. Fails with nothing
- * reserved.
+ * Reserves address space only. alignment: the driver's recommended granularity. On failure nothing
+ * is reserved.
  */
 symm_status symm__windows_open(const struct symm_driver *drv, int nranks, uint64_t nbytes,
                                uint64_t alignment, struct symm_windows *out);
-/* Everything in them must have been unmapped. Keeps going; returns the first failure. */
+/* Everything in the windows must be unmapped. Continues after failures; returns the first. */
 symm_status symm__windows_close(const struct symm_driver *drv, struct symm_windows *w);
-/* In whose window addr lies, and where; -1: in none. */
+/* The rank in whose window addr lies, with the offset; -1: none. */
 int symm__windows_find(const struct symm_windows *w, CUdeviceptr addr, uint64_t *off);
 
 #endif

@@ -1,7 +1,4 @@
-/*
- * Multicast objects in use: the list of them, which segments each has bound, and binding segments
- * that come later.
- */
+/* Keeps the list of multicast objects and their bound segments, and binds later segments. */
 #include "binding.h"
 
 #if SYMM_MULTICAST
@@ -98,7 +95,7 @@ static struct symm_multicast_binding *binding_of(struct symm_multicast *mc,
     return NULL;
 }
 
-/* Unbinds the segment if it is bound, and forgets about it. */
+/* Unbinds the segment if it is bound, and removes its entry. */
 static void binding_remove(struct symm_multicast *mc, struct symm_segment *s)
 {
     struct symm_memory *m = mc->memory;
@@ -143,8 +140,8 @@ void symm__multicast_unbind_segment(struct symm_memory *m, struct symm_segment *
 /* Binding and mapping                                                                            */
 
 /*
- * A call that does not come back is given up a little before the others give up waiting for this
- * rank.
+ * Time limit of a driver call: shorter than the timeout after which other ranks give up on this
+ * one.
  */
 static symm_deadline call_deadline(const struct symm_memory *m)
 {
@@ -212,7 +209,7 @@ symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_host_com
     int n = symm__host_comm_nranks(comm);
     char why[256];
 
-    /* Another thread may have made or released an object of these ranks, here but not yet there. */
+    /* Another thread may have created or released an object of these ranks on some ranks only. */
     bool same = true;
     for (int r = 0; r < n; r++)
         same = same && all[r].object == all[0].object;
@@ -226,7 +223,7 @@ symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_host_com
     }
     symm__multicast_first_failure(all, n, why, sizeof why);
     if (!same)
-        snprintf(why, sizeof why, "the ranks have different multicast objects just now");
+        snprintf(why, sizeof why, "the ranks have different multicast objects at this moment");
     if (!mc)
         goto out;
     if (why[0]) {

@@ -1,8 +1,8 @@
 /*
- * Making a multicast object. Whatever a rank's driver says travels as a report with the next vote,
- * so that a failure is no failure of the vote: all ranks read the same reports and come to the same
- * verdict, "no multicast" with the first failing rank's reason. Nobody binds or maps, which block
- * in the driver, before the reports have said that every device was added.
+ * Creates multicast objects. Each driver result travels as a report in the next vote, so a failure
+ * does not fail the vote. All ranks read the same reports and reach the same result: multicast, or
+ * no multicast with the reason of the first failing rank. Bind and map block in the driver until
+ * every device is added. So no rank calls them before the reports show that.
  */
 #include "runtime/memory/state.h"
 
@@ -16,7 +16,7 @@
 #include "binding.h"
 #include "report.h"
 
-/* Segments that are bound to a new object; more are left without multicast. */
+/* Most segments bound to a new object; the others stay without multicast. */
 enum { OFFERED_MAX = 60 };
 
 struct symm_reason {
@@ -24,7 +24,7 @@ struct symm_reason {
     char text[];
 };
 
-/* A reason that lives as long as the memory; the same text is kept once. */
+/* Copies a reason so that it lives as long as the memory; keeps each text once. */
 static const char *keep_reason(struct symm_memory *m, const char *text)
 {
     struct symm_reason *r;
@@ -41,11 +41,11 @@ static const char *keep_reason(struct symm_memory *m, const char *text)
         }
     }
     pthread_rwlock_unlock(&m->lock);
-    return r ? r->text : "multicast could not be set up, and host memory is out";
+    return r ? r->text : "multicast setup failed, and host memory is out";
 }
 
 /*
- * What a rank brings to the first vote: the object it has of these ranks, and the segments it could
+ * A rank's contribution to the first vote: its object of these ranks and the segments it could
  * bind.
  */
 struct offer {
@@ -59,16 +59,16 @@ struct setup {
     struct symm_host_comm *comm;
     int n;
     struct symm_multicast *mc;
-    bool shared;                                /* mc was there before */
+    bool shared;                                /* mc existed before */
     struct symm_segment *segments[OFFERED_MAX]; /* with a reference each */
     size_t nsegments;
     struct symm_multicast_report mine, *all;
-    char why[256]; /* why there will be no multicast */
+    char why[256]; /* the reason for no multicast; empty: none */
 };
 
 /*
- * The segments that all of these ranks have; those of exactly these ranks first, in case there are
- * too many.
+ * Collects the segments that all of these ranks have. Segments of exactly these ranks come first,
+ * in case of too many.
  */
 static void collect_segments(struct setup *u)
 {
@@ -97,8 +97,7 @@ static bool offered(const struct offer *o, uint64_t off)
 }
 
 /*
- * Keeps the segments that all ranks have offered: another thread may be making or trimming one
- * right now.
+ * Keeps the segments that all ranks have offered. Another thread may be creating or trimming one.
  */
 static void keep_common(struct setup *u, const struct offer *all)
 {
@@ -116,7 +115,7 @@ static void keep_common(struct setup *u, const struct offer *all)
     u->nsegments = kept;
 }
 
-/* The first vote: either all ranks have the same object already, or they will make one. */
+/* The first vote: the ranks share an existing object or create a new one. */
 static symm_status offer(struct setup *u)
 {
     symm_status st = SYMM_OK;
@@ -149,7 +148,7 @@ out:
     return st;
 }
 
-/* A vote in which every rank brings its report; u->why says what they come to. */
+/* Votes with the ranks' reports. Sets u->why if one of them failed. */
 static symm_status report_vote(struct setup *u, struct symm_vote *vote)
 {
     vote->mine = &u->mine;
@@ -163,8 +162,8 @@ static symm_status report_vote(struct setup *u, struct symm_vote *vote)
 }
 
 /*
- * The first rank creates the object and passes it round. It keeps its reference: without it there
- * is no object.
+ * The first rank creates the object and sends its descriptor. It keeps its reference, which keeps
+ * the object alive.
  */
 static symm_status create(struct setup *u, int *fd)
 {
@@ -204,8 +203,8 @@ static symm_status create(struct setup *u, int *fd)
 }
 
 /*
- * Everyone else imports the object, and all add their devices. After this vote bind and map come
- * back.
+ * The other ranks import the object, and all add their devices. After this vote, bind and map
+ * return.
  */
 static symm_status add_devices(struct setup *u, int *fd)
 {
@@ -222,7 +221,10 @@ static symm_status add_devices(struct setup *u, int *fd)
     return report_vote(u, &vote);
 }
 
-/* All votes that make an object. With u->why set there is none, and nothing is left of it. */
+/*
+ * Runs all votes that create an object. If u->why is set, there is no object and everything is
+ * undone.
+ */
 static symm_status make(struct setup *u)
 {
     symm_status st = SYMM_OK;
@@ -262,7 +264,7 @@ static void publish(struct setup *u)
     u->mc->next = m->objects;
     m->objects = u->mc;
     pthread_rwlock_unlock(&m->lock);
-    /* Another thread may have begun to trim one of them, not knowing about this object. */
+    /* Another thread may have begun to trim a segment without knowing of this object. */
     for (size_t i = 0; i < u->nsegments; i++) {
         pthread_rwlock_rdlock(&m->lock);
         bool hidden = u->segments[i]->hidden;
@@ -283,7 +285,7 @@ symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_host_comm 
     if (*off)
         return SYMM_OK;
     if (u.n < 2) {
-        *off = "one rank alone has no use for multicast";
+        *off = "multicast needs two ranks or more";
         return SYMM_OK;
     }
     TRY(offer(&u));

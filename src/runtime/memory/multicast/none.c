@@ -1,4 +1,4 @@
-/* The multicast of a build without it: there are no objects, so there is nothing to do. */
+/* Builds without multicast: there are no objects. */
 #include "runtime/memory/state.h"
 
 #if !SYMM_MULTICAST

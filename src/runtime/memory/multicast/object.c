@@ -1,4 +1,4 @@
-/* One rank's side of a multicast object. Empty in a build without multicast. */
+/* One rank's side of a multicast object. Empty in builds without multicast. */
 #include "object.h"
 
 #if SYMM_MULTICAST
@@ -8,7 +8,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/driver/watchdog.h"
 
-/* TRY_CU that hands the result to whoever explains it. */
+/* As TRY_CU; also stores the result for the report. */
 #define TRY_MC(mc, fn, ...)                                                                        \
     do {                                                                                           \
         const struct symm_driver *drv_ = (mc)->memory->config.drv;                                 \
@@ -63,7 +63,7 @@ out:
     return st;
 }
 
-/* Everything that the helper thread touches: copies, so that it may outlive the caller. */
+/* Everything that the helper thread uses: copies, since it may outlive the caller. */
 struct job {
     const struct symm_driver *drv;
     CUcontext ctx;
@@ -73,7 +73,7 @@ struct job {
     uint64_t off, nbytes;
     bool mapped;
     CUresult result;
-    const char *call; /* the one that has failed */
+    const char *call; /* the failed call */
 };
 
 static void run_bind(void *arg)
@@ -105,7 +105,7 @@ static void run_map(void *arg)
     j->result = j->drv->cuMemSetAccess(j->base, j->nbytes, &access, 1);
 }
 
-/* Runs the job, a copy of what; the copy comes back in *what unless it was abandoned. */
+/* Runs a copy of *what as job. Copies it back to *what unless it was abandoned. */
 static symm_status watched(struct symm_multicast *mc, void (*run)(void *), const char *blocking,
                            struct job *what, symm_deadline deadline, CUresult *result)
 {

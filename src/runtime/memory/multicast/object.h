@@ -1,6 +1,6 @@
 /*
- * A multicast object: one address that stands for the same place in the windows of all ranks of a
- * set. This is one rank's side of it, driver calls only; multicast.c agrees on it with the others.
+ * A multicast object: one address range that stands for the same offsets in the windows of all its
+ * ranks. This is one rank's side, with driver calls only. multicast.c votes with the other ranks.
  */
 #ifndef SYMM_MULTICAST_OBJECT_H
 #define SYMM_MULTICAST_OBJECT_H
@@ -22,30 +22,30 @@ struct symm_multicast {
     struct symm_rank_set members;
     uint64_t id; /* agreed */
     int refs;
-    /* A call on it never came back: it stays as it is until the process ends. */
+    /* A call on it has not returned: it stays unchanged until the process ends. */
     atomic_bool abandoned;
     CUmemGenericAllocationHandle handle;
-    CUdeviceptr base; /* reserved; 0: not */
+    CUdeviceptr base; /* reserved address; 0: none */
     bool mapped;
     struct symm_multicast_binding *bindings;
     size_t nbindings, cap;
 };
 
 /*
- * All of these set *result to that of the driver call that failed; it is untouched by other
- * failures.
+ * All of these set *result to the result of a failed driver call. Other failures leave it
+ * unchanged.
  */
 
 /* Creates the object for nranks devices and exports a close-on-exec descriptor of it. */
 symm_status symm__multicast_object_create(struct symm_multicast *mc, int nranks, int *fd,
                                           CUresult *result);
-/* Another rank's object; fd stays the caller's. */
+/* Imports another rank's object. The caller keeps fd. */
 symm_status symm__multicast_object_import(struct symm_multicast *mc, int fd, CUresult *result);
 symm_status symm__multicast_object_add_device(struct symm_multicast *mc, CUresult *result);
 /*
- * Binds segments[*nbound ..]; maps the whole object. Both block in the driver until all devices
- * have been added, perhaps for ever: ERROR_TIMEOUT, and the object is abandoned, when that takes
- * longer than the deadline. bind may be repeated after a failure and goes on where it was.
+ * Binds segments[*nbound ..]; maps the whole object. Both block in the driver until all devices are
+ * added, perhaps for ever. After the deadline they return ERROR_TIMEOUT, and the object is
+ * abandoned. bind may be repeated after a failure; it continues at *nbound.
  */
 symm_status symm__multicast_object_bind(struct symm_multicast *mc,
                                         struct symm_segment *const *segments, size_t n,
@@ -53,11 +53,11 @@ symm_status symm__multicast_object_bind(struct symm_multicast *mc,
 symm_status symm__multicast_object_map(struct symm_multicast *mc, symm_deadline deadline,
                                        CUresult *result);
 
-/* With the arguments of the bind. */
+/* Unbinds a segment with the arguments of its bind. */
 symm_status symm__multicast_object_unbind(struct symm_multicast *mc, const struct symm_segment *s);
 /*
- * Unbinds everything, unmaps, releases. Keeps going; returns the first failure. Keeps the segments'
- * references.
+ * Unbinds all segments, unmaps and releases. Continues after failures; returns the first. Keeps the
+ * references of the segments.
  */
 symm_status symm__multicast_object_release(struct symm_multicast *mc);
 

@@ -1,4 +1,4 @@
-/* Reports on multicast: filling them in, and what they come to. */
+/* Fills in and evaluates reports on multicast. */
 #include "report.h"
 
 #if SYMM_MULTICAST
@@ -7,7 +7,7 @@
 
 #include "runtime/base/deadline.h"
 
-enum { RETRY_MS = 50 }; /* before the first repetition; then twice as long each time */
+enum { RETRY_MS = 50 }; /* before the first repetition; doubles each time */
 
 static const char *hint(CUresult result)
 {
