@@ -1,4 +1,4 @@
-/* Slabs of control lines: one host and one device allocation for every 64 groups. */
+/* Slabs of abort lines: one host and one device allocation for 64 groups. */
 #include "abort_line.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ struct slab {
 
 struct symm_abort_lines {
     const struct symm_driver *drv;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the members below */
     struct slab *slabs;
     struct symm_abort_line *free;
 };
@@ -135,8 +135,8 @@ bool symm__abort_line_record(const struct symm_abort_line *line, struct symm_wai
         .pad = __atomic_load_n(&r->pad, __ATOMIC_ACQUIRE),
     };
     /*
-     * A record that changes under our eyes belongs to a wait that has gone on: there will be
-     * another look.
+     * A record that changes during the copy belongs to a wait that has ended. The next tick looks
+     * again.
      */
     return __atomic_load_n(&r->valid, __ATOMIC_RELAXED) == valid;
 }

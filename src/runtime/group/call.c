@@ -1,4 +1,4 @@
-/* The frame of every call on a group. */
+/* Begins and ends calls on a group, and launches the library's kernels. */
 #include "call.h"
 
 #include <stdarg.h>
@@ -27,7 +27,7 @@ symm_status symm__enter(const struct symm_group *group, const char *call)
     return st == SYMM_OK ? SYMM_OK : symm__fail_on(group->rank, st, "%s: ", call);
 }
 
-/* The name of the call: its text up to the parenthesis. */
+/* The call's name: its text up to the parenthesis. */
 static const char *name_of(const struct symm_call *call, char *name, size_t nbytes)
 {
     snprintf(name, nbytes, "%.*s", (int)strcspn(call->text, "("), call->text);
@@ -35,8 +35,8 @@ static const char *name_of(const struct symm_call *call, char *name, size_t nbyt
 }
 
 /*
- * Notes a call that is enqueued, for ranks that ask what this one does. Only calls that all ranks
- * make are counted, so that equal numbers mean the same call.
+ * Notes an enqueued call, for ranks that ask for this rank's activity. Counts only calls that all
+ * ranks make, so that equal numbers mean the same call.
  */
 static void note_enqueued(struct symm_call *call, bool everyone)
 {
@@ -54,7 +54,7 @@ static void note_enqueued(struct symm_call *call, bool everyone)
     pthread_mutex_unlock(&group->lock);
 }
 
-/* The same for a collective call. */
+/* Notes a collective call. */
 static void note_collective(struct symm_call *call, bool everyone)
 {
     struct symm_group *group = call->group;
@@ -76,7 +76,7 @@ void symm__collective_note(struct symm_group *group, const char *call)
     pthread_mutex_unlock(&group->lock);
 }
 
-/* *entered: the group is alive, so that the others may be waiting for this rank's call. */
+/* *entered: the group is alive, so other ranks may be waiting for this call. */
 __attribute__((format(printf, 3, 0))) static symm_status begin(struct symm_call *call,
                                                                struct symm_group *group,
                                                                const char *fmt, va_list args,
@@ -104,7 +104,7 @@ static void leave(struct symm_call *call)
     call->group->ctx->drv->cuCtxPopCurrent(&popped);
 }
 
-/* Whether the stream is being captured; a capture that has failed already is refused. */
+/* Asks whether the stream is being captured. Refuses an invalidated capture. */
 static symm_status ask_capturing(struct symm_call *call)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -118,7 +118,7 @@ out:
     return st;
 }
 
-/* With SYMM_CHECK=1 the ranks compare what they are about to enqueue. */
+/* With SYMM_CHECK=1, votes on the text of the call before it is enqueued. */
 static symm_status compare(struct symm_call *call)
 {
     struct symm_vote vote = {.what = call->text, .fd = -1};
@@ -156,7 +156,7 @@ symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, s
         group->captured = stream;
         group->has_captured = true;
     } else if (group->has_last) {
-        /* On the same stream too: a handle may be that of a new stream in a dead one's place. */
+        /* Also on the same stream: a new stream may have the handle of a destroyed one. */
         TRY_CU(group->ctx->drv, cuStreamWaitEvent, stream, group->last, 0);
     }
 out:
@@ -174,7 +174,10 @@ symm_status symm__call_end(struct symm_call *call, symm_status st)
 
     if (st != SYMM_OK)
         goto out;
-    /* Inside a capture the graph's edges are the order, and an event would belong to the graph. */
+    /*
+     * Inside a capture the edges of the graph give the order, and an event would become part of the
+     * graph.
+     */
     if (!call->capturing) {
         const struct symm_driver *drv = group->ctx->drv;
         CUresult cu = drv->cuEventRecord(group->last, call->stream);
@@ -210,7 +213,7 @@ static symm_status launch(struct symm_call *call, symm_kernel_id id, uint32_t bl
         .attrs = attributes,
         .numAttrs = nattributes,
     };
-    /* The driver reads the arguments and copies them; its interface just has no const. */
+    /* The driver only copies the arguments; its interface has no const. */
     void *params[] = {(void *)(uintptr_t)args};
     CUresult cu =
         ctx->drv->cuLaunchKernelEx(&config, symm__kernels_function(ctx->kernels, id), params, NULL);
@@ -228,8 +231,8 @@ symm_status symm__call_launch(struct symm_call *call, symm_kernel_id id, uint32_
     uint32_t n = 0;
 
     /*
-     * Blocks that meet the other ranks' blocks must all be resident: the driver refuses what cannot
-     * be.
+     * Blocks that wait for other blocks must be resident together. A cooperative launch fails if
+     * they cannot be.
      */
     if (blocks > 1)
         attributes[n++] =
@@ -257,10 +260,7 @@ symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id,
     return launch(call, id, blocks, threads, shared_nbytes, &attribute, cluster > 1, args);
 }
 
-/*
- * The others are on their way to the vote of this call: they must hear that this rank cannot make
- * it. Returns what they return.
- */
+/* The other ranks vote on this call. Votes this rank's failure and returns the verdict. */
 static symm_status refuse_together(struct symm_call *call, symm_status mine)
 {
     struct symm_group *group = call->group;
@@ -283,7 +283,7 @@ symm_status symm__collective_begin(struct symm_call *call, struct symm_group *gr
     va_end(args);
     if (!entered)
         return st;
-    note_collective(call, everyone); /* the others count it, too, whatever comes of it here */
+    note_collective(call, everyone); /* also after a failure: other ranks count it too */
     if (st == SYMM_OK) {
         st = symm__capture_forbids(group);
         if (st != SYMM_OK)

@@ -1,4 +1,4 @@
-/* Records of what ranks can do, and the verdict on them. */
+/* Reads the capabilities of a rank, and computes the values that all ranks agree on. */
 #include "capability.h"
 
 #include <inttypes.h>
@@ -63,7 +63,7 @@ static symm_status read_device(const struct symm_driver *drv, CUdevice device,
     TRY_CU(drv, cuDeviceTotalMem, &total, device);
     c->memory_nbytes = total;
     if (!c->vmm)
-        goto out; /* the verdict will be that it cannot run here */
+        goto out; /* symm__capability_agree() reports UNSUPPORTED */
     TRY(symm__segment_properties(drv, device, &prop));
     TRY_CU(drv, cuMemGetAllocationGranularity, &least, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     TRY_CU(drv, cuMemGetAllocationGranularity, &recommended, &prop,
@@ -136,7 +136,7 @@ static symm_status agree_settings(const struct symm_capability *all, int nranks)
     return SYMM_OK;
 }
 
-/* Ranks that choose by other rows would take algorithms that do not meet. */
+/* With different rows, ranks would choose algorithms that do not match. */
 static symm_status agree_tuning(const struct symm_capability *all, int nranks)
 {
     struct symm_rank_set others = {{0}};
@@ -164,7 +164,7 @@ static symm_status agree_devices(const struct symm_capability *all, int nranks)
     return SYMM_OK;
 }
 
-/* A 512th part of the device memory, within bounds: enough to keep the links busy. */
+/* 1/512 of the device memory, within bounds. This keeps the links busy. */
 static uint64_t staging_by_memory(uint64_t memory_nbytes)
 {
     uint64_t nbytes = STAGING_AT_LEAST;
@@ -214,7 +214,7 @@ symm_status symm__capability_agree(const struct symm_capability *all, int nranks
         out->staging_nbytes = staging_by_memory(least_memory);
     if (nranks == 1 && !out->multicast_off[0])
         snprintf(out->multicast_off, sizeof out->multicast_off,
-                 "a world of one rank has nobody to send to");
+                 "multicast needs two ranks or more");
 out:
     return st;
 }
@@ -229,7 +229,9 @@ symm_status symm__capability_check_peers(const struct symm_driver *drv, CUdevice
         bool seen;
         int can = 1;
         TRY(symm__device_by_uuid(drv, &all[r].uuid, &seen, &peer));
-        /* What this process does not see may be reachable all the same: mapping it will tell. */
+        /*
+         * A device that this process does not see may be accessible: mapping its memory will tell.
+         */
         if (!seen || peer == device)
             continue;
         TRY_CU(drv, cuDeviceCanAccessPeer, &can, device, peer);

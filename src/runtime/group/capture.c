@@ -1,9 +1,9 @@
-/* A short list of captures in progress in this process. */
+/* Keeps the list of captures in progress in this process. */
 #include "capture.h"
 
 #include <pthread.h>
 
-enum { MOST = 64 }; /* captures at once; what is beyond is not refused here but by the driver */
+enum { MOST = 64 }; /* most captures in the list; the driver itself refuses calls during others */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {

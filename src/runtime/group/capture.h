@@ -1,7 +1,7 @@
 /*
- * Which streams are being captured through symm_graph_begin(): collective calls are refused
- * meanwhile. The driver can be asked about a stream only while the stream exists, and a group does
- * not own the streams it has seen.
+ * The list of streams being captured through symm_graph_begin(). Collective calls are refused
+ * during captures. The driver answers only for existing streams, and a group does not own the
+ * streams it has used, so symm keeps its own list.
  */
 #ifndef SYMM_CAPTURE_H
 #define SYMM_CAPTURE_H
@@ -12,8 +12,9 @@ void symm__capture_began(CUstream stream);
 void symm__capture_ended(CUstream stream);
 
 /*
- * ERROR_STATE if this thread is capturing, if a stream that the group has used is being captured,
- * or if the driver says so of the legacy stream. The group's device context is current.
+ * Returns ERROR_STATE if this thread captures a stream, if a stream that the group has used is
+ * being captured, or if the driver reports a capture for the legacy stream. The group's device
+ * context must be current.
  */
 symm_status symm__capture_forbids(const struct symm_group *group);
 

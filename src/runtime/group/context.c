@@ -1,7 +1,7 @@
 /*
- * Making and destroying contexts. What a rank can fail at alone comes first and is brought to the
- * first vote, so that a rank that cannot take part says so instead of leaving the others to wait;
- * from there on every failure is agreed.
+ * Creates and destroys contexts. Local work comes first. Its failure is voted in the first vote, so
+ * that the other ranks get the reason instead of a timeout. All later failures are verdicts of
+ * votes.
  */
 #include "context.h"
 
@@ -37,7 +37,7 @@ out:
     return st;
 }
 
-/* A table of measurements belongs to a driver, a version of symm and a device: tuning.h. */
+/* A tuning file belongs to a driver, a version of symm and a device: tuning.h. */
 static symm_status load_tuning(struct symm_context *ctx)
 {
     char device[256], machine[320];
@@ -74,8 +74,8 @@ out:
 /* --------------------------------------------------------------------------------- together */
 
 /*
- * Meets the others. A rank that has failed already comes, too, without a device, and says why at
- * the first vote.
+ * Joins the other ranks. A rank that has failed also joins, without a device, and votes its
+ * failure.
  */
 static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuuid *device)
 {
@@ -101,7 +101,10 @@ static symm_status vote(struct symm_context *ctx, struct symm_vote *s)
     return symm__host_comm_vote(ctx->world->comm, s, symm__deadline_in(ctx->timeout_ms));
 }
 
-/* From everyone's records to the sizes of memory. Returns what all ranks return. */
+/*
+ * Votes on the records of all ranks and computes the sizes of memory. Returns the same on all
+ * ranks.
+ */
 static symm_status agree(struct symm_context *ctx, symm_status mine,
                          const struct symm_capability *capability,
                          struct symm_agreed_memory *memory)
@@ -122,10 +125,7 @@ static symm_status agree(struct symm_context *ctx, symm_status mine,
     TRY(vote(ctx, &gather));
     TRY(symm__capability_agree(all, nranks, &ctx->agreed, memory));
 
-    /*
-     * What must be asked for only when the verdict is known; and peers, which each rank sees for
-     * itself.
-     */
+    /* Queries that need the agreed values, and each rank's check of its peers. */
     struct symm_vote settle = {.what = "symm_context_create: peers",
                                .mine = &more,
                                .nbytes = sizeof more,
@@ -173,7 +173,7 @@ static symm_status open_memory(struct symm_context *ctx, const struct symm_agree
 
 /* ---------------------------------------------------------------------------------- release */
 
-/* What users made from the context and did not give back. */
+/* Releases objects that the user created from the context and did not free. */
 static void release_owned(struct symm_context *ctx, symm_status *st)
 {
     while (ctx->user_kernels)
@@ -187,8 +187,8 @@ static void release_owned(struct symm_context *ctx, symm_status *st)
 }
 
 /*
- * Gives back what this thread had current before the context was made, if it still has the
- * context's; nothing, if that has been destroyed meanwhile.
+ * If this thread still has the context's primary context current, restores the one from before, or
+ * none if that was destroyed.
  */
 static void restore_current(struct symm_context *ctx)
 {
@@ -205,10 +205,7 @@ static void keep(symm_status *first, symm_status st)
         *first = st;
 }
 
-/*
- * Releases whatever there is, in the order that the layers want; keeps going and returns the first
- * failure.
- */
+/* Releases everything in the order of the layers. Continues after failures; returns the first. */
 static symm_status release(struct symm_context *ctx)
 {
     const struct symm_driver *drv = ctx->drv;
@@ -216,7 +213,7 @@ static symm_status release(struct symm_context *ctx)
     CUcontext popped;
     bool pushed = ctx->primary && drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
 
-    /* The world was listed first, so it is the last of the list, unless it was never finished. */
+    /* The world was listed first, so it is the last of the list, unless its creation failed. */
     if (!ctx->groups)
         keep(&st, symm__group_release(ctx->world));
     while (ctx->groups)
@@ -252,8 +249,8 @@ static void warn_of_settings(const struct symm_log *log)
     const char *unknown;
 
     for (int i = 0; (unknown = symm__setting_unknown(i)); i++)
-        symm__log(log, SYMM_LOG_WARNING, "%.200s is no setting of symm (symm-info --env has them)",
-                  unknown);
+        symm__log(log, SYMM_LOG_WARNING,
+                  "%.200s is no setting of symm (symm-info --env lists them)", unknown);
 }
 
 static symm_status create(struct symm_context *ctx, const symm_config *config)
@@ -277,7 +274,7 @@ static symm_status create(struct symm_context *ctx, const symm_config *config)
     alone = mine != SYMM_OK;
     strcpy(why, symm__failure_text());
     st = meet(ctx, &mine, &capability.uuid);
-    /* This rank's own reason came first: it is what the others, or else the caller, must hear. */
+    /* This rank's own failure came first, so the caller gets its text. */
     if (alone)
         symm__fail(mine, "%s", why);
     if (st != SYMM_OK) {
@@ -323,7 +320,7 @@ symm_status symm_context_create_v(const symm_config *config, uint32_t version, s
     st = create(ctx, config);
     if (st != SYMM_OK) {
         char text[SYMM_TEXT_MAX];
-        strcpy(text, symm__failure_text()); /* before the clean-up can fail at something else */
+        strcpy(text, symm__failure_text()); /* before the clean-up can record another failure */
         release(ctx);
         return symm__fail(st, "symm_context_create: %s", text);
     }
@@ -331,10 +328,7 @@ symm_status symm_context_create_v(const symm_config *config, uint32_t version, s
     return SYMM_OK;
 }
 
-/*
- * The others must not find this rank's memory gone while they use it: all work is done before
- * anyone lets go.
- */
+/* All ranks finish their work before any rank releases memory that others may use. */
 static symm_status leave_together(struct symm_context *ctx, struct symm_call *call)
 {
     struct symm_vote s = {.what = call->text, .fd = -1};
@@ -344,7 +338,7 @@ static symm_status leave_together(struct symm_context *ctx, struct symm_call *ca
     return symm__collective_end(call, vote(ctx, &s));
 }
 
-/* Without the others: every group ends, so that the work enqueued through it does. */
+/* Leaves without the other ranks: aborts every group, so that its enqueued work ends. */
 static void leave_alone(struct symm_context *ctx, const char *why)
 {
     char text[SYMM_TEXT_MAX];
@@ -378,13 +372,13 @@ symm_status symm_context_destroy(symm_context *ctx)
     if (st == SYMM_OK)
         st = leave_together(ctx, &call);
     if (st == SYMM_ERROR_STATE)
-        return st; /* forked, or some rank is capturing a stream: nothing has happened anywhere */
+        return st; /* forked, or a rank is capturing a stream: nothing has happened on any rank */
     strcpy(why, symm__failure_text());
     if (st != SYMM_OK)
         leave_alone(ctx, why);
     released = release(ctx);
     if (st != SYMM_OK)
-        return symm__fail(st, "%s", why); /* whatever else has failed since */
+        return symm__fail(st, "%s", why); /* the first failure, not later ones */
     return released == SYMM_OK ? SYMM_OK : symm__fail_in(released, "symm_context_destroy: ");
 }
 

@@ -1,4 +1,4 @@
-/* Making and releasing groups. */
+/* Creates and releases groups. */
 #include "group.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct symm_rank_set symm__group_pair(const struct symm_group *group, int rank)
 }
 
 /*
- * The sticky status has come; perhaps from the I/O thread, perhaps while the group is being made.
+ * The comm has ended. Perhaps called from the I/O thread, perhaps while the group is being created.
  */
 static void comm_ended(void *user)
 {
@@ -60,7 +60,7 @@ static struct symm_group *group_new(struct symm_context *ctx)
     return group;
 }
 
-/* What a group needs of this rank alone, before its comm's first event can come. */
+/* Creates the local resources of a group, before the first event of its comm. */
 static symm_status equip(struct symm_group *group)
 {
     struct symm_context *ctx = group->ctx;
@@ -78,8 +78,8 @@ static size_t pad_nbytes(int nranks)
 }
 
 /*
- * Packets of each block, an eighth of what the staging area has, and at least two for every rank in
- * each of the four parts that a block may want (packets.cuh).
+ * Packets of each block: an eighth of the staging area in all, but at least two for every rank in
+ * each of the four parts of a block (packets.cuh).
  */
 static uint32_t block_packets(const struct symm_context *ctx, int nranks)
 {
@@ -95,7 +95,7 @@ static size_t packets_nbytes(const struct symm_context *ctx, int nranks)
                           SYMM_HEAP_ALIGNMENT);
 }
 
-/* At least a pack of every rank in each slot of two_shot's chunks, for one block. */
+/* At least one pack of every rank in each chunk slot of two_shot, for one block. */
 static size_t staging_nbytes(const struct symm_context *ctx, int nranks)
 {
     return symm__round_up(symm__max(ctx->agreed.staging_nbytes, 128 * (uint64_t)nranks),
@@ -131,7 +131,7 @@ static void fill_in_view(struct symm_group *group)
     }
 }
 
-/* From a comm and its block to a group that works; all ranks come here, or none. */
+/* Completes a group from its comm and its block. All ranks come here, or none. */
 static symm_status finish(struct symm_group *group, void *block, const char *what)
 {
     struct symm_context *ctx = group->ctx;
@@ -148,11 +148,9 @@ static symm_status finish(struct symm_group *group, void *block, const char *wha
            sizeof(struct symm_device_line), ctx->own_stream);
     TRY_CU(ctx->drv, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)group->packets, 0,
            packets_nbytes(ctx, group->nranks), ctx->own_stream);
-    TRY(symm__pad_clear(group, group->pad, NCHANNELS)); /* waits for the stream */
+    TRY(symm__pad_clear(group, group->pad, NCHANNELS)); /* also waits for the stream */
 out:
-    /*
-     * Nobody may signal before all pads are ready, nor go on alone when one of them could not be.
-     */
+    /* No rank may signal before all pads are ready. If one pad failed, all ranks fail. */
     ready.status = st;
     st = symm__host_comm_vote(group->comm, &ready, symm__deadline_in(ctx->timeout_ms));
     if (st == SYMM_OK)
@@ -241,8 +239,8 @@ symm_status symm__group_quiesce(struct symm_group *group)
     CUresult cu = CUDA_SUCCESS;
 
     /*
-     * Graphs are launched behind the group's back, and an event may not have been recorded: nothing
-     * tells when the last of that work has ended.
+     * The group does not see launches of graphs, and an event may be missing. So only the whole
+     * device context can be waited for.
      */
     if (group->has_captured || group->has_unrecorded) {
         cu = drv->cuCtxSynchronize();

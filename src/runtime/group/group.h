@@ -1,64 +1,66 @@
-/* Groups: a comm, a pad, staging, a view. */
+/* A group: a comm, a signal pad, a staging area, a packet area and a view. */
 #ifndef SYMM_GROUP_H
 #define SYMM_GROUP_H
 
 #include "context.h"
 
 /*
- * The world in two halves, as parts of making the context. Joining is Local and needs only the
- * exchange: the votes of making the context run on its comm. *mine is what this rank will bring to
- * the first of them; what the group cannot get of the device is put there, so that the others hear
- * of it. Furnishing needs everything else: Collective.
+ * Creates the world group in two halves. Join is Local and needs only the exchange; the votes that
+ * create the context run on its comm. *mine: this rank's status for the first vote; a failure of
+ * the device is stored there. Furnish is Collective and needs the rest of the context.
  */
 symm_status symm__group_join_world(struct symm_context *ctx, symm_status *mine,
                                    struct symm_group **out);
 symm_status symm__group_furnish_world(struct symm_group *group);
 
 /*
- * A group of some of `of`'s ranks; what: the call, as the members must agree on it; mine: this
- * rank's failure, if it cannot take part. Collective over the members.
+ * Creates a group of some ranks of `of`. what: the text of the call, on which members must agree.
+ * mine: this rank's failure, or OK. Collective over the members.
  */
 symm_status symm__group_create(struct symm_group *of, int nranks, const int *ranks,
                                const char *what, symm_status mine, struct symm_group **out);
 
 /*
- * Waits for what was enqueued through the group. Ends with it, or with the group: the waits of
- * kernels return when it is aborted.
+ * Waits for the work enqueued through the group. After an abort the waits of kernels return, so
+ * this returns too.
  */
 symm_status symm__group_quiesce(struct symm_group *group);
 
 /*
- * Whoever releases multicast without the others' consent asks first that they be quiet: an end
- * reaches the ranks one after the other, and what is unbound while a peer still reads through the
- * switch faults there. (What is read without multicast stays alive by the reader's own mapping.)
- * Bounded: a peer that neither leaves nor dies is waited for this long; where the hub is gone, and
- * nobody can be asked, an end has that much time to reach the other kernels.
+ * Waits until the peers are quiet. Needed before multicast is released without a vote: an end
+ * reaches the ranks at different times, and a peer that still reads through the switch would fault
+ * on unbound memory. Other reads are safe, since the reader's own mapping keeps the memory alive.
+ * Waits at most SYMM_QUIET_MS for a peer that neither leaves nor dies. Without a hub, waits
+ * SYMM_GRACE_MS for the end to reach the other kernels.
  */
 enum { SYMM_QUIET_MS = 3000, SYMM_GRACE_MS = 100 };
 void symm__group_await_quiet(struct symm_group *group);
 
-/* An object of a later room that a group owns: released with the group. */
+/* An object of a later folder that a group owns: released with the group. */
 struct symm_attachment {
     struct symm_attachment *next;
     void (*release)(struct symm_attachment *attachment); /* Local */
 };
-/* Local; any thread. Detaching does not release; it does nothing if the attachment is not there. */
+/*
+ * Local; any thread. Detach does not release, and does nothing if the attachment is not in the
+ * list.
+ */
 void symm__group_attach(struct symm_group *group, struct symm_attachment *attachment);
 void symm__group_detach(struct symm_group *group, struct symm_attachment *attachment);
 /* The newest attachment with this release function; NULL: none. Local; any thread. */
 struct symm_attachment *symm__group_attached(struct symm_group *group,
                                              void (*release)(struct symm_attachment *));
 
-/* Releases what belongs to the group, and its memory, on this rank. Local. */
+/* Releases the group's attachments and memory on this rank. Local. */
 void symm__group_let_go(struct symm_group *group);
 
 /*
- * Gives back everything on this rank; keeps going and returns the first failure. Local. NULL is
+ * Releases the group on this rank. Local. Continues after failures; returns the first. NULL is
  * fine.
  */
 symm_status symm__group_release(struct symm_group *group);
 
-/* The world ranks of this rank and another of the group, or of all its ranks. */
+/* The set of this rank's and another rank's world ranks; the world rank of a rank of the group. */
 struct symm_rank_set symm__group_pair(const struct symm_group *group, int rank);
 int symm__group_world_rank(const struct symm_group *group, int rank);
 

@@ -1,6 +1,6 @@
 /*
- * Loading kernels. Everything is loaded eagerly: the first launch of a kernel that is not may wait
- * for the device to drain, and the device may be waiting for that very launch.
+ * Loads kernels, eagerly. The first launch of a kernel that is not loaded may wait until the device
+ * is idle. The device may be running a kernel that waits for this launch.
  */
 #include "kernel.h"
 
@@ -54,7 +54,7 @@ symm_status symm__function_load(const struct symm_driver *drv, CUmodule module, 
         return symm__driver_fail(drv, cu, "cuModuleGetFunction");
     if (drv->cuFuncLoad)
         TRY_CU(drv, cuFuncLoad, *out);
-    /* On drivers without cuFuncLoad this loads it, too. */
+    /* This also loads the kernel on drivers without cuFuncLoad. */
     TRY_CU(drv, cuFuncGetAttribute, max_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, *out);
 out:
     return st;

@@ -1,6 +1,6 @@
 /*
- * The library's own kernels. They come in images by subject. Each image has a list of kernels
- * (signal.def), of which this header makes ids and names. The context loads all of them.
+ * The library's own kernels, in images by subject. Each image has a list of kernels, such as
+ * signal.def, from which this header makes ids and names. The context loads all of them.
  */
 #ifndef SYMM_KERNEL_H
 #define SYMM_KERNEL_H
@@ -52,7 +52,7 @@ struct symm_kernel_list {
 };
 
 /*
- * Loads an image of the driver's kind; loads one of its kernels. Local. Errors: ERROR_VERSION,
+ * Loads an image for the driver in use; loads one of its kernels. Local. Errors: ERROR_VERSION,
  * ERROR_UNSUPPORTED (no code for this driver or this device), ERROR_ARGUMENT (no such kernel),
  * ERROR_DRIVER
  */
@@ -61,7 +61,9 @@ symm_status symm__module_load(const struct symm_driver *drv, const struct symm_i
 symm_status symm__function_load(const struct symm_driver *drv, CUmodule module, const char *name,
                                 CUfunction *out, int *max_threads);
 
-/* Loads every kernel of every image, eagerly, so that none is loaded while another spins. Local. */
+/*
+ * Loads every kernel of every image eagerly, so that no load waits behind a spinning kernel. Local.
+ */
 symm_status symm__kernels_load(struct symm_context *ctx, struct symm_kernels **out);
 symm_status symm__kernels_unload(struct symm_context *ctx, struct symm_kernels *kernels);
 CUfunction symm__kernels_function(const struct symm_kernels *kernels, symm_kernel_id id);

@@ -12,14 +12,14 @@ enum symm_operation {
     SYMM_OPERATION_COUNT
 };
 
-/* NULL for values that are none of the enum's. */
+/* NULL for values outside of the enum. */
 const char *symm__operation_name(enum symm_operation operation); /* "all_reduce" */
 const char *symm__redop_name(symm_redop op);
 const char *symm__algo_name(symm_algo algo);
 
 /*
- * Why AUTO must not take it for calls with or without SYMM_SYMMETRIC; NULL: it may. The table of
- * algorithms answers: collectives/algorithms.c.
+ * Why AUTO must not take the algorithm, for calls with or without SYMM_SYMMETRIC; NULL: it may. The
+ * table of algorithms implements this: collectives/algorithms.c.
  */
 const char *symm__auto_refuses(enum symm_operation operation, symm_algo algo, bool symmetric);
 

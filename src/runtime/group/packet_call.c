@@ -1,13 +1,13 @@
-/* A call as the lower half of its packets' flags, and back. */
+/* Encodes a call in the lower half of its packets' flags, and decodes it. */
 #include "packet_call.h"
 
 #include <stdio.h>
 #include "runtime/base/dtype.h"
 
 enum {
-    SIZES = 509,                            /* a prime: what count and grid are reduced to */
+    SIZES = 509,                            /* a prime: the modulus of count and grid */
     SIZE_BITS = 9,                          /* SIZES fits */
-    BLOCK = 100,                            /* less than SIZES, so that no two grids look alike */
+    BLOCK = 100,                            /* less than SIZES, so that all grids differ */
     DTYPES = SYMM_INT64 - SYMM_FLOAT32 + 1, /* of arithmetic */
     OPS = SYMM_MAX - SYMM_SUM + 1,
     GATHER = 1 + 3 * DTYPES * OPS /* the number of the first all-gather; 0 is no call */

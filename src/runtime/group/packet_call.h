@@ -1,11 +1,10 @@
 /*
- * The lower half of a packet's flag: which call the packet belongs to. A rank that waits for a
- * packet of its own call never takes one of another call.
+ * The lower half of a packet's flag: the call of the packet. A rank that waits for a packet of its
+ * own call does not accept one of another call.
  *
- * Operation, algorithm, dtype and reduction are exact. Count and number of blocks are a hash,
- * modulo 509. If the grids are equal, counts that are not a multiple of 509 apart are told apart.
- * If the counts are equal, grids are always told apart. If both differ, one pair in 509 looks
- * alike.
+ * Operation, algorithm, dtype and reduction are exact. Count and number of blocks are hashed modulo
+ * 509. With equal grids, counts differ unless they are a multiple of 509 apart. With equal counts,
+ * different grids always differ. If both differ, one pair in 509 collides.
  */
 #ifndef SYMM_PACKET_CALL_H
 #define SYMM_PACKET_CALL_H
@@ -13,7 +12,7 @@
 #include <stddef.h>
 #include "operation.h"
 
-/* Of the lower half of a flag; the rest is the epoch. */
+/* Bits of the lower half of a flag; the others are the epoch. */
 enum { SYMM_PACKET_CALL_BITS = 16 };
 
 struct symm_packet_call {
@@ -28,12 +27,12 @@ struct symm_packet_call {
 /* 1 to 2^SYMM_PACKET_CALL_BITS - 1: never 0. */
 uint32_t symm__packet_call(const struct symm_packet_call *call);
 
-/* Whether two flags are of the same epoch and of different calls. */
+/* Whether two flags have the same epoch and different calls. */
 bool symm__packet_calls_differ(uint32_t flag, uint32_t other);
 
 /*
- * Writes the calls of two flags, "all_reduce(low_latency, float32, sum)", with the hash of count
- * and grid if all the rest is equal. Writes a number for a call that there is not.
+ * Writes the calls of two flags, "all_reduce(low_latency, float32, sum)"; with the hash of count
+ * and grid if the rest is equal. Writes an invalid call as a number.
  */
 void symm__packet_call_texts(uint32_t flag, uint32_t other, char *text, char *other_text,
                              size_t nbytes);

@@ -1,4 +1,4 @@
-/* The host's side of signal pads. */
+/* Allocates, clears and finds signal pads. */
 #include "pad.h"
 
 #include <stdlib.h>
@@ -23,8 +23,8 @@ symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad
     symm_status st = SYMM_OK;
 
     /*
-     * Every word of a cell may start at the epoch: the one that comes with a signal is only read
-     * after one.
+     * Every word of a cell may start at the epoch. The upper half of `arrived` is read only after a
+     * signal.
      */
     TRY_CU(ctx->drv, cuMemsetD32Async, (CUdeviceptr)(uintptr_t)pad, ctx->agreed.epoch_start,
            nbytes / sizeof(uint32_t), ctx->own_stream);
@@ -50,7 +50,7 @@ symm_status symm__pad_find(const struct symm_group *group, const symm_signal_pad
         }
     pthread_mutex_unlock(&ctx->owned_lock);
     if (nranks == 0)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "pad %p is no signal pad (any more)",
+        return symm__fail(SYMM_ERROR_ARGUMENT, "pad %p is no signal pad, or was freed",
                           (const void *)pad);
     if (nranks != group->nranks)
         return symm__fail(SYMM_ERROR_ARGUMENT, "pad %p is for %d ranks, the group has %d",
@@ -76,7 +76,7 @@ void symm__pads_forget(struct symm_context *ctx, const struct symm_group *owner,
     pthread_mutex_unlock(&ctx->owned_lock);
 }
 
-/* Nobody may signal before every rank's pad is ready. */
+/* No rank may signal before every rank's pad is ready. */
 static symm_status make_ready(struct symm_call *call, symm_signal_pad *pad, int nchannels)
 {
     struct symm_group *group = call->group;

@@ -1,31 +1,28 @@
 /*
- * Signal pads: an array of cells, [channel][rank], in symmetric memory. Kernels count in them; the
- * host only clears them and knows which there are.
+ * Signal pads: arrays of cells, [channel][rank], in symmetric memory. Kernels count in them. The
+ * host only clears them and keeps the list of the user's pads.
  */
 #ifndef SYMM_PAD_H
 #define SYMM_PAD_H
 
 #include "context.h"
 
-/* With the cell that marks its end. */
+/* Bytes of a pad, with the cell that marks its end. */
 size_t symm__pad_nbytes(int nchannels, int nranks);
 
-/*
- * Sets this rank's pad to the first epoch, on the context's own stream, and waits for that. Local.
- */
+/* Sets this rank's pad to the first epoch on the context's own stream, and waits for it. Local. */
 symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad, int nchannels);
 
 /*
- * How many channels a user's pad has that this group may use: any pad of the context that all of
- * the group's ranks have and that was made for as many. Errors: ERROR_ARGUMENT, without the name of
- * the call
+ * Finds the number of channels of a user's pad. The group may use it if all its ranks have the pad
+ * and the pad was made for as many ranks. Errors: ERROR_ARGUMENT, without the name of the call
  */
 symm_status symm__pad_find(const struct symm_group *group, const symm_signal_pad *pad,
                            int *nchannels);
 
 /*
- * Forgets a user's pad that has been freed, or with NULL all of this owner's. Nothing happens if it
- * is none.
+ * Removes a freed pad from the list, or with NULL all pads of this owner. Does nothing if it is not
+ * in the list.
  */
 void symm__pads_forget(struct symm_context *ctx, const struct symm_group *owner, const void *pad);
 

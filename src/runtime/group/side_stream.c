@@ -1,4 +1,4 @@
-/* Side streams: of each urgency one for calls outside of captures, and one for each capture. */
+/* Side streams: for each urgency, one for calls outside of captures and one for each capture. */
 #include "side_stream.h"
 
 #include <stdlib.h>
@@ -6,17 +6,17 @@
 struct symm_side_stream {
     struct symm_side_stream *next;
     struct symm_group *group;
-    CUstream main; /* of the last call that took it */
+    CUstream main; /* the stream of the last call that took it */
     CUstream stream;
     enum symm_urgency urgency;
-    /* Recorded anew at each mark and each join: a wait means the record before it. */
+    /* Recorded again at each mark and each join. A wait refers to the last record before it. */
     CUevent mark, event;
     bool forked;
 };
 
 /* ---------------------------------------------------------------------------------- their lives */
 
-/* What has been made stays for the next time if the rest could not be. */
+/* After a failure, the created objects stay for the next attempt. */
 static symm_status make(struct symm_side_stream *side)
 {
     const struct symm_driver *drv = side->group->ctx->drv;
@@ -34,7 +34,10 @@ out:
     return st;
 }
 
-/* A capture of this thread's need not like that, though it does not touch its streams. */
+/*
+ * Creating objects could invalidate a capture of this thread, so the capture mode is relaxed
+ * meanwhile.
+ */
 static symm_status make_relaxed(struct symm_side_stream *side)
 {
     const struct symm_driver *drv = side->group->ctx->drv;
@@ -50,7 +53,10 @@ out:
     return st;
 }
 
-/* Whether this call may have it: it is in no capture, or in that of its own stream. */
+/*
+ * Whether this call may take the stream: it is in no capture, or in the capture of the call's own
+ * stream.
+ */
 static symm_status ask_free(const struct symm_side_stream *side, const struct symm_call *call,
                             bool *is_free)
 {

@@ -1,8 +1,8 @@
 /*
- * A group's side streams, on which a call has copies run beside what it has in the caller's stream:
- * of each urgency one for calls outside of captures, and one for each capture at a time.
- * They are forked from it and joined to it by events, so that in a capture they become branches of
- * the graph.
+ * A group's side streams. A call runs copies on them, in parallel to its work on the caller's
+ * stream. For each urgency there is one side stream for calls outside of captures and one for each
+ * capture in progress. Events fork them from the caller's stream and join them to it, so in a
+ * capture they become branches of the graph.
  */
 #ifndef SYMM_SIDE_STREAM_H
 #define SYMM_SIDE_STREAM_H
@@ -12,35 +12,34 @@
 struct symm_side_stream;
 
 /*
- * Kernels that find no room on the device keep those behind them waiting that are no more urgent.
- * So what a kernel waits for is urgent, and has room whatever runs there; all else is not.
+ * A kernel that does not fit on the device blocks queued kernels of equal or lower priority. So a
+ * kernel that other kernels wait for is urgent and always fits. All other kernels are not urgent.
  */
 enum symm_urgency { SYMM_URGENT, SYMM_NOT_URGENT };
 
 /*
- * A side stream for one call, which takes one of each urgency at most; call's stream is the caller's,
- * from which it is forked. It is made at first need and stays with the group. A stream takes part
- * in a capture until that ends, whatever has been joined: so a call never gets one that another
- * capture has.
+ * Takes a side stream for a call, at most one of each urgency. It is forked from call->stream, is
+ * created at first use and stays with the group. A stream belongs to a capture until the capture
+ * ends, even after the join. So a call never gets a stream of another capture.
  */
 symm_status symm__side_stream_take(struct symm_call *call, enum symm_urgency urgency,
                                    struct symm_side_stream **out);
 
-/* The point in the caller's stream that can be followed from now on: after all that it has. */
+/* Marks the current end of the caller's stream. */
 symm_status symm__side_stream_mark(struct symm_side_stream *side);
-/* What the side stream gets from now on comes after the last mark. */
+/* Later work on the side stream comes after the last mark. */
 symm_status symm__side_stream_follow(struct symm_side_stream *side);
-/* What the caller's stream gets from now on comes after all that the side stream has. */
+/* Later work on the caller's stream comes after all work on the side stream. */
 symm_status symm__side_stream_join(struct symm_side_stream *side);
 CUstream symm__side_stream_handle(const struct symm_side_stream *side);
 
 /*
- * Joins it if it has not been, also after a failure, which it returns: a capture cannot be ended
- * otherwise.
+ * Joins the side stream if needed, also after the failure st, because a capture with a forked
+ * stream cannot end. Returns st or its own failure.
  */
 symm_status symm__side_stream_finish(struct symm_side_stream *side, symm_status st);
 
-/* Gives back all that the group has; *st keeps the first failure. Local. */
+/* Releases all side streams of the group; *st keeps the first failure. Local. */
 void symm__side_streams_release(struct symm_group *group, symm_status *st);
 
 #endif

@@ -1,7 +1,4 @@
-/*
- * Tells slow from stalled. Runs in the I/O thread, about every 50 ms; never blocks and never calls
- * the driver.
- */
+/* Runs in the I/O thread, about every 50 ms. Never blocks and never calls the driver. */
 #include "stall.h"
 
 #include <stdio.h>
@@ -12,20 +9,19 @@
 
 enum {
     ANSWER_US =
-        1000000, /* how long the asked rank may take: it is alive, or the comm would have ended */
-    SETTLE_MS =
-        5000 /* how long the I/O thread may take to end a group of which a kernel says it must */
+        1000000,     /* time limit of the asked rank: it is alive, else the comm would have ended */
+    SETTLE_MS = 5000 /* time limit of the I/O thread to end a group after a mismatch */
 };
 
-/* ------------------------------------------------------------------------------- what it does */
+/* ---------------------------------------------------------------------------------- activity */
 
-/* Ranks in texts are world ranks, since a text may be about several groups. */
+/* Texts use world ranks, since a text may concern several groups. */
 static int world_rank(const struct symm_group *group, int rank)
 {
     return symm__host_comm_ranks(group->comm)[rank];
 }
 
-/* What a kernel waits for, and how far it has come. */
+/* Describes a wait: its object, expected and seen values. */
 static int describe(const struct symm_group *group, const struct symm_wait_record *r, char *text,
                     size_t nbytes)
 {
@@ -47,7 +43,7 @@ static int describe(const struct symm_group *group, const struct symm_wait_recor
     }
 }
 
-/* What the group's kernel waits for, as at the last look. Returns whether it still does. */
+/* Describes the wait seen at the last tick. Returns whether it is still in progress. */
 static bool tell_wait(struct symm_group *group, struct symm_activity *out)
 {
     const struct symm_stall *s = &group->stall;
@@ -69,7 +65,10 @@ static bool tell_wait(struct symm_group *group, struct symm_activity *out)
     return true;
 }
 
-/* The group's collective call under way; or, if `last`, its last call. Returns whether one is. */
+/*
+ * Describes the group's collective call in progress; if none and `last`, its last call. Returns
+ * whether one is in progress.
+ */
 static bool tell_call(struct symm_group *group, bool last, struct symm_activity *out)
 {
     pthread_mutex_lock(&group->lock);
@@ -91,7 +90,10 @@ static void begin_telling(struct symm_group *group, struct symm_activity *out)
     pthread_mutex_unlock(&group->lock);
 }
 
-/* This group first, then the others. A device that waits tells more than a host that does. */
+/*
+ * Looks at this group first, then at the others. A wait of the device comes before a call of the
+ * host.
+ */
 void symm__stall_activity(void *user, struct symm_activity *out)
 {
     struct symm_group *group = user;
@@ -109,9 +111,9 @@ void symm__stall_activity(void *user, struct symm_activity *out)
     pthread_mutex_unlock(&ctx->groups_lock);
 }
 
-/* ---------------------------------------------------------------------------------- the judge */
+/* ----------------------------------------------------------------------------------- judging */
 
-/* Whether both are the ranks' call of the same number and yet not the same call. */
+/* Whether two calls have the same number and differ. */
 static bool differ(const char *mine, const char *theirs)
 {
     unsigned long a, b;
@@ -141,8 +143,8 @@ static void ask(struct symm_group *group, int64_t now)
 }
 
 /*
- * Whether a wait found a packet of another call where its own must come. Only the library's own
- * packets have the call in their flags.
+ * Whether a wait found a packet of another call in its slot. Only the library's own packets have
+ * the call in their flags.
  */
 static bool found_other_call(const struct symm_group *group, const struct symm_wait_record *r)
 {
@@ -218,7 +220,7 @@ static void report(struct symm_group *group)
     symm__log(&group->ctx->log, SYMM_LOG_WARNING, "%s", text.bytes);
 }
 
-/* Takes note of the record; returns whether there is one and it is that of the last look. */
+/* Stores the record. Returns whether there is one and it is the same as at the last tick. */
 static bool unchanged(struct symm_group *group, int64_t now)
 {
     struct symm_stall *s = &group->stall;
@@ -248,7 +250,7 @@ static void judge(struct symm_group *group, int64_t now)
             end(group);
     } else if (s->seen.kind == SYMM_WAIT_MISMATCH || found_other_call(group, &s->seen) ||
                (ctx->timeout_ms >= 0 && waited >= ctx->timeout_ms * INT64_C(1000))) {
-        if (s->seen.kind == SYMM_WAIT_GRID) /* nobody else could say anything */
+        if (s->seen.kind == SYMM_WAIT_GRID) /* this rank waits for its own blocks */
             end(group);
         else
             ask(group, now);

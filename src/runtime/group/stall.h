@@ -1,8 +1,8 @@
 /*
- * The judge of long waits. A kernel that waits long leaves a record in pinned memory; the I/O
- * thread looks at it and tells slow (a report) from stalled (the group ends with a timeout) and
- * from a disagreement (ranks called different things), and asks the other ranks what they called
- * last, so that the error can say so.
+ * Judges long waits of kernels. A kernel that waits long writes a record in pinned memory. The I/O
+ * thread reads it and distinguishes slow (a report), stalled (the group ends by timeout) and
+ * mismatch (ranks called different things). It asks the awaited rank for its activity, for the
+ * error text.
  */
 #ifndef SYMM_STALL_H
 #define SYMM_STALL_H
@@ -16,25 +16,24 @@
 struct symm_group;
 
 struct symm_stall {
-    struct symm_wait_record seen; /* as at the last look; valid 0: nobody waited */
-    int64_t since_us;             /* when it was first seen so */
+    struct symm_wait_record seen; /* at the last tick; valid 0: no wait */
+    int64_t since_us;             /* first seen unchanged */
     int64_t reported_us;
     int64_t asked_us; /* 0: not asked */
-    bool told;        /* who was asked has answered */
+    bool told;        /* the asked rank has answered */
     struct symm_activity answer;
 };
 
-/* Looks at every group of a context: the exchange's tick, user is the context. */
+/* Judges every group of a context. The exchange's tick; user: the context. */
 void symm__stall_tick(void *user);
 
-/* The exchange's events activity and told, user is the group. */
+/* The exchange's events activity and told; user: the group. */
 void symm__stall_activity(void *user, struct symm_activity *out);
 void symm__stall_told(void *user, int rank, const struct symm_activity *activity);
 
 /*
- * Kernels that find that ranks called different things say so in the record, and the I/O thread
- * ends the group a moment later. Waits for that moment, so that nobody is told OK in between.
- * Local; one load where there is nothing to wait for.
+ * After a mismatch in the record, waits until the I/O thread has ended the group. Otherwise a call
+ * could return OK in between. Local; one load if there is no mismatch.
  */
 void symm__stall_settle(struct symm_group *group);
 

@@ -1,4 +1,7 @@
-/* Reads SYMM_TUNING_FILE, strictly: a row that is not understood would be a choice not made. */
+/*
+ * Reads SYMM_TUNING_FILE strictly. A row that cannot be parsed is an error, since AUTO would
+ * silently choose differently.
+ */
 #include "tuning.h"
 
 #include <errno.h>
@@ -31,15 +34,15 @@ struct word {
     size_t length;
 };
 
-/* A text on its way through the parser. */
+/* The state of the parser. */
 struct reader {
     const char *name;
-    const char *machine;  /* the one that it is read on */
-    const char *at, *end; /* what is left */
-    const char *line_end; /* behind the last word of the line */
-    int line;             /* of the words that were read last, from 1 */
+    const char *machine;  /* the expected text of the machine line */
+    const char *at, *end; /* the unread text */
+    const char *line_end; /* end of the last word of the line */
+    int line;             /* of the last words, from 1 */
     struct word words[ROW_WORDS + 1];
-    int nwords; /* one more than a row's: there are more */
+    int nwords; /* ROW_WORDS + 1: more than a row has */
 };
 
 /* ---------------------------------------------------------------------------------------- words */
@@ -49,7 +52,7 @@ static bool is(struct word w, const char *text)
     return w.length == strlen(text) && memcmp(w.at, text, w.length) == 0;
 }
 
-/* As much of a word as there is room for, without what a terminal might obey. */
+/* Copies a word, truncated, without control characters. */
 static void show(struct word w, char *out, size_t capacity)
 {
     const size_t n = w.length < capacity ? w.length : capacity - 1;
@@ -73,7 +76,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Reads the words of the next line that has any; false at the end of the text. */
+/* Reads the words of the next non-empty line. Returns false at the end of the text. */
 static bool next_line(struct reader *r)
 {
     r->nwords = 0;
@@ -103,7 +106,7 @@ static bool next_line(struct reader *r)
     return r->nwords > 0;
 }
 
-/* Decimal digits, and nothing else. */
+/* Parses decimal digits only. */
 static bool parse_number(struct word w, uint64_t *out)
 {
     uint64_t value = 0;
@@ -116,7 +119,7 @@ static bool parse_number(struct word w, uint64_t *out)
     return true;
 }
 
-/* As symm-bench calls them. */
+/* The names that symm-bench uses. */
 static const char *operation_name(int i)
 {
     static const char *const names[] = {[SYMM_OPERATION_ALL_REDUCE] = "all-reduce",
@@ -135,7 +138,7 @@ static const char *algo_name(int i)
     return symm__algo_name((symm_algo)i);
 }
 
-/* Which value of an enum, from the first on, has this word as its name; -1: none. */
+/* The enum value, from first on, with this name; -1: none. */
 static int parse_name(struct word w, const char *(*name)(int), int first)
 {
     for (int i = first; name(i); i++)
@@ -153,7 +156,7 @@ static uint32_t number_of_key(const struct symm_tuning_key *key)
            key->symmetric;
 }
 
-/* Takes the words in their order, so that the first wrong one is named. */
+/* Parses the words in order, so that the first wrong one is reported. */
 static symm_status parse_row(const struct reader *r, struct row *out)
 {
     const struct word *w = r->words;
@@ -165,17 +168,17 @@ static symm_status parse_row(const struct reader *r, struct row *out)
     uint64_t nranks;
 
     if (operation < 0)
-        return wrong(r, w[0], "is no operation");
+        return wrong(r, w[0], "is not an operation");
     if (!parse_number(w[1], &nranks) || nranks < 2 || nranks > SYMM_MAX_RANKS)
-        return wrong(r, w[1], "is no number of ranks that a group to be tuned can have");
+        return wrong(r, w[1], "is not a valid number of ranks");
     if (dtype < 0)
-        return wrong(r, w[2], "is no dtype");
+        return wrong(r, w[2], "is not a dtype");
     if (!symmetric && !is(w[3], "any"))
         return wrong(r, w[3], "is neither any nor symmetric");
     if (!parse_number(w[4], &out->nbytes))
-        return wrong(r, w[4], "is no number of bytes");
+        return wrong(r, w[4], "is not a number of bytes");
     if (algo < 0)
-        return wrong(r, w[5], "is no algorithm");
+        return wrong(r, w[5], "is not an algorithm");
     reason = symm__auto_refuses((enum symm_operation)operation, (symm_algo)algo, symmetric);
     if (reason)
         return wrong(r, w[5], reason);
@@ -188,7 +191,7 @@ static symm_status parse_row(const struct reader *r, struct row *out)
     return SYMM_OK;
 }
 
-/* The rest of a line that begins with `machine` names the machine whose times the rows are. */
+/* Checks the rest of a `machine` line: the machine of the measurements. */
 static symm_status check_machine(const struct reader *r)
 {
     const char *at = r->nwords > 1 ? r->words[1].at : r->line_end;
@@ -219,7 +222,7 @@ static symm_status parse_rows(struct reader *r, struct symm_tuning *t)
                               "SYMM_TUNING_FILE=%.512s, line %d: %d of the %d words of a row",
                               r->name, r->line, r->nwords, ROW_WORDS);
         if (r->nwords > ROW_WORDS)
-            return wrong(r, r->words[ROW_WORDS], "is a word too many");
+            return wrong(r, r->words[ROW_WORDS], "is one word too many");
         struct row *rows = symm__array_reserve(t->rows, &capacity, t->nrows + 1, sizeof *rows);
         if (!rows)
             return symm__fail(SYMM_ERROR_MEMORY, "no memory for the rows of SYMM_TUNING_FILE");
@@ -244,7 +247,10 @@ static int by_key_and_line(const void *a, const void *b)
                             : compare((uint64_t)x->line, (uint64_t)y->line);
 }
 
-/* In the file the rows of one kind may stand between others, but their bytes ascend. */
+/*
+ * Sorts the rows by kind. In the file, rows of one kind may stand between others, but their bytes
+ * must ascend.
+ */
 static symm_status sort_rows(const struct reader *r, struct symm_tuning *t)
 {
     if (t->nrows)
@@ -268,7 +274,7 @@ static symm_status parse_head(struct reader *r)
                           "SYMM_TUNING_FILE=%.512s, line %d: the first line must be \"symm-tuning "
                           "1\"",
                           r->name, r->line);
-    return is(r->words[1], "1") ? SYMM_OK : wrong(r, r->words[1], "is no version known here");
+    return is(r->words[1], "1") ? SYMM_OK : wrong(r, r->words[1], "is not a known version");
 }
 
 symm_status symm__tuning_parse(const char *name, const char *machine, const char *text,
@@ -299,7 +305,7 @@ void symm__tuning_destroy(struct symm_tuning *t)
 
 /* ----------------------------------------------------------------------------------------- file */
 
-/* Reads what there is, up to one byte more than may be; *nbytes says how much. */
+/* Reads the file up to one byte more than allowed. *nbytes: bytes read. */
 static symm_status read_all(int fd, const char *path, char *text, size_t *nbytes)
 {
     size_t used = 0;
@@ -331,15 +337,15 @@ symm_status symm__tuning_load(const char *machine, struct symm_tuning **out)
     *out = NULL;
     if (!symm__setting_is_set(SYMM_SETTING_TUNING_FILE))
         return SYMM_OK;
-    /* A named pipe must not be waited for. */
+    /* O_NONBLOCK, so that a named pipe does not block. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &about) != 0) {
         symm__fail_errno(errno, "SYMM_TUNING_FILE=%.512s", path);
-        st = SYMM_ERROR_ARGUMENT; /* whatever the error is: the setting is what is wrong */
+        st = SYMM_ERROR_ARGUMENT; /* any error means that the setting is wrong */
         goto out;
     }
     if (!S_ISREG(about.st_mode)) {
-        st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TUNING_FILE=%.512s is no regular file", path);
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TUNING_FILE=%.512s is not a regular file", path);
         goto out;
     }
     text = malloc(SYMM_TUNING_NBYTES_MAX + 1);
@@ -361,7 +367,7 @@ symm_algo symm__tuning_find(const struct symm_tuning *t, const struct symm_tunin
                             uint64_t nbytes)
 {
     const uint32_t wanted = number_of_key(key);
-    size_t low = 0, high = t ? t->nrows : 0; /* the first row that comes after these bytes */
+    size_t low = 0, high = t ? t->nrows : 0; /* the first row with more bytes */
 
     while (low < high) {
         const size_t middle = low + (high - low) / 2;

@@ -113,7 +113,7 @@ START_TEST(a_file_that_is_no_table_fails_all_ranks)
 {
     join_all((struct tables){{ROWS, ROWS, HEAD "all-reduce 4 any any 0 ring\n", ROWS},
                              SYMM_ERROR_ARGUMENT,
-                             "-table.2, line 2: \"ring\" is no algorithm"});
+                             "-table.2, line 2: \"ring\" is not an algorithm"});
 }
 END_TEST
 

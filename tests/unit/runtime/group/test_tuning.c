@@ -171,30 +171,31 @@ static const struct {
     {"symm-tuning 1 2\n", ", line 1: the first line must be"},
     {"symm-tunin 1\n", ", line 1: the first line must be"},
     {"symm-tuning1\n", ", line 1: the first line must be"},
-    {"symm-tuning 2\n", ", line 1: \"2\" is no version known here"},
-    {"symm-tuning 1x\n", ", line 1: \"1x\" is no version known here"},
+    {"symm-tuning 2\n", ", line 1: \"2\" is not a known version"},
+    {"symm-tuning 1x\n", ", line 1: \"1x\" is not a known version"},
     {HEAD "all-reduce 4 any any 0\n", ", line 2: 5 of the 6 words of a row"},
     {HEAD "\n\nall-reduce # 4 any any 0 one_shot\n", ", line 4: 1 of the 6 words of a row"},
-    {HEAD "all-reduce 4 any any 0 one_shot two\n", ", line 2: \"two\" is a word too many"},
-    {HEAD "all-reduce 4 any any 0 one_shot two three\n", ", line 2: \"two\" is a word too many"},
-    {HEAD "all-reduc 4 any any 0 one_shot\n", ", line 2: \"all-reduc\" is no operation"},
-    {HEAD "all-reduces 4 any any 0 one_shot\n", ", line 2: \"all-reduces\" is no operation"},
-    {HEAD "All-Reduce 4 any any 0 one_shot\n", ", line 2: \"All-Reduce\" is no operation"},
-    {HEAD "all-reduce 1 any any 0 one_shot\n", ", line 2: \"1\" is no number of ranks"},
-    {HEAD "all-reduce 73 any any 0 one_shot\n", ", line 2: \"73\" is no number of ranks"},
-    {HEAD "all-reduce -2 any any 0 one_shot\n", ", line 2: \"-2\" is no number of ranks"},
-    {HEAD "all-reduce 4x any any 0 one_shot\n", ", line 2: \"4x\" is no number of ranks"},
-    {HEAD "all-reduce 18446744073709551620 any any 0 one_shot\n", "20\" is no number of ranks"},
-    {HEAD "all-reduce 4 bf16 any 0 one_shot\n", ", line 2: \"bf16\" is no dtype"},
+    {HEAD "all-reduce 4 any any 0 one_shot two\n", ", line 2: \"two\" is one word too many"},
+    {HEAD "all-reduce 4 any any 0 one_shot two three\n", ", line 2: \"two\" is one word too many"},
+    {HEAD "all-reduc 4 any any 0 one_shot\n", ", line 2: \"all-reduc\" is not an operation"},
+    {HEAD "all-reduces 4 any any 0 one_shot\n", ", line 2: \"all-reduces\" is not an operation"},
+    {HEAD "All-Reduce 4 any any 0 one_shot\n", ", line 2: \"All-Reduce\" is not an operation"},
+    {HEAD "all-reduce 1 any any 0 one_shot\n", ", line 2: \"1\" is not a valid number of ranks"},
+    {HEAD "all-reduce 73 any any 0 one_shot\n", ", line 2: \"73\" is not a valid number of ranks"},
+    {HEAD "all-reduce -2 any any 0 one_shot\n", ", line 2: \"-2\" is not a valid number of ranks"},
+    {HEAD "all-reduce 4x any any 0 one_shot\n", ", line 2: \"4x\" is not a valid number of ranks"},
+    {HEAD "all-reduce 18446744073709551620 any any 0 one_shot\n",
+     "20\" is not a valid number of ranks"},
+    {HEAD "all-reduce 4 bf16 any 0 one_shot\n", ", line 2: \"bf16\" is not a dtype"},
     {HEAD "all-reduce 4 any all 0 one_shot\n", ", line 2: \"all\" is neither any nor symmetric"},
-    {HEAD "all-reduce 4 any any 64K one_shot\n", ", line 2: \"64K\" is no number of bytes"},
-    {HEAD "all-reduce 4 any any +1 one_shot\n", ", line 2: \"+1\" is no number of bytes"},
-    {HEAD "all-reduce 4 any any 18446744073709551616 one_shot\n", "616\" is no number of bytes"},
-    {HEAD "all-reduce 4 any any 0 ring\n", ", line 2: \"ring\" is no algorithm"},
-    {HEAD "all-reduce 4 any any 0 auto\n", ", line 2: \"auto\" is no algorithm"},
-    {HEAD "all-reduce 4 any any 0 multimem_one_shot\n", "other bits, so that auto must not"},
-    {HEAD "all-reduce 4 any any 0 copy_engine\n", "\"copy_engine\" takes symmetric memory only"},
-    {HEAD "all-gather 4 any any 0 copy_engine\n", "\"copy_engine\" takes symmetric memory only"},
+    {HEAD "all-reduce 4 any any 64K one_shot\n", ", line 2: \"64K\" is not a number of bytes"},
+    {HEAD "all-reduce 4 any any +1 one_shot\n", ", line 2: \"+1\" is not a number of bytes"},
+    {HEAD "all-reduce 4 any any 18446744073709551616 one_shot\n", "616\" is not a number of bytes"},
+    {HEAD "all-reduce 4 any any 0 ring\n", ", line 2: \"ring\" is not an algorithm"},
+    {HEAD "all-reduce 4 any any 0 auto\n", ", line 2: \"auto\" is not an algorithm"},
+    {HEAD "all-reduce 4 any any 0 multimem_one_shot\n", "different bits, so auto must not"},
+    {HEAD "all-reduce 4 any any 0 copy_engine\n", "\"copy_engine\" needs symmetric memory"},
+    {HEAD "all-gather 4 any any 0 copy_engine\n", "\"copy_engine\" needs symmetric memory"},
     {HEAD "all-reduce 4 any any 8 one_shot\nall-reduce 4 any any 8 two_shot\n",
      ", line 3: \"8\" is not more than the bytes of line 2"},
     {HEAD "all-reduce 4 any any 8 one_shot\n#\nall-reduce 5 any any 7 two_shot\n"
@@ -202,7 +203,7 @@ static const struct {
      ", line 5: \"7\" is not more than the bytes of line 2"},
     {HEAD "all-reduce\x01\xff\x1b[31m 4 any any 0 one_shot\n", "\"all-reduce???[31m\" is no op"},
     {HEAD "a23456789b123456789c123456789d123456789e123456789 4 any any 0 one_shot\n",
-     "\"a23456789b123456789c123456789d123456789e\" is no operation"},
+     "\"a23456789b123456789c123456789d123456789e\" is not an operation"},
 };
 
 START_TEST(what_is_malformed_is_named)
@@ -291,7 +292,7 @@ static const struct {
     {HEAD "all-reduce 4 any any 0 one_shot\nmachine another\n",
      ", line 3: measured on \"another\""},
     {HEAD "machine a\x1b[31m b\n", ", line 2: measured on \"a?[31m b\""},
-    {HEAD "machines " MACHINE "\n", ", line 2: \"machines\" is no operation"},
+    {HEAD "machines " MACHINE "\n", ", line 2: \"machines\" is not an operation"},
 };
 
 START_TEST(a_table_of_another_machine_is_refused)
@@ -357,14 +358,14 @@ START_TEST(files_that_cannot_be_read_are_named)
     static char much[SYMM_TUNING_NBYTES_MAX + 1];
 
     write_file(HEAD "all-reduce 4 any any 3 ring\n", 42);
-    load_fails(", line 2: \"ring\" is no algorithm");
+    load_fails(", line 2: \"ring\" is not an algorithm");
     unlink(path);
     load_fails(": No such file or directory (2)");
     ck_assert_int_eq(mkdir(path, 0700), 0);
-    load_fails(" is no regular file");
+    load_fails(" is not a regular file");
     rmdir(path);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
-    load_fails(" is no regular file");
+    load_fails(" is not a regular file");
     unlink(path);
     memset(much, '#', sizeof much);
     memcpy(much, HEAD, strlen(HEAD));
