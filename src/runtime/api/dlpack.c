@@ -1,8 +1,8 @@
 /*
- * symm/dlpack.h. A deleter runs whenever its reader likes: in any thread, at the interpreter's
- * exit, long after the context has gone. So a managed tensor is memory of its own that needs
- * nothing else to exist, and a group knows the ones it has given memory to, to tell them when it
- * goes.
+ * Implements symm/dlpack.h. A reader may call a deleter at any time: in any thread, at the exit of
+ * the interpreter, long after the context was destroyed. So a managed tensor depends on no other
+ * object. A group keeps a list of the tensors that own its memory, and clears their reference when
+ * it is released.
  */
 #include <symm/dlpack.h>
 
@@ -20,26 +20,26 @@ struct symm_dlpack_export {
     DLManagedTensor managed;
     int64_t shape[SYMM_MAX_DIMS], strides[SYMM_MAX_DIMS];
     pid_t pid;
-    struct symm_group *group; /* whose memory goes with this; NULL: none, or it has gone already */
+    struct symm_group *group; /* the group whose memory the tensor owns; NULL: none, or released */
     void *given;
-    struct symm_dlpack_export *next, **link; /* of the group's list */
+    struct symm_dlpack_export *next, **link; /* in the group's list */
 };
 
-/* The exports that own memory of a group, attached to it with the first of them. */
+/* The exports that own memory of a group; attached to the group with the first one. */
 struct given_list {
     struct symm_attachment attachment;
     struct symm_dlpack_export *first;
 };
 
 /*
- * Guards the lists of all groups and the records' group. One for the process, since a deleter must
- * take it before it knows whether its group still exists.
+ * Guards the lists of all groups and the group of each record. One lock for the process, since a
+ * deleter must take it before it knows whether its group still exists.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------------------ element types */
 
-/* Numbers of DLPack 1.1, which older headers do not name. */
+/* Codes of DLPack 1.1 that older headers lack. */
 enum { DLPACK_BOOL = 6, DLPACK_FLOAT8_E4M3FN = 10, DLPACK_FLOAT8_E5M2 = 12 };
 
 static const struct {
@@ -127,7 +127,7 @@ static symm_status check_device(const struct symm_group *group, DLDevice theirs)
 {
     DLDevice mine = device_of(group);
 
-    /* The host is one device, whatever number it is given. */
+    /* The host is one device, whatever its id. */
     if (theirs.device_type == mine.device_type &&
         (mine.device_type == kDLCPU || theirs.device_id == mine.device_id))
         return SYMM_OK;
@@ -148,7 +148,7 @@ static symm_status too_large(int i, int64_t extent)
                       "tensor.shape[%d] is %" PRId64 ": the tensor is too large", i, extent);
 }
 
-/* The bytes from the lowest to the highest element; 0 for a tensor without any. */
+/* Computes the bytes from the lowest to the highest element; 0 for an empty tensor. */
 static symm_status measure(const symm_tensor *t, char **start, size_t *nbytes)
 {
     int64_t size = (int64_t)symm__dtype_size(t->dtype), below = 0, above = 0, reach;
@@ -202,7 +202,7 @@ static void delete_export(DLManagedTensor *managed)
 {
     struct symm_dlpack_export *e = managed->manager_ctx;
 
-    /* In a forked child the lock may be held by a thread that is not there. */
+    /* In a forked child, a thread that does not exist there may hold the lock. */
     if (e->pid == getpid()) {
         pthread_mutex_lock(&lock);
         if (e->group) {
@@ -241,8 +241,8 @@ static struct symm_dlpack_export *export_new(struct symm_group *group, const sym
 }
 
 /*
- * The group goes, and its memory with it: deleters that run later leave both alone. Returns when no
- * deleter uses the group any more.
+ * The group and its memory are released: later deleters leave both alone. Returns when no deleter
+ * uses the group any more.
  */
 static void forget_given(struct symm_attachment *attachment)
 {
@@ -255,7 +255,7 @@ static void forget_given(struct symm_attachment *attachment)
     free(list);
 }
 
-/* The group's list; NULL: out of memory. Under the lock. */
+/* Gets the group's list, or creates it; NULL: out of memory. Under the lock. */
 static struct given_list *given_by(struct symm_group *group)
 {
     struct given_list *list = (struct given_list *)symm__group_attached(group, forget_given);
@@ -330,7 +330,7 @@ out:
 
 /* ------------------------------------------------------------------------------------ imports */
 
-/* Shape and strides; whether it has no elements. */
+/* Reads shape and strides. *empty: the tensor has no elements. */
 static symm_status shape_from_dlpack(const DLTensor *t, symm_tensor *out, bool *empty)
 {
     int64_t next = 1;

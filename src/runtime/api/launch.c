@@ -1,14 +1,14 @@
-/* Launching the users' kernels, all blocks resident together. */
+/* Launches users' kernels with all blocks resident together. */
 #include "launch.h"
 
 #include <string.h>
 #include "runtime/group/call.h"
 
-enum { ARGS_MAX = 4096 - 4 }; /* what every driver takes */
+enum { ARGS_MAX = 4096 - 4 }; /* accepted by every driver */
 
 /*
- * More than 48 KiB of dynamic shared memory must be asked for, once for each kernel. What was asked
- * for is a limit, so it only grows: another thread may be about to launch with more.
+ * Raises the kernel's limit of dynamic shared memory if it needs more than 48 KiB. The limit only
+ * grows, since another thread may be about to launch with more.
  */
 static symm_status allow_shared(struct symm_kernel *kernel, uint32_t smem_nbytes)
 {
@@ -34,7 +34,8 @@ static symm_status allow_shared(struct symm_kernel *kernel, uint32_t smem_nbytes
 }
 
 /*
- * How many blocks this device can have resident; 0 if the kernel cannot run in this shape at all.
+ * Computes how many blocks can be resident on this device; 0 if the kernel cannot run with this
+ * shape.
  */
 static symm_status resident_blocks(const struct symm_context *ctx, const struct symm_kernel *kernel,
                                    uint32_t threads, uint32_t smem_nbytes, uint32_t *out)
@@ -107,8 +108,9 @@ static symm_status check_grid(const struct symm_group *group, const struct symm_
 }
 
 /*
- * The kernel's view. Where the image does not say where it is, it may be at the beginning: if it is
- * this group's, which its poison word tells, at the same place in every version of the view.
+ * Finds the view in the arguments. If the image does not tell its offset, checks the beginning: it
+ * is a view of this group if the poison pointer matches, which has the same offset in all versions
+ * of the view.
  */
 static bool find_view(const struct symm_group *group, const struct symm_kernel *kernel,
                       const void *args, size_t nbytes, symm_view *out)
@@ -121,7 +123,7 @@ static bool find_view(const struct symm_group *group, const struct symm_kernel *
     return kernel->view_at || out->poison == group->view.poison;
 }
 
-/* The size against the kernel's, where it is known. And the view, where there is one. */
+/* Checks the size if the kernel's is known, and the view if one is found. */
 static symm_status check_args(const struct symm_group *group, const struct symm_kernel *kernel,
                               const void *args, size_t nbytes)
 {
@@ -163,14 +165,14 @@ static symm_status launch(struct symm_call *call, struct symm_kernel *kernel, co
         .hStream = call->stream,
         .attrs = attributes,
     };
-    void *params[] = {(void *)(uintptr_t)args}; /* read only; the driver's interface has no const */
+    void *params[] = {(void *)(uintptr_t)args}; /* only read; the driver's interface has no const */
     uint32_t most = 0;
     symm_status st;
 
     TRY(allow_shared(kernel, grid->smem_nbytes));
     /*
-     * A grid that may start early overlaps the one ahead, which is no cooperative launch: count the
-     * blocks instead.
+     * A kernel that may start early overlaps the previous one, which cooperative launches do not
+     * allow. So the blocks are counted instead.
      */
     if (early) {
         TRY(resident_blocks(ctx, kernel, grid->threads, grid->smem_nbytes, &most));

@@ -1,6 +1,6 @@
 /*
- * One-sided copies, signal pads, and the stream's signal, wait and barrier. The last three are
- * kernels of one block: cuStreamWaitValue could not be ended by anything but the value.
+ * One-sided copies, and signal, wait and barrier on streams. The last three are kernels of one
+ * block, because only the value itself could end a cuStreamWaitValue.
  */
 #include <stdlib.h>
 #include "runtime/group/call.h"
@@ -24,7 +24,7 @@ static symm_status bad_rank(const struct symm_group *group, const char *call, co
 struct copy {
     const char *call;
     const char *remote_name, *local_name, *rank_name;
-    const void *remote, *local; /* remote: this rank's address of the symmetric side */
+    const void *remote, *local; /* remote: this rank's address of the symmetric object */
     size_t nbytes;
     int rank;
 };
@@ -122,7 +122,7 @@ out:
     return st == SYMM_OK ? SYMM_OK : symm__fail_on(group->rank, st, "%s: ", c->call);
 }
 
-/* Whole warps with a thread for each of n, where blocks may have so many. */
+/* Whole warps with one thread for each of n, up to the limit of a block. */
 static uint32_t threads_for(const struct symm_group *group, int n)
 {
     const uint32_t threads = ((uint32_t)n + WARP - 1) / WARP * WARP,

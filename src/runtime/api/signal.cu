@@ -1,4 +1,4 @@
-/* The image of the signals' kernels. */
+/* The image with the kernels of signals. */
 #include "runtime/group/define_kernels.cuh"
 #include "signal.def"
 #include "signal_kernels.cuh"

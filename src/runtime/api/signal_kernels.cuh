@@ -1,6 +1,6 @@
 /*
- * The bodies of stream-ordered signals, waits and barriers: one block, launched by symm_signal()
- * and its kin, and by collectives between whose copies ranks meet.
+ * The bodies of stream-ordered signals, waits and barriers. One block each. Launched by
+ * symm_signal(), symm_wait(), symm_barrier(), and by collectives between their copies.
  */
 #ifndef SYMM_SIGNAL_KERNELS_CUH
 #define SYMM_SIGNAL_KERNELS_CUH
@@ -25,7 +25,7 @@ SYMM_DEV void stream_barrier(const symm_signal_args &a)
     symm_dev_barrier(a.view, a.pad, a.channel);
 }
 
-/* A barrier before which the ranks have called the same thing, or the group ends. */
+/* A barrier that compares a word: if it differs between ranks, the group ends. */
 SYMM_DEV void stream_meet(const symm_signal_args &a)
 {
     symm_dev_barrier_require_equal(a.view, a.pad, a.channel, a.word);

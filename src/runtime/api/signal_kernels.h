@@ -1,4 +1,4 @@
-/* The ids of the signals' kernels. */
+/* The ids of the kernels of signals. */
 #ifndef SYMM_SIGNAL_KERNELS_H
 #define SYMM_SIGNAL_KERNELS_H
 

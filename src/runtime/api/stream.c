@@ -1,6 +1,4 @@
-/*
- * Streams, events, plain device memory and graphs: thin, on whichever driver the process has open.
- */
+/* Streams, events, plain device memory and graphs: thin wrappers of the open driver. */
 #include <symm/stream.h>
 
 #include <stdlib.h>
@@ -8,15 +6,15 @@
 #include "runtime/group/capture.h"
 #include "runtime/group/context.h"
 
-/* A call that has been given a stream or an event, but no context. */
+/* A call that has a stream or an event, but no context. */
 struct scope {
     const struct symm_driver *drv;
     bool pushed;
 };
 
 /*
- * Finds the driver and makes the stream's context current; the legacy stream means the one that is
- * current.
+ * Finds the driver and makes the stream's context current. For the legacy stream, keeps the current
+ * context.
  */
 static symm_status begin(struct scope *s, CUstream stream)
 {
@@ -35,7 +33,7 @@ out:
     return st;
 }
 
-/* Undoes as much as was begun; puts the call's name in front of a failure's text. */
+/* Undoes begin(). On failure puts the call's name in front of the text. */
 static symm_status end(struct scope *s, symm_status st, const char *call)
 {
     CUcontext popped;
@@ -136,9 +134,9 @@ symm_status symm_event_elapsed_us(symm_event from, symm_event to, float *out)
     TRY(need(out, "out"));
     TRY(begin(&s, NULL));
     CUresult cu = s.drv->cuEventElapsedTime(&ms, from, to);
-    /* A recorded event that is not over yet, or one that was never recorded. */
+    /* The event has not happened yet, or was never recorded. */
     if (cu == CUDA_ERROR_NOT_READY || cu == CUDA_ERROR_INVALID_HANDLE)
-        st = symm__fail(SYMM_ERROR_STATE, "the events have not both happened");
+        st = symm__fail(SYMM_ERROR_STATE, "not both events have happened");
     else if (cu != CUDA_SUCCESS)
         st = symm__driver_fail(s.drv, cu, "cuEventElapsedTime");
     else
@@ -233,7 +231,7 @@ out:
 
 /* ----------------------------------------------------------------------------------- graphs */
 
-/* ERROR_STATE unless the stream is being captured, by symm or anybody, just when it is to be. */
+/* ERROR_STATE unless the stream is being captured (by any program) exactly if `wanted`. */
 static symm_status expect_capture(const struct scope *s, CUstream stream, bool wanted)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -255,8 +253,8 @@ symm_status symm_graph_begin(symm_stream stream)
     TRY(begin(&s, stream));
     TRY(expect_capture(&s, stream, false));
     /*
-     * Thread-local: what other threads do meanwhile, the context's own included, does not spoil the
-     * capture.
+     * Thread-local mode: calls of other threads, such as the context's I/O thread, do not
+     * invalidate the capture.
      */
     TRY_CU(s.drv, cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     symm__capture_began(stream);
@@ -264,7 +262,10 @@ out:
     return end(&s, st, __func__);
 }
 
-/* Another capture of this thread would not like that, though it has nothing to do with it. */
+/*
+ * Instantiation could invalidate another capture of this thread, so the capture mode is relaxed
+ * meanwhile.
+ */
 static symm_status instantiate_relaxed(const struct symm_driver *drv, CUgraph graph,
                                        CUgraphExec *out)
 {
@@ -290,7 +291,7 @@ symm_status symm_graph_end(symm_stream stream, symm_graph *out)
 
     TRY(need(out, "out"));
     TRY(begin(&s, stream));
-    symm__capture_ended(stream); /* whatever comes of it, the stream is free again */
+    symm__capture_ended(stream); /* the capture has ended, also on failure */
     TRY(expect_capture(&s, stream, true));
     TRY_CU(s.drv, cuStreamEndCapture, stream, &graph);
     TRY(instantiate_relaxed(s.drv, graph, &exec));

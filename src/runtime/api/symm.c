@@ -1,6 +1,6 @@
 /*
- * The public entry: validates, calls, translates. What streams, signals and kernels offer lies in
- * their own files.
+ * The public functions on contexts, groups and memory: check arguments and call the other folders.
+ * Streams, signals, kernels and DLPack have their own files.
  */
 #include <symm/symm.h>
 
@@ -48,7 +48,7 @@ const char *symm_setting_unknown(int index)
 
 /* ----------------------------------------------------------------------------------- groups */
 
-/* The list of ranks, and as text: what the members must agree on. */
+/* Checks the list of ranks and writes it as text, on which the members must agree. */
 static symm_status check_ranks(const struct symm_group *of, int nranks, const int *ranks,
                                char *text, size_t nbytes)
 {
@@ -89,7 +89,9 @@ symm_status symm_group_create(symm_group *of, int nranks, const int *ranks, symm
 
     TRY(symm__enter(of, "symm_group_create"));
     TRY(check_ranks(of, nranks, ranks, text, sizeof text));
-    /* Not a call of all of `of`'s ranks, so it does not count as one. Members hear of a failure. */
+    /*
+     * Only members call this, so it is not counted. A failure is voted, so the members hear of it.
+     */
     begun = symm__collective_begin(&call, of, false, "symm_group_create(ranks%s)", text);
     mine = begun == SYMM_OK && !out ? symm__fail(SYMM_ERROR_ARGUMENT, "out is NULL") : begun;
     st = symm__group_create(of, nranks, ranks, call.text, mine, &group);
@@ -100,8 +102,8 @@ out:
 }
 
 /*
- * Once all have agreed, this rank lets go of the group's memory. Once all have said so, its bytes
- * can be used again.
+ * After the first vote this rank frees the group's memory. After the second vote, all ranks have
+ * freed it and its bytes can be used again.
  */
 static symm_status leave_together(struct symm_call *call)
 {
@@ -137,7 +139,7 @@ symm_status symm_group_destroy(symm_group *group)
     if (st == SYMM_OK)
         st = leave_together(&call);
     if (st == SYMM_ERROR_STATE)
-        return st; /* forked, or some rank is capturing a stream: nothing has happened anywhere */
+        return st; /* forked, or a rank is capturing a stream: nothing has happened on any rank */
     strcpy(why, symm__failure_text());
     pushed = ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
     symm__group_quiesce(group);
@@ -147,7 +149,7 @@ symm_status symm_group_destroy(symm_group *group)
     if (pushed)
         ctx->drv->cuCtxPopCurrent(&popped);
     if (st != SYMM_OK)
-        return symm__fail(st, "%s", why); /* whatever else has failed since */
+        return symm__fail(st, "%s", why); /* the first failure, not later ones */
     return released == SYMM_OK ? SYMM_OK : symm__fail_in(released, "symm_group_destroy: ");
 }
 
@@ -195,8 +197,8 @@ symm_status symm_group_view(symm_group *group, symm_view *out)
 }
 
 /*
- * A device that has failed will signal nobody any more: the other ranks learn it now and not after
- * the timeout.
+ * A failed device sends no more signals. Aborting tells the other ranks now instead of after the
+ * timeout.
  */
 static symm_status device_failed(struct symm_group *group, CUresult cu)
 {
@@ -235,8 +237,8 @@ symm_status symm_synchronize(symm_group *group, symm_stream stream)
         st = symm__driver_fail(drv, cu, "cuStreamSynchronize");
     symm__stall_settle(group);
     /*
-     * A group's end reaches its ranks one after the other. A peer that has it already may have gone
-     * on and overwritten what this rank was reading: only the hub can say that none has.
+     * An end reaches the ranks at different times. A peer that already has it may have overwritten
+     * the data that this rank was reading. Only the hub can confirm that no rank has ended.
      */
     if (st == SYMM_OK)
         st = symm__host_comm_confirm(group->comm, symm__deadline_in(group->ctx->timeout_ms));
@@ -249,8 +251,8 @@ out:
 /* --------------------------------------------------------------------------------- exchange */
 
 /*
- * More than one vote can carry: in pieces, into memory of our own, since outputs stay untouched on
- * failure.
+ * Exchanges more bytes than one vote can carry, in pieces. Collects them in a temporary buffer,
+ * since outputs stay untouched on failure.
  */
 static symm_status exchange_pieces(struct symm_call *call, const char *mine, size_t nbytes,
                                    size_t most, char *all)
@@ -364,7 +366,7 @@ symm_status symm_register(symm_group *group, void *theirs, size_t nbytes, void *
     return symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_register: not in this version of symm");
 }
 
-/* Shape and strides of a contiguous tensor, and its size. */
+/* Sets shape and strides of a contiguous tensor; computes its size. */
 static symm_status lay_out(symm_tensor *tensor, const int64_t *shape, size_t *nbytes)
 {
     *nbytes = symm__dtype_size(tensor->dtype);

@@ -1,4 +1,4 @@
-/* Loading and unloading kernels of users. */
+/* Loads and unloads users' kernels. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "launch.h"
 
 /*
- * What the image's emulated half says of the kernel's argument. The size is that of GPU code, too,
- * unless the source says otherwise: only the emulated driver goes by it.
+ * Reads size and view offset of the kernel's argument from the emulated half of the image. GPU code
+ * normally has the same size, but only the emulated driver relies on it.
  */
 static void describe(struct symm_kernel *kernel, const struct symm_image *image, const char *name)
 {
