@@ -1,17 +1,16 @@
 /*
- * symm/collectives.h - collectives on any device memory. Group first, stream last; counts mean what
- * they mean in NCCL.
+ * symm/collectives.h - collectives on any device memory. The group is the first argument, the
+ * stream the last. Counts have the same meaning as in NCCL.
  *
- * in and out are any memory that the device can access: device memory, pinned or managed memory of
- * the host, and any memory of the host where GPUs share its page tables (HMM, ATS). The driver is
- * asked once for each allocation. Some algorithms reach into other ranks' memory. Where `in` or
- * `out`, whichever that is, is symmetric memory at the same place on all ranks, aligned to 16
- * bytes, they use it in place; otherwise the group's staging area, inside the same kernel. The
- * ranks agree on that in the kernel. docs/collectives.md says which algorithm of which operation
- * reaches where.
+ * in and out may be any memory that the device can access: device memory, pinned or managed host
+ * memory, and any host memory if GPUs share the host's page tables (HMM, ATS). The driver is asked
+ * once for each allocation. Some algorithms access `in` or `out` of other ranks. If that buffer is
+ * symmetric memory with the same offset on all ranks, aligned to 16 bytes, they use it in place;
+ * else the same kernel goes through the group's staging area. The ranks agree on this in the
+ * kernel. docs/collectives.md lists which buffers each algorithm accesses.
  *
- * Every algorithm gives the same result, but for the rounding of what the switch adds. AUTO takes
- * the one that is fastest by SYMM_TUNING_FILE, which `symm-bench tune` writes, else by a model.
+ * Every algorithm gives the same result, except for the rounding of sums made in the switch. AUTO
+ * takes the fastest algorithm by SYMM_TUNING_FILE, which `symm-bench tune` writes, else by a model.
  */
 #ifndef SYMM_COLLECTIVES_H
 #define SYMM_COLLECTIVES_H
@@ -24,9 +23,9 @@ extern "C" {
 
 typedef enum symm_algo {
     SYMM_ALGO_AUTO = 0,
-    SYMM_ALGO_LOW_LATENCY,       /* one step, with flags beside the data */
-    SYMM_ALGO_ONE_SHOT,          /* one step */
-    SYMM_ALGO_TWO_SHOT,          /* all-reduce: every rank reduces its share and writes it to all */
+    SYMM_ALGO_LOW_LATENCY,       /* one hop, with flags beside the data */
+    SYMM_ALGO_ONE_SHOT,          /* one hop */
+    SYMM_ALGO_TWO_SHOT,          /* all-reduce: every rank reduces its shard and writes it to all */
     SYMM_ALGO_MULTIMEM,          /* the switch reduces, the switch copies */
     SYMM_ALGO_MULTIMEM_ONE_SHOT, /* all-reduce: every rank has the switch reduce everything */
     SYMM_ALGO_COPY_ENGINE,       /* the device's copy engines move the data; see SYMM_SYMMETRIC */
@@ -34,16 +33,16 @@ typedef enum symm_algo {
 } symm_algo;
 
 /*
- * Flags. SYMM_SYMMETRIC promises that `out` of an all-reduce or an all-gather is symmetric memory
- * of all ranks of the group at the same place on each. Only then AUTO may take copy_engine there,
- * which writes into it and cannot do without; `in`, and both buffers of a reduce-scatter, are any
- * memory. A rank where it is no such memory gets ERROR_ARGUMENT; places that differ are
- * ERROR_MISMATCH of all ranks, later, if copy_engine is what runs. With the flag AUTO goes by what
- * was measured with all buffers in symmetric memory.
+ * Flags. SYMM_SYMMETRIC promises that `out` of an all-reduce or all-gather is symmetric memory with
+ * the same offset on all ranks of the group. Only then AUTO may take copy_engine there, since it
+ * writes into `out` of other ranks. `in`, and both buffers of a reduce-scatter, may be any memory.
+ * A rank whose `out` is not symmetric gets ERROR_ARGUMENT. If copy_engine runs and offsets differ,
+ * all ranks get ERROR_MISMATCH later. With the flag, AUTO uses the measurements with all buffers in
+ * symmetric memory.
  *
- * Copies by the engines cannot be called back. When a group ends while a call with copy_engine is
- * enqueued on some ranks, what that call was to write may be garbage on all ranks, also on those
- * that have not come to it.
+ * Copies by the engines cannot be stopped. If a group ends while a call with copy_engine is
+ * enqueued on some ranks, the output of that call may be garbage on all ranks, even on ranks that
+ * have not made the call.
  */
 enum {
     SYMM_DETERMINISTIC = 1u, /* the same bits at every size, on every rank, in every run */
@@ -53,21 +52,21 @@ enum {
 typedef struct symm_options {
     symm_algo algo;
     uint32_t flags;
-    uint32_t max_blocks; /* 0: as many as the algorithm likes */
+    uint32_t max_blocks; /* 0: the algorithm's choice */
     uint32_t reserved[13];
 } symm_options; /* NULL: all zero */
 
 /*
  * Reduces count elements over all ranks: out[i] = in_0[i] op in_1[i] op ... on every rank. Types:
  * float32, float16, bfloat16, float64, int32, int64. Operations: sum (integers wrap around), min
- * and max (a NaN gives way to a number), and average for floating types.
+ * and max (a number wins over a NaN), and average for floating types.
  *
  * All but the multimem algorithms reduce in the order of the ranks, 16-bit types in fp32, and round
  * once: every rank gets the same bits, whatever the algorithm and the size. multimem and
- * multimem_one_shot add in the switch, 16-bit types in fp32, in an order of its own, and an average
- * is rounded once more; multimem gives every rank the same bits, multimem_one_shot need not.
+ * multimem_one_shot add in the switch, in an unspecified order, 16-bit types in fp32; an average is
+ * rounded once more. multimem gives every rank the same bits; multimem_one_shot may not.
  *
- * It is no barrier: beyond `in` and `out` it orders nothing between ranks.
+ * It is not a barrier: it orders only accesses to `in` and `out` between ranks.
  *
  * Scope:  Stream-ordered, all ranks of the group, with the same count, dtype, op and options.
  * Shapes: in, out [count]; out == in is in place; every other overlap is ERROR_ARGUMENT.
@@ -77,9 +76,9 @@ typedef struct symm_options {
  *                            symmetric memory that is not this rank's or too short, memory that
  *                            the device cannot access, an unknown enum or flag, reserved words that
  *                            are not 0
- *         ERROR_UNSUPPORTED  this dtype, op or algorithm does not run here:
- *                            symm_all_reduce_unavailable() says why; or SYMM_DETERMINISTIC with an
- *                            algorithm of the switch
+ *         ERROR_UNSUPPORTED  this dtype, op or algorithm does not run here: see
+ *                            symm_all_reduce_unavailable(); or SYMM_DETERMINISTIC with an algorithm
+ *                            of the switch
  *         ERROR_MISMATCH     ranks called different things: at once with SYMM_CHECK=1, else sticky
  *                            and later. Low latency algorithms compare count and grid by a hash
  *                            modulo 509: docs/collectives.md, "Calls that differ"
@@ -92,41 +91,41 @@ SYMM_API symm_status symm_all_reduce(symm_group *group, const void *in, void *ou
                                      symm_stream stream);
 
 /*
- * Reduces nranks * count elements over all ranks, and gives each rank its count of them: out[i] =
+ * Reduces nranks * count elements over all ranks, and gives each rank count of them: out[i] =
  * in_0[rank * count + i] op in_1[rank * count + i] op ... Types, operations and rounding are those
- * of symm_all_reduce(): the bits are the same as an all-reduce's, with any algorithm but multimem.
- * It is no barrier.
+ * of symm_all_reduce(). Except with multimem, the bits equal those of an all-reduce. It is not a
+ * barrier.
  *
  * Scope:  Stream-ordered, all ranks of the group, with the same count, dtype, op and options.
  * Shapes: in [nranks * count], out [count]; out == in + rank * count is in place; every other
  *         overlap is ERROR_ARGUMENT. Element-aligned.
  * Memory: in and out must stay valid until the call is done on the stream. In place, the rest of
  *         `in` is not changed.
- * Errors: those of symm_all_reduce(); symm_reduce_scatter_unavailable() says what does not run.
- * Source: the direct reduce-scatter: one step, each share to the rank that reduces it.
+ * Errors: those of symm_all_reduce(); see symm_reduce_scatter_unavailable().
+ * Source: the direct reduce-scatter: one hop, each shard to the rank that reduces it.
  */
 SYMM_API symm_status symm_reduce_scatter(symm_group *group, const void *in, void *out, size_t count,
                                          symm_dtype dtype, symm_redop op,
                                          const symm_options *options, symm_stream stream);
 
 /*
- * Gives every rank the elements of all ranks, one rank's after the other's: out[r * count + i] =
- * in_r[i]. Any symm_dtype; no bit is changed. It is no barrier.
+ * Gives every rank the elements of all ranks in rank order: out[r * count + i] = in_r[i]. Any
+ * symm_dtype; no bit is changed. It is not a barrier.
  *
  * Scope:  Stream-ordered, all ranks of the group, with the same count, dtype and options.
  * Shapes: in [count], out [nranks * count]; in == out + rank * count is in place; every other
  *         overlap is ERROR_ARGUMENT. Element-aligned.
  * Memory: in and out must stay valid until the call is done on the stream.
- * Errors: those of symm_all_reduce(); symm_all_gather_unavailable() says what does not run.
- * Source: the direct all-gather: one step, each rank's elements to all others.
+ * Errors: those of symm_all_reduce(); see symm_all_gather_unavailable().
+ * Source: the direct all-gather: one hop, each rank's elements to all other ranks.
  */
 SYMM_API symm_status symm_all_gather(symm_group *group, const void *in, void *out, size_t count,
                                      symm_dtype dtype, const symm_options *options,
                                      symm_stream stream);
 
 /*
- * Why this algorithm cannot run here for these elements; NULL: it runs. The same on all ranks.
- * Scope: Local.
+ * Returns why this algorithm cannot run here with these elements; NULL: it can. The same on all
+ * ranks. Scope: Local.
  */
 SYMM_API const char *symm_all_reduce_unavailable(symm_group *group, symm_algo algo,
                                                  symm_dtype dtype, symm_redop op);

@@ -1,10 +1,10 @@
 /*
- * symm/stream.h - streams, events, plain device memory and graphs, so that a C program needs no
- * cudart and runs on either driver. With cudart you may skip it: the handles are the same.
+ * symm/stream.h - streams, events, plain device memory and graphs for C programs without cudart, on
+ * either driver. Programs with cudart may use its functions instead: the handles are the same.
  *
- * All functions are Local. They return ERROR_DRIVER with the driver's number when a driver call
- * fails, ERROR_ARGUMENT for a NULL that is not allowed, ERROR_STATE in a child of fork() and where
- * a capture forbids them. The destroy functions accept NULL.
+ * All functions are Local. Errors: ERROR_DRIVER with the driver's error if a driver call fails,
+ * ERROR_ARGUMENT for a NULL that is not allowed, ERROR_STATE in a child of fork() and if a capture
+ * forbids the call. The destroy functions accept NULL.
  */
 #ifndef SYMM_STREAM_H
 #define SYMM_STREAM_H
@@ -15,14 +15,14 @@
 extern "C" {
 #endif
 
-/* A stream that does not wait for the legacy stream. */
+/* Creates a stream that does not synchronize with the legacy stream. */
 SYMM_API symm_status symm_stream_create(symm_context *ctx, symm_stream *out);
 SYMM_API void symm_stream_destroy(symm_stream stream);
 
 SYMM_API symm_status symm_event_create(symm_context *ctx, symm_event *out);
 SYMM_API void symm_event_destroy(symm_event event);
 SYMM_API symm_status symm_event_record(symm_event event, symm_stream stream);
-/* Microseconds from one recorded event to the other. ERROR_STATE: not both have happened yet. */
+/* Microseconds between two recorded events. ERROR_STATE: not both have happened yet. */
 SYMM_API symm_status symm_event_elapsed_us(symm_event from, symm_event to, float *out);
 
 /*
@@ -43,13 +43,13 @@ SYMM_API symm_status symm_copy(void *dst, const void *src, size_t nbytes, symm_s
 SYMM_API symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream stream);
 
 /*
- * Records what is enqueued on the stream from begin to end into a graph, to be launched any number
- * of times. Every rank must replay as often as the others. Addresses in the graph must outlive it.
- * A thread may record several streams at once, and end them in any order. Kernels keep the
- * priorities of the streams that they were recorded from.
+ * Records all work enqueued on the stream between begin and end into a graph, which may be launched
+ * any number of times. All ranks must launch it equally often. Memory that the graph uses must
+ * outlive it. A thread may record several streams at once, and end them in any order. Kernels keep
+ * the priority of the stream that they were recorded from.
  *
- * Errors: ERROR_STATE  begin: the stream is being captured already, by symm or by other means; that
- *                      capture goes on. end: it is not being captured, or the capture is invalid:
+ * Errors: ERROR_STATE  begin: the stream is already being captured, by symm or by other code; that
+ *                      capture continues. end: it is not being captured, or the capture is invalid;
  *                      then there is no graph, and the stream can be used again
  */
 SYMM_API symm_status symm_graph_begin(symm_stream stream);

@@ -1,10 +1,10 @@
 /*
- * symm/symm.h - symmetric memory for programs that use several GPUs of one NVLink domain, one rank
- * a GPU.
+ * symm/symm.h - symmetric memory for programs on several GPUs of one NVLink domain, with one rank
+ * per GPU.
  *
- * A context joins this rank to the others. A group is a set of ranks and one order of operations
- * among them. Memory that a group allocates is symmetric: it lies at the same place of every rank's
- * window, so an object of another rank is named by my address of the same object and that rank, and
+ * A context joins this rank to the other ranks. A group is a set of ranks and one order of
+ * operations among them. Memory of a group is symmetric: it has the same offset in every rank's
+ * window. So this rank's address of an object plus a rank identify the copy of that rank, and
  * kernels reach it with one addition.
  *
  *     symm_context *ctx = NULL;  void *x;
@@ -14,35 +14,35 @@
  *     symm_context_destroy(ctx);
  *
  * Words used below
- *   Local           no other rank is needed.
+ *   Local           no other rank takes part.
  *   Collective      all ranks of the group call it, in the same order, with the same arguments. It
  *                   is a vote: it succeeds on all ranks or fails on all ranks alike. It blocks the
  *                   host until the last rank has come, and no longer than the context's timeout.
  *                   Never inside a stream capture.
  *   Stream-ordered  returns once enqueued. Never votes, allocates or blocks the host, so it may be
- *                   captured into a graph. Where ranks meet in it, all of them must call it in the
- *                   same order.
+ *                   captured into a graph. If ranks wait for each other in it, all of them must
+ *                   call it in the same order.
  *
  * Rules that hold everywhere
  *   - Zero is the default of every field of every input struct. Outputs come last and are untouched
  *     on failure.
- *   - A function that fails leaves nothing to free. Destroy functions accept NULL and half-dead
- *     objects.
+ *   - A function that fails leaves nothing to free. Destroy functions accept NULL and objects of
+ *     ended groups.
  *   - symm never exits, aborts, traps or prints. symm_error_text() has the text of this thread's
  *     last failure.
- *   - Any call on a group may return ERROR_PEER or ERROR_TIMEOUT once a rank of it has died,
- *     aborted or stalled; these two are sticky: only symm_check(), the getters and the destroy
- *     functions make sense afterwards. To go on, the survivors create a new context with an
+ *   - Once a rank of a group has died, aborted or stalled, any call on the group may return
+ *     ERROR_PEER or ERROR_TIMEOUT. These two are sticky: afterwards only symm_check(), the getters
+ *     and the destroy functions are useful. To continue, the survivors create a new context with an
  *     explicit rank, nranks and session.
- *   - A death ends the groups that contain the rank, and no others; but the death of rank 0, whose
- *     process carries what the ranks say to each other, ends all groups of the job.
+ *   - A death ends only the groups that contain the rank. The death of rank 0 ends all groups of
+ *     the job, because its process carries the messages between ranks.
  *   - In a child of fork() every call returns ERROR_STATE.
  *
  * Threads: one thread at a time per group; different groups and contexts concurrently.
  * symm_check(), symm_abort(), symm_free() and the getters may be called from any thread at any
- * time. Each context has one thread of its own, with all signals blocked. No handler is installed
- * and nothing is registered with atexit(). If a process exits with a context, the library's
- * destructor tells the other ranks, which takes 0.2 s at most.
+ * time. Each context runs one I/O thread, with all signals blocked. No handler is installed and
+ * nothing is registered with atexit(). If a process exits with a context, the library's destructor
+ * tells the other ranks within 0.2 s.
  */
 #ifndef SYMM_SYMM_H
 #define SYMM_SYMM_H
@@ -53,7 +53,7 @@
 extern "C" {
 #endif
 
-typedef struct symm_context symm_context; /* this rank: process (or thread), device, driver */
+typedef struct symm_context symm_context; /* this rank: process or thread, device, driver */
 typedef struct symm_group symm_group;     /* ranks, and one order of operations among them */
 typedef struct symm_kernel symm_kernel;   /* a loaded kernel */
 typedef struct symm_image symm_image; /* compiled kernels; made by symm_add_kernels() in CMake */
@@ -61,27 +61,28 @@ typedef struct symm_image symm_image; /* compiled kernels; made by symm_add_kern
 /* -------------------------------------------------------------------------------------- Context */
 
 /*
- * How this rank joins. With nranks 0 everything comes from the launcher's environment: symm-run
+ * How this rank joins. If nranks is 0, everything comes from the launcher's environment: symm-run
  * (SYMM_RANK, SYMM_NRANKS, SYMM_SESSION), torchrun (RANK, WORLD_SIZE, LOCAL_RANK,
- * LOCAL_WORLD_SIZE), Open MPI, Slurm; without any of these it is a world of one. Variables of other
- * launchers (PMI_RANK, PMIX_RANK) are refused: set the SYMM_ ones, or rank, nranks and session.
+ * LOCAL_WORLD_SIZE), Open MPI, Slurm. Without any of these it is a world of one rank. Variables of
+ * other launchers (PMI_RANK, PMIX_RANK) are refused: set SYMM_RANK, SYMM_NRANKS and SYMM_SESSION,
+ * or rank, nranks and session here.
  */
 typedef struct symm_config {
     int rank, nranks;
-    const char *session; /* names the meeting place: the same text on all ranks of one job */
+    const char *session; /* names the rendezvous: the same text on all ranks of one job */
     const char *device;  /* "0", a UUID or a bus id; NULL: the current one, else the local rank's */
-    const char *driver;  /* "cuda" or "emulated"; NULL: what SYMM_DRIVER says, else "cuda" */
+    const char *driver;  /* "cuda" or "emulated"; NULL: SYMM_DRIVER, else "cuda" */
     int timeout_ms; /* of a Collective call and of a stalled wait; 0: SYMM_TIMEOUT_MS; -1: never */
     /*
      * Your own bootstrap: gathers nbytes from every rank into all, rank by rank; returns 0 on
-     * success. With it the ranks need no common session: one is made up and passed round.
+     * success. With it the ranks need no session: rank 0 draws one and distributes it.
      */
     int (*all_gather)(void *user, const void *mine, void *all, size_t nbytes);
     /*
      * Level 1 error, 2 warning, 3 information, 4 detail. NULL: SYMM_LOG, else silent. Called from
-     * any thread, from several at once, and from the thread that serves all ranks: it must not
-     * block, and may call only what any thread may call at any time. If writing the line may block,
-     * hand it to a thread of your own.
+     * any thread, from several at once, and from the thread that serves all ranks. So it must not
+     * block, and may call only functions that any thread may call at any time. If a write may
+     * block, hand the line to a thread of your own.
      */
     void (*log)(void *user, int level, const char *line);
     void *user; /* passed to both */
@@ -94,8 +95,8 @@ typedef struct symm_config {
  *
  * Scope:  Collective over all ranks of the job. Afterwards the device's primary context is current
  *         in this thread.
- * Memory: the context owns its groups, their memory and its kernels. Streams, events, graphs and
- *         plain device memory are whoever's made them. config is not kept.
+ * Memory: the context owns its groups, their memory and its kernels. The caller owns streams,
+ *         events, graphs and plain device memory. config is not kept.
  * Errors: ERROR_ARGUMENT     a field or variable is wrong, only some of a launcher's variables are
  *                            set, or another user's process is in the way: named
  *         ERROR_SYSTEM       socket, directory or descriptor limit; errno in the text
@@ -106,10 +107,10 @@ typedef struct symm_config {
  *         ERROR_MISMATCH     ranks disagree on nranks, a rank came twice, two ranks on one GPU,
  *                            settings differ
  *         ERROR_PEER         a rank died while joining
- *         ERROR_TIMEOUT      not all ranks came in time: the text names who is missing
+ *         ERROR_TIMEOUT      not all ranks came in time: the text names the missing ones
  *         ERROR_STATE        this process already uses the other driver, or the session is in use
- *         ERROR_VERSION      a rank has another version of symm; or this header is not the
- *                            library's
+ *         ERROR_VERSION      a rank has another version of symm, or this header another one than
+ *                            the library
  */
 SYMM_API symm_status symm_context_create_v(const symm_config *config, uint32_t version,
                                            symm_context **out);
@@ -124,11 +125,9 @@ static inline symm_status symm_context_create(const symm_config *config, symm_co
  *
  * Scope:  Collective while the world is healthy; after a failure Local and bounded. NULL is fine.
  * Memory: waits for the work enqueued through symm; other work that uses the memory must be done.
- * Errors: ERROR_DRIVER  a clean-up call failed (everything else was still done)
- *         ERROR_PEER, ERROR_TIMEOUT  the others did not come; everything was released here all the
- *                                    same
- *         ERROR_STATE   in a child of fork(), or while a stream is being captured: nothing was
- *                       touched
+ * Errors: ERROR_DRIVER  a clean-up call failed; everything else was done
+ *         ERROR_PEER, ERROR_TIMEOUT  other ranks did not come; everything was released on this rank
+ *         ERROR_STATE   in a child of fork(), or while a stream is being captured: nothing was done
  */
 SYMM_API symm_status symm_context_destroy(symm_context *ctx);
 
@@ -139,32 +138,31 @@ SYMM_API symm_group *symm_context_world(symm_context *ctx);
 SYMM_API const char *symm_context_driver(const symm_context *ctx);
 
 /*
- * A driver entry by the name it has in the library, "cuMemAlloc_v2", of whichever driver this
- * context uses.
- * Scope: Local. Returns NULL when the driver has none of that name.
+ * An entry of this context's driver by its library name, such as "cuMemAlloc_v2".
+ * Scope: Local. Returns NULL if the driver has no such entry.
  */
 SYMM_API void *symm_context_driver_symbol(symm_context *ctx, const char *name);
 
 /* --------------------------------------------------------------------------------------- Groups */
 
 /*
- * Creates a group of `of`'s ranks ranks[0..nranks-1], in that order. A second group over the same
- * ranks is cheap; it is how two streams communicate at the same time.
+ * Creates a group of the ranks ranks[0..nranks-1] of `of`, in that order. A second group over the
+ * same ranks is cheap. Use one group per stream to communicate on several streams at the same time.
  *
- * Scope:  Collective over the members only; nobody else notices.
- * Errors: ERROR_ARGUMENT  a rank outside of `of`, twice, or this rank not in the list: on this
- *                         rank alone, and the others wait for a correct call. out is NULL: on all
+ * Scope: Collective over the members only; other ranks do not take part.
+ * Errors: ERROR_ARGUMENT  a rank outside of `of`, a rank twice, or this rank not in the list: on
+ *                         this rank alone; the others wait for a correct call. out is NULL: on all
  *                         members
  *         ERROR_MISMATCH  the members gave the same ranks in different orders
- *         ERROR_TIMEOUT   a member did not come, or gave other ranks. `of` lives on, and the next
- *                         attempt of the same members begins anew
+ *         ERROR_TIMEOUT   a member did not come, or gave other ranks. `of` stays alive, and the
+ *                         members may try again
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_STATE (capturing)
  */
 SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ranks,
                                        symm_group **out);
 
 /*
- * Destroys the group and frees what was allocated through it.
+ * Destroys the group and frees its memory.
  *
  * Scope:  Collective while healthy, else Local and bounded. NULL is fine. The world group:
  *         ERROR_ARGUMENT.
@@ -173,7 +171,7 @@ SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ra
 SYMM_API symm_status symm_group_destroy(symm_group *group);
 
 SYMM_API int
-symm_rank(const symm_group *group); /* Local. This rank's place in the group; -1 for NULL */
+symm_rank(const symm_group *group); /* Local. This rank's number in the group; -1 for NULL */
 SYMM_API int symm_nranks(const symm_group *group); /* Local. 0 for NULL */
 
 /*
@@ -186,18 +184,18 @@ SYMM_API int symm_nranks(const symm_group *group); /* Local. 0 for NULL */
 SYMM_API symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, void *all);
 
 /*
- * OK, or the sticky error of the group as far as this rank has heard. Scope: Local; one load of
+ * Returns OK, or the group's sticky error if this rank has received it. Scope: Local; one load of
  * host memory; any thread.
  */
 SYMM_API symm_status symm_check(symm_group *group);
 
 /*
- * Waits for the stream, then asks rank 0's process, which hears of an end before any rank does,
- * whether the group is alive. If it says OK, the results of everything enqueued on that stream
- * through this group are right.
+ * Waits for the stream, then asks rank 0's process whether the group is alive. That process learns
+ * of an end before any rank does. If this returns OK, the results of everything enqueued on the
+ * stream through this group are right.
  *
- * Scope:  Local; one round trip on a socket, some ten microseconds. Returns even if a peer is dead:
- *         the waits of kernels end with the group.
+ * Scope: Local; one round trip on a socket, some ten microseconds. Returns even if a peer is dead,
+ *         since the waits of kernels end with the group.
  * Errors: ERROR_PEER, ERROR_TIMEOUT, ERROR_MISMATCH  sticky; the text names rank and cause
  *         ERROR_DRIVER  the stream has failed
  *         ERROR_STATE   the stream is capturing
@@ -205,21 +203,24 @@ SYMM_API symm_status symm_check(symm_group *group);
 SYMM_API symm_status symm_synchronize(symm_group *group, symm_stream stream);
 
 /*
- * Ends the group on all ranks: every wait, on host and device, returns, and every rank gets
+ * Ends the group on all ranks. Every wait on host and device returns, and every rank gets
  * ERROR_PEER with this rank's number and `why`. Scope: Local; any thread; NULL is fine for both.
  */
 SYMM_API void symm_abort(symm_group *group, const char *why);
 
 /*
- * This thread's last failure: call, number, rank. Never NULL; valid until the thread's next
- * failure.
+ * The text of this thread's last failure: call, number, rank. Never NULL; valid until the thread's
+ * next failure.
  */
 SYMM_API const char *symm_error_text(void);
 
 /* The name of a status: "SYMM_ERROR_PEER". Never NULL. */
 SYMM_API const char *symm_status_name(symm_status status);
 
-/* Why multicast is off in this group; NULL when it is on. The same on all ranks. Scope: Local. */
+/*
+ * The reason why multicast is off in this group; NULL if it is on. The same on all ranks. Scope:
+ * Local.
+ */
 SYMM_API const char *symm_multicast_off(const symm_group *group);
 
 /* --------------------------------------------------------------------------------------- Memory */
@@ -230,26 +231,25 @@ SYMM_API const char *symm_multicast_off(const symm_group *group);
  *
  * Scope:  Collective.
  * Errors: ERROR_ARGUMENT  nbytes is 0 or does not fit the window
- *         ERROR_MEMORY    on any rank, which is named
+ *         ERROR_MEMORY    on any rank; the text names it
  *         ERROR_DRIVER, ERROR_SYSTEM, ERROR_MISMATCH (sizes differ), ERROR_PEER, ERROR_TIMEOUT,
  *         ERROR_STATE
  */
 SYMM_API symm_status symm_alloc(symm_group *group, size_t nbytes, void **out);
 
 /*
- * Gives memory of symm_alloc() or symm_tensor_alloc() back. Its bytes are used again once every
- * rank of the group has freed it; ranks agree on that at their next Collective call. No enqueued
- * work of this rank may still use it.
+ * Frees memory of symm_alloc() or symm_tensor_alloc(). Its bytes are used again once every rank of
+ * the group has freed it; ranks agree on that at their next Collective call. No enqueued work of
+ * this rank may still use it.
  *
  * Scope:  Local; never waits; any thread. NULL is fine.
- * Errors: ERROR_ARGUMENT  not the start of an allocation of this group: freed before, interior or
+ * Errors: ERROR_ARGUMENT  not the start of a live allocation of this group: freed, interior or
  *                         foreign
  */
 SYMM_API symm_status symm_free(symm_group *group, void *ptr);
 
 /*
- * Gives device memory in which nothing is allocated any more back to the device. Enqueued work must
- * be done.
+ * Returns segments of device memory without allocations to the device. Enqueued work must be done.
  *
  * Scope:  Collective.
  * Errors: ERROR_DRIVER, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
@@ -273,27 +273,27 @@ SYMM_API symm_status symm_tensor_alloc(symm_group *group, symm_dtype dtype, int 
                                        const int64_t *shape, symm_tensor *out);
 
 /*
- * Rank `rank`'s copy of the object at `local`, in this rank's address space. Any address inside an
- * allocation will do. Scope: Local. NULL, with a text, when local is not symmetric memory of these
- * ranks or the rank is wrong.
+ * The address of rank `rank`'s copy of the object at `local`, in this rank's address space. `local`
+ * may point anywhere into an allocation. Scope: Local. Returns NULL, with a text, if local is not
+ * symmetric memory of the group or the rank is wrong.
  */
 SYMM_API void *symm_peer(const symm_group *group, const void *local, int rank);
 
 /*
- * The address that stands for all ranks' copies of the object at `local`; only for multimem
- * instructions.
- * Scope: Local. NULL, with a text, where multicast is off.
+ * The multicast address of the object at `local`, which stands for the copies of all ranks. Only
+ * for multimem instructions.
+ * Scope: Local. Returns NULL, with a text, if multicast is off.
  */
 SYMM_API void *symm_multicast(const symm_group *group, const void *local);
 
-/* What the context holds on this rank, in bytes. */
+/* Memory of the context on this rank, in bytes. */
 typedef struct symm_usage {
     uint64_t window;   /* address space reserved for each rank */
     uint64_t segments; /* device memory taken, in whole segments */
     uint64_t nsegments;
-    uint64_t allocated; /* live allocations, rounded up to their alignment, symm's own included */
-    uint64_t requested; /* live allocations as they were asked for */
-    uint64_t pending;   /* freed here, not yet by every rank */
+    uint64_t allocated; /* live allocations, rounded up to their alignment, with internal ones */
+    uint64_t requested; /* live allocations as requested */
+    uint64_t pending;   /* freed on this rank, not yet on all */
     uint64_t internal;  /* of allocated: signal pads and staging areas of groups */
     uint64_t reserved[9];
 } symm_usage;
@@ -304,10 +304,10 @@ SYMM_API symm_status symm_memory_usage(symm_context *ctx, symm_usage *out);
 /* ------------------------------------------------------------- One-sided operations and signals */
 
 /*
- * Signals count, as a semaphore does: a wait for n returns when n signals of `from` on that channel
- * have come that no wait has taken yet. The counters live on the device, so graphs replay. At a
- * time one signaller and one waiter per (pad, channel, rank). Host calls and kernels
- * (symm/device.cuh) share them.
+ * Signals count like a semaphore: a wait for n returns when n signals of `from` have come on that
+ * channel that no wait has taken yet. The counters live on the device, so graphs replay. Each (pad,
+ * channel, rank) may have one signaller and one waiter at a time. Host calls and kernels
+ * (symm/device.cuh) share the counters.
  */
 
 /*
@@ -318,26 +318,26 @@ SYMM_API symm_status symm_memory_usage(symm_context *ctx, symm_usage *out);
 SYMM_API symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, symm_signal_pad **out);
 
 /*
- * Copies nbytes from src, any memory, to rank `to`'s copy of the symmetric object at dst. A signal
- * enqueued after it on the same stream comes after the data.
+ * Copies nbytes from src, in any memory, to rank `to`'s copy of the symmetric object at dst. A
+ * signal enqueued later on the same stream arrives after the data.
  *
  * Scope:  Stream-ordered; only this rank calls it.
- * Errors: ERROR_ARGUMENT  dst (or its end) is not symmetric, a NULL, a wrong rank
+ * Errors: ERROR_ARGUMENT  dst or its end is not symmetric memory, a NULL, a wrong rank
  *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
 SYMM_API symm_status symm_put(symm_group *group, void *dst, const void *src, size_t nbytes, int to,
                               symm_stream stream);
 
 /*
- * Copies nbytes from rank `from`'s copy of the symmetric object at src to dst. Otherwise as
- * symm_put.
+ * Copies nbytes from rank `from`'s copy of the symmetric object at src to dst. Scope and errors: as
+ * symm_put
  */
 SYMM_API symm_status symm_get(symm_group *group, void *dst, const void *src, size_t nbytes,
                               int from, symm_stream stream);
 
 /*
- * Adds n signals of this rank on the channel of rank `to`, after everything enqueued on the stream
- * so far.
+ * Adds n signals of this rank on the channel of rank `to`, after all work enqueued on the stream so
+ * far.
  * Scope:  Stream-ordered; only this rank calls it. n >= 1, and fewer than 2^31 signals outstanding.
  * Errors: ERROR_ARGUMENT, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
@@ -345,17 +345,17 @@ SYMM_API symm_status symm_signal(symm_group *group, symm_signal_pad *pad, int ch
                                  uint32_t n, symm_stream stream);
 
 /*
- * Holds the stream until n signals of rank `from` have come on the channel, and takes them. What
- * `from` wrote before signalling is visible to what follows on the stream. Ends, with a sticky
- * error, when the group is aborted. Scope and errors: as symm_signal
+ * Blocks the stream until n signals of rank `from` have come on the channel, and takes them. Later
+ * work on the stream sees the data that `from` wrote before its signals. Ends, with a sticky error,
+ * if the group is aborted. Scope and errors: as symm_signal
  */
 SYMM_API symm_status symm_wait(symm_group *group, symm_signal_pad *pad, int channel, int from,
                                uint32_t n, symm_stream stream);
 
 /*
- * Barrier of the streams: what follows on this stream runs after everything that all ranks enqueued
- * before theirs, and sees what it wrote. Scope: Stream-ordered, all ranks. Errors: as symm_signal;
- * ERROR_MISMATCH (SYMM_CHECK=1)
+ * Barrier of the ranks' streams. Later work on this stream runs after all work that every rank
+ * enqueued before its barrier, and sees the data it wrote. Scope: Stream-ordered, all ranks.
+ * Errors: as symm_signal; ERROR_MISMATCH (SYMM_CHECK=1)
  */
 SYMM_API symm_status symm_barrier(symm_group *group, symm_stream stream);
 
@@ -370,23 +370,23 @@ typedef struct symm_grid {
 
 enum {
     SYMM_GRID_PDL = 1u
-}; /* programmatic dependent launch: may start before the kernel ahead has ended */
+}; /* programmatic dependent launch: may start before the previous kernel has ended */
 
-/* Fills in the view of this group for kernels. Scope: Local. Errors: ERROR_ARGUMENT */
+/* Fills in this group's view for kernels. Scope: Local. Errors: ERROR_ARGUMENT */
 SYMM_API symm_status symm_group_view(symm_group *group, symm_view *out);
 
 /*
- * Loads the kernel `name` of an image, eagerly. Load before ranks start to wait for each other in
+ * Loads the kernel `name` of an image eagerly. Load all kernels before ranks wait for each other in
  * kernels.
  * Scope:  Local. The kernel belongs to the context.
- * Errors: ERROR_ARGUMENT (no kernel of that name: named), ERROR_UNSUPPORTED (no code for this
- *         device), ERROR_DRIVER
+ * Errors: ERROR_ARGUMENT (no kernel of that name), ERROR_UNSUPPORTED (no code for this device),
+ *         ERROR_DRIVER
  */
 SYMM_API symm_status symm_kernel_load(symm_context *ctx, const symm_image *image, const char *name,
                                       symm_kernel **out);
 
 /*
- * How many blocks of the kernel can be resident at once on every rank of the group.
+ * Computes how many blocks of the kernel can be resident together on every rank of the group.
  * Scope:  Collective, so that all ranks get the same number.
  * Errors: ERROR_ARGUMENT (threads is 0 or too many for the kernel), ERROR_DRIVER, ERROR_MISMATCH,
  *         ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
@@ -395,16 +395,16 @@ SYMM_API symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kern
                                             uint32_t threads, uint32_t smem_nbytes, uint32_t *out);
 
 /*
- * Launches the kernel with its one argument struct, which is copied. All blocks are resident
- * together or the launch is refused.
+ * Launches the kernel with its argument struct, which is copied. Fails if not all blocks can be
+ * resident together.
  *
- * The view is checked where its place is known: in the member `view` of the struct, or in a struct
- * that is a view, if the image has code for the emulated driver. With an image for GPUs only, a
- * view of this group at the beginning of the struct is checked for its ABI, and nothing else.
+ * Checks the view if its offset is known. If the image has code for the emulated driver, this is
+ * the member `view`, or the whole struct if it is a symm_view. With an image for GPUs only, checks
+ * only the ABI of a view of this group at the beginning of the struct.
  *
  * Scope:  Stream-ordered.
- * Errors: ERROR_ARGUMENT  a grid that cannot be resident, an argument size that is not the
- *                         kernel's, a view that is all zeros
+ * Errors: ERROR_ARGUMENT  a grid that cannot be resident, a wrong size of the argument, a view of
+ *                         zeros
  *         ERROR_VERSION   a view of another ABI
  *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
@@ -418,15 +418,15 @@ SYMM_API void symm_kernel_unload(symm_kernel *kernel);
 
 /* One environment variable that symm reads. */
 typedef struct symm_setting {
-    const char *name, *type, *fallback, *help; /* fallback: the value when it is not set */
-    const char *value;                         /* as set in this process; NULL: not set */
+    const char *name, *type, *fallback, *help; /* fallback: the default */
+    const char *value;                         /* value in this process; NULL: not set */
 } symm_setting;
 
 /* The index-th setting, from 0. Scope: Local. Returns 0 past the last one, else 1. */
 SYMM_API int symm_setting_at(int index, symm_setting *out);
 
 /*
- * The index-th variable of the environment, from 0, that begins with SYMM_ but is no setting, as
+ * The index-th environment variable, from 0, that begins with SYMM_ but is no setting, as
  * "NAME=value": probably a mistake. symm_context_create() logs each as a warning; symm-run and
  * `symm-info --env` print them. Valid until the environment changes.
  * Scope: Local. Returns NULL past the last one.

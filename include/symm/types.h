@@ -1,8 +1,8 @@
 /*
- * symm/types.h - what every other header of symm shares: status codes, element types, the view a
- * kernel gets.
+ * symm/types.h - the types that all headers of symm share: status codes, element types, the view of
+ * a group for kernels.
  *
- * Read by C11, C++11 and later, nvcc and the emulated build. Nothing here calls anything.
+ * For C11, C++11 and later, nvcc and the emulated build. Contains no functions.
  */
 #ifndef SYMM_TYPES_H
 #define SYMM_TYPES_H
@@ -23,7 +23,7 @@ extern "C" {
 #define SYMM_API __attribute__((visibility("default")))
 #endif
 
-/* Every status with its number and its meaning. Values never change. */
+/* All status codes with their meaning. Values never change. */
 #define SYMM_STATUS_MAP(X)                                                                         \
     X(OK, 0, "success")                                                                            \
     X(ERROR_ARGUMENT, -1, "invalid argument; nothing happened")                                    \
@@ -57,7 +57,7 @@ typedef enum symm_dtype {
 
 typedef enum symm_redop { SYMM_SUM = 0, SYMM_AVG, SYMM_MIN, SYMM_MAX } symm_redop;
 
-/* Storage only, so that C can name what kernels read. */
+/* Storage types, so that C can describe the data of kernels. */
 typedef struct symm_bf16 {
     uint16_t bits;
 } symm_bf16;
@@ -71,12 +71,11 @@ typedef struct CUgraphExec_st *symm_graph;      /* is cudaGraphExec_t, is CUgrap
 typedef struct symm_signal_pad symm_signal_pad; /* device memory; never dereferenced by users */
 
 /*
- * What a kernel needs to know of a group: plain data, to be copied into an argument struct and read
- * in kernels through symm/device.cuh. The address of an object in this rank's symmetric memory plus
- * peer[r] is the address of rank r's copy of it (peer[rank] is 0); plus multicast it is the address
- * that stands for all copies at once.
+ * A group as kernels see it: plain data. Copy it into an argument struct and use it in kernels
+ * through symm/device.cuh. An address in this rank's symmetric memory plus peer[r] is the address
+ * of rank r's copy (peer[rank] is 0). Plus multicast, it is the multicast address of all copies.
  *
- * The layout only ever grows at its reserved words; symm_launch() checks abi.
+ * The layout may only grow into its reserved words; symm_launch() checks abi.
  */
 #define SYMM_MAX_RANKS 72
 #define SYMM_VIEW_ABI 1u
@@ -87,16 +86,16 @@ typedef struct symm_view {
     int32_t rank, nranks;
     int64_t multicast;
     const uint32_t *abort; /* host word; once set, every wait returns */
-    uint32_t *poison;      /* device word; once set, no signal leaves this rank */
-    void *record;          /* a long wait writes here whom it waits for */
+    uint32_t *poison;      /* device word; once set, this rank sends no signal */
+    void *record;          /* a long wait writes here which rank it waits for */
     uint64_t reserved[2];
     int64_t peer[SYMM_MAX_RANKS];
 } symm_view; /* 640 bytes */
 
 /*
- * 12 bytes on their way to another rank and, in the fourth word, a flag that says that they have
- * come: written and read at once (symm_dev_send16 in symm/device.cuh). Lies in symmetric memory,
- * aligned to 16 bytes, that is zeroed before its first use.
+ * 12 bytes of data for another rank and, in the fourth word, a flag for their arrival. All 16 bytes
+ * are written and read by one access (symm_dev_send16 in symm/device.cuh). Lies in symmetric
+ * memory, aligned to 16 bytes and zeroed before its first use.
  */
 typedef struct symm_packet {
     uint32_t word[4];
@@ -104,7 +103,7 @@ typedef struct symm_packet {
 
 #define SYMM_MAX_DIMS 5
 
-/* A tensor, symmetric or not. A value, not an owner. */
+/* A tensor in symmetric or other memory. It owns nothing. */
 typedef struct symm_tensor {
     void *data;
     symm_dtype dtype;

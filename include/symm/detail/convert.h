@@ -1,7 +1,7 @@
 /*
- * fp16 and bf16 on machines whose compilers need not know them: bit patterns to and from fp32.
- * Rounds to nearest even; subnormals, infinities and signed zeros are kept; every NaN becomes
- * 0x7fff, as it does on GPUs. C and C++.
+ * Converts bit patterns of fp16 and bf16 to and from fp32, for compilers without these types.
+ * Rounds to nearest even. Keeps subnormals, infinities and signed zeros; every NaN becomes 0x7fff,
+ * as on GPUs. C and C++.
  */
 #ifndef SYMM_DETAIL_CONVERT_H
 #define SYMM_DETAIL_CONVERT_H

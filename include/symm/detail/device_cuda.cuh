@@ -1,13 +1,12 @@
 /*
- * The machine under device.cuh, for GPUs: one PTX instruction a function. Addresses are global; the
- * asm statements are volatile with a memory clobber, so that the compiler keeps them in the order
- * in which they are written.
+ * The instructions of device.cuh for GPUs: one PTX instruction per function. Addresses are global.
+ * The asm statements are volatile with a memory clobber, so the compiler keeps their order.
  */
 #ifndef SYMM_DETAIL_DEVICE_CUDA_CUH
 #define SYMM_DETAIL_DEVICE_CUDA_CUH
 
 #define SYMM_DEV static __device__ __forceinline__
-#define SYMM_DEV_IN_CLASS __device__ __forceinline__ /* a member that is not static */
+#define SYMM_DEV_IN_CLASS __device__ __forceinline__ /* a non-static member */
 
 #define SYMM_KERNEL_BOUNDS(name, args_type, a, max_threads, min_blocks)                            \
     extern "C" __global__ void __launch_bounds__(max_threads, min_blocks)                          \
@@ -30,7 +29,7 @@ SYMM_DEV uint32_t in_shared(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* What only the emulated driver checks. */
+/* Checks of the emulated driver only. */
 SYMM_DEV void check_view(const symm_view &)
 {
 }
@@ -86,7 +85,7 @@ SYMM_DEV void store_release(uint64_t *p, uint64_t x)
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(global(p)), "l"(x) : "memory");
 }
 
-/* Returns whether *p was `from`, and then is `to`. Only for words of this device. */
+/* If *p is `from`, stores `to` and returns true. Only for words of this device. */
 SYMM_DEV bool compare_and_swap(uint32_t *p, uint32_t from, uint32_t to)
 {
     uint32_t was;
@@ -97,7 +96,7 @@ SYMM_DEV bool compare_and_swap(uint32_t *p, uint32_t from, uint32_t to)
     return was == from;
 }
 
-/* Adds to a word of this device; returns what was there. */
+/* Adds to a word of this device; returns the old value. */
 SYMM_DEV uint32_t fetch_add(uint32_t *p, uint32_t x)
 {
     uint32_t was;
@@ -108,7 +107,7 @@ SYMM_DEV uint32_t fetch_add(uint32_t *p, uint32_t x)
     return was;
 }
 
-/* The same, and orders nothing: the thread goes on until it needs what was there. */
+/* The same without ordering: the thread continues until it uses the old value. */
 SYMM_DEV uint32_t fetch_add_relaxed(uint32_t *p, uint32_t x)
 {
     uint32_t was;
@@ -119,13 +118,15 @@ SYMM_DEV uint32_t fetch_add_relaxed(uint32_t *p, uint32_t x)
     return was;
 }
 
-/* Accesses by unicast and by multicast addresses to the same bytes are ordered only across this. */
+/* Orders accesses by unicast and multicast addresses to the same bytes. */
 SYMM_DEV void fence_alias(void)
 {
     asm volatile("fence.proxy.alias;" ::: "memory");
 }
 
-/* Programmatic dependent launch: the kernels before are done; the kernel after may begin. */
+/*
+ * Programmatic dependent launch: waits for the previous kernels; allows the next kernel to begin.
+ */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 SYMM_DEV void pdl_wait(void)
 {
@@ -147,13 +148,13 @@ SYMM_DEV void pdl_release(void)
 #endif
 
 /*
- * After how many polls a wait first looks at the host's abort word, how often it looks again, and
- * by how many the threads of a block are apart in that. A poll takes well under a microsecond;
- * reading host memory takes some, and all the more the more threads do it.
+ * A wait reads the host's abort word after LOOK_AFTER polls and then every LOOK_EVERY polls. The
+ * threads of a block do so LOOK_APART polls apart. A poll takes well under a microsecond; a read of
+ * host memory takes longer, and more so with many threads.
  */
 enum { LOOK_AFTER = 1024, LOOK_EVERY = 65536, LOOK_APART = 64 };
 
-/* A poll found nothing. On a GPU the next load takes long enough. */
+/* Yields after an unsuccessful poll. On a GPU the next load takes long enough. */
 SYMM_DEV void pause(void)
 {
 }
@@ -177,7 +178,7 @@ SYMM_DEV void store16(void *p, const bits16 &x)
                  : "memory");
 }
 
-/* One element, as the bits of it. */
+/* One element, as its bits. */
 #define SYMM_DETAIL_SCALAR(type, ptx, letter)                                                      \
     SYMM_DEV type load_scalar(const type *p)                                                       \
     {                                                                                              \
@@ -207,7 +208,7 @@ SYMM_DEV void store_scalar(uint8_t *p, uint8_t x)
     asm volatile("st.global.u8 [%0], %1;" ::"l"(global(p)), "h"((uint16_t)x) : "memory");
 }
 
-/* A packet, of which all 16 bytes are read and written at once. */
+/* A packet: one access reads or writes all 16 bytes. */
 SYMM_DEV bits16 load_packet(const symm_packet *p)
 {
     bits16 x;
@@ -229,7 +230,10 @@ SYMM_DEV void store_packet(symm_packet *p, const bits16 &x)
                  : "memory");
 }
 
-/* Atomic, and nothing comes back. Two's complement: the unsigned sum has the bits of the signed. */
+/*
+ * Atomic addition without a result. In two's complement, the unsigned sum has the bits of the
+ * signed.
+ */
 #define SYMM_DETAIL_RED_ADD(type, ptx, letter)                                                     \
     SYMM_DEV void red_add(type *p, type x)                                                         \
     {                                                                                              \
@@ -246,7 +250,7 @@ SYMM_DETAIL_RED_ADD(double, "f64", "d")
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
-/* What this thread has seen is seen by the asynchronous copies that follow. */
+/* Later asynchronous copies see the data that this thread sees. */
 SYMM_DEV void fence_async(void)
 {
     asm volatile("fence.proxy.async;" ::: "memory");
@@ -288,7 +292,7 @@ SYMM_DEV void bulk_load(void *shared, const void *from, uint32_t nbytes, uint64_
                  : "memory");
 }
 
-/* A group of its own for bulk_wait_read. */
+/* Commits the store as its own group for bulk_wait_read. */
 SYMM_DEV void bulk_store(void *to, const void *shared, uint32_t nbytes)
 {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
@@ -297,22 +301,22 @@ SYMM_DEV void bulk_store(void *to, const void *shared, uint32_t nbytes)
                  : "memory");
 }
 
-/* All stores but the last PENDING have read their source. */
+/* Waits until all stores except the last PENDING have read their source. */
 template <int PENDING> SYMM_DEV void bulk_wait_read(void)
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
-/* All stores are done, and what they wrote is as if this thread had written it. */
+/* Waits until all stores are done. Their data then counts as written by this thread. */
 SYMM_DEV void bulk_wait(void)
 {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 /*
- * Starts the copy of nbytes, a multiple of 16, by way of shared memory: in pieces, which take turns
- * in four slots behind their mbarriers. Two are being loaded while two are being stored. bulk_wait
- * ends it.
+ * Starts the copy of nbytes, a multiple of 16, through shared memory. The pieces use four slots in
+ * rotation, each with an mbarrier. Two pieces are loaded while two are stored. bulk_wait ends the
+ * copy.
  */
 SYMM_DEV bool bulk_copy(void *to, const void *from, uint64_t nbytes, void *shared,
                         uint32_t shared_nbytes)
@@ -349,7 +353,7 @@ SYMM_DEV bool bulk_copy(void *to, const void *from, uint64_t nbytes, void *share
     return true;
 }
 
-#else /* no such unit */
+#else /* no copy unit */
 
 SYMM_DEV void fence_async(void)
 {
@@ -368,7 +372,7 @@ SYMM_DEV bool bulk_copy(void *, const void *, uint64_t, void *, uint32_t)
 
 /* ----------------------------------------------------------------------------------- the switch */
 
-/* multimem_load<OP>(p): one access of the switch, of the widest form that the type has. */
+/* multimem_load<OP>(p): one access of the switch, in the widest form of the type. */
 template <symm_redop OP> struct multimem_load;
 template <typename T> SYMM_DEV void multimem_red(T *p, const bits16 &x);
 
@@ -384,7 +388,7 @@ SYMM_DEV uint32_t word(uint32_t x)
     return x;
 }
 
-/* Four words at once: floats, and pairs of halves. There is no such form for integers. */
+/* Four words at once: floats, and pairs of halves. Integers have no such form. */
 #define SYMM_DETAIL_MULTIMEM_LOAD4(op, type, ptx, register_type, letter)                           \
     SYMM_DEV bits16 of(const type *p)                                                              \
     {                                                                                              \
@@ -405,7 +409,7 @@ SYMM_DEV uint32_t word(uint32_t x)
                      : "memory");                                                                  \
         return (type)x;                                                                            \
     }
-/* Sums of two's complement have the same bits, signed or not; extremes do not. */
+/* In two's complement, signed and unsigned sums have the same bits; minima and maxima do not. */
 #define SYMM_DETAIL_MULTIMEM_EXTREME(op)                                                           \
     SYMM_DETAIL_MULTIMEM_LOAD4(op, symm_bf16, ".v4.bf16x2", uint32_t, "r")                         \
     SYMM_DETAIL_MULTIMEM_LOAD4(op, symm_f16, ".v4.f16x2", uint32_t, "r")                           \
@@ -434,7 +438,7 @@ template <> struct multimem_load<SYMM_MAX> {
 #undef SYMM_DETAIL_MULTIMEM_LOAD1
 #undef SYMM_DETAIL_MULTIMEM_EXTREME
 
-/* There is no integer form with vectors; a store of floats moves the bits as they are. */
+/* Integers have no vector form; a store of floats moves the bits unchanged. */
 SYMM_DEV void multimem_store16(void *p, const bits16 &x)
 {
     asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(global(p)),
@@ -470,7 +474,7 @@ SYMM_DETAIL_MULTIMEM_RED4(symm_bf16, "bf16x2", "r", word)
 SYMM_DETAIL_MULTIMEM_RED4(symm_f16, "f16x2", "r", word)
 #undef SYMM_DETAIL_MULTIMEM_RED4
 
-#else /* no switch reduces for these GPUs: a group of them never has multicast: nothing gets here */
+#else /* never called: a group of these GPUs has no multicast */
 
 template <symm_redop OP> struct multimem_load {
     SYMM_DEV bits16 of(const void *)

@@ -1,6 +1,4 @@
-/*
- * Loads and stores of data, copies, what the switch adds, and sums of a block, for both machines.
- */
+/* Loads and stores of data, copies, multimem operations, and sums of a block, for both targets. */
 #ifndef SYMM_DETAIL_DEVICE_DATA_CUH
 #define SYMM_DETAIL_DEVICE_DATA_CUH
 
@@ -31,7 +29,7 @@ template <typename W> SYMM_DEV void store_word(W *p, W x)
     store_scalar(p, x);
 }
 
-/* Words number `index`, `index + step`, ... of n; several loads in flight. */
+/* Copies the words `index`, `index + step`, ... of n, with several loads in flight. */
 template <typename W>
 SYMM_DEV void copy_words(char *to, const char *from, uint64_t n, uint64_t index, uint64_t step)
 {
@@ -52,7 +50,10 @@ SYMM_DEV void copy_words(char *to, const char *from, uint64_t n, uint64_t index,
         store_word(out + i, load_word(in + i));
 }
 
-/* In words of the size that both sides allow, and in bytes up to the first and after the last. */
+/*
+ * Copies words of the size that both sides allow, and single bytes before the first and after the
+ * last.
+ */
 template <typename W>
 SYMM_DEV void copy_aligned(char *to, const char *from, uint64_t nbytes, uint64_t index,
                            uint64_t step)
@@ -82,7 +83,7 @@ SYMM_DEV void copy(void *to, const void *from, uint64_t nbytes, uint64_t index, 
 
 /* ---------------------------------------------------------------------------------------- types */
 
-/* The unsigned type of N bytes: one element, as the bits of it. */
+/* The unsigned type of N bytes, for the bits of an element. */
 template <int N> struct unsigned_of;
 template <> struct unsigned_of<1> {
     typedef uint8_t type;
@@ -97,7 +98,7 @@ template <> struct unsigned_of<8> {
     typedef uint64_t type;
 };
 
-/* The same bits as another type. */
+/* Reinterprets the bits as another type. */
 template <typename To, typename From> SYMM_DEV To as(const From &x)
 {
     static_assert(sizeof(To) == sizeof(From), "");
@@ -106,7 +107,9 @@ template <typename To, typename From> SYMM_DEV To as(const From &x)
     return y;
 }
 
-/* The type as which elements are added: two's complement does not tell signed from unsigned. */
+/*
+ * The type used for additions: unsigned for signed, since two's complement sums have the same bits.
+ */
 template <typename T> struct added_as {
     typedef T type;
 };
@@ -239,7 +242,8 @@ SYMM_DEV void symm_dev_store_all(const symm_view &v, T *symmetric, const symm_f3
 {
     const symm_bits16 bits = symm_dev_pack(x);
     symm_detail::check_view(v);
-    for (int i = 0; i < v.nranks; i++) { /* every rank begins with its own, so that they spread */
+    /* every rank begins with itself, which spreads the traffic */
+    for (int i = 0; i < v.nranks; i++) {
         const int r = v.rank + i < v.nranks ? v.rank + i : v.rank + i - v.nranks;
         symm_dev_store_bits(symm_dev_peer(v, symmetric, r), bits);
     }
@@ -293,7 +297,7 @@ template <symm_redop OP, typename T> SYMM_DEV symm_bits16 symm_dev_multimem_redu
     typedef symm_detail::multimem_load<OP> load;
     if constexpr (sizeof(load::of(p)) == 16) {
         return load::of(p);
-    } else { /* there is no vector form */
+    } else { /* no vector form */
         T x[16 / sizeof(T)];
 #pragma unroll
         for (int i = 0; i < (int)(16 / sizeof(T)); i++)
@@ -342,7 +346,7 @@ SYMM_DEV float symm_dev_block_sum(float x)
         if (lane + d < nlanes)
             x += y;
     }
-    __syncthreads(); /* nobody reads the sums of the call before any more */
+    __syncthreads(); /* all threads have read the sums of the previous call */
     if (lane == 0)
         sums[t / 32] = x;
     __syncthreads();

@@ -1,6 +1,6 @@
 /*
- * The bodies of what device.cuh declares, written once for both machines in terms of their single
- * instructions.
+ * The bodies of the functions of device.cuh, written once for both targets on top of
+ * one-instruction functions.
  */
 #ifndef SYMM_DETAIL_DEVICE_INLINE_CUH
 #define SYMM_DETAIL_DEVICE_INLINE_CUH

@@ -1,5 +1,4 @@
-/* Which machine the kernels of this file are for: nvcc compiles for GPUs, any other compiler for
- * the emulated driver. */
+/* Selects the target: nvcc compiles for GPUs, any other compiler for the emulated driver. */
 #ifndef SYMM_DETAIL_DEVICE_SELECT_CUH
 #define SYMM_DETAIL_DEVICE_SELECT_CUH
 
@@ -7,7 +6,7 @@
 
 namespace symm_detail
 {
-struct alignas(16) bits16 { /* 16 bytes as the memory system moves them */
+struct alignas(16) bits16 { /* 16 bytes, as one access moves them */
     uint32_t w[4];
 };
 } /* namespace symm_detail */

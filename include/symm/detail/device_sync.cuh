@@ -1,6 +1,6 @@
 /*
- * Addresses, signals, and barriers of blocks, grids and ranks: what device.cuh declares of them,
- * written once for both machines in terms of their single instructions.
+ * Addresses, signals, and barriers of blocks, grids and ranks, written once for both targets on top
+ * of one-instruction functions.
  */
 #ifndef SYMM_DETAIL_DEVICE_MEET_CUH
 #define SYMM_DETAIL_DEVICE_MEET_CUH
@@ -10,7 +10,7 @@
 namespace symm_detail
 {
 
-/* How many polls a wait makes before it tells the host whom it waits for. */
+/* Number of polls after which a wait writes its record for the host. */
 #ifndef SYMM_DETAIL_TELL_AFTER
 #define SYMM_DETAIL_TELL_AFTER 4096
 #endif
@@ -26,7 +26,7 @@ SYMM_DEV int block_nthreads(void)
     return (int)(blockDim.x * blockDim.y * blockDim.z);
 }
 
-/* In this rank's pad: what `rank` has signalled to me on the channel, and I to it. */
+/* The cell of the channel with `rank` in this rank's pad. */
 SYMM_DEV symm_signal_cell *signal_cell(const symm_view &v, symm_signal_pad *pad, int channel,
                                        int rank)
 {
@@ -46,13 +46,13 @@ SYMM_DEV symm_wait_record *wait_record(const symm_view &v)
 
 /* ----------------------------------------------------------------------------------- the record */
 
-/* Takes the record, which is then this thread's until untell(). */
+/* Claims the record for this thread, until untell(). */
 SYMM_DEV bool claim(const symm_view &v)
 {
     return compare_and_swap(&device_line(v)->claim, 0u, 1u);
 }
 
-/* Fills in the record, which the caller has claimed, and makes it valid. */
+/* Fills in the claimed record and makes it valid. */
 SYMM_DEV void tell(const symm_view &v, const symm_wait_record &r)
 {
     symm_wait_record *to = wait_record(v);
@@ -68,7 +68,7 @@ SYMM_DEV void tell(const symm_view &v, const symm_wait_record &r)
     store_release(&to->valid, next);
 }
 
-/* The wait of which the host was told is over. */
+/* Invalidates the record after the wait and releases the claim. */
 SYMM_DEV void untell(const symm_view &v)
 {
     store_relaxed(&wait_record(v)->valid, 0u);
@@ -76,9 +76,9 @@ SYMM_DEV void untell(const symm_view &v)
 }
 
 /*
- * Ends the group, because rank `from` came with another word: ranks called different things. One
- * thread of the rank tells; what it claims it keeps, so that the record stays. Waits that hold the
- * claim see the poison and let go.
+ * Ends the group because rank `from` came with another word: ranks called different things. One
+ * thread of the rank writes the record and keeps the claim, so that the record stays. Waits that
+ * hold the claim see the poison word and release it.
  */
 SYMM_DEV void tell_mismatch(const symm_view &v, symm_signal_pad *pad, int channel, int from,
                             uint32_t mine, uint32_t theirs)
@@ -109,11 +109,11 @@ SYMM_DEV void signal(const symm_view &v, symm_signal_pad *pad, int channel, int 
 }
 
 /*
- * A poll found nothing: looks at the abort word now and then, tells the host whom this wait is for
- * once it is long, and gives way. Returns whether the host has been told. The threads of a block,
- * all of which may wait, take turns: what one of them sees the poison word tells the others.
+ * Called after an unsuccessful poll. Reads the abort word at intervals, writes the record once the
+ * wait is long, and yields. Returns whether the record is written. The threads of a block read the
+ * abort word at different polls; the poison word passes it on to the others.
  *
- * ANEW: if rank or value change, withdraws the record, and tells the host again a while later.
+ * ANEW: if rank or value change, withdraws the record and writes a new one later.
  */
 template <bool ANEW = false>
 SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool told, const symm_wait_record &r)
@@ -138,9 +138,9 @@ SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool told, const sy
 }
 
 /*
- * Waits until n signals beyond those taken have come, and takes `take` of them. Returns whether
- * they have come, with the word of the last one; false after an abort. The poison is read beside
- * every poll, so it costs no round trip.
+ * Waits for n signals that were not taken, and takes `take` of them. Returns whether they have
+ * come, with the word of the last one; false after an abort. Each poll also reads the poison word
+ * in parallel, so this costs no round trip.
  */
 SYMM_DEV bool wait(const symm_view &v, symm_signal_pad *pad, int channel, int from, uint32_t n,
                    uint32_t take, uint32_t *word)
@@ -176,8 +176,8 @@ SYMM_DEV bool wait(const symm_view &v, symm_signal_pad *pad, int channel, int fr
 }
 
 /*
- * Orders unicast and multicast accesses. It takes microseconds, so a group without multicast, which
- * has no multicast address to use, goes without.
+ * Orders unicast and multicast accesses. The fence takes microseconds, so a group without multicast
+ * skips it.
  */
 SYMM_DEV void fence_if_multicast(const symm_view &v)
 {
@@ -186,8 +186,8 @@ SYMM_DEV void fence_if_multicast(const symm_view &v)
 }
 
 /*
- * The first half of a barrier that carries a word, on N channels from this one on, each with
- * its word. The ranks are spread over the threads of the block.
+ * The first half of a barrier with a word, on N channels from this one on, each with its own word.
+ * The block's threads share the ranks.
  */
 template <int N>
 SYMM_DEV void arrive(const symm_view &v, symm_signal_pad *pad, int channel,
@@ -208,8 +208,10 @@ SYMM_DEV void arrive(const symm_view &v, symm_signal_pad *pad, int channel, uint
     arrive<1>(v, pad, channel, {word});
 }
 
-/* Returns, in the thread that has met it, a rank that came with another word; -1: none; -2: the
- * group is aborted. The first rank is thread number `thread`'s, which is 0 or the block has it. */
+/*
+ *  The second half. Each thread returns a rank that came with another word; -1: none; -2: the group
+ * is aborted. Thread number `thread`, which must exist, waits for the first rank.
+ */
 SYMM_DEV int wait_all(const symm_view &v, symm_signal_pad *pad, int channel, uint32_t word,
                       uint32_t *theirs, int thread = 0)
 {
@@ -234,9 +236,9 @@ SYMM_DEV int wait_all(const symm_view &v, symm_signal_pad *pad, int channel, uin
 /* --------------------------------------------------------------------------------- grid barrier */
 
 /*
- * A block of this grid has come. Of the channel's cell with this rank itself, `sent` counts the
- * blocks that have come, and `taken` is what it was when this round began. One thread; returns
- * whether it was the last one, which then must call grid_open.
+ * Counts the arrival of a block of this grid. In the channel's cell of this rank with itself,
+ * `sent` counts arrivals and `taken` is its value at the beginning of the round. One thread.
+ * Returns whether the block is the last one, which must then call grid_open.
  */
 SYMM_DEV bool grid_arrive(symm_signal_cell *cell, uint32_t *round)
 {
@@ -272,7 +274,7 @@ SYMM_DEV void grid_wait(const symm_view &v, symm_signal_pad *pad, int channel, u
         untell(v);
 }
 
-/* With `meet`, the last block meets those of the other ranks before it lets its own go on. */
+/* With `meet`, the last block first performs a barrier with the other ranks' last blocks. */
 SYMM_DEV void grid_barrier(const symm_view &v, symm_signal_pad *pad, int channel, bool meet)
 {
     symm_signal_cell *cell = signal_cell(v, pad, channel, v.rank);

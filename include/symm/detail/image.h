@@ -1,6 +1,6 @@
 /*
- * What symm_add_kernels() generates and symm_kernel_load() reads: one set of kernels, compiled for
- * the GPU and for the emulated driver. Internal; it may change with every version.
+ * An image: one set of kernels, compiled for GPUs and for the emulated driver. symm_add_kernels()
+ * generates it, symm_kernel_load() reads it. Internal; may change with every version.
  */
 #ifndef SYMM_DETAIL_IMAGE_H
 #define SYMM_DETAIL_IMAGE_H
