@@ -45,7 +45,7 @@ typedef enum symm_dlpack_mode {
  * symm_peer(), collectives and kernels accept it until the deleter runs. As with symm_free(), its
  * bytes are used again once every rank has freed them. On failure the group keeps it.
  *
- * Scope: Local; any thread at any time.
+ * Scope:  Local; any thread at any time.
  * Shapes: 0 <= ndim <= SYMM_MAX_DIMS; ndim 0 is one element. An extent of 0 makes an empty tensor,
  *         whose data may be NULL when it is lent. Any stride, negative and 0 too.
  * Memory: *out lives until one reader calls its deleter, once. The deleter never waits and may run

@@ -1,12 +1,12 @@
 /*
  * symm/matmul.h - matrix products fused with communication.
  *
- * Create once (Collective: the ranks compare their shapes, workspace is allocated, the way is
- * chosen), run often (Stream-ordered: it only enqueues, and is captured freely), destroy. Strides
- * say the layout: a matrix of any two strides is taken as it lies, so there are no flags for
+ * Create a product once (Collective: compares the ranks' shapes, allocates workspace, chooses the
+ * transport), run it often (Stream-ordered: only enqueues, may be captured), destroy it. Strides
+ * give the layout: matrices with any two strides are accepted, so there are no flags for
  * transposition.
  *
- * docs/matmul.md says how the data flow and who waits for whom.
+ * docs/matmul.md explains the data flow and the waits.
  */
 #ifndef SYMM_MATMUL_H
 #define SYMM_MATMUL_H
@@ -18,14 +18,15 @@ extern "C" {
 #endif
 
 /*
- * m rows of A altogether, n columns on this rank, k between them, l products of that shape.
+ * m: rows of A on all ranks; n: columns on this rank; k: the common extent; l: batch, products of
+ * this shape.
  *
  *     kind               a                      b          d, c       every rank gets
  *     MATMUL             [m, k]                 [k, n]     [m, n]     its own product
  *     ALL_GATHER_MATMUL  this rank's rows of A  [k, n]     [m, n]     all rows, its columns
  *
- * In the second, rank r of R has m / R rows of A, one more if r < m % R, and A's rows are those of
- * the ranks one after the other.
+ * In ALL_GATHER_MATMUL, rank r of R has m / R rows of A, and one more if r < m % R. A consists of
+ * the ranks' rows in rank order.
  */
 typedef enum symm_matmul_kind { SYMM_MATMUL = 0, SYMM_ALL_GATHER_MATMUL } symm_matmul_kind;
 
@@ -33,14 +34,15 @@ typedef enum symm_matmul_kind { SYMM_MATMUL = 0, SYMM_ALL_GATHER_MATMUL } symm_m
 typedef enum symm_activation { SYMM_NONE = 0, SYMM_GELU, SYMM_SILU } symm_activation;
 
 /*
- * How an all-gather goes with its product. The result is the same, to the bit; on GPUs with
- * cuBLASLt, of 512 rows (m x l) or fewer, only with SYMM_MATMUL_CUBLAS=0: see docs/matmul.md.
+ * How an all-gather is combined with its product. All strategies give the same bits. Exception: on
+ * GPUs with cuBLASLt, products of 512 rows (m x l) or fewer, unless SYMM_MATMUL_CUBLAS=0; see
+ * docs/matmul.md.
  */
 typedef enum symm_strategy {
     SYMM_STRATEGY_AUTO = 0,
-    SYMM_STRATEGY_FUSED,     /* one product, which takes rows as they come */
-    SYMM_STRATEGY_PIPELINED, /* a product for each rank's rows, beside the copies of the next */
-    SYMM_STRATEGY_UNFUSED    /* an all-gather, and then one product */
+    SYMM_STRATEGY_FUSED,     /* one product, which uses rows as they arrive */
+    SYMM_STRATEGY_PIPELINED, /* one product per rank's rows, overlapping the copies of the next */
+    SYMM_STRATEGY_UNFUSED    /* an all-gather, then one product */
 } symm_strategy;
 
 #define SYMM_MATMUL_MAX_B 4
@@ -48,21 +50,21 @@ typedef enum symm_strategy {
 /*
  * d[i] = activation(alpha a b[i] + beta c[i] + bias[i]), for i from 0 to nb - 1.
  *
- * Tensors have two dimensions, or three: [l, rows, columns], all of them with the same l; with two
- * dimensions l is 1. What has dtype 0 is not there; from nb on nothing is. `data` may be NULL here
- * and given to symm_matmul_run() instead.
+ * Tensors have two dimensions, or three, [l, rows, columns], all with the same l. With two
+ * dimensions l is 1. A tensor with dtype 0 is absent; all tensors from index nb on must be absent.
+ * `data` may be NULL here and be given to symm_matmul_run() instead.
  */
 typedef struct symm_matmul_desc {
     symm_matmul_kind kind;
     symm_strategy strategy;
     symm_activation activation;
-    int nb;                              /* products with the same A; 0 means 1 */
+    int nb;                              /* number of products with the same A; 0 means 1 */
     symm_tensor a;                       /* bfloat16 or float16 */
     symm_tensor b[SYMM_MATMUL_MAX_B];    /* of a's type */
     symm_tensor c[SYMM_MATMUL_MAX_B];    /* optional; bfloat16, float16 or float32 */
     symm_tensor d[SYMM_MATMUL_MAX_B];    /* bfloat16, float16 or float32 */
     symm_tensor bias[SYMM_MATMUL_MAX_B]; /* optional; [n], [1, n] or [l, 1, n]; as c */
-    symm_tensor gathered_a;              /* optional; [m, k] of a's type: all of A, to be written */
+    symm_tensor gathered_a;              /* optional output; [m, k] of a's type: all of A */
     uint64_t reserved[8];
 } symm_matmul_desc;
 
@@ -78,39 +80,38 @@ typedef struct symm_matmul symm_matmul;
 /*
  * Prepares a product. Products accumulate in fp32, add bias and c in fp32, and round once.
  *
- * Scope:  Collective over the group, for every kind: the ranks compare kind, strategy, m, k, l, a's
- *         type, nb and whether A is wanted. n, and all that has n columns, may differ.
- * Shapes: as above; every extent at least 1, but a may have no rows where m < nranks. Any strides
- *         of at least 0 for a, b, c and bias; d's and gathered_a's elements must be apart. Whatever
- *         the layout it runs; the fastest are rows or columns that lie one after the other, aligned
- *         to 16 bytes.
+ * Scope:  Collective over the group, for every kind. The ranks compare kind, strategy, m, k, l, a's
+ *         type, nb and whether gathered_a is given. n may differ, and so may the tensors with n
+ *         columns.
+ * Shapes: as above. Every extent is at least 1, but a may have no rows if m < nranks. a, b, c and
+ *         bias may have any strides from 0; the elements of d and gathered_a must not overlap.
+ *         Every layout runs. Contiguous rows or columns, aligned to 16 bytes, are fastest.
  * Units:  strides are in elements.
- * Memory: ALL_GATHER_MATMUL allocates symmetric memory of the group for all of A (m x k x l
- *         elements, rows rounded up to 16 bytes) on ranks of two or more, until it is destroyed.
- *         A product that is left to cuBLASLt has up to 32 MiB of device memory, and after an
- *         all-gather up to the size of A more, which the next one gets when it is destroyed.
- * Errors: ERROR_ARGUMENT     on every rank if it is so on one, which is named: a shape, type or
- *                            stride that does not fit, an unknown enum, reserved words that are not
- *                            0, NULL; rows that are not this rank's part of m; a tensor past nb;
- *                            data that symm_matmul_run would refuse
- *         ERROR_UNSUPPORTED  an extent of more than 2^31 - 1024, more rows than that in all l of a
- *                            rank's rows of A, 2^31 or more tiles
- *         ERROR_MISMATCH     ranks that differ in what they must agree on: named, with the values
+ * Memory: on two ranks or more, ALL_GATHER_MATMUL allocates symmetric memory of the group for all
+ *         of A (m x k x l elements, rows rounded up to 16 bytes) until it is destroyed. A product
+ *         that uses cuBLASLt has up to 32 MiB of device memory, and after an all-gather up to the
+ *         size of A more. When it is destroyed, the next such product reuses this memory.
+ * Errors: ERROR_ARGUMENT     on all ranks if on one, which the text names: a shape, type or stride
+ *                            that does not fit, an unknown enum, reserved words that are not 0,
+ *                            NULL, a number of rows that is not this rank's part of m, a tensor
+ *                            past nb, data that symm_matmul_run would refuse
+ *         ERROR_UNSUPPORTED  an extent, or l times a rank's rows of A, above 2^31 - 1024; 2^31 or
+ *                            more tiles
+ *         ERROR_MISMATCH     ranks differ in a compared value: the text names ranks and values
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE (capturing)
  */
 SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc,
                                         symm_matmul **out);
 
 /*
- * Enqueues the product. The a of an ALL_GATHER_MATMUL need not be symmetric memory: its rows are
- * sent to the other ranks from where they lie, if they lie one after the other and aligned to 16
- * bytes, else from a copy.
+ * Enqueues the product. The a of an ALL_GATHER_MATMUL need not be symmetric memory. If its rows are
+ * contiguous and aligned to 16 bytes, they are sent from a itself, else from a copy.
  *
- * It is no barrier: beyond a, d and gathered_a it orders nothing between ranks.
+ * It is not a barrier: it orders only accesses to a, d and gathered_a between ranks.
  *
- * alpha and beta are read before the call returns: a graph keeps the values of its capture. They
- * may differ between ranks. A factor of 0 leaves its term out, as in BLAS, and no NaN or infinity
- * of it reaches d:
+ * alpha and beta are read before the call returns, so a graph keeps the values of its capture. They
+ * may differ between ranks. As in BLAS, a factor of 0 drops its term, including NaNs and
+ * infinities:
  *
  *     beta 0   c is not read.
  *     alpha 0  a and b are not multiplied, whatever the strategy, with and without cuBLASLt:
@@ -118,31 +119,31 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  *              and gathered_a is written, as always.
  *
  * Scope:  Stream-ordered; ALL_GATHER_MATMUL by all ranks of the group, with products that were
- *         created together. Runs of one product follow each other: on other streams too.
+ *         created together. Runs of one product are ordered, also on different streams.
  * Memory: all matrices must stay valid until the run is done on the stream. d and gathered_a must
- *         not overlap anything that is read, but d[i] may be c[i], with the same type and strides.
- * Errors: ERROR_ARGUMENT  NULL where there is no data, data for what the description has not, a
- *                         beta other than 0 where it has no c, an address that is not aligned to
- *                         its elements, symmetric memory that is too short, memory that the device
- *                         cannot access (a host array), an overlap; m is NULL
- *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed; if rows were on
- *                         their way, fused or pipelined and not in a capture, the group ends with
- *                         ERROR_PEER
+ *         not overlap any input, except that d[i] may be c[i] with the same type and strides.
+ * Errors: ERROR_ARGUMENT  NULL for a tensor without data, data for an absent tensor, beta other
+ *                         than 0 without c, an address that is not aligned to its elements,
+ *                         symmetric memory that is too short, memory that the device cannot access
+ *                         (a host array), an overlap, m is NULL
+ *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed. If rows were
+ *                         already being sent (fused or pipelined, not in a capture), the group ends
+ *                         with ERROR_PEER
  *         ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE, ERROR_MISMATCH (SYMM_CHECK=1)
  */
 SYMM_API symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args,
                                      symm_stream stream);
 
 /*
- * Gives back what the product has. Its runs must be done, on this rank and, for its workspace, on
- * all: the memory is used again once every rank has destroyed it. Scope: Local; never waits. NULL
- * is fine. A product that is left is gone with its group.
+ * Destroys the product. Its runs must be done on this rank. Its symmetric workspace is used again
+ * once every rank has destroyed the product. Scope: Local; never waits. NULL is fine. A group
+ * destroys its remaining products.
  */
 SYMM_API void symm_matmul_destroy(symm_matmul *m);
 
 /*
- * The strategy that symm_matmul_run() takes: what was asked for, or what AUTO came to; AUTO where
- * nothing is gathered. The same on all ranks. Scope: Local. NULL: AUTO.
+ * The strategy that symm_matmul_run() uses: the requested one, or the choice of AUTO. AUTO if
+ * nothing is gathered or m is NULL. The same on all ranks. Scope: Local.
  */
 SYMM_API symm_strategy symm_matmul_strategy(const symm_matmul *m);
 

@@ -149,7 +149,7 @@ SYMM_API void *symm_context_driver_symbol(symm_context *ctx, const char *name);
  * Creates a group of the ranks ranks[0..nranks-1] of `of`, in that order. A second group over the
  * same ranks is cheap. Use one group per stream to communicate on several streams at the same time.
  *
- * Scope: Collective over the members only; other ranks do not take part.
+ * Scope:  Collective over the members only; other ranks do not take part.
  * Errors: ERROR_ARGUMENT  a rank outside of `of`, a rank twice, or this rank not in the list: on
  *                         this rank alone; the others wait for a correct call. out is NULL: on all
  *                         members
@@ -194,7 +194,7 @@ SYMM_API symm_status symm_check(symm_group *group);
  * of an end before any rank does. If this returns OK, the results of everything enqueued on the
  * stream through this group are right.
  *
- * Scope: Local; one round trip on a socket, some ten microseconds. Returns even if a peer is dead,
+ * Scope:  Local; one round trip on a socket, some ten microseconds. Returns even if a peer is dead,
  *         since the waits of kernels end with the group.
  * Errors: ERROR_PEER, ERROR_TIMEOUT, ERROR_MISMATCH  sticky; the text names rank and cause
  *         ERROR_DRIVER  the stream has failed

@@ -278,9 +278,9 @@ const char *symm__auto_refuses(enum symm_operation operation, symm_algo algo, bo
         if (algorithm->algo != algo)
             continue;
         if (algorithm->ranks_differ)
-            return "may give each rank other bits, so that auto must not take it";
+            return "may give ranks different bits, so auto must not use it";
         if (algorithm->operation == operation && symm__needs_symmetric(algorithm) && !symmetric)
-            return "takes symmetric memory only";
+            return "needs symmetric memory";
     }
     return NULL;
 }

@@ -1,4 +1,4 @@
-/* Packets, for both machines. */
+/* Packets, for both targets. */
 #ifndef SYMM_DETAIL_DEVICE_PACKET_CUH
 #define SYMM_DETAIL_DEVICE_PACKET_CUH
 
@@ -12,7 +12,7 @@ SYMM_DEV uint32_t symm_dev_epoch(const symm_view &v, symm_signal_pad *pad, int c
     const uint32_t poison = symm_detail::load_relaxed(v.poison),
                    before = symm_detail::load_relaxed(count);
     const uint32_t epoch = before == UINT32_MAX ? 2 : before + 1;
-    __syncthreads(); /* everyone has read it */
+    __syncthreads(); /* all threads have read it */
     if (symm_detail::thread_index() == 0)
         symm_detail::store_relaxed(count, epoch);
     return __syncthreads_or(poison != 0) ? 0 : epoch;
