@@ -276,7 +276,7 @@ static void *drop_later(void *arg)
 }
 
 /* Deleters in another thread, in another order, while this thread gives, frees and waits. */
-WORLD_RANK(drop_elsewhere)
+WORLD_TEST(deleters_run_in_any_thread, 2, _i)
 {
     enum { MANY = 100, ROUNDS = 5 };
     static const int64_t shape[] = {77};
@@ -309,18 +309,6 @@ WORLD_RANK(drop_elsewhere)
     CHECK_RANK(self, pending(ctx) == 0);
 out:;
 }
-
-START_TEST(deleters_run_in_any_thread)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, drop_elsewhere, NULL, 40);
-}
-END_TEST
-
-START_TEST(deleters_run_in_any_thread_between_threads)
-{
-    ranks_run_ok(2, RANKS_AS_THREADS, drop_elsewhere, NULL, 40);
-}
-END_TEST
 
 /* -------------------------------------------------------------------------------------------------
  * after the end */
@@ -597,8 +585,7 @@ int main(void)
     TCase *whose = test_case(suite, "whose the memory is", 60);
     tcase_add_test(whose, a_view_frees_nothing_and_an_owner_frees_once);
     tcase_add_test(whose, bytes_are_used_again_only_when_every_rank_has_let_go);
-    tcase_add_test(whose, deleters_run_in_any_thread);
-    tcase_add_test(whose, deleters_run_in_any_thread_between_threads);
+    tcase_add_loop_test(whose, deleters_run_in_any_thread, 0, 2);
     TCase *after = test_case(suite, "after the end", 60);
     tcase_add_test(after, a_deleter_after_group_or_context_have_gone_is_harmless);
     tcase_add_test(after, deleters_run_while_the_group_goes);

@@ -267,7 +267,9 @@ END_TEST
 /* -------------------------------------------------------------------------------------------------
  * kernels */
 
-WORLD_RANK(mix_host_and_kernels)
+/* In the second round the counters wrap. */
+WORLD_TEST(kernels_and_the_host_share_the_counters, 2, _i,
+           .env = {{"SYMM_EPOCH_START", _i ? "4294967200" : "0"}})
 {
     symm_kernel *kernel = NULL;
     test_signal_args a = {.channel = 1, .peer = 1 - self->rank};
@@ -298,20 +300,11 @@ out:
     symm_kernel_unload(kernel);
 }
 
-START_TEST(kernels_and_the_host_share_the_counters)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, mix_host_and_kernels, NULL, 30);
-}
-END_TEST
+/* Shared memory of three launches; all of a device's among it. */
+static const uint32_t smem_sizes[2][3] = {{0, 0, 0}, {50 << 10, 227 << 10, 64 << 10}};
 
-START_TEST(kernels_and_the_host_share_the_counters_across_the_wrap)
-{
-    setenv("SYMM_EPOCH_START", "4294967200", 1);
-    ranks_run_ok(2, RANKS_AS_THREADS, mix_host_and_kernels, NULL, 30);
-}
-END_TEST
-
-WORLD_RANK(exchange_in_a_kernel)
+WORLD_TEST(a_users_kernel_writes_to_its_neighbour_between_barriers, _i ? 2 : 3, _i == 2,
+           .arg = (void *)(uintptr_t)smem_sizes[_i > 0])
 {
     enum { BLOCKS = 4, THREADS = 96 };
     symm_kernel *kernel = NULL;
@@ -340,21 +333,6 @@ out:
     symm_kernel_unload(kernel);
 }
 
-START_TEST(a_users_kernel_writes_to_its_neighbour_between_barriers)
-{
-    uint32_t smem_nbytes[3] = {0, 0, 0};
-    ranks_run_ok(3, RANKS_AS_PROCESSES, exchange_in_a_kernel, smem_nbytes, 60);
-}
-END_TEST
-
-START_TEST(a_users_kernel_gets_all_the_shared_memory_of_a_device)
-{
-    uint32_t smem_nbytes[3] = {50 << 10, 227 << 10, 64 << 10};
-    ranks_run_ok(2, RANKS_AS_PROCESSES, exchange_in_a_kernel, smem_nbytes, 60);
-    ranks_run_ok(2, RANKS_AS_THREADS, exchange_in_a_kernel, smem_nbytes, 60);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("signal");
@@ -371,9 +349,7 @@ int main(void)
     tcase_add_loop_test(wrap, sums_are_right_across_the_wrap_of_the_counters, 0, 4);
     tcase_add_loop_test(wrap, signals_and_barriers_are_right_across_the_wrap_of_the_counters, 0, 4);
     TCase *kernels = test_case(suite, "kernels", 60);
-    tcase_add_test(kernels, kernels_and_the_host_share_the_counters);
-    tcase_add_test(kernels, kernels_and_the_host_share_the_counters_across_the_wrap);
-    tcase_add_test(kernels, a_users_kernel_writes_to_its_neighbour_between_barriers);
-    tcase_add_test(kernels, a_users_kernel_gets_all_the_shared_memory_of_a_device);
+    tcase_add_loop_test(kernels, kernels_and_the_host_share_the_counters, 0, 2);
+    tcase_add_loop_test(kernels, a_users_kernel_writes_to_its_neighbour_between_barriers, 0, 3);
     return test_main(suite);
 }

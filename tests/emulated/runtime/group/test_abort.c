@@ -423,7 +423,7 @@ out:
     symm_group_destroy(other);
 }
 
-WORLD_RANK(outlive_a_stranger)
+WORLD_TEST(a_death_ends_the_groups_of_the_dead_and_no_other, 4, .lost = 1u << 3)
 {
     static const int rest[] = {0, 1, 2};
     symm_group *few = NULL;
@@ -440,15 +440,6 @@ WORLD_RANK(outlive_a_stranger)
 out:
     symm_group_destroy(few);
 }
-
-START_TEST(a_death_ends_the_groups_of_the_dead_and_no_other)
-{
-    struct rank_report reports[4];
-    ranks_run(4, RANKS_AS_PROCESSES, outlive_a_stranger, NULL, reports, 30);
-    ck_assert_int_eq(reports[3].end, RANK_KILLED);
-    ranks_assert_ok(reports, 3);
-}
-END_TEST
 
 /* -------------------------------------------------------------------------------------------- the
  * promise */

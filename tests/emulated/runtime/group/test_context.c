@@ -62,15 +62,9 @@ out:
 /* ------------------------------------------------------------------------------------------------
  * worlds */
 
-START_TEST(worlds_of_every_size_work_as_processes)
+START_TEST(worlds_of_every_size_work)
 {
-    ranks_run_ok(_i, RANKS_AS_PROCESSES, exercise_world, NULL, 60);
-}
-END_TEST
-
-START_TEST(worlds_of_every_size_work_as_threads)
-{
-    ranks_run_ok(_i, RANKS_AS_THREADS, exercise_world, NULL, 60);
+    ranks_run_ok(_i / 2 + 1, (enum ranks_mode)(_i % 2), exercise_world, NULL, 60);
 }
 END_TEST
 
@@ -80,24 +74,11 @@ RANKS_TEST(without_any_launcher_it_is_a_world_of_one, 1)
     join_and_sum(self, NULL);
 }
 
-static void join_three_times(struct rank *self, void *arg)
+RANKS_TEST(a_context_is_created_again, 3, _i)
 {
     for (uint64_t round = 0; round < 3 && !self->report->failed[0]; round++)
         exercise_world(self, &round);
-    (void)arg;
 }
-
-START_TEST(a_context_is_created_again_in_the_same_process)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, join_three_times, NULL, 60);
-}
-END_TEST
-
-START_TEST(a_context_is_created_again_by_the_same_threads)
-{
-    ranks_run_ok(3, RANKS_AS_THREADS, join_three_times, NULL, 60);
-}
-END_TEST
 
 RANKS_TEST(a_process_holds_two_contexts_at_once, 3)
 {
@@ -179,7 +160,7 @@ static void join_by_all_gather(struct rank *self, void *arg)
     if (user.board->fails) {
         rank_note(self, symm_context_create(&config, &ctx));
         CHECK_RANK(self, self->report->status != SYMM_OK && !ctx);
-        CHECK_RANK_MSG(self, strstr(self->report->text, "all_gather"), "%s", self->report->text);
+        RANK_TEXT(self, "all_gather");
     out:
         return;
     }
@@ -189,15 +170,7 @@ static void join_by_all_gather(struct rank *self, void *arg)
 START_TEST(a_users_all_gather_joins)
 {
     struct board *board = make_board(4);
-    ranks_run_ok(4, RANKS_AS_PROCESSES, join_by_all_gather, board, 20);
-    munmap(board, sizeof *board);
-}
-END_TEST
-
-START_TEST(a_users_all_gather_joins_threads)
-{
-    struct board *board = make_board(4);
-    ranks_run_ok(4, RANKS_AS_THREADS, join_by_all_gather, board, 20);
+    ranks_run_ok(4, (enum ranks_mode)_i, join_by_all_gather, board, 20);
     munmap(board, sizeof *board);
 }
 END_TEST
@@ -316,101 +289,22 @@ END_TEST
 /* -------------------------------------------------------------------------------------------- side
  * by side */
 
-START_TEST(two_jobs_at_once_do_not_meet)
-{
-    struct rank_report one[3], two[3];
-    struct ranks *first = ranks_start(3, RANKS_AS_PROCESSES, join_three_times, NULL);
-    struct ranks *second = ranks_start(3, RANKS_AS_PROCESSES, join_three_times, NULL);
-    const char *missing = ranks_finish(first, one, 60);
-    const char *also = ranks_finish(second, two, 60);
-    ck_assert_msg(!missing && !also, "%s", missing ? missing : also);
-    ranks_assert_ok(one, 3);
-    ranks_assert_ok(two, 3);
-}
-END_TEST
-
-struct same_session {
-    char session[64];
-    int die; /* join, then be killed; rank 1 does not even come */
-};
-
-static void join_named_session(struct rank *self, void *arg)
-{
-    const struct same_session *same = arg;
-    symm_config config = rank_config(self);
-    config.session = same->session;
-    if (same->die && self->rank == 1)
-        return;
-    join_and_sum(self, &config);
-}
-
-START_TEST(a_run_works_after_one_with_its_name_was_killed)
-{
-    struct same_session same = {.die = 1};
-    struct rank_report reports[2];
-    snprintf(same.session, sizeof same.session, "killed-%d", (int)getpid());
-    struct ranks *run = ranks_start(2, RANKS_AS_PROCESSES, join_named_session, &same);
-    pause_ms(500); /* rank 0 listens by now, and its socket has a name */
-    kill(ranks_pid(run, 0), SIGKILL);
-    ck_assert(!ranks_finish(run, reports, 20));
-    ck_assert_int_eq(reports[0].end, RANK_KILLED);
-    same.die = 0;
-    ranks_run_ok(2, RANKS_AS_PROCESSES, join_named_session, &same, 20);
-}
-END_TEST
-
-static int entries_of(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    int n = 0;
-    for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir))
-        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
-START_TEST(a_folder_of_200_characters_works_and_stays_clean)
-{
-    char folder[300];
-    snprintf(folder, sizeof folder, "/tmp/symm-test-%d-", (int)getpid());
-    while (strlen(folder) < 200)
-        strcat(folder, "x");
-    ck_assert_int_eq(mkdir(folder, 0700), 0);
-    setenv("SYMM_DIR", folder, 1);
-    ranks_run_ok(3, RANKS_AS_PROCESSES, exercise_world, NULL, 20);
-    ck_assert_msg(entries_of(folder) == 0, "something was left in %s", folder);
-    ck_assert_int_eq(rmdir(folder), 0);
-}
-END_TEST
-
-static void come_or_not(struct rank *self, void *arg)
+RANKS_TEST(a_rank_that_does_not_come_is_named, 3, .arg = &(int){_i ? 0 : 2})
 {
     symm_context *ctx = NULL;
     const int64_t start = now_ms();
-    if (self->rank == *(int *)arg)
+    const int absent = *(int *)arg;
+    if (self->rank == absent)
         return;
     setenv("SYMM_TIMEOUT_MS", "1500", 1);
     RANK_EXPECT(self, SYMM_ERROR_TIMEOUT, symm_context_create(NULL, &ctx));
+    if (self->rank == (absent ? 0 : 1))
+        RANK_TEXT(self, absent ? "2" : "rank 0");
     CHECK_RANK(self, !ctx);
     CHECK_RANK_MSG(self, now_ms() - start < 5000, "%lld ms", (long long)(now_ms() - start));
 out:
     symm_context_destroy(ctx);
 }
-
-START_TEST(a_rank_that_does_not_come_is_named)
-{
-    struct rank_report reports[3];
-    int absent = 2;
-    ranks_run(3, RANKS_AS_PROCESSES, come_or_not, &absent, reports, 20);
-    ranks_assert_clean(reports, 3);
-    ck_assert_msg(strstr(reports[0].text, "2"), "%s", reports[0].text);
-    absent = 0; /* the hub */
-    ranks_run(3, RANKS_AS_PROCESSES, come_or_not, &absent, reports, 20);
-    ranks_assert_clean(reports, 3);
-    ck_assert_msg(strstr(reports[1].text, "rank 0"), "%s", reports[1].text);
-}
-END_TEST
 
 /* ---------------------------------------------------------------------------------------------
  * disagreement */
@@ -593,16 +487,13 @@ int main(int argc, char **argv)
         own_path = path;
     Suite *suite = suite_create("context");
     TCase *worlds = test_case(suite, "worlds", 120);
-    tcase_add_loop_test(worlds, worlds_of_every_size_work_as_processes, 1, 9);
-    tcase_add_loop_test(worlds, worlds_of_every_size_work_as_threads, 1, 9);
-    tcase_add_test(worlds, a_context_is_created_again_in_the_same_process);
-    tcase_add_test(worlds, a_context_is_created_again_by_the_same_threads);
+    tcase_add_loop_test(worlds, worlds_of_every_size_work, 0, 16);
+    tcase_add_loop_test(worlds, a_context_is_created_again, 0, 2);
     tcase_add_test(worlds, a_process_holds_two_contexts_at_once);
     TCase *ways = test_case(suite, "ways to join", 60);
     tcase_add_test(ways, without_any_launcher_it_is_a_world_of_one);
     tcase_add_test(ways, an_explicit_configuration_joins);
-    tcase_add_test(ways, a_users_all_gather_joins);
-    tcase_add_test(ways, a_users_all_gather_joins_threads);
+    tcase_add_loop_test(ways, a_users_all_gather_joins, 0, 2);
     tcase_add_test(ways, an_all_gather_that_fails_is_named);
     tcase_add_test(ways, torchruns_variables_join);
     tcase_add_test(ways, open_mpis_variables_join);
@@ -610,10 +501,7 @@ int main(int argc, char **argv)
     tcase_add_test(ways, a_real_mpirun_starts_a_world);
     tcase_add_test(ways, symm_run_starts_a_world);
     TCase *side = test_case(suite, "side by side", 120);
-    tcase_add_test(side, two_jobs_at_once_do_not_meet);
-    tcase_add_test(side, a_run_works_after_one_with_its_name_was_killed);
-    tcase_add_test(side, a_folder_of_200_characters_works_and_stays_clean);
-    tcase_add_test(side, a_rank_that_does_not_come_is_named);
+    tcase_add_loop_test(side, a_rank_that_does_not_come_is_named, 0, 2);
     TCase *disagreement = test_case(suite, "disagreement", 60);
     tcase_add_test(disagreement, another_version_of_the_header_is_refused);
     tcase_add_test(disagreement, a_wrong_device_on_one_rank_fails_all_and_is_named);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "collective.h"
 #include "exercise.h"
+#include "group_pair.h"
 #include "test.h"
 #include "world.h"
 
@@ -36,7 +36,7 @@ static int place_of(const int ranks[], int n, int rank)
 /* ------------------------------------------------------------------------------------------------
  * which ranks */
 
-WORLD_RANK(try_every_subset)
+WORLD_TEST(any_subset_of_the_ranks_makes_a_group, 4, _i)
 {
     symm_group *g = NULL;
     int ranks[RANKS_MAX];
@@ -50,35 +50,15 @@ WORLD_RANK(try_every_subset)
                  exercise_all_reduce(self, ctx, g, SYMM_ALGO_TWO_SHOT, SYMM_BFLOAT16, 777, mask));
         RANK_TRY(self, symm_group_destroy(g));
         g = NULL;
-        self->report->value[0]++;
     }
 out:
     symm_group_destroy(g);
 }
 
-START_TEST(any_subset_of_the_ranks_makes_a_group)
-{
-    struct rank_report reports[4];
-    ranks_run(4, RANKS_AS_PROCESSES, try_every_subset, NULL, reports, 60);
-    ranks_assert_ok(reports, 4);
-    for (int r = 0; r < 4; r++)
-        ck_assert_int_eq(reports[r].value[0], 8); /* each rank is in half of the 16 sets */
-}
-END_TEST
-
-START_TEST(any_subset_of_threads_makes_a_group)
-{
-    ranks_run_ok(4, RANKS_AS_THREADS, try_every_subset, NULL, 60);
-}
-END_TEST
-
-RANKS_TEST(groups_overlap, 4)
+WORLD_TEST(groups_overlap, 4)
 {
     static const int low[] = {0, 1, 2}, high[] = {1, 2, 3}, ends[] = {3, 0};
-    symm_context *ctx = NULL;
-    symm_group *world, *a = NULL, *b = NULL, *c = NULL;
-    RANK_TRY(self, rank_join(self, &ctx));
-    world = symm_context_world(ctx);
+    symm_group *a = NULL, *b = NULL, *c = NULL;
     if (self->rank <= 2)
         RANK_TRY(self, symm_group_create(world, 3, low, &a));
     if (self->rank >= 1)
@@ -99,7 +79,6 @@ out:
     symm_group_destroy(c);
     symm_group_destroy(a);
     symm_group_destroy(b);
-    symm_context_destroy(ctx);
 }
 
 WORLD_TEST(a_group_numbers_its_ranks_in_the_order_given, 4)
@@ -293,15 +272,13 @@ START_TEST(creating_a_group_again_takes_less_than_a_millisecond)
 }
 END_TEST
 
-RANKS_TEST(many_groups_live_at_once_and_die_with_the_context, 3)
+WORLD_TEST(many_groups_live_at_once_and_die_with_the_context, 3)
 {
     enum { MANY = 40 };
     static const int all[] = {0, 1, 2};
-    symm_context *ctx = NULL;
     symm_group *g[MANY] = {NULL};
-    RANK_TRY(self, rank_join(self, &ctx));
     for (int i = 0; i < MANY; i++)
-        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, all, &g[i]));
+        RANK_TRY(self, symm_group_create(world, 3, all, &g[i]));
     for (int i = 0; i < MANY; i += 7)
         RANK_TRY(self, exercise_all_reduce(self, ctx, g[i], SYMM_ALGO_ONE_SHOT, SYMM_FLOAT16, 300,
                                            (uint64_t)i));
@@ -311,129 +288,42 @@ RANKS_TEST(many_groups_live_at_once_and_die_with_the_context, 3)
     }
     RANK_TRY(self,
              exercise_all_reduce(self, ctx, g[MANY - 1], SYMM_ALGO_AUTO, SYMM_FLOAT16, 300, 99));
-out:
-    symm_context_destroy(ctx); /* takes the other half along */
+out:; /* leaving takes the other half along */
 }
 
 /* -------------------------------------------------------------------------------------------------
  * one order */
 
-/* What a group does over and over in a graph, with what it must come to. */
-struct line {
-    struct collective call;
-    symm_group *group;
-    symm_stream stream;
-    symm_graph graph;
-    char *in, *out, *host;
-};
-
-enum { LINE_RANKS = 3, LINE_COUNT = 700, LINE_MOST = LINE_RANKS * LINE_COUNT * 4 };
-
-static symm_status line_open(struct rank *self, symm_context *ctx, struct line *l)
-{
-    int ranks[RANKS_MAX];
-    for (int r = 0; r < self->nranks; r++)
-        ranks[r] = r;
-    l->host = calloc(1, LINE_MOST);
-    RANK_TRY(self, symm_group_create(symm_context_world(ctx), self->nranks, ranks, &l->group));
-    RANK_TRY(self, symm_stream_create(ctx, &l->stream));
-    RANK_TRY(self, symm_alloc(l->group, LINE_MOST, (void **)&l->in));
-    RANK_TRY(self, symm_alloc(l->group, LINE_MOST, (void **)&l->out));
-    collective_fill(&l->call, self->rank, self->nranks, l->host);
-    RANK_TRY(self, symm_copy(l->in, l->host, LINE_MOST, l->stream));
-    RANK_TRY(self, symm_synchronize(l->group, l->stream));
-    RANK_TRY(self, symm_graph_begin(l->stream));
-    RANK_TRY(self, symm_fill(l->out, 0xff, LINE_MOST, l->stream));
-    RANK_TRY(self, collective_call(&l->call, l->group, l->in, l->out, l->stream));
-    RANK_TRY(self, symm_graph_end(l->stream, &l->graph));
-out:
-    return self->report->status;
-}
-
-/* One replay, and now and then eager work between two of them. */
-static symm_status line_step(struct rank *self, struct line *l, int step)
-{
-    struct collective eager = l->call;
-    eager.algo = SYMM_ALGO_AUTO;
-    eager.count = 1 + (size_t)step % 50;
-    if (step % 10 == 9)
-        RANK_TRY(self, collective_call(&eager, l->group, l->in, l->out, l->stream));
-    RANK_TRY(self, symm_graph_launch(l->graph, l->stream));
-out:
-    return self->report->status;
-}
-
-static symm_status line_look(struct rank *self, struct line *l)
-{
-    RANK_TRY(self, symm_copy(l->host, l->out, LINE_MOST, l->stream));
-    RANK_TRY(self, symm_synchronize(l->group, l->stream));
-    self->report->wrong += collective_wrong(&l->call, self->rank, self->nranks, l->host);
-    self->report->value[0]++;
-out:
-    return self->report->status;
-}
-
-static void line_close(struct line *l)
-{
-    symm_graph_destroy(l->graph);
-    symm_stream_destroy(l->stream);
-    symm_group_destroy(l->group);
-    free(l->host);
-}
-
-static struct two_lines {
-    int steps; /* 0: as many as there is time for */
-    struct collective_variant variants[2];
-} two_lines[] = {
-    {0, {{ALL_REDUCE, SYMM_ALGO_ONE_SHOT}, {ALL_REDUCE, SYMM_ALGO_TWO_SHOT}}},
-    {0, {{ALL_REDUCE, SYMM_ALGO_LOW_LATENCY}, {ALL_REDUCE, SYMM_ALGO_LOW_LATENCY_TWO_SHOT}}},
-    {300, {{REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT}, {ALL_GATHER, SYMM_ALGO_ONE_SHOT}}},
-    {300, {{ALL_GATHER, SYMM_ALGO_LOW_LATENCY}, {REDUCE_SCATTER, SYMM_ALGO_LOW_LATENCY}}},
-    {300, {{REDUCE_SCATTER, SYMM_ALGO_MULTIMEM}, {ALL_GATHER, SYMM_ALGO_MULTIMEM}}},
-};
-enum { NTWO_LINES = sizeof two_lines / sizeof two_lines[0] };
-
-WORLD_RANK(run_two_lines)
-{
-    const struct two_lines *two = arg;
-    struct line lines[2] = {{.host = NULL}, {.host = NULL}};
-    for (uint64_t i = 0; i < 2; i++) {
-        lines[i].call = (struct collective){.operation = two->variants[i].operation,
-                                            .algo = two->variants[i].algo,
-                                            .dtype = SYMM_FLOAT32,
-                                            .count = LINE_COUNT,
-                                            .max_blocks = 1,
-                                            .round = 1 + i};
-        if (line_open(self, ctx, &lines[i]) != SYMM_OK)
-            goto out;
+static const struct group_pair group_pairs[] = {
+#define PAIR(n, ...)                                                                               \
+    {                                                                                              \
+        {__VA_ARGS__}, .count = 700, .max_blocks = 1, .replays = n, .looks = 50                    \
     }
-    for (int step = 0; step < two->steps; step++) {
-        /* Odd ranks launch the other line first: nothing orders the two groups. */
-        RANK_TRY(self, line_step(self, &lines[self->rank % 2], step));
-        RANK_TRY(self, line_step(self, &lines[1 - self->rank % 2], step));
-        for (int i = 0; i < 2 && step % 50 == 49; i++)
-            RANK_TRY(self, line_look(self, &lines[i]));
-    }
-    for (int i = 0; i < 2; i++)
-        RANK_TRY(self, symm_synchronize(lines[i].group, lines[i].stream));
-out:
-    line_close(&lines[0]);
-    line_close(&lines[1]);
+    PAIR(1000, {ALL_REDUCE, SYMM_ALGO_ONE_SHOT}, {ALL_REDUCE, SYMM_ALGO_TWO_SHOT}),
+    PAIR(1000, {ALL_REDUCE, SYMM_ALGO_LOW_LATENCY}, {ALL_REDUCE, SYMM_ALGO_LOW_LATENCY_TWO_SHOT}),
+    PAIR(300, {REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT}, {ALL_GATHER, SYMM_ALGO_ONE_SHOT}),
+    PAIR(300, {ALL_GATHER, SYMM_ALGO_LOW_LATENCY}, {REDUCE_SCATTER, SYMM_ALGO_LOW_LATENCY}),
+    PAIR(300, {REDUCE_SCATTER, SYMM_ALGO_MULTIMEM}, {ALL_GATHER, SYMM_ALGO_MULTIMEM}),
+};
+enum { NGROUP_PAIRS = sizeof group_pairs / sizeof group_pairs[0] };
+
+WORLD_RANK(replay_two_groups)
+{
+    group_pair_replay(self, ctx, arg);
 }
 
 START_TEST(two_groups_on_two_streams_replay_their_graphs_a_thousand_times)
 {
-    struct rank_report reports[LINE_RANKS];
-    struct two_lines *two = &two_lines[_i];
-    if (!collective_built(two->variants[0].algo))
+    struct rank_report reports[3];
+    struct group_pair pair = group_pairs[_i];
+    if (!collective_built(pair.variants[0].algo))
         TEST_SKIP("a build without multicast");
-    if (!two->steps)
-        two->steps = INSTRUMENTED ? 200 : 1000;
-    setenv("SYMM_CHECK", "0",
-           1); /* or a call would wait for the others', which come in another order */
-    ranks_run(LINE_RANKS, RANKS_AS_PROCESSES, run_two_lines, two, reports, 150);
-    ranks_assert_ok(reports, LINE_RANKS);
-    ck_assert_int_eq(reports[0].value[0], 2 * two->steps / 50);
+    if (INSTRUMENTED && pair.replays > 300)
+        pair.replays = 200;
+    setenv("SYMM_CHECK", "0", 1); /* calls come in another order on each rank */
+    ranks_run(3, RANKS_AS_PROCESSES, replay_two_groups, &pair, reports, 150);
+    ranks_assert_ok(reports, 3);
+    ck_assert_int_eq(reports[0].value[0], 2 * pair.replays / 50);
 }
 END_TEST
 
@@ -505,8 +395,7 @@ int main(void)
 {
     Suite *suite = suite_create("group");
     TCase *ranks = test_case(suite, "which ranks", 90);
-    tcase_add_test(ranks, any_subset_of_the_ranks_makes_a_group);
-    tcase_add_test(ranks, any_subset_of_threads_makes_a_group);
+    tcase_add_loop_test(ranks, any_subset_of_the_ranks_makes_a_group, 0, 2);
     tcase_add_test(ranks, groups_overlap);
     tcase_add_test(ranks, a_group_numbers_its_ranks_in_the_order_given);
     tcase_add_loop_test(ranks, a_mistake_does_not_keep_the_members_apart, 0, 2);
@@ -518,7 +407,7 @@ int main(void)
     tcase_add_test(memory, many_groups_live_at_once_and_die_with_the_context);
     TCase *order = test_case(suite, "one order", 180);
     tcase_add_loop_test(order, two_groups_on_two_streams_replay_their_graphs_a_thousand_times, 0,
-                        NTWO_LINES);
+                        NGROUP_PAIRS);
     tcase_add_test(order, a_group_goes_on_while_another_one_waits);
     tcase_add_test(order, a_call_on_another_stream_waits_for_the_call_before);
     return test_main(suite);

@@ -237,25 +237,14 @@ END_TEST
 
 /* ---- Exits ---- */
 
-WORLD_RANK(forget_to_destroy)
+WORLD_TEST(a_rank_that_exits_is_not_called_dead, NRANKS, .lost = 1u << BAD)
 {
     if (self->rank == BAD)
         exit(0);
-    rank_note(self, symm_exchange(world, NULL, 0, NULL));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 2 (pid ", symm_exchange(world, NULL, 0, NULL));
+    RANK_TEXT(self, ") exited without destroying its context");
+out:;
 }
-
-START_TEST(a_rank_that_exits_is_not_called_dead)
-{
-    struct rank_report reports[NRANKS];
-
-    ranks_run(NRANKS, RANKS_AS_PROCESSES, forget_to_destroy, NULL, reports, 30);
-    for (int r = 0; r < BAD; r++) {
-        ck_assert_int_eq(reports[r].status, SYMM_ERROR_PEER);
-        assert_says(&reports[r], "rank 2 (pid ", true);
-        assert_says(&reports[r], ") exited without destroying its context", true);
-    }
-}
-END_TEST
 
 int main(void)
 {
