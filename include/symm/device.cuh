@@ -74,6 +74,15 @@ SYMM_DEV void symm_dev_signal(const symm_view &v, symm_signal_pad *pad, int chan
                               uint32_t n = 1);
 
 /*
+ * Counts n signals to rank `to` as sent without sending them. Returns the count that delivers them:
+ * the caller has these 8 bytes written to rank `to`'s pad, by a copy engine, behind the data that
+ * they announce. With n 0, which a sender uses after an abort, that is the count already there. One
+ * thread.
+ */
+SYMM_DEV uint64_t symm_dev_signal_reserve(const symm_view &v, symm_signal_pad *pad, int channel,
+                                          int to, uint32_t n);
+
+/*
  * Waits for n signals of rank `from` that no wait has taken yet, and takes them. One thread.
  * Acquire at system scope. After an abort it returns at once and takes none.
  */

@@ -321,6 +321,16 @@ SYMM_DEV void symm_dev_signal(const symm_view &v, symm_signal_pad *pad, int chan
     symm_detail::signal(v, pad, channel, to, n, 0);
 }
 
+SYMM_DEV uint64_t symm_dev_signal_reserve(const symm_view &v, symm_signal_pad *pad, int channel,
+                                          int to, uint32_t n)
+{
+    symm_detail::check_rank(v, "symm_dev_signal_reserve: to", to);
+    uint32_t *const sent = &symm_detail::signal_cell(v, pad, channel, to)->sent;
+    const uint32_t count = symm_detail::load_relaxed(sent) + n;
+    symm_detail::store_relaxed(sent, count);
+    return count;
+}
+
 SYMM_DEV void symm_dev_wait(const symm_view &v, symm_signal_pad *pad, int channel, int from,
                             uint32_t n)
 {

@@ -258,7 +258,7 @@ static void forget_given(struct symm_attachment *attachment)
 /* Gets the group's list, or creates it; NULL: out of memory. Under the lock. */
 static struct given_list *given_by(struct symm_group *group)
 {
-    struct given_list *list = (struct given_list *)symm__group_attached(group, forget_given);
+    struct given_list *list = (struct given_list *)symm__group_attachment(group, forget_given);
 
     if (list)
         return list;

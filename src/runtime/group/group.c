@@ -280,6 +280,18 @@ void symm__group_attach(struct symm_group *group, struct symm_attachment *attach
     pthread_mutex_unlock(&group->lock);
 }
 
+struct symm_attachment *symm__group_attachment(struct symm_group *group,
+                                               void (*release)(struct symm_attachment *))
+{
+    struct symm_attachment *at;
+
+    pthread_mutex_lock(&group->lock);
+    for (at = group->attachments; at && at->release != release; at = at->next)
+        ;
+    pthread_mutex_unlock(&group->lock);
+    return at;
+}
+
 void symm__group_detach(struct symm_group *group, struct symm_attachment *attachment)
 {
     pthread_mutex_lock(&group->lock);
@@ -289,18 +301,6 @@ void symm__group_detach(struct symm_group *group, struct symm_attachment *attach
             break;
         }
     pthread_mutex_unlock(&group->lock);
-}
-
-struct symm_attachment *symm__group_attached(struct symm_group *group,
-                                             void (*release)(struct symm_attachment *))
-{
-    struct symm_attachment *found;
-
-    pthread_mutex_lock(&group->lock);
-    for (found = group->attachments; found && found->release != release;)
-        found = found->next;
-    pthread_mutex_unlock(&group->lock);
-    return found;
 }
 
 void symm__group_let_go(struct symm_group *group)

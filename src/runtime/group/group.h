@@ -48,8 +48,8 @@ struct symm_attachment {
 void symm__group_attach(struct symm_group *group, struct symm_attachment *attachment);
 void symm__group_detach(struct symm_group *group, struct symm_attachment *attachment);
 /* The newest attachment with this release function; NULL: none. Local; any thread. */
-struct symm_attachment *symm__group_attached(struct symm_group *group,
-                                             void (*release)(struct symm_attachment *));
+struct symm_attachment *symm__group_attachment(struct symm_group *group,
+                                               void (*release)(struct symm_attachment *));
 
 /* Releases the group's attachments and memory on this rank. Local. */
 void symm__group_let_go(struct symm_group *group);

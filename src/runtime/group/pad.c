@@ -35,6 +35,14 @@ out:
     return st;
 }
 
+const uint64_t *symm__pad_arrived(const struct symm_group *group, const symm_signal_pad *pad,
+                                  int channel)
+{
+    const struct symm_signal_cell *cells = (const struct symm_signal_cell *)(const void *)pad;
+
+    return &cells[(uint64_t)channel * (uint64_t)group->nranks + (uint64_t)group->rank].arrived;
+}
+
 symm_status symm__pad_find(const struct symm_group *group, const symm_signal_pad *pad,
                            int *nchannels)
 {

@@ -14,6 +14,13 @@ size_t symm__pad_nbytes(int nchannels, int nranks);
 symm_status symm__pad_clear(const struct symm_group *group, symm_signal_pad *pad, int nchannels);
 
 /*
+ * Returns the address, in this rank's pad, of the counter of this rank's signals on a channel. On
+ * the peer that counts them, the counter is at the same offset.
+ */
+const uint64_t *symm__pad_arrived(const struct symm_group *group, const symm_signal_pad *pad,
+                                  int channel);
+
+/*
  * Finds the number of channels of a user's pad. The group may use it if all its ranks have the pad
  * and the pad was made for as many ranks. Errors: ERROR_ARGUMENT, without the name of the call
  */
