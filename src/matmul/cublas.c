@@ -1,4 +1,4 @@
-/* Problems as cuBLASLt sees them; what each context has of it. */
+/* Products by cuBLASLt: the description of problems, and the library's state in each context. */
 #include "cublas.h"
 
 #include <stdlib.h>
@@ -8,23 +8,24 @@
 #include "runtime/group/group.h"
 #include "runtime/base/log.h"
 #include "runtime/base/settings.h"
+#include "matmul/plan/lines.h"
 #include "matmul/plan/plan.h"
 
 enum { ALIGNMENT = 16, WORKSPACE_MOST = 32 << 20 };
 
-/* Device memory for sums of parts of k, and for A. */
+/* Device memory for cuBLASLt's partial sums, and for a copy of A. */
 struct workspace {
     struct workspace *next;
     CUdeviceptr at;
     uint64_t nbytes;
 };
 
-/* What a context has of it. */
+/* The library as a context has opened it. */
 struct symm_cublas {
     struct symm_attachment attachment; /* of the world */
     struct symm_context *ctx;
-    struct cublaslt lt;      /* handle NULL: it is not there */
-    struct workspace *spare; /* of products that are gone: freeing would wait for the device */
+    struct cublaslt lt;      /* handle NULL: not available */
+    struct workspace *spare; /* of destroyed products: freeing would wait for the device */
 };
 
 struct symm_cublas_product {
@@ -38,7 +39,7 @@ struct symm_cublas_product {
     struct workspace *workspace; /* NULL: none is needed */
 };
 
-/* Of the contexts' state; opening takes long, and happens once. */
+/* Guards the contexts' state; opening takes long, and happens once. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------------------------ a problem */
@@ -56,11 +57,11 @@ static int type_of(uint32_t dtype)
 }
 
 /*
- * As columns that lie one after the other; rows that do are the transposed matrix. A stride that is
- * not used is an ordinary one.
+ * Describes x to cuBLASLt, as contiguous columns; contiguous rows are a transposed matrix. Unused
+ * strides get ordinary values. Returns whether cuBLASLt takes the layout.
  */
-static bool see(const symm_matrix *x, int64_t rows, int64_t columns, int64_t l,
-                struct cublaslt_matrix *out)
+static bool describe_matrix(const symm_matrix *x, int64_t rows, int64_t columns, int64_t l,
+                            struct cublaslt_matrix *out)
 {
     const bool by_rows = columns > 1 ? x->column == 1 : rows == 1 || x->row != 1,
                by_columns = !by_rows && (rows == 1 || x->row == 1);
@@ -80,7 +81,7 @@ static bool see(const symm_matrix *x, int64_t rows, int64_t columns, int64_t l,
            lines.batch * nbytes % ALIGNMENT == 0;
 }
 
-/* All of A, once it is in one place. */
+/* All of A in one place. */
 static symm_matrix whole_a(const struct symm_problem *p)
 {
     const int64_t ld = symm__matmul_ld(p->k);
@@ -96,17 +97,19 @@ static bool lies_as(const struct cublaslt_matrix *x, const struct cublaslt_matri
            x->batch == y->batch;
 }
 
-/* Product i; flipped: d lies by rows, so that it is d' = b' a' that is asked for. */
+/* Describes product i. flipped: d is row-major, so cuBLASLt computes d' = b' a'. */
 static bool describe(const struct symm_problem *p, int i, struct cublaslt_shape *out, bool *flipped)
 {
     const int32_t n = p->n[i];
     const symm_matrix whole = whole_a(p);
     struct cublaslt_matrix a, b, c, d;
 
-    if (p->bias[i].matrix.dtype || !see(&whole, p->m, p->k, p->l, &a) ||
-        !see(&p->b[i].matrix, p->k, n, p->l, &b) || !see(&p->d[i].matrix, p->m, n, p->l, &d))
+    if (p->bias[i].matrix.dtype || !describe_matrix(&whole, p->m, p->k, p->l, &a) ||
+        !describe_matrix(&p->b[i].matrix, p->k, n, p->l, &b) ||
+        !describe_matrix(&p->d[i].matrix, p->m, n, p->l, &d))
         return false;
-    if (p->c[i].matrix.dtype && (!see(&p->c[i].matrix, p->m, n, p->l, &c) || !lies_as(&c, &d)))
+    if (p->c[i].matrix.dtype &&
+        (!describe_matrix(&p->c[i].matrix, p->m, n, p->l, &c) || !lies_as(&c, &d)))
         return false;
     *flipped = d.transposed;
     a.transposed = a.transposed != *flipped;
@@ -120,7 +123,7 @@ static bool describe(const struct symm_problem *p, int i, struct cublaslt_shape 
     return true;
 }
 
-/* Rows that come while they are multiplied are for symm's own kernels. */
+/* Rows that arrive while they are multiplied need symm's own kernels. */
 static bool is_wanted(const struct symm_problem *p)
 {
     return (int64_t)p->m * p->l <= SYMM_FEW_ROWS && p->activation == SYMM_NONE &&
@@ -134,7 +137,6 @@ static void close_library(struct symm_attachment *attachment)
 {
     struct symm_cublas *c = (struct symm_cublas *)attachment;
 
-    c->ctx->cublas = NULL;
     while (c->spare) {
         struct workspace *next = c->spare->next;
         c->ctx->drv->cuMemFree(c->spare->at);
@@ -162,15 +164,15 @@ static struct symm_cublas *open_library(struct symm_context *ctx)
     return c;
 }
 
-/* NULL: it is not there. */
+/* NULL: it is not available. */
 static struct symm_cublas *library_of(struct symm_context *ctx)
 {
     struct symm_cublas *c;
 
     pthread_mutex_lock(&lock);
-    if (!ctx->cublas)
-        ctx->cublas = open_library(ctx);
-    c = ctx->cublas;
+    c = (struct symm_cublas *)symm__group_attachment(ctx->world, close_library);
+    if (!c)
+        c = open_library(ctx);
     pthread_mutex_unlock(&lock);
     return c && c->lt.handle ? c : NULL;
 }
@@ -190,7 +192,7 @@ static struct workspace *take_spare(struct symm_cublas *c, uint64_t nbytes)
     return w;
 }
 
-/* NULL: there is no memory. */
+/* NULL: out of device memory. */
 static struct workspace *take_workspace(struct symm_cublas *c, uint64_t nbytes)
 {
     struct workspace *w = take_spare(c, nbytes);
@@ -209,17 +211,17 @@ static struct workspace *take_workspace(struct symm_cublas *c, uint64_t nbytes)
 /* ------------------------------------------------------------------------------------- products */
 
 /*
- * In the workspace of a gather nothing is between the ranks' rows if only the last one that has any
- * has fewer than the others.
+ * Whether the gathered rows are one matrix: in the workspace there is no gap between the ranks' rows
+ * if only the last rank with rows has fewer than the others.
  */
 static bool is_packed(const struct symm_problem *p)
 {
     return p->nranks == 1 || (p->l == 1 && (p->m < p->nranks || (p->m + 1) % p->nranks <= 1));
 }
 
-/* What the algorithms need, and behind it room for A. False: there is no memory. */
-static bool furnish(struct symm_cublas_product *product, const struct symm_problem *p,
-                    uint64_t sums_nbytes)
+/* Takes memory for the algorithms, and behind it for a copy of A. False: out of memory. */
+static bool take_memory(struct symm_cublas_product *product, const struct symm_problem *p,
+                        uint64_t sums_nbytes)
 {
     const uint64_t a_at = (sums_nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     symm_matrix packed = whole_a(p);
@@ -238,7 +240,7 @@ static bool furnish(struct symm_cublas_product *product, const struct symm_probl
     return true;
 }
 
-/* All of them; false: why not. What has been made then is to be forgotten. */
+/* Prepares all products; false, with the reason, if one fails. The caller then forgets them. */
 static bool make(struct symm_cublas_product *product, const struct symm_problem *p,
                  char why[CUBLASLT_WHY])
 {
@@ -256,7 +258,7 @@ static bool make(struct symm_cublas_product *product, const struct symm_problem 
             return false;
         most = made->chosen.workspace_nbytes > most ? made->chosen.workspace_nbytes : most;
     }
-    if (furnish(product, p, most))
+    if (take_memory(product, p, most))
         return true;
     strcpy(why, "no memory for its workspace");
     return false;

@@ -226,7 +226,7 @@ static bool workspace_is_untouched(const symm_matmul *m)
 {
     const uint64_t own = (uint64_t)m->problem.rank * m->plan.slab_nbytes;
     for (uint64_t i = 0; i < m->plan.workspace_nbytes; i++)
-        if (i - own >= m->plan.slab_nbytes && m->workspace[i] != UNTOUCHED)
+        if (i - own >= m->plan.slab_nbytes && m->transport.workspace[i] != UNTOUCHED)
             return false;
     return true;
 }
@@ -237,7 +237,8 @@ bool products_silence(struct stage *st, const struct protocol *protocol, struct 
     const int after_us = (int)draw_below(draw, 3000);
     struct product p = draw_product(st, draw, false);
     if (!create(st, protocol, &p) ||
-        !OK(symm_fill(p.m->workspace, UNTOUCHED, p.m->plan.workspace_nbytes, st->stream)) ||
+        !OK(symm_fill(p.m->transport.workspace, UNTOUCHED, p.m->plan.workspace_nbytes,
+                      st->stream)) ||
         !OK(symm_synchronize(st->group, st->stream)))
         return false;
     const uint32_t before = matmul_signals_here(p.m);
@@ -257,7 +258,7 @@ bool products_silence(struct stage *st, const struct protocol *protocol, struct 
     if (matmul_signals_here(p.m) != before)
         stage_fail(st, "a signal came from a rank that had aborted");
     /* Copies that are enqueued cannot be called back. */
-    if (!p.m->plan.by_engine && !workspace_is_untouched(p.m))
+    if (p.m->plan.sender == SYMM_SENDER_SMS && !workspace_is_untouched(p.m))
         stage_fail(st, "rows came from a rank that had aborted");
     symm_matmul_destroy(p.m);
     return true;

@@ -3,12 +3,13 @@
 #define TEST_MATMUL_SIGNALS_H
 
 #include <symm/detail/wait_record.h>
-#include "matmul/transport/transport.h"
+#include "matmul/matmul.h"
 
 /* How many signals have come to this rank of others' rows, since the counters began at 0. */
 static inline uint32_t matmul_signals_here(const struct symm_matmul *m)
 {
-    const struct symm_signal_cell *cells = (const struct symm_signal_cell *)(const void *)m->pad;
+    const struct symm_signal_cell *cells =
+        (const struct symm_signal_cell *)(const void *)m->transport.pad;
     uint32_t sum = 0;
 
     for (int i = 0; i < (int)m->plan.chunks * m->problem.nranks; i++)

@@ -1,10 +1,10 @@
 /*
- * Which tiles a block takes, and in what order: a shard after the other, as they arrive, so that a
- * block waits as late as it can. Within a shard bands of a few tiles' rows go through all columns:
- * what the blocks work on at a time then shares its rows and columns in L2.
+ * The work of a block and its order: one shard after the other in the order of their arrival, so
+ * that a block waits as late as possible. Within a shard, bands of BAND rows of tiles, each through
+ * all columns: the tiles that run at the same time then share rows of A and columns of B in L2.
  */
-#ifndef SYMM_MATMUL_TILES_CUH
-#define SYMM_MATMUL_TILES_CUH
+#ifndef SYMM_MATMUL_SCHEDULE_CUH
+#define SYMM_MATMUL_SCHEDULE_CUH
 
 #include "shards.cuh"
 
@@ -16,28 +16,35 @@ struct tile {
     int32_t product, column, columns;
 };
 
-template <int ROWS, int COLUMNS> struct tile_order {
-    const symm_product_args &a;
-    int32_t across; /* tiles */
-    int32_t step;
-    int64_t left; /* how many tiles of the step the next one is behind its first */
+/* Elements [k_begin, k_end) of a tile's sum over k: part `part` of nparts. Now always all of k. */
+struct work {
+    tile t;
+    int32_t k_begin, k_end, part, nparts;
+};
 
-    SYMM_DEV_IN_CLASS tile_order(const symm_product_args &args, int32_t first_tile)
+template <int ROWS, int COLUMNS> struct schedule {
+    const symm_product_args &a;
+    int32_t across; /* tiles of a row of tiles */
+    int32_t step;
+    int64_t left; /* the next tile, counted from the first one of the step */
+
+    SYMM_DEV_IN_CLASS schedule(const symm_product_args &args, int32_t first_tile)
         : a(args), across(0), step(args.first_step), left(first_tile)
     {
         for (int32_t i = 0; i < a.nb; i++)
             across += (a.n[i] + COLUMNS - 1) / COLUMNS;
     }
 
-    /* The tile that the order is at; false: it is past the last one. Then go on by n tiles. */
-    SYMM_DEV_IN_CLASS bool next(tile *out, int32_t n)
+    /* Returns the next work and advances by n tiles; false: there is none. */
+    SYMM_DEV_IN_CLASS bool next(work *out, int32_t n)
     {
         for (; step < a.last_step; step++) {
             const int32_t shard = shard_of_step(a.a, step),
-                          rows = rows_of(a.a.m, a.a.nranks, shard), down = (rows + ROWS - 1) / ROWS;
+                          rows = symm__rows_of_rank(a.a.m, a.a.nranks, shard),
+                          down = (rows + ROWS - 1) / ROWS;
             const int64_t of_step = (int64_t)a.a.l * down * across;
             if (left < of_step) {
-                *out = at(shard, rows, down, left);
+                *out = {tile_at(shard, rows, down, left), 0, a.a.k, 0, 1};
                 left += n;
                 return true;
             }
@@ -47,7 +54,7 @@ template <int ROWS, int COLUMNS> struct tile_order {
     }
 
   private:
-    SYMM_DEV_IN_CLASS tile at(int32_t shard, int32_t rows, int32_t down, int64_t index) const
+    SYMM_DEV_IN_CLASS tile tile_at(int32_t shard, int32_t rows, int32_t down, int64_t index) const
     {
         const int32_t of_batch = down * across, in_batch = (int32_t)(index % of_batch),
                       band = in_batch / (BAND * across), top = band * BAND,
@@ -67,30 +74,11 @@ template <int ROWS, int COLUMNS> struct tile_order {
     }
 };
 
-/* One thread of a block, when it begins. */
-SYMM_DEV void tell_begun(const symm_product_args &a)
+/* One thread of a block, at its start. */
+SYMM_DEV void count_started(const symm_product_args &a)
 {
-    if (a.begun)
-        symm_detail::fetch_add_relaxed(a.begun, 1);
+    if (a.blocks_started)
+        symm_detail::fetch_add_relaxed(a.blocks_started, 1);
 }
-
-/* What a thread has waited for. */
-struct arrivals {
-    strips seen = {-1, 0, 0};
-
-    /* Whether rows of the tile are on their way and not waited for yet: those of `seen`, then. */
-    SYMM_DEV_IN_CLASS bool lack(const symm_product_args &a, const tile &t)
-    {
-        if (a.way.strip_rows == 0 || t.shard == a.a.rank || t.rows == 0)
-            return false;
-        const uint64_t row = (uint64_t)t.batch * rows_of(a.a.m, a.a.nranks, t.shard) + t.row;
-        const strips s = {t.shard, (uint32_t)(row / a.way.strip_rows),
-                          (uint32_t)((row + t.rows - 1) / a.way.strip_rows)};
-        if (s.shard == seen.shard && s.first >= seen.first && s.last <= seen.last)
-            return false;
-        seen = s;
-        return true;
-    }
-};
 
 #endif

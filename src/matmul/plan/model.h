@@ -1,33 +1,33 @@
 /*
- * How long a run takes, estimated: for choices among what is right in any case. The numbers are of
- * two H200 GPUs and fit four, the portable kernel's of one H100 (docs/performance.md). Pure.
+ * Estimates of how long a run takes, for choices among correct plans only. Fitted to two H200 GPUs,
+ * also right on four; the portable kernel's numbers are of one H100 (docs/performance.md). Pure.
  */
 #ifndef SYMM_MATMUL_MODEL_H
 #define SYMM_MATMUL_MODEL_H
 
 #include "plan.h"
 
-/* A tile of a product's kernel, and how many blocks of a cluster have tiles below each other. */
+/* A tile of a kernel, and the blocks of a cluster, which have tiles below each other. */
 struct symm_tile_shape {
     int columns, cluster;
-    int time; /* of such tiles, when all multiprocessors have one: for each of k, in tile_us */
+    int time; /* of a wave of such tiles on all SMs, for each element of k, in tile_us */
 };
 
-/* Those of the Hopper kernel, in the order of kernels.def. */
+/* The shapes of the Hopper kernel, in the order of SYMM_WGMMA_SHAPES. */
 extern const struct symm_tile_shape symm__wgmma_shapes[];
 
 /*
- * Which of them is the fastest for the shards of these steps, of which all but this rank's own are
- * on their way if the plan has chunks.
+ * The index of the fastest shape for the shards of steps [first_step, last_step). If the plan has
+ * chunks, all shards but this rank's own are still arriving.
  */
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
                       int first_step, int last_step);
 
-/* Of a fused run, with rows sent as the plan has it. columns: the most that any rank has. */
+/* The time of a fused run with this plan. columns: the most of any rank. */
 double symm__model_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                       int64_t columns, const struct symm_matmul_plan *plan);
 
-/* fused or unfused: what takes less. */
+/* The faster one of fused, with this plan, and unfused. */
 symm_strategy symm__model_strategy(const struct symm_matmul_limits *limits,
                                    const struct symm_problem *p, int64_t columns,
                                    const struct symm_matmul_plan *plan);

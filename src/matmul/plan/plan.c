@@ -1,7 +1,8 @@
-/* Choosing a strategy, chunks and a grid. */
+/* Chooses the strategy, the sender, the chunks and the grid of a product. */
 #include "plan.h"
 
 #include <math.h>
+#include "matmul/kernels/sm90_tiles.h"
 #include "runtime/base/numbers.h"
 #include "model.h"
 
@@ -11,36 +12,37 @@ enum {
     TILE_ROWS = 128,
     TILE_COLUMNS = 256,
     THREADS = 256,
-    STRIPS_MOST = 8,    /* at the end of a run each is waited for */
-    PIECE_LEAST = 1024, /* what a tile multiplies in some 10 us, in which 3 MiB come */
-    PIECES_MOST = 4,
-    ENGINE_PIECES_MOST = 8,
-    FREE_STEP = 4, /* multiprocessors */
-    FREE_SHARE = 6 /* and at most this part of all */
+    STRIPS_MAX = 8,     /* each costs a wait at the end of a run */
+    K_PIECE_MIN = 1024, /* a tile multiplies that in some 10 us, in which 3 MiB arrive */
+    K_PIECES_MAX = 4,
+    ENGINE_K_PIECES_MAX = 8,
+    COMM_SMS_STEP = 4,
+    COMM_SMS_SHARE = 6 /* at most this part of all SMs */
 };
 
-/* -------------------------------------------------------------------------------- the workspace */
+/* --------------------------------------------------------------------------------- the workspace */
 
 int64_t symm__matmul_ld(int32_t k)
 {
     return (int64_t)symm__round_up((uint64_t)k, PACK_ELEMENTS);
 }
 
-/* Rows are cut into strips of whole tiles' rows, and these along k. */
-static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strip_rows, uint64_t pieces)
+/* Cuts rows into strips of whole tiles, and strips along k into pieces. */
+static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strip_rows,
+                uint64_t k_pieces)
 {
     const uint64_t ld = (uint64_t)plan->ld, strip = symm__min(rows, strip_rows);
 
     plan->strip_rows = (uint32_t)symm__round_up(strip, TILE_ROWS);
-    plan->piece = (uint32_t)symm__round_up(symm__ceil_div(ld, pieces), SYMM_WGMMA_DEPTH);
-    plan->pieces = (uint32_t)symm__ceil_div(ld, plan->piece);
-    plan->chunks = (uint32_t)symm__ceil_div(rows, plan->strip_rows) * plan->pieces;
+    plan->k_piece = (uint32_t)symm__round_up(symm__ceil_div(ld, k_pieces), SYMM_WGMMA_DEPTH);
+    plan->k_pieces = (uint32_t)symm__ceil_div(ld, plan->k_piece);
+    plan->chunks = symm__chunks_of_rows(rows, plan->strip_rows, plan->k_pieces);
 }
 
-/* ---------------------------------------------------------------------------- how rows are sent */
+/* -------------------------------------------------------------------------------- sending of rows */
 
-/* Rows of the tiles that the product multiplies at a time. */
-static uint64_t turn_rows(const struct symm_matmul_plan *plan, int64_t columns)
+/* Rows of the tiles that the product multiplies at the same time. */
+static uint64_t wave_rows(const struct symm_matmul_plan *plan, int64_t columns)
 {
     const uint64_t across = symm__max(symm__ceil_div((uint64_t)columns, TILE_COLUMNS), 1);
 
@@ -48,66 +50,67 @@ static uint64_t turn_rows(const struct symm_matmul_plan *plan, int64_t columns)
 }
 
 /*
- * In one piece: strips; what comes while the last one is multiplied need not be small. In several:
- * all rows are a strip.
+ * With one piece, a shard is cut into strips. They need not be small, since most of a shard arrives
+ * while the shard before it is multiplied. With several pieces, the shard is one strip.
  */
-static struct symm_matmul_plan by_engine(const struct symm_matmul_limits *limits,
-                                         const struct symm_matmul_plan *base, uint64_t rows,
-                                         int64_t columns, uint64_t pieces)
+static struct symm_matmul_plan by_engines(const struct symm_matmul_limits *limits,
+                                          const struct symm_matmul_plan *base, uint64_t rows,
+                                          int64_t columns, uint64_t k_pieces)
 {
     struct symm_matmul_plan plan = *base;
     const uint64_t row_nbytes = (uint64_t)plan.ld * ELEMENT_NBYTES,
                    least = limits->engine_nbytes ? limits->engine_nbytes : SYMM_MATMUL_CHUNK_NBYTES,
-                   strip = symm__max(symm__ceil_div(rows, STRIPS_MOST),
+                   strip = symm__max(symm__ceil_div(rows, STRIPS_MAX),
                                      symm__ceil_div(least, row_nbytes));
 
-    plan.by_engine = true;
-    plan.together = 1;
-    if (pieces > 1)
-        plan.together = (uint32_t)symm__max(turn_rows(&plan, columns) / rows, 1);
-    cut(&plan, rows, pieces > 1 ? rows : strip, pieces);
+    plan.sender = SYMM_SENDER_COPY_ENGINES;
+    plan.shards_interleaved = 1;
+    if (k_pieces > 1)
+        plan.shards_interleaved = (uint32_t)symm__max(wave_rows(&plan, columns) / rows, 1);
+    cut(&plan, rows, k_pieces > 1 ? rows : strip, k_pieces);
     return plan;
 }
 
 /*
- * Whether copy engines may send a shard in so many pieces: a copy of lines has a longest pitch. The
- * portable kernel waits for all of them, and so would wait longer; it gets them if somebody asks.
+ * Whether copy engines may send a shard in this many pieces; the pitch of a 2D copy is limited. The
+ * portable kernel waits for all pieces of a strip, so it gets several only if engine_nbytes is set.
  */
 static bool may_be_cut(const struct symm_matmul_limits *limits, const struct symm_matmul_plan *base,
-                       uint64_t pieces)
+                       uint64_t k_pieces)
 {
     const uint64_t least = limits->engine_nbytes ? limits->engine_nbytes : SYMM_MATMUL_PIECE_NBYTES;
 
-    return (limits->wgmma || limits->engine_nbytes) && pieces <= ENGINE_PIECES_MOST &&
-           (uint64_t)base->ld / pieces >= PIECE_LEAST && base->slab_nbytes / pieces >= least &&
+    return (limits->wgmma || limits->engine_nbytes) && k_pieces <= ENGINE_K_PIECES_MAX &&
+           (uint64_t)base->ld / k_pieces >= K_PIECE_MIN && base->slab_nbytes / k_pieces >= least &&
            base->ld * ELEMENT_NBYTES <= INT32_MAX;
 }
 
-/* A strip has as many tiles as the product has blocks, or nearly so; or several shards have. */
-static struct symm_matmul_plan by_blocks(const struct symm_matmul_limits *limits,
-                                         const struct symm_matmul_plan *base, uint64_t rows,
-                                         int64_t columns, uint32_t nfree)
+/* One wave of the product's blocks multiplies about one strip, or several shards. */
+static struct symm_matmul_plan by_sms(const struct symm_matmul_limits *limits,
+                                      const struct symm_matmul_plan *base, uint64_t rows,
+                                      int64_t columns, uint32_t comm_sms)
 {
     struct symm_matmul_plan plan = *base;
-    uint64_t turn;
+    uint64_t wave;
 
-    plan.free = nfree;
-    plan.blocks = (uint32_t)limits->nsms > nfree ? (uint32_t)limits->nsms - nfree : 1;
-    turn = turn_rows(&plan, columns);
-    plan.together = (uint32_t)symm__max(turn / rows, 1);
-    cut(&plan, rows, symm__max(turn, symm__ceil_div(rows, STRIPS_MOST)),
-        symm__max(symm__min((uint64_t)plan.ld / PIECE_LEAST, PIECES_MOST), 1));
+    plan.sender = SYMM_SENDER_SMS;
+    plan.comm_sms = comm_sms;
+    plan.blocks = (uint32_t)limits->nsms > comm_sms ? (uint32_t)limits->nsms - comm_sms : 1;
+    wave = wave_rows(&plan, columns);
+    plan.shards_interleaved = (uint32_t)symm__max(wave / rows, 1);
+    cut(&plan, rows, symm__max(wave, symm__ceil_div(rows, STRIPS_MAX)),
+        symm__max(symm__min((uint64_t)plan.ld / K_PIECE_MIN, K_PIECES_MAX), 1));
     return plan;
 }
 
-/* The best of those that have been looked at. */
+/* The best plan so far. */
 struct choice {
     struct symm_matmul_plan plan;
     double us;
 };
 
-static void look_at(struct choice *best, const struct symm_matmul_limits *limits,
-                    const struct symm_problem *p, int64_t columns, struct symm_matmul_plan plan)
+static void consider(struct choice *best, const struct symm_matmul_limits *limits,
+                     const struct symm_problem *p, int64_t columns, struct symm_matmul_plan plan)
 {
     const double us = symm__model_us(limits, p, columns, &plan);
 
@@ -116,42 +119,41 @@ static void look_at(struct choice *best, const struct symm_matmul_limits *limits
 }
 
 /*
- * Rows sent while they are multiplied: the way that is estimated to take the least time; of several
- * copy engines with the fewest copies, then the one with the most senders.
+ * Picks the sender with the lowest estimated time. Ties: copy engines, fewest copies first; then
+ * SMs, most of them first.
  */
-static struct symm_matmul_plan beside(const struct symm_matmul_limits *limits,
-                                      const struct symm_problem *p, int64_t columns,
-                                      const struct symm_matmul_plan *base, uint64_t rows)
+static struct symm_matmul_plan choose_sender(const struct symm_matmul_limits *limits,
+                                             const struct symm_problem *p, int64_t columns,
+                                             const struct symm_matmul_plan *base, uint64_t rows)
 {
     const uint64_t asked = limits->engine_nbytes;
-    const bool engines = base->slab_nbytes >= asked, blocks = !asked || !engines;
+    const bool engines = base->slab_nbytes >= asked, sms = !asked || !engines;
     struct choice best = {.us = INFINITY};
 
     for (uint64_t n = 1; engines && (n == 1 || may_be_cut(limits, base, n)); n *= 2)
-        look_at(&best, limits, p, columns, by_engine(limits, base, rows, columns, n));
-    for (int n = limits->nsms / FREE_SHARE / FREE_STEP; blocks && n >= 0; n--)
-        look_at(&best, limits, p, columns,
-                by_blocks(limits, base, rows, columns, n ? (uint32_t)n * FREE_STEP : 1));
+        consider(&best, limits, p, columns, by_engines(limits, base, rows, columns, n));
+    for (int n = limits->nsms / COMM_SMS_SHARE / COMM_SMS_STEP; sms && n >= 0; n--)
+        consider(&best, limits, p, columns,
+                 by_sms(limits, base, rows, columns, n ? (uint32_t)n * COMM_SMS_STEP : 1));
     return best.plan;
 }
 
 /*
- * A block for each multiprocessor but some, one at least, which stay free for what is not of
- * products. Two blocks do not fit one: their registers leave room for what they wait for, and for
- * nothing else.
+ * The product has one block per SM, and leaves at least one SM free for other kernels. Two of its
+ * blocks never share an SM: their registers leave room only for the kernels that they wait for.
  */
 struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limits,
                                           const struct symm_problem *p, int64_t columns)
 {
     struct symm_matmul_plan plan = {
         .strategy = p->strategy,
-        .free = 1,
+        .comm_sms = 1,
         .blocks = limits->nsms > 1 ? (uint32_t)limits->nsms - 1 : 1,
         .threads = (uint32_t)symm__min(THREADS, (uint64_t)limits->max_threads),
     };
     struct symm_matmul_plan fused;
 
-    const uint64_t rows = (uint64_t)symm__problem_rows(p->m, p->nranks, 0) * (uint64_t)p->l;
+    const uint64_t rows = (uint64_t)symm__rows_of_rank(p->m, p->nranks, 0) * (uint64_t)p->l;
 
     if (p->nranks == 1) {
         plan.strategy = SYMM_STRATEGY_AUTO;
@@ -162,68 +164,10 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
     plan.workspace_nbytes = plan.slab_nbytes * (uint64_t)p->nranks;
     if (plan.strategy == SYMM_STRATEGY_UNFUSED)
         return plan;
-    fused = beside(limits, p, columns, &plan, rows);
+    fused = choose_sender(limits, p, columns, &plan, rows);
     if (plan.strategy == SYMM_STRATEGY_AUTO) {
         fused.strategy = symm__model_strategy(limits, p, columns, &fused);
         plan.strategy = fused.strategy;
     }
     return plan.strategy == SYMM_STRATEGY_UNFUSED ? plan : fused;
-}
-
-/* -------------------------------------------------------------------------------- tensor copies */
-
-static struct symm_lines lines_of(const symm_matrix *x, int64_t along, int64_t lines, int64_t pitch,
-                                  int64_t l)
-{
-    return (struct symm_lines){
-        .data = x->data,
-        .along = along,
-        .lines = lines,
-        .batches = x->batch ? l : 1,
-        .pitch = lines > 1 ? pitch : 0,
-        .batch = l > 1 ? x->batch : 0,
-    };
-}
-
-struct symm_lines symm__lines_of_rows(const symm_matrix *x, int64_t rows, int64_t columns,
-                                      int64_t l)
-{
-    return lines_of(x, columns, rows, x->row, l);
-}
-
-struct symm_lines symm__lines_of_columns(const symm_matrix *x, int64_t rows, int64_t columns,
-                                         int64_t l)
-{
-    return lines_of(x, rows, columns, x->column, l);
-}
-
-/* In units of 16 bytes, and below 2^40 bytes. */
-static bool is_stride(int64_t elements)
-{
-    return elements % PACK_ELEMENTS == 0 && elements < INT64_C(1) << 39;
-}
-
-static bool can_be_copied(const struct symm_lines *x)
-{
-    return (uintptr_t)x->data % 16 == 0 && is_stride(x->pitch) && is_stride(x->batch) &&
-           (x->lines == 1 || x->pitch > 0);
-}
-
-bool symm__matmul_suits_wgmma(const struct symm_problem *p, const symm_shards *a)
-{
-    const int64_t rows = symm__problem_rows(p->m, p->nranks, p->rank);
-    struct symm_lines lines = symm__lines_of_rows(&a->own, rows, p->k, p->l);
-
-    if (p->alpha == 0 || (rows > 0 && (a->own.column != 1 || !can_be_copied(&lines))))
-        return false;
-    for (int i = 0; i < p->nb; i++) {
-        const symm_matrix *b = &p->b[i].matrix;
-        if (b->row != 1 && b->column != 1)
-            return false;
-        lines = b->row == 1 ? symm__lines_of_columns(b, p->k, p->n[i], p->l)
-                            : symm__lines_of_rows(b, p->k, p->n[i], p->l);
-        if (!can_be_copied(&lines))
-            return false;
-    }
-    return true;
 }

@@ -1,10 +1,10 @@
-/* What is multiplied to get a tile: a [rows, k] and b [k, columns], as they lie. */
-#ifndef SYMM_MATMUL_FACTORS_CUH
-#define SYMM_MATMUL_FACTORS_CUH
+/* The operands of a tile: a [rows, k] and b [k, columns], in place. */
+#ifndef SYMM_MATMUL_OPERANDS_CUH
+#define SYMM_MATMUL_OPERANDS_CUH
 
 #include <symm/device.cuh>
 
-template <typename T> struct factors {
+template <typename T> struct operands {
     const T *a;
     int64_t a_row, a_column;
     const T *b;
@@ -13,9 +13,9 @@ template <typename T> struct factors {
 };
 
 /*
- * multiply<T>(factors, end), in tile_mma.cuh for GPUs and in tile_plain.cuh for the emulated
- * driver: every element of the product goes to end.put(row, column, sum) once, by one thread. Whole
- * block. Sums are in fp32, in an order that depends on k alone.
+ * multiply<T>(operands, epilogue) is in tile_mma.cuh for GPUs and in tile_plain.cuh for the emulated
+ * driver. It puts each element of the product once, by one thread. Whole block. Accumulates in fp32,
+ * in an order that depends on k alone.
  */
 
 #endif

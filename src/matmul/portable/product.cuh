@@ -1,10 +1,11 @@
 /*
- * The portable product: any layout, any alignment, every GPU. Blocks stay and take tile after tile;
- * a block waits for a tile's rows just before it needs them, and for nothing else.
+ * The portable product: any layout, any alignment, every GPU. Each block takes one tile after the
+ * other. Before a tile it waits for the tile's rows; it waits for nothing else.
  */
-#ifndef SYMM_MATMUL_PRODUCT_KERNELS_CUH
-#define SYMM_MATMUL_PRODUCT_KERNELS_CUH
+#ifndef SYMM_MATMUL_PRODUCT_CUH
+#define SYMM_MATMUL_PRODUCT_CUH
 
+#include "matmul/kernels/arrivals.cuh"
 #include "matmul/kernels/epilogue.cuh"
 #if defined(__CUDA_ARCH__)
 #include "tile_mma.cuh"
@@ -14,37 +15,41 @@
 
 enum { TILE_ROWS = 128, TILE_COLUMNS = 128 };
 
-template <typename T> SYMM_DEV factors<T> factors_of(const symm_product_args &a, const tile &t)
+template <typename T> SYMM_DEV operands<T> operands_of(const symm_product_args &a, const work &w)
 {
+    const tile &t = w.t;
     const symm_matrix &b = a.b[t.product];
-    const int64_t next = t.rows > 1 ? row_of<T>(a.a, t.shard, t.batch, t.row + 1) -
-                                          row_of<T>(a.a, t.shard, t.batch, t.row)
-                                    : 0;
-    return {row_of<T>(a.a, t.shard, t.batch, t.row),
-            next,
-            column_of(a.a, t.shard),
-            static_cast<const T *>(b.data) + t.batch * b.batch + t.column * b.column,
+    const int64_t a_column = column_stride(a.a, t.shard),
+                  a_row = t.rows > 1 ? row_of<T>(a.a, t.shard, t.batch, t.row + 1) -
+                                           row_of<T>(a.a, t.shard, t.batch, t.row)
+                                     : 0;
+    return {row_of<T>(a.a, t.shard, t.batch, t.row) + w.k_begin * a_column,
+            a_row,
+            a_column,
+            static_cast<const T *>(b.data) + t.batch * b.batch + w.k_begin * b.row +
+                t.column * b.column,
             b.row,
             b.column,
             t.rows,
             t.columns,
-            a.a.k};
+            w.k_end - w.k_begin};
 }
 
 template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
 {
-    tile_order<TILE_ROWS, TILE_COLUMNS> order(a, (int32_t)blockIdx.x);
-    arrivals here;
-    tile t;
+    schedule<TILE_ROWS, TILE_COLUMNS> todo(a, (int32_t)blockIdx.x);
+    arrivals rows;
+    work w;
 
     if (threadIdx.x == 0)
-        tell_begun(a);
-    while (order.next(&t, (int32_t)gridDim.x)) {
-        if (here.lack(a, t)) {
-            await_pieces(a.view, a.way, here.seen);
+        count_started(a);
+    while (todo.next(&w, (int32_t)gridDim.x)) {
+        if (rows.needed(a, w)) {
+            rows.await(a, w.k_begin, w.k_end, threadIdx.x, blockDim.x);
             __syncthreads();
         }
-        multiply<T>(factors_of<T>(a, t), tile_end(a, t));
+        multiply<T>(operands_of<T>(a, w), epilogue(a, w.t));
+        tile_done(a, w);
     }
 }
 

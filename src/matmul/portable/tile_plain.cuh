@@ -1,10 +1,11 @@
-/* A tile in plain arithmetic, for the emulated driver: every thread has some elements of it. */
+/* A tile in plain arithmetic, for the emulated driver: each thread computes some of its elements. */
 #ifndef SYMM_MATMUL_TILE_PLAIN_CUH
 #define SYMM_MATMUL_TILE_PLAIN_CUH
 
 #include "operands.cuh"
 
-template <typename T, typename End> SYMM_DEV void multiply(const factors<T> &f, const End &end)
+template <typename T, typename Epilogue>
+SYMM_DEV void multiply(const operands<T> &f, const Epilogue &end)
 {
     for (int32_t e = (int32_t)threadIdx.x; e < f.rows * f.columns; e += (int32_t)blockDim.x) {
         const int32_t i = e / f.columns, j = e % f.columns;

@@ -1,19 +1,23 @@
-/* Factors described for the tensor copy unit, and the launch of the kernel that uses it. */
+/* The host's side of the Hopper kernel: which operands it takes, their tensor maps, its launch. */
 #include "host.h"
 
-#include "matmul/kernels/ids.h"
+#include "ids.h"
+#include "matmul/plan/lines.h"
+#include "matmul/plan/model.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/settings.h"
-#include "matmul/plan/model.h"
+
+SYMM_KERNEL_LIST(matmul_sm90, SYMM_MATMUL_SM90_KERNELS);
 
 enum {
     ALONG = SYMM_WGMMA_DEPTH,
     NDIM = 3,
-    REGISTERS_LEAST = 128 /* more than a kernel has that is compiled for another GPU: it is empty */
+    PACK_ELEMENTS = 8,
+    REGISTERS_MIN = 128 /* the empty kernel, compiled for other GPUs, has fewer */
 };
 
-/* A kernel a shape and type. */
-#define KERNELS(unused, columns, cluster, time)                                                    \
+/* A kernel for each shape and type. */
+#define KERNELS(unused, columns, cluster)                                                          \
     {SYMM_KERNEL_matmul_wgmma_##columns##_float16, SYMM_KERNEL_matmul_wgmma_##columns##_bfloat16},
 static const symm_kernel_id kernels[][2] = {SYMM_WGMMA_SHAPES(KERNELS, )};
 enum { NSHAPES = sizeof kernels / sizeof kernels[0] };
@@ -23,6 +27,9 @@ static symm_kernel_id kernel_of(int shape, symm_dtype dtype)
     return kernels[shape][dtype != SYMM_FLOAT16];
 }
 
+/* ----------------------------------------------------------------------------------- what it takes */
+
+/* Allows the kernel its shared memory; clears *can if the kernel is empty. */
 static symm_status allow(const struct symm_context *ctx, symm_kernel_id kernel, bool *can)
 {
     const CUfunction function = symm__kernels_function(ctx->kernels, kernel);
@@ -30,7 +37,7 @@ static symm_status allow(const struct symm_context *ctx, symm_kernel_id kernel, 
     symm_status st = SYMM_OK;
 
     TRY_CU(ctx->drv, cuFuncGetAttribute, &nregisters, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
-    *can = *can && nregisters >= REGISTERS_LEAST;
+    *can = *can && nregisters >= REGISTERS_MIN;
     if (*can)
         TRY_CU(ctx->drv, cuFuncSetAttribute, function,
                CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, SYMM_WGMMA_SHARED_NBYTES);
@@ -57,15 +64,47 @@ out:
     return st;
 }
 
-/*
- * Boxes of so many lines, of 128 bytes each. A stride that is not used is that of lines and batches
- * that lie one after the other.
- */
-static symm_status describe(const struct symm_matmul_run *run, const struct symm_lines *x,
-                            uint32_t lines, symm_tensor_map *out)
+/* Strides of tensors are multiples of 16 bytes, below 2^40 bytes. */
+static bool is_stride(int64_t elements)
 {
-    const struct symm_driver *drv = run->m->group->ctx->drv;
-    const symm_dtype dtype = run->problem.dtype;
+    return elements % PACK_ELEMENTS == 0 && elements < INT64_C(1) << 39;
+}
+
+/* Whether TMA can copy it. */
+static bool can_be_copied(const struct symm_lines *x)
+{
+    return (uintptr_t)x->data % 16 == 0 && is_stride(x->pitch) && is_stride(x->batch) &&
+           (x->lines == 1 || x->pitch > 0);
+}
+
+bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a)
+{
+    const int64_t rows = symm__rows_of_rank(p->m, p->nranks, p->rank);
+    struct symm_lines lines = symm__lines_of_rows(&a->own, rows, p->k, p->l);
+
+    if (p->alpha == 0 || (rows > 0 && (a->own.column != 1 || !can_be_copied(&lines))))
+        return false;
+    for (int i = 0; i < p->nb; i++) {
+        const symm_matrix *b = &p->b[i].matrix;
+        if (b->row != 1 && b->column != 1)
+            return false;
+        lines = b->row == 1 ? symm__lines_of_columns(b, p->k, p->n[i], p->l)
+                            : symm__lines_of_rows(b, p->k, p->n[i], p->l);
+        if (!can_be_copied(&lines))
+            return false;
+    }
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------- its launch */
+
+/*
+ * Describes x with boxes of `lines` lines of 128 bytes each. An unused stride is that of contiguous
+ * lines and batches.
+ */
+static symm_status describe(const struct symm_driver *drv, symm_dtype dtype,
+                            const struct symm_lines *x, uint32_t lines, symm_tensor_map *out)
+{
     const int64_t size = (int64_t)symm__dtype_size(dtype), pack = 16 / size,
                   pitch = x->pitch ? x->pitch : (x->along + pack - 1) / pack * pack,
                   batch = x->batch ? x->batch : pitch * x->lines;
@@ -84,70 +123,65 @@ out:
     return st;
 }
 
-/* A: this rank's rows, and the slabs of all ranks, each of as many lines as the largest has. */
-static symm_status describe_a(const struct symm_matmul_run *run, symm_wgmma_args *args)
+/* A: this rank's rows, and the slabs of all ranks, each with the lines of the largest slab. */
+static symm_status describe_a(const struct symm_driver *drv, const struct symm_problem *p,
+                              symm_wgmma_args *args)
 {
-    const struct symm_problem *p = &run->problem;
-    const symm_shards *a = &run->shards;
-    const int64_t rows = symm__problem_rows(p->m, p->nranks, p->rank),
+    const symm_shards *a = &args->product.a;
+    const int64_t rows = symm__rows_of_rank(p->m, p->nranks, p->rank),
                   size = (int64_t)symm__dtype_size(p->dtype);
     symm_status st = SYMM_OK;
 
     if (rows > 0) {
         const struct symm_lines own = symm__lines_of_rows(&a->own, rows, p->k, p->l);
-        TRY(describe(run, &own, SYMM_WGMMA_ROWS, &args->own));
+        TRY(describe(drv, p->dtype, &own, SYMM_WGMMA_ROWS, &args->own));
     }
     if (a->workspace) {
         const struct symm_lines slabs = {
             .data = a->workspace,
             .along = p->k,
-            .lines = (int64_t)symm__problem_rows(p->m, p->nranks, 0) * p->l,
+            .lines = (int64_t)symm__rows_of_rank(p->m, p->nranks, 0) * p->l,
             .batches = p->nranks,
             .pitch = a->ld,
             .batch = (int64_t)a->slab_nbytes / size,
         };
-        TRY(describe(run, &slabs, SYMM_WGMMA_ROWS, &args->workspace));
+        TRY(describe(drv, p->dtype, &slabs, SYMM_WGMMA_ROWS, &args->workspace));
     }
 out:
     return st;
 }
 
-/* In boxes as blocks bring them: where B lies along k, each block of a cluster its share. */
-static symm_status describe_b(const struct symm_matmul_run *run, int i,
+/* b[i] in the boxes that blocks load: if it is column-major, each block of a cluster its share. */
+static symm_status describe_b(const struct symm_driver *drv, const struct symm_problem *p, int i,
                               const struct symm_tile_shape *shape, symm_wgmma_args *args)
 {
-    const struct symm_problem *p = &run->problem;
     const symm_matrix *b = &p->b[i].matrix;
 
     if (b->row == 1) {
         const struct symm_lines columns = symm__lines_of_columns(b, p->k, p->n[i], p->l);
         args->b_along_k |= 1u << i;
-        return describe(run, &columns, (uint32_t)(shape->columns / shape->cluster), &args->b[i]);
+        return describe(drv, p->dtype, &columns, (uint32_t)(shape->columns / shape->cluster),
+                        &args->b[i]);
     }
     const struct symm_lines rows = symm__lines_of_rows(b, p->k, p->n[i], p->l);
-    return describe(run, &rows, SYMM_WGMMA_DEPTH, &args->b[i]);
+    return describe(drv, p->dtype, &rows, SYMM_WGMMA_DEPTH, &args->b[i]);
 }
 
-bool symm__wgmma_multiplies(const struct symm_matmul_run *run)
+symm_status symm__wgmma_enqueue(struct symm_call *e, const struct symm_problem *p,
+                                const struct symm_matmul_plan *plan, const symm_product_args *args)
 {
-    return run->m->wgmma && symm__matmul_suits_wgmma(&run->problem, &run->shards);
-}
-
-symm_status symm__wgmma_enqueue(const struct symm_matmul_run *run, const symm_product_args *args)
-{
-    const int at =
-        symm__model_shape(&run->problem, &run->m->plan, args->first_step, args->last_step);
+    const struct symm_driver *drv = e->group->ctx->drv;
+    const int at = symm__model_shape(p, plan, args->first_step, args->last_step);
     const struct symm_tile_shape *shape = &symm__wgmma_shapes[at];
-    const uint32_t cluster = (uint32_t)shape->cluster, blocks = run->m->plan.blocks;
+    const uint32_t cluster = (uint32_t)shape->cluster;
     symm_wgmma_args all = {.product = *args};
     symm_status st;
 
-    TRY(describe_a(run, &all));
-    for (int i = 0; i < run->problem.nb; i++)
-        TRY(describe_b(run, i, shape, &all));
-    st = symm__call_launch_cluster(run->e, kernel_of(at, run->problem.dtype),
-                                   blocks / cluster * cluster, SYMM_WGMMA_THREADS, cluster,
-                                   SYMM_WGMMA_SHARED_NBYTES, &all);
+    TRY(describe_a(drv, p, &all));
+    for (int i = 0; i < p->nb; i++)
+        TRY(describe_b(drv, p, i, shape, &all));
+    st = symm__call_launch_cluster(e, kernel_of(at, p->dtype), plan->blocks / cluster * cluster,
+                                   SYMM_WGMMA_THREADS, cluster, SYMM_WGMMA_SHARED_NBYTES, &all);
 out:
     return st;
 }

@@ -1,14 +1,15 @@
 /*
- * The product on Hopper GPUs: one warp brings panels of both factors to shared memory by the tensor
- * copy unit, two warpgroups multiply them by wgmma, each 64 rows of a tile and all of its columns,
- * and end the tile while the panels of the next one come or are multiplied. The blocks of a cluster
- * take tiles one below the other, and each brings its share of the panels of B to all. The order of
- * tiles and the waiting for rows are those of the portable product.
+ * The product for Hopper GPUs. In each block one producer thread loads stages of both operands into
+ * shared memory by TMA, and two warpgroups, the consumers, multiply them by wgmma. Each consumer
+ * has 64 rows of a tile and all of its columns. It stores a tile while the stages of the next one
+ * are loaded or multiplied. The blocks of a cluster take tiles below each other; each block loads
+ * its share of B's stages for all of them. Schedule and arrivals are those of the portable product.
  */
-#ifndef SYMM_MATMUL_SM90_PRODUCT_CUH
-#define SYMM_MATMUL_SM90_PRODUCT_CUH
+#ifndef SYMM_MATMUL_SM90_MAINLOOP_CUH
+#define SYMM_MATMUL_SM90_MAINLOOP_CUH
 
-#include "matmul/kernels/matmul.def"
+#include "matmul/kernels/arrivals.cuh"
+#include "sm90.def"
 #include "store.cuh"
 
 namespace sm90
@@ -17,7 +18,7 @@ namespace sm90
 enum {
     ROWS = SYMM_WGMMA_ROWS,
     DEPTH = SYMM_WGMMA_DEPTH,
-    CONSUMERS = 2, /* warpgroups, after that of the producer */
+    CONSUMERS = 2, /* warpgroups; the first warpgroup of the block is the producer's */
     GROUP_ROWS = ROWS / CONSUMERS,
     PRODUCER_REGISTERS = 48,
     CONSUMER_REGISTERS = 216,
@@ -26,22 +27,22 @@ enum {
 
 static_assert(PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS ==
                   (1 + CONSUMERS) * SYMM_WGMMA_REGISTERS,
-              "what a block begins with");
+              "setmaxnreg shares the registers that the block is launched with");
 
-/* A tile's columns, and the blocks of a cluster. */
+/* N: a tile's columns. BLOCKS: of a cluster. */
 template <int N, int BLOCKS> struct shape {
     enum {
         COLUMNS = N,
-        SUMS = N / 2,
+        ACCUMULATORS = N / 2,
         CLUSTER = BLOCKS,
         STAGES = N > 192   ? 4
                  : N > 128 ? 5
                  : N > 64  ? 6
-                           : 8, /* as many as have room */
+                           : 8, /* as many as fit */
         B_COLUMNS = (N + B_BLOCK - 1) / B_BLOCK * B_BLOCK
     };
 
-    /* Lines of 128 bytes, whose chunks of 16 take turns by 8 lines. */
+    /* Lines of 128 bytes with the swizzle of TMA: packs of 16 bytes permuted within 8 lines. */
     struct stage {
         uint16_t a[ROWS * DEPTH];      /* along k */
         uint16_t b[B_COLUMNS * DEPTH]; /* along k, or blocks of DEPTH lines along 64 columns */
@@ -49,19 +50,19 @@ template <int N, int BLOCKS> struct shape {
 
     struct memory {
         stage stages[STAGES];
-        patch<WARP_ROWS> patches[CONSUMERS * WARPGROUP / 32];
+        epilogue_smem<WARP_ROWS> warps[CONSUMERS * WARPGROUP / 32];
     };
-    static_assert(sizeof(memory) <= SYMM_WGMMA_SHARED_NBYTES, "the host asks for as much");
-    static_assert(
-        SYMM_WGMMA_SHARED_NBYTES + 3 * 1024 <= 228 * 1024,
-        "1 KiB of barriers, and for this block and one of matmul_turn that of the system");
+    static_assert(sizeof(memory) <= SYMM_WGMMA_SHARED_NBYTES, "the launch asks for that much");
+    static_assert(SYMM_WGMMA_SHARED_NBYTES + 3 * 1024 <= 228 * 1024,
+                  "1 KiB of barriers, and 1 KiB of the system's for this block and for one of "
+                  "matmul_open_round");
 
-    /* full: its panels have come. empty: all consumer warps of the cluster have used it. */
+    /* full: the stage is loaded. empty: all consumer warps of the cluster have used it. */
     struct barriers {
         uint64_t full[STAGES], empty[STAGES];
     };
 
-    /* Where a side is in the ring of stages. */
+    /* A position in the ring of stages. */
     struct ring {
         int32_t slot = 0;
         uint32_t parity = 0;
@@ -76,65 +77,66 @@ template <int N, int BLOCKS> struct shape {
         }
     };
 
-    /* The tiles of this block: below each other are those of a cluster. */
-    struct tiles {
-        tile_order<ROWS * BLOCKS, N> order;
+    /* The work of this block. A cluster takes as many tiles below each other as it has blocks. */
+    struct block_schedule {
+        schedule<ROWS * BLOCKS, N> todo;
         int32_t down;
 
-        SYMM_DEV_IN_CLASS tiles(const symm_product_args &a)
-            : order(a, (int32_t)blockIdx.x / BLOCKS), down(BLOCKS > 1 ? cluster_rank() * ROWS : 0)
+        SYMM_DEV_IN_CLASS block_schedule(const symm_product_args &a)
+            : todo(a, (int32_t)blockIdx.x / BLOCKS), down(BLOCKS > 1 ? cluster_rank() * ROWS : 0)
         {
         }
 
-        /* Some may have no rows: their block brings what the others need. */
-        SYMM_DEV_IN_CLASS bool next(tile *t)
+        /* A tile may have no rows: its block still loads its share for the others. */
+        SYMM_DEV_IN_CLASS bool next(work *w)
         {
-            if (!order.next(t, (int32_t)gridDim.x / BLOCKS))
+            if (!todo.next(w, (int32_t)gridDim.x / BLOCKS))
                 return false;
-            t->row += down;
-            t->rows = max(0, min((int32_t)ROWS, t->rows - down));
+            w->t.row += down;
+            w->t.rows = max(0, min((int32_t)ROWS, w->t.rows - down));
             return true;
         }
     };
 };
 
-SYMM_DEV void await(uint64_t *bar, uint32_t parity)
+SYMM_DEV void mbarrier_wait(uint64_t *bar, uint32_t parity)
 {
     while (!symm_detail::mbarrier_test(bar, parity))
         ;
 }
 
-SYMM_DEV bool b_along_k(const symm_wgmma_args &w, const tile &t)
+SYMM_DEV bool b_along_k(const symm_wgmma_args &args, const tile &t)
 {
-    return w.b_along_k >> t.product & 1;
+    return args.b_along_k >> t.product & 1;
 }
 
-/* -------------------------------------------------------------------------------- the producer */
+/* ---------------------------------------------------------------------------------- the producer */
 
-/* Where a tile's factors are in their tensors. */
+/* The tensors of a tile's operands, and the tile's coordinates in them. */
 struct sources {
     const symm_tensor_map *a, *b;
     int32_t a_row, a_batch, b_column, b_batch;
     bool b_along_k;
 
-    SYMM_DEV_IN_CLASS sources(const symm_wgmma_args &w, const tile &t)
-        : a(&w.own), b(&w.b[t.product]), a_row(t.row), a_batch(0), b_column(t.column),
-          b_batch(w.product.b[t.product].batch ? t.batch : 0), b_along_k(sm90::b_along_k(w, t))
+    SYMM_DEV_IN_CLASS sources(const symm_wgmma_args &args, const tile &t)
+        : a(&args.own), b(&args.b[t.product]), a_row(t.row), a_batch(0), b_column(t.column),
+          b_batch(args.product.b[t.product].batch ? t.batch : 0),
+          b_along_k(sm90::b_along_k(args, t))
     {
-        const symm_shards &s = w.product.a;
+        const symm_shards &s = args.product.a;
         if (t.shard == s.rank) {
             a_batch = s.own.batch ? t.batch : 0;
             return;
         }
-        a = &w.workspace;
-        a_row += t.batch * rows_of(s.m, s.nranks, t.shard);
+        a = &args.workspace;
+        a_row += t.batch * symm__rows_of_rank(s.m, s.nranks, t.shard);
         a_batch = t.shard;
     }
 };
 
-/* A box of B: to this block, or where it is one of several to all. */
+/* Loads a box of B, into all blocks of the cluster. */
 template <typename S>
-SYMM_DEV void bring_b(const sources &f, uint16_t *shared, int32_t x, int32_t y, uint64_t *bar)
+SYMM_DEV void load_b(const sources &f, uint16_t *shared, int32_t x, int32_t y, uint64_t *bar)
 {
     if constexpr (S::CLUSTER == 1)
         tensor_load(shared, f.b, x, y, f.b_batch, bar);
@@ -142,8 +144,9 @@ SYMM_DEV void bring_b(const sources &f, uint16_t *shared, int32_t x, int32_t y, 
         tensor_load_all(shared, f.b, x, y, f.b_batch, bar, (1u << S::CLUSTER) - 1);
 }
 
+/* Starts to load the stage at k: A's rows of this block, and this block's share of B. */
 template <typename S>
-SYMM_DEV void bring(const sources &f, int32_t k, typename S::stage &s, uint64_t *bar)
+SYMM_DEV void load_stage(const sources &f, int32_t k, typename S::stage &s, uint64_t *bar)
 {
     constexpr int32_t SHARE = S::COLUMNS / S::CLUSTER;
     const int32_t rank = S::CLUSTER > 1 ? (int32_t)cluster_rank() : 0;
@@ -152,63 +155,55 @@ SYMM_DEV void bring(const sources &f, int32_t k, typename S::stage &s, uint64_t 
                                                        DEPTH * sizeof *s.b);
     tensor_load(s.a, f.a, k, f.a_row, f.a_batch, bar);
     if (f.b_along_k)
-        bring_b<S>(f, s.b + rank * SHARE * DEPTH, k, f.b_column + rank * SHARE, bar);
+        load_b<S>(f, s.b + rank * SHARE * DEPTH, k, f.b_column + rank * SHARE, bar);
     else
         for (int32_t j = rank * B_BLOCK; j < S::COLUMNS; j += B_BLOCK * S::CLUSTER)
-            bring_b<S>(f, s.b + j * DEPTH, f.b_column + j, k, bar);
+            load_b<S>(f, s.b + j * DEPTH, f.b_column + j, k, bar);
 }
 
-/* Waits for the piece of the strips that begins at k; where the one behind it begins. */
-SYMM_DEV int32_t await_piece(const symm_product_args &a, const strips &s, int32_t k)
-{
-    const symm_rows_way &way = a.way;
-
-    for (uint32_t i = s.first; i <= s.last; i++)
-        symm_dev_wait_peek(a.view, way.pad, (int)(i * way.pieces + (uint32_t)k / way.piece),
-                           s.shard, 1);
-    symm_detail::fence_async(); /* what was seen to come is there for the copy unit */
-    return k + (int32_t)way.piece;
-}
-
-/* One thread. It waits for a piece of the rows when it wants to bring it, and no sooner. */
+/* One thread. It waits for a piece of the rows when it is about to load it. */
 template <typename S>
-SYMM_DEV void produce(const symm_wgmma_args &w, typename S::memory &m, typename S::barriers &bars)
+SYMM_DEV void produce(const symm_wgmma_args &args, typename S::memory &m,
+                      typename S::barriers &bars)
 {
-    const symm_product_args &a = w.product;
-    typename S::tiles tiles(a);
+    const symm_product_args &a = args.product;
+    typename S::block_schedule todo(a);
     typename S::ring at;
-    arrivals here;
-    tile t;
+    arrivals rows;
+    work w;
 
-    while (tiles.next(&t)) {
-        const sources from(w, t);
-        int32_t there = here.lack(a, t) ? 0 : a.a.k;
-        for (int32_t k = 0; k < a.a.k; k += DEPTH) {
-            if (k == there)
-                there = await_piece(a, here.seen, k);
-            await(&bars.empty[at.slot], at.parity ^ 1);
-            bring<S>(from, k, m.stages[at.slot], &bars.full[at.slot]);
+    while (todo.next(&w)) {
+        const sources from(args, w.t);
+        int32_t arrived = rows.needed(a, w) ? w.k_begin : w.k_end;
+        for (int32_t k = w.k_begin; k < w.k_end; k += DEPTH) {
+            if (k == arrived) {
+                rows.await(a, k, k + 1, 0, 1);
+                symm_detail::fence_async(); /* the arrived rows are visible to TMA */
+                arrived += (int32_t)a.arrivals.k_piece;
+            }
+            mbarrier_wait(&bars.empty[at.slot], at.parity ^ 1);
+            load_stage<S>(from, k, m.stages[at.slot], &bars.full[at.slot]);
             at.next();
         }
     }
 }
 
-/* ------------------------------------------------------------------------------- the consumers */
+/* --------------------------------------------------------------------------------- the consumers */
 
 /*
- * Shared memory as wgmma is told of it, in 16 bytes: where it begins (in the block: above 2^18 an
- * address says which block of a cluster), the distance to the next 64 columns where lines are along
- * them, the distance of 8 lines, and that chunks take turns in lines of 128 bytes.
+ * The descriptor of a matrix in shared memory for wgmma, in units of 16 bytes: its address (from
+ * bit 18 on an address has the block's rank in the cluster), the distance to the next 64 columns if
+ * lines are along columns, the distance of 8 lines, and the swizzle of 128 bytes.
  */
-SYMM_DEV uint64_t described(const void *p)
+SYMM_DEV uint64_t smem_descriptor(const void *p)
 {
     return (uint64_t)(symm_detail::in_shared(p) % (1u << 18) >> 4) |
            (uint64_t)(B_BLOCK * DEPTH * 2 >> 4) << 16 | (uint64_t)(8 * 128 >> 4) << 32 |
            (uint64_t)1 << 62;
 }
 
-/* A warp has used a stage: the producers of all blocks wait for it, as each brings a share. */
-template <typename S> SYMM_DEV void used(uint64_t *bar)
+/* A warp has used a stage. The producers of all blocks wait for it, since each loads a share. */
+template <typename S> SYMM_DEV void release_stage(uint64_t *bar)
 {
     const uint32_t lane = threadIdx.x % 32;
 
@@ -217,13 +212,13 @@ template <typename S> SYMM_DEV void used(uint64_t *bar)
 }
 
 /*
- * What else there is to do while a step is multiplied: each_step, which is given its number, and
- * after that in the last one at_last.
+ * Accumulates a tile in d. While a step is multiplied it calls each_step with the step's number,
+ * and in the last step at_last after that.
  */
 template <typename S, typename T, bool B_ALONG_K, typename F, typename G>
-SYMM_DEV void add_stages(float (&d)[S::SUMS], int32_t steps, const typename S::stage *stages,
-                         typename S::barriers &bars, typename S::ring &at, const F &each_step,
-                         const G &at_last)
+SYMM_DEV void multiply_stages(float (&d)[S::ACCUMULATORS], int32_t steps,
+                              const typename S::stage *stages, typename S::barriers &bars,
+                              typename S::ring &at, const F &each_step, const G &at_last)
 {
     constexpr int32_t K = 16, NEXT_A = K * 2 / 16, NEXT_B = B_ALONG_K ? NEXT_A : K * 128 / 16;
     const int32_t group = __shfl_sync(~0u, (int32_t)threadIdx.x / WARPGROUP - 1, 0);
@@ -232,8 +227,9 @@ SYMM_DEV void add_stages(float (&d)[S::SUMS], int32_t steps, const typename S::s
 #pragma unroll 1
     for (int32_t step = 0; step < steps; step++) {
         const typename S::stage &s = stages[at.slot];
-        const uint64_t a = described(s.a + group * (GROUP_ROWS * DEPTH)), b = described(s.b);
-        await(&bars.full[at.slot], at.parity);
+        const uint64_t a = smem_descriptor(s.a + group * (GROUP_ROWS * DEPTH)),
+                       b = smem_descriptor(s.b);
+        mbarrier_wait(&bars.full[at.slot], at.parity);
         wgmma_fence();
 #pragma unroll
         for (int32_t k = 0; k < DEPTH / K; k++)
@@ -241,66 +237,76 @@ SYMM_DEV void add_stages(float (&d)[S::SUMS], int32_t steps, const typename S::s
         wgmma_commit();
         wgmma_wait_but_one();
         if (step > 0)
-            used<S>(&bars.empty[before]);
+            release_stage<S>(&bars.empty[before]);
         each_step(step);
         before = at.slot;
         at.next();
     }
     at_last();
     wgmma_wait(d);
-    used<S>(&bars.empty[before]);
+    release_stage<S>(&bars.empty[before]);
 }
 
 /*
- * HOLD: all ends are only_scaled(), and stored while the next tile is multiplied. Between the last
- * step of a tile and the first of the next one the tensor cores rest: what can be done before is.
+ * DEFER: all epilogues are is_plain_scale(), and a tile is stored while the next one is multiplied.
+ * The tensor cores are idle between the last step of a tile and the first one of the next tile, so
+ * the next work and the place of the results are computed during the last step.
  */
-template <typename S, typename T, bool HOLD>
-SYMM_DEV void consume(const symm_wgmma_args &w, typename S::memory &m, typename S::barriers &bars)
+template <typename S, typename T, bool DEFER>
+SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
+                      typename S::barriers &bars)
 {
-    const symm_product_args &a = w.product;
-    const int32_t steps = (a.a.k + DEPTH - 1) / DEPTH;
-    typename S::tiles tiles(a);
+    const symm_product_args &a = args.product;
+    typename S::block_schedule todo(a);
     typename S::ring at;
-    patch<WARP_ROWS> &p = m.patches[threadIdx.x / 32 - WARPGROUP / 32];
-    lines &l = reinterpret_cast<lines &>(p);
-    held_sums<S::SUMS> held;
-    tile next;
-    bool more = tiles.next(&next);
+    epilogue_smem<WARP_ROWS> &smem = m.warps[threadIdx.x / 32 - WARPGROUP / 32];
+    store_smem &lines = reinterpret_cast<store_smem &>(smem);
+    deferred_store<S::ACCUMULATORS> results;
+    work next, deferred = {}; /* nparts 0: none */
+    bool more = todo.next(&next);
 
     while (more) {
-        const tile t = next;
-        const tile_end end(a, t);
+        const work w = next;
+        const int32_t steps = (w.k_end - w.k_begin + DEPTH - 1) / DEPTH;
+        const epilogue end(a, w.t);
         const auto each_step = [&](int32_t step) {
-            if (HOLD)
-                held.put(step, l);
+            if (DEFER)
+                results.put(step, lines);
         };
         const auto at_last = [&] {
-            more = tiles.next(&next);
-            if (HOLD) {
-                held.put_rest(steps, l);
-                held.aim(end);
+            more = todo.next(&next);
+            if (DEFER) {
+                results.put_rest(steps, lines);
+                if (deferred.nparts)
+                    tile_done(a, deferred);
+                results.aim(end);
+                deferred = w;
             }
         };
-        float d[S::SUMS];
-        if (b_along_k(w, t))
-            add_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
+        float d[S::ACCUMULATORS];
+        if (b_along_k(args, w.t))
+            multiply_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
         else
-            add_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
-        if (HOLD)
-            held.hold(d, end);
-        else
-            put_sums(d, p, end);
+            multiply_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
+        if (DEFER) {
+            results.hold(d, end);
+        } else {
+            put_accumulators(d, smem, end);
+            tile_done(a, w);
+        }
     }
-    if (HOLD)
-        held.put_rest(0, l);
+    if (DEFER) {
+        results.put_rest(0, lines);
+        if (deferred.nparts)
+            tile_done(a, deferred);
+    }
 }
 
 template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S::barriers &bars)
 {
     if (threadIdx.x != 0)
         return;
-    tell_begun(a);
+    count_started(a);
     for (int32_t i = 0; i < S::STAGES; i++) {
         mbarrier_init(&bars.full[i], 1);
         mbarrier_init(&bars.empty[i], S::CLUSTER * CONSUMERS * WARPGROUP / 32);
@@ -310,27 +316,28 @@ template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S
 
 } /* namespace sm90 */
 
-/* A cluster's blocks begin and end together: each writes the others' shared memory. */
-template <typename T, int COLUMNS, int CLUSTER> SYMM_DEV void matmul_wgmma(const symm_wgmma_args &w)
+/* A cluster's blocks begin and end together, because each writes the others' shared memory. */
+template <typename T, int COLUMNS, int CLUSTER>
+SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
 {
     using S = sm90::shape<COLUMNS, CLUSTER>;
     extern __shared__ __align__(1024) char dynamic[];
     __shared__ typename S::barriers bars;
     typename S::memory &m = *reinterpret_cast<typename S::memory *>(dynamic);
 
-    sm90::begin<S>(w.product, bars);
+    sm90::begin<S>(args.product, bars);
     __syncthreads();
     sm90::cluster_sync();
     if (threadIdx.x < sm90::WARPGROUP) {
-        sm90::registers_give<sm90::PRODUCER_REGISTERS>();
+        sm90::setmaxnreg_dec<sm90::PRODUCER_REGISTERS>();
         if (threadIdx.x == 0)
-            sm90::produce<S>(w, m, bars);
+            sm90::produce<S>(args, m, bars);
     } else {
-        sm90::registers_take<sm90::CONSUMER_REGISTERS>();
-        if (sm90::all_only_scaled(w.product))
-            sm90::consume<S, T, true>(w, m, bars);
+        sm90::setmaxnreg_inc<sm90::CONSUMER_REGISTERS>();
+        if (sm90::all_plain_scale(args.product))
+            sm90::consume<S, T, true>(args, m, bars);
         else
-            sm90::consume<S, T, false>(w, m, bars);
+            sm90::consume<S, T, false>(args, m, bars);
     }
     __syncwarp();
     sm90::cluster_sync();

@@ -1,60 +1,62 @@
-/* Getting A's rows to the other ranks, and to where the caller wants them. */
-#ifndef SYMM_MATMUL_GATHER_H
-#define SYMM_MATMUL_GATHER_H
+/* The transport of A's rows: the memory and signals it needs, and the parts of a run. */
+#ifndef SYMM_MATMUL_TRANSPORT_H
+#define SYMM_MATMUL_TRANSPORT_H
 
-#include "runtime/group/call.h"
-#include "runtime/group/group.h"
-#include "runtime/group/side_stream.h"
 #include "matmul/plan/plan.h"
+#include "runtime/group/call.h"
+#include "runtime/group/side_stream.h"
 
-/* A product, and how it goes. */
-struct symm_matmul {
-    struct symm_attachment attachment; /* of the group */
-    struct symm_group *group;
-    struct symm_problem problem;
-    struct symm_matmul_plan plan;
-    char *workspace; /* symmetric; NULL: none */
+/* The transport of a product, for all of its runs. */
+struct symm_transport {
+    const struct symm_group *group;
+    const struct symm_problem *problem;
+    const struct symm_matmul_plan *plan;
+    char *workspace; /* symmetric; NULL: nothing is gathered */
     symm_signal_pad *pad;
-    uint64_t *values; /* what copies of counts read; NULL: copy engines send no rows */
-    uint32_t *counts; /* what blocks that send, and the product then, count in; NULL: none do */
-    bool wgmma;       /* the Hopper kernel may be taken, for data that suit it */
-    uint64_t number;  /* of the group's products, the same on all ranks */
-    struct symm_cublas_product *cublas; /* for data that suit it; NULL: by symm's kernels only */
+    uint64_t *signal_values; /* copy engines copy them to the receivers' pads; NULL: SMs send */
+    uint32_t *tickets; /* of units, see symm_push_args, then blocks_started; NULL: engines send */
 };
 
-/* One run of it. */
-struct symm_matmul_run {
-    const struct symm_matmul *m;
-    struct symm_call *e;
-    struct symm_problem problem; /* with its data */
-    symm_shards shards;          /* A as the product finds it */
-    bool sends;                  /* rows may be on their way */
-};
+/* Allocates what runs need, owned by `owner`, for a plan with a workspace. Collective. */
+symm_status symm__transport_alloc(struct symm_call *e, void *owner, struct symm_transport *t);
 
-/* Of m's counts. */
-uint64_t symm__gather_ncounts(const struct symm_matmul *m);
-/* Where the product's blocks count themselves when they begin; or NULL. */
-uint32_t *symm__gather_begun(const struct symm_matmul *m);
+/* Clears it, and creates the side streams of runs. Local; before the first signal of any rank. */
+symm_status symm__transport_prepare(struct symm_call *e, struct symm_transport *t);
 
-/* How rows are on their way, for kernels. */
-symm_rows_way symm__gather_way(const struct symm_matmul *m);
+/* How rows arrive, for the product. */
+symm_arrival_plan symm__transport_arrivals(const struct symm_transport *t);
+
+/* The counter of the product's blocks that have started; or NULL. */
+uint32_t *symm__transport_blocks_started(const struct symm_transport *t);
 
 /*
- * Says where this run's A is. Where this rank's rows cannot be sent as they lie, they are first
- * copied into its workspace.
+ * Sets *out to the place of A's rows in this run. If this rank's rows cannot be sent from where they
+ * are, it first copies them into this rank's slab.
  */
-symm_status symm__gather_begin(struct symm_matmul_run *run);
+symm_status symm__transport_locate(struct symm_call *e, const struct symm_transport *t,
+                                   const struct symm_problem *p, symm_shards *out);
+
+/* The transfers of one run. */
+struct symm_round {
+    const struct symm_transport *t;
+    struct symm_call *e;
+    const symm_shards *shards;
+    struct symm_side_stream *side;
+    uint32_t sender_nbytes; /* shared memory of a matmul_push_apart block, by the product */
+};
 
 /* Sends this rank's rows to all others on the side stream, which follows the last mark. */
-symm_status symm__gather_push(struct symm_matmul_run *run, struct symm_side_stream *side);
+symm_status symm__transport_open(const struct symm_round *round);
 
-/* The end of a run that has pushed, on the same side stream, after its products. */
-symm_status symm__gather_finish(struct symm_matmul_run *run, struct symm_side_stream *side);
+/* Takes the run's signals, on the same side stream, after the run's products. */
+symm_status symm__transport_close(const struct symm_round *round);
 
-/* All rows, by an all-gather. */
-symm_status symm__gather_all(struct symm_matmul_run *run);
+/* Gathers all rows by symm_all_gather. */
+symm_status symm__transport_all_gather(struct symm_call *e, const struct symm_transport *t,
+                                       const symm_shards *shards);
 
-/* Writes all of A to a matrix, if that has data; all rows are here. */
-symm_status symm__gather_copy(const struct symm_matmul_run *run, const symm_matrix *to);
+/* Writes all of A to a matrix, if that has data. All rows have arrived. */
+symm_status symm__transport_copy(struct symm_call *e, const struct symm_transport *t,
+                                 const symm_shards *shards, const symm_matrix *to);
 
 #endif

@@ -31,7 +31,6 @@ struct symm_agreed {
 struct symm_kernels;     /* the library's loaded kernels: kernel.h */
 struct symm_tuning;      /* measurements for AUTO: tuning.h */
 struct symm_side_stream; /* streams for copies: side_stream.h */
-struct symm_cublas;
 
 struct symm_device_block { /* a block of symm_device_alloc() */
     struct symm_device_block *next;
@@ -66,7 +65,6 @@ struct symm_context {
     struct symm_tuning *tuning;           /* NULL: AUTO uses its model */
     struct symm_abort_lines *abort_lines; /* abort words, records of waits, poison words */
     struct symm_group *world;
-    struct symm_cublas *cublas;  /* cuBLASLt for products; NULL: not opened yet */
     pthread_mutex_t groups_lock; /* guards the list, which the I/O thread reads */
     struct symm_group *groups;
     pthread_mutex_t owned_lock; /* guards the lists of objects that the user created */

@@ -12,7 +12,10 @@ struct symm_image;
 /* The images: image NAME is symm__NAME_image, made by symm_add_kernels(). */
 #define SYMM_IMAGES(X)                                                                             \
     X(signal)                                                                                      \
-    X(all_reduce_packets) X(all_reduce) X(reduce_scatter) X(all_gather) X(multimem) X(matmul)
+    X(all_reduce_packets)                                                                          \
+    X(all_reduce)                                                                                  \
+    X(reduce_scatter)                                                                              \
+    X(all_gather) X(multimem) X(matmul_portable) X(matmul_sm90) X(matmul_transport)
 
 enum symm_image_id {
 #define SYMM_IMAGE_ID_(name) SYMM_IMAGE_##name,

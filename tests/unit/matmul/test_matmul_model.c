@@ -90,7 +90,8 @@ START_TEST(the_senders_that_were_the_fastest)
     p.strategy = SYMM_STRATEGY_FUSED;
 
     const struct symm_matmul_plan plan = symm__matmul_plan(&limits, &p, senders[_i].n);
-    ck_assert_uint_eq(plan.by_engine ? plan.pieces : 0, senders[_i].pieces);
+    ck_assert_uint_eq(plan.sender == SYMM_SENDER_COPY_ENGINES ? plan.k_pieces : 0,
+                      senders[_i].pieces);
 }
 END_TEST
 
@@ -120,7 +121,7 @@ static int64_t time_of(const struct symm_problem *p, const struct symm_tile_shap
 
     for (int r = 0; r < p->nranks; r++)
         for (int i = 0; i < p->nb; i++)
-            for (int row = 0; row < symm__problem_rows(p->m, p->nranks, r);
+            for (int row = 0; row < symm__rows_of_rank(p->m, p->nranks, r);
                  row += 128 * shape->cluster)
                 tiles += (p->n[i] + shape->columns - 1) / shape->columns;
     return (tiles * p->l + clusters - 1) / clusters * shape->time;
@@ -151,11 +152,12 @@ END_TEST
 START_TEST(late_rows_want_small_tiles)
 {
     const struct symm_problem p = problem(4096, 1792, 4096, 4);
-    const struct symm_matmul_plan there = {.blocks = BLOCKS}, coming = {.blocks = BLOCKS,
-                                                                        .by_engine = true,
-                                                                        .pieces = 1,
-                                                                        .chunks = 1,
-                                                                        .slab_nbytes = 8 << 20};
+    const struct symm_matmul_plan there = {.blocks = BLOCKS},
+                                  coming = {.blocks = BLOCKS,
+                                            .sender = SYMM_SENDER_COPY_ENGINES,
+                                            .k_pieces = 1,
+                                            .chunks = 1,
+                                            .slab_nbytes = 8 << 20};
 
     ck_assert_int_gt(symm__wgmma_shapes[symm__model_shape(&p, &there, 0, 4)].columns,
                      symm__wgmma_shapes[symm__model_shape(&p, &coming, 0, 4)].columns);

@@ -1,4 +1,5 @@
 /* How products go: strategies, chunks, grids. */
+#include "matmul/kernels/sm90_tiles.h"
 #include "matmul/plan/plan.h"
 #include "reference.h"
 #include "test.h"
@@ -25,28 +26,28 @@ static struct symm_problem problem(int32_t m, int32_t k, int32_t l, int nranks,
 /* Chunks are all of the rows, and none of them is empty. */
 static void assert_way(const struct symm_matmul_plan *plan, uint64_t rows)
 {
-    const uint64_t strips = plan->chunks / plan->pieces, piece = plan->piece,
+    const uint64_t strips = plan->chunks / plan->k_pieces, piece = plan->k_piece,
                    ld = (uint64_t)plan->ld;
 
-    ck_assert_uint_ge(plan->pieces, 1);
+    ck_assert_uint_ge(plan->k_pieces, 1);
     ck_assert_uint_ge(strips, 1);
     ck_assert_uint_le(strips, STRIPS_MOST);
-    ck_assert_uint_eq(plan->chunks, strips * plan->pieces);
+    ck_assert_uint_eq(plan->chunks, strips * plan->k_pieces);
     ck_assert_uint_eq(plan->strip_rows % TILE, 0);
     ck_assert_uint_ge(strips * plan->strip_rows, rows);
     ck_assert_uint_lt((strips - 1) * plan->strip_rows, rows);
     /* A strip is no larger than there are rows, but for the whole tile at its end. */
     ck_assert_uint_lt(plan->strip_rows, rows + TILE);
     ck_assert_uint_eq(piece % SYMM_WGMMA_DEPTH, 0);
-    ck_assert_uint_ge(plan->pieces * piece, ld);
-    ck_assert_uint_lt((plan->pieces - 1) * piece, ld);
-    ck_assert_uint_le(plan->pieces, plan->by_engine ? 8 : PIECES_MOST);
-    ck_assert(plan->pieces == 1 || piece >= PIECE_LEAST);
-    if (plan->by_engine) {
-        ck_assert_uint_eq(plan->free, 1);
+    ck_assert_uint_ge(plan->k_pieces * piece, ld);
+    ck_assert_uint_lt((plan->k_pieces - 1) * piece, ld);
+    ck_assert_uint_le(plan->k_pieces, plan->sender == SYMM_SENDER_COPY_ENGINES ? 8 : PIECES_MOST);
+    ck_assert(plan->k_pieces == 1 || piece >= PIECE_LEAST);
+    if (plan->sender == SYMM_SENDER_COPY_ENGINES) {
+        ck_assert_uint_eq(plan->comm_sms, 1);
         ck_assert(strips == 1 ||
-                  (plan->pieces == 1 && plan->strip_rows * ld * 2 >= SYMM_MATMUL_CHUNK_NBYTES));
-        ck_assert(plan->pieces == 1 || plan->strip_rows * piece * 2 >= SYMM_MATMUL_PIECE_NBYTES);
+                  (plan->k_pieces == 1 && plan->strip_rows * ld * 2 >= SYMM_MATMUL_CHUNK_NBYTES));
+        ck_assert(plan->k_pieces == 1 || plan->strip_rows * piece * 2 >= SYMM_MATMUL_PIECE_NBYTES);
     }
 }
 
@@ -56,9 +57,9 @@ static void assert_plan(const struct symm_matmul_limits *limits, const struct sy
     const uint64_t rows = (uint64_t)((p->m + p->nranks - 1) / p->nranks) * (uint64_t)p->l;
 
     /* Some multiprocessors stay free, a quarter at most, where there is more than one. */
-    ck_assert_uint_ge(plan.free, 1);
-    ck_assert(plan.free == 1 || plan.free * 6 <= (uint32_t)limits->nsms);
-    ck_assert_uint_eq(plan.blocks, limits->nsms == 1 ? 1 : (uint32_t)limits->nsms - plan.free);
+    ck_assert_uint_ge(plan.comm_sms, 1);
+    ck_assert(plan.comm_sms == 1 || plan.comm_sms * 6 <= (uint32_t)limits->nsms);
+    ck_assert_uint_eq(plan.blocks, limits->nsms == 1 ? 1 : (uint32_t)limits->nsms - plan.comm_sms);
     ck_assert_uint_ge(plan.threads, 1);
     ck_assert_uint_le(plan.threads, (uint32_t)limits->max_threads);
     if (p->nranks == 1) {
@@ -79,8 +80,8 @@ static void assert_plan(const struct symm_matmul_limits *limits, const struct sy
     ck_assert_uint_eq(plan.slab_nbytes, rows * (uint64_t)plan.ld * 2);
     ck_assert_uint_eq(plan.workspace_nbytes, plan.slab_nbytes * (uint64_t)p->nranks);
     if (plan.strategy == SYMM_STRATEGY_UNFUSED) /* nothing is on its way */
-        ck_assert(plan.strip_rows == 0 && plan.pieces == 0 && plan.piece == 0 && plan.chunks == 0 &&
-                  plan.free == 1);
+        ck_assert(plan.strip_rows == 0 && plan.k_pieces == 0 && plan.k_piece == 0 &&
+                  plan.chunks == 0 && plan.comm_sms == 1);
     else
         assert_way(&plan, rows);
 }
@@ -112,12 +113,12 @@ START_TEST(all_ranks_come_to_the_same_plan)
         const struct symm_matmul_plan first = symm__matmul_plan(&h200, &p, 1000);
         for (p.rank = 0; p.rank < nranks; p.rank++) {
             p.n[0] = 1 + p.rank; /* columns differ: that of all is given */
-            p.a.rows = symm__problem_rows(p.m, nranks, p.rank);
+            p.a.rows = symm__rows_of_rank(p.m, nranks, p.rank);
             const struct symm_matmul_plan plan = symm__matmul_plan(&h200, &p, 1000);
             ck_assert_int_eq(plan.strategy, first.strategy);
-            ck_assert_int_eq(plan.by_engine, first.by_engine);
+            ck_assert_int_eq(plan.sender, first.sender);
             ck_assert_uint_eq(plan.strip_rows, first.strip_rows);
-            ck_assert_uint_eq(plan.piece, first.piece);
+            ck_assert_uint_eq(plan.k_piece, first.k_piece);
             ck_assert_uint_eq(plan.chunks, first.chunks);
             ck_assert_int_eq(plan.ld, first.ld);
             ck_assert_uint_eq(plan.slab_nbytes, first.slab_nbytes);
@@ -133,16 +134,17 @@ START_TEST(long_rows_come_in_pieces)
     struct symm_problem p = problem(1024, 49152, 1, 2, SYMM_STRATEGY_FUSED);
     const struct symm_matmul_plan plan = symm__matmul_plan(&limits, &p, 3072);
 
-    ck_assert(plan.by_engine && plan.pieces == 8 && plan.strip_rows == 512 && plan.chunks == 8);
+    ck_assert(plan.sender == SYMM_SENDER_COPY_ENGINES && plan.k_pieces == 8 &&
+              plan.strip_rows == 512 && plan.chunks == 8);
     limits.wgmma = false;
-    ck_assert(!symm__matmul_plan(&limits, &p, 3072).by_engine ||
-              symm__matmul_plan(&limits, &p, 3072).pieces == 1);
+    ck_assert(symm__matmul_plan(&limits, &p, 3072).sender == SYMM_SENDER_SMS ||
+              symm__matmul_plan(&limits, &p, 3072).k_pieces == 1);
     limits.wgmma = true;
     limits.engine_nbytes = 1;
     p.k = INT32_MAX / 2 - 64;
-    ck_assert_uint_gt(symm__matmul_plan(&limits, &p, 3072).pieces, 1);
+    ck_assert_uint_gt(symm__matmul_plan(&limits, &p, 3072).k_pieces, 1);
     p.k = INT32_MAX / 2 + 64;
-    ck_assert_uint_eq(symm__matmul_plan(&limits, &p, 3072).pieces, 1);
+    ck_assert_uint_eq(symm__matmul_plan(&limits, &p, 3072).k_pieces, 1);
 }
 END_TEST
 
@@ -154,9 +156,9 @@ START_TEST(a_setting_says_when_copy_engines_send)
 
     ck_assert_uint_eq(slab, 256 * 64 * 2);
     limits.engine_nbytes = slab;
-    ck_assert(symm__matmul_plan(&limits, &p, 64).by_engine);
+    ck_assert(symm__matmul_plan(&limits, &p, 64).sender == SYMM_SENDER_COPY_ENGINES);
     limits.engine_nbytes = slab + 1;
-    ck_assert(!symm__matmul_plan(&limits, &p, 64).by_engine);
+    ck_assert(symm__matmul_plan(&limits, &p, 64).sender == SYMM_SENDER_SMS);
 }
 END_TEST
 
@@ -171,26 +173,28 @@ START_TEST(many_rows_come_in_chunks)
     static const struct {
         int32_t m, k, columns;
         int nranks;
-        bool by_engine;
-        uint32_t strip_rows, pieces, together;
+        enum symm_sender sender;
+        uint32_t strip_rows, k_pieces, shards_interleaved;
     } cases[] = {
-        {512, 1024, 1792, 4, false, 128, 1, 16},   /* all rows: a turn has 16 of 7 tiles */
-        {16384, 4096, 1792, 4, false, 2304, 4, 1}, /* 18 rows of 7 tiles */
-        {8192, 8192, 3584, 4, false, 1024, 4, 1},  /* 8 rows of 14 */
-        {4000, 64, 64, 2, false, 2048, 1, 7},      /* 2000 rows, and the tile they end in */
-        {1 << 18, 4096, 512, 8, true, 4096, 1, 1}, /* 256 MiB a rank: eight of 32 */
-        {16384, 8192, 3584, 2, true, 1024, 1, 1},  /* 128 MiB: of 16 */
+        {512, 1024, 1792, 4, SYMM_SENDER_SMS, 128, 1, 16}, /* all rows: a turn has 16 of 7 tiles */
+        {16384, 4096, 1792, 4, SYMM_SENDER_SMS, 2304, 4, 1}, /* 18 rows of 7 tiles */
+        {8192, 8192, 3584, 4, SYMM_SENDER_SMS, 1024, 4, 1},  /* 8 rows of 14 */
+        {4000, 64, 64, 2, SYMM_SENDER_SMS, 2048, 1, 7}, /* 2000 rows, and the tile they end in */
+        {1 << 18, 4096, 512, 8, SYMM_SENDER_COPY_ENGINES, 4096, 1,
+         1}, /* 256 MiB a rank: eight of 32 */
+        {16384, 8192, 3584, 2, SYMM_SENDER_COPY_ENGINES, 1024, 1, 1}, /* 128 MiB: of 16 */
     };
     const struct symm_problem p =
         problem(cases[_i].m, cases[_i].k, 1, cases[_i].nranks, SYMM_STRATEGY_FUSED);
+    const bool engines = cases[_i].sender == SYMM_SENDER_COPY_ENGINES;
     struct symm_matmul_limits limits = h200;
-    limits.engine_nbytes = cases[_i].by_engine ? SYMM_MATMUL_CHUNK_NBYTES : UINT64_MAX;
+    limits.engine_nbytes = engines ? SYMM_MATMUL_CHUNK_NBYTES : UINT64_MAX;
     const struct symm_matmul_plan plan = symm__matmul_plan(&limits, &p, cases[_i].columns);
 
-    ck_assert_int_eq(plan.by_engine, cases[_i].by_engine);
+    ck_assert_int_eq(plan.sender, cases[_i].sender);
     ck_assert_uint_eq(plan.strip_rows, cases[_i].strip_rows);
-    ck_assert_uint_eq(plan.pieces, cases[_i].pieces);
-    ck_assert_uint_eq(plan.together, cases[_i].together);
+    ck_assert_uint_eq(plan.k_pieces, cases[_i].k_pieces);
+    ck_assert_uint_eq(plan.shards_interleaved, cases[_i].shards_interleaved);
 }
 END_TEST
 

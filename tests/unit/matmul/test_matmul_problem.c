@@ -94,13 +94,13 @@ START_TEST(ranks_share_rows_as_evenly_as_it_goes)
         for (int nranks = 1; nranks < 12; nranks++) {
             int32_t sum = 0, last = m;
             for (int r = 0; r < nranks; r++) {
-                const int32_t rows = symm__problem_rows(m, nranks, r);
+                const int32_t rows = symm__rows_of_rank(m, nranks, r);
                 ck_assert_int_le(rows, last);
                 last = rows;
                 sum += rows;
             }
             ck_assert_int_eq(sum, m);
-            ck_assert_int_le(symm__problem_rows(m, nranks, 0) - last, 1);
+            ck_assert_int_le(symm__rows_of_rank(m, nranks, 0) - last, 1);
         }
 }
 END_TEST

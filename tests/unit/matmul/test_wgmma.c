@@ -1,5 +1,6 @@
 /* Which data the Hopper kernel of the products is given. */
-#include "matmul/plan/plan.h"
+#include "matmul/sm90/host.h"
+#include "matmul/plan/lines.h"
 #include "test.h"
 
 enum { M = 256, K = 192, N = 320 };
@@ -33,21 +34,21 @@ START_TEST(rows_and_columns)
     struct symm_problem p = problem();
     symm_shards a = own();
 
-    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(symm__wgmma_suits(&p, &a));
     a.own.row = 0; /* the same row for all: there is no such stride */
-    ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(!symm__wgmma_suits(&p, &a));
     a.own.row = K + 8;
-    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(symm__wgmma_suits(&p, &a));
     a.own.row = K + 4;
-    ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(!symm__wgmma_suits(&p, &a));
     p.m = 1; /* the stride of a single row is not used */
-    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(symm__wgmma_suits(&p, &a));
     a.own.column = 2;
-    ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(!symm__wgmma_suits(&p, &a));
     a.own.data = NULL;
     p.nranks = 2; /* this rank has no rows: nothing of it is read */
     p.rank = 1;
-    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(symm__wgmma_suits(&p, &a));
 }
 END_TEST
 
@@ -58,9 +59,9 @@ START_TEST(no_alpha)
     const symm_shards a = own();
 
     p.alpha = -2;
-    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(symm__wgmma_suits(&p, &a));
     p.alpha = 0;
-    ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(!symm__wgmma_suits(&p, &a));
 }
 END_TEST
 
@@ -73,15 +74,15 @@ START_TEST(each_b)
         symm_matrix *b = &p.b[i].matrix;
         int64_t *pitch = i ? &b->column : &b->row, *step = i ? &b->row : &b->column;
         b->data = base + 8;
-        ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+        ck_assert(!symm__wgmma_suits(&p, &a));
         b->data = base + 16;
-        ck_assert(symm__matmul_suits_wgmma(&p, &a));
+        ck_assert(symm__wgmma_suits(&p, &a));
         *pitch += 1;
-        ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+        ck_assert(!symm__wgmma_suits(&p, &a));
         *pitch += 7;
-        ck_assert(symm__matmul_suits_wgmma(&p, &a));
+        ck_assert(symm__wgmma_suits(&p, &a));
         *step = 2;
-        ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+        ck_assert(!symm__wgmma_suits(&p, &a));
     }
 }
 END_TEST
@@ -92,14 +93,14 @@ START_TEST(batches)
     symm_shards a = own();
 
     p.l = 3;
-    ck_assert(symm__matmul_suits_wgmma(&p, &a)); /* the same for all batches */
+    ck_assert(symm__wgmma_suits(&p, &a)); /* the same for all batches */
     p.b[1].matrix.batch = (int64_t)K * N;
     a.own.batch = (int64_t)M * K;
-    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(symm__wgmma_suits(&p, &a));
     p.b[1].matrix.batch += 2;
-    ck_assert(!symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(!symm__wgmma_suits(&p, &a));
     p.l = 1;
-    ck_assert(symm__matmul_suits_wgmma(&p, &a));
+    ck_assert(symm__wgmma_suits(&p, &a));
 }
 END_TEST
 

@@ -1,22 +1,15 @@
-/* Reading a product's description, and checking its data. */
+/* Reads a product's description. */
 #include "problem.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include "runtime/base/dtype.h"
-#include "overlap.h"
 
 enum {
-    TEXT = 24,
-    EXTENT_MAX = INT32_MAX - 1023, /* a tile or a piece past the end still has a number */
+    EXTENT_MAX = INT32_MAX - 1023, /* so that indices of a tile or piece past the end fit 32 bits */
     ELEMENT_NBYTES = 2,
     PACK_ELEMENTS = 8
 };
-
-int32_t symm__problem_rows(int32_t m, int nranks, int rank)
-{
-    return m / nranks + (rank < m % nranks);
-}
 
 int64_t symm__problem_columns(const struct symm_problem *p)
 {
@@ -29,14 +22,9 @@ int64_t symm__problem_columns(const struct symm_problem *p)
 
 /* ---------------------------------------------------------------------------------- one tensor */
 
-/* "b[2]", or "a" where there is but one; or of a type. */
-struct name {
-    char text[TEXT];
-};
-
-static struct name name_of(const char *what, int i)
+struct symm_name symm__name_of(const char *what, int i)
 {
-    struct name name;
+    struct symm_name name;
 
     if (i < 0)
         snprintf(name.text, sizeof name.text, "%s", what);
@@ -45,11 +33,11 @@ static struct name name_of(const char *what, int i)
     return name;
 }
 
-/* "float64", or the number of what is no type. */
-static struct name type_of(symm_dtype dtype)
+/* "float64", or the number of an unknown type. */
+static struct symm_name name_of_type(symm_dtype dtype)
 {
     const char *known = symm__dtype_name(dtype);
-    struct name name;
+    struct symm_name name;
 
     if (known)
         snprintf(name.text, sizeof name.text, "%s", known);
@@ -82,7 +70,7 @@ static symm_status check_dimensions(const char *name, const symm_tensor *t)
     return SYMM_OK;
 }
 
-/* least: dimensions that a tensor may have; what is missing in front has extent 1. */
+/* least: the fewest dimensions that the tensor may have; missing ones in front have extent 1. */
 static symm_status read_tensor(const char *name, const symm_tensor *t, int least,
                                struct symm_operand *out)
 {
@@ -92,7 +80,7 @@ static symm_status read_tensor(const char *name, const symm_tensor *t, int least
     if (!is_float(t->dtype))
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "%s.dtype is %s; it may be float32, float16 or bfloat16", name,
-                          type_of(t->dtype).text);
+                          name_of_type(t->dtype).text);
     if (t->ndim < least || t->ndim > 3)
         return symm__fail(SYMM_ERROR_ARGUMENT, "%s.ndim is %d; it may be %d to 3", name, t->ndim,
                           least);
@@ -138,13 +126,13 @@ static symm_status check_input_dtype(const char *name, const struct symm_operand
     return SYMM_OK;
 }
 
-/* What is written: each element has a place of its own. */
+/* A tensor that is written: no two elements share memory. */
 static symm_status check_apart(const char *name, const struct symm_operand *x)
 {
     int64_t extents[3] = {x->l, x->rows, x->columns},
             strides[3] = {x->matrix.batch, x->matrix.row, x->matrix.column}, end = 1;
 
-    for (int done = 0; done < 3; done++) { /* from the smallest stride to the largest */
+    for (int done = 0; done < 3; done++) { /* by increasing stride */
         int least = -1;
         for (int i = 0; i < 3; i++)
             if (extents[i] > 1 && (least < 0 || strides[i] < strides[least]))
@@ -162,7 +150,7 @@ static symm_status check_apart(const char *name, const struct symm_operand *x)
     return SYMM_OK;
 }
 
-/* -------------------------------------------------------------------------------- all of them */
+/* --------------------------------------------------------------------------------- all tensors */
 
 static symm_status check_enums(const symm_matmul_desc *desc)
 {
@@ -190,10 +178,10 @@ static symm_status check_enums(const symm_matmul_desc *desc)
     return SYMM_OK;
 }
 
-/* Kernels count a shard's rows, those of all batches, in 32 bits; the host bytes in 64. */
+/* Kernels count a shard's rows over all batches in 32 bits; the host counts bytes in 64. */
 static symm_status check_shards(const struct symm_problem *p)
 {
-    const int64_t rows = (int64_t)symm__problem_rows(p->m, p->nranks, 0) * p->l;
+    const int64_t rows = (int64_t)symm__rows_of_rank(p->m, p->nranks, 0) * p->l;
     int64_t nbytes;
 
     if (p->nranks == 1)
@@ -210,7 +198,7 @@ static symm_status check_shards(const struct symm_problem *p)
     return SYMM_OK;
 }
 
-/* a, the b, and what follows from them and the first d: m, k, l. */
+/* Reads a and gathered_a; m is from the first d, k and l are from a. */
 static symm_status read_inputs(const symm_matmul_desc *desc, struct symm_problem *p)
 {
     struct symm_operand d;
@@ -227,7 +215,7 @@ static symm_status read_inputs(const symm_matmul_desc *desc, struct symm_problem
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "d[0] has %d rows, a %d columns and l is %d; each must be at least 1",
                           p->m, p->k, p->l);
-    TRY(check_shape("a", &p->a, p->l, symm__problem_rows(p->m, p->nranks, p->rank), p->k,
+    TRY(check_shape("a", &p->a, p->l, symm__rows_of_rank(p->m, p->nranks, p->rank), p->k,
                     p->nranks == 1 ? "[m, k]" : "this rank's part of [m, k]"));
     TRY(check_shards(p));
     if (!desc->gathered_a.dtype)
@@ -240,11 +228,11 @@ out:
     return st;
 }
 
-/* Product i: its b, c, d and bias. */
+/* Reads b, c, d and bias of product i. */
 static symm_status read_product(const symm_matmul_desc *desc, int i, struct symm_problem *p)
 {
-    const struct name b = name_of("b", i), c = name_of("c", i), d = name_of("d", i),
-                      bias = name_of("bias", i);
+    const struct symm_name b = symm__name_of("b", i), c = symm__name_of("c", i),
+                           d = symm__name_of("d", i), bias = symm__name_of("bias", i);
     symm_status st;
 
     TRY(read_tensor(d.text, &desc->d[i], 2, &p->d[i]));
@@ -264,7 +252,7 @@ static symm_status read_product(const symm_matmul_desc *desc, int i, struct symm
     if (desc->bias[i].dtype) {
         TRY(read_tensor(bias.text, &desc->bias[i], 1, &p->bias[i]));
         if (p->bias[i].l == 1)
-            p->bias[i].matrix.batch = 0; /* one for all */
+            p->bias[i].matrix.batch = 0; /* one bias for all batches */
         TRY(check_shape(bias.text, &p->bias[i], p->bias[i].l == 1 ? 1 : p->l, 1, p->n[i],
                         "[1, n]"));
     }
@@ -279,7 +267,7 @@ static symm_status check_absent(const char *what, int i, const symm_tensor *t, i
     return symm__fail(SYMM_ERROR_ARGUMENT, "%s[%d] is there, but nb is %d", what, i, nb);
 }
 
-/* There is no product i. */
+/* Checks that the description has no tensors for a product i past nb. */
 static symm_status check_no_product(const symm_matmul_desc *desc, int i)
 {
     symm_status st;
@@ -318,163 +306,6 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
     if (symm__problem_columns(p) / 64 * (p->m / 64) > INT32_MAX)
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "%d rows and %" PRId64 " columns are too many",
                           p->m, symm__problem_columns(p));
-out:
-    return st;
-}
-
-/* ----------------------------------------------------------------------------------- the data */
-
-/* Takes the run's data, if it has some; what it does not use is not there. */
-static symm_status bind_one(const char *name, const void *data, bool used, struct symm_operand *x)
-{
-    if (data && x->matrix.dtype == 0)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is %p, and there is none in the description",
-                          name, data);
-    if (!used) {
-        *x = (struct symm_operand){0};
-        return SYMM_OK;
-    }
-    if (data)
-        x->matrix.data = (void *)(uintptr_t)data;
-    if (!x->matrix.data && symm__operand_nbytes(x) > 0)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is NULL, here and in the description", name);
-    return SYMM_OK;
-}
-
-static symm_status check_place(const char *name, const struct symm_operand *x,
-                               struct symm_memory *memory)
-{
-    const size_t size = symm__dtype_size((symm_dtype)x->matrix.dtype);
-    const uint64_t nbytes = symm__operand_nbytes(x);
-
-    if ((uintptr_t)x->matrix.data % size)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p is not aligned to its elements of %zu bytes",
-                          name, x->matrix.data, size);
-    if (nbytes > UINTPTR_MAX - (uintptr_t)x->matrix.data)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p runs past the address space", name,
-                          x->matrix.data);
-    if (!symm__memory_usable(memory, x->matrix.data, nbytes))
-        return symm__fail_in(SYMM_ERROR_ARGUMENT, "%s: ", name);
-    return SYMM_OK;
-}
-
-static bool same(const struct symm_operand *x, const struct symm_operand *y)
-{
-    return x->matrix.data == y->matrix.data && x->matrix.dtype == y->matrix.dtype &&
-           x->matrix.row == y->matrix.row && x->matrix.column == y->matrix.column &&
-           x->matrix.batch == y->matrix.batch;
-}
-
-/* All that has data, with its name: at most a, gathered_a and four of each. */
-struct bound {
-    struct name name;
-    const struct symm_operand *x;
-    bool written;
-};
-enum { BOUND_MAX = 2 + 4 * SYMM_MATMUL_MAX_B };
-
-struct bounds {
-    struct bound all[BOUND_MAX];
-    int n;
-};
-
-static void add_bound(struct bounds *to, const char *what, int i, const struct symm_operand *x,
-                      bool written)
-{
-    if (x->matrix.data && symm__operand_nbytes(x) > 0)
-        to->all[to->n++] = (struct bound){name_of(what, i), x, written};
-}
-
-static struct bounds list_bound(const struct symm_problem *p)
-{
-    struct bounds bounds = {.n = 0};
-
-    add_bound(&bounds, "a", -1, &p->a, false);
-    add_bound(&bounds, "gathered_a", -1, &p->gathered_a, true);
-    for (int i = 0; i < p->nb; i++) {
-        add_bound(&bounds, "b", i, &p->b[i], false);
-        add_bound(&bounds, "c", i, &p->c[i], false);
-        add_bound(&bounds, "bias", i, &p->bias[i], false);
-        add_bound(&bounds, "d", i, &p->d[i], true);
-    }
-    return bounds;
-}
-
-/* d[i] may be c[i]: an element is read by the thread that writes it, and before. */
-static bool in_place(const struct symm_problem *p, const struct bound *x, const struct bound *y)
-{
-    for (int i = 0; i < p->nb; i++)
-        if (x->x == &p->d[i] && y->x == &p->c[i])
-            return same(x->x, y->x);
-    return false;
-}
-
-static symm_status check_overlap(const struct symm_problem *p, const struct bound *x,
-                                 const struct bound *y)
-{
-    if (!x->written || !symm__operands_overlap(x->x, y->x) || in_place(p, x, y) ||
-        in_place(p, y, x))
-        return SYMM_OK;
-    return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p and %s %p overlap", x->name.text,
-                      x->x->matrix.data, y->name.text, y->x->matrix.data);
-}
-
-symm_status symm__problem_check_data(const struct symm_problem *p, struct symm_memory *memory)
-{
-    const struct bounds bounds = list_bound(p);
-    symm_status st = SYMM_OK;
-
-    for (int i = 0; i < bounds.n; i++)
-        TRY(check_place(bounds.all[i].name.text, bounds.all[i].x, memory));
-    for (int i = 0; i < bounds.n; i++)
-        for (int j = 0; j < bounds.n; j++)
-            if (i != j)
-                TRY(check_overlap(p, &bounds.all[i], &bounds.all[j]));
-out:
-    return st;
-}
-
-/* Product i's; one past the last has no data. */
-static symm_status bind_product(const symm_matmul_args *args, int i, struct symm_problem *p)
-{
-    symm_status st;
-
-    TRY(bind_one(name_of("b", i).text, args->b[i], true, &p->b[i]));
-    TRY(bind_one(name_of("c", i).text, args->c[i], p->beta != 0, &p->c[i]));
-    TRY(bind_one(name_of("bias", i).text, args->bias[i], true, &p->bias[i]));
-    st = bind_one(name_of("d", i).text, args->d[i], true, &p->d[i]);
-out:
-    return st;
-}
-
-static bool has_c(const struct symm_problem *p)
-{
-    bool any = false;
-
-    for (int i = 0; i < p->nb; i++)
-        any = any || p->c[i].matrix.dtype;
-    return any;
-}
-
-symm_status symm__problem_bind(const struct symm_problem *p, const symm_matmul_args *args,
-                               struct symm_memory *memory, struct symm_problem *out)
-{
-    static const symm_matmul_args none;
-    symm_status st;
-
-    *out = *p;
-    if (!args)
-        args = &none;
-    out->alpha = args->alpha ? *args->alpha : 1;
-    out->beta = args->beta ? *args->beta : 0;
-    if (out->beta != 0 && !has_c(p))
-        return symm__fail(SYMM_ERROR_ARGUMENT, "beta is %g, and there is no c in the description",
-                          (double)out->beta);
-    TRY(bind_one("a", args->a, true, &out->a));
-    TRY(bind_one("gathered_a", args->gathered_a, true, &out->gathered_a));
-    for (int i = 0; i < SYMM_MATMUL_MAX_B; i++)
-        TRY(bind_product(args, i, out));
-    st = symm__problem_check_data(out, memory);
 out:
     return st;
 }

@@ -1,0 +1,19 @@
+/* The tiles of the Hopper kernel, for its list of kernels and for the model. */
+#ifndef SYMM_MATMUL_SM90_TILES_H
+#define SYMM_MATMUL_SM90_TILES_H
+
+/* One kernel a shape and type: X(K, columns of a tile, blocks of a cluster). */
+#define SYMM_WGMMA_SHAPES(X, K)                                                                    \
+    X(K, 64, 1)                                                                                    \
+    X(K, 128, 2)                                                                                   \
+    X(K, 192, 2)                                                                                   \
+    X(K, 208, 2)                                                                                   \
+    X(K, 224, 2)                                                                                   \
+    X(K, 256, 2)
+
+enum {
+    SYMM_WGMMA_ROWS = 128, /* of a tile; a cluster's tiles lie below each other */
+    SYMM_WGMMA_DEPTH = 64  /* elements of k in a stage: 128 bytes */
+};
+
+#endif

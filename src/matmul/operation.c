@@ -1,0 +1,111 @@
+/* The kinds of products, and their strategies. */
+#include "matmul.h"
+
+/* ------------------------------------------------------------------------------------------ matmul */
+
+static symm_status prepare_nothing(struct symm_call *e, struct symm_matmul *m)
+{
+    (void)e;
+    (void)m;
+    return SYMM_OK;
+}
+
+static symm_status run_local(struct symm_matmul_run *run)
+{
+    return symm__matmul_multiply(run, 0, 1);
+}
+
+static symm_status finish_nothing(struct symm_matmul_run *run)
+{
+    (void)run;
+    return SYMM_OK;
+}
+
+/* ------------------------------------------------------------------------------- all-gather, matmul */
+
+static symm_status prepare_gather(struct symm_call *e, struct symm_matmul *m)
+{
+    struct symm_vote ready = {0};
+    symm_status st;
+
+    if (m->plan.workspace_nbytes == 0)
+        return SYMM_OK;
+    TRY(symm__transport_alloc(e, m, &m->transport));
+    ready.status = symm__transport_prepare(e, &m->transport);
+    st = symm__matmul_vote(e, &ready);
+out:
+    return st;
+}
+
+/* Enqueues products of so many steps each, beside the transfers that they wait for. */
+static symm_status run_beside(struct symm_matmul_run *run, int steps)
+{
+    const int nranks = run->problem.nranks;
+    struct symm_round round = {.t = &run->m->transport,
+                               .e = run->e,
+                               .shards = &run->shards,
+                               .sender_nbytes = run->multiplier->sender_nbytes};
+    symm_status st;
+
+    run->sends = true;
+    TRY(symm__side_stream_take(run->e, SYMM_URGENT, &round.side));
+    TRY(symm__side_stream_mark(round.side));
+    st = symm__transport_open(&round);
+    for (int s = 0; s < nranks && st == SYMM_OK; s += steps)
+        st = symm__matmul_multiply(run, s, s + steps);
+    if (st == SYMM_OK)
+        st = symm__transport_close(&round);
+    st = symm__side_stream_finish(round.side, st);
+out:
+    return st;
+}
+
+static symm_status run_fused(struct symm_matmul_run *run)
+{
+    return run_beside(run, run->problem.nranks);
+}
+
+static symm_status run_pipelined(struct symm_matmul_run *run)
+{
+    return run_beside(run, 1);
+}
+
+static symm_status run_unfused(struct symm_matmul_run *run)
+{
+    symm_status st;
+
+    TRY(symm__transport_all_gather(run->e, &run->m->transport, &run->shards));
+    st = symm__matmul_multiply(run, 0, run->problem.nranks);
+out:
+    return st;
+}
+
+static symm_status finish_gather(struct symm_matmul_run *run)
+{
+    return symm__transport_copy(run->e, &run->m->transport, &run->shards,
+                                &run->problem.gathered_a.matrix);
+}
+
+/* ----------------------------------------------------------------------------------------- the table */
+
+static const struct symm_matmul_operation operations[] = {
+    [SYMM_MATMUL] = {.name = "matmul",
+                     .plan = symm__matmul_plan,
+                     .prepare = prepare_nothing,
+                     .run = {[SYMM_STRATEGY_AUTO] = run_local},
+                     .finish = finish_nothing},
+    [SYMM_ALL_GATHER_MATMUL] = {.name = "all_gather",
+                                .everyone = true,
+                                .plan = symm__matmul_plan,
+                                .prepare = prepare_gather,
+                                .run = {[SYMM_STRATEGY_AUTO] = run_local, /* one rank */
+                                        [SYMM_STRATEGY_FUSED] = run_fused,
+                                        [SYMM_STRATEGY_PIPELINED] = run_pipelined,
+                                        [SYMM_STRATEGY_UNFUSED] = run_unfused},
+                                .finish = finish_gather},
+};
+
+const struct symm_matmul_operation *symm__matmul_operation(symm_matmul_kind kind)
+{
+    return (size_t)kind < sizeof operations / sizeof operations[0] ? &operations[kind] : NULL;
+}

@@ -1,0 +1,16 @@
+/* The launch of the portable product. */
+#ifndef SYMM_MATMUL_PORTABLE_HOST_H
+#define SYMM_MATMUL_PORTABLE_HOST_H
+
+#include "matmul/plan/plan.h"
+#include "runtime/group/call.h"
+
+/* Launches the product of args, which may be any. */
+symm_status symm__portable_enqueue(struct symm_call *e, const struct symm_problem *p,
+                                   const struct symm_matmul_plan *plan,
+                                   const symm_product_args *args);
+
+/* Shared memory of a matmul_push_apart block that finds no room on an SM with this product. */
+enum { SYMM_PORTABLE_SENDER_NBYTES = 24 << 10 };
+
+#endif

@@ -1,0 +1,6 @@
+/* The image of the portable product. */
+#include "runtime/group/define_kernels.cuh"
+#include "portable.def"
+#include "product.cuh"
+
+SYMM_MATMUL_PORTABLE_KERNELS(SYMM_DEFINE_K, SYMM_DEFINE_R)

@@ -1,0 +1,26 @@
+/* The argument struct of the Hopper kernel, and what its launch needs: for C and for kernels. */
+#ifndef SYMM_MATMUL_SM90_ARGS_H
+#define SYMM_MATMUL_SM90_ARGS_H
+
+#include "matmul/kernels/args.h"
+#include "matmul/kernels/sm90_tiles.h"
+
+enum {
+    SYMM_WGMMA_LINE = 64, /* columns of a box of B, if B is row-major: 128 bytes */
+    SYMM_WGMMA_THREADS = 384,
+    SYMM_WGMMA_SHARED_NBYTES = 5 * 40960 + 20480 /* stages, the epilogue */
+};
+
+/* A CUtensorMap: an operand as the tensor memory accelerator (TMA) addresses it. */
+typedef struct symm_tensor_map {
+    uint64_t words[16];
+} __attribute__((aligned(64))) symm_tensor_map;
+
+typedef struct symm_wgmma_args {
+    symm_tensor_map own, workspace, b[SYMM_MATMUL_MAX_B];
+    symm_product_args product;
+    uint32_t b_along_k; /* bit i: b[i] is column-major; else row-major */
+    uint32_t reserved;
+} symm_wgmma_args;
+
+#endif

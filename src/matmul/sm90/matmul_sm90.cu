@@ -1,0 +1,6 @@
+/* The image of the product for Hopper GPUs. */
+#include "runtime/group/define_kernels.cuh"
+#include "sm90.def"
+#include "kernel.cuh"
+
+SYMM_MATMUL_SM90_KERNELS(SYMM_DEFINE_K, SYMM_DEFINE_R)

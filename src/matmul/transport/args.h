@@ -1,0 +1,46 @@
+/* The argument structs of the transport's kernels: the same for C and for kernels. */
+#ifndef SYMM_MATMUL_TRANSPORT_ARGS_H
+#define SYMM_MATMUL_TRANSPORT_ARGS_H
+
+#include "matmul/kernels/args.h"
+
+/* Opens the round of a run. One block. */
+typedef struct symm_open_round_args {
+    symm_view view;
+    symm_arrival_plan arrivals;
+    uint64_t *signal_values;  /* [nranks][chunks], see symm_transport; NULL: SMs send */
+    uint32_t *tickets;        /* see symm_push_args; NULL: copy engines send */
+    uint32_t *blocks_started; /* see symm_product_args; or NULL */
+    uint32_t chunks;          /* of this rank's rows */
+    uint32_t blocks;          /* of the product */
+} symm_open_round_args;
+
+/* Sends this rank's rows. The blocks share the work in units: some rows of a chunk. */
+typedef struct symm_push_args {
+    symm_view view;
+    symm_arrival_plan arrivals;
+    const char *from; /* contiguous rows of row_nbytes */
+    char *to;         /* this rank's slab in its own workspace */
+    uint64_t row_nbytes;
+    uint64_t rows;
+    uint32_t *tickets; /* units taken; then for each chunk to each other rank the units sent */
+    uint32_t unit_rows, units; /* units: of a chunk */
+    uint32_t shards_interleaved;
+    uint32_t reserved;
+} symm_push_args;
+
+/* Closes the round of a run: takes all of its signals. One block. */
+typedef struct symm_close_round_args {
+    symm_view view;
+    symm_arrival_plan arrivals;
+    int32_t m, l;
+    uint32_t *blocks_started; /* is cleared; or NULL */
+} symm_close_round_args;
+
+/* Copies all of A into one matrix. */
+typedef struct symm_copy_rows_args {
+    symm_shards from;
+    symm_matrix to;
+} symm_copy_rows_args;
+
+#endif

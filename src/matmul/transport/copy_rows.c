@@ -1,0 +1,101 @@
+/* Copies of rows on this device: own rows to where they can be sent from, all of A to the caller. */
+#include "sender.h"
+
+enum { BLOCKS_PER_SM = 32 };
+
+static symm_status launch_copy(const struct symm_call *e, const struct symm_transport *t,
+                               CUstream stream, const symm_copy_rows_args *args)
+{
+    const uint64_t rows = (uint64_t)args->from.m,
+                   most = (uint64_t)e->group->ctx->agreed.nsms * BLOCKS_PER_SM;
+
+    return symm__transport_launch(e, stream, SYMM_KERNEL_matmul_copy_rows,
+                                  (uint32_t)(rows < most ? rows : most),
+                                  symm__transport_threads(t, SYMM_WARP), args);
+}
+
+static symm_status copy_aside(const struct symm_call *e, const struct symm_transport *t,
+                              struct symm_side_stream *side, const symm_copy_rows_args *args)
+{
+    symm_status st;
+
+    TRY(symm__side_stream_mark(side));
+    TRY(symm__side_stream_follow(side));
+    st = launch_copy(e, t, symm__side_stream_handle(side), args);
+out:
+    return st;
+}
+
+/*
+ * With chunks, other ranks' products wait for the round behind a copy while products may hold this
+ * rank's SMs: the copy then runs on the urgent stream.
+ */
+static symm_status copy_rows(struct symm_call *e, const struct symm_transport *t,
+                             const symm_copy_rows_args *args)
+{
+    struct symm_side_stream *side;
+    symm_status st;
+
+    if (args->from.m == 0 || args->from.l == 0)
+        return SYMM_OK;
+    if (t->plan->chunks == 0)
+        return launch_copy(e, t, e->stream, args);
+    TRY(symm__side_stream_take(e, SYMM_URGENT, &side));
+    st = symm__side_stream_finish(side, copy_aside(e, t, side, args));
+out:
+    return st;
+}
+
+/* Whether the rows of this run can be sent from where they are. */
+static bool can_be_sent(const struct symm_transport *t, const struct symm_problem *p)
+{
+    const symm_matrix *a = &p->a.matrix;
+    const int64_t rows = p->a.rows, k = p->k;
+
+    if ((uintptr_t)a->data % 16 || k != t->plan->ld || (k > 1 && a->column != 1) ||
+        (rows > 1 && a->row != k) || (p->l > 1 && a->batch != rows * k))
+        return false;
+    /* An all-gather sends the same number of bytes from every rank. */
+    return t->plan->strategy != SYMM_STRATEGY_UNFUSED ||
+           symm__transport_own_rows(t) * symm__transport_row_nbytes(t) == t->plan->slab_nbytes;
+}
+
+symm_status symm__transport_locate(struct symm_call *e, const struct symm_transport *t,
+                                   const struct symm_problem *p, symm_shards *out)
+{
+    symm_status st = SYMM_OK;
+
+    *out = (symm_shards){
+        .own = p->a.matrix,
+        .workspace = t->workspace,
+        .slab_nbytes = t->plan->slab_nbytes,
+        .ld = t->plan->ld,
+        .m = p->m,
+        .k = p->k,
+        .l = p->l,
+        .rank = p->rank,
+        .nranks = p->nranks,
+    };
+    if (!t->workspace || can_be_sent(t, p))
+        return SYMM_OK;
+    const symm_copy_rows_args args = {
+        .from = {.own = p->a.matrix, .m = p->a.rows, .k = p->k, .l = p->l, .nranks = 1},
+        .to = {.data = symm__transport_own_slab(t),
+               .row = t->plan->ld,
+               .column = 1,
+               .batch = t->plan->ld * p->a.rows,
+               .dtype = p->a.matrix.dtype},
+    };
+    TRY(copy_rows(e, t, &args));
+    out->own = args.to;
+out:
+    return st;
+}
+
+symm_status symm__transport_copy(struct symm_call *e, const struct symm_transport *t,
+                                 const symm_shards *shards, const symm_matrix *to)
+{
+    const symm_copy_rows_args args = {.from = *shards, .to = *to};
+
+    return to->data ? copy_rows(e, t, &args) : SYMM_OK;
+}

@@ -1,0 +1,35 @@
+/* Copies of rows on this device: to a place that the ranks can send from, or that the caller wants. */
+#ifndef SYMM_MATMUL_COPY_ROWS_CUH
+#define SYMM_MATMUL_COPY_ROWS_CUH
+
+#include "args.h"
+#include "matmul/kernels/shards.cuh"
+
+/* Row `row` of batch b. Whole block. */
+SYMM_DEV void copy_row(const symm_copy_rows_args &a, int32_t b, int32_t row)
+{
+    const symm_shards &f = a.from;
+    int32_t shard = 0;
+    while (row >= symm__first_row_of_rank(f.m, f.nranks, shard + 1))
+        shard++;
+    const uint16_t *from =
+        row_of<uint16_t>(f, shard, b, row - symm__first_row_of_rank(f.m, f.nranks, shard));
+    const int64_t column = column_stride(f, shard);
+    uint16_t *to = static_cast<uint16_t *>(a.to.data) + b * a.to.batch + row * a.to.row;
+
+    if (column == 1 && a.to.column == 1)
+        symm_dev_copy(to, from, (size_t)f.k * sizeof *to);
+    else
+        for (int32_t j = (int32_t)threadIdx.x; j < f.k; j += (int32_t)blockDim.x)
+            symm_dev_store_one(to + j * a.to.column, symm_dev_load_one(from + j * column));
+}
+
+/* A block takes one row at a time. */
+SYMM_DEV void copy_all_rows(const symm_copy_rows_args &a)
+{
+    for (int32_t b = 0; b < a.from.l; b++)
+        for (uint32_t row = blockIdx.x; row < (uint32_t)a.from.m; row += gridDim.x)
+            copy_row(a, b, (int32_t)row);
+}
+
+#endif

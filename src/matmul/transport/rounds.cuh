@@ -1,0 +1,91 @@
+/*
+ * The kernels before and after a run's transfers. A product waits for what they let be sent, so they
+ * must fit beside products on every SM: one warp, few registers, little shared memory. They wait for
+ * other ranks, so they are one block.
+ */
+#ifndef SYMM_MATMUL_ROUNDS_CUH
+#define SYMM_MATMUL_ROUNDS_CUH
+
+#include <symm/device.cuh>
+#include "args.h"
+#include "matmul/kernels/split.h"
+
+/* Polls of a counter on this device before a kernel gives up waiting for it: some 20 us. */
+enum { POLLS = 30 };
+
+/* The channel on which a rank signals that its workspace may be written. */
+SYMM_DEV int32_t workspace_channel(const symm_arrival_plan &plan)
+{
+    return (int32_t)plan.chunks;
+}
+
+/* Signals to all ranks that this rank's kernels have finished reading its workspace. Whole block. */
+SYMM_DEV void signal_workspace_free(const symm_view &v, const symm_arrival_plan &plan)
+{
+    for (int32_t r = (int32_t)threadIdx.x; r < v.nranks; r += (int32_t)blockDim.x)
+        if (r != v.rank)
+            symm_dev_signal(v, plan.pad, workspace_channel(plan), r);
+}
+
+/*
+ * Writes the counter value that each chunk's signal will deliver: one more than is sent, or after an
+ * abort the unchanged value. Whole block.
+ */
+SYMM_DEV void reserve_signals(const symm_open_round_args &a)
+{
+    const uint32_t n = symm_dev_aborted(a.view) ? 0 : 1;
+
+    for (uint32_t i = threadIdx.x; i < a.view.nranks * a.chunks; i += blockDim.x) {
+        const int32_t r = (int32_t)(i / a.chunks), c = (int32_t)(i % a.chunks);
+        if (r != a.view.rank)
+            symm_dev_store_one(a.signal_values + i,
+                               symm_dev_signal_reserve(a.view, a.arrivals.pad, c, r, n));
+    }
+}
+
+/*
+ * Waits until the product's blocks have started, so that senders get the SMs that these leave free.
+ * Returns after POLLS polls in any case: products of other groups may hold the SMs, and wait for
+ * rows that this rank is about to send. If clusters of two take all SMs there is one block fewer.
+ */
+SYMM_DEV void wait_for_product(const symm_open_round_args &a)
+{
+    for (uint32_t i = 0; i < POLLS && symm_detail::load_relaxed(a.blocks_started) + 1 < a.blocks;
+         i++)
+        symm_detail::pause();
+}
+
+SYMM_DEV void open_round(const symm_open_round_args &a)
+{
+    signal_workspace_free(a.view, a.arrivals);
+    for (int32_t r = (int32_t)threadIdx.x; r < a.view.nranks; r += (int32_t)blockDim.x)
+        if (r != a.view.rank)
+            symm_dev_wait_peek(a.view, a.arrivals.pad, workspace_channel(a.arrivals), r, 1);
+    __syncthreads(); /* if an abort has ended one thread's wait, all threads see the abort */
+    if (a.signal_values)
+        reserve_signals(a);
+    for (uint32_t i = threadIdx.x; a.tickets && i <= (a.view.nranks - 1) * a.chunks;
+         i += blockDim.x)
+        symm_dev_store_one(a.tickets + i, 0u);
+    if (a.blocks_started && threadIdx.x == 0)
+        wait_for_product(a);
+}
+
+SYMM_DEV void close_round(const symm_close_round_args &a)
+{
+    const symm_arrival_plan &plan = a.arrivals;
+    const int32_t R = a.view.nranks, per_rank = workspace_channel(plan) + 1;
+
+    for (int32_t i = (int32_t)threadIdx.x; i < R * per_rank; i += (int32_t)blockDim.x) {
+        const int32_t r = i / per_rank, channel = i % per_rank;
+        const uint64_t rows = (uint64_t)symm__rows_of_rank(a.m, R, r) * a.l;
+        if (r != a.view.rank &&
+            (channel == workspace_channel(plan) ||
+             (uint32_t)channel < symm__chunks_of_rows(rows, plan.strip_rows, plan.k_pieces)))
+            symm_dev_wait(a.view, plan.pad, channel, r, 1);
+    }
+    if (a.blocks_started && threadIdx.x == 0)
+        symm_dev_store_one(a.blocks_started, 0u);
+}
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * SMs as senders: one kernel whose blocks share the units of all chunks, on the SMs that the product
+ * leaves free, and one block of one warp that always fits.
+ */
+#include "runtime/base/dtype.h"
+#include "runtime/base/numbers.h"
+#include "sender.h"
+
+enum {
+    SENDER_THREADS = 64,
+    UNIT_NBYTES = 8 << 10,            /* 8 packs a thread */
+    SENDERS_SHARED_NBYTES = 192 << 10 /* of all senders on an SM */
+};
+
+/* Tickets of units, units sent of each chunk to each other rank, and started blocks. */
+static uint64_t ntickets(const struct symm_transport *t)
+{
+    return 1 + (uint64_t)(t->problem->nranks - 1) * t->plan->chunks + 1;
+}
+
+static uint64_t nbytes(const struct symm_transport *t)
+{
+    return ntickets(t) * sizeof *t->tickets;
+}
+
+static void set_memory(struct symm_transport *t, void *memory)
+{
+    t->tickets = memory;
+}
+
+uint32_t *symm__transport_blocks_started(const struct symm_transport *t)
+{
+    return t->tickets ? t->tickets + ntickets(t) - 1 : NULL;
+}
+
+/* The rows of a chunk that make a unit. */
+static uint64_t unit_rows(const struct symm_transport *t)
+{
+    const uint64_t piece = t->plan->k_piece * symm__dtype_size(t->problem->dtype);
+
+    return piece < UNIT_NBYTES ? UNIT_NBYTES / piece : 1;
+}
+
+static symm_status launch_senders(const struct symm_round *round, CUstream stream,
+                                  struct symm_side_stream *apart)
+{
+    const struct symm_transport *t = round->t;
+    const symm_push_args args = {
+        .view = t->group->view,
+        .arrivals = symm__transport_arrivals(t),
+        .from = round->shards->own.data,
+        .to = symm__transport_own_slab(t),
+        .row_nbytes = symm__transport_row_nbytes(t),
+        .rows = symm__transport_own_rows(t),
+        .tickets = t->tickets,
+        .unit_rows = (uint32_t)unit_rows(t),
+        .units = (uint32_t)symm__ceil_div(t->plan->strip_rows, unit_rows(t)),
+        .shards_interleaved = t->plan->shards_interleaved,
+    };
+    const uint32_t blocks = SENDERS_SHARED_NBYTES / round->sender_nbytes * t->plan->comm_sms;
+    struct symm_call on = *round->e;
+    symm_status st;
+
+    TRY(symm__side_stream_mark(apart));
+    TRY(symm__side_stream_follow(apart));
+    on.stream = symm__side_stream_handle(apart);
+    TRY(symm__call_launch_cluster(&on, SYMM_KERNEL_matmul_push_apart, blocks,
+                                  symm__transport_threads(t, SENDER_THREADS), 1,
+                                  round->sender_nbytes, &args));
+    st = symm__transport_launch(round->e, stream, SYMM_KERNEL_matmul_push, 1,
+                                symm__transport_threads(t, SYMM_WARP), &args);
+out:
+    return st;
+}
+
+static symm_status push(const struct symm_round *round, CUstream stream)
+{
+    struct symm_call on = *round->e;
+    struct symm_side_stream *apart;
+    symm_status st;
+
+    on.stream = stream;
+    TRY(symm__side_stream_take(&on, SYMM_NOT_URGENT, &apart));
+    st = symm__side_stream_finish(apart, launch_senders(round, stream, apart));
+out:
+    return st;
+}
+
+const struct symm_sender_ops symm__sender_sms = {
+    .nbytes = nbytes,
+    .set_memory = set_memory,
+    .needs_sms = true,
+    .push = push,
+};
