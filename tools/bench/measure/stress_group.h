@@ -1,0 +1,52 @@
+/* One group of symm-bench stress: its stream, its buffers, and the call of a round. */
+#ifndef SYMM_BENCH_STRESS_GROUP_H
+#define SYMM_BENCH_STRESS_GROUP_H
+
+#include "session.h"
+#include "stress_choice.h"
+
+/* Shared by all groups of a run. */
+struct stress {
+    struct session s;
+    symm_kernel *late;
+    size_t capacity; /* bytes of a buffer */
+    uint64_t rounds, calls, elements;
+    uint64_t wrong; /* results that this rank has found wrong in this round */
+};
+
+/* A buffer of each kind of memory. */
+struct buffers {
+    char *symmetric, *plain;
+};
+
+struct stress_group {
+    const char *name;
+    symm_group *group;
+    uint64_t salt; /* of its data: it differs between disjoint groups */
+    bool is_world; /* the context destroys it */
+    symm_stream stream;
+    struct buffers in, out;
+    char *in_host, *out_host; /* the input as it was, and the result */
+    uint32_t *word;           /* for the kernel that makes a rank late */
+    bool busy;                /* it has a call in this round */
+    struct stress_choice choice;
+    struct operation_call call;
+    char *in_at, *out_at; /* the guards before the data begin here */
+    size_t extent;        /* bytes from there to the end of the guards behind the data */
+    symm_graph graph;
+};
+
+/* Bytes of a buffer for calls of nbytes: with guards on both sides and the largest offset. */
+size_t stress_group_capacity(size_t nbytes);
+
+/* Makes stream and buffers; name, group and salt are set. Collective over the group. */
+symm_status stress_group_open(struct stress *x, struct stress_group *g);
+void stress_group_close(struct stress *x, struct stress_group *g);
+
+/* A call, step by step: chooses its addresses, fills its buffers, enqueues it, checks its result. */
+void stress_group_place(struct stress_group *g);
+symm_status stress_group_fill(struct stress_group *g);
+symm_status stress_group_start(struct stress *x, struct stress_group *g);
+symm_status stress_group_check(struct stress *x, struct stress_group *g);
+
+#endif
