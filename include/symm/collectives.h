@@ -29,7 +29,7 @@ typedef enum symm_algo {
     SYMM_ALGO_MULTIMEM,          /* the switch reduces, the switch copies */
     SYMM_ALGO_MULTIMEM_ONE_SHOT, /* all-reduce: every rank has the switch reduce everything */
     SYMM_ALGO_COPY_ENGINE,       /* the device's copy engines move the data; see SYMM_SYMMETRIC */
-    SYMM_ALGO_LOW_LATENCY_TWO_SHOT /* all-reduce: two-shot, with flags beside the data */
+    SYMM_ALGO_LOW_LATENCY_TWO_SHOT, /* all-reduce: two-shot, with flags beside the data */
 } symm_algo;
 
 /*

@@ -93,7 +93,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .reach = {.in = true, .out = true},
         .by_switch = true,
         .kernel = BY_DTYPE(all_reduce_multimem),
-        .grid = {.threads = 512, .most_threads = 512, .few_blocks = true, .splits_slices = true},
+        .grid = {.threads = 512, .most_threads = 512, .few_blocks = true, .splits_blocks = true},
         .capacity = {HALF},
         .preferred = {SWITCH_RANKS, SWITCH_NBYTES},
     },

@@ -74,7 +74,7 @@ struct symm_algorithm {
         bool few_blocks; /* at most 32, on half of the SMs; else one on each SM */
         /* Up to so many units a block half of the blocks are as fast as all. 0: never. */
         uint32_t half_grid_units;
-        bool splits_slices; /* a block's slice is again divided among the ranks */
+        bool splits_blocks; /* the units of each block are again divided among the ranks */
     } grid;
 
     /* A block's part of the packet or staging area has `slots` chunks: each of one rank, or all. */
@@ -83,7 +83,7 @@ struct symm_algorithm {
         bool per_rank;
     } capacity;
 
-    /* A slice of `units` or more goes in `chunks` chunks at least. 0: one chunk. */
+    /* A block with `units` or more makes `chunks` chunks at least. 0: one chunk. */
     struct {
         uint32_t chunks, units;
     } pipeline;

@@ -1,32 +1,33 @@
 /*
- * SYMM_ALGO_COPY_ENGINE. Every call is a meeting of the ranks, in which they compare what they
- * call, copies on a side stream, and a meeting at the end.
+ * SYMM_ALGO_COPY_ENGINE. Every call is a barrier, in which the ranks compare their calls; copies on
+ * a side stream; and a barrier at the end.
  *
- *     all-gather      each rank puts its elements into all others' `out`
- *     reduce-scatter  each rank scatters: chunk by chunk it puts what it has of the others' shares
- *                     into their staging areas, where they reduce it
- *     all-reduce      the same, and gathers: puts each chunk of its result into all others' `out`
+ *     all-gather      each rank puts its elements into `out` of all others
+ *     reduce-scatter  each rank scatters: chunk by chunk, it puts its contribution to the others'
+ *                     shares into their staging areas, where they reduce it
+ *     all-reduce      the same; and each rank gathers: it puts each chunk of its result into `out`
+ *                     of all others
  *
- * All copies of a call are puts, one after the other on one stream, and a rank goes through the
- * others beginning with the next one. So at any time it sends to one other rank and receives from
- * one, and no link has two copies at once, which take longer together than one after the other:
+ * All copies of a call are puts, one after the other on one stream, to the other ranks in order
+ * from the next one on. So at any time a rank sends to one other rank and receives from one, and
+ * no link has two copies at once, which take longer together than one after the other:
  *
- *     copies   scatter 0 | scatter 1      | gather 0       | scatter 2 | gather 1       | ...
- *     kernels            | meet, reduce 0 | meet, reduce 1 |           | meet, reduce 2 | ...
+ *     copies   scatter 0 | scatter 1         | gather 0          | scatter 2 | gather 1 | ...
+ *     kernels            | barrier, reduce 0 | barrier, reduce 1 |           | ...
  *
- * What comes after what, and why that is enough:
- *  - A rank meets the others for chunk c when its scatter of it is done. So whoever has met them
- *    has all that chunk c is made of; it reduces that, and gathers it after the reduction.
- *  - Chunks lie in two slots by turns: chunk c + 1 where chunk c - 1 was. Its scatter comes after
- *    the meeting for chunk c, to which a rank comes only when it has reduced chunk c - 1.
- *  - In place, a gather of chunk c overwrites what the others have had there of chunk c: everyone's
- *    scatter of that was done when the ranks met for it.
- *  - Other calls use the staging areas, too. The first meeting comes after all calls before it, on
- *    all ranks, and the last one before all calls that follow.
+ * The order, and why it is enough:
+ *  - A rank enters the barrier of chunk c when its scatter of c is done. So after the barrier, the
+ *    staging area has all contributions to chunk c. The rank reduces them, and then gathers c.
+ *  - Chunk c + 1 uses the slots of chunk c - 1. Its scatter waits for the barrier of chunk c, which
+ *    a rank enters after it has reduced chunk c - 1.
+ *  - In place, a gather of chunk c overwrites the other ranks' input of chunk c, which they have
+ *    scattered before the barrier of chunk c.
+ *  - Other calls use the staging areas, too. The first barrier comes after all earlier calls on all
+ *    ranks, and the last one before all later calls.
  *
- * Copies cannot be called back: when the group ends before the ranks have met, they are made all
- * the same. They stay inside the memory that was given to the call, on all ranks, and inside the
- * group's own, which is nobody else's before all ranks have done with it.
+ * Copies cannot be recalled: if the group ends first, they are made all the same. They stay inside
+ * the memory that was given to the call, on all ranks, and inside the group's own, which is not
+ * used for anything else before all ranks have released it.
  */
 #include "copy_engine.h"
 
@@ -38,10 +39,10 @@ enum {
     WARP = 32,
     PACK_NBYTES = 16,
     REDUCE_THREADS = 512,
-    REDUCE_BLOCKS = 2 /* on each multiprocessor */
+    REDUCE_BLOCKS = 2 /* on each SM */
 };
 
-static uint64_t whole_packs(uint64_t nbytes)
+static uint64_t round_to_packs(uint64_t nbytes)
 {
     return symm__round_up(nbytes, PACK_NBYTES);
 }
@@ -49,29 +50,29 @@ static uint64_t whole_packs(uint64_t nbytes)
 /* --------------------------------------------------------------------------------------- chunks */
 
 /*
- * What decides between one chunk and two: a copy beside its bytes, and the bytes a nanosecond of a
- * copy, as measured on H200 GPUs; a meeting between copies and the bytes a nanosecond that a
- * reduction goes through are estimates. For a share of 64 MiB on 4 GPUs these come to 106 us, where
- * 100 were measured, and two chunks are the best there is at 16 and 64 MiB.
+ * The model that decides between one chunk and two: the fixed time of a copy and its bytes per
+ * nanosecond, measured on H200 GPUs; the time of a barrier between copies and the bytes per
+ * nanosecond of a reduction, estimated. For a share of 64 MiB on 4 GPUs the model says 106 us, and
+ * 100 were measured. Two chunks were the fastest at 16 and 64 MiB.
  */
 enum { COPY_NS = 3200, COPIED_PER_NS = 388, MEETING_NS = 10000, REDUCED_PER_NS = 3500 };
 
 /*
- * In n chunks. Where they are gathered they are alike, since reductions have copies to hide behind;
- * else the last one is a quarter of the others, since its reduction has none.
+ * Divides a share into n chunks. If they are gathered, they are equal, because copies hide the
+ * reductions. Else the last one is a quarter of the others, because nothing hides its reduction.
  */
 static struct symm_copy_chunks divide(const struct symm_copy_share *share, uint64_t n)
 {
     const uint64_t quarters = share->gathered ? 4 * n : 4 * n - 3;
     struct symm_copy_chunks chunks = {
         .nbytes =
-            whole_packs(symm__min(share->nbytes, symm__ceil_div(share->nbytes, quarters) * 4))};
+            round_to_packs(symm__min(share->nbytes, symm__ceil_div(share->nbytes, quarters) * 4))};
 
     chunks.n = symm__ceil_div(share->nbytes, chunks.nbytes);
     return chunks;
 }
 
-/* How long copies and kernels take, which go on as at the top of this file. */
+/* The time of copies and kernels, which overlap as at the top of this file. */
 static uint64_t time_of(const struct symm_copy_share *share, const struct symm_copy_chunks *chunks)
 {
     const uint64_t nranks = (uint64_t)share->nranks;
@@ -94,12 +95,12 @@ static uint64_t time_of(const struct symm_copy_share *share, const struct symm_c
 struct symm_copy_chunks symm__copy_chunks(const struct symm_copy_share *share,
                                           uint64_t staging_nbytes)
 {
-    const uint64_t room =
+    const uint64_t stride =
                        staging_nbytes / (uint64_t)(share->nranks - 1) / PACK_NBYTES * PACK_NBYTES,
-                   most = room / 2 / PACK_NBYTES * PACK_NBYTES;
+                   most = stride / 2 / PACK_NBYTES * PACK_NBYTES;
     struct symm_copy_chunks chunks;
 
-    if (share->nbytes <= room) {
+    if (share->nbytes <= stride) {
         const struct symm_copy_chunks one = divide(share, 1), two = divide(share, 2);
         chunks = time_of(share, &one) <= time_of(share, &two) ? one : two;
     } else {
@@ -107,13 +108,13 @@ struct symm_copy_chunks symm__copy_chunks(const struct symm_copy_share *share,
             symm__ceil_div(share->nbytes, most / 4) + (share->gathered ? 0 : 3);
         chunks = divide(share, symm__ceil_div(quarters, 4));
     }
-    chunks.room = room;
+    chunks.stride = stride;
     return chunks;
 }
 
 /* ------------------------------------------------------------------------------------- one call */
 
-/* Channels: of the meeting in which the ranks compare words, and of those after it. */
+/* Channels: of the first barrier, in which the ranks compare words, and of the later ones. */
 enum { FIRST, LATER };
 
 struct work {
@@ -123,13 +124,13 @@ struct work {
     struct symm_side_stream *side;
     const char *in;
     char *out;
-    /* Of a reduction: bytes of a rank's share, but the last ones may have less; of all shares. */
+    /* Of a reduction: bytes of a rank's share (the last ones may have fewer), and of all shares. */
     uint64_t share, total;
     struct symm_copy_chunks chunks;
 };
 
-/* A meeting of the ranks; the first one compares their words. */
-static symm_status meet(const struct work *w, symm_kernel_id kernel, int channel, uint32_t word)
+/* A barrier of the ranks. The first one compares their words. */
+static symm_status barrier(const struct work *w, symm_kernel_id kernel, int channel, uint32_t word)
 {
     const struct symm_group *group = w->e->group;
     const symm_signal_args args = {.view = group->view,
@@ -143,7 +144,7 @@ static symm_status meet(const struct work *w, symm_kernel_id kernel, int channel
                              &args);
 }
 
-/* The rank that is k-th, counted from this one. */
+/* The k-th rank after this one. */
 static int other(const struct work *w, int k)
 {
     const struct symm_group *group = w->e->group;
@@ -162,7 +163,7 @@ out:
     return st;
 }
 
-/* From this rank's memory to rank r's copy of `to`, behind the copies before it. */
+/* Copies from this rank's memory to rank r's copy of `to`, after all earlier copies. */
 static symm_status put(const struct work *w, int r, char *to, const char *from, uint64_t nbytes)
 {
     return copy(w, symm__side_stream_handle(w->side), to + w->e->group->view.peer[r], from, nbytes);
@@ -196,7 +197,7 @@ out:
 
 /* ----------------------------------------------------------------------------------- reductions */
 
-/* Where rank r's chunk begins among all shares; *nbytes: what it has, which may be nothing. */
+/* The offset of rank r's chunk among all shares; *nbytes: its length, which may be 0. */
 static uint64_t find_chunk(const struct work *w, int r, uint64_t chunk, uint64_t *nbytes)
 {
     const uint64_t begin = (uint64_t)r * w->share + chunk * w->chunks.nbytes,
@@ -207,7 +208,7 @@ static uint64_t find_chunk(const struct work *w, int r, uint64_t chunk, uint64_t
     return begin;
 }
 
-/* Where a chunk of the others comes to lie in a staging area, a room apart. */
+/* The first slot of a chunk in a staging area. The ranks' slots are a stride apart. */
 static char *slot_of(const struct work *w, uint64_t chunk)
 {
     return w->e->group->staging + chunk % 2 * w->chunks.nbytes;
@@ -219,21 +220,22 @@ static symm_status scatter_chunk(const struct work *w, uint64_t chunk)
     symm_status st = SYMM_OK;
 
     for (int k = 1; k < group->nranks; k++) {
-        const int r = other(w, k), room = group->rank < r ? group->rank : group->rank - 1;
+        const int r = other(w, k), slot = group->rank < r ? group->rank : group->rank - 1;
         uint64_t nbytes;
         const uint64_t begin = find_chunk(w, r, chunk, &nbytes);
-        TRY(put(w, r, slot_of(w, chunk) + (uint64_t)room * w->chunks.room, w->in + begin, nbytes));
+        TRY(put(w, r, slot_of(w, chunk) + (uint64_t)slot * w->chunks.stride, w->in + begin,
+                nbytes));
     }
 out:
     return st;
 }
 
-/* What this rank makes of its own chunk lies in `out`, as that of all shares or of its own. */
+/* The place of this rank's result in `out`, which has all shares or this rank's alone. */
 static char *result(const struct work *w, uint64_t begin)
 {
-    const bool whole = w->call->operation == SYMM_OPERATION_ALL_REDUCE;
+    const bool all = w->call->operation == SYMM_OPERATION_ALL_REDUCE;
 
-    return w->out + (whole ? begin : begin - (uint64_t)w->e->group->rank * w->share);
+    return w->out + (all ? begin : begin - (uint64_t)w->e->group->rank * w->share);
 }
 
 static symm_status gather_chunk(const struct work *w, uint64_t chunk)
@@ -267,7 +269,7 @@ static symm_status reduce_chunk(const struct work *w, uint64_t chunk)
         .own = w->in + begin,
         .out = result(w, begin),
         .staged = slot_of(w, chunk),
-        .room = w->chunks.room,
+        .stride = w->chunks.stride,
         .count = nbytes / symm__dtype_size(w->call->dtype),
         .rank = group->rank,
         .nranks = group->nranks,
@@ -298,9 +300,9 @@ static symm_status reduce(struct work *w)
     TRY(symm__side_stream_join(w->side));
     for (uint64_t c = 0; c < w->chunks.n; c++) {
         const bool is_last = c + 1 == w->chunks.n;
-        TRY(meet(w, SYMM_KERNEL_symm_stream_barrier, LATER, 0));
+        TRY(barrier(w, SYMM_KERNEL_symm_stream_barrier, LATER, 0));
         if (c > 0)
-            TRY(symm__side_stream_mark(w->side)); /* everyone has reduced chunk c - 1 */
+            TRY(symm__side_stream_mark(w->side)); /* all ranks have reduced chunk c - 1 */
         if (!is_last)
             TRY(symm__side_stream_follow(w->side));
         TRY(reduce_chunk(w, c));
@@ -318,7 +320,7 @@ out:
     return st;
 }
 
-/* All ranks have as many chunks, since they meet for each; the last shares may be shorter. */
+/* All ranks have as many chunks, one barrier for each. The last shares may be shorter. */
 static symm_status reduce_shares(struct work *w)
 {
     const struct symm_group *group = w->e->group;
@@ -326,7 +328,7 @@ static symm_status reduce_shares(struct work *w)
                    nranks = (uint64_t)group->nranks;
     const bool to_all = w->call->operation == SYMM_OPERATION_ALL_REDUCE;
 
-    w->share = to_all ? whole_packs(symm__ceil_div(nbytes, nranks)) : nbytes;
+    w->share = to_all ? round_to_packs(symm__ceil_div(nbytes, nranks)) : nbytes;
     w->total = to_all ? nbytes : nbytes * nranks;
     w->chunks = symm__copy_chunks(
         &(struct symm_copy_share){.nbytes = w->share, .nranks = group->nranks, .gathered = to_all},
@@ -342,11 +344,11 @@ symm_status symm__copy_engine_run(struct symm_call *e, const struct symm_limits 
     symm_status st;
 
     TRY(symm__side_stream_take(e, SYMM_URGENT, &w.side));
-    st = meet(&w, SYMM_KERNEL_symm_stream_meet, FIRST, word);
+    st = barrier(&w, SYMM_KERNEL_symm_stream_meet, FIRST, word);
     if (st == SYMM_OK)
         st = call->operation == SYMM_OPERATION_ALL_GATHER ? gather(&w) : reduce_shares(&w);
     TRY(symm__side_stream_finish(w.side, st));
-    st = meet(&w, SYMM_KERNEL_symm_stream_barrier, LATER, 0);
+    st = barrier(&w, SYMM_KERNEL_symm_stream_barrier, LATER, 0);
 out:
     return st;
 }

@@ -68,14 +68,13 @@ static void divide(struct symm_plan *plan, const struct symm_limits *limits,
     }
 }
 
-/* Units that all ranks together leave to this one's blocks. */
 static void make_grid(struct symm_plan *plan, const struct symm_limits *limits,
                       const struct symm_collective_call *call,
                       const struct symm_algorithm *algorithm)
 {
     const uint64_t nranks = (uint64_t)limits->nranks, most = most_blocks(algorithm, limits),
                    half_grid_units = algorithm->grid.half_grid_units,
-                   work = algorithm->grid.splits_slices ? symm__ceil_div(plan->share, nranks)
+                   work = algorithm->grid.splits_blocks ? symm__ceil_div(plan->share, nranks)
                                                         : plan->share;
     uint64_t threads = algorithm->grid.threads, blocks = most;
 
@@ -96,7 +95,7 @@ static void make_grid(struct symm_plan *plan, const struct symm_limits *limits,
 
     plan->blocks = (uint32_t)blocks;
     plan->threads = (uint32_t)threads;
-    plan->slice = symm__ceil_div(plan->share, blocks);
+    plan->block_units = symm__ceil_div(plan->share, blocks);
     /*
      * A kernel that begins early has its place while the one before it runs. So its grid has half
      * of the threads a block that it could have, or half of the blocks.
@@ -115,12 +114,14 @@ static uint64_t chunk_units(const struct symm_plan *plan, const struct symm_algo
                             uint64_t capacity)
 {
     const uint64_t threads = plan->threads, most = capacity - capacity % threads;
-    uint64_t chunks = plan->slice >= algorithm->pipeline.units ? algorithm->pipeline.chunks : 1;
+    uint64_t chunks =
+        plan->block_units >= algorithm->pipeline.units ? algorithm->pipeline.chunks : 1;
 
     if (most == 0)
         return capacity;
-    chunks = symm__max(symm__max(chunks, 1), symm__ceil_div(plan->slice, most));
-    return symm__min(most, symm__max(symm__ceil_div(plan->slice, chunks * threads), 1) * threads);
+    chunks = symm__max(symm__max(chunks, 1), symm__ceil_div(plan->block_units, most));
+    return symm__min(most,
+                     symm__max(symm__ceil_div(plan->block_units, chunks * threads), 1) * threads);
 }
 
 /* Units of one rank, or of all, that a block's part of the packet or staging area holds. */

@@ -10,9 +10,9 @@
 struct symm_plan {
     symm_kernel_id kernel;
     uint32_t blocks, threads;
-    uint64_t count, stride, share, slice; /* as in symm_collective_args */
-    uint32_t capacity;                    /* as there */
-    bool pdl;                             /* the kernel may begin while the kernel before it ends */
+    uint64_t count, stride, share, block_units; /* as in symm_collective_args */
+    uint32_t capacity;                          /* as there */
+    bool pdl; /* the kernel may begin while the kernel before it ends */
 };
 
 /* For two ranks or more, and an algorithm that has a kernel. */

@@ -247,7 +247,8 @@ def weave(source, out):
     inline = [source / "include/symm/detail" / name for name in INLINE]
     images = list((source / "src").rglob("*.cu"))
     kernels = sorted({p for image in images for p in emulated(image, source) if p.suffix == ".cuh"})
-    for path in [*(source / "include").rglob("*.*"), *images, *(source / "src").rglob("*.cuh")]:
+    plain = [p for kind in ("h", "def", "cuh") for p in (source / "src").rglob("*." + kind)]
+    for path in [*(source / "include").rglob("*.*"), *images, *plain]:
         if path in inline or path in kernels:
             continue
         write(out / path.relative_to(source), path.read_text())

@@ -1,9 +1,9 @@
 /*
- * All-gather on the device: a rank's share is what it brings. T: bytes, whatever they mean.
+ * All-gather by loads and stores. T: bytes, for every dtype.
  *
  * low_latency  every rank sends its bytes to all others as packets. Any memory; no barrier.
- * one_shot     every rank writes its bytes into everyone's `out`, or, where that cannot be, into
- *              everyone's staging area.
+ * one_shot     every rank writes its bytes into `out` of all ranks, or, if that is impossible, into
+ *              their staging areas.
  */
 #ifndef SYMM_ALL_GATHER_KERNELS_CUH
 #define SYMM_ALL_GATHER_KERNELS_CUH
@@ -11,7 +11,7 @@
 #include "packets.cuh"
 #include "staging.cuh"
 
-/* What this rank brings to everyone, as a Step of exchange_packets(). */
+/* low_latency as a Step of exchange_packets(): this rank's bytes to all ranks. */
 template <typename T, int R> struct gather_shares {
     static constexpr int AT_ONCE = PACKETS_AT_ONCE<R>;
     typedef symm_bits12 held;
@@ -99,7 +99,7 @@ SYMM_DEV void each_loaded(const T *in, uint64_t count, const block_part &part, c
     });
 }
 
-/* This block's packs into every rank's `out`, whose shares are whole packs, and into my own. */
+/* Writes this block's packs into `out` of all ranks. Shares are whole packs. */
 template <typename T, typename Sink, int R>
 SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part)
 {
@@ -114,7 +114,7 @@ SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part)
             if (copies)
                 symm_dev_store_bits(out + i * PACK<T>, x);
         });
-    /* To one rank after the other, which fills the links better than to all by turns. */
+    /* To one rank after the other: that fills the links better than alternately. */
     for_others<R>(a.view, [&](int r) {
         T *const to = symm_dev_peer(a.view, out, r);
         const bool copies_now = copies && r == other_rank<R>(a.view, 1);
@@ -126,7 +126,7 @@ SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part)
     });
 }
 
-/* Direct: the two barriers say that everyone's `out` may be written, and has been. */
+/* In place, two barriers tell the ranks that `out` may be written, and that it has been. */
 template <typename T, typename Sink, int R>
 SYMM_DEV void gather_by_writing(const symm_collective_args &a)
 {
@@ -142,7 +142,7 @@ SYMM_DEV void gather_by_writing(const symm_collective_args &a)
         symm_dev_barrier(a.view, a.pad, leave_channel(a));
         return;
     }
-    /* Every rank comes here if one does: no access to `in` and `out` but this rank's own. */
+    /* All ranks come here, or none: from now on each accesses its own `in` and `out` only. */
     exchange(
         block,
         [&](uint64_t c) {

@@ -14,14 +14,13 @@
 /* ------------------------------------------------------------------------------------- one_shot */
 
 /*
- * Reads from every rank. R: how many there are, a power of two, or 0 for any number. AT_ONCE packs
- * are worked on together, which makes about eight loads in flight. Each rank begins with its own
- * memory and goes on with another rank than the others do.
+ * A source of sums: loads from every rank. AT_ONCE packs are loaded at a time, so that about eight
+ * loads are in flight. Each rank reads in an order of its own, see other_rank().
  */
 template <typename T, int R> struct unicast {
     static constexpr int AT_ONCE = R ? 8 / R : 1;
 
-    /* sum[u]: of the packs at in + u * stride. */
+    /* Reduces the packs at in + u * stride to sum[u]. */
     template <int U>
     SYMM_DEV void reduce(const symm_view &v, const T *in, uint64_t stride, uint32_t op,
                          symm_bits16 (&sum)[U])
@@ -54,20 +53,20 @@ template <typename T, int R> SYMM_DEV void all_reduce_one_shot(const symm_collec
 /* ------------------------------------------------------------------------------------- two_shot */
 
 /*
- * Packs that a thread of two_shot has in its hands, of all ranks sixteen: it has the registers, and
- * few threads with many loads each do better than many with few. For many ranks there are no such
- * loops: what must be known of each would fill the registers.
+ * A thread of two_shot holds sixteen packs of all ranks at a time: few threads with many loads each
+ * are faster than many with few. For more than four ranks there are no such loops, because the
+ * addresses of each rank would fill the registers.
  */
 template <typename T, int R> using two_shot_block = staged<T, R, R == 2 ? 8 : R == 4 ? 4 : 0>;
 
-/* What has come of my share, into everyone's `out`: whole packs, aligned. */
+/* Stores the sums of this rank's share into `out` of all ranks: whole, aligned packs. */
 template <typename T, int R>
-SYMM_DEV void reduce_whole_to_all(const two_shot_block<T, R> &block, uint64_t c)
+SYMM_DEV void reduce_aligned_to_all(const two_shot_block<T, R> &block, uint64_t c)
 {
     const symm_view &v = block.v;
-    symm_bits16 *const out = block.whole_at(c, static_cast<symm_bits16 *>(block.a.out), v.rank);
+    symm_bits16 *const out = block.aligned_at(c, static_cast<symm_bits16 *>(block.a.out), v.rank);
 
-    block.sums_whole(c, [&](uint32_t i, const symm_bits16 &y) {
+    block.sums_aligned(c, [&](uint32_t i, const symm_bits16 &y) {
 #pragma unroll
         for (int k = 1; k < R; k++)
             symm_dev_store_bits(symm_dev_peer(v, out + i, v.rank ^ k), y);
@@ -75,7 +74,7 @@ SYMM_DEV void reduce_whole_to_all(const two_shot_block<T, R> &block, uint64_t c)
     });
 }
 
-/* What has come of my share, to everyone: into `out`, or into the results area on the way to it. */
+/* Sends the sums of this rank's share to all ranks: to `out` (direct), or to the results area. */
 template <typename T, int R>
 SYMM_DEV void reduce_to_all(const two_shot_block<T, R> &block, uint64_t c, bool direct)
 {
@@ -84,9 +83,9 @@ SYMM_DEV void reduce_to_all(const two_shot_block<T, R> &block, uint64_t c, bool 
     const share<T> out = share_of(a, static_cast<T *>(a.out), v.rank);
     symm_bits16 *const results = block.slot(block.results, c, v.rank);
 
-    if constexpr (two_shot_block<T, R>::WHOLE)
+    if constexpr (two_shot_block<T, R>::HAS_ALIGNED)
         if (direct && a.aligned)
-            return reduce_whole_to_all<T, R>(block, c);
+            return reduce_aligned_to_all<T, R>(block, c);
     block.each_pack(c, [&](uint32_t i, uint64_t p) {
         if (p * PACK<T> >= out.count)
             return;
@@ -102,10 +101,10 @@ SYMM_DEV void reduce_to_all(const two_shot_block<T, R> &block, uint64_t c, bool 
 }
 
 /*
- * Results that peers cannot write where they belong are on their way while LEAD + 1 more chunks are
- * taken. Whoever stages those of chunk c has heard that every rank has pushed c, hence copied out
- * those of c - DEPTH. Other ranks may still copy out the last ones when this one is in the next
- * call: that is why the areas are apart.
+ * Results that cannot be written to `out` are copied out after LEAD + 1 more chunks. Their slots
+ * are free: a rank that stages results of chunk c has heard that every rank has pushed c, and so
+ * has copied out those of c - DEPTH. Other ranks may still copy out the last results while this
+ * one is in the next call. So results have their own area.
  */
 template <typename T, int R> SYMM_DEV void reduce_by_writing(const symm_collective_args &a)
 {
@@ -128,7 +127,7 @@ template <typename T, int R> SYMM_DEV void reduce_by_writing(const symm_collecti
         },
         [&](uint64_t c) {
             if (c)
-                return block.heard();
+                return block.all_arrived();
             const bool well =
                 symm_dev_wait_all_both(a.view, a.pad, enter_channel(a), entry, a.call, &direct);
             direct &= a.place != 0;

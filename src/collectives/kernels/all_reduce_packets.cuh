@@ -9,9 +9,9 @@
 
 #include "packets.cuh"
 
-/* Everything to everyone, as a Step of exchange_packets(). */
+/* low_latency as a Step of exchange_packets(): all elements to all ranks. */
 template <typename T, int R> struct reduce_everything {
-    static constexpr int AT_ONCE = 1; /* more polls would hold up what they wait for */
+    static constexpr int AT_ONCE = 1; /* more polls would delay the packets that they wait for */
     typedef symm_bits12 held;
 
     const symm_collective_args &a;

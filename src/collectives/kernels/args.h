@@ -5,32 +5,33 @@
 #include <symm/types.h>
 
 /*
- * A reduction within this rank's own memory: of the other ranks' elements, which lie a room apart
- * in the order of the ranks, each aligned to 16 bytes, with its own ones.
+ * A reduction within this rank's own memory: of the other ranks' elements, which lie
+ * `stride` apart in the order of the ranks, each aligned to 16 bytes, with its own ones.
  */
 typedef struct symm_local_reduce_args {
     const void *own;
     void *out;
     const char *staged;
-    uint64_t room;  /* bytes */
-    uint64_t count; /* elements of each rank */
+    uint64_t stride; /* bytes from one rank to the next one */
+    uint64_t count;  /* elements of each rank */
     int32_t rank, nranks;
     uint32_t op, reserved; /* a symm_redop */
 } symm_local_reduce_args;
 
 /*
- * An exchange through staging areas has LEAD chunks on their way while one is taken, and in each
- * area a block has DEPTH slots for chunks.
+ * An exchange through staging areas sends LEAD chunks ahead of the one that it takes. In each area
+ * a block has DEPTH slots for chunks.
  */
 enum { SYMM_STAGING_LEAD = 1, SYMM_STAGING_DEPTH = 2 + 2 * SYMM_STAGING_LEAD };
 
 /*
- * Every collective. Block b uses channels 2b and 2b + 1 of the pad, counted from `channel`.
- * Elements go in units, packs of 16 bytes or packets' payloads; divisions are the host's, since a
- * kernel of two microseconds would notice them. An all-gather's elements are bytes.
+ * The arguments of every collective. Block b uses the channels 2b and 2b + 1 of the pad, counted
+ * from `channel`. Elements are counted in units: packs of 16 bytes, or payloads of packets. The
+ * host divides, because a division is noticeable in a kernel of two microseconds. An all-gather's
+ * elements are bytes.
  */
 typedef struct symm_collective_args {
-    /* What a kernel wants first comes first, close together. */
+    /* The first words that a kernel needs come first, close together. */
     const void *in;
     void *out;
     symm_signal_pad *pad;
@@ -38,12 +39,12 @@ typedef struct symm_collective_args {
     symm_packet *packets;    /* this rank's packet area; symmetric */
     uint64_t count;          /* elements of the larger of in and out */
     uint64_t stride;         /* of these in each share, the last ones apart */
-    uint64_t share;          /* units of a share; of all elements where there are no shares */
-    uint64_t slice;          /* of these, for each block */
+    uint64_t share;          /* units of a share; of all elements if there are no shares */
+    uint64_t block_units;    /* of these, for each block */
     uint32_t capacity;       /* units that a block's part of staging or packets holds at a time */
-    uint32_t block_packets;  /* what each block has of the packet area, whatever the grid */
+    uint32_t block_packets;  /* slots of each block in the packet area, for any grid */
     uint32_t op;             /* a symm_redop */
-    uint32_t call;           /* what was called, the same on all ranks: a hash, or of packets
+    uint32_t call;           /* the call, the same on all ranks: a hash, or for packets
                               * symm__packet_call() */
     uint32_t place;          /* a hash of the place of in and out; 0: not usable in place */
     int32_t channel;

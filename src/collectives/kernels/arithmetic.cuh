@@ -1,7 +1,7 @@
 /*
- * How elements are reduced: 16-bit floats in fp32, the others in their own type, in the order of
- * the ranks, rounded once. Elements travel as words, 16 bytes (symm_bits16) or a packet's 12
- * (symm_bits12) at a time; of the 12, an element of 8 bytes takes 8.
+ * The arithmetic: 16-bit floats in fp32, all other types in themselves, in the order of the ranks,
+ * rounded once. Elements are moved as words: 16 bytes at a time (symm_bits16), or the 12 of a
+ * packet (symm_bits12), of which one element of 8 bytes uses 8.
  */
 #ifndef SYMM_ARITHMETIC_CUH
 #define SYMM_ARITHMETIC_CUH
@@ -17,7 +17,7 @@ SYMM_DEV uint64_t ceil_div(uint64_t a, uint64_t b)
 template <typename T> constexpr uint64_t PACK = 16 / sizeof(T);
 template <typename T> constexpr uint32_t PACKET = sizeof(T) == 8 ? 1 : 12 / sizeof(T);
 
-/* Types that the switch adds and does not compare. */
+/* Types that the switch can add but not compare. */
 template <typename T> constexpr bool IS_WIDE_FLOAT = false;
 template <> constexpr bool IS_WIDE_FLOAT<float> = true;
 template <> constexpr bool IS_WIDE_FLOAT<double> = true;
@@ -32,7 +32,7 @@ template <> struct accumulator<symm_bf16> {
     typedef float type;
 };
 
-/* The elements of some words, ready to be reduced. */
+/* The elements of some words, as accumulators. */
 template <typename T> struct elements {
     typename accumulator<T>::type e[PACK<T>];
 };
@@ -84,7 +84,7 @@ template <typename T> SYMM_DEV symm_bits16 pack(const elements<T> &x)
     return y;
 }
 
-/* Of a packet: what is not there is 0, and what comes of it goes nowhere. */
+/* Of a packet: missing elements are 0, and their results are not stored. */
 template <typename T> SYMM_DEV elements<T> unpack(const symm_bits12 &x)
 {
     return unpack<T>(symm_bits16{{x.w[0], x.w[1], x.w[2], 0}});
@@ -111,8 +111,8 @@ template <typename A> SYMM_DEV A plus(A a, A b)
 }
 
 /*
- * into = into OP x, op a symm_redop: an average is a sum that is divided at the end. A NaN beside a
- * number gives way in min and max.
+ * into = into OP x, op a symm_redop. An average is a sum that finish() divides. min and max of a
+ * NaN and a number are the number.
  */
 template <typename T> SYMM_DEV void fold(elements<T> &into, const elements<T> &x, uint32_t op)
 {
@@ -130,7 +130,7 @@ template <typename T> SYMM_DEV void fold(elements<T> &into, const elements<T> &x
     }
 }
 
-/* After the last one: a sum becomes an average, which there is of floating types only. */
+/* After the last rank: divides a sum to an average. Only floating types have averages. */
 template <typename T> SYMM_DEV void finish(elements<T> &x, uint32_t op, int nranks)
 {
     if (op != SYMM_AVG)
@@ -141,8 +141,8 @@ template <typename T> SYMM_DEV void finish(elements<T> &x, uint32_t op, int nran
 }
 
 /*
- * Puts x[i], which came from rank q ^ i, where rank i's belongs: swapping pairs for each bit of q.
- * An index that only the device knows would put the array into memory.
+ * Sorts x by rank: x[i] came from rank q ^ i. Swaps pairs for each bit of q, because an index known
+ * at run time only would put the array into local memory.
  */
 template <typename B, int R> SYMM_DEV void in_rank_order(B (&x)[R], int q)
 {
@@ -162,7 +162,7 @@ template <typename B, int R> SYMM_DEV void in_rank_order(B (&x)[R], int q)
     }
 }
 
-/* Reduces what came from the ranks, x[r] from rank r. */
+/* Reduces x[r] of all ranks r. */
 template <typename T, typename B, int R> SYMM_DEV B reduce_in_order(const B (&x)[R], uint32_t op)
 {
     B y;
@@ -176,8 +176,8 @@ template <typename T, typename B, int R> SYMM_DEV B reduce_in_order(const B (&x)
 }
 
 /*
- * Reduces what came from R ranks, x[i] from rank q ^ i. Sums, which are most calls, decide only
- * once which operation it is.
+ * Reduces words of R ranks: x[i] came from rank q ^ i. Sums, the most frequent calls, test the
+ * operation only once.
  */
 template <typename T, typename B, int R> SYMM_DEV B reduce_all(B (&x)[R], int q, uint32_t op)
 {
@@ -218,14 +218,14 @@ SYMM_DEV B reduce_ranks(int nranks, uint32_t op, int rank, const B &own, const L
 
 /* ----------------------------------------------------------------------- this rank's own memory */
 
-/* Memory that need not be aligned: the pack number i of n elements at p, 0 beyond them. */
+/* Loads pack i of n elements at p, which need not be aligned. Elements beyond n are 0. */
 template <typename T> SYMM_DEV symm_bits16 load_pack(const T *p, uint64_t i, uint64_t n)
 {
     const T *const at = p + i * PACK<T>;
     if ((i + 1) * PACK<T> <= n && reinterpret_cast<uintptr_t>(at) % 16 == 0)
         return symm_dev_load_bits(at);
     T e[PACK<T>] = {};
-#pragma unroll 1 /* it is the exception: few registers matter more */
+#pragma unroll 1 /* rare: few registers matter more */
     for (uint64_t k = 0; k < PACK<T> && i * PACK<T> + k < n; k++)
         e[k] = symm_dev_load_one(at + k);
     symm_bits16 x;
@@ -242,7 +242,7 @@ template <typename T> SYMM_DEV void store_pack(T *p, uint64_t i, uint64_t n, con
     }
     T e[PACK<T>];
     __builtin_memcpy(e, &x, sizeof x);
-#pragma unroll 1 /* it is the exception: few registers matter more */
+#pragma unroll 1 /* rare: few registers matter more */
     for (uint64_t k = 0; k < PACK<T> && i * PACK<T> + k < n; k++)
         symm_dev_store_one(at + k, e[k]);
 }

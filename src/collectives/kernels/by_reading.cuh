@@ -1,4 +1,4 @@
-/* All-reduce by reading: every rank's elements lie still while others read them. */
+/* All-reduce by reading: between two barriers, ranks read the elements of all ranks. */
 #ifndef SYMM_BY_READING_CUH
 #define SYMM_BY_READING_CUH
 
@@ -22,9 +22,9 @@ SYMM_DEV void reduce_packs(const symm_view &v, const T *in, uint64_t first, uint
 }
 
 /*
- * Reduces n elements at `in`, which is symmetric and aligned. TO_ALL: this rank's share of them, to
- * all ranks' `out` through the switch, symmetric and aligned; else all of them to its own `out`,
- * any memory. Nothing is touched beyond n elements.
+ * Reduces n elements at `in`, which is symmetric and aligned. With TO_ALL: this rank's share of
+ * them, through the switch to `out` of all ranks, which is symmetric and aligned, too. Else all of
+ * them to its own `out`, in any memory. Touches nothing beyond n elements.
  */
 template <typename Source, bool TO_ALL, typename T>
 SYMM_DEV void reduce_by_reading(const symm_view &v, const T *in, T *out, uint64_t n, uint32_t op)
@@ -41,7 +41,7 @@ SYMM_DEV void reduce_by_reading(const symm_view &v, const T *in, T *out, uint64_
         else
             store_pack(out, i, n, sum);
     });
-    /* The pack that is not whole: from first to last and so this rank's, or there is none. */
+    /* The incomplete pack, if n has one and it is in this rank's share. */
     if (whole - first < last - first && threadIdx.x == 0) {
         const symm_bits16 x = reduce_ranks<T>(
             v.nranks, op, [&](int r) { return load_pack(symm_dev_peer(v, in, r), whole, n); });
@@ -52,10 +52,10 @@ SYMM_DEV void reduce_by_reading(const symm_view &v, const T *in, T *out, uint64_
 }
 
 /*
- *     enter   a barrier in which the ranks agree whether `in` and `out` can be used where they are;
- *             if so: reduce, meet
- *     staged  else, for each chunk that fits the block's part of the results area:
- *             copy in, meet, reduce, meet, copy out
+ * A barrier, in which the ranks agree whether `in` and `out` can be used in place.
+ * In place: reduce, barrier.
+ * Else, for each chunk that fits the block's part of the results area: copy in, barrier, reduce,
+ * barrier, copy out.
  */
 template <typename Source, bool TO_ALL, typename T>
 SYMM_DEV void all_reduce_by_reading(const symm_collective_args &a)
@@ -73,16 +73,16 @@ SYMM_DEV void all_reduce_by_reading(const symm_collective_args &a)
         symm_dev_barrier(v, a.pad, leave);
         return;
     }
-    /* Every rank comes here if one does: no access to `in` and `out` but this rank's own. */
-    const uint64_t room = a.capacity * PACK<T>;
-    T *staging = reinterpret_cast<T *>(a.results) + blockIdx.x * room;
-    for (uint64_t done = 0; done < n; done += room) {
-        const uint64_t chunk = min(room, n - done);
+    /* All ranks come here, or none: from now on each accesses its own `in` and `out` only. */
+    const uint64_t most = a.capacity * PACK<T>; /* elements of a chunk */
+    T *staging = reinterpret_cast<T *>(a.results) + blockIdx.x * most;
+    for (uint64_t done = 0; done < n; done += most) {
+        const uint64_t chunk = min(most, n - done);
         symm_dev_copy(staging, in + done, chunk * sizeof(T));
         if (!symm_dev_barrier_require_equal(v, a.pad, leave, a.call))
             return;
         reduce_by_reading<Source, TO_ALL>(v, staging, TO_ALL ? staging : out + done, chunk, a.op);
-        /* Nobody needs this chunk in another rank's staging area any more. */
+        /* All ranks have read this chunk. */
         symm_dev_barrier(v, a.pad, enter);
         if (TO_ALL) {
             symm_dev_copy(out + done, staging, chunk * sizeof(T));

@@ -1,6 +1,6 @@
 /*
- * Reduces what copies have brought into this rank's own memory: one more kernel that waits for
- * nobody and touches no other rank's memory.
+ * Reduces the elements that copies have put into this rank's staging area. It waits for no rank and
+ * touches no other rank's memory.
  */
 #ifndef SYMM_LOCAL_REDUCE_KERNELS_CUH
 #define SYMM_LOCAL_REDUCE_KERNELS_CUH
@@ -10,14 +10,14 @@
 
 enum { LOADS_AT_ONCE = 4 };
 
-/* Pack number i, in the order of the ranks; WHOLE: it has all of its elements, and is aligned. */
-template <typename T, bool WHOLE>
+/* Pack number i, in the order of the ranks; ALIGNED: it is whole and aligned. */
+template <typename T, bool ALIGNED>
 SYMM_DEV void reduce_staged(const symm_local_reduce_args &a, uint64_t i)
 {
     const auto from = [&](int r) {
-        const char *piece = a.staged + (uint64_t)(r < a.rank ? r : r - 1) * a.room;
+        const char *piece = a.staged + (uint64_t)(r < a.rank ? r : r - 1) * a.stride;
         const T *p = reinterpret_cast<const T *>(r == a.rank ? a.own : piece);
-        return WHOLE ? symm_dev_load_bits(p + i * PACK<T>) : load_pack(p, i, a.count);
+        return ALIGNED ? symm_dev_load_bits(p + i * PACK<T>) : load_pack(p, i, a.count);
     };
     elements<T> sum;
     for (int r = 0; r < a.nranks; r += LOADS_AT_ONCE) {
@@ -39,8 +39,8 @@ SYMM_DEV void reduce_staged(const symm_local_reduce_args &a, uint64_t i)
 }
 
 /*
- * out[i] = own[i] op the other ranks' staged[i]. The staged ones are aligned; own and out need not
- * be, and then it is slower.
+ * out[i] = own[i] op the other ranks' staged[i]. The staged ones are aligned. own and out need not
+ * be: then it is slower.
  */
 template <typename T> SYMM_DEV void local_reduce(const symm_local_reduce_args &a)
 {

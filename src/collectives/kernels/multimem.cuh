@@ -17,8 +17,8 @@
 #include "staging.cuh"
 
 /*
- * Has the switch reduce what lies at the same place in every rank's memory. It does not compare
- * floats and doubles. AT_ONCE packs are worked on together.
+ * A source of sums: the switch reduces the elements at the same place in the memory of all ranks.
+ * It cannot compare floats and doubles. AT_ONCE packs are in flight at a time.
  */
 template <typename T> struct multimem {
     static constexpr int AT_ONCE = 8;
@@ -93,7 +93,7 @@ template <typename T> SYMM_DEV void reduce_scatter_multimem(const symm_collectiv
         symm_dev_barrier(v, a.pad, leave_channel(a));
         return;
     }
-    /* Every rank comes here if one does: no access to `in` and `out` but this rank's own. */
+    /* All ranks come here, or none: from now on each accesses its own `in` and `out` only. */
     exchange(
         block,
         [&](uint64_t c) {
@@ -116,7 +116,7 @@ template <typename T> SYMM_DEV void reduce_scatter_multimem(const symm_collectiv
 
 /* ----------------------------------------------------------------------------------- all-gather */
 
-/* Stores a pack at the same place in the memory of all ranks by one store. It writes this rank's, too. */
+/* Stores a pack at the same place in the memory of all ranks, this one included, by one store. */
 struct to_all_by_switch {
     static constexpr bool OWN = true;
 

@@ -1,10 +1,9 @@
 /*
- * Exchange by packets: data and readiness in one message, no barrier before or after. Each block
- * has slots of its own in the group's packet area, two sets of them by turns, and counts its epochs
- * on the device. A packet's flag has the epoch in its upper half and the call in its lower half, so
- * a packet of another call is never taken for one of this call. A slot belongs to one block for
- * ever, whatever the calls, so a packet of an earlier epoch is never taken for one of now. Slots
- * may lie unused while the upper half goes round, so they are cleared when it does.
+ * Exchange by packets: data and flag in one message, without barriers. Each block has its own slots
+ * in the group's packet area, in two sets that it uses alternately, and counts its epochs on the
+ * device. The upper half of a flag is the epoch, the lower half the call. So a rank never takes a
+ * packet of another call, nor one of an earlier epoch, because a slot always belongs to the same
+ * block. The upper half wraps around while slots may lie unused, so they are cleared when it does.
  */
 #ifndef SYMM_PACKETS_CUH
 #define SYMM_PACKETS_CUH
@@ -16,7 +15,7 @@
 struct packet_slots {
     symm_packet *all, *set;
     uint32_t nslots; /* of both sets */
-    uint32_t flag;   /* 0: this thread has heard of an abort, and sends nothing any more */
+    uint32_t flag;   /* 0: this thread has heard of an abort, and sends nothing more */
 };
 
 SYMM_DEV packet_slots slots_of(const symm_collective_args &a)
@@ -25,9 +24,9 @@ SYMM_DEV packet_slots slots_of(const symm_collective_args &a)
 }
 
 /*
- * Begins the next epoch. The upper half of the flag is the epoch minus 2, so it is 0 in the block's
- * first epochs, each time that it has gone round, and when the counter itself has (to 2): the slots
- * are cleared then. The sets take turns all the same, by the epoch's lowest bit.
+ * Begins the next epoch. The upper half of the flag is the epoch minus 2. It is 0 in the block's
+ * first epochs, whenever it wraps around, and when the counter does (to 2): then the slots are
+ * cleared. The lowest bit of the epoch selects the set.
  */
 SYMM_DEV void next_epoch(const symm_collective_args &a, int channel, packet_slots &s)
 {
@@ -43,16 +42,16 @@ SYMM_DEV void next_epoch(const symm_collective_args &a, int channel, packet_slot
 }
 
 /*
- * The elements of some packets, one after the other, in this rank's own memory: any of it. Made
- * once for many packets, since 64-bit sums for each of them would be noticed.
+ * The elements of some consecutive packets, in any memory of this rank. Made once for many packets,
+ * because 64-bit additions for each packet would be noticeable.
  */
 template <typename T> struct payloads {
     T *first;
-    uint32_t count; /* elements, of which the last packet may have fewer than others */
-    bool words; /* words of 4 bytes, and aligned: then a packet that is not whole is no exception */
+    uint32_t count; /* elements; the last packet may have fewer than the others */
+    bool words;     /* aligned words of 4 bytes: an incomplete packet needs no special case */
 };
 
-/* Of `units` packets from number `unit` on, of `count` elements at p. */
+/* The packets unit, unit + 1, ... (`units` of them) of `count` elements at p. */
 template <typename T>
 SYMM_DEV payloads<T> payloads_at(T *p, uint64_t count, uint64_t unit, uint32_t units)
 {
@@ -63,7 +62,7 @@ SYMM_DEV payloads<T> payloads_at(T *p, uint64_t count, uint64_t unit, uint32_t u
                 (reinterpret_cast<uintptr_t>(p + off) % 4 == 0 && n * sizeof(T) % 4 == 0)};
 }
 
-/* Words of a packet of T that are elements. */
+/* Words of a packet of T that hold elements. */
 template <typename T> constexpr uint32_t PACKET_WORDS = PACKET<T> * sizeof(T) / 4;
 
 template <typename T> SYMM_DEV symm_bits12 load_payload(const payloads<const T> &p, uint32_t i)
@@ -107,12 +106,12 @@ SYMM_DEV void store_payload(const payloads<T> &p, uint32_t i, const symm_bits12 
         symm_dev_store_one(p.first + i * N + k, e[k]);
 }
 
-/* Sends x to all other ranks: packet i of my part of their set, in which each rank has `room`. */
+/* Sends x to all other ranks: packet i of this rank's `capacity` slots in their set. */
 template <int R>
-SYMM_DEV void send_all(const symm_view &v, const packet_slots &s, uint32_t first, uint32_t room,
+SYMM_DEV void send_all(const symm_view &v, const packet_slots &s, uint32_t first, uint32_t capacity,
                        uint32_t i, const symm_bits12 &x)
 {
-    symm_packet *const slot = s.set + first + v.rank * room + i;
+    symm_packet *const slot = s.set + first + v.rank * capacity + i;
     if constexpr (R == 0) {
         for (int r = 1; r < v.nranks; r++)
             symm_dev_send16(v, slot, x, s.flag, (v.rank + r) % v.nranks);
@@ -123,7 +122,7 @@ SYMM_DEV void send_all(const symm_view &v, const packet_slots &s, uint32_t first
     }
 }
 
-/* Receives what rank `from` has put into slot number `at` of the set. */
+/* Receives a packet of rank `from` from slot `at` of the set. */
 SYMM_DEV symm_bits12 receive_one(const symm_view &v, packet_slots &s, uint32_t at, int from)
 {
     symm_bits12 x[1];
@@ -133,12 +132,12 @@ SYMM_DEV symm_bits12 receive_one(const symm_view &v, packet_slots &s, uint32_t a
 }
 
 /*
- * Packets that a thread has in its hands at once, so that their loads are in flight together, and
- * the polls for what comes: about as many as eight ranks send it.
+ * Packets that a thread handles at a time, so that their loads and polls are in flight together:
+ * about as many as eight ranks send to it.
  */
 template <int R> constexpr int PACKETS_AT_ONCE = R ? 8 / R : 1;
 
-/* Those packets: numbers first, first + step, ... of n. The first one is there. */
+/* Those packets: first, first + step, ... of n. `first` is less than n. */
 struct packet_batch {
     uint32_t first, step, n;
 
@@ -154,11 +153,11 @@ struct packet_batch {
 };
 
 /*
- * Receives a batch from every other rank: x[u][r] from rank v.rank ^ r; x[u][0] is left alone. What
- * is beyond the last packet is garbage.
+ * Receives a batch from every other rank: x[u][r] from rank v.rank ^ r. Does not set x[u][0].
+ * Packets beyond the last one are garbage.
  */
 template <int R, int U>
-SYMM_DEV void receive_all(const symm_view &v, packet_slots &s, uint32_t first, uint32_t room,
+SYMM_DEV void receive_all(const symm_view &v, packet_slots &s, uint32_t first, uint32_t capacity,
                           const packet_batch &b, symm_bits12 (&x)[U][R])
 {
     const symm_packet *slots[U * (R - 1)];
@@ -170,7 +169,7 @@ SYMM_DEV void receive_all(const symm_view &v, packet_slots &s, uint32_t first, u
         for (int r = 1; r < R; r++) {
             from[u * (R - 1) + r - 1] = v.rank ^ r;
             slots[u * (R - 1) + r - 1] =
-                s.set + first + (v.rank ^ r) * room + (b.has(u) ? b.at(u) : b.first);
+                s.set + first + (v.rank ^ r) * capacity + (b.has(u) ? b.at(u) : b.first);
         }
     }
     if (!symm_dev_recv16_all(v, slots, s.flag, from, got))
@@ -183,20 +182,20 @@ SYMM_DEV void receive_all(const symm_view &v, packet_slots &s, uint32_t first, u
     }
 }
 
-/* What all ranks' packets come to, with own[u] as this rank's: y[u]. */
+/* Reduces the packets of all ranks to y[u]. own[u] is this rank's. */
 template <typename T, int R, int U>
-SYMM_DEV void receive_and_reduce(const symm_view &v, packet_slots &s, uint32_t first, uint32_t room,
-                                 const packet_batch &b, const symm_bits12 (&own)[U], uint32_t op,
-                                 symm_bits12 (&y)[U])
+SYMM_DEV void receive_and_reduce(const symm_view &v, packet_slots &s, uint32_t first,
+                                 uint32_t capacity, const packet_batch &b,
+                                 const symm_bits12 (&own)[U], uint32_t op, symm_bits12 (&y)[U])
 {
     if constexpr (R == 0) {
         static_assert(U == 1, "a loop over the ranks has one packet at a time");
         y[0] = reduce_ranks<T>(v.nranks, op, v.rank, own[0], [&](int r) {
-            return receive_one(v, s, first + r * room + b.first, r);
+            return receive_one(v, s, first + r * capacity + b.first, r);
         });
     } else {
         symm_bits12 x[U][R];
-        receive_all(v, s, first, room, b, x);
+        receive_all(v, s, first, capacity, b, x);
 #pragma unroll
         for (int u = 0; u < U; u++) {
             x[u][0] = own[u];
@@ -206,14 +205,14 @@ SYMM_DEV void receive_and_reduce(const symm_view &v, packet_slots &s, uint32_t f
 }
 
 /*
- * A block's part of an exchange, a Step at a time: the n units from number `at` on, which its slots
- * hold. For each batch of its own packets a thread calls load() and, in the next epoch, send();
- * then take(), which receives; then finish(), which receives what others have sent in theirs. What
- * a thread holds of a packet from load() to take() is a Step::held; where it has many batches,
- * load_own() brings back what take() needs of it.
+ * A block's part of an exchange, one Step for each n units from `at` on that its slots hold. For
+ * each batch of its packets a thread calls load(); in the next epoch send(); then take(), which
+ * receives; then finish(), which receives what other ranks have sent in take(). A Step::held keeps
+ * a packet from load() to take(). If a thread has several batches, load_own() loads again what
+ * take() needs.
  *
- * With a packet for each thread at most, as calls have that are small, there are no loops: they
- * would be noticed.
+ * If each thread has at most one packet, as in small calls, there are no loops: they would be
+ * noticeable.
  */
 template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_args &a)
 {
@@ -259,9 +258,9 @@ template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_ar
 }
 
 /*
- * Of a buffer of all ranks' shares, the same n units of each of them. EVEN: all shares have as many
- * elements, so what there is to know of them is found out once: between the poll that succeeds and
- * the stores every instruction would be noticed.
+ * The same n units of every share in a buffer of all shares. EVEN: all shares have as many
+ * elements, so that most is computed once: between the successful poll and the stores every
+ * instruction is noticeable.
  */
 template <typename T, bool EVEN> struct share_units {
     const symm_collective_args &a;
@@ -292,13 +291,13 @@ template <typename T> struct share_units<T, false> {
     }
 };
 
-/* What every other rank has sent as a batch of its share, to its place in `out`. */
+/* Receives a batch of every other rank's share into `out`. */
 template <typename T, int R, int U, bool EVEN>
 SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<T, EVEN> &out,
                              const packet_batch &b)
 {
     const symm_view &v = out.a.view;
-    const uint32_t room = out.a.capacity;
+    const uint32_t capacity = out.a.capacity;
 
     if constexpr (R > 0) {
         symm_bits12 x[U][R];
@@ -306,7 +305,7 @@ SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<
 #pragma unroll
         for (int k = 1; k < R; k++)
             to[k] = out.of(v.rank ^ k); /* while the packets are on their way */
-        receive_all(v, s, first, room, b, x);
+        receive_all(v, s, first, capacity, b, x);
 #pragma unroll
         for (int k = 1; k < R; k++) {
 #pragma unroll
@@ -316,14 +315,14 @@ SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<
     }
     for (int k = 1; R == 0 && k < v.nranks; k++) {
         const int r = other_rank<R>(v, k);
-        store_payload(out.of(r), b.first, receive_one(v, s, first + r * room + b.first, r));
+        store_payload(out.of(r), b.first, receive_one(v, s, first + r * capacity + b.first, r));
     }
 }
 
 /*
- * One unit of each share to the rank that reduces it. With TO_ALL that sends what it comes to to
- * all: in each set the first half of the slots is for contributions, the second for results. Units
- * beyond the last are sent as well, as zeros.
+ * Sends one unit of each share to the rank that reduces it. With TO_ALL, that rank sends the
+ * result to all: the first half of each set is for contributions, the second half for results.
+ * Units beyond the last one are sent, too, as zeros.
  */
 template <typename T, int R, bool TO_ALL> struct reduce_shares {
     static constexpr int AT_ONCE = TO_ALL ? PACKETS_AT_ONCE<R> : 1;

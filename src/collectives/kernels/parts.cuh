@@ -1,7 +1,8 @@
 /*
- * Whose part is what. A block is a collective of its own over its part of the elements; block b
- * meets only the blocks b of the other ranks, on two channels of its own. Every rank has the same
- * grid. A buffer of all ranks' shares has share r at r * a.stride.
+ * How elements are divided among ranks, blocks and threads. A block runs its own collective over
+ * its part of the elements: block b synchronizes with the blocks b of the other ranks only, on two
+ * channels. Every rank has the same grid. In a buffer of all shares, share r begins at
+ * r * a.stride.
  */
 #ifndef SYMM_PARTS_CUH
 #define SYMM_PARTS_CUH
@@ -9,15 +10,15 @@
 #include "arithmetic.cuh"
 #include "args.h"
 
-/* The units of a share that are this block's. */
+/* This block's units of a share. */
 struct block_part {
     uint64_t first, last;
 };
 
 SYMM_DEV block_part part_of(const symm_collective_args &a)
 {
-    const uint64_t first = min(blockIdx.x * a.slice, a.share);
-    return {first, min(first + a.slice, a.share)};
+    const uint64_t first = min(blockIdx.x * a.block_units, a.share);
+    return {first, min(first + a.block_units, a.share)};
 }
 
 /* The number of packs that a call of for_packs' function handles. */
@@ -41,7 +42,7 @@ template <int U, typename F> SYMM_DEV void for_packs(uint64_t first, uint64_t la
         f(i, packs<1>());
 }
 
-/* The two channels of this block: its index among all blocks makes them. */
+/* The two channels of this block. */
 SYMM_DEV int enter_channel(const symm_collective_args &a)
 {
     return a.channel + 2 * (int)blockIdx.x;
@@ -52,7 +53,7 @@ SYMM_DEV int leave_channel(const symm_collective_args &a)
     return enter_channel(a) + 1;
 }
 
-/* Elements of one rank's share: the last ones may have fewer. */
+/* The elements of one rank's share. The last shares may have fewer. */
 template <typename T> struct share {
     T *first;
     uint64_t count;
@@ -65,8 +66,9 @@ template <typename T> SYMM_DEV share<T> share_of(const symm_collective_args &a, 
 }
 
 /*
- * The rank that comes k-th when this one goes through all of them, beginning with itself, so that
- * not all go to the same one at once. R: how many there are, a power of two, or 0 for any number.
+ * The k-th rank in this rank's order of all ranks, which begins with itself. Each rank has another
+ * order, so that they do not all send to one rank at a time. R: the number of ranks, a power of
+ * two, or 0 for any number.
  */
 template <int R> SYMM_DEV int other_rank(const symm_view &v, int k)
 {
@@ -81,7 +83,7 @@ template <int R, typename F> SYMM_DEV void for_others(const symm_view &v, const 
         f(other_rank<R>(v, k));
 }
 
-/* What ranks compare on entry: the call, and where the data lie if they can be used there. */
+/* The word that ranks compare on entry: the call, and the place of the data. */
 SYMM_DEV uint32_t call_and_place(const symm_collective_args &a)
 {
     return (a.call ^ a.place * 0x9e3779b1u) * 0x85ebca6bu;

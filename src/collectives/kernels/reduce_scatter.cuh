@@ -1,5 +1,5 @@
 /*
- * Reduce-scatter on the device: rank r reduces share r of everyone's `in`.
+ * Reduce-scatter by loads and stores: rank r reduces share r of all ranks' `in`.
  *
  * low_latency  every rank sends each share as packets to the rank that reduces it. Any memory; no
  *              barrier.
@@ -30,11 +30,11 @@ template <typename T, int R> SYMM_DEV void reduce_scatter_one_shot(const symm_co
     exchange(
         block, [&](uint64_t c) { block.scatter(c); },
         [&](uint64_t c) {
-            if constexpr (staged_shares::WHOLE)
+            if constexpr (staged_shares::HAS_ALIGNED)
                 if (a.aligned) {
                     symm_bits16 *const to =
-                        block.whole_at(c, reinterpret_cast<symm_bits16 *>(out), 0);
-                    return block.sums_whole(c, [&](uint32_t i, const symm_bits16 &y) {
+                        block.aligned_at(c, reinterpret_cast<symm_bits16 *>(out), 0);
+                    return block.sums_aligned(c, [&](uint32_t i, const symm_bits16 &y) {
                         symm_dev_store_bits(to + i, y);
                     });
                 }

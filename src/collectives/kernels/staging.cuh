@@ -1,6 +1,6 @@
 /*
- * Exchange through the staging areas: every rank writes into the staging area of the others, so
- * nothing is read over the links, and chunks follow each other without a barrier between them.
+ * Exchange through the staging areas: ranks write into each other's staging area, so that nothing
+ * is read over the links, and chunks need no barriers between them.
  */
 #ifndef SYMM_STAGING_CUH
 #define SYMM_STAGING_CUH
@@ -8,16 +8,15 @@
 #include "parts.cuh"
 
 /*
- * A block's part of an exchange. It goes in chunks, each with as many packs of every share. In each
- * area the block has DEPTH slots, with room for one chunk of every rank.
+ * A block's part of an exchange, in chunks of as many packs of every share. In each area the block
+ * has DEPTH slots, each for one chunk of every rank.
  *
- * Of packs that are whole and aligned a thread handles AT_ONCE together, their loads in flight at a
- * time; 0: one, like all others.
+ * AT_ONCE: packs that a thread loads at a time if all packs are whole and aligned. 0: it has no
+ * such loops.
  */
 template <typename T, int R, int AT_ONCE = 0> struct staged {
     static constexpr uint64_t LEAD = SYMM_STAGING_LEAD, DEPTH = SYMM_STAGING_DEPTH;
-    /* Whether there are simpler loops for packs that are whole and aligned. */
-    static constexpr bool WHOLE = AT_ONCE > 0;
+    static constexpr bool HAS_ALIGNED = AT_ONCE > 0;
 
     const symm_collective_args &a;
     const symm_view &v;
@@ -40,7 +39,7 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
         return n;
     }
 
-    /* Where the chunk's packs of rank `from` lie, in whoever's staging area they are. */
+    /* The slot of rank `from` in this rank's area; at the same place in that of each other rank. */
     SYMM_DEV_IN_CLASS symm_bits16 *slot(symm_bits16 *area, uint64_t c, int from) const
     {
         return area + (c % DEPTH * v.nranks + from) * a.capacity;
@@ -55,8 +54,8 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
             f(i, begin + i);
     }
 
-    /* Where the chunk's packs of a share begin in a buffer of all shares, which are whole packs. */
-    template <typename P> SYMM_DEV_IN_CLASS P *whole_at(uint64_t c, P *all, int rank) const
+    /* The beginning of a share's chunk in a buffer of all shares, which are whole packs. */
+    template <typename P> SYMM_DEV_IN_CLASS P *aligned_at(uint64_t c, P *all, int rank) const
     {
         return all + rank * a.share + part.first + c * a.capacity;
     }
@@ -82,8 +81,8 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
                 f(i + u * blockDim.x, u);
     }
 
-    /* scatter() of whole packs that are aligned. */
-    SYMM_DEV_IN_CLASS void scatter_whole(uint64_t c) const
+    /* scatter() of whole, aligned packs. */
+    SYMM_DEV_IN_CLASS void scatter_aligned(uint64_t c) const
     {
         const symm_bits16 *const in = static_cast<const symm_bits16 *>(a.in);
         symm_bits16 *const to = slot(chunks, c, v.rank);
@@ -93,7 +92,7 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
             each_of(first, n, [&](uint32_t i, int u) {
 #pragma unroll
                 for (int k = 1; k < R; k++)
-                    x[u][k] = symm_dev_load_bits(whole_at(c, in, v.rank ^ k) + i);
+                    x[u][k] = symm_dev_load_bits(aligned_at(c, in, v.rank ^ k) + i);
             });
             each_of(first, n, [&](uint32_t i, int u) {
 #pragma unroll
@@ -104,12 +103,13 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
     }
 
     /*
-     * Calls use(place in the chunk, sum) for this thread's packs of this rank's share, whole ones
-     * that are aligned, the others' contributions having been scattered.
+     * Calls use(place in the chunk, sum) for this thread's packs of this rank's share. All ranks
+     * have scattered the chunk, and packs are whole and aligned.
      */
-    template <typename Use> SYMM_DEV_IN_CLASS void sums_whole(uint64_t c, const Use &use) const
+    template <typename Use> SYMM_DEV_IN_CLASS void sums_aligned(uint64_t c, const Use &use) const
     {
-        const symm_bits16 *const own = whole_at(c, static_cast<const symm_bits16 *>(a.in), v.rank);
+        const symm_bits16 *const own =
+            aligned_at(c, static_cast<const symm_bits16 *>(a.in), v.rank);
 
         each_batch(c, [&](uint32_t first, uint32_t n) {
             symm_bits16 x[AT_ONCE][R];
@@ -124,12 +124,12 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
         });
     }
 
-    /* My contribution to every share, to the rank whose it is. */
+    /* Sends this rank's contribution to every share to the rank that reduces it. */
     SYMM_DEV_IN_CLASS void scatter(uint64_t c) const
     {
-        if constexpr (WHOLE)
+        if constexpr (HAS_ALIGNED)
             if (a.aligned)
-                return scatter_whole(c);
+                return scatter_aligned(c);
         const T *const in = static_cast<const T *>(a.in);
         symm_bits16 *const to = slot(chunks, c, v.rank);
         const auto load = [&](int r, uint64_t p) {
@@ -158,15 +158,13 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
         symm_dev_arrive(v, a.pad, leave_channel(a), a.call);
     }
 
-    /* Waits until all ranks have arrived so; false: the group is aborted, or is to be. */
-    SYMM_DEV_IN_CLASS bool heard() const
+    /* Waits until all ranks have arrived with the same call. False: the group ends. */
+    SYMM_DEV_IN_CLASS bool all_arrived() const
     {
         return symm_dev_wait_all_require_equal(v, a.pad, leave_channel(a), a.call);
     }
 
-    /*
-     * What pack p of this rank's share comes to, the others' contributions having been scattered.
-     */
+    /* The sum of pack p of this rank's share. All ranks have scattered the chunk. */
     SYMM_DEV_IN_CLASS symm_bits16 sum(uint64_t c, uint32_t i, uint64_t p) const
     {
         const share<const T> s = share_of(a, static_cast<const T *>(a.in), v.rank);
@@ -184,7 +182,7 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
         }
     }
 
-    /* The others' shares, from an area to `out`. */
+    /* Copies the other ranks' shares from an area to `out`. */
     SYMM_DEV_IN_CLASS void copy_out(symm_bits16 *area, uint64_t c) const
     {
         each_pack(c, [&](uint32_t i, uint64_t p) {
@@ -197,20 +195,20 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
 };
 
 /*
- * Calls push(c) and, when every rank has pushed it, take(c), for each chunk of the block, and meets
- * the other ranks. push(c) ends with an arrival on the leave channel, for which heard(c) waits;
- * false: the group is aborted or the ranks called different things.
+ * For each chunk c of the block, calls push(c) and, when every rank has pushed it, take(c). Ends
+ * with a barrier. push(c) ends with an arrival on the leave channel. all_arrived(c) waits for
+ * those of all ranks. If it returns false (the group is aborted, or the calls of the ranks
+ * differ), so does this.
  *
- * Step c pushes chunk c and then takes chunk c - LEAD, whose last arrival is what it waits for. So
- * whoever pushes chunk c has heard that every rank has pushed c - 1 - LEAD, hence taken
- * c - 2 - 2 LEAD: with DEPTH slots none is written while it is in use. The first chunks are pushed
- * before anything is known of the other ranks. They may be in the call before this one, of whatever
- * shape; but they have taken all of its chunks, since this rank has met them after that.
- *
- * Returns false if heard() has.
+ * Step c pushes chunk c, waits for the arrivals of chunk c - LEAD, and takes that. A slot is never
+ * written while it is in use: a rank that pushes chunk c has heard that every rank has pushed
+ * c - 1 - LEAD, and so has taken c - 2 - 2 LEAD, and there are DEPTH slots. The first chunks are
+ * pushed before this rank hears of the others. These may still be in the call before, of any shape,
+ * but have taken all of its chunks, because this rank has passed the barrier after them.
  */
-template <typename Block, typename Push, typename Heard, typename Take>
-SYMM_DEV bool exchange(const Block &block, const Push &push, const Heard &heard, const Take &take)
+template <typename Block, typename Push, typename Wait, typename Take>
+SYMM_DEV bool exchange(const Block &block, const Push &push, const Wait &all_arrived,
+                       const Take &take)
 {
     constexpr uint64_t LEAD = Block::LEAD;
     const symm_collective_args &a = block.a;
@@ -221,17 +219,17 @@ SYMM_DEV bool exchange(const Block &block, const Push &push, const Heard &heard,
             push(c);
         if (c < LEAD)
             continue;
-        if (!heard(c - LEAD))
+        if (!all_arrived(c - LEAD))
             return false;
         take(c - LEAD);
     }
-    /* Who has met everyone here may be in the next call already, which has another word. */
+    /* Ranks that have passed this barrier may be in the next call, with another word. */
     symm_dev_arrive(a.view, a.pad, leave_channel(a), a.call);
     symm_dev_wait_all(a.view, a.pad, leave_channel(a));
     return true;
 }
 
-/* The same where heard(c) waits on the leave channel alone, as push(c) arrives. */
+/* The same with arrivals on the leave channel alone. push(c) does not arrive. */
 template <typename Block, typename Push, typename Take>
 SYMM_DEV bool exchange(const Block &block, const Push &push, const Take &take)
 {
@@ -241,7 +239,7 @@ SYMM_DEV bool exchange(const Block &block, const Push &push, const Take &take)
             push(c);
             block.arrive();
         },
-        [&](uint64_t) { return block.heard(); }, take);
+        [&](uint64_t) { return block.all_arrived(); }, take);
 }
 
 #endif

@@ -186,7 +186,7 @@ static void take_copies(struct look *l, const char *to, const char *from, size_t
         const struct step *s = &l->trace.steps[SIDE][l->ncopies];
         CHECK_RANK_MSG(l->self, l->ncopies++ < l->trace.n[SIDE], "copies to rank %d: none", r);
         /* In the staging area of rank r this rank has a room, and its share is elsewhere. */
-        const char *at = apart ? to + (rank < r ? rank : rank - 1) * (int64_t)l->chunks.room : to;
+        const char *at = apart ? to + (rank < r ? rank : rank - 1) * (int64_t)l->chunks.stride : to;
         CHECK_RANK_MSG(l->self,
                        !s->function && s->to == peer(l, at, r) &&
                            s->from == from + (size_t)r * apart && s->nbytes == nbytes,

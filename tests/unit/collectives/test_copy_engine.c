@@ -23,17 +23,17 @@ static struct symm_copy_chunks assert_fits(const struct symm_copy_share *share, 
 {
     const struct symm_copy_chunks c = symm__copy_chunks(share, staging);
 
-    ck_assert_uint_eq(c.room % 16, 0);
-    ck_assert_uint_le(c.room * (uint64_t)(share->nranks - 1), staging);
+    ck_assert_uint_eq(c.stride % 16, 0);
+    ck_assert_uint_le(c.stride * (uint64_t)(share->nranks - 1), staging);
     ck_assert_uint_eq(c.nbytes % 16, 0);
     ck_assert_uint_ge(c.n, 1);
     ck_assert_uint_ge(c.n * c.nbytes, share->nbytes);
     ck_assert_uint_lt((c.n - 1) * c.nbytes, share->nbytes); /* the last one is not empty */
     /* Two slots, of which the second has the last chunk alone if there are two of them. */
     if (c.n <= 2)
-        ck_assert_uint_le(share->nbytes, c.room);
+        ck_assert_uint_le(share->nbytes, c.stride);
     else
-        ck_assert_uint_le(2 * c.nbytes, c.room);
+        ck_assert_uint_le(2 * c.nbytes, c.stride);
     return c;
 }
 

@@ -208,12 +208,12 @@ START_TEST(what_half_the_blocks_do_begins_early)
 
     m.nranks = 4;
     p = plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 21, 0, 0); /* 4 MiB */
-    ck_assert(p.blocks == 64 && p.slice == 1024 && p.pdl);
+    ck_assert(p.blocks == 64 && p.block_units == 1024 && p.pdl);
     p = plan(&m, SYMM_ALGO_TWO_SHOT, (1 << 21) + 32, 0, 0);
     ck_assert(p.blocks == 128 && !p.pdl);
     ck_assert(plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 25, 0, 64).pdl); /* since it is told so */
     p = plan_of(&m, gather, SYMM_BFLOAT16, 1 << 20, 0, 0);       /* 8 MiB */
-    ck_assert(p.blocks == 64 && p.slice == 2048 && p.pdl);
+    ck_assert(p.blocks == 64 && p.block_units == 2048 && p.pdl);
     p = plan_of(&m, gather, SYMM_BFLOAT16, (1 << 20) + 1, 0, 0);
     ck_assert(p.blocks == 128 && !p.pdl);
     p = plan_of(&m, (struct variant){SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT},
@@ -268,8 +268,8 @@ static void assert_covered(const struct symm_plan *p, struct variant v, symm_dty
         ck_assert_uint_eq(p->count, count);
         ck_assert_uint_eq(p->share, units);
     }
-    ck_assert_uint_ge(p->slice * p->blocks, p->share);
-    ck_assert_uint_lt((p->slice - 1) * p->blocks, p->share);
+    ck_assert_uint_ge(p->block_units * p->blocks, p->share);
+    ck_assert_uint_lt((p->block_units - 1) * p->blocks, p->share);
 }
 
 START_TEST(slices_cover_everything)
@@ -304,11 +304,11 @@ START_TEST(large_slices_of_two_shot_go_in_two_chunks)
     m.nranks = 2;
     for (uint64_t count = 1 << 20; count <= 1 << 26; count += count / 3) {
         const struct symm_plan p = plan(&m, SYMM_ALGO_TWO_SHOT, count, 0, 0);
-        const uint64_t nchunks = p.slice / p.capacity + (p.slice % p.capacity != 0);
-        ck_assert_uint_eq(nchunks == 1, p.slice < 2048);
+        const uint64_t nchunks = p.block_units / p.capacity + (p.block_units % p.capacity != 0);
+        ck_assert_uint_eq(nchunks == 1, p.block_units < 2048);
         ck_assert_uint_eq(p.capacity % p.threads, 0);
     }
-    ck_assert_uint_lt(plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 20, 0, 0).slice, 2048);
+    ck_assert_uint_lt(plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 20, 0, 0).block_units, 2048);
 }
 END_TEST
 
@@ -321,15 +321,15 @@ START_TEST(chunks_are_few_and_of_one_size)
             for (uint64_t count = 1 << 20; count <= UINT64_C(1) << 31; count += count / 3) {
                 const struct symm_plan p = plan_of(&m, variants[i], SYMM_BFLOAT16, count, 0, 0);
                 const uint64_t threads = p.threads,
-                               n = p.slice / p.capacity + (p.slice % p.capacity != 0),
+                               n = p.block_units / p.capacity + (p.block_units % p.capacity != 0),
                                staging = m.staging_nbytes / 2 / 16 / p.blocks,
                                slots = 4 * (uint64_t)m.nranks,
                                most = staging / slots / threads * threads;
                 if (!by_staging(variants[i]))
                     continue;
                 ck_assert_uint_eq(p.capacity % threads, 0);
-                ck_assert_uint_lt(n * p.capacity - p.slice, n * threads);
-                ck_assert(n == 1 || (n - 1) * most < p.slice ||
+                ck_assert_uint_lt(n * p.capacity - p.block_units, n * threads);
+                ck_assert(n == 1 || (n - 1) * most < p.block_units ||
                           (n == 2 && variants[i].algo == SYMM_ALGO_TWO_SHOT) ||
                           (n == 3 && variants[i].algo == SYMM_ALGO_ONE_SHOT &&
                            variants[i].operation == SYMM_OPERATION_REDUCE_SCATTER));
@@ -346,7 +346,7 @@ START_TEST(a_large_reduce_scatter_goes_in_three_chunks)
     m.staging_nbytes = 256 << 20;
     const struct symm_plan p = plan_of(&m, one_shot, SYMM_BFLOAT16, 16 << 20, 0, 0);
 
-    ck_assert_uint_eq((p.slice + p.capacity - 1) / p.capacity, 3);
+    ck_assert_uint_eq((p.block_units + p.capacity - 1) / p.capacity, 3);
 }
 END_TEST
 
