@@ -10,12 +10,13 @@
 struct symm_image;
 
 /* The images: image NAME is symm__NAME_image, made by symm_add_kernels(). */
+/* clang-format off */
 #define SYMM_IMAGES(X)                                                                             \
     X(signal)                                                                                      \
-    X(all_reduce_packets)                                                                          \
-    X(all_reduce)                                                                                  \
-    X(reduce_scatter)                                                                              \
-    X(all_gather) X(multimem) X(matmul_portable) X(matmul_sm90) X(matmul_transport)
+    X(all_reduce_packets) X(all_reduce_one_shot) X(all_reduce_two_shot)                            \
+    X(reduce_scatter) X(all_gather) X(multimem)                                                    \
+    X(matmul_portable) X(matmul_sm90) X(matmul_transport)
+/* clang-format on */
 
 enum symm_image_id {
 #define SYMM_IMAGE_ID_(name) SYMM_IMAGE_##name,

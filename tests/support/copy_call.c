@@ -1,0 +1,212 @@
+/* Calls by copy engines, and everything around them. */
+#include "copy_call.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "reference.h"
+
+static const struct kind {
+    symm_dtype dtype;
+    symm_redop op;
+} kinds[] = {
+    {SYMM_BFLOAT16, SYMM_SUM}, {SYMM_FLOAT32, SYMM_SUM}, {SYMM_FLOAT16, SYMM_AVG},
+    {SYMM_FLOAT64, SYMM_SUM},  {SYMM_INT32, SYMM_SUM},   {SYMM_INT64, SYMM_MAX},
+    {SYMM_FLOAT64, SYMM_AVG},  {SYMM_FLOAT32, SYMM_MIN}, {SYMM_FLOAT16, SYMM_MAX},
+    {SYMM_BFLOAT16, SYMM_AVG},
+};
+enum { NKINDS = sizeof kinds / sizeof kinds[0], MARGIN = 256 };
+
+static size_t size_of(symm_dtype dtype)
+{
+    return dtype == SYMM_FLOAT8_E4M3 ? 1 : reference_size(dtype);
+}
+
+/* Where the data of a call lie, and how many bytes they have. */
+struct place {
+    char *in, *out;
+    size_t in_nbytes, out_nbytes;
+};
+
+static struct place place_of(const struct copy_call *c, const struct copy_buffers *b, int rank,
+                             int nranks)
+{
+    const size_t size = size_of(c->dtype), one = c->count * size, all = one * (size_t)nranks,
+                 mine = one * (size_t)rank, skew = MARGIN + (size_t)c->skew * size;
+    struct place p = {.in = b->in + skew, .out = b->out + 3 * skew - 2 * MARGIN};
+
+    p.in_nbytes = c->operation == REDUCE_SCATTER ? all : one;
+    p.out_nbytes = c->operation == ALL_GATHER ? all : one;
+    if (c->elsewhere && c->operation == REDUCE_SCATTER)
+        p.out = b->own_out + MARGIN + (size_t)rank * size;
+    if (c->elsewhere && !(c->in_place && c->operation == ALL_REDUCE))
+        p.in = b->own_in + MARGIN + 2 * (size_t)rank * size;
+    if (c->in_place && c->operation == ALL_GATHER)
+        p.in = p.out + mine;
+    else if (c->in_place)
+        p.out = p.in + (c->operation == REDUCE_SCATTER ? mine : 0);
+    return p;
+}
+
+/* A rank's data: an all-gather's are any bytes. */
+static void fill(const struct copy_call *c, void *host, size_t nbytes, int rank)
+{
+    if (c->operation == ALL_GATHER)
+        reference_poison(host, nbytes, c->round * 1000 + (uint64_t)rank + 1);
+    else
+        reference_fill(host, nbytes / size_of(c->dtype), c->dtype, c->round, rank);
+}
+
+symm_status copy_open(symm_context *ctx, symm_group *group, size_t most, struct copy_buffers *b)
+{
+    symm_status st;
+
+    b->nbytes = most + 4 * (MARGIN + 64);
+    b->host = malloc(b->nbytes);
+    st = symm_alloc(group, b->nbytes, (void **)&b->in);
+    if (st == SYMM_OK)
+        st = symm_alloc(group, b->nbytes, (void **)&b->out);
+    if (st == SYMM_OK)
+        st = symm_device_alloc(ctx, b->nbytes, (void **)&b->own_in);
+    if (st == SYMM_OK)
+        st = symm_device_alloc(ctx, b->nbytes, (void **)&b->own_out);
+    return st;
+}
+
+void copy_close(symm_context *ctx, symm_group *group, struct copy_buffers *b)
+{
+    symm_free(group, b->in);
+    symm_free(group, b->out);
+    symm_device_free(ctx, b->own_in);
+    symm_device_free(ctx, b->own_out);
+    free(b->host);
+}
+
+symm_status copy_prepare(const struct copy_call *c, const struct copy_buffers *b, symm_group *group,
+                         symm_stream stream)
+{
+    const struct place p = place_of(c, b, symm_rank(group), symm_nranks(group));
+    symm_status st;
+
+    reference_poison(b->host, p.out_nbytes + 2 * MARGIN, c->round);
+    st = symm_copy(p.out - MARGIN, b->host, p.out_nbytes + 2 * MARGIN, stream);
+    fill(c, b->host, p.in_nbytes, symm_rank(group));
+    if (st == SYMM_OK)
+        st = symm_copy(p.in, b->host, p.in_nbytes, stream);
+    return st;
+}
+
+symm_status copy_enqueue(const struct copy_call *c, const struct copy_buffers *b, symm_group *group,
+                         symm_stream stream)
+{
+    const struct place p = place_of(c, b, symm_rank(group), symm_nranks(group));
+
+    switch (c->operation) {
+    case ALL_REDUCE:
+        return symm_all_reduce(group, p.in, p.out, c->count, c->dtype, c->op, &c->options, stream);
+    case REDUCE_SCATTER:
+        return symm_reduce_scatter(group, p.in, p.out, c->count, c->dtype, c->op, &c->options,
+                                   stream);
+    default:
+        return symm_all_gather(group, p.in, p.out, c->count, c->dtype, &c->options, stream);
+    }
+}
+
+/* What lies beside `nbytes` at MARGIN in host, and is not part of the other buffer. */
+static int64_t margins_wrong(const struct copy_call *c, const char *host, size_t nbytes)
+{
+    char *pattern;
+    int64_t wrong;
+
+    if (c->in_place && c->operation == REDUCE_SCATTER)
+        return 0;
+    pattern = malloc(nbytes + 2 * MARGIN);
+    reference_poison(pattern, nbytes + 2 * MARGIN, c->round);
+    wrong = (memcmp(pattern, host, MARGIN) != 0) +
+            (memcmp(pattern + MARGIN + nbytes, host + MARGIN + nbytes, MARGIN) != 0);
+    free(pattern);
+    return wrong;
+}
+
+static int64_t result_wrong(const struct copy_call *c, const char *host, int rank, int nranks)
+{
+    const size_t size = size_of(c->dtype);
+    int64_t wrong = 0;
+
+    if (c->operation != ALL_GATHER)
+        return reference_reduction_wrong(
+            host, c->operation == REDUCE_SCATTER ? (size_t)rank * c->count : 0, c->count, c->dtype,
+            c->op, c->round, nranks, REFERENCE_EXACT);
+    for (int r = 0; r < nranks; r++)
+        wrong += reference_poison_wrong(host + (size_t)r * c->count * size, c->count * size,
+                                        c->round * 1000 + (uint64_t)r + 1);
+    return wrong;
+}
+
+/* What is only read: all of `in`, or in place the other ranks' shares of it. */
+static int64_t input_wrong(const struct copy_call *c, char *host, const struct place *p, int rank)
+{
+    const size_t one = c->count * size_of(c->dtype);
+    char *data = malloc(p->in_nbytes + 1);
+    int64_t wrong;
+
+    fill(c, data, p->in_nbytes, rank);
+    if (c->in_place)
+        memcpy(host + (size_t)rank * one, data + (size_t)rank * one, one);
+    wrong = memcmp(data, host, p->in_nbytes) != 0;
+    free(data);
+    return wrong;
+}
+
+symm_status copy_check(struct rank *self, const struct copy_call *c, const struct copy_buffers *b,
+                       symm_group *group, symm_stream stream)
+{
+    const int rank = symm_rank(group), nranks = symm_nranks(group);
+    const struct place p = place_of(c, b, rank, nranks);
+    int64_t wrong;
+
+    RANK_TRY(self, symm_copy(b->host, p.out - MARGIN, p.out_nbytes + 2 * MARGIN, stream));
+    RANK_TRY(self, symm_synchronize(group, stream));
+    wrong =
+        result_wrong(c, b->host + MARGIN, rank, nranks) + margins_wrong(c, b->host, p.out_nbytes);
+    if (!c->in_place || c->operation == REDUCE_SCATTER) {
+        RANK_TRY(self, symm_copy(b->host, p.in, p.in_nbytes, stream));
+        RANK_TRY(self, symm_synchronize(group, stream));
+        wrong += input_wrong(c, b->host, &p, rank);
+    }
+    self->report->wrong += wrong;
+    self->report->value[0]++;
+    CHECK_RANK_MSG(self, wrong == 0,
+                   "%d wrong: operation %d, dtype %d, op %d, count %zu, skew %d, in place %d, "
+                   "elsewhere %d, %d ranks, round %llu",
+                   (int)wrong, (int)c->operation, (int)c->dtype, (int)c->op, c->count, c->skew,
+                   c->in_place, c->elsewhere, nranks, (unsigned long long)c->round);
+    return SYMM_OK;
+out:
+    return self->report->status ? self->report->status : SYMM_ERROR_STATE;
+}
+
+struct copy_call copy_draw(uint64_t round, size_t most)
+{
+    static const size_t edges[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 33, 64, 257, 1000, 1025};
+    const uint64_t u = reference_random(17, round);
+    const struct kind kind = kinds[u % NKINDS];
+    struct copy_call c = {
+        .operation = (enum collective_operation)(round % COLLECTIVE_OPERATIONS),
+        .dtype = kind.dtype,
+        .op = kind.op,
+        .count =
+            u >> 8 & 1 ? edges[(u >> 9) % (sizeof edges / sizeof edges[0])] : 1 + (u >> 9) % most,
+        .skew = u >> 40 & 1 ? (int)(u >> 41) % 8 : 0,
+        .in_place = u >> 44 & 1,
+        .elsewhere = u >> 45 & 1,
+        .options = {.algo = SYMM_ALGO_COPY_ENGINE,
+                    .flags = u >> 46 & 1 ? SYMM_SYMMETRIC : 0,
+                    .max_blocks = u >> 47 & 3},
+        .round = round,
+    };
+    if (c.count > most)
+        c.count = most;
+    if (c.operation == ALL_GATHER && u >> 49 & 1)
+        c.dtype = SYMM_FLOAT8_E4M3;
+    return c;
+}

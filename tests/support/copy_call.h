@@ -1,0 +1,46 @@
+/*
+ * Calls by copy engines: random calls of all operations, with fresh data, whose outputs and margins
+ * are filled with a pattern first.
+ */
+#ifndef TEST_COPY_CALL_H
+#define TEST_COPY_CALL_H
+
+#include <symm/stream.h>
+#include "collective.h"
+#include "ranks.h"
+
+/* Of a reduce-scatter and an all-gather `count` elements a rank. */
+struct copy_call {
+    enum collective_operation operation;
+    symm_dtype dtype;
+    symm_redop op;
+    size_t count;
+    int skew; /* elements by which the buffers miss their alignment */
+    bool in_place;
+    bool elsewhere; /* what no other rank writes to is not symmetric, nor aligned as elsewhere */
+    symm_options options;
+    uint64_t round; /* of the data */
+};
+
+/* Two symmetric buffers and two that are not, of so many bytes each. */
+struct copy_buffers {
+    char *in, *out, *own_in, *own_out, *host;
+    size_t nbytes;
+};
+
+/* For calls whose larger buffer has `most` bytes at most. Collective. */
+symm_status copy_open(symm_context *ctx, symm_group *group, size_t most, struct copy_buffers *b);
+void copy_close(symm_context *ctx, symm_group *group, struct copy_buffers *b);
+
+/* A call of at most `most` elements. The operation is the round modulo their number. */
+struct copy_call copy_draw(uint64_t round, size_t most);
+
+/* Writes input and patterns; calls; compares result, margins and input, and counts the call. */
+symm_status copy_prepare(const struct copy_call *c, const struct copy_buffers *b, symm_group *group,
+                         symm_stream stream);
+symm_status copy_enqueue(const struct copy_call *c, const struct copy_buffers *b, symm_group *group,
+                         symm_stream stream);
+symm_status copy_check(struct rank *self, const struct copy_call *c, const struct copy_buffers *b,
+                       symm_group *group, symm_stream stream);
+
+#endif
