@@ -8,11 +8,12 @@
 
 /* ------------------------------------------------------------------------------------ creating */
 
-symm_status symm__matmul_vote(struct symm_call *e, struct symm_vote *vote)
+symm_status symm__matmul_vote(struct symm_call *call, struct symm_vote *vote)
 {
-    vote->what = e->text;
+    vote->what = call->text;
     vote->fd = -1;
-    return symm__host_comm_vote(e->group->comm, vote, symm__deadline_in(e->group->ctx->timeout_ms));
+    return symm__host_comm_vote(call->group->comm, vote,
+                                symm__deadline_in(call->group->ctx->timeout_ms));
 }
 
 static const char *const strategy_names[] = {
@@ -23,11 +24,11 @@ static const char *const strategy_names[] = {
 };
 
 /* Names the call as the ranks must agree on it. */
-static void name_call(struct symm_call *e, const struct symm_matmul *m)
+static void name_call(struct symm_call *call, const struct symm_matmul *m)
 {
     const struct symm_problem *p = &m->problem;
 
-    snprintf(e->text, sizeof e->text,
+    snprintf(call->text, sizeof call->text,
              "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s, nb %d, gathered_a %s)",
              m->operation->name, strategy_names[p->strategy], p->m, p->k, p->l,
              symm__dtype_name(p->dtype), p->nb, p->gathered_a.l ? "wanted" : "not wanted");
@@ -43,9 +44,9 @@ struct own_part {
  * product. Columns may differ: the plan is for the most. So may the multipliers, which other ranks
  * do not see.
  */
-static symm_status agree(struct symm_call *e, symm_status mine, struct symm_matmul *m)
+static symm_status agree(struct symm_call *call, symm_status mine, struct symm_matmul *m)
 {
-    const struct symm_agreed *agreed = &e->group->ctx->agreed;
+    const struct symm_agreed *agreed = &call->group->ctx->agreed;
     struct symm_matmul_limits limits = {.nsms = agreed->nsms,
                                         .max_threads = agreed->max_threads,
                                         .cublas = true,
@@ -56,11 +57,11 @@ static symm_status agree(struct symm_call *e, symm_status mine, struct symm_matm
     int64_t most = 0;
     symm_status st;
 
-    TRY(symm__matmul_vote(e, &able));
-    name_call(e, m);
+    TRY(symm__matmul_vote(call, &able));
+    name_call(call, m);
     own = (struct own_part){symm__problem_columns(&m->problem), m->cublas != NULL, m->wgmma};
-    TRY(symm__matmul_vote(e, &same));
-    for (int r = 0; r < e->group->nranks; r++) {
+    TRY(symm__matmul_vote(call, &same));
+    for (int r = 0; r < call->group->nranks; r++) {
         most = all[r].columns > most ? all[r].columns : most;
         limits.cublas = limits.cublas && all[r].cublas;
         limits.wgmma = limits.wgmma || all[r].wgmma;
@@ -100,7 +101,7 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
 {
     struct symm_matmul *m = calloc(1, sizeof *m);
     struct symm_problem p = {.nranks = 1};
-    struct symm_call e;
+    struct symm_call call;
     symm_status st, mine = SYMM_OK;
 
     if (group)
@@ -109,7 +110,7 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
         mine = symm__fail(SYMM_ERROR_ARGUMENT, "out is NULL");
     if (mine == SYMM_OK && !m)
         mine = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    TRY(symm__collective_begin(&e, group, true, "symm_matmul_create"));
+    TRY(symm__collective_begin(&call, group, true, "symm_matmul_create"));
     if (m)
         init(m, group, &p);
     if (mine == SYMM_OK)
@@ -118,10 +119,10 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
         mine = symm__wgmma_look(group->ctx, &m->wgmma);
     if (mine == SYMM_OK)
         mine = symm__cublas_prepare(group->ctx, &p, &m->cublas);
-    st = agree(&e, mine, m);
+    st = agree(&call, mine, m);
     if (st == SYMM_OK)
-        st = m->operation->prepare(&e, m);
-    TRY(symm__collective_end(&e, st));
+        st = m->operation->prepare(&call, m);
+    TRY(symm__collective_end(&call, st));
     symm__group_attach(group, &m->attachment);
     *out = m;
     m = NULL;
@@ -154,7 +155,7 @@ static symm_status enqueue(struct symm_matmul_run *run)
     const struct symm_matmul *m = run->m;
     symm_status st;
 
-    TRY(symm__transport_locate(run->e, &m->transport, &run->problem, &run->shards));
+    TRY(symm__transport_locate(run->call, &m->transport, &run->problem, &run->shards));
     symm__matmul_choose(run);
     TRY(m->operation->run[m->plan.strategy](run));
     st = m->operation->finish(run);
@@ -178,7 +179,7 @@ static symm_status abort_group(const struct symm_matmul_run *run, symm_status st
 symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_stream stream)
 {
     struct symm_matmul_run run = {.m = m};
-    struct symm_call e;
+    struct symm_call call;
     symm_status st;
 
     if (!m)
@@ -187,14 +188,14 @@ symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_s
     st = symm__problem_bind(&m->problem, args, m->group->ctx->memory, &run.problem);
     if (st != SYMM_OK)
         return symm__fail_on(m->group->rank, st, "symm_matmul_run: ");
-    TRY(symm__call_begin(&e, m->group, stream, m->operation->everyone,
+    TRY(symm__call_begin(&call, m->group, stream, m->operation->everyone,
                          "symm_matmul_run(the product of call %llu, %s, m %d, k %d)",
                          (unsigned long long)m->number, m->operation->name, m->problem.m,
                          m->problem.k));
-    run.e = &e;
-    st = symm__call_end(&e, enqueue(&run));
+    run.call = &call;
+    st = symm__call_end(&call, enqueue(&run));
     /* In a capture nothing has run. */
-    if (st != SYMM_OK && run.sends && !e.capturing)
+    if (st != SYMM_OK && run.sends && !call.capturing)
         st = abort_group(&run, st);
 out:
     return st;

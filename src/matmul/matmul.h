@@ -19,7 +19,7 @@ struct symm_matmul {
 
 struct symm_matmul_run {
     const struct symm_matmul *m;
-    struct symm_call *e;
+    struct symm_call *call;
     struct symm_problem problem; /* with the run's data */
     symm_shards shards;          /* A as the product reads it */
     const struct symm_multiplier *multiplier;
@@ -34,7 +34,7 @@ struct symm_matmul_operation {
     struct symm_matmul_plan (*plan)(const struct symm_matmul_limits *limits,
                                     const struct symm_problem *p, int64_t columns);
     /* Makes ready what runs need, on all ranks before any of them signals. Collective. */
-    symm_status (*prepare)(struct symm_call *e, struct symm_matmul *m);
+    symm_status (*prepare)(struct symm_call *call, struct symm_matmul *m);
     /* Enqueues a run's transfers and products, by strategy of the plan. */
     symm_status (*run[SYMM_STRATEGY_UNFUSED + 1])(struct symm_matmul_run *run);
     /* Enqueues what follows them. */
@@ -45,7 +45,7 @@ struct symm_matmul_operation {
 const struct symm_matmul_operation *symm__matmul_operation(symm_matmul_kind kind);
 
 /* A vote of the ranks in this call. */
-symm_status symm__matmul_vote(struct symm_call *e, struct symm_vote *vote);
+symm_status symm__matmul_vote(struct symm_call *call, struct symm_vote *vote);
 
 /* What computes products: cuBLASLt, the Hopper kernel or the portable kernel. */
 struct symm_multiplier {

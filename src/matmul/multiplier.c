@@ -27,9 +27,9 @@ static symm_status enqueue_cublas(const struct symm_matmul_run *run, const symm_
     symm_status st;
 
     (void)args;
-    TRY(symm__transport_copy(run->e, &run->m->transport, &run->shards,
+    TRY(symm__transport_copy(run->call, &run->m->transport, &run->shards,
                              symm__cublas_packed(product)));
-    st = symm__cublas_enqueue(product, &run->problem, gathered_a(run), run->e->stream);
+    st = symm__cublas_enqueue(product, &run->problem, gathered_a(run), run->call->stream);
 out:
     return st;
 }
@@ -43,7 +43,7 @@ static bool suits_sm90(const struct symm_matmul_run *run)
 
 static symm_status enqueue_sm90(const struct symm_matmul_run *run, const symm_product_args *args)
 {
-    return symm__wgmma_enqueue(run->e, &run->problem, &run->m->plan, args);
+    return symm__wgmma_enqueue(run->call, &run->problem, &run->m->plan, args);
 }
 
 static bool suits_portable(const struct symm_matmul_run *run)
@@ -55,7 +55,7 @@ static bool suits_portable(const struct symm_matmul_run *run)
 static symm_status enqueue_portable(const struct symm_matmul_run *run,
                                     const symm_product_args *args)
 {
-    return symm__portable_enqueue(run->e, &run->problem, &run->m->plan, args);
+    return symm__portable_enqueue(run->call, &run->problem, &run->m->plan, args);
 }
 
 /* By preference. The last one suits every run. cuBLASLt's products never run beside senders. */

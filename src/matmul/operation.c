@@ -3,9 +3,9 @@
 
 /* ------------------------------------------------------------------------------------------ matmul */
 
-static symm_status prepare_nothing(struct symm_call *e, struct symm_matmul *m)
+static symm_status prepare_nothing(struct symm_call *call, struct symm_matmul *m)
 {
-    (void)e;
+    (void)call;
     (void)m;
     return SYMM_OK;
 }
@@ -23,16 +23,16 @@ static symm_status finish_nothing(struct symm_matmul_run *run)
 
 /* ------------------------------------------------------------------------------- all-gather, matmul */
 
-static symm_status prepare_gather(struct symm_call *e, struct symm_matmul *m)
+static symm_status prepare_gather(struct symm_call *call, struct symm_matmul *m)
 {
     struct symm_vote ready = {0};
     symm_status st;
 
     if (m->plan.workspace_nbytes == 0)
         return SYMM_OK;
-    TRY(symm__transport_alloc(e, m, &m->transport));
-    ready.status = symm__transport_prepare(e, &m->transport);
-    st = symm__matmul_vote(e, &ready);
+    TRY(symm__transport_alloc(call, m, &m->transport));
+    ready.status = symm__transport_prepare(call, &m->transport);
+    st = symm__matmul_vote(call, &ready);
 out:
     return st;
 }
@@ -42,13 +42,13 @@ static symm_status run_beside(struct symm_matmul_run *run, int steps)
 {
     const int nranks = run->problem.nranks;
     struct symm_round round = {.t = &run->m->transport,
-                               .e = run->e,
+                               .call = run->call,
                                .shards = &run->shards,
                                .sender_nbytes = run->multiplier->sender_nbytes};
     symm_status st;
 
     run->sends = true;
-    TRY(symm__side_stream_take(run->e, SYMM_URGENT, &round.side));
+    TRY(symm__side_stream_take(run->call, SYMM_URGENT, &round.side));
     TRY(symm__side_stream_mark(round.side));
     st = symm__transport_open(&round);
     for (int s = 0; s < nranks && st == SYMM_OK; s += steps)
@@ -74,7 +74,7 @@ static symm_status run_unfused(struct symm_matmul_run *run)
 {
     symm_status st;
 
-    TRY(symm__transport_all_gather(run->e, &run->m->transport, &run->shards));
+    TRY(symm__transport_all_gather(run->call, &run->m->transport, &run->shards));
     st = symm__matmul_multiply(run, 0, run->problem.nranks);
 out:
     return st;
@@ -82,7 +82,7 @@ out:
 
 static symm_status finish_gather(struct symm_matmul_run *run)
 {
-    return symm__transport_copy(run->e, &run->m->transport, &run->shards,
+    return symm__transport_copy(run->call, &run->m->transport, &run->shards,
                                 &run->problem.gathered_a.matrix);
 }
 

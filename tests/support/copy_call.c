@@ -1,4 +1,4 @@
-/* Calls by copy engines, and everything around them. */
+/* Calls by copy engines, with checks of their surroundings. */
 #include "copy_call.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static size_t size_of(symm_dtype dtype)
     return dtype == SYMM_FLOAT8_E4M3 ? 1 : reference_size(dtype);
 }
 
-/* Where the data of a call lie, and how many bytes they have. */
+/* The place of a call's data, and their bytes. */
 struct place {
     char *in, *out;
     size_t in_nbytes, out_nbytes;
@@ -47,7 +47,7 @@ static struct place place_of(const struct copy_call *c, const struct copy_buffer
     return p;
 }
 
-/* A rank's data: an all-gather's are any bytes. */
+/* Fills in a rank's data; an all-gather's are any bytes. */
 static void fill(const struct copy_call *c, void *host, size_t nbytes, int rank)
 {
     if (c->operation == ALL_GATHER)
@@ -111,7 +111,7 @@ symm_status copy_enqueue(const struct copy_call *c, const struct copy_buffers *b
     }
 }
 
-/* What lies beside `nbytes` at MARGIN in host, and is not part of the other buffer. */
+/* Compares the margins of `nbytes` at MARGIN in host, unless the other buffer is there. */
 static int64_t margins_wrong(const struct copy_call *c, const char *host, size_t nbytes)
 {
     char *pattern;
@@ -142,7 +142,7 @@ static int64_t result_wrong(const struct copy_call *c, const char *host, int ran
     return wrong;
 }
 
-/* What is only read: all of `in`, or in place the other ranks' shares of it. */
+/* Compares memory that is only read: `in`, or in place the other ranks' shares of it. */
 static int64_t input_wrong(const struct copy_call *c, char *host, const struct place *p, int rank)
 {
     const size_t one = c->count * size_of(c->dtype);

@@ -9,7 +9,7 @@
 #include "collective.h"
 #include "ranks.h"
 
-/* Of a reduce-scatter and an all-gather `count` elements a rank. */
+/* One call. count: as the operation counts. */
 struct copy_call {
     enum collective_operation operation;
     symm_dtype dtype;
@@ -17,12 +17,12 @@ struct copy_call {
     size_t count;
     int skew; /* elements by which the buffers miss their alignment */
     bool in_place;
-    bool elsewhere; /* what no other rank writes to is not symmetric, nor aligned as elsewhere */
+    bool elsewhere; /* buffers that only their own rank accesses are plain memory */
     symm_options options;
     uint64_t round; /* of the data */
 };
 
-/* Two symmetric buffers and two that are not, of so many bytes each. */
+/* Two symmetric buffers and two plain ones, of nbytes each. */
 struct copy_buffers {
     char *in, *out, *own_in, *own_out, *host;
     size_t nbytes;

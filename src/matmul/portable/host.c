@@ -5,12 +5,12 @@
 
 SYMM_KERNEL_LIST(matmul_portable, SYMM_MATMUL_PORTABLE_KERNELS);
 
-symm_status symm__portable_enqueue(struct symm_call *e, const struct symm_problem *p,
+symm_status symm__portable_enqueue(struct symm_call *call, const struct symm_problem *p,
                                    const struct symm_matmul_plan *plan,
                                    const symm_product_args *args)
 {
     const symm_kernel_id kernel = p->dtype == SYMM_FLOAT16 ? SYMM_KERNEL_matmul_product_float16
                                                            : SYMM_KERNEL_matmul_product_bfloat16;
 
-    return symm__call_launch_local(e, kernel, plan->blocks, plan->threads, args);
+    return symm__call_launch_local(call, kernel, plan->blocks, plan->threads, args);
 }

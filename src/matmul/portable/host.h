@@ -6,7 +6,7 @@
 #include "runtime/group/call.h"
 
 /* Launches the product of args, which may be any. */
-symm_status symm__portable_enqueue(struct symm_call *e, const struct symm_problem *p,
+symm_status symm__portable_enqueue(struct symm_call *call, const struct symm_problem *p,
                                    const struct symm_matmul_plan *plan,
                                    const symm_product_args *args);
 

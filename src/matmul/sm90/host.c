@@ -167,10 +167,10 @@ static symm_status describe_b(const struct symm_driver *drv, const struct symm_p
     return describe(drv, p->dtype, &rows, SYMM_WGMMA_DEPTH, &args->b[i]);
 }
 
-symm_status symm__wgmma_enqueue(struct symm_call *e, const struct symm_problem *p,
+symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_problem *p,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args)
 {
-    const struct symm_driver *drv = e->group->ctx->drv;
+    const struct symm_driver *drv = call->group->ctx->drv;
     const int at = symm__model_shape(p, plan, args->first_step, args->last_step);
     const struct symm_tile_shape *shape = &symm__wgmma_shapes[at];
     const uint32_t cluster = (uint32_t)shape->cluster;
@@ -180,7 +180,7 @@ symm_status symm__wgmma_enqueue(struct symm_call *e, const struct symm_problem *
     TRY(describe_a(drv, p, &all));
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape, &all));
-    st = symm__call_launch_cluster(e, kernel_of(at, p->dtype), plan->blocks / cluster * cluster,
+    st = symm__call_launch_cluster(call, kernel_of(at, p->dtype), plan->blocks / cluster * cluster,
                                    SYMM_WGMMA_THREADS, cluster, SYMM_WGMMA_SHARED_NBYTES, &all);
 out:
     return st;

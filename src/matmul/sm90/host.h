@@ -16,7 +16,7 @@ symm_status symm__wgmma_look(const struct symm_context *ctx, bool *out);
 bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a);
 
 /* Launches the product of args; p with the run's data. */
-symm_status symm__wgmma_enqueue(struct symm_call *e, const struct symm_problem *p,
+symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_problem *p,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args);
 
 /* Shared memory of a matmul_push_apart block that finds no room on an SM with this product. */

@@ -3,25 +3,25 @@
 
 enum { BLOCKS_PER_SM = 32 };
 
-static symm_status launch_copy(const struct symm_call *e, const struct symm_transport *t,
+static symm_status launch_copy(const struct symm_call *call, const struct symm_transport *t,
                                CUstream stream, const symm_copy_rows_args *args)
 {
     const uint64_t rows = (uint64_t)args->from.m,
-                   most = (uint64_t)e->group->ctx->agreed.nsms * BLOCKS_PER_SM;
+                   most = (uint64_t)call->group->ctx->agreed.nsms * BLOCKS_PER_SM;
 
-    return symm__transport_launch(e, stream, SYMM_KERNEL_matmul_copy_rows,
+    return symm__transport_launch(call, stream, SYMM_KERNEL_matmul_copy_rows,
                                   (uint32_t)(rows < most ? rows : most),
                                   symm__transport_threads(t, SYMM_WARP), args);
 }
 
-static symm_status copy_aside(const struct symm_call *e, const struct symm_transport *t,
+static symm_status copy_aside(const struct symm_call *call, const struct symm_transport *t,
                               struct symm_side_stream *side, const symm_copy_rows_args *args)
 {
     symm_status st;
 
     TRY(symm__side_stream_mark(side));
     TRY(symm__side_stream_follow(side));
-    st = launch_copy(e, t, symm__side_stream_handle(side), args);
+    st = launch_copy(call, t, symm__side_stream_handle(side), args);
 out:
     return st;
 }
@@ -30,7 +30,7 @@ out:
  * With chunks, other ranks' products wait for the round behind a copy while products may hold this
  * rank's SMs: the copy then runs on the urgent stream.
  */
-static symm_status copy_rows(struct symm_call *e, const struct symm_transport *t,
+static symm_status copy_rows(struct symm_call *call, const struct symm_transport *t,
                              const symm_copy_rows_args *args)
 {
     struct symm_side_stream *side;
@@ -39,9 +39,9 @@ static symm_status copy_rows(struct symm_call *e, const struct symm_transport *t
     if (args->from.m == 0 || args->from.l == 0)
         return SYMM_OK;
     if (t->plan->chunks == 0)
-        return launch_copy(e, t, e->stream, args);
-    TRY(symm__side_stream_take(e, SYMM_URGENT, &side));
-    st = symm__side_stream_finish(side, copy_aside(e, t, side, args));
+        return launch_copy(call, t, call->stream, args);
+    TRY(symm__side_stream_take(call, SYMM_URGENT, &side));
+    st = symm__side_stream_finish(side, copy_aside(call, t, side, args));
 out:
     return st;
 }
@@ -60,7 +60,7 @@ static bool can_be_sent(const struct symm_transport *t, const struct symm_proble
            symm__transport_own_rows(t) * symm__transport_row_nbytes(t) == t->plan->slab_nbytes;
 }
 
-symm_status symm__transport_locate(struct symm_call *e, const struct symm_transport *t,
+symm_status symm__transport_locate(struct symm_call *call, const struct symm_transport *t,
                                    const struct symm_problem *p, symm_shards *out)
 {
     symm_status st = SYMM_OK;
@@ -86,16 +86,16 @@ symm_status symm__transport_locate(struct symm_call *e, const struct symm_transp
                .batch = t->plan->ld * p->a.rows,
                .dtype = p->a.matrix.dtype},
     };
-    TRY(copy_rows(e, t, &args));
+    TRY(copy_rows(call, t, &args));
     out->own = args.to;
 out:
     return st;
 }
 
-symm_status symm__transport_copy(struct symm_call *e, const struct symm_transport *t,
+symm_status symm__transport_copy(struct symm_call *call, const struct symm_transport *t,
                                  const symm_shards *shards, const symm_matrix *to)
 {
     const symm_copy_rows_args args = {.from = *shards, .to = *to};
 
-    return to->data ? copy_rows(e, t, &args) : SYMM_OK;
+    return to->data ? copy_rows(call, t, &args) : SYMM_OK;
 }

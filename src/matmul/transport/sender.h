@@ -25,7 +25,7 @@ char *symm__transport_own_slab(const struct symm_transport *t);
 /* A block of `wanted` threads, or of as many whole warps as all ranks' devices can have. */
 uint32_t symm__transport_threads(const struct symm_transport *t, int wanted);
 /* Launches a kernel of the call on another stream than the caller's. */
-symm_status symm__transport_launch(const struct symm_call *e, CUstream stream,
+symm_status symm__transport_launch(const struct symm_call *call, CUstream stream,
                                    symm_kernel_id kernel, uint32_t blocks, uint32_t threads,
                                    const void *args);
 

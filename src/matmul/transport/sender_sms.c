@@ -58,7 +58,7 @@ static symm_status launch_senders(const struct symm_round *round, CUstream strea
         .shards_interleaved = t->plan->shards_interleaved,
     };
     const uint32_t blocks = SENDERS_SHARED_NBYTES / round->sender_nbytes * t->plan->comm_sms;
-    struct symm_call on = *round->e;
+    struct symm_call on = *round->call;
     symm_status st;
 
     TRY(symm__side_stream_mark(apart));
@@ -67,7 +67,7 @@ static symm_status launch_senders(const struct symm_round *round, CUstream strea
     TRY(symm__call_launch_cluster(&on, SYMM_KERNEL_matmul_push_apart, blocks,
                                   symm__transport_threads(t, SENDER_THREADS), 1,
                                   round->sender_nbytes, &args));
-    st = symm__transport_launch(round->e, stream, SYMM_KERNEL_matmul_push, 1,
+    st = symm__transport_launch(round->call, stream, SYMM_KERNEL_matmul_push, 1,
                                 symm__transport_threads(t, SYMM_WARP), &args);
 out:
     return st;
@@ -75,7 +75,7 @@ out:
 
 static symm_status push(const struct symm_round *round, CUstream stream)
 {
-    struct symm_call on = *round->e;
+    struct symm_call on = *round->call;
     struct symm_side_stream *apart;
     symm_status st;
 

@@ -46,11 +46,11 @@ uint32_t symm__transport_threads(const struct symm_transport *t, int wanted)
     return (uint32_t)(wanted < aligned ? wanted : aligned);
 }
 
-symm_status symm__transport_launch(const struct symm_call *e, CUstream stream,
+symm_status symm__transport_launch(const struct symm_call *call, CUstream stream,
                                    symm_kernel_id kernel, uint32_t blocks, uint32_t threads,
                                    const void *args)
 {
-    struct symm_call on = *e;
+    struct symm_call on = *call;
 
     on.stream = stream;
     return symm__call_launch_local(&on, kernel, blocks, threads, args);
@@ -58,18 +58,18 @@ symm_status symm__transport_launch(const struct symm_call *e, CUstream stream,
 
 /* -------------------------------------------------------------------------------------- its memory */
 
-static symm_status alloc(struct symm_call *e, void *owner, uint64_t nbytes, void **out)
+static symm_status alloc(struct symm_call *call, void *owner, uint64_t nbytes, void **out)
 {
-    return symm__memory_alloc(e->group->ctx->memory, e->group->comm, owner, SYMM_BLOCK_INTERNAL,
-                              nbytes, e->text, out);
+    return symm__memory_alloc(call->group->ctx->memory, call->group->comm, owner,
+                              SYMM_BLOCK_INTERNAL, nbytes, call->text, out);
 }
 
 /* If the window cannot hold it, no argument is wrong: the caller names no number of bytes. */
-static symm_status alloc_workspace(struct symm_call *e, void *owner, struct symm_transport *t)
+static symm_status alloc_workspace(struct symm_call *call, void *owner, struct symm_transport *t)
 {
     const struct symm_problem *p = t->problem;
     void *block;
-    const symm_status st = alloc(e, owner, t->plan->workspace_nbytes, &block);
+    const symm_status st = alloc(call, owner, t->plan->workspace_nbytes, &block);
 
     if (st != SYMM_OK)
         return symm__fail_in(st == SYMM_ERROR_ARGUMENT ? SYMM_ERROR_MEMORY : st,
@@ -84,42 +84,42 @@ static int nchannels(const struct symm_transport *t)
     return (int)t->plan->chunks + 1;
 }
 
-symm_status symm__transport_alloc(struct symm_call *e, void *owner, struct symm_transport *t)
+symm_status symm__transport_alloc(struct symm_call *call, void *owner, struct symm_transport *t)
 {
     const struct symm_sender_ops *sender = senders[t->plan->sender];
     void *block;
     symm_status st;
 
-    TRY(alloc_workspace(e, owner, t));
+    TRY(alloc_workspace(call, owner, t));
     if (t->plan->chunks == 0)
         return SYMM_OK;
-    TRY(alloc(e, owner, symm__pad_nbytes(nchannels(t), t->problem->nranks), &block));
+    TRY(alloc(call, owner, symm__pad_nbytes(nchannels(t), t->problem->nranks), &block));
     t->pad = block;
-    TRY(alloc(e, owner, sender->nbytes(t), &block));
+    TRY(alloc(call, owner, sender->nbytes(t), &block));
     sender->set_memory(t, block);
 out:
     return st;
 }
 
 /* Side streams: for the rounds, or unfused for an all-gather by copy engines; and for senders. */
-static symm_status create_side_streams(struct symm_call *e, const struct symm_transport *t)
+static symm_status create_side_streams(struct symm_call *call, const struct symm_transport *t)
 {
     struct symm_side_stream *side;
     symm_status st;
 
-    TRY(symm__side_stream_take(e, SYMM_URGENT, &side));
+    TRY(symm__side_stream_take(call, SYMM_URGENT, &side));
     if (t->plan->chunks > 0 && senders[t->plan->sender]->needs_sms)
-        st = symm__side_stream_take(e, SYMM_NOT_URGENT, &side);
+        st = symm__side_stream_take(call, SYMM_NOT_URGENT, &side);
 out:
     return st;
 }
 
-symm_status symm__transport_prepare(struct symm_call *e, struct symm_transport *t)
+symm_status symm__transport_prepare(struct symm_call *call, struct symm_transport *t)
 {
     const struct symm_context *ctx = t->group->ctx;
     symm_status st;
 
-    TRY(create_side_streams(e, t));
+    TRY(create_side_streams(call, t));
     if (t->plan->chunks == 0)
         return SYMM_OK;
     /* A product may count its blocks before open_round clears the other counters. */
@@ -155,7 +155,7 @@ static symm_status open_round(const struct symm_round *round, CUstream stream)
         .blocks = t->plan->blocks,
     };
 
-    return symm__transport_launch(round->e, stream, SYMM_KERNEL_matmul_open_round, 1,
+    return symm__transport_launch(round->call, stream, SYMM_KERNEL_matmul_open_round, 1,
                                   symm__transport_threads(t, SYMM_WARP), &args);
 }
 
@@ -183,17 +183,17 @@ symm_status symm__transport_close(const struct symm_round *round)
 
     TRY(symm__side_stream_mark(round->side));
     TRY(symm__side_stream_follow(round->side));
-    st = symm__transport_launch(round->e, symm__side_stream_handle(round->side),
+    st = symm__transport_launch(round->call, symm__side_stream_handle(round->side),
                                 SYMM_KERNEL_matmul_close_round, 1,
                                 symm__transport_threads(t, SYMM_WARP), &args);
 out:
     return st;
 }
 
-symm_status symm__transport_all_gather(struct symm_call *e, const struct symm_transport *t,
+symm_status symm__transport_all_gather(struct symm_call *call, const struct symm_transport *t,
                                        const symm_shards *shards)
 {
-    const struct symm_collective_call call = {
+    const struct symm_collective_call gather = {
         .operation = SYMM_OPERATION_ALL_GATHER,
         .algo = SYMM_ALGO_AUTO,
         .flags = SYMM_SYMMETRIC,
@@ -202,5 +202,5 @@ symm_status symm__transport_all_gather(struct symm_call *e, const struct symm_tr
         .count = t->plan->slab_nbytes / symm__dtype_size(t->problem->dtype),
     };
 
-    return symm__collective_enqueue(e, &call, shards->own.data, t->workspace);
+    return symm__collective_enqueue(call, &gather, shards->own.data, t->workspace);
 }

@@ -18,10 +18,10 @@ struct symm_transport {
 };
 
 /* Allocates what runs need, owned by `owner`, for a plan with a workspace. Collective. */
-symm_status symm__transport_alloc(struct symm_call *e, void *owner, struct symm_transport *t);
+symm_status symm__transport_alloc(struct symm_call *call, void *owner, struct symm_transport *t);
 
 /* Clears it, and creates the side streams of runs. Local; before the first signal of any rank. */
-symm_status symm__transport_prepare(struct symm_call *e, struct symm_transport *t);
+symm_status symm__transport_prepare(struct symm_call *call, struct symm_transport *t);
 
 /* How rows arrive, for the product. */
 symm_arrival_plan symm__transport_arrivals(const struct symm_transport *t);
@@ -33,13 +33,13 @@ uint32_t *symm__transport_blocks_started(const struct symm_transport *t);
  * Sets *out to the place of A's rows in this run. If this rank's rows cannot be sent from where they
  * are, it first copies them into this rank's slab.
  */
-symm_status symm__transport_locate(struct symm_call *e, const struct symm_transport *t,
+symm_status symm__transport_locate(struct symm_call *call, const struct symm_transport *t,
                                    const struct symm_problem *p, symm_shards *out);
 
 /* The transfers of one run. */
 struct symm_round {
     const struct symm_transport *t;
-    struct symm_call *e;
+    struct symm_call *call;
     const symm_shards *shards;
     struct symm_side_stream *side;
     uint32_t sender_nbytes; /* shared memory of a matmul_push_apart block, by the product */
@@ -52,11 +52,11 @@ symm_status symm__transport_open(const struct symm_round *round);
 symm_status symm__transport_close(const struct symm_round *round);
 
 /* Gathers all rows by symm_all_gather. */
-symm_status symm__transport_all_gather(struct symm_call *e, const struct symm_transport *t,
+symm_status symm__transport_all_gather(struct symm_call *call, const struct symm_transport *t,
                                        const symm_shards *shards);
 
 /* Writes all of A to a matrix, if that has data. All rows have arrived. */
-symm_status symm__transport_copy(struct symm_call *e, const struct symm_transport *t,
+symm_status symm__transport_copy(struct symm_call *call, const struct symm_transport *t,
                                  const symm_shards *shards, const symm_matrix *to);
 
 #endif

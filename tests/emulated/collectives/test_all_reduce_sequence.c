@@ -33,7 +33,7 @@ enum { NEVERY = sizeof every / sizeof every[0] };
 
 /* --------------------------------------------------------------------------------- back to back */
 
-/* A call of a train: its own input and output, so that nothing is looked at before the end. */
+/* A call of a train. It has its own input and output, so that the test checks only at the end. */
 struct wagon {
     char *in, *out;
     struct collective call;
@@ -150,7 +150,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ the counters go round */
 
-/* One call by packets with fresh data, of one block, in and out in one buffer; looked at. */
+/* Makes and checks one call by packets: fresh data, one block, in and out in one buffer. */
 static symm_status call_once(struct rank *self, symm_group *w, char *x, char *host, symm_algo algo,
                              size_t count, uint64_t round, symm_stream stream)
 {
@@ -191,7 +191,7 @@ static void go_round(struct rank *self, void *arg)
 {
     enum { PACKETS = 32, EACH = 6, MANY = PACKETS * EACH, BEFORE = 20, LAST = 6, AFTER = 10 };
     enum { SMALL = LAST + BEFORE - 3 }; /* there is no epoch 0 and after the largest no 1 */
-    const int mode = *(int *)arg % 3;   /* one algorithm, or the other, or both by turns */
+    const int mode = *(int *)arg % 3;   /* one algorithm, the other, or both alternately */
     const uint32_t before = *(int *)arg / 3 ? 65536 + BEFORE - 2 - SMALL : UINT32_MAX - LAST;
     symm_context *ctx = NULL;
     symm_stream stream = NULL;

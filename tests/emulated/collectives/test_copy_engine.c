@@ -41,7 +41,7 @@ static void run_calls(struct rank *self, void *arg)
         if (i == COLLECTIVE_OPERATIONS - 1)
             leaks_take(&first);
     }
-    leaks_take(&last); /* what one call of each has needed is enough for all that follow */
+    leaks_take(&last); /* later calls need no more than one call of each */
     if (self->mode == RANKS_AS_PROCESSES)
         CHECK_RANK(self, last.driver.streams == first.driver.streams &&
                              last.driver.events == first.driver.events);
@@ -117,7 +117,7 @@ END_TEST
 
 enum { TRAIN = 6, COUNT = 1500 };
 
-/* Between what goes through the staging area in other ways, without a pause. */
+/* Alternately with other algorithms that use the staging area, without a pause. */
 static void run_trains(struct rank *self, void *arg)
 {
     static const symm_algo algos[] = {SYMM_ALGO_COPY_ENGINE, SYMM_ALGO_TWO_SHOT,
@@ -240,7 +240,7 @@ END_TEST
 
 /* --------------------------------------------------------------------------- two groups at once */
 
-/* On two streams, also in two captures at a time; half of the ranks begin with the other one. */
+/* On two streams, also in two captures at a time. Half of the ranks begin with the second one. */
 static void run_two_groups(struct rank *self, void *arg)
 {
     struct copy_buffers b[2] = {{0}};
@@ -298,7 +298,7 @@ out:
 
 START_TEST(two_groups_run_at_once_on_two_streams)
 {
-    setenv("SYMM_CHECK", "0", 1); /* which has one order of calls in mind */
+    setenv("SYMM_CHECK", "0", 1); /* it expects one order of calls */
     setenv("SYMM_STAGING_BYTES", "8K", 1);
     ranks_run_ok(_i, RANKS_AS_PROCESSES, run_two_groups, NULL, 120);
 }

@@ -42,7 +42,7 @@ static void call_without_symmetric_memory(struct rank *self, void *arg)
     rank_note(self, SYMM_OK);
     for (uint64_t i = 0; i < 2 * COLLECTIVE_OPERATIONS; i++) {
         struct copy_call c = copy_draw(i, 100);
-        c.options = i % 2 ? engine : promise; /* of which whatever it takes is right */
+        c.options = i % 2 ? engine : promise; /* any choice of auto is right */
         c.elsewhere = true;
         RANK_TRY(self, copy_prepare(&c, &b, w, s));
         RANK_TRY(self, copy_enqueue(&c, &b, w, s));
@@ -62,7 +62,7 @@ START_TEST(memory_that_is_not_symmetric_is_refused)
 }
 END_TEST
 
-/* What rank 1 has elsewhere, or calls instead. */
+/* The buffer that rank 1 has elsewhere, or its other call. */
 enum difference { OTHER_PLACE, OTHER_COUNT, OTHER_OPERATION, OTHER_ALGORITHM, NDIFFERENCES };
 
 static void call_different_things(struct rank *self, void *arg)
@@ -144,7 +144,7 @@ static void lose_a_rank(struct rank *self, void *arg)
     RANK_TRY(self, copy_enqueue(&c, &b, g, s));
     if (copy_check(self, &c, &b, g, s) != SYMM_OK)
         goto out;
-    RANK_TRY(self, symm_exchange(g, NULL, 0, NULL)); /* everyone has looked */
+    RANK_TRY(self, symm_exchange(g, NULL, 0, NULL)); /* all ranks have checked */
     for (int i = 0; i < 3 && (self->rank != 1 || amid); i++)
         RANK_TRY(self, symm_graph_launch(graph, s));
     for (int i = 0; i < 3 && self->rank != 1 && copy_enqueue(&c, &b, g, s) == SYMM_OK; i++)
@@ -158,7 +158,7 @@ static void lose_a_rank(struct rank *self, void *arg)
     CHECK_RANK_MSG(self, now_ms() - before < 3000, "%lld ms", (long long)(now_ms() - before));
     symm_group_destroy(g);
     g = NULL;
-    /* The world, and its own side streams, are as they were. */
+    /* The world and its side streams still work. */
     RANK_TRY(self, symm_barrier(w, s));
     c.round = 77;
     RANK_TRY(self, copy_prepare(&c, &b, w, s));
@@ -182,7 +182,7 @@ START_TEST(an_abort_ends_calls_and_leaves_nothing_behind)
 }
 END_TEST
 
-/* The driver refuses rank 1 a copy, so that it never meets the others for that chunk. */
+/* The driver refuses rank 1 a copy, so that it never enters the barrier of that chunk. */
 static void stop_half_way(struct rank *self, void *arg)
 {
     bool (*set_fault)(const char *) = NULL;
@@ -215,7 +215,7 @@ out:
     symm_context_destroy(ctx);
 }
 
-/* In the middle of a scatter, of a gather, and behind the first chunk's. */
+/* In the middle of a scatter, of a gather, and after those of the first chunk. */
 static char half_way[][32] = {"cuMemcpyAsync@1#2=2", "cuMemcpyAsync@1#6=2", "cuMemcpyAsync@1#7=2",
                               "cuLaunchKernelEx@1#2=2"};
 

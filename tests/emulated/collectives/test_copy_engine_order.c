@@ -20,7 +20,7 @@ enum { LINE = 1024, STEPS = 512, MOST = 1 << 20 };
 
 enum { CALLER, SIDE, NSTREAMS };
 
-/* A kernel or a copy; `after`: how many of either stream it comes after, its own one's included. */
+/* A kernel or a copy; `after`: the number of earlier steps of each stream, its own included. */
 struct step {
     int stream;
     void *function; /* NULL: a copy */
@@ -34,12 +34,12 @@ struct event {
     int after[NSTREAMS];
 };
 
-/* What was enqueued, in either stream in its order. */
+/* The enqueued steps of each stream, in order. */
 struct trace {
     void *streams[NSTREAMS];
     struct step steps[NSTREAMS][STEPS];
     int n[NSTREAMS];
-    int knows[NSTREAMS][NSTREAMS]; /* how much of the others' the next step comes after */
+    int knows[NSTREAMS][NSTREAMS]; /* steps of the other stream before the next step */
     struct event events[STEPS];
     int nevents;
 };
@@ -105,7 +105,7 @@ static bool take_line(struct trace *t, const char *line)
     return true;
 }
 
-/* What stands in the file from `skip` on; false: work in a third stream. */
+/* Reads the file from `skip` on. False: work in a third stream. */
 static bool read_trace(const struct rank *self, long skip, struct trace *t)
 {
     char path[LINE], line[LINE];
@@ -167,7 +167,7 @@ struct look {
     char *in, *out;
     struct symm_copy_chunks chunks;
     struct trace trace;
-    int ncopies; /* of the side stream that have been looked at */
+    int ncopies; /* checked ones of the side stream */
 };
 
 static char *peer(const struct look *l, const char *local, int rank)
@@ -175,7 +175,7 @@ static char *peer(const struct look *l, const char *local, int rank)
     return (char *)((uintptr_t)local + (uintptr_t)l->group->view.peer[rank]);
 }
 
-/* The next copies, one to each other rank in turn: of nbytes, from `from` and what is so far on. */
+/* Checks the next copies, one to each other rank: nbytes from `from` and its distance on. */
 static void take_copies(struct look *l, const char *to, const char *from, size_t apart,
                         size_t nbytes)
 {
@@ -185,7 +185,7 @@ static void take_copies(struct look *l, const char *to, const char *from, size_t
         const int r = (rank + k) % n;
         const struct step *s = &l->trace.steps[SIDE][l->ncopies];
         CHECK_RANK_MSG(l->self, l->ncopies++ < l->trace.n[SIDE], "copies to rank %d: none", r);
-        /* In the staging area of rank r this rank has a room, and its share is elsewhere. */
+        /* This rank has its own slots in the staging area of rank r. */
         const char *at = apart ? to + (rank < r ? rank : rank - 1) * (int64_t)l->chunks.stride : to;
         CHECK_RANK_MSG(l->self,
                        !s->function && s->to == peer(l, at, r) &&
@@ -213,7 +213,7 @@ static void take_gather(struct look *l, uint64_t chunk)
     take_copies(l, mine, mine, 0, length_of(l, chunk));
 }
 
-/* Kernel number i, and with reductions the meeting for a chunk, which is one of two a chunk. */
+/* Kernel i. With reductions there are two a chunk, of which the first is the barrier. */
 static const struct step *kernel(const struct look *l, uint64_t i)
 {
     return &l->trace.steps[CALLER][i];
@@ -224,7 +224,7 @@ static uint64_t meeting_for(uint64_t chunk)
     return 1 + 2 * chunk;
 }
 
-/* Steps of the other stream that the side stream's copies from `first` on come after. */
+/* Steps of the other stream before the side stream's copies from `first` on. */
 static void assert_after(const struct look *l, int first, uint64_t kernels)
 {
     for (int i = first; i < l->ncopies; i++)
@@ -234,14 +234,14 @@ static void assert_after(const struct look *l, int first, uint64_t kernels)
 out:;
 }
 
-/* The first copies follow the first meeting; a chunk's scatter the meeting for the one before. */
+/* The first copies follow the first barrier, a scatter the barrier of the chunk before. */
 static void look_at_chunk(struct look *l, uint64_t c)
 {
     const bool to_all = l->way->operation == SYMM_OPERATION_ALL_REDUCE, last = c + 1 == l->chunks.n;
     const struct step *meeting = kernel(l, meeting_for(c));
     const int scattered = l->ncopies;
 
-    /* Of the gather before it, which comes behind this scatter, it has nothing to wait for. */
+    /* It need not wait for the gather before it, which is enqueued after this scatter. */
     const int gathered = to_all && c > 0 ? l->way->nranks - 1 : 0;
     CHECK_RANK_MSG(l->self, meeting->after[SIDE] == scattered - gathered,
                    "the meeting for chunk %d comes after %d copies, not %d", (int)c,
@@ -250,7 +250,7 @@ static void look_at_chunk(struct look *l, uint64_t c)
     CHECK_RANK(l->self, meeting->function == kernel(l, meeting_for(0))->function);
     if (!last) {
         take_scatter(l, c + 1);
-        /* Its slot has been another chunk's from the third chunk on. */
+        /* From the third chunk on another chunk has used its slot. */
         assert_after(l, scattered, c > 0 ? meeting_for(c) + 1 : 1);
     }
     if (to_all) {
@@ -351,7 +351,7 @@ static void trace_a_call(struct rank *self, void *arg)
     RANK_TRY(self, symm_alloc(l->group, MOST, (void **)&in));
     RANK_TRY(self, symm_alloc(l->group, MOST, (void **)&out));
     place(l, in, out);
-    for (int i = 0; i < 2; i++) { /* of the first, the side stream is made */
+    for (int i = 0; i < 2; i++) { /* the first call creates the side stream */
         l->trace = (struct trace){.streams = {stream}};
         const long skip = length_of_trace(self);
         RANK_TRY(self, call(l, stream));

@@ -13,7 +13,7 @@
 
 enum { TRIO = 3, QUARTET = 4, MOST_NBYTES = TRIO * 1200 * 8, SOON_MS = 5000, LATE_MS = 300 };
 
-/* A pair of calls, and what the text says of each of them. */
+/* A pair of calls, and their names in the text. */
 struct pair {
     struct collective call, other;
     const char *call_text, *other_text;
@@ -56,8 +56,8 @@ enum { NPAIRS = sizeof pairs / sizeof pairs[0] };
 
 static void call_differently(struct rank *self, void *arg)
 {
-    const int odd = *(const int *)arg % TRIO; /* the rank that is unlike the others */
-    const bool late = *(const int *)arg % 2;  /* it comes when the others have waited for long */
+    const int odd = *(const int *)arg % TRIO; /* the rank with the other call */
+    const bool late = *(const int *)arg % 2;  /* it calls after the others have waited long */
     const struct pair *p = &pairs[*(const int *)arg];
     const struct collective *c = self->rank == odd ? &p->other : &p->call;
     struct trial_buffers b = {0};
@@ -79,7 +79,7 @@ out:
     symm_context_destroy(ctx);
 }
 
-/* No rank gets OK, and every rank is told at once, long before the timeout. */
+/* No rank gets OK, and all ranks are told at once, long before the timeout. */
 START_TEST(packets_of_another_call_are_not_taken)
 {
     struct rank_report reports[TRIO];

@@ -1,4 +1,4 @@
-/* SYMM_TUNING_FILE on several ranks: auto goes by it, and all ranks by the same. */
+/* SYMM_TUNING_FILE on several ranks: auto follows it, and all ranks have the same rows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void path_of(char out[128], const char *what, int rank)
     snprintf(out, 128, "%s-%s.%d", prefix, what, rank);
 }
 
-/* Makes the rank's file of this text, and names it. */
+/* Writes the rank's file and sets its name. */
 static void give_table(const struct rank *self, const char *text)
 {
     char path[128];
@@ -157,7 +157,7 @@ static void last_launch(int rank, char out[MAX_LAUNCH])
         fclose(f);
 }
 
-/* Bytes of the larger buffer, and what auto should take for them. */
+/* Bytes of the larger buffer, and the expected choice of auto. */
 struct expected {
     enum { REDUCE, SCATTER, GATHER } operation;
     size_t nbytes;

@@ -1,4 +1,4 @@
-/* What auto takes: a table's row where there is one that runs, else what its model says. */
+/* The choice of auto: by a row of the tuning table if its algorithm runs, else by the model. */
 #include <string.h>
 #include "collectives/choice.h"
 #include "runtime/group/tuning.h"
@@ -42,7 +42,7 @@ static symm_algo choose(const struct symm_limits *m, enum symm_operation operati
     return symm__choose(m, &call)->algo;
 }
 
-/* What it would be without the table. */
+/* The choice without the table. */
 static symm_algo model(const struct symm_limits *m, enum symm_operation operation, symm_dtype dtype,
                        uint32_t flags, uint64_t count)
 {
@@ -147,11 +147,11 @@ START_TEST(a_row_that_may_not_be_taken_is_as_if_it_were_not_there)
         SYMM_ALGO_ONE_SHOT);
     ck_assert_int_eq(choose(&m, reduce, SYMM_FLOAT32, SYMM_DETERMINISTIC, 1 << 20),
                      model(&off, reduce, SYMM_FLOAT32, 0, 1 << 20));
-    /* An all-gather has the same bits however they come. */
+    /* An all-gather has the same bits with every algorithm. */
     ck_assert_int_eq(choose(&m, gather, SYMM_FLOAT8_E4M3, SYMM_DETERMINISTIC, 1),
                      SYMM_ALGO_MULTIMEM);
     ck_assert_int_eq(choose(&off, gather, SYMM_UINT8, 0, 1), SYMM_ALGO_LOW_LATENCY);
-    smallest.op = SYMM_MIN; /* which the switch cannot do with float32 */
+    smallest.op = SYMM_MIN; /* which the switch does not compute of float32 */
     ck_assert_int_eq(symm__choose(&m, &smallest)->algo,
                      model(&off, reduce, SYMM_FLOAT32, 0, 1 << 20));
     ck_assert_int_eq(choose(&m, SYMM_OPERATION_REDUCE_SCATTER, SYMM_FLOAT32, 0, 1),
@@ -240,7 +240,7 @@ static symm_algo choose_by_bytes(int nranks, enum symm_operation operation, uint
     return choose(&m, operation, SYMM_BFLOAT16, flags, nbytes / parts / 2);
 }
 
-/* By packets, by packets of shares and by stores on H200 GPUs, microseconds; 0: no such. */
+/* Microseconds by packets, by packets of shares and by stores on H200 GPUs; 0: no algorithm. */
 enum { BY_PACKETS, BY_PACKETS_OF_SHARES, BY_STORES, NWAYS };
 static const struct {
     int nranks;
@@ -315,7 +315,7 @@ START_TEST(what_the_model_takes_is_hardly_slower_than_the_best)
 }
 END_TEST
 
-/* By stores and by copy engines on H200 GPUs, microseconds at two sizes. */
+/* Microseconds by stores and by copy engines on H200 GPUs, at two sizes. */
 static const struct {
     int nranks;
     enum symm_operation operation;

@@ -29,7 +29,7 @@ static struct symm_copy_chunks assert_fits(const struct symm_copy_share *share, 
     ck_assert_uint_ge(c.n, 1);
     ck_assert_uint_ge(c.n * c.nbytes, share->nbytes);
     ck_assert_uint_lt((c.n - 1) * c.nbytes, share->nbytes); /* the last one is not empty */
-    /* Two slots, of which the second has the last chunk alone if there are two of them. */
+    /* Two slots. If there are two chunks, the second slot has the last one alone. */
     if (c.n <= 2)
         ck_assert_uint_le(share->nbytes, c.stride);
     else
@@ -72,7 +72,8 @@ START_TEST(results_are_gathered_in_two_chunks_or_as_many_as_must_be)
         {MIB, 4, 256 * MIB, 1},
         {4 * MIB, 4, 256 * MIB, 1},
         {8 * MIB, 4, 256 * MIB, 2},
-        {16 * MIB, 4, 256 * MIB, 2}, /* this and the next were measured: docs/performance.md */
+        {16 * MIB, 4, 256 * MIB,
+         2}, /* this and the next one: measured, docs/notes/collectives.md */
         {64 * MIB, 4, 256 * MIB, 2},
         {128 * MIB, 2, 256 * MIB, 2},
         {32 * MIB, 8, 256 * MIB, 2},
@@ -92,7 +93,7 @@ START_TEST(results_are_gathered_in_two_chunks_or_as_many_as_must_be)
 }
 END_TEST
 
-/* Nothing goes on beside the last reduction. */
+/* No copy hides the last reduction. */
 START_TEST(a_sum_that_stays_has_a_short_last_chunk)
 {
     static const struct {
@@ -119,7 +120,7 @@ START_TEST(a_sum_that_stays_has_a_short_last_chunk)
 }
 END_TEST
 
-/* Longer shares have never fewer chunks, and where they fit the area two at most. */
+/* Longer shares never have fewer chunks; those that fit the area have two at most. */
 START_TEST(more_bytes_are_not_fewer_chunks)
 {
     for (int nranks = 2; nranks <= 16; nranks++)

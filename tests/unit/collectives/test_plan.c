@@ -29,7 +29,7 @@ static const struct variant {
     {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_ONE_SHOT},
     {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_MULTIMEM},
 };
-/* Those that are reduced first. */
+/* First the types of reductions. */
 static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_FLOAT16,     SYMM_BFLOAT16,
                                     SYMM_FLOAT64, SYMM_INT32,       SYMM_INT64,
                                     SYMM_UINT8,   SYMM_FLOAT8_E4M3, SYMM_FLOAT8_E5M2};
@@ -127,7 +127,7 @@ static const struct {
 #undef BOUNDS
 };
 
-/* Kernels that first of all wait for the one before them: check_ptx.sh looks whether they do. */
+/* Kernels that first wait for the kernel before them, which check_ptx.sh checks. */
 static bool begins_early(symm_kernel_id kernel)
 {
     const char *name = symm__kernels_name(kernel);
@@ -211,7 +211,7 @@ START_TEST(what_half_the_blocks_do_begins_early)
     ck_assert(p.blocks == 64 && p.block_units == 1024 && p.pdl);
     p = plan(&m, SYMM_ALGO_TWO_SHOT, (1 << 21) + 32, 0, 0);
     ck_assert(p.blocks == 128 && !p.pdl);
-    ck_assert(plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 25, 0, 64).pdl); /* since it is told so */
+    ck_assert(plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 25, 0, 64).pdl); /* because of max_blocks */
     p = plan_of(&m, gather, SYMM_BFLOAT16, 1 << 20, 0, 0);       /* 8 MiB */
     ck_assert(p.blocks == 64 && p.block_units == 2048 && p.pdl);
     p = plan_of(&m, gather, SYMM_BFLOAT16, (1 << 20) + 1, 0, 0);
@@ -238,14 +238,14 @@ END_TEST
 
 /* ------------------------------------------------------------------------------------- the work */
 
-/* How many elements are one unit; an all-gather's elements are bytes. */
+/* Elements of a unit. An all-gather's elements are bytes. */
 static uint64_t unit_of(struct variant v, symm_dtype dtype)
 {
     const uint64_t size = v.operation == SYMM_OPERATION_ALL_GATHER ? 1 : symm__dtype_size(dtype);
     return !by_packets(v.algo) ? 16 / size : size == 8 ? 1 : 12 / size;
 }
 
-/* Every element lies in a unit, every unit in a share, every unit of a share in a block's slice. */
+/* Units cover all elements, shares all units, blocks all units of a share. */
 static void assert_covered(const struct symm_plan *p, struct variant v, symm_dtype dtype,
                            uint64_t count, int nranks)
 {
@@ -285,7 +285,7 @@ START_TEST(slices_cover_everything)
 }
 END_TEST
 
-/* Packets have two sets of slots, and those of two steps half of a set for each. */
+/* Packets have two sets of slots; low_latency_two_shot uses a half of a set for each step. */
 static void assert_room(const struct symm_limits *m, const struct symm_plan *p, struct variant v)
 {
     const uint64_t nranks = (uint64_t)m->nranks, staging = (uint64_t)p->blocks * p->capacity * 16;
@@ -312,7 +312,7 @@ START_TEST(large_slices_of_two_shot_go_in_two_chunks)
 }
 END_TEST
 
-/* Of whole passes of a block's threads, and no more of them than the room asks for. */
+/* Chunks are whole passes of a block's threads, and as few as the capacity allows. */
 START_TEST(chunks_are_few_and_of_one_size)
 {
     struct symm_limits m = h200;
@@ -390,7 +390,7 @@ START_TEST(auto_goes_from_latency_to_bandwidth_and_never_back)
         m.multicast_off = without == 1 ? "off" : NULL;
         for (uint64_t count = 1; count < UINT64_C(1) << 36; count += 1 + count / 50) {
             int step = step_of(choose(&m, count, without == 2 ? SYMM_DETERMINISTIC : 0));
-            /* Two ranks send the same bytes in shares: either way by packets may be the faster. */
+            /* Two ranks send the same bytes in shares: either may be faster. */
             if (m.nranks == 2 && step == 1)
                 step = 0;
             ck_assert_int_ge(step, before);
