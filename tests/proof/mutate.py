@@ -247,8 +247,8 @@ def weave(source, out):
     inline = [source / "include/symm/detail" / name for name in INLINE]
     images = list((source / "src").rglob("*.cu"))
     kernels = sorted({p for image in images for p in emulated(image, source) if p.suffix == ".cuh"})
-    plain = [p for kind in ("h", "def", "cuh") for p in (source / "src").rglob("*." + kind)]
-    for path in [*(source / "include").rglob("*.*"), *images, *plain]:
+    beside = [p for p in (source / "src").rglob("*") if p.suffix in (".cuh", ".def", ".h")]
+    for path in [*(source / "include").rglob("*.*"), *images, *beside]:
         if path in inline or path in kernels:
             continue
         write(out / path.relative_to(source), path.read_text())
