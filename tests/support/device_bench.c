@@ -8,11 +8,6 @@ struct device_setting device_setting;
 
 const uint32_t device_threads[DEVICE_SHAPES] = {1, 3, 32, 64, DEVICE_THREADS_MAX};
 
-void device_start_below_wrap(void)
-{
-    setenv("SYMM_EPOCH_START", "4294967280", 1);
-}
-
 uint32_t device_rounds(uint32_t emulated, uint32_t gpu)
 {
     return device_setting.slow ? emulated / 4 + 1 : device_setting.emulated ? emulated : gpu;

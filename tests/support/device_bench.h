@@ -44,7 +44,7 @@ extern const uint32_t device_threads[DEVICE_SHAPES];
 
 /* The counters begin here in cases that cross the wrap. */
 #define DEVICE_EPOCH_START 0xfffffff0u
-void device_start_below_wrap(void);
+#define DEVICE_BELOW_WRAP "SYMM_EPOCH_START", "4294967280" /* as a variable */
 
 /* As many rounds as there is time for. */
 uint32_t device_rounds(uint32_t emulated, uint32_t gpu);
@@ -73,6 +73,31 @@ symm_status device_launch(struct device_bench *b, uint32_t blocks, uint32_t thre
  */
 symm_status device_settle(struct device_bench *b);
 void device_close(struct device_bench *b);
+
+/*
+ * A rank's function, and a RANKS_TEST, with a bench `b` that has this kernel and so many channels.
+ * After the channels come the fields of a struct ranks_test.
+ */
+#define DEVICE_RANK(name, kernel, nchannels)                                                       \
+    static void name##_body(struct rank *self, void *arg, struct device_bench *b);                 \
+    static void name(struct rank *self, void *arg)                                                 \
+    {                                                                                              \
+        struct device_bench b = {0};                                                               \
+        if (device_open(self, &b, kernel, nchannels) == SYMM_OK)                                   \
+            name##_body(self, arg, &b);                                                            \
+        device_close(&b);                                                                          \
+    }                                                                                              \
+    static void name##_body(__attribute__((unused)) struct rank *self,                             \
+                            __attribute__((unused)) void *arg, struct device_bench *b)
+#define DEVICE_TEST(name, kernel, nchannels, ...)                                                  \
+    static void name##_rank(struct rank *self, void *arg);                                         \
+    START_TEST(name)                                                                               \
+    {                                                                                              \
+        NEEDS_DEVICES();                                                                           \
+        ranks_test_run(&(struct ranks_test){.n = __VA_ARGS__}, name##_rank);                       \
+    }                                                                                              \
+    END_TEST                                                                                       \
+    DEVICE_RANK(name##_rank, kernel, nchannels)
 
 /* Between host and device, done when they return. Failures are in the report. */
 symm_status device_write(struct device_bench *b, void *device, const void *host, size_t nbytes);

@@ -23,49 +23,37 @@ static int64_t differ(const float *got, const float *want, size_t count)
     return wrong;
 }
 
-static void widen_all(struct rank *self, void *arg)
+DEVICE_TEST(all_patterns_of_sixteen_bits_widen_exactly, "test_widen", 1, 1)
 {
     enum { COUNT = 65536 };
     const size_t nbytes = COUNT * sizeof(float);
-    struct device_bench b = {0};
     float *want = malloc(nbytes), *got = malloc(nbytes);
-    (void)arg;
-    if (device_open(self, &b, "test_widen", 1) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_device_alloc(b.ctx, nbytes, &b.a.out));
-    RANK_TRY(self, symm_device_alloc(b.ctx, nbytes, &b.a.y));
+    RANK_TRY(self, symm_device_alloc(b->ctx, nbytes, &b->a.out));
+    RANK_TRY(self, symm_device_alloc(b->ctx, nbytes, &b->a.y));
     for (int i = 1; i < 3; i++) {
-        b.a.mode = floats[i].mode;
+        b->a.mode = floats[i].mode;
         for (uint32_t bits = 0; bits < COUNT; bits++) {
             const uint16_t half = (uint16_t)bits;
             want[bits] = reference_get(&half, 0, floats[i].dtype);
         }
         for (int shape = 0; shape < DEVICE_SHAPES; shape++) {
-            RANK_TRY(self, symm_fill(b.a.out, 0x5a, nbytes, b.s));
-            RANK_TRY(self, symm_fill(b.a.y, 0x5a, nbytes, b.s));
-            if (device_launch(&b, 4, device_threads[shape]) != SYMM_OK ||
-                device_settle(&b) != SYMM_OK || device_read(&b, got, b.a.out, nbytes) != SYMM_OK)
+            RANK_TRY(self, symm_fill(b->a.out, 0x5a, nbytes, b->s));
+            RANK_TRY(self, symm_fill(b->a.y, 0x5a, nbytes, b->s));
+            if (device_launch(b, 4, device_threads[shape]) != SYMM_OK ||
+                device_settle(b) != SYMM_OK || device_read(b, got, b->a.out, nbytes) != SYMM_OK)
                 goto out;
             self->report->wrong += differ(got, want, COUNT);
-            if (device_read(&b, got, b.a.y, nbytes) != SYMM_OK)
+            if (device_read(b, got, b->a.y, nbytes) != SYMM_OK)
                 goto out;
             self->report->wrong += differ(got, want, COUNT);
         }
     }
 out:
-    symm_device_free(b.ctx, b.a.out);
-    symm_device_free(b.ctx, b.a.y);
-    device_close(&b);
+    symm_device_free(b->ctx, b->a.out);
+    symm_device_free(b->ctx, b->a.y);
     free(want);
     free(got);
 }
-
-START_TEST(all_patterns_of_sixteen_bits_widen_exactly)
-{
-    NEEDS_DEVICES();
-    ranks_run_ok(1, RANKS_AS_PROCESSES, widen_all, NULL, 60);
-}
-END_TEST
 
 static float float_of(uint32_t bits)
 {
@@ -116,141 +104,107 @@ static int64_t count_narrow_wrong(const float *x, const void *got, symm_dtype dt
     return wrong;
 }
 
-static void narrow_all(struct rank *self, void *arg)
+DEVICE_TEST(narrowing_rounds_once_to_nearest_even, "test_narrow", 1, 1)
 {
     const size_t nbytes = NARROWED * sizeof(float);
-    struct device_bench b = {.a.nbytes = NARROWED * sizeof(float)};
     float *x = malloc(nbytes), *got = malloc(nbytes);
-    (void)arg;
-    if (device_open(self, &b, "test_narrow", 1) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_device_alloc(b.ctx, nbytes, &b.a.x));
-    RANK_TRY(self, symm_device_alloc(b.ctx, nbytes, &b.a.out));
-    RANK_TRY(self, symm_device_alloc(b.ctx, nbytes, &b.a.y));
+    b->a.nbytes = NARROWED * sizeof(float);
+    RANK_TRY(self, symm_device_alloc(b->ctx, nbytes, &b->a.x));
+    RANK_TRY(self, symm_device_alloc(b->ctx, nbytes, &b->a.out));
+    RANK_TRY(self, symm_device_alloc(b->ctx, nbytes, &b->a.y));
     for (int i = 0; i < 3; i++) {
-        b.a.mode = floats[i].mode;
+        b->a.mode = floats[i].mode;
         fill_around(x, i ? floats[i].dtype : SYMM_BFLOAT16, (uint64_t)i);
-        if (device_write(&b, b.a.x, x, nbytes) != SYMM_OK)
+        if (device_write(b, b->a.x, x, nbytes) != SYMM_OK)
             goto out;
         for (int shape = 0; shape < DEVICE_SHAPES; shape++) {
-            RANK_TRY(self, symm_fill(b.a.out, 0x5a, nbytes, b.s));
-            RANK_TRY(self, symm_fill(b.a.y, 0x5a, nbytes, b.s));
-            if (device_launch(&b, 4, device_threads[shape]) != SYMM_OK)
+            RANK_TRY(self, symm_fill(b->a.out, 0x5a, nbytes, b->s));
+            RANK_TRY(self, symm_fill(b->a.y, 0x5a, nbytes, b->s));
+            if (device_launch(b, 4, device_threads[shape]) != SYMM_OK)
                 goto out;
             /* Widening what is a NaN may make another NaN of it, though always the same. */
-            if (device_settle(&b) != SYMM_OK || device_read(&b, got, b.a.out, nbytes) != SYMM_OK)
+            if (device_settle(b) != SYMM_OK || device_read(b, got, b->a.out, nbytes) != SYMM_OK)
                 goto out;
             self->report->wrong += count_narrow_wrong(x, got, floats[i].dtype);
-            if (device_read(&b, got, b.a.y, nbytes) != SYMM_OK)
+            if (device_read(b, got, b->a.y, nbytes) != SYMM_OK)
                 goto out;
             self->report->wrong += count_narrow_wrong(x, got, floats[i].dtype);
         }
     }
 out:
-    symm_device_free(b.ctx, b.a.x);
-    symm_device_free(b.ctx, b.a.out);
-    symm_device_free(b.ctx, b.a.y);
-    device_close(&b);
+    symm_device_free(b->ctx, b->a.x);
+    symm_device_free(b->ctx, b->a.out);
+    symm_device_free(b->ctx, b->a.y);
     free(x);
     free(got);
 }
 
-START_TEST(narrowing_rounds_once_to_nearest_even)
-{
-    NEEDS_DEVICES();
-    ranks_run_ok(1, RANKS_AS_PROCESSES, narrow_all, NULL, 60);
-}
-END_TEST
-
 /* ----------------------------------------------------------------------------- loads and stores */
 
-static void move_elements(struct rank *self, void *arg)
+DEVICE_TEST(elements_of_every_type_move_both_ways, "test_ones", 1, device_setting.pair)
 {
     enum { NBYTES = 16 * 500 };
     const int n = self->nranks, before = (self->rank + n - 1) % n;
-    struct device_bench b = {.a.nbytes = NBYTES};
     char host[NBYTES];
-    (void)arg;
-    if (device_open(self, &b, "test_ones", 1) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_alloc(b.w, NBYTES, &b.a.x));
-    RANK_TRY(self, symm_alloc(b.w, NBYTES, &b.a.y));
-    RANK_TRY(self, symm_alloc(b.w, NBYTES, &b.a.out));
-    for (b.a.mode = 0; b.a.mode < TEST_ONES; b.a.mode++) {
-        const uint64_t tag = 100 * (uint64_t)b.a.mode;
+    b->a.nbytes = NBYTES;
+    RANK_TRY(self, symm_alloc(b->w, NBYTES, &b->a.x));
+    RANK_TRY(self, symm_alloc(b->w, NBYTES, &b->a.y));
+    RANK_TRY(self, symm_alloc(b->w, NBYTES, &b->a.out));
+    for (b->a.mode = 0; b->a.mode < TEST_ONES; b->a.mode++) {
+        const uint64_t tag = 100 * (uint64_t)b->a.mode;
         reference_poison(host, NBYTES, tag + (uint64_t)self->rank);
-        if (device_write(&b, b.a.x, host, NBYTES) != SYMM_OK)
+        if (device_write(b, b->a.x, host, NBYTES) != SYMM_OK)
             goto out;
-        RANK_TRY(self, symm_fill(b.a.y, 0, NBYTES, b.s));
-        RANK_TRY(self, symm_fill(b.a.out, 0, NBYTES, b.s));
-        RANK_TRY(self, symm_barrier(b.w, b.s));
-        if (device_launch(&b, 2, device_threads[b.a.mode % DEVICE_SHAPES]) != SYMM_OK)
+        RANK_TRY(self, symm_fill(b->a.y, 0, NBYTES, b->s));
+        RANK_TRY(self, symm_fill(b->a.out, 0, NBYTES, b->s));
+        RANK_TRY(self, symm_barrier(b->w, b->s));
+        if (device_launch(b, 2, device_threads[b->a.mode % DEVICE_SHAPES]) != SYMM_OK)
             goto out;
-        RANK_TRY(self, symm_barrier(b.w, b.s));
-        if (device_settle(&b) != SYMM_OK || device_read(&b, host, b.a.out, NBYTES) != SYMM_OK)
+        RANK_TRY(self, symm_barrier(b->w, b->s));
+        if (device_settle(b) != SYMM_OK || device_read(b, host, b->a.out, NBYTES) != SYMM_OK)
             goto out;
         self->report->wrong += reference_poison_wrong(host, NBYTES, tag + (uint64_t)before);
-        if (device_read(&b, host, b.a.y, NBYTES) != SYMM_OK)
+        if (device_read(b, host, b->a.y, NBYTES) != SYMM_OK)
             goto out;
         self->report->wrong += reference_poison_wrong(host, NBYTES, tag + (uint64_t)before);
     }
-out:
-    device_close(&b);
+out:;
 }
-
-START_TEST(elements_of_every_type_move_both_ways)
-{
-    NEEDS_DEVICES();
-    ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, move_elements, NULL, 60);
-}
-END_TEST
 
 /* ----------------------------------------------------------------------------------------- sums */
 
-static void sum_packs(struct rank *self, void *arg)
+DEVICE_TEST(sums_have_the_same_bits_on_every_rank, "test_sum", 1, device_setting.worlds[_i])
 {
     enum { COUNT = 8 * 777 };
-    struct device_bench b = {0};
     char host[COUNT * sizeof(float)];
-    (void)arg;
-    if (device_open(self, &b, "test_sum", 1) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_alloc(b.w, sizeof host, &b.a.x));
-    RANK_TRY(self, symm_alloc(b.w, sizeof host, &b.a.y));
-    RANK_TRY(self, symm_alloc(b.w, sizeof host, &b.a.out));
+    RANK_TRY(self, symm_alloc(b->w, sizeof host, &b->a.x));
+    RANK_TRY(self, symm_alloc(b->w, sizeof host, &b->a.y));
+    RANK_TRY(self, symm_alloc(b->w, sizeof host, &b->a.out));
     for (uint64_t round = 0; round < 3 * (uint64_t)DEVICE_SHAPES; round++) {
         const symm_dtype dtype = floats[round % 3].dtype;
-        const void *const results[2] = {b.a.out, b.a.y};
-        b.a.mode = floats[round % 3].mode;
-        b.a.nbytes = COUNT * reference_size(dtype);
+        const void *const results[2] = {b->a.out, b->a.y};
+        b->a.mode = floats[round % 3].mode;
+        b->a.nbytes = COUNT * reference_size(dtype);
         reference_fill(host, COUNT, dtype, round, self->rank);
-        if (device_write(&b, b.a.x, host, b.a.nbytes) != SYMM_OK)
+        if (device_write(b, b->a.x, host, b->a.nbytes) != SYMM_OK)
             goto out;
-        RANK_TRY(self, symm_fill(b.a.out, 0xff, sizeof host, b.s)); /* NaNs */
-        RANK_TRY(self, symm_fill(b.a.y, 0xff, sizeof host, b.s));
-        RANK_TRY(self, symm_barrier(b.w, b.s));
-        if (device_launch(&b, 2, device_threads[round / 3]) != SYMM_OK)
+        RANK_TRY(self, symm_fill(b->a.out, 0xff, sizeof host, b->s)); /* NaNs */
+        RANK_TRY(self, symm_fill(b->a.y, 0xff, sizeof host, b->s));
+        RANK_TRY(self, symm_barrier(b->w, b->s));
+        if (device_launch(b, 2, device_threads[round / 3]) != SYMM_OK)
             goto out;
-        RANK_TRY(self, symm_barrier(b.w, b.s));
-        if (device_settle(&b) != SYMM_OK)
+        RANK_TRY(self, symm_barrier(b->w, b->s));
+        if (device_settle(b) != SYMM_OK)
             goto out;
         for (int i = 0; i < 2; i++) {
-            if (device_read(&b, host, results[i], b.a.nbytes) != SYMM_OK)
+            if (device_read(b, host, results[i], b->a.nbytes) != SYMM_OK)
                 goto out;
             self->report->wrong +=
                 reference_wrong(host, 0, COUNT, dtype, round, self->nranks, REFERENCE_EXACT);
         }
     }
-out:
-    device_close(&b);
+out:;
 }
-
-START_TEST(sums_have_the_same_bits_on_every_rank)
-{
-    NEEDS_DEVICES();
-    ranks_run_ok(device_setting.worlds[_i], RANKS_AS_PROCESSES, sum_packs, NULL, 60);
-}
-END_TEST
 
 /* ----------------------------------------------------------------------------------- additions */
 
@@ -285,68 +239,46 @@ static bool is_number(const void *array, uint32_t i, int mode, int64_t number)
     }
 }
 
-static void add_remotely(struct rank *self, void *arg)
+DEVICE_TEST(remote_additions_of_all_ranks_and_blocks_add_up, "test_red_add", 1,
+            device_setting.worlds[_i])
 {
     const uint32_t blocks = device_blocks(self->nranks);
-    struct device_bench b = {.a.rounds = WORDS};
     uint64_t host[WORDS + 1];
-    (void)arg;
-    if (device_open(self, &b, "test_red_add", 1) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_alloc(b.w, sizeof host, &b.a.x));
-    for (b.a.mode = 0; b.a.mode < TEST_ADDED; b.a.mode++) {
-        const uint32_t threads = device_threads[(b.a.mode + 1) % DEVICE_SHAPES];
-        b.a.seed = (uint32_t)reference_random(930, (uint64_t)b.a.mode);
-        RANK_TRY(self, symm_fill(b.a.x, 0, sizeof host, b.s));
-        RANK_TRY(self, symm_barrier(b.w, b.s));
-        if (device_launch(&b, blocks, threads) != SYMM_OK)
+    b->a.rounds = WORDS;
+    RANK_TRY(self, symm_alloc(b->w, sizeof host, &b->a.x));
+    for (b->a.mode = 0; b->a.mode < TEST_ADDED; b->a.mode++) {
+        const uint32_t threads = device_threads[(b->a.mode + 1) % DEVICE_SHAPES];
+        b->a.seed = (uint32_t)reference_random(930, (uint64_t)b->a.mode);
+        RANK_TRY(self, symm_fill(b->a.x, 0, sizeof host, b->s));
+        RANK_TRY(self, symm_barrier(b->w, b->s));
+        if (device_launch(b, blocks, threads) != SYMM_OK)
             goto out;
-        RANK_TRY(self, symm_barrier(b.w, b.s));
-        if (device_settle(&b) != SYMM_OK || device_read(&b, host, b.a.x, sizeof host) != SYMM_OK)
+        RANK_TRY(self, symm_barrier(b->w, b->s));
+        if (device_settle(b) != SYMM_OK || device_read(b, host, b->a.x, sizeof host) != SYMM_OK)
             goto out;
         for (uint32_t i = 0; i < WORDS; i++)
             self->report->wrong += !is_number(
-                host, i, b.a.mode, sum_of_addends(&b, i, (uint32_t)self->rank, blocks, threads));
+                host, i, b->a.mode, sum_of_addends(b, i, (uint32_t)self->rank, blocks, threads));
         self->report->wrong += host[WORDS] != 0;
     }
-out:
-    device_close(&b);
+out:;
 }
-
-START_TEST(remote_additions_of_all_ranks_and_blocks_add_up)
-{
-    NEEDS_DEVICES();
-    ranks_run_ok(device_setting.worlds[_i], RANKS_AS_PROCESSES, add_remotely, NULL, 60);
-}
-END_TEST
 
 /* ---------------------------------------------------------------------------------------- block */
 
-static void sum_blocks(struct rank *self, void *arg)
+DEVICE_TEST(the_sum_over_a_block_is_right_for_every_block_size, "test_block_sum", 1, 1)
 {
-    struct device_bench b = {0};
-    (void)arg;
-    if (device_open(self, &b, "test_block_sum", 1) != SYMM_OK)
-        goto out;
     for (uint32_t threads = 1; threads <= 1024; threads += device_setting.slow ? 33 : 1) {
-        b.a.seed = (uint32_t)reference_random(931, threads);
-        b.a.param = 0;
+        b->a.seed = (uint32_t)reference_random(931, threads);
+        b->a.param = 0;
         for (uint32_t t = 0; t < threads; t++)
-            b.a.param += test_device_addend(b.a.seed, 0, 0, 0, t, 1000);
-        if (device_launch(&b, 1, threads) != SYMM_OK)
+            b->a.param += test_device_addend(b->a.seed, 0, 0, 0, t, 1000);
+        if (device_launch(b, 1, threads) != SYMM_OK)
             goto out;
     }
-    device_settle(&b);
-out:
-    device_close(&b);
+    device_settle(b);
+out:;
 }
-
-START_TEST(the_sum_over_a_block_is_right_for_every_block_size)
-{
-    NEEDS_DEVICES();
-    ranks_run_ok(1, RANKS_AS_PROCESSES, sum_blocks, NULL, 60);
-}
-END_TEST
 
 void device_data_cases(TCase *list)
 {

@@ -4,29 +4,26 @@
 #include "device_bench.h"
 #include "reference.h"
 
-static void copy_all_alignments(struct rank *self, void *arg)
+DEVICE_TEST(copies_of_every_alignment_and_size_write_their_bytes_and_no_others, "test_copies", 1,
+            device_setting.pair, .timeout_s = 100)
 {
     const size_t nbytes = (size_t)TEST_COPY_JOBS * TEST_COPY_SLOT;
     const int before = (self->rank + self->nranks - 1) % self->nranks;
-    struct device_bench b = {0};
     char *want = malloc(nbytes), *got = malloc(nbytes), source[TEST_COPY_SOURCE];
-    (void)arg;
-    if (device_open(self, &b, "test_copies", 1) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_alloc(b.w, sizeof source, &b.a.x));
-    RANK_TRY(self, symm_alloc(b.w, nbytes, &b.a.y));
+    RANK_TRY(self, symm_alloc(b->w, sizeof source, &b->a.x));
+    RANK_TRY(self, symm_alloc(b->w, nbytes, &b->a.y));
     for (int i = 0; i < TEST_MOVE_PUT_BULK * DEVICE_SHAPES; i++) {
         const uint64_t tag = 1000 + 100 * (uint64_t)i;
-        b.a.mode = i / DEVICE_SHAPES;
+        b->a.mode = i / DEVICE_SHAPES;
         reference_poison(source, sizeof source, tag + (uint64_t)self->rank);
-        RANK_TRY(self, symm_fill(b.a.y, 0x5a, nbytes, b.s));
-        if (device_write(&b, b.a.x, source, sizeof source) != SYMM_OK)
+        RANK_TRY(self, symm_fill(b->a.y, 0x5a, nbytes, b->s));
+        if (device_write(b, b->a.x, source, sizeof source) != SYMM_OK)
             goto out;
-        RANK_TRY(self, symm_barrier(b.w, b.s));
-        if (device_launch(&b, device_rounds(4, 64), device_threads[i % DEVICE_SHAPES]) != SYMM_OK)
+        RANK_TRY(self, symm_barrier(b->w, b->s));
+        if (device_launch(b, device_rounds(4, 64), device_threads[i % DEVICE_SHAPES]) != SYMM_OK)
             goto out;
-        RANK_TRY(self, symm_barrier(b.w, b.s));
-        if (device_settle(&b) != SYMM_OK || device_read(&b, got, b.a.y, nbytes) != SYMM_OK)
+        RANK_TRY(self, symm_barrier(b->w, b->s));
+        if (device_settle(b) != SYMM_OK || device_read(b, got, b->a.y, nbytes) != SYMM_OK)
             goto out;
         reference_poison(source, sizeof source, tag + (uint64_t)before);
         memset(want, 0x5a, nbytes);
@@ -35,20 +32,13 @@ static void copy_all_alignments(struct rank *self, void *arg)
         for (size_t at = 0; at < nbytes; at++)
             self->report->wrong += got[at] != want[at];
         CHECK_RANK_MSG(self, self->report->wrong == 0, "mode %d, %u threads: %lld bytes wrong",
-                       b.a.mode, device_threads[i % DEVICE_SHAPES], (long long)self->report->wrong);
+                       b->a.mode, device_threads[i % DEVICE_SHAPES],
+                       (long long)self->report->wrong);
     }
 out:
-    device_close(&b);
     free(want);
     free(got);
 }
-
-START_TEST(copies_of_every_alignment_and_size_write_their_bytes_and_no_others)
-{
-    NEEDS_DEVICES();
-    ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, copy_all_alignments, NULL, 100);
-}
-END_TEST
 
 /* ------------------------------------------------------------------------------ put with signal */
 
@@ -94,7 +84,8 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-static void put_all(struct rank *self, void *arg)
+DEVICE_TEST(a_put_with_signal_brings_all_bytes_and_leaves_the_others, "test_put", 2,
+            device_setting.pair, .timeout_s = 100)
 {
     static const struct {
         uint32_t from, to, more; /* more: bytes beyond the size */
@@ -102,15 +93,12 @@ static void put_all(struct rank *self, void *arg)
                       {18, 22, 0}, {17, 16, 0}, {16, 16, 5}, {23, 23, 5}};
     static const uint32_t sizes[] = {0, 16, 1 << 10, 100 << 10, (1 << 20) + 16};
     static const uint32_t shared[] = {512, 1 << 10, 1536, 16 << 10, 48 << 10};
-    struct device_bench b = {.a.seed = (uint32_t)reference_random(940, 0)};
     char *want = malloc(ROOM), *got = malloc(ROOM);
     const uint32_t nalignments = sizeof alignments / sizeof alignments[0];
-    (void)arg;
-    if (device_open(self, &b, "test_put", 2) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_alloc(b.w, ROOM, &b.a.x));
-    RANK_TRY(self, symm_alloc(b.w, ROOM, &b.a.y));
-    RANK_TRY(self, symm_alloc(b.w, ROOM, &b.a.out));
+    b->a.seed = (uint32_t)reference_random(940, 0);
+    RANK_TRY(self, symm_alloc(b->w, ROOM, &b->a.x));
+    RANK_TRY(self, symm_alloc(b->w, ROOM, &b->a.y));
+    RANK_TRY(self, symm_alloc(b->w, ROOM, &b->a.out));
     for (uint32_t i = 0; i < 5 * nalignments; i++) {
         const uint32_t size = sizes[i % 5], a = i / 5 % nalignments;
         const bool falls_back =
@@ -123,25 +111,17 @@ static void put_all(struct rank *self, void *arg)
             if (p.mode == TEST_MOVE_PUT_BULK) /* it does the same whatever the memory, if not */
                 for (int s = falls_back ? 4 : 0; s < 5; s++) {
                     p.shared_nbytes = shared[s];
-                    if (put_once(&b, &p, want, got) != SYMM_OK)
+                    if (put_once(b, &p, want, got) != SYMM_OK)
                         goto out;
                 }
-            else if (put_once(&b, &p, want, got) != SYMM_OK)
+            else if (put_once(b, &p, want, got) != SYMM_OK)
                 goto out;
         }
     }
 out:
-    device_close(&b);
     free(want);
     free(got);
 }
-
-START_TEST(a_put_with_signal_brings_all_bytes_and_leaves_the_others)
-{
-    NEEDS_DEVICES();
-    ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, put_all, NULL, 100);
-}
-END_TEST
 
 void device_move_cases(TCase *list)
 {

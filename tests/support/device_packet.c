@@ -31,32 +31,29 @@ static symm_status follow(struct device_bench *b, uint32_t *epoch)
     return SYMM_OK;
 }
 
-static void count_epochs(struct rank *self, void *arg)
+DEVICE_RANK(count_epochs, "test_epochs", EPOCH_BLOCKS)
 {
-    struct device_bench b = {.a.rounds = EPOCH_ROUNDS};
     symm_graph graph = NULL;
     uint32_t epoch = *(const uint32_t *)arg;
-    if (device_open(self, &b, "test_epochs", EPOCH_BLOCKS) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_alloc(b.w, EPOCH_BLOCKS * EPOCH_ROUNDS * sizeof epoch, &b.a.out));
+    b->a.rounds = EPOCH_ROUNDS;
+    RANK_TRY(self, symm_alloc(b->w, EPOCH_BLOCKS * EPOCH_ROUNDS * sizeof epoch, &b->a.out));
     for (int shape = 0; shape < DEVICE_SHAPES; shape++)
-        if (device_launch(&b, EPOCH_BLOCKS, device_threads[shape]) != SYMM_OK ||
-            follow(&b, &epoch) != SYMM_OK)
+        if (device_launch(b, EPOCH_BLOCKS, device_threads[shape]) != SYMM_OK ||
+            follow(b, &epoch) != SYMM_OK)
             goto out;
-    RANK_TRY(self, symm_graph_begin(b.s));
-    if (device_launch(&b, EPOCH_BLOCKS, 32) != SYMM_OK)
+    RANK_TRY(self, symm_graph_begin(b->s));
+    if (device_launch(b, EPOCH_BLOCKS, 32) != SYMM_OK)
         goto out;
-    RANK_TRY(self, symm_graph_end(b.s, &graph));
-    b.nthreads = 0;
+    RANK_TRY(self, symm_graph_end(b->s, &graph));
+    b->nthreads = 0;
     for (int replay = 0; replay < 6; replay++) {
-        RANK_TRY(self, symm_graph_launch(graph, b.s));
-        b.nthreads = EPOCH_BLOCKS * 32;
-        if (follow(&b, &epoch) != SYMM_OK)
+        RANK_TRY(self, symm_graph_launch(graph, b->s));
+        b->nthreads = EPOCH_BLOCKS * 32;
+        if (follow(b, &epoch) != SYMM_OK)
             goto out;
     }
 out:
     symm_graph_destroy(graph);
-    device_close(&b);
 }
 
 START_TEST(epochs_go_on_in_replays_and_are_never_zero)
@@ -71,7 +68,7 @@ START_TEST(epochs_are_even_and_odd_by_turns_across_the_wrap)
 {
     NEEDS_DEVICES();
     uint32_t start = DEVICE_EPOCH_START;
-    device_start_below_wrap();
+    setenv(DEVICE_BELOW_WRAP, 1);
     ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, count_epochs, &start, 60);
 }
 END_TEST
@@ -123,7 +120,7 @@ out:
 START_TEST(packets_carry_anything_to_everyone_across_the_wrap)
 {
     NEEDS_DEVICES();
-    device_start_below_wrap();
+    setenv(DEVICE_BELOW_WRAP, 1);
     ranks_run_ok(device_setting.worlds[_i], RANKS_AS_PROCESSES, play_packets, NULL, 100);
 }
 END_TEST
@@ -137,37 +134,25 @@ START_TEST(packets_serve_ranks_that_are_threads)
 }
 END_TEST
 
-static void send_nothing(struct rank *self, void *arg)
+DEVICE_TEST(with_flag_zero_nothing_is_sent_and_nobody_waits, "test_no_flag", 1, device_setting.pair)
 {
     const size_t nbytes = DEVICE_THREADS_MAX * sizeof(symm_packet);
-    struct device_bench b = {0};
     char *host = malloc(nbytes);
-    (void)arg;
-    if (device_open(self, &b, "test_no_flag", 1) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_alloc(b.w, nbytes, &b.a.x));
+    RANK_TRY(self, symm_alloc(b->w, nbytes, &b->a.x));
     reference_poison(host, nbytes, 3);
-    if (device_write(&b, b.a.x, host, nbytes) != SYMM_OK)
+    if (device_write(b, b->a.x, host, nbytes) != SYMM_OK)
         goto out;
-    RANK_TRY(self, symm_barrier(b.w, b.s));
+    RANK_TRY(self, symm_barrier(b->w, b->s));
     for (int shape = 0; shape < DEVICE_SHAPES; shape++)
-        if (device_launch(&b, 1, device_threads[shape]) != SYMM_OK)
+        if (device_launch(b, 1, device_threads[shape]) != SYMM_OK)
             goto out;
-    RANK_TRY(self, symm_barrier(b.w, b.s));
-    if (device_settle(&b) != SYMM_OK || device_read(&b, host, b.a.x, nbytes) != SYMM_OK)
+    RANK_TRY(self, symm_barrier(b->w, b->s));
+    if (device_settle(b) != SYMM_OK || device_read(b, host, b->a.x, nbytes) != SYMM_OK)
         goto out;
     self->report->wrong += reference_poison_wrong(host, nbytes, 3);
 out:
-    device_close(&b);
     free(host);
 }
-
-START_TEST(with_flag_zero_nothing_is_sent_and_nobody_waits)
-{
-    NEEDS_DEVICES();
-    ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, send_nothing, NULL, 60);
-}
-END_TEST
 
 void device_packet_cases(TCase *list)
 {

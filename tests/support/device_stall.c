@@ -6,30 +6,20 @@
 #include "exercise.h"
 #include "reference.h"
 
-static void disagree(struct rank *self, void *arg)
+DEVICE_TEST(ranks_that_insist_on_different_words_are_named, "test_mismatch", 2,
+            device_setting.worlds[device_setting.nworlds / 2])
 {
-    struct device_bench b = {.a.param = self->rank == self->nranks - 1 ? 5 : 4};
     uint32_t agreed = ~0u;
-    (void)arg;
-    if (device_open(self, &b, "test_mismatch", 2) != SYMM_OK || device_launch(&b, 2, 64) != SYMM_OK)
+    b->a.param = self->rank == self->nranks - 1 ? 5 : 4;
+    if (device_launch(b, 2, 64) != SYMM_OK)
         goto out;
-    RANK_TRY(self, symm_copy(&agreed, b.a.tally, sizeof agreed, b.s));
+    RANK_TRY(self, symm_copy(&agreed, b->a.tally, sizeof agreed, b->s));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "called different things",
-                     symm_synchronize(b.w, b.s));
+                     symm_synchronize(b->w, b->s));
     RANK_TEXT(self, "rank ");
     CHECK_RANK_MSG(self, agreed == 0, "%u threads were told that all is well", agreed);
-    rank_note(self, SYMM_OK);
-out:
-    device_close(&b);
+out:;
 }
-
-START_TEST(ranks_that_insist_on_different_words_are_named)
-{
-    NEEDS_DEVICES();
-    ranks_run_ok(device_setting.worlds[device_setting.nworlds / 2], RANKS_AS_PROCESSES, disagree,
-                 NULL, 60);
-}
-END_TEST
 
 /*
  * Rank 0 waits in a kernel, and after the end of the group lives on to its end. The last rank does
@@ -53,53 +43,51 @@ out:
     return;
 }
 
-static void stall(struct rank *self, void *arg)
+DEVICE_RANK(stall, "test_stall", 8)
 {
     const struct stall *how = arg;
-    struct device_bench b = {.a = {.mode = how->mode, .param = self->nranks - 1}};
     const size_t pad_nbytes = 8 * (size_t)self->nranks * sizeof(struct symm_signal_cell);
     const size_t channel_3 = 3 * (size_t)self->nranks * sizeof(struct symm_signal_cell);
     unsigned char *before = calloc(2, pad_nbytes), *after = before + pad_nbytes;
     uint32_t tally[2] = {~0u, ~0u};
     symm_packet slot[2], zeros[2] = {{{0}}, {{0}}};
-    if (device_open(self, &b, "test_stall", 8) != SYMM_OK)
+    b->a.mode = how->mode;
+    b->a.param = self->nranks - 1;
+    RANK_TRY(self, symm_alloc(b->w, sizeof slot, &b->a.y));
+    RANK_TRY(self, symm_fill(b->a.y, 0, sizeof slot, b->s));
+    if (device_read(b, before, b->a.pad, pad_nbytes) != SYMM_OK)
         goto out;
-    RANK_TRY(self, symm_alloc(b.w, sizeof slot, &b.a.y));
-    RANK_TRY(self, symm_fill(b.a.y, 0, sizeof slot, b.s));
-    if (device_read(&b, before, b.a.pad, pad_nbytes) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_exchange(b.w, NULL, 0, NULL));
+    RANK_TRY(self, symm_exchange(b->w, NULL, 0, NULL));
     const int64_t start = now_ms();
     if (self->rank == 0) {
         const symm_status want = how->aborted ? SYMM_ERROR_PEER : SYMM_ERROR_TIMEOUT;
-        if (device_launch(&b, 2, 32) != SYMM_OK)
+        if (device_launch(b, 2, 32) != SYMM_OK)
             goto out;
-        RANK_TRY(self, symm_copy(tally, b.a.tally, sizeof tally, b.s));
-        RANK_TRY(self, symm_copy(after, b.a.pad, pad_nbytes, b.s));
-        RANK_TRY(self, symm_copy(slot, b.a.y, sizeof slot, b.s));
-        RANK_EXPECT_TEXT(self, want, how->text, symm_synchronize(b.w, b.s));
+        RANK_TRY(self, symm_copy(tally, b->a.tally, sizeof tally, b->s));
+        RANK_TRY(self, symm_copy(after, b->a.pad, pad_nbytes, b->s));
+        RANK_TRY(self, symm_copy(slot, b->a.y, sizeof slot, b->s));
+        RANK_EXPECT_TEXT(self, want, how->text, symm_synchronize(b->w, b->s));
         self->report->value[0] = now_ms();
         const int64_t took = now_ms() - start;
         if (!how->aborted)
             CHECK_RANK_MSG(self, took >= TIMEOUT_MS && took < TIMEOUT_MS + GRACE_MS,
                            "it took %lld ms", (long long)took);
-        CHECK_RANK_MSG(self, tally[1] == b.nthreads && tally[0] == 0,
+        CHECK_RANK_MSG(self, tally[1] == b->nthreads && tally[0] == 0,
                        "%u wrong; %u threads of %u came to their end", tally[0], tally[1],
-                       b.nthreads);
+                       b->nthreads);
         CHECK_RANK(self, memcmp(before + channel_3, after + channel_3,
                                 (size_t)self->nranks * sizeof(struct symm_signal_cell)) == 0);
         self->report->wrong += memcmp(slot, zeros, sizeof slot) != 0;
     } else if (how->aborted && self->rank == self->nranks - 1) {
         pause_ms(WAIT_MS);
         self->report->value[0] = now_ms();
-        symm_abort(b.w, "that is enough");
+        symm_abort(b->w, "that is enough");
     } else {
-        watch(self, &b);
+        watch(self, b);
     }
     if (!self->report->failed[0])
         rank_note(self, SYMM_OK);
 out:
-    device_close(&b);
     free(before);
 }
 

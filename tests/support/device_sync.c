@@ -7,100 +7,81 @@
 
 /* ------------------------------------------------------------------------------------ addresses */
 
-static void compare_addresses(struct rank *self, void *arg)
+DEVICE_TEST(addresses_are_those_that_the_host_knows, "test_addresses", 1, device_setting.worlds[_i])
 {
-    struct device_bench b = {0};
     uint64_t out[RANKS_MAX + 2] = {0};
     void *x;
-    (void)arg;
-    if (device_open(self, &b, "test_addresses", 1) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_alloc(b.w, 4096, &x));
-    RANK_TRY(self, symm_alloc(b.w, sizeof out, &b.a.out));
-    b.a.x = (char *)x + 48;
+    RANK_TRY(self, symm_alloc(b->w, 4096, &x));
+    RANK_TRY(self, symm_alloc(b->w, sizeof out, &b->a.out));
+    b->a.x = (char *)x + 48;
     for (int shape = 0; shape < DEVICE_SHAPES; shape++) {
-        RANK_TRY(self, symm_fill(b.a.out, 0xff, sizeof out, b.s));
-        if (device_launch(&b, 1, device_threads[shape]) != SYMM_OK ||
-            device_settle(&b) != SYMM_OK || device_read(&b, out, b.a.out, sizeof out) != SYMM_OK)
+        RANK_TRY(self, symm_fill(b->a.out, 0xff, sizeof out, b->s));
+        if (device_launch(b, 1, device_threads[shape]) != SYMM_OK || device_settle(b) != SYMM_OK ||
+            device_read(b, out, b->a.out, sizeof out) != SYMM_OK)
             goto out;
         for (int r = 0; r < self->nranks; r++)
-            self->report->wrong += out[r] != (uint64_t)(uintptr_t)symm_peer(b.w, b.a.x, r);
-        self->report->wrong += out[self->rank] != (uint64_t)(uintptr_t)b.a.x;
-        self->report->wrong += out[self->nranks] != !symm_multicast_off(b.w);
-        if (!symm_multicast_off(b.w))
+            self->report->wrong += out[r] != (uint64_t)(uintptr_t)symm_peer(b->w, b->a.x, r);
+        self->report->wrong += out[self->rank] != (uint64_t)(uintptr_t)b->a.x;
+        self->report->wrong += out[self->nranks] != !symm_multicast_off(b->w);
+        if (!symm_multicast_off(b->w))
             self->report->wrong +=
-                out[self->nranks + 1] != (uint64_t)(uintptr_t)symm_multicast(b.w, b.a.x);
+                out[self->nranks + 1] != (uint64_t)(uintptr_t)symm_multicast(b->w, b->a.x);
     }
-out:
-    device_close(&b);
+out:;
 }
-
-START_TEST(addresses_are_those_that_the_host_knows)
-{
-    NEEDS_DEVICES();
-    ranks_run_ok(device_setting.worlds[_i], RANKS_AS_PROCESSES, compare_addresses, NULL, 60);
-}
-END_TEST
 
 /* -------------------------------------------------------------------------------------- signals */
 
-static void pass_signals(struct rank *self, void *arg)
+DEVICE_RANK(pass_signals, "test_signals", 3)
 {
-    struct device_bench b = {.a.rounds = device_rounds(12, 1000)};
-    (void)arg;
-    if (device_open(self, &b, "test_signals", 3) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_alloc(b.w, DEVICE_THREADS_MAX * sizeof(uint32_t), &b.a.x));
+    b->a.rounds = device_rounds(12, 1000);
+    RANK_TRY(self, symm_alloc(b->w, DEVICE_THREADS_MAX * sizeof(uint32_t), &b->a.x));
     for (int shape = 0; shape < DEVICE_SHAPES; shape++) {
-        b.a.seed = (uint32_t)reference_random(900, (uint64_t)shape);
+        b->a.seed = (uint32_t)reference_random(900, (uint64_t)shape);
         for (uint32_t blocks = 1; blocks <= 3; blocks += 2)
-            if (device_launch(&b, blocks, device_threads[shape]) != SYMM_OK)
+            if (device_launch(b, blocks, device_threads[shape]) != SYMM_OK)
                 goto out;
     }
-    device_settle(&b);
-out:
-    device_close(&b);
+    device_settle(b);
+out:;
 }
 
 START_TEST(signals_come_after_the_data_for_all_who_look_and_one_who_takes)
 {
     NEEDS_DEVICES();
-    device_start_below_wrap();
+    setenv(DEVICE_BELOW_WRAP, 1);
     ranks_run_ok(device_setting.worlds[_i], RANKS_AS_PROCESSES, pass_signals, NULL, 60);
 }
 END_TEST
 
 /* ------------------------------------------------------------------------------------- barriers */
 
-static void meet_in_order(struct rank *self, void *arg)
+DEVICE_RANK(meet_in_order, "test_order", 2 * DEVICE_BLOCKS_MAX)
 {
     const uint32_t blocks = device_blocks(self->nranks);
-    struct device_bench b = {.a.rounds = device_rounds(10, 100)};
-    (void)arg;
-    if (device_open(self, &b, "test_order", 2 * DEVICE_BLOCKS_MAX) != SYMM_OK)
-        goto out;
+    b->a.rounds = device_rounds(10, 100);
     RANK_TRY(self,
-             symm_alloc(b.w, (size_t)self->nranks * blocks * DEVICE_THREADS_MAX * sizeof(uint32_t),
-                        &b.a.x));
-    for (b.a.mode = 0; b.a.mode < TEST_MEETS; b.a.mode++)
+             symm_alloc(b->w, (size_t)self->nranks * blocks * DEVICE_THREADS_MAX * sizeof(uint32_t),
+                        &b->a.x));
+    for (b->a.mode = 0; b->a.mode < TEST_MEETS; b->a.mode++)
         for (int shape = 0; shape < DEVICE_SHAPES; shape++) {
-            b.a.seed = (uint32_t)reference_random(901 + (uint64_t)b.a.mode, (uint64_t)shape);
-            if (device_launch(&b, blocks, device_threads[shape]) != SYMM_OK)
+            b->a.seed = (uint32_t)reference_random(901 + (uint64_t)b->a.mode, (uint64_t)shape);
+            if (device_launch(b, blocks, device_threads[shape]) != SYMM_OK)
                 goto out;
-            if (device_settle(&b) != SYMM_OK)
+            if (device_settle(b) != SYMM_OK)
                 goto out;
             CHECK_RANK_MSG(self, self->report->wrong == 0, "mode %d, %u threads: %lld wrong",
-                           b.a.mode, device_threads[shape], (long long)self->report->wrong);
-            RANK_TRY(self, symm_barrier(b.w, b.s)); /* a grid alone does not wait for the others */
+                           b->a.mode, device_threads[shape], (long long)self->report->wrong);
+            RANK_TRY(self,
+                     symm_barrier(b->w, b->s)); /* a grid alone does not wait for the others */
         }
-out:
-    device_close(&b);
+out:;
 }
 
 START_TEST(barriers_of_every_kind_order_what_was_written_across_the_wrap)
 {
     NEEDS_DEVICES();
-    device_start_below_wrap();
+    setenv(DEVICE_BELOW_WRAP, 1);
     ranks_run_ok(device_setting.worlds[_i], RANKS_AS_PROCESSES, meet_in_order, NULL, 100);
 }
 END_TEST
@@ -133,45 +114,34 @@ struct driver {
     int (*launch)(const struct launch_config *config, void *function, void **args, void **extra);
 };
 
-static void meet_in_three_dimensions(struct rank *self, void *arg)
+DEVICE_TEST(grids_and_blocks_of_three_dimensions_meet, "test_order", 24, device_setting.pair,
+            .env = {{DEVICE_BELOW_WRAP}})
 {
-    struct device_bench b = {.a.rounds = device_rounds(10, 100)};
     struct driver d = {NULL, NULL, NULL, NULL};
-    void *module = NULL, *function = NULL, *args[] = {&b.a};
-    (void)arg;
-    if (device_open(self, &b, "test_order", 24) != SYMM_OK)
-        goto out;
-    const bool emulated = strcmp(symm_context_driver(b.ctx), "emulated") == 0;
-    *(void **)&d.load = symm_context_driver_symbol(b.ctx, "cuModuleLoadData");
-    *(void **)&d.unload = symm_context_driver_symbol(b.ctx, "cuModuleUnload");
-    *(void **)&d.get = symm_context_driver_symbol(b.ctx, "cuModuleGetFunction");
-    *(void **)&d.launch = symm_context_driver_symbol(b.ctx, "cuLaunchKernelEx");
+    void *module = NULL, *function = NULL, *args[] = {&b->a};
+    b->a.rounds = device_rounds(10, 100);
+    const bool emulated = strcmp(symm_context_driver(b->ctx), "emulated") == 0;
+    *(void **)&d.load = symm_context_driver_symbol(b->ctx, "cuModuleLoadData");
+    *(void **)&d.unload = symm_context_driver_symbol(b->ctx, "cuModuleUnload");
+    *(void **)&d.get = symm_context_driver_symbol(b->ctx, "cuModuleGetFunction");
+    *(void **)&d.launch = symm_context_driver_symbol(b->ctx, "cuLaunchKernelEx");
     CHECK_RANK(self, d.load && d.unload && d.get && d.launch);
     CHECK_RANK(self, d.load(&module, emulated ? (const void *)test_device_kernels.emulated
                                               : test_device_kernels.fatbin) == 0);
     CHECK_RANK(self, d.get(&function, module, "test_order") == 0);
-    RANK_TRY(self, symm_alloc(b.w, (size_t)self->nranks * 12 * 24 * sizeof(uint32_t), &b.a.x));
-    for (b.a.mode = 0; b.a.mode < TEST_MEETS; b.a.mode++) {
-        const struct launch_config config = {.grid = {3, 2, 2}, .block = {4, 2, 3}, .stream = b.s};
-        b.a.seed = (uint32_t)reference_random(902, (uint64_t)b.a.mode);
+    RANK_TRY(self, symm_alloc(b->w, (size_t)self->nranks * 12 * 24 * sizeof(uint32_t), &b->a.x));
+    for (b->a.mode = 0; b->a.mode < TEST_MEETS; b->a.mode++) {
+        const struct launch_config config = {.grid = {3, 2, 2}, .block = {4, 2, 3}, .stream = b->s};
+        b->a.seed = (uint32_t)reference_random(902, (uint64_t)b->a.mode);
         CHECK_RANK(self, d.launch(&config, function, args, NULL) == 0);
-        b.nthreads += 12 * 24;
-        if (device_settle(&b) != SYMM_OK)
+        b->nthreads += 12 * 24;
+        if (device_settle(b) != SYMM_OK)
             goto out;
-        RANK_TRY(self, symm_barrier(b.w, b.s));
+        RANK_TRY(self, symm_barrier(b->w, b->s));
     }
     CHECK_RANK(self, d.unload(module) == 0);
-out:
-    device_close(&b);
+out:;
 }
-
-START_TEST(grids_and_blocks_of_three_dimensions_meet)
-{
-    NEEDS_DEVICES();
-    device_start_below_wrap();
-    ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, meet_in_three_dimensions, NULL, 60);
-}
-END_TEST
 
 void device_meet_cases(TCase *list)
 {
