@@ -206,7 +206,7 @@ MEETING_TEST(rank_0_waits_for_slower_ranks, 3)
 {
     RANK_TRY(self, barrier(m->world, "last", 5000));
     if (self->rank)
-        pause_ms(1500);
+        pause_ms(600);
     RANK_TRY(self, symm__host_comm_check(m->world)); /* rank 0 still serves */
 out:;
 }
@@ -275,13 +275,13 @@ END_TEST
 /* Rank 1 waits first for rank 0 and then, with it, for rank 2: together as long as it may. */
 RANKS_TEST(the_time_to_join_counts_from_the_beginning, 3)
 {
-    struct meeting m = {.config = {.timeout_ms = self->rank ? 2500 : 20000}};
+    struct meeting m = {.config = {.timeout_ms = self->rank ? 1200 : 20000}};
 
     if (self->rank == 0)
-        pause_ms(1000);
+        pause_ms(500);
     if (self->rank < 2) {
         RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "rank 2 of 3 did not join", meet(self, &m));
-        CHECK_RANK_MSG(self, atoi(strstr(self->report->text, "within ") + 7) >= 2500, "%s",
+        CHECK_RANK_MSG(self, atoi(strstr(self->report->text, "within ") + 7) >= 1200, "%s",
                        self->report->text);
     }
 out:
@@ -337,14 +337,14 @@ static void abort_on_report(void *user, int level, const char *line)
         symm__host_comm_abort(m->world, SYMM_ERROR_PEER, "too slow for me");
 }
 
-RANKS_TEST(a_report_may_abort, 2, .env = {{"SYMM_SLOW_MS", "500"}})
+RANKS_TEST(a_report_may_abort, 2, .env = {{"SYMM_SLOW_MS", "150"}})
 {
     struct meeting m = {.x = NULL};
 
     m.log = (struct symm_log){.to = abort_on_report, .user = &m};
     RANK_TRY(self, meet(self, &m));
     if (self->rank == 1)
-        pause_ms(1500);
+        pause_ms(500);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "too slow", barrier(m.world, "symm_trim()", 5000));
 out:
     part(&m);

@@ -174,12 +174,12 @@ RANKS_TEST(other_versions_and_hosts_are_refused, 3, .arg = _i ? folder : NULL)
 {
     const bool version = arg != NULL;
     struct meeting m = {.x = NULL};
+    struct symm_message heard;
     int fd = -1;
 
     if (self->rank == 2) {
         fd = join_by_hand(self, &(struct hello_by_hand){version, !version, 0});
-        CHECK_RANK(self, fd >= 0);
-        pause_ms(1000);
+        CHECK_RANK(self, hear(fd, &heard) == SYMM_RECEIVED && heard.type == SYMM_MESSAGE_ENDED);
     } else if (version) {
         RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "rank 2 (pid", meet(self, &m));
         RANK_TEXT(self, "has symm 101, rank 0 has 100");

@@ -218,7 +218,8 @@ static void start_again(struct rank *self, int victim)
     unsetenv("SYMM_TEST_ABORT_DELAY_MS");
     RANK_TRY(self, rank_join_without(self, victim, "rest", &ctx));
     CHECK_RANK(self, symm_nranks(symm_context_world(ctx)) == self->nranks - 1);
-    RANK_TRY(self, exercise_group(self, ctx, symm_context_world(ctx), 11));
+    RANK_TRY(self, exercise_all_reduce(self, ctx, symm_context_world(ctx), SYMM_ALGO_AUTO,
+                                       SYMM_FLOAT32, COUNT, 11));
     RANK_TRY(self, symm_context_destroy(ctx));
     return;
 out:
@@ -452,10 +453,10 @@ struct promise {
     symm_algo algo;
 };
 
-/* The abort reaches the ranks up to 900 ms apart; the victim itself at once. */
+/* The abort reaches the ranks up to 450 ms apart; the victim itself at once. */
 static void be_late(const struct rank *self, int victim)
 {
-    static const char *const delays[] = {"0", "900", "450", "900"};
+    static const char *const delays[] = {"0", "450", "225", "450"};
     setenv("SYMM_TEST_ABORT_DELAY_MS", delays[(self->rank + NRANKS - victim) % NRANKS], 1);
 }
 
@@ -585,10 +586,10 @@ RANKS_TEST(no_signal_leaves_a_rank_after_its_abort, 2)
         RANK_TRY(self, symm_signal(w, pad, BEHIND, 1, 1, s));
         symm_abort(w, "enough");
         RANK_EXPECT(self, SYMM_ERROR_PEER, symm_synchronize(w, s));
-        pause_ms(700);
+        pause_ms(350);
     } else {
         RANK_TRY(self, symm_wait(w, pad, BEHIND, 0, 1, s));
-        for (int i = 0; i < 50; i++) { /* this rank hears of the abort after 900 ms */
+        for (int i = 0; i < 25; i++) { /* this rank hears of the abort after 450 ms */
             pause_ms(10);
             CHECK_RANK_MSG(self, query(s) != 0, "a signal came out of a rank that had aborted");
         }

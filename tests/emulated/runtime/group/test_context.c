@@ -62,9 +62,16 @@ out:
 /* ------------------------------------------------------------------------------------------------
  * worlds */
 
-START_TEST(worlds_of_every_size_work)
+START_TEST(worlds_of_every_size_work_as_processes)
 {
-    ranks_run_ok(_i / 2 + 1, (enum ranks_mode)(_i % 2), exercise_world, NULL, 60);
+    ranks_run_ok(_i, RANKS_AS_PROCESSES, exercise_world, NULL, 60);
+}
+END_TEST
+
+START_TEST(worlds_work_as_threads)
+{
+    static const int sizes[] = {1, 2, 3, 8};
+    ranks_run_ok(sizes[_i], RANKS_AS_THREADS, exercise_world, NULL, 60);
 }
 END_TEST
 
@@ -296,7 +303,7 @@ RANKS_TEST(a_rank_that_does_not_come_is_named, 3, .arg = &(int){_i ? 0 : 2})
     const int absent = *(int *)arg;
     if (self->rank == absent)
         return;
-    setenv("SYMM_TIMEOUT_MS", "1500", 1);
+    setenv("SYMM_TIMEOUT_MS", "600", 1);
     RANK_EXPECT(self, SYMM_ERROR_TIMEOUT, symm_context_create(NULL, &ctx));
     if (self->rank == (absent ? 0 : 1))
         RANK_TEXT(self, absent ? "2" : "rank 0");
@@ -487,7 +494,8 @@ int main(int argc, char **argv)
         own_path = path;
     Suite *suite = suite_create("context");
     TCase *worlds = test_case(suite, "worlds", 120);
-    tcase_add_loop_test(worlds, worlds_of_every_size_work, 0, 16);
+    tcase_add_loop_test(worlds, worlds_of_every_size_work_as_processes, 1, 9);
+    tcase_add_loop_test(worlds, worlds_work_as_threads, 0, 4);
     tcase_add_loop_test(worlds, a_context_is_created_again, 0, 2);
     tcase_add_test(worlds, a_process_holds_two_contexts_at_once);
     TCase *ways = test_case(suite, "ways to join", 60);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "exercise.h"
 #include "group_pair.h"
 #include "test.h"
@@ -215,63 +214,6 @@ out:
     symm_group_destroy(b);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static int64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000;
-}
-
-enum { TIMED = 101 };
-
-WORLD_RANK(time_creation)
-{
-    static const int all[] = {0, 1, 2, 3};
-    symm_group *g[TIMED] = {NULL};
-    int64_t us[TIMED], best = INT64_MAX;
-    symm_usage before, after;
-    for (int again = 0; again < 3; again++) {
-        RANK_TRY(self, symm_memory_usage(ctx, &before));
-        for (int i = 0; i < TIMED; i++) {
-            RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
-            const int64_t start = now_us();
-            RANK_TRY(self, symm_group_create(world, 4, all, &g[i]));
-            us[i] = now_us() - start;
-            RANK_TRY(self, symm_group_destroy(g[i]));
-            g[i] = NULL;
-        }
-        qsort(us, TIMED, sizeof us[0], by_value);
-        if (us[TIMED / 2] < best)
-            best = us[TIMED / 2];
-        RANK_TRY(self, symm_exchange(world, NULL, 0, NULL)); /* the last one is agreed to be free */
-        RANK_TRY(self, symm_memory_usage(ctx, &after));
-        CHECK_RANK_MSG(self, after.allocated == before.allocated && after.pending == before.pending,
-                       "allocated %llu then %llu, pending %llu then %llu",
-                       (unsigned long long)before.allocated, (unsigned long long)after.allocated,
-                       (unsigned long long)before.pending, (unsigned long long)after.pending);
-    }
-    self->report->value[0] = best;
-out:;
-}
-
-START_TEST(creating_a_group_again_takes_less_than_a_millisecond)
-{
-    struct rank_report reports[4];
-    setenv("SYMM_SEGMENT_BYTES", "16M", 1);
-    ranks_run(4, RANKS_AS_PROCESSES, time_creation, NULL, reports, 60);
-    ranks_assert_ok(reports, 4);
-    printf("# creating a group of 4 emulated ranks again: median %lld us\n",
-           (long long)reports[0].value[0]);
-    ck_assert(INSTRUMENTED || reports[0].value[0] < 1000);
-}
-END_TEST
-
 WORLD_TEST(many_groups_live_at_once_and_die_with_the_context, 3)
 {
     enum { MANY = 40 };
@@ -403,7 +345,6 @@ int main(void)
     tcase_add_test(ranks, a_group_of_a_group_counts_in_its_parent);
     TCase *memory = test_case(suite, "repeated", 90);
     tcase_add_test(memory, groups_use_each_others_memory_where_all_their_ranks_have_it);
-    tcase_add_test(memory, creating_a_group_again_takes_less_than_a_millisecond);
     tcase_add_test(memory, many_groups_live_at_once_and_die_with_the_context);
     TCase *order = test_case(suite, "one order", 180);
     tcase_add_loop_test(order, two_groups_on_two_streams_replay_their_graphs_a_thousand_times, 0,

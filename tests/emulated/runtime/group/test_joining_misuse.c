@@ -82,7 +82,7 @@ static void join_badly(struct rank *self, void *arg)
     symm_context *ctx = NULL;
 
     setenv("SYMM_TOKEN", "00112233445566778899aabbccddeeff", 1);
-    setenv("SYMM_TIMEOUT_MS", "1500", 1);
+    setenv("SYMM_TIMEOUT_MS", "800", 1);
     if (odd)
         be_different(bad, &config);
     const bool by_environment = bad->unset[0] || bad->set[0][0];

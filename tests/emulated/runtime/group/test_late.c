@@ -212,7 +212,7 @@ out:
 
 START_TEST(a_rank_that_still_allocates_has_come)
 {
-    struct slow slow = {{0, 2500}, SYMM_ERROR_TIMEOUT};
+    struct slow slow = {{0, 1900}, SYMM_ERROR_TIMEOUT};
     struct rank_report reports[2];
 
     setenv("SYMM_TIMEOUT_MS", "1500", 1);
@@ -228,9 +228,9 @@ END_TEST
 
 START_TEST(a_wait_begins_when_a_rank_has_its_memory)
 {
-    struct slow slow = {{3300, 3600}, SYMM_OK};
+    struct slow slow = {{1650, 1800}, SYMM_OK};
 
-    setenv("SYMM_TIMEOUT_MS", "3000", 1);
+    setenv("SYMM_TIMEOUT_MS", "1500", 1);
     ranks_run_ok(2, RANKS_AS_PROCESSES, allocate_slowly, &slow, 30);
 }
 END_TEST

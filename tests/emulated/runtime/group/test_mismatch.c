@@ -62,7 +62,7 @@ BENCH_TEST(counts_that_differ_are_named_at_once_with_checking_on, 2)
 out:;
 }
 
-#define UNCHECKED .env = {{"SYMM_CHECK", "0"}, {"SYMM_TIMEOUT_MS", "1500"}}
+#define UNCHECKED .env = {{"SYMM_CHECK", "0"}, {"SYMM_TIMEOUT_MS", "1000"}}
 
 BENCH_TEST(a_stalled_wait_names_peer_channel_expected_and_seen, 2, UNCHECKED)
 {
@@ -118,7 +118,7 @@ START_TEST(without_checking_different_calls_are_an_error_that_names_both)
 {
     struct rank_report reports[2];
     setenv("SYMM_CHECK", "0", 1);
-    setenv("SYMM_TIMEOUT_MS", "1500", 1);
+    setenv("SYMM_TIMEOUT_MS", "1000", 1);
     ranks_run(2, RANKS_AS_PROCESSES, call_differently, NULL, reports, 30);
     ranks_assert_clean(reports, 2);
     ck_assert_int_ne(reports[0].status, SYMM_OK);
