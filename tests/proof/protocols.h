@@ -23,7 +23,8 @@ extern const struct protocol protocols[];
 int protocols_count(void);
 /* stage_open(), with all kernels loaded: none may be, once ranks wait for each other. */
 bool protocols_open(struct stage *st, struct rank *self, struct hall *hall);
-int protocols_find(const char *name); /* -1: there is none */
+int protocols_find(const char *name);        /* -1: there is none */
+int protocols_pad(const struct protocol *p); /* the number of its pad */
 
 /*
  * Runs protocols until the group has ended with ERROR_PEER. Whatever is said to be right before is

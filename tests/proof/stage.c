@@ -121,6 +121,12 @@ void stage_close(struct stage *st)
     symm_context_destroy(st->ctx);
 }
 
+int stage_neighbour(const struct stage *st, int by)
+{
+    const int n = st->self->nranks;
+    return (st->self->rank + by + n) % n;
+}
+
 symm_kernel *stage_kernel(struct stage *st, const char *name)
 {
     int k = 0;

@@ -64,6 +64,9 @@ bool stage_open(struct stage *st, struct rank *self, struct hall *hall);
 bool stage_renew(struct stage *st);
 void stage_close(struct stage *st);
 
+/* The rank that is `by` after this one, in a ring. */
+int stage_neighbour(const struct stage *st, int by);
+
 /* Loads it once. NULL: failed. */
 symm_kernel *stage_kernel(struct stage *st, const char *name);
 
