@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Every relative link of a document leads to a file, and every `src/...`, `tests/...` or `tools/...` path in it exists.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+status=0
+while read -r document; do
+    folder=$(dirname "$document")
+    while read -r link; do
+        target=${link%%#*}
+        [ -z "$target" ] || [ -e "$folder/$target" ] || {
+            echo "links.sh: $document: no file $link" >&2
+            status=1
+        }
+    done < <(grep -oE '\]\([^)]+\)' "$document" | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^(https?|mailto):' || true)
+    while read -r path; do
+        compgen -G "${path%/}" >/dev/null || compgen -G "$path.*" >/dev/null || {
+            echo "links.sh: $document: no path $path" >&2
+            status=1
+        }
+    done < <(grep -oE '`(src|include|tests|tools|docs|cmake)/[A-Za-z0-9_./*-]+`' "$document" | tr -d '`' | sort -u || true)
+done < <(git ls-files '*.md' ':!CHANGELOG.md')
+exit $status
