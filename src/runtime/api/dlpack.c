@@ -78,7 +78,7 @@ static symm_status type_from_dlpack(DLDataType type, symm_dtype *out)
     };
 
     if (type.lanes != 1)
-        return symm__fail(SYMM_ERROR_UNSUPPORTED, "its elements have %d lanes; symm has one",
+        return symm__fail(SYMM_ERROR_UNSUPPORTED, "its elements have %d lanes; symm supports one",
                           type.lanes);
     for (int i = 0; i < NTYPES; i++)
         if (types[i].code == type.code && types[i].bits == type.bits) {

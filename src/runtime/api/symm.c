@@ -67,7 +67,7 @@ static symm_status check_ranks(const struct symm_group *of, int nranks, const in
                 ranks[i], of->nranks - 1, of->rank);
         if (seen[ranks[i]])
             return symm__fail(SYMM_ERROR_ARGUMENT,
-                              "symm_group_create: ranks[%d] is %d, which came before (on rank %d)",
+                              "symm_group_create: ranks[%d] is %d for the second time (on rank %d)",
                               i, ranks[i], of->rank);
         seen[ranks[i]] = true;
         if (used < nbytes)

@@ -376,8 +376,8 @@ static symm_status check_cards(const struct symm_join *join, const struct card *
     for (int r = 0; r < join->nranks; r++)
         if (cards[r].rank != r || cards[r].nranks != join->nranks)
             return symm__fail(SYMM_ERROR_MISMATCH,
-                              "all_gather brings in place %d what rank %d of %d gave (this is rank "
-                              "%d of %d)",
+                              "all_gather gave at position %d the record of rank %d of %d (this is "
+                              "rank %d of %d)",
                               r, cards[r].rank, cards[r].nranks, join->rank, join->nranks);
     for (int r = 0; r < join->nranks; r++)
         if (cards[r].failed)

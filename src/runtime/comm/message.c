@@ -76,7 +76,7 @@ static symm_status check_header(const struct header *h, size_t nbytes, int nfds)
         nbytes != sizeof *h + h->text_nbytes + h->reason_nbytes + h->payload_nbytes)
         return symm__fail(SYMM_ERROR_MISMATCH, "a message of %zu bytes with wrong lengths", nbytes);
     if (nfds < 0 || h->nfds != (uint32_t)nfds || nfds > limits[h->type].nfds)
-        return symm__fail(SYMM_ERROR_MISMATCH, "a message with %d descriptors that says %u", nfds,
+        return symm__fail(SYMM_ERROR_MISMATCH, "a message with %d descriptors instead of %u", nfds,
                           h->nfds);
     if (h->set[1] >> (SYMM_MAX_RANKS - 64))
         return symm__fail(SYMM_ERROR_MISMATCH, "a message about ranks above %d",
@@ -114,7 +114,7 @@ symm_status symm__message_parse(const void *bytes, size_t nbytes, int nfds,
         return st;
     if (!parse_text(at, h.text_nbytes, &out->text) ||
         !parse_text(at + h.text_nbytes, h.reason_nbytes, &out->reason))
-        return symm__fail(SYMM_ERROR_MISMATCH, "a message whose text is not a text");
+        return symm__fail(SYMM_ERROR_MISMATCH, "a message with an invalid text");
     out->comm = h.comm;
     out->seq = h.seq;
     out->op = h.op;

@@ -253,7 +253,7 @@ static symm_status advise(symm_status st)
                       symm__failure_text());
 }
 
-static symm_status say_who_is_there(const char *name)
+static symm_status report_owner(const char *name)
 {
     int fd = -1;
     pid_t pid;
@@ -281,7 +281,7 @@ static symm_status bind_abstract(struct symm_rendezvous *r)
     TRY(make_socket(&r->listener));
     err = bind_and_listen(r, -1);
     if (err == EADDRINUSE)
-        st = say_who_is_there(r->name);
+        st = report_owner(r->name);
     else if (err)
         st = symm__fail_errno(err, "bind @symm-%s", r->name);
 out:

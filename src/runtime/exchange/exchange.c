@@ -352,7 +352,7 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     int64_t began_us = symm__now_us();
     symm_deadline deadline = symm__deadline_in(config->timeout_ms);
     struct symm_exchange *x = calloc(1, sizeof *x);
-    int everyone[SYMM_MAX_RANKS];
+    int all_ranks[SYMM_MAX_RANKS];
     char why[SYMM_TEXT_MAX];
     symm_status st, mine;
 
@@ -377,8 +377,8 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
         goto out;
     }
     for (int r = 0; r < x->join.nranks; r++)
-        everyone[r] = r;
-    TRY(symm__host_comm_new(x, SYMM_COMM_WORLD, x->join.nranks, everyone, &x->world));
+        all_ranks[r] = r;
+    TRY(symm__host_comm_new(x, SYMM_COMM_WORLD, x->join.nranks, all_ranks, &x->world));
     TRY(connect_hub(x, deadline));
     TRY(say_hello(x, mine, why, began_us, deadline));
     symm__join_done(&x->join);

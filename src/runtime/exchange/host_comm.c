@@ -294,7 +294,7 @@ static void take_result(struct symm_host_comm *comm, struct symm_message *m)
     snprintf(wait->text, sizeof wait->text, "%s", m->reason);
     if (m->status == SYMM_OK && m->payload_nbytes != wait->nbytes) {
         wait->verdict = SYMM_ERROR_MISMATCH;
-        snprintf(wait->text, sizeof wait->text, "rank 0 answers with %zu bytes in place of %zu",
+        snprintf(wait->text, sizeof wait->text, "rank 0 answered with %zu bytes instead of %zu",
                  m->payload_nbytes, wait->nbytes);
     } else if (m->status == SYMM_OK) {
         struct symm_vote *vote = wait->vote;

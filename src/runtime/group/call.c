@@ -38,14 +38,14 @@ static const char *name_of(const struct symm_call *call, char *name, size_t nbyt
  * Notes an enqueued call, for ranks that ask for this rank's activity. Counts only calls that all
  * ranks make, so that equal numbers mean the same call.
  */
-static void note_enqueued(struct symm_call *call, bool everyone)
+static void note_enqueued(struct symm_call *call, bool all_ranks)
 {
     struct symm_group *group = call->group;
 
     pthread_mutex_lock(&group->lock);
     group->collective_last = false;
     group->has_graphs |= call->capturing;
-    if (everyone)
+    if (all_ranks)
         snprintf(group->enqueued, sizeof group->enqueued, "call %llu: %.160s",
                  (unsigned long long)++group->ncalls, call->text);
     else
@@ -55,12 +55,12 @@ static void note_enqueued(struct symm_call *call, bool everyone)
 }
 
 /* Notes a collective call. */
-static void note_collective(struct symm_call *call, bool everyone)
+static void note_collective(struct symm_call *call, bool all_ranks)
 {
     struct symm_group *group = call->group;
 
     pthread_mutex_lock(&group->lock);
-    group->ncalls += everyone;
+    group->ncalls += all_ranks;
     pthread_mutex_unlock(&group->lock);
     symm__collective_note(group, call->text);
 }
@@ -128,7 +128,7 @@ static symm_status compare(struct symm_call *call)
 }
 
 symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, symm_stream stream,
-                             bool everyone, const char *fmt, ...)
+                             bool all_ranks, const char *fmt, ...)
 {
     symm_status st;
     char name[64];
@@ -144,8 +144,8 @@ symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, s
                        : st;
 
     TRY(ask_capturing(call));
-    note_enqueued(call, everyone);
-    if (everyone && group->ctx->agreed.check && group->nranks > 1) {
+    note_enqueued(call, all_ranks);
+    if (all_ranks && group->ctx->agreed.check && group->nranks > 1) {
         st = compare(call);
         if (st != SYMM_OK) {
             leave(call);
@@ -269,7 +269,7 @@ static symm_status refuse_together(struct symm_call *call, symm_status mine)
     return symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
 }
 
-symm_status symm__collective_begin(struct symm_call *call, struct symm_group *group, bool everyone,
+symm_status symm__collective_begin(struct symm_call *call, struct symm_group *group, bool all_ranks,
                                    const char *fmt, ...)
 {
     symm_status st;
@@ -283,13 +283,13 @@ symm_status symm__collective_begin(struct symm_call *call, struct symm_group *gr
     va_end(args);
     if (!entered)
         return st;
-    note_collective(call, everyone); /* also after a failure: other ranks count it too */
+    note_collective(call, all_ranks); /* also after a failure: other ranks count it too */
     if (st == SYMM_OK) {
         st = symm__capture_forbids(group);
         if (st != SYMM_OK)
             leave(call);
     }
-    if (st != SYMM_OK && everyone)
+    if (st != SYMM_OK && all_ranks)
         st = refuse_together(call, st);
     if (st != SYMM_OK) {
         symm__collective_note(group, NULL);

@@ -19,14 +19,14 @@ struct symm_call {
 };
 
 /*
- * Begins a stream-ordered call. everyone: all ranks of the group make this call, so it can be
+ * Begins a stream-ordered call. all_ranks: all ranks of the group make this call, so it can be
  * compared. The format gives the call with the arguments that must agree. On OK, the primary
  * context is current and symm__call_end() must follow. On failure the text begins with the call's
  * name.
  */
 __attribute__((format(printf, 5, 6))) symm_status
 symm__call_begin(struct symm_call *call, struct symm_group *group, symm_stream stream,
-                 bool everyone, const char *fmt, ...);
+                 bool all_ranks, const char *fmt, ...);
 /*
  * Ends the call: records the order and restores the caller's context. Returns st, or its own first
  * failure. Adds the call's name and this rank to the text.
@@ -52,12 +52,12 @@ symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id,
 
 /*
  * Begins a collective call; its votes use call->text. The failure text begins with the call's name.
- * If a rank cannot begin, it votes a failure and all ranks of the group fail. With everyone false,
+ * If a rank cannot begin, it votes a failure and all ranks of the group fail. With all_ranks false,
  * the caller has to tell the other ranks.
  */
 __attribute__((format(printf, 4, 5))) symm_status symm__collective_begin(struct symm_call *call,
                                                                          struct symm_group *group,
-                                                                         bool everyone,
+                                                                         bool all_ranks,
                                                                          const char *fmt, ...);
 symm_status symm__collective_end(struct symm_call *call, symm_status st);
 /*

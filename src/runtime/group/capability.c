@@ -148,10 +148,11 @@ static symm_status agree_tuning(const struct symm_capability *all, int nranks)
     symm__text_add_ranks(&text, others);
     if (text.used == 0)
         return SYMM_OK;
-    return symm__fail(SYMM_ERROR_MISMATCH,
-                      "the rows of SYMM_TUNING_FILE on %s are not those on rank 0; a rank without "
-                      "the file has none",
-                      text.bytes);
+    return symm__fail(
+        SYMM_ERROR_MISMATCH,
+        "the rows of SYMM_TUNING_FILE on %s differ from those on rank 0; a rank without "
+        "the file has no rows",
+        text.bytes);
 }
 
 static symm_status agree_devices(const struct symm_capability *all, int nranks)

@@ -402,7 +402,7 @@ void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
         return;
     }
     if (comm_rank < 0 || comm->came[comm_rank] || m->seq != comm->seq + 1) {
-        symm__hub_drop(hub, client, "takes part in a vote out of turn");
+        symm__hub_drop(hub, client, "sent a VOTE out of sequence");
         return;
     }
     comm->came[comm_rank] = keep(m);

@@ -70,7 +70,7 @@ void symm__hub_create(struct symm_hub *hub, struct symm_hub_client *client, stru
     struct birth b;
 
     if (!(m->comm & SYMM_COMM_FORMING) || !read_birth(hub, client->rank, m, &b)) {
-        symm__hub_drop(hub, client, "makes a group of wrong ranks");
+        symm__hub_drop(hub, client, "sent a CREATE with wrong ranks");
         return;
     }
     comm = find_attempt(hub, client->rank, &b);

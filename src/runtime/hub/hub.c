@@ -48,7 +48,7 @@ symm_status symm__hub_open(const struct symm_hub_config *config, int local, stru
 {
     struct symm_hub *hub = calloc(1, sizeof *hub);
     struct symm_hub_comm *world;
-    int everyone[SYMM_MAX_RANKS];
+    int all_ranks[SYMM_MAX_RANKS];
     symm_status st;
 
     if (!hub) {
@@ -66,8 +66,8 @@ symm_status symm__hub_open(const struct symm_hub_config *config, int local, stru
     }
     TRY(symm__boot_id(hub->boot_id));
     for (int r = 0; r < hub->nranks; r++)
-        everyone[r] = r;
-    TRY(symm__hub_comm_add(hub, SYMM_COMM_JOIN, hub->nranks, everyone, &world));
+        all_ranks[r] = r;
+    TRY(symm__hub_comm_add(hub, SYMM_COMM_JOIN, hub->nranks, all_ranks, &world));
     world->formed = true; /* its key is the first, SYMM_COMM_WORLD */
     st = add_client(hub, local);
     local = -1;
@@ -96,8 +96,8 @@ void symm__hub_close(struct symm_hub *hub)
     if (!hub)
         return;
     if (hub->phase == SYMM_HUB_JOINING)
-        symm__hub_refuse(hub, SYMM_ERROR_PEER, "rank 0 has given up");
-    /* Before the connections: a rank that was refused tries again when its own ends. */
+        symm__hub_refuse(hub, SYMM_ERROR_PEER, "rank 0 has failed to join");
+    /* Before the connections, since a refused rank tries again when its connection ends. */
     symm__rendezvous_close(hub->config.rendezvous, hub->offence, hub->offences.bytes);
     for (int i = 0; i < hub->nclients; i++) {
         if (hub->phase == SYMM_HUB_REFUSED && !hub->clients[i]->said)
@@ -148,7 +148,7 @@ void symm__hub_drop(struct symm_hub *hub, struct symm_hub_client *client, const 
 }
 
 /* Removes ended connections and handles the deaths of their ranks. */
-static void bury(struct symm_hub *hub)
+static void remove_ended(struct symm_hub *hub)
 {
     for (int i = 0; i < hub->nclients; i++) {
         struct symm_hub_client *client = hub->clients[i];
@@ -188,7 +188,7 @@ static void dispatch(struct symm_hub *hub, struct symm_hub_client *client, struc
     if (client->rank < 0 && m->type == SYMM_MESSAGE_HELLO)
         symm__hub_hello(hub, client, m);
     else if (client->rank < 0 || m->rank != client->rank || m->type == SYMM_MESSAGE_HELLO)
-        symm__hub_drop(hub, client, "speaks out of turn");
+        symm__hub_drop(hub, client, "sent an unexpected message");
     else if (m->type == SYMM_MESSAGE_BYE)
         symm__hub_rank_gone(hub, client->rank, SYMM_HUB_LEFT);
     else if (m->type == SYMM_MESSAGE_EXIT)
@@ -205,7 +205,7 @@ static void gone(struct symm_hub *hub, struct symm_hub_client *client)
     if (client->rank >= 0 && hub->ranks[client->rank].fate == SYMM_HUB_LEFT)
         client->over = true;
     else
-        symm__hub_drop(hub, client, "is gone without a goodbye");
+        symm__hub_drop(hub, client, "ended without BYE");
 }
 
 /* Receives one message in each pass, so that no client keeps the hub from the others. */
@@ -310,7 +310,7 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
     if (hub->phase == SYMM_HUB_JOINING)
         symm__hub_join_tick(hub);
     symm__hub_late_tick(hub);
-    bury(hub);
+    remove_ended(hub);
     symm__hub_confirm(hub);
 }
 

@@ -29,13 +29,13 @@ out:
     return st;
 }
 
-void symm__memory_note(struct symm_memory *m, symm_status st, const char *doing)
+void symm__memory_note(struct symm_memory *m, symm_status st, const char *action)
 {
-    symm__log(m->config.log, SYMM_LOG_ERROR, "%s: %s", doing, symm__failure_text());
+    symm__log(m->config.log, SYMM_LOG_ERROR, "%s: %s", action, symm__failure_text());
     pthread_rwlock_wrlock(&m->lock);
     if (m->failed == SYMM_OK) {
         m->failed = st;
-        snprintf(m->failed_text, sizeof m->failed_text, "%s: %s", doing, symm__failure_text());
+        snprintf(m->failed_text, sizeof m->failed_text, "%s: %s", action, symm__failure_text());
     }
     pthread_rwlock_unlock(&m->lock);
 }

@@ -38,7 +38,7 @@ struct symm_memory {
 };
 
 /* Logs a failed clean-up with this thread's failure text and keeps it for symm__memory_close(). */
-void symm__memory_note(struct symm_memory *m, symm_status st, const char *doing);
+void symm__memory_note(struct symm_memory *m, symm_status st, const char *action);
 
 /*
  * Whether the device can access foreign memory [ptr, ptr + nbytes); checks the first and the last

@@ -99,13 +99,13 @@ START_TEST(ranks_with_other_rows_are_named)
 {
     join_all((struct tables){{ROWS, OTHER, ROWS, OTHER},
                              SYMM_ERROR_MISMATCH,
-                             "SYMM_TUNING_FILE on rank 1, 3 are not those on rank 0"});
+                             "SYMM_TUNING_FILE on rank 1, 3 differ from those on rank 0"});
     join_all((struct tables){{ROWS, ROWS, NULL, ROWS},
                              SYMM_ERROR_MISMATCH,
-                             "SYMM_TUNING_FILE on rank 2 are not those on rank 0"});
+                             "SYMM_TUNING_FILE on rank 2 differ from those on rank 0"});
     join_all((struct tables){{NULL, ROWS, ROWS, ROWS},
                              SYMM_ERROR_MISMATCH,
-                             "SYMM_TUNING_FILE on rank 1, 2, 3 are not those on rank 0"});
+                             "SYMM_TUNING_FILE on rank 1, 2, 3 differ from those on rank 0"});
 }
 END_TEST
 
