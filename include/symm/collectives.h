@@ -25,7 +25,7 @@ typedef enum symm_algo {
     SYMM_ALGO_AUTO = 0,
     SYMM_ALGO_LOW_LATENCY,       /* one hop, with flags beside the data */
     SYMM_ALGO_ONE_SHOT,          /* one hop */
-    SYMM_ALGO_TWO_SHOT,          /* all-reduce: every rank reduces its shard and writes it to all */
+    SYMM_ALGO_TWO_SHOT,          /* all-reduce: every rank reduces its share and writes it to all */
     SYMM_ALGO_MULTIMEM,          /* the switch reduces, the switch copies */
     SYMM_ALGO_MULTIMEM_ONE_SHOT, /* all-reduce: every rank has the switch reduce everything */
     SYMM_ALGO_COPY_ENGINE,       /* the device's copy engines move the data; see SYMM_SYMMETRIC */
@@ -102,7 +102,7 @@ SYMM_API symm_status symm_all_reduce(symm_group *group, const void *in, void *ou
  * Memory: in and out must stay valid until the call is done on the stream. In place, the rest of
  *         `in` is not changed.
  * Errors: those of symm_all_reduce(); see symm_reduce_scatter_unavailable().
- * Source: the direct reduce-scatter: one hop, each shard to the rank that reduces it.
+ * Source: the direct reduce-scatter: one hop, each share to the rank that reduces it.
  */
 SYMM_API symm_status symm_reduce_scatter(symm_group *group, const void *in, void *out, size_t count,
                                          symm_dtype dtype, symm_redop op,
