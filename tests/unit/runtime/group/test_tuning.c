@@ -201,7 +201,8 @@ static const struct {
     {HEAD "all-reduce 4 any any 8 one_shot\n#\nall-reduce 5 any any 7 two_shot\n"
           "all-reduce 4 any any 7 two_shot\n",
      ", line 5: \"7\" is not more than the bytes of line 2"},
-    {HEAD "all-reduce\x01\xff\x1b[31m 4 any any 0 one_shot\n", "\"all-reduce???[31m\" is no op"},
+    {HEAD "all-reduce\x01\xff\x1b[31m 4 any any 0 one_shot\n",
+     "\"all-reduce???[31m\" is not an op"},
     {HEAD "a23456789b123456789c123456789d123456789e123456789 4 any any 0 one_shot\n",
      "\"a23456789b123456789c123456789d123456789e\" is not an operation"},
 };
