@@ -49,7 +49,7 @@ static symm_status expect_refused(struct rank *self, const char *argument, const
                                   symm_status st)
 {
     char what[96], rank[32];
-    snprintf(what, sizeof what, ": %s: %p is memory of the host", argument, address);
+    snprintf(what, sizeof what, ": %s: %p is host memory", argument, address);
     snprintf(rank, sizeof rank, " (on rank %d)", self->rank);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, what, st);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, rank, st);
