@@ -1,11 +1,11 @@
-/* cuBLASLt: opening it, and products by it. */
+/* Opens cuBLASLt and runs products on it. */
 #include "cublaslt.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Whether a call went well; else it is named. */
+/* Returns whether a call succeeded; if not, writes the reason. */
 static bool ok(const char *call, int error, char why[CUBLASLT_WHY])
 {
     if (error)
@@ -109,7 +109,7 @@ static bool describe(const struct cublaslt *lt, const struct cublaslt_shape *s,
            make_layout(lt, &s->d, s->batches, &out->d, why);
 }
 
-/* Where k is split, too, sums are added in fp32. */
+/* If k is split, partial sums are also added in fp32. */
 static bool prefer(const struct cublaslt *lt, cublaslt_preference preference,
                    const struct cublaslt_shape *s, char why[CUBLASLT_WHY])
 {
@@ -132,7 +132,7 @@ static bool prefer(const struct cublaslt *lt, cublaslt_preference preference,
     return done;
 }
 
-/* The first of the algorithms that its heuristic names. */
+/* Takes the first algorithm of the library's heuristic. */
 static bool choose(const struct cublaslt *lt, const struct cublaslt_shape *s,
                    struct cublaslt_product *out, char why[CUBLASLT_WHY])
 {

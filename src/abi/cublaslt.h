@@ -1,8 +1,7 @@
 /*
- * The part of cuBLASLt's binary interface that symm uses, written down once for the products, some
- * of which may be left to it, and for symm-bench, which compares them with it. Numbers and layouts
- * are those of cuBLASLt 12 and 13. It is opened at run time and never linked, and none of its
- * headers is needed.
+ * The part of cuBLASLt's binary interface that symm uses, for products that run on it and for the
+ * comparisons of symm-bench. Numbers and layouts are those of cuBLASLt 12 and 13. The library is
+ * opened at run time and never linked; its headers are not needed.
  */
 #ifndef SYMM_CUBLASLT_H
 #define SYMM_CUBLASLT_H
@@ -11,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Products of so many rows, of all matrices of a batch, and fewer may be left to it. */
+/* Products of at most this number of rows, over all matrices of a batch, may run on cuBLASLt. */
 enum { SYMM_FEW_ROWS = 512 };
 
-/* Its numbers. */
+/* Constants of cuBLASLt. */
 enum {
     CUBLASLT_COMPUTE_32F = 68,
     CUBLASLT_TYPE_32F = 0,
@@ -43,12 +42,12 @@ typedef struct cublaslt_algorithm {
 typedef struct cublaslt_heuristic {
     cublaslt_algorithm algorithm;
     size_t workspace_nbytes;
-    int state; /* 0: may be used */
+    int state; /* 0: usable */
     float waves;
     int reserved[4];
 } cublaslt_heuristic;
 
-/* Every function that is looked up: its field, its name, what it returns, its parameters. */
+/* All functions that are looked up: field, name, return type, parameters. */
 #define CUBLASLT_FUNCTIONS(X)                                                                      \
     X(get_version, cublasLtGetVersion, size_t, (void))                                             \
     X(create, cublasLtCreate, int, (cublaslt_handle *))                                            \
@@ -77,7 +76,7 @@ typedef struct cublaslt_heuristic {
        cublaslt_layout, const cublaslt_algorithm *, void *workspace, size_t nbytes,                \
        cublaslt_stream))
 
-/* The library, opened, with a handle of the CUDA context that was current then. */
+/* The opened library, with a handle of the CUDA context that was current. */
 struct cublaslt {
 #define CUBLASLT_FIELD_(field, name, type, params) type(*field) params;
     CUBLASLT_FUNCTIONS(CUBLASLT_FIELD_)
@@ -86,27 +85,27 @@ struct cublaslt {
     char version[32]; /* "13.1.0" */
 };
 
-/* What went wrong, by the name of the call. */
+/* Size of a reason: the failed call and its error. */
 enum { CUBLASLT_WHY = 512 };
 
 /*
- * Opens the library: the file of that path, or libcublasLt.so.13 or .12 if it is empty or NULL.
- * False: why not. What it has registered to be done at the end of the process is code of the
- * library, so that stays open.
+ * Opens the library at this path; if it is empty or NULL, libcublasLt.so.13 or .12. Returns false
+ * with a reason on failure. The library is never closed, because it registers its own functions for
+ * the end of the process.
  */
 bool symm__cublaslt_open(const char *path, struct cublaslt *out, char why[CUBLASLT_WHY]);
-/* Gives the handle back, if there is one. */
+/* Destroys the handle, if there is one. */
 void symm__cublaslt_close(struct cublaslt *lt);
 
-/* Matrices that lie column after column. */
+/* Matrices in column-major order. */
 struct cublaslt_matrix {
     int type;
-    bool transposed; /* it is the transposed one that is meant */
+    bool transposed; /* use the transposed matrix */
     uint64_t rows, columns;
-    int64_t ld, batch; /* elements from one column, one matrix, to the next */
+    int64_t ld, batch; /* distance between columns and between matrices, in elements */
 };
 
-/* d = alpha a b + beta c, for each matrix of a batch; c lies as d does. */
+/* d = alpha a b + beta c, for each matrix of a batch; c has the layout of d. */
 struct cublaslt_shape {
     struct cublaslt_matrix a, b, d;
     int32_t batches;
@@ -120,20 +119,23 @@ struct cublaslt_product {
     cublaslt_heuristic chosen;
 };
 
-/* Sums are in fp32, also where k is split. False: nothing is there, and why not. */
+/*
+ * Prepares a product. Sums are in fp32, also if k is split. On failure returns false with a reason
+ * and leaves nothing to free.
+ */
 bool symm__cublaslt_product(const struct cublaslt *lt, const struct cublaslt_shape *shape,
                             struct cublaslt_product *out, char why[CUBLASLT_WHY]);
-/* What is not there is fine. */
+/* Frees a product; absent members are fine. */
 void symm__cublaslt_forget(const struct cublaslt *lt, struct cublaslt_product *product);
 
 struct cublaslt_operands {
-    const void *a, *b, *c; /* c: of beta 0, any */
+    const void *a, *b, *c; /* c: not read if beta is 0 */
     void *d;
     float alpha, beta;
     void *workspace; /* chosen.workspace_nbytes */
 };
 
-/* Stream-ordered. False: why not. */
+/* Enqueues the product. Stream-ordered. Returns false with a reason on failure. */
 bool symm__cublaslt_multiply(const struct cublaslt *lt, const struct cublaslt_product *product,
                              const struct cublaslt_operands *on, cublaslt_stream stream,
                              char why[CUBLASLT_WHY]);

@@ -1,8 +1,8 @@
 /*
- * The part of the CUDA driver's binary interface that symm uses, written down once for the runtime,
- * which calls it, and for the emulated driver, which implements it. Names, numbers and layouts are
- * those of CUDA 13.0; tests/unit/test_driver_abi compares every one of them with the toolkit's
- * cuda.h where there is one. symm needs no toolkit to build because of this file.
+ * The part of the CUDA driver's binary interface that symm uses. The runtime calls it; the emulated
+ * driver implements it. Names, numbers and layouts are those of CUDA 13.0. If a toolkit is
+ * installed, the unit test test_driver_abi compares all of them with its cuda.h. With this file
+ * symm builds without a toolkit.
  */
 #ifndef SYMM_DRIVER_ABI_H
 #define SYMM_DRIVER_ABI_H
@@ -64,7 +64,7 @@ typedef struct CUuuid_st {
     X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908)                                                 \
     X(CUDA_ERROR_UNKNOWN, 999)
 
-/* Every other number symm passes to the driver or gets from it. */
+/* All other numbers that symm passes to the driver or gets from it. */
 #define CU_NUMBERS(X)                                                                              \
     X(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1)                                                \
     X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                                                \
@@ -206,9 +206,9 @@ typedef struct CUlaunchConfig {
 } CUlaunchConfig;
 
 /*
- * Every driver entry symm looks up: name, the version whose binary interface is meant
- * (cuGetProcAddress_v2 takes the name without its _v2 and this version), whether a driver may lack
- * it, and its parameters. A driver without a required entry is refused by name.
+ * All driver entries that symm looks up: name, version of the binary interface (cuGetProcAddress_v2
+ * takes the name without its _v2, and this version), whether a driver may lack it, and parameters.
+ * If a driver lacks a required entry, the error names it.
  */
 #define CU_REQUIRED 0
 #define CU_OPTIONAL 1
@@ -312,7 +312,7 @@ typedef struct CUlaunchConfig {
     X(cuLaunchKernelEx, 11060, CU_REQUIRED,                                                        \
       (const CUlaunchConfig *config, CUfunction function, void **params, void **extra))
 
-/* What only the CUDA driver has: boxes of tensors for the copy unit of Hopper GPUs. */
+/* Entries of the CUDA driver only: tensor maps for the copy unit of Hopper GPUs. */
 #define CU_FUNCTIONS_TENSOR(X)                                                                     \
     X(cuTensorMapEncodeTiled, 12000, CU_OPTIONAL,                                                  \
       (void *map, int dtype, uint32_t ndim, void *data, const uint64_t *extents,                   \
@@ -339,7 +339,7 @@ typedef struct CUlaunchConfig {
 
 #define CU_FUNCTIONS(X) CU_FUNCTIONS_BASE(X) CU_FUNCTIONS_MULTICAST(X)
 
-/* The one entry looked up with dlsym; everything else comes through it. */
+/* The only entry found with dlsym; it finds all others. */
 typedef CUresult (*PFN_cuGetProcAddress_v12000)(const char *symbol, void **function, int version,
                                                 uint64_t flags, int *status);
 
