@@ -7,11 +7,11 @@
 #include "context.h"
 #include "packet_call.h"
 
-enum {
-    ANSWER_US =
-        1000000,     /* time limit of the asked rank: it is alive, else the comm would have ended */
-    SETTLE_MS = 5000 /* time limit of the I/O thread to end a group after a mismatch */
-};
+/* Time limit of the asked rank. It is alive, else the comm would have ended. */
+enum { ANSWER_US = 1000000 };
+
+/* Time limit of the I/O thread to end a group after a mismatch. */
+enum { SETTLE_MS = 5000 };
 
 /* ---------------------------------------------------------------------------------- activity */
 

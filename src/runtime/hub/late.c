@@ -9,9 +9,8 @@
 #include <string.h>
 #include "runtime/comm/activity.h"
 
-enum {
-    TELL_US = 1000000
-}; /* time limit of an answer: the rank is alive, else the comm would have ended */
+/* Time limit of an answer. The asked rank is alive, else the comm would have ended. */
+enum { TELL_US = 1000000 };
 
 struct symm_hub_inquiry {
     uint64_t id;
