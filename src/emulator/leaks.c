@@ -14,20 +14,10 @@
 /* Formats "3 handles, 1 streams". Returns the number of kinds that are left. */
 static int summarize(int exported, char *text, size_t nbytes)
 {
-    static const char *const names[EMU_COUNTS] = {
-        [EMU_HANDLES] = "handles",
-        [EMU_MAPPINGS] = "mappings",
-        [EMU_RESERVATIONS] = "reservations",
-        [EMU_BINDS] = "binds",
-        [EMU_FDS] = "descriptors",
-        [EMU_ALLOCATIONS] = "device allocations",
-        [EMU_HOST_ALLOCATIONS] = "pinned host allocations",
-        [EMU_STREAMS] = "streams",
-        [EMU_EVENTS] = "events",
-        [EMU_GRAPHS] = "graphs",
-        [EMU_GRAPH_EXECS] = "executable graphs",
-        [EMU_MODULES] = "modules",
-        [EMU_CONTEXTS] = "references to primary contexts",
+    static const char *const names[] = {
+#define NAME_(count, field, name) name,
+        EMU_COUNT_LIST(NAME_)
+#undef NAME_
     };
     size_t used = 0;
     int kinds = 0;

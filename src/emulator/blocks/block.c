@@ -95,14 +95,6 @@ static struct carrier *get_carrier(struct block *b)
 
 /* ---- Passes ---- */
 
-static uint64_t draw(struct block *b)
-{
-    b->random ^= b->random << 13;
-    b->random ^= b->random >> 7;
-    b->random ^= b->random << 17;
-    return b->random;
-}
-
 static unsigned gcd(unsigned a, unsigned b)
 {
     while (b) {
@@ -125,7 +117,7 @@ static void begin_pass(struct block *b)
     b->step = 1;
     b->progress = false;
     if (b->nready > 1 && emu__machine.seed != 0) {
-        uint64_t random = draw(b);
+        uint64_t random = emu__draw(&b->random);
         b->at = (unsigned)(random >> 32) % b->nready;
         b->step = 1 + (unsigned)random % (b->nready - 1);
         while (gcd(b->nready, b->step) != 1)

@@ -16,14 +16,6 @@
 
 /* ---- Chance ---- */
 
-uint64_t emu__weak_draw(struct emu_weak *w)
-{
-    w->random ^= w->random << 13;
-    w->random ^= w->random >> 7;
-    w->random ^= w->random << 17;
-    return w->random;
-}
-
 static void sleep_ns(uint64_t ns)
 {
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);

@@ -7,59 +7,37 @@
 
 void emu__load(const void *at, size_t nbytes, void *out)
 {
-    switch (nbytes) {
-    case 1:
-        *(uint8_t *)out = __atomic_load_n((const uint8_t *)at, __ATOMIC_RELAXED);
-        break;
-    case 2: {
-        uint16_t x = __atomic_load_n((const uint16_t *)at, __ATOMIC_RELAXED);
-        memcpy(out, &x, sizeof x);
-        break;
+#define LOAD_IF_(type)                                                                             \
+    if (nbytes == sizeof(type)) {                                                                  \
+        type x = __atomic_load_n((const type *)at, __ATOMIC_RELAXED);                              \
+        memcpy(out, &x, sizeof x);                                                                 \
+        return;                                                                                    \
     }
-    case 4: {
-        uint32_t x = __atomic_load_n((const uint32_t *)at, __ATOMIC_RELAXED);
-        memcpy(out, &x, sizeof x);
-        break;
-    }
-    case 8: {
-        uint64_t x = __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED);
-        memcpy(out, &x, sizeof x);
-        break;
-    }
-    default:
-        emu__load(at, 8, out);
-        emu__load((const char *)at + 8, 8, (char *)out + 8);
-    }
+    LOAD_IF_(uint8_t)
+    LOAD_IF_(uint16_t)
+    LOAD_IF_(uint32_t)
+    LOAD_IF_(uint64_t)
+#undef LOAD_IF_
+    emu__load(at, 8, out);
+    emu__load((const char *)at + 8, 8, (char *)out + 8);
 }
 
 void emu__store(void *at, size_t nbytes, const void *value)
 {
-    switch (nbytes) {
-    case 1:
-        __atomic_store_n((uint8_t *)at, *(const uint8_t *)value, __ATOMIC_RELAXED);
-        break;
-    case 2: {
-        uint16_t x;
-        memcpy(&x, value, sizeof x);
-        __atomic_store_n((uint16_t *)at, x, __ATOMIC_RELAXED);
-        break;
+#define STORE_IF_(type)                                                                            \
+    if (nbytes == sizeof(type)) {                                                                  \
+        type x;                                                                                    \
+        memcpy(&x, value, sizeof x);                                                               \
+        __atomic_store_n((type *)at, x, __ATOMIC_RELAXED);                                         \
+        return;                                                                                    \
     }
-    case 4: {
-        uint32_t x;
-        memcpy(&x, value, sizeof x);
-        __atomic_store_n((uint32_t *)at, x, __ATOMIC_RELAXED);
-        break;
-    }
-    case 8: {
-        uint64_t x;
-        memcpy(&x, value, sizeof x);
-        __atomic_store_n((uint64_t *)at, x, __ATOMIC_RELAXED);
-        break;
-    }
-    default:
-        emu__store(at, 8, value);
-        emu__store((char *)at + 8, 8, (const char *)value + 8);
-    }
+    STORE_IF_(uint8_t)
+    STORE_IF_(uint16_t)
+    STORE_IF_(uint32_t)
+    STORE_IF_(uint64_t)
+#undef STORE_IF_
+    emu__store(at, 8, value);
+    emu__store((char *)at + 8, 8, (const char *)value + 8);
 }
 
 /* ---- Accesses ---- */

@@ -8,6 +8,7 @@
 #ifndef SYMM_EMULATOR_WEAK_STATE_H
 #define SYMM_EMULATOR_WEAK_STATE_H
 
+#include "emulator/state/machine.h"
 #include "block.h"
 
 #define EMU_GRANULE 16u
@@ -73,7 +74,10 @@ struct emu_weak {
     struct emu_read reads[EMU_READS];
 };
 
-uint64_t emu__weak_draw(struct emu_weak *w);
+static inline uint64_t emu__weak_draw(struct emu_weak *w)
+{
+    return emu__draw(&w->random);
+}
 
 /* Access memory as hardware does: 1, 2, 4 or 8 bytes at once, 16 in two halves. */
 void emu__load(const void *at, size_t nbytes, void *out);

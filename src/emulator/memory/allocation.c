@@ -142,15 +142,13 @@ CUresult emu_cuMemHostAlloc(void **ptr, size_t nbytes, unsigned int flags)
 {
     EMU_BEGIN_HEALTHY("size=%zu, flags=%#x", nbytes, flags);
     EMU_NOT_NULL(ptr);
-    CUresult result = emu__hooks.capture_forbids();
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
+    EMU_TRY(emu__hooks.capture_forbids());
     if (nbytes == 0 || nbytes > SIZE_MAX / 2)
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "size is %zu", nbytes));
     if (flags & ~(unsigned)(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP))
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "unknown flags %#x", flags));
     struct emu_range *range = allocate(EMU_ADDRESS_HOST, emu__device_current()->ordinal, nbytes);
-    result = publish(range, EMU_HOST_ALLOCATIONS);
+    CUresult result = publish(range, EMU_HOST_ALLOCATIONS);
     if (result == CUDA_SUCCESS)
         *ptr = (void *)range->start;
     return EMU_END(result);

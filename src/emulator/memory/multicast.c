@@ -153,11 +153,7 @@ static CUresult check_prop(const CUmulticastObjectProp *prop)
                          prop->numDevices, emu__machine.ndevices);
     if (prop->flags != 0)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
-    if (prop->handleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
-        return emu__rule(CUDA_ERROR_NOT_PERMITTED, "the emulated machine has no fabric handles");
-    if (prop->handleTypes & ~(unsigned long long)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-        return emu__rule(CUDA_ERROR_INVALID_VALUE, "unknown handle types %#llx", prop->handleTypes);
-    return CUDA_SUCCESS;
+    return emu__check_handle_types(prop->handleTypes);
 }
 
 CUresult emu_cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop,
@@ -166,15 +162,8 @@ CUresult emu_cuMulticastGetGranularity(size_t *granularity, const CUmulticastObj
     EMU_BEGIN("option=%d", option);
     EMU_NOT_NULL(granularity);
     EMU_NOT_NULL(prop);
-    CUresult result = check_prop(prop);
-    size_t min = emu__machine.granularity;
-    if (result == CUDA_SUCCESS && option == CU_MULTICAST_GRANULARITY_MINIMUM)
-        *granularity = min;
-    else if (result == CUDA_SUCCESS && option == CU_MULTICAST_GRANULARITY_RECOMMENDED)
-        *granularity = min > RECOMMENDED_GRANULARITY ? min : RECOMMENDED_GRANULARITY;
-    else if (result == CUDA_SUCCESS)
-        result = emu__rule(CUDA_ERROR_INVALID_VALUE, "option %d is unknown", option);
-    return EMU_END(result);
+    EMU_TRY(check_prop(prop));
+    return EMU_END(emu__granularity(option, RECOMMENDED_GRANULARITY, granularity));
 }
 
 static CUresult create_handle(const CUmulticastObjectProp *prop,

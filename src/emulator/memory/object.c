@@ -21,12 +21,8 @@ void emu__fill_garbage(void *data, size_t nbytes)
 {
     uint64_t x = emu__random(emu__machine.seed, atomic_fetch_add(&garbage_serial, 1)) | 1;
     uint64_t *words = data;
-    for (size_t i = 0; i < nbytes / sizeof *words; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        words[i] = x | 0x0101010101010101u; /* no byte is zero */
-    }
+    for (size_t i = 0; i < nbytes / sizeof *words; i++)
+        words[i] = emu__draw(&x) | 0x0101010101010101u; /* no byte is zero */
 }
 
 bool emu__memory_take(int device, uint64_t nbytes)

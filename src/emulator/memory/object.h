@@ -81,6 +81,11 @@ void emu__object_use(struct emu_object *object);
 CUresult emu__object_may_unuse(const struct emu_object *object, int n);
 void emu__object_unuse(struct emu_object *object);
 
+/* Checks the handle types of a new object. */
+CUresult emu__check_handle_types(unsigned long long types);
+/* The granularity for an option of the driver: the minimum, or at least `recommended`. */
+CUresult emu__granularity(int option, size_t recommended, size_t *out);
+
 /* Takes nbytes of the device's memory. False: they do not fit. */
 bool emu__memory_take(int device, uint64_t nbytes);
 void emu__memory_give(int device, uint64_t nbytes);

@@ -8,6 +8,25 @@
 
 #define RECOMMENDED_GRANULARITY ((size_t)2 << 20)
 
+CUresult emu__check_handle_types(unsigned long long types)
+{
+    if (types & CU_MEM_HANDLE_TYPE_FABRIC)
+        return emu__rule(CUDA_ERROR_NOT_PERMITTED, "the emulated machine has no fabric handles");
+    if (types & ~(unsigned long long)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "unknown handle types %#llx", types);
+    return CUDA_SUCCESS;
+}
+
+CUresult emu__granularity(int option, size_t recommended, size_t *out)
+{
+    const size_t min = emu__machine.granularity;
+    if (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+        option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+        return emu__rule(CUDA_ERROR_INVALID_VALUE, "option %d is unknown", option);
+    *out = option == CU_MEM_ALLOC_GRANULARITY_MINIMUM || min > recommended ? min : recommended;
+    return CUDA_SUCCESS;
+}
+
 static CUresult check_prop(const CUmemAllocationProp *prop)
 {
     if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
@@ -17,16 +36,11 @@ static CUresult check_prop(const CUmemAllocationProp *prop)
                          prop->location.type);
     if (!emu__device(prop->location.id))
         return emu__no_device(prop->location.id);
-    if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
-        return emu__rule(CUDA_ERROR_NOT_PERMITTED, "the emulated machine has no fabric handles");
-    if (prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-        return emu__rule(CUDA_ERROR_INVALID_VALUE, "unknown handle types %#x",
-                         (unsigned)prop->requestedHandleTypes);
     if (prop->win32HandleMetaData)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "win32HandleMetaData is set");
     if (prop->allocFlags.gpuDirectRDMACapable)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "the emulated machine has no GPUDirect RDMA");
-    return CUDA_SUCCESS;
+    return emu__check_handle_types((unsigned)prop->requestedHandleTypes);
 }
 
 CUresult emu_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
@@ -35,15 +49,8 @@ CUresult emu_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAlloc
     EMU_BEGIN("option=%d", option);
     EMU_NOT_NULL(granularity);
     EMU_NOT_NULL(prop);
-    CUresult result = check_prop(prop);
-    size_t min = emu__machine.granularity;
-    if (result == CUDA_SUCCESS && option == CU_MEM_ALLOC_GRANULARITY_MINIMUM)
-        *granularity = min;
-    else if (result == CUDA_SUCCESS && option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
-        *granularity = min > RECOMMENDED_GRANULARITY ? min : RECOMMENDED_GRANULARITY;
-    else if (result == CUDA_SUCCESS)
-        result = emu__rule(CUDA_ERROR_INVALID_VALUE, "option %d is unknown", option);
-    return EMU_END(result);
+    EMU_TRY(check_prop(prop));
+    return EMU_END(emu__granularity(option, RECOMMENDED_GRANULARITY, granularity));
 }
 
 /* Makes the object; the caller has taken the memory from the device. */
@@ -71,9 +78,7 @@ CUresult emu_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t nbytes,
               flags);
     EMU_NOT_NULL(handle);
     EMU_NOT_NULL(prop);
-    CUresult result = check_prop(prop);
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
+    EMU_TRY(check_prop(prop));
     if (flags != 0)
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0"));
     if (nbytes == 0 || nbytes % emu__machine.granularity)
@@ -88,7 +93,7 @@ CUresult emu_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t nbytes,
 
     struct emu_object *object = NULL;
     struct emu_mem_handle *own = NULL;
-    result = create(nbytes, prop, &object);
+    CUresult result = create(nbytes, prop, &object);
     pthread_mutex_lock(&emu__lock);
     if (result == CUDA_SUCCESS) {
         emu__object_add(object);

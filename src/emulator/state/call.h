@@ -46,6 +46,13 @@ enum emu_need {
 #define EMU_BEGIN_CONTEXT(...) EMU_BEGIN_(EMU_NEED_CONTEXT, __VA_ARGS__)
 #define EMU_BEGIN_HEALTHY(...) EMU_BEGIN_(EMU_NEED_HEALTHY, __VA_ARGS__)
 #define EMU_END(result) emu__end(&call_, (result))
+/* After EMU_BEGIN: ends the call with the first error. */
+#define EMU_TRY(result)                                                                            \
+    do {                                                                                           \
+        CUresult result_ = (result);                                                               \
+        if (result_ != CUDA_SUCCESS)                                                               \
+            return EMU_END(result_);                                                               \
+    } while (0)
 /* After EMU_BEGIN: requires a pointer. */
 #define EMU_NOT_NULL(pointer)                                                                      \
     if (!(pointer))                                                                                \

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 #include "devices.h"
 #include "machine.h"
@@ -21,21 +22,10 @@ int64_t emu__count_of(enum emu_count kind)
 
 int emu__counts(struct symm_emulated_objects *out)
 {
-    *out = (struct symm_emulated_objects){
-        .handles = emu__count_of(EMU_HANDLES),
-        .mappings = emu__count_of(EMU_MAPPINGS),
-        .reservations = emu__count_of(EMU_RESERVATIONS),
-        .binds = emu__count_of(EMU_BINDS),
-        .fds = emu__count_of(EMU_FDS),
-        .allocations = emu__count_of(EMU_ALLOCATIONS),
-        .host_allocations = emu__count_of(EMU_HOST_ALLOCATIONS),
-        .streams = emu__count_of(EMU_STREAMS),
-        .events = emu__count_of(EMU_EVENTS),
-        .graphs = emu__count_of(EMU_GRAPHS),
-        .graph_execs = emu__count_of(EMU_GRAPH_EXECS),
-        .modules = emu__count_of(EMU_MODULES),
-        .contexts = emu__count_of(EMU_CONTEXTS),
-    };
+    memset(out, 0, sizeof *out);
+#define FILL_(count, field, name) out->field = emu__count_of(count);
+    EMU_COUNT_LIST(FILL_)
+#undef FILL_
     return CUDA_SUCCESS;
 }
 

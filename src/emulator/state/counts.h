@@ -4,21 +4,27 @@
 
 #include <symm/detail/emulated.h>
 
+/* X(count, field of symm_emulated_objects, name in the leak report) */
+#define EMU_COUNT_LIST(X)                                                                          \
+    X(EMU_HANDLES, handles, "handles")                                                             \
+    X(EMU_MAPPINGS, mappings, "mappings")                                                          \
+    X(EMU_RESERVATIONS, reservations, "reservations")                                              \
+    X(EMU_BINDS, binds, "binds")                                                                   \
+    X(EMU_FDS, fds, "descriptors")                                                                 \
+    X(EMU_ALLOCATIONS, allocations, "device allocations")                                          \
+    X(EMU_HOST_ALLOCATIONS, host_allocations, "pinned host allocations")                           \
+    X(EMU_STREAMS, streams, "streams")                                                             \
+    X(EMU_EVENTS, events, "events")                                                                \
+    X(EMU_GRAPHS, graphs, "graphs")                                                                \
+    X(EMU_GRAPH_EXECS, graph_execs, "executable graphs")                                           \
+    X(EMU_MODULES, modules, "modules")                                                             \
+    X(EMU_CONTEXTS, contexts, "references to primary contexts")
+
 enum emu_count {
-    EMU_HANDLES,
-    EMU_MAPPINGS,
-    EMU_RESERVATIONS,
-    EMU_BINDS,
-    EMU_FDS,
-    EMU_ALLOCATIONS,
-    EMU_HOST_ALLOCATIONS,
-    EMU_STREAMS,
-    EMU_EVENTS,
-    EMU_GRAPHS,
-    EMU_GRAPH_EXECS,
-    EMU_MODULES,
-    EMU_CONTEXTS,
-    EMU_COUNTS
+#define EMU_ENUM_(count, field, name) count,
+    EMU_COUNT_LIST(EMU_ENUM_)
+#undef EMU_ENUM_
+        EMU_COUNTS
 };
 
 void emu__count(enum emu_count kind, int by);

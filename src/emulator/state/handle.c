@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include "call.h"
 
 struct entry {
     const void *handle; /* NULL: free */
@@ -45,6 +46,16 @@ static bool grow(void)
     return true;
 }
 
+static CUresult unknown(enum emu_handle_kind kind, const void *handle)
+{
+    static const char *const names[] = {
+        [EMU_HANDLE_STREAM] = "stream", [EMU_HANDLE_EVENT] = "event",
+        [EMU_HANDLE_MODULE] = "module", [EMU_HANDLE_FUNCTION] = "function",
+        [EMU_HANDLE_GRAPH] = "graph",   [EMU_HANDLE_GRAPH_EXEC] = "executable graph",
+    };
+    return emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such %s: %p", names[kind], handle);
+}
+
 bool emu__handle_add(enum emu_handle_kind kind, const void *handle)
 {
     pthread_rwlock_wrlock(&lock);
@@ -57,7 +68,7 @@ bool emu__handle_add(enum emu_handle_kind kind, const void *handle)
     return ok;
 }
 
-bool emu__handle_remove(enum emu_handle_kind kind, const void *handle)
+CUresult emu__handle_remove(enum emu_handle_kind kind, const void *handle)
 {
     pthread_rwlock_wrlock(&lock);
     struct entry *e = capacity && handle ? find(handle) : NULL;
@@ -74,14 +85,14 @@ bool emu__handle_remove(enum emu_handle_kind kind, const void *handle)
         }
     }
     pthread_rwlock_unlock(&lock);
-    return found;
+    return found ? CUDA_SUCCESS : unknown(kind, handle);
 }
 
-bool emu__handle_valid(enum emu_handle_kind kind, const void *handle)
+CUresult emu__handle_check(enum emu_handle_kind kind, const void *handle)
 {
     pthread_rwlock_rdlock(&lock);
     const struct entry *e = capacity && handle ? find(handle) : NULL;
     bool found = e && e->handle && e->kind == kind;
     pthread_rwlock_unlock(&lock);
-    return found;
+    return found ? CUDA_SUCCESS : unknown(kind, handle);
 }

@@ -3,6 +3,7 @@
 #define SYMM_EMULATOR_HANDLE_H
 
 #include <stdbool.h>
+#include "abi/cuda_driver.h"
 
 enum emu_handle_kind {
     EMU_HANDLE_STREAM,
@@ -15,8 +16,8 @@ enum emu_handle_kind {
 
 /* False: no memory. */
 bool emu__handle_add(enum emu_handle_kind kind, const void *handle);
-/* False: there is no such handle. */
-bool emu__handle_remove(enum emu_handle_kind kind, const void *handle);
-bool emu__handle_valid(enum emu_handle_kind kind, const void *handle);
+/* CUDA_ERROR_INVALID_HANDLE after the report of the rule: there is no such handle. */
+CUresult emu__handle_remove(enum emu_handle_kind kind, const void *handle);
+CUresult emu__handle_check(enum emu_handle_kind kind, const void *handle);
 
 #endif

@@ -49,4 +49,13 @@ extern _Atomic uint64_t emu__seeds;
 /* Returns a number that depends on the two arguments only. `index` tells the uses apart. */
 uint64_t emu__random(uint64_t seed, uint64_t index);
 
+/* Advances a random state, which is never 0, and returns it (xorshift). */
+static inline uint64_t emu__draw(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
 #endif

@@ -25,11 +25,9 @@ CUresult emu_cuStreamEndCapture(CUstream stream, CUgraph *graph)
     EMU_BEGIN("stream=%p", (void *)stream);
     EMU_NOT_NULL(graph);
     struct CUstream_st *s;
-    CUresult result = emu__stream_get(stream, false, &s);
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
+    EMU_TRY(emu__stream_get(stream, false, &s));
     struct emu_nodes *nodes;
-    result = emu__capture_end(s, &nodes);
+    CUresult result = emu__capture_end(s, &nodes);
     *graph = nodes ? emu__graph_create(nodes) : NULL;
     if (nodes && !*graph)
         result = CUDA_ERROR_OUT_OF_MEMORY;

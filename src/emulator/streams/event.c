@@ -56,13 +56,6 @@ struct CUevent_st {
     struct emu_capture_point point; /* of the last record, if it was inside of one */
 };
 
-static CUresult check(CUevent event)
-{
-    if (emu__handle_valid(EMU_HANDLE_EVENT, event))
-        return CUDA_SUCCESS;
-    return emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such event: %p", (void *)event);
-}
-
 CUresult emu_cuEventCreate(CUevent *event, unsigned int flags)
 {
     EMU_BEGIN_HEALTHY("flags=%u", flags);
@@ -85,8 +78,7 @@ CUresult emu_cuEventCreate(CUevent *event, unsigned int flags)
 CUresult emu_cuEventDestroy(CUevent event)
 {
     EMU_BEGIN("event=%p", (void *)event);
-    if (!emu__handle_remove(EMU_HANDLE_EVENT, event))
-        return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such event: %p", (void *)event));
+    EMU_TRY(emu__handle_remove(EMU_HANDLE_EVENT, event));
     struct emu_device *device = event->device;
     emu__mark_release(event->mark);
     emu__capture_point_clear(&event->point);
@@ -136,7 +128,7 @@ CUresult emu_cuEventRecord(CUevent event, CUstream stream)
 {
     EMU_BEGIN_HEALTHY("event=%p stream=%p", (void *)event, (void *)stream);
     struct CUstream_st *s;
-    CUresult result = check(event);
+    CUresult result = emu__handle_check(EMU_HANDLE_EVENT, event);
     if (result == CUDA_SUCCESS)
         result = emu__stream_get(stream, true, &s);
     if (result == CUDA_SUCCESS && s->execution->device != event->device)
@@ -171,7 +163,8 @@ CUresult emu_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flag
 {
     EMU_BEGIN_HEALTHY("stream=%p event=%p flags=%u", (void *)stream, (void *)event, flags);
     struct CUstream_st *s;
-    CUresult result = flags ? emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0") : check(event);
+    CUresult result = flags ? emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0")
+                            : emu__handle_check(EMU_HANDLE_EVENT, event);
     if (result == CUDA_SUCCESS)
         result = emu__stream_get(stream, true, &s);
     return EMU_END(result == CUDA_SUCCESS ? wait_for(s, event) : result);
@@ -181,7 +174,7 @@ CUresult emu_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flag
 static CUresult get_to_ask(CUevent event, struct emu_mark **out)
 {
     *out = NULL;
-    CUresult result = check(event);
+    CUresult result = emu__handle_check(EMU_HANDLE_EVENT, event);
     if (result != CUDA_SUCCESS)
         return result;
     pthread_mutex_lock(&event->lock);
@@ -214,9 +207,7 @@ CUresult emu_cuEventSynchronize(CUevent event)
 {
     EMU_BEGIN("event=%p", (void *)event);
     struct emu_mark *mark;
-    CUresult result = get_to_ask(event, &mark);
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
+    EMU_TRY(get_to_ask(event, &mark));
     struct emu_device *device = event->device;
     if (mark) {
         emu__mark_wait(mark, NULL);

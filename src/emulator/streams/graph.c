@@ -41,8 +41,7 @@ CUgraph emu__graph_create(struct emu_nodes *nodes)
 CUresult emu_cuGraphDestroy(CUgraph graph)
 {
     EMU_BEGIN("graph=%p", (void *)graph);
-    if (!emu__handle_remove(EMU_HANDLE_GRAPH, graph))
-        return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such graph: %p", (void *)graph));
+    EMU_TRY(emu__handle_remove(EMU_HANDLE_GRAPH, graph));
     emu__nodes_release(graph->nodes);
     free(graph);
     emu__count(EMU_GRAPHS, -1);
@@ -55,11 +54,8 @@ CUresult emu_cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
     EMU_NOT_NULL(exec);
     if (flags & ~(unsigned long long)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "flags must be 0 or USE_NODE_PRIORITY"));
-    if (!emu__handle_valid(EMU_HANDLE_GRAPH, graph))
-        return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such graph: %p", (void *)graph));
-    CUresult result = emu__capture_forbids();
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
+    EMU_TRY(emu__handle_check(EMU_HANDLE_GRAPH, graph));
+    EMU_TRY(emu__capture_forbids());
     struct CUgraphExec_st *created = calloc(1, sizeof *created);
     if (!created || !emu__handle_add(EMU_HANDLE_GRAPH_EXEC, created)) {
         free(created);
@@ -76,9 +72,7 @@ CUresult emu_cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
 CUresult emu_cuGraphExecDestroy(CUgraphExec exec)
 {
     EMU_BEGIN("exec=%p", (void *)exec);
-    if (!emu__handle_remove(EMU_HANDLE_GRAPH_EXEC, exec))
-        return EMU_END(
-            emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such executable graph: %p", (void *)exec));
+    EMU_TRY(emu__handle_remove(EMU_HANDLE_GRAPH_EXEC, exec));
     emu__nodes_release(exec->nodes);
     emu__mark_release(exec->last);
     pthread_mutex_destroy(&exec->lock);
@@ -167,19 +161,15 @@ static CUresult launch_locked(CUgraphExec exec, struct CUstream_st *stream)
 CUresult emu_cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
     EMU_BEGIN_HEALTHY("exec=%p stream=%p", (void *)exec, (void *)stream);
-    if (!emu__handle_valid(EMU_HANDLE_GRAPH_EXEC, exec))
-        return EMU_END(
-            emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such executable graph: %p", (void *)exec));
+    EMU_TRY(emu__handle_check(EMU_HANDLE_GRAPH_EXEC, exec));
     struct CUstream_st *s;
-    CUresult result = emu__stream_get(stream, true, &s);
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
+    EMU_TRY(emu__stream_get(stream, true, &s));
     if (emu__capturing(s)) {
         struct graph_work *w = graph_work_create(exec);
         return EMU_END(w ? emu__capture_add(s, &w->work) : CUDA_ERROR_OUT_OF_MEMORY);
     }
     pthread_mutex_lock(&exec->lock);
-    result = launch_locked(exec, s);
+    CUresult result = launch_locked(exec, s);
     pthread_mutex_unlock(&exec->lock);
     return EMU_END(result);
 }

@@ -4,6 +4,7 @@
 #include "emulator/state/call.h"
 #include "emulator/state/clock.h"
 #include "emulator/state/devices.h"
+#include "emulator/state/handle.h"
 #include "emulator/state/machine.h"
 #include "module.h"
 #include "nodes.h"
@@ -175,7 +176,7 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction function, void *
     bool cooperative = false;
     CUresult result = emu__stream_get(config->hStream, true, &stream);
     if (result == CUDA_SUCCESS)
-        result = emu__function_check(function);
+        result = emu__handle_check(EMU_HANDLE_FUNCTION, function);
     if (result == CUDA_SUCCESS && function->module->device != stream->execution->device)
         result = emu__rule(CUDA_ERROR_INVALID_HANDLE, "the function belongs to device %d",
                            function->module->device->ordinal);

@@ -85,9 +85,7 @@ CUresult emu_cuModuleLoadData(CUmodule *module, const void *image)
 {
     EMU_BEGIN_HEALTHY("image=%p", image);
     EMU_NOT_NULL(module);
-    CUresult result = emu__capture_forbids();
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
+    EMU_TRY(emu__capture_forbids());
     const struct symm_emulated_module *table = image;
     if (!is_image(table))
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_IMAGE, "not an image for the emulated driver"));
@@ -110,11 +108,8 @@ CUresult emu_cuModuleLoadData(CUmodule *module, const void *image)
 CUresult emu_cuModuleUnload(CUmodule module)
 {
     EMU_BEGIN("module=%p", (void *)module);
-    CUresult result = emu__capture_forbids();
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
-    if (!emu__handle_valid(EMU_HANDLE_MODULE, module))
-        return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such module: %p", (void *)module));
+    EMU_TRY(emu__capture_forbids());
+    EMU_TRY(emu__handle_check(EMU_HANDLE_MODULE, module));
     struct emu_execution *execution = emu__execution(module->device);
     if (execution && emu__execution_uses(execution, module))
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE,
@@ -133,21 +128,13 @@ CUresult emu_cuModuleGetFunction(CUfunction *function, CUmodule module, const ch
     EMU_BEGIN_HEALTHY("module=%p name=%s", (void *)module, name ? name : "");
     EMU_NOT_NULL(function);
     EMU_NOT_NULL(name);
-    if (!emu__handle_valid(EMU_HANDLE_MODULE, module))
-        return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such module: %p", (void *)module));
+    EMU_TRY(emu__handle_check(EMU_HANDLE_MODULE, module));
     for (size_t i = 0; i < module->nfunctions; i++)
         if (strcmp(module->functions[i].kernel->name, name) == 0) {
             *function = &module->functions[i];
             return EMU_END(CUDA_SUCCESS);
         }
     return EMU_END(CUDA_ERROR_NOT_FOUND);
-}
-
-CUresult emu__function_check(CUfunction function)
-{
-    if (!emu__handle_valid(EMU_HANDLE_FUNCTION, function))
-        return emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such function: %p", (void *)function);
-    return CUDA_SUCCESS;
 }
 
 int emu__function_max_threads(const struct CUfunc_st *function)
@@ -159,7 +146,7 @@ int emu__function_max_threads(const struct CUfunc_st *function)
 CUresult emu_cuFuncLoad(CUfunction function)
 {
     EMU_BEGIN_HEALTHY("function=%p", (void *)function);
-    CUresult result = emu__function_check(function);
+    CUresult result = emu__handle_check(EMU_HANDLE_FUNCTION, function);
     if (result == CUDA_SUCCESS)
         atomic_store(&function->loaded, true);
     return EMU_END(result);
@@ -169,9 +156,7 @@ CUresult emu_cuFuncGetAttribute(int *value, int attribute, CUfunction function)
 {
     EMU_BEGIN_HEALTHY("attribute=%d function=%p", attribute, (void *)function);
     EMU_NOT_NULL(value);
-    CUresult result = emu__function_check(function);
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
+    EMU_TRY(emu__handle_check(EMU_HANDLE_FUNCTION, function));
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
         *value = emu__function_max_threads(function);
@@ -196,9 +181,7 @@ CUresult emu_cuFuncGetAttribute(int *value, int attribute, CUfunction function)
 CUresult emu_cuFuncSetAttribute(CUfunction function, int attribute, int value)
 {
     EMU_BEGIN_HEALTHY("function=%p attribute=%d value=%d", (void *)function, attribute, value);
-    CUresult result = emu__function_check(function);
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
+    EMU_TRY(emu__handle_check(EMU_HANDLE_FUNCTION, function));
     if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         return EMU_END(
             emu__rule(CUDA_ERROR_INVALID_VALUE, "attribute %d cannot be set", attribute));
@@ -217,7 +200,7 @@ CUresult emu_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *nblocks, CUfunctio
     EMU_BEGIN_HEALTHY("function=%p threads=%d smem=%zu", (void *)function, threads, smem_nbytes);
     EMU_NOT_NULL(nblocks);
     CUresult result = threads > 0
-                          ? emu__function_check(function)
+                          ? emu__handle_check(EMU_HANDLE_FUNCTION, function)
                           : emu__rule(CUDA_ERROR_INVALID_VALUE, "blocks of %d threads", threads);
     if (result == CUDA_SUCCESS)
         *nblocks = threads > emu__function_max_threads(function) ||

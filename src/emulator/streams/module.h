@@ -25,8 +25,6 @@ struct CUmod_st {
 };
 
 void emu__module_release(struct CUmod_st *module);
-/* Checks a function handle. */
-CUresult emu__function_check(CUfunction function);
 /* Returns the most threads of a block of this kernel. */
 int emu__function_max_threads(const struct CUfunc_st *function);
 

@@ -182,8 +182,9 @@ CUresult emu__stream_get(CUstream handle, bool enqueue, struct CUstream_st **out
         *out = execution ? execution->legacy : NULL;
         return execution ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (!emu__handle_valid(EMU_HANDLE_STREAM, handle))
-        return emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such stream: %p", (void *)handle);
+    CUresult result = emu__handle_check(EMU_HANDLE_STREAM, handle);
+    if (result != CUDA_SUCCESS)
+        return result;
     if (enqueue && handle->execution->device != current)
         return emu__rule(CUDA_ERROR_INVALID_HANDLE,
                          "the stream belongs to device %d, whose context is not the current one",

@@ -25,7 +25,8 @@ void emu__streams_close(struct emu_device *device)
         next = s->next;
         if (s->destroyed)
             continue;
-        emu__handle_remove(EMU_HANDLE_STREAM, s);
+        if (s != execution->legacy) /* which has no handle */
+            emu__handle_remove(EMU_HANDLE_STREAM, s);
         emu__stream_end_locked(s);
     }
     emu__execution_release_unlock(execution);
@@ -84,8 +85,7 @@ CUresult emu_cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, in
 CUresult emu_cuStreamDestroy(CUstream stream)
 {
     EMU_BEGIN("stream=%p", (void *)stream);
-    if (!emu__handle_remove(EMU_HANDLE_STREAM, stream))
-        return EMU_END(emu__rule(CUDA_ERROR_INVALID_HANDLE, "no such stream: %p", (void *)stream));
+    EMU_TRY(emu__handle_remove(EMU_HANDLE_STREAM, stream));
     emu__capture_forget(stream);
     struct emu_execution *execution = stream->execution;
     struct emu_device *device = execution->device;
@@ -112,9 +112,7 @@ CUresult emu_cuStreamSynchronize(CUstream stream)
 {
     EMU_BEGIN("stream=%p", (void *)stream);
     struct CUstream_st *s;
-    CUresult result = get_to_ask(stream, "waits for a stream that captures", &s);
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
+    EMU_TRY(get_to_ask(stream, "waits for a stream that captures", &s));
     struct emu_device *device = s->execution->device;
     emu__stream_wait(s);
     return EMU_END(atomic_load(&device->sticky));
@@ -124,10 +122,8 @@ CUresult emu_cuStreamQuery(CUstream stream)
 {
     EMU_BEGIN("stream=%p", (void *)stream);
     struct CUstream_st *s;
-    CUresult result = get_to_ask(stream, "asks for the state of a stream that captures", &s);
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
-    result = emu__sticky(s->execution);
+    EMU_TRY(get_to_ask(stream, "asks for the state of a stream that captures", &s));
+    CUresult result = emu__sticky(s->execution);
     pthread_mutex_lock(&s->execution->lock);
     if (result == CUDA_SUCCESS && emu__stream_busy_locked(s, UINT64_MAX - 1))
         result = CUDA_ERROR_NOT_READY;
@@ -153,9 +149,7 @@ CUresult emu_cuCtxSynchronize(void)
     struct emu_execution *execution = emu__execution(device);
     if (!execution)
         return EMU_END(CUDA_ERROR_OUT_OF_MEMORY);
-    CUresult result = emu__capture_refuse_device(execution, "waits for a device that captures");
-    if (result != CUDA_SUCCESS)
-        return EMU_END(result);
+    EMU_TRY(emu__capture_refuse_device(execution, "waits for a device that captures"));
     emu__execution_wait(execution);
     return EMU_END(atomic_load(&device->sticky));
 }

@@ -260,6 +260,18 @@ START_TEST(contexts)
 }
 END_TEST
 
+START_TEST(a_context_ends_without_a_report)
+{
+    CUdeviceptr ptr;
+    driver_open(0);
+    OK(cu.cuMemAlloc(&ptr, 256));
+    OK(cu.cuMemsetD8Async(ptr, 0, 256, NULL));
+    OK(cu.cuMemFree(ptr));
+    driver_close(0);
+    ck_assert_str_eq(cu.last_rule(), "");
+}
+END_TEST
+
 /* ---- Injected faults ---- */
 
 /* Frees what it allocates. */
@@ -380,6 +392,7 @@ int main(void)
     tcase_add_test(tc, devices);
     tcase_add_test(tc, null_pointers_are_named);
     tcase_add_test(tc, contexts);
+    tcase_add_test(tc, a_context_ends_without_a_report);
     tcase_add_test(tc, faults_by_call_rank_and_occurrence);
     tcase_add_test(tc, a_call_that_hangs);
     tcase_add_test(tc, a_call_that_kills);
