@@ -1,6 +1,6 @@
 /*
- * Fresh random data of the tests. The oracle of tools/oracle, which shares no code with the library,
- * converts them and judges their reductions.
+ * Fresh random data of the tests. The oracle of tools/oracle, which shares no code with the
+ * library, converts them and judges their reductions.
  */
 #ifndef TEST_REFERENCE_H
 #define TEST_REFERENCE_H

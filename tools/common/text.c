@@ -1,4 +1,4 @@
-/* Numbers with units, lists, and how a wrong argument is named. */
+/* Numbers with units, lists, messages about wrong arguments. */
 #include "text.h"
 
 #include <ctype.h>
@@ -106,7 +106,7 @@ int text_usage_error(const char *tool, const char *format, ...)
     return EXIT_USAGE;
 }
 
-/* The options that `name`, of so many characters, may stand for, as ", --this, --that". */
+/* The options that begin with the `length` characters of `name`: ", --this, --that". */
 static int find_options(const struct option *options, const char *name, size_t length,
                         char out[512])
 {
@@ -115,7 +115,8 @@ static int find_options(const struct option *options, const char *name, size_t l
 
     out[0] = 0;
     for (const struct option *o = options; o->name; o++) {
-        if (strncmp(o->name, name, length) != 0 || (o > options && o->val == o[-1].val))
+        if (strncmp(o->name, name, length) != 0 ||
+            (o > options && o->val == o[-1].val && strncmp(o[-1].name, name, length) == 0))
             continue;
         n++;
         if (used < 512)
@@ -130,8 +131,8 @@ int text_bad_option(const char *tool, char *const *argv, int c, const struct opt
     const int length = (int)strcspn(shown, "=");
     char found[512];
 
-    /* Of a long option optopt is 0, unless a value is missing or too much. Of a letter it is the
-     * letter, and the argument may be another one. */
+    /* optopt is 0 for a long option, unless its value is missing or unexpected. For a letter it is
+     * the letter, and `shown` may be another argument. */
     if (c == '?' && optopt && (strncmp(shown, "--", 2) != 0 || !shown[length]))
         return text_usage_error(tool, "-%c: no such option", optopt);
     if (c == ':')

@@ -1,4 +1,4 @@
-/* What symm-info knows, as JSON. */
+/* The findings of symm-info as JSON. */
 #include "describe.h"
 
 #include <string.h>
@@ -35,8 +35,7 @@ static json_int_t limit(rlim_t value)
 
 json_t *describe_multicast(const char *off, bool alone)
 {
-    /* With nobody to send to, nothing has been asked but whether it is switched off and whether the
-     * device can. */
+    /* A world of one knows only whether multicast is switched off and whether the device has it. */
     bool asked = !alone || !off || !strstr(off, "world of one");
 
     return json_pack("{s:s, s:s?}", "verdict",

@@ -1,4 +1,4 @@
-/* Everything that symm-info knows, as JSON, and that JSON as lines for people. */
+/* The findings of symm-info as JSON, and that JSON as text. */
 #ifndef SYMM_INFO_DESCRIBE_H
 #define SYMM_INFO_DESCRIBE_H
 
@@ -8,12 +8,12 @@
 /* New objects, or NULL when memory is short. */
 json_t *describe_host(const struct host_info *m);
 json_t *describe_settings(void);
-/* Variables that begin with SYMM_ and are no settings: an array of texts. */
+/* Variables that begin with SYMM_ and are not settings: an array of texts. */
 json_t *describe_unknown_settings(void);
 /* off: symm_multicast_off(), of a world of one rank or of all devices. */
 json_t *describe_multicast(const char *off, bool alone);
 
-/* Prints the members there are: "devices" and so on, "settings", "verification". */
+/* Prints the members that exist: "devices" and so on, "settings", "verification". */
 void describe_print(const json_t *info);
 
 #endif

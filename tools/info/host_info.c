@@ -1,5 +1,4 @@
-/* Asks the driver about devices, with its own functions, found by name: the same on either driver.
- */
+/* Asks the driver about devices by its own functions, which both drivers have. */
 #include "host_info.h"
 
 #include <stdio.h>
@@ -8,7 +7,7 @@
 #include <unistd.h>
 #include "common/driver.h"
 
-/* The part of the driver's binary interface that is needed here. */
+/* The needed part of the driver's binary interface. */
 enum {
     ATTRIBUTE_MULTIPROCESSORS = 16,
     ATTRIBUTE_MAJOR = 75,
@@ -89,7 +88,7 @@ static int attribute(const struct driver *d, int which, int device)
 {
     int value;
 
-    /* An attribute that this driver does not know yet is one it has not. */
+    /* A driver that does not know the attribute does not have the capability. */
     return d->attribute(&value, which, device) == 0 ? value : 0;
 }
 

@@ -1,4 +1,4 @@
-/* What the driver says about this machine's devices. */
+/* This host's devices, as the driver describes them. */
 #ifndef SYMM_INFO_HOST_INFO_H
 #define SYMM_INFO_HOST_INFO_H
 
@@ -12,8 +12,8 @@ struct device {
     char uuid[48], name[256], bus_id[32];
     uint64_t memory;
     int major, minor, multiprocessors;
-    int virtual_memory, fd_handles, fabric_handles, multicast; /* what it can: 0 or 1 */
-    size_t least_granularity, best_granularity; /* of memory that is shared by descriptors */
+    int virtual_memory, fd_handles, fabric_handles, multicast; /* capabilities: 0 or 1 */
+    size_t least_granularity, best_granularity;                /* of memory shared by descriptors */
 };
 
 struct host_info {
@@ -28,11 +28,10 @@ struct host_info {
 };
 
 /*
- * Asks through a world of one, which is gone again afterwards. `driver` is a word for
- * driver_open(), but here auto never comes to the emulated driver by itself: devices that do not
- * exist are described only to a user who asked for them.
+ * Asks the driver through a temporary world of one rank. `driver` is a word for driver_open(), but
+ * auto never selects the emulated driver by itself: emulated devices are shown only on request.
  *
- * ERROR_DRIVER also when a question fails; the text is symm's, or "why" if that is not empty.
+ * Errors: ERROR_DRIVER also if a query fails; the text is `why`, or symm's if that is empty.
  */
 symm_status host_info_ask(const char *driver, struct host_info *out, char why[512]);
 

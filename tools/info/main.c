@@ -1,4 +1,4 @@
-/* symm-info: what symm finds on this machine, and whether it works. */
+/* symm-info: shows what symm finds on this machine, and verifies that it works. */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,23 +21,22 @@ struct request {
 
 static void print_help(void)
 {
-    printf("# Usage: symm-info [option...]\n"
-           "#\n"
-           "# Shows the driver, the devices, who reaches whom, multicast and the reason why not, "
-           "and the\n"
-           "# limits.\n"
-           "#\n"
-           "#   --env                only the settings: the variables that symm reads, and their "
-           "values\n"
-           "#   --verify             move data between all devices, run every algorithm of every\n"
-           "#                        collective, check it all\n"
-           "#   --json               as JSON\n"
-           "#   --driver DRIVER      auto, cuda or emulated (auto: SYMM_DRIVER, else cuda)\n"
-           "#   -h, --help\n"
-           "#       --version\n"
-           "#\n"
-           "# Exit code: 0 fine; 1 something is wrong or has failed; 2 wrong usage; 3 no usable "
-           "device.\n");
+    printf(
+        "# Usage: symm-info [option...]\n"
+        "#\n"
+        "# Shows the driver, the devices, peer access, multicast or the reason why not, and the\n"
+        "# limits.\n"
+        "#\n"
+        "#   --env                show the settings only: environment variables and their values\n"
+        "#   --verify             move data between all devices, run every algorithm of every\n"
+        "#                        collective, check every result\n"
+        "#   --json               as JSON\n"
+        "#   --driver DRIVER      auto, cuda or emulated (auto: SYMM_DRIVER, else cuda)\n"
+        "#   -h, --help\n"
+        "#       --version\n"
+        "#\n"
+        "# Exit code: 0 success; 1 a wrong result or a failure; 2 wrong usage; 3 no usable "
+        "device.\n");
 }
 
 /* Returns -1 when there is something to do, else an exit code. */

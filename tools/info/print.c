@@ -1,4 +1,4 @@
-/* What symm-info knows, for people: tables, and lines that begin with #. */
+/* Prints the JSON of symm-info as tables and lines that begin with #. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void print_devices(const json_t *devices)
     }
 }
 
-/* A square of booleans, a row for each that acts, a column for each that is acted on. */
+/* A square of booleans: row r, column c is r acting on c. */
 static void print_matrix(const json_t *rows, const char *title, const char *good, const char *bad)
 {
     size_t from, to, n = json_array_size(rows);

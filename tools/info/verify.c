@@ -1,4 +1,4 @@
-/* The verification: start of the ranks, and what each of them does. */
+/* The verification: starts the ranks, and runs on each of them. */
 #include "verify.h"
 
 #include <stdbool.h>
@@ -30,14 +30,14 @@ enum {
 enum { ODD_COUNT = 2, LARGE_COUNT, NCOUNTS, MAX_BYTES = 300000 * 8 };
 static const size_t counts[NCOUNTS] = {1, 1000, [ODD_COUNT] = 70001, [LARGE_COUNT] = 300000};
 
-/* What a rank needs on its way. */
+/* The state of a rank. */
 struct verify {
     symm_context *ctx;
     symm_group *group;
     symm_stream stream;
     int rank, nranks;
     uint64_t seed;
-    char *host;                  /* room for all pairs of a rank, or an operation's buffer */
+    char *host;                  /* all pairs of a rank, or the buffer of an operation */
     char *near, *far, *in, *out; /* far, in and out are symmetric */
 };
 
@@ -58,7 +58,7 @@ json_t *verify_all(const char *driver, int nranks)
     }
     if (!found)
         found = json_pack("{s:i, s:b, s:s}", "ranks", nranks, "ok", 0, "error",
-                          "the ranks have not come to an end");
+                          "the ranks have not finished");
     if (code != 0)
         json_object_set_new(found, "ok", json_false());
     return found;
@@ -89,7 +89,7 @@ out:
     return st;
 }
 
-/* The data that go from one rank to another in one of the two phases. */
+/* The data from one rank to another in one of the two phases. */
 static void pair_data(const struct verify *v, int phase, int from, int to, char *out)
 {
     uint64_t use =
@@ -103,7 +103,7 @@ static size_t slot(int rank)
     return (size_t)rank * PAIR_BYTES;
 }
 
-/* Fills a buffer with what this rank has for each. */
+/* Fills a buffer with this rank's data for each rank. */
 static symm_status offer(struct verify *v, int phase, char *device)
 {
     for (int to = 0; to < v->nranks; to++)
@@ -111,7 +111,7 @@ static symm_status offer(struct verify *v, int phase, char *device)
     return symm_copy(device, v->host, slot(v->nranks), v->stream);
 }
 
-/* Looks at what each rank had for this one. */
+/* Compares the data of each rank for this one. */
 static symm_status look(struct verify *v, int phase, const char *device, bool right[SYMM_MAX_RANKS])
 {
     char *expected = malloc(PAIR_BYTES);
@@ -163,8 +163,7 @@ out:
     return st;
 }
 
-/* All ranks' findings as a square. by_reader: this rank's are a row; else they are a column.
- * Collective. */
+/* All ranks' findings as a square. by_reader: a rank's are a row, else a column. Collective. */
 static symm_status collect(struct verify *v, const bool right[SYMM_MAX_RANKS], bool by_reader,
                            json_t *found, const char *key)
 {
@@ -214,8 +213,8 @@ out:
 }
 
 /*
- * One algorithm with one type and reduction: sums of all counts, but of the large one in the first
- * type only, and of other reductions one. Collective.
+ * One algorithm with one type and reduction. Sums: all counts, the large one with the first type
+ * only. Other reductions: one count. Collective.
  */
 static symm_status try_elements(struct verify *v, const struct operation *op,
                                 const struct operation_call *call, uint64_t use, uint64_t *wrong)

@@ -1,6 +1,6 @@
 /*
- * Does it work here? One rank a device moves random data between every pair by put and by get, runs
- * every algorithm of every operation, and checks each element.
+ * Verifies symm on this machine: one rank per device moves random data between every pair by put
+ * and by get, runs every algorithm of every operation, and checks each element.
  */
 #ifndef SYMM_INFO_VERIFY_H
 #define SYMM_INFO_VERIFY_H
@@ -8,13 +8,12 @@
 #include <jansson.h>
 
 /*
- * Starts nranks ranks of this program, on `driver`, that run verify_rank(). Returns what they
- * found, with a member "ok", or NULL when memory is short.
+ * Starts nranks ranks of this program, on `driver`, that run verify_rank(). Returns their findings,
+ * with a member "ok", or NULL if memory is short.
  */
 json_t *verify_all(const char *driver, int nranks);
 
-/* What each of those ranks does. Rank 0 writes the findings to the descriptor. Returns an exit
- * code. */
+/* Verifies on one rank. Rank 0 writes the findings to the descriptor. Returns an exit code. */
 int verify_rank(int fd);
 
 #endif

@@ -1,4 +1,4 @@
-/* Products of rows after rows by cuBLASLt. */
+/* Row-major products by cuBLASLt. */
 #include "cublas.h"
 
 #include <stdio.h>
@@ -65,7 +65,7 @@ const char *cublas_error(const struct cublas *c)
 
 /* ------------------------------------------------------------------------------------ a product */
 
-/* Rows that lie one after the other: the columns of the transposed matrix. */
+/* A row-major matrix is the column-major transposed one. */
 static struct cublaslt_matrix transposed(const struct cublas_shape *s, int rows, int columns)
 {
     return (struct cublaslt_matrix){.type = s->dtype == SYMM_BFLOAT16 ? CUBLASLT_TYPE_16BF
@@ -76,7 +76,7 @@ static struct cublaslt_matrix transposed(const struct cublas_shape *s, int rows,
                                     .batch = (int64_t)rows * columns};
 }
 
-/* d' = b' a': what is b to the caller is the first operand there. */
+/* d' = b' a': the caller's b is the first operand. */
 struct cublas_product *cublas_product_create(struct cublas *c, const struct cublas_shape *shape)
 {
     const struct cublaslt_shape transposes = {.a = transposed(shape, shape->k, shape->n),

@@ -1,4 +1,4 @@
-/* cuBLASLt as a peer to be compared with: opened at run time, never linked. */
+/* cuBLASLt as a peer: opened at run time, never linked. */
 #ifndef SYMM_TOOLS_CUBLAS_H
 #define SYMM_TOOLS_CUBLAS_H
 
@@ -20,7 +20,7 @@ void cublas_close(struct cublas *c);
 /* "13.1.0" */
 const char *cublas_version(const struct cublas *c);
 
-/* d = alpha a b + beta c, l times: rows after rows, one matrix after another, all of one type. */
+/* d = alpha a b + beta c, l times: row-major, one matrix after another, all of one type. */
 struct cublas_shape {
     int m, n, k, l;
     symm_dtype dtype; /* bfloat16 or float16; sums are fp32 */
@@ -29,16 +29,16 @@ struct cublas_shape {
 
 struct cublas_product;
 
-/* Local. NULL: cublas_error() says why. */
+/* Local. NULL: cublas_error() has the reason. */
 struct cublas_product *cublas_product_create(struct cublas *c, const struct cublas_shape *shape);
 /* NULL is fine. */
 void cublas_product_destroy(struct cublas_product *p);
 
-/* Stream-ordered. ERROR_DRIVER: cublas_error() says what went wrong. */
+/* Stream-ordered. ERROR_DRIVER: cublas_error() has the reason. */
 symm_status cublas_product_run(struct cublas_product *p, const void *a, const void *b,
                                const void *c, void *d, symm_stream stream);
 
-/* What went wrong in cuBLASLt; NULL: nothing has. NULL is fine. */
+/* The error of cuBLASLt; NULL: none. NULL is fine. */
 const char *cublas_error(const struct cublas *c);
 
 #endif

@@ -1,5 +1,4 @@
-/* The few functions of NCCL that a benchmark needs, declared here so that no header of it is
- * needed. */
+/* NCCL's functions, declared here so that its header is not needed. */
 #include "nccl.h"
 
 #include <dlfcn.h>
@@ -16,18 +15,17 @@ typedef struct nccl_communicator *nccl_communicator;
 
 typedef struct nccl_window *nccl_window;
 
-/* Its numbers for ours. */
-static const int nccl_dtypes[] = {
-    [SYMM_INT32] = 2,
-    [SYMM_INT64] = 4,
-    [SYMM_FLOAT16] = 6,
-    [SYMM_FLOAT32] = 7,
-    [SYMM_FLOAT64] = 8,
-    [SYMM_BFLOAT16] = 9,
-    [SYMM_UINT8] = 1,
-    /* bytes, which is all that moving them needs, and which every version knows */
-    [SYMM_FLOAT8_E4M3] = 1,
-    [SYMM_FLOAT8_E5M2] = 1};
+/* NCCL's numbers of symm's types. */
+static const int nccl_dtypes[] = {[SYMM_INT32] = 2,
+                                  [SYMM_INT64] = 4,
+                                  [SYMM_FLOAT16] = 6,
+                                  [SYMM_FLOAT32] = 7,
+                                  [SYMM_FLOAT64] = 8,
+                                  [SYMM_BFLOAT16] = 9,
+                                  [SYMM_UINT8] = 1,
+                                  /* moved as bytes, which every version has */
+                                  [SYMM_FLOAT8_E4M3] = 1,
+                                  [SYMM_FLOAT8_E5M2] = 1};
 static const int nccl_ops[] = {[SYMM_SUM] = 0, [SYMM_MAX] = 2, [SYMM_MIN] = 3, [SYMM_AVG] = 4};
 
 enum { NCCL_WIN_COLL_SYMMETRIC = 1, MAX_WINDOWS = 2 };
@@ -53,7 +51,7 @@ struct nccl {
     int (*reduce_scatter)(const void *, void *, size_t, int dtype, int op, nccl_communicator,
                           symm_stream);
     const char *(*get_error_string)(int);
-    /* NULL in versions that have none */
+    /* NULL in versions without it */
     int (*mem_alloc)(void **, size_t);
     int (*mem_free)(void *);
     int (*window_register)(nccl_communicator, void *, size_t, nccl_window *, int flags);
@@ -81,7 +79,7 @@ static bool look_up(struct nccl *n, char why[512])
     return peer_look_up(n->library, functions, (int)(sizeof functions / sizeof functions[0]), why);
 }
 
-/* NCCL must not use what symm has been told to leave alone. */
+/* NCCL must not use multicast where it is off for symm. */
 static bool may_use(const symm_group *group, char why[512])
 {
     const char *nvls = getenv("NCCL_NVLS_ENABLE");
@@ -92,7 +90,7 @@ static bool may_use(const symm_group *group, char why[512])
     return false;
 }
 
-/* Local: opens the library and, on rank 0, makes the id with which the ranks find each other. */
+/* Opens the library; rank 0 makes the id by which the ranks meet. Local. */
 static bool load(struct nccl *n, int rank, nccl_id *id, char why[512])
 {
     const char *path = getenv("SYMM_NCCL_LIBRARY");
@@ -158,7 +156,7 @@ void *nccl_symmetric_alloc(struct nccl *n, symm_group *group, size_t nbytes, cha
     *st = peer_agree(group, why);
     if (*st == SYMM_OK && !why[0]) {
         error = n->window_register(n->comm, memory, nbytes, &handle, NCCL_WIN_COLL_SYMMETRIC);
-        /* NCCL says nothing, and gives no window, where it cannot. */
+        /* Where NCCL cannot, it returns success and no window. */
         if (error || !handle)
             snprintf(why, 512, "ncclCommWindowRegister: %s",
                      error ? n->get_error_string(error) : "no window");
@@ -188,7 +186,7 @@ void nccl_close(struct nccl *n, bool healthy)
         n->comm_destroy(n->comm);
     else if (n->comm)
         n->comm_abort(n->comm);
-    /* Its threads may still run code of the library, so that stays open. */
+    /* The library stays open: its threads may still run. */
     free(n);
 }
 

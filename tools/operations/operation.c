@@ -1,4 +1,4 @@
-/* The table of operations, and what follows from a row of it. */
+/* The table of operations. */
 #include "operation.h"
 
 #include <string.h>
@@ -72,7 +72,7 @@ void operation_in_place(const struct operation *op, struct operation_call *call,
     call->out = op->out_is_part ? part : whole;
 }
 
-/* Whatever may use the switch adds in its order; NCCL rounds to the type on the way. */
+/* Variants that may use the switch add in its order; NCCL rounds to the type in between. */
 static enum sums_rule rule(const struct operation *op, const struct operation_call *call)
 {
     static const struct variant multimem = {.algo = SYMM_ALGO_MULTIMEM};
@@ -85,7 +85,7 @@ static enum sums_rule rule(const struct operation *op, const struct operation_ca
     return may_be_chosen || operation_by_switch(call->variant) ? SUMS_SWITCH : SUMS_EXACT;
 }
 
-/* Every rank's part, as it was in that rank's input. */
+/* Each part must equal the input of its rank. */
 static void check_moved(const struct operation_call *call, const char *got, uint64_t seed,
                         struct sums_verdict *out)
 {

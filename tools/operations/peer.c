@@ -1,4 +1,4 @@
-/* What the libraries that symm is compared with have in common. */
+/* Shared by the libraries that symm is compared with. */
 #include "peer.h"
 
 #include <dlfcn.h>

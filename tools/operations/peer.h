@@ -1,4 +1,4 @@
-/* What the libraries that symm is compared with have in common. */
+/* Shared by the libraries that symm is compared with. */
 #ifndef SYMM_TOOLS_PEER_H
 #define SYMM_TOOLS_PEER_H
 
@@ -8,8 +8,8 @@
 enum { PEER_WHY = 512 };
 
 /*
- * Whether all ranks could do it: `why` is empty where this one could, and afterwards on all ranks
- * if all could, else the first reason. Collective.
+ * Agrees on success: `why` is this rank's reason of failure, empty for success; afterwards it is
+ * the first reason of any rank on all ranks. Collective.
  */
 symm_status peer_agree(symm_group *group, char why[PEER_WHY]);
 
@@ -19,7 +19,7 @@ struct peer_function {
     bool optional;
 };
 
-/* Finds n functions of a library. False: one is missing, with its name in why. */
+/* Finds n functions of a library. False: one is missing; its name is in why. */
 bool peer_look_up(void *library, const struct peer_function *functions, int n, char why[PEER_WHY]);
 
 #endif

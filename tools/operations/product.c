@@ -1,4 +1,4 @@
-/* The variants to a matrix product. */
+/* The variants of a matrix product. */
 #include "product.h"
 
 #include <stdlib.h>
@@ -140,7 +140,7 @@ static symm_status run_ours(const struct product_call *call)
     return symm_matmul_run(call->ours, &args, call->stream);
 }
 
-/* Every rank's part as large as the largest. */
+/* All parts have the size of the largest. */
 static symm_status gather(const struct product_call *call)
 {
     const struct cublas_shape *s = &call->shape;

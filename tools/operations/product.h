@@ -1,7 +1,4 @@
-/*
- * The variants to a matrix product that symm-bench compares: symm's, a peer's, and what they consist
- * of.
- */
+/* The variants of a matrix product that symm-bench compares: symm's, the peers', the parts. */
 #ifndef SYMM_TOOLS_PRODUCT_H
 #define SYMM_TOOLS_PRODUCT_H
 
@@ -10,11 +7,11 @@
 #include "nccl.h"
 
 enum product_kind {
-    PRODUCT_ALONE,      /* symm's product, of all of A */
-    PRODUCT_GATHERED,   /* symm's product with its all-gather */
-    PRODUCT_GATHER,     /* symm's all-gather, of as many elements as A has */
-    PRODUCT_CUBLAS,     /* a product of all of A */
-    PRODUCT_CUBLAS_NCCL /* an all-gather, then a product */
+    PRODUCT_ALONE,      /* symm's product of all of A */
+    PRODUCT_GATHERED,   /* symm's all-gather and product */
+    PRODUCT_GATHER,     /* symm's all-gather of A alone */
+    PRODUCT_CUBLAS,     /* cuBLAS's product of all of A */
+    PRODUCT_CUBLAS_NCCL /* NCCL's all-gather, then cuBLAS's product */
 };
 
 struct product_variant {
@@ -23,14 +20,14 @@ struct product_variant {
     symm_strategy strategy; /* of PRODUCT_GATHERED */
 };
 
-/* Those of the kind, in the order of the tables; ends with an empty one. */
+/* The variants of a kind, in the order of the tables; ends with an empty one. */
 const struct product_variant *product_variants(symm_matmul_kind kind);
 
-/* On device memory: rows after rows, one matrix after another. */
+/* Device memory: row-major, one matrix after another. */
 struct product_buffers {
     void *a, *b, *c, *d; /* c NULL: beta is 0 */
-    void *part;          /* this rank's rows of A; NULL where nothing is gathered */
-    void *gathered;      /* A again, to be written. Both symmetric. */
+    void *part;          /* this rank's rows of A; NULL: nothing is gathered */
+    void *gathered;      /* the gathered A. Both symmetric. */
 };
 
 struct product_call {
@@ -45,16 +42,15 @@ struct product_call {
     struct cublas_product *theirs; /* by product_prepare() */
 };
 
-/* How many rows of m a rank has, and which is the first of them. */
+/* The number of rows of m that a rank has, and the first of them. */
 int product_rows(int m, int nranks, int rank);
 int product_first_row(int m, int nranks, int rank);
 
-/* Why a variant cannot run at this shape, its peers being there; NULL: it can. */
+/* The reason why a variant cannot run at this shape with its peers open; NULL: it can. */
 const char *product_unavailable(const struct product_variant *variant,
                                 const struct cublas_shape *shape, int nranks);
 
-/* Makes what the call needs. Collective. After a failure, too, product_release() is what follows.
- */
+/* Prepares the call. Collective. product_release() follows in any case. */
 symm_status product_prepare(struct product_call *call);
 void product_release(struct product_call *call);
 
@@ -62,12 +58,12 @@ void product_release(struct product_call *call);
 symm_status product_enqueue(const struct product_call *call);
 
 /*
- * Whether a product with its all-gather is surely by symm's own kernels, on GPUs: then it has the
- * bits of all others that are. Of few rows, unfused, cuBLASLt may have made it.
+ * Whether symm's kernels compute an all-gather-matmul on GPUs: such products have the same bits. Of
+ * few rows the unfused strategy may use cuBLASLt.
  */
 bool product_is_symms(const struct product_call *call);
 
-/* What strategy was taken; "-" where there is none to be taken. */
+/* The strategy of the call; "-": it has none. */
 const char *product_strategy(const struct product_call *call);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Element types on the host: conversions, printing and precision. Nothing reduces types of one byte:
- * all of them count as integers here, by their bits.
+ * Element types on the host: conversions, printing and precision. Nothing reduces types of one
+ * byte: all of them count as integers here, by their bits.
  */
 #ifndef SYMM_TOOLS_ELEMENT_H
 #define SYMM_TOOLS_ELEMENT_H
@@ -52,8 +52,8 @@ double element_ulp(const struct element *e, double x);
 
 /*
  * Whether `got`, an element of a floating type, is a number that is off from `value` by at most
- * `error` and then rounded once. With error 0 only the nearest element is. Beyond the largest number
- * of the type that is infinity.
+ * `error` and then rounded once. With error 0 only the nearest element is. Beyond the largest
+ * number of the type that is infinity.
  */
 bool element_is_near(const struct element *e, double got, double value, double error);
 

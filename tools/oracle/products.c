@@ -8,13 +8,13 @@
 #include "sums.h"
 
 enum {
-    BLOCK = 1024,   /* numbers on their way; even */
-    MAX_STEP = 64,  /* so that no tile of 64 rows and columns goes unseen */
+    BLOCK = 1024,   /* numbers that are converted at once; even */
+    MAX_STEP = 64,  /* so that every tile of 64 x 64 has a compared element */
     LEAST_ROWS = 1, /* for a thread */
     LEAST_FILLED = 64 * BLOCK
 };
 
-/* Products of two numbers, and elements, that a reference may take. */
+/* Limits of a reference: multiplications, and elements. */
 static const uint64_t most_products = (uint64_t)1 << 30, most_elements = (uint64_t)1 << 22;
 
 size_t products_a_count(const struct products *p)
@@ -148,7 +148,7 @@ void products_fill(struct products *p, uint64_t seed, int rank)
 
 /* -------------------------------------------------------------------------------- the reference */
 
-/* One of each `step` of all there are. */
+/* Chooses one of each `step` indices. */
 static void choose(int *out, int n, int step, int all, uint64_t key)
 {
     for (int i = 0; i < n; i++) {

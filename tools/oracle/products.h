@@ -1,8 +1,8 @@
 /*
  * Random matrices, and the check of their product against a reference in double precision.
  *
- * d = alpha a b + beta c, l times: a is [l, m, k], b [l, k, n], c and d [l, m, n], each row after
- * row and all of one type. A is the same on all ranks, b and c are this rank's.
+ * d = alpha a b + beta c, l times: a is [l, m, k], b [l, k, n], c and d [l, m, n], all row-major
+ * and of one type. A is the same on all ranks, b and c differ.
  */
 #ifndef SYMM_TOOLS_PRODUCTS_H
 #define SYMM_TOOLS_PRODUCTS_H
@@ -28,29 +28,28 @@ struct products_verdict {
     /* the first of them, */
     int l, row, column;
     char got[ELEMENT_TEXT], expected[ELEMENT_TEXT]; /* in words */
-    double off, bound;                              /* how far off it is, and may be */
+    double off, bound;                              /* its error, and the largest right one */
 };
 
 /*
- * The eps of sums of k products in fp32: 2^-21 sqrt(k). To k = 16 that is more than their k
- * roundings can come to; beyond, four times what k roundings at random are expected to.
+ * The eps of sums of k products in fp32: 2^-21 sqrt(k). Up to k = 16 it exceeds the largest sum of
+ * their k roundings; beyond, it is four times the expected sum of k random roundings.
  */
 double products_eps(int k);
 
-/* False: memory is short. products_destroy() frees what there is either way. */
+/* False: memory is short. products_destroy() follows in any case. */
 bool products_create(struct products *p);
 void products_destroy(struct products *p);
 
-/* Normally distributed numbers, other ones with each seed; c a part of them. */
+/* Fills a, b and c with normally distributed numbers by the seed. */
 void products_fill(struct products *p, uint64_t seed, int rank);
 
-/* Chooses, by the seed, what is compared, and computes what it should be. False: memory is short.
- */
+/* Chooses the compared elements by the seed, and computes them. False: memory is short. */
 bool products_refer(struct products *p, uint64_t seed);
 
 /*
- * An element is right if it is not further from the reference than eps (|alpha| sum |a| |b| +
- * |beta c|), and half a last place for its own rounding.
+ * An element is right within eps (|alpha| sum |a| |b| + |beta c|) of the reference, plus half a
+ * last place for its own rounding.
  */
 void products_check(const struct products *p, const void *d, struct products_verdict *out);
 
@@ -58,7 +57,7 @@ void products_check(const struct products *p, const void *d, struct products_ver
 size_t products_a_count(const struct products *p);
 size_t products_b_count(const struct products *p);
 size_t products_d_count(const struct products *p);
-/* Of d, those that are compared. */
+/* The compared elements of d. */
 size_t products_compared(const struct products *p);
 
 #endif

@@ -8,7 +8,7 @@
 enum { NREDOPS = 4 }; /* the values of symm_redop, from 0 */
 
 const char *redop_name(symm_redop op);
-/* False: there is none of that name. */
+/* False: there is no such name. */
 bool redop_find(const char *name, symm_redop *out);
 extern const char redop_names[];
 

@@ -1,5 +1,5 @@
-/* Random inputs of a reduction over ranks, and the check of its result. Works through blocks that
- * stay in the cache. */
+/* Random inputs of a reduction over ranks, and the check of its result, in blocks that stay in the
+ * cache. */
 #include "sums.h"
 
 #include <math.h>
@@ -33,8 +33,8 @@ uint64_t sums_seed(uint64_t seed, uint64_t use)
 }
 
 /*
- * A sum of four uniform numbers is bell-shaped; it has 18 bits, and sums of such numbers would be
- * exact in fp32 in any order. The factor from [0.5, 1) fills up the fraction.
+ * A sum of four uniform numbers is bell-shaped, but has 18 bits: sums of such numbers would be
+ * exact in fp32 in any order. The factor from [0.5, 1) fills the fraction.
  */
 static double bell_shaped(uint64_t h)
 {
@@ -69,14 +69,14 @@ static void fill_part(struct part *p)
                      p->end - at < BLOCK ? p->end - at : BLOCK, p->out + at * p->e->nbytes);
 }
 
-/* What a block of elements should come to. */
+/* The right results of a block. */
 struct reference {
-    union element_number in_order[BLOCK]; /* rank by rank, in the type it is done in */
-    union element_number mine[BLOCK];     /* one rank's, of a chain that is its alone */
-    double sum[BLOCK], magnitude[BLOCK];  /* of floating types: of the values and their sizes */
+    union element_number in_order[BLOCK]; /* in rank order, in the type of the arithmetic */
+    union element_number mine[BLOCK];     /* the input of rank q->mine */
+    double sum[BLOCK], magnitude[BLOCK];  /* of floating types: of the inputs, of their sizes */
 };
 
-/* What fp32 would make of it, except of fp64. A double's operation rounded to fp32 is fp32's. */
+/* A double operation that is rounded to fp32 equals the operation in fp32. */
 static double rounded(const struct element *e, double x)
 {
     return e->dtype == SYMM_FLOAT64 ? x : (float)x;
@@ -109,7 +109,7 @@ static void fold_reals(const struct element *e, symm_redop op, union element_num
     }
 }
 
-/* What further calls of a chain make of the sums of integers. */
+/* The further calls of a chain of integer sums. */
 static void chain_integers(const struct sums_asked *q, struct reference *ref, size_t n)
 {
     const uint64_t further = q->links > 1 ? (uint64_t)q->links - 1 : 0;
@@ -156,7 +156,7 @@ static void reference_block(const struct part *p, size_t at, size_t n, struct re
         chain_integers(q, ref, n);
 }
 
-/* Whether there is but one right result, ref->in_order. */
+/* Whether ref->in_order is the only right result. */
 static bool is_exact(const struct part *p)
 {
     const struct sums_asked *q = &p->asked;
@@ -165,7 +165,7 @@ static bool is_exact(const struct part *p)
            (q->rule == SUMS_EXACT && q->links <= 1);
 }
 
-/* A number that may be off by so much. */
+/* A number, and its largest right error. */
 struct estimate {
     double value, bound;
 };
@@ -214,7 +214,7 @@ static struct estimate estimate_alone(const struct part *p, double sum, double m
         const double before = x.bound, most = magnitude - fabs(mine) + fabs(x.value) + before;
 
         x = estimate_call(p, sum - mine + x.value, most);
-        /* What was off stays so, and this here rounds as well, which counts in fp64. */
+        /* The error is inherited, and this reference rounds, too, which counts in fp64. */
         x.bound += inherited * before + 0x1p-51 * most;
     }
     return x;
@@ -296,7 +296,7 @@ static void run_part(void *parts, int index, size_t begin, size_t end)
         fill_part(p);
 }
 
-/* Does count elements in parts that are all like this one. Returns how many. */
+/* Splits count elements into parts that are all like this one. Returns their number. */
 static int run_parts(const struct part *whole, size_t count, struct part parts[PARALLEL_MAX])
 {
     for (int i = 0; i < PARALLEL_MAX; i++)

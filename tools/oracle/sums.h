@@ -10,9 +10,9 @@
 #include "element.h"
 
 /*
- * What a right sum or average is, in floating types: an average is a sum over the ranks' number R,
- * and its bound the sum's over R and one ulp more. Everything else is exact by every rule:
- * integers, which wrap around, minima and maxima.
+ * When a sum or an average of floating types is right. An average is a sum over the R ranks; its
+ * bound is the sum's over R, plus one ulp. Integers, which wrap around, minima and maxima are exact
+ * by every rule, but for the sign of a zero by SUMS_SWITCH. Any NaN equals any other.
  */
 enum sums_rule {
     SUMS_EXACT,  /* added in the order of the ranks, in fp32 or, of fp64, in fp64, divided there,
@@ -36,13 +36,12 @@ struct sums_asked {
     size_t first;     /* of their elements first + i */
     enum sums_rule rule;
     /*
-     * So many calls in a chain of the whole group, each with the output of the one before as input:
-     * each further one multiplies a sum by nranks and leaves anything else alone, but for at most
-     * nranks roundings. 0 is 1.
+     * Calls in a chain: each one's input is the output before, on all ranks. Each further call
+     * multiplies a sum by nranks and leaves other reductions unchanged, but for at most nranks
+     * roundings. 0 is 1.
      */
     int links;
-    /* The chain is of rank mine's elements alone: those of the other ranks are the same in each
-     * call. */
+    /* Only rank mine's input is the output before; the other ranks' are the same in each call. */
     bool alone;
     int mine;
 };
@@ -54,8 +53,8 @@ struct sums_verdict {
 };
 
 /*
- * This rank's input: integers of all bits; floating numbers within [-1, 1], crowded around 0, with
- * a full fraction each.
+ * Fills a rank's input: integers of all bits; floating numbers within [-1, 1], dense around 0, with
+ * full fractions.
  */
 void sums_fill(const struct element *e, void *out, size_t count, uint64_t seed, int rank);
 

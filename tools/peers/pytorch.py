@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What PyTorch's symmetric memory takes for the operations of symm-bench, on GPUs.
+"""Measures PyTorch's symmetric memory by the operations of symm-bench, on GPUs.
 
 usage: symm-run -n RANKS tools/peers/pytorch.py all-reduce|all-gather|reduce-scatter [--json FILE] ...
        torchrun --nproc-per-node RANKS tools/peers/pytorch.py ...
 
-Measures as symm-bench --graph does: CUDA graphs of 20 calls, the variants by turns, the median over the replays on the
+Measures as symm-bench --graph does: CUDA graphs of 20 calls, the variants alternately, the median over the replays on the
 slowest rank; every result is checked before. The JSON is that of symm-bench, so that `symm-bench plot` draws both into
-one picture. Multicast stays off, whatever the environment says, and so its variants are left out.
+one picture. Multicast is always off, so its variants are left out.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ except ImportError as error:
     sys.exit(f"# pytorch.py: no PyTorch with symmetric memory: {error}")
 
 CALLS = 20  # of a graph
-LINE_UP = 16  # barriers before what is measured, during which the host gets ahead of the GPU
+LINE_UP = 16  # barriers before a repetition, during which the host gets ahead of the GPU
 DTYPES = {"bf16": (torch.bfloat16, 2.0**-8), "fp32": (torch.float32, 2.0**-24)}  # and the error of a rounding
 COLUMNS = (("bytes", 11), ("count", 11), ("dtype", 5), ("op", 4), ("algo", 20), ("ranks", 5), ("in_place", 8),
            ("time_us", 11), ("p95_us", 11), ("algbw", 8), ("busbw", 8), ("wrong", 8))
@@ -99,7 +99,7 @@ class Bench:
         }[self.options.operation]
 
     def expected(self, count):
-        """What a right output is, and how far off each element may be."""
+        """The right output, and the largest error of each element."""
         source = self.source[:count]
         if self.options.operation == "all-gather":
             out = torch.empty(count, dtype=self.dtype, device="cuda")
@@ -130,7 +130,7 @@ class Bench:
         return int(total)
 
     def record(self, call):
-        """A graph of the calls, and what the last of them returns."""
+        """A graph of the calls, and the result of the last one."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
             for _ in range(CALLS):
@@ -236,7 +236,7 @@ def main():
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
-    # Graphs are captured on a stream of one's own, and one stream is all that a group may use.
+    # Graphs are captured on a separate stream, and a group may use only one stream.
     with torch.cuda.stream(torch.cuda.Stream()):
         wrong = run(options)
     torch.cuda.synchronize()

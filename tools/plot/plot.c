@@ -71,7 +71,7 @@ static bool draw(char *const *files, int nfiles, const struct plot_style *style,
         argv[n++] = "--roofline";
         argv[n++] = (char *)(uintptr_t)style->roofline;
     }
-    argv[n++] = "--"; /* what follows are files */
+    argv[n++] = "--"; /* only files follow */
     memcpy(all, argv, (size_t)n * sizeof *argv);
     memcpy(all + n, files, (size_t)nfiles * sizeof *files);
     const bool drawn = find_script(script) && run(all, input);

@@ -1,8 +1,8 @@
 /*
- * The face of a job: the process that the user sees. It only passes signals on to the supervisor,
- * its child, and returns the supervisor's verdict. There are two of them so that something is left
- * to clean up when the face is killed with SIGKILL; the kernel then tells the supervisor. When the
- * supervisor is killed, the kernel kills the ranks.
+ * The face of a job: the process that the user sees. It passes signals on to the supervisor, its
+ * child, and returns the supervisor's exit code. With two processes one is left to clean up if the
+ * other is killed with SIGKILL: the kernel signals the supervisor when the face dies, and the ranks
+ * when the supervisor dies.
  */
 #include "launch.h"
 
@@ -17,8 +17,7 @@
 #include "orphans.h"
 #include "supervisor.h"
 
-/* The signals that are meant for the program: those of them that are not ignored, as nohup makes
- * it. */
+/* The signals to pass on, except ignored ones (nohup ignores SIGHUP). */
 static void signals_to_watch(sigset_t *out)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -64,7 +63,7 @@ int launch_ranks(const struct launch *job)
     sigaddset(&blocked, SIGCHLD);
     signal(SIGCHLD, SIG_DFL);
     sigprocmask(SIG_BLOCK, &blocked, &inherited);
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* of what the supervisor leaves behind if it is killed */
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* of the ranks, if the supervisor is killed */
     fflush(NULL);
 
     int error = meeting_create(&meeting, job->nranks);
@@ -73,10 +72,10 @@ int launch_ranks(const struct launch *job)
         error = errno;
     }
     if (supervisor == 0) {
-        /* A group of its own, so that Ctrl-C comes once, through the face. */
+        /* Another process group, so that Ctrl-C arrives once, through the face. */
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGTERM);
-        if (getppid() != face) { /* killed before that: nobody has told */
+        if (getppid() != face) { /* the face died before prctl() */
             meeting_destroy(&meeting);
             _exit(LAUNCH_CANNOT_EXECUTE);
         }

@@ -1,6 +1,6 @@
 /*
- * Starts the ranks of a job on this host, watches over them, and leaves nothing behind: no process
- * (grandchildren included), no socket, no file.
+ * Starts and supervises the ranks of a job on this host. Leaves no process (grandchildren
+ * included), no socket and no file.
  */
 #ifndef SYMM_TOOLS_LAUNCH_H
 #define SYMM_TOOLS_LAUNCH_H
@@ -12,11 +12,11 @@ struct launch {
     int nranks;         /* 1 .. SYMM_MAX_RANKS */
     char *const *argv;  /* the program, looked for in PATH, and its arguments */
     const char *driver; /* SYMM_DRIVER of the ranks; NULL: as it is */
-    bool keep_going;    /* do not stop the others when a rank fails */
+    bool keep_going;    /* do not stop the other ranks when one fails */
     double timeout_s;   /* 0: none */
 };
 
-/* How a job ends when it is not a rank's own exit code. */
+/* Exit codes of a job that are not those of a rank. */
 enum {
     LAUNCH_TIMED_OUT = 124,
     LAUNCH_CANNOT_EXECUTE = 126,

@@ -32,7 +32,7 @@ int meeting_create(struct meeting *m, int nranks)
     if (error || (chosen && *chosen))
         return error;
     int length = snprintf(m->dir, sizeof m->dir, "%s/symm-run-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    /* Without a folder of its own the job still runs, in the folder that all jobs share. */
+    /* Without its own folder the job still runs, in the folder that all jobs share. */
     if (length >= (int)sizeof m->dir || !mkdtemp(m->dir))
         m->dir[0] = 0;
     return 0;

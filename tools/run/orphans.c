@@ -22,7 +22,7 @@ static pid_t parent_of(const char *pid)
     FILE *file = fopen(path, "re");
     if (!file)
         return 0;
-    /* The name stands in parentheses and may contain any character, parentheses too. */
+    /* The name is in parentheses and may contain any character, parentheses too. */
     const char *rest = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
     if (!rest || sscanf(rest + 1, " %c %d", &state, &parent) != 2)
         parent = 0;
@@ -49,15 +49,13 @@ static int signal_children(int sig)
 
 int orphans_end(int grace_ms)
 {
-    /* As long again for the kernel to end what was killed; a process stuck in a driver may take for
-     * ever. */
+    /* After SIGKILL the same time again; a process that is stuck in a driver may never end. */
     for (int ms = 0, pause_ms = 10; ms <= 2 * grace_ms; ms += pause_ms) {
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
         if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
             return 0;
-        /* Not at every turn: a handler that is cleaning up is left to do so. New orphans appear as
-         * parents end. */
+        /* Every 500 ms, so that handlers can clean up; new orphans appear as parents end. */
         if (ms >= grace_ms)
             signal_children(SIGKILL);
         else if (ms % 500 == 0)

@@ -1,7 +1,7 @@
 /*
- * The parent of all ranks. Each rank leads a process group of its own, so that what it starts can
- * be signalled with it. A rank that has ended stays a zombie until the job is over: its number
- * cannot become another group's meanwhile.
+ * The parent of all ranks. Each rank leads a process group, so that its children are signalled with
+ * it. A rank that has ended stays a zombie until the job is over, so that its process id is not
+ * reused.
  */
 #include "supervisor.h"
 
@@ -20,9 +20,8 @@
 #include "orphans.h"
 
 enum {
-    NOTICE_MS = 250, /* from a rank's failure to SIGTERM: the others may say what they see of it */
-    BLAME_MS =
-        1000, /* the same when the rank blames another, which then is about to end by itself */
+    NOTICE_MS = 250, /* from a rank's failure to SIGTERM: time for the messages of other ranks */
+    BLAME_MS = 1000, /* the same if the rank blames another one, which will end by itself */
     EXIT_BLAMES = 75 /* EX_TEMPFAIL: "another rank failed", by the convention of symm's programs */
 };
 
@@ -80,8 +79,7 @@ static void stop(struct supervisor *s)
 static void become_rank(const struct launch *job, const struct meeting *meeting, int rank,
                         const sigset_t *inherited, int report)
 {
-    /* A terminal's input would stop a background group; there is nobody to say whose the input is
-     * either. */
+    /* Reading from a terminal would stop a background group. */
     if (rank > 0 || isatty(STDIN_FILENO)) {
         int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -119,7 +117,7 @@ static int start_rank(struct supervisor *s, const struct meeting *meeting,
         error = errno;
     close(report[1]);
     if (pid > 0) {
-        setpgid(pid, pid); /* whoever comes first: from here on the group exists */
+        setpgid(pid, pid); /* here and in the child: from now on the group exists */
         s->ranks[rank] = (struct rank){.pid = pid};
         s->nstarted++;
         s->nrunning++;
@@ -131,7 +129,7 @@ static int start_rank(struct supervisor *s, const struct meeting *meeting,
     return error;
 }
 
-/* How well the end of a rank explains the end of a job, if several are found at once. */
+/* How well the end of a rank explains the end of the job, if several have ended. */
 static int weight(const struct rank *r)
 {
     return r->sig ? 3 : r->code != EXIT_BLAMES ? 2 : 1;
@@ -259,7 +257,7 @@ static void check_clocks(struct supervisor *s)
     }
 }
 
-/* Passes a signal on. A second one that asks for an end gets it. */
+/* Passes a signal on. The second one that asks for an end kills the ranks. */
 static void pass_on(struct supervisor *s, int sig)
 {
     bool ends = sig != SIGUSR1 && sig != SIGUSR2;
@@ -288,7 +286,7 @@ static void watch(struct supervisor *s, const sigset_t *watched, pid_t face)
             stop(s);
         else if (sig > 0 && sig != SIGCHLD)
             pass_on(s, sig);
-        judge(s); /* before the clocks: who ended in time is not late */
+        judge(s); /* before the clocks: a rank that has ended in time is not late */
         if (s->nrunning > 0)
             check_clocks(s);
     }

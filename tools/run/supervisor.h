@@ -1,5 +1,4 @@
-/* One process that is the parent of all ranks of a job: starts them, judges how they end, stops
- * them. */
+/* The parent process of all ranks of a job: starts them, judges their ends, stops them. */
 #ifndef SYMM_TOOLS_SUPERVISOR_H
 #define SYMM_TOOLS_SUPERVISOR_H
 

@@ -13,7 +13,7 @@ static const char tool[] = "symm-bench";
 
 enum { MAX_OPTIONS = 64, PAST_LETTERS = 256 };
 
-/* --------------------------------------------------------------------------------------- parsing */
+/* -------------------------------------------------------------------------------------- parsing */
 
 /* Options of one field are one option to getopt_long(): --iter is not ambiguous. */
 static void make_getopt(struct option long_options[MAX_OPTIONS], char letters[MAX_OPTIONS])
@@ -121,7 +121,7 @@ static void settle(struct bench_options *o)
     o->cublas = o->peers ? bench_options_want(o->peers, "cublas") : is_product;
 }
 
-/* ---------------------------------------------------------------------------------------- checks */
+/* --------------------------------------------------------------------------------------- checks */
 
 /* Each option by itself, when the command is known. Returns -1 or an exit code, as all checks. */
 static int check_options(const struct bench_options *o, const bool *given)
@@ -228,7 +228,7 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out)
     return check_together(out);
 }
 
-/* ----------------------------------------------------------------------------------------- lists */
+/* ---------------------------------------------------------------------------------------- lists */
 
 bool bench_options_want(const char *list, const char *item)
 {

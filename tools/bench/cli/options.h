@@ -66,7 +66,7 @@ struct bench_options {
     double timeout_s; /* 0: SYMM_TIMEOUT_MS */
 };
 
-/* Returns -1 if the run is to go on, else the exit code of the tool; the reason has been printed. */
+/* Returns -1 if the run goes on, else the exit code of the tool; the reason has been printed. */
 int bench_options_parse(int argc, char **argv, struct bench_options *out);
 
 /* Whether a list has the item, or is "all". */

@@ -26,8 +26,7 @@ struct collective {
     int64_t wrong;
 };
 
-/* The calls of a chain that cannot leave the range of the type: where the output can be input, each
- * multiplies a sum by the ranks. */
+/* The longest chain in the range of the type: each call multiplies a sum by the ranks. */
 static int longest_chain(const struct collective *c)
 {
     const struct element *e = c->s.options->element;
@@ -39,8 +38,7 @@ static int longest_chain(const struct collective *c)
     return each * NOPS > largest ? (int)(largest / each) : NOPS;
 }
 
-/* The defaults that depend on the driver: an emulated operation takes as long as thousands of real
- * ones. */
+/* Defaults that depend on the driver: an emulated call takes as long as thousands of real ones. */
 static void settle_defaults(struct collective *c)
 {
     struct bench_options *o = c->s.options;
@@ -64,7 +62,7 @@ static void settle_defaults(struct collective *c)
 
 /* ---------------------------------------------------------------------------------------- peers */
 
-/* Two buffers, or one in place, that NCCL knows as symmetric. Collective. */
+/* Allocates the buffers that are registered with NCCL. Collective. */
 static symm_status open_symmetric_peer(struct collective *c)
 {
     struct collective_measure *m = &c->measure;
@@ -109,7 +107,7 @@ static const char *why_not(const struct collective *c, const struct variant *v)
     return o->operation->unavailable(c->s.group, v, o->element, o->op);
 }
 
-/* Puts a variant on the list; with a reason, says why it cannot run. */
+/* Adds a variant; with a reason reports that it cannot run. */
 static symm_status take(struct collective *c, const struct variant *v, const char *reason)
 {
     const struct bench_options *o = c->s.options;
@@ -144,7 +142,7 @@ out:
 
 /* --------------------------------------------------------------------------------------- report */
 
-/* "-" where nothing is reduced. */
+/* "-": the operation reduces nothing. */
 static const char *op_name(const struct bench_options *o)
 {
     return o->operation->reduces ? redop_name(o->op) : "-";

@@ -1,4 +1,4 @@
-/* One size: every variant checked and timed, by turns. */
+/* Measures all variants of an operation at one size. */
 #include "collective_measure.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ struct trial {
     uint64_t seed; /* of the input */
 };
 
-/* Whether a repetition leaves other data than it found. */
+/* Whether a repetition overwrites its input. */
 static bool uses_up_input(const struct collective_measure *m)
 {
     return m->s->options->in_place || m->s->options->timing == TIMING_CHAIN;
@@ -45,7 +45,7 @@ symm_status collective_measure_create(struct collective_measure *m, uint64_t mos
     if (uses_up_input(m))
         TRY(symm_device_alloc(s->ctx, n, (void **)&m->saved));
     TRY(symm_fill(m->ours.out, 0, n, s->stream));
-    /* Zeros would be faster than data are. */
+    /* Zeros would be faster than random data. */
     sums_fill(o->element, m->host, count, s->seed, s->rank);
     TRY(symm_copy(m->ours.in, m->host, nbytes, s->stream));
     if (m->theirs.in)
@@ -72,7 +72,7 @@ void collective_measure_destroy(struct collective_measure *m)
 
 /* ------------------------------------------------------------------------------------ one trial */
 
-/* The i-th call of a repetition; in a chain in and out change places. */
+/* The i-th call of a repetition; a chain swaps in and out. */
 static struct operation_call nth_call(const struct trial *t, int i)
 {
     struct operation_call call = t->call;
@@ -111,7 +111,7 @@ static size_t out_nbytes(const struct collective_measure *m, const struct operat
     return operation_out_count(m->operation, call->count, m->s->nranks) * call->element->nbytes;
 }
 
-/* This rank's random input, into the input and its copy; and a poisoned output. */
+/* Random input, its copy, and a poisoned output. */
 static symm_status offer(void *what, uint64_t seed)
 {
     struct trial *t = what;
@@ -130,7 +130,7 @@ out:
     return st;
 }
 
-/* Puts the input back as it was. */
+/* Restores the input. */
 static symm_status prepare(const void *what)
 {
     const struct trial *t = what;

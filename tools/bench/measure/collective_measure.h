@@ -1,4 +1,4 @@
-/* One size: every variant checked and timed, by turns. */
+/* Measures all variants of an operation at one size. */
 #ifndef SYMM_BENCH_COLLECTIVE_MEASURE_H
 #define SYMM_BENCH_COLLECTIVE_MEASURE_H
 
@@ -7,23 +7,23 @@
 
 enum { MEASURE_MAX_VARIANTS = 16 };
 
-/* A pair of buffers of the same kind; in place they are one. */
+/* Input and output; in place they are one buffer. */
 struct buffer_pair {
     char *in, *out;
 };
 
-/* What all sizes of a run share. */
+/* Shared by all sizes of a run. */
 struct collective_measure {
     struct session *s;
     const struct operation *operation;
-    const struct variant *variants[MEASURE_MAX_VARIANTS]; /* those that run here */
+    const struct variant *variants[MEASURE_MAX_VARIANTS]; /* that run here */
     int nvariants;
     struct nccl *nccl;
     int nops; /* of one repetition */
     struct buffer_pair ours;
-    struct buffer_pair theirs; /* NCCL's, for its symmetric variant; filled in by the caller */
-    char *saved;               /* the input, where it does not stay; else NULL */
-    char *host;                /* a buffer on its way, or as it should be */
+    struct buffer_pair theirs; /* registered with NCCL, by the caller */
+    char *saved;               /* a copy of the input; NULL: calls leave it as it is */
+    char *host;                /* room for a buffer on the host */
 };
 
 struct collective_row {
@@ -33,15 +33,15 @@ struct collective_row {
 };
 
 /*
- * Allocates for sizes of at most so many bytes. Collective. After a failure, and when done,
- * collective_measure_destroy() frees what there is; the symmetric memory goes with the context.
+ * Allocates buffers for sizes up to `most` bytes. Collective. collective_measure_destroy() follows
+ * in any case; the symmetric memory goes with the context.
  */
 symm_status collective_measure_create(struct collective_measure *m, uint64_t most);
 void collective_measure_destroy(struct collective_measure *m);
 
 /*
- * Measures the size that the operation has nearest to nbytes. Collective. `use` numbers the sizes:
- * each gets data of its own. rows[i] is of variants[i].
+ * Measures the size of the operation that is nearest to nbytes. Collective. `use` numbers the
+ * sizes, so that each has other data. rows[i] is of variants[i].
  */
 symm_status measure_size(struct collective_measure *m, uint64_t nbytes, uint64_t use,
                          struct collective_row *rows);

@@ -1,10 +1,10 @@
-/* Which of several variants is the fastest from which size on. */
+/* From which size on a variant is the fastest. */
 #include "crossover.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Less of the time than this is no reason for another row. */
+/* Another row needs less than this part of the time. */
 static const double clearly = 0.98;
 
 static int fastest(const double *times, int n)
@@ -16,7 +16,7 @@ static int fastest(const double *times, int n)
     return best;
 }
 
-/* Between the last size and this one, where `next` becomes as fast as the winner until now. */
+/* The size after the last one at which `next` becomes as fast as the fastest so far. */
 static uint64_t crossing(const struct crossover *w, uint64_t nbytes, const double *times, int next)
 {
     const double behind = fmax(w->times[next] - w->times[w->variant], 0),

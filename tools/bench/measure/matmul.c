@@ -47,7 +47,7 @@ static const struct product_variant *variants(const struct matmul *b)
     return product_variants(gathers(b) ? SYMM_ALL_GATHER_MATMUL : SYMM_MATMUL);
 }
 
-/* The defaults that depend on the driver. */
+/* Defaults that depend on the driver. */
 static void settle_defaults(struct matmul *b)
 {
     struct bench_options *o = b->s.options;
@@ -107,9 +107,9 @@ static symm_status open_peers(struct matmul *b)
     return st;
 }
 
-/* ----------------------------------------------------------------------------------------- variants */
+/* ------------------------------------------------------------------------------------- variants */
 
-/* Whether the options want it. Peers that have not been named are wanted where there are any. */
+/* Whether the options want it. Without --peer all peers are wanted. */
 static bool is_wanted(const struct matmul *b, const struct product_variant *variant)
 {
     const struct bench_options *o = b->s.options;
@@ -141,7 +141,7 @@ static const char *why_not(const struct matmul *b, const struct product_variant 
     return product_unavailable(variant, shape, b->s.nranks);
 }
 
-/* By which option a variant was asked for. */
+/* A variant that cannot run, with the option that names it. */
 static struct unavailable absent(const struct matmul *b, const struct product_variant *variant,
                                  const char *reason)
 {
@@ -160,8 +160,8 @@ static struct unavailable absent(const struct matmul *b, const struct product_va
 }
 
 /*
- * Lists the variants that run at a shape. Reports the others: once, since their reasons hold for most
- * shapes, but a variant that was named at every shape, where it ends the run.
+ * Lists the variants that run at a shape. Reports the others at the first shape. A variant that an
+ * option names is refused at any shape.
  */
 static symm_status choose_ways(struct matmul *b, const struct cublas_shape *shape, bool first,
                                const struct product_variant **out, int *n)

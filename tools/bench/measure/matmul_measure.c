@@ -1,4 +1,4 @@
-/* One shape of a product: every variant checked and timed, by turns, on the same data. */
+/* Measures all variants of a product at one shape, on the same data. */
 #include "matmul_measure.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 enum { POISON = 0xff /* a NaN in every floating type */ };
 
-/* No process has as many bytes; beyond them sizes could wrap. */
+/* No process has this memory; larger sizes could wrap. */
 static const double too_many_bytes = 0x1p47;
 
 /* A variant at this shape. */
@@ -30,8 +30,8 @@ struct round {
     bool has_data;             /* by this seed: */
     uint64_t seed;
     char *got;          /* d on the host */
-    char *kept;         /* the same as the first strategy has left it, */
-    const char *keeper; /* its name; NULL: none has */
+    char *kept;         /* d of the first strategy, */
+    const char *keeper; /* its name; NULL: none yet */
     struct entry entries[MATMUL_MAX_VARIANTS];
     struct subject subjects[MATMUL_MAX_VARIANTS];
     int n;
@@ -129,7 +129,7 @@ static symm_status release(struct round *r, symm_status st)
 
 /* ------------------------------------------------------------------------------------- the data */
 
-/* This rank's rows of A, which lie apart if there are several matrices. */
+/* Copies this rank's rows of each matrix A. */
 static symm_status offer_part(const struct round *r)
 {
     const struct session *s = r->m->s;
@@ -205,8 +205,8 @@ static void complain(const struct round *r, const struct entry *e, const struct 
 }
 
 /*
- * All strategies have the same result, to the bit, where symm's kernels multiply. Returns how many
- * elements have not.
+ * Counts the elements that differ from the first strategy's. All strategies have the same bits
+ * where symm's kernels multiply.
  */
 static uint64_t differing(struct round *r, const struct entry *e)
 {
@@ -280,7 +280,7 @@ out:
     return st;
 }
 
-/* The time of the variant of that kind; NAN: it is not there. */
+/* The time of the variant of this kind; NAN: not measured. */
 static double time_of(const struct round *r, const struct matmul_row *rows, enum product_kind kind)
 {
     for (int i = 0; i < r->n; i++) {
@@ -290,7 +290,7 @@ static double time_of(const struct round *r, const struct matmul_row *rows, enum
     return NAN;
 }
 
-/* What follows from the times alone. */
+/* Columns that follow from the times. */
 static void compare(const struct round *r, struct matmul_row *rows)
 {
     const bool gathers = r->m->s->options->command == BENCH_ALL_GATHER_MATMUL;

@@ -1,4 +1,4 @@
-/* One shape of a product: every variant checked and timed, by turns, on the same data. */
+/* Measures all variants of a product at one shape, on the same data. */
 #ifndef SYMM_BENCH_MATMUL_MEASURE_H
 #define SYMM_BENCH_MATMUL_MEASURE_H
 
@@ -7,7 +7,7 @@
 
 enum { MATMUL_MAX_VARIANTS = 8 };
 
-/* What all shapes of a run share. */
+/* Shared by all shapes of a run. */
 struct matmul_measure {
     struct session *s;
     struct nccl *nccl;
@@ -16,23 +16,23 @@ struct matmul_measure {
 };
 
 struct matmul_row {
-    const char *strategy; /* that was taken */
+    const char *strategy; /* that ran */
     double time_us, p95_us;
-    double tflops;  /* of one rank; these are NAN where there is nothing to be said */
-    double speedup; /* over the peer's variant: an all-gather and a product, or a product */
-    double hidden;  /* how much of symm's all-gather goes on beside the product */
+    double tflops;  /* of one rank; this and the next ones: NAN where undefined */
+    double speedup; /* over the peers' all-gather and product, or product */
+    double hidden;  /* the share of symm's all-gather behind the product */
     int64_t wrong;  /* -1: not checked */
 };
 
-/* What --check compares of each rank's result. */
+/* The part of each rank's result that --check compares. */
 struct matmul_sample {
-    int step; /* one row and one column of so many; 1: all */
+    int step; /* one row and one column of each `step`; 1: all */
     uint64_t compared, all;
 };
 
 /*
- * Measures the variants at a shape. Collective. `use` numbers the shapes: each gets data of its own.
- * rows[i] is of variants[i].
+ * Measures the variants at a shape. Collective. `use` numbers the shapes, so that each has other
+ * data. rows[i] is of variants[i].
  */
 symm_status matmul_measure_shape(struct matmul_measure *m, const struct cublas_shape *shape,
                                  const struct product_variant *const *variants, int nvariants,

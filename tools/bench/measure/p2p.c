@@ -1,4 +1,4 @@
-/* symm-bench p2p: what links, kernels and copy engines can do. */
+/* symm-bench p2p: links by kernels and copy engines, and the latency of signals. */
 #include "p2p.h"
 
 #include <stdio.h>

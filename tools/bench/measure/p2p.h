@@ -1,4 +1,4 @@
-/* symm-bench p2p: what the links and the ways to use them can do. */
+/* symm-bench p2p: measures links by kernels and copy engines, and the latency of signals. */
 #ifndef SYMM_BENCH_P2P_H
 #define SYMM_BENCH_P2P_H
 

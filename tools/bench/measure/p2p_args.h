@@ -1,4 +1,4 @@
-/* What the kernels of symm-bench p2p get, and what their modes are. */
+/* Arguments and modes of the kernels of symm-bench p2p. */
 #ifndef SYMM_BENCH_P2P_ARGS_H
 #define SYMM_BENCH_P2P_ARGS_H
 
@@ -8,16 +8,13 @@ enum { P2P_THREADS_MAX = 512, P2P_SHARED_BYTES = 32 << 10 };
 
 /* How a kernel moves bytes. */
 enum {
-    P2P_STORE, /* loads near, stores far */
-    P2P_LOAD,  /* loads far, stores near */
+    P2P_STORE, /* local loads, remote stores */
+    P2P_LOAD,  /* remote loads, local stores */
     P2P_BULK_PUT,
     P2P_BULK_GET
 };
 
-/*
- * Slice i of a buffer of nbytes goes to, or comes from, rank[i]; it lies in the same place on both
- * sides.
- */
+/* Slice i of a buffer of nbytes goes to, or comes from, the same place on rank[i]. */
 typedef struct p2p_args {
     symm_view view;
     symm_signal_pad *pad;

@@ -18,7 +18,7 @@ SYMM_DEV slice slice_of(const p2p_args &a, int i)
     return part_of({0, a.nbytes}, (uint32_t)i, (uint32_t)a.nslices);
 }
 
-/* What a rank has at a word of src. */
+/* The word of src at an index on a rank. */
 SYMM_DEV uint32_t word_of(uint32_t seed, int rank, uint64_t index)
 {
     uint64_t x = (uint64_t)seed << 32 ^ (uint64_t)rank << 52 ^ index;
@@ -36,7 +36,7 @@ SYMM_KERNEL(p2p_fill, p2p_args, a, P2P_THREADS_MAX)
         symm_dev_store_one(words + i, word_of(a.seed, a.view.rank, i));
 }
 
-/* Counts the words of dst that are not those of the rank that each slice comes from. */
+/* Counts the words of dst that differ from those of each slice's origin. */
 SYMM_KERNEL(p2p_check, p2p_args, a, P2P_THREADS_MAX)
 {
     const uint32_t *const words = reinterpret_cast<const uint32_t *>(a.dst);
@@ -65,7 +65,7 @@ SYMM_KERNEL(p2p_move, p2p_args, a, P2P_THREADS_MAX)
             symm_dev_copy(dst, symm_dev_peer(v, src, a.rank[s]), nbytes);
         else if (threadIdx.x == 0 && a.mode == P2P_BULK_PUT)
             symm_dev_put_bulk(v, dst, src, nbytes, a.rank[s], shared, sizeof shared);
-        else if (threadIdx.x == 0) /* a put to oneself of what another has */
+        else if (threadIdx.x == 0) /* a put to this rank from another one's memory */
             symm_dev_put_bulk(v, dst, symm_dev_peer(v, src, a.rank[s]), nbytes, v.rank, shared,
                               sizeof shared);
     }
@@ -89,7 +89,7 @@ SYMM_KERNEL(p2p_ping_signal, p2p_args, a, 32)
 
 /*
  * The same with packets: the epoch as flag, a slot a round. Each ball is the answer to the one
- * before, so nobody sends into a slot that has not been read in the epoch before.
+ * before, so that no rank sends into a slot that has not been read in the epoch before.
  */
 SYMM_KERNEL(p2p_ping_packet, p2p_args, a, 32)
 {

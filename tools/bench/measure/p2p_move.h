@@ -1,4 +1,4 @@
-/* One row of symm-bench p2p: bytes that move in one way, in one pattern of ranks. */
+/* One row of symm-bench p2p: how bytes move, and between which ranks. */
 #ifndef SYMM_BENCH_P2P_MOVE_H
 #define SYMM_BENCH_P2P_MOVE_H
 
@@ -36,7 +36,7 @@ struct p2p_room {
     uint32_t threads, rounds;
 };
 
-/* For moves of at most so many bytes; s, threads and rounds are set. Collective. */
+/* Allocates for moves of up to `most` bytes; s, threads and rounds are set. Collective. */
 symm_status p2p_room_create(struct p2p_room *room, uint64_t most);
 /* The symmetric memory goes with the context. */
 void p2p_room_destroy(struct p2p_room *room);
@@ -54,7 +54,7 @@ struct p2p_move {
 /* Fills in the arguments of this rank by the first members. */
 void p2p_plan(struct p2p_move *m);
 
-/* What is p2p_move. */
+/* `what` is a struct p2p_move. */
 extern const struct subject_kind p2p_kind;
 
 #endif

@@ -1,4 +1,4 @@
-/* What every command that runs on ranks begins and ends with. */
+/* Beginning and end of every command that runs on ranks. */
 #include "session.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static void name_device(struct session *s)
         snprintf(s->device, sizeof s->device, "unknown device");
 }
 
-/* Rank 0's seed is everyone's. Collective. */
+/* All ranks take the seed of rank 0. Collective. */
 static symm_status agree_on_seed(struct session *s)
 {
     uint64_t mine = s->options->seed, all[SYMM_MAX_RANKS];
@@ -43,7 +43,7 @@ static symm_status agree_on_seed(struct session *s)
     return st;
 }
 
-/* Opens the report; only rank 0 can fail, but all ranks learn of it. Collective. */
+/* Opens the report. Only rank 0 can fail; all ranks return its status. Collective. */
 static symm_status open_report(struct session *s)
 {
     int failed, all[SYMM_MAX_RANKS];
@@ -94,7 +94,7 @@ void session_introduce(struct session *s, const char *what)
 
     snprintf(version, sizeof version, "%d.%d.%d", SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
              SYMM_VERSION_PATCH);
-    /* As text: a JSON number may lose bits of it. */
+    /* As text: a JSON number may lose bits. */
     snprintf(seed, sizeof seed, "0x%" PRIx64, s->seed);
     report_head(s->report,
                 json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s}", "version", version, "operation",
@@ -179,7 +179,7 @@ bool session_failed(struct session *s, symm_status st, const char *peer_error, c
         fprintf(stderr, "# symm-bench: %s\n", error);
     else if (!s->refused || s->rank == 0)
         fprintf(stderr, "# rank %d: %s\n", symm_rank(s->group), error);
-    /* A failure of this rank alone must not leave the others waiting. */
+    /* So that the other ranks do not wait after a failure of this rank alone. */
     if (s->ctx && !s->refused)
         symm_abort(s->group, error);
     return true;

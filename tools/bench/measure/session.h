@@ -1,4 +1,4 @@
-/* What every command that runs on ranks begins and ends with. */
+/* Beginning and end of every command that runs on ranks. */
 #ifndef SYMM_BENCH_SESSION_H
 #define SYMM_BENCH_SESSION_H
 
@@ -22,54 +22,49 @@ struct session {
     symm_event begin, end;
     struct report *report;
     bool emulated;
-    uint64_t seed; /* all ranks' */
+    uint64_t seed; /* the same on all ranks */
     char device[256], why_driver[512];
     char trouble[512]; /* an error that is not symm's own */
     bool refused;      /* by session_refuse() */
 };
 
-/* Collective. After a failure, too, session_close() is what follows. */
+/* Collective. session_close() follows in any case. */
 symm_status session_open(struct session *s, struct bench_options *options);
 
 /* For symm_config; 0: the default. */
 int session_timeout_ms(const struct bench_options *o);
 
-/*
- * The opening of the report: what is the same for all commands, on the standard output and in the
- * JSON. `what` is the command's name.
- */
+/* Opens the report with the lines and members of all commands. `what` is the command's name. */
 void session_introduce(struct session *s, const char *what);
 
 /*
- * Ends a run that cannot be done as asked for. All ranks come here with the same reason, which
- * `format` says; rank 0 prints it. Returns ERROR_UNSUPPORTED.
+ * Refuses a run: all ranks call it with the same reason, and rank 0 prints it. Returns
+ * ERROR_UNSUPPORTED.
  */
 symm_status session_refuse(struct session *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What cannot run, and why. */
+/* An item that cannot run. */
 struct unavailable {
-    const char *option, *list; /* --option LIST, by which it was asked for */
+    const char *option, *list; /* --option LIST names it, or "all" does */
     const char *name;          /* the item of the list */
-    const char *shown;         /* in the report */
+    const char *shown;         /* its name in the report */
     const char *reason;
 };
 
-/* Reports it. Refuses the run if the list has its name: only `all` leaves out what cannot run. */
+/* Reports it, and refuses the run if the list names it: only "all" leaves items out. */
 symm_status session_unavailable(struct session *s, const struct unavailable *what);
 
 /* Refuses a run that has reported no row. */
 symm_status session_measured(struct session *s);
 
-/* The worst of all ranks' n numbers, each by itself. Collective. */
+/* The largest of all ranks' numbers, for each of n. Collective. */
 symm_status session_worst(struct session *s, const float *mine, int n, float *out);
 
 /* The sum of all ranks' numbers. Collective. */
 symm_status session_sum(struct session *s, uint64_t mine, int64_t *out);
 
-/*
- * Says what has failed and tells the others. `error` gets it; returns whether there was a failure.
- */
+/* Prints a failure, stores it in `error` and aborts the group. Returns whether there was one. */
 bool session_failed(struct session *s, symm_status st, const char *peer_error, char error[1024]);
 
 /* Writes the report and releases everything. Returns whether all of that went well. */

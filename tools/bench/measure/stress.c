@@ -1,4 +1,4 @@
-/* symm-bench stress: random calls of everything there is, each result checked. */
+/* symm-bench stress: random calls of every collective, each result checked. */
 #include "stress.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static double now(void)
 
 /* ----------------------------------------------------------------------------------- the rounds */
 
-/* An algorithm that was named has to run. */
+/* Refuses an algorithm that is named and does not run. */
 static symm_status check_algos(struct session *s)
 {
     const char *list = s->options->algos;
@@ -107,7 +107,7 @@ out:
 
 /* --------------------------------------------------------------------------------- opening, end */
 
-/* A group of the ranks that are even, or odd, as this one is. */
+/* A group of the even ranks, or of the odd ones. */
 static symm_status create_half(struct stress *x, symm_group **out)
 {
     int ranks[SYMM_MAX_RANKS], n = 0;

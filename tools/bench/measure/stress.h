@@ -1,4 +1,4 @@
-/* symm-bench stress: random calls of everything there is, each result checked. */
+/* symm-bench stress: random calls of every collective, each result checked. */
 #ifndef SYMM_BENCH_STRESS_H
 #define SYMM_BENCH_STRESS_H
 

@@ -1,4 +1,4 @@
-/* What the kernel of symm-bench stress gets. */
+/* Arguments of the kernel of symm-bench stress. */
 #ifndef SYMM_BENCH_STRESS_ARGS_H
 #define SYMM_BENCH_STRESS_ARGS_H
 

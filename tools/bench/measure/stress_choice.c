@@ -1,4 +1,4 @@
-/* What symm-bench stress does next. */
+/* The random calls of symm-bench stress. */
 #include "stress_choice.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static bool one_in(struct stress_stream *s, uint64_t n)
     return stress_below(s, n) == 0;
 }
 
-/* Often a corner, else anything: each power of two is as likely as another. */
+/* Often a corner case, else any count; each power of two is equally likely. */
 static size_t choose_count(struct stress_stream *s, uint64_t most)
 {
     uint64_t bits = 0;
@@ -36,7 +36,8 @@ static size_t choose_count(struct stress_stream *s, uint64_t most)
     return (size_t)(count < most ? count : most);
 }
 
-/* The which-th wanted variant, of whatever operation, into c. Returns how many there are to it. */
+/* Stores the wanted variant number `which`, over all operations. Returns the number of variants so
+ * far. */
 static uint64_t find_variant(const struct bench_options *o, uint64_t which, struct stress_choice *c)
 {
     uint64_t n = 0;
@@ -54,7 +55,7 @@ static uint64_t find_variant(const struct bench_options *o, uint64_t which, stru
     return n;
 }
 
-/* Looks for a type and an op with which the variant runs, from the pair of that number on. */
+/* Finds a type and an op that the variant runs with, from number `pair` on. */
 static bool find_pair(symm_group *world, uint64_t pair, struct stress_choice *c)
 {
     uint64_t npairs = 0;
@@ -70,7 +71,7 @@ static bool find_pair(symm_group *world, uint64_t pair, struct stress_choice *c)
     return false;
 }
 
-/* A variant, a type and an op; if the variant runs with none of them, the next variant. */
+/* Chooses a variant, a type and an op. A variant that never runs is replaced by the next one. */
 static void choose_variant(struct stress_stream *s, const struct bench_options *o,
                            symm_group *world, struct stress_choice *c)
 {
@@ -99,7 +100,7 @@ bool stress_runs(symm_group *world, const char *variant)
     return false;
 }
 
-/* Whether the output, which in place is where the input is, is the same place on all ranks. */
+/* Whether the output is at the same place of symmetric memory on all ranks. */
 static bool out_symmetric(const struct stress_choice *c)
 {
     return !c->uneven && (c->in_place ? c->in_memory : c->out_memory) == STRESS_SYMMETRIC;
@@ -138,7 +139,7 @@ struct stress_choice stress_choose(struct stress_stream *s, const struct bench_o
     if (one_in(s, 4) && !operation_by_switch(c.variant))
         c.flags |= SYMM_DETERMINISTIC;
     c.repeats = 1 + (int)stress_below(s, STRESS_MAX_REPEATS);
-    /* Few enough for the blocks of all groups to be resident together, in whatever order. */
+    /* Few enough blocks that those of all groups are resident at the same time. */
     c.max_blocks = one_in(s, 4) ? 1 + (uint32_t)stress_below(s, 4) : 32;
     c.seed = stress_draw(s);
     c.late_seed = stress_draw(s);

@@ -1,4 +1,4 @@
-/* What symm-bench stress does next: the same on all ranks, since it follows from the seed alone. */
+/* The random calls of symm-bench stress: the seed determines them, so that all ranks agree. */
 #ifndef SYMM_BENCH_STRESS_CHOICE_H
 #define SYMM_BENCH_STRESS_CHOICE_H
 
@@ -18,17 +18,17 @@ struct stress_choice {
     size_t count;
     bool in_place, graph;
     enum stress_memory in_memory, out_memory;
-    int in_offset, out_offset; /* elements behind an aligned address */
-    bool uneven;               /* odd ranks' offsets are others */
+    int in_offset, out_offset; /* elements after an aligned address */
+    bool uneven;               /* odd ranks have other offsets */
     uint32_t flags;            /* of symm_options */
     int repeats;
     uint32_t max_blocks;
     uint64_t seed;      /* of the data */
-    uint64_t late_seed; /* of how late each rank is */
+    uint64_t late_seed; /* of the delay of each rank */
     bool late_by_host, late_by_kernel;
 };
 
-/* The random numbers, in the order in which they are asked for. */
+/* A stream of random numbers. */
 struct stress_stream {
     uint64_t seed, drawn;
 };
@@ -37,14 +37,14 @@ uint64_t stress_draw(struct stress_stream *s);
 /* Below n; n > 0. */
 uint64_t stress_below(struct stress_stream *s, uint64_t n);
 
-/* One of the calls that `world` can do; o says which are wanted. No operation: there are none. */
+/* Chooses a call that runs in `world`, by the options. Without an operation: there is none. */
 struct stress_choice stress_choose(struct stress_stream *s, const struct bench_options *o,
                                    symm_group *world);
 
-/* Whether a variant of that name runs, of any operation with any type. */
+/* Whether any operation has a variant of this name that runs with any type. */
 bool stress_runs(symm_group *world, const char *variant);
 
-/* All of it in words. */
+/* Describes the call in words. */
 void stress_describe(const struct stress_choice *c, char *out, size_t capacity);
 
 #endif

@@ -43,7 +43,7 @@ size_t stress_group_capacity(size_t nbytes);
 symm_status stress_group_open(struct stress *x, struct stress_group *g);
 void stress_group_close(struct stress *x, struct stress_group *g);
 
-/* A call, step by step: chooses its addresses, fills its buffers, enqueues it, checks its result. */
+/* A call in steps: chooses its addresses, fills its buffers, enqueues it, checks its result. */
 void stress_group_place(struct stress_group *g);
 symm_status stress_group_fill(struct stress_group *g);
 symm_status stress_group_start(struct stress *x, struct stress_group *g);

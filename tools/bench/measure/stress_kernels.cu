@@ -2,7 +2,7 @@
 #include <symm/device.cuh>
 #include "stress_args.h"
 
-/* So many round trips to memory, one after another. */
+/* a.rounds dependent round trips to memory. */
 SYMM_KERNEL(stress_delay, stress_args, a, 32)
 {
     if (threadIdx.x != 0)

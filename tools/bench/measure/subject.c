@@ -30,10 +30,10 @@ static symm_status record(const struct session *s, const struct subject *x, int 
 }
 
 /*
- * Prepares a repetition and makes the ranks begin it together. A peer library that does not wait for
- * the other ranks finds their data all the same. While the GPU passes the barriers the host enqueues
- * the repetition: after a single barrier the GPU would wait for the host, and the wait would be
- * measured.
+ * Prepares a repetition and makes the ranks begin it together. A peer library that does not wait
+ * for the other ranks finds their data all the same. While the GPU passes the barriers the host
+ * enqueues the repetition: after a single barrier the GPU would wait for the host, and the wait
+ * would be measured.
  */
 static symm_status line_up(const struct session *s, const struct subject *x)
 {

@@ -1,6 +1,6 @@
 /*
- * Subjects of a comparison: timed alternately, and checked on fresh data before and after. A subject
- * is a row of functions and the data that they get.
+ * Subjects of a comparison: timed alternately, and checked on fresh data before and after. A
+ * subject is a row of functions and the data that they get.
  */
 #ifndef SYMM_BENCH_SUBJECT_H
 #define SYMM_BENCH_SUBJECT_H

@@ -1,6 +1,6 @@
 /*
  * symm-bench tune: measures which algorithm is the fastest, and writes SYMM_TUNING_FILE. All ranks
- * see the same times, those of the slowest rank, so that they go the same way; rank 0 writes.
+ * see the times of the slowest rank, so that they decide alike; rank 0 writes.
  */
 #include "tune.h"
 
@@ -16,7 +16,7 @@
 
 enum {
     NOPS = 20,     /* of a repetition */
-    NOPS_LONG = 4, /* where each of them takes long */
+    NOPS_LONG = 4, /* of large sizes */
     LONG_NBYTES = 16 << 20,
     MAX_PATH = 4096
 };
@@ -32,12 +32,12 @@ enum { NCOLUMNS = sizeof columns / sizeof columns[0] };
 struct tune {
     struct session s;
     struct collective_measure measure;
-    FILE *file;               /* rank 0's, under a name of its own until it is complete */
-    char path[MAX_PATH + 32]; /* its name; every rank has it */
-    bool pending;             /* the file is there and has not got its right name */
+    FILE *file;               /* of rank 0; it has another name until it is complete */
+    char path[MAX_PATH + 32]; /* that name, on all ranks */
+    bool pending;             /* the file exists under that name */
 };
 
-/* An emulated operation takes as long as thousands of real ones. */
+/* Fewer and smaller on the emulated driver. */
 static void settle_defaults(struct tune *t)
 {
     struct bench_options *o = t->s.options;
@@ -54,7 +54,7 @@ static void settle_defaults(struct tune *t)
 
 /* ----------------------------------------------------------------------------------- the file */
 
-/* As the library calls it. What moves elements and nothing else moves all of them alike. */
+/* The library's name. An all-gather has one row for all types. */
 static const char *dtype_of(const struct bench_options *o)
 {
     static const char *const names[] = {
@@ -75,7 +75,7 @@ static symm_status fail_at_file(struct tune *t, const char *path, int err)
     return SYMM_ERROR_SYSTEM;
 }
 
-/* Rank 0 begins the file, beside where it will be. Collective. */
+/* Rank 0 begins the file, in the folder of the output. Collective. */
 static symm_status open_file(struct tune *t)
 {
     int mine = (int)getpid(), all[SYMM_MAX_RANKS];
@@ -102,7 +102,7 @@ static symm_status close_file(struct tune *t)
 {
     if (!t->file)
         return SYMM_OK;
-    errno = EIO; /* of a write that failed long ago */
+    errno = EIO; /* for an earlier write that has failed */
     bool failed = ferror(t->file) || fflush(t->file) != 0 || fsync(fileno(t->file)) != 0;
     int err = errno;
 
@@ -114,7 +114,7 @@ static symm_status close_file(struct tune *t)
     return failed ? fail_at_file(t, t->path, err) : SYMM_OK;
 }
 
-/* Lets all ranks make a context by the file, which none can if it is no table. Collective. */
+/* Creates a context with the file on all ranks, which fails if the file is wrong. Collective. */
 static symm_status load_file(struct tune *t)
 {
     const symm_config config = {.timeout_ms = session_timeout_ms(t->s.options)};
@@ -133,7 +133,7 @@ out:
     return st;
 }
 
-/* Gives the file its name: from one moment to the next it is there, or the new one is. */
+/* Renames the file to its name, which replaces an older file atomically. */
 static symm_status publish_file(struct tune *t)
 {
     if (t->s.rank == 0 && rename(t->path, t->s.options->output) != 0)
@@ -153,7 +153,7 @@ static void abandon_file(struct tune *t)
 
 /* ----------------------------------------------------------------------------------- measuring */
 
-/* Auto, of which this is the file, and what may give each rank other bits are not measured. */
+/* Leaves out auto, which this file is for, and the variant whose bits may differ between ranks. */
 static void choose_variants(struct tune *t)
 {
     const struct bench_options *o = t->s.options;
@@ -168,7 +168,7 @@ static void choose_variants(struct tune *t)
     }
 }
 
-/* A row of the table on the standard output for each variant, and one of the file for a winner. */
+/* Prints a row for each variant, and writes a row of the file when the fastest one changes. */
 static void take_size(struct tune *t, const struct collective_row *rows, struct crossover *w)
 {
     const struct bench_options *o = t->s.options;
@@ -193,7 +193,7 @@ static void take_size(struct tune *t, const struct collective_row *rows, struct 
                                                   {.flag = v == w->variant}});
 }
 
-/* Measures the operation, type and memory of the options at all sizes. Collective. */
+/* Measures one operation, type and memory at all sizes. Collective. */
 static symm_status tune_one(struct tune *t)
 {
     struct collective_row rows[MEASURE_MAX_VARIANTS];
@@ -222,7 +222,7 @@ out:
     return st;
 }
 
-/* One type is enough for what only moves elements. */
+/* One type is enough for an all-gather. */
 static symm_status tune_operation(struct tune *t, const struct operation *operation)
 {
     struct bench_options *o = t->s.options;
@@ -287,7 +287,7 @@ int tune_run(struct bench_options *options)
     struct tune t = {.measure.s = &t.s, .s.options = options};
     char error[1024];
 
-    /* What is measured is named; and the file may be the one that is to be made. */
+    /* Variants are called by name, and the setting may name the file that this run makes. */
     unsetenv("SYMM_TUNING_FILE");
     bool failed = session_failed(&t.s, run(&t, options), NULL, error);
 

@@ -70,7 +70,7 @@ void report_say(struct report *r, const char *format, ...)
     putchar('\n');
 }
 
-/* A member that is an array; at first an empty one. */
+/* A member that is an array; creates it at first. */
 static json_t *list(struct report *r, const char *name)
 {
     if (!json_object_get(r->json, name))
@@ -101,7 +101,7 @@ void report_columns(struct report *r, const struct report_column *columns, int n
         fprintf(r->csv_file, "%s%c", columns[i].name, i + 1 < ncolumns ? ',' : '\n');
 }
 
-/* A value as text, with so many digits after the point. */
+/* A value as text; digits: after the point. */
 static const char *as_text(enum report_kind kind, const union report_value *value, int digits,
                            char buffer[32])
 {

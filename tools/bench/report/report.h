@@ -1,6 +1,6 @@
 /*
- * The results of symm-bench: a table on the standard output, and if wished a JSON and a CSV file.
- * All three have the same columns, which the command describes.
+ * The results of symm-bench: a table on the standard output, and optionally a JSON and a CSV file,
+ * all with the columns of the command.
  */
 #ifndef SYMM_BENCH_REPORT_H
 #define SYMM_BENCH_REPORT_H
@@ -16,7 +16,7 @@ enum report_kind {
     REPORT_COUNT,
     REPORT_WORD,
     REPORT_FLAG,
-    REPORT_REAL, /* NAN: there is none */
+    REPORT_REAL, /* NAN: undefined */
     REPORT_WRONG /* a count; -1: not checked */
 };
 
@@ -26,7 +26,7 @@ struct report_column {
     enum report_kind kind;
 };
 
-/* Of the kind of its column. */
+/* The member of the column's kind. */
 union report_value {
     uint64_t count;
     const char *word;
@@ -40,18 +40,18 @@ union report_value {
  * Returns NULL when a file cannot be opened or memory is short, with the reason in why.
  */
 struct report *report_open(const struct bench_options *o, bool speaks, char why[512]);
-/* Puts the members of `head`, which is taken, into the JSON. */
+/* Adds the members of `head` to the JSON, and releases it. */
 void report_head(struct report *r, json_t *head);
-/* A line on the standard output; format begins with #. */
+/* Prints a line; the format begins with #. */
 void report_say(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void report_unavailable(struct report *r, const char *what, const char *reason);
-/* The columns of all rows to come; they are not copied. */
+/* Sets the columns of all further rows; they are not copied. */
 void report_columns(struct report *r, const struct report_column *columns, int ncolumns);
 void report_row(struct report *r, const union report_value *values);
-/* How many rows there are, on every rank. */
+/* The number of rows; it is counted on every rank. */
 uint64_t report_rows(const struct report *r);
 
-/* Everything up to now; NULL where nothing is written. */
+/* Everything so far; NULL on ranks that write nothing. */
 json_t *report_json(const struct report *r);
 
 /* Writes the JSON; error NULL: the run was complete. Returns false when a file could not be
