@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # symm-bench on the emulated driver: table, JSON, CSV, wrong use, and what it says when a rank dies.
 set -euo pipefail
-. "$(dirname "$0")/../../support/shell.sh"
+. "$(dirname "$0")/bench.sh"
 
 # measure RANKS OPERATION OPTION...
 measure() {
@@ -18,12 +18,23 @@ bench() {
     measure "$n" all-reduce "$@"
 }
 
-# The rows of the table: 12 columns each, and as many as expected.
 rows() {
-    local wrong
-    wrong=$(awk -v n="$1" '/^#/ { next } NF != 12 { bad = 1 } { rows++ }
-        END { if (bad || rows != n) print rows + 0 }' "$work/out")
-    [ -z "$wrong" ] || die "not $1 rows of 12 columns, but $wrong"
+    table "$1" 12
+}
+
+# right RANKS OPERATION OPTION...: all results are.
+right() {
+    run 0 measure "$@" --check
+    [ "$(column 12)" = 0 ] || die "wrong elements: $*"
+}
+
+# rows_each N ALGO...: each has that many rows.
+rows_each() {
+    local n=$1 algo
+    shift
+    for algo in "$@"; do
+        [ "$(grep -cE " $algo +[0-9]+ +(yes|no) " "$work/out" || true)" = "$n" ] || die "not $n rows of $algo"
+    done
 }
 
 # Adds multimem to a list of algorithms where there is multicast, which not every build has.
@@ -35,37 +46,37 @@ with_multimem() {
     fi
 }
 
-# So many rows for each item of the list.
+# That many rows for each item of the list.
 rows_of() {
     rows $(($1 * $(tr , '\n' <<<"$2" | wc -l)))
 }
 
-column() {
-    grep -v '^#' "$work/out" | awk -v c="$1" '{ print $c }' | sort -u | paste -sd ' '
-}
-
 case_every_variant_is_right() {
-    run 0 bench 4 --algo all --check --sizes 2,1K,1002,96K
-    for algo in auto low_latency low_latency_two_shot one_shot two_shot copy_engine; do
-        [ "$(grep -cE " $algo +4 " "$work/out")" = 4 ] || die "not four rows of $algo"
-    done
-    [ "$(column 12)" = 0 ] || die "wrong elements"
+    right 4 all-reduce --algo all --sizes 2,1K,1002,96K
+    rows_each 4 auto low_latency low_latency_two_shot one_shot two_shot copy_engine
     said '^# +bytes +count dtype +op +algo ranks in_place +time_us +p95_us +algbw +busbw +wrong$'
     said '^# .*emulation'
     said '^# seed 0x'
-    [ "$(awk '/^#/ && !/^# +bytes/ { next } { print length }' "$work/out" | sort -u | wc -l)" = 1 ] ||
-        die "the columns do not stand one below the other"
+    rows "$(grep -vc '^#' "$work/out")"
 }
 
-case_types_and_operations() {
-    for dtype in bf16 fp16 fp32 fp64 int32 int64; do
-        for op in sum avg min max; do
+# types OPERATION TYPES OP...: all pairs are right; an all-gather has no ops.
+types() {
+    local operation=$1 dtypes=$2 dtype op
+    shift 2
+    for dtype in $dtypes; do
+        for op in "$@"; do
             case $dtype$op in int*avg) continue ;; esac
-            run 0 bench 3 --iters 1 --algo all --check --sizes 8,1000,6008 --dtype $dtype --op $op
-            [ "$(column 12)" = 0 ] || die "wrong elements: $op of $dtype"
+            # shellcheck disable=SC2046
+            right 3 "$operation" --iters 1 --algo all --sizes 1,1000,6008 --dtype "$dtype" \
+                $([ "$op" = - ] || echo --op "$op")
             [ "$(column 3) $(column 4)" = "$dtype $op" ] || die "not $op of $dtype"
         done
     done
+}
+
+case_types_and_operations() {
+    types all-reduce 'bf16 fp16 fp32 fp64 int32 int64' sum avg min max
     run 0 bench 3 --algo two_shot,low_latency --check --sizes 1000 --dtype int64 --op max \
         --json out.json
     [ "$(json out.json options dtype)" = int64 ]
@@ -74,15 +85,19 @@ case_types_and_operations() {
     [ "$(json out.json rows 1 wrong)" = 0 ]
 }
 
+case_parts_of_every_type() {
+    types all-gather 'bf16 fp16 fp32 fp64 int32 int64 uint8 e4m3 e5m2' -
+    types reduce-scatter 'bf16 fp64 int32' sum avg min max
+}
+
 case_types_and_modes() {
-    local algos
+    local algos dtype mode
     algos=$(with_multimem low_latency,two_shot)
     for dtype in fp16 int64; do
         for mode in '' --graph --in-place '--graph --in-place' '--memory plain'; do
             # shellcheck disable=SC2086
-            run 0 bench 3 --algo "$algos" --check --sizes 8,4000,40K --dtype "$dtype" $mode
+            right 3 all-reduce --algo "$algos" --sizes 8,4000,40K --dtype "$dtype" $mode
             rows_of 3 "$algos"
-            [ "$(column 12)" = 0 ] || die "wrong elements: $dtype $mode"
             [ "$(column 3)" = "$dtype" ]
         done
     done
@@ -90,40 +105,22 @@ case_types_and_modes() {
 
 case_parts() {
     # Both operations that divide a buffer, on odd numbers of ranks too.
+    local ranks operation
     for ranks in 1 2 3 4 8; do
         for operation in all-gather reduce-scatter; do
-            run 0 measure $ranks $operation --algo all --check --sizes 2,1002,96K
-            for algo in auto low_latency one_shot copy_engine; do
-                [ "$(grep -cE " $algo +$ranks " "$work/out")" = 3 ] || die "not three rows of $algo"
-            done
-            [ "$(column 12)" = 0 ] || die "wrong elements: $operation on $ranks ranks"
-        done
-    done
-}
-
-case_parts_of_every_type() {
-    for dtype in bf16 fp16 fp32 fp64 int32 int64 uint8 e4m3 e5m2; do
-        run 0 measure 3 all-gather --algo all --check --sizes 1,1000,6008 --dtype $dtype
-        [ "$(column 12)" = 0 ] || die "wrong elements: $dtype"
-        [ "$(column 3) $(column 4)" = "$dtype -" ] || die "not $dtype"
-    done
-    for dtype in bf16 fp64 int32; do
-        for op in sum avg min max; do
-            case $dtype$op in int*avg) continue ;; esac
-            run 0 measure 3 reduce-scatter --algo all --check --sizes 1000,6008 --dtype $dtype --op $op
-            [ "$(column 12)" = 0 ] || die "wrong elements: $op of $dtype"
-            [ "$(column 3) $(column 4)" = "$dtype $op" ] || die "not $op of $dtype"
+            right $ranks $operation --algo all --sizes 2,1002,96K
+            rows_each 3 auto low_latency one_shot copy_engine
         done
     done
 }
 
 case_parts_and_modes() {
+    local operation mode
     for operation in all-gather reduce-scatter; do
         for mode in --graph --in-place '--graph --in-place' '--memory plain' \
             '--memory plain --in-place' '--isolated --graph'; do
             # shellcheck disable=SC2086
-            run 0 measure 3 $operation --algo all --check --sizes 6,4002 --dtype fp16 $mode
-            [ "$(column 12)" = 0 ] || die "wrong elements: $operation $mode"
+            right 3 $operation --algo all --sizes 6,4002 --dtype fp16 $mode
             case $operation$mode in
             all-gather*plain*) said '^# copy_engine: not available: it needs symmetric memory' ;;
             *) [[ $(column 5) == *copy_engine* ]] || die "no copy_engine: $operation $mode" ;;
@@ -195,14 +192,13 @@ case_unwritable() {
 }
 
 case_chain() {
-    local algos
+    local algos mode
     algos=$(with_multimem one_shot,two_shot)
     for mode in '--chain' '--chain --graph' '--chain --in-place --graph' '--in-place' \
         '--chain --memory plain' '--isolated' '--isolated --graph --in-place'; do
         # shellcheck disable=SC2086
-        run 0 bench 3 --algo "$algos" --check --sizes 4,4000,40K --dtype fp16 $mode
+        right 3 all-reduce --algo "$algos" --sizes 4,4000,40K --dtype fp16 $mode
         rows_of 3 "$algos"
-        [ "$(column 12)" = 0 ] || die "wrong elements: $mode"
     done
     said '^# .*each after a barrier that is subtracted'
     run 0 bench 2 --chain --sizes 1K --json out.json
@@ -231,15 +227,6 @@ case_wrong_results_are_found() {
     done
 }
 
-# preloaded WHAT RANKS ARGUMENT...: symm-bench with something wrong (tools_wrong.c).
-preloaded() {
-    local what=$1 n=$2
-    shift 2
-    env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SYMM_TEST_WRONG="$what" \
-        "$bin/symm-run" --emulated -n "$n" --timeout 200 \
-        env LD_PRELOAD="$build/lib/libtools_wrong.so" "$bin/symm-bench" "$@"
-}
-
 case_links() {
     run 0 "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" p2p --sizes 16,20016 --blocks 3 \
         --iters 2 --warmup 0 --json out.json --csv out.csv
@@ -261,16 +248,6 @@ case_links() {
 # How far down a text of out.svg is, in whole pixels.
 height_of() {
     sed -nE "s/.* y=\"([0-9]+)[^>]*$1.*/\1/p" out.svg | head -n 1
-}
-
-# has_words FILE WORD...: the picture is complete and has these words.
-has_words() {
-    local file=$1 word
-    shift
-    for word in "$@" '</svg>'; do
-        grep -q -- "$word" "$file" || die "no $word in $file"
-    done
-    python3 -c 'import sys, xml.dom.minidom as dom; dom.parse(sys.argv[1])' "$file" || die "$file is no XML"
 }
 
 case_plot() {
@@ -544,27 +521,20 @@ stress --json
 plot
 all-reduce --nonsense
 END
-    run 2 "$bin/symm-bench"
-    errors 'command is missing'
-    run 2 "$bin/symm-bench" all-reduce --min-bytes 4K --max-bytes 1K
-    errors '--max-bytes 1024 is less than --min-bytes 4096 '
     run 2 "$bin/symm-bench" all-reduce --algo ''
-    errors 'empty list'
-    run 2 "$bin/symm-bench" all-reduce --chain --isolated
-    errors 'exclude each other'
-    run 2 "$bin/symm-bench" all-gather --op sum
-    errors '--op: all-gather has no such option'
-    run 2 "$bin/symm-bench" all-gather --chain
-    errors '--chain: all-gather has no such option'
-    run 2 "$bin/symm-bench" plot x.json
-    errors 'plot: -o FILE.svg is missing'
-    run 2 "$bin/symm-bench" tune
-    errors 'tune: --output FILE is missing'
+    errors '^# symm-bench: --algo: an empty list '
     while IFS='|' read -r arguments text; do
         # shellcheck disable=SC2086
         run 2 "$bin/symm-bench" $arguments
         errors "^# symm-bench: $text \(symm-bench --help shows the usage\)\$"
     done <<'END'
+|the command is missing: all-reduce, .* and plot
+all-reduce --min-bytes 4K --max-bytes 1K|--max-bytes 1024 is less than --min-bytes 4096
+all-reduce --chain --isolated|--chain and --isolated exclude each other
+all-gather --op sum|--op: all-gather has no such option
+all-gather --chain|--chain: all-gather has no such option
+plot x.json|plot: -o FILE.svg is missing
+tune|tune: --output FILE is missing
 all-reduce --nonsense=3|--nonsense: no such option
 all-reduce -x|-x: no such option
 all-reduce --check -xh|-x: no such option

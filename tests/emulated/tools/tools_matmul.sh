@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # symm-bench matmul and all-gather-matmul on the emulated driver.
 set -euo pipefail
-. "$(dirname "$0")/../../support/shell.sh"
+. "$(dirname "$0")/bench.sh"
 
 # product RANKS COMMAND OPTION...
 product() {
@@ -11,16 +11,8 @@ product() {
         "$bin/symm-bench" "$command" --iterations 1 --warmup-iterations 0 "$@"
 }
 
-column() {
-    grep -v '^#' "$work/out" | awk -v c="$1" '{ print $c }' | sort -u | paste -sd ' '
-}
-
-# The rows of the table: 14 columns each, and as many as expected.
 rows() {
-    local wrong
-    wrong=$(awk -v n="$1" '/^#/ { next } NF != 14 { bad = 1 } { rows++ }
-        END { if (bad || rows != n) print rows + 0 }' "$work/out")
-    [ -z "$wrong" ] || die "not $1 rows of 14 columns, but $wrong"
+    table "$1" 14
 }
 
 case_every_strategy_is_right() {
@@ -38,8 +30,6 @@ case_every_strategy_is_right() {
     said '^# +m +n +k +l dtype +algo +strategy ranks +time_us +p95_us +tflops speedup +hidden +wrong$'
     said '^# .*emulation'
     said '^# seed 0x'
-    [ "$(awk '/^#/ && !/^# +m / { next } { print length }' "$work/out" | sort -u | wc -l)" = 1 ] ||
-        die "the columns do not stand one below the other"
     for way in fused pipelined unfused; do
         grep -qE " $way +$way " "$work/out" || die "$way is another strategy"
     done
@@ -127,14 +117,11 @@ END
 case_plot() {
     command -v python3 >/dev/null || skip "no Python"
     run 0 product 2 all-gather-matmul --suite llama --strategy fused --json out.json --plot out.svg
-    for word in '>fused<' '>product<' '64 x 28<' '256 x 104<' '>x 256<' 'all-gather-matmul, 2 ranks' \
-        'TFLOP/s' '</svg>'; do
-        grep -q "$word" out.svg || die "no $word in the picture"
-    done
+    has_words out.svg '>fused<' '>product<' '64 x 28<' '256 x 104<' '>x 256<' 'all-gather-matmul, 2 ranks' \
+        TFLOP/s 'emulated on CPUs'
     ! grep -q '>all_gather<' out.svg || die "a bar of what multiplies nothing"
-    grep -q 'emulated on CPUs' out.svg || die "it should say that it is emulated"
     run 0 "$bin/symm-bench" plot out.json -o again.svg
-    grep -q '>fused<' again.svg || die "another picture"
+    cmp out.svg again.svg || die "another picture"
     run 1 "$bin/symm-bench" plot out.json out.json -o again.svg
     errors 'out.json: products are drawn one run at a time'
 }
@@ -157,8 +144,8 @@ END
     # drawn TEXT...: the picture has these texts, and no points but those.
     drawn() {
         local points=0 text
-        for text in "$@" '</svg>'; do
-            grep -qF -- "$text" out.svg || die "no $text in the picture"
+        has_words out.svg "$@"
+        for text in "$@"; do
             case $text in *TFLOP/s\<*) points=$((points + 1)) ;; esac
         done
         [ "$(grep -c '<circle' out.svg)" = "$points" ] || die "other points"
@@ -189,20 +176,11 @@ gather.json|there is a roofline of products only
 END
 }
 
-# preloaded WHAT RANKS ARGUMENT...: symm-bench with something wrong (tools_wrong.c).
-preloaded() {
-    local what=$1 n=$2
-    shift 2
-    env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SYMM_TEST_WRONG="$what" \
-        "$bin/symm-run" --emulated -n "$n" --timeout 200 \
-        env LD_PRELOAD="$build/lib/libtools_wrong.so" "$bin/symm-bench" "$@" --iters 1 --warmup 0
-}
-
 case_wrong_results_are_found() {
     local mode
     for mode in '' --graph; do
         # shellcheck disable=SC2086
-        run 1 preloaded output 3 all-gather-matmul --check --json out.json $mode
+        run 1 preloaded output 3 all-gather-matmul --iters 1 --warmup 0 --check --json out.json $mode
         for way in product auto fused pipelined unfused; do
             grep -qE " $way .* 2\$" "$work/out" || die "not two wrong elements of $way"
             errors "^# rank 2: $way, 256 x 128 x 128: element \[0, 0, 20\] is -1\.68.*e\+38 and should be "
@@ -210,14 +188,14 @@ case_wrong_results_are_found() {
         [ "$(grep -cE '^# rank [01]' "$work/err")" = 0 ] || die "the others are right"
         [ "$(json out.json rows 3 wrong)" = 2 ]
     done
-    run 1 preloaded output 2 matmul --check
+    run 1 preloaded output 2 matmul --iters 1 --warmup 0 --check
     errors '^# rank 1: product, '
     # What --eps lets through is still another result than the others have.
     run 1 preloaded last 2 all-gather-matmul --check -m 32 -n 8 -k 200 --eps 1 --seed 7
     errors '^# rank 1: pipelined, 32 x 8 x 200: elements with other bits than those of auto: 1$'
     [ "$(grep -vE '^#' "$work/out" | grep -cE ' 1$')" = 1 ] || die "more than one wrong row"
     # Nothing is found where nothing is wrong.
-    run 0 preloaded nothing 2 matmul --check
+    run 0 preloaded nothing 2 matmul --iters 1 --check
 }
 
 case_failing_rank() {
