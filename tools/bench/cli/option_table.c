@@ -191,8 +191,8 @@ const struct option_row option_table[] = {
               {BENCH_PLOT, FLOOR_HELP "; with --roofline of one rank the bandwidth of its "
                                       "memory" FLOOR_DEFAULT}}},
     {"roofline", "TFLOP/s", OPTION_TEXT, FIELD(roofline),
-     .uses = {{BENCH_PLOT, "draw a PRODUCT over operations a byte, below a roof of so many "
-                           "TFLOP/s; measured: those of the fastest product alone"}}},
+     .uses = {{BENCH_PLOT, "draw a PRODUCT over operations a byte, with this roof; measured: "
+                           "with that of the fastest product alone"}}},
     {"driver", "DRIVER", OPTION_WORD, FIELD(driver), .names = "auto, cuda, emulated",
      .uses = {{RANKS | OPTION_COMMON,
                "auto, cuda or emulated (auto: SYMM_DRIVER, else cuda where it runs)"}}},
