@@ -383,108 +383,6 @@ START_TEST(settings_that_differ_between_ranks_are_refused)
 }
 END_TEST
 
-/* -------------------------------------------------------------------------------------------------
- * getters */
-
-typedef int (*get_device_fn)(int *);
-typedef int (*device_text_fn)(char *, int, int);
-typedef int (*current_fn)(void **);
-
-RANKS_TEST(a_device_is_chosen_by_ordinal_or_bus_id, 2)
-{
-    symm_context *ctx = NULL;
-    symm_config config = rank_config(self);
-    get_device_fn get_device;
-    device_text_fn bus_id;
-    int device = -1;
-    char text[64];
-    config.device = self->rank == 0 ? "5" : "2";
-    RANK_TRY(self, symm_context_create(&config, &ctx));
-    CHECK_RANK(self, strcmp(symm_context_driver(ctx), "emulated") == 0);
-    *(void **)&get_device = symm_context_driver_symbol(ctx, "cuCtxGetDevice");
-    *(void **)&bus_id = symm_context_driver_symbol(ctx, "cuDeviceGetPCIBusId");
-    CHECK_RANK(self, get_device && bus_id && get_device(&device) == 0);
-    CHECK_RANK_MSG(self, device == (self->rank == 0 ? 5 : 2), "device %d", device);
-    CHECK_RANK(self, bus_id(text, sizeof text, device + 1) == 0);
-    CHECK_RANK(self, symm_context_driver_symbol(ctx, "cuNoSuchThing") == NULL);
-    RANK_TRY(self, symm_context_destroy(ctx));
-    ctx = NULL;
-    config.device = text;
-    RANK_TRY(self, symm_context_create(&config, &ctx));
-    CHECK_RANK(self, get_device(&device) == 0);
-    CHECK_RANK_MSG(self, device == (self->rank == 0 ? 6 : 3), "device %d for %s", device, text);
-out:
-    symm_context_destroy(ctx);
-}
-
-WORLD_TEST(calls_leave_the_callers_current_context_alone, 2)
-{
-    current_fn get;
-    int (*set)(void *);
-    void *mine = NULL, *now = NULL, *x = NULL;
-    *(void **)&get = symm_context_driver_symbol(ctx, "cuCtxGetCurrent");
-    *(void **)&set = symm_context_driver_symbol(ctx, "cuCtxSetCurrent");
-    CHECK_RANK(self, get && set && get(&mine) == 0 && mine);
-    CHECK_RANK(self, set(NULL) == 0);
-    RANK_TRY(self, symm_alloc(world, 4096, &x));
-    RANK_TRY(self, symm_barrier(world, NULL));
-    RANK_TRY(self, symm_synchronize(world, NULL));
-    RANK_TRY(self, symm_free(world, x));
-    CHECK_RANK(self, get(&now) == 0 && !now);
-    CHECK_RANK(self, set(mine) == 0);
-out:;
-}
-
-START_TEST(settings_are_listed_with_their_values)
-{
-    symm_setting s;
-    int found = 0, n = 0;
-    setenv("SYMM_SLOW_MS", "1234", 1);
-    for (; symm_setting_at(n, &s); n++) {
-        ck_assert(s.name && s.type && s.fallback && s.help);
-        if (strcmp(s.name, "SYMM_SLOW_MS") == 0) {
-            ck_assert_str_eq(s.value, "1234");
-            ck_assert_str_eq(s.fallback, "10000");
-            found = 1;
-        }
-    }
-    ck_assert(found);
-    ck_assert_int_gt(n, 20);
-    ck_assert_int_eq(symm_setting_at(-1, &s), 0);
-}
-END_TEST
-
-static void keep_warning(void *user, int level, const char *line)
-{
-    if (level == 2)
-        snprintf(user, 200, "%s", line);
-}
-
-START_TEST(an_unknown_variable_is_a_warning)
-{
-    char warning[200] = "";
-    const symm_config config = {.log = keep_warning, .user = warning};
-    symm_context *ctx = NULL;
-
-    setenv("SYMM_TIMEOUT", "5", 1);
-    ck_assert_int_eq(symm_context_create(&config, &ctx), SYMM_OK);
-    ck_assert_int_eq(symm_context_destroy(ctx), SYMM_OK);
-    ck_assert_ptr_nonnull(strstr(warning, "SYMM_TIMEOUT=5 is no setting of symm"));
-    ck_assert_str_eq(symm_setting_unknown(0), "SYMM_TIMEOUT=5");
-    ck_assert_ptr_null(symm_setting_unknown(1));
-    ck_assert_ptr_null(symm_setting_unknown(-1));
-}
-END_TEST
-
-START_TEST(statuses_have_names)
-{
-    ck_assert_str_eq(symm_status_name(SYMM_OK), "SYMM_OK");
-    ck_assert_str_eq(symm_status_name(SYMM_ERROR_VERSION), "SYMM_ERROR_VERSION");
-    ck_assert_ptr_nonnull(symm_status_name((symm_status)-4711));
-    ck_assert_ptr_nonnull(symm_error_text());
-}
-END_TEST
-
 int main(int argc, char **argv)
 {
     char path[4096] = "";
@@ -515,11 +413,5 @@ int main(int argc, char **argv)
     tcase_add_test(disagreement, a_wrong_device_on_one_rank_fails_all_and_is_named);
     tcase_add_test(disagreement, two_ranks_on_one_device_are_refused);
     tcase_add_test(disagreement, settings_that_differ_between_ranks_are_refused);
-    TCase *getters = test_case(suite, "getters", 60);
-    tcase_add_test(getters, a_device_is_chosen_by_ordinal_or_bus_id);
-    tcase_add_test(getters, calls_leave_the_callers_current_context_alone);
-    tcase_add_test(getters, settings_are_listed_with_their_values);
-    tcase_add_test(getters, an_unknown_variable_is_a_warning);
-    tcase_add_test(getters, statuses_have_names);
     return test_main(suite);
 }

@@ -17,19 +17,20 @@
 
 #define MIB ((size_t)1 << 20)
 
-enum { WINDOW_MIB = 256, SEGMENT_MIB = 4, LANES = 3 };
+enum { WINDOW_MIB = 256, SEGMENT_MIB = 4, COMMS = 3 };
 
 /* One rank's memory, and a few comms over all ranks. */
 struct fixture {
+    struct rank *self;
     const struct symm_driver *drv;
     struct symm_log log;
     struct symm_join join;
     struct symm_heap *heap;
     struct symm_exchange *exchange;
-    struct symm_host_comm *comm[LANES];
+    struct symm_host_comm *comm[COMMS];
     struct symm_memory *memory;
     CUdevice device;
-    bool has_context;
+    bool has_context, keeps_status;
     int timeout_ms;
     int (*objects)(struct symm_emulated_objects *);
     bool (*set_fault)(const char *);
@@ -107,31 +108,34 @@ out:
     return st;
 }
 
-static symm_status open_all(struct fixture *f, const struct rank *self, int timeout_ms)
+static symm_status fixture_open(struct rank *self, struct fixture *f)
 {
     symm_status st = SYMM_OK;
     int everyone[RANKS_MAX];
 
-    *f = (struct fixture){.log = {.rank = self->rank}, .timeout_ms = timeout_ms};
+    f->self = self;
+    f->log.rank = self->rank;
+    f->timeout_ms = 20000;
     TRY(open_device(f, self->rank));
     TRY(open_exchange(f, self));
     TRY(open_memory(f, self));
     for (int r = 0; r < self->nranks; r++)
         everyone[r] = r;
-    for (int i = 1; i < LANES; i++) {
+    for (int i = 1; i < COMMS; i++) {
         struct symm_vote made = {.what = "comm"};
         TRY(symm__host_comm_create(f->comm[0], self->nranks, everyone, &no_events, &made,
-                                   symm__deadline_in(timeout_ms), &f->comm[i]));
+                                   symm__deadline_in(f->timeout_ms), &f->comm[i]));
     }
 out:
-    return st;
+    return rank_note(self, st);
 }
 
-static symm_status close_all(struct fixture *f)
+/* Its status is the rank's, unless that is kept. */
+static void fixture_close(struct fixture *f)
 {
     symm_status st = symm__memory_close(f->memory);
 
-    for (int i = LANES - 1; i >= 0; i--)
+    for (int i = COMMS - 1; i >= 0; i--)
         symm__host_comm_close(f->comm[i]);
     symm__exchange_close(f->exchange);
     symm__heap_destroy(f->heap);
@@ -141,8 +145,12 @@ static symm_status close_all(struct fixture *f)
     }
     if (f->drv)
         symm__driver_close(f->drv);
-    return st;
+    if (!f->self->report->failed[0] && f->memory && !f->keeps_status)
+        rank_note(f->self, st);
 }
+
+#define FIXTURE_TEST(name, ...)                                                                    \
+    RANKS_TEST_WITH(name, struct fixture, f, fixture_open, fixture_close, __VA_ARGS__)
 
 static symm_status barrier(struct fixture *f)
 {
@@ -170,51 +178,48 @@ static bool same_objects(struct fixture *f, const struct symm_emulated_objects *
 /* ------------------------------------------------------------------------------------------------
  */
 
-RANKS_TEST(bad_pointers_are_told_apart, 3)
+FIXTURE_TEST(bad_pointers_are_told_apart, 3)
 {
-    struct fixture f;
     struct symm_rank_set all = {{7}}, more = {{15}};
     void *x = NULL, *y = NULL;
     uint64_t off;
     char *other;
-    RANK_TRY(self, open_all(&f, self, 20000));
-    RANK_TRY(self, alloc(&f, 5000, &x));
-    RANK_TRY(self, alloc(&f, 100, &y));
+    RANK_TRY(self, alloc(f, 5000, &x));
+    RANK_TRY(self, alloc(f, 100, &y));
     char *c = x;
-    CHECK_RANK(self, symm__memory_find(f.memory, c, 5000, all, &off) && off == 0);
-    CHECK_RANK(self, symm__memory_find(f.memory, c + 4999, 1, all, &off) && off == 4999);
+    CHECK_RANK(self, symm__memory_find(f->memory, c, 5000, all, &off) && off == 0);
+    CHECK_RANK(self, symm__memory_find(f->memory, c + 4999, 1, all, &off) && off == 4999);
 
 #define REFUSED(part, call)                                                                        \
     CHECK_RANK(self, !(call));                                                                     \
     CHECK_RANK_MSG(self, strstr(symm__failure_text(), part), "no \"%s\" in: %s", part,             \
                    symm__failure_text())
 
-    REFUSED("it has 5000 bytes", symm__memory_find(f.memory, c, 5001, all, &off));
-    REFUSED("begins 4096 bytes into", symm__memory_find(f.memory, c + 4096, SIZE_MAX, all, &off));
-    REFUSED("not in any allocation", symm__memory_find(f.memory, c + MIB, 1, all, &off));
-    REFUSED("rank 3 does not have", symm__memory_find(f.memory, c, 1, more, &off));
-    REFUSED("not symmetric", symm__memory_find(f.memory, &f, 1, all, &off));
-    REFUSED("not symmetric", symm__memory_find(f.memory, NULL, 1, all, &off));
-    other = symm__memory_window(f.memory, (self->rank + 1) % self->nranks);
-    REFUSED("own address", symm__memory_find(f.memory, other, 1, all, &off));
+    REFUSED("it has 5000 bytes", symm__memory_find(f->memory, c, 5001, all, &off));
+    REFUSED("begins 4096 bytes into", symm__memory_find(f->memory, c + 4096, SIZE_MAX, all, &off));
+    REFUSED("not in any allocation", symm__memory_find(f->memory, c + MIB, 1, all, &off));
+    REFUSED("rank 3 does not have", symm__memory_find(f->memory, c, 1, more, &off));
+    REFUSED("not symmetric", symm__memory_find(f->memory, f, 1, all, &off));
+    REFUSED("not symmetric", symm__memory_find(f->memory, NULL, 1, all, &off));
+    other = symm__memory_window(f->memory, (self->rank + 1) % self->nranks);
+    REFUSED("own address", symm__memory_find(f->memory, other, 1, all, &off));
 
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "64 bytes into",
-                     symm__memory_free(f.memory, &f, c + 64, NULL));
+                     symm__memory_free(f->memory, f, c + 64, NULL));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "another group",
-                     symm__memory_free(f.memory, &off, c, NULL));
-    RANK_TRY(self, symm__memory_free(f.memory, &f, x, NULL));
+                     symm__memory_free(f->memory, &off, c, NULL));
+    RANK_TRY(self, symm__memory_free(f->memory, f, x, NULL));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "freed memory",
-                     symm__memory_free(f.memory, &f, x, NULL));
+                     symm__memory_free(f->memory, f, x, NULL));
     REFUSED("freed memory, of an allocation of 5000 bytes",
-            symm__memory_find(f.memory, c + 10, 1, all, &off));
-    RANK_TRY(self, alloc(&f, 1024, &x)); /* in the same place */
+            symm__memory_find(f->memory, c + 10, 1, all, &off));
+    RANK_TRY(self, alloc(f, 1024, &x)); /* in the same place */
     CHECK_RANK(self, x == c);
-    CHECK_RANK(self, symm__memory_find(f.memory, c, 1024, all, &off));
-    symm__memory_free_owner(f.memory, &f);
-    REFUSED("freed memory", symm__memory_find(f.memory, y, 1, all, &off));
+    CHECK_RANK(self, symm__memory_find(f->memory, c, 1024, all, &off));
+    symm__memory_free_owner(f->memory, f);
+    REFUSED("freed memory", symm__memory_find(f->memory, y, 1, all, &off));
 #undef REFUSED
-out:
-    rank_note(self, close_all(&f));
+out:;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -278,44 +283,42 @@ static const char *const calls[] = {
 
 /* The calls fail on this rank, the nth time each; *hit: at least one verdict was not a plain
  * success. */
-static void fail_each_call(struct rank *self, void *arg)
+RANK_WITH(fail_each_call, struct fixture, f, fixture_open, fixture_close)
 {
     int odd = *(int *)arg;
-    struct fixture f;
     struct symm_emulated_objects before;
     const char *off = NULL;
     bool same;
 
-    RANK_TRY(self, open_all(&f, self, 20000));
-    CHECK_RANK(self, f.objects && f.set_fault);
+    CHECK_RANK(self, f->objects && f->set_fault);
     memset(&before, 0, sizeof before);
-    f.objects(&before);
+    f->objects(&before);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
         for (int nth = 1; nth <= 7; nth++) {
             char fault[96];
             symm_status st;
             snprintf(fault, sizeof fault, "%s@%d#%d=1", calls[i], odd, nth);
-            CHECK_RANK(self, f.set_fault(fault));
-            RANK_TRY(self, barrier(&f));
-            st = go_through(&f, &off);
+            CHECK_RANK(self, f->set_fault(fault));
+            RANK_TRY(self, barrier(f));
+            st = go_through(f, &off);
             CHECK_RANK_MSG(self, st == SYMM_OK || st == SYMM_ERROR_DRIVER, "%s: %s: %s", fault,
                            symm__status_name(st), symm__failure_text());
             char odd_rank[16];
             snprintf(odd_rank, sizeof odd_rank, "rank %d", odd);
             CHECK_RANK_MSG(self, st == SYMM_OK || strstr(symm__failure_text(), odd_rank), "%s: %s",
                            fault, symm__failure_text());
-            RANK_TRY(self, compare(&f, st, off, &same));
+            RANK_TRY(self, compare(f, st, off, &same));
             CHECK_RANK_MSG(self, same, "%s: I came to %s, %s", fault, symm__status_name(st),
                            off ? off : "multicast");
-            RANK_TRY(self, symm__memory_trim(f.memory, f.comm[0]));
-            CHECK_RANK(self, f.set_fault(""));
-            CHECK_RANK_MSG(self, same_objects(&f, &before), "%s: something is left", fault);
+            RANK_TRY(self, symm__memory_trim(f->memory, f->comm[0]));
+            CHECK_RANK(self, f->set_fault(""));
+            CHECK_RANK_MSG(self, same_objects(f, &before), "%s: something is left", fault);
             self->report->value[0] += st != SYMM_OK || off;
         }
-    RANK_TRY(self, go_through(&f, &off)); /* and it still works */
+    RANK_TRY(self, go_through(f, &off)); /* and it still works */
     CHECK_RANK_MSG(self, !off || !SYMM_MULTICAST, "%s", off);
 out:
-    close_all(&f); /* which reports what could not be given back the first time */
+    f->keeps_status = true; /* closing reports what could not be given back the first time */
 }
 
 START_TEST(each_driver_call_that_fails_is_agreed_on_and_undone)
@@ -333,57 +336,50 @@ END_TEST
 
 #if SYMM_MULTICAST
 
-RANKS_TEST(objects_are_shared_and_counted, 3)
+FIXTURE_TEST(objects_are_shared_and_counted, 3)
 {
-    struct fixture f;
     struct symm_multicast *one = NULL, *two = NULL;
     const char *off = NULL;
     void *x, *y;
     struct symm_emulated_objects none, now;
-    RANK_TRY(self, open_all(&f, self, 20000));
-    RANK_TRY(self, alloc(&f, 3 * MIB, &x));
+    RANK_TRY(self, alloc(f, 3 * MIB, &x));
     memset(&none, 0, sizeof none);
-    f.objects(&none);
-    RANK_TRY(self, symm__multicast_obtain(f.memory, f.comm[0], &one, &off));
-    RANK_TRY(self, symm__multicast_obtain(f.memory, f.comm[1], &two, &off));
+    f->objects(&none);
+    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[0], &one, &off));
+    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[1], &two, &off));
     CHECK_RANK(self, one && one == two && !off);
     memset(&now, 0, sizeof now);
-    f.objects(&now);
+    f->objects(&now);
     CHECK_RANK(self, now.binds == none.binds + 1 && now.handles == none.handles + 1);
     CHECK_RANK(self, symm__multicast_covers(one, 0, 4 * MIB));
     CHECK_RANK(self, !symm__multicast_covers(one, 0, 4 * MIB + 1));
     CHECK_RANK(self, !symm__multicast_covers(one, 4 * MIB, 1));
     CHECK_RANK(self, !symm__multicast_covers(NULL, 0, 1));
-    RANK_TRY(self, alloc(&f, 3 * MIB, &y)); /* a new segment is bound with its allocation */
+    RANK_TRY(self, alloc(f, 3 * MIB, &y)); /* a new segment is bound with its allocation */
     CHECK_RANK(self, symm__multicast_covers(one, 4 * MIB, 3 * MIB));
-    RANK_TRY(self, symm__memory_free(f.memory, &f, y, NULL));
-    RANK_TRY(self, symm__memory_trim(f.memory, f.comm[0])); /* and unbound when it goes */
+    RANK_TRY(self, symm__memory_free(f->memory, f, y, NULL));
+    RANK_TRY(self, symm__memory_trim(f->memory, f->comm[0])); /* and unbound when it goes */
     CHECK_RANK(self, !symm__multicast_covers(one, 4 * MIB, 1));
-    symm__multicast_put_back(f.memory, one);
+    symm__multicast_put_back(f->memory, one);
     CHECK_RANK(self, symm__multicast_covers(two, 0, 1));
-    symm__multicast_put_back(f.memory, two);
-    CHECK_RANK(self, same_objects(&f, &none));
-    RANK_TRY(self, symm__multicast_obtain(f.memory, f.comm[2], &one, &off)); /* left to the end */
+    symm__multicast_put_back(f->memory, two);
+    CHECK_RANK(self, same_objects(f, &none));
+    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[2], &one, &off)); /* left to the end */
     CHECK_RANK(self, one && !off);
-out:
-    rank_note(self, close_all(&f));
+out:;
 }
 
-static void fail_to_unbind(struct rank *self, void *arg)
+RANK_WITH(fail_to_unbind, struct fixture, f, fixture_open, fixture_close)
 {
-    struct fixture f;
     struct symm_multicast *mc = NULL;
     const char *off = NULL;
     void *x;
-    (void)arg;
-    RANK_TRY(self, open_all(&f, self, 20000));
-    RANK_TRY(self, alloc(&f, 3 * MIB, &x));
-    RANK_TRY(self, symm__multicast_obtain(f.memory, f.comm[0], &mc, &off));
-    CHECK_RANK(self, mc && f.set_fault("cuMulticastUnbind@1#1=400"));
-    symm__multicast_put_back(f.memory, mc);
-    RANK_TRY(self, barrier(&f));
-out:
-    rank_note(self, close_all(&f));
+    RANK_TRY(self, alloc(f, 3 * MIB, &x));
+    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[0], &mc, &off));
+    CHECK_RANK(self, mc && f->set_fault("cuMulticastUnbind@1#1=400"));
+    symm__multicast_put_back(f->memory, mc);
+    RANK_TRY(self, barrier(f));
+out:;
 }
 
 START_TEST(a_failed_unbind_is_reported_by_closing)
@@ -458,34 +454,31 @@ static void *work(void *arg)
     return NULL;
 }
 
-RANKS_TEST(threads_with_lanes_of_their_own_do_not_meet, 3)
+FIXTURE_TEST(threads_with_comms_of_their_own_do_not_meet, 3)
 {
-    struct fixture f;
-    struct worker workers[LANES];
-    pthread_t threads[LANES];
+    struct worker workers[COMMS];
+    pthread_t threads[COMMS];
     struct symm_emulated_objects before;
     symm_usage usage;
-    RANK_TRY(self, open_all(&f, self, 20000));
     memset(&before, 0, sizeof before);
-    f.objects(&before);
-    for (int i = 0; i < LANES; i++) {
-        workers[i] = (struct worker){.f = &f, .comm = i, .rounds = 400};
+    f->objects(&before);
+    for (int i = 0; i < COMMS; i++) {
+        workers[i] = (struct worker){.f = f, .comm = i, .rounds = 400};
         CHECK_RANK(self, pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
     }
-    for (int i = 0; i < LANES; i++)
+    for (int i = 0; i < COMMS; i++)
         pthread_join(threads[i], NULL);
-    for (int i = 0; i < LANES; i++)
+    for (int i = 0; i < COMMS; i++)
         CHECK_RANK_MSG(self, workers[i].st == SYMM_OK, "comm %d: %s", i, workers[i].text);
-    RANK_TRY(self, barrier(&f));
-    symm__memory_usage(f.memory, &usage);
+    RANK_TRY(self, barrier(f));
+    symm__memory_usage(f->memory, &usage);
     CHECK_RANK(self, usage.allocated == 0 && usage.pending == 0);
-    RANK_TRY(self, symm__memory_trim(f.memory, f.comm[0]));
-    RANK_TRY(self, barrier(&f));
-    symm__memory_usage(f.memory, &usage);
+    RANK_TRY(self, symm__memory_trim(f->memory, f->comm[0]));
+    RANK_TRY(self, barrier(f));
+    symm__memory_usage(f->memory, &usage);
     CHECK_RANK(self, usage.nsegments == 0 && usage.segments == 0);
-    CHECK_RANK(self, same_objects(&f, &before));
-out:
-    rank_note(self, close_all(&f));
+    CHECK_RANK(self, same_objects(f, &before));
+out:;
 }
 
 int main(void)
@@ -499,6 +492,6 @@ int main(void)
     tcase_add_test(tc, objects_are_shared_and_counted);
     tcase_add_test(tc, a_failed_unbind_is_reported_by_closing);
 #endif
-    tcase_add_test(tc, threads_with_lanes_of_their_own_do_not_meet);
+    tcase_add_test(tc, threads_with_comms_of_their_own_do_not_meet);
     return test_main(suite);
 }
