@@ -294,7 +294,7 @@ struct observer {
     uint32_t round;
 };
 
-/* From and to so many bytes behind an aligned address. */
+/* From and to addresses that are this many bytes behind an aligned one. */
 struct rows {
     size_t from, to, nbytes;
 };

@@ -44,7 +44,7 @@ END_TEST
 
 /*
  * Whole tiles and not, either layout of the factors, blocks and copy engines; more tiles than there
- * are multiprocessors.
+ * are SMs.
  */
 static const struct matmul_case large[] = {
     {.m = 512, .k = 1024, .l = 1, .nb = 1, .n = {384}, .contiguous = true},
@@ -130,7 +130,7 @@ static const struct {
 } transports[] = {{"1", "1G"}, {"1", "1"}, {"0", "1G"}, {"0", "1"}};
 enum { NTRANSPORTS = sizeof transports / sizeof transports[0], WORLDS = MOST - 1 /* from 2 on */ };
 
-/* Of each other rank more tiles than a GPU has multiprocessors, all of which come to wait. */
+/* Of each other rank more tiles than a GPU has SMs, all of which come to wait. */
 static const struct matmul_case crowded = {
     .kind = SYMM_ALL_GATHER_MATMUL,
     .strategy = SYMM_STRATEGY_FUSED,
@@ -181,11 +181,11 @@ START_TEST(two_groups_are_replayed_at_once_on_two_streams)
 END_TEST
 
 /*
- * When a rank enqueues its second product, all multiprocessors have long been waiting in the first
+ * When a rank enqueues its second product, all SMs have long been waiting in the first
  * one, which the other ranks have as their second: they get rows only if what sends them runs
  * beside products.
  */
-START_TEST(rows_are_sent_beside_products_on_all_multiprocessors)
+START_TEST(rows_are_sent_beside_products_on_all_SMs)
 {
     NEEDS_GPUS(2 + _i % WORLDS);
     run_pair(_i, false, 50);
@@ -266,7 +266,7 @@ out:
     matmul_bench_close(&l.b);
 }
 
-/* Who waits first in vain tells the others. The world is as it was. */
+/* The first rank whose wait times out tells the others. The world is as it was. */
 START_TEST(a_product_without_a_rank_ends_in_time)
 {
     const int nranks = 2 + _i % WORLDS;
@@ -326,8 +326,7 @@ int main(void)
     tcase_add_loop_test(pairs, two_groups_run_at_once_on_two_streams, 0, WORLDS * NTRANSPORTS);
     tcase_add_loop_test(pairs, two_groups_are_replayed_at_once_on_two_streams, 0,
                         WORLDS * NTRANSPORTS);
-    tcase_add_loop_test(pairs, rows_are_sent_beside_products_on_all_multiprocessors, 0,
-                        WORLDS * NTRANSPORTS);
+    tcase_add_loop_test(pairs, rows_are_sent_beside_products_on_all_SMs, 0, WORLDS * NTRANSPORTS);
     TCase *end = test_case_uncounted(suite, "end", LIMIT_S + 10);
     in_a_folder(end);
     tcase_add_loop_test(end, a_product_without_a_rank_ends_in_time, 0, 2 * WORLDS);

@@ -29,7 +29,7 @@ struct hall {
     _Atomic unsigned
         asked[PROOF_RANKS]; /* the blocks of this rank that want an end of their wait */
     const char *protocol;   /* that runs now, */
-    uint64_t seed, runs;    /* with this seed, as so many runs before it */
+    uint64_t seed, runs;    /* its seed, and how many runs there were before */
 };
 
 struct stage {

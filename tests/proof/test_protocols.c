@@ -14,7 +14,7 @@
 #include "protocols.h"
 #include "test.h"
 
-enum { RENEW = 10, ENDS_PART = 6 }; /* of so many seeds one, for protocols that end their group */
+enum { RENEW = 10, ENDS_PART = 6 }; /* one of ENDS_PART seeds runs protocols that end their group */
 
 enum { WORLDS = PROOF_RANKS - 1, BLOCKS = 4 };
 

@@ -135,7 +135,7 @@ bool life_times_out(const struct storm_life *life)
 
 bool life_may_end(const struct storm_life *life, uint32_t ranks)
 {
-    if (life_times_out(life)) /* and whoever waits for one that waits does so, too */
+    if (life_times_out(life)) /* and ranks that wait for a waiting rank do so, too */
         return true;
     for (int i = 0; i < life->nevents; i++) {
         const struct storm_event *e = &life->events[i];

@@ -1,4 +1,4 @@
-/* Who is in a group, in its order, whether or not it could be made: the same on all ranks. */
+/* The ranks of a group in its order, whether or not it could be made: the same on all ranks. */
 #ifndef STORM_ROSTER_H
 #define STORM_ROSTER_H
 

@@ -75,7 +75,8 @@ symm_status device_settle(struct device_bench *b);
 void device_close(struct device_bench *b);
 
 /*
- * A rank's function, and a RANKS_TEST, with a bench `b` that has this kernel and so many channels.
+ * A rank's function, and a RANKS_TEST, with a bench `b` that has this kernel and a pad of
+ * `nchannels` channels.
  * After the channels come the fields of a struct ranks_test.
  */
 #define DEVICE_RANK(name, kernel, nchannels)                                                       \

@@ -35,7 +35,7 @@ struct trial_buffers {
     symm_stream stream;
 };
 
-/* For calls whose larger buffer has so many bytes at most. */
+/* For calls whose larger buffer has at most `most` bytes. */
 symm_status trial_open(symm_context *ctx, size_t most, struct trial_buffers *b);
 void trial_close(symm_context *ctx, struct trial_buffers *b);
 

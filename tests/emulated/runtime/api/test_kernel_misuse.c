@@ -3,7 +3,6 @@
  * the value, the launch fails as one of a GPU, and the other ranks hear of it. And views that
  * symm_group_view() has not filled in.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

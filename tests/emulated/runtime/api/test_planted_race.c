@@ -57,7 +57,7 @@ WORLD_RANK(go_round)
     RANK_TRY(self, symm_launch(world, kernel, &grid, &a, sizeof a, NULL));
     RANK_TRY(self, symm_copy(&wrong, a.wrong, sizeof wrong, NULL));
     RANK_TRY(self, symm_synchronize(world, NULL));
-    if (!a.planted) /* else whoever is late finds the next round's, or not */
+    if (!a.planted) /* else a late rank may find the next round's */
         self->report->wrong = wrong;
 out:
     symm_kernel_unload(kernel);

@@ -85,7 +85,7 @@ out:
 }
 
 /* Rank 2 is quiet (or leaves without a word) only after a while, and the others wait for it. */
-MEETING_TEST(whoever_is_not_quiet_is_waited_for, 3, .arg = _i ? &_i : NULL)
+MEETING_TEST(a_rank_that_is_not_quiet_is_waited_for, 3, .arg = _i ? &_i : NULL)
 {
     const bool leaves = arg != NULL;
 
@@ -136,7 +136,7 @@ int main(void)
 
     in_a_folder(tc);
     tcase_add_loop_test(tc, ranks_tell_each_other_what_they_do, 0, 2);
-    tcase_add_loop_test(tc, whoever_is_not_quiet_is_waited_for, 0, 2);
+    tcase_add_loop_test(tc, a_rank_that_is_not_quiet_is_waited_for, 0, 2);
     tcase_add_test(tc, ticks_come_and_end);
     return test_main(suite);
 }

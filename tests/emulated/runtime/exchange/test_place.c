@@ -84,8 +84,8 @@ START_TEST(a_living_job_is_not_disturbed)
 }
 END_TEST
 
-/* Clients that nobody wants: silent, garbage, surprise descriptors, a HELLO out of place, and too
- * many of them. */
+/* Unwanted clients, too many of them: silent ones, garbage, unexpected descriptors, and a HELLO out
+ * of place. */
 RANKS_TEST(strangers_are_dropped, 2)
 {
     struct meeting m = {.x = NULL};

@@ -1,4 +1,4 @@
-/* Ranks that meet, and ranks that do not: whoever is wrong is named on every rank. */
+/* Ranks that meet, and ranks that do not: every rank names the one that is wrong. */
 #include <check.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -97,7 +97,7 @@ RANKS_TEST(signals_do_not_disturb, 4)
     setitimer(ITIMER_REAL, &never, NULL);
 }
 
-/* ---- Whoever is wrong is named ---- */
+/* ---- The rank that is wrong is named ---- */
 
 struct wrong {
     int rank;            /* the odd one */
@@ -260,7 +260,7 @@ RANKS_TEST(after_a_failed_attempt_the_next_one_works, 3)
 out:;
 }
 
-/* ---- Who comes late, or says nothing ---- */
+/* ---- Ranks that come late, or say nothing ---- */
 
 RANKS_TEST(a_rank_that_comes_after_a_refusal_reads_it, 3)
 {

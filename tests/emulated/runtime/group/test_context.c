@@ -1,16 +1,12 @@
 /* Joining: every way to say who is who, worlds of every size, again and again, side by side, and
  * after a crash. */
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "exercise.h"

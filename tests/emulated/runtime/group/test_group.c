@@ -1,6 +1,5 @@
 /* Groups: which ranks, in which order, who takes part, what they cost, and the order of their
  * operations. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "exercise.h"

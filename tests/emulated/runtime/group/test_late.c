@@ -6,7 +6,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "exercise.h"
@@ -193,7 +192,7 @@ __attribute__((visibility("default"))) int memfd_create(const char *name, unsign
     return (int)syscall(SYS_memfd_create, name, flags);
 }
 
-/* The ranks of a group get their memory after so many ms each. */
+/* Each rank gets its memory after ms[rank] milliseconds. */
 struct slow {
     int ms[2];
     symm_status want;

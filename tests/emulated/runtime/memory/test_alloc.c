@@ -1,7 +1,6 @@
 /* Symmetric memory as users see it: many buffers, random ones, freed from anywhere, reused,
  * reported, given back. */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "exercise.h"

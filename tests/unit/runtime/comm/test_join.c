@@ -1,4 +1,4 @@
-/* Who am I and where do we meet: every launcher's variables, whole, in part and nonsense. */
+/* Rank, world and session out of every launcher's variables: complete, in part, and nonsense. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
