@@ -183,27 +183,27 @@ stays_apart() { # dynamic product dynamic kernel
     for kib in 8 16 32 64 100 132 164 196 228; do [ $((kib * 1024)) -lt $(($1 + $(shared_of "$2"))) ] || break; done
     [ "$taken" -gt $((kib * 1024)) ] || fail "$4 has room beside $2, and would slow it down"
 }
-nbytes_of() { # name in transport.c, in bytes
+nbytes_of() { # constant in KiB, file in src/matmul
     local kib
-    kib=$(sed -n "s/.* $1 = \([0-9]*\) << 10.*/\1/p" "$root/src/matmul/transport/transport.c")
+    kib=$(sed -n "s/.* $1 = \([0-9]*\) << 10.*/\1/p" "$root/src/matmul/$2")
     [ "${kib:-0}" -gt 0 ] || fail "$1 is not found"
     echo $((kib * 1024))
 }
-apart=$(nbytes_of SENDER_SHARED_NBYTES)
-apart_portable=$(nbytes_of SENDER_SHARED_PORTABLE_NBYTES)
+apart=$(nbytes_of SYMM_WGMMA_SENDER_NBYTES sm90/host.h)
+apart_portable=$(nbytes_of SYMM_PORTABLE_SENDER_NBYTES portable/host.h)
 for each in $apart $apart_portable; do
-    senders=$(($(nbytes_of SENDERS_SHARED_NBYTES) / each))
+    senders=$(($(nbytes_of SENDERS_SHARED_NBYTES transport/sender_sms.c) / each))
     [ $((senders * (each + $(shared_of matmul_push_apart)))) -le $((228 * 1024)) ] || fail "$senders blocks of matmul_push_apart do not fit a multiprocessor"
 done
-dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/kernels/args.h")))
+dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/sm90/args.h")))
 [ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "how much shared memory products have is not found"
 for dtype in float16 bfloat16; do
-    leaves_room matmul_product_$dtype 256 matmul_turn matmul_push matmul_finish matmul_copy_rows
-    shares_memory 0 matmul_product_$dtype matmul_turn matmul_push matmul_finish
+    leaves_room matmul_product_$dtype 256 matmul_open_round matmul_push matmul_close_round matmul_copy_rows
+    shares_memory 0 matmul_product_$dtype matmul_open_round matmul_push matmul_close_round
     stays_apart 0 matmul_product_$dtype $apart_portable matmul_push_apart
     for columns in 64 128 192 208 224 256; do
-        leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_turn matmul_push matmul_finish matmul_copy_rows
-        shares_memory $dynamic matmul_wgmma_${columns}_$dtype matmul_turn matmul_push matmul_finish
+        leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_open_round matmul_push matmul_close_round matmul_copy_rows
+        shares_memory $dynamic matmul_wgmma_${columns}_$dtype matmul_open_round matmul_push matmul_close_round
         stays_apart $dynamic matmul_wgmma_${columns}_$dtype $apart matmul_push_apart
     done
 done
