@@ -50,8 +50,8 @@ static bool run_kernel(struct stage *st, const struct protocol *p, struct draw *
      .ways = ways_, .variants = variants_, .least_blocks = least_, .most_blocks = most_,           \
      .multicast = true}
 #define COLLECTIVE(name_, operation_, algo_, multicast_)                                           \
-    {.name = #name_, .run = calls_run_collective, .operation = operation_, .algo = SYMM_ALGO_##algo_,    \
-     .multicast = multicast_}
+    {.name = #name_, .run = calls_run_collective, .operation = operation_,                         \
+     .algo = SYMM_ALGO_##algo_, .multicast = multicast_}
 #define PRODUCT(name_, strategy_)                                                                  \
     {.name = #name_, .run = products_run, .algo = SYMM_STRATEGY_##strategy_}
 

@@ -1,7 +1,7 @@
 /*
  * What kernels of one protocol share: rounds of data that follow from salt and round, and counts of
- * what is wrong. Who writes a pack and who reads it are different threads, so that the protocol must
- * order the threads of a block, too.
+ * what is wrong. Packs are written and read by different threads, so that the protocol must order
+ * the threads of a block, too.
  */
 #ifndef PROOF_ROUNDS_CUH
 #define PROOF_ROUNDS_CUH

@@ -1,6 +1,7 @@
 /* Votes and comms, with real processes and no driver. */
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include "runtime/base/fd.h"

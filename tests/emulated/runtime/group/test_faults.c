@@ -268,8 +268,8 @@ static bool loads_a_kernel(const char *call)
 }
 
 /*
- * How far to the next call that fails. Of the calls that load kernels a few are enough, the three of
- * them alternately; after those every call again, so that none behind them is missed.
+ * How far to the next call that fails. Of the calls that load kernels a few are enough, the three
+ * of them alternately; after those every call again, so that none behind them is missed.
  */
 static int64_t step_after(const char *call, int64_t step, int *nloads)
 {
