@@ -211,8 +211,8 @@ static struct workspace *take_workspace(struct symm_cublas *c, uint64_t nbytes)
 /* ------------------------------------------------------------------------------------- products */
 
 /*
- * Whether the gathered rows are one matrix: in the workspace there is no gap between the ranks' rows
- * if only the last rank with rows has fewer than the others.
+ * Whether the gathered rows are one matrix: in the workspace there is no gap between the ranks'
+ * rows if only the last rank with rows has fewer than the others.
  */
 static bool is_packed(const struct symm_problem *p)
 {

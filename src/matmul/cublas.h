@@ -1,6 +1,6 @@
 /*
- * Products of few rows by cuBLASLt, which splits k if there are fewer tiles than SMs. It is opened at
- * run time if it is installed. symm's own kernels compute the products that it cannot.
+ * Products of few rows by cuBLASLt, which splits k if there are fewer tiles than SMs. It is opened
+ * at run time if it is installed. symm's own kernels compute the products that it cannot.
  */
 #ifndef SYMM_MATMUL_CUBLAS_H
 #define SYMM_MATMUL_CUBLAS_H
@@ -12,8 +12,8 @@ struct symm_cublas_product;
 
 /*
  * Prepares products whose A is complete before they begin: nothing is gathered, or an all-gather
- * comes first. *out is NULL if cuBLASLt does not take them: it is switched off or not installed, the
- * driver is emulated, there are more than SYMM_FEW_ROWS rows, a bias, an activation, types or a
+ * comes first. *out is NULL if cuBLASLt does not take them: it is switched off or not installed,
+ * the driver is emulated, there are more than SYMM_FEW_ROWS rows, a bias, an activation, types or a
  * layout that it does not support.
  *
  * Local; any thread; the primary context is current. Errors: ERROR_ARGUMENT (a setting)

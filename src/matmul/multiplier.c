@@ -4,7 +4,7 @@
 #include "matmul/portable/host.h"
 #include "matmul/sm90/host.h"
 
-/* --------------------------------------------------------------------------------------- cuBLASLt */
+/* ------------------------------------------------------------------------------------- cuBLASLt */
 
 /* All of A in one place, once its rows have arrived. */
 static const void *gathered_a(const struct symm_matmul_run *run)
@@ -34,7 +34,7 @@ out:
     return st;
 }
 
-/* ---------------------------------------------------------------------------------- symm's kernels */
+/* ------------------------------------------------------------------------------- symm's kernels */
 
 static bool suits_sm90(const struct symm_matmul_run *run)
 {

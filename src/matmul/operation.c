@@ -1,7 +1,7 @@
 /* The kinds of products, and their strategies. */
 #include "matmul.h"
 
-/* ------------------------------------------------------------------------------------------ matmul */
+/* --------------------------------------------------------------------------------------- matmul */
 
 static symm_status prepare_nothing(struct symm_call *call, struct symm_matmul *m)
 {
@@ -21,7 +21,7 @@ static symm_status finish_nothing(struct symm_matmul_run *run)
     return SYMM_OK;
 }
 
-/* ------------------------------------------------------------------------------- all-gather, matmul */
+/* --------------------------------------------------------------------------- all-gather, matmul */
 
 static symm_status prepare_gather(struct symm_call *call, struct symm_matmul *m)
 {
@@ -86,7 +86,7 @@ static symm_status finish_gather(struct symm_matmul_run *run)
                                 &run->problem.gathered_a.matrix);
 }
 
-/* ----------------------------------------------------------------------------------------- the table */
+/* ------------------------------------------------------------------------------------ the table */
 
 static const struct symm_matmul_operation operations[] = {
     [SYMM_MATMUL] = {.name = "matmul",

@@ -12,8 +12,8 @@ typedef struct symm_matrix {
 } symm_matrix;
 
 /*
- * All of A, [l, m, k]: this rank's rows in place, the other ranks' rows in the workspace, where each
- * rank has a slab of [l, its rows, ld]. The rows of a slab are numbered consecutively over all
+ * All of A, [l, m, k]: this rank's rows in place, the other ranks' rows in the workspace, where
+ * each rank has a slab of [l, its rows, ld]. The rows of a slab are numbered consecutively over all
  * batches; the ranks exchange rows by these numbers.
  */
 typedef struct symm_shards {

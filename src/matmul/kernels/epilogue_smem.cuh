@@ -1,6 +1,7 @@
 /*
- * A warp's part of the epilogue in shared memory: a few rows and 32 columns of accumulators, so that
- * neighbouring threads store neighbouring elements of D, whichever threads have the accumulators.
+ * A warp's part of the epilogue in shared memory: a few rows and 32 columns of accumulators, so
+ * that neighbouring threads store neighbouring elements of D, whichever threads have the
+ * accumulators.
  */
 #ifndef SYMM_MATMUL_EPILOGUE_SMEM_CUH
 #define SYMM_MATMUL_EPILOGUE_SMEM_CUH

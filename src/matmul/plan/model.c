@@ -48,7 +48,9 @@ static double tiles_us(const struct symm_problem *p, const struct symm_matmul_pl
     return (double)symm__ceil_div(ntiles, clusters ? clusters : 1) * shape->time * p->k * tile_us;
 }
 
-/* A sender's speed. The first rows leave after begin_us; a chunk costs chunk_us beside its bytes. */
+/*
+ * A sender's speed. The first rows leave after begin_us; a chunk costs chunk_us beside its bytes.
+ */
 struct speed {
     double bytes_per_us, chunk_us, begin_us;
 };

@@ -20,7 +20,7 @@ enum {
     COMM_SMS_SHARE = 6 /* at most this part of all SMs */
 };
 
-/* --------------------------------------------------------------------------------- the workspace */
+/* -------------------------------------------------------------------------------- the workspace */
 
 int64_t symm__matmul_ld(int32_t k)
 {
@@ -39,7 +39,7 @@ static void cut(struct symm_matmul_plan *plan, uint64_t rows, uint64_t strip_row
     plan->chunks = symm__chunks_of_rows(rows, plan->strip_rows, plan->k_pieces);
 }
 
-/* -------------------------------------------------------------------------------- sending of rows */
+/* ------------------------------------------------------------------------------ sending of rows */
 
 /* Rows of the tiles that the product multiplies at the same time. */
 static uint64_t wave_rows(const struct symm_matmul_plan *plan, int64_t columns)

@@ -49,9 +49,9 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
 symm_status symm__problem_check_data(const struct symm_problem *p, struct symm_memory *memory);
 
 /*
- * Binds the data of a run: *out is the problem with the addresses of args, or its own where args has
- * NULL, and with alpha and beta. Errors: as symm__problem_check_data(), and ERROR_ARGUMENT: missing
- * data, data for an absent operand, beta without c.
+ * Binds the data of a run: *out is the problem with the addresses of args, or its own where args
+ * has NULL, and with alpha and beta. Errors: as symm__problem_check_data(), and ERROR_ARGUMENT:
+ * missing data, data for an absent operand, beta without c.
  */
 symm_status symm__problem_bind(const struct symm_problem *p, const symm_matmul_args *args,
                                struct symm_memory *memory, struct symm_problem *out);

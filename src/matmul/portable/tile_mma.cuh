@@ -1,7 +1,7 @@
 /*
- * A tile by the tensor cores of sm_80 and newer. Stages of both operands are loaded to shared memory
- * two steps ahead. Eight warps have 64 rows and 32 columns each, and accumulate 16 of k at a time,
- * in order. 256 threads, 48 KiB of shared memory, and registers for one block an SM.
+ * A tile by the tensor cores of sm_80 and newer. Stages of both operands are loaded to shared
+ * memory two steps ahead. Eight warps have 64 rows and 32 columns each, and accumulate 16 of k at a
+ * time, in order. 256 threads, 48 KiB of shared memory, and registers for one block an SM.
  */
 #ifndef SYMM_MATMUL_TILE_MMA_CUH
 #define SYMM_MATMUL_TILE_MMA_CUH
@@ -84,7 +84,7 @@ SYMM_DEV void multiply_stages(warp_accumulators &d, stage *stages, const operand
     }
 }
 
-/* ---------------------------------------------------------------------------------- the epilogue */
+/* --------------------------------------------------------------------------------- the epilogue */
 
 /* Each warp has shared memory for 32 rows at a time. */
 template <typename Epilogue>

@@ -1,4 +1,6 @@
-/* A tile in plain arithmetic, for the emulated driver: each thread computes some of its elements. */
+/*
+ * A tile in plain arithmetic, for the emulated driver: each thread computes some of its elements.
+ */
 #ifndef SYMM_MATMUL_TILE_PLAIN_CUH
 #define SYMM_MATMUL_TILE_PLAIN_CUH
 

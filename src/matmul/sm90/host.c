@@ -27,7 +27,7 @@ static symm_kernel_id kernel_of(int shape, symm_dtype dtype)
     return kernels[shape][dtype != SYMM_FLOAT16];
 }
 
-/* ----------------------------------------------------------------------------------- what it takes */
+/* -------------------------------------------------------------------------------- what it takes */
 
 /* Allows the kernel its shared memory; clears *can if the kernel is empty. */
 static symm_status allow(const struct symm_context *ctx, symm_kernel_id kernel, bool *can)
@@ -96,7 +96,7 @@ bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------- its launch */
+/* ----------------------------------------------------------------------------------- its launch */
 
 /*
  * Describes x with boxes of `lines` lines of 128 bytes each. An unused stride is that of contiguous

@@ -6,9 +6,9 @@
 #include "runtime/group/call.h"
 
 /*
- * Whether this process may use the Hopper kernel: it is switched on, the driver encodes tensor maps,
- * and the kernels are compiled for this GPU. If so, allows the kernels their shared memory. Local;
- * the primary context is current. Errors: ERROR_ARGUMENT (a setting), ERROR_DRIVER
+ * Whether this process may use the Hopper kernel: it is switched on, the driver encodes tensor
+ * maps, and the kernels are compiled for this GPU. If so, allows the kernels their shared memory.
+ * Local; the primary context is current. Errors: ERROR_ARGUMENT (a setting), ERROR_DRIVER
  */
 symm_status symm__wgmma_look(const struct symm_context *ctx, bool *out);
 

@@ -110,7 +110,7 @@ SYMM_DEV bool b_along_k(const symm_wgmma_args &args, const tile &t)
     return args.b_along_k >> t.product & 1;
 }
 
-/* ---------------------------------------------------------------------------------- the producer */
+/* --------------------------------------------------------------------------------- the producer */
 
 /* The tensors of a tile's operands, and the tile's coordinates in them. */
 struct sources {
@@ -188,7 +188,7 @@ SYMM_DEV void produce(const symm_wgmma_args &args, typename S::memory &m,
     }
 }
 
-/* --------------------------------------------------------------------------------- the consumers */
+/* -------------------------------------------------------------------------------- the consumers */
 
 /*
  * The descriptor of a matrix in shared memory for wgmma, in units of 16 bytes: its address (from

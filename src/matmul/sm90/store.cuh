@@ -27,7 +27,9 @@ struct store_smem {
 };
 static_assert(sizeof(store_smem) <= sizeof(epilogue_smem<WARP_ROWS>), "they share the memory");
 
-/* Fills 16 columns. The first 16 threads give the addresses of the left half, the others the right. */
+/*
+ * Fills 16 columns. The first 16 threads give the addresses of the left half, the others the right.
+ */
 SYMM_DEV void fill(store_smem &to, int32_t column, const uint32_t (&words)[4])
 {
     const int32_t lane = (int32_t)threadIdx.x % 32;

@@ -1,4 +1,6 @@
-/* Copies of rows on this device: own rows to where they can be sent from, all of A to the caller. */
+/*
+ * Copies of rows on this device: own rows to where they can be sent from, all of A to the caller.
+ */
 #include "sender.h"
 
 enum { BLOCKS_PER_SM = 32 };

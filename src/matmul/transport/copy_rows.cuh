@@ -1,4 +1,6 @@
-/* Copies of rows on this device: to a place that the ranks can send from, or that the caller wants. */
+/*
+ * Copies of rows on this device: to a place that the ranks can send from, or that the caller wants.
+ */
 #ifndef SYMM_MATMUL_COPY_ROWS_CUH
 #define SYMM_MATMUL_COPY_ROWS_CUH
 

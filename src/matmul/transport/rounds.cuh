@@ -1,7 +1,7 @@
 /*
- * The kernels before and after a run's transfers. A product waits for what they let be sent, so they
- * must fit beside products on every SM: one warp, few registers, little shared memory. They wait for
- * other ranks, so they are one block.
+ * The kernels before and after a run's transfers. A product waits for what they let be sent, so
+ * they must fit beside products on every SM: one warp, few registers, little shared memory. They
+ * wait for other ranks, so they are one block.
  */
 #ifndef SYMM_MATMUL_ROUNDS_CUH
 #define SYMM_MATMUL_ROUNDS_CUH
@@ -19,7 +19,9 @@ SYMM_DEV int32_t workspace_channel(const symm_arrival_plan &plan)
     return (int32_t)plan.chunks;
 }
 
-/* Signals to all ranks that this rank's kernels have finished reading its workspace. Whole block. */
+/*
+ * Signals to all ranks that this rank's kernels have finished reading its workspace. Whole block.
+ */
 SYMM_DEV void signal_workspace_free(const symm_view &v, const symm_arrival_plan &plan)
 {
     for (int32_t r = (int32_t)threadIdx.x; r < v.nranks; r += (int32_t)blockDim.x)
@@ -28,8 +30,8 @@ SYMM_DEV void signal_workspace_free(const symm_view &v, const symm_arrival_plan 
 }
 
 /*
- * Writes the counter value that each chunk's signal will deliver: one more than is sent, or after an
- * abort the unchanged value. Whole block.
+ * Writes the counter value that each chunk's signal will deliver: one more than is sent, or after
+ * an abort the unchanged value. Whole block.
  */
 SYMM_DEV void reserve_signals(const symm_open_round_args &a)
 {

@@ -1,6 +1,6 @@
 /*
- * SMs as senders: one kernel whose blocks share the units of all chunks, on the SMs that the product
- * leaves free, and one block of one warp that always fits.
+ * SMs as senders: one kernel whose blocks share the units of all chunks, on the SMs that the
+ * product leaves free, and one block of one warp that always fits.
  */
 #include "runtime/base/dtype.h"
 #include "runtime/base/numbers.h"

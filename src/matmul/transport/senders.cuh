@@ -114,9 +114,9 @@ SYMM_DEV void back_off(const symm_push_args &a, uint32_t next)
 
 /*
  * Sends units until none is left. open_round has waited for the workspaces, so this waits for
- * nothing but, with BACKS_OFF, other senders. Without, a block takes its next ticket while it sends.
- * A block's threads have stored before one of them counts the unit as sent, and these counts are
- * ordered on the device: the thread that counts the last unit of a chunk signals for all.
+ * nothing but, with BACKS_OFF, other senders. Without, a block takes its next ticket while it
+ * sends. A block's threads have stored before one of them counts the unit as sent, and these counts
+ * are ordered on the device: the thread that counts the last unit of a chunk signals for all.
  */
 template <int UNROLL, bool BACKS_OFF> SYMM_DEV void push_rows(const symm_push_args &a)
 {

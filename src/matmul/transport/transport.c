@@ -1,6 +1,6 @@
 /*
- * The transport of a product: its memory, and the rounds of its runs. A round runs on a side stream:
- * open_round, which waits until the rows may be sent, the transfers, and close_round.
+ * The transport of a product: its memory, and the rounds of its runs. A round runs on a side
+ * stream: open_round, which waits until the rows may be sent, the transfers, and close_round.
  */
 #include "transport.h"
 
@@ -56,7 +56,7 @@ symm_status symm__transport_launch(const struct symm_call *call, CUstream stream
     return symm__call_launch_local(&on, kernel, blocks, threads, args);
 }
 
-/* -------------------------------------------------------------------------------------- its memory */
+/* ----------------------------------------------------------------------------------- its memory */
 
 static symm_status alloc(struct symm_call *call, void *owner, uint64_t nbytes, void **out)
 {
@@ -131,7 +131,7 @@ out:
     return st;
 }
 
-/* ------------------------------------------------------------------------------------------ rounds */
+/* --------------------------------------------------------------------------------------- rounds */
 
 symm_arrival_plan symm__transport_arrivals(const struct symm_transport *t)
 {

@@ -30,8 +30,8 @@ symm_arrival_plan symm__transport_arrivals(const struct symm_transport *t);
 uint32_t *symm__transport_blocks_started(const struct symm_transport *t);
 
 /*
- * Sets *out to the place of A's rows in this run. If this rank's rows cannot be sent from where they
- * are, it first copies them into this rank's slab.
+ * Sets *out to the place of A's rows in this run. If this rank's rows cannot be sent from where
+ * they are, it first copies them into this rank's slab.
  */
 symm_status symm__transport_locate(struct symm_call *call, const struct symm_transport *t,
                                    const struct symm_problem *p, symm_shards *out);
