@@ -36,7 +36,7 @@ static json_int_t limit(rlim_t value)
 json_t *describe_multicast(const char *off, bool alone)
 {
     /* A world of one knows only whether multicast is switched off and whether the device has it. */
-    bool asked = !alone || !off || !strstr(off, "world of one");
+    bool asked = !alone || !off || !strstr(off, "two ranks or more");
 
     return json_pack("{s:s, s:s?}", "verdict",
                      !asked ? "not asked"
