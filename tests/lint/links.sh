@@ -11,7 +11,7 @@ while read -r document; do
             echo "links.sh: $document: no file $link" >&2
             status=1
         }
-    done < <(grep -oE '\]\([^)]+\)' "$document" | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^(https?|mailto):' || true)
+    done < <(sed '/^```/,/^```/d' "$document" | grep -oE '\]\([^)]+\)' | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^(https?|mailto):' || true)
     while read -r path; do
         compgen -G "${path%/}" >/dev/null || compgen -G "$path.*" >/dev/null || {
             echo "links.sh: $document: no path $path" >&2
