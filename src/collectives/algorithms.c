@@ -70,7 +70,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .reach = {.in = true},
         .kernel = BY_DTYPE_AND_RANKS(all_reduce_one_shot),
         .grid = {.threads = 512, .most_threads = 512, .few_blocks = true},
-        .capacity = {HALF},
+        .capacity = {HALF, 0},
         /* No cost: low_latency has fewer hops wherever it could win. */
     },
     {
@@ -95,7 +95,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .by_switch = true,
         .kernel = BY_DTYPE(all_reduce_multimem),
         .grid = {.threads = 512, .most_threads = 512, .few_blocks = true, .splits_blocks = true},
-        .capacity = {HALF},
+        .capacity = {HALF, 0},
         .preferred = {SWITCH_RANKS, SWITCH_NBYTES},
     },
     {
@@ -108,7 +108,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .ranks_differ = true,
         .kernel = BY_DTYPE(all_reduce_multimem_one_shot),
         .grid = {.threads = 512, .most_threads = 512, .few_blocks = true},
-        .capacity = {HALF},
+        .capacity = {HALF, 0},
     },
     {
         .operation = SYMM_OPERATION_ALL_REDUCE,
