@@ -18,9 +18,9 @@ template <typename T> constexpr uint64_t PACK = 16 / sizeof(T);
 template <typename T> constexpr uint32_t PACKET = sizeof(T) == 8 ? 1 : 12 / sizeof(T);
 
 /* Types that the switch can add but not compare. */
-template <typename T> constexpr bool IS_WIDE_FLOAT = false;
-template <> constexpr bool IS_WIDE_FLOAT<float> = true;
-template <> constexpr bool IS_WIDE_FLOAT<double> = true;
+template <typename T> inline constexpr bool IS_WIDE_FLOAT = false;
+template <> inline constexpr bool IS_WIDE_FLOAT<float> = true;
+template <> inline constexpr bool IS_WIDE_FLOAT<double> = true;
 
 template <typename T> struct accumulator {
     typedef T type;
