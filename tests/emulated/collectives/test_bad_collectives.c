@@ -227,7 +227,7 @@ static const struct differing differing[][NDIFFERING] = {
                         {"0", "count 200", SYMM_ALGO_MULTIMEM, REDUCE_SCATTER, 200, SYMM_SUM, 0},
                         {"0", "symm_all_gather", SYMM_ALGO_MULTIMEM, ALL_GATHER, 100, SYMM_SUM, 0}},
     [ALL_GATHER] = {{"1", "count 200", SYMM_ALGO_LOW_LATENCY, ALL_GATHER, 200, SYMM_SUM, 0},
-                    {"1", "int32", SYMM_ALGO_AUTO, ALL_GATHER, 100, .dtype = SYMM_INT32, 0},
+                    {"1", "int32", SYMM_ALGO_AUTO, ALL_GATHER, 100, SYMM_SUM, SYMM_INT32},
                     {"1", "symm_reduce_scatter", SYMM_ALGO_AUTO, REDUCE_SCATTER, 100, SYMM_SUM, 0},
                     {"0", "count 200", SYMM_ALGO_ONE_SHOT, ALL_GATHER, 200, SYMM_SUM, 0},
                     {"0", "symm_reduce_scatter", SYMM_ALGO_ONE_SHOT, REDUCE_SCATTER, 100, SYMM_SUM,
