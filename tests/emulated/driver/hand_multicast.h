@@ -4,6 +4,8 @@
 
 #include "driver_table.h"
 
+#if SYMM_MULTICAST /* else the table has no entries for it */
+
 #define SIZE (4 * GRANULE)
 
 static inline CUmulticastObjectProp multicast_prop(unsigned ndevices)
@@ -48,4 +50,5 @@ static inline CUmemGenericAllocationHandle import_fd(int fd)
     return handle;
 }
 
+#endif
 #endif
