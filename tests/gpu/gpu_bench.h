@@ -16,9 +16,9 @@ enum { MOST = 4 };
 
 static int ngpus;
 
-/* To be called first in main. */
-static inline void gpu_choose(void)
+void test_setup(void)
 {
+    test_uncounted = true;
     setenv("SYMM_DRIVER", "cuda", 1);
     setenv("SYMM_MULTICAST", "0", 1);
     ngpus = gpus_count(MOST);
@@ -55,14 +55,14 @@ static inline void bench_close(struct bench *b)
 }
 
 /* A test of all GPUs, whose ranks have the bench `b`; with fields of a struct ranks_test. */
-#define GPU_TEST(name, ...)                                                                        \
+#define GPU_TEST(group, name, ...)                                                                 \
     static void name##_rank(struct rank *self, void *arg);                                         \
-    START_TEST(name)                                                                               \
+    TEST_LOOP(group, name, ((struct ranks_test){__VA_ARGS__}).loop.first,                          \
+              ((struct ranks_test){__VA_ARGS__}).loop.end)                                         \
     {                                                                                              \
         NEEDS_GPUS();                                                                              \
         ranks_test_run(&(struct ranks_test){.n = ngpus, __VA_ARGS__}, name##_rank);                \
     }                                                                                              \
-    END_TEST                                                                                       \
     RANK_WITH(name##_rank, struct bench, b, bench_open, bench_close)
 
 #endif

@@ -7,17 +7,14 @@
 #include "gpus.h"
 #include "test.h"
 
-int main(void)
+struct device_setting device_setting = {.nworlds = 1};
+
+void test_setup(void)
 {
     enum { MOST = 4 };
     setenv("SYMM_DRIVER", "cuda", 1);
     setenv("SYMM_MULTICAST", "0", 1);
-    const int ngpus = gpus_count(MOST);
-    Suite *suite = suite_create("gpu device");
-    device_setting = (struct device_setting){.nworlds = 1,
-                                             .worlds = {ngpus},
-                                             .pair = ngpus,
-                                             .why_not = ngpus < 2 ? "fewer than two GPUs" : NULL};
-    device_cases_add(suite);
-    return test_main(suite);
+    test_uncounted = true;
+    device_setting.pair = device_setting.worlds[0] = gpus_count(MOST);
+    device_setting.why_not = device_setting.pair < 2 ? "fewer than two GPUs" : NULL;
 }

@@ -9,22 +9,22 @@
 #include "reference.h"
 #include "test.h"
 
+TEST_GROUP(joining, 180);
+
 /* -------------------------------------------------------------------------------------- joining */
 
-START_TEST(worlds_of_every_size_sum_right)
+TEST(joining, worlds_of_every_size_sum_right)
 {
     NEEDS_GPUS();
     for (int n = 1; n <= ngpus; n++)
         ranks_run_ok(n, RANKS_AS_PROCESSES, exercise_world, NULL, 60);
 }
-END_TEST
 
-START_TEST(ranks_are_threads_of_one_process)
+TEST(joining, ranks_are_threads_of_one_process)
 {
     NEEDS_GPUS();
     ranks_run_ok(ngpus, RANKS_AS_THREADS, exercise_world, NULL, 60);
 }
-END_TEST
 
 static int count_descriptors(void)
 {
@@ -54,16 +54,17 @@ out:
     return;
 }
 
-START_TEST(a_world_is_made_again_and_again_and_leaves_no_descriptors)
+TEST(joining, a_world_is_made_again_and_again_and_leaves_no_descriptors)
 {
     NEEDS_GPUS();
     ranks_run_ok(ngpus, RANKS_AS_PROCESSES, come_back, NULL, 120);
 }
-END_TEST
+
+TEST_GROUP(memory, 180);
 
 /* --------------------------------------------------------------------------------------- memory */
 
-GPU_TEST(random_allocations_are_given_back_to_the_device, .timeout_s = 120)
+GPU_TEST(memory, random_allocations_are_given_back_to_the_device, .timeout_s = 120)
 {
     enum { LIVE = 16 };
     void *live[LIVE] = {NULL};
@@ -94,7 +95,7 @@ GPU_TEST(random_allocations_are_given_back_to_the_device, .timeout_s = 120)
 out:;
 }
 
-GPU_TEST(put_and_get_move_every_byte, .timeout_s = 60)
+GPU_TEST(memory, put_and_get_move_every_byte, .timeout_s = 60)
 {
     enum { SIZE = 5000000 };
     char *x = NULL, *host = malloc(SIZE);
@@ -122,9 +123,11 @@ out:
 
 /* -------------------------------------------------------------------------------------- signals */
 
+TEST_GROUP(signals, 120);
+
 /* In the second round the counters wrap. */
-GPU_TEST(a_ring_of_puts_and_signals_is_replayed, .timeout_s = 60,
-         .env = {{"SYMM_EPOCH_START", _i ? "4294967250" : "0"}})
+GPU_TEST(signals, a_ring_of_puts_and_signals_is_replayed, .timeout_s = 60,
+         .env = {{"SYMM_EPOCH_START", _i ? "4294967250" : "0"}}, .loop = {0, 2})
 {
     enum { COUNT = 100000, ROUNDS = 200, FULL = 0, FREE = 1 };
     symm_signal_pad *pad = NULL;
@@ -160,8 +163,8 @@ out:
 }
 
 /* In the second round with much shared memory. */
-GPU_TEST(a_users_kernel_meets_the_other_ranks_ten_thousand_times, .timeout_s = 60,
-         .arg = &(uint32_t){_i ? 200u << 10 : 0})
+GPU_TEST(signals, a_users_kernel_meets_the_other_ranks_ten_thousand_times, .timeout_s = 60,
+         .arg = &(uint32_t){_i ? 200u << 10 : 0}, .loop = {0, 2})
 {
     enum { BLOCKS = 8, THREADS = 128 };
     symm_kernel *kernel = NULL;
@@ -244,7 +247,9 @@ out:
     free(host);
 }
 
-START_TEST(the_others_survive_a_rank_killed_in_mid_run)
+TEST_GROUP(deaths, 120);
+
+TEST(deaths, the_others_survive_a_rank_killed_in_mid_run)
 {
     struct rank_report reports[MOST];
     NEEDS_GPUS();
@@ -258,9 +263,8 @@ START_TEST(the_others_survive_a_rank_killed_in_mid_run)
         ck_assert_msg(reports[r].value[0] - death < 1000, "rank %d noticed after %lld ms", r,
                       (long long)(reports[r].value[0] - death));
 }
-END_TEST
 
-START_TEST(the_others_go_on_after_a_rank_has_given_up)
+TEST(deaths, the_others_go_on_after_a_rank_has_given_up)
 {
     struct rank_report reports[MOST];
     NEEDS_GPUS();
@@ -271,9 +275,8 @@ START_TEST(the_others_go_on_after_a_rank_has_given_up)
     for (int r = 0; r < ngpus - 1; r++)
         ck_assert_msg(reports[r].status == SYMM_OK, "rank %d: %s", r, reports[r].text);
 }
-END_TEST
 
-GPU_TEST(a_stalled_wait_ends_and_names_whom_it_waits_for, .timeout_s = 60,
+GPU_TEST(deaths, a_stalled_wait_ends_and_names_whom_it_waits_for, .timeout_s = 60,
          .env = {{"SYMM_TIMEOUT_MS", "2000"}})
 {
     symm_signal_pad *pad = NULL;
@@ -291,7 +294,7 @@ GPU_TEST(a_stalled_wait_ends_and_names_whom_it_waits_for, .timeout_s = 60,
 out:;
 }
 
-GPU_TEST(collective_calls_are_refused_in_a_capture_that_goes_on, .timeout_s = 60)
+GPU_TEST(deaths, collective_calls_are_refused_in_a_capture_that_goes_on, .timeout_s = 60)
 {
     symm_graph graph = NULL;
     void *x = NULL, *p = NULL;
@@ -307,7 +310,7 @@ out:
     symm_graph_destroy(graph);
 }
 
-GPU_TEST(no_cudart_is_loaded_and_no_emulated_driver, .timeout_s = 60)
+GPU_TEST(joining, no_cudart_is_loaded_and_no_emulated_driver, .timeout_s = 60)
 {
     char line[512];
     FILE *maps = NULL;
@@ -320,28 +323,4 @@ GPU_TEST(no_cudart_is_loaded_and_no_emulated_driver, .timeout_s = 60)
 out:
     if (maps)
         fclose(maps);
-}
-
-int main(void)
-{
-    gpu_choose();
-    Suite *suite = suite_create("gpu");
-    /* The driver keeps descriptors, threads and mappings of its own: cases count by themselves. */
-    TCase *joining = test_case_uncounted(suite, "joining", 180);
-    tcase_add_test(joining, worlds_of_every_size_sum_right);
-    tcase_add_test(joining, ranks_are_threads_of_one_process);
-    tcase_add_test(joining, a_world_is_made_again_and_again_and_leaves_no_descriptors);
-    tcase_add_test(joining, no_cudart_is_loaded_and_no_emulated_driver);
-    TCase *memory = test_case_uncounted(suite, "memory", 180);
-    tcase_add_test(memory, random_allocations_are_given_back_to_the_device);
-    tcase_add_test(memory, put_and_get_move_every_byte);
-    TCase *signals = test_case_uncounted(suite, "signals", 120);
-    tcase_add_loop_test(signals, a_ring_of_puts_and_signals_is_replayed, 0, 2);
-    tcase_add_loop_test(signals, a_users_kernel_meets_the_other_ranks_ten_thousand_times, 0, 2);
-    TCase *deaths = test_case_uncounted(suite, "deaths", 120);
-    tcase_add_test(deaths, the_others_survive_a_rank_killed_in_mid_run);
-    tcase_add_test(deaths, the_others_go_on_after_a_rank_has_given_up);
-    tcase_add_test(deaths, a_stalled_wait_ends_and_names_whom_it_waits_for);
-    tcase_add_test(deaths, collective_calls_are_refused_in_a_capture_that_goes_on);
-    return test_main(suite);
 }

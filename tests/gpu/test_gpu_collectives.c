@@ -69,22 +69,22 @@ RANK_WITH(reduce_everything, struct bench, b, bench_open, bench_close)
                 return;
 }
 
-START_TEST(reductions_are_right_in_place_and_through_staging)
+TEST_GROUP(all_reduce, 180);
+
+TEST_LOOP(all_reduce, reductions_are_right_in_place_and_through_staging, 0, NALGOS)
 {
     NEEDS_GPUS();
     setenv("SYMM_STAGING_BYTES", "1M", 1); /* the largest goes through it in many pieces */
     ranks_run_ok(ngpus, RANKS_AS_PROCESSES, reduce_everything, &(int){_i}, 120);
 }
-END_TEST
 
-START_TEST(packets_are_right_across_the_wrap_of_the_epochs)
+TEST_LOOP(all_reduce, packets_are_right_across_the_wrap_of_the_epochs, 0, 2 * NPACKET_ALGOS)
 {
     NEEDS_GPUS();
     setenv("SYMM_EPOCH_START", _i % 2 ? "65525" : "4294967285", 1);
     setenv("SYMM_STAGING_BYTES", "1M", 1);
     ranks_run_ok(ngpus, RANKS_AS_PROCESSES, reduce_everything, &(int){_i / 2}, 120);
 }
-END_TEST
 
 /* What rank 0 calls and what the others call, of 100 elements each. */
 static const struct {
@@ -99,7 +99,8 @@ static const struct {
 enum { NDIFFERING = sizeof differing / sizeof differing[0] };
 
 /* With the defaults, of which the timeout is five minutes. */
-GPU_TEST(small_calls_that_differ_are_a_mismatch_at_once, .timeout_s = 60, .arg = &(int){_i})
+GPU_TEST(all_reduce, small_calls_that_differ_are_a_mismatch_at_once, .timeout_s = 60,
+         .arg = &(int){_i}, .loop = {0, NDIFFERING})
 {
     const int i = *(int *)arg, mine = self->rank > 0;
     void *x = NULL;
@@ -124,8 +125,9 @@ static const struct collective_variant pairs[][2] = {
 enum { NPAIRS = sizeof pairs / sizeof pairs[0] };
 
 /* Without SYMM_CHECK: a call must not wait for those that come in another order. */
-GPU_TEST(two_groups_on_two_streams_replay_their_graphs_a_thousand_times, .timeout_s = 120,
-         .env = {{"SYMM_CHECK", "0"}}, .arg = (void *)(uintptr_t)pairs[_i])
+GPU_TEST(all_reduce, two_groups_on_two_streams_replay_their_graphs_a_thousand_times,
+         .timeout_s = 120, .env = {{"SYMM_CHECK", "0"}}, .arg = (void *)(uintptr_t)pairs[_i],
+         .loop = {0, NPAIRS})
 {
     const struct collective_variant *const pair = arg;
     const struct group_pair p = {
@@ -165,12 +167,13 @@ static void run_shares(enum collective_operation operation)
     trial_run(ngpus, RANKS_AS_PROCESSES, &plan);
 }
 
-START_TEST(shares_are_right_at_every_place)
+TEST_GROUP(shares, 180);
+
+TEST_LOOP(shares, shares_are_right_at_every_place, 0, 2)
 {
     NEEDS_GPUS();
     run_shares(_i ? ALL_GATHER : REDUCE_SCATTER);
 }
-END_TEST
 
 /* ------------------------------------------------------------- programmatic dependent launch */
 
@@ -182,8 +185,10 @@ static const struct collective_variant variants[] = {
 };
 enum { NVARIANTS = sizeof variants / sizeof variants[0] };
 
+TEST_GROUP(early, 180);
+
 /* Of one block and of many: each turn has three kernels of 200 us, and all may begin early. */
-START_TEST(slow_producers_and_consumers_are_waited_for)
+TEST_LOOP(early, slow_producers_and_consumers_are_waited_for, 0, 2)
 {
     static const size_t words[] = {200, 20000};
     struct rank_report reports[MOST];
@@ -198,23 +203,4 @@ START_TEST(slow_producers_and_consumers_are_waited_for)
     ranks_run(ngpus, RANKS_AS_PROCESSES, chain_run, &chain, reports, 120);
     ranks_assert_ok(reports, ngpus);
     ck_assert_int_eq(reports[0].value[0], NVARIANTS);
-}
-END_TEST
-
-int main(void)
-{
-    gpu_choose();
-    Suite *suite = suite_create("gpu collectives");
-    TCase *sums = test_case_uncounted(suite, "all-reduce", 180);
-    tcase_add_loop_test(sums, reductions_are_right_in_place_and_through_staging, 0, NALGOS);
-    tcase_add_loop_test(sums, packets_are_right_across_the_wrap_of_the_epochs, 0,
-                        2 * NPACKET_ALGOS);
-    tcase_add_loop_test(sums, small_calls_that_differ_are_a_mismatch_at_once, 0, NDIFFERING);
-    tcase_add_loop_test(sums, two_groups_on_two_streams_replay_their_graphs_a_thousand_times, 0,
-                        NPAIRS);
-    TCase *shares = test_case_uncounted(suite, "shares", 180);
-    tcase_add_loop_test(shares, shares_are_right_at_every_place, 0, 2);
-    TCase *early = test_case_uncounted(suite, "early", 180);
-    tcase_add_loop_test(early, slow_producers_and_consumers_are_waited_for, 0, 2);
-    return test_main(suite);
 }

@@ -29,18 +29,18 @@ static void run(int nranks, struct matmul_plan plan)
     ranks_run_ok(nranks, RANKS_AS_PROCESSES, matmul_run_plan, &plan, LIMIT_S);
 }
 
-START_TEST(drawn_products_are_right)
+TEST_GROUP(right, LIMIT_S + 10);
+
+TEST_LOOP(right, drawn_products_are_right, 1, MOST + 1)
 {
     run(_i, (struct matmul_plan){.first = 0, .ncases = DRAWN});
 }
-END_TEST
 
-START_TEST(drawn_products_are_right_with_copy_engines)
+TEST_LOOP(right, drawn_products_are_right_with_copy_engines, 2, MOST + 1)
 {
     setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     run(_i, (struct matmul_plan){.first = DRAWN, .ncases = DRAWN / 2});
 }
-END_TEST
 
 /*
  * Whole tiles and not, either layout of the factors, blocks and copy engines; more tiles than there
@@ -56,7 +56,7 @@ static const struct matmul_case large[] = {
 };
 enum { NLARGE = sizeof large / sizeof large[0] };
 
-START_TEST(large_products_are_right)
+TEST_LOOP(right, large_products_are_right, 1, MOST + 1)
 {
     struct matmul_case cases[2 * NLARGE];
 
@@ -69,7 +69,6 @@ START_TEST(large_products_are_right)
     }
     run(_i, (struct matmul_plan){.ncases = 2 * NLARGE, .cases = cases});
 }
-END_TEST
 
 /*
  * Few rows, with and without cuBLASLt: what it may multiply and what it may not, rows that ranks
@@ -88,7 +87,7 @@ static const struct matmul_case few[] = {
 };
 enum { NFEW = sizeof few / sizeof few[0] };
 
-START_TEST(few_rows_are_right)
+TEST_LOOP(right, few_rows_are_right, 1, MOST + 1)
 {
     static const float factors[] = {0.5f, -2.0f};
     struct matmul_case cases[4 * NFEW];
@@ -110,14 +109,12 @@ START_TEST(few_rows_are_right)
         run(_i, (struct matmul_plan){.ncases = 4 * NFEW, .cases = cases, .any_bits = wanted != 0});
     }
 }
-END_TEST
 
-START_TEST(drawn_products_are_right_with_cublas)
+TEST_LOOP(right, drawn_products_are_right_with_cublas, 1, MOST + 1)
 {
     setenv("SYMM_MATMUL_CUBLAS", "1", 1);
     run(_i, (struct matmul_plan){.first = 2 * DRAWN, .ncases = DRAWN / 2, .any_bits = true});
 }
-END_TEST
 
 /* --------------------------------------------------------------------------- two groups at once */
 
@@ -166,31 +163,30 @@ static void run_pair(int i, bool graphs, int apart_ms)
     ranks_run_ok(nranks, RANKS_AS_PROCESSES, matmul_run_pairs, &plan, LIMIT_S);
 }
 
-START_TEST(two_groups_run_at_once_on_two_streams)
+TEST_GROUP(two_groups, LIMIT_S + 10);
+
+TEST_LOOP(two_groups, two_groups_run_at_once_on_two_streams, 0, WORLDS *NTRANSPORTS)
 {
     NEEDS_GPUS(2 + _i % WORLDS);
     run_pair(_i, false, 0);
 }
-END_TEST
 
-START_TEST(two_groups_are_replayed_at_once_on_two_streams)
+TEST_LOOP(two_groups, two_groups_are_replayed_at_once_on_two_streams, 0, WORLDS *NTRANSPORTS)
 {
     NEEDS_GPUS(2 + _i % WORLDS);
     run_pair(_i, true, 0);
 }
-END_TEST
 
 /*
  * When a rank enqueues its second product, all SMs have long been waiting in the first
  * one, which the other ranks have as their second: they get rows only if what sends them runs
  * beside products.
  */
-START_TEST(rows_are_sent_beside_products_on_all_SMs)
+TEST_LOOP(two_groups, rows_are_sent_beside_products_on_all_SMs, 0, WORLDS *NTRANSPORTS)
 {
     NEEDS_GPUS(2 + _i % WORLDS);
     run_pair(_i, false, 50);
 }
-END_TEST
 
 /* ---------------------------------------------------------------------- a rank that never calls */
 
@@ -266,8 +262,10 @@ out:
     matmul_bench_close(&l.b);
 }
 
+TEST_GROUP(end, LIMIT_S + 10, IN_A_FOLDER);
+
 /* The first rank whose wait times out tells the others. The world is as it was. */
-START_TEST(a_product_without_a_rank_ends_in_time)
+TEST_LOOP(end, a_product_without_a_rank_ends_in_time, 0, 2 * WORLDS)
 {
     const int nranks = 2 + _i % WORLDS;
     bool gives_up = _i / WORLDS % 2;
@@ -287,7 +285,6 @@ START_TEST(a_product_without_a_rank_ends_in_time)
     }
     ck_assert(gives_up ? nvain == 0 : nvain > 0);
 }
-END_TEST
 
 /* -------------------------------------------------------------------- a rank killed in products */
 
@@ -295,7 +292,7 @@ END_TEST
 static const int losing[] = {2, 4};
 enum { NLOSING = sizeof losing / sizeof losing[0], BURST = 2000 };
 
-START_TEST(the_others_outlive_a_rank_killed_in_mid_product)
+TEST_LOOP(end, the_others_outlive_a_rank_killed_in_mid_product, 0, 4 * NLOSING)
 {
     const int nranks = losing[_i % NLOSING];
     struct matmul_loss loss = {.c = crowded, .burst = BURST, .replayed = _i / NLOSING % 2};
@@ -306,30 +303,12 @@ START_TEST(the_others_outlive_a_rank_killed_in_mid_product)
     const int64_t took = matmul_lose_the_last(&loss, nranks);
     ck_assert_msg(took < 1000, "told after %lld ms", (long long)took);
 }
-END_TEST
 
-int main(void)
+void test_setup(void)
 {
     setenv("SYMM_DRIVER", "cuda", 1);
     setenv("SYMM_MATMUL_CUBLAS", "0", 1); /* strategies have the same bits */
     setenv("SYMM_MULTICAST", "0", 1);
+    test_uncounted = true;
     ngpus = gpus_count(MOST);
-    Suite *suite = suite_create("gpu matmul");
-    /* The driver keeps descriptors, threads and mappings of its own. */
-    TCase *right = test_case_uncounted(suite, "right", LIMIT_S + 10);
-    tcase_add_loop_test(right, drawn_products_are_right, 1, MOST + 1);
-    tcase_add_loop_test(right, drawn_products_are_right_with_copy_engines, 2, MOST + 1);
-    tcase_add_loop_test(right, large_products_are_right, 1, MOST + 1);
-    tcase_add_loop_test(right, few_rows_are_right, 1, MOST + 1);
-    tcase_add_loop_test(right, drawn_products_are_right_with_cublas, 1, MOST + 1);
-    TCase *pairs = test_case_uncounted(suite, "two groups", LIMIT_S + 10);
-    tcase_add_loop_test(pairs, two_groups_run_at_once_on_two_streams, 0, WORLDS * NTRANSPORTS);
-    tcase_add_loop_test(pairs, two_groups_are_replayed_at_once_on_two_streams, 0,
-                        WORLDS * NTRANSPORTS);
-    tcase_add_loop_test(pairs, rows_are_sent_beside_products_on_all_SMs, 0, WORLDS * NTRANSPORTS);
-    TCase *end = test_case_uncounted(suite, "end", LIMIT_S + 10);
-    in_a_folder(end);
-    tcase_add_loop_test(end, a_product_without_a_rank_ends_in_time, 0, 2 * WORLDS);
-    tcase_add_loop_test(end, the_others_outlive_a_rank_killed_in_mid_product, 0, 4 * NLOSING);
-    return test_main(suite);
 }

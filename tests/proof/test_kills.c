@@ -70,7 +70,9 @@ static int kills(void)
     return text ? atoi(text) : 3;
 }
 
-START_TEST(the_others_outlive_a_rank)
+TEST_GROUP(kills, 280);
+
+TEST_LOOP(kills, the_others_outlive_a_rank, 0, 3)
 {
     static const uint32_t blocks[] = {1, 3, 32, 64};
     const int nranks = 2 + _i;
@@ -86,12 +88,4 @@ START_TEST(the_others_outlive_a_rank)
     printf("# %d ranks: %d kills, %llu runs before them, 0 wrong\n", nranks, kills(),
            (unsigned long long)runs);
     fflush(stdout);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("kills");
-    tcase_add_loop_test(test_case(suite, "kills", 280), the_others_outlive_a_rank, 0, 3);
-    return test_main(suite);
 }

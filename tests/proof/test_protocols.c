@@ -92,7 +92,12 @@ static int seeds(void)
     return text ? atoi(text) : 2;
 }
 
-START_TEST(every_protocol_is_right)
+TEST_GROUP(blocks_1, 300);
+TEST_GROUP(blocks_3, 300);
+TEST_GROUP(blocks_32, 300);
+TEST_GROUP(blocks_64, 300);
+
+TEST_BODY(every_protocol_is_right)
 {
     const int nranks = 2 + _i % WORLDS, b = _i / WORLDS;
     struct plan plan = {.first = (uint64_t)(_i * 1000), .runs = counts_of(nranks, b)};
@@ -101,7 +106,10 @@ START_TEST(every_protocol_is_right)
     prepare(&plan, nranks, blocks[b]);
     ranks_run_ok(nranks, RANKS_AS_THREADS, run_seeds, &plan, 280);
 }
-END_TEST
+TEST_ADD(blocks_1, every_protocol_is_right, 0, WORLDS);
+TEST_ADD(blocks_3, every_protocol_is_right, 1 * WORLDS, 2 * WORLDS);
+TEST_ADD(blocks_32, every_protocol_is_right, 2 * WORLDS, 3 * WORLDS);
+TEST_ADD(blocks_64, every_protocol_is_right, 3 * WORLDS, 4 * WORLDS);
 
 static void print_counts(void)
 {
@@ -175,13 +183,7 @@ int main(int argc, char **argv)
     counts = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (counts == MAP_FAILED)
         return 1;
-    Suite *suite = suite_create("protocols");
-    TCase *const cases[BLOCKS] = {
-        test_case(suite, "blocks_1", 300), test_case(suite, "blocks_3", 300),
-        test_case(suite, "blocks_32", 300), test_case(suite, "blocks_64", 300)};
-    for (int b = 0; b < BLOCKS; b++)
-        tcase_add_loop_test(cases[b], every_protocol_is_right, b * WORLDS, (b + 1) * WORLDS);
-    const int code = test_main(suite);
+    const int code = test_main();
     if (code == 0)
         print_counts();
     munmap(counts, nbytes);

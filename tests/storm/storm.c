@@ -147,7 +147,9 @@ static bool read_options(int argc, char **argv, struct options *o)
 /* Check keeps the processes of a case together, and ends them with it. */
 static struct options options = {.least = 2, .most = STORM_RANKS};
 
-START_TEST(a_storm)
+TEST_GROUP(storm, 0);
+
+TEST(storm, a_storm)
 {
     struct totals totals = {0};
     struct storm_board *board = board_create();
@@ -163,12 +165,10 @@ START_TEST(a_storm)
     fflush(stdout);
     ck_assert_msg(well, "something was wrong: see above");
 }
-END_TEST
 
 int main(int argc, char **argv)
 {
     enum { SLACK_S = 600 };
-    Suite *suite = suite_create("storm");
 
     if (getrandom(&options.seed, 4, 0) != 4 || !read_options(argc, argv, &options)) {
         fprintf(stderr, "usage: storm --seconds N | --rounds N [--seed S] [--ranks A..B] "
@@ -176,6 +176,6 @@ int main(int argc, char **argv)
         return 2;
     }
     setenv("SYMM_TEST_SEED", "1", 1); /* data follow from the round's seed */
-    tcase_add_test(test_case(suite, "storm", options.seconds + SLACK_S), a_storm);
-    return test_main(suite);
+    storm_group.timeout_s = options.seconds + SLACK_S;
+    return test_main();
 }

@@ -25,7 +25,7 @@ symm_status bench_open(struct rank *self, struct bench *b);
 void bench_close(struct bench *b);
 
 /* A RANKS_TEST whose function has `self`, `arg` and the bench `b`. */
-#define BENCH_TEST(name, ...)                                                                      \
-    RANKS_TEST_WITH(name, struct bench, b, bench_open, bench_close, __VA_ARGS__)
+#define BENCH_TEST(group, name, ...)                                                               \
+    RANKS_TEST_WITH(group, name, struct bench, b, bench_open, bench_close, __VA_ARGS__)
 
 #endif

@@ -1,13 +1,14 @@
 /* A folder for the length of a case. */
 #include "folder.h"
 
+#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 char folder[64];
 
-static void enter_folder(void)
+void enter_folder(void)
 {
     strcpy(folder, "/tmp/symm-meet-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -15,12 +16,7 @@ static void enter_folder(void)
     setenv("SYMM_DIR", folder, 1);
 }
 
-static void leave_folder(void)
+void leave_folder(void)
 {
     ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
-}
-
-void in_a_folder(TCase *tc)
-{
-    tcase_add_checked_fixture(tc, enter_folder, leave_folder);
 }

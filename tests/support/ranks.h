@@ -78,33 +78,36 @@ struct ranks_test {
     void *arg;
     unsigned lost; /* ranks, as bits, that are killed or exit; the others must end with OK */
     int timeout_s; /* 0: 50 */
+    struct {
+        int first, end;
+    } loop; /* values of _i; none: once */
 };
 
 /* Sets the environment, runs the ranks, checks their reports. */
 void ranks_test_run(const struct ranks_test *test, rank_fn fn);
 
 /*
- * A test whose ranks run the function that follows, with `self` and `arg`, and end with OK.
+ * A TEST whose ranks run the function that follows, with `self` and `arg`, and end with OK.
  * After the name come the fields of a struct ranks_test, in which _i is the loop's index:
  *
- *     RANKS_TEST(groups_overlap, 4, RANKS_AS_THREADS, .env = {{"SYMM_CHECK", "0"}})
+ *     RANKS_TEST(worlds, groups_overlap, 4, RANKS_AS_THREADS, .env = {{"SYMM_CHECK", "0"}})
  *     {
  *         RANK_TRY(self, ...);
  *     out:
  *         ...
  *     }
  */
-#define RANKS_TEST(name, ...)                                                                      \
-    RANKS_TEST_(name, __VA_ARGS__)                                                                 \
+#define RANKS_TEST(group, name, ...)                                                               \
+    RANKS_TEST_(group, name, __VA_ARGS__)                                                          \
     static void name##_rank(struct rank *self, __attribute__((unused)) void *arg)
 
-#define RANKS_TEST_(name, ...)                                                                     \
+#define RANKS_TEST_(group, name, ...)                                                              \
     static void name##_rank(struct rank *self, void *arg);                                         \
-    START_TEST(name)                                                                               \
+    TEST_LOOP(group, name, ((struct ranks_test){.n = __VA_ARGS__}).loop.first,                     \
+              ((struct ranks_test){.n = __VA_ARGS__}).loop.end)                                    \
     {                                                                                              \
         ranks_test_run(&(struct ranks_test){.n = __VA_ARGS__}, name##_rank);                       \
-    }                                                                                              \
-    END_TEST
+    }
 
 /*
  * A rank's function, or a RANKS_TEST, that also has `var`, a pointer to a `type`: zeros that
@@ -122,8 +125,8 @@ void ranks_test_run(const struct ranks_test *test, rank_fn fn);
     }                                                                                              \
     static void function##_body(struct rank *self, __attribute__((unused)) void *arg, type *var)
 
-#define RANKS_TEST_WITH(name, type, var, open, close, ...)                                         \
-    RANKS_TEST_(name, __VA_ARGS__)                                                                 \
+#define RANKS_TEST_WITH(group, name, type, var, open, close, ...)                                  \
+    RANKS_TEST_(group, name, __VA_ARGS__)                                                          \
     RANK_WITH(name##_rank, type, var, open, close)
 
 /* This rank's explicit configuration: rank, nranks, session and the driver that SYMM_DRIVER names.

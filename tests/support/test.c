@@ -26,19 +26,46 @@ static void count_after(void)
     ck_assert_msg(leaks_none_since(&at_start, text, sizeof text), "the case left behind: %s", text);
 }
 
-TCase *test_case_uncounted(Suite *suite, const char *name, int timeout_s)
+bool test_uncounted;
+static struct test_entry *entries, **last_entry = &entries;
+
+void test_register(struct test_entry *entry)
 {
-    TCase *tc = tcase_create(name);
-    tcase_set_timeout(tc, timeout_s);
-    suite_add_tcase(suite, tc);
-    return tc;
+    entry->end += entry->end == entry->first;
+    *last_entry = entry;
+    last_entry = &entry->next;
 }
 
-TCase *test_case(Suite *suite, const char *name, int timeout_s)
+void test_forget(void)
 {
-    TCase *tc = test_case_uncounted(suite, name, timeout_s);
-    tcase_add_checked_fixture(tc, count_before, count_after);
-    return tc;
+    entries = NULL;
+    last_entry = &entries;
+}
+
+__attribute__((weak)) void test_setup(void)
+{
+}
+
+static TCase *make_list(const struct test_group *group)
+{
+    TCase *list = tcase_create(group->name);
+    tcase_set_timeout(list, group->timeout_s);
+    if (!group->uncounted && !test_uncounted)
+        tcase_add_checked_fixture(list, count_before, count_after);
+    if (group->setup || group->teardown)
+        tcase_add_checked_fixture(list, group->setup, group->teardown);
+    return list;
+}
+
+static Suite *make_suite(const char *name)
+{
+    Suite *suite = suite_create(name);
+    for (const struct test_entry *e = entries; e; e = e->next) {
+        if (!e->group->list)
+            suite_add_tcase(suite, e->group->list = make_list(e->group));
+        _tcase_add_test(e->group->list, &e->test, 0, e->exit_code, e->first, e->end);
+    }
+    return suite;
 }
 
 /* Small segments, since the emulated driver fills new memory with garbage. The environment has the
@@ -69,22 +96,21 @@ static void summarize(const char *name, int ncases, int nfailed, int nskips)
     }
 }
 
-int test_main(Suite *suite)
+int test_main(void)
 {
-    static char name[128];
+    test_setup();
     set_defaults();
     reference_seed(); /* chosen before the cases fork, so that they share it */
     nskipped =
         mmap(NULL, sizeof *nskipped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (nskipped == MAP_FAILED)
         return 1;
-    SRunner *runner = srunner_create(suite);
+    SRunner *runner = srunner_create(make_suite(program_invocation_short_name));
     srunner_run_all(runner, CK_ENV);
     const int ncases = srunner_ntests_run(runner), nfailed = srunner_ntests_failed(runner);
-    snprintf(name, sizeof name, "%s", program_invocation_short_name);
     srunner_free(runner);
-    summarize(name, ncases, nfailed, *nskipped);
-    const int code = nfailed ? 1 : ncases > 0 && *nskipped == ncases ? 77 : 0;
+    summarize(program_invocation_short_name, ncases, nfailed, *nskipped);
+    const int code = nfailed ? 1 : *nskipped == ncases ? 77 : 0;
     munmap(nskipped, sizeof *nskipped);
     return code;
 }
@@ -97,9 +123,7 @@ void test_skipped(const char *name, const char *fmt, ...)
     vsnprintf(why, sizeof why, fmt, args);
     va_end(args);
     ++*nskipped;
-    const size_t n = strlen(name); /* Check makes case_fn of a case's name */
-    printf("# skipped: %.*s: %s\n", (int)(n > 3 && !strcmp(name + n - 3, "_fn") ? n - 3 : n), name,
-           why);
+    printf("# skipped: %s: %s\n", name, why);
     fflush(stdout);
 }
 

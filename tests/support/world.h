@@ -28,9 +28,9 @@ void world_run(struct rank *self, void *arg, world_fn fn);
     WORLD_BODY_(name)
 
 /* A RANKS_TEST of such a function. */
-#define WORLD_TEST(name, ...)                                                                      \
+#define WORLD_TEST(group, name, ...)                                                               \
     WORLD_BODY_(name);                                                                             \
-    RANKS_TEST(name, __VA_ARGS__)                                                                  \
+    RANKS_TEST(group, name, __VA_ARGS__)                                                           \
     {                                                                                              \
         world_run(self, arg, name##_body);                                                         \
     }                                                                                              \

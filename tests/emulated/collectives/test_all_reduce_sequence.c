@@ -140,13 +140,14 @@ static const struct {
     int nranks;
 } trains[] = {{"1K", 2}, {"4K", 3}, {"16K", 4}, {"64K", 4}, {"16K", 5}, {"1K", 8}};
 
-START_TEST(calls_of_every_shape_follow_each_other)
+TEST_GROUP(sequence, 150);
+
+TEST_LOOP(sequence, calls_of_every_shape_follow_each_other, 0, 12)
 {
     setenv("SYMM_STAGING_BYTES", trains[_i / 2].staging, 1);
     setenv("SYMM_EMULATED_WEAK", _i % 2 ? "1" : "0", 1);
     ranks_run_ok(trains[_i / 2].nranks, RANKS_AS_PROCESSES, run_trains, NULL, 120);
 }
-END_TEST
 
 /* ------------------------------------------------------------------------ the counters go round */
 
@@ -216,13 +217,12 @@ out:
     free(host);
 }
 
-START_TEST(packets_of_the_last_time_round_are_not_taken)
+TEST_LOOP(sequence, packets_of_the_last_time_round_are_not_taken, 0, 24)
 {
     static const int worlds[] = {2, 3, 4, 8};
     setenv("SYMM_STAGING_BYTES", "8M", 1); /* each call is one epoch */
     ranks_run_ok(worlds[_i / 6], RANKS_AS_PROCESSES, go_round, &(int){_i % 6}, 60);
 }
-END_TEST
 
 /* Sizes that vary from call to call, from one packet to many epochs, across the wrap. */
 static void vary(struct rank *self, void *arg)
@@ -249,13 +249,12 @@ out:
     free(host);
 }
 
-START_TEST(sizes_vary_while_the_epochs_go_round)
+TEST_LOOP(sequence, sizes_vary_while_the_epochs_go_round, 0, 3)
 {
     setenv("SYMM_EPOCH_START", _i % 2 ? "4294967280" : "65520", 1);
     setenv("SYMM_STAGING_BYTES", _i % 2 ? "1M" : "64K", 1);
     ranks_run_ok(2 + _i, RANKS_AS_PROCESSES, vary, NULL, 120);
 }
-END_TEST
 
 /* --------------------------------------------------------------------------------------- graphs */
 
@@ -349,12 +348,11 @@ out:
     free(host);
 }
 
-START_TEST(graphs_replay_between_eager_calls_across_the_wrap_of_the_counters)
+TEST_LOOP(sequence, graphs_replay_between_eager_calls_across_the_wrap_of_the_counters, 2, 6)
 {
     setenv("SYMM_EPOCH_START", "4294967200", 1);
     ranks_run_ok(_i, RANKS_AS_PROCESSES, replay, NULL, 120);
 }
-END_TEST
 
 /* ------------------------------------------------------------------- slow kernels on both sides */
 
@@ -362,7 +360,7 @@ END_TEST
  * The emulated driver starts no kernel before the one ahead of it has ended, so here this shows the
  * order of what is enqueued; on GPUs it shows what programmatic dependent launch promises.
  */
-START_TEST(slow_producers_and_consumers_are_waited_for)
+TEST_LOOP(sequence, slow_producers_and_consumers_are_waited_for, 0, 3)
 {
     struct rank_report reports[4];
     int nbuilt = 0;
@@ -379,7 +377,6 @@ START_TEST(slow_producers_and_consumers_are_waited_for)
         nbuilt += collective_built(every[v].algo);
     ck_assert_int_eq(reports[0].value[0], nbuilt);
 }
-END_TEST
 
 /* --------------------------------------------------------------------------- the group's memory */
 
@@ -408,24 +405,9 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(the_groups_memory_is_as_asked_or_by_the_devices)
+TEST_LOOP(sequence, the_groups_memory_is_as_asked_or_by_the_devices, 0, NSIZES)
 {
     setenv("SYMM_STAGING_BYTES", sizes[_i].setting, 1);
     setenv("SYMM_EMULATED_MEMORY", sizes[_i].device, 1);
     ranks_run_ok(2, RANKS_AS_PROCESSES, look_at_sizes, &sizes[_i], 30);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("all_reduce_sequence");
-    TCase *tests = test_case(suite, "sequence", 150);
-    tcase_add_loop_test(tests, calls_of_every_shape_follow_each_other, 0, 12);
-    tcase_add_loop_test(tests, packets_of_the_last_time_round_are_not_taken, 0, 24);
-    tcase_add_loop_test(tests, sizes_vary_while_the_epochs_go_round, 0, 3);
-    tcase_add_loop_test(tests, graphs_replay_between_eager_calls_across_the_wrap_of_the_counters, 2,
-                        6);
-    tcase_add_loop_test(tests, slow_producers_and_consumers_are_waited_for, 0, 3);
-    tcase_add_loop_test(tests, the_groups_memory_is_as_asked_or_by_the_devices, 0, NSIZES);
-    return test_main(suite);
 }

@@ -125,7 +125,22 @@ static const struct subject {
 };
 
 /* The number of a loop test is that of the subject and one of the case. */
-enum { OF_CASE = 16, NSUBJECTS = sizeof subjects / sizeof subjects[0] };
+enum { OF_CASE = 16 };
+TEST_GROUP(all_reduce_right, 250);
+TEST_GROUP(reduce_scatter_right, 250);
+TEST_GROUP(all_gather_right, 250);
+/* What ThreadSanitizer can judge. */
+TEST_GROUP(all_reduce_threads, 250);
+TEST_GROUP(reduce_scatter_threads, 250);
+TEST_GROUP(all_gather_threads, 250);
+#define ADD(group, test, subject, first, end)                                                      \
+    TEST_ADD(group, test, (subject)*OF_CASE + (first), (subject)*OF_CASE + (end))
+#define ADD_REDUCTIONS(test, first, end)                                                           \
+    ADD(all_reduce_right, test, 0, first, end);                                                    \
+    ADD(reduce_scatter_right, test, 1, first, end)
+#define ADD_ALL(test, first, end)                                                                  \
+    ADD_REDUCTIONS(test, first, end);                                                              \
+    ADD(all_gather_right, test, 2, first, end)
 #define SUBJECT (&subjects[_i / OF_CASE])
 #define NUMBER (_i % OF_CASE)
 
@@ -139,7 +154,7 @@ static void run(const struct subject *s, int nranks, enum ranks_mode mode, struc
     trial_run(nranks, mode, &plan);
 }
 
-START_TEST(every_algorithm_is_right_in_every_world)
+TEST_BODY(every_algorithm_is_right_in_every_world)
 {
     const struct subject *s = SUBJECT;
     const int nranks = NUMBER,
@@ -148,9 +163,9 @@ START_TEST(every_algorithm_is_right_in_every_world)
         (struct trial_plan){
             .most = s->large, .nkinds = s->nkinds, .ncounts = s->ncounts * unrolled});
 }
-END_TEST
+ADD_ALL(every_algorithm_is_right_in_every_world, 1, 9);
 
-START_TEST(every_place_is_right)
+TEST_BODY(every_place_is_right)
 {
     static const int worlds[] = {1, 2, 3, 4, 8};
     const struct subject *s = SUBJECT;
@@ -160,26 +175,28 @@ START_TEST(every_place_is_right)
                             .ncounts = s->place_counts,
                             .all_places = true});
 }
-END_TEST
+ADD_ALL(every_place_is_right, 0, 5);
 
-START_TEST(ranks_may_be_threads)
+TEST_BODY(ranks_may_be_threads)
 {
     const struct subject *s = SUBJECT;
     run(s, NUMBER, RANKS_AS_THREADS,
         (struct trial_plan){.most = s->small, .nkinds = s->few, .ncounts = 3});
 }
-END_TEST
+ADD(all_reduce_threads, ranks_may_be_threads, 0, 1, 5);
+ADD(reduce_scatter_threads, ranks_may_be_threads, 1, 1, 5);
+ADD(all_gather_threads, ranks_may_be_threads, 2, 1, 5);
 
 /* NaNs, infinities, zeros of both signs and subnormal numbers. */
-START_TEST(special_values_are_right)
+TEST_BODY(special_values_are_right)
 {
     const struct subject *s = SUBJECT;
     run(s, NUMBER, RANKS_AS_PROCESSES,
         (struct trial_plan){.most = 300, .nkinds = s->nkinds, .ncounts = 1, .special = true});
 }
-END_TEST
+ADD_REDUCTIONS(special_values_are_right, 2, 5);
 
-START_TEST(any_block_size_is_right)
+TEST_BODY(any_block_size_is_right)
 {
     static const char *const sizes[] = {"1", "3", "32", "33", "64", "512"};
     const struct subject *s = SUBJECT;
@@ -188,26 +205,26 @@ START_TEST(any_block_size_is_right)
     run(s, 3, RANKS_AS_PROCESSES, plan);
     run(s, 4, RANKS_AS_PROCESSES, plan);
 }
-END_TEST
+ADD_ALL(any_block_size_is_right, 0, 6);
 
-START_TEST(counters_wrap)
+TEST_BODY(counters_wrap)
 {
     const struct subject *s = SUBJECT;
     setenv("SYMM_EPOCH_START", "4294967280", 1);
     run(s, 4, RANKS_AS_PROCESSES,
         (struct trial_plan){.most = 1000, .nkinds = s->few, .ncounts = 10});
 }
-END_TEST
+ADD_ALL(counters_wrap, 0, 1);
 
-START_TEST(data_larger_than_the_groups_memory_are_right)
+TEST_BODY(data_larger_than_the_groups_memory_are_right)
 {
     const struct pieces *p = &SUBJECT->pieces[NUMBER];
     setenv("SYMM_STAGING_BYTES", p->staging, 1);
     run(SUBJECT, p->nranks, RANKS_AS_PROCESSES, p->plan);
 }
-END_TEST
+ADD_ALL(data_larger_than_the_groups_memory_are_right, 0, NPIECES);
 
-START_TEST(any_order_of_the_switch_is_within_bounds)
+TEST_BODY(any_order_of_the_switch_is_within_bounds)
 {
     static const char *const orders[] = {"rank", "reverse", "random"};
     const struct subject *s = SUBJECT;
@@ -215,7 +232,7 @@ START_TEST(any_order_of_the_switch_is_within_bounds)
     run(s, 4, RANKS_AS_PROCESSES,
         (struct trial_plan){.most = s->large, .nkinds = s->few, .ncounts = 4});
 }
-END_TEST
+ADD_REDUCTIONS(any_order_of_the_switch_is_within_bounds, 0, 3);
 
 /* ----------------------------------------------------------------------------------- all-reduce */
 
@@ -264,12 +281,12 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(a_nan_gives_way_to_a_number)
+TEST_BODY(a_nan_gives_way_to_a_number)
 {
     struct subject s = *SUBJECT;
     ranks_run_ok(NUMBER, RANKS_AS_PROCESSES, reduce_nans, &s, 60);
 }
-END_TEST
+ADD(all_reduce_right, a_nan_gives_way_to_a_number, 0, 2, 5);
 
 /* ------------------------------------------------------------------------------- reduce-scatter */
 
@@ -332,12 +349,12 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(the_bits_are_those_of_an_all_reduce)
+TEST_BODY(the_bits_are_those_of_an_all_reduce)
 {
     struct subject s = *SUBJECT;
     ranks_run_ok(NUMBER, RANKS_AS_PROCESSES, compare, &s, 60);
 }
-END_TEST
+ADD(reduce_scatter_right, the_bits_are_those_of_an_all_reduce, 1, 2, 9);
 
 /* ----------------------------------------------------------------------------------- all-gather */
 
@@ -367,43 +384,11 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(many_packs_are_right)
+TEST_LOOP(all_gather_right, many_packs_are_right, 0, 4)
 {
+    static const int worlds[] = {2, 3, 4, 8};
     struct rank_report reports[RANKS_MAX];
-    ranks_run(NUMBER, RANKS_AS_PROCESSES, gather_many, NULL, reports, 100);
-    ranks_assert_ok(reports, NUMBER);
+    ranks_run(worlds[_i], RANKS_AS_PROCESSES, gather_many, NULL, reports, 100);
+    ranks_assert_ok(reports, worlds[_i]);
     ck_assert_int_eq(reports[0].value[0], TRIAL_PLACES);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("collectives");
-    TCase *const right[] = {test_case(suite, "all_reduce_right", 250),
-                            test_case(suite, "reduce_scatter_right", 250),
-                            test_case(suite, "all_gather_right", 250)};
-    /* What ThreadSanitizer can judge. */
-    TCase *const threads[] = {test_case(suite, "all_reduce_threads", 250),
-                              test_case(suite, "reduce_scatter_threads", 250),
-                              test_case(suite, "all_gather_threads", 250)};
-#define ADD(to, test, s, first, end)                                                               \
-    tcase_add_loop_test((to)[s], test, (s)*OF_CASE + (first), (s)*OF_CASE + (end))
-    for (int s = 0; s < NSUBJECTS; s++) {
-        ADD(right, every_algorithm_is_right_in_every_world, s, 1, 9);
-        ADD(right, every_place_is_right, s, 0, 5);
-        ADD(right, any_block_size_is_right, s, 0, 6);
-        ADD(right, counters_wrap, s, 0, 1);
-        ADD(right, data_larger_than_the_groups_memory_are_right, s, 0, NPIECES);
-        ADD(threads, ranks_may_be_threads, s, 1, 5);
-        if (subjects[s].operation == ALL_GATHER)
-            continue;
-        ADD(right, special_values_are_right, s, 2, 5);
-        ADD(right, any_order_of_the_switch_is_within_bounds, s, 0, 3);
-    }
-    ADD(right, a_nan_gives_way_to_a_number, 0, 2, 5);
-    ADD(right, the_bits_are_those_of_an_all_reduce, 1, 2, 9);
-    for (int nranks = 2; nranks <= 8; nranks += nranks < 4 ? 1 : 4)
-        ADD(right, many_packs_are_right, 2, nranks, nranks + 1);
-#undef ADD
-    return test_main(suite);
 }

@@ -52,25 +52,24 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(every_world_is_right)
+TEST_GROUP(calls, 240);
+
+TEST_LOOP(calls, every_world_is_right, 1, 9)
 {
     ranks_run_ok(_i, RANKS_AS_PROCESSES, run_calls, &(struct plan){3000, 60}, 120);
 }
-END_TEST
 
-START_TEST(a_world_of_eleven_is_right)
+TEST(calls, a_world_of_eleven_is_right)
 {
     setenv("SYMM_STAGING_BYTES", "16K", 1);
     setenv("SYMM_EMULATED_DEVICES", "11", 1);
     ranks_run_ok(11, RANKS_AS_PROCESSES, run_calls, &(struct plan){1000, 15}, 120);
 }
-END_TEST
 
-START_TEST(ranks_may_be_threads)
+TEST_LOOP(calls, ranks_may_be_threads, 2, 5)
 {
     ranks_run_ok(_i, RANKS_AS_THREADS, run_calls, &(struct plan){3000, 45}, 120);
 }
-END_TEST
 
 static const struct {
     const char *staging;
@@ -78,22 +77,20 @@ static const struct {
 } pieces[] = {{"1K", 2}, {"1K", 8}, {"4K", 3}, {"16K", 4}, {"16K", 5}};
 enum { NPIECES = sizeof pieces / sizeof pieces[0] };
 
-START_TEST(many_chunks_go_through_a_small_staging_area)
+TEST_LOOP(calls, many_chunks_go_through_a_small_staging_area, 0, NPIECES)
 {
     setenv("SYMM_STAGING_BYTES", pieces[_i].staging, 1);
     ranks_run_ok(pieces[_i].nranks, RANKS_AS_PROCESSES, run_calls, &(struct plan){3000, 30}, 120);
 }
-END_TEST
 
-START_TEST(megabytes_go_in_large_chunks)
+TEST_LOOP(calls, megabytes_go_in_large_chunks, 2, 4)
 {
     ranks_run_ok(_i, RANKS_AS_PROCESSES, run_calls, &(struct plan){700000, 9}, 120);
 }
-END_TEST
 
 static const int block_sizes[] = {1, 33, 512};
 
-START_TEST(any_block_size_is_right)
+TEST_LOOP(calls, any_block_size_is_right, 0, 3)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", block_sizes[_i]);
@@ -101,9 +98,8 @@ START_TEST(any_block_size_is_right)
     setenv("SYMM_STAGING_BYTES", "4K", 1);
     ranks_run_ok(3, RANKS_AS_PROCESSES, run_calls, &(struct plan){1000, 20}, 120);
 }
-END_TEST
 
-START_TEST(weakly_ordered_memory_makes_no_difference)
+TEST(calls, weakly_ordered_memory_makes_no_difference)
 {
     if (TEST_TSAN)
         TEST_SKIP("under ThreadSanitizer memory is as strong as this machine's");
@@ -111,7 +107,6 @@ START_TEST(weakly_ordered_memory_makes_no_difference)
     setenv("SYMM_STAGING_BYTES", "4K", 1);
     ranks_run_ok(4, RANKS_AS_PROCESSES, run_calls, &(struct plan){2000, 30}, 120);
 }
-END_TEST
 
 /* ---------------------------------------------------------------------------- calls that follow */
 
@@ -156,12 +151,11 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(calls_follow_each_other_without_a_pause)
+TEST_LOOP(calls, calls_follow_each_other_without_a_pause, 2, 5)
 {
     setenv("SYMM_STAGING_BYTES", "8K", 1);
     ranks_run_ok(_i, RANKS_AS_PROCESSES, run_trains, NULL, 120);
 }
-END_TEST
 
 /* --------------------------------------------------------------------------------------- graphs */
 
@@ -231,12 +225,11 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(graphs_replay_between_eager_calls)
+TEST_LOOP(calls, graphs_replay_between_eager_calls, 2, 5)
 {
     setenv("SYMM_STAGING_BYTES", "8K", 1);
     ranks_run_ok(_i, RANKS_AS_PROCESSES, replay, NULL, 120);
 }
-END_TEST
 
 /* --------------------------------------------------------------------------- two groups at once */
 
@@ -296,27 +289,9 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(two_groups_run_at_once_on_two_streams)
+TEST_LOOP(calls, two_groups_run_at_once_on_two_streams, 2, 5)
 {
     setenv("SYMM_CHECK", "0", 1); /* it expects one order of calls */
     setenv("SYMM_STAGING_BYTES", "8K", 1);
     ranks_run_ok(_i, RANKS_AS_PROCESSES, run_two_groups, NULL, 120);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("copy_engine");
-    TCase *tc = test_case(suite, "calls", 240);
-    tcase_add_loop_test(tc, every_world_is_right, 1, 9);
-    tcase_add_test(tc, a_world_of_eleven_is_right);
-    tcase_add_loop_test(tc, ranks_may_be_threads, 2, 5);
-    tcase_add_loop_test(tc, many_chunks_go_through_a_small_staging_area, 0, NPIECES);
-    tcase_add_loop_test(tc, megabytes_go_in_large_chunks, 2, 4);
-    tcase_add_loop_test(tc, any_block_size_is_right, 0, 3);
-    tcase_add_test(tc, weakly_ordered_memory_makes_no_difference);
-    tcase_add_loop_test(tc, calls_follow_each_other_without_a_pause, 2, 5);
-    tcase_add_loop_test(tc, graphs_replay_between_eager_calls, 2, 5);
-    tcase_add_loop_test(tc, two_groups_run_at_once_on_two_streams, 2, 5);
-    return test_main(suite);
 }

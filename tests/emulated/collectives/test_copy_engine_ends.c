@@ -56,11 +56,12 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(memory_that_is_not_symmetric_is_refused)
+TEST_GROUP(calls, 240);
+
+TEST(calls, memory_that_is_not_symmetric_is_refused)
 {
     ranks_run_ok(2, RANKS_AS_PROCESSES, call_without_symmetric_memory, NULL, 30);
 }
-END_TEST
 
 /* The buffer that rank 1 has elsewhere, or its other call. */
 enum difference { OTHER_PLACE, OTHER_COUNT, OTHER_OPERATION, OTHER_ALGORITHM, NDIFFERENCES };
@@ -102,7 +103,7 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(different_calls_and_places_are_a_mismatch_on_all_ranks)
+TEST_LOOP(calls, different_calls_and_places_are_a_mismatch_on_all_ranks, 0, NDIFFERENCES)
 {
     struct rank_report reports[3];
     enum difference difference = (enum difference)_i;
@@ -114,7 +115,6 @@ START_TEST(different_calls_and_places_are_a_mismatch_on_all_ranks)
         ck_assert_msg(reports[r].status == SYMM_ERROR_MISMATCH, "rank %d: %s: %s", r,
                       symm_status_name(reports[r].status), reports[r].text);
 }
-END_TEST
 
 /* -------------------------------------------------------------------------------------- its end */
 
@@ -175,12 +175,11 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(an_abort_ends_calls_and_leaves_nothing_behind)
+TEST_LOOP(calls, an_abort_ends_calls_and_leaves_nothing_behind, 0, 6)
 {
     setenv("SYMM_STAGING_BYTES", "8K", 1);
     ranks_run_ok(2 + _i % 3, RANKS_AS_PROCESSES, lose_a_rank, &(bool){_i >= 3}, 60);
 }
-END_TEST
 
 /* The driver refuses rank 1 a copy, so that it never enters the barrier of that chunk. */
 static void stop_half_way(struct rank *self, void *arg)
@@ -219,7 +218,7 @@ out:
 static char half_way[][32] = {"cuMemcpyAsync@1#2=2", "cuMemcpyAsync@1#6=2", "cuMemcpyAsync@1#7=2",
                               "cuLaunchKernelEx@1#2=2"};
 
-START_TEST(who_stops_half_way_is_named)
+TEST_LOOP(calls, who_stops_half_way_is_named, 0, 4)
 {
     struct rank_report reports[3];
     setenv("SYMM_CHECK", "0", 1);
@@ -228,7 +227,6 @@ START_TEST(who_stops_half_way_is_named)
     ranks_run(3, RANKS_AS_PROCESSES, stop_half_way, half_way[_i], reports, 60);
     ranks_assert_clean(reports, 3);
 }
-END_TEST
 
 /* Rank 0's n-th call of each kind fails in a capture, which can be ended all the same. */
 static void fail_in_captures(struct rank *self, void *arg)
@@ -279,23 +277,9 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(a_failure_in_a_capture_leaves_no_stream_unjoined)
+TEST(calls, a_failure_in_a_capture_leaves_no_stream_unjoined)
 {
     setenv("SYMM_CHECK", "0", 1);
     setenv("SYMM_STAGING_BYTES", "8K", 1);
     ranks_run_ok(3, RANKS_AS_PROCESSES, fail_in_captures, NULL, 60);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("copy_engine_ends");
-    TCase *tc = test_case(suite, "calls", 240);
-    tcase_add_test(tc, memory_that_is_not_symmetric_is_refused);
-    tcase_add_loop_test(tc, different_calls_and_places_are_a_mismatch_on_all_ranks, 0,
-                        NDIFFERENCES);
-    tcase_add_loop_test(tc, an_abort_ends_calls_and_leaves_nothing_behind, 0, 6);
-    tcase_add_loop_test(tc, who_stops_half_way_is_named, 0, 4);
-    tcase_add_test(tc, a_failure_in_a_capture_leaves_no_stream_unjoined);
-    return test_main(suite);
 }

@@ -377,7 +377,9 @@ out:
     unlink(path);
 }
 
-START_TEST(copies_follow_each_other_and_wait_for_nothing_else)
+TEST_GROUP(order, 60);
+
+TEST_LOOP(order, copies_follow_each_other_and_wait_for_nothing_else, 0, NWAYS)
 {
     struct way way = ways[_i];
     char none[LINE];
@@ -386,13 +388,4 @@ START_TEST(copies_follow_each_other_and_wait_for_nothing_else)
     ranks_run_ok(way.nranks, RANKS_AS_PROCESSES, trace_a_call, &way, 60);
     snprintf(none, sizeof none, "/tmp/symm-test-copy-engine-%d.none", (int)getpid());
     unlink(none);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("copy_engine_order");
-    TCase *tc = test_case(suite, "order", 60);
-    tcase_add_loop_test(tc, copies_follow_each_other_and_wait_for_nothing_else, 0, NWAYS);
-    return test_main(suite);
 }

@@ -79,8 +79,10 @@ out:
     symm_context_destroy(ctx);
 }
 
+TEST_GROUP(packets, 60);
+
 /* No rank gets OK, and all ranks are told at once, long before the timeout. */
-START_TEST(packets_of_another_call_are_not_taken)
+TEST_LOOP(packets, packets_of_another_call_are_not_taken, 0, NPAIRS)
 {
     struct rank_report reports[TRIO];
 
@@ -89,7 +91,6 @@ START_TEST(packets_of_another_call_are_not_taken)
     ranks_run(TRIO, RANKS_AS_PROCESSES, call_differently, &(int){_i}, reports, 60);
     ranks_assert_clean(reports, TRIO);
 }
-END_TEST
 
 /*
  * Rank 0 waits for the others, first of all for the last. Ranks 2 and 3 come late, rank 1 never.
@@ -117,7 +118,7 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(a_wait_for_several_names_the_rank_that_is_still_missing)
+TEST(packets, a_wait_for_several_names_the_rank_that_is_still_missing)
 {
     struct rank_report reports[QUARTET];
 
@@ -125,14 +126,4 @@ START_TEST(a_wait_for_several_names_the_rank_that_is_still_missing)
     setenv("SYMM_TIMEOUT_MS", "2000", 1);
     ranks_run(QUARTET, RANKS_AS_PROCESSES, wait_for_one, NULL, reports, 60);
     ranks_assert_clean(reports, QUARTET);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("packets");
-    TCase *tests = test_case(suite, "packets", 60);
-    tcase_add_loop_test(tests, packets_of_another_call_are_not_taken, 0, NPAIRS);
-    tcase_add_test(tests, a_wait_for_several_names_the_rank_that_is_still_missing);
-    return test_main(suite);
 }

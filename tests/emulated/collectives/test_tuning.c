@@ -89,13 +89,14 @@ static void join_all(struct tables tables)
 #define ROWS HEAD "all-reduce 4 any any 0 one_shot\n"
 #define OTHER HEAD "all-reduce 4 any any 1 one_shot\n"
 
-START_TEST(ranks_with_the_same_rows_join)
+TEST_GROUP(ranks, 60);
+
+TEST(ranks, ranks_with_the_same_rows_join)
 {
     join_all((struct tables){{ROWS, "# of rank 1\n" ROWS, ROWS "\n\n", ROWS}, SYMM_OK, NULL});
 }
-END_TEST
 
-START_TEST(ranks_with_other_rows_are_named)
+TEST(ranks, ranks_with_other_rows_are_named)
 {
     join_all((struct tables){{ROWS, OTHER, ROWS, OTHER},
                              SYMM_ERROR_MISMATCH,
@@ -107,17 +108,15 @@ START_TEST(ranks_with_other_rows_are_named)
                              SYMM_ERROR_MISMATCH,
                              "SYMM_TUNING_FILE on rank 1, 2, 3 differ from those on rank 0"});
 }
-END_TEST
 
-START_TEST(a_file_that_is_no_table_fails_all_ranks)
+TEST(ranks, a_file_that_is_no_table_fails_all_ranks)
 {
     join_all((struct tables){{ROWS, ROWS, HEAD "all-reduce 4 any any 0 ring\n", ROWS},
                              SYMM_ERROR_ARGUMENT,
                              "-table.2, line 2: \"ring\" is not an algorithm"});
 }
-END_TEST
 
-START_TEST(a_table_of_another_machine_fails_all_ranks)
+TEST(ranks, a_table_of_another_machine_fails_all_ranks)
 {
     char mine[128], others[128];
 
@@ -132,7 +131,6 @@ START_TEST(a_table_of_another_machine_fails_all_ranks)
                              SYMM_ERROR_ARGUMENT,
                              " NVIDIA H200\", and this is \"emulated "});
 }
-END_TEST
 
 /* ---------------------------------------------------------------------------- what auto goes by */
 
@@ -266,24 +264,11 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(auto_goes_by_the_rows_of_its_kind)
+TEST_GROUP(auto, 60);
+
+TEST(auto, auto_goes_by_the_rows_of_its_kind)
 {
     begin();
     ranks_run_ok(RANKS, RANKS_AS_PROCESSES, follow_the_table, NULL, 60);
     remove_files();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("tuning");
-    TCase *tests = test_case(suite, "ranks", 60);
-
-    tcase_add_test(tests, ranks_with_the_same_rows_join);
-    tcase_add_test(tests, ranks_with_other_rows_are_named);
-    tcase_add_test(tests, a_file_that_is_no_table_fails_all_ranks);
-    tcase_add_test(tests, a_table_of_another_machine_fails_all_ranks);
-    tests = test_case(suite, "auto", 60);
-    tcase_add_test(tests, auto_goes_by_the_rows_of_its_kind);
-    return test_main(suite);
 }

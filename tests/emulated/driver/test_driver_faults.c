@@ -62,7 +62,9 @@ static void recover(void)
     close_driver();
 }
 
-START_TEST(a_fault_sticks_until_the_context_ends)
+TEST_GROUP(faults, 60, .setup = open_driver);
+
+TEST_LOOP(faults, a_fault_sticks_until_the_context_ends, 0, (int)(sizeof wrong / sizeof *wrong))
 {
     static uint32_t out[1];
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, GRANULE);
@@ -79,9 +81,8 @@ START_TEST(a_fault_sticks_until_the_context_ends)
     cu.cuMemRelease(handle);
     recover();
 }
-END_TEST
 
-START_TEST(a_fault_ends_other_kernels_of_the_device)
+TEST(faults, a_fault_ends_other_kernels_of_the_device)
 {
     struct hand_args args = hand_args();
     OK(hand_launch(hand_function("spin"), 2, 64, &args, other));
@@ -90,7 +91,6 @@ START_TEST(a_fault_ends_other_kernels_of_the_device)
     ck_assert_int_eq(cu.cuStreamSynchronize(other), CUDA_ERROR_ILLEGAL_ADDRESS);
     recover();
 }
-END_TEST
 
 static void segv_of_the_program(int socket)
 {
@@ -100,23 +100,11 @@ static void segv_of_the_program(int socket)
     *page = 1;
 }
 
-START_TEST(faults_outside_of_kernels_are_the_programs)
+TEST_GROUP(processes, 60);
+
+TEST(processes, faults_outside_of_kernels_are_the_programs)
 {
     struct peer peer = peer_start(segv_of_the_program);
     int status = peer_wait(&peer);
     ck_assert(WIFSIGNALED(status) || WEXITSTATUS(status) != 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("emulated driver: faults");
-    TCase *tc = test_case(suite, "faults", 60);
-    tcase_add_checked_fixture(tc, open_driver, NULL);
-    tcase_add_loop_test(tc, a_fault_sticks_until_the_context_ends, 0,
-                        (int)(sizeof wrong / sizeof *wrong));
-    tcase_add_test(tc, a_fault_ends_other_kernels_of_the_device);
-    tc = test_case(suite, "processes", 60);
-    tcase_add_test(tc, faults_outside_of_kernels_are_the_programs);
-    return test_main(suite);
 }

@@ -9,9 +9,11 @@
 #include <signal.h>
 #include <time.h>
 
+TEST_GROUP(frame, 30);
+
 /* ---- Entries ---- */
 
-START_TEST(entries_by_name_and_version)
+TEST(frame, entries_by_name_and_version)
 {
     PFN_cuGetProcAddress_v12000 get = driver_lookup();
     void *plain, *suffixed, *none = &none;
@@ -28,9 +30,8 @@ START_TEST(entries_by_name_and_version)
     ck_assert_int_eq(get("cuMemAlloc", &none, 13010, 0, &status), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(get("cuMemAlloc", &none, 13000, 1, &status), CUDA_ERROR_INVALID_VALUE);
 }
-END_TEST
 
-START_TEST(error_names)
+TEST(frame, error_names)
 {
     const char *text;
     driver_load();
@@ -40,11 +41,10 @@ START_TEST(error_names)
     ck_assert_int_eq(cu.cuGetErrorName(12345, &text), CUDA_ERROR_INVALID_VALUE);
     ck_assert_ptr_null(text);
 }
-END_TEST
 
 /* ---- Initialisation ---- */
 
-START_TEST(nothing_works_before_init)
+TEST(frame, nothing_works_before_init)
 {
     int n = 0;
     CUcontext ctx;
@@ -59,9 +59,8 @@ START_TEST(nothing_works_before_init)
     OK(cu.cuDeviceGetCount(&n));
     ck_assert_int_eq(n, 8);
 }
-END_TEST
 
-START_TEST(a_forked_child_has_no_driver)
+TEST(frame, a_forked_child_has_no_driver)
 {
     driver_open(0);
     pid_t pid = fork();
@@ -81,7 +80,6 @@ START_TEST(a_forked_child_has_no_driver)
     ck_assert_int_eq(status, 0);
     driver_close(0);
 }
-END_TEST
 
 static const struct {
     const char *name, *value;
@@ -105,7 +103,7 @@ static const struct {
     {"SYMM_EMULATED_FAULT", "cuMemMap=2 "},
 };
 
-START_TEST(nonsense_settings_fail_init)
+TEST_LOOP(frame, nonsense_settings_fail_init, 0, (int)(sizeof nonsense / sizeof nonsense[0]))
 {
     setenv(nonsense[_i].name, nonsense[_i].value, 1);
     driver_load();
@@ -113,19 +111,17 @@ START_TEST(nonsense_settings_fail_init)
     unsetenv(nonsense[_i].name);
     OK(cu.cuInit(0));
 }
-END_TEST
 
-START_TEST(a_machine_without_devices)
+TEST(frame, a_machine_without_devices)
 {
     setenv("SYMM_EMULATED_DEVICES", "0", 1);
     driver_load();
     ck_assert_int_eq(cu.cuInit(0), CUDA_ERROR_NO_DEVICE);
 }
-END_TEST
 
 /* ---- Devices ---- */
 
-START_TEST(devices)
+TEST(frame, devices)
 {
     char name[64], bus[64];
     CUuuid uuids[2];
@@ -159,9 +155,8 @@ START_TEST(devices)
     BREAKS("2", 101, cuDeviceGetP2PAttribute, "no peer of itself", &value, 1, 3, 3);
     driver_close(2);
 }
-END_TEST
 
-START_TEST(null_pointers_are_named)
+TEST(frame, null_pointers_are_named)
 {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop = memory_prop(2);
@@ -220,9 +215,8 @@ START_TEST(null_pointers_are_named)
 #undef NULL_POINTER
     driver_close(2);
 }
-END_TEST
 
-START_TEST(contexts)
+TEST(frame, contexts)
 {
     CUcontext a, b, now;
     CUdevice dev;
@@ -258,9 +252,8 @@ START_TEST(contexts)
     OK(cu.cuCtxGetCurrent(&now));
     ck_assert_ptr_null(now);
 }
-END_TEST
 
-START_TEST(a_context_ends_without_a_report)
+TEST(frame, a_context_ends_without_a_report)
 {
     CUdeviceptr ptr;
     driver_open(0);
@@ -270,7 +263,6 @@ START_TEST(a_context_ends_without_a_report)
     driver_close(0);
     ck_assert_str_eq(cu.last_rule(), "");
 }
-END_TEST
 
 /* ---- Injected faults ---- */
 
@@ -284,7 +276,7 @@ static CUresult allocate(void)
     return result;
 }
 
-START_TEST(faults_by_call_rank_and_occurrence)
+TEST(frame, faults_by_call_rank_and_occurrence)
 {
     setenv("SYMM_EMULATED_FAULT", "cuMemAlloc@1#2=802;cuMemAlloc@2=700;cuMemFreeHost=1", 1);
     driver_open(1);
@@ -307,7 +299,6 @@ START_TEST(faults_by_call_rank_and_occurrence)
     OK(allocate());
     driver_close(1);
 }
-END_TEST
 
 static void hang(int socket)
 {
@@ -318,7 +309,7 @@ static void hang(int socket)
     peer_send(socket, -1);
 }
 
-START_TEST(a_call_that_hangs)
+TEST(frame, a_call_that_hangs)
 {
     struct peer peer = peer_start(hang);
     char byte;
@@ -329,7 +320,6 @@ START_TEST(a_call_that_hangs)
     kill(peer.pid, SIGKILL);
     peer_wait(&peer);
 }
-END_TEST
 
 static void killed(int socket)
 {
@@ -341,16 +331,15 @@ static void killed(int socket)
     cu.cuDeviceTotalMem(&nbytes, 0);
 }
 
-START_TEST(a_call_that_kills)
+TEST(frame, a_call_that_kills)
 {
     struct peer peer = peer_start(killed);
     ck_assert_int_eq(peer_wait(&peer), SIGKILL);
 }
-END_TEST
 
 /* ---- Trace ---- */
 
-START_TEST(trace)
+TEST(frame, trace)
 {
     char prefix[] = "/tmp/symm-trace-XXXXXX", path[64], text[4096];
     CUdeviceptr ptr;
@@ -375,27 +364,4 @@ START_TEST(trace)
         strstr(text, "cuInit(flags=0) = 0\ncuDevicePrimaryCtxRetain(dev=4) = 0\n"));
     ck_assert_ptr_nonnull(strstr(text, "\ncuMemAlloc(size=1000) = 0\ncuMemFree(ptr=0x"));
     ck_assert_ptr_nonnull(strstr(text, ") = 1\ncuMemFree(ptr=0x"));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("emulated driver: frame");
-    TCase *tc = test_case(suite, "frame", 30);
-    tcase_add_test(tc, entries_by_name_and_version);
-    tcase_add_test(tc, error_names);
-    tcase_add_test(tc, nothing_works_before_init);
-    tcase_add_test(tc, a_forked_child_has_no_driver);
-    tcase_add_loop_test(tc, nonsense_settings_fail_init, 0,
-                        (int)(sizeof nonsense / sizeof nonsense[0]));
-    tcase_add_test(tc, a_machine_without_devices);
-    tcase_add_test(tc, devices);
-    tcase_add_test(tc, null_pointers_are_named);
-    tcase_add_test(tc, contexts);
-    tcase_add_test(tc, a_context_ends_without_a_report);
-    tcase_add_test(tc, faults_by_call_rank_and_occurrence);
-    tcase_add_test(tc, a_call_that_hangs);
-    tcase_add_test(tc, a_call_that_kills);
-    tcase_add_test(tc, trace);
-    return test_main(suite);
 }

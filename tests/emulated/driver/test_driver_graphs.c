@@ -20,7 +20,9 @@ static CUgraphExec end(CUstream on)
     return instantiate(graph);
 }
 
-START_TEST(graphs_replay_in_order)
+TEST_GROUP(graphs, 60, .setup = open_driver, .teardown = close_driver);
+
+TEST(graphs, graphs_replay_in_order)
 {
     int status;
     uint32_t target = 0;
@@ -53,9 +55,8 @@ START_TEST(graphs_replay_in_order)
     ck_assert_int_eq(driver_objects().graphs, 0);
     ck_assert_int_eq(driver_objects().graph_execs, 0);
 }
-END_TEST
 
-START_TEST(launches_of_one_graph_are_ordered_across_streams)
+TEST(graphs, launches_of_one_graph_are_ordered_across_streams)
 {
     OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     append(1, stream);
@@ -70,9 +71,8 @@ START_TEST(launches_of_one_graph_are_ordered_across_streams)
     NOTED(1, 1);
     OK(cu.cuGraphExecDestroy(exec));
 }
-END_TEST
 
-START_TEST(captures_fork_and_join)
+TEST(graphs, captures_fork_and_join)
 {
     CUevent back;
     int status;
@@ -100,10 +100,9 @@ START_TEST(captures_fork_and_join)
     OK(cu.cuGraphExecDestroy(exec));
     OK(cu.cuEventDestroy(back));
 }
-END_TEST
 
 /* Each branch can run while the other one waits. */
-START_TEST(branches_of_a_graph_run_concurrently)
+TEST(graphs, branches_of_a_graph_run_concurrently)
 {
     CUevent back;
     OK(cu.cuEventCreate(&back, CU_EVENT_DISABLE_TIMING));
@@ -132,9 +131,8 @@ START_TEST(branches_of_a_graph_run_concurrently)
     }
     OK(cu.cuEventDestroy(back));
 }
-END_TEST
 
-START_TEST(forks_must_be_joined)
+TEST(graphs, forks_must_be_joined)
 {
     CUgraph graph;
     OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -148,7 +146,6 @@ START_TEST(forks_must_be_joined)
     OK(cu.cuStreamSynchronize(other));
     NOTED(3);
 }
-END_TEST
 
 /* Ends a capture that a call has made invalid. */
 static void ends_invalid(CUstream on)
@@ -170,7 +167,7 @@ static void begin(void)
     OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
 }
 
-START_TEST(capturing_streams_cannot_be_queried)
+TEST(graphs, capturing_streams_cannot_be_queried)
 {
     begin();
     BREAKS(RANK, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize, "captures", stream);
@@ -188,9 +185,8 @@ START_TEST(capturing_streams_cannot_be_queried)
     ends_invalid(stream);
     BREAKS(RANK, CUDA_ERROR_CAPTURED_EVENT, cuEventQuery, "in a capture", event);
 }
-END_TEST
 
-START_TEST(captures_are_isolated)
+TEST(graphs, captures_are_isolated)
 {
     CUevent inside;
     CUgraph graph;
@@ -217,9 +213,8 @@ START_TEST(captures_are_isolated)
     ends_invalid(stream);
     OK(cu.cuEventDestroy(inside));
 }
-END_TEST
 
-START_TEST(the_legacy_stream_and_captures)
+TEST(graphs, the_legacy_stream_and_captures)
 {
     int status;
     CUgraph graph;
@@ -243,7 +238,6 @@ START_TEST(the_legacy_stream_and_captures)
     OK(cu.cuStreamIsCapturing(NULL, &status));
     ck_assert_int_eq(status, CU_STREAM_CAPTURE_STATUS_NONE);
 }
-END_TEST
 
 static CUstream capturing;
 
@@ -264,7 +258,7 @@ static CUresult end_on_another_thread(CUstream on)
     return result;
 }
 
-START_TEST(captures_end_where_they_began)
+TEST(graphs, captures_end_where_they_began)
 {
     CUgraph graph;
     BREAKS(RANK, CUDA_ERROR_ILLEGAL_STATE, cuStreamEndCapture, "does not capture", stream, &graph);
@@ -279,7 +273,6 @@ START_TEST(captures_end_where_they_began)
     ends_invalid(stream);
     ck_assert_int_eq(cu.cuStreamBeginCapture(stream, 3), CUDA_ERROR_INVALID_VALUE);
 }
-END_TEST
 
 static void *allocate(void *arg)
 {
@@ -303,7 +296,7 @@ static CUresult allocate_on_another_thread(void)
     return result;
 }
 
-START_TEST(unsafe_calls_during_captures)
+TEST(graphs, unsafe_calls_during_captures)
 {
     CUdeviceptr ptr;
     CUmodule module;
@@ -344,9 +337,8 @@ START_TEST(unsafe_calls_during_captures)
     OK(cu.cuGraphDestroy(graph));
     BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuGraphDestroy, "no such graph", graph);
 }
-END_TEST
 
-START_TEST(a_capturing_stream_may_be_destroyed)
+TEST(graphs, a_capturing_stream_may_be_destroyed)
 {
     CUstream short_lived;
     CUdeviceptr ptr;
@@ -357,7 +349,6 @@ START_TEST(a_capturing_stream_may_be_destroyed)
     OK(cu.cuMemAlloc(&ptr, 64)); /* the capture has ended */
     OK(cu.cuMemFree(ptr));
 }
-END_TEST
 
 /* Ends without the leak report: the stream ended with its context. */
 static void end_a_context_that_captures(int socket)
@@ -383,14 +374,17 @@ static void end_a_context_that_captures(int socket)
     _exit(0);
 }
 
-START_TEST(a_context_that_captures_may_end)
+TEST_GROUP(processes, 60);
+
+TEST(processes, a_context_that_captures_may_end)
 {
     struct peer peer = peer_start(end_a_context_that_captures);
     PEER_OK(&peer);
 }
-END_TEST
 
-START_TEST(replay_after_the_module_is_gone)
+TEST_GROUP(faults, 60, .setup = open_driver);
+
+TEST(faults, replay_after_the_module_is_gone)
 {
     CUmodule module;
     CUfunction function;
@@ -413,29 +407,4 @@ START_TEST(replay_after_the_module_is_gone)
     cu.cuStreamDestroy(blocking2);
     cu.cuModuleUnload(hand_loaded);
     driver_close(DEVICE);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("emulated driver: graphs");
-    TCase *tc = test_case(suite, "graphs", 60);
-    tcase_add_checked_fixture(tc, open_driver, close_driver);
-    tcase_add_test(tc, graphs_replay_in_order);
-    tcase_add_test(tc, launches_of_one_graph_are_ordered_across_streams);
-    tcase_add_test(tc, captures_fork_and_join);
-    tcase_add_test(tc, branches_of_a_graph_run_concurrently);
-    tcase_add_test(tc, forks_must_be_joined);
-    tcase_add_test(tc, capturing_streams_cannot_be_queried);
-    tcase_add_test(tc, captures_are_isolated);
-    tcase_add_test(tc, the_legacy_stream_and_captures);
-    tcase_add_test(tc, captures_end_where_they_began);
-    tcase_add_test(tc, unsafe_calls_during_captures);
-    tcase_add_test(tc, a_capturing_stream_may_be_destroyed);
-    tc = test_case(suite, "faults", 60);
-    tcase_add_checked_fixture(tc, open_driver, NULL);
-    tcase_add_test(tc, replay_after_the_module_is_gone);
-    tc = test_case(suite, "processes", 60);
-    tcase_add_test(tc, a_context_that_captures_may_end);
-    return test_main(suite);
 }

@@ -9,9 +9,11 @@ static void run(const char *name, unsigned blocks, unsigned threads, const struc
     OK(cu.cuStreamSynchronize(stream));
 }
 
+TEST_GROUP(kernels, 60, .setup = open_driver, .teardown = close_driver);
+
 /* ---- Threads and blocks ---- */
 
-START_TEST(three_dimensions)
+TEST(kernels, three_dimensions)
 {
     static uint32_t out[2 * 3 * 2 * 4 * 5 * 3];
     struct hand_args args = hand_args();
@@ -24,9 +26,8 @@ START_TEST(three_dimensions)
     for (uint32_t i = 0; i < sizeof out / sizeof *out; i++)
         ck_assert_uint_eq(out[i], i + 7);
 }
-END_TEST
 
-START_TEST(more_blocks_than_slots)
+TEST(kernels, more_blocks_than_slots)
 {
     static uint32_t out[300 * 33];
     struct hand_args args = hand_args();
@@ -35,9 +36,8 @@ START_TEST(more_blocks_than_slots)
     for (uint32_t i = 0; i < sizeof out / sizeof *out; i++)
         ck_assert_uint_eq(out[i], i);
 }
-END_TEST
 
-START_TEST(barriers)
+TEST(kernels, barriers)
 {
     static const unsigned threads[] = {1, 2, 31, 32, 33, 256, 1024};
     struct hand_args args = hand_args();
@@ -45,17 +45,15 @@ START_TEST(barriers)
         run("sync", 3, threads[i], &args);
     ck_assert_uint_eq(atomic_load(&started), 0);
 }
-END_TEST
 
-START_TEST(ended_threads_count_at_the_barrier)
+TEST(kernels, ended_threads_count_at_the_barrier)
 {
     struct hand_args args = hand_args();
     run("leave", 2, 512, &args);
     ck_assert_uint_eq(atomic_load(&started), 2 * 512 / 8);
 }
-END_TEST
 
-START_TEST(warp_exchanges)
+TEST(kernels, warp_exchanges)
 {
     static const unsigned threads[] = {1, 7, 32, 40, 64, 1024};
     struct hand_args args = hand_args();
@@ -63,7 +61,6 @@ START_TEST(warp_exchanges)
         run("exchange", 2, threads[i], &args);
     ck_assert_uint_eq(atomic_load(&started), 0);
 }
-END_TEST
 
 /* The seed alone decides the order of threads. */
 static void take_order(const char *seed, uint32_t out[64])
@@ -88,7 +85,9 @@ static void take_order(const char *seed, uint32_t out[64])
     close(ends[1]);
 }
 
-START_TEST(the_seed_orders_threads)
+TEST_GROUP(processes, 60);
+
+TEST(processes, the_seed_orders_threads)
 {
     uint32_t plain[64], first[64], again[64], second[64];
     take_order("0", plain);
@@ -101,11 +100,10 @@ START_TEST(the_seed_orders_threads)
     ck_assert_mem_ne(first, second, sizeof first);
     ck_assert_mem_ne(first, plain, sizeof first);
 }
-END_TEST
 
 /* ---- Slots ---- */
 
-START_TEST(blocks_beyond_the_slots_wait)
+TEST(kernels, blocks_beyond_the_slots_wait)
 {
     struct hand_args args = hand_args();
     CUfunction spin = hand_function("spin");
@@ -121,9 +119,8 @@ START_TEST(blocks_beyond_the_slots_wait)
     ck_assert_uint_le(atomic_load(&most), SLOTS);
     OK(cu.cuStreamQuery(stream));
 }
-END_TEST
 
-START_TEST(big_blocks_take_an_sm_each)
+TEST(kernels, big_blocks_take_an_sm_each)
 {
     int n;
     CUfunction spin = hand_function("spin");
@@ -147,7 +144,6 @@ START_TEST(big_blocks_take_an_sm_each)
     OK(cu.cuStreamSynchronize(stream));
     ck_assert_uint_eq(atomic_load(&started), SMS + 3);
 }
-END_TEST
 
 static CUresult launch_cooperative(CUfunction function, unsigned blocks,
                                    const struct hand_args *args, CUstream on)
@@ -159,7 +155,7 @@ static CUresult launch_cooperative(CUfunction function, unsigned blocks,
     return cu.cuLaunchKernelEx(&config, function, params, NULL);
 }
 
-START_TEST(cooperative_grids_start_whole)
+TEST(kernels, cooperative_grids_start_whole)
 {
     static atomic_uint met;
     struct hand_args meet = hand_args();
@@ -178,7 +174,6 @@ START_TEST(cooperative_grids_start_whole)
             &(CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1}, 1},
         hand_function("meet"), (void *[]){&meet}, NULL);
 }
-END_TEST
 
 /* Fills the device but for two slots, and queues a grid that needs all. */
 static void queue_a_grid_that_does_not_fit(void)
@@ -208,7 +203,7 @@ static struct hand_args number_args(void)
 }
 
 /* A grid that fits starts at once if its priority is above that of the grids that do not fit. */
-START_TEST(the_greatest_priority_goes_first)
+TEST(kernels, the_greatest_priority_goes_first)
 {
     const struct hand_args number = number_args();
     int least, greatest;
@@ -228,7 +223,6 @@ START_TEST(the_greatest_priority_goes_first)
     OK(cu.cuStreamDestroy(first));
     OK(cu.cuStreamDestroy(late));
 }
-END_TEST
 
 /* Captures a kernel in a stream of the greatest priority. */
 static CUgraphExec capture_urgent(unsigned long long flags)
@@ -249,7 +243,7 @@ static CUgraphExec capture_urgent(unsigned long long flags)
 }
 
 /* Kernels of a graph keep the priorities of their capture only if its flags say so. */
-START_TEST(graphs_keep_priorities_on_request)
+TEST(kernels, graphs_keep_priorities_on_request)
 {
     CUstream a, b;
     CUgraphExec plain = capture_urgent(0),
@@ -270,9 +264,8 @@ START_TEST(graphs_keep_priorities_on_request)
     OK(cu.cuStreamDestroy(a));
     OK(cu.cuStreamDestroy(b));
 }
-END_TEST
 
-START_TEST(many_cooperative_grids_in_turn)
+TEST(kernels, many_cooperative_grids_in_turn)
 {
     struct hand_args args = hand_args();
     CUfunction meet = hand_function("meet");
@@ -284,26 +277,4 @@ START_TEST(many_cooperative_grids_in_turn)
     OK(cu.cuCtxSynchronize());
     for (unsigned i = 0; i < 200; i++)
         ck_assert_uint_eq(atomic_load(&met[i]), (1 + i % SLOTS) * 16);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("emulated driver: kernels");
-    TCase *tc = test_case(suite, "kernels", 60);
-    tcase_add_checked_fixture(tc, open_driver, close_driver);
-    tcase_add_test(tc, three_dimensions);
-    tcase_add_test(tc, more_blocks_than_slots);
-    tcase_add_test(tc, barriers);
-    tcase_add_test(tc, ended_threads_count_at_the_barrier);
-    tcase_add_test(tc, warp_exchanges);
-    tcase_add_test(tc, blocks_beyond_the_slots_wait);
-    tcase_add_test(tc, big_blocks_take_an_sm_each);
-    tcase_add_test(tc, cooperative_grids_start_whole);
-    tcase_add_test(tc, the_greatest_priority_goes_first);
-    tcase_add_test(tc, graphs_keep_priorities_on_request);
-    tcase_add_test(tc, many_cooperative_grids_in_turn);
-    tc = test_case(suite, "processes", 60);
-    tcase_add_test(tc, the_seed_orders_threads);
-    return test_main(suite);
 }

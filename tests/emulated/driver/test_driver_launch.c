@@ -20,7 +20,9 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-START_TEST(the_first_launch_waits_for_the_device)
+TEST_GROUP(launches, 60, .setup = open_driver, .teardown = close_driver);
+
+TEST(launches, the_first_launch_waits_for_the_device)
 {
     static uint32_t out[8];
     struct hand_args args = hand_args();
@@ -42,11 +44,10 @@ START_TEST(the_first_launch_waits_for_the_device)
     ck_assert_double_le(now_s() - begin, 0.09);
     OK(cu.cuCtxSynchronize());
 }
-END_TEST
 
 /* ---- Modules and launches that break a rule ---- */
 
-START_TEST(modules)
+TEST(launches, modules)
 {
     CUmodule module;
     CUfunction function;
@@ -69,9 +70,8 @@ START_TEST(modules)
     BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuModuleUnload, "no such module", module);
     BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuFuncLoad, "no such function", function);
 }
-END_TEST
 
-START_TEST(function_attributes)
+TEST(launches, function_attributes)
 {
     int value;
     CUfunction append = hand_function("append"), number = hand_function("number");
@@ -83,9 +83,8 @@ START_TEST(function_attributes)
     BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute, "cannot be set", number,
            CU_FUNC_ATTRIBUTE_NUM_REGS, 1);
 }
-END_TEST
 
-START_TEST(much_shared_memory_needs_the_attribute)
+TEST(launches, much_shared_memory_needs_the_attribute)
 {
     enum { DEFAULT = 48 << 10, ALL = 227 << 10, DYNAMIC = 8 };
     static uint32_t out[1];
@@ -117,9 +116,8 @@ START_TEST(much_shared_memory_needs_the_attribute)
     ck_assert_int_eq(value, ALL);
     OK(cu.cuStreamSynchronize(stream));
 }
-END_TEST
 
-START_TEST(launches_are_checked)
+TEST(launches, launches_are_checked)
 {
     struct hand_args args = hand_args();
     void *params[] = {&args};
@@ -148,9 +146,8 @@ START_TEST(launches_are_checked)
     OK(cu.cuStreamSynchronize(stream));
     ck_assert_uint_eq(atomic_load(&started), 3);
 }
-END_TEST
 
-START_TEST(contexts_do_not_mix)
+TEST(launches, contexts_do_not_mix)
 {
     CUcontext ctx;
     struct hand_args args = hand_args();
@@ -168,19 +165,4 @@ START_TEST(contexts_do_not_mix)
     OK(cu.cuStreamDestroy(foreign));
     OK(cu.cuCtxPopCurrent(NULL));
     OK(cu.cuDevicePrimaryCtxRelease(1));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("emulated driver: launches");
-    TCase *tc = test_case(suite, "launches", 60);
-    tcase_add_checked_fixture(tc, open_driver, close_driver);
-    tcase_add_test(tc, the_first_launch_waits_for_the_device);
-    tcase_add_test(tc, modules);
-    tcase_add_test(tc, function_attributes);
-    tcase_add_test(tc, much_shared_memory_needs_the_attribute);
-    tcase_add_test(tc, launches_are_checked);
-    tcase_add_test(tc, contexts_do_not_mix);
-    return test_main(suite);
 }

@@ -71,13 +71,14 @@ static int status_of_leaker(const char *part)
     return peer_wait(&peer);
 }
 
-START_TEST(a_leak_fails_the_process)
+TEST_GROUP(leaks, 30);
+
+TEST_LOOP(leaks, a_leak_fails_the_process, 0, NLEAKS)
 {
     leak = (enum leak)_i;
     setenv("SYMM_EMULATED_LEAKS", "fail", 1);
     ck_assert_int_eq(WEXITSTATUS(status_of_leaker(leak_texts[_i])), leak == NO_LEAK ? 0 : 97);
 }
-END_TEST
 
 static int lines_of_leaker(void)
 {
@@ -88,7 +89,7 @@ static int lines_of_leaker(void)
 }
 
 /* A mapping also holds a reservation and memory. */
-START_TEST(leaks_that_are_only_reported)
+TEST(leaks, leaks_that_are_only_reported)
 {
     leak = LEAK_MAPPING;
     setenv("SYMM_EMULATED_LEAKS", "report", 1);
@@ -101,23 +102,11 @@ START_TEST(leaks_that_are_only_reported)
     setenv("SYMM_EMULATED_LEAKS", "off", 1);
     ck_assert_int_eq(status_of_leaker(""), 0);
 }
-END_TEST
 
-START_TEST(an_exported_descriptor_is_counted)
+TEST(leaks, an_exported_descriptor_is_counted)
 {
     leak = LEAK_DESCRIPTOR;
     setenv("SYMM_EMULATED_LEAKS", "report", 1);
     ck_assert_int_eq(status_of_leaker("left at exit: 1 exported descriptors"), 0);
     ck_assert_msg(lines_of_leaker() == 1, "%s", leaker_text);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("emulated driver: leaks");
-    TCase *tc = test_case(suite, "leaks", 30);
-    tcase_add_loop_test(tc, a_leak_fails_the_process, 0, NLEAKS);
-    tcase_add_test(tc, leaks_that_are_only_reported);
-    tcase_add_test(tc, an_exported_descriptor_is_counted);
-    return test_main(suite);
 }

@@ -43,9 +43,11 @@ static bool faults(CUdeviceptr ptr, bool writes)
     return status != 0;
 }
 
+TEST_GROUP(memory, 30, .setup = open_driver, .teardown = close_driver);
+
 /* ---- Physical memory and handles ---- */
 
-START_TEST(create_checks_its_arguments)
+TEST(memory, create_checks_its_arguments)
 {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop = memory_prop(DEVICE);
@@ -67,9 +69,8 @@ START_TEST(create_checks_its_arguments)
     BREAKS(RANK, 1, cuMemCreate, "unknown handle types 0x2", &handle, GRANULE, &prop, 0);
     ck_assert_int_eq(driver_objects().handles, 0);
 }
-END_TEST
 
-START_TEST(granularity)
+TEST(memory, granularity)
 {
     size_t least = 0, recommended = 0;
     CUmemAllocationProp prop = memory_prop(DEVICE);
@@ -79,9 +80,8 @@ START_TEST(granularity)
     ck_assert_uint_eq(recommended, 2 << 20);
     BREAKS(RANK, 1, cuMemGetAllocationGranularity, "option 9", &least, &prop, 9);
 }
-END_TEST
 
-START_TEST(memory_runs_out_and_comes_back)
+TEST(memory, memory_runs_out_and_comes_back)
 {
     CUmemGenericAllocationHandle big, more;
     CUmemAllocationProp prop = memory_prop(DEVICE);
@@ -103,9 +103,8 @@ START_TEST(memory_runs_out_and_comes_back)
     OK(cu.cuMemGetInfo(&available, &total));
     ck_assert_uint_eq(available, total);
 }
-END_TEST
 
-START_TEST(handles_are_counted)
+TEST(memory, handles_are_counted)
 {
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, GRANULE), again;
     CUdeviceptr ptr = memory_map(handle, GRANULE, DEVICE);
@@ -118,9 +117,8 @@ START_TEST(handles_are_counted)
     memory_unmap(ptr, GRANULE);
     BREAKS(RANK, 1, cuMemRetainAllocationHandle, "nothing is mapped", &again, at(ptr));
 }
-END_TEST
 
-START_TEST(new_memory_is_garbage)
+TEST(memory, new_memory_is_garbage)
 {
     CUmemGenericAllocationHandle handles[2];
     CUdeviceptr ptr[3];
@@ -139,11 +137,10 @@ START_TEST(new_memory_is_garbage)
         OK(cu.cuMemRelease(handles[i]));
     }
 }
-END_TEST
 
 /* ---- Export and import ---- */
 
-START_TEST(export_needs_the_handle_type)
+TEST(memory, export_needs_the_handle_type)
 {
     CUmemAllocationProp prop = memory_prop(DEVICE);
     CUmemGenericAllocationHandle handle;
@@ -157,7 +154,6 @@ START_TEST(export_needs_the_handle_type)
     OK(cu.cuMemRelease(handle));
     BREAKS(RANK, 1, cuMemExportToShareableHandle, "no handle", &fd, handle, 1, 0);
 }
-END_TEST
 
 static CUmemGenericAllocationHandle import(int fd)
 {
@@ -166,7 +162,7 @@ static CUmemGenericAllocationHandle import(int fd)
     return handle;
 }
 
-START_TEST(import_refuses_other_descriptors)
+TEST(memory, import_refuses_other_descriptors)
 {
     CUmemGenericAllocationHandle handle;
     int fd = memfd_create("something", MFD_CLOEXEC), ends[2];
@@ -183,9 +179,8 @@ START_TEST(import_refuses_other_descriptors)
     close(ends[1]);
     BREAKS(RANK, 1, cuMemImportFromShareableHandle, "type 8", &handle, NULL, 8);
 }
-END_TEST
 
-START_TEST(each_import_is_released_by_itself)
+TEST(memory, each_import_is_released_by_itself)
 {
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, GRANULE);
     int fd;
@@ -203,7 +198,6 @@ START_TEST(each_import_is_released_by_itself)
     memory_unmap(a, GRANULE);
     memory_unmap(b, GRANULE);
 }
-END_TEST
 
 /* Exports memory and waits to be killed. */
 static void exporter(int socket)
@@ -218,7 +212,9 @@ static void exporter(int socket)
         pause();
 }
 
-START_TEST(imported_memory_outlives_a_killed_exporter)
+TEST_GROUP(processes, 30);
+
+TEST(processes, imported_memory_outlives_a_killed_exporter)
 {
     struct peer peer = peer_start(exporter);
     driver_open(DEVICE);
@@ -233,11 +229,10 @@ START_TEST(imported_memory_outlives_a_killed_exporter)
     memory_unmap(ptr, GRANULE);
     driver_close(DEVICE);
 }
-END_TEST
 
 /* ---- Reservations and mappings ---- */
 
-START_TEST(reservations)
+TEST(memory, reservations)
 {
     CUdeviceptr ptr, other;
     BREAKS(RANK, 1, cuMemAddressReserve, "page size", &ptr, 1000, 0, 0, 0);
@@ -255,9 +250,8 @@ START_TEST(reservations)
     BREAKS(RANK, 1, cuMemAddressFree, "no reservation is exactly", ptr, (size_t)64 << 30);
     OK(cu.cuMemAddressFree(other, GRANULE));
 }
-END_TEST
 
-START_TEST(map_checks_its_arguments)
+TEST(memory, map_checks_its_arguments)
 {
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, 2 * GRANULE);
     CUdeviceptr ptr = memory_reserve(4 * GRANULE);
@@ -278,9 +272,8 @@ START_TEST(map_checks_its_arguments)
     OK(cu.cuMemAddressFree(ptr, 4 * GRANULE));
     OK(cu.cuMemRelease(handle));
 }
-END_TEST
 
-START_TEST(access_rights)
+TEST(memory, access_rights)
 {
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, GRANULE);
     CUdeviceptr ptr = memory_reserve(GRANULE);
@@ -312,9 +305,8 @@ START_TEST(access_rights)
     memory_unmap(ptr, GRANULE);
     OK(cu.cuMemRelease(handle));
 }
-END_TEST
 
-START_TEST(unmap_takes_whole_mappings)
+TEST(memory, unmap_takes_whole_mappings)
 {
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, 2 * GRANULE);
     CUdeviceptr ptr = memory_reserve(8 * GRANULE);
@@ -339,11 +331,10 @@ START_TEST(unmap_takes_whole_mappings)
     OK(cu.cuMemAddressFree(ptr, 8 * GRANULE));
     OK(cu.cuMemRelease(handle));
 }
-END_TEST
 
 /* ---- Other memory ---- */
 
-START_TEST(device_memory)
+TEST(memory, device_memory)
 {
     CUdeviceptr ptr;
     size_t available, total;
@@ -360,9 +351,8 @@ START_TEST(device_memory)
     OK(cu.cuMemGetInfo(&available, &total));
     ck_assert_uint_eq(available, total);
 }
-END_TEST
 
-START_TEST(pinned_memory)
+TEST(memory, pinned_memory)
 {
     void *host;
     CUdeviceptr ptr;
@@ -378,7 +368,6 @@ START_TEST(pinned_memory)
     OK(cu.cuMemFreeHost(host));
     BREAKS(RANK, 1, cuMemFreeHost, "not the start of a live allocation", host);
 }
-END_TEST
 
 static void expect_pointer(CUdeviceptr ptr, unsigned type, int device, CUdeviceptr start,
                            size_t nbytes)
@@ -397,7 +386,7 @@ static void expect_pointer(CUdeviceptr ptr, unsigned type, int device, CUdevicep
     ck_assert_uint_eq(is_nbytes, nbytes);
 }
 
-START_TEST(pointer_attributes)
+TEST(memory, pointer_attributes)
 {
     CUmemGenericAllocationHandle handle = memory_create(6, GRANULE);
     CUdeviceptr mapped = memory_map(handle, GRANULE, DEVICE), device;
@@ -423,30 +412,4 @@ START_TEST(pointer_attributes)
     OK(cu.cuMemRelease(handle));
     ck_assert_int_eq(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, mapped),
                      CUDA_ERROR_INVALID_VALUE);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("emulated driver: memory");
-    TCase *tc = test_case(suite, "memory", 30);
-    tcase_add_checked_fixture(tc, open_driver, close_driver);
-    tcase_add_test(tc, create_checks_its_arguments);
-    tcase_add_test(tc, granularity);
-    tcase_add_test(tc, memory_runs_out_and_comes_back);
-    tcase_add_test(tc, handles_are_counted);
-    tcase_add_test(tc, new_memory_is_garbage);
-    tcase_add_test(tc, export_needs_the_handle_type);
-    tcase_add_test(tc, import_refuses_other_descriptors);
-    tcase_add_test(tc, each_import_is_released_by_itself);
-    tcase_add_test(tc, reservations);
-    tcase_add_test(tc, map_checks_its_arguments);
-    tcase_add_test(tc, access_rights);
-    tcase_add_test(tc, unmap_takes_whole_mappings);
-    tcase_add_test(tc, device_memory);
-    tcase_add_test(tc, pinned_memory);
-    tcase_add_test(tc, pointer_attributes);
-    tc = test_case(suite, "processes", 30);
-    tcase_add_test(tc, imported_memory_outlives_a_killed_exporter);
-    return test_main(suite);
 }

@@ -22,9 +22,11 @@ static void close_driver(void)
     driver_close(DEVICE);
 }
 
+TEST_GROUP(rules, 30, .setup = open_driver, .teardown = close_driver);
+
 /* ---- Objects ---- */
 
-START_TEST(create_checks_its_arguments)
+TEST(rules, create_checks_its_arguments)
 {
     CUmemGenericAllocationHandle handle;
     CUmulticastObjectProp prop = multicast_prop(1);
@@ -45,9 +47,8 @@ START_TEST(create_checks_its_arguments)
     prop.handleTypes = 2;
     BREAKS(RANK, 1, cuMulticastCreate, "unknown handle types", &handle, &prop);
 }
-END_TEST
 
-START_TEST(granularity)
+TEST(rules, granularity)
 {
     CUmulticastObjectProp prop = multicast_prop(2);
     size_t min, recommended;
@@ -57,9 +58,8 @@ START_TEST(granularity)
     ck_assert_uint_eq(recommended, (size_t)512 << 20);
     BREAKS(RANK, 1, cuMulticastGetGranularity, "option 5", &min, &prop, 5);
 }
-END_TEST
 
-START_TEST(a_switch_has_128_slots)
+TEST(rules, a_switch_has_128_slots)
 {
     CUmemGenericAllocationHandle handles[128], more;
     CUmulticastObjectProp prop = multicast_prop(2);
@@ -71,9 +71,10 @@ START_TEST(a_switch_has_128_slots)
     for (int i = 0; i < 128; i++)
         OK(cu.cuMemRelease(handles[i]));
 }
-END_TEST
 
-START_TEST(a_machine_without_multicast)
+TEST_GROUP(setting, 30);
+
+TEST(setting, a_machine_without_multicast)
 {
     CUmemGenericAllocationHandle handle;
     CUmulticastObjectProp prop = multicast_prop(2);
@@ -87,9 +88,8 @@ START_TEST(a_machine_without_multicast)
     ck_assert_int_eq(cu.cuMulticastGetGranularity(&nbytes, &prop, 0), CUDA_ERROR_NOT_SUPPORTED);
     driver_close(0);
 }
-END_TEST
 
-START_TEST(each_device_is_added_once)
+TEST(rules, each_device_is_added_once)
 {
     CUmemGenericAllocationHandle handle = multicast_create(2);
     CUmemGenericAllocationHandle memory = memory_create(DEVICE, GRANULE);
@@ -103,9 +103,8 @@ START_TEST(each_device_is_added_once)
     OK(cu.cuMemRelease(handle));
     BREAKS(RANK, 1, cuMulticastAddDevice, "no handle", handle, 2);
 }
-END_TEST
 
-START_TEST(an_import_is_the_same_object)
+TEST(rules, an_import_is_the_same_object)
 {
     CUmemGenericAllocationHandle handle = multicast_create(2), again = import_fd(export_fd(handle));
     OK(cu.cuMulticastAddDevice(handle, 1));
@@ -113,9 +112,8 @@ START_TEST(an_import_is_the_same_object)
     OK(cu.cuMemRelease(again));
     OK(cu.cuMemRelease(handle));
 }
-END_TEST
 
-START_TEST(a_late_import_is_a_new_object)
+TEST(rules, a_late_import_is_a_new_object)
 {
     CUmemGenericAllocationHandle handle = multicast_create(2), early = import_fd(export_fd(handle));
     int fd = export_fd(handle);
@@ -129,11 +127,10 @@ START_TEST(a_late_import_is_a_new_object)
     OK(cu.cuMemRelease(early));
     OK(cu.cuMemRelease(late));
 }
-END_TEST
 
 /* ---- Binds ---- */
 
-START_TEST(bind_checks_its_arguments)
+TEST(rules, bind_checks_its_arguments)
 {
     CUmemGenericAllocationHandle handle = multicast_full(2), part = multicast_create(2);
     CUmemGenericAllocationHandle memory = memory_create(DEVICE, 2 * GRANULE), private;
@@ -168,9 +165,8 @@ START_TEST(bind_checks_its_arguments)
     for (int i = 0; i < 5; i++)
         OK(cu.cuMemRelease(all[i]));
 }
-END_TEST
 
-START_TEST(unbind_equals_the_bind)
+TEST(rules, unbind_equals_the_bind)
 {
     CUmemGenericAllocationHandle handle = multicast_full(2);
     CUmemGenericAllocationHandle memory = memory_create(DEVICE, 2 * GRANULE);
@@ -185,9 +181,8 @@ START_TEST(unbind_equals_the_bind)
     OK(cu.cuMemRelease(memory));
     OK(cu.cuMemRelease(handle));
 }
-END_TEST
 
-START_TEST(unbind_comes_before_the_memory_goes)
+TEST(rules, unbind_comes_before_the_memory_goes)
 {
     CUmemGenericAllocationHandle handle = multicast_full(2);
     CUmemGenericAllocationHandle memory = memory_create(DEVICE, GRANULE);
@@ -201,7 +196,6 @@ START_TEST(unbind_comes_before_the_memory_goes)
     memory_unmap(ptr, GRANULE);
     OK(cu.cuMemRelease(handle));
 }
-END_TEST
 
 /* ---- Waiting for the other devices ---- */
 
@@ -233,7 +227,7 @@ static void *map_waits(void *arg)
 
 static void *(*const waits[])(void *) = {bind_waits, map_waits};
 
-START_TEST(bind_and_map_wait_for_all_devices)
+TEST_LOOP(rules, bind_and_map_wait_for_all_devices, 0, 2)
 {
     struct waiting w = {.handle = multicast_create(2),
                         .memory = memory_create(DEVICE, GRANULE),
@@ -257,35 +251,6 @@ START_TEST(bind_and_map_wait_for_all_devices)
     OK(cu.cuMemAddressFree(w.ptr, SIZE));
     OK(cu.cuMemRelease(w.memory));
     OK(cu.cuMemRelease(w.handle));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("emulated driver: multicast");
-    TCase *tc = test_case(suite, "rules", 30);
-    tcase_add_checked_fixture(tc, open_driver, close_driver);
-    tcase_add_test(tc, create_checks_its_arguments);
-    tcase_add_test(tc, granularity);
-    tcase_add_test(tc, a_switch_has_128_slots);
-    tcase_add_test(tc, each_device_is_added_once);
-    tcase_add_test(tc, an_import_is_the_same_object);
-    tcase_add_test(tc, a_late_import_is_a_new_object);
-    tcase_add_test(tc, bind_checks_its_arguments);
-    tcase_add_test(tc, unbind_equals_the_bind);
-    tcase_add_test(tc, unbind_comes_before_the_memory_goes);
-    tcase_add_loop_test(tc, bind_and_map_wait_for_all_devices, 0, 2);
-    tc = test_case(suite, "setting", 30);
-    tcase_add_test(tc, a_machine_without_multicast);
-    return test_main(suite);
-}
-
-#else
-
-/* There is nothing to test in a build without multicast. */
-int main(void)
-{
-    return 77;
 }
 
 #endif

@@ -30,7 +30,9 @@ static CUresult run_kernel(const char *name, CUdeviceptr multicast, size_t nbyte
     return result;
 }
 
-START_TEST(plain_accesses_fault)
+TEST_GROUP(replicas, 30);
+
+TEST(replicas, plain_accesses_fault)
 {
     driver_open(DEVICE);
     CUmemGenericAllocationHandle handle = multicast_full(2);
@@ -50,7 +52,6 @@ START_TEST(plain_accesses_fault)
     OK(cu.cuMemRelease(handle));
     driver_close(DEVICE);
 }
-END_TEST
 
 /* All devices of an object in one process. */
 struct team {
@@ -90,7 +91,7 @@ static uint32_t *word(const struct team *team, int device, size_t off)
 
 static const char *const orders[] = {"rank", "reverse", "random"};
 
-START_TEST(a_kernel_reaches_every_replica)
+TEST_LOOP(replicas, a_kernel_reaches_every_replica, 0, 3)
 {
     uint32_t sum = 0;
     setenv("SYMM_EMULATED_ORDER", orders[_i], 1);
@@ -110,7 +111,6 @@ START_TEST(a_kernel_reaches_every_replica)
     team_end(&team, 4);
     driver_close(DEVICE);
 }
-END_TEST
 
 /* Accesses from the team's multicast base that end the kernel, and the broken rule. */
 static const struct {
@@ -131,7 +131,8 @@ static const struct {
     {"touch", GRANULE, 4, DEVICE, 700, "plain access to the multicast address"},
 };
 
-START_TEST(wrong_multicast_accesses_end_the_kernel)
+TEST_LOOP(replicas, wrong_multicast_accesses_end_the_kernel, 0,
+          (int)(sizeof wrong / sizeof wrong[0]))
 {
     int device = wrong[_i].device;
     char rank[16];
@@ -144,7 +145,6 @@ START_TEST(wrong_multicast_accesses_end_the_kernel)
     team_end(&team, 2);
     driver_close(device);
 }
-END_TEST
 
 /* ---- Between processes ---- */
 
@@ -194,7 +194,7 @@ static void leave(struct team *team)
     driver_close(1);
 }
 
-START_TEST(a_kernel_reaches_other_processes)
+TEST(replicas, a_kernel_reaches_other_processes)
 {
     struct peer peer = peer_start(member);
     driver_open(1);
@@ -208,9 +208,8 @@ START_TEST(a_kernel_reaches_other_processes)
     PEER_OK(&peer);
     leave(&team);
 }
-END_TEST
 
-START_TEST(a_dead_binder_does_not_stop_a_kernel)
+TEST(replicas, a_dead_binder_does_not_stop_a_kernel)
 {
     struct peer peer = peer_start(member);
     driver_open(1);
@@ -222,28 +221,6 @@ START_TEST(a_dead_binder_does_not_stop_a_kernel)
     ck_assert_uint_ne(found[1], 100);
     ck_assert_uint_eq(found[2], 101);
     leave(&team);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("emulated driver: replicas");
-    TCase *tc = test_case(suite, "replicas", 30);
-    tcase_add_test(tc, plain_accesses_fault);
-    tcase_add_loop_test(tc, a_kernel_reaches_every_replica, 0, 3);
-    tcase_add_loop_test(tc, wrong_multicast_accesses_end_the_kernel, 0,
-                        (int)(sizeof wrong / sizeof wrong[0]));
-    tcase_add_test(tc, a_kernel_reaches_other_processes);
-    tcase_add_test(tc, a_dead_binder_does_not_stop_a_kernel);
-    return test_main(suite);
-}
-
-#else
-
-/* There is nothing to test in a build without multicast. */
-int main(void)
-{
-    return 77;
 }
 
 #endif

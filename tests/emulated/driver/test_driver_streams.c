@@ -6,9 +6,11 @@
 #include <pthread.h>
 #include <time.h>
 
+TEST_GROUP(streams, 60, .setup = open_driver, .teardown = close_driver);
+
 /* ---- Streams ---- */
 
-START_TEST(streams_are_asynchronous_and_in_order)
+TEST(streams, streams_are_asynchronous_and_in_order)
 {
     hold(stream);
     for (uint32_t i = 0; i < 50; i++)
@@ -24,9 +26,8 @@ START_TEST(streams_are_asynchronous_and_in_order)
     for (uint32_t i = 0; i < 50; i++)
         ck_assert_uint_eq(noted[i], i);
 }
-END_TEST
 
-START_TEST(the_legacy_stream_waits_for_blocking_streams)
+TEST(streams, the_legacy_stream_waits_for_blocking_streams)
 {
     hold(blocking);
     append(1, NULL);
@@ -42,9 +43,8 @@ START_TEST(the_legacy_stream_waits_for_blocking_streams)
     OK(cu.cuStreamSynchronize(NULL));
     OK(cu.cuStreamQuery(NULL));
 }
-END_TEST
 
-START_TEST(a_destroyed_stream_finishes)
+TEST(streams, a_destroyed_stream_finishes)
 {
     CUstream short_lived;
     OK(cu.cuStreamCreate(&short_lived, CU_STREAM_NON_BLOCKING));
@@ -60,9 +60,8 @@ START_TEST(a_destroyed_stream_finishes)
     OK(cu.cuCtxSynchronize());
     NOTED(5);
 }
-END_TEST
 
-START_TEST(streams_check_their_arguments)
+TEST(streams, streams_check_their_arguments)
 {
     CUstream wrong;
     CUcontext ctx, current;
@@ -76,11 +75,10 @@ START_TEST(streams_check_their_arguments)
     OK(cu.cuStreamGetCtx(NULL, &ctx));
     ck_assert_ptr_eq(ctx, current);
 }
-END_TEST
 
 /* ---- Events ---- */
 
-START_TEST(events_order_streams)
+TEST(streams, events_order_streams)
 {
     OK(cu.cuStreamWaitEvent(other, event, 0)); /* never recorded: no wait */
     OK(cu.cuEventQuery(event));
@@ -100,9 +98,8 @@ START_TEST(events_order_streams)
     OK(cu.cuEventSynchronize(event));
     OK(cu.cuEventQuery(event));
 }
-END_TEST
 
-START_TEST(events_measure_time)
+TEST(streams, events_measure_time)
 {
     CUevent end, untimed;
     float ms = -1;
@@ -125,9 +122,8 @@ START_TEST(events_measure_time)
     OK(cu.cuEventDestroy(end));
     OK(cu.cuEventDestroy(untimed));
 }
-END_TEST
 
-START_TEST(a_recorded_event_may_be_destroyed)
+TEST(streams, a_recorded_event_may_be_destroyed)
 {
     CUevent gone;
     OK(cu.cuEventCreate(&gone, 0));
@@ -142,11 +138,10 @@ START_TEST(a_recorded_event_may_be_destroyed)
     OK(cu.cuStreamSynchronize(other));
     NOTED(1);
 }
-END_TEST
 
 /* ---- Copies ---- */
 
-START_TEST(copies_between_all_kinds_of_memory)
+TEST(streams, copies_between_all_kinds_of_memory)
 {
     enum { N = 100000 };
     static unsigned char source[N], target[N];
@@ -177,7 +172,6 @@ START_TEST(copies_between_all_kinds_of_memory)
     OK(cu.cuMemFree(a));
     OK(cu.cuMemFree(b));
 }
-END_TEST
 
 /* Rows and then a word, repeatedly. A reader of the word must find all rows before it. */
 enum { FOLLOWING = 400, ROW_WORDS = 600 };
@@ -210,7 +204,9 @@ static void look_at_following(const struct following *to, size_t width)
     }
 }
 
-START_TEST(a_word_comes_after_the_copies_before_it)
+TEST_GROUP(words, 60);
+
+TEST_LOOP(words, a_word_comes_after_the_copies_before_it, 0, 4)
 {
     const size_t width = _i % 2 ? 4 : 8;
     void *from, *to;
@@ -234,9 +230,8 @@ START_TEST(a_word_comes_after_the_copies_before_it)
     OK(cu.cuMemFreeHost(to));
     close_driver();
 }
-END_TEST
 
-START_TEST(pageable_sources_are_staged)
+TEST(streams, pageable_sources_are_staged)
 {
     uint32_t source = 1, target = 0;
     CUdeviceptr a = device_memory(4);
@@ -248,9 +243,8 @@ START_TEST(pageable_sources_are_staged)
     ck_assert_uint_eq(target, 1);
     OK(cu.cuMemFree(a));
 }
-END_TEST
 
-START_TEST(copies_are_checked)
+TEST(streams, copies_are_checked)
 {
     char host[16] = {0};
     CUdeviceptr a = device_memory(64);
@@ -278,7 +272,6 @@ START_TEST(copies_are_checked)
     OK(cu.cuMemRelease(handle));
     OK(cu.cuMemFree(a));
 }
-END_TEST
 
 /* Copies two lines of nbytes. */
 static CUDA_MEMCPY2D lines(CUdeviceptr to, CUdeviceptr from, size_t width)
@@ -293,7 +286,7 @@ static CUDA_MEMCPY2D lines(CUdeviceptr to, CUdeviceptr from, size_t width)
                            .Height = 2};
 }
 
-START_TEST(lines_are_copied_and_checked)
+TEST(streams, lines_are_copied_and_checked)
 {
     const uint32_t source[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     uint32_t target[8] = {0};
@@ -323,7 +316,6 @@ START_TEST(lines_are_copied_and_checked)
     OK(cu.cuMemFree(a));
     OK(cu.cuMemFree(b));
 }
-END_TEST
 
 /* ---- Memory that goes ---- */
 
@@ -338,7 +330,7 @@ static void *release_soon(void *arg)
     return NULL;
 }
 
-START_TEST(free_and_unmap_wait_for_the_device)
+TEST_LOOP(streams, free_and_unmap_wait_for_the_device, 0, 2)
 {
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, GRANULE);
     CUdeviceptr allocated = device_memory(64), mapped = memory_map(handle, GRANULE, DEVICE);
@@ -358,7 +350,6 @@ START_TEST(free_and_unmap_wait_for_the_device)
     OK(cu.cuMemAddressFree(mapped, GRANULE));
     OK(cu.cuMemRelease(handle));
 }
-END_TEST
 
 /* ---- Load ---- */
 
@@ -396,7 +387,7 @@ static void *many(void *arg)
     return ok ? arg : NULL;
 }
 
-START_TEST(devices_run_concurrently)
+TEST(streams, devices_run_concurrently)
 {
     pthread_t threads[3];
     int devices[3] = {0, 1, 4};
@@ -408,7 +399,6 @@ START_TEST(devices_run_concurrently)
         ck_assert_ptr_eq(result, &devices[i]);
     }
 }
-END_TEST
 
 static void exit_while_spinning(int socket)
 {
@@ -420,34 +410,10 @@ static void exit_while_spinning(int socket)
     hand_wait_for(&started, 4);
 }
 
-START_TEST(a_process_may_end_while_kernels_spin)
+TEST_GROUP(processes, 60);
+
+TEST(processes, a_process_may_end_while_kernels_spin)
 {
     struct peer peer = peer_start(exit_while_spinning);
     PEER_OK(&peer);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("emulated driver: streams");
-    TCase *tc = test_case(suite, "streams", 60);
-    tcase_add_checked_fixture(tc, open_driver, close_driver);
-    tcase_add_test(tc, streams_are_asynchronous_and_in_order);
-    tcase_add_test(tc, the_legacy_stream_waits_for_blocking_streams);
-    tcase_add_test(tc, a_destroyed_stream_finishes);
-    tcase_add_test(tc, streams_check_their_arguments);
-    tcase_add_test(tc, events_order_streams);
-    tcase_add_test(tc, events_measure_time);
-    tcase_add_test(tc, a_recorded_event_may_be_destroyed);
-    tcase_add_test(tc, copies_between_all_kinds_of_memory);
-    tcase_add_test(tc, pageable_sources_are_staged);
-    tcase_add_test(tc, copies_are_checked);
-    tcase_add_test(tc, lines_are_copied_and_checked);
-    tcase_add_loop_test(tc, free_and_unmap_wait_for_the_device, 0, 2);
-    tcase_add_test(tc, devices_run_concurrently);
-    tc = test_case(suite, "words", 60);
-    tcase_add_loop_test(tc, a_word_comes_after_the_copies_before_it, 0, 4);
-    tc = test_case(suite, "processes", 60);
-    tcase_add_test(tc, a_process_may_end_while_kernels_spin);
-    return test_main(suite);
 }

@@ -171,7 +171,9 @@ static bool is_old(const struct litmus *l, const char *vars)
     return regs[0] != l->value;
 }
 
-START_TEST(litmus)
+TEST_GROUP(litmus, 60);
+
+TEST_LOOP(litmus, litmus, 0, sizeof programs / sizeof *programs)
 {
     NEEDS_WEAK();
     const struct litmus *l = &programs[_i];
@@ -193,7 +195,6 @@ START_TEST(litmus)
     free_vars(args.vars);
     close_weak(DEVICE);
 }
-END_TEST
 
 /* ---- Seeds and memory ---- */
 
@@ -216,7 +217,9 @@ static void take_turns(uint64_t seed, uint32_t order[512])
     free_vars(args.vars);
 }
 
-START_TEST(the_seed_decides)
+TEST_GROUP(rest, 60);
+
+TEST(rest, the_seed_decides)
 {
     NEEDS_WEAK();
     static uint32_t first[512], again[512], second[512];
@@ -228,12 +231,11 @@ START_TEST(the_seed_decides)
     ck_assert_mem_ne(first, second, sizeof first);
     close_weak(DEVICE);
 }
-END_TEST
 
 static uint32_t local_word;
 
 /* Pageable memory of the program has the host's order. */
-START_TEST(own_memory)
+TEST(rest, own_memory)
 {
     NEEDS_WEAK();
     static const struct step program[THREADS][STEPS] = {
@@ -253,10 +255,9 @@ START_TEST(own_memory)
     free_vars(args.vars);
     close_weak(DEVICE);
 }
-END_TEST
 
 /* A block begins with values that the last block has read, but not from memory that was freed. */
-START_TEST(memory_that_is_gone)
+TEST(rest, memory_that_is_gone)
 {
     NEEDS_WEAK();
     static const struct step program[THREADS][STEPS] = {{R(0, X), R(0, Y), R_(0, F, MC)}};
@@ -275,7 +276,6 @@ START_TEST(memory_that_is_gone)
     free_vars(stays);
     close_weak(DEVICE);
 }
-END_TEST
 
 /* Each case is a process, since the error sticks. */
 static void fault(int access, char *raw, const char *part)
@@ -287,7 +287,9 @@ static void fault(int access, char *raw, const char *part)
     driver_reported("3", "litmus", part);
 }
 
-START_TEST(faults_are_those_of_plain_accesses)
+TEST_GROUP(faults, 60, .uncounted = true);
+
+TEST_LOOP(faults, faults_are_those_of_plain_accesses, 0, 6)
 {
     NEEDS_WEAK();
     setenv("SYMM_EMULATED_LEAKS", "off", 1);
@@ -308,7 +310,6 @@ START_TEST(faults_are_those_of_plain_accesses)
               _i == 5 ? "device 3 may only read" : "device 3 has no access to");
     }
 }
-END_TEST
 
 /* ---- Between processes ---- */
 
@@ -339,7 +340,7 @@ static void publisher(int socket)
     close_weak(1);
 }
 
-START_TEST(messages_between_processes)
+TEST(rest, messages_between_processes)
 {
     NEEDS_WEAK();
     static const struct step program[THREADS][STEPS] = {CONSUME};
@@ -366,39 +367,19 @@ START_TEST(messages_between_processes)
     ck_assert_int_gt(old[0], 0);
     ck_assert_int_eq(old[1], 0);
 }
-END_TEST
 
 /* ---- The setting ---- */
 
-START_TEST(without_the_setting)
+TEST(rest, without_the_setting)
 {
     hand_open(DEVICE);
     ck_assert_uint_eq(ops->flags, 0);
     hand_close(DEVICE);
 }
-END_TEST
 
-START_TEST(thread_sanitizer_is_refused)
+TEST_LOOP(rest, thread_sanitizer_is_refused, 0, 2)
 {
     setenv("SYMM_EMULATED_WEAK", _i ? "2" : "1", 1);
     driver_load();
     ck_assert_int_eq(cu.cuInit(0), TEST_TSAN || _i ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("weak memory");
-    TCase *order = test_case(suite, "litmus", 60), *rest = test_case(suite, "rest", 60),
-          *faults = test_case_uncounted(suite, "faults", 60);
-
-    tcase_add_loop_test(order, litmus, 0, sizeof programs / sizeof *programs);
-    tcase_add_test(rest, the_seed_decides);
-    tcase_add_test(rest, own_memory);
-    tcase_add_test(rest, memory_that_is_gone);
-    tcase_add_test(rest, messages_between_processes);
-    tcase_add_test(rest, without_the_setting);
-    tcase_add_loop_test(rest, thread_sanitizer_is_refused, 0, 2);
-    tcase_add_loop_test(faults, faults_are_those_of_plain_accesses, 0, 6);
-    return test_main(suite);
 }

@@ -24,37 +24,37 @@ static void run(int nranks, enum ranks_mode mode, int first, int ncases)
     ck_assert_int_eq(reports[0].value[0], ncases);
 }
 
-START_TEST(every_world_is_right)
+TEST_GROUP(right, 250);
+
+TEST_LOOP(right, every_world_is_right, 1, 9)
 {
     run(_i, RANKS_AS_PROCESSES, _i < 4 ? 0 : 6, _i == 1 ? 60 : 22 - 2 * _i);
 }
-END_TEST
 
-START_TEST(ranks_may_be_threads)
+TEST_GROUP(threads, 250); /* what ThreadSanitizer can judge */
+
+TEST_LOOP(threads, ranks_may_be_threads, 1, 5)
 {
     run(_i, RANKS_AS_THREADS, 100, 10);
 }
-END_TEST
 
 static const int block_sizes[] = {1, 3, 32, 33, 64};
 
-START_TEST(any_block_size_is_right)
+TEST_LOOP(right, any_block_size_is_right, 0, 5)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", block_sizes[_i]);
     setenv("SYMM_EMULATED_BLOCK", text, 1);
     run(3, RANKS_AS_PROCESSES, 4 * _i, 7);
 }
-END_TEST
 
-START_TEST(one_or_two_multiprocessors_are_enough)
+TEST_LOOP(right, one_or_two_multiprocessors_are_enough, 1, 3)
 {
     setenv("SYMM_EMULATED_SMS", _i == 1 ? "1" : "2", 1);
     run(4, RANKS_AS_PROCESSES, 8 * _i - 8, 8);
 }
-END_TEST
 
-START_TEST(weakly_ordered_memory_makes_no_difference)
+TEST_LOOP(right, weakly_ordered_memory_makes_no_difference, 0, 4)
 {
     char seed[16];
     if (TEST_TSAN)
@@ -65,10 +65,9 @@ START_TEST(weakly_ordered_memory_makes_no_difference)
     setenv("SYMM_EMULATED_BLOCK", "32", 1);
     run(3, RANKS_AS_PROCESSES, 200 + 8 * _i, 8);
 }
-END_TEST
 
 /* Several blocks send a chunk, and one of them signals for all; to two ranks pieces go by turns. */
-START_TEST(chunks_of_many_slices_in_weakly_ordered_memory)
+TEST_LOOP(right, chunks_of_many_slices_in_weakly_ordered_memory, 0, 4)
 {
     const struct matmul_case c = {.kind = SYMM_ALL_GATHER_MATMUL,
                                   .in = SYMM_BFLOAT16,
@@ -94,17 +93,15 @@ START_TEST(chunks_of_many_slices_in_weakly_ordered_memory)
     ranks_run_ok(2 + _i % 2, RANKS_AS_PROCESSES, matmul_run_plan,
                  &(struct matmul_plan){.ncases = 8, .cases = cases}, 120);
 }
-END_TEST
 
-START_TEST(counters_wrap)
+TEST(right, counters_wrap)
 {
     setenv("SYMM_EPOCH_START", "4294967294", 1);
     run(3, RANKS_AS_PROCESSES, 0, 6);
 }
-END_TEST
 
 /* alpha 0 with every other term, there or not: neither B, nor A, nor a C of beta 0 is a number. */
-START_TEST(a_factor_of_0_leaves_its_term_out)
+TEST_LOOP(right, a_factor_of_0_leaves_its_term_out, 1, 4)
 {
     static const float zero = 0, one = 1;
     static const float *const betas[] = {NULL, &zero, &one};
@@ -133,7 +130,6 @@ START_TEST(a_factor_of_0_leaves_its_term_out)
     ranks_run_ok(_i, RANKS_AS_PROCESSES, matmul_run_plan,
                  &(struct matmul_plan){.ncases = 24, .cases = cases}, 120);
 }
-END_TEST
 
 /* Each rank has an alpha and a beta of its own, which SYMM_CHECK does not compare. */
 static void run_with_own_factors(struct rank *self, void *arg)
@@ -157,12 +153,11 @@ out:
     matmul_bench_close(&b);
 }
 
-START_TEST(ranks_may_have_factors_of_their_own)
+TEST(right, ranks_may_have_factors_of_their_own)
 {
     setenv("SYMM_CHECK", "1", 1);
     ranks_run_ok(3, RANKS_AS_PROCESSES, run_with_own_factors, NULL, 60);
 }
-END_TEST
 
 /* -------------------------------------------------------------------------------- copy engines */
 
@@ -179,12 +174,11 @@ static const struct {
 };
 enum { NLARGE = sizeof large / sizeof large[0] };
 
-START_TEST(copy_engines_bring_rows_of_any_size)
+TEST_LOOP(right, copy_engines_bring_rows_of_any_size, 2, 5)
 {
     setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     run(_i, RANKS_AS_PROCESSES, 0, 10);
 }
-END_TEST
 
 static void run_large(int which, const char *engine_bytes)
 {
@@ -199,24 +193,21 @@ static void run_large(int which, const char *engine_bytes)
                  &(struct matmul_plan){.ncases = 1, .cases = &c}, 120);
 }
 
-START_TEST(copy_engines_bring_megabytes)
+TEST_LOOP(right, copy_engines_bring_megabytes, 0, NLARGE)
 {
     run_large(_i, "2M");
 }
-END_TEST
 
 /* Along k, as often as that is estimated to be worth it. */
-START_TEST(copy_engines_bring_pieces)
+TEST_LOOP(right, copy_engines_bring_pieces, 0, NLARGE)
 {
     run_large(_i, "64K");
 }
-END_TEST
 
-START_TEST(blocks_bring_pieces_along_k)
+TEST_LOOP(right, blocks_bring_pieces_along_k, 0, NLARGE)
 {
     run_large(_i, "64M");
 }
-END_TEST
 
 /* ---------------------------------------------------------------------------- where memory ends */
 
@@ -268,13 +259,12 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(nothing_beyond_an_operand_is_touched)
+TEST_LOOP(right, nothing_beyond_an_operand_is_touched, 0, 2)
 {
     if (_i)
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     ranks_run_ok(3, RANKS_AS_PROCESSES, run_to_the_end_of_memory, NULL, 60);
 }
-END_TEST
 
 /* ----------------------------------------------------------------------------- what is launched */
 
@@ -424,12 +414,11 @@ static void trace_ranks(int nranks, rank_fn fn)
     }
 }
 
-START_TEST(strategies_launch_what_they_are_named_for)
+TEST(right, strategies_launch_what_they_are_named_for)
 {
     setenv("SYMM_MATMUL_ENGINE_BYTES", "2M", 1);
     trace_ranks(3, trace_strategies);
 }
-END_TEST
 
 /* Unfused, four ranks leave the gathering of 256 KiB and more to the switch, and of less do not. */
 static void gather_by_switch(struct rank *self, void *arg)
@@ -473,35 +462,10 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(the_switch_gathers_for_unfused_products)
+TEST(right, the_switch_gathers_for_unfused_products)
 {
     if (!SYMM_MULTICAST)
         TEST_SKIP("this build has no multicast");
     setenv("SYMM_MULTICAST", "1", 1);
     trace_ranks(4, gather_by_switch);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("matmul");
-    TCase *right = test_case(suite, "right", 250);
-    tcase_add_loop_test(right, every_world_is_right, 1, 9);
-    tcase_add_loop_test(right, any_block_size_is_right, 0, 5);
-    tcase_add_loop_test(right, one_or_two_multiprocessors_are_enough, 1, 3);
-    tcase_add_loop_test(right, weakly_ordered_memory_makes_no_difference, 0, 4);
-    tcase_add_loop_test(right, chunks_of_many_slices_in_weakly_ordered_memory, 0, 4);
-    tcase_add_test(right, counters_wrap);
-    tcase_add_loop_test(right, a_factor_of_0_leaves_its_term_out, 1, 4);
-    tcase_add_test(right, ranks_may_have_factors_of_their_own);
-    tcase_add_loop_test(right, copy_engines_bring_rows_of_any_size, 2, 5);
-    tcase_add_loop_test(right, copy_engines_bring_megabytes, 0, NLARGE);
-    tcase_add_loop_test(right, copy_engines_bring_pieces, 0, NLARGE);
-    tcase_add_loop_test(right, blocks_bring_pieces_along_k, 0, NLARGE);
-    tcase_add_loop_test(right, nothing_beyond_an_operand_is_touched, 0, 2);
-    tcase_add_test(right, strategies_launch_what_they_are_named_for);
-    tcase_add_test(right, the_switch_gathers_for_unfused_products);
-    TCase *threads = test_case(suite, "threads", 250); /* what ThreadSanitizer can judge */
-    tcase_add_loop_test(threads, ranks_may_be_threads, 1, 5);
-    return test_main(suite);
 }

@@ -27,7 +27,9 @@ static void lose_in_time(struct matmul_loss loss)
     ck_assert_msg(took < 1000, "told after %lld ms", (long long)took);
 }
 
-START_TEST(the_others_are_told_within_a_second)
+TEST_GROUP(end, 120);
+
+TEST_LOOP(end, the_others_are_told_within_a_second, 0, 4 * NSTRATEGIES - 2)
 {
     struct matmul_loss loss = {.c = matmul_works, .gives_up = _i % 2 == 0, .burst = 1};
 
@@ -36,9 +38,8 @@ START_TEST(the_others_are_told_within_a_second)
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     lose_in_time(loss);
 }
-END_TEST
 
-START_TEST(the_others_are_told_among_replays)
+TEST_LOOP(end, the_others_are_told_among_replays, 0, 2)
 {
     struct matmul_loss loss = {.c = matmul_works, .burst = 20, .replayed = true};
 
@@ -47,7 +48,6 @@ START_TEST(the_others_are_told_among_replays)
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     lose_in_time(loss);
 }
-END_TEST
 
 /* A group whose ranks go on without it: the world and its products are as they were. */
 static void abort_a_group(struct rank *self, void *arg)
@@ -83,12 +83,11 @@ out:
     matmul_bench_close(&b);
 }
 
-START_TEST(a_group_that_has_ended_leaves_the_world_as_it_was)
+TEST(end, a_group_that_has_ended_leaves_the_world_as_it_was)
 {
     setenv("SYMM_CHECK", "0", 1);
     ranks_run_ok(TRIO, RANKS_AS_PROCESSES, abort_a_group, NULL, 60);
 }
-END_TEST
 
 /* The others wait until they may send when the last one, which never says so, gives up. */
 static void give_up_early(struct rank *self, void *arg)
@@ -125,14 +124,13 @@ out:
     matmul_bench_close(&b);
 }
 
-START_TEST(nobody_hears_of_rows_after_an_abort)
+TEST_LOOP(end, nobody_hears_of_rows_after_an_abort, 0, 2)
 {
     setenv("SYMM_CHECK", "0", 1);
     if (_i)
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     ranks_run_ok(TRIO, RANKS_AS_PROCESSES, give_up_early, NULL, 60);
 }
-END_TEST
 
 /*
  * A driver call of rank 0 fails, at every place of a run in a capture, which can be ended. Another
@@ -182,23 +180,10 @@ out:
     matmul_bench_close(&b);
 }
 
-START_TEST(a_failure_in_a_capture_leaves_no_stream_unjoined)
+TEST_LOOP(end, a_failure_in_a_capture_leaves_no_stream_unjoined, 0, 2)
 {
     setenv("SYMM_CHECK", "0", 1);
     if (_i)
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     ranks_run_ok(TRIO, RANKS_AS_PROCESSES, fail_in_captures, NULL, 60);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("matmul_end");
-    TCase *tc = test_case(suite, "end", 120);
-    tcase_add_loop_test(tc, the_others_are_told_within_a_second, 0, 4 * NSTRATEGIES - 2);
-    tcase_add_loop_test(tc, the_others_are_told_among_replays, 0, 2);
-    tcase_add_test(tc, a_group_that_has_ended_leaves_the_world_as_it_was);
-    tcase_add_loop_test(tc, nobody_hears_of_rows_after_an_abort, 0, 2);
-    tcase_add_loop_test(tc, a_failure_in_a_capture_leaves_no_stream_unjoined, 0, 2);
-    return test_main(suite);
 }

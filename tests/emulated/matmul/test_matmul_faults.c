@@ -258,27 +258,22 @@ static void sweep_calls(struct sweep *s, rank_fn fn, const char *what, int least
     ck_assert_int_ge(counts[0], least);
 }
 
-START_TEST(every_call_of_a_create_fails_once)
+TEST_GROUP(faults, 120);
+
+TEST_LOOP(faults, every_call_of_a_create_fails_once, 0, NSWEEPS)
 {
     setenv("SYMM_CHECK", "1", 1);
     sweep_calls(&sweeps[_i], create_all, "create", 15);
 }
-END_TEST
 
-START_TEST(every_call_of_a_run_fails_once)
+TEST_LOOP(faults, every_call_of_a_run_fails_once, 0, NSWEEPS)
 {
     setenv("SYMM_CHECK", "0", 1); /* a rank that tries again does so alone */
     sweep_calls(&sweeps[_i], run_all, "run", sweeps[_i].strategy == SYMM_STRATEGY_UNFUSED ? 8 : 30);
 }
-END_TEST
 
-int main(void)
+void test_setup(void)
 {
-    Suite *suite = suite_create("matmul_faults");
-    TCase *tc = test_case(suite, "faults", 120);
     setenv("SYMM_SEGMENT_BYTES", "64K", 0);
     setenv("SYMM_STAGING_BYTES", "64K", 0);
-    tcase_add_loop_test(tc, every_call_of_a_create_fails_once, 0, NSWEEPS);
-    tcase_add_loop_test(tc, every_call_of_a_run_fails_once, 0, NSWEEPS);
-    return test_main(suite);
 }

@@ -192,12 +192,13 @@ out:
     matmul_bench_close(&b);
 }
 
-START_TEST(a_wrong_description_is_an_error_on_every_rank)
+TEST_GROUP(misuse, 120);
+
+TEST_LOOP(misuse, a_wrong_description_is_an_error_on_every_rank, 0, 2)
 {
     setenv("SYMM_CHECK", _i ? "1" : "0", 1);
     ranks_run_ok(TRIO, RANKS_AS_PROCESSES, describe_wrongly, NULL, 60);
 }
-END_TEST
 
 /* ------------------------------------------------------------------------- ranks that differ */
 
@@ -276,11 +277,10 @@ out:
     matmul_bench_close(&b);
 }
 
-START_TEST(ranks_that_differ_are_a_mismatch_on_all)
+TEST_LOOP(misuse, ranks_that_differ_are_a_mismatch_on_all, 0, NDIFFERENCES)
 {
     ranks_run_ok(TRIO, RANKS_AS_PROCESSES, describe_differently, &_i, 60);
 }
-END_TEST
 
 /* Two products, and the ranks run different ones. */
 static void run_differently(struct rank *self, void *arg)
@@ -304,12 +304,11 @@ out:
     matmul_bench_close(&b);
 }
 
-START_TEST(different_products_are_a_mismatch)
+TEST(misuse, different_products_are_a_mismatch)
 {
     setenv("SYMM_CHECK", "1", 1);
     ranks_run_ok(TRIO, RANKS_AS_PROCESSES, run_differently, NULL, 60);
 }
-END_TEST
 
 /* ------------------------------------------------------------------------------ wrong arguments */
 
@@ -422,11 +421,10 @@ out:
     matmul_bench_close(&b);
 }
 
-START_TEST(wrong_arguments_are_named)
+TEST_LOOP(misuse, wrong_arguments_are_named, 2, 4)
 {
     ranks_run_ok(_i, RANKS_AS_PROCESSES, run_wrongly, NULL, 60);
 }
-END_TEST
 
 static void give_too_much(struct rank *self, void *arg)
 {
@@ -456,11 +454,10 @@ out:
     matmul_bench_close(b);
 }
 
-START_TEST(data_without_a_description_are_refused)
+TEST(misuse, data_without_a_description_are_refused)
 {
     ranks_run_ok(2, RANKS_AS_PROCESSES, give_too_much, NULL, 60);
 }
-END_TEST
 
 static void create_in_a_capture(struct rank *self, void *arg)
 {
@@ -487,11 +484,10 @@ out:
     matmul_bench_close(&b);
 }
 
-START_TEST(a_capture_forbids_to_create)
+TEST(misuse, a_capture_forbids_to_create)
 {
     ranks_run_ok(2, RANKS_AS_PROCESSES, create_in_a_capture, NULL, 60);
 }
-END_TEST
 
 /* Products that are destroyed, and one that is left to its group. */
 static void leave_products(struct rank *self, void *arg)
@@ -526,22 +522,7 @@ out:
     matmul_bench_close(&b);
 }
 
-START_TEST(a_product_that_is_left_goes_with_its_group)
+TEST(misuse, a_product_that_is_left_goes_with_its_group)
 {
     ranks_run_ok(TRIO, RANKS_AS_PROCESSES, leave_products, NULL, 60);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("matmul_misuse");
-    TCase *tc = test_case(suite, "misuse", 120);
-    tcase_add_loop_test(tc, a_wrong_description_is_an_error_on_every_rank, 0, 2);
-    tcase_add_loop_test(tc, ranks_that_differ_are_a_mismatch_on_all, 0, NDIFFERENCES);
-    tcase_add_test(tc, different_products_are_a_mismatch);
-    tcase_add_loop_test(tc, wrong_arguments_are_named, 2, 4);
-    tcase_add_test(tc, data_without_a_description_are_refused);
-    tcase_add_test(tc, a_capture_forbids_to_create);
-    tcase_add_test(tc, a_product_that_is_left_goes_with_its_group);
-    return test_main(suite);
 }

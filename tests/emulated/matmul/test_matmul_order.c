@@ -216,41 +216,40 @@ static void follow(enum how how, int i)
     ranks_run_ok(train_worlds[i % 4], RANKS_AS_PROCESSES, run_trains, &how, 120);
 }
 
-START_TEST(runs_follow_each_other_without_a_pause)
+TEST_GROUP(trains, 250);
+
+TEST_LOOP(trains, runs_follow_each_other_without_a_pause, 0, 6)
 {
     follow(EAGER, _i);
 }
-END_TEST
 
-START_TEST(runs_on_two_streams_follow_each_other)
+TEST_LOOP(trains, runs_on_two_streams_follow_each_other, 0, 6)
 {
     follow(TWO_STREAMS, _i);
 }
-END_TEST
 
-START_TEST(graphs_are_replayed_without_a_pause)
+TEST_LOOP(trains, graphs_are_replayed_without_a_pause, 1, 3)
 {
     follow(GRAPH, _i);
 }
-END_TEST
 
-START_TEST(graphs_are_replayed_between_eager_runs)
+TEST_LOOP(trains, graphs_are_replayed_between_eager_runs, 1, 6)
 {
     follow(GRAPH_AND_EAGER, _i);
 }
-END_TEST
 
-START_TEST(ranks_may_be_threads)
+TEST_GROUP(threads, 250);
+
+TEST_LOOP(threads, ranks_may_be_threads, 0, 2 * NHOWS)
 {
     setenv("SYMM_CHECK", "0", 1);
     if (_i >= NHOWS)
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     ranks_run_ok(3, RANKS_AS_THREADS, run_trains, &(enum how){(enum how)(_i % NHOWS)}, 120);
 }
-END_TEST
 
 /* The more often blocks give way, the more of what may happen does. */
-START_TEST(weakly_ordered_memory_makes_no_difference)
+TEST_LOOP(trains, weakly_ordered_memory_makes_no_difference, 0, 3)
 {
     char seed[16];
 
@@ -262,7 +261,6 @@ START_TEST(weakly_ordered_memory_makes_no_difference)
     setenv("SYMM_EMULATED_BLOCK", "32", 1);
     follow(_i % 2 ? GRAPH_AND_EAGER : EAGER, 1 + _i / 2 * 4);
 }
-END_TEST
 
 /* --------------------------------------------------------------------------- two groups at once */
 
@@ -286,38 +284,20 @@ static void run_two_groups(int nranks, bool beside, int apart_ms)
     ranks_run_ok(nranks, RANKS_AS_PROCESSES, matmul_run_pairs, &pairs, 120);
 }
 
-START_TEST(two_groups_run_at_once_on_two_streams)
+TEST_LOOP(trains, two_groups_run_at_once_on_two_streams, 0, 6)
 {
     if (_i >= 4)
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     run_two_groups(train_worlds[_i % 4], false, 0);
 }
-END_TEST
 
 /*
  * Their products fill the device: one multiprocessor with two places for blocks, or three with one,
  * where the second product has a block that waits for room. What sends rows has room for a warp.
  */
-START_TEST(two_groups_run_on_few_multiprocessors)
+TEST_LOOP(trains, two_groups_run_on_few_multiprocessors, 0, 4)
 {
     setenv("SYMM_EMULATED_SMS", _i < 2 ? "1" : "3", 1);
     setenv("SYMM_EMULATED_PLACES", _i < 2 ? "2" : "1", 1);
     run_two_groups(3, true, _i % 2 * 2);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("matmul_order");
-    TCase *trains = test_case(suite, "trains", 250);
-    tcase_add_loop_test(trains, runs_follow_each_other_without_a_pause, 0, 6);
-    tcase_add_loop_test(trains, runs_on_two_streams_follow_each_other, 0, 6);
-    tcase_add_loop_test(trains, graphs_are_replayed_without_a_pause, 1, 3);
-    tcase_add_loop_test(trains, graphs_are_replayed_between_eager_runs, 1, 6);
-    tcase_add_loop_test(trains, weakly_ordered_memory_makes_no_difference, 0, 3);
-    tcase_add_loop_test(trains, two_groups_run_at_once_on_two_streams, 0, 6);
-    tcase_add_loop_test(trains, two_groups_run_on_few_multiprocessors, 0, 4);
-    TCase *threads = test_case(suite, "threads", 250); /* what ThreadSanitizer can judge */
-    tcase_add_loop_test(threads, ranks_may_be_threads, 0, 2 * NHOWS);
-    return test_main(suite);
 }

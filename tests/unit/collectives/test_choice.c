@@ -52,9 +52,11 @@ static symm_algo model(const struct symm_limits *m, enum symm_operation operatio
     return choose(&without, operation, dtype, flags, count);
 }
 
+TEST_GROUP(table, 20);
+
 /* ------------------------------------------------------------------------------------ the table */
 
-START_TEST(what_the_call_names_is_taken)
+TEST(table, what_the_call_names_is_taken)
 {
     struct symm_tuning *t = table("symm-tuning 1\nall-reduce 4 any any 0 two_shot\n");
     struct symm_limits m = h200;
@@ -68,9 +70,8 @@ START_TEST(what_the_call_names_is_taken)
     }
     symm__tuning_destroy(t);
 }
-END_TEST
 
-START_TEST(bytes_are_those_of_the_larger_buffer)
+TEST(table, bytes_are_those_of_the_larger_buffer)
 {
     struct symm_tuning *t = table("symm-tuning 1\n"
                                   "all-reduce 4 float32 any 4096 one_shot\n"
@@ -89,9 +90,8 @@ START_TEST(bytes_are_those_of_the_larger_buffer)
     }
     symm__tuning_destroy(t);
 }
-END_TEST
 
-START_TEST(rows_that_say_more_of_the_call_come_first)
+TEST(table, rows_that_say_more_of_the_call_come_first)
 {
     struct symm_tuning *t = table("symm-tuning 1\n"
                                   "all-reduce 4 any any 0 low_latency_two_shot\n"
@@ -122,9 +122,8 @@ START_TEST(rows_that_say_more_of_the_call_come_first)
             calls[i].algo);
     symm__tuning_destroy(t);
 }
-END_TEST
 
-START_TEST(a_row_that_may_not_be_taken_is_as_if_it_were_not_there)
+TEST(table, a_row_that_may_not_be_taken_is_as_if_it_were_not_there)
 {
     struct symm_tuning *t = table("symm-tuning 1\n"
                                   "all-reduce 4 bfloat16 symmetric 0 multimem\n"
@@ -158,9 +157,8 @@ START_TEST(a_row_that_may_not_be_taken_is_as_if_it_were_not_there)
                      SYMM_ALGO_LOW_LATENCY);
     symm__tuning_destroy(t);
 }
-END_TEST
 
-START_TEST(copy_engine_needs_the_promise)
+TEST(table, copy_engine_needs_the_promise)
 {
     struct symm_tuning *t = table("symm-tuning 1\n"
                                   "all-reduce 4 any symmetric 4096 copy_engine\n"
@@ -184,9 +182,8 @@ START_TEST(copy_engine_needs_the_promise)
     }
     symm__tuning_destroy(t);
 }
-END_TEST
 
-START_TEST(other_worlds_go_by_the_model)
+TEST(table, other_worlds_go_by_the_model)
 {
     struct symm_tuning *t = table("symm-tuning 1\nall-reduce 4 any any 0 one_shot\n");
     struct symm_limits m = h200;
@@ -202,11 +199,12 @@ START_TEST(other_worlds_go_by_the_model)
             }
     symm__tuning_destroy(t);
 }
-END_TEST
+
+TEST_GROUP(model, 60);
 
 /* ------------------------------------------------------------------------------------ the model */
 
-START_TEST(the_model_takes_what_runs)
+TEST(model, the_model_takes_what_runs)
 {
     struct symm_limits m = h200;
 
@@ -227,7 +225,6 @@ START_TEST(the_model_takes_what_runs)
                         symm__collective_reason(&m, operations[i], algo, SYMM_FLOAT16, SYMM_SUM));
                 }
 }
-END_TEST
 
 static symm_algo choose_by_bytes(int nranks, enum symm_operation operation, uint32_t flags,
                                  uint64_t nbytes)
@@ -299,7 +296,7 @@ static int way_of(symm_algo algo)
                                                     : BY_STORES;
 }
 
-START_TEST(what_the_model_takes_is_hardly_slower_than_the_best)
+TEST(model, what_the_model_takes_is_hardly_slower_than_the_best)
 {
     for (size_t i = 0; i < sizeof middles / sizeof middles[0]; i++) {
         const symm_algo algo = choose_by_bytes(middles[i].nranks, middles[i].operation,
@@ -313,7 +310,6 @@ START_TEST(what_the_model_takes_is_hardly_slower_than_the_best)
                           middles[i].us[w]);
     }
 }
-END_TEST
 
 /* Microseconds by stores and by copy engines on H200 GPUs, at two sizes. */
 static const struct {
@@ -330,7 +326,7 @@ static const struct {
 };
 enum { NREADINGS = sizeof readings / sizeof readings[0] };
 
-START_TEST(copies_win_from_where_the_measured_lines_cross)
+TEST(model, copies_win_from_where_the_measured_lines_cross)
 {
     for (int i = 0; i < NREADINGS; i++) {
         const double behind = readings[i].copies_us[0] - readings[i].stores_us[0],
@@ -347,17 +343,15 @@ START_TEST(copies_win_from_where_the_measured_lines_cross)
         }
     }
 }
-END_TEST
 
-START_TEST(a_pair_never_reduces_and_scatters_by_copies)
+TEST(model, a_pair_never_reduces_and_scatters_by_copies)
 {
     for (uint64_t nbytes = 16 << 20; nbytes <= UINT64_C(1) << 32; nbytes += 1 << 20)
         ck_assert_int_eq(choose_by_bytes(2, SYMM_OPERATION_REDUCE_SCATTER, SYMM_SYMMETRIC, nbytes),
                          SYMM_ALGO_ONE_SHOT);
 }
-END_TEST
 
-START_TEST(only_a_reduce_scatter_by_copies_goes_without_the_promise)
+TEST(model, only_a_reduce_scatter_by_copies_goes_without_the_promise)
 {
     const uint64_t nbytes = 256 << 20;
 
@@ -365,25 +359,4 @@ START_TEST(only_a_reduce_scatter_by_copies_goes_without_the_promise)
     ck_assert_int_eq(choose_by_bytes(4, SYMM_OPERATION_ALL_GATHER, 0, nbytes), SYMM_ALGO_ONE_SHOT);
     ck_assert_int_eq(choose_by_bytes(4, SYMM_OPERATION_REDUCE_SCATTER, 0, nbytes),
                      SYMM_ALGO_COPY_ENGINE);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("choice");
-    TCase *tests = test_case(suite, "table", 20);
-
-    tcase_add_test(tests, what_the_call_names_is_taken);
-    tcase_add_test(tests, bytes_are_those_of_the_larger_buffer);
-    tcase_add_test(tests, rows_that_say_more_of_the_call_come_first);
-    tcase_add_test(tests, a_row_that_may_not_be_taken_is_as_if_it_were_not_there);
-    tcase_add_test(tests, copy_engine_needs_the_promise);
-    tcase_add_test(tests, other_worlds_go_by_the_model);
-    tests = test_case(suite, "model", 60);
-    tcase_add_test(tests, the_model_takes_what_runs);
-    tcase_add_test(tests, what_the_model_takes_is_hardly_slower_than_the_best);
-    tcase_add_test(tests, copies_win_from_where_the_measured_lines_cross);
-    tcase_add_test(tests, a_pair_never_reduces_and_scatters_by_copies);
-    tcase_add_test(tests, only_a_reduce_scatter_by_copies_goes_without_the_promise);
-    return test_main(suite);
 }

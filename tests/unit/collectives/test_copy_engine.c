@@ -37,7 +37,9 @@ static struct symm_copy_chunks assert_fits(const struct symm_copy_share *share, 
     return c;
 }
 
-START_TEST(every_share_fits)
+TEST_GROUP(chunks, 30);
+
+TEST(chunks, every_share_fits)
 {
     for (uint64_t i = 0; i < 200000; i++) {
         const uint64_t u = reference_random(1, i), v = reference_random(2, i), bits = v >> 58;
@@ -50,7 +52,6 @@ START_TEST(every_share_fits)
         assert_fits(&share, larger(least, (v & ((1u << 28) - 1)) >> (u >> 32) % 20));
     }
 }
-END_TEST
 
 static struct symm_copy_chunks chunks_of(uint64_t nbytes, int nranks, bool gathered,
                                          uint64_t staging)
@@ -60,7 +61,7 @@ static struct symm_copy_chunks chunks_of(uint64_t nbytes, int nranks, bool gathe
         staging);
 }
 
-START_TEST(results_are_gathered_in_two_chunks_or_as_many_as_must_be)
+TEST(chunks, results_are_gathered_in_two_chunks_or_as_many_as_must_be)
 {
     static const struct {
         uint64_t nbytes;
@@ -91,10 +92,9 @@ START_TEST(results_are_gathered_in_two_chunks_or_as_many_as_must_be)
     }
     ck_assert_uint_eq(chunks_of(64 * MIB, 4, true, 256 * MIB).nbytes, 32 * MIB);
 }
-END_TEST
 
 /* No copy hides the last reduction. */
-START_TEST(a_sum_that_stays_has_a_short_last_chunk)
+TEST(chunks, a_sum_that_stays_has_a_short_last_chunk)
 {
     static const struct {
         uint64_t nbytes;
@@ -118,10 +118,9 @@ START_TEST(a_sum_that_stays_has_a_short_last_chunk)
                       12 * MIB);
     ck_assert_uint_eq(chunks_of(64 * MIB, 4, false, 256 * MIB).nbytes, 53687104);
 }
-END_TEST
 
 /* Longer shares never have fewer chunks; those that fit the area have two at most. */
-START_TEST(more_bytes_are_not_fewer_chunks)
+TEST(chunks, more_bytes_are_not_fewer_chunks)
 {
     for (int nranks = 2; nranks <= 16; nranks++)
         for (int gathered = 0; gathered < 2; gathered++) {
@@ -134,16 +133,4 @@ START_TEST(more_bytes_are_not_fewer_chunks)
                 n = c.n;
             }
         }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("copy_engine");
-    TCase *tc = test_case(suite, "chunks", 30);
-    tcase_add_test(tc, every_share_fits);
-    tcase_add_test(tc, results_are_gathered_in_two_chunks_or_as_many_as_must_be);
-    tcase_add_test(tc, a_sum_that_stays_has_a_short_last_chunk);
-    tcase_add_test(tc, more_bytes_are_not_fewer_chunks);
-    return test_main(suite);
 }

@@ -90,7 +90,9 @@ static struct symm_plan plan(const struct symm_limits *m, symm_algo algo, uint64
                    flags, max_blocks);
 }
 
-START_TEST(each_algorithm_gets_the_kernel_of_its_dtype_and_ranks)
+TEST_GROUP(plan, 60);
+
+TEST(plan, each_algorithm_gets_the_kernel_of_its_dtype_and_ranks)
 {
     struct symm_limits m = h200;
     for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks++)
@@ -110,7 +112,6 @@ START_TEST(each_algorithm_gets_the_kernel_of_its_dtype_and_ranks)
                 ck_assert_str_eq(name, want);
             }
 }
-END_TEST
 
 /* ------------------------------------------------------------------------------------- the grid */
 
@@ -156,7 +157,7 @@ static void assert_grid(const struct symm_limits *m, const struct symm_plan *p, 
     ck_assert(p->blocks == 1 || 2 * p->blocks <= bounds[p->kernel].blocks * (uint32_t)m->nsms);
 }
 
-START_TEST(two_groups_fit_on_one_device)
+TEST(plan, two_groups_fit_on_one_device)
 {
     static const int sms[] = {1, 2, 3, 8, 64, 132, 148},
                      threads[] = {1, 3, 31, 32, 33, 64, 1000, 1024};
@@ -173,9 +174,8 @@ START_TEST(two_groups_fit_on_one_device)
                         assert_grid(&m, &p, variants[i].algo);
                     }
 }
-END_TEST
 
-START_TEST(grids_grow_with_the_work_and_end_where_they_are_told)
+TEST(plan, grids_grow_with_the_work_and_end_where_they_are_told)
 {
     ck_assert_uint_eq(plan(&h200, SYMM_ALGO_ONE_SHOT, 1, 0, 0).threads, 32);
     ck_assert_uint_eq(plan(&h200, SYMM_ALGO_ONE_SHOT, 8 * 512, 0, 0).blocks, 1);
@@ -198,9 +198,8 @@ START_TEST(grids_grow_with_the_work_and_end_where_they_are_told)
         }
     }
 }
-END_TEST
 
-START_TEST(what_half_the_blocks_do_begins_early)
+TEST(plan, what_half_the_blocks_do_begins_early)
 {
     const struct variant gather = {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_ONE_SHOT};
     struct symm_limits m = h200;
@@ -220,9 +219,8 @@ START_TEST(what_half_the_blocks_do_begins_early)
                 SYMM_BFLOAT16, 1 << 19, 0, 0);
     ck_assert(p.blocks == 128 && !p.pdl);
 }
-END_TEST
 
-START_TEST(packets_have_few_threads_a_block_while_there_are_blocks)
+TEST(plan, packets_have_few_threads_a_block_while_there_are_blocks)
 {
     const struct variant scatter = {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_LOW_LATENCY};
     const uint64_t blocks = SYMM_BLOCKS_MAX;
@@ -234,7 +232,6 @@ START_TEST(packets_have_few_threads_a_block_while_there_are_blocks)
                 plan_of(&h200, scatter, SYMM_BFLOAT16, 6 * (blocks * 64 << i) + more, 0, 0).threads,
                 threads[i + more]);
 }
-END_TEST
 
 /* ------------------------------------------------------------------------------------- the work */
 
@@ -272,7 +269,7 @@ static void assert_covered(const struct symm_plan *p, struct variant v, symm_dty
     ck_assert_uint_lt((p->block_units - 1) * p->blocks, p->share);
 }
 
-START_TEST(slices_cover_everything)
+TEST(plan, slices_cover_everything)
 {
     struct symm_limits m = h200;
     for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks += m.nranks < 9 ? 1 : 21)
@@ -283,7 +280,6 @@ START_TEST(slices_cover_everything)
                     assert_covered(&p, variants[i], dtypes[d], count, m.nranks);
                 }
 }
-END_TEST
 
 /* Packets have two sets of slots; low_latency_two_shot uses a half of a set for each step. */
 static void assert_room(const struct symm_limits *m, const struct symm_plan *p, struct variant v)
@@ -298,7 +294,7 @@ static void assert_room(const struct symm_limits *m, const struct symm_plan *p, 
         ck_assert_uint_le((by_staging(v) ? 4 * nranks : 1) * staging, m->staging_nbytes / 2);
 }
 
-START_TEST(large_slices_of_two_shot_go_in_two_chunks)
+TEST(plan, large_slices_of_two_shot_go_in_two_chunks)
 {
     struct symm_limits m = h200;
     m.nranks = 2;
@@ -310,10 +306,9 @@ START_TEST(large_slices_of_two_shot_go_in_two_chunks)
     }
     ck_assert_uint_lt(plan(&m, SYMM_ALGO_TWO_SHOT, 1 << 20, 0, 0).block_units, 2048);
 }
-END_TEST
 
 /* Chunks are whole passes of a block's threads, and as few as the capacity allows. */
-START_TEST(chunks_are_few_and_of_one_size)
+TEST(plan, chunks_are_few_and_of_one_size)
 {
     struct symm_limits m = h200;
     for (m.nranks = 2; m.nranks <= 8; m.nranks++)
@@ -335,10 +330,9 @@ START_TEST(chunks_are_few_and_of_one_size)
                            variants[i].operation == SYMM_OPERATION_REDUCE_SCATTER));
             }
 }
-END_TEST
 
 /* 64 MiB of two ranks: two chunks took 123 us, three 114. */
-START_TEST(a_large_reduce_scatter_goes_in_three_chunks)
+TEST(plan, a_large_reduce_scatter_goes_in_three_chunks)
 {
     static const struct variant one_shot = {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT};
     struct symm_limits m = h200;
@@ -348,11 +342,10 @@ START_TEST(a_large_reduce_scatter_goes_in_three_chunks)
 
     ck_assert_uint_eq((p.block_units + p.capacity - 1) / p.capacity, 3);
 }
-END_TEST
 
 /* What a group has at least, of group.c: staging for a pack of every rank in each slot of an
  * exchange, and two packets of every rank in each of the four parts of a block. */
-START_TEST(every_block_has_room_and_stays_within_its_part)
+TEST(plan, every_block_has_room_and_stays_within_its_part)
 {
     struct symm_limits m = h200;
     for (m.nranks = 2; m.nranks <= SYMM_MAX_RANKS; m.nranks++)
@@ -367,7 +360,6 @@ START_TEST(every_block_has_room_and_stays_within_its_part)
                     assert_room(&m, &p, variants[i]);
                 }
 }
-END_TEST
 
 /* ----------------------------------------------------------------------------------- the choice */
 
@@ -381,7 +373,7 @@ static int step_of(symm_algo algo)
 
 static const int unrolled[] = {2, 4, 8};
 
-START_TEST(auto_goes_from_latency_to_bandwidth_and_never_back)
+TEST_LOOP(plan, auto_goes_from_latency_to_bandwidth_and_never_back, 0, 3)
 {
     struct symm_limits m = h200;
     m.nranks = unrolled[_i];
@@ -404,9 +396,8 @@ START_TEST(auto_goes_from_latency_to_bandwidth_and_never_back)
             ck_assert_int_eq(before, m.nranks == 2 ? 2 : 3);
     }
 }
-END_TEST
 
-START_TEST(auto_takes_the_switch_where_it_may_and_can)
+TEST(plan, auto_takes_the_switch_where_it_may_and_can)
 {
     struct symm_limits m = h200;
     struct symm_collective_call call = {.algo = SYMM_ALGO_AUTO, .count = 1 << 24};
@@ -436,7 +427,6 @@ START_TEST(auto_takes_the_switch_where_it_may_and_can)
     m.nranks = 2;
     ck_assert(choose(&m, 1 << 24, 0) == SYMM_ALGO_TWO_SHOT);
 }
-END_TEST
 
 static void assert_reason(const struct symm_limits *m, struct variant v, symm_dtype dtype,
                           symm_redop op, const char *part)
@@ -448,7 +438,7 @@ static void assert_reason(const struct symm_limits *m, struct variant v, symm_dt
         ck_assert_msg(!reason, "%s", reason);
 }
 
-START_TEST(what_reduces_has_its_types_and_operations)
+TEST(plan, what_reduces_has_its_types_and_operations)
 {
     for (int i = 0; i < NVARIANTS; i++)
         for (int d = 0; d < NEVERY_DTYPE; d++)
@@ -464,9 +454,8 @@ START_TEST(what_reduces_has_its_types_and_operations)
                                                                                : NULL);
             }
 }
-END_TEST
 
-START_TEST(what_cannot_run_has_a_reason)
+TEST(plan, what_cannot_run_has_a_reason)
 {
     static const symm_algo two_steps[] = {SYMM_ALGO_TWO_SHOT, SYMM_ALGO_LOW_LATENCY_TWO_SHOT,
                                           SYMM_ALGO_MULTIMEM_ONE_SHOT};
@@ -497,26 +486,4 @@ START_TEST(what_cannot_run_has_a_reason)
         assert_reason(&m, multimem, SYMM_FLOAT32, SYMM_SUM, "SYMM_MULTICAST is 0");
         assert_reason(&m, automatic, SYMM_FLOAT32, SYMM_SUM, NULL);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("plan");
-    TCase *tests = test_case(suite, "plan", 60);
-    tcase_add_test(tests, each_algorithm_gets_the_kernel_of_its_dtype_and_ranks);
-    tcase_add_test(tests, two_groups_fit_on_one_device);
-    tcase_add_test(tests, grids_grow_with_the_work_and_end_where_they_are_told);
-    tcase_add_test(tests, what_half_the_blocks_do_begins_early);
-    tcase_add_test(tests, packets_have_few_threads_a_block_while_there_are_blocks);
-    tcase_add_test(tests, slices_cover_everything);
-    tcase_add_test(tests, large_slices_of_two_shot_go_in_two_chunks);
-    tcase_add_test(tests, chunks_are_few_and_of_one_size);
-    tcase_add_test(tests, a_large_reduce_scatter_goes_in_three_chunks);
-    tcase_add_test(tests, every_block_has_room_and_stays_within_its_part);
-    tcase_add_loop_test(tests, auto_goes_from_latency_to_bandwidth_and_never_back, 0, 3);
-    tcase_add_test(tests, auto_takes_the_switch_where_it_may_and_can);
-    tcase_add_test(tests, what_reduces_has_its_types_and_operations);
-    tcase_add_test(tests, what_cannot_run_has_a_reason);
-    return test_main(suite);
 }

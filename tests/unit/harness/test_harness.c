@@ -30,7 +30,9 @@ static void assert_none(const struct leaks *before)
     ck_assert_msg(leaks_none_since(before, text, sizeof text), "%s", text);
 }
 
-START_TEST(a_descriptor_left_open_is_caught)
+TEST_GROUP(leaks, 20);
+
+TEST(leaks, a_descriptor_left_open_is_caught)
 {
     struct leaks before;
     leaks_take(&before);
@@ -39,9 +41,8 @@ START_TEST(a_descriptor_left_open_is_caught)
     close(fd);
     assert_none(&before);
 }
-END_TEST
 
-START_TEST(a_shared_mapping_left_behind_is_caught)
+TEST(leaks, a_shared_mapping_left_behind_is_caught)
 {
     struct leaks before;
     leaks_take(&before);
@@ -54,9 +55,8 @@ START_TEST(a_shared_mapping_left_behind_is_caught)
     munmap(at, 65536);
     assert_none(&before);
 }
-END_TEST
 
-START_TEST(reserved_address_space_left_behind_is_caught)
+TEST(leaks, reserved_address_space_left_behind_is_caught)
 {
     const size_t nbytes = (size_t)4 << 30;
     struct leaks before;
@@ -69,7 +69,6 @@ START_TEST(reserved_address_space_left_behind_is_caught)
     munmap(at, nbytes);
     assert_none(&before);
 }
-END_TEST
 
 static void *sleep_on(void *arg)
 {
@@ -78,7 +77,7 @@ static void *sleep_on(void *arg)
     return NULL;
 }
 
-START_TEST(a_thread_left_running_is_caught)
+TEST(leaks, a_thread_left_running_is_caught)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_t thread;
@@ -93,7 +92,6 @@ START_TEST(a_thread_left_running_is_caught)
     pthread_join(thread, NULL);
     assert_none(&before);
 }
-END_TEST
 
 static void leave_a_descriptor(struct rank *self, void *arg)
 {
@@ -102,7 +100,9 @@ static void leave_a_descriptor(struct rank *self, void *arg)
         self->report->value[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-START_TEST(a_rank_that_leaves_a_descriptor_is_caught)
+TEST_GROUP(ranks, 30);
+
+TEST(ranks, a_rank_that_leaves_a_descriptor_is_caught)
 {
     struct rank_report reports[3];
     ranks_run(3, RANKS_AS_PROCESSES, leave_a_descriptor, NULL, reports, 20);
@@ -110,7 +110,6 @@ START_TEST(a_rank_that_leaves_a_descriptor_is_caught)
     ck_assert(strstr(reports[1].leaks, "1 descriptors"));
     ck_assert_str_eq(reports[2].leaks, "");
 }
-END_TEST
 
 static void leave_a_driver_handle(struct rank *self, void *arg)
 {
@@ -133,7 +132,7 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(a_rank_that_leaves_a_driver_handle_is_caught_twice)
+TEST(ranks, a_rank_that_leaves_a_driver_handle_is_caught_twice)
 {
     struct rank_report report;
     ranks_run(1, RANKS_AS_PROCESSES, leave_a_driver_handle, NULL, &report, 20);
@@ -143,7 +142,6 @@ START_TEST(a_rank_that_leaves_a_driver_handle_is_caught_twice)
     ck_assert_int_eq(report.end, RANK_EXITED);
     ck_assert_int_ne(report.code, 0);
 }
-END_TEST
 
 static void hang_on_some(struct rank *self, void *arg)
 {
@@ -152,7 +150,7 @@ static void hang_on_some(struct rank *self, void *arg)
         pause();
 }
 
-START_TEST(ranks_that_hang_are_named_and_killed)
+TEST(ranks, ranks_that_hang_are_named_and_killed)
 {
     struct rank_report reports[4];
     struct ranks *run = ranks_start(4, RANKS_AS_PROCESSES, hang_on_some, NULL);
@@ -163,7 +161,6 @@ START_TEST(ranks_that_hang_are_named_and_killed)
     ck_assert_int_eq(reports[0].end, RANK_RETURNED);
     ck_assert(kill(pid, 0) == -1 && errno == ESRCH);
 }
-END_TEST
 
 static void end_in_four_ways(struct rank *self, void *arg)
 {
@@ -178,7 +175,7 @@ out:
     self->report->value[0] = 10 + self->rank;
 }
 
-START_TEST(how_a_rank_ended_is_told_apart)
+TEST(ranks, how_a_rank_ended_is_told_apart)
 {
     struct rank_report reports[4];
     ranks_run(4, RANKS_AS_PROCESSES, end_in_four_ways, NULL, reports, 20);
@@ -193,7 +190,6 @@ START_TEST(how_a_rank_ended_is_told_apart)
                       strstr(reports[3].failed, "test_harness.c:"),
                   "%s", reports[3].failed);
 }
-END_TEST
 
 static void say_who_i_am(struct rank *self, void *arg)
 {
@@ -204,7 +200,7 @@ static void say_who_i_am(struct rank *self, void *arg)
         rank && session && atoi(rank) == self->rank && !strcmp(session, self->session);
 }
 
-START_TEST(ranks_are_processes_or_threads_as_asked)
+TEST(ranks, ranks_are_processes_or_threads_as_asked)
 {
     struct rank_report reports[RANKS_MAX];
     int hundred = 100;
@@ -221,11 +217,13 @@ START_TEST(ranks_are_processes_or_threads_as_asked)
         ck_assert_int_eq(reports[r].value[2], 0);
     }
 }
-END_TEST
 
 /* A small suite in a process of its own: its output and what main would return. */
-static int run_suite_apart(const TTest *first, const TTest *second)
+static int run_suite_apart(TFun first, TFun second)
 {
+    struct test_group apart = {.name = "apart", .timeout_s = 10};
+    struct test_entry entries[] = {{&apart, {"first", first, __FILE__, __LINE__}, 0, 1, 0, NULL},
+                                   {&apart, {"second", second, __FILE__, __LINE__}, 0, 1, 0, NULL}};
     fflush(NULL);
     const pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
@@ -235,12 +233,11 @@ static int run_suite_apart(const TTest *first, const TTest *second)
         unsetenv("SYMM_TEST_SUMMARY");
         unsetenv("CK_RUN_CASE");
         setenv("CK_FORK", "yes", 1);
-        Suite *suite = suite_create("apart");
-        TCase *tc = test_case(suite, "apart", 10);
-        tcase_add_test(tc, first);
+        test_forget();
+        test_register(&entries[0]);
         if (second)
-            tcase_add_test(tc, second);
-        _exit(test_main(suite));
+            test_register(&entries[1]);
+        _exit(test_main());
     }
     int status;
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -248,39 +245,36 @@ static int run_suite_apart(const TTest *first, const TTest *second)
     return WEXITSTATUS(status);
 }
 
-START_TEST(apart_passes)
+TEST_BODY(apart_passes)
 {
     ck_assert_int_eq(1, 1);
 }
-END_TEST
 
-START_TEST(apart_leaves_a_descriptor)
+TEST_BODY(apart_leaves_a_descriptor)
 {
     ck_assert_int_ge(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
 }
-END_TEST
 
-START_TEST(apart_is_skipped)
+TEST_BODY(apart_is_skipped)
 {
     TEST_SKIP("nothing to see here");
 }
-END_TEST
 
-START_TEST(a_case_that_leaves_a_descriptor_fails)
+TEST(leaks, a_case_that_leaves_a_descriptor_fails)
 {
     ck_assert_int_eq(run_suite_apart(apart_passes, NULL), 0);
     ck_assert_int_eq(run_suite_apart(apart_passes, apart_leaves_a_descriptor), 1);
 }
-END_TEST
 
-START_TEST(a_suite_is_skipped_when_all_of_its_cases_are)
+TEST(ranks, a_suite_is_skipped_when_all_of_its_cases_are)
 {
     ck_assert_int_eq(run_suite_apart(apart_is_skipped, NULL), 77);
     ck_assert_int_eq(run_suite_apart(apart_is_skipped, apart_passes), 0);
 }
-END_TEST
 
-START_TEST(conversions_are_right_for_every_half)
+TEST_GROUP(reference, 20);
+
+TEST(reference, conversions_are_right_for_every_half)
 {
     for (uint32_t bits = 0; bits < 65536; bits++) {
         const float h = reference_f16_to_f32((uint16_t)bits),
@@ -299,9 +293,8 @@ START_TEST(conversions_are_right_for_every_half)
     ck_assert_uint_eq(reference_f32_to_bf16(1.0f + 0x1p-8f), 0x3f80);
     ck_assert_uint_eq(reference_f32_to_bf16(1.0f + 0x3p-8f), 0x3f82);
 }
-END_TEST
 
-START_TEST(the_reference_sees_one_wrong_bit)
+TEST(reference, the_reference_sees_one_wrong_bit)
 {
     static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_FLOAT16, SYMM_BFLOAT16};
     enum { COUNT = 1000, RANKS = 4 };
@@ -328,10 +321,9 @@ START_TEST(the_reference_sees_one_wrong_bit)
                          0);
     }
 }
-END_TEST
 
 /* By hand, apart from the way in which the reference does it. */
-START_TEST(the_reference_knows_doubles_integers_and_operations)
+TEST(reference, the_reference_knows_doubles_integers_and_operations)
 {
     enum { COUNT = 1000, RANKS = 3 };
     double d[RANKS][COUNT], sum[COUNT], least[COUNT], average[COUNT];
@@ -364,30 +356,4 @@ START_TEST(the_reference_knows_doubles_integers_and_operations)
     ck_assert_int_eq(WRONG(sum, SYMM_FLOAT64, SYMM_SUM), 1);
     ck_assert_int_eq(WRONG(most, SYMM_INT32, SYMM_MAX), 1);
 #undef WRONG
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("harness");
-    TCase *leaks = test_case(suite, "leaks", 20);
-    tcase_add_test(leaks, a_descriptor_left_open_is_caught);
-    tcase_add_test(leaks, a_shared_mapping_left_behind_is_caught);
-    if (leaks_sees_all()) {
-        tcase_add_test(leaks, reserved_address_space_left_behind_is_caught);
-        tcase_add_test(leaks, a_thread_left_running_is_caught);
-    }
-    tcase_add_test(leaks, a_case_that_leaves_a_descriptor_fails);
-    TCase *ranks = test_case(suite, "ranks", 30);
-    tcase_add_test(ranks, a_rank_that_leaves_a_descriptor_is_caught);
-    tcase_add_test(ranks, a_rank_that_leaves_a_driver_handle_is_caught_twice);
-    tcase_add_test(ranks, ranks_that_hang_are_named_and_killed);
-    tcase_add_test(ranks, how_a_rank_ended_is_told_apart);
-    tcase_add_test(ranks, ranks_are_processes_or_threads_as_asked);
-    tcase_add_test(ranks, a_suite_is_skipped_when_all_of_its_cases_are);
-    TCase *reference = test_case(suite, "reference", 20);
-    tcase_add_test(reference, conversions_are_right_for_every_half);
-    tcase_add_test(reference, the_reference_sees_one_wrong_bit);
-    tcase_add_test(reference, the_reference_knows_doubles_integers_and_operations);
-    return test_main(suite);
 }

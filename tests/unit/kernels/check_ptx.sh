@@ -238,7 +238,7 @@ has() { # instruction, file: whole, and not the beginning of another one
 }
 for architecture in 80 90a 100a; do
     ptx=$work/device_$architecture.ptx
-    compile $architecture tests/support/device_kernels.cu "$ptx"
+    compile $architecture tests/support/device/device_kernels.cu "$ptx"
     "$(dirname "$nvcc")/ptxas" -arch=sm_$architecture -o "$work/device.cubin" "$ptx" 2>"$work/ptxas.txt" ||
         fail "sm_$architecture: device.cuh does not assemble: $(head -3 "$work/ptxas.txt")"
     for instruction in "${everywhere[@]}"; do

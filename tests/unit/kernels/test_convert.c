@@ -19,7 +19,9 @@ static void check(uint32_t bits)
     assert_same(x, symm_detail_to_bf16(x), reference_f32_to_bf16(x), "bf16");
 }
 
-START_TEST(every_half_becomes_the_float_it_is)
+TEST_GROUP(convert, 60);
+
+TEST(convert, every_half_becomes_the_float_it_is)
 {
     for (uint32_t h = 0; h < 65536; h++) {
         const float f16 = symm_detail_from_f16((uint16_t)h),
@@ -30,11 +32,10 @@ START_TEST(every_half_becomes_the_float_it_is)
         ck_assert_msg(symm_detail_bits(bf16) == h << 16, "bf16 0x%04x", h);
     }
 }
-END_TEST
 
 /* Halves themselves, what lies half-way between two of them, and the nearest on either side of
  * that. */
-START_TEST(ties_go_to_even_and_their_neighbours_do_not)
+TEST(convert, ties_go_to_even_and_their_neighbours_do_not)
 {
     for (uint32_t h = 0; h < 65535; h++) {
         const float low = reference_f16_to_f32((uint16_t)h),
@@ -54,21 +55,9 @@ START_TEST(ties_go_to_even_and_their_neighbours_do_not)
         check(0xff800000u + (uint32_t)d);
     }
 }
-END_TEST
 
-START_TEST(random_floats_round_once)
+TEST(convert, random_floats_round_once)
 {
     for (uint64_t i = 0; i < 2000000; i++)
         check((uint32_t)reference_random(1, i));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("convert");
-    TCase *tests = test_case(suite, "convert", 60);
-    tcase_add_test(tests, every_half_becomes_the_float_it_is);
-    tcase_add_test(tests, ties_go_to_even_and_their_neighbours_do_not);
-    tcase_add_test(tests, random_floats_round_once);
-    return test_main(suite);
 }

@@ -1,7 +1,9 @@
 /* Products that are left to cuBLASLt: which ones, and that they are right. */
 #include "cublas_trial.h"
 
-START_TEST(rows_and_columns_of_every_operand)
+TEST_GROUP(products, 240, .uncounted = true);
+
+TEST_LOOP(products, rows_and_columns_of_every_operand, 0, ORDERS)
 {
     static const symm_dtype types[][2] = {{SYMM_BFLOAT16, SYMM_BFLOAT16},
                                           {SYMM_FLOAT16, SYMM_FLOAT32}};
@@ -22,9 +24,8 @@ START_TEST(rows_and_columns_of_every_operand)
         try_it(1, t, 1);
     }
 }
-END_TEST
 
-START_TEST(shapes_that_are_no_multiples)
+TEST(products, shapes_that_are_no_multiples)
 {
     static const float zero = 0, two = 2;
     struct trial t;
@@ -46,9 +47,8 @@ START_TEST(shapes_that_are_no_multiples)
     t.c = simple(1, 8, 1); /* there is no algorithm for one element */
     try_it(1, t, 0);
 }
-END_TEST
 
-START_TEST(few_rows_only)
+TEST(products, few_rows_only)
 {
     struct trial t = {.c = simple(512, 3, 2)};
 
@@ -63,10 +63,9 @@ START_TEST(few_rows_only)
     t.c.l = 3;
     try_it(1, t, 0);
 }
-END_TEST
 
 /* What it does not have is multiplied all the same. */
-START_TEST(the_rest_is_for_our_kernels)
+TEST(products, the_rest_is_for_our_kernels)
 {
     static const float zero = 0, one = 1;
     struct trial t = {.c = simple(16, 24, 8)};
@@ -105,10 +104,9 @@ START_TEST(the_rest_is_for_our_kernels)
     t = (struct trial){.c = simple(16, 24, 8)};
     try_it(1, t, 0);
 }
-END_TEST
 
 /* Any layouts, places, types and factors. */
-START_TEST(drawn_products_are_right)
+TEST_LOOP(products, drawn_products_are_right, 1, 3)
 {
     const int nranks = _i;
     int made = 0;
@@ -135,9 +133,8 @@ START_TEST(drawn_products_are_right)
     ck_assert_int_eq(fake->objects, 0);
     ck_assert_int_ge(made, 1);
 }
-END_TEST
 
-START_TEST(rows_of_all_ranks)
+TEST(products, rows_of_all_ranks)
 {
     static const struct {
         int32_t m, k, l;
@@ -167,10 +164,9 @@ START_TEST(rows_of_all_ranks)
             try_it(cases[i].nranks, t, cases[i].products);
         }
 }
-END_TEST
 
 /* Ranks with a row more than others, or none, over one batch and several. */
-START_TEST(rows_of_any_number_of_ranks)
+TEST_LOOP(products, rows_of_any_number_of_ranks, 1, 9)
 {
     static const float factors[] = {0.5f, -2.0f};
     const int nranks = _i;
@@ -191,9 +187,8 @@ START_TEST(rows_of_any_number_of_ranks)
         try_it(nranks, t, nranks * t.c.nb);
     }
 }
-END_TEST
 
-START_TEST(rows_are_copied_if_something_is_between_them)
+TEST(products, rows_are_copied_if_something_is_between_them)
 {
     static const struct {
         int32_t m, l;
@@ -210,10 +205,9 @@ START_TEST(rows_are_copied_if_something_is_between_them)
         try_it(cases[i].nranks, t, cases[i].nranks);
     }
 }
-END_TEST
 
 /* Who multiplies is a rank's own affair; the strategy is not. */
-START_TEST(one_rank_has_it_not)
+TEST(products, one_rank_has_it_not)
 {
     struct trial t = {.bare = 1};
 
@@ -225,13 +219,12 @@ START_TEST(one_rank_has_it_not)
     t.c.m = 7;
     try_it(3, t, 2);
 }
-END_TEST
 
 /*
  * Where all ranks have it, an all-gather before it is shorter than our kernel, whose few tiles take
  * as long as k is; of more rows it gets none.
  */
-START_TEST(the_strategy_is_what_all_ranks_agree_on)
+TEST(products, the_strategy_is_what_all_ranks_agree_on)
 {
     struct trial t = {.becomes = SYMM_STRATEGY_UNFUSED};
 
@@ -247,24 +240,4 @@ START_TEST(the_strategy_is_what_all_ranks_agree_on)
     t.bare = 0;
     t.c = gathered(1024, 4096, 10, SYMM_STRATEGY_AUTO);
     try_it(2, t, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("cublas");
-    /* Libraries stay open. */
-    TCase *tc = test_case_uncounted(suite, "products", 240);
-
-    tcase_add_loop_test(tc, rows_and_columns_of_every_operand, 0, ORDERS);
-    tcase_add_test(tc, shapes_that_are_no_multiples);
-    tcase_add_test(tc, few_rows_only);
-    tcase_add_test(tc, the_rest_is_for_our_kernels);
-    tcase_add_loop_test(tc, drawn_products_are_right, 1, 3);
-    tcase_add_test(tc, rows_of_all_ranks);
-    tcase_add_loop_test(tc, rows_of_any_number_of_ranks, 1, 9);
-    tcase_add_test(tc, rows_are_copied_if_something_is_between_them);
-    tcase_add_test(tc, one_rank_has_it_not);
-    tcase_add_test(tc, the_strategy_is_what_all_ranks_agree_on);
-    return test_main(suite);
 }

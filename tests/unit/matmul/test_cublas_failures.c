@@ -14,7 +14,9 @@ static const char *const calls[] = {
 };
 enum { NCALLS = sizeof calls / sizeof calls[0] };
 
-START_TEST(a_call_that_fails_leaves_it_to_our_kernels)
+TEST_GROUP(failures, 60, .uncounted = true);
+
+TEST_LOOP(failures, a_call_that_fails_leaves_it_to_our_kernels, 0, NCALLS)
 {
     struct trial t = {.c = simple(16, 24, 8)};
 
@@ -27,11 +29,10 @@ START_TEST(a_call_that_fails_leaves_it_to_our_kernels)
     t.c.m = 7;
     try_it(3, t, 0);
 }
-END_TEST
 
 static const char *const libraries[] = {"libnothing.so", "libtools_wrong.so"};
 
-START_TEST(a_library_that_is_none_is_not_taken)
+TEST_LOOP(failures, a_library_that_is_none_is_not_taken, 0, 2)
 {
     const struct trial t = {.c = simple(16, 24, 8)};
 
@@ -39,7 +40,6 @@ START_TEST(a_library_that_is_none_is_not_taken)
     use_library(libraries[_i]);
     try_it(1, t, 0);
 }
-END_TEST
 
 /* While nobody is looking. */
 static symm_status set_for_all(struct rank *self, symm_group *group, const char *name,
@@ -90,7 +90,7 @@ out:
     end_context(ctx);
 }
 
-START_TEST(a_run_that_fails_says_so)
+TEST_LOOP(failures, a_run_that_fails_says_so, 1, 4)
 {
     const int nranks = _i;
     struct matmul_case c =
@@ -101,7 +101,6 @@ START_TEST(a_run_that_fails_says_so)
     ck_assert_int_eq(fake->products, nranks);
     ck_assert_int_eq(fake->objects, 0);
 }
-END_TEST
 
 /* A workspace is that of one product at a time, and of the next when that is gone. */
 static void make_and_unmake(struct rank *self, void *arg)
@@ -129,23 +128,9 @@ out:
     end_context(ctx);
 }
 
-START_TEST(workspaces_are_used_again)
+TEST(failures, workspaces_are_used_again)
 {
     open_fake();
     ranks_run_ok(1, RANKS_AS_THREADS, make_and_unmake, NULL, LIMIT_S);
     ck_assert_int_eq(fake->objects, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("cublas failures");
-    /* Libraries stay open. */
-    TCase *tc = test_case_uncounted(suite, "failures", 60);
-
-    tcase_add_loop_test(tc, a_call_that_fails_leaves_it_to_our_kernels, 0, NCALLS);
-    tcase_add_loop_test(tc, a_library_that_is_none_is_not_taken, 0, 2);
-    tcase_add_loop_test(tc, a_run_that_fails_says_so, 1, 4);
-    tcase_add_test(tc, workspaces_are_used_again);
-    return test_main(suite);
 }

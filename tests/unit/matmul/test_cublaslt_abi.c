@@ -50,20 +50,13 @@ static const struct {
 } numbers[1];
 #endif
 
-START_TEST(numbers_are_theirs)
+TEST_GROUP(abi, 10);
+
+TEST(abi, numbers_are_theirs)
 {
     if (!HAS_HEADER)
         TEST_SKIP("there is no cublasLt.h");
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         ck_assert_msg(numbers[i].ours == numbers[i].theirs, "%s is %lld, not %lld", numbers[i].name,
                       numbers[i].theirs, numbers[i].ours);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("cublaslt abi");
-
-    tcase_add_test(test_case(suite, "abi", 10), numbers_are_theirs);
-    return test_main(suite);
 }

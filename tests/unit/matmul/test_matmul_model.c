@@ -54,7 +54,9 @@ static const struct {
 };
 enum { NSTRATEGIES = sizeof strategies / sizeof strategies[0] };
 
-START_TEST(the_strategy_that_was_the_fastest)
+TEST_GROUP(model, 30);
+
+TEST_LOOP(model, the_strategy_that_was_the_fastest, 0, NSTRATEGIES)
 {
     const struct symm_matmul_limits limits = {
         .nsms = NSMS, .max_threads = 1024, .wgmma = true, .cublas = strategies[_i].cublas};
@@ -64,7 +66,6 @@ START_TEST(the_strategy_that_was_the_fastest)
     ck_assert_int_eq(symm__matmul_plan(&limits, &p, strategies[_i].n).strategy,
                      strategies[_i].best);
 }
-END_TEST
 
 /* Of two H200 GPUs: who sent rows when the fused product was the faster. */
 static const struct {
@@ -83,7 +84,7 @@ static const struct {
 };
 enum { NSENDERS = sizeof senders / sizeof senders[0] };
 
-START_TEST(the_senders_that_were_the_fastest)
+TEST_LOOP(model, the_senders_that_were_the_fastest, 0, NSENDERS)
 {
     const struct symm_matmul_limits limits = {.nsms = NSMS, .max_threads = 1024, .wgmma = true};
     struct symm_problem p = problem(senders[_i].m, senders[_i].n, senders[_i].k, 2);
@@ -93,7 +94,6 @@ START_TEST(the_senders_that_were_the_fastest)
     ck_assert_uint_eq(plan.sender == SYMM_SENDER_COPY_ENGINES ? plan.k_pieces : 0,
                       senders[_i].pieces);
 }
-END_TEST
 
 static const struct {
     int32_t m, n;
@@ -103,7 +103,7 @@ static const struct {
 };
 enum { NSHAPES_MEASURED = sizeof shapes / sizeof shapes[0] };
 
-START_TEST(the_shape_that_was_the_fastest)
+TEST_LOOP(model, the_shape_that_was_the_fastest, 0, NSHAPES_MEASURED)
 {
     const struct symm_problem p = problem(shapes[_i].m, shapes[_i].n, 4096, 1);
     const struct symm_matmul_plan plan = {.blocks = BLOCKS};
@@ -111,7 +111,6 @@ START_TEST(the_shape_that_was_the_fastest)
     ck_assert_int_eq(symm__wgmma_shapes[symm__model_shape(&p, &plan, 0, 1)].columns,
                      shapes[_i].columns);
 }
-END_TEST
 
 /* What of all multiprocessors' time the tiles of this shape take. */
 static int64_t time_of(const struct symm_problem *p, const struct symm_tile_shape *shape)
@@ -128,7 +127,7 @@ static int64_t time_of(const struct symm_problem *p, const struct symm_tile_shap
 }
 
 /* Nothing is on its way: then it is the number of tiles that matters, of all b and batches. */
-START_TEST(no_shape_has_less_to_do)
+TEST(model, no_shape_has_less_to_do)
 {
     const struct symm_matmul_plan plan = {.blocks = BLOCKS};
 
@@ -146,10 +145,9 @@ START_TEST(no_shape_has_less_to_do)
                              time_of(&p, &symm__wgmma_shapes[shape]));
     }
 }
-END_TEST
 
 /* While the last rows are on their way nothing can be done but wait: then small tiles help. */
-START_TEST(late_rows_want_small_tiles)
+TEST(model, late_rows_want_small_tiles)
 {
     const struct symm_problem p = problem(4096, 1792, 4096, 4);
     const struct symm_matmul_plan there = {.blocks = BLOCKS},
@@ -161,17 +159,4 @@ START_TEST(late_rows_want_small_tiles)
 
     ck_assert_int_gt(symm__wgmma_shapes[symm__model_shape(&p, &there, 0, 4)].columns,
                      symm__wgmma_shapes[symm__model_shape(&p, &coming, 0, 4)].columns);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("matmul_model");
-    TCase *tc = test_case(suite, "model", 30);
-    tcase_add_loop_test(tc, the_strategy_that_was_the_fastest, 0, NSTRATEGIES);
-    tcase_add_loop_test(tc, the_senders_that_were_the_fastest, 0, NSENDERS);
-    tcase_add_loop_test(tc, the_shape_that_was_the_fastest, 0, NSHAPES_MEASURED);
-    tcase_add_test(tc, no_shape_has_less_to_do);
-    tcase_add_test(tc, late_rows_want_small_tiles);
-    return test_main(suite);
 }

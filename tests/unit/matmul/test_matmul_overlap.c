@@ -59,7 +59,9 @@ static struct symm_operand random_operand(void)
                    strides[below(8)], strides[below(8)], strides[below(8)]);
 }
 
-START_TEST(what_shares_bytes_overlaps)
+TEST_GROUP(overlap, 60);
+
+TEST(overlap, what_shares_bytes_overlaps)
 {
     int shared = 0, apart = 0;
 
@@ -74,7 +76,6 @@ START_TEST(what_shares_bytes_overlaps)
     ck_assert_int_gt(shared, MANY / 20);
     ck_assert_int_gt(apart, MANY / 20);
 }
-END_TEST
 
 /* [l, rows, columns] in one row-major tensor of [2, 4, 12], of which parts are taken. */
 static struct symm_operand part(int batch, int row, int column, int l, int rows, int columns)
@@ -83,7 +84,7 @@ static struct symm_operand part(int batch, int row, int column, int l, int rows,
                    48, 12, 1);
 }
 
-START_TEST(parts_of_a_larger_tensor_are_told_apart)
+TEST(overlap, parts_of_a_larger_tensor_are_told_apart)
 {
     const struct symm_operand q = part(0, 0, 0, 2, 4, 4), k = part(0, 0, 4, 2, 4, 4),
                               v = part(0, 0, 8, 2, 4, 4), wide = part(0, 0, 3, 2, 4, 2),
@@ -99,7 +100,6 @@ START_TEST(parts_of_a_larger_tensor_are_told_apart)
     ck_assert(symm__operands_overlap(&top, &q));
     ck_assert(symm__operands_overlap(&q, &q));
 }
-END_TEST
 
 /* The same of [2, 4, 12] with something between the batches, of which rows know nothing. */
 static struct symm_operand part_apart(int at, int rows, int columns)
@@ -107,7 +107,7 @@ static struct symm_operand part_apart(int at, int rows, int columns)
     return operand((size_t)at * 2, SYMM_BFLOAT16, 2, rows, columns, 55, 12, 1);
 }
 
-START_TEST(batches_at_any_distance_are_told_apart)
+TEST(overlap, batches_at_any_distance_are_told_apart)
 {
     const struct symm_operand q = part_apart(0, 4, 4), k = part_apart(4, 4, 4),
                               v = part_apart(8, 4, 4), wide = part_apart(3, 4, 2),
@@ -126,17 +126,4 @@ START_TEST(batches_at_any_distance_are_told_apart)
     ck_assert(symm__operands_overlap(&later, &k));
     ck_assert(symm__operands_overlap(&across, &q));
     ck_assert(!symm__operands_overlap(&across, &between));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("matmul overlap");
-    TCase *tc = test_case(suite, "overlap", 60);
-
-    tcase_add_test(tc, what_shares_bytes_overlaps);
-    tcase_add_test(tc, parts_of_a_larger_tensor_are_told_apart);
-    tcase_add_test(tc, batches_at_any_distance_are_told_apart);
-    suite_add_tcase(suite, tc);
-    return test_main(suite);
 }

@@ -86,7 +86,9 @@ static void assert_plan(const struct symm_matmul_limits *limits, const struct sy
         assert_way(&plan, rows);
 }
 
-START_TEST(every_plan_is_sound)
+TEST_GROUP(plan, 30);
+
+TEST(plan, every_plan_is_sound)
 {
     for (uint64_t i = 0; i < 200000; i++) {
         const uint64_t u = reference_random(1, i), v = reference_random(2, i);
@@ -99,10 +101,9 @@ START_TEST(every_plan_is_sound)
         assert_plan(&limits, &p);
     }
 }
-END_TEST
 
 /* What a rank has and what it does: the others must come to the same. */
-START_TEST(all_ranks_come_to_the_same_plan)
+TEST(plan, all_ranks_come_to_the_same_plan)
 {
     for (uint64_t i = 0; i < 2000; i++) {
         const uint64_t u = reference_random(3, i);
@@ -125,10 +126,9 @@ START_TEST(all_ranks_come_to_the_same_plan)
         }
     }
 }
-END_TEST
 
 /* Only the Hopper kernel begins with a piece; and a copy of lines has a longest pitch. */
-START_TEST(long_rows_come_in_pieces)
+TEST(plan, long_rows_come_in_pieces)
 {
     struct symm_matmul_limits limits = {.nsms = 132, .max_threads = 1024, .wgmma = true};
     struct symm_problem p = problem(1024, 49152, 1, 2, SYMM_STRATEGY_FUSED);
@@ -146,9 +146,8 @@ START_TEST(long_rows_come_in_pieces)
     p.k = INT32_MAX / 2 + 64;
     ck_assert_uint_eq(symm__matmul_plan(&limits, &p, 3072).k_pieces, 1);
 }
-END_TEST
 
-START_TEST(a_setting_says_when_copy_engines_send)
+TEST(plan, a_setting_says_when_copy_engines_send)
 {
     struct symm_matmul_limits limits = h200;
     const struct symm_problem p = problem(1024, 64, 1, 4, SYMM_STRATEGY_FUSED);
@@ -160,7 +159,6 @@ START_TEST(a_setting_says_when_copy_engines_send)
     limits.engine_nbytes = slab + 1;
     ck_assert(symm__matmul_plan(&limits, &p, 64).sender == SYMM_SENDER_SMS);
 }
-END_TEST
 
 /*
  * Where blocks send, a strip is what the product's blocks multiply at a time, and goes along k in
@@ -168,7 +166,7 @@ END_TEST
  * multiplied then; where copy engines do, it is of many bytes, and whole,
  * or all rows, which go in pieces.
  */
-START_TEST(many_rows_come_in_chunks)
+TEST_LOOP(plan, many_rows_come_in_chunks, 0, 6)
 {
     static const struct {
         int32_t m, k, columns;
@@ -195,17 +193,4 @@ START_TEST(many_rows_come_in_chunks)
     ck_assert_uint_eq(plan.strip_rows, cases[_i].strip_rows);
     ck_assert_uint_eq(plan.k_pieces, cases[_i].k_pieces);
     ck_assert_uint_eq(plan.shards_interleaved, cases[_i].shards_interleaved);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("matmul_plan");
-    TCase *tc = test_case(suite, "plan", 30);
-    tcase_add_test(tc, every_plan_is_sound);
-    tcase_add_test(tc, all_ranks_come_to_the_same_plan);
-    tcase_add_test(tc, long_rows_come_in_pieces);
-    tcase_add_test(tc, a_setting_says_when_copy_engines_send);
-    tcase_add_loop_test(tc, many_rows_come_in_chunks, 0, 6);
-    return test_main(suite);
 }

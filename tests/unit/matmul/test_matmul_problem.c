@@ -44,7 +44,9 @@ static void assert_reads(const symm_matmul_desc *desc, struct symm_problem *out)
     ck_assert_msg(st == SYMM_OK, "%s: %s", symm_status_name(st), symm_error_text());
 }
 
-START_TEST(a_description_is_read)
+TEST_GROUP(problem, 30);
+
+TEST(problem, a_description_is_read)
 {
     const symm_matmul_desc desc = good();
     struct symm_problem p;
@@ -68,9 +70,8 @@ START_TEST(a_description_is_read)
     ck_assert_int_eq(p.c[1].matrix.dtype, 0);
     ck_assert_int_eq(p.gathered_a.rows, 8);
 }
-END_TEST
 
-START_TEST(nb_of_0_is_one_product_and_two_dimensions_one_batch)
+TEST(problem, nb_of_0_is_one_product_and_two_dimensions_one_batch)
 {
     const symm_matmul_desc desc = {
         .a = matrix(SYMM_BFLOAT16, 7, 3),
@@ -86,9 +87,8 @@ START_TEST(nb_of_0_is_one_product_and_two_dimensions_one_batch)
     ck_assert_int_eq(p.nranks, 1);
     ck_assert_int_eq(p.bias[0].matrix.column, 3);
 }
-END_TEST
 
-START_TEST(ranks_share_rows_as_evenly_as_it_goes)
+TEST(problem, ranks_share_rows_as_evenly_as_it_goes)
 {
     for (int32_t m = 1; m < 40; m++)
         for (int nranks = 1; nranks < 12; nranks++) {
@@ -103,7 +103,6 @@ START_TEST(ranks_share_rows_as_evenly_as_it_goes)
             ck_assert_int_le(symm__rows_of_rank(m, nranks, 0) - last, 1);
         }
 }
-END_TEST
 
 /* --------------------------------------------------------------------------- what does not fit */
 
@@ -416,7 +415,7 @@ static const struct {
 };
 enum { NBAD = sizeof bad / sizeof bad[0] };
 
-START_TEST(what_does_not_fit_is_named_with_its_value)
+TEST_LOOP(problem, what_does_not_fit_is_named_with_its_value, 0, NBAD)
 {
     const symm_status want = bad[_i].status ? bad[_i].status : SYMM_ERROR_ARGUMENT;
     symm_matmul_desc desc = good();
@@ -432,9 +431,8 @@ START_TEST(what_does_not_fit_is_named_with_its_value)
     ck_assert_int_le(p.nb, SYMM_MATMUL_MAX_B);
     symm__problem_columns(&p);
 }
-END_TEST
 
-START_TEST(a_description_must_be_there)
+TEST(problem, a_description_must_be_there)
 {
     struct symm_problem p;
 
@@ -442,7 +440,6 @@ START_TEST(a_description_must_be_there)
     ck_assert_ptr_nonnull(strstr(symm_error_text(), "desc is NULL"));
     ck_assert_int_eq(symm__problem_columns(&p), 0);
 }
-END_TEST
 
 /* Unusual, and right. */
 static void no_rows_here(symm_matmul_desc *d)
@@ -487,25 +484,11 @@ static void (*const unusual[])(symm_matmul_desc *desc) = {
     batches_between_rows, columns_first, what_is_not_used};
 enum { NUNUSUAL = sizeof unusual / sizeof unusual[0] };
 
-START_TEST(what_is_unusual_is_read)
+TEST_LOOP(problem, what_is_unusual_is_read, 0, NUNUSUAL)
 {
     symm_matmul_desc desc = good();
     struct symm_problem p;
 
     unusual[_i](&desc);
     assert_reads(&desc, &p);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("matmul_problem");
-    TCase *tc = test_case(suite, "problem", 30);
-    tcase_add_test(tc, a_description_is_read);
-    tcase_add_test(tc, nb_of_0_is_one_product_and_two_dimensions_one_batch);
-    tcase_add_test(tc, ranks_share_rows_as_evenly_as_it_goes);
-    tcase_add_loop_test(tc, what_does_not_fit_is_named_with_its_value, 0, NBAD);
-    tcase_add_test(tc, a_description_must_be_there);
-    tcase_add_loop_test(tc, what_is_unusual_is_read, 0, NUNUSUAL);
-    return test_main(suite);
 }

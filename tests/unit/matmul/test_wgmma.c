@@ -29,7 +29,9 @@ static symm_shards own(void)
     return (symm_shards){.own = {.data = base, .row = K, .column = 1}};
 }
 
-START_TEST(rows_and_columns)
+TEST_GROUP(data, 30);
+
+TEST(data, rows_and_columns)
 {
     struct symm_problem p = problem();
     symm_shards a = own();
@@ -50,10 +52,9 @@ START_TEST(rows_and_columns)
     p.rank = 1;
     ck_assert(symm__wgmma_suits(&p, &a));
 }
-END_TEST
 
 /* Neither a nor b is read then, and it has no sums of no terms. */
-START_TEST(no_alpha)
+TEST(data, no_alpha)
 {
     struct symm_problem p = problem();
     const symm_shards a = own();
@@ -63,9 +64,8 @@ START_TEST(no_alpha)
     p.alpha = 0;
     ck_assert(!symm__wgmma_suits(&p, &a));
 }
-END_TEST
 
-START_TEST(each_b)
+TEST(data, each_b)
 {
     const symm_shards a = own();
 
@@ -85,9 +85,8 @@ START_TEST(each_b)
         ck_assert(!symm__wgmma_suits(&p, &a));
     }
 }
-END_TEST
 
-START_TEST(batches)
+TEST(data, batches)
 {
     struct symm_problem p = problem();
     symm_shards a = own();
@@ -102,9 +101,8 @@ START_TEST(batches)
     p.l = 1;
     ck_assert(symm__wgmma_suits(&p, &a));
 }
-END_TEST
 
-START_TEST(as_the_copy_unit_sees_it)
+TEST(data, as_the_copy_unit_sees_it)
 {
     const symm_matrix x = {.data = base, .row = 400, .column = 3, .batch = 80000};
     const struct symm_lines rows = symm__lines_of_rows(&x, 7, 5, 2),
@@ -120,18 +118,4 @@ START_TEST(as_the_copy_unit_sees_it)
     ck_assert_int_eq(columns.pitch, 3);
     ck_assert_int_eq(columns.batches, 1);
     ck_assert_int_eq(columns.batch, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("wgmma");
-    TCase *tc = test_case(suite, "data", 30);
-
-    tcase_add_test(tc, rows_and_columns);
-    tcase_add_test(tc, no_alpha);
-    tcase_add_test(tc, each_b);
-    tcase_add_test(tc, batches);
-    tcase_add_test(tc, as_the_copy_unit_sees_it);
-    return test_main(suite);
 }

@@ -40,16 +40,17 @@ static void assert_rows(const struct row *rows, int n, const struct row *want, i
         assert_rows(rows, n, want, (int)(sizeof want / sizeof want[0]));                           \
     } while (0)
 
-START_TEST(the_first_row_is_for_everything_below)
+TEST_GROUP(rows, 20);
+
+TEST(rows, the_first_row_is_for_everything_below)
 {
     static const double times[][NVARIANTS] = {{3, 2, 4}, {3, 2, 4}};
 
     ROWS(times, 3, {0, 1});
     ROWS(times, 1, {0, 0});
 }
-END_TEST
 
-START_TEST(rows_begin_where_times_cross)
+TEST(rows, rows_begin_where_times_cross)
 {
     /* From 1K to 2K the first goes from 1 to 3 and the second from 2 to 2: they meet half way. */
     static const double times[][NVARIANTS] = {{1, 2, 9}, {3, 2, 9}, {5, 4, 9}, {9, 8, 5}};
@@ -57,20 +58,18 @@ START_TEST(rows_begin_where_times_cross)
     ROWS(times, 3, {0, 0}, {1536, 1}, {4096 + 4096 * 5 / 8, 2});
     ROWS(times, 2, {0, 0}, {1536, 1});
 }
-END_TEST
 
-START_TEST(a_little_faster_is_not_enough)
+TEST(rows, a_little_faster_is_not_enough)
 {
     static const double times[][NVARIANTS] = {
         {100, 101, 200}, {100, 98.5, 200}, {100, 98.1, 200}, {100, 97.9, 200}, {97, 97.9, 200}};
 
     ROWS(times, 3, {0, 0}, {4096, 1});
 }
-END_TEST
 
 /* Whoever was ahead by less than a row is worth has crossed before: the row begins at the last
  * size, and not at an earlier one. */
-START_TEST(rows_ascend_whatever_was_measured)
+TEST(rows, rows_ascend_whatever_was_measured)
 {
     srand(1);
     for (int round = 0; round < 2000; round++) {
@@ -88,17 +87,4 @@ START_TEST(rows_ascend_whatever_was_measured)
             ck_assert_int_ne(rows[i].variant, rows[i - 1].variant);
         }
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("winner");
-    TCase *tests = test_case(suite, "rows", 20);
-
-    tcase_add_test(tests, the_first_row_is_for_everything_below);
-    tcase_add_test(tests, rows_begin_where_times_cross);
-    tcase_add_test(tests, a_little_faster_is_not_enough);
-    tcase_add_test(tests, rows_ascend_whatever_was_measured);
-    return test_main(suite);
 }

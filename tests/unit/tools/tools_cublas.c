@@ -58,7 +58,9 @@ static void multiply(struct cublas *c, const struct products *p)
     free(d);
 }
 
-START_TEST(rows_after_rows_are_multiplied)
+TEST_GROUP(cublas, 60, .uncounted = true);
+
+TEST(cublas, rows_after_rows_are_multiplied)
 {
     static const int shapes[][4] = {{8, 8, 8, 1}, {5, 7, 3, 1},  {1, 9, 4, 1},
                                     {9, 1, 4, 2}, {6, 10, 1, 3}, {16, 4, 33, 2}};
@@ -87,9 +89,8 @@ START_TEST(rows_after_rows_are_multiplied)
     cublas_close(c);
     symm_context_destroy(ctx);
 }
-END_TEST
 
-START_TEST(errors_have_names)
+TEST(cublas, errors_have_names)
 {
     const struct cublas_shape one = {.m = 1, .n = 1, .k = 1, .l = 1, .dtype = SYMM_BFLOAT16};
     char why[512];
@@ -110,16 +111,4 @@ START_TEST(errors_have_names)
     ck_assert_int_eq(st, SYMM_OK);
     ck_assert_str_eq(why, "the library has no cublasLtGetVersion");
     symm_context_destroy(ctx);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("tools_cublas");
-    /* The libraries stay open, as they do in the tools. */
-    TCase *cases = test_case_uncounted(suite, "cublas", 60);
-
-    tcase_add_test(cases, rows_after_rows_are_multiplied);
-    tcase_add_test(cases, errors_have_names);
-    return test_main(suite);
 }

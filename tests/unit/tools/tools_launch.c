@@ -45,7 +45,9 @@ static bool all_end(void)
     return false;
 }
 
-START_TEST(a_launcher_that_dies_early_leaves_no_ranks)
+TEST_GROUP(early_death, 30, IN_A_FOLDER);
+
+TEST_LOOP(early_death, a_launcher_that_dies_early_leaves_no_ranks, 0, 2)
 {
     char started[128], script[256];
     char *argv[] = {"/bin/sh", "-c", script, NULL};
@@ -64,15 +66,4 @@ START_TEST(a_launcher_that_dies_early_leaves_no_ranks)
     bool ran = unlink(started) == 0;
     ck_assert_msg(ended, "processes are left");
     ck_assert_msg(!ran, "a rank was started");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("launch");
-    TCase *tc = test_case(suite, "early death", 30);
-
-    in_a_folder(tc);
-    tcase_add_loop_test(tc, a_launcher_that_dies_early_leaves_no_ranks, 0, 2);
-    return test_main(suite);
 }

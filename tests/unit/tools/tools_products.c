@@ -87,7 +87,9 @@ static uint64_t wrong(void)
     return v.wrong;
 }
 
-START_TEST(sums_are_right_in_any_order)
+TEST_GROUP(products, 60);
+
+TEST_LOOP(products, sums_are_right_in_any_order, 0, 2)
 {
     static const int ks[] = {1, 2, 15, 64, 1000};
 
@@ -101,9 +103,8 @@ START_TEST(sums_are_right_in_any_order)
         done();
     }
 }
-END_TEST
 
-START_TEST(one_wrong_element_is_found)
+TEST_LOOP(products, one_wrong_element_is_found, 0, 2)
 {
     static const size_t at[] = {0, 1, N - 1, N, 7 * N + 20, M * N, (size_t)L * M * N - 1};
     struct products_verdict v;
@@ -130,10 +131,9 @@ START_TEST(one_wrong_element_is_found)
     }
     done();
 }
-END_TEST
 
 /* A slice of k that is left out, or another seed's data, is found in most elements. */
-START_TEST(what_is_left_out_or_stale_is_found)
+TEST_LOOP(products, what_is_left_out_or_stale_is_found, 0, 2)
 {
     enum { K = 4096 };
     const uint64_t all = M * N;
@@ -148,10 +148,9 @@ START_TEST(what_is_left_out_or_stale_is_found)
     ck_assert_uint_gt(wrong(), all * 9 / 10);
     done();
 }
-END_TEST
 
 /* Beyond the largest number of fp16 infinity is right, and nothing else is. */
-START_TEST(infinity_is_right_past_the_end_of_the_type)
+TEST(products, infinity_is_right_past_the_end_of_the_type)
 {
     make(element_find("fp16"), 4, 4, 1, 1, 0);
     p.alpha = 1e9;
@@ -162,10 +161,9 @@ START_TEST(infinity_is_right_past_the_end_of_the_type)
     ck_assert_uint_eq(wrong(), 1);
     done();
 }
-END_TEST
 
 /* Too many elements for all of them: one row and one column of each step, others each time. */
-START_TEST(a_sample_has_one_of_each_tile)
+TEST(products, a_sample_has_one_of_each_tile)
 {
     enum { ROWS = 4001, COLUMNS = 2050 };
     int rows[ROWS], moved = 0;
@@ -193,9 +191,8 @@ START_TEST(a_sample_has_one_of_each_tile)
     ck_assert_uint_eq(products_compared(&p), (size_t)p.nrows * (size_t)p.ncolumns);
     done();
 }
-END_TEST
 
-START_TEST(data_are_normal_and_follow_from_the_seed)
+TEST(products, data_are_normal_and_follow_from_the_seed)
 {
     const size_t n = (size_t)2 * 201 * 1001;
     double sum = 0, squares = 0, fourth = 0;
@@ -229,11 +226,10 @@ START_TEST(data_are_normal_and_follow_from_the_seed)
     free(b);
     done();
 }
-END_TEST
 
-int main(void)
+/* Threads leave stacks in the C library's store; the cases count what they leave. */
+void test_setup(void)
 {
-    /* Threads leave stacks in the C library's store; the cases count what they leave. */
     parallel_threads(3);
     p = (struct products){
         .element = type(0), .m = 400, .n = 1, .k = 1000, .l = 1, .alpha = 1, .eps = 1};
@@ -241,15 +237,4 @@ int main(void)
         products_fill(&p, 1, 0);
     products_destroy(&p);
     parallel_threads(1);
-
-    Suite *suite = suite_create("tools_products");
-    TCase *cases = test_case(suite, "products", 60);
-
-    tcase_add_loop_test(cases, sums_are_right_in_any_order, 0, 2);
-    tcase_add_loop_test(cases, one_wrong_element_is_found, 0, 2);
-    tcase_add_loop_test(cases, what_is_left_out_or_stale_is_found, 0, 2);
-    tcase_add_test(cases, infinity_is_right_past_the_end_of_the_type);
-    tcase_add_test(cases, a_sample_has_one_of_each_tile);
-    tcase_add_test(cases, data_are_normal_and_follow_from_the_seed);
-    return test_main(suite);
 }

@@ -82,8 +82,10 @@ static double widened(const struct element *e, uint16_t bits)
     return number.real;
 }
 
+TEST_GROUP(sums, 60);
+
 /* By the definition of the formats. */
-START_TEST(every_half_is_its_fraction_times_its_power_of_two)
+TEST_LOOP(sums, every_half_is_its_fraction_times_its_power_of_two, 0, 2)
 {
     const struct element *e = type(_i * NREDOPS);
     const int bits = e->fraction_bits, bias = 1 - e->min_exponent;
@@ -100,10 +102,9 @@ START_TEST(every_half_is_its_fraction_times_its_power_of_two)
             ck_assert(got == want && !signbit(got) == !signbit(want));
     }
 }
-END_TEST
 
 /* No neighbour is nearer, and of two that are as near the even one is taken. */
-START_TEST(floats_become_the_nearest_half)
+TEST_LOOP(sums, floats_become_the_nearest_half, 0, 2)
 {
     const struct element *e = type(_i * NREDOPS);
     uint64_t state = 1;
@@ -135,7 +136,6 @@ START_TEST(floats_become_the_nearest_half)
         }
     }
 }
-END_TEST
 
 /* A NaN stays one, min and max leave it out, and another sign of zero is for the switch alone. */
 static void special(const struct element *e, uint64_t seed, int rank, size_t first, size_t n,
@@ -152,7 +152,7 @@ static void special(const struct element *e, uint64_t seed, int rank, size_t fir
     }
 }
 
-START_TEST(numbers_that_are_none_follow_their_rules)
+TEST_LOOP(sums, numbers_that_are_none_follow_their_rules, 0, NFLOATS)
 {
     static const struct {
         symm_redop op;
@@ -183,9 +183,8 @@ START_TEST(numbers_that_are_none_follow_their_rules)
         }
     }
 }
-END_TEST
 
-START_TEST(integers_wrap_and_print)
+TEST(sums, integers_wrap_and_print)
 {
     const union element_number large = {.whole = INT64_C(0x180000001)};
     char text[ELEMENT_TEXT];
@@ -206,9 +205,8 @@ START_TEST(integers_wrap_and_print)
     ck_assert(element_at(NTYPES)->moved_only && !element_at(NTYPES - 1)->moved_only);
     ck_assert(element_at(NFLOATS)->integer && !element_at(NFLOATS - 1)->integer);
 }
-END_TEST
 
-START_TEST(right_results_are_right_by_every_rule)
+TEST_LOOP(sums, right_results_are_right_by_every_rule, 0, CASES)
 {
     if (!exists(_i))
         return;
@@ -217,9 +215,8 @@ START_TEST(right_results_are_right_by_every_rule)
     ck_assert_uint_eq(check(_i, 42, SUMS_SWITCH).wrong, 0);
     ck_assert_uint_eq(check(_i, 42, SUMS_TYPE).wrong, 0);
 }
-END_TEST
 
-START_TEST(another_order_is_only_right_for_the_switch)
+TEST_LOOP(sums, another_order_is_only_right_for_the_switch, 0, CASES)
 {
     const struct element *e = type(_i);
 
@@ -232,9 +229,8 @@ START_TEST(another_order_is_only_right_for_the_switch)
         ck_assert_uint_eq(check(_i, 42, SUMS_EXACT).wrong, 0);
     ck_assert_uint_eq(check(_i, 42, SUMS_SWITCH).wrong, 0);
 }
-END_TEST
 
-START_TEST(other_data_are_wrong)
+TEST_LOOP(sums, other_data_are_wrong, 0, CASES)
 {
     const struct element *e = type(_i);
 
@@ -247,9 +243,8 @@ START_TEST(other_data_are_wrong)
     ck_assert_uint_eq(check(_i, 42, SUMS_SWITCH).wrong, count);
     ck_assert_uint_eq(check(_i, 42, SUMS_TYPE).wrong, count);
 }
-END_TEST
 
-START_TEST(another_op_is_wrong)
+TEST_LOOP(sums, another_op_is_wrong, 0, CASES)
 {
     for (int o = 0; o < NREDOPS; o++) {
         const int asked = _i / NREDOPS * NREDOPS + o;
@@ -261,10 +256,9 @@ START_TEST(another_op_is_wrong)
         ck_assert_uint_gt(check(asked, 44, SUMS_SWITCH).wrong, count * 8 / 10);
     }
 }
-END_TEST
 
 /* One bit in one element, in the part of each thread: the first one is named. */
-START_TEST(one_wrong_bit_is_found)
+TEST_LOOP(sums, one_wrong_bit_is_found, 0, CASES)
 {
     const struct element *e = type(_i);
 
@@ -287,9 +281,8 @@ START_TEST(one_wrong_bit_is_found)
     ck_assert_uint_eq(check(_i, 7, SUMS_EXACT).wrong, 2);
     ck_assert_uint_eq(check(_i, 7, SUMS_EXACT).first, 5);
 }
-END_TEST
 
-START_TEST(the_bound_of_the_switch_is_tight)
+TEST_LOOP(sums, the_bound_of_the_switch_is_tight, 0, FLOAT_CASES)
 {
     const struct element *e = type(_i);
 
@@ -301,9 +294,8 @@ START_TEST(the_bound_of_the_switch_is_tight)
     element_narrow(e, total, sum, count);
     ck_assert_uint_eq(check(_i, 9, SUMS_SWITCH).wrong, count);
 }
-END_TEST
 
-START_TEST(data_differ_between_ranks_and_elements)
+TEST(sums, data_differ_between_ranks_and_elements)
 {
     const struct element *e = element_find("fp32");
     float *a = (float *)(void *)one, *b = (float *)(void *)sum;
@@ -319,10 +311,9 @@ START_TEST(data_differ_between_ranks_and_elements)
     ck_assert_uint_lt(same, 10);
     ck_assert_uint_gt(small, count / 3);
 }
-END_TEST
 
 /* Types of a byte: every bit is data, and every byte that is not what was sent is found. */
-START_TEST(bytes_are_moved_as_they_are)
+TEST_LOOP(sums, bytes_are_moved_as_they_are, NTYPES, NTYPES + NMOVED)
 {
     const struct element *e = element_at((size_t)_i);
     size_t seen[256] = {0};
@@ -343,10 +334,9 @@ START_TEST(bytes_are_moved_as_they_are)
     ck_assert_uint_eq(verdict.first, count - 1);
     ck_assert_str_ne(verdict.got, verdict.expected);
 }
-END_TEST
 
 /* What a rank gets of a sum, and what it has from another rank. */
-START_TEST(parts_and_single_ranks_are_found_where_they_are)
+TEST_LOOP(sums, parts_and_single_ranks_are_found_where_they_are, 0, NTYPES)
 {
     const struct element *e = element_at((size_t)_i);
     const size_t first = 1234;
@@ -367,13 +357,12 @@ START_TEST(parts_and_single_ranks_are_found_where_they_are)
     sums_check(e, one, count, &asked, &verdict);
     ck_assert_uint_gt(verdict.wrong, count / 2);
 }
-END_TEST
 
 /*
  * Each call of a chain multiplies a sum by the ranks and nothing else; a little is lost to
  * rounding, more is wrong.
  */
-START_TEST(chains_grow_and_nothing_else)
+TEST_LOOP(sums, chains_grow_and_nothing_else, 0, CASES)
 {
     const struct element *e = type(_i);
     const bool grows = op(_i) == SYMM_SUM;
@@ -408,13 +397,12 @@ START_TEST(chains_grow_and_nothing_else)
     sums_check(e, sum, count, &asked, &verdict);
     ck_assert_uint_eq(verdict.wrong, count);
 }
-END_TEST
 
 /*
  * A reduce-scatter in place: only this rank has the last result as input, so that each call adds
  * the elements of the others once more.
  */
-START_TEST(a_chain_of_one_rank_adds_the_others_each_time)
+TEST_LOOP(sums, a_chain_of_one_rank_adds_the_others_each_time, 0, CASES)
 {
     enum { MINE = 2, LINKS = 5 };
     const struct element *e = type(_i);
@@ -453,32 +441,11 @@ START_TEST(a_chain_of_one_rank_adds_the_others_each_time)
     sums_check(e, sum, count, &asked, &verdict);
     ck_assert_uint_ge(verdict.wrong, op(_i) <= SYMM_AVG ? count / 2 : 0);
 }
-END_TEST
 
-int main(void)
+/* Threads leave stacks in the C library's store; the cases count what they leave. */
+void test_setup(void)
 {
-    /* Threads leave stacks in the C library's store; the cases count what they leave. */
     parallel_threads(3);
     sums_fill(element_find("fp32"), one, MANY, 1, 0);
     parallel_threads(1);
-
-    Suite *suite = suite_create("tools_sums");
-    TCase *cases = test_case(suite, "sums", 60);
-
-    tcase_add_loop_test(cases, every_half_is_its_fraction_times_its_power_of_two, 0, 2);
-    tcase_add_loop_test(cases, floats_become_the_nearest_half, 0, 2);
-    tcase_add_loop_test(cases, numbers_that_are_none_follow_their_rules, 0, NFLOATS);
-    tcase_add_test(cases, integers_wrap_and_print);
-    tcase_add_loop_test(cases, right_results_are_right_by_every_rule, 0, CASES);
-    tcase_add_loop_test(cases, another_order_is_only_right_for_the_switch, 0, CASES);
-    tcase_add_loop_test(cases, other_data_are_wrong, 0, CASES);
-    tcase_add_loop_test(cases, another_op_is_wrong, 0, CASES);
-    tcase_add_loop_test(cases, one_wrong_bit_is_found, 0, CASES);
-    tcase_add_loop_test(cases, the_bound_of_the_switch_is_tight, 0, FLOAT_CASES);
-    tcase_add_test(cases, data_differ_between_ranks_and_elements);
-    tcase_add_loop_test(cases, parts_and_single_ranks_are_found_where_they_are, 0, NTYPES);
-    tcase_add_loop_test(cases, chains_grow_and_nothing_else, 0, CASES);
-    tcase_add_loop_test(cases, a_chain_of_one_rank_adds_the_others_each_time, 0, CASES);
-    tcase_add_loop_test(cases, bytes_are_moved_as_they_are, NTYPES, NTYPES + NMOVED);
-    return test_main(suite);
 }

@@ -31,7 +31,9 @@ static const struct {
 };
 enum { NTYPES = sizeof types / sizeof types[0] };
 
-WORLD_TEST(every_element_type_goes_out_and_comes_back, 2)
+TEST_GROUP(what_a_tensor_is, 60);
+
+WORLD_TEST(what_a_tensor_is, every_element_type_goes_out_and_comes_back, 2)
 {
     static const int64_t shape[] = {3, 4, 5};
     DLManagedTensor *managed = NULL;
@@ -58,7 +60,7 @@ out:
     drop(&managed);
 }
 
-WORLD_TEST(slices_scalars_and_empty_tensors_keep_their_shape, 2)
+WORLD_TEST(what_a_tensor_is, slices_scalars_and_empty_tensors_keep_their_shape, 2)
 {
     static const int64_t shape[] = {6, 10}, many[] = {2, 3, 1, 4, 5}, none[] = {3, 0, 2};
     symm_tensor t = {0}, back;
@@ -108,7 +110,7 @@ out:
     drop(&managed);
 }
 
-WORLD_TEST(both_sides_see_the_same_bytes, 3)
+WORLD_TEST(what_a_tensor_is, both_sides_see_the_same_bytes, 3)
 {
     enum { COUNT = 1000 };
     const int64_t shape[] = {COUNT};
@@ -156,10 +158,12 @@ out:
     symm_device_free(ctx, p);
 }
 
+TEST_GROUP(whose_the_memory_is, 60);
+
 /* -------------------------------------------------------------------------------------------------
  * whose the memory is */
 
-WORLD_TEST(a_view_frees_nothing_and_an_owner_frees_once, 2)
+WORLD_TEST(whose_the_memory_is, a_view_frees_nothing_and_an_owner_frees_once, 2)
 {
     static const int64_t shape[] = {1000};
     symm_tensor t = {0};
@@ -203,7 +207,7 @@ out:
 }
 
 /* As of symm_free(), whatever way each rank frees by. */
-WORLD_TEST(bytes_are_used_again_only_when_every_rank_has_let_go, 3)
+WORLD_TEST(whose_the_memory_is, bytes_are_used_again_only_when_every_rank_has_let_go, 3)
 {
     static const int64_t shape[] = {3000};
     symm_tensor a = {0}, b = {0}, c = {0};
@@ -237,7 +241,7 @@ static void *drop_later(void *arg)
 }
 
 /* Deleters in another thread, in another order, while this thread gives, frees and waits. */
-WORLD_TEST(deleters_run_in_any_thread, 2, _i)
+WORLD_TEST(whose_the_memory_is, deleters_run_in_any_thread, 2, _i, .loop = {0, 2})
 {
     enum { MANY = 100, ROUNDS = 5 };
     static const int64_t shape[] = {77};
@@ -271,10 +275,12 @@ WORLD_TEST(deleters_run_in_any_thread, 2, _i)
 out:;
 }
 
+TEST_GROUP(after_the_end, 60);
+
 /* -------------------------------------------------------------------------------------------------
  * after the end */
 
-RANKS_TEST(a_deleter_after_group_or_context_have_gone_is_harmless, 2)
+RANKS_TEST(after_the_end, a_deleter_after_group_or_context_have_gone_is_harmless, 2)
 {
     static const int all[] = {0, 1};
     static const int64_t shape[] = {4096};
@@ -327,7 +333,7 @@ out:
 }
 
 /* Many deleters against the destruction of what they belong to: each frees once or not at all. */
-WORLD_TEST(deleters_run_while_the_group_goes, 2)
+WORLD_TEST(after_the_end, deleters_run_while_the_group_goes, 2)
 {
     enum { MANY = 200, ROUNDS = 10 };
     static const int64_t shape[] = {9};
@@ -398,7 +404,7 @@ static int drop_in_child(symm_group *group, const symm_tensor *t, DLManagedTenso
     return child > 0 ? code : -1;
 }
 
-WORLD_TEST(in_a_forked_child_a_deleter_leaves_the_memory_alone, 2)
+WORLD_TEST(after_the_end, in_a_forked_child_a_deleter_leaves_the_memory_alone, 2)
 {
     enum { CHILDREN = 50 };
     static const int64_t shape[] = {100};
@@ -426,22 +432,4 @@ WORLD_TEST(in_a_forked_child_a_deleter_leaves_the_memory_alone, 2)
 out:
     drop(&owner);
     drop(&view);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("dlpack");
-    TCase *is = test_case(suite, "what a tensor is", 60);
-    tcase_add_test(is, every_element_type_goes_out_and_comes_back);
-    tcase_add_test(is, slices_scalars_and_empty_tensors_keep_their_shape);
-    tcase_add_test(is, both_sides_see_the_same_bytes);
-    TCase *whose = test_case(suite, "whose the memory is", 60);
-    tcase_add_test(whose, a_view_frees_nothing_and_an_owner_frees_once);
-    tcase_add_test(whose, bytes_are_used_again_only_when_every_rank_has_let_go);
-    tcase_add_loop_test(whose, deleters_run_in_any_thread, 0, 2);
-    TCase *after = test_case(suite, "after the end", 60);
-    tcase_add_test(after, a_deleter_after_group_or_context_have_gone_is_harmless);
-    tcase_add_test(after, deleters_run_while_the_group_goes);
-    tcase_add_test(after, in_a_forked_child_a_deleter_leaves_the_memory_alone);
-    return test_main(suite);
 }

@@ -4,7 +4,9 @@
 #include "test.h"
 #include "world.h"
 
-WORLD_TEST(what_cannot_be_exported_is_named, 2)
+TEST_GROUP(what_is_refused, 60);
+
+WORLD_TEST(what_is_refused, what_cannot_be_exported_is_named, 2)
 {
     static const int64_t shape[] = {10, 100};
     static const int all[] = {0, 1};
@@ -62,7 +64,7 @@ out:
     symm_group_destroy(g);
 }
 
-WORLD_TEST(what_cannot_be_imported_is_named, 1)
+WORLD_TEST(what_is_refused, what_cannot_be_imported_is_named, 1)
 {
     static const int64_t shape[] = {2, 3, 2, 1, 1, 1};
     symm_tensor out, untouched;
@@ -103,13 +105,4 @@ WORLD_TEST(what_cannot_be_imported_is_named, 1)
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_tensor_from_dlpack: group is NULL",
                      symm_tensor_from_dlpack(NULL, &theirs.managed, &out));
 out:;
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("dlpack misuse");
-    TCase *refused = test_case(suite, "what is refused", 60);
-    tcase_add_test(refused, what_cannot_be_exported_is_named);
-    tcase_add_test(refused, what_cannot_be_imported_is_named);
-    return test_main(suite);
 }

@@ -47,8 +47,8 @@ static void bench_close(struct bench *b)
 }
 
 /* A RANKS_TEST whose function has the bench `b`. */
-#define BENCH_TEST(name, ...)                                                                      \
-    RANKS_TEST_WITH(name, struct bench, b, bench_open, bench_close, __VA_ARGS__)
+#define BENCH_TEST(group, name, ...)                                                               \
+    RANKS_TEST_WITH(group, name, struct bench, b, bench_open, bench_close, __VA_ARGS__)
 
 static symm_status bench_launch(struct bench *b)
 {
@@ -139,23 +139,23 @@ RANK_WITH(misuse, struct bench, b, bench_open, bench_close)
 out:;
 }
 
-START_TEST(a_kernels_mistake_is_named_and_ends_the_group)
+TEST_GROUP(rules, 30);
+
+TEST_LOOP(rules, a_kernels_mistake_is_named_and_ends_the_group, 0, MISUSES)
 {
     ranks_run_ok(NRANKS, RANKS_AS_PROCESSES, misuse, (void *)(uintptr_t)&misuses[_i], 20);
 }
-END_TEST
 
-START_TEST(weakly_ordered_memory_makes_no_difference)
+TEST_LOOP(rules, weakly_ordered_memory_makes_no_difference, 0, MISUSES)
 {
     if (TEST_TSAN)
         TEST_SKIP("memory is as strong as the machine's under ThreadSanitizer");
     setenv("SYMM_EMULATED_WEAK", "1", 1);
     ranks_run_ok(NRANKS, RANKS_AS_PROCESSES, misuse, (void *)(uintptr_t)&misuses[_i], 20);
 }
-END_TEST
 
 /* What is right on the last channel, with the last rank, and with the host's memory. */
-BENCH_TEST(what_is_right_goes_on, NRANKS, .env = {{"SYMM_EMULATED_PAGEABLE", "1"}})
+BENCH_TEST(rules, what_is_right_goes_on, NRANKS, .env = {{"SYMM_EMULATED_PAGEABLE", "1"}})
 {
     _Alignas(16) uint32_t host[4] = {0};
     b->a.data = host;
@@ -174,7 +174,7 @@ out:;
 }
 
 /* Memory of the host in the place of device memory that a block of this thread has accessed. */
-BENCH_TEST(memory_of_the_host_in_the_place_of_freed_device_memory_is_found_out, 1)
+BENCH_TEST(rules, memory_of_the_host_in_the_place_of_freed_device_memory_is_found_out, 1)
 {
     enum { PAGE = 4096 };
     void *device = NULL, *host = MAP_FAILED;
@@ -209,7 +209,9 @@ static symm_status launch(struct bench *b, const char *name, const void *args, s
     return st == SYMM_OK ? done : st;
 }
 
-BENCH_TEST(a_view_that_is_not_filled_in_is_refused_at_the_launch, 2)
+TEST_GROUP(views, 30);
+
+BENCH_TEST(views, a_view_that_is_not_filled_in_is_refused_at_the_launch, 2)
 {
     const symm_view none = {0};
     b->a.view = none;
@@ -233,7 +235,7 @@ out:;
 }
 
 /* symm_launch does not know a view by another name: its kernel does. */
-BENCH_TEST(a_view_by_another_name_is_found_out_by_its_kernel, 1)
+BENCH_TEST(views, a_view_by_another_name_is_found_out_by_its_kernel, 1)
 {
     const char *(*last_rule)(void);
     const test_named_args named = {.number = 1};
@@ -243,17 +245,4 @@ BENCH_TEST(a_view_by_another_name_is_found_out_by_its_kernel, 1)
     CHECK_RANK_MSG(self, strstr(last_rule(), "test_named_view: rule: the view is all zeros"), "%s",
                    last_rule());
 out:;
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("kernels' misuse");
-    TCase *rules = test_case(suite, "rules", 30), *views = test_case(suite, "views", 30);
-    tcase_add_loop_test(rules, a_kernels_mistake_is_named_and_ends_the_group, 0, MISUSES);
-    tcase_add_loop_test(rules, weakly_ordered_memory_makes_no_difference, 0, MISUSES);
-    tcase_add_test(rules, what_is_right_goes_on);
-    tcase_add_test(rules, memory_of_the_host_in_the_place_of_freed_device_memory_is_found_out);
-    tcase_add_test(views, a_view_that_is_not_filled_in_is_refused_at_the_launch);
-    tcase_add_test(views, a_view_by_another_name_is_found_out_by_its_kernel);
-    return test_main(suite);
 }

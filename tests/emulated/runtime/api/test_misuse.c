@@ -16,10 +16,12 @@
 #define WRONG(call) RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, call)
 #define WRONG_TEXT(part, call) RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, part, call)
 
+TEST_GROUP(arguments, 60);
+
 /* -------------------------------------------------------------------------------------------------
  * arguments */
 
-BENCH_TEST(null_where_there_must_be_something_is_named, 2)
+BENCH_TEST(arguments, null_where_there_must_be_something_is_named, 2)
 {
     symm_view view;
     symm_tensor tensor;
@@ -93,7 +95,7 @@ BENCH_TEST(null_where_there_must_be_something_is_named, 2)
 out:;
 }
 
-BENCH_TEST(null_where_it_is_allowed_does_nothing, 2)
+BENCH_TEST(arguments, null_where_it_is_allowed_does_nothing, 2)
 {
     RANK_TRY(self, symm_context_destroy(NULL));
     RANK_TRY(self, symm_group_destroy(NULL));
@@ -117,7 +119,7 @@ BENCH_TEST(null_where_it_is_allowed_does_nothing, 2)
 out:;
 }
 
-BENCH_TEST(a_freed_pointer_is_called_freed, 2)
+BENCH_TEST(arguments, a_freed_pointer_is_called_freed, 2)
 {
     void *gone = NULL;
     RANK_TRY(self, symm_alloc(b->world, 5000, &gone));
@@ -130,7 +132,7 @@ out:;
 }
 
 /* Subject, reason, and the rank at the end; no address twice. */
-BENCH_TEST(texts_say_everything_once, 2)
+BENCH_TEST(arguments, texts_say_everything_once, 2)
 {
     const symm_options two_shot = {.algo = SYMM_ALGO_TWO_SHOT};
     char want[160];
@@ -150,7 +152,7 @@ BENCH_TEST(texts_say_everything_once, 2)
 out:;
 }
 
-BENCH_TEST(foreign_and_interior_pointers_are_refused, 2)
+BENCH_TEST(arguments, foreign_and_interior_pointers_are_refused, 2)
 {
     static const int all[] = {0, 1};
     symm_group *other = NULL;
@@ -176,7 +178,7 @@ out:
     symm_group_destroy(other);
 }
 
-BENCH_TEST(wrong_ranks_and_channels_are_named_with_their_value, 2)
+BENCH_TEST(arguments, wrong_ranks_and_channels_are_named_with_their_value, 2)
 {
     WRONG_TEXT("7", symm_put(b->world, b->x, b->plain, 4, 7, b->s));
     WRONG_TEXT("-1", symm_put(b->world, b->x, b->plain, 4, -1, b->s));
@@ -195,7 +197,7 @@ BENCH_TEST(wrong_ranks_and_channels_are_named_with_their_value, 2)
 out:;
 }
 
-BENCH_TEST(an_all_reduce_refuses_what_it_cannot_mean, 2)
+BENCH_TEST(arguments, an_all_reduce_refuses_what_it_cannot_mean, 2)
 {
     symm_group *w = b->world;
     const symm_options algo99 = {.algo = (symm_algo)99}, engine = {.algo = SYMM_ALGO_COPY_ENGINE};
@@ -226,7 +228,7 @@ out:;
 }
 
 /* What they refuse of an all-reduce's arguments has tests of its own; this is what is theirs. */
-BENCH_TEST(shares_that_are_not_this_ranks_are_refused, 2)
+BENCH_TEST(arguments, shares_that_are_not_this_ranks_are_refused, 2)
 {
     symm_group *w = b->world;
     char *const mine = b->x + self->rank * 32, *const theirs = b->x + !self->rank * 32;
@@ -241,7 +243,7 @@ BENCH_TEST(shares_that_are_not_this_ranks_are_refused, 2)
 out:;
 }
 
-BENCH_TEST(a_group_of_nonsense_is_refused, 3)
+BENCH_TEST(arguments, a_group_of_nonsense_is_refused, 3)
 {
     static const int twice[] = {0, 1, 1}, outside[] = {0, 3}, negative[] = {-1, 0},
                      without_me[3][2] = {{1, 2}, {0, 2}, {0, 1}};
@@ -258,7 +260,7 @@ BENCH_TEST(a_group_of_nonsense_is_refused, 3)
 out:;
 }
 
-BENCH_TEST(what_comes_later_says_that_it_is_unsupported, 2)
+BENCH_TEST(arguments, what_comes_later_says_that_it_is_unsupported, 2)
 {
     void *out = NULL;
     RANK_EXPECT(self, SYMM_ERROR_UNSUPPORTED,
@@ -266,7 +268,7 @@ BENCH_TEST(what_comes_later_says_that_it_is_unsupported, 2)
 out:;
 }
 
-BENCH_TEST(a_launch_that_cannot_be_is_refused, 2)
+BENCH_TEST(arguments, a_launch_that_cannot_be_is_refused, 2)
 {
     symm_kernel *kernel = NULL, *none = NULL;
     uint32_t blocks = 0, untouched = 4711;
@@ -308,9 +310,11 @@ out:
     symm_kernel_unload(kernel);
 }
 
+TEST_GROUP(out_of_turn, 60);
+
 /* ---------------------------------------------------------------------------------- out of turn */
 
-BENCH_TEST(nothing_is_destroyed_anywhere_while_one_rank_captures, 2)
+BENCH_TEST(out_of_turn, nothing_is_destroyed_anywhere_while_one_rank_captures, 2)
 {
     static const int all[] = {0, 1};
     symm_graph graph = NULL;
@@ -331,7 +335,7 @@ out:
     symm_graph_destroy(graph);
 }
 
-BENCH_TEST(collective_calls_are_refused_in_a_capture, 2)
+BENCH_TEST(out_of_turn, collective_calls_are_refused_in_a_capture, 2)
 {
     static const int all[] = {0, 1};
     static const int64_t shape[] = {4};
@@ -368,7 +372,7 @@ out:
     symm_graph_destroy(graph);
 }
 
-BENCH_TEST(a_capture_begins_once_and_ends_once, 2)
+BENCH_TEST(out_of_turn, a_capture_begins_once_and_ends_once, 2)
 {
     symm_graph graph = NULL, none = NULL;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_STATE, "is not being captured", symm_graph_end(b->s, &none));
@@ -418,7 +422,7 @@ static int calls_in_a_child(struct bench *b)
     return 0;
 }
 
-BENCH_TEST(a_child_of_fork_is_refused_and_harms_nobody, 2)
+BENCH_TEST(out_of_turn, a_child_of_fork_is_refused_and_harms_nobody, 2)
 {
     int status = 0;
     const pid_t pid = fork();
@@ -430,7 +434,7 @@ BENCH_TEST(a_child_of_fork_is_refused_and_harms_nobody, 2)
 out:;
 }
 
-BENCH_TEST(after_an_abort_every_call_says_so, 2)
+BENCH_TEST(out_of_turn, after_an_abort_every_call_says_so, 2)
 {
     b->ended = true;
     static const int all[] = {0, 1};
@@ -460,28 +464,4 @@ BENCH_TEST(after_an_abort_every_call_says_so, 2)
     CHECK_RANK(self, symm_rank(b->world) == self->rank); /* getters go on */
     RANK_TRY(self, symm_free(b->world, b->x));
 out:;
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("misuse");
-    TCase *arguments = test_case(suite, "arguments", 60);
-    tcase_add_test(arguments, null_where_there_must_be_something_is_named);
-    tcase_add_test(arguments, null_where_it_is_allowed_does_nothing);
-    tcase_add_test(arguments, a_freed_pointer_is_called_freed);
-    tcase_add_test(arguments, foreign_and_interior_pointers_are_refused);
-    tcase_add_test(arguments, texts_say_everything_once);
-    tcase_add_test(arguments, wrong_ranks_and_channels_are_named_with_their_value);
-    tcase_add_test(arguments, an_all_reduce_refuses_what_it_cannot_mean);
-    tcase_add_test(arguments, shares_that_are_not_this_ranks_are_refused);
-    tcase_add_test(arguments, a_group_of_nonsense_is_refused);
-    tcase_add_test(arguments, what_comes_later_says_that_it_is_unsupported);
-    tcase_add_test(arguments, a_launch_that_cannot_be_is_refused);
-    TCase *turn = test_case(suite, "out of turn", 60);
-    tcase_add_test(turn, nothing_is_destroyed_anywhere_while_one_rank_captures);
-    tcase_add_test(turn, collective_calls_are_refused_in_a_capture);
-    tcase_add_test(turn, a_capture_begins_once_and_ends_once);
-    tcase_add_test(turn, a_child_of_fork_is_refused_and_harms_nobody);
-    tcase_add_test(turn, after_an_abort_every_call_says_so);
-    return test_main(suite);
 }

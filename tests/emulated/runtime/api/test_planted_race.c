@@ -68,45 +68,30 @@ static void go_round_with(int32_t planted)
     ranks_run_ok(RANKS, RANKS_AS_THREADS, go_round, &planted, 60);
 }
 
-START_TEST(writing_again_after_a_barrier_is_no_race)
+TEST_GROUP(right, 60);
+
+TEST(right, writing_again_after_a_barrier_is_no_race)
 {
     go_round_with(0);
 }
-END_TEST
 
-START_TEST(writing_again_without_a_barrier_is_reported)
+TEST_GROUP(planted, 60);
+
+TEST_EXITS(planted, writing_again_without_a_barrier_is_reported, TEST_TSAN ? TSAN_EXIT : 0)
 {
     if (!TEST_TSAN)
         TEST_SKIP("not built with ThreadSanitizer");
     go_round_with(1);
 }
-END_TEST
 
-START_TEST(a_flag_with_release_order_is_no_race)
+TEST(right, a_flag_with_release_order_is_no_race)
 {
     hand_over_with(0);
 }
-END_TEST
 
-START_TEST(a_flag_without_release_order_is_reported)
+TEST_EXITS(planted, a_flag_without_release_order_is_reported, TEST_TSAN ? TSAN_EXIT : 0)
 {
     if (!TEST_TSAN)
         TEST_SKIP("not built with ThreadSanitizer");
     hand_over_with(1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("planted race");
-    TCase *right = test_case(suite, "right", 60), *planted = test_case(suite, "planted", 60);
-
-    tcase_add_test(right, a_flag_with_release_order_is_no_race);
-    tcase_add_test(right, writing_again_after_a_barrier_is_no_race);
-    /* The cases end well, and their processes with the sanitizer's exit code. */
-    tcase_add_exit_test(planted, a_flag_without_release_order_is_reported,
-                        TEST_TSAN ? TSAN_EXIT : 0);
-    tcase_add_exit_test(planted, writing_again_without_a_barrier_is_reported,
-                        TEST_TSAN ? TSAN_EXIT : 0);
-    return test_main(suite);
 }

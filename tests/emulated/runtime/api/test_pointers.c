@@ -57,8 +57,10 @@ out:
     return self->report->status;
 }
 
+TEST_GROUP(pointers, 60);
+
 /* Ranks of processes: other tests have threads. The world of one has no kernels. */
-BENCH_TEST(host_arrays_are_refused_by_every_algorithm, _i ? 2 : 1)
+BENCH_TEST(pointers, host_arrays_are_refused_by_every_algorithm, _i ? 2 : 1, .loop = {0, 2})
 {
     float host[NBYTES / sizeof(float)] = {0};
     int tried = 0;
@@ -76,7 +78,7 @@ BENCH_TEST(host_arrays_are_refused_by_every_algorithm, _i ? 2 : 1)
 out:;
 }
 
-BENCH_TEST(memory_that_ends_too_early_is_refused, 2)
+BENCH_TEST(pointers, memory_that_ends_too_early_is_refused, 2)
 {
     enum { ALL = BENCH_NBYTES / sizeof(float) };
     RANK_EXPECT_TEXT(
@@ -88,7 +90,7 @@ BENCH_TEST(memory_that_ends_too_early_is_refused, 2)
 out:;
 }
 
-BENCH_TEST(pinned_host_memory_is_device_memory, 2)
+BENCH_TEST(pointers, pinned_host_memory_is_device_memory, 2)
 {
     int (*alloc)(void **, size_t, unsigned) = NULL, (*release)(void *) = NULL;
     float *pinned = NULL;
@@ -110,7 +112,7 @@ out:
 }
 
 /* Where devices share page tables with the host. */
-BENCH_TEST(host_arrays_are_right_where_devices_can_access_them, 2,
+BENCH_TEST(pointers, host_arrays_are_right_where_devices_can_access_them, 2,
            .env = {{"SYMM_EMULATED_PAGEABLE", "1"}})
 {
     float *host = malloc(NBYTES);
@@ -146,7 +148,7 @@ out:
     return 0;
 }
 
-BENCH_TEST(the_driver_is_asked_once_for_each_allocation, 2)
+BENCH_TEST(pointers, the_driver_is_asked_once_for_each_allocation, 2)
 {
     enum { QUESTIONS = 3, MANY = 40 }; /* its type, where it begins, how long it is */
     float *symmetric = NULL;
@@ -170,7 +172,7 @@ out:
 }
 
 /* What the driver cannot say is not held against the caller. */
-BENCH_TEST(a_driver_that_does_not_answer_refuses_nothing, 2)
+BENCH_TEST(pointers, a_driver_that_does_not_answer_refuses_nothing, 2)
 {
     CHECK_RANK(self, set_fault(b, "cuPointerGetAttribute#1+=999"));
     RANK_TRY(self, symm_all_reduce(b->world, b->plain, b->result, COUNT, SYMM_FLOAT32, SYMM_SUM,
@@ -183,7 +185,7 @@ BENCH_TEST(a_driver_that_does_not_answer_refuses_nothing, 2)
 out:;
 }
 
-BENCH_TEST(in_a_capture_it_is_the_same, 2)
+BENCH_TEST(pointers, in_a_capture_it_is_the_same, 2)
 {
     symm_graph graph = NULL;
     float host[COUNT] = {0};
@@ -202,7 +204,7 @@ out:
     symm_graph_destroy(graph);
 }
 
-RANKS_TEST(products_refuse_host_arrays, 2)
+RANKS_TEST(pointers, products_refuse_host_arrays, 2)
 {
     struct matmul_bench b = {0};
     char *host = calloc(1, 1 << 20);
@@ -218,19 +220,4 @@ RANKS_TEST(products_refuse_host_arrays, 2)
 out:
     matmul_bench_close(&b);
     free(host);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("pointers");
-    TCase *tc = test_case(suite, "pointers", 60);
-    tcase_add_loop_test(tc, host_arrays_are_refused_by_every_algorithm, 0, 2);
-    tcase_add_test(tc, memory_that_ends_too_early_is_refused);
-    tcase_add_test(tc, pinned_host_memory_is_device_memory);
-    tcase_add_test(tc, host_arrays_are_right_where_devices_can_access_them);
-    tcase_add_test(tc, the_driver_is_asked_once_for_each_allocation);
-    tcase_add_test(tc, a_driver_that_does_not_answer_refuses_nothing);
-    tcase_add_test(tc, in_a_capture_it_is_the_same);
-    tcase_add_test(tc, products_refuse_host_arrays);
-    return test_main(suite);
 }

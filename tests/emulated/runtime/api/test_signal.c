@@ -44,11 +44,12 @@ WORLD_RANK(count_signals)
 out:;
 }
 
-START_TEST(a_wait_takes_as_many_signals_as_it_asks_for)
+TEST_GROUP(counting, 60);
+
+TEST(counting, a_wait_takes_as_many_signals_as_it_asks_for)
 {
     ranks_run_ok(2, RANKS_AS_PROCESSES, count_signals, NULL, 20);
 }
-END_TEST
 
 /* Rank 1 leaves out the one signal that rank 0 waits for. */
 static bool is_left_out(int rank, int pad, int channel, int to)
@@ -56,7 +57,7 @@ static bool is_left_out(int rank, int pad, int channel, int to)
     return rank == 1 && pad == 0 && channel == 2 && to == 0;
 }
 
-WORLD_TEST(pads_channels_and_ranks_do_not_mix, 3)
+WORLD_TEST(counting, pads_channels_and_ranks_do_not_mix, 3)
 {
     enum { CHANNELS = 5 };
     symm_signal_pad *pad[2] = {NULL, NULL};
@@ -86,7 +87,7 @@ WORLD_TEST(pads_channels_and_ranks_do_not_mix, 3)
 out:;
 }
 
-WORLD_TEST(signals_come_by_the_billion, 2)
+WORLD_TEST(counting, signals_come_by_the_billion, 2)
 {
     const uint32_t bulk = 1u << 30;
     symm_signal_pad *pad = NULL;
@@ -100,7 +101,7 @@ WORLD_TEST(signals_come_by_the_billion, 2)
 out:;
 }
 
-WORLD_TEST(a_new_pad_starts_at_zero, 2)
+WORLD_TEST(counting, a_new_pad_starts_at_zero, 2)
 {
     symm_signal_pad *pad = NULL;
     symm_usage before, after;
@@ -123,10 +124,12 @@ WORLD_TEST(a_new_pad_starts_at_zero, 2)
 out:;
 }
 
+TEST_GROUP(ordering, 60);
+
 /* -------------------------------------------------------------------------------------------------
  * ordering */
 
-WORLD_TEST(a_signal_comes_after_the_data_put_before_it, 3)
+WORLD_TEST(ordering, a_signal_comes_after_the_data_put_before_it, 3)
 {
     enum { COUNT = 5000, ROUNDS = 60, FULL = 0, FREE = 1 };
     symm_signal_pad *pad = NULL;
@@ -171,11 +174,10 @@ WORLD_RANK(meet_often)
 out:;
 }
 
-START_TEST(a_barrier_orders_the_streams_of_all_ranks)
+TEST(ordering, a_barrier_orders_the_streams_of_all_ranks)
 {
     ranks_run_ok(4, RANKS_AS_PROCESSES, meet_often, NULL, 30);
 }
-END_TEST
 
 /* -------------------------------------------------------------------------------------------------
  * graphs */
@@ -234,27 +236,28 @@ out:
     free(host);
 }
 
-START_TEST(a_pipeline_with_credits_is_replayed)
+TEST(ordering, a_pipeline_with_credits_is_replayed)
 {
     int replays = 20;
     ranks_run_ok(3, RANKS_AS_PROCESSES, run_pipeline, &replays, 60);
 }
-END_TEST
 
 /* -------------------------------------------------------------------------------------------------
  * the wrap */
 
 static const char *const epochs[] = {"4294967295", "4294967290", "2147483640", "2147483647"};
 
-WORLD_TEST(sums_are_right_across_the_wrap_of_the_counters, 3,
-           .env = {{"SYMM_EPOCH_START", epochs[_i]}})
+TEST_GROUP(the_wrap, 120);
+
+WORLD_TEST(the_wrap, sums_are_right_across_the_wrap_of_the_counters, 3,
+           .env = {{"SYMM_EPOCH_START", epochs[_i]}}, .loop = {0, 4})
 {
     for (uint64_t round = 0; round < 6; round++)
         RANK_TRY(self, exercise_group(self, ctx, world, round));
 out:;
 }
 
-START_TEST(signals_and_barriers_are_right_across_the_wrap_of_the_counters)
+TEST_LOOP(the_wrap, signals_and_barriers_are_right_across_the_wrap_of_the_counters, 0, 4)
 {
     int replays = 3;
     setenv("SYMM_EPOCH_START", epochs[_i], 1);
@@ -262,14 +265,15 @@ START_TEST(signals_and_barriers_are_right_across_the_wrap_of_the_counters)
     ranks_run_ok(3, RANKS_AS_PROCESSES, meet_often, NULL, 60);
     ranks_run_ok(2, RANKS_AS_PROCESSES, count_signals, NULL, 20);
 }
-END_TEST
 
 /* -------------------------------------------------------------------------------------------------
  * kernels */
 
+TEST_GROUP(kernels, 60);
+
 /* In the second round the counters wrap. */
-WORLD_TEST(kernels_and_the_host_share_the_counters, 2, _i,
-           .env = {{"SYMM_EPOCH_START", _i ? "4294967200" : "0"}})
+WORLD_TEST(kernels, kernels_and_the_host_share_the_counters, 2, _i,
+           .env = {{"SYMM_EPOCH_START", _i ? "4294967200" : "0"}}, .loop = {0, 2})
 {
     symm_kernel *kernel = NULL;
     test_signal_args a = {.channel = 1, .peer = 1 - self->rank};
@@ -303,8 +307,8 @@ out:
 /* Shared memory of three launches; all of a device's among it. */
 static const uint32_t smem_sizes[2][3] = {{0, 0, 0}, {50 << 10, 227 << 10, 64 << 10}};
 
-WORLD_TEST(a_users_kernel_writes_to_its_neighbour_between_barriers, _i ? 2 : 3, _i == 2,
-           .arg = (void *)(uintptr_t)smem_sizes[_i > 0])
+WORLD_TEST(kernels, a_users_kernel_writes_to_its_neighbour_between_barriers, _i ? 2 : 3, _i == 2,
+           .arg = (void *)(uintptr_t)smem_sizes[_i > 0], .loop = {0, 3})
 {
     enum { BLOCKS = 4, THREADS = 96 };
     symm_kernel *kernel = NULL;
@@ -331,25 +335,4 @@ WORLD_TEST(a_users_kernel_writes_to_its_neighbour_between_barriers, _i ? 2 : 3, 
         self->report->wrong += wrong[b];
 out:
     symm_kernel_unload(kernel);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("signal");
-    TCase *counting = test_case(suite, "counting", 60);
-    tcase_add_test(counting, a_wait_takes_as_many_signals_as_it_asks_for);
-    tcase_add_test(counting, pads_channels_and_ranks_do_not_mix);
-    tcase_add_test(counting, signals_come_by_the_billion);
-    tcase_add_test(counting, a_new_pad_starts_at_zero);
-    TCase *ordering = test_case(suite, "ordering", 60);
-    tcase_add_test(ordering, a_signal_comes_after_the_data_put_before_it);
-    tcase_add_test(ordering, a_barrier_orders_the_streams_of_all_ranks);
-    tcase_add_test(ordering, a_pipeline_with_credits_is_replayed);
-    TCase *wrap = test_case(suite, "the wrap", 120);
-    tcase_add_loop_test(wrap, sums_are_right_across_the_wrap_of_the_counters, 0, 4);
-    tcase_add_loop_test(wrap, signals_and_barriers_are_right_across_the_wrap_of_the_counters, 0, 4);
-    TCase *kernels = test_case(suite, "kernels", 60);
-    tcase_add_loop_test(kernels, kernels_and_the_host_share_the_counters, 0, 2);
-    tcase_add_loop_test(kernels, a_users_kernel_writes_to_its_neighbour_between_barriers, 0, 3);
-    return test_main(suite);
 }

@@ -73,7 +73,9 @@ AT(struct symm_emulated_ops, home, 48);
 AT(struct symm_emulated_ops, fault, 56);
 _Static_assert(sizeof(struct symm_emulated_ops) >= 128, "the driver's functions");
 
-WORLD_TEST(a_view_of_another_version_is_refused, 1)
+TEST_GROUP(kernels, 20);
+
+WORLD_TEST(kernels, a_view_of_another_version_is_refused, 1)
 {
     symm_kernel *kernel = NULL;
     test_ring_args a = {.rounds = 0};
@@ -86,13 +88,4 @@ WORLD_TEST(a_view_of_another_version_is_refused, 1)
         symm_launch(world, kernel, &(symm_grid){.blocks = 1, .threads = 1}, &a, sizeof a, s));
 out:
     symm_kernel_unload(kernel);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("view");
-    TCase *tc = test_case(suite, "kernels", 20);
-
-    tcase_add_test(tc, a_view_of_another_version_is_refused);
-    return test_main(suite);
 }

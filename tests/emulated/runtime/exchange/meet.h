@@ -74,8 +74,8 @@ out:
 
 /* A rank's function, and a RANKS_TEST, that has the meeting `m`. */
 #define MEETING_RANK(name) RANK_WITH(name, struct meeting, m, meeting_open, part)
-#define MEETING_TEST(name, ...)                                                                    \
-    RANKS_TEST_WITH(name, struct meeting, m, meeting_open, part, __VA_ARGS__)
+#define MEETING_TEST(group, name, ...)                                                             \
+    RANKS_TEST_WITH(group, name, struct meeting, m, meeting_open, part, __VA_ARGS__)
 
 /* A vote with a word from each rank, all of which must be this rank's `word`. */
 static inline symm_status agree(struct symm_host_comm *comm, const char *what, int64_t word,

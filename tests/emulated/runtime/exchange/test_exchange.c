@@ -9,9 +9,11 @@
 #include "meet.h"
 #include "test.h"
 
+TEST_GROUP(votes, 60, IN_A_FOLDER);
+
 /* ---- Verdicts ---- */
 
-MEETING_TEST(bytes_of_any_size_are_gathered, 5, _i)
+MEETING_TEST(votes, bytes_of_any_size_are_gathered, 5, _i, .loop = {0, 2})
 {
     unsigned char *mine = NULL, *all = NULL;
     const size_t most = symm__vote_max(self->nranks), sizes[] = {0, 1, 7, 4096, most};
@@ -35,7 +37,7 @@ out:
     free(all);
 }
 
-MEETING_TEST(all_ranks_get_one_verdict, 3, _i)
+MEETING_TEST(votes, all_ranks_get_one_verdict, 3, _i, .loop = {0, 2})
 {
     const char *text;
     int32_t word = 0;
@@ -83,7 +85,7 @@ static bool is_card_of(int fd, int rank)
            read_rank == rank;
 }
 
-MEETING_TEST(descriptors_go_from_all_to_all, 8, _i)
+MEETING_TEST(votes, descriptors_go_from_all_to_all, 8, _i, .loop = {0, 2})
 {
     int fds[RANKS_MAX], card = make_card(self->rank);
 
@@ -109,7 +111,7 @@ out:
     symm__fd_close(&card);
 }
 
-MEETING_TEST(a_rank_without_descriptors_fails_the_vote_for_all, 4)
+MEETING_TEST(votes, a_rank_without_descriptors_fails_the_vote_for_all, 4)
 {
     int fds[RANKS_MAX], card = make_card(self->rank), hog[64], nhog = 0;
 
@@ -130,9 +132,11 @@ out:
 
 /* ---- Comms ---- */
 
+TEST_GROUP(comms, 60, IN_A_FOLDER);
+
 /* Ranks 0, 1 and 3, 2 work apart from each other, at their own pace; rank 0 knows nothing of the
  * second comm. */
-MEETING_TEST(comms_work_apart, 4, _i)
+MEETING_TEST(comms, comms_work_apart, 4, _i, .loop = {0, 2})
 {
     static const int halves[2][2] = {{0, 1}, {3, 2}};
     struct symm_host_comm *half = NULL, *same = NULL, *single = NULL;
@@ -169,7 +173,7 @@ out:
     symm__host_comm_close(single);
 }
 
-MEETING_TEST(a_comm_is_made_on_all_ranks_or_none, 3, _i)
+MEETING_TEST(comms, a_comm_is_made_on_all_ranks_or_none, 3, _i, .loop = {0, 2})
 {
     static const int ranks[] = {2, 0, 1}, others[] = {0, 1, 2};
     struct symm_host_comm *comm = NULL;
@@ -223,7 +227,7 @@ static void *create_often(void *arg)
     return NULL;
 }
 
-MEETING_TEST(threads_make_comms_of_the_same_ranks_at_once, 2, _i)
+MEETING_TEST(comms, threads_make_comms_of_the_same_ranks_at_once, 2, _i, .loop = {0, 2})
 {
     struct creator c = {self, m, true}, d = c;
     pthread_t thread;
@@ -268,7 +272,7 @@ static symm_status arbiter_decide(void *self, uint32_t op, struct symm_rank_set 
     return op == 9 ? symm__fail(SYMM_ERROR_MEMORY, "the window is full") : SYMM_OK;
 }
 
-RANKS_TEST(one_decides_for_all, 3)
+RANKS_TEST(votes, one_decides_for_all, 3)
 {
     enum { FREED = 2500 }; /* more than one message holds */
     struct arbiter a = {.nfreed = 0};
@@ -317,7 +321,7 @@ static void on_alarm(int unused)
     (void)unused;
 }
 
-RANKS_TEST(signals_do_not_disturb, 4)
+RANKS_TEST(votes, signals_do_not_disturb, 4)
 {
     const struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
     struct meeting m = {.x = NULL};
@@ -332,24 +336,4 @@ RANKS_TEST(signals_do_not_disturb, 4)
 out:
     part(&m);
     setitimer(ITIMER_REAL, &never, NULL);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("exchange");
-    TCase *tc = test_case(suite, "votes", 60);
-
-    in_a_folder(tc);
-    tcase_add_loop_test(tc, bytes_of_any_size_are_gathered, 0, 2);
-    tcase_add_loop_test(tc, all_ranks_get_one_verdict, 0, 2);
-    tcase_add_loop_test(tc, descriptors_go_from_all_to_all, 0, 2);
-    tcase_add_test(tc, a_rank_without_descriptors_fails_the_vote_for_all);
-    tcase_add_test(tc, one_decides_for_all);
-    tcase_add_test(tc, signals_do_not_disturb);
-    tc = test_case(suite, "comms", 60);
-    in_a_folder(tc);
-    tcase_add_loop_test(tc, comms_work_apart, 0, 2);
-    tcase_add_loop_test(tc, a_comm_is_made_on_all_ranks_or_none, 0, 2);
-    tcase_add_loop_test(tc, threads_make_comms_of_the_same_ranks_at_once, 0, 2);
-    return test_main(suite);
 }

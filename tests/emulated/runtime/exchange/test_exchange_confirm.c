@@ -17,7 +17,9 @@ static void *confirm_often(void *arg)
     return NULL;
 }
 
-MEETING_TEST(comms_are_confirmed_apart, 2, _i)
+TEST_GROUP(confirmations, 60, IN_A_FOLDER);
+
+MEETING_TEST(confirmations, comms_are_confirmed_apart, 2, _i, .loop = {0, 2})
 {
     struct symm_host_comm *pair = NULL;
     pthread_t thread;
@@ -106,7 +108,7 @@ out:
         symm__host_comm_close(comms[i]);
 }
 
-START_TEST(an_abort_deep_in_a_socket_counts)
+TEST(confirmations, an_abort_deep_in_a_socket_counts)
 {
     struct ranks *run = start_and_stop_hub(confirm_behind_aborts, NULL);
 
@@ -116,7 +118,6 @@ START_TEST(an_abort_deep_in_a_socket_counts)
     pause_ms(300); /* and so is the CONFIRM */
     go_on_and_finish(run);
 }
-END_TEST
 
 /*
  * More messages than a socket takes stand in front of rank 2's ABORT: its owner, who would end its
@@ -155,7 +156,7 @@ out:
     symm__host_comm_close(pair);
 }
 
-START_TEST(kernels_hear_of_an_abort_behind_the_hub)
+TEST_LOOP(confirmations, kernels_hear_of_an_abort_behind_the_hub, 0, 2)
 {
     struct ranks *run = start_and_stop_hub(abort_behind_noise, _i ? &_i : NULL);
 
@@ -164,17 +165,4 @@ START_TEST(kernels_hear_of_an_abort_behind_the_hub)
     kill(ranks_pid(run, 0), SIGCONT);
     let_go(run, 0, 2);
     go_on_and_finish(run);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("exchange_confirm");
-    TCase *tc = test_case(suite, "confirmations", 60);
-
-    in_a_folder(tc);
-    tcase_add_loop_test(tc, comms_are_confirmed_apart, 0, 2);
-    tcase_add_test(tc, an_abort_deep_in_a_socket_counts);
-    tcase_add_loop_test(tc, kernels_hear_of_an_abort_behind_the_hub, 0, 2);
-    return test_main(suite);
 }

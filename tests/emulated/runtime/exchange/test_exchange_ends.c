@@ -57,7 +57,9 @@ out:
         rank_fail(self, RANK_HERE_, "leaving took %lld ms", (long long)(now_ms() - before));
 }
 
-START_TEST(a_death_is_known_within_a_second)
+TEST_GROUP(ends, 60, IN_A_FOLDER);
+
+TEST_LOOP(ends, a_death_is_known_within_a_second, 0, 8)
 {
     struct death d = {.dies = _i / 2, .in_step = _i % 2};
     struct rank_report reports[RANKS_MAX];
@@ -77,15 +79,14 @@ START_TEST(a_death_is_known_within_a_second)
             ck_assert_int_lt(reports[r].value[1] - killed, 1000);
         }
 }
-END_TEST
 
 struct leaver {
     int rank;
     bool exits; /* as a program does that forgets; else without a word */
 };
 
-MEETING_TEST(an_exit_is_told_from_a_death, 3, .lost = 1u << _i / 2,
-             .arg = &((struct leaver){.rank = _i / 2, .exits = _i % 2}))
+MEETING_TEST(ends, an_exit_is_told_from_a_death, 3, .lost = 1u << _i / 2,
+             .arg = &((struct leaver){.rank = _i / 2, .exits = _i % 2}), .loop = {0, 4})
 {
     const struct leaver *leaver = arg;
 
@@ -110,7 +111,8 @@ out:;
 }
 
 /* The dead rank has a child that still holds its connection, as a worker of a data loader does. */
-MEETING_TEST(children_do_not_hide_a_death, 3, .lost = 1u << _i, .arg = &(int){_i})
+MEETING_TEST(ends, children_do_not_hide_a_death, 3, .lost = 1u << _i, .arg = &(int){_i},
+             .loop = {0, 2})
 {
     const int dies = *(int *)arg;
     char want[64];
@@ -132,7 +134,7 @@ MEETING_TEST(children_do_not_hide_a_death, 3, .lost = 1u << _i, .arg = &(int){_i
 out:;
 }
 
-RANKS_TEST(survivors_begin_anew, 4, .lost = 1u)
+RANKS_TEST(ends, survivors_begin_anew, 4, .lost = 1u)
 {
     struct meeting m = {.x = NULL}, rest = {.x = NULL};
     char session[80];
@@ -159,7 +161,7 @@ out:
  * Rank 1 knows that the hub is gone, and its parent comm, whose end it delays, does not: what it
  * makes of that comm ends at once.
  */
-RANKS_TEST(a_comm_made_after_the_hub_is_gone_ends_at_once, 3, .lost = 1u)
+RANKS_TEST(ends, a_comm_made_after_the_hub_is_gone_ends_at_once, 3, .lost = 1u)
 {
     static const int pair[] = {1, 2};
     struct meeting m = {.x = NULL};
@@ -185,7 +187,7 @@ out:
 
 /* ---- Leaving ---- */
 
-MEETING_TEST(leaving_is_not_dying, 3)
+MEETING_TEST(ends, leaving_is_not_dying, 3)
 {
     RANK_TRY(self, barrier(m->world, "last", 5000));
     if (self->rank == 1)
@@ -202,7 +204,7 @@ MEETING_TEST(leaving_is_not_dying, 3)
 out:;
 }
 
-MEETING_TEST(rank_0_waits_for_slower_ranks, 3)
+MEETING_TEST(ends, rank_0_waits_for_slower_ranks, 3)
 {
     RANK_TRY(self, barrier(m->world, "last", 5000));
     if (self->rank)
@@ -213,7 +215,7 @@ out:;
 
 /* ---- Time ---- */
 
-MEETING_TEST(late_ranks_are_named_with_what_they_do, 4)
+MEETING_TEST(ends, late_ranks_are_named_with_what_they_do, 4)
 {
     struct symm_host_comm *pair = NULL;
     const int ranks[] = {2, 3};
@@ -257,7 +259,7 @@ MEETING_RANK(be_stopped)
 out:;
 }
 
-START_TEST(a_rank_that_does_not_answer_is_said_not_to)
+TEST(ends, a_rank_that_does_not_answer_is_said_not_to)
 {
     struct rank_report reports[RANKS_MAX];
     struct ranks *run = ranks_start(3, RANKS_AS_PROCESSES, be_stopped, NULL);
@@ -270,10 +272,9 @@ START_TEST(a_rank_that_does_not_answer_is_said_not_to)
     ck_assert_msg(!missing, "%s", missing);
     ranks_assert_ok(reports, 3);
 }
-END_TEST
 
 /* Rank 1 waits first for rank 0 and then, with it, for rank 2: together as long as it may. */
-RANKS_TEST(the_time_to_join_counts_from_the_beginning, 3)
+RANKS_TEST(ends, the_time_to_join_counts_from_the_beginning, 3)
 {
     struct meeting m = {.config = {.timeout_ms = self->rank ? 1200 : 20000}};
 
@@ -298,7 +299,7 @@ static void hear(void *user, int level, const char *line)
     }
 }
 
-RANKS_TEST(slow_ranks_are_reported, 3)
+RANKS_TEST(ends, slow_ranks_are_reported, 3)
 {
     struct meeting m = {.x = NULL};
 
@@ -337,7 +338,7 @@ static void abort_on_report(void *user, int level, const char *line)
         symm__host_comm_abort(m->world, SYMM_ERROR_PEER, "too slow for me");
 }
 
-RANKS_TEST(a_report_may_abort, 2, .env = {{"SYMM_SLOW_MS", "150"}})
+RANKS_TEST(ends, a_report_may_abort, 2, .env = {{"SYMM_SLOW_MS", "150"}})
 {
     struct meeting m = {.x = NULL};
 
@@ -361,7 +362,7 @@ static void *abort_soon(void *arg)
     return NULL;
 }
 
-RANKS_TEST(an_abort_from_another_thread_ends_all, 4, _i)
+RANKS_TEST(ends, an_abort_from_another_thread_ends_all, 4, _i, .loop = {0, 2})
 {
     struct meeting m = {.x = NULL};
     pthread_t thread;
@@ -390,7 +391,7 @@ out:
         rank_fail(self, RANK_HERE_, "ended came %d times", m.ended);
 }
 
-MEETING_TEST(an_abort_ends_one_comm_only, 4)
+MEETING_TEST(ends, an_abort_ends_one_comm_only, 4)
 {
     struct symm_host_comm *half = NULL;
     const int mates[2][2] = {{0, 1}, {2, 3}};
@@ -412,7 +413,7 @@ out:
     symm__host_comm_close(half);
 }
 
-RANKS_TEST(aborts_can_be_made_to_arrive_apart, 3, .lost = 1u << 1)
+RANKS_TEST(ends, aborts_can_be_made_to_arrive_apart, 3, .lost = 1u << 1)
 {
     struct meeting m = {.x = NULL};
 
@@ -431,28 +432,4 @@ RANKS_TEST(aborts_can_be_made_to_arrive_apart, 3, .lost = 1u << 1)
     RANK_EXPECT(self, SYMM_ERROR_PEER, symm__host_comm_check(m.world));
 out:
     part(&m);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("exchange_ends");
-    TCase *tc = test_case(suite, "ends", 60);
-
-    in_a_folder(tc);
-    tcase_add_loop_test(tc, a_death_is_known_within_a_second, 0, 8);
-    tcase_add_loop_test(tc, an_exit_is_told_from_a_death, 0, 4);
-    tcase_add_loop_test(tc, children_do_not_hide_a_death, 0, 2);
-    tcase_add_test(tc, survivors_begin_anew);
-    tcase_add_test(tc, a_comm_made_after_the_hub_is_gone_ends_at_once);
-    tcase_add_test(tc, leaving_is_not_dying);
-    tcase_add_test(tc, rank_0_waits_for_slower_ranks);
-    tcase_add_test(tc, late_ranks_are_named_with_what_they_do);
-    tcase_add_test(tc, a_rank_that_does_not_answer_is_said_not_to);
-    tcase_add_test(tc, the_time_to_join_counts_from_the_beginning);
-    tcase_add_test(tc, slow_ranks_are_reported);
-    tcase_add_test(tc, a_report_may_abort);
-    tcase_add_loop_test(tc, an_abort_from_another_thread_ends_all, 0, 2);
-    tcase_add_test(tc, an_abort_ends_one_comm_only);
-    tcase_add_test(tc, aborts_can_be_made_to_arrive_apart);
-    return test_main(suite);
 }

@@ -49,7 +49,9 @@ static bool is_told(struct asker *a, struct symm_host_comm *comm, int rank, cons
     return a->told_rank == rank && !strcmp(a->told_text, text);
 }
 
-RANKS_TEST(ranks_tell_each_other_what_they_do, 3, _i)
+TEST_GROUP(questions, 60, IN_A_FOLDER);
+
+RANKS_TEST(questions, ranks_tell_each_other_what_they_do, 3, _i, .loop = {0, 2})
 {
     struct asker a = {.rank = self->rank};
     struct symm_host_comm *comm = NULL;
@@ -85,7 +87,8 @@ out:
 }
 
 /* Rank 2 is quiet (or leaves without a word) only after a while, and the others wait for it. */
-MEETING_TEST(a_rank_that_is_not_quiet_is_waited_for, 3, .arg = _i ? &_i : NULL)
+MEETING_TEST(questions, a_rank_that_is_not_quiet_is_waited_for, 3, .arg = _i ? &_i : NULL,
+             .loop = {0, 2})
 {
     const bool leaves = arg != NULL;
 
@@ -113,7 +116,7 @@ static void count_tick(void *user)
     ((struct meeting *)user)->ticks++;
 }
 
-RANKS_TEST(ticks_come_and_end, 2)
+RANKS_TEST(questions, ticks_come_and_end, 2)
 {
     struct meeting m = {.config = {.tick = count_tick, .user = &m}};
 
@@ -127,16 +130,4 @@ out:
     pause_ms(120);
     if (m.ticks != n)
         rank_fail(self, RANK_HERE_, "a tick after the end");
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("exchange_questions");
-    TCase *tc = test_case(suite, "questions", 60);
-
-    in_a_folder(tc);
-    tcase_add_loop_test(tc, ranks_tell_each_other_what_they_do, 0, 2);
-    tcase_add_loop_test(tc, a_rank_that_is_not_quiet_is_waited_for, 0, 2);
-    tcase_add_test(tc, ticks_come_and_end);
-    return test_main(suite);
 }

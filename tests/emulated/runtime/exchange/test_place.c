@@ -43,7 +43,9 @@ out:
     part(&m);
 }
 
-START_TEST(a_killed_job_is_no_obstacle)
+TEST_GROUP(others, 60, IN_A_FOLDER);
+
+TEST(others, a_killed_job_is_no_obstacle)
 {
     char session[] = "the same session";
     struct rank_report reports[RANKS_MAX];
@@ -58,7 +60,6 @@ START_TEST(a_killed_job_is_no_obstacle)
     ck_assert_ptr_null(ranks_finish(run, reports, 10));
     ranks_run_ok(3, RANKS_AS_PROCESSES, meet_at, session, 20);
 }
-END_TEST
 
 static void come_late(struct rank *self, void *arg)
 {
@@ -67,7 +68,7 @@ static void come_late(struct rank *self, void *arg)
     meet_at(&later, arg);
 }
 
-START_TEST(a_living_job_is_not_disturbed)
+TEST(others, a_living_job_is_not_disturbed)
 {
     char session[] = "the same session";
     struct rank_report reports[RANKS_MAX];
@@ -82,11 +83,10 @@ START_TEST(a_living_job_is_not_disturbed)
     ck_assert_ptr_null(ranks_finish(run, reports, 20));
     ranks_assert_ok(reports, 1);
 }
-END_TEST
 
 /* Unwanted clients, too many of them: silent ones, garbage, unexpected descriptors, and a HELLO out
  * of place. */
-RANKS_TEST(strangers_are_dropped, 2)
+RANKS_TEST(others, strangers_are_dropped, 2)
 {
     struct meeting m = {.x = NULL};
     const symm_config config = rank_config(self);
@@ -121,7 +121,7 @@ out:
     part(&m);
 }
 
-START_TEST(an_unsafe_folder_is_refused)
+TEST(others, an_unsafe_folder_is_refused)
 {
     char path[128], other[160];
     struct meeting m = {.x = NULL};
@@ -150,7 +150,6 @@ START_TEST(an_unsafe_folder_is_refused)
     ck_assert_int_eq(meet_as(&m, &config), SYMM_ERROR_SYSTEM);
     rmdir(path);
 }
-END_TEST
 
 /* ---- Descriptors ---- */
 
@@ -159,13 +158,15 @@ static void limit_descriptors(rlim_t soft, rlim_t hard)
     setrlimit(RLIMIT_NOFILE, &(struct rlimit){soft, hard});
 }
 
-RANKS_TEST(a_limit_of_32_descriptors_is_enough_for_4, 4)
+TEST_GROUP(descriptors, 60, IN_A_FOLDER);
+
+RANKS_TEST(descriptors, a_limit_of_32_descriptors_is_enough_for_4, 4)
 {
     limit_descriptors(32, 32);
     meet_and_part(self, arg);
 }
 
-RANKS_TEST(all_ranks_read_that_rank_0_has_too_few_descriptors, 4)
+RANKS_TEST(descriptors, all_ranks_read_that_rank_0_has_too_few_descriptors, 4)
 {
     struct meeting m = {.config = {.timeout_ms = 10000}};
 
@@ -209,7 +210,7 @@ out:
         closefrom(3);
 }
 
-START_TEST(without_descriptors_rank_0_lets_nobody_wait)
+TEST_LOOP(descriptors, without_descriptors_rank_0_lets_nobody_wait, 1, 9)
 {
     int left = _i;
     struct rank_report reports[RANKS_MAX];
@@ -218,7 +219,6 @@ START_TEST(without_descriptors_rank_0_lets_nobody_wait)
     for (int r = 0; r < 3; r++)
         ck_assert_msg(!reports[r].failed[0], "rank %d: %s", r, reports[r].failed);
 }
-END_TEST
 
 /* ---- Users ---- */
 
@@ -245,7 +245,9 @@ out:
     part(&m);
 }
 
-START_TEST(all_ranks_read_that_rank_0_cannot_make_its_socket)
+TEST_GROUP(users, 60, IN_A_FOLDER);
+
+TEST(users, all_ranks_read_that_rank_0_cannot_make_its_socket)
 {
     char path[128];
     struct rank_report reports[RANKS_MAX];
@@ -261,7 +263,6 @@ START_TEST(all_ranks_read_that_rank_0_cannot_make_its_socket)
     rmdir(path);
     ranks_assert_clean(reports, 3);
 }
-END_TEST
 
 /* The session that a rank of USER has. Called as root; the caller is root afterwards, too. */
 static bool session_of_user(struct rank *self, struct symm_join *join)
@@ -309,7 +310,7 @@ out:
     part(&m);
 }
 
-START_TEST(a_process_of_another_user_is_refused)
+TEST(users, a_process_of_another_user_is_refused)
 {
     struct rank_report reports[RANKS_MAX];
 
@@ -319,7 +320,6 @@ START_TEST(a_process_of_another_user_is_refused)
     ranks_run(3, RANKS_AS_PROCESSES, join_beside_a_stranger, NULL, reports, 20);
     ranks_assert_clean(reports, 3);
 }
-END_TEST
 
 /* Rank 2 is another user's process that has taken the socket's name before rank 0 comes. */
 static void join_where_a_stranger_sits(struct rank *self, void *arg)
@@ -353,7 +353,7 @@ out:
     part(&m);
 }
 
-START_TEST(another_user_in_the_way_is_named_and_what_helps)
+TEST(users, another_user_in_the_way_is_named_and_what_helps)
 {
     struct rank_report reports[RANKS_MAX];
 
@@ -363,7 +363,6 @@ START_TEST(another_user_in_the_way_is_named_and_what_helps)
     ranks_run(3, RANKS_AS_PROCESSES, join_where_a_stranger_sits, NULL, reports, 20);
     ranks_assert_clean(reports, 3);
 }
-END_TEST
 
 /* ---- The default place ---- */
 
@@ -401,7 +400,7 @@ out:
     part(&m);
 }
 
-START_TEST(the_default_place)
+TEST(users, the_default_place)
 {
     char runtime[64], sub[80];
     struct rank_report reports[RANKS_MAX];
@@ -421,29 +420,4 @@ START_TEST(the_default_place)
     ranks_assert_clean(reports, 3);
     ck_assert_int_eq(chmod(runtime, 0755), 0); /* others can enter: abstract again */
     ranks_run_ok(3, RANKS_AS_PROCESSES, meet_and_part, NULL, 20);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("place");
-    TCase *tc = test_case(suite, "others", 60);
-
-    in_a_folder(tc);
-    tcase_add_test(tc, a_killed_job_is_no_obstacle);
-    tcase_add_test(tc, a_living_job_is_not_disturbed);
-    tcase_add_test(tc, strangers_are_dropped);
-    tcase_add_test(tc, an_unsafe_folder_is_refused);
-    tc = test_case(suite, "descriptors", 60);
-    in_a_folder(tc);
-    tcase_add_test(tc, a_limit_of_32_descriptors_is_enough_for_4);
-    tcase_add_test(tc, all_ranks_read_that_rank_0_has_too_few_descriptors);
-    tcase_add_loop_test(tc, without_descriptors_rank_0_lets_nobody_wait, 1, 9);
-    tc = test_case(suite, "users", 60);
-    in_a_folder(tc);
-    tcase_add_test(tc, all_ranks_read_that_rank_0_cannot_make_its_socket);
-    tcase_add_test(tc, a_process_of_another_user_is_refused);
-    tcase_add_test(tc, another_user_in_the_way_is_named_and_what_helps);
-    tcase_add_test(tc, the_default_place);
-    return test_main(suite);
 }

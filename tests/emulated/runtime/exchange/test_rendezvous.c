@@ -31,11 +31,12 @@ static void await_rank(const struct rank *self, int rank)
 
 static const int world_sizes[] = {1, 2, 3, 4, 8, 16};
 
-START_TEST(ranks_meet)
+TEST_GROUP(meeting, 60, IN_A_FOLDER);
+
+TEST_LOOP(meeting, ranks_meet, 0, 2 * sizeof world_sizes / sizeof world_sizes[0])
 {
     ranks_run_ok(world_sizes[_i / 2], (enum ranks_mode)(_i % 2), meet_and_part, NULL, 20);
 }
-END_TEST
 
 static void meet_again_and_again(struct rank *self, void *arg)
 {
@@ -43,13 +44,12 @@ static void meet_again_and_again(struct rank *self, void *arg)
         meet_and_part(self, arg);
 }
 
-START_TEST(contexts_follow_one_another)
+TEST(meeting, contexts_follow_one_another)
 {
     ranks_run_ok(3, RANKS_AS_PROCESSES, meet_again_and_again, NULL, 20);
 }
-END_TEST
 
-START_TEST(two_jobs_at_once)
+TEST(meeting, two_jobs_at_once)
 {
     enum { JOBS = 6 };
     struct ranks *jobs[JOBS];
@@ -63,9 +63,8 @@ START_TEST(two_jobs_at_once)
         ranks_assert_ok(reports, 2);
     }
 }
-END_TEST
 
-START_TEST(a_folder_of_200_characters)
+TEST(meeting, a_folder_of_200_characters)
 {
     char path[400];
     int n = snprintf(path, sizeof path, "%s/", folder);
@@ -77,14 +76,13 @@ START_TEST(a_folder_of_200_characters)
     ranks_run_ok(4, RANKS_AS_PROCESSES, meet_and_part, NULL, 20);
     ck_assert_int_eq(rmdir(path), 0);
 }
-END_TEST
 
 static void on_alarm(int unused)
 {
     (void)unused;
 }
 
-RANKS_TEST(signals_do_not_disturb, 4)
+RANKS_TEST(meeting, signals_do_not_disturb, 4)
 {
     const struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
 
@@ -130,7 +128,10 @@ static const struct wrong wrongs[] = {
      {"rank 0", "same device, GPU-00070707-0707-0707-0707-070707070707"}},
 };
 
-RANKS_TEST(all_ranks_read_who_is_wrong, 4, .arg = (void *)&wrongs[_i])
+TEST_GROUP(refusing, 60, IN_A_FOLDER);
+
+RANKS_TEST(refusing, all_ranks_read_who_is_wrong, 4, .arg = (void *)&wrongs[_i],
+           .loop = {0, sizeof wrongs / sizeof wrongs[0]})
 {
     const struct wrong *w = arg;
     struct meeting m = {.x = NULL};
@@ -153,7 +154,7 @@ out:
     part(&m);
 }
 
-RANKS_TEST(a_wrong_token_is_refused, 3)
+RANKS_TEST(refusing, a_wrong_token_is_refused, 3)
 {
     struct meeting m = {.config = {.timeout_ms = 1000}};
 
@@ -170,7 +171,8 @@ out:
     part(&m);
 }
 
-RANKS_TEST(other_versions_and_hosts_are_refused, 3, .arg = _i ? folder : NULL)
+RANKS_TEST(refusing, other_versions_and_hosts_are_refused, 3, .arg = _i ? folder : NULL,
+           .loop = {0, 2})
 {
     const bool version = arg != NULL;
     struct meeting m = {.x = NULL};
@@ -218,7 +220,7 @@ static bool answer_as_another_version(struct rank *self)
     return true;
 }
 
-RANKS_TEST(a_rank_0_of_another_version_is_named, 2)
+RANKS_TEST(refusing, a_rank_0_of_another_version_is_named, 2)
 {
     struct meeting m = {.x = NULL};
 
@@ -233,7 +235,7 @@ out:
 
 /* ---- Ranks that do not come ---- */
 
-RANKS_TEST(missing_ranks_are_named, 4, .arg = &(int){_i ? 6 : 5})
+RANKS_TEST(refusing, missing_ranks_are_named, 4, .arg = &(int){_i ? 6 : 5}, .loop = {0, 2})
 {
     struct meeting m = {.config = {.timeout_ms = 600 + 300 * self->rank}};
     int present = *(int *)arg;
@@ -247,7 +249,7 @@ out:
     part(&m);
 }
 
-RANKS_TEST(after_a_failed_attempt_the_next_one_works, 3)
+RANKS_TEST(refusing, after_a_failed_attempt_the_next_one_works, 3)
 {
     struct meeting m = {.config = {.timeout_ms = 300}};
 
@@ -260,9 +262,11 @@ RANKS_TEST(after_a_failed_attempt_the_next_one_works, 3)
 out:;
 }
 
+TEST_GROUP(late_or_silent, 60, IN_A_FOLDER);
+
 /* ---- Ranks that come late, or say nothing ---- */
 
-RANKS_TEST(a_rank_that_comes_after_a_refusal_reads_it, 3)
+RANKS_TEST(late_or_silent, a_rank_that_comes_after_a_refusal_reads_it, 3)
 {
     struct meeting m = {.x = NULL};
     struct symm_message heard;
@@ -286,7 +290,7 @@ out:
 enum { SILENT = 30 };
 
 /* More connections than the hub has places, all of them before rank 1 comes. */
-RANKS_TEST(silent_connections_make_room_and_are_told, 2)
+RANKS_TEST(late_or_silent, silent_connections_make_room_and_are_told, 2)
 {
     const symm_config config = rank_config(self);
     struct meeting m = {.x = NULL};
@@ -316,7 +320,8 @@ out:
 }
 
 /* Another version, from a process that has the token or has not. */
-RANKS_TEST(another_version_without_the_token_ends_nothing, 3, .arg = _i ? folder : NULL)
+RANKS_TEST(late_or_silent, another_version_without_the_token_ends_nothing, 3,
+           .arg = _i ? folder : NULL, .loop = {0, 2})
 {
     const bool knows_token = arg != NULL;
     struct meeting m = {.x = NULL};
@@ -358,7 +363,7 @@ out:
     part(&m);
 }
 
-START_TEST(a_rank_that_dies_while_joining_is_named_at_once)
+TEST_LOOP(refusing, a_rank_that_dies_while_joining_is_named_at_once, 0, 3)
 {
     int dies = _i;
     struct rank_report reports[RANKS_MAX];
@@ -380,33 +385,4 @@ START_TEST(a_rank_that_dies_while_joining_is_named_at_once)
     }
     if (dies == 0) /* it has left its socket: the next job takes that away */
         ranks_run_ok(2, RANKS_AS_PROCESSES, meet_and_part, NULL, 20);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("rendezvous");
-    TCase *tc = test_case(suite, "meeting", 60);
-
-    in_a_folder(tc);
-    tcase_add_loop_test(tc, ranks_meet, 0, 2 * sizeof world_sizes / sizeof world_sizes[0]);
-    tcase_add_test(tc, contexts_follow_one_another);
-    tcase_add_test(tc, two_jobs_at_once);
-    tcase_add_test(tc, a_folder_of_200_characters);
-    tcase_add_test(tc, signals_do_not_disturb);
-    tc = test_case(suite, "refusing", 60);
-    in_a_folder(tc);
-    tcase_add_loop_test(tc, all_ranks_read_who_is_wrong, 0, sizeof wrongs / sizeof wrongs[0]);
-    tcase_add_test(tc, a_wrong_token_is_refused);
-    tcase_add_loop_test(tc, other_versions_and_hosts_are_refused, 0, 2);
-    tcase_add_test(tc, a_rank_0_of_another_version_is_named);
-    tcase_add_loop_test(tc, missing_ranks_are_named, 0, 2);
-    tcase_add_test(tc, after_a_failed_attempt_the_next_one_works);
-    tcase_add_loop_test(tc, a_rank_that_dies_while_joining_is_named_at_once, 0, 3);
-    tc = test_case(suite, "late or silent", 60);
-    in_a_folder(tc);
-    tcase_add_test(tc, a_rank_that_comes_after_a_refusal_reads_it);
-    tcase_add_test(tc, silent_connections_make_room_and_are_told);
-    tcase_add_loop_test(tc, another_version_without_the_token_ends_nothing, 0, 2);
-    return test_main(suite);
 }

@@ -297,13 +297,14 @@ static bool die(const struct death *d)
     return true;
 }
 
-START_TEST(a_rank_killed_in_a_collective_is_survived)
+TEST_GROUP(deaths, 150);
+
+TEST_LOOP(deaths, a_rank_killed_in_a_collective_is_survived, 0, NOPS)
 {
     setenv("SYMM_CHECK", "0", 1); /* so that stream-ordered calls meet in kernels only */
     for (int victim = 0; victim < 3; victim += 2)
         ck_assert(die(&(struct death){.victim = victim, .op = (enum op)_i}));
 }
-END_TEST
 
 static const char *const calls[] = {
     "cuMemAddressReserve",
@@ -324,7 +325,7 @@ static const char *const calls[] = {
 
 enum { NCALLS = sizeof calls / sizeof calls[0] };
 
-START_TEST(a_rank_killed_in_a_driver_call_is_survived)
+TEST_LOOP(deaths, a_rank_killed_in_a_driver_call_is_survived, 0, NCALLS)
 {
     char fault[96];
     for (int victim = 0; victim < 4; victim += 3) {
@@ -333,9 +334,8 @@ START_TEST(a_rank_killed_in_a_driver_call_is_survived)
                       "%s: still alive", fault);
     }
 }
-END_TEST
 
-START_TEST(a_rank_killed_at_each_message_is_survived)
+TEST(deaths, a_rank_killed_at_each_message_is_survived)
 {
     int ndeaths = 0;
     /* The first one says who it is: before that nobody can know who is gone. */
@@ -346,14 +346,12 @@ START_TEST(a_rank_killed_at_each_message_is_survived)
     printf("# killed at %d different messages\n", ndeaths);
     ck_assert_int_ge(ndeaths, 20);
 }
-END_TEST
 
-START_TEST(a_rank_killed_at_any_time_is_survived)
+TEST(deaths, a_rank_killed_at_any_time_is_survived)
 {
     for (int round = 0; round < 8; round++)
         ck_assert(die(&(struct death){.victim = round % NRANKS, .outside = true}));
 }
-END_TEST
 
 /* ---------------------------------------------------------------------------------------------
  * giving up */
@@ -365,8 +363,10 @@ static void *abort_soon(void *group)
     return NULL;
 }
 
-WORLD_TEST(an_abort_from_another_thread_ends_every_wait, 3,
-           _i / 2 ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, .arg = &(int){_i % 2})
+TEST_GROUP(giving_up, 60);
+
+WORLD_TEST(giving_up, an_abort_from_another_thread_ends_every_wait, 3,
+           _i / 2 ? RANKS_AS_THREADS : RANKS_AS_PROCESSES, .arg = &(int){_i % 2}, .loop = {0, 4})
 {
     symm_signal_pad *pad = NULL;
     pthread_t thread;
@@ -398,7 +398,7 @@ out:
         pthread_join(thread, NULL);
 }
 
-WORLD_TEST(an_abort_ends_its_group_and_no_other, 3)
+WORLD_TEST(giving_up, an_abort_ends_its_group_and_no_other, 3)
 {
     static const int pair[] = {0, 1}, all[] = {0, 1, 2};
     symm_group *few = NULL, *other = NULL;
@@ -424,7 +424,7 @@ out:
     symm_group_destroy(other);
 }
 
-WORLD_TEST(a_death_ends_the_groups_of_the_dead_and_no_other, 4, .lost = 1u << 3)
+WORLD_TEST(deaths, a_death_ends_the_groups_of_the_dead_and_no_other, 4, .lost = 1u << 3)
 {
     static const int rest[] = {0, 1, 2};
     symm_group *few = NULL;
@@ -440,19 +440,4 @@ WORLD_TEST(a_death_ends_the_groups_of_the_dead_and_no_other, 4, .lost = 1u << 3)
     RANK_TRY(self, exercise_group(self, ctx, few, 4));
 out:
     symm_group_destroy(few);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("abort");
-    TCase *deaths = test_case(suite, "deaths", 150);
-    tcase_add_loop_test(deaths, a_rank_killed_in_a_collective_is_survived, 0, NOPS);
-    tcase_add_loop_test(deaths, a_rank_killed_in_a_driver_call_is_survived, 0, NCALLS);
-    tcase_add_test(deaths, a_rank_killed_at_each_message_is_survived);
-    tcase_add_test(deaths, a_rank_killed_at_any_time_is_survived);
-    tcase_add_test(deaths, a_death_ends_the_groups_of_the_dead_and_no_other);
-    TCase *aborts = test_case(suite, "giving up", 60);
-    tcase_add_loop_test(aborts, an_abort_from_another_thread_ends_every_wait, 0, 4);
-    tcase_add_test(aborts, an_abort_ends_its_group_and_no_other);
-    return test_main(suite);
 }

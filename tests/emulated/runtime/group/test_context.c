@@ -55,35 +55,37 @@ out:
     symm_context_destroy(ctx);
 }
 
+TEST_GROUP(worlds, 120);
+
 /* ------------------------------------------------------------------------------------------------
  * worlds */
 
-START_TEST(worlds_of_every_size_work_as_processes)
+TEST_LOOP(worlds, worlds_of_every_size_work_as_processes, 1, 9)
 {
     ranks_run_ok(_i, RANKS_AS_PROCESSES, exercise_world, NULL, 60);
 }
-END_TEST
 
-START_TEST(worlds_work_as_threads)
+TEST_LOOP(worlds, worlds_work_as_threads, 0, 4)
 {
     static const int sizes[] = {1, 2, 3, 8};
     ranks_run_ok(sizes[_i], RANKS_AS_THREADS, exercise_world, NULL, 60);
 }
-END_TEST
 
-RANKS_TEST(without_any_launcher_it_is_a_world_of_one, 1)
+TEST_GROUP(ways_to_join, 60);
+
+RANKS_TEST(ways_to_join, without_any_launcher_it_is_a_world_of_one, 1)
 {
     forget_launchers();
     join_and_sum(self, NULL);
 }
 
-RANKS_TEST(a_context_is_created_again, 3, _i)
+RANKS_TEST(worlds, a_context_is_created_again, 3, _i, .loop = {0, 2})
 {
     for (uint64_t round = 0; round < 3 && !self->report->failed[0]; round++)
         exercise_world(self, &round);
 }
 
-RANKS_TEST(a_process_holds_two_contexts_at_once, 3)
+RANKS_TEST(worlds, a_process_holds_two_contexts_at_once, 3)
 {
     symm_context *one = NULL, *two = NULL;
     symm_config config = rank_config(self);
@@ -107,7 +109,7 @@ out:
 /* ------------------------------------------------------------------------------------------- ways
  * to join */
 
-RANKS_TEST(an_explicit_configuration_joins, 4)
+RANKS_TEST(ways_to_join, an_explicit_configuration_joins, 4)
 {
     const symm_config config = rank_config(self);
     set_number("SYMM_RANK", 77); /* a configuration with nranks asks no variable */
@@ -170,15 +172,14 @@ static void join_by_all_gather(struct rank *self, void *arg)
     join_and_sum(self, &config);
 }
 
-START_TEST(a_users_all_gather_joins)
+TEST_LOOP(ways_to_join, a_users_all_gather_joins, 0, 2)
 {
     struct board *board = make_board(4);
     ranks_run_ok(4, (enum ranks_mode)_i, join_by_all_gather, board, 20);
     munmap(board, sizeof *board);
 }
-END_TEST
 
-START_TEST(an_all_gather_that_fails_is_named)
+TEST(ways_to_join, an_all_gather_that_fails_is_named)
 {
     struct rank_report reports[2];
     struct board *board = make_board(2);
@@ -187,9 +188,8 @@ START_TEST(an_all_gather_that_fails_is_named)
     ranks_assert_clean(reports, 2);
     munmap(board, sizeof *board);
 }
-END_TEST
 
-RANKS_TEST(torchruns_variables_join, 3)
+RANKS_TEST(ways_to_join, torchruns_variables_join, 3)
 {
     forget_launchers();
     set_number("RANK", self->rank);
@@ -203,7 +203,7 @@ RANKS_TEST(torchruns_variables_join, 3)
     join_and_sum(self, NULL);
 }
 
-RANKS_TEST(open_mpis_variables_join, 3)
+RANKS_TEST(ways_to_join, open_mpis_variables_join, 3)
 {
     forget_launchers();
     set_number("OMPI_COMM_WORLD_RANK", self->rank);
@@ -215,7 +215,7 @@ RANKS_TEST(open_mpis_variables_join, 3)
     join_and_sum(self, NULL);
 }
 
-RANKS_TEST(slurms_variables_join, 3)
+RANKS_TEST(ways_to_join, slurms_variables_join, 3)
 {
     char tasks[16];
     forget_launchers();
@@ -267,7 +267,7 @@ static int run_program(const char *const *argv)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-START_TEST(a_real_mpirun_starts_a_world)
+TEST(ways_to_join, a_real_mpirun_starts_a_world)
 {
     if (system("command -v mpirun >/dev/null 2>&1") != 0)
         TEST_SKIP("there is no mpirun");
@@ -276,9 +276,8 @@ START_TEST(a_real_mpirun_starts_a_world)
     setenv("OMPI_MCA_btl", "self,vader", 1);
     ck_assert_int_eq(run_program(argv), 0);
 }
-END_TEST
 
-START_TEST(symm_run_starts_a_world)
+TEST(ways_to_join, symm_run_starts_a_world)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/symm-run", test_bin());
@@ -287,12 +286,14 @@ START_TEST(symm_run_starts_a_world)
     const char *const argv[] = {path, "-n", "3", "--emulated", own_path, "--rank", NULL};
     ck_assert_int_eq(run_program(argv), 0);
 }
-END_TEST
+
+TEST_GROUP(side_by_side, 120);
 
 /* -------------------------------------------------------------------------------------------- side
  * by side */
 
-RANKS_TEST(a_rank_that_does_not_come_is_named, 3, .arg = &(int){_i ? 0 : 2})
+RANKS_TEST(side_by_side, a_rank_that_does_not_come_is_named, 3, .arg = &(int){_i ? 0 : 2},
+           .loop = {0, 2})
 {
     symm_context *ctx = NULL;
     const int64_t start = now_ms();
@@ -309,17 +310,18 @@ out:
     symm_context_destroy(ctx);
 }
 
+TEST_GROUP(disagreement, 60);
+
 /* ---------------------------------------------------------------------------------------------
  * disagreement */
 
-START_TEST(another_version_of_the_header_is_refused)
+TEST(disagreement, another_version_of_the_header_is_refused)
 {
     symm_context *ctx = NULL;
     ck_assert_int_eq(symm_context_create_v(NULL, 990000, &ctx), SYMM_ERROR_VERSION);
     ck_assert_ptr_null(ctx);
     ck_assert_msg(strstr(symm_error_text(), "99"), "%s", symm_error_text());
 }
-END_TEST
 
 struct disagreement {
     int odd_rank;
@@ -352,22 +354,20 @@ static void disagree(struct disagreement d)
     ranks_assert_clean(reports, 3);
 }
 
-START_TEST(a_wrong_device_on_one_rank_fails_all_and_is_named)
+TEST(disagreement, a_wrong_device_on_one_rank_fails_all_and_is_named)
 {
     disagree((struct disagreement){1, "nonsense", NULL, NULL, SYMM_ERROR_ARGUMENT, "nonsense"});
     disagree((struct disagreement){0, "99", NULL, NULL, SYMM_ERROR_ARGUMENT, "99"});
     disagree((struct disagreement){2, "GPU-00000000-0000-0000-0000-000000000000", NULL, NULL,
                                    SYMM_ERROR_ARGUMENT, "GPU-00000000"});
 }
-END_TEST
 
-START_TEST(two_ranks_on_one_device_are_refused)
+TEST(disagreement, two_ranks_on_one_device_are_refused)
 {
     disagree((struct disagreement){-1, "3", NULL, NULL, SYMM_ERROR_MISMATCH, "device"});
 }
-END_TEST
 
-START_TEST(settings_that_differ_between_ranks_are_refused)
+TEST(disagreement, settings_that_differ_between_ranks_are_refused)
 {
     disagree((struct disagreement){1, NULL, "SYMM_STAGING_BYTES", "1M", SYMM_ERROR_MISMATCH,
                                    "SYMM_STAGING_BYTES"});
@@ -377,7 +377,6 @@ START_TEST(settings_that_differ_between_ranks_are_refused)
                                    "SYMM_MATMUL_ENGINE_BYTES"});
     disagree((struct disagreement){0, NULL, "SYMM_CHECK", "0", SYMM_ERROR_MISMATCH, "SYMM_CHECK"});
 }
-END_TEST
 
 int main(int argc, char **argv)
 {
@@ -386,28 +385,5 @@ int main(int argc, char **argv)
         return be_launched();
     if (readlink("/proc/self/exe", path, sizeof path - 1) > 0)
         own_path = path;
-    Suite *suite = suite_create("context");
-    TCase *worlds = test_case(suite, "worlds", 120);
-    tcase_add_loop_test(worlds, worlds_of_every_size_work_as_processes, 1, 9);
-    tcase_add_loop_test(worlds, worlds_work_as_threads, 0, 4);
-    tcase_add_loop_test(worlds, a_context_is_created_again, 0, 2);
-    tcase_add_test(worlds, a_process_holds_two_contexts_at_once);
-    TCase *ways = test_case(suite, "ways to join", 60);
-    tcase_add_test(ways, without_any_launcher_it_is_a_world_of_one);
-    tcase_add_test(ways, an_explicit_configuration_joins);
-    tcase_add_loop_test(ways, a_users_all_gather_joins, 0, 2);
-    tcase_add_test(ways, an_all_gather_that_fails_is_named);
-    tcase_add_test(ways, torchruns_variables_join);
-    tcase_add_test(ways, open_mpis_variables_join);
-    tcase_add_test(ways, slurms_variables_join);
-    tcase_add_test(ways, a_real_mpirun_starts_a_world);
-    tcase_add_test(ways, symm_run_starts_a_world);
-    TCase *side = test_case(suite, "side by side", 120);
-    tcase_add_loop_test(side, a_rank_that_does_not_come_is_named, 0, 2);
-    TCase *disagreement = test_case(suite, "disagreement", 60);
-    tcase_add_test(disagreement, another_version_of_the_header_is_refused);
-    tcase_add_test(disagreement, a_wrong_device_on_one_rank_fails_all_and_is_named);
-    tcase_add_test(disagreement, two_ranks_on_one_device_are_refused);
-    tcase_add_test(disagreement, settings_that_differ_between_ranks_are_refused);
-    return test_main(suite);
+    return test_main();
 }

@@ -280,8 +280,10 @@ static int64_t step_after(const char *call, int64_t step, int *nloads)
     return step == STRIDE ? 1 - STRIDE : 1;
 }
 
+TEST_GROUP(driver, 280, .uncounted = true); /* what failed to be given back stays */
+
 /* On the first rank, whose part is the largest; on the others, which are alike, each a third. */
-START_TEST(every_driver_call_fails_once)
+TEST_LOOP(driver, every_driver_call_fails_once, 0, NRANKS)
 {
     struct rank_report reports[NRANKS];
     const int rank = _i;
@@ -328,11 +330,12 @@ START_TEST(every_driver_call_fails_once)
         rank, npoints, ngiving, nfailed);
     ck_assert_int_ge(npoints, rank == 0 ? 200 : 80);
 }
-END_TEST
+
+TEST_GROUP(operating_system, 280);
 
 /* ----------------------------------------------------------------------- operating system calls */
 
-START_TEST(every_socket_memfd_and_mapping_fails_once)
+TEST_LOOP(operating_system, every_socket_memfd_and_mapping_fails_once, 0, NRANKS)
 {
     struct rank_report reports[NRANKS];
     const int rank = _i;
@@ -366,21 +369,12 @@ START_TEST(every_socket_memfd_and_mapping_fails_once)
            npoints);
     ck_assert_int_ge(npoints, rank == 0 ? 300 : 100);
 }
-END_TEST
 
-int main(void)
+/* Small, since thousands of worlds are made: every byte of new memory is filled with garbage. */
+void test_setup(void)
 {
-    Suite *suite = suite_create("faults");
-    /*
-     * Small, since thousands of worlds are made: every byte of new memory is filled with garbage.
-     */
     setenv("SYMM_SEGMENT_BYTES", "256K", 0);
     setenv("SYMM_STAGING_BYTES", "64K", 0);
     setenv("SYMM_EMULATED_MEMORY", "64M", 0);
     setenv("SYMM_CHECK", "0", 0);
-    TCase *driver = test_case_uncounted(suite, "driver", 280); /* what failed to be given back */
-    tcase_add_loop_test(driver, every_driver_call_fails_once, 0, NRANKS);
-    TCase *system = test_case(suite, "operating system", 280);
-    tcase_add_loop_test(system, every_socket_memfd_and_mapping_fails_once, 0, NRANKS);
-    return test_main(suite);
 }

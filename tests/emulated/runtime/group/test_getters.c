@@ -9,7 +9,9 @@ typedef int (*get_device_fn)(int *);
 typedef int (*device_text_fn)(char *, int, int);
 typedef int (*current_fn)(void **);
 
-RANKS_TEST(a_device_is_chosen_by_ordinal_or_bus_id, 2)
+TEST_GROUP(getters, 60);
+
+RANKS_TEST(getters, a_device_is_chosen_by_ordinal_or_bus_id, 2)
 {
     symm_context *ctx = NULL;
     symm_config config = rank_config(self);
@@ -36,7 +38,7 @@ out:
     symm_context_destroy(ctx);
 }
 
-WORLD_TEST(calls_leave_the_callers_current_context_alone, 2)
+WORLD_TEST(getters, calls_leave_the_callers_current_context_alone, 2)
 {
     current_fn get;
     int (*set)(void *);
@@ -54,7 +56,7 @@ WORLD_TEST(calls_leave_the_callers_current_context_alone, 2)
 out:;
 }
 
-START_TEST(settings_are_listed_with_their_values)
+TEST(getters, settings_are_listed_with_their_values)
 {
     symm_setting s;
     int found = 0, n = 0;
@@ -71,7 +73,6 @@ START_TEST(settings_are_listed_with_their_values)
     ck_assert_int_gt(n, 20);
     ck_assert_int_eq(symm_setting_at(-1, &s), 0);
 }
-END_TEST
 
 static void keep_warning(void *user, int level, const char *line)
 {
@@ -79,7 +80,7 @@ static void keep_warning(void *user, int level, const char *line)
         snprintf(user, 200, "%s", line);
 }
 
-START_TEST(an_unknown_variable_is_a_warning)
+TEST(getters, an_unknown_variable_is_a_warning)
 {
     char warning[200] = "";
     const symm_config config = {.log = keep_warning, .user = warning};
@@ -93,25 +94,11 @@ START_TEST(an_unknown_variable_is_a_warning)
     ck_assert_ptr_null(symm_setting_unknown(1));
     ck_assert_ptr_null(symm_setting_unknown(-1));
 }
-END_TEST
 
-START_TEST(statuses_have_names)
+TEST(getters, statuses_have_names)
 {
     ck_assert_str_eq(symm_status_name(SYMM_OK), "SYMM_OK");
     ck_assert_str_eq(symm_status_name(SYMM_ERROR_VERSION), "SYMM_ERROR_VERSION");
     ck_assert_ptr_nonnull(symm_status_name((symm_status)-4711));
     ck_assert_ptr_nonnull(symm_error_text());
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("getters");
-    TCase *getters = test_case(suite, "getters", 60);
-    tcase_add_test(getters, a_device_is_chosen_by_ordinal_or_bus_id);
-    tcase_add_test(getters, calls_leave_the_callers_current_context_alone);
-    tcase_add_test(getters, settings_are_listed_with_their_values);
-    tcase_add_test(getters, an_unknown_variable_is_a_warning);
-    tcase_add_test(getters, statuses_have_names);
-    return test_main(suite);
 }

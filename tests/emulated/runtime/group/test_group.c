@@ -31,10 +31,12 @@ static int place_of(const int ranks[], int n, int rank)
     return -1;
 }
 
+TEST_GROUP(which_ranks, 90);
+
 /* ------------------------------------------------------------------------------------------------
  * which ranks */
 
-WORLD_TEST(any_subset_of_the_ranks_makes_a_group, 4, _i)
+WORLD_TEST(which_ranks, any_subset_of_the_ranks_makes_a_group, 4, _i, .loop = {0, 2})
 {
     symm_group *g = NULL;
     int ranks[RANKS_MAX];
@@ -53,7 +55,7 @@ out:
     symm_group_destroy(g);
 }
 
-WORLD_TEST(groups_overlap, 4)
+WORLD_TEST(which_ranks, groups_overlap, 4)
 {
     static const int low[] = {0, 1, 2}, high[] = {1, 2, 3}, ends[] = {3, 0};
     symm_group *a = NULL, *b = NULL, *c = NULL;
@@ -79,7 +81,7 @@ out:
     symm_group_destroy(b);
 }
 
-WORLD_TEST(a_group_numbers_its_ranks_in_the_order_given, 4)
+WORLD_TEST(which_ranks, a_group_numbers_its_ranks_in_the_order_given, 4)
 {
     static const int order[] = {3, 2, 1, 0};
     symm_group *g = NULL;
@@ -103,7 +105,8 @@ out:
 }
 
 /* What a member does wrong, and what the other one is told. */
-WORLD_TEST(a_mistake_does_not_keep_the_members_apart, 2, _i, .env = {{"SYMM_TIMEOUT_MS", "2000"}})
+WORLD_TEST(which_ranks, a_mistake_does_not_keep_the_members_apart, 2, _i,
+           .env = {{"SYMM_TIMEOUT_MS", "2000"}}, .loop = {0, 2})
 {
     static const int both[] = {0, 1}, turned[] = {1, 0}, twice[] = {1, 1};
     symm_group *g = NULL;
@@ -141,7 +144,7 @@ out:
     symm_group_destroy(g);
 }
 
-WORLD_TEST(a_group_needs_its_members_only_and_no_rank_0, 4)
+WORLD_TEST(which_ranks, a_group_needs_its_members_only_and_no_rank_0, 4)
 {
     static const int others[] = {1, 2, 3};
     symm_group *g = NULL;
@@ -162,7 +165,7 @@ out:
     symm_group_destroy(g);
 }
 
-WORLD_TEST(a_group_of_a_group_counts_in_its_parent, 4)
+WORLD_TEST(which_ranks, a_group_of_a_group_counts_in_its_parent, 4)
 {
     static const int outer[] = {3, 1, 0}, inner[] = {2, 1}; /* world ranks 0 and 1 */
     symm_group *a = NULL, *b = NULL;
@@ -180,10 +183,12 @@ out:
     symm_group_destroy(a);
 }
 
+TEST_GROUP(repeated, 90);
+
 /* -----------------------------------------------------------------------------------------
  * repeated, and memory */
 
-WORLD_TEST(groups_use_each_others_memory_where_all_their_ranks_have_it, 3)
+WORLD_TEST(repeated, groups_use_each_others_memory_where_all_their_ranks_have_it, 3)
 {
     static const int all[] = {0, 1, 2}, pair[] = {0, 1};
     symm_group *a = NULL, *b = NULL, *few = NULL;
@@ -213,7 +218,7 @@ out:
     symm_group_destroy(b);
 }
 
-WORLD_TEST(many_groups_live_at_once_and_die_with_the_context, 3)
+WORLD_TEST(repeated, many_groups_live_at_once_and_die_with_the_context, 3)
 {
     enum { MANY = 40 };
     static const int all[] = {0, 1, 2};
@@ -253,7 +258,10 @@ WORLD_RANK(replay_two_groups)
     group_pair_replay(self, ctx, arg);
 }
 
-START_TEST(two_groups_on_two_streams_replay_their_graphs_a_thousand_times)
+TEST_GROUP(one_order, 180);
+
+TEST_LOOP(one_order, two_groups_on_two_streams_replay_their_graphs_a_thousand_times, 0,
+          NGROUP_PAIRS)
 {
     struct rank_report reports[3];
     struct group_pair pair = group_pairs[_i];
@@ -266,9 +274,8 @@ START_TEST(two_groups_on_two_streams_replay_their_graphs_a_thousand_times)
     ranks_assert_ok(reports, 3);
     ck_assert_int_eq(reports[0].value[0], 2 * pair.replays / 50);
 }
-END_TEST
 
-WORLD_TEST(a_group_goes_on_while_another_one_waits, 2)
+WORLD_TEST(one_order, a_group_goes_on_while_another_one_waits, 2)
 {
     static const int all[] = {0, 1};
     symm_group *a = NULL, *b = NULL;
@@ -287,7 +294,7 @@ out:
     symm_group_destroy(b);
 }
 
-RANKS_TEST(a_call_on_another_stream_waits_for_the_call_before, 2)
+RANKS_TEST(one_order, a_call_on_another_stream_waits_for_the_call_before, 2)
 {
     enum { COUNT = 2000 };
     static const int all[] = {0, 1};
@@ -330,25 +337,4 @@ out:
     symm_group_destroy(aside);
     symm_context_destroy(ctx);
     free(host);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("group");
-    TCase *ranks = test_case(suite, "which ranks", 90);
-    tcase_add_loop_test(ranks, any_subset_of_the_ranks_makes_a_group, 0, 2);
-    tcase_add_test(ranks, groups_overlap);
-    tcase_add_test(ranks, a_group_numbers_its_ranks_in_the_order_given);
-    tcase_add_loop_test(ranks, a_mistake_does_not_keep_the_members_apart, 0, 2);
-    tcase_add_test(ranks, a_group_needs_its_members_only_and_no_rank_0);
-    tcase_add_test(ranks, a_group_of_a_group_counts_in_its_parent);
-    TCase *memory = test_case(suite, "repeated", 90);
-    tcase_add_test(memory, groups_use_each_others_memory_where_all_their_ranks_have_it);
-    tcase_add_test(memory, many_groups_live_at_once_and_die_with_the_context);
-    TCase *order = test_case(suite, "one order", 180);
-    tcase_add_loop_test(order, two_groups_on_two_streams_replay_their_graphs_a_thousand_times, 0,
-                        NGROUP_PAIRS);
-    tcase_add_test(order, a_group_goes_on_while_another_one_waits);
-    tcase_add_test(order, a_call_on_another_stream_waits_for_the_call_before);
-    return test_main(suite);
 }

@@ -56,7 +56,9 @@ WORLD_RANK(time_creation)
 out:;
 }
 
-START_TEST(creating_a_group_again_takes_less_than_a_millisecond)
+TEST_GROUP(time, 120);
+
+TEST(time, creating_a_group_again_takes_less_than_a_millisecond)
 {
     struct rank_report reports[4];
     setenv("SYMM_SEGMENT_BYTES", "16M", 1);
@@ -65,13 +67,4 @@ START_TEST(creating_a_group_again_takes_less_than_a_millisecond)
     printf("# creating a group of 4 emulated ranks again: median %lld us\n",
            (long long)reports[0].value[0]);
     ck_assert(INSTRUMENTED || reports[0].value[0] < 1000);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("group time");
-    tcase_add_test(test_case(suite, "time", 120),
-                   creating_a_group_again_takes_less_than_a_millisecond);
-    return test_main(suite);
 }

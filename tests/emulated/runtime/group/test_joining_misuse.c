@@ -96,14 +96,15 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(a_rank_that_may_not_join_is_told_why)
+TEST_GROUP(joining, 120);
+
+TEST_LOOP(joining, a_rank_that_may_not_join_is_told_why, 0, BAD_JOINS)
 {
     ranks_run_ok(bad_joins[_i].n, RANKS_AS_PROCESSES, join_badly, (void *)(uintptr_t)&bad_joins[_i],
                  30);
 }
-END_TEST
 
-START_TEST(without_a_driver_the_error_names_the_emulated_one)
+TEST(joining, without_a_driver_the_error_names_the_emulated_one)
 {
     static const struct bad_join no_driver = {1, ALL, .config = {.driver = "cuda"},
                                               .want = SYMM_ERROR_DRIVER,
@@ -113,9 +114,8 @@ START_TEST(without_a_driver_the_error_names_the_emulated_one)
         TEST_SKIP("this machine has a driver");
     ranks_run_ok(1, RANKS_AS_PROCESSES, join_badly, (void *)(uintptr_t)&no_driver, 30);
 }
-END_TEST
 
-RANKS_TEST(one_process_has_one_driver, 1)
+RANKS_TEST(joining, one_process_has_one_driver, 1)
 {
     symm_context *ctx = NULL, *other = NULL;
     symm_config config = {.nranks = 1, .session = "other", .driver = "cuda"};
@@ -141,7 +141,7 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(a_limit_of_32_descriptors_works_or_fails_alike_on_all_ranks)
+TEST(joining, a_limit_of_32_descriptors_works_or_fails_alike_on_all_ranks)
 {
     struct rank_report reports[8];
     for (int who = -1; who < 8; who += 3) {
@@ -156,7 +156,6 @@ START_TEST(a_limit_of_32_descriptors_works_or_fails_alike_on_all_ranks)
         }
     }
 }
-END_TEST
 
 /* Connects to every socket in the folder and says nonsense, with a descriptor in it. */
 static int send_garbage(const char *folder)
@@ -211,24 +210,11 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(garbage_on_the_socket_disturbs_nobody)
+TEST(joining, garbage_on_the_socket_disturbs_nobody)
 {
     char folder[64];
     snprintf(folder, sizeof folder, "/tmp/symm-garbage-%d", (int)getpid());
     ck_assert_int_eq(mkdir(folder, 0700), 0);
     ranks_run_ok(2, RANKS_AS_PROCESSES, join_beside_garbage, folder, 30);
     ck_assert_int_eq(rmdir(folder), 0); /* it stays, being named, and nothing is left in it */
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("joining misuse");
-    TCase *joining = test_case(suite, "joining", 120);
-    tcase_add_loop_test(joining, a_rank_that_may_not_join_is_told_why, 0, BAD_JOINS);
-    tcase_add_test(joining, without_a_driver_the_error_names_the_emulated_one);
-    tcase_add_test(joining, one_process_has_one_driver);
-    tcase_add_test(joining, a_limit_of_32_descriptors_works_or_fails_alike_on_all_ranks);
-    tcase_add_test(joining, garbage_on_the_socket_disturbs_nobody);
-    return test_main(suite);
 }

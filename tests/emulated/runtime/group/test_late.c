@@ -146,41 +146,37 @@ static void expect_blame(struct mistake how)
     }
 }
 
-START_TEST(a_rank_that_skips_a_call_is_named)
+TEST_GROUP(mistakes, 60);
+
+TEST(mistakes, a_rank_that_skips_a_call_is_named)
 {
     expect_blame((struct mistake){.kind = SKIPS_A_CALL});
 }
-END_TEST
 
-START_TEST(a_rank_that_skips_a_call_is_named_by_those_in_destroy)
+TEST(mistakes, a_rank_that_skips_a_call_is_named_by_those_in_destroy)
 {
     expect_blame((struct mistake){.kind = SKIPS_A_CALL, .no_synchronize = true});
 }
-END_TEST
 
-START_TEST(a_rank_that_skips_a_call_is_named_by_devices)
+TEST(mistakes, a_rank_that_skips_a_call_is_named_by_devices)
 {
     expect_blame((struct mistake){.kind = SKIPS_A_CALL, .late_ms = 700});
 }
-END_TEST
 
-START_TEST(a_rank_that_skips_a_call_of_a_group_is_named)
+TEST(mistakes, a_rank_that_skips_a_call_of_a_group_is_named)
 {
     expect_blame((struct mistake){.kind = SKIPS_A_CALL, .in_a_group = true});
 }
-END_TEST
 
-START_TEST(a_rank_with_fewer_blocks_is_named)
+TEST(mistakes, a_rank_with_fewer_blocks_is_named)
 {
     expect_blame((struct mistake){.kind = LAUNCHES_FEWER_BLOCKS});
 }
-END_TEST
 
-START_TEST(a_rank_that_replays_once_less_is_named)
+TEST(mistakes, a_rank_that_replays_once_less_is_named)
 {
     expect_blame((struct mistake){.kind = REPLAYS_ONCE_LESS});
 }
-END_TEST
 
 /* ---- Slow allocations ---- */
 
@@ -210,7 +206,9 @@ out:
     slow_ms = 0;
 }
 
-START_TEST(a_rank_that_still_allocates_has_come)
+TEST_GROUP(slow, 60);
+
+TEST(slow, a_rank_that_still_allocates_has_come)
 {
     struct slow slow = {{0, 1900}, SYMM_ERROR_TIMEOUT};
     struct rank_report reports[2];
@@ -224,43 +222,24 @@ START_TEST(a_rank_that_still_allocates_has_come)
         assert_says(&reports[r], "did not come", false);
     }
 }
-END_TEST
 
-START_TEST(a_wait_begins_when_a_rank_has_its_memory)
+TEST(slow, a_wait_begins_when_a_rank_has_its_memory)
 {
     struct slow slow = {{1650, 1800}, SYMM_OK};
 
     setenv("SYMM_TIMEOUT_MS", "1500", 1);
     ranks_run_ok(2, RANKS_AS_PROCESSES, allocate_slowly, &slow, 30);
 }
-END_TEST
+
+TEST_GROUP(exits, 60);
 
 /* ---- Exits ---- */
 
-WORLD_TEST(a_rank_that_exits_is_not_called_dead, NRANKS, .lost = 1u << BAD)
+WORLD_TEST(exits, a_rank_that_exits_is_not_called_dead, NRANKS, .lost = 1u << BAD)
 {
     if (self->rank == BAD)
         exit(0);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 2 (pid ", symm_exchange(world, NULL, 0, NULL));
     RANK_TEXT(self, ") exited without destroying its context");
 out:;
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("late");
-    TCase *tc = test_case(suite, "mistakes", 60);
-
-    tcase_add_test(tc, a_rank_that_skips_a_call_is_named);
-    tcase_add_test(tc, a_rank_that_skips_a_call_is_named_by_those_in_destroy);
-    tcase_add_test(tc, a_rank_that_skips_a_call_is_named_by_devices);
-    tcase_add_test(tc, a_rank_that_skips_a_call_of_a_group_is_named);
-    tcase_add_test(tc, a_rank_with_fewer_blocks_is_named);
-    tcase_add_test(tc, a_rank_that_replays_once_less_is_named);
-    tc = test_case(suite, "slow", 60);
-    tcase_add_test(tc, a_rank_that_still_allocates_has_come);
-    tcase_add_test(tc, a_wait_begins_when_a_rank_has_its_memory);
-    tc = test_case(suite, "exits", 60);
-    tcase_add_test(tc, a_rank_that_exits_is_not_called_dead);
-    return test_main(suite);
 }

@@ -33,7 +33,9 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(seventy_two_ranks_meet_and_sum_within_a_minute)
+TEST_GROUP(seventy_two, LIMIT_S + 30);
+
+TEST(seventy_two, seventy_two_ranks_meet_and_sum_within_a_minute)
 {
     static struct rank_report reports[SYMM_MAX_RANKS];
     setenv("SYMM_EMULATED_DEVICES", "72", 1);
@@ -46,13 +48,4 @@ START_TEST(seventy_two_ranks_meet_and_sum_within_a_minute)
     for (int r = 0; r < SYMM_MAX_RANKS; r++)
         ck_assert_int_eq(reports[r].value[0], 1);
     ck_assert_int_lt(took, LIMIT_S * INT64_C(1000));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("many ranks");
-    tcase_add_test(test_case(suite, "72", LIMIT_S + 30),
-                   seventy_two_ranks_meet_and_sum_within_a_minute);
-    return test_main(suite);
 }

@@ -7,7 +7,9 @@
 #include "exercise.h"
 #include "test.h"
 
-BENCH_TEST(sizes_that_differ_are_a_mismatch_that_names_both, 2)
+TEST_GROUP(disagreement, 60);
+
+BENCH_TEST(disagreement, sizes_that_differ_are_a_mismatch_that_names_both, 2)
 {
     int32_t mine[8] = {0}, all[16];
     void *p = NULL;
@@ -20,7 +22,7 @@ BENCH_TEST(sizes_that_differ_are_a_mismatch_that_names_both, 2)
 out:;
 }
 
-BENCH_TEST(different_collective_calls_are_a_mismatch_that_names_both, 2)
+BENCH_TEST(disagreement, different_collective_calls_are_a_mismatch_that_names_both, 2)
 {
     void *p = NULL;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "symm_alloc",
@@ -29,7 +31,7 @@ BENCH_TEST(different_collective_calls_are_a_mismatch_that_names_both, 2)
 out:;
 }
 
-BENCH_TEST(a_bad_argument_on_one_rank_reaches_the_others, 2)
+BENCH_TEST(disagreement, a_bad_argument_on_one_rank_reaches_the_others, 2)
 {
     void *p = NULL;
     const symm_status st = rank_note(self, symm_alloc(b->world, self->rank ? 0 : 4096, &p));
@@ -41,7 +43,7 @@ BENCH_TEST(a_bad_argument_on_one_rank_reaches_the_others, 2)
 out:;
 }
 
-BENCH_TEST(different_stream_calls_are_named_at_once_with_checking_on, 2)
+BENCH_TEST(disagreement, different_stream_calls_are_named_at_once_with_checking_on, 2)
 {
     b->ended = true;
     RANK_EXPECT_TEXT(
@@ -52,7 +54,7 @@ BENCH_TEST(different_stream_calls_are_named_at_once_with_checking_on, 2)
 out:;
 }
 
-BENCH_TEST(counts_that_differ_are_named_at_once_with_checking_on, 2)
+BENCH_TEST(disagreement, counts_that_differ_are_named_at_once_with_checking_on, 2)
 {
     b->ended = true;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "4711",
@@ -64,7 +66,7 @@ out:;
 
 #define UNCHECKED .env = {{"SYMM_CHECK", "0"}, {"SYMM_TIMEOUT_MS", "1000"}}
 
-BENCH_TEST(a_stalled_wait_names_peer_channel_expected_and_seen, 2, UNCHECKED)
+BENCH_TEST(disagreement, a_stalled_wait_names_peer_channel_expected_and_seen, 2, UNCHECKED)
 {
     b->ended = true;
     const int64_t start = now_ms();
@@ -85,7 +87,8 @@ BENCH_TEST(a_stalled_wait_names_peer_channel_expected_and_seen, 2, UNCHECKED)
 out:;
 }
 
-BENCH_TEST(without_checking_different_counts_are_an_error_that_names_both, 2, UNCHECKED)
+BENCH_TEST(disagreement, without_checking_different_counts_are_an_error_that_names_both, 2,
+           UNCHECKED)
 {
     b->ended = true;
     RANK_TRY(self, symm_all_reduce(b->world, b->x, b->x, self->rank ? 4711 : 64, SYMM_FLOAT32,
@@ -114,7 +117,7 @@ RANK_WITH(call_differently, struct bench, b, bench_open, bench_close)
 out:;
 }
 
-START_TEST(without_checking_different_calls_are_an_error_that_names_both)
+TEST(disagreement, without_checking_different_calls_are_an_error_that_names_both)
 {
     struct rank_report reports[2];
     setenv("SYMM_CHECK", "0", 1);
@@ -126,20 +129,4 @@ START_TEST(without_checking_different_calls_are_an_error_that_names_both)
     const char *text = strstr(reports[0].text, "symm_barrier") ? reports[0].text : reports[1].text;
     ck_assert_msg(strstr(text, "symm_barrier") && strstr(text, "symm_all_reduce"), "%s | %s",
                   reports[0].text, reports[1].text);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("mismatch");
-    TCase *differ = test_case(suite, "disagreement", 60);
-    tcase_add_test(differ, sizes_that_differ_are_a_mismatch_that_names_both);
-    tcase_add_test(differ, different_collective_calls_are_a_mismatch_that_names_both);
-    tcase_add_test(differ, a_bad_argument_on_one_rank_reaches_the_others);
-    tcase_add_test(differ, different_stream_calls_are_named_at_once_with_checking_on);
-    tcase_add_test(differ, counts_that_differ_are_named_at_once_with_checking_on);
-    tcase_add_test(differ, a_stalled_wait_names_peer_channel_expected_and_seen);
-    tcase_add_test(differ, without_checking_different_counts_are_an_error_that_names_both);
-    tcase_add_test(differ, without_checking_different_calls_are_an_error_that_names_both);
-    return test_main(suite);
 }

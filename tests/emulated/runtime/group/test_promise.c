@@ -116,24 +116,24 @@ static void keep_promise(struct promise p)
     }
 }
 
-START_TEST(ok_means_right_with_one_rank_dead_and_the_abort_late)
+TEST_GROUP(the_promise, 90);
+
+TEST_LOOP(the_promise, ok_means_right_with_one_rank_dead_and_the_abort_late, 0, 4)
 {
     static const symm_algo algos[] = {SYMM_ALGO_ONE_SHOT, SYMM_ALGO_TWO_SHOT, SYMM_ALGO_AUTO};
     setenv("SYMM_CHECK", "0", 1);
     for (int round = 0; round < 3; round++)
         keep_promise((struct promise){.victim = (_i + round) % NRANKS, .algo = algos[round]});
 }
-END_TEST
 
-START_TEST(ok_means_right_with_one_rank_giving_up)
+TEST_LOOP(the_promise, ok_means_right_with_one_rank_giving_up, 0, 2)
 {
     setenv("SYMM_CHECK", "0", 1);
     keep_promise((struct promise){.victim = _i, .gives_up = true, .algo = SYMM_ALGO_TWO_SHOT});
 }
-END_TEST
 
 /* The victim's wait ends with its abort; what stands behind it must not reach the other rank. */
-RANKS_TEST(no_signal_leaves_a_rank_after_its_abort, 2)
+RANKS_TEST(the_promise, no_signal_leaves_a_rank_after_its_abort, 2)
 {
     enum { NEVER, BEHIND };
     symm_context *ctx = NULL;
@@ -163,14 +163,4 @@ RANKS_TEST(no_signal_leaves_a_rank_after_its_abort, 2)
 out:
     symm_stream_destroy(s);
     symm_context_destroy(ctx);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("promise");
-    TCase *promise = test_case(suite, "the promise", 90);
-    tcase_add_loop_test(promise, ok_means_right_with_one_rank_dead_and_the_abort_late, 0, 4);
-    tcase_add_loop_test(promise, ok_means_right_with_one_rank_giving_up, 0, 2);
-    tcase_add_test(promise, no_signal_leaves_a_rank_after_its_abort);
-    return test_main(suite);
 }

@@ -9,10 +9,13 @@
 #include "test.h"
 #include "world.h"
 
+TEST_GROUP(many, 150);
+
 /* -------------------------------------------------------------------------------------------------
  * many */
 
-WORLD_TEST(ten_thousand_small_buffers_fit_one_segment, 2, .env = {{"SYMM_SEGMENT_BYTES", "64M"}})
+WORLD_TEST(many, ten_thousand_small_buffers_fit_one_segment, 2,
+           .env = {{"SYMM_SEGMENT_BYTES", "64M"}})
 {
     enum { MANY = 10000, SIZE = 4096 };
     symm_usage usage;
@@ -37,7 +40,7 @@ out:
     free(x);
 }
 
-WORLD_TEST(ten_thousand_random_rounds_leave_everything_as_it_was, 3, .timeout_s = 120)
+WORLD_TEST(many, ten_thousand_random_rounds_leave_everything_as_it_was, 3, .timeout_s = 120)
 {
     enum { ROUNDS = 10000, LIVE = 48 };
     void *live[LIVE] = {NULL};
@@ -94,7 +97,9 @@ static void *free_it(void *arg)
     return NULL;
 }
 
-WORLD_TEST(memory_is_freed_from_another_thread_during_a_collective_call, 2)
+TEST_GROUP(freeing, 60);
+
+WORLD_TEST(freeing, memory_is_freed_from_another_thread_during_a_collective_call, 2)
 {
     struct freeing f = {.status = SYMM_ERROR_STATE};
     pthread_t thread;
@@ -115,7 +120,7 @@ WORLD_TEST(memory_is_freed_from_another_thread_during_a_collective_call, 2)
 out:;
 }
 
-WORLD_TEST(bytes_are_reused_only_when_every_rank_has_freed_them, 3)
+WORLD_TEST(freeing, bytes_are_reused_only_when_every_rank_has_freed_them, 3)
 {
     enum { SIZE = 3000 };
     symm_usage usage;
@@ -138,7 +143,7 @@ WORLD_TEST(bytes_are_reused_only_when_every_rank_has_freed_them, 3)
 out:;
 }
 
-WORLD_TEST(trim_gives_freed_memory_back_to_the_device, 3)
+WORLD_TEST(freeing, trim_gives_freed_memory_back_to_the_device, 3)
 {
     symm_usage before, during, after;
     void *x = NULL;
@@ -160,7 +165,7 @@ WORLD_TEST(trim_gives_freed_memory_back_to_the_device, 3)
 out:;
 }
 
-WORLD_TEST(a_destroyed_group_frees_what_it_allocated, 2)
+WORLD_TEST(freeing, a_destroyed_group_frees_what_it_allocated, 2)
 {
     static const int all[] = {0, 1};
     symm_group *g = NULL;
@@ -187,10 +192,12 @@ out:
     symm_group_destroy(g);
 }
 
+TEST_GROUP(what_one_gets, 60);
+
 /* -------------------------------------------------------------------------------------------- what
  * one gets */
 
-WORLD_TEST(tensors_are_contiguous_and_row_major, 2)
+WORLD_TEST(what_one_gets, tensors_are_contiguous_and_row_major, 2)
 {
     static const int64_t shape[] = {3, 5, 7, 2, 4}, none[] = {3, 0}, huge[] = {INT64_MAX / 2, 8};
     symm_tensor t = {0};
@@ -211,7 +218,7 @@ WORLD_TEST(tensors_are_contiguous_and_row_major, 2)
 out:;
 }
 
-WORLD_TEST(usage_tells_what_is_wasted, 2)
+WORLD_TEST(what_one_gets, usage_tells_what_is_wasted, 2)
 {
     symm_usage a, b;
     void *x, *y;
@@ -227,7 +234,7 @@ WORLD_TEST(usage_tells_what_is_wasted, 2)
 out:;
 }
 
-WORLD_TEST(one_delta_a_rank_serves_every_buffer, 4)
+WORLD_TEST(what_one_gets, one_delta_a_rank_serves_every_buffer, 4)
 {
     symm_view view;
     char *x;
@@ -249,7 +256,7 @@ WORLD_TEST(one_delta_a_rank_serves_every_buffer, 4)
 out:;
 }
 
-WORLD_TEST(put_and_get_move_every_byte, 3, _i)
+WORLD_TEST(what_one_gets, put_and_get_move_every_byte, 3, _i, .loop = {0, 2})
 {
     enum { SIZE = 300000 };
     char *x = NULL, *plain = NULL, *host = malloc(SIZE);
@@ -278,10 +285,12 @@ out:
     free(host);
 }
 
+TEST_GROUP(when_it_fails, 60);
+
 /* ---------------------------------------------------------------------------------------------
  * when it fails */
 
-WORLD_TEST(an_allocation_that_is_too_large_fails_and_takes_nothing, 2,
+WORLD_TEST(when_it_fails, an_allocation_that_is_too_large_fails_and_takes_nothing, 2,
            .env = {{"SYMM_EMULATED_MEMORY", "64M"}, {"SYMM_WINDOW_BYTES", "256M"}})
 {
     symm_usage before, after;
@@ -299,7 +308,7 @@ WORLD_TEST(an_allocation_that_is_too_large_fails_and_takes_nothing, 2,
 out:;
 }
 
-RANKS_TEST(memory_that_one_rank_lacks_fails_on_all_and_names_it, 3,
+RANKS_TEST(when_it_fails, memory_that_one_rank_lacks_fails_on_all_and_names_it, 3,
            .arg = (char[]){"cuMemCreate@2#2=2"})
 {
     symm_context *ctx = NULL;
@@ -318,26 +327,4 @@ RANKS_TEST(memory_that_one_rank_lacks_fails_on_all_and_names_it, 3,
     RANK_TRY(self, exercise_group(self, ctx, world, 3));
 out:
     symm_context_destroy(ctx);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("alloc");
-    TCase *many = test_case(suite, "many", 150);
-    tcase_add_test(many, ten_thousand_small_buffers_fit_one_segment);
-    tcase_add_test(many, ten_thousand_random_rounds_leave_everything_as_it_was);
-    TCase *freeing = test_case(suite, "freeing", 60);
-    tcase_add_test(freeing, memory_is_freed_from_another_thread_during_a_collective_call);
-    tcase_add_test(freeing, bytes_are_reused_only_when_every_rank_has_freed_them);
-    tcase_add_test(freeing, trim_gives_freed_memory_back_to_the_device);
-    tcase_add_test(freeing, a_destroyed_group_frees_what_it_allocated);
-    TCase *gets = test_case(suite, "what one gets", 60);
-    tcase_add_test(gets, tensors_are_contiguous_and_row_major);
-    tcase_add_test(gets, usage_tells_what_is_wasted);
-    tcase_add_test(gets, one_delta_a_rank_serves_every_buffer);
-    tcase_add_loop_test(gets, put_and_get_move_every_byte, 0, 2);
-    TCase *fails = test_case(suite, "when it fails", 60);
-    tcase_add_test(fails, an_allocation_that_is_too_large_fails_and_takes_nothing);
-    tcase_add_test(fails, memory_that_one_rank_lacks_fails_on_all_and_names_it);
-    return test_main(suite);
 }

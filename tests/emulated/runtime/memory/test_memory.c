@@ -149,8 +149,8 @@ static void fixture_close(struct fixture *f)
         rank_note(f->self, st);
 }
 
-#define FIXTURE_TEST(name, ...)                                                                    \
-    RANKS_TEST_WITH(name, struct fixture, f, fixture_open, fixture_close, __VA_ARGS__)
+#define FIXTURE_TEST(group, name, ...)                                                             \
+    RANKS_TEST_WITH(group, name, struct fixture, f, fixture_open, fixture_close, __VA_ARGS__)
 
 static symm_status barrier(struct fixture *f)
 {
@@ -175,10 +175,12 @@ static bool same_objects(struct fixture *f, const struct symm_emulated_objects *
            now.fds == before->fds;
 }
 
+TEST_GROUP(memory, 120);
+
 /* ------------------------------------------------------------------------------------------------
  */
 
-FIXTURE_TEST(bad_pointers_are_told_apart, 3)
+FIXTURE_TEST(memory, bad_pointers_are_told_apart, 3)
 {
     struct symm_rank_set all = {{7}}, more = {{15}};
     void *x = NULL, *y = NULL;
@@ -321,7 +323,7 @@ out:
     f->keeps_status = true; /* closing reports what could not be given back the first time */
 }
 
-START_TEST(each_driver_call_that_fails_is_agreed_on_and_undone)
+TEST_LOOP(memory, each_driver_call_that_fails_is_agreed_on_and_undone, 0, 3)
 {
     struct rank_report reports[3];
     int odd = _i;
@@ -329,14 +331,13 @@ START_TEST(each_driver_call_that_fails_is_agreed_on_and_undone)
     ranks_assert_ok(reports, 3);
     ck_assert_int_ge(reports[0].value[0], 10);
 }
-END_TEST
 
 /* ------------------------------------------------------------------------------------------------
  */
 
 #if SYMM_MULTICAST
 
-FIXTURE_TEST(objects_are_shared_and_counted, 3)
+FIXTURE_TEST(memory, objects_are_shared_and_counted, 3)
 {
     struct symm_multicast *one = NULL, *two = NULL;
     const char *off = NULL;
@@ -382,7 +383,7 @@ RANK_WITH(fail_to_unbind, struct fixture, f, fixture_open, fixture_close)
 out:;
 }
 
-START_TEST(a_failed_unbind_is_reported_by_closing)
+TEST(memory, a_failed_unbind_is_reported_by_closing)
 {
     struct rank_report reports[2];
     ranks_run(2, RANKS_AS_PROCESSES, fail_to_unbind, NULL, reports, 30);
@@ -391,7 +392,6 @@ START_TEST(a_failed_unbind_is_reported_by_closing)
     ck_assert_int_eq(reports[1].status, SYMM_ERROR_DRIVER);
     ck_assert_msg(strstr(reports[1].text, "cuMulticastUnbind"), "%s", reports[1].text);
 }
-END_TEST
 
 #endif
 
@@ -454,7 +454,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-FIXTURE_TEST(threads_with_comms_of_their_own_do_not_meet, 3)
+FIXTURE_TEST(memory, threads_with_comms_of_their_own_do_not_meet, 3)
 {
     struct worker workers[COMMS];
     pthread_t threads[COMMS];
@@ -481,17 +481,7 @@ FIXTURE_TEST(threads_with_comms_of_their_own_do_not_meet, 3)
 out:;
 }
 
-int main(void)
+void test_setup(void)
 {
     setenv("SYMM_DRIVER", "emulated", 1);
-    Suite *suite = suite_create("memory");
-    TCase *tc = test_case(suite, "memory", 120);
-    tcase_add_test(tc, bad_pointers_are_told_apart);
-    tcase_add_loop_test(tc, each_driver_call_that_fails_is_agreed_on_and_undone, 0, 3);
-#if SYMM_MULTICAST
-    tcase_add_test(tc, objects_are_shared_and_counted);
-    tcase_add_test(tc, a_failed_unbind_is_reported_by_closing);
-#endif
-    tcase_add_test(tc, threads_with_comms_of_their_own_do_not_meet);
-    return test_main(suite);
 }

@@ -8,6 +8,8 @@
 #include "test.h"
 #include "world.h"
 
+TEST_GROUP(verdict, 90);
+
 #if SYMM_MULTICAST
 
 struct verdict {
@@ -65,41 +67,36 @@ static void expect_verdict(struct verdict v)
     ranks_run_ok(3, RANKS_AS_PROCESSES, agree, &v, 40);
 }
 
-START_TEST(it_is_on_where_the_switch_can)
+TEST(verdict, it_is_on_where_the_switch_can)
 {
     expect_verdict((struct verdict){NULL, NULL, -1, NULL});
 }
-END_TEST
 
-START_TEST(it_is_on_for_threads_too)
+TEST(verdict, it_is_on_for_threads_too)
 {
     ranks_run_ok(3, RANKS_AS_THREADS, agree, &(struct verdict){NULL, NULL, -1, NULL}, 40);
 }
-END_TEST
 
 static const char *const switches[][2] = {{"SYMM_MULTICAST", "0"},
                                           {"NCCL_NVLS_ENABLE", "0"},
                                           {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"},
                                           {"NVSHMEM_DISABLE_NVLS", "1"}};
 
-START_TEST(each_switch_turns_it_off_on_all_ranks)
+TEST_LOOP(verdict, each_switch_turns_it_off_on_all_ranks, 0, 4)
 {
     expect_verdict((struct verdict){switches[_i][0], switches[_i][1], -1, switches[_i][0]});
 }
-END_TEST
 
-START_TEST(a_switch_on_one_rank_turns_it_off_on_all)
+TEST_LOOP(verdict, a_switch_on_one_rank_turns_it_off_on_all, 0, 4)
 {
     expect_verdict((struct verdict){switches[_i][0], switches[_i][1], 2, switches[_i][0]});
 }
-END_TEST
 
-START_TEST(a_machine_that_cannot_says_so)
+TEST(verdict, a_machine_that_cannot_says_so)
 {
     expect_verdict((struct verdict){"SYMM_EMULATED_MULTICAST", "0", -1, "multicast"});
     expect_verdict((struct verdict){"SYMM_EMULATED_MULTICAST", "0", 1, "rank 1"});
 }
-END_TEST
 
 static const char *const failures[][2] = {
     {"cuMulticastCreate@0=2", "cuMulticastCreate"},
@@ -108,18 +105,16 @@ static const char *const failures[][2] = {
     {"cuMulticastBindMem@2#1+=802", "cuMulticastBindMem"},
 };
 
-START_TEST(one_ranks_failure_turns_it_off_on_all_and_is_the_reason)
+TEST_LOOP(verdict, one_ranks_failure_turns_it_off_on_all_and_is_the_reason, 0, 4)
 {
     expect_verdict((struct verdict){"SYMM_EMULATED_FAULT", failures[_i][0], -1, failures[_i][1]});
 }
-END_TEST
 
-START_TEST(a_fabric_that_is_not_ready_twice_is_waited_for)
+TEST(verdict, a_fabric_that_is_not_ready_twice_is_waited_for)
 {
     expect_verdict((struct verdict){
         "SYMM_EMULATED_FAULT", "cuMulticastBindMem@1#1=802;cuMulticastBindMem@1#2=802", -1, NULL});
 }
-END_TEST
 
 /* A step that hangs inside the driver: nothing can be released there, so that leaks are no
  * question. */
@@ -139,7 +134,7 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(a_bind_that_hangs_is_a_timeout_that_names_it)
+TEST(verdict, a_bind_that_hangs_is_a_timeout_that_names_it)
 {
     struct rank_report reports[3];
     ranks_run(3, RANKS_AS_PROCESSES, hang_in_bind, (char[]){"cuMulticastBindMem@1#1=hang"}, reports,
@@ -149,7 +144,6 @@ START_TEST(a_bind_that_hangs_is_a_timeout_that_names_it)
         ck_assert_int_eq(reports[r].end, RANK_RETURNED);
     }
 }
-END_TEST
 
 /* ------------------------------------------------------------------------------------------------
  * one object */
@@ -205,7 +199,9 @@ out:
     symm_context_destroy(ctx);
 }
 
-START_TEST(groups_over_the_same_ranks_share_one_object)
+TEST_GROUP(one_object, 90);
+
+TEST(one_object, groups_over_the_same_ranks_share_one_object)
 {
     char prefix[64];
     snprintf(prefix, sizeof prefix, "/tmp/symm-trace-%d", (int)getpid());
@@ -221,7 +217,6 @@ START_TEST(groups_over_the_same_ranks_share_one_object)
     ck_assert_int_eq(added[1], 1);
     ck_assert_int_eq(added[2], 2);
 }
-END_TEST
 
 static void trace_while_off(struct rank *self, void *arg)
 {
@@ -230,7 +225,7 @@ static void trace_while_off(struct rank *self, void *arg)
     exercise_world(self, NULL);
 }
 
-START_TEST(when_it_is_off_no_call_of_it_is_made)
+TEST(one_object, when_it_is_off_no_call_of_it_is_made)
 {
     char prefix[64];
     int calls = 0, others = 0;
@@ -244,9 +239,8 @@ START_TEST(when_it_is_off_no_call_of_it_is_made)
     ck_assert_int_eq(calls, 0);
     ck_assert_int_gt(others, 0);
 }
-END_TEST
 
-RANKS_TEST(a_segment_that_cannot_be_bound_is_without_it_on_all_ranks, 3,
+RANKS_TEST(one_object, a_segment_that_cannot_be_bound_is_without_it_on_all_ranks, 3,
            .arg = (char[]){"cuMulticastBindMem@2#2=2"})
 {
     symm_context *ctx = NULL;
@@ -271,15 +265,14 @@ out:
 
 static const char *const orders[] = {"rank", "reverse", "random"};
 
-START_TEST(sums_are_right_in_every_order_of_the_switch)
+TEST_LOOP(one_object, sums_are_right_in_every_order_of_the_switch, 0, 3)
 {
     expect_verdict((struct verdict){"SYMM_EMULATED_ORDER", orders[_i], -1, NULL});
 }
-END_TEST
 
 #endif
 
-WORLD_TEST(a_group_of_one_is_without_it, 1)
+WORLD_TEST(verdict, a_group_of_one_is_without_it, 1)
 {
     CHECK_RANK(self, symm_multicast_off(world));
     RANK_TRY(self, exercise_group(self, ctx, world, 1));
@@ -287,7 +280,7 @@ out:;
 }
 
 #if !SYMM_MULTICAST
-WORLD_TEST(a_build_without_it_says_so, 2)
+WORLD_TEST(verdict, a_build_without_it_says_so, 2)
 {
     const char *off = symm_multicast_off(world);
     CHECK_RANK_MSG(self, off && strstr(off, "built without"), "%s", off ? off : "it is on");
@@ -297,28 +290,3 @@ WORLD_TEST(a_build_without_it_says_so, 2)
 out:;
 }
 #endif
-
-int main(void)
-{
-    Suite *suite = suite_create("multicast");
-    TCase *verdict = test_case(suite, "verdict", 90);
-    tcase_add_test(verdict, a_group_of_one_is_without_it);
-#if SYMM_MULTICAST
-    tcase_add_test(verdict, it_is_on_where_the_switch_can);
-    tcase_add_test(verdict, it_is_on_for_threads_too);
-    tcase_add_loop_test(verdict, each_switch_turns_it_off_on_all_ranks, 0, 4);
-    tcase_add_loop_test(verdict, a_switch_on_one_rank_turns_it_off_on_all, 0, 4);
-    tcase_add_test(verdict, a_machine_that_cannot_says_so);
-    tcase_add_loop_test(verdict, one_ranks_failure_turns_it_off_on_all_and_is_the_reason, 0, 4);
-    tcase_add_test(verdict, a_fabric_that_is_not_ready_twice_is_waited_for);
-    tcase_add_test(verdict, a_bind_that_hangs_is_a_timeout_that_names_it);
-    TCase *object = test_case(suite, "one object", 90);
-    tcase_add_test(object, groups_over_the_same_ranks_share_one_object);
-    tcase_add_test(object, when_it_is_off_no_call_of_it_is_made);
-    tcase_add_test(object, a_segment_that_cannot_be_bound_is_without_it_on_all_ranks);
-    tcase_add_loop_test(object, sums_are_right_in_every_order_of_the_switch, 0, 3);
-#else
-    tcase_add_test(verdict, a_build_without_it_says_so);
-#endif
-    return test_main(suite);
-}

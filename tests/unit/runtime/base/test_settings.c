@@ -15,7 +15,9 @@
 #include "runtime/base/settings.h"
 #include "test.h"
 
-START_TEST(unset_and_empty_give_the_default)
+TEST_GROUP(settings, 10);
+
+TEST(settings, unset_and_empty_give_the_default)
 {
     int64_t ms = 0;
 
@@ -27,14 +29,13 @@ START_TEST(unset_and_empty_give_the_default)
     ck_assert(!symm__setting_is_set(SYMM_SETTING_SLOW_MS));
     ck_assert_str_eq(symm__setting(SYMM_SETTING_SLOW_MS), "10000");
 }
-END_TEST
 
 static const struct {
     const char *text;
     int64_t value;
 } numbers[] = {{"0", 0}, {"-1", -1}, {"+5", 5}, {"2k", 2048}, {"64M", 64 << 20}, {"3G", 3LL << 30}};
 
-START_TEST(numbers_are_read)
+TEST_LOOP(settings, numbers_are_read, 0, sizeof numbers / sizeof numbers[0])
 {
     int64_t value = 99;
 
@@ -42,14 +43,13 @@ START_TEST(numbers_are_read)
     ck_assert_int_eq(symm__setting_int(SYMM_SETTING_TIMEOUT_MS, -1, INT64_MAX, &value), SYMM_OK);
     ck_assert_int_eq(value, numbers[_i].value);
 }
-END_TEST
 
 static const char *const nonsense[] = {"x",          "1x",  "1 ",  " 1",
                                        "0x10",       "1.5", "1KK", "K",
                                        "-",          "1Mi", "--1", "99999999999999999999",
                                        "9999999999G"};
 
-START_TEST(nonsense_is_named)
+TEST_LOOP(settings, nonsense_is_named, 0, sizeof nonsense / sizeof nonsense[0])
 {
     char want[64];
     int64_t value = 99;
@@ -61,9 +61,8 @@ START_TEST(nonsense_is_named)
     ck_assert_str_eq(symm__failure_text(), want);
     ck_assert_int_eq(value, 99);
 }
-END_TEST
 
-START_TEST(bounds_are_named)
+TEST(settings, bounds_are_named)
 {
     int64_t value;
     uint64_t nbytes;
@@ -81,9 +80,8 @@ START_TEST(bounds_are_named)
     ck_assert_int_eq(symm__setting_int(SYMM_SETTING_RANK, 0, 10, &value), SYMM_ERROR_ARGUMENT);
     ck_assert_str_eq(symm__failure_text(), "SYMM_RANK is not set");
 }
-END_TEST
 
-START_TEST(unknown_variables_are_found)
+TEST(settings, unknown_variables_are_found)
 {
     clearenv();
     ck_assert_ptr_null(symm__setting_unknown(0));
@@ -97,7 +95,6 @@ START_TEST(unknown_variables_are_found)
     ck_assert_str_eq(symm__setting_unknown(1), "SYMM_TIMEOUT_MS_=x=y");
     ck_assert_ptr_null(symm__setting_unknown(2));
 }
-END_TEST
 
 static char heard[2000];
 static int heard_level;
@@ -109,7 +106,9 @@ static void hear(void *user, int level, const char *line)
     snprintf(heard, sizeof heard, "%s", line);
 }
 
-START_TEST(reports_go_to_the_callback)
+TEST_GROUP(log, 10);
+
+TEST(log, reports_go_to_the_callback)
 {
     int n = 0;
     const struct symm_log log = {hear, &n, 3}, nobody = {.rank = -1};
@@ -127,9 +126,8 @@ START_TEST(reports_go_to_the_callback)
     symm__log(&nobody, SYMM_LOG_ERROR, "silent");
     ck_assert_str_eq(symm__failure_text(), "kept");
 }
-END_TEST
 
-START_TEST(reports_go_to_a_file)
+TEST(log, reports_go_to_a_file)
 {
     char pattern[] = "/tmp/symm-test-XXXXXX", path[64], text[256] = "";
     const struct symm_log log = {.rank = 7}, early = {.rank = -1};
@@ -157,7 +155,6 @@ START_TEST(reports_go_to_a_file)
     setenv("SYMM_LOG", "/nowhere/at/all", 1);
     symm__log(&log, SYMM_LOG_ERROR, "cannot be written, and nothing happens");
 }
-END_TEST
 
 enum stderr_kind { IS_PIPE, IS_PIPE_WITHOUT_DESCRIPTORS, IS_SOCKET, STDERR_KINDS };
 
@@ -185,7 +182,7 @@ static void drain_and_log(int fd, const struct symm_log *log, char *text, size_t
     text[n > 0 ? n : 0] = 0;
 }
 
-START_TEST(a_full_stderr_holds_nobody_up)
+TEST_LOOP(log, a_full_stderr_holds_nobody_up, 0, STDERR_KINDS)
 {
     const struct symm_log log = {.rank = 7};
     const int saved = dup(STDERR_FILENO);
@@ -215,9 +212,10 @@ START_TEST(a_full_stderr_holds_nobody_up)
     ck_assert_str_eq(text, "symm: 5 reports before this one are lost: stderr did not take them\n"
                            "symm[7]: heard\n");
 }
-END_TEST
 
-START_TEST(descriptors_close_on_exec_and_once)
+TEST_GROUP(descriptors_and_deadlines, 10);
+
+TEST(descriptors_and_deadlines, descriptors_close_on_exec_and_once)
 {
     int fd = dup(0);
 
@@ -228,9 +226,8 @@ START_TEST(descriptors_close_on_exec_and_once)
     symm__fd_close(&fd);
     ck_assert_int_eq(symm__fd_cloexec(-1), SYMM_ERROR_SYSTEM);
 }
-END_TEST
 
-START_TEST(descriptors_stay_above_the_standard_files)
+TEST(descriptors_and_deadlines, descriptors_stay_above_the_standard_files)
 {
     const int saved = dup(STDIN_FILENO);
     const int high = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -248,9 +245,8 @@ START_TEST(descriptors_stay_above_the_standard_files)
     close(high);
     symm__fd_close(&moved);
 }
-END_TEST
 
-START_TEST(descriptors_are_reserved)
+TEST(descriptors_and_deadlines, descriptors_are_reserved)
 {
     struct rlimit limit;
 
@@ -267,14 +263,13 @@ START_TEST(descriptors_are_reserved)
     ck_assert_int_eq(symm__fd_reserve(64), SYMM_ERROR_SYSTEM);
     ck_assert_ptr_nonnull(strstr(symm__failure_text(), "RLIMIT_NOFILE is 64"));
 }
-END_TEST
 
 static void on_alarm(int unused)
 {
     (void)unused;
 }
 
-START_TEST(deadlines)
+TEST(descriptors_and_deadlines, deadlines)
 {
     const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
     int64_t before = symm__now_us();
@@ -291,27 +286,4 @@ START_TEST(deadlines)
     symm__sleep_us(30000); /* signals do not cut it short */
     setitimer(ITIMER_REAL, &never, NULL);
     ck_assert_int_ge(symm__now_us() - before, 30000);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("settings");
-    TCase *tc = test_case(suite, "settings", 10);
-
-    tcase_add_test(tc, unset_and_empty_give_the_default);
-    tcase_add_loop_test(tc, numbers_are_read, 0, sizeof numbers / sizeof numbers[0]);
-    tcase_add_loop_test(tc, nonsense_is_named, 0, sizeof nonsense / sizeof nonsense[0]);
-    tcase_add_test(tc, bounds_are_named);
-    tcase_add_test(tc, unknown_variables_are_found);
-    tc = test_case(suite, "log", 10);
-    tcase_add_test(tc, reports_go_to_the_callback);
-    tcase_add_test(tc, reports_go_to_a_file);
-    tcase_add_loop_test(tc, a_full_stderr_holds_nobody_up, 0, STDERR_KINDS);
-    tc = test_case(suite, "descriptors and deadlines", 10);
-    tcase_add_test(tc, descriptors_close_on_exec_and_once);
-    tcase_add_test(tc, descriptors_stay_above_the_standard_files);
-    tcase_add_test(tc, descriptors_are_reserved);
-    tcase_add_test(tc, deadlines);
-    return test_main(suite);
 }

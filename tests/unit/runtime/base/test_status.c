@@ -6,30 +6,29 @@
 #include "runtime/base/status.h"
 #include "test.h"
 
-START_TEST(a_failure_has_status_and_text)
+TEST_GROUP(status, 10);
+
+TEST(status, a_failure_has_status_and_text)
 {
     ck_assert_int_eq(symm__fail(SYMM_ERROR_PEER, "rank %d died", 3), SYMM_ERROR_PEER);
     ck_assert_str_eq(symm__failure_text(), "rank 3 died");
 }
-END_TEST
 
-START_TEST(errno_is_named_and_told_apart)
+TEST(status, errno_is_named_and_told_apart)
 {
     ck_assert_int_eq(symm__fail_errno(ENOENT, "opening %s", "x"), SYMM_ERROR_SYSTEM);
     ck_assert_str_eq(symm__failure_text(), "opening x: No such file or directory (2)");
     ck_assert_int_eq(symm__fail_errno(ENOMEM, "mmap"), SYMM_ERROR_MEMORY);
 }
-END_TEST
 
-START_TEST(text_can_be_put_in_front)
+TEST(status, text_can_be_put_in_front)
 {
     symm__fail(SYMM_ERROR_DRIVER, "cuMemMap");
     ck_assert_int_eq(symm__fail_in(SYMM_ERROR_DRIVER, "symm_alloc(%d): ", 7), SYMM_ERROR_DRIVER);
     ck_assert_str_eq(symm__failure_text(), "symm_alloc(7): cuMemMap");
 }
-END_TEST
 
-START_TEST(arguments_may_be_the_text_itself)
+TEST(status, arguments_may_be_the_text_itself)
 {
     symm__fail(SYMM_ERROR_PEER, "rank 1 died");
     symm__fail(SYMM_ERROR_PEER, "rank 0: %s, %s", symm__failure_text(), symm__failure_text());
@@ -38,9 +37,8 @@ START_TEST(arguments_may_be_the_text_itself)
     ck_assert_str_eq(symm__failure_text(),
                      "symm_check: rank 0: rank 1 died, rank 1 died (on rank 2)");
 }
-END_TEST
 
-START_TEST(long_texts_are_cut)
+TEST(status, long_texts_are_cut)
 {
     char text[4000];
 
@@ -54,7 +52,6 @@ START_TEST(long_texts_are_cut)
     ck_assert_uint_eq(strlen(symm__failure_text()), SYMM_TEXT_MAX - 1);
     ck_assert_int_eq(strncmp(symm__failure_text(), "front: xxx", 10), 0);
 }
-END_TEST
 
 static void *fail_elsewhere(void *unused)
 {
@@ -64,7 +61,7 @@ static void *fail_elsewhere(void *unused)
     return fresh ? NULL : "the text of another thread";
 }
 
-START_TEST(texts_belong_to_threads)
+TEST(status, texts_belong_to_threads)
 {
     pthread_t thread;
     void *wrong;
@@ -75,27 +72,10 @@ START_TEST(texts_belong_to_threads)
     ck_assert_msg(!wrong, "%s", (const char *)wrong);
     ck_assert_str_eq(symm__failure_text(), "here");
 }
-END_TEST
 
-START_TEST(every_status_has_a_name)
+TEST(status, every_status_has_a_name)
 {
     ck_assert_str_eq(symm__status_name(SYMM_OK), "SYMM_OK");
     ck_assert_str_eq(symm__status_name(SYMM_ERROR_VERSION), "SYMM_ERROR_VERSION");
     ck_assert_str_eq(symm__status_name((symm_status)7), "an unknown status");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("status");
-    TCase *tc = test_case(suite, "status", 10);
-
-    tcase_add_test(tc, a_failure_has_status_and_text);
-    tcase_add_test(tc, errno_is_named_and_told_apart);
-    tcase_add_test(tc, text_can_be_put_in_front);
-    tcase_add_test(tc, arguments_may_be_the_text_itself);
-    tcase_add_test(tc, long_texts_are_cut);
-    tcase_add_test(tc, texts_belong_to_threads);
-    tcase_add_test(tc, every_status_has_a_name);
-    return test_main(suite);
 }

@@ -100,7 +100,9 @@ static void refuse(const symm_config *config, symm_status want, const char *text
     ck_assert_int_eq(join.rank, 12345);
 }
 
-START_TEST(each_launcher_is_understood)
+TEST_GROUP(launchers, 10);
+
+TEST_LOOP(launchers, each_launcher_is_understood, 0, LAUNCHES)
 {
     const struct launch *l = &launches[_i];
 
@@ -113,9 +115,8 @@ START_TEST(each_launcher_is_understood)
     ck_assert_uint_eq(strlen(join.session), 32);
     ck_assert(join.has_token == !strcmp(l->launcher, "symm-run"));
 }
-END_TEST
 
-START_TEST(a_missing_variable_is_named)
+TEST_LOOP(launchers, a_missing_variable_is_named, 0, LAUNCHES)
 {
     const struct launch *l = &launches[_i];
 
@@ -125,9 +126,8 @@ START_TEST(a_missing_variable_is_named)
         refuse(&(symm_config){0}, SYMM_ERROR_ARGUMENT, l->variables[i][0]);
     }
 }
-END_TEST
 
-START_TEST(nonsense_is_named_with_its_value)
+TEST_LOOP(launchers, nonsense_is_named_with_its_value, 0, LAUNCHES)
 {
     static const char *const bad[] = {"x", "-1", "1x", "99999999999999999999", "4000000000"};
     const struct launch *l = &launches[_i];
@@ -146,9 +146,8 @@ START_TEST(nonsense_is_named_with_its_value)
             refuse(&(symm_config){0}, SYMM_ERROR_ARGUMENT, want);
         }
 }
-END_TEST
 
-START_TEST(several_hosts_are_unsupported)
+TEST(launchers, several_hosts_are_unsupported)
 {
     launch(&launches[1]);
     setenv("LOCAL_WORLD_SIZE", "4", 1);
@@ -162,7 +161,6 @@ START_TEST(several_hosts_are_unsupported)
     setenv("SLURM_STEP_NUM_NODES", "1", 1); /* the step's count is the one that matters */
     ck_assert_str_eq(resolve_env().launcher, "Slurm");
 }
-END_TEST
 
 /* What launchers set that are not understood; the first of them is named. */
 static const struct {
@@ -179,7 +177,7 @@ static const struct {
 };
 enum { FOREIGNERS = sizeof foreigners / sizeof foreigners[0] };
 
-START_TEST(launchers_that_are_not_understood_are_refused)
+TEST_LOOP(launchers, launchers_that_are_not_understood_are_refused, 0, FOREIGNERS)
 {
     const char *name = foreigners[_i].variables[0][0];
 
@@ -199,9 +197,8 @@ START_TEST(launchers_that_are_not_understood_are_refused)
                          "configuration");
     }
 }
-END_TEST
 
-START_TEST(one_process_of_another_launcher_is_alone)
+TEST(launchers, one_process_of_another_launcher_is_alone)
 {
     forget_all();
     setenv("PMI_RANK", "0", 1);
@@ -215,9 +212,8 @@ START_TEST(one_process_of_another_launcher_is_alone)
     setenv("PMIX_RANK", "0", 1);
     ck_assert_str_eq(resolve_env().launcher, "Slurm");
 }
-END_TEST
 
-START_TEST(half_of_slurm_is_refused_and_a_batch_shell_is_not)
+TEST(launchers, half_of_slurm_is_refused_and_a_batch_shell_is_not)
 {
     launch(&launches[3]);
     unsetenv("SLURM_STEP_ID");
@@ -225,35 +221,33 @@ START_TEST(half_of_slurm_is_refused_and_a_batch_shell_is_not)
     setenv("SLURM_PROCID", "0", 1);
     ck_assert_str_eq(resolve_env().launcher, "alone");
 }
-END_TEST
 
-START_TEST(too_many_ranks)
+TEST(launchers, too_many_ranks)
 {
     launch(&launches[0]);
     setenv("SYMM_NRANKS", "73", 1);
     refuse(&(symm_config){0}, SYMM_ERROR_ARGUMENT, "72 ranks at most");
     refuse(&(symm_config){.nranks = 73, .session = "s"}, SYMM_ERROR_ARGUMENT, "nranks is 73");
 }
-END_TEST
 
-START_TEST(rank_beyond_the_world)
+TEST(launchers, rank_beyond_the_world)
 {
     launch(&launches[0]);
     setenv("SYMM_RANK", "4", 1);
     refuse(&(symm_config){0}, SYMM_ERROR_ARGUMENT, "SYMM_RANK=4 is not within 0 to 3");
 }
-END_TEST
 
-START_TEST(alone)
+TEST(launchers, alone)
 {
     forget_all();
     struct symm_join join = resolve_env();
     ck_assert_str_eq(join.launcher, "alone");
     ck_assert(join.rank == 0 && join.nranks == 1 && join.local_rank == 0);
 }
-END_TEST
 
-START_TEST(the_configuration_comes_first)
+TEST_GROUP(configuration, 10);
+
+TEST(configuration, the_configuration_comes_first)
 {
     launch(&launches[0]);
     struct symm_join join = resolve(&(symm_config){.rank = 5, .nranks = 6, .session = "mine"});
@@ -265,9 +259,8 @@ START_TEST(the_configuration_comes_first)
     ck_assert_str_eq(other.launcher, "symm-run");
     ck_assert_str_eq(other.session, join.session);
 }
-END_TEST
 
-START_TEST(a_bad_configuration_is_named)
+TEST(configuration, a_bad_configuration_is_named)
 {
     forget_all();
     refuse(&(symm_config){.rank = 4, .nranks = 4, .session = "s"}, SYMM_ERROR_ARGUMENT,
@@ -282,9 +275,8 @@ START_TEST(a_bad_configuration_is_named)
     setenv("SYMM_TOKEN", "0011223344556677889900aabbccddxx", 1);
     refuse(&(symm_config){.nranks = 2, .session = "s"}, SYMM_ERROR_ARGUMENT, "SYMM_TOKEN");
 }
-END_TEST
 
-START_TEST(the_token_is_read)
+TEST(configuration, the_token_is_read)
 {
     launch(&launches[0]);
     struct symm_join join = resolve_env();
@@ -292,9 +284,8 @@ START_TEST(the_token_is_read)
     for (int i = 0; i < 16; i++)
         ck_assert_uint_eq(join.token[i], 0x11u * (unsigned)i);
 }
-END_TEST
 
-START_TEST(sessions_differ_as_jobs_do)
+TEST(configuration, sessions_differ_as_jobs_do)
 {
     char session[4][65];
 
@@ -317,9 +308,8 @@ START_TEST(sessions_differ_as_jobs_do)
     setenv("LOCAL_WORLD_SIZE", "9", 1);
     ck_assert_str_eq(resolve_env().session, session[0]);
 }
-END_TEST
 
-START_TEST(generations_count_contexts_that_joined)
+TEST(configuration, generations_count_contexts_that_joined)
 {
     const symm_config config = {.rank = 1, .nranks = 2, .session = "generations"};
     forget_all();
@@ -335,7 +325,6 @@ START_TEST(generations_count_contexts_that_joined)
     const symm_config other = {.rank = 0, .nranks = 2, .session = "generations"};
     ck_assert_str_eq(resolve(&other).session, first.session);
 }
-END_TEST
 
 /* ---- A bootstrap of the caller ---- */
 
@@ -393,7 +382,9 @@ static void gather_all(struct gather *shared, struct gatherer ranks[4], int odd_
     pthread_barrier_destroy(&shared->barrier);
 }
 
-START_TEST(all_gather_makes_up_a_session)
+TEST_GROUP(all_gather, 10);
+
+TEST(all_gather, all_gather_makes_up_a_session)
 {
     struct gather shared = {.fails = 0};
     struct gatherer ranks[4], later[4];
@@ -409,9 +400,8 @@ START_TEST(all_gather_makes_up_a_session)
     ck_assert_str_ne(ranks[0].join.session, later[0].join.session);
     ck_assert_mem_ne(ranks[0].join.token, later[0].join.token, 16);
 }
-END_TEST
 
-START_TEST(all_gather_that_fails_or_mixes_up_is_named)
+TEST(all_gather, all_gather_that_fails_or_mixes_up_is_named)
 {
     struct gather shared = {.fails = 1};
     struct gatherer ranks[4];
@@ -429,32 +419,4 @@ START_TEST(all_gather_that_fails_or_mixes_up_is_named)
     gather_all(&shared, ranks, 4 + 1);
     ck_assert_int_eq(ranks[0].status, SYMM_ERROR_MISMATCH);
     ck_assert_ptr_nonnull(strstr(ranks[0].text, "rank 2 of 5"));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("join");
-    TCase *tc = test_case(suite, "launchers", 10);
-
-    tcase_add_loop_test(tc, each_launcher_is_understood, 0, LAUNCHES);
-    tcase_add_loop_test(tc, a_missing_variable_is_named, 0, LAUNCHES);
-    tcase_add_loop_test(tc, nonsense_is_named_with_its_value, 0, LAUNCHES);
-    tcase_add_test(tc, several_hosts_are_unsupported);
-    tcase_add_loop_test(tc, launchers_that_are_not_understood_are_refused, 0, FOREIGNERS);
-    tcase_add_test(tc, one_process_of_another_launcher_is_alone);
-    tcase_add_test(tc, half_of_slurm_is_refused_and_a_batch_shell_is_not);
-    tcase_add_test(tc, too_many_ranks);
-    tcase_add_test(tc, rank_beyond_the_world);
-    tcase_add_test(tc, alone);
-    tc = test_case(suite, "configuration", 10);
-    tcase_add_test(tc, the_configuration_comes_first);
-    tcase_add_test(tc, a_bad_configuration_is_named);
-    tcase_add_test(tc, the_token_is_read);
-    tcase_add_test(tc, sessions_differ_as_jobs_do);
-    tcase_add_test(tc, generations_count_contexts_that_joined);
-    tc = test_case(suite, "all_gather", 10);
-    tcase_add_test(tc, all_gather_makes_up_a_session);
-    tcase_add_test(tc, all_gather_that_fails_or_mixes_up_is_named);
-    return test_main(suite);
 }

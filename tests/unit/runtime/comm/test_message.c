@@ -35,7 +35,9 @@ static struct symm_frame *make(const struct symm_message *m)
     return frame;
 }
 
-START_TEST(what_is_built_is_parsed)
+TEST_GROUP(parser, 10);
+
+TEST(parser, what_is_built_is_parsed)
 {
     struct symm_frame *frame = make(&sample);
     struct symm_message m;
@@ -54,9 +56,8 @@ START_TEST(what_is_built_is_parsed)
     ck_assert_mem_eq(m.payload, "abcde", 5);
     symm__frame_put(frame);
 }
-END_TEST
 
-START_TEST(every_cut_is_refused)
+TEST(parser, every_cut_is_refused)
 {
     struct symm_frame *frame = make(&sample);
     struct symm_message m;
@@ -69,7 +70,6 @@ START_TEST(every_cut_is_refused)
     }
     symm__frame_put(frame);
 }
-END_TEST
 
 /* Offset in the header, and what to write there. */
 static const struct {
@@ -96,7 +96,7 @@ static const struct {
     {104, 1, SYMM_ERROR_MISMATCH},  /* what must be zero */
 };
 
-START_TEST(damaged_headers_are_refused)
+TEST_LOOP(parser, damaged_headers_are_refused, 0, sizeof damages / sizeof damages[0])
 {
     struct symm_frame *frame = make(&sample);
     struct symm_message m;
@@ -109,9 +109,8 @@ START_TEST(damaged_headers_are_refused)
     }
     symm__frame_put(frame);
 }
-END_TEST
 
-START_TEST(texts_must_be_texts)
+TEST(parser, texts_must_be_texts)
 {
     struct symm_frame *frame = make(&sample);
     struct symm_message m;
@@ -124,9 +123,8 @@ START_TEST(texts_must_be_texts)
     ck_assert_int_eq(symm__message_parse(frame->bytes, frame->nbytes, 0, &m), SYMM_ERROR_MISMATCH);
     symm__frame_put(frame);
 }
-END_TEST
 
-START_TEST(long_texts_are_cut)
+TEST(parser, long_texts_are_cut)
 {
     struct symm_message m = sample;
     char text[3000];
@@ -140,7 +138,6 @@ START_TEST(long_texts_are_cut)
     ck_assert_uint_eq(strlen(m.reason), SYMM_TEXT_MAX - 1);
     symm__frame_put(frame);
 }
-END_TEST
 
 /* ---- On sockets ---- */
 
@@ -149,7 +146,9 @@ static void pair(int ends[2])
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 }
 
-START_TEST(descriptors_travel)
+TEST_GROUP(sockets, 10);
+
+TEST(sockets, descriptors_travel)
 {
     int ends[2];
     struct symm_message m = {.type = SYMM_MESSAGE_RESULT, .nfds = SYMM_MAX_RANKS}, got;
@@ -170,7 +169,6 @@ START_TEST(descriptors_travel)
     ck_assert_int_eq(symm__message_receive(ends[1], buffer, &got), SYMM_RECEIVED_END);
     symm__fd_close(&ends[1]);
 }
-END_TEST
 
 /* Sends bytes with n copies of a descriptor, in as many control messages. */
 static void send_raw(int fd, const void *bytes, size_t nbytes, int n)
@@ -194,7 +192,7 @@ static void send_raw(int fd, const void *bytes, size_t nbytes, int n)
 
 static const int surprises[] = {1, 2, 73, 253};
 
-START_TEST(surprise_descriptors_are_closed)
+TEST_LOOP(sockets, surprise_descriptors_are_closed, 0, 4)
 {
     int ends[2];
     struct symm_message m = {.type = SYMM_MESSAGE_BYE}, got;
@@ -209,9 +207,8 @@ START_TEST(surprise_descriptors_are_closed)
     symm__frame_put(frame);
     symm__fd_close_all(ends, 2);
 }
-END_TEST
 
-START_TEST(too_long_is_refused)
+TEST(sockets, too_long_is_refused)
 {
     static const char bytes[SYMM_MESSAGE_MAX + 1];
     int ends[2];
@@ -223,9 +220,8 @@ START_TEST(too_long_is_refused)
     ck_assert_ptr_nonnull(strstr(symm__failure_text(), "more than"));
     symm__fd_close_all(ends, 2);
 }
-END_TEST
 
-START_TEST(the_descriptor_limit_is_named)
+TEST(sockets, the_descriptor_limit_is_named)
 {
     int ends[2];
     struct symm_message m = {.type = SYMM_MESSAGE_RESULT, .seq = 9, .nfds = 8}, got;
@@ -244,9 +240,8 @@ START_TEST(the_descriptor_limit_is_named)
     ck_assert_ptr_nonnull(strstr(symm__failure_text(), "RLIMIT_NOFILE"));
     symm__fd_close_all(ends, 2);
 }
-END_TEST
 
-START_TEST(data_is_read_although_the_peer_had_some_unread)
+TEST(sockets, data_is_read_although_the_peer_had_some_unread)
 {
     int ends[2];
     struct symm_message got;
@@ -263,9 +258,8 @@ START_TEST(data_is_read_although_the_peer_had_some_unread)
     symm__frame_put(frame);
     symm__fd_close_all(ends, 2);
 }
-END_TEST
 
-START_TEST(links_keep_order_when_the_socket_is_full)
+TEST(sockets, links_keep_order_when_the_socket_is_full)
 {
     enum { FRAMES = 200 };
     static unsigned char payload[8000];
@@ -302,25 +296,4 @@ START_TEST(links_keep_order_when_the_socket_is_full)
     symm__fd_close(&ends[1]);
     ck_assert_int_eq(symm__link_send(&link, make(&sample)), SYMM_SENT); /* to nobody */
     symm__link_close(&link);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("message");
-    TCase *tc = test_case(suite, "parser", 10);
-
-    tcase_add_test(tc, what_is_built_is_parsed);
-    tcase_add_test(tc, every_cut_is_refused);
-    tcase_add_loop_test(tc, damaged_headers_are_refused, 0, sizeof damages / sizeof damages[0]);
-    tcase_add_test(tc, texts_must_be_texts);
-    tcase_add_test(tc, long_texts_are_cut);
-    tc = test_case(suite, "sockets", 10);
-    tcase_add_test(tc, descriptors_travel);
-    tcase_add_loop_test(tc, surprise_descriptors_are_closed, 0, 4);
-    tcase_add_test(tc, too_long_is_refused);
-    tcase_add_test(tc, the_descriptor_limit_is_named);
-    tcase_add_test(tc, data_is_read_although_the_peer_had_some_unread);
-    tcase_add_test(tc, links_keep_order_when_the_socket_is_full);
-    return test_main(suite);
 }

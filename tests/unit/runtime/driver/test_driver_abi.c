@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include "test.h"
 
+TEST_GROUP(abi, 10);
+
 #if __has_include(<cuda.h>)
 #include <cuda.h>
 
@@ -111,24 +113,14 @@ static void compare_numbers(void)
                       numbers[i].theirs, numbers[i].ours);
 }
 
-START_TEST(it_is_that_of_the_toolkit)
+TEST(abi, it_is_that_of_the_toolkit)
 {
     compare_layouts();
     compare_numbers();
 }
-END_TEST
 #else
-START_TEST(it_is_that_of_the_toolkit)
+TEST(abi, it_is_that_of_the_toolkit)
 {
     TEST_SKIP("there is no cuda.h");
 }
-END_TEST
 #endif
-
-int main(void)
-{
-    Suite *suite = suite_create("driver abi");
-
-    tcase_add_test(test_case(suite, "abi", 10), it_is_that_of_the_toolkit);
-    return test_main(suite);
-}

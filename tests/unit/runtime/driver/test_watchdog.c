@@ -28,7 +28,9 @@ static void call_init(struct call *c)
     sem_init(&c->dropped, 0, 0);
 }
 
-START_TEST(a_call_that_returns_is_the_callers_again)
+TEST_GROUP(watchdog, 30);
+
+TEST(watchdog, a_call_that_returns_is_the_callers_again)
 {
     const symm_deadline deadlines[] = {SYMM_NEVER, symm__deadline_in(20000)};
     for (int i = 0; i < 2; i++) {
@@ -41,9 +43,8 @@ START_TEST(a_call_that_returns_is_the_callers_again)
         ck_assert_int_ne(sem_trywait(&c.dropped), 0);
     }
 }
-END_TEST
 
-START_TEST(a_call_that_does_not_is_given_up_and_dropped_when_it_does)
+TEST(watchdog, a_call_that_does_not_is_given_up_and_dropped_when_it_does)
 {
     struct call c;
     bool late = false;
@@ -57,14 +58,4 @@ START_TEST(a_call_that_does_not_is_given_up_and_dropped_when_it_does)
     sem_post(&c.go);
     ck_assert_int_eq(sem_wait(&c.dropped), 0);
     ck_assert_int_eq(c.ran, 1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("watchdog");
-    TCase *tc = test_case(suite, "watchdog", 30);
-    tcase_add_test(tc, a_call_that_returns_is_the_callers_again);
-    tcase_add_test(tc, a_call_that_does_not_is_given_up_and_dropped_when_it_does);
-    return test_main(suite);
 }

@@ -44,8 +44,10 @@ static void take_word(const struct symm_packet_call *call, void *arg)
     taken[word] = true;
 }
 
+TEST_GROUP(packet_call, 20);
+
 /* All sizes beside each other: no call of one kind has a word of another kind. */
-START_TEST(every_kind_of_call_has_words_of_its_own)
+TEST(packet_call, every_kind_of_call_has_words_of_its_own)
 {
     bool *taken = calloc(WORDS, sizeof *taken);
 
@@ -53,7 +55,6 @@ START_TEST(every_kind_of_call_has_words_of_its_own)
         for_every_call(count, 1, take_word, taken);
     free(taken);
 }
-END_TEST
 
 static uint32_t word_of_size(uint64_t count, uint32_t blocks)
 {
@@ -65,7 +66,7 @@ static uint32_t word_of_size(uint64_t count, uint32_t blocks)
     return symm__packet_call(&c);
 }
 
-START_TEST(counts_look_alike_509_apart_and_grids_never)
+TEST(packet_call, counts_look_alike_509_apart_and_grids_never)
 {
     static const uint64_t counts[] = {1, 7, 4096, 1000000007, UINT64_MAX / 2};
 
@@ -77,16 +78,14 @@ START_TEST(counts_look_alike_509_apart_and_grids_never)
             ck_assert_uint_ne(word_of_size(counts[i], 1), word_of_size(counts[i], blocks));
     }
 }
-END_TEST
 
-START_TEST(flags_differ_in_the_call_only_if_the_epoch_is_the_same)
+TEST(packet_call, flags_differ_in_the_call_only_if_the_epoch_is_the_same)
 {
     ck_assert(symm__packet_calls_differ(0x00070200, 0x00070201));
     ck_assert(!symm__packet_calls_differ(0x00070200, 0x00070200));
     ck_assert(!symm__packet_calls_differ(0x00070200, 0x00080201));
     ck_assert(!symm__packet_calls_differ(0x00070200, 0));
 }
-END_TEST
 
 static void expect_texts(uint32_t a, uint32_t b, const char *a_text, const char *b_text)
 {
@@ -97,7 +96,7 @@ static void expect_texts(uint32_t a, uint32_t b, const char *a_text, const char 
     ck_assert_str_eq(other, b_text);
 }
 
-START_TEST(texts_say_what_each_called)
+TEST(packet_call, texts_say_what_each_called)
 {
     struct symm_packet_call sum = kinds[1], max = kinds[2], gather = kinds[3];
 
@@ -115,16 +114,4 @@ START_TEST(texts_say_what_each_called)
                  "an unknown call, 0xffff");
     expect_texts(symm__packet_call(&gather), 0, "all_gather(low_latency, float8_e5m2)",
                  "an unknown call, 0");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("packet_call");
-    TCase *tests = test_case(suite, "packet_call", 20);
-    tcase_add_test(tests, every_kind_of_call_has_words_of_its_own);
-    tcase_add_test(tests, counts_look_alike_509_apart_and_grids_never);
-    tcase_add_test(tests, flags_differ_in_the_call_only_if_the_epoch_is_the_same);
-    tcase_add_test(tests, texts_say_what_each_called);
-    return test_main(suite);
 }

@@ -37,9 +37,11 @@ static symm_algo find(const struct symm_tuning *t, enum symm_operation operation
                              nbytes);
 }
 
+TEST_GROUP(tables, 20);
+
 /* --------------------------------------------------------------------------------------- tables */
 
-START_TEST(each_row_holds_up_to_the_next_of_its_kind)
+TEST(tables, each_row_holds_up_to_the_next_of_its_kind)
 {
     struct symm_tuning *t = parsed("# what was measured\n"
                                    "\n"
@@ -83,9 +85,8 @@ START_TEST(each_row_holds_up_to_the_next_of_its_kind)
               SYMM_ALGO_AUTO);
     symm__tuning_destroy(t);
 }
-END_TEST
 
-START_TEST(a_table_may_have_no_rows)
+TEST(tables, a_table_may_have_no_rows)
 {
     struct symm_tuning *t = parsed("symm-tuning 1");
 
@@ -93,10 +94,9 @@ START_TEST(a_table_may_have_no_rows)
     symm__tuning_destroy(t);
     ck_assert(find(NULL, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_BFLOAT16, false, 1) == SYMM_ALGO_AUTO);
 }
-END_TEST
 
 /* Every kind of rows that there can be, each with rows of its own. */
-START_TEST(kinds_of_rows_are_told_apart)
+TEST(tables, kinds_of_rows_are_told_apart)
 {
     static char text[SYMM_TUNING_NBYTES_MAX];
     static const symm_algo algos[] = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_ONE_SHOT,
@@ -127,9 +127,8 @@ START_TEST(kinds_of_rows_are_told_apart)
                 }
     symm__tuning_destroy(t);
 }
-END_TEST
 
-START_TEST(the_hash_is_of_the_rows)
+TEST(tables, the_hash_is_of_the_rows)
 {
     static const char *const others[] = {
         "symm-tuning 1",
@@ -155,7 +154,6 @@ START_TEST(the_hash_is_of_the_rows)
     symm__tuning_destroy(same);
     symm__tuning_destroy(one);
 }
-END_TEST
 
 /* ----------------------------------------------------------------------------- what is no table */
 
@@ -207,7 +205,9 @@ static const struct {
      "\"a23456789b123456789c123456789d123456789e\" is not an operation"},
 };
 
-START_TEST(what_is_malformed_is_named)
+TEST_GROUP(malformed, 20);
+
+TEST_LOOP(malformed, what_is_malformed_is_named, 0, sizeof malformed / sizeof malformed[0])
 {
     struct symm_tuning *t = NULL;
     char want[256];
@@ -219,9 +219,8 @@ START_TEST(what_is_malformed_is_named)
     ck_assert_msg(strncmp(symm__failure_text(), want, strlen(want)) == 0, "%s",
                   symm__failure_text());
 }
-END_TEST
 
-START_TEST(a_byte_of_zero_is_no_end)
+TEST(malformed, a_byte_of_zero_is_no_end)
 {
     static const char text[] = HEAD "all-reduce 4 any any 0 one_shot\n\0\n";
     struct symm_tuning *t = NULL;
@@ -231,10 +230,9 @@ START_TEST(a_byte_of_zero_is_no_end)
     ck_assert_msg(strstr(symm__failure_text(), ", line 3: 1 of the 6 words"), "%s",
                   symm__failure_text());
 }
-END_TEST
 
 /* Whatever stands in a file, it is a table or an error, and nothing is read behind its end. */
-START_TEST(garbage_is_an_error_or_a_table)
+TEST_LOOP(malformed, garbage_is_an_error_or_a_table, 0, 4)
 {
     static const char *const words[] = {"symm-tuning", "1",  "all-reduce", "any", "4",
                                         "one_shot",    " ",  "\n",         "#",   "8",
@@ -258,11 +256,12 @@ START_TEST(garbage_is_an_error_or_a_table)
         free(text);
     }
 }
-END_TEST
+
+TEST_GROUP(machines, 20);
 
 /* ---------------------------------------------------------------------------------- machines */
 
-START_TEST(a_table_of_this_machine_is_taken)
+TEST(machines, a_table_of_this_machine_is_taken)
 {
     static const char *const lines[] = {"machine " MACHINE, " machine\t " MACHINE " \t# here\r",
                                         "# machine emulated 1.2.3 another", ""};
@@ -276,7 +275,6 @@ START_TEST(a_table_of_this_machine_is_taken)
         symm__tuning_destroy(t);
     }
 }
-END_TEST
 
 static const struct {
     const char *text, *want; /* behind the name of the file */
@@ -296,7 +294,7 @@ static const struct {
     {HEAD "machines " MACHINE "\n", ", line 2: \"machines\" is not an operation"},
 };
 
-START_TEST(a_table_of_another_machine_is_refused)
+TEST_LOOP(machines, a_table_of_another_machine_is_refused, 0, sizeof foreign / sizeof foreign[0])
 {
     char want[256];
     struct symm_tuning *t = NULL;
@@ -307,7 +305,6 @@ START_TEST(a_table_of_another_machine_is_refused)
     ck_assert_msg(strncmp(symm__failure_text(), want, strlen(want)) == 0, "%s",
                   symm__failure_text());
 }
-END_TEST
 
 /* ---------------------------------------------------------------------------------------- files */
 
@@ -336,7 +333,9 @@ static void load_fails(const char *part)
                   symm__failure_text());
 }
 
-START_TEST(the_setting_names_the_file)
+TEST_GROUP(files, 20);
+
+TEST(files, the_setting_names_the_file)
 {
     struct symm_tuning *t = (void *)&t;
 
@@ -352,9 +351,8 @@ START_TEST(the_setting_names_the_file)
     ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, (symm_dtype)0, false, 3) == SYMM_ALGO_ONE_SHOT);
     symm__tuning_destroy(t);
 }
-END_TEST
 
-START_TEST(files_that_cannot_be_read_are_named)
+TEST(files, files_that_cannot_be_read_are_named)
 {
     static char much[SYMM_TUNING_NBYTES_MAX + 1];
 
@@ -378,29 +376,4 @@ START_TEST(files_that_cannot_be_read_are_named)
     ck_assert_int_eq(symm__tuning_load(MACHINE, &t), SYMM_OK);
     symm__tuning_destroy(t);
     unlink(path);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("tuning");
-    TCase *tests = test_case(suite, "tables", 20);
-
-    tcase_add_test(tests, each_row_holds_up_to_the_next_of_its_kind);
-    tcase_add_test(tests, a_table_may_have_no_rows);
-    tcase_add_test(tests, kinds_of_rows_are_told_apart);
-    tcase_add_test(tests, the_hash_is_of_the_rows);
-    tests = test_case(suite, "malformed", 20);
-    tcase_add_loop_test(tests, what_is_malformed_is_named, 0,
-                        sizeof malformed / sizeof malformed[0]);
-    tcase_add_test(tests, a_byte_of_zero_is_no_end);
-    tcase_add_loop_test(tests, garbage_is_an_error_or_a_table, 0, 4);
-    tests = test_case(suite, "machines", 20);
-    tcase_add_test(tests, a_table_of_this_machine_is_taken);
-    tcase_add_loop_test(tests, a_table_of_another_machine_is_refused, 0,
-                        sizeof foreign / sizeof foreign[0]);
-    tests = test_case(suite, "files", 20);
-    tcase_add_test(tests, the_setting_names_the_file);
-    tcase_add_test(tests, files_that_cannot_be_read_are_named);
-    return test_main(suite);
 }

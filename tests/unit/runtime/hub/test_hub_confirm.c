@@ -92,7 +92,9 @@ static void make_noise(struct client *c)
     ck_assert_msg(!c->crooked, "the hub has dropped it, or the socket is full");
 }
 
-START_TEST(a_rank_that_never_stops_sending_delays_an_answer_by_one_socket)
+TEST_GROUP(hub_confirm, 20, IN_A_FOLDER);
+
+TEST(hub_confirm, a_rank_that_never_stops_sending_delays_an_answer_by_one_socket)
 {
     struct scene x;
 
@@ -109,9 +111,8 @@ START_TEST(a_rank_that_never_stops_sending_delays_an_answer_by_one_socket)
     ck_assert_msg(x.turns >= BEFORE && x.turns <= BEFORE + 10, "%d turns", x.turns);
     close_scene(&x);
 }
-END_TEST
 
-START_TEST(an_abort_behind_other_messages_counts)
+TEST(hub_confirm, an_abort_behind_other_messages_counts)
 {
     struct scene x;
 
@@ -127,15 +128,4 @@ START_TEST(an_abort_behind_other_messages_counts)
     ck_assert_msg(x.turns >= BEFORE, "%d turns", x.turns);
     ck_assert_uint_eq(world->confirmed, 0);
     close_scene(&x);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("hub_confirm");
-    TCase *tests = test_case(suite, "hub_confirm", 20);
-    in_a_folder(tests);
-    tcase_add_test(tests, a_rank_that_never_stops_sending_delays_an_answer_by_one_socket);
-    tcase_add_test(tests, an_abort_behind_other_messages_counts);
-    return test_main(suite);
 }

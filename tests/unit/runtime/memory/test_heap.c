@@ -84,7 +84,9 @@ static uint64_t trim(struct symm_rank_set members)
     return answer[1] ? answer[0] : UINT64_MAX;
 }
 
-START_TEST(ten_thousand_small_blocks_share_one_segment)
+TEST_GROUP(heap, 60, .setup = open_heap, .teardown = close_heap);
+
+TEST(heap, ten_thousand_small_blocks_share_one_segment)
 {
     enum { MANY = 10000 };
     static uint64_t off[MANY];
@@ -102,9 +104,8 @@ START_TEST(ten_thousand_small_blocks_share_one_segment)
         free_on(0, 3, off[i]);
     ck_assert(trim(set(0, 3)) == 0);
 }
-END_TEST
 
-START_TEST(a_block_is_reused_only_when_all_have_freed_it)
+TEST(heap, a_block_is_reused_only_when_all_have_freed_it)
 {
     struct grant a = alloc(set(0, 3), 1024, 0), b;
     free_on(0, 2, a.block);
@@ -118,9 +119,8 @@ START_TEST(a_block_is_reused_only_when_all_have_freed_it)
     b = alloc(set(0, 3), 1024, 0);
     ck_assert_uint_eq(b.block, a.block);
 }
-END_TEST
 
-START_TEST(nonsense_from_a_rank_changes_nothing)
+TEST(heap, nonsense_from_a_rank_changes_nothing)
 {
     struct grant a = alloc(set(0, 3), 4096, 0), b;
     for (int r = -1; r <= SYMM_MAX_RANKS; r++) {
@@ -132,9 +132,8 @@ START_TEST(nonsense_from_a_rank_changes_nothing)
     b = alloc(set(0, 3), 4096, 0);
     ck_assert(b.block != a.block);
 }
-END_TEST
 
-START_TEST(segments_belong_to_their_ranks)
+TEST(heap, segments_belong_to_their_ranks)
 {
     struct grant world = alloc(set(0, 3), 4096, 0), pair, other, own;
     pair = alloc(set(0, 1), 4096, 0);
@@ -149,9 +148,8 @@ START_TEST(segments_belong_to_their_ranks)
     own = alloc(set(3, 4), 4096, SYMM_HEAP_ANY_SEGMENT);
     ck_assert(own.is_new);
 }
-END_TEST
 
-START_TEST(a_block_of_few_in_a_segment_of_many_waits_for_the_few_only)
+TEST(heap, a_block_of_few_in_a_segment_of_many_waits_for_the_few_only)
 {
     alloc(set(0, 3), 1024, 0);
     struct grant a = alloc(set(0, 1), 1024, SYMM_HEAP_ANY_SEGMENT), b;
@@ -159,9 +157,8 @@ START_TEST(a_block_of_few_in_a_segment_of_many_waits_for_the_few_only)
     b = alloc(set(0, 3), 1024, 0);
     ck_assert_uint_eq(b.block, a.block);
 }
-END_TEST
 
-START_TEST(a_pending_segment_is_nobody_elses)
+TEST(heap, a_pending_segment_is_nobody_elses)
 {
     struct grant first, second, third;
     ck_assert_int_eq(try_alloc(set(0, 3), 4096, 0, &first), SYMM_OK);
@@ -173,9 +170,8 @@ START_TEST(a_pending_segment_is_nobody_elses)
     third = alloc(set(0, 3), 4096, 0);
     ck_assert_uint_eq(third.segment, first.segment);
 }
-END_TEST
 
-START_TEST(a_segment_that_failed_is_forgotten_when_all_have_undone_it)
+TEST(heap, a_segment_that_failed_is_forgotten_when_all_have_undone_it)
 {
     struct grant first, second, third;
     ck_assert_int_eq(try_alloc(set(0, 3), 4096, 0, &first), SYMM_OK);
@@ -191,9 +187,8 @@ START_TEST(a_segment_that_failed_is_forgotten_when_all_have_undone_it)
     ck_assert(third.is_new);
     ck_assert_uint_eq(third.segment, first.segment);
 }
-END_TEST
 
-START_TEST(a_commit_is_of_a_pending_segment_of_those_ranks)
+TEST(heap, a_commit_is_of_a_pending_segment_of_those_ranks)
 {
     struct grant g;
     ck_assert_int_eq(try_alloc(set(0, 3), 4096, 0, &g), SYMM_OK);
@@ -205,9 +200,8 @@ START_TEST(a_commit_is_of_a_pending_segment_of_those_ranks)
     ck_assert_int_eq(ask(SYMM_HEAP_COMMIT, set(0, 3), SYMM_OK, g.segment, 0, NULL),
                      SYMM_ERROR_STATE);
 }
-END_TEST
 
-START_TEST(trimming_takes_empty_segments_of_exactly_these_ranks)
+TEST(heap, trimming_takes_empty_segments_of_exactly_these_ranks)
 {
     struct grant small = alloc(set(0, 3), 4096, 0), big = alloc(set(0, 3), 100 * MIB, 0);
     struct grant pair = alloc(set(0, 1), 4096, 0), again;
@@ -228,9 +222,8 @@ START_TEST(trimming_takes_empty_segments_of_exactly_these_ranks)
     ck_assert(again.is_new && again.segment < big.segment + big.nbytes);
     ck_assert(small.segment != again.segment);
 }
-END_TEST
 
-START_TEST(settled_means_that_no_block_is_freed_by_some_only)
+TEST(heap, settled_means_that_no_block_is_freed_by_some_only)
 {
     struct grant a = alloc(set(0, 3), 5000, 0), b = alloc(set(0, 1), 1, 0),
                  one = alloc(set(2, 2), 1, 0);
@@ -246,9 +239,8 @@ START_TEST(settled_means_that_no_block_is_freed_by_some_only)
     free_on(0, 0, b.block);
     ck_assert(arbiter.settled(arbiter.self));
 }
-END_TEST
 
-START_TEST(sizes_that_do_not_fit_are_refused)
+TEST(heap, sizes_that_do_not_fit_are_refused)
 {
     struct grant g, rest;
     ck_assert_int_eq(try_alloc(set(0, 3), 0, 0, &g), SYMM_ERROR_ARGUMENT);
@@ -261,9 +253,8 @@ START_TEST(sizes_that_do_not_fit_are_refused)
     ck_assert_uint_eq(rest.nbytes, 2 * GRANULARITY);
     ck_assert_int_eq(try_alloc(set(0, 3), 1, 0, &g), SYMM_ERROR_MEMORY);
 }
-END_TEST
 
-START_TEST(nothing_is_decided_when_a_rank_has_failed)
+TEST(heap, nothing_is_decided_when_a_rank_has_failed)
 {
     struct grant g;
     ck_assert_int_eq(ask(SYMM_HEAP_ALLOC, set(0, 3), SYMM_ERROR_PEER, 4096, 0, &g),
@@ -277,9 +268,8 @@ START_TEST(nothing_is_decided_when_a_rank_has_failed)
     ck_assert_uint_eq(trim(set(0, 3)), g.segment);
     ck_assert_int_eq(ask(99, set(0, 3), SYMM_OK, 0, 0, NULL), SYMM_ERROR_ARGUMENT);
 }
-END_TEST
 
-START_TEST(a_heap_is_configured_once_and_sensibly)
+TEST(heap, a_heap_is_configured_once_and_sensibly)
 {
     const uint64_t good[4] = {WINDOW, GRANULARITY, LEAST},
                    bad[][4] = {{0, GRANULARITY, LEAST},
@@ -303,7 +293,6 @@ START_TEST(a_heap_is_configured_once_and_sensibly)
     symm__heap_destroy(h);
     symm__heap_destroy(NULL);
 }
-END_TEST
 
 /* ------------------------------------------------------------------------------------------------
  */
@@ -335,7 +324,7 @@ static void check_apart(const struct live *live, const struct live *one)
     }
 }
 
-START_TEST(random_use_never_hands_out_what_somebody_has)
+TEST_LOOP(heap, random_use_never_hands_out_what_somebody_has, 1, 4)
 {
     static const int sets[][2] = {{0, 3}, {0, 1}, {2, 3}, {1, 2}, {0, 3}, {3, 3}};
     static struct live live[LIVE];
@@ -378,27 +367,4 @@ START_TEST(random_use_never_hands_out_what_somebody_has)
     struct grant all = alloc(set(0, 3), WINDOW, 0);
     ck_assert(all.is_new);
     ck_assert_uint_eq(all.block, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("heap");
-    TCase *tc = test_case(suite, "heap", 60);
-    tcase_add_checked_fixture(tc, open_heap, close_heap);
-    tcase_add_test(tc, ten_thousand_small_blocks_share_one_segment);
-    tcase_add_test(tc, a_block_is_reused_only_when_all_have_freed_it);
-    tcase_add_test(tc, nonsense_from_a_rank_changes_nothing);
-    tcase_add_test(tc, segments_belong_to_their_ranks);
-    tcase_add_test(tc, a_block_of_few_in_a_segment_of_many_waits_for_the_few_only);
-    tcase_add_test(tc, a_pending_segment_is_nobody_elses);
-    tcase_add_test(tc, a_segment_that_failed_is_forgotten_when_all_have_undone_it);
-    tcase_add_test(tc, a_commit_is_of_a_pending_segment_of_those_ranks);
-    tcase_add_test(tc, trimming_takes_empty_segments_of_exactly_these_ranks);
-    tcase_add_test(tc, settled_means_that_no_block_is_freed_by_some_only);
-    tcase_add_test(tc, sizes_that_do_not_fit_are_refused);
-    tcase_add_test(tc, nothing_is_decided_when_a_rank_has_failed);
-    tcase_add_test(tc, a_heap_is_configured_once_and_sensibly);
-    tcase_add_loop_test(tc, random_use_never_hands_out_what_somebody_has, 1, 4);
-    return test_main(suite);
 }

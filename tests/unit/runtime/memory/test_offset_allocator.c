@@ -5,7 +5,9 @@
 #include "reference.h"
 #include "test.h"
 
-START_TEST(first_fit_takes_the_lowest_gap)
+TEST_GROUP(offsets, 60);
+
+TEST(offsets, first_fit_takes_the_lowest_gap)
 {
     struct symm_offset_allocator *a;
     uint64_t off[4];
@@ -23,9 +25,8 @@ START_TEST(first_fit_takes_the_lowest_gap)
     ck_assert_uint_eq(got, 0);
     symm__offsets_destroy(a);
 }
-END_TEST
 
-START_TEST(freed_neighbours_become_one_gap)
+TEST(offsets, freed_neighbours_become_one_gap)
 {
     struct symm_offset_allocator *a;
     uint64_t off;
@@ -40,9 +41,8 @@ START_TEST(freed_neighbours_become_one_gap)
     ck_assert_uint_eq(off, 0);
     symm__offsets_destroy(a);
 }
-END_TEST
 
-START_TEST(what_is_not_the_start_of_anything_cannot_be_freed)
+TEST(offsets, what_is_not_the_start_of_anything_cannot_be_freed)
 {
     struct symm_offset_allocator *a;
     uint64_t off;
@@ -55,9 +55,8 @@ START_TEST(what_is_not_the_start_of_anything_cannot_be_freed)
     ck_assert(!symm__offsets_free(a, off));
     symm__offsets_destroy(a);
 }
-END_TEST
 
-START_TEST(sizes_at_the_limits_are_refused_or_fit)
+TEST(offsets, sizes_at_the_limits_are_refused_or_fit)
 {
     struct symm_offset_allocator *a;
     uint64_t off;
@@ -75,7 +74,6 @@ START_TEST(sizes_at_the_limits_are_refused_or_fit)
     symm__offsets_destroy(a);
     symm__offsets_destroy(NULL);
 }
-END_TEST
 
 /* The model: whose every unit of the range is, 0 for nobody's. */
 enum { UNITS = 512, BLOCKS = 96 };
@@ -116,7 +114,7 @@ static void fill(struct model *m, int block, int value)
     m->live[block] = value != 0;
 }
 
-START_TEST(random_use_agrees_with_the_model)
+TEST_LOOP(offsets, random_use_agrees_with_the_model, 1, 4)
 {
     struct symm_offset_allocator *a;
     struct model m = {.owner = {0}};
@@ -152,17 +150,4 @@ START_TEST(random_use_agrees_with_the_model)
     ck_assert(symm__offsets_empty(a));
     ck_assert_uint_eq(symm__offsets_largest_gap(a), UNITS);
     symm__offsets_destroy(a);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("offset_allocator");
-    TCase *tc = test_case(suite, "offsets", 60);
-    tcase_add_test(tc, first_fit_takes_the_lowest_gap);
-    tcase_add_test(tc, freed_neighbours_become_one_gap);
-    tcase_add_test(tc, what_is_not_the_start_of_anything_cannot_be_freed);
-    tcase_add_test(tc, sizes_at_the_limits_are_refused_or_fit);
-    tcase_add_loop_test(tc, random_use_agrees_with_the_model, 1, 4);
-    return test_main(suite);
 }

@@ -23,7 +23,9 @@ static int64_t differ(const float *got, const float *want, size_t count)
     return wrong;
 }
 
-DEVICE_TEST(all_patterns_of_sixteen_bits_widen_exactly, "test_widen", 1, 1)
+TEST_GROUP(data, 120);
+
+DEVICE_TEST(data, all_patterns_of_sixteen_bits_widen_exactly, "test_widen", 1, 1)
 {
     enum { COUNT = 65536 };
     const size_t nbytes = COUNT * sizeof(float);
@@ -104,7 +106,7 @@ static int64_t count_narrow_wrong(const float *x, const void *got, symm_dtype dt
     return wrong;
 }
 
-DEVICE_TEST(narrowing_rounds_once_to_nearest_even, "test_narrow", 1, 1)
+DEVICE_TEST(data, narrowing_rounds_once_to_nearest_even, "test_narrow", 1, 1)
 {
     const size_t nbytes = NARROWED * sizeof(float);
     float *x = malloc(nbytes), *got = malloc(nbytes);
@@ -141,7 +143,7 @@ out:
 
 /* ----------------------------------------------------------------------------- loads and stores */
 
-DEVICE_TEST(elements_of_every_type_move_both_ways, "test_ones", 1, device_setting.pair)
+DEVICE_TEST(data, elements_of_every_type_move_both_ways, "test_ones", 1, device_setting.pair)
 {
     enum { NBYTES = 16 * 500 };
     const int n = self->nranks, before = (self->rank + n - 1) % n;
@@ -173,7 +175,8 @@ out:;
 
 /* ----------------------------------------------------------------------------------------- sums */
 
-DEVICE_TEST(sums_have_the_same_bits_on_every_rank, "test_sum", 1, device_setting.worlds[_i])
+DEVICE_TEST(data, sums_have_the_same_bits_on_every_rank, "test_sum", 1, device_setting.worlds[_i],
+            .loop = {0, device_setting.nworlds})
 {
     enum { COUNT = 8 * 777 };
     char host[COUNT * sizeof(float)];
@@ -239,8 +242,8 @@ static bool is_number(const void *array, uint32_t i, int mode, int64_t number)
     }
 }
 
-DEVICE_TEST(remote_additions_of_all_ranks_and_blocks_add_up, "test_red_add", 1,
-            device_setting.worlds[_i])
+DEVICE_TEST(data, remote_additions_of_all_ranks_and_blocks_add_up, "test_red_add", 1,
+            device_setting.worlds[_i], .loop = {0, device_setting.nworlds})
 {
     const uint32_t blocks = device_blocks(self->nranks);
     uint64_t host[WORDS + 1];
@@ -266,7 +269,7 @@ out:;
 
 /* ---------------------------------------------------------------------------------------- block */
 
-DEVICE_TEST(the_sum_over_a_block_is_right_for_every_block_size, "test_block_sum", 1, 1)
+DEVICE_TEST(data, the_sum_over_a_block_is_right_for_every_block_size, "test_block_sum", 1, 1)
 {
     for (uint32_t threads = 1; threads <= 1024; threads += device_setting.slow ? 33 : 1) {
         b->a.seed = (uint32_t)reference_random(931, threads);
@@ -278,15 +281,4 @@ DEVICE_TEST(the_sum_over_a_block_is_right_for_every_block_size, "test_block_sum"
     }
     device_settle(b);
 out:;
-}
-
-void device_data_cases(TCase *list)
-{
-    tcase_add_test(list, all_patterns_of_sixteen_bits_widen_exactly);
-    tcase_add_test(list, narrowing_rounds_once_to_nearest_even);
-    tcase_add_test(list, elements_of_every_type_move_both_ways);
-    tcase_add_loop_test(list, sums_have_the_same_bits_on_every_rank, 0, device_setting.nworlds);
-    tcase_add_loop_test(list, remote_additions_of_all_ranks_and_blocks_add_up, 0,
-                        device_setting.nworlds);
-    tcase_add_test(list, the_sum_over_a_block_is_right_for_every_block_size);
 }

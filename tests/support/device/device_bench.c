@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct device_setting device_setting;
-
 const uint32_t device_threads[DEVICE_SHAPES] = {1, 3, 32, 64, DEVICE_THREADS_MAX};
 
 uint32_t device_rounds(uint32_t emulated, uint32_t gpu)
@@ -95,20 +93,4 @@ symm_status device_write(struct device_bench *b, void *device, const void *host,
 symm_status device_read(struct device_bench *b, void *host, const void *device, size_t nbytes)
 {
     return copy(b, host, device, nbytes);
-}
-
-void device_cases_add(Suite *suite)
-{
-    static const struct {
-        const char *name;
-        void (*add)(TCase *list);
-    } lists[] = {{"meeting", device_meet_cases},    {"stalls", device_stall_cases},
-                 {"data", device_data_cases},       {"transfers", device_move_cases},
-                 {"switch", device_multimem_cases}, {"packets", device_packet_cases}};
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        /* A real driver keeps descriptors and threads of its own. */
-        TCase *list = device_setting.emulated ? test_case(suite, lists[i].name, 120)
-                                              : test_case_uncounted(suite, lists[i].name, 120);
-        lists[i].add(list);
-    }
 }

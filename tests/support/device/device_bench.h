@@ -19,18 +19,7 @@ struct device_setting {
     bool slow;              /* fewer rounds still */
     const char *why_not;    /* NULL: they do run */
 };
-extern struct device_setting device_setting;
-
-/* Adds all cases; the setting has been filled in. */
-void device_cases_add(Suite *suite);
-
-/* The cases of each file. */
-void device_meet_cases(TCase *list);
-void device_stall_cases(TCase *list);
-void device_data_cases(TCase *list);
-void device_move_cases(TCase *list);
-void device_multimem_cases(TCase *list);
-void device_packet_cases(TCase *list);
+extern struct device_setting device_setting; /* defined by the program */
 
 #define NEEDS_DEVICES()                                                                            \
     do {                                                                                           \
@@ -90,14 +79,14 @@ void device_close(struct device_bench *b);
     }                                                                                              \
     static void name##_body(__attribute__((unused)) struct rank *self,                             \
                             __attribute__((unused)) void *arg, struct device_bench *b)
-#define DEVICE_TEST(name, kernel, nchannels, ...)                                                  \
+#define DEVICE_TEST(group, name, kernel, nchannels, ...)                                           \
     static void name##_rank(struct rank *self, void *arg);                                         \
-    START_TEST(name)                                                                               \
+    TEST_LOOP(group, name, ((struct ranks_test){.n = __VA_ARGS__}).loop.first,                     \
+              ((struct ranks_test){.n = __VA_ARGS__}).loop.end)                                    \
     {                                                                                              \
         NEEDS_DEVICES();                                                                           \
         ranks_test_run(&(struct ranks_test){.n = __VA_ARGS__}, name##_rank);                       \
     }                                                                                              \
-    END_TEST                                                                                       \
     DEVICE_RANK(name##_rank, kernel, nchannels)
 
 /* Between host and device, done when they return. Failures are in the report. */

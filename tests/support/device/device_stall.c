@@ -6,7 +6,9 @@
 #include "exercise.h"
 #include "reference.h"
 
-DEVICE_TEST(ranks_that_insist_on_different_words_are_named, "test_mismatch", 2,
+TEST_GROUP(stalls, 120);
+
+DEVICE_TEST(stalls, ranks_that_insist_on_different_words_are_named, "test_mismatch", 2,
             device_setting.worlds[device_setting.nworlds / 2])
 {
     uint32_t agreed = ~0u;
@@ -100,7 +102,8 @@ static const struct stall stalls[] = {
     {TEST_STALL_GRID, true, "that is enough"},
 };
 
-START_TEST(a_wait_that_nobody_ends_is_a_timeout_and_an_abort_ends_it_at_once)
+TEST_LOOP(stalls, a_wait_that_nobody_ends_is_a_timeout_and_an_abort_ends_it_at_once, 0,
+          sizeof stalls / sizeof stalls[0])
 {
     struct rank_report reports[2];
     NEEDS_DEVICES();
@@ -111,12 +114,4 @@ START_TEST(a_wait_that_nobody_ends_is_a_timeout_and_an_abort_ends_it_at_once)
         const int64_t took = reports[0].value[0] - reports[1].value[0];
         ck_assert_msg(took < 1000, "it ended %lld ms after the abort", (long long)took);
     }
-}
-END_TEST
-
-void device_stall_cases(TCase *list)
-{
-    tcase_add_test(list, ranks_that_insist_on_different_words_are_named);
-    tcase_add_loop_test(list, a_wait_that_nobody_ends_is_a_timeout_and_an_abort_ends_it_at_once, 0,
-                        sizeof stalls / sizeof stalls[0]);
 }

@@ -56,22 +56,22 @@ out:
     symm_graph_destroy(graph);
 }
 
-START_TEST(epochs_go_on_in_replays_and_are_never_zero)
+TEST_GROUP(packets, 120);
+
+TEST(packets, epochs_go_on_in_replays_and_are_never_zero)
 {
     NEEDS_DEVICES();
     uint32_t start = 0;
     ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, count_epochs, &start, 60);
 }
-END_TEST
 
-START_TEST(epochs_are_even_and_odd_by_turns_across_the_wrap)
+TEST(packets, epochs_are_even_and_odd_by_turns_across_the_wrap)
 {
     NEEDS_DEVICES();
     uint32_t start = DEVICE_EPOCH_START;
     setenv(DEVICE_BELOW_WRAP, 1);
     ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, count_epochs, &start, 60);
 }
-END_TEST
 
 /* -------------------------------------------------------------------------------------- packets */
 
@@ -117,24 +117,23 @@ out:
     device_close(&b);
 }
 
-START_TEST(packets_carry_anything_to_everyone_across_the_wrap)
+TEST_LOOP(packets, packets_carry_anything_to_everyone_across_the_wrap, 0, device_setting.nworlds)
 {
     NEEDS_DEVICES();
     setenv(DEVICE_BELOW_WRAP, 1);
     ranks_run_ok(device_setting.worlds[_i], RANKS_AS_PROCESSES, play_packets, NULL, 100);
 }
-END_TEST
 
-START_TEST(packets_serve_ranks_that_are_threads)
+TEST(packets, packets_serve_ranks_that_are_threads)
 {
     NEEDS_DEVICES();
     if (!device_setting.emulated)
         TEST_SKIP("only with the emulated driver");
     ranks_run_ok(3, RANKS_AS_THREADS, play_packets, NULL, 60);
 }
-END_TEST
 
-DEVICE_TEST(with_flag_zero_nothing_is_sent_and_nobody_waits, "test_no_flag", 1, device_setting.pair)
+DEVICE_TEST(packets, with_flag_zero_nothing_is_sent_and_nobody_waits, "test_no_flag", 1,
+            device_setting.pair)
 {
     const size_t nbytes = DEVICE_THREADS_MAX * sizeof(symm_packet);
     char *host = malloc(nbytes);
@@ -152,14 +151,4 @@ DEVICE_TEST(with_flag_zero_nothing_is_sent_and_nobody_waits, "test_no_flag", 1, 
     self->report->wrong += reference_poison_wrong(host, nbytes, 3);
 out:
     free(host);
-}
-
-void device_packet_cases(TCase *list)
-{
-    tcase_add_test(list, epochs_go_on_in_replays_and_are_never_zero);
-    tcase_add_test(list, epochs_are_even_and_odd_by_turns_across_the_wrap);
-    tcase_add_loop_test(list, packets_carry_anything_to_everyone_across_the_wrap, 0,
-                        device_setting.nworlds);
-    tcase_add_test(list, packets_serve_ranks_that_are_threads);
-    tcase_add_test(list, with_flag_zero_nothing_is_sent_and_nobody_waits);
 }

@@ -4,8 +4,10 @@
 #include "device_bench.h"
 #include "reference.h"
 
-DEVICE_TEST(copies_of_every_alignment_and_size_write_their_bytes_and_no_others, "test_copies", 1,
-            device_setting.pair, .timeout_s = 100)
+TEST_GROUP(transfers, 120);
+
+DEVICE_TEST(transfers, copies_of_every_alignment_and_size_write_their_bytes_and_no_others,
+            "test_copies", 1, device_setting.pair, .timeout_s = 100)
 {
     const size_t nbytes = (size_t)TEST_COPY_JOBS * TEST_COPY_SLOT;
     const int before = (self->rank + self->nranks - 1) % self->nranks;
@@ -84,7 +86,7 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-DEVICE_TEST(a_put_with_signal_brings_all_bytes_and_leaves_the_others, "test_put", 2,
+DEVICE_TEST(transfers, a_put_with_signal_brings_all_bytes_and_leaves_the_others, "test_put", 2,
             device_setting.pair, .timeout_s = 100)
 {
     static const struct {
@@ -121,10 +123,4 @@ DEVICE_TEST(a_put_with_signal_brings_all_bytes_and_leaves_the_others, "test_put"
 out:
     free(want);
     free(got);
-}
-
-void device_move_cases(TCase *list)
-{
-    tcase_add_test(list, copies_of_every_alignment_and_size_write_their_bytes_and_no_others);
-    tcase_add_test(list, a_put_with_signal_brings_all_bytes_and_leaves_the_others);
 }

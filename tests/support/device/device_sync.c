@@ -5,9 +5,12 @@
 #include "device_bench.h"
 #include "reference.h"
 
+TEST_GROUP(meeting, 120);
+
 /* ------------------------------------------------------------------------------------ addresses */
 
-DEVICE_TEST(addresses_are_those_that_the_host_knows, "test_addresses", 1, device_setting.worlds[_i])
+DEVICE_TEST(meeting, addresses_are_those_that_the_host_knows, "test_addresses", 1,
+            device_setting.worlds[_i], .loop = {0, device_setting.nworlds})
 {
     uint64_t out[RANKS_MAX + 2] = {0};
     void *x;
@@ -46,13 +49,13 @@ DEVICE_RANK(pass_signals, "test_signals", 3)
 out:;
 }
 
-START_TEST(signals_come_after_the_data_for_all_who_look_and_one_who_takes)
+TEST_LOOP(meeting, signals_come_after_the_data_for_all_who_look_and_one_who_takes, 0,
+          device_setting.nworlds)
 {
     NEEDS_DEVICES();
     setenv(DEVICE_BELOW_WRAP, 1);
     ranks_run_ok(device_setting.worlds[_i], RANKS_AS_PROCESSES, pass_signals, NULL, 60);
 }
-END_TEST
 
 /* ------------------------------------------------------------------------------------- barriers */
 
@@ -78,15 +81,15 @@ DEVICE_RANK(meet_in_order, "test_order", 2 * DEVICE_BLOCKS_MAX)
 out:;
 }
 
-START_TEST(barriers_of_every_kind_order_what_was_written_across_the_wrap)
+TEST_LOOP(meeting, barriers_of_every_kind_order_what_was_written_across_the_wrap, 0,
+          device_setting.nworlds)
 {
     NEEDS_DEVICES();
     setenv(DEVICE_BELOW_WRAP, 1);
     ranks_run_ok(device_setting.worlds[_i], RANKS_AS_PROCESSES, meet_in_order, NULL, 100);
 }
-END_TEST
 
-START_TEST(barriers_and_signals_serve_ranks_that_are_threads)
+TEST(meeting, barriers_and_signals_serve_ranks_that_are_threads)
 {
     NEEDS_DEVICES();
     if (!device_setting.emulated)
@@ -94,7 +97,6 @@ START_TEST(barriers_and_signals_serve_ranks_that_are_threads)
     ranks_run_ok(3, RANKS_AS_THREADS, meet_in_order, NULL, 60);
     ranks_run_ok(4, RANKS_AS_THREADS, pass_signals, NULL, 60);
 }
-END_TEST
 
 /* -------------------------------------------------------------------------------- three dimensions
  */
@@ -114,8 +116,8 @@ struct driver {
     int (*launch)(const struct launch_config *config, void *function, void **args, void **extra);
 };
 
-DEVICE_TEST(grids_and_blocks_of_three_dimensions_meet, "test_order", 24, device_setting.pair,
-            .env = {{DEVICE_BELOW_WRAP}})
+DEVICE_TEST(meeting, grids_and_blocks_of_three_dimensions_meet, "test_order", 24,
+            device_setting.pair, .env = {{DEVICE_BELOW_WRAP}})
 {
     struct driver d = {NULL, NULL, NULL, NULL};
     void *module = NULL, *function = NULL, *args[] = {&b->a};
@@ -141,14 +143,4 @@ DEVICE_TEST(grids_and_blocks_of_three_dimensions_meet, "test_order", 24, device_
     }
     CHECK_RANK(self, d.unload(module) == 0);
 out:;
-}
-
-void device_meet_cases(TCase *list)
-{
-    const int n = device_setting.nworlds;
-    tcase_add_loop_test(list, addresses_are_those_that_the_host_knows, 0, n);
-    tcase_add_loop_test(list, signals_come_after_the_data_for_all_who_look_and_one_who_takes, 0, n);
-    tcase_add_loop_test(list, barriers_of_every_kind_order_what_was_written_across_the_wrap, 0, n);
-    tcase_add_test(list, barriers_and_signals_serve_ranks_that_are_threads);
-    tcase_add_test(list, grids_and_blocks_of_three_dimensions_meet);
 }

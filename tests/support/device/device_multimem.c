@@ -180,11 +180,13 @@ out:
     free(host);
 }
 
-START_TEST(the_switch_reduces_every_type_by_every_operation)
+TEST_GROUP(switch, 120);
+
+TEST_LOOP(switch, the_switch_reduces_every_type_by_every_operation, device_setting.nworlds > 1,
+          device_setting.nworlds)
 {
     RUN_OR_SKIP(device_setting.worlds[_i], reduce_everything);
 }
-END_TEST
 
 /* --------------------------------------------------------------------------------------- stores */
 
@@ -222,11 +224,11 @@ out:
     device_close(&b);
 }
 
-START_TEST(stores_through_the_switch_reach_every_rank)
+TEST_LOOP(switch, stores_through_the_switch_reach_every_rank, device_setting.nworlds > 1,
+          device_setting.nworlds)
 {
     RUN_OR_SKIP(device_setting.worlds[_i], store_everywhere);
 }
-END_TEST
 
 /* ------------------------------------------------------------------------------------ additions */
 
@@ -288,16 +290,8 @@ out:
     device_close(&b);
 }
 
-START_TEST(additions_through_the_switch_add_up_on_every_rank)
+TEST_LOOP(switch, additions_through_the_switch_add_up_on_every_rank, device_setting.nworlds > 1,
+          device_setting.nworlds)
 {
     RUN_OR_SKIP(device_setting.worlds[_i], add_everywhere);
-}
-END_TEST
-
-void device_multimem_cases(TCase *list)
-{
-    const int n = device_setting.nworlds, first = n > 1 ? 1 : 0; /* one rank has no switch */
-    tcase_add_loop_test(list, the_switch_reduces_every_type_by_every_operation, first, n);
-    tcase_add_loop_test(list, stores_through_the_switch_reach_every_rank, first, n);
-    tcase_add_loop_test(list, additions_through_the_switch_add_up_on_every_rank, first, n);
 }

@@ -1,0 +1,7 @@
+/* The main of every test program that has none of its own. */
+#include "test.h"
+
+int main(void)
+{
+    return test_main();
+}
