@@ -10,7 +10,7 @@
 
 symm_status symm__matmul_vote(struct symm_call *call, struct symm_vote *vote)
 {
-    vote->what = call->text;
+    vote->text = call->text;
     vote->fd = -1;
     return symm__host_comm_vote(call->group->comm, vote,
                                 symm__deadline_in(call->group->ctx->timeout_ms));

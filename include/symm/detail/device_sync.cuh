@@ -118,10 +118,10 @@ SYMM_DEV void signal(const symm_view &v, symm_signal_pad *pad, int channel, int 
 template <bool ANEW = false>
 SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool told, const symm_wait_record &r)
 {
-    const uint32_t later = LOOK_APART * (uint32_t)thread_index(), turn = polls - later;
-    if (polls >= later && turn % LOOK_EVERY == LOOK_AFTER && load_relaxed(v.abort))
+    const uint32_t first = LOOK_APART * (uint32_t)thread_index(), poll = polls - first;
+    if (polls >= first && poll % LOOK_EVERY == LOOK_AFTER && load_relaxed(v.abort))
         store_relaxed(v.poison, 1u);
-    if ((ANEW || !told) && polls >= later && turn % TELL_AFTER == TELL_AFTER - 1) {
+    if ((ANEW || !told) && polls >= first && poll % TELL_AFTER == TELL_AFTER - 1) {
         const symm_wait_record *now = wait_record(v);
         if (!told && claim(v)) {
             tell(v, r);

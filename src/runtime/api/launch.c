@@ -77,7 +77,7 @@ symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kernel, uint3
     if (!out)
         return symm__collective_refuse(&call, "out is NULL");
     struct symm_vote vote = {
-        .what = call.text, .mine = &mine, .nbytes = sizeof mine, .all = all, .fd = -1};
+        .text = call.text, .mine = &mine, .nbytes = sizeof mine, .all = all, .fd = -1};
     vote.status = check_threads(group, kernel, threads);
     if (vote.status == SYMM_OK)
         vote.status = allow_shared(kernel, smem_nbytes);

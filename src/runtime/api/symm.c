@@ -108,8 +108,8 @@ out:
 static symm_status leave_together(struct symm_call *call)
 {
     struct symm_group *group = call->group;
-    struct symm_vote agree = {.what = call->text, .fd = -1};
-    struct symm_vote let_go = {.what = "symm_group_destroy: memory", .fd = -1};
+    struct symm_vote agree = {.text = call->text, .fd = -1};
+    struct symm_vote let_go = {.text = "symm_group_destroy: memory", .fd = -1};
     symm_status st;
 
     agree.status = symm__group_quiesce(group);
@@ -266,7 +266,7 @@ static symm_status exchange_pieces(struct symm_call *call, const char *mine, siz
 
     for (size_t at = 0; at < nbytes; at += most) {
         size_t n = nbytes - at < most ? nbytes - at : most;
-        struct symm_vote vote = {.what = call->text,
+        struct symm_vote vote = {.text = call->text,
                                  .status = mem,
                                  .mine = mine + at,
                                  .nbytes = n,
@@ -297,7 +297,7 @@ symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, vo
         return symm__collective_refuse(&call, "nbytes is %zu: too many", nbytes);
     most = symm__vote_max(group->nranks);
     if (nbytes <= most) {
-        struct symm_vote vote = {.what = call.text,
+        struct symm_vote vote = {.text = call.text,
                                  .mine = mine,
                                  .nbytes = nbytes,
                                  .all = nbytes ? all : NULL,

@@ -299,7 +299,7 @@ static symm_status say_hello(struct symm_exchange *x, symm_status mine, const ch
                              .args = {(uint64_t)x->join.nranks, (uint64_t)getpid()},
                              .payload = &hello,
                              .payload_nbytes = sizeof hello};
-    struct symm_vote vote = {.what = "joining"};
+    struct symm_vote vote = {.text = "joining"};
     struct symm_wait wait = {.vote = &vote, .began_us = began_us};
     struct symm_host_comm *comm = NULL;
     symm_status st;

@@ -81,7 +81,7 @@ symm_status symm__host_comm_world(struct symm_exchange *x,
 
 /* One vote. Inputs: all members up to fd. Outputs, only if the verdict is OK: all, fds, answer. */
 struct symm_vote {
-    const char *what;   /* text of the call with its arguments; the same on all ranks */
+    const char *text;   /* text of the call with its arguments; the same on all ranks */
     uint32_t op;        /* for the arbiter; 0: none */
     symm_status status; /* of this rank, with symm__failure_text() if it is not OK */
     uint64_t args[4];   /* the arbiter gets those of the lowest rank with an op */

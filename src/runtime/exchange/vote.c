@@ -159,7 +159,7 @@ static symm_status take_part(struct symm_host_comm *comm, struct symm_wait *wait
     symm_status st;
 
     m->comm = comm->key;
-    m->text = vote->what;
+    m->text = vote->text;
     m->op = vote->op;
     m->status = vote->status;
     memcpy(m->args, vote->args, sizeof m->args);
@@ -187,7 +187,7 @@ static symm_status take_part(struct symm_host_comm *comm, struct symm_wait *wait
     pthread_mutex_unlock(&x->lock);
     if (taken)
         return symm__fail(SYMM_ERROR_STATE, "%s: another thread is in a call on this group",
-                          vote->what);
+                          vote->text);
 
     pthread_mutex_lock(&x->freed_lock);
     send_freed(x);

@@ -121,7 +121,7 @@ out:
 /* With SYMM_CHECK=1, votes on the text of the call before it is enqueued. */
 static symm_status compare(struct symm_call *call)
 {
-    struct symm_vote vote = {.what = call->text, .fd = -1};
+    struct symm_vote vote = {.text = call->text, .fd = -1};
 
     return symm__host_comm_vote(call->group->comm, &vote,
                                 symm__deadline_in(call->group->ctx->timeout_ms));
@@ -225,7 +225,7 @@ static symm_status launch(struct symm_call *call, symm_kernel_id id, uint32_t bl
 }
 
 symm_status symm__call_launch(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
-                              uint32_t threads, bool early, const void *args)
+                              uint32_t threads, bool pdl, const void *args)
 {
     CUlaunchAttribute attributes[2];
     uint32_t n = 0;
@@ -237,7 +237,7 @@ symm_status symm__call_launch(struct symm_call *call, symm_kernel_id id, uint32_
     if (blocks > 1)
         attributes[n++] =
             (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
-    if (early)
+    if (pdl)
         attributes[n++] =
             (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                 .value.programmaticStreamSerializationAllowed = 1};
@@ -264,7 +264,7 @@ symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id,
 static symm_status refuse_together(struct symm_call *call, symm_status mine)
 {
     struct symm_group *group = call->group;
-    struct symm_vote vote = {.what = call->text, .status = mine, .fd = -1};
+    struct symm_vote vote = {.text = call->text, .status = mine, .fd = -1};
 
     return symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
 }
@@ -311,7 +311,7 @@ symm_status symm__collective_end(struct symm_call *call, symm_status st)
 
 symm_status symm__collective_refuse(struct symm_call *call, const char *fmt, ...)
 {
-    struct symm_vote vote = {.what = call->text, .status = SYMM_ERROR_ARGUMENT, .fd = -1};
+    struct symm_vote vote = {.text = call->text, .status = SYMM_ERROR_ARGUMENT, .fd = -1};
     const struct symm_group *group = call->group;
     char name[64], why[SYMM_TEXT_MAX];
     va_list args;

@@ -34,11 +34,11 @@ symm__call_begin(struct symm_call *call, struct symm_group *group, symm_stream s
 symm_status symm__call_end(struct symm_call *call, symm_status st);
 
 /*
- * Launches a kernel of the library. early: the kernel calls symm_dev_pdl_wait() first, so it may
+ * Launches a kernel of the library. pdl: the kernel calls symm_dev_pdl_wait() first, so it may
  * begin before the previous kernel has ended.
  */
 symm_status symm__call_launch(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
-                              uint32_t threads, bool early, const void *args);
+                              uint32_t threads, bool pdl, const void *args);
 /* Launches a kernel whose blocks never wait, so they need not be resident together. */
 symm_status symm__call_launch_local(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
                                     uint32_t threads, const void *args);

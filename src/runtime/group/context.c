@@ -112,7 +112,7 @@ static symm_status agree(struct symm_context *ctx, symm_status mine,
     int nranks = ctx->join.nranks;
     struct symm_capability *all = calloc((size_t)nranks, sizeof *all);
     struct symm_agreed_memory more, answers[SYMM_MAX_RANKS];
-    struct symm_vote gather = {.what = "symm_context_create: capabilities",
+    struct symm_vote gather = {.text = "symm_context_create: capabilities",
                                .status = mine,
                                .mine = capability,
                                .nbytes = sizeof *capability,
@@ -126,7 +126,7 @@ static symm_status agree(struct symm_context *ctx, symm_status mine,
     TRY(symm__capability_agree(all, nranks, &ctx->agreed, memory));
 
     /* Queries that need the agreed values, and each rank's check of its peers. */
-    struct symm_vote settle = {.what = "symm_context_create: peers",
+    struct symm_vote settle = {.text = "symm_context_create: peers",
                                .mine = &more,
                                .nbytes = sizeof more,
                                .all = answers,
@@ -139,7 +139,7 @@ static symm_status agree(struct symm_context *ctx, symm_status mine,
     symm__capability_settle(answers, nranks, &ctx->agreed, memory);
 
     struct symm_vote configure = {
-        .what = "symm_context_create: window",
+        .text = "symm_context_create: window",
         .op = SYMM_HEAP_CONFIGURE,
         .args = {ctx->agreed.window_nbytes, memory->granularity, memory->segment_nbytes},
         .fd = -1};
@@ -165,7 +165,7 @@ static symm_status open_memory(struct symm_context *ctx, const struct symm_agree
         .multicast_off = ctx->agreed.multicast_off[0] ? ctx->agreed.multicast_off : NULL,
         .timeout_ms = ctx->timeout_ms,
     };
-    struct symm_vote opened = {.what = "symm_context_create: windows reserved", .fd = -1};
+    struct symm_vote opened = {.text = "symm_context_create: windows reserved", .fd = -1};
 
     opened.status = symm__memory_open(&config, &ctx->memory);
     return vote(ctx, &opened);
@@ -331,7 +331,7 @@ symm_status symm_context_create_v(const symm_config *config, uint32_t version, s
 /* All ranks finish their work before any rank releases memory that others may use. */
 static symm_status leave_together(struct symm_context *ctx, struct symm_call *call)
 {
-    struct symm_vote s = {.what = call->text, .fd = -1};
+    struct symm_vote s = {.text = call->text, .fd = -1};
 
     for (struct symm_group *g = ctx->groups; g && s.status == SYMM_OK; g = g->next)
         s.status = symm__group_quiesce(g);

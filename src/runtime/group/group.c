@@ -135,7 +135,7 @@ static void fill_in_view(struct symm_group *group)
 static symm_status finish(struct symm_group *group, void *block, const char *what)
 {
     struct symm_context *ctx = group->ctx;
-    struct symm_vote ready = {.what = what, .fd = -1};
+    struct symm_vote ready = {.text = what, .fd = -1};
     symm_status st = SYMM_OK;
 
     group->pad = block;
@@ -206,7 +206,7 @@ symm_status symm__group_create(struct symm_group *of, int nranks, const int *ran
 {
     struct symm_context *ctx = of->ctx;
     struct symm_group *group = group_new(ctx);
-    struct symm_vote vote = {.what = what, .op = SYMM_HEAP_ALLOC, .fd = -1};
+    struct symm_vote vote = {.text = what, .op = SYMM_HEAP_ALLOC, .fd = -1};
     struct symm_host_comm_events events;
     size_t nbytes = block_nbytes(ctx, nranks);
     void *block = NULL;

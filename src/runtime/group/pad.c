@@ -89,7 +89,7 @@ static symm_status make_ready(struct symm_call *call, symm_signal_pad *pad, int 
 {
     struct symm_group *group = call->group;
     struct symm_user_pad *entry = calloc(1, sizeof *entry);
-    struct symm_vote ready = {.what = call->text, .fd = -1};
+    struct symm_vote ready = {.text = call->text, .fd = -1};
     symm_status st;
 
     ready.status = entry ? symm__pad_clear(group, pad, nchannels)

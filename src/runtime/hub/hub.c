@@ -98,10 +98,10 @@ void symm__hub_close(struct symm_hub *hub)
     if (hub->phase == SYMM_HUB_JOINING)
         symm__hub_refuse(hub, SYMM_ERROR_PEER, "rank 0 has failed to join");
     /* Before the connections, since a refused rank tries again when its connection ends. */
-    symm__rendezvous_close(hub->config.rendezvous, hub->offence, hub->offences.bytes);
+    symm__rendezvous_close(hub->config.rendezvous, hub->refusal, hub->refusals.bytes);
     for (int i = 0; i < hub->nclients; i++) {
         if (hub->phase == SYMM_HUB_REFUSED && !hub->clients[i]->said)
-            symm__hub_turn_away(hub, hub->clients[i], hub->offence, hub->offences.bytes);
+            symm__hub_turn_away(hub, hub->clients[i], hub->refusal, hub->refusals.bytes);
         symm__hub_send(hub, hub->clients[i], &bye);
         free_client(hub->clients[i]);
     }

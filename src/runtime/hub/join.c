@@ -81,19 +81,19 @@ void symm__hub_refuse(struct symm_hub *hub, symm_status status, const char *reas
 {
     struct symm_text text = {.used = 0};
 
-    symm__text_add(&text, "%s", reason); /* `reason` may point into hub->offences */
+    symm__text_add(&text, "%s", reason); /* `reason` may point into hub->refusals */
     hub->phase = SYMM_HUB_REFUSED;
     hub->failed = true;
-    hub->offence = status;
-    hub->offences = text;
+    hub->refusal = status;
+    hub->refusals = text;
     hub->refuse_at_us = symm__now_us() + SYMM_HUB_REFUSES_MS * INT64_C(1000);
     for (int i = 0; i < hub->nclients; i++)
         if (hub->clients[i]->said && !hub->clients[i]->over)
             send_refusal(hub, hub->clients[i], status, text.bytes);
 }
 
-__attribute__((format(printf, 3, 4))) static void offend(struct symm_hub *hub, symm_status status,
-                                                         const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void
+record_refusal(struct symm_hub *hub, symm_status status, const char *fmt, ...)
 {
     char one[256];
     va_list args;
@@ -101,9 +101,9 @@ __attribute__((format(printf, 3, 4))) static void offend(struct symm_hub *hub, s
     va_start(args, fmt);
     vsnprintf(one, sizeof one, fmt, args);
     va_end(args);
-    symm__text_add(&hub->offences, "%s%s", hub->offence ? "; " : "", one);
-    if (hub->offence == SYMM_OK) {
-        hub->offence = status;
+    symm__text_add(&hub->refusals, "%s%s", hub->refusal ? "; " : "", one);
+    if (hub->refusal == SYMM_OK) {
+        hub->refusal = status;
         hub->refuse_at_us = symm__now_us() + REFUSE_US;
     }
 }
@@ -134,22 +134,23 @@ static bool fits(struct symm_hub *hub, struct symm_hub_client *client, const str
     struct symm_text device = {.used = 0};
 
     if (m->status != SYMM_OK)
-        offend(hub, m->status, "%s (on rank %d)", m->reason, m->rank);
+        record_refusal(hub, m->status, "%s (on rank %d)", m->reason, m->rank);
     else if (nranks != hub->nranks)
-        offend(hub, SYMM_ERROR_MISMATCH, "rank %d (pid %d) has nranks %d, rank 0 has %d", m->rank,
-               pid, nranks, hub->nranks);
+        record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d (pid %d) has nranks %d, rank 0 has %d",
+                       m->rank, pid, nranks, hub->nranks);
     else if (m->rank < 0 || m->rank >= hub->nranks)
-        offend(hub, SYMM_ERROR_MISMATCH, "rank %d (pid %d) is not within 0 to %d", m->rank, pid,
-               hub->nranks - 1);
+        record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d (pid %d) is not within 0 to %d", m->rank,
+                       pid, hub->nranks - 1);
     else if (memcmp(hello->boot_id, hub->boot_id, sizeof hub->boot_id))
-        offend(hub, SYMM_ERROR_UNSUPPORTED, "rank %d is on another host than rank 0", m->rank);
+        record_refusal(hub, SYMM_ERROR_UNSUPPORTED, "rank %d is on another host than rank 0",
+                       m->rank);
     else if (hub->ranks[m->rank].fate != SYMM_HUB_AWAITED)
-        offend(hub, SYMM_ERROR_MISMATCH, "rank %d came twice: pid %d and pid %d", m->rank,
-               (int)hub->ranks[m->rank].pid, pid);
+        record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d came twice: pid %d and pid %d", m->rank,
+                       (int)hub->ranks[m->rank].pid, pid);
     else if (twin) {
         add_device(&device, hello->device);
-        offend(hub, SYMM_ERROR_MISMATCH, "rank %d and rank %d use the same device, %s", twin->rank,
-               m->rank, device.bytes);
+        record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d and rank %d use the same device, %s",
+                       twin->rank, m->rank, device.bytes);
     } else
         return true;
     return false;
@@ -175,7 +176,7 @@ void symm__hub_hello(struct symm_hub *hub, struct symm_hub_client *client,
     if (m->rank >= 0)
         symm__rank_set_add(&hub->heard, m->rank);
     if (hub->phase == SYMM_HUB_REFUSED) {
-        send_refusal(hub, client, hub->offence, hub->offences.bytes);
+        send_refusal(hub, client, hub->refusal, hub->refusals.bytes);
         return;
     }
     if (fits(hub, client, m, &hello)) {
@@ -211,7 +212,7 @@ void symm__hub_other_version(struct symm_hub *hub, struct symm_hub_client *clien
     if (m->rank >= 0 && m->rank < SYMM_MAX_RANKS)
         symm__rank_set_add(&hub->heard, m->rank);
     if (hub->phase == SYMM_HUB_JOINING)
-        offend(hub, SYMM_ERROR_VERSION, "%s", text.bytes);
+        record_refusal(hub, SYMM_ERROR_VERSION, "%s", text.bytes);
     else
         send_refusal(hub, client, SYMM_ERROR_VERSION, text.bytes);
 }
@@ -235,8 +236,8 @@ void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
     if (hub->phase != SYMM_HUB_JOINING)
         return;
     symm__text_add_ranks(&text, missing(hub));
-    if (m->type == SYMM_MESSAGE_EXPIRED && hub->offence != SYMM_OK) {
-        symm__hub_refuse(hub, hub->offence, hub->offences.bytes);
+    if (m->type == SYMM_MESSAGE_EXPIRED && hub->refusal != SYMM_OK) {
+        symm__hub_refuse(hub, hub->refusal, hub->refusals.bytes);
     } else if (m->type == SYMM_MESSAGE_EXPIRED) {
         symm__text_add(&text, " of %d did not join within %llu ms%s", hub->nranks,
                        (unsigned long long)m->args[0], hub->strangers.bytes);
@@ -266,9 +267,9 @@ void symm__hub_join_tick(struct symm_hub *hub)
 {
     struct symm_rank_set none = {{0}};
 
-    if (hub->offence != SYMM_OK &&
+    if (hub->refusal != SYMM_OK &&
         (symm__hub_all_heard(hub) || symm__now_us() >= hub->refuse_at_us))
-        symm__hub_refuse(hub, hub->offence, hub->offences.bytes);
-    else if (hub->offence == SYMM_OK && symm__rank_set_equal(missing(hub), none))
+        symm__hub_refuse(hub, hub->refusal, hub->refusals.bytes);
+    else if (hub->refusal == SYMM_OK && symm__rank_set_equal(missing(hub), none))
         welcome(hub);
 }

@@ -76,8 +76,8 @@ struct symm_hub {
     /* joining */
     unsigned char token[16];
     char boot_id[40];
-    symm_status offence; /* status of the first error; texts in offences */
-    struct symm_text offences, strangers;
+    symm_status refusal; /* status of the first error; texts in refusals */
+    struct symm_text refusals, strangers;
     int64_t refuse_at_us;       /* end of the wait for other ranks, before and after the refusal */
     struct symm_rank_set heard; /* ranks that sent a HELLO, valid or not */
     unsigned char buffer[SYMM_MESSAGE_MAX];

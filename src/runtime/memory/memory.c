@@ -94,7 +94,7 @@ symm_status symm__memory_alloc(struct symm_memory *m, struct symm_host_comm *com
 {
     symm_status slot = reserve_slot(m);
     struct symm_vote vote = {
-        .what = what,
+        .text = what,
         .op = SYMM_HEAP_ALLOC,
         .status = slot,
         .args = {nbytes, kind == SYMM_BLOCK_USER ? 0 : SYMM_HEAP_ANY_SEGMENT},
@@ -353,7 +353,7 @@ static void release_trimmed(struct symm_memory *m, uint64_t off)
 symm_status symm__memory_trim(struct symm_memory *m, struct symm_host_comm *comm)
 {
     for (;;) {
-        struct symm_vote vote = {.what = "symm_trim()", .op = SYMM_HEAP_TRIM};
+        struct symm_vote vote = {.text = "symm_trim()", .op = SYMM_HEAP_TRIM};
         symm_status st = symm__host_comm_vote(comm, &vote, symm__deadline_in(m->config.timeout_ms));
         if (st != SYMM_OK)
             return st;

@@ -80,7 +80,7 @@ static symm_status segment_share(struct symm_memory *m, struct symm_host_comm *c
         fds[r] = -1;
     snprintf(share_text, sizeof share_text, "%s: share", what);
     struct symm_vote vote = {
-        .what = share_text, .status = *mine, .gives_fd = fd >= 0, .fd = fd, .fds = fds};
+        .text = share_text, .status = *mine, .gives_fd = fd >= 0, .fd = fd, .fds = fds};
     symm_status st = symm__host_comm_vote(comm, &vote, symm__deadline_in(c->timeout_ms));
     symm__fd_close(&fd);
     if (st != SYMM_OK)
@@ -121,7 +121,7 @@ symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_host_co
     if (mine == SYMM_OK)
         TRY(symm__multicast_bind_begin(m, comm, s, &bind));
     snprintf(text, sizeof text, "%s: map", what);
-    struct symm_vote vote = {.what = text,
+    struct symm_vote vote = {.text = text,
                              .op = SYMM_HEAP_COMMIT,
                              .status = mine,
                              .args = {off},

@@ -215,7 +215,7 @@ symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_host_com
         same = same && all[r].object == all[0].object;
     for (int i = 0; same && i < SYMM_MULTICAST_RETRIES && symm__multicast_transient(all, n); i++) {
         struct symm_vote vote = {
-            .what = what, .mine = &bind->mine, .nbytes = sizeof bind->mine, .all = all};
+            .text = what, .mine = &bind->mine, .nbytes = sizeof bind->mine, .all = all};
         symm__multicast_back_off(i);
         if (bind->mine.result != 0)
             TRY(bind_one(comm, bind));

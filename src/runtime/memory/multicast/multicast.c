@@ -123,7 +123,7 @@ static symm_status offer(struct setup *u)
     struct offer mine = {.object = mc ? mc->id : 0};
     struct offer *all = calloc((size_t)u->n, sizeof *all);
     struct symm_vote vote = {
-        .what = "multicast: offer", .mine = &mine, .nbytes = sizeof mine, .all = all};
+        .text = "multicast: offer", .mine = &mine, .nbytes = sizeof mine, .all = all};
     bool same = mc != NULL;
 
     u->all = calloc((size_t)u->n, sizeof *u->all);
@@ -188,7 +188,7 @@ static symm_status create(struct setup *u, int *fd)
     }
     symm__multicast_report(&u->mine, st, result);
     struct symm_vote vote = {
-        .what = "multicast: create", .gives_fd = own >= 0, .fd = own, .fds = fds};
+        .text = "multicast: create", .gives_fd = own >= 0, .fd = own, .fds = fds};
     st = report_vote(u, &vote);
     symm__fd_close(&own);
     if (st == SYMM_OK) {
@@ -217,7 +217,7 @@ static symm_status add_devices(struct setup *u, int *fd)
     if (st == SYMM_OK)
         st = symm__multicast_object_add_device(u->mc, &result);
     symm__multicast_report(&u->mine, st, result);
-    struct symm_vote vote = {.what = "multicast: add devices"};
+    struct symm_vote vote = {.text = "multicast: add devices"};
     return report_vote(u, &vote);
 }
 
@@ -239,7 +239,7 @@ static symm_status make(struct setup *u)
         goto out;
     TRY(symm__multicast_bind_and_map(u->mc, u->comm, u->segments, u->nsegments, &nbound, true,
                                      &u->mine));
-    struct symm_vote vote = {.what = "multicast: bind and map"};
+    struct symm_vote vote = {.text = "multicast: bind and map"};
     TRY(report_vote(u, &vote));
 out:
     symm__fd_close(&fd);

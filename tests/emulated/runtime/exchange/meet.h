@@ -82,7 +82,7 @@ static inline symm_status agree(struct symm_host_comm *comm, const char *what, i
                                 bool *right)
 {
     int64_t all[SYMM_MAX_RANKS];
-    struct symm_vote step = {.what = what, .mine = &word, .nbytes = sizeof word, .all = all};
+    struct symm_vote step = {.text = what, .mine = &word, .nbytes = sizeof word, .all = all};
     symm_status st = symm__host_comm_vote(comm, &step, symm__deadline_in(20000));
 
     for (int r = 0; st == SYMM_OK && r < symm__host_comm_nranks(comm); r++)
@@ -92,7 +92,7 @@ static inline symm_status agree(struct symm_host_comm *comm, const char *what, i
 
 static inline symm_status barrier(struct symm_host_comm *comm, const char *what, int timeout_ms)
 {
-    struct symm_vote step = {.what = what};
+    struct symm_vote step = {.text = what};
     return symm__host_comm_vote(comm, &step, symm__deadline_in(timeout_ms));
 }
 
@@ -101,7 +101,7 @@ static inline symm_status create_comm(struct meeting *m, struct symm_host_comm *
                                       const int *ranks, const char *what,
                                       struct symm_host_comm **out)
 {
-    struct symm_vote step = {.what = what};
+    struct symm_vote step = {.text = what};
     return symm__host_comm_create(of, n, ranks, &m->events, &step, symm__deadline_in(5000), out);
 }
 

@@ -21,14 +21,14 @@ MEETING_TEST(votes, bytes_of_any_size_are_gathered, 5, _i, .loop = {0, 2})
     mine = malloc(most);
     all = malloc(most * (size_t)self->nranks);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        struct symm_vote vote = {.what = "gather", .mine = mine, .nbytes = sizes[i], .all = all};
+        struct symm_vote vote = {.text = "gather", .mine = mine, .nbytes = sizes[i], .all = all};
         memset(mine, self->rank + (int)i, most);
         RANK_TRY(self, symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
         for (int r = 0; r < self->nranks; r++)
             for (size_t b = 0; b < sizes[i]; b++)
                 self->report->wrong += all[(size_t)r * sizes[i] + b] != (unsigned char)(r + (int)i);
     }
-    struct symm_vote big = {.what = "gather", .mine = mine, .nbytes = most + 1};
+    struct symm_vote big = {.text = "gather", .mine = mine, .nbytes = most + 1};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "too many for one vote",
                      symm__host_comm_vote(m->world, &big, symm__deadline_in(5000)));
     RANK_TRY(self, barrier(m->world, "barrier", 5000));
@@ -46,11 +46,11 @@ MEETING_TEST(votes, all_ranks_get_one_verdict, 3, _i, .loop = {0, 2})
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0, 2: symm_alloc(4096); rank 1: symm_trim()",
                      barrier(m->world, self->rank == 1 ? "symm_trim()" : "symm_alloc(4096)", 5000));
     /* Different sizes of the same call. */
-    struct symm_vote vote = {.what = "exchange", .mine = &word, .nbytes = self->rank == 2 ? 2 : 4};
+    struct symm_vote vote = {.text = "exchange", .mine = &word, .nbytes = self->rank == 2 ? 2 : 4};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0 brought 4 bytes, rank 2 2 bytes",
                      symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
     /* Failures: the lowest rank's, with its text. */
-    vote = (struct symm_vote){.what = "symm_alloc(1)"};
+    vote = (struct symm_vote){.text = "symm_alloc(1)"};
     if (self->rank > 0)
         vote.status = symm__fail(self->rank == 1 ? SYMM_ERROR_DRIVER : SYMM_ERROR_MEMORY,
                                  "text of rank %d", self->rank);
@@ -91,7 +91,7 @@ MEETING_TEST(votes, descriptors_go_from_all_to_all, 8, _i, .loop = {0, 2})
 
     for (int round = 0; round < 50; round++) {
         /* In even rounds all give one, in odd ones only odd ranks. */
-        struct symm_vote vote = {.what = "descriptors",
+        struct symm_vote vote = {.text = "descriptors",
                                  .gives_fd = round % 2 == 0 || self->rank % 2,
                                  .fd = card,
                                  .fds = fds};
@@ -101,7 +101,7 @@ MEETING_TEST(votes, descriptors_go_from_all_to_all, 8, _i, .loop = {0, 2})
         symm__fd_close_all(fds, self->nranks);
     }
     /* Nobody wants them: they are closed. The same if a rank fails. */
-    struct symm_vote vote = {.what = "descriptors", .gives_fd = true, .fd = card};
+    struct symm_vote vote = {.text = "descriptors", .gives_fd = true, .fd = card};
     RANK_TRY(self, symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
     vote.fds = fds;
     vote.status = self->rank == 1 ? symm__fail(SYMM_ERROR_DRIVER, "no export") : SYMM_OK;
@@ -120,7 +120,7 @@ MEETING_TEST(votes, a_rank_without_descriptors_fails_the_vote_for_all, 4)
         while (nhog < 64 && (hog[nhog] = dup(card)) >= 0)
             nhog++;
     }
-    struct symm_vote vote = {.what = "descriptors", .gives_fd = true, .fd = card, .fds = fds};
+    struct symm_vote vote = {.text = "descriptors", .gives_fd = true, .fd = card, .fds = fds};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "(on rank 2)",
                      symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
     RANK_TEXT(self, "RLIMIT_NOFILE is 64");
@@ -177,7 +177,7 @@ MEETING_TEST(comms, a_comm_is_made_on_all_ranks_or_none, 3, _i, .loop = {0, 2})
 {
     static const int ranks[] = {2, 0, 1}, others[] = {0, 1, 2};
     struct symm_host_comm *comm = NULL;
-    struct symm_vote vote = {.what = "symm_group_create(3 ranks)"};
+    struct symm_vote vote = {.text = "symm_group_create(3 ranks)"};
 
     vote.status = self->rank == 1 ? symm__fail(SYMM_ERROR_MEMORY, "nothing left") : SYMM_OK;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MEMORY, "nothing left (on rank 1)",
@@ -187,7 +187,7 @@ MEETING_TEST(comms, a_comm_is_made_on_all_ranks_or_none, 3, _i, .loop = {0, 2})
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0: b; rank 1, 2: a",
                      create_comm(m, m->world, 3, ranks, self->rank ? "a" : "b", &comm));
     /* Rank 0 does not come: it may have failed at something that the others know nothing of. */
-    vote = (struct symm_vote){.what = "symm_group_create(late)"};
+    vote = (struct symm_vote){.text = "symm_group_create(late)"};
     if (self->rank)
         RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "rank 0 did not come to symm_group_create(late)",
                          symm__host_comm_create(m->world, 3, ranks, &m->events, &vote,
@@ -284,26 +284,26 @@ RANKS_TEST(votes, one_decides_for_all, 3)
         for (int k = 0; k < FREED; k++)
             symm__exchange_freed(m.x, (uint64_t)k << 20);
         struct symm_vote vote = {
-            .what = "alloc", .op = 2, .args = {100, (uint64_t)self->rank, 300, 400}};
+            .text = "alloc", .op = 2, .args = {100, (uint64_t)self->rank, 300, 400}};
         RANK_TRY(self, symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
         CHECK_RANK(self, vote.answer[0] == 102 && vote.answer[1] == 2 && vote.answer[2] == 302);
         /* What was freed before the vote is known in it. */
         CHECK_RANK_MSG(self, vote.answer[3] == (uint64_t)(i * FREED * self->nranks), "%llu",
                        (unsigned long long)vote.answer[3]);
     }
-    struct symm_vote full = {.what = "alloc", .op = 9};
+    struct symm_vote full = {.text = "alloc", .op = 9};
     RANK_EXPECT(self, SYMM_ERROR_MEMORY,
                 symm__host_comm_vote(m.world, &full, symm__deadline_in(5000)));
     CHECK_RANK(self, !strcmp(self->report->text, "the window is full"));
     /* The arbiter hears of failures, and of the first vote of a comm. */
-    struct symm_vote bad = {.what = "commit", .op = 3};
+    struct symm_vote bad = {.text = "commit", .op = 3};
     if (self->rank == 1)
         bad.status = symm__fail(SYMM_ERROR_DRIVER, "no memory");
     RANK_EXPECT(self, SYMM_ERROR_DRIVER,
                 symm__host_comm_vote(m.world, &bad, symm__deadline_in(5000)));
     CHECK_RANK(self, self->rank || a.status == SYMM_ERROR_DRIVER);
     if (self->rank != 1) {
-        struct symm_vote first = {.what = "group", .op = 4, .args = {10}};
+        struct symm_vote first = {.text = "group", .op = 4, .args = {10}};
         RANK_TRY(self, symm__host_comm_create(m.world, 2, (int[]){2, 0}, &m.events, &first,
                                               symm__deadline_in(5000), &comm));
         CHECK_RANK(self, first.answer[0] == 14);

@@ -226,7 +226,7 @@ MEETING_TEST(ends, late_ranks_are_named_with_what_they_do, 4)
         /* waits elsewhere, for a rank that does not come there */
         RANK_EXPECT(self, SYMM_ERROR_TIMEOUT,
                     symm__host_comm_create(m->world, 2, ranks, &m->events,
-                                           &(struct symm_vote){.what = "symm_group_create(2, 3)"},
+                                           &(struct symm_vote){.text = "symm_group_create(2, 3)"},
                                            symm__deadline_in(3000), &pair));
     } else if (self->rank == 3) {
         pause_ms(1000);

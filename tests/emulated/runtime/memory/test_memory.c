@@ -86,7 +86,7 @@ static symm_status open_memory(struct fixture *f, const struct rank *self)
     TRY(symm__segment_properties(f->drv, f->device, &prop));
     TRY_CU(f->drv, cuMemGetAllocationGranularity, &granularity, &prop,
            CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-    struct symm_vote configure = {.what = "configure",
+    struct symm_vote configure = {.text = "configure",
                                   .op = SYMM_HEAP_CONFIGURE,
                                   .args = {WINDOW_MIB * MIB, granularity, SEGMENT_MIB * MIB}};
     TRY(symm__host_comm_vote(f->comm[0], &configure, symm__deadline_in(f->timeout_ms)));
@@ -102,7 +102,7 @@ static symm_status open_memory(struct fixture *f, const struct rank *self)
                                         .segment_nbytes = SEGMENT_MIB * MIB,
                                         .timeout_ms = f->timeout_ms};
     TRY(symm__memory_open(&config, &f->memory));
-    struct symm_vote ready = {.what = "ready"};
+    struct symm_vote ready = {.text = "ready"};
     TRY(symm__host_comm_vote(f->comm[0], &ready, symm__deadline_in(f->timeout_ms)));
 out:
     return st;
@@ -122,7 +122,7 @@ static symm_status fixture_open(struct rank *self, struct fixture *f)
     for (int r = 0; r < self->nranks; r++)
         everyone[r] = r;
     for (int i = 1; i < COMMS; i++) {
-        struct symm_vote made = {.what = "comm"};
+        struct symm_vote made = {.text = "comm"};
         TRY(symm__host_comm_create(f->comm[0], self->nranks, everyone, &no_events, &made,
                                    symm__deadline_in(f->timeout_ms), &f->comm[i]));
     }
@@ -154,7 +154,7 @@ static void fixture_close(struct fixture *f)
 
 static symm_status barrier(struct fixture *f)
 {
-    struct symm_vote vote = {.what = "barrier"};
+    struct symm_vote vote = {.text = "barrier"};
     return symm__host_comm_vote(f->comm[0], &vote, symm__deadline_in(f->timeout_ms));
 }
 
@@ -258,7 +258,7 @@ static symm_status compare(struct fixture *f, symm_status st, const char *off, b
     struct outcome mine = {.status = st}, all[RANKS_MAX];
 
     snprintf(mine.off, sizeof mine.off, "%s", st == SYMM_OK && off ? off : "");
-    struct symm_vote vote = {.what = "compare", .mine = &mine, .nbytes = sizeof mine, .all = all};
+    struct symm_vote vote = {.text = "compare", .mine = &mine, .nbytes = sizeof mine, .all = all};
     symm_status voted = symm__host_comm_vote(f->comm[1], &vote, symm__deadline_in(f->timeout_ms));
     *same = true;
     for (int r = 0; voted == SYMM_OK && r < symm__host_comm_nranks(f->comm[1]); r++)
