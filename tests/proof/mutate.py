@@ -82,9 +82,9 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 # Which protocols are most likely to find a mutation, by the function it is in, or that and its file.
 FIRST = {
     "claim": ["record"],
-    "tell": ["record"],
-    "untell": ["record"],
-    "tell_mismatch": ["mismatch"],
+    "write_record": ["record"],
+    "withdraw_record": ["record"],
+    "record_mismatch": ["mismatch"],
     "signal": ["silence", "signal", "pairs"],
     "poll_again": ["record", "abort"],
     "wait": ["signal", "barrier"],

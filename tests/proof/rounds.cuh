@@ -6,7 +6,7 @@
 #ifndef PROOF_ROUNDS_CUH
 #define PROOF_ROUNDS_CUH
 
-#define SYMM_DETAIL_TELL_AFTER 2 /* the host need not wait long for the record of a wait */
+#define SYMM_DETAIL_RECORD_AFTER 2 /* the host need not wait long for the record of a wait */
 #include <symm/device.cuh>
 #include "protocol_kernels.h"
 #include "values.cuh"

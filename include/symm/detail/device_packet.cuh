@@ -29,7 +29,7 @@ template <int N>
 SYMM_DEV bool symm_dev_recv16_all(const symm_view &v, const symm_packet *const (&slots)[N],
                                   uint32_t flag, const int (&from)[N], symm_bits12 (&x)[N])
 {
-    bool told = false;
+    bool recorded = false;
     for (uint32_t polls = 0; flag; polls++) {
         symm_bits16 packet[N];
         const uint32_t poison = symm_detail::load_relaxed(v.poison);
@@ -43,11 +43,11 @@ SYMM_DEV bool symm_dev_recv16_all(const symm_view &v, const symm_packet *const (
             if (packet[i].w[3] != flag)
                 missing = i;
         }
-        if (missing < 0 && !told)
+        if (missing < 0 && !recorded)
             return true;
         if (missing < 0 || poison) {
-            if (told)
-                symm_detail::untell(v);
+            if (recorded)
+                symm_detail::withdraw_record(v);
             if (missing < 0)
                 return true;
             break;
@@ -60,7 +60,7 @@ SYMM_DEV bool symm_dev_recv16_all(const symm_view &v, const symm_packet *const (
                 r.seen = packet[i].w[3];
                 r.pad = (uint64_t)(uintptr_t)slots[i];
             }
-        told = symm_detail::poll_again<true>(v, polls, told, r);
+        recorded = symm_detail::poll_again<true>(v, polls, recorded, r);
     }
 #pragma unroll
     for (int i = 0; i < N; i++)

@@ -2,8 +2,8 @@
  * Addresses, signals, and barriers of blocks, grids and ranks, written once for both targets on top
  * of one-instruction functions.
  */
-#ifndef SYMM_DETAIL_DEVICE_MEET_CUH
-#define SYMM_DETAIL_DEVICE_MEET_CUH
+#ifndef SYMM_DETAIL_DEVICE_SYNC_CUH
+#define SYMM_DETAIL_DEVICE_SYNC_CUH
 
 #include <symm/detail/wait_record.h>
 
@@ -11,10 +11,10 @@ namespace symm_detail
 {
 
 /* Number of polls after which a wait writes its record for the host. */
-#ifndef SYMM_DETAIL_TELL_AFTER
-#define SYMM_DETAIL_TELL_AFTER 4096
+#ifndef SYMM_DETAIL_RECORD_AFTER
+#define SYMM_DETAIL_RECORD_AFTER 4096
 #endif
-enum { TELL_AFTER = SYMM_DETAIL_TELL_AFTER };
+enum { RECORD_AFTER = SYMM_DETAIL_RECORD_AFTER };
 
 SYMM_DEV int thread_index(void)
 {
@@ -46,14 +46,14 @@ SYMM_DEV symm_wait_record *wait_record(const symm_view &v)
 
 /* ----------------------------------------------------------------------------------- the record */
 
-/* Claims the record for this thread, until untell(). */
+/* Claims the record for this thread, until withdraw_record(). */
 SYMM_DEV bool claim(const symm_view &v)
 {
     return compare_and_swap(&device_line(v)->claim, 0u, 1u);
 }
 
 /* Fills in the claimed record and makes it valid. */
-SYMM_DEV void tell(const symm_view &v, const symm_wait_record &r)
+SYMM_DEV void write_record(const symm_view &v, const symm_wait_record &r)
 {
     symm_wait_record *to = wait_record(v);
     uint32_t *serial = &device_line(v)->serial;
@@ -69,7 +69,7 @@ SYMM_DEV void tell(const symm_view &v, const symm_wait_record &r)
 }
 
 /* Invalidates the record after the wait and releases the claim. */
-SYMM_DEV void untell(const symm_view &v)
+SYMM_DEV void withdraw_record(const symm_view &v)
 {
     store_relaxed(&wait_record(v)->valid, 0u);
     store_release(&device_line(v)->claim, 0u);
@@ -80,8 +80,8 @@ SYMM_DEV void untell(const symm_view &v)
  * thread of the rank writes the record and keeps the claim, so that the record stays. Waits that
  * hold the claim see the poison word and release it.
  */
-SYMM_DEV void tell_mismatch(const symm_view &v, symm_signal_pad *pad, int channel, int from,
-                            uint32_t mine, uint32_t theirs)
+SYMM_DEV void record_mismatch(const symm_view &v, symm_signal_pad *pad, int channel, int from,
+                              uint32_t mine, uint32_t theirs)
 {
     store_relaxed(v.poison, 1u);
     while (!claim(v)) {
@@ -90,7 +90,8 @@ SYMM_DEV void tell_mismatch(const symm_view &v, symm_signal_pad *pad, int channe
             return;
         pause();
     }
-    tell(v, {0, SYMM_WAIT_MISMATCH, from, channel, mine, theirs, (uint64_t)(uintptr_t)pad, {}});
+    write_record(
+        v, {0, SYMM_WAIT_MISMATCH, from, channel, mine, theirs, (uint64_t)(uintptr_t)pad, {}});
 }
 
 /* ------------------------------------------------------------------------------ signal and wait */
@@ -116,25 +117,26 @@ SYMM_DEV void signal(const symm_view &v, symm_signal_pad *pad, int channel, int 
  * ANEW: if rank or value change, withdraws the record and writes a new one later.
  */
 template <bool ANEW = false>
-SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool told, const symm_wait_record &r)
+SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool recorded,
+                         const symm_wait_record &r)
 {
-    const uint32_t first = LOOK_APART * (uint32_t)thread_index(), poll = polls - first;
-    if (polls >= first && poll % LOOK_EVERY == LOOK_AFTER && load_relaxed(v.abort))
+    const uint32_t first = ABORT_CHECK_APART * (uint32_t)thread_index(), poll = polls - first;
+    if (polls >= first && poll % ABORT_CHECK_EVERY == ABORT_CHECK_AFTER && load_relaxed(v.abort))
         store_relaxed(v.poison, 1u);
-    if ((ANEW || !told) && polls >= first && poll % TELL_AFTER == TELL_AFTER - 1) {
+    if ((ANEW || !recorded) && polls >= first && poll % RECORD_AFTER == RECORD_AFTER - 1) {
         const symm_wait_record *now = wait_record(v);
-        if (!told && claim(v)) {
-            tell(v, r);
-            told = true;
-        } else if (ANEW && told &&
+        if (!recorded && claim(v)) {
+            write_record(v, r);
+            recorded = true;
+        } else if (ANEW && recorded &&
                    (load_relaxed(&now->seen) != r.seen ||
                     load_relaxed((const uint32_t *)&now->from) != (uint32_t)r.from)) {
-            untell(v);
-            told = false;
+            withdraw_record(v);
+            recorded = false;
         }
     }
     pause();
-    return told;
+    return recorded;
 }
 
 /*
@@ -148,7 +150,7 @@ SYMM_DEV bool wait(const symm_view &v, symm_signal_pad *pad, int channel, int fr
     check_rank(v, "symm_dev_wait: from", from);
     symm_signal_cell *cell = signal_cell(v, pad, channel, from);
     const uint32_t taken = load_relaxed(&cell->taken);
-    bool told = false, come = false;
+    bool recorded = false, come = false;
     for (uint32_t polls = 0;; polls++) {
         const uint32_t poison = load_relaxed(v.poison);
         const uint64_t arrived = load_acquire(&cell->arrived);
@@ -160,18 +162,18 @@ SYMM_DEV bool wait(const symm_view &v, symm_signal_pad *pad, int channel, int fr
         }
         if (come || poison)
             break;
-        told = poll_again(v, polls, told,
-                          {0,
-                           SYMM_WAIT_SIGNAL,
-                           from,
-                           channel,
-                           taken + n,
-                           (uint32_t)arrived,
-                           (uint64_t)(uintptr_t)pad,
-                           {}});
+        recorded = poll_again(v, polls, recorded,
+                              {0,
+                               SYMM_WAIT_SIGNAL,
+                               from,
+                               channel,
+                               taken + n,
+                               (uint32_t)arrived,
+                               (uint64_t)(uintptr_t)pad,
+                               {}});
     }
-    if (told)
-        untell(v);
+    if (recorded)
+        withdraw_record(v);
     return come;
 }
 
@@ -256,22 +258,22 @@ SYMM_DEV void grid_wait(const symm_view &v, symm_signal_pad *pad, int channel, u
 {
     symm_signal_cell *cell = signal_cell(v, pad, channel, v.rank);
     const uint32_t nblocks = gridDim.x * gridDim.y * gridDim.z;
-    bool told = false;
+    bool recorded = false;
     for (uint32_t polls = 0; load_acquire(&cell->taken) == round; polls++) {
         if (load_relaxed(v.poison))
             break;
-        told = poll_again(v, polls, told,
-                          {0,
-                           SYMM_WAIT_GRID,
-                           v.rank,
-                           channel,
-                           round + nblocks,
-                           load_relaxed(&cell->sent),
-                           (uint64_t)(uintptr_t)pad,
-                           {}});
+        recorded = poll_again(v, polls, recorded,
+                              {0,
+                               SYMM_WAIT_GRID,
+                               v.rank,
+                               channel,
+                               round + nblocks,
+                               load_relaxed(&cell->sent),
+                               (uint64_t)(uintptr_t)pad,
+                               {}});
     }
-    if (told)
-        untell(v);
+    if (recorded)
+        withdraw_record(v);
 }
 
 /* With `meet`, the last block first performs a barrier with the other ranks' last blocks. */
@@ -391,7 +393,7 @@ SYMM_DEV bool symm_dev_wait_all_require_equal(const symm_view &v, symm_signal_pa
     uint32_t theirs = 0;
     const int other = symm_detail::wait_all(v, pad, channel, word, &theirs);
     if (other >= 0)
-        symm_detail::tell_mismatch(v, pad, channel, other, word, theirs);
+        symm_detail::record_mismatch(v, pad, channel, other, word, theirs);
     return !__syncthreads_or(other != -1);
 }
 
@@ -410,7 +412,7 @@ SYMM_DEV bool symm_dev_wait_all_both(const symm_view &v, symm_signal_pad *pad, i
     uint32_t theirs = 0;
     const int other = symm_detail::wait_all(v, pad, channel + 1, next_word, &theirs);
     if (other >= 0)
-        symm_detail::tell_mismatch(v, pad, channel + 1, other, next_word, theirs);
+        symm_detail::record_mismatch(v, pad, channel + 1, other, next_word, theirs);
     const int differs = symm_detail::wait_all(v, pad, channel, word, &theirs,
                                               symm_detail::block_nthreads() > 32 ? 32 : 0);
     const bool well = !__syncthreads_or(other != -1 || differs == -2);

@@ -198,7 +198,7 @@ SYMM_DEV void fence_alias(void)
 }
 
 /* As on GPUs, but here a poll may take 0.1 ms, and host memory is as near as any other. */
-enum { LOOK_AFTER = 32, LOOK_EVERY = 256, LOOK_APART = 1 };
+enum { ABORT_CHECK_AFTER = 32, ABORT_CHECK_EVERY = 256, ABORT_CHECK_APART = 1 };
 
 /* A kernel begins when the previous kernel of the stream is done. */
 SYMM_DEV void pdl_wait(void)

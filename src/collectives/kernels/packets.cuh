@@ -31,10 +31,10 @@ SYMM_DEV packet_slots slots_of(const symm_collective_args &a)
 SYMM_DEV void next_epoch(const symm_collective_args &a, int channel, packet_slots &s)
 {
     const uint32_t epoch = symm_dev_epoch(a.view, a.pad, channel);
-    const uint32_t turn = (epoch - 2) << SYMM_PACKET_CALL_BITS;
-    s.flag = epoch ? turn | a.call : 0;
+    const uint32_t epoch_bits = (epoch - 2) << SYMM_PACKET_CALL_BITS;
+    s.flag = epoch ? epoch_bits | a.call : 0;
     s.set = s.all + (epoch & 1) * (s.nslots / 2);
-    if (__builtin_expect(turn == 0, 0)) {
+    if (__builtin_expect(epoch_bits == 0, 0)) {
         for (uint32_t i = threadIdx.x; i < s.nslots; i += blockDim.x)
             symm_dev_store_bits(&s.all[i], symm_bits16{});
         symm_dev_barrier(a.view, a.pad, channel);

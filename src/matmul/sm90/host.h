@@ -19,7 +19,7 @@ bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a);
 symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_problem *p,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args);
 
-/* Shared memory of a matmul_push_apart block that finds no room on an SM with this product. */
+/* Shared memory of a matmul_push_free_sms block that finds no room on an SM with this product. */
 enum { SYMM_WGMMA_SENDER_NBYTES = 12 << 10 };
 
 #endif

@@ -64,7 +64,7 @@ static symm_status launch_senders(const struct symm_round *round, CUstream strea
     TRY(symm__side_stream_mark(apart));
     TRY(symm__side_stream_follow(apart));
     on.stream = symm__side_stream_handle(apart);
-    TRY(symm__call_launch_cluster(&on, SYMM_KERNEL_matmul_push_apart, blocks,
+    TRY(symm__call_launch_cluster(&on, SYMM_KERNEL_matmul_push_free_sms, blocks,
                                   symm__transport_threads(t, SENDER_THREADS), 1,
                                   round->sender_nbytes, &args));
     st = symm__transport_launch(round->call, stream, SYMM_KERNEL_matmul_push, 1,

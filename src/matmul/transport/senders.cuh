@@ -1,6 +1,6 @@
 /*
  * Rows sent by SMs. matmul_push, one block of one warp, fits beside products on every SM, so it
- * always runs and sends everything if it must. matmul_push_apart is many blocks, which run only on
+ * always runs and sends everything if it must. matmul_push_free_sms is many blocks, which run only on
  * SMs without a product; nothing waits for them alone.
  */
 #ifndef SYMM_MATMUL_SENDERS_CUH

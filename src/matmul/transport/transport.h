@@ -42,7 +42,7 @@ struct symm_round {
     struct symm_call *call;
     const symm_shards *shards;
     struct symm_side_stream *side;
-    uint32_t sender_nbytes; /* shared memory of a matmul_push_apart block, by the product */
+    uint32_t sender_nbytes; /* shared memory of a matmul_push_free_sms block, by the product */
 };
 
 /* Sends this rank's rows to all others on the side stream, which follows the last mark. */

@@ -193,18 +193,18 @@ apart=$(nbytes_of SYMM_WGMMA_SENDER_NBYTES sm90/host.h)
 apart_portable=$(nbytes_of SYMM_PORTABLE_SENDER_NBYTES portable/host.h)
 for each in $apart $apart_portable; do
     senders=$(($(nbytes_of SENDERS_SHARED_NBYTES transport/sender_sms.c) / each))
-    [ $((senders * (each + $(shared_of matmul_push_apart)))) -le $((228 * 1024)) ] || fail "$senders blocks of matmul_push_apart do not fit a multiprocessor"
+    [ $((senders * (each + $(shared_of matmul_push_free_sms)))) -le $((228 * 1024)) ] || fail "$senders blocks of matmul_push_free_sms do not fit a multiprocessor"
 done
 dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/sm90/args.h")))
 [ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "how much shared memory products have is not found"
 for dtype in float16 bfloat16; do
     leaves_room matmul_product_$dtype 256 matmul_open_round matmul_push matmul_close_round matmul_copy_rows
     shares_memory 0 matmul_product_$dtype matmul_open_round matmul_push matmul_close_round
-    stays_apart 0 matmul_product_$dtype $apart_portable matmul_push_apart
+    stays_apart 0 matmul_product_$dtype $apart_portable matmul_push_free_sms
     for columns in 64 128 192 208 224 256; do
         leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_open_round matmul_push matmul_close_round matmul_copy_rows
         shares_memory $dynamic matmul_wgmma_${columns}_$dtype matmul_open_round matmul_push matmul_close_round
-        stays_apart $dynamic matmul_wgmma_${columns}_$dtype $apart matmul_push_apart
+        stays_apart $dynamic matmul_wgmma_${columns}_$dtype $apart matmul_push_free_sms
     done
 done
 registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.txt" | grep -o '[0-9]*' | sort -n | tail -1)
