@@ -1,4 +1,4 @@
-/* Products by cuBLASLt: the description of problems, and the library's state in each context. */
+/* Products by cuBLASLt: the library in each context, and the description of products. */
 #include "cublas.h"
 
 #include <stdlib.h>
@@ -7,11 +7,12 @@
 #include "runtime/base/dtype.h"
 #include "runtime/group/group.h"
 #include "runtime/base/log.h"
+#include "runtime/base/numbers.h"
 #include "runtime/base/settings.h"
 #include "matmul/plan/lines.h"
 #include "matmul/plan/plan.h"
 
-enum { ALIGNMENT = 16, WORKSPACE_MOST = 32 << 20 };
+enum { ALIGNMENT = 16, WORKSPACE_NBYTES_MAX = 32 << 20 };
 
 /* Device memory for cuBLASLt's partial sums, and for a copy of A. */
 struct workspace {
@@ -65,8 +66,7 @@ static bool describe_matrix(const symm_matrix *x, int64_t rows, int64_t columns,
 {
     const bool by_rows = columns > 1 ? x->column == 1 : rows == 1 || x->row != 1,
                by_columns = !by_rows && (rows == 1 || x->row == 1);
-    const struct symm_lines lines = by_rows ? symm__lines_of_rows(x, rows, columns, l)
-                                            : symm__lines_of_columns(x, rows, columns, l);
+    const struct symm_lines lines = symm__lines_of(x, by_rows, rows, columns, l);
     const int64_t nbytes = (int64_t)symm__dtype_size((symm_dtype)x->dtype);
 
     *out = (struct cublaslt_matrix){
@@ -81,8 +81,8 @@ static bool describe_matrix(const symm_matrix *x, int64_t rows, int64_t columns,
            lines.batch * nbytes % ALIGNMENT == 0;
 }
 
-/* All of A in one place. */
-static symm_matrix whole_a(const struct symm_problem *p)
+/* All of A as one matrix; without data if rows are gathered. */
+static symm_matrix all_of_a(const struct symm_problem *p)
 {
     const int64_t ld = symm__matmul_ld(p->k);
 
@@ -91,7 +91,7 @@ static symm_matrix whole_a(const struct symm_problem *p)
     return (symm_matrix){.row = ld, .column = 1, .batch = ld * p->m, .dtype = (uint32_t)p->dtype};
 }
 
-static bool lies_as(const struct cublaslt_matrix *x, const struct cublaslt_matrix *y)
+static bool same_layout(const struct cublaslt_matrix *x, const struct cublaslt_matrix *y)
 {
     return x->type == y->type && x->transposed == y->transposed && x->ld == y->ld &&
            x->batch == y->batch;
@@ -101,15 +101,15 @@ static bool lies_as(const struct cublaslt_matrix *x, const struct cublaslt_matri
 static bool describe(const struct symm_problem *p, int i, struct cublaslt_shape *out, bool *flipped)
 {
     const int32_t n = p->n[i];
-    const symm_matrix whole = whole_a(p);
+    const symm_matrix all_a = all_of_a(p);
     struct cublaslt_matrix a, b, c, d;
 
-    if (p->bias[i].matrix.dtype || !describe_matrix(&whole, p->m, p->k, p->l, &a) ||
+    if (p->bias[i].matrix.dtype || !describe_matrix(&all_a, p->m, p->k, p->l, &a) ||
         !describe_matrix(&p->b[i].matrix, p->k, n, p->l, &b) ||
         !describe_matrix(&p->d[i].matrix, p->m, n, p->l, &d))
         return false;
     if (p->c[i].matrix.dtype &&
-        (!describe_matrix(&p->c[i].matrix, p->m, n, p->l, &c) || !lies_as(&c, &d)))
+        (!describe_matrix(&p->c[i].matrix, p->m, n, p->l, &c) || !same_layout(&c, &d)))
         return false;
     *flipped = d.transposed;
     a.transposed = a.transposed != *flipped;
@@ -119,12 +119,12 @@ static bool describe(const struct symm_problem *p, int i, struct cublaslt_shape 
                                    .d = d,
                                    .batches = p->l,
                                    .alignment = ALIGNMENT,
-                                   .workspace_nbytes = WORKSPACE_MOST};
+                                   .workspace_nbytes = WORKSPACE_NBYTES_MAX};
     return true;
 }
 
-/* Rows that arrive while they are multiplied need symm's own kernels. */
-static bool is_wanted(const struct symm_problem *p)
+/* Whether cuBLASLt may compute it. It cannot wait for rows during a product. */
+static bool is_candidate(const struct symm_problem *p)
 {
     return (int64_t)p->m * p->l <= SYMM_FEW_ROWS && p->activation == SYMM_NONE &&
            (p->nranks == 1 || p->strategy == SYMM_STRATEGY_AUTO ||
@@ -157,9 +157,10 @@ static struct symm_cublas *open_library(struct symm_context *ctx)
     c->attachment.release = close_library;
     c->ctx = ctx;
     if (symm__cublaslt_open(symm__setting(SYMM_SETTING_CUBLASLT_LIBRARY), &c->lt, why))
-        symm__log(&ctx->log, SYMM_LOG_INFO, "products of few rows: by cuBLASLt %s", c->lt.version);
+        symm__log(&ctx->log, SYMM_LOG_INFO, "cuBLASLt %s computes products of few rows",
+                  c->lt.version);
     else
-        symm__log(&ctx->log, SYMM_LOG_INFO, "products of few rows: without cuBLASLt: %s", why);
+        symm__log(&ctx->log, SYMM_LOG_INFO, "products of few rows do not use cuBLASLt: %s", why);
     symm__group_attach(ctx->world, &c->attachment);
     return c;
 }
@@ -219,12 +220,12 @@ static bool is_packed(const struct symm_problem *p)
     return p->nranks == 1 || (p->l == 1 && (p->m < p->nranks || (p->m + 1) % p->nranks <= 1));
 }
 
-/* Takes memory for the algorithms, and behind it for a copy of A. False: out of memory. */
+/* Takes memory for the algorithms' sums, followed by a copy of A. False: out of memory. */
 static bool take_memory(struct symm_cublas_product *product, const struct symm_problem *p,
                         uint64_t sums_nbytes)
 {
-    const uint64_t a_at = (sums_nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    symm_matrix packed = whole_a(p);
+    const uint64_t a_at = symm__round_up(sums_nbytes, ALIGNMENT);
+    symm_matrix packed = all_of_a(p);
     const uint64_t a_nbytes =
         is_packed(p) ? 0 : (uint64_t)packed.batch * (uint64_t)p->l * symm__dtype_size(p->dtype);
 
@@ -240,27 +241,27 @@ static bool take_memory(struct symm_cublas_product *product, const struct symm_p
     return true;
 }
 
-/* Prepares all products; false, with the reason, if one fails. The caller then forgets them. */
+/* Prepares all products; false, with the reason, if one fails. The caller then releases them. */
 static bool make(struct symm_cublas_product *product, const struct symm_problem *p,
                  char why[CUBLASLT_WHY])
 {
     struct symm_cublas *c = product->from;
     struct cublaslt_shape shape;
-    uint64_t most = 0;
+    uint64_t largest = 0;
 
     for (int i = 0; i < p->nb; i++) {
         struct cublaslt_product *made = &product->each[i].product;
         if (!describe(p, i, &shape, &product->each[i].flipped)) {
-            strcpy(why, "a bias, or a layout that it does not have");
+            strcpy(why, "it supports no bias, or not this layout");
             return false;
         }
         if (!symm__cublaslt_product(&c->lt, &shape, made, why))
             return false;
-        most = made->chosen.workspace_nbytes > most ? made->chosen.workspace_nbytes : most;
+        largest = symm__max(largest, made->chosen.workspace_nbytes);
     }
-    if (take_memory(product, p, most))
+    if (take_memory(product, p, largest))
         return true;
-    strcpy(why, "no memory for its workspace");
+    strcpy(why, "out of memory for its workspace");
     return false;
 }
 
@@ -270,12 +271,12 @@ symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_pro
     struct symm_cublas_product *product;
     struct symm_cublas *c;
     char why[CUBLASLT_WHY];
-    int64_t wanted;
+    int64_t enabled;
     symm_status st;
 
     *out = NULL;
-    TRY(symm__setting_int(SYMM_SETTING_MATMUL_CUBLAS, 0, 1, &wanted));
-    if (!wanted || strcmp(ctx->drv->name, "cuda") != 0 || !is_wanted(p))
+    TRY(symm__setting_int(SYMM_SETTING_MATMUL_CUBLAS, 0, 1, &enabled));
+    if (!enabled || strcmp(ctx->drv->name, "cuda") != 0 || !is_candidate(p))
         return SYMM_OK;
     c = library_of(ctx);
     product = c ? calloc(1, sizeof *product) : NULL;
@@ -285,15 +286,16 @@ symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_pro
     if (make(product, p, why)) {
         *out = product;
     } else {
-        symm__log(&ctx->log, SYMM_LOG_DETAIL, "a product of m %d, k %d, n %d without cuBLASLt: %s",
-                  p->m, p->k, p->n[0], why);
-        symm__cublas_forget(product);
+        symm__log(&ctx->log, SYMM_LOG_DETAIL,
+                  "the product of m %d, k %d, n %d does not use cuBLASLt: %s", p->m, p->k, p->n[0],
+                  why);
+        symm__cublas_release(product);
     }
 out:
     return st;
 }
 
-void symm__cublas_forget(struct symm_cublas_product *product)
+void symm__cublas_release(struct symm_cublas_product *product)
 {
     if (!product)
         return;

@@ -34,15 +34,15 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
              symm__dtype_name(p->dtype), p->nb, p->gathered_a.l ? "wanted" : "not wanted");
 }
 
-/* What may differ between ranks, and matters to the plan. */
+/* Values that may differ between ranks and determine the plan. */
 struct own_part {
     int64_t columns, cublas, wgmma;
 };
 
 /*
  * Votes on errors first, so that an error of one rank is no mismatch. Then the ranks compare the
- * product. Columns may differ: the plan is for the most. So may the multipliers, which other ranks
- * do not see.
+ * product. The numbers of columns may differ: the plan is for the maximum. The multipliers may
+ * differ too: other ranks do not depend on them.
  */
 static symm_status agree(struct symm_call *call, symm_status mine, struct symm_matmul *m)
 {
@@ -67,8 +67,8 @@ static symm_status agree(struct symm_call *call, symm_status mine, struct symm_m
         limits.wgmma = limits.wgmma || all[r].wgmma;
     }
     m->plan = m->operation->plan(&limits, &m->problem, most);
-    if (m->plan.chunks > 0) { /* rows arrive while they are multiplied */
-        symm__cublas_forget(m->cublas);
+    if (m->plan.chunks > 0) { /* rows arrive during the product: cuBLASLt cannot wait for them */
+        symm__cublas_release(m->cublas);
         m->cublas = NULL;
     }
 out:
@@ -79,12 +79,12 @@ static void release(struct symm_attachment *attachment)
 {
     struct symm_matmul *m = (struct symm_matmul *)attachment;
 
-    symm__cublas_forget(m->cublas);
+    symm__cublas_release(m->cublas);
     symm__memory_free_owner(m->group->ctx->memory, m);
     free(m);
 }
 
-/* m's members; the transport points into m. */
+/* Sets m's members; the transport points into m. */
 static void init(struct symm_matmul *m, struct symm_group *group, const struct symm_problem *p)
 {
     *m = (struct symm_matmul){
@@ -116,11 +116,11 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
     if (mine == SYMM_OK)
         mine = symm__problem_check_data(&p, group->ctx->memory);
     if (mine == SYMM_OK)
-        mine = symm__wgmma_look(group->ctx, &m->wgmma);
+        mine = symm__wgmma_enable(group->ctx, &m->wgmma);
     if (mine == SYMM_OK)
         mine = symm__cublas_prepare(group->ctx, &p, &m->cublas);
     st = agree(&call, mine, m);
-    if (st == SYMM_OK)
+    if (st == SYMM_OK && m->operation->prepare)
         st = m->operation->prepare(&call, m);
     TRY(symm__collective_end(&call, st));
     symm__group_attach(group, &m->attachment);
@@ -158,7 +158,8 @@ static symm_status enqueue(struct symm_matmul_run *run)
     TRY(symm__transport_locate(run->call, &m->transport, &run->problem, &run->shards));
     symm__matmul_choose(run);
     TRY(m->operation->run[m->plan.strategy](run));
-    st = m->operation->finish(run);
+    if (m->operation->finish)
+        st = m->operation->finish(run);
 out:
     return st;
 }
@@ -188,13 +189,13 @@ symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_s
     st = symm__problem_bind(&m->problem, args, m->group->ctx->memory, &run.problem);
     if (st != SYMM_OK)
         return symm__fail_on(m->group->rank, st, "symm_matmul_run: ");
-    TRY(symm__call_begin(&call, m->group, stream, m->operation->everyone,
+    TRY(symm__call_begin(&call, m->group, stream, m->operation->collective,
                          "symm_matmul_run(the product of call %llu, %s, m %d, k %d)",
                          (unsigned long long)m->number, m->operation->name, m->problem.m,
                          m->problem.k));
     run.call = &call;
     st = symm__call_end(&call, enqueue(&run));
-    /* In a capture nothing has run. */
+    /* In a capture nothing has been sent. */
     if (st != SYMM_OK && run.sends && !call.capturing)
         st = abort_group(&run, st);
 out:

@@ -13,7 +13,7 @@ struct symm_matmul {
     struct symm_matmul_plan plan;
     struct symm_transport transport;
     bool wgmma;                         /* the Hopper kernel may be used, for data that suit it */
-    uint64_t number;                    /* of the group's calls, the same on all ranks */
+    uint64_t number;                    /* of the creating call in the group: on all ranks */
     struct symm_cublas_product *cublas; /* for data that suit it; NULL: symm's kernels only */
 };
 
@@ -23,21 +23,24 @@ struct symm_matmul_run {
     struct symm_problem problem; /* with the run's data */
     symm_shards shards;          /* A as the product reads it */
     const struct symm_multiplier *multiplier;
-    bool sends; /* rows may be on their way */
+    bool sends; /* transfers may have been enqueued */
 };
 
 /* A kind of product. Adding one is a row of the table in operation.c. */
 struct symm_matmul_operation {
     const char *name;
-    bool everyone; /* all ranks of the group make each run */
-    /* Pure: the same on all ranks. columns: the most of any rank. */
+    bool collective; /* all ranks of the group must make each run */
+    /* Pure: the same on all ranks. columns: the maximum over the ranks. */
     struct symm_matmul_plan (*plan)(const struct symm_matmul_limits *limits,
                                     const struct symm_problem *p, int64_t columns);
-    /* Makes ready what runs need, on all ranks before any of them signals. Collective. */
+    /*
+     * Prepares memory, signals and streams, on all ranks before any of them signals. Collective.
+     * NULL: there is nothing to prepare.
+     */
     symm_status (*prepare)(struct symm_call *call, struct symm_matmul *m);
     /* Enqueues a run's transfers and products, by strategy of the plan. */
     symm_status (*run[SYMM_STRATEGY_UNFUSED + 1])(struct symm_matmul_run *run);
-    /* Enqueues what follows them. */
+    /* Enqueues the work after them; or NULL. */
     symm_status (*finish)(struct symm_matmul_run *run);
 };
 
@@ -47,14 +50,14 @@ const struct symm_matmul_operation *symm__matmul_operation(symm_matmul_kind kind
 /* A vote of the ranks in this call. */
 symm_status symm__matmul_vote(struct symm_call *call, struct symm_vote *vote);
 
-/* What computes products: cuBLASLt, the Hopper kernel or the portable kernel. */
+/* An implementation of products: cuBLASLt, the Hopper kernel or the portable kernel. */
 struct symm_multiplier {
     bool (*suits)(const struct symm_matmul_run *run);
     symm_status (*enqueue)(const struct symm_matmul_run *run, const symm_product_args *args);
     uint32_t sender_nbytes; /* see symm_round */
 };
 
-/* Picks the first multiplier that suits the run's data, whose place is known. */
+/* Picks the first multiplier that suits the run's problem and shards. */
 void symm__matmul_choose(struct symm_matmul_run *run);
 
 /* Enqueues the products with the shards of steps [first_step, last_step). */

@@ -6,7 +6,7 @@
 
 /* ------------------------------------------------------------------------------------- cuBLASLt */
 
-/* All of A in one place, once its rows have arrived. */
+/* All of A as one matrix, after its rows have arrived. */
 static const void *gathered_a(const struct symm_matmul_run *run)
 {
     const void *packed = symm__cublas_packed(run->m->cublas)->data;

@@ -3,22 +3,9 @@
 
 /* --------------------------------------------------------------------------------------- matmul */
 
-static symm_status prepare_nothing(struct symm_call *call, struct symm_matmul *m)
-{
-    (void)call;
-    (void)m;
-    return SYMM_OK;
-}
-
 static symm_status run_local(struct symm_matmul_run *run)
 {
     return symm__matmul_multiply(run, 0, 1);
-}
-
-static symm_status finish_nothing(struct symm_matmul_run *run)
-{
-    (void)run;
-    return SYMM_OK;
 }
 
 /* --------------------------------------------------------------------------- all-gather, matmul */
@@ -37,8 +24,8 @@ out:
     return st;
 }
 
-/* Enqueues products of so many steps each, beside the transfers that they wait for. */
-static symm_status run_beside(struct symm_matmul_run *run, int steps)
+/* Enqueues products of `steps` steps each, and on a side stream the transfers of their rows. */
+static symm_status run_overlapped(struct symm_matmul_run *run, int steps)
 {
     const int nranks = run->problem.nranks;
     struct symm_round round = {.t = &run->m->transport,
@@ -62,12 +49,12 @@ out:
 
 static symm_status run_fused(struct symm_matmul_run *run)
 {
-    return run_beside(run, run->problem.nranks);
+    return run_overlapped(run, run->problem.nranks);
 }
 
 static symm_status run_pipelined(struct symm_matmul_run *run)
 {
-    return run_beside(run, 1);
+    return run_overlapped(run, 1);
 }
 
 static symm_status run_unfused(struct symm_matmul_run *run)
@@ -91,11 +78,9 @@ static symm_status finish_gather(struct symm_matmul_run *run)
 static const struct symm_matmul_operation operations[] = {
     [SYMM_MATMUL] = {.name = "matmul",
                      .plan = symm__matmul_plan,
-                     .prepare = prepare_nothing,
-                     .run = {[SYMM_STRATEGY_AUTO] = run_local},
-                     .finish = finish_nothing},
+                     .run = {[SYMM_STRATEGY_AUTO] = run_local}},
     [SYMM_ALL_GATHER_MATMUL] = {.name = "all_gather",
-                                .everyone = true,
+                                .collective = true,
                                 .plan = symm__matmul_plan,
                                 .prepare = prepare_gather,
                                 .run = {[SYMM_STRATEGY_AUTO] = run_local, /* one rank */

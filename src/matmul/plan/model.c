@@ -23,9 +23,9 @@ static const struct symm_tile_shape portable_shape = {128, 1, TIME_PORTABLE};
 static const double tile_us = 38e-6;             /* the unit of the shapes' times */
 static const double link_bytes_per_us = 343e3;   /* into one device, large copies */
 static const double sm_bytes_per_us = 24e3;      /* sent by one SM beside a product */
-static const double fused_us = 9;                /* overhead of a fused run, beside its product */
+static const double fused_us = 9;                /* overhead of a fused run, without its product */
 static const double product_bytes_per_us = 33e5; /* arriving bytes slow the product by this */
-static const double gather_us = 8;               /* overhead of an all-gather, beside its bytes */
+static const double gather_us = 8;               /* overhead of an all-gather, without its bytes */
 static const double cublas_sm_products_per_us = 2.8e6, cublas_bytes_per_us = 2.5e6;
 
 /* Tiles of all clusters. */
@@ -49,7 +49,7 @@ static double tiles_us(const struct symm_problem *p, const struct symm_matmul_pl
 }
 
 /*
- * A sender's speed. The first rows leave after begin_us; a chunk costs chunk_us beside its bytes.
+ * A sender's speed. The first rows leave after begin_us; a chunk costs chunk_us and its bytes.
  */
 struct speed {
     double bytes_per_us, chunk_us, begin_us;
@@ -84,7 +84,7 @@ static double arrival_us(const struct symm_matmul_plan *plan, int shards, double
            fmax(last_us / plan->k_pieces, last_us - piece_us * (plan->k_pieces - 1));
 }
 
-/* Shards in the first wave, beside this rank's own, make it wait for their first piece. */
+/* The arrival of the first piece of other ranks' shards in the first wave; 0: it has none. */
 static double first_us(const struct symm_matmul_plan *plan, int arriving)
 {
     const struct speed speed = speed_of(plan);
@@ -130,7 +130,7 @@ double symm__model_us(const struct symm_matmul_limits *limits, const struct symm
                       int64_t columns, const struct symm_matmul_plan *plan)
 {
     const struct symm_tile_shape *shape = &portable_shape;
-    struct symm_problem one = *p; /* that of a rank with all columns in one b */
+    struct symm_problem one = *p; /* of a rank with all columns in one b */
 
     one.rank = 0;
     one.nb = 1;

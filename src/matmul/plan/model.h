@@ -23,7 +23,7 @@ extern const struct symm_tile_shape symm__wgmma_shapes[];
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
                       int first_step, int last_step);
 
-/* The time of a fused run with this plan. columns: the most of any rank. */
+/* The time of a fused run with this plan. columns: the maximum over the ranks. */
 double symm__model_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                       int64_t columns, const struct symm_matmul_plan *plan);
 

@@ -1,4 +1,4 @@
-/* Matrices that lie within each other's memory, and whether they are apart. */
+/* Tells whether matrices share bytes, also if their address ranges overlap. */
 #include "overlap.h"
 
 #include "runtime/base/dtype.h"
@@ -45,7 +45,7 @@ uint64_t symm__operand_nbytes(const struct symm_operand *x)
     return span_below(&lattice, UINT64_MAX);
 }
 
-/* Whether what is not below the stride are multiples of it. */
+/* Whether all strides that are not below this one are multiples of it. */
 static bool repeats(const struct lattice *x, uint64_t stride)
 {
     for (int i = 0; i < DIMENSIONS; i++)
@@ -54,8 +54,8 @@ static bool repeats(const struct lattice *x, uint64_t stride)
     return true;
 }
 
-/* Whether they are apart because, counted modulo the stride, they have other bytes. */
-static bool apart(const struct lattice *x, const struct lattice *y, uint64_t stride)
+/* Whether they are disjoint because they have different bytes modulo the stride. */
+static bool disjoint_modulo(const struct lattice *x, const struct lattice *y, uint64_t stride)
 {
     const uint64_t of_x = span_below(x, stride), of_y = span_below(y, stride);
     uint64_t from_x_to_y;
@@ -74,26 +74,26 @@ static bool overlap(const struct lattice *x, const struct lattice *y)
     if (of_x == 0 || of_y == 0 || x->first >= y->first + of_y || y->first >= x->first + of_x)
         return false;
     for (int i = 0; i < DIMENSIONS; i++)
-        if (apart(x, y, x->strides[i]) || apart(x, y, y->strides[i]))
+        if (disjoint_modulo(x, y, x->strides[i]) || disjoint_modulo(x, y, y->strides[i]))
             return false;
     return true;
 }
 
-/* One batch of it, so many bytes further on. */
-static struct lattice batch_of(const struct lattice *x, uint64_t ahead)
+/* The batch whose first element is `offset` bytes after the matrix's. */
+static struct lattice batch_of(const struct lattice *x, uint64_t offset)
 {
     struct lattice batch = *x;
 
-    batch.first += ahead;
+    batch.first += offset;
     batch.extents[BATCH] = 1;
     return batch;
 }
 
 /*
- * Whether their batches follow each other at the same distance, and are apart: a batch of one is
- * beside at most two of the other, wherever these begin.
+ * Whether they are disjoint because their batches have equal strides and each batch is disjoint
+ * from all of the other matrix. Its range overlaps at most two of them, so two comparisons suffice.
  */
-static bool batches_apart(const struct lattice *x, const struct lattice *y)
+static bool batches_disjoint(const struct lattice *x, const struct lattice *y)
 {
     const uint64_t stride = x->strides[BATCH];
     struct lattice here = batch_of(x, 0), next = batch_of(x, stride), other = batch_of(y, 0);
@@ -109,5 +109,5 @@ bool symm__operands_overlap(const struct symm_operand *x, const struct symm_oper
 {
     const struct lattice a = lattice_of(x), b = lattice_of(y);
 
-    return overlap(&a, &b) && !batches_apart(&a, &b);
+    return overlap(&a, &b) && !batches_disjoint(&a, &b);
 }

@@ -8,8 +8,8 @@
 uint64_t symm__operand_nbytes(const struct symm_operand *x);
 
 /*
- * Whether they may have a byte in common. Those that lie within each other and are still apart are
- * told if they are columns, rows or batches of one larger matrix, or of several at equal distances.
+ * Whether they may have a byte in common. If their address ranges overlap, they are known to be
+ * disjoint only as columns, rows or batches of one larger matrix, or of several at equal distances.
  */
 bool symm__operands_overlap(const struct symm_operand *x, const struct symm_operand *y);
 

@@ -1,6 +1,6 @@
 /*
- * How a product runs: its strategy, who sends rows, its grid. Pure: computed only from values that
- * all ranks have agreed on, because a rank must know how the other ranks send.
+ * How a product runs: strategy, sender, chunks, grid. Pure: computed only from values that all
+ * ranks have agreed on, because a rank must know how the other ranks send.
  */
 #ifndef SYMM_MATMUL_PLAN_H
 #define SYMM_MATMUL_PLAN_H
@@ -8,18 +8,18 @@
 #include "problem.h"
 
 /*
- * The least chunk that copy engines send. A copy and the copy of its counter behind it cost 5 us
- * beside the bytes, the time of 2 MiB.
+ * The smallest chunk that copy engines send. A copy and the copy of its counter behind it take 5 us
+ * longer than the bytes: the time of 2 MiB.
  */
 #define SYMM_MATMUL_CHUNK_NBYTES ((uint64_t)16 << 20)
 /* The same for a chunk that is a piece along k, with which the product can begin. */
 #define SYMM_MATMUL_PIECE_NBYTES ((uint64_t)2 << 20)
 
-/* Who sends the rows of a fused or pipelined run. */
+/* The sender of the rows of a fused or pipelined run. */
 enum symm_sender { SYMM_SENDER_SMS, SYMM_SENDER_COPY_ENGINES, SYMM_SENDERS };
 
 struct symm_matmul_limits {
-    int nsms, max_threads; /* the fewest of any rank's device */
+    int nsms, max_threads; /* the minimum over the ranks' devices */
     bool cublas;           /* all ranks use cuBLASLt for the product after an all-gather */
     bool wgmma;            /* at least one rank may use the Hopper kernel */
     /* Copy engines send shards of at least this, in chunks of at least this; 0: by estimate. */
@@ -41,7 +41,7 @@ struct symm_matmul_plan {
 /* Elements from one row of a workspace to the next. */
 int64_t symm__matmul_ld(int32_t k);
 
-/* columns: the most of any rank. */
+/* columns: the maximum over the ranks. */
 struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limits,
                                           const struct symm_problem *p, int64_t columns);
 

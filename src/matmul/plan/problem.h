@@ -30,7 +30,7 @@ struct symm_problem {
 struct symm_name {
     char text[24];
 };
-struct symm_name symm__name_of(const char *what, int i);
+struct symm_name symm__name_of(const char *member, int i);
 
 /* All columns of this rank's products. */
 int64_t symm__problem_columns(const struct symm_problem *p);
@@ -46,7 +46,7 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
  * Checks the data that the problem has. Errors: ERROR_ARGUMENT: not aligned, not usable memory, or
  * an output overlaps another operand.
  */
-symm_status symm__problem_check_data(const struct symm_problem *p, struct symm_memory *memory);
+symm_status symm__problem_check_data(struct symm_problem *p, struct symm_memory *memory);
 
 /*
  * Binds the data of a run: *out is the problem with the addresses of args, or its own where args

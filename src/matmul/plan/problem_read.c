@@ -22,14 +22,14 @@ int64_t symm__problem_columns(const struct symm_problem *p)
 
 /* ---------------------------------------------------------------------------------- one tensor */
 
-struct symm_name symm__name_of(const char *what, int i)
+struct symm_name symm__name_of(const char *member, int i)
 {
     struct symm_name name;
 
     if (i < 0)
-        snprintf(name.text, sizeof name.text, "%s", what);
+        snprintf(name.text, sizeof name.text, "%s", member);
     else
-        snprintf(name.text, sizeof name.text, "%s[%d]", what, i);
+        snprintf(name.text, sizeof name.text, "%s[%d]", member, i);
     return name;
 }
 
@@ -60,18 +60,19 @@ static symm_status check_dimensions(const char *name, const symm_tensor *t)
         if (stride < 0)
             return symm__fail(SYMM_ERROR_ARGUMENT, "%s.strides[%d] is %" PRId64, name, i, stride);
         if (extent > EXTENT_MAX)
-            return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s.shape[%d] is %" PRId64 ", at most %d",
-                              name, i, extent, EXTENT_MAX);
+            return symm__fail(SYMM_ERROR_UNSUPPORTED,
+                              "%s.shape[%d] is %" PRId64 "; at most %d is supported", name, i,
+                              extent, EXTENT_MAX);
         if (extent > 1 && stride > INT64_MAX / 8 / SYMM_MAX_DIMS / extent)
             return symm__fail(SYMM_ERROR_ARGUMENT,
-                              "%s.strides[%d] is %" PRId64 ": the tensor overflows", name, i,
-                              stride);
+                              "%s.strides[%d] is %" PRId64 ": the size of the tensor overflows",
+                              name, i, stride);
     }
     return SYMM_OK;
 }
 
-/* least: the fewest dimensions that the tensor may have; missing ones in front have extent 1. */
-static symm_status read_tensor(const char *name, const symm_tensor *t, int least,
+/* Reads a tensor of min_ndim to 3 dimensions. Missing leading dimensions have extent 1. */
+static symm_status read_tensor(const char *name, const symm_tensor *t, int min_ndim,
                                struct symm_operand *out)
 {
     int64_t shape[3] = {1, 1, 1}, strides[3] = {0, 0, 0};
@@ -79,11 +80,11 @@ static symm_status read_tensor(const char *name, const symm_tensor *t, int least
 
     if (!is_float(t->dtype))
         return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "%s.dtype is %s; it may be float32, float16 or bfloat16", name,
+                          "%s.dtype is %s; it must be float32, float16 or bfloat16", name,
                           name_of_type(t->dtype).text);
-    if (t->ndim < least || t->ndim > 3)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s.ndim is %d; it may be %d to 3", name, t->ndim,
-                          least);
+    if (t->ndim < min_ndim || t->ndim > 3)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s.ndim is %d; it must be %d to 3", name, t->ndim,
+                          min_ndim);
     TRY(check_dimensions(name, t));
     for (int i = 0; i < t->ndim; i++) {
         shape[3 - t->ndim + i] = t->shape[i];
@@ -108,26 +109,25 @@ static symm_status check_shape(const char *name, const struct symm_operand *x, i
 {
     if (x->l == l && x->rows == rows && x->columns == columns)
         return SYMM_OK;
-    return symm__fail(SYMM_ERROR_ARGUMENT,
-                      "%s is %d x [%d, %d]; it must be %d x [%d, %d], which is l x %s", name, x->l,
-                      x->rows, x->columns, l, rows, columns, meaning);
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s is %d x [%d, %d]; it must be %d x [%d, %d]: l x %s",
+                      name, x->l, x->rows, x->columns, l, rows, columns, meaning);
 }
 
 static symm_status check_input_dtype(const char *name, const struct symm_operand *x,
                                      symm_dtype dtype)
 {
     if (dtype != SYMM_FLOAT16 && dtype != SYMM_BFLOAT16)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "a.dtype is %s; it may be float16 or bfloat16",
+        return symm__fail(SYMM_ERROR_ARGUMENT, "a.dtype is %s; it must be float16 or bfloat16",
                           symm__dtype_name(dtype));
     if (x->matrix.dtype != (uint32_t)dtype)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s.dtype is %s and a's %s; they must be the same",
-                          name, symm__dtype_name((symm_dtype)x->matrix.dtype),
-                          symm__dtype_name(dtype));
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "%s.dtype is %s, but a.dtype is %s; they must be equal", name,
+                          symm__dtype_name((symm_dtype)x->matrix.dtype), symm__dtype_name(dtype));
     return SYMM_OK;
 }
 
-/* A tensor that is written: no two elements share memory. */
-static symm_status check_apart(const char *name, const struct symm_operand *x)
+/* Checks that no two elements of an output share memory. */
+static symm_status check_disjoint(const char *name, const struct symm_operand *x)
 {
     int64_t extents[3] = {x->l, x->rows, x->columns},
             strides[3] = {x->matrix.batch, x->matrix.row, x->matrix.column}, end = 1;
@@ -155,26 +155,28 @@ static symm_status check_apart(const char *name, const struct symm_operand *x)
 static symm_status check_enums(const symm_matmul_desc *desc)
 {
     if (desc->kind != SYMM_MATMUL && desc->kind != SYMM_ALL_GATHER_MATMUL)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "kind %d is no symm_matmul_kind", (int)desc->kind);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "kind is %d, which is no symm_matmul_kind",
+                          (int)desc->kind);
     if ((unsigned)desc->strategy > SYMM_STRATEGY_UNFUSED)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "strategy %d is no symm_strategy",
+        return symm__fail(SYMM_ERROR_ARGUMENT, "strategy is %d, which is no symm_strategy",
                           (int)desc->strategy);
     if ((unsigned)desc->activation > SYMM_SILU)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "activation %d is no symm_activation",
+        return symm__fail(SYMM_ERROR_ARGUMENT, "activation is %d, which is no symm_activation",
                           (int)desc->activation);
     if (desc->nb < 0 || desc->nb > SYMM_MATMUL_MAX_B)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "nb is %d; it may be 0 to %d", desc->nb,
+        return symm__fail(SYMM_ERROR_ARGUMENT, "nb is %d; it must be 0 to %d", desc->nb,
                           SYMM_MATMUL_MAX_B);
     for (size_t i = 0; i < sizeof desc->reserved / sizeof desc->reserved[0]; i++)
         if (desc->reserved[i])
-            return symm__fail(SYMM_ERROR_ARGUMENT, "reserved[%zu] is %llu, not 0", i,
+            return symm__fail(SYMM_ERROR_ARGUMENT, "reserved[%zu] is %llu; it must be 0", i,
                               (unsigned long long)desc->reserved[i]);
     if (desc->kind == SYMM_MATMUL && desc->strategy != SYMM_STRATEGY_AUTO)
         return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "strategy is %d; nothing is gathered, so it must be AUTO",
+                          "strategy is %d; SYMM_MATMUL gathers no rows, so it must be AUTO",
                           (int)desc->strategy);
     if (desc->kind == SYMM_MATMUL && desc->gathered_a.dtype)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "gathered_a is there, but nothing is gathered");
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "gathered_a is given, but SYMM_MATMUL gathers no rows");
     return SYMM_OK;
 }
 
@@ -188,8 +190,8 @@ static symm_status check_shards(const struct symm_problem *p)
         return SYMM_OK;
     if (rows > EXTENT_MAX)
         return symm__fail(SYMM_ERROR_UNSUPPORTED,
-                          "m %d and l %d are %" PRId64 " rows on a rank, at most %d", p->m, p->l,
-                          rows, EXTENT_MAX);
+                          "m %d and l %d give a rank %" PRId64 " rows; at most %d are supported",
+                          p->m, p->l, rows, EXTENT_MAX);
     if (__builtin_mul_overflow(rows * p->nranks * ELEMENT_NBYTES, (int64_t)p->k + PACK_ELEMENTS,
                                &nbytes))
         return symm__fail(SYMM_ERROR_MEMORY,
@@ -213,7 +215,7 @@ static symm_status read_inputs(const symm_matmul_desc *desc, struct symm_problem
     p->l = p->a.l;
     if (p->m < 1 || p->k < 1 || p->l < 1)
         return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "d[0] has %d rows, a %d columns and l is %d; each must be at least 1",
+                          "d[0] has %d rows, a has %d columns and l is %d; each must be at least 1",
                           p->m, p->k, p->l);
     TRY(check_shape("a", &p->a, p->l, symm__rows_of_rank(p->m, p->nranks, p->rank), p->k,
                     p->nranks == 1 ? "[m, k]" : "this rank's part of [m, k]"));
@@ -223,7 +225,7 @@ static symm_status read_inputs(const symm_matmul_desc *desc, struct symm_problem
     TRY(read_tensor("gathered_a", &desc->gathered_a, 2, &p->gathered_a));
     TRY(check_input_dtype("gathered_a", &p->gathered_a, p->dtype));
     TRY(check_shape("gathered_a", &p->gathered_a, p->l, p->m, p->k, "[m, k]"));
-    TRY(check_apart("gathered_a", &p->gathered_a));
+    TRY(check_disjoint("gathered_a", &p->gathered_a));
 out:
     return st;
 }
@@ -238,10 +240,10 @@ static symm_status read_product(const symm_matmul_desc *desc, int i, struct symm
     TRY(read_tensor(d.text, &desc->d[i], 2, &p->d[i]));
     p->n[i] = p->d[i].columns;
     if (p->n[i] < 1)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s has %d columns, not at least 1", d.text,
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s has %d columns; it must have at least 1", d.text,
                           p->n[i]);
     TRY(check_shape(d.text, &p->d[i], p->l, p->m, p->n[i], "[m, n]"));
-    TRY(check_apart(d.text, &p->d[i]));
+    TRY(check_disjoint(d.text, &p->d[i]));
     TRY(read_tensor(b.text, &desc->b[i], 2, &p->b[i]));
     TRY(check_input_dtype(b.text, &p->b[i], p->dtype));
     TRY(check_shape(b.text, &p->b[i], p->l, p->k, p->n[i], "[k, n]"));
@@ -260,11 +262,11 @@ out:
     return st;
 }
 
-static symm_status check_absent(const char *what, int i, const symm_tensor *t, int nb)
+static symm_status check_absent(const char *member, int i, const symm_tensor *t, int nb)
 {
     if (!t->dtype)
         return SYMM_OK;
-    return symm__fail(SYMM_ERROR_ARGUMENT, "%s[%d] is there, but nb is %d", what, i, nb);
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s[%d] is given, but nb is %d", member, i, nb);
 }
 
 /* Checks that the description has no tensors for a product i past nb. */
@@ -304,8 +306,9 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
     for (int i = p->nb; i < SYMM_MATMUL_MAX_B; i++)
         TRY(check_no_product(desc, i));
     if (symm__problem_columns(p) / 64 * (p->m / 64) > INT32_MAX)
-        return symm__fail(SYMM_ERROR_UNSUPPORTED, "%d rows and %" PRId64 " columns are too many",
-                          p->m, symm__problem_columns(p));
+        return symm__fail(SYMM_ERROR_UNSUPPORTED,
+                          "m %d with %" PRId64 " columns gives 2^31 tiles or more", p->m,
+                          symm__problem_columns(p));
 out:
     return st;
 }

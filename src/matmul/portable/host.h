@@ -10,7 +10,7 @@ symm_status symm__portable_enqueue(struct symm_call *call, const struct symm_pro
                                    const struct symm_matmul_plan *plan,
                                    const symm_product_args *args);
 
-/* Shared memory of a matmul_push_free_sms block that finds no room on an SM with this product. */
+/* Shared memory with which a matmul_push_free_sms block does not fit on an SM with this product. */
 enum { SYMM_PORTABLE_SENDER_NBYTES = 24 << 10 };
 
 #endif

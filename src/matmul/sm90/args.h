@@ -1,4 +1,4 @@
-/* The argument struct of the Hopper kernel, and what its launch needs: for C and for kernels. */
+/* The argument struct and the launch parameters of the Hopper kernel: for C and for kernels. */
 #ifndef SYMM_MATMUL_SM90_ARGS_H
 #define SYMM_MATMUL_SM90_ARGS_H
 

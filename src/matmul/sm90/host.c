@@ -1,4 +1,4 @@
-/* The host's side of the Hopper kernel: which operands it takes, their tensor maps, its launch. */
+/* The host code of the Hopper kernel: supported operands, their tensor maps, the launch. */
 #include "host.h"
 
 #include "ids.h"
@@ -27,32 +27,32 @@ static symm_kernel_id kernel_of(int shape, symm_dtype dtype)
     return kernels[shape][dtype != SYMM_FLOAT16];
 }
 
-/* -------------------------------------------------------------------------------- what it takes */
+/* --------------------------------------------------------------------------- supported operands */
 
-/* Allows the kernel its shared memory; clears *can if the kernel is empty. */
-static symm_status allow(const struct symm_context *ctx, symm_kernel_id kernel, bool *can)
+/* Allows the kernel its shared memory; clears *usable if the kernel is empty. */
+static symm_status allow(const struct symm_context *ctx, symm_kernel_id kernel, bool *usable)
 {
     const CUfunction function = symm__kernels_function(ctx->kernels, kernel);
     int nregisters = 0;
     symm_status st = SYMM_OK;
 
     TRY_CU(ctx->drv, cuFuncGetAttribute, &nregisters, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
-    *can = *can && nregisters >= REGISTERS_MIN;
-    if (*can)
+    *usable = *usable && nregisters >= REGISTERS_MIN;
+    if (*usable)
         TRY_CU(ctx->drv, cuFuncSetAttribute, function,
                CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, SYMM_WGMMA_SHARED_NBYTES);
 out:
     return st;
 }
 
-symm_status symm__wgmma_look(const struct symm_context *ctx, bool *out)
+symm_status symm__wgmma_enable(const struct symm_context *ctx, bool *out)
 {
-    int64_t wanted;
+    int64_t enabled;
     symm_status st;
 
     *out = false;
-    TRY(symm__setting_int(SYMM_SETTING_MATMUL_WGMMA, 0, 1, &wanted));
-    if (!wanted || !ctx->drv->cuTensorMapEncodeTiled ||
+    TRY(symm__setting_int(SYMM_SETTING_MATMUL_WGMMA, 0, 1, &enabled));
+    if (!enabled || !ctx->drv->cuTensorMapEncodeTiled ||
         ctx->agreed.max_threads < SYMM_WGMMA_THREADS)
         return SYMM_OK;
     *out = true;
@@ -80,7 +80,7 @@ static bool can_be_copied(const struct symm_lines *x)
 bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a)
 {
     const int64_t rows = symm__rows_of_rank(p->m, p->nranks, p->rank);
-    struct symm_lines lines = symm__lines_of_rows(&a->own, rows, p->k, p->l);
+    struct symm_lines lines = symm__lines_of(&a->own, true, rows, p->k, p->l);
 
     if (p->alpha == 0 || (rows > 0 && (a->own.column != 1 || !can_be_copied(&lines))))
         return false;
@@ -88,8 +88,7 @@ bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a)
         const symm_matrix *b = &p->b[i].matrix;
         if (b->row != 1 && b->column != 1)
             return false;
-        lines = b->row == 1 ? symm__lines_of_columns(b, p->k, p->n[i], p->l)
-                            : symm__lines_of_rows(b, p->k, p->n[i], p->l);
+        lines = symm__lines_of(b, b->row != 1, p->k, p->n[i], p->l);
         if (!can_be_copied(&lines))
             return false;
     }
@@ -133,7 +132,7 @@ static symm_status describe_a(const struct symm_driver *drv, const struct symm_p
     symm_status st = SYMM_OK;
 
     if (rows > 0) {
-        const struct symm_lines own = symm__lines_of_rows(&a->own, rows, p->k, p->l);
+        const struct symm_lines own = symm__lines_of(&a->own, true, rows, p->k, p->l);
         TRY(describe(drv, p->dtype, &own, SYMM_WGMMA_ROWS, &args->own));
     }
     if (a->workspace) {
@@ -156,15 +155,12 @@ static symm_status describe_b(const struct symm_driver *drv, const struct symm_p
                               const struct symm_tile_shape *shape, symm_wgmma_args *args)
 {
     const symm_matrix *b = &p->b[i].matrix;
+    const bool along_k = b->row == 1;
+    const struct symm_lines lines = symm__lines_of(b, !along_k, p->k, p->n[i], p->l);
+    const int box_lines = along_k ? shape->columns / shape->cluster : SYMM_WGMMA_DEPTH;
 
-    if (b->row == 1) {
-        const struct symm_lines columns = symm__lines_of_columns(b, p->k, p->n[i], p->l);
-        args->b_along_k |= 1u << i;
-        return describe(drv, p->dtype, &columns, (uint32_t)(shape->columns / shape->cluster),
-                        &args->b[i]);
-    }
-    const struct symm_lines rows = symm__lines_of_rows(b, p->k, p->n[i], p->l);
-    return describe(drv, p->dtype, &rows, SYMM_WGMMA_DEPTH, &args->b[i]);
+    args->b_along_k |= (uint32_t)along_k << i;
+    return describe(drv, p->dtype, &lines, (uint32_t)box_lines, &args->b[i]);
 }
 
 symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_problem *p,

@@ -98,9 +98,9 @@ static const struct {
     const char *part;
     symm_status status;
 } descriptions[] = {
-    {wrong_kind, "kind 9", SYMM_ERROR_ARGUMENT},
-    {wrong_strategy, "strategy 9", SYMM_ERROR_ARGUMENT},
-    {wrong_activation, "activation 9", SYMM_ERROR_ARGUMENT},
+    {wrong_kind, "kind is 9", SYMM_ERROR_ARGUMENT},
+    {wrong_strategy, "strategy is 9", SYMM_ERROR_ARGUMENT},
+    {wrong_activation, "activation is 9", SYMM_ERROR_ARGUMENT},
     {wrong_nb, "nb is 1073741824", SYMM_ERROR_ARGUMENT},
     {wrong_reserved, "reserved[2] is 1", SYMM_ERROR_ARGUMENT},
     {wrong_rows, "a is 2 x [", SYMM_ERROR_ARGUMENT},
@@ -111,9 +111,9 @@ static const struct {
     {wrong_bias, "bias[0].ndim is 5", SYMM_ERROR_ARGUMENT},
     {wrong_c, "c[1] is 2 x [20, 99]", SYMM_ERROR_ARGUMENT},
     {wrong_gathered, "gathered_a.dtype is int32", SYMM_ERROR_ARGUMENT},
-    {tensor_past_nb, "bias[3] is there", SYMM_ERROR_ARGUMENT},
+    {tensor_past_nb, "bias[3] is given", SYMM_ERROR_ARGUMENT},
     {misaligned_data, "not aligned to its elements of 4", SYMM_ERROR_ARGUMENT},
-    {unusable_data, "runs past the address space", SYMM_ERROR_ARGUMENT},
+    {unusable_data, "ends past the address space", SYMM_ERROR_ARGUMENT},
     {overlapping_data, "d[0] 0x", SYMM_ERROR_ARGUMENT},
     {overlap_of_what_is_there, "gathered_a 0x", SYMM_ERROR_ARGUMENT},
     {too_large, "b[0].shape[2] is 1099511627776", SYMM_ERROR_UNSUPPORTED},
@@ -364,7 +364,7 @@ static symm_status misplace_data(struct rank *self, struct matmul_bench *b)
     REFUSED("not aligned to its elements of 4", d[1], (char *)good.d[1] + 2);
     REFUSED("not aligned to its elements of 4", c[0], (const char *)good.c[0] + 1);
     REFUSED("not aligned to its elements of 4", bias[0], (const char *)good.bias[0] + 3);
-    REFUSED("runs past the address space", b[0], (const void *)(UINTPTR_MAX - 15));
+    REFUSED("ends past the address space", b[0], (const void *)(UINTPTR_MAX - 15));
     REFUSED("a: ", a, (void *)((uintptr_t)last / 16 * 16 - 32));
     REFUSED("d[0]: ", d[0], (void *)((uintptr_t)last / 16 * 16 - 32));
     REFUSED("d[0]: ", d[0], symm_peer(b->world, b->job.device[MATMUL_SYMMETRIC], !self->rank));

@@ -105,8 +105,8 @@ TEST(data, batches)
 TEST(data, as_the_copy_unit_sees_it)
 {
     const symm_matrix x = {.data = base, .row = 400, .column = 3, .batch = 80000};
-    const struct symm_lines rows = symm__lines_of_rows(&x, 7, 5, 2),
-                            columns = symm__lines_of_columns(&x, 7, 5, 1);
+    const struct symm_lines rows = symm__lines_of(&x, true, 7, 5, 2),
+                            columns = symm__lines_of(&x, false, 7, 5, 1);
 
     ck_assert_int_eq(rows.along, 5);
     ck_assert_int_eq(rows.lines, 7);
