@@ -10,11 +10,11 @@ struct strips {
     uint32_t first, last;
 };
 
-/* The arrivals that a thread waits for: those of one work after the other. */
+/* The strips that a thread waits for, one work after the other. */
 struct arrivals {
     strips seen = {-1, 0, 0};
 
-    /* Whether rows of w may be on their way. If so, await() waits for its strips from now on. */
+    /* Whether rows of w may not have arrived. If so, await() waits for its strips from now on. */
     SYMM_DEV_IN_CLASS bool needed(const symm_product_args &a, const work &w)
     {
         const tile &t = w.t;

@@ -1,4 +1,4 @@
-/* Where the results of a tile go, rounded once to the destination's type. Now always D itself. */
+/* Stores the results of a tile, rounded once to the destination's type. Now always to D itself. */
 #ifndef SYMM_MATMUL_DESTINATION_CUH
 #define SYMM_MATMUL_DESTINATION_CUH
 
@@ -50,7 +50,7 @@ struct matrix_destination {
         return i < t.rows && j < t.columns;
     }
 
-    /* Whether the elements of a column are contiguous, rather than those of a row. */
+    /* Whether the elements of a column are contiguous, not those of a row. */
     SYMM_DEV_IN_CLASS bool is_column_major(void) const
     {
         return d.row == 1;
@@ -69,20 +69,19 @@ struct matrix_destination {
         return t.batch * d.batch + (row + i) * d.row + (int64_t)(t.column + j) * d.column;
     }
 
-    SYMM_DEV_IN_CLASS void store(int32_t i, int32_t j, float x) const
+    SYMM_DEV_IN_CLASS void store(int32_t i, int32_t j, const float (&x)[1]) const
     {
-        if (has(i, j))
-            store_float(d.data, d.dtype, offset(i, j), x);
+        store_float(d.data, d.dtype, offset(i, j), x[0]);
     }
 
-    /* Columns j and j + 1. */
-    SYMM_DEV_IN_CLASS void store(int32_t i, int32_t j, float left, float right) const
+    /* Columns j and j + 1, of which the tile has at least the first. */
+    SYMM_DEV_IN_CLASS void store(int32_t i, int32_t j, const float (&x)[2]) const
     {
-        if (has(i, j + 1) && d.column == 1 &&
-            store_pair(d.data, d.dtype, offset(i, j), left, right))
+        if (has(i, j + 1) && d.column == 1 && store_pair(d.data, d.dtype, offset(i, j), x[0], x[1]))
             return;
-        store(i, j, left);
-        store(i, j + 1, right);
+        store_float(d.data, d.dtype, offset(i, j), x[0]);
+        if (has(i, j + 1))
+            store_float(d.data, d.dtype, offset(i, j + 1), x[1]);
     }
 
     /* A pack of 8 columns, if d has_packs(). */
@@ -109,8 +108,8 @@ struct matrix_destination {
 };
 
 /*
- * All threads of a warp, when the warp has stored its part of the work's tile. Nobody waits for
- * tiles of D: a destination that others read signals here.
+ * Called by all threads of a warp after it has stored its part of the work's tile. Does nothing: no
+ * kernel waits for tiles of D. A destination that other ranks read would signal here.
  */
 SYMM_DEV void tile_done(const symm_product_args &, const work &)
 {

@@ -1,6 +1,6 @@
 /*
- * The epilogue of a tile: transform, then destination. It takes the accumulators in any order, from
- * any thread.
+ * The epilogue of a tile: transform, then destination. Accepts accumulators in any order, from any
+ * thread.
  */
 #ifndef SYMM_MATMUL_EPILOGUE_CUH
 #define SYMM_MATMUL_EPILOGUE_CUH
@@ -25,28 +25,11 @@ struct epilogue {
         return to.has_packs() && to.d.dtype != SYMM_FLOAT32 && f.is_plain_scale();
     }
 
-    /* The accumulator of row i and column j of the tile; ignored outside of it. */
-    SYMM_DEV_IN_CLASS void put(int32_t i, int32_t j, float sum) const
-    {
-        float x[] = {sum};
-        if (!to.has(i, j))
-            return;
-        f.apply(i, j, x);
-        to.store(i, j, x[0]);
-    }
-
-    /* Columns j and j + 1. */
-    SYMM_DEV_IN_CLASS void put(int32_t i, int32_t j, float left, float right) const
-    {
-        float x[] = {left, right};
-        if (!to.has(i, j))
-            return;
-        f.apply(i, j, x);
-        to.store(i, j, x[0], x[1]);
-    }
-
-    /* A pack of 8 columns, if the destination has_packs(). */
-    SYMM_DEV_IN_CLASS void put(int32_t i, int32_t j, float (&x)[8]) const
+    /*
+     * The accumulators of row i from column j on: one, a pair, or a pack of 8 if the destination
+     * has_packs(). Ignored outside of the tile.
+     */
+    template <int N> SYMM_DEV_IN_CLASS void put(int32_t i, int32_t j, float (&x)[N]) const
     {
         if (!to.has(i, j))
             return;

@@ -1,7 +1,6 @@
 /*
- * A warp's part of the epilogue in shared memory: a few rows and 32 columns of accumulators, so
- * that neighbouring threads store neighbouring elements of D, whichever threads have the
- * accumulators.
+ * A warp's part of the epilogue in shared memory: a few rows and 32 columns of accumulators.
+ * Through it neighbouring threads store neighbouring elements of D.
  */
 #ifndef SYMM_MATMUL_EPILOGUE_SMEM_CUH
 #define SYMM_MATMUL_EPILOGUE_SMEM_CUH
@@ -15,7 +14,7 @@ template <int ROWS> struct __align__(16) epilogue_smem
     float at[ROWS][SMEM_PITCH];
 };
 
-/* Ends the accumulators in s, whose first one is at this row and column of the tile. A warp. */
+/* Puts the accumulators of s; the first one is at this row and column of the tile. A warp. */
 template <int ROWS, typename Epilogue>
 SYMM_DEV void put_smem(const epilogue_smem<ROWS> &s, int32_t row, int32_t column,
                        const Epilogue &end)
@@ -36,15 +35,18 @@ SYMM_DEV void put_smem(const epilogue_smem<ROWS> &s, int32_t row, int32_t column
     }
     if (end.to.is_column_major()) {
 #pragma unroll 1
-        for (int32_t e = lane; e < ROWS * SMEM_COLUMNS; e += 32)
-            end.put(row + e % ROWS, column + e / ROWS, s.at[e % ROWS][e / ROWS]);
+        for (int32_t e = lane; e < ROWS * SMEM_COLUMNS; e += 32) {
+            float x[] = {s.at[e % ROWS][e / ROWS]};
+            end.put(row + e % ROWS, column + e / ROWS, x);
+        }
         return;
     }
 #pragma unroll 1
     for (int32_t e = lane; e < ROWS * PAIRS; e += 32) {
         const int32_t i = e / PAIRS, j = e % PAIRS * 2;
-        const float2 two = *reinterpret_cast<const float2 *>(&s.at[i][j]);
-        end.put(row + i, column + j, two.x, two.y);
+        float x[2];
+        *reinterpret_cast<float2 *>(x) = *reinterpret_cast<const float2 *>(&s.at[i][j]);
+        end.put(row + i, column + j, x);
     }
 }
 

@@ -1,7 +1,7 @@
 /*
  * The work of a block and its order: one shard after the other in the order of their arrival, so
  * that a block waits as late as possible. Within a shard, bands of BAND rows of tiles, each through
- * all columns: the tiles that run at the same time then share rows of A and columns of B in L2.
+ * all columns: the tiles of one wave then share rows of A and columns of B in L2.
  */
 #ifndef SYMM_MATMUL_SCHEDULE_CUH
 #define SYMM_MATMUL_SCHEDULE_CUH

@@ -1,4 +1,4 @@
-/* The rows of A: the order of shards, and where a row lies. */
+/* The rows of A: the order of shards, and the address of a row. */
 #ifndef SYMM_MATMUL_SHARDS_CUH
 #define SYMM_MATMUL_SHARDS_CUH
 

@@ -21,7 +21,7 @@ SYMM_SHARED_FN int32_t symm__first_row_of_rank(int32_t m, int32_t nranks, int32_
     return m / nranks * rank + (rank < m % nranks ? rank : m % nranks);
 }
 
-/* The chunks of so many rows: see symm_arrival_plan. */
+/* The number of chunks of these rows: see symm_arrival_plan. */
 SYMM_SHARED_FN uint32_t symm__chunks_of_rows(uint64_t rows, uint32_t strip_rows, uint32_t k_pieces)
 {
     return (uint32_t)((rows + strip_rows - 1) / strip_rows) * k_pieces;

@@ -1,4 +1,4 @@
-/* What an accumulator becomes: activation(alpha * x + beta * c + bias), in fp32. */
+/* Transforms accumulators: activation(alpha * x + beta * c + bias), in fp32. */
 #ifndef SYMM_MATMUL_TRANSFORM_CUH
 #define SYMM_MATMUL_TRANSFORM_CUH
 
@@ -45,7 +45,7 @@ struct transform {
         return a.activation == SYMM_NONE && !a.bias[t.product].data && !has_c();
     }
 
-    /* Transforms the accumulators of row i from column j on. Of columns outside: no c, no bias. */
+    /* Transforms accumulators of row i from column j on. Columns outside get no c and no bias. */
     template <int N> SYMM_DEV_IN_CLASS void apply(int32_t i, int32_t j, float (&x)[N]) const
     {
         const symm_matrix &c = a.c[t.product], &bias = a.bias[t.product];

@@ -5,7 +5,7 @@
 #include "matmul/plan/plan.h"
 #include "runtime/group/call.h"
 
-/* Launches the product of args, which may be any. */
+/* Launches the product of args; any problem. */
 symm_status symm__portable_enqueue(struct symm_call *call, const struct symm_problem *p,
                                    const struct symm_matmul_plan *plan,
                                    const symm_product_args *args);

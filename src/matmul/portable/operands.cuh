@@ -13,9 +13,9 @@ template <typename T> struct operands {
 };
 
 /*
- * multiply<T>(operands, epilogue) is in tile_mma.cuh for GPUs and in tile_plain.cuh for the
- * emulated driver. It puts each element of the product once, by one thread. Whole block.
- * Accumulates in fp32, in an order that depends on k alone.
+ * multiply<T>(operands, epilogue), in tile_mma.cuh for GPUs and in tile_plain.cuh for the emulated
+ * driver, puts each element of the product once, by one thread. All threads of the block. It
+ * accumulates in fp32, in an order that depends only on k.
  */
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The portable product: any layout, any alignment, every GPU. Each block takes one tile after the
- * other. Before a tile it waits for the tile's rows; it waits for nothing else.
+ * other. Before a tile it waits for the tile's rows, and for nothing else.
  */
 #ifndef SYMM_MATMUL_PRODUCT_CUH
 #define SYMM_MATMUL_PRODUCT_CUH

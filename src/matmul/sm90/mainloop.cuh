@@ -87,7 +87,7 @@ template <int N, int BLOCKS> struct shape {
         {
         }
 
-        /* A tile may have no rows: its block still loads its share for the others. */
+        /* A tile may have no rows: its block still loads its share of B for the other blocks. */
         SYMM_DEV_IN_CLASS bool next(work *w)
         {
             if (!todo.next(w, (int32_t)gridDim.x / BLOCKS))
@@ -161,7 +161,7 @@ SYMM_DEV void load_stage(const sources &f, int32_t k, typename S::stage &s, uint
             load_b<S>(f, s.b + j * DEPTH, f.b_column + j, k, bar);
 }
 
-/* One thread. It waits for a piece of the rows when it is about to load it. */
+/* One thread. Waits for a piece of the rows just before loading it. */
 template <typename S>
 SYMM_DEV void produce(const symm_wgmma_args &args, typename S::memory &m,
                       typename S::barriers &bars)

@@ -1,5 +1,6 @@
 /*
- * Copies of rows on this device: own rows to where they can be sent from, all of A to the caller.
+ * Copies of rows on this device: this rank's rows to its slab, to be sent from there; all of A to
+ * one matrix.
  */
 #include "sender.h"
 
@@ -16,8 +17,9 @@ static symm_status launch_copy(const struct symm_call *call, const struct symm_t
                                   symm__transport_threads(t, SYMM_WARP), args);
 }
 
-static symm_status copy_aside(const struct symm_call *call, const struct symm_transport *t,
-                              struct symm_side_stream *side, const symm_copy_rows_args *args)
+static symm_status copy_on_side_stream(const struct symm_call *call, const struct symm_transport *t,
+                                       struct symm_side_stream *side,
+                                       const symm_copy_rows_args *args)
 {
     symm_status st;
 
@@ -29,8 +31,8 @@ out:
 }
 
 /*
- * With chunks, other ranks' products wait for the round behind a copy while products may hold this
- * rank's SMs: the copy then runs on the urgent stream.
+ * With chunks, other ranks' products wait for the round that follows the copy, and products may
+ * occupy this rank's SMs. The copy then runs on the urgent stream.
  */
 static symm_status copy_rows(struct symm_call *call, const struct symm_transport *t,
                              const symm_copy_rows_args *args)
@@ -43,12 +45,12 @@ static symm_status copy_rows(struct symm_call *call, const struct symm_transport
     if (t->plan->chunks == 0)
         return launch_copy(call, t, call->stream, args);
     TRY(symm__side_stream_take(call, SYMM_URGENT, &side));
-    st = symm__side_stream_finish(side, copy_aside(call, t, side, args));
+    st = symm__side_stream_finish(side, copy_on_side_stream(call, t, side, args));
 out:
     return st;
 }
 
-/* Whether the rows of this run can be sent from where they are. */
+/* Whether the rows of this run can be sent in place. */
 static bool can_be_sent(const struct symm_transport *t, const struct symm_problem *p)
 {
     const symm_matrix *a = &p->a.matrix;

@@ -1,5 +1,5 @@
 /*
- * Copies of rows on this device: to a place that the ranks can send from, or that the caller wants.
+ * Copies of rows on this device: this rank's rows to its slab, or all of A to one matrix.
  */
 #ifndef SYMM_MATMUL_COPY_ROWS_CUH
 #define SYMM_MATMUL_COPY_ROWS_CUH
@@ -7,7 +7,7 @@
 #include "args.h"
 #include "matmul/kernels/shards.cuh"
 
-/* Row `row` of batch b. Whole block. */
+/* Row `row` of batch b. All threads of the block. */
 SYMM_DEV void copy_row(const symm_copy_rows_args &a, int32_t b, int32_t row)
 {
     const symm_shards &f = a.from;

@@ -1,7 +1,7 @@
 /*
- * The kernels before and after a run's transfers. A product waits for what they let be sent, so
- * they must fit beside products on every SM: one warp, few registers, little shared memory. They
- * wait for other ranks, so they are one block.
+ * The kernels before and after a run's transfers. Products wait for transfers that wait for these
+ * kernels, so they must fit beside products on every SM: one warp, few registers, little shared
+ * memory. They wait for other ranks, so they are one block.
  */
 #ifndef SYMM_MATMUL_ROUNDS_CUH
 #define SYMM_MATMUL_ROUNDS_CUH
@@ -10,7 +10,7 @@
 #include "args.h"
 #include "matmul/kernels/split.h"
 
-/* Polls of a counter on this device before a kernel gives up waiting for it: some 20 us. */
+/* The polls of a counter on this device after which a wait gives up: some 20 us. */
 enum { POLLS = 30 };
 
 /* The channel on which a rank signals that its workspace may be written. */
@@ -20,7 +20,8 @@ SYMM_DEV int32_t workspace_channel(const symm_arrival_plan &plan)
 }
 
 /*
- * Signals to all ranks that this rank's kernels have finished reading its workspace. Whole block.
+ * Signals to all ranks that this rank's kernels have finished reading its workspace. All threads of
+ * the block.
  */
 SYMM_DEV void signal_workspace_free(const symm_view &v, const symm_arrival_plan &plan)
 {
@@ -31,7 +32,7 @@ SYMM_DEV void signal_workspace_free(const symm_view &v, const symm_arrival_plan 
 
 /*
  * Writes the counter value that each chunk's signal will deliver: one more than is sent, or after
- * an abort the unchanged value. Whole block.
+ * an abort the unchanged value. All threads of the block.
  */
 SYMM_DEV void reserve_signals(const symm_open_round_args &a)
 {
@@ -47,8 +48,8 @@ SYMM_DEV void reserve_signals(const symm_open_round_args &a)
 
 /*
  * Waits until the product's blocks have started, so that senders get the SMs that these leave free.
- * Returns after POLLS polls in any case: products of other groups may hold the SMs, and wait for
- * rows that this rank is about to send. If clusters of two take all SMs there is one block fewer.
+ * Returns after POLLS polls in any case: products of other groups may occupy the SMs, and wait for
+ * rows that this rank is about to send. A grid of clusters may have one block fewer than a.blocks.
  */
 SYMM_DEV void wait_for_product(const symm_open_round_args &a)
 {

@@ -1,4 +1,4 @@
-/* Senders: one row of a table each. And what they and the rest of the transport share. */
+/* The table of senders, and the helpers that they share with the rest of the transport. */
 #ifndef SYMM_MATMUL_SENDER_H
 #define SYMM_MATMUL_SENDER_H
 
@@ -6,7 +6,7 @@
 #include "transport.h"
 
 struct symm_sender_ops {
-    /* Bytes of the sender's counters in symmetric memory, and where their address goes. */
+    /* Bytes of the sender's counters in symmetric memory; stores their address. */
     uint64_t (*nbytes)(const struct symm_transport *t);
     void (*set_memory)(struct symm_transport *t, void *memory);
     bool needs_sms; /* a second side stream, of low priority */
@@ -22,8 +22,8 @@ uint32_t symm__transport_own_chunks(const struct symm_transport *t);
 /* This rank's slab in its own workspace. */
 char *symm__transport_own_slab(const struct symm_transport *t);
 
-/* A block of `wanted` threads, or of as many whole warps as all ranks' devices can have. */
-uint32_t symm__transport_threads(const struct symm_transport *t, int wanted);
+/* Reduces a block to full warps that fit all ranks' devices. */
+uint32_t symm__transport_threads(const struct symm_transport *t, int nthreads);
 /* Launches a kernel of the call on another stream than the caller's. */
 symm_status symm__transport_launch(const struct symm_call *call, CUstream stream,
                                    symm_kernel_id kernel, uint32_t blocks, uint32_t threads,

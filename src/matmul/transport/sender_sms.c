@@ -33,7 +33,7 @@ uint32_t *symm__transport_blocks_started(const struct symm_transport *t)
     return t->tickets ? t->tickets + ntickets(t) - 1 : NULL;
 }
 
-/* The rows of a chunk that make a unit. */
+/* The number of a chunk's rows in a unit. */
 static uint64_t unit_rows(const struct symm_transport *t)
 {
     const uint64_t piece = t->plan->k_piece * symm__dtype_size(t->problem->dtype);
@@ -42,7 +42,7 @@ static uint64_t unit_rows(const struct symm_transport *t)
 }
 
 static symm_status launch_senders(const struct symm_round *round, CUstream stream,
-                                  struct symm_side_stream *apart)
+                                  struct symm_side_stream *free_sms)
 {
     const struct symm_transport *t = round->t;
     const symm_push_args args = {
@@ -61,9 +61,9 @@ static symm_status launch_senders(const struct symm_round *round, CUstream strea
     struct symm_call on = *round->call;
     symm_status st;
 
-    TRY(symm__side_stream_mark(apart));
-    TRY(symm__side_stream_follow(apart));
-    on.stream = symm__side_stream_handle(apart);
+    TRY(symm__side_stream_mark(free_sms));
+    TRY(symm__side_stream_follow(free_sms));
+    on.stream = symm__side_stream_handle(free_sms);
     TRY(symm__call_launch_cluster(&on, SYMM_KERNEL_matmul_push_free_sms, blocks,
                                   symm__transport_threads(t, SENDER_THREADS), 1,
                                   round->sender_nbytes, &args));
@@ -76,12 +76,12 @@ out:
 static symm_status push(const struct symm_round *round, CUstream stream)
 {
     struct symm_call on = *round->call;
-    struct symm_side_stream *apart;
+    struct symm_side_stream *free_sms;
     symm_status st;
 
     on.stream = stream;
-    TRY(symm__side_stream_take(&on, SYMM_NOT_URGENT, &apart));
-    st = symm__side_stream_finish(apart, launch_senders(round, stream, apart));
+    TRY(symm__side_stream_take(&on, SYMM_NOT_URGENT, &free_sms));
+    st = symm__side_stream_finish(free_sms, launch_senders(round, stream, free_sms));
 out:
     return st;
 }

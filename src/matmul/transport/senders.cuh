@@ -1,7 +1,7 @@
 /*
  * Rows sent by SMs. matmul_push, one block of one warp, fits beside products on every SM, so it
- * always runs and sends everything if it must. matmul_push_free_sms is many blocks, which run only on
- * SMs without a product; nothing waits for them alone.
+ * always runs, and sends all units that no other block takes. matmul_push_free_sms has many blocks,
+ * which run only on SMs without a product; no wait depends on them.
  */
 #ifndef SYMM_MATMUL_SENDERS_CUH
 #define SYMM_MATMUL_SENDERS_CUH
@@ -13,7 +13,7 @@
 struct send_unit {
     const symm_bits16 *from;          /* NULL: no unit is left */
     symm_bits16 *to;                  /* in the peer's memory */
-    uint32_t packs, run, pitch;       /* pitch: packs from one run to the next */
+    uint32_t packs, run, pitch;       /* packs: all; of a run; from one run to the next */
     uint32_t rows_ahead, packs_ahead; /* blockDim.x packs, as whole runs and packs of a run */
     uint32_t chunk, number;           /* number: in the order of all chunks to all ranks */
     int32_t rank;                     /* the receiver */
@@ -67,7 +67,7 @@ struct unit_cursor {
     }
 };
 
-/* Whole block. Each thread has UNROLL packs in flight. */
+/* All threads of the block. Each has UNROLL packs in flight. */
 template <int UNROLL> SYMM_DEV void send(const send_unit &shared)
 {
     const send_unit u = shared;

@@ -38,12 +38,12 @@ char *symm__transport_own_slab(const struct symm_transport *t)
     return t->workspace + (uint64_t)t->problem->rank * t->plan->slab_nbytes;
 }
 
-uint32_t symm__transport_threads(const struct symm_transport *t, int wanted)
+uint32_t symm__transport_threads(const struct symm_transport *t, int nthreads)
 {
-    const int most = t->group->ctx->agreed.max_threads,
-              aligned = most < SYMM_WARP ? most : most / SYMM_WARP * SYMM_WARP;
+    const int max = t->group->ctx->agreed.max_threads,
+              aligned = max < SYMM_WARP ? max : max / SYMM_WARP * SYMM_WARP;
 
-    return (uint32_t)(wanted < aligned ? wanted : aligned);
+    return (uint32_t)(nthreads < aligned ? nthreads : aligned);
 }
 
 symm_status symm__transport_launch(const struct symm_call *call, CUstream stream,

@@ -17,10 +17,10 @@ struct symm_transport {
     uint32_t *tickets; /* of units, see symm_push_args, then blocks_started; NULL: engines send */
 };
 
-/* Allocates what runs need, owned by `owner`, for a plan with a workspace. Collective. */
+/* Allocates the memory of runs, owned by `owner`, for a plan with a workspace. Collective. */
 symm_status symm__transport_alloc(struct symm_call *call, void *owner, struct symm_transport *t);
 
-/* Clears it, and creates the side streams of runs. Local; before the first signal of any rank. */
+/* Clears that memory and creates the side streams. Local; before the first signal of any rank. */
 symm_status symm__transport_prepare(struct symm_call *call, struct symm_transport *t);
 
 /* How rows arrive, for the product. */
@@ -30,8 +30,8 @@ symm_arrival_plan symm__transport_arrivals(const struct symm_transport *t);
 uint32_t *symm__transport_blocks_started(const struct symm_transport *t);
 
 /*
- * Sets *out to the place of A's rows in this run. If this rank's rows cannot be sent from where
- * they are, it first copies them into this rank's slab.
+ * Sets *out to the shards of this run. First copies this rank's rows to its slab if they cannot be
+ * sent in place.
  */
 symm_status symm__transport_locate(struct symm_call *call, const struct symm_transport *t,
                                    const struct symm_problem *p, symm_shards *out);
@@ -55,7 +55,7 @@ symm_status symm__transport_close(const struct symm_round *round);
 symm_status symm__transport_all_gather(struct symm_call *call, const struct symm_transport *t,
                                        const symm_shards *shards);
 
-/* Writes all of A to a matrix, if that has data. All rows have arrived. */
+/* Copies all of A to the matrix, if it has data. All rows have arrived. */
 symm_status symm__transport_copy(struct symm_call *call, const struct symm_transport *t,
                                  const symm_shards *shards, const symm_matrix *to);
 
