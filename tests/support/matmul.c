@@ -425,3 +425,14 @@ symm_status matmul_job_look(struct rank *self, const struct matmul_job *job)
 out:
     return SYMM_ERROR_STATE;
 }
+
+symm_status matmul_job_works(struct rank *self, struct matmul_job *job, uint64_t round,
+                             symm_stream stream)
+{
+    RANK_TRY(self, matmul_job_send(self, job, round, stream));
+    RANK_TRY(self, matmul_job_run(self, job, stream));
+    RANK_TRY(self, matmul_job_fetch(self, job, NULL, stream));
+    RANK_TRY(self, matmul_job_look(self, job));
+out:
+    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
+}

@@ -88,6 +88,9 @@ symm_status matmul_job_fetch(struct rank *self, struct matmul_job *job, char *co
                              symm_stream stream);
 /* The result is right and nothing else has changed. Counts jobs in value[0] of the report. */
 symm_status matmul_job_look(struct rank *self, const struct matmul_job *job);
+/* Sends, runs, fetches and looks. */
+symm_status matmul_job_works(struct rank *self, struct matmul_job *job, uint64_t round,
+                             symm_stream stream);
 
 symm_matmul_desc matmul_job_desc(const struct matmul_job *job);
 symm_matmul_args matmul_job_args(const struct matmul_job *job);

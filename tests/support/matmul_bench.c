@@ -1,4 +1,4 @@
-/* A rank with a product that works. */
+/* Worlds with a product that works. */
 #include "matmul_bench.h"
 
 static const float one = 1;
@@ -25,7 +25,7 @@ symm_status matmul_bench_open(struct rank *self, struct matmul_bench *b,
                               const struct matmul_case *c)
 {
     RANK_TRY(self, rank_join(self, &b->ctx));
-    return matmul_bench_open_in(self, b, c);
+    RANK_TRY(self, matmul_bench_open_in(self, b, c));
 out:
     return self->report->status;
 }
@@ -35,8 +35,7 @@ symm_status matmul_bench_open_in(struct rank *self, struct matmul_bench *b,
 {
     b->world = symm_context_world(b->ctx);
     RANK_TRY(self, symm_stream_create(b->ctx, &b->stream));
-    if (matmul_job_open(self, b->ctx, b->world, c, &b->job) != SYMM_OK)
-        return SYMM_ERROR_STATE;
+    RANK_TRY(self, matmul_job_open(self, b->ctx, b->world, c, &b->job));
 out:
     return self->report->status;
 }
@@ -51,13 +50,56 @@ void matmul_bench_close(struct matmul_bench *b)
 symm_status matmul_bench_works(struct rank *self, struct matmul_bench *b)
 {
     RANK_TRY(self, symm_check(b->world));
-    if ((!b->job.m && matmul_job_create(self, &b->job) != SYMM_OK) ||
-        matmul_job_send(self, &b->job, ++b->round, b->stream) != SYMM_OK ||
-        matmul_job_run(self, &b->job, b->stream) != SYMM_OK ||
-        matmul_job_fetch(self, &b->job, NULL, b->stream) != SYMM_OK ||
-        matmul_job_look(self, &b->job) != SYMM_OK)
-        goto out;
-    return SYMM_OK;
+    if (!b->job.m)
+        RANK_TRY(self, matmul_job_create(self, &b->job));
+    RANK_TRY(self, matmul_job_works(self, &b->job, ++b->round, b->stream));
 out:
-    return SYMM_ERROR_STATE;
+    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
+}
+
+symm_status matmul_bench_change(struct rank *self, struct matmul_bench *b,
+                                const struct matmul_case *c)
+{
+    matmul_job_close(&b->job);
+    RANK_TRY(self, matmul_job_open(self, b->ctx, b->world, c, &b->job));
+    RANK_TRY(self, matmul_bench_works(self, b));
+out:
+    return self->report->status;
+}
+
+symm_status matmul_group_open(struct rank *self, struct matmul_bench *b,
+                              const struct matmul_case *c, struct matmul_group *out)
+{
+    int ranks[RANKS_MAX];
+
+    for (int r = 0; r < self->nranks; r++)
+        ranks[r] = r;
+    RANK_TRY(self, symm_group_create(b->world, self->nranks, ranks, &out->g));
+    RANK_TRY(self, matmul_job_open(self, b->ctx, out->g, c, &out->job));
+out:
+    return self->report->status;
+}
+
+symm_status matmul_group_close(struct matmul_group *group)
+{
+    matmul_job_close(&group->job);
+    const symm_status st = symm_group_destroy(group->g);
+    group->g = NULL;
+    return st;
+}
+
+symm_status matmul_bench_begin(struct rank *self, struct matmul_bench *b)
+{
+    b->self = self;
+    RANK_TRY(self, matmul_bench_open(self, b, &matmul_works));
+    RANK_TRY(self, matmul_bench_works(self, b));
+out:
+    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
+}
+
+void matmul_bench_end(struct matmul_bench *b)
+{
+    if (!b->self->report->failed[0] && !b->ended)
+        matmul_bench_works(b->self, b);
+    matmul_bench_close(b);
 }

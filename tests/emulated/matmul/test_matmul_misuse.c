@@ -1,6 +1,6 @@
 /*
- * Products that are asked for wrongly, on one rank or by ranks that differ. Texts name argument,
- * value and rank; nothing stays behind, and what was healthy still works.
+ * Wrong calls for products, on one rank or by ranks that differ. Texts name argument, value and
+ * rank; nothing is left behind, and the product of the bench still works.
  */
 #include <math.h>
 #include <stdio.h>
@@ -37,8 +37,7 @@ out:
         if (self->rank == BAD_RANK) {                                                              \
             __VA_ARGS__;                                                                           \
         }                                                                                          \
-        if (fail_create(self, b, &d, SYMM_ERROR_##status, part) != SYMM_OK)                        \
-            goto out;                                                                              \
+        RANK_TRY(self, fail_create(self, b, &d, SYMM_ERROR_##status, part));                       \
     } while (0)
 
 /* One error of each kind; test_matmul_problem has all texts. */
@@ -90,41 +89,29 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-static void create_wrongly(struct rank *self, void *arg)
+TEST_GROUP(misuse, 120);
+
+MATMUL_TEST(misuse, a_wrong_description_is_an_error_on_every_rank, TRIO,
+            .env = {{"SYMM_CHECK", _i ? "1" : "0"}}, .loop = {0, 2})
 {
-    struct matmul_bench b = {0};
+    const bool bad = self->rank == BAD_RANK;
     symm_usage before, after;
     symm_matmul *m = NULL;
-    (void)arg;
 
-    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK ||
-        matmul_bench_works(self, &b) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_memory_usage(b.ctx, &before));
-    if (describe_wrongly(self, &b) != SYMM_OK || ask_for_too_much(self, &b) != SYMM_OK)
-        goto out;
-    const symm_matmul_desc desc = matmul_job_desc(&b.job);
-    const bool bad = self->rank == BAD_RANK;
+    RANK_TRY(self, symm_memory_usage(b->ctx, &before));
+    RANK_TRY(self, describe_wrongly(self, b));
+    RANK_TRY(self, ask_for_too_much(self, b));
+    const symm_matmul_desc desc = matmul_job_desc(&b->job);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "desc is NULL",
-                     symm_matmul_create(b.world, bad ? NULL : &desc, &m));
+                     symm_matmul_create(b->world, bad ? NULL : &desc, &m));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out is NULL",
-                     symm_matmul_create(b.world, &desc, bad ? NULL : &m));
+                     symm_matmul_create(b->world, &desc, bad ? NULL : &m));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "group is NULL",
                      symm_matmul_create(NULL, &desc, &m));
     CHECK_RANK(self, m == NULL);
-    RANK_TRY(self, symm_memory_usage(b.ctx, &after));
+    RANK_TRY(self, symm_memory_usage(b->ctx, &after));
     CHECK_RANK(self, after.allocated == before.allocated);
-    matmul_bench_works(self, &b);
-out:
-    matmul_bench_close(&b);
-}
-
-TEST_GROUP(misuse, 120);
-
-TEST_LOOP(misuse, a_wrong_description_is_an_error_on_every_rank, 0, 2)
-{
-    setenv("SYMM_CHECK", _i ? "1" : "0", 1);
-    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, create_wrongly, NULL, 60);
+out:;
 }
 
 /* ------------------------------------------------------------------------- ranks that differ */
@@ -133,14 +120,15 @@ TEST_LOOP(misuse, a_wrong_description_is_an_error_on_every_rank, 0, 2)
 static symm_status mismatch(struct rank *self, struct matmul_bench *b, struct matmul_case c,
                             const char *mine, const char *theirs)
 {
-    c.data = MATMUL_IN_ARGS;
-    b->job.c = c;
-    matmul_lay_out(&c, self->rank, self->nranks, &b->job.o);
-    const symm_matmul_desc desc = matmul_job_desc(&b->job);
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, mine,
-                     symm_matmul_create(b->world, &desc, &b->job.m));
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, theirs,
-                     symm_matmul_create(b->world, &desc, &b->job.m));
+    struct matmul_job job = b->job;
+    symm_matmul *m = NULL;
+
+    job.c = c;
+    job.c.data = MATMUL_IN_ARGS;
+    matmul_lay_out(&job.c, self->rank, self->nranks, &job.o);
+    const symm_matmul_desc desc = matmul_job_desc(&job);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, mine, symm_matmul_create(b->world, &desc, &m));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, theirs, symm_matmul_create(b->world, &desc, &m));
     return SYMM_OK;
 out:
     return SYMM_ERROR_STATE;
@@ -153,18 +141,11 @@ out:
         if (self->rank == BAD_RANK) {                                                              \
             __VA_ARGS__;                                                                           \
         }                                                                                          \
-        if (mismatch(self, &b, c, mine, theirs) != SYMM_OK)                                        \
-            goto out;                                                                              \
+        RANK_TRY(self, mismatch(self, b, c, mine, theirs));                                        \
     } while (0)
 
-static void describe_differently(struct rank *self, void *arg)
+MATMUL_TEST(misuse, ranks_that_differ_are_a_mismatch_on_all, TRIO)
 {
-    struct matmul_bench b = {0};
-    (void)arg;
-
-    /* Memory has the same size on all ranks: that of the product that works. */
-    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK)
-        goto out;
     DIFFER("m 21", "m 20", c.m = 21);
     DIFFER("k 25", "k 24", c.k = 25);
     DIFFER("l 1", "l 2", c.l = 1);
@@ -173,47 +154,26 @@ static void describe_differently(struct rank *self, void *arg)
     DIFFER("nb 1", "nb 2", c.nb = 1);
     DIFFER("gathered_a not wanted", "gathered_a wanted", c.gathered = false);
     DIFFER("create(matmul", "create(all_gather", c.kind = SYMM_MATMUL, c.gathered = false);
-    rank_note(self, SYMM_OK);
-out:
-    matmul_bench_close(&b);
+out:;
 }
 
-TEST(misuse, ranks_that_differ_are_a_mismatch_on_all)
-{
-    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, describe_differently, NULL, 60);
-}
-
-/* Two products, and the ranks run different ones. */
-static void run_differently(struct rank *self, void *arg)
+MATMUL_TEST(misuse, different_products_are_a_mismatch, TRIO, .env = {{"SYMM_CHECK", "1"}})
 {
     struct matmul_job other = {0};
-    struct matmul_bench b = {0};
-    (void)arg;
 
-    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK ||
-        matmul_bench_works(self, &b) != SYMM_OK ||
-        matmul_job_open(self, b.ctx, b.world, &matmul_works, &other) != SYMM_OK ||
-        matmul_job_create(self, &other) != SYMM_OK)
-        goto out;
-    struct matmul_job *job = self->rank == BAD_RANK ? &other : &b.job;
+    RANK_TRY(self, matmul_job_open(self, b->ctx, b->world, &matmul_works, &other));
+    RANK_TRY(self, matmul_job_create(self, &other));
+    struct matmul_job *job = self->rank == BAD_RANK ? &other : &b->job;
     const symm_matmul_args args = matmul_job_args(job);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "the product of call",
-                     symm_matmul_run(job->m, &args, b.stream));
-    rank_note(self, SYMM_OK);
+                     symm_matmul_run(job->m, &args, b->stream));
 out:
     matmul_job_close(&other);
-    matmul_bench_close(&b);
-}
-
-TEST(misuse, different_products_are_a_mismatch)
-{
-    setenv("SYMM_CHECK", "1", 1);
-    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, run_differently, NULL, 60);
 }
 
 /* ------------------------------------------------------------------------------ wrong arguments */
 
-/* The run is refused, with the rank's number; on this rank only, and nothing has happened. */
+/* The run is refused on this rank, and the text names it. Nothing is enqueued. */
 static symm_status refused(struct rank *self, struct matmul_bench *b, const symm_matmul_args *args,
                            const char *part)
 {
@@ -221,9 +181,8 @@ static symm_status refused(struct rank *self, struct matmul_bench *b, const symm
 
     snprintf(who, sizeof who, "rank %d", self->rank);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, part, symm_matmul_run(b->job.m, args, b->stream));
-    CHECK_RANK_MSG(self,
-                   strstr(self->report->text, who) && strstr(self->report->text, "symm_matmul_run"),
-                   "%s", self->report->text);
+    RANK_TEXT(self, who);
+    RANK_TEXT(self, "symm_matmul_run");
     return SYMM_OK;
 out:
     return SYMM_ERROR_STATE;
@@ -233,8 +192,7 @@ out:
     do {                                                                                           \
         symm_matmul_args wrong = good;                                                             \
         wrong.field = (value);                                                                     \
-        if (refused(self, b, &wrong, part) != SYMM_OK)                                             \
-            goto out;                                                                              \
+        RANK_TRY(self, refused(self, b, &wrong, part));                                            \
     } while (0)
 
 static symm_status leave_data_out(struct rank *self, struct matmul_bench *b)
@@ -248,8 +206,7 @@ static symm_status leave_data_out(struct rank *self, struct matmul_bench *b)
     REFUSED("d[0] is NULL", d[0], NULL);
     REFUSED("bias[1] is NULL", bias[1], NULL);
     REFUSED("gathered_a is NULL", gathered_a, NULL);
-    if (refused(self, b, NULL, "is NULL") != SYMM_OK)
-        goto out;
+    RANK_TRY(self, refused(self, b, NULL, "is NULL"));
     return SYMM_OK;
 out:
     return SYMM_ERROR_STATE;
@@ -294,52 +251,40 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-static void run_wrongly(struct rank *self, void *arg)
+MATMUL_TEST(misuse, wrong_arguments_are_named, _i, .loop = {2, 4})
 {
     struct matmul_case c = matmul_works;
-    struct matmul_bench b = {0};
-    (void)arg;
 
     c.data = MATMUL_IN_ARGS;
-    c.foreign = true; /* so that nothing is at the end of symmetric memory but what is put there */
-    if (matmul_bench_open(self, &b, &c) != SYMM_OK || matmul_bench_works(self, &b) != SYMM_OK)
-        goto out;
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "m is NULL", symm_matmul_run(NULL, NULL, b.stream));
+    c.foreign = true; /* so that misplace_data() has the end of symmetric memory for itself */
+    RANK_TRY(self, matmul_bench_change(self, b, &c));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "m is NULL",
+                     symm_matmul_run(NULL, NULL, b->stream));
     CHECK_RANK(self, symm_matmul_strategy(NULL) == SYMM_STRATEGY_AUTO);
     symm_matmul_destroy(NULL);
-    if (leave_data_out(self, &b) != SYMM_OK || misplace_data(self, &b) != SYMM_OK ||
-        overlap_data(self, &b) != SYMM_OK || matmul_bench_works(self, &b) != SYMM_OK)
-        goto out;
-    /* With beta 0 c is not looked at, wherever it is. */
-    symm_matmul_args args = matmul_job_args(&b.job);
+    RANK_TRY(self, leave_data_out(self, b));
+    RANK_TRY(self, misplace_data(self, b));
+    RANK_TRY(self, overlap_data(self, b));
+    RANK_TRY(self, matmul_bench_works(self, b));
+    /* With beta 0 the address of c is not checked. */
+    symm_matmul_args args = matmul_job_args(&b->job);
     args.beta = NULL;
     args.c[0] = NULL;
     args.c[1] = (const char *)args.d[0] + 1;
-    RANK_TRY(self, symm_matmul_run(b.job.m, &args, b.stream));
-    RANK_TRY(self, symm_synchronize(b.world, b.stream));
-    matmul_bench_works(self, &b);
-out:
-    matmul_bench_close(&b);
+    RANK_TRY(self, symm_matmul_run(b->job.m, &args, b->stream));
+    RANK_TRY(self, symm_synchronize(b->world, b->stream));
+out:;
 }
 
-TEST_LOOP(misuse, wrong_arguments_are_named, 2, 4)
-{
-    ranks_run_ok(_i, RANKS_AS_PROCESSES, run_wrongly, NULL, 60);
-}
-
-static void give_too_much(struct rank *self, void *arg)
+MATMUL_TEST(misuse, data_without_a_description_are_refused, 2)
 {
     static const float three = 3, nan = NAN;
     struct matmul_case c = matmul_works;
-    struct matmul_bench b_, *b = &b_;
-    (void)arg;
 
-    b_ = (struct matmul_bench){0};
     c.has_c = c.has_bias = c.gathered = false;
     c.beta = NULL;
     c.data = MATMUL_IN_ARGS;
-    if (matmul_bench_open(self, b, &c) != SYMM_OK || matmul_bench_works(self, b) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, matmul_bench_change(self, b, &c));
     const symm_matmul_args good = matmul_job_args(&b->job);
     REFUSED("c[0] is 0x", c[0], good.d[0]);
     REFUSED("bias[1] is 0x", bias[1], b->job.device[MATMUL_PLAIN]);
@@ -350,80 +295,48 @@ static void give_too_much(struct rank *self, void *arg)
     REFUSED("d[3] is 0x", d[3], good.d[0]);
     REFUSED("beta is 3", beta, &three);
     REFUSED("beta is nan", beta, &nan);
-    matmul_bench_works(self, b);
-out:
-    matmul_bench_close(b);
+out:;
 }
 
-TEST(misuse, data_without_a_description_are_refused)
-{
-    ranks_run_ok(2, RANKS_AS_PROCESSES, give_too_much, NULL, 60);
-}
+/* ------------------------------------------------------------------------- creating, destroying */
 
-static void create_in_a_capture(struct rank *self, void *arg)
+MATMUL_TEST(misuse, a_capture_forbids_to_create, 2)
 {
-    struct matmul_bench b = {0};
+    const symm_matmul_desc desc = matmul_job_desc(&b->job);
     symm_matmul *m = NULL;
     symm_graph graph = NULL;
-    (void)arg;
 
-    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK)
-        goto out;
-    const symm_matmul_desc desc = matmul_job_desc(&b.job);
-    if (matmul_job_create(self, &b.job) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_graph_begin(b.stream));
-    if (matmul_job_run(self, &b.job, b.stream) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, symm_graph_begin(b->stream));
+    RANK_TRY(self, matmul_job_run(self, &b->job, b->stream));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_STATE, "symm_matmul_create",
-                     symm_matmul_create(b.world, &desc, &m));
+                     symm_matmul_create(b->world, &desc, &m));
     CHECK_RANK(self, m == NULL);
-    RANK_TRY(self, symm_graph_end(b.stream, &graph));
+    RANK_TRY(self, symm_graph_end(b->stream, &graph));
     symm_graph_destroy(graph);
-    matmul_bench_works(self, &b);
-out:
-    matmul_bench_close(&b);
+out:;
 }
 
-TEST(misuse, a_capture_forbids_to_create)
+MATMUL_TEST(misuse, a_group_destroys_its_remaining_products, TRIO)
 {
-    ranks_run_ok(2, RANKS_AS_PROCESSES, create_in_a_capture, NULL, 60);
-}
-
-/* Products that are destroyed, and one that is left to its group. */
-static void leave_products(struct rank *self, void *arg)
-{
-    struct matmul_bench b = {0};
+    const symm_matmul_desc desc = matmul_job_desc(&b->job);
     symm_group *g = NULL;
     symm_matmul *m = NULL;
     symm_usage before, after;
     int ranks[TRIO] = {0, 1, 2};
-    (void)arg;
 
-    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK ||
-        matmul_bench_works(self, &b) != SYMM_OK)
-        goto out;
-    const symm_matmul_desc desc = matmul_job_desc(&b.job);
-    RANK_TRY(self, symm_memory_usage(b.ctx, &before));
+    RANK_TRY(self, symm_memory_usage(b->ctx, &before));
     for (int i = 0; i < 20; i++) {
-        RANK_TRY(self, symm_matmul_create(b.world, &desc, &m));
+        RANK_TRY(self, symm_matmul_create(b->world, &desc, &m));
         symm_matmul_destroy(m);
     }
-    RANK_TRY(self, symm_group_create(b.world, TRIO, ranks, &g));
+    RANK_TRY(self, symm_group_create(b->world, TRIO, ranks, &g));
     RANK_TRY(self, symm_matmul_create(g, &desc, &m));
     RANK_TRY(self, symm_group_destroy(g));
-    RANK_TRY(self, symm_exchange(b.world, NULL, 0, NULL));
-    RANK_TRY(self, symm_memory_usage(b.ctx, &after));
+    RANK_TRY(self, symm_exchange(b->world, NULL, 0, NULL));
+    RANK_TRY(self, symm_memory_usage(b->ctx, &after));
     CHECK_RANK_MSG(self, after.allocated == before.allocated && after.pending == 0,
                    "%llu bytes, before %llu", (unsigned long long)after.allocated,
                    (unsigned long long)before.allocated);
-    RANK_TRY(self, symm_matmul_create(b.world, &desc, &m)); /* the world's goes with the context */
-    matmul_bench_works(self, &b);
-out:
-    matmul_bench_close(&b);
-}
-
-TEST(misuse, a_product_that_is_left_goes_with_its_group)
-{
-    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, leave_products, NULL, 60);
+    RANK_TRY(self, symm_matmul_create(b->world, &desc, &m)); /* destroyed by the context */
+out:;
 }
