@@ -1,7 +1,7 @@
 /*
- * Products whose driver fails: the k-th call of a create or of a run on one rank, for every k. All
- * ranks hear which call of which rank it was, nothing is left behind, what has ended can be
- * destroyed, and what was not touched, or is tried again, works.
+ * Products whose driver fails: the k-th call of a create or of a run on one rank, for every k. The
+ * errors on all ranks name this call and rank, and nothing is left behind. A group that has ended
+ * can be destroyed; another product, or a second attempt, works.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum { TRIO = 3, CALL = 48 };
 
-/* Whose calls fail, and of which product. */
+/* The rank whose calls fail, and its product. */
 struct sweep {
     int bad;
     symm_strategy strategy;
@@ -25,18 +25,17 @@ struct life {
     const struct sweep *sweep;
     struct matmul_bench b;
     struct matmul_case c;
-    symm_group *g;
-    struct matmul_job job;
+    struct matmul_group group;
     bool (*set_fault)(const char *);
     const char *(*last_fault)(void);
     int k; /* the call that fails; 0: none */
     struct leaks before;
 };
 
-/* What the bad rank tells the others of a life. */
+/* The bad rank's report to the others. */
 struct news {
     symm_status status; /* of the create or the run */
-    char call[CALL];    /* that failed; empty: there are fewer */
+    char call[CALL];    /* that failed; empty: there are fewer than k calls */
     bool ended;         /* the group */
 };
 
@@ -65,8 +64,8 @@ static void disarm(struct life *life, char call[CALL])
     life->set_fault(NULL);
 }
 
-/* What has happened on the bad rank, for all ranks. */
-static symm_status hear(struct rank *self, struct life *life, struct news *news)
+/* Replaces news by the bad rank's on all ranks. */
+static symm_status share_news(struct rank *self, struct life *life, struct news *news)
 {
     struct news all[TRIO];
 
@@ -77,7 +76,7 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-/* The text of this thread's last failure says whose call it was that failed. */
+/* Whether the text of this thread's last failure names the rank and its call. */
 static bool names_it(const struct life *life, const struct news *news)
 {
     char who[16];
@@ -90,25 +89,18 @@ static bool names_it(const struct life *life, const struct news *news)
 
 static symm_status open_life(struct rank *self, struct life *life)
 {
-    static const int ranks[] = {0, 1, 2};
-
-    RANK_TRY(self, symm_group_create(life->b.world, TRIO, ranks, &life->g));
-    if (matmul_job_open(self, life->b.ctx, life->g, &life->c, &life->job) != SYMM_OK ||
-        matmul_job_send(self, &life->job, (uint64_t)life->k, life->b.stream) != SYMM_OK)
-        goto out;
-    return SYMM_OK;
+    RANK_TRY(self, matmul_group_open(self, &life->b, &life->c, &life->group));
+    RANK_TRY(self, matmul_job_send(self, &life->group.job, (uint64_t)life->k, life->b.stream));
 out:
-    return SYMM_ERROR_STATE;
+    return self->report->status;
 }
 
-/* Afterwards this rank holds what it held before. */
+/* Destroys the group. This rank then holds the same resources as after the life without faults. */
 static symm_status close_life(struct rank *self, struct life *life, bool ended)
 {
     char text[512];
 
-    matmul_job_close(&life->job);
-    const symm_status st = symm_group_destroy(life->g);
-    life->g = NULL;
+    const symm_status st = matmul_group_close(&life->group);
     CHECK_RANK_MSG(self, st == (ended ? SYMM_ERROR_PEER : SYMM_OK), "%s: %s", symm_status_name(st),
                    symm_error_text());
     RANK_TRY(self, symm_trim(life->b.world));
@@ -121,69 +113,67 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-/* The product of this life, with data that nothing has read yet, is right. */
+/* The result of this life's product is right. */
 static symm_status look(struct rank *self, struct life *life)
 {
-    if (matmul_job_fetch(self, &life->job, NULL, life->b.stream) != SYMM_OK ||
-        matmul_job_look(self, &life->job) != SYMM_OK)
-        return SYMM_ERROR_STATE;
-    return SYMM_OK;
+    RANK_TRY(self, matmul_job_fetch(self, &life->group.job, NULL, life->b.stream));
+    RANK_TRY(self, matmul_job_look(self, &life->group.job));
+out:
+    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
 }
 
-/* A create fails alike on all ranks, and the next one works. */
+/* A create fails with the same status on all ranks, and the next one works. */
 static symm_status live_create(struct rank *self, struct life *life, struct news *news)
 {
-    const symm_matmul_desc desc = matmul_job_desc(&life->job);
+    struct matmul_job *job = &life->group.job;
+    const symm_matmul_desc desc = matmul_job_desc(job);
 
     arm(self, life);
-    const symm_status st = symm_matmul_create(life->g, &desc, &life->job.m);
+    const symm_status st = symm_matmul_create(life->group.g, &desc, &job->m);
     disarm(life, news->call);
     news->status = st;
-    if (hear(self, life, news) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, share_news(self, life, news));
     CHECK_RANK_MSG(self, st == news->status && (st == SYMM_OK || st == injected(life)),
                    "%s: %s, and %s on rank %d: %s", news->call, symm_status_name(st),
                    symm_status_name(news->status), life->sweep->bad, symm_error_text());
     CHECK_RANK_MSG(self, st == SYMM_OK || names_it(life, news), "%s: %s", news->call,
                    symm_error_text());
-    if (st != SYMM_OK && matmul_job_create(self, &life->job) != SYMM_OK)
-        goto out;
-    if (matmul_job_run(self, &life->job, life->b.stream) != SYMM_OK)
-        goto out;
+    if (st != SYMM_OK)
+        RANK_TRY(self, matmul_job_create(self, job));
+    RANK_TRY(self, matmul_job_run(self, job, life->b.stream));
     return look(self, life);
 out:
     return SYMM_ERROR_STATE;
 }
 
 /*
- * A run that fails has ended the group, or left nothing that would be in the way of another. (Of an
- * unfused one this rank cannot tell.)
+ * A run that fails has ended the group, or a second attempt works. (This rank cannot know which, if
+ * the run is unfused.)
  */
 static symm_status live_run(struct rank *self, struct life *life, struct news *news)
 {
-    const symm_matmul_args args = matmul_job_args(&life->job);
+    struct matmul_job *job = &life->group.job;
+    symm_group *g = life->group.g;
+    const symm_matmul_args args = matmul_job_args(job);
 
-    if (matmul_job_create(self, &life->job) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, matmul_job_create(self, job));
     arm(self, life);
-    symm_status st = symm_matmul_run(life->job.m, &args, life->b.stream);
+    symm_status st = symm_matmul_run(job->m, &args, life->b.stream);
     disarm(life, news->call);
     news->status = st;
     if (self->rank == life->sweep->bad && st != SYMM_OK) {
         CHECK_RANK_MSG(self, st == injected(life) && names_it(life, news), "%s: %s: %s", news->call,
                        symm_status_name(st), symm_error_text());
         if (life->sweep->strategy == SYMM_STRATEGY_UNFUSED)
-            symm_abort(life->g, symm_error_text());
-        if (symm_check(life->g) == SYMM_OK &&
-            matmul_job_run(self, &life->job, life->b.stream) != SYMM_OK)
-            goto out;
+            symm_abort(g, symm_error_text());
+        if (symm_check(g) == SYMM_OK)
+            RANK_TRY(self, matmul_job_run(self, job, life->b.stream));
     }
-    news->ended = symm_check(life->g) != SYMM_OK;
-    if (hear(self, life, news) != SYMM_OK)
-        goto out;
+    news->ended = symm_check(g) != SYMM_OK;
+    RANK_TRY(self, share_news(self, life, news));
     if (!news->ended)
         return look(self, life);
-    st = symm_synchronize(life->g, life->b.stream);
+    st = symm_synchronize(g, life->b.stream);
     CHECK_RANK_MSG(self, st == SYMM_ERROR_PEER && names_it(life, news), "%s: %s: %s", news->call,
                    symm_status_name(st), symm_error_text());
     return SYMM_OK;
@@ -202,26 +192,23 @@ static void live_all(struct rank *self, const struct sweep *sweep, live_fn *live
     struct news news = {.status = SYMM_OK};
     int64_t *counts = &self->report->value[1];
 
-    /* Rows that are no whole packs, hence copied first; a workspace that needs a segment. */
+    /* Rows that are not a multiple of packs, so they are copied; a workspace that needs a segment. */
     life.c.strategy = sweep->strategy;
     life.c.k = 2047;
     life.c.l = life.c.n[0] = life.c.n[1] = 1;
-    if (matmul_bench_open(self, &life.b, &matmul_works) != SYMM_OK ||
-        matmul_bench_works(self, &life.b) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, matmul_bench_begin(self, &life.b));
     *(void **)&life.set_fault = symm_context_driver_symbol(life.b.ctx, "symm_emulated_set_fault");
     *(void **)&life.last_fault = symm_context_driver_symbol(life.b.ctx, "symm_emulated_last_fault");
     for (; life.k < 2 || news.call[0]; life.k++) {
-        if (open_life(self, &life) != SYMM_OK || live(self, &life, &news) != SYMM_OK ||
-            close_life(self, &life, news.ended) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, open_life(self, &life));
+        RANK_TRY(self, live(self, &life, &news));
+        RANK_TRY(self, close_life(self, &life, news.ended));
         counts[0] += news.call[0] != 0;
         counts[1] += news.status != SYMM_OK;
         counts[2] += news.ended;
     }
 out:
-    matmul_job_close(&life.job);
-    symm_group_destroy(life.g);
+    matmul_group_close(&life.group);
     matmul_bench_close(&life.b);
 }
 
