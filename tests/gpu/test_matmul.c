@@ -1,6 +1,6 @@
 /*
- * symm_matmul on real GPUs: a process each, without multicast. The cases of the emulated driver's
- * test, and larger ones, of many tiles and chunks. Skipped, with the reason, where there is no GPU.
+ * symm_matmul on GPUs: one process per GPU, without multicast. The cases of the emulated driver's
+ * test, and larger ones, of many tiles and chunks. Skipped, with the reason, without a GPU.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static int ngpus;
 #define NEEDS_GPUS(nranks)                                                                         \
     do {                                                                                           \
         if (ngpus < (nranks))                                                                      \
-            TEST_SKIP("%d GPUs; it takes %d", ngpus, (nranks));                                    \
+            TEST_SKIP("%d GPUs; it needs %d", ngpus, (nranks));                                    \
     } while (0)
 
 static void run(int nranks, struct matmul_plan plan)
@@ -42,10 +42,7 @@ TEST_LOOP(right, drawn_products_are_right_with_copy_engines, 2, MOST + 1)
     run(_i, (struct matmul_plan){.first = DRAWN, .ncases = DRAWN / 2});
 }
 
-/*
- * Whole tiles and not, either layout of the factors, blocks and copy engines; more tiles than there
- * are SMs.
- */
+/* Full and partial tiles, row- and column-major operands, SMs and copy engines; many waves. */
 static const struct matmul_case large[] = {
     {.m = 512, .k = 1024, .l = 1, .nb = 1, .n = {384}, .contiguous = true},
     {.m = 1000, .k = 777, .l = 1, .nb = 2, .n = {130, 57}, .n_differs = true, .gathered = true},
@@ -71,8 +68,8 @@ TEST_LOOP(right, large_products_are_right, 1, MOST + 1)
 }
 
 /*
- * Few rows, with and without cuBLASLt: what it may multiply and what it may not, rows that ranks
- * have as many of and rows that they have not.
+ * Few rows, with and without cuBLASLt: products that it supports and others, ranks with equally many
+ * rows and with a row more.
  */
 static const struct matmul_case few[] = {
     {.m = 16, .k = 1024, .l = 1, .n = {384}, .contiguous = true},
@@ -118,16 +115,13 @@ TEST_LOOP(right, drawn_products_are_right_with_cublas, 1, MOST + 1)
 
 /* --------------------------------------------------------------------------- two groups at once */
 
-/*
- * The Hopper kernel where there is one; the portable one, whose rows blocks bring, which need room
- * beside products, or copy engines.
- */
+/* The Hopper kernel, if the GPU has it, and the portable one; SMs and copy engines as senders. */
 static const struct {
     const char *wgmma, *engine_bytes;
 } transports[] = {{"1", "1G"}, {"1", "1"}, {"0", "1G"}, {"0", "1"}};
 enum { NTRANSPORTS = sizeof transports / sizeof transports[0], WORLDS = MOST - 1 /* from 2 on */ };
 
-/* Of each other rank more tiles than a GPU has SMs, all of which come to wait. */
+/* Each rank's shard has more tiles than a GPU has SMs, so all SMs come to wait. */
 static const struct matmul_case crowded = {
     .kind = SYMM_ALL_GATHER_MATMUL,
     .strategy = SYMM_STRATEGY_FUSED,
@@ -149,9 +143,9 @@ static void run_pair(int i, bool graphs, int apart_ms)
     pairs[0][1].in = SYMM_FLOAT16;
     pairs[1][0].strategy = SYMM_STRATEGY_PIPELINED;
     pairs[1][1].m = 3000;
-    pairs[1][1].k = 2056; /* blocks send it in pieces */
+    pairs[1][1].k = 2056; /* SMs send it in pieces */
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-    setenv("SYMM_CHECK", "0", 1); /* which has one order of calls in mind */
+    setenv("SYMM_CHECK", "0", 1); /* it demands one order of calls */
     setenv("SYMM_TIMEOUT_MS", "10000", 1);
     setenv("SYMM_MATMUL_WGMMA", transports[i / WORLDS].wgmma, 1);
     setenv("SYMM_MATMUL_ENGINE_BYTES", transports[i / WORLDS].engine_bytes, 1);
@@ -178,9 +172,8 @@ TEST_LOOP(two_groups, two_groups_are_replayed_at_once_on_two_streams, 0, WORLDS 
 }
 
 /*
- * When a rank enqueues its second product, all SMs have long been waiting in the first
- * one, which the other ranks have as their second: they get rows only if what sends them runs
- * beside products.
+ * When a rank enqueues its second product, all of its SMs wait in its first one, which is the second
+ * one of other ranks. So rows arrive only if their senders run beside products.
  */
 TEST_LOOP(two_groups, rows_are_sent_beside_products_on_all_SMs, 0, WORLDS *NTRANSPORTS)
 {
@@ -192,85 +185,51 @@ TEST_LOOP(two_groups, rows_are_sent_beside_products_on_all_SMs, 0, WORLDS *NTRAN
 
 enum { TIMEOUT_MS = 1500, WAIT_MS = 300, GRACE_MS = 3000 };
 
-/* A group beside the world, with a product whose data are there. */
-struct lonely {
-    struct matmul_bench b;
-    symm_group *g;
-    struct matmul_job job;
-};
-
-static symm_status open_lonely(struct rank *self, struct lonely *l)
-{
-    int ranks[RANKS_MAX];
-
-    for (int r = 0; r < self->nranks; r++)
-        ranks[r] = r;
-    if (matmul_bench_open(self, &l->b, &matmul_works) != SYMM_OK ||
-        matmul_bench_works(self, &l->b) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_group_create(l->b.world, self->nranks, ranks, &l->g));
-    if (matmul_job_open(self, l->b.ctx, l->g, &crowded, &l->job) != SYMM_OK ||
-        matmul_job_create(self, &l->job) != SYMM_OK ||
-        matmul_job_send(self, &l->job, 1, l->b.stream) != SYMM_OK)
-        goto out;
-    RANK_TRY(self, symm_synchronize(l->b.world, l->b.stream));
-    RANK_TRY(self, symm_exchange(l->b.world, NULL, 0, NULL));
-    return SYMM_OK;
-out:
-    return SYMM_ERROR_STATE;
-}
-
-static void close_group(struct lonely *l)
-{
-    matmul_job_close(&l->job);
-    symm_group_destroy(l->g);
-    l->g = NULL;
-}
-
-/* value[1]: when it gave up; value[2]: when it was told; value[3]: that it waited in vain. */
-static void wait_for_the_last(struct rank *self, void *arg)
+/* value[1]: the time of the abort; [2]: of the error on this rank; [3]: whether that is a timeout. */
+RANK_WITH(wait_for_the_last, struct matmul_bench, b, matmul_bench_begin, matmul_bench_end)
 {
     const bool gives_up = *(const bool *)arg, is_last = self->rank == self->nranks - 1;
-    struct lonely l = {.g = NULL};
+    struct matmul_group group = {0};
+    int64_t *value = self->report->value;
 
-    if (open_lonely(self, &l) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, matmul_group_open(self, b, &crowded, &group));
+    RANK_TRY(self, matmul_job_create(self, &group.job));
+    RANK_TRY(self, matmul_job_send(self, &group.job, 1, b->stream));
+    RANK_TRY(self, symm_synchronize(b->world, b->stream));
+    RANK_TRY(self, symm_exchange(b->world, NULL, 0, NULL));
     const int64_t start = now_ms();
-    if (!is_last && matmul_job_run(self, &l.job, l.b.stream) != SYMM_OK)
-        goto out;
+    if (!is_last)
+        RANK_TRY(self, matmul_job_run(self, &group.job, b->stream));
     if (is_last && gives_up) {
         pause_ms(WAIT_MS);
-        self->report->value[1] = now_ms();
-        symm_abort(l.g, "a test");
+        value[1] = now_ms();
+        symm_abort(group.g, "a test");
     }
-    while (is_last && symm_check(l.g) == SYMM_OK && now_ms() < start + 20000)
+    while (is_last && symm_check(group.g) == SYMM_OK && now_ms() < start + 20000)
         pause_ms(5);
-    const symm_status st = rank_note(self, symm_synchronize(l.g, l.b.stream));
-    self->report->value[2] = now_ms();
-    self->report->value[3] = st == SYMM_ERROR_TIMEOUT;
+    const symm_status st = rank_note(self, symm_synchronize(group.g, b->stream));
+    value[2] = now_ms();
+    value[3] = st == SYMM_ERROR_TIMEOUT;
     CHECK_RANK_MSG(self, st == SYMM_ERROR_PEER || (st == SYMM_ERROR_TIMEOUT && !gives_up), "%s: %s",
                    symm_status_name(st), self->report->text);
     CHECK_RANK_MSG(self, !gives_up || strstr(self->report->text, "a test"), "%s",
                    self->report->text);
-    const int64_t took = self->report->value[2] - start;
+    const int64_t took = value[2] - start;
     CHECK_RANK_MSG(self, gives_up || (took >= TIMEOUT_MS && took < TIMEOUT_MS + GRACE_MS),
                    "it took %lld ms", (long long)took);
-    close_group(&l);
-    matmul_bench_works(self, &l.b);
 out:
-    close_group(&l);
-    matmul_bench_close(&l.b);
+    matmul_group_close(&group);
 }
 
 TEST_GROUP(end, LIMIT_S + 10, IN_A_FOLDER);
 
-/* The first rank whose wait times out tells the others. The world is as it was. */
+/* The first rank whose wait times out ends the group on all ranks. The world still works. */
 TEST_LOOP(end, a_product_without_a_rank_ends_in_time, 0, 2 * WORLDS)
 {
     const int nranks = 2 + _i % WORLDS;
     bool gives_up = _i / WORLDS % 2;
     struct rank_report reports[MOST];
-    int64_t nvain = 0;
+    int64_t ntimeouts = 0;
 
     NEEDS_GPUS(nranks);
     setenv("SYMM_CHECK", "0", 1);
@@ -281,14 +240,14 @@ TEST_LOOP(end, a_product_without_a_rank_ends_in_time, 0, 2 * WORLDS)
         const int64_t took = reports[r].value[2] - reports[nranks - 1].value[1];
         ck_assert_msg(!gives_up || took < 1000, "it ended %lld ms after the abort",
                       (long long)took);
-        nvain += reports[r].value[3];
+        ntimeouts += reports[r].value[3];
     }
-    ck_assert(gives_up ? nvain == 0 : nvain > 0);
+    ck_assert(gives_up ? ntimeouts == 0 : ntimeouts > 0);
 }
 
 /* -------------------------------------------------------------------- a rank killed in products */
 
-/* Rows sent by blocks, or by copy engines; products enqueued, or replayed; in both worlds. */
+/* SMs and copy engines as senders; eager and replayed products; two worlds. */
 static const int losing[] = {2, 4};
 enum { NLOSING = sizeof losing / sizeof losing[0], BURST = 2000 };
 

@@ -1,8 +1,10 @@
 /* Many products, each with every strategy. */
 #include "matmul_plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "reference.h"
 
 static const symm_strategy strategies[] = {SYMM_STRATEGY_AUTO, SYMM_STRATEGY_FUSED,
                                            SYMM_STRATEGY_PIPELINED, SYMM_STRATEGY_UNFUSED};
@@ -10,7 +12,7 @@ enum { NSTRATEGIES = sizeof strategies / sizeof strategies[0] };
 
 /* ------------------------------------------------------------------------------------- one case */
 
-/* What a product was asked for, or what AUTO may come to. */
+/* Whether it has the strategy of the description, or one that AUTO may choose. */
 static bool strategy_fits(const struct matmul_job *job)
 {
     const symm_strategy got = symm_matmul_strategy(job->m);
@@ -21,39 +23,38 @@ static bool strategy_fits(const struct matmul_job *job)
                                                  : got == job->c.strategy;
 }
 
-/* Makes the product and runs it with this round's data. */
-static symm_status make_and_run(struct rank *self, struct matmul_job *job, uint64_t round,
-                                symm_stream stream)
+/* Creates the product and runs it with this round's data. */
+static symm_status create_and_run(struct rank *self, struct matmul_job *job, uint64_t round,
+                                  symm_stream stream)
 {
-    if (matmul_job_create(self, job) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, matmul_job_create(self, job));
     CHECK_RANK_MSG(self, strategy_fits(job), "strategy %d: %s", (int)symm_matmul_strategy(job->m),
                    matmul_text(&job->c));
-    if (matmul_job_send(self, job, round, stream) == SYMM_OK &&
-        matmul_job_run(self, job, stream) == SYMM_OK)
-        matmul_job_fetch(self, job, NULL, stream);
+    RANK_TRY(self, matmul_job_send(self, job, round, stream));
+    RANK_TRY(self, matmul_job_run(self, job, stream));
+    RANK_TRY(self, matmul_job_fetch(self, job, NULL, stream));
 out:
     return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
 }
 
 /*
- * Runs it once more, with other data, and gives it back: what is left in its workspace is nothing
- * that the next strategy could take for its own.
+ * Runs it once more with other data, and destroys it: if the next strategy used old rows in its
+ * workspace, its result would be wrong.
  */
-static symm_status run_and_unmake(struct rank *self, struct matmul_job *job, symm_stream stream)
+static symm_status run_and_destroy(struct rank *self, struct matmul_job *job, symm_stream stream)
 {
     const uint64_t other = 100000 + job->round * NSTRATEGIES + (uint64_t)job->c.strategy;
 
-    if (matmul_job_send(self, job, other, stream) == SYMM_OK &&
-        matmul_job_run(self, job, stream) == SYMM_OK)
-        RANK_TRY(self, symm_synchronize(job->group, stream));
+    RANK_TRY(self, matmul_job_send(self, job, other, stream));
+    RANK_TRY(self, matmul_job_run(self, job, stream));
+    RANK_TRY(self, symm_synchronize(job->group, stream));
     symm_matmul_destroy(job->m);
     job->m = NULL;
 out:
-    return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
+    return self->report->status;
 }
 
-/* A job's memory as the first strategy has left it. */
+/* Copies a job's memory after the first strategy. */
 static void keep(const struct matmul_job *job, char *kept[MATMUL_REGIONS])
 {
     for (int i = 0; i < MATMUL_REGIONS; i++) {
@@ -77,22 +78,17 @@ static symm_status run_case(struct rank *self, symm_context *ctx, const struct m
     char *kept[MATMUL_REGIONS] = {NULL, NULL};
     struct matmul_job job;
 
-    if (matmul_job_open(self, ctx, symm_context_world(ctx), c, &job) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, matmul_job_open(self, ctx, symm_context_world(ctx), c, &job));
     for (int s = 0; s < (c->kind == SYMM_MATMUL ? 1 : NSTRATEGIES); s++) {
         job.c.strategy = strategies[s];
-        if (make_and_run(self, &job, round, stream) != SYMM_OK)
-            goto out;
-        if (s == 0 || any_bits) {
-            if (matmul_job_look(self, &job) != SYMM_OK)
-                goto out;
-        } else {
+        RANK_TRY(self, create_and_run(self, &job, round, stream));
+        if (s == 0 || any_bits)
+            RANK_TRY(self, matmul_job_look(self, &job));
+        else
             CHECK_RANK_MSG(self, as_kept(&job, kept), "other bits: %s", matmul_text(&job.c));
-        }
         if (s == 0)
             keep(&job, kept);
-        if (run_and_unmake(self, &job, stream) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, run_and_destroy(self, &job, stream));
     }
 out:
     for (int i = 0; i < MATMUL_REGIONS; i++)
@@ -116,8 +112,7 @@ void matmul_run_plan(struct rank *self, void *arg)
     for (int i = plan->first; i < plan->first + plan->ncases; i++) {
         const struct matmul_case c =
             plan->cases ? plan->cases[i] : matmul_draw((uint64_t)i, self->nranks);
-        if (run_case(self, ctx, &c, plan->any_bits, stream) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, run_case(self, ctx, &c, plan->any_bits, stream));
     }
     RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
     RANK_TRY(self, symm_memory_usage(ctx, &after));
@@ -125,4 +120,14 @@ void matmul_run_plan(struct rank *self, void *arg)
 out:
     symm_stream_destroy(stream);
     symm_context_destroy(ctx);
+}
+
+void matmul_weaken_memory(int seed_offset)
+{
+    char seed[32];
+
+    snprintf(seed, sizeof seed, "%d", 1 + (int)(reference_seed() % 10000) + seed_offset);
+    setenv("SYMM_EMULATED_SEED", seed, 1);
+    setenv("SYMM_EMULATED_WEAK", "1", 1);
+    setenv("SYMM_EMULATED_BLOCK", "32", 1); /* small blocks yield more often */
 }

@@ -1,4 +1,4 @@
-/* Many products, each with every strategy: the results are right, and mostly the same. */
+/* Many products, each with every strategy: the results are right, and the bits are equal. */
 #ifndef TEST_MATMUL_PLAN_H
 #define TEST_MATMUL_PLAN_H
 
@@ -7,13 +7,16 @@
 struct matmul_plan {
     int first, ncases;
     const struct matmul_case *cases; /* NULL: they are drawn */
-    bool any_bits; /* strategies may differ in the last ones: each is compared with the reference */
+    bool any_bits; /* strategies may round differently: each is compared with the reference */
 };
 
 /*
- * One rank's part of a struct matmul_plan, in a world of its own, which is left as it was. Counts
- * cases in value[0] of the report.
+ * A rank's function: runs a struct matmul_plan in a world of its own, and checks that no memory is
+ * left allocated. Counts cases in value[0] of the report.
  */
 void matmul_run_plan(struct rank *self, void *plan);
+
+/* Sets the emulated driver to weakly ordered memory, small blocks and a seed of this run. */
+void matmul_weaken_memory(int seed_offset);
 
 #endif

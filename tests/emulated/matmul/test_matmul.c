@@ -1,7 +1,7 @@
 /*
- * symm_matmul on the emulated driver: every strategy on every world of 1 to 8, with shapes, types,
- * layouts and places that are drawn, each result against a reference in double, and all strategies
- * to the same bits.
+ * symm_matmul on the emulated driver: every strategy in worlds of 1 to 8, with random shapes, types,
+ * layouts and addresses. The first result is compared with a reference in double precision, the
+ * others with its bits.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 #include "matmul_plan.h"
 #include "reference.h"
 #include "test.h"
+#include "world.h"
 
 static void run(int nranks, enum ranks_mode mode, int first, int ncases)
 {
@@ -31,7 +32,7 @@ TEST_LOOP(right, every_world_is_right, 1, 9)
     run(_i, RANKS_AS_PROCESSES, _i < 4 ? 0 : 6, _i == 1 ? 60 : 22 - 2 * _i);
 }
 
-TEST_GROUP(threads, 250); /* what ThreadSanitizer can judge */
+TEST_GROUP(threads, 250); /* ranks that ThreadSanitizer sees */
 
 TEST_LOOP(threads, ranks_may_be_threads, 1, 5)
 {
@@ -48,7 +49,7 @@ TEST_LOOP(right, any_block_size_is_right, 0, 5)
     run(3, RANKS_AS_PROCESSES, 4 * _i, 7);
 }
 
-TEST_LOOP(right, one_or_two_multiprocessors_are_enough, 1, 3)
+TEST_LOOP(right, one_or_two_SMs_are_enough, 1, 3)
 {
     setenv("SYMM_EMULATED_SMS", _i == 1 ? "1" : "2", 1);
     run(4, RANKS_AS_PROCESSES, 8 * _i - 8, 8);
@@ -56,18 +57,14 @@ TEST_LOOP(right, one_or_two_multiprocessors_are_enough, 1, 3)
 
 TEST_LOOP(right, weakly_ordered_memory_makes_no_difference, 0, 4)
 {
-    char seed[16];
     if (TEST_TSAN)
         TEST_SKIP("under ThreadSanitizer memory is as strong as this machine's");
-    snprintf(seed, sizeof seed, "%d", 1 + (int)(reference_seed() % 10000) + _i);
-    setenv("SYMM_EMULATED_SEED", seed, 1);
-    setenv("SYMM_EMULATED_WEAK", "1", 1);
-    setenv("SYMM_EMULATED_BLOCK", "32", 1);
+    matmul_weaken_memory(_i);
     run(3, RANKS_AS_PROCESSES, 200 + 8 * _i, 8);
 }
 
-/* Several blocks send a chunk, and one of them signals for all; to two ranks pieces go by turns. */
-TEST_LOOP(right, chunks_of_many_slices_in_weakly_ordered_memory, 0, 4)
+/* Several blocks send a chunk, and one of them signals for all; two ranks get pieces alternately. */
+TEST_LOOP(right, chunks_of_many_units_in_weakly_ordered_memory, 0, 4)
 {
     const struct matmul_case c = {.kind = SYMM_ALL_GATHER_MATMUL,
                                   .in = SYMM_BFLOAT16,
@@ -81,14 +78,10 @@ TEST_LOOP(right, chunks_of_many_slices_in_weakly_ordered_memory, 0, 4)
                                   .whole = true,
                                   .contiguous = true};
     struct matmul_case cases[8];
-    char seed[32];
 
     for (int i = 0; i < 8; i++)
         cases[i] = c;
-    snprintf(seed, sizeof seed, "%d", 1 + (int)(reference_seed() % 10000) + _i);
-    setenv("SYMM_EMULATED_SEED", seed, 1);
-    setenv("SYMM_EMULATED_WEAK", "1", 1);
-    setenv("SYMM_EMULATED_BLOCK", "32", 1);
+    matmul_weaken_memory(_i);
     setenv("SYMM_MATMUL_ENGINE_BYTES", "64M", 1);
     ranks_run_ok(2 + _i % 2, RANKS_AS_PROCESSES, matmul_run_plan,
                  &(struct matmul_plan){.ncases = 8, .cases = cases}, 120);
@@ -100,8 +93,8 @@ TEST(right, counters_wrap)
     run(3, RANKS_AS_PROCESSES, 0, 6);
 }
 
-/* alpha 0 with every other term, there or not: neither B, nor A, nor a C of beta 0 is a number. */
-TEST_LOOP(right, a_factor_of_0_leaves_its_term_out, 1, 4)
+/* alpha 0 with and without every other term. Operands that must not be read are NaN. */
+TEST_LOOP(right, a_factor_of_0_drops_its_term, 1, 4)
 {
     static const float zero = 0, one = 1;
     static const float *const betas[] = {NULL, &zero, &one};
@@ -131,37 +124,24 @@ TEST_LOOP(right, a_factor_of_0_leaves_its_term_out, 1, 4)
                  &(struct matmul_plan){.ncases = 24, .cases = cases}, 120);
 }
 
-/* Each rank has an alpha and a beta of its own, which SYMM_CHECK does not compare. */
-static void run_with_own_factors(struct rank *self, void *arg)
+/* SYMM_CHECK does not compare them. */
+MATMUL_TEST(right, ranks_may_have_factors_of_their_own, 3, .env = {{"SYMM_CHECK", "1"}})
 {
     static const float factors[] = {1.0f, -2.0f, 0.5f};
-    struct matmul_bench b = {0};
-    (void)arg;
+    struct matmul_case c = matmul_works;
 
-    if (matmul_bench_open(self, &b, &matmul_works) != SYMM_OK)
-        goto out;
     for (int s = SYMM_STRATEGY_FUSED; s <= SYMM_STRATEGY_UNFUSED; s++) {
-        b.job.c.strategy = (symm_strategy)s;
-        b.job.c.alpha = &factors[self->rank];
-        b.job.c.beta = &factors[(self->rank + s) % 3];
-        if (matmul_bench_works(self, &b) != SYMM_OK)
-            goto out;
-        symm_matmul_destroy(b.job.m);
-        b.job.m = NULL;
+        c.strategy = (symm_strategy)s;
+        c.alpha = &factors[self->rank];
+        c.beta = &factors[(self->rank + s) % 3];
+        RANK_TRY(self, matmul_bench_change(self, b, &c));
     }
-out:
-    matmul_bench_close(&b);
+out:;
 }
 
-TEST(right, ranks_may_have_factors_of_their_own)
-{
-    setenv("SYMM_CHECK", "1", 1);
-    ranks_run_ok(3, RANKS_AS_PROCESSES, run_with_own_factors, NULL, 60);
-}
+/* ----------------------------------------------------------------------------- large transfers */
 
-/* -------------------------------------------------------------------------------- copy engines */
-
-/* A rank's rows are 2 MiB and more: one chunk or several, fewer on some ranks, none on one. */
+/* Shards of 2 MiB and more: one chunk or several, fewer on some ranks, none on one. */
 static const struct {
     int nranks;
     struct matmul_case c;
@@ -174,7 +154,7 @@ static const struct {
 };
 enum { NLARGE = sizeof large / sizeof large[0] };
 
-TEST_LOOP(right, copy_engines_bring_rows_of_any_size, 2, 5)
+TEST_LOOP(right, copy_engines_send_rows_of_any_size, 2, 5)
 {
     setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     run(_i, RANKS_AS_PROCESSES, 0, 10);
@@ -193,28 +173,28 @@ static void run_large(int which, const char *engine_bytes)
                  &(struct matmul_plan){.ncases = 1, .cases = &c}, 120);
 }
 
-TEST_LOOP(right, copy_engines_bring_megabytes, 0, NLARGE)
+TEST_LOOP(right, copy_engines_send_megabytes, 0, NLARGE)
 {
     run_large(_i, "2M");
 }
 
-/* Along k, as often as that is estimated to be worth it. */
-TEST_LOOP(right, copy_engines_bring_pieces, 0, NLARGE)
+/* Pieces along k, if the model expects them to be faster. */
+TEST_LOOP(right, copy_engines_send_pieces, 0, NLARGE)
 {
     run_large(_i, "64K");
 }
 
-TEST_LOOP(right, blocks_bring_pieces_along_k, 0, NLARGE)
+TEST_LOOP(right, SMs_send_pieces_along_k, 0, NLARGE)
 {
     run_large(_i, "64M");
 }
 
-/* ---------------------------------------------------------------------------- where memory ends */
+/* ---------------------------------------------------------------------------- the end of memory */
 
-/* Behind each operand is a page that nobody may touch; the last rank has a row less. */
+/* An inaccessible page follows each operand; the last rank has a row less. */
 enum { TIGHT_M = 8, TIGHT_K = 2048, TIGHT_N = 128 };
 
-static symm_status run_tight(struct rank *self, symm_context *ctx, symm_strategy strategy,
+static symm_status run_tight(struct rank *self, symm_group *world, symm_strategy strategy,
                              void *const data[3])
 {
     const int64_t rows = TIGHT_M / self->nranks + (self->rank < TIGHT_M % self->nranks);
@@ -227,46 +207,35 @@ static symm_status run_tight(struct rank *self, symm_context *ctx, symm_strategy
     };
     symm_matmul *m = NULL;
 
-    RANK_TRY(self, symm_matmul_create(symm_context_world(ctx), &desc, &m));
+    RANK_TRY(self, symm_matmul_create(world, &desc, &m));
     RANK_TRY(self, symm_matmul_run(m, NULL, NULL));
-    RANK_TRY(self, symm_synchronize(symm_context_world(ctx), NULL));
+    RANK_TRY(self, symm_synchronize(world, NULL));
 out:
     symm_matmul_destroy(m);
     return self->report->status;
 }
 
-static void run_to_the_end_of_memory(struct rank *self, void *arg)
+WORLD_TEST(right, no_byte_behind_an_operand_is_accessed, 3,
+           .env = {{"SYMM_MATMUL_ENGINE_BYTES", _i ? "1" : "1G"}}, .loop = {0, 2})
 {
     const size_t rows = (size_t)(TIGHT_M / self->nranks + (self->rank < TIGHT_M % self->nranks)),
                  nbytes[3] = {rows * TIGHT_K * 2, (size_t)TIGHT_K * TIGHT_N * 2,
                               (size_t)TIGHT_M * TIGHT_N * 4};
-    symm_context *ctx = NULL;
     void *data[3] = {NULL, NULL, NULL};
-    (void)arg;
 
-    RANK_TRY(self, rank_join(self, &ctx));
     for (int i = 0; i < 3; i++) {
         CHECK_RANK(self, nbytes[i] % 4096 == 0);
         RANK_TRY(self, symm_device_alloc(ctx, nbytes[i], &data[i]));
         RANK_TRY(self, symm_fill(data[i], 0, nbytes[i], NULL));
     }
     for (int s = SYMM_STRATEGY_FUSED; s <= SYMM_STRATEGY_UNFUSED; s++)
-        if (run_tight(self, ctx, (symm_strategy)s, data) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, run_tight(self, world, (symm_strategy)s, data));
 out:
-    for (int i = 0; i < 3 && ctx; i++)
+    for (int i = 0; i < 3; i++)
         symm_device_free(ctx, data[i]);
-    symm_context_destroy(ctx);
 }
 
-TEST_LOOP(right, nothing_beyond_an_operand_is_touched, 0, 2)
-{
-    if (_i)
-        setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
-    ranks_run_ok(3, RANKS_AS_PROCESSES, run_to_the_end_of_memory, NULL, 60);
-}
-
-/* ----------------------------------------------------------------------------- what is launched */
+/* ------------------------------------------------------------------------- launches and copies */
 
 enum { LINE = 1024 };
 
@@ -275,15 +244,15 @@ static void trace_path(char path[LINE], int test, const char *rank)
     snprintf(path, LINE, "/tmp/symm-test-matmul-%d%s", test, rank);
 }
 
-/* What a rank has called so far. */
+/* Driver calls of a rank. */
 struct calls {
-    int launches, asked; /* asked: of the kernel that is asked for */
-    int copies, pieces;  /* pieces: copies of lines */
-    int made;            /* streams and events */
-    char last[32];       /* the kernel that was launched last */
+    int launches, of_kernel; /* all; of the kernel in question */
+    int copies, pieces;      /* pieces: 2D copies */
+    int created;             /* streams and events */
+    char last[32];           /* the kernel that was launched last, as the trace has it */
 };
 
-/* kernel: the one that is asked for, as the trace has it, or "". */
+/* All calls so far. kernel: the kernel in question, or "". */
 static struct calls count_calls(const struct rank *self, const char *kernel)
 {
     struct calls n = {0};
@@ -295,35 +264,34 @@ static struct calls count_calls(const struct rank *self, const char *kernel)
     while (f && fgets(line, sizeof line, f)) {
         n.copies += strstr(line, "cuMemcpyAsync") == line;
         n.pieces += strstr(line, "cuMemcpy2DAsync") == line;
-        n.made += strstr(line, "cuStreamCreate") == line || strstr(line, "cuEventCreate") == line;
+        n.created +=
+            strstr(line, "cuStreamCreate") == line || strstr(line, "cuEventCreate") == line;
         if (sscanf(line, "cuLaunchKernelEx(function=%31s", n.last) != 1)
             continue;
         n.launches++;
-        n.asked += strcmp(n.last, kernel) == 0;
+        n.of_kernel += strcmp(n.last, kernel) == 0;
     }
     if (f)
         fclose(f);
     return n;
 }
 
-/* What one run of a job calls. */
+/* The calls of one run of a job, whose product is created before and destroyed afterwards. */
 static symm_status trace_run(struct rank *self, struct matmul_job *job, const char *kernel,
                              struct calls *out)
 {
     struct calls before;
 
-    if (matmul_job_create(self, job) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, matmul_job_create(self, job));
     RANK_TRY(self, symm_synchronize(job->group, NULL));
     before = count_calls(self, kernel);
-    if (matmul_job_run(self, job, NULL) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, matmul_job_run(self, job, NULL));
     *out = count_calls(self, kernel);
     out->launches -= before.launches;
-    out->asked -= before.asked;
+    out->of_kernel -= before.of_kernel;
     out->copies -= before.copies;
     out->pieces -= before.pieces;
-    out->made -= before.made;
+    out->created -= before.created;
     RANK_TRY(self, symm_synchronize(job->group, NULL));
 out:
     symm_matmul_destroy(job->m);
@@ -332,72 +300,64 @@ out:
 }
 
 /*
- * By blocks; by copy engines, of which each other rank gets two chunks with a count behind each, of
- * whole rows or along k: a kernel before the copies and one at the end, and none between. Launches:
- * 0 where it does not matter how many there are besides the products. The first run of the group,
- * too, makes nothing.
+ * With SMs as senders, or copy engines, from which each other rank gets two chunks and their counts:
+ * strips, or pieces along k. Engines have a kernel before the copies and one after them, and none
+ * in between. launches 0: any number. No run creates anything, not even the group's first one.
  */
 static const struct {
     int32_t m, k;
     symm_strategy strategy;
     struct calls calls;
-} ways[] = {
-    {9, 8, SYMM_STRATEGY_FUSED, {.asked = 1}},
-    {9, 8, SYMM_STRATEGY_PIPELINED, {.asked = 3}},
-    {9, 8, SYMM_STRATEGY_UNFUSED, {.launches = 2, .asked = 1}},
-    {1200, 4096, SYMM_STRATEGY_FUSED, {.launches = 3, .asked = 1, .copies = 8}},
-    {1200, 4096, SYMM_STRATEGY_PIPELINED, {.launches = 5, .asked = 3, .copies = 8}},
-    {384, 16384, SYMM_STRATEGY_FUSED, {.launches = 3, .asked = 1, .copies = 4, .pieces = 4}},
+} traces[] = {
+    {9, 8, SYMM_STRATEGY_FUSED, {.of_kernel = 1}},
+    {9, 8, SYMM_STRATEGY_PIPELINED, {.of_kernel = 3}},
+    {9, 8, SYMM_STRATEGY_UNFUSED, {.launches = 2, .of_kernel = 1}},
+    {1200, 4096, SYMM_STRATEGY_FUSED, {.launches = 3, .of_kernel = 1, .copies = 8}},
+    {1200, 4096, SYMM_STRATEGY_PIPELINED, {.launches = 5, .of_kernel = 3, .copies = 8}},
+    {384, 16384, SYMM_STRATEGY_FUSED, {.launches = 3, .of_kernel = 1, .copies = 4, .pieces = 4}},
 };
-enum { NWAYS = sizeof ways / sizeof ways[0] };
+enum { NTRACES = sizeof traces / sizeof traces[0] };
 
-static void trace_strategies(struct rank *self, void *arg)
+WORLD_RANK(trace_strategies)
 {
-    const struct matmul_case plain = {.kind = SYMM_MATMUL,
-                                      .in = SYMM_BFLOAT16,
-                                      .out = SYMM_FLOAT32,
-                                      .m = 9,
-                                      .k = 8,
-                                      .l = 1,
-                                      .nb = 1,
-                                      .n = {1},
-                                      .contiguous = true};
+    struct matmul_case c = {.kind = SYMM_MATMUL,
+                            .in = SYMM_BFLOAT16,
+                            .out = SYMM_FLOAT32,
+                            .m = 9,
+                            .k = 8,
+                            .l = 1,
+                            .nb = 1,
+                            .n = {1},
+                            .contiguous = true};
     struct matmul_job job = {0};
-    symm_context *ctx = NULL;
     struct calls calls;
     char product[32];
-    (void)arg;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
-    RANK_TRY(self, matmul_job_open(self, ctx, world, &plain, &job));
-    if (trace_run(self, &job, "", &calls) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, matmul_job_open(self, ctx, world, &c, &job));
+    RANK_TRY(self, trace_run(self, &job, "", &calls));
     CHECK_RANK_MSG(self, calls.launches == 1 && calls.copies == 0, "%d, %d", calls.launches,
                    calls.copies);
     memcpy(product, calls.last, sizeof product);
-    for (int i = 0; i < NWAYS; i++) {
-        struct matmul_case c = plain;
-        c.kind = SYMM_ALL_GATHER_MATMUL;
-        c.strategy = ways[i].strategy;
-        c.m = ways[i].m;
-        c.k = ways[i].k;
+    c.kind = SYMM_ALL_GATHER_MATMUL;
+    for (int i = 0; i < NTRACES; i++) {
+        const struct calls *want = &traces[i].calls;
+        c.strategy = traces[i].strategy;
+        c.m = traces[i].m;
+        c.k = traces[i].k;
         matmul_job_close(&job);
         RANK_TRY(self, matmul_job_open(self, ctx, world, &c, &job));
-        if (trace_run(self, &job, product, &calls) != SYMM_OK)
-            goto out;
-        CHECK_RANK_MSG(self,
-                       (!ways[i].calls.launches || calls.launches == ways[i].calls.launches) &&
-                           calls.asked == ways[i].calls.asked &&
-                           calls.copies == ways[i].calls.copies &&
-                           calls.pieces == ways[i].calls.pieces && calls.made == 0,
-                       "%d launches, %d of products, %d copies and %d of lines, %d streams and "
-                       "events: way %d",
-                       calls.launches, calls.asked, calls.copies, calls.pieces, calls.made, i);
+        RANK_TRY(self, trace_run(self, &job, product, &calls));
+        CHECK_RANK_MSG(
+            self,
+            (!want->launches || calls.launches == want->launches) &&
+                calls.of_kernel == want->of_kernel && calls.copies == want->copies &&
+                calls.pieces == want->pieces && calls.created == 0,
+            "%d launches, %d of products, %d copies, %d 2D copies, %d streams and events: "
+            "trace %d",
+            calls.launches, calls.of_kernel, calls.copies, calls.pieces, calls.created, i);
     }
 out:
     matmul_job_close(&job);
-    symm_context_destroy(ctx);
 }
 
 static void trace_ranks(int nranks, rank_fn fn)
@@ -414,14 +374,14 @@ static void trace_ranks(int nranks, rank_fn fn)
     }
 }
 
-TEST(right, strategies_launch_what_they_are_named_for)
+TEST(right, strategies_launch_their_kernels_and_copies)
 {
     setenv("SYMM_MATMUL_ENGINE_BYTES", "2M", 1);
     trace_ranks(3, trace_strategies);
 }
 
-/* Unfused, four ranks leave the gathering of 256 KiB and more to the switch, and of less do not. */
-static void gather_by_switch(struct rank *self, void *arg)
+/* Unfused on four ranks, slabs of 256 KiB and more go through the switch, smaller ones do not. */
+WORLD_RANK(gather_by_switch)
 {
     static const int32_t m[] = {256, 252}; /* rows of 1 KiB */
     const symm_options options = {.algo = SYMM_ALGO_MULTIMEM};
@@ -435,31 +395,25 @@ static void gather_by_switch(struct rank *self, void *arg)
                             .n = {2},
                             .whole = true};
     struct matmul_job job = {0};
-    symm_context *ctx = NULL;
     struct calls calls;
     char *bytes = NULL;
-    (void)arg;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_alloc(world, 1024, (void **)&bytes));
     RANK_TRY(self, symm_all_gather(world, bytes, bytes + 512, 64, SYMM_UINT8, &options, NULL));
     const struct calls by_switch = count_calls(self, "");
     for (int i = 0; i < 2; i++) {
         c.m = m[i];
         RANK_TRY(self, matmul_job_open(self, ctx, world, &c, &job));
-        if (matmul_job_send(self, &job, 1, NULL) != SYMM_OK ||
-            trace_run(self, &job, by_switch.last, &calls) != SYMM_OK ||
-            matmul_job_fetch(self, &job, NULL, NULL) != SYMM_OK ||
-            matmul_job_look(self, &job) != SYMM_OK)
-            goto out;
-        CHECK_RANK_MSG(self, calls.asked == (i == 0), "%d by the switch of %d rows", calls.asked,
-                       c.m);
+        RANK_TRY(self, matmul_job_send(self, &job, 1, NULL));
+        RANK_TRY(self, trace_run(self, &job, by_switch.last, &calls));
+        RANK_TRY(self, matmul_job_fetch(self, &job, NULL, NULL));
+        RANK_TRY(self, matmul_job_look(self, &job));
+        CHECK_RANK_MSG(self, calls.of_kernel == (i == 0), "%d by the switch of %d rows",
+                       calls.of_kernel, c.m);
         matmul_job_close(&job);
     }
 out:
     matmul_job_close(&job);
-    symm_context_destroy(ctx);
 }
 
 TEST(right, the_switch_gathers_for_unfused_products)

@@ -1,41 +1,40 @@
 /*
  * Runs of products that follow each other: without a pause, on two streams, of two groups, from
  * graphs and between their replays, with ranks that are late. Inputs change with every run, and
- * what a run has written is copied away before the next.
+ * its outputs are copied to another place before the next one.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "exercise.h"
 #include "matmul_pair.h"
-#include "reference.h"
+#include "matmul_plan.h"
 #include "test.h"
 
-enum { TRAIN = 6, NWAYS = 8 };
+enum { TRAIN = 6, NKINDS = 8 };
 
-/* How a case's products run. */
-struct way {
+/* A kind of products. */
+struct kind {
     symm_strategy strategy;
     int32_t m, k;
 };
 
-static const struct way ways[NWAYS] = {
+static const struct kind kinds[NKINDS] = {
     {SYMM_STRATEGY_FUSED, 37, 40},     {SYMM_STRATEGY_FUSED, 700, 8},
     {SYMM_STRATEGY_PIPELINED, 37, 40}, {SYMM_STRATEGY_PIPELINED, 300, 9},
     {SYMM_STRATEGY_UNFUSED, 37, 40},   {SYMM_STRATEGY_UNFUSED, 130, 9},
     {SYMM_STRATEGY_FUSED, 3, 24},      {SYMM_STRATEGY_AUTO, 200, 33},
 };
 
-static struct matmul_case case_of(const struct way *way, uint64_t layout)
+static struct matmul_case case_of(const struct kind *kind, uint64_t layout)
 {
     return (struct matmul_case){
         .kind = SYMM_ALL_GATHER_MATMUL,
-        .strategy = way->strategy,
+        .strategy = kind->strategy,
         .in = layout % 2 ? SYMM_BFLOAT16 : SYMM_FLOAT16,
         .out = SYMM_FLOAT32,
         .addend = SYMM_FLOAT32,
-        .m = way->m,
-        .k = way->k,
+        .m = kind->m,
+        .k = kind->k,
         .l = 1,
         .nb = 1,
         .n = {5},
@@ -46,7 +45,7 @@ static struct matmul_case case_of(const struct way *way, uint64_t layout)
     };
 }
 
-/* A rank's world, and what most cases need. */
+/* A rank's world with two streams. */
 struct bench {
     symm_context *ctx;
     symm_group *world;
@@ -72,12 +71,12 @@ static void bench_close(struct bench *b)
 
 /* --------------------------------------------------------------------------------- back to back */
 
-/* What runs have left, in device memory. */
+/* Copies of all memory after each run, in device memory. */
 struct copies {
     char *at[TRAIN][MATMUL_REGIONS];
 };
 
-static symm_status make_copies(struct rank *self, const struct matmul_job *job, struct copies *out)
+static symm_status alloc_copies(struct rank *self, const struct matmul_job *job, struct copies *out)
 {
     for (int t = 0; t < TRAIN; t++)
         for (int i = 0; i < MATMUL_REGIONS; i++)
@@ -86,7 +85,7 @@ out:
     return self->report->status;
 }
 
-static void unmake_copies(symm_context *ctx, struct copies *copies)
+static void free_copies(symm_context *ctx, struct copies *copies)
 {
     for (int t = 0; t < TRAIN; t++)
         for (int i = 0; i < MATMUL_REGIONS; i++)
@@ -95,7 +94,7 @@ static void unmake_copies(symm_context *ctx, struct copies *copies)
     *copies = (struct copies){{{NULL}}};
 }
 
-static symm_status copy_away(struct rank *self, const struct matmul_job *job, char *const *to,
+static symm_status save_copy(struct rank *self, const struct matmul_job *job, char *const *to,
                              symm_stream stream)
 {
     for (int i = 0; i < MATMUL_REGIONS; i++)
@@ -115,99 +114,94 @@ struct train {
     symm_graph graph;
 };
 
-static void unmake_train(struct bench *b, struct train *t)
+static void close_train(struct bench *b, struct train *t)
 {
     symm_graph_destroy(t->graph);
     t->graph = NULL;
-    t->jobs[1].m = NULL; /* it is that of the first */
-    if (b->ctx)
-        unmake_copies(b->ctx, &t->copies);
+    t->jobs[1].m = NULL; /* it belongs to jobs[0] */
+    free_copies(b->ctx, &t->copies);
     for (int i = 0; i < 2; i++)
         matmul_job_close(&t->jobs[i]);
 }
 
-static symm_status make_train(struct rank *self, struct bench *b, const struct matmul_case *c,
+static symm_status open_train(struct rank *self, struct bench *b, const struct matmul_case *c,
                               struct train *t)
 {
     for (int i = 0; i < 2; i++)
-        if (matmul_job_open(self, b->ctx, b->world, c, &t->jobs[i]) != SYMM_OK)
-            goto out;
-    if (make_copies(self, &t->jobs[0], &t->copies) != SYMM_OK ||
-        matmul_job_create(self, &t->jobs[0]) != SYMM_OK)
-        goto out;
+        RANK_TRY(self, matmul_job_open(self, b->ctx, b->world, c, &t->jobs[i]));
+    RANK_TRY(self, alloc_copies(self, &t->jobs[0], &t->copies));
+    RANK_TRY(self, matmul_job_create(self, &t->jobs[0]));
     t->jobs[1].m = t->jobs[0].m;
     if (t->how != GRAPH && t->how != GRAPH_AND_EAGER)
         return SYMM_OK;
     RANK_TRY(self, symm_graph_begin(b->streams[0]));
-    matmul_job_run(self, &t->jobs[0], b->streams[0]);
+    RANK_TRY(self, matmul_job_run(self, &t->jobs[0], b->streams[0]));
     RANK_TRY(self, symm_graph_end(b->streams[0], &t->graph));
-    return SYMM_OK;
-out:
-    return SYMM_ERROR_STATE;
-}
-
-static symm_status enqueue(struct rank *self, struct bench *b, struct train *t, int i)
-{
-    if (t->how == GRAPH || (t->how == GRAPH_AND_EAGER && i % 3)) {
-        RANK_TRY(self, symm_graph_launch(t->graph, b->streams[0]));
-        return SYMM_OK;
-    }
-    return matmul_job_run(self, &t->jobs[t->how == TWO_STREAMS ? i % 2 : 0],
-                          b->streams[t->how == TWO_STREAMS ? i % 2 : 0]);
 out:
     return self->report->status;
 }
 
-/* Then what was sent is made again for the look: the host has that of the last run. */
-static symm_status run_train(struct rank *self, struct bench *b, struct train *t, uint64_t first)
+/* Enqueues run i on a stream: 0, or alternately 0 and 1. */
+static symm_status enqueue(struct rank *self, struct bench *b, struct train *t, int i, int stream)
 {
+    if (t->how == GRAPH || (t->how == GRAPH_AND_EAGER && i % 3))
+        RANK_TRY(self, symm_graph_launch(t->graph, b->streams[0]));
+    else
+        RANK_TRY(self, matmul_job_run(self, &t->jobs[stream], b->streams[stream]));
+out:
+    return self->report->status;
+}
+
+/* Checks the copies. The host has the inputs of the last run only, so it fills all of them again. */
+static symm_status check_copies(struct rank *self, struct bench *b, struct train *t, uint64_t first)
+{
+    struct matmul_job *job = &t->jobs[0];
+
     for (int i = 0; i < TRAIN; i++) {
-        const int which = t->how == TWO_STREAMS ? i % 2 : 0;
-        struct matmul_job *job = &t->jobs[which];
-        exercise_dawdle(self, first + (uint64_t)i);
-        if (matmul_job_send(self, job, first + (uint64_t)i, b->streams[which]) != SYMM_OK ||
-            enqueue(self, b, t, i) != SYMM_OK ||
-            copy_away(self, job, t->copies.at[i], b->streams[which]) != SYMM_OK)
-            goto out;
-    }
-    RANK_TRY(self, symm_synchronize(b->world, b->streams[1]));
-    for (int i = 0; i < TRAIN; i++) {
-        struct matmul_job *job = &t->jobs[0];
         job->round = first + (uint64_t)i;
         matmul_fill(job, self->rank, self->nranks, job->sent);
-        if (matmul_job_fetch(self, job, t->copies.at[i], b->streams[0]) != SYMM_OK ||
-            matmul_job_look(self, job) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, matmul_job_fetch(self, job, t->copies.at[i], b->streams[0]));
+        RANK_TRY(self, matmul_job_look(self, job));
     }
 out:
     return self->report->failed[0] ? SYMM_ERROR_STATE : SYMM_OK;
 }
 
-static void run_trains(struct rank *self, void *arg)
+static symm_status run_train(struct rank *self, struct bench *b, struct train *t, uint64_t first)
+{
+    for (int i = 0; i < TRAIN; i++) {
+        const int stream = t->how == TWO_STREAMS ? i % 2 : 0;
+        struct matmul_job *job = &t->jobs[stream];
+        exercise_dawdle(self, first + (uint64_t)i);
+        RANK_TRY(self, matmul_job_send(self, job, first + (uint64_t)i, b->streams[stream]));
+        RANK_TRY(self, enqueue(self, b, t, i, stream));
+        RANK_TRY(self, save_copy(self, job, t->copies.at[i], b->streams[stream]));
+    }
+    RANK_TRY(self, symm_synchronize(b->world, b->streams[1]));
+    RANK_TRY(self, check_copies(self, b, t, first));
+out:
+    return self->report->status;
+}
+
+RANK_WITH(run_trains, struct bench, b, bench_open, bench_close)
 {
     struct train t = {.how = *(enum how *)arg};
-    struct bench b = {0};
 
-    if (bench_open(self, &b) != SYMM_OK)
-        goto out;
-    for (uint64_t w = 0; w < NWAYS; w++) {
-        struct matmul_case c = case_of(&ways[w], 300 + w);
+    for (uint64_t i = 0; i < NKINDS; i++) {
+        struct matmul_case c = case_of(&kinds[i], 300 + i);
         if (t.how == TWO_STREAMS)
             c.data = MATMUL_IN_ARGS;
-        if (make_train(self, &b, &c, &t) != SYMM_OK)
-            goto out;
-        if (run_train(self, &b, &t, 100 * w) != SYMM_OK)
-            goto out;
-        unmake_train(&b, &t);
+        RANK_TRY(self, open_train(self, b, &c, &t));
+        RANK_TRY(self, run_train(self, b, &t, 100 * i));
+        close_train(b, &t);
     }
 out:
-    unmake_train(&b, &t);
-    bench_close(&b);
+    close_train(b, &t);
 }
 
 static const int train_worlds[] = {2, 3, 4, 8};
 
-/* All ways of enqueuing, by blocks; with two of the worlds again by copy engines. */
+/* World i % 4; the senders are SMs for i < 4, else copy engines. */
 static void follow(enum how how, int i)
 {
     setenv("SYMM_CHECK", "0", 1);
@@ -248,36 +242,30 @@ TEST_LOOP(threads, ranks_may_be_threads, 0, 2 * NHOWS)
     ranks_run_ok(3, RANKS_AS_THREADS, run_trains, &(enum how){(enum how)(_i % NHOWS)}, 120);
 }
 
-/* The more often blocks give way, the more of what may happen does. */
 TEST_LOOP(trains, weakly_ordered_memory_makes_no_difference, 0, 3)
 {
-    char seed[16];
-
     if (TEST_TSAN)
         TEST_SKIP("under ThreadSanitizer memory is as strong as this machine's");
-    snprintf(seed, sizeof seed, "%d", 1 + (int)(reference_seed() % 10000) + _i);
-    setenv("SYMM_EMULATED_SEED", seed, 1);
-    setenv("SYMM_EMULATED_WEAK", "1", 1);
-    setenv("SYMM_EMULATED_BLOCK", "32", 1);
+    matmul_weaken_memory(_i);
     follow(_i % 2 ? GRAPH_AND_EAGER : EAGER, 1 + _i / 2 * 4);
 }
 
 /* --------------------------------------------------------------------------- two groups at once */
 
-/* Two ways at a time; `beside`: with no all-gather, whose blocks are many and wait. */
-static void run_two_groups(int nranks, bool beside, int apart_ms)
+/* Pairs of all kinds. no_gather: not unfused, because an all-gather's many blocks wait. */
+static void run_two_groups(int nranks, bool no_gather, int apart_ms)
 {
-    struct matmul_case cases[NWAYS][2];
+    struct matmul_case cases[NKINDS][2];
 
-    setenv("SYMM_CHECK", "0", 1); /* which has one order of calls in mind */
-    for (uint64_t w = 0; w < NWAYS; w++)
+    setenv("SYMM_CHECK", "0", 1); /* it demands one order of calls */
+    for (uint64_t i = 0; i < NKINDS; i++)
         for (uint64_t g = 0; g < 2; g++) {
-            cases[w][g] = case_of(&ways[(w + 3 * g) % NWAYS], 400 + w);
-            if (beside && cases[w][g].strategy == SYMM_STRATEGY_UNFUSED)
-                cases[w][g].strategy = SYMM_STRATEGY_FUSED;
+            cases[i][g] = case_of(&kinds[(i + 3 * g) % NKINDS], 400 + i);
+            if (no_gather && cases[i][g].strategy == SYMM_STRATEGY_UNFUSED)
+                cases[i][g].strategy = SYMM_STRATEGY_FUSED;
         }
     struct matmul_pairs pairs = {.cases = (const struct matmul_case(*)[2])cases,
-                                 .ncases = NWAYS,
+                                 .ncases = NKINDS,
                                  .rounds = 4,
                                  .graphs = true,
                                  .apart_ms = apart_ms};
@@ -292,10 +280,10 @@ TEST_LOOP(trains, two_groups_run_at_once_on_two_streams, 0, 6)
 }
 
 /*
- * Their products fill the device: one multiprocessor with two places for blocks, or three with one,
- * where the second product has a block that waits for room. What sends rows has room for a warp.
+ * Their products fill the device: one SM with two slots for blocks, or three with one, where a block
+ * of the second product waits for a slot. The senders of rows have a slot for one warp.
  */
-TEST_LOOP(trains, two_groups_run_on_few_multiprocessors, 0, 4)
+TEST_LOOP(trains, two_groups_run_on_few_SMs, 0, 4)
 {
     setenv("SYMM_EMULATED_SMS", _i < 2 ? "1" : "3", 1);
     setenv("SYMM_EMULATED_PLACES", _i < 2 ? "2" : "1", 1);

@@ -1,7 +1,6 @@
 /*
- * Products that are left to cuBLASLt, for which fake_cublaslt.c answers, at once, so what a stream
- * has to do is done before. Ranks are threads with the emulated driver, which the library takes for
- * the other one here.
+ * Products by cuBLASLt, for which fake_cublaslt.c stands in. It computes at once, after waiting for
+ * the stream. Ranks are threads with the emulated driver, disguised as the CUDA driver.
  */
 #ifndef TEST_CUBLAS_TRIAL_H
 #define TEST_CUBLAS_TRIAL_H
@@ -86,16 +85,16 @@ static inline void open_fake(void)
 
 struct trial {
     struct matmul_case c;
-    int by_columns;        /* operands that lie column after column */
-    int shifted;           /* operands that are no longer aligned */
-    int bare;              /* so many of the last ranks have the driver as it is */
-    bool no_memory;        /* for the workspace */
-    symm_strategy becomes; /* 0: as asked */
-    size_t room;           /* of device memory that it takes; 0: any */
+    int by_columns;      /* column-major operands, as bits */
+    int shifted;         /* operands that are not aligned, as bits */
+    int undisguised;     /* number of last ranks without cuBLASLt */
+    bool no_memory;      /* for the workspace */
+    symm_strategy wants; /* the strategy that the product must have; 0: any */
+    size_t nbytes;       /* of device memory that it must allocate; 0: any */
 };
 
-/* The same elements in another order. */
-static inline void turn(struct matmul_operand *x)
+/* Makes it column-major, with the same elements. */
+static inline void transpose(struct matmul_operand *x)
 {
     const int last = x->t.ndim - 1;
 
@@ -106,16 +105,16 @@ static inline void turn(struct matmul_operand *x)
 static inline void arrange(const struct trial *t, struct matmul_job *job)
 {
     if (t->by_columns & A_BY_COLUMNS)
-        turn(&job->o.a);
+        transpose(&job->o.a);
     if (t->shifted & A_BY_COLUMNS)
         job->o.a.at += 2;
     for (int i = 0; i < t->c.nb; i++) {
         if (t->by_columns & B_BY_COLUMNS)
-            turn(&job->o.b[i]);
+            transpose(&job->o.b[i]);
         if (t->by_columns & D_BY_COLUMNS)
-            turn(&job->o.d[i]);
+            transpose(&job->o.d[i]);
         if (t->by_columns & D_BY_COLUMNS && t->c.has_c)
-            turn(&job->o.c[i]);
+            transpose(&job->o.c[i]);
         job->o.b[i].at += t->shifted & B_BY_COLUMNS ? 2 : 0;
         job->o.d[i].at += t->shifted & D_BY_COLUMNS ? 4 : 0;
     }
@@ -130,29 +129,22 @@ static inline void multiply(struct rank *self, void *arg)
 
     RANK_TRY(self, rank_join(self, &ctx));
     RANK_TRY(self, symm_stream_create(ctx, &stream));
-    if (matmul_job_open(self, ctx, symm_context_world(ctx), &t->c, &job) != SYMM_OK)
-        goto out;
-    if (self->rank < self->nranks - t->bare)
+    RANK_TRY(self, matmul_job_open(self, ctx, symm_context_world(ctx), &t->c, &job));
+    if (self->rank < self->nranks - t->undisguised)
         disguise(ctx, !t->no_memory);
     arrange(t, &job);
-    if (matmul_job_create(self, &job) != SYMM_OK)
-        goto out;
-    if (t->becomes)
-        CHECK_RANK(self, symm_matmul_strategy(job.m) == t->becomes);
-    CHECK_RANK(self, t->room == 0 || allocated_nbytes == t->room);
+    RANK_TRY(self, matmul_job_create(self, &job));
+    CHECK_RANK(self, !t->wants || symm_matmul_strategy(job.m) == t->wants);
+    CHECK_RANK(self, t->nbytes == 0 || allocated_nbytes == t->nbytes);
     for (uint64_t round = 1; round < 3; round++)
-        if (matmul_job_send(self, &job, round, stream) != SYMM_OK ||
-            matmul_job_run(self, &job, stream) != SYMM_OK ||
-            matmul_job_fetch(self, &job, NULL, stream) != SYMM_OK ||
-            matmul_job_look(self, &job) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, matmul_job_works(self, &job, round, stream));
 out:
     matmul_job_close(&job);
     symm_stream_destroy(stream);
     end_context(ctx);
 }
 
-/* products: of each of two rounds, by the stand-in, over all ranks. */
+/* products: computed by the stand-in in each of two rounds, by all ranks. */
 static inline void try_it(int nranks, struct trial t, int products)
 {
     fake->products = 0;
