@@ -228,8 +228,8 @@ WORLD_TEST(right, no_byte_behind_an_operand_is_accessed, 3,
         RANK_TRY(self, symm_device_alloc(ctx, nbytes[i], &data[i]));
         RANK_TRY(self, symm_fill(data[i], 0, nbytes[i], NULL));
     }
-    for (int s = SYMM_STRATEGY_FUSED; s <= SYMM_STRATEGY_UNFUSED; s++)
-        RANK_TRY(self, run_tight(self, world, (symm_strategy)s, data));
+    for (int i = SYMM_STRATEGY_FUSED; i <= SYMM_STRATEGY_UNFUSED; i++)
+        RANK_TRY(self, run_tight(self, world, (symm_strategy)i, data));
 out:
     for (int i = 0; i < 3; i++)
         symm_device_free(ctx, data[i]);

@@ -1,4 +1,4 @@
-/* Products that are left to cuBLASLt: which ones, and that they are right. */
+/* Products by cuBLASLt: which cases it computes, and its results. */
 #include "cublas_trial.h"
 
 TEST_GROUP(products, 240, .uncounted = true);
@@ -94,7 +94,7 @@ TEST(products, the_rest_is_for_our_kernels)
         t = (struct trial){.c = simple(16, 24, 8), .shifted = operand};
         try_it(1, t, 0);
     }
-    t = (struct trial){.c = simple(16, 24, 8), .bare = 1}; /* the emulated driver */
+    t = (struct trial){.c = simple(16, 24, 8), .undisguised = 1}; /* the emulated driver */
     try_it(1, t, 0);
     t = (struct trial){.c = simple(16, 24, 8), .no_memory = true};
     try_it(1, t, 0);
@@ -105,8 +105,8 @@ TEST(products, the_rest_is_for_our_kernels)
     try_it(1, t, 0);
 }
 
-/* Any layouts, places, types and factors. */
-TEST_LOOP(products, drawn_products_are_right, 1, 3)
+/* Random layouts, addresses, types and factors. */
+TEST_LOOP(products, random_products_are_right, 1, 3)
 {
     const int nranks = _i;
     int made = 0;
@@ -120,7 +120,7 @@ TEST_LOOP(products, drawn_products_are_right, 1, 3)
         t.c.activation = SYMM_NONE;
         t.c.has_bias = false;
         t.c.foreign = i % 2;
-        if (i % 8 == 0) { /* it has these */
+        if (i % 8 == 0) { /* cases that the stand-in supports */
             t.c.contiguous = true;
             t.c.has_c = t.c.in_place = false;
             t.c.beta = NULL;
@@ -151,7 +151,7 @@ TEST(products, rows_of_all_ranks)
         {128, 8, 4, 2, 2, SYMM_STRATEGY_UNFUSED}, {129, 8, 4, 2, 0, SYMM_STRATEGY_UNFUSED},
         {5, 8, 1, 1, 1, SYMM_STRATEGY_FUSED},
     };
-    struct trial t = {.bare = 0};
+    struct trial t = {.undisguised = 0};
 
     open_fake();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -170,7 +170,7 @@ TEST_LOOP(products, rows_of_any_number_of_ranks, 1, 9)
 {
     static const float factors[] = {0.5f, -2.0f};
     const int nranks = _i;
-    struct trial t = {.bare = 0};
+    struct trial t = {.undisguised = 0};
 
     open_fake();
     for (int32_t m = 1; m <= 20; m++) {
@@ -188,28 +188,28 @@ TEST_LOOP(products, rows_of_any_number_of_ranks, 1, 9)
     }
 }
 
-TEST(products, rows_are_copied_if_something_is_between_them)
+TEST(products, rows_with_gaps_are_copied)
 {
     static const struct {
         int32_t m, l;
         int nranks, copied; /* rows */
     } cases[] = {{7, 1, 2, 0}, {8, 1, 2, 0}, {7, 1, 3, 7}, {8, 1, 3, 0},
                  {9, 1, 3, 0}, {1, 1, 3, 0}, {4, 1, 8, 0}, {8, 2, 2, 16}};
-    struct trial t = {.bare = 0};
+    struct trial t = {.undisguised = 0};
 
     open_fake();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         t.c = gathered(cases[i].m, 8, 6, SYMM_STRATEGY_UNFUSED);
         t.c.l = cases[i].l;
-        t.room = FAKE_CUBLASLT_NBYTES + (size_t)cases[i].copied * 8 * sizeof(uint16_t);
+        t.nbytes = FAKE_CUBLASLT_NBYTES + (size_t)cases[i].copied * 8 * sizeof(uint16_t);
         try_it(cases[i].nranks, t, cases[i].nranks);
     }
 }
 
-/* Who multiplies is a rank's own affair; the strategy is not. */
-TEST(products, one_rank_has_it_not)
+/* Each rank chooses cuBLASLt or the kernel by itself; all have the same strategy. */
+TEST(products, one_rank_without_cublaslt)
 {
-    struct trial t = {.bare = 1};
+    struct trial t = {.undisguised = 1};
 
     open_fake();
     t.c = gathered(6, 8, 5, SYMM_STRATEGY_UNFUSED);
@@ -221,12 +221,12 @@ TEST(products, one_rank_has_it_not)
 }
 
 /*
- * Where all ranks have it, an all-gather before it is shorter than our kernel, whose few tiles take
- * as long as k is; of more rows it gets none.
+ * If all ranks have cuBLASLt, an all-gather before it takes less time than our kernel, whose few
+ * tiles take a time proportional to k. With more rows cuBLASLt is not used.
  */
-TEST(products, the_strategy_is_what_all_ranks_agree_on)
+TEST(products, ranks_agree_on_the_strategy)
 {
-    struct trial t = {.becomes = SYMM_STRATEGY_UNFUSED};
+    struct trial t = {.wants = SYMM_STRATEGY_UNFUSED};
 
     open_fake();
     setenv("SYMM_EMULATED_SMS", "1", 1);
@@ -234,10 +234,10 @@ TEST(products, the_strategy_is_what_all_ranks_agree_on)
     try_it(2, t, 2);
     t.c = gathered(511, 4096, 2, SYMM_STRATEGY_AUTO);
     try_it(3, t, 3);
-    t.bare = 1;
-    t.becomes = SYMM_STRATEGY_FUSED;
+    t.undisguised = 1;
+    t.wants = SYMM_STRATEGY_FUSED;
     try_it(2, t, 0);
-    t.bare = 0;
+    t.undisguised = 0;
     t.c = gathered(1024, 4096, 10, SYMM_STRATEGY_AUTO);
     try_it(2, t, 0);
 }
