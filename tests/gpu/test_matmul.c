@@ -68,8 +68,8 @@ TEST_LOOP(right, large_products_are_right, 1, MOST + 1)
 }
 
 /*
- * Few rows, with and without cuBLASLt: products that it supports and others, ranks with equally many
- * rows and with a row more.
+ * Few rows, with and without cuBLASLt: products that it supports and others, shards of equal size
+ * and with a row more.
  */
 static const struct matmul_case few[] = {
     {.m = 16, .k = 1024, .l = 1, .n = {384}, .contiguous = true},
@@ -172,8 +172,8 @@ TEST_LOOP(two_groups, two_groups_are_replayed_at_once_on_two_streams, 0, WORLDS 
 }
 
 /*
- * When a rank enqueues its second product, all of its SMs wait in its first one, which is the second
- * one of other ranks. So rows arrive only if their senders run beside products.
+ * When a rank enqueues its second product, all of its SMs wait in its first one, which is the
+ * second one of other ranks. So rows arrive only if their senders run beside products.
  */
 TEST_LOOP(two_groups, rows_are_sent_beside_products_on_all_SMs, 0, WORLDS *NTRANSPORTS)
 {
@@ -185,7 +185,7 @@ TEST_LOOP(two_groups, rows_are_sent_beside_products_on_all_SMs, 0, WORLDS *NTRAN
 
 enum { TIMEOUT_MS = 1500, WAIT_MS = 300, GRACE_MS = 3000 };
 
-/* value[1]: the time of the abort; [2]: of the error on this rank; [3]: whether that is a timeout. */
+/* value[1]: time of the abort; [2]: of the error on this rank; [3]: whether it is a timeout. */
 RANK_WITH(wait_for_the_last, struct matmul_bench, b, matmul_bench_begin, matmul_bench_end)
 {
     const bool gives_up = *(const bool *)arg, is_last = self->rank == self->nranks - 1;

@@ -192,7 +192,7 @@ static void live_all(struct rank *self, const struct sweep *sweep, live_fn *live
     struct news news = {.status = SYMM_OK};
     int64_t *counts = &self->report->value[1];
 
-    /* Rows that are not a multiple of packs, so they are copied; a workspace that needs a segment. */
+    /* Rows that are not a multiple of packs are copied. The workspace needs a segment. */
     life.c.strategy = sweep->strategy;
     life.c.k = 2047;
     life.c.l = life.c.n[0] = life.c.n[1] = 1;

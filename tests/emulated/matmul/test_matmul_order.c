@@ -152,7 +152,7 @@ out:
     return self->report->status;
 }
 
-/* Checks the copies. The host has the inputs of the last run only, so it fills all of them again. */
+/* Checks the copies. Fills all inputs again: the host has those of the last run only. */
 static symm_status check_copies(struct rank *self, struct bench *b, struct train *t, uint64_t first)
 {
     struct matmul_job *job = &t->jobs[0];
@@ -280,8 +280,8 @@ TEST_LOOP(trains, two_groups_run_at_once_on_two_streams, 0, 6)
 }
 
 /*
- * Their products fill the device: one SM with two slots for blocks, or three with one, where a block
- * of the second product waits for a slot. The senders of rows have a slot for one warp.
+ * Their products fill the device: one SM with two slots for blocks, or three with one. A block of
+ * the second product waits for a slot. The senders of rows have a slot for one warp.
  */
 TEST_LOOP(trains, two_groups_run_on_few_SMs, 0, 4)
 {
