@@ -20,7 +20,7 @@ void fuzz_fail(const char *fmt, ...)
     abort();
 }
 
-/* ---------------------------------------------------------------------------------------- comms */
+/* ---- Comms ---- */
 
 uint32_t client_members(int comm, int nranks)
 {
@@ -52,7 +52,7 @@ static bool is_member(const struct client *c, int comm)
     return client_members(comm, c->nranks) >> c->rank & 1;
 }
 
-/* -------------------------------------------------------------------------------------- sending */
+/* ---- Sending ---- */
 
 void client_send(struct client *c, const struct symm_message *m)
 {
@@ -197,7 +197,7 @@ void client_close(struct client *c)
     symm__fd_close(&c->fd);
 }
 
-/* ------------------------------------------------------------------------------------ receiving */
+/* ---- Receiving ---- */
 
 static void take_result(struct client *c, struct client_comm *l, const struct symm_message *m)
 {
@@ -291,7 +291,7 @@ void client_drain(struct client *c)
     }
 }
 
-/* ----------------------------------------------------------------------------- what it is owed */
+/* ---- Expected answers ---- */
 
 static const char *owed_on(const struct client_comm *l)
 {

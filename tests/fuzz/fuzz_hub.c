@@ -40,7 +40,7 @@ static unsigned next(struct script *s)
     return s->at < s->end ? *s->at++ : 0;
 }
 
-/* ------------------------------------------------------------------------------------- the hub */
+/* ---- The hub ---- */
 
 static symm_status decide(void *self, uint32_t op, struct symm_rank_set members, symm_status status,
                           const uint64_t args[4], uint64_t answer[4])
@@ -96,7 +96,7 @@ static void settle(struct scene *x)
     }
 }
 
-/* --------------------------------------------------------------------------------- the clients */
+/* ---- The clients ---- */
 
 static struct client *add_client(struct scene *x, int fd, int rank)
 {
@@ -196,7 +196,7 @@ static void flood(struct client *c, unsigned comm)
     client_say(c, SYMM_MESSAGE_CONFIRM, (int)(comm % CLIENT_LANES));
 }
 
-/* ---------------------------------------------------------------------------------- the script */
+/* ---- The script ---- */
 
 enum deed {
     MEET,
@@ -290,7 +290,7 @@ static void join_all(struct scene *x)
     settle(x);
 }
 
-/* ------------------------------------------------------------------------------------- the end */
+/* ---- The end ---- */
 
 /* Whether the rank is not on the comm any more: it died, left, or has closed it. */
 static bool is_gone(const struct scene *x, int rank, int comm)
@@ -403,7 +403,7 @@ static void finish(struct scene *x)
         fuzz_fail("the hub believes that somebody is there");
 }
 
-/* ---------------------------------------------------------------------------------- the target */
+/* ---- The target ---- */
 
 static char folder[32];
 

@@ -9,7 +9,7 @@
 
 enum { ALLOC_MOST = 100000, EXCHANGE_MOST = 20000 };
 
-/* -------------------------------------------------------------------------------------- drawing */
+/* ---- Drawing ---- */
 
 /* Some of the parent's members, in any order. */
 static struct roster draw_roster(struct draw *d, const struct roster *parent)
@@ -66,7 +66,7 @@ bool action_runs(const struct action *action)
            action->kind == ACTION_TRIAL || action->kind == ACTION_PRODUCT;
 }
 
-/* --------------------------------------------------------------------------------------- groups */
+/* ---- Groups ---- */
 
 static void destroy(struct actor *a, struct slot *slot)
 {
@@ -94,7 +94,7 @@ static void create(struct actor *a, struct slot *slot, struct slot *parent,
     actor_judge(a, roster_bits(roster));
 }
 
-/* ---------------------------------------------------------------------------------------- hosts */
+/* ---- Hosts ---- */
 
 static symm_status exchange(struct actor *a, struct slot *slot, struct draw *d)
 {
@@ -154,7 +154,7 @@ static symm_status allocate(struct actor *a, struct slot *slot, struct block *bl
     return st;
 }
 
-/* ------------------------------------------------------------------------------------ all of it */
+/* ---- A whole plan ---- */
 
 static symm_status run(struct actor *a, struct slot *slot, const struct action *action)
 {

@@ -19,7 +19,7 @@ struct stay {
     bool left;               /* before the others */
 };
 
-/* ------------------------------------------------------------------------- what happens to it */
+/* ---- Events ---- */
 
 static void arm(const struct storm_event *e)
 {
@@ -128,7 +128,7 @@ static bool skips(struct stay *s, const struct action *action, int number)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------- a life */
+/* ---- A life ---- */
 
 /* An abort that is due at this action: a fleet makes the most of it. */
 static const struct storm_event *find_abort(struct stay *s, struct action *action, int number)

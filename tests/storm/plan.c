@@ -37,7 +37,7 @@ const char *plan_event_text(enum storm_event_kind kind)
     return kinds[kind].text;
 }
 
-/* ------------------------------------------------------------------------------------- one life */
+/* ---- One life ---- */
 
 static bool needs_timeout(enum storm_event_kind kind)
 {
@@ -146,7 +146,7 @@ bool life_may_end(const struct storm_life *life, uint32_t ranks)
     return false;
 }
 
-/* ------------------------------------------------------------------------------------ one round */
+/* ---- One round ---- */
 
 static void survive(const struct storm_life *life, struct storm_life *next)
 {

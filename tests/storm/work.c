@@ -65,7 +65,7 @@ void work_look(struct actor *a, const struct collective *c, symm_group *group, c
                      rank, n, collective_text(c));
 }
 
-/* --------------------------------------------------------------------------------------- bursts */
+/* ---- Bursts ---- */
 
 struct burst {
     struct collective calls[PARTS];
@@ -144,7 +144,7 @@ out:
     return st;
 }
 
-/* ------------------------------------------------------------------------- one call at a time */
+/* ---- One call at a time ---- */
 
 symm_status work_trial(struct actor *a, struct slot *slot, struct draw *d)
 {

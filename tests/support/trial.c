@@ -38,7 +38,7 @@ void trial_close(symm_context *ctx, struct trial_buffers *b)
     free(b->got);
 }
 
-/* ------------------------------------------------------------------------------------- one call */
+/* ---- One call ---- */
 
 void trial_put(const struct trial_buffers *b, const struct collective *c, enum trial_place place,
                int rank, int nranks, char **in, char **out)
@@ -142,7 +142,7 @@ out:
     return self->report->status ? self->report->status : SYMM_ERROR_STATE;
 }
 
-/* ---------------------------------------------------------------------------------------- plans */
+/* ---- Plans ---- */
 
 static size_t draw_count(uint64_t draw, size_t most)
 {
@@ -214,7 +214,7 @@ void trial_run(int nranks, enum ranks_mode mode, const struct trial_plan *plan)
         ck_assert(reports[0].value[1] & 1 << plan->algos[a] || !collective_built(plan->algos[a]));
 }
 
-/* -------------------------------------------------------------------------- calls that go wrong */
+/* ---- Calls that go wrong ---- */
 
 enum { TRIO = 3 };
 

@@ -31,7 +31,7 @@ static const struct collective_variant every[] = {
 };
 enum { NEVERY = sizeof every / sizeof every[0] };
 
-/* --------------------------------------------------------------------------------- back to back */
+/* ---- Back to back ---- */
 
 /* A call of a train. It has its own input and output, so that the test checks only at the end. */
 struct wagon {
@@ -149,7 +149,7 @@ TEST_LOOP(sequence, calls_of_every_shape_follow_each_other, 0, 12)
     ranks_run_ok(trains[_i / 2].nranks, RANKS_AS_PROCESSES, run_trains, NULL, 120);
 }
 
-/* ------------------------------------------------------------------------ the counters go round */
+/* ---- The counters go round ---- */
 
 /* Makes and checks one call by packets: fresh data, one block, in and out in one buffer. */
 static symm_status call_once(struct rank *self, symm_group *w, char *x, char *host, symm_algo algo,
@@ -256,7 +256,7 @@ TEST_LOOP(sequence, sizes_vary_while_the_epochs_go_round, 0, 3)
     ranks_run_ok(2 + _i, RANKS_AS_PROCESSES, vary, NULL, 120);
 }
 
-/* --------------------------------------------------------------------------------------- graphs */
+/* ---- Graphs ---- */
 
 enum { COUNT = 1111, REPLAYS = 60 };
 
@@ -354,7 +354,7 @@ TEST_LOOP(sequence, graphs_replay_between_eager_calls_across_the_wrap_of_the_cou
     ranks_run_ok(_i, RANKS_AS_PROCESSES, replay, NULL, 120);
 }
 
-/* ------------------------------------------------------------------- slow kernels on both sides */
+/* ---- Slow kernels on both sides ---- */
 
 /*
  * The emulated driver starts no kernel before the one ahead of it has ended, so here this shows the
@@ -378,7 +378,7 @@ TEST_LOOP(sequence, slow_producers_and_consumers_are_waited_for, 0, 3)
     ck_assert_int_eq(reports[0].value[0], nbuilt);
 }
 
-/* --------------------------------------------------------------------------- the group's memory */
+/* ---- The group's memory ---- */
 
 static struct sizes {
     const char *setting, *device;

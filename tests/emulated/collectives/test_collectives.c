@@ -234,7 +234,7 @@ TEST_BODY(any_order_of_the_switch_is_within_bounds)
 }
 ADD_REDUCTIONS(any_order_of_the_switch_is_within_bounds, 0, 3);
 
-/* ----------------------------------------------------------------------------------- all-reduce */
+/* ---- All-reduce ---- */
 
 /* Rank r brings a NaN as element i if bit r of i is set: every pattern of NaNs. */
 static void reduce_nans(struct rank *self, void *arg)
@@ -288,7 +288,7 @@ TEST_BODY(a_nan_gives_way_to_a_number)
 }
 ADD(all_reduce_right, a_nan_gives_way_to_a_number, 0, 2, 5);
 
-/* ------------------------------------------------------------------------------- reduce-scatter */
+/* ---- Reduce-scatter ---- */
 
 /* The same bits; all NaNs are alike. */
 static bool same(const char *a, const char *b, size_t i, symm_dtype dtype)
@@ -356,7 +356,7 @@ TEST_BODY(the_bits_are_those_of_an_all_reduce)
 }
 ADD(reduce_scatter_right, the_bits_are_those_of_an_all_reduce, 1, 2, 9);
 
-/* ----------------------------------------------------------------------------------- all-gather */
+/* ---- All-gather ---- */
 
 /* So many packs a block that they go to one rank after the other if they can be used in place. */
 static void gather_many(struct rank *self, void *arg)

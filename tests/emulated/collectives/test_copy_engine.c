@@ -12,7 +12,7 @@
 #include "reference.h"
 #include "test.h"
 
-/* --------------------------------------------------------------------------------- single calls */
+/* ---- Single calls ---- */
 
 struct plan {
     size_t most; /* elements */
@@ -108,7 +108,7 @@ TEST(calls, weakly_ordered_memory_makes_no_difference)
     ranks_run_ok(4, RANKS_AS_PROCESSES, run_calls, &(struct plan){2000, 30}, 120);
 }
 
-/* ---------------------------------------------------------------------------- calls that follow */
+/* ---- Calls that follow ---- */
 
 enum { TRAIN = 6, COUNT = 1500 };
 
@@ -157,7 +157,7 @@ TEST_LOOP(calls, calls_follow_each_other_without_a_pause, 2, 5)
     ranks_run_ok(_i, RANKS_AS_PROCESSES, run_trains, NULL, 120);
 }
 
-/* --------------------------------------------------------------------------------------- graphs */
+/* ---- Graphs ---- */
 
 /*
  * A graph of all three operations, replayed with fresh data; between its replays, and once inside
@@ -231,7 +231,7 @@ TEST_LOOP(calls, graphs_replay_between_eager_calls, 2, 5)
     ranks_run_ok(_i, RANKS_AS_PROCESSES, replay, NULL, 120);
 }
 
-/* --------------------------------------------------------------------------- two groups at once */
+/* ---- Two groups at once ---- */
 
 /* On two streams, also in two captures at a time. Half of the ranks begin with the second one. */
 static void run_two_groups(struct rank *self, void *arg)

@@ -10,7 +10,7 @@
 
 enum { COUNT = 1500 }; /* elements of a call, at most */
 
-/* ------------------------------------------------------------------------------ what is refused */
+/* ---- Refused calls ---- */
 
 static const symm_options engine = {.algo = SYMM_ALGO_COPY_ENGINE},
                           promise = {.flags = SYMM_SYMMETRIC};
@@ -116,7 +116,7 @@ TEST_LOOP(calls, different_calls_and_places_are_a_mismatch_on_all_ranks, 0, NDIF
                       symm_status_name(reports[r].status), reports[r].text);
 }
 
-/* -------------------------------------------------------------------------------------- its end */
+/* ---- Aborts and failures ---- */
 
 /* Rank 1 gives up while the others are in calls, eager and replayed, and perhaps itself. */
 static void lose_a_rank(struct rank *self, void *arg)

@@ -16,7 +16,7 @@
 
 enum { LINE = 1024, STEPS = 512, MOST = 1 << 20 };
 
-/* ------------------------------------------------------------------------------------ the trace */
+/* ---- The trace ---- */
 
 enum { CALLER, SIDE, NSTREAMS };
 
@@ -135,7 +135,7 @@ static long length_of_trace(const struct rank *self)
     return length;
 }
 
-/* ------------------------------------------------------------------------------ what it must be */
+/* ---- The expected order ---- */
 
 struct way {
     enum symm_operation operation;

@@ -51,7 +51,7 @@ static void remove_files(void)
     unlink(path);
 }
 
-/* ---------------------------------------------------------------------------- ranks that differ */
+/* ---- Ranks that differ ---- */
 
 struct tables {
     const char *texts[4]; /* of each rank; NULL: none */
@@ -132,7 +132,7 @@ TEST(ranks, a_table_of_another_machine_fails_all_ranks)
                              " NVIDIA H200\", and this is \"emulated "});
 }
 
-/* ---------------------------------------------------------------------------- what auto goes by */
+/* ---- The choice of auto ---- */
 
 enum { MAX_LAUNCH = 512 };
 

@@ -12,7 +12,7 @@ static const struct {
                {TEST_ONE_symm_f16, SYMM_FLOAT16},
                {TEST_ONE_symm_bf16, SYMM_BFLOAT16}};
 
-/* ---------------------------------------------------------------------------------- conversions */
+/* ---- Conversions ---- */
 
 /* What widens to a NaN may be any NaN. */
 static int64_t differ(const float *got, const float *want, size_t count)
@@ -141,7 +141,7 @@ out:
     free(got);
 }
 
-/* ----------------------------------------------------------------------------- loads and stores */
+/* ---- Loads and stores ---- */
 
 DEVICE_TEST(data, elements_of_every_type_move_both_ways, "test_ones", 1, device_setting.pair)
 {
@@ -173,7 +173,7 @@ DEVICE_TEST(data, elements_of_every_type_move_both_ways, "test_ones", 1, device_
 out:;
 }
 
-/* ----------------------------------------------------------------------------------------- sums */
+/* ---- Sums ---- */
 
 DEVICE_TEST(data, sums_have_the_same_bits_on_every_rank, "test_sum", 1, device_setting.worlds[_i],
             .loop = {0, device_setting.nworlds})
@@ -209,7 +209,7 @@ DEVICE_TEST(data, sums_have_the_same_bits_on_every_rank, "test_sum", 1, device_s
 out:;
 }
 
-/* ----------------------------------------------------------------------------------- additions */
+/* ---- Additions ---- */
 
 enum { WORDS = 5 };
 
@@ -267,7 +267,7 @@ DEVICE_TEST(data, remote_additions_of_all_ranks_and_blocks_add_up, "test_red_add
 out:;
 }
 
-/* ---------------------------------------------------------------------------------------- block */
+/* ---- Block ---- */
 
 DEVICE_TEST(data, the_sum_over_a_block_is_right_for_every_block_size, "test_block_sum", 1, 1)
 {

@@ -42,7 +42,7 @@ out:
     free(got);
 }
 
-/* ------------------------------------------------------------------------------ put with signal */
+/* ---- Put with signal ---- */
 
 enum { MOST = (1 << 20) + 16 + 5, ROOM = MOST + 2 * TEST_COPY_GUARD + 64 };
 

@@ -31,7 +31,7 @@ static bool open_switch(struct rank *self, struct device_bench *b, const char *k
     return !off;
 }
 
-/* ----------------------------------------------------------------------------------- reductions */
+/* ---- Reductions ---- */
 
 static const struct {
     symm_redop op;
@@ -188,7 +188,7 @@ TEST_LOOP(switch, the_switch_reduces_every_type_by_every_operation, device_setti
     RUN_OR_SKIP(device_setting.worlds[_i], reduce_everything);
 }
 
-/* --------------------------------------------------------------------------------------- stores */
+/* ---- Stores ---- */
 
 static void store_everywhere(struct rank *self, void *arg)
 {
@@ -230,7 +230,7 @@ TEST_LOOP(switch, stores_through_the_switch_reach_every_rank, device_setting.nwo
     RUN_OR_SKIP(device_setting.worlds[_i], store_everywhere);
 }
 
-/* ------------------------------------------------------------------------------------ additions */
+/* ---- Additions ---- */
 
 enum { WORDS = 24 };
 

@@ -4,7 +4,7 @@
 #include "device_bench.h"
 #include "reference.h"
 
-/* --------------------------------------------------------------------------------------- epochs */
+/* ---- Epochs ---- */
 
 enum { EPOCH_BLOCKS = 3, EPOCH_ROUNDS = 7 };
 
@@ -72,8 +72,6 @@ TEST(packets, epochs_are_even_and_odd_by_turns_across_the_wrap)
     setenv(DEVICE_BELOW_WRAP, 1);
     ranks_run_ok(device_setting.pair, RANKS_AS_PROCESSES, count_epochs, &start, 60);
 }
-
-/* -------------------------------------------------------------------------------------- packets */
 
 static void play_packets(struct rank *self, void *arg)
 {

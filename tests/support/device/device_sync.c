@@ -7,7 +7,7 @@
 
 TEST_GROUP(meeting, 120);
 
-/* ------------------------------------------------------------------------------------ addresses */
+/* ---- Addresses ---- */
 
 DEVICE_TEST(meeting, addresses_are_those_that_the_host_knows, "test_addresses", 1,
             device_setting.worlds[_i], .loop = {0, device_setting.nworlds})
@@ -33,7 +33,7 @@ DEVICE_TEST(meeting, addresses_are_those_that_the_host_knows, "test_addresses", 
 out:;
 }
 
-/* -------------------------------------------------------------------------------------- signals */
+/* ---- Signals ---- */
 
 DEVICE_RANK(pass_signals, "test_signals", 3)
 {
@@ -57,7 +57,7 @@ TEST_LOOP(meeting, signals_come_after_the_data_for_all_who_look_and_one_who_take
     ranks_run_ok(device_setting.worlds[_i], RANKS_AS_PROCESSES, pass_signals, NULL, 60);
 }
 
-/* ------------------------------------------------------------------------------------- barriers */
+/* ---- Barriers ---- */
 
 DEVICE_RANK(meet_in_order, "test_order", 2 * DEVICE_BLOCKS_MAX)
 {
@@ -98,8 +98,7 @@ TEST(meeting, barriers_and_signals_serve_ranks_that_are_threads)
     ranks_run_ok(4, RANKS_AS_THREADS, pass_signals, NULL, 60);
 }
 
-/* -------------------------------------------------------------------------------- three dimensions
- */
+/* ---- Three dimensions ---- */
 
 /* The parts of the driver that launch grids and blocks of three dimensions. */
 struct launch_config {

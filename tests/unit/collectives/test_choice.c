@@ -54,7 +54,7 @@ static symm_algo model(const struct symm_limits *m, enum symm_operation operatio
 
 TEST_GROUP(table, 20);
 
-/* ------------------------------------------------------------------------------------ the table */
+/* ---- The table ---- */
 
 TEST(table, what_the_call_names_is_taken)
 {
@@ -202,7 +202,7 @@ TEST(table, other_worlds_go_by_the_model)
 
 TEST_GROUP(model, 60);
 
-/* ------------------------------------------------------------------------------------ the model */
+/* ---- The model ---- */
 
 TEST(model, the_model_takes_what_runs)
 {

@@ -113,7 +113,7 @@ TEST(plan, each_algorithm_gets_the_kernel_of_its_dtype_and_ranks)
             }
 }
 
-/* ------------------------------------------------------------------------------------- the grid */
+/* ---- The grid ---- */
 
 /* The bounds that the lists of kernels set. */
 static const struct {
@@ -233,7 +233,7 @@ TEST(plan, packets_have_few_threads_a_block_while_there_are_blocks)
                 threads[i + more]);
 }
 
-/* ------------------------------------------------------------------------------------- the work */
+/* ---- The work ---- */
 
 /* Elements of a unit. An all-gather's elements are bytes. */
 static uint64_t unit_of(struct variant v, symm_dtype dtype)
@@ -361,7 +361,7 @@ TEST(plan, every_block_has_room_and_stays_within_its_part)
                 }
 }
 
-/* ----------------------------------------------------------------------------------- the choice */
+/* ---- The choice ---- */
 
 static int step_of(symm_algo algo)
 {

@@ -18,9 +18,6 @@
 #include "test.h"
 #include "world.h"
 
-/* -------------------------------------------------------------------------------------------------
- * what a tensor is */
-
 static const struct {
     symm_dtype dtype;
     int code, bits; /* as the format numbers them */
@@ -160,9 +157,6 @@ out:
 
 TEST_GROUP(whose_the_memory_is, 60);
 
-/* -------------------------------------------------------------------------------------------------
- * whose the memory is */
-
 WORLD_TEST(whose_the_memory_is, a_view_frees_nothing_and_an_owner_frees_once, 2)
 {
     static const int64_t shape[] = {1000};
@@ -276,9 +270,6 @@ out:;
 }
 
 TEST_GROUP(after_the_end, 60);
-
-/* -------------------------------------------------------------------------------------------------
- * after the end */
 
 RANKS_TEST(after_the_end, a_deleter_after_group_or_context_have_gone_is_harmless, 2)
 {

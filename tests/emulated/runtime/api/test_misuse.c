@@ -18,9 +18,6 @@
 
 TEST_GROUP(arguments, 60);
 
-/* -------------------------------------------------------------------------------------------------
- * arguments */
-
 BENCH_TEST(arguments, null_where_there_must_be_something_is_named, 2)
 {
     symm_view view;
@@ -311,8 +308,6 @@ out:
 }
 
 TEST_GROUP(out_of_turn, 60);
-
-/* ---------------------------------------------------------------------------------- out of turn */
 
 BENCH_TEST(out_of_turn, nothing_is_destroyed_anywhere_while_one_rank_captures, 2)
 {

@@ -15,9 +15,6 @@ static bool is_idle(symm_context *ctx, symm_stream s)
     return query && query(s) == 0;
 }
 
-/* -------------------------------------------------------------------------------------------------
- * counting */
-
 WORLD_RANK(count_signals)
 {
     symm_signal_pad *pad = NULL;
@@ -126,9 +123,6 @@ out:;
 
 TEST_GROUP(ordering, 60);
 
-/* -------------------------------------------------------------------------------------------------
- * ordering */
-
 WORLD_TEST(ordering, a_signal_comes_after_the_data_put_before_it, 3)
 {
     enum { COUNT = 5000, ROUNDS = 60, FULL = 0, FREE = 1 };
@@ -179,8 +173,7 @@ TEST(ordering, a_barrier_orders_the_streams_of_all_ranks)
     ranks_run_ok(4, RANKS_AS_PROCESSES, meet_often, NULL, 30);
 }
 
-/* -------------------------------------------------------------------------------------------------
- * graphs */
+/* ---- Graphs ---- */
 
 enum { FULL, FREE, CHANNELS, DEPTH = 3, CHUNKS = 12, CHUNK = 2048 };
 
@@ -242,9 +235,6 @@ TEST(ordering, a_pipeline_with_credits_is_replayed)
     ranks_run_ok(3, RANKS_AS_PROCESSES, run_pipeline, &replays, 60);
 }
 
-/* -------------------------------------------------------------------------------------------------
- * the wrap */
-
 static const char *const epochs[] = {"4294967295", "4294967290", "2147483640", "2147483647"};
 
 TEST_GROUP(the_wrap, 120);
@@ -265,9 +255,6 @@ TEST_LOOP(the_wrap, signals_and_barriers_are_right_across_the_wrap_of_the_counte
     ranks_run_ok(3, RANKS_AS_PROCESSES, meet_often, NULL, 60);
     ranks_run_ok(2, RANKS_AS_PROCESSES, count_signals, NULL, 20);
 }
-
-/* -------------------------------------------------------------------------------------------------
- * kernels */
 
 TEST_GROUP(kernels, 60);
 

@@ -18,8 +18,7 @@
 #include "test.h"
 #include "world.h"
 
-/* -------------------------------------------------------------------------- a death at each
- * message sent */
+/* ---- A death at each message sent ---- */
 
 static long messages_left = -1; /* this process is killed at the message that makes it 0 */
 
@@ -33,8 +32,7 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msgh
     return syscall(SYS_sendmsg, fd, message, flags);
 }
 
-/* ------------------------------------------------------------------------------------------- life
- * and death */
+/* ---- Life and death ---- */
 
 enum op {
     OP_EXCHANGE,
@@ -352,9 +350,6 @@ TEST(deaths, a_rank_killed_at_any_time_is_survived)
     for (int round = 0; round < 8; round++)
         ck_assert(die(&(struct death){.victim = round % NRANKS, .outside = true}));
 }
-
-/* ---------------------------------------------------------------------------------------------
- * giving up */
 
 static void *abort_soon(void *group)
 {

@@ -57,9 +57,6 @@ out:
 
 TEST_GROUP(worlds, 120);
 
-/* ------------------------------------------------------------------------------------------------
- * worlds */
-
 TEST_LOOP(worlds, worlds_of_every_size_work_as_processes, 1, 9)
 {
     ranks_run_ok(_i, RANKS_AS_PROCESSES, exercise_world, NULL, 60);
@@ -105,9 +102,6 @@ out:
     symm_context_destroy(two);
     symm_context_destroy(one);
 }
-
-/* ------------------------------------------------------------------------------------------- ways
- * to join */
 
 RANKS_TEST(ways_to_join, an_explicit_configuration_joins, 4)
 {
@@ -289,9 +283,6 @@ TEST(ways_to_join, symm_run_starts_a_world)
 
 TEST_GROUP(side_by_side, 120);
 
-/* -------------------------------------------------------------------------------------------- side
- * by side */
-
 RANKS_TEST(side_by_side, a_rank_that_does_not_come_is_named, 3, .arg = &(int){_i ? 0 : 2},
            .loop = {0, 2})
 {
@@ -311,9 +302,6 @@ out:
 }
 
 TEST_GROUP(disagreement, 60);
-
-/* ---------------------------------------------------------------------------------------------
- * disagreement */
 
 TEST(disagreement, another_version_of_the_header_is_refused)
 {

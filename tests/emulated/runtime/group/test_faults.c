@@ -20,8 +20,7 @@
 
 enum { NRANKS = 4 };
 
-/* ----------------------------------------------------------------------- the operating system,
- * with faults */
+/* ---- The operating system, with faults ---- */
 
 static _Thread_local int my_rank = -1; /* whose work this thread does */
 static struct {
@@ -136,8 +135,7 @@ STANDS_BEFORE int pthread_create(pthread_t *thread, const pthread_attr_t *attr, 
     return result;
 }
 
-/* ------------------------------------------------------------------------------------------------
- * one life */
+/* ---- One life ---- */
 
 enum phase { CREATE, ALLOC, GROUP, LAUNCH, TRIM, DESTROY_GROUP, DESTROY, NPHASES };
 
@@ -245,8 +243,7 @@ static void assert_works(const char *after)
                           reports[r].text);
 }
 
-/* ------------------------------------------------------------------------------------------ driver
- * calls */
+/* ---- Driver calls ---- */
 
 static bool (*set_fault)(const char *);
 static uint64_t (*calls_of)(int);
@@ -333,7 +330,7 @@ TEST_LOOP(driver, every_driver_call_fails_once, 0, NRANKS)
 
 TEST_GROUP(operating_system, 280);
 
-/* ----------------------------------------------------------------------- operating system calls */
+/* ---- Operating system calls ---- */
 
 TEST_LOOP(operating_system, every_socket_memfd_and_mapping_fails_once, 0, NRANKS)
 {

@@ -33,9 +33,6 @@ static int place_of(const int ranks[], int n, int rank)
 
 TEST_GROUP(which_ranks, 90);
 
-/* ------------------------------------------------------------------------------------------------
- * which ranks */
-
 WORLD_TEST(which_ranks, any_subset_of_the_ranks_makes_a_group, 4, _i, .loop = {0, 2})
 {
     symm_group *g = NULL;
@@ -185,8 +182,7 @@ out:
 
 TEST_GROUP(repeated, 90);
 
-/* -----------------------------------------------------------------------------------------
- * repeated, and memory */
+/* ---- Repeated, and memory ---- */
 
 WORLD_TEST(repeated, groups_use_each_others_memory_where_all_their_ranks_have_it, 3)
 {
@@ -236,9 +232,6 @@ WORLD_TEST(repeated, many_groups_live_at_once_and_die_with_the_context, 3)
              exercise_all_reduce(self, ctx, g[MANY - 1], SYMM_ALGO_AUTO, SYMM_FLOAT16, 300, 99));
 out:; /* leaving takes the other half along */
 }
-
-/* -------------------------------------------------------------------------------------------------
- * one order */
 
 static const struct group_pair group_pairs[] = {
 #define PAIR(n, ...)                                                                               \

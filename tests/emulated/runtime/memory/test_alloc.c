@@ -11,9 +11,6 @@
 
 TEST_GROUP(many, 150);
 
-/* -------------------------------------------------------------------------------------------------
- * many */
-
 WORLD_TEST(many, ten_thousand_small_buffers_fit_one_segment, 2,
            .env = {{"SYMM_SEGMENT_BYTES", "64M"}})
 {
@@ -79,9 +76,6 @@ WORLD_TEST(many, ten_thousand_random_rounds_leave_everything_as_it_was, 3, .time
                    "%zu bytes free, then %zu", available, exercise_free_memory(ctx));
 out:;
 }
-
-/* -------------------------------------------------------------------------------------------------
- * freeing */
 
 struct freeing {
     symm_group *group;
@@ -194,9 +188,6 @@ out:
 
 TEST_GROUP(what_one_gets, 60);
 
-/* -------------------------------------------------------------------------------------------- what
- * one gets */
-
 WORLD_TEST(what_one_gets, tensors_are_contiguous_and_row_major, 2)
 {
     static const int64_t shape[] = {3, 5, 7, 2, 4}, none[] = {3, 0}, huge[] = {INT64_MAX / 2, 8};
@@ -286,9 +277,6 @@ out:
 }
 
 TEST_GROUP(when_it_fails, 60);
-
-/* ---------------------------------------------------------------------------------------------
- * when it fails */
 
 WORLD_TEST(when_it_fails, an_allocation_that_is_too_large_fails_and_takes_nothing, 2,
            .env = {{"SYMM_EMULATED_MEMORY", "64M"}, {"SYMM_WINDOW_BYTES", "256M"}})

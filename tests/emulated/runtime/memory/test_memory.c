@@ -177,9 +177,6 @@ static bool same_objects(struct fixture *f, const struct symm_emulated_objects *
 
 TEST_GROUP(memory, 120);
 
-/* ------------------------------------------------------------------------------------------------
- */
-
 FIXTURE_TEST(memory, bad_pointers_are_told_apart, 3)
 {
     struct symm_rank_set all = {{7}}, more = {{15}};
@@ -223,9 +220,6 @@ FIXTURE_TEST(memory, bad_pointers_are_told_apart, 3)
 #undef REFUSED
 out:;
 }
-
-/* ------------------------------------------------------------------------------------------------
- */
 
 /* What a fault is tried on: allocate a new segment, make an object, allocate one more, give all
  * back. */
@@ -332,9 +326,6 @@ TEST_LOOP(memory, each_driver_call_that_fails_is_agreed_on_and_undone, 0, 3)
     ck_assert_int_ge(reports[0].value[0], 10);
 }
 
-/* ------------------------------------------------------------------------------------------------
- */
-
 #if SYMM_MULTICAST
 
 FIXTURE_TEST(memory, objects_are_shared_and_counted, 3)
@@ -394,9 +385,6 @@ TEST(memory, a_failed_unbind_is_reported_by_closing)
 }
 
 #endif
-
-/* ------------------------------------------------------------------------------------------------
- */
 
 /* One of several threads of a rank, each with a comm of its own: they meet in the table, the heap,
  * the objects. */

@@ -145,9 +145,6 @@ TEST(verdict, a_bind_that_hangs_is_a_timeout_that_names_it)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------
- * one object */
-
 static int count_in_trace(const char *prefix, int rank, const char *call)
 {
     char path[128], line[512];

@@ -39,8 +39,6 @@ static symm_algo find(const struct symm_tuning *t, enum symm_operation operation
 
 TEST_GROUP(tables, 20);
 
-/* --------------------------------------------------------------------------------------- tables */
-
 TEST(tables, each_row_holds_up_to_the_next_of_its_kind)
 {
     struct symm_tuning *t = parsed("# what was measured\n"
@@ -155,7 +153,7 @@ TEST(tables, the_hash_is_of_the_rows)
     symm__tuning_destroy(one);
 }
 
-/* ----------------------------------------------------------------------------- what is no table */
+/* ---- Malformed tables ---- */
 
 #define HEAD "symm-tuning 1\n"
 
@@ -259,8 +257,6 @@ TEST_LOOP(malformed, garbage_is_an_error_or_a_table, 0, 4)
 
 TEST_GROUP(machines, 20);
 
-/* ---------------------------------------------------------------------------------- machines */
-
 TEST(machines, a_table_of_this_machine_is_taken)
 {
     static const char *const lines[] = {"machine " MACHINE, " machine\t " MACHINE " \t# here\r",
@@ -305,8 +301,6 @@ TEST_LOOP(machines, a_table_of_another_machine_is_refused, 0, sizeof foreign / s
     ck_assert_msg(strncmp(symm__failure_text(), want, strlen(want)) == 0, "%s",
                   symm__failure_text());
 }
-
-/* ---------------------------------------------------------------------------------------- files */
 
 static char path[64];
 

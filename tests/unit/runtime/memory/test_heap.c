@@ -294,9 +294,6 @@ TEST(heap, a_heap_is_configured_once_and_sensibly)
     symm__heap_destroy(NULL);
 }
 
-/* ------------------------------------------------------------------------------------------------
- */
-
 /* What the test knows of each live block: no two may overlap before all ranks have freed the first.
  */
 enum { LIVE = 64 };
