@@ -106,13 +106,12 @@ static symm_status run_variant(struct links *l, char *data)
     l->out = data + 2 * l->nbytes;
     RANK_TRY(self, symm_fill(l->state, 0, sizeof state, l->stream));
     RANK_TRY(self, symm_graph_begin(l->stream));
-    if (take_turn(l) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, take_turn(l));
     RANK_TRY(self, symm_graph_end(l->stream, &graph));
     for (int turn = 0; turn < turns; turn++) {
-        if (turn % 8 == 7 && take_turn(l) != SYMM_OK)
-            goto out;
-        if (turn % 8 != 7)
+        if (turn % 8 == 7)
+            RANK_TRY(self, take_turn(l));
+        else
             RANK_TRY(self, symm_graph_launch(graph, l->stream));
     }
     RANK_TRY(self, symm_copy(state, l->state, sizeof state, l->stream));
@@ -133,8 +132,7 @@ void chain_run(struct rank *self, void *arg)
     const struct chain *chain = arg;
     struct links l = {.self = self, .chain = chain};
 
-    if (open_links(&l) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, open_links(&l));
     for (int v = 0; v < chain->nvariants; v++) {
         l.call = (struct collective){.operation = chain->variants[v].operation,
                                      .algo = chain->variants[v].algo,
@@ -143,8 +141,8 @@ void chain_run(struct rank *self, void *arg)
                                      .count = chain->count};
         if (collective_unavailable(&l.call, l.w))
             continue;
-        if (run_variant(&l, l.symmetric) != SYMM_OK || run_variant(&l, l.foreign) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, run_variant(&l, l.symmetric));
+        RANK_TRY(self, run_variant(&l, l.foreign));
         self->report->value[0]++;
     }
 out:

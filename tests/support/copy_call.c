@@ -27,9 +27,9 @@ struct place {
     size_t in_nbytes, out_nbytes;
 };
 
-static struct place place_of(const struct copy_call *c, const struct copy_buffers *b, int rank,
-                             int nranks)
+static struct place place_of(const struct copy_call *c, const struct copy_buffers *b)
 {
+    const int rank = symm_rank(b->group), nranks = symm_nranks(b->group);
     const size_t size = size_of(c->dtype), one = c->count * size, all = one * (size_t)nranks,
                  mine = one * (size_t)rank, skew = MARGIN + (size_t)c->skew * size;
     struct place p = {.in = b->in + skew, .out = b->out + 3 * skew - 2 * MARGIN};
@@ -56,10 +56,12 @@ static void fill(const struct copy_call *c, void *host, size_t nbytes, int rank)
         reference_fill(host, nbytes / size_of(c->dtype), c->dtype, c->round, rank);
 }
 
-symm_status copy_open(symm_context *ctx, symm_group *group, size_t most, struct copy_buffers *b)
+symm_status copy_open(symm_context *ctx, symm_group *group, symm_stream stream, size_t most,
+                      struct copy_buffers *b)
 {
     symm_status st;
 
+    *b = (struct copy_buffers){.ctx = ctx, .group = group, .stream = stream};
     b->nbytes = most + 4 * (MARGIN + 64);
     b->host = malloc(b->nbytes);
     st = symm_alloc(group, b->nbytes, (void **)&b->in);
@@ -72,42 +74,43 @@ symm_status copy_open(symm_context *ctx, symm_group *group, size_t most, struct 
     return st;
 }
 
-void copy_close(symm_context *ctx, symm_group *group, struct copy_buffers *b)
+void copy_close(struct copy_buffers *b)
 {
-    symm_free(group, b->in);
-    symm_free(group, b->out);
-    symm_device_free(ctx, b->own_in);
-    symm_device_free(ctx, b->own_out);
+    if (!b->ctx)
+        return;
+    symm_free(b->group, b->in);
+    symm_free(b->group, b->out);
+    symm_device_free(b->ctx, b->own_in);
+    symm_device_free(b->ctx, b->own_out);
     free(b->host);
 }
 
-symm_status copy_prepare(const struct copy_call *c, const struct copy_buffers *b, symm_group *group,
-                         symm_stream stream)
+symm_status copy_prepare(const struct copy_call *c, const struct copy_buffers *b)
 {
-    const struct place p = place_of(c, b, symm_rank(group), symm_nranks(group));
+    const struct place p = place_of(c, b);
     symm_status st;
 
     reference_poison(b->host, p.out_nbytes + 2 * MARGIN, c->round);
-    st = symm_copy(p.out - MARGIN, b->host, p.out_nbytes + 2 * MARGIN, stream);
-    fill(c, b->host, p.in_nbytes, symm_rank(group));
+    st = symm_copy(p.out - MARGIN, b->host, p.out_nbytes + 2 * MARGIN, b->stream);
+    fill(c, b->host, p.in_nbytes, symm_rank(b->group));
     if (st == SYMM_OK)
-        st = symm_copy(p.in, b->host, p.in_nbytes, stream);
+        st = symm_copy(p.in, b->host, p.in_nbytes, b->stream);
     return st;
 }
 
-symm_status copy_enqueue(const struct copy_call *c, const struct copy_buffers *b, symm_group *group,
-                         symm_stream stream)
+symm_status copy_enqueue(const struct copy_call *c, const struct copy_buffers *b)
 {
-    const struct place p = place_of(c, b, symm_rank(group), symm_nranks(group));
+    const struct place p = place_of(c, b);
 
     switch (c->operation) {
     case ALL_REDUCE:
-        return symm_all_reduce(group, p.in, p.out, c->count, c->dtype, c->op, &c->options, stream);
+        return symm_all_reduce(b->group, p.in, p.out, c->count, c->dtype, c->op, &c->options,
+                               b->stream);
     case REDUCE_SCATTER:
-        return symm_reduce_scatter(group, p.in, p.out, c->count, c->dtype, c->op, &c->options,
-                                   stream);
+        return symm_reduce_scatter(b->group, p.in, p.out, c->count, c->dtype, c->op, &c->options,
+                                   b->stream);
     default:
-        return symm_all_gather(group, p.in, p.out, c->count, c->dtype, &c->options, stream);
+        return symm_all_gather(b->group, p.in, p.out, c->count, c->dtype, &c->options, b->stream);
     }
 }
 
@@ -157,20 +160,19 @@ static int64_t input_wrong(const struct copy_call *c, char *host, const struct p
     return wrong;
 }
 
-symm_status copy_check(struct rank *self, const struct copy_call *c, const struct copy_buffers *b,
-                       symm_group *group, symm_stream stream)
+symm_status copy_check(struct rank *self, const struct copy_call *c, const struct copy_buffers *b)
 {
-    const int rank = symm_rank(group), nranks = symm_nranks(group);
-    const struct place p = place_of(c, b, rank, nranks);
+    const int rank = symm_rank(b->group), nranks = symm_nranks(b->group);
+    const struct place p = place_of(c, b);
     int64_t wrong;
 
-    RANK_TRY(self, symm_copy(b->host, p.out - MARGIN, p.out_nbytes + 2 * MARGIN, stream));
-    RANK_TRY(self, symm_synchronize(group, stream));
+    RANK_TRY(self, symm_copy(b->host, p.out - MARGIN, p.out_nbytes + 2 * MARGIN, b->stream));
+    RANK_TRY(self, symm_synchronize(b->group, b->stream));
     wrong =
         result_wrong(c, b->host + MARGIN, rank, nranks) + margins_wrong(c, b->host, p.out_nbytes);
     if (!c->in_place || c->operation == REDUCE_SCATTER) {
-        RANK_TRY(self, symm_copy(b->host, p.in, p.in_nbytes, stream));
-        RANK_TRY(self, symm_synchronize(group, stream));
+        RANK_TRY(self, symm_copy(b->host, p.in, p.in_nbytes, b->stream));
+        RANK_TRY(self, symm_synchronize(b->group, b->stream));
         wrong += input_wrong(c, b->host, &p, rank);
     }
     self->report->wrong += wrong;
@@ -183,6 +185,15 @@ symm_status copy_check(struct rank *self, const struct copy_call *c, const struc
     return SYMM_OK;
 out:
     return self->report->status ? self->report->status : SYMM_ERROR_STATE;
+}
+
+symm_status copy_run(struct rank *self, const struct copy_call *c, const struct copy_buffers *b)
+{
+    RANK_TRY(self, copy_prepare(c, b));
+    RANK_TRY(self, copy_enqueue(c, b));
+    RANK_TRY(self, copy_check(self, c, b));
+out:
+    return self->report->status;
 }
 
 struct copy_call copy_draw(uint64_t round, size_t most)

@@ -22,25 +22,28 @@ struct copy_call {
     uint64_t round; /* of the data */
 };
 
-/* Two symmetric buffers and two plain ones, of nbytes each. */
+/* Two symmetric buffers and two plain ones, of nbytes each, for a group's calls on a stream. */
 struct copy_buffers {
+    symm_context *ctx;
+    symm_group *group;
+    symm_stream stream;
     char *in, *out, *own_in, *own_out, *host;
     size_t nbytes;
 };
 
 /* For calls whose larger buffer has `most` bytes at most. Collective. */
-symm_status copy_open(symm_context *ctx, symm_group *group, size_t most, struct copy_buffers *b);
-void copy_close(symm_context *ctx, symm_group *group, struct copy_buffers *b);
+symm_status copy_open(symm_context *ctx, symm_group *group, symm_stream stream, size_t most,
+                      struct copy_buffers *b);
+void copy_close(struct copy_buffers *b); /* empty ones, too */
 
 /* A call of at most `most` elements. The operation is the round modulo their number. */
 struct copy_call copy_draw(uint64_t round, size_t most);
 
 /* Writes input and patterns; calls; compares result, margins and input, and counts the call. */
-symm_status copy_prepare(const struct copy_call *c, const struct copy_buffers *b, symm_group *group,
-                         symm_stream stream);
-symm_status copy_enqueue(const struct copy_call *c, const struct copy_buffers *b, symm_group *group,
-                         symm_stream stream);
-symm_status copy_check(struct rank *self, const struct copy_call *c, const struct copy_buffers *b,
-                       symm_group *group, symm_stream stream);
+symm_status copy_prepare(const struct copy_call *c, const struct copy_buffers *b);
+symm_status copy_enqueue(const struct copy_call *c, const struct copy_buffers *b);
+symm_status copy_check(struct rank *self, const struct copy_call *c, const struct copy_buffers *b);
+/* All three. Failures are in the report. */
+symm_status copy_run(struct rank *self, const struct copy_call *c, const struct copy_buffers *b);
 
 #endif

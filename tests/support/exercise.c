@@ -34,6 +34,15 @@ int exercise_bound(symm_algo algo)
                : REFERENCE_EXACT;
 }
 
+symm_status group_of_all(symm_group *parent, symm_group **out)
+{
+    int ranks[RANKS_MAX];
+
+    for (int r = 0; r < symm_nranks(parent); r++)
+        ranks[r] = r;
+    return symm_group_create(parent, symm_nranks(parent), ranks, out);
+}
+
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         st = rank_note(self, (call));                                                              \

@@ -16,6 +16,9 @@ symm_status exercise_all_reduce(struct rank *self, symm_context *ctx, symm_group
 /* A few sums with every algorithm that runs here. */
 symm_status exercise_group(struct rank *self, symm_context *ctx, symm_group *group, uint64_t round);
 
+/* Makes a group of all ranks of another one, in its order. */
+symm_status group_of_all(symm_group *parent, symm_group **out);
+
 /* A rank's function: joins, looks at who it is, exercises the world, leaves. arg: a uint64_t, the
  * round, or NULL. */
 void exercise_world(struct rank *self, void *arg);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <symm/stream.h>
+#include "exercise.h"
 
 enum { EAGER_MOST = 500 };
 
@@ -18,12 +19,9 @@ struct line {
 
 static symm_status line_open(struct rank *self, symm_context *ctx, struct line *l)
 {
-    int ranks[RANKS_MAX];
-    for (int r = 0; r < self->nranks; r++)
-        ranks[r] = r;
     l->nbytes = (size_t)self->nranks * l->call.count * 4;
     l->host = calloc(1, l->nbytes);
-    RANK_TRY(self, symm_group_create(symm_context_world(ctx), self->nranks, ranks, &l->group));
+    RANK_TRY(self, group_of_all(symm_context_world(ctx), &l->group));
     RANK_TRY(self, symm_stream_create(ctx, &l->stream));
     RANK_TRY(self, symm_alloc(l->group, l->nbytes, (void **)&l->in));
     RANK_TRY(self, symm_alloc(l->group, l->nbytes, (void **)&l->out));
@@ -80,8 +78,7 @@ void group_pair_replay(struct rank *self, symm_context *ctx, const struct group_
                                             .count = pair->count,
                                             .max_blocks = pair->max_blocks,
                                             .round = 1 + i};
-        if (line_open(self, ctx, &lines[i]) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, line_open(self, ctx, &lines[i]));
     }
     for (int replay = 0; replay < pair->replays; replay++) {
         RANK_TRY(self, line_replay(self, &lines[self->rank % 2], replay));

@@ -1,6 +1,8 @@
 /* Worlds with a product that works. */
 #include "matmul_bench.h"
 
+#include "exercise.h"
+
 static const float one = 1;
 
 const struct matmul_case matmul_works = {.kind = SYMM_ALL_GATHER_MATMUL,
@@ -70,11 +72,7 @@ out:
 symm_status matmul_group_open(struct rank *self, struct matmul_bench *b,
                               const struct matmul_case *c, struct matmul_group *out)
 {
-    int ranks[RANKS_MAX];
-
-    for (int r = 0; r < self->nranks; r++)
-        ranks[r] = r;
-    RANK_TRY(self, symm_group_create(b->world, self->nranks, ranks, &out->g));
+    RANK_TRY(self, group_of_all(b->world, &out->g));
     RANK_TRY(self, matmul_job_open(self, b->ctx, out->g, c, &out->job));
 out:
     return self->report->status;

@@ -8,6 +8,7 @@
 #include "exercise.h"
 #include "reference.h"
 #include "test.h"
+#include "world.h"
 
 enum { IN, OUT };
 
@@ -15,6 +16,7 @@ symm_status trial_open(symm_context *ctx, size_t most, struct trial_buffers *b)
 {
     symm_status st = SYMM_OK;
 
+    b->ctx = ctx;
     b->nbytes = most + 2 * TRIAL_MARGIN;
     b->got = malloc(b->nbytes);
     for (int i = 0; i < 2 && st == SYMM_OK; i++) {
@@ -26,12 +28,11 @@ symm_status trial_open(symm_context *ctx, size_t most, struct trial_buffers *b)
     return st == SYMM_OK ? symm_stream_create(ctx, &b->stream) : st;
 }
 
-void trial_close(symm_context *ctx, struct trial_buffers *b)
+void trial_close(struct trial_buffers *b)
 {
-    for (int i = 0; i < 2; i++) {
-        symm_free(symm_context_world(ctx), b->symmetric[i]);
-        if (b->foreign[i])
-            symm_device_free(ctx, b->foreign[i]);
+    for (int i = 0; i < 2 && b->ctx; i++) {
+        symm_free(symm_context_world(b->ctx), b->symmetric[i]);
+        symm_device_free(b->ctx, b->foreign[i]);
         free(b->sent[i]);
     }
     symm_stream_destroy(b->stream);
@@ -78,20 +79,15 @@ struct region {
 
 enum { AROUND = TRIAL_MARGIN / 2 };
 
-static symm_status send(struct rank *self, const struct region *r, symm_stream stream)
+static symm_status send(const struct region *r, symm_stream stream)
 {
-    RANK_TRY(self, symm_copy(r->device - AROUND, r->host, r->nbytes + 2 * AROUND, stream));
-out:
-    return self->report->status;
+    return symm_copy(r->device - AROUND, r->host, r->nbytes + 2 * AROUND, stream);
 }
 
-static symm_status fetch(struct rank *self, symm_group *group, const struct region *r, char *got,
-                         symm_stream stream)
+static symm_status fetch(symm_group *group, const struct region *r, char *got, symm_stream stream)
 {
-    RANK_TRY(self, symm_copy(got, r->device - AROUND, r->nbytes + 2 * AROUND, stream));
-    RANK_TRY(self, symm_synchronize(group, stream));
-out:
-    return self->report->status;
+    const symm_status st = symm_copy(got, r->device - AROUND, r->nbytes + 2 * AROUND, stream);
+    return st == SYMM_OK ? symm_synchronize(group, stream) : st;
 }
 
 /* Whether all is as it was sent, but for `length` bytes from `at` on. */
@@ -120,20 +116,19 @@ symm_status trial_call(struct rank *self, symm_group *group, const struct trial_
     reference_poison(from.host, from.nbytes + 2 * AROUND, reference_random(101, c->round));
     reference_poison(to.host, to.nbytes + 2 * AROUND, reference_random(102, c->round));
     collective_fill(c, rank, n, data->host + AROUND + (in - data->device));
-    if (send(self, &to, b->stream) != SYMM_OK ||
-        (!in_place && send(self, &from, b->stream) != SYMM_OK))
-        goto out;
+    RANK_TRY(self, send(&to, b->stream));
+    if (!in_place)
+        RANK_TRY(self, send(&from, b->stream));
     RANK_TRY(self, collective_call(c, group, in, out, b->stream));
-    if (fetch(self, group, &to, b->got, b->stream) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, fetch(group, &to, b->got, b->stream));
     const int64_t wrong = collective_wrong(c, rank, n, b->got + AROUND + at);
     self->report->wrong += wrong;
     CHECK_RANK_MSG(self, wrong == 0, "%d wrong: place %d, %d ranks, %s", (int)wrong, (int)place, n,
                    collective_text(c));
     CHECK_RANK_MSG(self, unchanged(&to, b->got, at, out_nbytes),
                    "written around out: place %d, %d ranks, %s", (int)place, n, collective_text(c));
-    if (!in_place && fetch(self, group, &from, b->got, b->stream) != SYMM_OK)
-        goto out;
+    if (!in_place)
+        RANK_TRY(self, fetch(group, &from, b->got, b->stream));
     CHECK_RANK_MSG(self, in_place || unchanged(&from, b->got, 0, 0),
                    "in was written: place %d, %d ranks, %s", (int)place, n, collective_text(c));
     self->report->value[0]++;
@@ -168,16 +163,13 @@ static struct collective draw_call(const struct trial_plan *plan, int a, int k, 
     };
 }
 
-static void run_plan(struct rank *self, void *arg)
+WORLD_RANK(run_plan)
 {
     const struct trial_plan *plan = arg;
     const size_t n = plan->operation == ALL_REDUCE ? 1 : (size_t)self->nranks;
     struct trial_buffers b = {0};
-    symm_context *ctx = NULL;
     uint64_t round = 0;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, trial_open(ctx, plan->most * n * 8, &b));
     for (int a = 0; a < plan->nalgos; a++)
         for (int k = 0; k < plan->nkinds; k++) {
@@ -190,14 +182,11 @@ static void run_plan(struct rank *self, void *arg)
                     const uint64_t draw = reference_random(99, ++round);
                     const int place = plan->all_places ? p : (int)(draw >> 40) % TRIAL_PLACES;
                     c = draw_call(plan, a, k, draw, round);
-                    if (trial_call(self, world, &b, (enum trial_place)place, &c) != SYMM_OK)
-                        goto out;
+                    RANK_TRY(self, trial_call(self, world, &b, (enum trial_place)place, &c));
                 }
         }
 out:
-    if (ctx)
-        trial_close(ctx, &b);
-    symm_context_destroy(ctx);
+    trial_close(&b);
 }
 
 void trial_run(int nranks, enum ranks_mode mode, const struct trial_plan *plan)
@@ -223,43 +212,36 @@ struct pair {
     const char *part; /* of the text */
 };
 
-/* A world in which only the group's end is to be seen. */
-static symm_status join_trio(struct rank *self, const struct pair *pair, symm_context **ctx,
+/* Opens buffers for both calls; from then on all ranks are there. */
+static symm_status open_trio(struct rank *self, symm_context *ctx, const struct pair *pair,
                              struct trial_buffers *b)
 {
     size_t most = collective_in_nbytes(pair->call, TRIO) + collective_out_nbytes(pair->call, TRIO);
     if (pair->other)
         most += collective_in_nbytes(pair->other, TRIO) + collective_out_nbytes(pair->other, TRIO);
-    RANK_TRY(self, rank_join(self, ctx));
-    RANK_TRY(self, trial_open(*ctx, most, b));
-    RANK_TRY(self, symm_exchange(symm_context_world(*ctx), NULL, 0, NULL));
+    RANK_TRY(self, trial_open(ctx, most, b));
+    RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
 out:
     return self->report->status;
 }
 
-static void call_or_abort(struct rank *self, void *arg)
+WORLD_RANK(call_or_abort)
 {
     const struct pair *pair = arg;
     struct trial_buffers b = {0};
-    symm_context *ctx = NULL;
 
-    if (join_trio(self, pair, &ctx, &b) != SYMM_OK)
-        goto out;
-    symm_group *w = symm_context_world(ctx);
+    RANK_TRY(self, open_trio(self, ctx, pair, &b));
     if (self->rank == TRIO - 1) {
         pause_ms(200);
         self->report->value[0] = now_ms();
-        symm_abort(w, "enough");
+        symm_abort(world, "enough");
     } else {
-        RANK_TRY(self, collective_call(pair->call, w, b.foreign[IN], b.foreign[OUT], b.stream));
-        RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "enough", symm_synchronize(w, b.stream));
+        RANK_TRY(self, collective_call(pair->call, world, b.foreign[IN], b.foreign[OUT], b.stream));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "enough", symm_synchronize(world, b.stream));
         self->report->value[0] = now_ms();
     }
-    rank_note(self, SYMM_OK);
 out:
-    if (ctx)
-        trial_close(ctx, &b);
-    symm_context_destroy(ctx);
+    trial_close(&b);
 }
 
 /* Until the last of the others was told, in milliseconds. */
@@ -289,39 +271,31 @@ void trial_abort(const struct collective *c)
     ck_assert_msg(took < 1000, "told after %lld ms: %s", (long long)took, collective_text(c));
 }
 
-static void call_differently(struct rank *self, void *arg)
+WORLD_RANK(call_differently)
 {
     const struct pair *pair = arg;
     const struct collective *c = self->rank == 1 ? pair->other : pair->call;
     struct trial_buffers b = {0};
-    symm_context *ctx = NULL;
-    symm_status st;
 
-    if (join_trio(self, pair, &ctx, &b) != SYMM_OK)
-        goto out;
-    symm_group *w = symm_context_world(ctx);
-    st = collective_call(c, w, b.foreign[IN], b.foreign[OUT], b.stream);
+    RANK_TRY(self, open_trio(self, ctx, pair, &b));
+    symm_status st = collective_call(c, world, b.foreign[IN], b.foreign[OUT], b.stream);
     if (st == SYMM_OK)
-        st = symm_synchronize(w, b.stream);
+        st = symm_synchronize(world, b.stream);
     CHECK_RANK_MSG(self, st == SYMM_ERROR_MISMATCH, "%s: %s: %s", collective_text(c),
                    symm_status_name(st), symm_error_text());
     CHECK_RANK_MSG(self, strstr(symm_error_text(), pair->part), "%s", symm_error_text());
     if (!strcmp(getenv("SYMM_CHECK"), "0")) /* the kernels have met: nothing can come after that */
-        CHECK_RANK(self, symm_check(w) == SYMM_ERROR_MISMATCH);
+        CHECK_RANK(self, symm_check(world) == SYMM_ERROR_MISMATCH);
 out:
-    if (ctx)
-        trial_close(ctx, &b);
-    symm_context_destroy(ctx);
+    trial_close(&b);
 }
 
 void trial_mismatch(const struct collective *c, const struct collective *other, const char *part)
 {
-    struct rank_report reports[TRIO];
     struct pair pair = {c, other, part};
     if (!collective_built(c->algo))
         TEST_SKIP("a build without multicast");
     /* Kernels that do not even meet wait until then. */
     setenv("SYMM_TIMEOUT_MS", "3000", 1);
-    ranks_run(TRIO, RANKS_AS_PROCESSES, call_differently, &pair, reports, 60);
-    ranks_assert_clean(reports, TRIO);
+    ranks_run_ok(TRIO, RANKS_AS_PROCESSES, call_differently, &pair, 60);
 }

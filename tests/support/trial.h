@@ -29,6 +29,7 @@ enum trial_place {
 enum { TRIAL_MARGIN = 1024 }; /* around each buffer */
 
 struct trial_buffers {
+    symm_context *ctx;
     char *symmetric[2], *foreign[2]; /* in, out */
     char *sent[2], *got;             /* on the host */
     size_t nbytes;                   /* of each, margins included */
@@ -37,7 +38,7 @@ struct trial_buffers {
 
 /* For calls whose larger buffer has at most `most` bytes. */
 symm_status trial_open(symm_context *ctx, size_t most, struct trial_buffers *b);
-void trial_close(symm_context *ctx, struct trial_buffers *b);
+void trial_close(struct trial_buffers *b); /* empty ones, too */
 
 /* Where this rank's data of the call are. */
 void trial_put(const struct trial_buffers *b, const struct collective *c, enum trial_place place,

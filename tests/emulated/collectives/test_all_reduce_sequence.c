@@ -10,9 +10,9 @@
 #include "collective.h"
 #include "exercise.h"
 #include "kernels.h"
-#include "ranks.h"
 #include "reference.h"
 #include "test.h"
+#include "world.h"
 
 enum { MOST = 6000 }; /* elements of a call */
 
@@ -98,43 +98,6 @@ out:
     return self->report->status ? self->report->status : SYMM_ERROR_STATE;
 }
 
-static void run_trains(struct rank *self, void *arg)
-{
-    char *symmetric[2] = {NULL, NULL}, *foreign[2] = {NULL, NULL};
-    char *host = malloc(SLOT);
-    symm_context *ctx = NULL;
-    symm_stream stream = NULL;
-    (void)arg;
-
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
-    RANK_TRY(self, symm_stream_create(ctx, &stream));
-    for (int i = 0; i < 2; i++) {
-        RANK_TRY(self, symm_alloc(w, (size_t)WAGONS * SLOT, (void **)&symmetric[i]));
-        RANK_TRY(self, symm_device_alloc(ctx, (size_t)WAGONS * SLOT, (void **)&foreign[i]));
-    }
-    for (uint64_t t = 0; t < TRAINS; t++) {
-        struct wagon wagons[WAGONS];
-        for (int i = 0; i < WAGONS; i++) {
-            wagons[i] = draw_wagon(self, w, t * WAGONS + (uint64_t)i, symmetric, foreign, i);
-            if (load(self, w, &wagons[i], host, stream) != SYMM_OK)
-                goto out;
-        }
-        for (int i = 0; i < WAGONS; i++)
-            RANK_TRY(self,
-                     collective_call(&wagons[i].call, w, wagons[i].in, wagons[i].out, stream));
-        for (int i = 0; i < WAGONS; i++)
-            if (unload(self, w, &wagons[i], host, stream) != SYMM_OK)
-                goto out;
-    }
-out:
-    symm_stream_destroy(stream);
-    for (int i = 0; i < 2; i++)
-        symm_device_free(ctx, foreign[i]);
-    symm_context_destroy(ctx);
-    free(host);
-}
-
 static const struct {
     const char *staging;
     int nranks;
@@ -142,11 +105,33 @@ static const struct {
 
 TEST_GROUP(sequence, 150);
 
-TEST_LOOP(sequence, calls_of_every_shape_follow_each_other, 0, 12)
+WORLD_TEST(sequence, calls_of_every_shape_follow_each_other, trains[_i / 2].nranks,
+           .env = {{"SYMM_STAGING_BYTES", trains[_i / 2].staging},
+                   {"SYMM_EMULATED_WEAK", _i % 2 ? "1" : "0"}},
+           .timeout_s = 120, .loop = {0, 12})
 {
-    setenv("SYMM_STAGING_BYTES", trains[_i / 2].staging, 1);
-    setenv("SYMM_EMULATED_WEAK", _i % 2 ? "1" : "0", 1);
-    ranks_run_ok(trains[_i / 2].nranks, RANKS_AS_PROCESSES, run_trains, NULL, 120);
+    char *symmetric[2] = {NULL, NULL}, *foreign[2] = {NULL, NULL};
+    char *host = malloc(SLOT);
+
+    for (int i = 0; i < 2; i++) {
+        RANK_TRY(self, symm_alloc(world, (size_t)WAGONS * SLOT, (void **)&symmetric[i]));
+        RANK_TRY(self, symm_device_alloc(ctx, (size_t)WAGONS * SLOT, (void **)&foreign[i]));
+    }
+    for (uint64_t t = 0; t < TRAINS; t++) {
+        struct wagon wagons[WAGONS];
+        for (int i = 0; i < WAGONS; i++) {
+            wagons[i] = draw_wagon(self, world, t * WAGONS + (uint64_t)i, symmetric, foreign, i);
+            RANK_TRY(self, load(self, world, &wagons[i], host, s));
+        }
+        for (int i = 0; i < WAGONS; i++)
+            RANK_TRY(self, collective_call(&wagons[i].call, world, wagons[i].in, wagons[i].out, s));
+        for (int i = 0; i < WAGONS; i++)
+            RANK_TRY(self, unload(self, world, &wagons[i], host, s));
+    }
+out:
+    for (int i = 0; i < 2; i++)
+        symm_device_free(ctx, foreign[i]);
+    free(host);
 }
 
 /* ---- The counters go round ---- */
@@ -172,88 +157,63 @@ out:
 }
 
 /* Sets the epoch of block 0, which is counted in the cell of its first channel with this rank. */
-static symm_status set_epoch(struct rank *self, symm_group *w, uint32_t epoch, symm_stream stream)
+static symm_status set_epoch(symm_group *w, uint32_t epoch, symm_stream stream)
 {
     struct symm_signal_cell *cell =
         (struct symm_signal_cell *)w->pad + SYMM_CHANNEL_BLOCKS * w->nranks + w->rank;
-    RANK_TRY(self, symm_copy(&cell->sent, &epoch, sizeof epoch, stream));
-    RANK_TRY(self, symm_synchronize(w, stream));
-out:
-    return self->report->status;
+    const symm_status st = symm_copy(&cell->sent, &epoch, sizeof epoch, stream);
+    return st == SYMM_OK ? symm_synchronize(w, stream) : st;
 }
+
+static const int world_sizes[] = {2, 3, 4, 8};
 
 /*
  * Epochs 1 to 20 with many packets, a jump to just before the epochs begin again, epochs with one
  * packet until they have come to 18, and then epochs 19 and 20 with many packets again: of the
  * first time round there lie packets with these very flags, unless they were cleared. The epochs in
- * flags begin again after 65536 of them, and when the counter does.
+ * flags begin again after 65536 of them, and when the counter does. With 8 MiB of staging each call
+ * is one epoch.
  */
-static void go_round(struct rank *self, void *arg)
+WORLD_TEST(sequence, packets_of_the_last_time_round_are_not_taken, world_sizes[_i / 6],
+           .arg = &(int){_i % 6}, .env = {{"SYMM_STAGING_BYTES", "8M"}}, .timeout_s = 60,
+           .loop = {0, 24})
 {
     enum { PACKETS = 32, EACH = 6, MANY = PACKETS * EACH, BEFORE = 20, LAST = 6, AFTER = 10 };
     enum { SMALL = LAST + BEFORE - 3 }; /* there is no epoch 0 and after the largest no 1 */
     const int mode = *(int *)arg % 3;   /* one algorithm, the other, or both alternately */
     const uint32_t before = *(int *)arg / 3 ? 65536 + BEFORE - 2 - SMALL : UINT32_MAX - LAST;
-    symm_context *ctx = NULL;
-    symm_stream stream = NULL;
     char *x = NULL, *host = malloc((size_t)MANY * 2);
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
-    RANK_TRY(self, symm_stream_create(ctx, &stream));
     RANK_TRY(self, symm_device_alloc(ctx, (size_t)MANY * 2, (void **)&x));
     for (uint64_t round = 0; round < BEFORE + SMALL + AFTER; round++) {
         const bool small = round >= BEFORE && round < BEFORE + SMALL;
-        if (round == BEFORE && set_epoch(self, w, before, stream) != SYMM_OK)
-            goto out;
-        if (call_once(self, w, x, host, packets_only[mode < 2 ? (uint64_t)mode : round / 2 % 2],
-                      small ? 1 : MANY, round, stream) != SYMM_OK)
-            goto out;
+        const symm_algo algo = packets_only[mode < 2 ? (uint64_t)mode : round / 2 % 2];
+        if (round == BEFORE)
+            RANK_TRY(self, set_epoch(world, before, s));
+        RANK_TRY(self, call_once(self, world, x, host, algo, small ? 1 : MANY, round, s));
     }
 out:
-    symm_stream_destroy(stream);
     symm_device_free(ctx, x);
-    symm_context_destroy(ctx);
     free(host);
 }
 
-TEST_LOOP(sequence, packets_of_the_last_time_round_are_not_taken, 0, 24)
-{
-    static const int worlds[] = {2, 3, 4, 8};
-    setenv("SYMM_STAGING_BYTES", "8M", 1); /* each call is one epoch */
-    ranks_run_ok(worlds[_i / 6], RANKS_AS_PROCESSES, go_round, &(int){_i % 6}, 60);
-}
-
 /* Sizes that vary from call to call, from one packet to many epochs, across the wrap. */
-static void vary(struct rank *self, void *arg)
+WORLD_TEST(sequence, sizes_vary_while_the_epochs_go_round, 2 + _i, .timeout_s = 120,
+           .env = {{"SYMM_EPOCH_START", _i % 2 ? "4294967280" : "65520"},
+                   {"SYMM_STAGING_BYTES", _i % 2 ? "1M" : "64K"}},
+           .loop = {0, 3})
 {
-    symm_context *ctx = NULL;
-    symm_stream stream = NULL;
     char *x = NULL, *host = malloc((size_t)MOST * 2);
-    (void)arg;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
-    RANK_TRY(self, symm_stream_create(ctx, &stream));
     RANK_TRY(self, symm_device_alloc(ctx, (size_t)MOST * 2, (void **)&x));
     for (uint64_t round = 0; round < 40; round++) {
         const uint64_t u = reference_random(9, round);
         const size_t count = 1 + (u >> 8) % (round < 12 ? 6 : u & 1 ? 200 : MOST);
-        if (call_once(self, w, x, host, packets_only[u >> 1 & 1], count, round, stream) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, call_once(self, world, x, host, packets_only[u >> 1 & 1], count, round, s));
     }
 out:
-    symm_stream_destroy(stream);
     symm_device_free(ctx, x);
-    symm_context_destroy(ctx);
     free(host);
-}
-
-TEST_LOOP(sequence, sizes_vary_while_the_epochs_go_round, 0, 3)
-{
-    setenv("SYMM_EPOCH_START", _i % 2 ? "4294967280" : "65520", 1);
-    setenv("SYMM_STAGING_BYTES", _i % 2 ? "1M" : "64K", 1);
-    ranks_run_ok(2 + _i, RANKS_AS_PROCESSES, vary, NULL, 120);
 }
 
 /* ---- Graphs ---- */
@@ -295,63 +255,45 @@ static symm_status replay_once(struct rank *self, symm_group *w, struct wagon ca
 {
     for (int i = 0; i < CALLS; i++) {
         calls[i].call.round = round * CALLS + (uint64_t)i;
-        if (load(self, w, &calls[i], host, stream) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, load(self, w, &calls[i], host, stream));
     }
     RANK_TRY(self, symm_graph_launch(graph, stream));
     for (int i = 0; i < CALLS; i++)
-        if (unload(self, w, &calls[i], host, stream) != SYMM_OK)
-            goto out;
-    return SYMM_OK;
+        RANK_TRY(self, unload(self, w, &calls[i], host, stream));
 out:
-    return self->report->status ? self->report->status : SYMM_ERROR_STATE;
+    return self->report->status;
 }
 
 /* Replays with fresh data, and between them eager calls that move the counters on. */
-static void replay(struct rank *self, void *arg)
+WORLD_TEST(sequence, graphs_replay_between_eager_calls_across_the_wrap_of_the_counters, _i,
+           .env = {{"SYMM_EPOCH_START", "4294967200"}}, .timeout_s = 120, .loop = {2, 6})
 {
     char *symmetric = NULL, *foreign = NULL, *host = malloc(ROOM);
     struct wagon calls[CALLS];
-    symm_context *ctx = NULL;
-    symm_stream stream = NULL;
     symm_graph graph = NULL;
-    (void)arg;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
-    RANK_TRY(self, symm_stream_create(ctx, &stream));
-    RANK_TRY(self, symm_alloc(w, (size_t)2 * CALLS * ROOM, (void **)&symmetric));
+    RANK_TRY(self, symm_alloc(world, (size_t)2 * CALLS * ROOM, (void **)&symmetric));
     RANK_TRY(self, symm_device_alloc(ctx, (size_t)2 * CALLS * ROOM, (void **)&foreign));
     for (int i = 0; i < CALLS; i++) {
         calls[i] =
             (struct wagon){(i % 3 ? symmetric : foreign) + (size_t)(2 * i) * ROOM,
                            (i % 2 ? symmetric : foreign) + (size_t)(2 * i + 1) * ROOM, in_graph[i]};
         calls[i].call.flags = calls[i].call.algo == SYMM_ALGO_AUTO ? SYMM_DETERMINISTIC : 0;
-        if (collective_unavailable(&calls[i].call, w))
+        if (collective_unavailable(&calls[i].call, world))
             calls[i].call.algo = SYMM_ALGO_ONE_SHOT;
     }
-    if (capture(self, w, calls, stream, &graph) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, capture(self, world, calls, s, &graph));
     for (uint64_t round = 0; round < REPLAYS; round++) {
         const uint64_t u = reference_random(10, round);
-        if (u & 1 && call_once(self, w, foreign, host, packets_only[u >> 1 & 1],
-                               1 + (u >> 8) % MOST, 1000 + round, stream) != SYMM_OK)
-            goto out;
-        if (replay_once(self, w, calls, round, host, graph, stream) != SYMM_OK)
-            goto out;
+        if (u & 1)
+            RANK_TRY(self, call_once(self, world, foreign, host, packets_only[u >> 1 & 1],
+                                     1 + (u >> 8) % MOST, 1000 + round, s));
+        RANK_TRY(self, replay_once(self, world, calls, round, host, graph, s));
     }
 out:
     symm_graph_destroy(graph);
-    symm_stream_destroy(stream);
     symm_device_free(ctx, foreign);
-    symm_context_destroy(ctx);
     free(host);
-}
-
-TEST_LOOP(sequence, graphs_replay_between_eager_calls_across_the_wrap_of_the_counters, 2, 6)
-{
-    setenv("SYMM_EPOCH_START", "4294967200", 1);
-    ranks_run_ok(_i, RANKS_AS_PROCESSES, replay, NULL, 120);
 }
 
 /* ---- Slow kernels on both sides ---- */
@@ -389,25 +331,18 @@ static struct sizes {
 };
 enum { NSIZES = sizeof sizes / sizeof sizes[0] };
 
-static void look_at_sizes(struct rank *self, void *arg)
+WORLD_TEST(sequence, the_groups_memory_is_as_asked_or_by_the_devices, 2, .arg = &sizes[_i],
+           .env = {{"SYMM_STAGING_BYTES", sizes[_i].setting},
+                   {"SYMM_EMULATED_MEMORY", sizes[_i].device}},
+           .loop = {0, NSIZES})
 {
     const struct sizes *want = arg;
-    symm_context *ctx = NULL;
-
-    RANK_TRY(self, rank_join(self, &ctx));
-    const symm_group *w = symm_context_world(ctx);
     const size_t packets = want->staging / 8 / sizeof(symm_packet) / SYMM_BLOCKS_MAX,
                  least = 8 * (size_t)self->nranks;
-    CHECK_RANK_MSG(self, w->staging_nbytes == want->staging, "%zu bytes", w->staging_nbytes);
-    CHECK_RANK_MSG(self, w->block_packets == (packets > least ? packets : least), "%u packets",
-                   w->block_packets);
-out:
-    symm_context_destroy(ctx);
-}
 
-TEST_LOOP(sequence, the_groups_memory_is_as_asked_or_by_the_devices, 0, NSIZES)
-{
-    setenv("SYMM_STAGING_BYTES", sizes[_i].setting, 1);
-    setenv("SYMM_EMULATED_MEMORY", sizes[_i].device, 1);
-    ranks_run_ok(2, RANKS_AS_PROCESSES, look_at_sizes, &sizes[_i], 30);
+    CHECK_RANK_MSG(self, world->staging_nbytes == want->staging, "%zu bytes",
+                   world->staging_nbytes);
+    CHECK_RANK_MSG(self, world->block_packets == (packets > least ? packets : least), "%u packets",
+                   world->block_packets);
+out:;
 }

@@ -12,6 +12,7 @@
 #include "reference.h"
 #include "test.h"
 #include "trial.h"
+#include "world.h"
 
 /* The first three are enough where the arithmetic does not matter. */
 static const struct trial_kind reduced[] = {
@@ -237,34 +238,31 @@ ADD_REDUCTIONS(any_order_of_the_switch_is_within_bounds, 0, 3);
 /* ---- All-reduce ---- */
 
 /* Rank r brings a NaN as element i if bit r of i is set: every pattern of NaNs. */
-static void reduce_nans(struct rank *self, void *arg)
+WORLD_RANK(reduce_nans)
 {
     enum { COUNT = 64 };
-    const struct subject *s = arg;
+    const struct subject *subject = arg;
     struct trial_buffers b = {0};
-    symm_context *ctx = NULL;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
     RANK_TRY(self, trial_open(ctx, COUNT * 8, &b));
-    for (int a = 0; a < s->nalgos; a++)
-        for (int k = 0; k < s->nkinds; k++) {
+    for (int a = 0; a < subject->nalgos; a++)
+        for (int k = 0; k < subject->nkinds; k++) {
             const struct collective c = {.operation = ALL_REDUCE,
-                                         .algo = s->algos[a],
-                                         .dtype = s->kinds[k].dtype,
-                                         .op = s->kinds[k].op,
+                                         .algo = subject->algos[a],
+                                         .dtype = subject->kinds[k].dtype,
+                                         .op = subject->kinds[k].op,
                                          .count = COUNT};
             const size_t nbytes = COUNT * reference_size(c.dtype);
             if ((c.op != SYMM_MIN && c.op != SYMM_MAX) || c.dtype == SYMM_INT32 ||
-                c.dtype == SYMM_INT64 || collective_unavailable(&c, w))
+                c.dtype == SYMM_INT64 || collective_unavailable(&c, world))
                 continue;
             for (size_t i = 0; i < COUNT; i++)
                 reference_set_double(b.got, i, c.dtype,
                                      i >> self->rank & 1 ? (double)NAN : (double)(1 + self->rank));
             RANK_TRY(self, symm_copy(b.symmetric[0], b.got, nbytes, b.stream));
-            RANK_TRY(self, collective_call(&c, w, b.symmetric[0], b.symmetric[1], b.stream));
+            RANK_TRY(self, collective_call(&c, world, b.symmetric[0], b.symmetric[1], b.stream));
             RANK_TRY(self, symm_copy(b.got, b.symmetric[1], nbytes, b.stream));
-            RANK_TRY(self, symm_synchronize(w, b.stream));
+            RANK_TRY(self, symm_synchronize(world, b.stream));
             for (size_t i = 0; i < COUNT; i++) {
                 double want = (double)NAN;
                 for (int r = 0; r < self->nranks; r++)
@@ -276,9 +274,7 @@ static void reduce_nans(struct rank *self, void *arg)
             }
         }
 out:
-    if (ctx)
-        trial_close(ctx, &b);
-    symm_context_destroy(ctx);
+    trial_close(&b);
 }
 
 TEST_BODY(a_nan_gives_way_to_a_number)
@@ -301,42 +297,39 @@ static bool same(const char *a, const char *b, size_t i, symm_dtype dtype)
 }
 
 /* Compares with an all-reduce, of data with every rule of the arithmetic in it. */
-static void compare(struct rank *self, void *arg)
+WORLD_RANK(compare)
 {
     enum { COUNT = 61 }; /* for each rank: not a multiple of anything */
-    const struct subject *s = arg;
+    const struct subject *subject = arg;
     const size_t n = (size_t)self->nranks, first = (size_t)self->rank * COUNT;
     struct trial_buffers b = {0};
-    symm_context *ctx = NULL;
     uint64_t round = 0;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
     RANK_TRY(self, trial_open(ctx, n * COUNT * 8, &b));
-    for (int k = 0; k < s->nkinds; k++) {
+    for (int k = 0; k < subject->nkinds; k++) {
         struct collective all = {.operation = ALL_REDUCE,
                                  .algo = SYMM_ALGO_TWO_SHOT,
-                                 .dtype = s->kinds[k].dtype,
-                                 .op = s->kinds[k].op,
+                                 .dtype = subject->kinds[k].dtype,
+                                 .op = subject->kinds[k].op,
                                  .count = n * COUNT,
                                  .round = ++round | REFERENCE_SPECIAL};
         const size_t size = reference_size(all.dtype);
         collective_fill(&all, self->rank, self->nranks, b.sent[0]);
         RANK_TRY(self, symm_copy(b.symmetric[0], b.sent[0], n * COUNT * size, b.stream));
-        RANK_TRY(self, collective_call(&all, w, b.symmetric[0], b.foreign[0], b.stream));
+        RANK_TRY(self, collective_call(&all, world, b.symmetric[0], b.foreign[0], b.stream));
         RANK_TRY(self, symm_copy(b.sent[1], b.foreign[0], n * COUNT * size, b.stream));
-        for (int a = 0; a < s->nalgos; a++) {
+        for (int a = 0; a < subject->nalgos; a++) {
             struct collective part = all;
             part.operation = REDUCE_SCATTER;
-            part.algo = s->algos[a];
+            part.algo = subject->algos[a];
             part.count = COUNT;
             part.flags = SYMM_DETERMINISTIC;
             if (collective_by_switch(part.algo))
                 continue;
             RANK_TRY(self, symm_fill(b.foreign[1], 0x7b, COUNT * size, b.stream));
-            RANK_TRY(self, collective_call(&part, w, b.symmetric[0], b.foreign[1], b.stream));
+            RANK_TRY(self, collective_call(&part, world, b.symmetric[0], b.foreign[1], b.stream));
             RANK_TRY(self, symm_copy(b.got, b.foreign[1], COUNT * size, b.stream));
-            RANK_TRY(self, symm_synchronize(w, b.stream));
+            RANK_TRY(self, symm_synchronize(world, b.stream));
             self->report->wrong += collective_wrong(&part, self->rank, self->nranks, b.got);
             for (size_t i = 0; i < COUNT; i++)
                 CHECK_RANK_MSG(self, same(b.got, b.sent[1] + first * size, i, part.dtype),
@@ -344,9 +337,7 @@ static void compare(struct rank *self, void *arg)
         }
     }
 out:
-    if (ctx)
-        trial_close(ctx, &b);
-    symm_context_destroy(ctx);
+    trial_close(&b);
 }
 
 TEST_BODY(the_bits_are_those_of_an_all_reduce)
@@ -358,8 +349,11 @@ ADD(reduce_scatter_right, the_bits_are_those_of_an_all_reduce, 1, 2, 9);
 
 /* ---- All-gather ---- */
 
-/* So many packs a block that they go to one rank after the other if they can be used in place. */
-static void gather_many(struct rank *self, void *arg)
+static const int world_sizes[] = {2, 3, 4, 8};
+
+/* Each block has so many packs that it sends them to one rank after the other, in place. */
+WORLD_TEST(all_gather_right, many_packs_are_right, world_sizes[_i], .timeout_s = 100,
+           .loop = {0, 4})
 {
     enum { PACKS = 4096 + 777 };
     struct collective c = {.operation = ALL_GATHER,
@@ -368,27 +362,12 @@ static void gather_many(struct rank *self, void *arg)
                            .count = PACKS * 16,
                            .max_blocks = 1};
     struct trial_buffers b = {0};
-    symm_context *ctx = NULL;
 
-    (void)arg;
-    RANK_TRY(self, rank_join(self, &ctx));
     RANK_TRY(self, trial_open(ctx, c.count * (size_t)self->nranks, &b));
     for (int p = 0; p < TRIAL_PLACES; p++) {
         c.round++;
-        if (trial_call(self, symm_context_world(ctx), &b, (enum trial_place)p, &c) != SYMM_OK)
-            break;
+        RANK_TRY(self, trial_call(self, world, &b, (enum trial_place)p, &c));
     }
 out:
-    if (ctx)
-        trial_close(ctx, &b);
-    symm_context_destroy(ctx);
-}
-
-TEST_LOOP(all_gather_right, many_packs_are_right, 0, 4)
-{
-    static const int worlds[] = {2, 3, 4, 8};
-    struct rank_report reports[RANKS_MAX];
-    ranks_run(worlds[_i], RANKS_AS_PROCESSES, gather_many, NULL, reports, 100);
-    ranks_assert_ok(reports, worlds[_i]);
-    ck_assert_int_eq(reports[0].value[0], TRIAL_PLACES);
+    trial_close(&b);
 }

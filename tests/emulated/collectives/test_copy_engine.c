@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "copy_call.h"
-#include "exercise.h"
 #include "leaks.h"
 #include "reference.h"
 #include "test.h"
+#include "world.h"
 
 /* ---- Single calls ---- */
 
@@ -19,25 +19,16 @@ struct plan {
     int ncalls;
 };
 
-static void run_calls(struct rank *self, void *arg)
+WORLD_RANK(run_calls)
 {
     const struct plan *plan = arg;
     struct copy_buffers b = {0};
     struct leaks first, last;
-    symm_context *ctx = NULL;
-    symm_group *w = NULL;
-    symm_stream stream = NULL;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    w = symm_context_world(ctx);
-    RANK_TRY(self, copy_open(ctx, w, plan->most * 8 * (size_t)self->nranks, &b));
-    RANK_TRY(self, symm_stream_create(ctx, &stream));
+    RANK_TRY(self, copy_open(ctx, world, s, plan->most * 8 * (size_t)self->nranks, &b));
     for (int i = 0; i < plan->ncalls; i++) {
         const struct copy_call c = copy_draw((uint64_t)i + 1, plan->most);
-        RANK_TRY(self, copy_prepare(&c, &b, w, stream));
-        RANK_TRY(self, copy_enqueue(&c, &b, w, stream));
-        if (copy_check(self, &c, &b, w, stream) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, copy_run(self, &c, &b));
         if (i == COLLECTIVE_OPERATIONS - 1)
             leaks_take(&first);
     }
@@ -46,10 +37,7 @@ static void run_calls(struct rank *self, void *arg)
         CHECK_RANK(self, last.driver.streams == first.driver.streams &&
                              last.driver.events == first.driver.events);
 out:
-    symm_stream_destroy(stream);
-    if (ctx)
-        copy_close(ctx, w, &b);
-    symm_context_destroy(ctx);
+    copy_close(&b);
 }
 
 TEST_GROUP(calls, 240);
@@ -113,48 +101,33 @@ TEST(calls, weakly_ordered_memory_makes_no_difference)
 enum { TRAIN = 6, COUNT = 1500 };
 
 /* Alternately with other algorithms that use the staging area, without a pause. */
-static void run_trains(struct rank *self, void *arg)
+WORLD_TEST(calls, calls_follow_each_other_without_a_pause, _i, .timeout_s = 120,
+           .env = {{"SYMM_STAGING_BYTES", "8K"}}, .loop = {2, 5})
 {
     static const symm_algo algos[] = {SYMM_ALGO_COPY_ENGINE, SYMM_ALGO_TWO_SHOT,
                                       SYMM_ALGO_COPY_ENGINE, SYMM_ALGO_ONE_SHOT,
                                       SYMM_ALGO_COPY_ENGINE, SYMM_ALGO_LOW_LATENCY};
     struct copy_buffers b[TRAIN] = {{0}};
     struct copy_call calls[TRAIN];
-    symm_context *ctx = NULL;
-    symm_group *w = NULL;
-    symm_stream stream = NULL;
-    (void)arg;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    w = symm_context_world(ctx);
-    RANK_TRY(self, symm_stream_create(ctx, &stream));
     for (int i = 0; i < TRAIN; i++)
-        RANK_TRY(self, copy_open(ctx, w, COUNT * 8 * (size_t)self->nranks, &b[i]));
+        RANK_TRY(self, copy_open(ctx, world, s, COUNT * 8 * (size_t)self->nranks, &b[i]));
     for (uint64_t t = 0; t < 15; t++) {
         for (int i = 0; i < TRAIN; i++) {
             calls[i] = copy_draw(1 + t * TRAIN + (uint64_t)i, COUNT);
             if (algos[i] != SYMM_ALGO_COPY_ENGINE)
                 calls[i].operation = ALL_REDUCE, calls[i].dtype = SYMM_FLOAT32;
             calls[i].options.algo = algos[i];
-            RANK_TRY(self, copy_prepare(&calls[i], &b[i], w, stream));
+            RANK_TRY(self, copy_prepare(&calls[i], &b[i]));
         }
         for (int i = 0; i < TRAIN; i++)
-            RANK_TRY(self, copy_enqueue(&calls[i], &b[i], w, stream));
+            RANK_TRY(self, copy_enqueue(&calls[i], &b[i]));
         for (int i = 0; i < TRAIN; i++)
-            if (copy_check(self, &calls[i], &b[i], w, stream) != SYMM_OK)
-                goto out;
+            RANK_TRY(self, copy_check(self, &calls[i], &b[i]));
     }
 out:
-    symm_stream_destroy(stream);
-    for (int i = 0; i < TRAIN && ctx; i++)
-        copy_close(ctx, w, &b[i]);
-    symm_context_destroy(ctx);
-}
-
-TEST_LOOP(calls, calls_follow_each_other_without_a_pause, 2, 5)
-{
-    setenv("SYMM_STAGING_BYTES", "8K", 1);
-    ranks_run_ok(_i, RANKS_AS_PROCESSES, run_trains, NULL, 120);
+    for (int i = 0; i < TRAIN; i++)
+        copy_close(&b[i]);
 }
 
 /* ---- Graphs ---- */
@@ -163,117 +136,92 @@ TEST_LOOP(calls, calls_follow_each_other_without_a_pause, 2, 5)
  * A graph of all three operations, replayed with fresh data; between its replays, and once inside
  * its capture, the group makes eager calls on another stream.
  */
-static void replay(struct rank *self, void *arg)
+WORLD_TEST(calls, graphs_replay_between_eager_calls, _i, .timeout_s = 120,
+           .env = {{"SYMM_STAGING_BYTES", "8K"}}, .loop = {2, 5})
 {
+    const size_t most = COUNT * 8 * (size_t)self->nranks;
     struct copy_buffers b[COLLECTIVE_OPERATIONS] = {{0}}, beside = {0};
     struct copy_call calls[COLLECTIVE_OPERATIONS], eager;
-    symm_context *ctx = NULL;
-    symm_group *w = NULL;
-    symm_stream stream = NULL, other = NULL;
+    symm_stream other = NULL;
     symm_graph graph = NULL;
-    (void)arg;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    w = symm_context_world(ctx);
-    RANK_TRY(self, symm_stream_create(ctx, &stream));
     RANK_TRY(self, symm_stream_create(ctx, &other));
-    RANK_TRY(self, copy_open(ctx, w, COUNT * 8 * (size_t)self->nranks, &beside));
+    RANK_TRY(self, copy_open(ctx, world, other, most, &beside));
     for (int i = 0; i < COLLECTIVE_OPERATIONS; i++) {
-        RANK_TRY(self, copy_open(ctx, w, COUNT * 8 * (size_t)self->nranks, &b[i]));
+        RANK_TRY(self, copy_open(ctx, world, s, most, &b[i]));
         calls[i] = copy_draw(1000 + (uint64_t)i, COUNT);
         calls[i].operation = (enum collective_operation)i;
         if (calls[i].dtype == SYMM_FLOAT8_E4M3)
             calls[i].dtype = SYMM_BFLOAT16;
     }
-    RANK_TRY(self, symm_graph_begin(stream));
+    RANK_TRY(self, symm_graph_begin(s));
     for (int i = 0; i < COLLECTIVE_OPERATIONS; i++) {
-        RANK_TRY(self, copy_enqueue(&calls[i], &b[i], w, stream));
-        if (i != 1)
-            continue;
+        RANK_TRY(self, copy_enqueue(&calls[i], &b[i]));
         eager = copy_draw(2000, COUNT);
-        RANK_TRY(self, copy_prepare(&eager, &beside, w, other));
-        RANK_TRY(self, copy_enqueue(&eager, &beside, w, other));
-        if (copy_check(self, &eager, &beside, w, other) != SYMM_OK)
-            goto out;
+        if (i == 1)
+            RANK_TRY(self, copy_run(self, &eager, &beside));
     }
-    RANK_TRY(self, symm_graph_end(stream, &graph));
+    RANK_TRY(self, symm_graph_end(s, &graph));
     for (uint64_t round = 1; round <= 12; round++) {
         for (int i = 0; i < COLLECTIVE_OPERATIONS; i++) {
             calls[i].round = round * 10 + (uint64_t)i;
-            RANK_TRY(self, copy_prepare(&calls[i], &b[i], w, stream));
+            RANK_TRY(self, copy_prepare(&calls[i], &b[i]));
         }
-        RANK_TRY(self, symm_graph_launch(graph, stream));
+        RANK_TRY(self, symm_graph_launch(graph, s));
         for (int i = 0; i < COLLECTIVE_OPERATIONS; i++)
-            if (copy_check(self, &calls[i], &b[i], w, stream) != SYMM_OK)
-                goto out;
-        if (round % 3)
-            continue;
+            RANK_TRY(self, copy_check(self, &calls[i], &b[i]));
         eager = copy_draw(2000 + round, COUNT);
-        RANK_TRY(self, copy_prepare(&eager, &beside, w, other));
-        RANK_TRY(self, copy_enqueue(&eager, &beside, w, other));
-        if (copy_check(self, &eager, &beside, w, other) != SYMM_OK)
-            goto out;
+        if (round % 3 == 0)
+            RANK_TRY(self, copy_run(self, &eager, &beside));
     }
 out:
     symm_graph_destroy(graph);
-    symm_stream_destroy(stream);
+    for (int i = 0; i < COLLECTIVE_OPERATIONS; i++)
+        copy_close(&b[i]);
+    copy_close(&beside);
     symm_stream_destroy(other);
-    for (int i = 0; i < COLLECTIVE_OPERATIONS && ctx; i++)
-        copy_close(ctx, w, &b[i]);
-    if (ctx)
-        copy_close(ctx, w, &beside);
-    symm_context_destroy(ctx);
-}
-
-TEST_LOOP(calls, graphs_replay_between_eager_calls, 2, 5)
-{
-    setenv("SYMM_STAGING_BYTES", "8K", 1);
-    ranks_run_ok(_i, RANKS_AS_PROCESSES, replay, NULL, 120);
 }
 
 /* ---- Two groups at once ---- */
 
-/* On two streams, also in two captures at a time. Half of the ranks begin with the second one. */
-static void run_two_groups(struct rank *self, void *arg)
+/*
+ * On two streams, also in two captures at a time. Half of the ranks begin with the second one.
+ * SYMM_CHECK is off, because it expects one order of calls.
+ */
+WORLD_TEST(calls, two_groups_run_at_once_on_two_streams, _i, .timeout_s = 120,
+           .env = {{"SYMM_CHECK", "0"}, {"SYMM_STAGING_BYTES", "8K"}}, .loop = {2, 5})
 {
+    const int first = self->rank % 2;
     struct copy_buffers b[2] = {{0}};
     struct copy_call calls[2];
-    symm_context *ctx = NULL;
-    symm_group *groups[2] = {NULL, NULL};
-    symm_stream streams[2] = {NULL, NULL};
+    symm_group *groups[2] = {world, NULL};
+    symm_stream streams[2] = {s, NULL};
     symm_graph graphs[2] = {NULL, NULL};
-    (void)arg;
-
-    RANK_TRY(self, rank_join(self, &ctx));
-    groups[0] = symm_context_world(ctx);
     int ranks[RANKS_MAX];
+
     for (int r = 0; r < self->nranks; r++)
         ranks[r] = self->nranks - 1 - r;
-    RANK_TRY(self, symm_group_create(groups[0], self->nranks, ranks, &groups[1]));
-    for (int g = 0; g < 2; g++) {
-        RANK_TRY(self, symm_stream_create(ctx, &streams[g]));
-        RANK_TRY(self, copy_open(ctx, groups[g], COUNT * 8 * (size_t)self->nranks, &b[g]));
-    }
+    RANK_TRY(self, symm_group_create(world, self->nranks, ranks, &groups[1]));
+    RANK_TRY(self, symm_stream_create(ctx, &streams[1]));
+    for (int g = 0; g < 2; g++)
+        RANK_TRY(self,
+                 copy_open(ctx, groups[g], streams[g], COUNT * 8 * (size_t)self->nranks, &b[g]));
     for (uint64_t round = 1; round <= 20; round++) {
-        const int first = self->rank % 2;
         for (int i = 0; i < 2; i++) {
             const int g = (first + i) % 2;
             calls[g] = copy_draw(round * 2 + (uint64_t)g, COUNT);
-            RANK_TRY(self, copy_prepare(&calls[g], &b[g], groups[g], streams[g]));
+            RANK_TRY(self, copy_prepare(&calls[g], &b[g]));
         }
         for (int g = 0; g < 2 && round % 2; g++)
             RANK_TRY(self, symm_graph_begin(streams[g]));
-        for (int i = 0; i < 2; i++) {
-            const int g = (first + i) % 2;
-            RANK_TRY(self, copy_enqueue(&calls[g], &b[g], groups[g], streams[g]));
-        }
+        for (int i = 0; i < 2; i++)
+            RANK_TRY(self, copy_enqueue(&calls[(first + i) % 2], &b[(first + i) % 2]));
         for (int g = 0; g < 2 && round % 2; g++)
             RANK_TRY(self, symm_graph_end(streams[g], &graphs[g]));
         for (int i = 0; i < 2 && round % 2; i++)
             RANK_TRY(self, symm_graph_launch(graphs[(first + i) % 2], streams[(first + i) % 2]));
         for (int g = 0; g < 2; g++) {
-            if (copy_check(self, &calls[g], &b[g], groups[g], streams[g]) != SYMM_OK)
-                goto out;
+            RANK_TRY(self, copy_check(self, &calls[g], &b[g]));
             symm_graph_destroy(graphs[g]);
             graphs[g] = NULL;
         }
@@ -281,17 +229,8 @@ static void run_two_groups(struct rank *self, void *arg)
 out:
     for (int g = 0; g < 2; g++) {
         symm_graph_destroy(graphs[g]);
-        symm_stream_destroy(streams[g]);
-        if (ctx && groups[g])
-            copy_close(ctx, groups[g], &b[g]);
+        copy_close(&b[g]);
     }
+    symm_stream_destroy(streams[1]);
     symm_group_destroy(groups[1]);
-    symm_context_destroy(ctx);
-}
-
-TEST_LOOP(calls, two_groups_run_at_once_on_two_streams, 2, 5)
-{
-    setenv("SYMM_CHECK", "0", 1); /* it expects one order of calls */
-    setenv("SYMM_STAGING_BYTES", "8K", 1);
-    ranks_run_ok(_i, RANKS_AS_PROCESSES, run_two_groups, NULL, 120);
 }

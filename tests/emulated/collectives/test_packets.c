@@ -2,14 +2,11 @@
  * Calls by packets that do not fit, where nothing compares the calls before they run
  * (SYMM_CHECK=0): one rank of three calls something else, or one rank of four calls nothing.
  */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include "collective.h"
 #include "exercise.h"
-#include "ranks.h"
 #include "test.h"
 #include "trial.h"
+#include "world.h"
 
 enum { TRIO = 3, QUARTET = 4, MOST_NBYTES = TRIO * 1200 * 8, SOON_MS = 5000, LATE_MS = 300 };
 
@@ -54,76 +51,50 @@ static const struct pair pairs[] = {
 };
 enum { NPAIRS = sizeof pairs / sizeof pairs[0] };
 
-static void call_differently(struct rank *self, void *arg)
-{
-    const int odd = *(const int *)arg % TRIO; /* the rank with the other call */
-    const bool late = *(const int *)arg % 2;  /* it calls after the others have waited long */
-    const struct pair *p = &pairs[*(const int *)arg];
-    const struct collective *c = self->rank == odd ? &p->other : &p->call;
-    struct trial_buffers b = {0};
-    symm_context *ctx = NULL;
-
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
-    RANK_TRY(self, trial_open(ctx, MOST_NBYTES, &b));
-    if (late && self->rank == odd)
-        usleep(LATE_MS * 1000);
-    const int64_t began = now_ms();
-    RANK_TRY(self, collective_call(c, w, b.foreign[0], b.foreign[1], b.stream));
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, p->call_text, symm_synchronize(w, b.stream));
-    CHECK_RANK_MSG(self, strstr(self->report->text, p->other_text), "%s", self->report->text);
-    CHECK_RANK(self, now_ms() - began < SOON_MS);
-out:
-    if (ctx)
-        trial_close(ctx, &b);
-    symm_context_destroy(ctx);
-}
-
 TEST_GROUP(packets, 60);
 
-/* No rank gets OK, and all ranks are told at once, long before the timeout. */
-TEST_LOOP(packets, packets_of_another_call_are_not_taken, 0, NPAIRS)
+/*
+ * One rank makes the other call, in odd cases after the others have waited long. No rank gets OK,
+ * and all ranks are told at once, long before the timeout.
+ */
+WORLD_TEST(packets, packets_of_another_call_are_not_taken, TRIO, .arg = &(int){_i}, .timeout_s = 60,
+           .env = {{"SYMM_CHECK", "0"}, {"SYMM_TIMEOUT_MS", "30000"}}, .loop = {0, NPAIRS})
 {
-    struct rank_report reports[TRIO];
+    const int i = *(const int *)arg;
+    const bool odd = self->rank == i % TRIO, late = i % 2;
+    const struct pair *p = &pairs[i];
+    struct trial_buffers b = {0};
 
-    setenv("SYMM_CHECK", "0", 1);
-    setenv("SYMM_TIMEOUT_MS", "30000", 1);
-    ranks_run(TRIO, RANKS_AS_PROCESSES, call_differently, &(int){_i}, reports, 60);
-    ranks_assert_clean(reports, TRIO);
+    RANK_TRY(self, trial_open(ctx, MOST_NBYTES, &b));
+    if (late && odd)
+        pause_ms(LATE_MS);
+    const int64_t began = now_ms();
+    RANK_TRY(self, collective_call(odd ? &p->other : &p->call, world, b.foreign[0], b.foreign[1],
+                                   b.stream));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, p->call_text, symm_synchronize(world, b.stream));
+    RANK_TEXT(self, p->other_text);
+    CHECK_RANK(self, now_ms() - began < SOON_MS);
+out:
+    trial_close(&b);
 }
 
 /*
  * Rank 0 waits for the others, first of all for the last. Ranks 2 and 3 come late, rank 1 never.
  * When the timeout is over, rank 0 must not blame rank 3, which has come.
  */
-static void wait_for_one(struct rank *self, void *arg)
+WORLD_TEST(packets, a_wait_for_several_names_the_rank_that_is_still_missing, QUARTET,
+           .env = {{"SYMM_CHECK", "0"}, {"SYMM_TIMEOUT_MS", "2000"}}, .timeout_s = 60)
 {
     static const struct collective c = CALL(ALL_REDUCE, LOW_LATENCY, FLOAT32, SUM, 5);
     struct trial_buffers b = {0};
-    symm_context *ctx = NULL;
-    (void)arg;
 
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
     RANK_TRY(self, trial_open(ctx, MOST_NBYTES, &b));
-    usleep(self->rank > 1 ? 1000000 : 0);
+    pause_ms(self->rank > 1 ? 1000 : 0);
     if (self->rank != 1)
-        RANK_TRY(self, collective_call(&c, w, b.foreign[0], b.foreign[1], b.stream));
-    for (int64_t until = now_ms() + 20000; symm_check(w) == SYMM_OK && now_ms() < until;)
-        usleep(1000);
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "for rank 1, a packet", symm_check(w));
+        RANK_TRY(self, collective_call(&c, world, b.foreign[0], b.foreign[1], b.stream));
+    for (int64_t until = now_ms() + 20000; symm_check(world) == SYMM_OK && now_ms() < until;)
+        pause_ms(1);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "for rank 1, a packet", symm_check(world));
 out:
-    if (ctx)
-        trial_close(ctx, &b);
-    symm_context_destroy(ctx);
-}
-
-TEST(packets, a_wait_for_several_names_the_rank_that_is_still_missing)
-{
-    struct rank_report reports[QUARTET];
-
-    setenv("SYMM_CHECK", "0", 1);
-    setenv("SYMM_TIMEOUT_MS", "2000", 1);
-    ranks_run(QUARTET, RANKS_AS_PROCESSES, wait_for_one, NULL, reports, 60);
-    ranks_assert_clean(reports, QUARTET);
+    trial_close(&b);
 }
