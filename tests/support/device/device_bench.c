@@ -69,6 +69,22 @@ out:
     return SYMM_ERROR_STATE;
 }
 
+symm_status device_run(struct device_bench *b, uint32_t blocks, uint32_t threads)
+{
+    const symm_status st = device_launch(b, blocks, threads);
+    return st == SYMM_OK ? device_settle(b) : st;
+}
+
+symm_status device_run_together(struct device_bench *b, uint32_t blocks, uint32_t threads)
+{
+    RANK_TRY(b->self, symm_barrier(b->w, b->s));
+    RANK_TRY(b->self, device_launch(b, blocks, threads));
+    RANK_TRY(b->self, symm_barrier(b->w, b->s));
+    return device_settle(b);
+out:
+    return SYMM_ERROR_STATE;
+}
+
 void device_close(struct device_bench *b)
 {
     symm_kernel_unload(b->kernel);

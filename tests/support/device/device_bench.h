@@ -61,6 +61,9 @@ symm_status device_launch(struct device_bench *b, uint32_t blocks, uint32_t thre
  * the report.
  */
 symm_status device_settle(struct device_bench *b);
+/* Both; the second one between barriers of all ranks. */
+symm_status device_run(struct device_bench *b, uint32_t blocks, uint32_t threads);
+symm_status device_run_together(struct device_bench *b, uint32_t blocks, uint32_t threads);
 void device_close(struct device_bench *b);
 
 /*
@@ -69,16 +72,11 @@ void device_close(struct device_bench *b);
  * After the channels come the fields of a struct ranks_test.
  */
 #define DEVICE_RANK(name, kernel, nchannels)                                                       \
-    static void name##_body(struct rank *self, void *arg, struct device_bench *b);                 \
-    static void name(struct rank *self, void *arg)                                                 \
+    static symm_status name##_open(struct rank *self, struct device_bench *b)                      \
     {                                                                                              \
-        struct device_bench b = {0};                                                               \
-        if (device_open(self, &b, kernel, nchannels) == SYMM_OK)                                   \
-            name##_body(self, arg, &b);                                                            \
-        device_close(&b);                                                                          \
+        return device_open(self, b, kernel, (int)(nchannels));                                     \
     }                                                                                              \
-    static void name##_body(__attribute__((unused)) struct rank *self,                             \
-                            __attribute__((unused)) void *arg, struct device_bench *b)
+    RANK_WITH(name, struct device_bench, b, name##_open, device_close)
 #define DEVICE_TEST(group, name, kernel, nchannels, ...)                                           \
     static void name##_rank(struct rank *self, void *arg);                                         \
     TEST_LOOP(group, name, ((struct ranks_test){.n = __VA_ARGS__}).loop.first,                     \

@@ -41,12 +41,10 @@ DEVICE_TEST(data, all_patterns_of_sixteen_bits_widen_exactly, "test_widen", 1, 1
         for (int shape = 0; shape < DEVICE_SHAPES; shape++) {
             RANK_TRY(self, symm_fill(b->a.out, 0x5a, nbytes, b->s));
             RANK_TRY(self, symm_fill(b->a.y, 0x5a, nbytes, b->s));
-            if (device_launch(b, 4, device_threads[shape]) != SYMM_OK ||
-                device_settle(b) != SYMM_OK || device_read(b, got, b->a.out, nbytes) != SYMM_OK)
-                goto out;
+            RANK_TRY(self, device_run(b, 4, device_threads[shape]));
+            RANK_TRY(self, device_read(b, got, b->a.out, nbytes));
             self->report->wrong += differ(got, want, COUNT);
-            if (device_read(b, got, b->a.y, nbytes) != SYMM_OK)
-                goto out;
+            RANK_TRY(self, device_read(b, got, b->a.y, nbytes));
             self->report->wrong += differ(got, want, COUNT);
         }
     }
@@ -117,19 +115,16 @@ DEVICE_TEST(data, narrowing_rounds_once_to_nearest_even, "test_narrow", 1, 1)
     for (int i = 0; i < 3; i++) {
         b->a.mode = floats[i].mode;
         fill_around(x, i ? floats[i].dtype : SYMM_BFLOAT16, (uint64_t)i);
-        if (device_write(b, b->a.x, x, nbytes) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_write(b, b->a.x, x, nbytes));
         for (int shape = 0; shape < DEVICE_SHAPES; shape++) {
             RANK_TRY(self, symm_fill(b->a.out, 0x5a, nbytes, b->s));
             RANK_TRY(self, symm_fill(b->a.y, 0x5a, nbytes, b->s));
-            if (device_launch(b, 4, device_threads[shape]) != SYMM_OK)
-                goto out;
+            RANK_TRY(self, device_launch(b, 4, device_threads[shape]));
             /* Widening what is a NaN may make another NaN of it, though always the same. */
-            if (device_settle(b) != SYMM_OK || device_read(b, got, b->a.out, nbytes) != SYMM_OK)
-                goto out;
+            RANK_TRY(self, device_settle(b));
+            RANK_TRY(self, device_read(b, got, b->a.out, nbytes));
             self->report->wrong += count_narrow_wrong(x, got, floats[i].dtype);
-            if (device_read(b, got, b->a.y, nbytes) != SYMM_OK)
-                goto out;
+            RANK_TRY(self, device_read(b, got, b->a.y, nbytes));
             self->report->wrong += count_narrow_wrong(x, got, floats[i].dtype);
         }
     }
@@ -155,19 +150,13 @@ DEVICE_TEST(data, elements_of_every_type_move_both_ways, "test_ones", 1, device_
     for (b->a.mode = 0; b->a.mode < TEST_ONES; b->a.mode++) {
         const uint64_t tag = 100 * (uint64_t)b->a.mode;
         reference_poison(host, NBYTES, tag + (uint64_t)self->rank);
-        if (device_write(b, b->a.x, host, NBYTES) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_write(b, b->a.x, host, NBYTES));
         RANK_TRY(self, symm_fill(b->a.y, 0, NBYTES, b->s));
         RANK_TRY(self, symm_fill(b->a.out, 0, NBYTES, b->s));
-        RANK_TRY(self, symm_barrier(b->w, b->s));
-        if (device_launch(b, 2, device_threads[b->a.mode % DEVICE_SHAPES]) != SYMM_OK)
-            goto out;
-        RANK_TRY(self, symm_barrier(b->w, b->s));
-        if (device_settle(b) != SYMM_OK || device_read(b, host, b->a.out, NBYTES) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_run_together(b, 2, device_threads[b->a.mode % DEVICE_SHAPES]));
+        RANK_TRY(self, device_read(b, host, b->a.out, NBYTES));
         self->report->wrong += reference_poison_wrong(host, NBYTES, tag + (uint64_t)before);
-        if (device_read(b, host, b->a.y, NBYTES) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_read(b, host, b->a.y, NBYTES));
         self->report->wrong += reference_poison_wrong(host, NBYTES, tag + (uint64_t)before);
     }
 out:;
@@ -189,19 +178,12 @@ DEVICE_TEST(data, sums_have_the_same_bits_on_every_rank, "test_sum", 1, device_s
         b->a.mode = floats[round % 3].mode;
         b->a.nbytes = COUNT * reference_size(dtype);
         reference_fill(host, COUNT, dtype, round, self->rank);
-        if (device_write(b, b->a.x, host, b->a.nbytes) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_write(b, b->a.x, host, b->a.nbytes));
         RANK_TRY(self, symm_fill(b->a.out, 0xff, sizeof host, b->s)); /* NaNs */
         RANK_TRY(self, symm_fill(b->a.y, 0xff, sizeof host, b->s));
-        RANK_TRY(self, symm_barrier(b->w, b->s));
-        if (device_launch(b, 2, device_threads[round / 3]) != SYMM_OK)
-            goto out;
-        RANK_TRY(self, symm_barrier(b->w, b->s));
-        if (device_settle(b) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_run_together(b, 2, device_threads[round / 3]));
         for (int i = 0; i < 2; i++) {
-            if (device_read(b, host, results[i], b->a.nbytes) != SYMM_OK)
-                goto out;
+            RANK_TRY(self, device_read(b, host, results[i], b->a.nbytes));
             self->report->wrong +=
                 reference_wrong(host, 0, COUNT, dtype, round, self->nranks, REFERENCE_EXACT);
         }
@@ -253,12 +235,8 @@ DEVICE_TEST(data, remote_additions_of_all_ranks_and_blocks_add_up, "test_red_add
         const uint32_t threads = device_threads[(b->a.mode + 1) % DEVICE_SHAPES];
         b->a.seed = (uint32_t)reference_random(930, (uint64_t)b->a.mode);
         RANK_TRY(self, symm_fill(b->a.x, 0, sizeof host, b->s));
-        RANK_TRY(self, symm_barrier(b->w, b->s));
-        if (device_launch(b, blocks, threads) != SYMM_OK)
-            goto out;
-        RANK_TRY(self, symm_barrier(b->w, b->s));
-        if (device_settle(b) != SYMM_OK || device_read(b, host, b->a.x, sizeof host) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_run_together(b, blocks, threads));
+        RANK_TRY(self, device_read(b, host, b->a.x, sizeof host));
         for (uint32_t i = 0; i < WORDS; i++)
             self->report->wrong += !is_number(
                 host, i, b->a.mode, sum_of_addends(b, i, (uint32_t)self->rank, blocks, threads));
@@ -276,8 +254,7 @@ DEVICE_TEST(data, the_sum_over_a_block_is_right_for_every_block_size, "test_bloc
         b->a.param = 0;
         for (uint32_t t = 0; t < threads; t++)
             b->a.param += test_device_addend(b->a.seed, 0, 0, 0, t, 1000);
-        if (device_launch(b, 1, threads) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_launch(b, 1, threads));
     }
     device_settle(b);
 out:;

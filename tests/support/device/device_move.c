@@ -19,14 +19,10 @@ DEVICE_TEST(transfers, copies_of_every_alignment_and_size_write_their_bytes_and_
         b->a.mode = i / DEVICE_SHAPES;
         reference_poison(source, sizeof source, tag + (uint64_t)self->rank);
         RANK_TRY(self, symm_fill(b->a.y, 0x5a, nbytes, b->s));
-        if (device_write(b, b->a.x, source, sizeof source) != SYMM_OK)
-            goto out;
-        RANK_TRY(self, symm_barrier(b->w, b->s));
-        if (device_launch(b, device_rounds(4, 64), device_threads[i % DEVICE_SHAPES]) != SYMM_OK)
-            goto out;
-        RANK_TRY(self, symm_barrier(b->w, b->s));
-        if (device_settle(b) != SYMM_OK || device_read(b, got, b->a.y, nbytes) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_write(b, b->a.x, source, sizeof source));
+        RANK_TRY(self,
+                 device_run_together(b, device_rounds(4, 64), device_threads[i % DEVICE_SHAPES]));
+        RANK_TRY(self, device_read(b, got, b->a.y, nbytes));
         reference_poison(source, sizeof source, tag + (uint64_t)before);
         memset(want, 0x5a, nbytes);
         for (uint32_t job = 0; job < TEST_COPY_JOBS; job++)
@@ -65,9 +61,8 @@ static symm_status put_once(struct device_bench *b, const struct put *p, char *w
     RANK_TRY(self, symm_fill(b->a.y, 0x5a, ROOM, b->s));
     RANK_TRY(self, symm_fill(b->a.out, 0xa5, ROOM, b->s));
     RANK_TRY(self, symm_barrier(b->w, b->s));
-    if (device_launch(b, 1, p->threads) != SYMM_OK || device_settle(b) != SYMM_OK ||
-        device_read(b, got, b->a.out, around) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, device_run(b, 1, p->threads));
+    RANK_TRY(self, device_read(b, got, b->a.out, around));
     for (uint32_t i = 0; i < around / 4; i++) {
         const uint32_t word = test_device_word(b->a.seed, 0, before, 0, i);
         memcpy(want + 4 * i, &word, sizeof word);
@@ -113,8 +108,7 @@ DEVICE_TEST(transfers, a_put_with_signal_brings_all_bytes_and_leaves_the_others,
             if (p.mode == TEST_MOVE_PUT_BULK) /* it does the same whatever the memory, if not */
                 for (int s = falls_back ? 4 : 0; s < 5; s++) {
                     p.shared_nbytes = shared[s];
-                    if (put_once(b, &p, want, got) != SYMM_OK)
-                        goto out;
+                    RANK_TRY(self, put_once(b, &p, want, got));
                 }
             else if (put_once(b, &p, want, got) != SYMM_OK)
                 goto out;

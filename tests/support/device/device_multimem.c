@@ -19,11 +19,9 @@ enum { COUNT_BYTES = 16 * 300, NTYPES = TEST_ONES };
             TEST_SKIP("world of %d: no multicast: %s", n, reports[0].text);                        \
     } while (0)
 
-/* Opens; returns whether there is a switch to try. */
-static bool open_switch(struct rank *self, struct device_bench *b, const char *kernel)
+/* Whether there is a switch to try; the reason why not goes into the report. */
+static bool has_switch(struct rank *self, struct device_bench *b)
 {
-    if (device_open(self, b, kernel, DEVICE_BLOCKS_MAX) != SYMM_OK)
-        return false;
     const char *off = symm_multicast_off(b->w);
     self->report->value[0] = off != NULL;
     if (off)
@@ -146,37 +144,32 @@ static int64_t count_wrong(const void *got, const void *const *all, int n, int r
     return wrong;
 }
 
-static void reduce_everything(struct rank *self, void *arg)
+DEVICE_RANK(reduce_everything, "test_multimem_reduce", DEVICE_BLOCKS_MAX)
 {
     const int n = self->nranks;
     const uint32_t blocks = device_blocks(n) / 2;
-    struct device_bench b = {.a.nbytes = COUNT_BYTES};
     char *host = malloc((size_t)(n + 1) * COUNT_BYTES);
     const void *all[RANKS_MAX];
-    (void)arg;
-    if (!open_switch(self, &b, "test_multimem_reduce"))
+    if (!has_switch(self, b))
         goto out;
-    RANK_TRY(self, symm_alloc(b.w, COUNT_BYTES, &b.a.x));
-    RANK_TRY(self, symm_alloc(b.w, COUNT_BYTES, &b.a.out));
-    for (b.a.mode = 0; b.a.mode < TEST_REDUCES; b.a.mode++) {
-        const uint64_t round = (uint64_t)b.a.mode;
+    b->a.nbytes = COUNT_BYTES;
+    RANK_TRY(self, symm_alloc(b->w, COUNT_BYTES, &b->a.x));
+    RANK_TRY(self, symm_alloc(b->w, COUNT_BYTES, &b->a.out));
+    for (b->a.mode = 0; b->a.mode < TEST_REDUCES; b->a.mode++) {
+        const uint64_t round = (uint64_t)b->a.mode;
         for (int r = 0; r < n; r++) {
             all[r] = host + r * COUNT_BYTES;
-            fill_typed(host + r * COUNT_BYTES, reductions[b.a.mode].type, round, r);
+            fill_typed(host + r * COUNT_BYTES, reductions[b->a.mode].type, round, r);
         }
-        if (device_write(&b, b.a.x, all[self->rank], COUNT_BYTES) != SYMM_OK)
-            goto out;
-        RANK_TRY(self, symm_fill(b.a.out, 0xff, COUNT_BYTES, b.s));
-        if (device_launch(&b, blocks, device_threads[b.a.mode % DEVICE_SHAPES]) != SYMM_OK ||
-            device_settle(&b) != SYMM_OK ||
-            device_read(&b, host + n * COUNT_BYTES, b.a.out, COUNT_BYTES) != SYMM_OK)
-            goto out;
-        self->report->wrong += count_wrong(host + n * COUNT_BYTES, all, n, b.a.mode, round);
-        CHECK_RANK_MSG(self, self->report->wrong == 0, "%s: %lld wrong", reductions[b.a.mode].name,
+        RANK_TRY(self, device_write(b, b->a.x, all[self->rank], COUNT_BYTES));
+        RANK_TRY(self, symm_fill(b->a.out, 0xff, COUNT_BYTES, b->s));
+        RANK_TRY(self, device_run(b, blocks, device_threads[b->a.mode % DEVICE_SHAPES]));
+        RANK_TRY(self, device_read(b, host + n * COUNT_BYTES, b->a.out, COUNT_BYTES));
+        self->report->wrong += count_wrong(host + n * COUNT_BYTES, all, n, b->a.mode, round);
+        CHECK_RANK_MSG(self, self->report->wrong == 0, "%s: %lld wrong", reductions[b->a.mode].name,
                        (long long)self->report->wrong);
     }
 out:
-    device_close(&b);
     free(host);
 }
 
@@ -190,38 +183,34 @@ TEST_LOOP(switch, the_switch_reduces_every_type_by_every_operation, device_setti
 
 /* ---- Stores ---- */
 
-static void store_everywhere(struct rank *self, void *arg)
+DEVICE_RANK(store_everywhere, "test_multimem_store", DEVICE_BLOCKS_MAX)
 {
     static const int types[3] = {TEST_ONE_float, TEST_ONE_symm_f16, TEST_ONE_symm_bf16};
     const uint32_t blocks = device_blocks(self->nranks) / 2;
-    struct device_bench b = {.a.nbytes = COUNT_BYTES};
     char host[2 * COUNT_BYTES];
-    (void)arg;
-    if (!open_switch(self, &b, "test_multimem_store"))
+    if (!has_switch(self, b))
         goto out;
-    RANK_TRY(self, symm_alloc(b.w, COUNT_BYTES, &b.a.x));
-    RANK_TRY(self, symm_alloc(b.w, 2 * COUNT_BYTES, &b.a.y));
+    b->a.nbytes = COUNT_BYTES;
+    RANK_TRY(self, symm_alloc(b->w, COUNT_BYTES, &b->a.x));
+    RANK_TRY(self, symm_alloc(b->w, 2 * COUNT_BYTES, &b->a.y));
     for (uint64_t round = 0; round < 3 * (uint64_t)DEVICE_SHAPES; round++) {
         const symm_dtype dtype = dtype_of(types[round % 3]);
-        b.a.mode = types[round % 3];
-        b.a.seed = (uint32_t)reference_random(950, round);
-        fill_typed(host, b.a.mode, round, self->rank);
-        if (device_write(&b, b.a.x, host, COUNT_BYTES) != SYMM_OK)
-            goto out;
-        RANK_TRY(self, symm_fill(b.a.y, 0xff, 2 * COUNT_BYTES, b.s));
-        RANK_TRY(self, symm_barrier(b.w, b.s));
-        if (device_launch(&b, blocks, device_threads[round / 3]) != SYMM_OK ||
-            device_settle(&b) != SYMM_OK || device_read(&b, host, b.a.y, sizeof host) != SYMM_OK)
-            goto out;
+        b->a.mode = types[round % 3];
+        b->a.seed = (uint32_t)reference_random(950, round);
+        fill_typed(host, b->a.mode, round, self->rank);
+        RANK_TRY(self, device_write(b, b->a.x, host, COUNT_BYTES));
+        RANK_TRY(self, symm_fill(b->a.y, 0xff, 2 * COUNT_BYTES, b->s));
+        RANK_TRY(self, symm_barrier(b->w, b->s));
+        RANK_TRY(self, device_run(b, blocks, device_threads[round / 3]));
+        RANK_TRY(self, device_read(b, host, b->a.y, sizeof host));
         self->report->wrong += reference_wrong(host, 0, COUNT_BYTES / reference_size(dtype), dtype,
                                                round, self->nranks, REFERENCE_SWITCH);
         for (uint32_t i = 0; i < COUNT_BYTES / 4; i++) {
-            const uint32_t want = test_device_word(b.a.seed, 0, 0, i / 4, i % 4);
+            const uint32_t want = test_device_word(b->a.seed, 0, 0, i / 4, i % 4);
             self->report->wrong += memcmp(host + COUNT_BYTES + 4 * i, &want, 4) != 0;
         }
     }
-out:
-    device_close(&b);
+out:;
 }
 
 TEST_LOOP(switch, stores_through_the_switch_reach_every_rank, device_setting.nworlds > 1,
@@ -249,7 +238,7 @@ static double get_number(const void *array, size_t i, int type)
     }
 }
 
-static void add_everywhere(struct rank *self, void *arg)
+DEVICE_RANK(add_everywhere, "test_multimem_add", DEVICE_BLOCKS_MAX)
 {
     static const int modes[] = {TEST_ONE_uint32_t,
                                 TEST_ONE_int32_t,
@@ -261,33 +250,30 @@ static void add_everywhere(struct rank *self, void *arg)
                                 TEST_ONES + TEST_ONE_symm_f16,
                                 TEST_ONES + TEST_ONE_symm_bf16};
     const uint32_t blocks = device_blocks(self->nranks) / 2;
-    struct device_bench b = {.a.rounds = WORDS};
     uint64_t host[WORDS];
-    (void)arg;
-    if (!open_switch(self, &b, "test_multimem_add"))
+    if (!has_switch(self, b))
         goto out;
-    RANK_TRY(self, symm_alloc(b.w, sizeof host, &b.a.y));
+    b->a.rounds = WORDS;
+    RANK_TRY(self, symm_alloc(b->w, sizeof host, &b->a.y));
     for (uint64_t round = 0; round < sizeof modes / sizeof modes[0]; round++) {
         const uint32_t threads = round % 2 ? 64 : 3; /* few enough for bf16 to be exact */
-        b.a.mode = modes[round];
-        b.a.seed = (uint32_t)reference_random(951, round);
-        RANK_TRY(self, symm_fill(b.a.y, 0, sizeof host, b.s));
-        if (device_launch(&b, blocks, threads) != SYMM_OK || device_settle(&b) != SYMM_OK ||
-            device_read(&b, host, b.a.y, sizeof host) != SYMM_OK)
-            goto out;
+        b->a.mode = modes[round];
+        b->a.seed = (uint32_t)reference_random(951, round);
+        RANK_TRY(self, symm_fill(b->a.y, 0, sizeof host, b->s));
+        RANK_TRY(self, device_run(b, blocks, threads));
+        RANK_TRY(self, device_read(b, host, b->a.y, sizeof host));
         for (uint32_t i = 0; i < WORDS; i++) {
             int32_t want = 0;
             for (uint32_t r = 0; r < (uint32_t)self->nranks; r++)
                 for (uint32_t block = 0; block < blocks; block++)
                     for (uint32_t t = 0; t < threads; t++)
-                        want += test_device_addend(b.a.seed, i, r, block, t, 1);
-            self->report->wrong += get_number(host, i, b.a.mode % TEST_ONES) != (double)want;
+                        want += test_device_addend(b->a.seed, i, r, block, t, 1);
+            self->report->wrong += get_number(host, i, b->a.mode % TEST_ONES) != (double)want;
         }
-        CHECK_RANK_MSG(self, self->report->wrong == 0, "mode %d: %lld wrong", b.a.mode,
+        CHECK_RANK_MSG(self, self->report->wrong == 0, "mode %d: %lld wrong", b->a.mode,
                        (long long)self->report->wrong);
     }
-out:
-    device_close(&b);
+out:;
 }
 
 TEST_LOOP(switch, additions_through_the_switch_add_up_on_every_rank, device_setting.nworlds > 1,

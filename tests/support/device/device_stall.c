@@ -13,8 +13,7 @@ DEVICE_TEST(stalls, ranks_that_insist_on_different_words_are_named, "test_mismat
 {
     uint32_t agreed = ~0u;
     b->a.param = self->rank == self->nranks - 1 ? 5 : 4;
-    if (device_launch(b, 2, 64) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, device_launch(b, 2, 64));
     RANK_TRY(self, symm_copy(&agreed, b->a.tally, sizeof agreed, b->s));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "called different things",
                      symm_synchronize(b->w, b->s));
@@ -57,14 +56,12 @@ DEVICE_RANK(stall, "test_stall", 8)
     b->a.param = self->nranks - 1;
     RANK_TRY(self, symm_alloc(b->w, sizeof slot, &b->a.y));
     RANK_TRY(self, symm_fill(b->a.y, 0, sizeof slot, b->s));
-    if (device_read(b, before, b->a.pad, pad_nbytes) != SYMM_OK)
-        goto out;
+    RANK_TRY(self, device_read(b, before, b->a.pad, pad_nbytes));
     RANK_TRY(self, symm_exchange(b->w, NULL, 0, NULL));
     const int64_t start = now_ms();
     if (self->rank == 0) {
         const symm_status want = how->aborted ? SYMM_ERROR_PEER : SYMM_ERROR_TIMEOUT;
-        if (device_launch(b, 2, 32) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_launch(b, 2, 32));
         RANK_TRY(self, symm_copy(tally, b->a.tally, sizeof tally, b->s));
         RANK_TRY(self, symm_copy(after, b->a.pad, pad_nbytes, b->s));
         RANK_TRY(self, symm_copy(slot, b->a.y, sizeof slot, b->s));

@@ -19,9 +19,8 @@ DEVICE_TEST(meeting, addresses_are_those_that_the_host_knows, "test_addresses", 
     b->a.x = (char *)x + 48;
     for (int shape = 0; shape < DEVICE_SHAPES; shape++) {
         RANK_TRY(self, symm_fill(b->a.out, 0xff, sizeof out, b->s));
-        if (device_launch(b, 1, device_threads[shape]) != SYMM_OK || device_settle(b) != SYMM_OK ||
-            device_read(b, out, b->a.out, sizeof out) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_run(b, 1, device_threads[shape]));
+        RANK_TRY(self, device_read(b, out, b->a.out, sizeof out));
         for (int r = 0; r < self->nranks; r++)
             self->report->wrong += out[r] != (uint64_t)(uintptr_t)symm_peer(b->w, b->a.x, r);
         self->report->wrong += out[self->rank] != (uint64_t)(uintptr_t)b->a.x;
@@ -42,8 +41,7 @@ DEVICE_RANK(pass_signals, "test_signals", 3)
     for (int shape = 0; shape < DEVICE_SHAPES; shape++) {
         b->a.seed = (uint32_t)reference_random(900, (uint64_t)shape);
         for (uint32_t blocks = 1; blocks <= 3; blocks += 2)
-            if (device_launch(b, blocks, device_threads[shape]) != SYMM_OK)
-                goto out;
+            RANK_TRY(self, device_launch(b, blocks, device_threads[shape]));
     }
     device_settle(b);
 out:;
@@ -69,10 +67,7 @@ DEVICE_RANK(meet_in_order, "test_order", 2 * DEVICE_BLOCKS_MAX)
     for (b->a.mode = 0; b->a.mode < TEST_MEETS; b->a.mode++)
         for (int shape = 0; shape < DEVICE_SHAPES; shape++) {
             b->a.seed = (uint32_t)reference_random(901 + (uint64_t)b->a.mode, (uint64_t)shape);
-            if (device_launch(b, blocks, device_threads[shape]) != SYMM_OK)
-                goto out;
-            if (device_settle(b) != SYMM_OK)
-                goto out;
+            RANK_TRY(self, device_run(b, blocks, device_threads[shape]));
             CHECK_RANK_MSG(self, self->report->wrong == 0, "mode %d, %u threads: %lld wrong",
                            b->a.mode, device_threads[shape], (long long)self->report->wrong);
             RANK_TRY(self,
@@ -136,8 +131,7 @@ DEVICE_TEST(meeting, grids_and_blocks_of_three_dimensions_meet, "test_order", 24
         b->a.seed = (uint32_t)reference_random(902, (uint64_t)b->a.mode);
         CHECK_RANK(self, d.launch(&config, function, args, NULL) == 0);
         b->nthreads += 12 * 24;
-        if (device_settle(b) != SYMM_OK)
-            goto out;
+        RANK_TRY(self, device_settle(b));
         RANK_TRY(self, symm_barrier(b->w, b->s));
     }
     CHECK_RANK(self, d.unload(module) == 0);
