@@ -156,14 +156,13 @@ static void join_by_all_gather(struct rank *self, void *arg)
         .rank = self->rank, .nranks = self->nranks, .all_gather = gather_on_board, .user = &user};
     symm_context *ctx = NULL;
     forget_launchers();
-    if (user.board->fails) {
-        rank_note(self, symm_context_create(&config, &ctx));
-        CHECK_RANK(self, self->report->status != SYMM_OK && !ctx);
-        RANK_TEXT(self, "all_gather");
-    out:
+    if (!user.board->fails) {
+        join_and_sum(self, &config);
         return;
     }
-    join_and_sum(self, &config);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "all_gather", symm_context_create(&config, &ctx));
+    CHECK_RANK(self, !ctx);
+out:;
 }
 
 TEST_LOOP(ways_to_join, a_users_all_gather_joins, 0, 2)
@@ -175,11 +174,9 @@ TEST_LOOP(ways_to_join, a_users_all_gather_joins, 0, 2)
 
 TEST(ways_to_join, an_all_gather_that_fails_is_named)
 {
-    struct rank_report reports[2];
     struct board *board = make_board(2);
     board->fails = 1;
-    ranks_run(2, RANKS_AS_PROCESSES, join_by_all_gather, board, reports, 20);
-    ranks_assert_clean(reports, 2);
+    ranks_run_ok(2, RANKS_AS_PROCESSES, join_by_all_gather, board, 20);
     munmap(board, sizeof *board);
 }
 
@@ -311,14 +308,26 @@ TEST(disagreement, another_version_of_the_header_is_refused)
     ck_assert_msg(strstr(symm_error_text(), "99"), "%s", symm_error_text());
 }
 
-struct disagreement {
-    int odd_rank;
+static const struct disagreement {
+    int odd_rank; /* -1: all */
     const char *device, *name, *value;
     symm_status want;
     const char *part; /* of every rank's text */
+} disagreements[] = {
+    {1, "nonsense", NULL, NULL, SYMM_ERROR_ARGUMENT, "nonsense"},
+    {0, "99", NULL, NULL, SYMM_ERROR_ARGUMENT, "99"},
+    {2, "GPU-00000000-0000-0000-0000-000000000000", NULL, NULL, SYMM_ERROR_ARGUMENT,
+     "GPU-00000000"},
+    {-1, "3", NULL, NULL, SYMM_ERROR_MISMATCH, "device"},
+    {1, NULL, "SYMM_STAGING_BYTES", "1M", SYMM_ERROR_MISMATCH, "SYMM_STAGING_BYTES"},
+    {2, NULL, "SYMM_SEGMENT_BYTES", "8M", SYMM_ERROR_MISMATCH, "SYMM_SEGMENT_BYTES"},
+    {1, NULL, "SYMM_MATMUL_ENGINE_BYTES", "64K", SYMM_ERROR_MISMATCH, "SYMM_MATMUL_ENGINE_BYTES"},
+    {0, NULL, "SYMM_CHECK", "0", SYMM_ERROR_MISMATCH, "SYMM_CHECK"},
 };
+enum { DISAGREEMENTS = sizeof disagreements / sizeof disagreements[0] };
 
-static void join_with_one_odd(struct rank *self, void *arg)
+RANKS_TEST(disagreement, a_wrong_device_or_another_setting_fails_all_ranks_and_is_named, 3,
+           .arg = (void *)(uintptr_t)&disagreements[_i], .loop = {0, DISAGREEMENTS})
 {
     const struct disagreement *d = arg;
     symm_context *ctx = NULL;
@@ -333,37 +342,6 @@ static void join_with_one_odd(struct rank *self, void *arg)
     CHECK_RANK(self, !ctx);
 out:
     symm_context_destroy(ctx);
-}
-
-static void disagree(struct disagreement d)
-{
-    struct rank_report reports[3];
-    ranks_run(3, RANKS_AS_PROCESSES, join_with_one_odd, &d, reports, 30);
-    ranks_assert_clean(reports, 3);
-}
-
-TEST(disagreement, a_wrong_device_on_one_rank_fails_all_and_is_named)
-{
-    disagree((struct disagreement){1, "nonsense", NULL, NULL, SYMM_ERROR_ARGUMENT, "nonsense"});
-    disagree((struct disagreement){0, "99", NULL, NULL, SYMM_ERROR_ARGUMENT, "99"});
-    disagree((struct disagreement){2, "GPU-00000000-0000-0000-0000-000000000000", NULL, NULL,
-                                   SYMM_ERROR_ARGUMENT, "GPU-00000000"});
-}
-
-TEST(disagreement, two_ranks_on_one_device_are_refused)
-{
-    disagree((struct disagreement){-1, "3", NULL, NULL, SYMM_ERROR_MISMATCH, "device"});
-}
-
-TEST(disagreement, settings_that_differ_between_ranks_are_refused)
-{
-    disagree((struct disagreement){1, NULL, "SYMM_STAGING_BYTES", "1M", SYMM_ERROR_MISMATCH,
-                                   "SYMM_STAGING_BYTES"});
-    disagree((struct disagreement){2, NULL, "SYMM_SEGMENT_BYTES", "8M", SYMM_ERROR_MISMATCH,
-                                   "SYMM_SEGMENT_BYTES"});
-    disagree((struct disagreement){1, NULL, "SYMM_MATMUL_ENGINE_BYTES", "64K", SYMM_ERROR_MISMATCH,
-                                   "SYMM_MATMUL_ENGINE_BYTES"});
-    disagree((struct disagreement){0, NULL, "SYMM_CHECK", "0", SYMM_ERROR_MISMATCH, "SYMM_CHECK"});
 }
 
 int main(int argc, char **argv)
