@@ -77,6 +77,24 @@ out:
 #define MEETING_TEST(group, name, ...)                                                             \
     RANKS_TEST_WITH(group, name, struct meeting, m, meeting_open, part, __VA_ARGS__)
 
+static inline symm_status meeting_unmet(struct rank *self, struct meeting *m)
+{
+    (void)self;
+    (void)m;
+    return SYMM_OK;
+}
+
+/* The same, but the function calls meet() by itself. */
+#define UNMET_RANK(name) RANK_WITH(name, struct meeting, m, meeting_unmet, part)
+#define UNMET_TEST(group, name, ...)                                                               \
+    RANKS_TEST_WITH(group, name, struct meeting, m, meeting_unmet, part, __VA_ARGS__)
+
+/* A vote that has 5 seconds. */
+static inline symm_status take_vote(struct symm_host_comm *comm, struct symm_vote *vote)
+{
+    return symm__host_comm_vote(comm, vote, symm__deadline_in(5000));
+}
+
 /* A vote with a word from each rank, all of which must be this rank's `word`. */
 static inline symm_status agree(struct symm_host_comm *comm, const char *what, int64_t word,
                                 bool *right)

@@ -23,14 +23,13 @@ MEETING_TEST(votes, bytes_of_any_size_are_gathered, 5, _i, .loop = {0, 2})
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct symm_vote vote = {.text = "gather", .mine = mine, .nbytes = sizes[i], .all = all};
         memset(mine, self->rank + (int)i, most);
-        RANK_TRY(self, symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
+        RANK_TRY(self, take_vote(m->world, &vote));
         for (int r = 0; r < self->nranks; r++)
             for (size_t b = 0; b < sizes[i]; b++)
                 self->report->wrong += all[(size_t)r * sizes[i] + b] != (unsigned char)(r + (int)i);
     }
     struct symm_vote big = {.text = "gather", .mine = mine, .nbytes = most + 1};
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "too many for one vote",
-                     symm__host_comm_vote(m->world, &big, symm__deadline_in(5000)));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "too many for one vote", take_vote(m->world, &big));
     RANK_TRY(self, barrier(m->world, "barrier", 5000));
 out:
     free(mine);
@@ -48,14 +47,13 @@ MEETING_TEST(votes, all_ranks_get_one_verdict, 3, _i, .loop = {0, 2})
     /* Different sizes of the same call. */
     struct symm_vote vote = {.text = "exchange", .mine = &word, .nbytes = self->rank == 2 ? 2 : 4};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "rank 0 brought 4 bytes, rank 2 2 bytes",
-                     symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
+                     take_vote(m->world, &vote));
     /* Failures: the lowest rank's, with its text. */
     vote = (struct symm_vote){.text = "symm_alloc(1)"};
     if (self->rank > 0)
         vote.status = symm__fail(self->rank == 1 ? SYMM_ERROR_DRIVER : SYMM_ERROR_MEMORY,
                                  "text of rank %d", self->rank);
-    RANK_EXPECT(self, SYMM_ERROR_DRIVER,
-                symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
+    RANK_EXPECT(self, SYMM_ERROR_DRIVER, take_vote(m->world, &vote));
     text = self->report->text;
     CHECK_RANK_MSG(self, !strcmp(text, "text of rank 1 (on rank 1)"), "%s", text);
     /* None of that is sticky. */
@@ -95,18 +93,17 @@ MEETING_TEST(votes, descriptors_go_from_all_to_all, 8, _i, .loop = {0, 2})
                                  .gives_fd = round % 2 == 0 || self->rank % 2,
                                  .fd = card,
                                  .fds = fds};
-        RANK_TRY(self, symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
+        RANK_TRY(self, take_vote(m->world, &vote));
         for (int r = 0; r < self->nranks; r++)
             self->report->wrong += round % 2 == 0 || r % 2 ? !is_card_of(fds[r], r) : fds[r] != -1;
         symm__fd_close_all(fds, self->nranks);
     }
     /* Nobody wants them: they are closed. The same if a rank fails. */
     struct symm_vote vote = {.text = "descriptors", .gives_fd = true, .fd = card};
-    RANK_TRY(self, symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
+    RANK_TRY(self, take_vote(m->world, &vote));
     vote.fds = fds;
     vote.status = self->rank == 1 ? symm__fail(SYMM_ERROR_DRIVER, "no export") : SYMM_OK;
-    RANK_EXPECT(self, SYMM_ERROR_DRIVER,
-                symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
+    RANK_EXPECT(self, SYMM_ERROR_DRIVER, take_vote(m->world, &vote));
 out:
     symm__fd_close(&card);
 }
@@ -121,8 +118,7 @@ MEETING_TEST(votes, a_rank_without_descriptors_fails_the_vote_for_all, 4)
             nhog++;
     }
     struct symm_vote vote = {.text = "descriptors", .gives_fd = true, .fd = card, .fds = fds};
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "(on rank 2)",
-                     symm__host_comm_vote(m->world, &vote, symm__deadline_in(5000)));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "(on rank 2)", take_vote(m->world, &vote));
     RANK_TEXT(self, "RLIMIT_NOFILE is 64");
     RANK_TRY(self, barrier(m->world, "barrier", 5000));
 out:
@@ -285,22 +281,20 @@ RANKS_TEST(votes, one_decides_for_all, 3)
             symm__exchange_freed(m.x, (uint64_t)k << 20);
         struct symm_vote vote = {
             .text = "alloc", .op = 2, .args = {100, (uint64_t)self->rank, 300, 400}};
-        RANK_TRY(self, symm__host_comm_vote(m.world, &vote, symm__deadline_in(5000)));
+        RANK_TRY(self, take_vote(m.world, &vote));
         CHECK_RANK(self, vote.answer[0] == 102 && vote.answer[1] == 2 && vote.answer[2] == 302);
         /* What was freed before the vote is known in it. */
         CHECK_RANK_MSG(self, vote.answer[3] == (uint64_t)(i * FREED * self->nranks), "%llu",
                        (unsigned long long)vote.answer[3]);
     }
     struct symm_vote full = {.text = "alloc", .op = 9};
-    RANK_EXPECT(self, SYMM_ERROR_MEMORY,
-                symm__host_comm_vote(m.world, &full, symm__deadline_in(5000)));
+    RANK_EXPECT(self, SYMM_ERROR_MEMORY, take_vote(m.world, &full));
     CHECK_RANK(self, !strcmp(self->report->text, "the window is full"));
     /* The arbiter hears of failures, and of the first vote of a comm. */
     struct symm_vote bad = {.text = "commit", .op = 3};
     if (self->rank == 1)
         bad.status = symm__fail(SYMM_ERROR_DRIVER, "no memory");
-    RANK_EXPECT(self, SYMM_ERROR_DRIVER,
-                symm__host_comm_vote(m.world, &bad, symm__deadline_in(5000)));
+    RANK_EXPECT(self, SYMM_ERROR_DRIVER, take_vote(m.world, &bad));
     CHECK_RANK(self, self->rank || a.status == SYMM_ERROR_DRIVER);
     if (self->rank != 1) {
         struct symm_vote first = {.text = "group", .op = 4, .args = {10}};

@@ -134,18 +134,17 @@ MEETING_TEST(ends, children_do_not_hide_a_death, 3, .lost = 1u << _i, .arg = &(i
 out:;
 }
 
-RANKS_TEST(ends, survivors_begin_anew, 4, .lost = 1u)
+MEETING_TEST(ends, survivors_begin_anew, 4, .lost = 1u)
 {
-    struct meeting m = {.x = NULL}, rest = {.x = NULL};
+    struct meeting rest = {.x = NULL};
     char session[80];
     bool right = true;
 
-    RANK_TRY(self, meet(self, &m));
-    RANK_TRY(self, barrier(m.world, "ready", 5000));
+    RANK_TRY(self, barrier(m->world, "ready", 5000));
     if (self->rank == 0)
         raise(SIGKILL);
-    RANK_EXPECT(self, SYMM_ERROR_PEER, barrier(m.world, "never", 5000));
-    part(&m);
+    RANK_EXPECT(self, SYMM_ERROR_PEER, barrier(m->world, "never", 5000));
+    part(m);
     snprintf(session, sizeof session, "%s rest", self->session);
     RANK_TRY(self, meet_as(&rest, &(symm_config){.rank = self->rank - 1,
                                                  .nranks = self->nranks - 1,
@@ -154,35 +153,32 @@ RANKS_TEST(ends, survivors_begin_anew, 4, .lost = 1u)
     CHECK_RANK(self, right);
 out:
     part(&rest);
-    part(&m);
 }
 
 /*
  * Rank 1 knows that the hub is gone, and its parent comm, whose end it delays, does not: what it
  * makes of that comm ends at once.
  */
-RANKS_TEST(ends, a_comm_made_after_the_hub_is_gone_ends_at_once, 3, .lost = 1u)
+UNMET_TEST(ends, a_comm_made_after_the_hub_is_gone_ends_at_once, 3, .lost = 1u)
 {
     static const int pair[] = {1, 2};
-    struct meeting m = {.x = NULL};
     struct symm_host_comm *comm = NULL;
 
     if (self->rank == 1)
         setenv("SYMM_TEST_ABORT_DELAY_MS", "5000", 1);
-    RANK_TRY(self, meet(self, &m));
-    RANK_TRY(self, barrier(m.world, "ready", 5000));
+    RANK_TRY(self, meet(self, m));
+    RANK_TRY(self, barrier(m->world, "ready", 5000));
     if (self->rank == 0)
         raise(SIGKILL);
     if (self->rank == 2)
-        RANK_EXPECT(self, SYMM_ERROR_PEER, barrier(m.world, "never", 5000));
+        RANK_EXPECT(self, SYMM_ERROR_PEER, barrier(m->world, "never", 5000));
     /* The first one may wait for the news, the second one cannot. */
     for (int i = 0; i < 2 && self->rank == 1; i++)
         RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, ") died",
-                         create_comm(&m, m.world, 2, pair, "create", &comm));
+                         create_comm(m, m->world, 2, pair, "create", &comm));
     if (self->rank == 1)
-        RANK_TRY(self, symm__host_comm_check(m.world));
-out:
-    part(&m);
+        RANK_TRY(self, symm__host_comm_check(m->world));
+out:;
 }
 
 /* ---- Leaving ---- */
@@ -299,33 +295,30 @@ static void hear(void *user, int level, const char *line)
     }
 }
 
-RANKS_TEST(ends, slow_ranks_are_reported, 3)
+UNMET_TEST(ends, slow_ranks_are_reported, 3)
 {
-    struct meeting m = {.x = NULL};
-
-    m.log = (struct symm_log){.to = hear, .user = &m};
+    m->log = (struct symm_log){.to = hear, .user = m};
     setenv("SYMM_SLOW_MS", "100", 1);
     if (self->rank == 0)
         pause_ms(250);
     if (self->rank == 2)
         pause_ms(800);
-    RANK_TRY(self, meet(self, &m));
+    RANK_TRY(self, meet(self, m));
     /* One each 100 ms; on a machine that is busy with other things each may come later. */
     if (self->rank == 1)
-        CHECK_RANK_MSG(self, m.ticks >= 3 && m.ticks <= 9, "%d reports", m.ticks);
+        CHECK_RANK_MSG(self, m->ticks >= 3 && m->ticks <= 9, "%d reports", m->ticks);
     if (self->rank == 0) {
-        CHECK_RANK_MSG(self, !strcmp(m.log_text, "symm[0]: waiting for rank 2 of 3 to join"), "%s",
-                       m.log_text);
-        CHECK_RANK_MSG(self, m.ticks >= 2 && m.ticks <= 6, "%d reports", m.ticks);
+        CHECK_RANK_MSG(self, !strcmp(m->log_text, "symm[0]: waiting for rank 2 of 3 to join"), "%s",
+                       m->log_text);
+        CHECK_RANK_MSG(self, m->ticks >= 2 && m->ticks <= 6, "%d reports", m->ticks);
     }
     if (self->rank == 1)
         pause_ms(350);
-    RANK_TRY(self, barrier(m.world, "symm_trim()", 5000));
+    RANK_TRY(self, barrier(m->world, "symm_trim()", 5000));
     if (self->rank != 1)
-        CHECK_RANK_MSG(self, strstr(m.log_text, "waiting for rank 1 in symm_trim()"), "%s",
-                       m.log_text);
-out:
-    part(&m);
+        CHECK_RANK_MSG(self, strstr(m->log_text, "waiting for rank 1 in symm_trim()"), "%s",
+                       m->log_text);
+out:;
 }
 
 /* A program that has had enough: a report may call what any thread may call. */
@@ -338,17 +331,14 @@ static void abort_on_report(void *user, int level, const char *line)
         symm__host_comm_abort(m->world, SYMM_ERROR_PEER, "too slow for me");
 }
 
-RANKS_TEST(ends, a_report_may_abort, 2, .env = {{"SYMM_SLOW_MS", "150"}})
+UNMET_TEST(ends, a_report_may_abort, 2, .env = {{"SYMM_SLOW_MS", "150"}})
 {
-    struct meeting m = {.x = NULL};
-
-    m.log = (struct symm_log){.to = abort_on_report, .user = &m};
-    RANK_TRY(self, meet(self, &m));
+    m->log = (struct symm_log){.to = abort_on_report, .user = m};
+    RANK_TRY(self, meet(self, m));
     if (self->rank == 1)
         pause_ms(500);
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "too slow", barrier(m.world, "symm_trim()", 5000));
-out:
-    part(&m);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "too slow", barrier(m->world, "symm_trim()", 5000));
+out:;
 }
 
 /* ---- Aborts ---- */
@@ -413,23 +403,20 @@ out:
     symm__host_comm_close(half);
 }
 
-RANKS_TEST(ends, aborts_can_be_made_to_arrive_apart, 3, .lost = 1u << 1)
+UNMET_TEST(ends, aborts_can_be_made_to_arrive_apart, 3, .lost = 1u << 1)
 {
-    struct meeting m = {.x = NULL};
-
     if (self->rank == 2)
         setenv("SYMM_TEST_ABORT_DELAY_MS", "900", 1);
-    RANK_TRY(self, meet(self, &m));
-    RANK_TRY(self, barrier(m.world, "ready", 5000));
+    RANK_TRY(self, meet(self, m));
+    RANK_TRY(self, barrier(m->world, "ready", 5000));
     int64_t before = now_ms();
     if (self->rank == 1)
         raise(SIGKILL);
-    while (!m.ended)
+    while (!m->ended)
         pause_ms(1);
     const int64_t took = now_ms() - before;
     CHECK_RANK_MSG(self, self->rank == 2 ? took >= 900 && took < 1900 : took < 500, "%lld ms",
                    (long long)took);
-    RANK_EXPECT(self, SYMM_ERROR_PEER, symm__host_comm_check(m.world));
-out:
-    part(&m);
+    RANK_EXPECT(self, SYMM_ERROR_PEER, symm__host_comm_check(m->world));
+out:;
 }

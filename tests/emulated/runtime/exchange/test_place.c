@@ -22,25 +22,21 @@ out:;
 
 /* ---- What others leave or do there ---- */
 
-static void wait_for_nobody(struct rank *self, void *arg)
+UNMET_RANK(wait_for_nobody)
 {
-    struct meeting m = {.x = NULL};
     const symm_config config = {.rank = self->rank, .nranks = 3, .session = arg};
 
     self->report->value[0] = 1;
-    meet_as(&m, &config);
-    part(&m);
+    meet_as(m, &config);
 }
 
-static void meet_at(struct rank *self, void *arg)
+UNMET_RANK(meet_at)
 {
-    struct meeting m = {.x = NULL};
     const symm_config config = {.rank = self->rank, .nranks = 3, .session = arg};
 
-    RANK_TRY(self, meet_as(&m, &config));
-    RANK_TRY(self, barrier(m.world, "barrier", 5000));
-out:
-    part(&m);
+    RANK_TRY(self, meet_as(m, &config));
+    RANK_TRY(self, barrier(m->world, "barrier", 5000));
+out:;
 }
 
 TEST_GROUP(others, 60, IN_A_FOLDER);
@@ -86,9 +82,8 @@ TEST(others, a_living_job_is_not_disturbed)
 
 /* Unwanted clients, too many of them: silent ones, garbage, unexpected descriptors, and a HELLO out
  * of place. */
-RANKS_TEST(others, strangers_are_dropped, 2)
+UNMET_TEST(others, strangers_are_dropped, 2)
 {
-    struct meeting m = {.x = NULL};
     const symm_config config = rank_config(self);
     struct symm_frame *frame = NULL;
     struct symm_join join;
@@ -114,11 +109,10 @@ RANKS_TEST(others, strangers_are_dropped, 2)
         }
         pause_ms(200);
     }
-    RANK_TRY(self, meet(self, &m));
-    RANK_TRY(self, barrier(m.world, "barrier", 5000));
+    RANK_TRY(self, meet(self, m));
+    RANK_TRY(self, barrier(m->world, "barrier", 5000));
 out:
     symm__fd_close_all(fds, 40);
-    part(&m);
 }
 
 TEST(others, an_unsafe_folder_is_refused)
@@ -230,19 +224,16 @@ static bool become(uid_t user)
     return setresuid(user, user, user) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0;
 }
 
-static void meet_where_nothing_can_be_made(struct rank *self, void *arg)
+UNMET_RANK(meet_where_nothing_can_be_made)
 {
-    struct meeting m = {.x = NULL};
     int64_t before = now_ms();
 
-    (void)arg;
     CHECK_RANK(self, geteuid() || become(USER));
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "Permission denied", meet(self, &m));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "Permission denied", meet(self, m));
     CHECK_RANK_MSG(self, self->rank == 0 || strstr(self->report->text, "(on rank 0)"), "%s",
                    self->report->text);
     CHECK_RANK(self, now_ms() - before < 5000);
-out:
-    part(&m);
+out:;
 }
 
 TEST_GROUP(users, 60, IN_A_FOLDER);
@@ -250,7 +241,6 @@ TEST_GROUP(users, 60, IN_A_FOLDER);
 TEST(users, all_ranks_read_that_rank_0_cannot_make_its_socket)
 {
     char path[128];
-    struct rank_report reports[RANKS_MAX];
 
     snprintf(path, sizeof path, "%s/full", folder);
     ck_assert_int_eq(mkdir(path, 0500), 0);
@@ -259,9 +249,8 @@ TEST(users, all_ranks_read_that_rank_0_cannot_make_its_socket)
         ck_assert_int_eq(chown(path, USER, (gid_t)-1), 0);
     }
     setenv("SYMM_DIR", path, 1);
-    ranks_run(3, RANKS_AS_PROCESSES, meet_where_nothing_can_be_made, NULL, reports, 15);
+    ranks_run_ok(3, RANKS_AS_PROCESSES, meet_where_nothing_can_be_made, NULL, 15);
     rmdir(path);
-    ranks_assert_clean(reports, 3);
 }
 
 /* The session that a rank of USER has. Called as root; the caller is root afterwards, too. */
@@ -274,15 +263,13 @@ static bool session_of_user(struct rank *self, struct symm_join *join)
 }
 
 /* Rank 2 is another user's process that knows everything and says that it is rank 1. */
-static void join_beside_a_stranger(struct rank *self, void *arg)
+UNMET_RANK(join_beside_a_stranger)
 {
-    struct meeting m = {.x = NULL};
     struct rank as = {self->rank, 2, self->mode, self->session, self->report};
     struct symm_message heard;
     struct symm_join join;
     int fd = -1;
 
-    (void)arg;
     if (self->rank == 2) {
         as.rank = 1;
         CHECK_RANK(self, session_of_user(&as, &join));
@@ -303,33 +290,27 @@ static void join_beside_a_stranger(struct rank *self, void *arg)
     CHECK_RANK(self, become(USER));
     for (int i = 0; self->rank == 1 && i < 10000 && !self->report[1].value[1]; i++)
         pause_ms(1);
-    RANK_TRY(self, meet(&as, &m));
-    RANK_TRY(self, barrier(m.world, "barrier", 5000));
+    RANK_TRY(self, meet(&as, m));
+    RANK_TRY(self, barrier(m->world, "barrier", 5000));
 out:
     symm__fd_close(&fd);
-    part(&m);
 }
 
 TEST(users, a_process_of_another_user_is_refused)
 {
-    struct rank_report reports[RANKS_MAX];
-
     if (geteuid() != 0)
         TEST_SKIP("needs root, to be two users");
     unsetenv("SYMM_DIR");
-    ranks_run(3, RANKS_AS_PROCESSES, join_beside_a_stranger, NULL, reports, 20);
-    ranks_assert_clean(reports, 3);
+    ranks_run_ok(3, RANKS_AS_PROCESSES, join_beside_a_stranger, NULL, 20);
 }
 
 /* Rank 2 is another user's process that has taken the socket's name before rank 0 comes. */
-static void join_where_a_stranger_sits(struct rank *self, void *arg)
+UNMET_RANK(join_where_a_stranger_sits)
 {
-    struct meeting m = {.x = NULL};
     struct symm_rendezvous place = {.listener = -1};
     struct rank as = {self->rank, 2, self->mode, self->session, self->report};
     struct symm_join join;
 
-    (void)arg;
     if (self->rank == 2) {
         as.rank = 1;
         CHECK_RANK(self, session_of_user(&as, &join));
@@ -345,23 +326,19 @@ static void join_where_a_stranger_sits(struct rank *self, void *arg)
     CHECK_RANK(self, become(USER));
     for (int i = 0; i < 10000 && !self->report[2 - self->rank].value[0]; i++)
         pause_ms(1);
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "is user 54322's", meet(&as, &m));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "is user 54322's", meet(&as, m));
     RANK_TEXT(self, "set SYMM_DIR on all ranks");
 out:
     self->report->value[0] = 1;
     symm__rendezvous_close(&place, SYMM_ERROR_PEER, "over");
-    part(&m);
 }
 
 TEST(users, another_user_in_the_way_is_named_and_what_helps)
 {
-    struct rank_report reports[RANKS_MAX];
-
     if (geteuid() != 0)
         TEST_SKIP("needs root, to be two users");
     unsetenv("SYMM_DIR");
-    ranks_run(3, RANKS_AS_PROCESSES, join_where_a_stranger_sits, NULL, reports, 20);
-    ranks_assert_clean(reports, 3);
+    ranks_run_ok(3, RANKS_AS_PROCESSES, join_where_a_stranger_sits, NULL, 20);
 }
 
 /* ---- The default place ---- */
@@ -390,20 +367,15 @@ static bool own_run_user(void)
            mount("tmpfs", "/run/user", "tmpfs", 0, "mode=755") == 0;
 }
 
-static void find_no_folder(struct rank *self, void *arg)
+UNMET_RANK(find_no_folder)
 {
-    struct meeting m = {.x = NULL};
-
-    (void)arg;
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "/symm (SYMM_DIR) is not a folder", meet(self, &m));
-out:
-    part(&m);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "/symm (SYMM_DIR) is not a folder", meet(self, m));
+out:;
 }
 
 TEST(users, the_default_place)
 {
     char runtime[64], sub[80];
-    struct rank_report reports[RANKS_MAX];
 
     unsetenv("SYMM_DIR");
     if (!own_run_user())
@@ -416,8 +388,7 @@ TEST(users, the_default_place)
     ranks_run_ok(3, RANKS_AS_PROCESSES, meet_and_part, NULL, 20);
     ck_assert_int_eq(access(sub, F_OK), -1); /* taken away again */
     ck_assert_int_eq(symlink("/", sub), 0);  /* it is there that they meet */
-    ranks_run(3, RANKS_AS_PROCESSES, find_no_folder, NULL, reports, 20);
-    ranks_assert_clean(reports, 3);
+    ranks_run_ok(3, RANKS_AS_PROCESSES, find_no_folder, NULL, 20);
     ck_assert_int_eq(chmod(runtime, 0755), 0); /* others can enter: abstract again */
     ranks_run_ok(3, RANKS_AS_PROCESSES, meet_and_part, NULL, 20);
 }

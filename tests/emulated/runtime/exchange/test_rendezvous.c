@@ -130,11 +130,10 @@ static const struct wrong wrongs[] = {
 
 TEST_GROUP(refusing, 60, IN_A_FOLDER);
 
-RANKS_TEST(refusing, all_ranks_read_who_is_wrong, 4, .arg = (void *)&wrongs[_i],
+UNMET_TEST(refusing, all_ranks_read_who_is_wrong, 4, .arg = (void *)&wrongs[_i],
            .loop = {0, sizeof wrongs / sizeof wrongs[0]})
 {
     const struct wrong *w = arg;
-    struct meeting m = {.x = NULL};
     symm_config config = rank_config(self);
     char device[16];
 
@@ -145,13 +144,12 @@ RANKS_TEST(refusing, all_ranks_read_who_is_wrong, 4, .arg = (void *)&wrongs[_i],
         config.session = self->session;
         device[0] = w->same_device ? 0 : device[0];
     }
-    m.config.device_uuid = device;
+    m->config.device_uuid = device;
     int64_t before = now_ms();
-    RANK_EXPECT_TEXT(self, w->status, w->text[0], meet_as(&m, &config));
+    RANK_EXPECT_TEXT(self, w->status, w->text[0], meet_as(m, &config));
     RANK_TEXT(self, w->text[1]);
     CHECK_RANK(self, now_ms() - before < 5000);
-out:
-    part(&m);
+out:;
 }
 
 RANKS_TEST(refusing, a_wrong_token_is_refused, 3)
@@ -171,11 +169,10 @@ out:
     part(&m);
 }
 
-RANKS_TEST(refusing, other_versions_and_hosts_are_refused, 3, .arg = _i ? folder : NULL,
+UNMET_TEST(refusing, other_versions_and_hosts_are_refused, 3, .arg = _i ? folder : NULL,
            .loop = {0, 2})
 {
     const bool version = arg != NULL;
-    struct meeting m = {.x = NULL};
     struct symm_message heard;
     int fd = -1;
 
@@ -183,14 +180,13 @@ RANKS_TEST(refusing, other_versions_and_hosts_are_refused, 3, .arg = _i ? folder
         fd = join_by_hand(self, &(struct hello_by_hand){version, !version, 0});
         CHECK_RANK(self, hear(fd, &heard) == SYMM_RECEIVED && heard.type == SYMM_MESSAGE_ENDED);
     } else if (version) {
-        RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "rank 2 (pid", meet(self, &m));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "rank 2 (pid", meet(self, m));
         RANK_TEXT(self, "has symm 101, rank 0 has 100");
     } else {
-        RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "rank 2 is on another host", meet(self, &m));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "rank 2 is on another host", meet(self, m));
     }
 out:
     symm__fd_close(&fd);
-    part(&m);
 }
 
 /* A hub that speaks by hand: it answers whatever comes in the words of another version. */
@@ -220,17 +216,14 @@ static bool answer_as_another_version(struct rank *self)
     return true;
 }
 
-RANKS_TEST(refusing, a_rank_0_of_another_version_is_named, 2)
+UNMET_TEST(refusing, a_rank_0_of_another_version_is_named, 2)
 {
-    struct meeting m = {.x = NULL};
-
     if (self->rank == 0)
         CHECK_RANK(self, answer_as_another_version(self));
     else
         RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "rank 0 has version 101 of symm, this rank 100",
-                         meet(self, &m));
-out:
-    part(&m);
+                         meet(self, m));
+out:;
 }
 
 /* ---- Ranks that do not come ---- */
@@ -266,9 +259,8 @@ TEST_GROUP(late_or_silent, 60, IN_A_FOLDER);
 
 /* ---- Ranks that come late, or say nothing ---- */
 
-RANKS_TEST(late_or_silent, a_rank_that_comes_after_a_refusal_reads_it, 3)
+UNMET_TEST(late_or_silent, a_rank_that_comes_after_a_refusal_reads_it, 3)
 {
-    struct meeting m = {.x = NULL};
     struct symm_message heard;
     int fd = -1;
 
@@ -280,20 +272,18 @@ RANKS_TEST(late_or_silent, a_rank_that_comes_after_a_refusal_reads_it, 3)
     } else {
         if (self->rank == 2)
             await_rank(self, 1);
-        RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "has nranks 4, rank 0 has 3", meet(self, &m));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "has nranks 4, rank 0 has 3", meet(self, m));
     }
 out:
     symm__fd_close(&fd);
-    part(&m);
 }
 
 enum { SILENT = 30 };
 
 /* More connections than the hub has places, all of them before rank 1 comes. */
-RANKS_TEST(late_or_silent, silent_connections_make_room_and_are_told, 2)
+UNMET_TEST(late_or_silent, silent_connections_make_room_and_are_told, 2)
 {
     const symm_config config = rank_config(self);
-    struct meeting m = {.x = NULL};
     struct symm_message heard;
     struct symm_join join;
     int fds[SILENT], told[2] = {0};
@@ -304,7 +294,7 @@ RANKS_TEST(late_or_silent, silent_connections_make_room_and_are_told, 2)
         for (int i = 0; i < SILENT; i++)
             CHECK_RANK(self, (fds[i] = connect_to(join.session)) >= 0);
     }
-    RANK_TRY(self, meet(self, &m));
+    RANK_TRY(self, meet(self, m));
     for (int i = 0; self->rank == 1 && i < SILENT; i++) {
         CHECK_RANK(self, hear(fds[i], &heard) == SYMM_RECEIVED);
         CHECK_RANK(self, heard.type == SYMM_MESSAGE_ENDED);
@@ -313,18 +303,16 @@ RANKS_TEST(late_or_silent, silent_connections_make_room_and_are_told, 2)
     }
     CHECK_RANK_MSG(self, self->rank == 0 || (told[0] > 0 && told[0] + told[1] == SILENT),
                    "%d made room, %d came too late", told[0], told[1]);
-    RANK_TRY(self, barrier(m.world, "barrier", 5000));
+    RANK_TRY(self, barrier(m->world, "barrier", 5000));
 out:
     symm__fd_close_all(fds, SILENT);
-    part(&m);
 }
 
 /* Another version, from a process that has the token or has not. */
-RANKS_TEST(late_or_silent, another_version_without_the_token_ends_nothing, 3,
+UNMET_TEST(late_or_silent, another_version_without_the_token_ends_nothing, 3,
            .arg = _i ? folder : NULL, .loop = {0, 2})
 {
     const bool knows_token = arg != NULL;
-    struct meeting m = {.x = NULL};
     struct symm_message heard;
     int fd = -1;
 
@@ -338,29 +326,26 @@ RANKS_TEST(late_or_silent, another_version_without_the_token_ends_nothing, 3,
         setenv("SYMM_TOKEN", "00000000000000000000000000000001", 1);
     }
     if (knows_token && self->rank != 1)
-        RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "rank 1 (pid", meet(self, &m));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_VERSION, "rank 1 (pid", meet(self, m));
     else if (!knows_token)
-        RANK_TRY(self, meet(self, &m));
+        RANK_TRY(self, meet(self, m));
 out:
     symm__fd_close(&fd);
-    part(&m);
 }
 
-static void die_while_joining(struct rank *self, void *arg)
+UNMET_RANK(die_while_joining)
 {
     const int dies = *(int *)arg;
-    struct meeting m = {.x = NULL};
     char want[32];
 
     snprintf(want, sizeof want, "rank %d (pid", dies);
     if (self->rank == 3)
         return; /* so that the others wait */
     self->report->value[0] = 1;
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, want, meet(self, &m));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, want, meet(self, m));
     self->report->value[1] = now_ms();
     RANK_TEXT(self, "died");
-out:
-    part(&m);
+out:;
 }
 
 TEST_LOOP(refusing, a_rank_that_dies_while_joining_is_named_at_once, 0, 3)
