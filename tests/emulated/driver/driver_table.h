@@ -63,11 +63,15 @@ static inline void driver_load(void)
 }
 
 #define OK(call) ck_assert_int_eq((call), CUDA_SUCCESS)
+#define GIVES(error, call) ck_assert_int_eq((call), CUDA_ERROR_##error)
+
+static char driver_rank[8]; /* in reports */
 
 /* Initialises the driver, with a current context on `device`, which is the rank in reports. */
 static inline void driver_open(int device)
 {
     CUcontext ctx;
+    snprintf(driver_rank, sizeof driver_rank, "%d", device);
     driver_load();
     OK(cu.cuInit(0));
     OK(cu.cuDevicePrimaryCtxRetain(&ctx, device));
@@ -91,12 +95,17 @@ static inline void driver_reported(const char *rank, const char *call, const cha
     ck_assert_msg(strstr(rule, part) != NULL, "no \"%s\" in \"%s\"", part, rule);
 }
 
-/* Checks that the call breaks a rule: it returns `result`, and the rule is reported. */
-#define BREAKS(rank, result, fn, part, ...)                                                        \
+/*
+ * Checks that the call breaks a rule: it returns this error, and the rule is reported, of the rank
+ * of driver_open or of another one. WRONG: the error is INVALID_VALUE.
+ */
+#define BREAKS_ON(rank, error, fn, part, ...)                                                      \
     do {                                                                                           \
-        ck_assert_int_eq(cu.fn(__VA_ARGS__), (result));                                            \
+        GIVES(error, cu.fn(__VA_ARGS__));                                                          \
         driver_reported((rank), #fn, (part));                                                      \
     } while (0)
+#define BREAKS(error, ...) BREAKS_ON(driver_rank, error, __VA_ARGS__)
+#define WRONG(...) BREAKS(INVALID_VALUE, __VA_ARGS__)
 
 static inline struct symm_emulated_objects driver_objects(void)
 {

@@ -5,7 +5,6 @@
 #include "driver_table.h"
 #include "hand_kernels.h"
 
-#define RANK "2"
 #define DEVICE 2
 
 static CUstream stream, other, blocking, blocking2;

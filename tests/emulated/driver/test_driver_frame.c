@@ -22,13 +22,13 @@ TEST(frame, entries_by_name_and_version)
     ck_assert_int_eq(status, CU_GET_PROC_ADDRESS_SUCCESS);
     OK(get("cuMemAlloc_v2", &suffixed, 13000, 0, &status));
     ck_assert_ptr_eq(plain, suffixed);
-    ck_assert_int_eq(get("cuMemAlloc", &none, 3010, 0, &status), CUDA_ERROR_NOT_FOUND);
+    GIVES(NOT_FOUND, get("cuMemAlloc", &none, 3010, 0, &status));
     ck_assert_int_eq(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
     ck_assert_ptr_null(none);
-    ck_assert_int_eq(get("cuMemAllocSomehow", &none, 13000, 0, &status), CUDA_ERROR_NOT_FOUND);
+    GIVES(NOT_FOUND, get("cuMemAllocSomehow", &none, 13000, 0, &status));
     ck_assert_int_eq(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
-    ck_assert_int_eq(get("cuMemAlloc", &none, 13010, 0, &status), CUDA_ERROR_INVALID_VALUE);
-    ck_assert_int_eq(get("cuMemAlloc", &none, 13000, 1, &status), CUDA_ERROR_INVALID_VALUE);
+    GIVES(INVALID_VALUE, get("cuMemAlloc", &none, 13010, 0, &status));
+    GIVES(INVALID_VALUE, get("cuMemAlloc", &none, 13000, 1, &status));
 }
 
 TEST(frame, error_names)
@@ -38,7 +38,7 @@ TEST(frame, error_names)
     OK(cu.cuGetErrorName(CUDA_ERROR_SYSTEM_NOT_READY, &text));
     ck_assert_str_eq(text, "CUDA_ERROR_SYSTEM_NOT_READY");
     OK(cu.cuGetErrorString(CUDA_SUCCESS, &text));
-    ck_assert_int_eq(cu.cuGetErrorName(12345, &text), CUDA_ERROR_INVALID_VALUE);
+    GIVES(INVALID_VALUE, cu.cuGetErrorName(12345, &text));
     ck_assert_ptr_null(text);
 }
 
@@ -51,9 +51,9 @@ TEST(frame, nothing_works_before_init)
     driver_load();
     OK(cu.cuDriverGetVersion(&n));
     ck_assert_int_eq(n, 13000);
-    ck_assert_int_eq(cu.cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED);
-    ck_assert_int_eq(cu.cuDevicePrimaryCtxRetain(&ctx, 0), CUDA_ERROR_NOT_INITIALIZED);
-    BREAKS("?", 1, cuInit, "flags", 1);
+    GIVES(NOT_INITIALIZED, cu.cuDeviceGetCount(&n));
+    GIVES(NOT_INITIALIZED, cu.cuDevicePrimaryCtxRetain(&ctx, 0));
+    BREAKS_ON("?", INVALID_VALUE, cuInit, "flags", 1);
     OK(cu.cuInit(0));
     OK(cu.cuInit(0));
     OK(cu.cuDeviceGetCount(&n));
@@ -107,7 +107,7 @@ TEST_LOOP(frame, nonsense_settings_fail_init, 0, (int)(sizeof nonsense / sizeof 
 {
     setenv(nonsense[_i].name, nonsense[_i].value, 1);
     driver_load();
-    ck_assert_int_eq(cu.cuInit(0), CUDA_ERROR_INVALID_VALUE);
+    GIVES(INVALID_VALUE, cu.cuInit(0));
     unsetenv(nonsense[_i].name);
     OK(cu.cuInit(0));
 }
@@ -116,7 +116,7 @@ TEST(frame, a_machine_without_devices)
 {
     setenv("SYMM_EMULATED_DEVICES", "0", 1);
     driver_load();
-    ck_assert_int_eq(cu.cuInit(0), CUDA_ERROR_NO_DEVICE);
+    GIVES(NO_DEVICE, cu.cuInit(0));
 }
 
 /* ---- Devices ---- */
@@ -137,8 +137,8 @@ TEST(frame, devices)
     OK(cu.cuDeviceGetPCIBusId(bus, sizeof bus, 5));
     OK(cu.cuDeviceGetByPCIBusId(&dev, bus));
     ck_assert_int_eq(dev, 5);
-    ck_assert_int_eq(cu.cuDeviceGetByPCIBusId(&dev, "0000:00:00.0"), CUDA_ERROR_INVALID_DEVICE);
-    BREAKS("2", 1, cuDeviceGetPCIBusId, "too small", bus, 4, 5);
+    GIVES(INVALID_DEVICE, cu.cuDeviceGetByPCIBusId(&dev, "0000:00:00.0"));
+    WRONG(cuDeviceGetPCIBusId, "too small", bus, 4, 5);
     OK(cu.cuDeviceTotalMem(&nbytes, 0));
     ck_assert_uint_eq(nbytes, 1 << 30);
     OK(cu.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
@@ -149,10 +149,10 @@ TEST(frame, devices)
     ck_assert_int_eq(value, 1);
     OK(cu.cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, 0, 1));
     ck_assert_int_eq(value, 1);
-    ck_assert_int_eq(cu.cuDeviceGet(&dev, 8), CUDA_ERROR_INVALID_DEVICE);
-    BREAKS("2", 101, cuDeviceGetName, "no device 8", name, sizeof name, 8);
-    BREAKS("2", 1, cuDeviceGetAttribute, "attribute 9999", &value, 9999, 0);
-    BREAKS("2", 101, cuDeviceGetP2PAttribute, "no peer of itself", &value, 1, 3, 3);
+    GIVES(INVALID_DEVICE, cu.cuDeviceGet(&dev, 8));
+    BREAKS(INVALID_DEVICE, cuDeviceGetName, "no device 8", name, sizeof name, 8);
+    WRONG(cuDeviceGetAttribute, "attribute 9999", &value, 9999, 0);
+    BREAKS(INVALID_DEVICE, cuDeviceGetP2PAttribute, "no peer of itself", &value, 1, 3, 3);
     driver_close(2);
 }
 
@@ -165,10 +165,9 @@ TEST(frame, null_pointers_are_named)
     CUdevice dev;
     size_t nbytes;
     driver_open(2);
-#define NULL_POINTER(fn, name, ...)                                                                \
-    BREAKS("2", CUDA_ERROR_INVALID_VALUE, fn, name " is NULL", __VA_ARGS__)
-    ck_assert_int_eq(cu.cuGetErrorName(CUDA_SUCCESS, NULL), CUDA_ERROR_INVALID_VALUE);
-    ck_assert_int_eq(cu.cuGetErrorString(CUDA_SUCCESS, NULL), CUDA_ERROR_INVALID_VALUE);
+#define NULL_POINTER(fn, name, ...) WRONG(fn, name " is NULL", __VA_ARGS__)
+    GIVES(INVALID_VALUE, cu.cuGetErrorName(CUDA_SUCCESS, NULL));
+    GIVES(INVALID_VALUE, cu.cuGetErrorString(CUDA_SUCCESS, NULL));
     NULL_POINTER(cuDriverGetVersion, "version", NULL);
     NULL_POINTER(cuDeviceGetCount, "count", NULL);
     NULL_POINTER(cuDeviceGet, "dev", NULL, 0);
@@ -224,10 +223,10 @@ TEST(frame, contexts)
     setenv("SYMM_RANK", "6", 1);
     driver_load();
     OK(cu.cuInit(0));
-    BREAKS("6", 201, cuCtxGetDevice, "no context is current", &dev);
-    BREAKS("6", 201, cuMemAlloc, "no context is current", &ptr, 256);
-    BREAKS("6", 201, cuCtxPopCurrent, "no context is current", &now);
-    BREAKS("6", 201, cuCtxSetCurrent, "is no context", (CUcontext)&a);
+    BREAKS_ON("6", INVALID_CONTEXT, cuCtxGetDevice, "no context is current", &dev);
+    BREAKS_ON("6", INVALID_CONTEXT, cuMemAlloc, "no context is current", &ptr, 256);
+    BREAKS_ON("6", INVALID_CONTEXT, cuCtxPopCurrent, "no context is current", &now);
+    BREAKS_ON("6", INVALID_CONTEXT, cuCtxSetCurrent, "is no context", (CUcontext)&a);
     OK(cu.cuDevicePrimaryCtxRetain(&a, 1));
     OK(cu.cuDevicePrimaryCtxRetain(&b, 2));
     OK(cu.cuDevicePrimaryCtxRetain(&now, 2));
@@ -243,10 +242,10 @@ TEST(frame, contexts)
     OK(cu.cuDevicePrimaryCtxRelease(2));
     OK(cu.cuCtxPushCurrent(b));
     OK(cu.cuDevicePrimaryCtxRelease(2));
-    BREAKS("2", 709, cuMemAlloc, "destroyed", &ptr, 256);
+    BREAKS_ON("2", CONTEXT_IS_DESTROYED, cuMemAlloc, "destroyed", &ptr, 256);
     OK(cu.cuCtxPopCurrent(&now));
-    BREAKS("1", 709, cuCtxPushCurrent, "destroyed", b);
-    BREAKS("1", 201, cuDevicePrimaryCtxRelease, "more often than retained", 2);
+    BREAKS_ON("1", CONTEXT_IS_DESTROYED, cuCtxPushCurrent, "destroyed", b);
+    BREAKS_ON("1", INVALID_CONTEXT, cuDevicePrimaryCtxRelease, "more often than retained", 2);
     OK(cu.cuDevicePrimaryCtxRelease(1));
     OK(cu.cuCtxSetCurrent(NULL));
     OK(cu.cuCtxGetCurrent(&now));
@@ -350,7 +349,7 @@ TEST(frame, trace)
     setenv("SYMM_RANK", "4", 1);
     driver_open(4);
     OK(cu.cuMemAlloc(&ptr, 1000));
-    ck_assert_int_eq(cu.cuMemFree(ptr + 1), CUDA_ERROR_INVALID_VALUE);
+    GIVES(INVALID_VALUE, cu.cuMemFree(ptr + 1));
     OK(cu.cuMemFree(ptr));
     driver_close(4);
     snprintf(path, sizeof path, "%s.4", prefix);

@@ -112,7 +112,7 @@ TEST(kernels, blocks_beyond_the_slots_wait)
     hand_wait_for(&started, SLOTS);
     usleep(50000);
     ck_assert_uint_eq(atomic_load(&started), SLOTS);
-    ck_assert_int_eq(cu.cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    GIVES(NOT_READY, cu.cuStreamQuery(stream));
     release();
     OK(cu.cuCtxSynchronize());
     ck_assert_uint_eq(atomic_load(&started), 2 * SLOTS - 2);
@@ -167,12 +167,12 @@ TEST(kernels, cooperative_grids_start_whole)
     release();
     OK(cu.cuCtxSynchronize());
     ck_assert_uint_eq(atomic_load(&met), SLOTS * 16);
-    BREAKS(
-        RANK, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, cuLaunchKernelEx, "17 blocks, of which 16",
-        &(CUlaunchConfig){
-            SLOTS + 1, 1, 1, 16, 1, 1, 0, stream,
-            &(CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1}, 1},
-        hand_function("meet"), (void *[]){&meet}, NULL);
+    BREAKS(COOPERATIVE_LAUNCH_TOO_LARGE, cuLaunchKernelEx, "17 blocks, of which 16",
+           &(CUlaunchConfig){
+               SLOTS + 1, 1, 1, 16, 1, 1, 0, stream,
+               &(CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1},
+               1},
+           hand_function("meet"), (void *[]){&meet}, NULL);
 }
 
 /* Fills the device but for two slots, and queues a grid that needs all. */
@@ -213,11 +213,11 @@ TEST(kernels, the_greatest_priority_goes_first)
     queue_a_grid_that_does_not_fit();
     OK(hand_launch(hand_function("number"), 1, 1, &number, late));
     usleep(50000);
-    ck_assert_int_eq(cu.cuStreamQuery(late), CUDA_ERROR_NOT_READY);
+    GIVES(NOT_READY, cu.cuStreamQuery(late));
     OK(hand_launch(hand_function("number"), 1, 1, &number, first));
     OK(cu.cuStreamSynchronize(first));
-    ck_assert_int_eq(cu.cuStreamQuery(late), CUDA_ERROR_NOT_READY);
-    ck_assert_int_eq(cu.cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+    GIVES(NOT_READY, cu.cuStreamQuery(late));
+    GIVES(NOT_READY, cu.cuStreamQuery(other));
     release();
     OK(cu.cuCtxSynchronize());
     OK(cu.cuStreamDestroy(first));
@@ -255,8 +255,8 @@ TEST(kernels, graphs_keep_priorities_on_request)
     usleep(50000);
     OK(cu.cuGraphLaunch(urgent, b));
     OK(cu.cuStreamSynchronize(b));
-    ck_assert_int_eq(cu.cuStreamQuery(a), CUDA_ERROR_NOT_READY);
-    ck_assert_int_eq(cu.cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+    GIVES(NOT_READY, cu.cuStreamQuery(a));
+    GIVES(NOT_READY, cu.cuStreamQuery(other));
     release();
     OK(cu.cuCtxSynchronize());
     OK(cu.cuGraphExecDestroy(plain));

@@ -37,7 +37,8 @@ TEST(launches, the_first_launch_waits_for_the_device)
     atomic_store(&started, 0);
     OK(hand_launch(unloaded, 1, 1, &args, other));
     ck_assert_double_ge(now_s() - begin, 1.4);
-    driver_reported(RANK, "cuLaunchKernelEx", "the first launch of append waits until the device");
+    driver_reported(driver_rank, "cuLaunchKernelEx",
+                    "the first launch of append waits until the device");
     pthread_join(thread, NULL);
     begin = now_s();
     OK(hand_launch(unloaded, 1, 1, &args, other));
@@ -53,22 +54,21 @@ TEST(launches, modules)
     CUfunction function;
     struct symm_emulated_module wrong = hand_module;
     char noise[64] = "\177ELF";
-    BREAKS(RANK, CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData, "not an image", &module, noise);
+    BREAKS(INVALID_IMAGE, cuModuleLoadData, "not an image", &module, noise);
     wrong.abi = 77;
-    BREAKS(RANK, CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData, "version 77", &module, &wrong);
-    ck_assert_int_eq(cu.cuModuleGetFunction(&function, hand_loaded, "nothing"),
-                     CUDA_ERROR_NOT_FOUND);
+    BREAKS(INVALID_IMAGE, cuModuleLoadData, "version 77", &module, &wrong);
+    GIVES(NOT_FOUND, cu.cuModuleGetFunction(&function, hand_loaded, "nothing"));
     OK(cu.cuModuleLoadData(&module, &hand_module));
     OK(cu.cuModuleGetFunction(&function, module, "spin"));
     OK(cu.cuFuncLoad(function));
     struct hand_args args = hand_args();
     OK(hand_launch(function, 1, 1, &args, stream));
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuModuleUnload, "one of its kernels runs", module);
+    WRONG(cuModuleUnload, "one of its kernels runs", module);
     release();
     OK(cu.cuStreamSynchronize(stream));
     OK(cu.cuModuleUnload(module));
-    BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuModuleUnload, "no such module", module);
-    BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuFuncLoad, "no such function", function);
+    BREAKS(INVALID_HANDLE, cuModuleUnload, "no such module", module);
+    BREAKS(INVALID_HANDLE, cuFuncLoad, "no such function", function);
 }
 
 TEST(launches, function_attributes)
@@ -79,9 +79,8 @@ TEST(launches, function_attributes)
     ck_assert_int_eq(value, 32);
     OK(cu.cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, number));
     ck_assert_int_eq(value, 1024);
-    ck_assert_int_eq(cu.cuFuncGetAttribute(&value, 77, number), CUDA_ERROR_INVALID_VALUE);
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute, "cannot be set", number,
-           CU_FUNC_ATTRIBUTE_NUM_REGS, 1);
+    GIVES(INVALID_VALUE, cu.cuFuncGetAttribute(&value, 77, number));
+    WRONG(cuFuncSetAttribute, "cannot be set", number, CU_FUNC_ATTRIBUTE_NUM_REGS, 1);
 }
 
 TEST(launches, much_shared_memory_needs_the_attribute)
@@ -99,17 +98,14 @@ TEST(launches, much_shared_memory_needs_the_attribute)
     ck_assert_int_eq(value, DEFAULT);
     OK(cu.cuLaunchKernelEx(&config, f, params, NULL));
     config.sharedMemBytes = DEFAULT + 1;
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx, "MAX_DYNAMIC_SHARED", &config, f,
-           params, NULL);
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute, "at most", f, DYNAMIC, ALL + 1);
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute, "at most", f, DYNAMIC, -1);
+    WRONG(cuLaunchKernelEx, "MAX_DYNAMIC_SHARED", &config, f, params, NULL);
+    WRONG(cuFuncSetAttribute, "at most", f, DYNAMIC, ALL + 1);
+    WRONG(cuFuncSetAttribute, "at most", f, DYNAMIC, -1);
     OK(cu.cuFuncSetAttribute(f, DYNAMIC, DEFAULT + 1));
     OK(cu.cuLaunchKernelEx(&config, f, params, NULL));
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx, "MAX_DYNAMIC_SHARED", &config,
-           other_one, params, NULL);
+    WRONG(cuLaunchKernelEx, "MAX_DYNAMIC_SHARED", &config, other_one, params, NULL);
     config.sharedMemBytes = ALL;
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx, "may have 49153", &config, f, params,
-           NULL);
+    WRONG(cuLaunchKernelEx, "may have 49153", &config, f, params, NULL);
     OK(cu.cuFuncSetAttribute(f, DYNAMIC, ALL));
     OK(cu.cuLaunchKernelEx(&config, f, params, NULL));
     OK(cu.cuFuncGetAttribute(&value, DYNAMIC, f));
@@ -128,20 +124,18 @@ TEST(launches, launches_are_checked)
                                 .value.programmaticStreamSerializationAllowed = 1};
     static uint32_t out[8];
     args.out = out;
-#define LAUNCH(result, part, ...)                                                                  \
-    BREAKS(RANK, result, cuLaunchKernelEx, part, &(CUlaunchConfig){__VA_ARGS__}, f, params, NULL)
-    LAUNCH(CUDA_ERROR_INVALID_VALUE, "grid of 0x1x1", 0, 1, 1, 1, 1, 1, 0, stream, NULL, 0);
-    LAUNCH(CUDA_ERROR_INVALID_VALUE, "at most 32", 1, 1, 1, 33, 1, 1, 0, stream, NULL, 0);
-    LAUNCH(CUDA_ERROR_INVALID_VALUE, "at most 32", 1, 1, 1, 65536, 65536, 1, 0, stream, NULL, 0);
-    LAUNCH(CUDA_ERROR_INVALID_VALUE, "shared memory", 1, 1, 1, 1, 1, 1, (227 << 10) + 1, stream,
-           NULL, 0);
-    LAUNCH(CUDA_ERROR_INVALID_VALUE, "multiple of the cluster", 3, 1, 1, 1, 1, 1, 0, stream,
-           &cluster, 1);
+#define LAUNCH(error, part, ...)                                                                   \
+    BREAKS(error, cuLaunchKernelEx, part, &(CUlaunchConfig){__VA_ARGS__}, f, params, NULL)
+    LAUNCH(INVALID_VALUE, "grid of 0x1x1", 0, 1, 1, 1, 1, 1, 0, stream, NULL, 0);
+    LAUNCH(INVALID_VALUE, "at most 32", 1, 1, 1, 33, 1, 1, 0, stream, NULL, 0);
+    LAUNCH(INVALID_VALUE, "at most 32", 1, 1, 1, 65536, 65536, 1, 0, stream, NULL, 0);
+    LAUNCH(INVALID_VALUE, "shared memory", 1, 1, 1, 1, 1, 1, (227 << 10) + 1, stream, NULL, 0);
+    LAUNCH(INVALID_VALUE, "multiple of the cluster", 3, 1, 1, 1, 1, 1, 0, stream, &cluster, 1);
     OK(cu.cuLaunchKernelEx(&(CUlaunchConfig){2, 1, 1, 1, 1, 1, 0, stream, &cluster, 1}, f, params,
                            NULL));
     OK(cu.cuLaunchKernelEx(&(CUlaunchConfig){1, 1, 1, 1, 1, 1, 0, stream, &serial, 1}, f, params,
                            NULL));
-    BREAKS(RANK, CUDA_ERROR_NOT_SUPPORTED, cuLaunchKernelEx, "extra",
+    BREAKS(NOT_SUPPORTED, cuLaunchKernelEx, "extra",
            &(CUlaunchConfig){1, 1, 1, 1, 1, 1, 0, stream, NULL, 0}, f, params, params);
     OK(cu.cuStreamSynchronize(stream));
     ck_assert_uint_eq(atomic_load(&started), 3);
@@ -156,12 +150,11 @@ TEST(launches, contexts_do_not_mix)
     OK(cu.cuCtxPushCurrent(ctx));
     CUstream foreign;
     OK(cu.cuStreamCreate(&foreign, 0));
-    BREAKS("1", CUDA_ERROR_INVALID_HANDLE, cuLaunchKernelEx, "stream belongs to device 2",
-           &(CUlaunchConfig){1, 1, 1, 1, 1, 1, 0, stream, NULL, 0}, f, (void *[]){&args}, NULL);
-    BREAKS("1", CUDA_ERROR_INVALID_HANDLE, cuLaunchKernelEx, "function belongs to device 2",
-           &(CUlaunchConfig){1, 1, 1, 1, 1, 1, 0, foreign, NULL, 0}, f, (void *[]){&args}, NULL);
-    BREAKS("1", CUDA_ERROR_INVALID_HANDLE, cuEventRecord, "event belongs to device 2", event,
-           foreign);
+    BREAKS_ON("1", INVALID_HANDLE, cuLaunchKernelEx, "stream belongs to device 2",
+              &(CUlaunchConfig){1, 1, 1, 1, 1, 1, 0, stream, NULL, 0}, f, (void *[]){&args}, NULL);
+    BREAKS_ON("1", INVALID_HANDLE, cuLaunchKernelEx, "function belongs to device 2",
+              &(CUlaunchConfig){1, 1, 1, 1, 1, 1, 0, foreign, NULL, 0}, f, (void *[]){&args}, NULL);
+    BREAKS_ON("1", INVALID_HANDLE, cuEventRecord, "event belongs to device 2", event, foreign);
     OK(cu.cuStreamDestroy(foreign));
     OK(cu.cuCtxPopCurrent(NULL));
     OK(cu.cuDevicePrimaryCtxRelease(1));

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#define RANK "3"
 #define DEVICE 3
 
 static void open_driver(void)
@@ -51,22 +50,22 @@ TEST(memory, create_checks_its_arguments)
 {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop = memory_prop(DEVICE);
-    BREAKS(RANK, 1, cuMemCreate, "size 65537 is no multiple of the granularity 65536", &handle,
-           GRANULE + 1, &prop, 0);
-    BREAKS(RANK, 1, cuMemCreate, "size 0", &handle, 0, &prop, 0);
-    BREAKS(RANK, 1, cuMemCreate, "flags", &handle, GRANULE, &prop, 1);
+    WRONG(cuMemCreate, "size 65537 is no multiple of the granularity 65536", &handle, GRANULE + 1,
+          &prop, 0);
+    WRONG(cuMemCreate, "size 0", &handle, 0, &prop, 0);
+    WRONG(cuMemCreate, "flags", &handle, GRANULE, &prop, 1);
     prop.type = 7;
-    BREAKS(RANK, 1, cuMemCreate, "allocation type 7", &handle, GRANULE, &prop, 0);
+    WRONG(cuMemCreate, "allocation type 7", &handle, GRANULE, &prop, 0);
     prop = memory_prop(8);
-    BREAKS(RANK, 101, cuMemCreate, "no device 8", &handle, GRANULE, &prop, 0);
+    BREAKS(INVALID_DEVICE, cuMemCreate, "no device 8", &handle, GRANULE, &prop, 0);
     prop = memory_prop(DEVICE);
     prop.location.type = 3;
-    BREAKS(RANK, 1, cuMemCreate, "location type 3", &handle, GRANULE, &prop, 0);
+    WRONG(cuMemCreate, "location type 3", &handle, GRANULE, &prop, 0);
     prop = memory_prop(DEVICE);
     prop.requestedHandleTypes |= CU_MEM_HANDLE_TYPE_FABRIC;
-    BREAKS(RANK, 800, cuMemCreate, "no fabric handles", &handle, GRANULE, &prop, 0);
+    BREAKS(NOT_PERMITTED, cuMemCreate, "no fabric handles", &handle, GRANULE, &prop, 0);
     prop.requestedHandleTypes = 2;
-    BREAKS(RANK, 1, cuMemCreate, "unknown handle types 0x2", &handle, GRANULE, &prop, 0);
+    WRONG(cuMemCreate, "unknown handle types 0x2", &handle, GRANULE, &prop, 0);
     ck_assert_int_eq(driver_objects().handles, 0);
 }
 
@@ -78,7 +77,7 @@ TEST(memory, granularity)
     OK(cu.cuMemGetAllocationGranularity(&recommended, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
     ck_assert_uint_eq(least, GRANULE);
     ck_assert_uint_eq(recommended, 2 << 20);
-    BREAKS(RANK, 1, cuMemGetAllocationGranularity, "option 9", &least, &prop, 9);
+    WRONG(cuMemGetAllocationGranularity, "option 9", &least, &prop, 9);
 }
 
 TEST(memory, memory_runs_out_and_comes_back)
@@ -92,7 +91,7 @@ TEST(memory, memory_runs_out_and_comes_back)
     OK(cu.cuMemCreate(&big, nbytes, &prop, 0));
     OK(cu.cuMemGetInfo(&available, &total));
     ck_assert_uint_eq(available, total - nbytes);
-    ck_assert_int_eq(cu.cuMemCreate(&more, total, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    GIVES(OUT_OF_MEMORY, cu.cuMemCreate(&more, total, &prop, 0));
     /* A released handle does not free mapped memory. */
     CUdeviceptr ptr = memory_map(big, nbytes, DEVICE);
     OK(cu.cuMemRelease(big));
@@ -111,11 +110,11 @@ TEST(memory, handles_are_counted)
     OK(cu.cuMemRetainAllocationHandle(&again, at(ptr) + 100));
     ck_assert_int_eq(driver_objects().handles, 2);
     OK(cu.cuMemRelease(handle));
-    BREAKS(RANK, 1, cuMemRelease, "is no handle of this process any more", handle);
+    WRONG(cuMemRelease, "is no handle of this process any more", handle);
     OK(cu.cuMemRelease(again));
-    BREAKS(RANK, 1, cuMemRelease, "is no handle of this process", 12345);
+    WRONG(cuMemRelease, "is no handle of this process", 12345);
     memory_unmap(ptr, GRANULE);
-    BREAKS(RANK, 1, cuMemRetainAllocationHandle, "nothing is mapped", &again, at(ptr));
+    WRONG(cuMemRetainAllocationHandle, "nothing is mapped", &again, at(ptr));
 }
 
 TEST(memory, new_memory_is_garbage)
@@ -147,12 +146,11 @@ TEST(memory, export_needs_the_handle_type)
     int fd;
     prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
     OK(cu.cuMemCreate(&handle, GRANULE, &prop, 0));
-    BREAKS(RANK, 1, cuMemExportToShareableHandle, "created without handle type 1", &fd, handle, 1,
-           0);
-    BREAKS(RANK, 1, cuMemExportToShareableHandle, "type 8", &fd, handle, 8, 0);
-    BREAKS(RANK, 1, cuMemExportToShareableHandle, "flags", &fd, handle, 1, 1);
+    WRONG(cuMemExportToShareableHandle, "created without handle type 1", &fd, handle, 1, 0);
+    WRONG(cuMemExportToShareableHandle, "type 8", &fd, handle, 8, 0);
+    WRONG(cuMemExportToShareableHandle, "flags", &fd, handle, 1, 1);
     OK(cu.cuMemRelease(handle));
-    BREAKS(RANK, 1, cuMemExportToShareableHandle, "no handle", &fd, handle, 1, 0);
+    WRONG(cuMemExportToShareableHandle, "no handle", &fd, handle, 1, 0);
 }
 
 static CUmemGenericAllocationHandle import(int fd)
@@ -167,17 +165,17 @@ TEST(memory, import_refuses_other_descriptors)
     CUmemGenericAllocationHandle handle;
     int fd = memfd_create("something", MFD_CLOEXEC), ends[2];
     ck_assert_int_eq(ftruncate(fd, 1 << 20), 0);
-    BREAKS(RANK, 1, cuMemImportFromShareableHandle, "is no exported handle", &handle,
-           (void *)(intptr_t)fd, 1);
+    WRONG(cuMemImportFromShareableHandle, "is no exported handle", &handle, (void *)(intptr_t)fd,
+          1);
     close(fd);
-    BREAKS(RANK, 1, cuMemImportFromShareableHandle, "is no exported handle", &handle,
-           (void *)(intptr_t)fd, 1);
+    WRONG(cuMemImportFromShareableHandle, "is no exported handle", &handle, (void *)(intptr_t)fd,
+          1);
     ck_assert_int_eq(pipe(ends), 0);
-    BREAKS(RANK, 1, cuMemImportFromShareableHandle, "is no exported handle", &handle,
-           (void *)(intptr_t)ends[0], 1);
+    WRONG(cuMemImportFromShareableHandle, "is no exported handle", &handle,
+          (void *)(intptr_t)ends[0], 1);
     close(ends[0]);
     close(ends[1]);
-    BREAKS(RANK, 1, cuMemImportFromShareableHandle, "type 8", &handle, NULL, 8);
+    WRONG(cuMemImportFromShareableHandle, "type 8", &handle, NULL, 8);
 }
 
 TEST(memory, each_import_is_released_by_itself)
@@ -235,19 +233,18 @@ TEST(processes, imported_memory_outlives_a_killed_exporter)
 TEST(memory, reservations)
 {
     CUdeviceptr ptr, other;
-    BREAKS(RANK, 1, cuMemAddressReserve, "page size", &ptr, 1000, 0, 0, 0);
-    BREAKS(RANK, 1, cuMemAddressReserve, "page size", &ptr, 0, 0, 0, 0);
-    BREAKS(RANK, 1, cuMemAddressReserve, "no power of two", &ptr, GRANULE, 3 * 4096, 0, 0);
-    BREAKS(RANK, 1, cuMemAddressReserve, "flags", &ptr, GRANULE, 0, 0, 1);
-    ck_assert_int_eq(cu.cuMemAddressReserve(&ptr, (size_t)1 << 60, 0, 0, 0),
-                     CUDA_ERROR_OUT_OF_MEMORY);
+    WRONG(cuMemAddressReserve, "page size", &ptr, 1000, 0, 0, 0);
+    WRONG(cuMemAddressReserve, "page size", &ptr, 0, 0, 0, 0);
+    WRONG(cuMemAddressReserve, "no power of two", &ptr, GRANULE, 3 * 4096, 0, 0);
+    WRONG(cuMemAddressReserve, "flags", &ptr, GRANULE, 0, 0, 1);
+    GIVES(OUT_OF_MEMORY, cu.cuMemAddressReserve(&ptr, (size_t)1 << 60, 0, 0, 0));
     OK(cu.cuMemAddressReserve(&ptr, (size_t)64 << 30, (size_t)512 << 20, 0, 0));
     ck_assert_uint_eq(ptr % (512 << 20), 0);
     OK(cu.cuMemAddressReserve(&other, GRANULE, 0, 0, 0));
-    BREAKS(RANK, 1, cuMemAddressFree, "no reservation is exactly", ptr, GRANULE);
-    BREAKS(RANK, 1, cuMemAddressFree, "no reservation is exactly", other + 4096, GRANULE - 4096);
+    WRONG(cuMemAddressFree, "no reservation is exactly", ptr, GRANULE);
+    WRONG(cuMemAddressFree, "no reservation is exactly", other + 4096, GRANULE - 4096);
     OK(cu.cuMemAddressFree(ptr, (size_t)64 << 30));
-    BREAKS(RANK, 1, cuMemAddressFree, "no reservation is exactly", ptr, (size_t)64 << 30);
+    WRONG(cuMemAddressFree, "no reservation is exactly", ptr, (size_t)64 << 30);
     OK(cu.cuMemAddressFree(other, GRANULE));
 }
 
@@ -255,19 +252,18 @@ TEST(memory, map_checks_its_arguments)
 {
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, 2 * GRANULE);
     CUdeviceptr ptr = memory_reserve(4 * GRANULE);
-    BREAKS(RANK, 1, cuMemMap, "offset", ptr, GRANULE, GRANULE, handle, 0);
-    BREAKS(RANK, 1, cuMemMap, "flags", ptr, GRANULE, 0, handle, 1);
-    BREAKS(RANK, 1, cuMemMap, "no handle", ptr, GRANULE, 0, 99, 0);
-    BREAKS(RANK, 1, cuMemMap, "multiples of the granularity", ptr, GRANULE / 2, 0, handle, 0);
-    BREAKS(RANK, 1, cuMemMap, "multiples of the granularity", ptr + 4096, GRANULE, 0, handle, 0);
-    BREAKS(RANK, 1, cuMemMap, "more than the object's", ptr, 3 * GRANULE, 0, handle, 0);
-    BREAKS(RANK, 1, cuMemMap, "inside one reservation", ptr + 3 * GRANULE, 2 * GRANULE, 0, handle,
-           0);
-    BREAKS(RANK, 1, cuMemMap, "inside one reservation", 0, GRANULE, 0, handle, 0);
+    WRONG(cuMemMap, "offset", ptr, GRANULE, GRANULE, handle, 0);
+    WRONG(cuMemMap, "flags", ptr, GRANULE, 0, handle, 1);
+    WRONG(cuMemMap, "no handle", ptr, GRANULE, 0, 99, 0);
+    WRONG(cuMemMap, "multiples of the granularity", ptr, GRANULE / 2, 0, handle, 0);
+    WRONG(cuMemMap, "multiples of the granularity", ptr + 4096, GRANULE, 0, handle, 0);
+    WRONG(cuMemMap, "more than the object's", ptr, 3 * GRANULE, 0, handle, 0);
+    WRONG(cuMemMap, "inside one reservation", ptr + 3 * GRANULE, 2 * GRANULE, 0, handle, 0);
+    WRONG(cuMemMap, "inside one reservation", 0, GRANULE, 0, handle, 0);
     OK(cu.cuMemMap(ptr + GRANULE, GRANULE, 0, handle, 0));
-    BREAKS(RANK, 1, cuMemMap, "overlaps the mapping", ptr, 2 * GRANULE, 0, handle, 0);
-    BREAKS(RANK, 1, cuMemMap, "overlaps the mapping", ptr + GRANULE, GRANULE, 0, handle, 0);
-    BREAKS(RANK, 1, cuMemAddressFree, "still mapped", ptr, 4 * GRANULE);
+    WRONG(cuMemMap, "overlaps the mapping", ptr, 2 * GRANULE, 0, handle, 0);
+    WRONG(cuMemMap, "overlaps the mapping", ptr + GRANULE, GRANULE, 0, handle, 0);
+    WRONG(cuMemAddressFree, "still mapped", ptr, 4 * GRANULE);
     OK(cu.cuMemUnmap(ptr + GRANULE, GRANULE));
     OK(cu.cuMemAddressFree(ptr, 4 * GRANULE));
     OK(cu.cuMemRelease(handle));
@@ -281,8 +277,8 @@ TEST(memory, access_rights)
                             CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemLocation other = {CU_MEM_LOCATION_TYPE_DEVICE, 5};
     unsigned long long flags = 9;
-    BREAKS(RANK, 1, cuMemSetAccess, "nothing is mapped", ptr, GRANULE, &desc, 1);
-    BREAKS(RANK, 1, cuMemGetAccess, "nothing is mapped", &flags, &other, ptr);
+    WRONG(cuMemSetAccess, "nothing is mapped", ptr, GRANULE, &desc, 1);
+    WRONG(cuMemGetAccess, "nothing is mapped", &flags, &other, ptr);
     OK(cu.cuMemMap(ptr, GRANULE, 0, handle, 0));
     ck_assert(faults(ptr, false));
     memory_access(ptr, GRANULE, DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READ);
@@ -296,12 +292,12 @@ TEST(memory, access_rights)
     ck_assert_uint_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
     memory_access(ptr, GRANULE, DEVICE, CU_MEM_ACCESS_FLAGS_PROT_NONE);
     ck_assert(faults(ptr, false));
-    BREAKS(RANK, 1, cuMemSetAccess, "count is 0", ptr, GRANULE, &desc, 0);
-    BREAKS(RANK, 1, cuMemSetAccess, "only in part", ptr, GRANULE / 2, &desc, 1);
+    WRONG(cuMemSetAccess, "count is 0", ptr, GRANULE, &desc, 0);
+    WRONG(cuMemSetAccess, "only in part", ptr, GRANULE / 2, &desc, 1);
     desc.flags = 2;
-    BREAKS(RANK, 1, cuMemSetAccess, "access flags 2", ptr, GRANULE, &desc, 1);
+    WRONG(cuMemSetAccess, "access flags 2", ptr, GRANULE, &desc, 1);
     desc.location.id = 8;
-    BREAKS(RANK, 101, cuMemSetAccess, "no device 8", ptr, GRANULE, &desc, 1);
+    BREAKS(INVALID_DEVICE, cuMemSetAccess, "no device 8", ptr, GRANULE, &desc, 1);
     memory_unmap(ptr, GRANULE);
     OK(cu.cuMemRelease(handle));
 }
@@ -310,14 +306,14 @@ TEST(memory, unmap_takes_whole_mappings)
 {
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, 2 * GRANULE);
     CUdeviceptr ptr = memory_reserve(8 * GRANULE);
-    BREAKS(RANK, 1, cuMemUnmap, "nothing is mapped", ptr, GRANULE);
-    BREAKS(RANK, 1, cuMemUnmap, "size is 0", ptr, 0);
+    WRONG(cuMemUnmap, "nothing is mapped", ptr, GRANULE);
+    WRONG(cuMemUnmap, "size is 0", ptr, 0);
     for (int i = 0; i < 3; i++)
         OK(cu.cuMemMap(ptr + 2 * (size_t)i * GRANULE, 2 * GRANULE, 0, handle, 0));
-    BREAKS(RANK, 1, cuMemUnmap, "only in part", ptr, GRANULE);
-    BREAKS(RANK, 1, cuMemUnmap, "only in part", ptr, 3 * GRANULE);
-    BREAKS(RANK, 1, cuMemUnmap, "only in part", ptr + GRANULE, GRANULE);
-    BREAKS(RANK, 1, cuMemUnmap, "nothing is mapped", ptr, 8 * GRANULE);
+    WRONG(cuMemUnmap, "only in part", ptr, GRANULE);
+    WRONG(cuMemUnmap, "only in part", ptr, 3 * GRANULE);
+    WRONG(cuMemUnmap, "only in part", ptr + GRANULE, GRANULE);
+    WRONG(cuMemUnmap, "nothing is mapped", ptr, 8 * GRANULE);
     memory_access(ptr, 6 * GRANULE, DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     strcpy(at(ptr), "kept");
     OK(cu.cuMemUnmap(ptr, 4 * GRANULE));
@@ -338,16 +334,16 @@ TEST(memory, device_memory)
 {
     CUdeviceptr ptr;
     size_t available, total;
-    BREAKS(RANK, 1, cuMemAlloc, "size is 0", &ptr, 0);
-    ck_assert_int_eq(cu.cuMemAlloc(&ptr, (size_t)2 << 30), CUDA_ERROR_OUT_OF_MEMORY);
+    WRONG(cuMemAlloc, "size is 0", &ptr, 0);
+    GIVES(OUT_OF_MEMORY, cu.cuMemAlloc(&ptr, (size_t)2 << 30));
     OK(cu.cuMemAlloc(&ptr, 1000));
     ck_assert_uint_eq(ptr % 256, 0);
     ck_assert(!faults(ptr + 999, true));
     ck_assert(faults(ptr + 1024, true));
-    BREAKS(RANK, 1, cuMemFree, "not the start of a live allocation", ptr + 256);
-    BREAKS(RANK, 1, cuMemFreeHost, "not the start of a live allocation", at(ptr));
+    WRONG(cuMemFree, "not the start of a live allocation", ptr + 256);
+    WRONG(cuMemFreeHost, "not the start of a live allocation", at(ptr));
     OK(cu.cuMemFree(ptr));
-    BREAKS(RANK, 1, cuMemFree, "not the start of a live allocation", ptr);
+    WRONG(cuMemFree, "not the start of a live allocation", ptr);
     OK(cu.cuMemGetInfo(&available, &total));
     ck_assert_uint_eq(available, total);
 }
@@ -356,17 +352,17 @@ TEST(memory, pinned_memory)
 {
     void *host;
     CUdeviceptr ptr;
-    BREAKS(RANK, 1, cuMemHostAlloc, "unknown flags", &host, 100, 64);
-    BREAKS(RANK, 1, cuMemHostAlloc, "size is 0", &host, 0, 0);
+    WRONG(cuMemHostAlloc, "unknown flags", &host, 100, 64);
+    WRONG(cuMemHostAlloc, "size is 0", &host, 0, 0);
     OK(cu.cuMemHostAlloc(&host, 100, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
     OK(cu.cuMemHostGetDevicePointer(&ptr, host, 0));
     *(char *)host = 5;
     ck_assert_int_eq(*at(ptr), 5);
-    BREAKS(RANK, 1, cuMemHostGetDevicePointer, "no pinned host memory", &ptr, &ptr, 0);
-    BREAKS(RANK, 1, cuMemHostGetDevicePointer, "flags", &ptr, host, 1);
-    BREAKS(RANK, 1, cuMemFree, "not the start of a live allocation", ptr);
+    WRONG(cuMemHostGetDevicePointer, "no pinned host memory", &ptr, &ptr, 0);
+    WRONG(cuMemHostGetDevicePointer, "flags", &ptr, host, 1);
+    WRONG(cuMemFree, "not the start of a live allocation", ptr);
     OK(cu.cuMemFreeHost(host));
-    BREAKS(RANK, 1, cuMemFreeHost, "not the start of a live allocation", host);
+    WRONG(cuMemFreeHost, "not the start of a live allocation", host);
 }
 
 static void expect_pointer(CUdeviceptr ptr, unsigned type, int device, CUdeviceptr start,
@@ -398,18 +394,16 @@ TEST(memory, pointer_attributes)
     expect_pointer(device + 5, CU_MEMORYTYPE_DEVICE, DEVICE, device, 512);
     CUdeviceptr pinned = (CUdeviceptr)(uintptr_t)host;
     expect_pointer(pinned, CU_MEMORYTYPE_HOST, DEVICE, pinned, 100);
-    BREAKS(RANK, 1, cuPointerGetAttribute, "attribute 77", &type, 77, device);
+    WRONG(cuPointerGetAttribute, "attribute 77", &type, 77, device);
     /* Not a broken rule: the text stays that of the last one. */
     char *plain = malloc(100);
-    ck_assert_int_eq(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                              (CUdeviceptr)(uintptr_t)plain),
-                     CUDA_ERROR_INVALID_VALUE);
+    GIVES(INVALID_VALUE, cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                                  (CUdeviceptr)(uintptr_t)plain));
     ck_assert_ptr_nonnull(strstr(cu.last_rule(), "attribute 77"));
     free(plain);
     OK(cu.cuMemFree(device));
     OK(cu.cuMemFreeHost(host));
     memory_unmap(mapped, GRANULE);
     OK(cu.cuMemRelease(handle));
-    ck_assert_int_eq(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, mapped),
-                     CUDA_ERROR_INVALID_VALUE);
+    GIVES(INVALID_VALUE, cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, mapped));
 }

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define RANK "1"
 #define DEVICE 1
 
 static void open_driver(void)
@@ -30,22 +29,22 @@ TEST(rules, create_checks_its_arguments)
 {
     CUmemGenericAllocationHandle handle;
     CUmulticastObjectProp prop = multicast_prop(1);
-    BREAKS(RANK, 1, cuMulticastCreate, "numDevices is 1", &handle, &prop);
+    WRONG(cuMulticastCreate, "numDevices is 1", &handle, &prop);
     prop = multicast_prop(9);
-    BREAKS(RANK, 1, cuMulticastCreate, "numDevices is 9", &handle, &prop);
+    WRONG(cuMulticastCreate, "numDevices is 9", &handle, &prop);
     prop = multicast_prop(2);
     prop.size = GRANULE + 4096;
-    BREAKS(RANK, 1, cuMulticastCreate, "no multiple of the granularity", &handle, &prop);
+    WRONG(cuMulticastCreate, "no multiple of the granularity", &handle, &prop);
     prop.size = 0;
-    BREAKS(RANK, 1, cuMulticastCreate, "no multiple of the granularity", &handle, &prop);
+    WRONG(cuMulticastCreate, "no multiple of the granularity", &handle, &prop);
     prop = multicast_prop(2);
     prop.flags = 1;
-    BREAKS(RANK, 1, cuMulticastCreate, "flags", &handle, &prop);
+    WRONG(cuMulticastCreate, "flags", &handle, &prop);
     prop = multicast_prop(2);
     prop.handleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
-    BREAKS(RANK, 800, cuMulticastCreate, "no fabric handles", &handle, &prop);
+    BREAKS(NOT_PERMITTED, cuMulticastCreate, "no fabric handles", &handle, &prop);
     prop.handleTypes = 2;
-    BREAKS(RANK, 1, cuMulticastCreate, "unknown handle types", &handle, &prop);
+    WRONG(cuMulticastCreate, "unknown handle types", &handle, &prop);
 }
 
 TEST(rules, granularity)
@@ -56,7 +55,7 @@ TEST(rules, granularity)
     OK(cu.cuMulticastGetGranularity(&recommended, &prop, CU_MULTICAST_GRANULARITY_RECOMMENDED));
     ck_assert_uint_eq(min, GRANULE);
     ck_assert_uint_eq(recommended, (size_t)512 << 20);
-    BREAKS(RANK, 1, cuMulticastGetGranularity, "option 5", &min, &prop, 5);
+    WRONG(cuMulticastGetGranularity, "option 5", &min, &prop, 5);
 }
 
 TEST(rules, a_switch_has_128_slots)
@@ -65,7 +64,7 @@ TEST(rules, a_switch_has_128_slots)
     CUmulticastObjectProp prop = multicast_prop(2);
     for (int i = 0; i < 128; i++)
         handles[i] = multicast_create(2);
-    ck_assert_int_eq(cu.cuMulticastCreate(&more, &prop), CUDA_ERROR_OUT_OF_MEMORY);
+    GIVES(OUT_OF_MEMORY, cu.cuMulticastCreate(&more, &prop));
     OK(cu.cuMemRelease(handles[7]));
     OK(cu.cuMulticastCreate(&handles[7], &prop));
     for (int i = 0; i < 128; i++)
@@ -84,8 +83,8 @@ TEST(setting, a_machine_without_multicast)
     driver_open(0);
     OK(cu.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0));
     ck_assert_int_eq(value, 0);
-    ck_assert_int_eq(cu.cuMulticastCreate(&handle, &prop), CUDA_ERROR_NOT_SUPPORTED);
-    ck_assert_int_eq(cu.cuMulticastGetGranularity(&nbytes, &prop, 0), CUDA_ERROR_NOT_SUPPORTED);
+    GIVES(NOT_SUPPORTED, cu.cuMulticastCreate(&handle, &prop));
+    GIVES(NOT_SUPPORTED, cu.cuMulticastGetGranularity(&nbytes, &prop, 0));
     driver_close(0);
 }
 
@@ -94,21 +93,21 @@ TEST(rules, each_device_is_added_once)
     CUmemGenericAllocationHandle handle = multicast_create(2);
     CUmemGenericAllocationHandle memory = memory_create(DEVICE, GRANULE);
     OK(cu.cuMulticastAddDevice(handle, 1));
-    BREAKS(RANK, 1, cuMulticastAddDevice, "device 1 is added already", handle, 1);
-    BREAKS(RANK, 101, cuMulticastAddDevice, "no device 8", handle, 8);
+    WRONG(cuMulticastAddDevice, "device 1 is added already", handle, 1);
+    BREAKS(INVALID_DEVICE, cuMulticastAddDevice, "no device 8", handle, 8);
     OK(cu.cuMulticastAddDevice(handle, 0));
-    BREAKS(RANK, 1, cuMulticastAddDevice, "has all its 2 devices", handle, 2);
-    BREAKS(RANK, 1, cuMulticastAddDevice, "no multicast object", memory, 2);
+    WRONG(cuMulticastAddDevice, "has all its 2 devices", handle, 2);
+    WRONG(cuMulticastAddDevice, "no multicast object", memory, 2);
     OK(cu.cuMemRelease(memory));
     OK(cu.cuMemRelease(handle));
-    BREAKS(RANK, 1, cuMulticastAddDevice, "no handle", handle, 2);
+    WRONG(cuMulticastAddDevice, "no handle", handle, 2);
 }
 
 TEST(rules, an_import_is_the_same_object)
 {
     CUmemGenericAllocationHandle handle = multicast_create(2), again = import_fd(export_fd(handle));
     OK(cu.cuMulticastAddDevice(handle, 1));
-    BREAKS(RANK, 1, cuMulticastAddDevice, "device 1 is added already", again, 1);
+    WRONG(cuMulticastAddDevice, "device 1 is added already", again, 1);
     OK(cu.cuMemRelease(again));
     OK(cu.cuMemRelease(handle));
 }
@@ -121,8 +120,9 @@ TEST(rules, a_late_import_is_a_new_object)
     OK(cu.cuMemRelease(handle));
     /* The early import is the old object; the late one has no devices. */
     CUmemGenericAllocationHandle late = import_fd(fd);
-    driver_reported(RANK, "cuMemImportFromShareableHandle", "creator has released it already");
-    BREAKS(RANK, 1, cuMulticastAddDevice, "device 1 is added already", early, 1);
+    driver_reported(driver_rank, "cuMemImportFromShareableHandle",
+                    "creator has released it already");
+    WRONG(cuMulticastAddDevice, "device 1 is added already", early, 1);
     OK(cu.cuMulticastAddDevice(late, 1));
     OK(cu.cuMemRelease(early));
     OK(cu.cuMemRelease(late));
@@ -138,27 +138,25 @@ TEST(rules, bind_checks_its_arguments)
     CUmemAllocationProp prop = memory_prop(DEVICE);
     prop.requestedHandleTypes = 0;
     OK(cu.cuMemCreate(&private, GRANULE, &prop, 0));
-    BREAKS(RANK, 1, cuMulticastBindMem, "no handle", 1, 0, memory, 0, GRANULE, 0);
-    BREAKS(RANK, 1, cuMulticastBindMem, "memory handle", handle, 0, 1, 0, GRANULE, 0);
-    BREAKS(RANK, 1, cuMulticastBindMem, "no multicast object", memory, 0, memory, 0, GRANULE, 0);
-    BREAKS(RANK, 1, cuMulticastBindMem, "is no memory", handle, 0, part, 0, GRANULE, 0);
-    BREAKS(RANK, 1, cuMulticastBindMem, "flags", handle, 0, memory, 0, GRANULE, 1);
-    BREAKS(RANK, 1, cuMulticastBindMem, "multicast offset 4096", handle, 4096, memory, 0, GRANULE,
-           0);
-    BREAKS(RANK, 1, cuMulticastBindMem, "memory offset 4096", handle, 0, memory, 4096, GRANULE, 0);
-    BREAKS(RANK, 1, cuMulticastBindMem, "size 100", handle, 0, memory, 0, 100, 0);
-    BREAKS(RANK, 1, cuMulticastBindMem, "size 0", handle, 0, memory, 0, 0, 0);
-    BREAKS(RANK, 1, cuMulticastBindMem, "reach beyond", handle, SIZE, memory, 0, GRANULE, 0);
-    BREAKS(RANK, 1, cuMulticastBindMem, "reach beyond", handle, 0, memory, GRANULE, 2 * GRANULE, 0);
-    BREAKS(RANK, 101, cuMulticastBindMem, "device 5, which is not added", handle, 0, stranger, 0,
+    WRONG(cuMulticastBindMem, "no handle", 1, 0, memory, 0, GRANULE, 0);
+    WRONG(cuMulticastBindMem, "memory handle", handle, 0, 1, 0, GRANULE, 0);
+    WRONG(cuMulticastBindMem, "no multicast object", memory, 0, memory, 0, GRANULE, 0);
+    WRONG(cuMulticastBindMem, "is no memory", handle, 0, part, 0, GRANULE, 0);
+    WRONG(cuMulticastBindMem, "flags", handle, 0, memory, 0, GRANULE, 1);
+    WRONG(cuMulticastBindMem, "multicast offset 4096", handle, 4096, memory, 0, GRANULE, 0);
+    WRONG(cuMulticastBindMem, "memory offset 4096", handle, 0, memory, 4096, GRANULE, 0);
+    WRONG(cuMulticastBindMem, "size 100", handle, 0, memory, 0, 100, 0);
+    WRONG(cuMulticastBindMem, "size 0", handle, 0, memory, 0, 0, 0);
+    WRONG(cuMulticastBindMem, "reach beyond", handle, SIZE, memory, 0, GRANULE, 0);
+    WRONG(cuMulticastBindMem, "reach beyond", handle, 0, memory, GRANULE, 2 * GRANULE, 0);
+    BREAKS(INVALID_DEVICE, cuMulticastBindMem, "device 5, which is not added", handle, 0, stranger,
+           0, GRANULE, 0);
+    BREAKS(INVALID_DEVICE, cuMulticastBindMem, "device 1, which is not added", part, 0, memory, 0,
            GRANULE, 0);
-    BREAKS(RANK, 101, cuMulticastBindMem, "device 1, which is not added", part, 0, memory, 0,
-           GRANULE, 0);
-    BREAKS(RANK, 1, cuMulticastBindMem, "created with a handle type", handle, 0, private, 0,
-           GRANULE, 0);
+    WRONG(cuMulticastBindMem, "created with a handle type", handle, 0, private, 0, GRANULE, 0);
     OK(cu.cuMulticastBindMem(handle, GRANULE, memory, 0, 2 * GRANULE, 0));
-    BREAKS(RANK, 1, cuMulticastBindMem, "overlaps the bind of device 1", handle, 0, memory, 0,
-           2 * GRANULE, 0);
+    WRONG(cuMulticastBindMem, "overlaps the bind of device 1", handle, 0, memory, 0, 2 * GRANULE,
+          0);
     ck_assert_int_eq(driver_objects().binds, 1);
     OK(cu.cuMulticastUnbind(handle, DEVICE, GRANULE, 2 * GRANULE));
     const CUmemGenericAllocationHandle all[] = {handle, part, memory, private, stranger};
@@ -170,14 +168,14 @@ TEST(rules, unbind_equals_the_bind)
 {
     CUmemGenericAllocationHandle handle = multicast_full(2);
     CUmemGenericAllocationHandle memory = memory_create(DEVICE, 2 * GRANULE);
-    BREAKS(RANK, 1, cuMulticastUnbind, "no bind", handle, DEVICE, 0, GRANULE);
+    WRONG(cuMulticastUnbind, "no bind", handle, DEVICE, 0, GRANULE);
     OK(cu.cuMulticastBindMem(handle, GRANULE, memory, 0, 2 * GRANULE, 0));
-    BREAKS(RANK, 1, cuMulticastUnbind, "offset 0", handle, DEVICE, 0, 2 * GRANULE);
-    BREAKS(RANK, 1, cuMulticastUnbind, "size 65536", handle, DEVICE, GRANULE, GRANULE);
-    BREAKS(RANK, 1, cuMulticastUnbind, "device 0 has no bind", handle, 0, GRANULE, 2 * GRANULE);
-    BREAKS(RANK, 101, cuMulticastUnbind, "no device 8", handle, 8, GRANULE, 2 * GRANULE);
+    WRONG(cuMulticastUnbind, "offset 0", handle, DEVICE, 0, 2 * GRANULE);
+    WRONG(cuMulticastUnbind, "size 65536", handle, DEVICE, GRANULE, GRANULE);
+    WRONG(cuMulticastUnbind, "device 0 has no bind", handle, 0, GRANULE, 2 * GRANULE);
+    BREAKS(INVALID_DEVICE, cuMulticastUnbind, "no device 8", handle, 8, GRANULE, 2 * GRANULE);
     OK(cu.cuMulticastUnbind(handle, DEVICE, GRANULE, 2 * GRANULE));
-    BREAKS(RANK, 1, cuMulticastUnbind, "no bind", handle, DEVICE, GRANULE, 2 * GRANULE);
+    WRONG(cuMulticastUnbind, "no bind", handle, DEVICE, GRANULE, 2 * GRANULE);
     OK(cu.cuMemRelease(memory));
     OK(cu.cuMemRelease(handle));
 }
@@ -187,11 +185,11 @@ TEST(rules, unbind_comes_before_the_memory_goes)
     CUmemGenericAllocationHandle handle = multicast_full(2);
     CUmemGenericAllocationHandle memory = memory_create(DEVICE, GRANULE);
     OK(cu.cuMulticastBindMem(handle, 0, memory, 0, GRANULE, 0));
-    BREAKS(RANK, 1, cuMemRelease, "unbind first", memory);
+    WRONG(cuMemRelease, "unbind first", memory);
     CUdeviceptr ptr = memory_map(memory, GRANULE, DEVICE);
     OK(cu.cuMemRelease(memory));
-    BREAKS(RANK, 1, cuMemUnmap, "unbind first", ptr, GRANULE);
-    BREAKS(RANK, 1, cuMemRelease, "still has 1 binds", handle);
+    WRONG(cuMemUnmap, "unbind first", ptr, GRANULE);
+    WRONG(cuMemRelease, "still has 1 binds", handle);
     OK(cu.cuMulticastUnbind(handle, DEVICE, 0, GRANULE));
     memory_unmap(ptr, GRANULE);
     OK(cu.cuMemRelease(handle));
@@ -238,7 +236,7 @@ TEST_LOOP(rules, bind_and_map_wait_for_all_devices, 0, 2)
     ck_assert_int_eq(pthread_create(&thread, NULL, waits[_i], &w), 0);
     usleep(1500000);
     ck_assert_int_eq(atomic_load(&w.done), 0);
-    driver_reported(RANK, waits[_i] == bind_waits ? "cuMulticastBindMem" : "cuMemMap",
+    driver_reported(driver_rank, waits[_i] == bind_waits ? "cuMulticastBindMem" : "cuMemMap",
                     "waits until all devices are added: 1 of 2");
     /* The wait does not block other calls. */
     OK(cu.cuMulticastAddDevice(w.handle, 0));

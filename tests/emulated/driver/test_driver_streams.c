@@ -18,7 +18,7 @@ TEST(streams, streams_are_asynchronous_and_in_order)
     append(100, other); /* overtakes */
     OK(cu.cuStreamSynchronize(other));
     NOTED(100);
-    ck_assert_int_eq(cu.cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    GIVES(NOT_READY, cu.cuStreamQuery(stream));
     release();
     OK(cu.cuStreamSynchronize(stream));
     OK(cu.cuStreamQuery(stream));
@@ -35,8 +35,8 @@ TEST(streams, the_legacy_stream_waits_for_blocking_streams)
     append(3, stream);    /* exempt */
     OK(cu.cuStreamSynchronize(stream));
     NOTED(3);
-    ck_assert_int_eq(cu.cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
-    ck_assert_int_eq(cu.cuStreamQuery(blocking2), CUDA_ERROR_NOT_READY);
+    GIVES(NOT_READY, cu.cuStreamQuery(NULL));
+    GIVES(NOT_READY, cu.cuStreamQuery(blocking2));
     release();
     OK(cu.cuStreamSynchronize(blocking2));
     NOTED(1, 2);
@@ -53,8 +53,8 @@ TEST(streams, a_destroyed_stream_finishes)
     int64_t before = driver_objects().streams;
     OK(cu.cuStreamDestroy(short_lived));
     ck_assert_int_eq(driver_objects().streams, before - 1);
-    BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuStreamQuery, "no such stream", short_lived);
-    BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuStreamDestroy, "no such stream", short_lived);
+    BREAKS(INVALID_HANDLE, cuStreamQuery, "no such stream", short_lived);
+    BREAKS(INVALID_HANDLE, cuStreamDestroy, "no such stream", short_lived);
     ck_assert_uint_eq(atomic_load(&nnoted), 0);
     release();
     OK(cu.cuCtxSynchronize());
@@ -65,10 +65,10 @@ TEST(streams, streams_check_their_arguments)
 {
     CUstream wrong;
     CUcontext ctx, current;
-    ck_assert_int_eq(cu.cuStreamCreate(&wrong, 2), CUDA_ERROR_INVALID_VALUE);
-    ck_assert_int_eq(cu.cuStreamCreate(NULL, 0), CUDA_ERROR_INVALID_VALUE);
-    BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuStreamDestroy, "no such stream", NULL);
-    BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuStreamQuery, "no such stream", (CUstream)event);
+    GIVES(INVALID_VALUE, cu.cuStreamCreate(&wrong, 2));
+    GIVES(INVALID_VALUE, cu.cuStreamCreate(NULL, 0));
+    BREAKS(INVALID_HANDLE, cuStreamDestroy, "no such stream", NULL);
+    BREAKS(INVALID_HANDLE, cuStreamQuery, "no such stream", (CUstream)event);
     OK(cu.cuCtxGetCurrent(&current));
     OK(cu.cuStreamGetCtx(stream, &ctx));
     ck_assert_ptr_eq(ctx, current);
@@ -88,8 +88,8 @@ TEST(streams, events_order_streams)
     OK(cu.cuEventRecord(event, stream));
     OK(cu.cuStreamWaitEvent(other, event, 0));
     append(2, other);
-    ck_assert_int_eq(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY);
-    ck_assert_int_eq(cu.cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+    GIVES(NOT_READY, cu.cuEventQuery(event));
+    GIVES(NOT_READY, cu.cuStreamQuery(other));
     /* A later record does not change what `other` waits for. */
     OK(cu.cuEventRecord(event, stream));
     release();
@@ -105,20 +105,19 @@ TEST(streams, events_measure_time)
     float ms = -1;
     OK(cu.cuEventCreate(&end, CU_EVENT_DEFAULT));
     OK(cu.cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
-    BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime, "never recorded", &ms, event, end);
+    BREAKS(INVALID_HANDLE, cuEventElapsedTime, "never recorded", &ms, event, end);
     OK(cu.cuEventRecord(event, stream));
     OK(cu.cuStreamSynchronize(stream));
     hold(stream);
     OK(cu.cuEventRecord(end, stream));
     OK(cu.cuEventRecord(untimed, stream));
-    ck_assert_int_eq(cu.cuEventElapsedTime(&ms, event, end), CUDA_ERROR_NOT_READY);
+    GIVES(NOT_READY, cu.cuEventElapsedTime(&ms, event, end));
     usleep(20000);
     release();
     OK(cu.cuEventSynchronize(end));
     OK(cu.cuEventElapsedTime(&ms, event, end));
     ck_assert(ms >= 20 && ms < 20000);
-    BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime, "without timing", &ms, event,
-           untimed);
+    BREAKS(INVALID_HANDLE, cuEventElapsedTime, "without timing", &ms, event, untimed);
     OK(cu.cuEventDestroy(end));
     OK(cu.cuEventDestroy(untimed));
 }
@@ -132,8 +131,8 @@ TEST(streams, a_recorded_event_may_be_destroyed)
     OK(cu.cuStreamWaitEvent(other, gone, 0));
     OK(cu.cuEventDestroy(gone));
     append(1, other);
-    BREAKS(RANK, CUDA_ERROR_INVALID_HANDLE, cuEventQuery, "no such event", gone);
-    ck_assert_int_eq(cu.cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+    BREAKS(INVALID_HANDLE, cuEventQuery, "no such event", gone);
+    GIVES(NOT_READY, cu.cuStreamQuery(other));
     release();
     OK(cu.cuStreamSynchronize(other));
     NOTED(1);
@@ -248,25 +247,20 @@ TEST(streams, copies_are_checked)
 {
     char host[16] = {0};
     CUdeviceptr a = device_memory(64);
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemsetD32Async, "multiple of 4", a + 2, 0, 1, stream);
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async, "not device memory", address(host), 0,
-           1, stream);
+    WRONG(cuMemsetD32Async, "multiple of 4", a + 2, 0, 1, stream);
+    WRONG(cuMemsetD8Async, "not device memory", address(host), 0, 1, stream);
     /* Sources that cannot be read are refused before they are staged. */
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "outside of the allocation", a, a + 256,
-           16, stream);
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "end of the address space", address(host),
-           a, SIZE_MAX, stream);
+    WRONG(cuMemcpyAsync, "outside of the allocation", a, a + 256, 16, stream);
+    WRONG(cuMemcpyAsync, "end of the address space", address(host), a, SIZE_MAX, stream);
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, GRANULE);
     CUdeviceptr mapped = memory_reserve(GRANULE);
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "nothing is mapped", mapped, a, 16,
-           stream);
+    WRONG(cuMemcpyAsync, "nothing is mapped", mapped, a, 16, stream);
     OK(cu.cuMemMap(mapped, GRANULE, 0, handle, 0));
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "no access", mapped, a, 16, stream);
+    WRONG(cuMemcpyAsync, "no access", mapped, a, 16, stream);
     memory_access(mapped, GRANULE, DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READ);
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "may only read", mapped, a, 16, stream);
+    WRONG(cuMemcpyAsync, "may only read", mapped, a, 16, stream);
     OK(cu.cuMemcpyAsync(a, mapped, 16, stream));
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync, "runs over the end", a,
-           mapped + GRANULE - 8, 16, stream);
+    WRONG(cuMemcpyAsync, "runs over the end", a, mapped + GRANULE - 8, 16, stream);
     OK(cu.cuStreamSynchronize(stream));
     memory_unmap(mapped, GRANULE);
     OK(cu.cuMemRelease(handle));
@@ -301,17 +295,14 @@ TEST(streams, lines_are_copied_and_checked)
     ck_assert_mem_eq(target, wanted, sizeof wanted);
 
     copy = lines(b, a, 13);
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync, "rows of 13 bytes", &copy, stream);
+    WRONG(cuMemcpy2DAsync, "rows of 13 bytes", &copy, stream);
     copy = lines(b, a, 8);
     copy.srcMemoryType = 1; /* the host's */
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync,
-           "from device memory to device memory only", &copy, stream);
+    WRONG(cuMemcpy2DAsync, "from device memory to device memory only", &copy, stream);
     copy = lines(b + 24, a, 8); /* the second line ends beyond the allocation */
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync, "outside of the allocation", &copy,
-           stream);
+    WRONG(cuMemcpy2DAsync, "outside of the allocation", &copy, stream);
     copy = lines(b, a + 12, 12);
-    BREAKS(RANK, CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync, "outside of the allocation", &copy,
-           stream);
+    WRONG(cuMemcpy2DAsync, "outside of the allocation", &copy, stream);
     OK(cu.cuStreamSynchronize(stream));
     OK(cu.cuMemFree(a));
     OK(cu.cuMemFree(b));
