@@ -28,17 +28,30 @@ static const struct {
 };
 enum { NTYPES = sizeof types / sizeof types[0] };
 
-TEST_GROUP(what_a_tensor_is, 60);
+TEST_GROUP(contents, 60);
 
-WORLD_TEST(what_a_tensor_is, every_element_type_goes_out_and_comes_back, 2)
+/* Lends the tensor and takes it back, unchanged. The caller drops *managed. */
+static symm_status lend_and_take(struct rank *self, symm_group *group, const symm_tensor *t,
+                                 DLManagedTensor **managed)
+{
+    symm_tensor back;
+    memset(&back, 0x5a, sizeof back);
+    RANK_TRY(self, symm_tensor_to_dlpack(group, t, SYMM_DLPACK_LEND, managed));
+    RANK_TRY(self, symm_tensor_from_dlpack(group, *managed, &back));
+    CHECK_RANK(self, memcmp(&back, t, sizeof back) == 0);
+    return SYMM_OK;
+out:
+    return SYMM_ERROR_STATE;
+}
+
+WORLD_TEST(contents, every_element_type_goes_out_and_comes_back, 2)
 {
     static const int64_t shape[] = {3, 4, 5};
     DLManagedTensor *managed = NULL;
     for (int i = 0; i < NTYPES; i++) {
-        symm_tensor t = {0}, back;
-        memset(&back, 0x5a, sizeof back);
+        symm_tensor t = {0};
         RANK_TRY(self, symm_tensor_alloc(world, types[i].dtype, 3, shape, &t));
-        RANK_TRY(self, symm_tensor_to_dlpack(world, &t, SYMM_DLPACK_LEND, &managed));
+        RANK_TRY(self, lend_and_take(self, world, &t, &managed));
         const DLTensor *d = &managed->dl_tensor;
         CHECK_RANK(self, d->data == t.data && d->byte_offset == 0 && d->ndim == 3);
         CHECK_RANK(self, d->device.device_type == kDLCPU && d->device.device_id == 0);
@@ -48,8 +61,6 @@ WORLD_TEST(what_a_tensor_is, every_element_type_goes_out_and_comes_back, 2)
         CHECK_RANK(self, d->dtype.lanes == 1);
         CHECK_RANK(self, memcmp(d->shape, shape, sizeof shape) == 0);
         CHECK_RANK(self, d->strides[0] == 20 && d->strides[1] == 5 && d->strides[2] == 1);
-        RANK_TRY(self, symm_tensor_from_dlpack(world, managed, &back));
-        CHECK_RANK(self, memcmp(&back, &t, sizeof t) == 0);
         drop(&managed);
         RANK_TRY(self, symm_free(world, t.data));
     }
@@ -57,7 +68,7 @@ out:
     drop(&managed);
 }
 
-WORLD_TEST(what_a_tensor_is, slices_scalars_and_empty_tensors_keep_their_shape, 2)
+WORLD_TEST(contents, slices_scalars_and_empty_tensors_keep_their_shape, 2)
 {
     static const int64_t shape[] = {6, 10}, many[] = {2, 3, 1, 4, 5}, none[] = {3, 0, 2};
     symm_tensor t = {0}, back;
@@ -72,23 +83,17 @@ WORLD_TEST(what_a_tensor_is, slices_scalars_and_empty_tensors_keep_their_shape, 
                          .ndim = 2,
                          .shape = {3, 5},
                          .strides = {-20, 1}};
-    RANK_TRY(self, symm_tensor_to_dlpack(world, &slice, SYMM_DLPACK_LEND, &managed));
-    RANK_TRY(self, symm_tensor_from_dlpack(world, managed, &back));
-    CHECK_RANK(self, memcmp(&back, &slice, sizeof slice) == 0);
+    RANK_TRY(self, lend_and_take(self, world, &slice, &managed));
     drop(&managed);
 
     /* One number, and no number. */
     symm_tensor scalar = {.data = t.data, .dtype = SYMM_FLOAT32};
-    RANK_TRY(self, symm_tensor_to_dlpack(world, &scalar, SYMM_DLPACK_LEND, &managed));
+    RANK_TRY(self, lend_and_take(self, world, &scalar, &managed));
     CHECK_RANK(self, managed->dl_tensor.ndim == 0 && managed->dl_tensor.data == t.data);
-    RANK_TRY(self, symm_tensor_from_dlpack(world, managed, &back));
-    CHECK_RANK(self, memcmp(&back, &scalar, sizeof scalar) == 0);
     drop(&managed);
     symm_tensor empty = {.dtype = SYMM_INT64, .ndim = 2, .shape = {4, 0}, .strides = {0, 1}};
-    RANK_TRY(self, symm_tensor_to_dlpack(world, &empty, SYMM_DLPACK_LEND, &managed));
+    RANK_TRY(self, lend_and_take(self, world, &empty, &managed));
     CHECK_RANK(self, !managed->dl_tensor.data && managed->dl_tensor.shape[1] == 0);
-    RANK_TRY(self, symm_tensor_from_dlpack(world, managed, &back));
-    CHECK_RANK(self, memcmp(&back, &empty, sizeof empty) == 0);
     drop(&managed);
 
     /* Without strides; with an offset; an empty one with and without data. */
@@ -107,7 +112,7 @@ out:
     drop(&managed);
 }
 
-WORLD_TEST(what_a_tensor_is, both_sides_see_the_same_bytes, 3)
+WORLD_TEST(contents, both_sides_see_the_same_bytes, 3)
 {
     enum { COUNT = 1000 };
     const int64_t shape[] = {COUNT};
@@ -155,9 +160,9 @@ out:
     symm_device_free(ctx, p);
 }
 
-TEST_GROUP(whose_the_memory_is, 60);
+TEST_GROUP(ownership, 60);
 
-WORLD_TEST(whose_the_memory_is, a_view_frees_nothing_and_an_owner_frees_once, 2)
+WORLD_TEST(ownership, a_view_frees_nothing_and_an_owner_frees_once, 2)
 {
     static const int64_t shape[] = {1000};
     symm_tensor t = {0};
@@ -201,7 +206,7 @@ out:
 }
 
 /* As of symm_free(), whatever way each rank frees by. */
-WORLD_TEST(whose_the_memory_is, bytes_are_used_again_only_when_every_rank_has_let_go, 3)
+WORLD_TEST(ownership, bytes_are_used_again_only_when_every_rank_has_let_go, 3)
 {
     static const int64_t shape[] = {3000};
     symm_tensor a = {0}, b = {0}, c = {0};
@@ -235,7 +240,7 @@ static void *drop_later(void *arg)
 }
 
 /* Deleters in another thread, in another order, while this thread gives, frees and waits. */
-WORLD_TEST(whose_the_memory_is, deleters_run_in_any_thread, 2, _i, .loop = {0, 2})
+WORLD_TEST(ownership, deleters_run_in_any_thread, 2, _i, .loop = {0, 2})
 {
     enum { MANY = 100, ROUNDS = 5 };
     static const int64_t shape[] = {77};
@@ -269,11 +274,10 @@ WORLD_TEST(whose_the_memory_is, deleters_run_in_any_thread, 2, _i, .loop = {0, 2
 out:;
 }
 
-TEST_GROUP(after_the_end, 60);
+TEST_GROUP(late_deleters, 60);
 
-RANKS_TEST(after_the_end, a_deleter_after_group_or_context_have_gone_is_harmless, 2)
+RANKS_TEST(late_deleters, a_deleter_after_group_or_context_have_gone_is_harmless, 2)
 {
-    static const int all[] = {0, 1};
     static const int64_t shape[] = {4096};
     symm_context *ctx = NULL;
     symm_group *g = NULL;
@@ -282,7 +286,7 @@ RANKS_TEST(after_the_end, a_deleter_after_group_or_context_have_gone_is_harmless
     RANK_TRY(self, rank_join(self, &ctx));
     symm_group *world = symm_context_world(ctx);
     const uint64_t before = requested(ctx);
-    RANK_TRY(self, symm_group_create(world, 2, all, &g));
+    RANK_TRY(self, group_of_all(world, &g));
     for (int i = 0; i < 2; i++) {
         RANK_TRY(self, symm_tensor_alloc(g, SYMM_FLOAT32, 1, shape, &t));
         RANK_TRY(self, symm_tensor_to_dlpack(g, &t, SYMM_DLPACK_GIVE, &owner[i]));
@@ -324,17 +328,16 @@ out:
 }
 
 /* Many deleters against the destruction of what they belong to: each frees once or not at all. */
-WORLD_TEST(after_the_end, deleters_run_while_the_group_goes, 2)
+WORLD_TEST(late_deleters, deleters_run_while_the_group_goes, 2)
 {
     enum { MANY = 200, ROUNDS = 10 };
     static const int64_t shape[] = {9};
-    static const int all[] = {0, 1};
     symm_group *g = NULL;
     DLManagedTensor *owners[MANY + 1] = {NULL};
     pthread_t thread;
     const uint64_t before = requested(ctx);
     for (int round = 0; round < ROUNDS; round++) {
-        RANK_TRY(self, symm_group_create(world, 2, all, &g));
+        RANK_TRY(self, group_of_all(world, &g));
         for (int i = 0; i < MANY; i++) {
             symm_tensor t;
             RANK_TRY(self, symm_tensor_alloc(g, SYMM_FLOAT64, 1, shape, &t));
@@ -395,7 +398,7 @@ static int drop_in_child(symm_group *group, const symm_tensor *t, DLManagedTenso
     return child > 0 ? code : -1;
 }
 
-WORLD_TEST(after_the_end, in_a_forked_child_a_deleter_leaves_the_memory_alone, 2)
+WORLD_TEST(late_deleters, in_a_forked_child_a_deleter_leaves_the_memory_alone, 2)
 {
     enum { CHILDREN = 50 };
     static const int64_t shape[] = {100};

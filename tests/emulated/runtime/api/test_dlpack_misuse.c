@@ -1,20 +1,20 @@
 /* Tensors that cannot become DLPack's, or come from there: each is refused with its reason. */
 #include <stdlib.h>
 #include "dlpack_tensors.h"
+#include "exercise.h"
 #include "test.h"
 #include "world.h"
 
-TEST_GROUP(what_is_refused, 60);
+TEST_GROUP(refusals, 60);
 
-WORLD_TEST(what_is_refused, what_cannot_be_exported_is_named, 2)
+WORLD_TEST(refusals, wrong_exports_are_named, 2)
 {
     static const int64_t shape[] = {10, 100};
-    static const int all[] = {0, 1};
     symm_group *g = NULL;
     symm_signal_pad *pad = NULL;
     symm_tensor t = {0}, bad;
     DLManagedTensor *m = NULL;
-    RANK_TRY(self, symm_group_create(world, 2, all, &g));
+    RANK_TRY(self, group_of_all(world, &g));
     RANK_TRY(self, symm_signal_pad_alloc(world, 4, &pad));
     RANK_TRY(self, symm_tensor_alloc(world, SYMM_FLOAT32, 2, shape, &t));
 #define REFUSED(text, mode, change)                                                                \
@@ -64,7 +64,7 @@ out:
     symm_group_destroy(g);
 }
 
-WORLD_TEST(what_is_refused, what_cannot_be_imported_is_named, 1)
+WORLD_TEST(refusals, wrong_imports_are_named, 1)
 {
     static const int64_t shape[] = {2, 3, 2, 1, 1, 1};
     symm_tensor out, untouched;

@@ -16,10 +16,13 @@
 #define WRONG(call) RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, call)
 #define WRONG_TEXT(part, call) RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, part, call)
 
+static const int all[] = {0, 1};
+
 TEST_GROUP(arguments, 60);
 
-BENCH_TEST(arguments, null_where_there_must_be_something_is_named, 2)
+BENCH_TEST(arguments, null_is_refused_where_a_value_is_needed, 2)
 {
+    symm_group *w = b->world;
     symm_view view;
     symm_tensor tensor;
     symm_group *g = NULL;
@@ -28,50 +31,48 @@ BENCH_TEST(arguments, null_where_there_must_be_something_is_named, 2)
     symm_event event = NULL;
     void *p = NULL;
     uint32_t blocks = 0;
-    static const int all[] = {0, 1};
     static const int64_t shape[] = {4};
     WRONG(symm_context_create(NULL, NULL));
     WRONG(symm_group_create(NULL, 2, all, &g));
-    WRONG(symm_group_create(b->world, 2, NULL, &g));
-    WRONG(symm_group_create(b->world, 2, all, NULL));
+    WRONG(symm_group_create(w, 2, NULL, &g));
+    WRONG(symm_group_create(w, 2, all, NULL));
     WRONG(symm_exchange(NULL, NULL, 0, NULL));
-    WRONG(symm_exchange(b->world, NULL, 4, &p));
-    WRONG(symm_exchange(b->world, &p, 4, NULL));
+    WRONG(symm_exchange(w, NULL, 4, &p));
+    WRONG(symm_exchange(w, &p, 4, NULL));
     WRONG(symm_check(NULL));
     WRONG(symm_synchronize(NULL, b->s));
     WRONG(symm_alloc(NULL, 4, &p));
-    WRONG(symm_alloc(b->world, 4, NULL));
+    WRONG(symm_alloc(w, 4, NULL));
     WRONG(symm_free(NULL, b->x));
     WRONG(symm_trim(NULL));
-    WRONG(symm_tensor_alloc(b->world, SYMM_FLOAT32, 1, NULL, &tensor));
-    WRONG(symm_tensor_alloc(b->world, SYMM_FLOAT32, 1, shape, NULL));
+    WRONG(symm_tensor_alloc(w, SYMM_FLOAT32, 1, NULL, &tensor));
+    WRONG(symm_tensor_alloc(w, SYMM_FLOAT32, 1, shape, NULL));
     WRONG(symm_memory_usage(NULL, NULL));
     WRONG(symm_memory_usage(b->ctx, NULL));
-    WRONG(symm_signal_pad_alloc(b->world, 1, NULL));
+    WRONG(symm_signal_pad_alloc(w, 1, NULL));
     WRONG(symm_put(NULL, b->x, b->plain, 4, 0, b->s));
-    WRONG(symm_put(b->world, NULL, b->plain, 4, 0, b->s));
-    WRONG(symm_put(b->world, b->x, NULL, 4, 0, b->s));
-    WRONG(symm_get(b->world, NULL, b->x, 4, 0, b->s));
-    WRONG(symm_signal(b->world, NULL, 0, 0, 1, b->s));
-    WRONG(symm_wait(b->world, NULL, 0, 0, 1, b->s));
+    WRONG(symm_put(w, NULL, b->plain, 4, 0, b->s));
+    WRONG(symm_put(w, b->x, NULL, 4, 0, b->s));
+    WRONG(symm_get(w, NULL, b->x, 4, 0, b->s));
+    WRONG(symm_signal(w, NULL, 0, 0, 1, b->s));
+    WRONG(symm_wait(w, NULL, 0, 0, 1, b->s));
     WRONG(symm_barrier(NULL, b->s));
-    WRONG(symm_group_view(b->world, NULL));
+    WRONG(symm_group_view(w, NULL));
     WRONG(symm_group_view(NULL, &view));
     WRONG(symm_kernel_load(b->ctx, NULL, "x", &kernel));
     WRONG(symm_kernel_load(b->ctx, &test_kernels, NULL, &kernel));
     WRONG(symm_kernel_load(b->ctx, &test_kernels, "test_ring", NULL));
-    WRONG(symm_kernel_max_blocks(b->world, NULL, 32, 0, &blocks));
-    WRONG(symm_launch(b->world, NULL, &(symm_grid){.blocks = 1, .threads = 1}, &view, sizeof view,
-                      b->s));
+    WRONG(symm_kernel_max_blocks(w, NULL, 32, 0, &blocks));
+    WRONG(symm_launch(w, NULL, &(symm_grid){.blocks = 1, .threads = 1}, &view, sizeof view, b->s));
     WRONG(symm_all_reduce(NULL, b->x, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
-    WRONG(symm_all_reduce(b->world, NULL, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
-    WRONG(symm_all_reduce(b->world, b->x, NULL, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    WRONG(symm_all_reduce(w, NULL, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    WRONG(symm_all_reduce(w, b->x, NULL, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
     WRONG(symm_reduce_scatter(NULL, b->x, b->plain, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
-    WRONG(symm_reduce_scatter(b->world, NULL, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
-    WRONG(symm_reduce_scatter(b->world, b->x, NULL, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    WRONG(symm_reduce_scatter(w, NULL, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    WRONG(symm_reduce_scatter(w, b->x, NULL, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
     WRONG(symm_all_gather(NULL, b->x, b->plain, 4, SYMM_FLOAT32, NULL, b->s));
-    WRONG(symm_all_gather(b->world, NULL, b->x, 4, SYMM_FLOAT32, NULL, b->s));
-    WRONG(symm_all_gather(b->world, b->x, NULL, 4, SYMM_FLOAT32, NULL, b->s));
+    WRONG(symm_all_gather(w, NULL, b->x, 4, SYMM_FLOAT32, NULL, b->s));
+    WRONG(symm_all_gather(w, b->x, NULL, 4, SYMM_FLOAT32, NULL, b->s));
     CHECK_RANK(self,
                symm_all_reduce_unavailable(NULL, SYMM_ALGO_AUTO, SYMM_FLOAT32, SYMM_SUM) &&
                    symm_reduce_scatter_unavailable(NULL, SYMM_ALGO_AUTO, SYMM_FLOAT32, SYMM_SUM) &&
@@ -94,9 +95,10 @@ out:;
 
 BENCH_TEST(arguments, null_where_it_is_allowed_does_nothing, 2)
 {
+    symm_group *w = b->world;
     RANK_TRY(self, symm_context_destroy(NULL));
     RANK_TRY(self, symm_group_destroy(NULL));
-    RANK_TRY(self, symm_free(b->world, NULL));
+    RANK_TRY(self, symm_free(w, NULL));
     symm_abort(NULL, NULL);
     symm_kernel_unload(NULL);
     symm_stream_destroy(NULL);
@@ -106,13 +108,12 @@ BENCH_TEST(arguments, null_where_it_is_allowed_does_nothing, 2)
     CHECK_RANK(self, symm_rank(NULL) == -1 && symm_nranks(NULL) == 0);
     CHECK_RANK(self, !symm_context_world(NULL) && !symm_peer(NULL, b->x, 0) &&
                          !symm_multicast(NULL, b->x));
-    CHECK_RANK(self, !symm_peer(b->world, NULL, 0));
-    RANK_TRY(self, symm_all_reduce(b->world, NULL, NULL, 0, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
-    RANK_TRY(self,
-             symm_reduce_scatter(b->world, NULL, NULL, 0, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
-    RANK_TRY(self, symm_all_gather(b->world, NULL, NULL, 0, SYMM_UINT8, NULL, b->s));
-    RANK_TRY(self, symm_put(b->world, b->x, b->plain, 0, 0, b->s));
-    RANK_TRY(self, symm_synchronize(b->world, b->s));
+    CHECK_RANK(self, !symm_peer(w, NULL, 0));
+    RANK_TRY(self, symm_all_reduce(w, NULL, NULL, 0, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    RANK_TRY(self, symm_reduce_scatter(w, NULL, NULL, 0, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    RANK_TRY(self, symm_all_gather(w, NULL, NULL, 0, SYMM_UINT8, NULL, b->s));
+    RANK_TRY(self, symm_put(w, b->x, b->plain, 0, 0, b->s));
+    RANK_TRY(self, symm_synchronize(w, b->s));
 out:;
 }
 
@@ -151,50 +152,50 @@ out:;
 
 BENCH_TEST(arguments, foreign_and_interior_pointers_are_refused, 2)
 {
-    static const int all[] = {0, 1};
+    symm_group *w = b->world;
     symm_group *other = NULL;
     void *theirs = NULL;
     char local[64] = {0};
-    RANK_TRY(self, symm_group_create(b->world, 2, all, &other));
+    RANK_TRY(self, group_of_all(w, &other));
     RANK_TRY(self, symm_alloc(other, 100, &theirs));
-    WRONG(symm_free(b->world, b->x + 1024));
-    WRONG(symm_free(b->world, b->plain));
-    WRONG(symm_free(b->world, local));
-    WRONG(symm_free(b->world, theirs)); /* of another group */
-    WRONG(symm_put(b->world, b->plain, b->x, 4, 1, b->s));
-    WRONG(symm_put(b->world, local, b->x, 4, 1, b->s));
-    WRONG(symm_get(b->world, b->plain, local, 4, 1, b->s));
-    WRONG(symm_get(b->world, local, b->plain, 4, 1, b->s));
-    CHECK_RANK(self, !symm_peer(b->world, local, 0) && !symm_peer(b->world, b->plain, 0));
-    RANK_TRY(self, symm_put(b->world, b->x + BENCH_NBYTES - 4, b->plain, 4, 1, b->s));
-    WRONG(symm_put(b->world, b->x + BENCH_NBYTES - 4, b->plain, 5, 1,
-                   b->s)); /* one byte past its end */
-    WRONG(symm_put(b->world, b->x, b->plain, SIZE_MAX, 1, b->s));
-    RANK_TRY(self, symm_synchronize(b->world, b->s));
+    WRONG(symm_free(w, b->x + 1024));
+    WRONG(symm_free(w, b->plain));
+    WRONG(symm_free(w, local));
+    WRONG(symm_free(w, theirs)); /* of another group */
+    WRONG(symm_put(w, b->plain, b->x, 4, 1, b->s));
+    WRONG(symm_put(w, local, b->x, 4, 1, b->s));
+    WRONG(symm_get(w, b->plain, local, 4, 1, b->s));
+    WRONG(symm_get(w, local, b->plain, 4, 1, b->s));
+    CHECK_RANK(self, !symm_peer(w, local, 0) && !symm_peer(w, b->plain, 0));
+    RANK_TRY(self, symm_put(w, b->x + BENCH_NBYTES - 4, b->plain, 4, 1, b->s));
+    WRONG(symm_put(w, b->x + BENCH_NBYTES - 4, b->plain, 5, 1, b->s)); /* one byte past its end */
+    WRONG(symm_put(w, b->x, b->plain, SIZE_MAX, 1, b->s));
+    RANK_TRY(self, symm_synchronize(w, b->s));
 out:
     symm_group_destroy(other);
 }
 
 BENCH_TEST(arguments, wrong_ranks_and_channels_are_named_with_their_value, 2)
 {
-    WRONG_TEXT("7", symm_put(b->world, b->x, b->plain, 4, 7, b->s));
-    WRONG_TEXT("-1", symm_put(b->world, b->x, b->plain, 4, -1, b->s));
-    WRONG_TEXT("7", symm_get(b->world, b->plain, b->x, 4, 7, b->s));
-    WRONG_TEXT("2", symm_signal(b->world, b->pad, 0, 2, 1, b->s));
-    WRONG_TEXT("-5", symm_wait(b->world, b->pad, 0, -5, 1, b->s));
-    WRONG_TEXT("4", symm_signal(b->world, b->pad, 4, 1, 1, b->s));
-    WRONG_TEXT("-1", symm_wait(b->world, b->pad, -1, 1, 1, b->s));
-    WRONG(symm_signal(b->world, b->pad, 0, 1, 0, b->s));
-    WRONG(symm_signal(b->world, b->pad, 0, 1, 1u << 31, b->s));
-    WRONG(symm_signal(b->world, (symm_signal_pad *)b->x, 0, 1, 1, b->s)); /* memory, but no pad */
-    WRONG(symm_signal_pad_alloc(b->world, 0, &b->pad));
-    WRONG(symm_signal_pad_alloc(b->world, -3, &b->pad));
-    CHECK_RANK(self, !symm_peer(b->world, b->x, 2));
+    symm_group *w = b->world;
+    WRONG_TEXT("7", symm_put(w, b->x, b->plain, 4, 7, b->s));
+    WRONG_TEXT("-1", symm_put(w, b->x, b->plain, 4, -1, b->s));
+    WRONG_TEXT("7", symm_get(w, b->plain, b->x, 4, 7, b->s));
+    WRONG_TEXT("2", symm_signal(w, b->pad, 0, 2, 1, b->s));
+    WRONG_TEXT("-5", symm_wait(w, b->pad, 0, -5, 1, b->s));
+    WRONG_TEXT("4", symm_signal(w, b->pad, 4, 1, 1, b->s));
+    WRONG_TEXT("-1", symm_wait(w, b->pad, -1, 1, 1, b->s));
+    WRONG(symm_signal(w, b->pad, 0, 1, 0, b->s));
+    WRONG(symm_signal(w, b->pad, 0, 1, 1u << 31, b->s));
+    WRONG(symm_signal(w, (symm_signal_pad *)b->x, 0, 1, 1, b->s)); /* memory, but no pad */
+    WRONG(symm_signal_pad_alloc(w, 0, &b->pad));
+    WRONG(symm_signal_pad_alloc(w, -3, &b->pad));
+    CHECK_RANK(self, !symm_peer(w, b->x, 2));
     CHECK_RANK_MSG(self, strstr(symm_error_text(), "2"), "%s", symm_error_text());
 out:;
 }
 
-BENCH_TEST(arguments, an_all_reduce_refuses_what_it_cannot_mean, 2)
+BENCH_TEST(arguments, an_all_reduce_refuses_wrong_buffers_types_and_options, 2)
 {
     symm_group *w = b->world;
     const symm_options algo99 = {.algo = (symm_algo)99}, engine = {.algo = SYMM_ALGO_COPY_ENGINE};
@@ -240,7 +241,7 @@ BENCH_TEST(arguments, shares_that_are_not_this_ranks_are_refused, 2)
 out:;
 }
 
-BENCH_TEST(arguments, a_group_of_nonsense_is_refused, 3)
+BENCH_TEST(arguments, wrong_lists_of_ranks_are_refused, 3)
 {
     static const int twice[] = {0, 1, 1}, outside[] = {0, 3}, negative[] = {-1, 0},
                      without_me[3][2] = {{1, 2}, {0, 2}, {0, 1}};
@@ -257,7 +258,7 @@ BENCH_TEST(arguments, a_group_of_nonsense_is_refused, 3)
 out:;
 }
 
-BENCH_TEST(arguments, what_comes_later_says_that_it_is_unsupported, 2)
+BENCH_TEST(arguments, symm_register_is_unsupported, 2)
 {
     void *out = NULL;
     RANK_EXPECT(self, SYMM_ERROR_UNSUPPORTED,
@@ -265,44 +266,35 @@ BENCH_TEST(arguments, what_comes_later_says_that_it_is_unsupported, 2)
 out:;
 }
 
-BENCH_TEST(arguments, a_launch_that_cannot_be_is_refused, 2)
+BENCH_TEST(arguments, an_impossible_launch_is_refused, 2)
 {
+    symm_group *w = b->world;
+    const symm_grid one = {.blocks = 1, .threads = 32};
     symm_kernel *kernel = NULL, *none = NULL;
     uint32_t blocks = 0, untouched = 4711;
     test_signal_args a = {.pad = b->pad};
-    RANK_TRY(self, symm_group_view(b->world, &a.view));
+    RANK_TRY(self, symm_group_view(w, &a.view));
     WRONG_TEXT("no_such_kernel", symm_kernel_load(b->ctx, &test_kernels, "no_such_kernel", &none));
     RANK_TRY(self, symm_kernel_load(b->ctx, &test_kernels, "test_signal_and_wait", &kernel));
-    RANK_TRY(self, symm_kernel_max_blocks(b->world, kernel, 64, 0, &blocks));
+    RANK_TRY(self, symm_kernel_max_blocks(w, kernel, 64, 0, &blocks));
     CHECK_RANK(self, blocks > 0 && !none);
-    WRONG(symm_kernel_max_blocks(b->world, kernel, 0, 0, &untouched));
-    WRONG(symm_kernel_max_blocks(b->world, kernel, 65, 0,
-                                 &untouched)); /* more than the kernel's 64 */
-    WRONG_TEXT("smem_nbytes",
-               symm_kernel_max_blocks(b->world, kernel, 64, (227 << 10) + 1, &untouched));
-    WRONG(symm_kernel_max_blocks(b->world, kernel, 64, UINT32_MAX, &untouched));
+    WRONG(symm_kernel_max_blocks(w, kernel, 0, 0, &untouched));
+    WRONG(symm_kernel_max_blocks(w, kernel, 65, 0, &untouched));
+    WRONG_TEXT("smem_nbytes", symm_kernel_max_blocks(w, kernel, 64, (227 << 10) + 1, &untouched));
+    WRONG(symm_kernel_max_blocks(w, kernel, 64, UINT32_MAX, &untouched));
     CHECK_RANK(self, untouched == 4711);
-    WRONG_TEXT("smem_nbytes",
-               symm_launch(b->world, kernel,
-                           &(symm_grid){.blocks = 1, .threads = 32, .smem_nbytes = 228 << 10}, &a,
-                           sizeof a, b->s));
-    WRONG(symm_launch(b->world, kernel, &(symm_grid){.blocks = 1, .threads = 32}, &a, sizeof a - 8,
-                      b->s));
-    WRONG(symm_launch(b->world, kernel, &(symm_grid){.blocks = 0, .threads = 32}, &a, sizeof a,
-                      b->s));
-    WRONG(
-        symm_launch(b->world, kernel, &(symm_grid){.blocks = 1, .threads = 0}, &a, sizeof a, b->s));
-    WRONG(symm_launch(b->world, kernel, &(symm_grid){.blocks = 1, .threads = 65}, &a, sizeof a,
-                      b->s));
-    WRONG(symm_launch(b->world, kernel, &(symm_grid){.blocks = 1u << 30, .threads = 64}, &a,
-                      sizeof a, b->s));
-    WRONG(symm_launch(b->world, kernel, NULL, &a, sizeof a, b->s));
-    WRONG(symm_launch(b->world, kernel, &(symm_grid){.blocks = 1, .threads = 32}, NULL, sizeof a,
-                      b->s));
+#define LAUNCH(...) symm_launch(w, kernel, &(symm_grid){__VA_ARGS__}, &a, sizeof a, b->s)
+    WRONG_TEXT("smem_nbytes", LAUNCH(.blocks = 1, .threads = 32, .smem_nbytes = 228 << 10));
+    WRONG_TEXT("blocks", LAUNCH(.blocks = 0, .threads = 32));
+    WRONG_TEXT("threads", LAUNCH(.blocks = 1, .threads = 0));
+    WRONG_TEXT("threads", LAUNCH(.blocks = 1, .threads = 65)); /* the kernel has 64 at most */
+    WRONG_TEXT("blocks", LAUNCH(.blocks = 1u << 30, .threads = 64));
+#undef LAUNCH
+    WRONG(symm_launch(w, kernel, &one, &a, sizeof a - 8, b->s));
+    WRONG(symm_launch(w, kernel, NULL, &a, sizeof a, b->s));
+    WRONG(symm_launch(w, kernel, &one, NULL, sizeof a, b->s));
     a.view.abi = 9;
-    RANK_EXPECT(self, SYMM_ERROR_VERSION,
-                symm_launch(b->world, kernel, &(symm_grid){.blocks = 1, .threads = 32}, &a,
-                            sizeof a, b->s));
+    RANK_EXPECT(self, SYMM_ERROR_VERSION, symm_launch(w, kernel, &one, &a, sizeof a, b->s));
 out:
     symm_kernel_unload(kernel);
 }
@@ -311,11 +303,10 @@ TEST_GROUP(out_of_turn, 60);
 
 BENCH_TEST(out_of_turn, nothing_is_destroyed_anywhere_while_one_rank_captures, 2)
 {
-    static const int all[] = {0, 1};
     symm_graph graph = NULL;
     symm_group *g = NULL;
     char *y = NULL;
-    RANK_TRY(self, symm_group_create(b->world, 2, all, &g));
+    RANK_TRY(self, group_of_all(b->world, &g));
     RANK_TRY(self, symm_alloc(g, 64, (void **)&y));
     if (self->rank == 1)
         RANK_TRY(self, symm_graph_begin(b->s));
@@ -332,7 +323,7 @@ out:
 
 BENCH_TEST(out_of_turn, collective_calls_are_refused_in_a_capture, 2)
 {
-    static const int all[] = {0, 1};
+    symm_group *w = b->world;
     static const int64_t shape[] = {4};
     symm_graph graph = NULL;
     symm_group *g = NULL;
@@ -342,19 +333,19 @@ BENCH_TEST(out_of_turn, collective_calls_are_refused_in_a_capture, 2)
     char text[1024];
     void *p = NULL;
     int n = 0;
-    RANK_TRY(self, symm_barrier(b->world, b->s)); /* the group has used this stream */
-    RANK_TRY(self, symm_synchronize(b->world, b->s));
+    RANK_TRY(self, symm_barrier(w, b->s)); /* the group has used this stream */
+    RANK_TRY(self, symm_synchronize(w, b->s));
     RANK_TRY(self, symm_graph_begin(b->s));
-    st[n++] = symm_alloc(b->world, 4096, &p);
+    st[n++] = symm_alloc(w, 4096, &p);
     snprintf(text, sizeof text, "%s", symm_error_text());
-    st[n++] = symm_trim(b->world);
-    st[n++] = symm_group_create(b->world, 2, all, &g);
-    st[n++] = symm_signal_pad_alloc(b->world, 1, &pad);
-    st[n++] = symm_tensor_alloc(b->world, SYMM_FLOAT32, 1, shape, &t);
-    st[n++] = symm_exchange(b->world, NULL, 0, NULL);
-    st[n++] = symm_synchronize(b->world, b->s);
+    st[n++] = symm_trim(w);
+    st[n++] = symm_group_create(w, 2, all, &g);
+    st[n++] = symm_signal_pad_alloc(w, 1, &pad);
+    st[n++] = symm_tensor_alloc(w, SYMM_FLOAT32, 1, shape, &t);
+    st[n++] = symm_exchange(w, NULL, 0, NULL);
+    st[n++] = symm_synchronize(w, b->s);
     const symm_status works =
-        symm_all_reduce(b->world, b->x, b->x, 100, SYMM_FLOAT32, SYMM_SUM, NULL, b->s);
+        symm_all_reduce(w, b->x, b->x, 100, SYMM_FLOAT32, SYMM_SUM, NULL, b->s);
     RANK_TRY(self, symm_graph_end(b->s, &graph));
     for (int i = 0; i < n; i++)
         CHECK_RANK_MSG(self, st[i] == SYMM_ERROR_STATE, "call %d gave %s", i,
@@ -362,20 +353,21 @@ BENCH_TEST(out_of_turn, collective_calls_are_refused_in_a_capture, 2)
     CHECK_RANK_MSG(self, strstr(text, "captur"), "%s", text);
     RANK_TRY(self, works);
     RANK_TRY(self, symm_graph_launch(graph, b->s));
-    RANK_TRY(self, symm_synchronize(b->world, b->s));
+    RANK_TRY(self, symm_synchronize(w, b->s));
 out:
     symm_graph_destroy(graph);
 }
 
 BENCH_TEST(out_of_turn, a_capture_begins_once_and_ends_once, 2)
 {
+    symm_group *w = b->world;
     symm_graph graph = NULL, none = NULL;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_STATE, "is not being captured", symm_graph_end(b->s, &none));
     RANK_TRY(self, symm_graph_begin(b->s));
     const symm_status again = symm_graph_begin(b->s);
     const bool said = strstr(symm_error_text(), "is being captured already");
     const symm_status works =
-        symm_all_reduce(b->world, b->x, b->x, 100, SYMM_FLOAT32, SYMM_SUM, NULL, b->s);
+        symm_all_reduce(w, b->x, b->x, 100, SYMM_FLOAT32, SYMM_SUM, NULL, b->s);
     RANK_TRY(self, symm_graph_end(b->s, &graph));
     CHECK_RANK_MSG(self, again == SYMM_ERROR_STATE && said, "%s: %s", symm_status_name(again),
                    symm_error_text());
@@ -383,14 +375,13 @@ BENCH_TEST(out_of_turn, a_capture_begins_once_and_ends_once, 2)
     RANK_EXPECT_TEXT(self, SYMM_ERROR_STATE, "is not being captured", symm_graph_end(b->s, &none));
     CHECK_RANK(self, none == NULL);
     RANK_TRY(self, symm_graph_launch(graph, b->s));
-    RANK_TRY(self, symm_synchronize(b->world, b->s));
+    RANK_TRY(self, symm_synchronize(w, b->s));
 out:
     symm_graph_destroy(graph);
 }
 
 static int calls_in_a_child(struct bench *b)
 {
-    static const int all[] = {0, 1};
     symm_group *g = NULL;
     symm_context *ctx = NULL;
     symm_stream s = NULL;
@@ -431,32 +422,32 @@ out:;
 
 BENCH_TEST(out_of_turn, after_an_abort_every_call_says_so, 2)
 {
+    symm_group *w = b->world;
     b->ended = true;
-    static const int all[] = {0, 1};
     symm_group *g = NULL;
     void *p = NULL;
     if (self->rank == 1)
-        symm_abort(b->world, "enough of this");
-    for (int i = 0; i < 200 && symm_check(b->world) == SYMM_OK; i++)
+        symm_abort(w, "enough of this");
+    for (int i = 0; i < 200 && symm_check(w) == SYMM_OK; i++)
         pause_ms(10);
 #define DEAD(call) RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "enough of this", call)
-    DEAD(symm_check(b->world));
-    DEAD(symm_alloc(b->world, 100, &p));
-    DEAD(symm_exchange(b->world, NULL, 0, NULL));
-    DEAD(symm_group_create(b->world, 2, all, &g));
-    DEAD(symm_trim(b->world));
-    DEAD(symm_put(b->world, b->x, b->plain, 4, 1, b->s));
-    DEAD(symm_get(b->world, b->plain, b->x, 4, 1, b->s));
-    DEAD(symm_signal(b->world, b->pad, 0, 1, 1, b->s));
-    DEAD(symm_wait(b->world, b->pad, 0, 1, 1, b->s));
-    DEAD(symm_barrier(b->world, b->s));
-    DEAD(symm_all_reduce(b->world, b->x, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
-    DEAD(symm_reduce_scatter(b->world, b->x, b->plain, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
-    DEAD(symm_all_gather(b->world, b->x, b->plain, 4, SYMM_FLOAT32, NULL, b->s));
-    DEAD(symm_synchronize(b->world, b->s));
+    DEAD(symm_check(w));
+    DEAD(symm_alloc(w, 100, &p));
+    DEAD(symm_exchange(w, NULL, 0, NULL));
+    DEAD(symm_group_create(w, 2, all, &g));
+    DEAD(symm_trim(w));
+    DEAD(symm_put(w, b->x, b->plain, 4, 1, b->s));
+    DEAD(symm_get(w, b->plain, b->x, 4, 1, b->s));
+    DEAD(symm_signal(w, b->pad, 0, 1, 1, b->s));
+    DEAD(symm_wait(w, b->pad, 0, 1, 1, b->s));
+    DEAD(symm_barrier(w, b->s));
+    DEAD(symm_all_reduce(w, b->x, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    DEAD(symm_reduce_scatter(w, b->x, b->plain, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
+    DEAD(symm_all_gather(w, b->x, b->plain, 4, SYMM_FLOAT32, NULL, b->s));
+    DEAD(symm_synchronize(w, b->s));
 #undef DEAD
     RANK_TEXT(self, "rank 1");
-    CHECK_RANK(self, symm_rank(b->world) == self->rank); /* getters go on */
-    RANK_TRY(self, symm_free(b->world, b->x));
+    CHECK_RANK(self, symm_rank(w) == self->rank); /* getters go on */
+    RANK_TRY(self, symm_free(w, b->x));
 out:;
 }

@@ -91,7 +91,6 @@ static symm_status all_reduce(struct life *l, symm_algo algo)
 static symm_status do_op(struct life *l, enum op op)
 {
     static const int64_t shape[] = {100};
-    int ranks[RANKS_MAX];
     void *p;
     symm_tensor t;
     symm_signal_pad *pad;
@@ -100,8 +99,6 @@ static symm_status do_op(struct life *l, enum op op)
     symm_status st;
     const int n = l->self->nranks;
 
-    for (int r = 0; r < n; r++)
-        ranks[r] = r;
     switch (op) {
     case OP_EXCHANGE:
         return symm_exchange(l->world, NULL, 0, NULL);
@@ -114,7 +111,7 @@ static symm_status do_op(struct life *l, enum op op)
     case OP_TRIM:
         return symm_trim(l->world);
     case OP_GROUP:
-        return symm_group_create(l->world, n, ranks, &g);
+        return group_of_all(l->world, &g);
     case OP_MAX_BLOCKS:
         return symm_kernel_max_blocks(l->world, l->kernel, 64, 0, &blocks);
     case OP_BARRIER:
@@ -153,7 +150,6 @@ static symm_status do_op(struct life *l, enum op op)
 static symm_status be_born(struct life *l)
 {
     struct rank *self = l->self;
-    int ranks[RANKS_MAX];
     symm_status st;
 #define TRY(call)                                                                                  \
     do {                                                                                           \
@@ -161,14 +157,12 @@ static symm_status be_born(struct life *l)
         if (st != SYMM_OK)                                                                         \
             return st;                                                                             \
     } while (0)
-    for (int r = 0; r < self->nranks; r++)
-        ranks[r] = r;
     TRY(rank_join(self, &l->ctx));
     l->world = symm_context_world(l->ctx);
     TRY(symm_kernel_load(l->ctx, &test_kernels, "test_ring", &l->kernel));
     TRY(symm_alloc(l->world, COUNT * sizeof *l->x, (void **)&l->x));
     TRY(symm_signal_pad_alloc(l->world, 1, &l->pad));
-    TRY(symm_group_create(l->world, self->nranks, ranks, &l->group));
+    TRY(group_of_all(l->world, &l->group));
     TRY(symm_stream_create(l->ctx, &l->s));
     TRY(symm_fill(l->x, 0, COUNT * sizeof *l->x, l->s));
     return SYMM_OK;
@@ -395,11 +389,11 @@ out:
 
 WORLD_TEST(giving_up, an_abort_ends_its_group_and_no_other, 3)
 {
-    static const int pair[] = {0, 1}, all[] = {0, 1, 2};
+    static const int pair[] = {0, 1};
     symm_group *few = NULL, *other = NULL;
     if (self->rank < 2)
         RANK_TRY(self, symm_group_create(world, 2, pair, &few));
-    RANK_TRY(self, symm_group_create(world, 3, all, &other));
+    RANK_TRY(self, group_of_all(world, &other));
     if (self->rank == 1)
         symm_abort(few, "only this one");
     for (int i = 0; few && i < 200 && symm_check(few) == SYMM_OK; i++)

@@ -186,11 +186,11 @@ TEST_GROUP(repeated, 90);
 
 WORLD_TEST(repeated, groups_use_each_others_memory_where_all_their_ranks_have_it, 3)
 {
-    static const int all[] = {0, 1, 2}, pair[] = {0, 1};
+    static const int pair[] = {0, 1};
     symm_group *a = NULL, *b = NULL, *few = NULL;
     void *x = NULL, *y = NULL;
-    RANK_TRY(self, symm_group_create(world, 3, all, &a));
-    RANK_TRY(self, symm_group_create(world, 3, all, &b));
+    RANK_TRY(self, group_of_all(world, &a));
+    RANK_TRY(self, group_of_all(world, &b));
     RANK_TRY(self, symm_alloc(a, 5000, &x));
     for (int r = 0; r < 3; r++)
         CHECK_RANK(self, symm_peer(b, x, r) && symm_peer(b, x, r) == symm_peer(a, x, r));
@@ -217,10 +217,9 @@ out:
 WORLD_TEST(repeated, many_groups_live_at_once_and_die_with_the_context, 3)
 {
     enum { MANY = 40 };
-    static const int all[] = {0, 1, 2};
     symm_group *g[MANY] = {NULL};
     for (int i = 0; i < MANY; i++)
-        RANK_TRY(self, symm_group_create(world, 3, all, &g[i]));
+        RANK_TRY(self, group_of_all(world, &g[i]));
     for (int i = 0; i < MANY; i += 7)
         RANK_TRY(self, exercise_all_reduce(self, ctx, g[i], SYMM_ALGO_ONE_SHOT, SYMM_FLOAT16, 300,
                                            (uint64_t)i));
@@ -270,11 +269,10 @@ TEST_LOOP(one_order, two_groups_on_two_streams_replay_their_graphs_a_thousand_ti
 
 WORLD_TEST(one_order, a_group_goes_on_while_another_one_waits, 2)
 {
-    static const int all[] = {0, 1};
     symm_group *a = NULL, *b = NULL;
     symm_signal_pad *pad = NULL;
-    RANK_TRY(self, symm_group_create(world, 2, all, &a));
-    RANK_TRY(self, symm_group_create(world, 2, all, &b));
+    RANK_TRY(self, group_of_all(world, &a));
+    RANK_TRY(self, group_of_all(world, &b));
     RANK_TRY(self, symm_signal_pad_alloc(a, 1, &pad));
     if (self->rank == 0)
         RANK_TRY(self, symm_wait(a, pad, 0, 1, 1, s)); /* holds the stream of a */
@@ -290,7 +288,6 @@ out:
 RANKS_TEST(one_order, a_call_on_another_stream_waits_for_the_call_before, 2)
 {
     enum { COUNT = 2000 };
-    static const int all[] = {0, 1};
     symm_context *ctx = NULL;
     symm_group *aside = NULL;
     symm_signal_pad *pad = NULL;
@@ -298,7 +295,7 @@ RANKS_TEST(one_order, a_call_on_another_stream_waits_for_the_call_before, 2)
     float *x = NULL, *host = calloc(COUNT, sizeof *host);
     RANK_TRY(self, rank_join(self, &ctx));
     symm_group *world = symm_context_world(ctx);
-    RANK_TRY(self, symm_group_create(world, 2, all, &aside));
+    RANK_TRY(self, group_of_all(world, &aside));
     RANK_TRY(self, symm_alloc(world, COUNT * sizeof *x, (void **)&x));
     RANK_TRY(self, symm_signal_pad_alloc(aside, 1, &pad));
     for (int i = 0; i < 3; i++)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include "exercise.h"
 #include "test.h"
 #include "world.h"
 
@@ -28,7 +29,6 @@ enum { TIMED = 101 };
 
 WORLD_RANK(time_creation)
 {
-    static const int all[] = {0, 1, 2, 3};
     symm_group *g[TIMED] = {NULL};
     int64_t us[TIMED], best = INT64_MAX;
     symm_usage before, after;
@@ -37,7 +37,7 @@ WORLD_RANK(time_creation)
         for (int i = 0; i < TIMED; i++) {
             RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
             const int64_t start = now_us();
-            RANK_TRY(self, symm_group_create(world, 4, all, &g[i]));
+            RANK_TRY(self, group_of_all(world, &g[i]));
             us[i] = now_us() - start;
             RANK_TRY(self, symm_group_destroy(g[i]));
             g[i] = NULL;

@@ -148,34 +148,19 @@ static void expect_blame(struct mistake how)
 
 TEST_GROUP(mistakes, 60);
 
-TEST(mistakes, a_rank_that_skips_a_call_is_named)
-{
-    expect_blame((struct mistake){.kind = SKIPS_A_CALL});
-}
+static const struct mistake mistakes[] = {
+    {.kind = SKIPS_A_CALL},
+    {.kind = SKIPS_A_CALL, .no_synchronize = true}, /* named by ranks in destroy */
+    {.kind = SKIPS_A_CALL, .late_ms = 700},         /* named by devices */
+    {.kind = SKIPS_A_CALL, .in_a_group = true},
+    {.kind = LAUNCHES_FEWER_BLOCKS},
+    {.kind = REPLAYS_ONCE_LESS},
+};
 
-TEST(mistakes, a_rank_that_skips_a_call_is_named_by_those_in_destroy)
+TEST_LOOP(mistakes, the_rank_that_makes_the_mistake_is_named, 0,
+          sizeof mistakes / sizeof mistakes[0])
 {
-    expect_blame((struct mistake){.kind = SKIPS_A_CALL, .no_synchronize = true});
-}
-
-TEST(mistakes, a_rank_that_skips_a_call_is_named_by_devices)
-{
-    expect_blame((struct mistake){.kind = SKIPS_A_CALL, .late_ms = 700});
-}
-
-TEST(mistakes, a_rank_that_skips_a_call_of_a_group_is_named)
-{
-    expect_blame((struct mistake){.kind = SKIPS_A_CALL, .in_a_group = true});
-}
-
-TEST(mistakes, a_rank_with_fewer_blocks_is_named)
-{
-    expect_blame((struct mistake){.kind = LAUNCHES_FEWER_BLOCKS});
-}
-
-TEST(mistakes, a_rank_that_replays_once_less_is_named)
-{
-    expect_blame((struct mistake){.kind = REPLAYS_ONCE_LESS});
+    expect_blame(mistakes[_i]);
 }
 
 /* ---- Slow allocations ---- */

@@ -161,17 +161,16 @@ out:;
 
 WORLD_TEST(freeing, a_destroyed_group_frees_what_it_allocated, 2)
 {
-    static const int all[] = {0, 1};
     symm_group *g = NULL;
     symm_usage before, after;
     void *x;
-    RANK_TRY(self, symm_group_create(world, 2, all, &g));
+    RANK_TRY(self, group_of_all(world, &g));
     RANK_TRY(self, symm_group_destroy(g));
     g = NULL;
     RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
     RANK_TRY(self, symm_memory_usage(ctx, &before));
     for (int round = 0; round < 30; round++) {
-        RANK_TRY(self, symm_group_create(world, 2, all, &g));
+        RANK_TRY(self, group_of_all(world, &g));
         for (int i = 0; i < 5; i++)
             RANK_TRY(self, symm_alloc(g, 10000, &x));
         RANK_TRY(self, symm_group_destroy(g));
@@ -186,9 +185,9 @@ out:
     symm_group_destroy(g);
 }
 
-TEST_GROUP(what_one_gets, 60);
+TEST_GROUP(results, 60);
 
-WORLD_TEST(what_one_gets, tensors_are_contiguous_and_row_major, 2)
+WORLD_TEST(results, tensors_are_contiguous_and_row_major, 2)
 {
     static const int64_t shape[] = {3, 5, 7, 2, 4}, none[] = {3, 0}, huge[] = {INT64_MAX / 2, 8};
     symm_tensor t = {0};
@@ -209,7 +208,7 @@ WORLD_TEST(what_one_gets, tensors_are_contiguous_and_row_major, 2)
 out:;
 }
 
-WORLD_TEST(what_one_gets, usage_tells_what_is_wasted, 2)
+WORLD_TEST(results, usage_counts_requested_and_allocated_bytes, 2)
 {
     symm_usage a, b;
     void *x, *y;
@@ -225,7 +224,7 @@ WORLD_TEST(what_one_gets, usage_tells_what_is_wasted, 2)
 out:;
 }
 
-WORLD_TEST(what_one_gets, one_delta_a_rank_serves_every_buffer, 4)
+WORLD_TEST(results, one_delta_a_rank_serves_every_buffer, 4)
 {
     symm_view view;
     char *x;
@@ -247,7 +246,7 @@ WORLD_TEST(what_one_gets, one_delta_a_rank_serves_every_buffer, 4)
 out:;
 }
 
-WORLD_TEST(what_one_gets, put_and_get_move_every_byte, 3, _i, .loop = {0, 2})
+WORLD_TEST(results, put_and_get_move_every_byte, 3, _i, .loop = {0, 2})
 {
     enum { SIZE = 300000 };
     char *x = NULL, *plain = NULL, *host = malloc(SIZE);
@@ -276,9 +275,9 @@ out:
     free(host);
 }
 
-TEST_GROUP(when_it_fails, 60);
+TEST_GROUP(failures, 60);
 
-WORLD_TEST(when_it_fails, an_allocation_that_is_too_large_fails_and_takes_nothing, 2,
+WORLD_TEST(failures, an_allocation_that_is_too_large_fails_and_takes_nothing, 2,
            .env = {{"SYMM_EMULATED_MEMORY", "64M"}, {"SYMM_WINDOW_BYTES", "256M"}})
 {
     symm_usage before, after;
@@ -296,7 +295,7 @@ WORLD_TEST(when_it_fails, an_allocation_that_is_too_large_fails_and_takes_nothin
 out:;
 }
 
-RANKS_TEST(when_it_fails, memory_that_one_rank_lacks_fails_on_all_and_names_it, 3,
+RANKS_TEST(failures, memory_that_one_rank_lacks_fails_on_all_and_names_it, 3,
            .arg = (char[]){"cuMemCreate@2#2=2"})
 {
     symm_context *ctx = NULL;

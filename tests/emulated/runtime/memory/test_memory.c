@@ -50,6 +50,8 @@ static symm_status open_device(struct fixture *f, int rank)
     TRY_CU(f->drv, cuCtxSetCurrent, ctx);
     *(void **)&f->objects = symm__driver_symbol(f->drv, "symm_emulated_objects");
     *(void **)&f->set_fault = symm__driver_symbol(f->drv, "symm_emulated_set_fault");
+    if (!f->objects || !f->set_fault)
+        st = symm__fail(SYMM_ERROR_DRIVER, "no entries of the emulated driver");
 out:
     return st;
 }
@@ -77,6 +79,16 @@ out:
     return st;
 }
 
+static symm_status vote(const struct fixture *f, struct symm_vote v)
+{
+    return symm__host_comm_vote(f->comm[0], &v, symm__deadline_in(f->timeout_ms));
+}
+
+static symm_status barrier(const struct fixture *f)
+{
+    return vote(f, (struct symm_vote){.text = "barrier"});
+}
+
 static symm_status open_memory(struct fixture *f, const struct rank *self)
 {
     symm_status st = SYMM_OK;
@@ -86,10 +98,9 @@ static symm_status open_memory(struct fixture *f, const struct rank *self)
     TRY(symm__segment_properties(f->drv, f->device, &prop));
     TRY_CU(f->drv, cuMemGetAllocationGranularity, &granularity, &prop,
            CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-    struct symm_vote configure = {.text = "configure",
-                                  .op = SYMM_HEAP_CONFIGURE,
-                                  .args = {WINDOW_MIB * MIB, granularity, SEGMENT_MIB * MIB}};
-    TRY(symm__host_comm_vote(f->comm[0], &configure, symm__deadline_in(f->timeout_ms)));
+    TRY(vote(f, (struct symm_vote){.text = "configure",
+                                   .op = SYMM_HEAP_CONFIGURE,
+                                   .args = {WINDOW_MIB * MIB, granularity, SEGMENT_MIB * MIB}}));
     struct symm_memory_config config = {.drv = f->drv,
                                         .log = &f->log,
                                         .exchange = f->exchange,
@@ -102,8 +113,7 @@ static symm_status open_memory(struct fixture *f, const struct rank *self)
                                         .segment_nbytes = SEGMENT_MIB * MIB,
                                         .timeout_ms = f->timeout_ms};
     TRY(symm__memory_open(&config, &f->memory));
-    struct symm_vote ready = {.text = "ready"};
-    TRY(symm__host_comm_vote(f->comm[0], &ready, symm__deadline_in(f->timeout_ms)));
+    TRY(barrier(f));
 out:
     return st;
 }
@@ -152,12 +162,6 @@ static void fixture_close(struct fixture *f)
 #define FIXTURE_TEST(group, name, ...)                                                             \
     RANKS_TEST_WITH(group, name, struct fixture, f, fixture_open, fixture_close, __VA_ARGS__)
 
-static symm_status barrier(struct fixture *f)
-{
-    struct symm_vote vote = {.text = "barrier"};
-    return symm__host_comm_vote(f->comm[0], &vote, symm__deadline_in(f->timeout_ms));
-}
-
 static symm_status alloc(struct fixture *f, size_t nbytes, void **out)
 {
     char what[64];
@@ -165,11 +169,17 @@ static symm_status alloc(struct fixture *f, size_t nbytes, void **out)
     return symm__memory_alloc(f->memory, f->comm[0], f, SYMM_BLOCK_USER, nbytes, what, out);
 }
 
-static bool same_objects(struct fixture *f, const struct symm_emulated_objects *before)
+static struct symm_emulated_objects objects(const struct fixture *f)
 {
     struct symm_emulated_objects now;
     memset(&now, 0, sizeof now);
     f->objects(&now);
+    return now;
+}
+
+static bool same_objects(const struct fixture *f, const struct symm_emulated_objects *before)
+{
+    const struct symm_emulated_objects now = objects(f);
     return now.handles == before->handles && now.mappings == before->mappings &&
            now.reservations == before->reservations && now.binds == before->binds &&
            now.fds == before->fds;
@@ -282,13 +292,10 @@ static const char *const calls[] = {
 RANK_WITH(fail_each_call, struct fixture, f, fixture_open, fixture_close)
 {
     int odd = *(int *)arg;
-    struct symm_emulated_objects before;
+    const struct symm_emulated_objects before = objects(f);
     const char *off = NULL;
     bool same;
 
-    CHECK_RANK(self, f->objects && f->set_fault);
-    memset(&before, 0, sizeof before);
-    f->objects(&before);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
         for (int nth = 1; nth <= 7; nth++) {
             char fault[96];
@@ -333,15 +340,12 @@ FIXTURE_TEST(memory, objects_are_shared_and_counted, 3)
     struct symm_multicast *one = NULL, *two = NULL;
     const char *off = NULL;
     void *x, *y;
-    struct symm_emulated_objects none, now;
     RANK_TRY(self, alloc(f, 3 * MIB, &x));
-    memset(&none, 0, sizeof none);
-    f->objects(&none);
+    const struct symm_emulated_objects none = objects(f);
     RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[0], &one, &off));
     RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[1], &two, &off));
     CHECK_RANK(self, one && one == two && !off);
-    memset(&now, 0, sizeof now);
-    f->objects(&now);
+    const struct symm_emulated_objects now = objects(f);
     CHECK_RANK(self, now.binds == none.binds + 1 && now.handles == none.handles + 1);
     CHECK_RANK(self, symm__multicast_covers(one, 0, 4 * MIB));
     CHECK_RANK(self, !symm__multicast_covers(one, 0, 4 * MIB + 1));
@@ -446,10 +450,8 @@ FIXTURE_TEST(memory, threads_with_comms_of_their_own_do_not_meet, 3)
 {
     struct worker workers[COMMS];
     pthread_t threads[COMMS];
-    struct symm_emulated_objects before;
+    const struct symm_emulated_objects before = objects(f);
     symm_usage usage;
-    memset(&before, 0, sizeof before);
-    f->objects(&before);
     for (int i = 0; i < COMMS; i++) {
         workers[i] = (struct worker){.f = f, .comm = i, .rounds = 400};
         CHECK_RANK(self, pthread_create(&threads[i], NULL, work, &workers[i]) == 0);

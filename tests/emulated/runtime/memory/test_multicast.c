@@ -12,13 +12,43 @@ TEST_GROUP(verdict, 90);
 
 #if SYMM_MULTICAST
 
-struct verdict {
+#define FAULT "SYMM_EMULATED_FAULT"
+
+static const struct verdict {
     const char *name, *value; /* a variable, */
     int odd_rank;             /* of this rank; -1: of all */
     const char *reason;       /* a part of it; NULL: multicast is on */
+} verdicts[] = {
+    {NULL, NULL, -1, NULL}, /* of threads */
+    {NULL, NULL, -1, NULL},
+    /* A switch turns it off on all ranks, also one on one rank. */
+    {"SYMM_MULTICAST", "0", -1, "SYMM_MULTICAST"},
+    {"SYMM_MULTICAST", "0", 2, "SYMM_MULTICAST"},
+    {"NCCL_NVLS_ENABLE", "0", -1, "NCCL_NVLS_ENABLE"},
+    {"NCCL_NVLS_ENABLE", "0", 2, "NCCL_NVLS_ENABLE"},
+    {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1", -1, "TORCH_SYMM_MEM_DISABLE_MULTICAST"},
+    {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1", 2, "TORCH_SYMM_MEM_DISABLE_MULTICAST"},
+    {"NVSHMEM_DISABLE_NVLS", "1", -1, "NVSHMEM_DISABLE_NVLS"},
+    {"NVSHMEM_DISABLE_NVLS", "1", 2, "NVSHMEM_DISABLE_NVLS"},
+    /* A machine without it says so. */
+    {"SYMM_EMULATED_MULTICAST", "0", -1, "multicast"},
+    {"SYMM_EMULATED_MULTICAST", "0", 1, "rank 1"},
+    /* One rank's failure turns it off on all ranks, and is the reason. */
+    {FAULT, "cuMulticastCreate@0=2", -1, "cuMulticastCreate"},
+    {FAULT, "cuMulticastAddDevice@2=401", -1, "cuMulticastAddDevice"},
+    {FAULT, "cuMulticastBindMem@1=2", -1, "cuMulticastBindMem"},
+    {FAULT, "cuMulticastBindMem@2#1+=802", -1, "cuMulticastBindMem"},
+    /* A fabric that is not ready twice is waited for. */
+    {FAULT, "cuMulticastBindMem@1#1=802;cuMulticastBindMem@1#2=802", -1, NULL},
+    /* Sums are right in every order of the switch. */
+    {"SYMM_EMULATED_ORDER", "rank", -1, NULL},
+    {"SYMM_EMULATED_ORDER", "reverse", -1, NULL},
+    {"SYMM_EMULATED_ORDER", "random", -1, NULL},
 };
 
-static void agree(struct rank *self, void *arg)
+RANKS_TEST(verdict, all_ranks_have_one_verdict_with_its_reason, 3, _i == 0,
+           .arg = (void *)(uintptr_t)&verdicts[_i],
+           .loop = {0, sizeof verdicts / sizeof verdicts[0]})
 {
     const struct verdict *v = arg;
     symm_context *ctx = NULL;
@@ -56,64 +86,11 @@ static void agree(struct rank *self, void *arg)
                                            777, 2));
     }
     RANK_TRY(self, exercise_group(self, ctx, w, 3));
-    RANK_TRY(self, symm_context_destroy(ctx));
-    return;
+    const symm_status st = symm_context_destroy(ctx);
+    ctx = NULL;
+    RANK_TRY(self, st);
 out:
     symm_context_destroy(ctx);
-}
-
-static void expect_verdict(struct verdict v)
-{
-    ranks_run_ok(3, RANKS_AS_PROCESSES, agree, &v, 40);
-}
-
-TEST(verdict, it_is_on_where_the_switch_can)
-{
-    expect_verdict((struct verdict){NULL, NULL, -1, NULL});
-}
-
-TEST(verdict, it_is_on_for_threads_too)
-{
-    ranks_run_ok(3, RANKS_AS_THREADS, agree, &(struct verdict){NULL, NULL, -1, NULL}, 40);
-}
-
-static const char *const switches[][2] = {{"SYMM_MULTICAST", "0"},
-                                          {"NCCL_NVLS_ENABLE", "0"},
-                                          {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"},
-                                          {"NVSHMEM_DISABLE_NVLS", "1"}};
-
-TEST_LOOP(verdict, each_switch_turns_it_off_on_all_ranks, 0, 4)
-{
-    expect_verdict((struct verdict){switches[_i][0], switches[_i][1], -1, switches[_i][0]});
-}
-
-TEST_LOOP(verdict, a_switch_on_one_rank_turns_it_off_on_all, 0, 4)
-{
-    expect_verdict((struct verdict){switches[_i][0], switches[_i][1], 2, switches[_i][0]});
-}
-
-TEST(verdict, a_machine_that_cannot_says_so)
-{
-    expect_verdict((struct verdict){"SYMM_EMULATED_MULTICAST", "0", -1, "multicast"});
-    expect_verdict((struct verdict){"SYMM_EMULATED_MULTICAST", "0", 1, "rank 1"});
-}
-
-static const char *const failures[][2] = {
-    {"cuMulticastCreate@0=2", "cuMulticastCreate"},
-    {"cuMulticastAddDevice@2=401", "cuMulticastAddDevice"},
-    {"cuMulticastBindMem@1=2", "cuMulticastBindMem"},
-    {"cuMulticastBindMem@2#1+=802", "cuMulticastBindMem"},
-};
-
-TEST_LOOP(verdict, one_ranks_failure_turns_it_off_on_all_and_is_the_reason, 0, 4)
-{
-    expect_verdict((struct verdict){"SYMM_EMULATED_FAULT", failures[_i][0], -1, failures[_i][1]});
-}
-
-TEST(verdict, a_fabric_that_is_not_ready_twice_is_waited_for)
-{
-    expect_verdict((struct verdict){
-        "SYMM_EMULATED_FAULT", "cuMulticastBindMem@1#1=802;cuMulticastBindMem@1#2=802", -1, NULL});
 }
 
 /* A step that hangs inside the driver: nothing can be released there, so that leaks are no
@@ -171,14 +148,14 @@ static void remove_traces(const char *prefix)
 
 static void make_groups(struct rank *self, void *arg)
 {
-    static const int all[] = {0, 1, 2}, pair[] = {2, 0};
+    static const int pair[] = {2, 0};
     symm_context *ctx = NULL;
     symm_group *g[12] = {NULL};
     void *x;
     setenv("SYMM_EMULATED_TRACE", arg, 1);
     RANK_TRY(self, rank_join(self, &ctx));
     for (int i = 0; i < 10; i++)
-        RANK_TRY(self, symm_group_create(symm_context_world(ctx), 3, all, &g[i]));
+        RANK_TRY(self, group_of_all(symm_context_world(ctx), &g[i]));
     if (self->rank != 1) {
         for (int i = 10; i < 12; i++) {
             RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, pair, &g[i]));
@@ -258,13 +235,6 @@ RANKS_TEST(one_object, a_segment_that_cannot_be_bound_is_without_it_on_all_ranks
     RANK_TRY(self, symm_synchronize(w, NULL));
 out:
     symm_context_destroy(ctx);
-}
-
-static const char *const orders[] = {"rank", "reverse", "random"};
-
-TEST_LOOP(one_object, sums_are_right_in_every_order_of_the_switch, 0, 3)
-{
-    expect_verdict((struct verdict){"SYMM_EMULATED_ORDER", orders[_i], -1, NULL});
 }
 
 #endif
