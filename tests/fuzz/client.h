@@ -62,6 +62,11 @@ bool client_is_there(const struct client *c);
 /* Whether it is owed an answer; *what says which. */
 bool client_is_owed(const struct client *c, const char **what);
 
+/* One turn of the hub that they talk to. Returns whether it found anything. */
+bool client_serve(struct symm_hub *hub);
+/* A log that keeps its lines to itself. */
+void client_be_silent(void *user, int level, const char *line);
+
 /* Ends the target: the input shows a bug. */
 __attribute__((noreturn, format(printf, 1, 2))) void fuzz_fail(const char *fmt, ...);
 

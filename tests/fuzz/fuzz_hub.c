@@ -65,30 +65,13 @@ static bool settled(void *self)
     return ((struct scene *)self)->freed % 2 == 0;
 }
 
-static void be_silent(void *user, int level, const char *line)
-{
-    (void)user, (void)level, (void)line;
-}
-
-/* One turn. Returns whether it found anything. */
-static bool serve(struct scene *x)
-{
-    struct pollfd fds[SYMM_HUB_POLL_MAX];
-    bool retry = false;
-    const int n = symm__hub_poll(x->hub, fds, &retry);
-    const int found = poll(fds, (nfds_t)n, 0);
-
-    symm__hub_serve(x->hub, fds, n);
-    return found > 0 || symm__hub_hurries(x->hub);
-}
-
 /* Until nobody has anything to say to anybody. */
 static void settle(struct scene *x)
 {
     int turns = 0;
 
     for (bool busy = true; busy; turns++) {
-        busy = serve(x);
+        busy = client_serve(x->hub);
         for (int i = 0; i < x->nclients; i++)
             client_drain(&x->clients[i]);
         if (turns == TURNS_MOST)
@@ -273,7 +256,7 @@ static void do_next(struct scene *x, struct script *s)
         client_leave(c);
     else if (deed == SERVE)
         for (unsigned n = 1 + how % 8; n > 0; n--)
-            serve(x);
+            client_serve(x->hub);
     else if (deed == DRAIN)
         client_drain(c);
 }
@@ -444,7 +427,7 @@ static void open_scene(struct scene *x, unsigned nranks)
                                      .rendezvous = &x->rendezvous};
     int ends[2];
 
-    x->log = (struct symm_log){.to = be_silent};
+    x->log = (struct symm_log){.to = client_be_silent};
     x->join = (struct symm_join){.nranks = 1 + (int)(nranks % CLIENT_RANKS)};
     snprintf(x->join.session, sizeof x->join.session, "fuzz-%d", (int)getpid());
     x->rendezvous = (struct symm_rendezvous){.listener = -1};

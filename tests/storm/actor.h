@@ -24,6 +24,13 @@ void actor_init(struct actor *a, const struct storm_life *life, struct storm_pos
 #define CALL_FOR(actor, limit_ms, call)                                                            \
     (board_begin((actor)->post, #call, (limit_ms)), actor_end((actor), (call)))
 #define CALL(actor, call) CALL_FOR(actor, actor_limit_ms(actor), call)
+/* The same of `a`, in a function with a status `st` and an `out:` label: left for it on failure. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        st = CALL(a, call);                                                                        \
+        if (st != SYMM_OK)                                                                         \
+            goto out;                                                                              \
+    } while (0)
 
 symm_status actor_end(struct actor *a, symm_status status);
 void actor_forget(struct actor *a);

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "exercise.h"
 #include "work.h"
 
 enum { SHIPS = 16, ROOM = 32 << 10 };
@@ -23,24 +24,14 @@ struct fleet {
     char *memory, *host;
 };
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        st = CALL(a, call);                                                                        \
-        if (st != SYMM_OK)                                                                         \
-            goto out;                                                                              \
-    } while (0)
-
 static symm_status build(struct actor *a, struct slot *slot, struct draw *d, struct fleet *f)
 {
-    int everyone[STORM_RANKS];
     symm_status st;
 
     f->host = malloc(ROOM);
-    for (int i = 0; i < slot->roster.n; i++)
-        everyone[i] = i;
     for (int i = 0; i < SHIPS; i++) {
         struct ship *ship = &f->ships[i];
-        TRY(symm_group_create(slot->group, slot->roster.n, everyone, &ship->group));
+        TRY(group_of_all(slot->group, &ship->group));
         TRY(symm_stream_create(a->ctx, &ship->stream));
         if (i == 0) /* for all of them */
             TRY(symm_alloc(ship->group, (size_t)2 * SHIPS * ROOM, (void **)&f->memory));

@@ -4,13 +4,6 @@
 #include <stdlib.h>
 #include "actor.h"
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        st = CALL(a, call);                                                                        \
-        if (st != SYMM_OK)                                                                         \
-            goto out;                                                                              \
-    } while (0)
-
 symm_status slot_open(struct actor *a, struct slot *slot)
 {
     struct trial_buffers *b = &slot->b;

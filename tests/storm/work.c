@@ -6,13 +6,6 @@
 
 enum { IN, OUT, PARTS = 4, PART = SLOT_MOST / PARTS, REPLAYS = 3, RING_MOST = 8000 };
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        st = CALL(a, call);                                                                        \
-        if (st != SYMM_OK)                                                                         \
-            goto out;                                                                              \
-    } while (0)
-
 /* A helper's call: what it found wrong is no failure of the library's call. */
 #define HELP(call)                                                                                 \
     do {                                                                                           \

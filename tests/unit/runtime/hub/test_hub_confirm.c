@@ -23,19 +23,9 @@ struct scene {
     int turns;
 };
 
-static void be_silent(void *user, int level, const char *line)
-{
-    (void)user, (void)level, (void)line;
-}
-
 static void serve(struct scene *x)
 {
-    struct pollfd fds[SYMM_HUB_POLL_MAX];
-    bool retry = false;
-    const int n = symm__hub_poll(x->hub, fds, &retry);
-
-    poll(fds, (nfds_t)n, 0);
-    symm__hub_serve(x->hub, fds, n);
+    client_serve(x->hub);
     client_drain(&x->clients[0]);
     x->turns++;
 }
@@ -48,7 +38,8 @@ static void open_scene(struct scene *x)
     int ends[2], fd = -1;
     pid_t pid;
 
-    *x = (struct scene){.join = {.nranks = RANKS, .session = "confirm"}, .log = {.to = be_silent}};
+    *x = (struct scene){.join = {.nranks = RANKS, .session = "confirm"},
+                        .log = {.to = client_be_silent}};
     ck_assert_int_eq(symm__boot_id(boot_id), SYMM_OK);
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends),
                      0);
