@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include "stage.h"
 
+#include "exercise.h"
+
 enum {
     CELLS_NBYTES = 16 * (PROOF_BLOCKS + 1) * 2 * PROOF_RANKS * PROOF_PACKS,
     SLOTS_NBYTES =
@@ -85,15 +87,12 @@ bool stage_open(struct stage *st, struct rank *self, struct hall *hall)
 
 bool stage_renew(struct stage *st)
 {
-    int ranks[PROOF_RANKS];
-    for (int r = 0; r < st->self->nranks; r++)
-        ranks[r] = r;
     /* The old group's work must be done before its memory goes. */
     if (!OK(symm_synchronize(symm_context_world(st->ctx), st->stream)))
         return false;
     symm_group_destroy(st->group);
     st->group = NULL;
-    if (!OK(symm_group_create(symm_context_world(st->ctx), st->self->nranks, ranks, &st->group)))
+    if (!OK(group_of_all(symm_context_world(st->ctx), &st->group)))
         return false;
     symm_group *g = st->group;
     for (int p = 0; p < STAGE_PADS; p++)

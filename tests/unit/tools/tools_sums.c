@@ -74,6 +74,15 @@ static struct sums_verdict check(int i, uint64_t seed, enum sums_rule rule)
     return verdict;
 }
 
+static size_t wrong_of(const struct element *e, const char *at, size_t n,
+                       const struct sums_asked *asked)
+{
+    struct sums_verdict verdict;
+
+    sums_check(e, at, n, asked, &verdict);
+    return verdict.wrong;
+}
+
 static double widened(const struct element *e, uint16_t bits)
 {
     union element_number number;
@@ -161,7 +170,6 @@ TEST_LOOP(sums, numbers_that_are_none_follow_their_rules, 0, NFLOATS)
                  {SYMM_MIN, {1, 1, 0.0, 1}, {1, 1, -0.0, 1}},
                  {SYMM_MAX, {2, 3, 0.0, INFINITY}, {2, 3, -0.0, INFINITY}}};
     const struct element *e = type(_i * NREDOPS);
-    struct sums_verdict verdict;
 
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct sums_asked asked = {.source = special, .op = cases[c].op, .nranks = 3};
@@ -169,16 +177,14 @@ TEST_LOOP(sums, numbers_that_are_none_follow_their_rules, 0, NFLOATS)
         for (int k = 0; k < 4; k++)
             total[k].real = -cases[c].right[k]; /* of a NaN only the sign */
         element_narrow(e, total, sum, 4);
-        sums_check(e, sum, 4, &asked, &verdict);
-        ck_assert_uint_eq(verdict.wrong, cases[c].op == SYMM_SUM ? 2 : 4);
+        ck_assert_uint_eq(wrong_of(e, sum, 4, &asked), cases[c].op == SYMM_SUM ? 2 : 4);
         for (int switched = 0; switched < 2; switched++) {
             for (int k = 0; k < 4; k++)
                 total[k].real = switched ? cases[c].switched[k] : cases[c].right[k];
             element_narrow(e, total, sum, 4);
             for (int rule = SUMS_EXACT; rule <= SUMS_SWITCH; rule++) {
                 asked.rule = (enum sums_rule)rule;
-                sums_check(e, sum, 4, &asked, &verdict);
-                ck_assert_uint_eq(verdict.wrong, switched && rule == SUMS_EXACT);
+                ck_assert_uint_eq(wrong_of(e, sum, 4, &asked), switched && rule == SUMS_EXACT);
             }
         }
     }
@@ -326,8 +332,7 @@ TEST_LOOP(sums, bytes_are_moved_as_they_are, NTYPES, NTYPES + NMOVED)
         seen[(unsigned char)one[k]]++;
     for (int byte = 0; byte < 256; byte++)
         ck_assert_uint_gt(seen[byte], 0);
-    sums_check(e, one, count, &asked, &verdict);
-    ck_assert_uint_eq(verdict.wrong, 0);
+    ck_assert_uint_eq(wrong_of(e, one, count, &asked), 0);
     one[count - 1] ^= 1;
     sums_check(e, one, count, &asked, &verdict);
     ck_assert_uint_eq(verdict.wrong, 1);
@@ -341,21 +346,16 @@ TEST_LOOP(sums, parts_and_single_ranks_are_found_where_they_are, 0, NTYPES)
     const struct element *e = element_at((size_t)_i);
     const size_t first = 1234;
     struct sums_asked asked = {.seed = 5, .nranks = RANKS, .first = first, .rule = SUMS_EXACT};
-    struct sums_verdict verdict;
 
     reduce(e, SYMM_SUM, 5, 0, 1);
-    sums_check(e, sum + first * e->nbytes, count - first, &asked, &verdict);
-    ck_assert_uint_eq(verdict.wrong, 0);
+    ck_assert_uint_eq(wrong_of(e, sum + first * e->nbytes, count - first, &asked), 0);
     asked.first = first + 1;
-    sums_check(e, sum + first * e->nbytes, count - first, &asked, &verdict);
-    ck_assert_uint_gt(verdict.wrong, count / 2);
+    ck_assert_uint_gt(wrong_of(e, sum + first * e->nbytes, count - first, &asked), count / 2);
     sums_fill(e, one, count, 5, 2);
     asked = (struct sums_asked){.seed = 5, .rank = 2, .nranks = 1, .rule = SUMS_EXACT};
-    sums_check(e, one, count, &asked, &verdict);
-    ck_assert_uint_eq(verdict.wrong, 0);
+    ck_assert_uint_eq(wrong_of(e, one, count, &asked), 0);
     asked.rank = 1;
-    sums_check(e, one, count, &asked, &verdict);
-    ck_assert_uint_gt(verdict.wrong, count / 2);
+    ck_assert_uint_gt(wrong_of(e, one, count, &asked), count / 2);
 }
 
 /*
@@ -368,7 +368,6 @@ TEST_LOOP(sums, chains_grow_and_nothing_else, 0, CASES)
     const bool grows = op(_i) == SYMM_SUM;
     struct sums_asked asked = {
         .seed = 6, .op = op(_i), .nranks = RANKS, .rule = SUMS_EXACT, .links = 4};
-    struct sums_verdict verdict;
 
     if (!exists(_i))
         return;
@@ -381,11 +380,9 @@ TEST_LOOP(sums, chains_grow_and_nothing_else, 0, CASES)
             total[k].real *= 64;
     }
     element_narrow(e, total, sum, count);
-    sums_check(e, sum, count, &asked, &verdict);
-    ck_assert_uint_eq(verdict.wrong, 0);
+    ck_assert_uint_eq(wrong_of(e, sum, count, &asked), 0);
     asked.links = 3;
-    sums_check(e, sum, count, &asked, &verdict);
-    ck_assert_uint_ge(verdict.wrong, grows ? count * 9 / 10 : 0);
+    ck_assert_uint_ge(wrong_of(e, sum, count, &asked), grows ? count * 9 / 10 : 0);
     asked.links = 4;
     for (size_t k = 0; k < count; k++) {
         if (e->integer)
@@ -394,8 +391,7 @@ TEST_LOOP(sums, chains_grow_and_nothing_else, 0, CASES)
             total[k].real += (grows ? 64 : 1) * (total[k].real < 0 ? -1.0 : 1.0);
     }
     element_narrow(e, total, sum, count);
-    sums_check(e, sum, count, &asked, &verdict);
-    ck_assert_uint_eq(verdict.wrong, count);
+    ck_assert_uint_eq(wrong_of(e, sum, count, &asked), count);
 }
 
 /*
@@ -413,7 +409,6 @@ TEST_LOOP(sums, a_chain_of_one_rank_adds_the_others_each_time, 0, CASES)
                                .links = LINKS,
                                .alone = true,
                                .mine = MINE};
-    struct sums_verdict verdict;
 
     if (!exists(_i))
         return;
@@ -431,15 +426,12 @@ TEST_LOOP(sums, a_chain_of_one_rank_adds_the_others_each_time, 0, CASES)
             total[k].real /= RANKS; /* exactly */
         element_narrow(e, total, sum, count);
     }
-    sums_check(e, sum, count, &asked, &verdict);
-    ck_assert_uint_eq(verdict.wrong, 0);
+    ck_assert_uint_eq(wrong_of(e, sum, count, &asked), 0);
     asked.mine = MINE - 1;
-    sums_check(e, sum, count, &asked, &verdict);
-    ck_assert_uint_ge(verdict.wrong, op(_i) <= SYMM_AVG ? count / 2 : 0);
+    ck_assert_uint_ge(wrong_of(e, sum, count, &asked), op(_i) <= SYMM_AVG ? count / 2 : 0);
     asked.mine = MINE;
     asked.links = 1;
-    sums_check(e, sum, count, &asked, &verdict);
-    ck_assert_uint_ge(verdict.wrong, op(_i) <= SYMM_AVG ? count / 2 : 0);
+    ck_assert_uint_ge(wrong_of(e, sum, count, &asked), op(_i) <= SYMM_AVG ? count / 2 : 0);
 }
 
 /* Threads leave stacks in the C library's store; the cases count what they leave. */

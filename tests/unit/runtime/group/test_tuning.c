@@ -54,33 +54,33 @@ TEST(tables, each_row_holds_up_to_the_next_of_its_kind)
                                    "reduce-scatter 4 int64 any 5 copy_engine\n"
                                    "all-reduce 4 bfloat16 any 65537 two_shot");
     static const struct {
+        struct symm_tuning_key key;
         uint64_t nbytes;
         symm_algo algo;
-    } of_bf16[] = {{0, SYMM_ALGO_LOW_LATENCY},
-                   {65535, SYMM_ALGO_LOW_LATENCY},
-                   {65536, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
-                   {65537, SYMM_ALGO_TWO_SHOT},
-                   {UINT64_MAX, SYMM_ALGO_TWO_SHOT}};
-    for (size_t i = 0; i < sizeof of_bf16 / sizeof of_bf16[0]; i++)
-        ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_BFLOAT16, false, of_bf16[i].nbytes) ==
-                  of_bf16[i].algo);
-    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_FLOAT32, false, 9) == SYMM_ALGO_ONE_SHOT);
-    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_BFLOAT16, true, 99) == SYMM_ALGO_AUTO);
-    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_BFLOAT16, true, 100) ==
-              SYMM_ALGO_MULTIMEM);
-    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 2, SYMM_BFLOAT16, false, 6) == SYMM_ALGO_AUTO);
-    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 2, SYMM_BFLOAT16, false, 7) == SYMM_ALGO_TWO_SHOT);
-    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 3, SYMM_BFLOAT16, false, 7) == SYMM_ALGO_AUTO);
-    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_FLOAT16, false, 9) == SYMM_ALGO_AUTO);
-    ck_assert(find(t, SYMM_OPERATION_ALL_GATHER, 4, SYMM_BFLOAT16, true, 8) ==
-              SYMM_ALGO_COPY_ENGINE);
-    ck_assert(find(t, SYMM_OPERATION_ALL_GATHER, 4, SYMM_BFLOAT16, false, 8) == SYMM_ALGO_AUTO);
-    ck_assert(find(t, SYMM_OPERATION_REDUCE_SCATTER, 72, SYMM_INT64, false, UINT64_MAX) ==
-              SYMM_ALGO_ONE_SHOT);
-    ck_assert(find(t, SYMM_OPERATION_REDUCE_SCATTER, 4, SYMM_INT64, false, 5) ==
-              SYMM_ALGO_COPY_ENGINE);
-    ck_assert(find(t, SYMM_OPERATION_REDUCE_SCATTER, 72, SYMM_INT64, false, UINT64_MAX - 1) ==
-              SYMM_ALGO_AUTO);
+    } rows[] = {
+#define ROW(OPERATION, nranks, DTYPE, symmetric, nbytes, ALGO)                                     \
+    {{SYMM_OPERATION_##OPERATION, nranks, SYMM_##DTYPE, symmetric}, nbytes, SYMM_ALGO_##ALGO}
+        ROW(ALL_REDUCE, 4, BFLOAT16, false, 0, LOW_LATENCY),
+        ROW(ALL_REDUCE, 4, BFLOAT16, false, 65535, LOW_LATENCY),
+        ROW(ALL_REDUCE, 4, BFLOAT16, false, 65536, LOW_LATENCY_TWO_SHOT),
+        ROW(ALL_REDUCE, 4, BFLOAT16, false, 65537, TWO_SHOT),
+        ROW(ALL_REDUCE, 4, BFLOAT16, false, UINT64_MAX, TWO_SHOT),
+        ROW(ALL_REDUCE, 4, FLOAT32, false, 9, ONE_SHOT),
+        ROW(ALL_REDUCE, 4, BFLOAT16, true, 99, AUTO),
+        ROW(ALL_REDUCE, 4, BFLOAT16, true, 100, MULTIMEM),
+        ROW(ALL_REDUCE, 2, BFLOAT16, false, 6, AUTO),
+        ROW(ALL_REDUCE, 2, BFLOAT16, false, 7, TWO_SHOT),
+        ROW(ALL_REDUCE, 3, BFLOAT16, false, 7, AUTO),
+        ROW(ALL_REDUCE, 4, FLOAT16, false, 9, AUTO),
+        ROW(ALL_GATHER, 4, BFLOAT16, true, 8, COPY_ENGINE),
+        ROW(ALL_GATHER, 4, BFLOAT16, false, 8, AUTO),
+        ROW(REDUCE_SCATTER, 72, INT64, false, UINT64_MAX, ONE_SHOT),
+        ROW(REDUCE_SCATTER, 4, INT64, false, 5, COPY_ENGINE),
+        ROW(REDUCE_SCATTER, 72, INT64, false, UINT64_MAX - 1, AUTO),
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_msg(symm__tuning_find(t, &rows[i].key, rows[i].nbytes) == rows[i].algo, "row %zu",
+                      i);
     symm__tuning_destroy(t);
 }
 

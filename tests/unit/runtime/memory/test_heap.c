@@ -58,13 +58,18 @@ static symm_status try_alloc(struct symm_rank_set members, uint64_t nbytes, uint
     return ask(SYMM_HEAP_ALLOC, members, SYMM_OK, nbytes, flags, out);
 }
 
+static symm_status commit(struct symm_rank_set members, uint64_t segment)
+{
+    return ask(SYMM_HEAP_COMMIT, members, SYMM_OK, segment, 0, NULL);
+}
+
 /* Allocates and, if that made a segment, commits it. */
 static struct grant alloc(struct symm_rank_set members, uint64_t nbytes, uint64_t flags)
 {
     struct grant g;
     ck_assert_int_eq(try_alloc(members, nbytes, flags, &g), SYMM_OK);
     if (g.is_new)
-        ck_assert_int_eq(ask(SYMM_HEAP_COMMIT, members, SYMM_OK, g.segment, 0, NULL), SYMM_OK);
+        ck_assert_int_eq(commit(members, g.segment), SYMM_OK);
     return g;
 }
 
@@ -77,11 +82,9 @@ static void free_on(int first, int last, uint64_t off)
 /* The segment to give back, or UINT64_MAX for none. */
 static uint64_t trim(struct symm_rank_set members)
 {
-    const uint64_t args[4] = {0};
-    uint64_t answer[4] = {0};
-    ck_assert_int_eq(arbiter.decide(arbiter.self, SYMM_HEAP_TRIM, members, SYMM_OK, args, answer),
-                     SYMM_OK);
-    return answer[1] ? answer[0] : UINT64_MAX;
+    struct grant g; /* here an offset, and whether there is one */
+    ck_assert_int_eq(ask(SYMM_HEAP_TRIM, members, SYMM_OK, 0, 0, &g), SYMM_OK);
+    return g.segment ? g.block : UINT64_MAX;
 }
 
 TEST_GROUP(heap, 60, .setup = open_heap, .teardown = close_heap);
@@ -166,7 +169,7 @@ TEST(heap, a_pending_segment_is_nobody_elses)
     ck_assert_int_eq(try_alloc(set(0, 3), 4096, SYMM_HEAP_ANY_SEGMENT, &second), SYMM_OK);
     ck_assert(second.is_new && second.segment != first.segment);
     ck_assert(trim(set(0, 3)) == UINT64_MAX);
-    ck_assert_int_eq(ask(SYMM_HEAP_COMMIT, set(0, 3), SYMM_OK, first.segment, 0, NULL), SYMM_OK);
+    ck_assert_int_eq(commit(set(0, 3), first.segment), SYMM_OK);
     third = alloc(set(0, 3), 4096, 0);
     ck_assert_uint_eq(third.segment, first.segment);
 }
@@ -181,8 +184,7 @@ TEST(heap, a_segment_that_failed_is_forgotten_when_all_have_undone_it)
     second = alloc(set(4, 5), 4096, 0);
     ck_assert(second.segment != first.segment); /* rank 3 may still have it mapped */
     free_on(3, 3, first.block);
-    ck_assert_int_eq(ask(SYMM_HEAP_COMMIT, set(0, 3), SYMM_OK, first.segment, 0, NULL),
-                     SYMM_ERROR_STATE);
+    ck_assert_int_eq(commit(set(0, 3), first.segment), SYMM_ERROR_STATE);
     third = alloc(set(0, 3), 4096, 0);
     ck_assert(third.is_new);
     ck_assert_uint_eq(third.segment, first.segment);
@@ -192,13 +194,10 @@ TEST(heap, a_commit_is_of_a_pending_segment_of_those_ranks)
 {
     struct grant g;
     ck_assert_int_eq(try_alloc(set(0, 3), 4096, 0, &g), SYMM_OK);
-    ck_assert_int_eq(ask(SYMM_HEAP_COMMIT, set(0, 1), SYMM_OK, g.segment, 0, NULL),
-                     SYMM_ERROR_STATE);
-    ck_assert_int_eq(ask(SYMM_HEAP_COMMIT, set(0, 3), SYMM_OK, g.segment + GRANULARITY, 0, NULL),
-                     SYMM_ERROR_STATE);
-    ck_assert_int_eq(ask(SYMM_HEAP_COMMIT, set(0, 3), SYMM_OK, g.segment, 0, NULL), SYMM_OK);
-    ck_assert_int_eq(ask(SYMM_HEAP_COMMIT, set(0, 3), SYMM_OK, g.segment, 0, NULL),
-                     SYMM_ERROR_STATE);
+    ck_assert_int_eq(commit(set(0, 1), g.segment), SYMM_ERROR_STATE);
+    ck_assert_int_eq(commit(set(0, 3), g.segment + GRANULARITY), SYMM_ERROR_STATE);
+    ck_assert_int_eq(commit(set(0, 3), g.segment), SYMM_OK);
+    ck_assert_int_eq(commit(set(0, 3), g.segment), SYMM_ERROR_STATE);
 }
 
 TEST(heap, trimming_takes_empty_segments_of_exactly_these_ranks)
@@ -350,8 +349,7 @@ TEST_LOOP(heap, random_use_never_hands_out_what_somebody_has, 1, 4)
             continue;
         bool fails = b->g.is_new && (random >> 48) % 4 == 0;
         if (b->g.is_new && !fails)
-            ck_assert_int_eq(ask(SYMM_HEAP_COMMIT, members, SYMM_OK, b->g.segment, 0, NULL),
-                             SYMM_OK);
+            ck_assert_int_eq(commit(members, b->g.segment), SYMM_OK);
         b->used = true;
         check_apart(live, b);
     }
