@@ -16,11 +16,6 @@ static const struct kind {
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0], MARGIN = 256 };
 
-static size_t size_of(symm_dtype dtype)
-{
-    return dtype == SYMM_FLOAT8_E4M3 ? 1 : reference_size(dtype);
-}
-
 /* The place of a call's data, and their bytes. */
 struct place {
     char *in, *out;
@@ -30,7 +25,7 @@ struct place {
 static struct place place_of(const struct copy_call *c, const struct copy_buffers *b)
 {
     const int rank = symm_rank(b->group), nranks = symm_nranks(b->group);
-    const size_t size = size_of(c->dtype), one = c->count * size, all = one * (size_t)nranks,
+    const size_t size = reference_size(c->dtype), one = c->count * size, all = one * (size_t)nranks,
                  mine = one * (size_t)rank, skew = MARGIN + (size_t)c->skew * size;
     struct place p = {.in = b->in + skew, .out = b->out + 3 * skew - 2 * MARGIN};
 
@@ -53,7 +48,7 @@ static void fill(const struct copy_call *c, void *host, size_t nbytes, int rank)
     if (c->operation == ALL_GATHER)
         reference_poison(host, nbytes, c->round * 1000 + (uint64_t)rank + 1);
     else
-        reference_fill(host, nbytes / size_of(c->dtype), c->dtype, c->round, rank);
+        reference_fill(host, nbytes / reference_size(c->dtype), c->dtype, c->round, rank);
 }
 
 symm_status copy_open(symm_context *ctx, symm_group *group, symm_stream stream, size_t most,
@@ -132,7 +127,7 @@ static int64_t margins_wrong(const struct copy_call *c, const char *host, size_t
 
 static int64_t result_wrong(const struct copy_call *c, const char *host, int rank, int nranks)
 {
-    const size_t size = size_of(c->dtype);
+    const size_t size = reference_size(c->dtype);
     int64_t wrong = 0;
 
     if (c->operation != ALL_GATHER)
@@ -148,7 +143,7 @@ static int64_t result_wrong(const struct copy_call *c, const char *host, int ran
 /* Compares memory that is only read: `in`, or in place the other ranks' shares of it. */
 static int64_t input_wrong(const struct copy_call *c, char *host, const struct place *p, int rank)
 {
-    const size_t one = c->count * size_of(c->dtype);
+    const size_t one = c->count * reference_size(c->dtype);
     char *data = malloc(p->in_nbytes + 1);
     int64_t wrong;
 

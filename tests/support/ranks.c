@@ -184,22 +184,32 @@ const char *ranks_finish(struct ranks *run, struct rank_report reports[], int ti
     return all ? NULL : text;
 }
 
+void ranks_await(const struct ranks *run, int rank, int at, int64_t count)
+{
+    for (int i = 0; i < 30000 && ranks_peek(run, rank)->value[at] < count; i++)
+        pause_ms(1);
+}
+
 int64_t ranks_kill_at(const struct ranks *run, int rank, int at, int64_t count)
 {
     siginfo_t info;
 
-    for (int i = 0; i < 30000 && ranks_peek(run, rank)->value[at] < count; i++)
-        pause_ms(1);
+    ranks_await(run, rank, at, count);
     kill(ranks_pid(run, rank), SIGKILL);
     waitid(P_PID, (id_t)ranks_pid(run, rank), &info, WEXITED | WNOWAIT);
     return now_ms();
 }
 
+void ranks_end(struct ranks *run, struct rank_report reports[], int timeout_s)
+{
+    const char *missing = ranks_finish(run, reports, timeout_s);
+    ck_assert_msg(!missing, "%s", missing);
+}
+
 void ranks_run(int n, enum ranks_mode mode, rank_fn fn, void *arg, struct rank_report reports[],
                int timeout_s)
 {
-    const char *missing = ranks_finish(ranks_start(n, mode, fn, arg), reports, timeout_s);
-    ck_assert_msg(!missing, "%s", missing);
+    ranks_end(ranks_start(n, mode, fn, arg), reports, timeout_s);
 }
 
 void ranks_assert_clean(const struct rank_report reports[], int n)

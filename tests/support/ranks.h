@@ -54,13 +54,18 @@ volatile struct rank_report *ranks_peek(const struct ranks *run, int rank);
  */
 const char *ranks_finish(struct ranks *run, struct rank_report reports[], int timeout_s);
 
+/* Waits until value[at] of a rank's report has come to `count`; half a minute at most. */
+void ranks_await(const struct ranks *run, int rank, int at, int64_t count);
+
 /*
  * Kills a process rank when value[at] of its report has come to `count` (it gets half a minute) and
  * waits until it has ended. Returns when that was, in milliseconds.
  */
 int64_t ranks_kill_at(const struct ranks *run, int rank, int at, int64_t count);
 
-/* Both, and fails the test if a rank has not come to its end. */
+/* The same, and fails the test if a rank has not come to its end. */
+void ranks_end(struct ranks *run, struct rank_report reports[], int timeout_s);
+/* Both. */
 void ranks_run(int n, enum ranks_mode mode, rank_fn fn, void *arg, struct rank_report reports[],
                int timeout_s);
 /* Fails the test unless every rank returned, no check of it failed, and it left nothing behind. */

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <symm/collectives.h>
-#include <symm/stream.h>
+#include "collective.h"
 #include "ranks.h"
+#include "reference.h"
 #include "test.h"
 
 #define HEAD "symm-tuning 1\n"
@@ -154,7 +154,7 @@ static void last_launch(int rank, char out[MAX_LAUNCH])
 
 /* Bytes of the larger buffer, and the expected choice of auto. */
 struct expected {
-    enum { REDUCE, SCATTER, GATHER } operation;
+    enum collective_operation operation;
     size_t nbytes;
     uint32_t flags;
     symm_dtype dtype;
@@ -163,57 +163,36 @@ struct expected {
 
 enum { RANKS = 3, BUFFER = 96 << 10 };
 
-static size_t size_of(symm_dtype dtype)
-{
-    switch (dtype) {
-    case SYMM_FLOAT64:
-        return 8;
-    case SYMM_FLOAT32:
-    case SYMM_INT32:
-        return 4;
-    case SYMM_FLOAT16:
-    case SYMM_BFLOAT16:
-        return 2;
-    default:
-        return 1;
-    }
-}
-
 static symm_status call(symm_group *group, char *in, const struct expected *e, symm_algo algo)
 {
-    const symm_options options = {.algo = algo, .flags = e->flags};
-    const size_t shares = e->operation == REDUCE ? 1 : RANKS,
-                 count = e->nbytes / size_of(e->dtype) / shares;
-    char *out = in + BUFFER;
-
-    switch (e->operation) {
-    case REDUCE:
-        return symm_all_reduce(group, in, out, count, e->dtype, SYMM_SUM, &options, NULL);
-    case SCATTER:
-        return symm_reduce_scatter(group, in, out, count, e->dtype, SYMM_SUM, &options, NULL);
-    default:
-        return symm_all_gather(group, in, out, count, e->dtype, &options, NULL);
-    }
+    const size_t shares = e->operation == ALL_REDUCE ? 1 : RANKS;
+    const struct collective c = {.operation = e->operation,
+                                 .algo = algo,
+                                 .dtype = e->dtype,
+                                 .op = SYMM_SUM,
+                                 .count = e->nbytes / reference_size(e->dtype) / shares,
+                                 .flags = e->flags};
+    return collective_call(&c, group, in, in + BUFFER, NULL);
 }
 
 static const struct expected expected[] = {
-    {REDUCE, 8, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
-    {REDUCE, 1024, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
-    {REDUCE, 4094, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
-    {REDUCE, 4096, 0, SYMM_BFLOAT16, SYMM_ALGO_TWO_SHOT},
-    {REDUCE, 8192, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY},
-    {REDUCE, 16384, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
-    {REDUCE, 65536, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
-    {REDUCE, 65534, SYMM_SYMMETRIC, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
-    {REDUCE, 65536, SYMM_SYMMETRIC, SYMM_BFLOAT16, SYMM_ALGO_COPY_ENGINE},
-    {REDUCE, 1024, 0, SYMM_FLOAT32, SYMM_ALGO_TWO_SHOT}, /* a row of any dtype */
-    {REDUCE, 1024, 0, SYMM_FLOAT64, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
-    {REDUCE, 1024, SYMM_DETERMINISTIC, SYMM_FLOAT16, SYMM_ALGO_TWO_SHOT},
-    {SCATTER, 1020, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
-    {SCATTER, 6000, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY},
-    {GATHER, 96, 0, SYMM_FLOAT8_E5M2, SYMM_ALGO_LOW_LATENCY},
-    {GATHER, 3000, 0, SYMM_INT32, SYMM_ALGO_ONE_SHOT},
-    {GATHER, 96, SYMM_SYMMETRIC, SYMM_UINT8, SYMM_ALGO_COPY_ENGINE},
+    {ALL_REDUCE, 8, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
+    {ALL_REDUCE, 1024, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
+    {ALL_REDUCE, 4094, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
+    {ALL_REDUCE, 4096, 0, SYMM_BFLOAT16, SYMM_ALGO_TWO_SHOT},
+    {ALL_REDUCE, 8192, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY},
+    {ALL_REDUCE, 16384, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {ALL_REDUCE, 65536, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {ALL_REDUCE, 65534, SYMM_SYMMETRIC, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
+    {ALL_REDUCE, 65536, SYMM_SYMMETRIC, SYMM_BFLOAT16, SYMM_ALGO_COPY_ENGINE},
+    {ALL_REDUCE, 1024, 0, SYMM_FLOAT32, SYMM_ALGO_TWO_SHOT}, /* a row of any dtype */
+    {ALL_REDUCE, 1024, 0, SYMM_FLOAT64, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {ALL_REDUCE, 1024, SYMM_DETERMINISTIC, SYMM_FLOAT16, SYMM_ALGO_TWO_SHOT},
+    {REDUCE_SCATTER, 1020, 0, SYMM_BFLOAT16, SYMM_ALGO_ONE_SHOT},
+    {REDUCE_SCATTER, 6000, 0, SYMM_BFLOAT16, SYMM_ALGO_LOW_LATENCY},
+    {ALL_GATHER, 96, 0, SYMM_FLOAT8_E5M2, SYMM_ALGO_LOW_LATENCY},
+    {ALL_GATHER, 3000, 0, SYMM_INT32, SYMM_ALGO_ONE_SHOT},
+    {ALL_GATHER, 96, SYMM_SYMMETRIC, SYMM_UINT8, SYMM_ALGO_COPY_ENGINE},
 };
 
 static const char table[] = HEAD "all-reduce 3 bfloat16 any 0 one_shot\n"

@@ -14,6 +14,11 @@
 
 enum { LEAST = 64, AT = 40, BYTE = 0xfe };
 
+/* Declares `real`: the function of the library that this one stands before. */
+#define REAL(function)                                                                             \
+    __typeof__(&function) real;                                                                    \
+    *(void **)&real = dlsym(RTLD_NEXT, #function)
+
 static size_t element_nbytes(symm_dtype dtype)
 {
     return element_by_dtype(dtype)->nbytes;
@@ -41,12 +46,8 @@ SYMM_API symm_status symm_all_reduce(symm_group *group, const void *in, void *ou
                                      symm_dtype dtype, symm_redop op, const symm_options *options,
                                      symm_stream stream)
 {
-    union {
-        void *symbol;
-        symm_status (*call)(symm_group *, const void *, void *, size_t, symm_dtype, symm_redop,
-                            const symm_options *, symm_stream);
-    } real = {.symbol = dlsym(RTLD_NEXT, "symm_all_reduce")};
-    symm_status st = real.call(group, in, out, count, dtype, op, options, stream);
+    REAL(symm_all_reduce);
+    symm_status st = real(group, in, out, count, dtype, op, options, stream);
 
     return st == SYMM_OK ? spoil(group, in, out, count, count * element_nbytes(dtype), stream) : st;
 }
@@ -55,12 +56,8 @@ SYMM_API symm_status symm_reduce_scatter(symm_group *group, const void *in, void
                                          symm_dtype dtype, symm_redop op,
                                          const symm_options *options, symm_stream stream)
 {
-    union {
-        void *symbol;
-        symm_status (*call)(symm_group *, const void *, void *, size_t, symm_dtype, symm_redop,
-                            const symm_options *, symm_stream);
-    } real = {.symbol = dlsym(RTLD_NEXT, "symm_reduce_scatter")};
-    symm_status st = real.call(group, in, out, count, dtype, op, options, stream);
+    REAL(symm_reduce_scatter);
+    symm_status st = real(group, in, out, count, dtype, op, options, stream);
 
     return st == SYMM_OK ? spoil(group, in, out, count, count * element_nbytes(dtype), stream) : st;
 }
@@ -69,13 +66,9 @@ SYMM_API symm_status symm_all_gather(symm_group *group, const void *in, void *ou
                                      symm_dtype dtype, const symm_options *options,
                                      symm_stream stream)
 {
-    union {
-        void *symbol;
-        symm_status (*call)(symm_group *, const void *, void *, size_t, symm_dtype,
-                            const symm_options *, symm_stream);
-    } real = {.symbol = dlsym(RTLD_NEXT, "symm_all_gather")};
+    REAL(symm_all_gather);
     const size_t out_nbytes = (size_t)symm_nranks(group) * count * element_nbytes(dtype);
-    symm_status st = real.call(group, in, out, count, dtype, options, stream);
+    symm_status st = real(group, in, out, count, dtype, options, stream);
 
     return st == SYMM_OK ? spoil(group, in, out, count, out_nbytes, stream) : st;
 }
@@ -84,14 +77,11 @@ SYMM_API symm_status symm_all_gather(symm_group *group, const void *in, void *ou
 SYMM_API const char *symm_all_reduce_unavailable(symm_group *group, symm_algo algo,
                                                  symm_dtype dtype, symm_redop op)
 {
-    union {
-        void *symbol;
-        const char *(*call)(symm_group *, symm_algo, symm_dtype, symm_redop);
-    } real = {.symbol = dlsym(RTLD_NEXT, "symm_all_reduce_unavailable")};
+    REAL(symm_all_reduce_unavailable);
     const char *what = getenv("SYMM_TEST_WRONG");
 
     return what && strcmp(what, "unavailable") == 0 ? "by SYMM_TEST_WRONG"
-                                                    : real.call(group, algo, dtype, op);
+                                                    : real(group, algo, dtype, op);
 }
 
 /* What has been created, and whose it is. */
@@ -106,11 +96,8 @@ static int nproducts;
 SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc,
                                         symm_matmul **out)
 {
-    union {
-        void *symbol;
-        symm_status (*call)(symm_group *, const symm_matmul_desc *, symm_matmul **);
-    } real = {.symbol = dlsym(RTLD_NEXT, "symm_matmul_create")};
-    symm_status st = real.call(group, desc, out);
+    REAL(symm_matmul_create);
+    symm_status st = real(group, desc, out);
 
     if (st == SYMM_OK && nproducts < MAX_PRODUCTS)
         products[nproducts++] = (struct product){*out, group, *desc};
@@ -129,13 +116,10 @@ static const struct product *find(const symm_matmul *m)
 SYMM_API symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args,
                                      symm_stream stream)
 {
-    union {
-        void *symbol;
-        symm_status (*call)(symm_matmul *, const symm_matmul_args *, symm_stream);
-    } real = {.symbol = dlsym(RTLD_NEXT, "symm_matmul_run")};
+    REAL(symm_matmul_run);
     const struct product *p = find(m);
     const char *what = getenv("SYMM_TEST_WRONG");
-    symm_status st = real.call(m, args, stream);
+    symm_status st = real(m, args, stream);
 
     if (st != SYMM_OK || !p || !what || symm_rank(p->group) != symm_nranks(p->group) - 1)
         return st;

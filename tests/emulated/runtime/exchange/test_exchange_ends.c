@@ -66,13 +66,11 @@ TEST_LOOP(ends, a_death_is_known_within_a_second, 0, 8)
     struct ranks *run = ranks_start(4, RANKS_AS_PROCESSES, outlive, &d);
 
     for (int r = 0; r < 4; r++)
-        while (!ranks_peek(run, r)->value[0])
-            pause_ms(1);
+        ranks_await(run, r, 0, 1);
     pause_ms(50);
     int64_t killed = now_ms();
     kill(ranks_pid(run, d.dies), SIGKILL);
-    const char *missing = ranks_finish(run, reports, 20);
-    ck_assert_msg(!missing, "%s", missing);
+    ranks_end(run, reports, 20);
     for (int r = 0; r < 4; r++)
         if (r != d.dies) {
             ranks_assert_ok(&reports[r], 1);
@@ -260,12 +258,10 @@ TEST(ends, a_rank_that_does_not_answer_is_said_not_to)
     struct rank_report reports[RANKS_MAX];
     struct ranks *run = ranks_start(3, RANKS_AS_PROCESSES, be_stopped, NULL);
 
-    for (int ms = 0; ms < 5000 && !(ranks_peek(run, 0)->value[0] && ranks_peek(run, 2)->value[0]);
-         ms++)
-        pause_ms(1);
+    ranks_await(run, 0, 0, 1);
+    ranks_await(run, 2, 0, 1);
     kill(ranks_pid(run, 1), SIGCONT);
-    const char *missing = ranks_finish(run, reports, 20);
-    ck_assert_msg(!missing, "%s", missing);
+    ranks_end(run, reports, 20);
     ranks_assert_ok(reports, 3);
 }
 

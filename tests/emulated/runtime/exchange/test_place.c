@@ -48,8 +48,7 @@ TEST(others, a_killed_job_is_no_obstacle)
     struct ranks *run = ranks_start(2, RANKS_AS_PROCESSES, wait_for_nobody, session);
 
     for (int r = 0; r < 2; r++)
-        while (!ranks_peek(run, r)->value[0])
-            pause_ms(1);
+        ranks_await(run, r, 0, 1);
     pause_ms(200);
     for (int r = 0; r < 2; r++)
         kill(ranks_pid(run, r), SIGKILL);

@@ -58,8 +58,7 @@ TEST(meeting, two_jobs_at_once)
     for (int i = 0; i < JOBS; i++)
         jobs[i] = ranks_start(2, RANKS_AS_PROCESSES, meet_again_and_again, NULL);
     for (int i = 0; i < JOBS; i++) {
-        const char *missing = ranks_finish(jobs[i], reports, 30);
-        ck_assert_msg(!missing, "%s", missing);
+        ranks_end(jobs[i], reports, 30);
         ranks_assert_ok(reports, 2);
     }
 }
@@ -97,40 +96,21 @@ RANKS_TEST(meeting, signals_do_not_disturb, 4)
 
 /* ---- The rank that is wrong is named ---- */
 
-struct wrong {
-    int rank;            /* the odd one */
-    symm_config config;  /* what it says, apart from the session */
-    const char *token;   /* its token */
-    bool same_device;    /* it uses rank 0's */
-    symm_status status;  /* what all get */
-    const char *text[2]; /* and read */
-};
-
-static const struct wrong wrongs[] = {
-    {3, {.rank = 1, .nranks = 4}, NULL, false, SYMM_ERROR_MISMATCH, {"rank 1 came twice", "pid"}},
-    {2,
-     {.rank = 2, .nranks = 5},
-     NULL,
-     false,
-     SYMM_ERROR_MISMATCH,
-     {"rank 2", "has nranks 5, rank 0 has 4"}},
-    {1,
-     {.rank = 5, .nranks = 6},
-     NULL,
-     false,
-     SYMM_ERROR_MISMATCH,
-     {"rank 5", "has nranks 6, rank 0 has 4"}},
-    {2,
-     {.rank = 2, .nranks = 4},
-     NULL,
-     true,
-     SYMM_ERROR_MISMATCH,
-     {"rank 0", "same device, GPU-00070707-0707-0707-0707-070707070707"}},
+/* The rank that says something else than it is, and what all ranks read. */
+static const struct wrong {
+    int rank, says_rank, says_nranks;
+    bool same_device; /* it uses rank 0's */
+    const char *text[2];
+} wrongs[] = {
+    {3, 1, 4, false, {"rank 1 came twice", "pid"}},
+    {2, 2, 5, false, {"rank 2", "has nranks 5, rank 0 has 4"}},
+    {1, 5, 6, false, {"rank 5", "has nranks 6, rank 0 has 4"}},
+    {2, 2, 4, true, {"rank 0", "same device, GPU-00070707-0707-0707-0707-070707070707"}},
 };
 
 TEST_GROUP(refusing, 60, IN_A_FOLDER);
 
-UNMET_TEST(refusing, all_ranks_read_who_is_wrong, 4, .arg = (void *)&wrongs[_i],
+UNMET_TEST(refusing, all_ranks_read_which_rank_is_wrong, 4, .arg = (void *)&wrongs[_i],
            .loop = {0, sizeof wrongs / sizeof wrongs[0]})
 {
     const struct wrong *w = arg;
@@ -140,13 +120,13 @@ UNMET_TEST(refusing, all_ranks_read_who_is_wrong, 4, .arg = (void *)&wrongs[_i],
     memset(device, 7, sizeof device);
     device[0] = (char)self->rank;
     if (self->rank == w->rank) {
-        config = w->config;
-        config.session = self->session;
+        config.rank = w->says_rank;
+        config.nranks = w->says_nranks;
         device[0] = w->same_device ? 0 : device[0];
     }
     m->config.device_uuid = device;
     int64_t before = now_ms();
-    RANK_EXPECT_TEXT(self, w->status, w->text[0], meet_as(m, &config));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, w->text[0], meet_as(m, &config));
     RANK_TEXT(self, w->text[1]);
     CHECK_RANK(self, now_ms() - before < 5000);
 out:;
@@ -355,13 +335,11 @@ TEST_LOOP(refusing, a_rank_that_dies_while_joining_is_named_at_once, 0, 3)
     struct ranks *run = ranks_start(4, RANKS_AS_PROCESSES, die_while_joining, &dies);
 
     for (int r = 0; r < 3; r++)
-        while (!ranks_peek(run, r)->value[0])
-            pause_ms(1);
+        ranks_await(run, r, 0, 1);
     pause_ms(300); /* all are waiting by now */
     int64_t killed = now_ms();
     kill(ranks_pid(run, dies), SIGKILL);
-    const char *missing = ranks_finish(run, reports, 20);
-    ck_assert_msg(!missing, "%s", missing);
+    ranks_end(run, reports, 20);
     for (int r = 0; r < 3; r++) {
         if (r == dies)
             continue;

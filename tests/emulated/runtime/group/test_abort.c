@@ -260,8 +260,7 @@ static bool die(const struct death *d)
     siginfo_t info;
     const char *how = d->fault ? d->fault : op_names[d->op];
     if (d->outside) {
-        for (int i = 0; i < 5000 && !ranks_peek(run, d->victim)->value[1]; i++)
-            pause_ms(1);
+        ranks_await(run, d->victim, 1, 1);
         pause_ms((int)(reference_random(77, (uint64_t)now_ms()) % 60));
         kill(ranks_pid(run, d->victim), SIGKILL);
     }

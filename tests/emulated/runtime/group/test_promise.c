@@ -95,13 +95,11 @@ static void keep_promise(struct promise p)
     struct rank_report reports[NRANKS];
     struct ranks *run = ranks_start(NRANKS, RANKS_AS_PROCESSES, sum_until_the_end, &p);
     if (!p.gives_up) {
-        for (int i = 0; i < 10000 && ranks_peek(run, p.victim)->value[1] < 3; i++)
-            pause_ms(1);
+        ranks_await(run, p.victim, 1, 3);
         pause_ms((int)(reference_random(78, (uint64_t)now_ms()) % 40));
         kill(ranks_pid(run, p.victim), SIGKILL);
     }
-    const char *missing = ranks_finish(run, reports, 30);
-    ck_assert_msg(!missing, "%s", missing);
+    ranks_end(run, reports, 30);
     for (int r = 0; r < NRANKS; r++) {
         if (r == p.victim)
             continue;
