@@ -1,7 +1,8 @@
-# cmake -DNVCC= -DVERSION= -DARCHITECTURES= -DINCLUDES= -DSOURCE= -DOUTPUT= -DCACHE= -P SymmFatbin.cmake
+# cmake -DNVCC= -DVERSION= -DARCHITECTURES= -DINCLUDES= -DSOURCE= -DOUTPUT= -DCACHE= [-DKEEP=FOLDER] -P SymmFatbin.cmake
 #
 # Compiles SOURCE into the fat binary OUTPUT, or takes it from CACHE, where it lies under a hash of all that goes into
 # it: flags, nvcc's version, and every file that the compiler would read. Writes OUTPUT.d, the list of these files.
+# KEEP: copies the PTX, the machine code and ptxas's report there, as *.ptx, *.cubin and *.txt.
 set(flags -std=c++17 -Wno-deprecated-gpu-targets)
 foreach(architecture ${ARCHITECTURES})
   list(APPEND flags -gencode arch=compute_${architecture},code=sm_${architecture})
@@ -29,14 +30,34 @@ foreach(file ${files})
 endforeach()
 string(SHA256 key "${key}")
 
-set(cached ${CACHE}/${key}.fatbin)
+set(cached ${CACHE}/${key})
 if(NOT EXISTS ${cached})
-  file(MAKE_DIRECTORY ${CACHE})
   string(RANDOM LENGTH 12 unique)
-  execute_process(COMMAND ${NVCC} ${flags} ${includes} -fatbin -o ${cached}.${unique} ${SOURCE} RESULT_VARIABLE failed)
+  set(folder ${cached}.${unique})
+  file(MAKE_DIRECTORY ${folder}/steps)
+  execute_process(COMMAND ${NVCC} ${flags} ${includes} -Xptxas -v --keep --keep-dir ${folder}/steps
+    -fatbin -o ${folder}/fatbin ${SOURCE} ERROR_VARIABLE report RESULT_VARIABLE failed)
   if(failed)
-    message(FATAL_ERROR "nvcc failed: ${failed}")
+    file(REMOVE_RECURSE ${folder})
+    message(FATAL_ERROR "nvcc failed: ${failed}\n${report}")
   endif()
-  file(RENAME ${cached}.${unique} ${cached}) # at once, whoever else compiles the same
+  string(REGEX MATCHALL "[^\n]*(warning|advisory)[^\n]*" warnings "${report}")
+  list(JOIN warnings "\n" warnings)
+  if(warnings)
+    message(NOTICE "${warnings}")
+  endif()
+  cmake_path(GET SOURCE STEM name)
+  file(WRITE ${folder}/${name}.txt "${report}")
+  file(GLOB kept ${folder}/steps/*.ptx ${folder}/steps/*.cubin)
+  file(COPY ${kept} DESTINATION ${folder})
+  file(REMOVE_RECURSE ${folder}/steps)
+  file(RENAME ${folder} ${cached} RESULT failed) # at once, whoever else compiles the same
+  if(failed)
+    file(REMOVE_RECURSE ${folder})
+  endif()
 endif()
-file(COPY_FILE ${cached} ${OUTPUT})
+file(COPY_FILE ${cached}/fatbin ${OUTPUT})
+if(KEEP)
+  file(GLOB kept ${cached}/*.ptx ${cached}/*.cubin ${cached}/*.txt)
+  file(COPY ${kept} DESTINATION ${KEEP})
+endif()

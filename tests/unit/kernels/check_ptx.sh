@@ -20,30 +20,33 @@ fail() {
     echo "check_ptx.sh: $*" >&2
     exit 1
 }
-compile() { # architecture, source, output
+compile() { # architecture, source, output, options...
     "$nvcc" -std=c++17 -Wno-deprecated-gpu-targets -I"$root/include" -I"$root/src" -gencode "arch=compute_$1,code=compute_$1" \
-        -ptx -o "$3" "$root/$2"
-}
-# All images of the library, for an architecture: IMAGE.ARCHITECTURE.ptx.
-compile_images() {
-    for image in "${images[@]}"; do
-        compile "$1" "$image" "$work/$(basename "$image" .cu).$1.ptx"
-    done
+        -ptx -o "$3" "$root/$2" "${@:4}"
 }
 mapfile -t images < <(cd "$root" && find src -name '*.cu')
 instructions() { # beginning with this, in a file: each once
     sed -n "s/.*\($1\.[^ ]*\).*/\1/p" "$2" | sort -u
 }
-compile_images 80 &
+# For sm_80, which instructions there are: the optimizer adds none.
+for image in "${images[@]}"; do
+    compile 80 "$image" "$work/$(basename "$image" .cu).80.ptx" -Xcicc -O0
+done &
 other=$!
-compile_images 90a
+# For sm_90a: IMAGE.ptx, IMAGE.cubin and IMAGE.txt, ptxas's report, as the build made them.
+cache=$(sed -n 's/^SYMM_FATBIN_CACHE:PATH=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
+for image in "${images[@]}"; do
+    unit=$work/$(basename "$image")
+    echo "#include \"$root/$image\"" >"$unit"
+    cmake "-DNVCC=$nvcc" "-DVERSION=$("$nvcc" --version | sed -n 's/.*V\([0-9.]*\)$/\1/p')" -DARCHITECTURES=90a \
+        "-DINCLUDES=$root/include;$root/src" "-DSOURCE=$unit" "-DOUTPUT=${unit%.cu}.fatbin" \
+        "-DCACHE=${cache:-$work/cache}" "-DKEEP=$work" -P "$root/cmake/SymmFatbin.cmake"
+    mv "${unit%.cu}.ptx" "${unit%.cu}.90a.ptx"
+done
 wait $other
 cat "$work"/*.80.ptx >"$work/80.ptx"
 cat "$work"/*.90a.ptx >"$work/90a.ptx"
-for ptx in "$work"/[a-z]*.90a.ptx; do
-    "$(dirname "$nvcc")/ptxas" -v -arch=sm_90a -o "${ptx%.90a.ptx}.cubin" "$ptx"
-done 2>"$work/ptxas.txt" &
-assembling=$!
+cat "$work"/*.txt >"$work/ptxas.log"
 
 # One file a kernel.
 awk -v to="$work/" '/\.entry/ { match($0, /entry [A-Za-z0-9_]+/); file = to substr($0, RSTART + 6, RLENGTH - 6) ".entry" }
@@ -126,9 +129,8 @@ done
 ! grep -q 'multimem\.' "$work/80.ptx" || fail "sm_80: has multimem instructions"
 ! grep -q 'wgmma\.' "$work/80.ptx" || fail "sm_80: has wgmma instructions"
 
-wait $assembling
 # What it cannot keep asynchronous it puts one after the other, and goes on.
-! grep -E 'C75[0-9]{2}|instructions are serialized|setmaxnreg.*ignored' "$work/ptxas.txt" >"$work/found" ||
+! grep -E 'C75[0-9]{2}|instructions are serialized|setmaxnreg.*ignored' "$work/ptxas.log" >"$work/found" ||
     fail "ptxas gives speed away: $(head -3 "$work/found")"
 PATH=$(dirname "$nvcc"):$PATH
 disassembling=
@@ -145,10 +147,10 @@ fi
 # two_shot for eight ranks has of wide elements, and of eight shares' places, is more than fits 64 registers, by a little.
 awk '/Function properties/ { name = $NF }
     /bytes stack frame/ && ($1 > 32 || $5 + $9 > 0) && !(name ~ /two_shot_.*_8$/ && $1 <= 64 && $5 <= 128) { print name ": " $0 }
-    ' "$work/ptxas.txt" >"$work/spills"
+    ' "$work/ptxas.log" >"$work/spills"
 [ ! -s "$work/spills" ] || fail "kernels spill: $(cat "$work/spills")"
 registers_of() { # kernel
-    sed -n "/Compiling entry function '$1'/,/Used/s/.*Used \([0-9]*\) registers.*/\1/p" "$work/ptxas.txt"
+    sed -n "/Compiling entry function '$1'/,/Used/s/.*Used \([0-9]*\) registers.*/\1/p" "$work/ptxas.log"
 }
 # A quarter of a multiprocessor has 16384 registers, which go to its warps by 8 a thread. A block of products leaves too
 # few there for another one, and enough for a block of one warp, which brings what it waits for.
@@ -168,7 +170,7 @@ leaves_room() { # product threads kernel...
 # that a block of the product fits, with 1 KiB that the system has of each block. The others must fit into what is left.
 shared_of() { # kernel
     local used
-    used=$(sed -n "/Compiling entry function '$1'/,/Used/s/.* \([0-9]*\) bytes smem.*/\1/p" "$work/ptxas.txt")
+    used=$(sed -n "/Compiling entry function '$1'/,/Used/s/.* \([0-9]*\) bytes smem.*/\1/p" "$work/ptxas.log")
     echo $((${used:-0} + 1024))
 }
 shares_memory() { # dynamic product kernel...
@@ -207,7 +209,7 @@ for dtype in float16 bfloat16; do
         stays_apart $dynamic matmul_wgmma_${columns}_$dtype $apart matmul_push_free_sms
     done
 done
-registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.txt" | grep -o '[0-9]*' | sort -n | tail -1)
+registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.log" | grep -o '[0-9]*' | sort -n | tail -1)
 size=$(cat "$work"/*.cubin | wc -c)
 echo "$count kernels, at most $registers registers, hardly a spill; sm_90a machine code: $size bytes"
 [ "$size" -le 30000000 ] || fail "$size bytes of machine code: at most 30 MB"
@@ -239,8 +241,8 @@ has() { # instruction, file: whole, and not the beginning of another one
 for architecture in 80 90a 100a; do
     ptx=$work/device_$architecture.ptx
     compile $architecture tests/support/device/device_kernels.cu "$ptx"
-    "$(dirname "$nvcc")/ptxas" -arch=sm_$architecture -o "$work/device.cubin" "$ptx" 2>"$work/ptxas.txt" ||
-        fail "sm_$architecture: device.cuh does not assemble: $(head -3 "$work/ptxas.txt")"
+    "$(dirname "$nvcc")/ptxas" -arch=sm_$architecture -o "$work/device.cubin" "$ptx" 2>"$work/ptxas.log" ||
+        fail "sm_$architecture: device.cuh does not assemble: $(head -3 "$work/ptxas.log")"
     for instruction in "${everywhere[@]}"; do
         has "$instruction" "$ptx" || fail "sm_$architecture: device.cuh has no $instruction"
     done
