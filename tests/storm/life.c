@@ -23,26 +23,19 @@ struct stay {
 
 static void arm(const struct storm_event *e)
 {
-    bool (*set_fault)(const char *);
     char spec[48], code[16];
 
-    *(void **)&set_fault = emulated_symbol("symm_emulated_set_fault");
     snprintf(code, sizeof code, "%d", e->code);
     snprintf(spec, sizeof spec, "any#%d=%s", e->nth, e->kind == STORM_FAULT ? code : "kill");
-    set_fault(spec);
+    emulated_set_fault(spec);
 }
 
 /* No more faults. Whether one has left something behind. */
 static bool disarm(void)
 {
-    bool (*set_fault)(const char *);
-    const char *(*last_fault)(void);
-
-    *(void **)&set_fault = emulated_symbol("symm_emulated_set_fault");
-    *(void **)&last_fault = emulated_symbol("symm_emulated_last_fault");
-    const char *last = last_fault();
+    const char *last = emulated_last_fault();
     const bool left = last && leaks_gives_back(last);
-    set_fault(NULL);
+    emulated_set_fault(NULL);
     return left;
 }
 
@@ -111,10 +104,7 @@ static const struct storm_event *meet(struct stay *s, enum storm_event_kind kind
     return NULL;
 }
 
-/*
- * Whether this rank leaves the action out. All ranks note it when one does: what its group's calls
- * come to is then not known.
- */
+/* Whether this rank skips the action. All ranks note it: results are not known from then on. */
 static bool skips(struct stay *s, const struct action *action, int number)
 {
     const struct storm_event *e = meet(s, STORM_SKIP, action, number);
@@ -232,14 +222,12 @@ static void part(struct stay *s, int number)
 static void look_back(struct stay *s, const struct leaks *before, bool tolerates)
 {
     static bool reported;
-    const char *(*last_rule)(void);
     char text[512];
 
     tolerates = tolerates || s->a.gave_up;
     if (!leaks_none_since(before, text, sizeof text) && !tolerates)
         board_report(s->a.post, STORM_LEAKED, "%s", text);
-    *(void **)&last_rule = emulated_symbol("symm_emulated_last_rule");
-    const char *rule = last_rule();
+    const char *rule = emulated_last_rule();
     if (rule && rule[0] && !reported && !s->a.gave_up)
         board_report(s->a.post, STORM_BROKEN, "%s", rule);
     reported = reported || (rule && rule[0]);

@@ -22,3 +22,27 @@ void *emulated_symbol(const char *name)
     dlclose(lib);
     return out;
 }
+
+bool emulated_set_fault(const char *spec)
+{
+    bool (*set)(const char *);
+    *(void **)&set = emulated_symbol("symm_emulated_set_fault");
+    return set(spec);
+}
+
+static const char *text_of(const char *entry)
+{
+    const char *(*get)(void);
+    *(void **)&get = emulated_symbol(entry);
+    return get();
+}
+
+const char *emulated_last_rule(void)
+{
+    return text_of("symm_emulated_last_rule");
+}
+
+const char *emulated_last_fault(void)
+{
+    return text_of("symm_emulated_last_fault");
+}

@@ -121,3 +121,10 @@ size_t exercise_free_memory(symm_context *ctx)
     *(void **)&info = symm_context_driver_symbol(ctx, "cuMemGetInfo_v2");
     return info && info(&available, &total) == 0 ? available : 0;
 }
+
+bool exercise_is_idle(symm_context *ctx, symm_stream s)
+{
+    int (*query)(symm_stream);
+    *(void **)&query = symm_context_driver_symbol(ctx, "cuStreamQuery");
+    return query && query(s) == 0;
+}

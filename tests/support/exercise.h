@@ -19,12 +19,14 @@ symm_status exercise_group(struct rank *self, symm_context *ctx, symm_group *gro
 /* Makes a group of all ranks of another one, in its order. */
 symm_status group_of_all(symm_group *parent, symm_group **out);
 
-/* A rank's function: joins, looks at who it is, exercises the world, leaves. arg: a uint64_t, the
- * round, or NULL. */
+/* A rank's function: joins, exercises the world, leaves. arg: a uint64_t, the round, or NULL. */
 void exercise_world(struct rank *self, void *arg);
 
 /* Bytes that are free on the device; 0: that could not be asked. */
 size_t exercise_free_memory(symm_context *ctx);
+
+/* Whether all that was enqueued is done. */
+bool exercise_is_idle(symm_context *ctx, symm_stream s);
 
 /* How exact an algorithm's results are promised to be. */
 int exercise_bound(symm_algo algo);

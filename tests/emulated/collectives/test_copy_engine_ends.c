@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "copy_call.h"
+#include "emulated.h"
 #include "exercise.h"
 #include "leaks.h"
 #include "reference.h"
@@ -121,13 +122,6 @@ out:
     copy_close(&b);
 }
 
-static bool set_fault(symm_context *ctx, const char *spec)
-{
-    bool (*set)(const char *);
-    *(void **)&set = symm_context_driver_symbol(ctx, "symm_emulated_set_fault");
-    return set(spec);
-}
-
 /* In the middle of a scatter, of a gather, and after those of the first chunk. */
 static char half_way[][32] = {"cuMemcpyAsync@1#2=2", "cuMemcpyAsync@1#6=2", "cuMemcpyAsync@1#7=2",
                               "cuLaunchKernelEx@1#2=2"};
@@ -145,9 +139,9 @@ WORLD_TEST(calls, a_rank_that_stops_half_way_is_named, 3, .arg = half_way[_i], .
                           .round = 1};
 
     RANK_TRY(self, copy_open(ctx, world, s, 3 * COUNT * sizeof(float), &b));
-    set_fault(ctx, arg);
+    emulated_set_fault(arg);
     const symm_status st = copy_enqueue(&c, &b);
-    set_fault(ctx, NULL);
+    emulated_set_fault(NULL);
     CHECK_RANK(self, st == (self->rank == 1 ? SYMM_ERROR_MEMORY : SYMM_OK));
     for (int i = 0; self->rank == 1 && i < 1000 && symm_check(world) == SYMM_OK; i++)
         pause_ms(10);
@@ -172,9 +166,9 @@ WORLD_TEST(calls, a_failure_in_a_capture_leaves_no_stream_unjoined, 3, .timeout_
             struct copy_call c = copy_draw((uint64_t)(10 * i + n), COUNT);
             RANK_TRY(self, symm_graph_begin(s));
             snprintf(fault, sizeof fault, "%s@0#%d=2", calls[i], n);
-            set_fault(ctx, fault);
+            emulated_set_fault(fault);
             const symm_status st = copy_enqueue(&c, &b);
-            set_fault(ctx, NULL);
+            emulated_set_fault(NULL);
             CHECK_RANK(self, st == SYMM_OK || (self->rank == 0 && st == SYMM_ERROR_MEMORY));
             self->report->value[1] += st != SYMM_OK;
             RANK_TRY(self, symm_graph_end(s, &graph));

@@ -8,11 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 #include <symm/collectives.h>
-#include <symm/stream.h>
 #include "collectives/copy_engine.h"
-#include "ranks.h"
 #include "runtime/group/context.h"
 #include "test.h"
+#include "world.h"
 
 enum { LINE = 1024, STEPS = 512, MOST = 1 << 20 };
 
@@ -44,9 +43,11 @@ struct trace {
     int nevents;
 };
 
+static char prefix[64]; /* of the files of a case, of which each rank has one */
+
 static void trace_path(char path[LINE], const struct rank *self)
 {
-    snprintf(path, LINE, "/tmp/symm-test-copy-engine-%d.%d", (int)getppid(), self->rank);
+    snprintf(path, LINE, "%s.%d", prefix, self->rank);
 }
 
 /* The stream's number; the first that is not the caller's is the side stream; -1: a third one. */
@@ -235,7 +236,7 @@ out:;
 }
 
 /* The first copies follow the first barrier, a scatter the barrier of the chunk before. */
-static void look_at_chunk(struct look *l, uint64_t c)
+static void check_chunk(struct look *l, uint64_t c)
 {
     const bool to_all = l->way->operation == SYMM_OPERATION_ALL_REDUCE, last = c + 1 == l->chunks.n;
     const struct step *meeting = kernel(l, meeting_for(c));
@@ -261,7 +262,7 @@ static void look_at_chunk(struct look *l, uint64_t c)
 out:;
 }
 
-static void look_at_chunks(struct look *l)
+static void check_chunks(struct look *l)
 {
     const struct trace *t = &l->trace;
     const int kernels = (int)meeting_for(l->chunks.n) + 1;
@@ -271,13 +272,13 @@ static void look_at_chunks(struct look *l)
     take_scatter(l, 0);
     assert_after(l, 0, 1);
     for (uint64_t c = 0; c < l->chunks.n; c++)
-        look_at_chunk(l, c);
+        check_chunk(l, c);
     CHECK_RANK(l->self, kernel(l, meeting_for(l->chunks.n))->function ==
                             kernel(l, meeting_for(0))->function);
 out:;
 }
 
-static void look_at_gather(struct look *l)
+static void check_gather(struct look *l)
 {
     const size_t share = l->way->share;
     char *mine = l->out + (size_t)l->self->rank * share;
@@ -290,16 +291,16 @@ static void look_at_gather(struct look *l)
 out:;
 }
 
-static void look_at(struct look *l)
+static void check_order(struct look *l)
 {
     const struct trace *t = &l->trace;
 
     for (int i = 0; i < t->n[SIDE]; i++)
         CHECK_RANK(l->self, !t->steps[SIDE][i].function);
     if (l->way->operation == SYMM_OPERATION_ALL_GATHER)
-        look_at_gather(l);
+        check_gather(l);
     else
-        look_at_chunks(l);
+        check_chunks(l);
     CHECK_RANK_MSG(l->self, l->ncopies == t->n[SIDE], "%d copies, not %d", t->n[SIDE], l->ncopies);
     CHECK_RANK(l->self, t->steps[CALLER][t->n[CALLER] - 1].after[SIDE] == t->n[SIDE]);
 out:;
@@ -334,29 +335,21 @@ static void place(struct look *l, char *in, char *out)
         l->out = in + (l->way->operation == SYMM_OPERATION_REDUCE_SCATTER ? mine : 0);
 }
 
-static void trace_a_call(struct rank *self, void *arg)
+WORLD_RANK(trace_a_call)
 {
     struct look *l = calloc(1, sizeof *l);
-    symm_context *ctx = NULL;
-    symm_stream stream = NULL;
     char path[LINE], *in = NULL, *out = NULL;
 
-    *l = (struct look){.self = self, .way = arg};
-    trace_path(path, self);
-    path[strlen(path) - 2] = '\0'; /* without the rank */
-    setenv("SYMM_EMULATED_TRACE", path, 1);
-    RANK_TRY(self, rank_join(self, &ctx));
-    l->group = symm_context_world(ctx);
-    RANK_TRY(self, symm_stream_create(ctx, &stream));
-    RANK_TRY(self, symm_alloc(l->group, MOST, (void **)&in));
-    RANK_TRY(self, symm_alloc(l->group, MOST, (void **)&out));
+    *l = (struct look){.self = self, .way = arg, .group = world};
+    RANK_TRY(self, symm_alloc(world, MOST, (void **)&in));
+    RANK_TRY(self, symm_alloc(world, MOST, (void **)&out));
     place(l, in, out);
     for (int i = 0; i < 2; i++) { /* the first call creates the side stream */
-        l->trace = (struct trace){.streams = {stream}};
+        l->trace = (struct trace){.streams = {s}};
         const long skip = length_of_trace(self);
-        RANK_TRY(self, call(l, stream));
+        RANK_TRY(self, call(l, s));
         CHECK_RANK(self, read_trace(self, skip, &l->trace));
-        RANK_TRY(self, symm_synchronize(l->group, stream));
+        RANK_TRY(self, symm_synchronize(world, s));
     }
     if (l->way->operation != SYMM_OPERATION_ALL_GATHER)
         l->chunks = symm__copy_chunks(
@@ -364,14 +357,10 @@ static void trace_a_call(struct rank *self, void *arg)
                                       .nranks = self->nranks,
                                       .gathered = l->way->operation == SYMM_OPERATION_ALL_REDUCE},
             l->group->staging_nbytes);
-    look_at(l);
+    check_order(l);
 out:
-    symm_stream_destroy(stream);
-    if (ctx) {
-        symm_free(l->group, in);
-        symm_free(l->group, out);
-    }
-    symm_context_destroy(ctx);
+    symm_free(world, in);
+    symm_free(world, out);
     free(l);
     trace_path(path, self);
     unlink(path);
@@ -385,7 +374,9 @@ TEST_LOOP(order, copies_follow_each_other_and_wait_for_nothing_else, 0, NWAYS)
     char none[LINE];
 
     setenv("SYMM_STAGING_BYTES", "64K", 1);
+    snprintf(prefix, sizeof prefix, "/tmp/symm-test-copy-engine-%d", (int)getpid());
+    setenv("SYMM_EMULATED_TRACE", prefix, 1);
     ranks_run_ok(way.nranks, RANKS_AS_PROCESSES, trace_a_call, &way, 60);
-    snprintf(none, sizeof none, "/tmp/symm-test-copy-engine-%d.none", (int)getpid());
+    snprintf(none, sizeof none, "%s.none", prefix);
     unlink(none);
 }

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <symm/detail/emulated.h>
 #include <symm/stream.h>
+#include "emulated.h"
 #include "kernels.h"
 #include "ranks.h"
 #include "test.h"
@@ -118,7 +119,6 @@ RANK_WITH(misuse, struct bench, b, bench_open, bench_close)
 {
     const struct misuse *m = arg;
     _Alignas(16) uint32_t host[4] = {0};
-    const char *(*last_rule)(void);
     prepare(&b->a, m, host);
     RANK_TRY(self, bench_launch(b));
     if (self->rank != OFFENDER) {
@@ -129,8 +129,7 @@ RANK_WITH(misuse, struct bench, b, bench_open, bench_close)
     RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER,
                      m->misuse == TEST_MISUSE_DIVIDE ? "LAUNCH_FAILED" : "ILLEGAL_ADDRESS",
                      symm_synchronize(b->world, b->s));
-    *(void **)&last_rule = symm_context_driver_symbol(b->ctx, "symm_emulated_last_rule");
-    const char *const line = last_rule();
+    const char *const line = emulated_last_rule();
     CHECK_RANK_MSG(self, strncmp(line, "symm-emulated[rank 1]: test_misuse: rule: ", 42) == 0, "%s",
                    line);
     CHECK_RANK_MSG(self, strstr(line, m->rule), "no \"%s\" in: %s", m->rule, line);
@@ -237,12 +236,10 @@ out:;
 /* symm_launch does not know a view by another name: its kernel does. */
 BENCH_TEST(views, a_view_by_another_name_is_found_out_by_its_kernel, 1)
 {
-    const char *(*last_rule)(void);
     const test_named_args named = {.number = 1};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "ILLEGAL_ADDRESS",
                      launch(b, "test_named_view", &named, sizeof named));
-    *(void **)&last_rule = symm_context_driver_symbol(b->ctx, "symm_emulated_last_rule");
-    CHECK_RANK_MSG(self, strstr(last_rule(), "test_named_view: rule: the view is all zeros"), "%s",
-                   last_rule());
+    const char *const line = emulated_last_rule();
+    CHECK_RANK_MSG(self, strstr(line, "test_named_view: rule: the view is all zeros"), "%s", line);
 out:;
 }

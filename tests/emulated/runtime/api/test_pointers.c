@@ -11,6 +11,7 @@
 #include <symm/stream.h>
 #include "bench.h"
 #include "collective.h"
+#include "emulated.h"
 #include "matmul_bench.h"
 #include "test.h"
 
@@ -127,19 +128,12 @@ out:
     free(host);
 }
 
-static bool set_fault(const struct bench *b, const char *spec)
-{
-    bool (*set)(const char *);
-    *(void **)&set = symm_context_driver_symbol(b->ctx, "symm_emulated_set_fault");
-    return set(spec);
-}
-
 /* How many driver calls an all-reduce makes. */
 static uint64_t calls_of(struct rank *self, struct bench *b, const void *in, void *out)
 {
     uint64_t (*ncalls)(int rank);
     *(void **)&ncalls = symm_context_driver_symbol(b->ctx, "symm_emulated_calls");
-    set_fault(b, NULL);
+    emulated_set_fault(NULL);
     RANK_TRY(self, symm_all_reduce(b->world, in, out, COUNT, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
     const uint64_t n = ncalls(self->rank);
     RANK_TRY(self, symm_synchronize(b->world, b->s));
@@ -174,13 +168,13 @@ out:
 /* What the driver cannot say is not held against the caller. */
 BENCH_TEST(pointers, a_driver_that_does_not_answer_refuses_nothing, 2)
 {
-    CHECK_RANK(self, set_fault(b, "cuPointerGetAttribute#1+=999"));
+    CHECK_RANK(self, emulated_set_fault("cuPointerGetAttribute#1+=999"));
     RANK_TRY(self, symm_all_reduce(b->world, b->plain, b->result, COUNT, SYMM_FLOAT32, SYMM_SUM,
                                    NULL, b->s));
-    CHECK_RANK(self, set_fault(b, "cuPointerGetAttribute#2+=999"));
+    CHECK_RANK(self, emulated_set_fault("cuPointerGetAttribute#2+=999"));
     RANK_TRY(self, symm_all_reduce(b->world, b->plain, b->result, COUNT, SYMM_FLOAT32, SYMM_SUM,
                                    NULL, b->s));
-    set_fault(b, NULL);
+    emulated_set_fault(NULL);
     RANK_TRY(self, symm_synchronize(b->world, b->s));
 out:;
 }

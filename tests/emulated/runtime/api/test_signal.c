@@ -7,14 +7,6 @@
 #include "test.h"
 #include "world.h"
 
-/* Whether all that was enqueued is done. */
-static bool is_idle(symm_context *ctx, symm_stream s)
-{
-    int (*query)(symm_stream);
-    *(void **)&query = symm_context_driver_symbol(ctx, "cuStreamQuery");
-    return query && query(s) == 0;
-}
-
 WORLD_RANK(count_signals)
 {
     symm_signal_pad *pad = NULL;
@@ -34,7 +26,7 @@ WORLD_RANK(count_signals)
         RANK_TRY(self, symm_synchronize(world, s));
         RANK_TRY(self, symm_wait(world, pad, 1, 0, 2, s)); /* one is there, one is not */
         pause_ms(100);
-        CHECK_RANK(self, !is_idle(ctx, s));
+        CHECK_RANK(self, !exercise_is_idle(ctx, s));
         RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
     }
     RANK_TRY(self, symm_synchronize(world, s));
@@ -70,7 +62,7 @@ WORLD_TEST(counting, pads_channels_and_ranks_do_not_mix, 3)
     if (self->rank == 0) { /* signals of every other rank, channel and pad must not end this wait */
         RANK_TRY(self, symm_wait(world, pad[0], 2, 1, 1, s));
         pause_ms(50);
-        CHECK_RANK(self, !is_idle(ctx, s));
+        CHECK_RANK(self, !exercise_is_idle(ctx, s));
     }
     RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
     if (self->rank == 1)
@@ -177,8 +169,7 @@ TEST(ordering, a_barrier_orders_the_streams_of_all_ranks)
 
 enum { FULL, FREE, CHANNELS, DEPTH = 3, CHUNKS = 12, CHUNK = 2048 };
 
-/* A pipeline over the ranks, recorded once: the first rank's source goes through every rank to the
- * last one's sink. */
+/* A recorded pipeline: the first rank's source goes through every rank to the last one's sink. */
 WORLD_RANK(run_pipeline)
 {
     symm_signal_pad *pad = NULL;

@@ -1,5 +1,4 @@
-/* Symmetric memory as users see it: many buffers, random ones, freed from anywhere, reused,
- * reported, given back. */
+/* Symmetric memory for users: many buffers, freeing, reuse, usage, failures. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,15 +294,11 @@ WORLD_TEST(failures, an_allocation_that_is_too_large_fails_and_takes_nothing, 2,
 out:;
 }
 
-RANKS_TEST(failures, memory_that_one_rank_lacks_fails_on_all_and_names_it, 3,
-           .arg = (char[]){"cuMemCreate@2#2=2"})
+WORLD_TEST(failures, memory_that_one_rank_lacks_fails_on_all_and_names_it, 3,
+           .env = {{"SYMM_EMULATED_FAULT", "cuMemCreate@2#2=2"}})
 {
-    symm_context *ctx = NULL;
     symm_usage before, after;
     void *x = (void *)1;
-    setenv("SYMM_EMULATED_FAULT", arg, 1);
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_memory_usage(ctx, &before));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MEMORY, "rank 2", symm_alloc(world, 8u << 20, &x));
     RANK_TEXT(self, "cuMemCreate");
@@ -312,6 +307,5 @@ RANKS_TEST(failures, memory_that_one_rank_lacks_fails_on_all_and_names_it, 3,
     CHECK_RANK(self, memcmp(&before, &after, sizeof before) == 0);
     RANK_TRY(self, symm_alloc(world, 8u << 20, &x));
     RANK_TRY(self, exercise_group(self, ctx, world, 3));
-out:
-    symm_context_destroy(ctx);
+out:;
 }

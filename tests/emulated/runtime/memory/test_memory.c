@@ -10,6 +10,7 @@
 #include "runtime/memory/heap.h"
 #include "runtime/memory/memory.h"
 #include "runtime/memory/segment.h"
+#include "emulated.h"
 #include "leaks.h"
 #include "ranks.h"
 #include "reference.h"
@@ -33,7 +34,6 @@ struct fixture {
     bool has_context, keeps_status;
     int timeout_ms;
     int (*objects)(struct symm_emulated_objects *);
-    bool (*set_fault)(const char *);
 };
 
 static const struct symm_host_comm_events no_events;
@@ -49,8 +49,7 @@ static symm_status open_device(struct fixture *f, int rank)
     f->has_context = true;
     TRY_CU(f->drv, cuCtxSetCurrent, ctx);
     *(void **)&f->objects = symm__driver_symbol(f->drv, "symm_emulated_objects");
-    *(void **)&f->set_fault = symm__driver_symbol(f->drv, "symm_emulated_set_fault");
-    if (!f->objects || !f->set_fault)
+    if (!f->objects)
         st = symm__fail(SYMM_ERROR_DRIVER, "no entries of the emulated driver");
 out:
     return st;
@@ -231,8 +230,7 @@ FIXTURE_TEST(memory, bad_pointers_are_told_apart, 3)
 out:;
 }
 
-/* What a fault is tried on: allocate a new segment, make an object, allocate one more, give all
- * back. */
+/* Allocates a new segment, makes an object, allocates one more, gives all back. */
 static symm_status go_through(struct fixture *f, const char **off)
 {
     struct symm_multicast *mc = NULL;
@@ -287,8 +285,7 @@ static const char *const calls[] = {
 #endif
 };
 
-/* The calls fail on this rank, the nth time each; *hit: at least one verdict was not a plain
- * success. */
+/* Each call fails on one rank, the nth time. Counts verdicts that are no plain success. */
 RANK_WITH(fail_each_call, struct fixture, f, fixture_open, fixture_close)
 {
     int odd = *(int *)arg;
@@ -301,7 +298,7 @@ RANK_WITH(fail_each_call, struct fixture, f, fixture_open, fixture_close)
             char fault[96];
             symm_status st;
             snprintf(fault, sizeof fault, "%s@%d#%d=1", calls[i], odd, nth);
-            CHECK_RANK(self, f->set_fault(fault));
+            CHECK_RANK(self, emulated_set_fault(fault));
             RANK_TRY(self, barrier(f));
             st = go_through(f, &off);
             CHECK_RANK_MSG(self, st == SYMM_OK || st == SYMM_ERROR_DRIVER, "%s: %s: %s", fault,
@@ -314,7 +311,7 @@ RANK_WITH(fail_each_call, struct fixture, f, fixture_open, fixture_close)
             CHECK_RANK_MSG(self, same, "%s: I came to %s, %s", fault, symm__status_name(st),
                            off ? off : "multicast");
             RANK_TRY(self, symm__memory_trim(f->memory, f->comm[0]));
-            CHECK_RANK(self, f->set_fault(""));
+            CHECK_RANK(self, emulated_set_fault(""));
             CHECK_RANK_MSG(self, same_objects(f, &before), "%s: something is left", fault);
             self->report->value[0] += st != SYMM_OK || off;
         }
@@ -372,7 +369,7 @@ RANK_WITH(fail_to_unbind, struct fixture, f, fixture_open, fixture_close)
     void *x;
     RANK_TRY(self, alloc(f, 3 * MIB, &x));
     RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[0], &mc, &off));
-    CHECK_RANK(self, mc && f->set_fault("cuMulticastUnbind@1#1=400"));
+    CHECK_RANK(self, mc && emulated_set_fault("cuMulticastUnbind@1#1=400"));
     symm__multicast_put_back(f->memory, mc);
     RANK_TRY(self, barrier(f));
 out:;
@@ -390,8 +387,7 @@ TEST(memory, a_failed_unbind_is_reported_by_closing)
 
 #endif
 
-/* One of several threads of a rank, each with a comm of its own: they meet in the table, the heap,
- * the objects. */
+/* A thread of a rank with its own comm; threads share the table, the heap and the objects. */
 struct worker {
     struct fixture *f;
     int comm, rounds;

@@ -1,5 +1,4 @@
-/* Multicast is one verdict of all ranks, with a reason that a person can read; everything else goes
- * on without it. */
+/* Multicast: all ranks have one verdict with a readable reason; the rest works without it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,8 +92,7 @@ out:
     symm_context_destroy(ctx);
 }
 
-/* A step that hangs inside the driver: nothing can be released there, so that leaks are no
- * question. */
+/* A step that hangs inside the driver. Nothing can be released there: leaks do not count. */
 static void hang_in_bind(struct rank *self, void *arg)
 {
     symm_context *ctx = NULL;
@@ -122,6 +120,13 @@ TEST(verdict, a_bind_that_hangs_is_a_timeout_that_names_it)
     }
 }
 
+/* The driver calls of each rank go to files of this prefix. */
+static void begin_trace(char *prefix, size_t nbytes)
+{
+    snprintf(prefix, nbytes, "/tmp/symm-trace-%d", (int)getpid());
+    setenv("SYMM_EMULATED_TRACE", prefix, 1);
+}
+
 static int count_in_trace(const char *prefix, int rank, const char *call)
 {
     char path[128], line[512];
@@ -146,31 +151,26 @@ static void remove_traces(const char *prefix)
     unlink(path);
 }
 
-static void make_groups(struct rank *self, void *arg)
+WORLD_RANK(make_groups)
 {
     static const int pair[] = {2, 0};
-    symm_context *ctx = NULL;
     symm_group *g[12] = {NULL};
     void *x;
-    setenv("SYMM_EMULATED_TRACE", arg, 1);
-    RANK_TRY(self, rank_join(self, &ctx));
     for (int i = 0; i < 10; i++)
-        RANK_TRY(self, group_of_all(symm_context_world(ctx), &g[i]));
+        RANK_TRY(self, group_of_all(world, &g[i]));
     if (self->rank != 1) {
         for (int i = 10; i < 12; i++) {
-            RANK_TRY(self, symm_group_create(symm_context_world(ctx), 2, pair, &g[i]));
+            RANK_TRY(self, symm_group_create(world, 2, pair, &g[i]));
             CHECK_RANK_MSG(self, !symm_multicast_off(g[i]), "%s", symm_multicast_off(g[i]));
         }
         RANK_TRY(self,
                  exercise_all_reduce(self, ctx, g[11], SYMM_ALGO_MULTIMEM, SYMM_BFLOAT16, 999, 5));
     }
-    RANK_TRY(self,
-             symm_alloc(symm_context_world(ctx), 5u << 20, &x)); /* a segment that comes later */
+    RANK_TRY(self, symm_alloc(world, 5u << 20, &x)); /* a segment that comes later */
     for (int i = 0; i < 10; i++)
         CHECK_RANK(self, symm_multicast(g[i], x));
     RANK_TRY(self, exercise_all_reduce(self, ctx, g[9], SYMM_ALGO_MULTIMEM, SYMM_BFLOAT16, 999, 6));
-out:
-    symm_context_destroy(ctx);
+out:;
 }
 
 TEST_GROUP(one_object, 90);
@@ -178,8 +178,8 @@ TEST_GROUP(one_object, 90);
 TEST(one_object, groups_over_the_same_ranks_share_one_object)
 {
     char prefix[64];
-    snprintf(prefix, sizeof prefix, "/tmp/symm-trace-%d", (int)getpid());
-    ranks_run_ok(3, RANKS_AS_PROCESSES, make_groups, prefix, 40);
+    begin_trace(prefix, sizeof prefix);
+    ranks_run_ok(3, RANKS_AS_PROCESSES, make_groups, NULL, 40);
     int created = 0, added[3];
     for (int r = 0; r < 3; r++) {
         created += count_in_trace(prefix, r, "cuMulticastCreate");
@@ -192,19 +192,13 @@ TEST(one_object, groups_over_the_same_ranks_share_one_object)
     ck_assert_int_eq(added[2], 2);
 }
 
-static void trace_while_off(struct rank *self, void *arg)
-{
-    setenv("SYMM_EMULATED_TRACE", arg, 1);
-    setenv("SYMM_MULTICAST", "0", 1);
-    exercise_world(self, NULL);
-}
-
 TEST(one_object, when_it_is_off_no_call_of_it_is_made)
 {
     char prefix[64];
     int calls = 0, others = 0;
-    snprintf(prefix, sizeof prefix, "/tmp/symm-trace-%d", (int)getpid());
-    ranks_run_ok(2, RANKS_AS_PROCESSES, trace_while_off, prefix, 40);
+    begin_trace(prefix, sizeof prefix);
+    setenv("SYMM_MULTICAST", "0", 1);
+    ranks_run_ok(2, RANKS_AS_PROCESSES, exercise_world, NULL, 40);
     for (int r = 0; r < 2; r++) {
         calls += count_in_trace(prefix, r, "Multicast");
         others += count_in_trace(prefix, r, "cuMemCreate");
@@ -214,27 +208,22 @@ TEST(one_object, when_it_is_off_no_call_of_it_is_made)
     ck_assert_int_gt(others, 0);
 }
 
-RANKS_TEST(one_object, a_segment_that_cannot_be_bound_is_without_it_on_all_ranks, 3,
-           .arg = (char[]){"cuMulticastBindMem@2#2=2"})
+WORLD_TEST(one_object, a_segment_that_cannot_be_bound_is_without_it_on_all_ranks, 3,
+           .env = {{"SYMM_EMULATED_FAULT", "cuMulticastBindMem@2#2=2"}})
 {
-    symm_context *ctx = NULL;
     void *x = NULL, *y = NULL;
-    setenv("SYMM_EMULATED_FAULT", arg, 1);
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *w = symm_context_world(ctx);
-    CHECK_RANK(self, !symm_multicast_off(w));
-    RANK_TRY(self, symm_alloc(w, 5u << 20, &x)); /* its own segment, which is not bound */
-    CHECK_RANK(self, !symm_multicast(w, x));
+    CHECK_RANK(self, !symm_multicast_off(world));
+    RANK_TRY(self, symm_alloc(world, 5u << 20, &x)); /* its own segment, which is not bound */
+    CHECK_RANK(self, !symm_multicast(world, x));
     CHECK_RANK_MSG(self, symm_error_text()[0], "no text");
-    RANK_TRY(self, symm_alloc(w, 1000, &y));
-    RANK_TRY(self, exercise_group(self, ctx, w, 7));
-    /* What is not bound goes through the staging area, on all ranks alike. */
+    RANK_TRY(self, symm_alloc(world, 1000, &y));
+    RANK_TRY(self, exercise_group(self, ctx, world, 7));
+    /* Segments that are not bound go through the staging area, on all ranks alike. */
     RANK_TRY(self, symm_fill(x, 0, 4096, NULL));
-    RANK_TRY(self, symm_all_reduce(w, x, x, 1000, SYMM_FLOAT32, SYMM_SUM,
+    RANK_TRY(self, symm_all_reduce(world, x, x, 1000, SYMM_FLOAT32, SYMM_SUM,
                                    &(symm_options){.algo = SYMM_ALGO_MULTIMEM}, NULL));
-    RANK_TRY(self, symm_synchronize(w, NULL));
-out:
-    symm_context_destroy(ctx);
+    RANK_TRY(self, symm_synchronize(world, NULL));
+out:;
 }
 
 #endif
