@@ -1,7 +1,4 @@
-/*
- * A fuzz target without libFuzzer: a program that replays the files (or folders of files) it is
- * given, and with none makes inputs up from a fixed seed.
- */
+/* Without libFuzzer: replays the files (or folders) given, else inputs from a fixed seed. */
 #ifndef FUZZ_ALONE_H
 #define FUZZ_ALONE_H
 

@@ -231,10 +231,7 @@ static bool begins_again(uint32_t epoch)
     return (uint16_t)(epoch - 2) == 0;
 }
 
-/*
- * Slots that lie unused while the epochs go round: a large call, small ones until the epochs begin
- * again, and a large one again, with the same flags.
- */
+/* A large call, small ones until the epochs begin again, a large one with the same flags. */
 static bool enqueue_wrap(struct stage *st, void *arg)
 {
     const struct call *c = arg;

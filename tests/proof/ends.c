@@ -227,10 +227,7 @@ bool ends_run_silence(struct stage *st, const struct protocol *p, struct draw *d
     return true;
 }
 
-/*
- * One rank comes late, and may not have heard of an abort that has ended the waits of the others:
- * what it gets must be right, or not come.
- */
+/* One rank comes late and may not know of an abort: its results are right, or do not come. */
 bool ends_run_hearsay(struct stage *st, const struct protocol *p, struct draw *draw)
 {
     const uint32_t late = draw_below(draw, (uint32_t)st->self->nranks);

@@ -1,7 +1,4 @@
-/*
- * What woven copies of the device headers choose between: with PROOF_MUTANT=N the N-th mutation of
- * mutate.py is in force, with 0 none. Emulated driver only.
- */
+/* PROOF_MUTANT=N puts the N-th mutation of mutate.py in force; 0: none. Emulated driver only. */
 #ifndef PROOF_MUTANTS_CUH
 #define PROOF_MUTANTS_CUH
 

@@ -52,10 +52,7 @@ struct stage {
     } kernels[STAGE_KERNELS];
 };
 
-/*
- * The emulated machine, before any rank has joined: weakly ordered memory, blocks of this size, and
- * counters that begin below their wrap.
- */
+/* Before ranks join: weakly ordered memory, blocks of this size, counters below their wrap. */
 void stage_environment(uint32_t block, uint64_t seed);
 
 /* All ranks together. */
@@ -78,10 +75,7 @@ bool stage_launch(struct stage *st, const char *kernel, uint32_t blocks, const v
 bool stage_data(struct stage *st, enum proof_deed deed, void *x, size_t first, size_t count,
                 symm_dtype dtype, int from, int ranks, symm_redop op);
 
-/*
- * Enqueues something once or twice, eagerly or as a graph, each time with another salt; waits, and
- * looks at what the kernels have counted.
- */
+/* Enqueues once or twice, eagerly or as a graph, with new salts; waits and checks the counts. */
 bool stage_repeat(struct stage *st, struct draw *draw, bool (*enqueue)(struct stage *, void *),
                   void *arg);
 

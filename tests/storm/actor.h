@@ -43,10 +43,7 @@ int actor_limit_ms(const struct actor *a);
 /* The same for a destroy, which also waits until the others are quiet, and serves them. */
 int actor_destroy_limit_ms(const struct actor *a);
 
-/*
- * Reports the call that failed, if one has, and if the plan gives no reason for that: it needed
- * these ranks, a bit each. Forgets it.
- */
+/* Reports and forgets a failed call that needed these ranks (bits), if the plan gives no reason. */
 void actor_judge(struct actor *a, uint32_t ranks);
 
 #endif

@@ -1,7 +1,4 @@
-/*
- * What tests of single calls need: a world with a stream, buffers and a signal pad. After a test's
- * function an all-reduce shows that nothing was broken.
- */
+/* A world with a stream, buffers and a pad; an all-reduce at the end shows that it works. */
 #ifndef TEST_BENCH_H
 #define TEST_BENCH_H
 

@@ -1,7 +1,4 @@
-/*
- * Calls by copy engines: random calls of all operations, with fresh data, whose outputs and margins
- * are filled with a pattern first.
- */
+/* Random calls by copy engines, with fresh data in outputs and margins filled with a pattern. */
 #ifndef TEST_COPY_CALL_H
 #define TEST_COPY_CALL_H
 

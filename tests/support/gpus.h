@@ -2,10 +2,7 @@
 #ifndef TEST_GPUS_H
 #define TEST_GPUS_H
 
-/*
- * How many there are, at most `most`; asked by a child, so that the ranks start from a process that
- * never opened the driver.
- */
+/* How many there are, at most `most`. A child asks, so this process does not open the driver. */
 int gpus_count(int most);
 
 #endif

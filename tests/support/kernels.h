@@ -1,5 +1,4 @@
-/* A user's kernels for the tests, and their arguments. A test that includes this gets them as
- * test_kernels. */
+/* A user's kernels and their arguments; a test that includes this has them as test_kernels. */
 #ifndef TEST_KERNELS_H
 #define TEST_KERNELS_H
 

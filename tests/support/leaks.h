@@ -22,10 +22,7 @@ bool leaks_sees_all(void);
 /* What this process holds now. */
 void leaks_take(struct leaks *out);
 
-/*
- * Compares with an earlier state; what ends by itself gets a second to do so. Returns whether
- * nothing has been added; otherwise text says what.
- */
+/* Whether nothing was added since then, a second allowed; otherwise text names it. */
 bool leaks_none_since(const struct leaks *before, char *text, size_t nbytes);
 
 /* Whether this driver call gives something back: made to fail, it leaves that behind. */

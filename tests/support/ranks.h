@@ -41,8 +41,7 @@ typedef void (*rank_fn)(struct rank *self, void *arg);
 
 struct ranks; /* a run in progress */
 
-/* Starts n ranks. A process rank finds SYMM_RANK, SYMM_NRANKS and SYMM_SESSION in its environment.
- */
+/* Starts n ranks. Processes have SYMM_RANK, SYMM_NRANKS, SYMM_SESSION in their environment. */
 struct ranks *ranks_start(int n, enum ranks_mode mode, rank_fn fn, void *arg);
 pid_t ranks_pid(const struct ranks *run, int rank); /* processes only */
 /* A live view of a rank's report, for tests that act when a rank has come to a certain point. */
@@ -134,8 +133,7 @@ void ranks_test_run(const struct ranks_test *test, rank_fn fn);
     RANKS_TEST_(group, name, __VA_ARGS__)                                                          \
     RANK_WITH(name##_rank, type, var, open, close)
 
-/* This rank's explicit configuration: rank, nranks, session and the driver that SYMM_DRIVER names.
- */
+/* This rank's explicit configuration: rank, nranks, session and the driver of SYMM_DRIVER. */
 symm_config rank_config(const struct rank *self);
 /* Joins: a process by its environment, a thread by its configuration. */
 symm_status rank_join(const struct rank *self, symm_context **out);

@@ -1,7 +1,4 @@
-/*
- * Fresh random data of the tests. The oracle of tools/oracle, which shares no code with the
- * library, converts them and judges their reductions.
- */
+/* Fresh random data. The oracle (tools/oracle, no code of the library) judges reductions. */
 #ifndef TEST_REFERENCE_H
 #define TEST_REFERENCE_H
 
@@ -33,8 +30,7 @@ void reference_set_double(void *array, size_t i, symm_dtype dtype, double x);
 /* The distance between two numbers of this type at x. */
 double reference_ulp(double x, symm_dtype dtype);
 
-/* In a round with this bit half of the floats are zeros and infinities of both signs, NaNs and
- * subnormal numbers. */
+/* With this bit half of the floats are zeros, infinities, NaNs and subnormal numbers. */
 #define REFERENCE_SPECIAL (UINT64_C(1) << 40)
 
 /* Fills an array with rank's data of round `round`: numbers of mixed sign and size. */
@@ -70,8 +66,7 @@ int64_t reference_wrong(const void *array, size_t first, size_t count, symm_dtyp
 void reference_bits(void *bytes, size_t nbytes, uint64_t round, int rank);
 int64_t reference_bits_wrong(const void *bytes, size_t nbytes, uint64_t round, int rank);
 
-/* A pattern of bytes that depends on tag and place; reference_poison_wrong counts bytes that differ
- * from it. */
+/* A pattern of bytes by tag and place; reference_poison_wrong counts bytes that differ. */
 void reference_poison(void *bytes, size_t nbytes, uint64_t tag);
 int64_t reference_poison_wrong(const void *bytes, size_t nbytes, uint64_t tag);
 

@@ -68,8 +68,7 @@ static Suite *make_suite(const char *name)
     return suite;
 }
 
-/* Small segments, since the emulated driver fills new memory with garbage. The environment has the
- * last word. */
+/* Small segments: the emulated driver fills new memory. The environment has the last word. */
 static void set_defaults(void)
 {
     static const char *const defaults[][2] = {

@@ -8,8 +8,7 @@
 #include "collective.h"
 #include "ranks.h"
 
-/* Where a rank's in and out are. All of it is decided alike by the library, whatever the others
- * have. */
+/* The place of a rank's in and out. The library decides alike on all ranks in each case. */
 enum trial_place {
     SYMMETRIC_IN_PLACE,
     SYMMETRIC,
@@ -44,10 +43,7 @@ void trial_close(struct trial_buffers *b); /* empty ones, too */
 void trial_put(const struct trial_buffers *b, const struct collective *c, enum trial_place place,
                int rank, int nranks, char **in, char **out);
 
-/*
- * One call, waited for: the result is right, and nothing else has changed. Counts calls in value[0]
- * of the report.
- */
+/* One call: its result is right, nothing else has changed. Counts calls in value[0]. */
 symm_status trial_call(struct rank *self, symm_group *group, const struct trial_buffers *b,
                        enum trial_place place, const struct collective *c);
 
@@ -74,10 +70,7 @@ struct trial_plan {
  */
 void trial_run(int nranks, enum ranks_mode mode, const struct trial_plan *plan);
 
-/*
- * All but the last of three ranks call; it aborts the group instead. They must be told within a
- * second.
- */
+/* The last of three ranks aborts instead of calling; the others are told within a second. */
 void trial_abort(const struct collective *c);
 
 /* Rank 1 makes another call. All three ranks must be told ERROR_MISMATCH, in a text with this. */

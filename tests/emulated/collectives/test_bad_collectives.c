@@ -195,10 +195,7 @@ ADD(all_reduce_bad, without_multicast_the_reason_is_given_and_the_rest_works, 0,
 ADD(reduce_scatter_bad, without_multicast_the_reason_is_given_and_the_rest_works, 1, 0, 1);
 ADD(all_gather_bad, without_multicast_the_reason_is_given_and_the_rest_works, 2, 0, 1);
 
-/*
- * One rank calls something else, and the group ends on all ranks: the host notices with SYMM_CHECK,
- * the kernels notice in their barriers and arrivals.
- */
+/* One rank makes another call: the host notices with SYMM_CHECK, else the kernels do. */
 struct differing {
     const char *check, *part;
     symm_algo algo;

@@ -132,10 +132,7 @@ out:
 
 /* ---- Graphs ---- */
 
-/*
- * A graph of all three operations, replayed with fresh data; between its replays, and once inside
- * its capture, the group makes eager calls on another stream.
- */
+/* Replays a graph of all operations; eager calls on another stream between, and in the capture. */
 WORLD_TEST(calls, graphs_replay_between_eager_calls, _i, .timeout_s = 120,
            .env = {{"SYMM_STAGING_BYTES", "8K"}}, .loop = {2, 5})
 {

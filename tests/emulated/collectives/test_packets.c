@@ -1,7 +1,4 @@
-/*
- * Calls by packets that do not fit, where nothing compares the calls before they run
- * (SYMM_CHECK=0): one rank of three calls something else, or one rank of four calls nothing.
- */
+/* Calls by packets without SYMM_CHECK: one rank makes another call, or none. */
 #include "collective.h"
 #include "exercise.h"
 #include "test.h"

@@ -1,7 +1,4 @@
-/*
- * The emulated driver's frame: entries, initialisation and fork, devices and contexts, injected
- * faults and the trace.
- */
+/* The emulated driver: entries, initialisation, fork, devices, contexts, faults, trace. */
 #include "driver_table.h"
 
 #include <errno.h>

@@ -1,7 +1,4 @@
-/*
- * The emulated driver's memory: a call that breaks each rule, with its report, and the behaviour on
- * which correct programs rely.
- */
+/* Memory of the emulated driver: each rule broken once, and the behaviour of correct calls. */
 #include "driver_table.h"
 
 #include <signal.h>

@@ -1,7 +1,4 @@
-/*
- * The rules of the emulated driver's multicast objects, each with a call that breaks it, and the
- * calls that wait for other ranks.
- */
+/* Multicast objects of the emulated driver: each rule broken once, and calls that wait. */
 #include "hand_multicast.h"
 
 #if SYMM_MULTICAST

@@ -1,7 +1,4 @@
-/*
- * Small programs of loads, stores and fences, each with its verdict: whether a GPU may show an old
- * value. test_weak.c runs them on weakly ordered memory.
- */
+/* Programs of loads, stores and fences, and whether a GPU may show an old value (test_weak.c). */
 #ifndef TEST_WEAK_PROGRAMS_H
 #define TEST_WEAK_PROGRAMS_H
 

@@ -56,10 +56,7 @@ symm_status device_open(struct rank *self, struct device_bench *b, const char *k
                         int nchannels);
 symm_status device_load(struct device_bench *b, const char *kernel); /* another one */
 symm_status device_launch(struct device_bench *b, uint32_t blocks, uint32_t threads);
-/*
- * Waits for all launches, sees that all their threads came to an end, and adds what was wrong to
- * the report.
- */
+/* Waits for all launches; all threads must have ended. Adds wrong results to the report. */
 symm_status device_settle(struct device_bench *b);
 /* Both; the second one between barriers of all ranks. */
 symm_status device_run(struct device_bench *b, uint32_t blocks, uint32_t threads);

@@ -1,7 +1,4 @@
-/*
- * Kernels that try every function of symm/device.cuh, and the argument that all of them take. A
- * test that includes device_cases.h gets them as test_device_kernels.
- */
+/* Kernels for every function of symm/device.cuh, and their argument (test_device_kernels). */
 #ifndef TEST_DEVICE_KERNELS_H
 #define TEST_DEVICE_KERNELS_H
 

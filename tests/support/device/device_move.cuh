@@ -1,5 +1,4 @@
-/* Kernels that move bytes: copies and puts of every alignment and size, by blocks, threads and the
- * copy unit. */
+/* Copies and puts of every alignment and size, by blocks, threads and the copy unit. */
 
 SYMM_DEV void move(const test_device_args &a, char *to, const char *from, uint64_t nbytes,
                    char *shared)

@@ -22,10 +22,7 @@ DEVICE_TEST(stalls, ranks_that_insist_on_different_words_are_named, "test_mismat
 out:;
 }
 
-/*
- * Rank 0 waits in a kernel, and after the end of the group lives on to its end. The last rank does
- * nothing, or gives up.
- */
+/* Rank 0 waits in a kernel, which must end; the last rank does nothing, or aborts. */
 struct stall {
     int mode;
     bool aborted;

@@ -1,7 +1,4 @@
-/*
- * How a share goes through the staging area: every byte once, in chunks of which two by turns fit
- * the room that a rank has there, as few as pays.
- */
+/* A share goes through the staging area whole, in as few chunks as pay; two fit at a time. */
 #include <stdlib.h>
 #include "collectives/copy_engine.h"
 #include "reference.h"

@@ -1,5 +1,4 @@
-/* Tests of the harness itself: what leaks on purpose must be caught, and a rank that hangs must be
- * named. */
+/* The harness: leaks on purpose are caught, ranks that hang are named. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

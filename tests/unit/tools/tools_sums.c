@@ -358,10 +358,7 @@ TEST_LOOP(sums, parts_and_single_ranks_are_found_where_they_are, 0, NTYPES)
     ck_assert_uint_gt(wrong_of(e, one, count, &asked), count / 2);
 }
 
-/*
- * Each call of a chain multiplies a sum by the ranks and nothing else; a little is lost to
- * rounding, more is wrong.
- */
+/* A link of a chain multiplies a sum by the ranks; rounding is allowed for, more is wrong. */
 TEST_LOOP(sums, chains_grow_and_nothing_else, 0, CASES)
 {
     const struct element *e = type(_i);

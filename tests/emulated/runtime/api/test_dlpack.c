@@ -1,7 +1,4 @@
-/*
- * Tensors that leave as DLPack's managed tensors and come back: whose the memory is, who may free
- * it and when, and what is refused.
- */
+/* Tensors to DLPack and back: contents, ownership, and deleters that run late. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,7 +1,4 @@
-/*
- * Bad input: each case gives a status and a text with argument, value and rank, on every rank
- * concerned, and leaves nothing behind. Afterwards whatever was healthy still works.
- */
+/* Bad input gives a status and a text on every rank concerned; afterwards the world works. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

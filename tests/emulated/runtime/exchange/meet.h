@@ -1,5 +1,4 @@
-/* Ranks that meet below the public interface: an exchange and its world comm, without any driver.
- */
+/* Ranks that meet below the public interface: an exchange and its world comm, no driver. */
 #ifndef TEST_MEET_H
 #define TEST_MEET_H
 

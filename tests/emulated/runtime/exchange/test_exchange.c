@@ -130,8 +130,7 @@ out:
 
 TEST_GROUP(comms, 60, IN_A_FOLDER);
 
-/* Ranks 0, 1 and 3, 2 work apart from each other, at their own pace; rank 0 knows nothing of the
- * second comm. */
+/* Ranks 0, 1 and 3, 2 work apart, at their own pace; rank 0 does not know the second comm. */
 MEETING_TEST(comms, comms_work_apart, 4, _i, .loop = {0, 2})
 {
     static const int halves[2][2] = {{0, 1}, {3, 2}};

@@ -153,10 +153,7 @@ out:
     part(&rest);
 }
 
-/*
- * Rank 1 knows that the hub is gone, and its parent comm, whose end it delays, does not: what it
- * makes of that comm ends at once.
- */
+/* Rank 1 learns late that its world has ended; a comm that it makes of it ends at once. */
 UNMET_TEST(ends, a_comm_made_after_the_hub_is_gone_ends_at_once, 3, .lost = 1u)
 {
     static const int pair[] = {1, 2};

@@ -79,8 +79,7 @@ TEST(others, a_living_job_is_not_disturbed)
     ranks_assert_ok(reports, 1);
 }
 
-/* Unwanted clients, too many of them: silent ones, garbage, unexpected descriptors, and a HELLO out
- * of place. */
+/* Too many unwanted clients: silence, garbage, descriptors, a VOTE before the HELLO. */
 UNMET_TEST(others, strangers_are_dropped, 2)
 {
     const symm_config config = rank_config(self);

@@ -250,8 +250,7 @@ out:
 
 enum { NRANKS = 4 };
 
-/* Runs them; fails unless every survivor noticed the death in time and went on. Returns whether the
- * victim died. */
+/* Every survivor must notice the death in time and go on. Returns whether the victim died. */
 static bool die(const struct death *d)
 {
     struct rank_report reports[NRANKS];

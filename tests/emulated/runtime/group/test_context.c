@@ -1,5 +1,4 @@
-/* Joining: every way to say who is who, worlds of every size, again and again, side by side, and
- * after a crash. */
+/* Joining: launchers, worlds of every size, repeatedly, side by side, ranks that differ. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>

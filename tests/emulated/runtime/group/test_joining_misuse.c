@@ -1,7 +1,4 @@
-/*
- * Ranks that may not join: each case gives a status and a text that names the value, and leaves
- * nothing behind. What disturbs joining and must not.
- */
+/* Ranks that may not join get a status and a text with the value; garbage disturbs nobody. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,4 @@
-/*
- * Ranks that call different things: every rank is told, and the texts name both calls. At once with
- * SYMM_CHECK on, after the timeout without.
- */
+/* Different calls: all texts name both, at once with SYMM_CHECK, else after the timeout. */
 #include <stdlib.h>
 #include "bench.h"
 #include "exercise.h"

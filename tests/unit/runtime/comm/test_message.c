@@ -1,5 +1,4 @@
-/* Frames: what is built is what is parsed; everything odd is refused; no descriptor is left over.
- */
+/* Frames: parsed as built, refused when damaged; no descriptor is left over. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -293,8 +293,7 @@ TEST(heap, a_heap_is_configured_once_and_sensibly)
     symm__heap_destroy(NULL);
 }
 
-/* What the test knows of each live block: no two may overlap before all ranks have freed the first.
- */
+/* Blocks that ranks still have: no two may overlap. */
 enum { LIVE = 64 };
 
 struct live {
