@@ -20,7 +20,7 @@ static CUgraphExec end(CUstream on)
     return instantiate(graph);
 }
 
-/* Ends a capture, of which nothing is kept. */
+/* Ends a capture and drops its graph. */
 static void end_unused(CUstream on)
 {
     CUgraph graph;
@@ -35,7 +35,7 @@ static void capture_is(CUstream on, int want)
     ck_assert_int_eq(status, want);
 }
 
-/* What follows in `to` comes after what is in `from`. */
+/* Orders `to` after `from`. */
 static void follow(CUstream from, CUstream to, CUevent by)
 {
     OK(cu.cuEventRecord(by, from));

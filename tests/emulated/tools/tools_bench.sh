@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # symm-bench on the emulated driver: table, JSON, CSV, wrong use, and what it says when a rank dies.
+# Options are lists of words.
+# shellcheck disable=SC2046,SC2086
 set -euo pipefail
 . "$(dirname "$0")/bench.sh"
 
@@ -67,7 +69,6 @@ types() {
     for dtype in $dtypes; do
         for op in "$@"; do
             case $dtype$op in int*avg) continue ;; esac
-            # shellcheck disable=SC2046
             right 3 "$operation" --iters 1 --algo all --sizes 1,1000,6008 --dtype "$dtype" \
                 $([ "$op" = - ] || echo --op "$op")
             [ "$(column 3) $(column 4)" = "$dtype $op" ] || die "not $op of $dtype"
@@ -95,7 +96,6 @@ case_types_and_modes() {
     algos=$(with_multimem low_latency,two_shot)
     for dtype in fp16 int64; do
         for mode in '' --graph --in-place '--graph --in-place' '--memory plain'; do
-            # shellcheck disable=SC2086
             right 3 all-reduce --algo "$algos" --sizes 8,4000,40K --dtype "$dtype" $mode
             rows_of 3 "$algos"
             [ "$(column 3)" = "$dtype" ]
@@ -119,7 +119,6 @@ case_parts_and_modes() {
     for operation in all-gather reduce-scatter; do
         for mode in --graph --in-place '--graph --in-place' '--memory plain' \
             '--memory plain --in-place' '--isolated --graph'; do
-            # shellcheck disable=SC2086
             right 3 $operation --algo all --sizes 6,4002 --dtype fp16 $mode
             case $operation$mode in
             all-gather*plain*) said '^# copy_engine: not available: it needs symmetric memory' ;;
@@ -196,7 +195,6 @@ case_chain() {
     algos=$(with_multimem one_shot,two_shot)
     for mode in '--chain' '--chain --graph' '--chain --in-place --graph' '--in-place' \
         '--chain --memory plain' '--isolated' '--isolated --graph --in-place'; do
-        # shellcheck disable=SC2086
         right 3 all-reduce --algo "$algos" --sizes 4,4000,40K --dtype fp16 $mode
         rows_of 3 "$algos"
     done
@@ -209,7 +207,6 @@ case_chain() {
 case_wrong_results_are_found() {
     local bits=' is -1\.68[0-9]+e\+38 and should be '
     for mode in '' --graph --chain --in-place --isolated; do
-        # shellcheck disable=SC2086
         run 1 preloaded output 3 all-reduce --iters 1 --algo two_shot --check --sizes 4,4000 $mode
         errors "^# rank 2: two_shot, 4000 bytes: element 20$bits"
         [ "$(column 12)" != 0 ] || die "no wrong elements"
@@ -218,10 +215,8 @@ case_wrong_results_are_found() {
     run 1 preloaded late 3 all-reduce --iters 1 --algo two_shot --check --sizes 4000
     errors "^# rank 2: two_shot, 4000 bytes: element 20$bits"
     for mode in '' --in-place; do
-        # shellcheck disable=SC2086
         run 1 preloaded output 3 all-gather --iters 1 --algo one_shot --check --sizes 6000 $mode
         errors "^# rank 2: one_shot, 6000 bytes: element 20$bits"
-        # shellcheck disable=SC2086
         run 1 preloaded output 3 reduce-scatter --iters 1 --algo one_shot --check --sizes 6000 $mode
         errors "^# rank 2: one_shot, 2000 bytes: element 20$bits"
     done
@@ -474,7 +469,6 @@ case_failing_rank() {
 
 case_usage() {
     while read -r arguments; do
-        # shellcheck disable=SC2086
         run 2 "$bin/symm-bench" $arguments
         only_comments "$work/err"
         errors "${arguments##*[ ,]}"
@@ -524,7 +518,6 @@ END
     run 2 "$bin/symm-bench" all-reduce --algo ''
     errors '^# symm-bench: --algo: an empty list '
     while IFS='|' read -r arguments text; do
-        # shellcheck disable=SC2086
         run 2 "$bin/symm-bench" $arguments
         errors "^# symm-bench: $text \(symm-bench --help shows the usage\)\$"
     done <<'END'

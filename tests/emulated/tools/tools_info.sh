@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # symm-info: what it shows on the emulated driver, its JSON, its verification and its exit codes.
+# Options are lists of words.
+# shellcheck disable=SC2086
 set -euo pipefail
 . "$(dirname "$0")/../../support/shell.sh"
 
@@ -23,7 +25,6 @@ case_auto() {
         said '^# driver: cuda'
     else
         for option in '' --verify '--driver auto'; do
-            # shellcheck disable=SC2086
             run 3 "$bin/symm-info" $option
             errors '^# symm-info: SYMM_ERROR_DRIVER: .*SYMM_DRIVER=emulated'
             [ ! -s "$work/out" ] || die "something on the standard output"
@@ -115,7 +116,6 @@ case_no_device() {
 
 case_usage() {
     for arguments in '--driver foo' --nonsense 'word' '--driver'; do
-        # shellcheck disable=SC2086
         run 2 "$bin/symm-info" $arguments
         only_comments "$work/err"
         errors "${arguments##* }"

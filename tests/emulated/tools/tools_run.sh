@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # symm-run: what ranks find, how their ends are judged, and that nothing is left.
+# The texts of ranks are for their own shells, and options are lists of words.
+# shellcheck disable=SC2016,SC2086
 set -euo pipefail
 . "$(dirname "$0")/../../support/shell.sh"
 
@@ -11,7 +13,6 @@ ranks() {
 }
 
 case_environment() {
-    # shellcheck disable=SC2016
     run 0 ranks 3 '
         echo $SYMM_RANK $SYMM_NRANKS $LOCAL_RANK ${#SYMM_SESSION} ${#SYMM_TOKEN} $SYMM_SESSION'
     for rank in 0 1 2; do
@@ -19,32 +20,27 @@ case_environment() {
     done
     [ "$(awk '{print $6}' "$work/out" | sort -u | wc -l)" = 1 ] || die "the ranks' sessions differ"
     cp "$work/out" "$work/first"
-    # shellcheck disable=SC2016
     run 0 ranks 1 'echo 0 1 0 32 32 $SYMM_SESSION'
     ! grep -qf <(awk '{print $6}' "$work/out") "$work/first" || die "two jobs have one session"
 }
 
 case_driver() {
-    # shellcheck disable=SC2016
     run 0 ranks 1 'echo driver:$SYMM_DRIVER.' --emulated
     said '^driver:emulated\.$'
 }
 
 case_exit_code() {
-    # shellcheck disable=SC2016
     within 2 run 5 ranks 3 'test $SYMM_RANK = 2 && exit 5; sleep 100'
     errors '^# symm-run: rank 2 exited with 5$'
     [ "$(wc -l <"$work/err")" = 1 ] || die "it should name one rank"
 }
 
 case_signal() {
-    # shellcheck disable=SC2016
     within 2 run 139 ranks 3 'test $SYMM_RANK = 1 && kill -SEGV $$; sleep 100'
     errors '^# symm-run: rank 1 was killed by SIGSEGV$'
 }
 
 case_stubborn() {
-    # shellcheck disable=SC2016
     within 6 run 1 ranks 3 '
         trap "" TERM
         test $SYMM_RANK = 0 && { sleep 0.5; exit 1; }
@@ -53,7 +49,6 @@ case_stubborn() {
 }
 
 case_keep_going() {
-    # shellcheck disable=SC2016
     run 3 ranks 3 '
         sleep 0.$SYMM_RANK
         case $SYMM_RANK in 1) exit 3 ;; 2) echo last; exit 4 ;; esac' --keep-going
@@ -64,19 +59,15 @@ case_keep_going() {
 
 case_blame() {
     # Those that blame another are no culprits when that other fails in its turn...
-    # shellcheck disable=SC2016
     run 9 ranks 3 'test $SYMM_RANK = 1 || exit 75; sleep 0.3; exit 9'
     # ... nor is one that noticed sooner that another was being killed ...
-    # shellcheck disable=SC2016
     run 137 ranks 3 'test $SYMM_RANK = 1 || exit 1; sleep 0.1; kill -KILL $$'
     # Blaming one that goes on is a failure like any other.
-    # shellcheck disable=SC2016
     within 4 run 75 ranks 3 'test $SYMM_RANK = 1 || exit 75; sleep 100'
 }
 
 case_early_end() {
     # A rank that returns 0 while others wait for it is named with them, once.
-    # shellcheck disable=SC2016
     run 75 ranks 4 '
         test $SYMM_RANK = 1 && exit 0
         sleep 0.3
@@ -85,11 +76,9 @@ case_early_end() {
         exit 75' --keep-going
     errors '^# symm-run: exited with 0 by then: rank 1 \([0-9]+\.[0-9]+ s earlier\), rank 2 \('
     [ "$(grep -c 'exited with 0' "$work/err")" = 1 ] || die "it should name each rank once"
-    # shellcheck disable=SC2016
     within 3 run 124 ranks 3 'test $SYMM_RANK = 1 && exit 0; sleep 100' --timeout 0.5
     errors '^# symm-run: time limit of 0.5 s reached by: rank 0 2$'
     errors '^# symm-run: exited with 0 by then: rank 1 \('
-    # shellcheck disable=SC2016
     run 0 ranks 3 'test $SYMM_RANK = 1 && exit 0; sleep 0.3'
     [ ! -s "$work/err" ] || die "a job without a failure has nothing to say"
 }
@@ -111,7 +100,6 @@ case_cannot_execute() {
 
 case_usage() {
     while read -r arguments; do
-        # shellcheck disable=SC2086
         run 2 "$bin/symm-run" $arguments
         only_comments "$work/err"
         errors "${arguments%% *}|missing"
@@ -141,10 +129,8 @@ END
 
 case_grandchildren() {
     # One in the rank's group, one that has left it, one whose parent has ended.
-    # shellcheck disable=SC2016
     within 4 run 0 ranks 2 'sleep 100 & setsid sleep 100 & (setsid sleep 100 &) ; exit 0'
     leftovers
-    # shellcheck disable=SC2016
     within 6 run 1 ranks 2 '
         setsid sh -c "trap : TERM; while :; do sleep 1; done" &
         test $SYMM_RANK = 0 || exit 1
@@ -170,7 +156,6 @@ ended_with() {
 }
 
 case_forwards_signals() {
-    # shellcheck disable=SC2016
     start_two '
         trap "echo got $SYMM_RANK; exit 0" TERM
         touch up.$SYMM_RANK
@@ -179,14 +164,12 @@ case_forwards_signals() {
     ended_with 0
     said '^got 0$'
     said '^got 1$'
-    # shellcheck disable=SC2016
     start_two 'touch up.$SYMM_RANK; sleep 100'
     kill -TERM "$job"
     ended_with 143
 }
 
 case_second_signal_kills() {
-    # shellcheck disable=SC2016
     start_two 'trap "" TERM; touch up.$SYMM_RANK; while :; do sleep 0.1; done'
     kill -TERM "$job"
     sleep 0.3
@@ -203,7 +186,6 @@ vanish() {
 }
 
 case_killed_itself() {
-    # shellcheck disable=SC2016
     start_two 'setsid sleep 100 & touch up.$SYMM_RANK; wait'
     kill -KILL "$job"
     ended_with 137
@@ -211,7 +193,6 @@ case_killed_itself() {
 }
 
 case_killed_supervisor() {
-    # shellcheck disable=SC2016
     start_two 'touch up.$SYMM_RANK; sleep 100'
     pkill -KILL -P "$job"
     ended_with 137
@@ -225,11 +206,9 @@ case_input() {
 
 case_closed_standard_files() {
     # What it prints must not end up in one of the sockets that would get those numbers.
-    # shellcheck disable=SC2016
     run 1 sh -c 'exec "$0" --emulated -n 2 "$1" all-reduce --sizes 1K --csv rows.csv >&-' \
         "$bin/symm-run" "$bin/symm-bench"
     [ "$(wc -l <rows.csv)" = 2 ] || die "the table is in the file of results"
-    # shellcheck disable=SC2016
     run 0 sh -c 'exec "$0" --emulated -n 2 "$1" all-reduce --check --sizes 1K --json rows.json <&- 2>&- |
         grep -q "^ *1024 "' "$bin/symm-run" "$bin/symm-bench"
     [ "$(json rows.json rows 0 wrong)" = 0 ]
@@ -243,7 +222,6 @@ case_unknown_setting() {
 }
 
 case_leaves_no_socket() {
-    # shellcheck disable=SC2016
     run 137 ranks 2 'touch "$SYMM_DIR/left" "$SYMM_DIR/by.$SYMM_RANK"; kill -KILL $$' --keep-going
     leftovers
 }

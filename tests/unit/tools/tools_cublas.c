@@ -15,6 +15,11 @@ static void open_context(void)
     ck_assert_int_eq(symm_context_create(NULL, &ctx), SYMM_OK);
 }
 
+static void close_context(void)
+{
+    symm_context_destroy(ctx);
+}
+
 static void use_library(const char *name)
 {
     char path[512];
@@ -58,16 +63,14 @@ static void multiply(struct cublas *c, const struct products *p)
     free(d);
 }
 
-TEST_GROUP(cublas, 60, .uncounted = true);
+TEST_GROUP(cublas, 60, .uncounted = true, .setup = open_context, .teardown = close_context);
 
 TEST(cublas, rows_after_rows_are_multiplied)
 {
     static const int shapes[][4] = {{8, 8, 8, 1}, {5, 7, 3, 1},  {1, 9, 4, 1},
                                     {9, 1, 4, 2}, {6, 10, 1, 3}, {16, 4, 33, 2}};
-    struct cublas *c;
+    struct cublas *c = open_fake();
 
-    open_context();
-    c = open_fake();
     ck_assert_str_eq(cublas_version(c), "13.1.2");
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         struct products p = {.element = element_find(i % 2 ? "fp16" : "bf16"),
@@ -87,7 +90,6 @@ TEST(cublas, rows_after_rows_are_multiplied)
     }
     ck_assert_ptr_null(cublas_error(c));
     cublas_close(c);
-    symm_context_destroy(ctx);
 }
 
 TEST(cublas, errors_have_names)
@@ -96,7 +98,6 @@ TEST(cublas, errors_have_names)
     char why[512];
     symm_status st;
 
-    open_context();
     struct cublas *c = open_fake();
     ck_assert_ptr_null(cublas_product_create(c, &one));
     ck_assert_str_eq(cublas_error(c), "cublasLtMatmulAlgoGetHeuristic: no algorithm");
@@ -110,5 +111,4 @@ TEST(cublas, errors_have_names)
     ck_assert_ptr_null(cublas_open(ctx, why, &st));
     ck_assert_int_eq(st, SYMM_OK);
     ck_assert_str_eq(why, "the library has no cublasLtGetVersion");
-    symm_context_destroy(ctx);
 }

@@ -5,13 +5,27 @@
 #include "reference.h"
 #include "test.h"
 
-TEST_GROUP(offsets, 60);
+static struct symm_offset_allocator *a;
+
+/* Begins again with an allocator of nbytes. */
+static void open_offsets(uint64_t nbytes)
+{
+    symm__offsets_destroy(a);
+    ck_assert_int_eq(symm__offsets_create(nbytes, &a), SYMM_OK);
+}
+
+static void close_offsets(void)
+{
+    symm__offsets_destroy(a);
+    a = NULL;
+}
+
+TEST_GROUP(offsets, 60, .teardown = close_offsets);
 
 TEST(offsets, first_fit_takes_the_lowest_gap)
 {
-    struct symm_offset_allocator *a;
     uint64_t off[4];
-    ck_assert_int_eq(symm__offsets_create(4096, &a), SYMM_OK);
+    open_offsets(4096);
     for (int i = 0; i < 4; i++) {
         ck_assert(symm__offsets_alloc(a, 1024, 1024, &off[i]));
         ck_assert_uint_eq(off[i], (uint64_t)i * 1024);
@@ -23,14 +37,12 @@ TEST(offsets, first_fit_takes_the_lowest_gap)
     uint64_t got;
     ck_assert(symm__offsets_alloc(a, 512, 256, &got));
     ck_assert_uint_eq(got, 0);
-    symm__offsets_destroy(a);
 }
 
 TEST(offsets, freed_neighbours_become_one_gap)
 {
-    struct symm_offset_allocator *a;
     uint64_t off;
-    ck_assert_int_eq(symm__offsets_create(3 * 1024, &a), SYMM_OK);
+    open_offsets(3 * 1024);
     for (int i = 0; i < 3; i++)
         ck_assert(symm__offsets_alloc(a, 1024, 1024, &off));
     ck_assert(symm__offsets_free(a, 0));
@@ -39,28 +51,24 @@ TEST(offsets, freed_neighbours_become_one_gap)
     ck_assert(symm__offsets_empty(a));
     ck_assert(symm__offsets_alloc(a, 3 * 1024, 1024, &off));
     ck_assert_uint_eq(off, 0);
-    symm__offsets_destroy(a);
 }
 
-TEST(offsets, what_is_not_the_start_of_anything_cannot_be_freed)
+TEST(offsets, only_the_start_of_a_block_can_be_freed)
 {
-    struct symm_offset_allocator *a;
     uint64_t off;
-    ck_assert_int_eq(symm__offsets_create(8192, &a), SYMM_OK);
+    open_offsets(8192);
     ck_assert(symm__offsets_alloc(a, 4096, 4096, &off));
     ck_assert(!symm__offsets_free(a, 1));
     ck_assert(!symm__offsets_free(a, 4096));
     ck_assert(!symm__offsets_free(a, UINT64_MAX));
     ck_assert(symm__offsets_free(a, off));
     ck_assert(!symm__offsets_free(a, off));
-    symm__offsets_destroy(a);
 }
 
 TEST(offsets, sizes_at_the_limits_are_refused_or_fit)
 {
-    struct symm_offset_allocator *a;
     uint64_t off;
-    ck_assert_int_eq(symm__offsets_create(UINT64_C(1) << 47, &a), SYMM_OK);
+    open_offsets(UINT64_C(1) << 47);
     ck_assert(!symm__offsets_alloc(a, 0, 1, &off));
     ck_assert(!symm__offsets_alloc(a, UINT64_MAX, 1024, &off));
     ck_assert(!symm__offsets_alloc(a, (UINT64_C(1) << 47) + 1, 1024, &off));
@@ -68,10 +76,8 @@ TEST(offsets, sizes_at_the_limits_are_refused_or_fit)
     ck_assert(!symm__offsets_alloc(a, UINT64_C(1) << 47, 1, &off));
     ck_assert(symm__offsets_alloc(a, UINT64_C(1) << 46, UINT64_C(1) << 46, &off));
     ck_assert_uint_eq(off, UINT64_C(1) << 46);
-    symm__offsets_destroy(a);
-    ck_assert_int_eq(symm__offsets_create(0, &a), SYMM_OK);
+    open_offsets(0);
     ck_assert(!symm__offsets_alloc(a, 1, 1, &off));
-    symm__offsets_destroy(a);
     symm__offsets_destroy(NULL);
 }
 
@@ -116,10 +122,9 @@ static void fill(struct model *m, int block, int value)
 
 TEST_LOOP(offsets, random_use_agrees_with_the_model, 1, 4)
 {
-    struct symm_offset_allocator *a;
     struct model m = {.owner = {0}};
     uint64_t used = 0;
-    ck_assert_int_eq(symm__offsets_create(UNITS, &a), SYMM_OK);
+    open_offsets(UNITS);
     for (uint64_t round = 0; round < 200000; round++) {
         uint64_t random = reference_random((uint64_t)_i, round);
         int b = (int)(random % BLOCKS);
@@ -149,5 +154,4 @@ TEST_LOOP(offsets, random_use_agrees_with_the_model, 1, 4)
             ck_assert(symm__offsets_free(a, m.off[b]));
     ck_assert(symm__offsets_empty(a));
     ck_assert_uint_eq(symm__offsets_largest_gap(a), UNITS);
-    symm__offsets_destroy(a);
 }
