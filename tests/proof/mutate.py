@@ -6,11 +6,14 @@
     mutate.py run OUT PROGRAM     takes each of them away, one at a time: a protocol must fail
 
 A site is named by file, function and its number there. `redundant` has those that no run can find,
-with the reason; they take the longest, and are tried with PROOF_EXPLAINED=1 only. Exit code: 0 when
-every other mutation is found and the unmutated program is not.
+with the reason; they take the longest, and are tried with PROOF_EXPLAINED=1 only. PROOF_ONLY=TEXT
+tries the sites with that text in their name. PROOF_SINCE=COMMIT tries those of files that changed
+since, and PROOF_SAMPLE=N others at random. Exit code: 0 when every mutation that was tried is found
+and the unmutated program is not.
 """
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -311,6 +314,27 @@ def judge(program, number, site):
     return None
 
 
+def changed_since(here, commit):
+    command = ["git", "-C", str(here), "diff", "--name-only", commit]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {Path(line).name for line in done.stdout.splitlines()}
+
+
+def select(here, numbered):
+    """Those of changed files, and a random sample of the others; all without PROOF_SINCE."""
+    since, size = os.environ.get("PROOF_SINCE"), int(os.environ.get("PROOF_SAMPLE", "0"))
+    if not since:
+        return numbered
+    changed = changed_since(here, since)
+    chosen = [pair for pair in numbered if Path(pair[1]["file"]).name in changed]
+    others = [pair for pair in numbered if pair not in chosen]
+    seed = int(os.environ.get("SYMM_TEST_SEED") or random.getrandbits(32))
+    sample = random.Random(seed).sample(others, min(size, len(others)))
+    print(f"# of {len(numbered)} mutations: {len(chosen)} of files changed since {since}, and "
+          f"{len(sample)} of the others by SYMM_TEST_SEED={seed}", flush=True)
+    return chosen + sample
+
+
 def run(here, out, program):
     start = time.monotonic()
     sites = json.loads((out / "sites.json").read_text())
@@ -328,6 +352,7 @@ def run(here, out, program):
             if title(site) in explained:
                 print(f"{title(site)}: NOT TRIED, explained: {explained[title(site)]}")
         chosen = [(n, s) for n, s in chosen if title(s) not in explained]
+    chosen = select(here, chosen)
     with ThreadPoolExecutor(int(os.environ.get("PROOF_JOBS", "3"))) as pool:
         verdicts = pool.map(lambda pair: judge(program, *pair), chosen)
         for (_, site), found in zip(chosen, verdicts):
