@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: libraries, headers, tools, a CMake package and a pkg-config file.
+# What `cmake --install` puts where: libraries, headers, tools, a CMake package, a pkg-config file and documents.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -21,3 +21,6 @@ install(FILES ${PROJECT_BINARY_DIR}/symmConfig.cmake ${PROJECT_BINARY_DIR}/symmC
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/symm.pc.in ${PROJECT_BINARY_DIR}/symm.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# docs stays a folder below, so that the links between the documents hold.
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/symm)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/symm)

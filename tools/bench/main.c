@@ -27,9 +27,10 @@ int main(int argc, char **argv)
     case BENCH_ALL_GATHER_MATMUL:
         return matmul_run(&options);
     case BENCH_PLOT:
-        return !plot_files(
-            options.files, options.nfiles,
-            &(struct plot_style){options.output, options.floor_gbs, options.roofline});
+    case BENCH_REPORT:
+        return !plot_files(options.files, options.nfiles,
+                           &(struct plot_style){options.name, options.output, options.floor_gbs,
+                                                options.roofline});
     default:
         return collective_run(&options);
     }

@@ -203,7 +203,7 @@ def as_text(row):
 def run(options):
     bench = Bench(options)
     say = print if bench.rank == 0 else lambda *words, **options: None
-    head = {"version": torch.__version__, "operation": options.operation, "driver": "cuda",
+    head = {"version": torch.__version__, "command": sys.argv, "operation": options.operation, "driver": "cuda",
             "device": torch.cuda.get_device_name(), "timings": "measured", "ranks": bench.nranks,
             "bus_factor": bench.bus_factor(),
             "options": {"dtype": options.dtype, "op": "sum", "iters": options.iters, "warmup": options.warmup,

@@ -1,4 +1,4 @@
-/* Pictures of results: runs plot.py, which is installed with symm-bench. */
+/* Pictures and pages of results: runs plot.py and report.py, installed with symm-bench. */
 #ifndef SYMM_TOOLS_PLOT_H
 #define SYMM_TOOLS_PLOT_H
 
@@ -6,12 +6,13 @@
 #include <stdbool.h>
 
 struct plot_style {
-    const char *output;   /* the SVG file */
+    const char *command;  /* "plot" for a picture, "report" for a page: the script's name */
+    const char *output;   /* the file to make */
     double floor_gbs;     /* 0: the speed of the device, where it is known */
     const char *roofline; /* TFLOP/s or "measured"; NULL: no roofline */
 };
 
-/* Draws the JSON files of runs. False: failed; the standard error has the reason. */
+/* Makes it of the JSON files of runs. False: failed; the standard error has the reason. */
 bool plot_files(char *const *files, int nfiles, const struct plot_style *style);
 
 /* The same of one run that is in memory. */

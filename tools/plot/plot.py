@@ -7,8 +7,10 @@ Runs of one operation: latency and bus bandwidth over size, and the floor of a l
 algorithm, as bars over shapes or, with --roofline, as points over operations a byte. "-" reads the standard input.
 """
 import argparse
+import contextlib
 import json
 import math
+import os
 import sys
 from xml.sax.saxutils import escape
 
@@ -18,6 +20,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f
 GRAY = "#777777"
 PRODUCT_NBYTES = 2  # of an element
 LEGEND_HEIGHT = 20
+EMULATED = " (emulated on CPUs: no performance)"
 
 
 class Refused(Exception):
@@ -29,6 +32,36 @@ class Refused(Exception):
 
 def number(value):
     return f"{value:.6g}"
+
+
+def write_whole(path, text):
+    """Writes a file that appears when it is complete. Devices and pipes are written directly."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return
+    whole = os.path.realpath(path)
+    part = f"{whole}.{os.getpid()}"
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(part, whole)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def finish(command, options, make):
+    """Writes the text that make() returns to options.output, or exits with the reason why not."""
+    try:
+        write_whole(options.output, make())
+    except Refused as refusal:
+        sys.exit(f"# symm-bench: {command}: {refusal}")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        sys.exit(f"# symm-bench: {command}: {options.files[0]}: no JSON of symm-bench: {error!r}")
+    except OSError as error:
+        sys.exit(f"# symm-bench: {command}: {options.output}: {error.strerror}")
 
 
 # ------------------------------------------------------------------------------------------------------------ SVG
@@ -43,9 +76,8 @@ class Picture:
         words = "".join(f' {name.replace("_", "-")}="{escape(str(value))}"' for name, value in attributes.items())
         self.parts.append(f"<{tag}{words}>{content}</{tag}>")
 
-    def text(self, x, y, text, anchor="middle", size=12, turn=0):
-        self.add("text", escape(text), x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, font_size=size,
-                 **({"transform": f"rotate({turn} {x:.1f} {y:.1f})"} if turn else {}))
+    def text(self, x, y, text, anchor="middle", size=12, **more):
+        self.add("text", escape(text), x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, font_size=size, **more)
 
     def line(self, points, color, width=1.0, dash="", hint=""):
         self.add("polyline", f"<title>{escape(hint)}</title>" if hint else "", fill="none", stroke=color,
@@ -62,11 +94,11 @@ class Picture:
             self.line([(left, top), (left + 24, top)], color, 3 if not dash else 1.5, dash)
             self.text(left + 30, top + 4, name, "start")
 
-    def save(self, path):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
-                       f'width="{self.width}" height="{self.height}" font-family="sans-serif">\n'
-                       '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(self.parts) + "\n</svg>\n")
+    def svg(self, namespace=""):
+        """The picture as an element of HTML; with a namespace as a file."""
+        return (f'<svg{namespace} viewBox="0 0 {self.width} {self.height}" '
+                f'width="{self.width}" height="{self.height}" font-family="sans-serif">\n'
+                '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(self.parts) + "\n</svg>\n")
 
 
 class Axes:
@@ -103,18 +135,20 @@ class Axes:
         return [tick for tick in found if low * 0.999 <= tick <= high * 1.001]
 
     def frame(self, x_title, y_title, x_name=number):
+        """Draws the axes. A page may move the numbers into view: up to data-up, right to data-right."""
         p, middle = self.picture, (self.left + self.right) / 2
         for tick in self.ticks(self.x_range, self.x_base) if x_name else ():
             x, _ = self.at(tick, self.y_range[0])
             p.line([(x, self.top), (x, self.bottom)], "#dddddd", 0.7)
-            p.text(x, self.bottom + 16, x_name(tick))
+            p.text(x, self.bottom + 16, x_name(tick), data_up=self.top + 12)
         for tick in self.ticks(self.y_range, self.y_base):
             _, y = self.at(self.x_range[0], tick)
             p.line([(self.left, y), (self.right, y)], "#dddddd", 0.7)
-            p.text(self.left - 6, y + 4, number(tick), "end")
+            p.text(self.left - 6, y + 4, number(tick), "end", data_right=self.right)
         p.line([(self.left, self.top), (self.left, self.bottom), (self.right, self.bottom)], "#333333")
         p.text(middle, self.bottom + 40, x_title)
-        p.text(self.left - 66, (self.top + self.bottom) / 2, y_title, turn=-90)
+        x, y = self.left - 66, (self.top + self.bottom) / 2
+        p.text(x, y, y_title, transform=f"rotate(-90 {x} {y})")
 
 
 def bytes_name(nbytes):
@@ -135,9 +169,11 @@ class Run:
                 self.json = json.load(file)
             self.rows = self.json.get("rows", [])
             self.options = self.json.get("options", {})
+            if not (self["operation"] and self["ranks"] and all(isinstance(row, dict) for row in self.rows)):
+                raise ValueError("no operation, ranks and rows")
         except OSError as error:
             raise Refused(self.name, error.strerror) from error
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, TypeError) as error:
             raise Refused(self.name, f"no JSON of symm-bench: {error}") from error
 
     def __getitem__(self, key):
@@ -160,12 +196,21 @@ class Run:
 
     def title(self, emulated):
         timing = self.options.get("timing") or "stream"
-        words = [self["operation"], f"{self['ranks']} ranks", self.options.get("dtype", ""),
-                 "graphs" if self.options.get("graph") else "eager"] + [timing] * (timing != "stream")
-        return ", ".join(map(str, words)) + " (emulated on CPUs: no performance)" * emulated
+        mode = {True: "graphs", False: "eager"}.get(self.options.get("graph"))
+        words = self["operation"], f"{self['ranks']} ranks", self.options.get("dtype"), mode, timing
+        return ", ".join(str(word) for word in words if word and word != "stream") + EMULATED * emulated
 
 
 # ------------------------------------------------------------------------------------------------------- pictures
+
+
+def variants(runs):
+    """(name, algorithm, rows) of each variant of each run of an operation. A name that two runs share gets the file's."""
+    lines = [(run, algo, [row for row in run.rows if row["algo"] == algo and row["bytes"] > 0 and row["time_us"] > 0])
+             for run in runs for algo in run.algos("time_us")]
+    lines = [line for line in lines if line[2]]
+    algos = [algo for _, algo, _ in lines]
+    return [(algo if algos.count(algo) == 1 else f"{algo}, {run.name}", algo, rows) for run, algo, rows in lines]
 
 
 def draw_operation(runs, floor):
@@ -174,15 +219,12 @@ def draw_operation(runs, floor):
     for run in runs[1:]:
         if (run["operation"], run["ranks"]) != (first["operation"], first["ranks"]):
             raise Refused(run.name, "another operation or number of ranks than the first")
-    lines = [(run, algo, [row for row in run.rows if row["algo"] == algo and row["bytes"] > 0 and row["time_us"] > 0])
-             for run in runs for algo in run.algos("time_us")]
-    lines = [line for line in lines if line[2]]
+    lines = variants(runs)
     if not lines or first["bus_factor"] is None:
         raise Refused(first.name, "there are no results of an operation to draw")
     floor = floor or first.speed("link")
-    all_algos = [algo for _, algo, _ in lines]
-    entries = [(algo if all_algos.count(algo) == 1 else f"{algo}, {run.name}", COLORS[i % len(COLORS)],
-                "6 4" if algo.startswith(("nccl", "torch")) else "") for i, (run, algo, _) in enumerate(lines)]
+    entries = [(name, COLORS[i % len(COLORS)], "6 4" if algo.startswith(("nccl", "torch")) else "")
+               for i, (name, algo, _) in enumerate(lines)]
     if floor:
         entries.append((f"floor: {floor:g} GB/s", GRAY, "2 4"))
     columns = 3 if len(runs) == 1 else 1
@@ -196,7 +238,7 @@ def draw_operation(runs, floor):
               ("bus bandwidth in GB/s", "busbw", Axes(picture, (680, 40, 1180, 370), sizes, (0, most), 2)))
     for title, key, axes in panels:
         axes.frame("bytes", title, bytes_name)
-        for (run, algo, of_line), (name, color, dash) in zip(lines, entries):
+        for (_, _, of_line), (name, color, dash) in zip(lines, entries):
             points = [axes.at(row["bytes"], row[key]) for row in of_line]
             picture.line(points, color, 1.5, dash)
             for row, (x, y) in zip(of_line, points):
@@ -221,7 +263,7 @@ def draw_bars(run):
     algos, shapes = run.algos("tflops"), list(dict.fromkeys(map(shape_of, run.rows)))
     found = {(shape_of(row), row["algo"]): row["tflops"] for row in run.rows if row["tflops"] is not None}
     picture = Picture(1200, 540, run.title(run.is_emulated))
-    axes = Axes(picture, (95, 40, 1030, 460), (0, len(shapes)), (0, max(found.values()) * 1.05 or 1))
+    axes = Axes(picture, (95, 40, 1030, 460), (0, len(shapes)), (0, max(found.values(), default=0) * 1.05 or 1))
     axes.frame("m x n of a rank x k", "TFLOP/s of one rank", None)
     for i, shape in enumerate(shapes):
         x, y = axes.at(i + 0.5, 0)
@@ -304,14 +346,7 @@ def main():
     parser.add_argument("--floor", type=float, default=0, metavar="GB/s")
     parser.add_argument("--roofline", metavar="TFLOP/s|measured")
     options = parser.parse_args()
-    try:
-        draw(options).save(options.output)
-    except Refused as refusal:
-        sys.exit(f"# symm-bench: plot: {refusal}")
-    except (KeyError, TypeError) as error:
-        sys.exit(f"# symm-bench: plot: {options.files[0]}: no JSON of symm-bench: {error!r}")
-    except OSError as error:
-        sys.exit(f"# symm-bench: plot: {options.output}: {error.strerror}")
+    finish("plot", options, lambda: draw(options).svg(' xmlns="http://www.w3.org/2000/svg"'))
 
 
 if __name__ == "__main__":

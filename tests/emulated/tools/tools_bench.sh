@@ -521,12 +521,14 @@ END
         run 2 "$bin/symm-bench" $arguments
         errors "^# symm-bench: $text \(symm-bench --help shows the usage\)\$"
     done <<'END'
-|the command is missing: all-reduce, .* and plot
+|the command is missing: all-reduce, .* plot and report
 all-reduce --min-bytes 4K --max-bytes 1K|--max-bytes 1024 is less than --min-bytes 4096
 all-reduce --chain --isolated|--chain and --isolated exclude each other
 all-gather --op sum|--op: all-gather has no such option
 all-gather --chain|--chain: all-gather has no such option
 plot x.json|plot: -o FILE.svg is missing
+report x.json|report: -o FILE.html is missing
+report -o x.html|report: the JSON file is missing
 tune|tune: --output FILE is missing
 all-reduce --nonsense=3|--nonsense: no such option
 all-reduce -x|-x: no such option
@@ -548,7 +550,7 @@ END
     said '^# symm-bench [0-9]'
 }
 
-commands=(all-reduce all-gather reduce-scatter matmul all-gather-matmul p2p stress tune plot)
+commands=(all-reduce all-gather reduce-scatter matmul all-gather-matmul p2p stress tune plot report)
 
 # The options that the help in $work/out describes, one a line.
 described() {

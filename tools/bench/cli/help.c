@@ -18,6 +18,7 @@ static void print_commands(void)
         "# Usage: symm-bench OPERATION|PRODUCT|p2p|stress [option...]\n"
         "#        symm-bench tune --output FILE [option...]\n"
         "#        symm-bench plot FILE.json... -o FILE.svg [--floor GB/s] [--roofline TFLOP/s]\n"
+        "#        symm-bench report FILE.json... -o FILE.html [--floor GB/s]\n"
         "#\n"
         "# Start it on several ranks with symm-run, torchrun --no-python, mpirun or srun.\n"
         "#\n"
@@ -29,6 +30,7 @@ static void print_commands(void)
         "#   stress      random calls of every collective, each result checked\n"
         "#   tune        finds the fastest algorithm for each size, for SYMM_TUNING_FILE\n"
         "#   plot        draws the JSON of one or more runs of an OPERATION, or one of a PRODUCT\n"
+        "#   report      makes one HTML page of any runs: tables that sort, pictures that zoom\n"
         "#\n"
         "# symm-bench COMMAND --help shows the options of one command. Common to most commands "
         "are:\n"
@@ -109,10 +111,14 @@ static void print_about_stress(void)
         "# determines everything. Ends at the first wrong result and describes it.\n");
 }
 
+static void print_about_files(void)
+{
+    printf("# Runs python3 with a script of share/symm; no packages are needed.\n");
+}
+
 static void print_about(enum bench_command command)
 {
-    if (command != BENCH_PLOT)
-        printf("#\n");
+    printf("#\n");
     if (command == BENCH_OPERATION)
         print_about_operation();
     if (command & BENCH_PRODUCTS)
@@ -123,6 +129,8 @@ static void print_about(enum bench_command command)
         print_about_tune();
     if (command == BENCH_STRESS)
         print_about_stress();
+    if (command & BENCH_FILES)
+        print_about_files();
 }
 
 /* ------------------------------------------------------------------------------------- options */
@@ -200,8 +208,9 @@ void help_print(const struct bench_options *o)
         print_exit_codes();
         return;
     }
-    if (o->command == BENCH_PLOT)
-        printf("# Usage: symm-bench plot FILE.json... -o FILE.svg [option...]\n#\n");
+    if (o->command & BENCH_FILES)
+        printf("# Usage: symm-bench %s FILE.json... -o FILE.%s [option...]\n#\n", o->name,
+               o->command == BENCH_PLOT ? "svg" : "html");
     else
         printf("# Usage: symm-run -n N symm-bench %s%s [option...]\n#\n", o->name,
                o->command == BENCH_TUNE ? " --output FILE" : "");

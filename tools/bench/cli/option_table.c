@@ -11,7 +11,7 @@ enum {
     SIZED = BENCH_OPERATION | BENCH_P2P,
     TIMED = SIZED | BENCH_PRODUCTS,
     RANKS = TIMED | BENCH_STRESS | BENCH_TUNE, /* commands that run on ranks */
-    ALL = RANKS | BENCH_PLOT,
+    ALL = RANKS | BENCH_FILES,
     MAX_EXTENT = 1 << 24
 };
 
@@ -185,9 +185,10 @@ const struct option_row option_table[] = {
               {BENCH_PRODUCTS, "draw TFLOP/s (needs python3)"}}},
     {"output", "FILE", OPTION_TEXT, FIELD(output), .letter = 'o',
      .uses = {{BENCH_PLOT, "the picture, an SVG file (required)"},
+              {BENCH_REPORT, "the page, an HTML file (required)"},
               {BENCH_TUNE, "the tuning file (required)"}}},
     {"floor", "GB/s", OPTION_POSITIVE, FIELD(floor_gbs), .max = 1000000000, .unit = " of GB/s",
-     .uses = {{BENCH_OPERATION, FLOOR_HELP FLOOR_DEFAULT},
+     .uses = {{BENCH_OPERATION | BENCH_REPORT, FLOOR_HELP FLOOR_DEFAULT},
               {BENCH_PLOT, FLOOR_HELP "; with --roofline of one rank the bandwidth of its "
                                       "memory" FLOOR_DEFAULT}}},
     {"roofline", "TFLOP/s", OPTION_TEXT, FIELD(roofline),

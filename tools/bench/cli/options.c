@@ -67,7 +67,7 @@ static int take_options(int argc, char **argv, struct bench_options *o, bool *gi
     return -1;
 }
 
-/* Takes the words that are no options: the command, and the files of plot. */
+/* Takes the words that are no options: the command, and the files of plot and report. */
 static int take_words(struct bench_options *o, char *const *words, int nwords)
 {
     static const struct {
@@ -75,7 +75,8 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
         enum bench_command command;
     } commands[] = {{"matmul", BENCH_MATMUL}, {"all-gather-matmul", BENCH_ALL_GATHER_MATMUL},
                     {"p2p", BENCH_P2P},       {"stress", BENCH_STRESS},
-                    {"tune", BENCH_TUNE},     {"plot", BENCH_PLOT}};
+                    {"tune", BENCH_TUNE},     {"plot", BENCH_PLOT},
+                    {"report", BENCH_REPORT}};
 
     if (nwords == 0)
         return text_usage_error(tool, "the command is missing: %s", HELP_COMMANDS);
@@ -88,7 +89,7 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
     }
     if (!o->command)
         return text_usage_error(tool, "%s: no such command; there is %s", words[0], HELP_COMMANDS);
-    if (o->command != BENCH_PLOT && nwords > 1)
+    if (!(o->command & BENCH_FILES) && nwords > 1)
         return text_usage_error(tool, "%s: a second command, after %s", words[1], words[0]);
     o->files = words + 1;
     o->nfiles = nwords - 1;
@@ -159,7 +160,7 @@ static int check_product(const struct bench_options *o)
     return -1;
 }
 
-static int check_plot(const struct bench_options *o)
+static int check_files(const struct bench_options *o)
 {
     double peak;
 
@@ -170,9 +171,10 @@ static int check_plot(const struct bench_options *o)
                                 "above 0",
                                 o->roofline);
     if (o->nfiles == 0)
-        return text_usage_error(tool, "plot: the JSON file is missing");
+        return text_usage_error(tool, "%s: the JSON file is missing", o->name);
     if (!o->output)
-        return text_usage_error(tool, "plot: -o FILE.svg is missing");
+        return text_usage_error(tool, "%s: -o FILE.%s is missing", o->name,
+                                o->command == BENCH_PLOT ? "svg" : "html");
     return -1;
 }
 
@@ -184,8 +186,8 @@ static int check_together(const struct bench_options *o)
         return text_usage_error(tool, "--chain and --isolated exclude each other");
     if (o->command & BENCH_PRODUCTS)
         return check_product(o);
-    if (o->command == BENCH_PLOT)
-        return check_plot(o);
+    if (o->command & BENCH_FILES)
+        return check_files(o);
     if (o->max_bytes && o->max_bytes < o->min_bytes)
         return text_usage_error(tool, "--max-bytes %" PRIu64 " is less than --min-bytes %" PRIu64,
                                 o->max_bytes, o->min_bytes);

@@ -16,6 +16,8 @@ enum bench_command {
     BENCH_TUNE = 16,
     BENCH_MATMUL = 32,
     BENCH_ALL_GATHER_MATMUL = 64,
+    BENCH_REPORT = 128,
+    BENCH_FILES = BENCH_PLOT | BENCH_REPORT,
     BENCH_PRODUCTS = BENCH_MATMUL | BENCH_ALL_GATHER_MATMUL
 };
 
@@ -32,7 +34,7 @@ struct bench_options {
     enum bench_command command;
     const char *name;                  /* of the command */
     const struct operation *operation; /* BENCH_OPERATION */
-    char *const *files;                /* BENCH_PLOT: JSON */
+    char *const *files;                /* BENCH_FILES: JSON */
     int nfiles;
     bool help, version, has_seed;
     const char *driver, *dtype, *op_name, *memory;
@@ -58,7 +60,7 @@ struct bench_options {
     const char *strategies;        /* a list, or "all" */
     const char *suite;             /* several shapes instead of one; NULL: one */
     const char *json, *csv, *plot; /* files */
-    const char *output;            /* BENCH_PLOT: the picture; BENCH_TUNE: the tuning file */
+    const char *output;            /* BENCH_FILES: picture or page; BENCH_TUNE: the tuning file */
     double floor_gbs;              /* 0: by the device */
     const char *roofline;          /* BENCH_PLOT: TFLOP/s or "measured" */
     double seconds;

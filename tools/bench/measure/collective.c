@@ -240,7 +240,7 @@ int collective_run(struct bench_options *options)
     bool failed = session_failed(&c.s, run(&c, options), nccl_error(c.measure.nccl), error);
     bool drawn = failed || !options->plot || c.s.rank != 0 ||
                  plot_run(report_json(c.s.report),
-                          &(struct plot_style){options->plot, options->floor_gbs, NULL});
+                          &(struct plot_style){"plot", options->plot, options->floor_gbs, NULL});
 
     nccl_close(c.measure.nccl, !failed);
     collective_measure_destroy(&c.measure);

@@ -292,8 +292,9 @@ int matmul_run(struct bench_options *options)
     struct matmul b = {.measure.s = &b.s, .s.options = options};
     char error[1024];
     bool failed = session_failed(&b.s, run(&b, options), nccl_error(b.measure.nccl), error);
-    bool drawn = failed || !options->plot || b.s.rank != 0 ||
-                 plot_run(report_json(b.s.report), &(struct plot_style){options->plot, 0, NULL});
+    bool drawn =
+        failed || !options->plot || b.s.rank != 0 ||
+        plot_run(report_json(b.s.report), &(struct plot_style){"plot", options->plot, 0, NULL});
 
     nccl_close(b.measure.nccl, !failed);
     cublas_close(b.measure.cublas);

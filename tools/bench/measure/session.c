@@ -5,8 +5,10 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 #include "common/driver.h"
 #include "oracle/parallel.h"
@@ -88,6 +90,40 @@ out:
     return st;
 }
 
+/* The words of the command line, in the order in which they were given. */
+static json_t *command_line(void)
+{
+    json_t *words = json_array();
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    char *word = NULL;
+    size_t size = 0;
+
+    while (file && getdelim(&word, &size, 0, file) > 0)
+        json_array_append_new(words, json_string(word));
+    free(word);
+    if (file)
+        fclose(file);
+    return words;
+}
+
+/* The host's system, processors and driver. */
+static json_t *host(const struct session *s)
+{
+    union {
+        void *symbol;
+        int (*call)(int *version);
+    } driver = {symm_context_driver_symbol(s->ctx, "cuDriverGetVersion")};
+    struct utsname system = {0};
+    int version = 0;
+
+    uname(&system);
+    if (driver.symbol)
+        driver.call(&version);
+    return json_sprintf("%s %s, %s, %ld CPUs, CUDA driver %d.%d", system.sysname, system.release,
+                        system.machine, sysconf(_SC_NPROCESSORS_ONLN), version / 1000,
+                        version % 1000 / 10);
+}
+
 void session_introduce(struct session *s, const char *what)
 {
     char version[32], seed[32];
@@ -97,8 +133,9 @@ void session_introduce(struct session *s, const char *what)
     /* As text: a JSON number may lose bits. */
     snprintf(seed, sizeof seed, "0x%" PRIx64, s->seed);
     report_head(s->report,
-                json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s}", "version", version, "operation",
-                          what, "driver", symm_context_driver(s->ctx), "device", s->device,
+                json_pack("{s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:i, s:s}", "version", version,
+                          "command", command_line(), "operation", what, "driver",
+                          symm_context_driver(s->ctx), "device", s->device, "host", host(s),
                           "timings", s->emulated ? "emulated, no performance" : "measured", "ranks",
                           s->nranks, "seed", seed));
     report_say(s->report, "# symm-bench %s %s: %d rank%s, %s driver, %s", version, what, s->nranks,
