@@ -23,4 +23,4 @@ configure_file(cmake/symm.pc.in ${PROJECT_BINARY_DIR}/symm.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 # docs stays a folder below, so that the links between the documents hold.
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/symm)
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/symm)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/symm PATTERN site EXCLUDE)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a build into a fresh prefix and uses it from outside: find_package from C and C++, pkg-config, the tools,
-# every example on 1 to 8 ranks, and the guide to kernels of one's own; and builds symm inside of another project.
+# Installs a build into a fresh prefix and uses it from outside: find_package from C and C++, pkg-config, the tools, the
+# documents, every example on 1 to 8 ranks, and the guide to kernels of one's own; and builds symm inside of another project.
 # usage: check_install.sh BUILD_DIR
 #   SYMM_CUDA=OFF  without GPU code, where there is an nvcc
 set -euo pipefail
@@ -81,5 +81,11 @@ while IFS=: read -r name text; do
 done < <(sed -nE 's/.*CASE STREQUAL "(.*)"\) # (.*)/\1:\2/p' "$here/misuse/CMakeLists.txt")
 
 "$prefix/bin/symm-info" --driver emulated >/dev/null
-run 2 "$prefix/bin/symm-bench" all-reduce --sizes 1K --iters 2 --check >/dev/null
-echo "installed: C, C++, pkg-config, examples and tools work"
+run 2 "$prefix/bin/symm-bench" all-reduce --sizes 1K --iters 2 --check --json "$work/out.json" >/dev/null
+! command -v python3 >/dev/null || "$prefix/bin/symm-bench" report "$work/out.json" -o "$work/out.html"
+
+# The licence, and the documents in the same folders, so that the links between them hold.
+for file in LICENSE $(cd "$here/../.." && find README.md CHANGELOG.md CONTRIBUTING.md docs -type f ! -path 'docs/site/*'); do
+    cmp "$here/../../$file" "$prefix/share/doc/symm/$file"
+done
+echo "installed: C, C++, pkg-config, examples, tools and documents work"
