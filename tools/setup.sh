@@ -79,6 +79,31 @@ need_test_packages() {
     command -v spin >/dev/null || install_packages spin || say "no spin: the models will be skipped"
 }
 
+# Prints the Debian packages that the site of the documents needs and that are not there.
+missing_docs_packages() {
+    local module
+    command -v doxygen >/dev/null || echo doxygen
+    for module in sphinx:python3-sphinx breathe:python3-breathe myst_parser:python3-myst-parser furo:furo; do
+        docs_python -c "import ${module%:*}" 2>/dev/null || echo "${module#*:}"
+    done
+}
+
+# Debian's Python, which has Debian's packages; else the first one.
+docs_python() {
+    if /usr/bin/python3 -c 'import sphinx' 2>/dev/null; then
+        /usr/bin/python3 "$@"
+    else
+        python3 "$@"
+    fi
+}
+
+# The programs for the target docs.
+need_docs_packages() {
+    local missing
+    read -ra missing <<<"$(missing_docs_packages | paste -sd ' ')"
+    [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}" || fail "no site without: ${missing[*]}"
+}
+
 # Prints the first nvcc that is new enough; fails when there is none.
 find_nvcc() {
     local nvcc version

@@ -19,6 +19,7 @@ extern "C" {
 SYMM_API symm_status symm_stream_create(symm_context *ctx, symm_stream *out);
 SYMM_API void symm_stream_destroy(symm_stream stream);
 
+/* Events mark a place in the work of a stream: symm_event_record() enqueues the mark. */
 SYMM_API symm_status symm_event_create(symm_context *ctx, symm_event *out);
 SYMM_API void symm_event_destroy(symm_event event);
 SYMM_API symm_status symm_event_record(symm_event event, symm_stream stream);

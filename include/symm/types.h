@@ -70,6 +70,10 @@ typedef struct CUevent_st *symm_event;   /* is cudaEvent_t, is CUevent */
 typedef struct CUgraphExec_st *symm_graph;      /* is cudaGraphExec_t, is CUgraphExec */
 typedef struct symm_signal_pad symm_signal_pad; /* device memory; never dereferenced by users */
 
+#define SYMM_MAX_RANKS 72
+#define SYMM_VIEW_ABI 1u
+enum { SYMM_VIEW_MULTICAST = 1u };
+
 /*
  * A group as kernels see it: plain data. Copy it into an argument struct and use it in kernels
  * through symm/device.cuh. An address in this rank's symmetric memory plus peer[r] is the address
@@ -77,10 +81,6 @@ typedef struct symm_signal_pad symm_signal_pad; /* device memory; never derefere
  *
  * The layout may only grow into its reserved words; symm_launch() checks abi.
  */
-#define SYMM_MAX_RANKS 72
-#define SYMM_VIEW_ABI 1u
-enum { SYMM_VIEW_MULTICAST = 1u };
-
 typedef struct symm_view {
     uint32_t abi, flags;
     int32_t rank, nranks;
