@@ -6,11 +6,16 @@
 #include <time.h>
 #include "reference.h"
 
-int64_t now_ms(void)
+int64_t now_us(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+    return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000;
+}
+
+int64_t now_ms(void)
+{
+    return now_us() / 1000;
 }
 
 void pause_ms(int ms)

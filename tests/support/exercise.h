@@ -31,7 +31,8 @@ bool exercise_is_idle(symm_context *ctx, symm_stream s);
 /* How exact an algorithm's results are promised to be. */
 int exercise_bound(symm_algo algo);
 
-/* Milliseconds on the monotonic clock, and a pause. */
+/* Microseconds and milliseconds on the monotonic clock, and a pause. */
+int64_t now_us(void);
 int64_t now_ms(void);
 void pause_ms(int ms);
 /* Now and then this rank is late. */

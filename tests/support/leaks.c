@@ -9,22 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 #include "abi/cuda_driver.h"
+#include "test.h"
 
-/*
- * A sanitizer reserves address space whenever it likes, and has a thread of its own: with one these
- * two say nothing, and what the driver counts itself must do.
- */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { SANITIZED = 1 };
-#elif defined __has_feature
-enum { SANITIZED = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) };
-#else
-enum { SANITIZED = 0 };
-#endif
-
+/* A sanitizer reserves address space at any time and has its own thread. */
 bool leaks_sees_all(void)
 {
-    return !SANITIZED;
+    return !TEST_INSTRUMENTED;
 }
 
 static int entries(const char *folder)
@@ -51,7 +41,7 @@ static void count_mappings(struct leaks *out)
             continue;
         if (strstr(line, "/memfd:") || strstr(line, "/dev/shm/"))
             out->mappings++;
-        else if (!SANITIZED && strcmp(rights, "---p") == 0 && to - from >= 1ul << 30)
+        else if (!TEST_INSTRUMENTED && strcmp(rights, "---p") == 0 && to - from >= 1ul << 30)
             out->reservations++;
     }
     if (f)
@@ -78,7 +68,7 @@ void leaks_take(struct leaks *out)
     memset(out, 0, sizeof *out);
     out->has_driver = count_driver(&out->driver);
     out->fds = entries("/proc/self/fd") - (int)out->driver.fds;
-    out->threads = SANITIZED ? 0 : entries("/proc/self/task");
+    out->threads = TEST_INSTRUMENTED ? 0 : entries("/proc/self/task");
     count_mappings(out);
 }
 

@@ -8,13 +8,18 @@
 #include <check.h>
 #include <stdbool.h>
 
-/* Whether this is built with ThreadSanitizer. */
+/* Whether this is built with ThreadSanitizer; INSTRUMENTED: or with AddressSanitizer. */
 #if defined __SANITIZE_THREAD__
-enum { TEST_TSAN = 1 };
+enum { TEST_TSAN = 1, TEST_INSTRUMENTED = 1 };
+#elif defined __SANITIZE_ADDRESS__
+enum { TEST_TSAN = 0, TEST_INSTRUMENTED = 1 };
 #elif defined __has_feature
-enum { TEST_TSAN = __has_feature(thread_sanitizer) };
+enum {
+    TEST_TSAN = __has_feature(thread_sanitizer),
+    TEST_INSTRUMENTED = TEST_TSAN || __has_feature(address_sanitizer)
+};
 #else
-enum { TEST_TSAN = 0 };
+enum { TEST_TSAN = 0, TEST_INSTRUMENTED = 0 };
 #endif
 
 /*

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "collective.h"
-#include "ranks.h"
 #include "reference.h"
 #include "test.h"
+#include "world.h"
 
 #define HEAD "symm-tuning 1\n"
 
@@ -18,11 +18,11 @@ static void path_of(char out[128], const char *what, int rank)
 }
 
 /* Writes the rank's file and sets its name. */
-static void give_table(const struct rank *self, const char *text)
+static void give_table(int rank, const char *text)
 {
     char path[128];
 
-    path_of(path, "table", self->rank);
+    path_of(path, "table", rank);
     FILE *f = fopen(path, "we");
     if (f) {
         fputs(text, f);
@@ -67,7 +67,7 @@ static void join_with_table(struct rank *self, void *arg)
     unsetenv("SYMM_TUNING_FILE");
     setenv("SYMM_TIMEOUT_MS", "8000", 1);
     if (tables->texts[self->rank])
-        give_table(self, tables->texts[self->rank]);
+        give_table(self->rank, tables->texts[self->rank]);
     RANK_EXPECT(self, tables->want, rank_join(self, &ctx));
     CHECK_RANK_MSG(self, !tables->part || strstr(self->report->text, tables->part), "%s",
                    self->report->text);
@@ -211,19 +211,11 @@ static const char table[] = HEAD "all-reduce 3 bfloat16 any 0 one_shot\n"
                                  "all-gather 3 any any 3000 one_shot\n"
                                  "all-gather 3 uint8 symmetric 0 copy_engine\n";
 
-static void follow_the_table(struct rank *self, void *arg)
+WORLD_RANK(follow_the_table)
 {
-    char path[128], by_name[MAX_LAUNCH], by_table[MAX_LAUNCH];
-    symm_context *ctx = NULL;
+    char by_name[MAX_LAUNCH], by_table[MAX_LAUNCH];
     char *buffers;
 
-    (void)arg;
-    give_table(self, table);
-    path_of(path, "trace", 0);
-    *strrchr(path, '.') = 0;
-    setenv("SYMM_EMULATED_TRACE", path, 1);
-    RANK_TRY(self, rank_join(self, &ctx));
-    symm_group *world = symm_context_world(ctx);
     RANK_TRY(self, symm_alloc(world, 2 * BUFFER, (void **)&buffers));
     RANK_TRY(self, symm_fill(buffers, 0, 2 * BUFFER, NULL));
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
@@ -236,15 +228,20 @@ static void follow_the_table(struct rank *self, void *arg)
         CHECK_RANK_MSG(self, *by_name && strcmp(by_name, by_table) == 0,
                        "case %zu: \"%s\", and by the table \"%s\"", i, by_name, by_table);
     }
-out:
-    symm_context_destroy(ctx);
+out:;
 }
 
 TEST_GROUP(auto, 60);
 
 TEST(auto, auto_goes_by_the_rows_of_its_kind)
 {
+    char path[128];
+
     begin();
+    give_table(0, table);
+    path_of(path, "trace", 0);
+    *strrchr(path, '.') = 0;
+    setenv("SYMM_EMULATED_TRACE", path, 1);
     ranks_run_ok(RANKS, RANKS_AS_PROCESSES, follow_the_table, NULL, 60);
     remove_files();
 }

@@ -47,8 +47,7 @@ DEVICE_RANK(pass_signals, "test_signals", 3)
 out:;
 }
 
-TEST_LOOP(meeting, signals_come_after_the_data_for_all_who_look_and_one_who_takes, 0,
-          device_setting.nworlds)
+TEST_LOOP(meeting, signals_come_after_their_data, 0, device_setting.nworlds)
 {
     NEEDS_DEVICES();
     setenv(DEVICE_BELOW_WRAP, 1);
@@ -76,8 +75,7 @@ DEVICE_RANK(meet_in_order, "test_order", 2 * DEVICE_BLOCKS_MAX)
 out:;
 }
 
-TEST_LOOP(meeting, barriers_of_every_kind_order_what_was_written_across_the_wrap, 0,
-          device_setting.nworlds)
+TEST_LOOP(meeting, barriers_of_every_kind_order_stores_across_the_wrap, 0, device_setting.nworlds)
 {
     NEEDS_DEVICES();
     setenv(DEVICE_BELOW_WRAP, 1);

@@ -70,8 +70,8 @@ TEST(chunks, results_are_gathered_in_two_chunks_or_as_many_as_must_be)
         {MIB, 4, 256 * MIB, 1},
         {4 * MIB, 4, 256 * MIB, 1},
         {8 * MIB, 4, 256 * MIB, 2},
-        {16 * MIB, 4, 256 * MIB,
-         2}, /* this and the next one: measured, docs/notes/collectives.md */
+        /* The next two are measured, docs/notes/collectives.md. */
+        {16 * MIB, 4, 256 * MIB, 2},
         {64 * MIB, 4, 256 * MIB, 2},
         {128 * MIB, 2, 256 * MIB, 2},
         {32 * MIB, 8, 256 * MIB, 2},

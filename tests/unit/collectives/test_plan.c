@@ -199,7 +199,7 @@ TEST(plan, grids_grow_with_the_work_and_end_where_they_are_told)
     }
 }
 
-TEST(plan, what_half_the_blocks_do_begins_early)
+TEST(plan, grids_of_half_the_blocks_begin_early)
 {
     const struct variant gather = {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_ONE_SHOT};
     struct symm_limits m = h200;
@@ -438,7 +438,7 @@ static void assert_reason(const struct symm_limits *m, struct variant v, symm_dt
         ck_assert_msg(!reason, "%s", reason);
 }
 
-TEST(plan, what_reduces_has_its_types_and_operations)
+TEST(plan, reductions_have_their_types_and_operations)
 {
     for (int i = 0; i < NVARIANTS; i++)
         for (int d = 0; d < NEVERY_DTYPE; d++)
@@ -455,7 +455,7 @@ TEST(plan, what_reduces_has_its_types_and_operations)
             }
 }
 
-TEST(plan, what_cannot_run_has_a_reason)
+TEST(plan, algorithms_that_cannot_run_have_a_reason)
 {
     static const symm_algo two_steps[] = {SYMM_ALGO_TWO_SHOT, SYMM_ALGO_LOW_LATENCY_TWO_SHOT,
                                           SYMM_ALGO_MULTIMEM_ONE_SHOT};

@@ -133,7 +133,7 @@ TEST_LOOP(products, one_wrong_element_is_found, 0, 2)
 }
 
 /* A slice of k that is left out, or another seed's data, is found in most elements. */
-TEST_LOOP(products, what_is_left_out_or_stale_is_found, 0, 2)
+TEST_LOOP(products, missing_slices_and_stale_data_are_found, 0, 2)
 {
     enum { K = 4096 };
     const uint64_t all = M * N;

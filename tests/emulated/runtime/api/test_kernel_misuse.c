@@ -154,7 +154,7 @@ TEST_LOOP(rules, weakly_ordered_memory_makes_no_difference, 0, MISUSES)
 }
 
 /* What is right on the last channel, with the last rank, and with the host's memory. */
-BENCH_TEST(rules, what_is_right_goes_on, NRANKS, .env = {{"SYMM_EMULATED_PAGEABLE", "1"}})
+BENCH_TEST(rules, correct_kernels_go_on, NRANKS, .env = {{"SYMM_EMULATED_PAGEABLE", "1"}})
 {
     _Alignas(16) uint32_t host[4] = {0};
     b->a.data = host;

@@ -206,7 +206,7 @@ out:;
 
 /* ---- Time ---- */
 
-MEETING_TEST(ends, late_ranks_are_named_with_what_they_do, 4)
+MEETING_TEST(ends, late_ranks_are_named_with_their_activity, 4)
 {
     struct symm_host_comm *pair = NULL;
     const int ranks[] = {2, 3};

@@ -51,7 +51,7 @@ static bool is_told(struct asker *a, struct symm_host_comm *comm, int rank, cons
 
 TEST_GROUP(questions, 60, IN_A_FOLDER);
 
-RANKS_TEST(questions, ranks_tell_each_other_what_they_do, 3, _i, .loop = {0, 2})
+RANKS_TEST(questions, ranks_tell_each_other_their_activity, 3, _i, .loop = {0, 2})
 {
     struct asker a = {.rank = self->rank};
     struct symm_host_comm *comm = NULL;

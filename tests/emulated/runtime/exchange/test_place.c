@@ -331,7 +331,7 @@ out:
     symm__rendezvous_close(&place, SYMM_ERROR_PEER, "over");
 }
 
-TEST(users, another_user_in_the_way_is_named_and_what_helps)
+TEST(users, another_user_in_the_way_is_named_with_a_remedy)
 {
     if (geteuid() != 0)
         TEST_SKIP("needs root, to be two users");

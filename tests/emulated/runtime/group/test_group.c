@@ -6,12 +6,6 @@
 #include "test.h"
 #include "world.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { INSTRUMENTED = 1 };
-#else
-enum { INSTRUMENTED = 0 };
-#endif
-
 /* The ranks of a mask, ascending; returns how many. */
 static int ranks_of(unsigned mask, int ranks[])
 {
@@ -30,9 +24,9 @@ static int place_of(const int ranks[], int n, int rank)
     return -1;
 }
 
-TEST_GROUP(which_ranks, 90);
+TEST_GROUP(members, 90);
 
-WORLD_TEST(which_ranks, any_subset_of_the_ranks_makes_a_group, 4, _i, .loop = {0, 2})
+WORLD_TEST(members, any_subset_of_the_ranks_makes_a_group, 4, _i, .loop = {0, 2})
 {
     symm_group *g = NULL;
     int ranks[RANKS_MAX];
@@ -51,7 +45,7 @@ out:
     symm_group_destroy(g);
 }
 
-WORLD_TEST(which_ranks, groups_overlap, 4)
+WORLD_TEST(members, groups_overlap, 4)
 {
     static const int low[] = {0, 1, 2}, high[] = {1, 2, 3}, ends[] = {3, 0};
     symm_group *a = NULL, *b = NULL, *c = NULL;
@@ -77,7 +71,7 @@ out:
     symm_group_destroy(b);
 }
 
-WORLD_TEST(which_ranks, a_group_numbers_its_ranks_in_the_order_given, 4)
+WORLD_TEST(members, a_group_numbers_its_ranks_in_the_order_given, 4)
 {
     static const int order[] = {3, 2, 1, 0};
     symm_group *g = NULL;
@@ -100,7 +94,7 @@ out:
 }
 
 /* What a member does wrong, and what the other one is told. */
-WORLD_TEST(which_ranks, a_mistake_does_not_keep_the_members_apart, 2, _i,
+WORLD_TEST(members, a_mistake_does_not_keep_the_members_apart, 2, _i,
            .env = {{"SYMM_TIMEOUT_MS", "2000"}}, .loop = {0, 2})
 {
     static const int both[] = {0, 1}, turned[] = {1, 0}, twice[] = {1, 1};
@@ -139,7 +133,7 @@ out:
     symm_group_destroy(g);
 }
 
-WORLD_TEST(which_ranks, a_group_needs_its_members_only_and_no_rank_0, 4)
+WORLD_TEST(members, a_group_needs_its_members_only_and_no_rank_0, 4)
 {
     static const int others[] = {1, 2, 3};
     symm_group *g = NULL;
@@ -160,7 +154,7 @@ out:
     symm_group_destroy(g);
 }
 
-WORLD_TEST(which_ranks, a_group_of_a_group_counts_in_its_parent, 4)
+WORLD_TEST(members, a_group_of_a_group_counts_in_its_parent, 4)
 {
     static const int outer[] = {3, 1, 0}, inner[] = {2, 1}; /* world ranks 0 and 1 */
     symm_group *a = NULL, *b = NULL;
@@ -257,7 +251,7 @@ TEST_LOOP(one_order, two_groups_on_two_streams_replay_their_graphs_a_thousand_ti
     struct group_pair pair = group_pairs[_i];
     if (!collective_built(pair.variants[0].algo))
         TEST_SKIP("a build without multicast");
-    if (INSTRUMENTED && pair.replays > 300)
+    if (TEST_INSTRUMENTED && pair.replays > 300)
         pair.replays = 200;
     setenv("SYMM_CHECK", "0", 1); /* calls come in another order on each rank */
     ranks_run(3, RANKS_AS_PROCESSES, replay_two_groups, &pair, reports, 150);

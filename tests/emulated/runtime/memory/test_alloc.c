@@ -158,7 +158,7 @@ WORLD_TEST(freeing, trim_gives_freed_memory_back_to_the_device, 3)
 out:;
 }
 
-WORLD_TEST(freeing, a_destroyed_group_frees_what_it_allocated, 2)
+WORLD_TEST(freeing, a_destroyed_group_frees_its_memory, 2)
 {
     symm_group *g = NULL;
     symm_usage before, after;

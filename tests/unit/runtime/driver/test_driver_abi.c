@@ -113,13 +113,13 @@ static void compare_numbers(void)
                       numbers[i].theirs, numbers[i].ours);
 }
 
-TEST(abi, it_is_that_of_the_toolkit)
+TEST(abi, numbers_and_layouts_are_the_toolkits)
 {
     compare_layouts();
     compare_numbers();
 }
 #else
-TEST(abi, it_is_that_of_the_toolkit)
+TEST(abi, numbers_and_layouts_are_the_toolkits)
 {
     TEST_SKIP("there is no cuda.h");
 }

@@ -96,7 +96,7 @@ static void expect_texts(uint32_t a, uint32_t b, const char *a_text, const char 
     ck_assert_str_eq(other, b_text);
 }
 
-TEST(packet_call, texts_say_what_each_called)
+TEST(packet_call, texts_name_both_calls)
 {
     struct symm_packet_call sum = kinds[1], max = kinds[2], gather = kinds[3];
 

@@ -205,7 +205,7 @@ static const struct {
 
 TEST_GROUP(malformed, 20);
 
-TEST_LOOP(malformed, what_is_malformed_is_named, 0, sizeof malformed / sizeof malformed[0])
+TEST_LOOP(malformed, the_malformed_word_is_named, 0, sizeof malformed / sizeof malformed[0])
 {
     struct symm_tuning *t = NULL;
     char want[256];

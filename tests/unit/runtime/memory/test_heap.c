@@ -319,7 +319,7 @@ static void check_apart(const struct live *live, const struct live *one)
     }
 }
 
-TEST_LOOP(heap, random_use_never_hands_out_what_somebody_has, 1, 4)
+TEST_LOOP(heap, random_use_never_hands_out_bytes_in_use, 1, 4)
 {
     static const int sets[][2] = {{0, 3}, {0, 1}, {2, 3}, {1, 2}, {0, 3}, {3, 3}};
     static struct live live[LIVE];
