@@ -1,8 +1,9 @@
-# cmake -DNVCC= -DVERSION= -DARCHITECTURES= -DINCLUDES= -DSOURCE= -DOUTPUT= -DCACHE= [-DKEEP=FOLDER] -P SymmFatbin.cmake
+# cmake -DNVCC= -DVERSION= -DARCHITECTURES= -DINCLUDES= -DSOURCE= -DOUTPUT= -DCACHE= [-DKEEP=PREFIX] -P SymmFatbin.cmake
 #
 # Compiles SOURCE into the fat binary OUTPUT, or takes it from CACHE, where it lies under a hash of all that goes into
 # it: flags, nvcc's version, and every file that the compiler would read. Writes OUTPUT.d, the list of these files.
-# KEEP: copies the PTX, the machine code and ptxas's report there, as *.ptx, *.cubin and *.txt.
+# KEEP: copies the PTX, the machine code and ptxas's report to PREFIX.ptx, PREFIX.cubin and PREFIX.txt, or, of several
+# architectures, PREFIX.compute_80.ptx and so on.
 set(flags -std=c++17 -Wno-deprecated-gpu-targets)
 foreach(architecture ${ARCHITECTURES})
   list(APPEND flags -gencode arch=compute_${architecture},code=sm_${architecture})
@@ -46,10 +47,14 @@ if(NOT EXISTS ${cached})
   if(warnings)
     message(NOTICE "${warnings}")
   endif()
+  file(WRITE ${folder}/code.txt "${report}")
   cmake_path(GET SOURCE STEM name)
-  file(WRITE ${folder}/${name}.txt "${report}")
-  file(GLOB kept ${folder}/steps/*.ptx ${folder}/steps/*.cubin)
-  file(COPY ${kept} DESTINATION ${folder})
+  string(LENGTH ${name} length)
+  file(GLOB steps RELATIVE ${folder}/steps ${folder}/steps/${name}*.ptx ${folder}/steps/${name}*.cubin)
+  foreach(step ${steps})
+    string(SUBSTRING ${step} ${length} -1 ending)
+    file(RENAME ${folder}/steps/${step} ${folder}/code${ending})
+  endforeach()
   file(REMOVE_RECURSE ${folder}/steps)
   file(RENAME ${folder} ${cached} RESULT failed) # at once, whoever else compiles the same
   if(failed)
@@ -58,6 +63,9 @@ if(NOT EXISTS ${cached})
 endif()
 file(COPY_FILE ${cached}/fatbin ${OUTPUT})
 if(KEEP)
-  file(GLOB kept ${cached}/*.ptx ${cached}/*.cubin ${cached}/*.txt)
-  file(COPY ${kept} DESTINATION ${KEEP})
+  file(GLOB kept RELATIVE ${cached} ${cached}/code.*)
+  foreach(file ${kept})
+    string(REGEX REPLACE "^code" "" ending ${file})
+    file(COPY_FILE ${cached}/${file} ${KEEP}${ending})
+  endforeach()
 endif()

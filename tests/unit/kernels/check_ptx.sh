@@ -33,15 +33,14 @@ for image in "${images[@]}"; do
     compile 80 "$image" "$work/$(basename "$image" .cu).80.ptx" -Xcicc -O0
 done &
 other=$!
-# For sm_90a: IMAGE.ptx, IMAGE.cubin and IMAGE.txt, ptxas's report, as the build made them.
+# For sm_90a: IMAGE.90a.ptx, IMAGE.90a.cubin and ptxas's report IMAGE.90a.txt, from the build's cache if they are there.
 cache=$(sed -n 's/^SYMM_FATBIN_CACHE:PATH=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
 for image in "${images[@]}"; do
     unit=$work/$(basename "$image")
     echo "#include \"$root/$image\"" >"$unit"
     cmake "-DNVCC=$nvcc" "-DVERSION=$("$nvcc" --version | sed -n 's/.*V\([0-9.]*\)$/\1/p')" -DARCHITECTURES=90a \
         "-DINCLUDES=$root/include;$root/src" "-DSOURCE=$unit" "-DOUTPUT=${unit%.cu}.fatbin" \
-        "-DCACHE=${cache:-$work/cache}" "-DKEEP=$work" -P "$root/cmake/SymmFatbin.cmake"
-    mv "${unit%.cu}.ptx" "${unit%.cu}.90a.ptx"
+        "-DCACHE=${cache:-$work/cache}" "-DKEEP=${unit%.cu}.90a" -P "$root/cmake/SymmFatbin.cmake"
 done
 wait $other
 cat "$work"/*.80.ptx >"$work/80.ptx"
@@ -135,7 +134,7 @@ done
 PATH=$(dirname "$nvcc"):$PATH
 disassembling=
 hopper=$(grep -l 'entry matmul_wgmma' "$work"/*.90a.ptx | head -1)
-hopper=${hopper%.90a.ptx}.cubin
+hopper=${hopper%.ptx}.cubin
 [ -f "$hopper" ] || fail "no image has the products for Hopper GPUs"
 if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then # while the rest is looked at
     cuobjdump -sass -fun "$(basename -s .entry "$work"/matmul_wgmma_*.entry | paste -sd,)" "$hopper" >"$work/sass" &
