@@ -1,7 +1,6 @@
 /*
- * One end of a connection to the hub, as the fuzz target plays it: what it has sent, what it is
- * owed for that, and what came. A client that has sent anything against the protocol is crooked: it
- * is owed nothing any more.
+ * The fuzz target's end of a connection to the hub: frames sent, answers owed for them, and answers
+ * received. A client that breaks the protocol is crooked: the hub owes it nothing any more.
  */
 #ifndef FUZZ_CLIENT_H
 #define FUZZ_CLIENT_H
@@ -41,11 +40,11 @@ uint32_t client_members(int comm, int nranks);
 
 void client_init(struct client *c, int fd, int rank, int nranks);
 
-/* Sends a frame with these descriptors. What the socket does not take is lost, as in no program:
- * then the client is crooked. */
+/* Sends a frame with these descriptors. If the socket does not take all of it, the rest is lost and
+ * the client is crooked. */
 void client_send(struct client *c, const struct symm_message *m);
 
-/* What an honest client sends. Each does nothing where the protocol does not allow it. */
+/* Messages of an honest client. Each does nothing if the protocol does not allow it now. */
 void client_hello(struct client *c, const char *boot_id);
 void client_step(struct client *c, int comm, int call, bool gives_fd);
 void client_create(struct client *c, int comm);
@@ -54,12 +53,12 @@ void client_ask(struct client *c, int comm, int rank);
 void client_leave(struct client *c); /* BYE */
 void client_close(struct client *c);
 
-/* Takes in all that has come. Fails the target if it is not what the protocol promises. */
+/* Reads all frames that have arrived. Fails the target if they break the protocol. */
 void client_drain(struct client *c);
 
 /* Whether it is connected and has kept to the protocol so far. */
 bool client_is_there(const struct client *c);
-/* Whether it is owed an answer; *what says which. */
+/* Whether the hub owes it an answer. *what: the name of the answer. */
 bool client_is_owed(const struct client *c, const char **what);
 
 /* One turn of the hub that they talk to. Returns whether it found anything. */

@@ -1,8 +1,8 @@
 /*
  * The hub, served in this thread, with real connections and real descriptors. The input is a
  * script: clients connect, join, take part in votes, send frames of any type, half of a frame or
- * too many descriptors, and go. At the end those that kept to the protocol have every answer that
- * it promises them, and nothing is left: no descriptor, no memory.
+ * too many descriptors, and go. At the end each honest client has every answer that the
+ * protocol promises, and no descriptor and no memory is left.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -296,7 +296,7 @@ static bool is_quiet(const struct scene *x, int rank, int comm)
     return false;
 }
 
-/* What must have come without a deadline: somebody is gone, or nobody runs anything any more. */
+/* The answer that is due without a deadline: a rank has left, or no rank runs a call any more. */
 static const char *due(const struct scene *x, const struct client *c, int comm)
 {
     const struct client_comm *l = &c->comms[comm];
@@ -327,7 +327,7 @@ static void check_due(const struct scene *x)
     }
 }
 
-/* What ends every other wait: the deadlines of those who wait. */
+/* Lets the deadlines of all waits pass. */
 static void expire(struct scene *x)
 {
     for (int i = 0; i < x->nclients; i++) {
@@ -345,7 +345,7 @@ static void expire(struct scene *x)
     }
 }
 
-/* On every comm: what did each of you call last? And nothing of mine runs any more. */
+/* On every comm: asks for each rank's last call, and says that this rank runs none. */
 static void ask_all(struct client *c)
 {
     for (int l = 0; l < CLIENT_LANES; l++) {

@@ -1,15 +1,13 @@
 /*
- * What symm takes for granted of a real driver, asked of the real driver: nothing of symm is linked
- * in.
+ * Facts about the real driver that symm relies on. Links nothing of symm.
  *
  *   - memory that a process exported stays readable in the importer after the exporter was killed;
  *   - cuStreamWriteValue32 may write to imported memory;
  *   - a cooperative launch may at the same time be a programmatic dependent launch;
  *   - an exported descriptor is, or can be made, close-on-exec;
- *   - who sees a word that was copied to it from another GPU finds what the same stream copied
- *     before.
+ *   - a reader that sees a word copied by another GPU also sees the same stream's earlier copies.
  *
- * Prints one line a fact and ends with 77 where there are not two GPUs.
+ * Prints one line a fact. Exit code 77: there are not two GPUs.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -299,7 +297,7 @@ struct rows {
     size_t from, to, nbytes;
 };
 
-/* Everything is 0. Both copies once, so that the driver has loaded what it needs for them. */
+/* All words are 0. Makes both copies once, so that the driver has loaded its code for them. */
 static void observer_open(struct observer *o)
 {
     const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,

@@ -45,7 +45,7 @@ static void come_back(struct rank *self, void *arg)
         exercise_world(self, &round);
         if (self->report->failed[0])
             return;
-        if (round == 1) /* what the driver keeps for itself it has by now */
+        if (round == 1) /* the driver has allocated its own memory by now */
             held = count_descriptors();
     }
     CHECK_RANK_MSG(self, count_descriptors() == held, "%d descriptors, then %d", held,
@@ -70,7 +70,8 @@ GPU_TEST(memory, random_allocations_are_given_back_to_the_device, .timeout_s = 1
     void *live[LIVE] = {NULL};
     symm_usage before, after;
     size_t available = 0;
-    for (int again = 0; again < 2; again++) { /* the first time the driver takes what it keeps */
+    for (int again = 0; again < 2;
+         again++) { /* the driver allocates its own memory the first time */
         RANK_TRY(self, symm_trim(b->w));
         RANK_TRY(self, symm_memory_usage(b->ctx, &before));
         available = exercise_free_memory(b->ctx);

@@ -86,7 +86,7 @@ TEST_LOOP(all_reduce, packets_are_right_across_the_wrap_of_the_epochs, 0, 2 * NP
     ranks_run_ok(ngpus, RANKS_AS_PROCESSES, reduce_everything, &(int){_i / 2}, 120);
 }
 
-/* What rank 0 calls and what the others call, of 100 elements each. */
+/* The call of rank 0 and that of the others, of 100 elements each. */
 static const struct {
     symm_algo algo;
     symm_dtype dtype[2];
@@ -124,7 +124,7 @@ static const struct collective_variant pairs[][2] = {
 };
 enum { NPAIRS = sizeof pairs / sizeof pairs[0] };
 
-/* Without SYMM_CHECK: a call must not wait for those that come in another order. */
+/* Without SYMM_CHECK: calls in another order on other ranks must not block each other. */
 GPU_TEST(all_reduce, two_groups_on_two_streams_replay_their_graphs_a_thousand_times,
          .timeout_s = 120, .env = {{"SYMM_CHECK", "0"}}, .arg = (void *)(uintptr_t)pairs[_i],
          .loop = {0, NPAIRS})

@@ -247,7 +247,7 @@ static bool enqueue_wrap(struct stage *st, void *arg)
            clear_packets(st) && move_epoch(st, &c->epochs[3]);
 }
 
-/* Of several slots, in one or two epochs: a third would write over what the first has left. */
+/* Several slots in one or two epochs: a third epoch would overwrite the first. */
 static size_t draw_large(const struct stage *st, struct draw *draw, const struct call *c)
 {
     const bool shares = c->options.algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT;

@@ -1,4 +1,4 @@
-/* Protocols of calls in stream order, and what other protocols need of them. */
+/* Protocols of calls in stream order, and their helpers for other protocols. */
 #ifndef PROOF_CALLS_H
 #define PROOF_CALLS_H
 

@@ -138,7 +138,7 @@ bool protocols_until_the_end(struct stage *st, struct draw *draw)
         const struct protocol *p =
             &protocols[protocols_find(names[draw_below(draw, sizeof names / sizeof names[0])])];
         st->inside = p->name;
-        /* A rank may be done with a run while others still read what it would write now. */
+        /* A rank may have finished a run while others still read data that it would overwrite. */
         ok = OK(symm_barrier(st->group, st->stream)) && p->run(st, p, draw);
         st->self->report->value[1] += ok;
         if (now_ms() > end)

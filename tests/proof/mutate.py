@@ -21,7 +21,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-# What is taken away: pattern -> what is written instead, once for each mutation of the site.
+# Removed code: pattern -> its replacements, one for each mutation of the site.
 # {0} is the call's arguments.
 OPERATORS = {
     "__syncthreads": ["(void)0"],

@@ -1,4 +1,4 @@
-/* What goes into matrix products and what comes out, and the kernel that writes and looks at it. */
+/* Operands and results of products, and the kernel that writes and checks them. */
 #ifndef PROOF_PRODUCT_KERNELS_H
 #define PROOF_PRODUCT_KERNELS_H
 

@@ -154,7 +154,7 @@ SYMM_KERNEL(proof_grid_sync, proof_args, a, 64)
     report(t);
 }
 
-/* Every block reads what another block of every rank has written. */
+/* Every block reads the data of another block of every rank. */
 SYMM_KERNEL(proof_grid_barrier, proof_args, a, 64)
 {
     turn t = turn_of(a);

@@ -13,7 +13,7 @@ enum {
     PROOF_CHANNELS = 2 * PROOF_BLOCKS + 2,
 };
 
-/* How the data of a round get from one rank to another: who writes what, by which address. */
+/* Ways of a round's data from rank to rank: the writer, and the addresses that it uses. */
 enum proof_way {
     PROOF_PUT,                    /* to the reader's memory */
     PROOF_PULL,                   /* to one's own, the reader reads it there */
@@ -35,7 +35,7 @@ typedef struct proof_args {
     symm_packet *slots; /* [block][set][rank][pack]; zeroed with each new pad */
     char *own;          /* of this rank alone: [block][pack] */
     const uint32_t *salt;
-    uint32_t *result; /* what was wrong, what was looked at */
+    uint32_t *result; /* numbers of wrong and of checked elements */
     uint32_t rounds, packs, shift, way, variant;
     uint32_t ends; /* the group is to be aborted */
 } proof_args;

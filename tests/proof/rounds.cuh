@@ -86,7 +86,7 @@ SYMM_DEV void write_round(const turn &t, uint32_t to_block, uint32_t set, uint32
         case PROOF_REDUCE:
             symm_dev_store_bits(mine, x);
             break;
-        default: /* by turns, a pack by one rank */
+        default: /* alternately, a pack by one rank */
             if ((to + i + round) % (uint32_t)t.v.nranks == rank)
                 symm_dev_multimem_store_bits(symm_dev_multicast(t.v, mine), x);
         }

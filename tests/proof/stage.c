@@ -68,7 +68,7 @@ void stage_environment(uint32_t block, uint64_t seed)
     setenv("SYMM_MATMUL_ENGINE_BYTES", engines[seed / 1000 % 2], 1);
     setenv("SYMM_STAGING_BYTES", "1K", 1); /* a call takes several chunks */
     setenv("SYMM_SEGMENT_BYTES", "256K", 1);
-    setenv("SYMM_CHECK", "0", 1); /* the hosts must not order what the kernels have to */
+    setenv("SYMM_CHECK", "0", 1); /* the hosts must not order the kernels */
 }
 
 bool stage_open(struct stage *st, struct rank *self, struct hall *hall)

@@ -17,7 +17,7 @@ enum {
     STAGE_PADS = 48,
     STAGE_KERNELS = 24,
     STAGE_COUNT = 512,            /* elements of a library call, at most */
-    STAGE_DATA_NBYTES = 8192,     /* of each of three arrays: in, out, and what a peer sends */
+    STAGE_DATA_NBYTES = 8192,     /* of each of three arrays: in, out, a peer's data */
     STAGE_ROOM_NBYTES = 512 << 10 /* of one product's matrices */
 };
 
@@ -81,7 +81,7 @@ bool stage_repeat(struct stage *st, struct draw *draw, bool (*enqueue)(struct st
 
 /* Whether a call was OK. If not, and that was not to be expected, stage_fail(). */
 bool stage_ok(struct stage *st, symm_status status, const char *what);
-/* Says what failed, in which run, and ends the process: the other ranks would wait for this one. */
+/* Prints the failure and its run, and ends the process: other ranks would wait for this one. */
 __attribute__((noreturn, format(printf, 2, 3))) void stage_fail(struct stage *st, const char *fmt,
                                                                 ...);
 

@@ -206,7 +206,7 @@ SYMM_KERNEL(proof_send_late, proof_args, a, 64)
                         (a.view.rank + 1) % a.view.nranks);
 }
 
-/* Waits for what nobody sends; after the abort nothing of this rank may reach the next one. */
+/* Waits for a signal that nobody sends. After the abort this rank's data must not reach others. */
 SYMM_KERNEL(proof_wait_for_ever, proof_args, a, 64)
 {
     enum { NEVER, BEHIND };

@@ -27,7 +27,7 @@ template <typename T> SYMM_DEV T of_float(float x)
         return (T)x;
 }
 
-/* A thread adds what it has found: elements that are wrong, and all that it has looked at. */
+/* A thread adds its numbers of wrong elements and of checked elements. */
 SYMM_DEV void add_counts(uint32_t *result, uint32_t wrong, uint32_t looked)
 {
     if (wrong)

@@ -1,4 +1,4 @@
-/* Actions: drawing them, groups, and what hosts do with a group. work.c has the streams' part. */
+/* Actions: drawing them, groups, and host calls on a group. work.c has the stream-ordered calls. */
 #include "action.h"
 
 #include <stdlib.h>
@@ -118,7 +118,7 @@ static symm_status exchange(struct actor *a, struct slot *slot, struct draw *d)
     return st;
 }
 
-/* Gives a block back, if it has still what this rank wrote into it. */
+/* Checks that a block still has this rank's data, and gives it back. */
 static symm_status give_back(struct actor *a, struct slot *slot, struct block *block)
 {
     char *got = malloc(block->nbytes + 1);

@@ -1,4 +1,4 @@
-/* What ranks do with a group: make and destroy it, work on it, and look at every result. */
+/* Actions on a group: create it, destroy it, work on it, check every result. */
 #ifndef STORM_ACTION_H
 #define STORM_ACTION_H
 
@@ -11,7 +11,7 @@ enum action_kind {
     ACTION_DESTROY,
     ACTION_BURST, /* several collectives, or a graph of them, before the first is waited for */
     ACTION_FLEET, /* a collective in each of many groups at once */
-    ACTION_TRIAL, /* one collective, at any place, with what is around it */
+    ACTION_TRIAL, /* one collective at any address, with the bytes around it */
     ACTION_RING,  /* put, signal, wait, get */
     ACTION_EXCHANGE,
     ACTION_ALLOC,
@@ -28,7 +28,7 @@ struct action {
     const struct storm_event *abort; /* of a fleet, by one of its ranks; or NULL */
 };
 
-/* Draws the next one, given who is in which slot, and notes who is then. */
+/* Draws the next action from the members of each slot, and records the new members. */
 struct action action_draw(struct draw *d, struct roster rosters[STORM_SLOTS]);
 
 /* Whether others wait for a rank that leaves it out. */

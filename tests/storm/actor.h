@@ -11,10 +11,10 @@ struct actor {
     const struct storm_life *life;
     struct storm_post *post;
     symm_context *ctx;
-    struct rank helper; /* what the helpers of the tests want */
+    struct rank helper; /* for the helpers of the tests */
     struct rank_report helped;
     symm_status status;
-    bool gave_up; /* on a call of the driver: what it has made stays until the process ends */
+    bool gave_up;            /* on a driver call: its objects stay until the process ends */
     char failed[ACTOR_TEXT]; /* the first call that failed, with its text; empty: none */
 };
 

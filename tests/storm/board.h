@@ -1,6 +1,6 @@
 /*
- * What the ranks of a round and their driver share: what each rank is in, since when, and how often
- * something went wrong. A rank that is in a call for longer than its limit is late.
+ * Memory shared by the ranks of a round and their driver: each rank's current call and its start,
+ * and the number of faults found. A rank is late if its call takes longer than its limit.
  */
 #ifndef STORM_BOARD_H
 #define STORM_BOARD_H
@@ -9,7 +9,7 @@
 #include <symm/types.h>
 #include "plan.h"
 
-/* What is wrong with a round. X(name, text). */
+/* Faults of a round. X(name, text). */
 #define STORM_FAULTS(X)                                                                            \
     X(WRONG, "wrong")   /* symm_synchronize was OK and a result is not right */                    \
     X(LATE, "late")     /* a call took longer than its limit, or has not returned */               \
@@ -63,7 +63,7 @@ long long board_margin_ms(const struct storm_board *board);
 void board_begin(struct storm_post *post, const char *call, int limit_ms);
 void board_end(struct storm_post *post);
 
-/* Counts something wrong, and says what and where. */
+/* Counts a fault and prints its text. */
 __attribute__((format(printf, 3, 4))) void
 board_report(struct storm_post *post, enum storm_wrong wrong, const char *fmt, ...);
 

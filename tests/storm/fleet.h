@@ -6,7 +6,7 @@
 #include "draw.h"
 #include "slot.h"
 
-/* abort: what one of the ranks does while the collectives run, or NULL. */
+/* abort: an event of one rank while the collectives run, or NULL. */
 symm_status fleet_run(struct actor *a, struct slot *slot, struct draw *d,
                       const struct storm_event *abort);
 

@@ -1,4 +1,4 @@
-/* A rank's part of one life: joining, the actions, what happens to it, leaving. */
+/* One rank's life in a round: it joins, acts, suffers its faults and leaves. */
 #ifndef STORM_LIFE_H
 #define STORM_LIFE_H
 

@@ -1,6 +1,6 @@
 /*
- * What a round of the storm does, drawn from its seed alone. Driver and ranks draw the same plan,
- * so collective calls match and everyone knows which groups may end.
+ * The plan of a round, drawn from its seed alone. Driver and ranks draw the same plan, so
+ * collective calls match and each process knows which groups may end.
  */
 #ifndef STORM_PLAN_H
 #define STORM_PLAN_H
@@ -58,7 +58,7 @@ struct storm_plan {
 
 void plan_draw(uint64_t seed, int least, int most, struct storm_plan *out);
 
-/* Sets what the ranks of this round find in their environment. */
+/* Sets the environment of this round's ranks. */
 void plan_environment(const struct storm_plan *plan);
 
 /* Prints the plan: a line a life. */
@@ -73,7 +73,7 @@ int life_place(const struct storm_life *life, int rank);
 bool life_loses(const struct storm_life *life, int rank);
 /* How many ranks are there after it. */
 int life_survivors(const struct storm_life *life);
-/* Whether calls of a group of these ranks (a bit each) may fail, by what the plan does to them. */
+/* Whether the plan lets calls of a group of these ranks (a bit each) fail. */
 bool life_may_end(const struct storm_life *life, uint32_t ranks);
 /* Whether calls may time out. */
 bool life_times_out(const struct storm_life *life);

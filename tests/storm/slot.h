@@ -24,9 +24,9 @@ struct slot {
     struct block blocks[SLOT_BLOCKS];
 };
 
-/* Makes what the group needs. */
+/* Creates the group's buffers and streams. */
 symm_status slot_open(struct actor *a, struct slot *slot);
-/* Ends the group, here and on all ranks, and waits for what is enqueued. */
+/* Ends the group on all ranks, and waits for this rank's enqueued work. */
 void slot_abandon(struct actor *a, struct slot *slot);
 /* Gives everything back; the group itself only if `destroys`, else its context does. */
 void slot_close(struct actor *a, struct slot *slot, bool destroys);

@@ -1,8 +1,8 @@
 /*
  * A storm: rounds of real processes on the emulated driver that do random things with each other
- * while ranks are killed, stopped, aborted and made to fail, and go on without those that are lost.
- * Whatever happens: a result that symm_synchronize calls OK is right, every call returns in time,
- * what is destroyed leaves nothing, and groups end only for a reason.
+ * while ranks are killed, stopped, aborted and made to fail. The survivors continue. In every round
+ * a result is right if symm_synchronize returns OK, every call returns in time, destroyed objects
+ * leave nothing, and a group ends only for a reason.
  *
  * storm [--seconds N] [--rounds N] [--seed S] [--ranks A..B] [--show]
  *

@@ -1,4 +1,4 @@
-/* The driver's part of a round: it kills and stops ranks, and sees who does not come back. */
+/* The part of the driver in a round: kills and stops ranks, and finds those that do not return. */
 #ifndef STORM_WATCH_H
 #define STORM_WATCH_H
 

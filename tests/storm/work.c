@@ -6,7 +6,7 @@
 
 enum { IN, OUT, PARTS = 4, PART = SLOT_MOST / PARTS, REPLAYS = 3, RING_MOST = 8000 };
 
-/* A helper's call: what it found wrong is no failure of the library's call. */
+/* A helper's call. A wrong result is a fault of the round, not a failed call. */
 #define HELP(call)                                                                                 \
     do {                                                                                           \
         st = helped(a, slot, CALL(a, call));                                                       \
@@ -124,7 +124,7 @@ symm_status work_burst(struct actor *a, struct slot *slot, struct draw *d)
     st = times ? replay(a, slot, &burst, times, &graph) : enqueue(a, slot, &burst);
     if (st != SYMM_OK)
         goto out;
-    /* A rank that ends early spoils what others may still read: theirs is not right then. */
+    /* A rank that ends early overwrites its input while others read it: their results are wrong. */
     TRY(symm_fill(burst.in, 0xff, SLOT_MOST, b->stream));
     TRY(symm_copy(b->got, burst.out, SLOT_MOST, b->stream));
     TRY(symm_synchronize(slot->group, b->stream));

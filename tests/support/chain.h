@@ -11,7 +11,7 @@
 #include "ranks.h"
 
 struct chain {
-    const struct collective_variant *variants; /* those that do not run here are left out */
+    const struct collective_variant *variants; /* variants that cannot run here are left out */
     int nvariants;
     size_t count;  /* of words, as the operations count */
     int turns;     /* of two calls each: replays of a graph, and now and then eager ones */

@@ -1,4 +1,4 @@
-/* One collective call of any operation: its data, the call, and what must come out. */
+/* One collective call of any operation: its data, the call, and the expected result. */
 #ifndef TEST_COLLECTIVE_H
 #define TEST_COLLECTIVE_H
 
@@ -28,7 +28,7 @@ struct collective_variant {
 size_t collective_in_nbytes(const struct collective *c, int nranks);
 size_t collective_out_nbytes(const struct collective *c, int nranks);
 
-/* Fills in what rank brings. */
+/* Fills in the rank's input. */
 void collective_fill(const struct collective *c, int rank, int nranks, void *in);
 
 /* NULL: it runs here. */
@@ -36,10 +36,10 @@ const char *collective_unavailable(const struct collective *c, symm_group *group
 symm_status collective_call(const struct collective *c, symm_group *group, const void *in,
                             void *out, symm_stream stream);
 
-/* How much of what rank got is wrong. */
+/* Number of wrong elements of the rank's output. */
 int64_t collective_wrong(const struct collective *c, int rank, int nranks, const void *out);
 
-/* What there is to say of it when it failed; the text lasts until the next one is asked for. */
+/* Text of a failed case. Valid until the next call. */
 const char *collective_text(const struct collective *c);
 
 bool collective_by_switch(symm_algo algo);

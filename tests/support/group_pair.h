@@ -12,7 +12,7 @@ struct group_pair {
     struct collective_variant variants[2];
     size_t count;
     uint32_t max_blocks;
-    int replays, looks; /* the results are looked at after so many replays */
+    int replays, looks; /* looks: replays between two checks of the results */
 };
 
 /* Adds wrong elements to the report, and each look at a result to its value[0]. */

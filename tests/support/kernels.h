@@ -30,7 +30,7 @@ typedef struct test_hand_over_args {
     uint32_t round, planted;
 } test_hand_over_args;
 
-/* What a kernel does that it may not. */
+/* Forbidden actions of a kernel. */
 enum test_misuse {
     TEST_MISUSE_NONE,
     TEST_MISUSE_SIGNAL, /* on `channel`, to `rank` */
@@ -61,7 +61,7 @@ typedef struct test_misuse_args {
     uint32_t *data, *good; /* good: 16 bytes that may be accessed */
     symm_view view, other;
     int32_t misuse, channel, rank;
-    int32_t offender; /* the rank that does it; the others do what is right */
+    int32_t offender; /* the rank that does it; the other ranks act correctly */
 } test_misuse_args;
 
 typedef struct test_named_args {

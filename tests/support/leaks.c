@@ -1,4 +1,4 @@
-/* Counting what a process holds. */
+/* Counts of a process's resources. */
 #include "leaks.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /*
- * What a process holds: descriptors, threads, mappings of shared memory, reserved address space
- * and, with the emulated driver, the driver's own objects. Taken before and after, it tells what
- * was left behind.
+ * Resources of a process: descriptors, threads, mappings of shared memory, reserved address space
+ * and, with the emulated driver, the driver's own objects. Counts from before and after a test show
+ * its leaks.
  */
 #ifndef TEST_LEAKS_H
 #define TEST_LEAKS_H
@@ -19,7 +19,7 @@ struct leaks {
 /* Whether threads and reservations are counted: not with a sanitizer, which makes its own. */
 bool leaks_sees_all(void);
 
-/* What this process holds now. */
+/* Counts the resources of this process. */
 void leaks_take(struct leaks *out);
 
 /* Whether nothing was added since then, a second allowed; otherwise text names it. */

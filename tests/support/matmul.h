@@ -1,6 +1,6 @@
 /*
- * Products with everything around them looked at: fresh random data of any layout at any place,
- * outputs and what lies around them filled with a pattern first, and a reference in double.
+ * Products with checks of all memory around them: fresh random data of any layout at any address,
+ * outputs and the bytes around them filled with a pattern first, and a reference in double.
  */
 #ifndef TEST_MATMUL_H
 #define TEST_MATMUL_H
@@ -21,7 +21,7 @@ enum matmul_same { MATMUL_ALL_DIFFER, MATMUL_SAME_ROWS, MATMUL_SAME_BATCHES };
 /* Where the addresses are given. */
 enum matmul_data { MATMUL_IN_DESC, MATMUL_IN_ARGS, MATMUL_IN_BOTH, MATMUL_DATA };
 
-/* A product, the same on all ranks but for what each draws from `layout`. */
+/* A product, the same on all ranks except for the layouts that each draws from `layout`. */
 struct matmul_case {
     symm_matmul_kind kind;
     symm_strategy strategy;
@@ -56,7 +56,7 @@ struct matmul_case matmul_draw(uint64_t number, int nranks);
 /* The factors of its runs. */
 float matmul_alpha(const struct matmul_case *c);
 float matmul_beta(const struct matmul_case *c);
-/* What there is to say of it when it failed; the text lasts until the next one is asked for. */
+/* Text of a failed case. Valid until the next call. */
 const char *matmul_text(const struct matmul_case *c);
 
 int32_t matmul_rows(const struct matmul_case *c, int rank, int nranks);
@@ -83,7 +83,7 @@ symm_status matmul_job_create(struct rank *self, struct matmul_job *job);
 symm_status matmul_job_send(struct rank *self, struct matmul_job *job, uint64_t round,
                             symm_stream stream);
 symm_status matmul_job_run(struct rank *self, struct matmul_job *job, symm_stream stream);
-/* Waits, and fetches what is there now, or the copies of it at `from`. */
+/* Waits, and fetches the present contents, or copies of them at `from`. */
 symm_status matmul_job_fetch(struct rank *self, struct matmul_job *job, char *const *from,
                              symm_stream stream);
 /* The result is right and nothing else has changed. Counts jobs in value[0] of the report. */
@@ -95,7 +95,7 @@ symm_status matmul_job_works(struct rank *self, struct matmul_job *job, uint64_t
 symm_matmul_desc matmul_job_desc(const struct matmul_job *job);
 symm_matmul_args matmul_job_args(const struct matmul_job *job);
 
-/* What goes into the operands, and how many elements and bytes are not as they should be. */
+/* Fills the operands; counts wrong elements and bytes. */
 void matmul_fill(const struct matmul_job *job, int rank, int nranks, char *const *image);
 int64_t matmul_wrong(const struct matmul_job *job, int nranks);
 

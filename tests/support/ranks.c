@@ -82,7 +82,7 @@ struct ranks *ranks_start(int n, enum ranks_mode mode, rank_fn fn, void *arg)
     ck_assert(run->reports != MAP_FAILED);
     if (TEST_TSAN) /* to it each CUDA thread is a thread, and 8128 are all it takes */
         setenv("SYMM_EMULATED_BLOCK", "64", 0);
-    fflush(NULL); /* or each rank would print what is buffered once more */
+    fflush(NULL); /* or each rank would print the buffered text again */
     for (int r = 0; r < n; r++) {
         run->self[r] = (struct rank){r, n, mode, run->session, &run->reports[r]};
         run->reports[r].rank = r;

@@ -1,6 +1,6 @@
 /*
- * Runs a function as n ranks, each a process or each a thread of this process, and collects what
- * they report. A rank never asserts: it fills in its report, and the test looks at all of them.
+ * Runs a function as n ranks, each a process or each a thread of this process, and collects
+ * their reports. A rank never asserts: it fills in its report, and the test checks all reports.
  */
 #ifndef TEST_RANKS_H
 #define TEST_RANKS_H
@@ -21,11 +21,11 @@ enum rank_end { RANK_RUNNING, RANK_RETURNED, RANK_EXITED, RANK_KILLED };
 struct rank_report {
     int rank;
     enum rank_end end;
-    int code;           /* what it exited with, or the signal that ended it */
+    int code;           /* its exit code, or the signal that ended it */
     symm_status status; /* of the last RANK_TRY, RANK_EXPECT or rank_note */
     char text[1024];    /* symm_error_text() of it */
-    char failed[512];   /* file:line and what was expected, if a check failed */
-    char leaks[512];    /* what the rank's process held at its end and not at its start */
+    char failed[512];   /* file:line and the failed check */
+    char leaks[512];    /* resources that the rank's process had at its end, not at its start */
     int64_t wrong;      /* elements that are not as they should be */
     int64_t value[RANK_VALUES];
 };
@@ -150,7 +150,7 @@ __attribute__((format(printf, 3, 4))) void rank_fail(struct rank *self, const ch
 #define RANK_STRING_(x) RANK_STRING__(x)
 #define RANK_HERE_ __FILE__ ":" RANK_STRING_(__LINE__)
 
-/* In a rank's function with an `out:` label: leaves for it, with what and where in the report. */
+/* In a rank's function with an `out:` label: if cond is false, records it and goes to out. */
 #define CHECK_RANK(self, cond)                                                                     \
     do {                                                                                           \
         if (!(cond)) {                                                                             \

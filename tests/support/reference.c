@@ -1,4 +1,4 @@
-/* Random data of the tests; the oracle says what they come to. */
+/* Random data of the tests; the oracle computes the expected results. */
 #include "reference.h"
 
 #include <math.h>

@@ -11,7 +11,7 @@ uint64_t reference_seed(void);
 /* A well-mixed number for each (stream, index) of this seed. */
 uint64_t reference_random(uint64_t stream, uint64_t index);
 
-/* Of every type. What follows has float32, float16, bfloat16, float64, int32 and int64. */
+/* Of every type. The functions below take float32, float16, bfloat16, float64, int32 and int64. */
 size_t reference_size(symm_dtype dtype);
 
 uint16_t reference_f32_to_bf16(float x); /* to nearest even */
@@ -49,8 +49,8 @@ enum reference_bound {
 };
 
 /*
- * How many of the count elements at `array`, which begin at element `first` of the data, are not
- * what the data of nranks ranks of round `round` come to.
+ * Number of the count elements at `array`, which begin at element `first` of the data, that differ
+ * from the reduction of nranks ranks' data of round `round`.
  */
 int64_t reference_reduction_wrong(const void *array, size_t first, size_t count, symm_dtype dtype,
                                   symm_redop op, uint64_t round, int nranks,

@@ -1,6 +1,6 @@
 /*
- * Collective calls with everything around them looked at: fresh random data, at any place, outputs
- * and what lies around them filled with a pattern first. Plans make many of them.
+ * Collective calls with checks of all memory around them: fresh random data at any address; outputs
+ * and the bytes around them filled with a pattern first. Plans make many of them.
  */
 #ifndef TEST_TRIAL_H
 #define TEST_TRIAL_H

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# symm-bench on the emulated driver: table, JSON, CSV, wrong use, and what it says when a rank dies.
+# symm-bench on the emulated driver: table, JSON, CSV, wrong use, and its report of a dead rank.
 # Options are lists of words.
 # shellcheck disable=SC2046,SC2086
 set -euo pipefail
@@ -24,7 +24,7 @@ rows() {
     table "$1" 12
 }
 
-# right RANKS OPERATION OPTION...: all results are.
+# right RANKS OPERATION OPTION...: all results are right.
 right() {
     run 0 measure "$@" --check
     [ "$(column 12)" = 0 ] || die "wrong elements: $*"
@@ -311,7 +311,7 @@ case_tune() {
     [ "$(grep -c ' all-reduce .* symmetric .* two_shot ' "$work/out")" = 6 ] || die "not 6 rows"
     [ "$(grep -c ' all-gather .* any .* any ' "$work/out")" -ge 6 ] || die "not 6 rows"
     [ "$(grep -cE ' yes$' "$work/out")" = 30 ] || die "not one taken of each kind at each size"
-    ! grep -qE ' (auto|multimem_one_shot) ' "$work/out" || die "what auto may not take"
+    ! grep -qE ' (auto|multimem_one_shot) ' "$work/out" || die "an algorithm that auto may not take"
     [ "$(awk '$5 == "copy_engine" && $2 != "reduce-scatter" { print $4 }' "$work/out" | sort -u)" = \
         symmetric ] || die "copy_engine in symmetric memory and nowhere else"
     grep -qE 'reduce-scatter .* any .* copy_engine ' "$work/out" || die "no copy_engine in any memory"
@@ -322,7 +322,7 @@ case_tune() {
     sed 's/^machine emulated/machine cuda/' table >other
     run 1 env SYMM_TUNING_FILE=other "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" all-reduce
     errors 'SYMM_TUNING_FILE=other, line 3: measured on "cuda .*, and this is "emulated .*symm-bench tune'
-    # The file that is to be made is not the one to go by.
+    # The output file is not read as the tuning file.
     export SYMM_TUNING_FILE=new
     run 0 tune 2 --output new --operations all-gather --max-bytes 1K
     [ "$(grep -vcE '^#|^symm-tuning 1$|^machine |^all-gather 2 any ' new)" = 0 ] || die "more than asked for"
@@ -344,7 +344,7 @@ case_tune_leaves_nothing_behind() {
 }
 
 case_pytorch_peer() {
-    # It needs GPUs; here, that it is Python at all and what it says without PyTorch.
+    # It needs GPUs. Here: it is valid Python, and its message without PyTorch.
     command -v python3 >/dev/null || skip "no Python"
     local peer
     peer=$(dirname "$0")/../../../tools/peers/pytorch.py
@@ -367,7 +367,7 @@ case_stress() {
     [ "$(grep -c '^# rank' "$work/err")" = 1 ] || die "one rank says it for all"
 }
 
-case_stress_finds_what_is_wrong() {
+case_stress_finds_wrong_results() {
     local first
     run 1 preloaded output 3 stress --seed 7
     errors '^# rank [0-2]: wrong in round [0-9]+, group .*: element [0-9]+ is .* and should be '
@@ -389,7 +389,7 @@ without_multicast() {
 }
 
 case_unavailable() {
-    # What was named has to run...
+    # An algorithm that was named must run...
     local operation
     for operation in all-reduce all-gather reduce-scatter; do
         for algos in multimem one_shot,multimem; do
@@ -402,7 +402,7 @@ case_unavailable() {
         run 1 without_multicast $operation --peer nccl
         said '^# nccl: not available: it needs GPUs'
         errors '^# rank 0: .*--peer nccl cannot run here: it needs GPUs'
-        # ... of all what can, if that is anything.
+        # ... and of `all`, at least one.
         run 0 without_multicast $operation --algo all --peer all
         said '^# multimem: not available: .*(SYMM_MULTICAST|without multicast)'
         said '^# nccl: not available: it needs GPUs'
@@ -450,7 +450,7 @@ case_under_torchrun_and_mpirun() {
 }
 
 case_dead_rank() {
-    # The others say who died, even though symm-run would stop them.
+    # The other ranks name the dead one, although symm-run would stop them.
     run 137 env SYMM_EMULATED_FAULT='cuLaunchKernelEx@2#50=kill' \
         "$bin/symm-run" --emulated -n 4 --keep-going "$bin/symm-bench" all-reduce --algo two_shot --sizes 64K --iters 1000 --json out.json
     errors '^# symm-run: rank 2 was killed by SIGKILL$'

@@ -14,7 +14,7 @@ static const struct {
 
 /* ---- Conversions ---- */
 
-/* What widens to a NaN may be any NaN. */
+/* Any NaN equals any NaN. */
 static int64_t differ(const float *got, const float *want, size_t count)
 {
     int64_t wrong = 0;
@@ -65,9 +65,9 @@ static float float_of(uint32_t bits)
 enum { NEAR = 6, NARROWED = NEAR * 65536 };
 
 /*
- * Of every pattern of the type: the number itself, what lies halfway to the next one, just below
- * and just above that, and two that are close to nothing. Among them are subnormals, both zeros,
- * infinities, NaNs, and what overflows.
+ * For every pattern of the type: the number, the middle between it and the next one, the numbers
+ * just below and above that, and two close to 0. Subnormals, both zeros, infinities, NaNs and
+ * numbers that overflow are among them.
  */
 static void fill_around(float *x, symm_dtype dtype, uint64_t round)
 {
@@ -120,7 +120,7 @@ DEVICE_TEST(data, narrowing_rounds_once_to_nearest_even, "test_narrow", 1, 1)
             RANK_TRY(self, symm_fill(b->a.out, 0x5a, nbytes, b->s));
             RANK_TRY(self, symm_fill(b->a.y, 0x5a, nbytes, b->s));
             RANK_TRY(self, device_launch(b, 4, device_threads[shape]));
-            /* Widening what is a NaN may make another NaN of it, though always the same. */
+            /* A NaN may widen to another NaN, but always to the same one. */
             RANK_TRY(self, device_settle(b));
             RANK_TRY(self, device_read(b, got, b->a.out, nbytes));
             self->report->wrong += count_narrow_wrong(x, got, floats[i].dtype);
@@ -195,7 +195,7 @@ out:;
 
 enum { WORDS = 5 };
 
-/* What all threads of all ranks have added to word i of rank `to`. */
+/* The sum of all threads' additions to word i of rank `to`. */
 static int64_t sum_of_addends(const struct device_bench *b, uint32_t i, uint32_t to,
                               uint32_t blocks, uint32_t threads)
 {

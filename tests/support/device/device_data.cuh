@@ -98,8 +98,8 @@ SYMM_KERNEL(test_ones, test_device_args, a, 256)
 }
 
 /*
- * The sum of the ranks' packs at x: each rank's own into out; and by turns, one rank a pack, into
- * everybody's y. It must be what loading and adding in the order of the ranks gives.
+ * The sum of the ranks' packs at x: each rank's own into out; and into every rank's y, the ranks
+ * alternating from pack to pack. It must equal loads and additions in rank order.
  */
 template <typename T> SYMM_DEV uint32_t sum_ranks(const test_device_args &a)
 {
@@ -155,7 +155,7 @@ SYMM_KERNEL(test_red_add, test_device_args, a, 256)
     tally(a, 0);
 }
 
-/* Twice in a row, so that the second does not tread on the first. param: what the first must be. */
+/* Two in a row: the second must not overwrite the first. param: the first sum. */
 SYMM_KERNEL(test_block_sum, test_device_args, a, 1024)
 {
     const float x = (float)test_device_addend(a.seed, 0, 0, my_block(), my_thread(), 1000);

@@ -23,7 +23,7 @@ typedef struct test_device_args {
 #define TEST_DEVICE_HOST static inline
 #endif
 
-/* A word that depends on everything: kernels write it, kernels and the host know what to expect. */
+/* A word made of all arguments: kernels write it, kernels and the host compute it for checks. */
 TEST_DEVICE_HOST uint32_t test_device_word(uint32_t seed, uint32_t round, uint32_t rank,
                                            uint32_t block, uint32_t thread)
 {
@@ -55,7 +55,7 @@ enum {
     TEST_MEETS
 };
 
-/* test_stall: what nobody ends. test_stall calls channels 0 to 7. */
+/* Waits of test_stall, which calls channels 0 to 7. */
 enum { TEST_STALL_SIGNAL, TEST_STALL_PACKET, TEST_STALL_GRID, TEST_STALL_FLAG = 5 };
 
 /* test_copies: for every pair of alignments and every size, a slot with guards around the bytes. */
@@ -111,7 +111,7 @@ enum {
     TEST_ONES
 };
 
-/* What a switch reduces: X(operation, type). */
+/* Reductions of a switch: X(operation, type). */
 #define TEST_REDUCTIONS(X)                                                                         \
     X(SYMM_SUM, float)                                                                             \
     X(SYMM_SUM, symm_f16)                                                                          \

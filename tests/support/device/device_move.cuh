@@ -41,9 +41,9 @@ SYMM_KERNEL(test_copies, test_device_args, a, 256)
 }
 
 /*
- * One block makes nbytes and what lies around them, puts them into the rank after, and signals. It
- * then waits for those of the rank before, and shows them, with what lies around them, in out.
- * rounds: how far x and y, which are aligned, are from where the bytes begin (low and high half).
+ * One block writes nbytes and the bytes around them, puts the nbytes into the next rank, and
+ * signals. It waits for those of the previous rank and copies them, with the bytes around, to out.
+ * rounds: offsets of the bytes from the aligned x and y (low and high half).
  */
 SYMM_KERNEL(test_put, test_device_args, a, 256)
 {

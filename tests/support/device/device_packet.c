@@ -14,7 +14,7 @@ static uint32_t next_epoch(uint32_t epoch)
     return epoch == UINT32_MAX ? 2 : epoch + 1;
 }
 
-/* Reads what a launch has listed; it goes on from `epoch`, which it moves on. */
+/* Reads the list of a launch, which begins at `epoch`, and advances it. */
 static symm_status follow(struct device_bench *b, uint32_t *epoch)
 {
     uint32_t got[EPOCH_BLOCKS][EPOCH_ROUNDS];

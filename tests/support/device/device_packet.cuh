@@ -28,7 +28,7 @@ SYMM_KERNEL(test_epochs, test_device_args, a, 256)
     tally(a, wrong);
 }
 
-/* What a packet carries: now and then something that looks like a flag, in each word. */
+/* Payload of a packet. Each word looks like a flag now and then. */
 SYMM_DEV symm_bits12 payload(const test_device_args &a, uint32_t epoch, int rank, uint32_t block,
                              uint32_t thread)
 {
@@ -43,8 +43,8 @@ SYMM_DEV symm_bits12 payload(const test_device_args &a, uint32_t epoch, int rank
 }
 
 /*
- * Everybody sends to everybody, for many epochs, with two sets of slots by turns. Each thread has a
- * slot for each rank; or, with mode 1, a block has one, for which all its threads wait.
+ * Every rank sends to every rank for many epochs, alternately in two sets of slots. Each thread has
+ * a slot per rank. Mode 1: a block has one, for which all its threads wait.
  */
 SYMM_KERNEL(test_packets, test_device_args, a, 256)
 {

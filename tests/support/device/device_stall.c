@@ -1,4 +1,4 @@
-/* Waits that nobody ends, ranks that come with different words, and what an abort does. */
+/* Waits that never end, ranks that bring different words, and the effects of an abort. */
 #include <stdlib.h>
 #include <string.h>
 #include <symm/detail/wait_record.h>

@@ -1,6 +1,6 @@
-/* Kernels that wait for what does not come. */
+/* Kernels whose waits never end. */
 
-/* After an abort nothing waits, nothing is sent, and everybody is told. */
+/* After an abort no call waits or sends, and each returns the abort. */
 SYMM_DEV uint32_t live_on(const test_device_args &a)
 {
     const symm_view &v = a.view;
@@ -24,7 +24,7 @@ SYMM_DEV uint32_t live_on(const test_device_args &a)
     return wrong + !is_zero(symm_dev_recv16(v, slot + 1, 77, v.rank));
 }
 
-/* Waits for what does not come. Block 0 stays away from its grid's barrier. */
+/* Waits for a signal that nobody sends. Block 0 stays away from its grid's barrier. */
 SYMM_KERNEL(test_stall, test_device_args, a, 64)
 {
     const symm_view &v = a.view;

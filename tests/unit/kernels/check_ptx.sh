@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# What the compiler makes of the kernels: the multimem instructions are those of their type and the wide ones, which add
-# in fp32, nothing but the multimem kernels has them, nothing spills to speak of, and there are neither too many kernels
-# nor too much machine code. The products of Hopper GPUs multiply as asynchronously as they are written, which ptxas says,
-# and which their machine code shows where there are cuobjdump and nvdisasm.
-# And that kernels which use all of symm/device.cuh have every instruction that they should, for every generation of GPUs.
+# Checks the compiled kernels: multimem kernels, and no others, have the widest multimem instructions of their type, which
+# add in fp32; kernels hardly spill; the numbers of kernels and of bytes of machine code are limited; products of Hopper GPUs
+# stay asynchronous, by ptxas's report and, if cuobjdump and nvdisasm are there, by their machine code.
+# Kernels that use all of symm/device.cuh have the expected instructions for every generation of GPUs.
 # usage: check_ptx.sh BUILD_DIR; exit code 77: there is no nvcc.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/../../..")
@@ -128,22 +127,22 @@ done
 ! grep -q 'multimem\.' "$work/80.ptx" || fail "sm_80: has multimem instructions"
 ! grep -q 'wgmma\.' "$work/80.ptx" || fail "sm_80: has wgmma instructions"
 
-# What it cannot keep asynchronous it puts one after the other, and goes on.
+# ptxas serializes instructions that it cannot keep asynchronous, with a warning only.
 ! grep -E 'C75[0-9]{2}|instructions are serialized|setmaxnreg.*ignored' "$work/ptxas.log" >"$work/found" ||
-    fail "ptxas gives speed away: $(head -3 "$work/found")"
+    fail "ptxas serializes: $(head -3 "$work/found")"
 PATH=$(dirname "$nvcc"):$PATH
 disassembling=
 hopper=$(grep -l 'entry matmul_wgmma' "$work"/*.90a.ptx | head -1)
 hopper=${hopper%.ptx}.cubin
 [ -f "$hopper" ] || fail "no image has the products for Hopper GPUs"
-if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then # while the rest is looked at
+if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then # beside the checks below
     cuobjdump -sass -fun "$(basename -s .entry "$work"/matmul_wgmma_*.entry | paste -sd,)" "$hopper" >"$work/sass" &
     disassembling=$!
 else
     echo "check_ptx.sh: skipped: HGMMA in the machine code: no cuobjdump with nvdisasm"
 fi
-# The stack of a pack's 16 bytes is that of elements which are handled one by one, where there is no whole pack. What
-# two_shot for eight ranks has of wide elements, and of eight shares' places, is more than fits 64 registers, by a little.
+# A stack of 16 bytes is a pack whose elements are handled one by one. The wide elements and eight addresses of two_shot
+# for eight ranks need slightly more than 64 registers.
 awk '/Function properties/ { name = $NF }
     /bytes stack frame/ && ($1 > 32 || $5 + $9 > 0) && !(name ~ /two_shot_.*_8$/ && $1 <= 64 && $5 <= 128) { print name ": " $0 }
     ' "$work/ptxas.log" >"$work/spills"
@@ -151,22 +150,22 @@ awk '/Function properties/ { name = $NF }
 registers_of() { # kernel
     sed -n "/Compiling entry function '$1'/,/Used/s/.*Used \([0-9]*\) registers.*/\1/p" "$work/ptxas.log"
 }
-# A quarter of a multiprocessor has 16384 registers, which go to its warps by 8 a thread. A block of products leaves too
-# few there for another one, and enough for a block of one warp, which brings what it waits for.
-takes() { # kernel threads: of each quarter
+# A quarter of an SM has 16384 registers; a warp's threads get multiples of 8. A block of products leaves too few of them
+# for another block of products, and enough for a block of one warp, which sends or copies the rows that products wait for.
+takes() { # kernel threads: registers of each quarter
     echo $((($(registers_of "$1") + 7) / 8 * 8 * 32 * (($2 + 127) / 128)))
 }
 leaves_room() { # product threads kernel...
     local product=$1 threads=$2 left small
     left=$((16384 - $(takes "$product" "$threads")))
-    [ "$left" -lt 8192 ] || fail "two blocks of $product fit a multiprocessor"
+    [ "$left" -lt 8192 ] || fail "two blocks of $product fit an SM"
     shift 2
     for small; do
         [ "$(takes "$small" 32)" -le "$left" ] || fail "$small does not fit beside $product"
     done
 }
-# While a multiprocessor is at work it keeps the shared memory that it has set apart for that: the least of these sizes
-# that a block of the product fits, with 1 KiB that the system has of each block. The others must fit into what is left.
+# A busy SM keeps its division into cache and shared memory: the smallest of these sizes that fits a block of the product
+# and 1 KiB per block for the system. The small blocks must fit into the rest.
 shared_of() { # kernel
     local used
     used=$(sed -n "/Compiling entry function '$1'/,/Used/s/.* \([0-9]*\) bytes smem.*/\1/p" "$work/ptxas.log")
@@ -194,10 +193,10 @@ apart=$(nbytes_of SYMM_WGMMA_SENDER_NBYTES sm90/host.h)
 apart_portable=$(nbytes_of SYMM_PORTABLE_SENDER_NBYTES portable/host.h)
 for each in $apart $apart_portable; do
     senders=$(($(nbytes_of SENDERS_SHARED_NBYTES transport/sender_sms.c) / each))
-    [ $((senders * (each + $(shared_of matmul_push_free_sms)))) -le $((228 * 1024)) ] || fail "$senders blocks of matmul_push_free_sms do not fit a multiprocessor"
+    [ $((senders * (each + $(shared_of matmul_push_free_sms)))) -le $((228 * 1024)) ] || fail "$senders blocks of matmul_push_free_sms do not fit an SM"
 done
 dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/sm90/args.h")))
-[ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "how much shared memory products have is not found"
+[ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "the shared memory of products is not found"
 for dtype in float16 bfloat16; do
     leaves_room matmul_product_$dtype 256 matmul_open_round matmul_push matmul_close_round matmul_copy_rows
     shares_memory 0 matmul_product_$dtype matmul_open_round matmul_push matmul_close_round
@@ -213,7 +212,7 @@ size=$(cat "$work"/*.cubin | wc -c)
 echo "$count kernels, at most $registers registers, hardly a spill; sm_90a machine code: $size bytes"
 [ "$size" -le 30000000 ] || fail "$size bytes of machine code: at most 30 MB"
 
-# Everything in symm/device.cuh: what all GPUs have, and what only those from sm_90 on have.
+# The instructions of symm/device.cuh: of all GPUs (everywhere), and of GPUs from sm_90 on (bulk, switch).
 everywhere=(
     ld.relaxed.sys.global.u32 ld.acquire.sys.global.u32 ld.acquire.sys.global.u64
     st.relaxed.sys.global.u32 st.release.sys.global.u32 st.release.sys.global.u64
@@ -234,7 +233,7 @@ switch=(
     multimem.st.relaxed.sys.global.v4.f32
     multimem.red.relaxed.sys.global.add.{u32,u64,f32,f64,v4.f32,v4.f16x2,v4.bf16x2}
 )
-has() { # instruction, file: whole, and not the beginning of another one
+has() { # instruction, file: the whole instruction, not a prefix of another one
     grep -E "(^|[[:space:];])${1//./\\.}([[:space:];]|$)" "$2" >/dev/null
 }
 for architecture in 80 90a 100a; do
@@ -254,7 +253,7 @@ for architecture in 80 90a 100a; do
     done
     [ $architecture != 80 ] || ! grep -E 'multimem\.|cp\.async\.bulk|mbarrier\.' "$ptx" >"$work/found" ||
         fail "sm_80: device.cuh has $(head -1 "$work/found")"
-    # Sums of 16-bit floats are made in fp32, all of them.
+    # All sums of 16-bit floats are made in fp32.
     ! grep -E 'ld_reduce.*\.add\..*(f16x2|bf16x2)' "$ptx" | grep -qv 'acc::f32' || fail "a sum without .acc::f32"
 done
 echo "device.cuh: $((${#everywhere[@]} + ${#bulk[@]} + ${#switch[@]})) instructions found for sm_90a and sm_100a," \
