@@ -86,7 +86,7 @@ static void assert_plan(const struct symm_matmul_limits *limits, const struct sy
         assert_way(&plan, rows);
 }
 
-TEST_GROUP(plan, 30);
+TEST_GROUP(plan, 250);
 
 TEST(plan, every_plan_is_sound)
 {
