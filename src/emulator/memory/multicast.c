@@ -85,11 +85,10 @@ CUresult emu__multicast_import(struct emu_object **object)
     emu__control_unlock(control);
     if (!released)
         return emu__multicast_attach(*object);
-    emu__rule(CUDA_SUCCESS, "the object's creator has released it already: this import gives a "
-                            "new object without devices");
     struct emu_object *fresh = NULL;
     CUresult result = create(&control->header, control->ndevices, &fresh);
     if (result == CUDA_SUCCESS) {
+        emu__control(fresh)->imported_late = true;
         emu__object_put(*object);
         *object = fresh;
     }
@@ -118,6 +117,9 @@ void emu__multicast_wait(struct emu_object *object)
 {
     struct emu_control *control = emu__control(object);
     int64_t patience = emu__now_ns() + EMU_PATIENCE_MS * (int64_t)1000000;
+    if (control->imported_late)
+        emu__rule(CUDA_SUCCESS, "the object's creator had released it before this process imported "
+                                "it: this is a new object without the others' devices");
     while (atomic_load(&control->nadded) < control->ndevices) {
         if (patience && emu__now_ns() > patience) {
             patience = 0;

@@ -29,6 +29,7 @@ struct emu_control {
     _Atomic uint32_t nadded;
     bool added[EMU_MAX_DEVICES];
     bool creator_released;
+    bool imported_late; /* a new object, in place of one whose creator had released it */
     _Atomic uint64_t generation; /* changes with every bind and unbind */
     uint32_t nbinds;
     struct emu_bind binds[EMU_MAX_BINDS];
@@ -61,15 +62,16 @@ CUresult emu__multicast_attach(struct emu_object *object);
 void emu__multicast_detach(struct emu_object *object);
 /*
  * Imports *object. If its creator has released it already, the import gives a new object without
- * devices in its place.
+ * devices in its place. To bind or map that object breaks a rule. Import, device and release do not:
+ * a process that fails releases its object while others may still import it.
  */
 CUresult emu__multicast_import(struct emu_object **object);
 void emu__multicast_creator_released(struct emu_object *object);
 /* The object of a multicast handle. NULL after the report of the broken rule. */
 struct emu_object *emu__multicast_find(CUmemGenericAllocationHandle value);
 /*
- * Waits, with emu__lock released, until the object has all its devices. The caller holds emu__lock
- * and a reference to the object.
+ * Waits, with emu__lock released, until the object has all its devices. Reports an object that was
+ * imported too late. The caller holds emu__lock and a reference to the object.
  */
 void emu__multicast_wait(struct emu_object *object);
 /* Prints a line for each bind of this process that is left. */

@@ -116,11 +116,14 @@ TEST(rules, a_late_import_is_a_new_object)
     OK(cu.cuMulticastAddDevice(handle, 1));
     OK(cu.cuMemRelease(handle));
     /* The early import is the old object; the late one has no devices. */
-    CUmemGenericAllocationHandle late = import_fd(fd);
-    driver_reported(driver_rank, "cuMemImportFromShareableHandle",
-                    "creator has released it already");
+    CUmemGenericAllocationHandle late = import_fd(fd), memory = memory_create(DEVICE, GRANULE);
     WRONG(cuMulticastAddDevice, "device 1 is added already", early, 1);
     OK(cu.cuMulticastAddDevice(late, 1));
+    OK(cu.cuMulticastAddDevice(late, 0));
+    OK(cu.cuMulticastBindMem(late, 0, memory, 0, GRANULE, 0));
+    driver_reported(driver_rank, "cuMulticastBindMem", "creator had released it before");
+    OK(cu.cuMulticastUnbind(late, DEVICE, 0, GRANULE));
+    OK(cu.cuMemRelease(memory));
     OK(cu.cuMemRelease(early));
     OK(cu.cuMemRelease(late));
 }
