@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# docs/custom-kernels.md says what the examples say, and its commands run: "<!-- file: PATH -->" stands in front of all
-# of docs/examples/PATH, "<!-- part: PATH -->" in front of lines that follow each other in it, "<!-- run -->" in front
-# of commands, which run one after the other in a copy of docs/examples.
+# Checks the blocks of docs/custom-kernels.md against docs/examples, and runs its commands. The line before a block names
+# its kind: "<!-- file: PATH -->" the whole file PATH, "<!-- part: PATH -->" consecutive lines of it, "<!-- run -->"
+# commands, which run one after the other in a copy of docs/examples.
 # usage: check_guide.sh PREFIX, where symm is installed
 set -euo pipefail
 prefix=$(realpath "$1")
@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 cp -r "$docs/examples" "$work/examples"
 mkdir "$work/blocks"
 
-# A file for each block: its number, its kind, and the path with % for /.
+# Writes a file NUMBER:KIND:PATH for each block, with % for / in the path.
 awk -v folder="$work/blocks" '
     /^<!-- (file|part|run)/ { kind = $2 ":" $3; sub(/:+(-->)?$/, "", kind); gsub("/", "%", kind); gsub(":+", ":", kind); next }
     /^```/ && inside { close(name); inside = 0; kind = ""; next }
@@ -26,7 +26,7 @@ for block in "$work"/blocks/*; do
     case $kind in
     file) cmp "$block" "$path" ;;
     part) [[ $(<"$path") == *"$(<"$block")"* ]] || {
-        echo "check_guide.sh: this is not in docs/examples/$path:" >&2
+        echo "check_guide.sh: docs/examples/$path does not contain this block:" >&2
         cat "$block" >&2
         exit 1
     } ;;
@@ -36,10 +36,10 @@ for block in "$work"/blocks/*; do
         exit 1
     } ;;
     *)
-        echo "check_guide.sh: a block that nobody checks:" >&2
+        echo "check_guide.sh: this block has no line <!-- file, part or run --> before it:" >&2
         cat "$block" >&2
         exit 1
         ;;
     esac
 done
-echo "docs/custom-kernels.md: $(find "$work/blocks" -type f | wc -l) blocks are as the examples are, and run"
+echo "docs/custom-kernels.md: $(find "$work/blocks" -type f | wc -l) blocks equal the examples or run"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs a build into a fresh prefix and uses it from outside: find_package from C and C++, pkg-config, the tools, the
-# documents, every example on 1 to 8 ranks, and the guide to kernels of one's own; and builds symm inside of another project.
+# documents, every example on 1 to 8 ranks, and docs/custom-kernels.md. Then builds symm inside another project.
 # usage: check_install.sh BUILD_DIR
-#   SYMM_CUDA=OFF  without GPU code, where there is an nvcc
+#   SYMM_CUDA=OFF  builds no GPU code even if nvcc is found
 set -euo pipefail
 build=$(realpath "$1")
 here=$(realpath "$(dirname "$0")")
@@ -22,7 +22,7 @@ run() { # RANKS PROGRAM...
     "$prefix/bin/symm-run" --emulated --timeout 60 -n "$@"
 }
 
-make_project() { # FOLDER: into $work/its name
+make_project() { # FOLDER: builds it into $work/NAME
     cmake -S "$1" -B "$work/$(basename "$1")" -DCMAKE_PREFIX_PATH="$prefix" -DSYMM_CUDA="${SYMM_CUDA:-AUTO}" \
         -DSYMM_FATBIN_CACHE="$work/fatbin" -DCMAKE_BUILD_TYPE=Release --no-warn-unused-cli
     cmake --build "$work/$(basename "$1")"
@@ -41,10 +41,10 @@ example() { # FOLDER
             fail "$name fails on $ranks ranks"
         }
     done
-    echo "$name: runs on 1 to 8 ranks$([ ! -e "$work/$name/${name}_cudart" ] || echo "; with cudart it is built")"
+    echo "$name: runs on 1 to 8 ranks$([ ! -e "$work/$name/${name}_cudart" ] || echo "; its cudart program is built")"
 }
 
-# One at a time is mostly waiting.
+# Runs three examples at a time, since one alone mostly waits.
 failed=0
 jobs=()
 for folder in "$here"/../../docs/examples/[0-9]*/; do
@@ -70,7 +70,7 @@ cc -std=c11 -Wall -Wextra -Werror "$here/consumer/main.c" -o "$work/by_pkg_confi
     $(pkg-config --cflags --libs symm) -Wl,-rpath,"$libdir"
 run 2 "$work/by_pkg_config"
 
-# Wrong uses of symm_add_kernels(), with what their errors must say.
+# Wrong uses of symm_add_kernels() fail with the texts of misuse/CMakeLists.txt.
 while IFS=: read -r name text; do
     cmake -S "$here/misuse" -B "$work/misuse/$name" -DCMAKE_PREFIX_PATH="$prefix" -DCASE="$name" \
         >"$work/misuse.log" 2>&1 && fail "misuse $name is no error"
@@ -84,7 +84,7 @@ done < <(sed -nE 's/.*CASE STREQUAL "(.*)"\) # (.*)/\1:\2/p' "$here/misuse/CMake
 run 2 "$prefix/bin/symm-bench" all-reduce --sizes 1K --iters 2 --check --json "$work/out.json" >/dev/null
 ! command -v python3 >/dev/null || "$prefix/bin/symm-bench" report "$work/out.json" -o "$work/out.html"
 
-# The licence, and the documents in the same folders, so that the links between them hold.
+# The licence and the documents are installed in the same folders as here, so that links between them hold.
 for file in LICENSE $(cd "$here/../.." && find README.md CHANGELOG.md CONTRIBUTING.md docs -type f ! -path 'docs/site/*'); do
     cmp "$here/../../$file" "$prefix/share/doc/symm/$file"
 done

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Blocks of code in README.md, CONTRIBUTING.md and docs are right: C programs compile, and fragments of C in a function, after
-# the declarations of a line <!-- with: ... -->; all C++ blocks of a document compile together, as kernels for the emulated
-# driver; commands name programs and options that exist. install/check_guide.sh has docs/custom-kernels.md, proof/documented.py
-# the blocks behind a line <!-- add to ... --> or <!-- new file ... -->.
+# Checks the blocks of code in README.md, CONTRIBUTING.md and docs. C programs compile. Fragments of C compile in a function,
+# after the declarations of a line <!-- with: ... -->. All C++ blocks of a document compile together, as kernels for the
+# emulated driver. Commands name programs and options that exist. install/check_guide.sh checks docs/custom-kernels.md,
+# proof/documented.py the blocks behind a line <!-- add to ... --> or <!-- new file ... -->.
 # usage: blocks.sh BUILD_DIR
 set -euo pipefail
 build=$(realpath "$1")
@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/blocks" "$work/bin" "$work/build/bin" "$work/build-clang/bin"
 status=0 checked=0
 
-# A file DOCUMENT:LINE:LANGUAGE for each block; / in a path is %. Blocks that are indented have no language.
+# Writes a file DOCUMENT:LINE:LANGUAGE for each block, with % for / in the path. Indented blocks have no language.
 for document in README.md CONTRIBUTING.md docs/*.md docs/notes/*.md; do
     [ "$document" != docs/custom-kernels.md ] || continue
     awk -v prefix="$work/blocks/${document//\//%}" '
@@ -26,7 +26,7 @@ for document in README.md CONTRIBUTING.md docs/*.md docs/notes/*.md; do
         { file = ""; empty = /^$/ }' "$document"
 done
 
-stand_in() { # FILE TEXT: a program that the commands find
+stand_in() { # FILE TEXT: makes a program FILE that runs TEXT instead of the real one
     mkdir -p "$work/$(dirname "$1")"
     printf '#!/bin/bash\n%s\n' "${2:-}" >"$work/$1"
     chmod +x "$work/$1"
@@ -36,7 +36,7 @@ for program in program all_reduce bin/{cmake,ctest,cc,pkg-config,torchrun,python
     $(git ls-files -s | sed -n 's/^100755.*\t//p'); do
     stand_in "$program"
 done
-# symm-bench looks at all options before it joins the others, which no rank can with such an environment.
+# symm-bench checks all options before it joins the job. With SYMM_NRANKS=none joining fails, so it ends after the check.
 stand_in bin/symm-bench "text=\$(SYMM_NRANKS=none '$build/bin/symm-bench' \"\$@\" 2>&1) || [ \$? != 2 ] || { echo \"\$text\" >&2; exit 2; }"
 stand_in bin/symm-run "exec '$build/bin/symm-run' \"\$@\""
 stand_in bin/symm-info "help=\$('$build/bin/symm-info' --help); for option; do case \$option in --*) [[ \$help == *\"\$option\"* ]] ||
@@ -48,7 +48,7 @@ done
 compiles() { # COMPILER... FILE
     "$@" -fsyntax-only -Wall -Wextra -Werror -Wno-unused -isystem include -I docs/examples
 }
-runs() { # FILE: its commands, in a folder of stand-ins
+runs() { # FILE: runs its commands in a folder of stand-ins
     local text
     if ! text=$(cd "$work" && PATH=$work/bin "$BASH" -eu "$1" 2>&1) || grep -q 'is no setting' <<<"$text"; then
         echo "$text"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The shared libraries export what the public headers declare, and nothing else.
+# Checks that libsymm exports exactly the functions of the public headers, and libsymm_emulated cuGetProcAddress_v2 alone.
 # usage: exports.sh LIBSYMM LIBSYMM_EMULATED INCLUDE_DIR
 set -euo pipefail
 libsymm=$1 emulated=$2 include=$3

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Holds the order of the rooms (docs/architecture.md): a file includes headers of its own room or of an earlier one.
-# A room is a folder of this list with its subfolders, as far as they are not rooms themselves. Each room has a README.md.
+# Checks the order of the rooms (docs/architecture.md): a file includes headers of its own room or of an earlier one.
+# A room is a folder of this list with its subfolders, except those that are rooms themselves. Each room has a README.md.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -24,7 +24,7 @@ src/matmul/portable
 src/matmul/sm90
 src/matmul
 '
-# The emulated driver is a library of its own, which knows the driver's interface only.
+# The emulated driver is a separate library: of symm it includes include/symm and src/abi only.
 emulator_rooms='
 include/symm
 src/abi
@@ -34,7 +34,7 @@ src/emulator/blocks
 src/emulator/streams
 src/emulator
 '
-most_lines=500 # of a file of src
+most_lines=500 # of each file of src
 
 status=0
 fail() {
@@ -47,7 +47,7 @@ order() {
     awk -v rooms="$1" '
         function room_of(path) {
             while (sub(/\/[^\/]*$/, "", path))
-                if (path in place)
+                if (path in position)
                     return path
             return ""
         }
@@ -59,25 +59,25 @@ order() {
             n = split(rooms, list, /[ \n]+/)
             for (i = 1; i <= n; i++)
                 if (list[i] != "")
-                    place[list[i]] = i
+                    position[list[i]] = i
         }
         match($0, /^#include "[^"]*"/) {
             name = substr($0, 11, RLENGTH - 11)
-            mine = room_of(FILENAME)
+            room = room_of(FILENAME)
             beside = FILENAME
             sub(/[^\/]*$/, "", beside)
             path = clean(beside name)
             if ((getline line < path) < 0)
                 path = clean("src/" name)
             close(path)
-            theirs = room_of(path)
-            if (mine == "")
+            included = room_of(path)
+            if (room == "")
                 next
-            if (theirs == "") {
-                print FILENAME " includes \"" name "\", which is in no room that it may see"
+            if (included == "") {
+                print FILENAME " includes \"" name "\" of a room outside of its list"
                 bad = 1
-            } else if (place[theirs] > place[mine]) {
-                print FILENAME " includes \"" name "\" of a later room, " theirs
+            } else if (position[included] > position[room]) {
+                print FILENAME " includes \"" name "\" of a later room, " included
                 bad = 1
             }
         }
@@ -97,7 +97,7 @@ for room in $rooms $emulator_rooms; do
     case $room in src/*) [ -f "$room/README.md" ] || fail "$room has no README.md" ;; esac
 done
 
-# Sockets stay in the rooms below the driver; the log looks whether stderr is one.
+# Only the rooms below the driver use sockets, and the log, which checks whether stderr is a socket.
 if grep -lE '#include <sys/socket.h>' "${symm[@]}" | grep -vE '^src/runtime/(comm|hub|exchange)/|^src/runtime/base/log\.c$' >&2; then
     fail "sockets above src/runtime/exchange"
 fi

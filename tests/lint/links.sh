@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every relative link of a document leads to a file, and every `src/...`, `tests/...` or `tools/...` path in it exists.
+# Checks that every relative link of a document leads to a file, and that every path like `src/...` in it exists.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 status=0

@@ -1,4 +1,4 @@
-// What both kernels get.
+// The argument of both kernels.
 #ifndef KERNELS_H
 #define KERNELS_H
 

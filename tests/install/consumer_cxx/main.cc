@@ -1,5 +1,5 @@
-// A C++11 program outside of symm's tree: the headers compile, the library links, memory comes and
-// goes, kernels of two files run.
+// A C++11 program outside of symm's tree: the headers compile, the library links, memory is allocated
+// and freed, kernels of two files run.
 #include <symm/collectives.h>
 #include <symm/matmul.h>
 #include <symm/dlpack.h>

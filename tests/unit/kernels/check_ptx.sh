@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks the compiled kernels: multimem kernels, and no others, have the widest multimem instructions of their type, which
-# add in fp32; kernels hardly spill; the numbers of kernels and of bytes of machine code are limited; products of Hopper GPUs
-# stay asynchronous, by ptxas's report and, if cuobjdump and nvdisasm are there, by their machine code.
-# Kernels that use all of symm/device.cuh have the expected instructions for every generation of GPUs.
+# Checks the compiled kernels:
+# - only multimem kernels have multimem instructions, the widest ones of their type, which add in fp32;
+# - kernels hardly spill, and the numbers of kernels and of bytes of machine code are limited;
+# - products of Hopper GPUs stay asynchronous, by ptxas's report and, if cuobjdump and nvdisasm exist, by their machine code;
+# - kernels that use all of symm/device.cuh have the expected instructions for every generation of GPUs.
 # usage: check_ptx.sh BUILD_DIR; exit code 77: there is no nvcc.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/../../..")
@@ -24,15 +25,15 @@ compile() { # architecture, source, output, options...
         -ptx -o "$3" "$root/$2" "${@:4}"
 }
 mapfile -t images < <(cd "$root" && find src -name '*.cu')
-instructions() { # beginning with this, in a file: each once
+instructions() { # PREFIX FILE: prints each instruction that begins with PREFIX once
     sed -n "s/.*\($1\.[^ ]*\).*/\1/p" "$2" | sort -u
 }
-# For sm_80, which instructions there are: the optimizer adds none.
+# IMAGE.80.ptx: without optimization, since the optimizer adds no kinds of instructions.
 for image in "${images[@]}"; do
     compile 80 "$image" "$work/$(basename "$image" .cu).80.ptx" -Xcicc -O0
 done &
 other=$!
-# For sm_90a: IMAGE.90a.ptx, IMAGE.90a.cubin and ptxas's report IMAGE.90a.txt, from the build's cache if they are there.
+# For sm_90a: IMAGE.90a.ptx, IMAGE.90a.cubin and ptxas's report IMAGE.90a.txt, from the build's cache if it has them.
 cache=$(sed -n 's/^SYMM_FATBIN_CACHE:PATH=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
 for image in "${images[@]}"; do
     unit=$work/$(basename "$image")
@@ -72,8 +73,8 @@ for kernel in "$work"/*.entry; do
     esac
     found=$(instructions 'multimem\.st' "$kernel" | xargs)
     case $stores in
-    yes) [ "$found" = multimem.st.relaxed.sys.global.v4.f32 ] || fail "$name: stores to all ranks by \"$found\"" ;;
-    no) [ -z "$found" ] || fail "$name: stores to all ranks" ;;
+    yes) [ "$found" = multimem.st.relaxed.sys.global.v4.f32 ] || fail "$name: multimem stores are \"$found\"" ;;
+    no) [ -z "$found" ] || fail "$name: has a multimem store" ;;
     esac
     case $name in
     all_reduce_* | reduce_scatter_* | all_gather_*)
@@ -91,10 +92,10 @@ for kernel in "$work"/*.entry; do
     *) ! grep -q 'global\.b128' "$kernel" || fail "$name: has packets" ;;
     esac
     case $name in
-    *_low_latency_* | all_reduce_two_shot_* | all_gather_one_shot_*) # what test_plan.c lets begin early
-        grep -q 'griddepcontrol\.wait' "$kernel" || fail "$name: does not wait for the kernel before it"
+    *_low_latency_* | all_reduce_two_shot_* | all_gather_one_shot_*) # launched with PDL, see test_plan.c
+        grep -q 'griddepcontrol\.wait' "$kernel" || fail "$name: no griddepcontrol.wait"
         ;;
-    *) ! grep -q 'griddepcontrol' "$kernel" || fail "$name: begins early" ;;
+    *) ! grep -q 'griddepcontrol' "$kernel" || fail "$name: has griddepcontrol" ;;
     esac
     case $name in
     matmul_product_*) # by tensor cores, which add in fp32; both layouts of both factors
@@ -117,7 +118,7 @@ for kernel in "$work"/*.entry; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
         done
         # Within a cluster, from one shared memory to another: this is not NVLink multicast.
-        [ "$columns" = 64 ] || grep -qF "$tensor.multicast::cluster" "$kernel" || fail "$name: a cluster that shares nothing"
+        [ "$columns" = 64 ] || grep -qF "$tensor.multicast::cluster" "$kernel" || fail "$name: no load for its cluster"
         ;;
     *) ! grep -q 'mma\.' "$kernel" || fail "$name: multiplies matrices" ;;
     esac
@@ -129,20 +130,20 @@ done
 
 # ptxas serializes instructions that it cannot keep asynchronous, with a warning only.
 ! grep -E 'C75[0-9]{2}|instructions are serialized|setmaxnreg.*ignored' "$work/ptxas.log" >"$work/found" ||
-    fail "ptxas serializes: $(head -3 "$work/found")"
+    fail "ptxas serializes instructions: $(head -3 "$work/found")"
 PATH=$(dirname "$nvcc"):$PATH
 disassembling=
 hopper=$(grep -l 'entry matmul_wgmma' "$work"/*.90a.ptx | head -1)
 hopper=${hopper%.ptx}.cubin
 [ -f "$hopper" ] || fail "no image has the products for Hopper GPUs"
-if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then # beside the checks below
+if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then # runs beside the checks below
     cuobjdump -sass -fun "$(basename -s .entry "$work"/matmul_wgmma_*.entry | paste -sd,)" "$hopper" >"$work/sass" &
     disassembling=$!
 else
     echo "check_ptx.sh: skipped: HGMMA in the machine code: no cuobjdump with nvdisasm"
 fi
-# A stack of 16 bytes is a pack whose elements are handled one by one. The wide elements and eight addresses of two_shot
-# for eight ranks need slightly more than 64 registers.
+# A stack of 16 bytes holds a pack whose elements are handled one by one. two_shot for eight ranks needs slightly more than
+# 64 registers for its wide elements and eight addresses.
 awk '/Function properties/ { name = $NF }
     /bytes stack frame/ && ($1 > 32 || $5 + $9 > 0) && !(name ~ /two_shot_.*_8$/ && $1 <= 64 && $5 <= 128) { print name ": " $0 }
     ' "$work/ptxas.log" >"$work/spills"
@@ -150,69 +151,70 @@ awk '/Function properties/ { name = $NF }
 registers_of() { # kernel
     sed -n "/Compiling entry function '$1'/,/Used/s/.*Used \([0-9]*\) registers.*/\1/p" "$work/ptxas.log"
 }
-# A quarter of an SM has 16384 registers; a warp's threads get multiples of 8. A block of products leaves too few of them
-# for another block of products, and enough for a block of one warp, which sends or copies the rows that products wait for.
-takes() { # kernel threads: registers of each quarter
+# A quarter of an SM has 16384 registers; each thread gets a multiple of 8. A block of a product leaves too few registers
+# for a second such block, and enough for a block of one warp, which sends or copies the rows that products wait for.
+registers_per_quarter() { # kernel threads
     echo $((($(registers_of "$1") + 7) / 8 * 8 * 32 * (($2 + 127) / 128)))
 }
-leaves_room() { # product threads kernel...
+registers_fit() { # product threads kernel...
     local product=$1 threads=$2 left small
-    left=$((16384 - $(takes "$product" "$threads")))
+    left=$((16384 - $(registers_per_quarter "$product" "$threads")))
     [ "$left" -lt 8192 ] || fail "two blocks of $product fit an SM"
     shift 2
     for small; do
-        [ "$(takes "$small" 32)" -le "$left" ] || fail "$small does not fit beside $product"
+        [ "$(registers_per_quarter "$small" 32)" -le "$left" ] || fail "registers of $small do not fit beside $product"
     done
 }
-# A busy SM keeps its division into cache and shared memory: the smallest of these sizes that fits a block of the product
+# A busy SM keeps its division into cache and shared memory: the smallest of these sizes that holds a block of the product
 # and 1 KiB per block for the system. The small blocks must fit into the rest.
 shared_of() { # kernel
     local used
     used=$(sed -n "/Compiling entry function '$1'/,/Used/s/.* \([0-9]*\) bytes smem.*/\1/p" "$work/ptxas.log")
     echo $((${used:-0} + 1024))
 }
-shares_memory() { # dynamic product kernel...
+shared_fits() { # dynamic product kernel...
     local taken=$(($1 + $(shared_of "$2"))) product=$2 kib
     for kib in 8 16 32 64 100 132 164 196 228; do [ $((kib * 1024)) -lt "$taken" ] || break; done
     shift 2
     for small; do taken=$((taken + $(shared_of "$small"))); done
-    [ "$taken" -le $((kib * 1024)) ] || fail "$* do not fit the $kib KiB of shared memory that $product sets apart"
+    [ "$taken" -le $((kib * 1024)) ] || fail "shared memory of $* does not fit beside $product into $kib KiB"
 }
-stays_apart() { # dynamic product dynamic kernel
+shared_exceeds() { # dynamic product dynamic kernel
     local taken=$(($1 + $(shared_of "$2") + $3 + $(shared_of "$4"))) kib
     for kib in 8 16 32 64 100 132 164 196 228; do [ $((kib * 1024)) -lt $(($1 + $(shared_of "$2"))) ] || break; done
-    [ "$taken" -gt $((kib * 1024)) ] || fail "$4 has room beside $2, and would slow it down"
+    [ "$taken" -gt $((kib * 1024)) ] || fail "$4 fits beside $2 and would slow it down"
 }
 nbytes_of() { # constant in KiB, file in src/matmul
     local kib
     kib=$(sed -n "s/.* $1 = \([0-9]*\) << 10.*/\1/p" "$root/src/matmul/$2")
-    [ "${kib:-0}" -gt 0 ] || fail "$1 is not found"
+    [ "${kib:-0}" -gt 0 ] || fail "no $1 in src/matmul/$2"
     echo $((kib * 1024))
 }
-apart=$(nbytes_of SYMM_WGMMA_SENDER_NBYTES sm90/host.h)
-apart_portable=$(nbytes_of SYMM_PORTABLE_SENDER_NBYTES portable/host.h)
-for each in $apart $apart_portable; do
-    senders=$(($(nbytes_of SENDERS_SHARED_NBYTES transport/sender_sms.c) / each))
-    [ $((senders * (each + $(shared_of matmul_push_free_sms)))) -le $((228 * 1024)) ] || fail "$senders blocks of matmul_push_free_sms do not fit an SM"
+wgmma_sender=$(nbytes_of SYMM_WGMMA_SENDER_NBYTES sm90/host.h)
+portable_sender=$(nbytes_of SYMM_PORTABLE_SENDER_NBYTES portable/host.h)
+for nbytes in $wgmma_sender $portable_sender; do
+    senders=$(($(nbytes_of SENDERS_SHARED_NBYTES transport/sender_sms.c) / nbytes))
+    [ $((senders * (nbytes + $(shared_of matmul_push_free_sms)))) -le $((228 * 1024)) ] ||
+        fail "$senders blocks of matmul_push_free_sms do not fit an SM"
 done
 dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/sm90/args.h")))
-[ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "the shared memory of products is not found"
+[ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "no size of the products' shared memory"
 for dtype in float16 bfloat16; do
-    leaves_room matmul_product_$dtype 256 matmul_open_round matmul_push matmul_close_round matmul_copy_rows
-    shares_memory 0 matmul_product_$dtype matmul_open_round matmul_push matmul_close_round
-    stays_apart 0 matmul_product_$dtype $apart_portable matmul_push_free_sms
+    registers_fit matmul_product_$dtype 256 matmul_open_round matmul_push matmul_close_round matmul_copy_rows
+    shared_fits 0 matmul_product_$dtype matmul_open_round matmul_push matmul_close_round
+    shared_exceeds 0 matmul_product_$dtype $portable_sender matmul_push_free_sms
     for columns in 64 128 192 208 224 256; do
-        leaves_room matmul_wgmma_${columns}_$dtype 384 matmul_open_round matmul_push matmul_close_round matmul_copy_rows
-        shares_memory $dynamic matmul_wgmma_${columns}_$dtype matmul_open_round matmul_push matmul_close_round
-        stays_apart $dynamic matmul_wgmma_${columns}_$dtype $apart matmul_push_free_sms
+        registers_fit matmul_wgmma_${columns}_$dtype 384 matmul_open_round matmul_push matmul_close_round matmul_copy_rows
+        shared_fits $dynamic matmul_wgmma_${columns}_$dtype matmul_open_round matmul_push matmul_close_round
+        shared_exceeds $dynamic matmul_wgmma_${columns}_$dtype $wgmma_sender matmul_push_free_sms
     done
 done
 registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.log" | grep -o '[0-9]*' | sort -n | tail -1)
 size=$(cat "$work"/*.cubin | wc -c)
-echo "$count kernels, at most $registers registers, hardly a spill; sm_90a machine code: $size bytes"
+echo "$count kernels, at most $registers registers, no large spill; sm_90a machine code: $size bytes"
 [ "$size" -le 30000000 ] || fail "$size bytes of machine code: at most 30 MB"
 
-# The instructions of symm/device.cuh: of all GPUs (everywhere), and of GPUs from sm_90 on (bulk, switch).
+# The instructions of symm/device.cuh: for all GPUs (everywhere), and for GPUs from sm_90 on (bulk, switch).
 everywhere=(
     ld.relaxed.sys.global.u32 ld.acquire.sys.global.u32 ld.acquire.sys.global.u64
     st.relaxed.sys.global.u32 st.release.sys.global.u32 st.release.sys.global.u64
@@ -233,7 +235,7 @@ switch=(
     multimem.st.relaxed.sys.global.v4.f32
     multimem.red.relaxed.sys.global.add.{u32,u64,f32,f64,v4.f32,v4.f16x2,v4.bf16x2}
 )
-has() { # instruction, file: the whole instruction, not a prefix of another one
+has() { # INSTRUCTION FILE: finds the whole instruction, not a prefix of another one
     grep -E "(^|[[:space:];])${1//./\\.}([[:space:];]|$)" "$2" >/dev/null
 }
 for architecture in 80 90a 100a; do
@@ -253,8 +255,8 @@ for architecture in 80 90a 100a; do
     done
     [ $architecture != 80 ] || ! grep -E 'multimem\.|cp\.async\.bulk|mbarrier\.' "$ptx" >"$work/found" ||
         fail "sm_80: device.cuh has $(head -1 "$work/found")"
-    # All sums of 16-bit floats are made in fp32.
-    ! grep -E 'ld_reduce.*\.add\..*(f16x2|bf16x2)' "$ptx" | grep -qv 'acc::f32' || fail "a sum without .acc::f32"
+    # All sums of 16-bit floats accumulate in fp32.
+    ! grep -E 'ld_reduce.*\.add\..*(f16x2|bf16x2)' "$ptx" | grep -qv 'acc::f32' || fail "sum without .acc::f32"
 done
 echo "device.cuh: $((${#everywhere[@]} + ${#bulk[@]} + ${#switch[@]})) instructions found for sm_90a and sm_100a," \
     "${#everywhere[@]} and none of the others for sm_80"
