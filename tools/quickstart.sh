@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to the main job: installs missing packages, builds, and runs every all-reduce.
+# Installs missing packages, builds a fresh clone, and runs every all-reduce.
 set -euo pipefail
 
 case ${1:-} in
@@ -10,7 +10,7 @@ case ${1:-} in
 # Installs missing packages (as root or with sudo; with a GPU the CUDA compiler, into .cuda of this
 # folder), builds the library and its tools into build/, and runs every variant of the all-reduce,
 # checked, from 1 KiB to 1 MiB: on all GPUs (8 at most) if there are two or more, else on 4 ranks of
-# the emulated driver. Options -D... go to CMake: -DSYMM_MULTICAST=OFF leaves multicast out.
+# the emulated driver. Options -D... go to CMake: -DSYMM_MULTICAST=OFF builds without multicast.
 HELP
     exit 0
     ;;

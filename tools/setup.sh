@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced by quickstart.sh and test.sh: functions that install missing packages on a bare Debian 12 or Ubuntu 24.04, and
-# build symm. A step whose result is there is skipped, so a second run takes seconds.
+# build symm. If the result of a step exists, the step is skipped, so a second run takes seconds.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
@@ -17,7 +17,7 @@ fail() {
     exit 1
 }
 
-# Runs a command with its output in a log, and shows the end of that when it fails.
+# Runs a command with its output in a log. If it fails, shows the end of the log.
 quietly() {
     local log=$1
     shift
@@ -32,11 +32,11 @@ at_least() {
     [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
 }
 
-# Installs Debian packages. The return code tells whether they are there now.
+# Installs Debian packages. The return code tells whether they are installed now.
 install_packages() {
     local run=()
     command -v apt-get >/dev/null || {
-        say "there is no apt-get here; please install: $*"
+        say "no apt-get; please install: $*"
         return 1
     }
     if [ "$(id -u)" != 0 ]; then
@@ -52,7 +52,7 @@ install_packages() {
     "${run[@]}" update >"$build/apt.log" 2>&1 &&
         "${run[@]}" install --no-install-recommends "$@" >>"$build/apt.log" 2>&1 && return 0
     tail -n 15 "$build/apt.log" >&2
-    say "apt-get failed; is there a network? All of its output: $build/apt.log"
+    say "apt-get failed, perhaps without a network; its output: $build/apt.log"
     return 1
 }
 
@@ -66,20 +66,20 @@ need_packages() {
     pkg-config --exists jansson 2>/dev/null || missing+=(libjansson-dev)
     [ -e /usr/include/dlpack/dlpack.h ] || missing+=(libdlpack-dev)
     [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}" ||
-        fail "cannot go on without: ${missing[*]}"
+        fail "missing: ${missing[*]}"
     version=$(cmake --version | sed -n '1s/.* //p')
     at_least "$version" 3.25 || fail "CMake $version is too old; 3.25 is needed"
 }
 
-# The tests' library; and programs whose tests are skipped without them.
+# Installs the tests' library, and programs without which some tests are skipped.
 need_test_packages() {
-    pkg-config --exists check 2>/dev/null || install_packages check || fail "cannot go on without: check"
+    pkg-config --exists check 2>/dev/null || install_packages check || fail "missing: check"
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || install_packages python3-numpy ||
         say "no NumPy: the tests of the Python example will be skipped"
     command -v spin >/dev/null || install_packages spin || say "no spin: the models will be skipped"
 }
 
-# Prints the Debian packages that the site of the documents needs and that are not there.
+# Prints the missing Debian packages of the documents' site.
 missing_docs_packages() {
     local module
     command -v doxygen >/dev/null || echo doxygen
@@ -88,7 +88,7 @@ missing_docs_packages() {
     done
 }
 
-# Debian's Python, which has Debian's packages; else the first one.
+# Runs Debian's Python if it has Sphinx, else the first python3 of PATH.
 docs_python() {
     if /usr/bin/python3 -c 'import sphinx' 2>/dev/null; then
         /usr/bin/python3 "$@"
@@ -97,14 +97,14 @@ docs_python() {
     fi
 }
 
-# The programs for the target docs.
+# Installs the programs of the target docs.
 need_docs_packages() {
     local missing
     read -ra missing <<<"$(missing_docs_packages | paste -sd ' ')"
-    [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}" || fail "no site without: ${missing[*]}"
+    [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}" || fail "missing for the target docs: ${missing[*]}"
 }
 
-# Prints the first nvcc that is new enough; fails when there is none.
+# Prints the first nvcc that is new enough; fails if there is none.
 find_nvcc() {
     local nvcc version
     for nvcc in "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "${CUDA_PATH:+$CUDA_PATH/bin/nvcc}" \
@@ -137,7 +137,7 @@ install_nvcc() {
     find_nvcc
 }
 
-# Sets cuda to ON or OFF, and nvcc to the compiler in the first case. Installs one if `install` is yes.
+# Sets cuda to ON or OFF; if ON, nvcc to the compiler. Installs one if `install` is yes.
 need_nvcc() {
     local install=$1
     cuda=ON
@@ -154,7 +154,7 @@ has_gpu() {
     nvidia-smi -L 2>/dev/null | grep -q '^GPU ' && echo yes || echo no
 }
 
-# The GPUs' architectures, as CMake wants them: 80;90a. Without a GPU: 90a.
+# Prints the GPUs' architectures as a list of CMake: 80;90a. Without a GPU: 90a.
 architectures() {
     local found=''
     if command -v nvidia-smi >/dev/null; then
@@ -169,7 +169,7 @@ configure() {
     mkdir -p "$build"
     local options=(-G Ninja "-DSYMM_CUDA=$cuda" "-DSYMM_CUDA_ARCHITECTURES=$(architectures)")
     [ "$cuda" = OFF ] || options+=("-DSYMM_NVCC=$nvcc")
-    [ "$cuda" = OFF ] || [ "$(has_gpu)" = yes ] || say "no GPU here: kernels are built for the architecture 90a"
+    [ "$cuda" = OFF ] || [ "$(has_gpu)" = yes ] || say "no GPU: kernels are built for the architecture 90a"
     say "configuring"
     quietly "$build/configure.log" cmake -S "$root" -B "$build" "${options[@]}" "$@"
 }

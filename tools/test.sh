@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to the result of all tests that this machine can run.
+# Builds a fresh clone and runs all tests that this machine can run.
 set -euo pipefail
 
 case ${1:-} in
@@ -20,11 +20,11 @@ esac
 say "checking packages"
 need_packages
 need_test_packages
-need_nvcc yes # without a GPU too: tests read the machine code
+need_nvcc yes # also without a GPU: tests read the machine code
 configure -DSYMM_TESTS=ON
 build_targets all
 
-# Counts cases: those that a test program says it has, each other test as one. Reads ctest's report.
+# Counts cases from ctest's report: a test program prints its number of cases, any other test counts as one.
 count_cases() {
     awk '
         function attribute(name) {

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # For tests of programs, one case a process: SCRIPT BUILD_DIR CASE runs the function case_CASE.
-# Afterwards no file may be left in TMPDIR and no process that has inherited this case's mark.
+# The case must leave no file in TMPDIR and no process with its mark in the environment.
 
 build=$(cd "$1" && pwd)
 # shellcheck disable=SC2034
@@ -18,7 +18,7 @@ die() {
     exit 1
 }
 
-# run CODE COMMAND...: runs it with the output in $work/out and $work/err, and wants that exit code.
+# run CODE COMMAND...: runs it with the output in $work/out and $work/err, and checks its exit code.
 run() {
     local want=$1 code=0
     shift
@@ -26,7 +26,7 @@ run() {
     [ "$code" = "$want" ] || die "exit code $code instead of $want: $*"
 }
 
-# said PATTERN, errors PATTERN: the last command wrote such a line to its standard output, error.
+# said PATTERN, errors PATTERN: the last command wrote a matching line to its standard output, error.
 said() {
     grep -qE -- "$1" "$work/out" || die "no such line in its output: $1"
 }
@@ -34,7 +34,7 @@ errors() {
     grep -qE -- "$1" "$work/err" || die "no such line among its errors: $1"
 }
 
-# It cannot run here, and why.
+# skip REASON: ends the case as skipped.
 skip() {
     echo "# skipped: $*"
     exit 77
@@ -45,7 +45,7 @@ only_comments() {
     ! grep -vE '^#' "$1" || die "a line without # in $1"
 }
 
-# within SECONDS COMMAND...: the command is done in that time.
+# within SECONDS COMMAND...: checks that the command ends in time.
 within() {
     local limit=$1 started=$SECONDS
     shift
@@ -54,7 +54,7 @@ within() {
     [ "$took" -le "$limit" ] || die "took $took s, more than $limit: $*"
 }
 
-# json FILE KEY...: prints a member; fails when the file is no JSON or has no such member.
+# json FILE KEY...: prints a member; fails if the file is no JSON or lacks the member.
 json() {
     local file=$1
     shift
@@ -70,7 +70,7 @@ CMAKE
     cmake "-DFILE=$file" "-DKEYS=$(IFS=,; echo "$*")" -P "$work/json.cmake"
 }
 
-# The marked processes that are still there, but for zombies.
+# Lists the marked processes that still run, without zombies.
 marked() {
     env -u SYMM_TEST_MARK grep -lsz "^SYMM_TEST_MARK=$SYMM_TEST_MARK\$" /proc/[0-9]*/environ
 }

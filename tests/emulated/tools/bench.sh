@@ -1,32 +1,32 @@
 # shellcheck shell=bash
-# Shared by the tests of symm-bench: its table, its pictures, and wrong results.
+# Shared by the tests of symm-bench: checks of tables and pictures, and a library that makes results wrong.
 . "$(dirname "${BASH_SOURCE[0]}")/../../support/shell.sh"
 
-# A column of the table: its values, each once.
+# Prints each value of a column of the table once.
 column() {
     grep -v '^#' "$work/out" | awk -v c="$1" '{ print $c }' | sort -u | paste -sd ' '
 }
 
-# table ROWS COLUMNS: the table has that many, one below the other.
+# table ROWS COLUMNS: checks the table's size and the alignment of its columns.
 table() {
     local found
     found=$(awk -v n="$1" -v c="$2" '/^#/ { next } NF != c { bad = 1 } { rows++ }
         END { if (bad || rows != n) print rows + 0 }' "$work/out")
     [ -z "$found" ] || die "not $1 rows of $2 columns, but $found"
     [ "$(awk '/^#/ && !/^# +(bytes|m) / { next } { print length }' "$work/out" | sort -u | wc -l)" -le 1 ] ||
-        die "the columns do not stand one below the other"
+        die "the columns are not aligned"
 }
 
-# preloaded WHAT RANKS ARGUMENT...: symm-bench with something wrong (tools_wrong.c).
+# preloaded FAULT RANKS ARGUMENT...: runs symm-bench with a fault of tools_wrong.c.
 preloaded() {
-    local what=$1 n=$2
+    local fault=$1 n=$2
     shift 2
-    env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SYMM_TEST_WRONG="$what" \
+    env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SYMM_TEST_WRONG="$fault" \
         "$bin/symm-run" --emulated -n "$n" --timeout 200 \
         env LD_PRELOAD="$build/lib/libtools_wrong.so" "$bin/symm-bench" "$@"
 }
 
-# has_words FILE WORD...: the picture is complete and has these words.
+# has_words FILE WORD...: checks that the picture is complete and has these words.
 has_words() {
     local file=$1 word
     shift

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# symm-bench on the emulated driver: table, JSON, CSV, wrong use, and its report of a dead rank.
-# Options are lists of words.
+# symm-bench on the emulated driver: table, JSON, CSV, usage errors, and the message about a dead rank.
+# Options are lists of words, so they are not quoted.
 # shellcheck disable=SC2046,SC2086
 set -euo pipefail
 . "$(dirname "$0")/bench.sh"
@@ -13,7 +13,7 @@ measure() {
         "$bin/symm-bench" "$@" --iters 2 --warmup 0
 }
 
-# bench RANKS OPTION...: the all-reduce.
+# bench RANKS OPTION...: measures the all-reduce.
 bench() {
     local n=$1
     shift
@@ -24,13 +24,13 @@ rows() {
     table "$1" 12
 }
 
-# right RANKS OPERATION OPTION...: all results are right.
+# right RANKS OPERATION OPTION...: checks that all results are right.
 right() {
     run 0 measure "$@" --check
     [ "$(column 12)" = 0 ] || die "wrong elements: $*"
 }
 
-# rows_each N ALGO...: each has that many rows.
+# rows_each N ALGO...: checks that each algorithm has N rows.
 rows_each() {
     local n=$1 algo
     shift
@@ -39,7 +39,7 @@ rows_each() {
     done
 }
 
-# Adds multimem to a list of algorithms where there is multicast, which not every build has.
+# with_multimem LIST: adds multimem to a list of algorithms if the build has multicast.
 with_multimem() {
     if bench 2 --algo multimem --sizes 1K >/dev/null 2>&1; then
         echo "$1,multimem"
@@ -48,7 +48,7 @@ with_multimem() {
     fi
 }
 
-# That many rows for each item of the list.
+# rows_of N LIST: checks that the table has N rows for each item of the list.
 rows_of() {
     rows $(($1 * $(tr , '\n' <<<"$2" | wc -l)))
 }
@@ -62,7 +62,7 @@ case_every_variant_is_right() {
     rows "$(grep -vc '^#' "$work/out")"
 }
 
-# types OPERATION TYPES OP...: all pairs are right; an all-gather has no ops.
+# types OPERATION TYPES OP...: checks all pairs of type and op; an all-gather has the op "-".
 types() {
     local operation=$1 dtypes=$2 dtype op
     shift 2
@@ -71,7 +71,7 @@ types() {
             case $dtype$op in int*avg) continue ;; esac
             right 3 "$operation" --iters 1 --algo all --sizes 1,1000,6008 --dtype "$dtype" \
                 $([ "$op" = - ] || echo --op "$op")
-            [ "$(column 3) $(column 4)" = "$dtype $op" ] || die "not $op of $dtype"
+            [ "$(column 3) $(column 4)" = "$dtype $op" ] || die "other rows than $op of $dtype"
         done
     done
 }
@@ -86,7 +86,7 @@ case_types_and_operations() {
     [ "$(json out.json rows 1 wrong)" = 0 ]
 }
 
-case_parts_of_every_type() {
+case_shares_of_every_type() {
     types all-gather 'bf16 fp16 fp32 fp64 int32 int64 uint8 e4m3 e5m2' -
     types reduce-scatter 'bf16 fp64 int32' sum avg min max
 }
@@ -103,8 +103,8 @@ case_types_and_modes() {
     done
 }
 
-case_parts() {
-    # Both operations that divide a buffer, on odd numbers of ranks too.
+case_shares() {
+    # All-gather and reduce-scatter divide a buffer into shares, also among an odd number of ranks.
     local ranks operation
     for ranks in 1 2 3 4 8; do
         for operation in all-gather reduce-scatter; do
@@ -114,7 +114,7 @@ case_parts() {
     done
 }
 
-case_parts_and_modes() {
+case_shares_and_modes() {
     local operation mode
     for operation in all-gather reduce-scatter; do
         for mode in --graph --in-place '--graph --in-place' '--memory plain' \
@@ -128,9 +128,9 @@ case_parts_and_modes() {
     done
 }
 
-case_parts_in_words() {
+case_sizes_of_shares() {
     run 0 measure 3 all-gather --sizes 0,2,1000 --json out.json --check
-    # Three ranks' elements of two bytes: a multiple of six bytes, and one element a rank at least.
+    # With three ranks and elements of two bytes, sizes are multiples of six bytes and at least six, except 0.
     [ "$(column 1)" = '0 6 996' ] || die "sizes: $(column 1)"
     [ "$(column 2)" = '0 3 498' ] || die "counts: $(column 2)"
     [ "$(json out.json operation)" = all-gather ]
@@ -211,7 +211,7 @@ case_wrong_results_are_found() {
         errors "^# rank 2: two_shot, 4000 bytes: element 20$bits"
         [ "$(column 12)" != 0 ] || die "no wrong elements"
     done
-    # The first call is right: this is found by the check after the measurement.
+    # The first call is right: the check after the measurement finds the fault.
     run 1 preloaded late 3 all-reduce --iters 1 --algo two_shot --check --sizes 4000
     errors "^# rank 2: two_shot, 4000 bytes: element 20$bits"
     for mode in '' --in-place; do
@@ -227,7 +227,7 @@ case_links() {
         --iters 2 --warmup 0 --json out.json --csv out.csv
     said '^# +bytes +how +pattern +blocks ranks +time_us +p95_us +gbs +wrong$'
     [ "$(column 9)" = '- 0' ] || die "wrong words"
-    # Six ways in five patterns at two sizes, and two kinds of latency.
+    # Six kinds of transfer in five patterns at two sizes, and two kinds of latency.
     [ "$(grep -vc '^#' "$work/out")" = 62 ] || die "not 62 rows"
     [ "$(wc -l <out.csv)" = 63 ] || die "not 62 rows and a head"
     [ "$(json out.json rows 1 how)" = packet ]
@@ -240,7 +240,7 @@ case_links() {
     errors '^# rank 0: .*two ranks'
 }
 
-# How far down a text of out.svg is, in whole pixels.
+# height_of TEXT: prints the y of a text of out.svg in whole pixels.
 height_of() {
     sed -nE "s/.* y=\"([0-9]+)[^>]*$1.*/\1/p" out.svg | head -n 1
 }
@@ -307,7 +307,7 @@ case_tune() {
             grep -qE "^$kind $memory 0 [a-z_]+\$" table || die "no row $kind $memory 0"
         done
     done
-    # At three sizes, each algorithm that can be chosen, and one of them taken.
+    # At each of three sizes, a row for each algorithm that auto may choose; one of them is taken.
     [ "$(grep -c ' all-reduce .* symmetric .* two_shot ' "$work/out")" = 6 ] || die "not 6 rows"
     [ "$(grep -c ' all-gather .* any .* any ' "$work/out")" -ge 6 ] || die "not 6 rows"
     [ "$(grep -cE ' yes$' "$work/out")" = 30 ] || die "not one taken of each kind at each size"
@@ -317,7 +317,7 @@ case_tune() {
     grep -qE 'reduce-scatter .* any .* copy_engine ' "$work/out" || die "no copy_engine in any memory"
     run 0 env SYMM_TUNING_FILE=table "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" all-reduce \
         --check --sizes 1K,4K --iters 1
-    # It belongs to this machine.
+    # The table names its machine, and symm refuses it on another one.
     [[ $(sed -n 3p table) =~ ^'machine emulated '[0-9.]+' SYMM emulated device'$ ]] || die "no machine"
     sed 's/^machine emulated/machine cuda/' table >other
     run 1 env SYMM_TUNING_FILE=other "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" all-reduce
@@ -325,7 +325,7 @@ case_tune() {
     # The output file is not read as the tuning file.
     export SYMM_TUNING_FILE=new
     run 0 tune 2 --output new --operations all-gather --max-bytes 1K
-    [ "$(grep -vcE '^#|^symm-tuning 1$|^machine |^all-gather 2 any ' new)" = 0 ] || die "more than asked for"
+    [ "$(grep -vcE '^#|^symm-tuning 1$|^machine |^all-gather 2 any ' new)" = 0 ] || die "rows of other operations"
 }
 
 case_tune_leaves_nothing_behind() {
@@ -344,7 +344,7 @@ case_tune_leaves_nothing_behind() {
 }
 
 case_pytorch_peer() {
-    # It needs GPUs. Here: it is valid Python, and its message without PyTorch.
+    # pytorch.py needs GPUs. Checked here: its syntax, and its message without PyTorch.
     command -v python3 >/dev/null || skip "no Python"
     local peer
     peer=$(dirname "$0")/../../../tools/peers/pytorch.py
@@ -379,24 +379,24 @@ case_stress_finds_wrong_results() {
     run 1 preloaded behind 3 stress
     errors ': something beside the output was written$'
     run 1 preloaded input 3 stress
-    # In place it is output that is wrong, or the rest of what has the output in it.
+    # In place, the output or the rest of the buffer that contains it is wrong.
     errors ': (the input was written|element .*|something beside the output was written)$'
 }
 
-# without_multicast OPERATION OPTION...
+# without_multicast OPERATION OPTION...: runs symm-bench with SYMM_MULTICAST=0.
 without_multicast() {
     env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" "$@" --sizes 1K
 }
 
 case_unavailable() {
-    # An algorithm that was named must run...
+    # A named algorithm must run...
     local operation
     for operation in all-reduce all-gather reduce-scatter; do
         for algos in multimem one_shot,multimem; do
             run 1 without_multicast $operation --algo $algos --check --json out.json
             said '^# multimem: not available: .*(SYMM_MULTICAST|without multicast)'
             errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo multimem cannot run here: .*(SYMM_MULTICAST|without multicast)'
-            [ "$(grep -c '^# rank' "$work/err")" = 1 ] || die "one rank says it for all"
+            [ "$(grep -c '^# rank' "$work/err")" = 1 ] || die "more than one rank prints the error"
             [[ $(json out.json error) == *'--algo multimem'* ]] || die "no error in the JSON"
         done
         run 1 without_multicast $operation --peer nccl
@@ -420,7 +420,7 @@ case_nothing_measured() {
     rows 0
     run 1 preloaded unavailable 2 tune --output table --operations all-reduce --max-bytes 1K
     errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: nothing was measured$'
-    [ ! -e table ] || die "a table of nothing"
+    [ ! -e table ] || die "a table without measurements"
 }
 
 case_alone() {
@@ -429,11 +429,11 @@ case_alone() {
     said '^# one rank alone: .*symm-run -n N symm-bench all-reduce '
     [ "$(column 12)" = 0 ] || die "wrong elements"
     run 0 bench 2 --sizes 1K
-    ! grep -q 'one rank' "$work/out" || die "there are two"
+    ! grep -q 'one rank' "$work/out" || die "the hint for one rank on two ranks"
 }
 
 case_under_torchrun_and_mpirun() {
-    # Their variables, as they set them.
+    # Sets the variables of torchrun.
     local job=(MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 10000)) TORCHELASTIC_RUN_ID=test)
     for rank in 0 1; do
         env "${job[@]}" RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 SYMM_DIR="$work" \
@@ -442,7 +442,7 @@ case_under_torchrun_and_mpirun() {
     wait
     cp out.0 "$work/out"
     rows 1
-    [ ! -s out.1 ] || die "rank 1 has something to say: $(cat out.1)"
+    [ ! -s out.1 ] || die "rank 1 prints: $(cat out.1)"
     command -v mpirun >/dev/null || return 0
     run 0 env SYMM_DRIVER=emulated SYMM_DIR="$work" \
         mpirun --allow-run-as-root --oversubscribe -n 2 "$bin/symm-bench" all-reduce --check --sizes 1K
@@ -450,7 +450,7 @@ case_under_torchrun_and_mpirun() {
 }
 
 case_dead_rank() {
-    # The other ranks name the dead one, although symm-run would stop them.
+    # The other ranks name the dead rank; --keep-going, because symm-run would stop them.
     run 137 env SYMM_EMULATED_FAULT='cuLaunchKernelEx@2#50=kill' \
         "$bin/symm-run" --emulated -n 4 --keep-going "$bin/symm-bench" all-reduce --algo two_shot --sizes 64K --iters 1000 --json out.json
     errors '^# symm-run: rank 2 was killed by SIGKILL$'
@@ -552,12 +552,12 @@ END
 
 commands=(all-reduce all-gather reduce-scatter matmul all-gather-matmul p2p stress tune plot report)
 
-# The options that the help in $work/out describes, one a line.
+# Prints the options that the help in $work/out describes, one a line.
 described() {
     sed -nE 's/^#   (-., )?--([a-z-]+)( .*)?$/\2/p' "$work/out" | sort
 }
 
-# Each option of option_table.c, with a value that it takes.
+# Prints each option of option_table.c, with a valid value.
 each_option() {
     cat <<'END'
 algo=auto
@@ -607,8 +607,8 @@ END
 }
 
 case_help() {
-    # A command's help describes the options that are its own, and names the common ones, which
-    # symm-bench --help describes: together those that the command takes.
+    # A command's help describes the command's own options, and names the common ones, which symm-bench --help
+    # describes. Together they are all options of the command.
     local command option
     run 0 "$bin/symm-bench" --help
     only_comments "$work/out"
@@ -618,25 +618,25 @@ case_help() {
         only_comments "$work/out"
         said "^# Usage: .*symm-bench $command "
         described >own
-        [ -z "$(comm -12 common own)" ] || die "$command --help describes what is common"
+        [ -z "$(comm -12 common own)" ] || die "$command --help describes a common option"
         [ -z "$(uniq -d own)" ] || die "$command --help describes an option twice"
         sed -n '/^#   common:/,/describes them/p' "$work/out" | grep -oE -- '--[a-z-]+' |
             grep -vx -- --help | cut -c3- | sort >named
-        [ -z "$(comm -13 common named)" ] || die "$command --help names what is not common"
+        [ -z "$(comm -13 common named)" ] || die "$command --help names an option that is not common"
         cat own named | sort >has
         cp "$work/out" help
         for option in $(each_option); do
-            # Where no context can be made it ends when all options have been looked at.
+            # With SYMM_NRANKS=none joining fails, so symm-bench ends after the check of its options.
             env SYMM_NRANKS=none "$bin/symm-bench" "$command" "--$option" \
                 >"$work/out" 2>"$work/err" || true
             if grep -q 'has no such option' "$work/err"; then
-                ! grep -qx "${option%%=*}" has || die "$command has no --$option, but its help"
+                ! grep -qx "${option%%=*}" has || die "$command refuses --$option of its help"
             else
-                grep -qx "${option%%=*}" has || die "$command has --$option, and its help has not"
+                grep -qx "${option%%=*}" has || die "$command takes --$option, which its help does not name"
             fi
         done
     done
-    # What each variant is of, is in the help of that operation.
+    # The help of an operation lists only its own algorithms.
     run 0 "$bin/symm-bench" all-gather --help
     ! grep -q two_shot "$work/out" || die "all-gather has no two_shot"
     ! grep -qE -- '--(op|chain) ' "$work/out" || die "all-gather reduces nothing"

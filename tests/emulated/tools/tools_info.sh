@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# symm-info: what it shows on the emulated driver, its JSON, its verification and its exit codes.
-# Options are lists of words.
+# symm-info: its output on the emulated driver, its JSON, its verification and its exit codes.
+# Options are lists of words, so they are not quoted.
 # shellcheck disable=SC2086
 set -euo pipefail
 . "$(dirname "$0")/../../support/shell.sh"
@@ -19,7 +19,7 @@ case_text() {
 }
 
 case_auto() {
-    # Nobody is shown devices that do not exist without having asked for them.
+    # Without --driver emulated or SYMM_DRIVER, symm-info shows no emulated devices.
     if ldconfig -p | grep -q libcuda.so.1; then
         run 0 "$bin/symm-info"
         said '^# driver: cuda'
@@ -27,7 +27,7 @@ case_auto() {
         for option in '' --verify '--driver auto'; do
             run 3 "$bin/symm-info" $option
             errors '^# symm-info: SYMM_ERROR_DRIVER: .*SYMM_DRIVER=emulated'
-            [ ! -s "$work/out" ] || die "something on the standard output"
+            [ ! -s "$work/out" ] || die "the standard output is not empty"
         done
         run 3 "$bin/symm-info" --json
         [[ $(json "$work/out" error) == *SYMM_DRIVER=emulated* ]] || die "no error in the JSON"
@@ -91,7 +91,7 @@ case_verify_without_multicast() {
 }
 
 case_verify_fails() {
-    # A rank that is killed in the middle: the tool ends, says so, and says it in its exit code.
+    # A rank is killed during the verification: symm-info ends with a message and an exit code.
     run 1 env SYMM_EMULATED_DEVICES=3 SYMM_EMULATED_FAULT='cuMemcpyAsync@1#4=kill' \
         "$bin/symm-info" --verify --driver emulated
     errors '^# symm-info: rank 1 was killed by SIGKILL$'

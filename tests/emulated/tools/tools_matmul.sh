@@ -36,7 +36,7 @@ case_every_strategy_is_right() {
 }
 
 case_shapes_and_modes() {
-    # Rows that the ranks cannot share equally, ranks without any, odd strides, several matrices.
+    # Shards of unequal size, ranks without rows, odd strides, several matrices.
     local shape mode
     for shape in '-m 131 -n 37 -k 65' '-m 2 -n 8 -k 1' '--m 64 --n 1 --k 200 --l 3' '-m 7 -n 9 -k 16 -l 2'; do
         for mode in '' --graph '--beta -0.5 --alpha 2 --dtype fp16' '--alpha 0 --beta 1 --graph' '--alpha 0'; do
@@ -65,7 +65,7 @@ case_alone() {
 }
 
 case_sample() {
-    # Too large for all of it: every tile of so many rows and columns has one element compared.
+    # A product too large to compare all of it: one element of every tile is compared.
     run 0 "$bin/symm-bench" matmul --driver emulated --check -m 4000 -n 3000 -k 2 --iters 1 --warmup 0
     said '^# 4000 x 3000 x 2: 3000000 of 12000000 elements compared, eps 6\.74e-07: where random rows'
     said 'one row and one column of each 2$'
@@ -128,7 +128,7 @@ case_plot() {
 
 case_roofline() {
     command -v python3 >/dev/null || skip "no Python"
-    # 8192 x 1792 x 4096 on two ranks, and in the memory of one.
+    # 8192 x 1792 x 4096 over the link of two ranks, and in the memory of one.
     cat >out.json <<'END'
 {"operation": "all-gather-matmul", "ranks": 2, "device": "NVIDIA H200", "options": {"dtype": "bf16", "graph": true, "beta": 0},
  "rows": [{"m": 8192, "n": 1792, "k": 4096, "l": 1, "algo": "product", "tflops": 800},
@@ -141,7 +141,7 @@ END
     roofline() {
         run 0 "$bin/symm-bench" plot -o out.svg --roofline "$@"
     }
-    # drawn TEXT...: the picture has these texts, and no points but those.
+    # drawn TEXT...: checks that the picture has these texts, and no other points.
     drawn() {
         local points=0 text
         has_words out.svg "$@"
@@ -185,16 +185,16 @@ case_wrong_results_are_found() {
             grep -qE " $way .* 2\$" "$work/out" || die "not two wrong elements of $way"
             errors "^# rank 2: $way, 256 x 128 x 128: element \[0, 0, 20\] is -1\.68.*e\+38 and should be "
         done
-        [ "$(grep -cE '^# rank [01]' "$work/err")" = 0 ] || die "the others are right"
+        [ "$(grep -cE '^# rank [01]' "$work/err")" = 0 ] || die "a message about a rank with right results"
         [ "$(json out.json rows 3 wrong)" = 2 ]
     done
     run 1 preloaded output 2 matmul --iters 1 --warmup 0 --check
     errors '^# rank 1: product, '
-    # What --eps lets through is still another result than the others have.
+    # --eps accepts the result, but its bits differ from those of auto.
     run 1 preloaded last 2 all-gather-matmul --check -m 32 -n 8 -k 200 --eps 1 --seed 7
     errors '^# rank 1: pipelined, 32 x 8 x 200: elements with other bits than those of auto: 1$'
     [ "$(grep -vE '^#' "$work/out" | grep -cE ' 1$')" = 1 ] || die "more than one wrong row"
-    # Nothing is found where nothing is wrong.
+    # Right results give no errors.
     run 0 preloaded nothing 2 matmul --iters 1 --check
 }
 
@@ -207,7 +207,7 @@ case_failing_rank() {
 
 case_peers() {
     run 0 product 2 all-gather-matmul --peer none --strategy fused
-    ! grep -q cublas "$work/out" || die "peers that were not wanted"
+    ! grep -q cublas "$work/out" || die "a peer despite --peer none"
     rows 3
     for peer in cublas cublas,nccl; do
         run 1 product 2 all-gather-matmul --peer $peer
@@ -231,13 +231,13 @@ case_strategy_of_one_rank() {
     rows 2
 }
 
-case_too_large_a_product_is_named() {
+case_names_a_product_that_does_not_fit() {
     local most=16777216
     run 1 product 1 matmul -m $most -n $most -k $most
     errors "SYMM_ERROR_MEMORY: m $most, n $most, k $most, l 1: no host memory for 2.25e\\+15 bytes$"
     run 1 product 2 all-gather-matmul -m $most -n 1 -k 1 -l $most --beta 1
     errors "m $most, n 1, k 1, l $most: no host memory for 2.25e\\+15 bytes$"
-    # These wrap to 0 bytes.
+    # The bytes of this product wrap to 0 in 64 bits.
     run 1 product 1 matmul -m $most -n $most -k $most -l $most
     errors "l $most: no host memory for 3.78e\\+22 bytes$"
 }
@@ -247,10 +247,9 @@ case_usage() {
         # shellcheck disable=SC2086
         run 2 "$bin/symm-bench" $arguments
         only_comments "$work/err"
-        # The option at the end, with its value if it has one.
-        # What comes after the command; of a letter the message has the name.
+        # The message names the option after the command, with its value; a letter by its long name.
         errors "^# symm-bench: -?${arguments#* }[: ]"
-        [ ! -s "$work/out" ] || die "something on the standard output"
+        [ ! -s "$work/out" ] || die "the standard output is not empty"
     done <<'END'
 all-gather-matmul -m 0
 all-gather-matmul --m -5

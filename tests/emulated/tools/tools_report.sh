@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# symm-bench report on the emulated driver: the page has all rows, loads nothing, and sorts and zooms in a browser.
+# symm-bench report on the emulated driver: the page has all rows, loads no other files, sorts and zooms in a browser.
 set -euo pipefail
 . "$(dirname "$0")/bench.sh"
 
@@ -19,7 +19,7 @@ make_page() {
     run 0 measure 2 product.json all-gather-matmul -m 64 -n 64 -k 64
     run 0 measure 2 links.json p2p --sizes 16 --how put,signal
     run 0 "$bin/symm-bench" report "$name" again.json product.json links.json -o page.html --floor 100
-    [ "$(echo page*)" = page.html ] || die "something is left beside the page: $(echo page*)"
+    [ "$(echo page*)" = page.html ] || die "other files beside the page: $(echo page*)"
 }
 
 case_page() {
@@ -28,7 +28,7 @@ case_page() {
 import html.parser, json, re, sys
 
 class Page(html.parser.HTMLParser):
-    """Tables as caption: rows, the texts of pictures, and headings."""
+    """Collects tables ({caption: rows}), the texts of pictures, and headings."""
     def __init__(self, text):
         super().__init__()
         self.tables, self.pictures, self.headings, self.tags, self.inside = {}, [], [], set(), []
@@ -60,7 +60,7 @@ class Page(html.parser.HTMLParser):
 text = open(sys.argv[1], encoding="utf-8").read()
 page = Page(text)
 for mark in "http:", "https:", "src=", "href=", "url(", "@import", "fetch(", "import(":
-    assert mark not in text, f"the page loads something: {mark}"
+    assert mark not in text, f"the page loads other files: {mark}"
 assert not page.tags & {"b", "link", "img", "iframe"}, page.tags
 assert page.headings == sys.argv[2:], page.headings
 assert len(page.pictures) == 3 and len(page.tables) == 6, (len(page.pictures), list(page.tables))
@@ -80,7 +80,7 @@ assert [row[4] for row in times] == ["0.01024", "0.04096", "0.65536"], "the floo
 PY
     grep -qF -- "--sizes 1K,64K,4K --check --iters 2 --warmup 0 --json &#x27;a&amp;&quot;&lt;b&gt;.json&#x27;" page.html ||
         die "no command"
-    # A GPU is not marked, and has the floor of its links.
+    # Rows of a GPU have no mark, and the floor of its links.
     sed 's/SYMM emulated device[ 0-9]*/NVIDIA H200/; s/"driver": "emulated"/"driver": "cuda"/' again.json >gpu.json
     run 0 "$bin/symm-bench" report gpu.json -o page.html
     ! grep -q 'emulated on CPUs' page.html || die "this is a GPU"
@@ -106,7 +106,7 @@ case_errors() {
     run 1 "$bin/symm-bench" report out.json -o no/such/page.html
     errors '^# symm-bench: report: no/such/page.html: No such file'
     [ ! -c /dev/full ] || run 1 "$bin/symm-bench" report out.json -o /dev/full
-    # A run that failed has its reason on the page, and a picture that cannot be drawn, too.
+    # The page gives the reason of a failed run, and of a missing picture.
     run 1 measure 2 failed.json all-reduce --algo one_shot --sizes 1K --peer nccl
     run 0 "$bin/symm-bench" report failed.json -o page.html
     grep -q '<p class="error">This run failed: .*--peer nccl cannot run here' page.html || die "no reason"
@@ -154,7 +154,7 @@ orders = found["orders"]
 assert orders == ["1024,1024,4096,4096,65536,65536", "65536,65536,4096,4096,1024,1024",
                   "one_shot,one_shot,one_shot,two_shot,two_shot,two_shot", orders[3]], found
 assert orders[3].endswith(",-,-"), orders  # empty cells are last
-part = 120, 0.3 * height, 360, 0.3 * height  # around the middle of what was dragged over
+part = 120, 0.3 * height, 360, 0.3 * height  # around the middle of the dragged part
 assert found["views"][::2] == [f"0 0 1200 {height}"] * 2, found
 assert all(abs(int(one) - other) < 3 for one, other in zip(found["views"][1].split(), part)), (found, part)
 assert abs(found["dots"] - 0.9) < 0.01 and found["label"] and found["loaded"] == 0, found

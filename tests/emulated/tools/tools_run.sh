@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# symm-run: what ranks find, how their ends are judged, and that nothing is left.
-# The texts of ranks are for their own shells, and options are lists of words.
+# symm-run: the environment of ranks, the exit code of the job, and leaks.
+# The shells of the ranks expand their texts, and options are lists of words, so they are not quoted.
 # shellcheck disable=SC2016,SC2086
 set -euo pipefail
 . "$(dirname "$0")/../../support/shell.sh"
 
-# A program for the ranks: sh with the text of the test.
+# ranks N TEXT OPTION...: runs the text in a shell on each rank.
 ranks() {
     local n=$1 text=$2
     shift 2
@@ -32,7 +32,7 @@ case_driver() {
 case_exit_code() {
     within 2 run 5 ranks 3 'test $SYMM_RANK = 2 && exit 5; sleep 100'
     errors '^# symm-run: rank 2 exited with 5$'
-    [ "$(wc -l <"$work/err")" = 1 ] || die "it should name one rank"
+    [ "$(wc -l <"$work/err")" = 1 ] || die "more than one message"
 }
 
 case_signal() {
@@ -58,16 +58,16 @@ case_keep_going() {
 }
 
 case_blame() {
-    # Those that blame another are no culprits when that other fails in its turn...
+    # A rank that exits with 75 blames another rank. If that rank fails later, its code is the job's.
     run 9 ranks 3 'test $SYMM_RANK = 1 || exit 75; sleep 0.3; exit 9'
-    # ... nor is one that noticed sooner that another was being killed ...
+    # Ranks may notice a kill and exit before the killed rank has ended: the job's code is that of the kill.
     run 137 ranks 3 'test $SYMM_RANK = 1 || exit 1; sleep 0.1; kill -KILL $$'
-    # Blaming one that goes on is a failure like any other.
+    # If the blamed rank continues, the code 75 is the job's.
     within 4 run 75 ranks 3 'test $SYMM_RANK = 1 || exit 75; sleep 100'
 }
 
 case_early_end() {
-    # A rank that returns 0 while others wait for it is named with them, once.
+    # symm-run names a rank that returned 0 while others waited for it, once.
     run 75 ranks 4 '
         test $SYMM_RANK = 1 && exit 0
         sleep 0.3
@@ -75,12 +75,12 @@ case_early_end() {
         sleep 0.$((SYMM_RANK + 3))
         exit 75' --keep-going
     errors '^# symm-run: exited with 0 by then: rank 1 \([0-9]+\.[0-9]+ s earlier\), rank 2 \('
-    [ "$(grep -c 'exited with 0' "$work/err")" = 1 ] || die "it should name each rank once"
+    [ "$(grep -c 'exited with 0' "$work/err")" = 1 ] || die "a rank is named twice"
     within 3 run 124 ranks 3 'test $SYMM_RANK = 1 && exit 0; sleep 100' --timeout 0.5
     errors '^# symm-run: time limit of 0.5 s reached by: rank 0 2$'
     errors '^# symm-run: exited with 0 by then: rank 1 \('
     run 0 ranks 3 'test $SYMM_RANK = 1 && exit 0; sleep 0.3'
-    [ ! -s "$work/err" ] || die "a job without a failure has nothing to say"
+    [ ! -s "$work/err" ] || die "a message about a job without a failure"
 }
 
 case_timeout() {
@@ -128,7 +128,7 @@ END
 }
 
 case_grandchildren() {
-    # One in the rank's group, one that has left it, one whose parent has ended.
+    # A process in the rank's process group, one outside of it, one whose parent has ended.
     within 4 run 0 ranks 2 'sleep 100 & setsid sleep 100 & (setsid sleep 100 &) ; exit 0'
     leftovers
     within 6 run 1 ranks 2 '
@@ -137,7 +137,7 @@ case_grandchildren() {
         wait'
 }
 
-# Starts a job in the background and waits until each of its two ranks has made a file.
+# start_two TEXT: starts a job in the background and waits until each of its two ranks has made a file up.RANK.
 start_two() {
     rm -f up.*
     "$bin/symm-run" -n 2 sh -c "$1" >"$work/out" 2>"$work/err" &
@@ -201,14 +201,14 @@ case_killed_supervisor() {
 
 case_input() {
     run 0 ranks 2 'cat' <<<'for rank 0'
-    [ "$(cat "$work/out")" = 'for rank 0' ] || die "not what rank 0 was given, once"
+    [ "$(cat "$work/out")" = 'for rank 0' ] || die "rank 0 did not get the input, or not alone"
 }
 
 case_closed_standard_files() {
-    # What it prints must not end up in one of the sockets that would get those numbers.
+    # Files that symm-bench opens must not get the number of the closed standard output.
     run 1 sh -c 'exec "$0" --emulated -n 2 "$1" all-reduce --sizes 1K --csv rows.csv >&-' \
         "$bin/symm-run" "$bin/symm-bench"
-    [ "$(wc -l <rows.csv)" = 2 ] || die "the table is in the file of results"
+    [ "$(wc -l <rows.csv)" = 2 ] || die "the table is in rows.csv"
     run 0 sh -c 'exec "$0" --emulated -n 2 "$1" all-reduce --check --sizes 1K --json rows.json <&- 2>&- |
         grep -q "^ *1024 "' "$bin/symm-run" "$bin/symm-bench"
     [ "$(json rows.json rows 0 wrong)" = 0 ]
@@ -218,7 +218,7 @@ case_unknown_setting() {
     run 0 env SYMM_TIMEOUT=5 "$bin/symm-run" -n 1 true
     errors '^# symm-run: SYMM_TIMEOUT=5 is no setting of symm'
     run 0 env SYMM_TIMEOUT_MS=5 "$bin/symm-run" -n 1 true
-    [ ! -s "$work/err" ] || die "it complains of a setting"
+    [ ! -s "$work/err" ] || die "a message about a valid setting"
 }
 
 case_leaves_no_socket() {
