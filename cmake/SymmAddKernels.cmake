@@ -16,9 +16,9 @@
 #
 #   SYMM_CUDA                AUTO (GPU code if nvcc >= 12.4 is found), ON (or fail), OFF (emulation only)
 #   SYMM_CUDA_ARCHITECTURES  of the GPU code, without sm_: "90a"
-#   SYMM_FATBIN_CACHE        folder of compiled GPU code, by content: build trees share what is the same
+#   SYMM_FATBIN_CACHE        folder of compiled GPU code, keyed by content: build trees share it
 
-# Sets SYMM_NVCC to an nvcc that will do and SYMM_NVCC_VERSION, or to nothing.
+# Sets SYMM_NVCC and SYMM_NVCC_VERSION if an nvcc is new enough; otherwise clears SYMM_NVCC.
 function(symm_find_nvcc)
   if(DEFINED SYMM_CUDA AND NOT SYMM_CUDA AND NOT SYMM_CUDA STREQUAL "AUTO")
     set(SYMM_NVCC "" PARENT_SCOPE)
@@ -70,7 +70,7 @@ function(symm_add_kernels target)
   if(NOT arg_IMAGE MATCHES "^[A-Za-z_][A-Za-z0-9_]*$")
     message(FATAL_ERROR "symm_add_kernels: the image is to be called ${arg_IMAGE}, which is no identifier of C")
   endif()
-  set(kernels ${target}_${arg_IMAGE}) # the target that compiles them
+  set(kernels ${target}_${arg_IMAGE}) # the target that compiles the kernels
   if(TARGET ${kernels})
     message(FATAL_ERROR "symm_add_kernels: ${target} has an image ${arg_IMAGE} already: call one of them IMAGE <name>")
   endif()
@@ -95,8 +95,8 @@ function(symm_add_kernels target)
     string(APPEND lines "#include \"${source}\"\n")
   endforeach()
 
-  # For the emulated driver. The C compiler is told that this is C++, so that CMake links no C++ runtime: none is
-  # needed. Always optimised, since tests spend their time here.
+  # For the emulated driver. The C compiler compiles the unit as C++, so that CMake links no C++ runtime: none is
+  # needed. Always optimised, since tests spend most of their time in kernels.
   file(GENERATE OUTPUT ${unit}.${ending} CONTENT "#define SYMM_IMAGE ${arg_IMAGE}\n${lines}SYMM_EMULATED_MODULE\n")
   set(warnings "")
   if(SYMM_WERROR)
@@ -130,7 +130,7 @@ function(symm_add_kernels target)
     set_source_files_properties(${image} PROPERTIES OBJECT_DEPENDS ${fatbin})
   endif()
 
-  # The image. What it names is in this program only.
+  # The image. Its symbols are hidden: each program has its own.
   set(text "#include <symm/detail/image.h>\n\n#define HIDDEN __attribute__((visibility(\"hidden\")))\n\n")
   if(fatbin)
     string(APPEND text "__asm__(\".section .rodata\\n.balign 64\\n.globl symm_fatbin_${arg_IMAGE}\\n\"\n"
@@ -147,7 +147,7 @@ function(symm_add_kernels target)
   file(GENERATE OUTPUT ${image} CONTENT "${text}")
 
   add_library(${kernels} OBJECT ${unit}.${ending} ${image})
-  # Or it would be among the flags of what is C++.
+  # Clears the C standard, whose flag would go to the C++ unit, too.
   set_property(TARGET ${kernels} PROPERTY C_STANDARD)
   set_property(TARGET ${kernels} PROPERTY CXX_STANDARD)
   set_target_properties(${kernels} PROPERTIES C_EXTENSIONS ON POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden

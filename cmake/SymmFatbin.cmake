@@ -1,7 +1,7 @@
 # cmake -DNVCC= -DVERSION= -DARCHITECTURES= -DINCLUDES= -DSOURCE= -DOUTPUT= -DCACHE= [-DKEEP=PREFIX] -P SymmFatbin.cmake
 #
-# Compiles SOURCE into the fat binary OUTPUT, or takes it from CACHE, where it lies under a hash of all that goes into
-# it: flags, nvcc's version, and every file that the compiler would read. Writes OUTPUT.d, the list of these files.
+# Compiles SOURCE into the fat binary OUTPUT, or copies it from CACHE. The key in CACHE is a hash of the flags, nvcc's
+# version and every file that the compiler reads. Writes OUTPUT.d, the list of these files.
 # KEEP: copies the PTX, the machine code and ptxas's report to PREFIX.ptx, PREFIX.cubin and PREFIX.txt, or, of several
 # architectures, PREFIX.compute_80.ptx and so on.
 set(flags -std=c++17 -Wno-deprecated-gpu-targets)
@@ -56,7 +56,7 @@ if(NOT EXISTS ${cached})
     file(RENAME ${folder}/steps/${step} ${folder}/code${ending})
   endforeach()
   file(REMOVE_RECURSE ${folder}/steps)
-  file(RENAME ${folder} ${cached} RESULT failed) # at once, whoever else compiles the same
+  file(RENAME ${folder} ${cached} RESULT failed) # atomic: another build may compile the same
   if(failed)
     file(REMOVE_RECURSE ${folder})
   endif()

@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: libraries, headers, tools, a CMake package, a pkg-config file and documents.
+# Installs libraries, headers, tools, a CMake package, a pkg-config file and documents.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

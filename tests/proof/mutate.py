@@ -5,11 +5,11 @@
                                   fence and order can be taken away at run time (PROOF_MUTANT=N)
     mutate.py run OUT PROGRAM     takes each of them away, one at a time: a protocol must fail
 
-A site is named by file, function and its number there. `redundant` has those that no run can find,
-with the reason; they take the longest, and are tried with PROOF_EXPLAINED=1 only. PROOF_ONLY=TEXT
-tries the sites with that text in their name. PROOF_SINCE=COMMIT tries those of files that changed
-since, and PROOF_SAMPLE=N others at random. Exit code: 0 when every mutation that was tried is found
-and the unmutated program is not.
+A site is named by file, function and its number there. redundant.txt lists the mutations that no
+run can find, with the reason; they take the longest, so only PROOF_EXPLAINED=1 tries them.
+PROOF_ONLY=TEXT tries the sites with that text in their name. PROOF_SINCE=COMMIT tries sites in
+files that changed since, and PROOF_SAMPLE=N other sites at random. Exit code: 0 if a protocol
+fails under every tried mutation, and none fails without a mutation.
 """
 import json
 import os
@@ -78,11 +78,11 @@ FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^
 # The device header's bodies.
 INLINE = ["device_sync.cuh", "device_data.cuh", "device_packet.cuh"]
 INCLUDE = re.compile(r'^#include "(.*\.cuh)"', re.M)
-# What the emulated driver does not have.
+# Code that the emulated driver does not compile.
 GPU_ONLY = re.compile(r"^#if defined\(__CUDA_ARCH\w*\)$.*?^#(?:else|endif)\b", re.M | re.S)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
-# Which protocols are most likely to find a mutation, by the function it is in, or that and its file.
+# The protocols most likely to find a mutation, by its function, or by function and file.
 FIRST = {
     "claim": ["record"],
     "write_record": ["record"],
@@ -131,15 +131,15 @@ FIRST = {
     "stream_barrier": ["stream_barrier", "all_gather_copy_engine"],
     "stream_meet": ["all_gather_copy_engine", "copy_engine", "reduce_scatter_copy_engine"],
 }
-# Where nothing is said of a kernel of the library.
+# The protocols for kernels of the library that FIRST does not name.
 LIBRARY = ["low_latency", "low_latency_two_shot", "one_shot", "two_shot", "multimem",
            "multimem_one_shot", "reduce_scatter_low_latency", "reduce_scatter_one_shot",
            "reduce_scatter_multimem", "all_gather_low_latency", "all_gather_one_shot",
            "all_gather_multimem", "copy_engine", "reduce_scatter_copy_engine",
            "all_gather_copy_engine", "stream_signal", "stream_barrier"]
 
-# Ranks, threads of a block, seeds: where to look, one after the other.
-PLACES = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
+# (ranks, threads of a block, seeds), tried one after the other.
+WORLDS = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
 EVERYTHING = [(3, 32, 12), (4, 3, 12)]
 BASELINE = [(3, 32, 6), (2, 3, 6), (4, 64, 6), (8, 32, 6), (5, 3, 6)]
 LIMIT_S = 40
@@ -159,7 +159,7 @@ def redundant(source):
 
 
 def closing(text, at):
-    """The place of the parenthesis that closes the one before `at`."""
+    """The index of the parenthesis that closes the one before `at`."""
     depth = 1
     while depth:
         depth += {"(": 1, ")": -1}.get(text[at], 0)
@@ -282,7 +282,7 @@ def title(site):
 
 
 def attempt(program, number, ranks, block, seeds, protocols):
-    """None: nothing was found; else what was."""
+    """Returns None if every protocol passed, else a text that names the failure."""
     environment = {**os.environ, "PROOF_MUTANT": str(number), "SYMM_TIMEOUT_MS": "2000",
                    "SYMM_EMULATED_LEAKS": "off"}
     command = [program, str(ranks), str(block), "0", str(seeds), *protocols]
@@ -303,7 +303,7 @@ def judge(program, number, site):
     inline = site["file"] in INLINE
     first = (FIRST.get(f"{site['file']} {site['function']}") or
              FIRST.get(site["function"], ["barrier", "signal"] if inline else LIBRARY))
-    for ranks, block, seeds in PLACES:
+    for ranks, block, seeds in WORLDS:
         found = attempt(program, number, ranks, block, seeds, first)
         if found:
             return f"{found} ({ranks} ranks, blocks of {block})"
@@ -321,7 +321,7 @@ def changed_since(here, commit):
 
 
 def select(here, numbered):
-    """Those of changed files, and a random sample of the others; all without PROOF_SINCE."""
+    """Picks mutations of changed files and a random sample of the others; all without PROOF_SINCE."""
     since, size = os.environ.get("PROOF_SINCE"), int(os.environ.get("PROOF_SAMPLE", "0"))
     if not since:
         return numbered

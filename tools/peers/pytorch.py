@@ -57,7 +57,7 @@ def arguments():
 
 
 class Bench:
-    """The ranks, and two symmetric buffers with as much as any size needs."""
+    """The ranks, and two symmetric buffers that hold the largest size."""
 
     def __init__(self, options):
         self.options = options
@@ -73,12 +73,12 @@ class Bench:
         self.handle = symm_mem.rendezvous(self.input, self.group)
 
     def count(self, nbytes):
-        """Of the larger buffer. PyTorch divides packs of 16 bytes among the ranks, symm-bench elements."""
+        """Elements of the larger buffer. PyTorch divides packs of 16 bytes among the ranks, symm-bench elements."""
         step = self.nranks * 16 // self.dtype.itemsize
         return max(nbytes // self.dtype.itemsize // step * step, step)
 
     def variants(self, count):
-        """Name, name of the function, a call that returns the output, whether that is the input."""
+        """Lists the name, the function's name, a call that returns the output, whether that is the input."""
         ops, group, part = torch.ops.symm_mem, self.group, count // self.nranks
         whole, out = self.input[:count], self.output[:count]
         wait = torch.ops._c10d_functional.wait_tensor
@@ -119,7 +119,7 @@ class Bench:
             self.handle.barrier(channel=0)
 
     def wrong(self, run, count, expected):
-        """How many elements of all ranks are wrong after one run."""
+        """Counts the wrong elements of all ranks after one run."""
         value, bound = expected
         self.output.fill_(float("nan"))
         self.line_up(count)

@@ -24,7 +24,7 @@ EMULATED = " (emulated on CPUs: no performance)"
 
 
 class Refused(Exception):
-    """Says what cannot be drawn, and why."""
+    """Names a file or run that cannot be drawn, and the reason."""
 
     def __init__(self, what, why):
         super().__init__(f"{what}: {why}")
@@ -53,7 +53,7 @@ def write_whole(path, text):
 
 
 def finish(command, options, make):
-    """Writes the text that make() returns to options.output, or exits with the reason why not."""
+    """Writes the text of make() to options.output, or exits with the reason of the failure."""
     try:
         write_whole(options.output, make())
     except Refused as refusal:
@@ -245,7 +245,7 @@ def draw_operation(runs, floor):
                 picture.dot(x, y, color, f"{name}: {row['bytes']} bytes, {number(row[key])}")
         if floor and key == "busbw":
             picture.line([axes.at(size, floor) for size in sizes], GRAY, 1.2, "2 4", "floor")
-        elif floor:  # where it is inside of the panel
+        elif floor:  # drawn where it is inside the panel
             us = first["bus_factor"] / floor / 1e3  # a byte
             least = max(sizes[0], times[0] / us)
             if us > 0 and least < sizes[1]:
@@ -281,7 +281,7 @@ def draw_bars(run):
 
 
 def intensity(run, row, over_link):
-    """Operations of a rank by the bytes that cannot stay where they are: A's over the link, or all in memory."""
+    """A rank's operations divided by the bytes it moves: those of A over the link, or all bytes in memory."""
     m, n, k, _ = shape_of(row)
     if over_link:
         elements = m * k * (run["ranks"] - 1) / run["ranks"]

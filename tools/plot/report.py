@@ -140,7 +140,7 @@ def table(caption, columns, rows):
 
 
 def side_by_side(caption, first, names, lines, best):
-    """Variants, peers and limits beside each other: a line is what it is of and {name: number}; the best one is marked."""
+    """A table of variants, peers and limits. A line is (label, {name: number}); the best number is marked."""
     rows = []
     for subject, values in lines:
         of_runs = [value for name, value in values.items() if not name.startswith("floor")]
