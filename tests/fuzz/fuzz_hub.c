@@ -65,7 +65,7 @@ static bool settled(void *self)
     return ((struct scene *)self)->freed % 2 == 0;
 }
 
-/* Until nobody has anything to say to anybody. */
+/* Serves the hub until no frame is under way. */
 static void settle(struct scene *x)
 {
     int turns = 0;

@@ -1,6 +1,6 @@
 /*
- * The parser of control messages, on whatever bytes. The first byte says how many descriptors came.
- * What is accepted must survive being built and parsed again unchanged.
+ * The parser of control messages, on any bytes. The first byte is the number of descriptors. An
+ * accepted message must be the same after it is built and parsed again.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -228,9 +228,9 @@ static bool fact_cooperative_dependent_launch(void)
 /* ---------------------------------------------------------------------- a count behind its rows */
 
 /*
- * The observer: in each block a thread looks until the count is no longer `before`. Then all of
- * them look at the words of the rows, the last ones first, which are all to be `word`. What it adds
- * to are the members of struct found.
+ * The observer: in each block a thread polls until the count is no longer `before`. Then all
+ * threads check that the words of the rows are `word`, the last ones first. The observer counts
+ * into the members of struct found.
  */
 static const char observer_ptx[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"

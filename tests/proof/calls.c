@@ -58,7 +58,7 @@ static struct collective collective_of(const struct call *c, size_t count)
                                .max_blocks = c->options.max_blocks};
 }
 
-/* What came of the data of the ranks first, first + 1, ... */
+/* Checks the result of the data of ranks first, first + 1, ... */
 static bool check_collective(struct stage *st, const struct collective *c, char *out, int first)
 {
     const int n = st->self->nranks;
@@ -163,7 +163,7 @@ static struct call draw_collective(struct stage *st, const struct protocol *p, s
     if (c.options.algo == SYMM_ALGO_COPY_ENGINE && c.in_place)
         c.in = c.out;
     if (c.options.algo == SYMM_ALGO_LOW_LATENCY)
-        c.count = 1 + c.count / 4; /* an epoch takes four packets of each rank */
+        c.count = 1 + c.count / 4; /* an epoch holds four packets of each rank */
     if (p->operation != ALL_REDUCE)
         c.count = draw_share(st, draw, c.count);
     const struct collective what = collective_of(&c, c.count);
@@ -208,7 +208,7 @@ bool calls_run_mixture(struct stage *st, const struct protocol *p, struct draw *
 
 /* ---- packets ---- */
 
-/* Puts the counter of the packets of the group's first block there, while all ranks stand still. */
+/* Sets the packet epoch of the group's first block, while all ranks are idle. */
 static bool move_epoch(struct stage *st, const uint32_t *epoch)
 {
     struct symm_signal_cell *cell = (struct symm_signal_cell *)(void *)st->group->pad +

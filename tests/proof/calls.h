@@ -16,7 +16,7 @@ struct call {
     uint32_t epochs[4]; /* of `wrap`: where counters are put */
 };
 
-/* What all ranks call next; one of them may have its data at another place. */
+/* Draws the next call of all ranks; one of them may have its data at another address. */
 struct call calls_draw(struct stage *st, const struct protocol *p, struct draw *draw);
 
 /*

@@ -15,7 +15,7 @@
 
 enum { WAITS = 4 }; /* blocks that wait */
 
-/* What the record says now, if it is valid and other than `last`; whole, or not at all. */
+/* Copies the record. False unless it is valid, complete and differs from `last`. */
 static bool read_record(const struct stage *st, uint32_t last, struct symm_wait_record *out)
 {
     struct symm_wait_record *record = st->view.record;
@@ -70,7 +70,7 @@ static void ask_for_all(struct stage *st, const proof_args *a, _Atomic unsigned 
             *asked |= 1u << block;
         }
         if (now_ms() > end)
-            stage_fail(st, "no record of a wait: told of blocks %u", *asked);
+            stage_fail(st, "no record of a wait: blocks recorded: %u", *asked);
         sched_yield();
     }
 }
@@ -179,7 +179,7 @@ static void aborter_end(const struct aborter *a)
         pthread_join(a->thread, NULL);
 }
 
-/* Whatever a rank was told is right must be, and all learn of the end. */
+/* Results of OK calls are right, and every rank learns of the end. */
 bool ends_run_abort(struct stage *st, const struct protocol *p, struct draw *draw)
 {
     struct aborter a;
@@ -190,7 +190,7 @@ bool ends_run_abort(struct stage *st, const struct protocol *p, struct draw *dra
     return true;
 }
 
-/* A call that must end the group, with this. */
+/* A call that must end the group with this status. */
 static void expect_end(struct stage *st, symm_status expected)
 {
     st->expected = expected;

@@ -257,7 +257,7 @@ bool products_silence(struct stage *st, const struct protocol *protocol, struct 
     pthread_barrier_wait(&st->hall->meet);
     if (matmul_signals_here(p.m) != before)
         stage_fail(st, "a signal came from a rank that had aborted");
-    /* Copies that are enqueued cannot be called back. */
+    /* Enqueued copies cannot be cancelled. */
     if (p.m->plan.sender == SYMM_SENDER_SMS && !workspace_is_untouched(p.m))
         stage_fail(st, "rows came from a rank that had aborted");
     symm_matmul_destroy(p.m);

@@ -1,4 +1,4 @@
-/* Every protocol of the library, as something that can be run with a seed. */
+/* Every protocol of the library, run with a seed. */
 #ifndef PROOF_PROTOCOLS_H
 #define PROOF_PROTOCOLS_H
 
@@ -11,7 +11,7 @@ struct protocol {
     bool (*run)(struct stage *st, const struct protocol *p, struct draw *draw);
     const char *kernel;
     enum collective_operation operation;
-    int algo; /* or a symm_strategy */
+    int algo; /* a symm_algo, or a symm_strategy */
     uint32_t first_way, ways, variants, least_blocks, most_blocks;
     bool multicast; /* needs it */
     bool ends;      /* leaves its group dead */

@@ -21,7 +21,7 @@ enum {
     STAGE_ROOM_NBYTES = 512 << 10 /* of one product's matrices */
 };
 
-/* What the ranks of a process share. */
+/* Shared by the ranks of a process. */
 struct hall {
     uint32_t block; /* threads of a block */
     void (*set_seed)(uint64_t seed);

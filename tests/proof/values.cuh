@@ -1,4 +1,4 @@
-/* What the data of all protocols are made of. */
+/* The values of the data of all protocols. */
 #ifndef PROOF_VALUES_CUH
 #define PROOF_VALUES_CUH
 

@@ -1,4 +1,4 @@
-/* What a rank may expect of its calls. */
+/* Limits and reasons of a rank's calls. */
 #include "actor.h"
 
 #include <stdio.h>

@@ -39,14 +39,14 @@ static bool disarm(void)
     return left;
 }
 
-/* Whether it is this rank that does it, between two actions. */
+/* Whether the rank itself causes events of this kind, between two actions. */
 static bool happens_between(enum storm_event_kind kind)
 {
     return kind == STORM_DIE || kind == STORM_EXIT || kind == STORM_FAULT ||
            kind == STORM_FATAL_FAULT || kind == STORM_LEAVE;
 }
 
-/* What the plan has in store for this rank before its action-th action. */
+/* Runs this rank's events before its action-th action. */
 static void befall(struct stay *s, int action)
 {
     for (int i = 0; i < s->a.life->nevents; i++) {

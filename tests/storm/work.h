@@ -1,4 +1,4 @@
-/* What ranks enqueue on a group's stream, wait for, and compare. */
+/* Work that ranks enqueue on a group's stream, wait for, and compare. */
 #ifndef STORM_WORK_H
 #define STORM_WORK_H
 
@@ -9,7 +9,7 @@
 
 /* A collective that runs here, of at most `most` bytes on either side. */
 struct collective work_draw(struct draw *d, symm_group *group, size_t most);
-/* Reports what is wrong with what a rank got. */
+/* Reports wrong elements of a rank's result. */
 void work_look(struct actor *a, const struct collective *c, symm_group *group, const char *got);
 
 /* Several collectives, or a graph of them that is replayed, and one wait. */

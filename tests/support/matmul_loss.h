@@ -12,10 +12,10 @@ struct matmul_loss {
 };
 
 /*
- * Runs them until the last of so many ranks has gone. The others are told who it was, what they
- * were told is right is right, and when all is given back a world without it works and leaves as
- * much of their devices' memory free as one did before. Returns how long it took until the last of
- * them was told, in milliseconds.
+ * Runs products until the last of nranks ranks has gone. The others learn its number, and their OK
+ * results are right. After they have released everything, a world without it works and leaves as
+ * much device memory free as a world before. Returns the milliseconds until all others have learned
+ * of the loss.
  */
 int64_t matmul_lose_the_last(struct matmul_loss *loss, int nranks);
 

@@ -1,4 +1,4 @@
-/* What products are made of, and what they must come to, in double. */
+/* Operands of products, and their expected results in double. */
 #include "matmul.h"
 
 #include <math.h>
@@ -90,7 +90,7 @@ static void fill_a(const struct matmul_job *job, int rank, int nranks, char *con
                   a_value(job, nranks, l, first + i, j));
 }
 
-/* What is not to be read is not a number. */
+/* Fills an operand; elements that a product must not read are NaNs. */
 static void fill(const struct matmul_job *job, const struct matmul_operand *x, int what, int rank,
                  bool unread, char *const *image)
 {
@@ -126,7 +126,7 @@ struct factors {
     int64_t m, k, n;
 };
 
-/* What a sum may come to. */
+/* The expected value of a sum, and its bound. */
 struct result {
     double value, error;
 };

@@ -1,4 +1,4 @@
-/* What the cases of symm/device.cuh share. */
+/* Shared by the cases of symm/device.cuh. */
 #include "device_bench.h"
 
 #include <stdlib.h>

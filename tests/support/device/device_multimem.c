@@ -56,7 +56,7 @@ static size_t size_of(int type)
     return is_wide ? 8 : dtype_of(type) ? reference_size(dtype_of(type)) : 4;
 }
 
-/* What a rank has in round `round`. */
+/* A rank's data of round `round`. */
 static void fill_typed(void *out, int type, uint64_t round, int rank)
 {
     const uint64_t stream = 5000 + 100 * round + (uint64_t)rank;
