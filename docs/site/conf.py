@@ -8,7 +8,7 @@ from sphinx.errors import SphinxError
 
 here = Path(__file__).resolve().parent
 root = here.parents[1]
-headers = ["symm.h", "stream.h", "collectives.h", "matmul.h", "dlpack.h", "types.h", "device.cuh"]
+headers = ["symm.h", "stream.h", "collectives.h", "matmul.h", "dlpack.h", "names.h", "types.h", "device.cuh"]
 
 project = "symm"
 author = "the authors of symm"

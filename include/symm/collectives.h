@@ -21,15 +21,23 @@
 extern "C" {
 #endif
 
+/* All algorithms: value, name, what they do. */
+#define SYMM_ALGO_MAP(X)                                                                           \
+    X(AUTO, 0, "auto", "the fastest that can run")                                                 \
+    X(LOW_LATENCY, 1, "low_latency", "one hop, with flags beside the data")                        \
+    X(ONE_SHOT, 2, "one_shot", "one hop")                                                          \
+    X(TWO_SHOT, 3, "two_shot", "all-reduce: every rank reduces its share and writes it to all")    \
+    X(MULTIMEM, 4, "multimem", "the switch reduces, the switch copies")                            \
+    X(MULTIMEM_ONE_SHOT, 5, "multimem_one_shot",                                                   \
+      "all-reduce: every rank has the switch reduce everything")                                   \
+    X(COPY_ENGINE, 6, "copy_engine", "copy engines move the data; see SYMM_SYMMETRIC")             \
+    X(LOW_LATENCY_TWO_SHOT, 7, "low_latency_two_shot",                                             \
+      "all-reduce: two-shot, with flags beside the data")
+
 typedef enum symm_algo {
-    SYMM_ALGO_AUTO = 0,
-    SYMM_ALGO_LOW_LATENCY,       /* one hop, with flags beside the data */
-    SYMM_ALGO_ONE_SHOT,          /* one hop */
-    SYMM_ALGO_TWO_SHOT,          /* all-reduce: every rank reduces its share and writes it to all */
-    SYMM_ALGO_MULTIMEM,          /* the switch reduces, the switch copies */
-    SYMM_ALGO_MULTIMEM_ONE_SHOT, /* all-reduce: every rank has the switch reduce everything */
-    SYMM_ALGO_COPY_ENGINE,       /* the device's copy engines move the data; see SYMM_SYMMETRIC */
-    SYMM_ALGO_LOW_LATENCY_TWO_SHOT, /* all-reduce: two-shot, with flags beside the data */
+#define SYMM_ALGO_ENUM_(id, value, name, text) SYMM_ALGO_##id = value,
+    SYMM_ALGO_MAP(SYMM_ALGO_ENUM_)
+#undef SYMM_ALGO_ENUM_
 } symm_algo;
 
 /*

@@ -38,11 +38,17 @@ typedef enum symm_activation { SYMM_NONE = 0, SYMM_GELU, SYMM_SILU } symm_activa
  * GPUs with cuBLASLt, products of 512 rows (m x l) or fewer, unless SYMM_MATMUL_CUBLAS=0; see
  * docs/matmul.md.
  */
+#define SYMM_STRATEGY_MAP(X)                                                                       \
+    X(AUTO, 0, "auto", "the fastest by estimate")                                                  \
+    X(FUSED, 1, "fused", "one product, which uses rows as they arrive")                            \
+    X(PIPELINED, 2, "pipelined",                                                                   \
+      "one product per rank's rows, overlapping the copies of the next")                           \
+    X(UNFUSED, 3, "unfused", "an all-gather, then one product")
+
 typedef enum symm_strategy {
-    SYMM_STRATEGY_AUTO = 0,
-    SYMM_STRATEGY_FUSED,     /* one product, which uses rows as they arrive */
-    SYMM_STRATEGY_PIPELINED, /* one product per rank's rows, overlapping the copies of the next */
-    SYMM_STRATEGY_UNFUSED    /* an all-gather, then one product */
+#define SYMM_STRATEGY_ENUM_(id, value, name, text) SYMM_STRATEGY_##id = value,
+    SYMM_STRATEGY_MAP(SYMM_STRATEGY_ENUM_)
+#undef SYMM_STRATEGY_ENUM_
 } symm_strategy;
 
 #define SYMM_MATMUL_MAX_B 4

@@ -43,19 +43,32 @@ typedef enum symm_status {
 #undef SYMM_STATUS_ENUM_
 } symm_status;
 
+/* All element types: value, bytes, name, short name. symm/names.h has functions for them. */
+#define SYMM_DTYPE_MAP(X)                                                                          \
+    X(FLOAT32, 1, 4, "float32", "fp32")                                                            \
+    X(FLOAT16, 2, 2, "float16", "fp16")                                                            \
+    X(BFLOAT16, 3, 2, "bfloat16", "bf16")                                                          \
+    X(FLOAT64, 4, 8, "float64", "fp64")                                                            \
+    X(INT32, 5, 4, "int32", "i32")                                                                 \
+    X(INT64, 6, 8, "int64", "i64")                                                                 \
+    X(UINT8, 7, 1, "uint8", "u8")                                                                  \
+    X(FLOAT8_E4M3, 8, 1, "float8_e4m3", "e4m3")                                                    \
+    X(FLOAT8_E5M2, 9, 1, "float8_e5m2", "e5m2")
+
 typedef enum symm_dtype {
-    SYMM_FLOAT32 = 1,
-    SYMM_FLOAT16,
-    SYMM_BFLOAT16,
-    SYMM_FLOAT64,
-    SYMM_INT32,
-    SYMM_INT64,
-    SYMM_UINT8,
-    SYMM_FLOAT8_E4M3,
-    SYMM_FLOAT8_E5M2
+#define SYMM_DTYPE_ENUM_(id, value, nbytes, name, short_name) SYMM_##id = value,
+    SYMM_DTYPE_MAP(SYMM_DTYPE_ENUM_)
+#undef SYMM_DTYPE_ENUM_
 } symm_dtype;
 
-typedef enum symm_redop { SYMM_SUM = 0, SYMM_AVG, SYMM_MIN, SYMM_MAX } symm_redop;
+/* All reductions: value, name. */
+#define SYMM_REDOP_MAP(X) X(SUM, 0, "sum") X(AVG, 1, "avg") X(MIN, 2, "min") X(MAX, 3, "max")
+
+typedef enum symm_redop {
+#define SYMM_REDOP_ENUM_(id, value, name) SYMM_##id = value,
+    SYMM_REDOP_MAP(SYMM_REDOP_ENUM_)
+#undef SYMM_REDOP_ENUM_
+} symm_redop;
 
 /* Storage types, so that C can describe the data of kernels. */
 typedef struct symm_bf16 {

@@ -217,7 +217,7 @@ bool symm__operation_reduces(enum symm_operation operation)
 uint64_t symm__collective_nbytes(const struct symm_limits *limits,
                                  const struct symm_collective_call *call)
 {
-    return call->count * symm__dtype_size(call->dtype) *
+    return call->count * symm_dtype_size(call->dtype) *
            (call->operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (uint64_t)limits->nranks);
 }
 
@@ -230,7 +230,7 @@ bool symm__needs_symmetric(const struct symm_algorithm *algorithm)
 
 static const char *no_arithmetic(bool by_switch, symm_dtype dtype, symm_redop op)
 {
-    if (!symm__redop_name(op))
+    if (!symm_redop_name(op))
         return "there is no such op";
     if (dtype > SYMM_INT64)
         return "there is no arithmetic of this dtype in this version";
@@ -260,9 +260,9 @@ const char *symm__collective_reason(const struct symm_limits *limits, enum symm_
 {
     const struct symm_algorithm *algorithm = symm__algorithm_find(operation, algo);
 
-    if (!symm__algo_name(algo))
+    if (!symm_algo_name(algo))
         return "there is no such algorithm";
-    if (!symm__dtype_name(dtype))
+    if (!symm_dtype_name(dtype))
         return "there is no such dtype";
     if (algorithm)
         return symm__algorithm_reason(algorithm, limits, dtype, op);

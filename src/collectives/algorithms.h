@@ -6,8 +6,8 @@
 #ifndef SYMM_ALGORITHMS_H
 #define SYMM_ALGORITHMS_H
 
+#include <symm/names.h>
 #include "collectives/kernels/ids.h"
-#include "runtime/base/dtype.h"
 #include "runtime/group/operation.h"
 
 struct symm_tuning;

@@ -49,7 +49,7 @@ struct data {
 static struct data resolve(const struct symm_group *group, const struct symm_collective_call *call,
                            const void *in, void *out)
 {
-    const size_t nbytes = call->count * symm__dtype_size(call->dtype),
+    const size_t nbytes = call->count * symm_dtype_size(call->dtype),
                  all = nbytes * (size_t)group->nranks, mine = nbytes * (size_t)group->rank;
     const bool scatters = call->operation == SYMM_OPERATION_REDUCE_SCATTER,
                gathers = call->operation == SYMM_OPERATION_ALL_GATHER;
@@ -67,11 +67,11 @@ static struct data resolve(const struct symm_group *group, const struct symm_col
 
 static symm_status check_enums(const struct symm_collective_call *call)
 {
-    if (!symm__dtype_name(call->dtype))
+    if (!symm_dtype_name(call->dtype))
         return symm__fail(SYMM_ERROR_ARGUMENT, "dtype %d is no symm_dtype", (int)call->dtype);
-    if (!symm__redop_name(call->op))
+    if (!symm_redop_name(call->op))
         return symm__fail(SYMM_ERROR_ARGUMENT, "op %d is no symm_redop", (int)call->op);
-    if (!symm__algo_name(call->algo))
+    if (!symm_algo_name(call->algo))
         return symm__fail(SYMM_ERROR_ARGUMENT, "options->algo %d is no symm_algo", (int)call->algo);
     if (call->flags & ~(SYMM_DETERMINISTIC | SYMM_SYMMETRIC))
         return symm__fail(SYMM_ERROR_ARGUMENT, "options->flags 0x%x has unknown bits", call->flags);
@@ -95,12 +95,12 @@ static symm_status check_options(const struct symm_limits *limits,
     reason = symm__collective_reason(limits, call->operation, call->algo, call->dtype, call->op);
     if (reason)
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s cannot run here (%s%s%s): %s",
-                          symm__algo_name(call->algo), reduces ? symm__redop_name(call->op) : "",
-                          reduces ? " of " : "", symm__dtype_name(call->dtype), reason);
+                          symm_algo_name(call->algo), reduces ? symm_redop_name(call->op) : "",
+                          reduces ? " of " : "", symm_dtype_name(call->dtype), reason);
     if (call->flags & SYMM_DETERMINISTIC && reduces && named && named->by_switch)
         return symm__fail(SYMM_ERROR_UNSUPPORTED,
                           "%s adds in the switch's own order, which SYMM_DETERMINISTIC rules out",
-                          symm__algo_name(call->algo));
+                          symm_algo_name(call->algo));
 out:
     return st;
 }
@@ -108,7 +108,7 @@ out:
 static symm_status check_count(const struct symm_group *group,
                                const struct symm_collective_call *call)
 {
-    const size_t size = symm__dtype_size(call->dtype);
+    const size_t size = symm_dtype_size(call->dtype);
     const size_t most = (size_t)INT64_MAX / size /
                         (call->operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (size_t)group->nranks);
 
@@ -180,7 +180,7 @@ static symm_status check_promise(const struct symm_group *group,
 static symm_status check_data(const struct symm_group *group,
                               const struct symm_collective_call *call, const struct data *data)
 {
-    const size_t size = symm__dtype_size(call->dtype);
+    const size_t size = symm_dtype_size(call->dtype);
     symm_status st;
 
     TRY(check_range("in", &data->in, call->count, size));
@@ -225,7 +225,7 @@ static uint32_t place_of(const struct symm_group *group, const struct symm_colle
 
     if (!in && !out)
         return 0;
-    if (even && call->count * symm__dtype_size(call->dtype) % 16)
+    if (even && call->count * symm_dtype_size(call->dtype) % 16)
         return 0;
     if (in && !usable_in_place(group, algorithm, &data->in))
         return 0;
@@ -241,7 +241,7 @@ static uint32_t place_of(const struct symm_group *group, const struct symm_colle
 static bool is_aligned(const struct symm_group *group, const struct symm_collective_call *call,
                        const struct data *data)
 {
-    const uint64_t nbytes = call->count * symm__dtype_size(call->dtype),
+    const uint64_t nbytes = call->count * symm_dtype_size(call->dtype),
                    nshares =
                        call->operation == SYMM_OPERATION_ALL_REDUCE ? (uint64_t)group->nranks : 1;
 
@@ -365,8 +365,8 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
         return symm__fail_on(group->rank, st, "%s: ", name);
     TRY(symm__call_begin(
         &e, group, stream, true, "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u)", name,
-        (size_t)call.count, symm__dtype_name(call.dtype), reduces ? symm__redop_name(call.op) : "",
-        reduces ? ", " : "", symm__algo_name(call.algo), call.flags, call.max_blocks));
+        (size_t)call.count, symm_dtype_name(call.dtype), reduces ? symm_redop_name(call.op) : "",
+        reduces ? ", " : "", symm_algo_name(call.algo), call.flags, call.max_blocks));
     st = symm__call_end(&e, enqueue(&e, &limits, &call, &data));
 out:
     return st;

@@ -182,7 +182,7 @@ out:
 static symm_status gather(const struct work *w)
 {
     const struct symm_group *group = w->e->group;
-    const uint64_t nbytes = w->call->count * symm__dtype_size(w->call->dtype);
+    const uint64_t nbytes = w->call->count * symm_dtype_size(w->call->dtype);
     char *mine = w->out + (uint64_t)group->rank * nbytes;
     symm_status st;
 
@@ -270,7 +270,7 @@ static symm_status reduce_chunk(const struct work *w, uint64_t chunk)
         .out = result(w, begin),
         .staged = slot_of(w, chunk),
         .stride = w->chunks.stride,
-        .count = nbytes / symm__dtype_size(w->call->dtype),
+        .count = nbytes / symm_dtype_size(w->call->dtype),
         .rank = group->rank,
         .nranks = group->nranks,
         .op = (uint32_t)w->call->op,
@@ -324,7 +324,7 @@ out:
 static symm_status reduce_shares(struct work *w)
 {
     const struct symm_group *group = w->e->group;
-    const uint64_t nbytes = w->call->count * symm__dtype_size(w->call->dtype),
+    const uint64_t nbytes = w->call->count * symm_dtype_size(w->call->dtype),
                    nranks = (uint64_t)group->nranks;
     const bool to_all = w->call->operation == SYMM_OPERATION_ALL_REDUCE;
 

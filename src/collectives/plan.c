@@ -34,7 +34,7 @@ static uint64_t most_blocks(const struct symm_algorithm *algorithm,
 /* An all-gather's elements are bytes. */
 static uint64_t element_nbytes(const struct symm_collective_call *call)
 {
-    return symm__operation_reduces(call->operation) ? symm__dtype_size(call->dtype) : 1;
+    return symm__operation_reduces(call->operation) ? symm_dtype_size(call->dtype) : 1;
 }
 
 /* Elements of a unit. */

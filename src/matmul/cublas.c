@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <symm/names.h>
 #include "abi/cublaslt.h"
-#include "runtime/base/dtype.h"
 #include "runtime/group/group.h"
 #include "runtime/base/log.h"
 #include "runtime/base/numbers.h"
@@ -67,7 +67,7 @@ static bool describe_matrix(const symm_matrix *x, int64_t rows, int64_t columns,
     const bool by_rows = columns > 1 ? x->column == 1 : rows == 1 || x->row != 1,
                by_columns = !by_rows && (rows == 1 || x->row == 1);
     const struct symm_lines lines = symm__lines_of(x, by_rows, rows, columns, l);
-    const int64_t nbytes = (int64_t)symm__dtype_size((symm_dtype)x->dtype);
+    const int64_t nbytes = (int64_t)symm_dtype_size((symm_dtype)x->dtype);
 
     *out = (struct cublaslt_matrix){
         .type = type_of(x->dtype),
@@ -227,7 +227,7 @@ static bool take_memory(struct symm_cublas_product *product, const struct symm_p
     const uint64_t a_at = symm__round_up(sums_nbytes, ALIGNMENT);
     symm_matrix packed = all_of_a(p);
     const uint64_t a_nbytes =
-        is_packed(p) ? 0 : (uint64_t)packed.batch * (uint64_t)p->l * symm__dtype_size(p->dtype);
+        is_packed(p) ? 0 : (uint64_t)packed.batch * (uint64_t)p->l * symm_dtype_size(p->dtype);
 
     if (a_at + a_nbytes == 0)
         return true;

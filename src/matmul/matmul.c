@@ -1,10 +1,10 @@
 /* The entries of products: create, run, destroy. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <symm/names.h>
 #include "cublas.h"
 #include "matmul.h"
 #include "matmul/sm90/host.h"
-#include "runtime/base/dtype.h"
 
 /* ------------------------------------------------------------------------------------ creating */
 
@@ -16,13 +16,6 @@ symm_status symm__matmul_vote(struct symm_call *call, struct symm_vote *vote)
                                 symm__deadline_in(call->group->ctx->timeout_ms));
 }
 
-static const char *const strategy_names[] = {
-    [SYMM_STRATEGY_AUTO] = "auto",
-    [SYMM_STRATEGY_FUSED] = "fused",
-    [SYMM_STRATEGY_PIPELINED] = "pipelined",
-    [SYMM_STRATEGY_UNFUSED] = "unfused",
-};
-
 /* Names the call as the ranks must agree on it. */
 static void name_call(struct symm_call *call, const struct symm_matmul *m)
 {
@@ -30,8 +23,8 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
 
     snprintf(call->text, sizeof call->text,
              "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s, nb %d, gathered_a %s)",
-             m->operation->name, strategy_names[p->strategy], p->m, p->k, p->l,
-             symm__dtype_name(p->dtype), p->nb, p->gathered_a.l ? "wanted" : "not wanted");
+             m->operation->name, symm_strategy_name(p->strategy), p->m, p->k, p->l,
+             symm_dtype_name(p->dtype), p->nb, p->gathered_a.l ? "wanted" : "not wanted");
 }
 
 /* Values that may differ between ranks and determine the plan. */

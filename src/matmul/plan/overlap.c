@@ -1,7 +1,7 @@
 /* Tells whether matrices share bytes, also if their address ranges overlap. */
 #include "overlap.h"
 
-#include "runtime/base/dtype.h"
+#include <symm/names.h>
 
 enum { DIMENSIONS = 3, BATCH = 0 };
 
@@ -13,7 +13,7 @@ struct lattice {
 
 static struct lattice lattice_of(const struct symm_operand *x)
 {
-    const uint64_t size = symm__dtype_size((symm_dtype)x->matrix.dtype);
+    const uint64_t size = symm_dtype_size((symm_dtype)x->matrix.dtype);
 
     return (struct lattice){
         .first = (uintptr_t)x->matrix.data,

@@ -1,7 +1,7 @@
 /* The data of a product's run: bound to the problem, and checked. */
 #include "problem.h"
 
-#include "runtime/base/dtype.h"
+#include <symm/names.h>
 #include "overlap.h"
 
 /* Arguments that give no data. */
@@ -54,7 +54,7 @@ static symm_status check_address(const struct entry *e, struct symm_memory *memo
 {
     const char *name = e->name.text;
     const void *data = e->x->matrix.data;
-    const size_t size = symm__dtype_size((symm_dtype)e->x->matrix.dtype);
+    const size_t size = symm_dtype_size((symm_dtype)e->x->matrix.dtype);
     const uint64_t nbytes = symm__operand_nbytes(e->x);
 
     if ((uintptr_t)data % size)

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include "runtime/base/dtype.h"
+#include <symm/names.h>
 
 enum {
     EXTENT_MAX = INT32_MAX - 1023, /* so that indices of a tile or piece past the end fit 32 bits */
@@ -36,7 +36,7 @@ struct symm_name symm__name_of(const char *member, int i)
 /* "float64", or the number of an unknown type. */
 static struct symm_name name_of_type(symm_dtype dtype)
 {
-    const char *known = symm__dtype_name(dtype);
+    const char *known = symm_dtype_name(dtype);
     struct symm_name name;
 
     if (known)
@@ -118,11 +118,11 @@ static symm_status check_input_dtype(const char *name, const struct symm_operand
 {
     if (dtype != SYMM_FLOAT16 && dtype != SYMM_BFLOAT16)
         return symm__fail(SYMM_ERROR_ARGUMENT, "a.dtype is %s; it must be float16 or bfloat16",
-                          symm__dtype_name(dtype));
+                          symm_dtype_name(dtype));
     if (x->matrix.dtype != (uint32_t)dtype)
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "%s.dtype is %s, but a.dtype is %s; they must be equal", name,
-                          symm__dtype_name((symm_dtype)x->matrix.dtype), symm__dtype_name(dtype));
+                          symm_dtype_name((symm_dtype)x->matrix.dtype), symm_dtype_name(dtype));
     return SYMM_OK;
 }
 

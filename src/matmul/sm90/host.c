@@ -1,10 +1,10 @@
 /* The host code of the Hopper kernel: supported operands, their tensor maps, the launch. */
 #include "host.h"
 
+#include <symm/names.h>
 #include "ids.h"
 #include "matmul/plan/lines.h"
 #include "matmul/plan/model.h"
-#include "runtime/base/dtype.h"
 #include "runtime/base/settings.h"
 
 SYMM_KERNEL_LIST(matmul_sm90, SYMM_MATMUL_SM90_KERNELS);
@@ -104,7 +104,7 @@ bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a)
 static symm_status describe(const struct symm_driver *drv, symm_dtype dtype,
                             const struct symm_lines *x, uint32_t lines, symm_tensor_map *out)
 {
-    const int64_t size = (int64_t)symm__dtype_size(dtype), pack = 16 / size,
+    const int64_t size = (int64_t)symm_dtype_size(dtype), pack = 16 / size,
                   pitch = x->pitch ? x->pitch : (x->along + pack - 1) / pack * pack,
                   batch = x->batch ? x->batch : pitch * x->lines;
     const uint64_t extents[NDIM] = {(uint64_t)x->along, (uint64_t)x->lines, (uint64_t)x->batches},
@@ -128,7 +128,7 @@ static symm_status describe_a(const struct symm_driver *drv, const struct symm_p
 {
     const symm_shards *a = &args->product.a;
     const int64_t rows = symm__rows_of_rank(p->m, p->nranks, p->rank),
-                  size = (int64_t)symm__dtype_size(p->dtype);
+                  size = (int64_t)symm_dtype_size(p->dtype);
     symm_status st = SYMM_OK;
 
     if (rows > 0) {

@@ -3,8 +3,8 @@
  * signal value to the cell of the receiver's pad. Copies of one stream run in order, so a rank that
  * sees the value has the rows.
  */
+#include <symm/names.h>
 #include "matmul/kernels/chunk_order.h"
-#include "runtime/base/dtype.h"
 #include "runtime/base/numbers.h"
 #include "runtime/group/pad.h"
 #include "sender.h"
@@ -50,7 +50,7 @@ static symm_status copy_chunk(const struct symm_round *round, CUstream stream, u
     const struct symm_matmul_plan *plan = t->plan;
     const struct symm_driver *drv = t->group->ctx->drv;
     const uint64_t row = symm__transport_row_nbytes(t),
-                   piece = plan->k_piece * symm__dtype_size(t->problem->dtype),
+                   piece = plan->k_piece * symm_dtype_size(t->problem->dtype),
                    first = (uint64_t)(target.chunk / plan->k_pieces) * plan->strip_rows,
                    begin = target.chunk % plan->k_pieces * piece, at = first * row + begin;
     const CUdeviceptr peer = (CUdeviceptr)t->group->view.peer[target.rank],

@@ -2,7 +2,7 @@
  * SMs as senders: one kernel whose blocks share the units of all chunks, on the SMs that the
  * product leaves free, and one block of one warp that always fits.
  */
-#include "runtime/base/dtype.h"
+#include <symm/names.h>
 #include "runtime/base/numbers.h"
 #include "sender.h"
 
@@ -36,7 +36,7 @@ uint32_t *symm__transport_blocks_started(const struct symm_transport *t)
 /* The number of a chunk's rows in a unit. */
 static uint64_t unit_rows(const struct symm_transport *t)
 {
-    const uint64_t piece = t->plan->k_piece * symm__dtype_size(t->problem->dtype);
+    const uint64_t piece = t->plan->k_piece * symm_dtype_size(t->problem->dtype);
 
     return piece < UNIT_NBYTES ? UNIT_NBYTES / piece : 1;
 }

@@ -4,8 +4,8 @@
  */
 #include "transport.h"
 
+#include <symm/names.h>
 #include "collectives/collective.h"
-#include "runtime/base/dtype.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
 #include "sender.h"
@@ -19,7 +19,7 @@ static const struct symm_sender_ops *const senders[SYMM_SENDERS] = {
 
 uint64_t symm__transport_row_nbytes(const struct symm_transport *t)
 {
-    return (uint64_t)t->plan->ld * symm__dtype_size(t->problem->dtype);
+    return (uint64_t)t->plan->ld * symm_dtype_size(t->problem->dtype);
 }
 
 uint64_t symm__transport_own_rows(const struct symm_transport *t)
@@ -199,7 +199,7 @@ symm_status symm__transport_all_gather(struct symm_call *call, const struct symm
         .flags = SYMM_SYMMETRIC,
         .dtype = t->problem->dtype,
         .op = SYMM_SUM,
-        .count = t->plan->slab_nbytes / symm__dtype_size(t->problem->dtype),
+        .count = t->plan->slab_nbytes / symm_dtype_size(t->problem->dtype),
     };
 
     return symm__collective_enqueue(call, &gather, shards->own.data, t->workspace);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "runtime/base/dtype.h"
+#include <symm/names.h>
 #include "runtime/group/call.h"
 #include "runtime/group/group.h"
 
@@ -151,7 +151,7 @@ static symm_status too_large(int i, int64_t extent)
 /* Computes the bytes from the lowest to the highest element; 0 for an empty tensor. */
 static symm_status measure(const symm_tensor *t, char **start, size_t *nbytes)
 {
-    int64_t size = (int64_t)symm__dtype_size(t->dtype), below = 0, above = 0, reach;
+    int64_t size = (int64_t)symm_dtype_size(t->dtype), below = 0, above = 0, reach;
     bool empty = false;
 
     for (int i = 0; i < t->ndim; i++) {

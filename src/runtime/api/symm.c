@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/base/dtype.h"
+#include <symm/names.h>
 #include "runtime/base/settings.h"
 #include "runtime/group/call.h"
 #include "runtime/group/group.h"
@@ -369,7 +369,7 @@ symm_status symm_register(symm_group *group, void *theirs, size_t nbytes, void *
 /* Sets shape and strides of a contiguous tensor; computes its size. */
 static symm_status lay_out(symm_tensor *tensor, const int64_t *shape, size_t *nbytes)
 {
-    *nbytes = symm__dtype_size(tensor->dtype);
+    *nbytes = symm_dtype_size(tensor->dtype);
     if (*nbytes == 0)
         return symm__fail(SYMM_ERROR_ARGUMENT, "dtype is %d", (int)tensor->dtype);
     if (tensor->ndim < 1 || tensor->ndim > SYMM_MAX_DIMS)

@@ -1,4 +1,4 @@
-/* The collectives, and the names of operations, algorithms and reductions. */
+/* The collectives and their names. */
 #ifndef SYMM_OPERATION_H
 #define SYMM_OPERATION_H
 
@@ -12,10 +12,8 @@ enum symm_operation {
     SYMM_OPERATION_COUNT
 };
 
-/* NULL for values outside of the enum. */
-const char *symm__operation_name(enum symm_operation operation); /* "all_reduce" */
-const char *symm__redop_name(symm_redop op);
-const char *symm__algo_name(symm_algo algo);
+/* "all_reduce"; NULL for values outside of the enum. */
+const char *symm__operation_name(enum symm_operation operation);
 
 /*
  * Why AUTO must not take the algorithm, for calls with or without SYMM_SYMMETRIC; NULL: it may. The

@@ -2,7 +2,7 @@
 #include "packet_call.h"
 
 #include <stdio.h>
-#include "runtime/base/dtype.h"
+#include <symm/names.h>
 
 enum {
     SIZES = 509,                            /* a prime: the modulus of count and grid */
@@ -46,15 +46,15 @@ static void write_call(uint32_t call, bool with_size, char *text, size_t nbytes)
 {
     const uint32_t number = call >> SIZE_BITS, size = call & ((1u << SIZE_BITS) - 1);
     const uint32_t r = (number - 1) / (DTYPES * OPS), dtype = (number - 1) / OPS % DTYPES;
-    const char *const gathered = symm__dtype_name(number - GATHER + SYMM_FLOAT32);
+    const char *const gathered = symm_dtype_name(number - GATHER + SYMM_FLOAT32);
     char sized[64] = "";
 
     if (with_size)
         snprintf(sized, sizeof sized, ", count and grid %u modulo %d", size, SIZES);
     if (number >= 1 && number < GATHER)
         snprintf(text, nbytes, "%s(%s, %s, %s%s)", symm__operation_name(reductions[r].operation),
-                 symm__algo_name(reductions[r].algo), symm__dtype_name(dtype + SYMM_FLOAT32),
-                 symm__redop_name((number - 1) % OPS), sized);
+                 symm_algo_name(reductions[r].algo), symm_dtype_name(dtype + SYMM_FLOAT32),
+                 symm_redop_name((number - 1) % OPS), sized);
     else if (number >= GATHER && gathered)
         snprintf(text, nbytes, "all_gather(low_latency, %s%s)", gathered, sized);
     else

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <symm/names.h>
 #include "runtime/base/array.h"
-#include "runtime/base/dtype.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/settings.h"
 
@@ -119,32 +119,37 @@ static bool parse_number(struct word w, uint64_t *out)
     return true;
 }
 
-/* The names that symm-bench uses. */
-static const char *operation_name(int i)
+/* The names that symm-bench uses; -1: no operation. */
+static int parse_operation(struct word w)
 {
     static const char *const names[] = {[SYMM_OPERATION_ALL_REDUCE] = "all-reduce",
                                         [SYMM_OPERATION_REDUCE_SCATTER] = "reduce-scatter",
                                         [SYMM_OPERATION_ALL_GATHER] = "all-gather"};
-    return i < SYMM_OPERATION_COUNT ? names[i] : NULL;
+    int i = SYMM_OPERATION_COUNT - 1;
+
+    while (i >= 0 && !is(w, names[i]))
+        i--;
+    return i;
 }
 
-static const char *dtype_name(int i)
+/* "any" is 0; -1: no type. */
+static int parse_dtype(struct word w)
 {
-    return symm__dtype_name((symm_dtype)i);
+    char text[WORD_SHOWN + 1];
+    symm_dtype dtype;
+
+    show(w, text, sizeof text);
+    return is(w, "any") ? 0 : symm_dtype_parse(text, &dtype) == SYMM_OK ? (int)dtype : -1;
 }
 
-static const char *algo_name(int i)
+static symm_algo parse_algo(struct word w)
 {
-    return symm__algo_name((symm_algo)i);
-}
+    char text[WORD_SHOWN + 1];
+    symm_algo algo = SYMM_ALGO_AUTO;
 
-/* The enum value, from first on, with this name; -1: none. */
-static int parse_name(struct word w, const char *(*name)(int), int first)
-{
-    for (int i = first; name(i); i++)
-        if (is(w, name(i)))
-            return i;
-    return -1;
+    show(w, text, sizeof text);
+    symm_algo_parse(text, &algo);
+    return algo;
 }
 
 /* ----------------------------------------------------------------------------------------- rows */
@@ -160,9 +165,8 @@ static uint32_t number_of_key(const struct symm_tuning_key *key)
 static symm_status parse_row(const struct reader *r, struct row *out)
 {
     const struct word *w = r->words;
-    const int operation = parse_name(w[0], operation_name, 0),
-              dtype = is(w[2], "any") ? 0 : parse_name(w[2], dtype_name, SYMM_FLOAT32),
-              algo = parse_name(w[5], algo_name, SYMM_ALGO_AUTO + 1);
+    const int operation = parse_operation(w[0]), dtype = parse_dtype(w[2]);
+    const symm_algo algo = parse_algo(w[5]);
     const bool symmetric = is(w[3], "symmetric");
     const char *reason;
     uint64_t nranks;
@@ -177,16 +181,16 @@ static symm_status parse_row(const struct reader *r, struct row *out)
         return wrong(r, w[3], "is neither any nor symmetric");
     if (!parse_number(w[4], &out->nbytes))
         return wrong(r, w[4], "is not a number of bytes");
-    if (algo < 0)
+    if (algo == SYMM_ALGO_AUTO)
         return wrong(r, w[5], "is not an algorithm");
-    reason = symm__auto_refuses((enum symm_operation)operation, (symm_algo)algo, symmetric);
+    reason = symm__auto_refuses((enum symm_operation)operation, algo, symmetric);
     if (reason)
         return wrong(r, w[5], reason);
     out->key = number_of_key(&(struct symm_tuning_key){.operation = (enum symm_operation)operation,
                                                        .nranks = (int)nranks,
                                                        .dtype = (symm_dtype)dtype,
                                                        .symmetric = symmetric});
-    out->algo = (symm_algo)algo;
+    out->algo = algo;
     out->line = r->line;
     return SYMM_OK;
 }

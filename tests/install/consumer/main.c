@@ -1,6 +1,7 @@
 /* A C program outside of symm's tree: sums one number over the ranks on the emulated driver. */
 #include <symm/collectives.h>
 #include <symm/matmul.h>
+#include <symm/names.h>
 #include <symm/dlpack.h>
 #include <symm/stream.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ int main(void)
     symm_group *world;
     void *x = NULL;
     float mine, sum = -1, want = 0;
-    int ok = symm_context_create(&config, &ctx) == SYMM_OK;
+    int ok = symm_version() == SYMM_VERSION && symm_context_create(&config, &ctx) == SYMM_OK;
 
     world = symm_context_world(ctx);
     mine = (float)(symm_rank(world) + 1);

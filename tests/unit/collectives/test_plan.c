@@ -103,8 +103,8 @@ TEST(plan, each_algorithm_gets_the_kernel_of_its_dtype_and_ranks)
                 char want[96];
                 const char *name = symm__kernels_name(plan_of(&m, v, dtypes[d], 1000, 0, 0).kernel);
                 int n = snprintf(want, sizeof want, "%s_%s_%s", symm__operation_name(v.operation),
-                                 symm__algo_name(v.algo),
-                                 gathers ? "bytes" : symm__dtype_name(dtypes[d]));
+                                 symm_algo_name(v.algo),
+                                 gathers ? "bytes" : symm_dtype_name(dtypes[d]));
                 if (!by_switch(v.algo) && (m.nranks == 2 || m.nranks == 4 || m.nranks == 8))
                     snprintf(want + n, sizeof want - (size_t)n, "_%d", m.nranks);
                 else if (!by_switch(v.algo))
@@ -238,7 +238,7 @@ TEST(plan, packets_have_few_threads_a_block_while_there_are_blocks)
 /* Elements of a unit. An all-gather's elements are bytes. */
 static uint64_t unit_of(struct variant v, symm_dtype dtype)
 {
-    const uint64_t size = v.operation == SYMM_OPERATION_ALL_GATHER ? 1 : symm__dtype_size(dtype);
+    const uint64_t size = v.operation == SYMM_OPERATION_ALL_GATHER ? 1 : symm_dtype_size(dtype);
     return !by_packets(v.algo) ? 16 / size : size == 8 ? 1 : 12 / size;
 }
 
@@ -247,7 +247,7 @@ static void assert_covered(const struct symm_plan *p, struct variant v, symm_dty
                            uint64_t count, int nranks)
 {
     const uint64_t unit = unit_of(v, dtype), units = count / unit + (count % unit != 0);
-    const uint64_t nbytes = count * symm__dtype_size(dtype);
+    const uint64_t nbytes = count * symm_dtype_size(dtype);
     if (v.operation == SYMM_OPERATION_ALL_GATHER) {
         ck_assert_uint_eq(p->stride, nbytes);
         ck_assert_uint_eq(p->count, nbytes * (uint64_t)nranks);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "runtime/base/dtype.h"
+#include <symm/names.h>
 #include "runtime/group/tuning.h"
 #include "test.h"
 
@@ -46,7 +46,7 @@ TEST(tables, each_row_holds_up_to_the_next_of_its_kind)
                                    "symm-tuning 1 # the version\n"
                                    "all-reduce 4 bfloat16 any 0 low_latency\n"
                                    "\tall-reduce  4 float32\tany 0 one_shot # another type\r\n"
-                                   "all-reduce 4 bfloat16 any 65536 low_latency_two_shot\n"
+                                   "all-reduce 4 bf16 any 65536 low_latency_two_shot\n"
                                    "all-reduce 4 bfloat16 symmetric 100 multimem\n"
                                    "all-reduce 2 bfloat16 any 7 two_shot\n"
                                    "all-gather 4 bfloat16 symmetric 8 copy_engine\n"
@@ -104,17 +104,17 @@ TEST(tables, kinds_of_rows_are_told_apart)
 
     for (int nranks = 8; nranks >= 2; nranks--) /* not in the order in which they are kept */
         for (int o = 0; o < SYMM_OPERATION_COUNT; o++)
-            for (int d = 0; symm__dtype_name((symm_dtype)(SYMM_FLOAT32 + d)); d++)
+            for (int d = 0; symm_dtype_name((symm_dtype)(SYMM_FLOAT32 + d)); d++)
                 for (int m = 0; m < 2; m++, n++)
                     used += snprintf(
                         text + used, sizeof text - (size_t)used, "%s %d %s %s %d %s\n",
-                        operations[o], nranks, symm__dtype_name((symm_dtype)(SYMM_FLOAT32 + d)),
-                        m ? "symmetric" : "any", 1000 + n, symm__algo_name(algos[n % 3]));
+                        operations[o], nranks, symm_dtype_name((symm_dtype)(SYMM_FLOAT32 + d)),
+                        m ? "symmetric" : "any", 1000 + n, symm_algo_name(algos[n % 3]));
     struct symm_tuning *t = parsed(text);
     n = 0;
     for (int nranks = 8; nranks >= 2; nranks--)
         for (int o = 0; o < SYMM_OPERATION_COUNT; o++)
-            for (int d = 0; symm__dtype_name((symm_dtype)(SYMM_FLOAT32 + d)); d++)
+            for (int d = 0; symm_dtype_name((symm_dtype)(SYMM_FLOAT32 + d)); d++)
                 for (int m = 0; m < 2; m++, n++) {
                     const symm_dtype dtype = (symm_dtype)(SYMM_FLOAT32 + d);
                     const enum symm_operation operation = (enum symm_operation)o;
@@ -182,7 +182,7 @@ static const struct {
     {HEAD "all-reduce 4x any any 0 one_shot\n", ", line 2: \"4x\" is not a valid number of ranks"},
     {HEAD "all-reduce 18446744073709551620 any any 0 one_shot\n",
      "20\" is not a valid number of ranks"},
-    {HEAD "all-reduce 4 bf16 any 0 one_shot\n", ", line 2: \"bf16\" is not a dtype"},
+    {HEAD "all-reduce 4 bf17 any 0 one_shot\n", ", line 2: \"bf17\" is not a dtype"},
     {HEAD "all-reduce 4 any all 0 one_shot\n", ", line 2: \"all\" is neither any nor symmetric"},
     {HEAD "all-reduce 4 any any 64K one_shot\n", ", line 2: \"64K\" is not a number of bytes"},
     {HEAD "all-reduce 4 any any +1 one_shot\n", ", line 2: \"+1\" is not a number of bytes"},
