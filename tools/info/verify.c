@@ -95,7 +95,7 @@ static void pair_data(const struct verify *v, int phase, int from, int to, char 
     uint64_t use =
         ((uint64_t)phase * SYMM_MAX_RANKS + (uint64_t)from) * SYMM_MAX_RANKS + (uint64_t)to;
 
-    sums_fill(element_find("fp32"), out, PAIR_COUNT, sums_seed(v->seed, use), 0);
+    sums_fill(element_by_dtype(SYMM_FLOAT32), out, PAIR_COUNT, sums_seed(v->seed, use), 0);
 }
 
 static size_t slot(int rank)

@@ -7,9 +7,9 @@
 #define SYMM_TOOLS_OPERATION_H
 
 #include <stdbool.h>
-#include <symm/collectives.h>
+#include <symm/names.h>
 #include "nccl.h"
-#include "oracle/redop.h"
+#include "oracle/element.h"
 #include "oracle/sums.h"
 
 struct variant {

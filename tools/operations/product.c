@@ -51,20 +51,6 @@ const char *product_unavailable(const struct product_variant *variant,
     return NULL;
 }
 
-static const char *strategy_name(symm_strategy strategy)
-{
-    switch (strategy) {
-    case SYMM_STRATEGY_FUSED:
-        return "fused";
-    case SYMM_STRATEGY_PIPELINED:
-        return "pipelined";
-    case SYMM_STRATEGY_UNFUSED:
-        return "unfused";
-    default:
-        return "-";
-    }
-}
-
 bool product_is_symms(const struct product_call *call)
 {
     const symm_strategy strategy = symm_matmul_strategy(call->ours);
@@ -77,7 +63,9 @@ bool product_is_symms(const struct product_call *call)
 
 const char *product_strategy(const struct product_call *call)
 {
-    return strategy_name(symm_matmul_strategy(call->ours));
+    const symm_strategy strategy = symm_matmul_strategy(call->ours);
+
+    return strategy == SYMM_STRATEGY_AUTO ? "-" : symm_strategy_name(strategy);
 }
 
 /* ------------------------------------------------------------------------------------- one call */

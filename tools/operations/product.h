@@ -2,7 +2,7 @@
 #ifndef SYMM_TOOLS_PRODUCT_H
 #define SYMM_TOOLS_PRODUCT_H
 
-#include <symm/matmul.h>
+#include <symm/names.h>
 #include "cublas.h"
 #include "nccl.h"
 

@@ -10,29 +10,20 @@
 #include <string.h>
 
 static const struct element elements[] = {
-    {"bf16", SYMM_BFLOAT16, 2, .fraction_bits = 7, .min_exponent = -126},
-    {"fp16", SYMM_FLOAT16, 2, .fraction_bits = 10, .min_exponent = -14},
-    {"fp32", SYMM_FLOAT32, 4, .fraction_bits = 23, .min_exponent = -126},
-    {"fp64", SYMM_FLOAT64, 8, .fraction_bits = 52, .min_exponent = -1022},
-    {"int32", SYMM_INT32, 4, .integer = true},
-    {"int64", SYMM_INT64, 8, .integer = true},
-    {"uint8", SYMM_UINT8, 1, .integer = true, .moved_only = true},
-    {"e4m3", SYMM_FLOAT8_E4M3, 1, .integer = true, .moved_only = true},
-    {"e5m2", SYMM_FLOAT8_E5M2, 1, .integer = true, .moved_only = true},
+    {SYMM_BFLOAT16, 2, .fraction_bits = 7, .min_exponent = -126},
+    {SYMM_FLOAT16, 2, .fraction_bits = 10, .min_exponent = -14},
+    {SYMM_FLOAT32, 4, .fraction_bits = 23, .min_exponent = -126},
+    {SYMM_FLOAT64, 8, .fraction_bits = 52, .min_exponent = -1022},
+    {SYMM_INT32, 4, .integer = true},
+    {SYMM_INT64, 8, .integer = true},
+    {SYMM_UINT8, 1, .integer = true, .moved_only = true},
+    {SYMM_FLOAT8_E4M3, 1, .integer = true, .moved_only = true},
+    {SYMM_FLOAT8_E5M2, 1, .integer = true, .moved_only = true},
 };
 
 const struct element *element_at(size_t index)
 {
     return index < sizeof elements / sizeof elements[0] ? &elements[index] : NULL;
-}
-
-const struct element *element_find(const char *name)
-{
-    size_t i = 0;
-
-    while (element_at(i) && strcmp(element_at(i)->name, name) != 0)
-        i++;
-    return element_at(i);
 }
 
 const struct element *element_by_dtype(symm_dtype dtype)

@@ -11,7 +11,6 @@
 #include <symm/types.h>
 
 struct element {
-    const char *name;
     symm_dtype dtype;
     size_t nbytes;
     bool integer;
@@ -27,14 +26,10 @@ union element_number {
     int64_t whole;
 };
 
-/* By name; NULL: there is no such type. */
-const struct element *element_find(const char *name);
-/* By the number that symm has for it, which must be one. */
+/* dtype must be in the enum. */
 const struct element *element_by_dtype(symm_dtype dtype);
 /* The index-th, from 0; NULL past the last one. */
 const struct element *element_at(size_t index);
-#define ELEMENT_REDUCED_NAMES "bf16, fp16, fp32, fp64, int32, int64"
-#define ELEMENT_NAMES ELEMENT_REDUCED_NAMES ", uint8, e4m3, e5m2"
 
 /*
  * n numbers as elements: to a 16-bit type by way of fp32, each time to the nearest and ties to

@@ -9,6 +9,8 @@
 
 #include "element.h"
 
+enum { NREDOPS = SYMM_MAX + 1 };
+
 /*
  * When a sum or an average of floating types is right. An average is a sum over the R ranks; its
  * bound is the sum's over R, plus one ulp. Integers, which wrap around, minima and maxima are exact

@@ -26,8 +26,8 @@ except ImportError as error:
 
 CALLS = 20  # of a graph
 LINE_UP = 16  # barriers before a repetition, during which the host gets ahead of the GPU
-DTYPES = {"bf16": (torch.bfloat16, 2.0**-8), "fp32": (torch.float32, 2.0**-24)}  # and the error of a rounding
-COLUMNS = (("bytes", 11), ("count", 11), ("dtype", 5), ("op", 4), ("algo", 20), ("ranks", 5), ("in_place", 8),
+DTYPES = {"bfloat16": (torch.bfloat16, 2.0**-8), "float32": (torch.float32, 2.0**-24)}  # and the error of a rounding
+COLUMNS = (("bytes", 11), ("count", 11), ("dtype", 11), ("op", 4), ("algo", 20), ("ranks", 5), ("in_place", 8),
            ("time_us", 11), ("p95_us", 11), ("algbw", 8), ("busbw", 8), ("wrong", 8))
 
 
@@ -39,7 +39,7 @@ def number_of_bytes(text):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("operation", choices=("all-reduce", "all-gather", "reduce-scatter"))
-    parser.add_argument("--dtype", choices=DTYPES, default="bf16")
+    parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--sizes", type=lambda text: [number_of_bytes(each) for each in text.split(",")],
                         help="bytes of a rank's larger buffer: 1K,96K,4M")
     parser.add_argument("--min-bytes", type=number_of_bytes, default=1 << 10)

@@ -56,7 +56,7 @@ rows_of() {
 case_every_variant_is_right() {
     right 4 all-reduce --algo all --sizes 2,1K,1002,96K
     rows_each 4 auto low_latency low_latency_two_shot one_shot two_shot copy_engine
-    said '^# +bytes +count dtype +op +algo ranks in_place +time_us +p95_us +algbw +busbw +wrong$'
+    said '^# +bytes +count +dtype +op +algo ranks in_place +time_us +p95_us +algbw +busbw +wrong$'
     said '^# .*emulation'
     said '^# seed 0x'
     rows "$(grep -vc '^#' "$work/out")"
@@ -77,7 +77,7 @@ types() {
 }
 
 case_types_and_operations() {
-    types all-reduce 'bf16 fp16 fp32 fp64 int32 int64' sum avg min max
+    types all-reduce 'bfloat16 float16 float32 float64 int32 int64' sum avg min max
     run 0 bench 3 --algo two_shot,low_latency --check --sizes 1000 --dtype int64 --op max \
         --json out.json
     [ "$(json out.json options dtype)" = int64 ]
@@ -87,14 +87,14 @@ case_types_and_operations() {
 }
 
 case_shares_of_every_type() {
-    types all-gather 'bf16 fp16 fp32 fp64 int32 int64 uint8 e4m3 e5m2' -
-    types reduce-scatter 'bf16 fp64 int32' sum avg min max
+    types all-gather 'bfloat16 float16 float32 float64 int32 int64 uint8 float8_e4m3 float8_e5m2' -
+    types reduce-scatter 'bfloat16 float64 int32' sum avg min max
 }
 
 case_types_and_modes() {
     local algos dtype mode
     algos=$(with_multimem low_latency,two_shot)
-    for dtype in fp16 int64; do
+    for dtype in float16 int64; do
         for mode in '' --graph --in-place '--graph --in-place' '--memory plain'; do
             right 3 all-reduce --algo "$algos" --sizes 8,4000,40K --dtype "$dtype" $mode
             rows_of 3 "$algos"
@@ -371,7 +371,7 @@ case_stress_finds_wrong_results() {
     local first
     run 1 preloaded output 3 stress --seed 7
     errors '^# rank [0-2]: wrong in round [0-9]+, group .*: element [0-9]+ is .* and should be '
-    errors '^#   (all-reduce|all-gather|reduce-scatter) [a-z_]+, ((sum|avg|min|max) of )?[0-9]+ [a-z0-9]+, '
+    errors '^#   (all-reduce|all-gather|reduce-scatter) [a-z_]+, ((sum|avg|min|max) of )?[0-9]+ [a-z0-9_]+, '
     said ', WRONG$'
     first=$(sort "$work/err" | grep wrong)
     run 1 preloaded output 3 stress --seed 7
@@ -542,8 +542,8 @@ all-reduce --max 0|--max-bytes 0: not a number of bytes like 4096, 64K or 1M
 all-reduce all-gather|all-gather: a second command, after all-reduce
 all-gather --algo two_shot|--algo two_shot: not one of auto, low_latency, one_shot, multimem, copy_engine
 all-reduce --peer cublas|--peer cublas: the only one is nccl
-all-reduce --dtype uint8|--dtype uint8: not one of bf16, fp16, fp32, fp64, int32, int64
-tune --output x --dtypes uint8|--dtypes uint8: not one of bf16, fp16, fp32, fp64, int32, int64
+all-reduce --dtype uint8|--dtype uint8: not one of bfloat16, float16, float32, float64, int32, int64
+tune --output x --dtypes uint8|--dtypes uint8: not one of bfloat16, float16, float32, float64, int32, int64
 tune --output x --operations sum|--operations sum: not one of all-reduce, all-gather, reduce-scatter
 END
     run 0 "$bin/symm-bench" --version

@@ -20,14 +20,14 @@ case_every_strategy_is_right() {
     for ranks in 1 2 3 4; do
         run 0 product $ranks all-gather-matmul --check
         for way in product auto fused pipelined unfused; do
-            [ "$(grep -cE " bf16 +$way +[a-z-]+ +$ranks .* 0\$" "$work/out")" = 1 ] ||
+            [ "$(grep -cE " bfloat16 +$way +[a-z-]+ +$ranks .* 0\$" "$work/out")" = 1 ] ||
                 die "not one right row of $way on $ranks ranks"
         done
         [ "$(column 1) $(column 2) $(column 3) $(column 4)" = '256 128 128 1' ] || die "the shape"
         said '^# 256 x 128 x 128: every one of 32768 elements compared, eps 5\.39e-06$'
     done
     rows 6
-    said '^# +m +n +k +l dtype +algo +strategy ranks +time_us +p95_us +tflops speedup +hidden +wrong$'
+    said '^# +m +n +k +l +dtype +algo +strategy ranks +time_us +p95_us +tflops speedup +hidden +wrong$'
     said '^# .*emulation'
     said '^# seed 0x'
     for way in fused pipelined unfused; do

@@ -74,7 +74,7 @@ for path in sys.argv[2:]:
     assert found == [[cell(v) for v in row.values()] for row in file["rows"]], path
     for fact in file["device"], file["host"], file["seed"], file["version"]:
         assert fact in text, fact
-times = page.tables["time_us: all-reduce, 2 ranks, bf16, eager (emulated on CPUs: no performance)"]
+times = page.tables["time_us: all-reduce, 2 ranks, bfloat16, eager (emulated on CPUs: no performance)"]
 assert [row[0] for row in times] == ["1024", "4096", "65536"] and times[1][3] == "-" != times[2][3], times
 assert [row[4] for row in times] == ["0.01024", "0.04096", "0.65536"], "the floor"
 PY

@@ -245,7 +245,9 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, const struct operation *o, cons
 
 static const struct element *element_of(const struct layout *x)
 {
-    return element_find(x->type == TYPE_16F ? "fp16" : x->type == TYPE_16BF ? "bf16" : "fp32");
+    return element_by_dtype(x->type == TYPE_16F    ? SYMM_FLOAT16
+                            : x->type == TYPE_16BF ? SYMM_BFLOAT16
+                                                   : SYMM_FLOAT32);
 }
 
 static int64_t at(const struct layout *x, int transposed, int64_t batch, int64_t row,

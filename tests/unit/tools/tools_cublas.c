@@ -73,7 +73,7 @@ TEST(cublas, rows_after_rows_are_multiplied)
 
     ck_assert_str_eq(cublas_version(c), "13.1.2");
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        struct products p = {.element = element_find(i % 2 ? "fp16" : "bf16"),
+        struct products p = {.element = element_by_dtype(i % 2 ? SYMM_FLOAT16 : SYMM_BFLOAT16),
                              .m = shapes[i][0],
                              .n = shapes[i][1],
                              .k = shapes[i][2],

@@ -13,7 +13,7 @@ static char *d;
 
 static const struct element *type(int i)
 {
-    return element_find(i == 0 ? "bf16" : "fp16");
+    return element_by_dtype(i == 0 ? SYMM_BFLOAT16 : SYMM_FLOAT16);
 }
 
 static void make(const struct element *e, int m, int n, int k, int l, double beta)
@@ -152,7 +152,7 @@ TEST_LOOP(products, missing_slices_and_stale_data_are_found, 0, 2)
 /* Beyond the largest number of fp16 infinity is right, and nothing else is. */
 TEST(products, infinity_is_right_past_the_end_of_the_type)
 {
-    make(element_find("fp16"), 4, 4, 1, 1, 0);
+    make(element_by_dtype(SYMM_FLOAT16), 4, 4, 1, 1, 0);
     p.alpha = 1e9;
     for (size_t i = 0; i < 16; i++)
         set(i, 1e9 * (double)number(p.a, i / 4) * (double)number(p.b, i % 4));

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "oracle/parallel.h"
-#include "oracle/redop.h"
 #include "oracle/sums.h"
 #include "test.h"
 
@@ -197,15 +196,15 @@ TEST(sums, integers_wrap_and_print)
     int32_t low;
     int64_t all;
 
-    element_narrow(element_find("int32"), &large, &low, 1);
+    element_narrow(element_by_dtype(SYMM_INT32), &large, &low, 1);
     ck_assert_int_eq(low, INT32_MIN + 1);
-    element_print(element_find("int32"), &low, text);
+    element_print(element_by_dtype(SYMM_INT32), &low, text);
     ck_assert_str_eq(text, "-2147483647");
-    element_narrow(element_find("int64"), &large, &all, 1);
+    element_narrow(element_by_dtype(SYMM_INT64), &large, &all, 1);
     ck_assert(all == large.whole);
-    element_print(element_find("int64"), &all, text);
+    element_print(element_by_dtype(SYMM_INT64), &all, text);
     ck_assert_str_eq(text, "6442450945");
-    element_print(element_find("fp64"), &(double){0.1}, text);
+    element_print(element_by_dtype(SYMM_FLOAT64), &(double){0.1}, text);
     ck_assert_str_eq(text, "0.10000000000000001");
     ck_assert_ptr_null(element_at(NTYPES + NMOVED));
     ck_assert(element_at(NTYPES)->moved_only && !element_at(NTYPES - 1)->moved_only);
@@ -303,7 +302,7 @@ TEST_LOOP(sums, the_bound_of_the_switch_is_tight, 0, FLOAT_CASES)
 
 TEST(sums, data_differ_between_ranks_and_elements)
 {
-    const struct element *e = element_find("fp32");
+    const struct element *e = element_by_dtype(SYMM_FLOAT32);
     float *a = (float *)(void *)one, *b = (float *)(void *)sum;
     size_t same = 0, small = 0;
 
@@ -435,6 +434,6 @@ TEST_LOOP(sums, a_chain_of_one_rank_adds_the_others_each_time, 0, CASES)
 void test_setup(void)
 {
     parallel_threads(3);
-    sums_fill(element_find("fp32"), one, MANY, 1, 0);
+    sums_fill(element_by_dtype(SYMM_FLOAT32), one, MANY, 1, 0);
     parallel_threads(1);
 }

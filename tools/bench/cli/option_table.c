@@ -54,12 +54,21 @@ static const char *algos(const struct bench_options *o, char out[OPTION_ITEMS])
     return out;
 }
 
+static bool takes_dtype(const struct bench_options *o, const struct element *e)
+{
+    if (o->command & BENCH_PRODUCTS)
+        return e->dtype == SYMM_BFLOAT16 || e->dtype == SYMM_FLOAT16;
+    return !e->moved_only || (o->operation && !o->operation->reduces);
+}
+
 static const char *dtypes(const struct bench_options *o, char out[OPTION_ITEMS])
 {
-    (void)out;
-    return o->command & BENCH_PRODUCTS              ? "bf16, fp16"
-           : o->operation && !o->operation->reduces ? ELEMENT_NAMES
-                                                    : ELEMENT_REDUCED_NAMES;
+    out[0] = 0;
+    for (size_t i = 0; element_at(i); i++) {
+        if (takes_dtype(o, element_at(i)))
+            append(out, symm_dtype_name(element_at(i)->dtype));
+    }
+    return out;
 }
 
 static const char *peers(const struct bench_options *o, char out[OPTION_ITEMS])
@@ -112,12 +121,13 @@ const struct option_row option_table[] = {
     {"beta", "X", OPTION_REAL, FIELD(beta),
      .uses = {{BENCH_PRODUCTS, "factor of the addend C; 0: there is no C (0)"}}},
     {"dtype", "TYPE", OPTION_WORD, FIELD(dtype), .items = dtypes,
-     .uses = {{BENCH_OPERATION | BENCH_PRODUCTS, "element type (bf16):"}}},
+     .uses = {{BENCH_OPERATION | BENCH_PRODUCTS,
+               "element type, also by its short name such as bf16 (bfloat16):"}}},
     {"operations", "LIST|all", OPTION_NAMES, FIELD(operations), .names = OPERATION_NAMES,
      .uses = {{BENCH_TUNE, "operations to measure (all):"}}},
     {"dtypes", "LIST|all", OPTION_NAMES, FIELD(dtypes), .items = dtypes,
-     .uses = {{BENCH_TUNE, "types to reduce (bf16,fp16,fp32); an all-gather is measured with the "
-                           "first type:"}}},
+     .uses = {{BENCH_TUNE, "types to reduce (bfloat16,float16,float32); an all-gather is measured "
+                           "with the first type:"}}},
     {"op", "OP", OPTION_WORD, FIELD(op_name), .names = "sum, avg, min, max",
      .uses = {{BENCH_OPERATION, "sum, min, max, or avg of floating types (sum)"}}},
     {"min-bytes", "N", OPTION_BYTES, FIELD(min_bytes),
@@ -296,7 +306,10 @@ static const char *check_item(const struct option_row *row, const struct bench_o
         return text_int(item, row->min, row->max, &n) ? NULL : range_wanted(row, wrong);
     if (row->kind == OPTION_SIZES)
         return text_bytes(item, &nbytes) ? NULL : bytes_wanted;
+    symm_dtype dtype;
     const char *names = option_names(row, o, room);
+    if (row->items == dtypes && symm_dtype_parse(item, &dtype) == SYMM_OK)
+        item = symm_dtype_name(dtype);
     if (has_item(names, item))
         return NULL;
     snprintf(wrong, OPTION_WRONG, "%s %s", strchr(names, ',') ? "not one of" : "the only one is",

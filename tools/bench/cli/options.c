@@ -100,9 +100,11 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
 static void settle(struct bench_options *o)
 {
     const bool is_product = o->command & BENCH_PRODUCTS;
+    symm_dtype dtype = SYMM_BFLOAT16;
 
-    o->element = element_find(o->dtype);
-    redop_find(o->op_name, &o->op);
+    symm_dtype_parse(o->dtype, &dtype);
+    symm_redop_parse(o->op_name, &o->op);
+    o->element = element_by_dtype(dtype);
     o->timing = o->chain ? TIMING_CHAIN : o->isolated ? TIMING_ISOLATED : TIMING_STREAM;
     o->plain_memory = strcmp(o->memory, "plain") == 0;
     if (o->operation)
@@ -112,7 +114,7 @@ static void settle(struct bench_options *o)
     if (!o->operations)
         o->operations = "all";
     if (!o->dtypes)
-        o->dtypes = "bf16,fp16,fp32";
+        o->dtypes = "bfloat16,float16,float32";
     if (!o->min_bytes)
         o->min_bytes = o->command == BENCH_P2P ? 4 << 10 : 1 << 10;
     if (!o->strategies)
@@ -199,7 +201,7 @@ static int check_together(const struct bench_options *o)
 int bench_options_parse(int argc, char **argv, struct bench_options *out)
 {
     struct bench_options o = {.driver = "auto",
-                              .dtype = "bf16",
+                              .dtype = "bfloat16",
                               .op_name = "sum",
                               .memory = "symmetric",
                               .granule = 16,
@@ -248,6 +250,17 @@ bool bench_options_name(const char *list, const char *item)
             return true;
     }
     return false;
+}
+
+bool bench_options_want_dtype(const char *list, symm_dtype dtype)
+{
+    symm_dtype named = dtype;
+    char each[64];
+    bool wanted = strcmp(list, "all") == 0;
+
+    while (!wanted && text_next(&list, each, sizeof each))
+        wanted = symm_dtype_parse(each, &named) == SYMM_OK && named == dtype;
+    return wanted;
 }
 
 bool bench_options_size(const struct bench_options *o, int index, uint64_t *out)

@@ -74,6 +74,8 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out);
 /* Whether a list has the item, or is "all". */
 bool bench_options_want(const char *list, const char *item);
 
+bool bench_options_want_dtype(const char *list, symm_dtype dtype);
+
 /* Whether a list has the item by its name. A list that is NULL has none. */
 bool bench_options_name(const char *list, const char *item);
 

@@ -10,7 +10,7 @@ static const struct variant nccl_plain = {.name = "nccl", .nccl = true};
 static const struct variant nccl_symmetric = {.name = "nccl_sym", .nccl = true, .symmetric = true};
 
 static const struct report_column columns[] = {
-    {"bytes", 11, REPORT_COUNT},  {"count", 11, REPORT_COUNT},  {"dtype", 5, REPORT_WORD},
+    {"bytes", 11, REPORT_COUNT},  {"count", 11, REPORT_COUNT},  {"dtype", 11, REPORT_WORD},
     {"op", 4, REPORT_WORD},       {"algo", 20, REPORT_WORD},    {"ranks", 5, REPORT_COUNT},
     {"in_place", 8, REPORT_FLAG}, {"time_us", 11, REPORT_REAL}, {"p95_us", 11, REPORT_REAL},
     {"algbw", 8, REPORT_REAL},    {"busbw", 8, REPORT_REAL},    {"wrong", 8, REPORT_WRONG},
@@ -145,7 +145,7 @@ out:
 /* "-": the operation reduces nothing. */
 static const char *op_name(const struct bench_options *o)
 {
-    return o->operation->reduces ? redop_name(o->op) : "-";
+    return o->operation->reduces ? symm_redop_name(o->op) : "-";
 }
 
 static const char *timing_name(enum bench_timing timing)
@@ -163,10 +163,11 @@ static void introduce(struct collective *c)
         c->s.report,
         json_pack("{s:s?, s:f, s:{s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:b, s:s, s:s, s:s?}}",
                   "nccl", version, "bus_factor", o->operation->bus_factor(c->s.nranks), "options",
-                  "algo", o->algos, "dtype", o->element->name, "op", op_name(o), "iters", o->iters,
-                  "warmup", o->warmup, "operations", c->measure.nops, "graph", o->graph, "in_place",
-                  o->in_place, "check", o->check, "timing", timing_name(o->timing), "memory",
-                  o->plain_memory ? "plain" : "symmetric", "peer", o->nccl ? "nccl" : NULL));
+                  "algo", o->algos, "dtype", symm_dtype_name(o->element->dtype), "op", op_name(o),
+                  "iters", o->iters, "warmup", o->warmup, "operations", c->measure.nops, "graph",
+                  o->graph, "in_place", o->in_place, "check", o->check, "timing",
+                  timing_name(o->timing), "memory", o->plain_memory ? "plain" : "symmetric", "peer",
+                  o->nccl ? "nccl" : NULL));
     report_say(c->s.report,
                "# %d repetition%s of %d operations after %d to warm up, %s%s, %s memory", o->iters,
                o->iters == 1 ? "" : "s", c->measure.nops, o->warmup,
@@ -183,18 +184,19 @@ static void report(struct collective *c, const struct variant *v, const struct c
 {
     const struct bench_options *o = c->s.options;
 
-    report_row(c->s.report, (union report_value[NCOLUMNS]){{.count = row->nbytes},
-                                                           {.count = row->count},
-                                                           {.word = o->element->name},
-                                                           {.word = op_name(o)},
-                                                           {.word = v->name},
-                                                           {.count = (uint64_t)c->s.nranks},
-                                                           {.flag = o->in_place},
-                                                           {.real = row->time_us},
-                                                           {.real = row->p95_us},
-                                                           {.real = row->algbw},
-                                                           {.real = row->busbw},
-                                                           {.wrong = row->wrong}});
+    report_row(c->s.report,
+               (union report_value[NCOLUMNS]){{.count = row->nbytes},
+                                              {.count = row->count},
+                                              {.word = symm_dtype_name(o->element->dtype)},
+                                              {.word = op_name(o)},
+                                              {.word = v->name},
+                                              {.count = (uint64_t)c->s.nranks},
+                                              {.flag = o->in_place},
+                                              {.real = row->time_us},
+                                              {.real = row->p95_us},
+                                              {.real = row->algbw},
+                                              {.real = row->busbw},
+                                              {.wrong = row->wrong}});
     c->wrong += row->wrong > 0 ? row->wrong : 0;
 }
 

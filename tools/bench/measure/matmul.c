@@ -11,7 +11,7 @@
 
 static const struct report_column columns[] = {
     {"m", 8, REPORT_COUNT},       {"n", 7, REPORT_COUNT},     {"k", 7, REPORT_COUNT},
-    {"l", 4, REPORT_COUNT},       {"dtype", 5, REPORT_WORD},  {"algo", 11, REPORT_WORD},
+    {"l", 4, REPORT_COUNT},       {"dtype", 8, REPORT_WORD},  {"algo", 11, REPORT_WORD},
     {"strategy", 9, REPORT_WORD}, {"ranks", 5, REPORT_COUNT}, {"time_us", 11, REPORT_REAL},
     {"p95_us", 11, REPORT_REAL},  {"tflops", 8, REPORT_REAL}, {"speedup", 7, REPORT_REAL},
     {"hidden", 7, REPORT_REAL},   {"wrong", 8, REPORT_WRONG},
@@ -194,9 +194,9 @@ static void introduce(struct matmul *b)
     report_head(b->s.report,
                 json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:s?}}",
                           "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies,
-                          "dtype", o->element->name, "iters", o->iters, "warmup", o->warmup,
-                          "operations", b->measure.nops, "graph", o->graph, "check", o->check,
-                          "alpha", o->alpha, "beta", o->beta, "suite", o->suite));
+                          "dtype", symm_dtype_name(o->element->dtype), "iters", o->iters, "warmup",
+                          o->warmup, "operations", b->measure.nops, "graph", o->graph, "check",
+                          o->check, "alpha", o->alpha, "beta", o->beta, "suite", o->suite));
     report_say(b->s.report,
                "# %d repetition%s of %d operation%s after %d to warm up, %s; normal numbers, sums "
                "in fp32",
@@ -231,20 +231,21 @@ static void report_sample(struct matmul *b, const struct cublas_shape *shape,
 static void report(struct matmul *b, const struct cublas_shape *shape,
                    const struct product_variant *variant, const struct matmul_row *row)
 {
-    report_row(b->s.report, (union report_value[NCOLUMNS]){{.count = (uint64_t)shape->m},
-                                                           {.count = (uint64_t)shape->n},
-                                                           {.count = (uint64_t)shape->k},
-                                                           {.count = (uint64_t)shape->l},
-                                                           {.word = b->s.options->element->name},
-                                                           {.word = variant->name},
-                                                           {.word = row->strategy},
-                                                           {.count = (uint64_t)b->s.nranks},
-                                                           {.real = row->time_us},
-                                                           {.real = row->p95_us},
-                                                           {.real = row->tflops},
-                                                           {.real = row->speedup},
-                                                           {.real = row->hidden},
-                                                           {.wrong = row->wrong}});
+    report_row(b->s.report, (union report_value[NCOLUMNS]){
+                                {.count = (uint64_t)shape->m},
+                                {.count = (uint64_t)shape->n},
+                                {.count = (uint64_t)shape->k},
+                                {.count = (uint64_t)shape->l},
+                                {.word = symm_dtype_name(b->s.options->element->dtype)},
+                                {.word = variant->name},
+                                {.word = row->strategy},
+                                {.count = (uint64_t)b->s.nranks},
+                                {.real = row->time_us},
+                                {.real = row->p95_us},
+                                {.real = row->tflops},
+                                {.real = row->speedup},
+                                {.real = row->hidden},
+                                {.wrong = row->wrong}});
     b->wrong += row->wrong > 0 ? row->wrong : 0;
 }
 

@@ -155,8 +155,9 @@ void stress_describe(const struct stress_choice *c, char *out, size_t capacity)
     snprintf(out, capacity,
              "%s %s, %s%s%zu %s, %s, in %s + %d, out %s + %d%s, flags %u, %d times%s, at most %u "
              "blocks%s%s",
-             c->operation->name, c->variant->name, c->operation->reduces ? redop_name(c->op) : "",
-             c->operation->reduces ? " of " : "", c->count, c->element->name,
+             c->operation->name, c->variant->name,
+             c->operation->reduces ? symm_redop_name(c->op) : "",
+             c->operation->reduces ? " of " : "", c->count, symm_dtype_name(c->element->dtype),
              c->in_place ? "in place" : "out of place", memory[c->in_memory], c->in_offset,
              memory[c->out_memory], c->out_offset, c->uneven ? " (uneven)" : "", c->flags,
              c->repeats, c->graph ? " in a graph" : "", c->max_blocks,

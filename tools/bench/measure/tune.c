@@ -54,14 +54,10 @@ static void settle_defaults(struct tune *t)
 
 /* ----------------------------------------------------------------------------------- the file */
 
-/* The library's name. An all-gather has one row for all types. */
+/* An all-gather has one row for all types. */
 static const char *dtype_of(const struct bench_options *o)
 {
-    static const char *const names[] = {
-        [SYMM_FLOAT32] = "float32", [SYMM_FLOAT16] = "float16", [SYMM_BFLOAT16] = "bfloat16",
-        [SYMM_FLOAT64] = "float64", [SYMM_INT32] = "int32",     [SYMM_INT64] = "int64"};
-
-    return o->operation->reduces ? names[o->element->dtype] : "any";
+    return o->operation->reduces ? symm_dtype_name(o->element->dtype) : "any";
 }
 
 static const char *memory_of(const struct bench_options *o)
@@ -231,7 +227,7 @@ static symm_status tune_operation(struct tune *t, const struct operation *operat
     o->operation = operation;
     for (size_t e = 0; element_at(e); e++) {
         o->element = element_at(e);
-        if (!bench_options_want(o->dtypes, o->element->name) || o->element->moved_only)
+        if (!bench_options_want_dtype(o->dtypes, o->element->dtype) || o->element->moved_only)
             continue;
         TRY(tune_one(t));
         if (!operation->reduces)
