@@ -138,6 +138,18 @@ SYMM_API symm_group *symm_context_world(symm_context *ctx);
 SYMM_API const char *symm_context_driver(const symm_context *ctx);
 
 /*
+ * The device of this rank: its number in this process, as cudaSetDevice() and cuDeviceGet() count.
+ * Scope: Local. -1 for NULL.
+ */
+SYMM_API int symm_context_device(const symm_context *ctx);
+
+/*
+ * The driver's context that this context works in: the device's primary context, which cudart uses
+ * too. It lives at least as long as ctx. Scope: Local. NULL for NULL.
+ */
+SYMM_API symm_device_context symm_context_primary(const symm_context *ctx);
+
+/*
  * An entry of this context's driver by its library name, such as "cuMemAlloc_v2".
  * Scope: Local. Returns NULL if the driver has no such entry.
  */
@@ -173,6 +185,15 @@ SYMM_API symm_status symm_group_destroy(symm_group *group);
 SYMM_API int
 symm_rank(const symm_group *group); /* Local. This rank's number in the group; -1 for NULL */
 SYMM_API int symm_nranks(const symm_group *group); /* Local. 0 for NULL */
+
+/* The context that the group was created in. Scope: Local. NULL for NULL. */
+SYMM_API symm_context *symm_group_context(const symm_group *group);
+
+/*
+ * The number in the world of rank `rank` of the group. Scope: Local. -1 if the group is NULL or has
+ * no such rank.
+ */
+SYMM_API int symm_world_rank(const symm_group *group, int rank);
 
 /*
  * All-gather on the host: all receives nranks * nbytes, rank by rank. With nbytes 0 it is a barrier
@@ -271,6 +292,27 @@ SYMM_API symm_status symm_register(symm_group *group, void *theirs, size_t nbyte
  */
 SYMM_API symm_status symm_tensor_alloc(symm_group *group, symm_dtype dtype, int ndim,
                                        const int64_t *shape, symm_tensor *out);
+
+/*
+ * Describes memory that exists as a tensor. Looks at no memory: data may be NULL, for descriptions
+ * whose data come later.
+ *
+ * Scope:  Local.
+ * Shapes: as symm_tensor_alloc(). strides: in elements, one an extent, of any sign or 0; NULL:
+ *         contiguous and row-major.
+ * Memory: shape and strides are copied; *out owns nothing and keeps nothing alive.
+ * Errors: ERROR_ARGUMENT  shape or out is NULL, a wrong dtype, ndim or extent, or a tensor whose
+ *                         bytes do not fit size_t: named
+ */
+SYMM_API symm_status symm_tensor_of(void *data, symm_dtype dtype, int ndim, const int64_t *shape,
+                                    const int64_t *strides, symm_tensor *out);
+
+/*
+ * The bytes from `local` to the end of the allocation that it lies in; for the start of an
+ * allocation, its size as requested. Scope: Local; any thread. Returns 0, with a text, if local is
+ * not symmetric memory of the group.
+ */
+SYMM_API size_t symm_alloc_nbytes(const symm_group *group, const void *local);
 
 /*
  * The address of rank `rank`'s copy of the object at `local`, in this rank's address space. `local`

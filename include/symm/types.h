@@ -79,7 +79,8 @@ typedef struct symm_f16 {
 } symm_f16;
 
 typedef struct CUstream_st *symm_stream; /* is cudaStream_t, is CUstream; NULL: the legacy stream */
-typedef struct CUevent_st *symm_event;   /* is cudaEvent_t, is CUevent */
+typedef struct CUctx_st *symm_device_context;   /* is CUcontext */
+typedef struct CUevent_st *symm_event;          /* is cudaEvent_t, is CUevent */
 typedef struct CUgraphExec_st *symm_graph;      /* is cudaGraphExec_t, is CUgraphExec */
 typedef struct symm_signal_pad symm_signal_pad; /* device memory; never dereferenced by users */
 

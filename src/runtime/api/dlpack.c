@@ -15,6 +15,7 @@
 #include <symm/names.h>
 #include "runtime/group/call.h"
 #include "runtime/group/group.h"
+#include "tensor.h"
 
 struct symm_dlpack_export {
     DLManagedTensor managed;
@@ -142,35 +143,6 @@ static symm_status check_device(const struct symm_group *group, DLDevice theirs)
 
 /* ------------------------------------------------------------------------------------ exports */
 
-static symm_status too_large(int i, int64_t extent)
-{
-    return symm__fail(SYMM_ERROR_ARGUMENT,
-                      "tensor.shape[%d] is %" PRId64 ": the tensor is too large", i, extent);
-}
-
-/* Computes the bytes from the lowest to the highest element; 0 for an empty tensor. */
-static symm_status measure(const symm_tensor *t, char **start, size_t *nbytes)
-{
-    int64_t size = (int64_t)symm_dtype_size(t->dtype), below = 0, above = 0, reach;
-    bool empty = false;
-
-    for (int i = 0; i < t->ndim; i++) {
-        if (t->shape[i] < 0)
-            return symm__fail(SYMM_ERROR_ARGUMENT, "tensor.shape[%d] is %" PRId64, i, t->shape[i]);
-        empty = empty || t->shape[i] == 0;
-    }
-    for (int i = 0; i < t->ndim && !empty; i++) {
-        int64_t *side = t->strides[i] < 0 ? &below : &above;
-        if (__builtin_mul_overflow(t->shape[i] - 1, t->strides[i], &reach) ||
-            __builtin_mul_overflow(reach, size, &reach) ||
-            __builtin_add_overflow(*side, reach, side))
-            return too_large(i, t->shape[i]);
-    }
-    *start = (char *)t->data + below;
-    *nbytes = empty ? 0 : (size_t)above - (size_t)below + (size_t)size;
-    return SYMM_OK;
-}
-
 static symm_status check_tensor(struct symm_group *group, const symm_tensor *t)
 {
     char *start = NULL;
@@ -180,7 +152,7 @@ static symm_status check_tensor(struct symm_group *group, const symm_tensor *t)
     if (t->ndim < 0 || t->ndim > SYMM_MAX_DIMS)
         return symm__fail(SYMM_ERROR_ARGUMENT, "tensor.ndim is %d; it may be 0 to %d", t->ndim,
                           SYMM_MAX_DIMS);
-    TRY(measure(t, &start, &nbytes));
+    TRY(symm__tensor_measure(t, &start, &nbytes));
     if (nbytes > 0 && !t->data)
         return symm__fail(SYMM_ERROR_ARGUMENT, "tensor.data is NULL");
     if (nbytes > 0 && !symm__memory_reachable(group->ctx->memory, start, nbytes))

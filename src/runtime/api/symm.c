@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <symm/names.h>
 #include "runtime/base/settings.h"
 #include "runtime/group/call.h"
 #include "runtime/group/group.h"
@@ -161,6 +160,16 @@ int symm_rank(const symm_group *group)
 int symm_nranks(const symm_group *group)
 {
     return group ? group->nranks : 0;
+}
+
+symm_context *symm_group_context(const symm_group *group)
+{
+    return group ? group->ctx : NULL;
+}
+
+int symm_world_rank(const symm_group *group, int rank)
+{
+    return group && rank >= 0 && rank < group->nranks ? symm__group_world_rank(group, rank) : -1;
 }
 
 symm_status symm_check(symm_group *group)
@@ -366,52 +375,6 @@ symm_status symm_register(symm_group *group, void *theirs, size_t nbytes, void *
     return symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_register: not in this version of symm");
 }
 
-/* Sets shape and strides of a contiguous tensor; computes its size. */
-static symm_status lay_out(symm_tensor *tensor, const int64_t *shape, size_t *nbytes)
-{
-    *nbytes = symm_dtype_size(tensor->dtype);
-    if (*nbytes == 0)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "dtype is %d", (int)tensor->dtype);
-    if (tensor->ndim < 1 || tensor->ndim > SYMM_MAX_DIMS)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "ndim is %d; it may be 1 to %d", tensor->ndim,
-                          SYMM_MAX_DIMS);
-    if (!shape)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "shape is NULL");
-    for (int i = tensor->ndim - 1; i >= 0; i--) {
-        if (shape[i] < 1)
-            return symm__fail(SYMM_ERROR_ARGUMENT, "shape[%d] is %lld", i, (long long)shape[i]);
-        tensor->shape[i] = shape[i];
-        tensor->strides[i] =
-            i == tensor->ndim - 1 ? 1 : tensor->strides[i + 1] * tensor->shape[i + 1];
-        if (__builtin_mul_overflow(*nbytes, (size_t)shape[i], nbytes) || *nbytes > INT64_MAX)
-            return symm__fail(SYMM_ERROR_ARGUMENT, "shape[%d] is %lld: the tensor is too large", i,
-                              (long long)shape[i]);
-    }
-    return SYMM_OK;
-}
-
-symm_status symm_tensor_alloc(symm_group *group, symm_dtype dtype, int ndim, const int64_t *shape,
-                              symm_tensor *out)
-{
-    symm_tensor tensor = {.dtype = dtype, .ndim = ndim};
-    struct symm_call call;
-    size_t nbytes = 0;
-    symm_status st = lay_out(&tensor, shape, &nbytes);
-
-    if (st != SYMM_OK || !out) {
-        char why[SYMM_TEXT_MAX];
-        strcpy(why, out ? symm__failure_text() : "out is NULL");
-        TRY(symm__collective_begin(&call, group, true, "symm_tensor_alloc(%d dimensions)", ndim));
-        return symm__collective_refuse(&call, "%s", why);
-    }
-    st = symm_alloc(group, nbytes, &tensor.data);
-    if (st != SYMM_OK)
-        return symm__fail_in(st, "symm_tensor_alloc: ");
-    *out = tensor;
-out:
-    return st;
-}
-
 void *symm_peer(const symm_group *group, const void *local, int rank)
 {
     uint64_t off;
@@ -430,6 +393,21 @@ void *symm_peer(const symm_group *group, const void *local, int rank)
         return NULL;
     }
     return symm__memory_window(group->ctx->memory, symm__group_world_rank(group, rank)) + off;
+}
+
+size_t symm_alloc_nbytes(const symm_group *group, const void *local)
+{
+    uint64_t off;
+
+    if (!group || symm__forked(group->ctx)) {
+        symm__enter(group, "symm_alloc_nbytes");
+        return 0;
+    }
+    if (!symm__memory_find(group->ctx->memory, local, 1, group->members, &off)) {
+        symm__fail_on(group->rank, SYMM_ERROR_ARGUMENT, "symm_alloc_nbytes: local: ");
+        return 0;
+    }
+    return symm__memory_resolve(group->ctx->memory, local, 1, group->members).left;
 }
 
 void *symm_multicast(const symm_group *group, const void *local)

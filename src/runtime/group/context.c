@@ -392,6 +392,16 @@ const char *symm_context_driver(const symm_context *ctx)
     return ctx ? ctx->drv->name : NULL;
 }
 
+int symm_context_device(const symm_context *ctx)
+{
+    return ctx ? ctx->device : -1;
+}
+
+symm_device_context symm_context_primary(const symm_context *ctx)
+{
+    return ctx ? ctx->primary : NULL;
+}
+
 void *symm_context_driver_symbol(symm_context *ctx, const char *name)
 {
     return ctx && name ? symm__driver_symbol(ctx->drv, name) : NULL;

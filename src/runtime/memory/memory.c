@@ -210,6 +210,7 @@ struct symm_buffer symm__memory_resolve(struct symm_memory *m, const void *ptr, 
     const struct symm_block *b = symm__blocks_find(&m->blocks, at);
     buffer.own =
         b && !b->freed && at - b->off <= b->requested && nbytes <= b->requested - (at - b->off);
+    buffer.left = buffer.own ? b->requested - (at - b->off) : 0;
     buffer.symmetric = buffer.own && symm__rank_set_within(members, b->members);
     pthread_rwlock_unlock(&m->lock);
     buffer.offset = at;

@@ -87,6 +87,7 @@ struct symm_buffer {
     void *address;
     size_t nbytes;
     uint64_t offset; /* in the window, if `own` */
+    uint64_t left;   /* bytes from the address to the end of the block, if `own` */
     bool own;        /* inside one live block of this rank */
     bool symmetric;  /* all of `members` also have the block */
 };

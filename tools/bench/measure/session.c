@@ -17,18 +17,12 @@ static void name_device(struct session *s)
 {
     union {
         void *symbol;
-        int (*call)(int *device);
-    } get_device;
-    union {
-        void *symbol;
         int (*call)(char *name, int capacity, int device);
     } get_name;
-    int device;
 
-    get_device.symbol = symm_context_driver_symbol(s->ctx, "cuCtxGetDevice");
     get_name.symbol = symm_context_driver_symbol(s->ctx, "cuDeviceGetName");
-    if (!get_device.symbol || !get_name.symbol || get_device.call(&device) != 0 ||
-        get_name.call(s->device, (int)sizeof s->device, device) != 0)
+    if (!get_name.symbol ||
+        get_name.call(s->device, (int)sizeof s->device, symm_context_device(s->ctx)) != 0)
         snprintf(s->device, sizeof s->device, "unknown device");
 }
 

@@ -5,7 +5,6 @@
 #include "test.h"
 #include "world.h"
 
-typedef int (*get_device_fn)(int *);
 typedef int (*device_text_fn)(char *, int, int);
 typedef int (*current_fn)(void **);
 
@@ -15,25 +14,21 @@ RANKS_TEST(getters, a_device_is_chosen_by_ordinal_or_bus_id, 2)
 {
     symm_context *ctx = NULL;
     symm_config config = rank_config(self);
-    get_device_fn get_device;
     device_text_fn bus_id;
-    int device = -1;
     char text[64];
     config.device = self->rank == 0 ? "5" : "2";
     RANK_TRY(self, symm_context_create(&config, &ctx));
     CHECK_RANK(self, strcmp(symm_context_driver(ctx), "emulated") == 0);
-    *(void **)&get_device = symm_context_driver_symbol(ctx, "cuCtxGetDevice");
     *(void **)&bus_id = symm_context_driver_symbol(ctx, "cuDeviceGetPCIBusId");
-    CHECK_RANK(self, get_device && bus_id && get_device(&device) == 0);
-    CHECK_RANK_MSG(self, device == (self->rank == 0 ? 5 : 2), "device %d", device);
-    CHECK_RANK(self, bus_id(text, sizeof text, device + 1) == 0);
+    CHECK_RANK(self, symm_context_device(ctx) == (self->rank == 0 ? 5 : 2));
+    CHECK_RANK(self, bus_id && bus_id(text, sizeof text, symm_context_device(ctx) + 1) == 0);
     CHECK_RANK(self, symm_context_driver_symbol(ctx, "cuNoSuchThing") == NULL);
     RANK_TRY(self, symm_context_destroy(ctx));
     ctx = NULL;
     config.device = text;
     RANK_TRY(self, symm_context_create(&config, &ctx));
-    CHECK_RANK(self, get_device(&device) == 0);
-    CHECK_RANK_MSG(self, device == (self->rank == 0 ? 6 : 3), "device %d for %s", device, text);
+    CHECK_RANK_MSG(self, symm_context_device(ctx) == (self->rank == 0 ? 6 : 3), "%d for %s",
+                   symm_context_device(ctx), text);
 out:
     symm_context_destroy(ctx);
 }
@@ -54,6 +49,62 @@ WORLD_TEST(getters, calls_leave_the_callers_current_context_alone, 2)
     CHECK_RANK(self, get(&now) == 0 && !now);
     CHECK_RANK(self, set(mine) == 0);
 out:;
+}
+
+WORLD_TEST(getters, a_group_tells_its_context_and_world_ranks, 4)
+{
+    const int ranks[] = {3, 1, 2};
+    symm_group *group = NULL;
+    CHECK_RANK(self, symm_group_context(world) == ctx && !symm_group_context(NULL));
+    CHECK_RANK(self, symm_world_rank(world, 3) == 3 && symm_world_rank(world, 4) == -1);
+    CHECK_RANK(self, symm_world_rank(world, -1) == -1 && symm_world_rank(NULL, 0) == -1);
+    if (self->rank == 0)
+        goto out;
+    RANK_TRY(self, symm_group_create(world, 3, ranks, &group));
+    for (int r = 0; r < 3; r++)
+        CHECK_RANK(self, symm_world_rank(group, r) == ranks[r]);
+    CHECK_RANK(self, symm_world_rank(group, 3) == -1);
+    CHECK_RANK(self, symm_group_context(group) == ctx);
+    RANK_TRY(self, symm_group_destroy(group));
+out:;
+}
+
+WORLD_TEST(getters, a_context_tells_its_device, 2)
+{
+    current_fn get;
+    void *now = NULL;
+    *(void **)&get = symm_context_driver_symbol(ctx, "cuCtxGetCurrent");
+    CHECK_RANK(self, get && get(&now) == 0 && now);
+    CHECK_RANK(self, (void *)symm_context_primary(ctx) == now);
+    CHECK_RANK(self, !symm_context_primary(NULL) && symm_context_device(NULL) == -1);
+out:;
+}
+
+WORLD_TEST(getters, allocations_have_a_size, 3)
+{
+    const int two[] = {0, 1};
+    symm_group *pair = NULL;
+    char *x = NULL, *y = NULL, *plain = NULL;
+    RANK_TRY(self, symm_alloc(world, 5000, (void **)&x));
+    RANK_TRY(self, symm_device_alloc(ctx, 64, (void **)&plain));
+    CHECK_RANK(self, symm_alloc_nbytes(world, x) == 5000);
+    CHECK_RANK(self, symm_alloc_nbytes(world, x + 4999) == 1);
+    CHECK_RANK(self, symm_alloc_nbytes(world, x + 5000) == 0);
+    CHECK_RANK(self, symm_alloc_nbytes(world, plain) == 0);
+    CHECK_RANK(self, strstr(symm_error_text(), "symm_alloc_nbytes: local: "));
+    CHECK_RANK(self, symm_alloc_nbytes(NULL, x) == 0 && symm_alloc_nbytes(world, NULL) == 0);
+    if (self->rank < 2) {
+        RANK_TRY(self, symm_group_create(world, 2, two, &pair));
+        RANK_TRY(self, symm_alloc(pair, 77, (void **)&y));
+        CHECK_RANK(self, symm_alloc_nbytes(pair, y) == 77 && symm_alloc_nbytes(pair, x) == 5000);
+        CHECK_RANK(self, symm_alloc_nbytes(world, y) == 0);
+        CHECK_RANK(self, strstr(symm_error_text(), "that rank 2 does not have"));
+        RANK_TRY(self, symm_group_destroy(pair));
+    }
+    RANK_TRY(self, symm_free(world, x));
+    CHECK_RANK(self, symm_alloc_nbytes(world, x) == 0);
+out:
+    symm_device_free(ctx, plain);
 }
 
 TEST(getters, settings_are_listed_with_their_values)
