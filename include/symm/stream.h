@@ -1,6 +1,6 @@
 /*
- * symm/stream.h - streams, events, plain device memory and graphs for C programs without cudart, on
- * either driver. Programs with cudart may use its functions instead: the handles are the same.
+ * symm/stream.h - streams, events, plain memory and graphs for C programs without cudart, on either
+ * driver. Programs with cudart may use its functions instead: the handles are the same.
  *
  * All functions are Local. Errors: ERROR_DRIVER with the driver's error if a driver call fails,
  * ERROR_ARGUMENT for a NULL that is not allowed, ERROR_STATE in a child of fork() and if a capture
@@ -15,14 +15,44 @@
 extern "C" {
 #endif
 
-/* Creates a stream that does not synchronize with the legacy stream. */
+/* Creates a stream that does not synchronize with the legacy stream, with the least priority. */
 SYMM_API symm_status symm_stream_create(symm_context *ctx, symm_stream *out);
 SYMM_API void symm_stream_destroy(symm_stream stream);
 
-/* Events mark a place in the work of a stream: symm_event_record() enqueues the mark. */
+/*
+ * The same with a priority. Kernels of a stream with a lower number get free SMs first; running
+ * kernels keep theirs. So a kernel that other ranks wait for belongs on a stream of the greatest
+ * priority. The driver takes the nearest priority that it has.
+ */
+SYMM_API symm_status symm_stream_create_with_priority(symm_context *ctx, int priority,
+                                                      symm_stream *out);
+/* The priorities of the driver: 0 for the least, a negative number for the greatest. */
+SYMM_API symm_status symm_stream_priorities(symm_context *ctx, int *least, int *greatest);
+
+/*
+ * Blocks the host until the work of the stream is done. Does not tell whether results of a group
+ * are right: symm_synchronize() does.
+ */
+SYMM_API symm_status symm_stream_synchronize(symm_stream stream);
+
+/*
+ * Events mark a place in the work of a stream: symm_event_record() enqueues the mark, once or
+ * again. Functions that use an event mean its last record before the call. An event without a
+ * record counts as happened.
+ */
 SYMM_API symm_status symm_event_create(symm_context *ctx, symm_event *out);
 SYMM_API void symm_event_destroy(symm_event event);
 SYMM_API symm_status symm_event_record(symm_event event, symm_stream stream);
+/*
+ * Work enqueued on the stream from now on begins after the event. Stream-ordered; may be captured.
+ * If the record was captured, the stream joins that capture, and must be joined to its first stream
+ * in the same way before the capture ends.
+ */
+SYMM_API symm_status symm_stream_wait(symm_stream stream, symm_event event);
+/* *out: 1 if the event has happened, else 0. Never blocks. ERROR_STATE: its record was captured. */
+SYMM_API symm_status symm_event_query(symm_event event, int *out);
+/* Blocks the host until the event has happened. ERROR_STATE: its record was captured. */
+SYMM_API symm_status symm_event_synchronize(symm_event event);
 /* Microseconds between two recorded events. ERROR_STATE: not both have happened yet. */
 SYMM_API symm_status symm_event_elapsed_us(symm_event from, symm_event to, float *out);
 
@@ -34,6 +64,16 @@ SYMM_API symm_status symm_event_elapsed_us(symm_event from, symm_event to, float
  */
 SYMM_API symm_status symm_device_alloc(symm_context *ctx, size_t nbytes, void **out);
 SYMM_API void symm_device_free(symm_context *ctx, void *ptr);
+
+/*
+ * Pinned host memory, which copies read and write without blocking the host, and kernels at the
+ * same address over PCIe. Contents are undefined. Freed with the context at the latest. The device
+ * must be done with memory that is freed.
+ *
+ * Errors: as symm_device_alloc()
+ */
+SYMM_API symm_status symm_host_alloc(symm_context *ctx, size_t nbytes, void **out);
+SYMM_API void symm_host_free(symm_context *ctx, void *ptr);
 
 /*
  * Copies between host and device memory, in any direction. Stream-ordered; with pageable host

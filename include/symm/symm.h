@@ -150,7 +150,8 @@ SYMM_API int symm_context_device(const symm_context *ctx);
 SYMM_API symm_device_context symm_context_primary(const symm_context *ctx);
 
 /*
- * An entry of this context's driver by its library name, such as "cuMemAlloc_v2".
+ * An entry of this context's driver by its library name, such as "cuMemAlloc_v2", for calls that
+ * symm/stream.h does not have.
  * Scope: Local. Returns NULL if the driver has no such entry.
  */
 SYMM_API void *symm_context_driver_symbol(symm_context *ctx, const char *name);
@@ -222,6 +223,17 @@ SYMM_API symm_status symm_check(symm_group *group);
  *         ERROR_STATE   the stream is capturing
  */
 SYMM_API symm_status symm_synchronize(symm_group *group, symm_stream stream);
+
+/*
+ * symm_synchronize() of several groups: streams[i] is that of groups[i]; a stream or a group may
+ * come several times. Goes on after a failure, so that every stream has finished at the end.
+ *
+ * Scope:  Local; a round trip for each group.
+ * Errors: ERROR_ARGUMENT  ngroups is negative, or groups or streams is NULL and ngroups is not 0
+ *         the first failure of a group, as symm_synchronize(): the text tells its index
+ */
+SYMM_API symm_status symm_synchronize_groups(int ngroups, symm_group *const *groups,
+                                             const symm_stream *streams);
 
 /*
  * Ends the group on all ranks. Every wait on host and device returns, and every rank gets

@@ -257,6 +257,27 @@ out:
     return st;
 }
 
+symm_status symm_synchronize_groups(int ngroups, symm_group *const *groups,
+                                    const symm_stream *streams)
+{
+    char why[SYMM_TEXT_MAX] = "";
+    symm_status first = SYMM_OK;
+
+    if (ngroups < 0 || (ngroups > 0 && (!groups || !streams)))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_synchronize_groups: %s",
+                          ngroups < 0 ? "ngroups is negative"
+                          : groups    ? "streams is NULL"
+                                      : "groups is NULL");
+    for (int i = 0; i < ngroups; i++) {
+        const symm_status st = symm_synchronize(groups[i], streams[i]);
+        if (st != SYMM_OK && first == SYMM_OK) {
+            first = st;
+            snprintf(why, sizeof why, "groups[%d]: %.980s", i, symm__failure_text());
+        }
+    }
+    return first == SYMM_OK ? SYMM_OK : symm__fail(first, "symm_synchronize_groups: %s", why);
+}
+
 /* --------------------------------------------------------------------------------- exchange */
 
 /*

@@ -178,10 +178,14 @@ static void release_owned(struct symm_context *ctx, symm_status *st)
 {
     while (ctx->user_kernels)
         symm_kernel_unload(ctx->user_kernels);
-    while (ctx->device_blocks) {
-        struct symm_device_block *block = ctx->device_blocks;
-        ctx->device_blocks = block->next;
-        symm__driver_note(ctx->drv, ctx->drv->cuMemFree(block->ptr), "cuMemFree", st);
+    while (ctx->plain_blocks) {
+        struct symm_plain_block *block = ctx->plain_blocks;
+        ctx->plain_blocks = block->next;
+        if (block->on_host)
+            symm__driver_note(ctx->drv, ctx->drv->cuMemFreeHost(block->ptr), "cuMemFreeHost", st);
+        else
+            symm__driver_note(ctx->drv, ctx->drv->cuMemFree((CUdeviceptr)(uintptr_t)block->ptr),
+                              "cuMemFree", st);
         free(block);
     }
 }

@@ -32,9 +32,10 @@ struct symm_kernels;     /* the library's loaded kernels: kernel.h */
 struct symm_tuning;      /* measurements for AUTO: tuning.h */
 struct symm_side_stream; /* streams for copies: side_stream.h */
 
-struct symm_device_block { /* a block of symm_device_alloc() */
-    struct symm_device_block *next;
-    CUdeviceptr ptr;
+struct symm_plain_block { /* of symm_device_alloc() or symm_host_alloc() */
+    struct symm_plain_block *next;
+    void *ptr;
+    bool on_host;
 };
 
 /*
@@ -69,7 +70,7 @@ struct symm_context {
     struct symm_group *groups;
     pthread_mutex_t owned_lock; /* guards the lists of objects that the user created */
     struct symm_kernel *user_kernels;
-    struct symm_device_block *device_blocks;
+    struct symm_plain_block *plain_blocks;
     struct symm_user_pad *user_pads;
     CUstream own_stream; /* zeroes pads; internal */
 };

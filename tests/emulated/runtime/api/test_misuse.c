@@ -27,6 +27,7 @@ BENCH_TEST(arguments, null_is_refused_where_a_value_is_needed, 2)
     symm_graph graph = NULL;
     symm_event event = NULL;
     void *p = NULL;
+    int happened = 0;
     uint32_t blocks = 0;
     static const int64_t shape[] = {4};
     WRONG(symm_context_create(NULL, NULL));
@@ -79,6 +80,17 @@ BENCH_TEST(arguments, null_is_refused_where_a_value_is_needed, 2)
     WRONG(symm_event_create(b->ctx, NULL));
     WRONG(symm_event_record(NULL, b->s));
     WRONG(symm_event_elapsed_us(NULL, event, NULL));
+    WRONG(symm_event_query(NULL, &happened));
+    WRONG(symm_event_synchronize(NULL));
+    WRONG(symm_stream_wait(b->s, NULL));
+    WRONG(symm_stream_create_with_priority(NULL, 0, &b->s));
+    WRONG(symm_stream_priorities(b->ctx, NULL, &happened));
+    WRONG(symm_stream_priorities(b->ctx, &happened, NULL));
+    WRONG(symm_host_alloc(b->ctx, 4, NULL));
+    WRONG(symm_host_alloc(b->ctx, 0, &p));
+    WRONG(symm_synchronize_groups(-1, &w, &b->s));
+    WRONG(symm_synchronize_groups(1, NULL, &b->s));
+    WRONG(symm_synchronize_groups(1, &w, NULL));
     WRONG(symm_device_alloc(b->ctx, 4, NULL));
     WRONG(symm_device_alloc(b->ctx, 0, &p));
     CHECK_RANK(self, p == NULL);
@@ -102,6 +114,8 @@ BENCH_TEST(arguments, null_where_it_is_allowed_does_nothing, 2)
     symm_event_destroy(NULL);
     symm_graph_destroy(NULL);
     symm_device_free(b->ctx, NULL);
+    symm_host_free(b->ctx, NULL);
+    RANK_TRY(self, symm_synchronize_groups(0, NULL, NULL));
     CHECK_RANK(self, symm_rank(NULL) == -1 && symm_nranks(NULL) == 0);
     CHECK_RANK(self, !symm_context_world(NULL) && !symm_peer(NULL, b->x, 0) &&
                          !symm_multicast(NULL, b->x));
