@@ -21,6 +21,7 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef void (*CUhostFn)(void *data);
 typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
@@ -312,6 +313,17 @@ typedef struct CUlaunchConfig {
     X(cuLaunchKernelEx, 11060, CU_REQUIRED,                                                        \
       (const CUlaunchConfig *config, CUfunction function, void **params, void **extra))
 
+/* Entries for libraries beside symm, which does not call them: of the emulated driver only. */
+#define CU_FUNCTIONS_BESIDE(X)                                                                     \
+    X(cuMemGetAddressRange, 3020, CU_OPTIONAL,                                                     \
+      (CUdeviceptr * start, size_t * nbytes, CUdeviceptr ptr))                                     \
+    X(cuPointerGetAttributes, 7000, CU_OPTIONAL,                                                   \
+      (unsigned int n, int *attributes, void **data, CUdeviceptr ptr))                             \
+    X(cuLaunchHostFunc, 10000, CU_OPTIONAL, (CUstream stream, CUhostFn function, void *data))      \
+    X(cuStreamGetCaptureInfo, 12030, CU_OPTIONAL,                                                  \
+      (CUstream stream, int *status, uint64_t *id, CUgraph *graph, const void **nodes,             \
+       const void **edges, size_t *nnodes))
+
 /* Entries of the CUDA driver only: tensor maps for the copy unit of Hopper GPUs. */
 #define CU_FUNCTIONS_TENSOR(X)                                                                     \
     X(cuTensorMapEncodeTiled, 12000, CU_OPTIONAL,                                                  \
@@ -338,6 +350,7 @@ typedef struct CUlaunchConfig {
 #endif
 
 #define CU_FUNCTIONS(X) CU_FUNCTIONS_BASE(X) CU_FUNCTIONS_MULTICAST(X)
+#define CU_FUNCTIONS_EMULATED(X) CU_FUNCTIONS(X) CU_FUNCTIONS_BESIDE(X)
 
 /* The only entry found with dlsym; it finds all others. */
 typedef CUresult (*PFN_cuGetProcAddress_v12000)(const char *symbol, void **function, int version,

@@ -15,7 +15,7 @@ struct entry {
 
 static const struct entry entries[] = {
 #define ENTRY_(fn, version, need, params) {#fn, version, (any_function)emu_##fn},
-    CU_FUNCTIONS(ENTRY_)
+    CU_FUNCTIONS_EMULATED(ENTRY_)
 #undef ENTRY_
         {"symm_emulated_objects", 0, (any_function)emu__counts},
     {"symm_emulated_last_rule", 0, (any_function)emu__last_rule},

@@ -180,27 +180,69 @@ CUresult emu_cuMemHostGetDevicePointer(CUdeviceptr *ptr, void *host, unsigned in
     return EMU_END(result);
 }
 
+/* An attribute of the memory; NULL, which is no memory of the driver, has zeros. */
+static CUresult attribute_of(const struct emu_range *range, int attribute, void *data)
+{
+    static const struct emu_range none;
+    const struct emu_range *r = range ? range : &none;
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *(unsigned *)data = !range                        ? 0
+                            : r->kind == EMU_ADDRESS_HOST ? CU_MEMORYTYPE_HOST
+                                                          : CU_MEMORYTYPE_DEVICE;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *(int *)data = r->device;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *(CUdeviceptr *)data = r->start;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *(size_t *)data = r->nbytes;
+        return CUDA_SUCCESS;
+    }
+    return emu__rule(CUDA_ERROR_INVALID_VALUE, "attribute %d is unknown", attribute);
+}
+
 CUresult emu_cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr)
 {
     EMU_BEGIN("attribute=%d, ptr=%#llx", attribute, ptr);
     EMU_NOT_NULL(data);
-    CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&emu__lock);
     struct emu_range *range = emu__range_find((uintptr_t)ptr);
-    /* Not a broken rule: programs ask to learn whether memory is the driver's. */
-    if (!range)
-        result = CUDA_ERROR_INVALID_VALUE;
-    else if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
-        *(unsigned *)data =
-            range->kind == EMU_ADDRESS_HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-    else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-        *(int *)data = range->device;
-    else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
-        *(CUdeviceptr *)data = range->start;
-    else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
-        *(size_t *)data = range->nbytes;
-    else
-        result = emu__rule(CUDA_ERROR_INVALID_VALUE, "attribute %d is unknown", attribute);
+    /* No range is not a broken rule: programs ask to learn whether memory is the driver's. */
+    CUresult result = range ? attribute_of(range, attribute, data) : CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_unlock(&emu__lock);
     return EMU_END(result);
+}
+
+CUresult emu_cuPointerGetAttributes(unsigned int n, int *attributes, void **data, CUdeviceptr ptr)
+{
+    EMU_BEGIN("n=%u, ptr=%#llx", n, ptr);
+    EMU_NOT_NULL(attributes);
+    EMU_NOT_NULL(data);
+    if (n == 0)
+        return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "n is 0"));
+    CUresult result = CUDA_SUCCESS;
+    pthread_mutex_lock(&emu__lock);
+    const struct emu_range *range = emu__range_find((uintptr_t)ptr);
+    for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++)
+        result = data[i] ? attribute_of(range, attributes[i], data[i])
+                         : emu__rule(CUDA_ERROR_INVALID_VALUE, "data[%u] is NULL", i);
+    pthread_mutex_unlock(&emu__lock);
+    return EMU_END(result);
+}
+
+CUresult emu_cuMemGetAddressRange(CUdeviceptr *start, size_t *nbytes, CUdeviceptr ptr)
+{
+    EMU_BEGIN_CONTEXT("ptr=%#llx", ptr);
+    pthread_mutex_lock(&emu__lock);
+    const struct emu_range *range = emu__range_find((uintptr_t)ptr);
+    bool found = range && range->kind != EMU_ADDRESS_HOST;
+    if (found && start)
+        *start = range->start;
+    if (found && nbytes)
+        *nbytes = range->nbytes;
+    pthread_mutex_unlock(&emu__lock);
+    return EMU_END(found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND);
 }

@@ -16,6 +16,7 @@
 static _Atomic(pid_t) owner;
 
 static _Thread_local const char *current_call;
+_Thread_local bool emu__in_host_function;
 
 static pthread_mutex_t rule_lock = PTHREAD_MUTEX_INITIALIZER;
 static char last_rule[512];
@@ -110,7 +111,9 @@ bool emu__begin(struct emu_call *call, enum emu_need need, const char *name, con
         va_end(list);
     }
     current_call = name;
-    CUresult result = inject(call);
+    CUresult result = emu__in_host_function
+                          ? emu__rule(CUDA_ERROR_NOT_PERMITTED, "a host function calls the driver")
+                          : inject(call);
     if (result == CUDA_SUCCESS)
         result = check_need(need);
     if (result != CUDA_SUCCESS)

@@ -20,7 +20,7 @@
 
 /* Every entry: CUresult emu_cuInit(unsigned int flags); and so on. */
 #define EMU_DECLARE_(fn, version, need, params) CUresult emu_##fn params;
-CU_FUNCTIONS(EMU_DECLARE_)
+CU_FUNCTIONS_EMULATED(EMU_DECLARE_)
 #undef EMU_DECLARE_
 
 struct emu_call {
@@ -75,6 +75,9 @@ CUresult emu__rule_at(int rank, const char *call, CUresult result, const char *f
 const char *emu__last_rule(void);
 /* Reports that there is no such device. */
 CUresult emu__no_device(CUdevice dev);
+
+/* Whether this thread runs a host function of a stream, which may not call the driver. */
+extern _Thread_local bool emu__in_host_function;
 
 /* Whether this process has initialised the driver. A fork inherits nothing that it could use. */
 enum emu_state { EMU_STATE_NEW, EMU_STATE_READY, EMU_STATE_FORKED };

@@ -34,7 +34,7 @@ static const char *last_call; /* the name of the entry that got the last fault *
 
 static const char *const driver_calls[] = {
 #define NAME_(fn, version, need, params) #fn,
-    CU_FUNCTIONS(NAME_)
+    CU_FUNCTIONS_EMULATED(NAME_)
 #undef NAME_
 };
 

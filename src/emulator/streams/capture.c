@@ -255,6 +255,7 @@ static CUresult begin_locked(struct CUstream_st *stream, int mode)
     }
     capture->references = 1;
     capture->mode = mode;
+    capture->id = ++emu__captures.last_id;
     capture->owner = &emu__capture_mode;
     capture->active = true;
     capture->nodes = nodes;
@@ -307,7 +308,7 @@ CUresult emu__capture_end(struct CUstream_st *stream, struct emu_nodes **nodes)
     return result;
 }
 
-int emu__capture_status(struct CUstream_st *stream)
+int emu__capture_status(struct CUstream_st *stream, uint64_t *id)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
     pthread_mutex_lock(&emu__captures.lock);
@@ -315,6 +316,8 @@ int emu__capture_status(struct CUstream_st *stream)
     if (capture)
         status = capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                   : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    if (capture && id)
+        *id = capture->id;
     pthread_mutex_unlock(&emu__captures.lock);
     return status;
 }

@@ -20,8 +20,8 @@ bool emu__capturing(struct CUstream_st *stream);
 CUresult emu__capture_begin(struct CUstream_st *stream, int mode);
 /* Ends the capture that the stream began. *nodes is the caller's; NULL unless it succeeds. */
 CUresult emu__capture_end(struct CUstream_st *stream, struct emu_nodes **nodes);
-/* The capture status of a stream, as cuStreamIsCapturing returns it. */
-int emu__capture_status(struct CUstream_st *stream);
+/* The capture status of a stream, as cuStreamIsCapturing returns it, and its capture's id. */
+int emu__capture_status(struct CUstream_st *stream, uint64_t *id);
 /* Sets this thread's capture mode and returns the previous one. */
 int emu__capture_set_mode(int mode);
 

@@ -45,8 +45,24 @@ CUresult emu_cuStreamIsCapturing(CUstream stream, int *status)
     *status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (s == s->execution->legacy)
         return EMU_END(emu__capture_implicit(s->execution, false));
-    *status = emu__capture_status(s);
+    *status = emu__capture_status(s, NULL);
     return EMU_END(result);
+}
+
+CUresult emu_cuStreamGetCaptureInfo(CUstream stream, int *status, uint64_t *id, CUgraph *graph,
+                                    const void **nodes, const void **edges, size_t *nnodes)
+{
+    EMU_BEGIN("stream=%p", (void *)stream);
+    EMU_NOT_NULL(status);
+    if (graph || nodes || edges || nnodes)
+        return EMU_END(emu__rule(CUDA_ERROR_NOT_SUPPORTED, "a capture shows its status and id"));
+    struct CUstream_st *s;
+    EMU_TRY(emu__stream_get(stream, false, &s));
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (s == s->execution->legacy)
+        return EMU_END(emu__capture_implicit(s->execution, false));
+    *status = emu__capture_status(s, id);
+    return EMU_END(CUDA_SUCCESS);
 }
 
 CUresult emu_cuThreadExchangeStreamCaptureMode(int *mode)

@@ -15,6 +15,7 @@ struct emu_capture {
     struct emu_capture *next;
     unsigned references; /* the list of active ones, events */
     int mode;
+    uint64_t id;
     const void *owner; /* the thread that began it */
     bool active, invalid;
     struct emu_nodes *nodes;
@@ -25,6 +26,7 @@ struct emu_capture {
 struct emu_captures {
     pthread_mutex_t lock; /* guards all captures */
     struct emu_capture *first;
+    uint64_t last_id;
     atomic_int count; /* so that calls need no lock while there are none */
 };
 

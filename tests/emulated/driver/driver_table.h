@@ -23,7 +23,7 @@
 
 struct driver_table {
 #define DRIVER_FIELD_(fn, version, need, params) CUresult(*fn) params;
-    CU_FUNCTIONS(DRIVER_FIELD_)
+    CU_FUNCTIONS_EMULATED(DRIVER_FIELD_)
 #undef DRIVER_FIELD_
     int (*objects)(struct symm_emulated_objects *out);
     const char *(*last_rule)(void);
@@ -54,7 +54,7 @@ static inline void driver_load(void)
     int status;
 #define DRIVER_LOAD_(fn, version, need, params)                                                    \
     ck_assert_int_eq(get(#fn, (void **)&cu.fn, version, 0, &status), CUDA_SUCCESS);
-    CU_FUNCTIONS(DRIVER_LOAD_)
+    CU_FUNCTIONS_EMULATED(DRIVER_LOAD_)
 #undef DRIVER_LOAD_
     ck_assert_int_eq(get("symm_emulated_objects", (void **)&cu.objects, 0, 0, NULL), 0);
     ck_assert_int_eq(get("symm_emulated_last_rule", (void **)&cu.last_rule, 0, 0, NULL), 0);

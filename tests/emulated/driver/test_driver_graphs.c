@@ -99,6 +99,13 @@ TEST(graphs, captures_fork_and_join)
     append(1, stream);
     follow(stream, other, event);
     capture_is(other, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    int status;
+    uint64_t id = 0, other_id = 1;
+    OK(cu.cuStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL, NULL));
+    OK(cu.cuStreamGetCaptureInfo(other, &status, &other_id, NULL, NULL, NULL, NULL));
+    ck_assert_int_eq(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    ck_assert_uint_eq(id, other_id);
+    ck_assert_uint_ne(id, 0);
     append(2, other);
     OK(cu.cuEventRecord(back, other));
     append(2, stream);
@@ -106,6 +113,10 @@ TEST(graphs, captures_fork_and_join)
     append(4, stream);
     CUgraphExec exec = end(stream);
     capture_is(other, CU_STREAM_CAPTURE_STATUS_NONE);
+    OK(cu.cuStreamGetCaptureInfo(other, &status, &id, NULL, NULL, NULL, NULL));
+    ck_assert_int_eq(status, CU_STREAM_CAPTURE_STATUS_NONE);
+    BREAKS(NOT_SUPPORTED, cuStreamGetCaptureInfo, "its status and id", other, &status, &id, NULL,
+           NULL, NULL, (size_t[1]){0});
     OK(cu.cuGraphLaunch(exec, stream));
     OK(cu.cuStreamSynchronize(stream));
     NOTED(1, 2, 2, 4);
@@ -114,6 +125,19 @@ TEST(graphs, captures_fork_and_join)
     OK(cu.cuEventSynchronize(event));
     OK(cu.cuGraphExecDestroy(exec));
     OK(cu.cuEventDestroy(back));
+}
+
+TEST(graphs, captures_have_their_own_ids)
+{
+    CUgraph graph;
+    uint64_t ids[2] = {0};
+    for (int i = 0, status; i < 2; i++) {
+        OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        OK(cu.cuStreamGetCaptureInfo(stream, &status, &ids[i], NULL, NULL, NULL, NULL));
+        OK(cu.cuStreamEndCapture(stream, &graph));
+        OK(cu.cuGraphDestroy(graph));
+    }
+    ck_assert_uint_ne(ids[0], ids[1]);
 }
 
 /* Each branch can run while the other one waits. */

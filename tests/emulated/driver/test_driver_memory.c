@@ -377,6 +377,18 @@ static void expect_pointer(CUdeviceptr ptr, unsigned type, int device, CUdevicep
     ck_assert_int_eq(is_device, device);
     ck_assert_uint_eq(is_start, start);
     ck_assert_uint_eq(is_nbytes, nbytes);
+    int attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void *data[] = {&is_nbytes, &is_device};
+    is_nbytes = 0;
+    OK(cu.cuPointerGetAttributes(2, attributes, data, ptr));
+    ck_assert_int_eq(is_device, device);
+    ck_assert_uint_eq(is_nbytes, nbytes);
+    if (type != CU_MEMORYTYPE_DEVICE)
+        return;
+    is_start = is_nbytes = 0;
+    OK(cu.cuMemGetAddressRange(&is_start, &is_nbytes, ptr));
+    ck_assert_uint_eq(is_start, start);
+    ck_assert_uint_eq(is_nbytes, nbytes);
 }
 
 TEST(memory, pointer_attributes)
@@ -396,7 +408,15 @@ TEST(memory, pointer_attributes)
     char *plain = malloc(100);
     GIVES(INVALID_VALUE, cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                                   (CUdeviceptr)(uintptr_t)plain));
+    CUdeviceptr start = 1;
+    int attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR};
+    void *data[] = {&start};
+    OK(cu.cuPointerGetAttributes(1, attributes, data, (CUdeviceptr)(uintptr_t)plain));
+    ck_assert_uint_eq(start, 0);
+    GIVES(NOT_FOUND, cu.cuMemGetAddressRange(&start, NULL, pinned));
     ck_assert_ptr_nonnull(strstr(cu.last_rule(), "attribute 77"));
+    WRONG(cuPointerGetAttributes, "n is 0", 0, attributes, data, device);
+    WRONG(cuPointerGetAttributes, "data[0] is NULL", 1, attributes, (void *[]){NULL}, device);
     free(plain);
     OK(cu.cuMemFree(device));
     OK(cu.cuMemFreeHost(host));
