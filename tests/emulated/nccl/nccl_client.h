@@ -1,0 +1,124 @@
+/*
+ * A program that uses NCCL, on the emulated driver: ranks that are processes, each with a device, a
+ * stream and a communicator of all of them.
+ */
+#ifndef TEST_NCCL_CLIENT_H
+#define TEST_NCCL_CLIENT_H
+
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include "../driver/driver_table.h"
+#include "abi/nccl.h"
+#include "oracle/element.h"
+#include "ranks.h"
+
+/* Memory that the ranks share: how they learn the id, and what else they tell each other. */
+struct meeting {
+    atomic_int has_id, count;
+    ncclUniqueId id;
+};
+
+static inline struct meeting *meeting(void)
+{
+    static struct meeting *place;
+    if (!place)
+        place =
+            mmap(NULL, sizeof *place, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    atomic_store(&place->has_id, 0);
+    atomic_store(&place->count, 0);
+    return place;
+}
+
+struct client {
+    CUcontext context;
+    CUstream stream;
+    ncclComm_t comm;
+};
+
+/* In a rank's function with an `out:` label. */
+#define NCCL_EXPECT(self, result, call)                                                            \
+    do {                                                                                           \
+        ncclResult_t is_ = (call);                                                                 \
+        CHECK_RANK_MSG(self, is_ == (result), "%s: %s instead of %s: %s", #call,                   \
+                       ncclGetErrorString(is_), #result, ncclGetLastError(NULL));                  \
+    } while (0)
+#define NCCL_TRY(self, call) NCCL_EXPECT(self, ncclSuccess, call)
+#define CU_TRY(self, call) CHECK_RANK(self, (call) == CUDA_SUCCESS)
+
+static inline ncclUniqueId common_id(int rank, struct meeting *place)
+{
+    if (rank == 0) {
+        ncclGetUniqueId(&place->id);
+        atomic_store(&place->has_id, 1);
+    }
+    while (!atomic_load(&place->has_id))
+        usleep(1000);
+    return place->id;
+}
+
+/* Without a communicator. */
+static inline symm_status device_open(struct rank *self, struct client *c)
+{
+    driver_load();
+    CU_TRY(self, cu.cuInit(0));
+    CU_TRY(self, cu.cuDevicePrimaryCtxRetain(&c->context, self->rank));
+    CU_TRY(self, cu.cuCtxSetCurrent(c->context));
+    CU_TRY(self, cu.cuStreamCreate(&c->stream, CU_STREAM_NON_BLOCKING));
+    return SYMM_OK;
+out:
+    return rank_note(self, SYMM_ERROR_DRIVER);
+}
+
+static inline void device_close(struct rank *self, struct client *c)
+{
+    if (c->comm)
+        ncclCommDestroy(c->comm);
+    if (c->stream)
+        cu.cuStreamDestroy(c->stream);
+    cu.cuCtxSetCurrent(NULL);
+    if (c->context)
+        cu.cuDevicePrimaryCtxRelease(self->rank);
+}
+
+/* A RANKS_TEST that also has `c`, a struct client of its rank, at first without a communicator. */
+#define DEVICE_TEST(group, name, ...)                                                              \
+    static void name##_client(struct rank *self, struct meeting *place, struct client *c);         \
+    RANKS_TEST(group, name, __VA_ARGS__, .arg = meeting())                                         \
+    {                                                                                              \
+        struct client c = {0};                                                                     \
+        if (device_open(self, &c) == SYMM_OK)                                                      \
+            name##_client(self, arg, &c);                                                          \
+        device_close(self, &c);                                                                    \
+    }                                                                                              \
+    static void name##_client(struct rank *self, __attribute__((unused)) struct meeting *place,    \
+                              struct client *c)
+
+/* Joins the communicator of all ranks. */
+#define JOIN(self)                                                                                 \
+    NCCL_TRY(self, ncclCommInitRank(&c->comm, (self)->nranks, common_id((self)->rank, place),      \
+                                    (self)->rank))
+
+/* ---- Buffers ---- */
+
+/* Pinned memory is the easiest to read and write, and the same to NCCL. */
+static inline void *buffer(size_t nbytes)
+{
+    void *ptr = NULL;
+    cu.cuMemHostAlloc(&ptr, nbytes, 0);
+    return ptr;
+}
+
+static inline float *floats(size_t n, float value)
+{
+    float *out = buffer(n * sizeof *out);
+    for (size_t i = 0; i < n; i++)
+        out[i] = value;
+    return out;
+}
+
+#define CHECK_FLOATS(self, ptr, n, value)                                                          \
+    for (size_t i_ = 0; i_ < (n); i_++)                                                            \
+    CHECK_RANK_MSG(self, (ptr)[i_] == (float)(value), "%s[%zu] is %g, not %g", #ptr, i_,           \
+                   (double)(ptr)[i_], (double)(value))
+
+#endif
