@@ -94,7 +94,7 @@ TEST(host_functions, may_not_call_the_driver)
     OK(cu.cuLaunchHostFunc(stream, call_driver, &result));
     OK(cu.cuStreamSynchronize(stream));
     ck_assert_int_eq(result, CUDA_ERROR_NOT_PERMITTED);
-    driver_reported(RANK, "cuStreamQuery", "a host function calls the driver");
+    driver_reported(driver_rank, "cuStreamQuery", "a host function calls the driver");
     OK(cu.cuStreamQuery(other)); /* other threads may */
 }
 
