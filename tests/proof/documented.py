@@ -6,13 +6,13 @@ documented.py SOURCE OUT: each block of code behind a line
     <!-- add to FILE after: TEXT -->    goes behind the only line of FILE that has TEXT in it
     <!-- new file FILE -->              is FILE
 
-The copies have the same paths below OUT. Folders of FOLDERS are copied as a whole.
+The copies have the same paths below OUT. The files of COPIED are copied even if no block changes them.
 """
 import re
 import sys
 from pathlib import Path
 
-FOLDERS = ["src/collectives"]
+COPIED = ["src/collectives/**/*.*", "src/runtime/base/names.c"]
 BLOCK = re.compile(r"^<!-- (?:add to (?P<file>\S+) after: (?P<anchor>.*?)|new file (?P<new>\S+)) -->\n+"
                    r"```\w*\n(?P<code>.*?)^```$", re.M | re.S)
 
@@ -29,7 +29,7 @@ def insert(name, text, anchor, code):
 def main():
     source, out = Path(sys.argv[1]), Path(sys.argv[2])
     files = {path.relative_to(source): path.read_text()
-             for folder in FOLDERS for path in (source / folder).rglob("*.*")}
+             for pattern in COPIED for path in source.glob(pattern)}
     blocks = list(BLOCK.finditer((source / "docs/collectives.md").read_text()))
     if not blocks:
         sys.exit("docs/collectives.md: no example")

@@ -8,13 +8,19 @@ enum { RANKS = 4, MOST = 300 };
 static const struct type {
     ncclDataType_t type;
     size_t size;
-    const char *real; /* its name in the oracle; NULL: an integer, */
+    symm_dtype real; /* as the oracle knows it; 0: an integer */
     bool has_sign;
 } types[] = {
-    {ncclInt8, 1, NULL, true},       {ncclUint8, 1, NULL, false},    {ncclInt32, 4, NULL, true},
-    {ncclUint32, 4, NULL, false},    {ncclInt64, 8, NULL, true},     {ncclUint64, 8, NULL, false},
-    {ncclFloat16, 2, "fp16", true},  {ncclFloat32, 4, "fp32", true}, {ncclFloat64, 8, "fp64", true},
-    {ncclBfloat16, 2, "bf16", true},
+    {ncclInt8, 1, 0, true},
+    {ncclUint8, 1, 0, false},
+    {ncclInt32, 4, 0, true},
+    {ncclUint32, 4, 0, false},
+    {ncclInt64, 8, 0, true},
+    {ncclUint64, 8, 0, false},
+    {ncclFloat16, 2, SYMM_FLOAT16, true},
+    {ncclFloat32, 4, SYMM_FLOAT32, true},
+    {ncclFloat64, 8, SYMM_FLOAT64, true},
+    {ncclBfloat16, 2, SYMM_BFLOAT16, true},
 };
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -32,7 +38,7 @@ static void write_elements(const struct type *t, void *to, int rank, size_t from
         if (!t->real)
             x.whole = (int64_t)x.real;
         if (t->real)
-            element_narrow(element_find(t->real), &x, (char *)to + i * t->size, 1);
+            element_narrow(element_by_dtype(t->real), &x, (char *)to + i * t->size, 1);
         else
             memcpy((char *)to + i * t->size, &x.whole, t->size);
     }
@@ -43,7 +49,7 @@ static double read_element(const struct type *t, const void *from, size_t i)
     union element_number x = {.whole = 0};
     const char *at = (const char *)from + i * t->size;
     if (t->real) {
-        element_widen(element_find(t->real), at, &x, 1);
+        element_widen(element_by_dtype(t->real), at, &x, 1);
         return x.real;
     }
     memcpy(&x.whole, at, t->size);

@@ -5,15 +5,21 @@
 
 static const struct {
     size_t size;
-    const char *real; /* its name in the oracle; NULL: not a floating type */
+    symm_dtype real; /* as the oracle knows it; 0: not a floating type */
     bool has_sign, moved_only;
 } types[ncclNumTypes] = {
-    [ncclInt8] = {1, NULL, true, false},      [ncclUint8] = {1, NULL, false, false},
-    [ncclInt32] = {4, NULL, true, false},     [ncclUint32] = {4, NULL, false, false},
-    [ncclInt64] = {8, NULL, true, false},     [ncclUint64] = {8, NULL, false, false},
-    [ncclFloat16] = {2, "fp16", true, false}, [ncclFloat32] = {4, "fp32", true, false},
-    [ncclFloat64] = {8, "fp64", true, false}, [ncclBfloat16] = {2, "bf16", true, false},
-    [ncclFloat8e4m3] = {1, NULL, true, true}, [ncclFloat8e5m2] = {1, NULL, true, true},
+    [ncclInt8] = {1, 0, true, false},
+    [ncclUint8] = {1, 0, false, false},
+    [ncclInt32] = {4, 0, true, false},
+    [ncclUint32] = {4, 0, false, false},
+    [ncclInt64] = {8, 0, true, false},
+    [ncclUint64] = {8, 0, false, false},
+    [ncclFloat16] = {2, SYMM_FLOAT16, true, false},
+    [ncclFloat32] = {4, SYMM_FLOAT32, true, false},
+    [ncclFloat64] = {8, SYMM_FLOAT64, true, false},
+    [ncclBfloat16] = {2, SYMM_BFLOAT16, true, false},
+    [ncclFloat8e4m3] = {1, 0, true, true},
+    [ncclFloat8e5m2] = {1, 0, true, true},
 };
 
 size_t values_size(ncclDataType_t type)
@@ -30,7 +36,7 @@ void values_load(ncclDataType_t type, const void *in, union value *out, size_t n
 {
     size_t size = types[type].size;
     if (types[type].real) {
-        element_widen(element_find(types[type].real), in, (union element_number *)out, n);
+        element_widen(element_by_dtype(types[type].real), in, (union element_number *)out, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -49,7 +55,8 @@ void values_store(ncclDataType_t type, const union value *in, void *out, size_t 
 {
     size_t size = types[type].size;
     if (types[type].real)
-        element_narrow(element_find(types[type].real), (const union element_number *)in, out, n);
+        element_narrow(element_by_dtype(types[type].real), (const union element_number *)in, out,
+                       n);
     else
         for (size_t i = 0; i < n; i++)
             memcpy((char *)out + i * size, &in[i], size);
