@@ -201,7 +201,7 @@ static symm_status try_once(struct verify *v, const struct operation *op,
     sums_fill(call->element, v->host, in_count, seed, v->rank);
     TRY(symm_copy(v->in, v->host, in, v->stream));
     TRY(symm_fill(v->out, POISON, out, v->stream));
-    TRY(op->enqueue(call));
+    TRY(operation_enqueue(op, call));
     TRY(symm_copy(v->host, v->out, out, v->stream));
     TRY(symm_synchronize(v->group, v->stream));
     operation_check(op, call, v->host, seed, 1, &verdict);
@@ -251,7 +251,7 @@ static symm_status try_variant(struct verify *v, const struct operation *op,
     for (size_t i = 0; element_at(i / NREDOPS); i++, use += NCOUNTS) {
         call.element = element_at(i / NREDOPS);
         call.op = (symm_redop)(i % NREDOPS);
-        const char *reason = op->unavailable(v->group, variant, call.element, call.op);
+        const char *reason = op->unavailable(v->group, variant->algo, call.element->dtype, call.op);
 
         if (!op->reduces && call.op != SYMM_SUM)
             continue; /* the same again */

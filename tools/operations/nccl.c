@@ -1,61 +1,55 @@
-/* NCCL's functions, declared here so that its header is not needed. */
+/* NCCL, by the declarations of abi/nccl.h. */
 #include "nccl.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "abi/nccl.h"
 #include "peer.h"
 
-typedef struct nccl_id {
-    char bytes[128];
-} nccl_id;
-
-typedef struct nccl_communicator *nccl_communicator;
-
-typedef struct nccl_window *nccl_window;
-
 /* NCCL's numbers of symm's types. */
-static const int nccl_dtypes[] = {[SYMM_INT32] = 2,
-                                  [SYMM_INT64] = 4,
-                                  [SYMM_FLOAT16] = 6,
-                                  [SYMM_FLOAT32] = 7,
-                                  [SYMM_FLOAT64] = 8,
-                                  [SYMM_BFLOAT16] = 9,
-                                  [SYMM_UINT8] = 1,
-                                  /* moved as bytes, which every version has */
-                                  [SYMM_FLOAT8_E4M3] = 1,
-                                  [SYMM_FLOAT8_E5M2] = 1};
-static const int nccl_ops[] = {[SYMM_SUM] = 0, [SYMM_MAX] = 2, [SYMM_MIN] = 3, [SYMM_AVG] = 4};
+static const ncclDataType_t nccl_dtypes[] = {
+    [SYMM_INT32] = ncclInt32,
+    [SYMM_INT64] = ncclInt64,
+    [SYMM_FLOAT16] = ncclFloat16,
+    [SYMM_FLOAT32] = ncclFloat32,
+    [SYMM_FLOAT64] = ncclFloat64,
+    [SYMM_BFLOAT16] = ncclBfloat16,
+    [SYMM_UINT8] = ncclUint8,
+    /* moved as bytes, which every version has */
+    [SYMM_FLOAT8_E4M3] = ncclUint8,
+    [SYMM_FLOAT8_E5M2] = ncclUint8,
+};
+static const ncclRedOp_t nccl_ops[] = {
+    [SYMM_SUM] = ncclSum, [SYMM_MAX] = ncclMax, [SYMM_MIN] = ncclMin, [SYMM_AVG] = ncclAvg};
 
-enum { NCCL_WIN_COLL_SYMMETRIC = 1, MAX_WINDOWS = 2 };
+enum { MAX_WINDOWS = 2 };
 
 struct nccl {
     void *library;
-    nccl_communicator comm;
+    ncclComm_t comm;
     char version[32];
-    int error; /* the last call's */
+    ncclResult_t error; /* the last call's */
     struct {
         void *memory;
-        nccl_window handle;
+        ncclWindow_t handle;
     } windows[MAX_WINDOWS];
     int nwindows;
-    int (*get_version)(int *);
-    int (*get_unique_id)(nccl_id *);
-    int (*comm_init_rank)(nccl_communicator *, int nranks, nccl_id, int rank);
-    int (*comm_destroy)(nccl_communicator);
-    int (*comm_abort)(nccl_communicator);
-    int (*all_reduce)(const void *, void *, size_t, int dtype, int op, nccl_communicator,
-                      symm_stream);
-    int (*all_gather)(const void *, void *, size_t, int dtype, nccl_communicator, symm_stream);
-    int (*reduce_scatter)(const void *, void *, size_t, int dtype, int op, nccl_communicator,
-                          symm_stream);
-    const char *(*get_error_string)(int);
+    __typeof__(&ncclGetVersion) get_version;
+    __typeof__(&ncclGetUniqueId) get_unique_id;
+    __typeof__(&ncclCommInitRank) comm_init_rank;
+    __typeof__(&ncclCommDestroy) comm_destroy;
+    __typeof__(&ncclCommAbort) comm_abort;
+    __typeof__(&ncclAllReduce) all_reduce;
+    __typeof__(&ncclAllGather) all_gather;
+    __typeof__(&ncclReduceScatter) reduce_scatter;
+    __typeof__(&ncclGetErrorString) get_error_string;
     /* NULL in versions without it */
-    int (*mem_alloc)(void **, size_t);
-    int (*mem_free)(void *);
-    int (*window_register)(nccl_communicator, void *, size_t, nccl_window *, int flags);
-    int (*window_deregister)(nccl_communicator, nccl_window);
+    __typeof__(&ncclMemAlloc) mem_alloc;
+    __typeof__(&ncclMemFree) mem_free;
+    __typeof__(&ncclCommWindowRegister) window_register;
+    __typeof__(&ncclCommWindowDeregister) window_deregister;
 };
 
 static bool look_up(struct nccl *n, char why[512])
@@ -91,7 +85,7 @@ static bool may_use(const symm_group *group, char why[512])
 }
 
 /* Opens the library; rank 0 makes the id by which the ranks meet. Local. */
-static bool load(struct nccl *n, int rank, nccl_id *id, char why[512])
+static bool load(struct nccl *n, int rank, ncclUniqueId *id, char why[512])
 {
     const char *path = getenv("SYMM_NCCL_LIBRARY");
     int version = 0;
@@ -106,7 +100,7 @@ static bool load(struct nccl *n, int rank, nccl_id *id, char why[512])
     n->get_version(&version);
     snprintf(n->version, sizeof n->version, "%d.%d.%d", version / 10000, version / 100 % 100,
              version % 100);
-    int error = rank == 0 ? n->get_unique_id(id) : 0;
+    ncclResult_t error = rank == 0 ? n->get_unique_id(id) : 0;
     if (error)
         snprintf(why, 512, "ncclGetUniqueId: %s", n->get_error_string(error));
     return !error;
@@ -115,7 +109,7 @@ static bool load(struct nccl *n, int rank, nccl_id *id, char why[512])
 struct nccl *nccl_open(symm_group *group, char why[512], symm_status *st)
 {
     struct nccl *n = calloc(1, sizeof *n);
-    nccl_id id = {{0}}, ids[SYMM_MAX_RANKS];
+    ncclUniqueId id = {{0}}, ids[SYMM_MAX_RANKS];
     int rank = symm_rank(group);
 
     memset(why, 0, 512);
@@ -127,7 +121,7 @@ struct nccl *nccl_open(symm_group *group, char why[512], symm_status *st)
     if (*st == SYMM_OK && !why[0])
         *st = symm_exchange(group, &id, sizeof id, ids);
     if (*st == SYMM_OK && !why[0]) {
-        int error = n->comm_init_rank(&n->comm, symm_nranks(group), ids[0], rank);
+        ncclResult_t error = n->comm_init_rank(&n->comm, symm_nranks(group), ids[0], rank);
 
         if (error)
             snprintf(why, 512, "ncclCommInitRank: %s", n->get_error_string(error));
@@ -143,8 +137,8 @@ void *nccl_symmetric_alloc(struct nccl *n, symm_group *group, size_t nbytes, cha
                            symm_status *st)
 {
     void *memory = NULL;
-    nccl_window handle = NULL;
-    int error = 0;
+    ncclWindow_t handle = NULL;
+    ncclResult_t error = 0;
 
     memset(why, 0, 512);
     if (!n->mem_alloc || !n->mem_free || !n->window_register || !n->window_deregister)
@@ -203,8 +197,9 @@ symm_status nccl_all_reduce(struct nccl *n, const void *in, void *out, size_t co
 }
 
 symm_status nccl_all_gather(struct nccl *n, const void *in, void *out, size_t count,
-                            symm_dtype dtype, symm_stream stream)
+                            symm_dtype dtype, symm_redop op, symm_stream stream)
 {
+    (void)op;
     n->error = n->all_gather(in, out, count, nccl_dtypes[dtype], n->comm, stream);
     return n->error ? SYMM_ERROR_DRIVER : SYMM_OK;
 }

@@ -32,12 +32,12 @@ void *nccl_symmetric_alloc(struct nccl *n, symm_group *group, size_t nbytes, cha
 
 /*
  * Stream-ordered. Arguments are those of symm's functions; reductions take the types that symm
- * reduces. ERROR_DRIVER: nccl_error() has the reason.
+ * reduces, and an all-gather ignores op. ERROR_DRIVER: nccl_error() has the reason.
  */
 symm_status nccl_all_reduce(struct nccl *n, const void *in, void *out, size_t count,
                             symm_dtype dtype, symm_redop op, symm_stream stream);
 symm_status nccl_all_gather(struct nccl *n, const void *in, void *out, size_t count,
-                            symm_dtype dtype, symm_stream stream);
+                            symm_dtype dtype, symm_redop op, symm_stream stream);
 symm_status nccl_reduce_scatter(struct nccl *n, const void *in, void *out, size_t count,
                                 symm_dtype dtype, symm_redop op, symm_stream stream);
 

@@ -3,12 +3,68 @@
 
 #include <string.h>
 
-static const struct operation *const operations[] = {&operation_all_reduce, &operation_all_gather,
-                                                     &operation_reduce_scatter};
+static const struct variant all_reduce_variants[] = {
+    {.name = "auto", .algo = SYMM_ALGO_AUTO},
+    {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
+    {.name = "low_latency_two_shot", .algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {.name = "one_shot", .algo = SYMM_ALGO_ONE_SHOT},
+    {.name = "two_shot", .algo = SYMM_ALGO_TWO_SHOT},
+    {.name = "multimem", .algo = SYMM_ALGO_MULTIMEM},
+    {.name = "multimem_one_shot", .algo = SYMM_ALGO_MULTIMEM_ONE_SHOT},
+    {.name = "copy_engine", .algo = SYMM_ALGO_COPY_ENGINE},
+    {0},
+};
+
+/* Of the operations that take one step. */
+static const struct variant one_step_variants[] = {
+    {.name = "auto", .algo = SYMM_ALGO_AUTO},
+    {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
+    {.name = "one_shot", .algo = SYMM_ALGO_ONE_SHOT},
+    {.name = "multimem", .algo = SYMM_ALGO_MULTIMEM},
+    {.name = "copy_engine", .algo = SYMM_ALGO_COPY_ENGINE},
+    {0},
+};
+
+static const char *all_gather_unavailable(symm_group *group, symm_algo algo, symm_dtype dtype,
+                                          symm_redop op)
+{
+    (void)op;
+    return symm_all_gather_unavailable(group, algo, dtype);
+}
+
+static symm_status all_gather(symm_group *group, const void *in, void *out, size_t count,
+                              symm_dtype dtype, symm_redop op, const symm_options *options,
+                              symm_stream stream)
+{
+    (void)op;
+    return symm_all_gather(group, in, out, count, dtype, options, stream);
+}
+
+static const struct operation operations[] = {
+    {.name = "all-reduce",
+     .variants = all_reduce_variants,
+     .reduces = true,
+     .unavailable = symm_all_reduce_unavailable,
+     .symm = symm_all_reduce,
+     .nccl = nccl_all_reduce},
+    {.name = "all-gather",
+     .variants = one_step_variants,
+     .in_is_part = true,
+     .unavailable = all_gather_unavailable,
+     .symm = all_gather,
+     .nccl = nccl_all_gather},
+    {.name = "reduce-scatter",
+     .variants = one_step_variants,
+     .reduces = true,
+     .out_is_part = true,
+     .unavailable = symm_reduce_scatter_unavailable,
+     .symm = symm_reduce_scatter,
+     .nccl = nccl_reduce_scatter},
+};
 
 const struct operation *operation_at(size_t index)
 {
-    return index < sizeof operations / sizeof operations[0] ? operations[index] : NULL;
+    return index < sizeof operations / sizeof operations[0] ? &operations[index] : NULL;
 }
 
 const struct operation *operation_find(const char *name)
@@ -20,15 +76,24 @@ const struct operation *operation_find(const char *name)
     return operation_at(i);
 }
 
-symm_options operation_options(const struct operation_call *call)
+symm_status operation_enqueue(const struct operation *op, const struct operation_call *c)
 {
-    return (symm_options){
-        .algo = call->variant->algo, .flags = call->flags, .max_blocks = call->max_blocks};
+    const size_t parts = operation_chains(op) ? 1 : (size_t)symm_nranks(c->group);
+    const symm_options options = {
+        .algo = c->variant->algo, .flags = c->flags, .max_blocks = c->max_blocks};
+
+    if (c->variant->nccl)
+        return op->nccl(c->nccl, c->in, c->out, c->count / parts, c->element->dtype, c->op,
+                        c->stream);
+    return op->symm(c->group, c->in, c->out, c->count / parts, c->element->dtype, c->op, &options,
+                    c->stream);
 }
 
-double operation_part_factor(int nranks)
+double operation_bus_factor(const struct operation *op, int nranks)
 {
-    return (double)(nranks - 1) / nranks;
+    const double share = (double)(nranks - 1) / nranks;
+
+    return operation_chains(op) ? 2 * share : share;
 }
 
 bool operation_needs_symmetric(const struct operation *op, const struct variant *v)
@@ -75,10 +140,9 @@ void operation_in_place(const struct operation *op, struct operation_call *call,
 /* Variants that may use the switch add in its order; NCCL rounds to the type in between. */
 static enum sums_rule rule(const struct operation *op, const struct operation_call *call)
 {
-    static const struct variant multimem = {.algo = SYMM_ALGO_MULTIMEM};
-    const bool may_be_chosen = call->variant->algo == SYMM_ALGO_AUTO &&
-                               !(call->flags & SYMM_DETERMINISTIC) &&
-                               !op->unavailable(call->group, &multimem, call->element, call->op);
+    const bool may_be_chosen =
+        call->variant->algo == SYMM_ALGO_AUTO && !(call->flags & SYMM_DETERMINISTIC) &&
+        !op->unavailable(call->group, SYMM_ALGO_MULTIMEM, call->element->dtype, call->op);
 
     if (call->variant->nccl)
         return SUMS_TYPE;

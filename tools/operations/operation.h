@@ -1,7 +1,6 @@
 /*
  * The operations that symm-bench measures and symm-info verifies. An operation is a row in the
- * table of operation.c and a file with its variants and their calls. Timing, checking and reporting
- * know no operation.
+ * table of operation.c, with its variants. Timing, checking and reporting know no operation.
  */
 #ifndef SYMM_TOOLS_OPERATION_H
 #define SYMM_TOOLS_OPERATION_H
@@ -44,20 +43,20 @@ struct operation {
      * out_is_part: the output is this rank's part of the reduction.
      */
     bool in_is_part, out_is_part;
-    /* Bus bandwidth over algorithm bandwidth: how often each byte of the larger buffer crosses a
-     * link. */
-    double (*bus_factor)(int nranks);
-    /* The reason why a variant cannot run; NULL: it can. */
-    const char *(*unavailable)(symm_group *group, const struct variant *v, const struct element *e,
-                               symm_redop op);
-    symm_status (*enqueue)(const struct operation_call *call);
+    /* The reason why an algorithm cannot run; NULL: it can. */
+    const char *(*unavailable)(symm_group *group, symm_algo algo, symm_dtype dtype, symm_redop op);
+    /* Take the elements of a part, if there are parts. */
+    symm_status (*symm)(symm_group *group, const void *in, void *out, size_t count,
+                        symm_dtype dtype, symm_redop op, const symm_options *options,
+                        symm_stream stream);
+    symm_status (*nccl)(struct nccl *nccl, const void *in, void *out, size_t count,
+                        symm_dtype dtype, symm_redop op, symm_stream stream);
 };
 
-/* The options of a call of symm. */
-symm_options operation_options(const struct operation_call *call);
+symm_status operation_enqueue(const struct operation *op, const struct operation_call *call);
 
-/* (R-1)/R: the share of a buffer of parts that crosses a link. */
-double operation_part_factor(int nranks);
+/* Bus bandwidth over algorithm bandwidth: how often each byte of the larger buffer crosses a link. */
+double operation_bus_factor(const struct operation *op, int nranks);
 
 /* Whether the output must be symmetric memory at the same place on all ranks. */
 bool operation_needs_symmetric(const struct operation *op, const struct variant *v);
@@ -93,7 +92,5 @@ const struct operation *operation_find(const char *name);
 /* The index-th, from 0; NULL past the last one. */
 const struct operation *operation_at(size_t index);
 #define OPERATION_NAMES "all-reduce, all-gather, reduce-scatter"
-
-extern const struct operation operation_all_reduce, operation_all_gather, operation_reduce_scatter;
 
 #endif

@@ -104,7 +104,7 @@ static const char *why_not(const struct collective *c, const struct variant *v)
 
     if (o->plain_memory && operation_needs_symmetric(o->operation, v))
         return "it needs symmetric memory, and this is --memory plain";
-    return o->operation->unavailable(c->s.group, v, o->element, o->op);
+    return o->operation->unavailable(c->s.group, v->algo, o->element->dtype, o->op);
 }
 
 /* Adds a variant; with a reason reports that it cannot run. */
@@ -162,10 +162,10 @@ static void introduce(struct collective *c)
     report_head(
         c->s.report,
         json_pack("{s:s?, s:f, s:{s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:b, s:s, s:s, s:s?}}",
-                  "nccl", version, "bus_factor", o->operation->bus_factor(c->s.nranks), "options",
-                  "algo", o->algos, "dtype", symm_dtype_name(o->element->dtype), "op", op_name(o),
-                  "iters", o->iters, "warmup", o->warmup, "operations", c->measure.nops, "graph",
-                  o->graph, "in_place", o->in_place, "check", o->check, "timing",
+                  "nccl", version, "bus_factor", operation_bus_factor(o->operation, c->s.nranks),
+                  "options", "algo", o->algos, "dtype", symm_dtype_name(o->element->dtype), "op",
+                  op_name(o), "iters", o->iters, "warmup", o->warmup, "operations", c->measure.nops,
+                  "graph", o->graph, "in_place", o->in_place, "check", o->check, "timing",
                   timing_name(o->timing), "memory", o->plain_memory ? "plain" : "symmetric", "peer",
                   o->nccl ? "nccl" : NULL));
     report_say(c->s.report,

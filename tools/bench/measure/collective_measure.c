@@ -96,7 +96,7 @@ static symm_status enqueue(const void *what, int nops)
         if (m->s->options->timing == TIMING_ISOLATED)
             st = symm_barrier(m->s->group, m->s->stream);
         if (t->variant && st == SYMM_OK)
-            st = m->operation->enqueue(&call);
+            st = operation_enqueue(m->operation, &call);
     }
     return st;
 }
@@ -200,7 +200,7 @@ static struct collective_row make_row(const struct collective_measure *m, const 
                                  .wrong = x->wrong};
 
     row.algbw = row.time_us > 0 ? (double)row.nbytes / row.time_us / 1e3 : 0;
-    row.busbw = row.algbw * m->operation->bus_factor(m->s->nranks);
+    row.busbw = row.algbw * operation_bus_factor(m->operation, m->s->nranks);
     return row;
 }
 

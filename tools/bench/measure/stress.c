@@ -57,8 +57,8 @@ static symm_status choose(struct job *j)
         if (!g->choice.operation)
             return session_refuse(s, "no algorithm of --algo %s runs here", s->options->algos);
         /* A smaller group may lack a variant of the world: then it takes the first one, auto. */
-        if (g->choice.operation->unavailable(g->group, g->choice.variant, g->choice.element,
-                                             g->choice.op))
+        if (g->choice.operation->unavailable(g->group, g->choice.variant->algo,
+                                             g->choice.element->dtype, g->choice.op))
             g->choice.variant = &g->choice.operation->variants[0];
         stress_group_place(g);
     }

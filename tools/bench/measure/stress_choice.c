@@ -65,7 +65,7 @@ static bool find_pair(symm_group *world, uint64_t pair, struct stress_choice *c)
     for (uint64_t i = pair; i < pair + npairs; i++) {
         c->element = element_at(i % npairs / NREDOPS);
         c->op = (symm_redop)(i % npairs % NREDOPS);
-        if (!c->operation->unavailable(world, c->variant, c->element, c->op))
+        if (!c->operation->unavailable(world, c->variant->algo, c->element->dtype, c->op))
             return true;
     }
     return false;

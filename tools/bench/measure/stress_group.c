@@ -102,7 +102,7 @@ static symm_status enqueue(const struct stress_group *g)
     symm_status st = SYMM_OK;
 
     for (int i = 0; i < g->choice.repeats && st == SYMM_OK; i++)
-        st = g->choice.operation->enqueue(&g->call);
+        st = operation_enqueue(g->choice.operation, &g->call);
     return st;
 }
 

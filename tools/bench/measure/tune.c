@@ -158,7 +158,7 @@ static void choose_variants(struct tune *t)
     for (const struct variant *v = o->operation->variants; v->name; v++) {
         if (v->algo == SYMM_ALGO_AUTO || v->algo == SYMM_ALGO_MULTIMEM_ONE_SHOT ||
             (o->plain_memory && operation_needs_symmetric(o->operation, v)) ||
-            o->operation->unavailable(t->s.group, v, o->element, o->op))
+            o->operation->unavailable(t->s.group, v->algo, o->element->dtype, o->op))
             continue;
         t->measure.variants[t->measure.nvariants++] = v;
     }
