@@ -155,7 +155,7 @@ static symm_status gather_and_multiply(const struct product_call *call)
     for (size_t l = 0; l < (size_t)s->l && st == SYMM_OK; l++)
         st = nccl_all_gather(call->nccl, (const char *)call->buffers.part + l * part * nbytes,
                              (char *)call->buffers.gathered + l * part * (size_t)nranks * nbytes,
-                             part, s->dtype, call->stream);
+                             part, s->dtype, SYMM_SUM, call->stream);
     return st == SYMM_OK ? multiply(call, call->buffers.gathered) : st;
 }
 

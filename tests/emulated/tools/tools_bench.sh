@@ -557,54 +557,13 @@ described() {
     sed -nE 's/^#   (-., )?--([a-z-]+)( .*)?$/\2/p' "$work/out" | sort
 }
 
-# Prints each option of option_table.c, with a valid value.
-each_option() {
-    cat <<'END'
-algo=auto
-how=put
-pattern=pair
-blocks=1
-threads=1
-m=1
-n=1
-k=1
-l=1
-suite=llama
-strategy=auto
-alpha=1
-beta=1
-dtype=bf16
-operations=all-gather
-dtypes=fp32
-op=sum
-min-bytes=1K
-max-bytes=1K
-factor=2
-sizes=1K
-iters=1
-iterations=1
-warmup=1
-warmup-iterations=1
-graph
-in-place
-chain
-isolated
-memory=plain
-check
-eps=1
-seconds=1
-seed=1
-peer=all
-json=x
-csv=x
-plot=x
-output=x
-floor=1
-roofline=measured
-driver=emulated
-timeout=1
-END
-}
+# Each option of option_table.c, with a valid value.
+every_option=(
+    algo=auto how=put pattern=pair blocks=1 threads=1 m=1 n=1 k=1 l=1 suite=llama strategy=auto alpha=1 beta=1
+    dtype=bf16 operations=all-gather dtypes=fp32 op=sum min-bytes=1K max-bytes=1K factor=2 sizes=1K iters=1
+    iterations=1 warmup=1 warmup-iterations=1 graph in-place chain isolated memory=plain check eps=1 seconds=1
+    seed=1 peer=all json=x csv=x plot=x output=x floor=1 roofline=measured driver=emulated timeout=1
+)
 
 case_help() {
     # A command's help describes the command's own options, and names the common ones, which symm-bench --help
@@ -625,7 +584,7 @@ case_help() {
         [ -z "$(comm -13 common named)" ] || die "$command --help names an option that is not common"
         cat own named | sort >has
         cp "$work/out" help
-        for option in $(each_option); do
+        for option in "${every_option[@]}"; do
             # With SYMM_NRANKS=none joining fails, so symm-bench ends after the check of its options.
             env SYMM_NRANKS=none "$bin/symm-bench" "$command" "--$option" \
                 >"$work/out" 2>"$work/err" || true
