@@ -31,7 +31,7 @@ static symm_status reduce_both_ways(struct rank *self, struct bench *b, symm_alg
                                     struct trial_kind kind, size_t count, uint64_t round)
 {
     const symm_dtype dtype = kind.dtype;
-    const size_t size = reference_size(dtype), nbytes = count * size;
+    const size_t size = symm_dtype_size(dtype), nbytes = count * size;
     const symm_options options = {.algo = algo, .flags = SYMM_DETERMINISTIC};
     char *x = NULL, *in = NULL, *out = NULL, *host = malloc(nbytes);
     RANK_TRY(self, symm_alloc(b->w, nbytes, (void **)&x));

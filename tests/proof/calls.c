@@ -63,7 +63,7 @@ static bool check_collective(struct stage *st, const struct collective *c, char 
 {
     const int n = st->self->nranks;
     const size_t mine = (size_t)st->self->rank * c->count,
-                 part = c->count * reference_size(c->dtype);
+                 part = c->count * symm_dtype_size(c->dtype);
     bool ok = true;
     if (c->operation != ALL_GATHER)
         return stage_data(st, PROOF_CHECK, out, c->operation == REDUCE_SCATTER ? mine : 0, c->count,
@@ -79,7 +79,7 @@ bool calls_enqueue(struct stage *st, const struct call *call, size_t count, int 
     enum { TURN = 64 }; /* numbers apart: more than there are ranks */
     const struct collective c = collective_of(call, count);
     const int n = st->self->nranks, first = TURN * turn;
-    const size_t size = reference_size(c.dtype), mine = (size_t)st->self->rank * count * size,
+    const size_t size = symm_dtype_size(c.dtype), mine = (size_t)st->self->rank * count * size,
                  ins = collective_in_nbytes(&c, n) / size,
                  outs = collective_out_nbytes(&c, n) / size;
     char *in = call->in, *out = call->out;
@@ -119,7 +119,7 @@ struct call calls_draw(struct stage *st, const struct protocol *p, struct draw *
     static const symm_redop ops[] = {SYMM_SUM, SYMM_MIN, SYMM_MAX};
     const uint32_t type = draw_below(draw, sizeof types / sizeof types[0]);
     struct call c = {.protocol = p, .dtype = types[type], .op = ops[draw_below(draw, 3)]};
-    const size_t size = reference_size(c.dtype);
+    const size_t size = symm_dtype_size(c.dtype);
     /* One rank may have its data elsewhere than the others. */
     const bool differs = draw_below(draw, 6) == 0 &&
                          (int)draw_below(draw, (uint32_t)st->self->nranks) == st->self->rank;
@@ -251,7 +251,7 @@ static bool enqueue_wrap(struct stage *st, void *arg)
 static size_t draw_large(const struct stage *st, struct draw *draw, const struct call *c)
 {
     const bool shares = c->options.algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT;
-    const uint32_t n = (uint32_t)st->self->nranks, size = (uint32_t)reference_size(c->dtype),
+    const uint32_t n = (uint32_t)st->self->nranks, size = (uint32_t)symm_dtype_size(c->dtype),
                    packet = size == 8 ? 1 : 12 / size,
                    room = st->group->block_packets / n / (shares ? 4 : 2);
     return (size_t)packet * (shares ? n : 1) * (2 + draw_below(draw, 2 * room - 1));

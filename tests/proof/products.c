@@ -47,7 +47,7 @@ static struct matrix lay(char **room, enum product_matrix kind, symm_dtype dtype
                              .shape = {l, rows, columns},
                              .strides = {rows * row, row, 1}},
                        .kind = kind};
-    *room += ((uint64_t)(l * rows * row) * reference_size(dtype) + 15) / 16 * 16;
+    *room += ((uint64_t)(l * rows * row) * symm_dtype_size(dtype) + 15) / 16 * 16;
     return x;
 }
 

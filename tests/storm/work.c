@@ -38,7 +38,7 @@ struct collective work_draw(struct draw *d, symm_group *group, size_t most)
     };
     const size_t shares = c.operation == ALL_REDUCE ? 1 : (size_t)symm_nranks(group);
 
-    c.count = 1 + draw_next(d) % (most / shares / reference_size(c.dtype));
+    c.count = 1 + draw_next(d) % (most / shares / symm_dtype_size(c.dtype));
     if (draw_below(d, 2) && !collective_by_switch(c.algo))
         c.flags = SYMM_DETERMINISTIC;
     if (draw_below(d, 4) == 0)

@@ -17,7 +17,7 @@ bool collective_built(symm_algo algo)
 
 static size_t part_nbytes(const struct collective *c)
 {
-    return c->count * reference_size(c->dtype);
+    return c->count * symm_dtype_size(c->dtype);
 }
 
 size_t collective_in_nbytes(const struct collective *c, int nranks)
@@ -36,7 +36,7 @@ void collective_fill(const struct collective *c, int rank, int nranks, void *in)
     if (c->operation == ALL_GATHER)
         reference_bits(in, nbytes, c->round, rank);
     else
-        reference_fill(in, nbytes / reference_size(c->dtype), c->dtype, c->round, rank);
+        reference_fill(in, nbytes / symm_dtype_size(c->dtype), c->dtype, c->round, rank);
 }
 
 const char *collective_unavailable(const struct collective *c, symm_group *group)

@@ -25,8 +25,9 @@ struct place {
 static struct place place_of(const struct copy_call *c, const struct copy_buffers *b)
 {
     const int rank = symm_rank(b->group), nranks = symm_nranks(b->group);
-    const size_t size = reference_size(c->dtype), one = c->count * size, all = one * (size_t)nranks,
-                 mine = one * (size_t)rank, skew = MARGIN + (size_t)c->skew * size;
+    const size_t size = symm_dtype_size(c->dtype), one = c->count * size,
+                 all = one * (size_t)nranks, mine = one * (size_t)rank,
+                 skew = MARGIN + (size_t)c->skew * size;
     struct place p = {.in = b->in + skew, .out = b->out + 3 * skew - 2 * MARGIN};
 
     p.in_nbytes = c->operation == REDUCE_SCATTER ? all : one;
@@ -48,7 +49,7 @@ static void fill(const struct copy_call *c, void *host, size_t nbytes, int rank)
     if (c->operation == ALL_GATHER)
         reference_poison(host, nbytes, c->round * 1000 + (uint64_t)rank + 1);
     else
-        reference_fill(host, nbytes / reference_size(c->dtype), c->dtype, c->round, rank);
+        reference_fill(host, nbytes / symm_dtype_size(c->dtype), c->dtype, c->round, rank);
 }
 
 symm_status copy_open(symm_context *ctx, symm_group *group, symm_stream stream, size_t most,
@@ -127,7 +128,7 @@ static int64_t margins_wrong(const struct copy_call *c, const char *host, size_t
 
 static int64_t result_wrong(const struct copy_call *c, const char *host, int rank, int nranks)
 {
-    const size_t size = reference_size(c->dtype);
+    const size_t size = symm_dtype_size(c->dtype);
     int64_t wrong = 0;
 
     if (c->operation != ALL_GATHER)
@@ -143,7 +144,7 @@ static int64_t result_wrong(const struct copy_call *c, const char *host, int ran
 /* Compares memory that is only read: `in`, or in place the other ranks' shares of it. */
 static int64_t input_wrong(const struct copy_call *c, char *host, const struct place *p, int rank)
 {
-    const size_t one = c->count * reference_size(c->dtype);
+    const size_t one = c->count * symm_dtype_size(c->dtype);
     char *data = malloc(p->in_nbytes + 1);
     int64_t wrong;
 

@@ -58,7 +58,7 @@ symm_status group_of_all(symm_group *parent, symm_group **out)
 symm_status exercise_all_reduce(struct rank *self, symm_context *ctx, symm_group *group,
                                 symm_algo algo, symm_dtype dtype, size_t count, uint64_t round)
 {
-    const size_t nbytes = count * reference_size(dtype);
+    const size_t nbytes = count * symm_dtype_size(dtype);
     const symm_options options = {.algo = algo};
     symm_status st;
     symm_stream stream = NULL;

@@ -158,7 +158,7 @@ static void draw_strides(struct draws *d, int layout, const int64_t shape[3], in
 static void place(const struct matmul_case *c, struct draws *d, struct matmul_operands *all,
                   struct matmul_operand *x)
 {
-    const size_t size = reference_size(x->t.dtype);
+    const size_t size = symm_dtype_size(x->t.dtype);
     size_t last = 0;
     bool empty = false;
 
@@ -223,7 +223,7 @@ static void lay_out_all(const struct matmul_case *c, struct draws *d, struct mat
         const int last = whole.t.ndim - 1;
         x[i] = whole;
         x[i].t.shape[last] = n[i];
-        whole.at += (size_t)(n[i] * whole.t.strides[last]) * reference_size(dtype);
+        whole.at += (size_t)(n[i] * whole.t.strides[last]) * symm_dtype_size(dtype);
     }
 }
 

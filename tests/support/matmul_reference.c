@@ -180,7 +180,7 @@ static void mark(const struct matmul_operand *x, char *const *written)
     if (!x->t.dtype)
         return;
     const struct box b = box_of(&x->t);
-    const size_t size = reference_size(b.dtype);
+    const size_t size = symm_dtype_size(b.dtype);
     EACH(b, l, i, j) memset(written[x->region] + x->at + offset(&b, l, i, j) * size, 1, size);
 }
 

@@ -33,12 +33,7 @@ uint64_t reference_random(uint64_t stream, uint64_t index)
                     index * UINT64_C(0xd1342543de82ef95));
 }
 
-size_t reference_size(symm_dtype dtype)
-{
-    return element_by_dtype(dtype)->nbytes;
-}
-
-double reference_get_double(const void *array, size_t i, symm_dtype dtype)
+double reference_get(const void *array, size_t i, symm_dtype dtype)
 {
     const struct element *e = element_by_dtype(dtype);
     union element_number x;
@@ -47,54 +42,19 @@ double reference_get_double(const void *array, size_t i, symm_dtype dtype)
     return x.real;
 }
 
-void reference_set_double(void *array, size_t i, symm_dtype dtype, double x)
+void reference_set(void *array, size_t i, symm_dtype dtype, double x)
 {
     const struct element *e = element_by_dtype(dtype);
 
     element_narrow(e, &(union element_number){.real = x}, (char *)array + i * e->nbytes, 1);
 }
 
-float reference_get(const void *array, size_t i, symm_dtype dtype)
-{
-    return (float)reference_get_double(array, i, dtype);
-}
-
-void reference_set(void *array, size_t i, symm_dtype dtype, float x)
-{
-    reference_set_double(array, i, dtype, (double)x);
-}
-
-static uint16_t half_of(float x, symm_dtype dtype)
+uint16_t reference_half(double x, symm_dtype dtype)
 {
     uint16_t bits;
 
     reference_set(&bits, 0, dtype, x);
     return bits;
-}
-
-uint16_t reference_f32_to_bf16(float x)
-{
-    return half_of(x, SYMM_BFLOAT16);
-}
-
-uint16_t reference_f32_to_f16(float x)
-{
-    return half_of(x, SYMM_FLOAT16);
-}
-
-float reference_bf16_to_f32(uint16_t bits)
-{
-    return reference_get(&bits, 0, SYMM_BFLOAT16);
-}
-
-float reference_f16_to_f32(uint16_t bits)
-{
-    return reference_get(&bits, 0, SYMM_FLOAT16);
-}
-
-double reference_ulp(double x, symm_dtype dtype)
-{
-    return element_ulp(element_by_dtype(dtype), x);
 }
 
 /* Where the arithmetic of floats has its rules. */
@@ -105,9 +65,9 @@ static void put_special(void *array, size_t at, symm_dtype dtype, uint64_t u)
     const uint64_t which = (u >> 8) % (1 + sizeof values / sizeof values[0]);
 
     if (which == sizeof values / sizeof values[0])
-        memcpy((char *)array + at * reference_size(dtype), &subnormal, reference_size(dtype));
+        memcpy((char *)array + at * symm_dtype_size(dtype), &subnormal, symm_dtype_size(dtype));
     else
-        reference_set_double(array, at, dtype, (double)values[which]);
+        reference_set(array, at, dtype, (double)values[which]);
 }
 
 /*
@@ -120,14 +80,14 @@ static void put_datum(void *array, size_t at, symm_dtype dtype, uint64_t round, 
     const float fraction = 1 + (float)(u >> 41) / (float)(1 << 23);
     const float x = ldexpf(u & 1 ? -fraction : fraction, (int)(u >> 1 & 7) - 6 + (int)(u >> 4 & 1));
     const double wide = (double)x + ldexp((double)(u >> 8 & 0x1fffffff), -58);
-    char *element = (char *)array + at * reference_size(dtype);
+    char *element = (char *)array + at * symm_dtype_size(dtype);
 
     if (element_by_dtype(dtype)->integer) /* the low half first: it is a little-endian machine */
-        memcpy(element, &u, reference_size(dtype));
+        memcpy(element, &u, symm_dtype_size(dtype));
     else if (round & REFERENCE_SPECIAL && u >> 8 & 1)
         put_special(array, at, dtype, u >> 9);
     else
-        reference_set_double(array, at, dtype, dtype == SYMM_FLOAT64 ? wide : (double)x);
+        reference_set(array, at, dtype, dtype == SYMM_FLOAT64 ? wide : (double)x);
 }
 
 void reference_fill(void *array, size_t count, symm_dtype dtype, uint64_t round, int rank)

@@ -4,31 +4,19 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <symm/types.h>
+#include <symm/names.h>
 
 /* The seed of this run: SYMM_TEST_SEED, else a new one each time. */
 uint64_t reference_seed(void);
 /* A well-mixed number for each (stream, index) of this seed. */
 uint64_t reference_random(uint64_t stream, uint64_t index);
 
-/* Of every type. The functions below take float32, float16, bfloat16, float64, int32 and int64. */
-size_t reference_size(symm_dtype dtype);
+/* Element i of an array of floats, as a double, and back by way of float, except of float64. */
+double reference_get(const void *array, size_t i, symm_dtype dtype);
+void reference_set(void *array, size_t i, symm_dtype dtype, double x);
 
-uint16_t reference_f32_to_bf16(float x); /* to nearest even */
-float reference_bf16_to_f32(uint16_t bits);
-uint16_t reference_f32_to_f16(float x);
-float reference_f16_to_f32(uint16_t bits);
-
-/* Element i of an array of floats of at most 32 bits as a float, and back with one rounding. */
-float reference_get(const void *array, size_t i, symm_dtype dtype);
-void reference_set(void *array, size_t i, symm_dtype dtype, float x);
-
-/* The same of any float, in doubles. */
-double reference_get_double(const void *array, size_t i, symm_dtype dtype);
-void reference_set_double(void *array, size_t i, symm_dtype dtype, double x);
-
-/* The distance between two numbers of this type at x. */
-double reference_ulp(double x, symm_dtype dtype);
+/* The bits of x as float16 or bfloat16, to nearest even. */
+uint16_t reference_half(double x, symm_dtype dtype);
 
 /* With this bit half of the floats are zeros, infinities, NaNs and subnormal numbers. */
 #define REFERENCE_SPECIAL (UINT64_C(1) << 40)

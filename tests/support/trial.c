@@ -44,7 +44,7 @@ void trial_close(struct trial_buffers *b)
 void trial_put(const struct trial_buffers *b, const struct collective *c, enum trial_place place,
                int rank, int nranks, char **in, char **out)
 {
-    const size_t size = reference_size(c->dtype), part = c->count * size;
+    const size_t size = symm_dtype_size(c->dtype), part = c->count * size;
     const bool foreign =
         place == FOREIGN || place == FOREIGN_IN_PLACE || place == FOREIGN_UNALIGNED ||
         (place == FOREIGN_ON_ODD_RANKS && rank % 2) ||

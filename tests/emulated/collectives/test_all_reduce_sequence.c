@@ -64,7 +64,7 @@ static struct wagon draw_wagon(const struct rank *self, symm_group *w, uint64_t 
         c->algo = SYMM_ALGO_ONE_SHOT;
     if (u >> 5 & 3)
         return x;
-    const size_t mine = (size_t)self->rank * c->count * reference_size(c->dtype);
+    const size_t mine = (size_t)self->rank * c->count * symm_dtype_size(c->dtype);
     if (c->operation == ALL_GATHER)
         x.in = x.out + mine;
     else

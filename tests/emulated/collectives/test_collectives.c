@@ -252,13 +252,13 @@ WORLD_RANK(reduce_nans)
                                          .dtype = subject->kinds[k].dtype,
                                          .op = subject->kinds[k].op,
                                          .count = COUNT};
-            const size_t nbytes = COUNT * reference_size(c.dtype);
+            const size_t nbytes = COUNT * symm_dtype_size(c.dtype);
             if ((c.op != SYMM_MIN && c.op != SYMM_MAX) || c.dtype == SYMM_INT32 ||
                 c.dtype == SYMM_INT64 || collective_unavailable(&c, world))
                 continue;
             for (size_t i = 0; i < COUNT; i++)
-                reference_set_double(b.got, i, c.dtype,
-                                     i >> self->rank & 1 ? (double)NAN : (double)(1 + self->rank));
+                reference_set(b.got, i, c.dtype,
+                              i >> self->rank & 1 ? (double)NAN : (double)(1 + self->rank));
             RANK_TRY(self, symm_copy(b.symmetric[0], b.got, nbytes, b.stream));
             RANK_TRY(self, collective_call(&c, world, b.symmetric[0], b.symmetric[1], b.stream));
             RANK_TRY(self, symm_copy(b.got, b.symmetric[1], nbytes, b.stream));
@@ -268,7 +268,7 @@ WORLD_RANK(reduce_nans)
                 for (int r = 0; r < self->nranks; r++)
                     if (!(i >> r & 1))
                         want = c.op == SYMM_MIN ? fmin(want, 1 + r) : fmax(want, 1 + r);
-                const double got = reference_get_double(b.got, i, c.dtype);
+                const double got = reference_get(b.got, i, c.dtype);
                 CHECK_RANK_MSG(self, isnan(want) ? isnan(got) : got == want,
                                "%s, element %zu: %g, not %g", collective_text(&c), i, got, want);
             }
@@ -289,10 +289,10 @@ ADD(all_reduce_right, a_nan_gives_way_to_a_number, 0, 2, 5);
 /* The same bits; all NaNs are alike. */
 static bool same(const char *a, const char *b, size_t i, symm_dtype dtype)
 {
-    const size_t size = reference_size(dtype);
+    const size_t size = symm_dtype_size(dtype);
     const bool integer = dtype == SYMM_INT32 || dtype == SYMM_INT64;
-    if (!integer && isnan(reference_get_double(a, i, dtype)))
-        return isnan(reference_get_double(b, i, dtype));
+    if (!integer && isnan(reference_get(a, i, dtype)))
+        return isnan(reference_get(b, i, dtype));
     return memcmp(a + i * size, b + i * size, size) == 0;
 }
 
@@ -313,7 +313,7 @@ WORLD_RANK(compare)
                                  .op = subject->kinds[k].op,
                                  .count = n * COUNT,
                                  .round = ++round | REFERENCE_SPECIAL};
-        const size_t size = reference_size(all.dtype);
+        const size_t size = symm_dtype_size(all.dtype);
         collective_fill(&all, self->rank, self->nranks, b.sent[0]);
         RANK_TRY(self, symm_copy(b.symmetric[0], b.sent[0], n * COUNT * size, b.stream));
         RANK_TRY(self, collective_call(&all, world, b.symmetric[0], b.foreign[0], b.stream));

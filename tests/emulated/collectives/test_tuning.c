@@ -170,7 +170,7 @@ static symm_status call(symm_group *group, char *in, const struct expected *e, s
                                  .algo = algo,
                                  .dtype = e->dtype,
                                  .op = SYMM_SUM,
-                                 .count = e->nbytes / reference_size(e->dtype) / shares,
+                                 .count = e->nbytes / symm_dtype_size(e->dtype) / shares,
                                  .flags = e->flags};
     return collective_call(&c, group, in, in + BUFFER, NULL);
 }

@@ -98,8 +98,7 @@ static int64_t count_narrow_wrong(const float *x, const void *got, symm_dtype dt
         else if (isnan(x[i]))
             wrong += half[i] != 0x7fff;
         else
-            wrong += half[i] != (dtype == SYMM_FLOAT16 ? reference_f32_to_f16(x[i])
-                                                       : reference_f32_to_bf16(x[i]));
+            wrong += half[i] != reference_half(x[i], dtype);
     }
     return wrong;
 }
@@ -176,7 +175,7 @@ DEVICE_TEST(data, sums_have_the_same_bits_on_every_rank, "test_sum", 1, device_s
         const symm_dtype dtype = floats[round % 3].dtype;
         const void *const results[2] = {b->a.out, b->a.y};
         b->a.mode = floats[round % 3].mode;
-        b->a.nbytes = COUNT * reference_size(dtype);
+        b->a.nbytes = COUNT * symm_dtype_size(dtype);
         reference_fill(host, COUNT, dtype, round, self->rank);
         RANK_TRY(self, device_write(b, b->a.x, host, b->a.nbytes));
         RANK_TRY(self, symm_fill(b->a.out, 0xff, sizeof host, b->s)); /* NaNs */

@@ -53,7 +53,7 @@ static size_t size_of(int type)
 {
     const bool is_wide =
         type == TEST_ONE_double || type == TEST_ONE_uint64_t || type == TEST_ONE_int64_t;
-    return is_wide ? 8 : dtype_of(type) ? reference_size(dtype_of(type)) : 4;
+    return is_wide ? 8 : dtype_of(type) ? symm_dtype_size(dtype_of(type)) : 4;
 }
 
 /* A rank's data of round `round`. */
@@ -203,7 +203,7 @@ DEVICE_RANK(store_everywhere, "test_multimem_store", DEVICE_BLOCKS_MAX)
         RANK_TRY(self, symm_barrier(b->w, b->s));
         RANK_TRY(self, device_run(b, blocks, device_threads[round / 3]));
         RANK_TRY(self, device_read(b, host, b->a.y, sizeof host));
-        self->report->wrong += reference_wrong(host, 0, COUNT_BYTES / reference_size(dtype), dtype,
+        self->report->wrong += reference_wrong(host, 0, COUNT_BYTES / symm_dtype_size(dtype), dtype,
                                                round, self->nranks, REFERENCE_SWITCH);
         for (uint32_t i = 0; i < COUNT_BYTES / 4; i++) {
             const uint32_t want = test_device_word(b->a.seed, 0, 0, i / 4, i % 4);

@@ -276,21 +276,21 @@ TEST_GROUP(reference, 20);
 TEST(reference, conversions_are_right_for_every_half)
 {
     for (uint32_t bits = 0; bits < 65536; bits++) {
-        const float h = reference_f16_to_f32((uint16_t)bits),
-                    b = reference_bf16_to_f32((uint16_t)bits);
+        const double h = reference_get(&bits, 0, SYMM_FLOAT16),
+                     b = reference_get(&bits, 0, SYMM_BFLOAT16);
         if (!isnan(h))
-            ck_assert_uint_eq(reference_f32_to_f16(h), bits);
+            ck_assert_uint_eq(reference_half(h, SYMM_FLOAT16), bits);
         if (!isnan(b))
-            ck_assert_uint_eq(reference_f32_to_bf16(b), bits);
+            ck_assert_uint_eq(reference_half(b, SYMM_BFLOAT16), bits);
     }
-    ck_assert_uint_eq(reference_f32_to_f16(1.0f + 0x1p-11f), 0x3c00); /* ties go to even */
-    ck_assert_uint_eq(reference_f32_to_f16(1.0f + 0x3p-11f), 0x3c02);
-    ck_assert_uint_eq(reference_f32_to_f16(65519.0f), 0x7bff);
-    ck_assert_uint_eq(reference_f32_to_f16(65520.0f), 0x7c00);
-    ck_assert_uint_eq(reference_f32_to_f16(0x1p-25f), 0);
-    ck_assert_uint_eq(reference_f32_to_f16(0x1.8p-25f), 1);
-    ck_assert_uint_eq(reference_f32_to_bf16(1.0f + 0x1p-8f), 0x3f80);
-    ck_assert_uint_eq(reference_f32_to_bf16(1.0f + 0x3p-8f), 0x3f82);
+    ck_assert_uint_eq(reference_half(1.0f + 0x1p-11f, SYMM_FLOAT16), 0x3c00); /* ties go to even */
+    ck_assert_uint_eq(reference_half(1.0f + 0x3p-11f, SYMM_FLOAT16), 0x3c02);
+    ck_assert_uint_eq(reference_half(65519.0f, SYMM_FLOAT16), 0x7bff);
+    ck_assert_uint_eq(reference_half(65520.0f, SYMM_FLOAT16), 0x7c00);
+    ck_assert_uint_eq(reference_half(0x1p-25f, SYMM_FLOAT16), 0);
+    ck_assert_uint_eq(reference_half(0x1.8p-25f, SYMM_FLOAT16), 1);
+    ck_assert_uint_eq(reference_half(1.0f + 0x1p-8f, SYMM_BFLOAT16), 0x3f80);
+    ck_assert_uint_eq(reference_half(1.0f + 0x3p-8f, SYMM_BFLOAT16), 0x3f82);
 }
 
 TEST(reference, the_reference_sees_one_wrong_bit)
@@ -299,7 +299,7 @@ TEST(reference, the_reference_sees_one_wrong_bit)
     enum { COUNT = 1000, RANKS = 4 };
     for (int t = 0; t < 3; t++) {
         uint8_t data[RANKS][4 * COUNT], out[4 * COUNT];
-        const size_t size = reference_size(dtypes[t]);
+        const size_t size = symm_dtype_size(dtypes[t]);
         for (int r = 0; r < RANKS; r++)
             reference_fill(data[r], COUNT, dtypes[t], 7, r);
         for (size_t i = 0; i < COUNT; i++) {
