@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <symm/collectives.h>
 #include "collectives/copy_engine.h"
 #include "runtime/group/context.h"
 #include "test.h"
+#include "trace.h"
 #include "world.h"
 
-enum { LINE = 1024, STEPS = 512, MOST = 1 << 20 };
+enum { STEPS = 512, MOST = 1 << 20 };
 
 /* ---- The trace ---- */
 
@@ -43,13 +43,6 @@ struct trace {
     int nevents;
 };
 
-static char prefix[64]; /* of the files of a case, of which each rank has one */
-
-static void trace_path(char path[LINE], const struct rank *self)
-{
-    snprintf(path, LINE, "%s.%d", prefix, self->rank);
-}
-
 /* The stream's number; the first that is not the caller's is the side stream; -1: a third one. */
 static int number_of(struct trace *t, void *stream)
 {
@@ -71,9 +64,10 @@ static struct event *event_of(struct trace *t, void *event)
     return &t->events[i];
 }
 
-/* An event stands for the last record before the wait. */
-static bool take_line(struct trace *t, const char *line)
+/* An event stands for the last record before the wait. False: work in a third stream, or too much. */
+static bool take_line(void *arg, const char *line)
 {
+    struct trace *t = arg;
     struct step step = {.stream = -1};
     void *stream, *event;
 
@@ -98,42 +92,12 @@ static bool take_line(struct trace *t, const char *line)
                &step.function, &stream) != 2)
         return true;
     step.stream = number_of(t, stream);
-    if (step.stream < 0)
+    if (step.stream < 0 || t->n[step.stream] == STEPS)
         return false;
     t->knows[step.stream][step.stream] = t->n[step.stream];
     memcpy(step.after, t->knows[step.stream], sizeof step.after);
     t->steps[step.stream][t->n[step.stream]++] = step;
     return true;
-}
-
-/* Reads the file from `skip` on. False: work in a third stream. */
-static bool read_trace(const struct rank *self, long skip, struct trace *t)
-{
-    char path[LINE], line[LINE];
-    bool ok = true;
-
-    trace_path(path, self);
-    FILE *f = fopen(path, "re");
-    if (!f || fseek(f, skip, SEEK_SET) != 0)
-        return false;
-    while (ok && fgets(line, sizeof line, f) && t->n[CALLER] < STEPS && t->n[SIDE] < STEPS)
-        ok = take_line(t, line);
-    fclose(f);
-    return ok;
-}
-
-static long length_of_trace(const struct rank *self)
-{
-    char path[LINE];
-    long length = 0;
-
-    trace_path(path, self);
-    FILE *f = fopen(path, "re");
-    if (f && fseek(f, 0, SEEK_END) == 0)
-        length = ftell(f);
-    if (f)
-        fclose(f);
-    return length;
 }
 
 /* ---- The expected order ---- */
@@ -338,7 +302,8 @@ static void place(struct look *l, char *in, char *out)
 WORLD_RANK(trace_a_call)
 {
     struct look *l = calloc(1, sizeof *l);
-    char path[LINE], *in = NULL, *out = NULL;
+    char *in = NULL, *out = NULL;
+    long at = 0;
 
     *l = (struct look){.self = self, .way = arg, .group = world};
     RANK_TRY(self, symm_alloc(world, MOST, (void **)&in));
@@ -346,9 +311,9 @@ WORLD_RANK(trace_a_call)
     place(l, in, out);
     for (int i = 0; i < 2; i++) { /* the first call creates the side stream */
         l->trace = (struct trace){.streams = {s}};
-        const long skip = length_of_trace(self);
+        CHECK_RANK(self, trace_read(self->rank, &at, NULL, NULL));
         RANK_TRY(self, call(l, s));
-        CHECK_RANK(self, read_trace(self, skip, &l->trace));
+        CHECK_RANK(self, trace_read(self->rank, &at, take_line, &l->trace));
         RANK_TRY(self, symm_synchronize(world, s));
     }
     if (l->way->operation != SYMM_OPERATION_ALL_GATHER)
@@ -362,8 +327,6 @@ out:
     symm_free(world, in);
     symm_free(world, out);
     free(l);
-    trace_path(path, self);
-    unlink(path);
 }
 
 TEST_GROUP(order, 60);
@@ -371,12 +334,9 @@ TEST_GROUP(order, 60);
 TEST_LOOP(order, copies_follow_each_other_and_wait_for_nothing_else, 0, NWAYS)
 {
     struct way way = ways[_i];
-    char none[LINE];
 
     setenv("SYMM_STAGING_BYTES", "64K", 1);
-    snprintf(prefix, sizeof prefix, "/tmp/symm-test-copy-engine-%d", (int)getpid());
-    setenv("SYMM_EMULATED_TRACE", prefix, 1);
+    trace_begin();
     ranks_run_ok(way.nranks, RANKS_AS_PROCESSES, trace_a_call, &way, 60);
-    snprintf(none, sizeof none, "%s.none", prefix);
-    unlink(none);
+    trace_end();
 }

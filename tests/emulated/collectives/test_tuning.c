@@ -6,15 +6,16 @@
 #include "collective.h"
 #include "reference.h"
 #include "test.h"
+#include "trace.h"
 #include "world.h"
 
 #define HEAD "symm-tuning 1\n"
 
 static char prefix[64]; /* of all files of a case */
 
-static void path_of(char out[128], const char *what, int rank)
+static void path_of(char out[128], int rank)
 {
-    snprintf(out, 128, "%s-%s.%d", prefix, what, rank);
+    snprintf(out, 128, "%s-table.%d", prefix, rank);
 }
 
 /* Writes the rank's file and sets its name. */
@@ -22,7 +23,7 @@ static void give_table(int rank, const char *text)
 {
     char path[128];
 
-    path_of(path, "table", rank);
+    path_of(path, rank);
     FILE *f = fopen(path, "we");
     if (f) {
         fputs(text, f);
@@ -41,14 +42,9 @@ static void remove_files(void)
     char path[128];
 
     for (int r = 0; r < RANKS_MAX; r++) {
-        path_of(path, "table", r);
-        unlink(path);
-        path_of(path, "trace", r);
+        path_of(path, r);
         unlink(path);
     }
-    path_of(path, "trace", 0);
-    strcpy(strrchr(path, '.'), ".none");
-    unlink(path);
 }
 
 /* ---- Ranks that differ ---- */
@@ -133,23 +129,14 @@ TEST(ranks, a_table_of_another_machine_fails_all_ranks)
 
 enum { MAX_LAUNCH = 512 };
 
-/* The kernel, grid and block of the last launch that this rank's trace has. */
-static void last_launch(int rank, char out[MAX_LAUNCH])
+/* Keeps the kernel, grid and block of a launch. */
+static bool keep_launch(void *launch, const char *line)
 {
-    char path[128], line[MAX_LAUNCH];
+    const char *stream = strstr(line, " stream=");
 
-    path_of(path, "trace", rank);
-    *out = 0;
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f)) {
-        char *stream = strstr(line, " stream=");
-        if (strstr(line, "cuLaunchKernelEx") == line && stream) {
-            *stream = 0;
-            strcpy(out, line);
-        }
-    }
-    if (f)
-        fclose(f);
+    if (strstr(line, "cuLaunchKernelEx") == line && stream)
+        snprintf(launch, MAX_LAUNCH, "%.*s", (int)(stream - line), line);
+    return true;
 }
 
 /* Bytes of the larger buffer, and the expected choice of auto. */
@@ -213,17 +200,18 @@ static const char table[] = HEAD "all-reduce 3 bfloat16 any 0 one_shot\n"
 
 WORLD_RANK(follow_the_table)
 {
-    char by_name[MAX_LAUNCH], by_table[MAX_LAUNCH];
+    char by_name[MAX_LAUNCH] = "", by_table[MAX_LAUNCH] = "";
     char *buffers;
+    long at = 0;
 
     RANK_TRY(self, symm_alloc(world, 2 * BUFFER, (void **)&buffers));
     RANK_TRY(self, symm_fill(buffers, 0, 2 * BUFFER, NULL));
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         RANK_TRY(self, call(world, buffers, &expected[i], expected[i].algo));
-        last_launch(self->rank, by_name);
+        trace_read(self->rank, &at, keep_launch, by_name);
         RANK_TRY(self, symm_synchronize(world, NULL));
         RANK_TRY(self, call(world, buffers, &expected[i], SYMM_ALGO_AUTO));
-        last_launch(self->rank, by_table);
+        trace_read(self->rank, &at, keep_launch, by_table);
         RANK_TRY(self, symm_synchronize(world, NULL));
         CHECK_RANK_MSG(self, *by_name && strcmp(by_name, by_table) == 0,
                        "case %zu: \"%s\", and by the table \"%s\"", i, by_name, by_table);
@@ -235,13 +223,10 @@ TEST_GROUP(auto, 60);
 
 TEST(auto, auto_goes_by_the_rows_of_its_kind)
 {
-    char path[128];
-
     begin();
     give_table(0, table);
-    path_of(path, "trace", 0);
-    *strrchr(path, '.') = 0;
-    setenv("SYMM_EMULATED_TRACE", path, 1);
+    trace_begin();
     ranks_run_ok(RANKS, RANKS_AS_PROCESSES, follow_the_table, NULL, 60);
+    trace_end();
     remove_files();
 }

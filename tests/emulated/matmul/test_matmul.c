@@ -13,6 +13,7 @@
 #include "matmul_plan.h"
 #include "reference.h"
 #include "test.h"
+#include "trace.h"
 #include "world.h"
 
 static void run(int nranks, enum ranks_mode mode, int first, int ncases)
@@ -235,61 +236,41 @@ out:
 
 /* ------------------------------------------------------------------------- launches and copies */
 
-enum { LINE = 1024 };
-
-static void trace_path(char path[LINE], int test, const char *rank)
-{
-    snprintf(path, LINE, "/tmp/symm-test-matmul-%d%s", test, rank);
-}
-
 /* Driver calls of a rank. */
 struct calls {
     int launches, of_kernel; /* all; of the kernel in question */
     int copies, pieces;      /* pieces: 2D copies */
     int created;             /* streams and events */
     char last[32];           /* the kernel that was launched last, as the trace has it */
+    const char *kernel;      /* in question */
 };
 
-/* All calls so far. kernel: the kernel in question, or "". */
-static struct calls count_calls(const struct rank *self, const char *kernel)
+static bool count_call(void *arg, const char *line)
 {
-    struct calls n = {0};
-    char path[LINE], line[LINE], rank[16];
+    struct calls *n = arg;
 
-    snprintf(rank, sizeof rank, ".%d", self->rank);
-    trace_path(path, (int)getppid(), rank);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f)) {
-        n.copies += strstr(line, "cuMemcpyAsync") == line;
-        n.pieces += strstr(line, "cuMemcpy2DAsync") == line;
-        n.created +=
-            strstr(line, "cuStreamCreate") == line || strstr(line, "cuEventCreate") == line;
-        if (sscanf(line, "cuLaunchKernelEx(function=%31s", n.last) != 1)
-            continue;
-        n.launches++;
-        n.of_kernel += strcmp(n.last, kernel) == 0;
+    n->copies += strstr(line, "cuMemcpyAsync") == line;
+    n->pieces += strstr(line, "cuMemcpy2DAsync") == line;
+    n->created += strstr(line, "cuStreamCreate") == line || strstr(line, "cuEventCreate") == line;
+    if (sscanf(line, "cuLaunchKernelEx(function=%31s", n->last) == 1) {
+        n->launches++;
+        n->of_kernel += strcmp(n->last, n->kernel) == 0;
     }
-    if (f)
-        fclose(f);
-    return n;
+    return true;
 }
 
 /* The calls of one run of a job, whose product is created before and destroyed afterwards. */
 static symm_status trace_run(struct rank *self, struct matmul_job *job, const char *kernel,
                              struct calls *out)
 {
-    struct calls before;
+    long at = 0;
 
+    *out = (struct calls){.kernel = kernel};
     RANK_TRY(self, matmul_job_create(self, job));
     RANK_TRY(self, symm_synchronize(job->group, NULL));
-    before = count_calls(self, kernel);
+    CHECK_RANK(self, trace_read(self->rank, &at, NULL, NULL));
     RANK_TRY(self, matmul_job_run(self, job, NULL));
-    *out = count_calls(self, kernel);
-    out->launches -= before.launches;
-    out->of_kernel -= before.of_kernel;
-    out->copies -= before.copies;
-    out->pieces -= before.pieces;
-    out->created -= before.created;
+    CHECK_RANK(self, trace_read(self->rank, &at, count_call, out));
     RANK_TRY(self, symm_synchronize(job->group, NULL));
 out:
     symm_matmul_destroy(job->m);
@@ -360,16 +341,9 @@ out:
 
 static void trace_ranks(int nranks, rank_fn fn)
 {
-    char path[LINE], rank[16];
-
-    trace_path(path, (int)getpid(), "");
-    setenv("SYMM_EMULATED_TRACE", path, 1);
+    trace_begin();
     ranks_run_ok(nranks, RANKS_AS_PROCESSES, fn, NULL, 60);
-    for (int r = 0; r < nranks; r++) {
-        snprintf(rank, sizeof rank, ".%d", r);
-        trace_path(path, (int)getpid(), rank);
-        unlink(path);
-    }
+    trace_end();
 }
 
 TEST(right, strategies_launch_their_kernels_and_copies)
@@ -393,12 +367,13 @@ WORLD_RANK(gather_by_switch)
                             .n = {2},
                             .whole = true};
     struct matmul_job job = {0};
-    struct calls calls;
+    struct calls calls, by_switch = {.kernel = ""};
     char *bytes = NULL;
+    long at = 0;
 
     RANK_TRY(self, symm_alloc(world, 1024, (void **)&bytes));
     RANK_TRY(self, symm_all_gather(world, bytes, bytes + 512, 64, SYMM_UINT8, &options, NULL));
-    const struct calls by_switch = count_calls(self, "");
+    CHECK_RANK(self, trace_read(self->rank, &at, count_call, &by_switch));
     for (int i = 0; i < 2; i++) {
         c.m = m[i];
         RANK_TRY(self, matmul_job_open(self, ctx, world, &c, &job));

@@ -6,6 +6,7 @@
 #include "bench.h"
 #include "emulated.h"
 #include "test.h"
+#include "trace.h"
 
 TEST_GROUP(events, 60);
 
@@ -130,18 +131,11 @@ out:
 
 TEST(events, a_stream_has_the_priority_asked_for)
 {
-    char path[64] = "/tmp/symm-stream.XXXXXX", line[256];
-    bool found = false;
-    ck_assert_ptr_nonnull(mkdtemp(path));
-    setenv("SYMM_EMULATED_TRACE", strcat(path, "/trace"), 1);
+    trace_begin();
     ranks_run_ok(1, RANKS_AS_PROCESSES, make_streams, NULL, 50);
-    FILE *trace = fopen(strcat(path, ".0"), "re");
-    while (trace && fgets(line, sizeof line, trace))
-        found |= strstr(line, "cuStreamCreateWithPriority") && strstr(line, "priority=-5");
-    ck_assert(trace && fclose(trace) == 0);
-    ck_assert(found && remove(path) == 0);
-    *strrchr(path, '/') = 0;
-    ck_assert_int_eq(remove(path), 0);
+    ck_assert_int_eq(trace_count(0, "cuStreamCreateWithPriority"), 1);
+    ck_assert_int_eq(trace_count(0, "priority=-5"), 1);
+    trace_end();
 }
 
 /* ---------------------------------------------------------------------------------- host memory */

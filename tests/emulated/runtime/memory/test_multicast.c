@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "exercise.h"
 #include "test.h"
+#include "trace.h"
 #include "world.h"
 
 TEST_GROUP(verdict, 90);
@@ -120,37 +121,6 @@ TEST(verdict, a_bind_that_hangs_is_a_timeout_that_names_it)
     }
 }
 
-/* The driver calls of each rank go to files of this prefix. */
-static void begin_trace(char *prefix, size_t nbytes)
-{
-    snprintf(prefix, nbytes, "/tmp/symm-trace-%d", (int)getpid());
-    setenv("SYMM_EMULATED_TRACE", prefix, 1);
-}
-
-static int count_in_trace(const char *prefix, int rank, const char *call)
-{
-    char path[128], line[512];
-    int n = 0;
-    snprintf(path, sizeof path, "%s.%d", prefix, rank);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f))
-        n += strstr(line, call) != NULL;
-    if (f)
-        fclose(f);
-    return n;
-}
-
-static void remove_traces(const char *prefix)
-{
-    char path[128];
-    for (int r = 0; r < 4; r++) {
-        snprintf(path, sizeof path, "%s.%d", prefix, r);
-        unlink(path);
-    }
-    snprintf(path, sizeof path, "%s.none", prefix);
-    unlink(path);
-}
-
 WORLD_RANK(make_groups)
 {
     static const int pair[] = {2, 0};
@@ -177,15 +147,14 @@ TEST_GROUP(one_object, 90);
 
 TEST(one_object, groups_over_the_same_ranks_share_one_object)
 {
-    char prefix[64];
-    begin_trace(prefix, sizeof prefix);
+    trace_begin();
     ranks_run_ok(3, RANKS_AS_PROCESSES, make_groups, NULL, 40);
     int created = 0, added[3];
     for (int r = 0; r < 3; r++) {
-        created += count_in_trace(prefix, r, "cuMulticastCreate");
-        added[r] = count_in_trace(prefix, r, "cuMulticastAddDevice");
+        created += trace_count(r, "cuMulticastCreate");
+        added[r] = trace_count(r, "cuMulticastAddDevice");
     }
-    remove_traces(prefix);
+    trace_end();
     ck_assert_int_eq(created, 2); /* {0, 1, 2} and {2, 0} */
     ck_assert_int_eq(added[0], 2);
     ck_assert_int_eq(added[1], 1);
@@ -194,16 +163,15 @@ TEST(one_object, groups_over_the_same_ranks_share_one_object)
 
 TEST(one_object, when_it_is_off_no_call_of_it_is_made)
 {
-    char prefix[64];
     int calls = 0, others = 0;
-    begin_trace(prefix, sizeof prefix);
+    trace_begin();
     setenv("SYMM_MULTICAST", "0", 1);
     ranks_run_ok(2, RANKS_AS_PROCESSES, exercise_world, NULL, 40);
     for (int r = 0; r < 2; r++) {
-        calls += count_in_trace(prefix, r, "Multicast");
-        others += count_in_trace(prefix, r, "cuMemCreate");
+        calls += trace_count(r, "Multicast");
+        others += trace_count(r, "cuMemCreate");
     }
-    remove_traces(prefix);
+    trace_end();
     ck_assert_int_eq(calls, 0);
     ck_assert_int_gt(others, 0);
 }
