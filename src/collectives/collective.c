@@ -1,6 +1,7 @@
 #include "collective.h"
 
 #include <stdio.h>
+#include "runtime/base/numbers.h"
 #include "runtime/group/packet_call.h"
 #include "choice.h"
 #include "copy_engine.h"
@@ -195,13 +196,6 @@ out:
 
 /* ------------------------------------------------------------------------------------- the work */
 
-/* Adds x to a hash, which begins with 0. */
-static uint64_t mix(uint64_t hash, uint64_t x)
-{
-    hash = (hash ^ x) * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    return hash ^ hash >> 32;
-}
-
 /* Whether a kernel of each rank can use it in place. */
 static bool usable_in_place(const struct symm_group *group, const struct symm_algorithm *algorithm,
                             const struct symm_buffer *buffer)
@@ -233,7 +227,7 @@ static uint32_t place_of(const struct symm_group *group, const struct symm_colle
         return 0;
     if (!out && !even && (data->in_place || (uintptr_t)data->out.address % 16))
         return 0;
-    hash = (uint32_t)mix(mix(0, in ? data->in.offset : 0), out ? data->out.offset : 0);
+    hash = (uint32_t)symm__mix(symm__mix(0, in ? data->in.offset : 0), out ? data->out.offset : 0);
     return hash ? hash : 1;
 }
 
@@ -256,8 +250,9 @@ static uint32_t call_word(const struct symm_collective_call *call,
     if (algorithm->transfer == SYMM_TRANSFER_PACKETS)
         return symm__packet_call(&(struct symm_packet_call){
             call->operation, algorithm->algo, call->dtype, call->op, call->count, plan->blocks});
-    return (uint32_t)mix(mix(mix(mix(0, plan->count), (uint64_t)plan->kernel), (uint64_t)call->op),
-                         (uint64_t)plan->blocks << 32 | plan->threads);
+    return (uint32_t)symm__mix(
+        symm__mix(symm__mix(symm__mix(0, plan->count), (uint64_t)plan->kernel), (uint64_t)call->op),
+        (uint64_t)plan->blocks << 32 | plan->threads);
 }
 
 static symm_status launch(struct symm_call *e, const struct symm_limits *limits,
@@ -294,10 +289,11 @@ static symm_status run_copies(struct symm_call *e, const struct symm_limits *lim
                               const struct symm_collective_call *call,
                               const struct symm_algorithm *algorithm, const struct data *data)
 {
-    uint64_t word = mix(mix(0, SYMM_ALGO_COPY_ENGINE), (uint64_t)call->operation);
+    uint64_t word = symm__mix(symm__mix(0, SYMM_ALGO_COPY_ENGINE), (uint64_t)call->operation);
 
-    word = mix(mix(mix(word, call->count), (uint64_t)call->dtype), (uint64_t)call->op);
-    word = mix(word, algorithm->reach.out ? data->out.offset : 0);
+    word = symm__mix(symm__mix(symm__mix(word, call->count), (uint64_t)call->dtype),
+                     (uint64_t)call->op);
+    word = symm__mix(word, algorithm->reach.out ? data->out.offset : 0);
     return symm__copy_engine_run(e, limits, call, (uint32_t)word, data->in.address,
                                  data->out.address);
 }

@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include "leaks.h"
 #include "reference.h"
 
@@ -124,6 +126,17 @@ void test_skipped(const char *name, const char *fmt, ...)
     ++*nskipped;
     printf("# skipped: %s: %s\n", name, why);
     fflush(stdout);
+}
+
+static void on_alarm(int unused)
+{
+    (void)unused;
+}
+
+void test_interrupt(int us)
+{
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, us}, {0, us}}, NULL);
 }
 
 const char *test_bin(void)

@@ -93,6 +93,9 @@ int test_main(void);
     } while (0)
 __attribute__((format(printf, 2, 3))) void test_skipped(const char *name, const char *fmt, ...);
 
+/* Interrupts the calls of this process by a signal every us microseconds; 0: no more. */
+void test_interrupt(int us);
+
 /* Paths of this build: folders of the tools and of the libraries. */
 const char *test_bin(void);
 const char *test_lib(void);

@@ -47,47 +47,41 @@ out:
     return st;
 }
 
-static symm_status enqueue_copy(struct symm_call *call, CUdeviceptr dst, CUdeviceptr src,
-                                size_t nbytes)
+static symm_status enqueue_copy(symm_group *group, const struct copy *c, bool put,
+                                symm_stream stream)
 {
-    symm_status st = SYMM_OK;
+    struct symm_call call;
+    symm_status st = check_copy(group, c);
 
-    if (nbytes > 0)
-        TRY_CU(call->group->ctx->drv, cuMemcpyAsync, dst, src, nbytes, call->stream);
+    if (st == SYMM_OK)
+        st = symm__call_begin(&call, group, stream, false, "%s(%zu bytes %s rank %d)", c->call,
+                              c->nbytes, c->rank_name, c->rank);
+    if (st != SYMM_OK)
+        return st;
+    const CUdeviceptr local = (CUdeviceptr)(uintptr_t)c->local,
+                      remote = (CUdeviceptr)(uintptr_t)c->remote +
+                               (CUdeviceptr)group->view.peer[c->rank];
+    if (c->nbytes > 0)
+        TRY_CU(group->ctx->drv, cuMemcpyAsync, put ? remote : local, put ? local : remote,
+               c->nbytes, stream);
 out:
-    return symm__call_end(call, st);
+    return symm__call_end(&call, st);
 }
 
 symm_status symm_put(symm_group *group, void *dst, const void *src, size_t nbytes, int to,
                      symm_stream stream)
 {
     const struct copy c = {"symm_put", "dst", "src", "to", dst, src, nbytes, to};
-    struct symm_call call;
-    symm_status st;
 
-    TRY(check_copy(group, &c));
-    TRY(symm__call_begin(&call, group, stream, false, "symm_put(%zu bytes to rank %d)", nbytes,
-                         to));
-    st = enqueue_copy(&call, (CUdeviceptr)(uintptr_t)dst + (CUdeviceptr)group->view.peer[to],
-                      (CUdeviceptr)(uintptr_t)src, nbytes);
-out:
-    return st;
+    return enqueue_copy(group, &c, true, stream);
 }
 
 symm_status symm_get(symm_group *group, void *dst, const void *src, size_t nbytes, int from,
                      symm_stream stream)
 {
     const struct copy c = {"symm_get", "src", "dst", "from", src, dst, nbytes, from};
-    struct symm_call call;
-    symm_status st;
 
-    TRY(check_copy(group, &c));
-    TRY(symm__call_begin(&call, group, stream, false, "symm_get(%zu bytes from rank %d)", nbytes,
-                         from));
-    st = enqueue_copy(&call, (CUdeviceptr)(uintptr_t)dst,
-                      (CUdeviceptr)(uintptr_t)src + (CUdeviceptr)group->view.peer[from], nbytes);
-out:
-    return st;
+    return enqueue_copy(group, &c, false, stream);
 }
 
 /* --------------------------------------------------------------------------------- signals */
@@ -139,6 +133,7 @@ static symm_status enqueue_signal(struct symm_group *group, const struct signal_
     struct symm_call call;
     symm_status st;
 
+    TRY(check_signal(group, c));
     TRY(symm__call_begin(&call, group, stream, false, "%s(pad %p, channel %d, %s rank %d, n %u)",
                          c->call, (const void *)c->pad, c->channel, c->rank_name, c->rank, c->n));
     st = symm__call_end(&call,
@@ -151,18 +146,16 @@ symm_status symm_signal(symm_group *group, symm_signal_pad *pad, int channel, in
                         symm_stream stream)
 {
     const struct signal_call c = {"symm_signal", "to", pad, channel, to, n};
-    symm_status st = check_signal(group, &c);
 
-    return st == SYMM_OK ? enqueue_signal(group, &c, SYMM_KERNEL_symm_stream_signal, stream) : st;
+    return enqueue_signal(group, &c, SYMM_KERNEL_symm_stream_signal, stream);
 }
 
 symm_status symm_wait(symm_group *group, symm_signal_pad *pad, int channel, int from, uint32_t n,
                       symm_stream stream)
 {
     const struct signal_call c = {"symm_wait", "from", pad, channel, from, n};
-    symm_status st = check_signal(group, &c);
 
-    return st == SYMM_OK ? enqueue_signal(group, &c, SYMM_KERNEL_symm_stream_wait, stream) : st;
+    return enqueue_signal(group, &c, SYMM_KERNEL_symm_stream_wait, stream);
 }
 
 symm_status symm_barrier(symm_group *group, symm_stream stream)

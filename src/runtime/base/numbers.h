@@ -1,4 +1,4 @@
-/* Arithmetic of sizes and counts. */
+/* Arithmetic of sizes and counts, and a hash of numbers. */
 #ifndef SYMM_NUMBERS_H
 #define SYMM_NUMBERS_H
 
@@ -24,6 +24,13 @@ static inline uint64_t symm__ceil_div(uint64_t a, uint64_t b)
 static inline uint64_t symm__round_up(uint64_t n, uint64_t to)
 {
     return symm__ceil_div(n, to) * to;
+}
+
+/* Adds x to a hash. */
+static inline uint64_t symm__mix(uint64_t hash, uint64_t x)
+{
+    hash = (hash ^ x) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    return hash ^ hash >> 32;
 }
 
 #endif

@@ -13,6 +13,7 @@
 #include <symm/names.h>
 #include "runtime/base/array.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/numbers.h"
 #include "runtime/base/settings.h"
 
 struct row {
@@ -385,12 +386,6 @@ symm_algo symm__tuning_find(const struct symm_tuning *t, const struct symm_tunin
     return low > 0 && t->rows[low - 1].key == wanted ? t->rows[low - 1].algo : SYMM_ALGO_AUTO;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t x)
-{
-    hash = (hash ^ x) * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    return hash ^ hash >> 32;
-}
-
 uint64_t symm__tuning_hash(const struct symm_tuning *t)
 {
     uint64_t hash = 1;
@@ -398,6 +393,7 @@ uint64_t symm__tuning_hash(const struct symm_tuning *t)
     if (!t)
         return 0;
     for (size_t i = 0; i < t->nrows; i++)
-        hash = mix(mix(mix(hash, t->rows[i].key), t->rows[i].nbytes), (uint64_t)t->rows[i].algo);
+        hash = symm__mix(symm__mix(symm__mix(hash, t->rows[i].key), t->rows[i].nbytes),
+                         (uint64_t)t->rows[i].algo);
     return hash ? hash : 1;
 }

@@ -1,9 +1,7 @@
 /* Votes and comms, with real processes and no driver. */
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/time.h>
 #include "runtime/base/fd.h"
 #include "folder.h"
 #include "meet.h"
@@ -309,24 +307,17 @@ out:
 
 /* ---- Signals ---- */
 
-static void on_alarm(int unused)
-{
-    (void)unused;
-}
-
 RANKS_TEST(votes, signals_do_not_disturb, 4)
 {
-    const struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
     struct meeting m = {.x = NULL};
     bool right = true;
 
-    sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
-    setitimer(ITIMER_REAL, &often, NULL);
+    test_interrupt(300);
     RANK_TRY(self, meet(self, &m));
     for (int i = 0; i < 2000; i++)
         RANK_TRY(self, agree(m.world, "storm", i, &right));
     CHECK_RANK(self, right);
 out:
     part(&m);
-    setitimer(ITIMER_REAL, &never, NULL);
+    test_interrupt(0);
 }

@@ -2,7 +2,6 @@
 #include <check.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include "by_hand.h"
 #include "runtime/comm/rendezvous.h"
 #include "folder.h"
@@ -76,22 +75,14 @@ TEST(meeting, a_folder_of_200_characters)
     ck_assert_int_eq(rmdir(path), 0);
 }
 
-static void on_alarm(int unused)
-{
-    (void)unused;
-}
-
 RANKS_TEST(meeting, signals_do_not_disturb, 4)
 {
-    const struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
-
     if (self->rank == 0)
         pause_ms(50);
-    sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
-    setitimer(ITIMER_REAL, &often, NULL);
+    test_interrupt(300);
     for (int i = 0; i < 5 && !self->report->failed[0]; i++)
         meet_and_part(self, arg);
-    setitimer(ITIMER_REAL, &never, NULL);
+    test_interrupt(0);
 }
 
 /* ---- The rank that is wrong is named ---- */

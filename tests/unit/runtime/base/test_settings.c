@@ -1,13 +1,11 @@
 /* Settings and what is built on them alone: reports, descriptors, deadlines. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 #include "runtime/base/deadline.h"
 #include "runtime/base/fd.h"
@@ -264,14 +262,8 @@ TEST(descriptors_and_deadlines, descriptors_are_reserved)
     ck_assert_ptr_nonnull(strstr(symm__failure_text(), "RLIMIT_NOFILE is 64"));
 }
 
-static void on_alarm(int unused)
-{
-    (void)unused;
-}
-
 TEST(descriptors_and_deadlines, deadlines)
 {
-    const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
     int64_t before = symm__now_us();
 
     ck_assert(symm__deadline_in(-1) == SYMM_NEVER);
@@ -281,9 +273,8 @@ TEST(descriptors_and_deadlines, deadlines)
     ck_assert_int_eq(symm__deadline_poll_ms(symm__deadline_in(0), 50), 0);
     ck_assert_int_eq(symm__deadline_poll_ms(symm__deadline_in(10000), 50), 50);
     ck_assert_int_gt(symm__deadline_poll_ms(symm__deadline_in(20), 50), 0);
-    signal(SIGALRM, on_alarm);
-    setitimer(ITIMER_REAL, &often, NULL);
+    test_interrupt(1000);
     symm__sleep_us(30000); /* signals do not cut it short */
-    setitimer(ITIMER_REAL, &never, NULL);
+    test_interrupt(0);
     ck_assert_int_ge(symm__now_us() - before, 30000);
 }
