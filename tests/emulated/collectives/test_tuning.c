@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include "collective.h"
 #include "reference.h"
@@ -11,40 +12,16 @@
 
 #define HEAD "symm-tuning 1\n"
 
-static char prefix[64]; /* of all files of a case */
-
-static void path_of(char out[128], int rank)
+/* SYMM_TUNING_FILE of this process becomes a file with this text, until the descriptor is closed. */
+static int give_table(const char *text)
 {
-    snprintf(out, 128, "%s-table.%d", prefix, rank);
-}
+    char path[64];
+    const int fd = memfd_create("table", 0);
 
-/* Writes the rank's file and sets its name. */
-static void give_table(int rank, const char *text)
-{
-    char path[128];
-
-    path_of(path, rank);
-    FILE *f = fopen(path, "we");
-    if (f) {
-        fputs(text, f);
-        fclose(f);
-    }
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     setenv("SYMM_TUNING_FILE", path, 1);
-}
-
-static void begin(void)
-{
-    snprintf(prefix, sizeof prefix, "/tmp/symm-test-%d", (int)getpid());
-}
-
-static void remove_files(void)
-{
-    char path[128];
-
-    for (int r = 0; r < RANKS_MAX; r++) {
-        path_of(path, r);
-        unlink(path);
-    }
+    dprintf(fd, "%s", text);
+    return fd;
 }
 
 /* ---- Ranks that differ ---- */
@@ -59,24 +36,25 @@ static void join_with_table(struct rank *self, void *arg)
 {
     const struct tables *tables = arg;
     symm_context *ctx = NULL;
+    int fd = -1;
 
     unsetenv("SYMM_TUNING_FILE");
     setenv("SYMM_TIMEOUT_MS", "8000", 1);
     if (tables->texts[self->rank])
-        give_table(self->rank, tables->texts[self->rank]);
+        fd = give_table(tables->texts[self->rank]);
     RANK_EXPECT(self, tables->want, rank_join(self, &ctx));
     CHECK_RANK_MSG(self, !tables->part || strstr(self->report->text, tables->part), "%s",
                    self->report->text);
     CHECK_RANK(self, !ctx == (tables->want != SYMM_OK));
 out:
     symm_context_destroy(ctx);
+    if (fd >= 0)
+        close(fd);
 }
 
 static void join_all(struct tables tables)
 {
-    begin();
     ranks_run_ok(4, RANKS_AS_PROCESSES, join_with_table, &tables, 30);
-    remove_files();
 }
 
 #define ROWS HEAD "all-reduce 4 any any 0 one_shot\n"
@@ -106,7 +84,7 @@ TEST(ranks, a_file_that_is_no_table_fails_all_ranks)
 {
     join_all((struct tables){{ROWS, ROWS, HEAD "all-reduce 4 any any 0 ring\n", ROWS},
                              SYMM_ERROR_ARGUMENT,
-                             "-table.2, line 2: \"ring\" is not an algorithm"});
+                             ", line 2: \"ring\" is not an algorithm"});
 }
 
 TEST(ranks, a_table_of_another_machine_fails_all_ranks)
@@ -119,7 +97,7 @@ TEST(ranks, a_table_of_another_machine_fails_all_ranks)
              SYMM_VERSION_MINOR, SYMM_VERSION_PATCH);
     join_all((struct tables){{mine, mine, mine, mine}, SYMM_OK, NULL});
     join_all((struct tables){
-        {mine, others, mine, mine}, SYMM_ERROR_ARGUMENT, "-table.1, line 2: measured on \"cuda "});
+        {mine, others, mine, mine}, SYMM_ERROR_ARGUMENT, ", line 2: measured on \"cuda "});
     join_all((struct tables){{others, others, others, others},
                              SYMM_ERROR_ARGUMENT,
                              " NVIDIA H200\", and this is \"emulated "});
@@ -223,10 +201,9 @@ TEST_GROUP(auto, 60);
 
 TEST(auto, auto_goes_by_the_rows_of_its_kind)
 {
-    begin();
-    give_table(0, table);
+    const int fd = give_table(table);
     trace_begin();
     ranks_run_ok(RANKS, RANKS_AS_PROCESSES, follow_the_table, NULL, 60);
     trace_end();
-    remove_files();
+    close(fd);
 }
