@@ -84,6 +84,18 @@ static inline void driver_close(int device)
     OK(cu.cuDevicePrimaryCtxRelease(device));
 }
 
+/* Begins a list of cases with the driver open on a device. */
+#define DRIVER_GROUP(group, device)                                                                \
+    static void group##_open(void)                                                                 \
+    {                                                                                              \
+        driver_open(device);                                                                       \
+    }                                                                                              \
+    static void group##_close(void)                                                                \
+    {                                                                                              \
+        driver_close(device);                                                                      \
+    }                                                                                              \
+    TEST_GROUP(group, 30, .setup = group##_open, .teardown = group##_close)
+
 /* Checks that the last report is of this call and rank, and contains `part`. */
 static inline void driver_reported(const char *rank, const char *call, const char *part)
 {

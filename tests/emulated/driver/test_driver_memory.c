@@ -6,16 +6,6 @@
 
 #define DEVICE 3
 
-static void open_driver(void)
-{
-    driver_open(DEVICE);
-}
-
-static void close_driver(void)
-{
-    driver_close(DEVICE);
-}
-
 static char *at(CUdeviceptr ptr)
 {
     return (char *)(uintptr_t)ptr;
@@ -39,7 +29,7 @@ static bool faults(CUdeviceptr ptr, bool writes)
     return status != 0;
 }
 
-TEST_GROUP(memory, 30, .setup = open_driver, .teardown = close_driver);
+DRIVER_GROUP(memory, DEVICE);
 
 /* ---- Physical memory and handles ---- */
 

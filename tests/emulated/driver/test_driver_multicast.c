@@ -8,17 +8,7 @@
 
 #define DEVICE 1
 
-static void open_driver(void)
-{
-    driver_open(DEVICE);
-}
-
-static void close_driver(void)
-{
-    driver_close(DEVICE);
-}
-
-TEST_GROUP(rules, 30, .setup = open_driver, .teardown = close_driver);
+DRIVER_GROUP(rules, DEVICE);
 
 /* ---- Objects ---- */
 
