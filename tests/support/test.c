@@ -59,13 +59,26 @@ static TCase *make_list(const struct test_group *group)
     return list;
 }
 
+/* A loop's rounds, or as many percent of them as SYMM_TEST_SAMPLE says, drawn by the seed. */
+static void add_rounds(TCase *list, const struct test_entry *e)
+{
+    const char *sample = getenv("SYMM_TEST_SAMPLE");
+    int left = e->end - e->first, wanted = sample ? (left * atoi(sample) + 99) / 100 : left;
+    for (int i = e->first; i < e->end; i++, left--)
+        if (reference_random((uint64_t)e->test.line, (uint64_t)i) % (uint64_t)left <
+            (uint64_t)wanted) {
+            _tcase_add_test(list, &e->test, 0, e->exit_code, i, i + 1);
+            wanted--;
+        }
+}
+
 static Suite *make_suite(const char *name)
 {
     Suite *suite = suite_create(name);
     for (const struct test_entry *e = entries; e; e = e->next) {
         if (!e->group->list)
             suite_add_tcase(suite, e->group->list = make_list(e->group));
-        _tcase_add_test(e->group->list, &e->test, 0, e->exit_code, e->first, e->end);
+        add_rounds(e->group->list, e);
     }
     return suite;
 }
@@ -86,10 +99,11 @@ static void set_defaults(void)
 
 static void summarize(const char *name, int ncases, int nfailed, int nskips)
 {
-    const char *path = getenv("SYMM_TEST_SUMMARY");
+    const char *path = getenv("SYMM_TEST_SUMMARY"), *sample = getenv("SYMM_TEST_SAMPLE");
     printf("# %s: %d cases, %d failed, %d skipped\n", name, ncases, nfailed, nskips);
     if (nfailed)
-        printf("# to repeat it: SYMM_TEST_SEED=%llu\n", (unsigned long long)reference_seed());
+        printf("# to repeat it: SYMM_TEST_SEED=%llu SYMM_TEST_SAMPLE=%s\n",
+               (unsigned long long)reference_seed(), sample ? sample : "100");
     FILE *f = path && path[0] ? fopen(path, "ae") : NULL;
     if (f) {
         fprintf(f, "%s %d %d %d\n", name, ncases, nfailed, nskips);

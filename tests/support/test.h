@@ -40,7 +40,8 @@ struct test_group {
 
 /*
  * A case, which registers itself: TEST(streams, copies_are_checked) { ... }. TEST_LOOP runs it for
- * each _i from first to end - 1, TEST_EXITS expects the exit code of its process.
+ * each _i from first to end - 1, TEST_EXITS expects the exit code of its process. With
+ * SYMM_TEST_SAMPLE=N, N percent of a loop's rounds run, drawn by SYMM_TEST_SEED.
  */
 #define TEST(group, name) TEST_CASE_(group, name, 0, 1, 0)
 #define TEST_LOOP(group, name, first, end) TEST_CASE_(group, name, first, end, 0)

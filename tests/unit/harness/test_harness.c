@@ -217,12 +217,9 @@ TEST(ranks, ranks_are_processes_or_threads_as_asked)
     }
 }
 
-/* A small suite in a process of its own: its output and what main would return. */
-static int run_suite_apart(TFun first, TFun second)
+/* Runs cases in a process of its own. Returns the return code of main. */
+static int run_entries_apart(struct test_entry *entries, int n)
 {
-    struct test_group apart = {.name = "apart", .timeout_s = 10};
-    struct test_entry entries[] = {{&apart, {"first", first, __FILE__, __LINE__}, 0, 1, 0, NULL},
-                                   {&apart, {"second", second, __FILE__, __LINE__}, 0, 1, 0, NULL}};
     fflush(NULL);
     const pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
@@ -233,15 +230,22 @@ static int run_suite_apart(TFun first, TFun second)
         unsetenv("CK_RUN_CASE");
         setenv("CK_FORK", "yes", 1);
         test_forget();
-        test_register(&entries[0]);
-        if (second)
-            test_register(&entries[1]);
+        for (int i = 0; i < n; i++)
+            test_register(&entries[i]);
         _exit(test_main());
     }
     int status;
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+static int run_suite_apart(TFun first, TFun second)
+{
+    struct test_group apart = {.name = "apart", .timeout_s = 10};
+    struct test_entry entries[] = {{&apart, {"first", first, __FILE__, __LINE__}, 0, 1, 0, NULL},
+                                   {&apart, {"second", second, __FILE__, __LINE__}, 0, 1, 0, NULL}};
+    return run_entries_apart(entries, second ? 2 : 1);
 }
 
 TEST_BODY(apart_passes)
@@ -269,6 +273,41 @@ TEST(ranks, a_suite_is_skipped_when_all_of_its_cases_are)
 {
     ck_assert_int_eq(run_suite_apart(apart_is_skipped, NULL), 77);
     ck_assert_int_eq(run_suite_apart(apart_is_skipped, apart_passes), 0);
+}
+
+static uint64_t *rounds; /* a bit for each round that ran, shared with the cases */
+
+TEST_BODY(apart_notes_its_round)
+{
+    *rounds |= UINT64_C(1) << _i;
+}
+
+/* The rounds that run of a loop of 40 at a line of this file. */
+static uint64_t rounds_of(const char *sample, int line)
+{
+    struct test_group apart = {.name = "apart", .timeout_s = 10};
+    struct test_entry loop = {&apart, {"loop", apart_notes_its_round, __FILE__, line}, 0, 40, 0,
+                              NULL};
+    *rounds = 0;
+    if (sample)
+        setenv("SYMM_TEST_SAMPLE", sample, 1);
+    else
+        unsetenv("SYMM_TEST_SAMPLE");
+    ck_assert_int_eq(run_entries_apart(&loop, 1), 0);
+    return *rounds;
+}
+
+TEST(ranks, a_sample_of_a_loop_is_drawn)
+{
+    rounds = mmap(NULL, sizeof *rounds, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const uint64_t all = (UINT64_C(1) << 40) - 1, some = rounds_of("25", 1);
+    ck_assert_uint_eq(rounds_of(NULL, 1), all);
+    ck_assert_uint_eq(rounds_of("100", 2), all);
+    ck_assert_int_eq(__builtin_popcountll(some), 10);
+    ck_assert_uint_eq(rounds_of("25", 1), some);
+    ck_assert_uint_ne(rounds_of("25", 2), some);
+    ck_assert_int_eq(__builtin_popcountll(rounds_of("1", 3)), 1);
+    munmap(rounds, sizeof *rounds);
 }
 
 TEST_GROUP(reference, 20);
