@@ -7,6 +7,9 @@ install(TARGETS symm EXPORT symmTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 # Found at run time beside libsymm.so; nobody links with it.
 install(TARGETS symm_emulated LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# For LD_PRELOAD, and, in a folder that no loader searches, in NCCL's place.
+install(TARGETS symm_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS symm_nccl_replacement LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/nccl NAMELINK_SKIP)
 install(DIRECTORY include/symm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/symm)

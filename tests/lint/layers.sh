@@ -23,6 +23,7 @@ src/matmul/transport
 src/matmul/portable
 src/matmul/sm90
 src/matmul
+src/nccl
 '
 # The emulated driver is a separate library: of symm it includes include/symm and src/abi only.
 emulator_rooms='

@@ -5,6 +5,7 @@
 #include "common/stdio_guard.h"
 #include "common/text.h"
 #include "launch.h"
+#include "preload.h"
 
 static const char tool[] = "symm-run";
 
@@ -21,6 +22,8 @@ static void print_help(void)
         "#       --emulated      on the emulated driver (SYMM_DRIVER=emulated)\n"
         "#       --timeout S     stop the ranks after S seconds and return 124\n"
         "#       --keep-going    when a rank fails, let the others go on\n"
+        "#       --nccl          symm takes NCCL calls of PROGRAM (LD_PRELOAD=libsymm_nccl.so);\n"
+        "#                       without -n it only runs PROGRAM, such as torchrun\n"
         "#   -h, --help\n"
         "#       --version\n"
         "#\n"
@@ -49,17 +52,19 @@ static void tell_unknown_settings(void)
 
 int main(int argc, char **argv)
 {
-    enum { OPT_EMULATED = 256, OPT_TIMEOUT, OPT_KEEP_GOING, OPT_VERSION };
+    enum { OPT_EMULATED = 256, OPT_TIMEOUT, OPT_KEEP_GOING, OPT_NCCL, OPT_VERSION };
     static const struct option options[] = {
         {"ranks", required_argument, NULL, 'n'},
         {"emulated", no_argument, NULL, OPT_EMULATED},
         {"timeout", required_argument, NULL, OPT_TIMEOUT},
         {"keep-going", no_argument, NULL, OPT_KEEP_GOING},
+        {"nccl", no_argument, NULL, OPT_NCCL},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, OPT_VERSION},
         {0},
     };
     struct launch job = {.tool = tool};
+    bool nccl = false;
     int c;
 
     stdio_guard();
@@ -82,6 +87,9 @@ int main(int argc, char **argv)
         case OPT_KEEP_GOING:
             job.keep_going = true;
             break;
+        case OPT_NCCL:
+            nccl = true;
+            break;
         case 'h':
             print_help();
             return 0;
@@ -92,11 +100,13 @@ int main(int argc, char **argv)
             return text_bad_option(tool, argv, c, options);
         }
     }
-    if (job.nranks == 0)
+    if (job.nranks == 0 && !nccl)
         return text_usage_error(tool, "-n N is missing: how many ranks");
     if (optind == argc)
         return text_usage_error(tool, "the program to run is missing");
     job.argv = argv + optind;
     tell_unknown_settings();
-    return launch_ranks(&job);
+    if (nccl && !preload_nccl(tool))
+        return LAUNCH_NOT_FOUND;
+    return job.nranks == 0 ? preload_run(tool, job.argv) : launch_ranks(&job);
 }

@@ -46,7 +46,13 @@
     X(TUNING_FILE, "SYMM_TUNING_FILE", "path", "",                                                 \
       "table of symm-bench tune by which auto chooses; the same rows on all ranks")                \
     X(NCCL_LIBRARY, "SYMM_NCCL_LIBRARY", "path", "",                                               \
-      "the NCCL library for comparisons of symm-bench; default: libnccl.so.2")                     \
+      "the NCCL library of symm-bench and of libsymm_nccl.so; default: libnccl.so.2")              \
+    X(NCCL_FORWARD, "SYMM_NCCL_FORWARD", "list", "",                                               \
+      "operations that libsymm_nccl.so leaves to NCCL: allreduce,reducescatter,allgather,all")     \
+    X(NCCL_DETERMINISTIC, "SYMM_NCCL_DETERMINISTIC", "0|1", "0",                                   \
+      "1: libsymm_nccl.so takes every reduction it can, with the same bits in every run")          \
+    X(NCCL_STATS, "SYMM_NCCL_STATS", "0|1", "0",                                                   \
+      "1: libsymm_nccl.so prints at exit which calls it took")                                     \
     X(LIBRARY, "SYMM_LIBRARY", "path", "",                                                         \
       "libsymm.so for the Python example; default: by the loader's search")                        \
     X(EPOCH_START, "SYMM_EPOCH_START", "integer", "0",                                             \

@@ -25,6 +25,11 @@ case_environment() {
 }
 
 case_driver() {
+    run 0 "$bin/symm-run" --nccl sh -c 'echo "$LD_PRELOAD. $SYMM_RANK."'
+    said '^/.*/libsymm_nccl\.so\. \.$'
+    run 0 env LD_PRELOAD=/dev/null "$bin/symm-run" --nccl -n 1 sh -c 'echo "$LD_PRELOAD. $SYMM_RANK."'
+    said '^/.*/libsymm_nccl\.so:/dev/null\. 0\.$'
+    run 127 "$bin/symm-run" --nccl no-such-program
     run 0 ranks 1 'echo driver:$SYMM_DRIVER.' --emulated
     said '^driver:emulated\.$'
 }

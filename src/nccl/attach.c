@@ -1,0 +1,341 @@
+/*
+ * Each communicator attaches in a thread of its own, because a thread may have communicators of
+ * several devices, and attaching waits for the other ranks. The messages between the ranks go over
+ * the real communicator.
+ */
+#include "attach.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "runtime/base/log.h"
+#include "runtime/base/settings.h"
+#include "runtime/driver/driver.h"
+#include "real.h"
+#include "settings.h"
+
+enum { NCCL_CHANNEL_BLOCKS = 64, SPARE_BLOCKS = 4, POLL_US = 1000, EXIT_WAIT_MS = 200 };
+
+struct attachment {
+    struct nccl_comm *comm;
+    ncclComm_t real;
+    struct nccl_binding *binding;
+    CUstream stream;
+    CUdeviceptr buffer; /* of the messages, */
+    size_t room;        /* so large */
+    char why[256];      /* the reason not to attach; empty: none */
+};
+
+/* A rank's part of a vote. */
+struct card {
+    uint32_t version, settings;
+    char why[240];
+};
+
+/* A nonblocking communicator returns InProgress until the call is done. */
+static bool done(struct attachment *a, ncclResult_t result, const char *call)
+{
+    while (result == ncclInProgress) {
+        ncclResult_t state;
+        usleep(POLL_US);
+        result = NCCL_REAL(ncclCommGetAsyncError, (a->real, &state));
+        result = result == ncclSuccess ? state : result;
+    }
+    if (result != ncclSuccess && !a->why[0])
+        snprintf(a->why, sizeof a->why, "%s: %s", call, nccl__real()->ncclGetErrorString(result));
+    return result == ncclSuccess;
+}
+
+static bool works(struct attachment *a, CUresult result, const char *call)
+{
+    if (result != CUDA_SUCCESS && !a->why[0])
+        snprintf(a->why, sizeof a->why, "%s: error %d", call, (int)result);
+    return result == CUDA_SUCCESS;
+}
+#define CU(a, fn, ...) works(a, (a)->binding->driver->fn(__VA_ARGS__), #fn)
+
+static bool make_room(struct attachment *a, size_t nbytes)
+{
+    if (nbytes <= a->room)
+        return true;
+    if (a->buffer && !CU(a, cuMemFree, a->buffer))
+        return false;
+    a->buffer = 0;
+    a->room = 0;
+    if (!CU(a, cuMemAlloc, &a->buffer, nbytes))
+        return false;
+    a->room = nbytes;
+    return true;
+}
+
+/* An all-gather of host memory, as symm_config.all_gather. */
+static int gather(void *user, const void *mine, void *all, size_t nbytes)
+{
+    struct attachment *a = user;
+    const size_t total = nbytes * (size_t)a->binding->nranks;
+
+    if (nbytes == 0)
+        return 0;
+    if (!make_room(a, total))
+        return 1;
+    const CUdeviceptr own = a->buffer + nbytes * (size_t)a->binding->rank;
+    const bool ok =
+        CU(a, cuMemcpyAsync, own, (CUdeviceptr)(uintptr_t)mine, nbytes, a->stream) &&
+        done(a,
+             NCCL_REAL(ncclAllGather, ((const void *)(uintptr_t)own, (void *)(uintptr_t)a->buffer,
+                                       nbytes, ncclUint8, a->real, a->stream)),
+             "ncclAllGather") &&
+        CU(a, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)all, a->buffer, total, a->stream) &&
+        CU(a, cuStreamSynchronize, a->stream);
+    return !ok;
+}
+
+/* Whether no rank has a reason against it. Every rank sets the reason of the first one. */
+static bool vote(struct attachment *a)
+{
+    struct card mine = {.version = SYMM_VERSION, .settings = nccl__settings_hash()};
+    struct card *all = calloc((size_t)a->binding->nranks, sizeof *all);
+    bool ok = all != NULL;
+
+    memcpy(mine.why, a->why, sizeof mine.why - 1);
+    ok = ok && gather(a, &mine, all, sizeof mine) == 0;
+    a->why[0] = 0;
+    for (int r = 0; r < a->binding->nranks && ok; r++) {
+        if (all[r].why[0])
+            snprintf(a->why, sizeof a->why, "rank %d: %s", r, all[r].why);
+        else if (all[r].version != all[0].version)
+            snprintf(a->why, sizeof a->why, "rank %d has another version of symm", r);
+        else if (all[r].settings != all[0].settings)
+            snprintf(a->why, sizeof a->why, "rank %d has other settings SYMM_NCCL_*", r);
+        ok = !a->why[0];
+    }
+    if (!all)
+        snprintf(a->why, sizeof a->why, "out of host memory");
+    free(all);
+    return ok;
+}
+
+/* The facts of the real communicator, its device and a stream on it. */
+static bool open_device(struct attachment *a)
+{
+    struct nccl_binding *b = a->binding;
+    int sms = 0;
+
+    if (!done(a, ncclInProgress, "ncclCommGetAsyncError") ||
+        !done(a, NCCL_REAL(ncclCommCount, (a->real, &b->nranks)), "ncclCommCount") ||
+        !done(a, NCCL_REAL(ncclCommUserRank, (a->real, &b->rank)), "ncclCommUserRank") ||
+        !done(a, NCCL_REAL(ncclCommCuDevice, (a->real, &b->device)), "ncclCommCuDevice"))
+        return false;
+    if (b->nranks < 2)
+        return false;
+    if (!CU(a, cuDevicePrimaryCtxRetain, &b->context, b->device) ||
+        !CU(a, cuCtxSetCurrent, b->context) ||
+        !CU(a, cuDeviceGetAttribute, &sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, b->device) ||
+        !CU(a, cuStreamCreate, &a->stream, CU_STREAM_NON_BLOCKING) ||
+        !CU(a, cuEventCreate, &b->order, CU_EVENT_DISABLE_TIMING))
+        return false;
+    const int spare = sms - NCCL_CHANNEL_BLOCKS - SPARE_BLOCKS;
+    b->max_blocks = (uint32_t)(spare > sms / 2 ? spare : sms > 1 ? sms / 2 : 1);
+    return true;
+}
+
+/* The world group takes the eager calls, and a second group those in captures. */
+static void create(struct attachment *a)
+{
+    struct nccl_binding *b = a->binding;
+    const symm_config config = {.rank = b->rank,
+                                .nranks = b->nranks,
+                                .timeout_ms = -1, /* a rank may be late by any time */
+                                .all_gather = gather,
+                                .user = a};
+    int ranks[SYMM_MAX_RANKS];
+
+    if (b->nranks > SYMM_MAX_RANKS) {
+        snprintf(a->why, sizeof a->why, "more than %d ranks", SYMM_MAX_RANKS);
+        return;
+    }
+    for (int r = 0; r < b->nranks; r++)
+        ranks[r] = r;
+    symm_status st = symm_context_create(&config, &b->symm);
+    if (st == SYMM_OK) {
+        b->eager = symm_context_world(b->symm);
+        st = symm_group_create(b->eager, b->nranks, ranks, &b->captured);
+    }
+    if (st != SYMM_OK && !a->why[0])
+        snprintf(a->why, sizeof a->why, "%.240s", symm_error_text());
+}
+
+/* Frees a binding, whose context is current or was not made. */
+static void unbind(struct nccl_binding *b)
+{
+    symm_context_destroy(b->symm);
+    if (b->order)
+        b->driver->cuEventDestroy(b->order);
+    b->driver->cuCtxSetCurrent(NULL);
+    if (b->context)
+        b->driver->cuDevicePrimaryCtxRelease(b->device);
+    symm__driver_close(b->driver);
+    free(b);
+}
+
+static void tell(const struct attachment *a)
+{
+    const struct symm_log log = {.rank = a->binding->rank};
+
+    if (a->binding->rank == 0 && a->binding->nranks > 1)
+        symm__log(&log, SYMM_LOG_WARNING, "a communicator of %d ranks goes to NCCL alone: %s",
+                  a->binding->nranks, a->why);
+}
+
+/* Votes before and after the work, so that all ranks attach or none. */
+static bool attach_together(struct attachment *a)
+{
+    bool ok = open_device(a);
+
+    if (!a->stream) /* there is no other rank, or no way to reach it */
+        return false;
+    ok = vote(a) && ok;
+    if (ok) {
+        create(a);
+        ok = vote(a);
+    }
+    return ok;
+}
+
+static void *attach(void *arg)
+{
+    struct attachment *a = arg;
+    struct nccl_comm *c = a->comm;
+    struct nccl_binding *b = a->binding;
+    const bool attached = attach_together(a);
+
+    if (a->buffer)
+        b->driver->cuMemFree(a->buffer);
+    if (a->stream)
+        b->driver->cuStreamDestroy(a->stream);
+    if (attached) {
+        c->binding = b;
+        b->driver->cuCtxSetCurrent(NULL);
+    } else {
+        tell(a);
+        unbind(b);
+    }
+    free(a);
+    atomic_store(&c->state, attached ? NCCL_COMM_ATTACHED : NCCL_COMM_FORWARDED);
+    return NULL;
+}
+
+static bool start(struct nccl_comm *comm, ncclComm_t real)
+{
+    struct attachment *a = calloc(1, sizeof *a);
+    struct nccl_binding *b = calloc(1, sizeof *b);
+
+    if (a && b && symm__driver_open(NULL, &b->driver) == SYMM_OK) {
+        *a = (struct attachment){.comm = comm, .real = real, .binding = b};
+        if (pthread_create(&comm->attaching, NULL, attach, a) == 0)
+            return true;
+        symm__driver_close(b->driver);
+    }
+    free(a);
+    free(b);
+    return false;
+}
+
+void nccl__attach(ncclComm_t real)
+{
+    if (!real || nccl__comm_find(real) || nccl__settings()->forwards_all)
+        return;
+    struct nccl_comm *comm = nccl__comm_add(real);
+    if (!comm)
+        return;
+    comm->joined = !start(comm, real);
+    if (comm->joined)
+        nccl__comm_remove(comm);
+}
+
+void nccl__attach_wait(ncclComm_t real)
+{
+    struct nccl_comm *comm = nccl__comm_find(real);
+
+    if (comm)
+        nccl__comm_settle(comm);
+}
+
+/* ------------------------------------------------------------------------------------ detaching */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t fewer = PTHREAD_COND_INITIALIZER;
+static int nretiring;
+
+static void *retire(void *arg)
+{
+    struct nccl_binding *b = arg;
+
+    b->driver->cuCtxSetCurrent(b->context);
+    unbind(b);
+    pthread_mutex_lock(&lock);
+    nretiring--;
+    pthread_cond_broadcast(&fewer);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+/* Ranks destroy a communicator at different times or never; the context's end is a vote. */
+static void begin_to_retire(struct nccl_binding *b)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    pthread_mutex_lock(&lock);
+    nretiring++;
+    pthread_mutex_unlock(&lock);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attributes, retire, b) != 0)
+        retire(b);
+    pthread_attr_destroy(&attributes);
+}
+
+/* At exit the other ranks may be about to destroy, too. */
+__attribute__((destructor)) static void wait_for_retiring(void)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += EXIT_WAIT_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&lock);
+    while (nretiring > 0 && pthread_cond_timedwait(&fewer, &lock, &until) == 0)
+        ;
+    pthread_mutex_unlock(&lock);
+}
+
+/* As ncclCommDestroy() does, waits for the calls that are enqueued. */
+static void finish(const struct nccl_binding *b)
+{
+    CUcontext current = NULL;
+
+    b->driver->cuCtxGetCurrent(&current);
+    b->driver->cuCtxSetCurrent(b->context);
+    b->driver->cuCtxSynchronize();
+    b->driver->cuCtxSetCurrent(current);
+}
+
+void nccl__detach(ncclComm_t real, bool aborted)
+{
+    struct nccl_comm *comm = nccl__comm_find(real);
+
+    if (!comm)
+        return;
+    if (nccl__comm_settle(comm)) {
+        struct nccl_binding *b = comm->binding;
+        symm_abort(aborted ? b->eager : NULL, "ncclCommAbort");
+        symm_abort(aborted ? b->captured : NULL, "ncclCommAbort");
+        finish(b);
+        begin_to_retire(b);
+    }
+    nccl__comm_remove(comm);
+}

@@ -1,0 +1,23 @@
+/* Joins the ranks of a communicator to a symm context. */
+#ifndef SYMM_NCCL_ATTACH_H
+#define SYMM_NCCL_ATTACH_H
+
+#include "comm.h"
+
+/*
+ * Begins to attach a communicator of the real NCCL, in a thread of its own; the communicator may
+ * still be connecting. Its ranks attach together or not at all; if not, a line of the log of rank 0
+ * says why. Does nothing for NULL, for a known communicator, and where nothing may be attached.
+ */
+void nccl__attach(ncclComm_t real);
+
+/* Waits for a communicator to attach. */
+void nccl__attach_wait(ncclComm_t real);
+
+/*
+ * Leaves the symm context of a communicator that is about to be destroyed or aborted, or to change
+ * its ranks. aborted: calls that are under way end at once, on all ranks.
+ */
+void nccl__detach(ncclComm_t real, bool aborted);
+
+#endif

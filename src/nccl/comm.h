@@ -1,0 +1,46 @@
+/* Communicators of the real NCCL, with what symm knows of them. */
+#ifndef SYMM_NCCL_COMM_H
+#define SYMM_NCCL_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <symm/symm.h>
+#include "abi/nccl.h"
+
+enum nccl_comm_state {
+    NCCL_COMM_ATTACHING,
+    NCCL_COMM_ATTACHED,
+    NCCL_COMM_FORWARDED, /* its ranks do not use symm */
+};
+
+/* The part of a communicator that is symm's. */
+struct nccl_binding {
+    int rank, nranks;
+    const struct symm_driver *driver;
+    CUdevice device;
+    CUcontext context;
+    symm_context *symm;
+    symm_group *eager, *captured; /* calls outside of captures, and in captures */
+    uint32_t max_blocks;          /* of a call: both libraries' kernels fit the GPU at once */
+    CUevent order;                /* of groups of calls on several streams */
+};
+
+struct nccl_comm {
+    _Atomic(ncclComm_t) real;
+    atomic_int state; /* of enum nccl_comm_state; written by the attaching thread */
+    pthread_t attaching;
+    bool joined;                  /* the attaching thread */
+    struct nccl_binding *binding; /* while the state is ATTACHED */
+};
+
+/* NULL: not known. Any thread. */
+struct nccl_comm *nccl__comm_find(ncclComm_t real);
+/* Adds a communicator, whose state is ATTACHING. NULL: there are too many. */
+struct nccl_comm *nccl__comm_add(ncclComm_t real);
+/* Forgets it. Waits for the attaching thread. Another thread may be adding others. */
+void nccl__comm_remove(struct nccl_comm *comm);
+/* Waits for the attaching thread, and returns whether symm runs this communicator's calls. */
+bool nccl__comm_settle(struct nccl_comm *comm);
+
+#endif

@@ -1,0 +1,212 @@
+/* The functions of NCCL that symm sees. Each has a second name, which begins with p. */
+#include "attach.h"
+#include "error.h"
+#include "queue.h"
+#include "real.h"
+#include "settings.h"
+#include "stats.h"
+
+#define ENTRY(type, name)                                                                          \
+    extern __typeof__(name) p##name __attribute__((alias(#name)));                                 \
+    type name
+
+/* ------------------------------------------------------------------------------------- groups */
+
+ENTRY(ncclResult_t, ncclGroupStart)(void)
+{
+    const ncclResult_t result = NCCL_REAL(ncclGroupStart, ());
+
+    if (result == ncclSuccess && !nccl__inside)
+        nccl__group_enter();
+    return result;
+}
+
+/* The forwarded calls of the group go first: its calls have no order among them. */
+ENTRY(ncclResult_t, ncclGroupEnd)(void)
+{
+    const ncclResult_t result = NCCL_REAL(ncclGroupEnd, ());
+
+    if (nccl__inside || nccl__group_depth() == 0 || !nccl__group_leave())
+        return result;
+    if (result != ncclSuccess && result != ncclInProgress) {
+        nccl__queue_drop();
+        return result;
+    }
+    const ncclResult_t taken = nccl__queue_run(result == ncclSuccess);
+    return taken == ncclSuccess ? result : taken;
+}
+
+/* ------------------------------------------------------------------------------- communicators */
+
+/* After the real library has begun to make a communicator; `comm` is valid until the group ends. */
+static ncclResult_t attach(ncclResult_t result, const ncclComm_t *comm)
+{
+    if (nccl__inside || (result != ncclSuccess && result != ncclInProgress))
+        return result;
+    if (nccl__group_depth() > 0) {
+        nccl__queue_comm(comm); /* without memory it is not attached here: its vote says so */
+        return result;
+    }
+    nccl__attach(*comm);
+    if (result == ncclSuccess)
+        nccl__attach_wait(*comm);
+    return result;
+}
+
+ENTRY(ncclResult_t, ncclCommInitRank)(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
+{
+    return attach(NCCL_REAL(ncclCommInitRank, (comm, nranks, id, rank)), comm);
+}
+
+ENTRY(ncclResult_t, ncclCommInitRankConfig)
+(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+    return attach(NCCL_REAL(ncclCommInitRankConfig, (comm, nranks, id, rank, config)), comm);
+}
+
+ENTRY(ncclResult_t, ncclCommInitRankScalable)
+(ncclComm_t *comm, int nranks, int rank, int nids, ncclUniqueId *ids, ncclConfig_t *config)
+{
+    return attach(NCCL_REAL(ncclCommInitRankScalable, (comm, nranks, rank, nids, ids, config)),
+                  comm);
+}
+
+ENTRY(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int *devices)
+{
+    const ncclResult_t result = NCCL_REAL(ncclCommInitAll, (comms, ndevices, devices));
+
+    if (nccl__inside || result != ncclSuccess)
+        return result;
+    for (int i = 0; i < ndevices; i++)
+        nccl__attach(comms[i]);
+    for (int i = 0; i < ndevices; i++)
+        nccl__attach_wait(comms[i]);
+    return result;
+}
+
+ENTRY(ncclResult_t, ncclCommSplit)
+(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
+{
+    return attach(NCCL_REAL(ncclCommSplit, (comm, color, key, child, config)), child);
+}
+
+ENTRY(ncclResult_t, ncclCommShrink)
+(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *child, ncclConfig_t *config, int flags)
+{
+    return attach(NCCL_REAL(ncclCommShrink, (comm, excluded, nexcluded, child, config, flags)),
+                  child);
+}
+
+ENTRY(ncclResult_t, ncclCommGrow)
+(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *grown,
+ ncclConfig_t *config)
+{
+    return attach(NCCL_REAL(ncclCommGrow, (comm, nranks, id, rank, grown, config)), grown);
+}
+
+ENTRY(ncclResult_t, ncclCommDestroy)(ncclComm_t comm)
+{
+    if (!nccl__inside)
+        nccl__detach(comm, false);
+    return NCCL_REAL(ncclCommDestroy, (comm));
+}
+
+ENTRY(ncclResult_t, ncclCommAbort)(ncclComm_t comm)
+{
+    if (!nccl__inside)
+        nccl__detach(comm, true);
+    return NCCL_REAL(ncclCommAbort, (comm));
+}
+
+ENTRY(ncclResult_t, ncclCommRevoke)(ncclComm_t comm, int flags)
+{
+    if (!nccl__inside)
+        nccl__detach(comm, true);
+    return NCCL_REAL(ncclCommRevoke, (comm, flags));
+}
+
+/* A communicator that attaches is not ready; one whose group has ended has that error. */
+ENTRY(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *error)
+{
+    const ncclResult_t result = NCCL_REAL(ncclCommGetAsyncError, (comm, error));
+    struct nccl_comm *known = nccl__inside ? NULL : nccl__comm_find(comm);
+
+    if (!known || result != ncclSuccess || *error != ncclSuccess)
+        return result;
+    switch (atomic_load(&known->state)) {
+    case NCCL_COMM_ATTACHING:
+        *error = ncclInProgress;
+        break;
+    case NCCL_COMM_ATTACHED:
+        *error = nccl__result(symm_check(known->binding->eager));
+        if (*error == ncclSuccess)
+            *error = nccl__result(symm_check(known->binding->captured));
+        break;
+    default:
+        break;
+    }
+    return result;
+}
+
+ENTRY(const char *, ncclGetLastError)(ncclComm_t comm)
+{
+    const char *text = nccl__error_text();
+
+    if (text || !nccl__real()->ncclGetLastError)
+        return text ? text : "";
+    return nccl__real()->ncclGetLastError(comm);
+}
+
+/* ---------------------------------------------------------------------------------- operations */
+
+/* Returns whether symm runs the call, and its result. */
+static bool take(const struct nccl_call *call, ncclResult_t *result)
+{
+    if (nccl__inside)
+        return false;
+    const bool takes = nccl__takes(call);
+    nccl__count(call, takes);
+    if (!takes)
+        return false;
+    nccl__error_forget();
+    *result = nccl__group_depth() > 0 ? nccl__queue_call(call) : nccl__take(call);
+    return true;
+}
+
+ENTRY(ncclResult_t, ncclAllReduce)
+(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+ CUstream stream)
+{
+    const struct nccl_call call = {
+        nccl__comm_find(comm), NCCL_ALL_REDUCE, send, recv, count, type, op, stream};
+    ncclResult_t result;
+
+    if (take(&call, &result))
+        return result;
+    return NCCL_REAL(ncclAllReduce, (send, recv, count, type, op, comm, stream));
+}
+
+ENTRY(ncclResult_t, ncclReduceScatter)
+(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+ CUstream stream)
+{
+    const struct nccl_call call = {
+        nccl__comm_find(comm), NCCL_REDUCE_SCATTER, send, recv, count, type, op, stream};
+    ncclResult_t result;
+
+    if (take(&call, &result))
+        return result;
+    return NCCL_REAL(ncclReduceScatter, (send, recv, count, type, op, comm, stream));
+}
+
+ENTRY(ncclResult_t, ncclAllGather)
+(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, CUstream stream)
+{
+    const struct nccl_call call = {
+        nccl__comm_find(comm), NCCL_ALL_GATHER, send, recv, count, type, ncclSum, stream};
+    ncclResult_t result;
+
+    if (take(&call, &result))
+        return result;
+    return NCCL_REAL(ncclAllGather, (send, recv, count, type, comm, stream));
+}

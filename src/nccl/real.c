@@ -1,0 +1,84 @@
+/*
+ * Opens the real NCCL: the one that the process has loaded already, else SYMM_NCCL_LIBRARY, else
+ * libnccl.so.2 by the loader's search. RTLD_NEXT would miss a library that was opened as local.
+ */
+#include "real.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include "runtime/base/settings.h"
+
+_Thread_local int nccl__inside;
+
+static struct nccl_real real;
+static void *library;
+static char path[4096], missing[512];
+
+/* The file that a library of the process comes from; NULL: unknown. */
+static const char *file_of(void *handle)
+{
+    Dl_info info;
+    void *version = dlsym(handle, "ncclGetVersion");
+
+    return version && dladdr(version, &info) ? info.dli_fname : NULL;
+}
+
+/* Whether a handle is the library that this code is in, which may have NCCL's name. */
+static bool is_own(void *handle)
+{
+    Dl_info own, other;
+    void *version = dlsym(handle, "ncclCommInitRank");
+
+    return version && dladdr(version, &other) && dladdr((void *)(uintptr_t)&real, &own) &&
+           own.dli_fbase == other.dli_fbase;
+}
+
+static void *try_open(const char *name, int flags)
+{
+    void *handle = dlopen(name, flags);
+
+    if (handle && is_own(handle)) {
+        dlclose(handle);
+        handle = NULL;
+    }
+    return handle;
+}
+
+static void open_library(void)
+{
+    const char *name = symm__setting(SYMM_SETTING_NCCL_LIBRARY);
+
+    library = try_open("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
+    if (!library)
+        library = try_open(*name ? name : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        const char *why = dlerror();
+        snprintf(missing, sizeof missing, "no NCCL: %s; set SYMM_NCCL_LIBRARY",
+                 why ? why : "the only libnccl.so.2 is symm's own");
+        real.missing = missing;
+        return;
+    }
+    const char *file = file_of(library);
+    snprintf(path, sizeof path, "%s", file ? file : "libnccl.so.2");
+    real.path = path;
+#define NCCL_LOOK_UP_(type, name, parameters, arguments)                                           \
+    *(void **)&real.name = dlsym(library, #name);
+    NCCL_FUNCTIONS(NCCL_LOOK_UP_)
+#undef NCCL_LOOK_UP_
+}
+
+const struct nccl_real *nccl__real(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, open_library);
+    return &real;
+}
+
+void *nccl__real_function(const char *name)
+{
+    nccl__real();
+    return library ? dlsym(library, name) : NULL;
+}

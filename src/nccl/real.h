@@ -1,0 +1,40 @@
+/* The real NCCL. */
+#ifndef SYMM_NCCL_REAL_H
+#define SYMM_NCCL_REAL_H
+
+#include "abi/nccl.h"
+
+struct nccl_real {
+    const char *path;    /* of the library; NULL: there is none */
+    const char *missing; /* the reason, if there is none */
+#define NCCL_POINTER_(type, name, parameters, arguments) type(*name) parameters;
+    NCCL_FUNCTIONS(NCCL_POINTER_)
+#undef NCCL_POINTER_
+};
+
+/* Opens the library at the first call. A function that it lacks is NULL. */
+const struct nccl_real *nccl__real(void);
+
+/* A function of the real library by its name; NULL: it has none. */
+void *nccl__real_function(const char *name);
+
+/*
+ * Depth of calls of this thread inside the real library. Its own calls of public functions come
+ * back to ours, which must pass them on.
+ */
+extern _Thread_local int nccl__inside;
+
+/* Records that the real library lacks a function. */
+ncclResult_t nccl__lacks(const char *name);
+
+/* Calls a function of the real library that returns a result: NCCL_REAL(ncclCommCount, (comm, &n)). */
+#define NCCL_REAL(name, arguments)                                                                 \
+    __extension__({                                                                                \
+        ncclResult_t result_;                                                                      \
+        nccl__inside++;                                                                            \
+        result_ = nccl__real()->name ? nccl__real()->name arguments : nccl__lacks(#name);          \
+        nccl__inside--;                                                                            \
+        result_;                                                                                   \
+    })
+
+#endif

@@ -1,0 +1,315 @@
+/*
+ * A program that uses NCCL, with libsymm_nccl.so preloaded and the stand-in behind it. The
+ * stand-in's record tells which calls came through: the others were taken.
+ */
+#include "nccl_client.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdlib.h>
+#include "runtime/base/deadline.h"
+
+enum { N = 3000 };
+
+/* Starts again with the library preloaded. */
+void test_setup(void)
+{
+    char library[4096];
+
+    if (TEST_INSTRUMENTED) {
+        printf("# skipped: the runtime of a sanitizer must be the first library\n");
+        exit(77);
+    }
+    if (getenv("LD_PRELOAD"))
+        return;
+    snprintf(library, sizeof library, "%s/libsymm_nccl.so", test_lib());
+    setenv("LD_PRELOAD", library, 1);
+    setenv("SYMM_CHECK", "0", 1); /* a thread that enqueues for several ranks must not wait */
+    execl("/proc/self/exe", program_invocation_name, (char *)NULL);
+    exit(1);
+}
+
+TEST_GROUP(dropin, 60);
+
+/* Removes the records of a prefix and returns the number of their lines that begin with a call. */
+static int forwarded(const char *prefix, const char *call)
+{
+    char pattern[128], line[256];
+    glob_t found = {0};
+    int n = 0;
+
+    snprintf(pattern, sizeof pattern, "%s.*", prefix);
+    glob(pattern, 0, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        FILE *f = fopen(found.gl_pathv[i], "re");
+        while (f && fgets(line, sizeof line, f))
+            n += strncmp(line, call, strlen(call)) == 0;
+        if (f)
+            fclose(f);
+        unlink(found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return n;
+}
+
+/* From here on the stand-in records the calls of this rank. */
+static void record(const struct rank *self, char prefix[64])
+{
+    snprintf(prefix, 64, "/tmp/symm-nccl-%d-%d", (int)getppid(), self->rank);
+    setenv("NCCL_STANDIN_RECORD", prefix, 1);
+}
+
+#define ALL_REDUCE(x, y, stream)                                                                   \
+    NCCL_TRY(self, ncclAllReduce(x, y, N, ncclFloat32, ncclSum, c->comm, stream))
+
+DEVICE_TEST(dropin, collectives_are_taken_and_right, 4)
+{
+    const float sum = 0 + 1 + 2 + 3;
+    float *x = floats(4 * N, (float)self->rank), *y = floats(4 * N, -1), *all = floats(4 * N, -1);
+    char prefix[64];
+    JOIN(self);
+    record(self, prefix);
+    ALL_REDUCE(x, y, c->stream);
+    NCCL_TRY(self, ncclReduceScatter(x, all, N, ncclFloat32, ncclMax, c->comm, c->stream));
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, y, N, sum);
+    CHECK_FLOATS(self, all, N, 3);
+    NCCL_TRY(self, ncclAllGather(x, all, N, ncclFloat32, c->comm, c->stream));
+    NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclAvg, c->comm, c->stream));
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    for (int r = 0; r < 4; r++)
+        CHECK_FLOATS(self, all + (size_t)r * N, N, r);
+    CHECK_FLOATS(self, x, N, sum / 4);
+    CHECK_RANK(self, forwarded(prefix, "nccl") == 0);
+out:
+    cu.cuMemFreeHost(x);
+    cu.cuMemFreeHost(y);
+    cu.cuMemFreeHost(all);
+}
+
+/* Products, 8-bit integers, unsigned minima, empty calls: the others go to NCCL, and are right. */
+DEVICE_TEST(dropin, other_calls_are_forwarded, 3)
+{
+    float *x = floats(N, 2);
+    uint32_t *u = buffer(N * sizeof *u);
+    char prefix[64];
+    JOIN(self);
+    for (int i = 0; i < N; i++)
+        u[i] = self->rank ? 0xffffffffu : 7;
+    record(self, prefix);
+    NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclProd, c->comm, c->stream));
+    NCCL_TRY(self, ncclAllReduce(u, u, N, ncclUint32, ncclMin, c->comm, c->stream));
+    NCCL_TRY(self, ncclBroadcast(x, x, N, ncclFloat32, 1, c->comm, c->stream));
+    NCCL_TRY(self, ncclAllReduce(x, x, 0, ncclFloat32, ncclSum, c->comm, c->stream));
+    NCCL_EXPECT(self, ncclInvalidArgument,
+                ncclAllReduce(NULL, x, N, ncclFloat32, ncclSum, c->comm, c->stream));
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 8);
+    CHECK_RANK(self, u[0] == 7 && u[N - 1] == 7);
+    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") >= 3);
+out:
+    cu.cuMemFreeHost(x);
+    cu.cuMemFreeHost(u);
+}
+
+/* Taken and forwarded calls, on two streams, in one group that begins inside of another. */
+DEVICE_TEST(dropin, groups_mix_both, 3)
+{
+    CUstream other = NULL;
+    float *x[4], *got = floats(N, 0);
+    int next = (self->rank + 1) % 3, before = (self->rank + 2) % 3;
+    for (int i = 0; i < 4; i++)
+        x[i] = floats(N, (float)(self->rank + i));
+    JOIN(self);
+    CU_TRY(self, cu.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    NCCL_TRY(self, ncclGroupStart());
+    ALL_REDUCE(x[0], x[0], c->stream);
+    NCCL_TRY(self, ncclGroupStart());
+    NCCL_TRY(self, ncclSend(x[3], N, ncclFloat32, next, c->comm, other));
+    NCCL_TRY(self, ncclRecv(got, N, ncclFloat32, before, c->comm, other));
+    ALL_REDUCE(x[1], x[1], other);
+    NCCL_TRY(self, ncclGroupEnd());
+    ALL_REDUCE(x[2], x[2], c->stream);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x[0], N, self->rank); /* nothing runs before the group ends */
+    NCCL_TRY(self, ncclGroupEnd());
+    CU_TRY(self, cu.cuStreamSynchronize(other)); /* each stream waits for the whole group */
+    for (int i = 0; i < 3; i++)
+        CHECK_FLOATS(self, x[i], N, 3 + 3 * i);
+    CHECK_FLOATS(self, got, N, before + 3);
+out:
+    cu.cuStreamDestroy(other);
+    for (int i = 0; i < 4; i++)
+        cu.cuMemFreeHost(x[i]);
+    cu.cuMemFreeHost(got);
+}
+
+/* A taken call in a group with an error of NCCL is dropped. */
+DEVICE_TEST(dropin, a_failed_group_takes_nothing, 2)
+{
+    float *x = floats(N, 1);
+    JOIN(self);
+    NCCL_TRY(self, ncclGroupStart());
+    ALL_REDUCE(x, x, c->stream);
+    CHECK_RANK(self, ncclSend(x, N, ncclFloat32, 7, c->comm, c->stream) != ncclSuccess);
+    CHECK_RANK(self, ncclGroupEnd() != ncclSuccess);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 1);
+    ALL_REDUCE(x, x, c->stream);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 2);
+out:
+    cu.cuMemFreeHost(x);
+}
+
+DEVICE_TEST(dropin, replays_run_beside_eager_calls, 3)
+{
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    CUstream other = NULL;
+    float *x = floats(N, 1), *y = floats(N, 1);
+    JOIN(self);
+    CU_TRY(self, cu.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CU_TRY(self, cu.cuStreamBeginCapture(c->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    ALL_REDUCE(x, x, c->stream);
+    CU_TRY(self, cu.cuStreamEndCapture(c->stream, &graph));
+    CU_TRY(self, cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (int i = 0; i < 8; i++) {
+        CU_TRY(self, cu.cuGraphLaunch(exec, c->stream));
+        ALL_REDUCE(y, y, other);
+    }
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CU_TRY(self, cu.cuStreamSynchronize(other));
+    CHECK_FLOATS(self, x, N, 6561);
+    CHECK_FLOATS(self, y, N, 6561);
+out:
+    cu.cuGraphExecDestroy(exec);
+    cu.cuGraphDestroy(graph);
+    cu.cuStreamDestroy(other);
+    cu.cuMemFreeHost(x);
+    cu.cuMemFreeHost(y);
+}
+
+/* A child communicator, whose ranks destroy it at different times. */
+DEVICE_TEST(dropin, split_and_destroyed_at_different_times, 4)
+{
+    ncclComm_t half = NULL;
+    float *x = floats(N, 1);
+    char prefix[64];
+    JOIN(self);
+    NCCL_TRY(self, ncclCommSplit(c->comm, self->rank % 2, 0, &half, NULL));
+    record(self, prefix);
+    NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclSum, half, c->stream));
+    usleep((useconds_t)self->rank * 30000);
+    NCCL_TRY(self, ncclCommDestroy(half)); /* waits for the all-reduce */
+    CHECK_FLOATS(self, x, N, 2);
+    ALL_REDUCE(x, x, c->stream);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 8);
+    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 0);
+out:
+    cu.cuMemFreeHost(x);
+}
+
+/* A blocking communicator is attached when it is returned, a nonblocking one when it is ready. */
+DEVICE_TEST(dropin, nonblocking_communicators_are_attached, 3)
+{
+    ncclConfig_t config = {.size = sizeof config,
+                           .magic = NCCL_CONFIG_MAGIC,
+                           .version = NCCL_ABI_VERSION,
+                           .blocking = 0};
+    ncclResult_t state = ncclInProgress;
+    float *x = floats(N, 1);
+    char prefix[64];
+    NCCL_EXPECT(
+        self, ncclInProgress,
+        ncclCommInitRankConfig(&c->comm, 3, common_id(self->rank, place), self->rank, &config));
+    while (state == ncclInProgress) {
+        NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
+        usleep(1000);
+    }
+    CHECK_RANK(self, state == ncclSuccess);
+    record(self, prefix);
+    ALL_REDUCE(x, x, c->stream);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 3);
+    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 0);
+out:
+    cu.cuMemFreeHost(x);
+}
+
+/* The stand-in does not notice a death, symm does. */
+DEVICE_TEST(dropin, a_death_is_an_asynchronous_error, 3, .lost = 1 << 1)
+{
+    ncclResult_t state = ncclSuccess;
+    JOIN(self);
+    if (self->rank == 1)
+        raise(SIGKILL);
+    const int64_t start = symm__now_us();
+    while (state == ncclSuccess && symm__now_us() - start < 5000000) {
+        NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
+        usleep(1000);
+    }
+    CHECK_RANK(self, state == ncclRemoteError);
+    CHECK_RANK_MSG(self, symm__now_us() - start < 2000000, "%lld us",
+                   (long long)(symm__now_us() - start));
+    CHECK_RANK_MSG(self, strstr(ncclGetLastError(c->comm), "rank 1"), "%s",
+                   ncclGetLastError(c->comm));
+    NCCL_TRY(self, ncclCommAbort(c->comm));
+    c->comm = NULL;
+out:;
+}
+
+/* ---- Ranks that must not attach ---- */
+
+/* One rank has another setting: all forward, and the results are right. */
+DEVICE_TEST(dropin, ranks_with_other_settings_forward_all, 3)
+{
+    float *x = floats(N, 1);
+    char prefix[64];
+    if (self->rank == 1)
+        setenv("SYMM_NCCL_FORWARD", "allgather", 1);
+    JOIN(self);
+    record(self, prefix);
+    ALL_REDUCE(x, x, c->stream);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 3);
+    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 1);
+out:
+    cu.cuMemFreeHost(x);
+}
+
+DEVICE_TEST(dropin, operations_are_forwarded_on_request, 2,
+            .env = {{"SYMM_NCCL_FORWARD", "allgather,reducescatter"}})
+{
+    float *x = floats(N, 1), *y = floats(2 * N, 0);
+    char prefix[64];
+    JOIN(self);
+    record(self, prefix);
+    ALL_REDUCE(x, x, c->stream);
+    NCCL_TRY(self, ncclAllGather(x, y, N, ncclFloat32, c->comm, c->stream));
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, y, 2 * N, 2);
+    CHECK_RANK(self, forwarded(prefix, "ncclAllGather") == 1);
+out:
+    cu.cuMemFreeHost(x);
+    cu.cuMemFreeHost(y);
+}
+
+/* symm's part of a rank fails while attaching. */
+DEVICE_TEST(dropin, a_rank_that_fails_to_attach_makes_all_forward, 3)
+{
+    float *x = floats(N, 1);
+    char prefix[64];
+    if (self->rank == 2)
+        setenv("SYMM_STAGING_BYTES", "1", 1);
+    JOIN(self);
+    record(self, prefix);
+    ALL_REDUCE(x, x, c->stream);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 3);
+    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 1);
+out:
+    cu.cuMemFreeHost(x);
+}

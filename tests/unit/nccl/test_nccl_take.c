@@ -1,0 +1,92 @@
+/* Which calls of NCCL symm runs: by equal arguments alone. */
+#include <check.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include "nccl/take.h"
+#include "test.h"
+
+enum { MIB = 1 << 20 };
+
+static struct nccl_binding binding = {.nranks = 4};
+static struct nccl_comm comm = {.state = NCCL_COMM_ATTACHED, .binding = &binding};
+static char in[1], out[1];
+
+static bool takes(enum nccl_operation operation, ncclDataType_t type, ncclRedOp_t op, size_t count)
+{
+    const struct nccl_call call = {&comm, operation, in, out, count, type, op, NULL};
+
+    return nccl__takes(&call);
+}
+
+TEST_GROUP(take, 10);
+
+TEST(take, types_and_reductions)
+{
+    /* Of each type: sum, prod, max, min, avg, and a reduction of the user's own. */
+    static const char *const taken[ncclNumTypes] = {
+        [ncclInt8] = "------",     [ncclUint8] = "------",      [ncclInt32] = "s-xn--",
+        [ncclUint32] = "s-----",   [ncclInt64] = "s-xn--",      [ncclUint64] = "s-----",
+        [ncclFloat16] = "s-xna-",  [ncclFloat32] = "s-xna-",    [ncclFloat64] = "s-xna-",
+        [ncclBfloat16] = "s-xna-", [ncclFloat8e4m3] = "------", [ncclFloat8e5m2] = "------"};
+
+    for (int type = 0; type < ncclNumTypes; type++)
+        for (int op = 0; op <= ncclNumOps; op++) {
+            const bool want = taken[type][op] != '-';
+            ck_assert_int_eq(takes(NCCL_ALL_REDUCE, (ncclDataType_t)type, (ncclRedOp_t)op, 8),
+                             want);
+            ck_assert_int_eq(takes(NCCL_REDUCE_SCATTER, (ncclDataType_t)type, (ncclRedOp_t)op, 8),
+                             want);
+        }
+    for (int type = 0; type < ncclNumTypes; type++)
+        ck_assert(takes(NCCL_ALL_GATHER, (ncclDataType_t)type, ncclSum, 8));
+    ck_assert(!takes(NCCL_ALL_GATHER, ncclNumTypes, ncclSum, 8));
+    ck_assert(!takes(NCCL_ALL_REDUCE, (ncclDataType_t)-1, ncclSum, 8));
+    ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat32, (ncclRedOp_t)-1, 8));
+}
+
+TEST(take, sizes)
+{
+    ck_assert(takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 4 * MIB));
+    ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 4 * MIB + 1));
+    ck_assert(takes(NCCL_ALL_GATHER, ncclInt8, ncclSum, 4 * MIB));
+    ck_assert(!takes(NCCL_ALL_GATHER, ncclInt8, ncclSum, 4 * MIB + 1));
+    ck_assert(takes(NCCL_REDUCE_SCATTER, ncclFloat64, ncclSum, (size_t)1 << 40));
+    ck_assert(takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 1));
+    ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 0));
+}
+
+TEST(take, communicators_that_are_not_attached)
+{
+    atomic_store(&comm.state, NCCL_COMM_ATTACHING);
+    ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 1));
+    atomic_store(&comm.state, NCCL_COMM_FORWARDED);
+    ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 1));
+    ck_assert(!nccl__takes(&(struct nccl_call){.in = in, .out = out, .count = 1}));
+}
+
+TEST(take, settings)
+{
+    setenv("SYMM_NCCL_DETERMINISTIC", "1", 1);
+    setenv("SYMM_NCCL_FORWARD", "reducescatter,nothing", 1);
+    ck_assert(takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 40 * MIB));
+    ck_assert(!takes(NCCL_ALL_GATHER, ncclInt8, ncclSum, 4 * MIB + 1));
+    ck_assert(!takes(NCCL_REDUCE_SCATTER, ncclFloat32, ncclSum, 8));
+}
+
+/* A communicator is found while others come and go, and where all places are taken. */
+TEST(take, the_table_of_communicators)
+{
+    static char real[300];
+    int added = 0;
+
+    for (int i = 0; i < 300; i++)
+        added += nccl__comm_add((ncclComm_t)(void *)&real[i]) != NULL;
+    ck_assert_int_eq(added, 256);
+    for (int i = 0; i < 256; i += 3)
+        nccl__comm_remove(nccl__comm_find((ncclComm_t)(void *)&real[i]));
+    for (int i = 0; i < 300; i++)
+        ck_assert_int_eq(nccl__comm_find((ncclComm_t)(void *)&real[i]) != NULL, i < 256 && i % 3);
+    ck_assert_ptr_nonnull(nccl__comm_add((ncclComm_t)(void *)&real[299]));
+    ck_assert_ptr_nonnull(nccl__comm_find((ncclComm_t)(void *)&real[299]));
+    ck_assert_ptr_null(nccl__comm_find(NULL));
+}

@@ -1,0 +1,37 @@
+#include "preload.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <symm/names.h>
+#include <unistd.h>
+#include "launch.h"
+
+bool preload_nccl(const char *tool)
+{
+    const char *before = getenv("LD_PRELOAD");
+    char list[8192];
+    Dl_info info = {.dli_fname = ""};
+
+    dladdr((void *)(uintptr_t)symm_version, &info);
+    const char *slash = strrchr(info.dli_fname, '/');
+    const int folder = slash ? (int)(slash - info.dli_fname) : 0;
+    snprintf(list, sizeof list, "%.*s/libsymm_nccl.so", folder, info.dli_fname);
+    if (access(list, R_OK) != 0) {
+        fprintf(stderr, "# %s: --nccl: %s: %s\n", tool, list, strerror(errno));
+        return false;
+    }
+    if (before && *before)
+        snprintf(list + strlen(list), sizeof list - strlen(list), ":%s", before);
+    return setenv("LD_PRELOAD", list, 1) == 0;
+}
+
+int preload_run(const char *tool, char *const *argv)
+{
+    execvp(argv[0], argv);
+    fprintf(stderr, "# %s: %s: %s\n", tool, argv[0], strerror(errno));
+    return errno == ENOENT ? LAUNCH_NOT_FOUND : LAUNCH_CANNOT_EXECUTE;
+}

@@ -1,0 +1,16 @@
+/* symm-run --nccl. */
+#ifndef SYMM_TOOLS_PRELOAD_H
+#define SYMM_TOOLS_PRELOAD_H
+
+#include <stdbool.h>
+
+/*
+ * Puts libsymm_nccl.so, which lies beside libsymm.so, in front of LD_PRELOAD. Returns false, with a
+ * line on stderr, if it is not there.
+ */
+bool preload_nccl(const char *tool);
+
+/* Runs a program in this process's place. Returns an exit code of launch.h if it cannot. */
+int preload_run(const char *tool, char *const *argv);
+
+#endif
