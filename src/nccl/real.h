@@ -27,7 +27,7 @@ extern _Thread_local int nccl__inside;
 /* Records that the real library lacks a function. */
 ncclResult_t nccl__lacks(const char *name);
 
-/* Calls a function of the real library that returns a result: NCCL_REAL(ncclCommCount, (comm, &n)). */
+/* Calls a function of the real library, which returns a result: NCCL_REAL(ncclGroupEnd, ()). */
 #define NCCL_REAL(name, arguments)                                                                 \
     __extension__({                                                                                \
         ncclResult_t result_;                                                                      \

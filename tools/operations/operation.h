@@ -55,7 +55,7 @@ struct operation {
 
 symm_status operation_enqueue(const struct operation *op, const struct operation_call *call);
 
-/* Bus bandwidth over algorithm bandwidth: how often each byte of the larger buffer crosses a link. */
+/* Bus bandwidth over algorithm bandwidth: how often a byte of the larger buffer crosses a link. */
 double operation_bus_factor(const struct operation *op, int nranks);
 
 /* Whether the output must be symmetric memory at the same place on all ranks. */

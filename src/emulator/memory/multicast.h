@@ -29,7 +29,7 @@ struct emu_control {
     _Atomic uint32_t nadded;
     bool added[EMU_MAX_DEVICES];
     bool creator_released;
-    bool imported_late; /* a new object, in place of one whose creator had released it */
+    bool imported_late;          /* a new object, in place of one whose creator had released it */
     _Atomic uint64_t generation; /* changes with every bind and unbind */
     uint32_t nbinds;
     struct emu_bind binds[EMU_MAX_BINDS];
@@ -62,8 +62,8 @@ CUresult emu__multicast_attach(struct emu_object *object);
 void emu__multicast_detach(struct emu_object *object);
 /*
  * Imports *object. If its creator has released it already, the import gives a new object without
- * devices in its place. To bind or map that object breaks a rule. Import, device and release do not:
- * a process that fails releases its object while others may still import it.
+ * devices in its place. To bind or map that object breaks a rule. To import it, to add a device and
+ * to release it do not: a process that fails releases its object while others may still import it.
  */
 CUresult emu__multicast_import(struct emu_object **object);
 void emu__multicast_creator_released(struct emu_object *object);

@@ -64,7 +64,9 @@ static struct event *event_of(struct trace *t, void *event)
     return &t->events[i];
 }
 
-/* An event stands for the last record before the wait. False: work in a third stream, or too much. */
+/*
+ * An event stands for the last record before the wait. False: work in a third stream, or too much.
+ */
 static bool take_line(void *arg, const char *line)
 {
     struct trace *t = arg;

@@ -12,7 +12,7 @@
 
 #define HEAD "symm-tuning 1\n"
 
-/* SYMM_TUNING_FILE of this process becomes a file with this text, until the descriptor is closed. */
+/* This process's SYMM_TUNING_FILE becomes a file with this text, until the descriptor is closed. */
 static int give_table(const char *text)
 {
     char path[64];
