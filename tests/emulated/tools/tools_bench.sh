@@ -204,6 +204,21 @@ case_chain() {
     [ "$(json out.json options timing)" = chain ]
 }
 
+case_host_time() {
+    local operation
+    for operation in all-reduce all-gather reduce-scatter; do
+        right 2 $operation --host-time --sizes 1K,4000 --json out.json --csv out.csv
+        rows 2
+        said '^# +bytes .* in_place +host_us +p95_us launch_us beside_us +wrong$'
+    done
+    said '^# .*, host time, symmetric memory$'
+    [ "$(json out.json options timing)" = host ]
+    # The CSV has more digits than the table.
+    awk -F, 'NR > 1 && ($8 <= 0 || $10 <= 0 || $8 - $10 - $11 > 2e-4 || $8 - $10 - $11 < -2e-4) { bad = 1 }
+        END { exit bad }' out.csv || die "beside_us is not host_us less launch_us"
+    right 1 all-reduce --host-time --sizes 1K
+}
+
 case_wrong_results_are_found() {
     local bits=' is -1\.68[0-9]+e\+38 and should be '
     for mode in '' --graph --chain --in-place --isolated; do
@@ -524,6 +539,7 @@ END
 |the command is missing: all-reduce, .* plot and report
 all-reduce --min-bytes 4K --max-bytes 1K|--max-bytes 1024 is less than --min-bytes 4096
 all-reduce --chain --isolated|--chain and --isolated exclude each other
+all-reduce --host-time --graph|--host-time excludes --chain, --isolated, --graph and --plot
 all-gather --op sum|--op: all-gather has no such option
 all-gather --chain|--chain: all-gather has no such option
 plot x.json|plot: -o FILE.svg is missing
@@ -561,7 +577,7 @@ described() {
 every_option=(
     algo=auto how=put pattern=pair blocks=1 threads=1 m=1 n=1 k=1 l=1 suite=llama strategy=auto alpha=1 beta=1
     dtype=bf16 operations=all-gather dtypes=fp32 op=sum min-bytes=1K max-bytes=1K factor=2 sizes=1K iters=1
-    iterations=1 warmup=1 warmup-iterations=1 graph in-place chain isolated memory=plain check eps=1 seconds=1
+    iterations=1 warmup=1 warmup-iterations=1 graph in-place chain isolated host-time memory=plain check eps=1 seconds=1
     seed=1 peer=all json=x csv=x plot=x output=x floor=1 roofline=measured driver=emulated timeout=1
 )
 

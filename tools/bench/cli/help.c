@@ -50,6 +50,11 @@ static void print_about_operation(void)
 {
     printf("# Columns: bytes, of the larger buffer of a rank; algbw, bytes over time; busbw, the\n"
            "# traffic of each link; both in GB/s (10^9).\n%s"
+           "# With --host-time host_us, launch_us and beside_us instead: the host's time to "
+           "enqueue a\n"
+           "# call, to launch an empty kernel by the driver alone, and the difference; "
+           "repetitions of\n"
+           "# 20 calls, the mean of each, of these the median and the 95th percentile.\n"
            "# All repetitions use one pair of buffers: small ones stay in caches. Variants and "
            "peers\n"
            "# run alternately, on the same data.\n",

@@ -163,6 +163,9 @@ const struct option_row option_table[] = {
     {"isolated", NULL, OPTION_FLAG, FIELD(isolated),
      .uses = {{BENCH_OPERATION, "a barrier on the stream before each call; the time of a barrier "
                                 "is measured as well and subtracted"}}},
+    {"host-time", NULL, OPTION_FLAG, FIELD(host_time),
+     .uses = {{BENCH_OPERATION, "measure the time that the host takes to enqueue a call, and to "
+                                "launch an empty kernel"}}},
     {"memory", "KIND", OPTION_WORD, FIELD(memory), .names = "symmetric, plain",
      .uses = {{BENCH_OPERATION,
                "symmetric, or plain device memory, which needs staging (symmetric)"}}},

@@ -105,7 +105,10 @@ static void settle(struct bench_options *o)
     symm_dtype_parse(o->dtype, &dtype);
     symm_redop_parse(o->op_name, &o->op);
     o->element = element_by_dtype(dtype);
-    o->timing = o->chain ? TIMING_CHAIN : o->isolated ? TIMING_ISOLATED : TIMING_STREAM;
+    o->timing = o->chain       ? TIMING_CHAIN
+                : o->isolated  ? TIMING_ISOLATED
+                : o->host_time ? TIMING_HOST
+                               : TIMING_STREAM;
     o->plain_memory = strcmp(o->memory, "plain") == 0;
     if (o->operation)
         o->granule = o->element->nbytes;
@@ -186,6 +189,9 @@ static int check_together(const struct bench_options *o)
         return text_usage_error(tool, "--op avg: only floating types have averages");
     if (o->chain && o->isolated)
         return text_usage_error(tool, "--chain and --isolated exclude each other");
+    if (o->host_time && (o->chain || o->isolated || o->graph || o->plot))
+        return text_usage_error(tool, "--host-time excludes --chain, --isolated, --graph and "
+                                      "--plot");
     if (o->command & BENCH_PRODUCTS)
         return check_product(o);
     if (o->command & BENCH_FILES)

@@ -23,9 +23,10 @@ enum bench_command {
 
 /* How the calls of a repetition follow one another. */
 enum bench_timing {
-    TIMING_STREAM,  /* one after another, with the same input */
-    TIMING_CHAIN,   /* each call's input is the output of the call before */
-    TIMING_ISOLATED /* a barrier before each call; its time is subtracted */
+    TIMING_STREAM,   /* one after another, with the same input */
+    TIMING_CHAIN,    /* each call's input is the output of the call before */
+    TIMING_ISOLATED, /* a barrier before each call; its time is subtracted */
+    TIMING_HOST      /* as TIMING_STREAM; the host's time is measured */
 };
 
 enum { BENCH_MAX_THREADS = 512, BENCH_MAX_BLOCKS = 1 << 16 };
@@ -48,8 +49,8 @@ struct bench_options {
     int factor;
     int iters, warmup; /* -1: by the driver */
     int threads;       /* 0: by the driver */
-    bool chain, isolated;
-    enum bench_timing timing; /* by chain and isolated */
+    bool chain, isolated, host_time;
+    enum bench_timing timing; /* by chain, isolated and host_time */
     bool graph, in_place, check;
     bool plain_memory; /* by memory */
     const char *peers; /* a list; NULL: by the command */

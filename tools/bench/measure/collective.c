@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include "collective_measure.h"
 #include "plot/plot.h"
 
@@ -16,12 +17,14 @@ static const struct report_column columns[] = {
     {"algbw", 8, REPORT_REAL},    {"busbw", 8, REPORT_REAL},    {"wrong", 8, REPORT_WRONG},
 };
 
-enum { NCOLUMNS = sizeof columns / sizeof columns[0], NOPS = 20 /* of a repetition */ };
+enum { TIME = 7, ALGBW = 9, BUSBW = 10, NCOLUMNS = sizeof columns / sizeof columns[0] };
+enum { NOPS = 20 /* of a repetition */ };
 
 struct collective {
     struct session s;
     struct collective_measure measure;
     uint64_t most; /* bytes */
+    struct report_column columns[NCOLUMNS];
     char why_plain[512], why_symmetric[512];
     int64_t wrong;
 };
@@ -150,7 +153,12 @@ static const char *op_name(const struct bench_options *o)
 
 static const char *timing_name(enum bench_timing timing)
 {
-    return timing == TIMING_CHAIN ? "chain" : timing == TIMING_ISOLATED ? "isolated" : "stream";
+    static const char *const names[] = {[TIMING_STREAM] = "stream",
+                                        [TIMING_CHAIN] = "chain",
+                                        [TIMING_ISOLATED] = "isolated",
+                                        [TIMING_HOST] = "host"};
+
+    return names[timing];
 }
 
 static void introduce(struct collective *c)
@@ -174,6 +182,7 @@ static void introduce(struct collective *c)
                o->graph ? "one graph each" : "enqueued one by one",
                o->timing == TIMING_CHAIN      ? ", each on the result of the one before"
                : o->timing == TIMING_ISOLATED ? ", each after a barrier that is subtracted"
+               : o->timing == TIMING_HOST     ? ", host time"
                                               : "",
                o->plain_memory ? "plain" : "symmetric");
     if (version)
@@ -183,20 +192,21 @@ static void introduce(struct collective *c)
 static void report(struct collective *c, const struct variant *v, const struct collective_row *row)
 {
     const struct bench_options *o = c->s.options;
+    const bool host = o->timing == TIMING_HOST;
 
-    report_row(c->s.report,
-               (union report_value[NCOLUMNS]){{.count = row->nbytes},
-                                              {.count = row->count},
-                                              {.word = symm_dtype_name(o->element->dtype)},
-                                              {.word = op_name(o)},
-                                              {.word = v->name},
-                                              {.count = (uint64_t)c->s.nranks},
-                                              {.flag = o->in_place},
-                                              {.real = row->time_us},
-                                              {.real = row->p95_us},
-                                              {.real = row->algbw},
-                                              {.real = row->busbw},
-                                              {.wrong = row->wrong}});
+    report_row(c->s.report, (union report_value[NCOLUMNS]){
+                                {.count = row->nbytes},
+                                {.count = row->count},
+                                {.word = symm_dtype_name(o->element->dtype)},
+                                {.word = op_name(o)},
+                                {.word = v->name},
+                                {.count = (uint64_t)c->s.nranks},
+                                {.flag = o->in_place},
+                                {.real = row->time_us},
+                                {.real = row->p95_us},
+                                {.real = host ? row->launch_us : row->algbw},
+                                {.real = host ? row->time_us - row->launch_us : row->busbw},
+                                {.wrong = row->wrong}});
     c->wrong += row->wrong > 0 ? row->wrong : 0;
 }
 
@@ -218,6 +228,17 @@ out:
     return st;
 }
 
+static void name_columns(struct collective *c)
+{
+    memcpy(c->columns, columns, sizeof columns);
+    if (c->s.options->timing == TIMING_HOST) {
+        c->columns[TIME].name = "host_us";
+        c->columns[ALGBW] = (struct report_column){"launch_us", 9, REPORT_REAL};
+        c->columns[BUSBW] = (struct report_column){"beside_us", 9, REPORT_REAL}; /* the rest */
+    }
+    report_columns(c->s.report, c->columns, NCOLUMNS);
+}
+
 static symm_status run(struct collective *c, struct bench_options *options)
 {
     symm_status st;
@@ -228,7 +249,7 @@ static symm_status run(struct collective *c, struct bench_options *options)
     TRY(open_peers(c));
     introduce(c);
     TRY(choose_variants(c));
-    report_columns(c->s.report, columns, NCOLUMNS);
+    name_columns(c);
     TRY(measure_all(c));
     TRY(session_measured(&c->s));
 out:

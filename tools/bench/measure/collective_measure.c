@@ -9,10 +9,10 @@
 
 enum { POISON = 0xff /* a NaN in every floating type */ };
 
-/* A variant, or the barrier alone, at one size. */
+/* A variant, the barrier alone or the empty kernel, at one size. */
 struct trial {
     const struct collective_measure *m;
-    const struct variant *variant; /* NULL: the barrier alone */
+    const struct variant *variant; /* NULL: the barrier alone, or the empty kernel */
     struct operation_call call;
     struct buffer_pair buffers;
     uint64_t seed; /* of the input */
@@ -44,6 +44,13 @@ symm_status collective_measure_create(struct collective_measure *m, uint64_t mos
                             : symm_alloc(s->group, n, (void **)&m->ours.out));
     if (uses_up_input(m))
         TRY(symm_device_alloc(s->ctx, n, (void **)&m->saved));
+    if (o->timing == TIMING_HOST) {
+        m->bare = bare_launch_open(s->ctx);
+        if (!m->bare) {
+            snprintf(s->trouble, sizeof s->trouble, "the driver does not load the empty kernel");
+            return SYMM_ERROR_DRIVER;
+        }
+    }
     TRY(symm_fill(m->ours.out, 0, n, s->stream));
     /* Zeros would be faster than random data. */
     sums_fill(o->element, m->host, count, s->seed, s->rank);
@@ -59,6 +66,7 @@ out:
 
 void collective_measure_destroy(struct collective_measure *m)
 {
+    bare_launch_close(m->bare);
     if (m->saved)
         symm_device_free(m->s->ctx, m->saved);
     if (m->s->options->plain_memory) {
@@ -97,6 +105,8 @@ static symm_status enqueue(const void *what, int nops)
             st = symm_barrier(m->s->group, m->s->stream);
         if (t->variant && st == SYMM_OK)
             st = operation_enqueue(m->operation, &call);
+        if (!t->variant && m->bare)
+            st = bare_launch_enqueue(m->bare, m->s->stream);
     }
     return st;
 }
@@ -190,13 +200,15 @@ static struct trial make_trial(const struct collective_measure *m, const struct 
 }
 
 static struct collective_row make_row(const struct collective_measure *m, const struct subject *x,
-                                      double barrier_us)
+                                      const struct subject *base)
 {
     const struct operation_call *call = &((const struct trial *)x->what)->call;
+    const double barrier_us = base && !m->bare ? (double)base->median : 0;
     struct collective_row row = {.nbytes = call->count * call->element->nbytes,
                                  .count = call->count,
                                  .time_us = fmax((double)x->median - barrier_us, 0),
                                  .p95_us = fmax((double)x->p95 - barrier_us, 0),
+                                 .launch_us = m->bare ? (double)base->median : 0,
                                  .wrong = x->wrong};
 
     row.algbw = row.time_us > 0 ? (double)row.nbytes / row.time_us / 1e3 : 0;
@@ -208,8 +220,9 @@ symm_status measure_size(struct collective_measure *m, uint64_t nbytes, uint64_t
                          struct collective_row *rows)
 {
     const struct bench_options *o = m->s->options;
-    const bool isolated = o->timing == TIMING_ISOLATED; /* the barrier alone is the last one */
-    const int n = m->nvariants + isolated;
+    /* The barrier alone, or the empty kernel, is the last one. */
+    const bool has_base = o->timing == TIMING_ISOLATED || o->timing == TIMING_HOST;
+    const int n = m->nvariants + has_base;
     struct trial trials[MEASURE_MAX_VARIANTS + 1];
     struct subject subjects[MEASURE_MAX_VARIANTS + 1];
 
@@ -224,6 +237,6 @@ symm_status measure_size(struct collective_measure *m, uint64_t nbytes, uint64_t
     }
     symm_status st = subjects_measure(m->s, subjects, n, sums_seed(m->s->seed, use));
     for (int i = 0; i < m->nvariants && st == SYMM_OK; i++)
-        rows[i] = make_row(m, &subjects[i], isolated ? (double)subjects[n - 1].median : 0);
+        rows[i] = make_row(m, &subjects[i], has_base ? &subjects[n - 1] : NULL);
     return st;
 }

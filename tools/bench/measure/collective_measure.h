@@ -2,6 +2,7 @@
 #ifndef SYMM_BENCH_COLLECTIVE_MEASURE_H
 #define SYMM_BENCH_COLLECTIVE_MEASURE_H
 
+#include "bare_launch.h"
 #include "operations/operation.h"
 #include "session.h"
 
@@ -19,7 +20,8 @@ struct collective_measure {
     const struct variant *variants[MEASURE_MAX_VARIANTS]; /* that run here */
     int nvariants;
     struct nccl *nccl;
-    int nops; /* of one repetition */
+    struct bare_launch *bare; /* NULL without --host-time */
+    int nops;                 /* of one repetition */
     struct buffer_pair ours;
     struct buffer_pair theirs; /* registered with NCCL, by the caller */
     char *saved;               /* a copy of the input; NULL: calls leave it as it is */
@@ -29,7 +31,8 @@ struct collective_measure {
 struct collective_row {
     uint64_t nbytes, count;
     double time_us, p95_us, algbw, busbw;
-    int64_t wrong; /* -1: not checked */
+    double launch_us; /* of an empty kernel, with --host-time */
+    int64_t wrong;    /* -1: not checked */
 };
 
 /*

@@ -2,6 +2,7 @@
 #include "subject.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include "oracle/sums.h"
 #include "statistics.h"
 
@@ -47,20 +48,33 @@ out:
     return st;
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
 /* Runs one repetition of nops calls; *out: microseconds of a call on this rank. */
 static symm_status repeat(const struct session *s, const struct subject *x, symm_graph graph,
                           int nops, float *out)
 {
+    int64_t host_ns;
     float us;
     symm_status st;
 
     TRY(line_up(s, x));
     TRY(symm_event_record(s->begin, s->stream));
+    host_ns = now_ns();
     if (!x->idle)
         TRY(graph ? symm_graph_launch(graph, s->stream) : x->kind->enqueue(x->what, nops));
+    host_ns = now_ns() - host_ns;
     TRY(symm_event_record(s->end, s->stream));
     TRY(symm_synchronize(s->group, s->stream));
     TRY(symm_event_elapsed_us(s->begin, s->end, &us));
+    if (s->options->timing == TIMING_HOST)
+        us = (float)host_ns / 1e3f;
     *out = x->idle ? 0 : us / (float)nops;
 out:
     return st;
