@@ -1,6 +1,5 @@
 #include "collective.h"
 
-#include <stdio.h>
 #include "runtime/base/numbers.h"
 #include "runtime/group/packet_call.h"
 #include "choice.h"
@@ -338,16 +337,15 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
                              void *out, const symm_options *options, symm_stream stream)
 {
     const bool reduces = symm__operation_reduces(call.operation);
+    const char *const name = symm__operation_call(call.operation);
     struct symm_limits limits;
     struct data data = {.in_place = false};
     struct symm_call e;
-    char name[32];
     symm_status st;
 
     call.algo = options ? options->algo : SYMM_ALGO_AUTO;
     call.flags = options ? options->flags : 0;
     call.max_blocks = options ? options->max_blocks : 0;
-    snprintf(name, sizeof name, "symm_%s", symm__operation_name(call.operation));
     TRY(symm__enter(group, name));
     limits = limits_of(group);
     st = check_options(&limits, &call, options);

@@ -12,25 +12,42 @@ bool symm__forked(const struct symm_context *ctx)
     return ctx->pid != getpid();
 }
 
+/* The checks of symm__enter(), without the call's name in the text. */
+static symm_status check_alive(const struct symm_group *group)
+{
+    if (!group)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "group is NULL");
+    if (symm__forked(group->ctx))
+        return symm__fail(SYMM_ERROR_STATE,
+                          "the group belongs to the process this one was forked from");
+    return symm__host_comm_check(group->comm);
+}
+
+static symm_status refuse(const struct symm_group *group, symm_status st, const char *call)
+{
+    return group ? symm__fail_on(group->rank, st, "%s: ", call) : symm__fail_in(st, "%s: ", call);
+}
+
 symm_status symm__enter(const struct symm_group *group, const char *call)
 {
-    symm_status st;
+    const symm_status st = check_alive(group);
 
-    if (!group)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: group is NULL", call);
-    if (symm__forked(group->ctx))
-        return symm__fail(
-            SYMM_ERROR_STATE,
-            "%s: the group belongs to the process this one was forked from (on rank %d)", call,
-            group->rank);
-    st = symm__host_comm_check(group->comm);
-    return st == SYMM_OK ? SYMM_OK : symm__fail_on(group->rank, st, "%s: ", call);
+    return st == SYMM_OK ? SYMM_OK : refuse(group, st, call);
+}
+
+/* The call's text, written when it is first needed. */
+static const char *text_of(struct symm_call *call)
+{
+    return *call->text ? call->text
+                       : symm__late_text_write(&call->late, call->text, sizeof call->text);
 }
 
 /* The call's name: its text up to the parenthesis. */
-static const char *name_of(const struct symm_call *call, char *name, size_t nbytes)
+static const char *name_of(struct symm_call *call, char *name, size_t nbytes)
 {
-    snprintf(name, nbytes, "%.*s", (int)strcspn(call->text, "("), call->text);
+    const char *text = text_of(call);
+
+    snprintf(name, nbytes, "%.*s", (int)strcspn(text, "("), text);
     return name;
 }
 
@@ -45,13 +62,23 @@ static void note_enqueued(struct symm_call *call, bool all_ranks)
     pthread_mutex_lock(&group->lock);
     group->collective_last = false;
     group->has_graphs |= call->capturing;
-    if (all_ranks)
-        snprintf(group->enqueued, sizeof group->enqueued, "call %llu: %.160s",
-                 (unsigned long long)++group->ncalls, call->text);
-    else
-        snprintf(group->enqueued, sizeof group->enqueued, "%.150s (after call %llu)", call->text,
-                 (unsigned long long)group->ncalls);
+    group->ncalls += all_ranks;
+    group->enqueued = (struct symm_enqueued){call->late, group->ncalls, all_ranks};
     pthread_mutex_unlock(&group->lock);
+}
+
+void symm__enqueued_write(const struct symm_enqueued *enqueued, char *text, size_t nbytes)
+{
+    const unsigned long long number = enqueued->number;
+    char call[SYMM_CALL_MAX];
+
+    symm__late_text_write(&enqueued->call, call, sizeof call);
+    if (!*call)
+        *text = 0;
+    else if (enqueued->all_ranks)
+        snprintf(text, nbytes, "call %llu: %.160s", number, call);
+    else
+        snprintf(text, nbytes, "%.150s (after call %llu)", call, number);
 }
 
 /* Notes a collective call. */
@@ -77,22 +104,16 @@ void symm__collective_note(struct symm_group *group, const char *call)
 }
 
 /* *entered: the group is alive, so other ranks may be waiting for this call. */
-__attribute__((format(printf, 3, 0))) static symm_status begin(struct symm_call *call,
-                                                               struct symm_group *group,
-                                                               const char *fmt, va_list args,
-                                                               bool *entered)
+static symm_status begin(struct symm_call *call, bool *entered)
 {
-    const struct symm_driver *drv;
+    const struct symm_group *group = call->group;
     char name[64];
-    symm_status st;
+    symm_status st = check_alive(group);
 
-    vsnprintf(call->text, sizeof call->text, fmt, args);
-    call->group = group;
-    *entered = false;
-    TRY(symm__enter(group, name_of(call, name, sizeof name)));
-    *entered = true;
-    drv = group->ctx->drv;
-    TRY_CU(drv, cuCtxPushCurrent, group->ctx->primary);
+    *entered = st == SYMM_OK;
+    if (!*entered)
+        return refuse(group, st, name_of(call, name, sizeof name));
+    TRY_CU(group->ctx->drv, cuCtxPushCurrent, group->ctx->primary);
 out:
     return st;
 }
@@ -121,7 +142,7 @@ out:
 /* With SYMM_CHECK=1, votes on the text of the call before it is enqueued. */
 static symm_status compare(struct symm_call *call)
 {
-    struct symm_vote vote = {.text = call->text, .fd = -1};
+    struct symm_vote vote = {.text = text_of(call), .fd = -1};
 
     return symm__host_comm_vote(call->group->comm, &vote,
                                 symm__deadline_in(call->group->ctx->timeout_ms));
@@ -135,10 +156,13 @@ symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, s
     va_list args;
     bool entered;
 
-    *call = (struct symm_call){.stream = stream};
+    call->group = group;
+    call->stream = stream;
+    call->text[0] = 0;
     va_start(args, fmt);
-    st = begin(call, group, fmt, args, &entered);
+    symm__late_text_keep(&call->late, fmt, args);
     va_end(args);
+    st = begin(call, &entered);
     if (st != SYMM_OK)
         return entered ? symm__fail_on(group->rank, st, "%s: ", name_of(call, name, sizeof name))
                        : st;
@@ -277,10 +301,11 @@ symm_status symm__collective_begin(struct symm_call *call, struct symm_group *gr
     va_list args;
     bool entered;
 
-    *call = (struct symm_call){0};
+    *call = (struct symm_call){.group = group};
     va_start(args, fmt);
-    st = begin(call, group, fmt, args, &entered);
+    vsnprintf(call->text, sizeof call->text, fmt, args);
     va_end(args);
+    st = begin(call, &entered);
     if (!entered)
         return st;
     note_collective(call, all_ranks); /* also after a failure: other ranks count it too */

@@ -15,13 +15,14 @@ struct symm_call {
     struct symm_group *group;
     CUstream stream;
     bool capturing;
-    char text[SYMM_CALL_MAX]; /* "symm_put(...)" */
+    struct symm_late_text late; /* of a stream-ordered call */
+    char text[SYMM_CALL_MAX];   /* "symm_put(...)"; empty if only `late` has it */
 };
 
 /*
  * Begins a stream-ordered call. all_ranks: all ranks of the group make this call, so it can be
- * compared. The format gives the call with the arguments that must agree. On OK, the primary
- * context is current and symm__call_end() must follow. On failure the text begins with the call's
+ * compared. The format gives the call with the arguments that must agree, as
+ * symm__late_text_keep() takes it. On OK, the primary context is current and symm__call_end() must follow. On failure the text begins with the call's
  * name.
  */
 __attribute__((format(printf, 5, 6))) symm_status
@@ -66,6 +67,9 @@ symm_status symm__collective_end(struct symm_call *call, symm_status st);
  */
 __attribute__((format(printf, 2, 3))) symm_status symm__collective_refuse(struct symm_call *call,
                                                                           const char *fmt, ...);
+
+/* "call 12: symm_all_reduce(...)"; empty: no call. */
+void symm__enqueued_write(const struct symm_enqueued *enqueued, char *text, size_t nbytes);
 
 /* Notes the current collective call of this rank for other ranks' texts; NULL: it has returned. */
 void symm__collective_note(struct symm_group *group, const char *call);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 #include <symm/collectives.h>
+#include "runtime/base/late_text.h"
 #include "runtime/exchange/exchange.h"
 #include "runtime/driver/driver.h"
 #include "runtime/memory/heap.h"
@@ -75,6 +76,13 @@ struct symm_context {
     CUstream own_stream; /* zeroes pads; internal */
 };
 
+/* A call that was enqueued on a group. */
+struct symm_enqueued {
+    struct symm_late_text call; /* "symm_all_reduce(...)" */
+    uint64_t number;            /* calls that all ranks make, up to and with this one */
+    bool all_ranks;             /* it is one of them */
+};
+
 struct symm_group {
     struct symm_context *ctx;
     struct symm_group *next;
@@ -103,7 +111,7 @@ struct symm_group {
     struct symm_attachment *attachments;
     /* For texts when a rank stalls: */
     uint64_t ncalls;                /* calls that all ranks make */
-    char enqueued[SYMM_CALL_MAX];   /* the last: "call 12: symm_all_reduce(...)" */
+    struct symm_enqueued enqueued;  /* the last */
     char collective[SYMM_CALL_MAX]; /* the host's last: "symm_alloc(...)" */
     bool in_collective;             /* it has not returned */
     bool collective_last;           /* it began behind `enqueued` */

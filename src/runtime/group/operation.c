@@ -1,10 +1,19 @@
 /* The names of the collectives. */
 #include "operation.h"
 
+#include <string.h>
+
+const char *symm__operation_call(enum symm_operation operation)
+{
+    static const char *const calls[] = {[SYMM_OPERATION_ALL_REDUCE] = "symm_all_reduce",
+                                        [SYMM_OPERATION_REDUCE_SCATTER] = "symm_reduce_scatter",
+                                        [SYMM_OPERATION_ALL_GATHER] = "symm_all_gather"};
+    return (unsigned)operation < sizeof calls / sizeof calls[0] ? calls[operation] : NULL;
+}
+
 const char *symm__operation_name(enum symm_operation operation)
 {
-    static const char *const names[] = {[SYMM_OPERATION_ALL_REDUCE] = "all_reduce",
-                                        [SYMM_OPERATION_REDUCE_SCATTER] = "reduce_scatter",
-                                        [SYMM_OPERATION_ALL_GATHER] = "all_gather"};
-    return (unsigned)operation < sizeof names / sizeof names[0] ? names[operation] : NULL;
+    const char *const call = symm__operation_call(operation);
+
+    return call ? call + strlen("symm_") : NULL;
 }

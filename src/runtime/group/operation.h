@@ -12,8 +12,9 @@ enum symm_operation {
     SYMM_OPERATION_COUNT
 };
 
-/* "all_reduce"; NULL for values outside of the enum. */
+/* "all_reduce", "symm_all_reduce"; NULL for values outside of the enum. */
 const char *symm__operation_name(enum symm_operation operation);
+const char *symm__operation_call(enum symm_operation operation);
 
 /*
  * Why AUTO must not take the algorithm, for calls with or without SYMM_SYMMETRIC; NULL: it may. The

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "abort_line.h"
-#include "context.h"
+#include "call.h"
 #include "packet_call.h"
 
 /* Time limit of the asked rank. It is alive, else the comm would have ended. */
@@ -48,14 +48,15 @@ static bool tell_wait(struct symm_group *group, struct symm_activity *out)
 {
     const struct symm_stall *s = &group->stall;
     struct symm_wait_record now;
+    char enqueued[SYMM_CALL_MAX];
     int n;
 
     if (!s->seen.valid || s->seen.kind == SYMM_WAIT_MISMATCH ||
         !symm__abort_line_record(group->line, &now) || now.valid != s->seen.valid)
         return false;
     pthread_mutex_lock(&group->lock);
-    n = snprintf(out->text, sizeof out->text, "%s%s for ",
-                 *group->enqueued ? group->enqueued : "a kernel",
+    symm__enqueued_write(&group->enqueued, enqueued, sizeof enqueued);
+    n = snprintf(out->text, sizeof out->text, "%s%s for ", *enqueued ? enqueued : "a kernel",
                  group->has_graphs ? ", or in a graph," : "");
     pthread_mutex_unlock(&group->lock);
     describe(group, &s->seen, out->text + n, sizeof out->text - (size_t)n);
@@ -73,9 +74,10 @@ static bool tell_call(struct symm_group *group, bool last, struct symm_activity 
 {
     pthread_mutex_lock(&group->lock);
     bool inside = group->in_collective;
-    if (inside || last)
-        snprintf(out->text, sizeof out->text, "%s",
-                 inside || group->collective_last ? group->collective : group->enqueued);
+    if (inside || (last && group->collective_last))
+        snprintf(out->text, sizeof out->text, "%s", group->collective);
+    else if (last)
+        symm__enqueued_write(&group->enqueued, out->text, sizeof out->text);
     pthread_mutex_unlock(&group->lock);
     if (inside)
         out->kind = SYMM_ACTIVITY_CALL;
@@ -86,7 +88,7 @@ static void begin_telling(struct symm_group *group, struct symm_activity *out)
 {
     *out = (struct symm_activity){.awaits = -1};
     pthread_mutex_lock(&group->lock);
-    snprintf(out->enqueued, sizeof out->enqueued, "%s", group->enqueued);
+    symm__enqueued_write(&group->enqueued, out->enqueued, sizeof out->enqueued);
     pthread_mutex_unlock(&group->lock);
 }
 
