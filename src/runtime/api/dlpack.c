@@ -195,7 +195,7 @@ static struct symm_dlpack_export *export_new(struct symm_group *group, const sym
         return NULL;
     memcpy(e->shape, t->shape, sizeof e->shape);
     memcpy(e->strides, t->strides, sizeof e->strides);
-    e->pid = group->ctx->pid;
+    e->pid = group->ctx->process.pid;
     e->managed = (DLManagedTensor){
         .dl_tensor =
             {

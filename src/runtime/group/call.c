@@ -4,12 +4,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include "capture.h"
 
 bool symm__forked(const struct symm_context *ctx)
 {
-    return ctx->pid != getpid();
+    return symm__forked_since(&ctx->process);
 }
 
 /* The checks of symm__enter(), without the call's name in the text. */
@@ -107,13 +106,19 @@ void symm__collective_note(struct symm_group *group, const char *call)
 static symm_status begin(struct symm_call *call, bool *entered)
 {
     const struct symm_group *group = call->group;
+    const struct symm_driver *drv;
+    CUcontext current;
     char name[64];
     symm_status st = check_alive(group);
 
     *entered = st == SYMM_OK;
     if (!*entered)
         return refuse(group, st, name_of(call, name, sizeof name));
-    TRY_CU(group->ctx->drv, cuCtxPushCurrent, group->ctx->primary);
+    drv = group->ctx->drv;
+    TRY_CU(drv, cuCtxGetCurrent, &current);
+    call->pushed = current != group->ctx->primary;
+    if (call->pushed)
+        TRY_CU(drv, cuCtxPushCurrent, group->ctx->primary);
 out:
     return st;
 }
@@ -122,7 +127,8 @@ static void leave(struct symm_call *call)
 {
     CUcontext popped;
 
-    call->group->ctx->drv->cuCtxPopCurrent(&popped);
+    if (call->pushed)
+        call->group->ctx->drv->cuCtxPopCurrent(&popped);
 }
 
 /* Asks whether the stream is being captured. Refuses an invalidated capture. */

@@ -14,7 +14,7 @@
 struct symm_call {
     struct symm_group *group;
     CUstream stream;
-    bool capturing;
+    bool capturing, pushed;     /* pushed: the primary context was not current before */
     struct symm_late_text late; /* of a stream-ordered call */
     char text[SYMM_CALL_MAX];   /* "symm_put(...)"; empty if only `late` has it */
 };

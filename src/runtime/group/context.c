@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "runtime/base/settings.h"
 #include "runtime/driver/device.h"
 #include "abort_line.h"
@@ -242,6 +241,7 @@ static symm_status release(struct symm_context *ctx)
     symm__driver_close(drv);
     pthread_mutex_destroy(&ctx->owned_lock);
     pthread_mutex_destroy(&ctx->groups_lock);
+    symm__fork_mark_clear(&ctx->process);
     free(ctx);
     return st;
 }
@@ -317,7 +317,7 @@ symm_status symm_context_create_v(const symm_config *config, uint32_t version, s
     ctx = calloc(1, sizeof *ctx);
     if (!ctx)
         return symm__fail(SYMM_ERROR_MEMORY, "symm_context_create: out of host memory");
-    ctx->pid = getpid();
+    symm__fork_mark_set(&ctx->process);
     ctx->log = (struct symm_log){.to = config->log, .user = config->user, .rank = -1};
     pthread_mutex_init(&ctx->groups_lock, NULL);
     pthread_mutex_init(&ctx->owned_lock, NULL);

@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/types.h>
 #include <symm/collectives.h>
+#include "runtime/base/fork_mark.h"
 #include "runtime/base/late_text.h"
 #include "runtime/exchange/exchange.h"
 #include "runtime/driver/driver.h"
@@ -55,7 +55,7 @@ struct symm_context {
     struct symm_log log;
     struct symm_join join;
     int timeout_ms, slow_ms;
-    pid_t pid;
+    struct symm_fork_mark process;
     CUdevice device;
     CUcontext primary;
     CUcontext before; /* the current context of the creating thread */
