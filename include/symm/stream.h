@@ -15,7 +15,12 @@
 extern "C" {
 #endif
 
-/* Creates a stream that does not synchronize with the legacy stream, with the least priority. */
+/*
+ * Creates a stream that does not synchronize with the legacy stream, with the least priority. Calls
+ * of a group on it take less host time than on streams of other code. In turn it must be destroyed
+ * by symm_stream_destroy(), and captured by symm_graph_begin(): while other code captures the
+ * stream of a group's last call, calls of that group on other streams are ERROR_STATE.
+ */
 SYMM_API symm_status symm_stream_create(symm_context *ctx, symm_stream *out);
 SYMM_API void symm_stream_destroy(symm_stream stream);
 

@@ -175,7 +175,7 @@ SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ra
                                        symm_group **out);
 
 /*
- * Destroys the group and frees its memory.
+ * Destroys the group and frees its memory. Waits for the stream of the group's last call.
  *
  * Scope:  Collective while healthy, else Local and bounded. NULL is fine. The world group:
  *         ERROR_ARGUMENT.

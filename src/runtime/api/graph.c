@@ -2,6 +2,7 @@
 #include <symm/stream.h>
 
 #include "runtime/group/capture.h"
+#include "runtime/group/known_stream.h"
 #include "scope.h"
 
 /* ERROR_STATE unless the stream is being captured (by any program) exactly if `wanted`. */
@@ -25,6 +26,7 @@ symm_status symm_graph_begin(symm_stream stream)
 
     TRY(symm__scope_begin(&s, stream));
     TRY(expect_capture(&s, stream, false));
+    TRY(symm__known_stream_before_capture(s.drv, stream));
     /*
      * Thread-local mode: calls of other threads, such as the context's I/O thread, do not
      * invalidate the capture.

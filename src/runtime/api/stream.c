@@ -2,6 +2,7 @@
 #include <symm/stream.h>
 
 #include "runtime/group/capture.h"
+#include "runtime/group/known_stream.h"
 #include "scope.h"
 
 symm_status symm_stream_priorities(symm_context *ctx, int *least, int *greatest)
@@ -29,7 +30,11 @@ static symm_status create(symm_context *ctx, int priority, symm_stream *out, con
     TRY(symm__need(out, "out"));
     TRY(symm__scope_begin_in(&s, ctx));
     TRY_CU(s.drv, cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, priority);
-    *out = stream;
+    st = symm__known_stream_add(s.drv, stream);
+    if (st == SYMM_OK)
+        *out = stream;
+    else
+        s.drv->cuStreamDestroy(stream);
 out:
     return symm__scope_end(&s, st, call);
 }
@@ -47,11 +52,17 @@ symm_status symm_stream_create_with_priority(symm_context *ctx, int priority, sy
 void symm_stream_destroy(symm_stream stream)
 {
     const struct symm_driver *drv = symm__driver_current();
+    struct symm_scope s = {.drv = NULL};
 
-    if (!stream || !drv)
+    if (!stream || symm__driver_forked())
         return;
+    if (drv)
+        symm__scope_begin(&s, stream);
+    symm__known_stream_remove(drv, stream);
     symm__capture_ended(stream);
-    drv->cuStreamDestroy(stream);
+    if (drv)
+        drv->cuStreamDestroy(stream);
+    symm__scope_end(&s, SYMM_OK, __func__);
 }
 
 symm_status symm_stream_wait(symm_stream stream, symm_event event)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "capture.h"
+#include "known_stream.h"
 
 bool symm__forked(const struct symm_context *ctx)
 {
@@ -154,6 +155,55 @@ static symm_status compare(struct symm_call *call)
                                 symm__deadline_in(call->group->ctx->timeout_ms));
 }
 
+symm_status symm__group_last(struct symm_group *group, CUevent *out)
+{
+    *out = group->last;
+    return group->known ? symm__known_stream_end(group->ctx->drv, group->known, out) : SYMM_OK;
+}
+
+/*
+ * Puts the call behind the group's last one. If the stream is the same, its own order does that. A
+ * stream that symm does not know may have the handle of a destroyed one.
+ */
+static symm_status follow_last(struct symm_call *call)
+{
+    struct symm_group *group = call->group;
+    CUevent last;
+    symm_status st = SYMM_OK;
+
+    if (!group->has_last || symm__known_stream_is(group->known, call->stream))
+        return SYMM_OK;
+    TRY(symm__group_last(group, &last));
+    TRY_CU(group->ctx->drv, cuStreamWaitEvent, call->stream, last, 0);
+out:
+    return st;
+}
+
+/*
+ * Notes the last call for the order of the group. Inside a capture the edges of the graph give the
+ * order, and an event would become part of the graph.
+ */
+static symm_status note_last(struct symm_call *call)
+{
+    struct symm_group *group = call->group;
+    const struct symm_driver *drv = group->ctx->drv;
+
+    if (call->capturing || symm__known_stream_is(group->known, call->stream))
+        return SYMM_OK;
+    symm__known_stream_let_go(drv, group->known);
+    group->known = symm__known_stream_hold(call->stream);
+    if (!group->known) {
+        CUresult cu = drv->cuEventRecord(group->last, call->stream);
+        if (cu != CUDA_SUCCESS) {
+            group->has_unrecorded = true;
+            return symm__driver_fail(drv, cu, "cuEventRecord");
+        }
+    }
+    group->last_stream = call->stream;
+    group->has_last = true;
+    return SYMM_OK;
+}
+
 symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, symm_stream stream,
                              bool all_ranks, const char *fmt, ...)
 {
@@ -185,9 +235,8 @@ symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, s
     if (call->capturing) {
         group->captured = stream;
         group->has_captured = true;
-    } else if (group->has_last) {
-        /* Also on the same stream: a new stream may have the handle of a destroyed one. */
-        TRY_CU(group->ctx->drv, cuStreamWaitEvent, stream, group->last, 0);
+    } else {
+        TRY(follow_last(call));
     }
 out:
     if (st != SYMM_OK) {
@@ -202,24 +251,8 @@ symm_status symm__call_end(struct symm_call *call, symm_status st)
     struct symm_group *group = call->group;
     char name[64];
 
-    if (st != SYMM_OK)
-        goto out;
-    /*
-     * Inside a capture the edges of the graph give the order, and an event would become part of the
-     * graph.
-     */
-    if (!call->capturing) {
-        const struct symm_driver *drv = group->ctx->drv;
-        CUresult cu = drv->cuEventRecord(group->last, call->stream);
-        if (cu != CUDA_SUCCESS) {
-            group->has_unrecorded = true;
-            st = symm__driver_fail(drv, cu, "cuEventRecord");
-            goto out;
-        }
-        group->last_stream = call->stream;
-        group->has_last = true;
-    }
-out:
+    if (st == SYMM_OK)
+        st = note_last(call);
     leave(call);
     if (st != SYMM_OK)
         st = symm__fail_on(group->rank, st, "%s: ", name_of(call, name, sizeof name));

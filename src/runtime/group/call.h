@@ -1,7 +1,8 @@
 /*
  * The beginning and end of every call on a group. Every call refuses ended groups and forked
  * children, and is noted for error texts of other ranks. A stream-ordered call also keeps the order
- * of the group: outside of captures, a call on another stream waits for the call before. With
+ * of the group: outside of captures, a call on another stream waits for the call before, and for
+ * the work on that call's stream up to now. With
  * SYMM_CHECK=1 it is compared with the other ranks' calls. A collective call is refused while a
  * stream is being captured.
  */
@@ -33,6 +34,9 @@ symm__call_begin(struct symm_call *call, struct symm_group *group, symm_stream s
  * failure. Adds the call's name and this rank to the text.
  */
 symm_status symm__call_end(struct symm_call *call, symm_status st);
+
+/* *out: an event behind the group's last call outside of captures, which there has to be. */
+symm_status symm__group_last(struct symm_group *group, CUevent *out);
 
 /*
  * Launches a kernel of the library. pdl: the kernel calls symm_dev_pdl_wait() first, so it may

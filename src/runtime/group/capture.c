@@ -34,6 +34,17 @@ void symm__capture_ended(CUstream stream)
     pthread_mutex_unlock(&lock);
 }
 
+bool symm__capture_is_listed(CUstream stream)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < ncaptures; i++)
+        found = found || captures[i].stream == stream;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 symm_status symm__capture_forbids(const struct symm_group *group)
 {
     bool found = false;

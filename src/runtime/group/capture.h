@@ -10,6 +10,7 @@
 
 void symm__capture_began(CUstream stream);
 void symm__capture_ended(CUstream stream);
+bool symm__capture_is_listed(CUstream stream);
 
 /*
  * Returns ERROR_STATE if this thread captures a stream, if a stream that the group has used is

@@ -29,9 +29,10 @@ struct symm_agreed {
     char multicast_off[256]; /* empty: all ranks have multicast */
 };
 
-struct symm_kernels;     /* the library's loaded kernels: kernel.h */
-struct symm_tuning;      /* measurements for AUTO: tuning.h */
-struct symm_side_stream; /* streams for copies: side_stream.h */
+struct symm_kernels;      /* the library's loaded kernels: kernel.h */
+struct symm_tuning;       /* measurements for AUTO: tuning.h */
+struct symm_side_stream;  /* streams for copies: side_stream.h */
+struct symm_known_stream; /* streams made by symm_stream_create(): known_stream.h */
 
 struct symm_plain_block { /* of symm_device_alloc() or symm_host_alloc() */
     struct symm_plain_block *next;
@@ -100,8 +101,10 @@ struct symm_group {
     struct symm_abort_line *line; /* the group's abort word, record and poison word */
     struct symm_stall stall;      /* used by the I/O thread only */
     atomic_bool ended;            /* the comm has ended */
-    CUevent last;                 /* recorded after the last call outside of captures */
+    /* The last call outside of captures: */
     CUstream last_stream;
+    struct symm_known_stream *known; /* its stream; NULL: symm did not make the stream, and */
+    CUevent last;                    /* this is recorded behind the call */
     bool has_last;
     bool has_unrecorded; /* work was enqueued after which no event was recorded */
     CUstream captured;   /* the stream of the last call within a capture */

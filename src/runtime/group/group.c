@@ -7,6 +7,7 @@
 #include "runtime/memory/heap.h"
 #include "abort_line.h"
 #include "call.h"
+#include "known_stream.h"
 #include "pad.h"
 #include "side_stream.h"
 
@@ -236,7 +237,9 @@ out:
 symm_status symm__group_quiesce(struct symm_group *group)
 {
     const struct symm_driver *drv = group->ctx->drv;
-    CUresult cu = CUDA_SUCCESS;
+    CUevent last;
+    CUresult cu;
+    symm_status st = SYMM_OK;
 
     /*
      * The group does not see launches of graphs, and an event may be missing. So only the whole
@@ -246,9 +249,12 @@ symm_status symm__group_quiesce(struct symm_group *group)
         cu = drv->cuCtxSynchronize();
         return cu == CUDA_SUCCESS ? SYMM_OK : symm__driver_fail(drv, cu, "cuCtxSynchronize");
     }
-    if (group->has_last)
-        cu = drv->cuEventSynchronize(group->last);
-    return cu == CUDA_SUCCESS ? SYMM_OK : symm__driver_fail(drv, cu, "cuEventSynchronize");
+    if (group->has_last) {
+        TRY(symm__group_last(group, &last));
+        TRY_CU(drv, cuEventSynchronize, last);
+    }
+out:
+    return st;
 }
 
 static void unlist(struct symm_group *group)
@@ -336,6 +342,7 @@ symm_status symm__group_release(struct symm_group *group)
     symm__side_streams_release(group, &st);
     if (group->last)
         symm__driver_note(ctx->drv, ctx->drv->cuEventDestroy(group->last), "cuEventDestroy", &st);
+    symm__known_stream_let_go(ctx->drv, group->known);
     symm__pads_forget(ctx, group, NULL);
     pthread_mutex_destroy(&group->lock);
     free(group);
