@@ -1,10 +1,10 @@
 /*
  * symm/matmul.h - matrix products fused with communication.
  *
- * Create a product once (Collective: compares the ranks' shapes, allocates workspace, chooses the
- * transport), run it often (Stream-ordered: only enqueues, may be captured), destroy it. Strides
- * give the layout: matrices with any two strides are accepted, so there are no flags for
- * transposition.
+ * Create a product once (compares the ranks' shapes if they communicate, allocates workspace,
+ * chooses the transport), run it often (Stream-ordered: only enqueues, may be captured), destroy
+ * it. Strides give the layout: matrices with any two strides are accepted, so there are no flags
+ * for transposition.
  *
  * docs/matmul.md explains the data flow and the waits.
  */
@@ -86,9 +86,10 @@ typedef struct symm_matmul symm_matmul;
 /*
  * Prepares a product. Products accumulate in fp32, add bias and c in fp32, and round once.
  *
- * Scope:  Collective over the group, for every kind. The ranks compare kind, strategy, m, k, l, a's
- *         type, nb and whether gathered_a is given. n may differ, and so may the tensors with n
- *         columns.
+ * Scope:  MATMUL: Local; nothing is compared with other ranks. ALL_GATHER_MATMUL, and a NULL desc:
+ *         Collective over the group. The ranks compare what determines the rows on their way: kind,
+ *         strategy, m, k, l and a's type. All else may differ: nb, n, all tensors but a, the
+ *         activation, whether gathered_a is given.
  * Shapes: as above. Every extent is at least 1, but a may have no rows if m < nranks. a, b, c and
  *         bias may have any strides from 0; the elements of d and gathered_a must not overlap.
  *         Every layout runs. Contiguous rows or columns, aligned to 16 bytes, are fastest.
@@ -97,10 +98,10 @@ typedef struct symm_matmul symm_matmul;
  *         of A (m x k x l elements, rows rounded up to 16 bytes) until it is destroyed. A product
  *         that uses cuBLASLt has up to 32 MiB of device memory, and after an all-gather up to the
  *         size of A more. When it is destroyed, the next such product reuses this memory.
- * Errors: ERROR_ARGUMENT     on all ranks if on one, which the text names: a shape, type or stride
- *                            that does not fit, an unknown enum, reserved words that are not 0,
- *                            NULL, a number of rows that is not this rank's part of m, a tensor
- *                            past nb, data that symm_matmul_run would refuse
+ * Errors: if Collective, on all ranks if on one, which the text names
+ *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum, reserved
+ *                            words that are not 0, NULL, a number of rows that is not this rank's
+ *                            part of m, a tensor past nb, data that symm_matmul_run would refuse
  *         ERROR_UNSUPPORTED  an extent, or l times a rank's rows of A, above 2^31 - 1024; 2^31 or
  *                            more tiles
  *         ERROR_MISMATCH     ranks differ in a compared value: the text names ranks and values

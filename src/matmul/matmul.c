@@ -16,15 +16,14 @@ symm_status symm__matmul_vote(struct symm_call *call, struct symm_vote *vote)
                                 symm__deadline_in(call->group->ctx->timeout_ms));
 }
 
-/* Names the call as the ranks must agree on it. */
+/* Names the call by the values that determine the rows on their way. */
 static void name_call(struct symm_call *call, const struct symm_matmul *m)
 {
     const struct symm_problem *p = &m->problem;
 
-    snprintf(call->text, sizeof call->text,
-             "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s, nb %d, gathered_a %s)",
+    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s)",
              m->operation->name, symm_strategy_name(p->strategy), p->m, p->k, p->l,
-             symm_dtype_name(p->dtype), p->nb, p->gathered_a.l ? "wanted" : "not wanted");
+             symm_dtype_name(p->dtype));
 }
 
 /* Values that may differ between ranks and determine the plan. */
@@ -37,33 +36,59 @@ struct own_part {
  * product. The numbers of columns may differ: the plan is for the maximum. The multipliers may
  * differ too: other ranks do not depend on them.
  */
-static symm_status agree(struct symm_call *call, symm_status mine, struct symm_matmul *m)
+static symm_status agree(struct symm_call *call, symm_status mine, const struct symm_matmul *m,
+                         const struct own_part *own, struct own_part *all)
 {
-    const struct symm_agreed *agreed = &call->group->ctx->agreed;
-    struct symm_matmul_limits limits = {.nsms = agreed->nsms,
-                                        .max_threads = agreed->max_threads,
-                                        .cublas = true,
-                                        .engine_nbytes = agreed->matmul_engine_nbytes};
-    struct own_part own, all[SYMM_MAX_RANKS];
     struct symm_vote able = {.status = mine},
-                     same = {.mine = &own, .nbytes = sizeof own, .all = all};
-    int64_t most = 0;
+                     same = {.mine = own, .nbytes = sizeof *own, .all = all};
     symm_status st;
 
     TRY(symm__matmul_vote(call, &able));
     name_call(call, m);
-    own = (struct own_part){symm__problem_columns(&m->problem), m->cublas != NULL, m->wgmma};
     TRY(symm__matmul_vote(call, &same));
-    for (int r = 0; r < call->group->nranks; r++) {
-        most = all[r].columns > most ? all[r].columns : most;
-        limits.cublas = limits.cublas && all[r].cublas;
-        limits.wgmma = limits.wgmma || all[r].wgmma;
+out:
+    return st;
+}
+
+static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts)
+{
+    const struct symm_agreed *agreed = &m->group->ctx->agreed;
+    struct symm_matmul_limits limits = {.nsms = agreed->nsms,
+                                        .max_threads = agreed->max_threads,
+                                        .cublas = true,
+                                        .engine_nbytes = agreed->matmul_engine_nbytes};
+    int64_t most = 0;
+
+    for (int i = 0; i < nparts; i++) {
+        most = parts[i].columns > most ? parts[i].columns : most;
+        limits.cublas = limits.cublas && parts[i].cublas;
+        limits.wgmma = limits.wgmma || parts[i].wgmma;
     }
     m->plan = m->operation->plan(&limits, &m->problem, most);
     if (m->plan.chunks > 0) { /* rows arrive during the product: cuBLASLt cannot wait for them */
         symm__cublas_release(m->cublas);
         m->cublas = NULL;
     }
+}
+
+/* Makes the plan and its memory; of a collective product together with the other ranks. */
+static symm_status prepare(struct symm_call *call, symm_status mine, bool collective,
+                           struct symm_matmul *m)
+{
+    struct own_part own = {0}, all[SYMM_MAX_RANKS];
+    symm_status st = mine;
+
+    if (mine == SYMM_OK)
+        own = (struct own_part){symm__problem_columns(&m->problem), m->cublas != NULL, m->wgmma};
+    if (!collective && mine != SYMM_OK)
+        return symm__fail_on(call->group->rank, mine, "%s", "");
+    if (!collective) {
+        plan(m, &own, 1);
+        return SYMM_OK;
+    }
+    TRY(agree(call, mine, m, &own, all));
+    plan(m, all, call->group->nranks);
+    st = m->operation->prepare(call, m);
 out:
     return st;
 }
@@ -93,6 +118,7 @@ static void init(struct symm_matmul *m, struct symm_group *group, const struct s
 symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, symm_matmul **out)
 {
     struct symm_matmul *m = calloc(1, sizeof *m);
+    const bool collective = !desc || desc->kind != SYMM_MATMUL;
     struct symm_problem p = {.nranks = 1};
     struct symm_call call;
     symm_status st, mine = SYMM_OK;
@@ -103,7 +129,7 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
         mine = symm__fail(SYMM_ERROR_ARGUMENT, "out is NULL");
     if (mine == SYMM_OK && !m)
         mine = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    TRY(symm__collective_begin(&call, group, true, "symm_matmul_create"));
+    TRY(symm__collective_begin(&call, group, collective, "symm_matmul_create"));
     if (m)
         init(m, group, &p);
     if (mine == SYMM_OK)
@@ -112,10 +138,7 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
         mine = symm__wgmma_enable(group->ctx, &m->wgmma);
     if (mine == SYMM_OK)
         mine = symm__cublas_prepare(group->ctx, &p, &m->cublas);
-    st = agree(&call, mine, m);
-    if (st == SYMM_OK && m->operation->prepare)
-        st = m->operation->prepare(&call, m);
-    TRY(symm__collective_end(&call, st));
+    TRY(symm__collective_end(&call, prepare(&call, mine, collective, m)));
     symm__group_attach(group, &m->attachment);
     *out = m;
     m = NULL;

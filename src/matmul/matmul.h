@@ -29,13 +29,13 @@ struct symm_matmul_run {
 /* A kind of product. Adding one is a row of the table in operation.c. */
 struct symm_matmul_operation {
     const char *name;
-    bool collective; /* all ranks of the group must make each run */
+    bool collective; /* all ranks of the group create it and make each run; else it is local */
     /* Pure: the same on all ranks. columns: the maximum over the ranks. */
     struct symm_matmul_plan (*plan)(const struct symm_matmul_limits *limits,
                                     const struct symm_problem *p, int64_t columns);
     /*
      * Prepares memory, signals and streams, on all ranks before any of them signals. Collective.
-     * NULL: there is nothing to prepare.
+     * NULL: the operation is local.
      */
     symm_status (*prepare)(struct symm_call *call, struct symm_matmul *m);
     /* Enqueues a run's transfers and products, by strategy of the plan. */

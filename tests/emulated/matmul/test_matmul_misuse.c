@@ -151,10 +151,57 @@ MATMUL_TEST(misuse, ranks_that_differ_are_a_mismatch_on_all, TRIO)
     DIFFER("l 1", "l 2", c.l = 1);
     DIFFER("float16", "bfloat16", c.in = SYMM_FLOAT16);
     DIFFER("pipelined", "auto", c.strategy = SYMM_STRATEGY_PIPELINED);
-    DIFFER("nb 1", "nb 2", c.nb = 1);
-    DIFFER("gathered_a not wanted", "gathered_a wanted", c.gathered = false);
-    DIFFER("create(matmul", "create(all_gather", c.kind = SYMM_MATMUL, c.gathered = false);
 out:;
+}
+
+/* Only the rows on their way are compared. */
+MATMUL_TEST(misuse, ranks_may_differ_in_all_that_stays_local, TRIO)
+{
+    struct matmul_case c = matmul_works;
+
+    c.foreign = true; /* symmetric memory would have different sizes */
+    c.nb = 1 + self->rank;
+    c.n[2] = 9;
+    c.gathered = c.has_c = self->rank == BAD_RANK;
+    c.has_bias = self->rank != BAD_RANK;
+    c.activation = (symm_activation)self->rank;
+    c.out = self->rank ? SYMM_FLOAT32 : SYMM_BFLOAT16;
+    c.beta = c.has_c ? c.beta : NULL;
+    for (int s = SYMM_STRATEGY_AUTO; s <= SYMM_STRATEGY_UNFUSED; s++) {
+        c.strategy = (symm_strategy)s;
+        RANK_TRY(self, matmul_bench_change(self, b, &c));
+    }
+out:;
+}
+
+/* One rank creates products without rows of others, well and wrongly; the others wait for it. */
+MATMUL_TEST(misuse, a_plain_product_concerns_no_other_rank, TRIO,
+            .env = {{"SYMM_CHECK", _i ? "1" : "0"}}, .loop = {0, 2})
+{
+    struct matmul_case c = matmul_works;
+    struct matmul_job alone = {0};
+    symm_matmul *m = NULL;
+
+    c.kind = SYMM_MATMUL;
+    c.gathered = false;
+    c.foreign = true;
+    c.m += self->rank;
+    RANK_TRY(self, matmul_job_open(self, b->ctx, b->world, &c, &alone));
+    if (self->rank == BAD_RANK) {
+        symm_matmul_desc wrong = matmul_job_desc(&alone);
+        wrong.d[1].shape[1]++;
+        RANK_TRY(self, fail_create(self, b, &wrong, SYMM_ERROR_ARGUMENT, "d[1] is"));
+        wrong = matmul_job_desc(&alone);
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out is NULL",
+                         symm_matmul_create(b->world, &wrong, NULL));
+        RANK_TRY(self, symm_matmul_create(b->world, &wrong, &m));
+        symm_matmul_destroy(m);
+        RANK_TRY(self, matmul_job_create(self, &alone));
+        RANK_TRY(self, matmul_job_works(self, &alone, 7, b->stream));
+    }
+    RANK_TRY(self, symm_exchange(b->world, NULL, 0, NULL));
+out:
+    matmul_job_close(&alone);
 }
 
 MATMUL_TEST(misuse, different_products_are_a_mismatch, TRIO, .env = {{"SYMM_CHECK", "1"}})
