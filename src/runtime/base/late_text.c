@@ -8,7 +8,11 @@
 static const char *next_conversion(const char *at, const char **from)
 {
     *from = strchr(at, '%');
-    return *from ? *from + 1 + strspn(*from + 1, "zl") : NULL;
+    if (!*from)
+        return NULL;
+    for (at = *from + 1; *at == 'z' || *at == 'l';)
+        at++;
+    return at;
 }
 
 void symm__late_text_keep(struct symm_late_text *text, const char *format, va_list args)
