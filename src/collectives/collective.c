@@ -2,9 +2,8 @@
 
 #include "runtime/base/numbers.h"
 #include "runtime/group/packet_call.h"
-#include "choice.h"
 #include "copy_engine.h"
-#include "plan.h"
+#include "planned.h"
 
 static struct symm_limits limits_of(const struct symm_group *group)
 {
@@ -78,9 +77,17 @@ static symm_status check_enums(const struct symm_collective_call *call)
     return SYMM_OK;
 }
 
-static symm_status check_options(const struct symm_limits *limits,
-                                 const struct symm_collective_call *call,
-                                 const symm_options *options)
+static symm_status check_reserved(const symm_options *options)
+{
+    for (size_t i = 0; options && i < sizeof options->reserved / sizeof options->reserved[0]; i++)
+        if (options->reserved[i])
+            return symm__fail(SYMM_ERROR_ARGUMENT, "options->reserved[%zu] is %u, not 0", i,
+                              options->reserved[i]);
+    return SYMM_OK;
+}
+
+static symm_status check_call(const struct symm_limits *limits,
+                              const struct symm_collective_call *call)
 {
     const struct symm_algorithm *named = symm__algorithm_find(call->operation, call->algo);
     const bool reduces = symm__operation_reduces(call->operation);
@@ -88,10 +95,6 @@ static symm_status check_options(const struct symm_limits *limits,
     symm_status st;
 
     TRY(check_enums(call));
-    for (size_t i = 0; options && i < sizeof options->reserved / sizeof options->reserved[0]; i++)
-        if (options->reserved[i])
-            return symm__fail(SYMM_ERROR_ARGUMENT, "options->reserved[%zu] is %u, not 0", i,
-                              options->reserved[i]);
     reason = symm__collective_reason(limits, call->operation, call->algo, call->dtype, call->op);
     if (reason)
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s cannot run here (%s%s%s): %s",
@@ -254,11 +257,12 @@ static uint32_t call_word(const struct symm_collective_call *call,
         (uint64_t)plan->blocks << 32 | plan->threads);
 }
 
-static symm_status launch(struct symm_call *e, const struct symm_limits *limits,
-                          const struct symm_collective_call *call,
-                          const struct symm_algorithm *algorithm, const struct data *data)
+static symm_status launch(struct symm_call *e, const struct symm_planned *planned,
+                          const struct data *data)
 {
-    const struct symm_plan plan = symm__plan(limits, call, algorithm);
+    const struct symm_collective_call *call = &planned->call;
+    const struct symm_algorithm *algorithm = planned->algorithm;
+    const struct symm_plan *plan = &planned->plan;
     const struct symm_group *group = e->group;
     const symm_collective_args args = {
         .view = group->view,
@@ -268,32 +272,33 @@ static symm_status launch(struct symm_call *e, const struct symm_limits *limits,
         .staging = group->staging,
         .results = group->staging + group->staging_nbytes / 2,
         .packets = group->packets,
-        .count = plan.count,
-        .stride = plan.stride,
-        .share = plan.share,
-        .block_units = plan.block_units,
-        .capacity = plan.capacity,
+        .count = plan->count,
+        .stride = plan->stride,
+        .share = plan->share,
+        .block_units = plan->block_units,
+        .capacity = plan->capacity,
         .block_packets = group->block_packets,
         .op = (uint32_t)call->op,
-        .call = call_word(call, algorithm, &plan),
+        .call = call_word(call, algorithm, plan),
         .place = place_of(group, call, algorithm, data),
         .channel = SYMM_CHANNEL_BLOCKS,
         .aligned = is_aligned(group, call, data),
     };
-    return symm__call_launch(e, plan.kernel, plan.blocks, plan.threads, plan.pdl, &args);
+    return symm__call_launch(e, plan->kernel, plan->blocks, plan->threads, plan->pdl, &args);
 }
 
 /* By copy engines. check_promise has checked the memory that they reach into. */
-static symm_status run_copies(struct symm_call *e, const struct symm_limits *limits,
-                              const struct symm_collective_call *call,
-                              const struct symm_algorithm *algorithm, const struct data *data)
+static symm_status run_copies(struct symm_call *e, const struct symm_planned *planned,
+                              const struct data *data)
 {
+    const struct symm_limits limits = limits_of(e->group);
+    const struct symm_collective_call *call = &planned->call;
     uint64_t word = symm__mix(symm__mix(0, SYMM_ALGO_COPY_ENGINE), (uint64_t)call->operation);
 
     word = symm__mix(symm__mix(symm__mix(word, call->count), (uint64_t)call->dtype),
                      (uint64_t)call->op);
-    word = symm__mix(word, algorithm->reach.out ? data->out.offset : 0);
-    return symm__copy_engine_run(e, limits, call, (uint32_t)word, data->in.address,
+    word = symm__mix(word, planned->algorithm->reach.out ? data->out.offset : 0);
+    return symm__copy_engine_run(e, &limits, call, (uint32_t)word, data->in.address,
                                  data->out.address);
 }
 
@@ -309,19 +314,16 @@ out:
     return st;
 }
 
-static symm_status enqueue(struct symm_call *e, const struct symm_limits *limits,
-                           const struct symm_collective_call *call, const struct data *data)
+static symm_status enqueue(struct symm_call *e, const struct symm_planned *planned,
+                           const struct data *data)
 {
-    const struct symm_algorithm *algorithm;
-
-    if (call->count == 0)
+    if (planned->call.count == 0)
         return SYMM_OK;
-    if (e->group->nranks == 1)
+    if (!planned->algorithm)
         return copy(e, data);
-    algorithm = symm__choose(limits, call);
-    if (algorithm->transfer == SYMM_TRANSFER_COPIES)
-        return run_copies(e, limits, call, algorithm, data);
-    return launch(e, limits, call, algorithm, data);
+    if (planned->algorithm->transfer == SYMM_TRANSFER_COPIES)
+        return run_copies(e, planned, data);
+    return launch(e, planned, data);
 }
 
 symm_status symm__collective_enqueue(struct symm_call *e, const struct symm_collective_call *call,
@@ -329,8 +331,28 @@ symm_status symm__collective_enqueue(struct symm_call *e, const struct symm_coll
 {
     const struct symm_limits limits = limits_of(e->group);
     const struct data data = resolve(e->group, call, in, out);
+    struct symm_planned planned;
 
-    return enqueue(e, &limits, call, &data);
+    symm__planned_make(&limits, call, &planned);
+    return enqueue(e, &planned, &data);
+}
+
+/* Checks all of the call but its data, and plans it. */
+static symm_status check_and_plan(struct symm_group *group, const struct symm_collective_call *call,
+                                  struct symm_planned *out)
+{
+    struct symm_limits limits;
+    symm_status st;
+
+    if (symm__planned_find(group, call, out))
+        return SYMM_OK;
+    limits = limits_of(group);
+    TRY(check_call(&limits, call));
+    TRY(check_count(group, call));
+    symm__planned_make(&limits, call, out);
+    symm__planned_keep(group, out);
+out:
+    return st;
 }
 
 symm_status symm__collective(symm_group *group, struct symm_collective_call call, const void *in,
@@ -338,7 +360,7 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
 {
     const bool reduces = symm__operation_reduces(call.operation);
     const char *const name = symm__operation_call(call.operation);
-    struct symm_limits limits;
+    struct symm_planned planned;
     struct data data = {.in_place = false};
     struct symm_call e;
     symm_status st;
@@ -347,10 +369,9 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
     call.flags = options ? options->flags : 0;
     call.max_blocks = options ? options->max_blocks : 0;
     TRY(symm__enter(group, name));
-    limits = limits_of(group);
-    st = check_options(&limits, &call, options);
+    st = check_and_plan(group, &call, &planned);
     if (st == SYMM_OK)
-        st = check_count(group, &call);
+        st = check_reserved(options);
     if (st == SYMM_OK && call.count) {
         data = resolve(group, &call, in, out);
         st = check_data(group, &call, &data);
@@ -361,7 +382,7 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
         &e, group, stream, true, "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u)", name,
         (size_t)call.count, symm_dtype_name(call.dtype), reduces ? symm_redop_name(call.op) : "",
         reduces ? ", " : "", symm_algo_name(call.algo), call.flags, call.max_blocks));
-    st = symm__call_end(&e, enqueue(&e, &limits, &call, &data));
+    st = symm__call_end(&e, enqueue(&e, &planned, &data));
 out:
     return st;
 }

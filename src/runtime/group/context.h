@@ -31,6 +31,7 @@ struct symm_agreed {
 
 struct symm_kernels;      /* the library's loaded kernels: kernel.h */
 struct symm_tuning;       /* measurements for AUTO: tuning.h */
+struct symm_last_planned; /* the plan of the last collective: collectives/planned.h */
 struct symm_side_stream;  /* streams for copies: side_stream.h */
 struct symm_known_stream; /* streams made by symm_stream_create(): known_stream.h */
 
@@ -109,8 +110,9 @@ struct symm_group {
     bool has_unrecorded; /* work was enqueued after which no event was recorded */
     CUstream captured;   /* the stream of the last call within a capture */
     bool has_captured;
-    struct symm_side_stream *side_streams; /* NULL: none used so far */
-    pthread_mutex_t lock;                  /* guards the members below */
+    struct symm_side_stream *side_streams;  /* NULL: none used so far */
+    struct symm_last_planned *last_planned; /* NULL: no collective so far */
+    pthread_mutex_t lock;                   /* guards the members below */
     struct symm_attachment *attachments;
     /* For texts when a rank stalls: */
     uint64_t ncalls;                /* calls that all ranks make */
