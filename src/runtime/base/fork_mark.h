@@ -1,4 +1,4 @@
-/* Tells a process from its children of fork(), without a system call: every call on a group asks. */
+/* Tells a process from its children of fork() without a system call: each call on a group asks. */
 #ifndef SYMM_FORK_MARK_H
 #define SYMM_FORK_MARK_H
 

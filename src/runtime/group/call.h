@@ -2,9 +2,8 @@
  * The beginning and end of every call on a group. Every call refuses ended groups and forked
  * children, and is noted for error texts of other ranks. A stream-ordered call also keeps the order
  * of the group: outside of captures, a call on another stream waits for the call before, and for
- * the work on that call's stream up to now. With
- * SYMM_CHECK=1 it is compared with the other ranks' calls. A collective call is refused while a
- * stream is being captured.
+ * the work on that call's stream up to now. With SYMM_CHECK=1 it is compared with the other ranks'
+ * calls. A collective call is refused while a stream is being captured.
  */
 #ifndef SYMM_CALL_H
 #define SYMM_CALL_H
@@ -23,8 +22,8 @@ struct symm_call {
 /*
  * Begins a stream-ordered call. all_ranks: all ranks of the group make this call, so it can be
  * compared. The format gives the call with the arguments that must agree, as
- * symm__late_text_keep() takes it. On OK, the primary context is current and symm__call_end() must follow. On failure the text begins with the call's
- * name.
+ * symm__late_text_keep() takes it. On OK, the primary context is current and symm__call_end() must
+ * follow. On failure the text begins with the call's name.
  */
 __attribute__((format(printf, 5, 6))) symm_status
 symm__call_begin(struct symm_call *call, struct symm_group *group, symm_stream stream,

@@ -1,4 +1,4 @@
-/* A list of counted records. A record goes with the last of its stream and the groups that hold it. */
+/* A list of counted records. A record stays while its stream or a group that holds it stays. */
 #include "known_stream.h"
 
 #include <pthread.h>
