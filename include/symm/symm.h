@@ -86,7 +86,17 @@ typedef struct symm_config {
      */
     void (*log)(void *user, int level, const char *line);
     void *user; /* passed to both */
-    uint64_t reserved[8];
+    /*
+     * Settings, named as their environment variables: 0 or NULL leaves one to the environment.
+     * check, staging_bytes and the rows of tuning_file must be the same on all ranks. If one rank
+     * has multicast off, all have.
+     */
+    int check;               /* SYMM_CHECK: 1 on, -1 off */
+    int multicast;           /* SYMM_MULTICAST: -1 off; nothing here turns it on */
+    int slow_ms;             /* SYMM_SLOW_MS */
+    uint64_t staging_bytes;  /* SYMM_STAGING_BYTES */
+    const char *tuning_file; /* SYMM_TUNING_FILE; "": none */
+    uint64_t reserved[4];
 } symm_config;
 
 /*

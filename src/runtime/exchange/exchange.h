@@ -28,6 +28,7 @@ struct symm_exchange_config {
     const struct symm_log *log;
     struct symm_arbiter arbiter;
     int timeout_ms;          /* time limit of joining */
+    int slow_ms;             /* interval between reports of a long wait; 0: SYMM_SLOW_MS */
     const char *device_uuid; /* 16 bytes; equal UUIDs are refused; NULL: none yet */
     /*
      * Called by the I/O thread about every 50 ms. It must not block, since rank 0's thread serves

@@ -14,27 +14,50 @@
 
 enum { STAGING_LEAST = 1 << 10, STAGING_AT_LEAST = 8 << 20, STAGING_AT_MOST = 256 << 20 };
 
-static symm_status read_settings(const struct symm_driver *drv, struct symm_capability *c)
+static symm_status read_check(int configured, const struct symm_driver *drv, int32_t *out)
+{
+    int64_t number = strcmp(drv->name, "emulated") == 0;
+    symm_status st = SYMM_OK;
+
+    if (strcmp(symm__setting(SYMM_SETTING_CHECK), "auto") != 0)
+        TRY(symm__setting_int(SYMM_SETTING_CHECK, 0, 1, &number));
+    if (configured < -1 || configured > 1)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "config.check is %d; 1 means on, -1 off",
+                          configured);
+    *out = configured ? configured > 0 : (int32_t)number;
+out:
+    return st;
+}
+
+static symm_status read_staging(uint64_t configured, uint64_t *out)
+{
+    uint64_t nbytes;
+    symm_status st;
+
+    TRY(symm__setting_bytes(SYMM_SETTING_STAGING_BYTES, &nbytes));
+    if (configured)
+        nbytes = configured;
+    if (nbytes && (nbytes < STAGING_LEAST || nbytes > UINT32_MAX))
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "%s=%" PRIu64 " is not 0 or within 1K to 4G",
+                        configured ? "config.staging_bytes" : "SYMM_STAGING_BYTES", nbytes);
+    *out = symm__round_up(nbytes, SYMM_HEAP_ALIGNMENT);
+out:
+    return st;
+}
+
+static symm_status read_settings(const symm_config *config, const struct symm_driver *drv,
+                                 struct symm_capability *c)
 {
     int64_t number;
     symm_status st;
 
-    TRY(symm__setting_int(SYMM_SETTING_MULTICAST, 0, 1, &number));
-    if (strcmp(symm__setting(SYMM_SETTING_CHECK), "auto") == 0)
-        number = strcmp(drv->name, "emulated") == 0;
-    else
-        TRY(symm__setting_int(SYMM_SETTING_CHECK, 0, 1, &number));
-    c->check = (int32_t)number;
+    TRY(read_check(config->check, drv, &c->check));
+    TRY(read_staging(config->staging_bytes, &c->staging_nbytes));
     TRY(symm__setting_int(SYMM_SETTING_EPOCH_START, 0, UINT32_MAX, &number));
     c->epoch_start = (uint32_t)number;
-    TRY(symm__setting_bytes(SYMM_SETTING_STAGING_BYTES, &c->staging_nbytes));
     TRY(symm__setting_bytes(SYMM_SETTING_SEGMENT_BYTES, &c->segment_nbytes));
     TRY(symm__setting_bytes(SYMM_SETTING_WINDOW_BYTES, &c->window_nbytes));
     TRY(symm__setting_bytes(SYMM_SETTING_MATMUL_ENGINE_BYTES, &c->matmul_engine_nbytes));
-    if (c->staging_nbytes && (c->staging_nbytes < STAGING_LEAST || c->staging_nbytes > UINT32_MAX))
-        st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_STAGING_BYTES=%s is not 0 or within 1K to 4G",
-                        symm__setting(SYMM_SETTING_STAGING_BYTES));
-    c->staging_nbytes = symm__round_up(c->staging_nbytes, SYMM_HEAP_ALIGNMENT);
 out:
     return st;
 }
@@ -74,13 +97,20 @@ out:
     return st;
 }
 
-static symm_status read_multicast(const struct symm_driver *drv, CUdevice device,
+static symm_status read_multicast(int configured, const struct symm_driver *drv, CUdevice device,
                                   struct symm_capability *c)
 {
     const char *off = symm__driver_multicast_off(drv);
+    int64_t number;
     int supported = 0;
-    symm_status st = SYMM_OK;
+    symm_status st;
 
+    TRY(symm__setting_int(SYMM_SETTING_MULTICAST, 0, 1, &number));
+    if (configured != 0 && configured != -1)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "config.multicast is %d; -1 means off, 0 as the environment", configured);
+    if (!off && configured)
+        off = "switched off by config.multicast";
     if (!off) {
         TRY_CU(drv, cuDeviceGetAttribute, &supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
                device);
@@ -92,17 +122,18 @@ out:
     return st;
 }
 
-symm_status symm__capability_read(const struct symm_driver *drv, CUdevice device,
-                                  const struct symm_tuning *tuning, struct symm_capability *out)
+symm_status symm__capability_read(const symm_config *config, const struct symm_driver *drv,
+                                  CUdevice device, const struct symm_tuning *tuning,
+                                  struct symm_capability *out)
 {
     symm_status st;
 
     memset(out, 0, sizeof *out);
     out->tuning = symm__tuning_hash(tuning);
     snprintf(out->driver, sizeof out->driver, "%s", drv->name);
-    TRY(read_settings(drv, out));
+    TRY(read_settings(config, drv, out));
     TRY(read_device(drv, device, out));
-    TRY(read_multicast(drv, device, out));
+    TRY(read_multicast(config->multicast, drv, device, out));
 out:
     return st;
 }

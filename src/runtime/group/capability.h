@@ -17,7 +17,7 @@ struct symm_capability {
     /* settings; window 0: by device memory */
     uint64_t staging_nbytes, segment_nbytes, window_nbytes;
     uint64_t matmul_engine_nbytes;
-    uint64_t tuning; /* a hash of the rows of SYMM_TUNING_FILE; 0: none */
+    uint64_t tuning; /* a hash of the rows of the tuning file; 0: none */
     CUuuid uuid;
     char driver[16];
     char multicast_off[128]; /* empty: this rank has multicast */
@@ -29,11 +29,12 @@ struct symm_agreed_memory {
 };
 
 /*
- * Reads the settings and queries the device. tuning: NULL without SYMM_TUNING_FILE. Local. Errors:
- * ERROR_ARGUMENT (names the variable), ERROR_DRIVER
+ * Reads the settings, of the configuration first, and queries the device. tuning: NULL without a
+ * table. Local. Errors: ERROR_ARGUMENT (names the field or the variable), ERROR_DRIVER
  */
-symm_status symm__capability_read(const struct symm_driver *drv, CUdevice device,
-                                  const struct symm_tuning *tuning, struct symm_capability *out);
+symm_status symm__capability_read(const symm_config *config, const struct symm_driver *drv,
+                                  CUdevice device, const struct symm_tuning *tuning,
+                                  struct symm_capability *out);
 
 /*
  * Computes the agreed values; all[r] is rank r's record. Errors, the same on all ranks:

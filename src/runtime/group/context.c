@@ -37,7 +37,7 @@ out:
 }
 
 /* A tuning file belongs to a driver, a version of symm and a device: tuning.h. */
-static symm_status load_tuning(struct symm_context *ctx)
+static symm_status load_tuning(struct symm_context *ctx, const char *file)
 {
     char device[256], machine[320];
     symm_status st;
@@ -45,25 +45,27 @@ static symm_status load_tuning(struct symm_context *ctx)
     TRY_CU(ctx->drv, cuDeviceGetName, device, sizeof device, ctx->device);
     snprintf(machine, sizeof machine, "%s %d.%d.%d %s", ctx->drv->name, SYMM_VERSION_MAJOR,
              SYMM_VERSION_MINOR, SYMM_VERSION_PATCH, device);
-    TRY(symm__tuning_load(machine, &ctx->tuning));
+    TRY(symm__tuning_load(file, machine, &ctx->tuning));
 out:
     return st;
 }
 
-static symm_status read_timeouts(struct symm_context *ctx, int configured)
+static symm_status read_timeouts(struct symm_context *ctx, const symm_config *config)
 {
     int64_t number;
     symm_status st;
 
     TRY(symm__setting_int(SYMM_SETTING_SLOW_MS, 1, INT32_MAX, &number));
-    ctx->slow_ms = (int)number;
+    ctx->slow_ms = config->slow_ms ? config->slow_ms : (int)number;
     TRY(symm__setting_int(SYMM_SETTING_TIMEOUT_MS, -1, INT32_MAX, &number));
     ctx->timeout_ms = (int)number;
-    if (configured < -1)
+    if (config->slow_ms < 0)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "config.slow_ms is %d", config->slow_ms);
+    if (config->timeout_ms < -1)
         return symm__fail(SYMM_ERROR_ARGUMENT, "config.timeout_ms is %d; -1 means never",
-                          configured);
-    if (configured != 0)
-        ctx->timeout_ms = configured;
+                          config->timeout_ms);
+    if (config->timeout_ms != 0)
+        ctx->timeout_ms = config->timeout_ms;
     else if (ctx->timeout_ms == 0)
         return symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TIMEOUT_MS=0: -1 means never");
 out:
@@ -83,6 +85,7 @@ static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuui
         .log = &ctx->log,
         .arbiter = symm__heap_arbiter(ctx->heap),
         .timeout_ms = ctx->timeout_ms,
+        .slow_ms = ctx->slow_ms,
         .device_uuid = *mine == SYMM_OK ? device->bytes : NULL,
         .tick = symm__stall_tick,
         .user = ctx,
@@ -265,16 +268,16 @@ static symm_status create(struct symm_context *ctx, const symm_config *config)
     symm_status st, mine;
     bool alone;
 
-    TRY(read_timeouts(ctx, config->timeout_ms));
+    TRY(read_timeouts(ctx, config));
     TRY(symm__join_resolve(config, &ctx->join));
     ctx->log.rank = ctx->join.rank;
     warn_of_settings(&ctx->log);
     TRY(symm__heap_create(&ctx->heap));
     mine = open_device(ctx, config->driver, config->device);
     if (mine == SYMM_OK)
-        mine = load_tuning(ctx);
+        mine = load_tuning(ctx, config->tuning_file);
     if (mine == SYMM_OK)
-        mine = symm__capability_read(ctx->drv, ctx->device, ctx->tuning, &capability);
+        mine = symm__capability_read(config, ctx->drv, ctx->device, ctx->tuning, &capability);
     alone = mine != SYMM_OK;
     strcpy(why, symm__failure_text());
     st = meet(ctx, &mine, &capability.uuid);

@@ -331,16 +331,16 @@ static symm_status read_all(int fd, const char *path, char *text, size_t *nbytes
     return SYMM_OK;
 }
 
-symm_status symm__tuning_load(const char *machine, struct symm_tuning **out)
+symm_status symm__tuning_load(const char *file, const char *machine, struct symm_tuning **out)
 {
-    const char *path = symm__setting(SYMM_SETTING_TUNING_FILE);
+    const char *path = file ? file : symm__setting(SYMM_SETTING_TUNING_FILE);
     char *text = NULL;
     struct stat about;
     size_t nbytes;
     symm_status st;
 
     *out = NULL;
-    if (!symm__setting_is_set(SYMM_SETTING_TUNING_FILE))
+    if (!*path)
         return SYMM_OK;
     /* O_NONBLOCK, so that a named pipe does not block. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

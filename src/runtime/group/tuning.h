@@ -40,11 +40,11 @@ struct symm_tuning_key {
 };
 
 /*
- * Reads the table of SYMM_TUNING_FILE; NULL if it is not set. machine: the expected text of the
- * machine line. Errors: ERROR_ARGUMENT (names the file and the wrong line and word, or both
- * machines), ERROR_MEMORY
+ * Reads the table of this file, or if it is NULL of SYMM_TUNING_FILE; NULL if the name is empty.
+ * machine: the expected text of the machine line. Errors: ERROR_ARGUMENT (names the file and the
+ * wrong line and word, or both machines), ERROR_MEMORY
  */
-symm_status symm__tuning_load(const char *machine, struct symm_tuning **out);
+symm_status symm__tuning_load(const char *file, const char *machine, struct symm_tuning **out);
 
 /*
  * Parses a table from text. name: the file's name in error texts. Errors: those of

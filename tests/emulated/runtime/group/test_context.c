@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -341,6 +342,107 @@ RANKS_TEST(disagreement, a_wrong_device_or_another_setting_fails_all_ranks_and_i
     CHECK_RANK(self, !ctx);
 out:
     symm_context_destroy(ctx);
+}
+
+/* ------------------------------------------------------------------------------------ settings */
+
+static void count_reports(void *user, int level, const char *line)
+{
+    if (level == 2 && strstr(line, "waiting for rank 1"))
+        ++*(atomic_int *)user;
+}
+
+TEST_GROUP(settings, 60);
+
+/* Fields against the environment; the bytes of staging and packet areas are internal memory. */
+RANKS_TEST(settings, the_configuration_comes_before_the_environment, 2,
+           .env = {{"SYMM_CHECK", "1"},
+                   {"SYMM_SLOW_MS", "100000"},
+                   {"SYMM_STAGING_BYTES", "256K"},
+                   {"SYMM_TUNING_FILE", "/no/such/table"}})
+{
+    symm_config config = rank_config(self);
+    symm_context *ctx = NULL;
+    symm_usage usage[2];
+    atomic_int reports = 0;
+
+    config.check = -1;
+    config.slow_ms = 50;
+    config.tuning_file = "";
+    config.log = count_reports;
+    config.user = &reports;
+    for (int i = 0; i < 2; i++) {
+        config.multicast = -i;
+        config.staging_bytes = i ? 1 << 20 : 0;
+        RANK_TRY(self, symm_context_create(&config, &ctx));
+        symm_group *world = symm_context_world(ctx);
+        const char *off = symm_multicast_off(world);
+        CHECK_RANK_MSG(self, i ? off && strstr(off, "config.multicast") : !off, "%s",
+                       off ? off : "on");
+        RANK_TRY(self, symm_memory_usage(ctx, &usage[i]));
+        /* With SYMM_CHECK=1 the barrier of rank 0 would meet the exchange of rank 1. */
+        if (self->rank == 0)
+            RANK_TRY(self, symm_barrier(world, NULL));
+        if (self->rank == 1)
+            pause_ms(300);
+        RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+        if (self->rank == 1)
+            RANK_TRY(self, symm_barrier(world, NULL));
+        RANK_TRY(self, symm_synchronize(world, NULL));
+        RANK_TRY(self, symm_context_destroy(ctx));
+        ctx = NULL;
+    }
+    CHECK_RANK(self, self->rank == 1 || reports > 0);
+    CHECK_RANK_MSG(self, usage[1].internal - usage[0].internal >= (1 << 20) - (256 << 10),
+                   "%llu, %llu", (unsigned long long)usage[0].internal,
+                   (unsigned long long)usage[1].internal);
+out:
+    symm_context_destroy(ctx);
+}
+
+/* The other way round: nothing turns multicast on against the environment. */
+RANKS_TEST(settings, multicast_stays_off_and_check_comes_on, 2,
+           .env = {{"SYMM_CHECK", "0"}, {"SYMM_MULTICAST", "0"}})
+{
+    symm_config config = rank_config(self);
+    symm_context *ctx = NULL;
+
+    config.multicast = 1;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "config.multicast is 1",
+                     symm_context_create(&config, &ctx));
+    config.multicast = 0;
+    config.check = 1;
+    RANK_TRY(self, symm_context_create(&config, &ctx));
+    symm_group *world = symm_context_world(ctx);
+    CHECK_RANK(self, strstr(symm_multicast_off(world), "SYMM_MULTICAST"));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "symm_barrier",
+                     self->rank ? symm_exchange(world, NULL, 0, NULL) : symm_barrier(world, NULL));
+out:
+    symm_context_destroy(ctx);
+}
+
+static const struct {
+    symm_config config;
+    const char *part;
+} wrong_settings[] = {
+    {{.check = 2}, "config.check is 2"},
+    {{.multicast = -2}, "config.multicast is -2"},
+    {{.slow_ms = -1}, "config.slow_ms is -1"},
+    {{.staging_bytes = 512}, "config.staging_bytes=512"},
+    {{.tuning_file = "/no/such/table"}, "/no/such/table"},
+};
+
+TEST_LOOP(settings, a_wrong_field_is_named, 0, sizeof wrong_settings / sizeof wrong_settings[0])
+{
+    symm_config config = wrong_settings[_i].config;
+    symm_context *ctx = NULL;
+
+    config.nranks = 1;
+    config.session = "alone";
+    config.driver = "emulated";
+    ck_assert_int_eq(symm_context_create(&config, &ctx), SYMM_ERROR_ARGUMENT);
+    ck_assert_ptr_null(ctx);
+    ck_assert_msg(strstr(symm_error_text(), wrong_settings[_i].part), "%s", symm_error_text());
 }
 
 int main(int argc, char **argv)

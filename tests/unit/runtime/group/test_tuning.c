@@ -320,7 +320,7 @@ static void load_fails(const char *part)
     char want[128];
     struct symm_tuning *t = NULL;
 
-    ck_assert_int_eq(symm__tuning_load(MACHINE, &t), SYMM_ERROR_ARGUMENT);
+    ck_assert_int_eq(symm__tuning_load(NULL, MACHINE, &t), SYMM_ERROR_ARGUMENT);
     ck_assert_ptr_null(t);
     snprintf(want, sizeof want, "SYMM_TUNING_FILE=%s%s", path, part);
     ck_assert_msg(strncmp(symm__failure_text(), want, strlen(want)) == 0, "%s",
@@ -334,13 +334,15 @@ TEST(files, the_setting_names_the_file)
     struct symm_tuning *t = (void *)&t;
 
     unsetenv("SYMM_TUNING_FILE");
-    ck_assert_int_eq(symm__tuning_load(MACHINE, &t), SYMM_OK);
+    ck_assert_int_eq(symm__tuning_load(NULL, MACHINE, &t), SYMM_OK);
     ck_assert_ptr_null(t);
     setenv("SYMM_TUNING_FILE", "", 1);
-    ck_assert_int_eq(symm__tuning_load(MACHINE, &t), SYMM_OK);
+    ck_assert_int_eq(symm__tuning_load(NULL, MACHINE, &t), SYMM_OK);
     ck_assert_ptr_null(t);
     write_file(HEAD "all-reduce 4 any any 3 one_shot\n", 46);
-    ck_assert_int_eq(symm__tuning_load(MACHINE, &t), SYMM_OK);
+    ck_assert_int_eq(symm__tuning_load("", MACHINE, &t), SYMM_OK);
+    ck_assert_ptr_null(t);
+    ck_assert_int_eq(symm__tuning_load(NULL, MACHINE, &t), SYMM_OK);
     unlink(path);
     ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, (symm_dtype)0, false, 3) == SYMM_ALGO_ONE_SHOT);
     symm__tuning_destroy(t);
@@ -367,7 +369,7 @@ TEST(files, files_that_cannot_be_read_are_named)
     unlink(path);
     write_file(much, sizeof much - 1);
     struct symm_tuning *t = NULL;
-    ck_assert_int_eq(symm__tuning_load(MACHINE, &t), SYMM_OK);
+    ck_assert_int_eq(symm__tuning_load(NULL, MACHINE, &t), SYMM_OK);
     symm__tuning_destroy(t);
     unlink(path);
 }
