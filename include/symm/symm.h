@@ -38,7 +38,12 @@
  *     the job, because its process carries the messages between ranks.
  *   - In a child of fork() every call returns ERROR_STATE.
  *
- * Threads: one thread at a time per group; different groups and contexts concurrently.
+ * Streams: calls on one group run in the order of the calls, also on two streams that nothing else
+ * orders: outside of captures a call waits, by an event, for the call before.
+ *
+ * Threads: one thread at a time per group; different groups and contexts concurrently. A process
+ * that drives several GPUs has a context and a thread for each, because ranks wait for each other
+ * in Collective calls. Each thread gives rank, nranks and session (docs/examples/07_threads).
  * symm_check(), symm_abort(), symm_free() and the getters may be called from any thread at any
  * time. Each context runs one I/O thread, with all signals blocked. No handler is installed and
  * nothing is registered with atexit(). If a process exits with a context, the library's destructor

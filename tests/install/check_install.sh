@@ -22,6 +22,13 @@ run() { # RANKS PROGRAM...
     "$prefix/bin/symm-run" --emulated --timeout 60 -n "$@"
 }
 
+on_ranks() { # RANKS EXAMPLE: those with threads start their ranks themselves
+    case $2 in
+    */*_threads) SYMM_DRIVER=emulated timeout 60 "$2" "$1" ;;
+    *) run "$@" ;;
+    esac
+}
+
 make_project() { # FOLDER: builds it into $work/NAME
     cmake -S "$1" -B "$work/$(basename "$1")" -DCMAKE_PREFIX_PATH="$prefix" -DSYMM_CUDA="${SYMM_CUDA:-AUTO}" \
         -DSYMM_FATBIN_CACHE="$work/fatbin" -DCMAKE_BUILD_TYPE=Release --no-warn-unused-cli
@@ -36,7 +43,7 @@ example() { # FOLDER
         fail "$name cannot be built"
     }
     for ranks in 1 2 3 4 5 6 7 8; do
-        run $ranks "$work/$name/$name" >"$work/$name.log" 2>&1 || {
+        on_ranks $ranks "$work/$name/$name" >"$work/$name.log" 2>&1 || {
             cat "$work/$name.log" >&2
             fail "$name fails on $ranks ranks"
         }
