@@ -14,6 +14,9 @@ struct launch {
     const char *driver; /* SYMM_DRIVER of the ranks; NULL: as it is */
     bool keep_going;    /* do not stop the other ranks when one fails */
     double timeout_s;   /* 0: none */
+    /* Output of the ranks; not both: */
+    bool tag_output;        /* "[rank] " before each line */
+    const char *output_dir; /* folder of a file for each rank; NULL: none */
 };
 
 /* Exit codes of a job that are not those of a rank. */

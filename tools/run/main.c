@@ -24,6 +24,8 @@ static void print_help(void)
         "#       --keep-going    when a rank fails, let the others go on\n"
         "#       --nccl          symm takes NCCL calls of PROGRAM (LD_PRELOAD=libsymm_nccl.so);\n"
         "#                       without -n it only runs PROGRAM, such as torchrun\n"
+        "#       --tag-output    begin each line of a rank's output with [RANK]\n"
+        "#       --output-dir DIR  output and errors of rank R go to DIR/rank-R.log\n"
         "#   -h, --help\n"
         "#       --version\n"
         "#\n"
@@ -52,13 +54,23 @@ static void tell_unknown_settings(void)
 
 int main(int argc, char **argv)
 {
-    enum { OPT_EMULATED = 256, OPT_TIMEOUT, OPT_KEEP_GOING, OPT_NCCL, OPT_VERSION };
+    enum {
+        OPT_EMULATED = 256,
+        OPT_TIMEOUT,
+        OPT_KEEP_GOING,
+        OPT_NCCL,
+        OPT_TAG,
+        OPT_DIR,
+        OPT_VERSION
+    };
     static const struct option options[] = {
         {"ranks", required_argument, NULL, 'n'},
         {"emulated", no_argument, NULL, OPT_EMULATED},
         {"timeout", required_argument, NULL, OPT_TIMEOUT},
         {"keep-going", no_argument, NULL, OPT_KEEP_GOING},
         {"nccl", no_argument, NULL, OPT_NCCL},
+        {"tag-output", no_argument, NULL, OPT_TAG},
+        {"output-dir", required_argument, NULL, OPT_DIR},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, OPT_VERSION},
         {0},
@@ -90,6 +102,12 @@ int main(int argc, char **argv)
         case OPT_NCCL:
             nccl = true;
             break;
+        case OPT_TAG:
+            job.tag_output = true;
+            break;
+        case OPT_DIR:
+            job.output_dir = optarg;
+            break;
         case 'h':
             print_help();
             return 0;
@@ -100,6 +118,8 @@ int main(int argc, char **argv)
             return text_bad_option(tool, argv, c, options);
         }
     }
+    if (job.tag_output && job.output_dir)
+        return text_usage_error(tool, "--tag-output and --output-dir exclude each other");
     if (job.nranks == 0 && !nccl)
         return text_usage_error(tool, "-n N is missing: how many ranks");
     if (optind == argc)

@@ -18,6 +18,7 @@
 #include <symm/types.h>
 #include "meeting.h"
 #include "orphans.h"
+#include "output.h"
 
 enum {
     NOTICE_MS = 250, /* from a rank's failure to SIGTERM: time for the messages of other ranks */
@@ -35,6 +36,7 @@ struct rank {
 
 struct supervisor {
     const struct launch *job;
+    struct output *output;
     struct rank ranks[SYMM_MAX_RANKS];
     int nstarted, nrunning;
     int culprit;     /* the rank whose failure is the job's; -1: none yet */
@@ -77,8 +79,11 @@ static void stop(struct supervisor *s)
 /* Runs in the child and does not come back: the exit code and, through `report`, errno tell that
  * exec failed. */
 static void become_rank(const struct launch *job, const struct meeting *meeting, int rank,
-                        const sigset_t *inherited, int report)
+                        const sigset_t *inherited, const int output[2], int report)
 {
+    for (int i = 0; i < 2; i++) /* the copy is not close-on-exec */
+        if (output[i] >= 0)
+            dup2(output[i], i ? STDERR_FILENO : STDOUT_FILENO);
     /* Reading from a terminal would stop a background group. */
     if (rank > 0 || isatty(STDIN_FILENO)) {
         int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -100,22 +105,28 @@ static void become_rank(const struct launch *job, const struct meeting *meeting,
 static int start_rank(struct supervisor *s, const struct meeting *meeting,
                       const sigset_t *inherited)
 {
-    int report[2], error = 0, rank = s->nstarted;
+    int report[2], output[2], rank = s->nstarted;
+    int error = output_open(s->output, rank, output);
     pid_t parent = getpid();
 
-    if (pipe2(report, O_CLOEXEC) != 0)
-        return errno;
+    if (!error && pipe2(report, O_CLOEXEC) != 0)
+        error = errno;
+    if (error) {
+        output_close(output);
+        return error;
+    }
     pid_t pid = fork();
     if (pid == 0) {
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(LAUNCH_CANNOT_EXECUTE);
-        become_rank(s->job, meeting, rank, inherited, report[1]);
+        become_rank(s->job, meeting, rank, inherited, output, report[1]);
     }
     if (pid < 0)
         error = errno;
     close(report[1]);
+    output_close(output);
     if (pid > 0) {
         setpgid(pid, pid); /* here and in the child: from now on the group exists */
         s->ranks[rank] = (struct rank){.pid = pid};
@@ -301,11 +312,19 @@ int supervise(const struct launch *job, struct meeting *meeting, const sigset_t 
         .timeout_at = job->timeout_s > 0 ? now_ms() + (int64_t)(job->timeout_s * 1000) : INT64_MAX,
         .stop_at = INT64_MAX,
         .kill_at = INT64_MAX};
-    int error = 0;
+    int error = output_create(job, &s.output);
 
+    if (error) {
+        fprintf(stderr, "# %s: cannot write to %s: %s\n", job->tool,
+                job->output_dir ? job->output_dir : "pipes", strerror(error));
+        meeting_destroy(meeting);
+        return LAUNCH_CANNOT_EXECUTE;
+    }
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     while (!error && s.nstarted < job->nranks)
         error = start_rank(&s, meeting, inherited);
+    if (!error)
+        error = output_start(s.output);
     if (error) {
         fprintf(stderr, "# %s: cannot run %s: %s\n", job->tool, job->argv[0], strerror(error));
         s.culprit = 0;
@@ -316,6 +335,7 @@ int supervise(const struct launch *job, struct meeting *meeting, const sigset_t 
     int nleft = orphans_end(LAUNCH_GRACE_MS);
     if (nleft > 0)
         fprintf(stderr, "# %s: %d processes cannot be ended\n", job->tool, nleft);
+    output_destroy(s.output);
     meeting_destroy(meeting);
     return s.code;
 }

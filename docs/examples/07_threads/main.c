@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "try.h"
 
-enum { GPUS = 4, COUNT = 100000 };
+enum { GPUS = 4, COUNT = 10000 };
 
 struct gpu {
     pthread_t thread;

@@ -62,6 +62,41 @@ case_keep_going() {
     errors '^# symm-run: rank 2 exited with 4$'
 }
 
+case_tag_output() {
+    # Lines of ranks never mix, also long ones; a line without an end gets one.
+    run 3 ranks 3 '
+        echo "one $SYMM_RANK"; echo "error $SYMM_RANK" >&2
+        printf "%05000d\n" $SYMM_RANK; printf "no end"; exit 3' --tag-output --keep-going
+    for rank in 0 1 2; do
+        said "^\[$rank\] one $rank$"
+        errors "^\[$rank\] error $rank$"
+        said "^\[$rank\] no end$"
+        [ "$(grep -c "^\[$rank\] 0\{900,\}$rank\?$" "$work/out")" = 2 ] || die "no line of 5000 in two parts"
+    done
+    [ "$(wc -l <"$work/out")" = 12 ] || die "other lines on the standard output"
+    # The last lines of a rank that fails are not lost.
+    run 1 ranks 2 'test $SYMM_RANK = 1 || exec sleep 100; seq 20000; exit 1' --tag-output
+    [ "$(grep -c '^\[1\] [0-9]*$' "$work/out")" = 20000 ] || die "lines of rank 1 are missing"
+    # A reader that has seen enough ends the ranks, as without tags.
+    "$bin/symm-run" -n 2 --tag-output yes 2>"$work/err" | head -n 3 >"$work/out" || true
+    [ "$(grep -c '^\[[01]\] y$' "$work/out")" = 3 ] || die "not three lines"
+}
+
+case_output_dir() {
+    run 0 ranks 3 'echo "out $SYMM_RANK"; echo "err $SYMM_RANK" >&2' --output-dir logs
+    [ ! -s "$work/out" ] && [ ! -s "$work/err" ] || die "something on the standard output"
+    for rank in 0 1 2; do
+        [ "$(cat "logs/rank-$rank.log")" = "out $rank
+err $rank" ] || die "rank-$rank.log: $(cat "logs/rank-$rank.log")"
+    done
+    run 0 ranks 1 'echo again' --output-dir logs
+    [ "$(cat logs/rank-0.log)" = again ] || die "the old text of rank-0.log is left"
+    run 126 ranks 1 : --output-dir no/such/folder
+    errors '^# symm-run: cannot write to no/such/folder: No such file or directory$'
+    run 2 ranks 1 : --output-dir logs --tag-output
+    errors 'exclude each other'
+}
+
 case_blame() {
     # A rank that exits with 75 blames another rank. If that rank fails later, its code is the job's.
     run 9 ranks 3 'test $SYMM_RANK = 1 || exit 75; sleep 0.3; exit 9'
