@@ -149,6 +149,18 @@ case_sizes() {
     [ "$(column 1)" = '0 6' ] || die "sizes: $(column 1)"
 }
 
+case_options_of_nccl_tests() {
+    run 0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" -b 1K -e 4K -f 2 all-reduce -n 2 -w 0 -c 1 \
+        --json out.json
+    rows 3
+    [ "$(column 1)" = '1024 2048 4096' ] || die "sizes: $(column 1)"
+    [ "$(json out.json options iters) $(json out.json options warmup)" = '2 0' ]
+    [ "$(json out.json options check)" = ON ]
+    # Products have a letter of the same name: n columns.
+    run 0 "$bin/symm-run" --emulated -n 1 "$bin/symm-bench" matmul -m 8 -n 40 -k 8 --iters 1
+    said '^ +8 +40 +8 '
+}
+
 case_json() {
     run 0 env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" all-reduce \
         --algo all --check --sizes 1K,4K --seed 0x2a --peer all --memory plain --json out.json
@@ -548,6 +560,9 @@ report -o x.html|report: the JSON file is missing
 tune|tune: --output FILE is missing
 all-reduce --nonsense=3|--nonsense: no such option
 all-reduce -x|-x: no such option
+all-reduce -c|-c needs a value
+all-reduce -n 0|--iters 0: not a number from 1 to 1000000
+matmul -b 1K|--min-bytes: matmul has no such option
 all-reduce --check -xh|-x: no such option
 all-reduce --check=2|--check=2: --check takes no value
 all-reduce --algo|--algo needs a value

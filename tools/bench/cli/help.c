@@ -57,7 +57,9 @@ static void print_about_operation(void)
            "# 20 calls, the mean of each, of these the median and the 95th percentile.\n"
            "# All repetitions use one pair of buffers: small ones stay in caches. Variants and "
            "peers\n"
-           "# run alternately, on the same data.\n",
+           "# run alternately, on the same data.\n"
+           "# Short options are those of nccl-tests: also -n, --iters and -w, --warmup; -c 1 is "
+           "--check.\n",
            about_times);
 }
 
@@ -168,11 +170,12 @@ static void print_lines(const char *head, const char *text)
 static void print_option(const struct option_row *row, const struct option_use *use,
                          const struct bench_options *o)
 {
-    const char letter[] = {'-', row->letter, ',', ' ', 0};
+    const char short_name = o->operation && row->nccl_letter ? row->nccl_letter : row->letter;
+    const char letter[] = {'-', short_name, ',', ' ', 0};
     const bool has_items = use->help[strlen(use->help) - 1] == ':';
     char head[64], items[OPTION_ITEMS], text[1024];
 
-    snprintf(head, sizeof head, "%s--%s%s%s", row->letter ? letter : "", row->name,
+    snprintf(head, sizeof head, "%s--%s%s%s", short_name ? letter : "", row->name,
              row->value ? " " : "", row->value ? row->value : "");
     snprintf(text, sizeof text, "%s%s%s", use->help, has_items ? " " : "",
              has_items ? option_names(row, o, items) : "");

@@ -130,24 +130,24 @@ const struct option_row option_table[] = {
                            "with the first type:"}}},
     {"op", "OP", OPTION_WORD, FIELD(op_name), .names = "sum, avg, min, max",
      .uses = {{BENCH_OPERATION, "sum, min, max, or avg of floating types (sum)"}}},
-    {"min-bytes", "N", OPTION_BYTES, FIELD(min_bytes),
+    {"min-bytes", "N", OPTION_BYTES, FIELD(min_bytes), .nccl_letter = 'b',
      .uses = {{BENCH_OPERATION, "smallest size, of the larger buffer of a rank (1K)"},
               {BENCH_P2P, "smallest size, of a rank's buffer (4K)"}}},
-    {"max-bytes", "N", OPTION_BYTES, FIELD(max_bytes),
+    {"max-bytes", "N", OPTION_BYTES, FIELD(max_bytes), .nccl_letter = 'e',
      .uses = {{BENCH_OPERATION, "largest size (64M; emulated 1M)"},
               {BENCH_P2P, "largest size (256M; emulated 64K)"},
               {BENCH_STRESS, "size of the largest buffers (16M; emulated 64K)"},
               {BENCH_TUNE, "largest size (256M; emulated 16K)"}}},
-    {"factor", "N", OPTION_INT, FIELD(factor), 2, 1 << 20,
+    {"factor", "N", OPTION_INT, FIELD(factor), 2, 1 << 20, .nccl_letter = 'f',
      .uses = {{SIZED, "from one size to the next (4)"}}},
     {"sizes", "LIST", OPTION_SIZES, FIELD(sizes),
      .uses = {{SIZED, "these sizes instead: 1K,96K,4M"}}},
-    {"iters", "N", OPTION_INT, FIELD(iters), 1, 1000000,
+    {"iters", "N", OPTION_INT, FIELD(iters), 1, 1000000, .nccl_letter = 'n',
      .uses = {{TIMED | BENCH_TUNE | OPTION_COMMON,
                "measured repetitions (50; products, tune 20; emulated 3; products, tune 2)"}}},
     {"iterations", "N", OPTION_INT, FIELD(iters), 1, 1000000,
      .uses = {{BENCH_PRODUCTS, "the same as --iters"}}},
-    {"warmup", "N", OPTION_INT, FIELD(warmup), 0, 1000000,
+    {"warmup", "N", OPTION_INT, FIELD(warmup), 0, 1000000, .nccl_letter = 'w',
      .uses = {{TIMED | BENCH_TUNE | OPTION_COMMON,
                "repetitions before the measured ones (5; tune 3; emulated 1)"}}},
     {"warmup-iterations", "N", OPTION_INT, FIELD(warmup), 0, 1000000,
@@ -169,7 +169,7 @@ const struct option_row option_table[] = {
     {"memory", "KIND", OPTION_WORD, FIELD(memory), .names = "symmetric, plain",
      .uses = {{BENCH_OPERATION,
                "symmetric, or plain device memory, which needs staging (symmetric)"}}},
-    {"check", NULL, OPTION_FLAG, FIELD(check),
+    {"check", NULL, OPTION_FLAG, FIELD(check), .nccl_letter = 'c',
      .uses = {{BENCH_OPERATION, "verify every element on fresh random data"},
               {BENCH_PRODUCTS,
                "verify every element on fresh random data, of large products a sample; and that "
@@ -259,7 +259,7 @@ const char *option_take(const struct option_row *row, struct bench_options *o, c
 
     switch (row->kind) {
     case OPTION_FLAG:
-        *(bool *)field = true;
+        *(bool *)field = !value || strcmp(value, "0") != 0;
         return NULL;
     case OPTION_INT:
         return text_int(value, row->min, row->max, field) ? NULL : range_wanted(row, wrong);

@@ -6,7 +6,7 @@
 
 /* The type of the field, and what its value may be. */
 enum option_kind {
-    OPTION_FLAG,     /* bool; the option has no value */
+    OPTION_FLAG,     /* bool; the option has no value, its nccl_letter 0 or a number */
     OPTION_TEXT,     /* const char * */
     OPTION_SEED,     /* uint64_t */
     OPTION_INT,      /* int from min to max */
@@ -39,6 +39,7 @@ struct option_row {
     size_t field; /* offset in struct bench_options */
     long min, max;
     char letter;       /* 0: none */
+    char nccl_letter;  /* of nccl-tests, for operations; it always has a value. 0: none */
     const char *unit;  /* of a positive number, in messages */
     const char *names; /* separated by ", "; NULL: items() makes them */
     const char *(*items)(const struct bench_options *o, char out[OPTION_ITEMS]);

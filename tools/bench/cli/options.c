@@ -25,22 +25,40 @@ static void make_getopt(struct option long_options[MAX_OPTIONS], char letters[MA
         long_options[i] = (struct option){.name = row->name,
                                           .has_arg = row->value ? required_argument : no_argument,
                                           .val = PAST_LETTERS + (int)row->field};
-        if (!row->letter)
-            continue;
-        *letters++ = row->letter;
-        if (row->value)
-            *letters++ = ':';
+        const char both[2] = {row->letter, row->nccl_letter};
+        for (int k = 0; k < 2; k++) {
+            if (!both[k])
+                continue;
+            *letters++ = both[k];
+            if (row->value || k == 1)
+                *letters++ = ':';
+        }
     }
     *letters = 0;
 }
 
-static int find_letter(int letter)
+/* Whether an operation is measured. Options come before the command, too, so it may be anywhere. */
+static bool names_operation(int argc, char **argv)
 {
-    int i = 0;
+    int i = 1;
 
-    while (option_table[i].letter != letter)
+    while (i < argc && !operation_find(argv[i]))
         i++;
-    return i;
+    return i < argc;
+}
+
+/* The row of a letter: of an operation's letters the one that nccl-tests means. */
+static int find_letter(int letter, bool operation)
+{
+    int by_letter = -1, by_nccl = -1;
+
+    for (int i = 0; option_table[i].name; i++) {
+        if (option_table[i].letter == letter)
+            by_letter = i;
+        if (option_table[i].nccl_letter == letter)
+            by_nccl = i;
+    }
+    return by_letter < 0 || (operation && by_nccl >= 0) ? by_nccl : by_letter;
 }
 
 /* Reads all options; given[i]: row i was there. Returns -1 or an exit code. */
@@ -48,6 +66,7 @@ static int take_options(int argc, char **argv, struct bench_options *o, bool *gi
 {
     struct option long_options[MAX_OPTIONS] = {{0}};
     char letters[MAX_OPTIONS], wrong[OPTION_WRONG];
+    const bool operation = names_operation(argc, argv);
     int c, index;
 
     make_getopt(long_options, letters);
@@ -55,7 +74,7 @@ static int take_options(int argc, char **argv, struct bench_options *o, bool *gi
     while (index = -1, (c = getopt_long(argc, argv, letters, long_options, &index)) != -1) {
         if (c == ':' || c == '?')
             return text_bad_option(tool, argv, c, long_options);
-        const int i = index >= 0 ? index : find_letter(c);
+        const int i = index >= 0 ? index : find_letter(c, operation);
         const char *what = option_take(&option_table[i], o, optarg, wrong);
 
         given[i] = true;
