@@ -148,6 +148,7 @@ static bool fits(struct symm_hub *hub, struct symm_hub_client *client, const str
         record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d came twice: pid %d and pid %d", m->rank,
                        (int)hub->ranks[m->rank].pid, pid);
     else if (twin) {
+        hub->nshared++;
         add_device(&device, hello->device);
         record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d and rank %d use the same device, %s",
                        twin->rank, m->rank, device.bytes);
@@ -263,13 +264,28 @@ static void welcome(struct symm_hub *hub)
     symm__rendezvous_close(hub->config.rendezvous, SYMM_ERROR_MISMATCH, late);
 }
 
+/* If all ranks have come and some share devices, says how many devices there are. */
+static void refuse(struct symm_hub *hub)
+{
+    struct symm_text text = {.used = 0};
+    int ndevices = 0;
+
+    for (int i = 0; i < hub->nclients; i++)
+        ndevices += hub->clients[i]->has_device;
+    if (hub->nshared > 0 && ndevices + hub->nshared == hub->nranks)
+        symm__text_add(&text, "%d ranks, %d device%s: ", hub->nranks, ndevices,
+                       ndevices == 1 ? "" : "s");
+    symm__text_add(&text, "%s", hub->refusals.bytes);
+    symm__hub_refuse(hub, hub->refusal, text.bytes);
+}
+
 void symm__hub_join_tick(struct symm_hub *hub)
 {
     struct symm_rank_set none = {{0}};
 
     if (hub->refusal != SYMM_OK &&
         (symm__hub_all_heard(hub) || symm__now_us() >= hub->refuse_at_us))
-        symm__hub_refuse(hub, hub->refusal, hub->refusals.bytes);
+        refuse(hub);
     else if (hub->refusal == SYMM_OK && symm__rank_set_equal(missing(hub), none))
         welcome(hub);
 }

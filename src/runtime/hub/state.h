@@ -78,6 +78,7 @@ struct symm_hub {
     char boot_id[40];
     symm_status refusal; /* status of the first error; texts in refusals */
     struct symm_text refusals, strangers;
+    int nshared;                /* ranks refused because another one has their device */
     int64_t refuse_at_us;       /* end of the wait for other ranks, before and after the refusal */
     struct symm_rank_set heard; /* ranks that sent a HELLO, valid or not */
     unsigned char buffer[SYMM_MESSAGE_MAX];

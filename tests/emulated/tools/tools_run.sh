@@ -97,6 +97,11 @@ err $rank" ] || die "rank-$rank.log: $(cat "logs/rank-$rank.log")"
     errors 'exclude each other'
 }
 
+case_more_ranks_than_devices() {
+    run 1 env SYMM_EMULATED_DEVICES=2 "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" all-reduce
+    errors '3 ranks, 2 devices: rank [0-9] and rank [0-9] use the same device, GPU-'
+}
+
 case_blame() {
     # A rank that exits with 75 blames another rank. If that rank fails later, its code is the job's.
     run 9 ranks 3 'test $SYMM_RANK = 1 || exit 75; sleep 0.3; exit 9'

@@ -96,7 +96,11 @@ static const struct wrong {
     {3, 1, 4, false, {"rank 1 came twice", "pid"}},
     {2, 2, 5, false, {"rank 2", "has nranks 5, rank 0 has 4"}},
     {1, 5, 6, false, {"rank 5", "has nranks 6, rank 0 has 4"}},
-    {2, 2, 4, true, {"rank 0", "same device, GPU-00070707-0707-0707-0707-070707070707"}},
+    {2,
+     2,
+     4,
+     true,
+     {"4 ranks, 3 devices: rank 0", "same device, GPU-00070707-0707-0707-0707-070707070707"}},
 };
 
 TEST_GROUP(refusing, 60, IN_A_FOLDER);
