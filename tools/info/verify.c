@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 #include <symm/stream.h>
+#include "common/progress.h"
 #include "operations/operation.h"
 #include "run/launch.h"
 
@@ -283,6 +284,8 @@ static symm_status try_operations(struct verify *v, json_t *found)
         const struct operation *op = operation_at(i);
 
         for (const struct variant *variant = op->variants; variant->name; variant++, use += 256) {
+            if (v->rank == 0)
+                progress_show("verifying %s %s", op->name, variant->name);
             TRY(try_variant(v, op, variant, use, verdict));
             json_array_append_new(verdicts, json_pack("{s:s, s:s, s:s}", "operation", op->name,
                                                       "algo", variant->name, "verdict", verdict));
@@ -322,6 +325,7 @@ int verify_rank(int fd)
     char error[1024];
     symm_status st = try_everything(&v, found);
 
+    progress_end();
     if (st != SYMM_OK) {
         snprintf(error, sizeof error, "%s: %s", symm_status_name(st), symm_error_text());
         if (v.rank < 0) /* it has not joined */

@@ -415,6 +415,19 @@ without_multicast() {
     env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" "$@" --sizes 1K
 }
 
+case_progress() {
+    # On a terminal; nowhere else, not even where only the output is one.
+    local job="$bin/symm-run --emulated -n 2 $bin/symm-bench"
+    run 0 script -qec "$job stress --seconds 1" /dev/null
+    said 'stress: round [0-9]+, [01] s left'
+    run 0 script -qec "$job tune --iters 1 --warmup 0 --output table --max-bytes 1K" /dev/null
+    said 'tuning all-reduce, bfloat16, symmetric memory, 1024 bytes'
+    run 0 env SYMM_EMULATED_DEVICES=2 script -qec "$bin/symm-info --verify --driver emulated" /dev/null
+    said 'verifying all-reduce auto'
+    run 0 script -qec "$job stress --seconds 1 2>errors" /dev/null
+    [ ! -s errors ] || die "progress that is no terminal's: $(cat errors)"
+}
+
 case_unavailable() {
     # A named algorithm must run...
     local operation

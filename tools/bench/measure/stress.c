@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include "common/progress.h"
 #include "common/text.h"
 #include "stress_group.h"
 
@@ -97,11 +98,14 @@ static symm_status play_on(struct job *j, int64_t *wrong)
     symm_status st;
 
     do {
+        if (s->rank == 0)
+            progress_show("stress: round %" PRIu64 ", %.0f s left", j->x.rounds, end - now());
         TRY(play(j));
         TRY(session_sum(s, j->x.wrong, wrong));
         TRY(session_sum(s, s->rank == 0 && now() >= end, &over));
     } while (*wrong == 0 && (!over || j->x.elements == 0));
 out:
+    progress_end();
     return st;
 }
 

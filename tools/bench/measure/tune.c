@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "collective_measure.h"
 #include "common/driver.h"
+#include "common/progress.h"
 #include "crossover.h"
 
 enum {
@@ -203,8 +204,13 @@ static symm_status tune_one(struct tune *t)
         return SYMM_OK;
     TRY(collective_measure_create(&t->measure, t->s.options->max_bytes));
     for (int i = 0; bench_options_size(t->s.options, i, &nbytes); i++) {
+        if (t->s.rank == 0)
+            progress_show("tuning %s, %s, %s memory, %" PRIu64 " bytes",
+                          t->s.options->operation->name, dtype_of(t->s.options),
+                          memory_of(t->s.options), nbytes);
         t->measure.nops = t->s.emulated ? 2 : nbytes < LONG_NBYTES ? NOPS : NOPS_LONG;
         TRY(measure_size(&t->measure, nbytes, (uint64_t)i, rows));
+        progress_end();
         take_size(t, rows, &crossover);
     }
 out:
@@ -287,6 +293,7 @@ int tune_run(struct bench_options *options)
     unsetenv("SYMM_TUNING_FILE");
     bool failed = session_failed(&t.s, run(&t, options), NULL, error);
 
+    progress_end();
     abandon_file(&t);
     return !session_close(&t.s, failed ? error : NULL) || failed;
 }
