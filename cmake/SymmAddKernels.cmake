@@ -15,8 +15,12 @@
 # and of both. The language CUDA is not needed: without nvcc the kernels run on the emulated driver only.
 #
 #   SYMM_CUDA                AUTO (GPU code if nvcc >= 12.4 is found), ON (or fail), OFF (emulation only)
-#   SYMM_CUDA_ARCHITECTURES  of the GPU code, without sm_: "90a"
+#   SYMM_CUDA_ARCHITECTURES  of the GPU code, without sm_: "80;90a"; empty: those of this machine's GPUs, else 90a
 #   SYMM_FATBIN_CACHE        folder of compiled GPU code, keyed by content: build trees share it
+
+# Of kernels for the emulated driver; symm.pc names them, too.
+set_property(GLOBAL PROPERTY SYMM_KERNEL_FLAGS -x c++ -std=c++17 -O2 -fno-exceptions -fno-rtti
+  -fno-threadsafe-statics -fno-math-errno -fno-strict-aliasing -ffp-contract=off)
 
 # Sets SYMM_NVCC and SYMM_NVCC_VERSION if an nvcc is new enough; otherwise clears SYMM_NVCC.
 function(symm_find_nvcc)
@@ -50,6 +54,33 @@ function(symm_find_nvcc)
     set_property(GLOBAL PROPERTY SYMM_SAID_NO_NVCC TRUE)
   endif()
   set(SYMM_NVCC "" PARENT_SCOPE)
+endfunction()
+
+# Sets `out` to SYMM_CUDA_ARCHITECTURES, else to the architectures of this machine's GPUs, else to 90a; says which.
+function(symm_find_architectures out)
+  set(${out} ${SYMM_CUDA_ARCHITECTURES} PARENT_SCOPE)
+  if(SYMM_CUDA_ARCHITECTURES)
+    return()
+  endif()
+  get_property(found GLOBAL PROPERTY SYMM_FOUND_ARCHITECTURES)
+  if(NOT found)
+    set(why "of this machine's GPUs")
+    execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+      OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE failed)
+    if(NOT failed)
+      string(REGEX MATCHALL "[0-9]+[.][0-9]" found "${text}")
+      list(TRANSFORM found REPLACE "[.]" "")
+      list(TRANSFORM found REPLACE "^90$" "90a")
+      list(REMOVE_DUPLICATES found)
+    endif()
+    if(NOT found)
+      set(found 90a)
+      set(why "since this machine shows no GPU")
+    endif()
+    message(STATUS "symm: GPU code for ${found}, ${why}; SYMM_CUDA_ARCHITECTURES chooses others")
+    set_property(GLOBAL PROPERTY SYMM_FOUND_ARCHITECTURES ${found})
+  endif()
+  set(${out} ${found} PARENT_SCOPE)
 endfunction()
 
 function(symm_add_kernels target)
@@ -98,12 +129,13 @@ function(symm_add_kernels target)
   # For the emulated driver. The C compiler compiles the unit as C++, so that CMake links no C++ runtime: none is
   # needed. Always optimised, since tests spend most of their time in kernels.
   file(GENERATE OUTPUT ${unit}.${ending} CONTENT "#define SYMM_IMAGE ${arg_IMAGE}\n${lines}SYMM_EMULATED_MODULE\n")
+  get_property(flags GLOBAL PROPERTY SYMM_KERNEL_FLAGS)
   set(warnings "")
   if(SYMM_WERROR)
     set(warnings -Wall -Wextra -Wshadow -Werror)
   endif()
   set_source_files_properties(${unit}.${ending} PROPERTIES COMPILE_OPTIONS
-    "-x;c++;-std=c++17;-O2;-fno-exceptions;-fno-rtti;-fno-threadsafe-statics;-fno-math-errno;-fno-strict-aliasing;-ffp-contract=off;${warnings};-Wno-unknown-pragmas")
+    "${flags};${warnings};-Wno-unknown-pragmas")
 
   # For GPUs.
   symm_find_nvcc()
@@ -111,10 +143,7 @@ function(symm_add_kernels target)
   if(SYMM_NVCC)
     set(fatbin ${unit}.fatbin)
     file(GENERATE OUTPUT ${unit}.cu CONTENT "${lines}")
-    set(architectures ${SYMM_CUDA_ARCHITECTURES})
-    if(NOT architectures)
-      set(architectures 90a)
-    endif()
+    symm_find_architectures(architectures)
     set(cache ${SYMM_FATBIN_CACHE})
     if(NOT cache)
       set(cache ${CMAKE_BINARY_DIR}/fatbin)
@@ -130,21 +159,13 @@ function(symm_add_kernels target)
     set_source_files_properties(${image} PROPERTIES OBJECT_DEPENDS ${fatbin})
   endif()
 
-  # The image. Its symbols are hidden: each program has its own.
-  set(text "#include <symm/detail/image.h>\n\n#define HIDDEN __attribute__((visibility(\"hidden\")))\n\n")
+  # The image.
   if(fatbin)
-    string(APPEND text "__asm__(\".section .rodata\\n.balign 64\\n.globl symm_fatbin_${arg_IMAGE}\\n\"\n"
-      "        \".hidden symm_fatbin_${arg_IMAGE}\\nsymm_fatbin_${arg_IMAGE}:\\n\"\n"
-      "        \".incbin \\\"${fatbin}\\\"\\n.byte 0\\n.text\\n\");\n"
-      "extern HIDDEN const char symm_fatbin_${arg_IMAGE}[];\n")
-    set(fatbin symm_fatbin_${arg_IMAGE})
+    set(definition "SYMM_DEFINE_IMAGE_WITH(${arg_IMAGE}, \"${fatbin}\")")
   else()
-    set(fatbin NULL)
+    set(definition "SYMM_DEFINE_IMAGE(${arg_IMAGE})")
   endif()
-  string(APPEND text "extern HIDDEN const struct symm_emulated_module symm_emulated_${arg_IMAGE};\n"
-    "extern HIDDEN const struct symm_image ${arg_IMAGE};\n\n"
-    "const struct symm_image ${arg_IMAGE} = {SYMM_IMAGE_ABI, 0, ${fatbin}, &symm_emulated_${arg_IMAGE}};\n")
-  file(GENERATE OUTPUT ${image} CONTENT "${text}")
+  file(GENERATE OUTPUT ${image} CONTENT "#include <symm/detail/image.h>\n\n${definition}\n")
 
   add_library(${kernels} OBJECT ${unit}.${ending} ${image})
   # Clears the C standard, whose flag would go to the C++ unit, too.

@@ -154,20 +154,10 @@ has_gpu() {
     nvidia-smi -L 2>/dev/null | grep -q '^GPU ' && echo yes || echo no
 }
 
-# Prints the GPUs' architectures as a list of CMake: 80;90a. Without a GPU: 90a.
-architectures() {
-    local found=''
-    if command -v nvidia-smi >/dev/null; then
-        found=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
-            sed -n 's/^\([0-9]*\)\.\([0-9]\)$/\1\2/p' | sed 's/^90$/90a/' | sort -u | paste -sd ';')
-    fi
-    echo "${found:-90a}"
-}
-
 # Configures build/. Arguments go to CMake.
 configure() {
     mkdir -p "$build"
-    local options=(-G Ninja "-DSYMM_CUDA=$cuda" "-DSYMM_CUDA_ARCHITECTURES=$(architectures)")
+    local options=(-G Ninja "-DSYMM_CUDA=$cuda")
     [ "$cuda" = OFF ] || options+=("-DSYMM_NVCC=$nvcc")
     [ "$cuda" = OFF ] || [ "$(has_gpu)" = yes ] || say "no GPU: kernels are built for the architecture 90a"
     say "configuring"

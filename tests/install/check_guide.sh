@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks the blocks of docs/custom-kernels.md against docs/examples, and runs its commands. The line before a block names
 # its kind: "<!-- file: PATH -->" the whole file PATH, "<!-- part: PATH -->" consecutive lines of it, "<!-- run -->"
-# commands, which run one after the other in a copy of docs/examples.
+# commands, which run one after the other in a copy of docs/examples; "<!-- nvcc -->" commands that are left out without
+# nvcc or with SYMM_CUDA=OFF.
 # usage: check_guide.sh PREFIX, where symm is installed
 set -euo pipefail
 prefix=$(realpath "$1")
@@ -13,15 +14,18 @@ mkdir "$work/blocks"
 
 # Writes a file NUMBER:KIND:PATH for each block, with % for / in the path.
 awk -v folder="$work/blocks" '
-    /^<!-- (file|part|run)/ { kind = $2 ":" $3; sub(/:+(-->)?$/, "", kind); gsub("/", "%", kind); gsub(":+", ":", kind); next }
+    /^<!-- (file|part|run|nvcc)/ { kind = $2 ":" $3; sub(/:+(-->)?$/, "", kind); gsub("/", "%", kind); gsub(":+", ":", kind); next }
     /^```/ && inside { close(name); inside = 0; kind = ""; next }
     /^```/ { name = sprintf("%s/%03d:%s", folder, ++n, kind == "" ? "free" : kind); printf "" >name; inside = 1; next }
     inside { print >name }' "$docs/custom-kernels.md"
 
 export PATH=$prefix/bin:$PATH CMAKE_PREFIX_PATH=$prefix
 cd "$work/examples"
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name symm.pc)")
+export PKG_CONFIG_PATH
 for block in "$work"/blocks/*; do
     IFS=: read -r _ kind path <<<"$(basename "$block")"
+    [ "$kind" != nvcc ] || { [ "${SYMM_CUDA:-}" != OFF ] && command -v nvcc >/dev/null; } || continue
     path=${path//%//}
     case $kind in
     file) cmp "$block" "$path" ;;
@@ -30,13 +34,13 @@ for block in "$work"/blocks/*; do
         cat "$block" >&2
         exit 1
     } ;;
-    run) bash -euo pipefail "$block" >"$work/log" 2>&1 || {
+    run | nvcc) bash -euo pipefail "$block" >"$work/log" 2>&1 || {
         echo "check_guide.sh: these commands fail:" >&2
         cat "$block" "$work/log" >&2
         exit 1
     } ;;
     *)
-        echo "check_guide.sh: this block has no line <!-- file, part or run --> before it:" >&2
+        echo "check_guide.sh: this block has no line <!-- file, part, run or nvcc --> before it:" >&2
         cat "$block" >&2
         exit 1
         ;;

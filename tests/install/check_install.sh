@@ -74,7 +74,7 @@ run 2 "$work/consumer_cxx/consumer_cxx"
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 # shellcheck disable=SC2046 # the flags are words
 cc -std=c11 -Wall -Wextra -Werror "$here/consumer/main.c" -o "$work/by_pkg_config" \
-    $(pkg-config --cflags --libs symm) -Wl,-rpath,"$libdir"
+    $(pkg-config --cflags --libs symm) $(pkg-config --variable=rpath symm)
 run 2 "$work/by_pkg_config"
 
 # Wrong uses of symm_add_kernels() fail with the texts of misuse/CMakeLists.txt.
