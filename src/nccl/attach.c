@@ -16,7 +16,13 @@
 #include "real.h"
 #include "settings.h"
 
-enum { NCCL_CHANNEL_BLOCKS = 64, SPARE_BLOCKS = 4, POLL_US = 1000, EXIT_WAIT_MS = 200 };
+enum {
+    NCCL_CHANNEL_BLOCKS = 64,
+    SPARE_BLOCKS = 4,
+    POLL_US = 1000,
+    EXIT_WAIT_MS = 200,
+    STAGING_BYTES = 32 << 20
+};
 
 struct attachment {
     struct nccl_comm *comm;
@@ -145,9 +151,13 @@ static bool open_device(struct attachment *a)
 static void create(struct attachment *a)
 {
     struct nccl_binding *b = a->binding;
+    const bool given = symm__setting_is_set(SYMM_SETTING_STAGING_BYTES);
+    const uint64_t staging = given ? 0 : STAGING_BYTES;
     const symm_config config = {.rank = b->rank,
                                 .nranks = b->nranks,
                                 .timeout_ms = -1, /* a rank may be late by any time */
+                                .check = -1,      /* a call must not wait on the host */
+                                .staging_bytes = staging,
                                 .all_gather = gather,
                                 .user = a};
     int ranks[SYMM_MAX_RANKS];

@@ -256,7 +256,7 @@ TEST_LOOP(faults, every_call_of_a_create_fails_once, 0, NSWEEPS)
 TEST_LOOP(faults, every_call_of_a_run_fails_once, 0, NSWEEPS)
 {
     setenv("SYMM_CHECK", "0", 1); /* a rank that tries again does so alone */
-    sweep_calls(&sweeps[_i], run_all, "run", sweeps[_i].strategy == SYMM_STRATEGY_UNFUSED ? 8 : 30);
+    sweep_calls(&sweeps[_i], run_all, "run", sweeps[_i].strategy == SYMM_STRATEGY_UNFUSED ? 6 : 28);
 }
 
 void test_setup(void)

@@ -3,7 +3,7 @@
 # usage: check_nccl_libraries.sh BUILD_DIR
 set -euo pipefail
 build=$1
-export SYMM_DRIVER=emulated SYMM_CHECK=0 SYMM_NCCL_STATS=1
+export SYMM_DRIVER=emulated SYMM_NCCL_STATS=1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
