@@ -64,7 +64,8 @@ template <> constexpr uint32_t view_at<symm_view>(...)
         __attribute__((visibility("hidden")));                                                     \
     extern const symm_emulated_kernel *const SYMM_DETAIL_LAST[]                                    \
         __attribute__((visibility("hidden")));                                                     \
-    extern const symm_emulated_module SYMM_DETAIL_PASTE(symm_emulated_, SYMM_IMAGE);               \
+    extern const symm_emulated_module SYMM_DETAIL_PASTE(symm_emulated_, SYMM_IMAGE)                \
+        __attribute__((visibility("hidden")));                                                     \
     const symm_emulated_module SYMM_DETAIL_PASTE(symm_emulated_, SYMM_IMAGE) = {                   \
         SYMM_EMULATED_MAGIC, SYMM_EMULATED_ABI, sizeof(symm_emulated_kernel),                      \
         SYMM_DETAIL_FIRST,   SYMM_DETAIL_LAST,  &symm_emulated_driver};                            \
