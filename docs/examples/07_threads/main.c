@@ -5,7 +5,7 @@
  *     ./07_threads [GPUS]                          4 GPUs if none are given
  *     SYMM_DRIVER=emulated ./07_threads [GPUS]     without a GPU
  */
-#define _GNU_SOURCE
+#define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdlib.h>
 #include <symm/collectives.h>
