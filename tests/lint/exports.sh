@@ -8,7 +8,7 @@ exported() {
     nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u
 }
 declared() {
-    for header in symm collectives stream matmul dlpack; do
+    for header in symm names collectives stream matmul dlpack; do
         [ -f "$include/symm/$header.h" ] || continue
         tr '\n' ' ' <"$include/symm/$header.h" | sed 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/,,g' |
             grep -oE 'SYMM_API[^;(]*\(' | sed -E 's/.*[ *]([a-z_0-9]+)\($/\1/'
