@@ -12,10 +12,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Many short batches: another program on this machine slows some, not all. */
-enum {
-    TIMED = 31,
-    BATCHES = 30
-};
+enum { TIMED = 31, BATCHES = 30 };
 
 WORLD_RANK(time_creation)
 {
