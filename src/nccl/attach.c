@@ -21,7 +21,8 @@ enum {
     SPARE_BLOCKS = 4,
     POLL_US = 1000,
     EXIT_WAIT_MS = 200,
-    STAGING_BYTES = 32 << 20
+    STAGING_BYTES = 32 << 20,
+    WHY_BYTES = 256
 };
 
 struct attachment {
@@ -29,15 +30,15 @@ struct attachment {
     ncclComm_t real;
     struct nccl_binding *binding;
     CUstream stream;
-    CUdeviceptr buffer; /* of the messages, */
-    size_t room;        /* so large */
-    char why[256];      /* the reason not to attach; empty: none */
+    CUdeviceptr buffer;  /* of the messages, */
+    size_t room;         /* so large */
+    char why[WHY_BYTES]; /* the reason not to attach; empty: none */
 };
 
 /* A rank's part of a vote. */
 struct card {
     uint32_t version, settings;
-    char why[240];
+    char why[WHY_BYTES - 32]; /* "rank N: " fits before it */
 };
 
 /* A nonblocking communicator returns InProgress until the call is done. */
