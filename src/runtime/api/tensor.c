@@ -30,7 +30,7 @@ symm_status symm__tensor_measure(const symm_tensor *t, char **start, size_t *nby
             __builtin_add_overflow(*side, reach, side))
             return too_large(i, t->shape[i]);
     }
-    *start = (char *)t->data + below;
+    *start = (char *)((uintptr_t)t->data + (uintptr_t)below); /* data may be NULL */
     *nbytes = empty ? 0 : (size_t)above - (size_t)below + (size_t)size;
     return SYMM_OK;
 }
