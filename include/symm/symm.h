@@ -21,7 +21,8 @@
  *                   Never inside a stream capture.
  *   Stream-ordered  returns once enqueued. Never votes, allocates or blocks the host, so it may be
  *                   captured into a graph. If ranks wait for each other in it, all of them must
- *                   call it in the same order.
+ *                   call it in the same order. One exception, outside of captures: a group's first
+ *                   large collective (symm_group_reserve()).
  *
  * Rules that hold everywhere
  *   - Zero is the default of every field of every input struct. Outputs come last and are untouched
@@ -188,6 +189,22 @@ SYMM_API void *symm_context_driver_symbol(symm_context *ctx, const char *name);
  */
 SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ranks,
                                        symm_group **out);
+
+/*
+ * Makes the group's full areas: staging_nbytes of staging (0: SYMM_STAGING_BYTES) and an eighth of
+ * that for packets. Until then a group has 2 MiB, enough for collectives of 64 KiB. The first
+ * collective that is slower without full areas makes them, too: outside of captures it blocks the
+ * host until all ranks have made the same call. Reserve before a capture, or where no call may
+ * block.
+ *
+ * Scope:  Collective. Does nothing if the group has one rank, or full areas that are large enough.
+ *         Smaller ones are freed with the group, since graphs may use them.
+ * Memory: of the group; symm_usage.internal counts it.
+ * Errors: ERROR_ARGUMENT  staging_nbytes does not fit the window
+ *         ERROR_MEMORY    on any rank; the group keeps the areas that it has
+ *         ERROR_DRIVER, ERROR_SYSTEM, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
+ */
+SYMM_API symm_status symm_group_reserve(symm_group *group, size_t staging_nbytes);
 
 /*
  * Destroys the group and frees its memory. Waits for the stream of the group's last call.

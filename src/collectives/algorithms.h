@@ -8,6 +8,7 @@
 
 #include <symm/names.h>
 #include "collectives/kernels/ids.h"
+#include "runtime/group/areas.h"
 #include "runtime/group/operation.h"
 
 struct symm_tuning;
@@ -17,8 +18,7 @@ struct symm_limits {
     int nsms, max_threads;            /* of each rank's device, the least */
     int compute_major;                /* the lowest */
     const char *multicast_off;        /* NULL: multimem can reach the group's memory */
-    uint64_t staging_nbytes;          /* of each rank */
-    uint32_t block_packets;           /* of each block in the packet area */
+    struct symm_areas_size areas;     /* of each rank */
     const struct symm_tuning *tuning; /* the table of AUTO; NULL: it has its model alone */
 };
 

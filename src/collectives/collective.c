@@ -1,5 +1,6 @@
 #include "collective.h"
 
+#include "runtime/api/scope.h"
 #include "runtime/base/numbers.h"
 #include "runtime/group/packet_call.h"
 #include "copy_engine.h"
@@ -8,20 +9,21 @@
 static struct symm_limits limits_of(const struct symm_group *group)
 {
     const struct symm_context *ctx = group->ctx;
+    const struct symm_areas *areas = symm__group_areas(group);
     struct symm_limits m = {
         .nranks = group->nranks,
         .nsms = ctx->agreed.nsms,
         .max_threads = ctx->agreed.max_threads,
         .compute_major = ctx->agreed.compute_major,
         .multicast_off = symm_multicast_off(group),
-        .staging_nbytes = group->staging_nbytes,
-        .block_packets = group->block_packets,
+        .areas = areas->size,
         .tuning = ctx->tuning,
     };
     const uint64_t staging_off =
-        (uint64_t)(group->staging - symm__memory_window(ctx->memory, ctx->join.rank));
+        (uint64_t)(areas->staging - symm__memory_window(ctx->memory, ctx->join.rank));
 
-    if (!m.multicast_off && !symm__multicast_covers(group->mc, staging_off, group->staging_nbytes))
+    if (!m.multicast_off &&
+        !symm__multicast_covers(group->mc, staging_off, areas->size.staging_nbytes))
         m.multicast_off = "the group's staging area could not be bound to its multicast object";
     return m;
 }
@@ -264,20 +266,21 @@ static symm_status launch(struct symm_call *e, const struct symm_planned *planne
     const struct symm_algorithm *algorithm = planned->algorithm;
     const struct symm_plan *plan = &planned->plan;
     const struct symm_group *group = e->group;
+    const struct symm_areas *areas = symm__group_areas(group);
     const symm_collective_args args = {
         .view = group->view,
-        .pad = group->pad,
+        .pad = areas->pad,
         .in = data->in.address,
         .out = data->out.address,
-        .staging = group->staging,
-        .results = group->staging + group->staging_nbytes / 2,
-        .packets = group->packets,
+        .staging = areas->staging,
+        .results = areas->staging + areas->size.staging_nbytes / 2,
+        .packets = areas->packets,
         .count = plan->count,
         .stride = plan->stride,
         .share = plan->share,
         .block_units = plan->block_units,
         .capacity = plan->capacity,
-        .block_packets = group->block_packets,
+        .block_packets = areas->size.block_packets,
         .op = (uint32_t)call->op,
         .call = call_word(call, algorithm, plan),
         .place = place_of(group, call, algorithm, data),
@@ -326,14 +329,41 @@ static symm_status enqueue(struct symm_call *e, const struct symm_planned *plann
     return launch(e, planned, data);
 }
 
+static void make_plan(const struct symm_group *group, const struct symm_collective_call *call,
+                      struct symm_planned *out)
+{
+    const struct symm_limits limits = limits_of(group);
+    const struct symm_areas_size full =
+        symm__areas_full(group->ctx->agreed.staging_nbytes, group->nranks);
+
+    symm__planned_make(&limits, group->full.staging ? &limits.areas : &full, call, out);
+}
+
+symm_status symm__collective_provide(struct symm_call *c, const struct symm_collective_call *call)
+{
+    struct symm_group *group = c->group;
+    struct symm_planned planned;
+    symm_status st;
+
+    make_plan(group, call, &planned);
+    if (!planned.slower || group->areas_refused)
+        return SYMM_OK;
+    st = symm__group_make_areas(group, group->ctx->agreed.staging_nbytes, c->text);
+    if (st != SYMM_ERROR_MEMORY && st != SYMM_ERROR_DRIVER)
+        return st;
+    symm__log(&group->ctx->log, SYMM_LOG_WARNING, "%s: slower, in areas of 2 MiB: %s", c->text,
+              symm__failure_text());
+    group->areas_refused = true; /* on all ranks, as the votes have one result */
+    return SYMM_OK;
+}
+
 symm_status symm__collective_enqueue(struct symm_call *e, const struct symm_collective_call *call,
                                      const void *in, void *out)
 {
-    const struct symm_limits limits = limits_of(e->group);
     const struct data data = resolve(e->group, call, in, out);
     struct symm_planned planned;
 
-    symm__planned_make(&limits, call, &planned);
+    make_plan(e->group, call, &planned);
     return enqueue(e, &planned, &data);
 }
 
@@ -349,8 +379,47 @@ static symm_status check_and_plan(struct symm_group *group, const struct symm_co
     limits = limits_of(group);
     TRY(check_call(&limits, call));
     TRY(check_count(group, call));
-    symm__planned_make(&limits, call, out);
+    make_plan(group, call, out);
     symm__planned_keep(group, out);
+out:
+    return st;
+}
+
+static symm_status is_captured(const struct symm_group *group, symm_stream stream, bool *out)
+{
+    int status = CU_STREAM_CAPTURE_STATUS_NONE;
+    struct symm_scope scope = {0};
+    symm_status st;
+
+    TRY(symm__scope_begin_in(&scope, group->ctx));
+    TRY_CU(scope.drv, cuStreamIsCapturing, stream, &status);
+    *out = status != CU_STREAM_CAPTURE_STATUS_NONE;
+out:
+    return symm__scope_end(&scope, st, "areas");
+}
+
+/*
+ * Before a call that is slower without the full areas: makes them, once, by a vote, and plans
+ * again. In a capture, or if a rank captures another stream, the call stays as it is.
+ */
+static symm_status provide(symm_group *group, const char *name, symm_stream stream,
+                           struct symm_planned *planned)
+{
+    struct symm_call c;
+    bool captured = false;
+    symm_status st;
+
+    TRY(is_captured(group, stream, &captured));
+    if (captured)
+        return SYMM_OK;
+    st = symm__collective_begin(&c, group, true, "%s(count %zu, %s): areas", name,
+                                (size_t)planned->call.count, symm_dtype_name(planned->call.dtype));
+    if (st == SYMM_OK)
+        st = symm__collective_end(&c, symm__collective_provide(&c, &planned->call));
+    if (st == SYMM_ERROR_STATE)
+        return SYMM_OK;
+    if (st == SYMM_OK)
+        st = check_and_plan(group, &planned->call, planned);
 out:
     return st;
 }
@@ -378,6 +447,8 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
     }
     if (st != SYMM_OK)
         return symm__fail_on(group->rank, st, "%s: ", name);
+    if (planned.slower && !group->areas_refused)
+        TRY(provide(group, name, stream, &planned));
     TRY(symm__call_begin(
         &e, group, stream, true, "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u)", name,
         (size_t)call.count, symm_dtype_name(call.dtype), reduces ? symm_redop_name(call.op) : "",

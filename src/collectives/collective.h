@@ -13,6 +13,12 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
                              void *out, const symm_options *options, symm_stream stream);
 
 /*
+ * Makes the areas that a collective would be slower without, if there is memory for them.
+ * Collective, after symm__collective_begin(). Errors: those of the votes
+ */
+symm_status symm__collective_provide(struct symm_call *c, const struct symm_collective_call *call);
+
+/*
  * Enqueues a collective within another call, without checks: all ranks call the same, with valid
  * arguments.
  */

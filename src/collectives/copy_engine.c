@@ -134,7 +134,7 @@ static symm_status barrier(const struct work *w, symm_kernel_id kernel, int chan
 {
     const struct symm_group *group = w->e->group;
     const symm_signal_args args = {.view = group->view,
-                                   .pad = group->pad,
+                                   .pad = symm__group_areas(group)->pad,
                                    .channel = SYMM_CHANNEL_BLOCKS + channel,
                                    .word = word};
     const uint64_t threads = symm__round_up((uint64_t)group->nranks, WARP);
@@ -211,7 +211,7 @@ static uint64_t find_chunk(const struct work *w, int r, uint64_t chunk, uint64_t
 /* The first slot of a chunk in a staging area. The ranks' slots are a stride apart. */
 static char *slot_of(const struct work *w, uint64_t chunk)
 {
-    return w->e->group->staging + chunk % 2 * w->chunks.nbytes;
+    return symm__group_areas(w->e->group)->staging + chunk % 2 * w->chunks.nbytes;
 }
 
 static symm_status scatter_chunk(const struct work *w, uint64_t chunk)
@@ -332,7 +332,7 @@ static symm_status reduce_shares(struct work *w)
     w->total = to_all ? nbytes : nbytes * nranks;
     w->chunks = symm__copy_chunks(
         &(struct symm_copy_share){.nbytes = w->share, .nranks = group->nranks, .gathered = to_all},
-        group->staging_nbytes);
+        symm__group_areas(group)->size.staging_nbytes);
     return reduce(w);
 }
 

@@ -27,6 +27,8 @@ static uint64_t most_blocks(const struct symm_algorithm *algorithm,
 {
     const uint64_t nsms = (uint64_t)limits->nsms;
 
+    if (algorithm->transfer == SYMM_TRANSFER_PACKETS)
+        return symm__min(nsms, limits->areas.packet_blocks);
     return algorithm->grid.few_blocks ? symm__min(nsms / 2, FEW_BLOCKS)
                                       : symm__min(nsms, SYMM_BLOCKS_MAX);
 }
@@ -88,8 +90,8 @@ static void make_grid(struct symm_plan *plan, const struct symm_limits *limits,
     if (call->max_blocks)
         blocks = symm__min(blocks, call->max_blocks);
     /* Each needs a part of the staging area. */
-    blocks =
-        symm__min(blocks, limits->staging_nbytes / PACK_NBYTES / (2 * SYMM_STAGING_DEPTH * nranks));
+    blocks = symm__min(blocks, limits->areas.staging_nbytes / PACK_NBYTES /
+                                   (2 * SYMM_STAGING_DEPTH * nranks));
     blocks = symm__min(blocks, symm__ceil_div(work, threads));
     blocks = blocks ? blocks : 1;
 
@@ -129,8 +131,8 @@ static uint32_t capacity_of(const struct symm_plan *plan, const struct symm_limi
                             const struct symm_algorithm *algorithm)
 {
     const bool packets = algorithm->transfer == SYMM_TRANSFER_PACKETS;
-    const uint64_t area = packets ? limits->block_packets
-                                  : limits->staging_nbytes / PACK_NBYTES / plan->blocks,
+    const uint64_t area = packets ? limits->areas.block_packets
+                                  : limits->areas.staging_nbytes / PACK_NBYTES / plan->blocks,
                    slots = algorithm->capacity.slots *
                            (algorithm->capacity.per_rank ? (uint64_t)limits->nranks : 1),
                    capacity = (uint32_t)(area / slots);
@@ -148,4 +150,14 @@ struct symm_plan symm__plan(const struct symm_limits *limits,
     make_grid(&plan, limits, call, algorithm);
     plan.capacity = capacity_of(&plan, limits, algorithm);
     return plan;
+}
+
+static uint64_t chunks_of(const struct symm_plan *plan)
+{
+    return symm__ceil_div(plan->block_units, plan->capacity);
+}
+
+bool symm__plan_is_slower(const struct symm_plan *plan, const struct symm_plan *than)
+{
+    return plan->blocks < than->blocks || chunks_of(plan) > chunks_of(than);
 }

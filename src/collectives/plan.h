@@ -20,4 +20,7 @@ struct symm_plan symm__plan(const struct symm_limits *limits,
                             const struct symm_collective_call *call,
                             const struct symm_algorithm *algorithm);
 
+/* Whether one plan of a call has fewer threads at work than another, or more chunks. */
+bool symm__plan_is_slower(const struct symm_plan *plan, const struct symm_plan *than);
+
 #endif

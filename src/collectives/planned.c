@@ -8,17 +8,28 @@
 struct symm_last_planned {
     struct symm_attachment attachment;
     struct symm_planned planned;
+    const struct symm_areas *areas;
 };
 
-void symm__planned_make(const struct symm_limits *limits, const struct symm_collective_call *call,
-                        struct symm_planned *out)
+void symm__planned_make(const struct symm_limits *limits, const struct symm_areas_size *full,
+                        const struct symm_collective_call *call, struct symm_planned *out)
 {
+    struct symm_limits wide = *limits;
+    struct symm_plan best;
+
     *out = (struct symm_planned){.call = *call};
     if (call->count == 0 || limits->nranks == 1)
         return;
+    wide.areas = *full;
     out->algorithm = symm__choose(limits, call);
-    if (out->algorithm->transfer != SYMM_TRANSFER_COPIES)
-        out->plan = symm__plan(limits, call, out->algorithm);
+    if (out->algorithm->transfer == SYMM_TRANSFER_COPIES) {
+        out->slower = symm__operation_reduces(call->operation) &&
+                      limits->areas.staging_nbytes < full->staging_nbytes;
+        return;
+    }
+    out->plan = symm__plan(limits, call, out->algorithm);
+    best = symm__plan(&wide, call, out->algorithm);
+    out->slower = symm__plan_is_slower(&out->plan, &best);
 }
 
 static void release(struct symm_attachment *attachment)
@@ -39,6 +50,7 @@ void symm__planned_keep(struct symm_group *group, const struct symm_planned *pla
         group->last_planned = last;
     }
     last->planned = *planned;
+    last->areas = symm__group_areas(group);
 }
 
 static bool same(const struct symm_collective_call *a, const struct symm_collective_call *b)
@@ -53,7 +65,7 @@ bool symm__planned_find(const struct symm_group *group, const struct symm_collec
 {
     const struct symm_last_planned *last = group->last_planned;
 
-    if (!last || !same(&last->planned.call, call))
+    if (!last || last->areas != symm__group_areas(group) || !same(&last->planned.call, call))
         return false;
     *out = last->planned;
     return true;

@@ -18,6 +18,7 @@ static symm_status prepare_gather(struct symm_call *call, struct symm_matmul *m)
     if (m->plan.workspace_nbytes == 0)
         return SYMM_OK;
     TRY(symm__transport_alloc(call, m, &m->transport));
+    TRY(symm__transport_provide(call, &m->transport));
     ready.status = symm__transport_prepare(call, &m->transport);
     st = symm__matmul_vote(call, &ready);
 out:

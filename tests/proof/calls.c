@@ -211,8 +211,9 @@ bool calls_run_mixture(struct stage *st, const struct protocol *p, struct draw *
 /* Sets the packet epoch of the group's first block, while all ranks are idle. */
 static bool move_epoch(struct stage *st, const uint32_t *epoch)
 {
-    struct symm_signal_cell *cell = (struct symm_signal_cell *)(void *)st->group->pad +
-                                    SYMM_CHANNEL_BLOCKS * st->self->nranks + st->self->rank;
+    struct symm_signal_cell *cell =
+        (struct symm_signal_cell *)(void *)symm__group_areas(st->group)->pad +
+        SYMM_CHANNEL_BLOCKS * st->self->nranks + st->self->rank;
     return OK(symm_barrier(st->group, st->stream)) &&
            OK(symm_copy(&cell->sent, epoch, sizeof *epoch, st->stream)) &&
            OK(symm_barrier(st->group, st->stream));
@@ -220,9 +221,10 @@ static bool move_epoch(struct stage *st, const uint32_t *epoch)
 
 static bool clear_packets(struct stage *st)
 {
-    const size_t nbytes = st->group->block_packets * sizeof *st->group->packets;
+    const struct symm_areas *areas = symm__group_areas(st->group);
+    const size_t nbytes = areas->size.block_packets * sizeof *areas->packets;
     return OK(symm_barrier(st->group, st->stream)) &&
-           OK(symm_fill(st->group->packets, 0, nbytes, st->stream));
+           OK(symm_fill(areas->packets, 0, nbytes, st->stream));
 }
 
 /* The epoch in flags is that of the counter minus 2, in 16 bits. */
@@ -253,7 +255,7 @@ static size_t draw_large(const struct stage *st, struct draw *draw, const struct
     const bool shares = c->options.algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT;
     const uint32_t n = (uint32_t)st->self->nranks, size = (uint32_t)symm_dtype_size(c->dtype),
                    packet = size == 8 ? 1 : 12 / size,
-                   room = st->group->block_packets / n / (shares ? 4 : 2);
+                   room = symm__group_areas(st->group)->size.block_packets / n / (shares ? 4 : 2);
     return (size_t)packet * (shares ? n : 1) * (2 + draw_below(draw, 2 * room - 1));
 }
 

@@ -90,8 +90,8 @@ static void print_host(const json_t *info)
     print_multicast(info);
     printf("# limits: %" JSON_INTEGER_FORMAT " open files (at most %" JSON_INTEGER_FORMAT
            "), %" JSON_INTEGER_FORMAT
-           " ranks, window of %s a rank, %s a group for signals, packets and staging "
-           "(SYMM_STAGING_BYTES: %s), %s ms of waiting\n",
+           " ranks, window of %s a rank, %s a group for signals, packets and staging, more "
+           "once a call wants it (SYMM_STAGING_BYTES: %s), %s ms of waiting\n",
            number_at(limits, "open_files"), number_at(limits, "open_files_at_most"),
            number_at(limits, "ranks"), bytes_at(limits, "window", window),
            bytes_at(limits, "group", group), text_at(limits, "staging"),

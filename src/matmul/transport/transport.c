@@ -190,10 +190,9 @@ out:
     return st;
 }
 
-symm_status symm__transport_all_gather(struct symm_call *call, const struct symm_transport *t,
-                                       const symm_shards *shards)
+static struct symm_collective_call gather_of(const struct symm_transport *t)
 {
-    const struct symm_collective_call gather = {
+    return (struct symm_collective_call){
         .operation = SYMM_OPERATION_ALL_GATHER,
         .algo = SYMM_ALGO_AUTO,
         .flags = SYMM_SYMMETRIC,
@@ -201,6 +200,19 @@ symm_status symm__transport_all_gather(struct symm_call *call, const struct symm
         .op = SYMM_SUM,
         .count = t->plan->slab_nbytes / symm_dtype_size(t->problem->dtype),
     };
+}
+
+symm_status symm__transport_provide(struct symm_call *call, const struct symm_transport *t)
+{
+    const struct symm_collective_call gather = gather_of(t);
+
+    return t->plan->chunks == 0 ? symm__collective_provide(call, &gather) : SYMM_OK;
+}
+
+symm_status symm__transport_all_gather(struct symm_call *call, const struct symm_transport *t,
+                                       const symm_shards *shards)
+{
+    const struct symm_collective_call gather = gather_of(t);
 
     return symm__collective_enqueue(call, &gather, shards->own.data, t->workspace);
 }

@@ -51,6 +51,8 @@ symm_status symm__transport_open(const struct symm_round *round);
 /* Takes the run's signals, on the same side stream, after the run's products. */
 symm_status symm__transport_close(const struct symm_round *round);
 
+/* Makes the areas that symm_all_gather needs for all rows. Collective, during the create. */
+symm_status symm__transport_provide(struct symm_call *call, const struct symm_transport *t);
 /* Gathers all rows by symm_all_gather. */
 symm_status symm__transport_all_gather(struct symm_call *call, const struct symm_transport *t,
                                        const symm_shards *shards);

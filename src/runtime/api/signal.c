@@ -165,7 +165,7 @@ symm_status symm_barrier(symm_group *group, symm_stream stream)
 
     TRY(symm__call_begin(&call, group, stream, true, "symm_barrier()"));
     symm_signal_args args = {
-        .view = group->view, .pad = group->pad, .channel = SYMM_CHANNEL_BARRIER};
+        .view = group->view, .pad = group->small.pad, .channel = SYMM_CHANNEL_BARRIER};
     st = symm__call_end(&call, symm__call_launch(&call, SYMM_KERNEL_symm_stream_barrier, 1,
                                                  threads_for(group, group->nranks), false, &args));
 out:

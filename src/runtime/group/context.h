@@ -11,6 +11,7 @@
 #include "runtime/driver/driver.h"
 #include "runtime/memory/heap.h"
 #include "runtime/memory/memory.h"
+#include "areas.h"
 #include "stall.h"
 
 /*
@@ -93,15 +94,12 @@ struct symm_group {
     struct symm_rank_set members;
     symm_view view; /* as symm_group_view() returns it */
     struct symm_multicast *mc;
-    const char *multicast_off; /* NULL: on */
-    symm_signal_pad *pad;      /* the library's own channels */
-    char *staging;             /* window address of this rank's staging area */
-    size_t staging_nbytes;
-    symm_packet *packets;         /* window address of this rank's packet area */
-    uint32_t block_packets;       /* packets of each of SYMM_BLOCKS_MAX blocks */
-    struct symm_abort_line *line; /* the group's abort word, record and poison word */
-    struct symm_stall stall;      /* used by the I/O thread only */
-    atomic_bool ended;            /* the comm has ended */
+    const char *multicast_off;     /* NULL: on */
+    struct symm_areas small, full; /* full: none until a call wants them (areas.h) */
+    bool areas_refused;            /* the full areas could not be made, on all ranks */
+    struct symm_abort_line *line;  /* the group's abort word, record and poison word */
+    struct symm_stall stall;       /* used by the I/O thread only */
+    atomic_bool ended;             /* the comm has ended */
     /* The last call outside of captures: */
     CUstream last_stream;
     struct symm_known_stream *known; /* its stream; NULL: symm did not make the stream, and */
@@ -123,6 +121,12 @@ struct symm_group {
     /* calls of this group were captured, and graphs may replay them at any time */
     bool has_graphs;
 };
+
+/* The areas of the next call: the full ones, without them the small ones. */
+static inline const struct symm_areas *symm__group_areas(const struct symm_group *group)
+{
+    return group->full.staging ? &group->full : &group->small;
+}
 
 /*
  * Channels of a group's own pad: one of the stream barrier, then two for each block of a

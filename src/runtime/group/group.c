@@ -3,15 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/base/numbers.h"
 #include "runtime/memory/heap.h"
 #include "abort_line.h"
 #include "call.h"
 #include "known_stream.h"
 #include "pad.h"
 #include "side_stream.h"
-
-enum { NCHANNELS = SYMM_CHANNEL_BLOCKS + 2 * SYMM_BLOCKS_MAX };
 
 int symm__group_world_rank(const struct symm_group *group, int rank)
 {
@@ -73,40 +70,12 @@ out:
     return st;
 }
 
-static size_t pad_nbytes(int nranks)
-{
-    return symm__round_up(symm__pad_nbytes(NCHANNELS, nranks), SYMM_HEAP_ALIGNMENT);
-}
-
-/*
- * Packets of each block: an eighth of the staging area in all, but at least two for every rank in
- * each of the four parts of a block (packets.cuh).
- */
-static uint32_t block_packets(const struct symm_context *ctx, int nranks)
-{
-    const size_t wanted = ctx->agreed.staging_nbytes / 8 / sizeof(symm_packet) / SYMM_BLOCKS_MAX,
-                 least = 8 * (size_t)nranks;
-    return (uint32_t)(wanted > least ? wanted : least);
-}
-
-static size_t packets_nbytes(const struct symm_context *ctx, int nranks)
-{
-    return symm__round_up((size_t)block_packets(ctx, nranks) * SYMM_BLOCKS_MAX *
-                              sizeof(symm_packet),
-                          SYMM_HEAP_ALIGNMENT);
-}
-
-/* At least one pack of every rank in each chunk slot of two_shot, for one block. */
-static size_t staging_nbytes(const struct symm_context *ctx, int nranks)
-{
-    return symm__round_up(symm__max(ctx->agreed.staging_nbytes, 128 * (uint64_t)nranks),
-                          SYMM_HEAP_ALIGNMENT);
-}
-
-/* A group's own memory: the pad, the packet area, the staging area. */
+/* Bytes of a new group's areas. */
 static size_t block_nbytes(const struct symm_context *ctx, int nranks)
 {
-    return pad_nbytes(nranks) + packets_nbytes(ctx, nranks) + staging_nbytes(ctx, nranks);
+    const struct symm_areas_size size = symm__areas_first(ctx->agreed.staging_nbytes, nranks);
+
+    return symm__areas_nbytes(&size, nranks);
 }
 
 static void fill_in_view(struct symm_group *group)
@@ -139,19 +108,12 @@ static symm_status finish(struct symm_group *group, void *block, const char *wha
     struct symm_vote ready = {.text = what, .fd = -1};
     symm_status st = SYMM_OK;
 
-    group->pad = block;
-    group->packets = (symm_packet *)(void *)((char *)block + pad_nbytes(group->nranks));
-    group->block_packets = block_packets(ctx, group->nranks);
-    group->staging = (char *)group->packets + packets_nbytes(ctx, group->nranks);
-    group->staging_nbytes = staging_nbytes(ctx, group->nranks);
     group->members = symm__host_comm_members(group->comm);
     TRY_CU(ctx->drv, cuMemsetD8Async, group->line->device_address, 0,
            sizeof(struct symm_device_line), ctx->own_stream);
-    TRY_CU(ctx->drv, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)group->packets, 0,
-           packets_nbytes(ctx, group->nranks), ctx->own_stream);
-    TRY(symm__pad_clear(group, group->pad, NCHANNELS)); /* also waits for the stream */
+    TRY(symm__group_take_areas(group, block)); /* also waits for the stream */
 out:
-    /* No rank may signal before all pads are ready. If one pad failed, all ranks fail. */
+    /* No rank may signal before all pads are ready. If one rank failed, all ranks fail. */
     ready.status = st;
     st = symm__host_comm_vote(group->comm, &ready, symm__deadline_in(ctx->timeout_ms));
     if (st == SYMM_OK)

@@ -1,4 +1,4 @@
-/* A group: a comm, a signal pad, a staging area, a packet area and a view. */
+/* A group: a comm, areas and a view. */
 #ifndef SYMM_GROUP_H
 #define SYMM_GROUP_H
 

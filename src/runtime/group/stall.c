@@ -144,24 +144,31 @@ static void ask(struct symm_group *group, int64_t now)
     symm__host_comm_ask(group->comm, s->seen.from);
 }
 
+/* Whether an address lies in the areas' packets. */
+static bool is_packet(const struct symm_areas *areas, uint64_t at)
+{
+    return at >= (uint64_t)(uintptr_t)areas->packets && at < (uint64_t)(uintptr_t)areas->staging;
+}
+
 /*
  * Whether a wait found a packet of another call in its slot. Only the library's own packets have
  * the call in their flags.
  */
-static bool found_other_call(const struct symm_group *group, const struct symm_wait_record *r)
+static bool found_other_call(struct symm_group *group, const struct symm_wait_record *r)
 {
-    const uint64_t first = (uint64_t)(uintptr_t)group->packets,
-                   end = (uint64_t)(uintptr_t)group->staging;
+    bool own;
 
-    return r->kind == SYMM_WAIT_PACKET && r->pad >= first && r->pad < end &&
-           symm__packet_calls_differ(r->expected, r->seen);
+    pthread_mutex_lock(&group->lock);
+    own = is_packet(&group->small, r->pad) || is_packet(&group->full, r->pad);
+    pthread_mutex_unlock(&group->lock);
+    return own && r->kind == SYMM_WAIT_PACKET && symm__packet_calls_differ(r->expected, r->seen);
 }
 
 /*
  * "ranks called different things: rank 0 is in all_reduce(...), rank 1 in all_gather(...); the last
  * call of rank 0 is call 5: ...; that of rank 1 is call 5: ..."
  */
-static void say_mismatch(const struct symm_group *group, const struct symm_activity *mine,
+static void say_mismatch(struct symm_group *group, const struct symm_activity *mine,
                          struct symm_text *text)
 {
     const struct symm_stall *s = &group->stall;

@@ -265,15 +265,18 @@ bool symm__memory_reachable(struct symm_memory *m, const void *ptr, size_t nbyte
                              symm__rank_set(1, &rank), &off);
 }
 
-/* The live block of this owner and keeper that begins at ptr; NULL: none. Under the lock. */
+/*
+ * The live block of this owner and keeper that begins at ptr; NULL: none. internal: a block of symm
+ * itself. Under the lock.
+ */
 static struct symm_block *block_of(struct symm_memory *m, const void *owner, const void *ptr,
-                                   const void *keeper)
+                                   const void *keeper, bool internal)
 {
     uint64_t at = (CUdeviceptr)(uintptr_t)ptr - m->windows.base[m->config.rank];
     struct symm_block *b = at < m->windows.nbytes ? symm__blocks_find(&m->blocks, at) : NULL;
 
     return b && b->off == at && !b->freed && b->owner == owner && b->keeper == keeper &&
-                   b->kind != SYMM_BLOCK_INTERNAL
+                   (b->kind == SYMM_BLOCK_INTERNAL) == internal
                ? b
                : NULL;
 }
@@ -299,18 +302,27 @@ symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *pt
                               const void *keeper)
 {
     pthread_rwlock_wrlock(&m->lock);
-    struct symm_block *b = block_of(m, owner, ptr, keeper);
+    struct symm_block *b = block_of(m, owner, ptr, keeper, false);
     if (b)
         b->freed = symm__exchange_freed(m->config.exchange, b->off);
     pthread_rwlock_unlock(&m->lock);
     return b ? SYMM_OK : no_block(m, owner, ptr);
 }
 
+void symm__memory_free_internal(struct symm_memory *m, const void *owner, const void *ptr)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    struct symm_block *b = block_of(m, owner, ptr, NULL, true);
+    if (b)
+        b->freed = symm__exchange_freed(m->config.exchange, b->off);
+    pthread_rwlock_unlock(&m->lock);
+}
+
 symm_status symm__memory_give(struct symm_memory *m, const void *owner, void *ptr,
                               const void *keeper)
 {
     pthread_rwlock_wrlock(&m->lock);
-    struct symm_block *b = block_of(m, owner, ptr, NULL);
+    struct symm_block *b = block_of(m, owner, ptr, NULL, false);
     if (b && b->kind != SYMM_BLOCK_USER)
         b = NULL;
     if (b)

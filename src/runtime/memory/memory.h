@@ -59,6 +59,8 @@ symm_status symm__memory_adopt(struct symm_memory *m, struct symm_host_comm *com
  */
 symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *ptr,
                               const void *keeper);
+/* Frees an internal block of this owner that begins at ptr. Local; any thread. */
+void symm__memory_free_internal(struct symm_memory *m, const void *owner, const void *ptr);
 /*
  * Gives the user block that begins at ptr to keeper: from now on only keeper may free it, until the
  * owner frees everything. Local; any thread. Errors: those of freeing it without a keeper.

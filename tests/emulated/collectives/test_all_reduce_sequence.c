@@ -159,8 +159,8 @@ out:
 /* Sets the epoch of block 0, which is counted in the cell of its first channel with this rank. */
 static symm_status set_epoch(symm_group *w, uint32_t epoch, symm_stream stream)
 {
-    struct symm_signal_cell *cell =
-        (struct symm_signal_cell *)w->pad + SYMM_CHANNEL_BLOCKS * w->nranks + w->rank;
+    struct symm_signal_cell *cell = (struct symm_signal_cell *)symm__group_areas(w)->pad +
+                                    SYMM_CHANNEL_BLOCKS * w->nranks + w->rank;
     const symm_status st = symm_copy(&cell->sent, &epoch, sizeof epoch, stream);
     return st == SYMM_OK ? symm_synchronize(w, stream) : st;
 }
@@ -340,9 +340,10 @@ WORLD_TEST(sequence, the_groups_memory_is_as_asked_or_by_the_devices, 2, .arg = 
     const size_t packets = want->staging / 8 / sizeof(symm_packet) / SYMM_BLOCKS_MAX,
                  least = 8 * (size_t)self->nranks;
 
-    CHECK_RANK_MSG(self, world->staging_nbytes == want->staging, "%zu bytes",
-                   world->staging_nbytes);
-    CHECK_RANK_MSG(self, world->block_packets == (packets > least ? packets : least), "%u packets",
-                   world->block_packets);
+    RANK_TRY(self, symm_group_reserve(world, 0));
+    CHECK_RANK_MSG(self, world->full.size.staging_nbytes == want->staging, "%zu bytes",
+                   (size_t)world->full.size.staging_nbytes);
+    CHECK_RANK_MSG(self, world->full.size.block_packets == (packets > least ? packets : least),
+                   "%u packets", world->full.size.block_packets);
 out:;
 }

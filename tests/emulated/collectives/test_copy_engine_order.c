@@ -170,7 +170,7 @@ static size_t length_of(const struct look *l, uint64_t chunk)
 
 static void take_scatter(struct look *l, uint64_t chunk)
 {
-    take_copies(l, l->group->staging + chunk % 2 * l->chunks.nbytes,
+    take_copies(l, symm__group_areas(l->group)->staging + chunk % 2 * l->chunks.nbytes,
                 l->in + chunk * l->chunks.nbytes, l->way->share, length_of(l, chunk));
 }
 
@@ -323,7 +323,7 @@ WORLD_RANK(trace_a_call)
             &(struct symm_copy_share){.nbytes = l->way->share,
                                       .nranks = self->nranks,
                                       .gathered = l->way->operation == SYMM_OPERATION_ALL_REDUCE},
-            l->group->staging_nbytes);
+            symm__group_areas(l->group)->size.staging_nbytes);
     check_order(l);
 out:
     symm_free(world, in);

@@ -501,7 +501,7 @@ case_dead_rank() {
 }
 
 case_failing_rank() {
-    run 1 env SYMM_EMULATED_FAULT='cuMemcpyAsync@1#2=700' \
+    run 1 env SYMM_EMULATED_FAULT='cuMemcpyAsync@1#3=700' \
         "$bin/symm-run" --emulated -n 3 --keep-going "$bin/symm-bench" all-reduce --check --sizes 1K
     errors '^# rank 1: SYMM_ERROR_DRIVER: '
     errors '^# rank 0: SYMM_ERROR_PEER: .*rank 1'

@@ -4,12 +4,12 @@
 #include "runtime/group/tuning.h"
 #include "test.h"
 
-static const struct symm_limits h200 = {.nranks = 4,
-                                        .nsms = 132,
-                                        .max_threads = 1024,
-                                        .compute_major = 9,
-                                        .staging_nbytes = 64 << 20,
-                                        .block_packets = 4096};
+static const struct symm_limits h200 = {
+    .nranks = 4,
+    .nsms = 132,
+    .max_threads = 1024,
+    .compute_major = 9,
+    .areas = {.packet_blocks = SYMM_BLOCKS_MAX, .block_packets = 4096, .staging_nbytes = 64 << 20}};
 
 static const enum symm_operation operations[] = {
     SYMM_OPERATION_ALL_REDUCE, SYMM_OPERATION_REDUCE_SCATTER, SYMM_OPERATION_ALL_GATHER};

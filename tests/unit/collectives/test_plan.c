@@ -5,12 +5,12 @@
 #include <string.h>
 #include "test.h"
 
-static const struct symm_limits h200 = {.nranks = 8,
-                                        .nsms = 132,
-                                        .max_threads = 1024,
-                                        .compute_major = 9,
-                                        .staging_nbytes = 64 << 20,
-                                        .block_packets = 4096};
+static const struct symm_limits h200 = {
+    .nranks = 8,
+    .nsms = 132,
+    .max_threads = 1024,
+    .compute_major = 9,
+    .areas = {.packet_blocks = SYMM_BLOCKS_MAX, .block_packets = 4096, .staging_nbytes = 64 << 20}};
 
 static const struct variant {
     enum symm_operation operation;
@@ -287,11 +287,11 @@ static void assert_room(const struct symm_limits *m, const struct symm_plan *p, 
     const uint64_t nranks = (uint64_t)m->nranks, staging = (uint64_t)p->blocks * p->capacity * 16;
     ck_assert_uint_ge(p->capacity, 1);
     if (v.algo == SYMM_ALGO_LOW_LATENCY)
-        ck_assert_uint_le(2 * nranks * p->capacity, m->block_packets);
+        ck_assert_uint_le(2 * nranks * p->capacity, m->areas.block_packets);
     else if (v.algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT)
-        ck_assert_uint_le(4 * nranks * p->capacity, m->block_packets);
+        ck_assert_uint_le(4 * nranks * p->capacity, m->areas.block_packets);
     else /* four slots for every rank in one half of it, or the other half */
-        ck_assert_uint_le((by_staging(v) ? 4 * nranks : 1) * staging, m->staging_nbytes / 2);
+        ck_assert_uint_le((by_staging(v) ? 4 * nranks : 1) * staging, m->areas.staging_nbytes / 2);
 }
 
 TEST(plan, large_slices_of_two_shot_go_in_two_chunks)
@@ -317,7 +317,7 @@ TEST(plan, chunks_are_few_and_of_one_size)
                 const struct symm_plan p = plan_of(&m, variants[i], SYMM_BFLOAT16, count, 0, 0);
                 const uint64_t threads = p.threads,
                                n = p.block_units / p.capacity + (p.block_units % p.capacity != 0),
-                               staging = m.staging_nbytes / 2 / 16 / p.blocks,
+                               staging = m.areas.staging_nbytes / 2 / 16 / p.blocks,
                                slots = 4 * (uint64_t)m.nranks,
                                most = staging / slots / threads * threads;
                 if (!by_staging(variants[i]))
@@ -337,7 +337,7 @@ TEST(plan, a_large_reduce_scatter_goes_in_three_chunks)
     static const struct variant one_shot = {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT};
     struct symm_limits m = h200;
     m.nranks = 2;
-    m.staging_nbytes = 256 << 20;
+    m.areas.staging_nbytes = 256 << 20;
     const struct symm_plan p = plan_of(&m, one_shot, SYMM_BFLOAT16, 16 << 20, 0, 0);
 
     ck_assert_uint_eq((p.block_units + p.capacity - 1) / p.capacity, 3);
@@ -354,8 +354,8 @@ TEST(plan, every_block_has_room_and_stays_within_its_part)
                 for (uint64_t count = 1; count < UINT64_C(1) << 36; count *= 64) {
                     const uint64_t nranks = (uint64_t)m.nranks, least = 128 * nranks,
                                    packets = staging / 8 / 16 / SYMM_BLOCKS_MAX;
-                    m.staging_nbytes = staging > least ? staging : least;
-                    m.block_packets = (uint32_t)(packets > 8 * nranks ? packets : 8 * nranks);
+                    m.areas.staging_nbytes = staging > least ? staging : least;
+                    m.areas.block_packets = (uint32_t)(packets > 8 * nranks ? packets : 8 * nranks);
                     const struct symm_plan p = plan_of(&m, variants[i], SYMM_BFLOAT16, count, 0, 0);
                     assert_room(&m, &p, variants[i]);
                 }

@@ -5,13 +5,13 @@
 
 TEST_GROUP(planned, 10);
 
-static const struct symm_limits limits = {.nranks = 4,
-                                          .nsms = 8,
-                                          .max_threads = 1024,
-                                          .compute_major = 9,
-                                          .multicast_off = "off",
-                                          .staging_nbytes = 1 << 20,
-                                          .block_packets = 1024};
+static const struct symm_limits limits = {
+    .nranks = 4,
+    .nsms = 8,
+    .max_threads = 1024,
+    .compute_major = 9,
+    .multicast_off = "off",
+    .areas = {.packet_blocks = SYMM_BLOCKS_MAX, .block_packets = 1024, .staging_nbytes = 1 << 20}};
 
 static const struct symm_collective_call call = {
     .operation = SYMM_OPERATION_ALL_REDUCE, .dtype = SYMM_FLOAT32, .op = SYMM_SUM, .count = 1000};
@@ -22,7 +22,7 @@ static void keep_one(void)
 {
     struct symm_planned planned;
 
-    symm__planned_make(&limits, &call, &planned);
+    symm__planned_make(&limits, &limits.areas, &call, &planned);
     symm__planned_keep(&group, &planned);
 }
 
@@ -32,6 +32,8 @@ static void release(void)
         next = at->next;
         at->release(at);
     }
+    group.attachments = NULL;
+    group.last_planned = NULL;
 }
 
 static bool finds(struct symm_collective_call other)
@@ -47,7 +49,7 @@ TEST(planned, an_equal_call_has_the_same_plan)
 
     ck_assert(!finds(call));
     keep_one();
-    symm__planned_make(&limits, &call, &made);
+    symm__planned_make(&limits, &limits.areas, &call, &made);
     ck_assert(symm__planned_find(&group, &call, &found));
     ck_assert(found.algorithm == made.algorithm);
     ck_assert_int_eq(found.plan.kernel, made.plan.kernel);
@@ -77,6 +79,20 @@ TEST(planned, no_other_call_has_it)
     release();
 }
 
+/* The plan of a call depends on the group's areas. */
+TEST(planned, a_plan_is_made_again_for_new_areas)
+{
+    keep_one();
+    ck_assert(finds(call));
+    group.full.staging = (char *)&group;
+    ck_assert(!finds(call));
+    keep_one();
+    ck_assert(finds(call));
+    group.full.staging = NULL;
+    ck_assert(!finds(call));
+    release();
+}
+
 TEST(planned, nothing_is_chosen_where_nothing_is_launched)
 {
     struct symm_limits alone = limits;
@@ -85,8 +101,8 @@ TEST(planned, nothing_is_chosen_where_nothing_is_launched)
 
     alone.nranks = 1;
     empty.count = 0;
-    symm__planned_make(&alone, &call, &planned);
+    symm__planned_make(&alone, &limits.areas, &call, &planned);
     ck_assert(planned.algorithm == NULL);
-    symm__planned_make(&limits, &empty, &planned);
+    symm__planned_make(&limits, &limits.areas, &empty, &planned);
     ck_assert(planned.algorithm == NULL);
 }

@@ -75,6 +75,7 @@ symm_status session_open(struct session *s, struct bench_options *options)
     s->emulated = driver_is_emulated(s->ctx);
     name_device(s);
     parallel_threads((int)sysconf(_SC_NPROCESSORS_ONLN) / s->nranks);
+    TRY(symm_group_reserve(s->group, 0)); /* captured calls make no areas */
     TRY(agree_on_seed(s));
     TRY(open_report(s));
     TRY(symm_stream_create(s->ctx, &s->stream));

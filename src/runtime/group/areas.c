@@ -1,0 +1,173 @@
+/* Sizes, makes and clears the areas of a group. */
+#include "areas.h"
+
+#include "runtime/base/numbers.h"
+#include "runtime/memory/heap.h"
+#include "call.h"
+#include "pad.h"
+
+enum {
+    NCHANNELS = SYMM_CHANNEL_BLOCKS + 2 * SYMM_BLOCKS_MAX,
+    SMALL_NBYTES = 2 << 20,
+    SMALL_STAGING = 256 << 10, /* at least */
+    SMALL_BLOCKS = 48,         /* 64 KiB travel in 43 blocks of 128 packets (plan.c) */
+    SMALL_BLOCK_PACKETS = 128, /* of each rank, in each set */
+    PACKET_SETS = 2
+};
+
+/* At least one pack of every rank in each chunk slot of two_shot, for one block. */
+static uint64_t round_staging(uint64_t wanted, int nranks)
+{
+    return symm__round_up(symm__max(wanted, 128 * (uint64_t)nranks), SYMM_HEAP_ALIGNMENT);
+}
+
+static size_t pad_nbytes(int nranks)
+{
+    return symm__round_up(symm__pad_nbytes(NCHANNELS, nranks), SYMM_HEAP_ALIGNMENT);
+}
+
+static size_t packets_nbytes(const struct symm_areas_size *size)
+{
+    return symm__round_up((size_t)size->block_packets * size->packet_blocks * sizeof(symm_packet),
+                          SYMM_HEAP_ALIGNMENT);
+}
+
+size_t symm__areas_nbytes(const struct symm_areas_size *size, int nranks)
+{
+    return pad_nbytes(nranks) + packets_nbytes(size) + size->staging_nbytes;
+}
+
+static struct symm_areas_size small_size(int nranks)
+{
+    struct symm_areas_size size = {
+        .packet_blocks = SMALL_BLOCKS,
+        .block_packets = SMALL_BLOCK_PACKETS * PACKET_SETS * (uint32_t)nranks,
+    };
+    const uint64_t used = symm__areas_nbytes(&size, nranks),
+                   left = used < SMALL_NBYTES ? SMALL_NBYTES - used : 0;
+
+    size.staging_nbytes = round_staging(symm__max(left, SMALL_STAGING), nranks);
+    return size;
+}
+
+/*
+ * Packets of each block: an eighth of the staging area in all, but at least two for every rank in
+ * each of the four parts of a block (packets.cuh).
+ */
+struct symm_areas_size symm__areas_full(uint64_t staging, int nranks)
+{
+    const uint64_t wanted = staging / 8 / sizeof(symm_packet) / SYMM_BLOCKS_MAX;
+
+    return (struct symm_areas_size){
+        .packet_blocks = SYMM_BLOCKS_MAX,
+        .block_packets = (uint32_t)symm__max(wanted, 8 * (uint64_t)nranks),
+        .staging_nbytes = round_staging(staging, nranks),
+    };
+}
+
+struct symm_areas_size symm__areas_first(uint64_t staging, int nranks)
+{
+    const struct symm_areas_size small = small_size(nranks),
+                                 full = symm__areas_full(staging, nranks);
+
+    return symm__areas_nbytes(&full, nranks) <= symm__areas_nbytes(&small, nranks) ? full : small;
+}
+
+/* Divides a block. */
+static struct symm_areas areas_in(void *block, const struct symm_areas_size *size, int nranks)
+{
+    char *const packets = (char *)block + pad_nbytes(nranks);
+
+    return (struct symm_areas){
+        .size = *size,
+        .pad = block,
+        .packets = (symm_packet *)(void *)packets,
+        .staging = packets + packets_nbytes(size),
+    };
+}
+
+/* Prepares the pad and the packets of this rank, and waits for it. */
+static symm_status clear(const struct symm_group *group, const struct symm_areas *areas)
+{
+    const struct symm_context *ctx = group->ctx;
+    symm_status st;
+
+    TRY_CU(ctx->drv, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)areas->packets, 0,
+           packets_nbytes(&areas->size), ctx->own_stream);
+    TRY(symm__pad_clear(group, areas->pad, NCHANNELS));
+out:
+    return st;
+}
+
+symm_status symm__group_take_areas(struct symm_group *group, void *block)
+{
+    const struct symm_areas_size size =
+        symm__areas_first(group->ctx->agreed.staging_nbytes, group->nranks);
+
+    group->small = areas_in(block, &size, group->nranks);
+    if (size.packet_blocks == SYMM_BLOCKS_MAX)
+        group->full = group->small;
+    return clear(group, &group->small);
+}
+
+/* Allocates areas on all ranks, or on none. The window may be too small for them. */
+static symm_status alloc(struct symm_group *group, const struct symm_areas_size *size,
+                         const char *text, struct symm_areas *out)
+{
+    const size_t nbytes = symm__areas_nbytes(size, group->nranks);
+    void *block = NULL;
+    symm_status st = symm__memory_alloc(group->ctx->memory, group->comm, group, SYMM_BLOCK_INTERNAL,
+                                        nbytes, text, &block);
+
+    if (st != SYMM_OK)
+        return symm__fail_in(st == SYMM_ERROR_ARGUMENT ? SYMM_ERROR_MEMORY : st,
+                             "%zu bytes for the group's areas: ", nbytes);
+    *out = areas_in(block, size, group->nranks);
+    return SYMM_OK;
+}
+
+symm_status symm__group_make_areas(struct symm_group *group, uint64_t staging, const char *text)
+{
+    struct symm_context *ctx = group->ctx;
+    const struct symm_areas_size size = symm__areas_full(staging, group->nranks);
+    struct symm_vote ready = {.text = text, .fd = -1};
+    struct symm_areas areas;
+    symm_status st = SYMM_OK;
+
+    if (group->nranks == 1 ||
+        (group->full.staging && group->full.size.staging_nbytes >= size.staging_nbytes))
+        return SYMM_OK;
+    TRY(alloc(group, &size, text, &areas));
+    /* No rank may send before all areas are ready. If one rank failed, all ranks fail. */
+    ready.status = clear(group, &areas);
+    st = symm__host_comm_vote(group->comm, &ready, symm__deadline_in(ctx->timeout_ms));
+    if (st != SYMM_OK) {
+        symm__memory_free_internal(ctx->memory, group, areas.pad);
+        goto out;
+    }
+    pthread_mutex_lock(&group->lock);
+    group->full = areas; /* the I/O thread reads it */
+    pthread_mutex_unlock(&group->lock);
+    group->areas_refused = false;
+out:
+    return st;
+}
+
+symm_status symm_group_reserve(symm_group *group, size_t staging_nbytes)
+{
+    const struct symm_agreed *agreed;
+    struct symm_call call;
+    symm_status st;
+
+    TRY(symm__collective_begin(&call, group, true, "symm_group_reserve(%zu bytes)",
+                               staging_nbytes));
+    agreed = &group->ctx->agreed;
+    if (staging_nbytes > agreed->window_nbytes)
+        return symm__collective_refuse(&call, "staging_nbytes is %zu; the window has %llu",
+                                       staging_nbytes, (unsigned long long)agreed->window_nbytes);
+    st = symm__group_make_areas(group, staging_nbytes ? staging_nbytes : agreed->staging_nbytes,
+                                call.text);
+    st = symm__collective_end(&call, st);
+out:
+    return st;
+}
