@@ -1,9 +1,11 @@
 /*
  * Loads kernels, eagerly. The first launch of a kernel that is not loaded may wait until the device
- * is idle. The device may be running a kernel that waits for this launch.
+ * is idle. The device may be running a kernel that waits for this launch. The contexts of one
+ * device share its loaded kernels.
  */
 #include "kernel.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <symm/detail/image.h>
 
@@ -13,10 +15,19 @@ SYMM_IMAGES(DECLARE)
 #define LIST(name) &symm__##name##_kernels,
 static const struct symm_kernel_list *const lists[SYMM_IMAGE_COUNT] = {SYMM_IMAGES(LIST)};
 
+/* The kernels of a device, in its primary context. */
 struct symm_kernels {
+    struct symm_kernels *next;
+    CUcontext primary;
+    int ncontexts; /* that use them; under the lock of the list */
+    pthread_mutex_t loading;
+    bool loaded; /* under `loading` */
     CUmodule modules[SYMM_IMAGE_COUNT];
     CUfunction functions[SYMM_IMAGE_COUNT][SYMM_KERNELS_MAX];
 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct symm_kernels *devices;
 
 symm_status symm__module_load(const struct symm_driver *drv, const struct symm_image *image,
                               CUmodule *out)
@@ -73,23 +84,89 @@ out:
     return st;
 }
 
+/* Adds a context to the kernels of its device, which may not be loaded yet. NULL: no memory. */
+static struct symm_kernels *take(CUcontext primary)
+{
+    struct symm_kernels *kernels;
+
+    pthread_mutex_lock(&lock);
+    for (kernels = devices; kernels && kernels->primary != primary; kernels = kernels->next)
+        ;
+    if (!kernels && (kernels = calloc(1, sizeof *kernels))) {
+        kernels->primary = primary;
+        pthread_mutex_init(&kernels->loading, NULL);
+        kernels->next = devices;
+        devices = kernels;
+    }
+    if (kernels)
+        kernels->ncontexts++;
+    pthread_mutex_unlock(&lock);
+    return kernels;
+}
+
+/* Removes a context; returns whether it was the last one, which has to free the kernels. */
+static bool put_back(struct symm_kernels *kernels)
+{
+    bool last;
+
+    pthread_mutex_lock(&lock);
+    last = --kernels->ncontexts == 0;
+    for (struct symm_kernels **at = &devices; *at && last; at = &(*at)->next)
+        if (*at == kernels) {
+            *at = kernels->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    return last;
+}
+
+static symm_status unload_images(const struct symm_driver *drv, struct symm_kernels *kernels)
+{
+    symm_status st = SYMM_OK;
+
+    for (int m = 0; m < SYMM_IMAGE_COUNT; m++) {
+        if (kernels->modules[m])
+            symm__driver_note(drv, drv->cuModuleUnload(kernels->modules[m]), "cuModuleUnload", &st);
+        kernels->modules[m] = NULL;
+    }
+    return st;
+}
+
+/* One context loads for all. If it fails, the next one tries again. */
+static symm_status load_images(const struct symm_driver *drv, struct symm_kernels *kernels)
+{
+    symm_status st = SYMM_OK;
+
+    pthread_mutex_lock(&kernels->loading);
+    for (int m = 0; m < SYMM_IMAGE_COUNT && st == SYMM_OK && !kernels->loaded; m++)
+        st = load_list(drv, lists[m], &kernels->modules[m], kernels->functions[m]);
+    kernels->loaded = st == SYMM_OK;
+    if (st != SYMM_OK)
+        unload_images(drv, kernels);
+    pthread_mutex_unlock(&kernels->loading);
+    return st;
+}
+
+static void free_kernels(struct symm_kernels *kernels)
+{
+    pthread_mutex_destroy(&kernels->loading);
+    free(kernels);
+}
+
 symm_status symm__kernels_load(struct symm_context *ctx, struct symm_kernels **out)
 {
-    struct symm_kernels *kernels = calloc(1, sizeof *kernels);
-    symm_status st = SYMM_OK;
+    struct symm_kernels *kernels = take(ctx->primary);
+    symm_status st;
 
     if (!kernels)
         return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    for (int m = 0; m < SYMM_IMAGE_COUNT && st == SYMM_OK; m++)
-        st = load_list(ctx->drv, lists[m], &kernels->modules[m], kernels->functions[m]);
+    st = load_images(ctx->drv, kernels);
     if (st == SYMM_OK) {
         *out = kernels;
         return SYMM_OK;
     }
-    for (int m = 0; m < SYMM_IMAGE_COUNT; m++)
-        if (kernels->modules[m])
-            ctx->drv->cuModuleUnload(kernels->modules[m]);
-    free(kernels);
+    if (put_back(kernels))
+        free_kernels(kernels);
     return symm__fail_in(st, "loading the library's kernels: ");
 }
 
@@ -97,10 +174,10 @@ symm_status symm__kernels_unload(struct symm_context *ctx, struct symm_kernels *
 {
     symm_status st = SYMM_OK;
 
-    for (int m = 0; kernels && m < SYMM_IMAGE_COUNT; m++)
-        symm__driver_note(ctx->drv, ctx->drv->cuModuleUnload(kernels->modules[m]), "cuModuleUnload",
-                          &st);
-    free(kernels);
+    if (kernels && put_back(kernels)) {
+        st = unload_images(ctx->drv, kernels);
+        free_kernels(kernels);
+    }
     return st;
 }
 

@@ -66,7 +66,8 @@ symm_status symm__function_load(const struct symm_driver *drv, CUmodule module, 
                                 CUfunction *out, int *max_threads);
 
 /*
- * Loads every kernel of every image eagerly, so that no load waits behind a spinning kernel. Local.
+ * Loads every kernel of every image eagerly, so that no load waits behind a spinning kernel. Once
+ * for all contexts of a device in this process; the last context unloads them. Local.
  */
 symm_status symm__kernels_load(struct symm_context *ctx, struct symm_kernels **out);
 symm_status symm__kernels_unload(struct symm_context *ctx, struct symm_kernels *kernels);

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "emulated.h"
 #include "exercise.h"
 #include "test.h"
 #include "world.h"
@@ -82,6 +83,7 @@ RANKS_TEST(worlds, a_context_is_created_again, 3, _i, .loop = {0, 2})
         exercise_world(self, &round);
 }
 
+/* The second one shares the kernels that the first one has loaded, and keeps them. */
 RANKS_TEST(worlds, a_process_holds_two_contexts_at_once, 3)
 {
     symm_context *one = NULL, *two = NULL;
@@ -91,7 +93,9 @@ RANKS_TEST(worlds, a_process_holds_two_contexts_at_once, 3)
     snprintf(session, sizeof session, "%s-two", self->session);
     config.session = session;
     config.rank = self->nranks - 1 - self->rank; /* another order in the other world */
+    emulated_set_fault("cuModuleLoadData#1+=700");
     RANK_TRY(self, symm_context_create(&config, &two));
+    emulated_set_fault(NULL);
     CHECK_RANK(self, symm_rank(symm_context_world(two)) == self->nranks - 1 - self->rank);
     RANK_TRY(self, exercise_group(self, one, symm_context_world(one), 1));
     RANK_TRY(self, exercise_group(self, two, symm_context_world(two), 2));
