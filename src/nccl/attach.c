@@ -13,6 +13,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/settings.h"
 #include "runtime/driver/driver.h"
+#include "alone.h"
+#include "error.h"
 #include "real.h"
 #include "settings.h"
 
@@ -21,8 +23,7 @@ enum {
     SPARE_BLOCKS = 4,
     POLL_US = 1000,
     EXIT_WAIT_MS = 200,
-    STAGING_BYTES = 32 << 20,
-    WHY_BYTES = 256
+    STAGING_BYTES = 32 << 20
 };
 
 struct attachment {
@@ -30,15 +31,15 @@ struct attachment {
     ncclComm_t real;
     struct nccl_binding *binding;
     CUstream stream;
-    CUdeviceptr buffer;  /* of the messages, */
-    size_t room;         /* so large */
-    char why[WHY_BYTES]; /* the reason not to attach; empty: none */
+    CUdeviceptr buffer;       /* of the messages, */
+    size_t room;              /* so large */
+    char why[NCCL_WHY_BYTES]; /* the reason not to attach; empty: none */
 };
 
 /* A rank's part of a vote. */
 struct card {
     uint32_t version, settings;
-    char why[WHY_BYTES - 32]; /* "rank N: " fits before it */
+    char why[NCCL_WHY_BYTES - 32]; /* "rank N: " fits before it */
 };
 
 /* A nonblocking communicator returns InProgress until the call is done. */
@@ -135,7 +136,7 @@ static bool open_device(struct attachment *a)
         !done(a, NCCL_REAL(ncclCommUserRank, (a->real, &b->rank)), "ncclCommUserRank") ||
         !done(a, NCCL_REAL(ncclCommCuDevice, (a->real, &b->device)), "ncclCommCuDevice"))
         return false;
-    if (b->nranks < 2)
+    if (b->nranks < 2 && !nccl__real()->alone)
         return false;
     if (!CU(a, cuDevicePrimaryCtxRetain, &b->context, b->device) ||
         !CU(a, cuCtxSetCurrent, b->context) ||
@@ -148,18 +149,23 @@ static bool open_device(struct attachment *a)
     return true;
 }
 
-/* The world group takes the eager calls, and a second group those in captures. */
+/*
+ * The world group takes the eager calls, and a second group those in captures. Their areas are made
+ * now: a call must not wait on the host, since one thread may have several ranks.
+ */
 static void create(struct attachment *a)
 {
     struct nccl_binding *b = a->binding;
     const bool given = symm__setting_is_set(SYMM_SETTING_STAGING_BYTES);
     const uint64_t staging = given ? 0 : STAGING_BYTES;
+    const bool alone = nccl__real()->alone;
     const symm_config config = {.rank = b->rank,
                                 .nranks = b->nranks,
+                                .session = alone ? nccl__alone_session(a->real) : NULL,
                                 .timeout_ms = -1, /* a rank may be late by any time */
                                 .check = -1,      /* a call must not wait on the host */
                                 .staging_bytes = staging,
-                                .all_gather = gather,
+                                .all_gather = alone ? NULL : gather,
                                 .user = a};
     int ranks[SYMM_MAX_RANKS];
 
@@ -174,6 +180,10 @@ static void create(struct attachment *a)
         b->eager = symm_context_world(b->symm);
         st = symm_group_create(b->eager, b->nranks, ranks, &b->captured);
     }
+    if (st == SYMM_OK)
+        st = symm_group_reserve(b->eager, 0);
+    if (st == SYMM_OK)
+        st = symm_group_reserve(b->captured, 0);
     if (st != SYMM_OK && !a->why[0])
         snprintf(a->why, sizeof a->why, "%.240s", symm_error_text());
 }
@@ -200,11 +210,19 @@ static void tell(const struct attachment *a)
                   a->binding->nranks, a->why);
 }
 
-/* Votes before and after the work, so that all ranks attach or none. */
+/*
+ * Votes before and after the work, so that all ranks attach or none. Without NCCL, creating the
+ * context is the vote.
+ */
 static bool attach_together(struct attachment *a)
 {
     bool ok = open_device(a);
 
+    if (nccl__real()->alone) {
+        if (ok)
+            create(a);
+        return ok && !a->why[0];
+    }
     if (!a->stream) /* there is no other rank, or no way to reach it */
         return false;
     ok = vote(a) && ok;
@@ -231,6 +249,7 @@ static void *attach(void *arg)
         b->driver->cuCtxSetCurrent(NULL);
     } else {
         tell(a);
+        snprintf(c->why, sizeof c->why, "%s", a->why);
         unbind(b);
     }
     free(a);
@@ -266,12 +285,16 @@ void nccl__attach(ncclComm_t real)
         nccl__comm_remove(comm);
 }
 
-void nccl__attach_wait(ncclComm_t real)
+ncclResult_t nccl__attach_wait(ncclComm_t real)
 {
     struct nccl_comm *comm = nccl__comm_find(real);
 
-    if (comm)
-        nccl__comm_settle(comm);
+    if (!comm || nccl__comm_settle(comm) || !nccl__real()->alone)
+        return ncclSuccess;
+    nccl__fail(ncclSystemError, "%s", comm->why);
+    nccl__comm_remove(comm);
+    nccl__alone_free(real);
+    return ncclSystemError;
 }
 
 /* ------------------------------------------------------------------------------------ detaching */

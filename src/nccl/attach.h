@@ -11,8 +11,11 @@
  */
 void nccl__attach(ncclComm_t real);
 
-/* Waits for a communicator to attach. */
-void nccl__attach_wait(ncclComm_t real);
+/*
+ * Waits for a communicator to attach. One that does not is forwarded; without NCCL it is freed, and
+ * the result is ncclSystemError.
+ */
+ncclResult_t nccl__attach_wait(ncclComm_t real);
 
 /*
  * Leaves the symm context of a communicator that is about to be destroyed or aborted, or to change

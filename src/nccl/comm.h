@@ -14,6 +14,8 @@ enum nccl_comm_state {
     NCCL_COMM_FORWARDED, /* its ranks do not use symm */
 };
 
+enum { NCCL_WHY_BYTES = 256 };
+
 /* The part of a communicator that is symm's. */
 struct nccl_binding {
     int rank, nranks;
@@ -32,6 +34,7 @@ struct nccl_comm {
     pthread_t attaching;
     bool joined;                  /* the attaching thread */
     struct nccl_binding *binding; /* while the state is ATTACHED */
+    char why[NCCL_WHY_BYTES];     /* while it is FORWARDED */
 };
 
 /* NULL: not known. Any thread. */

@@ -39,7 +39,7 @@ ENTRY(ncclResult_t, ncclGroupEnd)(void)
 /* ------------------------------------------------------------------------------- communicators */
 
 /* After the real library has begun to make a communicator; `comm` is valid until the group ends. */
-static ncclResult_t attach(ncclResult_t result, const ncclComm_t *comm)
+static ncclResult_t attach(ncclResult_t result, ncclComm_t *comm)
 {
     if (nccl__inside || (result != ncclSuccess && result != ncclInProgress))
         return result;
@@ -48,8 +48,10 @@ static ncclResult_t attach(ncclResult_t result, const ncclComm_t *comm)
         return result;
     }
     nccl__attach(*comm);
-    if (result == ncclSuccess)
-        nccl__attach_wait(*comm);
+    if (result == ncclSuccess && nccl__attach_wait(*comm) != ncclSuccess) {
+        *comm = NULL;
+        result = ncclSystemError;
+    }
     return result;
 }
 
@@ -73,14 +75,17 @@ ENTRY(ncclResult_t, ncclCommInitRankScalable)
 
 ENTRY(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int *devices)
 {
-    const ncclResult_t result = NCCL_REAL(ncclCommInitAll, (comms, ndevices, devices));
+    ncclResult_t result = NCCL_REAL(ncclCommInitAll, (comms, ndevices, devices));
 
     if (nccl__inside || result != ncclSuccess)
         return result;
     for (int i = 0; i < ndevices; i++)
         nccl__attach(comms[i]);
     for (int i = 0; i < ndevices; i++)
-        nccl__attach_wait(comms[i]);
+        if (nccl__attach_wait(comms[i]) != ncclSuccess) {
+            comms[i] = NULL;
+            result = ncclSystemError;
+        }
     return result;
 }
 

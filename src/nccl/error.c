@@ -1,5 +1,6 @@
 #include "error.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <symm/symm.h>
 #include "real.h"
@@ -30,20 +31,34 @@ static ncclResult_t result_of(symm_status status)
 
 ncclResult_t nccl__result(symm_status status)
 {
-    if (status != SYMM_OK)
-        snprintf(text, sizeof text, "symm: %s", symm_error_text());
-    return result_of(status);
+    const ncclResult_t result = result_of(status);
+
+    return status == SYMM_OK ? result : nccl__fail(result, "%s", symm_error_text());
+}
+
+ncclResult_t nccl__fail(ncclResult_t result, const char *fmt, ...)
+{
+    va_list args;
+    const int n = snprintf(text, sizeof text, "symm: ");
+
+    va_start(args, fmt);
+    vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
+    va_end(args);
+    return result;
 }
 
 ncclResult_t nccl__lacks(const char *name)
 {
-    const char *missing = nccl__real()->missing;
+    const struct nccl_real *real = nccl__real();
 
-    if (missing)
-        snprintf(text, sizeof text, "symm: %s: %s", name, missing);
-    else
-        snprintf(text, sizeof text, "symm: %s has no %s", nccl__real()->path, name);
-    return ncclInvalidUsage;
+    if (real->missing)
+        return nccl__fail(ncclInvalidUsage, "%s: %s", name, real->missing);
+    if (real->alone)
+        return nccl__fail(ncclInvalidUsage,
+                          "%s: symm has none, and there is no NCCL "
+                          "(SYMM_NCCL_LIBRARY=none)",
+                          name);
+    return nccl__fail(ncclInvalidUsage, "%s has no %s", real->path, name);
 }
 
 const char *nccl__error_text(void)

@@ -7,7 +7,7 @@
 
 struct item {
     struct item *next;
-    const ncclComm_t *comm; /* a communicator; NULL: a call */
+    ncclComm_t *comm; /* a communicator; NULL: a call */
     struct nccl_call call;
 };
 
@@ -49,7 +49,7 @@ ncclResult_t nccl__queue_call(const struct nccl_call *call)
     return add(&(struct item){.call = *call});
 }
 
-ncclResult_t nccl__queue_comm(const ncclComm_t *comm)
+ncclResult_t nccl__queue_comm(ncclComm_t *comm)
 {
     return add(&(struct item){.comm = comm});
 }
@@ -114,8 +114,10 @@ ncclResult_t nccl__queue_run(bool wait)
         if (i->comm)
             nccl__attach(*i->comm);
     for (const struct item *i = first; i && wait; i = i->next)
-        if (i->comm)
-            nccl__attach_wait(*i->comm);
+        if (i->comm && nccl__attach_wait(*i->comm) != ncclSuccess) {
+            *i->comm = NULL;
+            result = ncclSystemError;
+        }
     for (const struct item *i = first; i && result == ncclSuccess; i = i->next)
         if (!i->comm && comes_first(i))
             result = run_calls(i);

@@ -12,7 +12,7 @@ bool nccl__group_leave(void);
 
 /* Keeps a taken call, or a communicator that begins to attach, until the group ends. */
 ncclResult_t nccl__queue_call(const struct nccl_call *call);
-ncclResult_t nccl__queue_comm(const ncclComm_t *comm);
+ncclResult_t nccl__queue_comm(ncclComm_t *comm);
 
 /*
  * Attaches the communicators, and takes the calls in order. Calls of one communicator on several

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "runtime/base/settings.h"
+#include "alone.h"
 
 _Thread_local int nccl__inside;
 
@@ -50,6 +51,10 @@ static void open_library(void)
 {
     const char *name = symm__setting(SYMM_SETTING_NCCL_LIBRARY);
 
+    if (strcmp(name, "none") == 0) {
+        nccl__alone_fill(&real);
+        return;
+    }
     library = try_open("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
     if (!library)
         library = try_open(*name ? name : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -77,8 +82,22 @@ const struct nccl_real *nccl__real(void)
     return &real;
 }
 
+/* A function of alone.c by its name or its second name. */
+static void *alone_function(const char *name)
+{
+    name += *name == 'p';
+#define NCCL_COMPARE_(type, function, parameters, arguments)                                       \
+    if (strcmp(name, #function) == 0)                                                              \
+        return *(void **)&real.function;
+    NCCL_FUNCTIONS(NCCL_COMPARE_)
+#undef NCCL_COMPARE_
+    return NULL;
+}
+
 void *nccl__real_function(const char *name)
 {
     nccl__real();
+    if (real.alone)
+        return alone_function(name);
     return library ? dlsym(library, name) : NULL;
 }

@@ -2,9 +2,11 @@
 #ifndef SYMM_NCCL_REAL_H
 #define SYMM_NCCL_REAL_H
 
+#include <stdbool.h>
 #include "abi/nccl.h"
 
 struct nccl_real {
+    bool alone;          /* SYMM_NCCL_LIBRARY=none: the functions are those of alone.c */
     const char *path;    /* of the library; NULL: there is none */
     const char *missing; /* the reason, if there is none */
 #define NCCL_POINTER_(type, name, parameters, arguments) type(*name) parameters;

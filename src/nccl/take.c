@@ -4,6 +4,7 @@
 #include <symm/collectives.h>
 #include "runtime/driver/driver.h"
 #include "error.h"
+#include "real.h"
 #include "settings.h"
 
 /* From measurements beside NCCL 2.28.3, for any memory (docs/performance.md). */
@@ -81,7 +82,7 @@ bool nccl__takes(const struct nccl_call *c)
         return false; /* the real library's message */
     if (c->operation != NCCL_ALL_GATHER && !reduces(c))
         return false;
-    return (s->deterministic && c->operation != NCCL_ALL_GATHER) ||
+    return nccl__real()->alone || (s->deterministic && c->operation != NCCL_ALL_GATHER) ||
            nccl__call_nbytes(c) <= most_nbytes[c->operation];
 }
 

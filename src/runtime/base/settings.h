@@ -46,7 +46,7 @@
     X(TUNING_FILE, "SYMM_TUNING_FILE", "path", "",                                                 \
       "table of symm-bench tune by which auto chooses; the same rows on all ranks")                \
     X(NCCL_LIBRARY, "SYMM_NCCL_LIBRARY", "path", "",                                               \
-      "the NCCL library of symm-bench and of libsymm_nccl.so; default: libnccl.so.2")              \
+      "the NCCL library of symm-bench and of symm_nccl; default: libnccl.so.2; none: no NCCL")     \
     X(NCCL_FORWARD, "SYMM_NCCL_FORWARD", "list", "",                                               \
       "operations that libsymm_nccl.so leaves to NCCL: allreduce,reducescatter,allgather,all")     \
     X(NCCL_DETERMINISTIC, "SYMM_NCCL_DETERMINISTIC", "0|1", "0",                                   \

@@ -31,13 +31,14 @@ void test_setup(void)
 
 TEST_GROUP(dropin, 60);
 
-/* Removes the records of a prefix and returns the number of their lines that begin with a call. */
+/* Ends the recording, and returns the number of lines that begin with a call. */
 static int forwarded(const char *prefix, const char *call)
 {
     char pattern[128], line[256];
     glob_t found = {0};
     int n = 0;
 
+    unsetenv("NCCL_STANDIN_RECORD");
     snprintf(pattern, sizeof pattern, "%s.*", prefix);
     glob(pattern, 0, NULL, &found);
     for (size_t i = 0; i < found.gl_pathc; i++) {
