@@ -97,9 +97,15 @@ typedef struct symm_config {
      * check, staging_bytes and the rows of tuning_file must be the same on all ranks. If one rank
      * has multicast off, all have.
      */
-    int check;               /* SYMM_CHECK: 1 on, -1 off */
-    int multicast;           /* SYMM_MULTICAST: -1 off; nothing here turns it on */
-    int slow_ms;             /* SYMM_SLOW_MS */
+    int check;     /* SYMM_CHECK: 1 on, -1 off */
+    int multicast; /* SYMM_MULTICAST: -1 off; nothing here turns it on */
+    int slow_ms;   /* SYMM_SLOW_MS */
+    /*
+     * 1: if a group ends, its kernels that wait for other ranks go on waiting on this rank until it
+     * calls symm_abort() or destroys the group. For programs that learn of an end by symm_check(),
+     * and want no later work on the stream to see the results of a call that has failed.
+     */
+    int hold;
     uint64_t staging_bytes;  /* SYMM_STAGING_BYTES */
     const char *tuning_file; /* SYMM_TUNING_FILE; "": none */
     uint64_t reserved[4];
@@ -269,7 +275,9 @@ SYMM_API symm_status symm_synchronize_groups(int ngroups, symm_group *const *gro
 
 /*
  * Ends the group on all ranks. Every wait on host and device returns, and every rank gets
- * ERROR_PEER with this rank's number and `why`. Scope: Local; any thread; NULL is fine for both.
+ * ERROR_PEER with this rank's number and `why`. If symm_config.hold is set, the device's waits
+ * return on this rank alone; if the group has ended before, too.
+ * Scope: Local; any thread; NULL is fine for both.
  */
 SYMM_API void symm_abort(symm_group *group, const char *why);
 

@@ -78,7 +78,7 @@ static ncclResult_t comm_user_rank(const ncclComm_t comm, int *rank)
     return ncclSuccess;
 }
 
-/* --------------------------------------------------------------------------------- communicators */
+/* -------------------------------------------------------------------------------- communicators */
 
 static ncclResult_t get_unique_id(ncclUniqueId *id)
 {

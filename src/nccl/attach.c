@@ -164,6 +164,7 @@ static void create(struct attachment *a)
                                 .session = alone ? nccl__alone_session(a->real) : NULL,
                                 .timeout_ms = -1, /* a rank may be late by any time */
                                 .check = -1,      /* a call must not wait on the host */
+                                .hold = 1,        /* as NCCL's kernels, until an abort */
                                 .staging_bytes = staging,
                                 .all_gather = alone ? NULL : gather,
                                 .user = a};
@@ -366,8 +367,9 @@ void nccl__detach(ncclComm_t real, bool aborted)
         return;
     if (nccl__comm_settle(comm)) {
         struct nccl_binding *b = comm->binding;
-        symm_abort(aborted ? b->eager : NULL, "ncclCommAbort");
-        symm_abort(aborted ? b->captured : NULL, "ncclCommAbort");
+        const bool ends = aborted || symm_check(b->eager) || symm_check(b->captured);
+        symm_abort(ends ? b->eager : NULL, "ncclCommAbort");
+        symm_abort(ends ? b->captured : NULL, "ncclCommAbort");
         finish(b);
         begin_to_retire(b);
     }

@@ -135,6 +135,8 @@ symm_status symm_group_destroy(symm_group *group)
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "symm_group_destroy: the world group lives as long as its context");
     st = symm__collective_begin(&call, group, true, "symm_group_destroy()");
+    if (st != SYMM_ERROR_STATE)
+        symm__group_hold_no_more(group);
     if (st == SYMM_OK)
         st = leave_together(&call);
     if (st == SYMM_ERROR_STATE)
@@ -185,6 +187,7 @@ void symm_abort(symm_group *group, const char *why)
 
     if (!group || symm__forked(group->ctx))
         return;
+    symm__group_hold_no_more(group);
     snprintf(text, sizeof text, "rank %d aborted: %s", group->rank, why ? why : "no reason given");
     symm__host_comm_abort(group->comm, SYMM_ERROR_PEER, text);
 }

@@ -59,6 +59,9 @@ static symm_status read_timeouts(struct symm_context *ctx, const symm_config *co
     ctx->slow_ms = config->slow_ms ? config->slow_ms : (int)number;
     TRY(symm__setting_int(SYMM_SETTING_TIMEOUT_MS, -1, INT32_MAX, &number));
     ctx->timeout_ms = (int)number;
+    if (config->hold != 0 && config->hold != 1)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "config.hold is %d; it may be 0 or 1", config->hold);
+    ctx->hold = config->hold;
     if (config->slow_ms < 0)
         return symm__fail(SYMM_ERROR_ARGUMENT, "config.slow_ms is %d", config->slow_ms);
     if (config->timeout_ms < -1)
@@ -376,6 +379,8 @@ symm_status symm_context_destroy(symm_context *ctx)
     if (!ctx)
         return SYMM_OK;
     st = symm__collective_begin(&call, ctx->world, true, "symm_context_destroy()");
+    for (struct symm_group *g = ctx->groups; g && st != SYMM_ERROR_STATE; g = g->next)
+        symm__group_hold_no_more(g);
     if (st == SYMM_OK)
         st = leave_together(ctx, &call);
     if (st == SYMM_ERROR_STATE)

@@ -58,6 +58,7 @@ struct symm_context {
     struct symm_log log;
     struct symm_join join;
     int timeout_ms, slow_ms;
+    bool hold; /* symm_config.hold */
     struct symm_fork_mark process;
     CUdevice device;
     CUcontext primary;
@@ -100,6 +101,7 @@ struct symm_group {
     struct symm_abort_line *line;  /* the group's abort word, record and poison word */
     struct symm_stall stall;       /* used by the I/O thread only */
     atomic_bool ended;             /* the comm has ended */
+    atomic_bool released;          /* this rank has aborted or destroys the group: nothing holds */
     /* The last call outside of captures: */
     CUstream last_stream;
     struct symm_known_stream *known; /* its stream; NULL: symm did not make the stream, and */

@@ -31,7 +31,15 @@ static void comm_ended(void *user)
     struct symm_group *group = user;
 
     atomic_store(&group->ended, true);
-    if (group->line)
+    if (group->line && (!group->ctx->hold || atomic_load(&group->released)))
+        symm__abort_line_abort(group->line);
+}
+
+/* An end at the same time either sees `released`, or is seen here. */
+void symm__group_hold_no_more(struct symm_group *group)
+{
+    atomic_store(&group->released, true);
+    if (group->line && atomic_load(&group->ended))
         symm__abort_line_abort(group->line);
 }
 

@@ -36,6 +36,12 @@ symm_status symm__group_quiesce(struct symm_group *group);
 enum { SYMM_QUIET_MS = 3000, SYMM_GRACE_MS = 100 };
 void symm__group_await_quiet(struct symm_group *group);
 
+/*
+ * For symm_config.hold: from now on, also now, kernels of this rank stop to wait when the group has
+ * ended. Local; any thread.
+ */
+void symm__group_hold_no_more(struct symm_group *group);
+
 /* An object of a later folder that a group owns: released with the group. */
 struct symm_attachment {
     struct symm_attachment *next;

@@ -239,13 +239,18 @@ out:
     cu.cuMemFreeHost(x);
 }
 
-/* The stand-in does not notice a death, symm does. */
+/* The stand-in does not notice a death, symm does. A call that has begun waits for the abort. */
 DEVICE_TEST(dropin, a_death_is_an_asynchronous_error, 3, .lost = 1 << 1)
 {
     ncclResult_t state = ncclSuccess;
+    float *x = floats(N, 1);
     JOIN(self);
+    while (self->rank == 1 && atomic_load(&place->count) < 2)
+        usleep(1000);
     if (self->rank == 1)
         raise(SIGKILL);
+    ALL_REDUCE(x, x, c->stream);
+    atomic_fetch_add(&place->count, 1);
     const int64_t start = symm__now_us();
     while (state == ncclSuccess && symm__now_us() - start < 5000000) {
         NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
@@ -256,9 +261,13 @@ DEVICE_TEST(dropin, a_death_is_an_asynchronous_error, 3, .lost = 1 << 1)
                    (long long)(symm__now_us() - start));
     CHECK_RANK_MSG(self, strstr(ncclGetLastError(c->comm), "rank 1"), "%s",
                    ncclGetLastError(c->comm));
+    usleep(300000);
+    CHECK_RANK(self, cu.cuStreamQuery(c->stream) == CUDA_ERROR_NOT_READY);
     NCCL_TRY(self, ncclCommAbort(c->comm));
     c->comm = NULL;
-out:;
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+out:
+    cu.cuMemFreeHost(x);
 }
 
 /* ---- Ranks that must not attach ---- */
