@@ -14,7 +14,7 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
 
 /*
  * Makes the areas that a collective would be slower without, if there is memory for them.
- * Collective, after symm__collective_begin(). Errors: those of the votes
+ * Collective, after symm__collective_begin(). Errors: ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT
  */
 symm_status symm__collective_provide(struct symm_call *c, const struct symm_collective_call *call);
 

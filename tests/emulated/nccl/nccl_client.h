@@ -5,8 +5,11 @@
 #ifndef TEST_NCCL_CLIENT_H
 #define TEST_NCCL_CLIENT_H
 
+#include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include "../driver/driver_table.h"
 #include "abi/nccl.h"
 #include "oracle/element.h"
@@ -120,5 +123,52 @@ static inline float *floats(size_t n, float value)
     for (size_t i_ = 0; i_ < (n); i_++)                                                            \
     CHECK_RANK_MSG(self, (ptr)[i_] == (float)(value), "%s[%zu] is %g, not %g", #ptr, i_,           \
                    (double)(ptr)[i_], (double)(value))
+
+/* ---- What a communicator is, and that it works ---- */
+
+static inline void check_facts(struct rank *self, ncclComm_t comm, int rank, int nranks, int device)
+{
+    int is_rank = -1, is_nranks = -1, is_device = -1;
+    ncclResult_t state = ncclInProgress;
+    NCCL_TRY(self, ncclCommUserRank(comm, &is_rank));
+    NCCL_TRY(self, ncclCommCount(comm, &is_nranks));
+    NCCL_TRY(self, ncclCommCuDevice(comm, &is_device));
+    NCCL_TRY(self, ncclCommGetAsyncError(comm, &state));
+    CHECK_RANK_MSG(self, is_rank == rank && is_nranks == nranks && is_device == device,
+                   "rank %d of %d on device %d", is_rank, is_nranks, is_device);
+    CHECK_RANK(self, state == ncclSuccess);
+out:;
+}
+
+/* Sums n elements of this rank's value over the communicator. */
+static inline void check_sum(struct rank *self, ncclComm_t comm, CUstream stream, size_t n,
+                             float value, float expected)
+{
+    float *x = floats(n, value);
+    NCCL_TRY(self, ncclAllReduce(x, x, n, ncclFloat32, ncclSum, comm, stream));
+    CU_TRY(self, cu.cuStreamSynchronize(stream));
+    CHECK_FLOATS(self, x, n, expected);
+out:
+    cu.cuMemFreeHost(x);
+}
+
+/* ---- Libraries that are preloaded ---- */
+
+/* For test_setup(): starts the program again with a library of the build preloaded. */
+static inline void preload(const char *library)
+{
+    char path[4096];
+
+    if (TEST_INSTRUMENTED) {
+        printf("# skipped: the runtime of a sanitizer must be the first library\n");
+        exit(77);
+    }
+    if (getenv("LD_PRELOAD"))
+        return;
+    snprintf(path, sizeof path, "%s/%s", test_lib(), library);
+    setenv("LD_PRELOAD", path, 1);
+    execl("/proc/self/exe", program_invocation_name, (char *)NULL);
+    exit(1);
+}
 
 #endif

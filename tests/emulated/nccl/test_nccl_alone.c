@@ -1,27 +1,13 @@
 /* A program that uses NCCL where there is no NCCL: nccl/libnccl.so.2 alone. */
 #include "nccl_client.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 enum { N = 3000, LARGE = (17 << 20) / 4 /* floats; with NCCL, such a call would be forwarded */ };
 
 /* Starts again with the library preloaded, in the place of the stand-in. */
 void test_setup(void)
 {
-    char library[4096];
-
-    if (TEST_INSTRUMENTED) {
-        printf("# skipped: the runtime of a sanitizer must be the first library\n");
-        exit(77);
-    }
     setenv("SYMM_NCCL_LIBRARY", "none", 1);
-    if (getenv("LD_PRELOAD"))
-        return;
-    snprintf(library, sizeof library, "%s/nccl/libnccl.so.2", test_lib());
-    setenv("LD_PRELOAD", library, 1);
-    execl("/proc/self/exe", program_invocation_name, (char *)NULL);
-    exit(1);
+    preload("nccl/libnccl.so.2");
 }
 
 TEST_GROUP(alone, 60);
@@ -34,40 +20,14 @@ TEST_GROUP(alone, 60);
         TEXT(self, part);                                                                          \
     } while (0)
 
-/* Sums this rank's value over the communicator. */
-static void sum(struct rank *self, ncclComm_t comm, CUstream stream, size_t n, float value,
-                float expected)
-{
-    float *x = floats(n, value);
-    NCCL_TRY(self, ncclAllReduce(x, x, n, ncclFloat32, ncclSum, comm, stream));
-    CU_TRY(self, cu.cuStreamSynchronize(stream));
-    CHECK_FLOATS(self, x, n, expected);
-out:
-    cu.cuMemFreeHost(x);
-}
-
-static void facts(struct rank *self, ncclComm_t comm, int rank, int nranks)
-{
-    int is_rank = -1, is_nranks = -1, is_device = -1;
-    ncclResult_t state = ncclInProgress;
-    NCCL_TRY(self, ncclCommUserRank(comm, &is_rank));
-    NCCL_TRY(self, ncclCommCount(comm, &is_nranks));
-    NCCL_TRY(self, ncclCommCuDevice(comm, &is_device));
-    NCCL_TRY(self, ncclCommGetAsyncError(comm, &state));
-    CHECK_RANK_MSG(self, is_rank == rank && is_nranks == nranks && is_device == self->rank,
-                   "rank %d of %d on device %d", is_rank, is_nranks, is_device);
-    CHECK_RANK(self, state == ncclSuccess);
-out:;
-}
-
 DEVICE_TEST(alone, collectives_of_every_world_size_are_right, _i, .loop = {1, 9})
 {
     const int n = self->nranks;
     const float all = (float)(n * (n - 1) / 2);
     float *x = floats((size_t)n * N, (float)self->rank), *y = floats((size_t)n * N, -1);
     JOIN(self);
-    facts(self, c->comm, self->rank, n);
-    sum(self, c->comm, c->stream, N, (float)self->rank, all);
+    check_facts(self, c->comm, self->rank, n, self->rank);
+    check_sum(self, c->comm, c->stream, N, (float)self->rank, all);
     NCCL_TRY(self, ncclReduceScatter(x, y, N, ncclFloat32, ncclMax, c->comm, c->stream));
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, y, N, n - 1);
@@ -84,7 +44,7 @@ out:
 DEVICE_TEST(alone, large_calls_are_taken_too, 2)
 {
     JOIN(self);
-    sum(self, c->comm, c->stream, LARGE, 1, 2);
+    check_sum(self, c->comm, c->stream, LARGE, 1, 2);
 out:;
 }
 
@@ -93,14 +53,14 @@ DEVICE_TEST(alone, splits_order_ranks_by_key, 4)
     ncclComm_t halves = NULL, three = NULL;
     JOIN(self);
     NCCL_TRY(self, ncclCommSplit(c->comm, self->rank % 2, -self->rank, &halves, NULL));
-    facts(self, halves, self->rank < 2, 2);
-    sum(self, halves, c->stream, N, (float)self->rank, self->rank % 2 ? 1 + 3 : 0 + 2);
+    check_facts(self, halves, self->rank < 2, 2, self->rank);
+    check_sum(self, halves, c->stream, N, (float)self->rank, self->rank % 2 ? 1 + 3 : 0 + 2);
     NCCL_TRY(self,
              ncclCommSplit(c->comm, self->rank == 2 ? NCCL_SPLIT_NOCOLOR : 7, 0, &three, NULL));
     CHECK_RANK(self, (three == NULL) == (self->rank == 2));
     if (three)
-        sum(self, three, c->stream, N, 1, 3);
-    sum(self, c->comm, c->stream, N, 1, 4);
+        check_sum(self, three, c->stream, N, 1, 3);
+    check_sum(self, c->comm, c->stream, N, 1, 4);
     NCCL_TRY(self, ncclCommDestroy(halves));
     if (three)
         NCCL_TRY(self, ncclCommDestroy(three));
@@ -158,7 +118,7 @@ DEVICE_TEST(alone, other_calls_are_refused_with_a_text, 2)
                 ncclAllReduce(NULL, x, N, ncclFloat32, ncclSum, c->comm, c->stream));
     TEXT(self, "a buffer is NULL");
     NCCL_EXPECT(self, ncclInvalidArgument, ncclAllGather(x, x, N, ncclFloat32, NULL, c->stream));
-    sum(self, c->comm, c->stream, N, 1, 2);
+    check_sum(self, c->comm, c->stream, N, 1, 2);
 out:
     cu.cuMemFreeHost(x);
 }

@@ -8,44 +8,20 @@ enum { N = 64 };
 
 TEST_GROUP(comms, 60);
 
-/* Sums this rank's value over the communicator. */
-static void sum(struct rank *self, ncclComm_t comm, CUstream stream, float value, float expected)
-{
-    float *x = floats(N, value);
-    NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclSum, comm, stream));
-    CU_TRY(self, cu.cuStreamSynchronize(stream));
-    CHECK_FLOATS(self, x, N, expected);
-out:
-    cu.cuMemFreeHost(x);
-}
-
-static void facts(struct rank *self, ncclComm_t comm, int rank, int nranks, int device)
-{
-    int is_rank = -1, is_nranks = -1, is_device = -1;
-    ncclResult_t state = ncclInProgress;
-    NCCL_TRY(self, ncclCommUserRank(comm, &is_rank));
-    NCCL_TRY(self, ncclCommCount(comm, &is_nranks));
-    NCCL_TRY(self, ncclCommCuDevice(comm, &is_device));
-    NCCL_TRY(self, ncclCommGetAsyncError(comm, &state));
-    CHECK_RANK(self, is_rank == rank && is_nranks == nranks && is_device == device);
-    CHECK_RANK(self, state == ncclSuccess);
-out:;
-}
-
 DEVICE_TEST(comms, splits_order_ranks_by_key, 4)
 {
     ncclComm_t halves = NULL, three = NULL;
     JOIN(self);
-    facts(self, c->comm, self->rank, 4, self->rank);
+    check_facts(self, c->comm, self->rank, 4, self->rank);
     NCCL_TRY(self, ncclCommSplit(c->comm, self->rank % 2, -self->rank, &halves, NULL));
-    facts(self, halves, self->rank < 2, 2, self->rank);
-    sum(self, halves, c->stream, (float)self->rank, self->rank % 2 ? 1 + 3 : 0 + 2);
+    check_facts(self, halves, self->rank < 2, 2, self->rank);
+    check_sum(self, halves, c->stream, N, (float)self->rank, self->rank % 2 ? 1 + 3 : 0 + 2);
     NCCL_TRY(self,
              ncclCommSplit(c->comm, self->rank == 2 ? NCCL_SPLIT_NOCOLOR : 7, 0, &three, NULL));
     CHECK_RANK(self, (three == NULL) == (self->rank == 2));
     if (three)
-        sum(self, three, c->stream, 1, 3);
-    sum(self, c->comm, c->stream, 1, 4);
+        check_sum(self, three, c->stream, N, 1, 3);
+    check_sum(self, c->comm, c->stream, N, 1, 4);
     NCCL_TRY(self, ncclCommDestroy(halves));
     if (three)
         NCCL_TRY(self, ncclCommDestroy(three));
@@ -109,7 +85,7 @@ DEVICE_TEST(comms, one_thread_has_several_devices, 1)
     const int devices[3] = {4, 0, 6};
     NCCL_TRY(self, ncclCommInitAll(comms, 3, devices));
     for (int i = 0; i < 3; i++) {
-        facts(self, comms[i], i, 3, devices[i]);
+        check_facts(self, comms[i], i, 3, devices[i]);
         CU_TRY(self, cu.cuDevicePrimaryCtxRetain(&contexts[i], devices[i]));
         CU_TRY(self, cu.cuCtxSetCurrent(contexts[i]));
         CU_TRY(self, cu.cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
@@ -206,7 +182,7 @@ DEVICE_TEST(comms, faults_are_injected, 2,
 {
     float *x = floats(N, 1);
     JOIN(self);
-    sum(self, c->comm, c->stream, 1, 2);
+    check_sum(self, c->comm, c->stream, N, 1, 2);
     NCCL_EXPECT(self, self->rank == 1 ? ncclInternalError : ncclSuccess,
                 ncclAllReduce(x, x, N, ncclFloat32, ncclSum, c->comm, c->stream));
     NCCL_TRY(self, ncclCommAbort(c->comm)); /* rank 0 waits for rank 1 */

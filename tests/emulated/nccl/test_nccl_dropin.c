@@ -4,7 +4,6 @@
  */
 #include "nccl_client.h"
 
-#include <errno.h>
 #include <glob.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,18 +14,7 @@ enum { N = 3000 };
 /* Starts again with the library preloaded. */
 void test_setup(void)
 {
-    char library[4096];
-
-    if (TEST_INSTRUMENTED) {
-        printf("# skipped: the runtime of a sanitizer must be the first library\n");
-        exit(77);
-    }
-    if (getenv("LD_PRELOAD"))
-        return;
-    snprintf(library, sizeof library, "%s/libsymm_nccl.so", test_lib());
-    setenv("LD_PRELOAD", library, 1);
-    execl("/proc/self/exe", program_invocation_name, (char *)NULL);
-    exit(1);
+    preload("libsymm_nccl.so");
 }
 
 TEST_GROUP(dropin, 60);
