@@ -349,7 +349,7 @@ symm_status symm__collective_provide(struct symm_call *c, const struct symm_coll
     if (!planned.slower || group->areas_refused)
         return SYMM_OK;
     st = symm__group_make_areas(group, group->ctx->agreed.staging_nbytes, c->text);
-    if (st != SYMM_ERROR_MEMORY && st != SYMM_ERROR_DRIVER)
+    if (st != SYMM_ERROR_MEMORY && st != SYMM_ERROR_DRIVER && st != SYMM_ERROR_SYSTEM)
         return st;
     symm__log(&group->ctx->log, SYMM_LOG_WARNING, "%s: slower, in areas of 2 MiB: %s", c->text,
               symm__failure_text());

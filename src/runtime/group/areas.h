@@ -43,8 +43,8 @@ symm_status symm__group_take_areas(struct symm_group *group, void *block);
 /*
  * Makes full areas. Collective over the group, after symm__collective_begin(); text: that of the
  * call. Does nothing if the group has full areas of that size, or one rank. Smaller ones stay until
- * the group goes, since graphs may use them. Errors: ERROR_MEMORY, ERROR_DRIVER (the group keeps
- * its areas), ERROR_SYSTEM, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT
+ * the group goes, since graphs may use them. Errors: ERROR_MEMORY, ERROR_DRIVER, ERROR_SYSTEM
+ * (the group keeps its areas), ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT
  */
 symm_status symm__group_make_areas(struct symm_group *group, uint64_t staging_nbytes,
                                    const char *text);

@@ -152,6 +152,25 @@ out:
     cu.cuMemFreeHost(x);
 }
 
+/* Splits a communicator of 4 ranks: by key, and with a rank that stays out. Sums n elements. */
+static inline void check_splits(struct rank *self, const struct client *c, size_t n)
+{
+    ncclComm_t halves = NULL, three = NULL;
+    NCCL_TRY(self, ncclCommSplit(c->comm, self->rank % 2, -self->rank, &halves, NULL));
+    check_facts(self, halves, self->rank < 2, 2, self->rank);
+    check_sum(self, halves, c->stream, n, (float)self->rank, self->rank % 2 ? 1 + 3 : 0 + 2);
+    NCCL_TRY(self,
+             ncclCommSplit(c->comm, self->rank == 2 ? NCCL_SPLIT_NOCOLOR : 7, 0, &three, NULL));
+    CHECK_RANK(self, (three == NULL) == (self->rank == 2));
+    if (three)
+        check_sum(self, three, c->stream, n, 1, 3);
+    check_sum(self, c->comm, c->stream, n, 1, 4);
+    NCCL_TRY(self, ncclCommDestroy(halves));
+    if (three)
+        NCCL_TRY(self, ncclCommDestroy(three));
+out:;
+}
+
 /* ---- Libraries that are preloaded ---- */
 
 /* For test_setup(): starts the program again with a library of the build preloaded. */

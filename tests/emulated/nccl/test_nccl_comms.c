@@ -10,21 +10,9 @@ TEST_GROUP(comms, 60);
 
 DEVICE_TEST(comms, splits_order_ranks_by_key, 4)
 {
-    ncclComm_t halves = NULL, three = NULL;
     JOIN(self);
     check_facts(self, c->comm, self->rank, 4, self->rank);
-    NCCL_TRY(self, ncclCommSplit(c->comm, self->rank % 2, -self->rank, &halves, NULL));
-    check_facts(self, halves, self->rank < 2, 2, self->rank);
-    check_sum(self, halves, c->stream, N, (float)self->rank, self->rank % 2 ? 1 + 3 : 0 + 2);
-    NCCL_TRY(self,
-             ncclCommSplit(c->comm, self->rank == 2 ? NCCL_SPLIT_NOCOLOR : 7, 0, &three, NULL));
-    CHECK_RANK(self, (three == NULL) == (self->rank == 2));
-    if (three)
-        check_sum(self, three, c->stream, N, 1, 3);
-    check_sum(self, c->comm, c->stream, N, 1, 4);
-    NCCL_TRY(self, ncclCommDestroy(halves));
-    if (three)
-        NCCL_TRY(self, ncclCommDestroy(three));
+    check_splits(self, c, N);
 out:;
 }
 
