@@ -32,6 +32,7 @@ static symm_status build(struct actor *a, struct slot *slot, struct draw *d, str
     for (int i = 0; i < SHIPS; i++) {
         struct ship *ship = &f->ships[i];
         TRY(group_of_all(slot->group, &ship->group));
+        TRY(symm_group_reserve(ship->group, 0)); /* so that no call waits for the other ranks */
         TRY(symm_stream_create(a->ctx, &ship->stream));
         if (i == 0) /* for all of them */
             TRY(symm_alloc(ship->group, (size_t)2 * SHIPS * ROOM, (void **)&f->memory));
