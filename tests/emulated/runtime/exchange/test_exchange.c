@@ -5,6 +5,7 @@
 #include "runtime/base/fd.h"
 #include "folder.h"
 #include "meet.h"
+#include "runtime/comm/message.h"
 #include "test.h"
 
 TEST_GROUP(votes, 60, IN_A_FOLDER);
@@ -16,7 +17,7 @@ MEETING_TEST(votes, bytes_of_any_size_are_gathered, 5, _i, .loop = {0, 2})
     unsigned char *mine = NULL, *all = NULL;
     const size_t most = symm__vote_max(self->nranks), sizes[] = {0, 1, 7, 4096, most};
 
-    mine = malloc(most);
+    mine = calloc(1, SYMM_PAYLOAD_MAX + 1);
     all = malloc(most * (size_t)self->nranks);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct symm_vote vote = {.text = "gather", .mine = mine, .nbytes = sizes[i], .all = all};
@@ -27,6 +28,8 @@ MEETING_TEST(votes, bytes_of_any_size_are_gathered, 5, _i, .loop = {0, 2})
                 self->report->wrong += all[(size_t)r * sizes[i] + b] != (unsigned char)(r + (int)i);
     }
     struct symm_vote big = {.text = "gather", .mine = mine, .nbytes = most + 1};
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "too many for one vote", take_vote(m->world, &big));
+    big.nbytes = SYMM_PAYLOAD_MAX + 1; /* more than a message may have */
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "too many for one vote", take_vote(m->world, &big));
     RANK_TRY(self, barrier(m->world, "barrier", 5000));
 out:
@@ -106,15 +109,23 @@ out:
     symm__fd_close(&card);
 }
 
+/* Opens all descriptors that this process may have. Returns their number. */
+static int take_all_descriptors(int hog[64])
+{
+    int n = 0;
+
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, 64});
+    while (n < 64 && (hog[n] = dup(0)) >= 0)
+        n++;
+    return n;
+}
+
 MEETING_TEST(votes, a_rank_without_descriptors_fails_the_vote_for_all, 4)
 {
     int fds[RANKS_MAX], card = make_card(self->rank), hog[64], nhog = 0;
 
-    if (self->rank == 2) {
-        setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, 64});
-        while (nhog < 64 && (hog[nhog] = dup(card)) >= 0)
-            nhog++;
-    }
+    if (self->rank == 2)
+        nhog = take_all_descriptors(hog);
     struct symm_vote vote = {.text = "descriptors", .gives_fd = true, .fd = card, .fds = fds};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "(on rank 2)", take_vote(m->world, &vote));
     RANK_TEXT(self, "RLIMIT_NOFILE is 64");
@@ -122,6 +133,72 @@ MEETING_TEST(votes, a_rank_without_descriptors_fails_the_vote_for_all, 4)
 out:
     symm__fd_close_all(hog, nhog);
     symm__fd_close(&card);
+}
+
+/* It did not say that it wants descriptors, so it fails after the verdict. */
+MEETING_TEST(votes, a_rank_that_loses_descriptors_ends_the_comm, 3)
+{
+    int card = make_card(self->rank), hog[64], nhog = 0;
+    struct symm_vote vote = {.text = "descriptors", .gives_fd = true, .fd = card};
+
+    if (self->rank == 2) {
+        nhog = take_all_descriptors(hog);
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "descriptors were lost",
+                         take_vote(m->world, &vote));
+    } else {
+        RANK_TRY(self, take_vote(m->world, &vote));
+    }
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_SYSTEM, "descriptors were lost",
+                     barrier(m->world, "barrier", 5000));
+out:
+    symm__fd_close_all(hog, nhog);
+    symm__fd_close(&card);
+}
+
+/* ---- Threads ---- */
+
+struct voter {
+    struct rank *self;
+    struct meeting *m;
+    symm_status status;
+    char text[200];
+};
+
+/* value[0] of the report: a thread of this rank was refused. */
+static void *vote_once(void *arg)
+{
+    struct voter *v = arg;
+
+    v->status = barrier(v->m->world, "symm_trim()", 5000);
+    snprintf(v->text, sizeof v->text, "%s", v->status == SYMM_OK ? "" : symm__failure_text());
+    if (v->status == SYMM_ERROR_STATE)
+        v->self->report->value[0] = 1;
+    return NULL;
+}
+
+/* Rank 1 comes once a thread of rank 0 was refused. */
+MEETING_TEST(votes, a_second_thread_is_refused, 2, _i, .loop = {0, 2})
+{
+    struct voter a = {.self = self, .m = m}, b = a;
+    const volatile struct rank_report *other = self->report - self->rank;
+    pthread_t thread;
+
+    if (self->rank == 0) {
+        CHECK_RANK(self, pthread_create(&thread, NULL, vote_once, &a) == 0);
+        vote_once(&b);
+        pthread_join(thread, NULL);
+        const struct voter *refused = a.status == SYMM_OK ? &b : &a;
+        CHECK_RANK_MSG(self, a.status + b.status == SYMM_ERROR_STATE, "%d and %d", a.status,
+                       b.status);
+        CHECK_RANK(
+            self, !strcmp(refused->text, "symm_trim(): another thread is in a call on this group"));
+    } else {
+        for (int ms = 0; ms < 3000 && !other->value[0]; ms++)
+            pause_ms(1);
+        RANK_TRY(self, barrier(m->world, "symm_trim()", 5000));
+    }
+    RANK_TRY(self, barrier(m->world, "barrier", 5000));
+out:;
 }
 
 /* ---- Comms ---- */
