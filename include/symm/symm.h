@@ -22,7 +22,9 @@
  *   Stream-ordered  returns once enqueued. Never votes, allocates or blocks the host, so it may be
  *                   captured into a graph. If ranks wait for each other in it, all of them must
  *                   call it in the same order. One exception, outside of captures: a group's first
- *                   large collective (symm_group_reserve()).
+ *                   large collective (symm_group_reserve()). Another one: with SYMM_CHECK=1, the
+ *                   emulated driver's default, ranks compare such calls by a vote before they are
+ *                   enqueued, so calls on several groups need the same order on all ranks.
  *
  * Rules that hold everywhere
  *   - Zero is the default of every field of every input struct. Outputs come last and are untouched

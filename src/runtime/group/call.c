@@ -150,9 +150,15 @@ out:
 static symm_status compare(struct symm_call *call)
 {
     struct symm_vote vote = {.text = text_of(call), .fd = -1};
+    const symm_status st = symm__host_comm_vote(call->group->comm, &vote,
+                                                symm__deadline_in(call->group->ctx->timeout_ms));
 
-    return symm__host_comm_vote(call->group->comm, &vote,
-                                symm__deadline_in(call->group->ctx->timeout_ms));
+    if (st == SYMM_ERROR_TIMEOUT)
+        symm__fail(st,
+                   "%.870s (SYMM_CHECK=1 compares calls before they are enqueued: calls on several "
+                   "groups need the same order on all ranks)",
+                   symm__failure_text());
+    return st;
 }
 
 symm_status symm__group_last(struct symm_group *group, CUevent *out)

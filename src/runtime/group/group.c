@@ -125,7 +125,8 @@ out:
     ready.status = st;
     st = symm__host_comm_vote(group->comm, &ready, symm__deadline_in(ctx->timeout_ms));
     if (st == SYMM_OK)
-        st = symm__multicast_obtain(ctx->memory, group->comm, &group->mc, &group->multicast_off);
+        st = symm__multicast_obtain(ctx->memory, group->comm, what, &group->mc,
+                                    &group->multicast_off);
     if (st != SYMM_OK)
         return st;
     fill_in_view(group);

@@ -113,9 +113,10 @@ void symm__memory_usage(struct symm_memory *m, symm_usage *out);
  * Gets the multicast object of the comm's ranks. The first group of these ranks creates it; later
  * groups share it. Collective over the comm. Without multicast, sets *out to NULL and *off to the
  * agreed reason. Returns only failures that end the comm. off stays valid as long as the memory.
+ * The votes are named after `call`, up to its parenthesis or colon.
  */
 symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_host_comm *comm,
-                                   struct symm_multicast **out, const char **off);
+                                   const char *call, struct symm_multicast **out, const char **off);
 /* Drops a reference; the last one releases the object. Local. */
 void symm__multicast_put_back(struct symm_memory *m, struct symm_multicast *mc);
 /* Base of the multicast window; NULL if mc is NULL. */

@@ -57,6 +57,8 @@ struct offer {
 struct setup {
     struct symm_memory *m;
     struct symm_host_comm *comm;
+    const char *call;
+    char text[96]; /* of the vote in progress */
     int n;
     struct symm_multicast *mc;
     bool shared;                                /* mc existed before */
@@ -65,6 +67,14 @@ struct setup {
     struct symm_multicast_report mine, *all;
     char why[256]; /* the reason for no multicast; empty: none */
 };
+
+/* The text of a vote: "symm_group_create: multicast offer". */
+static const char *text_of(struct setup *u, const char *step)
+{
+    snprintf(u->text, sizeof u->text, "%.*s: multicast %s", (int)strcspn(u->call, "(:"), u->call,
+             step);
+    return u->text;
+}
 
 /*
  * Collects the segments that all of these ranks have. Segments of exactly these ranks come first,
@@ -123,7 +133,7 @@ static symm_status offer(struct setup *u)
     struct offer mine = {.object = mc ? mc->id : 0};
     struct offer *all = calloc((size_t)u->n, sizeof *all);
     struct symm_vote vote = {
-        .text = "multicast: offer", .mine = &mine, .nbytes = sizeof mine, .all = all};
+        .text = text_of(u, "offer"), .mine = &mine, .nbytes = sizeof mine, .all = all};
     bool same = mc != NULL;
 
     u->all = calloc((size_t)u->n, sizeof *u->all);
@@ -188,7 +198,7 @@ static symm_status create(struct setup *u, int *fd)
     }
     symm__multicast_report(&u->mine, st, result);
     struct symm_vote vote = {
-        .text = "multicast: create", .gives_fd = own >= 0, .fd = own, .fds = fds};
+        .text = text_of(u, "object"), .gives_fd = own >= 0, .fd = own, .fds = fds};
     st = report_vote(u, &vote);
     symm__fd_close(&own);
     if (st == SYMM_OK) {
@@ -217,7 +227,7 @@ static symm_status add_devices(struct setup *u, int *fd)
     if (st == SYMM_OK)
         st = symm__multicast_object_add_device(u->mc, &result);
     symm__multicast_report(&u->mine, st, result);
-    struct symm_vote vote = {.text = "multicast: add devices"};
+    struct symm_vote vote = {.text = text_of(u, "devices")};
     return report_vote(u, &vote);
 }
 
@@ -239,7 +249,7 @@ static symm_status make(struct setup *u)
         goto out;
     TRY(symm__multicast_bind_and_map(u->mc, u->comm, u->segments, u->nsegments, &nbound, true,
                                      &u->mine));
-    struct symm_vote vote = {.text = "multicast: bind and map"};
+    struct symm_vote vote = {.text = text_of(u, "map")};
     TRY(report_vote(u, &vote));
 out:
     symm__fd_close(&fd);
@@ -275,10 +285,10 @@ static void publish(struct setup *u)
 }
 
 symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_host_comm *comm,
-                                   struct symm_multicast **out, const char **off)
+                                   const char *call, struct symm_multicast **out, const char **off)
 {
     symm_status st = SYMM_OK;
-    struct setup u = {.m = m, .comm = comm, .n = symm__host_comm_nranks(comm)};
+    struct setup u = {.m = m, .comm = comm, .call = call, .n = symm__host_comm_nranks(comm)};
 
     *out = NULL;
     *off = m->config.multicast_off;

@@ -4,9 +4,10 @@
 #if !SYMM_MULTICAST
 
 symm_status symm__multicast_obtain(struct symm_memory *m, struct symm_host_comm *comm,
-                                   struct symm_multicast **out, const char **off)
+                                   const char *call, struct symm_multicast **out, const char **off)
 {
     (void)comm;
+    (void)call;
     *out = NULL;
     *off =
         m->config.multicast_off ? m->config.multicast_off : "this build of symm has no multicast";

@@ -61,6 +61,44 @@ BENCH_TEST(disagreement, counts_that_differ_are_named_at_once_with_checking_on, 
 out:;
 }
 
+/* The ranks call on two groups, each first on another one. */
+BENCH_TEST(disagreement, groups_in_opposite_orders_wait_for_each_other_with_checking_on, 2,
+           .env = {{"SYMM_TIMEOUT_MS", "1000"}})
+{
+    static const int both[] = {0, 1};
+    symm_group *groups[2] = {NULL, NULL};
+    b->ended = true;
+    for (int i = 0; i < 2; i++)
+        RANK_TRY(self, symm_group_create(b->world, 2, both, &groups[i]));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, " (SYMM_CHECK=1 compares calls before they are ",
+                     symm_barrier(groups[self->rank], b->s));
+    /* The other rank may still wait in its call; destroying its group would be another call. */
+    for (int i = 0; i < 500 && symm_check(groups[!self->rank]) == SYMM_OK; i++)
+        pause_ms(20);
+out:
+    for (int i = 0; i < 2; i++)
+        symm_group_destroy(groups[i]);
+}
+
+/* The votes of a call are called as it is. */
+BENCH_TEST(disagreement, the_last_call_of_a_rank_is_a_public_one, 2,
+           .env = {{"SYMM_TIMEOUT_MS", "1000"}})
+{
+    static const int both[] = {0, 1};
+    symm_group *g = NULL;
+    b->ended = true;
+    RANK_TRY(self, symm_group_create(b->world, 2, both, &g));
+    if (self->rank == 1)
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT,
+                         "the last call that rank 0 finished is symm_group_create",
+                         symm_barrier(g, b->s));
+    for (int i = 0; i < 500 && symm_check(g) == SYMM_OK; i++)
+        pause_ms(20);
+    CHECK_RANK(self, symm_check(g) == SYMM_ERROR_TIMEOUT);
+out:
+    symm_group_destroy(g);
+}
+
 #define UNCHECKED .env = {{"SYMM_CHECK", "0"}, {"SYMM_TIMEOUT_MS", "1000"}}
 
 BENCH_TEST(disagreement, a_stalled_wait_names_peer_channel_expected_and_seen, 2, UNCHECKED)

@@ -238,7 +238,7 @@ static symm_status go_through(struct fixture *f, const char **off)
     symm_status st;
 
     TRY(alloc(f, 3 * MIB, &x));
-    TRY(symm__multicast_obtain(f->memory, f->comm[0], &mc, off));
+    TRY(symm__multicast_obtain(f->memory, f->comm[0], "test", &mc, off));
     TRY(alloc(f, 3 * MIB, &y));
 out:
     if (x)
@@ -339,8 +339,8 @@ FIXTURE_TEST(memory, objects_are_shared_and_counted, 3)
     void *x, *y;
     RANK_TRY(self, alloc(f, 3 * MIB, &x));
     const struct symm_emulated_objects none = objects(f);
-    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[0], &one, &off));
-    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[1], &two, &off));
+    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[0], "test", &one, &off));
+    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[1], "test", &two, &off));
     CHECK_RANK(self, one && one == two && !off);
     const struct symm_emulated_objects now = objects(f);
     CHECK_RANK(self, now.binds == none.binds + 1 && now.handles == none.handles + 1);
@@ -357,7 +357,8 @@ FIXTURE_TEST(memory, objects_are_shared_and_counted, 3)
     CHECK_RANK(self, symm__multicast_covers(two, 0, 1));
     symm__multicast_put_back(f->memory, two);
     CHECK_RANK(self, same_objects(f, &none));
-    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[2], &one, &off)); /* left to the end */
+    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[2], "test", &one,
+                                          &off)); /* left to the end */
     CHECK_RANK(self, one && !off);
 out:;
 }
@@ -368,7 +369,7 @@ RANK_WITH(fail_to_unbind, struct fixture, f, fixture_open, fixture_close)
     const char *off = NULL;
     void *x;
     RANK_TRY(self, alloc(f, 3 * MIB, &x));
-    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[0], &mc, &off));
+    RANK_TRY(self, symm__multicast_obtain(f->memory, f->comm[0], "test", &mc, &off));
     CHECK_RANK(self, mc && emulated_set_fault("cuMulticastUnbind@1#1=400"));
     symm__multicast_put_back(f->memory, mc);
     RANK_TRY(self, barrier(f));
@@ -406,7 +407,7 @@ static symm_status work_round(struct worker *w, uint64_t random, void **slot,
     if (random % 16 == 0)
         return symm__memory_trim(m, comm);
     if (random % 16 == 1 && !*mc)
-        return symm__multicast_obtain(m, comm, mc, &off);
+        return symm__multicast_obtain(m, comm, "test", mc, &off);
     if (random % 16 == 2) {
         symm__multicast_put_back(m, *mc);
         *mc = NULL;
