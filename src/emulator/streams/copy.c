@@ -3,10 +3,13 @@
  * memory is copied into a staging buffer before the call returns. A call that copies into pageable
  * memory waits for the copy.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 #include "emulator/memory/address.h"
 #include "emulator/state/call.h"
 #include "emulator/state/machine.h"
@@ -114,11 +117,39 @@ static bool is_whole(const struct emu_device *device, const char *ptr, size_t nb
     return true;
 }
 
+/* Whether the process has memory in all pages of a range. */
+static bool is_mapped(const char *ptr, size_t nbytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident[256];
+    const uintptr_t end = (uintptr_t)ptr + nbytes;
+    for (uintptr_t at = (uintptr_t)ptr / page * page; at < end; at += sizeof resident * page) {
+        size_t n = end - at < sizeof resident * page ? end - at : sizeof resident * page;
+        if (mincore((void *)at, n, resident) != 0 && errno == ENOMEM)
+            return false;
+    }
+    return true;
+}
+
+/* Checks that foreign memory exists: an address whose memory was freed looks like foreign memory. */
+static bool is_there(const struct emu_device *device, const char *ptr, size_t nbytes, char *why,
+                     size_t why_nbytes)
+{
+    struct emu_address first;
+    emu__address(device, ptr, &first);
+    if (first.kind != EMU_ADDRESS_FOREIGN || is_mapped(ptr, nbytes))
+        return true;
+    snprintf(why, why_nbytes, "%zu bytes at %p: freed, or never memory of this process", nbytes,
+             (const void *)ptr);
+    return false;
+}
+
 static bool side_allowed(const struct emu_device *device, const char *ptr, size_t nbytes,
                          int access, char *why, size_t why_nbytes)
 {
     return emu__accessible(device, ptr, nbytes, access, why, why_nbytes) &&
-           is_whole(device, ptr, nbytes, why, why_nbytes);
+           is_whole(device, ptr, nbytes, why, why_nbytes) &&
+           is_there(device, ptr, nbytes, why, why_nbytes);
 }
 
 static bool allowed(const struct copy_work *w, const struct emu_device *device, char *why,

@@ -252,6 +252,10 @@ TEST(streams, copies_are_checked)
     /* Sources that cannot be read are refused before they are staged. */
     WRONG(cuMemcpyAsync, "outside of the allocation", a, a + 256, 16, stream);
     WRONG(cuMemcpyAsync, "end of the address space", address(host), a, SIZE_MAX, stream);
+    CUdeviceptr freed = device_memory(64);
+    OK(cu.cuMemFree(freed));
+    WRONG(cuMemcpyAsync, "freed, or never memory", a, freed, 16, stream);
+    WRONG(cuMemcpyAsync, "freed, or never memory", freed, address(host), 16, stream);
     CUmemGenericAllocationHandle handle = memory_create(DEVICE, GRANULE);
     CUdeviceptr mapped = memory_reserve(GRANULE);
     WRONG(cuMemcpyAsync, "nothing is mapped", mapped, a, 16, stream);
