@@ -165,6 +165,26 @@ static bool found_other_call(struct symm_group *group, const struct symm_wait_re
 }
 
 /*
+ * "rank 0 and rank 1 made the same call with buffers at different places (offsets in the window);
+ * the last call of both is call 5: ..."
+ */
+static void say_places(const struct symm_group *group, const char *call, struct symm_text *text)
+{
+    symm__text_add(text,
+                   "rank %d and rank %d made the same call with buffers at different places "
+                   "(offsets in the window)%s; the last call of both is %s",
+                   world_rank(group, group->rank), world_rank(group, group->stall.seen.from),
+                   group->ctx->agreed.check ? "" : ", or different calls before", call);
+}
+
+/* Whether both ranks made the same collective last. */
+static bool same_last_call(const struct symm_stall *s, const struct symm_activity *mine)
+{
+    return s->told && strncmp(mine->enqueued, "call ", 5) == 0 &&
+           strcmp(mine->enqueued, s->answer.enqueued) == 0;
+}
+
+/*
  * "ranks called different things: rank 0 is in all_reduce(...), rank 1 in all_gather(...); the last
  * call of rank 0 is call 5: ...; that of rank 1 is call 5: ..."
  */
@@ -180,6 +200,9 @@ static void say_mismatch(struct symm_group *group, const struct symm_activity *m
         symm__packet_call_texts(r->expected, r->seen, my_call, their_call, sizeof my_call);
         symm__text_add(text, "ranks called different things: rank %d is in %s, rank %d in %s", me,
                        my_call, other, their_call);
+    } else if (same_last_call(s, mine)) {
+        say_places(group, mine->enqueued, text);
+        return;
     } else {
         symm__text_add(text, "rank %d and rank %d called different things", me, other);
     }
