@@ -34,7 +34,7 @@ const char *symm__collective_unavailable(symm_group *group, enum symm_operation 
     if (!group)
         return "group is NULL";
     if (symm__forked(group->ctx))
-        return "the group belongs to the process this one was forked from";
+        return SYMM_GONE("group");
     const struct symm_limits limits = limits_of(group);
     return symm__collective_reason(&limits, operation, algo, dtype, op);
 }

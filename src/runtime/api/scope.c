@@ -26,7 +26,7 @@ symm_status symm__scope_begin_in(struct symm_scope *s, struct symm_context *ctx)
     if (!ctx)
         return symm__fail(SYMM_ERROR_ARGUMENT, "the context is NULL");
     if (symm__forked(ctx))
-        return symm__fail(SYMM_ERROR_STATE, "this is a forked child");
+        return symm__fail(SYMM_ERROR_STATE, SYMM_GONE("context"));
     s->drv = ctx->drv;
     TRY_CU(s->drv, cuCtxPushCurrent, ctx->primary);
     s->pushed = true;

@@ -467,7 +467,7 @@ symm_status symm_memory_usage(symm_context *ctx, symm_usage *out)
         return symm__fail(SYMM_ERROR_ARGUMENT, "symm_memory_usage: %s is NULL",
                           ctx ? "out" : "the context");
     if (symm__forked(ctx))
-        return symm__fail(SYMM_ERROR_STATE, "symm_memory_usage: this is a forked child");
+        return symm__fail(SYMM_ERROR_STATE, "symm_memory_usage: " SYMM_GONE("context"));
     symm__memory_usage(ctx->memory, out);
     return SYMM_OK;
 }

@@ -41,7 +41,7 @@ symm_status symm_kernel_load(symm_context *ctx, const symm_image *image, const c
                           : !name  ? "name"
                                    : "out");
     if (symm__forked(ctx))
-        return symm__fail(SYMM_ERROR_STATE, "symm_kernel_load: this is a forked child");
+        return symm__fail(SYMM_ERROR_STATE, "symm_kernel_load: " SYMM_GONE("context"));
     CUresult cu = ctx->drv->cuCtxPushCurrent(ctx->primary);
     if (cu != CUDA_SUCCESS)
         return symm__fail_in(symm__driver_fail(ctx->drv, cu, "cuCtxPushCurrent"),

@@ -18,8 +18,7 @@ static symm_status check_alive(const struct symm_group *group)
     if (!group)
         return symm__fail(SYMM_ERROR_ARGUMENT, "group is NULL");
     if (symm__forked(group->ctx))
-        return symm__fail(SYMM_ERROR_STATE,
-                          "the group belongs to the process this one was forked from");
+        return symm__fail(SYMM_ERROR_STATE, SYMM_GONE("group"));
     return symm__host_comm_check(group->comm);
 }
 

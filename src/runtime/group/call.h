@@ -82,7 +82,12 @@ void symm__collective_note(struct symm_group *group, const char *call);
  * Errors: ERROR_ARGUMENT, ERROR_STATE, the sticky status; the text begins with `call`.
  */
 symm_status symm__enter(const struct symm_group *group, const char *call);
-/* Whether this process was forked from the context's process. */
+/*
+ * Whether this process was forked from the context's process. Memory of a destroyed context may
+ * look so, too, and SYMM_GONE() is the text for both.
+ */
 bool symm__forked(const struct symm_context *ctx);
+#define SYMM_GONE(noun)                                                                            \
+    "the " noun " was destroyed, or belongs to the process this one was forked from"
 
 #endif
