@@ -190,9 +190,9 @@ static symm_status check_data(const struct symm_group *group,
 
     TRY(check_range("in", &data->in, call->count, size));
     TRY(check_range("out", &data->out, call->count, size));
-    TRY(check_apart(call, data));
-    TRY(check_usable(group, "in", &data->in));
+    TRY(check_usable(group, "in", &data->in)); /* before the overlap, so as to name a wrong count */
     TRY(check_usable(group, "out", &data->out));
+    TRY(check_apart(call, data));
     TRY(check_promise(group, call, &data->out));
 out:
     return st;

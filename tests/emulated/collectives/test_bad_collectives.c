@@ -103,6 +103,8 @@ static void bad_memory(struct rank *self, symm_group *w, const struct trial_buff
     void *z = NULL;
     RANK_TRY(self, symm_alloc(w, 4096, &z));
     BAD(o == REDUCE_SCATTER ? "in: " : "in: 8192 bytes at", z, y, 2048, SYMM_FLOAT32, SYMM_SUM, 0);
+    /* They also overlap, because they run past their end. */
+    BAD("in: ", z, (char *)z + 1024, 2048, SYMM_FLOAT32, SYMM_SUM, 0);
     if (self->nranks > 1) {
         BAD("out: ", x, symm_peer(w, z, !self->rank), 5, SYMM_FLOAT32, SYMM_SUM, 0);
         if (o == ALL_GATHER) /* one share would fit */
