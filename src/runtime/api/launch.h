@@ -11,7 +11,8 @@ struct symm_kernel {
     struct symm_context *ctx;
     CUmodule module;
     CUfunction function;
-    int max_threads; /* of a block */
+    const char *name; /* the context's */
+    int max_threads;  /* of a block */
     /* current limit of dynamic shared memory; under the context's owned_lock */
     uint32_t smem_nbytes;
     uint32_t args_nbytes; /* size of its argument struct; 0: unknown (GPU code does not tell) */

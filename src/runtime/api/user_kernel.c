@@ -27,6 +27,23 @@ static void describe(struct symm_kernel *kernel, const struct symm_image *image,
     }
 }
 
+/* Keeps a copy of the name in the context; the same one for the same name. NULL: no memory. */
+static const char *keep_name(struct symm_context *ctx, const char *name)
+{
+    struct symm_kernel_name *kept;
+
+    pthread_mutex_lock(&ctx->owned_lock);
+    for (kept = ctx->kernel_names; kept && strcmp(kept->text, name) != 0; kept = kept->next)
+        ;
+    if (!kept && (kept = malloc(sizeof *kept + strlen(name) + 1))) {
+        strcpy(kept->text, name);
+        kept->next = ctx->kernel_names;
+        ctx->kernel_names = kept;
+    }
+    pthread_mutex_unlock(&ctx->owned_lock);
+    return kept ? kept->text : NULL;
+}
+
 symm_status symm_kernel_load(symm_context *ctx, const symm_image *image, const char *name,
                              symm_kernel **out)
 {
@@ -57,6 +74,11 @@ symm_status symm_kernel_load(symm_context *ctx, const symm_image *image, const c
     TRY(symm__module_load(ctx->drv, image, &kernel->module));
     TRY(symm__function_load(ctx->drv, kernel->module, name, &kernel->function,
                             &kernel->max_threads));
+    kernel->name = keep_name(ctx, name);
+    if (!kernel->name) {
+        st = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+        goto out;
+    }
     pthread_mutex_lock(&ctx->owned_lock);
     kernel->next = ctx->user_kernels;
     ctx->user_kernels = kernel;

@@ -195,6 +195,15 @@ static void release_owned(struct symm_context *ctx, symm_status *st)
     }
 }
 
+static void forget_names(struct symm_context *ctx)
+{
+    while (ctx->kernel_names) {
+        struct symm_kernel_name *name = ctx->kernel_names;
+        ctx->kernel_names = name->next;
+        free(name);
+    }
+}
+
 /*
  * If this thread still has the context's primary context current, restores the one from before, or
  * none if that was destroyed.
@@ -237,6 +246,7 @@ static symm_status release(struct symm_context *ctx)
     if (pushed)
         drv->cuCtxPopCurrent(&popped);
     symm__exchange_close(ctx->exchange);
+    forget_names(ctx); /* which its thread may have written into texts */
     symm__heap_destroy(ctx->heap);
     symm__tuning_destroy(ctx->tuning);
     if (ctx->primary) {

@@ -36,6 +36,12 @@ struct symm_last_planned; /* the plan of the last collective: collectives/planne
 struct symm_side_stream;  /* streams for copies: side_stream.h */
 struct symm_known_stream; /* streams made by symm_stream_create(): known_stream.h */
 
+/* The name of a kernel of the user, for texts about its launches. They may outlive the kernel. */
+struct symm_kernel_name {
+    struct symm_kernel_name *next;
+    char text[];
+};
+
 struct symm_plain_block { /* of symm_device_alloc() or symm_host_alloc() */
     struct symm_plain_block *next;
     void *ptr;
@@ -75,6 +81,7 @@ struct symm_context {
     struct symm_group *groups;
     pthread_mutex_t owned_lock; /* guards the lists of objects that the user created */
     struct symm_kernel *user_kernels;
+    struct symm_kernel_name *kernel_names; /* each once */
     struct symm_plain_block *plain_blocks;
     struct symm_user_pad *user_pads;
     CUstream own_stream; /* zeroes pads; internal */

@@ -119,9 +119,10 @@ static void assert_says(const struct rank_report *r, const char *part, bool says
 
 static void expect_blame(struct mistake how)
 {
-    const char *waits_in = how.kind == LAUNCHES_FEWER_BLOCKS
-                               ? " waits in symm_launch(4 blocks, 32 threads) (after call "
-                               : ": symm_all_reduce(";
+    const char *waits_in =
+        how.kind == LAUNCHES_FEWER_BLOCKS
+            ? " waits in symm_launch(test_ring, 4 blocks, 32 threads) (after call "
+            : ": symm_all_reduce(";
     struct rank_report reports[NRANKS];
 
     setenv("SYMM_CHECK", "0", 1);
@@ -140,7 +141,7 @@ static void expect_blame(struct mistake how)
         assert_says(&reports[r], "rank 2 is in symm_context_destroy()", true);
         assert_says(&reports[r], "rank 2 waits", false);
         if (how.kind == LAUNCHES_FEWER_BLOCKS) {
-            assert_says(&reports[r], ", after symm_launch(2 blocks, 32 threads)", true);
+            assert_says(&reports[r], ", after symm_launch(test_ring, 2 blocks, 32 threads)", true);
             assert_says(&reports[r], "expected ", true);
         }
     }
