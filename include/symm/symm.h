@@ -500,7 +500,7 @@ SYMM_API symm_status symm_kernel_max_blocks(symm_group *group, symm_kernel *kern
  *
  * Scope:  Stream-ordered.
  * Errors: ERROR_ARGUMENT  a grid that cannot be resident, a wrong size of the argument, a view of
- *                         zeros
+ *                         zeros, reserved words that are not 0
  *         ERROR_VERSION   a view of another ABI
  *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */

@@ -104,6 +104,10 @@ static symm_status check_grid(const struct symm_group *group, const struct symm_
                           grid->blocks, grid->cluster);
     if (grid->flags & ~(uint32_t)SYMM_GRID_PDL)
         return symm__fail(SYMM_ERROR_ARGUMENT, "grid.flags %#x has unknown bits", grid->flags);
+    for (size_t i = 0; i < sizeof grid->reserved / sizeof grid->reserved[0]; i++)
+        if (grid->reserved[i])
+            return symm__fail(SYMM_ERROR_ARGUMENT, "grid.reserved[%zu] is %u, not 0", i,
+                              grid->reserved[i]);
     return check_threads(group, kernel, grid->threads);
 }
 

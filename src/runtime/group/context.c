@@ -50,6 +50,15 @@ out:
     return st;
 }
 
+static symm_status check_reserved(const symm_config *config)
+{
+    for (size_t i = 0; i < sizeof config->reserved / sizeof config->reserved[0]; i++)
+        if (config->reserved[i])
+            return symm__fail(SYMM_ERROR_ARGUMENT, "config.reserved[%zu] is %llu, not 0", i,
+                              (unsigned long long)config->reserved[i]);
+    return SYMM_OK;
+}
+
 static symm_status read_timeouts(struct symm_context *ctx, const symm_config *config)
 {
     int64_t number;
@@ -281,6 +290,7 @@ static symm_status create(struct symm_context *ctx, const symm_config *config)
     symm_status st, mine;
     bool alone;
 
+    TRY(check_reserved(config));
     TRY(read_timeouts(ctx, config));
     TRY(symm__join_resolve(config, &ctx->join));
     ctx->log.rank = ctx->join.rank;

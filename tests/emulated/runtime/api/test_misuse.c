@@ -300,6 +300,7 @@ BENCH_TEST(arguments, an_impossible_launch_is_refused, 2)
     WRONG_TEXT("threads", LAUNCH(.blocks = 1, .threads = 0));
     WRONG_TEXT("threads", LAUNCH(.blocks = 1, .threads = 65)); /* the kernel has 64 at most */
     WRONG_TEXT("blocks", LAUNCH(.blocks = 1u << 30, .threads = 64));
+    WRONG_TEXT("grid.reserved[1] is 5", LAUNCH(.blocks = 1, .threads = 32, .reserved[1] = 5));
 #undef LAUNCH
     WRONG(symm_launch(w, kernel, &one, &a, sizeof a - 8, b->s));
     WRONG(symm_launch(w, kernel, NULL, &a, sizeof a, b->s));

@@ -434,6 +434,7 @@ static const struct {
     {{.multicast = -2}, "config.multicast is -2"},
     {{.slow_ms = -1}, "config.slow_ms is -1"},
     {{.staging_bytes = 512}, "config.staging_bytes=512"},
+    {{.reserved[2] = 7}, "config.reserved[2] is 7, not 0"},
     {{.tuning_file = "/no/such/table"}, "/no/such/table"},
 };
 
