@@ -415,7 +415,8 @@ SYMM_API symm_status symm_signal_pad_alloc(symm_group *group, int nchannels, sym
 
 /*
  * Copies nbytes from src, in any memory, to rank `to`'s copy of the symmetric object at dst. A
- * signal enqueued later on the same stream arrives after the data.
+ * signal enqueued later on the same stream arrives after the data. If nbytes is 0, src may be NULL,
+ * and dst is checked all the same.
  *
  * Scope:  Stream-ordered; only this rank calls it.
  * Errors: ERROR_ARGUMENT  dst or its end is not symmetric memory, a NULL, a wrong rank
@@ -425,8 +426,8 @@ SYMM_API symm_status symm_put(symm_group *group, void *dst, const void *src, siz
                               symm_stream stream);
 
 /*
- * Copies nbytes from rank `from`'s copy of the symmetric object at src to dst. Scope and errors: as
- * symm_put
+ * Copies nbytes from rank `from`'s copy of the symmetric object at src to dst, in any memory. If
+ * nbytes is 0, dst may be NULL. Scope and errors: as symm_put
  */
 SYMM_API symm_status symm_get(symm_group *group, void *dst, const void *src, size_t nbytes,
                               int from, symm_stream stream);

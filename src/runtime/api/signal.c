@@ -37,7 +37,7 @@ static symm_status check_copy(const struct symm_group *group, const struct copy 
     TRY(symm__enter(group, c->call));
     if (c->rank < 0 || c->rank >= group->nranks)
         return bad_rank(group, c->call, c->rank_name, c->rank);
-    if (!c->remote || !c->local)
+    if (!c->remote || (!c->local && c->nbytes > 0))
         return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s is NULL (on rank %d)", c->call,
                           c->remote ? c->local_name : c->remote_name, group->rank);
     if (!symm__memory_find(group->ctx->memory, c->remote, c->nbytes,

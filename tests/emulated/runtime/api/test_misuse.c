@@ -124,6 +124,10 @@ BENCH_TEST(arguments, null_where_it_is_allowed_does_nothing, 2)
     RANK_TRY(self, symm_reduce_scatter(w, NULL, NULL, 0, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
     RANK_TRY(self, symm_all_gather(w, NULL, NULL, 0, SYMM_UINT8, NULL, b->s));
     RANK_TRY(self, symm_put(w, b->x, b->plain, 0, 0, b->s));
+    RANK_TRY(self, symm_put(w, b->x, NULL, 0, 0, b->s));
+    RANK_TRY(self, symm_get(w, NULL, b->x, 0, 0, b->s));
+    WRONG(symm_put(w, NULL, b->plain, 0, 0, b->s)); /* the symmetric side is checked */
+    WRONG(symm_get(w, b->plain, b->plain, 0, 0, b->s));
     RANK_TRY(self, symm_synchronize(w, b->s));
 out:;
 }
