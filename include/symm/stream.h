@@ -5,6 +5,11 @@
  * All functions are Local. Errors: ERROR_DRIVER with the driver's error if a driver call fails,
  * ERROR_ARGUMENT for a NULL that is not allowed, ERROR_STATE in a child of fork() and if a capture
  * forbids the call. The destroy functions accept NULL.
+ *
+ * Destroy streams, events and graphs before their context. Otherwise they stay until the device's
+ * primary context ends: with the last context of symm on that device, or later if cudart or other
+ * code uses it, too. Afterwards a handle is invalid. If the process has no context of symm any
+ * more, the destroy functions do nothing, and all other functions return ERROR_STATE.
  */
 #ifndef SYMM_STREAM_H
 #define SYMM_STREAM_H
@@ -36,7 +41,8 @@ SYMM_API symm_status symm_stream_priorities(symm_context *ctx, int *least, int *
 
 /*
  * Blocks the host until the work of the stream is done. Does not tell whether results of a group
- * are right: symm_synchronize() does.
+ * are right: symm_synchronize() does. ERROR_STATE: the stream is being captured; the capture
+ * continues.
  */
 SYMM_API symm_status symm_stream_synchronize(symm_stream stream);
 
@@ -68,6 +74,10 @@ SYMM_API symm_status symm_event_elapsed_us(symm_event from, symm_event to, float
  *         ERROR_MEMORY    the device has no nbytes left
  */
 SYMM_API symm_status symm_device_alloc(symm_context *ctx, size_t nbytes, void **out);
+/*
+ * Frees memory of symm_device_alloc(). Ignores NULL, and memory that this context did not allocate
+ * or has freed.
+ */
 SYMM_API void symm_device_free(symm_context *ctx, void *ptr);
 
 /*
@@ -78,6 +88,7 @@ SYMM_API void symm_device_free(symm_context *ctx, void *ptr);
  * Errors: as symm_device_alloc()
  */
 SYMM_API symm_status symm_host_alloc(symm_context *ctx, size_t nbytes, void **out);
+/* As symm_device_free(), for memory of symm_host_alloc(). */
 SYMM_API void symm_host_free(symm_context *ctx, void *ptr);
 
 /*
@@ -93,6 +104,12 @@ SYMM_API symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream s
  * any number of times. All ranks must launch it equally often. Memory that the graph uses must
  * outlive it. A thread may record several streams at once, and end them in any order. Kernels keep
  * the priority of the stream that they were recorded from.
+ *
+ * While a thread records, the driver forbids it symm_device_alloc(), symm_host_alloc(), their free
+ * functions, symm_event_query(), symm_kernel_load() and symm_kernel_unload(), and all threads
+ * questions about an event that was recorded in the capture. Such a call returns ERROR_STATE and
+ * makes the capture invalid, so make it before. symm_stream_synchronize(), symm_synchronize() and
+ * the Collective calls return ERROR_STATE, too, but the capture continues.
  *
  * Errors: ERROR_STATE  begin: the stream is already being captured, by symm or by other code; that
  *                      capture continues. end: it is not being captured, or the capture is invalid;

@@ -119,8 +119,9 @@ typedef struct symm_config {
  *
  * Scope:  Collective over all ranks of the job. Afterwards the device's primary context is current
  *         in this thread.
- * Memory: the context owns its groups, their memory and its kernels. The caller owns streams,
- *         events, graphs and plain device memory. config is not kept.
+ * Memory: the context owns its groups, their memory and its kernels. It frees memory of
+ *         symm_device_alloc() and symm_host_alloc() that is left at its end. The caller owns
+ *         streams, events and graphs. config is not kept.
  * Errors: ERROR_ARGUMENT     a field or variable is wrong, only some of a launcher's variables are
  *                            set, or another user's process is in the way: named
  *         ERROR_SYSTEM       socket, directory or descriptor limit; errno in the text

@@ -80,10 +80,15 @@ out:
 symm_status symm_stream_synchronize(symm_stream stream)
 {
     struct symm_scope s = {.drv = NULL};
+    int capturing = CU_STREAM_CAPTURE_STATUS_NONE;
     symm_status st;
 
     TRY(symm__scope_begin(&s, stream));
-    TRY_CU(s.drv, cuStreamSynchronize, stream);
+    TRY_CU(s.drv, cuStreamIsCapturing, stream, &capturing);
+    if (capturing != CU_STREAM_CAPTURE_STATUS_NONE) /* the driver would invalidate the capture */
+        st = symm__fail(SYMM_ERROR_STATE, "the stream is being captured");
+    else
+        TRY_CU(s.drv, cuStreamSynchronize, stream);
 out:
     return symm__scope_end(&s, st, __func__);
 }

@@ -360,6 +360,7 @@ BENCH_TEST(out_of_turn, collective_calls_are_refused_in_a_capture, 2)
     st[n++] = symm_tensor_alloc(w, SYMM_FLOAT32, 1, shape, &t);
     st[n++] = symm_exchange(w, NULL, 0, NULL);
     st[n++] = symm_synchronize(w, b->s);
+    st[n++] = symm_stream_synchronize(b->s);
     const symm_status works =
         symm_all_reduce(w, b->x, b->x, 100, SYMM_FLOAT32, SYMM_SUM, NULL, b->s);
     RANK_TRY(self, symm_graph_end(b->s, &graph));
