@@ -42,11 +42,13 @@ typedef enum symm_algo {
 
 /*
  * Flags. SYMM_SYMMETRIC promises that `out` of an all-reduce or all-gather is symmetric memory with
- * the same offset on all ranks of the group. Only then AUTO may take copy_engine there, since it
- * writes into `out` of other ranks. `in`, and both buffers of a reduce-scatter, may be any memory.
- * A rank whose `out` is not symmetric gets ERROR_ARGUMENT. If copy_engine runs and offsets differ,
- * all ranks get ERROR_MISMATCH later. With the flag, AUTO uses the measurements with all buffers in
- * symmetric memory.
+ * the same offset on all ranks of the group. copy_engine writes into `out` of other ranks, so AUTO
+ * takes it there only with this flag. `in`, and both buffers of a reduce-scatter, may be any
+ * memory. With the flag, AUTO uses the measurements with all buffers in symmetric memory.
+ *
+ * If `out` is not symmetric memory, the rank gets ERROR_ARGUMENT at the call. If copy_engine runs
+ * and the offsets differ, the ranks notice it on their devices. Then symm_synchronize() and later
+ * calls return ERROR_MISMATCH on all ranks.
  *
  * Copies by the engines cannot be stopped. If a group ends while a call with copy_engine is
  * enqueued on some ranks, the output of that call may be garbage on all ranks, even on ranks that

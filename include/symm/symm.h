@@ -253,12 +253,12 @@ SYMM_API symm_status symm_exchange(symm_group *group, const void *mine, size_t n
 SYMM_API symm_status symm_check(symm_group *group);
 
 /*
- * Waits for the stream, then asks rank 0's process whether the group is alive. That process learns
- * of an end before any rank does. If this returns OK, the results of everything enqueued on the
- * stream through this group are right.
+ * Waits for the stream. Then asks rank 0's process whether the group is alive, since that process
+ * learns of an end before any rank does. If this returns OK, the results of all calls of this group
+ * on the stream are right.
  *
- * Scope:  Local; one round trip on a socket, some ten microseconds. Returns even if a peer is dead,
- *         since the waits of kernels end with the group.
+ * Scope:  Local; one round trip on a socket, some ten microseconds. If a peer is dead, this
+ *         returns, too, because the waits of kernels end with the group.
  * Errors: ERROR_PEER, ERROR_TIMEOUT, ERROR_MISMATCH  sticky; the text names rank and cause
  *         ERROR_DRIVER  the stream has failed
  *         ERROR_STATE   the stream is capturing
