@@ -266,7 +266,8 @@ static symm_status check_absent(const char *member, int i, const symm_tensor *t,
 {
     if (!t->dtype)
         return SYMM_OK;
-    return symm__fail(SYMM_ERROR_ARGUMENT, "%s[%d] is given, but nb is %d", member, i, nb);
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s[%d] is given, but nb is %d%s", member, i, nb,
+                      nb ? "" : ", which means 1");
 }
 
 /* Checks that the description has no tensors for a product i past nb. */

@@ -95,9 +95,13 @@ symm_status symm_copy(void *dst, const void *src, size_t nbytes, symm_stream str
         TRY(symm__need(src, "src"));
     }
     TRY(symm__scope_begin(&s, stream));
-    if (nbytes > 0)
-        TRY_CU(s.drv, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)dst, (CUdeviceptr)(uintptr_t)src,
-               nbytes, stream);
+    if (nbytes == 0)
+        goto out;
+    const CUresult cu = s.drv->cuMemcpyAsync((CUdeviceptr)(uintptr_t)dst,
+                                             (CUdeviceptr)(uintptr_t)src, nbytes, stream);
+    if (cu != CUDA_SUCCESS)
+        st = symm__fail_in(symm__driver_fail(s.drv, cu, "cuMemcpyAsync"),
+                           "dst %p, src %p, %zu bytes: ", dst, src, nbytes);
 out:
     return symm__scope_end(&s, st, __func__);
 }
@@ -110,9 +114,13 @@ symm_status symm_fill(void *dst, int byte, size_t nbytes, symm_stream stream)
     if (nbytes > 0)
         TRY(symm__need(dst, "dst"));
     TRY(symm__scope_begin(&s, stream));
-    if (nbytes > 0)
-        TRY_CU(s.drv, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)dst, (unsigned char)byte, nbytes,
-               stream);
+    if (nbytes == 0)
+        goto out;
+    const CUresult cu =
+        s.drv->cuMemsetD8Async((CUdeviceptr)(uintptr_t)dst, (unsigned char)byte, nbytes, stream);
+    if (cu != CUDA_SUCCESS)
+        st = symm__fail_in(symm__driver_fail(s.drv, cu, "cuMemsetD8Async"),
+                           "dst %p, %zu bytes: ", dst, nbytes);
 out:
     return symm__scope_end(&s, st, __func__);
 }

@@ -1,11 +1,14 @@
 /* Loads and unloads users' kernels. */
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <symm/detail/emulated.h>
 #include <symm/detail/image.h>
 #include "runtime/group/call.h"
 #include "launch.h"
+
+enum { NAMED_KERNELS = 5 }; /* in a text */
 
 /*
  * Reads size and view offset of the kernel's argument from the emulated half of the image. GPU code
@@ -25,6 +28,26 @@ static void describe(struct symm_kernel *kernel, const struct symm_image *image,
         if (module->kernel_nbytes >= offsetof(struct symm_emulated_kernel, reserved))
             kernel->view_at = (*k)->view_at;
     }
+}
+
+/* Appends the names of the image's kernels, if it tells them, to a text about a wrong name. */
+static symm_status name_kernels(const struct symm_image *image)
+{
+    const struct symm_emulated_module *module = image->emulated;
+    char text[SYMM_TEXT_MAX];
+    size_t used = (size_t)snprintf(text, sizeof text, "%.512s", symm__failure_text());
+    int n = 0;
+
+    for (const struct symm_emulated_kernel *const *k = module ? module->first : NULL;
+         k && k < module->last && n <= NAMED_KERNELS; k++) {
+        if (!*k)
+            continue;
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%.64s",
+                             n == 0 ? ": it has " : ", ", n < NAMED_KERNELS ? (*k)->name : "...");
+        n++;
+    }
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s", text);
 }
 
 /* Keeps a copy of the name in the context; the same one for the same name. NULL: no memory. */
@@ -72,8 +95,9 @@ symm_status symm_kernel_load(symm_context *ctx, const symm_image *image, const c
     kernel->smem_nbytes = SYMM_SMEM_FREE;
     describe(kernel, image, name);
     TRY(symm__module_load(ctx->drv, image, &kernel->module));
-    TRY(symm__function_load(ctx->drv, kernel->module, name, &kernel->function,
-                            &kernel->max_threads));
+    st = symm__function_load(ctx->drv, kernel->module, name, &kernel->function,
+                             &kernel->max_threads);
+    TRY(st == SYMM_ERROR_ARGUMENT ? name_kernels(image) : st);
     kernel->name = keep_name(ctx, name);
     if (!kernel->name) {
         st = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");

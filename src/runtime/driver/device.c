@@ -59,6 +59,11 @@ static bool parse_uuid(const char *text, CUuuid *out)
     return ndigits == 32;
 }
 
+const char *symm__device_more(const struct symm_driver *drv)
+{
+    return strcmp(drv->name, "cuda") == 0 ? "" : " (SYMM_EMULATED_DEVICES sets how many)";
+}
+
 static symm_status by_text(const struct symm_driver *drv, const char *text, const char *source,
                            int count, CUdevice *out)
 {
@@ -70,8 +75,8 @@ static symm_status by_text(const struct symm_driver *drv, const char *text, cons
         if (ordinal < count && drv->cuDeviceGet(out, (int)ordinal) == CUDA_SUCCESS)
             return SYMM_OK;
         return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "%s \"%s\": this process sees devices 0 to %d of the %s driver", source,
-                          text, count - 1, drv->name);
+                          "%s \"%s\": this process sees devices 0 to %d of the %s driver%s", source,
+                          text, count - 1, drv->name, symm__device_more(drv));
     }
     if (parse_uuid(text, &uuid)) {
         symm_status st = symm__device_by_uuid(drv, &uuid, &found, out);

@@ -13,6 +13,9 @@
 symm_status symm__device_choose(const struct symm_driver *drv, const char *configured,
                                 const struct symm_join *join, CUdevice *out);
 
+/* " (...)": how to get more devices, behind their number in a text; empty with real devices. */
+const char *symm__device_more(const struct symm_driver *drv);
+
 /* Finds the device with this UUID among those that this process sees. Errors: ERROR_DRIVER */
 symm_status symm__device_by_uuid(const struct symm_driver *drv, const CUuuid *uuid, bool *found,
                                  CUdevice *out);

@@ -249,8 +249,8 @@ static symm_status reserve_descriptors(struct symm_exchange *x)
 /* Connects to the hub. Rank 0 uses a socket pair, so that the hub treats it like other ranks. */
 static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
 {
-    struct symm_hub_config config = {&x->join, x->config.log, x->config.arbiter, x->watches,
-                                     &x->rendezvous};
+    struct symm_hub_config config = {&x->join,   x->config.log,  x->config.arbiter,
+                                     x->watches, &x->rendezvous, x->config.more_devices};
     int ends[2] = {-1, -1};
     symm_status st;
 

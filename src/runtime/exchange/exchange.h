@@ -27,9 +27,10 @@ struct symm_exchange_config {
     const struct symm_join *join;
     const struct symm_log *log;
     struct symm_arbiter arbiter;
-    int timeout_ms;          /* time limit of joining */
-    int slow_ms;             /* interval between reports of a long wait; 0: SYMM_SLOW_MS */
-    const char *device_uuid; /* 16 bytes; equal UUIDs are refused; NULL: none yet */
+    int timeout_ms;           /* time limit of joining */
+    int slow_ms;              /* interval between reports of a long wait; 0: SYMM_SLOW_MS */
+    const char *device_uuid;  /* 16 bytes; equal UUIDs are refused; NULL: none yet */
+    const char *more_devices; /* how to get more devices, behind their number in a text */
     /*
      * Called by the I/O thread about every 50 ms. It must not block, since rank 0's thread serves
      * all ranks. May be NULL.

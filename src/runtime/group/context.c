@@ -99,6 +99,7 @@ static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuui
         .timeout_ms = ctx->timeout_ms,
         .slow_ms = ctx->slow_ms,
         .device_uuid = *mine == SYMM_OK ? device->bytes : NULL,
+        .more_devices = ctx->drv ? symm__device_more(ctx->drv) : "",
         .tick = symm__stall_tick,
         .user = ctx,
     };

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -68,8 +69,8 @@ static symm_status wrong(const struct reader *r, struct word w, const char *what
     char shown[WORD_SHOWN + 1];
 
     show(w, shown, sizeof shown);
-    return symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TUNING_FILE=%.512s, line %d: \"%s\" %s", r->name,
-                      r->line, shown, what);
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%.540s, line %d: \"%s\" %s", r->name, r->line, shown,
+                      what);
 }
 
 static bool is_blank(char c)
@@ -207,7 +208,7 @@ static symm_status check_machine(const struct reader *r)
         return SYMM_OK;
     show(named, shown, sizeof shown);
     return symm__fail(SYMM_ERROR_ARGUMENT,
-                      "SYMM_TUNING_FILE=%.512s, line %d: measured on \"%s\", and this is \"%s\": "
+                      "%.540s, line %d: measured on \"%s\", and this is \"%s\": "
                       "measure here with symm-bench tune, or take out the line to use the rows",
                       r->name, r->line, shown, r->machine);
 }
@@ -223,8 +224,7 @@ static symm_status parse_rows(struct reader *r, struct symm_tuning *t)
             continue;
         }
         if (r->nwords < ROW_WORDS)
-            return symm__fail(SYMM_ERROR_ARGUMENT,
-                              "SYMM_TUNING_FILE=%.512s, line %d: %d of the %d words of a row",
+            return symm__fail(SYMM_ERROR_ARGUMENT, "%.540s, line %d: %d of the %d words of a row",
                               r->name, r->line, r->nwords, ROW_WORDS);
         if (r->nwords > ROW_WORDS)
             return wrong(r, r->words[ROW_WORDS], "is one word too many");
@@ -265,7 +265,7 @@ static symm_status sort_rows(const struct reader *r, struct symm_tuning *t)
 
         if (row->key == before->key && row->nbytes <= before->nbytes)
             return symm__fail(SYMM_ERROR_ARGUMENT,
-                              "SYMM_TUNING_FILE=%.512s, line %d: \"%llu\" is not more than the "
+                              "%.540s, line %d: \"%llu\" is not more than the "
                               "bytes of line %d",
                               r->name, row->line, (unsigned long long)row->nbytes, before->line);
     }
@@ -276,7 +276,7 @@ static symm_status parse_head(struct reader *r)
 {
     if (!next_line(r) || r->nwords != 2 || !is(r->words[0], "symm-tuning"))
         return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "SYMM_TUNING_FILE=%.512s, line %d: the first line must be \"symm-tuning "
+                          "%.540s, line %d: the first line must be \"symm-tuning "
                           "1\"",
                           r->name, r->line);
     return is(r->words[1], "1") ? SYMM_OK : wrong(r, r->words[1], "is not a known version");
@@ -311,7 +311,7 @@ void symm__tuning_destroy(struct symm_tuning *t)
 /* ----------------------------------------------------------------------------------------- file */
 
 /* Reads the file up to one byte more than allowed. *nbytes: bytes read. */
-static symm_status read_all(int fd, const char *path, char *text, size_t *nbytes)
+static symm_status read_all(int fd, const char *name, char *text, size_t *nbytes)
 {
     size_t used = 0;
     ssize_t n = 1;
@@ -319,22 +319,22 @@ static symm_status read_all(int fd, const char *path, char *text, size_t *nbytes
     while (n != 0 && used <= SYMM_TUNING_NBYTES_MAX) {
         n = read(fd, text + used, SYMM_TUNING_NBYTES_MAX + 1 - used);
         if (n < 0 && errno != EINTR) {
-            symm__fail_errno(errno, "SYMM_TUNING_FILE=%.512s", path);
+            symm__fail_errno(errno, "%.540s", name);
             return SYMM_ERROR_ARGUMENT;
         }
         used += n > 0 ? (size_t)n : 0;
     }
     *nbytes = used;
     if (used > SYMM_TUNING_NBYTES_MAX)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TUNING_FILE=%.512s has more than %d bytes",
-                          path, SYMM_TUNING_NBYTES_MAX);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%.540s has more than %d bytes", name,
+                          SYMM_TUNING_NBYTES_MAX);
     return SYMM_OK;
 }
 
 symm_status symm__tuning_load(const char *file, const char *machine, struct symm_tuning **out)
 {
     const char *path = file ? file : symm__setting(SYMM_SETTING_TUNING_FILE);
-    char *text = NULL;
+    char name[544], *text = NULL;
     struct stat about;
     size_t nbytes;
     symm_status st;
@@ -342,15 +342,17 @@ symm_status symm__tuning_load(const char *file, const char *machine, struct symm
     *out = NULL;
     if (!*path)
         return SYMM_OK;
+    snprintf(name, sizeof name, "%s=%.512s", file ? "config.tuning_file" : "SYMM_TUNING_FILE",
+             path);
     /* O_NONBLOCK, so that a named pipe does not block. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &about) != 0) {
-        symm__fail_errno(errno, "SYMM_TUNING_FILE=%.512s", path);
+        symm__fail_errno(errno, "%.540s", name);
         st = SYMM_ERROR_ARGUMENT; /* any error means that the setting is wrong */
         goto out;
     }
     if (!S_ISREG(about.st_mode)) {
-        st = symm__fail(SYMM_ERROR_ARGUMENT, "SYMM_TUNING_FILE=%.512s is not a regular file", path);
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "%.540s is not a regular file", name);
         goto out;
     }
     text = malloc(SYMM_TUNING_NBYTES_MAX + 1);
@@ -358,8 +360,8 @@ symm_status symm__tuning_load(const char *file, const char *machine, struct symm
         st = symm__fail(SYMM_ERROR_MEMORY, "no memory for SYMM_TUNING_FILE");
         goto out;
     }
-    TRY(read_all(fd, path, text, &nbytes));
-    TRY(symm__tuning_parse(path, machine, text, nbytes, out));
+    TRY(read_all(fd, name, text, &nbytes));
+    TRY(symm__tuning_parse(name, machine, text, nbytes, out));
 out:
     free(text);
     symm__fd_close(&fd);

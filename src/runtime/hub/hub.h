@@ -31,6 +31,7 @@ struct symm_hub_config {
     struct symm_arbiter arbiter;
     bool watches; /* enough descriptors are left to watch every rank's process */
     struct symm_rendezvous *rendezvous; /* the hub closes it, except after a failed open */
+    const char *more_devices;           /* how to get more devices, for a text; may be NULL */
 };
 
 /* local: rank 0's own connection. Takes ownership of it, also on failure. */

@@ -273,8 +273,9 @@ static void refuse(struct symm_hub *hub)
     for (int i = 0; i < hub->nclients; i++)
         ndevices += hub->clients[i]->has_device;
     if (hub->nshared > 0 && ndevices + hub->nshared == hub->nranks)
-        symm__text_add(&text, "%d ranks, %d device%s: ", hub->nranks, ndevices,
-                       ndevices == 1 ? "" : "s");
+        symm__text_add(&text, "%d ranks, %d device%s%s: ", hub->nranks, ndevices,
+                       ndevices == 1 ? "" : "s",
+                       hub->config.more_devices ? hub->config.more_devices : "");
     symm__text_add(&text, "%s", hub->refusals.bytes);
     symm__hub_refuse(hub, hub->refusal, text.bytes);
 }

@@ -99,7 +99,7 @@ err $rank" ] || die "rank-$rank.log: $(cat "logs/rank-$rank.log")"
 
 case_more_ranks_than_devices() {
     run 1 env SYMM_EMULATED_DEVICES=2 "$bin/symm-run" --emulated -n 3 "$bin/symm-bench" all-reduce
-    errors '3 ranks, 2 devices: rank [0-9] and rank [0-9] use the same device, GPU-'
+    errors '3 ranks, 2 devices \(SYMM_EMULATED_DEVICES sets how many\): rank [0-9] and rank [0-9] use the same device, GPU-'
 }
 
 case_blame() {

@@ -151,7 +151,7 @@ TEST(problem, absent_and_surplus_tensors_are_named)
     REFUSED(ARGUMENT, "c[3] is given, but nb is 2", d.c[3] = d.c[0]);
     REFUSED(ARGUMENT, "d[2] is given, but nb is 2", d.d[2] = d.d[1]);
     REFUSED(ARGUMENT, "bias[3] is given, but nb is 2", d.bias[3].dtype = (symm_dtype)77);
-    REFUSED(ARGUMENT, "b[1] is given, but nb is 0", d.nb = 0);
+    REFUSED(ARGUMENT, "b[1] is given, but nb is 0, which means 1", d.nb = 0);
 }
 
 TEST(problem, wrong_types_and_dimensions_are_named)

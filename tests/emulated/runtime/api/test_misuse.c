@@ -290,6 +290,8 @@ BENCH_TEST(arguments, an_impossible_launch_is_refused, 2)
     test_signal_args a = {.pad = b->pad};
     RANK_TRY(self, symm_group_view(w, &a.view));
     WRONG_TEXT("no_such_kernel", symm_kernel_load(b->ctx, &test_kernels, "no_such_kernel", &none));
+    RANK_TEXT(self, "the image has no kernel \"no_such_kernel\": it has test_");
+    RANK_TEXT(self, ", ...");
     RANK_TRY(self, symm_kernel_load(b->ctx, &test_kernels, "test_signal_and_wait", &kernel));
     RANK_TRY(self, symm_kernel_max_blocks(w, kernel, 64, 0, &blocks));
     CHECK_RANK(self, blocks > 0 && !none);

@@ -186,6 +186,19 @@ out:
     symm_event_destroy(event);
 }
 
+BENCH_TEST(events, copies_and_fills_name_their_memory, 1)
+{
+    char host[16] = {0}, want[64];
+    void *freed = NULL;
+    RANK_TRY(self, symm_device_alloc(b->ctx, 64, &freed));
+    symm_device_free(b->ctx, freed);
+    snprintf(want, sizeof want, "symm_fill: dst %p, 16 bytes: cuMemsetD8Async", (void *)host);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, want, symm_fill(host, 0, 16, b->s));
+    snprintf(want, sizeof want, "symm_copy: dst %p, src %p, 16 ", b->plain, freed);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, want, symm_copy(b->plain, freed, 16, b->s));
+out:;
+}
+
 /* ------------------------------------------------------------------------------- several groups */
 
 BENCH_TEST(events, groups_are_synchronized_together, 2)

@@ -434,8 +434,9 @@ static const struct {
     {{.multicast = -2}, "config.multicast is -2"},
     {{.slow_ms = -1}, "config.slow_ms is -1"},
     {{.staging_bytes = 512}, "config.staging_bytes=512"},
+    {{.tuning_file = "/no/such/table"}, "config.tuning_file=/no/such/table: "},
     {{.reserved[2] = 7}, "config.reserved[2] is 7, not 0"},
-    {{.tuning_file = "/no/such/table"}, "/no/such/table"},
+    {{.device = "99"}, "0 to 7 of the emulated driver (SYMM_EMULATED_DEVICES sets how many)"},
 };
 
 TEST_LOOP(settings, a_wrong_field_is_named, 0, sizeof wrong_settings / sizeof wrong_settings[0])

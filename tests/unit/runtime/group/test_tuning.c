@@ -13,7 +13,7 @@
 
 static symm_status parse(const char *text, struct symm_tuning **out)
 {
-    return symm__tuning_parse("some.file", MACHINE, text, strlen(text), out);
+    return symm__tuning_parse("SYMM_TUNING_FILE=some.file", MACHINE, text, strlen(text), out);
 }
 
 static struct symm_tuning *parsed(const char *text)
