@@ -133,8 +133,9 @@ static void print_verification(const json_t *v)
     const char *before = "";
     const char *error = json_string_value(json_object_get(v, "error"));
 
-    printf("# verified on %" JSON_INTEGER_FORMAT " ranks, seed %s\n", number_at(v, "ranks"),
-           text_at(v, "seed"));
+    if (json_object_get(v, "seed")) /* absent if the ranks were killed: nothing was verified */
+        printf("# verified on %" JSON_INTEGER_FORMAT " ranks, seed %s\n", number_at(v, "ranks"),
+               text_at(v, "seed"));
     if (json_object_get(v, "put")) {
         print_matrix(json_object_get(v, "put"), "put: the rank of a row to that of a column", "ok",
                      "WRONG");

@@ -96,6 +96,11 @@ case_verify_fails() {
         "$bin/symm-info" --verify --driver emulated
     errors '^# symm-info: rank 1 was killed by SIGKILL$'
     said '^# verification failed: '
+    # Rank 0 would have written the findings.
+    run 1 env SYMM_EMULATED_DEVICES=3 SYMM_EMULATED_FAULT='cuMemcpyAsync@0#4=kill' \
+        "$bin/symm-info" --verify --driver emulated
+    said '^# verification failed: the ranks have not finished$'
+    ! grep -q '^# verified' "$work/out" || die "nothing was verified"
     run 1 env SYMM_EMULATED_DEVICES=3 SYMM_EMULATED_FAULT='cuMemcpyAsync@2#4=719' \
         "$bin/symm-info" --verify --json --driver emulated
     [ "$(json "$work/out" verification ok)" = OFF ]
