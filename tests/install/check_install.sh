@@ -77,6 +77,12 @@ cc -std=c11 -Wall -Wextra -Werror "$here/consumer/main.c" -o "$work/by_pkg_confi
     $(pkg-config --cflags --libs symm) $(pkg-config --variable=rpath symm)
 run 2 "$work/by_pkg_config"
 
+# Kernels without CMake: a pragma of nvcc is no warning.
+# shellcheck disable=SC2046
+cc -Wall -Werror $(pkg-config --cflags symm) $(pkg-config --variable=kernel_cflags symm) -D SYMM_IMAGE=fused_kernels \
+    -D SYMM_SOURCE="\"$(realpath "$here/../../docs/examples/03_rms_norm/fused.cu")\"" \
+    -c "$(pkg-config --variable=kernel_source symm)" -o "$work/fused.o"
+
 # Wrong uses of symm_add_kernels() fail with the texts of misuse/CMakeLists.txt.
 while IFS=: read -r name text; do
     cmake -S "$here/misuse" -B "$work/misuse/$name" -DCMAKE_PREFIX_PATH="$prefix" -DCASE="$name" \
