@@ -30,3 +30,9 @@ install(FILES ${PROJECT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/
 # docs stays a folder below, so that the links between the documents hold.
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/symm)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/symm PATTERN site EXCLUDE)
+# Documents link to include/symm, which is elsewhere when installed.
+file(RELATIVE_PATH headers ${CMAKE_INSTALL_FULL_DATADIR}/doc/symm/include ${CMAKE_INSTALL_FULL_INCLUDEDIR}/symm)
+install(CODE "
+  set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/doc/symm/include\")
+  file(MAKE_DIRECTORY \"\${folder}\")
+  file(CREATE_LINK ${headers} \"\${folder}/symm\" SYMBOLIC)")

@@ -101,4 +101,5 @@ run 2 "$prefix/bin/symm-bench" all-reduce --sizes 1K --iters 2 --check --json "$
 for file in LICENSE $(cd "$here/../.." && find README.md CHANGELOG.md CONTRIBUTING.md docs -type f ! -path 'docs/site/*'); do
     cmp "$here/../../$file" "$prefix/share/doc/symm/$file"
 done
+"$here/../lint/links.sh" "$prefix/share/doc/symm"
 echo "installed: C, C++, pkg-config, examples, tools and documents work"

@@ -1,8 +1,16 @@
 #!/usr/bin/env bash
 # Checks that every relative link of a document leads to a file, and that every path like `src/...` in it exists.
+# usage: links.sh [FOLDER]: in FOLDER, where documents are installed, only the links
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "${1:-$(dirname "$0")/../..}"
 status=0
+documents() {
+    if [ -n "${1:-}" ]; then
+        find . -name '*.md'
+    else
+        git ls-files '*.md' ':!CHANGELOG.md'
+    fi
+}
 while read -r document; do
     folder=$(dirname "$document")
     while read -r link; do
@@ -12,11 +20,12 @@ while read -r document; do
             status=1
         }
     done < <(sed '/^```/,/^```/d' "$document" | grep -oE '\]\([^)]+\)' | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^(https?|mailto):' || true)
+    [ -z "${1:-}" ] || continue
     while read -r path; do
         compgen -G "${path%/}" >/dev/null || compgen -G "$path.*" >/dev/null || {
             echo "links.sh: $document: no path $path" >&2
             status=1
         }
     done < <(grep -oE '`(src|include|tests|tools|docs|cmake)/[A-Za-z0-9_./*-]+`' "$document" | tr -d '`' | sort -u || true)
-done < <(git ls-files '*.md' ':!CHANGELOG.md')
+done < <(documents "$@")
 exit $status
