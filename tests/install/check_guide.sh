@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Checks the blocks of docs/custom-kernels.md against docs/examples, and runs its commands. The line before a block names
 # its kind: "<!-- file: PATH -->" the whole file PATH, "<!-- part: PATH -->" consecutive lines of it, "<!-- run -->"
-# commands, which run one after the other in a copy of docs/examples; "<!-- nvcc -->" commands that are left out without
-# nvcc or with SYMM_CUDA=OFF.
-# usage: check_guide.sh PREFIX, where symm is installed
+# commands, which run one after the other in one shell, as a reader pastes them; "<!-- nvcc -->" commands that are left out
+# without nvcc or with SYMM_CUDA=OFF.
+# usage: check_guide.sh PREFIX, where symm is installed: ~/symm of the document
 set -euo pipefail
 prefix=$(realpath "$1")
 docs=$(realpath "$(dirname "$0")/../../docs")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp -r "$docs/examples" "$work/examples"
-mkdir "$work/blocks"
+mkdir "$work/blocks" "$work/home"
+ln -s "$prefix" "$work/home/symm"
 
 # Writes a file NUMBER:KIND:PATH for each block, with % for / in the path.
 awk -v folder="$work/blocks" '
@@ -19,10 +19,8 @@ awk -v folder="$work/blocks" '
     /^```/ { name = sprintf("%s/%03d:%s", folder, ++n, kind == "" ? "free" : kind); printf "" >name; inside = 1; next }
     inside { print >name }' "$docs/custom-kernels.md"
 
-export PATH=$prefix/bin:$PATH CMAKE_PREFIX_PATH=$prefix
-cd "$work/examples"
-PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name symm.pc)")
-export PKG_CONFIG_PATH
+libdir=$(basename "$(dirname "$(find "$prefix" -name libsymm.so)")")
+cd "$docs/examples"
 for block in "$work"/blocks/*; do
     IFS=: read -r _ kind path <<<"$(basename "$block")"
     [ "$kind" != nvcc ] || { [ "${SYMM_CUDA:-}" != OFF ] && command -v nvcc >/dev/null; } || continue
@@ -34,11 +32,10 @@ for block in "$work"/blocks/*; do
         cat "$block" >&2
         exit 1
     } ;;
-    run | nvcc) bash -euo pipefail "$block" >"$work/log" 2>&1 || {
-        echo "check_guide.sh: these commands fail:" >&2
-        cat "$block" "$work/log" >&2
-        exit 1
-    } ;;
+    run | nvcc)
+        echo "echo '# block $(basename "${block%%:*}")'" >>"$work/commands"
+        sed "s,symm/lib/,symm/$libdir/," "$block" >>"$work/commands"
+        ;;
     *)
         echo "check_guide.sh: this block has no line <!-- file, part, run or nvcc --> before it:" >&2
         cat "$block" >&2
@@ -46,4 +43,10 @@ for block in "$work"/blocks/*; do
         ;;
     esac
 done
+cd "$work"
+HOME=$work/home bash -euo pipefail commands >log 2>&1 || {
+    echo "check_guide.sh: a command of docs/custom-kernels.md fails in the last block:" >&2
+    tail -n 60 log >&2
+    exit 1
+}
 echo "docs/custom-kernels.md: $(find "$work/blocks" -type f | wc -l) blocks equal the examples or run"
