@@ -202,10 +202,12 @@ void symm__hub_sweep(struct symm_hub *hub, bool all)
 
 /* ---- Votes ---- */
 
-/* For CREATE, the order of the ranks counts. */
+/* For CREATE, the order of the ranks counts. A rank that refuses its arguments brings no op. */
 static bool same_call(const struct symm_message *a, const struct symm_message *b)
 {
-    return a->op == b->op && a->type == b->type && !strcmp(a->text, b->text) &&
+    const bool refused = a->status != SYMM_OK || b->status != SYMM_OK;
+
+    return (a->op == b->op || refused) && a->type == b->type && !strcmp(a->text, b->text) &&
            (a->type != SYMM_MESSAGE_CREATE || !memcmp(a->payload, b->payload, a->payload_nbytes));
 }
 

@@ -36,6 +36,8 @@ BENCH_TEST(disagreement, a_bad_argument_on_one_rank_reaches_the_others, 2)
         CHECK_RANK(self, st == SYMM_ERROR_ARGUMENT);
     CHECK_RANK_MSG(self, st == SYMM_ERROR_ARGUMENT || st == SYMM_ERROR_MISMATCH, "%s: %s",
                    symm_status_name(st), self->report->text);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out is NULL (on rank 1)",
+                     symm_alloc(b->world, 4096, self->rank ? NULL : &p));
     CHECK_RANK(self, !p);
 out:;
 }
