@@ -278,8 +278,8 @@ SYMM_API symm_status symm_synchronize_groups(int ngroups, symm_group *const *gro
 
 /*
  * Ends the group on all ranks. Every wait on host and device returns, and every rank gets
- * ERROR_PEER with this rank's number and `why`. If symm_config.hold is set, the device's waits
- * return on this rank alone; if the group has ended before, too.
+ * ERROR_PEER with this rank's number in the world and `why`. If symm_config.hold is set, the
+ * device's waits return on this rank alone; if the group has ended before, too.
  * Scope: Local; any thread; NULL is fine for both.
  */
 SYMM_API void symm_abort(symm_group *group, const char *why);

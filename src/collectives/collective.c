@@ -446,7 +446,7 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
         st = check_data(group, &call, &data);
     }
     if (st != SYMM_OK)
-        return symm__fail_on(group->rank, st, "%s: ", name);
+        return symm__fail_on(SYMM_ON(group), st, "%s: ", name);
     if (planned.slower && !group->areas_refused)
         TRY(provide(group, name, stream, &planned));
     TRY(symm__call_begin(

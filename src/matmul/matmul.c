@@ -81,7 +81,7 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
     if (mine == SYMM_OK)
         own = (struct own_part){symm__problem_columns(&m->problem), m->cublas != NULL, m->wgmma};
     if (!collective && mine != SYMM_OK)
-        return symm__fail_on(call->group->rank, mine, "%s", "");
+        return symm__fail_on(SYMM_ON(call->group), mine, "%s", "");
     if (!collective) {
         plan(m, &own, 1);
         return SYMM_OK;
@@ -204,7 +204,7 @@ symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_s
     TRY(symm__enter(m->group, "symm_matmul_run"));
     st = symm__problem_bind(&m->problem, args, m->group->ctx->memory, &run.problem);
     if (st != SYMM_OK)
-        return symm__fail_on(m->group->rank, st, "symm_matmul_run: ");
+        return symm__fail_on(SYMM_ON(m->group), st, "symm_matmul_run: ");
     TRY(symm__call_begin(&call, m->group, stream, m->operation->collective,
                          "symm_matmul_run(the product of call %llu, %s, m %d, k %d)",
                          (unsigned long long)m->number, m->operation->name, m->problem.m,

@@ -131,7 +131,7 @@ static bool is_mapped(const char *ptr, size_t nbytes)
     return true;
 }
 
-/* Checks that foreign memory exists: an address whose memory was freed looks like foreign memory. */
+/* Checks that foreign memory exists. The address of freed memory looks like foreign memory. */
 static bool is_there(const struct emu_device *device, const char *ptr, size_t nbytes, char *why,
                      size_t why_nbytes)
 {

@@ -297,7 +297,7 @@ symm_status symm_tensor_to_dlpack(symm_group *group, const symm_tensor *tensor,
     e = NULL;
 out:
     free(e);
-    return st == SYMM_OK ? st : symm__fail_on(group->rank, st, "%s: ", __func__);
+    return st == SYMM_OK ? st : symm__fail_on(SYMM_ON(group), st, "%s: ", __func__);
 }
 
 /* ------------------------------------------------------------------------------------ imports */
@@ -355,5 +355,5 @@ symm_status symm_tensor_from_dlpack(symm_group *group, const struct DLManagedTen
     tensor.data = t->data ? (char *)t->data + t->byte_offset : NULL;
     *out = tensor;
 out:
-    return st == SYMM_OK ? st : symm__fail_on(group->rank, st, "%s: ", __func__);
+    return st == SYMM_OK ? st : symm__fail_on(SYMM_ON(group), st, "%s: ", __func__);
 }

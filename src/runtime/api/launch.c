@@ -216,7 +216,7 @@ symm_status symm_launch(symm_group *group, symm_kernel *kernel, const symm_grid 
     if (st == SYMM_OK)
         st = check_args(group, kernel, args, nbytes);
     if (st != SYMM_OK)
-        return symm__fail_on(group->rank, st, "symm_launch: ");
+        return symm__fail_on(SYMM_ON(group), st, "symm_launch: ");
     TRY(symm__call_begin(&call, group, stream, false, "symm_launch(%s, %u blocks, %u threads)",
                          kernel->name, grid->blocks, grid->threads));
     st = symm__call_end(&call, launch(&call, kernel, grid, args));

@@ -15,8 +15,9 @@ enum { WARP = 32 };
 static symm_status bad_rank(const struct symm_group *group, const char *call, const char *what,
                             int rank)
 {
-    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s is %d; the group has ranks 0 to %d (on rank %d)",
-                      call, what, rank, group->nranks - 1, group->rank);
+    symm__fail(SYMM_ERROR_ARGUMENT, "%s is %d; the group has ranks 0 to %d", what, rank,
+               group->nranks - 1);
+    return symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "%s: ", call);
 }
 
 /* ------------------------------------------------------------------------------ put and get */
@@ -37,12 +38,14 @@ static symm_status check_copy(const struct symm_group *group, const struct copy 
     TRY(symm__enter(group, c->call));
     if (c->rank < 0 || c->rank >= group->nranks)
         return bad_rank(group, c->call, c->rank_name, c->rank);
-    if (!c->remote || (!c->local && c->nbytes > 0))
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s is NULL (on rank %d)", c->call,
-                          c->remote ? c->local_name : c->remote_name, group->rank);
+    if (!c->remote || (!c->local && c->nbytes > 0)) {
+        symm__fail(SYMM_ERROR_ARGUMENT, "%s is NULL", c->remote ? c->local_name : c->remote_name);
+        return symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "%s: ", c->call);
+    }
     if (!symm__memory_find(group->ctx->memory, c->remote, c->nbytes,
                            symm__group_pair(group, c->rank), &off))
-        return symm__fail_on(group->rank, SYMM_ERROR_ARGUMENT, "%s: %s: ", c->call, c->remote_name);
+        return symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "%s: %s: ", c->call,
+                             c->remote_name);
 out:
     return st;
 }
@@ -100,20 +103,18 @@ static symm_status check_signal(struct symm_group *group, const struct signal_ca
 
     if (st != SYMM_OK)
         return st;
-    if (!c->pad)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: pad is NULL (on rank %d)", c->call,
-                          group->rank);
     if (c->rank < 0 || c->rank >= group->nranks)
         return bad_rank(group, c->call, c->rank_name, c->rank);
-    if (c->n == 0 || c->n > INT32_MAX)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s: n is %u; it may be 1 to %d (on rank %d)",
-                          c->call, c->n, INT32_MAX, group->rank);
-    TRY(symm__pad_find(group, c->pad, &nchannels));
-    if (c->channel < 0 || c->channel >= nchannels)
+    if (!c->pad)
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "pad is NULL");
+    else if (c->n == 0 || c->n > INT32_MAX)
+        st = symm__fail(SYMM_ERROR_ARGUMENT, "n is %u; it may be 1 to %d", c->n, INT32_MAX);
+    else
+        st = symm__pad_find(group, c->pad, &nchannels);
+    if (st == SYMM_OK && (c->channel < 0 || c->channel >= nchannels))
         st = symm__fail(SYMM_ERROR_ARGUMENT, "channel is %d; the pad has channels 0 to %d",
                         c->channel, nchannels - 1);
-out:
-    return st == SYMM_OK ? SYMM_OK : symm__fail_on(group->rank, st, "%s: ", c->call);
+    return st == SYMM_OK ? SYMM_OK : symm__fail_on(SYMM_ON(group), st, "%s: ", c->call);
 }
 
 /* Whole warps with one thread for each of n, up to the limit of a block. */

@@ -55,26 +55,21 @@ static symm_status check_ranks(const struct symm_group *of, int nranks, const in
     size_t used = 0;
 
     if (!ranks || nranks < 1 || nranks > of->nranks)
-        return symm__fail(
-            SYMM_ERROR_ARGUMENT, "symm_group_create: %s; nranks is %d of %d (on rank %d)",
-            ranks ? "nranks is wrong" : "ranks is NULL", nranks, of->nranks, of->rank);
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s; nranks is %d of %d",
+                          ranks ? "nranks is wrong" : "ranks is NULL", nranks, of->nranks);
     for (int i = 0; i < nranks; i++) {
         if (ranks[i] < 0 || ranks[i] >= of->nranks)
-            return symm__fail(
-                SYMM_ERROR_ARGUMENT,
-                "symm_group_create: ranks[%d] is %d; the group has 0 to %d (on rank %d)", i,
-                ranks[i], of->nranks - 1, of->rank);
+            return symm__fail(SYMM_ERROR_ARGUMENT, "ranks[%d] is %d; the group has 0 to %d", i,
+                              ranks[i], of->nranks - 1);
         if (seen[ranks[i]])
-            return symm__fail(SYMM_ERROR_ARGUMENT,
-                              "symm_group_create: ranks[%d] is %d for the second time (on rank %d)",
-                              i, ranks[i], of->rank);
+            return symm__fail(SYMM_ERROR_ARGUMENT, "ranks[%d] is %d for the second time", i,
+                              ranks[i]);
         seen[ranks[i]] = true;
         if (used < nbytes)
             used += (size_t)snprintf(text + used, nbytes - used, " %d", ranks[i]);
     }
     if (!seen[of->rank])
-        return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "symm_group_create: rank %d is not in ranks: only members call it",
+        return symm__fail(SYMM_ERROR_ARGUMENT, "rank %d is not in ranks: only members call it",
                           of->rank);
     return SYMM_OK;
 }
@@ -87,7 +82,9 @@ symm_status symm_group_create(symm_group *of, int nranks, const int *ranks, symm
     symm_status st, begun, mine;
 
     TRY(symm__enter(of, "symm_group_create"));
-    TRY(check_ranks(of, nranks, ranks, text, sizeof text));
+    st = check_ranks(of, nranks, ranks, text, sizeof text);
+    if (st != SYMM_OK)
+        return symm__fail_on(SYMM_ON(of), st, "symm_group_create: ");
     /*
      * Only members call this, so it is not counted. A failure is voted, so the members hear of it.
      */
@@ -188,7 +185,8 @@ void symm_abort(symm_group *group, const char *why)
     if (!group || symm__forked(group->ctx))
         return;
     symm__group_hold_no_more(group);
-    snprintf(text, sizeof text, "rank %d aborted: %s", group->rank, why ? why : "no reason given");
+    snprintf(text, sizeof text, "rank %d aborted: %s", group->ctx->join.rank,
+             why ? why : "no reason given");
     symm__host_comm_abort(group->comm, SYMM_ERROR_PEER, text);
 }
 
@@ -217,7 +215,7 @@ static symm_status device_failed(struct symm_group *group, CUresult cu)
     symm_status st = symm__driver_fail(group->ctx->drv, cu, "cuStreamSynchronize");
     char text[SYMM_TEXT_MAX];
 
-    snprintf(text, sizeof text, "rank %d: its device has failed: %.900s", group->rank,
+    snprintf(text, sizeof text, "rank %d: its device has failed: %.900s", group->ctx->join.rank,
              symm__failure_text());
     symm__host_comm_abort(group->comm, SYMM_ERROR_PEER, text);
     return symm__fail(st, "symm_synchronize: %s", text);
@@ -256,7 +254,7 @@ symm_status symm_synchronize(symm_group *group, symm_stream stream)
         st = symm__host_comm_confirm(group->comm, symm__deadline_in(group->ctx->timeout_ms));
 out:
     if (st != SYMM_OK)
-        st = symm__fail_on(group->rank, st, "symm_synchronize: ");
+        st = symm__fail_on(SYMM_ON(group), st, "symm_synchronize: ");
     return st;
 }
 
@@ -376,7 +374,7 @@ symm_status symm_free(symm_group *group, void *ptr)
         return symm__enter(group, "symm_free");
     symm__pads_forget(group->ctx, group, ptr);
     st = symm__memory_free(group->ctx->memory, group, ptr, NULL);
-    return st == SYMM_OK ? SYMM_OK : symm__fail_on(group->rank, st, "symm_free: ptr: ");
+    return st == SYMM_OK ? SYMM_OK : symm__fail_on(SYMM_ON(group), st, "symm_free: ptr: ");
 }
 
 symm_status symm_trim(symm_group *group)
@@ -408,12 +406,13 @@ void *symm_peer(const symm_group *group, const void *local, int rank)
         return NULL;
     }
     if (rank < 0 || rank >= group->nranks) {
-        symm__fail(SYMM_ERROR_ARGUMENT, "symm_peer: rank is %d; the group has 0 to %d (on rank %d)",
-                   rank, group->nranks - 1, group->rank);
+        symm__fail(SYMM_ERROR_ARGUMENT, "rank is %d; the group has 0 to %d", rank,
+                   group->nranks - 1);
+        symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "symm_peer: ");
         return NULL;
     }
     if (!symm__memory_find(group->ctx->memory, local, 1, group->members, &off)) {
-        symm__fail_on(group->rank, SYMM_ERROR_ARGUMENT, "symm_peer: local: ");
+        symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "symm_peer: local: ");
         return NULL;
     }
     return symm__memory_window(group->ctx->memory, symm__group_world_rank(group, rank)) + off;
@@ -428,7 +427,7 @@ size_t symm_alloc_nbytes(const symm_group *group, const void *local)
         return 0;
     }
     if (!symm__memory_find(group->ctx->memory, local, 1, group->members, &off)) {
-        symm__fail_on(group->rank, SYMM_ERROR_ARGUMENT, "symm_alloc_nbytes: local: ");
+        symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "symm_alloc_nbytes: local: ");
         return 0;
     }
     return symm__memory_resolve(group->ctx->memory, local, 1, group->members).left;
@@ -443,19 +442,18 @@ void *symm_multicast(const symm_group *group, const void *local)
         return NULL;
     }
     if (!group->mc) {
-        symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_multicast: multicast is off: %s (on rank %d)",
-                   group->multicast_off, group->rank);
+        symm__fail(SYMM_ERROR_UNSUPPORTED, "multicast is off: %s", group->multicast_off);
+        symm__fail_on(SYMM_ON(group), SYMM_ERROR_UNSUPPORTED, "symm_multicast: ");
         return NULL;
     }
     if (!symm__memory_find(group->ctx->memory, local, 1, group->members, &off)) {
-        symm__fail_on(group->rank, SYMM_ERROR_ARGUMENT, "symm_multicast: local: ");
+        symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "symm_multicast: local: ");
         return NULL;
     }
     if (!symm__multicast_covers(group->mc, off, 1)) {
         symm__fail(SYMM_ERROR_UNSUPPORTED,
-                   "symm_multicast: local: the segment of %p is not bound to the group's multicast "
-                   "object (on rank %d)",
-                   local, group->rank);
+                   "the segment of %p is not bound to the group's multicast object", local);
+        symm__fail_on(SYMM_ON(group), SYMM_ERROR_UNSUPPORTED, "symm_multicast: local: ");
         return NULL;
     }
     return symm__multicast_window(group->mc) + off;

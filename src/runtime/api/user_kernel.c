@@ -115,7 +115,8 @@ out:
     free(kernel);
     ctx->drv->cuCtxPopCurrent(&popped);
     return st == SYMM_OK ? SYMM_OK
-                         : symm__fail_on(ctx->join.rank, st, "symm_kernel_load: \"%s\": ", name);
+                         : symm__fail_on(ctx->join.rank, ctx->join.rank, st,
+                                         "symm_kernel_load: \"%s\": ", name);
 }
 
 void symm_kernel_unload(symm_kernel *kernel)

@@ -57,12 +57,23 @@ symm_status symm__fail_in(symm_status status, const char *fmt, ...)
     return status;
 }
 
-symm_status symm__fail_on(int rank, symm_status status, const char *fmt, ...)
+struct symm_on_rank symm__on_rank(int rank, int world)
+{
+    struct symm_on_rank on;
+
+    if (rank == world)
+        snprintf(on.text, sizeof on.text, " (on rank %d)", rank);
+    else
+        snprintf(on.text, sizeof on.text, " (on rank %d, world rank %d)", rank, world);
+    return on;
+}
+
+symm_status symm__fail_on(int rank, int world, symm_status status, const char *fmt, ...)
 {
     va_list args;
     char tail[SYMM_TEXT_MAX];
 
-    snprintf(tail, sizeof tail, "%.900s (on rank %d)", failure_text, rank);
+    snprintf(tail, sizeof tail, "%.900s%s", failure_text, symm__on_rank(rank, world).text);
     va_start(args, fmt);
     record(tail, fmt, args);
     va_end(args);

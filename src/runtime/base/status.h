@@ -26,12 +26,18 @@ __attribute__((format(printf, 2, 3))) symm_status symm__fail_errno(int err, cons
 __attribute__((format(printf, 2, 3))) symm_status symm__fail_in(symm_status status, const char *fmt,
                                                                 ...);
 
+/* " (on rank 0)"; or " (on rank 0, world rank 2)" in a group that numbers the rank differently. */
+struct symm_on_rank {
+    char text[48];
+};
+struct symm_on_rank symm__on_rank(int rank, int world);
+
 /*
- * The same for a failure that only one rank may have: also appends " (on rank N)". The recorded
+ * The same for a failure that only one rank may have: also appends symm__on_rank(). The recorded
  * text may begin with numbers of other ranks.
  */
-__attribute__((format(printf, 3, 4))) symm_status symm__fail_on(int rank, symm_status status,
-                                                                const char *fmt, ...);
+__attribute__((format(printf, 4, 5))) symm_status
+symm__fail_on(int rank, int world, symm_status status, const char *fmt, ...);
 
 /* This thread's failure text. Never NULL; at most SYMM_TEXT_MAX bytes with the NUL. */
 const char *symm__failure_text(void);

@@ -195,7 +195,8 @@ static symm_status take_part(struct symm_host_comm *comm, struct symm_wait *wait
     pthread_mutex_unlock(&x->freed_lock);
     st = symm__exchange_send(x, m);
     if (st != SYMM_OK) {
-        snprintf(reason, sizeof reason, "%.960s (on rank %d)", symm__failure_text(), x->join.rank);
+        snprintf(reason, sizeof reason, "%.960s%s", symm__failure_text(),
+                 symm__on_rank(symm__host_comm_rank(comm), x->join.rank).text);
         symm__host_comm_abort(comm, st, reason);
     }
     return symm__host_comm_wait(comm, wait, deadline);

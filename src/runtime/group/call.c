@@ -24,7 +24,8 @@ static symm_status check_alive(const struct symm_group *group)
 
 static symm_status refuse(const struct symm_group *group, symm_status st, const char *call)
 {
-    return group ? symm__fail_on(group->rank, st, "%s: ", call) : symm__fail_in(st, "%s: ", call);
+    return group ? symm__fail_on(SYMM_ON(group), st, "%s: ", call)
+                 : symm__fail_in(st, "%s: ", call);
 }
 
 symm_status symm__enter(const struct symm_group *group, const char *call)
@@ -225,7 +226,7 @@ symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, s
     va_end(args);
     st = begin(call, &entered);
     if (st != SYMM_OK)
-        return entered ? symm__fail_on(group->rank, st, "%s: ", name_of(call, name, sizeof name))
+        return entered ? symm__fail_on(SYMM_ON(group), st, "%s: ", name_of(call, name, sizeof name))
                        : st;
 
     TRY(ask_capturing(call));
@@ -246,7 +247,7 @@ symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, s
 out:
     if (st != SYMM_OK) {
         leave(call);
-        st = symm__fail_on(group->rank, st, "%s: ", name_of(call, name, sizeof name));
+        st = symm__fail_on(SYMM_ON(group), st, "%s: ", name_of(call, name, sizeof name));
     }
     return st;
 }
@@ -260,7 +261,7 @@ symm_status symm__call_end(struct symm_call *call, symm_status st)
         st = note_last(call);
     leave(call);
     if (st != SYMM_OK)
-        st = symm__fail_on(group->rank, st, "%s: ", name_of(call, name, sizeof name));
+        st = symm__fail_on(SYMM_ON(group), st, "%s: ", name_of(call, name, sizeof name));
     return st;
 }
 
@@ -392,6 +393,7 @@ symm_status symm__collective_refuse(struct symm_call *call, const char *fmt, ...
     symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
     symm__collective_note(call->group, NULL);
     leave(call);
-    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: %s (on rank %d)", name_of(call, name, sizeof name),
-                      why, group->rank);
+    symm__fail(SYMM_ERROR_ARGUMENT, "%s", why);
+    return symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT,
+                         "%s: ", name_of(call, name, sizeof name));
 }

@@ -131,6 +131,9 @@ struct symm_group {
     bool has_graphs;
 };
 
+/* This rank's numbers in the group and in the world, for symm__fail_on(). */
+#define SYMM_ON(group) (group)->rank, (group)->ctx->join.rank
+
 /* The areas of the next call: the full ones, without them the small ones. */
 static inline const struct symm_areas *symm__group_areas(const struct symm_group *group)
 {

@@ -47,8 +47,8 @@ struct symm_tuning_key {
 symm_status symm__tuning_load(const char *file, const char *machine, struct symm_tuning **out);
 
 /*
- * Parses a table from text. name: "SYMM_TUNING_FILE=PATH" or the like, for error texts. Errors: those of
- * symm__tuning_load().
+ * Parses a table from text. name: "SYMM_TUNING_FILE=PATH" or the like, for error texts. Errors:
+ * those of symm__tuning_load().
  */
 symm_status symm__tuning_parse(const char *name, const char *machine, const char *text,
                                size_t nbytes, struct symm_tuning **out);

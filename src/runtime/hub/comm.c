@@ -269,7 +269,8 @@ static symm_status judge(const struct symm_hub_comm *comm, struct symm_text *tex
         }
     for (int i = 0; i < comm->nranks; i++)
         if (comm->came[i]->status != SYMM_OK) {
-            symm__text_add(text, "%.960s (on rank %d)", comm->came[i]->reason, comm->ranks[i]);
+            symm__text_add(text, "%.960s%s", comm->came[i]->reason,
+                           symm__on_rank(i, comm->ranks[i]).text);
             return comm->came[i]->status;
         }
     for (int i = 1; i < comm->nranks; i++)

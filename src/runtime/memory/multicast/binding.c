@@ -166,7 +166,8 @@ symm_status symm__multicast_bind_and_map(struct symm_multicast *mc, struct symm_
         binding_of(mc, segments[i])->bound = true;
     pthread_rwlock_unlock(&m->lock);
     if (st == SYMM_ERROR_TIMEOUT) {
-        symm__fail_on(symm__host_comm_rank(comm), st, "multicast: ");
+        const int rank = symm__host_comm_rank(comm);
+        symm__fail_on(rank, symm__host_comm_ranks(comm)[rank], st, "multicast: ");
         symm__host_comm_abort(comm, st, symm__failure_text());
         return st;
     }
@@ -221,7 +222,7 @@ symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_host_com
             TRY(bind_one(comm, bind));
         TRY(symm__host_comm_vote(comm, &vote, symm__deadline_in(m->config.timeout_ms)));
     }
-    symm__multicast_first_failure(all, n, why, sizeof why);
+    symm__multicast_first_failure(all, n, symm__host_comm_ranks(comm), why, sizeof why);
     if (!same)
         snprintf(why, sizeof why, "the ranks have different multicast objects at this moment");
     if (!mc)

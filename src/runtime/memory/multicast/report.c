@@ -33,13 +33,14 @@ void symm__multicast_report(struct symm_multicast_report *out, symm_status st, C
     snprintf(out->text, sizeof out->text, "%s%s", symm__failure_text(), hint(result));
 }
 
-void symm__multicast_first_failure(const struct symm_multicast_report *all, int n, char *why,
-                                   size_t nbytes)
+void symm__multicast_first_failure(const struct symm_multicast_report *all, int n, const int *world,
+                                   char *why, size_t nbytes)
 {
     why[0] = '\0';
     for (int r = 0; r < n && !why[0]; r++)
         if (all[r].result != 0)
-            snprintf(why, nbytes, "%.*s (on rank %d)", (int)sizeof all[r].text, all[r].text, r);
+            snprintf(why, nbytes, "%.*s%s", (int)sizeof all[r].text, all[r].text,
+                     symm__on_rank(r, world[r]).text);
 }
 
 bool symm__multicast_transient(const struct symm_multicast_report *all, int n)

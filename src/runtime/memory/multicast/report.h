@@ -15,9 +15,12 @@ enum { SYMM_MULTICAST_RETRIES = 6 }; /* repetitions after SYSTEM_NOT_READY, abou
  * 0.
  */
 void symm__multicast_report(struct symm_multicast_report *out, symm_status st, CUresult result);
-/* Writes the reason of the first failed rank; an empty text if none failed. */
-void symm__multicast_first_failure(const struct symm_multicast_report *all, int n, char *why,
-                                   size_t nbytes);
+/*
+ * Writes the reason of the first failed rank; an empty text if none failed. world: the ranks'
+ * numbers in the world.
+ */
+void symm__multicast_first_failure(const struct symm_multicast_report *all, int n, const int *world,
+                                   char *why, size_t nbytes);
 /* Whether all ranks should try again: all failures are SYSTEM_NOT_READY. */
 bool symm__multicast_transient(const struct symm_multicast_report *all, int n);
 /* Waits before the i-th repetition, counted from 0. */

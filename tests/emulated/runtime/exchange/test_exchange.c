@@ -250,7 +250,7 @@ MEETING_TEST(comms, a_comm_is_made_on_all_ranks_or_none, 3, _i, .loop = {0, 2})
     struct symm_vote vote = {.text = "symm_group_create(3 ranks)"};
 
     vote.status = self->rank == 1 ? symm__fail(SYMM_ERROR_MEMORY, "nothing left") : SYMM_OK;
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_MEMORY, "nothing left (on rank 1)",
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MEMORY, "nothing left (on rank 2, world rank 1)",
                      symm__host_comm_create(m->world, 3, ranks, &m->events, &vote,
                                             symm__deadline_in(5000), &comm));
     CHECK_RANK(self, !comm);

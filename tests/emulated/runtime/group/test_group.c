@@ -133,6 +133,29 @@ out:
     symm_group_destroy(g);
 }
 
+/* "(on rank ...)" has both numbers; the ranks of all other texts are those of the world. */
+WORLD_TEST(members, texts_tell_the_world_rank_of_a_member, 2)
+{
+    static const int turned[] = {1, 0};
+    symm_group *g = NULL;
+    void *p = NULL;
+    RANK_TRY(self, symm_group_create(world, 2, turned, &g));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT,
+                     self->rank ? "dst is NULL (on rank 0, world rank 1)"
+                                : "dst is NULL (on rank 1, world ",
+                     symm_put(g, NULL, &p, 4, 0, s));
+    /* Of the other rank, in a vote. */
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "(on rank 0, world rank 1)",
+                     symm_alloc(g, 64, self->rank ? NULL : &p));
+    if (self->rank == 1)
+        symm_abort(g, "enough");
+    for (int i = 0; i < 500 && symm_check(g) == SYMM_OK; i++)
+        pause_ms(10);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 1 aborted: enough", symm_check(g));
+out:
+    symm_group_destroy(g);
+}
+
 WORLD_TEST(members, a_group_needs_its_members_only_and_no_rank_0, 4)
 {
     static const int others[] = {1, 2, 3};

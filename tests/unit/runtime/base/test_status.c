@@ -33,9 +33,16 @@ TEST(status, arguments_may_be_the_text_itself)
     symm__fail(SYMM_ERROR_PEER, "rank 1 died");
     symm__fail(SYMM_ERROR_PEER, "rank 0: %s, %s", symm__failure_text(), symm__failure_text());
     ck_assert_str_eq(symm__failure_text(), "rank 0: rank 1 died, rank 1 died");
-    ck_assert_int_eq(symm__fail_on(2, SYMM_ERROR_PEER, "%s: ", "symm_check"), SYMM_ERROR_PEER);
+    ck_assert_int_eq(symm__fail_on(2, 2, SYMM_ERROR_PEER, "%s: ", "symm_check"), SYMM_ERROR_PEER);
     ck_assert_str_eq(symm__failure_text(),
                      "symm_check: rank 0: rank 1 died, rank 1 died (on rank 2)");
+}
+
+TEST(status, a_rank_of_a_group_has_both_numbers)
+{
+    symm__fail(SYMM_ERROR_ARGUMENT, "dst is NULL");
+    symm__fail_on(0, 2, SYMM_ERROR_ARGUMENT, "symm_put: ");
+    ck_assert_str_eq(symm__failure_text(), "symm_put: dst is NULL (on rank 0, world rank 2)");
 }
 
 TEST(status, long_texts_are_cut)
