@@ -151,7 +151,7 @@ static inline symm_status symm_context_create(const symm_config *config, symm_co
  * Scope:  Collective while the world is healthy; after a failure Local and bounded. NULL is fine.
  * Memory: waits for the work enqueued through symm; other work that uses the memory must be done.
  * Errors: ERROR_DRIVER  a clean-up call failed; everything else was done
- *         ERROR_PEER, ERROR_TIMEOUT  other ranks did not come; everything was released on this rank
+ *         ERROR_PEER, ERROR_TIMEOUT  other ranks did not reach it; this rank has released all
  *         ERROR_STATE   in a child of fork(), or while a stream is being captured: nothing was done
  */
 SYMM_API symm_status symm_context_destroy(symm_context *ctx);
@@ -192,7 +192,7 @@ SYMM_API void *symm_context_driver_symbol(symm_context *ctx, const char *name);
  *                         this rank alone; the others wait for a correct call. out is NULL: on all
  *                         members
  *         ERROR_MISMATCH  the members gave the same ranks in different orders
- *         ERROR_TIMEOUT   a member did not come, or gave other ranks. `of` stays alive, and the
+ *         ERROR_TIMEOUT   a member did not reach it, or gave other ranks. `of` stays alive, and the
  *                         members may try again
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_STATE (capturing)
  */

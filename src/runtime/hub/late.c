@@ -133,7 +133,7 @@ static void add_excused(struct symm_text *text, const struct symm_hub *hub,
     }
 }
 
-/* "rank 1 did not come to symm_trim() within 3000 ms; the last call of rank 1 is ..." */
+/* "rank 1 did not reach symm_trim() within 3000 ms; the last call of rank 1 is ..." */
 static void say_expired(struct symm_text *text, const struct symm_hub *hub,
                         const struct symm_hub_comm *comm)
 {
@@ -145,7 +145,7 @@ static void say_expired(struct symm_text *text, const struct symm_hub *hub,
             symm__rank_set_add(&blamed, comm->ranks[i]);
     if (!symm__rank_set_empty(blamed)) {
         symm__text_add_ranks(text, blamed);
-        symm__text_add(text, " did not come to %.*s within %llu ms", SYMM_HUB_CALL_SHOWN,
+        symm__text_add(text, " did not reach %.*s within %llu ms", SYMM_HUB_CALL_SHOWN,
                        comm->came[inquiry->by]->text, (unsigned long long)inquiry->expired_ms);
     }
     for (int i = 0; i < comm->nranks; i++)

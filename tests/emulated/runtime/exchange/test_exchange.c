@@ -259,7 +259,7 @@ MEETING_TEST(comms, a_comm_is_made_on_all_ranks_or_none, 3, _i, .loop = {0, 2})
     /* Rank 0 does not come: it may have failed at something that the others know nothing of. */
     vote = (struct symm_vote){.text = "symm_group_create(late)"};
     if (self->rank)
-        RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "rank 0 did not come to symm_group_create(late)",
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "rank 0 did not reach symm_group_create(late)",
                          symm__host_comm_create(m->world, 3, ranks, &m->events, &vote,
                                                 symm__deadline_in(300), &comm));
     RANK_TRY(self, barrier(m->world, "the others have given up", 5000));

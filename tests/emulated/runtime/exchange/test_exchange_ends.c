@@ -223,8 +223,7 @@ MEETING_TEST(ends, late_ranks_are_named_with_their_activity, 4)
         pause_ms(1000);
     } else {
         int64_t before = now_ms();
-        RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT,
-                         "rank 2, 3 did not come to symm_alloc(1) within ",
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "rank 2, 3 did not reach symm_alloc(1) within ",
                          barrier(m->world, "symm_alloc(1)", self->rank ? 5000 : 500));
         CHECK_RANK(self, now_ms() - before < 2500);
         RANK_TEXT(self, "rank 2 waits in symm_group_create(2, 3), on another group");
@@ -246,7 +245,7 @@ MEETING_RANK(be_stopped)
     if (self->rank == 0 && stopped == 0)
         goto out; /* its vote could be the last one, before it reads that the others are gone */
     RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT,
-                     stopped ? "rank 1 did not come to symm_alloc(1) within " : "rank 0 (pid ",
+                     stopped ? "rank 1 did not reach symm_alloc(1) within " : "rank 0 (pid ",
                      barrier(m->world, "symm_alloc(1)", 500));
     RANK_TEXT(self, stopped ? "; rank 1 does not answer; the last call that rank 1 "
                               "finished is symm_trim()"

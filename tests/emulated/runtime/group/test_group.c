@@ -106,7 +106,7 @@ WORLD_TEST(members, a_mistake_does_not_keep_the_members_apart, 2, _i,
             RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_group_create(world, 2, twice, &g));
         else if (round == 0)
             RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT,
-                             "rank 1 did not come to symm_group_create(ranks 0 1)",
+                             "rank 1 did not reach symm_group_create(ranks 0 1)",
                              symm_group_create(world, 2, both, &g));
         if (round == 0 && wrong)
             pause_ms(1500); /* or it would wait for rank 0 as long as rank 0 for it */

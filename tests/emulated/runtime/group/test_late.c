@@ -133,7 +133,7 @@ static void expect_blame(struct mistake how)
         /* The end of the world may come before that of the group. */
         if (!how.in_a_group)
             ck_assert_int_eq(reports[r].status, SYMM_ERROR_TIMEOUT);
-        assert_says(&reports[r], "did not come", false);
+        assert_says(&reports[r], "did not reach", false);
         assert_says(&reports[r], " waits in ", true);
         assert_says(&reports[r], waits_in, true);
         assert_says(&reports[r], " for rank 2, ", true);
@@ -205,7 +205,7 @@ TEST(slow, a_rank_that_still_allocates_has_come)
     for (int r = 0; r < 2; r++) {
         assert_says(&reports[r], "rank 1 is still working in symm_alloc(16777216 bytes)", true);
         assert_says(&reports[r], "rank 0 is in symm_alloc(16777216 bytes): share since ", true);
-        assert_says(&reports[r], "did not come", false);
+        assert_says(&reports[r], "did not reach", false);
     }
 }
 

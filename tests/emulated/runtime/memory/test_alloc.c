@@ -294,7 +294,7 @@ WORLD_TEST(failures, an_allocation_that_is_too_large_fails_and_takes_nothing, 2,
 out:;
 }
 
-/* The window has room for one segment of 8 MiB only, so the one that failed must leave its place. */
+/* The window has room for one segment of 8 MiB, so the one that failed must leave its place. */
 WORLD_TEST(failures, memory_that_one_rank_lacks_fails_on_all_and_names_it, 3,
            .env = {{"SYMM_EMULATED_FAULT", "cuMemCreate@2#2=2"}, {"SYMM_WINDOW_BYTES", "16M"}})
 {

@@ -84,7 +84,7 @@ static const struct {
     {12, (uint32_t)-2, SYMM_ERROR_MISMATCH},
     {36, 1, SYMM_ERROR_MISMATCH}, /* status */
     {36, (uint32_t)-11, SYMM_ERROR_MISMATCH},
-    {40, 1, SYMM_ERROR_MISMATCH}, /* a descriptor that did not come */
+    {40, 1, SYMM_ERROR_MISMATCH}, /* a descriptor that is missing */
     {44, 0, SYMM_ERROR_MISMATCH}, /* lengths */
     {44, 18, SYMM_ERROR_MISMATCH},
     {44, UINT32_MAX, SYMM_ERROR_MISMATCH},
