@@ -211,7 +211,8 @@ SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ra
  * Memory: of the group; symm_usage.internal counts it.
  * Errors: ERROR_ARGUMENT  staging_nbytes does not fit the window
  *         ERROR_MEMORY    on any rank; the group keeps the areas that it has
- *         ERROR_DRIVER, ERROR_SYSTEM, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
+ *         ERROR_DRIVER    also if the group has multicast, and the new areas could not be bound
+ *         ERROR_SYSTEM, ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
 SYMM_API symm_status symm_group_reserve(symm_group *group, size_t staging_nbytes);
 

@@ -19,11 +19,8 @@ static struct symm_limits limits_of(const struct symm_group *group)
         .areas = areas->size,
         .tuning = ctx->tuning,
     };
-    const uint64_t staging_off =
-        (uint64_t)(areas->staging - symm__memory_window(ctx->memory, ctx->join.rank));
 
-    if (!m.multicast_off &&
-        !symm__multicast_covers(group->mc, staging_off, areas->size.staging_nbytes))
+    if (!m.multicast_off && !symm__areas_are_bound(group, areas))
         m.multicast_off = "the group's staging area could not be bound to its multicast object";
     return m;
 }

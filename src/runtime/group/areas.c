@@ -126,6 +126,27 @@ static symm_status alloc(struct symm_group *group, const struct symm_areas_size 
     return SYMM_OK;
 }
 
+bool symm__areas_are_bound(const struct symm_group *group, const struct symm_areas *areas)
+{
+    const struct symm_context *ctx = group->ctx;
+    const char *base = symm__memory_window(ctx->memory, ctx->join.rank);
+
+    return symm__multicast_covers(group->mc, (uint64_t)(areas->staging - base),
+                                  areas->size.staging_nbytes);
+}
+
+/*
+ * New areas must not take algorithms away: if the first ones are bound to the multicast object, they
+ * must be, too. The same on all ranks.
+ */
+static symm_status check_bound(const struct symm_group *group, const struct symm_areas *areas)
+{
+    if (symm__areas_are_bound(group, areas) || !symm__areas_are_bound(group, &group->small))
+        return SYMM_OK;
+    return symm__fail(SYMM_ERROR_DRIVER,
+                      "the group's areas could not be bound to its multicast object");
+}
+
 symm_status symm__group_make_areas(struct symm_group *group, uint64_t staging, const char *text)
 {
     struct symm_context *ctx = group->ctx;
@@ -139,7 +160,9 @@ symm_status symm__group_make_areas(struct symm_group *group, uint64_t staging, c
         return SYMM_OK;
     TRY(alloc(group, &size, text, &areas));
     /* No rank may send before all areas are ready. If one rank failed, all ranks fail. */
-    ready.status = clear(group, &areas);
+    ready.status = check_bound(group, &areas);
+    if (ready.status == SYMM_OK)
+        ready.status = clear(group, &areas);
     st = symm__host_comm_vote(group->comm, &ready, symm__deadline_in(ctx->timeout_ms));
     if (st != SYMM_OK) {
         symm__memory_free_internal(ctx->memory, group, areas.pad);

@@ -7,6 +7,7 @@
 #ifndef SYMM_AREAS_H
 #define SYMM_AREAS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <symm/symm.h>
@@ -39,6 +40,9 @@ size_t symm__areas_nbytes(const struct symm_areas_size *size, int nranks);
  * Local.
  */
 symm_status symm__group_take_areas(struct symm_group *group, void *block);
+
+/* Whether multimem instructions can reach the staging area of all ranks. Local. */
+bool symm__areas_are_bound(const struct symm_group *group, const struct symm_areas *areas);
 
 /*
  * Makes full areas. Collective over the group, after symm__collective_begin(); text: that of the

@@ -194,6 +194,23 @@ WORLD_TEST(one_object, a_segment_that_cannot_be_bound_is_without_it_on_all_ranks
 out:;
 }
 
+/* A group's first areas are bound. Others that are not would take multimem away from it. */
+WORLD_TEST(one_object, areas_that_cannot_be_bound_are_not_taken, 3,
+           .env = {{"SYMM_EMULATED_FAULT", "cuMulticastBindMem@2#2=2"},
+                   {"SYMM_STAGING_BYTES", "4M"}})
+{
+    const symm_algo algo = SYMM_ALGO_MULTIMEM;
+    symm_usage before, after;
+    RANK_TRY(self, symm_memory_usage(ctx, &before));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "could not be bound", symm_group_reserve(world, 0));
+    RANK_TRY(self, symm_memory_usage(ctx, &after));
+    CHECK_RANK(self, after.internal == before.internal);
+    RANK_TRY(self, exercise_all_reduce(self, ctx, world, algo, SYMM_FLOAT32, 300000, 1));
+    RANK_TRY(self, symm_group_reserve(world, 0));
+    RANK_TRY(self, exercise_all_reduce(self, ctx, world, algo, SYMM_FLOAT32, 300000, 2));
+out:;
+}
+
 #endif
 
 WORLD_TEST(verdict, a_group_of_one_is_without_it, 1)
