@@ -136,8 +136,8 @@ bool symm__areas_are_bound(const struct symm_group *group, const struct symm_are
 }
 
 /*
- * New areas must not take algorithms away: if the first ones are bound to the multicast object, they
- * must be, too. The same on all ranks.
+ * New areas must not take algorithms away: if the first ones are bound to the multicast object,
+ * they must be, too. The same on all ranks.
  */
 static symm_status check_bound(const struct symm_group *group, const struct symm_areas *areas)
 {

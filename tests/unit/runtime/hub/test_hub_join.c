@@ -1,4 +1,5 @@
 /* Joining: connections that say nothing, and refusals. */
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "runtime/base/fd.h"
@@ -66,4 +67,48 @@ TEST(hub_join, the_oldest_silent_connection_makes_room_after_1_s)
     ck_assert(strstr(m.reason, "other connections wait"));
     hub_scene_close(&x);
     symm__fd_close_all(fds, MANY);
+}
+
+/* The hub's token is 16 bytes of 0. */
+static const struct token {
+    bool hub_has, rank_has;
+    unsigned char byte; /* of rank 1's token, its last one */
+    bool joins;
+} tokens[] = {
+    {true, true, 0, true},   {true, true, 1, false},  {true, false, 0, false},
+    {false, true, 0, false}, {false, false, 0, true},
+};
+
+static void say_hello(struct hub_scene *x, int rank, bool has_token, unsigned char byte)
+{
+    struct symm_hello hello = {.token = {[15] = byte}};
+    const struct symm_message m = {.type = SYMM_MESSAGE_HELLO,
+                                   .rank = rank,
+                                   .comm = SYMM_COMM_JOIN,
+                                   .args = {2, 0, has_token ? SYMM_HELLO_TOKEN : 0},
+                                   .payload = &hello,
+                                   .payload_nbytes = sizeof hello};
+
+    snprintf(hello.boot_id, sizeof hello.boot_id, "%s", x->boot_id);
+    client_send(&x->clients[rank], &m);
+}
+
+TEST_LOOP(hub_join, a_rank_joins_with_the_token_only, 0, sizeof tokens / sizeof tokens[0])
+{
+    const struct token *t = &tokens[_i];
+    struct hub_scene x;
+    struct symm_message m;
+
+    hub_scene_open(&x, 2);
+    x.join.has_token = t->hub_has;
+    say_hello(&x, 0, t->hub_has, 0);
+    say_hello(&x, 1, t->rank_has, t->byte);
+    ck_assert(hub_scene_hear(&x, x.clients[1].fd,
+                             t->joins ? SYMM_MESSAGE_RESULT : SYMM_MESSAGE_ENDED, &m));
+    if (!t->joins) {
+        ck_assert_int_eq(m.status, SYMM_ERROR_MISMATCH);
+        ck_assert(strstr(m.reason, "the token (SYMM_TOKEN) of rank 1"));
+        ck_assert(hub_scene_is_closed(&x, x.clients[1].fd));
+    }
+    hub_scene_close(&x);
 }
