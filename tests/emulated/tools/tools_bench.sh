@@ -269,7 +269,7 @@ case_links() {
 
 # height_of TEXT: prints the y of a text of out.svg in whole pixels.
 height_of() {
-    sed -nE "s/.* y=\"([0-9]+)[^>]*$1.*/\1/p" out.svg | head -n 1
+    sed -nE "s/.* y=\"([0-9]+)[^>]*$1.*/\1/p" out.svg | sed -n 1p
 }
 
 case_plot() {

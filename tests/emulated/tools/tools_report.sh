@@ -115,7 +115,7 @@ case_errors() {
 
 case_browser() {
     local chromium
-    chromium=$(command -v chromium chromium-browser google-chrome | head -n 1) || skip "no Chromium"
+    chromium=$(command -v chromium chromium-browser google-chrome | sed -n 1p) || skip "no Chromium"
     make_page
     cat >>page.html <<'HTML'
 <script>
@@ -144,7 +144,7 @@ document.title = JSON.stringify(found);
 HTML
     run 0 env HOME="$work" TMPDIR="$work" timeout 120 "$chromium" --headless --no-sandbox --disable-gpu \
         --user-data-dir="$work/profile" --window-size=1280,1000 --dump-dom "file://$work/page.html"
-    height=$(grep -oE 'viewBox="0 0 1200 [0-9]+' page.html | head -n 1 | grep -oE '[0-9]+$')
+    height=$(grep -oE 'viewBox="0 0 1200 [0-9]+' page.html | sed -n 1p | grep -oE '[0-9]+$')
     [ "$(grep -c '<title>{' "$work/out")" = 1 ] || die "the page's script failed"
     python3 - "$work/out" "$height" <<'PY' 2>"$work/err" || die "the browser shows something else"
 import json, re, sys

@@ -133,7 +133,7 @@ done
     fail "ptxas serializes instructions: $(head -3 "$work/found")"
 PATH=$(dirname "$nvcc"):$PATH
 disassembling=
-hopper=$(grep -l 'entry matmul_wgmma' "$work"/*.90a.ptx | head -1)
+hopper=$(grep -l 'entry matmul_wgmma' "$work"/*.90a.ptx | sed -n 1p)
 hopper=${hopper%.ptx}.cubin
 [ -f "$hopper" ] || fail "no image has the products for Hopper GPUs"
 if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then # runs beside the checks below
