@@ -193,13 +193,13 @@ static void set_number(const char *name, unsigned long long value)
 void plan_environment(const struct storm_plan *plan)
 {
     static const char *const always[][2] = {
-        {"SYMM_DRIVER", "emulated"},    {"SYMM_EMULATED_MEMORY", "256M"},
+        {"SYMM_DRIVER", "emulated"},    {"SYMM_EMULATED_MEMORY", "32M"},
         {"SYMM_SEGMENT_BYTES", "256K"}, {"SYMM_EMULATED_GRANULARITY", "64K"},
         {"SYMM_EMULATED_LEAKS", "off"}, {"SYMM_EMULATED_SMS", "16"},
     };
     static const char *const starts[] = {"0", "4294967293", "2147483640"};
     static const char *const orders[] = {"rank", "reverse", "random"};
-    static const char *const staging[] = {"1K", "16K", "64K", "3M"};
+    static const char *const staging[] = {"1K", "16K", "64K"};
     struct draw d = {plan->seed ^ UINT64_C(0x5707)};
 
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
@@ -211,7 +211,7 @@ void plan_environment(const struct storm_plan *plan)
     set_number("SYMM_EMULATED_MULTICAST", draw_below(&d, 4) != 0);
     setenv("SYMM_EMULATED_ORDER", orders[draw_below(&d, 3)], 1);
     setenv("SYMM_EPOCH_START", starts[draw_below(&d, 3)], 1);
-    setenv("SYMM_STAGING_BYTES", staging[draw_below(&d, 4)], 1);
+    setenv("SYMM_STAGING_BYTES", staging[draw_below(&d, 3)], 1);
     /* A call that pairs with another one is garbage unless the ranks compare their calls. */
     set_number("SYMM_CHECK", draw_below(&d, 2) || skips(plan));
 }
