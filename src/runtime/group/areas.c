@@ -152,7 +152,7 @@ symm_status symm__group_make_areas(struct symm_group *group, uint64_t staging, c
     struct symm_context *ctx = group->ctx;
     const struct symm_areas_size size = symm__areas_full(staging, group->nranks);
     struct symm_vote ready = {.text = text, .fd = -1};
-    struct symm_areas areas;
+    struct symm_areas areas = {.staging = NULL};
     symm_status st = SYMM_OK;
 
     if (group->nranks == 1 ||
