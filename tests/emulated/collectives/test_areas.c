@@ -26,6 +26,7 @@ TEST_GROUP(areas, 120);
         .count = COUNT                                                                             \
     }
 static const struct collective small = CALL(ALL_REDUCE, AUTO, 4096),
+                               medium = CALL(ALL_REDUCE, AUTO, 20000),
                                large = CALL(ALL_REDUCE, AUTO, LARGE);
 
 static uint64_t internal(symm_context *ctx)
@@ -115,21 +116,21 @@ out:
 
 /* ---- Graphs ---- */
 
-static symm_status capture(symm_group *world, const struct trial_buffers *b, symm_graph *graph)
+static symm_status capture(symm_group *world, const struct trial_buffers *b,
+                           const struct collective *c, symm_graph *graph)
 {
     symm_status st = symm_graph_begin(b->stream);
 
     if (st == SYMM_OK)
-        st = collective_call(&large, world, b->foreign[0], b->foreign[1], b->stream);
+        st = collective_call(c, world, b->foreign[0], b->foreign[1], b->stream);
     return st == SYMM_OK ? symm_graph_end(b->stream, graph) : st;
 }
 
-/* Runs the graph on new data. *wrong: number of wrong elements. */
+/* Runs the graph of a call on new data. *wrong: number of wrong elements. */
 static symm_status replay(struct rank *self, symm_group *world, const struct trial_buffers *b,
-                          symm_graph graph, uint64_t round, int64_t *wrong)
+                          struct collective c, symm_graph graph, uint64_t round, int64_t *wrong)
 {
-    const size_t nbytes = LARGE * sizeof(float);
-    struct collective c = large;
+    const size_t nbytes = c.count * sizeof(float);
     symm_status st;
 
     c.round = round;
@@ -158,15 +159,15 @@ WORLD_TEST(areas, a_captured_call_takes_what_there_is, 3, .env = {STAGING})
 
     RANK_TRY(self, trial_open(ctx, LARGE * sizeof(float), &b));
     before = internal(ctx);
-    RANK_TRY(self, capture(world, &b, &graphs[0]));
+    RANK_TRY(self, capture(world, &b, &large, &graphs[0]));
     CHECK_RANK(self, internal(ctx) == before);
-    RANK_TRY(self, replay(self, world, &b, graphs[0], 1, &wrong));
+    RANK_TRY(self, replay(self, world, &b, large, graphs[0], 1, &wrong));
     CHECK_RANK(self, wrong == 0);
     RANK_TRY(self, trial_call(self, world, &b, FOREIGN, &large));
     CHECK_RANK(self, internal(ctx) > before);
-    RANK_TRY(self, capture(world, &b, &graphs[1]));
+    RANK_TRY(self, capture(world, &b, &large, &graphs[1]));
     for (uint64_t i = 2; i < 10; i++) {
-        RANK_TRY(self, replay(self, world, &b, graphs[i % 2], i, &wrong));
+        RANK_TRY(self, replay(self, world, &b, large, graphs[i % 2], i, &wrong));
         CHECK_RANK_MSG(self, wrong == 0, "%lld wrong in replay %d", (long long)wrong, (int)i);
         RANK_TRY(self, trial_call(self, world, &b, FOREIGN, i % 3 ? &large : &small));
     }
@@ -206,13 +207,14 @@ WORLD_TEST(areas, reserve_makes_larger_ones, 2)
     symm_graph graph = NULL;
     int64_t wrong;
 
-    RANK_TRY(self, trial_open(ctx, LARGE * sizeof(float), &b));
-    RANK_TRY(self, capture(world, &b, &graph)); /* in areas of the tests' default size, 256 KiB */
+    RANK_TRY(self, trial_open(ctx, medium.count * sizeof(float), &b));
+    RANK_TRY(self, capture(world, &b, &medium,
+                           &graph)); /* in areas of the tests' default size, 256 KiB */
     RANK_TRY(self, symm_group_reserve(world, 4 * MIB));
     CHECK_RANK(self, world->full.size.staging_nbytes == 4 * MIB);
     for (uint64_t i = 0; i < 4; i++) {
-        RANK_TRY(self, trial_call(self, world, &b, FOREIGN, &large));
-        RANK_TRY(self, replay(self, world, &b, graph, i, &wrong));
+        RANK_TRY(self, trial_call(self, world, &b, FOREIGN, &medium));
+        RANK_TRY(self, replay(self, world, &b, medium, graph, i, &wrong));
         CHECK_RANK(self, wrong == 0);
     }
 out:
