@@ -172,7 +172,7 @@ static void *vote_once(void *arg)
     v->status = barrier(v->m->world, "symm_trim()", 5000);
     snprintf(v->text, sizeof v->text, "%s", v->status == SYMM_OK ? "" : symm__failure_text());
     if (v->status == SYMM_ERROR_STATE)
-        v->self->report->value[0] = 1;
+        __atomic_store_n(&v->self->report->value[0], 1, __ATOMIC_RELEASE);
     return NULL;
 }
 
@@ -180,7 +180,7 @@ static void *vote_once(void *arg)
 MEETING_TEST(votes, a_second_thread_is_refused, 2, _i, .loop = {0, 2})
 {
     struct voter a = {.self = self, .m = m}, b = a;
-    const volatile struct rank_report *other = self->report - self->rank;
+    const struct rank_report *other = self->report - self->rank;
     pthread_t thread;
 
     if (self->rank == 0) {
@@ -193,7 +193,7 @@ MEETING_TEST(votes, a_second_thread_is_refused, 2, _i, .loop = {0, 2})
         CHECK_RANK(
             self, !strcmp(refused->text, "symm_trim(): another thread is in a call on this group"));
     } else {
-        for (int ms = 0; ms < 3000 && !other->value[0]; ms++)
+        for (int ms = 0; ms < 3000 && !__atomic_load_n(&other->value[0], __ATOMIC_ACQUIRE); ms++)
             pause_ms(1);
         RANK_TRY(self, barrier(m->world, "symm_trim()", 5000));
     }
