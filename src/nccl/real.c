@@ -52,7 +52,10 @@ static void open_library(void)
     const char *name = symm__setting(SYMM_SETTING_NCCL_LIBRARY);
 
     if (strcmp(name, "none") == 0) {
-        nccl__alone_fill(&real);
+        if (&nccl__replaces)
+            nccl__alone_fill(&real);
+        else
+            real.missing = "SYMM_NCCL_LIBRARY=none needs nccl/libnccl.so.2 in NCCL's place";
         return;
     }
     library = try_open("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);

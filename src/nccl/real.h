@@ -14,6 +14,12 @@ struct nccl_real {
 #undef NCCL_POINTER_
 };
 
+/*
+ * Only in the library that has all names. A preloaded one without them leaves communicators that
+ * are symm's alone to functions of the real NCCL. Its address is NULL elsewhere.
+ */
+extern const char nccl__replaces __attribute__((weak, visibility("hidden")));
+
 /* Opens the library at the first call. A function that it lacks is NULL. */
 const struct nccl_real *nccl__real(void);
 

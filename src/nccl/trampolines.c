@@ -4,6 +4,8 @@
  */
 #include "real.h"
 
+const char nccl__replaces = 1;
+
 /* Weak, so that entries.c has its own. A thread that jumps has all its arguments in place. */
 #if defined __x86_64__
 #define JUMP(name) "    jmp *nccl__to_" name "(%rip)\n"

@@ -12,14 +12,16 @@
 
 bool preload_nccl(const char *tool)
 {
-    const char *before = getenv("LD_PRELOAD");
+    const char *before = getenv("LD_PRELOAD"), *real = getenv("SYMM_NCCL_LIBRARY");
+    const bool alone = real && strcmp(real, "none") == 0;
     char list[8192];
     Dl_info info = {.dli_fname = ""};
 
     dladdr((void *)(uintptr_t)symm_version, &info);
     const char *slash = strrchr(info.dli_fname, '/');
     const int folder = slash ? (int)(slash - info.dli_fname) : 0;
-    snprintf(list, sizeof list, "%.*s/libsymm_nccl.so", folder, info.dli_fname);
+    snprintf(list, sizeof list, "%.*s/%s", folder, info.dli_fname,
+             alone ? "nccl/libnccl.so.2" : "libsymm_nccl.so");
     if (access(list, R_OK) != 0) {
         fprintf(stderr, "# %s: --nccl: %s: %s\n", tool, list, strerror(errno));
         return false;

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 
 /*
- * Puts libsymm_nccl.so, which lies beside libsymm.so, in front of LD_PRELOAD. Returns false, with a
- * line on stderr, if it is not there.
+ * Puts libsymm_nccl.so, which lies beside libsymm.so, in front of LD_PRELOAD; with
+ * SYMM_NCCL_LIBRARY=none nccl/libnccl.so.2. Returns false, with a line on stderr, if the library is
+ * missing.
  */
 bool preload_nccl(const char *tool);
 

@@ -36,5 +36,10 @@ for library in libsymm_nccl.so nccl/libnccl.so.2; do
     ! grep -qE "calls taken" "$work/err" || ! grep -E "calls taken" "$work/err" | grep -qv ": 0 calls taken" ||
         die "$library took a call"
 done
+# Without NCCL, only the library that has all names makes communicators of its own.
+if LD_PRELOAD=$build/lib/libsymm_nccl.so SYMM_NCCL_LIBRARY=none "$build/bin/emulated_test_nccl_results" >"$work/out" 2>&1; then
+    die "libsymm_nccl.so works with SYMM_NCCL_LIBRARY=none"
+fi
+grep -q "needs nccl/libnccl.so.2 in NCCL's place" "$work/out" || die "no reason"
 "$(dirname "$0")/../../lint/nccl_names.sh" "$build/lib/nccl/libnccl.so.2" 23203
 echo "# results are right and taken; forwarded calls as without the libraries; all names are there"

@@ -27,6 +27,8 @@ case_environment() {
 case_driver() {
     run 0 "$bin/symm-run" --nccl sh -c 'echo "$LD_PRELOAD. $SYMM_RANK."'
     said '^/.*/libsymm_nccl\.so\. \.$'
+    run 0 env SYMM_NCCL_LIBRARY=none "$bin/symm-run" --nccl sh -c 'echo "$LD_PRELOAD."'
+    said '^/.*/nccl/libnccl\.so\.2\.$'
     run 0 env LD_PRELOAD=/dev/null "$bin/symm-run" --nccl -n 1 sh -c 'echo "$LD_PRELOAD. $SYMM_RANK."'
     said '^/.*/libsymm_nccl\.so:/dev/null\. 0\.$'
     run 127 "$bin/symm-run" --nccl no-such-program
