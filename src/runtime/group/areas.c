@@ -155,9 +155,10 @@ symm_status symm__group_make_areas(struct symm_group *group, uint64_t staging, c
     struct symm_areas areas = {.staging = NULL};
     symm_status st = SYMM_OK;
 
+    /* With nothing to make, a vote: another rank may have failed before, and has voted that. */
     if (group->nranks == 1 ||
         (group->full.staging && group->full.size.staging_nbytes >= size.staging_nbytes))
-        return SYMM_OK;
+        return symm__host_comm_vote(group->comm, &ready, symm__deadline_in(ctx->timeout_ms));
     TRY(alloc(group, &size, text, &areas));
     /* No rank may send before all areas are ready. If one rank failed, all ranks fail. */
     ready.status = check_bound(group, &areas);

@@ -46,7 +46,7 @@ bool symm__areas_are_bound(const struct symm_group *group, const struct symm_are
 
 /*
  * Makes full areas. Collective over the group, after symm__collective_begin(); text: that of the
- * call. Does nothing if the group has full areas of that size, or one rank. Smaller ones stay until
+ * call. Only votes if the group has full areas of that size, or one rank. Smaller ones stay until
  * the group goes, since graphs may use them. Errors: ERROR_MEMORY, ERROR_DRIVER, ERROR_SYSTEM
  * (the group keeps its areas), ERROR_MISMATCH, ERROR_PEER, ERROR_TIMEOUT
  */

@@ -1,5 +1,6 @@
 /* A group's areas: 2 MiB at first, the full ones by a vote of the first call that wants them. */
 #include <string.h>
+#include "emulated.h"
 #include "exercise.h"
 #include "runtime/group/context.h"
 #include "test.h"
@@ -220,6 +221,20 @@ WORLD_TEST(areas, reserve_makes_larger_ones, 2)
 out:
     symm_graph_destroy(graph);
     trial_close(&b);
+}
+
+/* A rank that fails before its vote is not waited for, also if nothing is to be made. */
+WORLD_TEST(areas, a_reserve_that_fails_on_one_rank_fails_on_all, 3, .env = {STAGING})
+{
+    for (int i = 0; i < 2; i++) {
+        if (self->rank == 1)
+            emulated_set_fault("cuCtxGetCurrent#1=999");
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_DRIVER, "cuCtxGetCurrent", symm_group_reserve(world, 0));
+        emulated_set_fault(NULL);
+        RANK_TRY(self, symm_group_reserve(world, 0));
+    }
+    RANK_TRY(self, exercise_group(self, ctx, world, 3));
+out:;
 }
 
 WORLD_TEST(areas, one_rank_needs_none, 1, .env = {STAGING})
