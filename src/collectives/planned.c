@@ -8,7 +8,7 @@
 struct symm_last_planned {
     struct symm_attachment attachment;
     struct symm_planned planned;
-    const struct symm_areas *areas;
+    const char *staging; /* of the areas that it is for */
 };
 
 void symm__planned_make(const struct symm_limits *limits, const struct symm_areas_size *full,
@@ -50,7 +50,7 @@ void symm__planned_keep(struct symm_group *group, const struct symm_planned *pla
         group->last_planned = last;
     }
     last->planned = *planned;
-    last->areas = symm__group_areas(group);
+    last->staging = symm__group_areas(group)->staging;
 }
 
 static bool same(const struct symm_collective_call *a, const struct symm_collective_call *b)
@@ -65,7 +65,8 @@ bool symm__planned_find(const struct symm_group *group, const struct symm_collec
 {
     const struct symm_last_planned *last = group->last_planned;
 
-    if (!last || last->areas != symm__group_areas(group) || !same(&last->planned.call, call))
+    if (!last || last->staging != symm__group_areas(group)->staging ||
+        !same(&last->planned.call, call))
         return false;
     *out = last->planned;
     return true;
