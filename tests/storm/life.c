@@ -17,18 +17,10 @@ struct stay {
     struct draw draw;
     bool over[STORM_EVENTS]; /* events that waited for an action */
     bool left;               /* before the others */
+    bool tolerates;          /* leaks: a fault was in a call that gives something back */
 };
 
 /* ---- Events ---- */
-
-static void arm(const struct storm_event *e)
-{
-    char spec[48], code[16];
-
-    snprintf(code, sizeof code, "%d", e->code);
-    snprintf(spec, sizeof spec, "any#%d=%s", e->nth, e->kind == STORM_FAULT ? code : "kill");
-    emulated_set_fault(spec);
-}
 
 /* No more faults. Whether one has left something behind. */
 static bool disarm(void)
@@ -37,6 +29,17 @@ static bool disarm(void)
     const bool left = last && leaks_gives_back(last);
     emulated_set_fault(NULL);
     return left;
+}
+
+/* In place of a fault that was armed before and may have happened. */
+static void arm(struct stay *s, const struct storm_event *e)
+{
+    char spec[48], code[16];
+
+    s->tolerates |= disarm();
+    snprintf(code, sizeof code, "%d", e->code);
+    snprintf(spec, sizeof spec, "any#%d=%s", e->nth, e->kind == STORM_FAULT ? code : "kill");
+    emulated_set_fault(spec);
 }
 
 /* Whether the rank itself causes events of this kind, between two actions. */
@@ -60,7 +63,7 @@ static void befall(struct stay *s, int action)
         else if (e->kind == STORM_EXIT)
             _exit(0);
         else if (e->kind == STORM_FAULT || e->kind == STORM_FATAL_FAULT)
-            arm(e);
+            arm(s, e);
         else if (e->kind == STORM_LEAVE)
             s->left = true;
     }
@@ -219,13 +222,12 @@ static void part(struct stay *s, int number)
 }
 
 /* Nothing is left, and no rule of the driver was broken. */
-static void look_back(struct stay *s, const struct leaks *before, bool tolerates)
+static void look_back(struct stay *s, const struct leaks *before)
 {
     static bool reported;
     char text[512];
 
-    tolerates = tolerates || s->a.gave_up;
-    if (!leaks_none_since(before, text, sizeof text) && !tolerates)
+    if (!leaks_none_since(before, text, sizeof text) && !s->tolerates && !s->a.gave_up)
         board_report(s->a.post, STORM_LEAKED, "%s", text);
     const char *rule = emulated_last_rule();
     if (rule && rule[0] && !reported && !s->a.gave_up)
@@ -250,9 +252,9 @@ void life_run(const struct storm_plan *plan, int number, struct storm_post *post
     join(&s, plan, number);
     if (s.a.ctx)
         work(&s);
-    const bool tolerates = disarm();
+    s.tolerates |= disarm();
     part(&s, number);
     leave(&s);
-    look_back(&s, &before, tolerates);
+    look_back(&s, &before);
     board_meet(&post->board->over[number], life_survivors(life));
 }
