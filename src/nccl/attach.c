@@ -125,6 +125,16 @@ static bool vote(struct attachment *a)
     return ok;
 }
 
+/* Blocks of a call: the kernels of both libraries must fit on the device at once. */
+static uint32_t most_blocks(int sms)
+{
+    const int left = sms - NCCL_CHANNEL_BLOCKS - SPARE_BLOCKS, blocks = left > sms / 2 ? left
+                                                                        : sms > 1      ? sms / 2
+                                                                                       : 1;
+
+    return nccl__settings()->max_blocks ? nccl__settings()->max_blocks : (uint32_t)blocks;
+}
+
 /* The facts of the real communicator, its device and a stream on it. */
 static bool open_device(struct attachment *a)
 {
@@ -144,8 +154,7 @@ static bool open_device(struct attachment *a)
         !CU(a, cuStreamCreate, &a->stream, CU_STREAM_NON_BLOCKING) ||
         !CU(a, cuEventCreate, &b->order, CU_EVENT_DISABLE_TIMING))
         return false;
-    const int spare = sms - NCCL_CHANNEL_BLOCKS - SPARE_BLOCKS;
-    b->max_blocks = (uint32_t)(spare > sms / 2 ? spare : sms > 1 ? sms / 2 : 1);
+    b->max_blocks = most_blocks(sms);
     return true;
 }
 

@@ -23,12 +23,15 @@ static bool has_word(const char *list, const char *word)
 static void read_settings(void)
 {
     const char *forward = symm__setting(SYMM_SETTING_NCCL_FORWARD);
+    int64_t blocks = 0;
 
     settings.forwards_all = has_word(forward, "all");
     for (int i = 0; i < NCCL_OPERATIONS; i++)
         settings.forwards[i] = settings.forwards_all || has_word(forward, nccl__operation_name(i));
     settings.deterministic = strcmp(symm__setting(SYMM_SETTING_NCCL_DETERMINISTIC), "1") == 0;
     settings.stats = strcmp(symm__setting(SYMM_SETTING_NCCL_STATS), "1") == 0;
+    if (symm__setting_int(SYMM_SETTING_NCCL_MAX_BLOCKS, 0, INT32_MAX, &blocks) == SYMM_OK)
+        settings.max_blocks = (uint32_t)blocks;
 }
 
 const struct nccl_settings *nccl__settings(void)
@@ -41,7 +44,7 @@ const struct nccl_settings *nccl__settings(void)
 
 uint32_t nccl__settings_hash(void)
 {
-    uint64_t hash = symm__mix(0, nccl__settings()->deterministic);
+    uint64_t hash = symm__mix(nccl__settings()->max_blocks, settings.deterministic);
 
     for (int i = 0; i < NCCL_OPERATIONS; i++)
         hash = symm__mix(hash, settings.forwards[i]);

@@ -10,6 +10,7 @@ struct nccl_settings {
     bool forwards[NCCL_OPERATIONS]; /* by SYMM_NCCL_FORWARD */
     bool forwards_all;
     bool deterministic, stats;
+    uint32_t max_blocks; /* of a call; 0: by the device */
 };
 
 const struct nccl_settings *nccl__settings(void);
