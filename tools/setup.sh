@@ -12,6 +12,13 @@ say() {
     echo "# $*"
 }
 
+# slowest_tests FILE: from the report that ctest --output-junit has written.
+slowest_tests() {
+    say "the ten slowest tests, in seconds"
+    sed -n 's/.*<testcase name="\([^"]*\)".* time="\([0-9.]*\)".*/\2 \1/p' "$1" | sort -rn |
+        awk 'NR <= 10 { printf "#   %6.1f %s\n", $1, $2 }'
+}
+
 fail() {
     echo "# $(basename "$0"): $*" >&2
     exit 1

@@ -65,8 +65,6 @@ code=0
 ctest --test-dir "$build" --output-on-failure --no-tests=error --output-junit "$build/tests.xml" \
     --test-output-size-passed 1000000 --test-output-size-failed 1000000 "$@" || code=$?
 [ -f "$build/tests.xml" ] || exit "$code" # it has only listed, or refused its options
-say "the ten slowest tests, in seconds"
-sed -n 's/.*<testcase name="\([^"]*\)".* time="\([0-9.]*\)".*/\2 \1/p' "$build/tests.xml" | sort -rn |
-    awk 'NR <= 10 { printf "#   %6.1f %s\n", $1, $2 }'
+slowest_tests "$build/tests.xml"
 count_cases "$build/tests.xml"
 [ "$code" = 0 ]
