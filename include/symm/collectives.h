@@ -44,7 +44,8 @@ typedef enum symm_algo {
  * Flags. SYMM_SYMMETRIC promises that `out` of an all-reduce or all-gather is symmetric memory with
  * the same offset on all ranks of the group. copy_engine writes into `out` of other ranks, so AUTO
  * takes it there only with this flag. `in`, and both buffers of a reduce-scatter, may be any
- * memory. With the flag, AUTO uses the measurements with all buffers in symmetric memory.
+ * memory. AUTO chooses by the times with all buffers in symmetric memory if the flag is set, and by
+ * those with plain device memory if it is not.
  *
  * If `out` is not symmetric memory, the rank gets ERROR_ARGUMENT at the call. If copy_engine runs
  * and the offsets differ, the ranks notice it on their devices. Then symm_synchronize() and later

@@ -81,10 +81,10 @@ const struct symm_algorithm symm__algorithms[] = {
         .reach = {.out = true},
         .kernel = BY_DTYPE_AND_RANKS(all_reduce_two_shot),
         .grid = {.threads = 256, .most_threads = 256, .half_grid_units = 1024},
-        .capacity = {EXCHANGE_SLOTS, .per_rank = true},
+        .capacity = {EXCHANGE_SLOTS, .per_rank = true, .pair = true},
         /* The second chunk is on the links while the ranks signal the first. */
         .pipeline = {.chunks = 2, .units = 2048},
-        .cost = {2, 4700, 800, 365000, 349000, 0},
+        .cost = {2, 4700, 800, 365000, 349000, 0, 1500, 840000},
     },
     {
         .operation = SYMM_OPERATION_ALL_REDUCE,
@@ -134,7 +134,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .division = SYMM_DIVISION_EVEN,
         .kernel = BY_DTYPE_AND_RANKS(reduce_scatter_one_shot),
         .grid = {.threads = 512, .most_threads = 512},
-        .capacity = {EXCHANGE_SLOTS, .per_rank = true},
+        .capacity = {EXCHANGE_SLOTS, .per_rank = true, .pair = true},
         /* With two chunks the links rest for too long. */
         .pipeline = {.chunks = 3, .units = 6144},
         .cost = {1, 6500, 700, 333000, 333000, 0},
@@ -176,8 +176,8 @@ const struct symm_algorithm symm__algorithms[] = {
         .reach = {.out = true},
         .kernel = BYTES_BY_RANKS(all_gather_one_shot),
         .grid = {.threads = 512, .most_threads = 512, .half_grid_units = 2048},
-        .capacity = {EXCHANGE_SLOTS, .per_rank = true},
-        .cost = {1, 5300, 150, 365000, 357000, 0},
+        .capacity = {EXCHANGE_SLOTS, .per_rank = true, .pair = true},
+        .cost = {1, 5300, 150, 365000, 357000, 0, 5500, 1400000},
     },
     {
         .operation = SYMM_OPERATION_ALL_GATHER,

@@ -77,10 +77,13 @@ struct symm_algorithm {
         bool splits_blocks; /* the units of each block are again divided among the ranks */
     } grid;
 
-    /* A block's part of the packet or staging area has `slots` chunks: each of one rank, or all. */
+    /*
+     * A block's part of the packet or staging area has `slots` chunks: each of all ranks, or of one.
+     * pair: the kernel for two ranks has slots for the other rank alone.
+     */
     struct {
         uint32_t slots;
-        bool per_rank;
+        bool per_rank, pair;
     } capacity;
 
     /* A block with `units` or more makes `chunks` chunks at least. 0: one chunk. */
@@ -95,14 +98,16 @@ struct symm_algorithm {
     } preferred;
 
     /*
-     * The model of AUTO: time = first + nranks * per_rank + bytes on the link / bandwidth + passes.
-     * Bandwidth 0: the model does not take it.
+     * The model of AUTO: time = first + nranks * per_rank + bytes on the link / bandwidth + passes
+     * + staged + bytes copied / their bandwidth. Bandwidth 0: the model does not take it.
      */
     struct {
         uint32_t shares; /* on the link for each other rank; 0: the whole buffer */
         uint32_t first_ns, per_rank_ns;
         uint32_t pair_bytes_per_us, bytes_per_us; /* of two ranks; of more */
         uint32_t passes_ns; /* added where there are more packets than threads */
+        /* Added without SYMM_SYMMETRIC: `out` is then written by way of the staging area. */
+        uint32_t staged_ns, staged_bytes_per_us;
     } cost;
 };
 

@@ -1,23 +1,34 @@
 /* How AUTO chooses: by a table that was measured on the machine, else by a model of it. */
 #include "choice.h"
 
+#include "runtime/base/numbers.h"
 #include "runtime/group/tuning.h"
 
 enum { PASS_NBYTES = 256 * 12 /* of a block's packets */ };
 
+static uint64_t time_ns(uint64_t nbytes, uint64_t bytes_per_us)
+{
+    return nbytes / bytes_per_us * 1000 + nbytes % bytes_per_us * 1000 / bytes_per_us;
+}
+
 /* In one direction a rank has (n - 1) times its buffer on the link, or so many shares of it. */
 static uint64_t cost_ns(const struct symm_algorithm *algorithm, const struct symm_limits *limits,
-                        uint64_t nbytes)
+                        const struct symm_collective_call *call, uint64_t nbytes)
 {
     const uint64_t nranks = (uint64_t)limits->nranks, shares = algorithm->cost.shares,
-                   part = shares ? nbytes / nranks + 1 : nbytes,
-                   on_link = (nranks - 1) * part * (shares ? shares : 1),
+                   part = shares ? nbytes / nranks + 1 : nbytes, others = (nranks - 1) * part,
                    per_us = nranks > 2 ? algorithm->cost.bytes_per_us
-                                       : algorithm->cost.pair_bytes_per_us;
+                                       : algorithm->cost.pair_bytes_per_us,
+                   nsms = (uint64_t)limits->nsms,
+                   blocks = call->max_blocks ? symm__min(nsms, call->max_blocks) : nsms;
+    uint64_t ns = algorithm->cost.first_ns + algorithm->cost.per_rank_ns * nranks +
+                  time_ns(others * (shares ? shares : 1), per_us);
 
-    return algorithm->cost.first_ns + algorithm->cost.per_rank_ns * nranks +
-           on_link / per_us * 1000 + on_link % per_us * 1000 / per_us +
-           (part > (uint64_t)limits->nsms * PASS_NBYTES ? algorithm->cost.passes_ns : 0);
+    if (part > blocks * PASS_NBYTES)
+        ns += algorithm->cost.passes_ns;
+    if (algorithm->cost.staged_bytes_per_us && !(call->flags & SYMM_SYMMETRIC))
+        ns += algorithm->cost.staged_ns + time_ns(others, algorithm->cost.staged_bytes_per_us);
+    return ns;
 }
 
 /* Whether AUTO may take it for this call. */
@@ -69,7 +80,7 @@ static const struct symm_algorithm *choose_by_model(const struct symm_limits *li
             return algorithm;
         if (!algorithm->cost.bytes_per_us)
             continue;
-        const uint64_t ns = cost_ns(algorithm, limits, nbytes);
+        const uint64_t ns = cost_ns(algorithm, limits, call, nbytes);
         if (!best || ns < best_ns) {
             best = algorithm;
             best_ns = ns;

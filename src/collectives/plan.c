@@ -133,8 +133,10 @@ static uint32_t capacity_of(const struct symm_plan *plan, const struct symm_limi
     const bool packets = algorithm->transfer == SYMM_TRANSFER_PACKETS;
     const uint64_t area = packets ? limits->areas.block_packets
                                   : limits->areas.staging_nbytes / PACK_NBYTES / plan->blocks,
-                   slots = algorithm->capacity.slots *
-                           (algorithm->capacity.per_rank ? (uint64_t)limits->nranks : 1),
+                   nranks = algorithm->capacity.pair && limits->nranks == 2
+                                ? 1
+                                : (uint64_t)limits->nranks,
+                   slots = algorithm->capacity.slots * (algorithm->capacity.per_rank ? nranks : 1),
                    capacity = (uint32_t)(area / slots);
 
     return (uint32_t)(packets ? capacity : chunk_units(plan, algorithm, capacity));

@@ -9,14 +9,14 @@
 
 /*
  * A block's part of an exchange, in chunks of as many packs of every share. In each area the block
- * has DEPTH slots, each for one chunk of every rank.
+ * has DEPTH slots, each for one chunk of every rank; of two ranks, for one of the other rank.
  *
  * AT_ONCE: packs that a thread loads at a time if all packs are whole and aligned. 0: it has no
  * such loops.
  */
 template <typename T, int R, int AT_ONCE = 0> struct staged {
     static constexpr uint64_t LEAD = SYMM_STAGING_LEAD, DEPTH = SYMM_STAGING_DEPTH;
-    static constexpr bool HAS_ALIGNED = AT_ONCE > 0;
+    static constexpr bool HAS_ALIGNED = AT_ONCE > 0, PAIR = R == 2;
 
     const symm_collective_args &a;
     const symm_view &v;
@@ -25,7 +25,7 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
 
     SYMM_DEV_IN_CLASS staged(const symm_collective_args &args) : a(args), v(args.view)
     {
-        const uint64_t mine = (uint64_t)blockIdx.x * DEPTH * v.nranks * a.capacity;
+        const uint64_t mine = (uint64_t)blockIdx.x * DEPTH * (PAIR ? 1 : v.nranks) * a.capacity;
         chunks = reinterpret_cast<symm_bits16 *>(a.staging) + mine;
         results = reinterpret_cast<symm_bits16 *>(a.results) + mine;
         part = part_of(a);
@@ -42,7 +42,7 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
     /* The slot of rank `from` in this rank's area; at the same place in that of each other rank. */
     SYMM_DEV_IN_CLASS symm_bits16 *slot(symm_bits16 *area, uint64_t c, int from) const
     {
-        return area + (c % DEPTH * v.nranks + from) * a.capacity;
+        return area + (PAIR ? c % DEPTH : c % DEPTH * v.nranks + from) * a.capacity;
     }
 
     /* Calls f(place in the chunk, place in the share) for this thread's packs of the chunk. */

@@ -158,6 +158,34 @@ TEST(table, a_row_that_may_not_be_taken_is_as_if_it_were_not_there)
     symm__tuning_destroy(t);
 }
 
+/* 2 H100 GPUs, plain memory: low_latency 11.6 us, one_shot 18.8; in symmetric memory 11.6, 11.4. */
+TEST(table, without_the_promise_the_way_through_staging_counts)
+{
+    struct symm_limits m = h200;
+
+    m.nranks = 2;
+    for (uint64_t part = 1 << 21; part <= 1 << 22; part *= 2) {
+        ck_assert_int_eq(choose(&m, SYMM_OPERATION_ALL_GATHER, SYMM_UINT8, 0, part),
+                         SYMM_ALGO_LOW_LATENCY);
+        ck_assert_int_eq(choose(&m, SYMM_OPERATION_ALL_GATHER, SYMM_UINT8, SYMM_SYMMETRIC, part),
+                         SYMM_ALGO_ONE_SHOT);
+    }
+    ck_assert_int_eq(choose(&m, SYMM_OPERATION_ALL_GATHER, SYMM_UINT8, 0, 1 << 28),
+                     SYMM_ALGO_ONE_SHOT);
+}
+
+/* 2 H100 GPUs, 64 blocks: low_latency 6.6 us, low_latency_two_shot 10.4. */
+TEST(table, few_blocks_send_their_packets_in_several_passes)
+{
+    struct symm_limits m = h200;
+    struct symm_collective_call call = call_of(SYMM_OPERATION_ALL_REDUCE, SYMM_FLOAT32, 0, 1 << 17);
+
+    m.nranks = 2;
+    ck_assert_int_eq(symm__choose(&m, &call)->algo, SYMM_ALGO_LOW_LATENCY_TWO_SHOT);
+    call.max_blocks = 64;
+    ck_assert_int_eq(symm__choose(&m, &call)->algo, SYMM_ALGO_LOW_LATENCY);
+}
+
 TEST(table, copy_engine_needs_the_promise)
 {
     struct symm_tuning *t = table("symm-tuning 1\n"
