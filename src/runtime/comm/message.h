@@ -29,7 +29,7 @@
     X(BYE, 0, 0, 0)     /* this rank, or the hub, leaves in order */                               \
     /* from the hub */                                                                             \
     X(RESULT, SYMM_MAX_RANKS, 0, SYMM_PAYLOAD_MAX) /* as VOTE; set: the ranks with descriptors */  \
-    X(ENDED, 0, 0, 0)                              /* status, reason: the comm has ended */        \
+    X(ENDED, 0, 0, 0)                              /* status, reason; args[0]: 1 + exited rank */  \
     X(LATE, 0, 0, 0)                               /* seq, reason: the answer to SLOW */           \
     X(CONFIRMED, 0, 0, 0)                          /* seq: the comm was alive */                   \
     X(ASKED, 0, 0, 0)                              /* args[0]: the asking rank */                  \

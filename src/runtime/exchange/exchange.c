@@ -91,6 +91,7 @@ static void receive(struct symm_exchange *x)
         m.type = SYMM_MESSAGE_ENDED;
         m.status = SYMM_ERROR_SYSTEM;
         m.reason = symm__failure_text();
+        m.args[0] = 0;
         symm__host_comm_message(x, &m);
         m.type = SYMM_MESSAGE_ABORT;
         symm__exchange_send(x, &m);

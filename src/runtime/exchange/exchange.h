@@ -138,6 +138,12 @@ void symm__host_comm_abort(struct symm_host_comm *comm, symm_status status, cons
 symm_status symm__host_comm_check(struct symm_host_comm *comm);
 
 /*
+ * The world rank by whose exit the comm has ended: its process exited in order without destroying
+ * its context. -1: there is none. Any thread.
+ */
+int symm__host_comm_exited(struct symm_host_comm *comm);
+
+/*
  * Returns OK if the comm had ended on no rank when this was called. An end reaches the hub before
  * any rank's kernels. So no peer had ended early and overwritten the data that this rank received
  * before the confirmation. Any thread; one round trip to the hub.

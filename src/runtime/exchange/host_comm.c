@@ -28,11 +28,13 @@ static symm_status init_cond(pthread_cond_t *cond)
  * Lock held. Sets the sticky status; the first end wins. Returns true if the owner must be told;
  * busy is then raised.
  */
-static bool end_comm(struct symm_host_comm *comm, symm_status status, const char *reason)
+static bool end_comm(struct symm_host_comm *comm, symm_status status, const char *reason,
+                     int exited)
 {
     if (atomic_load_explicit(&comm->status, memory_order_relaxed) != SYMM_OK)
         return false;
     snprintf(comm->reason, sizeof comm->reason, "%s", reason);
+    comm->exited = exited;
     atomic_store_explicit(&comm->status, status, memory_order_release);
     pthread_cond_broadcast(&comm->changed);
     if (!comm->live || !comm->events.ended)
@@ -67,7 +69,7 @@ symm_status symm__host_comm_new(struct symm_exchange *x, uint64_t key, int nrank
     comm->next = x->comms;
     x->comms = comm;
     if (x->lost) /* the end came before this comm was in the list */
-        end_comm(comm, SYMM_ERROR_PEER, x->lost_reason);
+        end_comm(comm, SYMM_ERROR_PEER, x->lost_reason, x->hub_exits ? 0 : -1);
     pthread_mutex_unlock(&x->lock);
     *out = comm;
     return SYMM_OK;
@@ -169,7 +171,7 @@ void symm__host_comm_abort(struct symm_host_comm *comm, symm_status status, cons
     if (atomic_load_explicit(&comm->status, memory_order_acquire) == SYMM_OK)
         symm__exchange_send(x, &m);
     pthread_mutex_lock(&x->lock);
-    bool tell = end_comm(comm, status, text);
+    bool tell = end_comm(comm, status, text, -1);
     /*
      * The hub must receive the ABORT before this rank's kernels are told: see
      * symm__host_comm_confirm().
@@ -191,16 +193,25 @@ symm_status symm__host_comm_check(struct symm_host_comm *comm)
     return status == SYMM_OK ? status : symm__fail(status, "%s", comm->reason);
 }
 
+int symm__host_comm_exited(struct symm_host_comm *comm)
+{
+    const bool ended = atomic_load_explicit(&comm->status, memory_order_acquire) != SYMM_OK;
+
+    return ended ? comm->exited : -1;
+}
+
 /*
  * Lock held. Schedules an end that came from outside: now, or later in tests that make ranks
  * differ.
  */
-static void schedule_end(struct symm_host_comm *comm, symm_status status, const char *reason)
+static void schedule_end(struct symm_host_comm *comm, symm_status status, const char *reason,
+                         int exited)
 {
     if (comm->end_at_us)
         return;
     comm->end_at_us = symm__now_us() + (comm->live ? comm->x->abort_delay_us : 0);
     comm->end_status = status;
+    comm->end_exited = exited;
     snprintf(comm->end_reason, sizeof comm->end_reason, "%s", reason);
 }
 
@@ -250,7 +261,7 @@ int64_t symm__host_comms_end_due(struct symm_exchange *x)
         if (comm->tell_by_us)
             allow_telling(comm);
         else
-            tell = end_comm(comm, comm->end_status, comm->end_reason);
+            tell = end_comm(comm, comm->end_status, comm->end_reason, comm->end_exited);
         if (tell) {
             pthread_mutex_unlock(&x->lock);
             tell_ended(comm);
@@ -272,7 +283,7 @@ void symm__host_comms_lost(struct symm_exchange *x)
     x->lost = true;
     snprintf(x->lost_reason, sizeof x->lost_reason, "rank 0 (pid %d) %s", (int)x->hub_pid, fate);
     for (struct symm_host_comm *comm = x->comms; comm; comm = comm->next)
-        schedule_end(comm, SYMM_ERROR_PEER, x->lost_reason);
+        schedule_end(comm, SYMM_ERROR_PEER, x->lost_reason, x->hub_exits ? 0 : -1);
     pthread_mutex_unlock(&x->lock);
 }
 
@@ -357,7 +368,7 @@ void symm__host_comm_message(struct symm_exchange *x, struct symm_message *m)
         comm->quiet = true;
         pthread_cond_broadcast(&comm->changed);
     } else if (m->type == SYMM_MESSAGE_ENDED) {
-        schedule_end(comm, m->status, m->reason);
+        schedule_end(comm, m->status, m->reason, (int)m->args[0] - 1);
     } else if (m->type == SYMM_MESSAGE_LATE && comm->wait && comm->seq == m->seq) {
         pthread_mutex_unlock(&x->lock);
         /* the callback may abort */

@@ -43,6 +43,15 @@ void symm__group_hold_no_more(struct symm_group *group)
         symm__abort_line_abort(group->line);
 }
 
+bool symm__group_ended_unnoticed(struct symm_group *group)
+{
+    const int exited = symm__host_comm_exited(group->comm);
+    struct symm_wait_record wait;
+
+    return exited >= 0 && !(group->line && symm__abort_line_record(group->line, &wait) &&
+                            symm__group_world_rank(group, wait.from) == exited);
+}
+
 static struct symm_host_comm_events events_of(struct symm_group *group)
 {
     return (struct symm_host_comm_events){

@@ -90,6 +90,7 @@ void symm__hub_send_end(struct symm_hub *hub, struct symm_hub_comm *comm,
                              .comm =
                                  symm__hub_key_for(comm, symm__hub_comm_rank(comm, client->rank)),
                              .status = comm->status,
+                             .args = {comm->exited},
                              .reason = comm->reason};
 
     symm__hub_send(hub, client, &m);
@@ -134,6 +135,8 @@ static void abort_for(struct symm_hub *hub, struct symm_hub_comm *comm, int rank
     struct symm_text text = {.used = 0};
 
     add_fate(&text, hub, rank);
+    if (comm->status == SYMM_OK && hub->ranks[rank].exits)
+        comm->exited = 1 + (uint64_t)rank;
     symm__hub_end_comm(hub, comm, SYMM_ERROR_PEER, text.bytes);
 }
 

@@ -43,7 +43,8 @@ struct symm_hub_comm {
     bool formed;
     symm_status status; /* sticky */
     char reason[SYMM_TEXT_MAX];
-    uint64_t seq; /* number of finished votes */
+    uint64_t exited; /* 1 + the rank whose process exited and so ended the comm; 0: none */
+    uint64_t seq;    /* number of finished votes */
     int ncame;
     /* By comm rank; texts and payload follow the struct. */
     struct symm_message *came[SYMM_MAX_RANKS];
