@@ -18,13 +18,7 @@
 #include "real.h"
 #include "settings.h"
 
-enum {
-    NCCL_CHANNEL_BLOCKS = 64,
-    SPARE_BLOCKS = 4,
-    POLL_US = 1000,
-    EXIT_WAIT_MS = 200,
-    STAGING_BYTES = 32 << 20
-};
+enum { NCCL_CHANNELS = 32, POLL_US = 1000, EXIT_WAIT_MS = 200, STAGING_BYTES = 64 << 20 };
 
 struct attachment {
     struct nccl_comm *comm;
@@ -125,12 +119,15 @@ static bool vote(struct attachment *a)
     return ok;
 }
 
-/* Blocks of a call: the kernels of both libraries must fit on the device at once. */
+/*
+ * Blocks of a call. Kernels of both libraries wait for other ranks, so those that run at once must
+ * fit on the device. A forwarded call has at most NCCL_CHANNELS blocks, each of which fills an SM;
+ * two blocks of taken calls fit on one. So two taken calls fit beside a forwarded one, and one
+ * beside two.
+ */
 static uint32_t most_blocks(int sms)
 {
-    const int left = sms - NCCL_CHANNEL_BLOCKS - SPARE_BLOCKS, blocks = left > sms / 2 ? left
-                                                                        : sms > 1      ? sms / 2
-                                                                                       : 1;
+    const int left = sms - NCCL_CHANNELS, blocks = left > sms / 2 ? left : sms > 1 ? sms / 2 : 1;
 
     return nccl__settings()->max_blocks ? nccl__settings()->max_blocks : (uint32_t)blocks;
 }

@@ -1,5 +1,6 @@
 /* The functions of NCCL that symm sees. Each has a second name, which begins with p. */
 #include "attach.h"
+#include "runtime/group/group.h"
 #include "error.h"
 #include "queue.h"
 #include "real.h"
@@ -130,6 +131,15 @@ ENTRY(ncclResult_t, ncclCommRevoke)(ncclComm_t comm, int flags)
     return NCCL_REAL(ncclCommRevoke, (comm, flags));
 }
 
+/* A rank whose process has exited is an error for NCCL only if another rank needs it. */
+static ncclResult_t state_of(symm_group *group)
+{
+    const symm_status st = symm_check(group);
+
+    return st == SYMM_ERROR_PEER && symm__group_ended_unnoticed(group) ? ncclSuccess
+                                                                       : nccl__result(st);
+}
+
 /* A communicator that attaches is not ready; one whose group has ended has that error. */
 ENTRY(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *error)
 {
@@ -143,9 +153,9 @@ ENTRY(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *error)
         *error = ncclInProgress;
         break;
     case NCCL_COMM_ATTACHED:
-        *error = nccl__result(symm_check(known->binding->eager));
+        *error = state_of(known->binding->eager);
         if (*error == ncclSuccess)
-            *error = nccl__result(symm_check(known->binding->captured));
+            *error = state_of(known->binding->captured);
         break;
     default:
         break;

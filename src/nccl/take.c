@@ -1,17 +1,21 @@
-/* One row for each type and limit. A decision that differs between ranks would be a hang. */
+/* One row for each type and operation. A decision that differs between ranks would be a hang. */
 #include "take.h"
 
 #include <symm/collectives.h>
 #include "runtime/driver/driver.h"
+#include "runtime/group/context.h"
+#include "runtime/group/tuning.h"
 #include "error.h"
 #include "real.h"
 #include "settings.h"
 
-/* From measurements beside NCCL 2.28.3, for any memory (docs/performance.md). */
-static const size_t most_nbytes[NCCL_OPERATIONS] = {
-    [NCCL_ALL_REDUCE] = 16u << 20,
-    [NCCL_REDUCE_SCATTER] = SIZE_MAX,
-    [NCCL_ALL_GATHER] = 16u << 20,
+/* Up to here symm is faster with plain memory: measured beside NCCL 2.32 (docs/nccl.md). */
+enum { TAKEN_NBYTES = 16 << 20 };
+
+static const enum symm_operation operations[NCCL_OPERATIONS] = {
+    [NCCL_ALL_REDUCE] = SYMM_OPERATION_ALL_REDUCE,
+    [NCCL_REDUCE_SCATTER] = SYMM_OPERATION_REDUCE_SCATTER,
+    [NCCL_ALL_GATHER] = SYMM_OPERATION_ALL_GATHER,
 };
 
 static const struct {
@@ -72,6 +76,26 @@ static bool reduces(const struct nccl_call *c)
            (c->op != ncclAvg || types[c->type].averages);
 }
 
+/* By the tuning table if it was measured beside NCCL, else by the size. */
+static bool is_faster(const struct nccl_call *c)
+{
+    const struct nccl_binding *b = c->comm->binding;
+    const struct symm_tuning *table = b->symm ? b->symm->tuning : NULL;
+    struct symm_tuning_key key = {.operation = operations[c->operation], .nranks = b->nranks};
+    symm_algo row = SYMM_ALGO_AUTO;
+
+    if (!symm__tuning_knows_nccl(table, key.operation, key.nranks))
+        return nccl__call_nbytes(c) <= TAKEN_NBYTES;
+    if (c->operation != NCCL_ALL_GATHER) {
+        key.dtype = (symm_dtype)types[c->type].dtype;
+        row = symm__tuning_find(table, &key, nccl__call_nbytes(c));
+    }
+    key.dtype = (symm_dtype)0;
+    if (row == SYMM_ALGO_AUTO)
+        row = symm__tuning_find(table, &key, nccl__call_nbytes(c));
+    return row != SYMM_ALGO_AUTO && row != (symm_algo)SYMM_TUNING_FORWARD;
+}
+
 bool nccl__takes(const struct nccl_call *c)
 {
     const struct nccl_settings *s = nccl__settings();
@@ -83,7 +107,7 @@ bool nccl__takes(const struct nccl_call *c)
     if (c->operation != NCCL_ALL_GATHER && !reduces(c))
         return false;
     return nccl__real()->alone || (s->deterministic && c->operation != NCCL_ALL_GATHER) ||
-           nccl__call_nbytes(c) <= most_nbytes[c->operation];
+           is_faster(c);
 }
 
 static symm_status enqueue(const struct nccl_call *c, symm_group *group)

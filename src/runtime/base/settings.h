@@ -54,7 +54,7 @@
     X(NCCL_STATS, "SYMM_NCCL_STATS", "0|1", "0",                                                   \
       "1: libsymm_nccl.so prints at exit which calls it took")                                     \
     X(NCCL_MAX_BLOCKS, "SYMM_NCCL_MAX_BLOCKS", "integer", "0",                                     \
-      "most blocks of a call that libsymm_nccl.so takes; 0: 68 fewer than SMs, for NCCL's")        \
+      "most blocks of a call that libsymm_nccl.so takes; 0: 32 fewer than SMs, for NCCL's")        \
     X(LIBRARY, "SYMM_LIBRARY", "path", "",                                                         \
       "libsymm.so for the Python example; default: by the loader's search")                        \
     X(EPOCH_START, "SYMM_EPOCH_START", "integer", "0",                                             \

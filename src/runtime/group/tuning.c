@@ -149,6 +149,8 @@ static symm_algo parse_algo(struct word w)
     char text[WORD_SHOWN + 1];
     symm_algo algo = SYMM_ALGO_AUTO;
 
+    if (is(w, "forward"))
+        return (symm_algo)SYMM_TUNING_FORWARD;
     show(w, text, sizeof text);
     symm_algo_parse(text, &algo);
     return algo;
@@ -161,6 +163,12 @@ static uint32_t number_of_key(const struct symm_tuning_key *key)
     return (((uint32_t)key->operation << 8 | (uint32_t)key->nranks) << 8 | (uint32_t)key->dtype)
                << 1 |
            key->symmetric;
+}
+
+/* Whether a row is of the operation and the number of ranks, of any type and memory. */
+static bool is_of(const struct row *row, enum symm_operation operation, int nranks)
+{
+    return row->key >> 9 == ((uint32_t)operation << 8 | (uint32_t)nranks);
 }
 
 /* Parses the words in order, so that the first wrong one is reported. */
@@ -185,7 +193,10 @@ static symm_status parse_row(const struct reader *r, struct row *out)
         return wrong(r, w[4], "is not a number of bytes");
     if (algo == SYMM_ALGO_AUTO)
         return wrong(r, w[5], "is not an algorithm");
-    reason = symm__auto_refuses((enum symm_operation)operation, algo, symmetric);
+    if (algo == (symm_algo)SYMM_TUNING_FORWARD)
+        reason = symmetric ? "is for memory any: NCCL does not know symmetric memory" : NULL;
+    else
+        reason = symm__auto_refuses((enum symm_operation)operation, algo, symmetric);
     if (reason)
         return wrong(r, w[5], reason);
     out->key = number_of_key(&(struct symm_tuning_key){.operation = (enum symm_operation)operation,
@@ -386,6 +397,15 @@ symm_algo symm__tuning_find(const struct symm_tuning *t, const struct symm_tunin
             high = middle;
     }
     return low > 0 && t->rows[low - 1].key == wanted ? t->rows[low - 1].algo : SYMM_ALGO_AUTO;
+}
+
+bool symm__tuning_knows_nccl(const struct symm_tuning *t, enum symm_operation operation, int nranks)
+{
+    for (size_t i = 0; t && i < t->nrows; i++)
+        if (is_of(&t->rows[i], operation, nranks) &&
+            t->rows[i].algo == (symm_algo)SYMM_TUNING_FORWARD)
+            return true;
+    return false;
 }
 
 uint64_t symm__tuning_hash(const struct symm_tuning *t)

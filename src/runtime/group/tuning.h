@@ -9,7 +9,9 @@
  *     operation ranks dtype memory bytes algorithm
  *
  * The algorithm is the fastest from `bytes` of a rank's larger buffer on, up to the next row of the
- * same operation, ranks, dtype and memory. Operations: all-reduce, all-gather, reduce-scatter.
+ * same operation, ranks, dtype and memory. `forward` instead of an algorithm, for memory `any`:
+ * NCCL is faster, and libsymm_nccl.so leaves the call to it. For AUTO it is as if there were no
+ * row. Operations: all-reduce, all-gather, reduce-scatter.
  * dtype: the name of a symm_dtype, or `any`. memory: `symmetric` for calls with SYMM_SYMMETRIC, or
  * `any`. Rows of one kind are sorted by bytes. # begins a comment.
  *
@@ -27,7 +29,10 @@
 #include "runtime/base/status.h"
 #include "operation.h"
 
-enum { SYMM_TUNING_NBYTES_MAX = 1 << 20 };
+enum {
+    SYMM_TUNING_NBYTES_MAX = 1 << 20,
+    SYMM_TUNING_FORWARD = 255 /* in place of a symm_algo */
+};
 
 struct symm_tuning;
 
@@ -56,9 +61,15 @@ symm_status symm__tuning_parse(const char *name, const char *machine, const char
 /* NULL is fine. */
 void symm__tuning_destroy(struct symm_tuning *tuning);
 
-/* The algorithm for a call with nbytes; AUTO: no row, or no table. */
+/*
+ * The algorithm for a call with nbytes, or SYMM_TUNING_FORWARD; AUTO: no row, or no table.
+ */
 symm_algo symm__tuning_find(const struct symm_tuning *tuning, const struct symm_tuning_key *key,
                             uint64_t nbytes);
+
+/* Whether the operation was measured beside NCCL on so many ranks: it has a row `forward`. */
+bool symm__tuning_knows_nccl(const struct symm_tuning *tuning, enum symm_operation operation,
+                             int nranks);
 
 /* A hash of the rows only. 0: no table. */
 uint64_t symm__tuning_hash(const struct symm_tuning *tuning);

@@ -258,6 +258,58 @@ out:
     cu.cuMemFreeHost(x);
 }
 
+/* Programs end without destroying communicators, some ranks earlier than others. */
+DEVICE_TEST(dropin, an_exit_is_an_error_only_for_ranks_that_need_the_rank, 3, .lost = 1 << 1)
+{
+    ncclResult_t state = ncclSuccess;
+    float *x = floats(N, 1);
+    JOIN(self);
+    ALL_REDUCE(x, x, c->stream);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 3);
+    if (self->rank == 1)
+        exit(0);
+    for (int i = 0; i < 500; i++) {
+        NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
+        CHECK_RANK_MSG(self, state == ncclSuccess, "%s", ncclGetLastError(c->comm));
+        usleep(1000);
+    }
+    NCCL_EXPECT(self, ncclRemoteError,
+                ncclAllReduce(x, x, N, ncclFloat32, ncclSum, c->comm, c->stream));
+    CHECK_RANK_MSG(self, strstr(ncclGetLastError(c->comm), "rank 1"), "%s",
+                   ncclGetLastError(c->comm));
+    NCCL_TRY(self, ncclCommAbort(c->comm));
+    c->comm = NULL;
+out:
+    cu.cuMemFreeHost(x);
+}
+
+/* A call that has begun waits for the rank that exits. */
+DEVICE_TEST(dropin, an_exit_in_the_middle_is_an_error, 3, .lost = 1 << 1)
+{
+    ncclResult_t state = ncclSuccess;
+    float *x = floats(N, 1);
+    JOIN(self);
+    while (self->rank == 1 && atomic_load(&place->count) < 2)
+        usleep(1000);
+    if (self->rank == 1)
+        exit(0);
+    ALL_REDUCE(x, x, c->stream);
+    atomic_fetch_add(&place->count, 1);
+    const int64_t start = symm__now_us();
+    while (state == ncclSuccess && symm__now_us() - start < 5000000) {
+        NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
+        usleep(1000);
+    }
+    CHECK_RANK(self, state == ncclRemoteError);
+    CHECK_RANK_MSG(self, symm__now_us() - start < 2000000, "%lld us",
+                   (long long)(symm__now_us() - start));
+    NCCL_TRY(self, ncclCommAbort(c->comm));
+    c->comm = NULL;
+out:
+    cu.cuMemFreeHost(x);
+}
+
 /* ---- Ranks that must not attach ---- */
 
 /* One rank has another setting: all forward, and the results are right. */

@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include "nccl/take.h"
+#include "runtime/group/context.h"
+#include "runtime/group/tuning.h"
 #include "test.h"
 
 enum { MIB = 1 << 20 };
@@ -50,9 +52,40 @@ TEST(take, sizes)
     ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 4 * MIB + 1));
     ck_assert(takes(NCCL_ALL_GATHER, ncclInt8, ncclSum, 4 * MIB));
     ck_assert(!takes(NCCL_ALL_GATHER, ncclInt8, ncclSum, 4 * MIB + 1));
-    ck_assert(takes(NCCL_REDUCE_SCATTER, ncclFloat64, ncclSum, (size_t)1 << 40));
+    ck_assert(takes(NCCL_REDUCE_SCATTER, ncclFloat64, ncclSum, MIB / 2));
+    ck_assert(!takes(NCCL_REDUCE_SCATTER, ncclFloat64, ncclSum, MIB / 2 + 1));
     ck_assert(takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 1));
     ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 0));
+}
+
+/* Rows of other operations, types and numbers of ranks do not matter. */
+TEST(take, a_table_that_was_measured_beside_nccl_decides)
+{
+    static const char rows[] = "symm-tuning 1\n"
+                               "all-reduce 4 float32 any 0 low_latency\n"
+                               "all-reduce 4 float32 any 1024 forward\n"
+                               "all-reduce 4 float32 any 4096 two_shot\n"
+                               "all-gather 4 any any 0 forward\n"
+                               "all-gather 4 any any 16 one_shot\n"
+                               "reduce-scatter 4 float32 any 64 one_shot\n"
+                               "reduce-scatter 8 float32 any 64 forward\n";
+    struct symm_context context = {.tuning = NULL};
+
+    ck_assert_int_eq(symm__tuning_parse("rows", "", rows, sizeof rows - 1, &context.tuning),
+                     SYMM_OK);
+    binding.symm = &context;
+    ck_assert(takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 255));
+    ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 256));
+    ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 1023));
+    ck_assert(takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 1024));
+    ck_assert(takes(NCCL_ALL_REDUCE, ncclFloat32, ncclSum, 40 * MIB));
+    ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat64, ncclSum, 8)); /* not measured */
+    ck_assert(!takes(NCCL_ALL_GATHER, ncclFloat8e4m3, ncclSum, 3));
+    ck_assert(takes(NCCL_ALL_GATHER, ncclFloat8e4m3, ncclSum, 4));
+    ck_assert(takes(NCCL_REDUCE_SCATTER, ncclFloat32, ncclSum, 1)); /* by its size */
+    ck_assert(!takes(NCCL_REDUCE_SCATTER, ncclFloat32, ncclSum, MIB + 1));
+    binding.symm = NULL;
+    symm__tuning_destroy(context.tuning);
 }
 
 TEST(take, communicators_that_are_not_attached)

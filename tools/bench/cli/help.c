@@ -106,7 +106,12 @@ static void print_about_tune(void)
         "more\n"
         "# than 2 %%, at the size where the times cross. It holds for this number of ranks. The "
         "last\n"
-        "# row also holds above --max-bytes.\n");
+        "# row also holds above --max-bytes. With --peer nccl, NCCL is measured in plain memory, "
+        "too,\n"
+        "# beside algorithms with the blocks that they have in libsymm_nccl.so. Where NCCL is "
+        "faster,\n"
+        "# and above twice --max-bytes, rows say `forward`: libsymm_nccl.so leaves these calls "
+        "to it.\n");
 }
 
 static void print_about_stress(void)

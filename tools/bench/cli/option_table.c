@@ -186,6 +186,7 @@ const struct option_row option_table[] = {
     {"peer", "LIST|all", OPTION_NAMES, FIELD(peers), .items = peers,
      .uses = {{BENCH_OPERATION, NCCL_HELP ": measure NCCL too, with plain and with "
                                           "symmetric-window memory"},
+              {BENCH_TUNE, NCCL_HELP ": rows also tell which calls libsymm_nccl.so leaves to it"},
               {BENCH_MATMUL, CUBLAS_HELP ", or none (where it is installed)"},
               {BENCH_ALL_GATHER_MATMUL,
                CUBLAS_HELP ", " NCCL_HELP ", or none (those that are installed)"}}},

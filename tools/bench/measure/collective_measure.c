@@ -189,6 +189,7 @@ static struct trial make_trial(const struct collective_measure *m, const struct 
                  .op = o->op,
                  .count = operation_count(m->operation, nbytes / o->element->nbytes, m->s->nranks),
                  .flags = o->plain_memory ? 0 : SYMM_SYMMETRIC,
+                 .max_blocks = m->max_blocks,
                  .stream = m->s->stream},
         .buffers = v && v->symmetric ? m->theirs : m->ours};
 

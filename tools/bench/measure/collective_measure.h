@@ -20,6 +20,7 @@ struct collective_measure {
     const struct variant *variants[MEASURE_MAX_VARIANTS]; /* that run here */
     int nvariants;
     struct nccl *nccl;
+    uint32_t max_blocks;      /* of symm's calls; 0: no limit */
     struct bare_launch *bare; /* NULL without --host-time */
     int nops;                 /* of one repetition */
     struct buffer_pair ours;

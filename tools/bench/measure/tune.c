@@ -30,8 +30,11 @@ static const struct report_column columns[] = {
 
 enum { NCOLUMNS = sizeof columns / sizeof columns[0] };
 
+static const struct variant nccl = {.name = "forward", .nccl = true};
+
 struct tune {
     struct session s;
+    struct nccl *nccl;
     struct collective_measure measure;
     FILE *file;               /* of rank 0; it has another name until it is complete */
     char path[MAX_PATH + 32]; /* that name, on all ranks */
@@ -150,6 +153,39 @@ static void abandon_file(struct tune *t)
 
 /* ----------------------------------------------------------------------------------- measuring */
 
+/* Opens NCCL if it is wanted. Collective. */
+static symm_status open_peer(struct tune *t)
+{
+    char why[512] = "it needs GPUs, and this is the emulated driver";
+    symm_status st = SYMM_OK;
+
+    if (!t->s.options->nccl)
+        return SYMM_OK;
+    if (!t->s.emulated || getenv("SYMM_NCCL_LIBRARY"))
+        t->nccl = nccl_open(t->s.group, why, &st);
+    if (st != SYMM_OK || t->nccl)
+        return st;
+    return session_unavailable(&t->s, &(struct unavailable){.option = "peer",
+                                                            .list = t->s.options->peers,
+                                                            .name = "nccl",
+                                                            .shown = "nccl",
+                                                            .reason = why});
+}
+
+/* As src/nccl/attach.c: NCCL's kernels need SMs of their own. 0: no limit. */
+static uint32_t blocks_beside_nccl(const struct tune *t)
+{
+    enum { MULTIPROCESSOR_COUNT = 16, CHANNELS = 32 };
+    void *const symbol = symm_context_driver_symbol(t->s.ctx, "cuDeviceGetAttribute");
+    int (*get)(int *, int, int);
+    int sms = 0;
+
+    memcpy(&get, &symbol, sizeof get);
+    if (!symbol || get(&sms, MULTIPROCESSOR_COUNT, symm_context_device(t->s.ctx)) != 0)
+        return 0;
+    return sms > 2 * CHANNELS ? (uint32_t)(sms - CHANNELS) : 0;
+}
+
 /* Leaves out auto, which this file is for, and the variant whose bits may differ between ranks. */
 static void choose_variants(struct tune *t)
 {
@@ -163,6 +199,21 @@ static void choose_variants(struct tune *t)
             continue;
         t->measure.variants[t->measure.nvariants++] = v;
     }
+    if (t->nccl && o->plain_memory) {
+        t->measure.variants[t->measure.nvariants++] = &nccl;
+        t->measure.nccl = t->nccl;
+        t->measure.max_blocks = blocks_beside_nccl(t);
+    }
+}
+
+/* Nothing is known above the largest size. */
+static void forward_the_rest(struct tune *t, const struct crossover *w)
+{
+    const struct bench_options *o = t->s.options;
+
+    if (t->measure.nccl && t->file && t->measure.variants[w->variant] != &nccl)
+        fprintf(t->file, "%s %d %s %s %" PRIu64 " forward\n", o->operation->name, t->s.nranks,
+                dtype_of(o), memory_of(o), 2 * w->nbytes);
 }
 
 /* Prints a row for each variant, and writes a row of the file when the fastest one changes. */
@@ -213,6 +264,7 @@ static symm_status tune_one(struct tune *t)
         progress_end();
         take_size(t, rows, &crossover);
     }
+    forward_the_rest(t, &crossover);
 out:
     collective_measure_destroy(&t->measure);
     if (st == SYMM_OK && !t->s.options->plain_memory) {
@@ -275,6 +327,7 @@ static symm_status run(struct tune *t, struct bench_options *options)
     report_say(t->s.report, "# %d repetition%s of a graph of operations, after %d to warm up",
                options->iters, options->iters == 1 ? "" : "s", options->warmup);
     report_columns(t->s.report, columns, NCOLUMNS);
+    TRY(open_peer(t));
     TRY(tune_all(t));
     TRY(session_measured(&t->s));
     TRY(close_file(t));
@@ -291,9 +344,11 @@ int tune_run(struct bench_options *options)
 
     /* Variants are called by name, and the setting may name the file that this run makes. */
     unsetenv("SYMM_TUNING_FILE");
-    bool failed = session_failed(&t.s, run(&t, options), NULL, error);
+    const symm_status st = run(&t, options);
+    bool failed = session_failed(&t.s, st, nccl_error(t.nccl), error);
 
     progress_end();
     abandon_file(&t);
+    nccl_close(t.nccl, !failed);
     return !session_close(&t.s, failed ? error : NULL) || failed;
 }
