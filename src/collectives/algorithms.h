@@ -78,8 +78,8 @@ struct symm_algorithm {
     } grid;
 
     /*
-     * A block's part of the packet or staging area has `slots` chunks: each of all ranks, or of one.
-     * pair: the kernel for two ranks has slots for the other rank alone.
+     * A block's part of the packet or staging area has `slots` chunks, each of all ranks, or of
+     * one. pair: the kernel for two ranks has slots for the other rank alone.
      */
     struct {
         uint32_t slots;

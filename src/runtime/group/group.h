@@ -43,8 +43,8 @@ void symm__group_await_quiet(struct symm_group *group);
 void symm__group_hold_no_more(struct symm_group *group);
 
 /*
- * For symm_config.hold: whether the group has ended because a rank's process exited in order, and no
- * kernel of this rank has waited long for it. Local; any thread.
+ * For symm_config.hold: whether the group has ended because a rank's process exited in order, and
+ * no kernel of this rank has waited long for it. Local; any thread.
  */
 bool symm__group_ended_unnoticed(struct symm_group *group);
 
