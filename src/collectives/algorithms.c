@@ -70,7 +70,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .reach = {.in = true},
         .kernel = BY_DTYPE_AND_RANKS(all_reduce_one_shot),
         .grid = {.threads = 512, .most_threads = 512, .few_blocks = true},
-        .capacity = {HALF, 0},
+        .capacity = {.slots = HALF},
         /* No cost: low_latency has fewer hops wherever it could win. */
     },
     {
@@ -84,7 +84,8 @@ const struct symm_algorithm symm__algorithms[] = {
         .capacity = {EXCHANGE_SLOTS, .per_rank = true, .pair = true},
         /* The second chunk is on the links while the ranks signal the first. */
         .pipeline = {.chunks = 2, .units = 2048},
-        .cost = {2, 4700, 800, 365000, 349000, 0, 1500, 840000},
+        .cost = {2, 4700, 800, 365000, 349000, 0},
+        .staged = {1500, 840000},
     },
     {
         .operation = SYMM_OPERATION_ALL_REDUCE,
@@ -95,7 +96,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .by_switch = true,
         .kernel = BY_DTYPE(all_reduce_multimem),
         .grid = {.threads = 512, .most_threads = 512, .few_blocks = true, .splits_blocks = true},
-        .capacity = {HALF, 0},
+        .capacity = {.slots = HALF},
         .preferred = {SWITCH_RANKS, SWITCH_NBYTES},
     },
     {
@@ -108,7 +109,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .ranks_differ = true,
         .kernel = BY_DTYPE(all_reduce_multimem_one_shot),
         .grid = {.threads = 512, .most_threads = 512, .few_blocks = true},
-        .capacity = {HALF, 0},
+        .capacity = {.slots = HALF},
     },
     {
         .operation = SYMM_OPERATION_ALL_REDUCE,
@@ -177,7 +178,8 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BYTES_BY_RANKS(all_gather_one_shot),
         .grid = {.threads = 512, .most_threads = 512, .half_grid_units = 2048},
         .capacity = {EXCHANGE_SLOTS, .per_rank = true, .pair = true},
-        .cost = {1, 5300, 150, 365000, 357000, 0, 5500, 1400000},
+        .cost = {1, 5300, 150, 365000, 357000, 0},
+        .staged = {5500, 1400000},
     },
     {
         .operation = SYMM_OPERATION_ALL_GATHER,

@@ -106,9 +106,12 @@ struct symm_algorithm {
         uint32_t first_ns, per_rank_ns;
         uint32_t pair_bytes_per_us, bytes_per_us; /* of two ranks; of more */
         uint32_t passes_ns; /* added where there are more packets than threads */
-        /* Added without SYMM_SYMMETRIC: `out` is then written by way of the staging area. */
-        uint32_t staged_ns, staged_bytes_per_us;
     } cost;
+
+    /* Added without SYMM_SYMMETRIC: `out` is then written by way of the staging area. */
+    struct {
+        uint32_t ns, bytes_per_us;
+    } staged;
 };
 
 /* Those of one operation in the order in which AUTO prefers them at equal cost. */

@@ -26,8 +26,8 @@ static uint64_t cost_ns(const struct symm_algorithm *algorithm, const struct sym
 
     if (part > blocks * PASS_NBYTES)
         ns += algorithm->cost.passes_ns;
-    if (algorithm->cost.staged_bytes_per_us && !(call->flags & SYMM_SYMMETRIC))
-        ns += algorithm->cost.staged_ns + time_ns(others, algorithm->cost.staged_bytes_per_us);
+    if (algorithm->staged.bytes_per_us && !(call->flags & SYMM_SYMMETRIC))
+        ns += algorithm->staged.ns + time_ns(others, algorithm->staged.bytes_per_us);
     return ns;
 }
 
