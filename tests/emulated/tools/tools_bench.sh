@@ -355,6 +355,19 @@ case_tune() {
     [ "$(grep -vcE '^#|^symm-tuning 1$|^machine |^all-gather 2 any ' new)" = 0 ] || die "rows of other operations"
 }
 
+# The stand-in's NCCL is measured in plain memory only. Above twice the largest size the calls are its own.
+case_tune_beside_nccl() {
+    run 1 tune 2 --peer nccl --output beside --max-bytes 1K
+    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --peer nccl cannot run here: it needs GPUs'
+    export SYMM_NCCL_LIBRARY=$bin/../lib/standin/libnccl.so.2 NCCL_NVLS_ENABLE=0
+    run 0 tune 2 --peer nccl --output beside --operations all-gather --max-bytes 2K
+    [ "$(grep -c ' any .* any .* forward ' "$work/out")" = 2 ] || die "NCCL was not measured at two sizes"
+    [ "$(grep -c ' symmetric .* forward ' "$work/out")" = 0 ] || die "NCCL in symmetric memory"
+    grep -qE '^all-gather 2 any any [0-9]+ forward$' beside || die "no row forward"
+    run 0 env SYMM_TUNING_FILE=beside "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" all-gather \
+        --memory plain --check --sizes 1K,8K --iters 1
+}
+
 case_tune_leaves_nothing_behind() {
     mkdir made
     run 1 tune 2 --output no/such/folder --max-bytes 1K
