@@ -38,8 +38,9 @@ enum {
 };
 
 /*
- * Costs are fitted to measurements on 2 and 4 H200 GPUs (docs/performance.md). For other numbers of
- * ranks they are a model.
+ * Costs are fitted to measurements on 2 and 4 H200 GPUs (docs/performance.md), the way through
+ * staging to some on 2 H100 GPUs (docs/notes/collectives.md). For other numbers of ranks they are a
+ * model.
  */
 const struct symm_algorithm symm__algorithms[] = {
     {
@@ -167,7 +168,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BYTES_BY_RANKS(all_gather_low_latency),
         .grid = {.threads = 64, .most_threads = 128}, /* few: so it always begins early */
         .capacity = {PACKET_SETS, .per_rank = true},
-        .cost = {1, 1700, 150, 215000, 215000, 1000},
+        .cost = {1, 1700, 150, 240000, 215000, 1000},
     },
     {
         .operation = SYMM_OPERATION_ALL_GATHER,

@@ -164,7 +164,7 @@ TEST(table, without_the_promise_the_way_through_staging_counts)
     struct symm_limits m = h200;
 
     m.nranks = 2;
-    for (uint64_t part = 1 << 21; part <= 1 << 22; part *= 2) {
+    for (uint64_t part = 1 << 21; part <= 1 << 23; part *= 2) {
         ck_assert_int_eq(choose(&m, SYMM_OPERATION_ALL_GATHER, SYMM_UINT8, 0, part),
                          SYMM_ALGO_LOW_LATENCY);
         ck_assert_int_eq(choose(&m, SYMM_OPERATION_ALL_GATHER, SYMM_UINT8, SYMM_SYMMETRIC, part),
@@ -172,6 +172,23 @@ TEST(table, without_the_promise_the_way_through_staging_counts)
     }
     ck_assert_int_eq(choose(&m, SYMM_OPERATION_ALL_GATHER, SYMM_UINT8, 0, 1 << 28),
                      SYMM_ALGO_ONE_SHOT);
+}
+
+/* Rows for libsymm_nccl.so are none for AUTO. */
+TEST(table, a_row_forward_is_as_if_it_were_not_there)
+{
+    struct symm_tuning *t = table("symm-tuning 1\n"
+                                  "all-reduce 4 bfloat16 any 0 forward\n"
+                                  "all-reduce 4 any any 0 one_shot\n"
+                                  "all-gather 4 any any 0 forward\n");
+    struct symm_limits m = h200;
+
+    m.tuning = t;
+    ck_assert_int_eq(choose(&m, SYMM_OPERATION_ALL_REDUCE, SYMM_BFLOAT16, 0, 1),
+                     SYMM_ALGO_ONE_SHOT);
+    ck_assert_int_eq(choose(&m, SYMM_OPERATION_ALL_GATHER, SYMM_UINT8, 0, 1 << 24),
+                     model(&m, SYMM_OPERATION_ALL_GATHER, SYMM_UINT8, 0, 1 << 24));
+    symm__tuning_destroy(t);
 }
 
 /* 2 H100 GPUs, 64 blocks: low_latency 6.6 us, low_latency_two_shot 10.4. */

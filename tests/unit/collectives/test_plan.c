@@ -296,7 +296,7 @@ static void assert_room(const struct symm_limits *m, const struct symm_plan *p, 
         ck_assert_uint_le(2 * nranks * p->capacity, m->areas.block_packets);
     else if (v.algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT)
         ck_assert_uint_le(4 * nranks * p->capacity, m->areas.block_packets);
-    else /* four slots for each of these ranks in one half of it, or the other half */
+    else /* a half of the staging area has four slots for each rank with slots, or one chunk */
         ck_assert_uint_le((by_staging(v) ? 4 * slot_ranks(v, m->nranks) : 1) * staging,
                           m->areas.staging_nbytes / 2);
 }
