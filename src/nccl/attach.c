@@ -13,6 +13,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/settings.h"
 #include "runtime/driver/driver.h"
+#include "runtime/group/context.h"
 #include "alone.h"
 #include "error.h"
 #include "real.h"
@@ -119,24 +120,10 @@ static bool vote(struct attachment *a)
     return ok;
 }
 
-/*
- * Blocks of a call. Kernels of both libraries wait for other ranks, so those that run at once must
- * fit on the device. A forwarded call has at most NCCL_CHANNELS blocks, each of which fills an SM;
- * two blocks of taken calls fit on one. So two taken calls fit beside a forwarded one, and one
- * beside two.
- */
-static uint32_t most_blocks(int sms)
-{
-    const int left = sms - NCCL_CHANNELS, blocks = left > sms / 2 ? left : sms > 1 ? sms / 2 : 1;
-
-    return nccl__settings()->max_blocks ? nccl__settings()->max_blocks : (uint32_t)blocks;
-}
-
 /* The facts of the real communicator, its device and a stream on it. */
 static bool open_device(struct attachment *a)
 {
     struct nccl_binding *b = a->binding;
-    int sms = 0;
 
     if (!done(a, ncclInProgress, "ncclCommGetAsyncError") ||
         !done(a, NCCL_REAL(ncclCommCount, (a->real, &b->nranks)), "ncclCommCount") ||
@@ -147,12 +134,23 @@ static bool open_device(struct attachment *a)
         return false;
     if (!CU(a, cuDevicePrimaryCtxRetain, &b->context, b->device) ||
         !CU(a, cuCtxSetCurrent, b->context) ||
-        !CU(a, cuDeviceGetAttribute, &sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, b->device) ||
         !CU(a, cuStreamCreate, &a->stream, CU_STREAM_NON_BLOCKING) ||
         !CU(a, cuEventCreate, &b->order, CU_EVENT_DISABLE_TIMING))
         return false;
-    b->max_blocks = most_blocks(sms);
     return true;
+}
+
+/*
+ * The most blocks of a call. Kernels of both libraries wait for other ranks. So all kernels that
+ * run at once must fit on the device. A forwarded call has at most NCCL_CHANNELS blocks, each of
+ * which fills an SM; two blocks of taken calls fit on one. So two taken calls fit beside a
+ * forwarded one, and one beside two.
+ */
+static uint32_t most_blocks(int sms)
+{
+    const int left = sms - NCCL_CHANNELS, blocks = left > sms / 2 ? left : sms > 1 ? sms / 2 : 1;
+
+    return nccl__settings()->max_blocks ? nccl__settings()->max_blocks : (uint32_t)blocks;
 }
 
 /*
@@ -185,6 +183,7 @@ static void create(struct attachment *a)
     symm_status st = symm_context_create(&config, &b->symm);
     if (st == SYMM_OK) {
         b->eager = symm_context_world(b->symm);
+        b->max_blocks = most_blocks(b->symm->agreed.nsms);
         st = symm_group_create(b->eager, b->nranks, ranks, &b->captured);
     }
     if (st == SYMM_OK)

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include "runtime/base/log.h"
 #include "runtime/base/numbers.h"
 #include "runtime/base/settings.h"
 
@@ -30,8 +31,9 @@ static void read_settings(void)
         settings.forwards[i] = settings.forwards_all || has_word(forward, nccl__operation_name(i));
     settings.deterministic = strcmp(symm__setting(SYMM_SETTING_NCCL_DETERMINISTIC), "1") == 0;
     settings.stats = strcmp(symm__setting(SYMM_SETTING_NCCL_STATS), "1") == 0;
-    if (symm__setting_int(SYMM_SETTING_NCCL_MAX_BLOCKS, 0, INT32_MAX, &blocks) == SYMM_OK)
-        settings.max_blocks = (uint32_t)blocks;
+    if (symm__setting_int(SYMM_SETTING_NCCL_MAX_BLOCKS, 0, INT32_MAX, &blocks) != SYMM_OK)
+        symm__log(&(struct symm_log){.rank = -1}, SYMM_LOG_ERROR, "%s", symm__failure_text());
+    settings.max_blocks = (uint32_t)blocks;
 }
 
 const struct nccl_settings *nccl__settings(void)

@@ -172,18 +172,19 @@ static symm_status open_peer(struct tune *t)
                                                             .reason = why});
 }
 
-/* As src/nccl/attach.c: NCCL's kernels need SMs of their own. 0: no limit. */
+/* As src/nccl/attach.c: NCCL's kernels need SMs of their own. 0: unknown. */
 static uint32_t blocks_beside_nccl(const struct tune *t)
 {
     enum { MULTIPROCESSOR_COUNT = 16, CHANNELS = 32 };
     void *const symbol = symm_context_driver_symbol(t->s.ctx, "cuDeviceGetAttribute");
     int (*get)(int *, int, int);
-    int sms = 0;
+    int sms = 0, left;
 
     memcpy(&get, &symbol, sizeof get);
     if (!symbol || get(&sms, MULTIPROCESSOR_COUNT, symm_context_device(t->s.ctx)) != 0)
         return 0;
-    return sms > 2 * CHANNELS ? (uint32_t)(sms - CHANNELS) : 0;
+    left = sms - CHANNELS;
+    return (uint32_t)(left > sms / 2 ? left : sms / 2);
 }
 
 /* Leaves out auto, which this file is for, and the variant whose bits may differ between ranks. */
