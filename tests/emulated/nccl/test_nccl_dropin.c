@@ -227,10 +227,25 @@ out:
     cu.cuMemFreeHost(x);
 }
 
+/* A communicator whose rank 1 is gone soon returns that error. */
+static void await_remote_error(struct rank *self, ncclComm_t comm)
+{
+    const int64_t start = symm__now_us();
+    ncclResult_t state = ncclSuccess;
+    while (state == ncclSuccess && symm__now_us() - start < 5000000) {
+        NCCL_TRY(self, ncclCommGetAsyncError(comm, &state));
+        usleep(1000);
+    }
+    CHECK_RANK(self, state == ncclRemoteError);
+    CHECK_RANK_MSG(self, symm__now_us() - start < 2000000, "%lld us",
+                   (long long)(symm__now_us() - start));
+    CHECK_RANK_MSG(self, strstr(ncclGetLastError(comm), "rank 1"), "%s", ncclGetLastError(comm));
+out:;
+}
+
 /* The stand-in does not notice a death, symm does. A call that has begun waits for the abort. */
 DEVICE_TEST(dropin, a_death_is_an_asynchronous_error, 3, .lost = 1 << 1)
 {
-    ncclResult_t state = ncclSuccess;
     float *x = floats(N, 1);
     JOIN(self);
     while (self->rank == 1 && atomic_load(&place->count) < 2)
@@ -239,16 +254,7 @@ DEVICE_TEST(dropin, a_death_is_an_asynchronous_error, 3, .lost = 1 << 1)
         raise(SIGKILL);
     ALL_REDUCE(x, x, c->stream);
     atomic_fetch_add(&place->count, 1);
-    const int64_t start = symm__now_us();
-    while (state == ncclSuccess && symm__now_us() - start < 5000000) {
-        NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
-        usleep(1000);
-    }
-    CHECK_RANK(self, state == ncclRemoteError);
-    CHECK_RANK_MSG(self, symm__now_us() - start < 2000000, "%lld us",
-                   (long long)(symm__now_us() - start));
-    CHECK_RANK_MSG(self, strstr(ncclGetLastError(c->comm), "rank 1"), "%s",
-                   ncclGetLastError(c->comm));
+    await_remote_error(self, c->comm);
     usleep(300000);
     CHECK_RANK(self, cu.cuStreamQuery(c->stream) == CUDA_ERROR_NOT_READY);
     NCCL_TRY(self, ncclCommAbort(c->comm));
@@ -259,15 +265,16 @@ out:
 }
 
 /* Programs end without destroying communicators, some ranks earlier than others. */
-DEVICE_TEST(dropin, an_exit_is_an_error_only_for_ranks_that_need_the_rank, 3, .lost = 1 << 1)
+static void check_early_exit(struct rank *self, struct client *c, struct meeting *place, int rank)
 {
     ncclResult_t state = ncclSuccess;
+    char name[16];
     float *x = floats(N, 1);
     JOIN(self);
     ALL_REDUCE(x, x, c->stream);
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, x, N, 3);
-    if (self->rank == 1)
+    if (self->rank == rank)
         exit(0);
     for (int i = 0; i < 500; i++) {
         NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
@@ -276,18 +283,27 @@ DEVICE_TEST(dropin, an_exit_is_an_error_only_for_ranks_that_need_the_rank, 3, .l
     }
     NCCL_EXPECT(self, ncclRemoteError,
                 ncclAllReduce(x, x, N, ncclFloat32, ncclSum, c->comm, c->stream));
-    CHECK_RANK_MSG(self, strstr(ncclGetLastError(c->comm), "rank 1"), "%s",
-                   ncclGetLastError(c->comm));
+    snprintf(name, sizeof name, "rank %d", rank);
+    CHECK_RANK_MSG(self, strstr(ncclGetLastError(c->comm), name), "%s", ncclGetLastError(c->comm));
     NCCL_TRY(self, ncclCommAbort(c->comm));
     c->comm = NULL;
 out:
     cu.cuMemFreeHost(x);
 }
 
+DEVICE_TEST(dropin, an_exit_is_an_error_only_for_ranks_that_need_the_rank, 3, .lost = 1 << 1)
+{
+    check_early_exit(self, c, place, 1);
+}
+
+DEVICE_TEST(dropin, the_exit_of_rank_0_is_one_too, 3, .lost = 1 << 0)
+{
+    check_early_exit(self, c, place, 0);
+}
+
 /* A call that has begun waits for the rank that exits. */
 DEVICE_TEST(dropin, an_exit_in_the_middle_is_an_error, 3, .lost = 1 << 1)
 {
-    ncclResult_t state = ncclSuccess;
     float *x = floats(N, 1);
     JOIN(self);
     while (self->rank == 1 && atomic_load(&place->count) < 2)
@@ -296,14 +312,7 @@ DEVICE_TEST(dropin, an_exit_in_the_middle_is_an_error, 3, .lost = 1 << 1)
         exit(0);
     ALL_REDUCE(x, x, c->stream);
     atomic_fetch_add(&place->count, 1);
-    const int64_t start = symm__now_us();
-    while (state == ncclSuccess && symm__now_us() - start < 5000000) {
-        NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
-        usleep(1000);
-    }
-    CHECK_RANK(self, state == ncclRemoteError);
-    CHECK_RANK_MSG(self, symm__now_us() - start < 2000000, "%lld us",
-                   (long long)(symm__now_us() - start));
+    await_remote_error(self, c->comm);
     NCCL_TRY(self, ncclCommAbort(c->comm));
     c->comm = NULL;
 out:
@@ -313,18 +322,43 @@ out:
 /* ---- Ranks that must not attach ---- */
 
 /* One rank has another setting: all forward, and the results are right. */
-DEVICE_TEST(dropin, ranks_with_other_settings_forward_all, 3)
+static void check_other_setting(struct rank *self, struct client *c, struct meeting *place,
+                                const char *name, const char *value)
 {
     float *x = floats(N, 1);
     char prefix[64];
     if (self->rank == 1)
-        setenv("SYMM_NCCL_FORWARD", "allgather", 1);
+        setenv(name, value, 1);
     JOIN(self);
     record(self, prefix);
     ALL_REDUCE(x, x, c->stream);
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, x, N, 3);
     CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 1);
+out:
+    cu.cuMemFreeHost(x);
+}
+
+DEVICE_TEST(dropin, ranks_with_other_settings_forward_all, 3)
+{
+    check_other_setting(self, c, place, "SYMM_NCCL_FORWARD", "allgather");
+}
+
+DEVICE_TEST(dropin, ranks_with_other_limits_forward_all, 3)
+{
+    check_other_setting(self, c, place, "SYMM_NCCL_MAX_BLOCKS", "1");
+}
+
+DEVICE_TEST(dropin, one_block_is_enough, 3, .env = {{"SYMM_NCCL_MAX_BLOCKS", "1"}})
+{
+    float *x = floats(N, 1);
+    char prefix[64];
+    JOIN(self);
+    record(self, prefix);
+    ALL_REDUCE(x, x, c->stream);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, x, N, 3);
+    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 0);
 out:
     cu.cuMemFreeHost(x);
 }

@@ -184,6 +184,8 @@ static const struct {
      "20\" is not a valid number of ranks"},
     {HEAD "all-reduce 4 bf17 any 0 one_shot\n", ", line 2: \"bf17\" is not a dtype"},
     {HEAD "all-reduce 4 any all 0 one_shot\n", ", line 2: \"all\" is neither any nor symmetric"},
+    {HEAD "all-gather 4 any symmetric 0 forward\n", ", line 2: \"forward\" is for memory any"},
+    {HEAD "all-gather 4 any any 0 forwards\n", ", line 2: \"forwards\" is not an algorithm"},
     {HEAD "all-reduce 4 any any 64K one_shot\n", ", line 2: \"64K\" is not a number of bytes"},
     {HEAD "all-reduce 4 any any +1 one_shot\n", ", line 2: \"+1\" is not a number of bytes"},
     {HEAD "all-reduce 4 any any 18446744073709551616 one_shot\n", "616\" is not a number of bytes"},
