@@ -148,10 +148,10 @@ symm_status fleet_run(struct actor *a, struct slot *slot, struct draw *d,
     st = build(a, slot, d, &f);
     if (st == SYMM_OK)
         st = set_out(a, slot, &f, aborts && !hosts_meet());
-    if (st != SYMM_OK) /* perhaps on this rank alone: the others wait in a call of this group */
-        symm_abort(slot->group, "the fleet of a rank has failed");
     if (st == SYMM_OK)
         st = await_all(a, slot, &f, 0, first);
+    else /* perhaps on this rank alone: the others wait in a call of this group */
+        symm_abort(slot->group, "the fleet of a rank has failed");
     if (aborts)
         actor_await_moment(a, abort);
     if (st != SYMM_OK)

@@ -61,13 +61,11 @@ symm_status symm__tuning_parse(const char *name, const char *machine, const char
 /* NULL is fine. */
 void symm__tuning_destroy(struct symm_tuning *tuning);
 
-/*
- * The algorithm for a call with nbytes, or SYMM_TUNING_FORWARD; AUTO: no row, or no table.
- */
+/* The algorithm for a call with nbytes, or SYMM_TUNING_FORWARD; AUTO: no row, or no table. */
 symm_algo symm__tuning_find(const struct symm_tuning *tuning, const struct symm_tuning_key *key,
                             uint64_t nbytes);
 
-/* Whether the operation was measured beside NCCL on so many ranks: it has a row `forward`. */
+/* Whether the table has a row `forward` of the operation on nranks ranks, of any dtype. */
 bool symm__tuning_knows_nccl(const struct symm_tuning *tuning, enum symm_operation operation,
                              int nranks);
 
