@@ -30,6 +30,21 @@ static bool is_from_outside(enum storm_event_kind kind)
     return kind == STORM_KILL || kind == STORM_STOP || kind == STORM_LONG_STOP;
 }
 
+/* Sends a stop or kill. A stop whose life is over would delay calls of the next one. */
+static struct violence strike(const struct storm_event *e, const struct storm_post *post, int life,
+                              pid_t pid)
+{
+    const int64_t now = now_ms();
+
+    kill(pid, e->kind == STORM_KILL ? SIGKILL : SIGSTOP);
+    if (e->kind == STORM_KILL)
+        return (struct violence){STAGE_OVER, now};
+    if (post->life == life + 1)
+        return (struct violence){STAGE_STOPPED, now};
+    kill(pid, SIGCONT);
+    return (struct violence){STAGE_OVER, now};
+}
+
 /* Brings one event forward. */
 static void push(struct watch *w, int life, int event)
 {
@@ -44,9 +59,8 @@ static void push(struct watch *w, int life, int event)
     if (v->stage == STAGE_AWAITED && post->life == life + 1) {
         *v = (struct violence){STAGE_RUNS, now};
     } else if (v->stage == STAGE_RUNS && now >= v->since_ms + e->after_us / 1000) {
-        kill(pid, e->kind == STORM_KILL ? SIGKILL : SIGSTOP);
-        post->happened[e->kind]++;
-        *v = (struct violence){e->kind == STORM_KILL ? STAGE_OVER : STAGE_STOPPED, now};
+        *v = strike(e, post, life, pid);
+        post->happened[e->kind] += e->kind == STORM_KILL || v->stage == STAGE_STOPPED;
     } else if (v->stage == STAGE_STOPPED && now >= v->since_ms + e->stop_ms) {
         kill(pid, SIGCONT);
         v->stage = STAGE_OVER;
