@@ -32,7 +32,8 @@ extern "C" {
       "all-reduce: every rank has the switch reduce everything")                                   \
     X(COPY_ENGINE, 6, "copy_engine", "copy engines move the data; see SYMM_SYMMETRIC")             \
     X(LOW_LATENCY_TWO_SHOT, 7, "low_latency_two_shot",                                             \
-      "all-reduce: two-shot, with flags beside the data")
+      "all-reduce: two-shot, with flags beside the data")                                          \
+    X(LAMPORT, 8, "lamport", "reductions of floats: each pack of 16 bytes is its own flag")
 
 typedef enum symm_algo {
 #define SYMM_ALGO_ENUM_(id, value, name, text) SYMM_ALGO_##id = value,

@@ -6,6 +6,7 @@ SYMM_KERNEL_LIST(all_reduce_one_shot, SYMM_ALL_REDUCE_ONE_SHOT_KERNELS);
 SYMM_KERNEL_LIST(all_reduce_two_shot, SYMM_ALL_REDUCE_TWO_SHOT_KERNELS);
 SYMM_KERNEL_LIST(reduce_scatter, SYMM_REDUCE_SCATTER_KERNELS);
 SYMM_KERNEL_LIST(all_gather, SYMM_ALL_GATHER_KERNELS);
+SYMM_KERNEL_LIST(lamport, SYMM_LAMPORT_KERNELS);
 SYMM_KERNEL_LIST(multimem, SYMM_MULTIMEM_KERNELS);
 
 /* Kernels of a list, by dtype and number of ranks, by dtype alone, and of bytes. */
@@ -62,6 +63,17 @@ const struct symm_algorithm symm__algorithms[] = {
         .grid = {.threads = 64, .most_threads = 256},
         .capacity = {2 * PACKET_SETS, .per_rank = true}, /* contributions, and results */
         .cost = {2, 2300, 350, 240000, 240000, 1000},
+    },
+    {
+        .operation = SYMM_OPERATION_ALL_REDUCE,
+        .algo = SYMM_ALGO_LAMPORT,
+        .transfer = SYMM_TRANSFER_LAMPORT,
+        .division = SYMM_DIVISION_UNITS,
+        .floats = true,
+        .kernel = BY_DTYPE_AND_RANKS(all_reduce_lamport),
+        .grid = {.threads = 64, .most_threads = 256, .helpers = 32, .half_grid_units = 1024},
+        .capacity = {2 * PACKET_SETS, .per_rank = true, .pair = true}, /* contributions, and sums */
+        .cost = {2, 3700, 200, 360000, 344000, .chunk_ns = 100},
     },
     {
         .operation = SYMM_OPERATION_ALL_REDUCE,
@@ -127,7 +139,18 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BY_DTYPE_AND_RANKS(reduce_scatter_low_latency),
         .grid = {.threads = 64, .most_threads = 256},
         .capacity = {PACKET_SETS, .per_rank = true},
-        .cost = {1, 2000, 150, 215000, 215000, 0},
+        .cost = {1, 2000, 150, 215000, 215000, 700},
+    },
+    {
+        .operation = SYMM_OPERATION_REDUCE_SCATTER,
+        .algo = SYMM_ALGO_LAMPORT,
+        .transfer = SYMM_TRANSFER_LAMPORT,
+        .division = SYMM_DIVISION_EVEN,
+        .floats = true,
+        .kernel = BY_DTYPE_AND_RANKS(reduce_scatter_lamport),
+        .grid = {.threads = 64, .most_threads = 256, .helpers = 32, .half_grid_units = 1024},
+        .capacity = {PACKET_SETS, .per_rank = true, .pair = true},
+        .cost = {1, 3900, 200, 355000, 333000, .chunk_ns = 100},
     },
     {
         .operation = SYMM_OPERATION_REDUCE_SCATTER,
@@ -253,6 +276,8 @@ const char *symm__algorithm_reason(const struct symm_algorithm *algorithm,
         return limits->multicast_off;
     if (algorithm->by_switch && limits->compute_major < 9)
         return "multimem instructions need compute capability 9.0 on every rank";
+    if (algorithm->floats && (dtype == SYMM_INT32 || dtype == SYMM_INT64))
+        return "integers have no value that marks a free slot";
     return symm__operation_reduces(algorithm->operation)
                ? no_arithmetic(algorithm->by_switch, dtype, op)
                : NULL;

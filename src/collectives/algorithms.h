@@ -35,6 +35,7 @@ struct symm_collective_call {
 enum symm_transfer {
     SYMM_TRANSFER_PACKETS, /* through the packet area; a unit is the payload of a packet */
     SYMM_TRANSFER_PACKS,   /* in place or through the staging area; a unit is a pack of 16 bytes */
+    SYMM_TRANSFER_LAMPORT, /* through the lamport area; a unit is a pack, which is its own flag */
     SYMM_TRANSFER_COPIES   /* by copy engines: the row needs no kernel, grid or capacity */
 };
 
@@ -56,6 +57,7 @@ struct symm_algorithm {
         bool in, out;
     } reach;
     bool by_switch;    /* needs multicast; reduces in the switch's own order */
+    bool floats;       /* of floating types only */
     bool ranks_differ; /* the ranks may get different bits, so AUTO must not take it */
 
     struct {
@@ -71,14 +73,15 @@ struct symm_algorithm {
      */
     struct {
         uint32_t threads, most_threads;
-        bool few_blocks; /* at most 32, on half of the SMs; else one on each SM */
+        uint32_t helpers; /* more threads of a block, which handle no units; 0 or a warp */
+        bool few_blocks;  /* at most 32, on half of the SMs; else one on each SM */
         /* Up to so many units a block half of the blocks are as fast as all. 0: never. */
         uint32_t half_grid_units;
         bool splits_blocks; /* the units of each block are again divided among the ranks */
     } grid;
 
     /*
-     * A block's part of the packet or staging area has `slots` chunks, each of all ranks, or of
+     * A block's part of its area has `slots` chunks, each of all ranks, or of
      * one. pair: the kernel for two ranks has slots for the other rank alone.
      */
     struct {
@@ -99,13 +102,14 @@ struct symm_algorithm {
 
     /*
      * The model of AUTO: time = first + nranks * per_rank + bytes on the link / bandwidth + passes
-     * + staged + bytes copied / their bandwidth. Bandwidth 0: the model does not take it.
+     * + chunks + staged + bytes copied / their bandwidth. Bandwidth 0: the model does not take it.
      */
     struct {
         uint32_t shares; /* on the link for each other rank; 0: the whole buffer */
         uint32_t first_ns, per_rank_ns;
         uint32_t pair_bytes_per_us, bytes_per_us; /* of two ranks; of more */
         uint32_t passes_ns; /* added where there are more packets than threads */
+        uint32_t chunk_ns;  /* added for each chunk of a block after the first */
     } cost;
 
     /* Added without SYMM_SYMMETRIC: `out` is then written by way of the staging area. */

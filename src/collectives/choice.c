@@ -3,12 +3,21 @@
 
 #include "runtime/base/numbers.h"
 #include "runtime/group/tuning.h"
+#include "plan.h"
 
 enum { PASS_NBYTES = 256 * 12 /* of a block's packets */ };
 
 static uint64_t time_ns(uint64_t nbytes, uint64_t bytes_per_us)
 {
     return nbytes / bytes_per_us * 1000 + nbytes % bytes_per_us * 1000 / bytes_per_us;
+}
+
+static uint64_t chunks_of(const struct symm_limits *limits, const struct symm_collective_call *call,
+                          const struct symm_algorithm *algorithm)
+{
+    const struct symm_plan plan = symm__plan(limits, call, algorithm);
+
+    return symm__plan_chunks(&plan);
 }
 
 /* In one direction a rank has (n - 1) times its buffer on the link, or so many shares of it. */
@@ -26,6 +35,8 @@ static uint64_t cost_ns(const struct symm_algorithm *algorithm, const struct sym
 
     if (part > blocks * PASS_NBYTES)
         ns += algorithm->cost.passes_ns;
+    if (algorithm->cost.chunk_ns)
+        ns += (chunks_of(limits, call, algorithm) - 1) * algorithm->cost.chunk_ns;
     if (algorithm->staged.bytes_per_us && !(call->flags & SYMM_SYMMETRIC))
         ns += algorithm->staged.ns + time_ns(others, algorithm->staged.bytes_per_us);
     return ns;

@@ -27,7 +27,8 @@ static uint64_t most_blocks(const struct symm_algorithm *algorithm,
 {
     const uint64_t nsms = (uint64_t)limits->nsms;
 
-    if (algorithm->transfer == SYMM_TRANSFER_PACKETS)
+    if (algorithm->transfer == SYMM_TRANSFER_PACKETS ||
+        algorithm->transfer == SYMM_TRANSFER_LAMPORT)
         return symm__min(nsms, limits->areas.packet_blocks);
     return algorithm->grid.few_blocks ? symm__min(nsms / 2, FEW_BLOCKS)
                                       : symm__min(nsms, SYMM_BLOCKS_MAX);
@@ -78,13 +79,14 @@ static void make_grid(struct symm_plan *plan, const struct symm_limits *limits,
                    half_grid_units = algorithm->grid.half_grid_units,
                    work = algorithm->grid.splits_blocks ? symm__ceil_div(plan->share, nranks)
                                                         : plan->share;
+    const uint64_t helpers = limits->max_threads >= 2 * WARP ? algorithm->grid.helpers : 0;
     uint64_t threads = algorithm->grid.threads, blocks = most;
 
-    while (work > threads * blocks && threads < algorithm->grid.most_threads)
-        threads *= 2;
     if (blocks > 1 && work <= half_grid_units * (blocks / 2))
         blocks /= 2;
-    threads = symm__min(threads, (uint64_t)limits->max_threads);
+    while (work > threads * blocks && threads < algorithm->grid.most_threads)
+        threads *= 2;
+    threads = symm__min(threads, (uint64_t)limits->max_threads - helpers);
     if (threads >= WARP)
         threads = symm__min(threads / WARP, symm__ceil_div(work, WARP)) * WARP;
     if (call->max_blocks)
@@ -96,7 +98,7 @@ static void make_grid(struct symm_plan *plan, const struct symm_limits *limits,
     blocks = blocks ? blocks : 1;
 
     plan->blocks = (uint32_t)blocks;
-    plan->threads = (uint32_t)threads;
+    plan->threads = (uint32_t)(threads + helpers);
     plan->block_units = symm__ceil_div(plan->share, blocks);
     /*
      * A kernel that begins early has its place while the one before it runs. So its grid has half
@@ -126,20 +128,34 @@ static uint64_t chunk_units(const struct symm_plan *plan, const struct symm_algo
                      symm__max(symm__ceil_div(plan->block_units, chunks * threads), 1) * threads);
 }
 
-/* Units of one rank, or of all, that a block's part of the packet or staging area holds. */
+/* Units of a block's part of the area through which elements travel. */
+static uint64_t block_area(const struct symm_plan *plan, const struct symm_limits *limits,
+                           enum symm_transfer transfer)
+{
+    switch (transfer) {
+    case SYMM_TRANSFER_PACKETS:
+        return limits->areas.block_packets;
+    case SYMM_TRANSFER_LAMPORT:
+        return limits->areas.block_slots;
+    default:
+        return limits->areas.staging_nbytes / PACK_NBYTES / plan->blocks;
+    }
+}
+
+/* Units of one rank, or of all, that this part holds at a time. */
 static uint32_t capacity_of(const struct symm_plan *plan, const struct symm_limits *limits,
                             const struct symm_algorithm *algorithm)
 {
-    const bool packets = algorithm->transfer == SYMM_TRANSFER_PACKETS;
-    const uint64_t area = packets ? limits->areas.block_packets
-                                  : limits->areas.staging_nbytes / PACK_NBYTES / plan->blocks,
+    const uint64_t area = block_area(plan, limits, algorithm->transfer),
                    nranks = algorithm->capacity.pair && limits->nranks == 2
                                 ? 1
                                 : (uint64_t)limits->nranks,
                    slots = algorithm->capacity.slots * (algorithm->capacity.per_rank ? nranks : 1),
                    capacity = (uint32_t)(area / slots);
 
-    return (uint32_t)(packets ? capacity : chunk_units(plan, algorithm, capacity));
+    return (uint32_t)(algorithm->transfer == SYMM_TRANSFER_PACKS
+                          ? chunk_units(plan, algorithm, capacity)
+                          : capacity);
 }
 
 struct symm_plan symm__plan(const struct symm_limits *limits,
@@ -154,12 +170,12 @@ struct symm_plan symm__plan(const struct symm_limits *limits,
     return plan;
 }
 
-static uint64_t chunks_of(const struct symm_plan *plan)
+uint64_t symm__plan_chunks(const struct symm_plan *plan)
 {
     return symm__ceil_div(plan->block_units, plan->capacity);
 }
 
 bool symm__plan_is_slower(const struct symm_plan *plan, const struct symm_plan *than)
 {
-    return plan->blocks < than->blocks || chunks_of(plan) > chunks_of(than);
+    return plan->blocks < than->blocks || symm__plan_chunks(plan) > symm__plan_chunks(than);
 }

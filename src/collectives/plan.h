@@ -20,6 +20,9 @@ struct symm_plan symm__plan(const struct symm_limits *limits,
                             const struct symm_collective_call *call,
                             const struct symm_algorithm *algorithm);
 
+/* Chunks of a block's part. */
+uint64_t symm__plan_chunks(const struct symm_plan *plan);
+
 /* Whether one plan of a call has fewer threads at work than another, or more chunks. */
 bool symm__plan_is_slower(const struct symm_plan *plan, const struct symm_plan *than);
 

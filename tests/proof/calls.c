@@ -117,7 +117,8 @@ struct call calls_draw(struct stage *st, const struct protocol *p, struct draw *
     static const symm_dtype types[] = {SYMM_FLOAT32, SYMM_FLOAT16, SYMM_BFLOAT16,
                                        SYMM_FLOAT64, SYMM_INT32,   SYMM_INT64};
     static const symm_redop ops[] = {SYMM_SUM, SYMM_MIN, SYMM_MAX};
-    const uint32_t type = draw_below(draw, sizeof types / sizeof types[0]);
+    enum { FLOATS = 4, TYPES = 6 };
+    const uint32_t type = draw_below(draw, p->algo == SYMM_ALGO_LAMPORT ? FLOATS : TYPES);
     struct call c = {.protocol = p, .dtype = types[type], .op = ops[draw_below(draw, 3)]};
     const size_t size = symm_dtype_size(c.dtype);
     /* One rank may have its data elsewhere than the others. */

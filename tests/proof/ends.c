@@ -127,6 +127,8 @@ bool protocols_until_the_end(struct stage *st, struct draw *draw)
                                         "put",
                                         "reduce_scatter_low_latency",
                                         "reduce_scatter_one_shot",
+                                        "lamport",
+                                        "reduce_scatter_lamport",
                                         "all_gather_low_latency",
                                         "all_gather_one_shot",
                                         "matmul_fused",
@@ -238,6 +240,10 @@ bool ends_run_hearsay(struct stage *st, const struct protocol *p, struct draw *d
     const uint32_t delay = draw_below(draw, 2000);
     a.rounds = (int)late == st->self->rank ? delay : 0;
     c.options = (symm_options){.algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT, .max_blocks = 1};
+    if (draw_below(draw, 2)) {
+        c.options.algo = SYMM_ALGO_LAMPORT;
+        c.dtype = SYMM_FLOAT32;
+    }
     c.count = 1 + draw_below(draw, 32);
     st->expected = SYMM_ERROR_PEER;
     st->salts[0] = draw_below(draw, UINT32_MAX);

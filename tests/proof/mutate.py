@@ -48,17 +48,19 @@ OPERATORS = {
     "symm_dev_wait_peek": ["(void)0"],
     "symm_dev_arrive": ["(void)0"],
     "symm_dev_arrive_both": ["symm_dev_arrive_next({0})"],
+    "symm_dev_epoch_begun": ["(void)0"],
+    "symm_dev_await_epoch": ["true"],
     "symm_dev_wait_all": ["(void)0"],
     "symm_dev_wait_all_test_equal": ["true"],
     "symm_dev_wait_all_require_equal": ["true"],
     "symm_dev_wait_all_both": ["symm_dev_wait_all_next({0})"],
 }
 SENT = {"symm_dev_signal": "signal and wait", "symm_dev_arrive": "arrive and wait",
-        "symm_dev_arrive_both": "arrive and wait"}
+        "symm_dev_arrive_both": "arrive and wait", "symm_dev_epoch_begun": "tell and await"}
 AWAITED = {"symm_dev_wait": "signal and wait", "symm_dev_wait_all": "arrive and wait",
            "symm_dev_wait_all_test_equal": "arrive and wait",
            "symm_dev_wait_all_require_equal": "arrive and wait",
-           "symm_dev_wait_all_both": "arrive and wait"}
+           "symm_dev_wait_all_both": "arrive and wait", "symm_dev_await_epoch": "tell and await"}
 PAIRS = {**SENT, **AWAITED}
 CALL = re.compile(r"(?<![\w:])((?:symm_detail::)?)(%s)\(" % "|".join(OPERATORS))
 # Statements that are no calls: what they are called, the pattern, and what takes its place; {n} is
@@ -72,6 +74,11 @@ STATEMENTS = {
                    "(proof_mutant == {n} ? row : row + t.rows - 1)"),
     "silence": (re.compile(r"\bs\.flag = 0(?=;)"),
                 "s.flag = proof_mutant == {n} ? s.flag : 0"),
+    "deafness": (re.compile(r"\blive = symm_dev_take_packs(?=(?:<1>)?\()"),
+                 "live = (proof_mutant == {n} && live) | symm_dev_take_packs"),
+    "set": (re.compile(r"\(epoch & 1\) \* \(a\.block_slots / 2\)"),
+            "(proof_mutant == {n} ? 0 : (epoch & 1) * (a.block_slots / 2))"),
+    "channel": (re.compile(r"\(int\)\(epoch & 1\)"), "(proof_mutant == {n} ? 0 : (int)(epoch & 1))"),
 }
 FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^;{(]*?\b(\w+)(?=\()"
                       r"|SYMM_KERNEL\((\w+))", re.M)
@@ -113,6 +120,10 @@ FIRST = {
     "next_epoch": ["wrap"],
     "receive_one": ["hearsay"],
     "receive_all": ["hearsay"],
+    "begin": ["lamport", "reduce_scatter_lamport"],
+    "meet": ["lamport", "reduce_scatter_lamport"],
+    "take": ["hearsay"],
+    "take_one": ["hearsay"],
     "all_reduce_by_reading": ["one_shot", "multimem", "multimem_one_shot"],
     "reduce_by_writing": ["two_shot"],
     "exchange": ["two_shot", "reduce_scatter_one_shot", "all_gather_one_shot"],
@@ -132,8 +143,9 @@ FIRST = {
     "stream_meet": ["all_gather_copy_engine", "copy_engine", "reduce_scatter_copy_engine"],
 }
 # The protocols for kernels of the library that FIRST does not name.
-LIBRARY = ["low_latency", "low_latency_two_shot", "one_shot", "two_shot", "multimem",
-           "multimem_one_shot", "reduce_scatter_low_latency", "reduce_scatter_one_shot",
+LIBRARY = ["low_latency", "low_latency_two_shot", "lamport", "one_shot", "two_shot", "multimem",
+           "multimem_one_shot", "reduce_scatter_low_latency", "reduce_scatter_lamport",
+           "reduce_scatter_one_shot",
            "reduce_scatter_multimem", "all_gather_low_latency", "all_gather_one_shot",
            "all_gather_multimem", "copy_engine", "reduce_scatter_copy_engine",
            "all_gather_copy_engine", "stream_signal", "stream_barrier"]

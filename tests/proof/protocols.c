@@ -78,11 +78,13 @@ const struct protocol protocols[] = {
     {.name = "stream_barrier", .run = calls_run_barriers},
     COLLECTIVE(low_latency, ALL_REDUCE, LOW_LATENCY, false),
     COLLECTIVE(low_latency_two_shot, ALL_REDUCE, LOW_LATENCY_TWO_SHOT, false),
+    COLLECTIVE(lamport, ALL_REDUCE, LAMPORT, false),
     COLLECTIVE(one_shot, ALL_REDUCE, ONE_SHOT, false),
     COLLECTIVE(two_shot, ALL_REDUCE, TWO_SHOT, false),
     COLLECTIVE(multimem, ALL_REDUCE, MULTIMEM, true),
     COLLECTIVE(multimem_one_shot, ALL_REDUCE, MULTIMEM_ONE_SHOT, true),
     COLLECTIVE(reduce_scatter_low_latency, REDUCE_SCATTER, LOW_LATENCY, false),
+    COLLECTIVE(reduce_scatter_lamport, REDUCE_SCATTER, LAMPORT, false),
     COLLECTIVE(reduce_scatter_one_shot, REDUCE_SCATTER, ONE_SHOT, false),
     COLLECTIVE(reduce_scatter_multimem, REDUCE_SCATTER, MULTIMEM, true),
     COLLECTIVE(all_gather_low_latency, ALL_GATHER, LOW_LATENCY, false),
@@ -105,6 +107,7 @@ const struct protocol protocols[] = {
     {.name = "mismatch", .run = ends_run_mismatch, .kernel = "proof_insist", .ends = true},
 };
 /* clang-format on */
+_Static_assert(sizeof protocols / sizeof protocols[0] <= PROTOCOLS_MAX, "no pad for some protocol");
 
 int protocols_count(void)
 {

@@ -30,7 +30,7 @@ struct collective work_draw(struct draw *d, symm_group *group, size_t most)
     static const symm_redop ops[] = {SYMM_SUM, SYMM_MIN, SYMM_MAX};
     struct collective c = {
         .operation = (enum collective_operation)draw_below(d, COLLECTIVE_OPERATIONS),
-        .algo = (symm_algo)draw_below(d, SYMM_ALGO_LOW_LATENCY_TWO_SHOT + 1),
+        .algo = (symm_algo)draw_below(d, SYMM_ALGO_LAMPORT + 1),
         .dtype = dtypes[draw_below(d, 6)],
         .op = ops[draw_below(d, 3)],
         .max_blocks = draw_below(d, 4),

@@ -67,6 +67,7 @@ static symm_status launch(struct links *l, int kernel, char *data, uint32_t set,
     a->count = l->call.count;
     a->gathers = l->call.operation == ALL_GATHER;
     a->scatters = l->call.operation == REDUCE_SCATTER;
+    a->floats = l->call.dtype == SYMM_FLOAT32;
     a->set = set;
     a->spin = spin;
     a->last = last;
@@ -134,11 +135,12 @@ void chain_run(struct rank *self, void *arg)
 
     RANK_TRY(self, open_links(&l));
     for (int v = 0; v < chain->nvariants; v++) {
-        l.call = (struct collective){.operation = chain->variants[v].operation,
-                                     .algo = chain->variants[v].algo,
-                                     .dtype = SYMM_INT32,
-                                     .op = SYMM_SUM,
-                                     .count = chain->count};
+        l.call = (struct collective){
+            .operation = chain->variants[v].operation,
+            .algo = chain->variants[v].algo,
+            .dtype = chain->variants[v].algo == SYMM_ALGO_LAMPORT ? SYMM_FLOAT32 : SYMM_INT32,
+            .op = SYMM_SUM,
+            .count = chain->count};
         if (collective_unavailable(&l.call, l.w))
             continue;
         RANK_TRY(self, run_variant(&l, l.symmetric));

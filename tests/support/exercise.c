@@ -85,13 +85,10 @@ out:
 
 symm_status exercise_group(struct rank *self, symm_context *ctx, symm_group *group, uint64_t round)
 {
-    static const symm_algo algos[] = {SYMM_ALGO_AUTO,
-                                      SYMM_ALGO_LOW_LATENCY,
-                                      SYMM_ALGO_LOW_LATENCY_TWO_SHOT,
-                                      SYMM_ALGO_ONE_SHOT,
-                                      SYMM_ALGO_TWO_SHOT,
-                                      SYMM_ALGO_MULTIMEM,
-                                      SYMM_ALGO_MULTIMEM_ONE_SHOT};
+    static const symm_algo algos[] = {
+        SYMM_ALGO_AUTO,     SYMM_ALGO_LOW_LATENCY,      SYMM_ALGO_LOW_LATENCY_TWO_SHOT,
+        SYMM_ALGO_LAMPORT,  SYMM_ALGO_ONE_SHOT,         SYMM_ALGO_TWO_SHOT,
+        SYMM_ALGO_MULTIMEM, SYMM_ALGO_MULTIMEM_ONE_SHOT};
     static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_BFLOAT16, SYMM_FLOAT16};
     symm_status st = SYMM_OK;
     for (size_t a = 0; a < sizeof algos / sizeof algos[0]; a++) {

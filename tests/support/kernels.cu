@@ -154,11 +154,21 @@ SYMM_KERNEL(test_named_view, test_named_args, a, 64)
 
 /* ---- a chain of kernels that may begin early ---- */
 
-SYMM_DEV uint32_t chain_word(uint32_t turn, uint32_t set, uint32_t rank, uint64_t i)
+SYMM_DEV uint32_t chain_word(const test_chain_args &a, uint32_t turn, uint32_t rank, uint64_t i)
 {
-    uint32_t x = (turn * 2 + set) * 0x9e3779b1u + rank * 0x85ebca6bu + (uint32_t)i * 0xc2b2ae35u;
+    uint32_t x = (turn * 2 + a.set) * 0x9e3779b1u + rank * 0x85ebca6bu + (uint32_t)i * 0xc2b2ae35u;
     x = (x ^ x >> 15) * 0x2c1b3c6du;
-    return x ^ x >> 12;
+    x ^= x >> 12;
+    return a.floats ? x % 65536 : x; /* of which floats have exact sums */
+}
+
+/* The bits of an element with this value. */
+SYMM_DEV uint32_t chain_bits(const test_chain_args &a, uint32_t value)
+{
+    const float x = (float)value;
+    uint32_t bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return a.floats ? bits : value;
 }
 
 SYMM_DEV void take_time(const test_chain_args &a)
@@ -188,7 +198,7 @@ SYMM_KERNEL(test_produce, test_chain_args, a, 256)
     const uint32_t turn = begin_link(a), step = gridDim.x * blockDim.x;
     take_time(a);
     for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < a.words; i += step)
-        symm_dev_store_one(a.data + i, chain_word(turn, a.set, a.view.rank, i));
+        symm_dev_store_one(a.data + i, chain_bits(a, chain_word(a, turn, a.view.rank, i)));
 }
 
 SYMM_DEV uint32_t chain_wanted(const test_chain_args &a, uint32_t turn, uint64_t i)
@@ -196,10 +206,10 @@ SYMM_DEV uint32_t chain_wanted(const test_chain_args &a, uint32_t turn, uint64_t
     const uint64_t at = a.scatters ? a.view.rank * a.count + i : i;
     uint32_t sum = 0;
     if (a.gathers)
-        return chain_word(turn, a.set, (uint32_t)(i / a.count), i % a.count);
+        return chain_word(a, turn, (uint32_t)(i / a.count), i % a.count);
     for (int r = 0; r < a.view.nranks; r++)
-        sum += chain_word(turn, a.set, r, at);
-    return sum;
+        sum += chain_word(a, turn, (uint32_t)r, at);
+    return chain_bits(a, sum);
 }
 
 /* Reads a half before and a half after. */

@@ -77,7 +77,7 @@ typedef struct test_chain_args {
     uint64_t words;  /* of data */
     uint64_t count;  /* of the call */
     uint32_t gathers, scatters, set, spin, last;
-    uint32_t reserved;
+    uint32_t floats; /* elements are float32, not int32 */
 } test_chain_args;
 
 #endif

@@ -7,6 +7,7 @@ static const struct variant all_reduce_variants[] = {
     {.name = "auto", .algo = SYMM_ALGO_AUTO},
     {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
     {.name = "low_latency_two_shot", .algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {.name = "lamport", .algo = SYMM_ALGO_LAMPORT},
     {.name = "one_shot", .algo = SYMM_ALGO_ONE_SHOT},
     {.name = "two_shot", .algo = SYMM_ALGO_TWO_SHOT},
     {.name = "multimem", .algo = SYMM_ALGO_MULTIMEM},
@@ -15,8 +16,17 @@ static const struct variant all_reduce_variants[] = {
     {0},
 };
 
-/* Of the operations that take one step. */
-static const struct variant one_step_variants[] = {
+static const struct variant reduce_scatter_variants[] = {
+    {.name = "auto", .algo = SYMM_ALGO_AUTO},
+    {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
+    {.name = "lamport", .algo = SYMM_ALGO_LAMPORT},
+    {.name = "one_shot", .algo = SYMM_ALGO_ONE_SHOT},
+    {.name = "multimem", .algo = SYMM_ALGO_MULTIMEM},
+    {.name = "copy_engine", .algo = SYMM_ALGO_COPY_ENGINE},
+    {0},
+};
+
+static const struct variant all_gather_variants[] = {
     {.name = "auto", .algo = SYMM_ALGO_AUTO},
     {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
     {.name = "one_shot", .algo = SYMM_ALGO_ONE_SHOT},
@@ -48,13 +58,13 @@ static const struct operation operations[] = {
      .symm = symm_all_reduce,
      .nccl = nccl_all_reduce},
     {.name = "all-gather",
-     .variants = one_step_variants,
+     .variants = all_gather_variants,
      .in_is_part = true,
      .unavailable = all_gather_unavailable,
      .symm = all_gather,
      .nccl = nccl_all_gather},
     {.name = "reduce-scatter",
-     .variants = one_step_variants,
+     .variants = reduce_scatter_variants,
      .reduces = true,
      .out_is_part = true,
      .unavailable = symm_reduce_scatter_unavailable,

@@ -140,16 +140,14 @@ SYMM_DEV bool poll_again(const symm_view &v, uint32_t polls, bool recorded,
 }
 
 /*
- * Waits for n signals that were not taken, and takes `take` of them. Returns whether they have
- * come, with the word of the last one; false after an abort. Each poll also reads the poison word
- * in parallel, so this costs no round trip.
+ * Waits for n signals after the first `taken` ones, and takes `take` of them. Returns whether they
+ * have come, with the word of the last one; false after an abort. Each poll also reads the poison
+ * word in parallel, so this costs no round trip.
  */
-SYMM_DEV bool wait(const symm_view &v, symm_signal_pad *pad, int channel, int from, uint32_t n,
-                   uint32_t take, uint32_t *word)
+SYMM_DEV bool wait_after(const symm_view &v, symm_signal_pad *pad, int channel, int from,
+                         symm_signal_cell *cell, uint32_t taken, uint32_t n, uint32_t take,
+                         uint32_t *word)
 {
-    check_rank(v, "symm_dev_wait: from", from);
-    symm_signal_cell *cell = signal_cell(v, pad, channel, from);
-    const uint32_t taken = load_relaxed(&cell->taken);
     bool recorded = false, come = false;
     for (uint32_t polls = 0;; polls++) {
         const uint32_t poison = load_relaxed(v.poison);
@@ -175,6 +173,15 @@ SYMM_DEV bool wait(const symm_view &v, symm_signal_pad *pad, int channel, int fr
     if (recorded)
         withdraw_record(v);
     return come;
+}
+
+/* Waits for n signals that were not taken, and takes `take` of them. */
+SYMM_DEV bool wait(const symm_view &v, symm_signal_pad *pad, int channel, int from, uint32_t n,
+                   uint32_t take, uint32_t *word)
+{
+    check_rank(v, "symm_dev_wait: from", from);
+    symm_signal_cell *cell = signal_cell(v, pad, channel, from);
+    return wait_after(v, pad, channel, from, cell, load_relaxed(&cell->taken), n, take, word);
 }
 
 /*

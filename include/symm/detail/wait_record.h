@@ -32,7 +32,8 @@ enum symm_wait_kind {
     SYMM_WAIT_SIGNAL = 1, /* waits until the count is `expected`; it was `seen` */
     SYMM_WAIT_MISMATCH,   /* rank `from` came with another word, `seen` */
     SYMM_WAIT_PACKET,     /* waits for a packet at `pad` with flag `expected`; it was `seen` */
-    SYMM_WAIT_GRID        /* waits for `expected` arrivals of its own grid; there were `seen` */
+    SYMM_WAIT_GRID,       /* waits for `expected` arrivals of its own grid; there were `seen` */
+    SYMM_WAIT_PACK        /* waits for a pack in the free slot at `pad` */
 };
 
 /*

@@ -25,8 +25,8 @@ typedef struct symm_local_reduce_args {
 enum { SYMM_STAGING_LEAD = 1, SYMM_STAGING_DEPTH = 2 + 2 * SYMM_STAGING_LEAD };
 
 /*
- * The arguments of every collective. Block b uses the channels 2b and 2b + 1 of the pad, counted
- * from `channel`. Elements are counted in units: packs of 16 bytes, or payloads of packets. The
+ * The arguments of every collective. Block b uses the four channels from 4b on of the pad,
+ * counted from `channel`. Elements are counted in units: packs of 16 bytes, or payloads of packets. The
  * host divides, because a division is noticeable in a kernel of two microseconds. An all-gather's
  * elements are bytes.
  */
@@ -37,19 +37,20 @@ typedef struct symm_collective_args {
     symm_signal_pad *pad;
     char *staging, *results; /* this rank's staging area, and the second half of it; symmetric */
     symm_packet *packets;    /* this rank's packet area; symmetric */
+    symm_packet *slots;      /* this rank's lamport area; symmetric */
     uint64_t count;          /* elements of the larger of in and out */
     uint64_t stride;         /* of these in each share, the last ones apart */
     uint64_t share;          /* units of a share; of all elements if there are no shares */
     uint64_t block_units;    /* of these, for each block */
     uint32_t capacity;       /* units that a block's part of staging or packets holds at a time */
     uint32_t block_packets;  /* slots of each block in the packet area, for any grid */
+    uint32_t block_slots;    /* and in the lamport area */
     uint32_t op;             /* a symm_redop */
     uint32_t call;           /* the call, the same on all ranks: a hash, or for packets
                               * symm__packet_call() */
     uint32_t place;          /* a hash of the place of in and out; 0: not usable in place */
     int32_t channel;
     uint32_t aligned; /* whether shares are as many whole packs each, and aligned on this rank */
-    uint32_t reserved;
     symm_view view;
 } symm_collective_args;
 

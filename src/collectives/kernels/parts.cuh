@@ -1,7 +1,7 @@
 /*
  * How elements are divided among ranks, blocks and threads. A block runs its own collective over
- * its part of the elements: block b synchronizes with the blocks b of the other ranks only, on two
- * channels. Every rank has the same grid. In a buffer of all shares, share r begins at
+ * its part of the elements: block b synchronizes with the blocks b of the other ranks only, on its
+ * own channels. Every rank has the same grid. In a buffer of all shares, share r begins at
  * r * a.stride.
  */
 #ifndef SYMM_PARTS_CUH
@@ -42,10 +42,10 @@ template <int U, typename F> SYMM_DEV void for_packs(uint64_t first, uint64_t la
         f(i, packs<1>());
 }
 
-/* The two channels of this block. */
+/* Two of the four channels of this block; lamport.cuh has the others. */
 SYMM_DEV int enter_channel(const symm_collective_args &a)
 {
-    return a.channel + 2 * (int)blockIdx.x;
+    return a.channel + 4 * (int)blockIdx.x;
 }
 
 SYMM_DEV int leave_channel(const symm_collective_args &a)

@@ -7,12 +7,15 @@
 #include "pad.h"
 
 enum {
-    NCHANNELS = SYMM_CHANNEL_BLOCKS + 2 * SYMM_BLOCKS_MAX,
+    NCHANNELS = SYMM_CHANNEL_BLOCKS + 4 * SYMM_BLOCKS_MAX,
     SMALL_NBYTES = 2 << 20,
     SMALL_STAGING = 256 << 10, /* at least */
     SMALL_BLOCKS = 48,         /* 64 KiB travel in 43 blocks of 128 packets (plan.c) */
     SMALL_BLOCK_PACKETS = 128, /* of each rank, in each set */
-    PACKET_SETS = 2
+    SMALL_BLOCK_SLOTS = 4,     /* of each rank, in each half of each set */
+    PACKET_SETS = 2,
+    SLOTS_NBYTES = 4 << 20,
+    SLOT_FREE = 0xff /* each byte of a free slot: symm_dev_take_packs() */
 };
 
 /* At least one pack of every rank in each chunk slot of two_shot, for one block. */
@@ -26,15 +29,26 @@ static size_t pad_nbytes(int nranks)
     return symm__round_up(symm__pad_nbytes(NCHANNELS, nranks), SYMM_HEAP_ALIGNMENT);
 }
 
+/* For n packets or slots of each block. */
+static size_t blocks_nbytes(const struct symm_areas_size *size, uint32_t n)
+{
+    return symm__round_up((size_t)n * size->packet_blocks * sizeof(symm_packet),
+                          SYMM_HEAP_ALIGNMENT);
+}
+
 static size_t packets_nbytes(const struct symm_areas_size *size)
 {
-    return symm__round_up((size_t)size->block_packets * size->packet_blocks * sizeof(symm_packet),
-                          SYMM_HEAP_ALIGNMENT);
+    return blocks_nbytes(size, size->block_packets);
+}
+
+static size_t slots_nbytes(const struct symm_areas_size *size)
+{
+    return blocks_nbytes(size, size->block_slots);
 }
 
 size_t symm__areas_nbytes(const struct symm_areas_size *size, int nranks)
 {
-    return pad_nbytes(nranks) + packets_nbytes(size) + size->staging_nbytes;
+    return pad_nbytes(nranks) + packets_nbytes(size) + size->staging_nbytes + slots_nbytes(size);
 }
 
 static struct symm_areas_size small_size(int nranks)
@@ -42,6 +56,7 @@ static struct symm_areas_size small_size(int nranks)
     struct symm_areas_size size = {
         .packet_blocks = SMALL_BLOCKS,
         .block_packets = SMALL_BLOCK_PACKETS * PACKET_SETS * (uint32_t)nranks,
+        .block_slots = SMALL_BLOCK_SLOTS * 2 * PACKET_SETS * (uint32_t)nranks,
     };
     const uint64_t used = symm__areas_nbytes(&size, nranks),
                    left = used < SMALL_NBYTES ? SMALL_NBYTES - used : 0;
@@ -51,16 +66,21 @@ static struct symm_areas_size small_size(int nranks)
 }
 
 /*
- * Packets of each block: an eighth of the staging area in all, but at least two for every rank in
- * each of the four parts of a block (packets.cuh).
+ * Packets and slots of each block: an eighth of the staging area in all, but at least two for every
+ * rank in each of the four parts of a block (packets.cuh, lamport.cuh). More slots than SLOTS_NBYTES
+ * for each rank would only fill the caches.
  */
 struct symm_areas_size symm__areas_full(uint64_t staging, int nranks)
 {
-    const uint64_t wanted = staging / 8 / sizeof(symm_packet) / SYMM_BLOCKS_MAX;
+    const uint64_t wanted = staging / 8 / sizeof(symm_packet) / SYMM_BLOCKS_MAX,
+                   each = symm__max(wanted, 8 * (uint64_t)nranks),
+                   most = (uint64_t)SLOTS_NBYTES * (uint64_t)nranks / sizeof(symm_packet) /
+                          SYMM_BLOCKS_MAX;
 
     return (struct symm_areas_size){
         .packet_blocks = SYMM_BLOCKS_MAX,
-        .block_packets = (uint32_t)symm__max(wanted, 8 * (uint64_t)nranks),
+        .block_packets = (uint32_t)each,
+        .block_slots = (uint32_t)symm__min(each, most),
         .staging_nbytes = round_staging(staging, nranks),
     };
 }
@@ -83,10 +103,11 @@ static struct symm_areas areas_in(void *block, const struct symm_areas_size *siz
         .pad = block,
         .packets = (symm_packet *)(void *)packets,
         .staging = packets + packets_nbytes(size),
+        .slots = (symm_packet *)(void *)(packets + packets_nbytes(size) + size->staging_nbytes),
     };
 }
 
-/* Prepares the pad and the packets of this rank, and waits for it. */
+/* Prepares the pad, the packets and the slots of this rank, and waits for it. */
 static symm_status clear(const struct symm_group *group, const struct symm_areas *areas)
 {
     const struct symm_context *ctx = group->ctx;
@@ -94,6 +115,8 @@ static symm_status clear(const struct symm_group *group, const struct symm_areas
 
     TRY_CU(ctx->drv, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)areas->packets, 0,
            packets_nbytes(&areas->size), ctx->own_stream);
+    TRY_CU(ctx->drv, cuMemsetD8Async, (CUdeviceptr)(uintptr_t)areas->slots, SLOT_FREE,
+           slots_nbytes(&areas->size), ctx->own_stream);
     TRY(symm__pad_clear(group, areas->pad, NCHANNELS));
 out:
     return st;

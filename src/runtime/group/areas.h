@@ -13,8 +13,9 @@
 #include <symm/symm.h>
 
 struct symm_areas_size {
-    uint32_t packet_blocks; /* the most blocks of a grid that exchanges packets */
+    uint32_t packet_blocks; /* the most blocks of a grid that exchanges packets, or by lamport */
     uint32_t block_packets; /* of each of these blocks */
+    uint32_t block_slots;   /* for packs that are their own flag */
     uint64_t staging_nbytes;
 };
 
@@ -24,12 +25,13 @@ struct symm_areas {
     symm_signal_pad *pad; /* channels of the stream barrier, and of the blocks of a collective */
     symm_packet *packets;
     char *staging;
+    symm_packet *slots;
 };
 
 /*
  * The sizes of a group of nranks ranks. First: 2 MiB in all for up to 8 ranks, with packets for
- * calls of 64 KiB; the full ones if they are no larger. Full: staging_nbytes, and an eighth of
- * that for packets. Pure.
+ * calls of 64 KiB; the full ones if they are no larger. Full: staging_nbytes, an eighth of that for
+ * packets, and as much for slots, but at most 4 MiB for each rank. Pure.
  */
 struct symm_areas_size symm__areas_first(uint64_t staging_nbytes, int nranks);
 struct symm_areas_size symm__areas_full(uint64_t staging_nbytes, int nranks);

@@ -14,7 +14,7 @@ struct symm_image;
 #define SYMM_IMAGES(X)                                                                             \
     X(signal)                                                                                      \
     X(all_reduce_packets) X(all_reduce_one_shot) X(all_reduce_two_shot)                            \
-    X(reduce_scatter) X(all_gather) X(multimem)                                                    \
+    X(reduce_scatter) X(all_gather) X(lamport) X(multimem)                                         \
     X(matmul_portable) X(matmul_sm90) X(matmul_transport)
 /* clang-format on */
 

@@ -32,6 +32,8 @@ static int describe(const struct symm_group *group, const struct symm_wait_recor
     case SYMM_WAIT_PACKET:
         return snprintf(text, nbytes, "rank %d, a packet at %#llx: expected flag %u, seen %u", from,
                         at, r->expected, r->seen);
+    case SYMM_WAIT_PACK:
+        return snprintf(text, nbytes, "rank %d, a pack at %#llx", from, at);
     case SYMM_WAIT_GRID:
         return snprintf(text, nbytes,
                         "the blocks of its own grid, pad %#llx channel %d: expected %u, seen %u "

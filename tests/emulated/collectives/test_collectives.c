@@ -47,7 +47,7 @@ enum { NPIECES = 9 };
 static const struct subject {
     enum collective_operation operation;
     int nalgos;
-    symm_algo algos[7];
+    symm_algo algos[8];
     const struct trial_kind *kinds;
     int nkinds, few; /* all of them; the first ones */
     size_t large, small;
@@ -57,10 +57,10 @@ static const struct subject {
 } subjects[] = {
     {
         .operation = ALL_REDUCE,
-        .nalgos = 7,
-        .algos = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_LOW_LATENCY_TWO_SHOT, SYMM_ALGO_ONE_SHOT,
-                  SYMM_ALGO_TWO_SHOT, SYMM_ALGO_MULTIMEM, SYMM_ALGO_MULTIMEM_ONE_SHOT,
-                  SYMM_ALGO_AUTO},
+        .nalgos = 8,
+        .algos = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_LOW_LATENCY_TWO_SHOT, SYMM_ALGO_LAMPORT,
+                  SYMM_ALGO_ONE_SHOT, SYMM_ALGO_TWO_SHOT, SYMM_ALGO_MULTIMEM,
+                  SYMM_ALGO_MULTIMEM_ONE_SHOT, SYMM_ALGO_AUTO},
         .kinds = reduced,
         .nkinds = NREDUCED,
         .few = 3,
@@ -81,8 +81,9 @@ static const struct subject {
     },
     {
         .operation = REDUCE_SCATTER,
-        .nalgos = 4,
-        .algos = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_ONE_SHOT, SYMM_ALGO_MULTIMEM, SYMM_ALGO_AUTO},
+        .nalgos = 5,
+        .algos = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_LAMPORT, SYMM_ALGO_ONE_SHOT, SYMM_ALGO_MULTIMEM,
+                  SYMM_ALGO_AUTO},
         .kinds = reduced,
         .nkinds = NREDUCED,
         .few = 3,
@@ -324,7 +325,7 @@ WORLD_RANK(compare)
             part.algo = subject->algos[a];
             part.count = COUNT;
             part.flags = SYMM_DETERMINISTIC;
-            if (collective_by_switch(part.algo))
+            if (collective_by_switch(part.algo) || collective_unavailable(&part, world))
                 continue;
             RANK_TRY(self, symm_fill(b.foreign[1], 0x7b, COUNT * size, b.stream));
             RANK_TRY(self, collective_call(&part, world, b.symmetric[0], b.foreign[1], b.stream));

@@ -43,6 +43,12 @@ static const struct pair pairs[] = {
      CALL(ALL_GATHER, LOW_LATENCY, FLOAT32, SUM, 41), "modulo 509", "modulo 509"},
     {CALL(ALL_GATHER, LOW_LATENCY, UINT8, SUM, 999), CALL(ALL_GATHER, LOW_LATENCY, UINT8, SUM, 998),
      "modulo 509", "modulo 509"},
+    {CALL(ALL_REDUCE, LAMPORT, FLOAT32, SUM, 400), CALL(ALL_REDUCE, LAMPORT, FLOAT32, MAX, 400),
+     "sum, lamport", "max, lamport"},
+    {CALL(ALL_REDUCE, LAMPORT, FLOAT16, SUM, 99), CALL(ALL_REDUCE, LAMPORT, BFLOAT16, SUM, 99),
+     "float16", "bfloat16"},
+    {CALL(REDUCE_SCATTER, LAMPORT, FLOAT64, SUM, 900),
+     CALL(REDUCE_SCATTER, LAMPORT, FLOAT64, SUM, 3), "count 900", "count 3,"},
     {CALL(ALL_REDUCE, AUTO, BFLOAT16, SUM, 512), CALL(ALL_REDUCE, AUTO, BFLOAT16, MAX, 512), "sum)",
      "max)"},
 };

@@ -5,12 +5,14 @@
 #include <string.h>
 #include "test.h"
 
-static const struct symm_limits h200 = {
-    .nranks = 8,
-    .nsms = 132,
-    .max_threads = 1024,
-    .compute_major = 9,
-    .areas = {.packet_blocks = SYMM_BLOCKS_MAX, .block_packets = 4096, .staging_nbytes = 64 << 20}};
+static const struct symm_limits h200 = {.nranks = 8,
+                                        .nsms = 132,
+                                        .max_threads = 1024,
+                                        .compute_major = 9,
+                                        .areas = {.packet_blocks = SYMM_BLOCKS_MAX,
+                                                  .block_packets = 4096,
+                                                  .block_slots = 4096,
+                                                  .staging_nbytes = 64 << 20}};
 
 static const struct variant {
     enum symm_operation operation;
@@ -18,11 +20,13 @@ static const struct variant {
 } variants[] = {
     {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_LOW_LATENCY},
     {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_LAMPORT},
     {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_ONE_SHOT},
     {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_TWO_SHOT},
     {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_MULTIMEM},
     {SYMM_OPERATION_ALL_REDUCE, SYMM_ALGO_MULTIMEM_ONE_SHOT},
     {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_LOW_LATENCY},
+    {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_LAMPORT},
     {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT},
     {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_MULTIMEM},
     {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_LOW_LATENCY},
@@ -35,7 +39,13 @@ static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_FLOAT16,     SYMM_BFLOAT1
                                     SYMM_UINT8,   SYMM_FLOAT8_E4M3, SYMM_FLOAT8_E5M2};
 static const symm_redop ops[] = {SYMM_SUM, SYMM_AVG, SYMM_MIN, SYMM_MAX};
 
-enum { NVARIANTS = sizeof variants / sizeof variants[0], NDTYPES = 6, NEVERY_DTYPE = 9, NOPS = 4 };
+enum {
+    NVARIANTS = sizeof variants / sizeof variants[0],
+    NFLOATS = 4,
+    NDTYPES = 6,
+    NEVERY_DTYPE = 9,
+    NOPS = 4
+};
 
 static bool by_switch(symm_algo algo)
 {
@@ -50,8 +60,9 @@ static bool by_packets(symm_algo algo)
 /* Exchanges shares through the staging area. */
 static bool by_staging(struct variant v)
 {
-    return v.operation == SYMM_OPERATION_ALL_REDUCE ? v.algo == SYMM_ALGO_TWO_SHOT
-                                                    : !by_packets(v.algo);
+    return v.operation == SYMM_OPERATION_ALL_REDUCE
+               ? v.algo == SYMM_ALGO_TWO_SHOT
+               : !by_packets(v.algo) && v.algo != SYMM_ALGO_LAMPORT;
 }
 
 /* Ranks that have slots in a block's part of an area: of two ranks, only the other one. */
@@ -62,7 +73,9 @@ static uint64_t slot_ranks(struct variant v, int nranks)
 
 static int dtypes_of(struct variant v)
 {
-    return v.operation == SYMM_OPERATION_ALL_GATHER ? NEVERY_DTYPE : NDTYPES;
+    return v.operation == SYMM_OPERATION_ALL_GATHER ? NEVERY_DTYPE
+           : v.algo == SYMM_ALGO_LAMPORT            ? NFLOATS
+                                                    : NDTYPES;
 }
 
 static struct symm_plan plan_of(const struct symm_limits *m, struct variant v, symm_dtype dtype,
@@ -129,7 +142,8 @@ static const struct {
 #define NONE(name, args, threads, registers, body)
     SYMM_ALL_REDUCE_PACKETS_KERNELS(BOUNDS, NONE) SYMM_ALL_REDUCE_ONE_SHOT_KERNELS(BOUNDS, NONE)
         SYMM_ALL_REDUCE_TWO_SHOT_KERNELS(BOUNDS, NONE) SYMM_REDUCE_SCATTER_KERNELS(BOUNDS, NONE)
-            SYMM_ALL_GATHER_KERNELS(BOUNDS, NONE) SYMM_MULTIMEM_KERNELS(BOUNDS, NONE)
+            SYMM_ALL_GATHER_KERNELS(BOUNDS, NONE) SYMM_LAMPORT_KERNELS(BOUNDS, NONE)
+                SYMM_MULTIMEM_KERNELS(BOUNDS, NONE)
 #undef NONE
 #undef BOUNDS
 };
@@ -138,8 +152,8 @@ static const struct {
 static bool begins_early(symm_kernel_id kernel)
 {
     const char *name = symm__kernels_name(kernel);
-    return strstr(name, "_low_latency_") || strstr(name, "all_reduce_two_shot_") ||
-           strstr(name, "all_gather_one_shot_");
+    return strstr(name, "_low_latency_") || strstr(name, "_lamport_") ||
+           strstr(name, "all_reduce_two_shot_") || strstr(name, "all_gather_one_shot_");
 }
 
 static void assert_grid(const struct symm_limits *m, const struct symm_plan *p, symm_algo algo)
@@ -262,7 +276,8 @@ static void assert_covered(const struct symm_plan *p, struct variant v, symm_dty
         ck_assert_uint_eq(p->stride, count);
         ck_assert_uint_eq(p->count, count * (uint64_t)nranks);
         ck_assert_uint_eq(p->share, units);
-    } else if (v.algo == SYMM_ALGO_TWO_SHOT || v.algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT) {
+    } else if (v.algo == SYMM_ALGO_TWO_SHOT || v.algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT ||
+               v.algo == SYMM_ALGO_LAMPORT) {
         ck_assert_uint_eq(p->count, count);
         ck_assert_uint_eq(p->stride, p->share * unit);
         ck_assert_uint_ge(p->share * (uint64_t)nranks, units);
@@ -287,7 +302,7 @@ TEST(plan, slices_cover_everything)
                 }
 }
 
-/* Packets have two sets of slots; low_latency_two_shot uses a half of a set for each step. */
+/* Two sets of slots; low_latency_two_shot and lamport use a half of a set for each of two steps. */
 static void assert_room(const struct symm_limits *m, const struct symm_plan *p, struct variant v)
 {
     const uint64_t nranks = (uint64_t)m->nranks, staging = (uint64_t)p->blocks * p->capacity * 16;
@@ -296,6 +311,10 @@ static void assert_room(const struct symm_limits *m, const struct symm_plan *p, 
         ck_assert_uint_le(2 * nranks * p->capacity, m->areas.block_packets);
     else if (v.algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT)
         ck_assert_uint_le(4 * nranks * p->capacity, m->areas.block_packets);
+    else if (v.algo == SYMM_ALGO_LAMPORT)
+        ck_assert_uint_le((v.operation == SYMM_OPERATION_ALL_REDUCE ? 4 : 2) *
+                              slot_ranks(v, m->nranks) * p->capacity,
+                          m->areas.block_slots);
     else /* a half of the staging area has four slots for each rank with slots, or one chunk */
         ck_assert_uint_le((by_staging(v) ? 4 * slot_ranks(v, m->nranks) : 1) * staging,
                           m->areas.staging_nbytes / 2);
@@ -363,6 +382,7 @@ TEST(plan, every_block_has_room_and_stays_within_its_part)
                                    packets = staging / 8 / 16 / SYMM_BLOCKS_MAX;
                     m.areas.staging_nbytes = staging > least ? staging : least;
                     m.areas.block_packets = (uint32_t)(packets > 8 * nranks ? packets : 8 * nranks);
+                    m.areas.block_slots = m.areas.block_packets;
                     const struct symm_plan p = plan_of(&m, variants[i], SYMM_BFLOAT16, count, 0, 0);
                     assert_room(&m, &p, variants[i]);
                 }
@@ -374,8 +394,9 @@ static int step_of(symm_algo algo)
 {
     return algo == SYMM_ALGO_LOW_LATENCY            ? 0
            : algo == SYMM_ALGO_LOW_LATENCY_TWO_SHOT ? 1
-           : algo == SYMM_ALGO_TWO_SHOT             ? 2
-                                                    : 3;
+           : algo == SYMM_ALGO_LAMPORT              ? 2
+           : algo == SYMM_ALGO_TWO_SHOT             ? 3
+                                                    : 4;
 }
 
 static const int unrolled[] = {2, 4, 8};
@@ -400,7 +421,7 @@ TEST_LOOP(plan, auto_goes_from_latency_to_bandwidth_and_never_back, 0, 3)
             ck_assert_int_eq(seen | (m.nranks == 2 ? 2 : 0), 7);
         ck_assert_int_eq(seen & 1, 1);
         if (!without)
-            ck_assert_int_eq(before, m.nranks == 2 ? 2 : 3);
+            ck_assert_int_eq(before, m.nranks == 2 ? 2 : 4);
     }
 }
 
@@ -417,7 +438,7 @@ TEST(plan, auto_takes_the_switch_where_it_may_and_can)
                 continue;
             const bool can = !symm__collective_reason(&m, SYMM_OPERATION_ALL_REDUCE,
                                                       SYMM_ALGO_MULTIMEM, call.dtype, call.op);
-            const symm_algo other = SYMM_ALGO_TWO_SHOT;
+            const symm_algo other = d < NFLOATS ? SYMM_ALGO_LAMPORT : SYMM_ALGO_TWO_SHOT;
             call.flags = 0;
             ck_assert_int_eq(symm__choose(&m, &call)->algo, can ? SYMM_ALGO_MULTIMEM : other);
             call.flags = SYMM_DETERMINISTIC;
@@ -426,13 +447,13 @@ TEST(plan, auto_takes_the_switch_where_it_may_and_can)
             ck_assert_int_eq(symm__choose(&m, &call)->algo, other);
         }
     m.multicast_off = "off";
-    ck_assert(choose(&m, 1 << 24, 0) == SYMM_ALGO_TWO_SHOT);
+    ck_assert(choose(&m, 1 << 24, 0) == SYMM_ALGO_LAMPORT);
     m = h200;
     m.compute_major = 8;
-    ck_assert(choose(&m, 1 << 24, 0) == SYMM_ALGO_TWO_SHOT);
+    ck_assert(choose(&m, 1 << 24, 0) == SYMM_ALGO_LAMPORT);
     m = h200;
     m.nranks = 2;
-    ck_assert(choose(&m, 1 << 24, 0) == SYMM_ALGO_TWO_SHOT);
+    ck_assert(choose(&m, 1 << 24, 0) == SYMM_ALGO_LAMPORT);
 }
 
 static void assert_reason(const struct symm_limits *m, struct variant v, symm_dtype dtype,
@@ -455,7 +476,8 @@ TEST(plan, reductions_have_their_types_and_operations)
                            extreme = ops[o] == SYMM_MIN || ops[o] == SYMM_MAX;
                 assert_reason(&h200, variants[i], dtypes[d], ops[o],
                               variants[i].operation == SYMM_OPERATION_ALL_GATHER ? NULL
-                              : d >= NDTYPES                  ? "no arithmetic of this dtype"
+                              : d >= NDTYPES ? "no arithmetic of this dtype"
+                              : integer && variants[i].algo == SYMM_ALGO_LAMPORT ? "free slot"
                               : integer && ops[o] == SYMM_AVG ? "floating types only"
                               : by_switch(variants[i].algo) && wide && extreme ? "does not compare"
                                                                                : NULL);
@@ -477,12 +499,14 @@ TEST(plan, algorithms_that_cannot_run_have_a_reason)
         assert_reason(&m, automatic, (symm_dtype)10, SYMM_SUM, "no such dtype");
         if (reduces)
             assert_reason(&m, automatic, SYMM_FLOAT32, (symm_redop)4, "no such op");
-        assert_reason(&m, (struct variant){operation, (symm_algo)8}, SYMM_FLOAT32, SYMM_SUM,
+        assert_reason(&m, (struct variant){operation, (symm_algo)9}, SYMM_FLOAT32, SYMM_SUM,
                       "no such algorithm");
         assert_reason(&m, (struct variant){operation, (symm_algo)-1}, SYMM_FLOAT32, SYMM_SUM,
                       "no such algorithm");
         assert_reason(&m, engine, SYMM_FLOAT32, SYMM_SUM, NULL);
         assert_reason(&m, engine, SYMM_UINT8, SYMM_SUM, reduces ? "no arithmetic" : NULL);
+        assert_reason(&m, (struct variant){operation, SYMM_ALGO_LAMPORT}, SYMM_FLOAT32, SYMM_SUM,
+                      reduces ? NULL : "no such algorithm");
         for (int a = 0; a < 3; a++)
             assert_reason(&m, (struct variant){operation, two_steps[a]}, SYMM_FLOAT32, SYMM_SUM,
                           operation == SYMM_OPERATION_ALL_REDUCE ? NULL : "no such algorithm");

@@ -5,13 +5,15 @@
 
 TEST_GROUP(planned, 10);
 
-static const struct symm_limits limits = {
-    .nranks = 4,
-    .nsms = 8,
-    .max_threads = 1024,
-    .compute_major = 9,
-    .multicast_off = "off",
-    .areas = {.packet_blocks = SYMM_BLOCKS_MAX, .block_packets = 1024, .staging_nbytes = 1 << 20}};
+static const struct symm_limits limits = {.nranks = 4,
+                                          .nsms = 8,
+                                          .max_threads = 1024,
+                                          .compute_major = 9,
+                                          .multicast_off = "off",
+                                          .areas = {.packet_blocks = SYMM_BLOCKS_MAX,
+                                                    .block_packets = 1024,
+                                                    .block_slots = 1024,
+                                                    .staging_nbytes = 1 << 20}};
 
 static const struct symm_collective_call call = {
     .operation = SYMM_OPERATION_ALL_REDUCE, .dtype = SYMM_FLOAT32, .op = SYMM_SUM, .count = 1000};
