@@ -9,7 +9,10 @@
 #include "real.h"
 #include "settings.h"
 
-/* Up to here symm is faster with plain memory: measured beside NCCL 2.32 (docs/nccl.md). */
+/*
+ * Up to here symm is faster with plain memory; reductions of floats of two ranks are faster at any
+ * size. Measured beside NCCL 2.32 (docs/nccl.md).
+ */
 enum { TAKEN_NBYTES = 16 << 20 };
 
 static const enum symm_operation operations[NCCL_OPERATIONS] = {
@@ -22,7 +25,7 @@ static const struct {
     uint8_t nbytes;
     uint8_t dtype;  /* that symm reduces it as; 0: none */
     bool sums_only; /* unsigned types have other minima and maxima */
-    bool averages;
+    bool averages; /* a floating type */
 } types[ncclNumTypes] = {
     [ncclInt8] = {1, 0, false, false},
     [ncclUint8] = {1, 0, false, false},
@@ -76,6 +79,12 @@ static bool reduces(const struct nccl_call *c)
            (c->op != ncclAvg || types[c->type].averages);
 }
 
+static bool is_faster_at_any_size(const struct nccl_call *c)
+{
+    return c->operation != NCCL_ALL_GATHER && types[c->type].averages &&
+           c->comm->binding->nranks == 2;
+}
+
 /* By the tuning table if it was measured beside NCCL, else by the size. */
 static bool is_faster(const struct nccl_call *c)
 {
@@ -85,7 +94,7 @@ static bool is_faster(const struct nccl_call *c)
     symm_algo row = SYMM_ALGO_AUTO;
 
     if (!symm__tuning_knows_nccl(table, key.operation, key.nranks))
-        return nccl__call_nbytes(c) <= TAKEN_NBYTES;
+        return nccl__call_nbytes(c) <= TAKEN_NBYTES || is_faster_at_any_size(c);
     if (c->operation != NCCL_ALL_GATHER) {
         key.dtype = (symm_dtype)types[c->type].dtype;
         row = symm__tuning_find(table, &key, nccl__call_nbytes(c));

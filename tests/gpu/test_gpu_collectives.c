@@ -113,7 +113,7 @@ GPU_TEST(all_reduce, small_calls_that_differ_are_a_mismatch_at_once, .timeout_s 
     const int64_t began = now_ms();
     RANK_TRY(self, symm_all_reduce(b->w, x, x, 100, differing[i].dtype[mine], differing[i].op[mine],
                                    &(symm_options){.algo = differing[i].algo}, b->s));
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "ranks called different things",
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "called different things",
                      symm_synchronize(b->w, b->s));
     CHECK_RANK(self, now_ms() - began < 5000);
 out:

@@ -42,6 +42,13 @@ broken | low_latency | NO_BARRIER_AFTER_CLEAR
 broken | low_latency | NO_CLEAR FIXED_SIZE FIRST=1
 broken | low_latency | EARLY=1 LAST=99
 broken | low_latency | EARLY=1 PHASES=3 LAST=99
+right  | lamport     | CALLS=5
+right  | lamport     | NR=3 PACKS=1 CALLS=3
+broken | lamport     | SETS=1
+broken | lamport     | CHANNELS=1
+broken | lamport     | NO_RELEASE
+broken | lamport     | NO_AWAIT
+broken | lamport     | NO_SYNC
 LIST
 }
 

@@ -25,10 +25,10 @@ typedef struct symm_local_reduce_args {
 enum { SYMM_STAGING_LEAD = 1, SYMM_STAGING_DEPTH = 2 + 2 * SYMM_STAGING_LEAD };
 
 /*
- * The arguments of every collective. Block b uses the four channels from 4b on of the pad,
- * counted from `channel`. Elements are counted in units: packs of 16 bytes, or payloads of packets. The
- * host divides, because a division is noticeable in a kernel of two microseconds. An all-gather's
- * elements are bytes.
+ * The arguments of every collective. Block b uses four channels of the pad, from `channel` + 4b on.
+ * Elements are counted in units: packs of 16 bytes, or payloads of packets. The host divides,
+ * because a division is noticeable in a kernel of two microseconds. An all-gather's elements are
+ * bytes.
  */
 typedef struct symm_collective_args {
     /* The first words that a kernel needs come first, close together. */

@@ -67,8 +67,8 @@ static struct symm_areas_size small_size(int nranks)
 
 /*
  * Packets and slots of each block: an eighth of the staging area in all, but at least two for every
- * rank in each of the four parts of a block (packets.cuh, lamport.cuh). More slots than SLOTS_NBYTES
- * for each rank would only fill the caches.
+ * rank in each of the four parts of a block (packets.cuh, lamport.cuh). More slots than
+ * SLOTS_NBYTES for each rank would only fill the caches.
  */
 struct symm_areas_size symm__areas_full(uint64_t staging, int nranks)
 {

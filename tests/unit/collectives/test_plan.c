@@ -11,7 +11,7 @@ static const struct symm_limits h200 = {.nranks = 8,
                                         .compute_major = 9,
                                         .areas = {.packet_blocks = SYMM_BLOCKS_MAX,
                                                   .block_packets = 4096,
-                                                  .block_slots = 4096,
+                                                  .block_slots = 3000,
                                                   .staging_nbytes = 64 << 20}};
 
 static const struct variant {
@@ -253,6 +253,19 @@ TEST(plan, packets_have_few_threads_a_block_while_there_are_blocks)
                 threads[i + more]);
 }
 
+/* One more than move packs, if the device allows two. */
+TEST(plan, lamport_has_a_warp_that_tells_and_waits)
+{
+    static const int most[] = {1, 31, 32, 63, 64, 256, 1024}, threads[] = {1, 31, 32, 32, 64, 256};
+    struct symm_limits m = h200;
+    for (size_t i = 0; i < sizeof most / sizeof most[0]; i++) {
+        m.max_threads = most[i];
+        ck_assert_int_eq((int)plan(&m, SYMM_ALGO_LAMPORT, 1 << 28, 0, 0).threads,
+                         i < 6 ? threads[i] : 288);
+    }
+    ck_assert_int_eq((int)plan(&h200, SYMM_ALGO_LAMPORT, 1, 0, 0).threads, 64);
+}
+
 /* ---- The work ---- */
 
 /* Elements of a unit. An all-gather's elements are bytes. */
@@ -357,6 +370,18 @@ TEST(plan, chunks_are_few_and_of_one_size)
             }
 }
 
+TEST(plan, epochs_of_lamport_are_of_one_size)
+{
+    struct symm_limits m = h200;
+    for (m.nranks = 2; m.nranks <= 8; m.nranks++)
+        for (uint64_t count = 1; count <= UINT64_C(1) << 31; count += 1 + count / 3) {
+            const struct symm_plan p = plan(&m, SYMM_ALGO_LAMPORT, count, 0, 0);
+            const uint64_t n = symm__plan_chunks(&p), slots = 4 * (m.nranks == 2 ? 1 : m.nranks);
+            ck_assert_uint_lt(n * p.capacity - p.block_units, n);
+            ck_assert(n == 1 || (n - 1) * (m.areas.block_slots / slots) < p.block_units);
+        }
+}
+
 /* 64 MiB of two ranks: two chunks took 123 us, three 114. */
 TEST(plan, a_large_reduce_scatter_goes_in_three_chunks)
 {
@@ -382,7 +407,7 @@ TEST(plan, every_block_has_room_and_stays_within_its_part)
                                    packets = staging / 8 / 16 / SYMM_BLOCKS_MAX;
                     m.areas.staging_nbytes = staging > least ? staging : least;
                     m.areas.block_packets = (uint32_t)(packets > 8 * nranks ? packets : 8 * nranks);
-                    m.areas.block_slots = m.areas.block_packets;
+                    m.areas.block_slots = m.areas.block_packets / 2 + 4 * (uint32_t)nranks;
                     const struct symm_plan p = plan_of(&m, variants[i], SYMM_BFLOAT16, count, 0, 0);
                     assert_room(&m, &p, variants[i]);
                 }
