@@ -25,7 +25,7 @@ static const struct {
     uint8_t nbytes;
     uint8_t dtype;  /* that symm reduces it as; 0: none */
     bool sums_only; /* unsigned types have other minima and maxima */
-    bool averages; /* a floating type */
+    bool averages;  /* a floating type */
 } types[ncclNumTypes] = {
     [ncclInt8] = {1, 0, false, false},
     [ncclUint8] = {1, 0, false, false},
