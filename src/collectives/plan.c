@@ -153,15 +153,9 @@ static uint32_t capacity_of(const struct symm_plan *plan, const struct symm_limi
                    slots = algorithm->capacity.slots * (algorithm->capacity.per_rank ? nranks : 1),
                    capacity = (uint32_t)(area / slots);
 
-    switch (algorithm->transfer) {
-    case SYMM_TRANSFER_PACKETS:
-        return (uint32_t)capacity;
-    case SYMM_TRANSFER_LAMPORT: /* chunks of one size */
-        return (uint32_t)symm__ceil_div(plan->block_units,
-                                        symm__ceil_div(plan->block_units, capacity));
-    default:
-        return (uint32_t)chunk_units(plan, algorithm, capacity);
-    }
+    return (uint32_t)(algorithm->transfer == SYMM_TRANSFER_PACKS
+                          ? chunk_units(plan, algorithm, capacity)
+                          : capacity);
 }
 
 struct symm_plan symm__plan(const struct symm_limits *limits,

@@ -370,18 +370,6 @@ TEST(plan, chunks_are_few_and_of_one_size)
             }
 }
 
-TEST(plan, epochs_of_lamport_are_of_one_size)
-{
-    struct symm_limits m = h200;
-    for (m.nranks = 2; m.nranks <= 8; m.nranks++)
-        for (uint64_t count = 1; count <= UINT64_C(1) << 31; count += 1 + count / 3) {
-            const struct symm_plan p = plan(&m, SYMM_ALGO_LAMPORT, count, 0, 0);
-            const uint64_t n = symm__plan_chunks(&p), slots = 4 * (m.nranks == 2 ? 1 : m.nranks);
-            ck_assert_uint_lt(n * p.capacity - p.block_units, n);
-            ck_assert(n == 1 || (n - 1) * (m.areas.block_slots / slots) < p.block_units);
-        }
-}
-
 /* 64 MiB of two ranks: two chunks took 123 us, three 114. */
 TEST(plan, a_large_reduce_scatter_goes_in_three_chunks)
 {
