@@ -52,7 +52,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BY_DTYPE_AND_RANKS(all_reduce_low_latency),
         .grid = {.threads = 128, .most_threads = 256},
         .capacity = {PACKET_SETS, .per_rank = true},
-        .cost = {0, 2200, 130, 227000, 227000, 1000},
+        .cost = {0, 2200, 130, 227000, 227000, 1000, 0},
     },
     {
         .operation = SYMM_OPERATION_ALL_REDUCE,
@@ -62,7 +62,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BY_DTYPE_AND_RANKS(all_reduce_low_latency_two_shot),
         .grid = {.threads = 64, .most_threads = 256},
         .capacity = {2 * PACKET_SETS, .per_rank = true}, /* contributions, and results */
-        .cost = {2, 2300, 350, 240000, 240000, 1000},
+        .cost = {2, 2300, 350, 240000, 240000, 1000, 0},
     },
     {
         .operation = SYMM_OPERATION_ALL_REDUCE,
@@ -73,7 +73,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BY_DTYPE_AND_RANKS(all_reduce_lamport),
         .grid = {.threads = 64, .most_threads = 256, .helpers = 32, .half_grid_units = 1024},
         .capacity = {2 * PACKET_SETS, .per_rank = true, .pair = true}, /* contributions, and sums */
-        .cost = {2, 3700, 200, 360000, 344000, .chunk_ns = 100},
+        .cost = {2, 3700, 200, 360000, 344000, 0, 100},
     },
     {
         .operation = SYMM_OPERATION_ALL_REDUCE,
@@ -97,7 +97,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .capacity = {EXCHANGE_SLOTS, .per_rank = true, .pair = true},
         /* The second chunk is on the links while the ranks signal the first. */
         .pipeline = {.chunks = 2, .units = 2048},
-        .cost = {2, 4700, 800, 365000, 349000, 0},
+        .cost = {2, 4700, 800, 365000, 349000, 0, 0},
         .staged = {1500, 840000},
     },
     {
@@ -129,7 +129,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .algo = SYMM_ALGO_COPY_ENGINE,
         .transfer = SYMM_TRANSFER_COPIES,
         .reach = {.out = true},
-        .cost = {2, 0, 14300, 392000, 379000, 0},
+        .cost = {2, 0, 14300, 392000, 379000, 0, 0},
     },
     {
         .operation = SYMM_OPERATION_REDUCE_SCATTER,
@@ -139,7 +139,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BY_DTYPE_AND_RANKS(reduce_scatter_low_latency),
         .grid = {.threads = 64, .most_threads = 256},
         .capacity = {PACKET_SETS, .per_rank = true},
-        .cost = {1, 2000, 150, 215000, 215000, 700},
+        .cost = {1, 2000, 150, 215000, 215000, 700, 0},
     },
     {
         .operation = SYMM_OPERATION_REDUCE_SCATTER,
@@ -150,7 +150,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BY_DTYPE_AND_RANKS(reduce_scatter_lamport),
         .grid = {.threads = 64, .most_threads = 256, .helpers = 32, .half_grid_units = 1024},
         .capacity = {PACKET_SETS, .per_rank = true, .pair = true},
-        .cost = {1, 3900, 200, 355000, 333000, .chunk_ns = 100},
+        .cost = {1, 3900, 200, 355000, 333000, 0, 100},
     },
     {
         .operation = SYMM_OPERATION_REDUCE_SCATTER,
@@ -162,7 +162,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .capacity = {EXCHANGE_SLOTS, .per_rank = true, .pair = true},
         /* With two chunks the links rest for too long. */
         .pipeline = {.chunks = 3, .units = 6144},
-        .cost = {1, 6500, 700, 333000, 333000, 0},
+        .cost = {1, 6500, 700, 333000, 333000, 0, 0},
     },
     {
         .operation = SYMM_OPERATION_REDUCE_SCATTER,
@@ -181,7 +181,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .algo = SYMM_ALGO_COPY_ENGINE,
         .transfer = SYMM_TRANSFER_COPIES,
         /* Slower than one_shot at every size on a pair: the same bandwidth, a higher start. */
-        .cost = {1, 44000, 4000, 333000, 377000, 0},
+        .cost = {1, 44000, 4000, 333000, 377000, 0, 0},
     },
     {
         .operation = SYMM_OPERATION_ALL_GATHER,
@@ -191,7 +191,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BYTES_BY_RANKS(all_gather_low_latency),
         .grid = {.threads = 64, .most_threads = 128}, /* few: so it always begins early */
         .capacity = {PACKET_SETS, .per_rank = true},
-        .cost = {1, 1700, 150, 240000, 215000, 1000},
+        .cost = {1, 1700, 150, 240000, 215000, 1000, 0},
     },
     {
         .operation = SYMM_OPERATION_ALL_GATHER,
@@ -202,7 +202,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BYTES_BY_RANKS(all_gather_one_shot),
         .grid = {.threads = 512, .most_threads = 512, .half_grid_units = 2048},
         .capacity = {EXCHANGE_SLOTS, .per_rank = true, .pair = true},
-        .cost = {1, 5300, 150, 365000, 357000, 0},
+        .cost = {1, 5300, 150, 365000, 357000, 0, 0},
         .staged = {5500, 1400000},
     },
     {
@@ -222,7 +222,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .algo = SYMM_ALGO_COPY_ENGINE,
         .transfer = SYMM_TRANSFER_COPIES,
         .reach = {.out = true},
-        .cost = {1, 16000, 3750, 391000, 387000, 0},
+        .cost = {1, 16000, 3750, 391000, 387000, 0, 0},
     },
 };
 const int symm__nalgorithms = sizeof symm__algorithms / sizeof symm__algorithms[0];
