@@ -125,7 +125,7 @@ template <typename T, int R, bool TO_ALL, int U> struct lamport_epoch {
         });
     }
 
-    /* Sends a batch of contributions: those of load_others(), which R = 0 has none of. */
+    /* Sends a batch of contributions: x of load_others(), or, for any number of ranks, loads them. */
     SYMM_DEV_IN_CLASS void send_others(uint32_t i, const symm_bits16 (&x)[U][R ? R : 1]) const
     {
         if (!live)
@@ -241,12 +241,13 @@ template <typename T, int R, bool TO_ALL, int U> struct lamport_epoch {
 template <typename T, int R, bool TO_ALL>
 SYMM_DEV void exchange_packs(const symm_collective_args &a)
 {
+    constexpr int U = SLOTS_AT_ONCE<R>;
     const block_part part = part_of(a);
 
     for (uint64_t at = part.first; at < part.last; at += a.capacity) {
         const uint32_t n = (uint32_t)min((uint64_t)a.capacity, part.last - at);
-        if (SLOTS_AT_ONCE < R >> 1 && n > workers())
-            lamport_epoch<T, R, TO_ALL, SLOTS_AT_ONCE<R>>(a, at, n).run();
+        if (U > 1 && n > workers())
+            lamport_epoch<T, R, TO_ALL, U>(a, at, n).run();
         else
             lamport_epoch<T, R, TO_ALL, 1>(a, at, n).run();
     }

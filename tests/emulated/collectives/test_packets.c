@@ -1,4 +1,5 @@
 /* Calls by packets without SYMM_CHECK: one rank makes another call, or none. */
+#include <symm/names.h>
 #include "collective.h"
 #include "exercise.h"
 #include "test.h"
@@ -98,6 +99,35 @@ WORLD_TEST(packets, a_wait_for_several_names_the_rank_that_is_still_missing, QUA
     for (int64_t until = now_ms() + 20000; symm_check(world) == SYMM_OK && now_ms() < until;)
         pause_ms(1);
     RANK_EXPECT_TEXT(self, SYMM_ERROR_TIMEOUT, "for rank 1, a packet", symm_check(world));
+out:
+    trial_close(&b);
+}
+
+/* Elements of which all bits are ones, as the last word of a free slot: NaNs, which arrive as NaNs. */
+WORLD_TEST(packets, lamport_sends_the_value_of_a_free_slot, TRIO, .timeout_s = 60,
+           .env = {{"SYMM_TIMEOUT_MS", "10000"}})
+{
+    static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_FLOAT16, SYMM_BFLOAT16, SYMM_FLOAT64};
+    enum { COUNT = 101 };
+    struct trial_buffers b = {0};
+
+    RANK_TRY(self, trial_open(ctx, MOST_NBYTES, &b));
+    for (int d = 0; d < 4; d++)
+        for (int scatters = 0; scatters < 2; scatters++) {
+            const struct collective c = {.operation = scatters ? REDUCE_SCATTER : ALL_REDUCE,
+                                         .algo = SYMM_ALGO_LAMPORT,
+                                         .dtype = dtypes[d],
+                                         .op = d % 2 ? SYMM_MAX : SYMM_SUM,
+                                         .count = COUNT};
+            const size_t size = symm_dtype_size(dtypes[d]);
+            RANK_TRY(self, symm_fill(b.foreign[0], 0xff, COUNT * TRIO * size, b.stream));
+            RANK_TRY(self, symm_fill(b.foreign[1], 0, COUNT * size, b.stream));
+            RANK_TRY(self, collective_call(&c, world, b.foreign[0], b.foreign[1], b.stream));
+            RANK_TRY(self, symm_copy(b.got, b.foreign[1], COUNT * size, b.stream));
+            RANK_TRY(self, symm_synchronize(world, b.stream));
+            for (size_t i = 0; i < COUNT; i++) /* the highest bits of a NaN, but for the sign */
+                CHECK_RANK(self, (b.got[(i + 1) * size - 1] & 0x7f) == 0x7f);
+        }
 out:
     trial_close(&b);
 }
