@@ -125,7 +125,7 @@ template <typename T, int R, bool TO_ALL, int U> struct lamport_epoch {
         });
     }
 
-    /* Sends a batch of contributions: x of load_others(), or, for any number of ranks, loads them. */
+    /* Sends a batch of contributions: x, or for any number of ranks (R = 0) packs loaded here. */
     SYMM_DEV_IN_CLASS void send_others(uint32_t i, const symm_bits16 (&x)[U][R ? R : 1]) const
     {
         if (!live)

@@ -103,7 +103,7 @@ out:
     trial_close(&b);
 }
 
-/* Elements of which all bits are ones, as the last word of a free slot: NaNs, which arrive as NaNs. */
+/* Elements of ones, as the last word of a free slot has: NaNs, which arrive as NaNs. */
 WORLD_TEST(packets, lamport_sends_the_value_of_a_free_slot, TRIO, .timeout_s = 60,
            .env = {{"SYMM_TIMEOUT_MS", "10000"}})
 {
