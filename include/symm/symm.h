@@ -315,7 +315,7 @@ SYMM_API const char *symm_multicast_off(const symm_group *group);
 SYMM_API symm_status symm_alloc(symm_group *group, size_t nbytes, void **out);
 
 /*
- * Frees memory of symm_alloc() or symm_tensor_alloc(). Its bytes are used again once every rank of
+ * Frees memory of symm_alloc(), symm_tensor_alloc() or symm_register(). Its bytes are used again once every rank of
  * the group has freed it; ranks agree on that at their next Collective call. No enqueued work of
  * this rank may still use it.
  *
@@ -334,8 +334,28 @@ SYMM_API symm_status symm_free(symm_group *group, void *ptr);
 SYMM_API symm_status symm_trim(symm_group *group);
 
 /*
- * Makes existing device memory symmetric. Scope: Collective.
- * Errors: ERROR_UNSUPPORTED  always, in this version
+ * Makes memory of other code symmetric: maps it in the windows of all ranks. *out is a second
+ * address of the object at theirs, with the use of memory of symm_alloc(). The memory must come
+ * from cuMemCreate() with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, as that of ncclMemAlloc() does.
+ * theirs has the same offset in an allocation of the same size on all ranks.
+ *
+ * The two addresses: a kernel should use one of them. The next kernel in the stream sees through
+ * one address what the last one wrote through the other, unless it begins early (SYMM_GRID_PDL).
+ * Collectives on registered memory do not begin early. symm cannot tell that buffers overlap if they
+ * are given by different addresses.
+ *
+ * Scope:  Collective.
+ * Memory: symm_free(group, *out) unmaps it on this rank, which may wait for the device; other ranks
+ *         keep their mappings until they free it. The allocation lives until its owner and all
+ *         ranks have released it. symm_usage.registered counts nbytes.
+ * Errors: ERROR_ARGUMENT     theirs or out is NULL, nbytes is 0, theirs is no memory of this rank's
+ *                            device, is shorter than nbytes, or is symmetric memory; or the
+ *                            allocation does not fit the window
+ *         ERROR_UNSUPPORTED  other memory than the above, such as that of cudaMalloc(), which the
+ *                            driver maps only at an address of its own choice; or an allocation that
+ *                            is no multiple of the granularity
+ *         ERROR_MISMATCH     nbytes, the offset or the size of the allocation differ
+ *         ERROR_MEMORY, ERROR_DRIVER, ERROR_SYSTEM, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
 SYMM_API symm_status symm_register(symm_group *group, void *theirs, size_t nbytes, void **out);
 
@@ -389,11 +409,12 @@ typedef struct symm_usage {
     uint64_t window;   /* address space reserved for each rank */
     uint64_t segments; /* device memory taken, in whole segments */
     uint64_t nsegments;
-    uint64_t allocated; /* live allocations, rounded up to their alignment, with internal ones */
-    uint64_t requested; /* live allocations as requested */
-    uint64_t pending;   /* freed on this rank, not yet on all */
-    uint64_t internal;  /* of allocated: signal pads and staging areas of groups */
-    uint64_t reserved[9];
+    uint64_t allocated;  /* live allocations, rounded up to their alignment, with internal ones */
+    uint64_t requested;  /* live allocations as requested */
+    uint64_t pending;    /* freed on this rank, not yet on all */
+    uint64_t internal;   /* of allocated: signal pads and staging areas of groups */
+    uint64_t registered; /* memory of symm_register(), in none of the counts above but window */
+    uint64_t reserved[8];
 } symm_usage;
 
 /* Scope: Local. Errors: ERROR_ARGUMENT */

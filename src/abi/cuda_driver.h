@@ -270,6 +270,8 @@ typedef struct CUlaunchConfig {
       (CUmemGenericAllocationHandle * handle, void *shareable, int type))                          \
     X(cuMemRetainAllocationHandle, 11000, CU_REQUIRED,                                             \
       (CUmemGenericAllocationHandle * handle, void *ptr))                                          \
+    X(cuMemGetAllocationPropertiesFromHandle, 10020, CU_REQUIRED,                                  \
+      (CUmemAllocationProp * prop, CUmemGenericAllocationHandle handle))                           \
     X(cuCtxGetStreamPriorityRange, 5050, CU_REQUIRED, (int *least, int *greatest))                 \
     X(cuStreamCreate, 2000, CU_REQUIRED, (CUstream * stream, unsigned int flags))                  \
     X(cuStreamCreateWithPriority, 5050, CU_REQUIRED,                                               \

@@ -286,7 +286,9 @@ static symm_status launch(struct symm_call *e, const struct symm_planned *planne
         .channel = SYMM_CHANNEL_BLOCKS,
         .aligned = is_aligned(group, call, data),
     };
-    return symm__call_launch(e, plan->kernel, plan->blocks, plan->threads, plan->pdl, &args);
+    /* The end of a kernel orders the two addresses of registered memory; an early start does not. */
+    const bool pdl = plan->pdl && !data->in.registered && !data->out.registered;
+    return symm__call_launch(e, plan->kernel, plan->blocks, plan->threads, pdl, &args);
 }
 
 /* By copy engines. check_promise has checked the memory that they reach into. */

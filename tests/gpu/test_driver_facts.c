@@ -5,7 +5,9 @@
  *   - cuStreamWriteValue32 may write to imported memory;
  *   - a cooperative launch may at the same time be a programmatic dependent launch;
  *   - an exported descriptor is, or can be made, close-on-exec;
- *   - a reader that sees a word copied by another GPU also sees the same stream's earlier copies.
+ *   - a reader that sees a word copied by another GPU also sees the same stream's earlier copies;
+ *   - memory of cuMemCreate() maps a second time, by a retained handle, but only as a whole; memory
+ *     of cuMemAlloc() has no handle.
  *
  * Prints one line a fact. Exit code 77: there are not two GPUs.
  */
@@ -400,6 +402,40 @@ static bool fact_count_behind_rows(void)
     return behind.early + behind.lost + before.lost == 0 && behind.waited > 0 && before.early > 0;
 }
 
+static bool fact_second_mapping(void)
+{
+    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .requestedHandleTypes =
+                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemAllocationProp found;
+    CUmemGenericAllocationHandle handle, again;
+    CUdeviceptr first, second, part, plain;
+    uint32_t word = 0;
+
+    use_device(0);
+    MUST(cuMemCreate(&handle, 2 * NBYTES, &prop, 0));
+    first = map(handle, 2 * NBYTES, 0, 0);
+    MUST(cuMemRelease(handle));
+    MUST(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(first + NBYTES + 1)));
+    MUST(cuMemGetAllocationPropertiesFromHandle(&found, again));
+    second = map(again, 2 * NBYTES, 0, 0);
+    MUST(cuMemsetD32Async(first + NBYTES, 77, NBYTES / 4, NULL));
+    MUST(cuMemcpyAsync((CUdeviceptr)(uintptr_t)&word, second + 2 * NBYTES - 4, 4, NULL));
+    MUST(cuCtxSynchronize());
+    MUST(cuMemAddressReserve(&part, 2 * NBYTES, 0, 0, 0));
+    MUST(cuMemAlloc(&plain, NBYTES));
+    const CUresult partly = cuMemMap(part, NBYTES, 0, again, 0),
+                   retained = cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)plain);
+    printf("a second mapping sees %u of 77, with handle types %d; half of it maps: %d; a handle of "
+           "cuMemAlloc() memory: %d\n",
+           word, found.requestedHandleTypes, partly, retained);
+    MUST(cuMemUnmap(second, 2 * NBYTES));
+    MUST(cuMemRelease(again));
+    return word == 77 && found.requestedHandleTypes == prop.requestedHandleTypes &&
+           partly == CUDA_ERROR_NOT_SUPPORTED && retained == CUDA_ERROR_INVALID_VALUE;
+}
+
 int main(void)
 {
     int count = 0;
@@ -423,5 +459,6 @@ int main(void)
     ok = fact_killed_exporter_and_write_value();
     ok = fact_cooperative_dependent_launch() && ok;
     ok = fact_count_behind_rows() && ok;
+    ok = fact_second_mapping() && ok;
     return ok ? 0 : 1;
 }

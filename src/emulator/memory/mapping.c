@@ -68,6 +68,9 @@ static CUresult find_and_map(uintptr_t start, size_t nbytes, CUmemGenericAllocat
     if (!handle)
         return CUDA_ERROR_INVALID_VALUE;
     struct emu_object *object = handle->object;
+    if (object->kind == EMU_OBJECT_MEMORY && nbytes != object->nbytes)
+        return emu__rule(CUDA_ERROR_NOT_SUPPORTED, "size %zu is not the memory's %zu", nbytes,
+                         object->nbytes);
     if (nbytes > object->nbytes)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "size %zu is more than the object's %zu", nbytes,
                          object->nbytes);

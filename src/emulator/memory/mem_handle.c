@@ -80,7 +80,9 @@ CUresult emu_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, v
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&emu__lock);
     struct emu_range *range = emu__range_find((uintptr_t)ptr);
-    if (!range || !range->object) {
+    if (range && !range->object) {
+        result = CUDA_ERROR_INVALID_VALUE; /* no broken rule: programs ask whether it has one */
+    } else if (!range) {
         result = emu__rule(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at %p", ptr);
     } else {
         struct emu_mem_handle *own = emu__mem_handle_new(range->object);
@@ -88,6 +90,29 @@ CUresult emu_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, v
             *handle = own->value;
         else
             result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    pthread_mutex_unlock(&emu__lock);
+    return EMU_END(result);
+}
+
+CUresult emu_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                    CUmemGenericAllocationHandle value)
+{
+    EMU_BEGIN("handle=%#llx", value);
+    EMU_NOT_NULL(prop);
+    pthread_mutex_lock(&emu__lock);
+    const struct emu_mem_handle *handle = emu__mem_handle_find(value, "handle");
+    const bool memory = handle && handle->object->kind == EMU_OBJECT_MEMORY;
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    if (memory) {
+        *prop = (CUmemAllocationProp){
+            .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+            .requestedHandleTypes = (int)handle->object->handle_types,
+            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = handle->object->device},
+        };
+        result = CUDA_SUCCESS;
+    } else if (handle) {
+        emu__rule(result, "handle %#llx is a multicast object", value);
     }
     pthread_mutex_unlock(&emu__lock);
     return EMU_END(result);

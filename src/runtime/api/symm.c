@@ -390,11 +390,21 @@ out:
 
 symm_status symm_register(symm_group *group, void *theirs, size_t nbytes, void **out)
 {
-    (void)group;
-    (void)theirs;
-    (void)nbytes;
-    (void)out;
-    return symm__fail(SYMM_ERROR_UNSUPPORTED, "symm_register: not in this version of symm");
+    struct symm_call call;
+    void *block = NULL;
+    symm_status st;
+
+    TRY(symm__collective_begin(&call, group, true, "symm_register(%zu bytes)", nbytes));
+    if (!theirs || nbytes == 0 || !out)
+        return symm__collective_refuse(&call, "%s",
+                                       !theirs  ? "theirs is NULL"
+                                       : nbytes ? "out is NULL"
+                                                : "nbytes is 0");
+    TRY(symm__collective_end(&call, symm__memory_register(group->ctx->memory, group->comm, group,
+                                                          theirs, nbytes, call.text, &block)));
+    *out = block;
+out:
+    return st;
 }
 
 void *symm_peer(const symm_group *group, const void *local, int rank)

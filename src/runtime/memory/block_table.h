@@ -14,6 +14,7 @@
 
 struct symm_block {
     uint64_t off, nbytes, requested; /* nbytes: requested, rounded up to the heap's alignment */
+    uint64_t segment; /* of registered memory: the offset of the segment that ends with the block */
     const void *owner;
     struct symm_rank_set members;
     enum symm_block_kind kind;

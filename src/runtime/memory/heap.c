@@ -1,7 +1,8 @@
 /*
  * The arbiter of memory. A block stays known until every rank that got it has reported it free. The
- * same rule ends segments. A segment that failed or is being trimmed is not `usable`. When the last
- * rank reports its block, all ranks have released the segment, and its offsets can be used again.
+ * same rule ends segments. A segment that failed, is being trimmed or is for one block is not
+ * `usable`. When the last rank reports its block, all ranks have released the segment, and its
+ * offsets can be used again.
  */
 #include "heap.h"
 
@@ -15,7 +16,8 @@
 struct segment {
     uint64_t off, nbytes;
     struct symm_rank_set members;
-    bool usable; /* all members have it, and it is not being released */
+    bool usable; /* all members have it, other blocks may come, and it is not being released */
+    bool for_one_block;
     struct symm_offset_allocator *offsets;
 };
 
@@ -106,8 +108,9 @@ static bool block_make(struct symm_heap *heap, struct segment *s, uint64_t nbyte
  * is committed.
  */
 static struct segment *segment_plan(struct symm_heap *heap, uint64_t nbytes,
-                                    struct symm_rank_set members)
+                                    struct symm_rank_set members, bool for_one_block)
 {
+    const uint64_t least = for_one_block ? 0 : heap->least_segment;
     struct segment **segments = symm__array_reserve(heap->segments, &heap->segments_cap,
                                                     heap->nsegments + 1, sizeof *segments);
     if (!segments)
@@ -117,8 +120,9 @@ static struct segment *segment_plan(struct symm_heap *heap, uint64_t nbytes,
     if (!s)
         return NULL;
     s->members = members;
+    s->for_one_block = for_one_block;
     s->nbytes = symm__round_up(nbytes, heap->granularity);
-    uint64_t preferred = s->nbytes < heap->least_segment ? heap->least_segment : s->nbytes;
+    uint64_t preferred = s->nbytes < least ? least : s->nbytes;
     if (symm__offsets_alloc(heap->window, preferred, heap->granularity, &s->off))
         s->nbytes = preferred;
     else if (preferred == s->nbytes ||
@@ -192,11 +196,13 @@ static symm_status allocate(struct symm_heap *heap, struct symm_rank_set members
     if (!reserve_block(heap))
         return symm__fail(SYMM_ERROR_MEMORY, "out of host memory for the table of blocks");
 
-    struct segment *s =
-        use_existing_segment(heap, nbytes, members, args[1] & SYMM_HEAP_ANY_SEGMENT, &off);
+    const bool for_one_block = args[1] & SYMM_HEAP_NEW_SEGMENT;
+    struct segment *s = for_one_block ? NULL
+                                      : use_existing_segment(heap, nbytes, members,
+                                                             args[1] & SYMM_HEAP_ANY_SEGMENT, &off);
     if (!s) {
         is_new = true;
-        s = segment_plan(heap, nbytes, members);
+        s = segment_plan(heap, nbytes, members, for_one_block);
         if (!s)
             return symm__fail(
                 SYMM_ERROR_MEMORY,
@@ -220,7 +226,7 @@ static symm_status commit(struct symm_heap *heap, struct symm_rank_set members, 
     for (size_t i = 0; i < heap->nsegments; i++) {
         struct segment *s = heap->segments[i];
         if (s->off == off && !s->usable && symm__rank_set_equal(s->members, members)) {
-            s->usable = true;
+            s->usable = !s->for_one_block;
             return SYMM_OK;
         }
     }

@@ -10,8 +10,8 @@
 
 /*
  * A rank that got a block in an answer reports it free exactly once: when it frees the block; when
- * the new segment for it failed and was undone; or, for the segment of a TRIM, when it has released
- * the segment. The offsets are used again once all ranks have reported.
+ * the new segment for it failed and was undone; or, for the segment of a TRIM or a NEW_SEGMENT,
+ * when it has released the segment. The offsets are used again once all ranks have reported.
  */
 enum symm_heap_op {
     /* args: window bytes, granularity, least segment */
@@ -24,11 +24,18 @@ enum symm_heap_op {
     SYMM_HEAP_TRIM,
 };
 
-/*
- * The block may lie in a segment of more ranks than the vote's (for a group's own pads and
- * staging).
- */
-enum { SYMM_HEAP_ANY_SEGMENT = 1 };
+enum {
+    /*
+     * The block may lie in a segment of more ranks than the vote's (for a group's own pads and
+     * staging).
+     */
+    SYMM_HEAP_ANY_SEGMENT = 1,
+    /*
+     * The block gets a new segment, which no other block uses and which ends with it: each rank
+     * reports the block free when it has released the segment.
+     */
+    SYMM_HEAP_NEW_SEGMENT = 2,
+};
 
 enum { SYMM_HEAP_ALIGNMENT = 1024 };
 

@@ -48,7 +48,7 @@ static uint64_t rounded(size_t nbytes)
     return ((uint64_t)nbytes + SYMM_HEAP_ALIGNMENT - 1) / SYMM_HEAP_ALIGNMENT * SYMM_HEAP_ALIGNMENT;
 }
 
-static symm_status reserve_slot(struct symm_memory *m)
+symm_status symm__memory_reserve_slot(struct symm_memory *m)
 {
     pthread_rwlock_wrlock(&m->lock);
     symm_status st = symm__blocks_reserve(&m->blocks);
@@ -56,10 +56,17 @@ static symm_status reserve_slot(struct symm_memory *m)
     return st;
 }
 
-static void unreserve_slot(struct symm_memory *m)
+void symm__memory_unreserve_slot(struct symm_memory *m)
 {
     pthread_rwlock_wrlock(&m->lock);
     symm__blocks_unreserve(&m->blocks);
+    pthread_rwlock_unlock(&m->lock);
+}
+
+void symm__memory_insert(struct symm_memory *m, const struct symm_block *block)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    symm__blocks_insert(&m->blocks, block);
     pthread_rwlock_unlock(&m->lock);
 }
 
@@ -74,16 +81,14 @@ static symm_status take(struct symm_memory *m, struct symm_host_comm *comm, cons
     bool kept = false;
 
     if (answer[3])
-        st = symm__memory_make_segment(m, comm, what, answer[1], answer[2], &kept);
+        st = symm__memory_make_segment(m, comm, what, answer[1], answer[2], 0, &kept);
     if (st != SYMM_OK) {
-        unreserve_slot(m);
+        symm__memory_unreserve_slot(m);
         if (!kept)
             symm__exchange_freed(m->config.exchange, block->off);
         return st;
     }
-    pthread_rwlock_wrlock(&m->lock);
-    symm__blocks_insert(&m->blocks, block);
-    pthread_rwlock_unlock(&m->lock);
+    symm__memory_insert(m, block);
     *out = symm__memory_window(m, m->config.rank) + block->off;
     return SYMM_OK;
 }
@@ -92,7 +97,7 @@ symm_status symm__memory_alloc(struct symm_memory *m, struct symm_host_comm *com
                                const void *owner, enum symm_block_kind kind, size_t nbytes,
                                const char *what, void **out)
 {
-    symm_status slot = reserve_slot(m);
+    symm_status slot = symm__memory_reserve_slot(m);
     struct symm_vote vote = {
         .text = what,
         .op = SYMM_HEAP_ALLOC,
@@ -102,7 +107,7 @@ symm_status symm__memory_alloc(struct symm_memory *m, struct symm_host_comm *com
     symm_status st = symm__host_comm_vote(comm, &vote, symm__deadline_in(m->config.timeout_ms));
     if (st != SYMM_OK) {
         if (slot == SYMM_OK)
-            unreserve_slot(m);
+            symm__memory_unreserve_slot(m);
         return st;
     }
     struct symm_block block = {.off = vote.answer[0],
@@ -118,7 +123,7 @@ symm_status symm__memory_adopt(struct symm_memory *m, struct symm_host_comm *com
                                const void *owner, enum symm_block_kind kind, size_t nbytes,
                                const uint64_t answer[4], void **out)
 {
-    symm_status st = reserve_slot(m);
+    symm_status st = symm__memory_reserve_slot(m);
     struct symm_block block = {.off = answer[0],
                                .nbytes = rounded(nbytes),
                                .requested = nbytes,
@@ -212,6 +217,7 @@ struct symm_buffer symm__memory_resolve(struct symm_memory *m, const void *ptr, 
         b && !b->freed && at - b->off <= b->requested && nbytes <= b->requested - (at - b->off);
     buffer.left = buffer.own ? b->requested - (at - b->off) : 0;
     buffer.symmetric = buffer.own && symm__rank_set_within(members, b->members);
+    buffer.registered = buffer.own && b->kind == SYMM_BLOCK_REGISTERED;
     pthread_rwlock_unlock(&m->lock);
     buffer.offset = at;
     return buffer;
@@ -298,15 +304,33 @@ static symm_status no_block(struct symm_memory *m, const void *owner, const void
     return symm__fail(SYMM_ERROR_ARGUMENT, "%p is memory of another group, or of symm itself", ptr);
 }
 
+/* The number of a freed block that is not the heap's to use again. */
+enum { FREED_AT_ONCE = 1 };
+
+/* Marks a block as free. Registered memory is reported when its segment is released. */
+static void mark_freed(struct symm_memory *m, struct symm_block *b)
+{
+    b->freed = b->kind == SYMM_BLOCK_REGISTERED ? FREED_AT_ONCE
+                                                : symm__exchange_freed(m->config.exchange, b->off);
+}
+
 symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *ptr,
                               const void *keeper)
 {
+    struct symm_block freed = {.kind = SYMM_BLOCK_USER};
+
     pthread_rwlock_wrlock(&m->lock);
     struct symm_block *b = block_of(m, owner, ptr, keeper, false);
-    if (b)
-        b->freed = symm__exchange_freed(m->config.exchange, b->off);
+    if (b) {
+        mark_freed(m, b);
+        freed = *b;
+    }
     pthread_rwlock_unlock(&m->lock);
-    return b ? SYMM_OK : no_block(m, owner, ptr);
+    if (!b)
+        return no_block(m, owner, ptr);
+    if (freed.kind == SYMM_BLOCK_REGISTERED)
+        symm__memory_retire_segment(m, freed.segment);
+    return SYMM_OK;
 }
 
 void symm__memory_free_internal(struct symm_memory *m, const void *owner, const void *ptr)
@@ -323,7 +347,7 @@ symm_status symm__memory_give(struct symm_memory *m, const void *owner, void *pt
 {
     pthread_rwlock_wrlock(&m->lock);
     struct symm_block *b = block_of(m, owner, ptr, NULL, false);
-    if (b && b->kind != SYMM_BLOCK_USER)
+    if (b && b->kind != SYMM_BLOCK_USER && b->kind != SYMM_BLOCK_REGISTERED)
         b = NULL;
     if (b)
         b->keeper = keeper;
@@ -331,37 +355,34 @@ symm_status symm__memory_give(struct symm_memory *m, const void *owner, void *pt
     return b ? SYMM_OK : no_block(m, owner, ptr);
 }
 
-void symm__memory_free_owner(struct symm_memory *m, const void *owner)
+/* Frees the blocks of an owner, but no more than one registered block, whose segment it returns. */
+static bool free_some(struct symm_memory *m, const void *owner, uint64_t *segment)
 {
+    bool registered = false;
+
     pthread_rwlock_wrlock(&m->lock);
-    for (size_t i = 0; i < m->blocks.count; i++) {
+    for (size_t i = 0; i < m->blocks.count && !registered; i++) {
         struct symm_block *b = &m->blocks.at[i];
-        if (b->owner == owner && !b->freed)
-            b->freed = symm__exchange_freed(m->config.exchange, b->off);
+        if (b->owner != owner || b->freed)
+            continue;
+        mark_freed(m, b);
+        registered = b->kind == SYMM_BLOCK_REGISTERED;
+        *segment = b->segment;
     }
     pthread_rwlock_unlock(&m->lock);
+    return registered;
+}
+
+void symm__memory_free_owner(struct symm_memory *m, const void *owner)
+{
+    uint64_t segment;
+
+    while (free_some(m, owner, &segment))
+        symm__memory_retire_segment(m, segment);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Trimming                                                                                       */
-
-static void release_trimmed(struct symm_memory *m, uint64_t off)
-{
-    struct symm_segment *s;
-
-    pthread_rwlock_wrlock(&m->lock);
-    for (s = m->segments; s && (s->off != off || s->hidden); s = s->next)
-        ;
-    if (s) {
-        s->hidden = true;
-        s->trimmed = true;
-    }
-    pthread_rwlock_unlock(&m->lock);
-    if (!s)
-        return;
-    symm__multicast_unbind_segment(m, s);
-    symm__memory_put_segment(m, s);
-}
 
 symm_status symm__memory_trim(struct symm_memory *m, struct symm_host_comm *comm)
 {
@@ -372,7 +393,7 @@ symm_status symm__memory_trim(struct symm_memory *m, struct symm_host_comm *comm
             return st;
         if (!vote.answer[1])
             return SYMM_OK;
-        release_trimmed(m, vote.answer[0]);
+        symm__memory_retire_segment(m, vote.answer[0]);
     }
 }
 
@@ -390,6 +411,8 @@ void symm__memory_usage(struct symm_memory *m, symm_usage *out)
 
     pthread_rwlock_rdlock(&m->lock);
     for (const struct symm_segment *s = m->segments; s; s = s->next) {
+        if (s->registered)
+            continue;
         u.segments += s->nbytes;
         u.nsegments++;
     }
@@ -399,6 +422,10 @@ void symm__memory_usage(struct symm_memory *m, symm_usage *out)
             u.pending += b->nbytes;
         if (b->freed)
             continue;
+        if (b->kind == SYMM_BLOCK_REGISTERED) {
+            u.registered += b->requested;
+            continue;
+        }
         u.allocated += b->nbytes;
         u.requested += b->requested;
         if (b->kind != SYMM_BLOCK_USER)

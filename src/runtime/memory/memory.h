@@ -35,7 +35,12 @@ symm_status symm__memory_open(const struct symm_memory_config *config, struct sy
  */
 symm_status symm__memory_close(struct symm_memory *m);
 
-enum symm_block_kind { SYMM_BLOCK_USER, SYMM_BLOCK_PAD, SYMM_BLOCK_INTERNAL };
+enum symm_block_kind {
+    SYMM_BLOCK_USER,
+    SYMM_BLOCK_REGISTERED, /* memory of other code */
+    SYMM_BLOCK_PAD,
+    SYMM_BLOCK_INTERNAL
+};
 
 /*
  * Allocates on all ranks of the comm. Collective. owner: the group, for look-ups and
@@ -52,6 +57,14 @@ symm_status symm__memory_alloc(struct symm_memory *m, struct symm_host_comm *com
 symm_status symm__memory_adopt(struct symm_memory *m, struct symm_host_comm *comm,
                                const void *owner, enum symm_block_kind kind, size_t nbytes,
                                const uint64_t answer[4], void **out);
+
+/*
+ * Maps memory of other code in the windows. Collective. what: the call; nbytes is the same on all
+ * ranks.
+ */
+symm_status symm__memory_register(struct symm_memory *m, struct symm_host_comm *comm,
+                                  const void *owner, void *theirs, size_t nbytes, const char *what,
+                                  void **out);
 
 /*
  * Frees a block. Local; any thread. Errors: ERROR_ARGUMENT unless ptr is the start of a live user
@@ -92,6 +105,7 @@ struct symm_buffer {
     uint64_t left;   /* bytes from the address to the end of the block, if `own` */
     bool own;        /* inside one live block of this rank */
     bool symmetric;  /* all of `members` also have the block */
+    bool registered; /* memory that has another address, too */
 };
 /* Looks up [ptr, ptr + nbytes). Never asks the driver and records no text. */
 struct symm_buffer symm__memory_resolve(struct symm_memory *m, const void *ptr, size_t nbytes,

@@ -43,6 +43,24 @@ void symm__memory_put_segment(struct symm_memory *m, struct symm_segment *s)
         symm__exchange_freed(m->config.exchange, off);
 }
 
+void symm__memory_retire_segment(struct symm_memory *m, uint64_t off)
+{
+    struct symm_segment *s;
+
+    pthread_rwlock_wrlock(&m->lock);
+    for (s = m->segments; s && (s->off != off || s->hidden); s = s->next)
+        ;
+    if (s) {
+        s->hidden = true;
+        s->trimmed = true;
+    }
+    pthread_rwlock_unlock(&m->lock);
+    if (!s)
+        return;
+    symm__multicast_unbind_segment(m, s);
+    symm__memory_put_segment(m, s);
+}
+
 static symm_status import_all(struct symm_memory *m, const struct symm_host_comm *comm, int *fds,
                               struct symm_segment *s)
 {
@@ -99,7 +117,8 @@ static void segment_publish(struct symm_memory *m, struct symm_segment *s, bool 
 }
 
 symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_host_comm *comm,
-                                      const char *what, uint64_t off, uint64_t nbytes, bool *kept)
+                                      const char *what, uint64_t off, uint64_t nbytes,
+                                      CUmemGenericAllocationHandle own, bool *kept)
 {
     symm_status st = SYMM_OK, mine = SYMM_OK;
     struct symm_multicast_bind bind = {.mc = NULL};
@@ -112,10 +131,18 @@ symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_host_co
     if (!s || !all) {
         st = symm__fail(SYMM_ERROR_MEMORY, "%s: out of host memory", what);
         symm__host_comm_abort(comm, st, symm__failure_text());
+        if (own)
+            m->config.drv->cuMemRelease(own);
+        free(s);
+        s = NULL;
         goto out;
     }
-    *s = (struct symm_segment){
-        .off = off, .nbytes = nbytes, .members = symm__host_comm_members(comm), .refs = 1};
+    *s = (struct symm_segment){.off = off,
+                               .nbytes = nbytes,
+                               .members = symm__host_comm_members(comm),
+                               .own = own,
+                               .registered = own != 0,
+                               .refs = 1};
     TRY(segment_share(m, comm, what, s, &mine));
     voting = true;
     if (mine == SYMM_OK)

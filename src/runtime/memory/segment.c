@@ -45,8 +45,10 @@ symm_status symm__segment_create(const struct symm_driver *drv, CUdevice device,
     symm_status st = SYMM_OK;
     CUmemAllocationProp prop;
 
-    TRY(symm__segment_properties(drv, device, &prop));
-    TRY_CU(drv, cuMemCreate, &s->own, s->nbytes, &prop, 0);
+    if (!s->own) {
+        TRY(symm__segment_properties(drv, device, &prop));
+        TRY_CU(drv, cuMemCreate, &s->own, s->nbytes, &prop, 0);
+    }
     TRY(map(drv, device, w, rank, s->own, s));
 out:
     if (st != SYMM_OK)

@@ -16,16 +16,17 @@ struct symm_segment {
     struct symm_rank_set members;
     CUmemGenericAllocationHandle own; /* 0: none. Kept, since multicast objects bind it later */
     struct symm_rank_set mapped;      /* ranks in whose windows memory is mapped */
-    int refs;     /* one of the list, one of each multicast object that binds it */
-    bool hidden;  /* being created or released: not for other votes */
-    bool trimmed; /* the arbiter waits for the report of its release */
+    int refs;        /* one of the list, one of each multicast object that binds it */
+    bool registered; /* memory that symm did not create */
+    bool hidden;     /* being created or released: not for other votes */
+    bool trimmed;    /* the arbiter waits for the report of its release */
 };
 
 /* The properties of a segment's memory. Queries of granularity must use exactly these. */
 symm_status symm__segment_properties(const struct symm_driver *drv, CUdevice device,
                                      CUmemAllocationProp *out);
 
-/* Creates this rank's memory and maps it in its own window. */
+/* Creates this rank's memory, unless it exists as `own`, and maps it in its own window. */
 symm_status symm__segment_create(const struct symm_driver *drv, CUdevice device,
                                  const struct symm_windows *w, int rank, struct symm_segment *s);
 /* A close-on-exec descriptor for the other ranks; the caller closes it. */

@@ -37,6 +37,11 @@ struct symm_memory {
     char failed_text[256];
 };
 
+/* A slot of the table of blocks, for one insert that then cannot fail. */
+symm_status symm__memory_reserve_slot(struct symm_memory *m);
+void symm__memory_unreserve_slot(struct symm_memory *m);
+void symm__memory_insert(struct symm_memory *m, const struct symm_block *block);
+
 /* Logs a failed clean-up with this thread's failure text and keeps it for symm__memory_close(). */
 void symm__memory_note(struct symm_memory *m, symm_status st, const char *action);
 
@@ -49,17 +54,24 @@ bool symm__memory_ask(struct symm_memory *m, const void *ptr, size_t nbytes);
 bool symm__memory_is_known(const struct symm_memory *m, CUdeviceptr at, size_t nbytes);
 
 /*
- * Creates a segment on all ranks of the comm, or on none. *kept: it failed because the comm ended
+ * Creates a segment on all ranks of the comm, or on none. own: this rank's memory, which the
+ * segment takes over, also on failure; 0: creates it. *kept: it failed because the comm ended
  * during the last vote, so the other ranks may have the segment. The memory then stays unused until
  * symm__memory_close().
  */
 symm_status symm__memory_make_segment(struct symm_memory *m, struct symm_host_comm *comm,
-                                      const char *what, uint64_t off, uint64_t nbytes, bool *kept);
+                                      const char *what, uint64_t off, uint64_t nbytes,
+                                      CUmemGenericAllocationHandle own, bool *kept);
 /*
  * Releases an unused segment. Returns whether this succeeded; only then its offsets may be used
  * again.
  */
 bool symm__memory_destroy_segment(struct symm_memory *m, struct symm_segment *s);
+/*
+ * Begins to release the segment at off, which has no blocks, and tells the arbiter when it is
+ * released.
+ */
+void symm__memory_retire_segment(struct symm_memory *m, uint64_t off);
 /* Drops a reference of a segment; the last one releases its memory. Not under the lock. */
 void symm__memory_put_segment(struct symm_memory *m, struct symm_segment *s);
 

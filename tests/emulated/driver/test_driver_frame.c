@@ -192,6 +192,7 @@ TEST(frame, null_pointers_are_named)
     NULL_POINTER(cuMemExportToShareableHandle, "shareable", NULL, 1, 1, 0);
     NULL_POINTER(cuMemImportFromShareableHandle, "handle", NULL, NULL, 1);
     NULL_POINTER(cuMemRetainAllocationHandle, "handle", NULL, NULL);
+    NULL_POINTER(cuMemGetAllocationPropertiesFromHandle, "prop", NULL, 0);
     NULL_POINTER(cuStreamCreate, "stream", NULL, 0);
     NULL_POINTER(cuStreamCreateWithPriority, "stream", NULL, 0, 0);
     NULL_POINTER(cuStreamIsCapturing, "status", NULL, NULL);

@@ -96,12 +96,22 @@ TEST(memory, handles_are_counted)
     CUdeviceptr ptr = memory_map(handle, GRANULE, DEVICE);
     OK(cu.cuMemRetainAllocationHandle(&again, at(ptr) + 100));
     ck_assert_int_eq(driver_objects().handles, 2);
+    CUmemAllocationProp prop = {.type = 0};
+    OK(cu.cuMemGetAllocationPropertiesFromHandle(&prop, again));
+    ck_assert_int_eq(prop.type, CU_MEM_ALLOCATION_TYPE_PINNED);
+    ck_assert_int_eq(prop.location.type, CU_MEM_LOCATION_TYPE_DEVICE);
+    ck_assert_int_eq(prop.location.id, DEVICE);
+    ck_assert_int_eq(prop.requestedHandleTypes, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    WRONG(cuMemGetAllocationPropertiesFromHandle, "is no handle", &prop, 12345);
     OK(cu.cuMemRelease(handle));
     WRONG(cuMemRelease, "is no handle of this process any more", handle);
     OK(cu.cuMemRelease(again));
     WRONG(cuMemRelease, "is no handle of this process", 12345);
     memory_unmap(ptr, GRANULE);
     WRONG(cuMemRetainAllocationHandle, "nothing is mapped", &again, at(ptr));
+    OK(cu.cuMemAlloc(&ptr, GRANULE));
+    GIVES(INVALID_VALUE, cu.cuMemRetainAllocationHandle(&again, at(ptr)));
+    OK(cu.cuMemFree(ptr));
 }
 
 TEST(memory, new_memory_is_garbage)
@@ -242,16 +252,16 @@ TEST(memory, map_checks_its_arguments)
     WRONG(cuMemMap, "offset", ptr, GRANULE, GRANULE, handle, 0);
     WRONG(cuMemMap, "flags", ptr, GRANULE, 0, handle, 1);
     WRONG(cuMemMap, "no handle", ptr, GRANULE, 0, 99, 0);
-    WRONG(cuMemMap, "multiples of the granularity", ptr, GRANULE / 2, 0, handle, 0);
-    WRONG(cuMemMap, "multiples of the granularity", ptr + 4096, GRANULE, 0, handle, 0);
-    WRONG(cuMemMap, "more than the object's", ptr, 3 * GRANULE, 0, handle, 0);
+    WRONG(cuMemMap, "multiples of the granularity", ptr + 4096, 2 * GRANULE, 0, handle, 0);
+    GIVES(NOT_SUPPORTED, cu.cuMemMap(ptr, GRANULE, 0, handle, 0)); /* as a whole or not at all */
+    GIVES(NOT_SUPPORTED, cu.cuMemMap(ptr, 3 * GRANULE, 0, handle, 0));
     WRONG(cuMemMap, "inside one reservation", ptr + 3 * GRANULE, 2 * GRANULE, 0, handle, 0);
-    WRONG(cuMemMap, "inside one reservation", 0, GRANULE, 0, handle, 0);
-    OK(cu.cuMemMap(ptr + GRANULE, GRANULE, 0, handle, 0));
+    WRONG(cuMemMap, "inside one reservation", 0, 2 * GRANULE, 0, handle, 0);
+    OK(cu.cuMemMap(ptr + GRANULE, 2 * GRANULE, 0, handle, 0));
     WRONG(cuMemMap, "overlaps the mapping", ptr, 2 * GRANULE, 0, handle, 0);
-    WRONG(cuMemMap, "overlaps the mapping", ptr + GRANULE, GRANULE, 0, handle, 0);
+    WRONG(cuMemMap, "overlaps the mapping", ptr + GRANULE, 2 * GRANULE, 0, handle, 0);
     WRONG(cuMemAddressFree, "still mapped", ptr, 4 * GRANULE);
-    OK(cu.cuMemUnmap(ptr + GRANULE, GRANULE));
+    OK(cu.cuMemUnmap(ptr + GRANULE, 2 * GRANULE));
     OK(cu.cuMemAddressFree(ptr, 4 * GRANULE));
     OK(cu.cuMemRelease(handle));
 }

@@ -273,14 +273,6 @@ BENCH_TEST(arguments, wrong_lists_of_ranks_are_refused, 3)
 out:;
 }
 
-BENCH_TEST(arguments, symm_register_is_unsupported, 2)
-{
-    void *out = NULL;
-    RANK_EXPECT(self, SYMM_ERROR_UNSUPPORTED,
-                symm_register(b->world, b->plain, BENCH_NBYTES, &out));
-out:;
-}
-
 BENCH_TEST(arguments, an_impossible_launch_is_refused, 2)
 {
     symm_group *w = b->world;

@@ -17,6 +17,7 @@
 #include "leaks.h"
 #include "ranks.h"
 #include "test.h"
+#include "their_memory.h"
 
 enum { NRANKS = 4 };
 
@@ -137,10 +138,11 @@ STANDS_BEFORE int pthread_create(pthread_t *thread, const pthread_attr_t *attr, 
 
 /* ---- One life ---- */
 
-enum phase { CREATE, ALLOC, GROUP, LAUNCH, TRIM, DESTROY_GROUP, DESTROY, NPHASES };
+enum phase { CREATE, ALLOC, REGISTER, GROUP, LAUNCH, TRIM, DESTROY_GROUP, DESTROY, NPHASES };
 
-static const char *const phase_names[NPHASES] = {
-    "create", "alloc", "group_create", "launch", "trim", "group_destroy", "context_destroy"};
+static const char *const phase_names[NPHASES] = {"create",        "alloc",          "register",
+                                                 "group_create",  "launch",         "trim",
+                                                 "group_destroy", "context_destroy"};
 
 /* Notes the status of a phase, counted from 1 so that 0 means that it was not reached. */
 static symm_status note(struct rank *self, enum phase phase, symm_status st)
@@ -155,12 +157,17 @@ static void live(struct rank *self, void *arg)
     symm_context *ctx = NULL;
     symm_group *g = NULL;
     symm_status st;
-    void *x = NULL;
+    struct their_memory theirs = {.ctx = NULL};
+    void *x = NULL, *theirs_too = NULL;
     (void)arg;
     my_rank = self->rank;
     if (note(self, CREATE, rank_join(self, &ctx)) != SYMM_OK)
         goto out;
     if (note(self, ALLOC, symm_alloc(symm_context_world(ctx), 600000, &x)) != SYMM_OK)
+        goto out;
+    their_memory_make(ctx, 2 << 20, true, &theirs); /* a rank without it registers NULL */
+    if (note(self, REGISTER,
+             symm_register(symm_context_world(ctx), theirs.at, 1000, &theirs_too)) != SYMM_OK)
         goto out;
     if (note(self, GROUP, symm_group_create(symm_context_world(ctx), NRANKS, order, &g)) != SYMM_OK)
         goto out;
@@ -172,9 +179,12 @@ static void live(struct rank *self, void *arg)
         symm_abort(symm_context_world(ctx), "my launch failed");
         goto out;
     }
+    if (rank_note(self, symm_free(symm_context_world(ctx), theirs_too)) != SYMM_OK)
+        goto out;
     if (note(self, TRIM, symm_trim(symm_context_world(ctx))) != SYMM_OK)
         goto out;
 out:
+    their_memory_free(&theirs);
     if (g)
         note(self, DESTROY_GROUP, symm_group_destroy(g));
     if (ctx)

@@ -222,6 +222,20 @@ TEST(heap, trimming_takes_empty_segments_of_exactly_these_ranks)
     ck_assert(small.segment != again.segment);
 }
 
+TEST(heap, a_segment_for_one_block_has_no_other_and_ends_with_it)
+{
+    struct grant own = alloc(set(0, 3), 3 * MIB, SYMM_HEAP_NEW_SEGMENT), b;
+    ck_assert(own.is_new && own.block == own.segment && own.nbytes == 4 * MIB);
+    b = alloc(set(0, 3), MIB, 0); /* which would fit behind it */
+    ck_assert(b.is_new && b.segment >= own.segment + own.nbytes);
+    ck_assert_uint_eq(alloc(set(0, 3), MIB, SYMM_HEAP_NEW_SEGMENT).is_new, 1);
+    free_on(0, 2, own.block);
+    ck_assert(trim(set(0, 3)) == UINT64_MAX);
+    ck_assert(alloc(set(0, 3), 4 * MIB, SYMM_HEAP_NEW_SEGMENT).segment != own.segment);
+    free_on(3, 3, own.block); /* and its place may be another's */
+    ck_assert_uint_eq(alloc(set(1, 2), 4 * MIB, SYMM_HEAP_NEW_SEGMENT).segment, own.segment);
+}
+
 TEST(heap, settled_means_that_no_block_is_freed_by_some_only)
 {
     struct grant a = alloc(set(0, 3), 5000, 0), b = alloc(set(0, 1), 1, 0),
