@@ -89,7 +89,8 @@ typedef struct symm_matmul symm_matmul;
  * Scope:  MATMUL: Local; nothing is compared with other ranks. ALL_GATHER_MATMUL, and a NULL desc:
  *         Collective over the group. The ranks compare what determines the rows on their way: kind,
  *         strategy, m, k, l and a's type. All else may differ: nb, n, all tensors but a, the
- *         activation, whether gathered_a is given.
+ *         activation, whether gathered_a is given. The first product of a device loads its kernels,
+ *         which may wait for kernels that are running: no kernel should wait for a later call.
  * Shapes: as above. Every extent is at least 1, but a may have no rows if m < nranks. a, b, c and
  *         bias may have any strides from 0; the elements of d and gathered_a must not overlap.
  *         Every layout runs. Contiguous rows or columns, aligned to 16 bytes, are fastest.

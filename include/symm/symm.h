@@ -315,9 +315,9 @@ SYMM_API const char *symm_multicast_off(const symm_group *group);
 SYMM_API symm_status symm_alloc(symm_group *group, size_t nbytes, void **out);
 
 /*
- * Frees memory of symm_alloc(), symm_tensor_alloc() or symm_register(). Its bytes are used again once every rank of
- * the group has freed it; ranks agree on that at their next Collective call. No enqueued work of
- * this rank may still use it.
+ * Frees memory of symm_alloc(), symm_tensor_alloc() or symm_register(). Its bytes are used again
+ * once every rank of the group has freed it; ranks agree on that at their next Collective call. No
+ * enqueued work of this rank may still use it.
  *
  * Scope:  Local; never waits; any thread. NULL is fine.
  * Errors: ERROR_ARGUMENT  not the start of a live allocation of this group: freed, interior or
@@ -341,8 +341,8 @@ SYMM_API symm_status symm_trim(symm_group *group);
  *
  * The two addresses: a kernel should use one of them. The next kernel in the stream sees through
  * one address what the last one wrote through the other, unless it begins early (SYMM_GRID_PDL).
- * Collectives on registered memory do not begin early. symm cannot tell that buffers overlap if they
- * are given by different addresses.
+ * Collectives on registered memory do not begin early. symm cannot tell that two buffers overlap if
+ * they are given by different addresses.
  *
  * Scope:  Collective.
  * Memory: symm_free(group, *out) unmaps it on this rank, which may wait for the device; other ranks
@@ -352,8 +352,8 @@ SYMM_API symm_status symm_trim(symm_group *group);
  *                            device, is shorter than nbytes, or is symmetric memory; or the
  *                            allocation does not fit the window
  *         ERROR_UNSUPPORTED  other memory than the above, such as that of cudaMalloc(), which the
- *                            driver maps only at an address of its own choice; or an allocation that
- *                            is no multiple of the granularity
+ *                            driver maps only at an address of its own choice; or an allocation
+ *                            that is no multiple of the granularity
  *         ERROR_MISMATCH     nbytes, the offset or the size of the allocation differ
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_SYSTEM, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */

@@ -286,7 +286,7 @@ static symm_status launch(struct symm_call *e, const struct symm_planned *planne
         .channel = SYMM_CHANNEL_BLOCKS,
         .aligned = is_aligned(group, call, data),
     };
-    /* The end of a kernel orders the two addresses of registered memory; an early start does not. */
+    /* The end of a kernel orders the two addresses of registered memory. */
     const bool pdl = plan->pdl && !data->in.registered && !data->out.registered;
     return symm__call_launch(e, plan->kernel, plan->blocks, plan->threads, pdl, &args);
 }

@@ -5,6 +5,7 @@
 #include "cublas.h"
 #include "matmul.h"
 #include "matmul/sm90/host.h"
+#include "runtime/group/kernel.h"
 
 /* ------------------------------------------------------------------------------------ creating */
 
@@ -134,6 +135,8 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
         init(m, group, &p);
     if (mine == SYMM_OK)
         mine = symm__problem_check_data(&p, group->ctx->memory);
+    if (mine == SYMM_OK)
+        mine = symm__kernels_load(group->ctx, group->ctx->kernels, SYMM_IMAGES_PRODUCTS);
     if (mine == SYMM_OK)
         mine = symm__wgmma_enable(group->ctx, &m->wgmma);
     if (mine == SYMM_OK)

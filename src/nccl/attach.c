@@ -18,6 +18,7 @@
 #include "error.h"
 #include "real.h"
 #include "settings.h"
+#include "windows.h"
 
 enum { NCCL_CHANNELS = 32, POLL_US = 1000, EXIT_WAIT_MS = 200, STAGING_BYTES = 64 << 20 };
 
@@ -197,6 +198,7 @@ static void create(struct attachment *a)
 /* Frees a binding, whose context is current or was not made. */
 static void unbind(struct nccl_binding *b)
 {
+    nccl__windows_forget(b);
     symm_context_destroy(b->symm);
     if (b->order)
         b->driver->cuEventDestroy(b->order);
@@ -270,7 +272,7 @@ static bool start(struct nccl_comm *comm, ncclComm_t real)
 
     if (a && b && symm__driver_open(NULL, &b->driver) == SYMM_OK) {
         *a = (struct attachment){.comm = comm, .real = real, .binding = b};
-        if (pthread_create(&comm->attaching, NULL, attach, a) == 0)
+        if (pthread_create(&comm->thread, NULL, attach, a) == 0)
             return true;
         symm__driver_close(b->driver);
     }

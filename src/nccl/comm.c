@@ -58,7 +58,7 @@ struct nccl_comm *nccl__comm_add(ncclComm_t real)
 bool nccl__comm_settle(struct nccl_comm *comm)
 {
     if (!comm->joined) {
-        pthread_join(comm->attaching, NULL);
+        pthread_join(comm->thread, NULL);
         comm->joined = true;
     }
     return atomic_load(&comm->state) == NCCL_COMM_ATTACHED;

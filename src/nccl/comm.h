@@ -26,13 +26,14 @@ struct nccl_binding {
     symm_group *eager, *captured; /* calls outside of captures, and in captures */
     uint32_t max_blocks;          /* of a call: both libraries' kernels fit the GPU at once */
     CUevent order;                /* of groups of calls on several streams */
+    struct nccl_window *windows;  /* windows.h */
 };
 
 struct nccl_comm {
     _Atomic(ncclComm_t) real;
-    atomic_int state; /* of enum nccl_comm_state; written by the attaching thread */
-    pthread_t attaching;
-    bool joined;                  /* the attaching thread */
+    atomic_int state;             /* of enum nccl_comm_state; written by the thread */
+    pthread_t thread;             /* that attaches it, or maps its windows */
+    bool joined;                  /* the thread */
     struct nccl_binding *binding; /* while the state is ATTACHED */
     char why[NCCL_WHY_BYTES];     /* while it is FORWARDED */
 };
@@ -41,9 +42,9 @@ struct nccl_comm {
 struct nccl_comm *nccl__comm_find(ncclComm_t real);
 /* Adds a communicator, whose state is ATTACHING. NULL: there are too many. */
 struct nccl_comm *nccl__comm_add(ncclComm_t real);
-/* Forgets it. Waits for the attaching thread. Another thread may be adding others. */
+/* Forgets it. Waits for its thread. Another thread may be adding others. */
 void nccl__comm_remove(struct nccl_comm *comm);
-/* Waits for the attaching thread, and returns whether symm runs this communicator's calls. */
+/* Waits for its thread, and returns whether symm runs this communicator's calls. */
 bool nccl__comm_settle(struct nccl_comm *comm);
 
 #endif

@@ -6,6 +6,7 @@
 #include "real.h"
 #include "settings.h"
 #include "stats.h"
+#include "windows.h"
 
 #define ENTRY(type, name)                                                                          \
     extern __typeof__(name) p##name __attribute__((alias(#name)));                                 \
@@ -170,6 +171,38 @@ ENTRY(const char *, ncclGetLastError)(ncclComm_t comm)
     if (text || !nccl__real()->ncclGetLastError)
         return text ? text : "";
     return nccl__real()->ncclGetLastError(comm);
+}
+
+/* ------------------------------------------------------------------------------------- windows */
+
+ENTRY(ncclResult_t, ncclCommWindowRegister)
+(ncclComm_t comm, void *ptr, size_t nbytes, ncclWindow_t *window, int flags)
+{
+    const ncclResult_t result =
+        NCCL_REAL(ncclCommWindowRegister, (comm, ptr, nbytes, window, flags));
+    const struct nccl_window_request request = {nccl__inside ? NULL : nccl__comm_find(comm), ptr,
+                                                nbytes, window};
+
+    if (!request.comm || !(flags & NCCL_WIN_COLL_SYMMETRIC) ||
+        (result != ncclSuccess && result != ncclInProgress))
+        return result;
+    if (nccl__group_depth() > 0) {
+        const ncclResult_t queued = nccl__queue_window(&request);
+        return queued == ncclSuccess ? result : queued;
+    }
+    nccl__windows_add(request.comm, &request, 1);
+    if (result == ncclSuccess)
+        nccl__comm_settle(request.comm);
+    return result;
+}
+
+ENTRY(ncclResult_t, ncclCommWindowDeregister)(ncclComm_t comm, ncclWindow_t window)
+{
+    struct nccl_comm *known = nccl__inside ? NULL : nccl__comm_find(comm);
+
+    if (known && window)
+        nccl__windows_remove(known, window);
+    return NCCL_REAL(ncclCommWindowDeregister, (comm, window));
 }
 
 /* ---------------------------------------------------------------------------------- operations */

@@ -7,8 +7,12 @@
 
 struct item {
     struct item *next;
-    ncclComm_t *comm; /* a communicator; NULL: a call */
-    struct nccl_call call;
+    enum { COMM, WINDOW, CALL } kind;
+    union {
+        ncclComm_t *comm;
+        struct nccl_window_request window;
+        struct nccl_call call;
+    };
 };
 
 static _Thread_local int depth;
@@ -46,12 +50,17 @@ static ncclResult_t add(const struct item *item)
 
 ncclResult_t nccl__queue_call(const struct nccl_call *call)
 {
-    return add(&(struct item){.call = *call});
+    return add(&(struct item){.kind = CALL, .call = *call});
 }
 
 ncclResult_t nccl__queue_comm(ncclComm_t *comm)
 {
-    return add(&(struct item){.comm = comm});
+    return add(&(struct item){.kind = COMM, .comm = comm});
+}
+
+ncclResult_t nccl__queue_window(const struct nccl_window_request *window)
+{
+    return add(&(struct item){.kind = WINDOW, .window = *window});
 }
 
 void nccl__queue_drop(void)
@@ -70,7 +79,7 @@ static CUresult meet(struct nccl_comm *comm, CUstream main, bool before)
     CUresult result = CUDA_SUCCESS;
 
     for (const struct item *i = first; i && result == CUDA_SUCCESS; i = i->next) {
-        if (i->comm || i->call.comm != comm || i->call.stream == main)
+        if (i->kind != CALL || i->call.comm != comm || i->call.stream == main)
             continue;
         result = b->driver->cuEventRecord(b->order, before ? i->call.stream : main);
         if (result == CUDA_SUCCESS)
@@ -87,7 +96,7 @@ static ncclResult_t run_calls(const struct item *begin)
     ncclResult_t result = meet(comm, main, true) ? ncclUnhandledCudaError : ncclSuccess;
 
     for (const struct item *i = begin; i && result == ncclSuccess; i = i->next)
-        if (!i->comm && i->call.comm == comm) {
+        if (i->kind == CALL && i->call.comm == comm) {
             struct nccl_call call = i->call;
             call.stream = main;
             result = nccl__take(&call);
@@ -97,29 +106,70 @@ static ncclResult_t run_calls(const struct item *begin)
     return result;
 }
 
+/* The communicator of a call or of a window. */
+static struct nccl_comm *comm_of(const struct item *item)
+{
+    return item->kind == WINDOW ? item->window.comm : item->call.comm;
+}
+
 static bool comes_first(const struct item *item)
 {
     const struct item *i = first;
 
-    while (i->comm || i->call.comm != item->call.comm)
+    while (i->kind != item->kind || comm_of(i) != comm_of(item))
         i = i->next;
     return i == item;
 }
 
-ncclResult_t nccl__queue_run(bool wait)
+static ncclResult_t attach_comms(bool wait)
 {
     ncclResult_t result = ncclSuccess;
 
     for (const struct item *i = first; i; i = i->next)
-        if (i->comm)
+        if (i->kind == COMM)
             nccl__attach(*i->comm);
     for (const struct item *i = first; i && wait; i = i->next)
-        if (i->comm && nccl__attach_wait(*i->comm) != ncclSuccess) {
+        if (i->kind == COMM && nccl__attach_wait(*i->comm) != ncclSuccess) {
             *i->comm = NULL;
             result = ncclSystemError;
         }
+    return result;
+}
+
+/* The windows of one communicator, whose first one is given, in their order. */
+static void begin_windows(const struct item *begin)
+{
+    struct nccl_comm *comm = comm_of(begin);
+    int n = 0;
+
+    for (const struct item *i = begin; i; i = i->next)
+        n += i->kind == WINDOW && comm_of(i) == comm;
+    struct nccl_window_request *requests = calloc((size_t)n, sizeof *requests);
+    n = 0;
+    for (const struct item *i = begin; i && requests; i = i->next)
+        if (i->kind == WINDOW && comm_of(i) == comm)
+            requests[n++] = i->window;
+    nccl__windows_add(comm, requests, n);
+    free(requests);
+}
+
+static void map_windows(bool wait)
+{
+    for (const struct item *i = first; i; i = i->next)
+        if (i->kind == WINDOW && comes_first(i))
+            begin_windows(i);
+    for (const struct item *i = first; i && wait; i = i->next)
+        if (i->kind == WINDOW)
+            nccl__comm_settle(comm_of(i));
+}
+
+ncclResult_t nccl__queue_run(bool wait)
+{
+    ncclResult_t result = attach_comms(wait);
+
+    map_windows(wait);
     for (const struct item *i = first; i && result == ncclSuccess; i = i->next)
-        if (!i->comm && comes_first(i))
+        if (i->kind == CALL && comes_first(i))
             result = run_calls(i);
     nccl__queue_drop();
     return result;

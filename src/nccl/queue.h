@@ -3,6 +3,7 @@
 #define SYMM_NCCL_QUEUE_H
 
 #include "take.h"
+#include "windows.h"
 
 /* How deep this thread is in groups; 0: in none. */
 int nccl__group_depth(void);
@@ -10,14 +11,18 @@ void nccl__group_enter(void);
 /* Returns whether it was the outermost one. */
 bool nccl__group_leave(void);
 
-/* Keeps a taken call, or a communicator that begins to attach, until the group ends. */
+/*
+ * Keeps a taken call, a communicator that begins to attach, or a window that is being made, until
+ * the group ends.
+ */
 ncclResult_t nccl__queue_call(const struct nccl_call *call);
 ncclResult_t nccl__queue_comm(ncclComm_t *comm);
+ncclResult_t nccl__queue_window(const struct nccl_window_request *window);
 
 /*
- * Attaches the communicators, and takes the calls in order. Calls of one communicator on several
+ * Attaches the communicators, maps the windows, and takes the calls in order. Calls of one communicator on several
  * streams run on the first of them, after the work of all, and all wait for them. wait: until the
- * communicators are attached.
+ * communicators are attached and the windows are mapped.
  */
 ncclResult_t nccl__queue_run(bool wait);
 /* Forgets the calls. */

@@ -8,12 +8,16 @@
 #include "error.h"
 #include "real.h"
 #include "settings.h"
+#include "windows.h"
 
 /*
  * Up to here symm is faster with plain memory; reductions of floats of two ranks are faster at any
  * size. Measured beside NCCL 2.32 (docs/nccl.md).
  */
 enum { TAKEN_NBYTES = 16 << 20 };
+
+/* From here on windows are faster than plain memory. */
+enum { WINDOW_NBYTES = 1 << 20 };
 
 static const enum symm_operation operations[NCCL_OPERATIONS] = {
     [NCCL_ALL_REDUCE] = SYMM_OPERATION_ALL_REDUCE,
@@ -85,6 +89,33 @@ static bool is_faster_at_any_size(const struct nccl_call *c)
            c->comm->binding->nranks == 2;
 }
 
+/* The bytes of a call's buffers. */
+struct sizes {
+    size_t in, out;
+};
+
+static struct sizes sizes_of(const struct nccl_call *c)
+{
+    const size_t part = c->count * types[c->type].nbytes, all = nccl__call_nbytes(c);
+
+    return (struct sizes){.in = c->operation == NCCL_REDUCE_SCATTER ? all : part,
+                          .out = c->operation == NCCL_ALL_GATHER ? all : part};
+}
+
+/*
+ * Whether the other ranks reach the buffers that matter. Windows are the same on all ranks, and
+ * NCCL demands that all ranks use the same ones in a call.
+ */
+static bool is_in_windows(const struct nccl_call *c)
+{
+    const struct nccl_binding *b = c->comm->binding;
+    const struct sizes sizes = sizes_of(c);
+
+    return b->windows &&
+           (c->operation == NCCL_ALL_GATHER || nccl__windows_have(b, c->in, sizes.in)) &&
+           (c->operation == NCCL_REDUCE_SCATTER || nccl__windows_have(b, c->out, sizes.out));
+}
+
 /* By the tuning table if it was measured beside NCCL, else by the size. */
 static bool is_faster(const struct nccl_call *c)
 {
@@ -94,7 +125,7 @@ static bool is_faster(const struct nccl_call *c)
     symm_algo row = SYMM_ALGO_AUTO;
 
     if (!symm__tuning_knows_nccl(table, key.operation, key.nranks))
-        return nccl__call_nbytes(c) <= TAKEN_NBYTES || is_faster_at_any_size(c);
+        return nccl__call_nbytes(c) <= TAKEN_NBYTES || is_faster_at_any_size(c) || is_in_windows(c);
     if (c->operation != NCCL_ALL_GATHER) {
         key.dtype = (symm_dtype)types[c->type].dtype;
         row = symm__tuning_find(table, &key, nccl__call_nbytes(c));
@@ -126,14 +157,19 @@ static symm_status enqueue(const struct nccl_call *c, symm_group *group)
                                       nccl__settings()->deterministic ? SYMM_DETERMINISTIC : 0};
     const symm_dtype dtype = (symm_dtype)types[c->type].dtype;
     const symm_redop op = ops[c->op].op;
+    const struct sizes sizes = sizes_of(c);
+    const void *in = c->in;
+    void *out = c->out;
 
+    if (nccl__call_nbytes(c) >= WINDOW_NBYTES)
+        nccl__windows_translate(c->comm->binding, &in, sizes.in, &out, sizes.out);
     switch (c->operation) {
     case NCCL_ALL_REDUCE:
-        return symm_all_reduce(group, c->in, c->out, c->count, dtype, op, &options, c->stream);
+        return symm_all_reduce(group, in, out, c->count, dtype, op, &options, c->stream);
     case NCCL_REDUCE_SCATTER:
-        return symm_reduce_scatter(group, c->in, c->out, c->count, dtype, op, &options, c->stream);
+        return symm_reduce_scatter(group, in, out, c->count, dtype, op, &options, c->stream);
     default:
-        return symm_all_gather(group, c->in, c->out, c->count * types[c->type].nbytes, SYMM_UINT8,
+        return symm_all_gather(group, in, out, c->count * types[c->type].nbytes, SYMM_UINT8,
                                &options, c->stream);
     }
 }

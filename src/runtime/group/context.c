@@ -31,7 +31,7 @@ static symm_status open_device(struct symm_context *ctx, const char *driver, con
     TRY_CU(ctx->drv, cuCtxSetCurrent, ctx->primary);
     TRY_CU(ctx->drv, cuStreamCreate, &ctx->own_stream, CU_STREAM_NON_BLOCKING);
     TRY(symm__abort_lines_create(ctx->drv, &ctx->abort_lines));
-    TRY(symm__kernels_load(ctx, &ctx->kernels));
+    TRY(symm__kernels_open(ctx, &ctx->kernels));
 out:
     return st;
 }
@@ -247,7 +247,7 @@ static symm_status release(struct symm_context *ctx)
     while (ctx->groups)
         keep(&st, symm__group_release(ctx->groups));
     release_owned(ctx, &st);
-    keep(&st, symm__kernels_unload(ctx, ctx->kernels));
+    keep(&st, symm__kernels_close(ctx, ctx->kernels));
     if (ctx->memory)
         keep(&st, symm__memory_close(ctx->memory));
     keep(&st, symm__abort_lines_destroy(ctx->abort_lines));

@@ -9,11 +9,14 @@
 #include <stdlib.h>
 #include <symm/detail/image.h>
 
-#define DECLARE(name) extern const struct symm_kernel_list symm__##name##_kernels;
+#define DECLARE(name, set) extern const struct symm_kernel_list symm__##name##_kernels;
 SYMM_IMAGES(DECLARE)
 
-#define LIST(name) &symm__##name##_kernels,
+#define LIST(name, set) &symm__##name##_kernels,
 static const struct symm_kernel_list *const lists[SYMM_IMAGE_COUNT] = {SYMM_IMAGES(LIST)};
+
+#define SET(name, set) SYMM_IMAGES_##set,
+static const enum symm_image_set sets[SYMM_IMAGE_COUNT] = {SYMM_IMAGES(SET)};
 
 /* The kernels of a device, in its primary context. */
 struct symm_kernels {
@@ -21,8 +24,7 @@ struct symm_kernels {
     CUcontext primary;
     int ncontexts; /* that use them; under the lock of the list */
     pthread_mutex_t loading;
-    bool loaded; /* under `loading` */
-    CUmodule modules[SYMM_IMAGE_COUNT];
+    CUmodule modules[SYMM_IMAGE_COUNT]; /* NULL: not loaded; under `loading` */
     CUfunction functions[SYMM_IMAGE_COUNT][SYMM_KERNELS_MAX];
 };
 
@@ -74,13 +76,18 @@ out:
 static symm_status load_list(const struct symm_driver *drv, const struct symm_kernel_list *list,
                              CUmodule *module, CUfunction *functions)
 {
+    CUmodule loaded = NULL;
     int max_threads;
     symm_status st;
 
-    TRY(symm__module_load(drv, list->image, module));
+    TRY(symm__module_load(drv, list->image, &loaded));
     for (int i = 0; i < list->count; i++)
-        TRY(symm__function_load(drv, *module, list->names[i], &functions[i], &max_threads));
+        TRY(symm__function_load(drv, loaded, list->names[i], &functions[i], &max_threads));
+    *module = loaded;
+    loaded = NULL;
 out:
+    if (loaded)
+        drv->cuModuleUnload(loaded);
     return st;
 }
 
@@ -132,45 +139,44 @@ static symm_status unload_images(const struct symm_driver *drv, struct symm_kern
     return st;
 }
 
-/* One context loads for all. If it fails, the next one tries again. */
-static symm_status load_images(const struct symm_driver *drv, struct symm_kernels *kernels)
-{
-    symm_status st = SYMM_OK;
-
-    pthread_mutex_lock(&kernels->loading);
-    for (int m = 0; m < SYMM_IMAGE_COUNT && st == SYMM_OK && !kernels->loaded; m++)
-        st = load_list(drv, lists[m], &kernels->modules[m], kernels->functions[m]);
-    kernels->loaded = st == SYMM_OK;
-    if (st != SYMM_OK)
-        unload_images(drv, kernels);
-    pthread_mutex_unlock(&kernels->loading);
-    return st;
-}
-
 static void free_kernels(struct symm_kernels *kernels)
 {
     pthread_mutex_destroy(&kernels->loading);
     free(kernels);
 }
 
-symm_status symm__kernels_load(struct symm_context *ctx, struct symm_kernels **out)
+/* One context loads for all. If it fails, the next one tries again. */
+symm_status symm__kernels_load(struct symm_context *ctx, struct symm_kernels *kernels,
+                               enum symm_image_set set)
+{
+    symm_status st = SYMM_OK;
+
+    pthread_mutex_lock(&kernels->loading);
+    for (int m = 0; m < SYMM_IMAGE_COUNT && st == SYMM_OK; m++)
+        if (sets[m] == set && !kernels->modules[m])
+            st = load_list(ctx->drv, lists[m], &kernels->modules[m], kernels->functions[m]);
+    pthread_mutex_unlock(&kernels->loading);
+    return st == SYMM_OK ? SYMM_OK : symm__fail_in(st, "loading the library's kernels: ");
+}
+
+symm_status symm__kernels_open(struct symm_context *ctx, struct symm_kernels **out)
 {
     struct symm_kernels *kernels = take(ctx->primary);
     symm_status st;
 
     if (!kernels)
         return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    st = load_images(ctx->drv, kernels);
-    if (st == SYMM_OK) {
-        *out = kernels;
-        return SYMM_OK;
-    }
-    if (put_back(kernels))
-        free_kernels(kernels);
-    return symm__fail_in(st, "loading the library's kernels: ");
+    TRY(symm__kernels_load(ctx, kernels, SYMM_IMAGES_CALLS));
+    if (!symm__driver_multicast_off(ctx->drv))
+        TRY(symm__kernels_load(ctx, kernels, SYMM_IMAGES_MULTICAST));
+    *out = kernels;
+    kernels = NULL;
+out:
+    symm__kernels_close(ctx, kernels);
+    return st;
 }
 
-symm_status symm__kernels_unload(struct symm_context *ctx, struct symm_kernels *kernels)
+symm_status symm__kernels_close(struct symm_context *ctx, struct symm_kernels *kernels)
 {
     symm_status st = SYMM_OK;
 

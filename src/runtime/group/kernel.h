@@ -1,6 +1,7 @@
 /*
  * The library's own kernels, in images by subject. Each image has a list of kernels, such as
- * signal.def, from which this header makes ids and names. The context loads all of them.
+ * signal.def, from which this header makes ids and names. A context loads those of calls, and those
+ * of multicast if it may use it; its first product loads the others.
  */
 #ifndef SYMM_KERNEL_H
 #define SYMM_KERNEL_H
@@ -9,17 +10,20 @@
 
 struct symm_image;
 
-/* The images: image NAME is symm__NAME_image, made by symm_add_kernels(). */
+/* The images, and the set of each: image NAME is symm__NAME_image, made by symm_add_kernels(). */
 /* clang-format off */
 #define SYMM_IMAGES(X)                                                                             \
-    X(signal)                                                                                      \
-    X(all_reduce_packets) X(all_reduce_one_shot) X(all_reduce_two_shot)                            \
-    X(reduce_scatter) X(all_gather) X(lamport) X(multimem)                                         \
-    X(matmul_portable) X(matmul_sm90) X(matmul_transport)
+    X(signal, CALLS)                                                                               \
+    X(all_reduce_packets, CALLS) X(all_reduce_one_shot, CALLS) X(all_reduce_two_shot, CALLS)       \
+    X(reduce_scatter, CALLS) X(all_gather, CALLS) X(lamport, CALLS) X(multimem, MULTICAST)         \
+    X(matmul_portable, PRODUCTS) X(matmul_sm90, PRODUCTS) X(matmul_transport, PRODUCTS)
 /* clang-format on */
 
+/* Images that are loaded together. */
+enum symm_image_set { SYMM_IMAGES_CALLS, SYMM_IMAGES_MULTICAST, SYMM_IMAGES_PRODUCTS };
+
 enum symm_image_id {
-#define SYMM_IMAGE_ID_(name) SYMM_IMAGE_##name,
+#define SYMM_IMAGE_ID_(name, set) SYMM_IMAGE_##name,
     SYMM_IMAGES(SYMM_IMAGE_ID_)
 #undef SYMM_IMAGE_ID_
         SYMM_IMAGE_COUNT
@@ -66,11 +70,15 @@ symm_status symm__function_load(const struct symm_driver *drv, CUmodule module, 
                                 CUfunction *out, int *max_threads);
 
 /*
- * Loads every kernel of every image eagerly, so that no load waits behind a spinning kernel. Once
- * for all contexts of a device in this process; the last context unloads them. Local.
+ * Makes the kernels of a context's device, and loads the images of calls and multicast: eagerly, so
+ * that no load waits behind a spinning kernel. The contexts of a device in this process share them;
+ * the last context unloads them. Local.
  */
-symm_status symm__kernels_load(struct symm_context *ctx, struct symm_kernels **out);
-symm_status symm__kernels_unload(struct symm_context *ctx, struct symm_kernels *kernels);
+symm_status symm__kernels_open(struct symm_context *ctx, struct symm_kernels **out);
+/* Loads the images of a set that no context of the device has loaded yet. Local; any thread. */
+symm_status symm__kernels_load(struct symm_context *ctx, struct symm_kernels *kernels,
+                               enum symm_image_set set);
+symm_status symm__kernels_close(struct symm_context *ctx, struct symm_kernels *kernels);
 CUfunction symm__kernels_function(const struct symm_kernels *kernels, symm_kernel_id id);
 const char *symm__kernels_name(symm_kernel_id id);
 

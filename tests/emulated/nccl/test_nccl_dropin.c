@@ -3,8 +3,8 @@
  * stand-in's record tells which calls came through: the others were taken.
  */
 #include "nccl_client.h"
+#include "nccl_record.h"
 
-#include <glob.h>
 #include <signal.h>
 #include <stdlib.h>
 #include "runtime/base/deadline.h"
@@ -18,35 +18,6 @@ void test_setup(void)
 }
 
 TEST_GROUP(dropin, 60);
-
-/* Ends the recording, and returns the number of lines that begin with a call. */
-static int forwarded(const char *prefix, const char *call)
-{
-    char pattern[128], line[256];
-    glob_t found = {0};
-    int n = 0;
-
-    unsetenv("NCCL_STANDIN_RECORD");
-    snprintf(pattern, sizeof pattern, "%s.*", prefix);
-    glob(pattern, 0, NULL, &found);
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        FILE *f = fopen(found.gl_pathv[i], "re");
-        while (f && fgets(line, sizeof line, f))
-            n += strncmp(line, call, strlen(call)) == 0;
-        if (f)
-            fclose(f);
-        unlink(found.gl_pathv[i]);
-    }
-    globfree(&found);
-    return n;
-}
-
-/* From here on the stand-in records the calls of this rank. */
-static void record(const struct rank *self, char prefix[64])
-{
-    snprintf(prefix, 64, "/tmp/symm-nccl-%d-%d", (int)getppid(), self->rank);
-    setenv("NCCL_STANDIN_RECORD", prefix, 1);
-}
 
 #define ALL_REDUCE(x, y, stream)                                                                   \
     NCCL_TRY(self, ncclAllReduce(x, y, N, ncclFloat32, ncclSum, c->comm, stream))

@@ -47,7 +47,7 @@ out:
     free(host);
 }
 
-/* One sum in registered memory by each algorithm, from 1 to 8 ranks; the data come and go by `at`. */
+/* A sum in registered memory; the data come and go by `at`. */
 static symm_status sum(struct rank *self, symm_group *group, symm_algo algo, char *at, char *x,
                        symm_stream s)
 {
