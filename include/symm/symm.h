@@ -225,6 +225,19 @@ SYMM_API symm_status symm_group_reserve(symm_group *group, size_t staging_nbytes
  */
 SYMM_API symm_status symm_group_destroy(symm_group *group);
 
+/*
+ * Leaves the group: releases this rank's part of it without the other ranks. Waits for the group's
+ * work that this rank has enqueued, which may need the other ranks. Their memory stays as it is,
+ * and this rank's bytes are used again when all ranks have freed them. If one of them needs this
+ * rank later, the group ends for it with ERROR_PEER: a Collective call at once, a wait on the
+ * device after the timeout. Ranks that have all left may create a group again.
+ *
+ * Scope:  Local. NULL is fine. The world group: ERROR_ARGUMENT.
+ * Memory: a multicast object stays until the context is destroyed.
+ * Errors: as symm_group_destroy
+ */
+SYMM_API symm_status symm_group_leave(symm_group *group);
+
 SYMM_API int
 symm_rank(const symm_group *group); /* Local. This rank's number in the group; -1 for NULL */
 SYMM_API int symm_nranks(const symm_group *group); /* Local. 0 for NULL */

@@ -20,9 +20,9 @@ ncclResult_t nccl__queue_comm(ncclComm_t *comm);
 ncclResult_t nccl__queue_window(const struct nccl_window_request *window);
 
 /*
- * Attaches the communicators, maps the windows, and takes the calls in order. Calls of one communicator on several
- * streams run on the first of them, after the work of all, and all wait for them. wait: until the
- * communicators are attached and the windows are mapped.
+ * Attaches the communicators, maps the windows, and takes the calls in order. Calls of one
+ * communicator on several streams run on the first of them, after the work of all, and all wait for
+ * them. wait: until the communicators are attached and the windows are mapped.
  */
 ncclResult_t nccl__queue_run(bool wait);
 /* Forgets the calls. */

@@ -11,13 +11,11 @@
 #include "windows.h"
 
 /*
- * Up to here symm is faster with plain memory; reductions of floats of two ranks are faster at any
- * size. Measured beside NCCL 2.32 (docs/nccl.md).
+ * Up to here symm is faster with plain memory, and as fast as with windows; with windows it is
+ * faster at any size, and so are reductions of floats of two ranks. Measured beside NCCL 2.32
+ * (docs/nccl.md).
  */
 enum { TAKEN_NBYTES = 16 << 20 };
-
-/* From here on windows are faster than plain memory. */
-enum { WINDOW_NBYTES = 1 << 20 };
 
 static const enum symm_operation operations[NCCL_OPERATIONS] = {
     [NCCL_ALL_REDUCE] = SYMM_OPERATION_ALL_REDUCE,
@@ -161,7 +159,7 @@ static symm_status enqueue(const struct nccl_call *c, symm_group *group)
     const void *in = c->in;
     void *out = c->out;
 
-    if (nccl__call_nbytes(c) >= WINDOW_NBYTES)
+    if (nccl__call_nbytes(c) > TAKEN_NBYTES)
         nccl__windows_translate(c->comm->binding, &in, sizes.in, &out, sizes.out);
     switch (c->operation) {
     case NCCL_ALL_REDUCE:

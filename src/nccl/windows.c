@@ -1,6 +1,6 @@
 /*
- * The windows of a communicator, in a list: few, and looked up for large calls only. Only one thread
- * at a time uses a communicator, as NCCL demands.
+ * The windows of a communicator, in a list: few, and looked up for large calls only. Only one
+ * thread at a time uses a communicator, as NCCL demands.
  */
 #include "windows.h"
 
@@ -23,7 +23,7 @@ struct nccl_window {
     char *symmetric; /* symm's */
 };
 
-/* ----------------------------------------------------------------------------------- registering */
+/* --------------------------------------------------------------------------------- registering */
 
 struct work {
     struct nccl_comm *comm;
@@ -126,7 +126,7 @@ void nccl__windows_forget(struct nccl_binding *b)
     }
 }
 
-/* ------------------------------------------------------------------------------------ looking up */
+/* ---------------------------------------------------------------------------------- looking up */
 
 static bool has(const struct nccl_window *w, const void *ptr, size_t nbytes)
 {

@@ -13,8 +13,8 @@ struct nccl_window_request {
 };
 
 /*
- * Begins to map the memory of a communicator's windows, n of them, in symm's windows, in a thread of
- * the communicator: on all ranks or on none. The real library may still be at work. Without it,
+ * Begins to map the memory of a communicator's windows, n of them, in symm's windows, in a thread
+ * of the communicator: on all ranks or on none. The real library may still be at work. Without it,
  * calls treat the memory as plain. requests is copied; NULL: this rank has no memory for it.
  */
 void nccl__windows_add(struct nccl_comm *comm, const struct nccl_window_request *requests, int n);

@@ -116,21 +116,43 @@ out:
     return symm__collective_end(call, st);
 }
 
+/* Releases this rank's part of a group. st: the result of the call until now, with its text. */
+static symm_status release(symm_group *group, const char *name, symm_status st)
+{
+    symm_context *ctx = group->ctx;
+    char why[SYMM_TEXT_MAX];
+    CUcontext popped;
+
+    strcpy(why, symm__failure_text());
+    const bool pushed = ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
+    symm__group_quiesce(group);
+    if (st != SYMM_OK && group->mc)
+        symm__group_await_quiet(group);
+    const symm_status released = symm__group_release(group);
+    if (pushed)
+        ctx->drv->cuCtxPopCurrent(&popped);
+    if (st != SYMM_OK)
+        return symm__fail(st, "%s", why); /* the first failure, not later ones */
+    return released == SYMM_OK ? SYMM_OK : symm__fail_in(released, "%s: ", name);
+}
+
+static symm_status refuse_world(const symm_group *group, const char *name)
+{
+    if (symm__forked(group->ctx) || group != group->ctx->world)
+        return SYMM_OK;
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: the world group lives as long as its context",
+                      name);
+}
+
 symm_status symm_group_destroy(symm_group *group)
 {
-    struct symm_context *ctx;
     struct symm_call call;
-    CUcontext popped;
-    symm_status st, released;
-    char why[SYMM_TEXT_MAX];
-    bool pushed;
+    symm_status st;
 
     if (!group)
         return SYMM_OK;
-    ctx = group->ctx;
-    if (!symm__forked(ctx) && group == ctx->world)
-        return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "symm_group_destroy: the world group lives as long as its context");
+    if (refuse_world(group, "symm_group_destroy") != SYMM_OK)
+        return SYMM_ERROR_ARGUMENT;
     st = symm__collective_begin(&call, group, true, "symm_group_destroy()");
     if (st != SYMM_ERROR_STATE)
         symm__group_hold_no_more(group);
@@ -138,17 +160,27 @@ symm_status symm_group_destroy(symm_group *group)
         st = leave_together(&call);
     if (st == SYMM_ERROR_STATE)
         return st; /* forked, or a rank is capturing a stream: nothing has happened on any rank */
-    strcpy(why, symm__failure_text());
-    pushed = ctx->drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
-    symm__group_quiesce(group);
-    if (st != SYMM_OK && group->mc)
-        symm__group_await_quiet(group);
-    released = symm__group_release(group);
-    if (pushed)
-        ctx->drv->cuCtxPopCurrent(&popped);
-    if (st != SYMM_OK)
-        return symm__fail(st, "%s", why); /* the first failure, not later ones */
-    return released == SYMM_OK ? SYMM_OK : symm__fail_in(released, "symm_group_destroy: ");
+    return release(group, "symm_group_destroy", st);
+}
+
+symm_status symm_group_leave(symm_group *group)
+{
+    struct symm_call call;
+    symm_status st;
+
+    if (!group)
+        return SYMM_OK;
+    if (refuse_world(group, "symm_group_leave") != SYMM_OK)
+        return SYMM_ERROR_ARGUMENT;
+    st = symm__collective_begin(&call, group, false, "symm_group_leave()");
+    if (st == SYMM_ERROR_STATE)
+        return st;
+    symm__group_hold_no_more(group);
+    if (st == SYMM_OK) {
+        st = symm__collective_end(&call, symm__group_quiesce(group));
+        group->mc = NULL; /* the other ranks use it still: it stays until the context ends */
+    }
+    return release(group, "symm_group_leave", st);
 }
 
 int symm_rank(const symm_group *group)

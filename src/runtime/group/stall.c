@@ -229,6 +229,7 @@ static void say_stalled(struct symm_group *group, struct symm_activity *mine,
 static void end(struct symm_group *group)
 {
     const struct symm_stall *s = &group->stall;
+    const bool gone = s->told && s->answer.kind == SYMM_ACTIVITY_GONE;
     struct symm_activity mine;
     struct symm_text text = {.used = 0};
     bool mismatch = s->seen.kind == SYMM_WAIT_MISMATCH || found_other_call(group, &s->seen);
@@ -238,8 +239,11 @@ static void end(struct symm_group *group)
         say_mismatch(group, &mine, &text);
     else
         say_stalled(group, &mine, &text);
-    mismatch = mismatch || (s->told && differ(mine.enqueued, s->answer.enqueued));
-    symm__host_comm_abort(group->comm, mismatch ? SYMM_ERROR_MISMATCH : SYMM_ERROR_TIMEOUT,
+    mismatch = mismatch || (s->told && !gone && differ(mine.enqueued, s->answer.enqueued));
+    symm__host_comm_abort(group->comm,
+                          mismatch ? SYMM_ERROR_MISMATCH
+                          : gone   ? SYMM_ERROR_PEER
+                                   : SYMM_ERROR_TIMEOUT,
                           text.bytes);
 }
 
