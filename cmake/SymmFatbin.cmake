@@ -8,8 +8,8 @@ set(flags -std=c++17 -Wno-deprecated-gpu-targets)
 foreach(architecture ${ARCHITECTURES})
   list(APPEND flags -gencode arch=compute_${architecture},code=sm_${architecture})
 endforeach()
-if(VERSION VERSION_GREATER_EQUAL 12.8) # an eighth of the bytes of the default
-  list(APPEND flags --compress-mode=size)
+if(VERSION VERSION_GREATER_EQUAL 12.8) # nine times the bytes of size, but a context loads them in 40 ms instead of 55
+  list(APPEND flags --compress-mode=speed)
 endif()
 set(includes "")
 foreach(folder ${INCLUDES})

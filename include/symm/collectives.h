@@ -58,14 +58,22 @@ typedef enum symm_algo {
  */
 enum {
     SYMM_DETERMINISTIC = 1u, /* the same bits at every size, on every rank, in every run */
-    SYMM_SYMMETRIC = 2u
+    SYMM_SYMMETRIC = 2u,
+    SYMM_SCALE_ON_DEVICE = 4u /* options.scale is in device memory, read when the call runs */
 };
 
 typedef struct symm_options {
     symm_algo algo;
     uint32_t flags;
     uint32_t max_blocks; /* 0: the algorithm's choice */
-    uint32_t reserved[13];
+    uint32_t reserved[11];
+    /*
+     * A number of the call's dtype: a reduction multiplies this rank's elements by it first, 16-bit
+     * types in fp32, and rounds them to dtype. The numbers of the ranks may differ. NULL: none, on
+     * all ranks alike. For floating types; AUTO and lamport can do it. Else in host memory, which
+     * is read at once.
+     */
+    const void *scale;
 } symm_options; /* NULL: all zero */
 
 /*
@@ -90,7 +98,7 @@ typedef struct symm_options {
  *                            are not 0
  *         ERROR_UNSUPPORTED  this dtype, op or algorithm does not run here: see
  *                            symm_all_reduce_unavailable(); or SYMM_DETERMINISTIC with an algorithm
- *                            of the switch
+ *                            of the switch; or a scale with an algorithm or a dtype that has none
  *         ERROR_MISMATCH     ranks called different things: at once with SYMM_CHECK=1, else sticky
  *                            and later. Low latency algorithms compare count and grid by a hash
  *                            modulo 509: docs/collectives.md, "Calls that differ"

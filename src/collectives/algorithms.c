@@ -70,6 +70,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .transfer = SYMM_TRANSFER_LAMPORT,
         .division = SYMM_DIVISION_UNITS,
         .floats = true,
+        .scales = true,
         .kernel = BY_DTYPE_AND_RANKS(all_reduce_lamport),
         .grid = {.threads = 64, .most_threads = 256, .helpers = 32, .half_grid_units = 1024},
         .capacity = {2 * PACKET_SETS, .per_rank = true, .pair = true}, /* contributions, and sums */
@@ -147,6 +148,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .transfer = SYMM_TRANSFER_LAMPORT,
         .division = SYMM_DIVISION_EVEN,
         .floats = true,
+        .scales = true,
         .kernel = BY_DTYPE_AND_RANKS(reduce_scatter_lamport),
         .grid = {.threads = 64, .most_threads = 256, .helpers = 32, .half_grid_units = 1024},
         .capacity = {PACKET_SETS, .per_rank = true, .pair = true},

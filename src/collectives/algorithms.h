@@ -28,6 +28,7 @@ struct symm_collective_call {
     uint32_t flags, max_blocks;
     symm_dtype dtype;
     symm_redop op;  /* of an all-gather: SYMM_SUM, which means nothing */
+    bool scaled;    /* each rank multiplies its elements by a number first */
     uint64_t count; /* at least 1; of one share, but in an all-reduce of everything */
 };
 
@@ -58,6 +59,7 @@ struct symm_algorithm {
     } reach;
     bool by_switch;    /* needs multicast; reduces in the switch's own order */
     bool floats;       /* of floating types only */
+    bool scales;       /* can multiply a rank's elements by a number */
     bool ranks_differ; /* the ranks may get different bits, so AUTO must not take it */
 
     struct {

@@ -51,7 +51,7 @@ static bool may_take(const struct symm_limits *limits, const struct symm_collect
                    call->flags & SYMM_DETERMINISTIC && symm__operation_reduces(call->operation);
 
     return !algorithm->ranks_differ && (symmetric || !symm__needs_symmetric(algorithm)) &&
-           !(deterministic && algorithm->by_switch) &&
+           !(deterministic && algorithm->by_switch) && (algorithm->scales || !call->scaled) &&
            !symm__algorithm_reason(algorithm, limits, call->dtype, call->op);
 }
 
@@ -97,7 +97,7 @@ static const struct symm_algorithm *choose_by_model(const struct symm_limits *li
             best_ns = ns;
         }
     }
-    return best; /* low_latency runs everywhere */
+    return best; /* low_latency runs everywhere, lamport with a scale */
 }
 
 const struct symm_algorithm *symm__choose(const struct symm_limits *limits,

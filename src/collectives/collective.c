@@ -4,7 +4,9 @@
 #include "runtime/base/numbers.h"
 #include "runtime/group/packet_call.h"
 #include "copy_engine.h"
+#include "local_reduce.h"
 #include "planned.h"
+#include "scale.h"
 
 static struct symm_limits limits_of(const struct symm_group *group)
 {
@@ -38,10 +40,11 @@ const char *symm__collective_unavailable(symm_group *group, enum symm_operation 
 
 /* -------------------------------------------------------------------------------- the arguments */
 
-/* The buffers of a call, looked up once. */
+/* The buffers of a call, looked up once, and the number that scales them. */
 struct data {
     struct symm_buffer in, out;
     bool in_place;
+    symm_scale scale;
 };
 
 static struct data resolve(const struct symm_group *group, const struct symm_collective_call *call,
@@ -71,7 +74,7 @@ static symm_status check_enums(const struct symm_collective_call *call)
         return symm__fail(SYMM_ERROR_ARGUMENT, "op %d is no symm_redop", (int)call->op);
     if (!symm_algo_name(call->algo))
         return symm__fail(SYMM_ERROR_ARGUMENT, "options->algo %d is no symm_algo", (int)call->algo);
-    if (call->flags & ~(SYMM_DETERMINISTIC | SYMM_SYMMETRIC))
+    if (call->flags & ~(SYMM_DETERMINISTIC | SYMM_SYMMETRIC | SYMM_SCALE_ON_DEVICE))
         return symm__fail(SYMM_ERROR_ARGUMENT, "options->flags 0x%x has unknown bits", call->flags);
     return SYMM_OK;
 }
@@ -99,6 +102,8 @@ static symm_status check_call(const struct symm_limits *limits,
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s cannot run here (%s%s%s): %s",
                           symm_algo_name(call->algo), reduces ? symm_redop_name(call->op) : "",
                           reduces ? " of " : "", symm_dtype_name(call->dtype), reason);
+    if (call->scaled)
+        TRY(symm__scale_check(call, named));
     if (call->flags & SYMM_DETERMINISTIC && reduces && named && named->by_switch)
         return symm__fail(SYMM_ERROR_UNSUPPORTED,
                           "%s adds in the switch's own order, which SYMM_DETERMINISTIC rules out",
@@ -252,7 +257,8 @@ static uint32_t call_word(const struct symm_collective_call *call,
         return symm__packet_call(&(struct symm_packet_call){
             call->operation, algorithm->algo, call->dtype, call->op, call->count, plan->blocks});
     return (uint32_t)symm__mix(
-        symm__mix(symm__mix(symm__mix(0, plan->count), (uint64_t)plan->kernel), (uint64_t)call->op),
+        symm__mix(symm__mix(symm__mix(0, plan->count), (uint64_t)plan->kernel),
+                  (uint64_t)call->op * 2 + call->scaled),
         (uint64_t)plan->blocks << 32 | plan->threads);
 }
 
@@ -285,6 +291,7 @@ static symm_status launch(struct symm_call *e, const struct symm_planned *planne
         .place = place_of(group, call, algorithm, data),
         .channel = SYMM_CHANNEL_BLOCKS,
         .aligned = is_aligned(group, call, data),
+        .scale = data->scale,
     };
     /* The end of a kernel orders the two addresses of registered memory. */
     const bool pdl = plan->pdl && !data->in.registered && !data->out.registered;
@@ -307,10 +314,20 @@ static symm_status run_copies(struct symm_call *e, const struct symm_planned *pl
 }
 
 /* A group of one rank: `out` gets the elements of `in`, whatever the operation. */
-static symm_status copy(struct symm_call *e, const struct data *data)
+static symm_status copy(struct symm_call *e, const struct symm_collective_call *call,
+                        const struct data *data)
 {
+    const struct symm_limits limits = limits_of(e->group);
+    const symm_local_reduce_args args = {.own = data->in.address,
+                                         .out = data->out.address,
+                                         .count = call->count,
+                                         .nranks = 1,
+                                         .op = (uint32_t)call->op,
+                                         .scale = data->scale};
     symm_status st = SYMM_OK;
 
+    if (call->scaled)
+        return symm__local_reduce(e, &limits, call->dtype, &args);
     if (!data->in_place)
         TRY_CU(e->group->ctx->drv, cuMemcpyAsync, (CUdeviceptr)(uintptr_t)data->out.address,
                (CUdeviceptr)(uintptr_t)data->in.address, data->in.nbytes, e->stream);
@@ -324,7 +341,7 @@ static symm_status enqueue(struct symm_call *e, const struct symm_planned *plann
     if (planned->call.count == 0)
         return SYMM_OK;
     if (!planned->algorithm)
-        return copy(e, data);
+        return copy(e, &planned->call, data);
     if (planned->algorithm->transfer == SYMM_TRANSFER_COPIES)
         return run_copies(e, planned, data);
     return launch(e, planned, data);
@@ -438,6 +455,7 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
     call.algo = options ? options->algo : SYMM_ALGO_AUTO;
     call.flags = options ? options->flags : 0;
     call.max_blocks = options ? options->max_blocks : 0;
+    call.scaled = options && options->scale;
     TRY(symm__enter(group, name));
     st = check_and_plan(group, &call, &planned);
     if (st == SYMM_OK)
@@ -445,15 +463,18 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
     if (st == SYMM_OK && call.count) {
         data = resolve(group, &call, in, out);
         st = check_data(group, &call, &data);
+        if (st == SYMM_OK && call.scaled)
+            st = symm__scale_read(group, options, call.dtype, &data.scale);
     }
     if (st != SYMM_OK)
         return symm__fail_on(SYMM_ON(group), st, "%s: ", name);
     if (planned.slower && !group->areas_refused)
         TRY(provide(group, name, stream, &planned));
     TRY(symm__call_begin(
-        &e, group, stream, true, "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u)", name,
+        &e, group, stream, true, "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u%s)", name,
         (size_t)call.count, symm_dtype_name(call.dtype), reduces ? symm_redop_name(call.op) : "",
-        reduces ? ", " : "", symm_algo_name(call.algo), call.flags, call.max_blocks));
+        reduces ? ", " : "", symm_algo_name(call.algo), call.flags & ~SYMM_SCALE_ON_DEVICE,
+        call.max_blocks, call.scaled ? ", scaled" : ""));
     st = symm__call_end(&e, enqueue(&e, &planned, &data));
 out:
     return st;

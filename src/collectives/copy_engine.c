@@ -34,13 +34,9 @@
 #include "runtime/base/numbers.h"
 #include "runtime/api/signal_kernels.h"
 #include "runtime/group/side_stream.h"
+#include "local_reduce.h"
 
-enum {
-    WARP = 32,
-    PACK_NBYTES = 16,
-    REDUCE_THREADS = 512,
-    REDUCE_BLOCKS = 2 /* on each SM */
-};
+enum { WARP = 32, PACK_NBYTES = 16 };
 
 static uint64_t round_to_packs(uint64_t nbytes)
 {
@@ -247,19 +243,6 @@ static symm_status gather_chunk(const struct work *w, uint64_t chunk)
     return put_to_all(w, at, at, nbytes);
 }
 
-static symm_kernel_id kernel_of(symm_dtype dtype)
-{
-    static const symm_kernel_id kernels[] = {
-        [SYMM_FLOAT32] = SYMM_KERNEL_local_reduce_float32,
-        [SYMM_FLOAT16] = SYMM_KERNEL_local_reduce_float16,
-        [SYMM_BFLOAT16] = SYMM_KERNEL_local_reduce_bfloat16,
-        [SYMM_FLOAT64] = SYMM_KERNEL_local_reduce_float64,
-        [SYMM_INT32] = SYMM_KERNEL_local_reduce_int32,
-        [SYMM_INT64] = SYMM_KERNEL_local_reduce_int64,
-    };
-    return kernels[dtype];
-}
-
 static symm_status reduce_chunk(const struct work *w, uint64_t chunk)
 {
     const struct symm_group *group = w->e->group;
@@ -275,14 +258,8 @@ static symm_status reduce_chunk(const struct work *w, uint64_t chunk)
         .nranks = group->nranks,
         .op = (uint32_t)w->call->op,
     };
-    const uint64_t threads = symm__min(REDUCE_THREADS, (uint64_t)w->limits->max_threads);
-    const uint64_t blocks = symm__min(symm__ceil_div(nbytes, PACK_NBYTES * threads),
-                                      REDUCE_BLOCKS * (uint64_t)w->limits->nsms);
 
-    if (nbytes == 0)
-        return SYMM_OK;
-    return symm__call_launch_local(w->e, kernel_of(w->call->dtype), (uint32_t)blocks,
-                                   (uint32_t)threads, &args);
+    return symm__local_reduce(w->e, w->limits, w->call->dtype, &args);
 }
 
 /*

@@ -4,6 +4,7 @@
  */
 #include "alone.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "runtime/driver/driver.h"
 #include "comm.h"
 #include "error.h"
+#include "take.h"
 
 struct ncclComm {
     int rank, nranks;
@@ -275,6 +277,34 @@ static ncclResult_t window_deregister(ncclComm_t comm, ncclWindow_t window)
     return ncclSuccess;
 }
 
+/* --------------------------------------------------------------------------- scaled reductions */
+
+/* entries.c keeps the number; this gives the reduction its own number. */
+static ncclResult_t red_op_create(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
+                                  ncclScalarResidence_t residence, ncclComm_t comm)
+{
+    static atomic_int made;
+
+    (void)residence;
+    if (!op || !scalar || !comm || !nccl__type_nbytes(type))
+        return nccl__fail(ncclInvalidArgument, "ncclRedOpCreatePreMulSum: %s",
+                          !op       ? "op is NULL"
+                          : !scalar ? "scalar is NULL"
+                          : !comm   ? "comm is NULL"
+                                    : "there is no such type");
+    *op = (ncclRedOp_t)(ncclNumOps + atomic_fetch_add(&made, 1));
+    return ncclSuccess;
+}
+
+static ncclResult_t red_op_destroy(ncclRedOp_t op, ncclComm_t comm)
+{
+    (void)comm;
+    return op >= ncclNumOps
+               ? ncclSuccess
+               : nccl__fail(ncclInvalidArgument,
+                            "ncclRedOpDestroy: %d is no reduction of the program's", (int)op);
+}
+
 /* ----------------------------------------------------------------------- calls, if not taken */
 
 static ncclResult_t success(void)
@@ -348,6 +378,8 @@ void nccl__alone_fill(struct nccl_real *real)
         .ncclCommDeregister = comm_deregister,
         .ncclCommWindowRegister = window_register,
         .ncclCommWindowDeregister = window_deregister,
+        .ncclRedOpCreatePreMulSum = red_op_create,
+        .ncclRedOpDestroy = red_op_destroy,
         .ncclGroupStart = success,
         .ncclGroupEnd = success,
         .ncclAllReduce = all_reduce,

@@ -17,6 +17,7 @@
 #include "alone.h"
 #include "error.h"
 #include "real.h"
+#include "scales.h"
 #include "settings.h"
 #include "windows.h"
 
@@ -199,6 +200,7 @@ static void create(struct attachment *a)
 static void unbind(struct nccl_binding *b)
 {
     nccl__windows_forget(b);
+    nccl__scales_forget(b);
     symm_context_destroy(b->symm);
     if (b->order)
         b->driver->cuEventDestroy(b->order);

@@ -23,10 +23,11 @@ struct nccl_binding {
     CUdevice device;
     CUcontext context;
     symm_context *symm;
-    symm_group *eager, *captured; /* calls outside of captures, and in captures */
-    uint32_t max_blocks;          /* of a call: both libraries' kernels fit the GPU at once */
-    CUevent order;                /* of groups of calls on several streams */
-    struct nccl_window *windows;  /* windows.h */
+    symm_group *eager, *captured;    /* calls outside of captures, and in captures */
+    uint32_t max_blocks;             /* of a call: both libraries' kernels fit the GPU at once */
+    CUevent order;                   /* of groups of calls on several streams */
+    struct nccl_window *windows;     /* windows.h */
+    struct nccl_scale_entry *scales; /* scales.h */
 };
 
 struct nccl_comm {

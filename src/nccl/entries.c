@@ -1,4 +1,5 @@
 /* The functions of NCCL that symm sees. Each has a second name, which begins with p. */
+#include <string.h>
 #include "attach.h"
 #include "runtime/group/group.h"
 #include "error.h"
@@ -205,6 +206,55 @@ ENTRY(ncclResult_t, ncclCommWindowDeregister)(ncclComm_t comm, ncclWindow_t wind
     return NCCL_REAL(ncclCommWindowDeregister, (comm, window));
 }
 
+/* --------------------------------------------------------------------------- scaled reductions */
+
+/* The part of a communicator that is symm's; NULL: it has none. comm: NULL is fine. */
+static struct nccl_binding *binding_of(struct nccl_comm *comm)
+{
+    return comm && atomic_load(&comm->state) == NCCL_COMM_ATTACHED ? comm->binding : NULL;
+}
+
+ENTRY(ncclResult_t, ncclRedOpCreatePreMulSum)
+(ncclRedOp_t *op, void *scalar, ncclDataType_t type, ncclScalarResidence_t residence,
+ ncclComm_t comm)
+{
+    const ncclResult_t result =
+        NCCL_REAL(ncclRedOpCreatePreMulSum, (op, scalar, type, residence, comm));
+    struct nccl_binding *b = nccl__inside ? NULL : binding_of(nccl__comm_find(comm));
+    struct nccl_scale scale = {.type = type};
+
+    if (result != ncclSuccess || !b)
+        return result;
+    if (residence == ncclScalarDevice)
+        scale.on_device = scalar;
+    else
+        memcpy(scale.value, scalar, nccl__type_nbytes(type));
+    if (nccl__scale_add(b, *op, &scale))
+        return result;
+    NCCL_REAL(ncclRedOpDestroy, (*op, comm));
+    return ncclSystemError;
+}
+
+ENTRY(ncclResult_t, ncclRedOpDestroy)(ncclRedOp_t op, ncclComm_t comm)
+{
+    struct nccl_binding *b = nccl__inside ? NULL : binding_of(nccl__comm_find(comm));
+
+    if (b)
+        nccl__scale_remove(b, op);
+    return NCCL_REAL(ncclRedOpDestroy, (op, comm));
+}
+
+/* A call with a reduction of the program's own. */
+static void find_scale(struct nccl_call *call)
+{
+    const struct nccl_binding *b = call->op < ncclNumOps ? NULL : binding_of(call->comm);
+    const struct nccl_scale *scale = b ? nccl__scale_find(b, call->op) : NULL;
+
+    call->scaled = scale != NULL;
+    if (scale)
+        call->scale = *scale;
+}
+
 /* ---------------------------------------------------------------------------------- operations */
 
 /* Returns whether symm runs the call, and its result. */
@@ -225,10 +275,17 @@ ENTRY(ncclResult_t, ncclAllReduce)
 (const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
  CUstream stream)
 {
-    const struct nccl_call call = {
-        nccl__comm_find(comm), NCCL_ALL_REDUCE, send, recv, count, type, op, stream};
+    struct nccl_call call = {.comm = nccl__comm_find(comm),
+                             .operation = NCCL_ALL_REDUCE,
+                             .in = send,
+                             .out = recv,
+                             .count = count,
+                             .type = type,
+                             .op = op,
+                             .stream = stream};
     ncclResult_t result;
 
+    find_scale(&call);
     if (take(&call, &result))
         return result;
     return NCCL_REAL(ncclAllReduce, (send, recv, count, type, op, comm, stream));
@@ -238,10 +295,17 @@ ENTRY(ncclResult_t, ncclReduceScatter)
 (const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
  CUstream stream)
 {
-    const struct nccl_call call = {
-        nccl__comm_find(comm), NCCL_REDUCE_SCATTER, send, recv, count, type, op, stream};
+    struct nccl_call call = {.comm = nccl__comm_find(comm),
+                             .operation = NCCL_REDUCE_SCATTER,
+                             .in = send,
+                             .out = recv,
+                             .count = count,
+                             .type = type,
+                             .op = op,
+                             .stream = stream};
     ncclResult_t result;
 
+    find_scale(&call);
     if (take(&call, &result))
         return result;
     return NCCL_REAL(ncclReduceScatter, (send, recv, count, type, op, comm, stream));
@@ -250,8 +314,14 @@ ENTRY(ncclResult_t, ncclReduceScatter)
 ENTRY(ncclResult_t, ncclAllGather)
 (const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, CUstream stream)
 {
-    const struct nccl_call call = {
-        nccl__comm_find(comm), NCCL_ALL_GATHER, send, recv, count, type, ncclSum, stream};
+    const struct nccl_call call = {.comm = nccl__comm_find(comm),
+                                   .operation = NCCL_ALL_GATHER,
+                                   .in = send,
+                                   .out = recv,
+                                   .count = count,
+                                   .type = type,
+                                   .op = ncclSum,
+                                   .stream = stream};
     ncclResult_t result;
 
     if (take(&call, &result))

@@ -65,9 +65,14 @@ static bool known_type(ncclDataType_t type)
     return (unsigned)type < ncclNumTypes;
 }
 
+size_t nccl__type_nbytes(ncclDataType_t type)
+{
+    return known_type(type) ? types[type].nbytes : 0;
+}
+
 size_t nccl__call_nbytes(const struct nccl_call *c)
 {
-    const size_t part = known_type(c->type) ? c->count * types[c->type].nbytes : 0;
+    const size_t part = c->count * nccl__type_nbytes(c->type);
 
     return c->operation == NCCL_ALL_REDUCE || !c->comm || !c->comm->binding
                ? part
@@ -76,6 +81,8 @@ size_t nccl__call_nbytes(const struct nccl_call *c)
 
 static bool reduces(const struct nccl_call *c)
 {
+    if (c->scaled)
+        return types[c->type].averages && c->scale.type == c->type;
     return types[c->type].dtype && (unsigned)c->op < ncclNumOps && ops[c->op].taken &&
            (!types[c->type].sums_only || c->op == ncclSum) &&
            (c->op != ncclAvg || types[c->type].averages);
@@ -122,6 +129,8 @@ static bool is_faster(const struct nccl_call *c)
     struct symm_tuning_key key = {.operation = operations[c->operation], .nranks = b->nranks};
     symm_algo row = SYMM_ALGO_AUTO;
 
+    if (c->scaled && b->nranks > 2) /* not measured */
+        return false;
     if (!symm__tuning_knows_nccl(table, key.operation, key.nranks))
         return nccl__call_nbytes(c) <= TAKEN_NBYTES || is_faster_at_any_size(c) || is_in_windows(c);
     if (c->operation != NCCL_ALL_GATHER) {
@@ -150,11 +159,16 @@ bool nccl__takes(const struct nccl_call *c)
 
 static symm_status enqueue(const struct nccl_call *c, symm_group *group)
 {
+    const bool deterministic = nccl__settings()->deterministic,
+               on_device = c->scaled && c->scale.on_device;
     const symm_options options = {.max_blocks = c->comm->binding->max_blocks,
-                                  .flags =
-                                      nccl__settings()->deterministic ? SYMM_DETERMINISTIC : 0};
+                                  .flags = (deterministic ? SYMM_DETERMINISTIC : 0) |
+                                           (on_device ? SYMM_SCALE_ON_DEVICE : 0),
+                                  .scale = on_device   ? c->scale.on_device
+                                           : c->scaled ? c->scale.value
+                                                       : NULL};
     const symm_dtype dtype = (symm_dtype)types[c->type].dtype;
-    const symm_redop op = ops[c->op].op;
+    const symm_redop op = c->scaled ? SYMM_SUM : ops[c->op].op;
     const struct sizes sizes = sizes_of(c);
     const void *in = c->in;
     void *out = c->out;

@@ -3,6 +3,7 @@
 #define SYMM_NCCL_TAKE_H
 
 #include "comm.h"
+#include "scales.h"
 
 enum nccl_operation { NCCL_ALL_REDUCE, NCCL_REDUCE_SCATTER, NCCL_ALL_GATHER, NCCL_OPERATIONS };
 
@@ -18,8 +19,12 @@ struct nccl_call {
     ncclDataType_t type;
     ncclRedOp_t op; /* of an all-gather: ncclSum */
     CUstream stream;
+    bool scaled;             /* op is a sum of scaled elements: */
+    struct nccl_scale scale; /* a copy, since a program may destroy it before the group ends */
 };
 
+/* 0: there is no such type. */
+size_t nccl__type_nbytes(ncclDataType_t type);
 /* The bytes of the larger buffer. */
 size_t nccl__call_nbytes(const struct nccl_call *call);
 

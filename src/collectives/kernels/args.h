@@ -4,6 +4,13 @@
 
 #include <symm/types.h>
 
+/* A factor of this rank's elements. */
+typedef struct symm_scale {
+    double value;
+    const void *at;        /* an element, read by the kernel; NULL: it is `value` */
+    uint32_t on, reserved; /* on: 0: no factor */
+} symm_scale;
+
 /*
  * A reduction within this rank's own memory: of the other ranks' elements, which lie
  * `stride` apart in the order of the ranks, each aligned to 16 bytes, with its own ones.
@@ -16,6 +23,7 @@ typedef struct symm_local_reduce_args {
     uint64_t count;  /* elements of each rank */
     int32_t rank, nranks;
     uint32_t op, reserved; /* a symm_redop */
+    symm_scale scale;      /* of its own ones */
 } symm_local_reduce_args;
 
 /*
@@ -52,6 +60,7 @@ typedef struct symm_collective_args {
     int32_t channel;
     uint32_t aligned; /* whether shares are as many whole packs each, and aligned on this rank */
     symm_view view;
+    symm_scale scale; /* of a reduction by lamport */
 } symm_collective_args;
 
 #endif

@@ -7,6 +7,7 @@
 #define SYMM_ARITHMETIC_CUH
 
 #include <symm/device.cuh>
+#include "args.h"
 
 SYMM_DEV uint64_t ceil_div(uint64_t a, uint64_t b)
 {
@@ -99,6 +100,27 @@ template <typename T> SYMM_DEV void pack(const elements<T> &x, symm_bits12 *y)
 {
     const symm_bits16 whole = pack(x);
     *y = {{whole.w[0], whole.w[1], whole.w[2]}};
+}
+
+/* The factor of a scale that is on. */
+template <typename T> SYMM_DEV typename accumulator<T>::type factor_of(const symm_scale &scale)
+{
+    if (!scale.at)
+        return (typename accumulator<T>::type)scale.value;
+    T x[PACK<T>] = {static_cast<const T *>(scale.at)[0]};
+    symm_bits16 bits;
+    __builtin_memcpy(&bits, x, sizeof bits);
+    return unpack<T>(bits).e[0];
+}
+
+template <typename T>
+SYMM_DEV symm_bits16 times(const symm_bits16 &x, typename accumulator<T>::type factor)
+{
+    elements<T> y = unpack<T>(x);
+#pragma unroll
+    for (int i = 0; i < (int)PACK<T>; i++)
+        y.e[i] *= factor;
+    return pack(y);
 }
 
 /* Integers wrap around, signed ones as well. */

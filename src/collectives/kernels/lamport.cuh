@@ -36,8 +36,12 @@ SYMM_DEV int lamport_channel(const symm_collective_args &a)
     return enter_channel(a) + 2;
 }
 
-/* An epoch of a block: n packs of every share, from pack `first` on. U: packs at a time. */
-template <typename T, int R, bool TO_ALL, int U> struct lamport_epoch {
+/*
+ * An epoch of a block: n packs of every share, from pack `first` on. U: packs at a time. SCALED:
+ * this rank's elements are multiplied by a factor; in one kernel with the other case, but apart,
+ * because a test at each load would be noticeable.
+ */
+template <typename T, int R, bool TO_ALL, int U, bool SCALED> struct lamport_epoch {
     static constexpr bool PAIR = R == 2; /* slots for the other rank alone */
 
     const symm_collective_args &a;
@@ -47,10 +51,13 @@ template <typename T, int R, bool TO_ALL, int U> struct lamport_epoch {
     symm_packet *set = nullptr;
     uint32_t epoch = 0;
     bool live = true; /* false: this thread has heard of an abort, and sends nothing more */
+    typename accumulator<T>::type factor = 1;
 
     SYMM_DEV_IN_CLASS lamport_epoch(const symm_collective_args &args, uint64_t at, uint32_t count)
         : a(args), v(args.view), first(at), n(count)
     {
+        if (SCALED)
+            factor = factor_of<T>(a.scale);
     }
 
     /* Slot i for packs of rank `from`: its contributions (0), or its sums (1). */
@@ -60,8 +67,14 @@ template <typename T, int R, bool TO_ALL, int U> struct lamport_epoch {
         return set + (uint32_t)place * a.capacity + i;
     }
 
-    /* Pack i of `rank`'s share. */
+    /* Pack i of `rank`'s share, scaled. */
     SYMM_DEV_IN_CLASS symm_bits16 load(int rank, uint32_t i) const
+    {
+        const symm_bits16 x = load_unscaled(rank, i);
+        return SCALED ? times<T>(x, factor) : x;
+    }
+
+    SYMM_DEV_IN_CLASS symm_bits16 load_unscaled(int rank, uint32_t i) const
     {
         if (a.aligned)
             return symm_dev_load_bits(static_cast<const symm_bits16 *>(a.in) + rank * a.share +
@@ -238,7 +251,7 @@ template <typename T, int R, bool TO_ALL, int U> struct lamport_epoch {
 };
 
 /* A block's part, in as many epochs as its slots need. */
-template <typename T, int R, bool TO_ALL>
+template <typename T, int R, bool TO_ALL, bool SCALED>
 SYMM_DEV void exchange_packs(const symm_collective_args &a)
 {
     constexpr int U = SLOTS_AT_ONCE<R>;
@@ -246,25 +259,33 @@ SYMM_DEV void exchange_packs(const symm_collective_args &a)
 
     for (uint64_t at = part.first; at < part.last; at += a.capacity) {
         const uint32_t n = (uint32_t)min((uint64_t)a.capacity, part.last - at);
-        if (U > 1 && n > workers())
-            lamport_epoch<T, R, TO_ALL, U>(a, at, n).run();
+        if (U > 1 && (SCALED || n > workers())) /* less code for the rarer case */
+            lamport_epoch<T, R, TO_ALL, U, SCALED>(a, at, n).run();
         else
-            lamport_epoch<T, R, TO_ALL, 1>(a, at, n).run();
+            lamport_epoch<T, R, TO_ALL, 1, SCALED>(a, at, n).run();
     }
+}
+
+template <typename T, int R, bool TO_ALL>
+SYMM_DEV void reduce_lamport(const symm_collective_args &a)
+{
+    symm_dev_pdl_wait();
+    symm_dev_pdl_release();
+    if (__builtin_expect(a.scale.on,
+                         0)) /* loops over the ranks, unless they are a pair: less code */
+        exchange_packs<T, R == 2 ? 2 : 0, TO_ALL, true>(a);
+    else
+        exchange_packs<T, R, TO_ALL, false>(a);
 }
 
 template <typename T, int R> SYMM_DEV void all_reduce_lamport(const symm_collective_args &a)
 {
-    symm_dev_pdl_wait();
-    symm_dev_pdl_release();
-    exchange_packs<T, R, true>(a);
+    reduce_lamport<T, R, true>(a);
 }
 
 template <typename T, int R> SYMM_DEV void reduce_scatter_lamport(const symm_collective_args &a)
 {
-    symm_dev_pdl_wait();
-    symm_dev_pdl_release();
-    exchange_packs<T, R, false>(a);
+    reduce_lamport<T, R, false>(a);
 }
 
 #endif

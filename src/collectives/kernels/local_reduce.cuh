@@ -17,7 +17,9 @@ SYMM_DEV void reduce_staged(const symm_local_reduce_args &a, uint64_t i)
     const auto from = [&](int r) {
         const char *piece = a.staged + (uint64_t)(r < a.rank ? r : r - 1) * a.stride;
         const T *p = reinterpret_cast<const T *>(r == a.rank ? a.own : piece);
-        return ALIGNED ? symm_dev_load_bits(p + i * PACK<T>) : load_pack(p, i, a.count);
+        const symm_bits16 x =
+            ALIGNED ? symm_dev_load_bits(p + i * PACK<T>) : load_pack(p, i, a.count);
+        return r == a.rank && a.scale.on ? times<T>(x, factor_of<T>(a.scale)) : x;
     };
     elements<T> sum;
     for (int r = 0; r < a.nranks; r += LOADS_AT_ONCE) {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SYMM_LATE_VALUES = 8 };
+enum { SYMM_LATE_VALUES = 9 };
 
 struct symm_late_text {
     const char *format; /* NULL: an empty text */

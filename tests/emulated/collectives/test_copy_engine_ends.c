@@ -33,7 +33,7 @@ WORLD_TEST(calls, memory_that_is_not_symmetric_is_refused, 2)
         REFUSED("out must be", symm_all_reduce(world, b.own_in, b.own_in, 8, f, SYMM_SUM, o, s));
         REFUSED("out must be", symm_all_gather(world, b.in, b.own_out, 8, f, o, s));
     }
-    REFUSED("flags", symm_all_gather(world, b.in, b.out, 8, f, &(symm_options){.flags = 4}, s));
+    REFUSED("flags", symm_all_gather(world, b.in, b.out, 8, f, &(symm_options){.flags = 8}, s));
     CHECK_RANK(self, !symm_all_gather_unavailable(world, SYMM_ALGO_COPY_ENGINE, SYMM_UINT8));
     CHECK_RANK(self,
                symm_all_reduce_unavailable(world, SYMM_ALGO_COPY_ENGINE, SYMM_UINT8, SYMM_SUM));

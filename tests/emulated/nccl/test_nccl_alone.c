@@ -24,6 +24,8 @@ DEVICE_TEST(alone, collectives_of_every_world_size_are_right, _i, .loop = {1, 9}
 {
     const int n = self->nranks;
     const float all = (float)(n * (n - 1) / 2);
+    float two = 2;
+    ncclRedOp_t scaled;
     float *x = floats((size_t)n * N, (float)self->rank), *y = floats((size_t)n * N, -1);
     JOIN(self);
     check_facts(self, c->comm, self->rank, n, self->rank);
@@ -36,6 +38,12 @@ DEVICE_TEST(alone, collectives_of_every_world_size_are_right, _i, .loop = {1, 9}
     for (int r = 0; r < n; r++)
         CHECK_FLOATS(self, y + (size_t)r * N, N, r);
     NCCL_TRY(self, ncclAllReduce(x, x, 0, ncclFloat32, ncclSum, c->comm, c->stream));
+    NCCL_TRY(self, ncclRedOpCreatePreMulSum(&scaled, &two, ncclFloat32, ncclScalarHostImmediate,
+                                            c->comm));
+    NCCL_TRY(self, ncclAllReduce(x, y, N, ncclFloat32, scaled, c->comm, c->stream));
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, y, N, 2 * all);
+    NCCL_TRY(self, ncclRedOpDestroy(scaled, c->comm));
 out:
     cu.cuMemFreeHost(x);
     cu.cuMemFreeHost(y);
@@ -101,8 +109,13 @@ DEVICE_TEST(alone, other_calls_are_refused_with_a_text, 2)
     REFUSED(self, "SYMM_NCCL_LIBRARY=none",
             ncclReduceScatter(x, x, N, ncclInt8, ncclSum, c->comm, c->stream));
     REFUSED(self, "this function", ncclBroadcast(x, x, N, ncclFloat32, 0, c->comm, c->stream));
-    REFUSED(self, "this function",
-            ncclRedOpCreatePreMulSum(&op, x, ncclFloat32, ncclScalarHostImmediate, c->comm));
+    NCCL_EXPECT(self, ncclInvalidArgument,
+                ncclRedOpCreatePreMulSum(&op, NULL, ncclFloat32, ncclScalarDevice, c->comm));
+    TEXT(self, "scalar is NULL");
+    NCCL_TRY(self, ncclRedOpCreatePreMulSum(&op, x, ncclInt32, ncclScalarDevice, c->comm));
+    REFUSED(self, "no such type or reduction",
+            ncclAllReduce(x, x, N, ncclInt32, op, c->comm, c->stream));
+    NCCL_TRY(self, ncclRedOpDestroy(op, c->comm));
     NCCL_EXPECT(self, ncclInvalidArgument,
                 ncclAllReduce(NULL, x, N, ncclFloat32, ncclSum, c->comm, c->stream));
     TEXT(self, "a buffer is NULL");

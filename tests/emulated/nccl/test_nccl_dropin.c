@@ -72,6 +72,41 @@ out:
     cu.cuMemFreeHost(u);
 }
 
+/* Each rank's own number, in host memory or on the device; the reduction goes before the group. */
+DEVICE_TEST(dropin, scaled_sums_are_taken, 2)
+{
+    float *x = floats(2 * N, 1), *y = floats(N, 0), *number = floats(1, 5);
+    float own = self->rank ? 0.5f : 3;
+    ncclRedOp_t scaled, on_device;
+    char prefix[64];
+    JOIN(self);
+    NCCL_TRY(self, ncclRedOpCreatePreMulSum(&scaled, &own, ncclFloat32, ncclScalarHostImmediate,
+                                            c->comm));
+    NCCL_TRY(self,
+             ncclRedOpCreatePreMulSum(&on_device, number, ncclFloat32, ncclScalarDevice, c->comm));
+    record(self, prefix);
+    NCCL_TRY(self, ncclAllReduce(x, y, N, ncclFloat32, scaled, c->comm, c->stream));
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, y, N, 3.5);
+    *number = self->rank ? 7 : -2;
+    NCCL_TRY(self, ncclGroupStart());
+    NCCL_TRY(self, ncclReduceScatter(x, y, N, ncclFloat32, on_device, c->comm, c->stream));
+    NCCL_TRY(self, ncclRedOpDestroy(on_device, c->comm));
+    NCCL_TRY(self, ncclGroupEnd());
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    CHECK_FLOATS(self, y, N, 5);
+    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 0);
+    NCCL_EXPECT(self, ncclInvalidArgument, /* another type than the number's: NCCL's error */
+                ncclAllReduce(x, y, N / 2, ncclFloat64, scaled, c->comm, c->stream));
+    NCCL_TRY(self, ncclRedOpDestroy(scaled, c->comm));
+    NCCL_EXPECT(self, ncclInvalidArgument,
+                ncclAllReduce(x, y, N, ncclFloat32, scaled, c->comm, c->stream));
+out:
+    cu.cuMemFreeHost(x);
+    cu.cuMemFreeHost(y);
+    cu.cuMemFreeHost(number);
+}
+
 /* Taken and forwarded calls, on two streams, in one group that begins inside of another. */
 DEVICE_TEST(dropin, groups_mix_both, 3)
 {

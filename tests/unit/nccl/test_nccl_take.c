@@ -15,7 +15,13 @@ static char in[1], out[1];
 
 static bool takes(enum nccl_operation operation, ncclDataType_t type, ncclRedOp_t op, size_t count)
 {
-    const struct nccl_call call = {&comm, operation, in, out, count, type, op, NULL};
+    const struct nccl_call call = {.comm = &comm,
+                                   .operation = operation,
+                                   .in = in,
+                                   .out = out,
+                                   .count = count,
+                                   .type = type,
+                                   .op = op};
 
     return nccl__takes(&call);
 }
@@ -44,6 +50,31 @@ TEST(take, types_and_reductions)
     ck_assert(!takes(NCCL_ALL_GATHER, ncclNumTypes, ncclSum, 8));
     ck_assert(!takes(NCCL_ALL_REDUCE, (ncclDataType_t)-1, ncclSum, 8));
     ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat32, (ncclRedOp_t)-1, 8));
+}
+
+/* Of floating types, of the number's own type, and of two ranks. */
+TEST(take, scaled_sums)
+{
+    struct nccl_call call = {.comm = &comm,
+                             .operation = NCCL_ALL_REDUCE,
+                             .in = in,
+                             .out = out,
+                             .count = 8,
+                             .type = ncclBfloat16,
+                             .op = ncclNumOps,
+                             .scaled = true,
+                             .scale = {.type = ncclBfloat16}};
+
+    ck_assert(!nccl__takes(&call));
+    binding.nranks = 2;
+    ck_assert(nccl__takes(&call));
+    call.count = 64 * MIB;
+    ck_assert(nccl__takes(&call));
+    call.type = ncclFloat16;
+    ck_assert(!nccl__takes(&call));
+    call.type = call.scale.type = ncclInt32;
+    ck_assert(!nccl__takes(&call));
+    binding.nranks = 4;
 }
 
 TEST(take, sizes)
