@@ -377,8 +377,8 @@ void nccl__detach(ncclComm_t real, bool aborted)
     if (nccl__comm_settle(comm)) {
         struct nccl_binding *b = comm->binding;
         const bool ends = aborted || symm_check(b->eager) || symm_check(b->captured);
-        symm_abort(ends ? b->eager : NULL, "ncclCommAbort");
-        symm_abort(ends ? b->captured : NULL, "ncclCommAbort");
+        symm_abort(ends ? b->eager : NULL, NCCL_ABORTED);
+        symm_abort(ends ? b->captured : NULL, NCCL_ABORTED);
         finish(b);
         begin_to_retire(b);
     }

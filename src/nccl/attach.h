@@ -17,6 +17,9 @@ void nccl__attach(ncclComm_t real);
  */
 ncclResult_t nccl__attach_wait(ncclComm_t real);
 
+/* Why a group ends by nccl__detach(): the other ranks read it. */
+#define NCCL_ABORTED "ncclCommAbort"
+
 /*
  * Leaves the symm context of a communicator that is about to be destroyed or aborted, or to change
  * its ranks. aborted: calls that are under way end at once, on all ranks.

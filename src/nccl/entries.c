@@ -133,13 +133,18 @@ ENTRY(ncclResult_t, ncclCommRevoke)(ncclComm_t comm, int flags)
     return NCCL_REAL(ncclCommRevoke, (comm, flags));
 }
 
-/* A rank whose process has exited is an error for NCCL only if another rank needs it. */
+/*
+ * A rank whose process has exited is an error for NCCL only if another rank needs it. An abort of
+ * another rank is none: NCCL's is local. Calls that need the rank wait for this rank's own abort.
+ */
 static ncclResult_t state_of(symm_group *group)
 {
     const symm_status st = symm_check(group);
+    const bool aborted = st == SYMM_ERROR_PEER && strstr(symm_error_text(), ": " NCCL_ABORTED);
 
-    return st == SYMM_ERROR_PEER && symm__group_ended_unnoticed(group) ? ncclSuccess
-                                                                       : nccl__result(st);
+    return aborted || (st == SYMM_ERROR_PEER && symm__group_ended_unnoticed(group))
+               ? ncclSuccess
+               : nccl__result(st);
 }
 
 /* A communicator that attaches is not ready; one whose group has ended has that error. */

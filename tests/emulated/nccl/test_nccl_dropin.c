@@ -325,6 +325,42 @@ out:
     cu.cuMemFreeHost(x);
 }
 
+/* Rank 1 aborts, and rank 0 is in a call, which waits for its own abort. */
+DEVICE_TEST(dropin, an_abort_is_local, 3)
+{
+    float *x = floats(N, 1);
+    ncclResult_t state;
+    JOIN(self);
+    ALL_REDUCE(x, x, c->stream);
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+    if (self->rank == 0)
+        ALL_REDUCE(x, x, c->stream);
+    atomic_fetch_add(&place->count, 1);
+    while (atomic_load(&place->count) < 3)
+        usleep(1000);
+    if (self->rank == 1) {
+        NCCL_TRY(self, ncclCommAbort(c->comm));
+        c->comm = NULL;
+        goto out;
+    }
+    for (int i = 0; i < 400; i++) {
+        NCCL_TRY(self, ncclCommGetAsyncError(c->comm, &state));
+        CHECK_RANK_MSG(self, state == ncclSuccess, "%s", ncclGetLastError(c->comm));
+        usleep(1000);
+    }
+    if (self->rank == 0)
+        CHECK_RANK(self, cu.cuStreamQuery(c->stream) == CUDA_ERROR_NOT_READY);
+    NCCL_EXPECT(self, ncclRemoteError,
+                ncclAllReduce(x, x, N, ncclFloat32, ncclSum, c->comm, c->stream));
+    CHECK_RANK_MSG(self, strstr(ncclGetLastError(c->comm), "rank 1 aborted: ncclCommAbort"), "%s",
+                   ncclGetLastError(c->comm));
+    NCCL_TRY(self, ncclCommAbort(c->comm));
+    c->comm = NULL;
+    CU_TRY(self, cu.cuStreamSynchronize(c->stream));
+out:
+    cu.cuMemFreeHost(x);
+}
+
 /* ---- Ranks that must not attach ---- */
 
 /* One rank has another setting: all forward, and the results are right. */
