@@ -11,6 +11,7 @@
 #include "fake_cublaslt.h"
 #include "matmul.h"
 #include "matmul/cublas.h"
+#include "runtime/group/kernel.h"
 #include "test.h"
 
 enum { LIMIT_S = 60, A_BY_COLUMNS = 1, B_BY_COLUMNS = 2, D_BY_COLUMNS = 4, ORDERS = 8 };
@@ -57,6 +58,7 @@ static inline CUresult refuse_alloc(CUdeviceptr *out, size_t nbytes)
 static inline void disguise(symm_context *ctx, bool memory)
 {
     emulated = ctx->drv;
+    symm__kernels_load(ctx, ctx->kernels, SYMM_IMAGES_PRODUCTS); /* as long as it is itself */
     disguised = *ctx->drv;
     disguised.name = "cuda";
     disguised.cuMemAlloc = memory ? count_alloc : refuse_alloc;
