@@ -16,6 +16,7 @@ static const struct product_variant gathered[] = {
     {.name = "cublas", .kind = PRODUCT_CUBLAS},
     {.name = "product", .kind = PRODUCT_ALONE},
     {.name = "all_gather", .kind = PRODUCT_GATHER},
+    {.name = "cublas_symm", .kind = PRODUCT_CUBLAS_SYMM},
     {.name = "cublas_nccl", .kind = PRODUCT_CUBLAS_NCCL},
     {.name = "auto", .kind = PRODUCT_GATHERED, .strategy = SYMM_STRATEGY_AUTO},
     {.name = "fused", .kind = PRODUCT_GATHERED, .strategy = SYMM_STRATEGY_FUSED},
@@ -27,6 +28,11 @@ static const struct product_variant gathered[] = {
 const struct product_variant *product_variants(symm_matmul_kind kind)
 {
     return kind == SYMM_ALL_GATHER_MATMUL ? gathered : alone;
+}
+
+bool product_by_cublas(enum product_kind kind)
+{
+    return kind == PRODUCT_CUBLAS || kind == PRODUCT_CUBLAS_SYMM || kind == PRODUCT_CUBLAS_NCCL;
 }
 
 int product_rows(int m, int nranks, int rank)
@@ -41,11 +47,23 @@ int product_first_row(int m, int nranks, int rank)
     return rank * (m / nranks) + larger;
 }
 
+/* Whether parts of the size of the largest, one after another, begin with A. */
+static bool gathers_as_one(const struct cublas_shape *shape, int nranks)
+{
+    const int rest = shape->m % nranks;
+
+    return rest == 0 || (rest == nranks - 1 && shape->l == 1);
+}
+
 const char *product_unavailable(const struct product_variant *variant,
                                 const struct cublas_shape *shape, int nranks)
 {
     if (variant->kind == PRODUCT_GATHER && nranks == 1)
         return "there is one rank only";
+    if (variant->kind == PRODUCT_CUBLAS_SYMM && nranks == 1)
+        return "there is one rank only";
+    if (variant->kind == PRODUCT_CUBLAS_SYMM && !gathers_as_one(shape, nranks))
+        return "the gathered parts are not one matrix: m is no multiple of the ranks";
     if (variant->kind == PRODUCT_CUBLAS_NCCL && shape->m % nranks != 0)
         return "NCCL gathers equal parts, and m is no multiple of the ranks";
     return NULL;
@@ -105,6 +123,7 @@ symm_status product_prepare(struct product_call *call)
     case PRODUCT_GATHERED:
         return prepare_ours(call);
     case PRODUCT_CUBLAS:
+    case PRODUCT_CUBLAS_SYMM:
     case PRODUCT_CUBLAS_NCCL:
         call->theirs = cublas_product_create(call->cublas, &call->shape);
         return call->theirs ? SYMM_OK : SYMM_ERROR_DRIVER;
@@ -145,17 +164,30 @@ static symm_status multiply(const struct product_call *call, const void *a)
                               call->stream);
 }
 
+static symm_status gather_part(const struct product_call *call, const void *part, void *all,
+                               size_t count)
+{
+    const symm_options options = {.flags = SYMM_SYMMETRIC};
+
+    if (call->variant->kind == PRODUCT_CUBLAS_NCCL)
+        return nccl_all_gather(call->nccl, part, all, count, call->shape.dtype, SYMM_SUM,
+                               call->stream);
+    return symm_all_gather(call->group, part, all, count, call->shape.dtype, &options,
+                           call->stream);
+}
+
+/* One matrix of the batch after another. */
 static symm_status gather_and_multiply(const struct product_call *call)
 {
     const struct cublas_shape *s = &call->shape;
     const int nranks = symm_nranks(call->group);
-    const size_t part = (size_t)(s->m / nranks) * (size_t)s->k, nbytes = 2; /* both types' */
+    const size_t part = (size_t)product_rows(s->m, nranks, 0) * (size_t)s->k,
+                 nbytes = 2; /* both types' */
     symm_status st = SYMM_OK;
 
     for (size_t l = 0; l < (size_t)s->l && st == SYMM_OK; l++)
-        st = nccl_all_gather(call->nccl, (const char *)call->buffers.part + l * part * nbytes,
-                             (char *)call->buffers.gathered + l * part * (size_t)nranks * nbytes,
-                             part, s->dtype, SYMM_SUM, call->stream);
+        st = gather_part(call, (const char *)call->buffers.part + l * part * nbytes,
+                         (char *)call->buffers.gathered + l * part * (size_t)nranks * nbytes, part);
     return st == SYMM_OK ? multiply(call, call->buffers.gathered) : st;
 }
 
@@ -166,6 +198,7 @@ symm_status product_enqueue(const struct product_call *call)
         return gather(call);
     case PRODUCT_CUBLAS:
         return multiply(call, call->buffers.a);
+    case PRODUCT_CUBLAS_SYMM:
     case PRODUCT_CUBLAS_NCCL:
         return gather_and_multiply(call);
     default:

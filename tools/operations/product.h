@@ -7,12 +7,16 @@
 #include "nccl.h"
 
 enum product_kind {
-    PRODUCT_ALONE,      /* symm's product of all of A */
-    PRODUCT_GATHERED,   /* symm's all-gather and product */
-    PRODUCT_GATHER,     /* symm's all-gather of A alone */
-    PRODUCT_CUBLAS,     /* cuBLAS's product of all of A */
-    PRODUCT_CUBLAS_NCCL /* NCCL's all-gather, then cuBLAS's product */
+    PRODUCT_ALONE,       /* symm's product of all of A */
+    PRODUCT_GATHERED,    /* symm's all-gather and product */
+    PRODUCT_GATHER,      /* symm's all-gather of A alone */
+    PRODUCT_CUBLAS,      /* cuBLAS's product of all of A */
+    PRODUCT_CUBLAS_SYMM, /* symm's all-gather, then cuBLAS's product */
+    PRODUCT_CUBLAS_NCCL  /* NCCL's all-gather, then cuBLAS's product */
 };
+
+/* Whether cuBLAS multiplies in it. */
+bool product_by_cublas(enum product_kind kind);
 
 struct product_variant {
     const char *name;

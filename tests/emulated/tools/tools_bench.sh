@@ -616,7 +616,7 @@ described() {
 
 # Each option of option_table.c, with a valid value.
 every_option=(
-    algo=auto how=put pattern=pair blocks=1 threads=1 m=1 n=1 k=1 l=1 suite=llama strategy=auto alpha=1 beta=1
+    algo=auto how=put pattern=pair blocks=1 threads=1 m=1 n=1 k=1 l=1 suite=llama count=1 strategy=auto alpha=1 beta=1
     dtype=bf16 operations=all-gather dtypes=fp32 op=sum min-bytes=1K max-bytes=1K factor=2 sizes=1K iters=1
     iterations=1 warmup=1 warmup-iterations=1 graph in-place chain isolated host-time memory=plain check eps=1 seconds=1
     seed=1 peer=all json=x csv=x plot=x output=x floor=1 roofline=measured driver=emulated timeout=1

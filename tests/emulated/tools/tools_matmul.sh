@@ -81,6 +81,34 @@ case_suite() {
         die "other shapes"
 }
 
+case_random() {
+    run 0 product 2 all-gather-matmul --suite random --seed 7 --count 6 --check --json out.json
+    [ "$(grep -cv "^#" "$work/out")" = 36 ] || die "other rows" # columns may be too narrow for such times
+    said '^# m < 1024, 3 shapes: auto / best strategy: geometric mean '
+    said '^# m >= 1024, 3 shapes: auto / best strategy: geometric mean .* at '
+    column 1 >first
+    run 0 product 1 matmul --suite random --seed 7 --count 6
+    [ "$(column 1)" = "$(cat first)" ] || die "another seed's shapes"
+    command -v python3 >/dev/null || return 0
+    run 0 python3 - <<'END'
+import json, math
+run = json.load(open("out.json"))
+assert run["options"]["suite"] == "random" and run["options"]["count"] == 6
+shapes = []
+for row in run["rows"]:
+    if row["algo"] == "product":
+        shapes.append({})
+    shapes[-1][row["algo"]] = row["time_us"]
+few = shapes[::2]  # in turns
+assert all(row["wrong"] == (None if row["algo"] == "all_gather" else 0) for row in run["rows"]), run["rows"]
+ratios = {r["rows"]: r for r in run["summary"] if r["ratio"] == "auto / best strategy"}
+assert ratios["m < 1024"]["shapes"] == 3 and ratios["m >= 1024"]["shapes"] == 3, run["summary"]
+want = [t["auto"] / min(t[s] for s in ("fused", "pipelined", "unfused")) for t in few]
+assert abs(ratios["m < 1024"]["worst"] - max(want)) < 1e-6 * max(want), (ratios, want)
+assert abs(ratios["m < 1024"]["mean"] - math.prod(want) ** (1 / 3)) < 1e-6 * max(want), (ratios, want)
+END
+}
+
 case_json_and_csv() {
     command -v python3 >/dev/null || skip "no Python"
     run 0 product 2 all-gather-matmul --check --seed 0x2a --json out.json --csv out.csv
@@ -90,7 +118,7 @@ run = json.load(open("out.json"))
 assert run["operation"] == "all-gather-matmul" and run["driver"] == "emulated"
 assert run["seed"] == "0x2a" and run["ranks"] == 2 and run["timings"] == "emulated, no performance"
 assert run["options"]["check"] is True and run["options"]["strategy"] == "all"
-assert [u["algo"] for u in run["unavailable"]] == ["cublas", "cublas_nccl"], run["unavailable"]
+assert [u["algo"] for u in run["unavailable"]] == ["cublas", "cublas_symm", "cublas_nccl"], run["unavailable"]
 rows = {row["algo"]: row for row in run["rows"]}
 assert list(rows) == ["product", "all_gather", "auto", "fused", "pipelined", "unfused"], rows
 time = {name: row["time_us"] for name, row in rows.items()}
@@ -285,6 +313,8 @@ END
     errors '--iterations: all-reduce has no such option'
     run 2 "$bin/symm-bench" matmul -m 4 --suite llama
     errors '--suite llama sets m, n and k: leave out -m'
+    run 2 "$bin/symm-bench" matmul --suite llama --count 3
+    errors '--count 3: only --suite random has a number of shapes'
     run 2 "$bin/symm-bench" all-gather-matmul --strategy fused,slow
     errors '--strategy slow: '
     run 2 "$bin/symm-bench" all-reduce -m 4

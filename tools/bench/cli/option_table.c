@@ -109,10 +109,13 @@ const struct option_row option_table[] = {
      .uses = {{BENCH_PRODUCTS, "columns of A and rows of B (8192; emulated 128)"}}},
     {"l", "L", OPTION_INT, FIELD(l), 1, MAX_EXTENT, .letter = 'l',
      .uses = {{BENCH_PRODUCTS, "batch: products of that shape in one call (1)"}}},
-    {"suite", "llama", OPTION_WORD, FIELD(suite), .names = "llama",
+    {"suite", "NAME", OPTION_WORD, FIELD(suite), .names = "llama, random",
      .uses = {{BENCH_PRODUCTS,
-               "nine shapes instead: m 4096, 8192, 16384 with n,k 1792,4096; 3584,8192; "
-               "6656,16384; emulated, each extent is a 64th"}}},
+               "several shapes instead, and ratios of their times. llama: m 4096, 8192, 16384 with "
+               "n,k 1792,4096; 3584,8192; 6656,16384. random: layers of transformers, drawn by "
+               "--seed. Emulated, each extent is a 64th"}}},
+    {"count", "N", OPTION_INT, FIELD(count), 1, 1000000,
+     .uses = {{BENCH_PRODUCTS, "shapes of --suite random (54; emulated 4)"}}},
     {"strategy", "LIST|all", OPTION_NAMES, FIELD(strategies),
      .names = "auto, fused, pipelined, unfused",
      .uses = {{BENCH_ALL_GATHER_MATMUL, "strategies to measure (all):"}}},

@@ -171,7 +171,11 @@ static int check_options(const struct bench_options *o, const bool *given)
 static int check_product(const struct bench_options *o)
 {
     if (o->suite && (o->m || o->n || o->k))
-        return text_usage_error(tool, "--suite llama sets m, n and k: leave out -m, -n and -k");
+        return text_usage_error(tool, "--suite %s sets m, n and k: leave out -m, -n and -k",
+                                o->suite);
+    if (o->count && (!o->suite || strcmp(o->suite, "random") != 0))
+        return text_usage_error(tool, "--count %d: only --suite random has a number of shapes",
+                                o->count);
     if (o->alpha != 0 && (float)o->alpha == 0)
         return text_usage_error(tool, "--alpha %g: it is 0 in fp32", o->alpha);
     if (o->beta != 0 && (float)o->beta == 0)

@@ -56,6 +56,7 @@ struct bench_options {
     const char *peers; /* a list; NULL: by the command */
     bool nccl, cublas; /* whether the peers have them */
     int m, n, k, l;    /* of a product; 0: by the driver */
+    int count;         /* of random shapes; 0: by the driver */
     double alpha, beta;
     double eps;                    /* 0: by k */
     const char *strategies;        /* a list, or "all" */

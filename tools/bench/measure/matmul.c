@@ -2,12 +2,15 @@
 #include "matmul.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "common/text.h"
 #include "matmul_measure.h"
 #include "oracle/products.h"
 #include "plot/plot.h"
+#include "suite.h"
+#include "summary.h"
 
 static const struct report_column columns[] = {
     {"m", 8, REPORT_COUNT},       {"n", 7, REPORT_COUNT},     {"k", 7, REPORT_COUNT},
@@ -20,20 +23,16 @@ static const struct report_column columns[] = {
 enum {
     NCOLUMNS = sizeof columns / sizeof columns[0],
     NOPS = 4 /* of a repetition */,
-    EMULATED_PART = 64 /* of the extents of a suite */
+    EMULATED_PART = 64, /* of the extents of a suite */
+    RANDOM_SHAPES = 54, /* half of them with few rows */
+    EMULATED_SHAPES = 4
 };
-
-/* Feed-forward layers of three sizes on eight ranks, with three numbers of tokens. */
-static const struct suite_shape {
-    int m, n, k;
-} suite[] = {{4096, 1792, 4096},  {8192, 1792, 4096},  {16384, 1792, 4096},
-             {4096, 3584, 8192},  {8192, 3584, 8192},  {16384, 3584, 8192},
-             {4096, 6656, 16384}, {8192, 6656, 16384}, {16384, 6656, 16384}};
 
 struct matmul {
     struct session s;
     struct matmul_measure measure;
     char why_nccl[512], why_cublas[512];
+    struct summary summary; /* of a suite */
     int64_t wrong;
 };
 
@@ -65,6 +64,13 @@ static void settle_defaults(struct matmul *b)
         o->k = b->s.emulated ? 128 : 8192;
     if (!o->l)
         o->l = 1;
+    if (!o->count)
+        o->count = b->s.emulated ? EMULATED_SHAPES : RANDOM_SHAPES;
+}
+
+static int part_of(int extent, int part)
+{
+    return extent / part ? extent / part : 1;
 }
 
 /* The index-th shape, from 0; false past the last one. */
@@ -72,6 +78,7 @@ static bool shape_at(const struct matmul *b, int index, struct cublas_shape *out
 {
     const struct bench_options *o = b->s.options;
     const int part = b->s.emulated ? EMULATED_PART : 1;
+    struct suite_shape shape;
 
     *out = (struct cublas_shape){.m = o->m,
                                  .n = o->n,
@@ -82,11 +89,11 @@ static bool shape_at(const struct matmul *b, int index, struct cublas_shape *out
                                  .beta = (float)o->beta};
     if (!o->suite)
         return index == 0;
-    if (index == (int)(sizeof suite / sizeof suite[0]))
+    if (!suite_shape_at(o->suite, b->s.seed, o->count, index, &shape))
         return false;
-    out->m = suite[index].m / part;
-    out->n = suite[index].n / part;
-    out->k = suite[index].k / part;
+    out->m = part_of(shape.m, part);
+    out->n = part_of(shape.n, part);
+    out->k = part_of(shape.k, part);
     return true;
 }
 
@@ -118,6 +125,7 @@ static bool is_wanted(const struct matmul *b, const struct product_variant *vari
     case PRODUCT_GATHERED:
         return bench_options_want(o->strategies, variant->name);
     case PRODUCT_CUBLAS:
+    case PRODUCT_CUBLAS_SYMM:
         return o->cublas;
     case PRODUCT_CUBLAS_NCCL:
         return o->cublas && o->nccl;
@@ -129,9 +137,7 @@ static bool is_wanted(const struct matmul *b, const struct product_variant *vari
 static const char *why_not(const struct matmul *b, const struct product_variant *variant,
                            const struct cublas_shape *shape)
 {
-    const bool cublas = variant->kind == PRODUCT_CUBLAS || variant->kind == PRODUCT_CUBLAS_NCCL;
-
-    if (cublas && !b->measure.cublas)
+    if (product_by_cublas(variant->kind) && !b->measure.cublas)
         return b->why_cublas;
     if (variant->kind == PRODUCT_CUBLAS_NCCL && !b->measure.nccl)
         return b->why_nccl;
@@ -152,9 +158,9 @@ static struct unavailable absent(const struct matmul *b, const struct product_va
         what.option = "strategy";
         what.list = o->strategies;
         what.name = variant->name;
-    } else if (variant->kind == PRODUCT_CUBLAS || variant->kind == PRODUCT_CUBLAS_NCCL) {
+    } else if (product_by_cublas(variant->kind)) {
         what.list = o->peers;
-        what.name = variant->kind == PRODUCT_CUBLAS || !b->measure.cublas ? "cublas" : "nccl";
+        what.name = variant->kind != PRODUCT_CUBLAS_NCCL || !b->measure.cublas ? "cublas" : "nccl";
     }
     return what;
 }
@@ -191,12 +197,13 @@ static void introduce(struct matmul *b)
                *nccl = b->measure.nccl ? nccl_version(b->measure.nccl) : NULL;
 
     session_introduce(&b->s, gathers(b) ? "all-gather-matmul" : "matmul");
-    report_head(b->s.report,
-                json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:s?}}",
-                          "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies,
-                          "dtype", symm_dtype_name(o->element->dtype), "iters", o->iters, "warmup",
-                          o->warmup, "operations", b->measure.nops, "graph", o->graph, "check",
-                          o->check, "alpha", o->alpha, "beta", o->beta, "suite", o->suite));
+    report_head(
+        b->s.report,
+        json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:s?, s:i}}",
+                  "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies, "dtype",
+                  symm_dtype_name(o->element->dtype), "iters", o->iters, "warmup", o->warmup,
+                  "operations", b->measure.nops, "graph", o->graph, "check", o->check, "alpha",
+                  o->alpha, "beta", o->beta, "suite", o->suite, "count", o->count));
     report_say(b->s.report,
                "# %d repetition%s of %d operation%s after %d to warm up, %s; normal numbers, sums "
                "in fp32",
@@ -249,6 +256,62 @@ static void report(struct matmul *b, const struct cublas_shape *shape,
     b->wrong += row->wrong > 0 ? row->wrong : 0;
 }
 
+/* ---------------------------------------------------------------------------------- the summary */
+
+/* By the suite's shape, of which the emulated driver measures a part. */
+static void sum_up(struct matmul *b, int index, const struct product_variant *const *chosen,
+                   const struct matmul_row *rows, int n)
+{
+    const struct bench_options *o = b->s.options;
+    struct suite_shape shape;
+    struct summary_times t = {NAN, NAN, NAN, NAN, NAN, NAN};
+    double *const by_kind[] = {
+        [PRODUCT_ALONE] = &t.product, [PRODUCT_GATHER] = &t.all_gather,
+        [PRODUCT_CUBLAS] = &t.cublas, [PRODUCT_CUBLAS_SYMM] = &t.cublas_symm,
+        [PRODUCT_CUBLAS_NCCL] = NULL,
+    };
+
+    if (!o->suite || !suite_shape_at(o->suite, b->s.seed, o->count, index, &shape))
+        return;
+    for (int i = 0; i < n; i++) {
+        const enum product_kind kind = chosen[i]->kind;
+        const double time = rows[i].time_us;
+
+        if (kind != PRODUCT_GATHERED && by_kind[kind])
+            *by_kind[kind] = time;
+        else if (kind == PRODUCT_GATHERED && chosen[i]->strategy == SYMM_STRATEGY_AUTO)
+            t.automatic = time;
+        else if (kind == PRODUCT_GATHERED)
+            t.best = t.best < time ? t.best : time;
+    }
+    summary_add(&b->summary, &shape, &t);
+}
+
+static void report_ratio(struct matmul *b, bool many, int i, json_t *out)
+{
+    const struct summary_ratio *r = &b->summary.ratios[many][i];
+    const char *const rows = many ? "m >= 1024" : "m < 1024";
+    const double mean = summary_mean(r);
+
+    if (r->n == 0)
+        return;
+    report_say(b->s.report, "# %s, %d shapes: %s: geometric mean %.3f, worst %.3f at %d x %d x %d",
+               rows, r->n, summary_name(i), mean, r->worst, r->at.m, r->at.n, r->at.k);
+    json_array_append_new(out, json_pack("{s:s, s:s, s:i, s:f, s:f, s:[i, i, i]}", "rows", rows,
+                                         "ratio", summary_name(i), "shapes", r->n, "mean", mean,
+                                         "worst", r->worst, "at", r->at.m, r->at.n, r->at.k));
+}
+
+static void report_summary(struct matmul *b)
+{
+    json_t *ratios = json_array();
+
+    for (int many = 0; many < 2; many++)
+        for (int i = 0; i < SUMMARY_RATIOS; i++)
+            report_ratio(b, many, i, ratios);
+    report_head(b->s.report, json_pack("{s:o}", "summary", ratios));
+}
+
 /* ------------------------------------------------------------------------------------- the run */
 
 static symm_status measure_shape(struct matmul *b, const struct cublas_shape *shape, int index)
@@ -266,6 +329,7 @@ static symm_status measure_shape(struct matmul *b, const struct cublas_shape *sh
     for (int i = 0; i < n; i++)
         report(b, shape, chosen[i], &rows[i]);
     report_sample(b, shape, &sample);
+    sum_up(b, index, chosen, rows, n);
 out:
     return st;
 }
@@ -281,6 +345,8 @@ static symm_status run(struct matmul *b, struct bench_options *options)
     introduce(b);
     for (int i = 0; shape_at(b, i, &shape); i++)
         TRY(measure_shape(b, &shape, i));
+    if (options->suite)
+        report_summary(b);
     TRY(session_measured(&b->s));
 out:
     if (st != SYMM_OK && cublas_error(b->measure.cublas))
