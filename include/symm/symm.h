@@ -332,7 +332,8 @@ SYMM_API symm_status symm_alloc(symm_group *group, size_t nbytes, void **out);
  * once every rank of the group has freed it; ranks agree on that at their next Collective call. No
  * enqueued work of this rank may still use it.
  *
- * Scope:  Local; never waits; any thread. NULL is fine.
+ * Scope:  Local; never waits, except that unmapping registered memory may wait for the device; any
+ *         thread. NULL is fine.
  * Errors: ERROR_ARGUMENT  not the start of a live allocation of this group: freed, interior or
  *                         foreign
  */

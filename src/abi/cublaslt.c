@@ -132,26 +132,37 @@ static bool prefer(const struct cublaslt *lt, cublaslt_preference preference,
     return done;
 }
 
-/* Takes the first algorithm of the library's heuristic. */
-static bool choose(const struct cublaslt *lt, const struct cublaslt_shape *s,
-                   struct cublaslt_product *out, char why[CUBLASLT_WHY])
+int symm__cublaslt_algorithms(const struct cublaslt *lt, const struct cublaslt_shape *shape,
+                              const struct cublaslt_product *product, cublaslt_heuristic *out,
+                              int most, char why[CUBLASLT_WHY])
 {
     cublaslt_preference preference = NULL;
-    int found = 0;
-    bool done = ok("cublasLtMatmulPreferenceCreate", lt->preference_create(&preference), why) &&
-                prefer(lt, preference, s, why) &&
-                ok("cublasLtMatmulAlgoGetHeuristic",
-                   lt->heuristic(lt->handle, out->operation, out->a, out->b, out->d, out->d,
-                                 preference, 1, &out->chosen, &found),
-                   why);
+    int found = 0, usable = 0;
+    const bool done =
+        ok("cublasLtMatmulPreferenceCreate", lt->preference_create(&preference), why) &&
+        prefer(lt, preference, shape, why) &&
+        ok("cublasLtMatmulAlgoGetHeuristic",
+           lt->heuristic(lt->handle, product->operation, product->a, product->b, product->d,
+                         product->d, preference, most, out, &found),
+           why);
 
     if (preference)
         lt->preference_destroy(preference);
-    if (done && (found < 1 || out->chosen.state != 0)) {
+    for (int i = 0; i < found && done; i++)
+        if (out[i].state == 0)
+            out[usable++] = out[i];
+    return done ? usable : -1;
+}
+
+/* Takes the first algorithm. */
+static bool choose(const struct cublaslt *lt, const struct cublaslt_shape *s,
+                   struct cublaslt_product *out, char why[CUBLASLT_WHY])
+{
+    const int found = symm__cublaslt_algorithms(lt, s, out, &out->chosen, 1, why);
+
+    if (found == 0)
         snprintf(why, CUBLASLT_WHY, "cublasLtMatmulAlgoGetHeuristic: no algorithm");
-        done = false;
-    }
-    return done;
+    return found == 1;
 }
 
 bool symm__cublaslt_product(const struct cublaslt *lt, const struct cublaslt_shape *shape,

@@ -120,11 +120,19 @@ struct cublaslt_product {
 };
 
 /*
- * Prepares a product. Sums are in fp32, also if k is split. On failure returns false with a reason
+ * Prepares a product, by the first of the library's algorithms for it. Sums are in fp32, also if k
+ * is split. On failure returns false with a reason
  * and leaves nothing to free.
  */
 bool symm__cublaslt_product(const struct cublaslt *lt, const struct cublaslt_shape *shape,
                             struct cublaslt_product *out, char why[CUBLASLT_WHY]);
+/*
+ * The library's algorithms for a product, at most `most`, in its order. Returns their number, which
+ * may be 0; -1 with a reason on failure.
+ */
+int symm__cublaslt_algorithms(const struct cublaslt *lt, const struct cublaslt_shape *shape,
+                              const struct cublaslt_product *product, cublaslt_heuristic *out,
+                              int most, char why[CUBLASLT_WHY]);
 /* Frees a product; absent members are fine. */
 void symm__cublaslt_forget(const struct cublaslt *lt, struct cublaslt_product *product);
 

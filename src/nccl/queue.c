@@ -93,6 +93,7 @@ static ncclResult_t run_calls(const struct item *begin)
 {
     struct nccl_comm *comm = begin->call.comm;
     const CUstream main = begin->call.stream;
+    nccl__comm_settle(comm); /* its windows may still be mapped */
     ncclResult_t result = meet(comm, main, true) ? ncclUnhandledCudaError : ncclSuccess;
 
     for (const struct item *i = begin; i && result == ncclSuccess; i = i->next)

@@ -1,6 +1,7 @@
 /* Row-major products by cuBLASLt. */
 #include "cublas.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct cublas {
 struct cublas_product {
     struct cublas *c;
     float alpha, beta;
+    struct cublaslt_shape shape;
     struct cublaslt_product product;
 };
 
@@ -91,7 +93,8 @@ struct cublas_product *cublas_product_create(struct cublas *c, const struct cubl
         snprintf(c->error, sizeof c->error, "out of memory");
         return NULL;
     }
-    *p = (struct cublas_product){.c = c, .alpha = shape->alpha, .beta = shape->beta};
+    *p = (struct cublas_product){
+        .c = c, .alpha = shape->alpha, .beta = shape->beta, .shape = transposes};
     if (symm__cublaslt_product(&c->lt, &transposes, &p->product, c->error))
         return p;
     free(p);
@@ -119,4 +122,88 @@ symm_status cublas_product_run(struct cublas_product *p, const void *a, const vo
     return symm__cublaslt_multiply(&p->c->lt, &p->product, &on, stream, p->c->error)
                ? SYMM_OK
                : SYMM_ERROR_DRIVER;
+}
+
+/* ----------------------------------------------------------------------------------- the fastest */
+
+enum { CANDIDATES = 8, ROUNDS = 5, RUNS = 3 };
+
+/* The operands of a product that is tuned, and the clock. */
+struct trial {
+    struct cublas_product *p;
+    const void *a, *b, *c;
+    void *d;
+    symm_stream stream;
+    symm_event from, to;
+};
+
+static symm_status run_some(const struct trial *t)
+{
+    symm_status st = SYMM_OK;
+
+    for (int i = 0; i < RUNS && st == SYMM_OK; i++)
+        st = cublas_product_run(t->p, t->a, t->b, t->c, t->d, t->stream);
+    return st;
+}
+
+/* INFINITY: the algorithm does not run. */
+static symm_status time_it(const struct trial *t, float *us)
+{
+    symm_status st = symm_event_record(t->from, t->stream);
+
+    *us = INFINITY;
+    if (st != SYMM_OK || run_some(t) != SYMM_OK)
+        return st;
+    st = symm_event_record(t->to, t->stream);
+    if (st == SYMM_OK)
+        st = symm_event_synchronize(t->to);
+    if (st == SYMM_OK)
+        st = symm_event_elapsed_us(t->from, t->to, us);
+    return st;
+}
+
+/* Takes the candidate with the least time of some rounds, of which the first one warms up. */
+static symm_status take_fastest(const struct trial *t, const cublaslt_heuristic *candidates, int n)
+{
+    float least[CANDIDATES], us;
+    symm_status st = SYMM_OK;
+    int best = 0;
+
+    for (int i = 0; i < n; i++)
+        least[i] = INFINITY;
+    for (int round = 0; round <= ROUNDS; round++)
+        for (int i = 0; i < n && st == SYMM_OK; i++) {
+            t->p->product.chosen = candidates[i];
+            st = time_it(t, &us);
+            if (round > 0 && us < least[i])
+                least[i] = us;
+        }
+    for (int i = 1; i < n; i++)
+        if (least[i] < least[best])
+            best = i;
+    t->p->product.chosen = candidates[best];
+    if (st == SYMM_OK && least[best] < INFINITY)
+        t->p->c->error[0] = 0; /* of candidates that do not run */
+    return st == SYMM_OK && least[best] == INFINITY ? SYMM_ERROR_DRIVER : st;
+}
+
+symm_status cublas_product_tune(struct cublas_product *p, const void *a, const void *b,
+                                const void *c, void *d, symm_stream stream)
+{
+    struct trial t = {.p = p, .a = a, .b = b, .c = c, .d = d, .stream = stream};
+    cublaslt_heuristic candidates[CANDIDATES];
+    const int n = symm__cublaslt_algorithms(&p->c->lt, &p->shape, &p->product, candidates,
+                                            CANDIDATES, p->c->error);
+    symm_status st;
+
+    if (n < 1)
+        return SYMM_ERROR_DRIVER;
+    st = symm_event_create(p->c->ctx, &t.from);
+    if (st == SYMM_OK)
+        st = symm_event_create(p->c->ctx, &t.to);
+    if (st == SYMM_OK)
+        st = take_fastest(&t, candidates, n);
+    symm_event_destroy(t.from);
+    symm_event_destroy(t.to);
+    return st;
 }

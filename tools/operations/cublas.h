@@ -34,6 +34,13 @@ struct cublas_product *cublas_product_create(struct cublas *c, const struct cubl
 /* NULL is fine. */
 void cublas_product_destroy(struct cublas_product *p);
 
+/*
+ * Measures the first eight algorithms that cuBLASLt proposes, and takes the fastest. Overwrites d.
+ * Local; waits for the stream. ERROR_DRIVER: cublas_error() has the reason.
+ */
+symm_status cublas_product_tune(struct cublas_product *p, const void *a, const void *b,
+                                const void *c, void *d, symm_stream stream);
+
 /* Stream-ordered. ERROR_DRIVER: cublas_error() has the reason. */
 symm_status cublas_product_run(struct cublas_product *p, const void *a, const void *b,
                                const void *c, void *d, symm_stream stream);

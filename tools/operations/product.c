@@ -132,6 +132,15 @@ symm_status product_prepare(struct product_call *call)
     }
 }
 
+symm_status product_tune(const struct product_call *call)
+{
+    const struct product_buffers *on = &call->buffers;
+
+    return call->theirs
+               ? cublas_product_tune(call->theirs, on->a, on->b, on->c, on->d, call->stream)
+               : SYMM_OK;
+}
+
 void product_release(struct product_call *call)
 {
     symm_matmul_destroy(call->ours);

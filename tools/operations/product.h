@@ -56,6 +56,8 @@ const char *product_unavailable(const struct product_variant *variant,
 
 /* Prepares the call. Collective. product_release() follows in any case. */
 symm_status product_prepare(struct product_call *call);
+/* Takes cuBLAS's fastest algorithm for it. Local. When a, b and c have their data; overwrites d. */
+symm_status product_tune(const struct product_call *call);
 void product_release(struct product_call *call);
 
 /* Stream-ordered. */

@@ -304,14 +304,14 @@ static symm_status no_block(struct symm_memory *m, const void *owner, const void
     return symm__fail(SYMM_ERROR_ARGUMENT, "%p is memory of another group, or of symm itself", ptr);
 }
 
-/* The number of a freed block that is not the heap's to use again. */
-enum { FREED_AT_ONCE = 1 };
+/* In place of the number of a free that the hub gets: of registered memory it gets another one. */
+enum { FREED = 1 };
 
 /* Marks a block as free. Registered memory is reported when its segment is released. */
 static void mark_freed(struct symm_memory *m, struct symm_block *b)
 {
-    b->freed = b->kind == SYMM_BLOCK_REGISTERED ? FREED_AT_ONCE
-                                                : symm__exchange_freed(m->config.exchange, b->off);
+    b->freed =
+        b->kind == SYMM_BLOCK_REGISTERED ? FREED : symm__exchange_freed(m->config.exchange, b->off);
 }
 
 symm_status symm__memory_free(struct symm_memory *m, const void *owner, void *ptr,
@@ -418,14 +418,14 @@ void symm__memory_usage(struct symm_memory *m, symm_usage *out)
     }
     for (size_t i = 0; i < m->blocks.count; i++) {
         const struct symm_block *b = &m->blocks.at[i];
+        if (b->kind == SYMM_BLOCK_REGISTERED) {
+            u.registered += b->freed ? 0 : b->requested;
+            continue;
+        }
         if (b->freed > settled)
             u.pending += b->nbytes;
         if (b->freed)
             continue;
-        if (b->kind == SYMM_BLOCK_REGISTERED) {
-            u.registered += b->requested;
-            continue;
-        }
         u.allocated += b->nbytes;
         u.requested += b->requested;
         if (b->kind != SYMM_BLOCK_USER)

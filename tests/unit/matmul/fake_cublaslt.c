@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "oracle/element.h"
 
 enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
@@ -239,7 +240,11 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, const struct operation *o, cons
     /* Sums in the type of d are rounded more than once. Nothing for a matrix of one element: it has
      * to be noticed. */
     *found = d->rows * d->columns > 1 && p->workspace >= ASKED && p->reductions == 2;
-    *out = (struct heuristic){.algorithm = {MARK, alignment}, .workspace = ASKED};
+    for (int i = 0; *found && i < wanted && i < FAKE_CUBLASLT_ALGORITHMS; i++) {
+        out[i] = (struct heuristic){
+            .algorithm = {MARK, alignment, (uint64_t)i}, .workspace = ASKED, .state = i == 1};
+        *found = i + 1;
+    }
     return SUCCESS;
 }
 
@@ -288,6 +293,10 @@ int cublasLtMatmul(void *handle, const struct operation *o, const void *alpha, c
         return INVALID_VALUE;
     if (fake_cublaslt.before)
         fake_cublaslt.before(stream);
+    if (fake_cublaslt.fails & 1u << algorithm[2])
+        return NOT_SUPPORTED;
+    usleep(fake_cublaslt.us[algorithm[2]]);
+    __atomic_store_n(&fake_cublaslt.algorithm, (int)algorithm[2], __ATOMIC_RELAXED);
     __atomic_fetch_add(&fake_cublaslt.products, 1, __ATOMIC_RELAXED);
     memset(workspace, 0xa5, ASKED);
     for (int64_t i = 0; i < ld->batches * rows * columns; i++) {

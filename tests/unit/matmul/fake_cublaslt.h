@@ -4,12 +4,18 @@
 
 #include <symm/types.h>
 
-enum { FAKE_CUBLASLT_NBYTES = 1 << 20 }; /* a workspace */
+enum {
+    FAKE_CUBLASLT_NBYTES = 1 << 20, /* a workspace */
+    FAKE_CUBLASLT_ALGORITHMS = 6    /* of a product; number 1 is not usable */
+};
 
 struct fake_cublaslt {
-    int objects;                  /* that have not been destroyed */
-    int products;                 /* that have been made */
-    void (*before)(void *stream); /* of each product; NULL: nothing */
+    int objects;                           /* that have not been destroyed */
+    int products;                          /* that have been made */
+    void (*before)(void *stream);          /* of each product; NULL: nothing */
+    unsigned fails;                        /* algorithms, one bit each, that do not run */
+    unsigned us[FAKE_CUBLASLT_ALGORITHMS]; /* that a product takes longer */
+    int algorithm;                         /* of the last product */
 };
 
 /* In the library, which is opened: dlsym(). */

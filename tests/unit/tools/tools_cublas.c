@@ -1,8 +1,11 @@
 /* cuBLASLt as a peer: what is asked of it is the product that was meant. fake_cublaslt.c answers.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <symm/stream.h>
+#include "../matmul/fake_cublaslt.h"
 #include "operations/cublas.h"
 #include "oracle/products.h"
 #include "test.h"
@@ -90,6 +93,45 @@ TEST(cublas, rows_after_rows_are_multiplied)
     }
     ck_assert_ptr_null(cublas_error(c));
     cublas_close(c);
+}
+
+static struct fake_cublaslt *library(void)
+{
+    void *opened = dlopen(getenv("SYMM_CUBLASLT_LIBRARY"), RTLD_NOW);
+    struct fake_cublaslt *fake = dlsym(opened, "fake_cublaslt");
+
+    dlclose(opened); /* it stays open: symm never closes it */
+    return fake;
+}
+
+/* Number 1 is not usable, the first one is slow, and one that seems fast does not run. */
+TEST(cublas, the_fastest_algorithm_is_taken)
+{
+    const struct cublas_shape shape = {
+        .m = 4, .n = 6, .k = 8, .l = 1, .dtype = SYMM_BFLOAT16, .alpha = 1};
+    static const unsigned us[] = {4000, 0, 2500, 0, 1000, 6000};
+    struct cublas *c = open_fake();
+    struct fake_cublaslt *fake = library();
+    struct cublas_product *product = cublas_product_create(c, &shape);
+    char a[4 * 8 * 2] = {0}, b[8 * 6 * 2] = {0}, d[4 * 6 * 2];
+    symm_stream stream;
+
+    ck_assert_int_eq(symm_stream_create(ctx, &stream), SYMM_OK);
+    memcpy(fake->us, us, sizeof us);
+    ck_assert_int_eq(cublas_product_run(product, a, b, NULL, d, stream), SYMM_OK);
+    ck_assert_int_eq(fake->algorithm, 0); /* the library's first one, as long as none is measured */
+    fake->fails = 1u << 3;
+    ck_assert_int_eq(cublas_product_tune(product, a, b, NULL, d, stream), SYMM_OK);
+    ck_assert_int_eq(cublas_product_run(product, a, b, NULL, d, stream), SYMM_OK);
+    ck_assert_int_eq(fake->algorithm, 4);
+    ck_assert_ptr_null(cublas_error(c));
+    fake->fails = ~0u;
+    ck_assert_int_eq(cublas_product_tune(product, a, b, NULL, d, stream), SYMM_ERROR_DRIVER);
+    ck_assert_ptr_nonnull(cublas_error(c));
+    cublas_product_destroy(product);
+    cublas_close(c);
+    symm_stream_destroy(stream);
+    ck_assert_int_eq(fake->objects, 0);
 }
 
 TEST(cublas, errors_have_names)

@@ -68,7 +68,7 @@ static void print_about_products(void)
     printf("# Algorithms: product, by symm, of all of A; cublas, the same by cuBLAS. Of\n"
            "# all-gather-matmul also: all_gather, by symm, alone; cublas_symm and cublas_nccl, "
            "symm's\n"
-           "# or NCCL's all-gather, then cuBLAS; and the strategies. Columns: strategy, the one "
+           "# or NCCL's all-gather, then cuBLAS, whose first eight algorithms are measured; and the strategies. Columns: strategy, the one "
            "that ran; tflops, 10^12 "
            "operations a\n"
            "# second of one rank; speedup over cublas_nccl, of matmul over cublas; hidden, "

@@ -322,6 +322,8 @@ symm_status matmul_measure_shape(struct matmul_measure *m, const struct cublas_s
     TRY(allocate_device(&r));
     TRY(enter(&r, variants));
     TRY(make_data(&r, seed));
+    for (int i = 0; i < r.n; i++)
+        TRY(product_tune(&r.entries[i].call));
     TRY(subjects_measure(m->s, r.subjects, r.n, seed));
     for (int i = 0; i < r.n; i++)
         rows[i] = (struct matmul_row){.strategy = product_strategy(&r.entries[i].call),

@@ -152,6 +152,7 @@ WORLD_TEST(life, it_stays_on_the_ranks_that_have_not_freed_it, 2)
 {
     struct their_memory theirs = {.ctx = NULL};
     char *x = NULL, host[1000];
+    symm_usage usage;
     CHECK_RANK(self, their_memory_make(ctx, PIECE, true, &theirs));
     reference_poison(host, sizeof host, (uint64_t)self->rank);
     RANK_TRY(self, symm_register(world, theirs.at, PIECE, (void **)&x));
@@ -162,6 +163,8 @@ WORLD_TEST(life, it_stays_on_the_ranks_that_have_not_freed_it, 2)
         RANK_TRY(self, symm_free(world, x));
         their_memory_free(&theirs);
         x = NULL;
+        RANK_TRY(self, symm_memory_usage(ctx, &usage)); /* nothing was freed before */
+        CHECK_RANK(self, usage.pending == 0 && usage.registered == 0);
     }
     RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
     if (self->rank == 0) {
