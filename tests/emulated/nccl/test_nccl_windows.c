@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include "reference.h"
 
+/* Areas as large as on GPUs: in the tests' small ones such calls take long. */
+#define AREAS                                                                                      \
+    {                                                                                              \
+        "SYMM_STAGING_BYTES", "16M"                                                                \
+    }
+
 /* A rank's part of an all-gather by two ranks that symm takes in windows only. */
 enum { PART = (8 << 20) + 4096, WHOLE = 2 * PART };
 
@@ -56,7 +62,7 @@ out:
     return wrong;
 }
 
-DEVICE_TEST(windows, large_gathers_in_them_are_taken, 2)
+DEVICE_TEST(windows, large_gathers_in_them_are_taken, 2, .env = {AREAS})
 {
     char *all = NULL, prefix[64];
     ncclWindow_t window = NULL;
@@ -83,7 +89,7 @@ out:
 }
 
 /* In a graph, with the input in a second window. */
-DEVICE_TEST(windows, graphs_gather_in_them, 2)
+DEVICE_TEST(windows, graphs_gather_in_them, 2, .env = {AREAS})
 {
     char *all = NULL, *part = NULL, prefix[64];
     ncclWindow_t windows[2] = {NULL};
@@ -121,7 +127,7 @@ out:
 }
 
 /* Of integers, which at this size are taken only in windows. */
-DEVICE_TEST(windows, reductions_in_them_are_taken, 2)
+DEVICE_TEST(windows, reductions_in_them_are_taken, 2, .env = {AREAS})
 {
     enum { N = (4 << 20) + 1024 };
     int32_t *x = NULL, *y = NULL;
@@ -155,7 +161,7 @@ out:
 }
 
 /* A communicator that is polled is not ready before its window is. */
-DEVICE_TEST(windows, nonblocking_communicators_register_them, 2)
+DEVICE_TEST(windows, nonblocking_communicators_register_them, 2, .env = {AREAS})
 {
     ncclConfig_t config = {.size = sizeof config,
                            .magic = NCCL_CONFIG_MAGIC,
@@ -186,7 +192,7 @@ out:
 }
 
 /* Both ranks in one thread: their windows are made in one group, as nccl-tests does. */
-DEVICE_TEST(windows, a_thread_registers_those_of_several_devices, 1)
+DEVICE_TEST(windows, a_thread_registers_those_of_several_devices, 1, .env = {AREAS})
 {
     const int devices[] = {0, 1};
     ncclComm_t comms[2] = {NULL};
@@ -239,7 +245,7 @@ out:
 
 /* One rank cannot map it: then it is plain memory for all ranks. */
 DEVICE_TEST(windows, what_one_rank_lacks_none_has, 2,
-            .env = {{"SYMM_EMULATED_FAULT", "cuMemGetAllocationPropertiesFromHandle@1=2"}})
+            .env = {AREAS, {"SYMM_EMULATED_FAULT", "cuMemGetAllocationPropertiesFromHandle@1=2"}})
 {
     char *all = NULL, prefix[64];
     ncclWindow_t window = NULL;

@@ -68,13 +68,12 @@ static void print_about_products(void)
     printf("# Algorithms: product, by symm, of all of A; cublas, the same by cuBLAS. Of\n"
            "# all-gather-matmul also: all_gather, by symm, alone; cublas_symm and cublas_nccl, "
            "symm's\n"
-           "# or NCCL's all-gather, then cuBLAS, whose first eight algorithms are measured; and the strategies. Columns: strategy, the one "
-           "that ran; tflops, 10^12 "
-           "operations a\n"
-           "# second of one rank; speedup over cublas_nccl, of matmul over cublas; hidden, "
-           "(product +\n"
-           "# all_gather - time) over all_gather: the share of the communication behind the "
-           "product.\n%s"
+           "# or NCCL's all-gather, then cuBLAS; and the strategies. Of cuBLASLt's first eight\n"
+           "# algorithms the fastest is taken. Columns: strategy, the one that ran; tflops, 10^12\n"
+           "# operations a second of one rank; speedup over cublas_nccl, of matmul over cublas;\n"
+           "# hidden, (product + all_gather - time) over all_gather: the share of the "
+           "communication\n"
+           "# behind the product.\n%s"
            "# All algorithms run alternately, on the same normally distributed data.\n",
            about_times);
 }
