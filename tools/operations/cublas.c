@@ -124,7 +124,7 @@ symm_status cublas_product_run(struct cublas_product *p, const void *a, const vo
                : SYMM_ERROR_DRIVER;
 }
 
-/* ----------------------------------------------------------------------------------- the fastest */
+/* --------------------------------------------------------------------------------- the fastest */
 
 enum { CANDIDATES = 8, ROUNDS = 5, RUNS = 3 };
 
