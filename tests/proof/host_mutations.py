@@ -22,9 +22,9 @@ from pathlib import Path
 TESTS = {
     "hub": ["unit/test_(hub_.*|join|message)$",
             "fuzz/hub_made_up|emulated/test_(exchange.*|place|rendezvous)$",
-            "emulated/test_(joining_misuse|context|group|mismatch|abort|late|misuse|alloc|faults|order|promise)$"],
+            "emulated/test_(joining_misuse|context|group|leave|mismatch|abort|late|misuse|alloc|faults|order|promise)$"],
     "memory": ["unit/test_(heap|offset_allocator)$",
-               "emulated/test_(alloc|memory|dlpack.*|pointers|getters|signal|view|stream)$",
+               "emulated/test_(alloc|memory|register|dlpack.*|pointers|getters|signal|view|stream)$",
                "emulated/test_(multicast|misuse|context|group|exchange|place|faults)$"],
     "plan": ["unit/test_(plan|choice|copy_engine)$",
              "emulated/test_(collectives/.*|bad_collectives/.*|packets|tuning)$"],
