@@ -241,8 +241,10 @@ bool ends_run_hearsay(struct stage *st, const struct protocol *p, struct draw *d
     a.rounds = (int)late == st->self->rank ? delay : 0;
     c.options = (symm_options){.algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT, .max_blocks = 1};
     if (draw_below(draw, 2)) {
-        c.options.algo = SYMM_ALGO_LAMPORT;
-        c.dtype = SYMM_FLOAT32;
+        c.options.algo = SYMM_ALGO_LAMPORT; /* of floats; the buffers are aligned to this size */
+        c.dtype = c.dtype == SYMM_INT32   ? SYMM_FLOAT32
+                  : c.dtype == SYMM_INT64 ? SYMM_FLOAT64
+                                          : c.dtype;
     }
     c.count = 1 + draw_below(draw, 32);
     st->expected = SYMM_ERROR_PEER;
