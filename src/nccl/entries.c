@@ -249,17 +249,6 @@ ENTRY(ncclResult_t, ncclRedOpDestroy)(ncclRedOp_t op, ncclComm_t comm)
     return NCCL_REAL(ncclRedOpDestroy, (op, comm));
 }
 
-/* A call with a reduction of the program's own. */
-static void find_scale(struct nccl_call *call)
-{
-    const struct nccl_binding *b = call->op < ncclNumOps ? NULL : binding_of(call->comm);
-    const struct nccl_scale *scale = b ? nccl__scale_find(b, call->op) : NULL;
-
-    call->scaled = scale != NULL;
-    if (scale)
-        call->scale = *scale;
-}
-
 /* ---------------------------------------------------------------------------------- operations */
 
 /* Returns whether symm runs the call, and its result. */
@@ -276,21 +265,36 @@ static bool take(const struct nccl_call *call, ncclResult_t *result)
     return true;
 }
 
-ENTRY(ncclResult_t, ncclAllReduce)
-(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
- CUstream stream)
+/* A reduction, perhaps by one of the program's own. */
+static struct nccl_call reduction(enum nccl_operation operation, const void *in, void *out,
+                                  size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                  ncclComm_t comm, CUstream stream)
 {
     struct nccl_call call = {.comm = nccl__comm_find(comm),
-                             .operation = NCCL_ALL_REDUCE,
-                             .in = send,
-                             .out = recv,
+                             .operation = operation,
+                             .in = in,
+                             .out = out,
                              .count = count,
                              .type = type,
                              .op = op,
                              .stream = stream};
+    const struct nccl_binding *b = op < ncclNumOps ? NULL : binding_of(call.comm);
+    const struct nccl_scale *scale = b ? nccl__scale_find(b, op) : NULL;
+
+    call.scaled = scale != NULL;
+    if (scale)
+        call.scale = *scale;
+    return call;
+}
+
+ENTRY(ncclResult_t, ncclAllReduce)
+(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+ CUstream stream)
+{
+    const struct nccl_call call =
+        reduction(NCCL_ALL_REDUCE, send, recv, count, type, op, comm, stream);
     ncclResult_t result;
 
-    find_scale(&call);
     if (take(&call, &result))
         return result;
     return NCCL_REAL(ncclAllReduce, (send, recv, count, type, op, comm, stream));
@@ -300,17 +304,10 @@ ENTRY(ncclResult_t, ncclReduceScatter)
 (const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
  CUstream stream)
 {
-    struct nccl_call call = {.comm = nccl__comm_find(comm),
-                             .operation = NCCL_REDUCE_SCATTER,
-                             .in = send,
-                             .out = recv,
-                             .count = count,
-                             .type = type,
-                             .op = op,
-                             .stream = stream};
+    const struct nccl_call call =
+        reduction(NCCL_REDUCE_SCATTER, send, recv, count, type, op, comm, stream);
     ncclResult_t result;
 
-    find_scale(&call);
     if (take(&call, &result))
         return result;
     return NCCL_REAL(ncclReduceScatter, (send, recv, count, type, op, comm, stream));
