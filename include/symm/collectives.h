@@ -68,10 +68,10 @@ typedef struct symm_options {
     uint32_t max_blocks; /* 0: the algorithm's choice */
     uint32_t reserved[11];
     /*
-     * A number of the call's dtype: a reduction multiplies this rank's elements by it first, 16-bit
-     * types in fp32, and rounds them to dtype. The numbers of the ranks may differ. NULL: none, on
-     * all ranks alike. For floating types; AUTO and lamport can do it. Else in host memory, which
-     * is read at once.
+     * Multiplies this rank's elements by *scale before a reduction, 16-bit types in fp32, and
+     * rounds the products to dtype. *scale is one element of dtype, in host memory, which is read
+     * at once, or with SYMM_SCALE_ON_DEVICE in device memory. Ranks may have different numbers and
+     * places, but all ranks have a number, or none (NULL). Floating types only; AUTO and lamport.
      */
     const void *scale;
 } symm_options; /* NULL: all zero */

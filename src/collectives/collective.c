@@ -76,6 +76,9 @@ static symm_status check_enums(const struct symm_collective_call *call)
         return symm__fail(SYMM_ERROR_ARGUMENT, "options->algo %d is no symm_algo", (int)call->algo);
     if (call->flags & ~(SYMM_DETERMINISTIC | SYMM_SYMMETRIC | SYMM_SCALE_ON_DEVICE))
         return symm__fail(SYMM_ERROR_ARGUMENT, "options->flags 0x%x has unknown bits", call->flags);
+    if (call->flags & SYMM_SCALE_ON_DEVICE && !call->scaled)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "options->flags has SYMM_SCALE_ON_DEVICE, but options->scale is NULL");
     return SYMM_OK;
 }
 

@@ -7,13 +7,12 @@ symm_status symm__scale_check(const struct symm_collective_call *call,
                               const struct symm_algorithm *named)
 {
     if (!symm__operation_reduces(call->operation))
-        return symm__fail(SYMM_ERROR_UNSUPPORTED, "options->scale is set: only reductions scale");
+        return symm__fail(SYMM_ERROR_UNSUPPORTED, "options->scale: only reductions scale");
     if (call->dtype == SYMM_INT32 || call->dtype == SYMM_INT64)
-        return symm__fail(SYMM_ERROR_UNSUPPORTED, "options->scale is set: %s is no floating type",
+        return symm__fail(SYMM_ERROR_UNSUPPORTED, "options->scale: %s is no floating type",
                           symm_dtype_name(call->dtype));
     if (named && !named->scales)
-        return symm__fail(SYMM_ERROR_UNSUPPORTED,
-                          "options->scale is set: %s cannot scale, lamport can",
+        return symm__fail(SYMM_ERROR_UNSUPPORTED, "options->scale: %s cannot scale, lamport can",
                           symm_algo_name(call->algo));
     return SYMM_OK;
 }

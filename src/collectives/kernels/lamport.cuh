@@ -271,8 +271,8 @@ SYMM_DEV void reduce_lamport(const symm_collective_args &a)
 {
     symm_dev_pdl_wait();
     symm_dev_pdl_release();
-    if (__builtin_expect(a.scale.on,
-                         0)) /* loops over the ranks, unless they are a pair: less code */
+    /* The scaled case has loops over the ranks, unless they are a pair: less code. */
+    if (__builtin_expect(a.scale.on, 0))
         exchange_packs<T, R == 2 ? 2 : 0, TO_ALL, true>(a);
     else
         exchange_packs<T, R, TO_ALL, false>(a);

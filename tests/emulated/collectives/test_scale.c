@@ -183,6 +183,9 @@ WORLD_TEST(scale, what_cannot_be_scaled_is_refused, 2)
     o = (symm_options){.scale = (char *)x + 2, .flags = SYMM_SCALE_ON_DEVICE};
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "not aligned",
                      symm_all_reduce(world, x, x, 8, SYMM_FLOAT32, SYMM_SUM, &o, s));
+    o.scale = NULL;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "options->scale is NULL",
+                     symm_all_reduce(world, x, x, 8, SYMM_FLOAT32, SYMM_SUM, &o, s));
     o.scale = &number;
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "options->scale",
                      symm_all_reduce(world, x, x, 8, SYMM_FLOAT32, SYMM_SUM, &o, s));
