@@ -362,12 +362,12 @@ SYMM_API symm_status symm_trim(symm_group *group);
  * Memory: symm_free(group, *out) unmaps it on this rank, which may wait for the device; other ranks
  *         keep their mappings until they free it. The allocation lives until its owner and all
  *         ranks have released it. symm_usage.registered counts nbytes.
- * Errors: ERROR_ARGUMENT     theirs or out is NULL, nbytes is 0, theirs is no memory of this rank's
- *                            device, is shorter than nbytes, or is symmetric memory; or the
- *                            allocation does not fit the window
- *         ERROR_UNSUPPORTED  other memory than the above, such as that of cudaMalloc(), which the
- *                            driver maps only at an address of its own choice; or an allocation
- *                            that is no multiple of the granularity
+ * Errors: ERROR_ARGUMENT     theirs or out is NULL, or nbytes is 0. theirs is memory of the host,
+ *                            of another device or of symm. The allocation has less than nbytes
+ *                            left, or does not fit the window
+ *         ERROR_UNSUPPORTED  the memory is not from cuMemCreate(), as that of cudaMalloc(): the
+ *                            driver maps it only at an address of its own choice. The handle type
+ *                            is missing. The size is no multiple of the granularity
  *         ERROR_MISMATCH     nbytes, the offset or the size of the allocation differ
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_SYSTEM, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */

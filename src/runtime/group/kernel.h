@@ -1,7 +1,8 @@
 /*
  * The library's own kernels, in images by subject. Each image has a list of kernels, such as
- * signal.def, from which this header makes ids and names. A context loads those of calls, and those
- * of multicast if it may use it; its first product loads the others.
+ * signal.def. This header makes ids and names of the lists. A context loads the images of calls,
+ * and the image of multicast if it may use multicast. The first product loads the images of
+ * products.
  */
 #ifndef SYMM_KERNEL_H
 #define SYMM_KERNEL_H

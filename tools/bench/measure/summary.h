@@ -29,7 +29,7 @@ struct summary {
 void summary_add(struct summary *s, const struct suite_shape *shape,
                  const struct summary_times *times);
 
-/* The geometric mean; NAN: there is no shape. */
+/* The geometric mean; NAN if the ratio was measured at no shape. */
 double summary_mean(const struct summary_ratio *ratio);
 
 /* "cublas / product" */
