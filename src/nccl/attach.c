@@ -184,6 +184,8 @@ static void create(struct attachment *a)
         ranks[r] = r;
     symm_status st = symm_context_create(&config, &b->symm);
     if (st == SYMM_OK) {
+        /* llm.c reduces four floats in memory of one; NCCL does not check. */
+        symm__memory_accept_pages(b->symm->memory);
         b->eager = symm_context_world(b->symm);
         b->max_blocks = most_blocks(b->symm->agreed.nsms);
         st = symm_group_create(b->eager, b->nranks, ranks, &b->captured);

@@ -129,8 +129,6 @@ static bool is_faster(const struct nccl_call *c)
     struct symm_tuning_key key = {.operation = operations[c->operation], .nranks = b->nranks};
     symm_algo row = SYMM_ALGO_AUTO;
 
-    if (c->scaled) /* not measured on GPUs */
-        return false;
     if (!symm__tuning_knows_nccl(table, key.operation, key.nranks))
         return nccl__call_nbytes(c) <= TAKEN_NBYTES || is_faster_at_any_size(c) || is_in_windows(c);
     if (c->operation != NCCL_ALL_GATHER) {

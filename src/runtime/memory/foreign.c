@@ -2,7 +2,15 @@
  * Asks the driver whether the device can access memory that symm did not allocate. Otherwise a host
  * array passed to a collective would fault in the kernel and destroy the context.
  */
+#include "runtime/base/numbers.h"
 #include "state.h"
+
+enum { PAGE = 4096 }; /* devices map memory by pages of at least this */
+
+void symm__memory_accept_pages(struct symm_memory *m)
+{
+    m->foreign_unit = PAGE;
+}
 
 bool symm__memory_is_known(const struct symm_memory *m, CUdeviceptr at, size_t nbytes)
 {
@@ -27,6 +35,8 @@ static size_t remember(struct symm_memory *m, CUdeviceptr at)
             CUDA_SUCCESS ||
         drv->cuPointerGetAttribute(&r.nbytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) != CUDA_SUCCESS)
         return 0;
+    if (m->foreign_unit)
+        r.nbytes = symm__round_up(r.start + r.nbytes, m->foreign_unit) - r.start;
     pthread_rwlock_wrlock(&m->lock);
     m->known[m->next_known++ % SYMM_KNOWN_RANGES] = r;
     pthread_rwlock_unlock(&m->lock);

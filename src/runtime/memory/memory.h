@@ -35,6 +35,12 @@ symm_status symm__memory_open(const struct symm_memory_config *config, struct sy
  */
 symm_status symm__memory_close(struct symm_memory *m);
 
+/*
+ * From now on accepts foreign memory up to the end of its last page, which the device can access.
+ * Local; before other threads use m.
+ */
+void symm__memory_accept_pages(struct symm_memory *m);
+
 enum symm_block_kind {
     SYMM_BLOCK_USER,
     SYMM_BLOCK_REGISTERED, /* memory of other code */

@@ -30,6 +30,7 @@ struct symm_memory {
     /* the last allocations that were asked about */
     struct symm_known_range known[SYMM_KNOWN_RANGES];
     unsigned next_known;
+    uint64_t foreign_unit; /* foreign memory counts up to a multiple of this address; 0: exactly */
     struct symm_multicast *objects; /* newest first */
     struct symm_reason *reasons;
     uint64_t nobjects;  /* number created by this rank so far */

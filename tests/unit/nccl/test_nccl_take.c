@@ -52,19 +52,23 @@ TEST(take, types_and_reductions)
     ck_assert(!takes(NCCL_ALL_REDUCE, ncclFloat32, (ncclRedOp_t)-1, 8));
 }
 
-/* Nobody has measured them, so they are NCCL's, except in deterministic mode: test_nccl_dropin. */
+/* A number of the elements' type, as NCCL demands; of floating types. */
 TEST(take, scaled_sums)
 {
-    const struct nccl_call call = {.comm = &comm,
-                                   .operation = NCCL_ALL_REDUCE,
-                                   .in = in,
-                                   .out = out,
-                                   .count = 8,
-                                   .type = ncclBfloat16,
-                                   .op = ncclNumOps,
-                                   .scaled = true,
-                                   .scale = {.type = ncclBfloat16}};
+    struct nccl_call call = {.comm = &comm,
+                             .operation = NCCL_ALL_REDUCE,
+                             .in = in,
+                             .out = out,
+                             .count = 8,
+                             .type = ncclBfloat16,
+                             .op = ncclNumOps,
+                             .scaled = true,
+                             .scale = {.type = ncclBfloat16}};
 
+    ck_assert(nccl__takes(&call));
+    call.scale.type = ncclFloat32;
+    ck_assert(!nccl__takes(&call));
+    call.type = call.scale.type = ncclInt32;
     ck_assert(!nccl__takes(&call));
 }
 
