@@ -33,11 +33,7 @@ typedef enum symm_matmul_kind { SYMM_MATMUL = 0, SYMM_ALL_GATHER_MATMUL } symm_m
 /* x, x (1 + erf(x / sqrt 2)) / 2, x / (1 + exp(-x)) */
 typedef enum symm_activation { SYMM_NONE = 0, SYMM_GELU, SYMM_SILU } symm_activation;
 
-/*
- * How an all-gather is combined with its product. All strategies give the same bits. Exception: on
- * GPUs with cuBLASLt, products of 512 rows (m x l) or fewer, unless SYMM_MATMUL_CUBLAS=0; see
- * docs/matmul.md.
- */
+/* How an all-gather is combined with its product. */
 #define SYMM_STRATEGY_MAP(X)                                                                       \
     X(AUTO, 0, "auto", "the fastest by estimate")                                                  \
     X(FUSED, 1, "fused", "one product, which uses rows as they arrive")                            \
@@ -50,6 +46,17 @@ typedef enum symm_strategy {
     SYMM_STRATEGY_MAP(SYMM_STRATEGY_ENUM_)
 #undef SYMM_STRATEGY_ENUM_
 } symm_strategy;
+
+/*
+ * Flags. By default, a product has the same bits in every run. The bits may depend on the strategy,
+ * the shape, the layout, the device, and the versions of symm and cuBLASLt.
+ *
+ *     SAME_BITS  the bits of an element depend only on the data of its row and column, on k, and on
+ *                the kind of device: all strategies, all shapes and all numbers of ranks agree. On
+ *                a Hopper GPU they also depend on whether the layout suits its kernel. cuBLASLt is
+ *                not used.
+ */
+enum { SYMM_MATMUL_SAME_BITS = 1u };
 
 #define SYMM_MATMUL_MAX_B 4
 
@@ -71,7 +78,8 @@ typedef struct symm_matmul_desc {
     symm_tensor d[SYMM_MATMUL_MAX_B];    /* bfloat16, float16 or float32 */
     symm_tensor bias[SYMM_MATMUL_MAX_B]; /* optional; [n], [1, n] or [l, 1, n]; as c */
     symm_tensor gathered_a;              /* optional output; [m, k] of a's type: all of A */
-    uint64_t reserved[8];
+    uint64_t flags;                      /* SYMM_MATMUL_SAME_BITS */
+    uint64_t reserved[7];
 } symm_matmul_desc;
 
 typedef struct symm_matmul_args {
@@ -88,7 +96,7 @@ typedef struct symm_matmul symm_matmul;
  *
  * Scope:  MATMUL: Local; nothing is compared with other ranks. ALL_GATHER_MATMUL, and a NULL desc:
  *         Collective over the group. The ranks compare what determines the rows on their way: kind,
- *         strategy, m, k, l and a's type. All else may differ: nb, n, all tensors but a, the
+ *         strategy, m, k, l, a's type and flags. All else may differ: nb, n, all tensors but a, the
  *         activation, whether gathered_a is given. The first product of a device loads its kernels,
  *         which may wait for kernels that are running: no kernel should wait for a later call.
  * Shapes: as above. Every extent is at least 1, but a may have no rows if m < nranks. a, b, c and
@@ -100,8 +108,8 @@ typedef struct symm_matmul symm_matmul;
  *         that uses cuBLASLt has up to 32 MiB of device memory, and after an all-gather up to the
  *         size of A more. When it is destroyed, the next such product reuses this memory.
  * Errors: if Collective, on all ranks if on one, which the text names
- *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum, reserved
- *                            words that are not 0, NULL, a number of rows that is not this rank's
+ *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
+ *                            reserved words that are not 0, NULL, a number of rows that is not this rank's
  *                            part of m, a tensor past nb, data that symm_matmul_run would refuse
  *         ERROR_UNSUPPORTED  an extent, or l times a rank's rows of A, above 2^31 - 1024; 2^31 or
  *                            more tiles

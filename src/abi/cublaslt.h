@@ -10,9 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Products of at most this number of rows, over all matrices of a batch, may run on cuBLASLt. */
-enum { SYMM_FEW_ROWS = 512 };
-
 /* Constants of cuBLASLt. */
 enum {
     CUBLASLT_COMPUTE_32F = 68,

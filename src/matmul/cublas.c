@@ -29,13 +29,22 @@ struct symm_cublas {
     struct workspace *spare; /* of destroyed products: freeing would wait for the device */
 };
 
-struct symm_cublas_product {
-    struct symm_cublas *from;
-    int32_t nb;
+/* The products of this number of rows of A. */
+struct part {
+    int32_t rows;
     struct {
         struct cublaslt_product product;
         bool flipped; /* d' = b' a' */
     } each[SYMM_MATMUL_MAX_B];
+};
+
+enum { MAX_PARTS = 2 }; /* ranks have m / nranks rows, or one more */
+
+struct symm_cublas_product {
+    struct symm_cublas *from;
+    bool by_shards;
+    int32_t nb, nparts;
+    struct part parts[MAX_PARTS];
     symm_matrix packed; /* a copy of A, if the ranks' rows are not one matrix; or no data */
     struct workspace *workspace; /* NULL: none is needed */
 };
@@ -81,14 +90,14 @@ static bool describe_matrix(const symm_matrix *x, int64_t rows, int64_t columns,
            lines.batch * nbytes % ALIGNMENT == 0;
 }
 
-/* All of A as one matrix; without data if rows are gathered. */
-static symm_matrix all_of_a(const struct symm_problem *p)
+/* All rows of A, or those of a shard, as one matrix; without data if rows are gathered. */
+static symm_matrix rows_of_a(const struct symm_problem *p, int32_t rows)
 {
     const int64_t ld = symm__matmul_ld(p->k);
 
     if (p->nranks == 1)
         return p->a.matrix;
-    return (symm_matrix){.row = ld, .column = 1, .batch = ld * p->m, .dtype = (uint32_t)p->dtype};
+    return (symm_matrix){.row = ld, .column = 1, .batch = ld * rows, .dtype = (uint32_t)p->dtype};
 }
 
 static bool same_layout(const struct cublaslt_matrix *x, const struct cublaslt_matrix *y)
@@ -97,19 +106,23 @@ static bool same_layout(const struct cublaslt_matrix *x, const struct cublaslt_m
            x->batch == y->batch;
 }
 
-/* Describes product i. flipped: d is row-major, so cuBLASLt computes d' = b' a'. */
-static bool describe(const struct symm_problem *p, int i, struct cublaslt_shape *out, bool *flipped)
+/*
+ * Describes product i of this number of rows. flipped: d is row-major, so cuBLASLt computes
+ * d' = b' a'.
+ */
+static bool describe(const struct symm_problem *p, int32_t rows, int i, struct cublaslt_shape *out,
+                     bool *flipped)
 {
     const int32_t n = p->n[i];
-    const symm_matrix all_a = all_of_a(p);
+    const symm_matrix rows_a = rows_of_a(p, rows);
     struct cublaslt_matrix a, b, c, d;
 
-    if (p->bias[i].matrix.dtype || !describe_matrix(&all_a, p->m, p->k, p->l, &a) ||
+    if (p->bias[i].matrix.dtype || !describe_matrix(&rows_a, rows, p->k, p->l, &a) ||
         !describe_matrix(&p->b[i].matrix, p->k, n, p->l, &b) ||
-        !describe_matrix(&p->d[i].matrix, p->m, n, p->l, &d))
+        !describe_matrix(&p->d[i].matrix, rows, n, p->l, &d))
         return false;
     if (p->c[i].matrix.dtype &&
-        (!describe_matrix(&p->c[i].matrix, p->m, n, p->l, &c) || !same_layout(&c, &d)))
+        (!describe_matrix(&p->c[i].matrix, rows, n, p->l, &c) || !same_layout(&c, &d)))
         return false;
     *flipped = d.transposed;
     a.transposed = a.transposed != *flipped;
@@ -126,9 +139,8 @@ static bool describe(const struct symm_problem *p, int i, struct cublaslt_shape 
 /* Whether cuBLASLt may compute it. It cannot wait for rows during a product. */
 static bool is_candidate(const struct symm_problem *p)
 {
-    return (int64_t)p->m * p->l <= SYMM_FEW_ROWS && p->activation == SYMM_NONE &&
-           (p->nranks == 1 || p->strategy == SYMM_STRATEGY_AUTO ||
-            p->strategy == SYMM_STRATEGY_UNFUSED);
+    return !p->same_bits && p->activation == SYMM_NONE &&
+           (p->nranks == 1 || p->strategy != SYMM_STRATEGY_FUSED);
 }
 
 /* ------------------------------------------------------------------------------------ a context */
@@ -157,10 +169,10 @@ static struct symm_cublas *open_library(struct symm_context *ctx)
     c->attachment.release = close_library;
     c->ctx = ctx;
     if (symm__cublaslt_open(symm__setting(SYMM_SETTING_CUBLASLT_LIBRARY), &c->lt, why))
-        symm__log(&ctx->log, SYMM_LOG_INFO, "cuBLASLt %s computes products of few rows",
+        symm__log(&ctx->log, SYMM_LOG_INFO, "cuBLASLt %s computes products",
                   c->lt.version);
     else
-        symm__log(&ctx->log, SYMM_LOG_INFO, "products of few rows do not use cuBLASLt: %s", why);
+        symm__log(&ctx->log, SYMM_LOG_INFO, "products do not use cuBLASLt: %s", why);
     symm__group_attach(ctx->world, &c->attachment);
     return c;
 }
@@ -225,9 +237,11 @@ static bool take_memory(struct symm_cublas_product *product, const struct symm_p
                         uint64_t sums_nbytes)
 {
     const uint64_t a_at = symm__round_up(sums_nbytes, ALIGNMENT);
-    symm_matrix packed = all_of_a(p);
+    symm_matrix packed = rows_of_a(p, p->m);
     const uint64_t a_nbytes =
-        is_packed(p) ? 0 : (uint64_t)packed.batch * (uint64_t)p->l * symm_dtype_size(p->dtype);
+        product->by_shards || is_packed(p)
+            ? 0
+            : (uint64_t)packed.batch * (uint64_t)p->l * symm_dtype_size(p->dtype);
 
     if (a_at + a_nbytes == 0)
         return true;
@@ -241,32 +255,54 @@ static bool take_memory(struct symm_cublas_product *product, const struct symm_p
     return true;
 }
 
+/* Prepares the products of a part; *nbytes: the largest workspace. False, with the reason. */
+static bool make_part(const struct symm_cublas_product *product, const struct symm_problem *p,
+                      struct part *part, uint64_t *nbytes, char why[CUBLASLT_WHY])
+{
+    struct cublaslt_shape shape;
+
+    for (int i = 0; i < p->nb; i++) {
+        struct cublaslt_product *made = &part->each[i].product;
+        if (!describe(p, part->rows, i, &shape, &part->each[i].flipped)) {
+            strcpy(why, "it supports no bias, or not this layout");
+            return false;
+        }
+        if (!symm__cublaslt_product(&product->from->lt, &shape, made, why))
+            return false;
+        *nbytes = symm__max(*nbytes, made->chosen.workspace_nbytes);
+    }
+    return true;
+}
+
+/* All rows are one part; by shards, those of the ranks with most rows and with fewest. */
+static void name_parts(struct symm_cublas_product *product, const struct symm_problem *p)
+{
+    const int32_t most = symm__rows_of_rank(p->m, p->nranks, 0), fewest = p->m / p->nranks;
+
+    product->parts[0].rows = product->by_shards ? most : p->m;
+    product->nparts = 1;
+    if (product->by_shards && fewest < most && fewest > 0)
+        product->parts[product->nparts++].rows = fewest;
+}
+
 /* Prepares all products; false, with the reason, if one fails. The caller then releases them. */
 static bool make(struct symm_cublas_product *product, const struct symm_problem *p,
                  char why[CUBLASLT_WHY])
 {
-    struct symm_cublas *c = product->from;
-    struct cublaslt_shape shape;
-    uint64_t largest = 0;
+    uint64_t nbytes = 0;
 
-    for (int i = 0; i < p->nb; i++) {
-        struct cublaslt_product *made = &product->each[i].product;
-        if (!describe(p, i, &shape, &product->each[i].flipped)) {
-            strcpy(why, "it supports no bias, or not this layout");
+    name_parts(product, p);
+    for (int i = 0; i < product->nparts; i++)
+        if (!make_part(product, p, &product->parts[i], &nbytes, why))
             return false;
-        }
-        if (!symm__cublaslt_product(&c->lt, &shape, made, why))
-            return false;
-        largest = symm__max(largest, made->chosen.workspace_nbytes);
-    }
-    if (take_memory(product, p, largest))
+    if (take_memory(product, p, nbytes))
         return true;
     strcpy(why, "out of memory for its workspace");
     return false;
 }
 
 symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_problem *p,
-                                 struct symm_cublas_product **out)
+                                 bool by_shards, struct symm_cublas_product **out)
 {
     struct symm_cublas_product *product;
     struct symm_cublas *c;
@@ -282,7 +318,7 @@ symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_pro
     product = c ? calloc(1, sizeof *product) : NULL;
     if (!product)
         return SYMM_OK;
-    *product = (struct symm_cublas_product){.from = c, .nb = p->nb};
+    *product = (struct symm_cublas_product){.from = c, .by_shards = by_shards, .nb = p->nb};
     if (make(product, p, why)) {
         *out = product;
     } else {
@@ -300,8 +336,9 @@ void symm__cublas_release(struct symm_cublas_product *product)
     if (!product)
         return;
     struct symm_cublas *c = product->from;
-    for (int i = 0; i < product->nb; i++)
-        symm__cublaslt_forget(&c->lt, &product->each[i].product);
+    for (int part = 0; part < product->nparts; part++)
+        for (int i = 0; i < product->nb; i++)
+            symm__cublaslt_forget(&c->lt, &product->parts[part].each[i].product);
     if (product->workspace) {
         pthread_mutex_lock(&lock);
         product->workspace->next = c->spare;
@@ -321,35 +358,61 @@ static bool is_aligned(const void *data)
     return (uintptr_t)data % ALIGNMENT == 0;
 }
 
-bool symm__cublas_suits(const struct symm_problem *p, const void *a)
+/* The address of a row. */
+static void *row_at(const symm_matrix *x, int32_t row)
 {
-    bool all = p->alpha != 0 && is_aligned(a);
+    const int64_t nbytes = (int64_t)symm_dtype_size((symm_dtype)x->dtype);
+
+    return x->data ? (char *)x->data + row * x->row * nbytes : NULL;
+}
+
+/* Whether the addresses of products from this row on are aligned. */
+static bool rows_are_aligned(const struct symm_problem *p, int32_t row)
+{
+    bool all = true;
 
     for (int i = 0; i < p->nb; i++)
-        all = all && is_aligned(p->b[i].matrix.data) && is_aligned(p->c[i].matrix.data) &&
-              is_aligned(p->d[i].matrix.data);
+        all = all && is_aligned(p->b[i].matrix.data) && is_aligned(row_at(&p->c[i].matrix, row)) &&
+              is_aligned(row_at(&p->d[i].matrix, row));
     return all;
 }
 
-symm_status symm__cublas_enqueue(const struct symm_cublas_product *product,
-                                 const struct symm_problem *p, const void *a, CUstream stream)
+bool symm__cublas_suits(const struct symm_cublas_product *product, const struct symm_problem *p,
+                        const void *a)
 {
+    const int nshards = product->by_shards ? p->nranks : 1;
+    bool all = p->alpha != 0 && is_aligned(a);
+
+    for (int r = 0; r < nshards; r++)
+        all = all && rows_are_aligned(p, symm__first_row_of_rank(p->m, nshards, r));
+    return all;
+}
+
+static const struct part *part_of(const struct symm_cublas_product *product, int32_t rows)
+{
+    return &product->parts[product->parts[0].rows == rows ? 0 : 1];
+}
+
+symm_status symm__cublas_enqueue(const struct symm_cublas_product *product,
+                                 const struct symm_problem *p, const void *a, int32_t first_row,
+                                 int32_t rows, CUstream stream)
+{
+    const struct part *part = part_of(product, rows);
     char why[CUBLASLT_WHY];
 
     for (int i = 0; i < p->nb; i++) {
-        const bool flipped = product->each[i].flipped;
-        const void *b = p->b[i].matrix.data, *c = p->c[i].matrix.data;
+        const bool flipped = part->each[i].flipped;
+        const void *b = p->b[i].matrix.data, *c = row_at(&p->c[i].matrix, first_row);
         const struct cublaslt_operands on = {
             .a = flipped ? b : a,
             .b = flipped ? a : b,
             .c = c,
-            .d = p->d[i].matrix.data,
+            .d = row_at(&p->d[i].matrix, first_row),
             .alpha = p->alpha,
             .beta = c ? p->beta : 0,
             .workspace = product->workspace ? (void *)(uintptr_t)product->workspace->at : NULL,
         };
-        if (!symm__cublaslt_multiply(&product->from->lt, &product->each[i].product, &on, stream,
-                                     why))
+        if (!symm__cublaslt_multiply(&product->from->lt, &part->each[i].product, &on, stream, why))
             return symm__fail(SYMM_ERROR_DRIVER, "%s", why);
     }
     return SYMM_OK;

@@ -1,6 +1,6 @@
 /*
- * Products of few rows by cuBLASLt, which splits k if there are fewer tiles than SMs. It is opened
- * at run time if it is installed. symm's own kernels compute all other products.
+ * Products by cuBLASLt, which has kernels for all shapes. It is opened at run time if it is
+ * installed. symm's own kernels compute all other products.
  */
 #ifndef SYMM_MATMUL_CUBLAS_H
 #define SYMM_MATMUL_CUBLAS_H
@@ -11,15 +11,15 @@
 struct symm_cublas_product;
 
 /*
- * Prepares products whose A is complete before they begin: nothing is gathered, or an all-gather
- * comes first. *out is NULL if cuBLASLt cannot compute them: it is disabled or not installed,
- * the driver is emulated, there are more than SYMM_FEW_ROWS rows, a bias, an activation, types or a
- * layout that it does not support.
+ * Prepares products of all rows of A, or by shards, of the rows of one rank at a time. The rows are
+ * complete before their product begins. *out is NULL if cuBLASLt cannot compute them: it is
+ * disabled or not installed, the driver is emulated, the problem wants the same bits or the fused
+ * strategy, it has a bias, an activation, types or a layout that cuBLASLt does not support.
  *
  * Local; any thread; the primary context is current. Errors: ERROR_ARGUMENT (a setting)
  */
 symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_problem *p,
-                                 struct symm_cublas_product **out);
+                                 bool by_shards, struct symm_cublas_product **out);
 /* Releases the products; their runs are done. Never waits. NULL is fine. */
 void symm__cublas_release(struct symm_cublas_product *product);
 
@@ -27,13 +27,18 @@ void symm__cublas_release(struct symm_cublas_product *product);
 const symm_matrix *symm__cublas_packed(const struct symm_cublas_product *product);
 
 /*
- * Whether cuBLASLt can compute this run, with all of A at `a`: the data have the alignment that the
- * products were prepared for, and alpha is not 0.
+ * Whether cuBLASLt can compute this run, with A, or this rank's shard of it, at `a`: the data have
+ * the alignment that the products were prepared for, and alpha is not 0.
  */
-bool symm__cublas_suits(const struct symm_problem *p, const void *a);
+bool symm__cublas_suits(const struct symm_cublas_product *product, const struct symm_problem *p,
+                        const void *a);
 
-/* Enqueues the products, of data that suit. Stream-ordered. Errors: ERROR_DRIVER */
+/*
+ * Enqueues the products of rows [first_row, first_row + rows), which are at `a`: all rows, or those
+ * of one rank. The data suit. Stream-ordered. Errors: ERROR_DRIVER
+ */
 symm_status symm__cublas_enqueue(const struct symm_cublas_product *product,
-                                 const struct symm_problem *p, const void *a, CUstream stream);
+                                 const struct symm_problem *p, const void *a, int32_t first_row,
+                                 int32_t rows, CUstream stream);
 
 #endif

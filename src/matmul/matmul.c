@@ -22,9 +22,9 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
 {
     const struct symm_problem *p = &m->problem;
 
-    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s)",
+    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s%s)",
              m->operation->name, symm_strategy_name(p->strategy), p->m, p->k, p->l,
-             symm_dtype_name(p->dtype));
+             symm_dtype_name(p->dtype), p->same_bits ? ", same bits" : "");
 }
 
 /* Values that may differ between ranks and determine the plan. */
@@ -66,10 +66,23 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
         limits.wgmma = limits.wgmma || parts[i].wgmma;
     }
     m->plan = m->operation->plan(&limits, &m->problem, most);
-    if (m->plan.chunks > 0) { /* rows arrive during the product: cuBLASLt cannot wait for them */
-        symm__cublas_release(m->cublas);
-        m->cublas = NULL;
-    }
+}
+
+/*
+ * If rows arrive during the run, cuBLASLt multiplies the rows of one rank at a time, or none: it
+ * cannot wait for rows during a product.
+ */
+static symm_status suit_cublas_to_plan(struct symm_matmul *m)
+{
+    const bool had = m->cublas != NULL;
+
+    if (m->plan.chunks == 0)
+        return SYMM_OK;
+    symm__cublas_release(m->cublas);
+    m->cublas = NULL;
+    if (!had || m->plan.strategy != SYMM_STRATEGY_PIPELINED)
+        return SYMM_OK;
+    return symm__cublas_prepare(m->group->ctx, &m->problem, true, &m->cublas);
 }
 
 /* Makes the plan and its memory; of a collective product together with the other ranks. */
@@ -89,6 +102,7 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
     }
     TRY(agree(call, mine, m, &own, all));
     plan(m, all, call->group->nranks);
+    TRY(suit_cublas_to_plan(m));
     st = m->operation->prepare(call, m);
 out:
     return st;
@@ -140,7 +154,7 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
     if (mine == SYMM_OK)
         mine = symm__wgmma_enable(group->ctx, &m->wgmma);
     if (mine == SYMM_OK)
-        mine = symm__cublas_prepare(group->ctx, &p, &m->cublas);
+        mine = symm__cublas_prepare(group->ctx, &p, false, &m->cublas);
     TRY(symm__collective_end(&call, prepare(&call, mine, collective, m)));
     symm__group_attach(group, &m->attachment);
     *out = m;

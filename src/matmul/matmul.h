@@ -14,7 +14,8 @@ struct symm_matmul {
     struct symm_transport transport;
     bool wgmma;                         /* the Hopper kernel may be used, for data that suit it */
     uint64_t number;                    /* of the creating call in the group: on all ranks */
-    struct symm_cublas_product *cublas; /* for data that suit it; NULL: symm's kernels only */
+    struct symm_cublas_product *cublas; /* for data that suit it; NULL: symm's kernels only.
+                                           Of all of A; of a pipelined product, by shards */
 };
 
 struct symm_matmul_run {

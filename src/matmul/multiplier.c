@@ -6,6 +6,12 @@
 
 /* ------------------------------------------------------------------------------------- cuBLASLt */
 
+/* Rows arrive during the run, so each rank's rows have a product of their own. */
+static bool is_by_shards(const struct symm_matmul_run *run)
+{
+    return run->m->plan.chunks > 0;
+}
+
 /* All of A as one matrix, after its rows have arrived. */
 static const void *gathered_a(const struct symm_matmul_run *run)
 {
@@ -18,19 +24,53 @@ static const void *gathered_a(const struct symm_matmul_run *run)
 
 static bool suits_cublas(const struct symm_matmul_run *run)
 {
-    return run->m->cublas && symm__cublas_suits(&run->problem, gathered_a(run));
+    return run->m->cublas &&
+           symm__cublas_suits(run->m->cublas, &run->problem,
+                              is_by_shards(run) ? run->shards.own.data : gathered_a(run));
 }
 
-static symm_status enqueue_cublas(const struct symm_matmul_run *run, const symm_product_args *args)
+/* The product of the rows of a step's rank; waits on the device until they have arrived. */
+static symm_status enqueue_shard(const struct symm_matmul_run *run, int step)
+{
+    const struct symm_problem *p = &run->problem;
+    const int shard = (p->rank + step) % p->nranks;
+    const int32_t rows = symm__rows_of_rank(p->m, p->nranks, shard);
+    const void *a = run->shards.own.data;
+    symm_status st;
+
+    if (rows == 0)
+        return SYMM_OK;
+    if (step > 0) {
+        a = run->shards.workspace + (uint64_t)shard * run->shards.slab_nbytes;
+        TRY(symm__transport_await(run->call, &run->m->transport, shard));
+    }
+    st = symm__cublas_enqueue(run->m->cublas, p, a, symm__first_row_of_rank(p->m, p->nranks, shard),
+                              rows, run->call->stream);
+out:
+    return st;
+}
+
+static symm_status enqueue_gathered(const struct symm_matmul_run *run)
 {
     const struct symm_cublas_product *product = run->m->cublas;
     symm_status st;
 
-    (void)args;
     TRY(symm__transport_copy(run->call, &run->m->transport, &run->shards,
                              symm__cublas_packed(product)));
-    st = symm__cublas_enqueue(product, &run->problem, gathered_a(run), run->call->stream);
+    st = symm__cublas_enqueue(product, &run->problem, gathered_a(run), 0, run->problem.m,
+                              run->call->stream);
 out:
+    return st;
+}
+
+static symm_status enqueue_cublas(const struct symm_matmul_run *run, const symm_product_args *args)
+{
+    symm_status st = SYMM_OK;
+
+    if (!is_by_shards(run))
+        return enqueue_gathered(run);
+    for (int step = args->first_step; step < args->last_step && st == SYMM_OK; step++)
+        st = enqueue_shard(run, step);
     return st;
 }
 
@@ -58,9 +98,12 @@ static symm_status enqueue_portable(const struct symm_matmul_run *run,
     return symm__portable_enqueue(run->call, &run->problem, &run->m->plan, args);
 }
 
-/* By preference. The last one suits every run. cuBLASLt's products never run beside senders. */
+/*
+ * By preference. The last one suits every run. SMs send beside products by cuBLASLt only if the
+ * ranks' multipliers differ, or by SYMM_MATMUL_ENGINE_BYTES.
+ */
 static const struct symm_multiplier multipliers[] = {
-    {suits_cublas, enqueue_cublas, 0},
+    {suits_cublas, enqueue_cublas, SYMM_WGMMA_SENDER_NBYTES},
     {suits_sm90, enqueue_sm90, SYMM_WGMMA_SENDER_NBYTES},
     {suits_portable, enqueue_portable, SYMM_PORTABLE_SENDER_NBYTES},
 };

@@ -90,7 +90,7 @@ static bool reduces(const struct nccl_call *c)
 
 static bool is_faster_at_any_size(const struct nccl_call *c)
 {
-    return c->operation != NCCL_ALL_GATHER && types[c->type].averages &&
+    return c->operation != NCCL_ALL_GATHER && types[c->type].averages && !c->scaled &&
            c->comm->binding->nranks == 2;
 }
 

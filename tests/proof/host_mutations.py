@@ -28,11 +28,13 @@ TESTS = {
                "emulated/test_(multicast|misuse|context|group|exchange|place|faults)$"],
     "plan": ["unit/test_(plan|choice|copy_engine)$",
              "emulated/test_(collectives/.*|bad_collectives/.*|packets|tuning)$"],
+    "matmul": ["unit/test_cublas$"],
 }
 
 
 def tests_for(path):
-    return TESTS["plan" if "collectives" in path else "memory" if "memory" in path else "hub"]
+    rooms = {"collectives": "plan", "memory": "memory", "matmul": "matmul"}
+    return TESTS[next((tests for room, tests in rooms.items() if room in path), "hub")]
 
 
 def read_table(path):

@@ -338,6 +338,7 @@ symm_matmul_desc matmul_job_desc(const struct matmul_job *job)
         .nb = c->nb == 1 && c->layout % 2 ? 0 : c->nb,
         .a = describe(job, &job->o.a),
         .gathered_a = describe(job, &job->o.gathered),
+        .flags = c->same_bits ? SYMM_MATMUL_SAME_BITS : 0,
     };
 
     for (int i = 0; i < c->nb; i++) {

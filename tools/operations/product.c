@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <symm/collectives.h>
-#include "abi/cublaslt.h"
 
 static const struct product_variant alone[] = {
     {.name = "cublas", .kind = PRODUCT_CUBLAS},
@@ -69,16 +68,6 @@ const char *product_unavailable(const struct product_variant *variant,
     return NULL;
 }
 
-bool product_is_symms(const struct product_call *call)
-{
-    const symm_strategy strategy = symm_matmul_strategy(call->ours);
-    const char *setting = getenv("SYMM_MATMUL_CUBLAS");
-
-    return strategy == SYMM_STRATEGY_FUSED || strategy == SYMM_STRATEGY_PIPELINED ||
-           (int64_t)call->shape.m * call->shape.l > SYMM_FEW_ROWS ||
-           (setting && strcmp(setting, "0") == 0);
-}
-
 const char *product_strategy(const struct product_call *call)
 {
     const symm_strategy strategy = symm_matmul_strategy(call->ours);
@@ -106,7 +95,8 @@ static symm_status prepare_ours(struct product_call *call)
     const int rows =
         gathers ? product_rows(s->m, symm_nranks(call->group), symm_rank(call->group)) : s->m;
     symm_matmul_desc desc = {.kind = gathers ? SYMM_ALL_GATHER_MATMUL : SYMM_MATMUL,
-                             .strategy = call->variant->strategy};
+                             .strategy = call->variant->strategy,
+                             .flags = call->same_bits ? SYMM_MATMUL_SAME_BITS : 0};
 
     desc.a = tensor(gathers ? on->part : on->a, s->dtype, s->l, rows, s->k);
     desc.b[0] = tensor(on->b, s->dtype, s->l, s->k, s->n);

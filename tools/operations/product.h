@@ -41,6 +41,7 @@ struct product_call {
     const struct product_variant *variant;
     struct cublas_shape shape; /* n of this rank */
     struct product_buffers buffers;
+    bool same_bits; /* SYMM_MATMUL_SAME_BITS */
     symm_stream stream;
     symm_matmul *ours;             /* by product_prepare() */
     struct cublas_product *theirs; /* by product_prepare() */
@@ -62,12 +63,6 @@ void product_release(struct product_call *call);
 
 /* Stream-ordered. */
 symm_status product_enqueue(const struct product_call *call);
-
-/*
- * Whether symm's kernels compute an all-gather-matmul on GPUs: such products have the same bits. Of
- * few rows the unfused strategy may use cuBLASLt.
- */
-bool product_is_symms(const struct product_call *call);
 
 /* The strategy of the call; "-": it has none. */
 const char *product_strategy(const struct product_call *call);

@@ -20,13 +20,22 @@ const struct symm_tile_shape symm__wgmma_shapes[] = {SYMM_WGMMA_SHAPES(SHAPE, )}
 enum { NSHAPES = sizeof symm__wgmma_shapes / sizeof symm__wgmma_shapes[0] };
 static const struct symm_tile_shape portable_shape = {128, 1, TIME_PORTABLE};
 
-static const double tile_us = 38e-6;             /* the unit of the shapes' times */
+static const double tile_us = 36.9e-6;           /* the unit of the shapes' times */
+static const double tile_end_k = 125;            /* a tile's end takes as long as this much of k */
 static const double link_bytes_per_us = 343e3;   /* into one device, large copies */
 static const double sm_bytes_per_us = 24e3;      /* sent by one SM beside a product */
 static const double fused_us = 9;                /* overhead of a fused run, without its product */
 static const double product_bytes_per_us = 33e5; /* arriving bytes slow the product by this */
 static const double gather_us = 8;               /* overhead of an all-gather, without its bytes */
-static const double cublas_sm_products_per_us = 2.8e6, cublas_bytes_per_us = 2.5e6;
+static const double pipelined_us = 9;            /* overhead of a pipelined run */
+static const double b_bytes_per_us = 2.0e6;      /* the Hopper kernel reads b, if rows are few */
+static const double cublas_call_us = 3, cublas_sm_products_per_us = 3.14e6,
+                    cublas_bytes_per_us = 2.9e6;
+/*
+ * Of the time that tiles of 128 x 256 would waste: past the last row, and on SMs that idle in the
+ * last wave. cuBLASLt has smaller tiles, too, and splits k.
+ */
+static const double cublas_row_waste = 0.5, cublas_wave_waste = 0.3;
 
 /* Tiles of all clusters. */
 static uint64_t tiles(const struct symm_problem *p, int step, const struct symm_tile_shape *shape)
@@ -45,7 +54,8 @@ static double tiles_us(const struct symm_problem *p, const struct symm_matmul_pl
 {
     const uint64_t clusters = plan->blocks / (unsigned)shape->cluster;
 
-    return (double)symm__ceil_div(ntiles, clusters ? clusters : 1) * shape->time * p->k * tile_us;
+    return (double)symm__ceil_div(ntiles, clusters ? clusters : 1) * shape->time *
+           (p->k + tile_end_k) * tile_us;
 }
 
 /*
@@ -126,32 +136,79 @@ int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_pla
     return best;
 }
 
-double symm__model_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
-                      int64_t columns, const struct symm_matmul_plan *plan)
+/* The problem of a rank with all columns in one b. */
+static struct symm_problem with_columns(const struct symm_problem *p, int64_t columns)
 {
-    const struct symm_tile_shape *shape = &portable_shape;
-    struct symm_problem one = *p; /* of a rank with all columns in one b */
+    struct symm_problem one = *p;
 
     one.rank = 0;
     one.nb = 1;
     one.n[0] = (int32_t)(columns < INT32_MAX ? columns : INT32_MAX);
-    if (limits->wgmma)
-        shape = &symm__wgmma_shapes[symm__model_shape(&one, plan, 0, p->nranks)];
-    return product_us(&one, plan, shape, 0, p->nranks);
+    return one;
 }
 
-symm_strategy symm__model_strategy(const struct symm_matmul_limits *limits,
-                                   const struct symm_problem *p, int64_t columns,
-                                   const struct symm_matmul_plan *plan)
+double symm__model_fused_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                            int64_t columns, const struct symm_matmul_plan *plan)
 {
-    const struct symm_matmul_plan gathered = {.blocks = plan->blocks + plan->comm_sms - 1};
-    const double bytes = (double)plan->slab_nbytes * (p->nranks - 1), b = (double)columns * p->k,
-                 fused = symm__model_us(limits, p, columns, plan);
-    const double product = limits->cublas
-                               ? p->l * fmax(b * p->m / cublas_sm_products_per_us / gathered.blocks,
-                                             b * sizeof(uint16_t) / cublas_bytes_per_us)
-                               : symm__model_us(limits, p, columns, &gathered);
+    const struct symm_problem one = with_columns(p, columns);
+    const struct symm_tile_shape *shape = &portable_shape;
 
-    return gather_us + bytes / link_bytes_per_us + product <= fused ? SYMM_STRATEGY_UNFUSED
-                                                                    : SYMM_STRATEGY_FUSED;
+    if (limits->wgmma)
+        shape = &symm__wgmma_shapes[symm__model_shape(&one, plan, 0, p->nranks)];
+    return fmax(product_us(&one, plan, shape, 0, p->nranks),
+                (plan->chunks ? fused_us : 0) +
+                    (double)columns * p->k * p->l * sizeof(uint16_t) / b_bytes_per_us);
+}
+
+/* How many times as long a product by cuBLASLt takes as its multiplications. */
+static double cublas_waste(const struct symm_matmul_limits *limits, int64_t columns, int32_t rows)
+{
+    const uint64_t down = symm__ceil_div((uint64_t)rows, 128),
+                   across = symm__ceil_div((uint64_t)columns, 256);
+    const double waves = (double)(down * across) / limits->nsms,
+                 past_rows = (double)(down * 128) / rows - 1,
+                 idle = waves > 1 ? (ceil(waves) - waves) / waves : 0;
+
+    return (1 + cublas_row_waste * past_rows) * (1 + cublas_wave_waste * idle);
+}
+
+/* A product of this number of rows by cuBLASLt. */
+static double cublas_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                        int64_t columns, int32_t rows)
+{
+    const double b = (double)columns * p->k,
+                 multiply_us = b * rows / cublas_sm_products_per_us / limits->nsms,
+                 read_us = b * sizeof(uint16_t) / cublas_bytes_per_us;
+
+    return rows == 0 ? 0
+                     : cublas_call_us +
+                           p->l * fmax(multiply_us * cublas_waste(limits, columns, rows), read_us);
+}
+
+double symm__model_pipelined_us(const struct symm_matmul_limits *limits,
+                                const struct symm_problem *p, int64_t columns,
+                                const struct symm_matmul_plan *plan)
+{
+    const struct speed speed = speed_of(plan);
+    const double shard_us =
+        (double)plan->slab_nbytes / speed.bytes_per_us + speed.chunk_us * plan->chunks;
+    double end = pipelined_us;
+
+    for (int step = 0; step < p->nranks; step++) {
+        const int32_t rows = symm__rows_of_rank(p->m, p->nranks, step);
+        const double arrived = step > 0 ? speed.begin_us + step * shard_us : 0;
+        end = fmax(end, arrived) + cublas_us(limits, p, columns, rows);
+    }
+    return end;
+}
+
+double symm__model_unfused_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                              int64_t columns, const struct symm_matmul_plan *plan)
+{
+    const struct symm_matmul_plan gathered = {.blocks = plan->blocks};
+    const double bytes = (double)plan->slab_nbytes * (p->nranks - 1),
+                 product = limits->cublas ? cublas_us(limits, p, columns, p->m)
+                                          : symm__model_fused_us(limits, p, columns, &gathered);
+
+    return gather_us + bytes / link_bytes_per_us + product;
 }

@@ -23,13 +23,15 @@ extern const struct symm_tile_shape symm__wgmma_shapes[];
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
                       int first_step, int last_step);
 
-/* The time of a fused run with this plan. columns: the maximum over the ranks. */
-double symm__model_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
-                      int64_t columns, const struct symm_matmul_plan *plan);
-
-/* The faster one of fused, with this plan, and unfused. */
-symm_strategy symm__model_strategy(const struct symm_matmul_limits *limits,
-                                   const struct symm_problem *p, int64_t columns,
-                                   const struct symm_matmul_plan *plan);
+/* The times of runs with a plan. columns: the maximum over the ranks. */
+double symm__model_fused_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                            int64_t columns, const struct symm_matmul_plan *plan);
+/* The products by cuBLASLt. */
+double symm__model_pipelined_us(const struct symm_matmul_limits *limits,
+                                const struct symm_problem *p, int64_t columns,
+                                const struct symm_matmul_plan *plan);
+/* The product by cuBLASLt, if all ranks have it. */
+double symm__model_unfused_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                              int64_t columns, const struct symm_matmul_plan *plan);
 
 #endif

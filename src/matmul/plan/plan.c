@@ -112,7 +112,7 @@ struct choice {
 static void consider(struct choice *best, const struct symm_matmul_limits *limits,
                      const struct symm_problem *p, int64_t columns, struct symm_matmul_plan plan)
 {
-    const double us = symm__model_us(limits, p, columns, &plan);
+    const double us = symm__model_fused_us(limits, p, columns, &plan);
 
     if (us < best->us)
         *best = (struct choice){plan, us};
@@ -138,6 +138,43 @@ static struct symm_matmul_plan choose_sender(const struct symm_matmul_limits *li
     return best.plan;
 }
 
+/* For products by cuBLASLt: copy engines send whole shards, unless they may not. */
+static struct symm_matmul_plan by_shards(const struct symm_matmul_limits *limits,
+                                         const struct symm_matmul_plan *fused, uint64_t rows)
+{
+    struct symm_matmul_plan plan = *fused;
+
+    plan.strategy = SYMM_STRATEGY_PIPELINED;
+    if (!limits->cublas || limits->engine_nbytes)
+        return plan;
+    plan.sender = SYMM_SENDER_COPY_ENGINES;
+    plan.shards_interleaved = 1;
+    plan.blocks += plan.comm_sms - 1;
+    plan.comm_sms = 1;
+    cut(&plan, rows, rows, 1);
+    return plan;
+}
+
+/* Picks the strategy with the lowest estimated time. Ties: unfused, then fused. */
+static struct symm_matmul_plan choose_strategy(const struct symm_matmul_limits *limits,
+                                               const struct symm_problem *p, int64_t columns,
+                                               const struct symm_matmul_plan *unfused,
+                                               const struct symm_matmul_plan *fused,
+                                               const struct symm_matmul_plan *pipelined)
+{
+    double least = symm__model_unfused_us(limits, p, columns, unfused), us;
+    const struct symm_matmul_plan *best = unfused;
+
+    us = symm__model_fused_us(limits, p, columns, fused);
+    if (us < least) {
+        least = us;
+        best = fused;
+    }
+    if (limits->cublas && symm__model_pipelined_us(limits, p, columns, pipelined) < least)
+        best = pipelined;
+    return *best;
+}
+
 /*
  * The product has one block per SM, and leaves at least one SM free for other kernels. Two of its
  * blocks never share an SM: their registers leave room only for the kernels that they wait for.
@@ -145,29 +182,28 @@ static struct symm_matmul_plan choose_sender(const struct symm_matmul_limits *li
 struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limits,
                                           const struct symm_problem *p, int64_t columns)
 {
-    struct symm_matmul_plan plan = {
-        .strategy = p->strategy,
+    struct symm_matmul_plan unfused = {
         .comm_sms = 1,
         .blocks = limits->nsms > 1 ? (uint32_t)limits->nsms - 1 : 1,
         .threads = (uint32_t)symm__min(THREADS, (uint64_t)limits->max_threads),
     };
-    struct symm_matmul_plan fused;
-
     const uint64_t rows = (uint64_t)symm__rows_of_rank(p->m, p->nranks, 0) * (uint64_t)p->l;
+    struct symm_matmul_plan fused, pipelined;
 
-    if (p->nranks == 1) {
-        plan.strategy = SYMM_STRATEGY_AUTO;
-        return plan;
-    }
-    plan.ld = symm__matmul_ld(p->k);
-    plan.slab_nbytes = rows * (uint64_t)plan.ld * ELEMENT_NBYTES;
-    plan.workspace_nbytes = plan.slab_nbytes * (uint64_t)p->nranks;
-    if (plan.strategy == SYMM_STRATEGY_UNFUSED)
-        return plan;
-    fused = choose_sender(limits, p, columns, &plan, rows);
-    if (plan.strategy == SYMM_STRATEGY_AUTO) {
-        fused.strategy = symm__model_strategy(limits, p, columns, &fused);
-        plan.strategy = fused.strategy;
-    }
-    return plan.strategy == SYMM_STRATEGY_UNFUSED ? plan : fused;
+    if (p->nranks == 1)
+        return unfused;
+    unfused.strategy = SYMM_STRATEGY_UNFUSED;
+    unfused.ld = symm__matmul_ld(p->k);
+    unfused.slab_nbytes = rows * (uint64_t)unfused.ld * ELEMENT_NBYTES;
+    unfused.workspace_nbytes = unfused.slab_nbytes * (uint64_t)p->nranks;
+    if (p->strategy == SYMM_STRATEGY_UNFUSED)
+        return unfused;
+    fused = choose_sender(limits, p, columns, &unfused, rows);
+    fused.strategy = SYMM_STRATEGY_FUSED;
+    if (p->strategy == SYMM_STRATEGY_FUSED)
+        return fused;
+    pipelined = by_shards(limits, &fused, rows);
+    if (p->strategy == SYMM_STRATEGY_PIPELINED)
+        return pipelined;
+    return choose_strategy(limits, p, columns, &unfused, &fused, &pipelined);
 }

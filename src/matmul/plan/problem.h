@@ -18,6 +18,7 @@ struct symm_problem {
     symm_strategy strategy;
     symm_activation activation;
     symm_dtype dtype; /* of a and b */
+    bool same_bits;   /* SYMM_MATMUL_SAME_BITS */
     int32_t m, k, l, nb;
     int32_t n[SYMM_MATMUL_MAX_B];
     int rank, nranks; /* that share A's rows; 0 and 1 if nothing is gathered */

@@ -29,6 +29,14 @@ typedef struct symm_push_args {
     uint32_t reserved;
 } symm_push_args;
 
+/* Waits for all rows of a rank. One block. */
+typedef struct symm_await_rows_args {
+    symm_view view;
+    symm_arrival_plan arrivals;
+    int32_t m, l, shard;
+    uint32_t reserved;
+} symm_await_rows_args;
+
 /* Closes the round of a run: takes all of its signals. One block. */
 typedef struct symm_close_round_args {
     symm_view view;
@@ -36,6 +44,9 @@ typedef struct symm_close_round_args {
     int32_t m, l;
     uint32_t *blocks_started; /* is cleared; or NULL */
 } symm_close_round_args;
+
+/* Elements of a row that a block copies at a time. */
+enum { SYMM_COPY_PIECE = 1024 };
 
 /* Copies all of A into one matrix. */
 typedef struct symm_copy_rows_args {

@@ -2,6 +2,7 @@
  * Copies of rows on this device: this rank's rows to its slab, to be sent from there; all of A to
  * one matrix.
  */
+#include "runtime/base/numbers.h"
 #include "sender.h"
 
 enum { BLOCKS_PER_SM = 32 };
@@ -9,11 +10,11 @@ enum { BLOCKS_PER_SM = 32 };
 static symm_status launch_copy(const struct symm_call *call, const struct symm_transport *t,
                                CUstream stream, const symm_copy_rows_args *args)
 {
-    const uint64_t rows = (uint64_t)args->from.m,
+    const uint64_t pieces = symm__ceil_div((uint64_t)args->from.k, SYMM_COPY_PIECE),
                    most = (uint64_t)call->group->ctx->agreed.nsms * BLOCKS_PER_SM;
 
     return symm__transport_launch(call, stream, SYMM_KERNEL_matmul_copy_rows,
-                                  (uint32_t)(rows < most ? rows : most),
+                                  (uint32_t)symm__min((uint64_t)args->from.m * pieces, most),
                                   symm__transport_threads(t, SYMM_WARP), args);
 }
 

@@ -74,6 +74,22 @@ SYMM_DEV void open_round(const symm_open_round_args &a)
         wait_for_product(a);
 }
 
+/* The chunks of a rank's rows. */
+SYMM_DEV uint32_t chunks_of_rank(const symm_view &v, const symm_arrival_plan &plan, int32_t m,
+                                 int32_t l, int32_t rank)
+{
+    return symm__chunks_of_rows((uint64_t)symm__rows_of_rank(m, v.nranks, rank) * l,
+                                plan.strip_rows, plan.k_pieces);
+}
+
+SYMM_DEV void await_rows(const symm_await_rows_args &a)
+{
+    const uint32_t chunks = chunks_of_rank(a.view, a.arrivals, a.m, a.l, a.shard);
+
+    for (uint32_t i = threadIdx.x; i < chunks; i += blockDim.x)
+        symm_dev_wait_peek(a.view, a.arrivals.pad, (int)i, a.shard, 1);
+}
+
 SYMM_DEV void close_round(const symm_close_round_args &a)
 {
     const symm_arrival_plan &plan = a.arrivals;
@@ -81,10 +97,8 @@ SYMM_DEV void close_round(const symm_close_round_args &a)
 
     for (int32_t i = (int32_t)threadIdx.x; i < R * per_rank; i += (int32_t)blockDim.x) {
         const int32_t r = i / per_rank, channel = i % per_rank;
-        const uint64_t rows = (uint64_t)symm__rows_of_rank(a.m, R, r) * a.l;
-        if (r != a.view.rank &&
-            (channel == workspace_channel(plan) ||
-             (uint32_t)channel < symm__chunks_of_rows(rows, plan.strip_rows, plan.k_pieces)))
+        if (r != a.view.rank && (channel == workspace_channel(plan) ||
+                                 (uint32_t)channel < chunks_of_rank(a.view, plan, a.m, a.l, r)))
             symm_dev_wait(a.view, plan.pad, channel, r, 1);
     }
     if (a.blocks_started && threadIdx.x == 0)

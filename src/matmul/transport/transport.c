@@ -171,6 +171,19 @@ out:
     return st;
 }
 
+symm_status symm__transport_await(const struct symm_call *call, const struct symm_transport *t,
+                                  int shard)
+{
+    const symm_await_rows_args args = {.view = t->group->view,
+                                       .arrivals = symm__transport_arrivals(t),
+                                       .m = t->problem->m,
+                                       .l = t->problem->l,
+                                       .shard = shard};
+
+    return symm__transport_launch(call, call->stream, SYMM_KERNEL_matmul_await_rows, 1,
+                                  symm__transport_threads(t, SYMM_WARP), &args);
+}
+
 symm_status symm__transport_close(const struct symm_round *round)
 {
     const struct symm_transport *t = round->t;

@@ -2,7 +2,8 @@
  * Preloaded before symm-bench. SYMM_TEST_WRONG says what it spoils on the last rank of a group:
  * "output", of a collective or a product; "late", the output of each collective but the first one;
  * "behind", the byte behind it; "input"; "last", the lower byte of the last element of a pipelined
- * product. "unavailable": no all-reduce runs. The checks of symm-bench must say so.
+ * product; "turns", the same in every second run. "unavailable": no all-reduce runs. The checks of
+ * symm-bench must say so.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -126,10 +127,12 @@ SYMM_API symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *arg
     const symm_tensor *d = &p->desc.d[0];
     const size_t count = (size_t)(d->shape[0] * d->shape[1] * d->shape[2]);
     char *out = d->data;
+    static int runs;
 
     if (strcmp(what, "output") == 0)
         return symm_fill(out + AT, BYTE, 4, stream);
-    if (strcmp(what, "last") == 0 && p->desc.strategy == SYMM_STRATEGY_PIPELINED)
+    if (p->desc.strategy == SYMM_STRATEGY_PIPELINED &&
+        (strcmp(what, "last") == 0 || (strcmp(what, "turns") == 0 && runs++ % 2)))
         return symm_fill(out + count * element_nbytes(d->dtype) - 2, 0, 1, stream);
     return st;
 }

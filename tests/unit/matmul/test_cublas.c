@@ -48,19 +48,19 @@ TEST(products, shapes_that_are_no_multiples)
     try_it(1, t, 0);
 }
 
-TEST(products, few_rows_only)
+TEST(products, any_number_of_rows)
 {
-    struct trial t = {.c = simple(512, 3, 2)};
+    struct trial t = {.c = simple(513, 3, 2)};
 
     open_fake();
     try_it(1, t, 1);
-    t.c.m = 513;
-    try_it(1, t, 0);
-    t.c.m = 256;
-    t.c.k = t.c.n[0] = 8;
-    t.c.l = 2;
+    t.c = simple(3000, 3, 2);
     try_it(1, t, 1);
+    t.c.m = 257;
+    t.c.k = t.c.n[0] = 8;
     t.c.l = 3;
+    try_it(1, t, 1);
+    t.c.same_bits = true;
     try_it(1, t, 0);
 }
 
@@ -145,10 +145,8 @@ TEST(products, rows_of_all_ranks)
         {7, 8, 1, 2, 2, SYMM_STRATEGY_UNFUSED},   {7, 8, 1, 3, 3, SYMM_STRATEGY_UNFUSED},
         {1, 8, 1, 3, 3, SYMM_STRATEGY_UNFUSED},   {2, 9, 1, 3, 3, SYMM_STRATEGY_AUTO},
         {6, 8, 2, 2, 0, SYMM_STRATEGY_UNFUSED},   {8, 8, 2, 2, 2, SYMM_STRATEGY_UNFUSED},
-        {6, 8, 1, 2, 0, SYMM_STRATEGY_FUSED},     {6, 8, 1, 2, 0, SYMM_STRATEGY_PIPELINED},
-        {512, 2, 1, 2, 2, SYMM_STRATEGY_UNFUSED}, {514, 2, 1, 2, 0, SYMM_STRATEGY_UNFUSED},
-        {511, 2, 1, 3, 3, SYMM_STRATEGY_UNFUSED}, {514, 2, 1, 3, 0, SYMM_STRATEGY_UNFUSED},
-        {128, 8, 4, 2, 2, SYMM_STRATEGY_UNFUSED}, {129, 8, 4, 2, 0, SYMM_STRATEGY_UNFUSED},
+        {6, 8, 1, 2, 0, SYMM_STRATEGY_FUSED},     {514, 2, 1, 2, 2, SYMM_STRATEGY_UNFUSED},
+        {514, 2, 1, 3, 3, SYMM_STRATEGY_UNFUSED}, {129, 8, 4, 2, 0, SYMM_STRATEGY_UNFUSED},
         {5, 8, 1, 1, 1, SYMM_STRATEGY_FUSED},
     };
     struct trial t = {.undisguised = 0};
@@ -188,6 +186,54 @@ TEST_LOOP(products, rows_of_any_number_of_ranks, 1, 9)
     }
 }
 
+static int nshards(int32_t m, int nranks)
+{
+    return m < nranks ? m : nranks;
+}
+
+/* Pipelined, each rank's rows have a product of their own, which begins when they have arrived. */
+TEST_LOOP(products, rows_of_one_rank_at_a_time, 2, 9)
+{
+    static const float factors[] = {0.5f, -2.0f};
+    const int nranks = _i;
+    struct trial t = {.undisguised = 0};
+
+    open_fake();
+    for (int32_t m = 1; m <= 20; m++) {
+        t.c = gathered(m, 5 + m % 8, 8, SYMM_STRATEGY_PIPELINED);
+        t.c.l = 1 + m % 3;
+        t.c.nb = 1 + m / 2 % 3;
+        t.c.has_c = m % 4 > 1;
+        t.c.in_place = m % 4 == 3;
+        t.c.alpha = &factors[0];
+        t.c.beta = t.c.has_c ? &factors[1] : NULL;
+        t.c.gathered = m % 5 == 0;
+        t.c.layout = (uint64_t)m;
+        t.by_columns = m % ORDERS & ~D_BY_COLUMNS;
+        try_it(nranks, t, nranks * nshards(m, nranks) * t.c.nb);
+    }
+}
+
+/* A row of d then begins anywhere, or rows wait for their product in our kernels. */
+TEST(products, rows_of_one_rank_are_aligned)
+{
+    struct trial t = {.c = gathered(6, 8, 5, SYMM_STRATEGY_PIPELINED)};
+
+    open_fake();
+    try_it(2, t, 0);
+    t.c.n[0] = 4;
+    try_it(2, t, 4);
+    t.by_columns = D_BY_COLUMNS;
+    try_it(2, t, 0);
+    t.c.m = 8;
+    try_it(2, t, 4);
+    t.c.same_bits = true;
+    try_it(2, t, 0);
+    t.c.same_bits = false;
+    t.undisguised = 1;
+    try_it(2, t, 2);
+}
+
 TEST(products, rows_with_gaps_are_copied)
 {
     static const struct {
@@ -222,7 +268,8 @@ TEST(products, one_rank_without_cublaslt)
 
 /*
  * If all ranks have cuBLASLt, an all-gather before it takes less time than our kernel, whose few
- * tiles take a time proportional to k. With more rows cuBLASLt is not used.
+ * tiles take a time proportional to k. With many rows, cuBLASLt multiplies the first rows while the
+ * others arrive.
  */
 TEST(products, ranks_agree_on_the_strategy)
 {
@@ -230,14 +277,14 @@ TEST(products, ranks_agree_on_the_strategy)
 
     open_fake();
     setenv("SYMM_EMULATED_SMS", "1", 1);
-    t.c = gathered(512, 4096, 10, SYMM_STRATEGY_AUTO);
+    t.c = gathered(8, 4096, 10, SYMM_STRATEGY_AUTO);
     try_it(2, t, 2);
-    t.c = gathered(511, 4096, 2, SYMM_STRATEGY_AUTO);
+    t.c = gathered(7, 4096, 2, SYMM_STRATEGY_AUTO);
     try_it(3, t, 3);
+    t.wants = SYMM_STRATEGY_PIPELINED;
+    t.c = gathered(1024, 4096, 16, SYMM_STRATEGY_AUTO);
+    try_it(2, t, 4);
     t.undisguised = 1;
     t.wants = SYMM_STRATEGY_FUSED;
-    try_it(2, t, 0);
-    t.undisguised = 0;
-    t.c = gathered(1024, 4096, 10, SYMM_STRATEGY_AUTO);
     try_it(2, t, 0);
 }

@@ -92,8 +92,10 @@ TEST(plan, every_plan_is_sound)
 {
     for (uint64_t i = 0; i < 200000; i++) {
         const uint64_t u = reference_random(1, i), v = reference_random(2, i);
-        const struct symm_matmul_limits limits = {
-            .nsms = 1 + (int)(u % 140), .max_threads = 1 << u / 140 % 11, .wgmma = u >> 40 & 1};
+        const struct symm_matmul_limits limits = {.nsms = 1 + (int)(u % 140),
+                                                  .max_threads = 1 << u / 140 % 11,
+                                                  .wgmma = u >> 40 & 1,
+                                                  .cublas = u >> 41 & 1};
         const struct symm_problem p = problem(
             1 + (int32_t)((v & 0x7ffff) >> (u >> 20) % 19),
             1 + (int32_t)((v >> 20 & 0x1ffff) >> (u >> 28) % 17), 1 + (int32_t)(v >> 40 & 3),

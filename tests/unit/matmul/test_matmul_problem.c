@@ -136,7 +136,8 @@ TEST(problem, wrong_enums_and_counts_are_named)
     REFUSED(ARGUMENT, "nb is 5; it must be 0 to 4", d.nb = 5);
     REFUSED(ARGUMENT, "nb is 1073741824", d.nb = 1 << 30);
     REFUSED(ARGUMENT, "nb is -1", d.nb = -1);
-    REFUSED(ARGUMENT, "reserved[7] is 12", d.reserved[7] = 12);
+    REFUSED(ARGUMENT, "reserved[6] is 12", d.reserved[6] = 12);
+    REFUSED(ARGUMENT, "flags is 0x3; it may have SYMM_MATMUL_SAME_BITS", d.flags = 3);
     REFUSED(ARGUMENT, "strategy is 1; SYMM_MATMUL gathers no rows, so it must be AUTO",
             d.kind = SYMM_MATMUL, d.strategy = SYMM_STRATEGY_FUSED);
     REFUSED(ARGUMENT, "gathered_a is given", d.kind = SYMM_MATMUL);

@@ -176,8 +176,11 @@ const struct option_row option_table[] = {
      .uses = {{BENCH_OPERATION, "verify every element on fresh random data"},
               {BENCH_PRODUCTS,
                "verify every element on fresh random data, of large products a sample; and that "
-               "all strategies have the same bits (on GPUs, few rows: with "
-               "SYMM_MATMUL_CUBLAS=0)"}}},
+               "symm's products have the same bits when they run again"}}},
+    {"same-bits", NULL, OPTION_FLAG, FIELD(same_bits),
+     .uses = {{BENCH_PRODUCTS,
+               "SYMM_MATMUL_SAME_BITS: symm's products by its own kernels; with --check, "
+               "that all strategies have the same bits"}}},
     {"eps", "X", OPTION_POSITIVE, FIELD(eps), .max = LONG_MAX,
      .uses = {{BENCH_PRODUCTS,
                "with --check: largest error of an element, over the sum of |a| |b|; "

@@ -30,8 +30,8 @@ struct round {
     bool has_data;             /* by this seed: */
     uint64_t seed;
     char *got;          /* d on the host */
-    char *kept;         /* d of the first strategy, */
-    const char *keeper; /* its name; NULL: none yet */
+    char *kept;         /* another d to compare its bits with, */
+    const char *keeper; /* the name of its variant; NULL: none yet */
     struct entry entries[MATMUL_MAX_VARIANTS];
     struct subject subjects[MATMUL_MAX_VARIANTS];
     int n;
@@ -204,22 +204,40 @@ static void complain(const struct round *r, const struct entry *e, const struct 
             v->row, v->column, v->got, v->expected, v->off, v->bound);
 }
 
-/*
- * Counts the elements that differ from the first strategy's. All strategies have the same bits
- * where symm's kernels multiply.
- */
-static uint64_t differing(struct round *r, const struct entry *e)
+static bool is_symms(const struct entry *e)
+{
+    return e->call.variant->kind == PRODUCT_ALONE || e->call.variant->kind == PRODUCT_GATHERED;
+}
+
+static size_t d_nbytes(const struct round *r)
+{
+    return products_d_count(&r->data) * r->data.element->nbytes;
+}
+
+static symm_status fetch(struct round *r)
+{
+    const struct session *s = r->m->s;
+    symm_status st;
+
+    TRY(symm_copy(r->got, r->on.d, d_nbytes(r), s->stream));
+    st = symm_synchronize(s->group, s->stream);
+out:
+    return st;
+}
+
+/* Keeps the result as that of its strategy. */
+static void keep(struct round *r, const struct entry *e)
+{
+    memcpy(r->kept, r->got, d_nbytes(r));
+    r->keeper = e->call.variant->name;
+}
+
+/* Counts the elements whose bits are not those of the kept result. */
+static uint64_t differing(const struct round *r, const struct entry *e)
 {
     const size_t nbytes = r->data.element->nbytes, count = products_d_count(&r->data);
     uint64_t n = 0;
 
-    if (e->call.variant->kind != PRODUCT_GATHERED ||
-        (!r->m->s->emulated && !product_is_symms(&e->call)))
-        return 0;
-    if (!r->keeper) {
-        memcpy(r->kept, r->got, count * nbytes);
-        r->keeper = e->call.variant->name;
-    }
     if (memcmp(r->kept, r->got, count * nbytes) == 0)
         return 0;
     for (size_t i = 0; i < count; i++)
@@ -231,21 +249,42 @@ static uint64_t differing(struct round *r, const struct entry *e)
     return n;
 }
 
+/*
+ * Counts the elements with wrong bits of symm's product in `got`. By default it has the same bits
+ * when it runs again; with --same-bits, those of symm's first product.
+ */
+static symm_status compare_bits(struct round *r, const struct entry *e, uint64_t *out)
+{
+    symm_status st = SYMM_OK;
+
+    if (!e->call.same_bits) {
+        keep(r, e);
+        TRY(symm_fill(r->on.d, POISON, d_nbytes(r), r->m->s->stream));
+        TRY(product_enqueue(&e->call));
+        TRY(fetch(r));
+    } else if (!r->keeper) {
+        keep(r, e);
+    }
+    *out = differing(r, e);
+out:
+    return st;
+}
+
 static symm_status judge(void *what, int nops, uint64_t *wrong)
 {
     const struct entry *e = what;
     struct round *r = e->round;
     struct products_verdict verdict;
+    uint64_t others = 0;
     symm_status st;
 
     (void)nops; /* each call has the same result */
-    TRY(symm_copy(r->got, r->on.d, products_d_count(&r->data) * r->data.element->nbytes,
-                  r->m->s->stream));
-    TRY(symm_synchronize(r->m->s->group, r->m->s->stream));
+    TRY(fetch(r));
     products_check(&r->data, r->got, &verdict);
     if (verdict.wrong > 0)
         complain(r, e, &verdict);
-    const uint64_t others = differing(r, e);
+    if (is_symms(e))
+        TRY(compare_bits(r, e, &others));
     *wrong = others > verdict.wrong ? others : verdict.wrong;
 out:
     return st;
@@ -271,6 +310,7 @@ static symm_status enter(struct round *r, const struct product_variant *const *v
                                         .variant = variants[i],
                                         .shape = *r->shape,
                                         .buffers = r->on,
+                                        .same_bits = s->options->same_bits,
                                         .stream = s->stream};
         r->subjects[i] = (struct subject){
             .kind = &entry_kind, .what = e, .nops = r->m->nops, .wrong = checked ? 0 : -1};
