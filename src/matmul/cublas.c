@@ -169,8 +169,7 @@ static struct symm_cublas *open_library(struct symm_context *ctx)
     c->attachment.release = close_library;
     c->ctx = ctx;
     if (symm__cublaslt_open(symm__setting(SYMM_SETTING_CUBLASLT_LIBRARY), &c->lt, why))
-        symm__log(&ctx->log, SYMM_LOG_INFO, "cuBLASLt %s computes products",
-                  c->lt.version);
+        symm__log(&ctx->log, SYMM_LOG_INFO, "cuBLASLt %s computes products", c->lt.version);
     else
         symm__log(&ctx->log, SYMM_LOG_INFO, "products do not use cuBLASLt: %s", why);
     symm__group_attach(ctx->world, &c->attachment);
