@@ -175,8 +175,9 @@ const struct option_row option_table[] = {
     {"check", NULL, OPTION_FLAG, FIELD(check), .nccl_letter = 'c',
      .uses = {{BENCH_OPERATION, "verify every element on fresh random data"},
               {BENCH_PRODUCTS,
-               "verify every element on fresh random data, of large products a sample; and that "
-               "symm's products have the same bits when they run again"}}},
+               "verify every element on fresh random data, of large products by a kernel, and a "
+               "sample on the host; and that symm's products have the same bits when they run "
+               "again"}}},
     {"same-bits", NULL, OPTION_FLAG, FIELD(same_bits),
      .uses = {{BENCH_PRODUCTS,
                "SYMM_MATMUL_SAME_BITS: symm's products by its own kernels; with --check, "

@@ -230,9 +230,11 @@ static void report_sample(struct matmul *b, const struct cublas_shape *shape,
                    shape->n, shape->k, sample->all, eps);
     else
         report_say(b->s.report,
-                   "# %d x %d x %d: %" PRIu64 " of %" PRIu64 " elements compared, eps %.3g: where "
-                   "random rows and columns meet, one row and one column of each %d",
-                   shape->m, shape->n, shape->k, sample->compared, sample->all, eps, sample->step);
+                   "# %d x %d x %d: every one of %" PRIu64
+                   " elements compared by a kernel, %" PRIu64
+                   " on the host, eps %.3g: where random rows and columns meet, one row and one "
+                   "column of each %d",
+                   shape->m, shape->n, shape->k, sample->all, sample->compared, eps, sample->step);
 }
 
 static void report(struct matmul *b, const struct cublas_shape *shape,
@@ -342,6 +344,8 @@ static symm_status run(struct matmul *b, struct bench_options *options)
     TRY(session_open(&b->s, options));
     settle_defaults(b);
     TRY(open_peers(b));
+    if (options->check)
+        TRY(whole_check_open(&b->s, &b->measure.whole));
     introduce(b);
     for (int i = 0; shape_at(b, i, &shape); i++)
         TRY(measure_shape(b, &shape, i));
@@ -363,6 +367,8 @@ int matmul_run(struct bench_options *options)
         failed || !options->plot || b.s.rank != 0 ||
         plot_run(report_json(b.s.report), &(struct plot_style){"plot", options->plot, 0, NULL});
 
+    if (!failed && options->check)
+        whole_check_close(&b.s, &b.measure.whole);
     nccl_close(b.measure.nccl, !failed);
     cublas_close(b.measure.cublas);
     bool closed = session_close(&b.s, failed ? error : NULL);

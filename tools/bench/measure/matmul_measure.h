@@ -4,6 +4,7 @@
 
 #include "operations/product.h"
 #include "session.h"
+#include "whole_check.h"
 
 enum { MATMUL_MAX_VARIANTS = 9 };
 
@@ -12,7 +13,8 @@ struct matmul_measure {
     struct session *s;
     struct nccl *nccl;
     struct cublas *cublas;
-    int nops; /* of a repetition */
+    struct whole_check whole; /* with --check */
+    int nops;                 /* of a repetition */
 };
 
 struct matmul_row {
@@ -24,7 +26,7 @@ struct matmul_row {
     int64_t wrong;  /* -1: not checked */
 };
 
-/* The part of each rank's result that --check compares. */
+/* The part of each rank's result that --check compares on the host. */
 struct matmul_sample {
     int step; /* one row and one column of each `step`; 1: all */
     uint64_t compared, all;
