@@ -109,8 +109,9 @@ typedef struct symm_matmul symm_matmul;
  *         size of A more. When it is destroyed, the next such product reuses this memory.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
- *                            reserved words that are not 0, NULL, a number of rows that is not this rank's
- *                            part of m, a tensor past nb, data that symm_matmul_run would refuse
+ *                            reserved words that are not 0, NULL, a number of rows that is not
+ *                            this rank's part of m, a tensor past nb, data that symm_matmul_run
+ *                            would refuse
  *         ERROR_UNSUPPORTED  an extent, or l times a rank's rows of A, above 2^31 - 1024; 2^31 or
  *                            more tiles
  *         ERROR_MISMATCH     ranks differ in a compared value: the text names ranks and values
