@@ -135,7 +135,7 @@ function(symm_add_kernels target)
     set(warnings -Wall -Wextra -Wshadow -Werror)
   endif()
   set_source_files_properties(${unit}.${ending} PROPERTIES COMPILE_OPTIONS
-    "${flags};${warnings};-Wno-unknown-pragmas")
+    "${flags};${warnings};-Wno-unknown-pragmas;-Wno-pass-failed")
 
   # For GPUs.
   symm_find_nvcc()

@@ -23,7 +23,7 @@ install(FILES ${PROJECT_BINARY_DIR}/symmConfig.cmake ${PROJECT_BINARY_DIR}/symmC
 # Relative to itself, so that `cmake --install --prefix` may put it anywhere.
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 get_property(kernel_cflags GLOBAL PROPERTY SYMM_KERNEL_FLAGS)
-list(APPEND kernel_cflags -Wno-unknown-pragmas) # as symm_add_kernels() does
+list(APPEND kernel_cflags -Wno-unknown-pragmas -Wno-pass-failed) # as symm_add_kernels() does
 list(JOIN kernel_cflags " " kernel_cflags)
 configure_file(cmake/symm.pc.in ${PROJECT_BINARY_DIR}/symm.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

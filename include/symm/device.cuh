@@ -43,6 +43,9 @@
  * finds the kernel by `name`. SYMM_KERNEL_BOUNDS has one more parameter, the second of
  * __launch_bounds__: the minimum of blocks per SM. SYMM_KERNEL_REGISTERS has that of __maxnreg__:
  * the most registers of a thread (nvcc 12.4 and newer).
+ *
+ * SYMM_DYNAMIC_SHARED(type, name, alignment) declares name, the block's dynamic shared memory of
+ * symm_grid.smem_nbytes bytes. alignment: in bytes, at most 1024.
  */
 
 /* ------------------------------------------------------------------------------------ addresses */

@@ -63,6 +63,7 @@ typedef struct CUuuid_st {
     X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906)                                                     \
     X(CUDA_ERROR_CAPTURED_EVENT, 907)                                                              \
     X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908)                                                 \
+    X(CUDA_ERROR_INVALID_CLUSTER_SIZE, 912)                                                        \
     X(CUDA_ERROR_UNKNOWN, 999)
 
 /* All other numbers that symm passes to the driver or gets from it. */
@@ -120,7 +121,9 @@ typedef struct CUuuid_st {
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                          \
     X(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 6)                                                          \
     X(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 9)                                                         \
+    X(CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ, 12)                                                    \
     X(CU_TENSOR_MAP_INTERLEAVE_NONE, 0)                                                            \
+    X(CU_TENSOR_MAP_SWIZZLE_NONE, 0)                                                               \
     X(CU_TENSOR_MAP_SWIZZLE_128B, 3)                                                               \
     X(CU_TENSOR_MAP_L2_PROMOTION_L2_256B, 3)                                                       \
     X(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 0)                                                        \
@@ -326,7 +329,7 @@ typedef struct CUlaunchConfig {
       (CUstream stream, int *status, uint64_t *id, CUgraph *graph, const void **nodes,             \
        const void **edges, size_t *nnodes))
 
-/* Entries of the CUDA driver only: tensor maps for the copy unit of Hopper GPUs. */
+/* Tensor maps for the copy unit of Hopper GPUs. */
 #define CU_FUNCTIONS_TENSOR(X)                                                                     \
     X(cuTensorMapEncodeTiled, 12000, CU_OPTIONAL,                                                  \
       (void *map, int dtype, uint32_t ndim, void *data, const uint64_t *extents,                   \
@@ -351,7 +354,7 @@ typedef struct CUlaunchConfig {
 #define CU_FUNCTIONS_MULTICAST(X)
 #endif
 
-#define CU_FUNCTIONS(X) CU_FUNCTIONS_BASE(X) CU_FUNCTIONS_MULTICAST(X)
+#define CU_FUNCTIONS(X) CU_FUNCTIONS_BASE(X) CU_FUNCTIONS_TENSOR(X) CU_FUNCTIONS_MULTICAST(X)
 #define CU_FUNCTIONS_EMULATED(X) CU_FUNCTIONS(X) CU_FUNCTIONS_BESIDE(X)
 
 /* The only entry found with dlsym; it finds all others. */

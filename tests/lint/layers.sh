@@ -32,6 +32,7 @@ src/abi
 src/emulator/state
 src/emulator/memory
 src/emulator/blocks
+src/emulator/hopper
 src/emulator/streams
 src/emulator
 '
@@ -105,5 +106,10 @@ fi
 # The tools use public headers only, and src/abi, which is no part of symm.
 if grep -rnE '#include "(\.\./)*(src/|runtime/|collectives/|matmul/|emulator/)' tools --include='*.[ch]' >&2; then
     fail "a tool includes an internal header"
+fi
+# What runs on Hopper GPUs is what the emulated driver runs: only the headers of instructions, and what chooses them, differ.
+if git ls-files 'src/matmul/sm90/*.cuh' | grep -vE '/(ptx|ptx_cuda|ptx_emulated|kernel)\.cuh$' |
+    xargs grep -nE '\basm\b|__CUDA|SYMM_EMULATED|symm_emulated|symm_detail::weak' >&2; then
+    fail "code of one target in src/matmul/sm90: it belongs into ptx_cuda.cuh or ptx_emulated.cuh"
 fi
 exit $status

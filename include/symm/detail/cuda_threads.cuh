@@ -13,6 +13,10 @@
 #define SYMM_KERNEL(name, args_type, a, max_threads)                                               \
     SYMM_KERNEL_BOUNDS(name, args_type, a, max_threads, 1)
 
+#define SYMM_DYNAMIC_SHARED(type, name, alignment)                                                 \
+    extern __shared__ __align__(alignment)                                                         \
+    type name[]
+
 namespace symm_detail
 {
 

@@ -17,11 +17,13 @@ extern "C" {
 #endif
 
 #define SYMM_EMULATED_MAGIC "SYMMEMU" /* 8 bytes with the NUL */
-#define SYMM_EMULATED_ABI 1u
+#define SYMM_EMULATED_ABI 2u
 
 struct symm_emulated_dim {
     uint32_t x, y, z;
 };
+
+struct symm_emulated_hopper_ops;
 
 /* The indices and dimensions of a CUDA thread. */
 struct symm_emulated_thread {
@@ -102,15 +104,20 @@ struct symm_emulated_ops {
     void (*fence)(uint32_t fences);
     /* Before an atomic operation on p itself: drains this block's pending stores there. */
     void (*settle)(void *p, size_t nbytes);
-    void *reserved_ops[3];
+    /*
+     * The block's dynamic shared memory. A fault if its launch asked for none, or if it is not
+     * aligned to `alignment` bytes.
+     */
+    void *(*dynamic_shared)(size_t alignment);
+    void *reserved_ops[2];
 };
 
 struct symm_emulated_kernel {
     const char *name;
     void (*run)(const void *args); /* called once by every CUDA thread */
     uint32_t args_nbytes, max_threads;
-    uint32_t view_at; /* the offset of its argument's member `view`, plus 1; 0: it has none */
-    uint32_t reserved;
+    uint32_t view_at;   /* the offset of its argument's member `view`, plus 1; 0: it has none */
+    uint32_t registers; /* of a thread, as SYMM_KERNEL_REGISTERS says; 0: it does not */
 };
 
 struct symm_emulated_module {
@@ -120,6 +127,9 @@ struct symm_emulated_module {
     /* The kernels: pointers from first up to (not including) last. */
     const struct symm_emulated_kernel *const *first, *const *last;
     const struct symm_emulated_ops **ops; /* cuModuleLoadData stores the driver's functions here */
+    const struct symm_emulated_hopper_ops **hopper; /* and here; see emulated_hopper.h */
+    /* Returns a place among the __shared__ variables of the calling thread; NULL: not known. */
+    void *(*static_shared)(void);
 };
 
 /*

@@ -10,6 +10,14 @@
 
 /* Every image is one translation unit, compiled with SYMM_IMAGE defined as its name. */
 static const symm_emulated_ops *symm_emulated_driver; /* set when the driver loads the image */
+static const symm_emulated_hopper_ops *symm_emulated_hopper; /* the same */
+
+/* Other __shared__ variables of this image have the same distance to it in all threads. */
+static thread_local char symm_emulated_shared;
+static inline void *symm_emulated_static_shared(void)
+{
+    return &symm_emulated_shared;
+}
 
 #define SYMM_DETAIL_TEXT_(x) #x
 #define SYMM_DETAIL_TEXT(x) SYMM_DETAIL_TEXT_(x)
@@ -37,23 +45,24 @@ template <> constexpr uint32_t view_at<symm_view>(...)
 
 } /* namespace symm_detail */
 
-#define SYMM_KERNEL(name, args_type, a, max_threads)                                               \
+#define SYMM_KERNEL_REGISTERS(name, args_type, a, max_threads, registers)                          \
     static void name##_body(const args_type &a);                                                   \
     static void name##_run(const void *args)                                                       \
     {                                                                                              \
         name##_body(*static_cast<const args_type *>(args));                                        \
     }                                                                                              \
     static const symm_emulated_kernel name##_kernel = {                                            \
-        #name, name##_run, sizeof(args_type), max_threads, symm_detail::view_at<args_type>(0), 0}; \
+        #name,    name##_run, sizeof(args_type), max_threads, symm_detail::view_at<args_type>(0),  \
+        registers};                                                                                \
     __attribute__((used,                                                                           \
                    section("symm_kernels_" SYMM_DETAIL_TEXT(                                       \
                        SYMM_IMAGE)))) static const symm_emulated_kernel *const name##_listed =     \
         &name##_kernel;                                                                            \
     static void name##_body(const args_type &a)
 
+#define SYMM_KERNEL(name, args_type, a, max_threads)                                               \
+    SYMM_KERNEL_REGISTERS(name, args_type, a, max_threads, 0)
 #define SYMM_KERNEL_BOUNDS(name, args_type, a, max_threads, min_blocks)                            \
-    SYMM_KERNEL(name, args_type, a, max_threads)
-#define SYMM_KERNEL_REGISTERS(name, args_type, a, max_threads, registers)                          \
     SYMM_KERNEL(name, args_type, a, max_threads)
 
 /* Comes last in the translation unit: the image for cuModuleLoadData. The linker defines where the
@@ -67,8 +76,9 @@ template <> constexpr uint32_t view_at<symm_view>(...)
     extern const symm_emulated_module SYMM_DETAIL_PASTE(symm_emulated_, SYMM_IMAGE)                \
         __attribute__((visibility("hidden")));                                                     \
     const symm_emulated_module SYMM_DETAIL_PASTE(symm_emulated_, SYMM_IMAGE) = {                   \
-        SYMM_EMULATED_MAGIC, SYMM_EMULATED_ABI, sizeof(symm_emulated_kernel),                      \
-        SYMM_DETAIL_FIRST,   SYMM_DETAIL_LAST,  &symm_emulated_driver};                            \
+        SYMM_EMULATED_MAGIC,   SYMM_EMULATED_ABI,          sizeof(symm_emulated_kernel),           \
+        SYMM_DETAIL_FIRST,     SYMM_DETAIL_LAST,           &symm_emulated_driver,                  \
+        &symm_emulated_hopper, symm_emulated_static_shared};                                       \
     }
 
 #endif

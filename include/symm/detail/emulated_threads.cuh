@@ -11,12 +11,26 @@
 #define __forceinline__ inline
 #define __shared__ static thread_local
 #define __align__(n) __attribute__((aligned(n)))
+#define SYMM_DYNAMIC_SHARED(type, name, alignment)                                                 \
+    type *const name = static_cast<type *>(symm_emulated_driver->dynamic_shared(alignment))
 #define __launch_bounds__(...)
 #define threadIdx (symm_emulated_driver->self()->thread)
 #define blockIdx (symm_emulated_driver->self()->block)
 #define blockDim (symm_emulated_driver->self()->block_dim)
 #define gridDim (symm_emulated_driver->self()->grid_dim)
 #define warpSize 32
+
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+
+SYMM_DEV float2 make_float2(float x, float y)
+{
+    return {x, y};
+}
 
 SYMM_DEV void __syncthreads(void)
 {

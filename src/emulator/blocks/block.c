@@ -105,6 +105,27 @@ static unsigned gcd(unsigned a, unsigned b)
     return a;
 }
 
+/* Makes the parked threads ready whose event has come. */
+EMU_UNCHECKED static void wake_parked(struct block *b)
+{
+    unsigned n = 0;
+    if (b->nparked == 0)
+        return;
+    emu__cluster_lock(b->cluster);
+    if (b->events != b->cluster->events) {
+        b->events = b->cluster->events;
+        for (unsigned i = 0; i < b->nparked; i++) {
+            const struct cuda_thread *t = &b->threads[b->parked[i]];
+            if (t->met(b, t))
+                b->next[b->nnext++] = t->index;
+            else
+                b->parked[n++] = t->index;
+        }
+        b->nparked = n;
+    }
+    emu__cluster_unlock(b->cluster);
+}
+
 /* Makes next[] the pass to run and draws its order. Seed 0 keeps the natural order. */
 static void begin_pass(struct block *b)
 {
@@ -156,15 +177,43 @@ static void back_off(struct block *b)
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
+/* No thread of the cluster is ready, and this block has parked threads. */
+static void report_endless_wait(struct block *b)
+{
+    struct cuda_thread *t = &b->threads[b->parked[0]];
+    char what[160], rule[320];
+    emu__cluster_lock(b->cluster);
+    t->describe(b, t, what, sizeof what);
+    emu__cluster_unlock(b->cluster);
+    snprintf(rule, sizeof rule,
+             "a wait that cannot end, since all threads of the cluster wait or have ended: for %s",
+             what);
+    b->running = t;
+    emu__block_fault(b, CUDA_ERROR_LAUNCH_FAILED, rule);
+    b->running = NULL;
+}
+
 /* All remaining threads wait for each other. */
 static void report_stuck(struct block *b)
 {
     char rule[160];
+    if (b->nparked > 0) {
+        report_endless_wait(b);
+        return;
+    }
     snprintf(rule, sizeof rule,
              "threads wait for each other in different places: %u at __syncthreads, %u in warp "
              "operations of block (%u,%u,%u)",
              b->nwaiting, b->nthreads - b->ended - b->nwaiting, b->index.x, b->index.y, b->index.z);
     emu__block_fault(b, CUDA_ERROR_LAUNCH_FAILED, rule);
+}
+
+/* No thread is ready. Lets the asynchronous units work, or other blocks. False: nothing helps. */
+static bool wait_for_others(struct block *b)
+{
+    if (b->nparked == 0)
+        return false;
+    return (b->units && b->units->work(b)) || emu__cluster_sleep(b);
 }
 
 static bool has_failed(const struct block *b)
@@ -176,8 +225,9 @@ static bool has_failed(const struct block *b)
 EMU_UNCHECKED static bool run_passes(struct block *b)
 {
     while (b->ended < b->nthreads) {
+        wake_parked(b);
         begin_pass(b);
-        if (b->nready == 0)
+        if (b->nready == 0 && !wait_for_others(b))
             report_stuck(b);
         while (b->left > 0) {
             if (!run_next(b)) {
@@ -217,6 +267,11 @@ static struct block *get_block(unsigned nthreads)
         b = calloc(1, sizeof *b);
         if (!b)
             return NULL;
+        b->alone = emu__cluster_create();
+        if (!b->alone) {
+            free(b);
+            return NULL;
+        }
         b->signal_stack = make_signal_stack();
         prctl(PR_SET_TIMERSLACK, 1ul); /* else every short sleep takes 50 microseconds longer */
         emu__this_block = b;
@@ -225,7 +280,7 @@ static struct block *get_block(unsigned nthreads)
         return b;
     struct cuda_thread *threads = realloc(b->threads, nthreads * sizeof *threads);
     b->threads = threads ? threads : b->threads;
-    unsigned **lists[] = {&b->ready, &b->next, &b->waiting};
+    unsigned **lists[] = {&b->ready, &b->next, &b->waiting, &b->parked};
     bool ok = threads != NULL;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         unsigned *list = realloc(*lists[i], nthreads * sizeof *list);
@@ -242,29 +297,71 @@ static struct block *get_block(unsigned nthreads)
     return b;
 }
 
-/* False: no memory. */
-static bool begin_block(struct block *b, struct emu_grid *grid, uint64_t index)
+/* The n-th of these positions, x first. */
+static struct symm_emulated_dim position(uint64_t n, struct symm_emulated_dim dim)
 {
-    struct symm_emulated_dim dim = grid->grid_dim;
+    return (struct symm_emulated_dim){(uint32_t)(n % dim.x), (uint32_t)(n / dim.x % dim.y),
+                                      (uint32_t)(n / dim.x / dim.y)};
+}
+
+/* The index of a block, which is the position of its cluster and its own position in that. */
+static struct symm_emulated_dim index_of(const struct emu_grid *grid, uint64_t n)
+{
+    struct symm_emulated_dim of = grid->cluster_dim;
+    struct symm_emulated_dim clusters = {grid->grid_dim.x / of.x, grid->grid_dim.y / of.y,
+                                         grid->grid_dim.z / of.z};
+    struct symm_emulated_dim at = position(n / grid->cluster_blocks, clusters),
+                             in = position(n % grid->cluster_blocks, of);
+    return (struct symm_emulated_dim){at.x * of.x + in.x, at.y * of.y + in.y, at.z * of.z + in.z};
+}
+
+/* Other blocks of the cluster may access its shared memory from now on. False: no memory. */
+static bool join_cluster(struct block *b, const struct emu_place *place)
+{
+    struct emu_grid *grid = b->grid;
+    b->shared.at = NULL;
+    b->static_shared = grid->static_shared ? grid->static_shared() : NULL;
+    if (place->cluster && grid->shared_nbytes > 0 && !emu__shared_get(b))
+        return false;
+    if (!place->cluster)
+        emu__cluster_begin(b->alone, 1, grid->nthreads);
+    emu__cluster_join(place->cluster ? place->cluster : b->alone, b,
+                      (unsigned)(place->index % grid->cluster_blocks));
+    return true;
+}
+
+/* False: no memory. */
+static bool begin_block(struct block *b, struct emu_grid *grid, const struct emu_place *place)
+{
     b->grid = grid;
-    b->index =
-        (struct symm_emulated_dim){(uint32_t)(index % dim.x), (uint32_t)(index / dim.x % dim.y),
-                                   (uint32_t)(index / dim.x / dim.y)};
+    b->index = index_of(grid, place->index);
     b->nthreads = grid->nthreads;
-    b->ended = b->nwaiting = b->nnext = b->idle_passes = 0;
+    b->ended = b->nwaiting = b->nparked = b->nnext = b->idle_passes = 0;
     b->any = 0;
     b->near_layout = 0;
-    b->random = emu__random(grid->seed, index) | 1;
+    b->random = emu__random(grid->seed, place->index) | 1;
     for (unsigned i = 0; i < b->nthreads; i++) {
         b->threads[i].carrier = NULL;
         b->threads[i].index = i;
         b->threads[i].mask = 0;
+        b->threads[i].arrived = false;
         b->threads[i].self.block_dim.x = 1; /* not ended */
         b->next[b->nnext++] = i;
     }
+    if (b->units)
+        b->units->begin(b);
     /* All devices have the same grid seed, so the ordinal tells them apart. */
-    return !emu__machine.weak ||
-           emu__weak_begin(b, b->random + (uint64_t)grid->device->ordinal * 2);
+    return (!emu__machine.weak ||
+            emu__weak_begin(b, b->random + (uint64_t)grid->device->ordinal * 2)) &&
+           join_cluster(b, place);
+}
+
+/* Whatever the block has begun: other blocks must not access it any more. */
+static void leave_cluster(const struct emu_grid *grid, const struct emu_place *place)
+{
+    if (place->cluster &&
+        emu__cluster_leave(place->cluster, (unsigned)(place->index % grid->cluster_blocks)))
+        emu__cluster_free(place->cluster);
 }
 
 /* Discards the threads of a block whose device has failed. */
@@ -279,19 +376,22 @@ static void abandon(struct block *b)
     }
 }
 
-void emu__block_run(struct emu_grid *grid, uint64_t index)
+void emu__block_run(struct emu_grid *grid, const struct emu_place *place)
 {
     struct emu_device *before = emu__running;
     emu__running = grid->device;
     struct block *b = get_block(grid->nthreads);
-    if (!b || !begin_block(b, grid, index)) {
+    if (!b || !begin_block(b, grid, place)) {
         emu__device_fail(grid->device, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     } else {
         EMU_RELEASE(&b->sync_begin);
         if (!run_passes(b))
             abandon(b);
+        else if (b->units)
+            b->units->end(b);
         EMU_ACQUIRE(&b->sync_end);
     }
+    leave_cluster(grid, place);
     emu__running = before;
 }
 
@@ -312,6 +412,11 @@ void emu__block_thread_end(void)
     free(b->ready);
     free(b->next);
     free(b->waiting);
+    free(b->parked);
+    emu__cluster_free(b->alone);
+    emu__shared_free(&b->shared);
+    if (b->units)
+        b->units->free(b->units);
     free(b->signal_stack);
     emu__weak_free(b->weak);
     free(b);

@@ -1,11 +1,12 @@
 /*
  * A running block: its passes (block.c), the operations of its threads and where they wait for each
- * other (block_ops.c), and their faults (block_fault.c).
+ * other (block_ops.c), their dynamic shared memory (shared.c), and their faults (block_fault.c).
  */
 #ifndef SYMM_EMULATOR_BLOCK_H
 #define SYMM_EMULATOR_BLOCK_H
 
 #include "abi/cuda_driver.h"
+#include "cluster.h"
 #include "fiber.h"
 #include "grid.h"
 #include "weak.h"
@@ -25,6 +26,31 @@ struct cuda_thread {
     size_t nbytes;
     const void *mine;
     void *all;
+    /* What it waits for otherwise. met, with the cluster's lock: whether that has happened. */
+    bool (*met)(const struct block *b, const struct cuda_thread *t);
+    void (*describe)(const struct block *b, const struct cuda_thread *t, char *text, size_t nbytes);
+    const void *object; /* of the wait, and what of it: their meaning is that of met */
+    uint64_t value;
+    /* Between barrier.cluster.arrive and .wait. */
+    bool arrived;
+    uint64_t phase;
+};
+
+/*
+ * The asynchronous units of an SM, and what a block keeps for them: of the room hopper. They are
+ * made by the first operation of a block's thread, and kept for its next blocks.
+ */
+struct emu_units {
+    void (*begin)(struct block *b); /* a block begins */
+    bool (*work)(struct block *b);  /* does some outstanding work. False: there was none */
+    void (*end)(struct block *b);   /* all threads have ended */
+    void (*free)(struct emu_units *units);
+};
+
+/* Dynamic shared memory. It begins at a multiple of 1 KiB, and inaccessible pages are around it. */
+struct emu_shared {
+    char *base, *at; /* the mapping; the block's memory. NULL: none yet */
+    size_t nbytes;   /* of the last block that had some */
 };
 
 /* The spans of the block's last accesses, by address. Most accesses find theirs here. */
@@ -41,6 +67,10 @@ struct block {
     unsigned nthreads, ended;
     struct cuda_thread *threads;
 
+    struct emu_cluster *cluster, *alone; /* alone: for blocks of grids without clusters */
+    unsigned rank;                       /* in the cluster */
+    uint64_t events;                     /* of the cluster, that parked threads have seen */
+
     /* The pass visits ready[] from `at` in steps of `step`; next[] is the next pass. */
     unsigned *ready, *next;
     unsigned nready, nnext, left, at, step;
@@ -52,6 +82,9 @@ struct block {
     unsigned *waiting;
     unsigned nwaiting, round;
     int any, result[2];
+
+    /* Threads that wait for something else: emu__block_await(). */
+    unsigned *parked, nparked;
 
     struct cuda_thread *running; /* NULL: no fiber runs */
     struct carrier **carriers, **idle;
@@ -67,7 +100,10 @@ struct block {
     uint64_t near_layout; /* emu__layout for which near[] is valid; 0: none */
     struct near_span near[1 << NEAR_BITS];
 
-    struct emu_weak *weak; /* NULL: memory has the host's order */
+    struct emu_weak *weak;   /* NULL: memory has the host's order */
+    struct emu_units *units; /* NULL: not used yet */
+    struct emu_shared shared;
+    char *static_shared; /* a place among this thread's __shared__ variables; NULL: not known */
 };
 
 /* The block of this thread, kept from one block to the next. NULL: none has run yet. */
@@ -80,10 +116,36 @@ void emu__block_thread_left(struct block *b, struct cuda_thread *t);
 /* Suspends the running thread until the next pass. */
 void emu__block_give_way(struct block *b);
 
+/*
+ * Suspends the running thread until met() is true, which is asked after each event of the cluster.
+ * describe() names what it waits for, if no event can come any more.
+ */
+void emu__block_await(struct block *b,
+                      bool (*met)(const struct block *b, const struct cuda_thread *t),
+                      void (*describe)(const struct block *b, const struct cuda_thread *t,
+                                       char *text, size_t nbytes));
+
+/* ---- shared.c ---- */
+
+/* Returns the block's dynamic shared memory; at first it has garbage. NULL: no memory. */
+char *emu__shared_get(struct block *b);
+void emu__shared_free(struct emu_shared *shared);
+/* Whether the address is in a guard page beside it. */
+bool emu__shared_guards(const struct emu_shared *shared, const void *address);
+/*
+ * Returns where the bytes at p lie in the block of that rank of the cluster, if they lie in shared
+ * memory of b. NULL: `rule` gets the broken rule. With the cluster's lock.
+ */
+char *emu__shared_map(const struct block *b, const void *p, size_t nbytes, unsigned rank,
+                      char *rule, size_t rule_nbytes);
+
 /* ---- block_fault.c ---- */
 
 /* Reports the broken rule, with the running thread, and fails the device. */
 void emu__block_fault(struct block *b, CUresult error, const char *rule);
+/* Reports the broken rule, and ends the running thread. */
+__attribute__((noreturn, format(printf, 2, 3))) void emu__block_break(CUresult error,
+                                                                      const char *format, ...);
 /* Ends the running thread. The pass sees that the device has failed. */
 __attribute__((noreturn)) void emu__block_leave(struct block *b);
 /*

@@ -6,6 +6,7 @@
 #include "block.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <ucontext.h>
 #include "emulator/memory/address.h"
@@ -24,6 +25,17 @@ EMU_UNCHECKED void emu__block_fault(struct block *b, CUresult error, const char 
                  b->index.z);
     emu__rule_at(b->grid->device->ordinal, b->grid->kernel->name, error, "%s%s", rule, where);
     emu__device_fail(b->grid->device, error);
+}
+
+EMU_UNCHECKED void emu__block_break(CUresult error, const char *format, ...)
+{
+    char rule[320];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(rule, sizeof rule, format, args);
+    va_end(args);
+    emu__block_fault(emu__this_block, error, rule);
+    emu__block_leave(emu__this_block);
 }
 
 EMU_UNCHECKED void emu__block_leave(struct block *b)
@@ -125,7 +137,10 @@ static void report_division(struct block *b)
 static void report_access(struct block *b)
 {
     char text[256] = "the stack of a CUDA thread is exhausted";
-    if (!emu__fiber_overflowed(&b->running->carrier->fiber, b->fault_address))
+    if (emu__shared_guards(&b->shared, b->fault_address))
+        snprintf(text, sizeof text, "%p is outside of the %zu bytes of dynamic shared memory",
+                 b->fault_address, b->shared.nbytes);
+    else if (!emu__fiber_overflowed(&b->running->carrier->fiber, b->fault_address))
         emu__describe(b->grid->device, b->fault_address, text, sizeof text);
     emu__block_fault(
         b, b->fault_misaligned ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS, text);

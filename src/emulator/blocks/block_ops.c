@@ -71,6 +71,24 @@ EMU_UNCHECKED void emu__block_give_way(struct block *b)
     suspend(b, b->running);
 }
 
+EMU_UNCHECKED void emu__block_await(
+    struct block *b, bool (*met)(const struct block *b, const struct cuda_thread *t),
+    void (*describe)(const struct block *b, const struct cuda_thread *t, char *text, size_t nbytes))
+{
+    struct cuda_thread *t = b->running;
+    emu__cluster_lock(b->cluster);
+    bool already = met(b, t);
+    emu__cluster_unlock(b->cluster);
+    b->progress = true;
+    if (already)
+        return;
+    t->met = met;
+    t->describe = describe;
+    b->parked[b->nparked++] = t->index;
+    suspend(b, t);
+    EMU_ACQUIRE(b->cluster);
+}
+
 EMU_UNCHECKED static void op_yield(void)
 {
     struct block *b = emu__this_block;
@@ -182,6 +200,7 @@ EMU_UNCHECKED void emu__block_thread_left(struct block *b, struct cuda_thread *t
     t->self.block_dim.x = 0;
     b->ended++;
     b->progress = true;
+    emu__cluster_thread_left(b, t);
     if (b->nwaiting > 0 && b->nwaiting + b->ended == b->nthreads)
         open_barrier(b);
     for (unsigned lane = 0; lane < nlanes; lane++)
@@ -190,6 +209,22 @@ EMU_UNCHECKED void emu__block_thread_left(struct block *b, struct cuda_thread *t
 }
 
 /* ---- Identity and addresses ---- */
+
+EMU_UNCHECKED static void *op_dynamic_shared(size_t alignment)
+{
+    struct block *b = emu__this_block;
+    char *at = emu__shared_get(b);
+    if (b->grid->shared_nbytes == 0)
+        emu__block_break(CUDA_ERROR_ILLEGAL_ADDRESS,
+                         "dynamic shared memory of a launch that asks for none");
+    if (!at)
+        emu__block_break(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "no memory for shared memory");
+    if (alignment > EMU_SHARED_ALIGNMENT || alignment == 0 || alignment & (alignment - 1))
+        emu__block_break(CUDA_ERROR_MISALIGNED_ADDRESS,
+                         "dynamic shared memory with the alignment %zu: at most %u", alignment,
+                         EMU_SHARED_ALIGNMENT);
+    return at;
+}
 
 EMU_UNCHECKED static const struct symm_emulated_thread *op_self(void)
 {
@@ -249,7 +284,7 @@ static void *op_home(const void *ptr)
         .sync_threads = op_sync_threads, .yield = op_yield, .warp_exchange = op_warp_exchange,     \
         .replicas = op_replicas, .home = op_home, .fault = op_fault, .read = emu__weak_read,       \
         .write = emu__weak_write, .update = emu__weak_update, .fence = emu__weak_fence,            \
-        .settle = emu__weak_settle,                                                                \
+        .settle = emu__weak_settle, .dynamic_shared = op_dynamic_shared,                           \
     }
 
 const struct symm_emulated_ops emu__block_ops[2] = {OPS(0), OPS(SYMM_EMULATED_WEAK)};

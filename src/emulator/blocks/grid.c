@@ -14,6 +14,7 @@
 #include "emulator/state/devices.h"
 #include "emulator/state/machine.h"
 #include "emulator/state/thread.h"
+#include "cluster.h"
 
 enum { WARP = 32, SMALL_PER_SM = 2 };
 
@@ -73,12 +74,19 @@ void emu__sms_release(struct emu_sms *sms)
     release_unlock(sms);
 }
 
-/* Returns how many blocks of the grid fit into the free slots of each kind. */
+/* Blocks of the cluster that starts at the moment: they have their slots already. */
+static uint64_t begun_cluster(const struct emu_grid *grid)
+{
+    return (grid->cluster_blocks - grid->started % grid->cluster_blocks) % grid->cluster_blocks;
+}
+
+/* Returns how many blocks of the grid fit into the free slots of each kind, in whole clusters. */
 static uint64_t startable_of(const struct emu_grid *grid, const unsigned *free_slots)
 {
     uint64_t left = grid->nblocks - grid->started, fit = free_slots[grid->kind] / grid->slots;
     if (grid->cooperative) /* has all its slots from its first block on */
         return grid->started > 0 || left <= fit ? left : 0;
+    fit = fit / grid->cluster_blocks * grid->cluster_blocks + begun_cluster(grid);
     return left < fit ? left : fit;
 }
 
@@ -92,27 +100,45 @@ static uint64_t startable(const struct emu_sms *sms)
         total += n;
         if (n < grid->nblocks - grid->started)
             break;
-        if (!grid->cooperative || grid->started == 0)
+        if (!grid->cooperative)
+            free_slots[grid->kind] -= (unsigned)(n - begun_cluster(grid)) * grid->slots;
+        else if (grid->started == 0)
             free_slots[grid->kind] -= (unsigned)n * grid->slots;
     }
     return total;
 }
 
+/* Takes the slots of the next block: of its whole cluster if it is the first one of that. */
+static void take_slots(struct emu_sms *sms, struct emu_grid *grid)
+{
+    if (begun_cluster(grid) > 0)
+        return;
+    if (grid->cluster_blocks > 1) {
+        grid->cluster = emu__cluster_create();
+        if (grid->cluster)
+            emu__cluster_begin(grid->cluster, grid->cluster_blocks,
+                               grid->cluster_blocks * grid->nthreads);
+        else
+            emu__device_fail(grid->device, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    }
+    if (!grid->cooperative)
+        sms->free_slots[grid->kind] -= grid->cluster_blocks * grid->slots;
+    else if (grid->started == 0)
+        sms->free_slots[grid->kind] -= (unsigned)grid->nblocks * grid->slots;
+}
+
 /* Takes the next block to start, of `only` or of any grid. False: there is none, or no slot. */
 static bool take(struct emu_sms *sms, const struct emu_grid *only, struct emu_grid **out,
-                 uint64_t *index)
+                 struct emu_place *place)
 {
     struct emu_grid *grid = sms->grids;
     while (grid && grid->started == grid->nblocks)
         grid = grid->next;
     if (!grid || (only && grid != only) || startable_of(grid, sms->free_slots) == 0)
         return false;
-    if (!grid->cooperative)
-        sms->free_slots[grid->kind] -= grid->slots;
-    else if (grid->started == 0)
-        sms->free_slots[grid->kind] -= (unsigned)grid->nblocks * grid->slots;
+    take_slots(sms, grid);
     *out = grid;
-    *index = grid->started++;
+    *place = (struct emu_place){grid->started++, grid->cluster};
     return true;
 }
 
@@ -154,11 +180,11 @@ static void call_threads(struct emu_sms *sms)
 static void run_blocks(struct emu_sms *sms, const struct emu_grid *only)
 {
     struct emu_grid *grid;
-    uint64_t index;
-    while (take(sms, only, &grid, &index)) {
+    struct emu_place place;
+    while (take(sms, only, &grid, &place)) {
         call_threads(sms);
         pthread_mutex_unlock(&sms->lock);
-        emu__block_run(grid, index);
+        emu__block_run(grid, &place);
         pthread_mutex_lock(&sms->lock);
         give_back(sms, grid);
     }
@@ -204,6 +230,8 @@ void emu__grid_run(struct emu_sms *sms, struct emu_grid *grid)
     grid->kind = grid->kernel->max_threads > WARP ? EMU_LARGE : EMU_SMALL;
     grid->slots = (unsigned)emu__machine.blocks_per_sm /
                   (unsigned)emu__blocks_per_sm(grid->nthreads, grid->shared_nbytes);
+    grid->cluster_blocks = grid->cluster_dim.x * grid->cluster_dim.y * grid->cluster_dim.z;
+    grid->cluster = NULL;
     grid->next = NULL;
     grid->started = grid->ended = 0;
     pthread_cond_init(&grid->all_ended, NULL);

@@ -11,10 +11,14 @@
 #include <stdint.h>
 #include <symm/detail/emulated.h>
 
+struct emu_cluster;
 struct emu_device;
 
 /* The shared memory of an SM. A block with more than half of it has the SM alone. */
 #define EMU_SHARED_NBYTES (227u << 10)
+
+/* Of dynamic shared memory. Swizzled tensors repeat their pattern after as many bytes. */
+#define EMU_SHARED_ALIGNMENT 1024u
 
 /* Slots for blocks of kernels that may have more than one warp a block, and of those that never do.
  */
@@ -32,8 +36,10 @@ void emu__sms_release(struct emu_sms *sms);
 /* One run of a kernel, on the stack of the thread that runs it. */
 struct emu_grid {
     const struct symm_emulated_kernel *kernel;
+    void *(*static_shared)(void); /* of its image; NULL: the image has none */
     const void *args;
     struct symm_emulated_dim grid_dim, block_dim;
+    struct symm_emulated_dim cluster_dim; /* {1, 1, 1}: no clusters */
     size_t shared_nbytes;
     bool cooperative;
     int priority;
@@ -43,8 +49,16 @@ struct emu_grid {
     uint64_t seed;
     unsigned nthreads, slots; /* of one block */
     enum emu_slot_kind kind;
+    unsigned cluster_blocks;
     uint64_t nblocks, started, ended;
+    struct emu_cluster *cluster; /* the one that starts last; NULL: no clusters */
     pthread_cond_t all_ended;
+};
+
+/* A block of a grid. The blocks of a cluster follow each other. */
+struct emu_place {
+    uint64_t index;
+    struct emu_cluster *cluster; /* NULL: no clusters */
 };
 
 /* Runs the grid to its end, or until the device fails. */
@@ -54,7 +68,7 @@ void emu__grid_run(struct emu_sms *sms, struct emu_grid *grid);
 int emu__blocks_per_sm(unsigned nthreads, size_t shared_nbytes);
 
 /* Runs one block on this thread (block.c). */
-void emu__block_run(struct emu_grid *grid, uint64_t index);
+void emu__block_run(struct emu_grid *grid, const struct emu_place *place);
 /* Frees what this thread keeps for running blocks (block.c). */
 void emu__block_thread_end(void);
 

@@ -27,6 +27,8 @@ void emu__weak_pause(struct block *b)
     uint64_t draw = emu__weak_draw(w);
     if ((draw & 255) < w->drain && w->stores.count > 0)
         emu__stores_drain_any(w);
+    if (b->units && (draw >> 48 & 255) < w->work)
+        b->units->work(b);
     if ((draw >> 16) % 8192 == 0)
         sleep_ns((draw >> 32) % SLEEP_MAX_NS);
     if ((draw >> 8 & 255) >= w->yield)
@@ -41,6 +43,8 @@ void emu__weak_idle(struct block *b)
     struct emu_weak *w = b->weak;
     for (unsigned n = (w->stores.count + 3) / 4; n > 0; n--)
         emu__stores_drain_any(w);
+    if (b->units)
+        b->units->work(b);
 }
 
 /* ---- The life of a block ---- */
@@ -48,7 +52,7 @@ void emu__weak_idle(struct block *b)
 bool emu__weak_begin(struct block *b, uint64_t seed)
 {
     static const unsigned drain[] = {2, 16, 64, 160}, stale[] = {48, 128, 240},
-                          yield[] = {2, 12, 48};
+                          yield[] = {2, 12, 48}, work[] = {1, 8, 64, 200};
     struct emu_weak *w = b->weak;
     if (!w) {
         w = calloc(1, sizeof *w);
@@ -73,6 +77,7 @@ bool emu__weak_begin(struct block *b, uint64_t seed)
     w->drain = drain[draw % 4];
     w->stale = stale[(draw >> 8) % 3];
     w->yield = b->nthreads > 1 ? yield[(draw >> 16) % 3] : 0;
+    w->work = work[(draw >> 40) % 4];
     if ((draw >> 24) % 4 == 0)
         sleep_ns((draw >> 32) % LAG_MAX_NS);
     emu__reads_prefetch(w);
@@ -108,10 +113,9 @@ void emu__weak_thread_left(struct block *b, const struct cuda_thread *t)
 
 static void freshen(struct emu_weak_thread *t, const struct emu_weak_thread *by)
 {
-    if (t->fresh_from < by->fresh_from)
-        t->fresh_from = by->fresh_from;
-    if (t->fresh_alias < by->fresh_alias)
-        t->fresh_alias = by->fresh_alias;
+    for (unsigned i = 0; i < EMU_PROXIES; i++)
+        if (t->fresh[i] < by->fresh[i])
+            t->fresh[i] = by->fresh[i];
 }
 
 void emu__weak_block_met(struct block *b)
@@ -166,7 +170,7 @@ static void alias_fence(struct emu_weak *w, unsigned thread)
         if (!store->async && emu__store_known(store, thread))
             store->aliased = true;
     }
-    w->threads[thread].fresh_alias = w->threads[thread].fresh_from;
+    w->threads[thread].fresh[EMU_MULTICAST_PROXY] = w->threads[thread].fresh[EMU_UNICAST];
 }
 
 void emu__weak_fence(uint32_t fences)
@@ -177,15 +181,17 @@ void emu__weak_fence(uint32_t fences)
     unsigned thread = b->running->index;
     if (fences & SYMM_EMULATED_BULK_WAIT)
         bulk_wait(w, thread);
-    if (fences & SYMM_EMULATED_ASYNC_FENCE)
+    if (fences & SYMM_EMULATED_ASYNC_FENCE) {
         emu__stores_release(w, thread);
+        w->threads[thread].fresh[EMU_ASYNC] = w->threads[thread].fresh[EMU_UNICAST];
+    }
     if (fences & SYMM_EMULATED_ALIAS_FENCE)
         alias_fence(w, thread);
     if (fences & SYMM_EMULATED_RELEASE)
         emu__stores_release(w, thread);
     atomic_thread_fence(memory_order_seq_cst);
     if (fences & SYMM_EMULATED_ACQUIRE) {
-        w->threads[thread].fresh_from = ++w->clock;
+        w->threads[thread].fresh[EMU_UNICAST] = ++w->clock;
         if (emu__weak_draw(w) % 8 == 0)
             emu__reads_ahead(w);
     }

@@ -27,6 +27,12 @@ void emu__weak_warp_met(struct block *b, unsigned first, uint32_t lanes);
 /* The thread ends, still on its own stack. The last one drains all stores. */
 void emu__weak_thread_left(struct block *b, const struct cuda_thread *t);
 
+/* Loads by the asynchronous proxy return nothing older, if the running thread issues them now. */
+uint64_t emu__weak_async_fresh(const struct block *b);
+/* Such a load, by a unit of the block, from a home address. */
+void emu__weak_async_read(struct block *b, const char *home, size_t nbytes, uint64_t fresh,
+                          char *out);
+
 /* As in symm_emulated_ops. */
 void emu__weak_read(const void *p, size_t nbytes, void *out, uint32_t how);
 void emu__weak_write(void *p, size_t nbytes, const void *value, uint32_t how);

@@ -107,24 +107,48 @@ static bool forward(struct emu_weak *w, unsigned thread, const struct emu_bytes 
     return false;
 }
 
+/* Loads from memory, or, if `old` is true, perhaps an old value. */
+static void load_part(struct emu_weak *w, const struct emu_bytes *at, enum emu_proxy proxy,
+                      uint64_t fresh, bool old, void *out)
+{
+    if (old && emu__weak_draw(w) % 256 < w->stale && emu__reads_get(w, at, proxy, fresh, out))
+        return;
+    emu__load(at->granule + at->first, at->nbytes, out);
+    emu__reads_put(w, at, proxy, fresh, out);
+}
+
 static void read_part(struct block *b, char *home, size_t nbytes, char *out, uint32_t how)
 {
     struct emu_weak *w = b->weak;
     unsigned thread = b->running->index;
     const struct emu_bytes at = bytes_at(home, nbytes);
-    bool multicast = how & SYMM_EMULATED_MULTICAST;
-    uint64_t fresh = multicast ? w->threads[thread].fresh_alias : w->threads[thread].fresh_from;
-    if (how & SYMM_EMULATED_ASYNC) {
-        emu__load(home, nbytes, out);
+    enum emu_proxy proxy = how & SYMM_EMULATED_ASYNC       ? EMU_ASYNC
+                           : how & SYMM_EMULATED_MULTICAST ? EMU_MULTICAST_PROXY
+                                                           : EMU_UNICAST;
+    if (proxy != EMU_ASYNC && w->stores.count > 0 &&
+        forward(w, thread, &at, proxy == EMU_MULTICAST_PROXY, out))
         return;
+    load_part(w, &at, proxy, w->threads[thread].fresh[proxy], !(how & SYMM_EMULATED_RELAXED), out);
+}
+
+uint64_t emu__weak_async_fresh(const struct block *b)
+{
+    return b->weak->threads[b->running->index].fresh[EMU_ASYNC];
+}
+
+void emu__weak_async_read(struct block *b, const char *home, size_t nbytes, uint64_t fresh,
+                          char *out)
+{
+    while (nbytes > 0) {
+        size_t n = 8;
+        while ((uintptr_t)home % n || n > nbytes)
+            n /= 2;
+        const struct emu_bytes at = bytes_at((char *)home, n);
+        load_part(b->weak, &at, EMU_ASYNC, fresh, true, out);
+        home += n;
+        out += n;
+        nbytes -= n;
     }
-    if (w->stores.count > 0 && forward(w, thread, &at, multicast, out))
-        return;
-    if (!(how & SYMM_EMULATED_RELAXED) && emu__weak_draw(w) % 256 < w->stale &&
-        emu__reads_get(w, &at, multicast, fresh, out))
-        return;
-    emu__load(home, nbytes, out);
-    emu__reads_put(w, &at, multicast, fresh, out);
 }
 
 void emu__weak_read(const void *p, size_t nbytes, void *out, uint32_t how)

@@ -12,21 +12,26 @@
 
 #define READ_AHEAD (EMU_READS / 8)
 
-static uintptr_t key_of(const char *granule, bool multicast)
+static uintptr_t key_of(const char *granule, enum emu_proxy proxy)
 {
-    return (uintptr_t)granule + multicast;
+    return (uintptr_t)granule + proxy;
+}
+
+static const void *granule_of(const struct emu_read *read)
+{
+    return (const void *)(read->key / EMU_GRANULE * EMU_GRANULE);
 }
 
 static struct emu_read *slot_of(const struct emu_weak *w, uintptr_t key)
 {
-    uint64_t hash = (key / EMU_GRANULE * 2 + key % 2) * 0x9e3779b97f4a7c15u;
+    uint64_t hash = (key / EMU_GRANULE * EMU_PROXIES + key % EMU_GRANULE) * 0x9e3779b97f4a7c15u;
     return (struct emu_read *)&w->reads[(hash >> 32) % EMU_READS];
 }
 
-bool emu__reads_get(const struct emu_weak *w, const struct emu_bytes *at, bool multicast,
+bool emu__reads_get(const struct emu_weak *w, const struct emu_bytes *at, enum emu_proxy proxy,
                     uint64_t fresh, void *out)
 {
-    uintptr_t key = key_of(at->granule, multicast);
+    uintptr_t key = key_of(at->granule, proxy);
     const struct emu_read *read = slot_of(w, key);
     if (read->key != key || (read->mask & at->mask) != at->mask || read->stamp < fresh)
         return false;
@@ -34,10 +39,10 @@ bool emu__reads_get(const struct emu_weak *w, const struct emu_bytes *at, bool m
     return true;
 }
 
-void emu__reads_put(struct emu_weak *w, const struct emu_bytes *at, bool multicast, uint64_t fresh,
-                    const void *value)
+void emu__reads_put(struct emu_weak *w, const struct emu_bytes *at, enum emu_proxy proxy,
+                    uint64_t fresh, const void *value)
 {
-    uintptr_t key = key_of(at->granule, multicast);
+    uintptr_t key = key_of(at->granule, proxy);
     struct emu_read *read = slot_of(w, key);
     if (read->key != key)
         *read = (struct emu_read){.key = key};
@@ -53,8 +58,8 @@ void emu__reads_put(struct emu_weak *w, const struct emu_bytes *at, bool multica
 
 void emu__reads_drop(struct emu_weak *w, const struct emu_bytes *at)
 {
-    for (unsigned multicast = 0; multicast < 2; multicast++) {
-        uintptr_t key = key_of(at->granule, multicast);
+    for (unsigned proxy = 0; proxy < EMU_PROXIES; proxy++) {
+        uintptr_t key = key_of(at->granule, (enum emu_proxy)proxy);
         struct emu_read *read = slot_of(w, key);
         if (read->key == key)
             read->mask &= (uint16_t)~at->mask;
@@ -72,7 +77,7 @@ void emu__reads_ahead(struct emu_weak *w)
         struct emu_read *read = &w->reads[(first + i) % EMU_READS];
         if (!read->key || !read->mask || read->stamp == 0)
             continue;
-        emu__load((const void *)(read->key & ~(uintptr_t)1), EMU_GRANULE, read->value);
+        emu__load(granule_of(read), EMU_GRANULE, read->value);
         read->mask = read->wanted;
         read->stamp = w->clock;
     }
@@ -86,7 +91,7 @@ static void prefetch(struct emu_weak *w, unsigned likely, uint64_t seed)
         read->mask = 0;
         if (!read->key || emu__random(seed, i) % 256 >= likely)
             continue;
-        emu__load((const void *)(read->key & ~(uintptr_t)1), EMU_GRANULE, read->value);
+        emu__load(granule_of(read), EMU_GRANULE, read->value);
         read->mask = read->wanted;
         read->stamp = 0;
     }

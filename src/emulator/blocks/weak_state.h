@@ -49,24 +49,26 @@ struct emu_stores {
     unsigned count;
 };
 
+/* The ways to memory, which are not coherent with each other without a fence. */
+enum emu_proxy { EMU_UNICAST, EMU_MULTICAST_PROXY, EMU_ASYNC, EMU_PROXIES };
+
 /* The values that the block has read of a granule, by one proxy. */
 struct emu_read {
-    uintptr_t key;         /* the granule, plus 1 for multicast; 0: nothing */
+    uintptr_t key;         /* the granule, plus the proxy; 0: nothing */
     uint64_t stamp;        /* the block's clock at the oldest of these reads */
     uint16_t mask, wanted; /* the bytes in value[], and all bytes ever read */
     unsigned char value[EMU_GRANULE];
 };
 
 struct emu_weak_thread {
-    uint64_t fresh_from;  /* unicast loads return nothing older */
-    uint64_t fresh_alias; /* the same for multicast loads */
-    bool meets;           /* its next warp exchange orders memory */
+    uint64_t fresh[EMU_PROXIES]; /* loads by this proxy return nothing older */
+    bool meets;                  /* its next warp exchange orders memory */
 };
 
 struct emu_weak {
     uint64_t random;
-    unsigned drain, stale, yield; /* chances of 256 at an access, drawn for each block */
-    uint64_t clock;               /* counts acquires */
+    unsigned drain, stale, yield, work; /* chances of 256 at an access, drawn for each block */
+    uint64_t clock;                     /* counts acquires */
     struct emu_weak_thread *threads;
     unsigned capacity;
     struct emu_stores stores;
@@ -102,12 +104,12 @@ bool emu__store_known(const struct emu_store *store, unsigned thread);
 /* ---- weak_reads.c ---- */
 
 /* Finds a value not older than `fresh`. False: there is none. */
-bool emu__reads_get(const struct emu_weak *w, const struct emu_bytes *at, bool multicast,
+bool emu__reads_get(const struct emu_weak *w, const struct emu_bytes *at, enum emu_proxy proxy,
                     uint64_t fresh, void *out);
 /* Keeps a value just read, beside bytes of the granule that are not older than `fresh`. */
-void emu__reads_put(struct emu_weak *w, const struct emu_bytes *at, bool multicast, uint64_t fresh,
-                    const void *value);
-/* The bytes are written: neither proxy returns their old value any more. */
+void emu__reads_put(struct emu_weak *w, const struct emu_bytes *at, enum emu_proxy proxy,
+                    uint64_t fresh, const void *value);
+/* The bytes are written: no proxy returns their old value any more. */
 void emu__reads_drop(struct emu_weak *w, const struct emu_bytes *at);
 /* An acquire: reads some of the granules again, as if later loads were made early. */
 void emu__reads_ahead(struct emu_weak *w);

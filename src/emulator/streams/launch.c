@@ -6,6 +6,7 @@
 #include "emulator/state/devices.h"
 #include "emulator/state/handle.h"
 #include "emulator/state/machine.h"
+#include "emulator/blocks/cluster.h"
 #include "module.h"
 #include "nodes.h"
 #include "queue.h"
@@ -13,17 +14,17 @@
 #define GRID_X_MAX 2147483647u
 #define GRID_YZ_MAX 65535u
 #define BLOCK_Z_MAX 64u
-#define CLUSTER_MAX 8u
+#define ARGS_ALIGNMENT 64u /* of tensor maps */
 
 struct launch_work {
     struct emu_work work;
     struct CUmod_st *module;
     const struct symm_emulated_kernel *kernel;
-    struct symm_emulated_dim grid_dim, block_dim;
+    struct symm_emulated_dim grid_dim, block_dim, cluster_dim;
     size_t shared_nbytes;
     bool cooperative;
     int priority;
-    _Alignas(16) char args[];
+    _Alignas(ARGS_ALIGNMENT) char args[];
 };
 
 static void launch_run(struct emu_work *work, struct CUstream_st *stream)
@@ -37,9 +38,11 @@ static void launch_run(struct emu_work *work, struct CUstream_st *stream)
         return;
     }
     struct emu_grid grid = {.kernel = w->kernel,
+                            .static_shared = w->module->image->static_shared,
                             .args = w->args,
                             .grid_dim = w->grid_dim,
                             .block_dim = w->block_dim,
+                            .cluster_dim = w->cluster_dim,
                             .shared_nbytes = w->shared_nbytes,
                             .cooperative = w->cooperative,
                             .priority = emu__stream_priorities ? stream->priority : w->priority};
@@ -58,13 +61,23 @@ static void launch_destroy(struct emu_work *work)
     free(w);
 }
 
+/* What the attributes of a launch say. */
+struct launch_attributes {
+    bool cooperative;
+    struct symm_emulated_dim cluster;
+};
+
 static struct emu_work *launch_create(const CUlaunchConfig *config, CUfunction function,
-                                      bool cooperative, int priority, void **params)
+                                      const struct launch_attributes *attributes, int priority,
+                                      void **params)
 {
-    size_t nbytes = function->kernel->args_nbytes;
-    struct launch_work *w = calloc(1, sizeof *w + nbytes);
+    size_t nbytes = function->kernel->args_nbytes,
+           room = (sizeof(struct launch_work) + nbytes + ARGS_ALIGNMENT - 1) / ARGS_ALIGNMENT *
+                  ARGS_ALIGNMENT;
+    struct launch_work *w = aligned_alloc(ARGS_ALIGNMENT, room);
     if (!w)
         return NULL;
+    memset(w, 0, room);
     w->work = (struct emu_work){
         .references = 1, .run = launch_run, .destroy = launch_destroy, .uses = launch_uses};
     w->module = function->module;
@@ -74,7 +87,8 @@ static struct emu_work *launch_create(const CUlaunchConfig *config, CUfunction f
     w->block_dim =
         (struct symm_emulated_dim){config->blockDimX, config->blockDimY, config->blockDimZ};
     w->shared_nbytes = config->sharedMemBytes;
-    w->cooperative = cooperative;
+    w->cluster_dim = attributes->cluster;
+    w->cooperative = attributes->cooperative;
     w->priority = priority;
     if (nbytes > 0)
         memcpy(w->args, params[0], nbytes);
@@ -105,18 +119,31 @@ static CUresult check_shape(const CUlaunchConfig *config, CUfunction function)
     return CUDA_SUCCESS;
 }
 
+/* Of a cluster, all blocks run at the same time. */
+static CUresult check_cluster_fits(const CUlaunchConfig *config, unsigned nblocks)
+{
+    unsigned nthreads = config->blockDimX * config->blockDimY * config->blockDimZ;
+    unsigned fit =
+        (unsigned)(emu__machine.sms * emu__blocks_per_sm(nthreads, config->sharedMemBytes));
+    if (nblocks <= fit)
+        return CUDA_SUCCESS;
+    return emu__rule(CUDA_ERROR_INVALID_CLUSTER_SIZE, "a cluster of %u blocks, of which %u fit",
+                     nblocks, fit);
+}
+
 static CUresult check_cluster(const CUlaunchConfig *config, const CUlaunchAttribute *attribute)
 {
     unsigned x = attribute->value.clusterDim.x, y = attribute->value.clusterDim.y,
              z = attribute->value.clusterDim.z;
-    if (!x || !y || !z || (uint64_t)x * y > CLUSTER_MAX || (uint64_t)x * y * z > CLUSTER_MAX)
+    if (!x || !y || !z || (uint64_t)x * y > EMU_CLUSTER_MAX ||
+        (uint64_t)x * y * z > EMU_CLUSTER_MAX)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "a cluster of %ux%ux%u blocks", x, y, z);
     if (config->gridDimX % x || config->gridDimY % y || config->gridDimZ % z)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "the grid is no multiple of the cluster");
-    return CUDA_SUCCESS;
+    return check_cluster_fits(config, x * y * z);
 }
 
-static CUresult check_attributes(const CUlaunchConfig *config, bool *cooperative)
+static CUresult check_attributes(const CUlaunchConfig *config, struct launch_attributes *out)
 {
     if (config->numAttrs > 0 && !config->attrs)
         return emu__rule(CUDA_ERROR_INVALID_VALUE, "config->attrs is NULL");
@@ -125,10 +152,13 @@ static CUresult check_attributes(const CUlaunchConfig *config, bool *cooperative
         CUresult result = CUDA_SUCCESS;
         switch (attribute->id) {
         case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-            *cooperative = attribute->value.cooperative != 0;
+            out->cooperative = attribute->value.cooperative != 0;
             break;
         case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
             result = check_cluster(config, attribute);
+            out->cluster = (struct symm_emulated_dim){attribute->value.clusterDim.x,
+                                                      attribute->value.clusterDim.y,
+                                                      attribute->value.clusterDim.z};
             break;
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
             break; /* allows an overlap, which the emulator never uses */
@@ -173,7 +203,7 @@ static void load(struct CUstream_st *stream, CUfunction function)
 static CUresult launch(const CUlaunchConfig *config, CUfunction function, void **params)
 {
     struct CUstream_st *stream;
-    bool cooperative = false;
+    struct launch_attributes attributes = {.cluster = {1, 1, 1}};
     CUresult result = emu__stream_get(config->hStream, true, &stream);
     if (result == CUDA_SUCCESS)
         result = emu__handle_check(EMU_HANDLE_FUNCTION, function);
@@ -183,13 +213,13 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction function, void *
     if (result == CUDA_SUCCESS)
         result = check_shape(config, function);
     if (result == CUDA_SUCCESS)
-        result = check_attributes(config, &cooperative);
-    if (result == CUDA_SUCCESS && cooperative)
+        result = check_attributes(config, &attributes);
+    if (result == CUDA_SUCCESS && attributes.cooperative)
         result = check_cooperative(config);
     if (result != CUDA_SUCCESS)
         return result;
     load(stream, function);
-    struct emu_work *work = launch_create(config, function, cooperative, stream->priority, params);
+    struct emu_work *work = launch_create(config, function, &attributes, stream->priority, params);
     return work ? emu__stream_enqueue(stream, work) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "emulator/blocks/grid.h"
+#include "emulator/hopper/hopper.h"
 #include "emulator/state/call.h"
 #include "emulator/state/counts.h"
 #include "emulator/state/devices.h"
@@ -100,6 +101,8 @@ CUresult emu_cuModuleLoadData(CUmodule *module, const void *image)
     const struct symm_emulated_ops *ops = &emu__block_ops[emu__machine.weak];
     if (__atomic_load_n(table->ops, __ATOMIC_ACQUIRE) != ops)
         __atomic_store_n(table->ops, ops, __ATOMIC_RELEASE);
+    if (table->hopper && __atomic_load_n(table->hopper, __ATOMIC_ACQUIRE) != &emu__hopper_ops)
+        __atomic_store_n(table->hopper, &emu__hopper_ops, __ATOMIC_RELEASE);
     emu__count(EMU_MODULES, 1);
     *module = created;
     return EMU_END(CUDA_SUCCESS);
@@ -169,7 +172,8 @@ CUresult emu_cuFuncGetAttribute(int *value, int attribute, CUfunction function)
         *value = (int)atomic_load(&function->shared_nbytes);
         break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        *value = 32; /* a plausible number: registers limit nothing here */
+        /* Without a limit of its own: a plausible number. Registers limit nothing here. */
+        *value = function->kernel->registers ? (int)function->kernel->registers : 32;
         break;
     default:
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "attribute %d is unknown", attribute));

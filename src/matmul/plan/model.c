@@ -54,8 +54,9 @@ static double tiles_us(const struct symm_problem *p, const struct symm_matmul_pl
 {
     const uint64_t clusters = plan->blocks / (unsigned)shape->cluster;
 
-    return (double)symm__ceil_div(ntiles, clusters ? clusters : 1) * shape->time *
-           (p->k + tile_end_k) * tile_us;
+    if (clusters == 0)
+        return INFINITY;
+    return (double)symm__ceil_div(ntiles, clusters) * shape->time * (p->k + tile_end_k) * tile_us;
 }
 
 /*

@@ -1,8 +1,11 @@
-/* The product for Hopper GPUs if the compiler targets one; an empty kernel for all others. */
+/*
+ * The product for Hopper GPUs, if the compiler targets one or the emulated driver; an empty kernel
+ * for all other GPUs.
+ */
 #ifndef SYMM_MATMUL_SM90_KERNEL_CUH
 #define SYMM_MATMUL_SM90_KERNEL_CUH
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#if !defined(__CUDACC__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #include "mainloop.cuh"
 #else
 

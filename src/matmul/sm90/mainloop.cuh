@@ -99,12 +99,6 @@ template <int N, int BLOCKS> struct shape {
     };
 };
 
-SYMM_DEV void mbarrier_wait(uint64_t *bar, uint32_t parity)
-{
-    while (!symm_detail::mbarrier_test(bar, parity))
-        ;
-}
-
 SYMM_DEV bool b_along_k(const symm_wgmma_args &args, const tile &t)
 {
     return args.b_along_k >> t.product & 1;
@@ -151,8 +145,8 @@ SYMM_DEV void load_stage(const sources &f, int32_t k, typename S::stage &s, uint
     constexpr int32_t SHARE = S::COLUMNS / S::CLUSTER;
     const int32_t rank = S::CLUSTER > 1 ? (int32_t)cluster_rank() : 0;
 
-    symm_detail::mbarrier_expect(bar, sizeof s.a + (f.b_along_k ? S::COLUMNS : S::B_COLUMNS) *
-                                                       DEPTH * sizeof *s.b);
+    mbarrier_expect(bar,
+                    sizeof s.a + (f.b_along_k ? S::COLUMNS : S::B_COLUMNS) * DEPTH * sizeof *s.b);
     tensor_load(s.a, f.a, k, f.a_row, f.a_batch, bar);
     if (f.b_along_k)
         load_b<S>(f, s.b + rank * SHARE * DEPTH, k, f.b_column + rank * SHARE, bar);
@@ -178,7 +172,7 @@ SYMM_DEV void produce(const symm_wgmma_args &args, typename S::memory &m,
         for (int32_t k = w.k_begin; k < w.k_end; k += DEPTH) {
             if (k == arrived) {
                 rows.await(a, k, k + 1, 0, 1);
-                symm_detail::fence_async(); /* the arrived rows are visible to TMA */
+                fence_async(); /* the arrived rows are visible to TMA */
                 arrived += (int32_t)a.arrivals.k_piece;
             }
             mbarrier_wait(&bars.empty[at.slot], at.parity ^ 1);
@@ -197,9 +191,8 @@ SYMM_DEV void produce(const symm_wgmma_args &args, typename S::memory &m,
  */
 SYMM_DEV uint64_t smem_descriptor(const void *p)
 {
-    return (uint64_t)(symm_detail::in_shared(p) % (1u << 18) >> 4) |
-           (uint64_t)(B_BLOCK * DEPTH * 2 >> 4) << 16 | (uint64_t)(8 * 128 >> 4) << 32 |
-           (uint64_t)1 << 62;
+    return (uint64_t)(in_shared(p) % (1u << 18) >> 4) | (uint64_t)(B_BLOCK * DEPTH * 2 >> 4) << 16 |
+           (uint64_t)(8 * 128 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
 /* A warp has used a stage. The producers of all blocks wait for it, since each loads a share. */
@@ -311,7 +304,7 @@ template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S
         mbarrier_init(&bars.full[i], 1);
         mbarrier_init(&bars.empty[i], S::CLUSTER * CONSUMERS * WARPGROUP / 32);
     }
-    symm_detail::fence_async();
+    fence_async();
 }
 
 } /* namespace sm90 */
@@ -321,7 +314,7 @@ template <typename T, int COLUMNS, int CLUSTER>
 SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
 {
     using S = sm90::shape<COLUMNS, CLUSTER>;
-    extern __shared__ __align__(1024) char dynamic[];
+    SYMM_DYNAMIC_SHARED(char, dynamic, 1024);
     __shared__ typename S::barriers bars;
     typename S::memory &m = *reinterpret_cast<typename S::memory *>(dynamic);
 

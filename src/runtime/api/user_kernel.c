@@ -25,7 +25,7 @@ static void describe(struct symm_kernel *kernel, const struct symm_image *image,
             continue;
         if (symm__driver_image(kernel->ctx->drv, image) == (const void *)module)
             kernel->args_nbytes = (*k)->args_nbytes;
-        if (module->kernel_nbytes >= offsetof(struct symm_emulated_kernel, reserved))
+        if (module->kernel_nbytes >= offsetof(struct symm_emulated_kernel, registers))
             kernel->view_at = (*k)->view_at;
     }
 }

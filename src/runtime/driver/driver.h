@@ -16,7 +16,6 @@ struct symm_driver {
     int version;      /* cuDriverGetVersion: 13000 */
 #define SYMM_DRIVER_FIELD_(fn, version_, need, params) CUresult(*fn) params;
     CU_FUNCTIONS(SYMM_DRIVER_FIELD_)
-    CU_FUNCTIONS_TENSOR(SYMM_DRIVER_FIELD_)
 #undef SYMM_DRIVER_FIELD_
 };
 

@@ -30,6 +30,28 @@ static inline void close_driver(void)
     hand_close(DEVICE);
 }
 
+/* After a fault: all objects can still be destroyed, and the next context is healthy. */
+static inline void recover_driver(void)
+{
+    static uint32_t out[64];
+    struct hand_args args = hand_args();
+    CUstream *const streams[] = {&stream, &other, &blocking, &blocking2};
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+        ck_assert_int_ne(cu.cuStreamDestroy(*streams[i]), CUDA_SUCCESS); /* the error; destroyed */
+    ck_assert_int_ne(cu.cuEventDestroy(event), CUDA_SUCCESS);
+    ck_assert_int_ne(cu.cuModuleUnload(hand_loaded), CUDA_SUCCESS);
+    ck_assert_int_eq(driver_objects().streams, 0);
+    ck_assert_int_eq(driver_objects().modules, 0);
+    cu.cuCtxSetCurrent(NULL);
+    OK(cu.cuDevicePrimaryCtxRelease(DEVICE));
+    open_driver();
+    args.out = out;
+    OK(hand_launch(hand_function("number"), 2, 32, &args, stream));
+    OK(cu.cuStreamSynchronize(stream));
+    ck_assert_uint_eq(out[63], 63);
+    close_driver();
+}
+
 /* Keeps the stream busy until release(). */
 static inline void spin(CUstream on)
 {

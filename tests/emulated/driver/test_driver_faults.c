@@ -40,28 +40,6 @@ static void run_fault(const char *name, unsigned threads, const struct hand_args
     ck_assert_int_eq(hand_launch(NULL, 1, 1, args, stream), error);
 }
 
-/* All objects can still be destroyed, and the next context is healthy. */
-static void recover(void)
-{
-    static uint32_t out[64];
-    struct hand_args args = hand_args();
-    CUstream *const streams[] = {&stream, &other, &blocking, &blocking2};
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
-        ck_assert_int_ne(cu.cuStreamDestroy(*streams[i]), CUDA_SUCCESS); /* the error; destroyed */
-    ck_assert_int_ne(cu.cuEventDestroy(event), CUDA_SUCCESS);
-    ck_assert_int_ne(cu.cuModuleUnload(hand_loaded), CUDA_SUCCESS);
-    ck_assert_int_eq(driver_objects().streams, 0);
-    ck_assert_int_eq(driver_objects().modules, 0);
-    cu.cuCtxSetCurrent(NULL);
-    OK(cu.cuDevicePrimaryCtxRelease(DEVICE));
-    open_driver();
-    args.out = out;
-    OK(hand_launch(hand_function("number"), 2, 32, &args, stream));
-    OK(cu.cuStreamSynchronize(stream));
-    ck_assert_uint_eq(out[63], 63);
-    close_driver();
-}
-
 TEST_GROUP(faults, 60, .setup = open_driver);
 
 TEST_LOOP(faults, a_fault_sticks_until_the_context_ends, 0, (int)(sizeof wrong / sizeof *wrong))
@@ -79,7 +57,7 @@ TEST_LOOP(faults, a_fault_sticks_until_the_context_ends, 0, (int)(sizeof wrong /
     cu.cuMemUnmap(ptr, GRANULE);
     cu.cuMemAddressFree(ptr, GRANULE);
     cu.cuMemRelease(handle);
-    recover();
+    recover_driver();
 }
 
 TEST(faults, a_fault_ends_other_kernels_of_the_device)
@@ -89,7 +67,7 @@ TEST(faults, a_fault_ends_other_kernels_of_the_device)
     hand_wait_for(&started, 2);
     run_fault("fault", 1, &args, CUDA_ERROR_ILLEGAL_ADDRESS, "without a receiver");
     GIVES(ILLEGAL_ADDRESS, cu.cuStreamSynchronize(other));
-    recover();
+    recover_driver();
 }
 
 static void segv_of_the_program(int socket)

@@ -1,0 +1,45 @@
+/*
+ * What a block keeps for the units of Hopper GPUs: its mbarriers, the copies that the tensor memory
+ * accelerator has not done yet, and its warpgroups. Kernels call the units by emu__hopper_ops.
+ */
+#ifndef SYMM_EMULATOR_HOPPER_H
+#define SYMM_EMULATOR_HOPPER_H
+
+#include <symm/detail/emulated_hopper.h>
+#include "emulator/blocks/block.h"
+
+#define EMU_WARPGROUP 128u
+#define EMU_RULE_NBYTES 256u
+
+struct emu_mbarrier;
+struct emu_tensor_copy;
+struct emu_warpgroup;
+
+struct emu_hopper {
+    struct emu_units units;
+    struct emu_mbarrier *mbarriers; /* under the cluster's lock */
+    unsigned nmbarriers, mbarriers_capacity;
+    struct emu_tensor_copy *copies; /* in weakly ordered memory: not done yet */
+    unsigned ncopies, copies_capacity;
+    char *box; /* of the copy that is done at the moment */
+    size_t box_capacity;
+    struct emu_warpgroup *groups; /* NULL: none has multiplied, or changed its registers */
+    unsigned ngroups;
+    unsigned spare_registers; /* that setmaxnreg has released */
+};
+
+/* Returns what this block keeps. A fault if there is no memory for it. */
+struct emu_hopper *emu__hopper(struct block *b);
+
+/*
+ * Returns the address in the window .shared::cta. 0: the bytes are not in the block's dynamic
+ * shared memory.
+ */
+uint32_t emu__window_address(const struct block *b, const void *p, size_t nbytes);
+/* The bytes at an address of that window. NULL: not all of them are dynamic shared memory. */
+char *emu__window_bytes(const struct block *b, uint32_t address, size_t nbytes);
+
+/* The value of symm_emulated_module.hopper. */
+extern const struct symm_emulated_hopper_ops emu__hopper_ops;
+
+#endif

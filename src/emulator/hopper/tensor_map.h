@@ -1,0 +1,26 @@
+/* Tensor maps: a tensor in memory, and the boxes of it that the copy unit moves. */
+#ifndef SYMM_EMULATOR_TENSOR_MAP_H
+#define SYMM_EMULATOR_TENSOR_MAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define EMU_TENSOR_DIMS 5u
+
+/* A CUtensorMap as this driver writes it. */
+struct emu_tensor_map {
+    uint64_t mark; /* of the rest */
+    const char *data;
+    uint64_t strides[EMU_TENSOR_DIMS - 1]; /* bytes, from the second dimension on */
+    uint32_t last[EMU_TENSOR_DIMS];        /* elements of a dimension, less 1 */
+    uint16_t box[EMU_TENSOR_DIMS];
+    uint8_t steps[EMU_TENSOR_DIMS];
+    uint8_t ndim, element_nbytes, span; /* span: bytes of a swizzled line; 0: not swizzled */
+    uint8_t reserved[42];
+};
+_Static_assert(sizeof(struct emu_tensor_map) == 128, "the size of a CUtensorMap");
+
+/* Whether this driver has written the map, and nobody changed it since. */
+bool emu__tensor_map_valid(const struct emu_tensor_map *map);
+
+#endif

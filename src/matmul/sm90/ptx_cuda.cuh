@@ -1,0 +1,215 @@
+/* The instructions of ptx.cuh for GPUs: one PTX instruction of sm_90a a function. */
+#ifndef SYMM_MATMUL_SM90_PTX_CUDA_CUH
+#define SYMM_MATMUL_SM90_PTX_CUDA_CUH
+
+#include <symm/device.cuh>
+#include "args.h"
+
+namespace sm90
+{
+
+using symm_detail::fence_async;
+using symm_detail::in_shared;
+using symm_detail::mbarrier_expect;
+
+SYMM_DEV void mbarrier_init(uint64_t *bar, uint32_t arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(symm_detail::in_shared(bar)),
+                 "r"(arrivals)
+                 : "memory");
+}
+
+/* Arrives at the barrier in the same place of a block of the cluster, which may be this one. */
+SYMM_DEV void mbarrier_arrive(uint64_t *bar, uint32_t block)
+{
+    asm volatile(
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
+        " mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(symm_detail::in_shared(bar)),
+        "r"(block)
+        : "memory");
+}
+
+/* Waits until the phase of this parity is complete. */
+SYMM_DEV void mbarrier_wait(uint64_t *bar, uint32_t parity)
+{
+    while (!symm_detail::mbarrier_test(bar, parity))
+        ;
+}
+
+SYMM_DEV uint32_t cluster_rank(void)
+{
+    uint32_t rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+/* A barrier of all threads of the cluster. Makes this block's mbarriers visible to the others. */
+SYMM_DEV void cluster_sync(void)
+{
+    asm volatile("fence.mbarrier_init.release.cluster;\n"
+                 "barrier.cluster.arrive.release.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+}
+
+/*
+ * Loads the box of a tensor at these coordinates. Elements outside of the tensor become 0 and are
+ * counted by the barrier as well.
+ */
+SYMM_DEV void tensor_load(void *shared, const symm_tensor_map *map, int32_t x, int32_t y, int32_t z,
+                          uint64_t *bar)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(symm_detail::in_shared(shared)),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(symm_detail::in_shared(bar))
+                 : "memory");
+}
+
+/* The same into the same place of each block of the mask, counted by each block's barrier. */
+SYMM_DEV void tensor_load_all(void *shared, const symm_tensor_map *map, int32_t x, int32_t y,
+                              int32_t z, uint64_t *bar, uint32_t blocks)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(
+                     symm_detail::in_shared(shared)),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(symm_detail::in_shared(bar)),
+                 "h"((uint16_t)blocks)
+                 : "memory");
+}
+
+/*
+ * Stores four 8 x 8 matrices of 16-bit elements; four threads hold a row of each. Thread i + 8 j
+ * gives the address of row i of matrix j. A warp.
+ */
+SYMM_DEV void stmatrix_x4(void *shared, const uint32_t (&words)[4])
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                     symm_detail::in_shared(shared)),
+                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                 : "memory");
+}
+
+/* Shrinks, or below grows, this warpgroup to N registers a thread. */
+template <int N> SYMM_DEV void setmaxnreg_dec(void)
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N) : "memory");
+}
+
+template <int N> SYMM_DEV void setmaxnreg_inc(void)
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N) : "memory");
+}
+
+/* Orders earlier accesses of the accumulators before the next wgmma. */
+SYMM_DEV void wgmma_fence(void)
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+/* All wgmma since the last commit become one group. */
+SYMM_DEV void wgmma_commit(void)
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Waits for all groups but the last. */
+SYMM_DEV void wgmma_wait_but_one(void)
+{
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
+
+#define SYMM_ACCUMULATORS_8(i)                                                                     \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
+        "+f"(d[i + 6]), "+f"(d[i + 7])
+#define SYMM_ACCUMULATORS_32                                                                       \
+    SYMM_ACCUMULATORS_8(0), SYMM_ACCUMULATORS_8(8), SYMM_ACCUMULATORS_8(16), SYMM_ACCUMULATORS_8(24)
+#define SYMM_ACCUMULATORS_64                                                                       \
+    SYMM_ACCUMULATORS_32, SYMM_ACCUMULATORS_8(32), SYMM_ACCUMULATORS_8(40),                        \
+        SYMM_ACCUMULATORS_8(48), SYMM_ACCUMULATORS_8(56)
+#define SYMM_ACCUMULATORS_96                                                                       \
+    SYMM_ACCUMULATORS_64, SYMM_ACCUMULATORS_8(64), SYMM_ACCUMULATORS_8(72),                        \
+        SYMM_ACCUMULATORS_8(80), SYMM_ACCUMULATORS_8(88)
+#define SYMM_ACCUMULATORS_104 SYMM_ACCUMULATORS_96, SYMM_ACCUMULATORS_8(96)
+#define SYMM_ACCUMULATORS_112 SYMM_ACCUMULATORS_104, SYMM_ACCUMULATORS_8(104)
+#define SYMM_ACCUMULATORS_128                                                                      \
+    SYMM_ACCUMULATORS_112, SYMM_ACCUMULATORS_8(112), SYMM_ACCUMULATORS_8(120)
+#define SYMM_OPERANDS_32                                                                           \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define SYMM_OPERANDS_64                                                                           \
+    SYMM_OPERANDS_32                                                                               \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "                \
+    "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "                  \
+    "%62, %63"
+#define SYMM_OPERANDS_96                                                                           \
+    SYMM_OPERANDS_64                                                                               \
+    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, "                \
+    "%79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, "                  \
+    "%94, %95"
+#define SYMM_OPERANDS_104 SYMM_OPERANDS_96 ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define SYMM_OPERANDS_112 SYMM_OPERANDS_104 ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define SYMM_OPERANDS_128                                                                          \
+    SYMM_OPERANDS_112 ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, " \
+                      "%124, %125, %126, %127"
+
+/* Waits for all groups; the accumulators may then be used. */
+template <int ACCUMULATORS> SYMM_DEV void wgmma_wait(float (&d)[ACCUMULATORS]);
+
+/*
+ * d = a b, or with add d += a b, of 64 x 16 and 16 x n elements in shared memory, given by their
+ * descriptors. A thread has n / 2 accumulators. B lies along k, or along its columns.
+ */
+template <typename T, bool B_ALONG_K, int ACCUMULATORS>
+SYMM_DEV void wgmma(float (&d)[ACCUMULATORS], uint64_t a, uint64_t b, int32_t add);
+
+#define SYMM_WGMMA(type, ptx, along_k, transposed, n, naccumulators, a_at, b_at, add_at)           \
+    template <>                                                                                    \
+    __device__ __forceinline__ void wgmma<type, along_k, naccumulators>(                           \
+        float(&d)[naccumulators], uint64_t a, uint64_t b, int32_t add)                             \
+    {                                                                                              \
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, " add_at ", 0;"                               \
+                     " wgmma.mma_async.sync.aligned.m64n" n "k16.f32." ptx "." ptx                 \
+                     " {" SYMM_OPERANDS_##naccumulators "}, " a_at ", " b_at                       \
+                                                        ", p, 1, 1, 0, " transposed "; }"          \
+                     : SYMM_ACCUMULATORS_##naccumulators                                           \
+                     : "l"(a), "l"(b), "r"(add)                                                    \
+                     : "memory");                                                                  \
+    }
+#define SYMM_WGMMA_OF(n, naccumulators, a_at, b_at, add_at)                                        \
+    template <>                                                                                    \
+    __device__ __forceinline__ void wgmma_wait<naccumulators>(float(&d)[naccumulators])            \
+    {                                                                                              \
+        asm volatile("wgmma.wait_group.sync.aligned 0;"                                            \
+                     : SYMM_ACCUMULATORS_##naccumulators                                           \
+                     :                                                                             \
+                     : "memory");                                                                  \
+    }                                                                                              \
+    SYMM_WGMMA(symm_f16, "f16", true, "0", n, naccumulators, a_at, b_at, add_at)                   \
+    SYMM_WGMMA(symm_f16, "f16", false, "1", n, naccumulators, a_at, b_at, add_at)                  \
+    SYMM_WGMMA(symm_bf16, "bf16", true, "0", n, naccumulators, a_at, b_at, add_at)                 \
+    SYMM_WGMMA(symm_bf16, "bf16", false, "1", n, naccumulators, a_at, b_at, add_at)
+SYMM_WGMMA_OF("64", 32, "%32", "%33", "%34")
+SYMM_WGMMA_OF("128", 64, "%64", "%65", "%66")
+SYMM_WGMMA_OF("192", 96, "%96", "%97", "%98")
+SYMM_WGMMA_OF("208", 104, "%104", "%105", "%106")
+SYMM_WGMMA_OF("224", 112, "%112", "%113", "%114")
+SYMM_WGMMA_OF("256", 128, "%128", "%129", "%130")
+#undef SYMM_WGMMA_OF
+#undef SYMM_WGMMA
+#undef SYMM_OPERANDS_128
+#undef SYMM_OPERANDS_112
+#undef SYMM_OPERANDS_104
+#undef SYMM_OPERANDS_96
+#undef SYMM_OPERANDS_64
+#undef SYMM_OPERANDS_32
+#undef SYMM_ACCUMULATORS_128
+#undef SYMM_ACCUMULATORS_112
+#undef SYMM_ACCUMULATORS_104
+#undef SYMM_ACCUMULATORS_96
+#undef SYMM_ACCUMULATORS_64
+#undef SYMM_ACCUMULATORS_32
+#undef SYMM_ACCUMULATORS_8
+
+} /* namespace sm90 */
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * Products whose data suit the Hopper kernel, which runs them: each shape of a tile, both layouts
+ * of B, every epilogue, ragged rows, batches and several B, with memory of the host's order and
+ * weakly ordered. The first result is compared with a reference in double precision.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include "matmul_plan.h"
+#include "reference.h"
+#include "test.h"
+#include "trace.h"
+
+enum { NCASES = 6 };
+
+static const char hopper[] = "block=384,1,1"; /* of a launch */
+
+/* Widths of all tiles, whole and not. Every second case has a plain epilogue. */
+static struct matmul_case draw(unsigned i)
+{
+    static const int32_t widths[] = {8, 64, 72, 128, 136, 192, 208, 224, 248, 256, 264, 416};
+    static const symm_dtype outs[] = {SYMM_FLOAT16, SYMM_BFLOAT16, SYMM_FLOAT32};
+    const bool plain = i % 2;
+    const int32_t n = widths[i % 12];
+
+    return (struct matmul_case){.kind = i % 5 == 4 ? SYMM_MATMUL : SYMM_ALL_GATHER_MATMUL,
+                                .activation = (symm_activation)(plain ? 0 : i / 2 % 3),
+                                .in = i % 3 ? SYMM_FLOAT16 : SYMM_BFLOAT16,
+                                .out = outs[plain ? i % 2 : i % 3],
+                                .addend = SYMM_FLOAT32,
+                                .m = 20 + (int32_t)(i * 67 % 280),
+                                .k = 8 * (1 + (int32_t)(i * 13 % 45)),
+                                .l = 1 + (int32_t)(i / 3 % 2),
+                                .nb = 1 + (int32_t)(i % 3),
+                                .n = {n, 64, widths[(i + 5) % 12]},
+                                .has_c = !plain && i % 4 == 0,
+                                .has_bias = !plain && i % 3 == 0,
+                                .gathered = i % 5 != 4 && i % 7 == 0,
+                                .contiguous = true,
+                                .layout = i};
+}
+
+static void run(int nranks, unsigned first)
+{
+    struct matmul_case cases[NCASES];
+
+    for (unsigned i = 0; i < NCASES; i++)
+        cases[i] = draw(first + i);
+    trace_begin();
+    ranks_run_ok(nranks, RANKS_AS_PROCESSES, matmul_run_plan,
+                 &(struct matmul_plan){.ncases = NCASES, .cases = cases}, 120);
+    for (int rank = 0; rank < nranks; rank++)
+        ck_assert_int_ge(trace_count(rank, hopper), NCASES);
+    trace_end();
+}
+
+TEST_GROUP(hopper_kernel, 250);
+
+TEST_LOOP(hopper_kernel, every_shape_is_right, 0, 8)
+{
+    run(1 + _i % 4, (unsigned)_i * NCASES);
+}
+
+/* Tiles of several shards follow each other in one ring of stages. */
+TEST_LOOP(hopper_kernel, one_cluster_is_enough, 0, 2)
+{
+    setenv("SYMM_EMULATED_SMS", _i ? "3" : "2", 1);
+    run(2 + _i, 100);
+}
+
+TEST_LOOP(hopper_kernel, weakly_ordered_memory_makes_no_difference, 0, 4)
+{
+    char seed[32];
+
+    if (TEST_TSAN)
+        TEST_SKIP("under ThreadSanitizer memory is as strong as this machine's");
+    snprintf(seed, sizeof seed, "%d", 1 + (int)(reference_seed() % 10000) + _i);
+    setenv("SYMM_EMULATED_SEED", seed, 1);
+    setenv("SYMM_EMULATED_WEAK", "1", 1);
+    run(2 + _i % 2, 200 + 5 * (unsigned)_i);
+}
+
+TEST(hopper_kernel, the_portable_kernel_on_request)
+{
+    const struct matmul_case c = draw(1);
+
+    setenv("SYMM_MATMUL_WGMMA", "0", 1);
+    trace_begin();
+    ranks_run_ok(2, RANKS_AS_PROCESSES, matmul_run_plan,
+                 &(struct matmul_plan){.ncases = 1, .cases = &c}, 120);
+    ck_assert_int_eq(trace_count(0, hopper), 0);
+    trace_end();
+}
