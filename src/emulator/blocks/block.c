@@ -385,11 +385,12 @@ void emu__block_run(struct emu_grid *grid, const struct emu_place *place)
         emu__device_fail(grid->device, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     } else {
         EMU_RELEASE(&b->sync_begin);
-        if (!run_passes(b))
+        bool ended = run_passes(b);
+        EMU_ACQUIRE(&b->sync_end);
+        if (!ended)
             abandon(b);
         else if (b->units)
             b->units->end(b);
-        EMU_ACQUIRE(&b->sync_end);
     }
     leave_cluster(grid, place);
     emu__running = before;

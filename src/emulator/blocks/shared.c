@@ -16,7 +16,7 @@
 #define STATIC_REACH (64 << 10)  /* of a thread's variables around the known one */
 
 /* Makes room for so many bytes: their pages can be accessed, those before and behind not. */
-static bool make_room(struct emu_shared *shared, size_t nbytes)
+EMU_UNCHECKED static bool make_room(struct emu_shared *shared, size_t nbytes)
 {
     const size_t all = ROOM_NBYTES + 2 * GUARD_NBYTES, page = (size_t)sysconf(_SC_PAGESIZE),
                  used = (nbytes + page - 1) / page * page;
@@ -62,7 +62,7 @@ EMU_UNCHECKED char *emu__shared_get(struct block *b)
     return s->at;
 }
 
-bool emu__shared_guards(const struct emu_shared *shared, const void *address)
+EMU_UNCHECKED bool emu__shared_guards(const struct emu_shared *shared, const void *address)
 {
     uintptr_t at = (uintptr_t)address - (uintptr_t)shared->base;
     return shared->base && at < ROOM_NBYTES + 2 * GUARD_NBYTES;

@@ -49,7 +49,9 @@ EMU_UNCHECKED struct emu_hopper *emu__hopper(struct block *b)
 {
     if (b->units)
         return (struct emu_hopper *)b->units;
+    EMU_UNCHECKED_BEGIN();
     struct emu_hopper *h = calloc(1, sizeof *h);
+    EMU_UNCHECKED_END();
     if (!h)
         emu__block_break(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "no memory for mbarriers");
     h->units = (struct emu_units){begin, work, end, free_units};

@@ -12,6 +12,7 @@
 #define EMU_RULE_NBYTES 256u
 
 struct emu_mbarrier;
+struct emu_operands;
 struct emu_tensor_copy;
 struct emu_warpgroup;
 
@@ -23,7 +24,8 @@ struct emu_hopper {
     unsigned ncopies, copies_capacity;
     char *box; /* of the copy that is done at the moment */
     size_t box_capacity;
-    struct emu_warpgroup *groups; /* NULL: none has multiplied, or changed its registers */
+    struct emu_operands *operands; /* of the multiplication that is done at the moment */
+    struct emu_warpgroup *groups;  /* NULL: none has multiplied, or changed its registers */
     unsigned ngroups;
     unsigned spare_registers; /* that setmaxnreg has released */
 };

@@ -16,12 +16,12 @@
 #define SHARED_ALIGNMENT 128u
 #define MAP_ALIGNMENT 64u
 
-static uint32_t line_nbytes(const struct emu_tensor_map *map)
+EMU_UNCHECKED static uint32_t line_nbytes(const struct emu_tensor_map *map)
 {
     return (uint32_t)map->box[0] * map->element_nbytes;
 }
 
-static uint32_t lines_of(const struct emu_tensor_map *map)
+EMU_UNCHECKED static uint32_t lines_of(const struct emu_tensor_map *map)
 {
     uint32_t n = 1;
     for (uint32_t i = 1; i < map->ndim; i++)
@@ -178,7 +178,7 @@ bool emu__tensor_work(struct block *b)
 /* ---- Issue ---- */
 
 /* What the emulator has of tensor maps, and what the instruction asks of its operands. */
-static void check(const struct block *b, void *shared, const void *at, uint32_t ndim)
+EMU_UNCHECKED static void check(const struct block *b, void *shared, const void *at, uint32_t ndim)
 {
     const struct emu_tensor_map *map = at;
     if ((uintptr_t)at % MAP_ALIGNMENT)
@@ -219,8 +219,8 @@ EMU_UNCHECKED void emu__tensor_load(void *shared, const void *map, uint32_t ndim
                                    .fresh = b->weak ? emu__weak_async_fresh(b) : 0};
     if (b->weak)
         emu__weak_pause(b);
-    EMU_UNCHECKED_BEGIN();
     check(b, shared, map, ndim);
+    EMU_UNCHECKED_BEGIN();
     copy.map = *(const struct emu_tensor_map *)map;
     memcpy(copy.at, at, ndim * sizeof *at);
     b->progress = true;

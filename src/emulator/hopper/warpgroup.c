@@ -13,13 +13,14 @@ EMU_UNCHECKED static bool make_groups(struct block *b, struct emu_hopper *h)
     unsigned n = b->nthreads / EMU_WARPGROUP;
     h->groups = calloc(n, sizeof *h->groups);
     h->ngroups = h->groups ? n : 0;
+    h->operands = malloc(sizeof *h->operands);
     for (unsigned i = 0; i < h->ngroups; i++) {
         h->groups[i].registers = b->grid->kernel->registers;
         h->groups[i].arrays = calloc(EMU_ARRAYS, sizeof *h->groups[i].arrays);
         if (!h->groups[i].arrays)
             return false;
     }
-    return h->groups;
+    return h->groups && h->operands;
 }
 
 EMU_UNCHECKED struct emu_warpgroup *emu__warpgroup(struct block *b)
@@ -31,7 +32,7 @@ EMU_UNCHECKED struct emu_warpgroup *emu__warpgroup(struct block *b)
                          "a warpgroup of %u threads: %u threads of a block of %u",
                          b->nthreads % EMU_WARPGROUP, EMU_WARPGROUP, b->nthreads);
     EMU_UNCHECKED_BEGIN();
-    bool ok = h->groups || make_groups(b, h);
+    bool ok = h->operands || make_groups(b, h);
     EMU_UNCHECKED_END();
     if (!ok)
         emu__block_break(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "no memory for warpgroups");
@@ -43,7 +44,9 @@ void emu__warpgroups_free(struct emu_hopper *h)
     for (unsigned i = 0; i < h->ngroups; i++)
         free(h->groups[i].arrays);
     free(h->groups);
+    free(h->operands);
     h->groups = NULL;
+    h->operands = NULL;
     h->ngroups = 0;
     h->spare_registers = 0;
 }

@@ -88,14 +88,14 @@ EMU_UNCHECKED static struct emu_accumulators *choose(struct emu_warpgroup *g, un
 /* Does the next multiplication, to which all threads have come. False: a broken rule. */
 EMU_UNCHECKED static bool execute(struct block *b, struct emu_warpgroup *g, char *rule)
 {
-    static _Thread_local struct emu_operands operands;
+    struct emu_operands *operands = emu__hopper(b)->operands;
     struct emu_multiplication *m = number(g, g->done);
     EMU_UNCHECKED_BEGIN();
-    bool ok = emu__operands_read(b, &m->how, &operands, rule);
+    bool ok = emu__operands_read(b, &m->how, operands, rule);
     if (!m->how.add)
         memset(m->d->tile, 0, sizeof m->d->tile);
     if (ok)
-        emu__operands_multiply(&operands, m->how.columns, m->d->tile);
+        emu__operands_multiply(operands, m->how.columns, m->d->tile);
     EMU_UNCHECKED_END();
     m->arrived = 0;
     g->done++;
