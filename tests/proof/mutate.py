@@ -55,6 +55,20 @@ OPERATORS = {
     "symm_dev_wait_all_require_equal": ["true"],
     "symm_dev_wait_all_both": ["symm_dev_wait_all_next({0})"],
 }
+# Of the Hopper kernel only.
+PIPELINE_OPERATORS = {
+    "__syncwarp": ["(void)0"],
+    "cluster_sync": ["(void)0"],
+    "mbarrier_arrive": ["(void)0"],
+    "mbarrier_expect": ["(void)0"],
+    "mbarrier_wait": ["(void)0"],
+    "wgmma_commit": ["(void)0"],
+    "wgmma_fence": ["(void)0"],
+    "wgmma_wait": ["(void)0"],
+    "wgmma_wait_but_one": ["(void)0"],
+}
+OPERATORS.update(PIPELINE_OPERATORS)
+PIPELINE = ["mainloop.cuh", "store.cuh"]
 SENT = {"symm_dev_signal": "signal and wait", "symm_dev_arrive": "arrive and wait",
         "symm_dev_arrive_both": "arrive and wait", "symm_dev_epoch_begun": "tell and await"}
 AWAITED = {"symm_dev_wait": "signal and wait", "symm_dev_wait_all": "arrive and wait",
@@ -62,7 +76,7 @@ AWAITED = {"symm_dev_wait": "signal and wait", "symm_dev_wait_all": "arrive and 
            "symm_dev_wait_all_require_equal": "arrive and wait",
            "symm_dev_wait_all_both": "arrive and wait", "symm_dev_await_epoch": "tell and await"}
 PAIRS = {**SENT, **AWAITED}
-CALL = re.compile(r"(?<![\w:])((?:symm_detail::)?)(%s)\(" % "|".join(OPERATORS))
+CALL = re.compile(r"(?<![\w:])((?:symm_detail::|sm90::)?)(%s)\(" % "|".join(OPERATORS))
 # Statements that are no calls: what they are called, the pattern, and what takes its place; {n} is
 # the number of the mutation, {0} the match.
 STATEMENTS = {
@@ -78,6 +92,7 @@ STATEMENTS = {
                  "live = (proof_mutant == {n} && live) | symm_dev_take_packs"),
     "set": (re.compile(r"\(epoch & 1\) \* \(a\.block_slots / 2\)"),
             "(proof_mutant == {n} ? 0 : (epoch & 1) * (a.block_slots / 2))"),
+    "bytes": (re.compile(r"\bsizeof s\.a \+"), "(proof_mutant == {n} ? 0 : sizeof s.a) +"),
     "channel": (re.compile(r"\(int\)\(epoch & 1\)"), "(proof_mutant == {n} ? 0 : (int)(epoch & 1))"),
 }
 FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^;{(]*?\b(\w+)(?=\()"
@@ -86,7 +101,10 @@ FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^
 INLINE = ["device_sync.cuh", "device_data.cuh", "device_packet.cuh"]
 INCLUDE = re.compile(r'^#include "(.*\.cuh)"', re.M)
 # Code that the emulated driver does not compile.
-GPU_ONLY = re.compile(r"^#if defined\(__CUDA_ARCH\w*\)$.*?^#(?:else|endif)\b", re.M | re.S)
+GPU_ONLY = re.compile(r"^#(?:if defined\(__CUDA_ARCH\w*\)|ifdef __CUDACC__)$.*?^#(?:else|endif)\b",
+                      re.M | re.S)
+# What the emulated driver has in place of instructions.
+INSTRUCTIONS = ["ptx_emulated.cuh"]
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 # The protocols most likely to find a mutation, by its function, or by function and file.
@@ -150,11 +168,14 @@ LIBRARY = ["low_latency", "low_latency_two_shot", "lamport", "one_shot", "two_sh
            "all_gather_multimem", "copy_engine", "reduce_scatter_copy_engine",
            "all_gather_copy_engine", "stream_signal", "stream_barrier"]
 
+# The protocols of the Hopper kernel, and their worlds.
+WIDE = ["hopper_fused", "hopper_pipelined", "hopper_unfused"]
+WIDE_WORLDS = [(2, 384, 20), (3, 384, 40), (2, 384, 100)]
 # (ranks, threads of a block, seeds), tried one after the other.
 WORLDS = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
 EVERYTHING = [(3, 32, 12), (4, 3, 12)]
-BASELINE = [(3, 32, 6), (2, 3, 6), (4, 64, 6), (8, 32, 6), (5, 3, 6)]
-LIMIT_S = 40
+BASELINE = [(3, 32, 6), (2, 3, 6), (4, 64, 6), (8, 32, 6), (5, 3, 6), (3, 384, 6)]
+LIMIT_S, WIDE_LIMIT_S = 40, 200
 
 
 def redundant(source):
@@ -225,6 +246,8 @@ class Weaver:
             qualifier, what = m.groups()
             if m.end(2) in defined or (path.name in INLINE and what in PAIRS):
                 continue
+            if what in PIPELINE_OPERATORS and path.name not in PIPELINE:
+                continue
             end = closing(text, m.end())
             numbers = self.mutations(path, text, m.start(), what, seen)
             choice = "".join(f"proof_mutant == {n} ? {instead} : "
@@ -261,7 +284,8 @@ def weave(source, out):
     weaver = Weaver()
     inline = [source / "include/symm/detail" / name for name in INLINE]
     images = list((source / "src").rglob("*.cu"))
-    kernels = sorted({p for image in images for p in emulated(image, source) if p.suffix == ".cuh"})
+    kernels = sorted({p for image in images for p in emulated(image, source)
+                      if p.suffix == ".cuh" and p.name not in INSTRUCTIONS})
     beside = [p for p in (source / "src").rglob("*") if p.suffix in (".cuh", ".def", ".h")]
     for path in [*(source / "include").rglob("*.*"), *images, *beside]:
         if path in inline or path in kernels:
@@ -300,7 +324,7 @@ def attempt(program, number, ranks, block, seeds, protocols):
     command = [program, str(ranks), str(block), "0", str(seeds), *protocols]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True,
-                              timeout=LIMIT_S, check=False)
+                              timeout=WIDE_LIMIT_S if block == 384 else LIMIT_S, check=False)
     except subprocess.TimeoutExpired:
         return f"{' '.join(protocols) or 'some protocol'}, which does not end"
     if done.returncode == 0:
@@ -311,19 +335,22 @@ def attempt(program, number, ranks, block, seeds, protocols):
     return f"a crash ({done.returncode}): {done.stderr.strip()[-200:]}"
 
 
-def judge(program, number, site):
-    inline = site["file"] in INLINE
-    first = (FIRST.get(f"{site['file']} {site['function']}") or
-             FIRST.get(site["function"], ["barrier", "signal"] if inline else LIBRARY))
-    for ranks, block, seeds in WORLDS:
-        found = attempt(program, number, ranks, block, seeds, first)
-        if found:
-            return f"{found} ({ranks} ranks, blocks of {block})"
-    for ranks, block, seeds in EVERYTHING:
-        found = attempt(program, number, ranks, block, seeds, [])
+def judge_in(worlds, program, number, protocols):
+    for ranks, block, seeds in worlds:
+        found = attempt(program, number, ranks, block, seeds, protocols)
         if found:
             return f"{found} ({ranks} ranks, blocks of {block})"
     return None
+
+
+def judge(program, number, site):
+    if site["file"] in PIPELINE:
+        return judge_in(WIDE_WORLDS, program, number, WIDE)
+    inline = site["file"] in INLINE
+    first = (FIRST.get(f"{site['file']} {site['function']}") or
+             FIRST.get(site["function"], ["barrier", "signal"] if inline else LIBRARY))
+    return (judge_in(WORLDS, program, number, first) or
+            judge_in(EVERYTHING, program, number, []))
 
 
 def changed_since(here, commit):

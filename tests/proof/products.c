@@ -14,11 +14,13 @@ enum {
     NB_MAX = 2,
     N_MAX = 4,
     K_MAX = 24,
-    ROWS_MAX = 300,      /* of a rank, over all batches: three chunks of a copy engine */
-    PIECES_K = 2048,     /* goes in two pieces */
-    ALL_ROWS_MAX = 1200, /* of all ranks, where that is less */
-    STRADDLE_ROWS = 130, /* of a batch, and up to 60 more: the next one begins in mid-strip */
-    PAD_MAX = 3,         /* elements between rows */
+    ROWS_MAX = 300,        /* of a rank, over all batches: three chunks of a copy engine */
+    PIECES_K = 2048,       /* goes in two pieces */
+    ALL_ROWS_MAX = 1200,   /* of all ranks, where that is less */
+    STRADDLE_ROWS = 130,   /* of a batch, and up to 60 more: the next one begins in mid-strip */
+    PAD_MAX = 3,           /* elements between rows */
+    HOPPER_ROWS_MAX = 300, /* of all ranks and batches */
+    HOPPER_K_MAX = 300,    /* five stages */
     LATE_US = 1000,
     UNTOUCHED = 0x5a
 };
@@ -184,6 +186,38 @@ static bool run_and_destroy(struct stage *st, struct draw *draw, struct product 
 bool products_run(struct stage *st, const struct protocol *protocol, struct draw *draw)
 {
     struct product p = draw_product(st, draw, false);
+    return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
+}
+
+/* ---- the Hopper kernel ---- */
+
+/* Aligned rows of several stages, and columns of each kernel's tiles. */
+static struct product draw_hopper(struct stage *st, struct draw *draw)
+{
+    static const symm_dtype sums[] = {SYMM_FLOAT32, SYMM_FLOAT16};
+    static const int64_t widths[] = {8, 64, 72, 136, 208};
+    struct product p = {.nb = 1 + (int)draw_below(draw, NB_MAX), .rounds = 1 + draw_below(draw, 2)};
+    const symm_dtype dtype = draw_below(draw, 2) ? SYMM_FLOAT16 : SYMM_BFLOAT16,
+                     sum = sums[draw_below(draw, 2)];
+    const int64_t l = 1 + draw_below(draw, 2), n = st->self->nranks,
+                  m = n + draw_below(draw, (uint32_t)(HOPPER_ROWS_MAX / l)), rank = st->self->rank,
+                  rows = m / n + (rank < m % n);
+    char *room = st->room;
+    p.k = 8 * (1 + (int)draw_below(draw, HOPPER_K_MAX / 8));
+    p.a = lay(&room, PRODUCT_A, dtype, l, rows, p.k, 0);
+    p.a.first_row = (uint32_t)(m / n * rank + (rank < m % n ? rank : m % n));
+    for (int i = 0; i < p.nb; i++) {
+        const int64_t columns = widths[(draw_below(draw, 5) + (uint32_t)rank * i) % 5];
+        p.b[i] = lay(&room, PRODUCT_B, dtype, l, p.k, columns, 0);
+        p.d[i] = lay(&room, PRODUCT_D, sum, l, m, columns, 0);
+        p.b[i].series = p.d[i].series = (uint32_t)(NB_MAX * rank + i);
+    }
+    return p;
+}
+
+bool products_hopper(struct stage *st, const struct protocol *protocol, struct draw *draw)
+{
+    struct product p = draw_hopper(st, draw);
     return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }
 

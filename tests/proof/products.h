@@ -7,6 +7,8 @@
 
 /* Products of random shapes, by the strategy that is the protocol's algo. */
 bool products_run(struct stage *st, const struct protocol *p, struct draw *draw);
+/* The same of data that suit the Hopper kernel. */
+bool products_hopper(struct stage *st, const struct protocol *p, struct draw *draw);
 /*
  * The same of batches that begin in mid-strip, with one rank whose copy engines send a strip some
  * time after the one before it: a tile with rows of both must wait for both.

@@ -54,6 +54,8 @@ static bool run_kernel(struct stage *st, const struct protocol *p, struct draw *
      .algo = SYMM_ALGO_##algo_, .multicast = multicast_}
 #define PRODUCT(name_, strategy_)                                                                  \
     {.name = #name_, .run = products_run, .algo = SYMM_STRATEGY_##strategy_}
+#define HOPPER(name_, strategy_)                                                                   \
+    {.name = #name_, .run = products_hopper, .algo = SYMM_STRATEGY_##strategy_, .wide = true}
 
 const struct protocol protocols[] = {
     KERNEL(barrier, 0, PROOF_UNICAST, 2, 1, 3),
@@ -94,6 +96,9 @@ const struct protocol protocols[] = {
     COLLECTIVE(reduce_scatter_copy_engine, REDUCE_SCATTER, COPY_ENGINE, false),
     COLLECTIVE(all_gather_copy_engine, ALL_GATHER, COPY_ENGINE, false),
     {.name = "mixture", .run = calls_run_mixture},
+    HOPPER(hopper_fused, FUSED),
+    HOPPER(hopper_pipelined, PIPELINED),
+    HOPPER(hopper_unfused, UNFUSED),
     PRODUCT(matmul_fused, FUSED),
     PRODUCT(matmul_pipelined, PIPELINED),
     PRODUCT(matmul_unfused, UNFUSED),

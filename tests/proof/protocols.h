@@ -15,6 +15,7 @@ struct protocol {
     uint32_t first_way, ways, variants, least_blocks, most_blocks;
     bool multicast; /* needs it */
     bool ends;      /* leaves its group dead */
+    bool wide;      /* runs in the worlds of STAGE_WIDE threads a block, where no other does */
 };
 
 enum { PROTOCOLS_MAX = STAGE_PADS };

@@ -59,7 +59,8 @@ void stage_environment(uint32_t block, uint64_t seed)
     snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
     setenv("SYMM_EMULATED_SEED", text, 1);
     setenv("SYMM_EMULATED_WEAK", TEST_TSAN ? "0" : "1", 1);
-    setenv("SYMM_EMULATED_SMS", TEST_TSAN ? "3" : "8", 1); /* it counts threads, up to 8128 */
+    /* Few, so that a block has several tiles; ThreadSanitizer counts threads, up to 8128. */
+    setenv("SYMM_EMULATED_SMS", TEST_TSAN || block >= STAGE_WIDE ? "3" : "8", 1);
     setenv("SYMM_EMULATED_MEMORY", "64M", 1);
     setenv("SYMM_EMULATED_GRANULARITY", "64K", 0);
     setenv("SYMM_DRIVER", "emulated", 1);
@@ -154,7 +155,9 @@ proof_args stage_args(const struct stage *st, int pad)
 bool stage_launch(struct stage *st, const char *kernel, uint32_t blocks, const void *args,
                   size_t nbytes, symm_stream stream)
 {
-    const symm_grid grid = {.blocks = blocks, .threads = st->hall->block};
+    const uint32_t block = st->hall->block;
+    const symm_grid grid = {.blocks = blocks,
+                            .threads = block < STAGE_THREADS ? block : STAGE_THREADS};
     symm_kernel *k = stage_kernel(st, kernel);
     return k && stage_ok(st, symm_launch(st->group, k, &grid, args, nbytes, stream), kernel);
 }

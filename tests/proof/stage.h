@@ -16,9 +16,11 @@
 enum {
     STAGE_PADS = 64,
     STAGE_KERNELS = 24,
-    STAGE_COUNT = 512,            /* elements of a library call, at most */
-    STAGE_DATA_NBYTES = 8192,     /* of each of three arrays: in, out, a peer's data */
-    STAGE_ROOM_NBYTES = 512 << 10 /* of one product's matrices */
+    STAGE_COUNT = 512,           /* elements of a library call, at most */
+    STAGE_DATA_NBYTES = 8192,    /* of each of three arrays: in, out, a peer's data */
+    STAGE_ROOM_NBYTES = 2 << 20, /* of one product's matrices */
+    STAGE_THREADS = 64,          /* of a block of the protocols' kernels, at most */
+    STAGE_WIDE = 384             /* of the Hopper kernel's blocks */
 };
 
 /* Shared by the ranks of a process. */

@@ -16,9 +16,9 @@
 
 enum { RENEW = 10, ENDS_PART = 6 }; /* one of ENDS_PART seeds runs protocols that end their group */
 
-enum { WORLDS = PROOF_RANKS - 1, BLOCKS = 4 };
+enum { WORLDS = PROOF_RANKS - 1, BLOCKS = 5 };
 
-static const uint32_t blocks[BLOCKS] = {1, 3, 32, 64};
+static const uint32_t blocks[BLOCKS] = {1, 3, 32, 64, STAGE_WIDE};
 
 struct plan {
     struct hall hall;
@@ -29,6 +29,8 @@ struct plan {
 
 static bool is_due(const struct plan *plan, int p, uint64_t seed)
 {
+    if (protocols[p].wide != (plan->hall.block >= STAGE_WIDE))
+        return false;
     /* After an abort kernels run to their end, over memory that others use: races, and harmless. */
     return plan->chosen[p] && (!protocols[p].ends || (!TEST_TSAN && seed % ENDS_PART == 0));
 }
@@ -96,6 +98,7 @@ TEST_GROUP(blocks_1, 300);
 TEST_GROUP(blocks_3, 300);
 TEST_GROUP(blocks_32, 300);
 TEST_GROUP(blocks_64, 300);
+TEST_GROUP(blocks_384, 300);
 
 TEST_BODY(every_protocol_is_right)
 {
@@ -110,6 +113,7 @@ TEST_ADD(blocks_1, every_protocol_is_right, 0, WORLDS);
 TEST_ADD(blocks_3, every_protocol_is_right, 1 * WORLDS, 2 * WORLDS);
 TEST_ADD(blocks_32, every_protocol_is_right, 2 * WORLDS, 3 * WORLDS);
 TEST_ADD(blocks_64, every_protocol_is_right, 3 * WORLDS, 4 * WORLDS);
+TEST_ADD(blocks_384, every_protocol_is_right, 4 * WORLDS, 5 * WORLDS);
 
 static void print_counts(void)
 {
