@@ -23,7 +23,8 @@ static const struct symm_tile_shape portable_shape = {128, 1, TIME_PORTABLE};
 static const double tile_us = 36.9e-6;           /* the unit of the shapes' times */
 static const double tile_end_k = 125;            /* a tile's end takes as long as this much of k */
 static const double link_bytes_per_us = 343e3;   /* into one device, large copies */
-static const double sm_bytes_per_us = 24e3;      /* sent by one SM beside a product */
+static const double sm_bytes_per_us = 24e3;      /* sent by one SM beside a product, */
+static const double sms_bytes_per_us = 260e3;    /* and by many */
 static const double fused_us = 9;                /* overhead of a fused run, without its product */
 static const double product_bytes_per_us = 33e5; /* arriving bytes slow the product by this */
 static const double gather_us = 8;               /* overhead of an all-gather, without its bytes */
@@ -69,8 +70,8 @@ struct speed {
 static struct speed speed_of(const struct symm_matmul_plan *plan)
 {
     const struct speed speeds[SYMM_SENDERS] = {
-        [SYMM_SENDER_SMS] = {fmin(plan->comm_sms * sm_bytes_per_us, link_bytes_per_us), 0.3, 12},
-        [SYMM_SENDER_COPY_ENGINES] = {link_bytes_per_us, 5, 10},
+        [SYMM_SENDER_SMS] = {fmin(plan->comm_sms * sm_bytes_per_us, sms_bytes_per_us), 0.3, 12},
+        [SYMM_SENDER_COPY_ENGINES] = {link_bytes_per_us, 5.5, 10},
     };
 
     return speeds[plan->sender];
