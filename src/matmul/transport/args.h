@@ -45,13 +45,11 @@ typedef struct symm_close_round_args {
     uint32_t *blocks_started; /* is cleared; or NULL */
 } symm_close_round_args;
 
-/* Elements of a row that a block copies at a time. */
-enum { SYMM_COPY_PIECE = 1024 };
-
 /* Copies all of A into one matrix. */
 typedef struct symm_copy_rows_args {
     symm_shards from;
     symm_matrix to;
+    uint32_t row_blocks, reserved; /* that share a row; the grid has a multiple of them */
 } symm_copy_rows_args;
 
 #endif

@@ -5,17 +5,21 @@
 #include "runtime/base/numbers.h"
 #include "sender.h"
 
-enum { BLOCKS_PER_SM = 32 };
+enum { BLOCKS_PER_SM = 32, BLOCK_ELEMENTS = 1024 /* of a row, for one block */ };
 
 static symm_status launch_copy(const struct symm_call *call, const struct symm_transport *t,
                                CUstream stream, const symm_copy_rows_args *args)
 {
-    const uint64_t pieces = symm__ceil_div((uint64_t)args->from.k, SYMM_COPY_PIECE),
-                   most = (uint64_t)call->group->ctx->agreed.nsms * BLOCKS_PER_SM;
+    const uint64_t most = (uint64_t)call->group->ctx->agreed.nsms * BLOCKS_PER_SM,
+                   row_blocks =
+                       symm__min(symm__ceil_div((uint64_t)args->from.k, BLOCK_ELEMENTS), most),
+                   rows = symm__min((uint64_t)args->from.m, most / row_blocks);
+    symm_copy_rows_args shared = *args;
 
+    shared.row_blocks = (uint32_t)row_blocks;
     return symm__transport_launch(call, stream, SYMM_KERNEL_matmul_copy_rows,
-                                  (uint32_t)symm__min((uint64_t)args->from.m * pieces, most),
-                                  symm__transport_threads(t, SYMM_WARP), args);
+                                  (uint32_t)(rows * row_blocks),
+                                  symm__transport_threads(t, SYMM_WARP), &shared);
 }
 
 static symm_status copy_on_side_stream(const struct symm_call *call, const struct symm_transport *t,

@@ -7,9 +7,9 @@
 #include "args.h"
 #include "matmul/kernels/shards.cuh"
 
-/* Up to `most` elements from `begin` on of row `row` of batch b. All threads of the block. */
-SYMM_DEV void copy_piece(const symm_copy_rows_args &a, int32_t b, int32_t row, int32_t begin,
-                         int32_t most)
+/* This thread's share of row `row` of batch b, as thread `index` of `nthreads`. */
+SYMM_DEV void copy_row(const symm_copy_rows_args &a, int32_t b, int32_t row, uint32_t index,
+                       uint32_t nthreads)
 {
     const symm_shards &f = a.from;
     int32_t shard = 0;
@@ -18,26 +18,25 @@ SYMM_DEV void copy_piece(const symm_copy_rows_args &a, int32_t b, int32_t row, i
     const uint16_t *from =
         row_of<uint16_t>(f, shard, b, row - symm__first_row_of_rank(f.m, f.nranks, shard));
     const int64_t column = column_stride(f, shard);
-    const int32_t n = min(most, f.k - begin);
     uint16_t *to = static_cast<uint16_t *>(a.to.data) + b * a.to.batch + row * a.to.row;
 
     if (column == 1 && a.to.column == 1)
-        symm_dev_copy(to + begin, from + begin, (size_t)n * sizeof *to);
+        symm_detail::copy(to, from, (size_t)f.k * sizeof *to, index, nthreads);
     else
-        for (int32_t j = begin + (int32_t)threadIdx.x; j < begin + n; j += (int32_t)blockDim.x)
+        for (uint32_t j = index; j < (uint32_t)f.k; j += nthreads)
             symm_dev_store_one(to + j * a.to.column, symm_dev_load_one(from + j * column));
 }
 
-/* A block takes one piece of a row at a time, so that few long rows use many blocks. */
+/* a.row_blocks blocks share a row, so that few long rows use many blocks. */
 SYMM_DEV void copy_all_rows(const symm_copy_rows_args &a)
 {
-    const uint32_t pieces = ((uint32_t)a.from.k + SYMM_COPY_PIECE - 1) / SYMM_COPY_PIECE;
-    const uint64_t units = (uint64_t)a.from.m * pieces;
+    const uint32_t nthreads = a.row_blocks * blockDim.x,
+                   index = blockIdx.x % a.row_blocks * blockDim.x + threadIdx.x;
 
     for (int32_t b = 0; b < a.from.l; b++)
-        for (uint64_t i = blockIdx.x; i < units; i += gridDim.x)
-            copy_piece(a, b, (int32_t)(i / pieces), (int32_t)(i % pieces) * SYMM_COPY_PIECE,
-                       SYMM_COPY_PIECE);
+        for (uint32_t row = blockIdx.x / a.row_blocks; row < (uint32_t)a.from.m;
+             row += gridDim.x / a.row_blocks)
+            copy_row(a, b, (int32_t)row, index, nthreads);
 }
 
 #endif

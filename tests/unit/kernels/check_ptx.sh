@@ -201,11 +201,11 @@ done
 dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/sm90/args.h")))
 [ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "no size of the products' shared memory"
 for dtype in float16 bfloat16; do
-    registers_fit matmul_product_$dtype 256 matmul_open_round matmul_push matmul_close_round matmul_copy_rows
+    registers_fit matmul_product_$dtype 256 matmul_open_round matmul_push matmul_await_rows matmul_close_round matmul_copy_rows
     shared_fits 0 matmul_product_$dtype matmul_open_round matmul_push matmul_close_round
     shared_exceeds 0 matmul_product_$dtype $portable_sender matmul_push_free_sms
     for columns in 64 128 192 208 224 256; do
-        registers_fit matmul_wgmma_${columns}_$dtype 384 matmul_open_round matmul_push matmul_close_round matmul_copy_rows
+        registers_fit matmul_wgmma_${columns}_$dtype 384 matmul_open_round matmul_push matmul_await_rows matmul_close_round matmul_copy_rows
         shared_fits $dynamic matmul_wgmma_${columns}_$dtype matmul_open_round matmul_push matmul_close_round
         shared_exceeds $dynamic matmul_wgmma_${columns}_$dtype $wgmma_sender matmul_push_free_sms
     done
