@@ -29,25 +29,19 @@ static bool suits_cublas(const struct symm_matmul_run *run)
                               is_by_shards(run) ? run->shards.own.data : gathered_a(run));
 }
 
-/* The product of the rows of a step's rank; waits on the device until they have arrived. */
+/* The product of the rows of a step's rank, which have arrived. */
 static symm_status enqueue_shard(const struct symm_matmul_run *run, int step)
 {
     const struct symm_problem *p = &run->problem;
     const int shard = (p->rank + step) % p->nranks;
-    const int32_t rows = symm__rows_of_rank(p->m, p->nranks, shard);
-    const void *a = run->shards.own.data;
-    symm_status st;
+    const int32_t rows = symm__rows_of_rank(p->m, p->nranks, shard),
+                  first = symm__first_row_of_rank(p->m, p->nranks, shard);
+    const void *a = step == 0 ? run->shards.own.data
+                              : run->shards.workspace + (uint64_t)shard * run->shards.slab_nbytes;
 
     if (rows == 0)
         return SYMM_OK;
-    if (step > 0) {
-        a = run->shards.workspace + (uint64_t)shard * run->shards.slab_nbytes;
-        TRY(symm__transport_await(run->call, &run->m->transport, shard));
-    }
-    st = symm__cublas_enqueue(run->m->cublas, p, a, symm__first_row_of_rank(p->m, p->nranks, shard),
-                              rows, run->call->stream);
-out:
-    return st;
+    return symm__cublas_enqueue(run->m->cublas, p, a, first, rows, run->call->stream);
 }
 
 static symm_status enqueue_gathered(const struct symm_matmul_run *run)
@@ -121,7 +115,6 @@ symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_s
     const struct symm_problem *p = &run->problem;
     symm_product_args args = {
         .a = run->shards,
-        .arrivals = symm__transport_arrivals(&m->transport),
         .nb = p->nb,
         .first_step = first_step,
         .last_step = last_step,
@@ -132,6 +125,8 @@ symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_s
         .view = m->group->view,
     };
 
+    if (m->plan.strategy == SYMM_STRATEGY_FUSED)
+        args.arrivals = symm__transport_arrivals(&m->transport); /* else the rows have arrived */
     if (p->alpha == 0)
         args.a.k = 0; /* reads neither a nor b */
     for (int i = 0; i < p->nb; i++) {

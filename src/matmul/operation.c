@@ -25,10 +25,10 @@ out:
     return st;
 }
 
-/* Enqueues products of `steps` steps each, and on a side stream the transfers of their rows. */
-static symm_status run_overlapped(struct symm_matmul_run *run, int steps)
+/* Enqueues products, and on a side stream the transfers of their rows. */
+static symm_status run_overlapped(struct symm_matmul_run *run,
+                                  symm_status (*multiply)(const struct symm_matmul_run *run))
 {
-    const int nranks = run->problem.nranks;
     struct symm_round round = {.t = &run->m->transport,
                                .call = run->call,
                                .shards = &run->shards,
@@ -39,8 +39,8 @@ static symm_status run_overlapped(struct symm_matmul_run *run, int steps)
     TRY(symm__side_stream_take(run->call, SYMM_URGENT, &round.side));
     TRY(symm__side_stream_mark(round.side));
     st = symm__transport_open(&round);
-    for (int s = 0; s < nranks && st == SYMM_OK; s += steps)
-        st = symm__matmul_multiply(run, s, s + steps);
+    if (st == SYMM_OK)
+        st = multiply(run);
     if (st == SYMM_OK)
         st = symm__transport_close(&round);
     st = symm__side_stream_finish(round.side, st);
@@ -48,14 +48,34 @@ out:
     return st;
 }
 
+/* The tiles wait for their rows. */
+static symm_status multiply_all(const struct symm_matmul_run *run)
+{
+    return symm__matmul_multiply(run, 0, run->problem.nranks);
+}
+
 static symm_status run_fused(struct symm_matmul_run *run)
 {
-    return run_overlapped(run, run->problem.nranks);
+    return run_overlapped(run, multiply_all);
+}
+
+/* One product after the other, each after all rows of its rank. */
+static symm_status multiply_shards(const struct symm_matmul_run *run)
+{
+    symm_status st;
+
+    TRY(symm__matmul_multiply(run, 0, 1));
+    for (int step = 1; step < run->problem.nranks; step++) {
+        TRY(symm__transport_await(run->call, &run->m->transport, step));
+        TRY(symm__matmul_multiply(run, step, step + 1));
+    }
+out:
+    return st;
 }
 
 static symm_status run_pipelined(struct symm_matmul_run *run)
 {
-    return run_overlapped(run, 1);
+    return run_overlapped(run, multiply_shards);
 }
 
 static symm_status run_unfused(struct symm_matmul_run *run)

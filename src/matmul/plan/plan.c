@@ -138,14 +138,14 @@ static struct symm_matmul_plan choose_sender(const struct symm_matmul_limits *li
     return best.plan;
 }
 
-/* For products by cuBLASLt: copy engines send whole shards, unless they may not. */
+/* Products wait for whole shards, so copy engines send whole shards, unless they may not. */
 static struct symm_matmul_plan by_shards(const struct symm_matmul_limits *limits,
                                          const struct symm_matmul_plan *fused, uint64_t rows)
 {
     struct symm_matmul_plan plan = *fused;
 
     plan.strategy = SYMM_STRATEGY_PIPELINED;
-    if (!limits->cublas || limits->engine_nbytes)
+    if (limits->engine_nbytes)
         return plan;
     plan.sender = SYMM_SENDER_COPY_ENGINES;
     plan.shards_interleaved = 1;

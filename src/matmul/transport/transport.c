@@ -172,14 +172,17 @@ out:
 }
 
 symm_status symm__transport_await(const struct symm_call *call, const struct symm_transport *t,
-                                  int shard)
+                                  int step)
 {
+    const struct symm_problem *p = t->problem;
     const symm_await_rows_args args = {.view = t->group->view,
                                        .arrivals = symm__transport_arrivals(t),
-                                       .m = t->problem->m,
-                                       .l = t->problem->l,
-                                       .shard = shard};
+                                       .m = p->m,
+                                       .l = p->l,
+                                       .shard = (p->rank + step) % p->nranks};
 
+    if (symm__rows_of_rank(p->m, p->nranks, args.shard) == 0)
+        return SYMM_OK;
     return symm__transport_launch(call, call->stream, SYMM_KERNEL_matmul_await_rows, 1,
                                   symm__transport_threads(t, SYMM_WARP), &args);
 }

@@ -48,9 +48,9 @@ struct symm_round {
 /* Sends this rank's rows to all others on the side stream, which follows the last mark. */
 symm_status symm__transport_open(const struct symm_round *round);
 
-/* Waits on the call's stream until all rows of a rank have arrived. */
+/* Waits on the call's stream until all rows of the rank of a step have arrived. */
 symm_status symm__transport_await(const struct symm_call *call, const struct symm_transport *t,
-                                  int shard);
+                                  int step);
 
 /* Takes the run's signals, on the same side stream, after the run's products. */
 symm_status symm__transport_close(const struct symm_round *round);

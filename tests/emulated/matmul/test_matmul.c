@@ -283,7 +283,8 @@ out:
 /*
  * With SMs as senders, or copy engines. Each other rank gets two chunks and their counts:
  * strips, or pieces along k. Engines have a kernel before the copies and one after them, and none
- * in between. launches 0: any number. No run creates anything, not even the group's first one.
+ * in between. Pipelined products of other ranks' rows have a kernel that waits before each.
+ * launches 0: any number. No run creates anything, not even the group's first one.
  */
 static const struct {
     int32_t m, k;
@@ -294,7 +295,7 @@ static const struct {
     {9, 8, SYMM_STRATEGY_PIPELINED, {.of_kernel = 3}},
     {9, 8, SYMM_STRATEGY_UNFUSED, {.launches = 2, .of_kernel = 1}},
     {1200, 4096, SYMM_STRATEGY_FUSED, {.launches = 3, .of_kernel = 1, .copies = 8}},
-    {1200, 4096, SYMM_STRATEGY_PIPELINED, {.launches = 5, .of_kernel = 3, .copies = 8}},
+    {1200, 4096, SYMM_STRATEGY_PIPELINED, {.launches = 7, .of_kernel = 3, .copies = 8}},
     {384, 16384, SYMM_STRATEGY_FUSED, {.launches = 3, .of_kernel = 1, .copies = 4, .pieces = 4}},
 };
 enum { NTRACES = sizeof traces / sizeof traces[0] };
