@@ -297,7 +297,7 @@ static struct block *get_block(unsigned nthreads)
     return b;
 }
 
-/* The n-th of these positions, x first. */
+/* Position n of a grid or block; x changes first. */
 static struct symm_emulated_dim position(uint64_t n, struct symm_emulated_dim dim)
 {
     return (struct symm_emulated_dim){(uint32_t)(n % dim.x), (uint32_t)(n / dim.x % dim.y),
@@ -356,7 +356,7 @@ static bool begin_block(struct block *b, struct emu_grid *grid, const struct emu
            join_cluster(b, place);
 }
 
-/* Whatever the block has begun: other blocks must not access it any more. */
+/* From now on, other blocks must not access the block. Also if it has not begun. */
 static void leave_cluster(const struct emu_grid *grid, const struct emu_place *place)
 {
     if (place->cluster &&

@@ -26,7 +26,7 @@ struct cuda_thread {
     size_t nbytes;
     const void *mine;
     void *all;
-    /* What it waits for otherwise. met, with the cluster's lock: whether that has happened. */
+    /* Its wait for an event. met() tells, under the cluster's lock, whether it has happened. */
     bool (*met)(const struct block *b, const struct cuda_thread *t);
     void (*describe)(const struct block *b, const struct cuda_thread *t, char *text, size_t nbytes);
     const void *object; /* of the wait, and what of it: their meaning is that of met */
@@ -118,7 +118,7 @@ void emu__block_give_way(struct block *b);
 
 /*
  * Suspends the running thread until met() is true, which is asked after each event of the cluster.
- * describe() names what it waits for, if no event can come any more.
+ * describe() names the awaited event, if none can come any more.
  */
 void emu__block_await(struct block *b,
                       bool (*met)(const struct block *b, const struct cuda_thread *t),

@@ -28,7 +28,7 @@ struct emu_cluster {
 
 /* A cluster without blocks. NULL: no memory. */
 struct emu_cluster *emu__cluster_create(void);
-/* Makes it a new one of so many blocks and threads. */
+/* Begins a new cluster in it, of nblocks blocks of nthreads threads. */
 void emu__cluster_begin(struct emu_cluster *cluster, unsigned nblocks, unsigned nthreads);
 /* Frees the cluster. No block of it runs. NULL is allowed. */
 void emu__cluster_free(struct emu_cluster *cluster);

@@ -15,7 +15,7 @@
 #define ROOM_NBYTES (256u << 10) /* for EMU_SHARED_NBYTES, in whole pages of any size */
 #define STATIC_REACH (64 << 10)  /* of a thread's variables around the known one */
 
-/* Makes room for so many bytes: their pages can be accessed, those before and behind not. */
+/* Makes room for nbytes. The pages before and behind them cannot be accessed. */
 EMU_UNCHECKED static bool make_room(struct emu_shared *shared, size_t nbytes)
 {
     const size_t all = ROOM_NBYTES + 2 * GUARD_NBYTES, page = (size_t)sysconf(_SC_PAGESIZE),

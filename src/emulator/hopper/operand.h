@@ -19,7 +19,7 @@ bool emu__descriptor_valid(uint64_t descriptor, char *rule);
 /* Reads both operands. False: `rule` gets the broken rule. */
 bool emu__operands_read(const struct block *b, const struct symm_emulated_wgmma *how,
                         struct emu_operands *out, char *rule);
-/* d += a b, of so many columns (product.c). */
+/* Adds a b to the first columns of d (product.c). */
 void emu__operands_multiply(const struct emu_operands *x, uint32_t columns,
                             float d[EMU_WGMMA_ROWS][EMU_WGMMA_COLUMNS]);
 

@@ -40,7 +40,7 @@
     X(MATMUL_WGMMA, "SYMM_MATMUL_WGMMA", "0|1", "1",                                               \
       "1: the Hopper kernel on Hopper GPUs if the data suit it; 0: the portable kernel")           \
     X(MATMUL_CUBLAS, "SYMM_MATMUL_CUBLAS", "0|1", "1",                                             \
-      "1: cuBLASLt, if installed, for products of few rows; 0: never")                             \
+      "1: cuBLASLt, if installed, for products that are not fused; 0: never")                      \
     X(CUBLASLT_LIBRARY, "SYMM_CUBLASLT_LIBRARY", "path", "",                                       \
       "the cuBLASLt library; default: libcublasLt.so.13, else libcublasLt.so.12")                  \
     X(TUNING_FILE, "SYMM_TUNING_FILE", "path", "",                                                 \
