@@ -280,12 +280,13 @@ TEST_LOOP(trains, two_groups_run_at_once_on_two_streams, 0, 6)
 }
 
 /*
- * Their products fill the device: one SM with two slots for blocks, or three with one. A block of
- * the second product waits for a slot. The senders of rows have a slot for one warp.
+ * Their products fill the device: two or three SMs with one slot for blocks each. Of three, a block
+ * of the second product waits for a slot. The kernels that wait and send beside the products, two
+ * per group, have slots for one warp, two per SM.
  */
 TEST_LOOP(trains, two_groups_run_on_few_SMs, 0, 4)
 {
-    setenv("SYMM_EMULATED_SMS", _i < 2 ? "1" : "3", 1);
-    setenv("SYMM_EMULATED_PLACES", _i < 2 ? "2" : "1", 1);
+    setenv("SYMM_EMULATED_SMS", _i < 2 ? "2" : "3", 1);
+    setenv("SYMM_EMULATED_PLACES", "1", 1);
     run_two_groups(3, true, _i % 2 * 2);
 }
