@@ -18,28 +18,42 @@ extern "C" {
 #endif
 
 /*
- * m: rows of A on all ranks; n: columns on this rank; k: the common extent; l: batch, products of
- * this shape.
+ * m: rows of A on all ranks; n: columns of D; k: the common extent; l: batch, products of this
+ * shape. r: this rank, of R ranks.
  *
- *     kind               a                      b          d, c       every rank gets
- *     MATMUL             [m, k]                 [k, n]     [m, n]     its own product
- *     ALL_GATHER_MATMUL  this rank's rows of A  [k, n]     [m, n]     all rows, its columns
+ *     kind                   a           b           c           d           every rank gets
+ *     MATMUL                 [m, k]      [k, n]      [m, n]      [m, n]      its own product
+ *     ALL_GATHER_MATMUL      [m of r, k] [k, n]      [m, n]      [m, n]      all rows, its columns
+ *     MATMUL_REDUCE_SCATTER  [m, k]      [k, n]      [m of r, n] [m of r, n] its rows of the sum
+ *     MATMUL_ALL_REDUCE      [m, k]      [k, n]      [m, n]      [m, n]      the whole sum
+ *     MATMUL_ALL_SCATTER     [m, k]      [k, n of r] [m, n of r] [m, n]      everyone's columns
  *
- * In ALL_GATHER_MATMUL, rank r of R has m / R rows of A, and one more if r < m % R. A consists of
- * the ranks' rows in rank order.
+ * The sums are over the products of all ranks. Their k may differ between ranks.
+ *
+ * "m of r": m / R rows, and one more if r < m % R. The ranks' rows are in rank order. "n of r" is
+ * the same of the columns of each d, of which there are at least R.
  */
-typedef enum symm_matmul_kind { SYMM_MATMUL = 0, SYMM_ALL_GATHER_MATMUL } symm_matmul_kind;
+typedef enum symm_matmul_kind {
+    SYMM_MATMUL = 0,
+    SYMM_ALL_GATHER_MATMUL,
+    SYMM_MATMUL_REDUCE_SCATTER,
+    SYMM_MATMUL_ALL_REDUCE,
+    SYMM_MATMUL_ALL_SCATTER
+} symm_matmul_kind;
 
 /* x, x (1 + erf(x / sqrt 2)) / 2, x / (1 + exp(-x)) */
 typedef enum symm_activation { SYMM_NONE = 0, SYMM_GELU, SYMM_SILU } symm_activation;
 
-/* How an all-gather is combined with its product. */
+/*
+ * How communication is combined with the product. Communication after a product is unfused in this
+ * version: AUTO, or UNFUSED.
+ */
 #define SYMM_STRATEGY_MAP(X)                                                                       \
     X(AUTO, 0, "auto", "the fastest by estimate")                                                  \
     X(FUSED, 1, "fused", "one product, which uses rows as they arrive")                            \
     X(PIPELINED, 2, "pipelined",                                                                   \
       "one product per rank's rows, overlapping the copies of the next")                           \
-    X(UNFUSED, 3, "unfused", "an all-gather, then one product")
+    X(UNFUSED, 3, "unfused", "one after the other")
 
 typedef enum symm_strategy {
 #define SYMM_STRATEGY_ENUM_(id, value, name, text) SYMM_STRATEGY_##id = value,
@@ -54,14 +68,17 @@ typedef enum symm_strategy {
  *     SAME_BITS  the bits of an element depend only on the data of its row and column, on k, and on
  *                the kind of device: all strategies, all shapes and all numbers of ranks agree. On
  *                a Hopper GPU they also depend on whether the layout suits its kernel. cuBLASLt is
- *                not used.
+ *                not used. Sums over ranks also depend on how k is split among them, and on the
+ *                type of the partial sums.
  */
 enum { SYMM_MATMUL_SAME_BITS = 1u };
 
 #define SYMM_MATMUL_MAX_B 4
 
 /*
- * d[i] = activation(alpha a b[i] + beta c[i] + bias[i]), for i from 0 to nb - 1.
+ * d[i] = activation(alpha a b[i] + beta c[i] + bias[i]), for i from 0 to nb - 1. In a sum over
+ * ranks, a b[i] is that sum. An element has alpha, beta, c, bias and the activation of one rank:
+ * the rank that computes it, or in a sum the rank that has its row (see "m of r").
  *
  * Tensors have two dimensions, or three, [l, rows, columns], all with the same l. With two
  * dimensions l is 1. A tensor with dtype 0 is absent; all tensors from index nb on must be absent.
@@ -79,7 +96,8 @@ typedef struct symm_matmul_desc {
     symm_tensor bias[SYMM_MATMUL_MAX_B]; /* optional; [n], [1, n] or [l, 1, n]; as c */
     symm_tensor gathered_a;              /* optional output; [m, k] of a's type: all of A */
     uint64_t flags;                      /* SYMM_MATMUL_SAME_BITS */
-    uint64_t reserved[7];
+    symm_dtype partial; /* of the partial sums that ranks send each other; 0: the type of each d */
+    uint64_t reserved[6];
 } symm_matmul_desc;
 
 typedef struct symm_matmul_args {
@@ -94,26 +112,40 @@ typedef struct symm_matmul symm_matmul;
 /*
  * Prepares a product. Products accumulate in fp32, add bias and c in fp32, and round once.
  *
- * Scope:  MATMUL: Local; nothing is compared with other ranks. ALL_GATHER_MATMUL, and a NULL desc:
- *         Collective over the group. The ranks compare what determines the rows on their way: kind,
- *         strategy, m, k, l, a's type and flags. All else may differ: nb, n, all tensors but a, the
+ * Sums over ranks: each rank rounds its partial sum to desc.partial, its own part too. The rank that
+ * needs a sum adds the partial sums in fp32, in rank order, and applies alpha, beta c, bias and the
+ * activation once. With p_r the exact partial sum of rank r, the sums below over all ranks' k, and u
+ * the unit roundoff of desc.partial (2^-8 for bfloat16, 2^-11 for float16, 2^-24 for float32), the
+ * error before the activation and the last rounding is at most
+ *
+ *     (k + R + 2) 2^-23 (|alpha| sum |a b| + |beta c| + |bias|) + u |alpha| sum |p_r|
+ *
+ * Partial sums of float16 may overflow although the sum would not.
+ *
+ * Scope:  MATMUL: Local; nothing is compared with other ranks. All other kinds, and a NULL desc:
+ *         Collective over the group. The ranks compare kind, strategy, m, l, a's type and flags;
+ *         in ALL_GATHER_MATMUL also k; in the kinds that communicate after the product also nb, the
+ *         columns and types of each d, and partial. All else may differ: strides, c, bias, the
  *         activation, whether gathered_a is given. The first product of a device loads its kernels,
  *         which may wait for kernels that are running: no kernel should wait for a later call.
- * Shapes: as above. Every extent is at least 1, but a may have no rows if m < nranks. a, b, c and
- *         bias may have any strides from 0; the elements of d and gathered_a must not overlap.
- *         Every layout runs. Contiguous rows or columns, aligned to 16 bytes, are fastest.
+ * Shapes: as above. Every extent is at least 1, but rows that ranks share may be less than nranks:
+ *         then a, or d, has none on some ranks. a, b, c and bias may have any strides from 0; the
+ *         elements of d and gathered_a must not overlap. Every layout runs. Contiguous rows or
+ *         columns, aligned to 16 bytes, are fastest.
  * Units:  strides are in elements.
- * Memory: on two ranks or more, ALL_GATHER_MATMUL allocates symmetric memory of the group for all
- *         of A (m x k x l elements, rows rounded up to 16 bytes) until it is destroyed. A product
- *         that uses cuBLASLt has up to 32 MiB of device memory, and after an all-gather up to the
- *         size of A more. When it is destroyed, the next such product reuses this memory.
+ * Memory: on two ranks or more, a product that communicates allocates symmetric memory of the group
+ *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, rows rounded up to
+ *         16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, rows rounded up to
+ *         8 elements). ALL_REDUCE: also a rank's rows of d. ALL_SCATTER: a rank's columns of d. A
+ *         product that uses cuBLASLt has up to 32 MiB of device memory, and after an all-gather up
+ *         to the size of A more. When it is destroyed, the next such product reuses this memory.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
  *                            reserved words that are not 0, NULL, a number of rows that is not
  *                            this rank's part of m, a tensor past nb, data that symm_matmul_run
  *                            would refuse
- *         ERROR_UNSUPPORTED  an extent, or l times a rank's rows of A, above 2^31 - 1024; 2^31 or
- *                            more tiles
+ *         ERROR_UNSUPPORTED  an extent, or l times the rows that a rank sends, above 2^31 - 1024;
+ *                            2^31 or more tiles; communication after the product, fused or pipelined
  *         ERROR_MISMATCH     ranks differ in a compared value: the text names ranks and values
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE (capturing)
  */
@@ -124,10 +156,12 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  * Enqueues the product. The a of an ALL_GATHER_MATMUL need not be symmetric memory. If its rows are
  * contiguous and aligned to 16 bytes, they are sent from a itself, else from a copy.
  *
- * It is not a barrier: it orders only accesses to a, d and gathered_a between ranks.
+ * It is not a barrier: it orders only accesses to a, d and gathered_a between ranks. Communication
+ * after the product needs no symmetric memory either.
  *
  * alpha and beta are read before the call returns, so a graph keeps the values of its capture. They
- * may differ between ranks. As in BLAS, a factor of 0 drops its term, including NaNs and
+ * may differ between ranks: each rank applies its own to the elements that it computes or sums. As
+ * in BLAS, a factor of 0 drops its term, including NaNs and
  * infinities:
  *
  *     beta 0   c is not read.
@@ -135,7 +169,7 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  *              d[i] = activation(beta c[i] + bias[i]). Both must be valid; rows of A are gathered,
  *              and gathered_a is written, as always.
  *
- * Scope:  Stream-ordered; ALL_GATHER_MATMUL by all ranks of the group, with products that were
+ * Scope:  Stream-ordered; all kinds but MATMUL by all ranks of the group, with products that were
  *         created together. Runs of one product are ordered, also on different streams.
  * Memory: all matrices must stay valid until the run is done on the stream. d and gathered_a must
  *         not overlap any input, except that d[i] may be c[i] with the same type and strides.
@@ -160,7 +194,7 @@ SYMM_API void symm_matmul_destroy(symm_matmul *m);
 
 /*
  * The strategy that symm_matmul_run() uses: the requested one, or the choice of AUTO. AUTO if
- * nothing is gathered or m is NULL. The same on all ranks. Scope: Local.
+ * nothing is communicated or m is NULL. The same on all ranks. Scope: Local.
  */
 SYMM_API symm_strategy symm_matmul_strategy(const symm_matmul *m);
 

@@ -17,13 +17,29 @@ symm_status symm__matmul_vote(struct symm_call *call, struct symm_vote *vote)
                                 symm__deadline_in(call->group->ctx->timeout_ms));
 }
 
-/* Names the call by the values that determine the rows on their way. */
+/* The part of the name that has the columns and types of what ranks send each other. */
+static void name_columns(char *text, size_t size, const struct symm_problem *p)
+{
+    int at = 0;
+
+    for (int i = 0; i < p->nb && (size_t)at < size; i++)
+        at += snprintf(text + at, size - (size_t)at, ", n %d of %s in %s", p->d[i].columns,
+                       symm_dtype_name((symm_dtype)p->d[i].matrix.dtype),
+                       symm_dtype_name(p->partial[i]));
+}
+
+/* Names the call by the values that determine what ranks send each other. */
 static void name_call(struct symm_call *call, const struct symm_matmul *m)
 {
     const struct symm_problem *p = &m->problem;
+    char columns[SYMM_CALL_MAX / 2];
 
-    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s, m %d, k %d, l %d, %s%s)",
-             m->operation->name, symm_strategy_name(p->strategy), p->m, p->k, p->l,
+    if (symm__kind_collects(p->kind))
+        name_columns(columns, sizeof columns, p);
+    else
+        snprintf(columns, sizeof columns, ", k %d", p->k);
+    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s, m %d%s, l %d, %s%s)",
+             m->operation->name, symm_strategy_name(p->strategy), p->m, columns, p->l,
              symm_dtype_name(p->dtype), p->same_bits ? ", same bits" : "");
 }
 
@@ -117,7 +133,7 @@ static void release(struct symm_attachment *attachment)
     free(m);
 }
 
-/* Sets m's members; the transport points into m. */
+/* Sets m's members, of which some point into m. */
 static void init(struct symm_matmul *m, struct symm_group *group, const struct symm_problem *p)
 {
     *m = (struct symm_matmul){
@@ -126,6 +142,7 @@ static void init(struct symm_matmul *m, struct symm_group *group, const struct s
         .operation = symm__matmul_operation(p->kind),
         .problem = *p,
         .transport = {.group = group, .problem = &m->problem, .plan = &m->plan},
+        .collect = {.group = group, .problem = &m->problem},
         .number = group->ncalls,
     };
 }
@@ -134,7 +151,7 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
 {
     struct symm_matmul *m = calloc(1, sizeof *m);
     const bool collective = !desc || desc->kind != SYMM_MATMUL;
-    struct symm_problem p = {.nranks = 1};
+    struct symm_problem p = {.nranks = 1}, product;
     struct symm_call call;
     symm_status st, mine = SYMM_OK;
 
@@ -153,8 +170,10 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
         mine = symm__kernels_load(group->ctx, group->ctx->kernels, SYMM_IMAGES_PRODUCTS);
     if (mine == SYMM_OK)
         mine = symm__wgmma_enable(group->ctx, &m->wgmma);
-    if (mine == SYMM_OK)
-        mine = symm__cublas_prepare(group->ctx, &p, false, &m->cublas);
+    if (mine == SYMM_OK) {
+        symm__collect_product(&p, NULL, &product);
+        mine = symm__cublas_prepare(group->ctx, &product, false, &m->cublas);
+    }
     TRY(symm__collective_end(&call, prepare(&call, mine, collective, m)));
     symm__group_attach(group, &m->attachment);
     *out = m;
@@ -188,7 +207,8 @@ static symm_status enqueue(struct symm_matmul_run *run)
     const struct symm_matmul *m = run->m;
     symm_status st;
 
-    TRY(symm__transport_locate(run->call, &m->transport, &run->problem, &run->shards));
+    symm__collect_product(&run->problem, m->collect.workspace, &run->product);
+    TRY(symm__transport_locate(run->call, &m->transport, &run->product, &run->shards));
     symm__matmul_choose(run);
     TRY(m->operation->run[m->plan.strategy](run));
     if (m->operation->finish)
@@ -210,6 +230,18 @@ static symm_status abort_group(const struct symm_matmul_run *run, symm_status st
     return symm__fail(st, "%s", why);
 }
 
+/* The text has values that all ranks share. */
+static symm_status begin(struct symm_call *call, const struct symm_matmul *m, symm_stream stream)
+{
+    const struct symm_problem *p = &m->problem;
+    const bool collects = symm__kind_collects(p->kind);
+
+    return symm__call_begin(call, m->group, stream, m->operation->collective,
+                            "symm_matmul_run(the product of call %llu, %s, m %d, %s %d)",
+                            (unsigned long long)m->number, m->operation->name, p->m,
+                            collects ? "n" : "k", collects ? p->d[0].columns : p->k);
+}
+
 symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_stream stream)
 {
     struct symm_matmul_run run = {.m = m};
@@ -222,10 +254,7 @@ symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_s
     st = symm__problem_bind(&m->problem, args, m->group->ctx->memory, &run.problem);
     if (st != SYMM_OK)
         return symm__fail_on(SYMM_ON(m->group), st, "symm_matmul_run: ");
-    TRY(symm__call_begin(&call, m->group, stream, m->operation->collective,
-                         "symm_matmul_run(the product of call %llu, %s, m %d, k %d)",
-                         (unsigned long long)m->number, m->operation->name, m->problem.m,
-                         m->problem.k));
+    TRY(begin(&call, m, stream));
     run.call = &call;
     st = symm__call_end(&call, enqueue(&run));
     /* In a capture nothing has been sent. */

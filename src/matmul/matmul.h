@@ -2,6 +2,7 @@
 #ifndef SYMM_MATMUL_PRODUCT_H
 #define SYMM_MATMUL_PRODUCT_H
 
+#include "matmul/collect/collect.h"
 #include "matmul/transport/transport.h"
 #include "runtime/group/group.h"
 
@@ -12,6 +13,7 @@ struct symm_matmul {
     struct symm_problem problem;
     struct symm_matmul_plan plan;
     struct symm_transport transport;
+    struct symm_collect collect;
     bool wgmma;                         /* the Hopper kernel may be used, for data that suit it */
     uint64_t number;                    /* of the creating call in the group: on all ranks */
     struct symm_cublas_product *cublas; /* for data that suit it; NULL: symm's kernels only.
@@ -22,6 +24,7 @@ struct symm_matmul_run {
     const struct symm_matmul *m;
     struct symm_call *call;
     struct symm_problem problem; /* with the run's data */
+    struct symm_problem product; /* what the multiplier computes: see symm__collect_product() */
     symm_shards shards;          /* A as the product reads it */
     const struct symm_multiplier *multiplier;
     bool sends; /* transfers may have been enqueued */
@@ -41,7 +44,7 @@ struct symm_matmul_operation {
     symm_status (*prepare)(struct symm_call *call, struct symm_matmul *m);
     /* Enqueues a run's transfers and products, by strategy of the plan. */
     symm_status (*run[SYMM_STRATEGY_UNFUSED + 1])(struct symm_matmul_run *run);
-    /* Enqueues the work after them; or NULL. */
+    /* Enqueues the work after them, by problem; or NULL. */
     symm_status (*finish)(struct symm_matmul_run *run);
 };
 

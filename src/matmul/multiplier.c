@@ -25,14 +25,14 @@ static const void *gathered_a(const struct symm_matmul_run *run)
 static bool suits_cublas(const struct symm_matmul_run *run)
 {
     return run->m->cublas &&
-           symm__cublas_suits(run->m->cublas, &run->problem,
+           symm__cublas_suits(run->m->cublas, &run->product,
                               is_by_shards(run) ? run->shards.own.data : gathered_a(run));
 }
 
 /* The product of the rows of a step's rank, which have arrived. */
 static symm_status enqueue_shard(const struct symm_matmul_run *run, int step)
 {
-    const struct symm_problem *p = &run->problem;
+    const struct symm_problem *p = &run->product;
     const int shard = (p->rank + step) % p->nranks;
     const int32_t rows = symm__rows_of_rank(p->m, p->nranks, shard),
                   first = symm__first_row_of_rank(p->m, p->nranks, shard);
@@ -51,7 +51,7 @@ static symm_status enqueue_gathered(const struct symm_matmul_run *run)
 
     TRY(symm__transport_copy(run->call, &run->m->transport, &run->shards,
                              symm__cublas_packed(product)));
-    st = symm__cublas_enqueue(product, &run->problem, gathered_a(run), 0, run->problem.m,
+    st = symm__cublas_enqueue(product, &run->product, gathered_a(run), 0, run->product.m,
                               run->call->stream);
 out:
     return st;
@@ -72,12 +72,12 @@ static symm_status enqueue_cublas(const struct symm_matmul_run *run, const symm_
 
 static bool suits_sm90(const struct symm_matmul_run *run)
 {
-    return run->m->wgmma && symm__wgmma_suits(&run->problem, &run->shards);
+    return run->m->wgmma && symm__wgmma_suits(&run->product, &run->shards);
 }
 
 static symm_status enqueue_sm90(const struct symm_matmul_run *run, const symm_product_args *args)
 {
-    return symm__wgmma_enqueue(run->call, &run->problem, &run->m->plan, args);
+    return symm__wgmma_enqueue(run->call, &run->product, &run->m->plan, args);
 }
 
 static bool suits_portable(const struct symm_matmul_run *run)
@@ -89,7 +89,7 @@ static bool suits_portable(const struct symm_matmul_run *run)
 static symm_status enqueue_portable(const struct symm_matmul_run *run,
                                     const symm_product_args *args)
 {
-    return symm__portable_enqueue(run->call, &run->problem, &run->m->plan, args);
+    return symm__portable_enqueue(run->call, &run->product, &run->m->plan, args);
 }
 
 /*
@@ -112,7 +112,7 @@ void symm__matmul_choose(struct symm_matmul_run *run)
 symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_step, int last_step)
 {
     const struct symm_matmul *m = run->m;
-    const struct symm_problem *p = &run->problem;
+    const struct symm_problem *p = &run->product;
     symm_product_args args = {
         .a = run->shards,
         .nb = p->nb,

@@ -94,7 +94,41 @@ static symm_status finish_gather(struct symm_matmul_run *run)
                                 &run->problem.gathered_a.matrix);
 }
 
+/* ------------------------------------------------------------- matmul, sums or columns of all ranks */
+
+static symm_status prepare_collect(struct symm_call *call, struct symm_matmul *m)
+{
+    struct symm_vote ready = {0};
+    symm_status st;
+
+    if (m->plan.strategy == SYMM_STRATEGY_AUTO)
+        return SYMM_OK;
+    TRY(symm__collect_prepare(call, m, &m->collect));
+    st = symm__matmul_vote(call, &ready);
+out:
+    return st;
+}
+
+static symm_status run_collected(struct symm_matmul_run *run)
+{
+    symm_status st;
+
+    TRY(symm__matmul_multiply(run, 0, 1));
+    st = symm__collect_enqueue(run->call, &run->m->collect, &run->problem);
+out:
+    return st;
+}
+
 /* ------------------------------------------------------------------------------------ the table */
+
+#define COLLECTING(operation_name)                                                                 \
+    {                                                                                              \
+        .name = (operation_name), .collective = true, .plan = symm__matmul_plan_collected,         \
+        .prepare = prepare_collect, .run = {                                                       \
+            [SYMM_STRATEGY_AUTO] = run_local, /* one rank */                                       \
+            [SYMM_STRATEGY_UNFUSED] = run_collected                                                \
+        }                                                                                          \
+    }
 
 static const struct symm_matmul_operation operations[] = {
     [SYMM_MATMUL] = {.name = "matmul",
@@ -109,6 +143,9 @@ static const struct symm_matmul_operation operations[] = {
                                         [SYMM_STRATEGY_PIPELINED] = run_pipelined,
                                         [SYMM_STRATEGY_UNFUSED] = run_unfused},
                                 .finish = finish_gather},
+    [SYMM_MATMUL_REDUCE_SCATTER] = COLLECTING("reduce_scatter"),
+    [SYMM_MATMUL_ALL_REDUCE] = COLLECTING("all_reduce"),
+    [SYMM_MATMUL_ALL_SCATTER] = COLLECTING("all_scatter"),
 };
 
 const struct symm_matmul_operation *symm__matmul_operation(symm_matmul_kind kind)

@@ -20,6 +20,7 @@ src/collectives
 src/matmul/kernels
 src/matmul/plan
 src/matmul/transport
+src/matmul/collect
 src/matmul/portable
 src/matmul/sm90
 src/matmul

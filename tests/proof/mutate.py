@@ -158,6 +158,9 @@ FIRST = {
     "reserve_signals": ["matmul_silence"],
     "close_round": ["matmul_fused", "matmul_pipelined"],
     "push_rows": ["matmul_fused", "matmul_pipelined", "matmul_silence"],
+    "collect_reduce_scatter": ["matmul_reduce_scatter"],
+    "collect_all_reduce": ["matmul_all_reduce"],
+    "collect_all_scatter": ["matmul_all_scatter"],
     "stream_barrier": ["stream_barrier", "all_gather_copy_engine"],
     "stream_meet": ["all_gather_copy_engine", "copy_engine", "reduce_scatter_copy_engine"],
 }

@@ -11,9 +11,10 @@ SYMM_DEV int32_t factor(uint32_t x)
 }
 
 /* Nobody else looks at a rank's B, so it need not be mixed well. */
-SYMM_DEV int32_t factor_of_b(const product_data_args &a, uint32_t salt, uint32_t at)
+SYMM_DEV int32_t factor_of_b(const product_data_args &a, uint32_t salt, uint32_t series,
+                             uint32_t at)
 {
-    return factor((salt + a.turn + a.series + at * 5) >> 1);
+    return factor((salt + a.turn + series + at * 5) >> 1);
 }
 
 SYMM_DEV int32_t factor_of_a(const product_data_args &a, uint32_t salt, uint32_t b, uint32_t i,
@@ -29,9 +30,11 @@ SYMM_DEV int32_t element_of(const product_data_args &a, uint32_t salt, uint32_t 
     if (a.matrix == PRODUCT_A)
         return factor_of_a(a, salt, b, i, j);
     if (a.matrix == PRODUCT_B)
-        return factor_of_b(a, salt, b + i * 3 + j);
+        return factor_of_b(a, salt, a.series, b + i * 3 + j);
     for (uint32_t k = 0; k < (uint32_t)a.k; k++)
-        sum += factor_of_a(a, salt, b, i, k) * factor_of_b(a, salt, b + k * 3 + j);
+        for (uint32_t t = 0; t < a.terms; t++)
+            sum += factor_of_a(a, salt, b, i, k) *
+                   factor_of_b(a, salt, a.series + t * a.apart, b + k * 3 + j);
     return sum;
 }
 

@@ -23,7 +23,8 @@ typedef struct product_data_args {
     int32_t l, rows, columns, k;
     uint32_t dtype, deed; /* a proof_deed */
     uint32_t matrix, turn, series;
-    uint32_t first_row; /* in all of A */
+    uint32_t first_row;    /* in all of A */
+    uint32_t terms, apart; /* D is the sum of as many products, whose series are this apart */
     uint32_t ends; /* the group is to be aborted: counts only where nobody has told this rank */
 } product_data_args;
 

@@ -14,11 +14,13 @@ enum {
     NB_MAX = 2,
     N_MAX = 4,
     K_MAX = 24,
-    ROWS_MAX = 300,        /* of a rank, over all batches: three chunks of a copy engine */
-    PIECES_K = 2048,       /* goes in two pieces */
-    ALL_ROWS_MAX = 1200,   /* of all ranks, where that is less */
-    STRADDLE_ROWS = 130,   /* of a batch, and up to 60 more: the next one begins in mid-strip */
-    PAD_MAX = 3,           /* elements between rows */
+    ROWS_MAX = 300,          /* of a rank, over all batches: three chunks of a copy engine */
+    PIECES_K = 2048,         /* goes in two pieces */
+    ALL_ROWS_MAX = 1200,     /* of all ranks, where that is less */
+    STRADDLE_ROWS = 130,     /* of a batch, and up to 60 more: the next one begins in mid-strip */
+    PAD_MAX = 3,             /* elements between rows */
+    COLLECTED_ROWS_MAX = 60, /* of all ranks and batches */
+    COLLECTED_N_MAX = 24,
     HOPPER_ROWS_MAX = 300, /* of all ranks and batches */
     HOPPER_K_MAX = 300,    /* five stages */
     LATE_US = 1000,
@@ -32,6 +34,7 @@ struct matrix {
 };
 
 struct product {
+    symm_matmul_kind kind;
     symm_matmul *m;
     struct matrix a, gathered, b[NB_MAX], d[NB_MAX];
     int nb, k;
@@ -53,6 +56,17 @@ static struct matrix lay(char **room, enum product_matrix kind, symm_dtype dtype
     return x;
 }
 
+static bool is_sum(const struct product *p)
+{
+    return p->kind == SYMM_MATMUL_REDUCE_SCATTER || p->kind == SYMM_MATMUL_ALL_REDUCE;
+}
+
+/* The first of `all` rows or columns that a rank has. */
+static int64_t first_of(int64_t all, int64_t rank, int64_t nranks)
+{
+    return all / nranks * rank + (rank < all % nranks ? rank : all % nranks);
+}
+
 static bool deed(struct stage *st, const struct product *p, enum proof_deed deed,
                  const struct matrix *x, uint32_t turn)
 {
@@ -72,6 +86,8 @@ static bool deed(struct stage *st, const struct product *p, enum proof_deed deed
                                  .turn = turn,
                                  .series = x->series,
                                  .first_row = x->first_row,
+                                 .terms = is_sum(p) ? (uint32_t)st->self->nranks : 1,
+                                 .apart = NB_MAX,
                                  .ends = st->expected != SYMM_OK};
     return stage_launch(st, "proof_product_data", 1, &a, sizeof a, st->stream);
 }
@@ -86,12 +102,30 @@ static bool deed_of_inputs(struct stage *st, const struct product *p, enum proof
     return ok;
 }
 
+/* The columns of d[i] that are a rank's product: of an all-scatter a share, else all of them. */
+static struct matrix columns_of(const struct product *p, int i, int rank, int nranks)
+{
+    struct matrix x = p->d[i];
+    const int64_t first = first_of(p->d[i].t.shape[2], rank, nranks);
+
+    if (p->kind != SYMM_MATMUL_ALL_SCATTER)
+        return x;
+    x.t.data = (char *)x.t.data + (uint64_t)first * symm_dtype_size(x.t.dtype);
+    x.t.shape[2] = first_of(p->d[i].t.shape[2], rank + 1, nranks) - first;
+    x.series = (uint32_t)(NB_MAX * rank + i);
+    return x;
+}
+
 static bool deed_of_outputs(struct stage *st, const struct product *p, enum proof_deed what,
                             uint32_t turn)
 {
+    const int nranks = st->self->nranks, parts = p->kind == SYMM_MATMUL_ALL_SCATTER ? nranks : 1;
     bool ok = !p->gathered.t.dtype || deed(st, p, what, &p->gathered, turn);
     for (int i = 0; ok && i < p->nb; i++)
-        ok = deed(st, p, what, &p->d[i], turn);
+        for (int r = 0; ok && r < parts; r++) {
+            const struct matrix part = columns_of(p, i, r, nranks);
+            ok = deed(st, p, what, &part, turn);
+        }
     return ok;
 }
 
@@ -162,7 +196,7 @@ static struct product draw_product(struct stage *st, struct draw *draw, bool str
 
 static bool create(struct stage *st, const struct protocol *protocol, struct product *p)
 {
-    symm_matmul_desc desc = {.kind = SYMM_ALL_GATHER_MATMUL,
+    symm_matmul_desc desc = {.kind = (symm_matmul_kind)protocol->product,
                              .strategy = (symm_strategy)protocol->algo,
                              .nb = p->nb,
                              .a = p->a.t,
@@ -183,9 +217,42 @@ static bool run_and_destroy(struct stage *st, struct draw *draw, struct product 
     return ok;
 }
 
+/* All of A, and D as the kind has it, with the same columns on all ranks. */
+static struct product draw_collected(struct stage *st, struct draw *draw, symm_matmul_kind kind)
+{
+    static const symm_dtype types[] = {SYMM_FLOAT32, SYMM_FLOAT16};
+    struct product p = {
+        .kind = kind, .nb = 1 + (int)draw_below(draw, NB_MAX), .rounds = 1 + draw_below(draw, 3)};
+    const symm_dtype dtype = draw_below(draw, 2) ? SYMM_FLOAT16 : SYMM_BFLOAT16,
+                     sum = types[draw_below(draw, 2)];
+    const int64_t l = 1 + draw_below(draw, 2), n = st->self->nranks, rank = st->self->rank,
+                  m = n +
+                      draw_below(draw, (uint32_t)(COLLECTED_ROWS_MAX / l)), /* each has some of D */
+        pad = draw_below(draw, 2) * draw_below(draw, PAD_MAX + 1),
+                  first = kind == SYMM_MATMUL_REDUCE_SCATTER ? first_of(m, rank, n) : 0,
+                  end = kind == SYMM_MATMUL_REDUCE_SCATTER ? first_of(m, rank + 1, n) : m;
+    char *room = st->room;
+    p.k = 1 + (int)draw_below(draw, K_MAX);
+    p.a = lay(&room, PRODUCT_A, dtype, l, m, p.k, pad);
+    for (int i = 0; i < p.nb; i++) {
+        const int64_t columns = n + draw_below(draw, COLLECTED_N_MAX),
+                      own = kind == SYMM_MATMUL_ALL_SCATTER
+                                ? first_of(columns, rank + 1, n) - first_of(columns, rank, n)
+                                : columns;
+        p.b[i] = lay(&room, PRODUCT_B, dtype, l, p.k, own, 0);
+        p.d[i] = lay(&room, PRODUCT_D, sum, l, end - first, columns, pad);
+        p.d[i].first_row = (uint32_t)first;
+        p.b[i].series = (uint32_t)(NB_MAX * rank + i);
+        p.d[i].series = (uint32_t)i;
+    }
+    return p;
+}
+
 bool products_run(struct stage *st, const struct protocol *protocol, struct draw *draw)
 {
-    struct product p = draw_product(st, draw, false);
+    struct product p = protocol->product == SYMM_ALL_GATHER_MATMUL
+                           ? draw_product(st, draw, false)
+                           : draw_collected(st, draw, (symm_matmul_kind)protocol->product);
     return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }
 

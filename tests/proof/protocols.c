@@ -53,9 +53,14 @@ static bool run_kernel(struct stage *st, const struct protocol *p, struct draw *
     {.name = #name_, .run = calls_run_collective, .operation = operation_,                         \
      .algo = SYMM_ALGO_##algo_, .multicast = multicast_}
 #define PRODUCT(name_, strategy_)                                                                  \
-    {.name = #name_, .run = products_run, .algo = SYMM_STRATEGY_##strategy_}
+    {.name = #name_, .run = products_run, .algo = SYMM_STRATEGY_##strategy_,                       \
+     .product = SYMM_ALL_GATHER_MATMUL}
+#define COLLECTED(name_, kind_)                                                                    \
+    {.name = #name_, .run = products_run, .algo = SYMM_STRATEGY_UNFUSED,                           \
+     .product = SYMM_MATMUL_##kind_}
 #define HOPPER(name_, strategy_)                                                                   \
-    {.name = #name_, .run = products_hopper, .algo = SYMM_STRATEGY_##strategy_, .wide = true}
+    {.name = #name_, .run = products_hopper, .algo = SYMM_STRATEGY_##strategy_, .wide = true,      \
+     .product = SYMM_ALL_GATHER_MATMUL}
 
 const struct protocol protocols[] = {
     KERNEL(barrier, 0, PROOF_UNICAST, 2, 1, 3),
@@ -102,12 +107,17 @@ const struct protocol protocols[] = {
     PRODUCT(matmul_fused, FUSED),
     PRODUCT(matmul_pipelined, PIPELINED),
     PRODUCT(matmul_unfused, UNFUSED),
-    {.name = "matmul_late", .run = products_late, .algo = SYMM_STRATEGY_FUSED},
+    COLLECTED(matmul_reduce_scatter, REDUCE_SCATTER),
+    COLLECTED(matmul_all_reduce, ALL_REDUCE),
+    COLLECTED(matmul_all_scatter, ALL_SCATTER),
+    {.name = "matmul_late", .run = products_late, .algo = SYMM_STRATEGY_FUSED,
+     .product = SYMM_ALL_GATHER_MATMUL},
     {.name = "wrap", .run = calls_run_wrap},
     {.name = "record", .run = ends_run_record, .kernel = "proof_wait_long"},
     {.name = "abort", .run = ends_run_abort, .ends = true},
     {.name = "silence", .run = ends_run_silence, .kernel = "proof_wait_for_ever", .ends = true},
-    {.name = "matmul_silence", .run = products_silence, .algo = SYMM_STRATEGY_FUSED, .ends = true},
+    {.name = "matmul_silence", .run = products_silence, .algo = SYMM_STRATEGY_FUSED, .ends = true,
+     .product = SYMM_ALL_GATHER_MATMUL},
     {.name = "hearsay", .run = ends_run_hearsay, .kernel = "proof_dawdle", .ends = true},
     {.name = "mismatch", .run = ends_run_mismatch, .kernel = "proof_insist", .ends = true},
 };

@@ -12,6 +12,7 @@ struct protocol {
     const char *kernel;
     enum collective_operation operation;
     int algo; /* a symm_algo, or a symm_strategy */
+    int product; /* a symm_matmul_kind */
     uint32_t first_way, ways, variants, least_blocks, most_blocks;
     bool multicast; /* needs it */
     bool ends;      /* leaves its group dead */

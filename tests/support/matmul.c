@@ -110,6 +110,24 @@ struct matmul_case matmul_draw(uint64_t number, int nranks)
     return c;
 }
 
+struct matmul_case matmul_draw_collected(uint64_t number, int nranks)
+{
+    static const symm_matmul_kind kinds[] = {SYMM_MATMUL_REDUCE_SCATTER, SYMM_MATMUL_ALL_REDUCE,
+                                             SYMM_MATMUL_ALL_SCATTER};
+    static const symm_dtype partials[] = {0, SYMM_FLOAT32, SYMM_BFLOAT16, SYMM_FLOAT16};
+    struct draws d = {5500 + (uint64_t)nranks, number * 100};
+    struct matmul_case c = matmul_draw(number, nranks);
+
+    c.kind = kinds[number % 3];
+    c.gathered = false;
+    c.k_differs = below(&d, 2);
+    if (matmul_reduces(&c))
+        c.partial = PICK(&d, partials);
+    else
+        c.in_place = false;
+    return c;
+}
+
 const char *matmul_text(const struct matmul_case *c)
 {
     static _Thread_local char text[320];
@@ -117,12 +135,13 @@ const char *matmul_text(const struct matmul_case *c)
     snprintf(text, sizeof text,
              "kind %d, strategy %d, m %d, k %d, l %d, n[%d] %d %d %d %d%s, types %d %d %d, "
              "activation %d, c %d, in place %d, bias %d, gathered %d, alpha %g, beta %g, same %d, "
-             "data %d, whole %d, contiguous %d, joined %d, layout %llu",
+             "data %d, whole %d, contiguous %d, joined %d, k differs %d, partial %d, layout %llu",
              (int)c->kind, (int)c->strategy, c->m, c->k, c->l, c->nb, c->n[0], c->n[1], c->n[2],
              c->n[3], c->n_differs ? " at most" : "", (int)c->in, (int)c->out, (int)c->addend,
              (int)c->activation, c->has_c, c->in_place, c->has_bias, c->gathered,
              (double)matmul_alpha(c), (double)matmul_beta(c), (int)c->same, (int)c->data, c->whole,
-             c->contiguous, c->joined, (unsigned long long)c->layout);
+             c->contiguous, c->joined, c->k_differs, (int)c->partial,
+             (unsigned long long)c->layout);
     return text;
 }
 
@@ -130,10 +149,31 @@ const char *matmul_text(const struct matmul_case *c)
 
 enum { MARGIN = 64, ALIGNMENT = 16, NLAYOUTS = 8 };
 
-int32_t matmul_rows(const struct matmul_case *c, int rank, int nranks)
+bool matmul_reduces(const struct matmul_case *c)
 {
-    return c->kind == SYMM_MATMUL ? c->m : c->m / nranks + (rank < c->m % nranks);
+    return c->kind == SYMM_MATMUL_REDUCE_SCATTER || c->kind == SYMM_MATMUL_ALL_REDUCE;
 }
+
+bool matmul_collects(const struct matmul_case *c)
+{
+    return matmul_reduces(c) || c->kind == SYMM_MATMUL_ALL_SCATTER;
+}
+
+int32_t matmul_first(int32_t m, int rank, int nranks)
+{
+    return m / nranks * rank + (rank < m % nranks ? rank : m % nranks);
+}
+
+static int32_t share(int32_t m, int rank, int nranks)
+{
+    return matmul_first(m, rank + 1, nranks) - matmul_first(m, rank, nranks);
+}
+
+/* Extents of a rank's operands. */
+struct extents {
+    int32_t a_rows, k, d_rows;
+    int64_t n[MATMUL_B], d_columns[MATMUL_B];
+};
 
 /* Strides of a matrix whose elements are apart. */
 static void draw_strides(struct draws *d, int layout, const int64_t shape[3], int64_t strides[3])
@@ -241,30 +281,47 @@ static void lay_out_bias(const struct matmul_case *c, struct draws *d, struct ma
     place(c, d, all, x);
 }
 
+static struct extents extents_of(const struct matmul_case *c, int rank, int nranks, struct draws *d)
+{
+    struct extents e = {
+        .a_rows = c->kind == SYMM_ALL_GATHER_MATMUL ? share(c->m, rank, nranks) : c->m,
+        .k = c->k_differs && matmul_collects(c) ? c->k - 5 * rank % c->k : c->k,
+        .d_rows = c->kind == SYMM_MATMUL_REDUCE_SCATTER ? share(c->m, rank, nranks) : c->m,
+    };
+
+    for (int i = 0; i < c->nb; i++) {
+        e.n[i] = e.d_columns[i] = c->n[i];
+        if (c->n_differs && !matmul_collects(c))
+            e.n[i] = e.d_columns[i] = 1 + (int64_t)below(d, (uint64_t)c->n[i]);
+        if (c->kind == SYMM_MATMUL_ALL_SCATTER) {
+            e.d_columns[i] = c->n[i] > nranks ? c->n[i] : nranks;
+            e.n[i] = share((int32_t)e.d_columns[i], rank, nranks);
+        }
+    }
+    return e;
+}
+
 void matmul_lay_out(const struct matmul_case *c, int rank, int nranks, struct matmul_operands *out)
 {
     struct draws d = {6000 + (uint64_t)rank, c->layout * 1000};
-    int64_t n[MATMUL_B];
+    const struct extents e = extents_of(c, rank, nranks, &d);
     const unsigned any = 7, a_zero = c->same == MATMUL_SAME_ROWS      ? 2u
                                      : c->same == MATMUL_SAME_BATCHES ? 1u
                                                                       : 0;
 
     memset(out, 0, sizeof *out);
-    lay_out(c, &d, out, c->in, (int64_t[]){c->l, matmul_rows(c, rank, nranks), c->k}, a_zero,
-            &out->a);
+    lay_out(c, &d, out, c->in, (int64_t[]){c->l, e.a_rows, e.k}, a_zero, &out->a);
     if (c->gathered)
         lay_out(c, &d, out, c->in, (int64_t[]){c->l, c->m, c->k}, 0, &out->gathered);
-    for (int i = 0; i < c->nb; i++)
-        n[i] = c->n_differs ? 1 + (int64_t)below(&d, (uint64_t)c->n[i]) : c->n[i];
-    lay_out_all(c, &d, out, c->in, c->k, n, any, out->b);
-    lay_out_all(c, &d, out, c->out, c->m, n, 0, out->d);
+    lay_out_all(c, &d, out, c->in, e.k, e.n, any, out->b);
+    lay_out_all(c, &d, out, c->out, e.d_rows, e.d_columns, 0, out->d);
     for (int i = 0; i < c->nb; i++) {
         if (c->has_c && c->in_place)
             out->c[i] = out->d[i];
         else if (c->has_c)
-            lay_out(c, &d, out, c->addend, (int64_t[]){c->l, c->m, n[i]}, any, &out->c[i]);
+            lay_out(c, &d, out, c->addend, (int64_t[]){c->l, e.d_rows, e.n[i]}, any, &out->c[i]);
         if (c->has_bias)
-            lay_out_bias(c, &d, out, n[i], &out->bias[i]);
+            lay_out_bias(c, &d, out, e.n[i], &out->bias[i]);
     }
     for (int i = 0; i < MATMUL_REGIONS; i++) /* none is empty */
         out->nbytes[i] += MARGIN;
@@ -339,6 +396,7 @@ symm_matmul_desc matmul_job_desc(const struct matmul_job *job)
         .a = describe(job, &job->o.a),
         .gathered_a = describe(job, &job->o.gathered),
         .flags = c->same_bits ? SYMM_MATMUL_SAME_BITS : 0,
+        .partial = c->partial,
     };
 
     for (int i = 0; i < c->nb; i++) {

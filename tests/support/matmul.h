@@ -33,12 +33,14 @@ struct matmul_case {
     const float *alpha, *beta; /* as in symm_matmul_args */
     enum matmul_same same;
     enum matmul_data data;
-    bool whole;      /* small whole numbers: each order of summation is exact */
-    bool contiguous; /* rows that lie one after the other, aligned */
-    bool joined;     /* the b are columns of one larger matrix, and so are the d */
-    bool foreign;    /* nothing is in symmetric memory */
-    bool same_bits;  /* SYMM_MATMUL_SAME_BITS */
-    uint64_t layout; /* of it each rank draws strides and places */
+    bool whole;         /* small whole numbers: each order of summation is exact */
+    bool contiguous;    /* rows that lie one after the other, aligned */
+    bool joined;        /* the b are columns of one larger matrix, and so are the d */
+    bool foreign;       /* nothing is in symmetric memory */
+    bool same_bits;     /* SYMM_MATMUL_SAME_BITS */
+    bool k_differs;     /* between ranks, where it may: k is the most */
+    symm_dtype partial; /* as in symm_matmul_desc */
+    uint64_t layout;    /* of it each rank draws strides and places */
 };
 
 struct matmul_operand {
@@ -54,13 +56,19 @@ struct matmul_operands {
 
 /* The number-th case: first some that have been chosen, then random ones. */
 struct matmul_case matmul_draw(uint64_t number, int nranks);
+/* The same of the kinds whose results are collected. */
+struct matmul_case matmul_draw_collected(uint64_t number, int nranks);
 /* The factors of its runs. */
 float matmul_alpha(const struct matmul_case *c);
 float matmul_beta(const struct matmul_case *c);
 /* Text of a failed case. Valid until the next call. */
 const char *matmul_text(const struct matmul_case *c);
 
-int32_t matmul_rows(const struct matmul_case *c, int rank, int nranks);
+/* Whether its results are collected after the product; whether they are sums over ranks. */
+bool matmul_collects(const struct matmul_case *c);
+bool matmul_reduces(const struct matmul_case *c);
+/* The first of m rows, or n columns, of a rank that has a share of them. */
+int32_t matmul_first(int32_t m, int rank, int nranks);
 void matmul_lay_out(const struct matmul_case *c, int rank, int nranks, struct matmul_operands *out);
 
 /* One rank's part of a product, with its memory. */

@@ -23,6 +23,13 @@ static bool strategy_fits(const struct matmul_job *job)
                                                  : got == job->c.strategy;
 }
 
+static bool has_strategy(const struct matmul_case *c, symm_strategy strategy)
+{
+    if (strategy == SYMM_STRATEGY_AUTO || c->kind == SYMM_ALL_GATHER_MATMUL)
+        return true;
+    return matmul_collects(c) && strategy == SYMM_STRATEGY_UNFUSED;
+}
+
 /* Creates the product and runs it with this round's data. */
 static symm_status create_and_run(struct rank *self, struct matmul_job *job, uint64_t round,
                                   symm_stream stream)
@@ -79,8 +86,10 @@ static symm_status run_case(struct rank *self, symm_context *ctx, const struct m
     struct matmul_job job;
 
     RANK_TRY(self, matmul_job_open(self, ctx, symm_context_world(ctx), c, &job));
-    for (int s = 0; s < (c->kind == SYMM_MATMUL ? 1 : NSTRATEGIES); s++) {
+    for (int s = 0; s < NSTRATEGIES; s++) {
         job.c.strategy = strategies[s];
+        if (!has_strategy(c, strategies[s]))
+            continue;
         RANK_TRY(self, create_and_run(self, &job, round, stream));
         if (s == 0 || any_bits)
             RANK_TRY(self, matmul_job_look(self, &job));
@@ -110,8 +119,10 @@ void matmul_run_plan(struct rank *self, void *arg)
     RANK_TRY(self, symm_stream_create(ctx, &stream));
     RANK_TRY(self, symm_memory_usage(ctx, &before));
     for (int i = plan->first; i < plan->first + plan->ncases; i++) {
-        const struct matmul_case c =
-            plan->cases ? plan->cases[i] : matmul_draw((uint64_t)i, self->nranks);
+        const struct matmul_case c = plan->cases ? plan->cases[i]
+                                     : plan->collected
+                                         ? matmul_draw_collected((uint64_t)i, self->nranks)
+                                         : matmul_draw((uint64_t)i, self->nranks);
         RANK_TRY(self, run_case(self, ctx, &c, plan->any_bits, stream));
     }
     RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));

@@ -7,6 +7,7 @@
 struct matmul_plan {
     int first, ncases;
     const struct matmul_case *cases; /* NULL: they are drawn */
+    bool collected;                  /* of the kinds whose results are collected */
     bool any_bits; /* strategies may round differently: each is compared with the reference */
 };
 

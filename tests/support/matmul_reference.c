@@ -54,40 +54,68 @@ static size_t offset(const struct box *b, int64_t l, int64_t i, int64_t j)
         for (int64_t i = 0; i < (b).shape[1]; i++)                                                 \
             for (int64_t j = 0; j < (b).shape[2]; j++)
 
-/* A's element, on every rank the same; with alpha 0 some are not to be multiplied. */
-static float a_value(const struct matmul_job *job, int nranks, int64_t l, int64_t row, int64_t k)
+static float rounded(symm_dtype dtype, float x)
+{
+    char one[4];
+
+    reference_set(one, 0, dtype, x);
+    return reference_get(one, 0, dtype);
+}
+
+/*
+ * A's element at a row of all ranks' rows if these are gathered, else of the rank's own A. With
+ * alpha 0 some are not to be multiplied.
+ */
+static float a_value(const struct matmul_job *job, int rank, int nranks, int64_t l, int64_t row,
+                     int64_t k)
 {
     const struct matmul_case *c = &job->c;
-    float x;
-    char rounded[4];
+    const bool gathers = c->kind == SYMM_ALL_GATHER_MATMUL;
 
     if (matmul_alpha(c) == 0 && k == 0)
         return NAN;
     if (c->same == MATMUL_SAME_BATCHES)
         l = 0;
     if (c->same == MATMUL_SAME_ROWS) { /* of a rank: as its first one */
-        int64_t first = 0;
-        for (int r = 0; first + matmul_rows(c, r, nranks) <= row; r++)
-            first += matmul_rows(c, r, nranks);
-        row = first;
+        int r = 0;
+        while (gathers && matmul_first(c->m, r + 1, nranks) <= row)
+            r++;
+        row = gathers ? matmul_first(c->m, r, nranks) : 0;
     }
-    x = value_of(c, reference_random(stream_of(job->round, OF_A, 0),
-                                     (uint64_t)((l * c->m + row) * c->k + k)));
-    reference_set(rounded, 0, c->in, x);
-    return reference_get(rounded, 0, c->in);
+    return rounded(c->in,
+                   value_of(c, reference_random(stream_of(job->round, OF_A, gathers ? 0 : rank),
+                                                (uint64_t)((l * c->m + row) * c->k + k))));
 }
 
 static void fill_a(const struct matmul_job *job, int rank, int nranks, char *const *image)
 {
     const struct matmul_operand *a = &job->o.a;
     const struct box b = box_of(&a->t);
-    int64_t first = 0;
+    const int64_t first =
+        job->c.kind == SYMM_ALL_GATHER_MATMUL ? matmul_first(job->c.m, rank, nranks) : 0;
 
-    for (int r = 0; job->c.kind != SYMM_MATMUL && r < rank; r++)
-        first += matmul_rows(&job->c, r, nranks);
     EACH(b, l, i, j)
     reference_set(image[a->region] + a->at, offset(&b, l, i, j), b.dtype,
-                  a_value(job, nranks, l, first + i, j));
+                  a_value(job, rank, nranks, l, first + i, j));
+}
+
+/* The index of an element; of several at one address it has that of the last, as fill() does. */
+static int64_t last_of(const struct box *b, int dimension, int64_t i)
+{
+    return b->strides[dimension] ? i : b->shape[dimension] - 1;
+}
+
+/* An element of another operand of a rank. */
+static double value_at(const struct matmul_job *job, const struct matmul_operand *x, int what,
+                       int rank, int64_t l, int64_t i, int64_t j)
+{
+    const struct box b = box_of(&x->t);
+    const uint64_t index =
+        (uint64_t)((last_of(&b, 0, l) * b.shape[1] + last_of(&b, 1, i)) * b.shape[2] +
+                   last_of(&b, 2, j));
+
+    return (double)rounded(
+        b.dtype, value_of(&job->c, reference_random(stream_of(job->round, what, rank), index)));
 }
 
 /* Fills an operand; elements that a product must not read are NaNs. */
@@ -120,10 +148,17 @@ void matmul_fill(const struct matmul_job *job, int rank, int nranks, char *const
 
 /* ---------------------------------------------------------------------------------- the result */
 
-/* One batch of A and of a b, in doubles. */
+/* One batch of a rank's A and of a b, in doubles. */
 struct factors {
     double *a, *b;
     int64_t m, k, n;
+};
+
+/* A rank whose product is in the result. */
+struct party {
+    int rank;
+    struct matmul_operands o;
+    struct factors f;
 };
 
 /* The expected value of a sum, and its bound. */
@@ -131,27 +166,54 @@ struct result {
     double value, error;
 };
 
-/*
- * Of k terms in fp32, in any order: k roundings of at most the sum of their sizes; then one each
- * with alpha, beta, c and bias. Whole numbers and such factors are exact.
- */
-static struct result sum_of(const struct matmul_job *job, const struct factors *f, int64_t i,
-                            int64_t j, double addend, double bias)
+/* Half the distance of numbers of a type, relative. */
+static double unit_roundoff(symm_dtype dtype)
 {
-    const double alpha = (double)matmul_alpha(&job->c), step = ldexp(1, -24);
-    double sum = 0, sizes = 0;
+    return ldexp(1, dtype == SYMM_BFLOAT16 ? -8 : dtype == SYMM_FLOAT16 ? -11 : -24);
+}
 
-    for (int64_t k = 0; k < (alpha == 0 ? 0 : f->k); k++) {
+/* Adds row i times column j: the value, the sizes of its terms, their number, the partial sums. */
+struct terms {
+    double sum, sizes, count, partial_sizes;
+};
+
+static void add_terms(struct terms *all, const struct factors *f, int64_t i, int64_t j)
+{
+    double sum = 0;
+
+    for (int64_t k = 0; k < f->k; k++) {
         const double x = f->a[i * f->k + k] * f->b[k * f->n + j];
         sum += x;
-        sizes += fabs(x);
+        all->sizes += fabs(x);
     }
-    return (struct result){
-        .value = alpha * sum + addend + bias,
+    all->sum += sum;
+    all->count += (double)f->k;
+    all->partial_sizes += fabs(sum);
+}
+
+/*
+ * Of k terms in fp32, in any order: k roundings of at most the sum of their sizes; one for each
+ * partial sum; then one each with alpha, beta, c and bias. Whole numbers and such factors are
+ * exact, but not partial sums of 16 bits.
+ */
+static struct result sum_of(const struct matmul_job *job, const struct party *parties, int n,
+                            int64_t i, int64_t j, symm_dtype partial, double addend, double bias)
+{
+    const double alpha = (double)matmul_alpha(&job->c), step = ldexp(1, -24);
+    struct terms t = {0};
+    struct result x;
+
+    for (int p = 0; alpha != 0 && p < n; p++)
+        add_terms(&t, &parties[p].f, i, j);
+    x = (struct result){
+        .value = alpha * t.sum + addend + bias,
         .error = job->c.whole ? 0
-                              : step * (((double)f->k + 4) * fabs(alpha) * sizes +
+                              : step * ((t.count + n + 4) * fabs(alpha) * t.sizes +
                                         4 * fabs(addend) + fabs(bias)),
     };
+    if (n > 1 && !(job->c.whole && partial == SYMM_FLOAT32))
+        x.error += unit_roundoff(partial) * fabs(alpha) * t.partial_sizes;
+    return x;
 }
 
 /* Slopes are less than 1.2; of the function itself there are a few roundings. */
@@ -192,26 +254,77 @@ static double read_of(const struct matmul_operand *x, char *const *image, int64_
     return (double)reference_get(image[x->region] + x->at, offset(&b, l, i, j), b.dtype);
 }
 
+/*
+ * The element in row i and column j of the sum of n parties' products. `adder` adds c and bias; its
+ * c has the element in row c_row.
+ */
+static struct result expected(const struct matmul_job *job, int which, const struct party *parties,
+                              int n, const struct party *adder, int64_t l, int64_t i, int64_t c_row,
+                              int64_t j)
+{
+    const struct matmul_operand *c = &adder->o.c[which], *bias = &adder->o.bias[which];
+    const int64_t bias_l = bias->t.ndim == 3 && bias->t.shape[0] > 1 ? l : 0;
+    const double addend = c->t.dtype && matmul_beta(&job->c) != 0
+                              ? (double)matmul_beta(&job->c) *
+                                    value_at(job, c, OF_C + which, adder->rank, l, c_row, j)
+                              : 0,
+                 more = bias->t.dtype
+                            ? value_at(job, bias, OF_BIAS + which, adder->rank, bias_l, 0, j)
+                            : 0;
+
+    return activated(
+        job->c.activation,
+        sum_of(job, parties, n, i, j, job->c.partial ? job->c.partial : job->c.out, addend, more));
+}
+
+/* The rank that has column j of n, or row j. */
+static int owner_of(int64_t j, int64_t n, int nranks)
+{
+    int r = 0;
+
+    while (matmul_first((int32_t)n, r + 1, nranks) <= j)
+        r++;
+    return r;
+}
+
+/* An element of d. parties: this rank first, then the ranks after it. */
+static struct result element(const struct matmul_job *job, int which, const struct party *parties,
+                             int nranks, int64_t l, int64_t i, int64_t j)
+{
+    const int rank = parties[0].rank;
+    const struct party *other = parties;
+    int owner;
+
+    switch (job->c.kind) {
+    case SYMM_MATMUL_REDUCE_SCATTER:
+        return expected(job, which, parties, nranks, parties, l,
+                        matmul_first(job->c.m, rank, nranks) + i, i, j);
+    case SYMM_MATMUL_ALL_REDUCE:
+        other += (owner_of(i, job->c.m, nranks) - rank + nranks) % nranks;
+        return expected(job, which, parties, nranks, other, l, i, i, j);
+    case SYMM_MATMUL_ALL_SCATTER: {
+        const int32_t n = (int32_t)job->o.d[which].t.shape[job->o.d[which].t.ndim - 1];
+        owner = owner_of(j, n, nranks);
+        other += (owner - rank + nranks) % nranks;
+        return expected(job, which, other, 1, other, l, i, i, j - matmul_first(n, owner, nranks));
+    }
+    default:
+        return expected(job, which, parties, 1, parties, l, i, i, j);
+    }
+}
+
 /* One batch of one product. */
 static int64_t product_wrong(const struct matmul_job *job, int which, int64_t l,
-                             const struct factors *f)
+                             const struct party *parties, int nranks)
 {
-    const struct matmul_operand *c = &job->o.c[which], *bias = &job->o.bias[which],
-                                *d = &job->o.d[which];
-    const bool reads_c = c->t.dtype && matmul_beta(&job->c) != 0;
-    const int64_t bias_l = bias->t.ndim == 3 && bias->t.shape[0] > 1 ? l : 0;
+    const struct matmul_operand *d = &job->o.d[which];
+    const struct box b = box_of(&d->t);
     int64_t wrong = 0;
 
-    for (int64_t i = 0; i < f->m; i++)
-        for (int64_t j = 0; j < f->n; j++) {
-            const double addend =
-                             reads_c ? (double)matmul_beta(&job->c) * read_of(c, job->sent, l, i, j)
-                                     : 0,
-                         more = bias->t.dtype ? read_of(bias, job->sent, bias_l, 0, j) : 0;
-            const struct result x =
-                activated(job->c.activation, sum_of(job, f, i, j, addend, more));
-            wrong += !is_right(read_of(d, job->got, l, i, j), x, d->t.dtype);
-        }
+    for (int64_t i = 0; i < b.shape[1]; i++)
+        for (int64_t j = 0; j < b.shape[2]; j++)
+            wrong += !is_right(read_of(d, job->got, l, i, j),
+                               element(job, which, parties, nranks, l, i, j), d->t.dtype);
     return wrong;
 }
 
@@ -230,28 +343,45 @@ static int64_t gathered_wrong(const struct matmul_job *job, int64_t l, const str
     return wrong;
 }
 
-/* All products of one batch. */
-static int64_t batch_wrong(const struct matmul_job *job, int nranks, int64_t l)
+/* joined: if their columns have one address, every b is the last one. */
+static void fill_factors(const struct matmul_job *job, struct party *p, int nranks, int which,
+                         int64_t l)
 {
-    const struct matmul_case *c = &job->c;
-    struct factors f = {.m = c->m, .k = c->k};
-    int64_t wrong;
+    const struct box b = box_of(&p->o.b[which].t);
+    const int of = job->c.joined && b.strides[2] == 0 ? job->c.nb - 1 : which;
+    struct factors *f = &p->f;
 
-    f.a = malloc(sizeof *f.a * (size_t)(f.m * f.k));
-    for (int64_t i = 0; i < f.m; i++)
-        for (int64_t k = 0; k < f.k; k++)
-            f.a[i * f.k + k] = (double)a_value(job, nranks, l, i, k);
-    wrong = c->gathered ? gathered_wrong(job, l, &f) : 0;
-    for (int which = 0; which < c->nb; which++) {
-        f.n = box_of(&job->o.d[which].t).shape[2];
-        f.b = malloc(sizeof *f.b * (size_t)(f.k * f.n));
-        for (int64_t k = 0; k < f.k; k++)
-            for (int64_t j = 0; j < f.n; j++)
-                f.b[k * f.n + j] = read_of(&job->o.b[which], job->sent, l, k, j);
-        wrong += product_wrong(job, which, l, &f);
-        free(f.b);
+    *f = (struct factors){.m = job->c.m, .k = b.shape[1], .n = b.shape[2]};
+    f->a = malloc(sizeof *f->a * (size_t)(f->m * f->k));
+    f->b = malloc(sizeof *f->b * (size_t)(f->k * f->n));
+    for (int64_t i = 0; i < f->m; i++)
+        for (int64_t k = 0; k < f->k; k++)
+            f->a[i * f->k + k] = (double)a_value(job, p->rank, nranks, l, i, k);
+    for (int64_t k = 0; k < f->k; k++)
+        for (int64_t j = 0; j < f->n; j++)
+            f->b[k * f->n + j] = value_at(job, &p->o.b[of], OF_B + of, p->rank, l, k, j);
+}
+
+/* One product of one batch, and with the first one what it gathers. */
+static int64_t batch_wrong(const struct matmul_job *job, int nranks, int which, int64_t l)
+{
+    const int rank = symm_rank(job->group), n = matmul_collects(&job->c) ? nranks : 1;
+    struct party *parties = calloc((size_t)n, sizeof *parties);
+    int64_t wrong = 0;
+
+    for (int p = 0; p < n; p++) {
+        parties[p].rank = (rank + p) % nranks;
+        matmul_lay_out(&job->c, parties[p].rank, nranks, &parties[p].o);
+        fill_factors(job, &parties[p], nranks, which, l);
     }
-    free(f.a);
+    if (job->c.gathered && which == 0)
+        wrong += gathered_wrong(job, l, &parties[0].f);
+    wrong += product_wrong(job, which, l, parties, nranks);
+    for (int p = 0; p < n; p++) {
+        free(parties[p].f.a);
+        free(parties[p].f.b);
+    }
+    free(parties);
     return wrong;
 }
 
@@ -279,6 +409,7 @@ int64_t matmul_wrong(const struct matmul_job *job, int nranks)
     int64_t wrong = changed(job);
 
     for (int64_t l = 0; l < job->c.l; l++)
-        wrong += batch_wrong(job, nranks, l);
+        for (int which = 0; which < job->c.nb; which++)
+            wrong += batch_wrong(job, nranks, which, l);
     return wrong;
 }

@@ -207,3 +207,13 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
         return pipelined;
     return choose_strategy(limits, p, columns, &unfused, &fused, &pipelined);
 }
+
+struct symm_matmul_plan symm__matmul_plan_collected(const struct symm_matmul_limits *limits,
+                                                    const struct symm_problem *p, int64_t columns)
+{
+    struct symm_matmul_plan plan = symm__matmul_plan(limits, p, columns);
+
+    if (p->collect_nranks > 1)
+        plan.strategy = SYMM_STRATEGY_UNFUSED;
+    return plan;
+}

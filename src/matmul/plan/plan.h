@@ -27,7 +27,7 @@ struct symm_matmul_limits {
 };
 
 struct symm_matmul_plan {
-    symm_strategy strategy; /* AUTO: nothing is gathered */
+    symm_strategy strategy; /* AUTO: nothing is communicated */
     enum symm_sender sender;
     uint32_t comm_sms;   /* SMs without a block of the product */
     uint32_t strip_rows; /* see symm_arrival_plan; 0: all rows are present */
@@ -44,5 +44,8 @@ int64_t symm__matmul_ld(int32_t k);
 /* columns: the maximum over the ranks. */
 struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limits,
                                           const struct symm_problem *p, int64_t columns);
+/* The same of a product whose results are collected. */
+struct symm_matmul_plan symm__matmul_plan_collected(const struct symm_matmul_limits *limits,
+                                                    const struct symm_problem *p, int64_t columns);
 
 #endif

@@ -17,11 +17,13 @@ struct symm_problem {
     symm_matmul_kind kind;
     symm_strategy strategy;
     symm_activation activation;
-    symm_dtype dtype; /* of a and b */
-    bool same_bits;   /* SYMM_MATMUL_SAME_BITS */
+    symm_dtype dtype;                      /* of a and b */
+    bool same_bits;                        /* SYMM_MATMUL_SAME_BITS */
+    symm_dtype partial[SYMM_MATMUL_MAX_B]; /* of partial sums */
     int32_t m, k, l, nb;
-    int32_t n[SYMM_MATMUL_MAX_B];
-    int rank, nranks; /* that share A's rows; 0 and 1 if nothing is gathered */
+    int32_t n[SYMM_MATMUL_MAX_B];     /* columns that this rank computes */
+    int rank, nranks;                 /* that share A's rows; 0 and 1 if nothing is gathered */
+    int collect_rank, collect_nranks; /* that share results; 0 and 1 if nothing is collected */
     struct symm_operand a, b[SYMM_MATMUL_MAX_B], c[SYMM_MATMUL_MAX_B], d[SYMM_MATMUL_MAX_B],
         bias[SYMM_MATMUL_MAX_B], gathered_a;
     float alpha, beta; /* of a run */
@@ -32,6 +34,11 @@ struct symm_name {
     char text[24];
 };
 struct symm_name symm__name_of(const char *member, int i);
+
+/* Whether the kind communicates after the product: sums, or columns of D. */
+bool symm__kind_collects(symm_matmul_kind kind);
+/* Whether the sums are over the products of all ranks. */
+bool symm__kind_reduces(symm_matmul_kind kind);
 
 /* All columns of this rank's products. */
 int64_t symm__problem_columns(const struct symm_problem *p);

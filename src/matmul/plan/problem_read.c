@@ -7,9 +7,19 @@
 
 enum {
     EXTENT_MAX = INT32_MAX - 1023, /* so that indices of a tile or piece past the end fit 32 bits */
-    ELEMENT_NBYTES = 2,
+    ELEMENT_NBYTES_MAX = 4,
     PACK_ELEMENTS = 8
 };
+
+bool symm__kind_reduces(symm_matmul_kind kind)
+{
+    return kind == SYMM_MATMUL_REDUCE_SCATTER || kind == SYMM_MATMUL_ALL_REDUCE;
+}
+
+bool symm__kind_collects(symm_matmul_kind kind)
+{
+    return symm__kind_reduces(kind) || kind == SYMM_MATMUL_ALL_SCATTER;
+}
 
 int64_t symm__problem_columns(const struct symm_problem *p)
 {
@@ -132,6 +142,8 @@ static symm_status check_disjoint(const char *name, const struct symm_operand *x
     int64_t extents[3] = {x->l, x->rows, x->columns},
             strides[3] = {x->matrix.batch, x->matrix.row, x->matrix.column}, end = 1;
 
+    if (x->l == 0 || x->rows == 0 || x->columns == 0)
+        return SYMM_OK;
     for (int done = 0; done < 3; done++) { /* by increasing stride */
         int least = -1;
         for (int i = 0; i < 3; i++)
@@ -152,9 +164,35 @@ static symm_status check_disjoint(const char *name, const struct symm_operand *x
 
 /* --------------------------------------------------------------------------------- all tensors */
 
+/* What some kinds do not have. */
+static symm_status check_kind(const symm_matmul_desc *desc)
+{
+    if (desc->kind == SYMM_MATMUL && desc->strategy != SYMM_STRATEGY_AUTO)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "strategy is %d; SYMM_MATMUL gathers no rows, so it must be AUTO",
+                          (int)desc->strategy);
+    if (symm__kind_collects(desc->kind) && desc->strategy != SYMM_STRATEGY_AUTO &&
+        desc->strategy != SYMM_STRATEGY_UNFUSED)
+        return symm__fail(SYMM_ERROR_UNSUPPORTED,
+                          "strategy is %d (%s); communication after a product must be AUTO or "
+                          "UNFUSED",
+                          (int)desc->strategy, symm_strategy_name(desc->strategy));
+    if (desc->kind != SYMM_ALL_GATHER_MATMUL && desc->gathered_a.dtype)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "gathered_a is given, but kind %d gathers no rows",
+                          (int)desc->kind);
+    if (desc->partial && !symm__kind_reduces(desc->kind))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "partial is %s, but kind %d has no sums over ranks",
+                          name_of_type(desc->partial).text, (int)desc->kind);
+    if (desc->partial && !is_float(desc->partial))
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "partial is %s; it must be 0, float32, float16 or bfloat16",
+                          name_of_type(desc->partial).text);
+    return SYMM_OK;
+}
+
 static symm_status check_enums(const symm_matmul_desc *desc)
 {
-    if (desc->kind != SYMM_MATMUL && desc->kind != SYMM_ALL_GATHER_MATMUL)
+    if ((unsigned)desc->kind > SYMM_MATMUL_ALL_SCATTER)
         return symm__fail(SYMM_ERROR_ARGUMENT, "kind is %d, which is no symm_matmul_kind",
                           (int)desc->kind);
     if ((unsigned)desc->strategy > SYMM_STRATEGY_UNFUSED)
@@ -173,37 +211,52 @@ static symm_status check_enums(const symm_matmul_desc *desc)
         if (desc->reserved[i])
             return symm__fail(SYMM_ERROR_ARGUMENT, "reserved[%zu] is %llu; it must be 0", i,
                               (unsigned long long)desc->reserved[i]);
-    if (desc->kind == SYMM_MATMUL && desc->strategy != SYMM_STRATEGY_AUTO)
-        return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "strategy is %d; SYMM_MATMUL gathers no rows, so it must be AUTO",
-                          (int)desc->strategy);
-    if (desc->kind == SYMM_MATMUL && desc->gathered_a.dtype)
-        return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "gathered_a is given, but SYMM_MATMUL gathers no rows");
-    return SYMM_OK;
+    return check_kind(desc);
 }
 
-/* Kernels count a shard's rows over all batches in 32 bits; the host counts bytes in 64. */
-static symm_status check_shards(const struct symm_problem *p)
+/*
+ * Kernels count the rows of a workspace over all batches in 32 bits; the host counts bytes in 64.
+ * rows: those of one rank. columns: of the largest matrix.
+ */
+static symm_status check_workspace(const struct symm_problem *p, int64_t rows, int64_t columns,
+                                   int64_t matrices)
 {
-    const int64_t rows = (int64_t)symm__rows_of_rank(p->m, p->nranks, 0) * p->l;
     int64_t nbytes;
 
-    if (p->nranks == 1)
-        return SYMM_OK;
     if (rows > EXTENT_MAX)
         return symm__fail(SYMM_ERROR_UNSUPPORTED,
                           "m %d and l %d give a rank %" PRId64 " rows; at most %d are supported",
                           p->m, p->l, rows, EXTENT_MAX);
-    if (__builtin_mul_overflow(rows * p->nranks * ELEMENT_NBYTES, (int64_t)p->k + PACK_ELEMENTS,
-                               &nbytes))
+    if (__builtin_mul_overflow(rows * matrices, columns + PACK_ELEMENTS, &nbytes) ||
+        __builtin_mul_overflow(nbytes, ELEMENT_NBYTES_MAX, &nbytes))
         return symm__fail(SYMM_ERROR_MEMORY,
                           "the workspace of m %d, k %d, l %d has more than 2^63 bytes", p->m, p->k,
                           p->l);
     return SYMM_OK;
 }
 
-/* Reads a and gathered_a; m is from the first d, k and l are from a. */
+static symm_status check_shards(const struct symm_problem *p)
+{
+    if (p->nranks == 1)
+        return SYMM_OK;
+    return check_workspace(p, (int64_t)symm__rows_of_rank(p->m, p->nranks, 0) * p->l, p->k,
+                           p->nranks);
+}
+
+/* Rows of a, and of c and d. */
+static int32_t rows_of_a(const struct symm_problem *p)
+{
+    return symm__rows_of_rank(p->m, p->nranks, p->rank);
+}
+
+static int32_t rows_of_d(const struct symm_problem *p)
+{
+    return p->kind == SYMM_MATMUL_REDUCE_SCATTER
+               ? symm__rows_of_rank(p->m, p->collect_nranks, p->collect_rank)
+               : p->m;
+}
+
+/* Reads a and gathered_a; k and l are from a, m is from the matrix that has all rows. */
 static symm_status read_inputs(const symm_matmul_desc *desc, struct symm_problem *p)
 {
     struct symm_operand d;
@@ -213,14 +266,14 @@ static symm_status read_inputs(const symm_matmul_desc *desc, struct symm_problem
     p->dtype = desc->a.dtype;
     TRY(check_input_dtype("a", &p->a, p->dtype));
     TRY(read_tensor("d[0]", &desc->d[0], 2, &d));
-    p->m = d.rows;
+    p->m = symm__kind_collects(p->kind) ? p->a.rows : d.rows;
     p->k = p->a.columns;
     p->l = p->a.l;
     if (p->m < 1 || p->k < 1 || p->l < 1)
         return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "d[0] has %d rows, a has %d columns and l is %d; each must be at least 1",
-                          p->m, p->k, p->l);
-    TRY(check_shape("a", &p->a, p->l, symm__rows_of_rank(p->m, p->nranks, p->rank), p->k,
+                          "%s has %d rows, a has %d columns and l is %d; each must be at least 1",
+                          symm__kind_collects(p->kind) ? "a" : "d[0]", p->m, p->k, p->l);
+    TRY(check_shape("a", &p->a, p->l, rows_of_a(p), p->k,
                     p->nranks == 1 ? "[m, k]" : "this rank's part of [m, k]"));
     TRY(check_shards(p));
     if (!desc->gathered_a.dtype)
@@ -233,6 +286,21 @@ out:
     return st;
 }
 
+/* Sets the columns of product i that this rank computes: its share, or all columns of d. */
+static symm_status read_columns(int i, struct symm_problem *p)
+{
+    const int32_t n = p->d[i].columns;
+    const bool shares = p->kind == SYMM_MATMUL_ALL_SCATTER;
+
+    if (n < (shares ? p->collect_nranks : 1))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "d[%d] has %d columns; it must have at least %d", i,
+                          n, shares ? p->collect_nranks : 1);
+    p->n[i] = shares ? symm__rows_of_rank(n, p->collect_nranks, p->collect_rank) : n;
+    if (p->collect_nranks == 1)
+        return SYMM_OK;
+    return check_workspace(p, (int64_t)p->m * p->l, n, 2 * SYMM_MATMUL_MAX_B);
+}
+
 /* Reads b, c, d and bias of product i. */
 static symm_status read_product(const symm_matmul_desc *desc, int i, struct symm_problem *p)
 {
@@ -241,18 +309,19 @@ static symm_status read_product(const symm_matmul_desc *desc, int i, struct symm
     symm_status st;
 
     TRY(read_tensor(d.text, &desc->d[i], 2, &p->d[i]));
-    p->n[i] = p->d[i].columns;
-    if (p->n[i] < 1)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s has %d columns; it must have at least 1", d.text,
-                          p->n[i]);
-    TRY(check_shape(d.text, &p->d[i], p->l, p->m, p->n[i], "[m, n]"));
+    TRY(read_columns(i, p));
+    TRY(check_shape(d.text, &p->d[i], p->l, rows_of_d(p), p->d[i].columns,
+                    p->kind == SYMM_MATMUL_REDUCE_SCATTER ? "this rank's part of [m, n]"
+                                                          : "[m, n]"));
     TRY(check_disjoint(d.text, &p->d[i]));
+    p->partial[i] = desc->partial ? desc->partial : desc->d[i].dtype;
     TRY(read_tensor(b.text, &desc->b[i], 2, &p->b[i]));
     TRY(check_input_dtype(b.text, &p->b[i], p->dtype));
-    TRY(check_shape(b.text, &p->b[i], p->l, p->k, p->n[i], "[k, n]"));
+    TRY(check_shape(b.text, &p->b[i], p->l, p->k, p->n[i],
+                    p->kind == SYMM_MATMUL_ALL_SCATTER ? "this rank's part of [k, n]" : "[k, n]"));
     if (desc->c[i].dtype) {
         TRY(read_tensor(c.text, &desc->c[i], 2, &p->c[i]));
-        TRY(check_shape(c.text, &p->c[i], p->l, p->m, p->n[i], "[m, n]"));
+        TRY(check_shape(c.text, &p->c[i], p->l, rows_of_d(p), p->n[i], "[m, n]"));
     }
     if (desc->bias[i].dtype) {
         TRY(read_tensor(bias.text, &desc->bias[i], 1, &p->bias[i]));
@@ -292,7 +361,7 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
     struct symm_problem *p = out;
     symm_status st;
 
-    *p = (struct symm_problem){.nranks = 1};
+    *p = (struct symm_problem){.nranks = 1, .collect_nranks = 1};
     if (!desc)
         return symm__fail(SYMM_ERROR_ARGUMENT, "desc is NULL");
     p->kind = desc->kind;
@@ -302,6 +371,10 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
     if (desc->kind == SYMM_ALL_GATHER_MATMUL) {
         p->rank = rank;
         p->nranks = nranks;
+    }
+    if (symm__kind_collects(desc->kind)) {
+        p->collect_rank = rank;
+        p->collect_nranks = nranks;
     }
     TRY(check_enums(desc));
     p->nb = desc->nb ? desc->nb : 1;

@@ -17,7 +17,8 @@ struct symm_image;
     X(signal, CALLS)                                                                               \
     X(all_reduce_packets, CALLS) X(all_reduce_one_shot, CALLS) X(all_reduce_two_shot, CALLS)       \
     X(reduce_scatter, CALLS) X(all_gather, CALLS) X(lamport, CALLS) X(multimem, MULTICAST)         \
-    X(matmul_portable, PRODUCTS) X(matmul_sm90, PRODUCTS) X(matmul_transport, PRODUCTS)
+    X(matmul_portable, PRODUCTS) X(matmul_sm90, PRODUCTS) X(matmul_transport, PRODUCTS)            \
+    X(matmul_collect, PRODUCTS)
 /* clang-format on */
 
 /* Images that are loaded together. */

@@ -10,25 +10,33 @@
 #include "matmul_plan.h"
 #include "test.h"
 
-enum { TRAIN = 6, NKINDS = 8 };
+enum { TRAIN = 6, NKINDS = 11 };
 
 /* A kind of products. */
 struct kind {
+    symm_matmul_kind kind;
     symm_strategy strategy;
     int32_t m, k;
 };
 
 static const struct kind kinds[NKINDS] = {
-    {SYMM_STRATEGY_FUSED, 37, 40},     {SYMM_STRATEGY_FUSED, 700, 8},
-    {SYMM_STRATEGY_PIPELINED, 37, 40}, {SYMM_STRATEGY_PIPELINED, 300, 9},
-    {SYMM_STRATEGY_UNFUSED, 37, 40},   {SYMM_STRATEGY_UNFUSED, 130, 9},
-    {SYMM_STRATEGY_FUSED, 3, 24},      {SYMM_STRATEGY_AUTO, 200, 33},
+    {SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, 37, 40},
+    {SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, 700, 8},
+    {SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, 37, 40},
+    {SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, 300, 9},
+    {SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_UNFUSED, 37, 40},
+    {SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_UNFUSED, 130, 9},
+    {SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, 3, 24},
+    {SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_AUTO, 200, 33},
+    {SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_AUTO, 300, 9},
+    {SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_AUTO, 37, 40},
+    {SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_AUTO, 300, 9},
 };
 
 static struct matmul_case case_of(const struct kind *kind, uint64_t layout)
 {
     return (struct matmul_case){
-        .kind = SYMM_ALL_GATHER_MATMUL,
+        .kind = kind->kind,
         .strategy = kind->strategy,
         .in = layout % 2 ? SYMM_BFLOAT16 : SYMM_FLOAT16,
         .out = SYMM_FLOAT32,
@@ -38,7 +46,7 @@ static struct matmul_case case_of(const struct kind *kind, uint64_t layout)
         .l = 1,
         .nb = 1,
         .n = {5},
-        .gathered = layout % 3 == 0,
+        .gathered = kind->kind == SYMM_ALL_GATHER_MATMUL && layout % 3 == 0,
         .whole = true,
         .contiguous = layout % 2,
         .layout = layout,
@@ -252,8 +260,8 @@ TEST_LOOP(trains, weakly_ordered_memory_makes_no_difference, 0, 3)
 
 /* --------------------------------------------------------------------------- two groups at once */
 
-/* Pairs of all kinds. no_gather: not unfused, because an all-gather's many blocks wait. */
-static void run_two_groups(int nranks, bool no_gather, int apart_ms)
+/* Pairs of all kinds. few_wait: none of which many blocks wait for other ranks. */
+static void run_two_groups(int nranks, bool few_wait, int apart_ms)
 {
     struct matmul_case cases[NKINDS][2];
 
@@ -261,8 +269,11 @@ static void run_two_groups(int nranks, bool no_gather, int apart_ms)
     for (uint64_t i = 0; i < NKINDS; i++)
         for (uint64_t g = 0; g < 2; g++) {
             cases[i][g] = case_of(&kinds[(i + 3 * g) % NKINDS], 400 + i);
-            if (no_gather && cases[i][g].strategy == SYMM_STRATEGY_UNFUSED)
+            if (few_wait &&
+                (matmul_collects(&cases[i][g]) || cases[i][g].strategy == SYMM_STRATEGY_UNFUSED)) {
+                cases[i][g].kind = SYMM_ALL_GATHER_MATMUL;
                 cases[i][g].strategy = SYMM_STRATEGY_FUSED;
+            }
         }
     struct matmul_pairs pairs = {.cases = (const struct matmul_case(*)[2])cases,
                                  .ncases = NKINDS,

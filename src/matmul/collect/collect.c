@@ -1,0 +1,172 @@
+/* The memory of collecting, the workspace's layout, and the launch. */
+#include "collect.h"
+
+#include <symm/names.h>
+#include "ids.h"
+#include "runtime/base/numbers.h"
+#include "runtime/group/group.h"
+#include "runtime/group/pad.h"
+
+SYMM_KERNEL_LIST(matmul_collect, SYMM_MATMUL_COLLECT_KERNELS);
+
+enum { THREADS = 512, PACK_ELEMENTS = 8, ALIGNMENT = 256 };
+
+/* ---------------------------------------------------------------------------------- the layout */
+
+/* The matrices of a workspace: see symm_collect_args. */
+struct layout {
+    symm_matrix of_rank[SYMM_MATMUL_MAX_B], sums[SYMM_MATMUL_MAX_B];
+    uint64_t nbytes;
+};
+
+/* The next matrix [l, rows, columns], at the end of the layout. Its rows are whole packs. */
+static symm_matrix append(struct layout *layout, char *workspace, symm_dtype dtype, int32_t l,
+                          int32_t rows, int32_t columns)
+{
+    const int64_t row = (int64_t)symm__round_up((uint64_t)columns, PACK_ELEMENTS);
+    const symm_matrix x = {.data = workspace ? workspace + layout->nbytes : NULL,
+                           .row = row,
+                           .column = 1,
+                           .batch = row * rows,
+                           .dtype = (uint32_t)dtype};
+
+    layout->nbytes += symm__round_up((uint64_t)(x.batch * l) * symm_dtype_size(dtype), ALIGNMENT);
+    return x;
+}
+
+/* The same on all ranks: with the rows and columns of the rank that has most. */
+static struct layout lay_out(const struct symm_problem *p, char *workspace)
+{
+    const int nranks = p->collect_nranks;
+    struct layout layout = {.nbytes = 0};
+
+    for (int i = 0; i < p->nb; i++) {
+        const int32_t columns = p->d[i].columns;
+        const symm_dtype dtype = (symm_dtype)p->d[i].matrix.dtype;
+        if (symm__kind_reduces(p->kind))
+            layout.of_rank[i] = append(&layout, workspace, p->partial[i], p->l, p->m, columns);
+        else
+            layout.of_rank[i] = append(&layout, workspace, dtype, p->l, p->m,
+                                       symm__rows_of_rank(columns, nranks, 0));
+        if (p->kind == SYMM_MATMUL_ALL_REDUCE)
+            layout.sums[i] = append(&layout, workspace, dtype, p->l,
+                                    symm__rows_of_rank(p->m, nranks, 0), columns);
+    }
+    return layout;
+}
+
+void symm__collect_product(const struct symm_problem *p, char *workspace, struct symm_problem *out)
+{
+    const struct layout layout = lay_out(p, workspace);
+
+    *out = *p;
+    if (p->collect_nranks == 1)
+        return;
+    for (int i = 0; i < p->nb; i++) {
+        out->d[i] = (struct symm_operand){
+            .matrix = layout.of_rank[i], .l = p->l, .rows = p->m, .columns = p->n[i]};
+        if (symm__kind_reduces(p->kind))
+            out->c[i] = out->bias[i] = (struct symm_operand){.l = 0};
+    }
+    if (!symm__kind_reduces(p->kind))
+        return;
+    out->alpha = 1;
+    out->beta = 0;
+    out->activation = SYMM_NONE;
+}
+
+/* ----------------------------------------------------------------------------------- its memory */
+
+static symm_status alloc(struct symm_call *call, void *owner, uint64_t nbytes, void **out)
+{
+    return symm__memory_alloc(call->group->ctx->memory, call->group->comm, owner,
+                              SYMM_BLOCK_INTERNAL, nbytes, call->text, out);
+}
+
+/* Grids have at most a block per SM. */
+static int nchannels(const struct symm_collect *c)
+{
+    return c->group->ctx->agreed.nsms;
+}
+
+symm_status symm__collect_prepare(struct symm_call *call, void *owner, struct symm_collect *c)
+{
+    const struct symm_problem *p = c->problem;
+    void *block;
+    symm_status st;
+
+    st = alloc(call, owner, lay_out(p, NULL).nbytes, &block);
+    if (st != SYMM_OK)
+        return symm__fail_in(st == SYMM_ERROR_ARGUMENT ? SYMM_ERROR_MEMORY : st,
+                             "the workspace of m %d, l %d, and %d columns of d[0] on rank %d: ",
+                             p->m, p->l, p->d[0].columns, p->collect_rank);
+    c->workspace = block;
+    TRY(alloc(call, owner, symm__pad_nbytes(nchannels(c), p->collect_nranks), &block));
+    c->pad = block;
+    st = symm__pad_clear(c->group, c->pad, nchannels(c));
+out:
+    return st;
+}
+
+/* ----------------------------------------------------------------------------------- the launch */
+
+static const symm_kernel_id kernels[] = {
+    [SYMM_MATMUL_REDUCE_SCATTER] = SYMM_KERNEL_matmul_reduce_scatter,
+    [SYMM_MATMUL_ALL_REDUCE] = SYMM_KERNEL_matmul_all_reduce,
+    [SYMM_MATMUL_ALL_SCATTER] = SYMM_KERNEL_matmul_all_scatter,
+};
+
+static symm_collect_args args_of(const struct symm_collect *c, const struct symm_problem *p)
+{
+    const struct layout layout = lay_out(p, c->workspace);
+    symm_collect_args args = {
+        .product = {.a = {.m = p->m, .k = p->k, .l = p->l, .nranks = 1},
+                    .nb = p->nb,
+                    .alpha = p->alpha,
+                    .beta = p->beta,
+                    .activation = (uint32_t)p->activation,
+                    .view = c->group->view},
+        .pad = c->pad,
+        .rank = p->collect_rank,
+        .nranks = p->collect_nranks,
+    };
+
+    for (int i = 0; i < p->nb; i++) {
+        args.product.n[i] = p->n[i];
+        args.product.c[i] = p->c[i].matrix;
+        args.product.d[i] = p->d[i].matrix;
+        args.product.bias[i] = p->bias[i].matrix;
+        args.of_rank[i] = layout.of_rank[i];
+        args.sums[i] = layout.sums[i];
+        args.d_columns[i] = p->d[i].columns;
+    }
+    return args;
+}
+
+/* The packs of the rank that has most, of one rank's part. */
+static uint64_t packs_of(const struct symm_problem *p)
+{
+    const bool by_columns = p->kind == SYMM_MATMUL_ALL_SCATTER;
+    const int nranks = p->collect_nranks;
+    uint64_t across = 0;
+
+    for (int i = 0; i < p->nb; i++)
+        across +=
+            symm__ceil_div((uint64_t)(by_columns ? symm__rows_of_rank(p->d[i].columns, nranks, 0)
+                                                 : p->d[i].columns),
+                           PACK_ELEMENTS);
+    return across * (uint64_t)p->l *
+           (uint64_t)(by_columns ? p->m : symm__rows_of_rank(p->m, nranks, 0));
+}
+
+symm_status symm__collect_enqueue(struct symm_call *call, const struct symm_collect *c,
+                                  const struct symm_problem *p)
+{
+    const symm_collect_args args = args_of(c, p);
+    const uint32_t threads =
+                       (uint32_t)symm__min(THREADS, (uint64_t)c->group->ctx->agreed.max_threads),
+                   blocks = (uint32_t)symm__min(symm__ceil_div(packs_of(p), threads),
+                                                (uint64_t)nchannels(c));
+
+    return symm__call_launch(call, kernels[p->kind], blocks, threads, false, &args);
+}

@@ -1,0 +1,35 @@
+/*
+ * What follows a product whose results go to other ranks: the sums of all ranks' products, or the
+ * columns of all ranks. The product writes to this rank's workspace, and one kernel makes D.
+ */
+#ifndef SYMM_MATMUL_COLLECT_H
+#define SYMM_MATMUL_COLLECT_H
+
+#include "matmul/plan/plan.h"
+#include "runtime/group/call.h"
+
+/* The collecting part of a product, for all of its runs. */
+struct symm_collect {
+    const struct symm_group *group;
+    const struct symm_problem *problem;
+    char *workspace; /* symmetric; NULL: nothing is collected */
+    symm_signal_pad *pad;
+};
+
+/*
+ * Sets *out to the product of p that a rank computes: p itself, or if its results are collected,
+ * the product without the transform of sums, to `workspace`. Pure.
+ */
+void symm__collect_product(const struct symm_problem *p, char *workspace, struct symm_problem *out);
+
+/*
+ * Allocates the memory of runs, owned by `owner`, and clears the signals, before any rank signals.
+ * Collective.
+ */
+symm_status symm__collect_prepare(struct symm_call *call, void *owner, struct symm_collect *c);
+
+/* Makes D of the product of p, which precedes it on the stream. Stream-ordered. */
+symm_status symm__collect_enqueue(struct symm_call *call, const struct symm_collect *c,
+                                  const struct symm_problem *p);
+
+#endif

@@ -1,0 +1,6 @@
+/* The image of the collecting kernels. */
+#include "runtime/group/define_kernels.cuh"
+#include "collect.def"
+#include "collect.cuh"
+
+SYMM_MATMUL_COLLECT_KERNELS(SYMM_DEFINE_K, SYMM_DEFINE_R)
