@@ -103,7 +103,8 @@ static symm_status prepare_collect(struct symm_call *call, struct symm_matmul *m
 
     if (m->plan.strategy == SYMM_STRATEGY_AUTO)
         return SYMM_OK;
-    TRY(symm__collect_prepare(call, m, &m->collect));
+    TRY(symm__collect_alloc(call, m, &m->collect));
+    ready.status = symm__collect_clear(&m->collect);
     st = symm__matmul_vote(call, &ready);
 out:
     return st;

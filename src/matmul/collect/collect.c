@@ -89,7 +89,7 @@ static int nchannels(const struct symm_collect *c)
     return c->group->ctx->agreed.nsms;
 }
 
-symm_status symm__collect_prepare(struct symm_call *call, void *owner, struct symm_collect *c)
+symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm_collect *c)
 {
     const struct symm_problem *p = c->problem;
     void *block;
@@ -103,9 +103,13 @@ symm_status symm__collect_prepare(struct symm_call *call, void *owner, struct sy
     c->workspace = block;
     TRY(alloc(call, owner, symm__pad_nbytes(nchannels(c), p->collect_nranks), &block));
     c->pad = block;
-    st = symm__pad_clear(c->group, c->pad, nchannels(c));
 out:
     return st;
+}
+
+symm_status symm__collect_clear(const struct symm_collect *c)
+{
+    return symm__pad_clear(c->group, c->pad, nchannels(c));
 }
 
 /* ----------------------------------------------------------------------------------- the launch */

@@ -22,11 +22,10 @@ struct symm_collect {
  */
 void symm__collect_product(const struct symm_problem *p, char *workspace, struct symm_problem *out);
 
-/*
- * Allocates the memory of runs, owned by `owner`, and clears the signals, before any rank signals.
- * Collective.
- */
-symm_status symm__collect_prepare(struct symm_call *call, void *owner, struct symm_collect *c);
+/* Allocates the memory of runs, owned by `owner`. Collective. */
+symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm_collect *c);
+/* Clears its signals. Local; before the first signal of any rank. */
+symm_status symm__collect_clear(const struct symm_collect *c);
 
 /* Makes D of the product of p, which precedes it on the stream. Stream-ordered. */
 symm_status symm__collect_enqueue(struct symm_call *call, const struct symm_collect *c,

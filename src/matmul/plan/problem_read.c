@@ -7,7 +7,8 @@
 
 enum {
     EXTENT_MAX = INT32_MAX - 1023, /* so that indices of a tile or piece past the end fit 32 bits */
-    ELEMENT_NBYTES_MAX = 4,
+    INPUT_NBYTES = 2,
+    OUTPUT_NBYTES_MAX = 4,
     PACK_ELEMENTS = 8
 };
 
@@ -216,10 +217,11 @@ static symm_status check_enums(const symm_matmul_desc *desc)
 
 /*
  * Kernels count the rows of a workspace over all batches in 32 bits; the host counts bytes in 64.
- * rows: those of one rank. columns: of the largest matrix.
+ * rows: those of one rank. columns: of the largest matrix. element_nbytes: of one element of
+ * each matrix.
  */
 static symm_status check_workspace(const struct symm_problem *p, int64_t rows, int64_t columns,
-                                   int64_t matrices)
+                                   int64_t element_nbytes)
 {
     int64_t nbytes;
 
@@ -227,8 +229,7 @@ static symm_status check_workspace(const struct symm_problem *p, int64_t rows, i
         return symm__fail(SYMM_ERROR_UNSUPPORTED,
                           "m %d and l %d give a rank %" PRId64 " rows; at most %d are supported",
                           p->m, p->l, rows, EXTENT_MAX);
-    if (__builtin_mul_overflow(rows * matrices, columns + PACK_ELEMENTS, &nbytes) ||
-        __builtin_mul_overflow(nbytes, ELEMENT_NBYTES_MAX, &nbytes))
+    if (__builtin_mul_overflow(rows * element_nbytes, columns + PACK_ELEMENTS, &nbytes))
         return symm__fail(SYMM_ERROR_MEMORY,
                           "the workspace of m %d, k %d, l %d has more than 2^63 bytes", p->m, p->k,
                           p->l);
@@ -240,7 +241,7 @@ static symm_status check_shards(const struct symm_problem *p)
     if (p->nranks == 1)
         return SYMM_OK;
     return check_workspace(p, (int64_t)symm__rows_of_rank(p->m, p->nranks, 0) * p->l, p->k,
-                           p->nranks);
+                           p->nranks * INPUT_NBYTES);
 }
 
 /* Rows of a, and of c and d. */
@@ -298,7 +299,7 @@ static symm_status read_columns(int i, struct symm_problem *p)
     p->n[i] = shares ? symm__rows_of_rank(n, p->collect_nranks, p->collect_rank) : n;
     if (p->collect_nranks == 1)
         return SYMM_OK;
-    return check_workspace(p, (int64_t)p->m * p->l, n, 2 * SYMM_MATMUL_MAX_B);
+    return check_workspace(p, (int64_t)p->m * p->l, n, 2 * SYMM_MATMUL_MAX_B * OUTPUT_NBYTES_MAX);
 }
 
 /* Reads b, c, d and bias of product i. */

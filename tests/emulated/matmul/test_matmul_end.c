@@ -42,6 +42,16 @@ TEST_LOOP(end, the_others_are_told_within_a_second, 0, 4 * NSTRATEGIES - 2)
     lose_in_time(loss, _i / 2 / NSTRATEGIES);
 }
 
+/* Each kind whose results are collected: a rank gives up, or is killed. */
+TEST_LOOP(end, the_others_are_told_while_they_collect, 0, 6)
+{
+    struct matmul_loss loss = {.c = matmul_works, .gives_up = _i % 2 == 0, .burst = 1};
+
+    loss.c.kind = (symm_matmul_kind)(SYMM_MATMUL_REDUCE_SCATTER + _i / 2);
+    loss.c.gathered = false;
+    lose_in_time(loss, 0);
+}
+
 TEST_LOOP(end, the_others_are_told_among_replays, 0, 2)
 {
     struct matmul_loss loss = {.c = matmul_works, .burst = 20, .replayed = true};

@@ -16,8 +16,10 @@ enum { TRIO = 3, CALL = 48 };
 /* The rank whose calls fail, and its product. */
 struct sweep {
     int bad;
+    symm_matmul_kind kind;
     symm_strategy strategy;
     bool by_engine;
+    int run_calls; /* of a run: at least */
 };
 
 /* A rank in a sweep. The world and its product stay; each life has a group of its own. */
@@ -194,8 +196,15 @@ static void live_all(struct rank *self, const struct sweep *sweep, live_fn *live
 
     /* Rows that are not a multiple of packs are copied. The workspace needs a segment. */
     life.c.strategy = sweep->strategy;
+    life.c.n[0] = life.c.n[1] = 1;
+    life.c.kind = sweep->kind;
     life.c.k = 2047;
-    life.c.l = life.c.n[0] = life.c.n[1] = 1;
+    if (sweep->kind != SYMM_ALL_GATHER_MATMUL) {
+        life.c.gathered = false;
+        life.c.k = 3;
+        life.c.n[0] = life.c.n[1] = 1025;
+    }
+    life.c.l = 1;
     RANK_TRY(self, matmul_bench_begin(self, &life.b));
     *(void **)&life.set_fault = symm_context_driver_symbol(life.b.ctx, "symm_emulated_set_fault");
     *(void **)&life.last_fault = symm_context_driver_symbol(life.b.ctx, "symm_emulated_last_fault");
@@ -223,9 +232,14 @@ static void run_all(struct rank *self, void *arg)
 }
 
 static struct sweep sweeps[] = {
-    {0, SYMM_STRATEGY_FUSED, false},     {1, SYMM_STRATEGY_FUSED, true},
-    {2, SYMM_STRATEGY_PIPELINED, false}, {0, SYMM_STRATEGY_PIPELINED, true},
-    {1, SYMM_STRATEGY_UNFUSED, false},
+    {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, false, 28},
+    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, true, 28},
+    {2, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, false, 28},
+    {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, true, 28},
+    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_UNFUSED, false, 6},
+    {2, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_UNFUSED, false, 4},
+    {0, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_UNFUSED, false, 4},
+    {1, SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_UNFUSED, false, 4},
 };
 enum { NSWEEPS = sizeof sweeps / sizeof sweeps[0] };
 
@@ -238,10 +252,11 @@ static void sweep_calls(struct sweep *s, rank_fn fn, const char *what, int least
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     ranks_run(TRIO, RANKS_AS_PROCESSES, fn, s, reports, 60);
     ranks_assert_ok(reports, TRIO);
-    printf("# %s, strategy %d%s, rank %d: %d driver calls failed once each; %d failed it, %d ended "
+    printf("# %s, kind %d, strategy %d%s, rank %d: %d driver calls failed once each; %d failed it, "
+           "%d ended "
            "the group\n",
-           what, (int)s->strategy, s->by_engine ? " by copy engines" : "", s->bad, (int)counts[0],
-           (int)counts[1], (int)counts[2]);
+           what, (int)s->kind, (int)s->strategy, s->by_engine ? " by copy engines" : "", s->bad,
+           (int)counts[0], (int)counts[1], (int)counts[2]);
     ck_assert_int_ge(counts[0], least);
 }
 
@@ -256,7 +271,7 @@ TEST_LOOP(faults, every_call_of_a_create_fails_once, 0, NSWEEPS)
 TEST_LOOP(faults, every_call_of_a_run_fails_once, 0, NSWEEPS)
 {
     setenv("SYMM_CHECK", "0", 1); /* a rank that tries again does so alone */
-    sweep_calls(&sweeps[_i], run_all, "run", sweeps[_i].strategy == SYMM_STRATEGY_UNFUSED ? 6 : 28);
+    sweep_calls(&sweeps[_i], run_all, "run", sweeps[_i].run_calls);
 }
 
 void test_setup(void)

@@ -134,15 +134,16 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-/* DIFFER(mine, theirs, edit): one rank edits the case `c`; the texts name both values. */
-#define DIFFER(mine, theirs, ...)                                                                  \
+/* DIFFER_FROM(base, mine, theirs, edit): one rank edits its case `c`; the texts name both values. */
+#define DIFFER_FROM(base, mine, theirs, ...)                                                       \
     do {                                                                                           \
-        struct matmul_case c = matmul_works;                                                       \
+        struct matmul_case c = (base);                                                             \
         if (self->rank == BAD_RANK) {                                                              \
             __VA_ARGS__;                                                                           \
         }                                                                                          \
         RANK_TRY(self, mismatch(self, b, c, mine, theirs));                                        \
     } while (0)
+#define DIFFER(mine, theirs, ...) DIFFER_FROM(matmul_works, mine, theirs, __VA_ARGS__)
 
 MATMUL_TEST(misuse, ranks_that_differ_are_a_mismatch_on_all, TRIO)
 {
@@ -152,6 +153,24 @@ MATMUL_TEST(misuse, ranks_that_differ_are_a_mismatch_on_all, TRIO)
     DIFFER("l 1", "l 2", c.l = 1);
     DIFFER("float16", "bfloat16", c.in = SYMM_FLOAT16);
     DIFFER("pipelined", "auto", c.strategy = SYMM_STRATEGY_PIPELINED);
+out:;
+}
+
+/* What ranks send each other after a product is compared too: columns and types. k may differ. */
+MATMUL_TEST(misuse, ranks_that_collect_differently_are_a_mismatch, TRIO)
+{
+    struct matmul_case sum = matmul_works;
+
+    sum.kind = SYMM_MATMUL_ALL_REDUCE;
+    sum.gathered = false;
+    DIFFER_FROM(sum, "reduce_scatter", "all_reduce", c.kind = SYMM_MATMUL_REDUCE_SCATTER);
+    DIFFER_FROM(sum, "m 21", "m 20", c.m = 21);
+    DIFFER_FROM(sum, "n 7 of", "n 6 of", c.n[1] = 7);
+    DIFFER_FROM(sum, "n 5 of float32 in float32, l", "n 6 of float32 in float32, l", c.nb = 1);
+    DIFFER_FROM(sum, "of bfloat16 in bfloat16", "of float32 in float32", c.out = SYMM_BFLOAT16);
+    DIFFER_FROM(sum, "in float16", "in float32", c.partial = SYMM_FLOAT16);
+    sum.k_differs = true;
+    RANK_TRY(self, matmul_bench_change(self, b, &sum));
 out:;
 }
 

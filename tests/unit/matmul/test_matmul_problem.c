@@ -234,6 +234,105 @@ TEST(problem, outputs_whose_elements_overlap_are_named)
             d.gathered_a.strides[0] = 39);
 }
 
+/* The same product with its results on all ranks: 3 rows of 8, or 1 of 4 and 2 of 6 columns. */
+static symm_matmul_desc collected(symm_matmul_kind kind)
+{
+    symm_matmul_desc d = good();
+
+    d.kind = kind;
+    d.gathered_a = (symm_tensor){0};
+    d.a = matrices(SYMM_FLOAT16, 2, 8, 5);
+    if (kind == SYMM_MATMUL_REDUCE_SCATTER) {
+        d.c[0] = matrices(SYMM_BFLOAT16, 2, 3, 4);
+        d.d[0] = matrices(SYMM_FLOAT32, 2, 3, 4);
+        d.d[1] = matrices(SYMM_FLOAT16, 2, 3, 6);
+    }
+    if (kind == SYMM_MATMUL_ALL_SCATTER) {
+        d.b[0] = matrices(SYMM_FLOAT16, 2, 5, 1);
+        d.b[1] = matrices(SYMM_FLOAT16, 2, 5, 2);
+        d.c[0] = matrices(SYMM_BFLOAT16, 2, 8, 1);
+        d.bias[0] = matrices(SYMM_FLOAT32, 2, 1, 1);
+        d.bias[1] = matrix(SYMM_FLOAT32, 1, 2);
+    }
+    return d;
+}
+
+static const symm_matmul_kind collecting[] = {SYMM_MATMUL_REDUCE_SCATTER, SYMM_MATMUL_ALL_REDUCE,
+                                              SYMM_MATMUL_ALL_SCATTER};
+
+TEST_LOOP(problem, a_collected_description_is_read, 0, 3)
+{
+    symm_matmul_desc desc = collected(collecting[_i]);
+    const bool scatters = desc.kind == SYMM_MATMUL_ALL_SCATTER;
+    struct symm_problem p;
+
+    assert_reads(&desc, &p);
+    ck_assert_int_eq(p.m, 8);
+    ck_assert_int_eq(p.n[0], scatters ? 1 : 4);
+    ck_assert_int_eq(p.n[1], scatters ? 2 : 6);
+    ck_assert_int_eq(p.d[1].columns, 6);
+    ck_assert_int_eq(p.nranks, 1);
+    ck_assert_int_eq(p.collect_rank, RANK);
+    ck_assert_int_eq(p.collect_nranks, NRANKS);
+    ck_assert_int_eq(p.partial[0], SYMM_FLOAT32);
+    ck_assert_int_eq(p.partial[1], SYMM_FLOAT16);
+    if (scatters)
+        return;
+    desc.partial = SYMM_BFLOAT16;
+    assert_reads(&desc, &p);
+    ck_assert_int_eq(p.partial[0], SYMM_BFLOAT16);
+    ck_assert_int_eq(p.partial[1], SYMM_BFLOAT16);
+}
+
+/* Fewer rows than ranks: rank 1 of 3 has none. */
+TEST(problem, a_rank_may_have_no_rows_of_a_sum)
+{
+    const symm_matmul_desc desc = {.kind = SYMM_MATMUL_REDUCE_SCATTER,
+                                   .a = matrix(SYMM_FLOAT16, 1, 5),
+                                   .b = {matrix(SYMM_FLOAT16, 5, 4)},
+                                   .d = {matrix(SYMM_FLOAT32, 0, 4)}};
+    struct symm_problem p;
+
+    assert_reads(&desc, &p);
+    ck_assert_int_eq(p.m, 1);
+}
+
+/* COLLECTED(kind, status, text, edit): REFUSED of a collected description. */
+#define COLLECTED(kind, status, text, ...)                                                         \
+    REFUSED(status, text, d = collected(SYMM_MATMUL_##kind), __VA_ARGS__)
+
+TEST(problem, wrong_collected_descriptions_are_named)
+{
+    COLLECTED(REDUCE_SCATTER, ARGUMENT, "a has 0 rows", d.a.shape[1] = 0);
+    COLLECTED(REDUCE_SCATTER, ARGUMENT, "d[0] is 2 x [8, 4]; it must be 2 x [3, 4]",
+              d.d[0] = matrices(SYMM_FLOAT32, 2, 8, 4));
+    COLLECTED(REDUCE_SCATTER, ARGUMENT, "c[0] is 2 x [8, 4]; it must be 2 x [3, 4]",
+              d.c[0].shape[1] = 8);
+    COLLECTED(ALL_REDUCE, ARGUMENT, "d[1] is 2 x [3, 6]; it must be 2 x [8, 6]",
+              d.d[1].shape[1] = 3);
+    COLLECTED(ALL_SCATTER, ARGUMENT, "b[1] is 2 x [5, 6]; it must be 2 x [5, 2]",
+              d.b[1].shape[2] = 6);
+    COLLECTED(ALL_SCATTER, ARGUMENT, "c[0] is 2 x [8, 4]; it must be 2 x [8, 1]",
+              d.c[0].shape[2] = 4);
+    COLLECTED(ALL_SCATTER, ARGUMENT, "d[0] has 2 columns; it must have at least 3",
+              d.d[0].shape[2] = 2);
+    COLLECTED(ALL_REDUCE, UNSUPPORTED, "strategy is 1 (fused)", d.strategy = SYMM_STRATEGY_FUSED);
+    COLLECTED(ALL_SCATTER, UNSUPPORTED, "strategy is 2 (pipelined)",
+              d.strategy = SYMM_STRATEGY_PIPELINED);
+    COLLECTED(ALL_REDUCE, ARGUMENT, "gathered_a is given", d.gathered_a = d.a);
+    COLLECTED(ALL_REDUCE, ARGUMENT, "partial is int32", d.partial = SYMM_INT32);
+    COLLECTED(ALL_REDUCE, ARGUMENT, "partial is 77", d.partial = (symm_dtype)77);
+    COLLECTED(ALL_SCATTER, ARGUMENT, "partial is float32, but kind 4 has no sums over ranks",
+              d.partial = SYMM_FLOAT32);
+    REFUSED(ARGUMENT, "partial is float32, but kind 1 has no sums", d.partial = SYMM_FLOAT32);
+    COLLECTED(
+        REDUCE_SCATTER, UNSUPPORTED, "m 2147482624 and l 3 give a rank 6442447872 rows",
+        d = (symm_matmul_desc){.kind = SYMM_MATMUL_REDUCE_SCATTER,
+                               .a = {.dtype = SYMM_FLOAT16, .ndim = 3, .shape = {3, MAX, 1}},
+                               .b = {{.dtype = SYMM_FLOAT16, .ndim = 3, .shape = {3, 1, 1}}},
+                               .d = {matrices(SYMM_FLOAT16, 3, MAX / 3 + (MAX % 3 > RANK), 1)}});
+}
+
 TEST(problem, a_description_must_be_given)
 {
     struct symm_problem p;
