@@ -28,12 +28,15 @@ TESTS = {
                "emulated/test_(multicast|misuse|context|group|exchange|place|faults)$"],
     "plan": ["unit/test_(plan|choice|copy_engine)$",
              "emulated/test_(collectives/.*|bad_collectives/.*|packets|tuning)$"],
+    "collect/": ["emulated/test_matmul_(collect|faults)$"],
+    "operation": ["unit/test_cublas$", "emulated/test_matmul_faults$"],
     "matmul": ["unit/test_cublas$"],
 }
 
 
 def tests_for(path):
-    rooms = {"collectives": "plan", "memory": "memory", "matmul": "matmul"}
+    rooms = {"collectives": "plan", "memory": "memory", "collect/": "collect/",
+             "matmul/operation": "operation", "matmul": "matmul"}
     return TESTS[next((tests for room, tests in rooms.items() if room in path), "hub")]
 
 

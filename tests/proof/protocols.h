@@ -11,7 +11,7 @@ struct protocol {
     bool (*run)(struct stage *st, const struct protocol *p, struct draw *draw);
     const char *kernel;
     enum collective_operation operation;
-    int algo; /* a symm_algo, or a symm_strategy */
+    int algo;    /* a symm_algo, or a symm_strategy */
     int product; /* a symm_matmul_kind */
     uint32_t first_way, ways, variants, least_blocks, most_blocks;
     bool multicast; /* needs it */

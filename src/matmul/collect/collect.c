@@ -77,12 +77,6 @@ void symm__collect_product(const struct symm_problem *p, char *workspace, struct
 
 /* ----------------------------------------------------------------------------------- its memory */
 
-static symm_status alloc(struct symm_call *call, void *owner, uint64_t nbytes, void **out)
-{
-    return symm__memory_alloc(call->group->ctx->memory, call->group->comm, owner,
-                              SYMM_BLOCK_INTERNAL, nbytes, call->text, out);
-}
-
 /* Grids have at most a block per SM. */
 static int nchannels(const struct symm_collect *c)
 {
@@ -95,13 +89,12 @@ symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm
     void *block;
     symm_status st;
 
-    st = alloc(call, owner, lay_out(p, NULL).nbytes, &block);
+    st = symm__call_alloc(call, owner, lay_out(p, NULL).nbytes, &block);
     if (st != SYMM_OK)
-        return symm__fail_in(st == SYMM_ERROR_ARGUMENT ? SYMM_ERROR_MEMORY : st,
-                             "the workspace of m %d, l %d, and %d columns of d[0] on rank %d: ",
+        return symm__fail_in(st, "the workspace of m %d, l %d, and %d columns of d[0] on rank %d: ",
                              p->m, p->l, p->d[0].columns, p->collect_rank);
     c->workspace = block;
-    TRY(alloc(call, owner, symm__pad_nbytes(nchannels(c), p->collect_nranks), &block));
+    TRY(symm__call_alloc(call, owner, symm__pad_nbytes(nchannels(c), p->collect_nranks), &block));
     c->pad = block;
 out:
     return st;

@@ -58,22 +58,14 @@ symm_status symm__transport_launch(const struct symm_call *call, CUstream stream
 
 /* ----------------------------------------------------------------------------------- its memory */
 
-static symm_status alloc(struct symm_call *call, void *owner, uint64_t nbytes, void **out)
-{
-    return symm__memory_alloc(call->group->ctx->memory, call->group->comm, owner,
-                              SYMM_BLOCK_INTERNAL, nbytes, call->text, out);
-}
-
-/* If the window cannot hold it, no argument is wrong: the caller names no number of bytes. */
 static symm_status alloc_workspace(struct symm_call *call, void *owner, struct symm_transport *t)
 {
     const struct symm_problem *p = t->problem;
     void *block;
-    const symm_status st = alloc(call, owner, t->plan->workspace_nbytes, &block);
+    const symm_status st = symm__call_alloc(call, owner, t->plan->workspace_nbytes, &block);
 
     if (st != SYMM_OK)
-        return symm__fail_in(st == SYMM_ERROR_ARGUMENT ? SYMM_ERROR_MEMORY : st,
-                             "the workspace of m %d, k %d, l %d on rank %d: ", p->m, p->k, p->l,
+        return symm__fail_in(st, "the workspace of m %d, k %d, l %d on rank %d: ", p->m, p->k, p->l,
                              p->rank);
     t->workspace = block;
     return SYMM_OK;
@@ -93,9 +85,9 @@ symm_status symm__transport_alloc(struct symm_call *call, void *owner, struct sy
     TRY(alloc_workspace(call, owner, t));
     if (t->plan->chunks == 0)
         return SYMM_OK;
-    TRY(alloc(call, owner, symm__pad_nbytes(nchannels(t), t->problem->nranks), &block));
+    TRY(symm__call_alloc(call, owner, symm__pad_nbytes(nchannels(t), t->problem->nranks), &block));
     t->pad = block;
-    TRY(alloc(call, owner, sender->nbytes(t), &block));
+    TRY(symm__call_alloc(call, owner, sender->nbytes(t), &block));
     sender->set_memory(t, block);
 out:
     return st;

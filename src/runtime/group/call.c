@@ -329,6 +329,15 @@ symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id,
     return launch(call, id, blocks, threads, shared_nbytes, &attribute, cluster > 1, args);
 }
 
+symm_status symm__call_alloc(struct symm_call *call, void *owner, uint64_t nbytes, void **out)
+{
+    const struct symm_group *group = call->group;
+    const symm_status st = symm__memory_alloc(group->ctx->memory, group->comm, owner,
+                                              SYMM_BLOCK_INTERNAL, nbytes, call->text, out);
+
+    return st == SYMM_ERROR_ARGUMENT ? symm__fail_in(SYMM_ERROR_MEMORY, "%s", "") : st;
+}
+
 /* The other ranks vote on this call. Votes this rank's failure and returns the verdict. */
 static symm_status refuse_together(struct symm_call *call, symm_status mine)
 {

@@ -55,6 +55,13 @@ symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id,
                                       const void *args);
 
 /*
+ * Allocates symmetric memory of the library for the call's group, owned by `owner`. Collective,
+ * during a collective call. Errors: as symm__memory_alloc(), but ERROR_MEMORY if the window cannot
+ * hold it: the caller has named no number of bytes.
+ */
+symm_status symm__call_alloc(struct symm_call *call, void *owner, uint64_t nbytes, void **out);
+
+/*
  * Begins a collective call; its votes use call->text. The failure text begins with the call's name.
  * If a rank cannot begin, it votes a failure and all ranks of the group fail. With all_ranks false,
  * the caller has to tell the other ranks.
