@@ -112,15 +112,15 @@ typedef struct symm_matmul symm_matmul;
 /*
  * Prepares a product. Products accumulate in fp32, add bias and c in fp32, and round once.
  *
- * Sums over ranks: each rank rounds its partial sum to desc.partial, its own part too. The rank that
- * needs a sum adds the partial sums in fp32, in rank order, and applies alpha, beta c, bias and the
- * activation once. With p_r the exact partial sum of rank r, the sums below over all ranks' k, and u
- * the unit roundoff of desc.partial (2^-8 for bfloat16, 2^-11 for float16, 2^-24 for float32), the
- * error before the activation and the last rounding is at most
+ * Sums over ranks: each rank rounds its partial sum, its own part too, to desc.partial. The rank
+ * that needs a sum adds the partial sums in fp32, in rank order, and applies alpha, beta c, bias
+ * and the activation once. The error before the activation and the last rounding is at most
  *
  *     (k + R + 2) 2^-23 (|alpha| sum |a b| + |beta c| + |bias|) + u |alpha| sum |p_r|
  *
- * Partial sums of float16 may overflow although the sum would not.
+ * with all ranks' k, p_r the exact partial sum of rank r, and u the unit roundoff of desc.partial:
+ * 2^-8 for bfloat16, 2^-11 for float16, 2^-24 for float32. Partial sums of float16 may overflow
+ * although the sum would not.
  *
  * Scope:  MATMUL: Local; nothing is compared with other ranks. All other kinds, and a NULL desc:
  *         Collective over the group. The ranks compare kind, strategy, m, l, a's type and flags;
@@ -134,18 +134,19 @@ typedef struct symm_matmul symm_matmul;
  *         columns, aligned to 16 bytes, are fastest.
  * Units:  strides are in elements.
  * Memory: on two ranks or more, a product that communicates allocates symmetric memory of the group
- *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, rows rounded up to
- *         16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, rows rounded up to
- *         8 elements). ALL_REDUCE: also a rank's rows of d. ALL_SCATTER: a rank's columns of d. A
- *         product that uses cuBLASLt has up to 32 MiB of device memory, and after an all-gather up
- *         to the size of A more. When it is destroyed, the next such product reuses this memory.
+ *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, rows rounded up
+ *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, rows rounded
+ *         up to 8 elements). ALL_REDUCE: also a rank's rows of d. ALL_SCATTER: a rank's columns of
+ *         d. A product that uses cuBLASLt has up to 32 MiB of device memory, and after an
+ *         all-gather up to the size of A more. When it is destroyed, the next such product reuses
+ *         this memory.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
  *                            reserved words that are not 0, NULL, a number of rows that is not
  *                            this rank's part of m, a tensor past nb, data that symm_matmul_run
  *                            would refuse
  *         ERROR_UNSUPPORTED  an extent, or l times the rows that a rank sends, above 2^31 - 1024;
- *                            2^31 or more tiles; communication after the product, fused or pipelined
+ *                            2^31 or more tiles; FUSED or PIPELINED communication after the product
  *         ERROR_MISMATCH     ranks differ in a compared value: the text names ranks and values
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE (capturing)
  */

@@ -94,7 +94,7 @@ static symm_status finish_gather(struct symm_matmul_run *run)
                                 &run->problem.gathered_a.matrix);
 }
 
-/* ------------------------------------------------------------- matmul, sums or columns of all ranks */
+/* ------------------------------------------------------- matmul, sums or columns of all ranks */
 
 static symm_status prepare_collect(struct symm_call *call, struct symm_matmul *m)
 {

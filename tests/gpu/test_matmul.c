@@ -113,6 +113,16 @@ TEST_LOOP(right, drawn_products_are_right_with_cublas, 1, MOST + 1)
     run(_i, (struct matmul_plan){.first = 2 * DRAWN, .ncases = DRAWN / 2, .any_bits = true});
 }
 
+/* Sums and columns of all ranks, by symm's kernels and by cuBLASLt. */
+TEST_LOOP(right, collected_products_are_right, 1, MOST + 1)
+{
+    NEEDS_GPUS(_i);
+    for (int wanted = 0; wanted < 2; wanted++) {
+        setenv("SYMM_MATMUL_CUBLAS", wanted ? "1" : "0", 1);
+        run(_i, (struct matmul_plan){.ncases = DRAWN, .collected = true, .any_bits = wanted != 0});
+    }
+}
+
 /* --------------------------------------------------------------------------- two groups at once */
 
 /* The Hopper kernel, if the GPU has it, and the portable one; SMs and copy engines as senders. */

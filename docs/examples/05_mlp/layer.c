@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include "numbers.h"
 
-enum { W1, B1, X }; /* series of random numbers; X + step is that of a step */
+enum { W1, B1, W2, X }; /* series of random numbers; X + step is that of a step */
 
 /* As symm/matmul.h has it for rows: as even as it goes, the first ones having one more. */
 static part part_of(int64_t all, int rank, int nranks)
@@ -22,7 +22,9 @@ static symm_bf16 *elements(int64_t rows, int64_t columns)
 
 int layer_create(layer *l, int argc, char **argv, const int64_t sizes[3], int rank, int nranks)
 {
-    *l = (layer){.m = argc > 1 ? atoll(argv[1]) : sizes[0],
+    *l = (layer){.rank = rank,
+                 .nranks = nranks,
+                 .m = argc > 1 ? atoll(argv[1]) : sizes[0],
                  .k = argc > 2 ? atoll(argv[2]) : sizes[1],
                  .f = argc > 3 ? atoll(argv[3]) : sizes[2]};
     if (l->m < 1 || l->k < 1 || l->f < nranks) {
@@ -35,7 +37,9 @@ int layer_create(layer *l, int argc, char **argv, const int64_t sizes[3], int ra
     l->w1 = elements(l->k, l->columns.count);
     l->b1 = elements(1, l->columns.count);
     l->h = elements(l->m, l->columns.count);
-    if (l->x && l->w1 && l->b1 && l->h)
+    l->w2 = elements(l->columns.count, l->k);
+    l->y = elements(l->rows.count, l->k);
+    if (l->x && l->w1 && l->b1 && l->h && l->w2 && l->y)
         return 0;
     fprintf(stderr, "%s: out of memory\n", argv[0]);
     return 1;
@@ -62,6 +66,11 @@ void layer_fill_weights(layer *l, uint64_t seed)
             l->w1[i * n + j] = w1_at(l, i, first + j);
     for (int64_t j = 0; j < n; j++)
         l->b1[j] = to_bf16(random_number(seed, B1, (uint64_t)(first + j)));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < l->k; j++)
+            l->w2[i * l->k + j] =
+                to_bf16(random_number(seed, W2, (uint64_t)((first + i) * l->k + j)) * 4 /
+                        sqrtf((float)l->f));
 }
 
 void layer_fill_rows(layer *l, int step)
@@ -107,22 +116,78 @@ static long wrong_in_row(const layer *l, int step, int64_t i, double *sum, doubl
     return wrong;
 }
 
-long layer_count_wrong(const layer *l, int step, int64_t rows)
+static symm_status count_wrong_of_h(const layer *l, int step, int64_t apart, long *wrong)
 {
     const size_t n = (size_t)l->columns.count;
-    const int64_t apart = rows < l->m ? l->m / rows : 1;
     double *sum = malloc(n * sizeof *sum), *size = malloc(n * sizeof *size);
-    long wrong = 0;
+    const symm_status st = sum && size ? SYMM_OK : SYMM_ERROR_MEMORY;
 
-    for (int64_t i = 0; sum && size && i < l->m; i += apart)
-        wrong += wrong_in_row(l, step, i, sum, size);
-    if (!sum || !size) {
-        fprintf(stderr, "out of memory\n");
-        wrong = 1;
-    }
+    for (int64_t i = 0; st == SYMM_OK && i < l->m; i += apart)
+        *wrong += wrong_in_row(l, step, i, sum, size);
     free(sum);
     free(size);
-    return wrong;
+    return st;
+}
+
+/* An element of this rank's h W2, and the sum of the absolute values. */
+typedef struct partial {
+    double sum, size;
+} partial;
+
+static void multiply_row(const layer *l, int64_t i, partial *out)
+{
+    memset(out, 0, (size_t)l->k * sizeof *out);
+    for (int64_t f = 0; f < l->columns.count; f++) {
+        const double h = (double)from_bf16(l->h[i * l->columns.count + f]);
+        for (int64_t j = 0; j < l->k; j++) {
+            const double product = h * (double)from_bf16(l->w2[f * l->k + j]);
+            out[j].sum += product;
+            out[j].size += fabs(product);
+        }
+    }
+}
+
+/* Column j of a row of y, of all ranks' partial sums [nranks, k]. */
+static int is_wrong_sum(const layer *l, double got, int64_t j, const partial *all)
+{
+    double want = 0, size = 0, within = 0;
+
+    for (int r = 0; r < l->nranks; r++) {
+        const partial *p = &all[r * l->k + j];
+        want += p->sum;
+        size += p->size;
+        within += fabs(p->sum) * 0x1p-8; /* each partial sum is a bfloat16 */
+    }
+    within += (double)(l->f + l->nranks + 2) * 0x1p-23 * size + fabs(want) * 0x1p-8;
+    return !(fabs(got - want) <= within);
+}
+
+/* All ranks together: each brings its partial sums of a row, and the row's rank checks it. */
+static symm_status count_wrong_of_y(const layer *l, symm_group *group, int64_t apart, long *wrong)
+{
+    const size_t nbytes = (size_t)l->k * sizeof(partial);
+    partial *mine = malloc(nbytes), *all = malloc(nbytes * (size_t)l->nranks);
+    symm_status st = mine && all ? SYMM_OK : SYMM_ERROR_MEMORY;
+
+    for (int64_t i = 0; st == SYMM_OK && i < l->m; i += apart) {
+        const int64_t row = i - l->rows.first;
+        multiply_row(l, i, mine);
+        st = symm_exchange(group, mine, nbytes, all);
+        for (int64_t j = 0; st == SYMM_OK && row >= 0 && row < l->rows.count && j < l->k; j++)
+            *wrong += is_wrong_sum(l, (double)from_bf16(l->y[row * l->k + j]), j, all);
+    }
+    free(mine);
+    free(all);
+    return st;
+}
+
+symm_status layer_count_wrong(const layer *l, symm_group *group, int step, int64_t rows,
+                              long *wrong)
+{
+    const int64_t apart = rows < l->m ? l->m / rows : 1;
+    symm_status st = count_wrong_of_h(l, step, apart, wrong);
+
+    return st == SYMM_OK ? count_wrong_of_y(l, group, apart, wrong) : st;
 }
 
 void layer_destroy(layer *l)
@@ -131,4 +196,6 @@ void layer_destroy(layer *l)
     free(l->w1);
     free(l->b1);
     free(l->h);
+    free(l->w2);
+    free(l->y);
 }

@@ -1,7 +1,7 @@
 /*
- * The first layer of a tensor-parallel MLP: h = gelu(all_gather(x) W1 + b1). Each rank has rows of
- * x and columns of W1, and gets its columns of h for all rows. The product takes the rows of the
- * other ranks as they come.
+ * A tensor-parallel MLP: h = gelu(all_gather(x) W1 + b1), y = reduce_scatter(h W2). Each rank has
+ * rows of x and y, columns of W1 and rows of W2. Both products are captured in one graph; the first
+ * one uses the rows of the other ranks as they arrive. The unfused form is enqueued beside it.
  */
 #include <symm/matmul.h>
 #include <symm/stream.h>
@@ -9,35 +9,119 @@
 #include "numbers.h"
 #include "try.h"
 
+/* The tensors on the device. */
+typedef struct tensors {
+    symm_tensor x, w1, b1, h, w2, y;
+} tensors;
+
+/* Both products, by one strategy. */
+typedef struct mlp {
+    symm_matmul *up, *down;
+} mlp;
+
 static symm_tensor matrix(int64_t rows, int64_t columns)
 {
     return (symm_tensor){
         .dtype = SYMM_BFLOAT16, .ndim = 2, .shape = {rows, columns}, .strides = {columns, 1}};
 }
 
-/* Device memory for it; a rank without rows has an x of no size. */
-static symm_status alloc(symm_context *ctx, symm_tensor *t)
+static size_t nbytes_of(const symm_tensor *t)
 {
-    const size_t nbytes = sizeof(symm_bf16) * (size_t)(t->shape[0] * t->shape[1]);
-
-    return symm_device_alloc(ctx, nbytes ? nbytes : 1, &t->data);
+    return sizeof(symm_bf16) * (size_t)(t->shape[0] * t->shape[1]);
 }
 
-static symm_status copy(symm_tensor to, const void *host, symm_stream s)
+/* Device memory for all of them; a rank without rows has an x and a y of no size. */
+static symm_status alloc(symm_context *ctx, const layer *l, tensors *t)
 {
-    return symm_copy(to.data, host, sizeof(symm_bf16) * (size_t)(to.shape[0] * to.shape[1]), s);
+    symm_tensor *const all[] = {&t->x, &t->w1, &t->b1, &t->h, &t->w2, &t->y};
+    symm_status st = SYMM_OK;
+
+    *t = (tensors){.x = matrix(l->rows.count, l->k),
+                   .w1 = matrix(l->k, l->columns.count),
+                   .b1 = matrix(1, l->columns.count),
+                   .h = matrix(l->m, l->columns.count),
+                   .w2 = matrix(l->columns.count, l->k),
+                   .y = matrix(l->rows.count, l->k)};
+    for (size_t i = 0; i < sizeof all / sizeof *all && st == SYMM_OK; i++)
+        st = symm_device_alloc(ctx, nbytes_of(all[i]) + 1, &all[i]->data);
+    return st;
+}
+
+/* Collective, once: shapes are compared, memory is allocated, the strategy is chosen. */
+static symm_status create(symm_group *tp, const tensors *t, symm_strategy strategy, mlp *out)
+{
+    symm_status st = symm_matmul_create(tp,
+                                        &(symm_matmul_desc){.kind = SYMM_ALL_GATHER_MATMUL,
+                                                            .strategy = strategy,
+                                                            .activation = SYMM_GELU,
+                                                            .a = t->x,
+                                                            .b = {t->w1},
+                                                            .bias = {t->b1},
+                                                            .d = {t->h}},
+                                        &out->up);
+
+    if (st != SYMM_OK)
+        return st;
+    return symm_matmul_create(tp,
+                              &(symm_matmul_desc){.kind = SYMM_MATMUL_REDUCE_SCATTER,
+                                                  .strategy = strategy,
+                                                  .a = t->h,
+                                                  .b = {t->w2},
+                                                  .d = {t->y}},
+                              &out->down);
+}
+
+static void destroy(mlp *m)
+{
+    symm_matmul_destroy(m->up);
+    symm_matmul_destroy(m->down);
+}
+
+/* Stream-ordered. */
+static symm_status run(const mlp *m, symm_stream s)
+{
+    const symm_status st = symm_matmul_run(m->up, NULL, s);
+
+    return st == SYMM_OK ? symm_matmul_run(m->down, NULL, s) : st;
+}
+
+static symm_status capture(const mlp *m, symm_stream s, symm_graph *out)
+{
+    symm_status st = symm_graph_begin(s), end;
+
+    if (st != SYMM_OK)
+        return st;
+    st = run(m, s);
+    end = symm_graph_end(s, out);
+    return st == SYMM_OK ? end : st;
+}
+
+/* Copies the results to the host, and counts wrong elements. */
+static symm_status look(layer *l, const tensors *t, symm_group *tp, int step, symm_stream s,
+                        long *wrong)
+{
+    symm_status st;
+
+    TRY(symm_copy(l->h, t->h.data, nbytes_of(&t->h), s));
+    TRY(symm_copy(l->y, t->y.data, nbytes_of(&t->y), s));
+    TRY(symm_synchronize(tp, s));
+    st = layer_count_wrong(l, tp, step, 32, wrong);
+out:
+    return st;
 }
 
 int main(int argc, char **argv)
 {
-    enum { STEPS = 3 };
+    enum { STEPS = 4 };
     static const int64_t emulated_sizes[] = {67, 72, 150}, sizes[] = {8192, 4096, 14336};
     static const char *const names[] = {"one rank", "fused", "pipelined", "unfused"};
     symm_status st;
     symm_context *ctx = NULL;
     symm_stream s = NULL;
-    symm_matmul *up = NULL;
+    symm_graph graph = NULL;
+    mlp fast = {0}, unfused = {0};
     layer l = {0};
+    tensors t;
     uint64_t seed;
     long wrong = -1;
 
@@ -50,45 +134,38 @@ int main(int argc, char **argv)
         goto out;
     TRY(random_seed(tp, &seed));
     layer_fill_weights(&l, seed);
-
-    /* Collective, once: shapes are compared, memory is allocated, the way is chosen. */
-    symm_tensor x = matrix(l.rows.count, l.k), w1 = matrix(l.k, l.columns.count),
-                b1 = matrix(1, l.columns.count), h = matrix(l.m, l.columns.count);
-    TRY(alloc(ctx, &x));
-    TRY(alloc(ctx, &w1));
-    TRY(alloc(ctx, &b1));
-    TRY(alloc(ctx, &h));
+    TRY(alloc(ctx, &l, &t));
     TRY(symm_stream_create(ctx, &s));
-    TRY(symm_matmul_create(tp,
-                           &(symm_matmul_desc){.kind = SYMM_ALL_GATHER_MATMUL,
-                                               .activation = SYMM_GELU,
-                                               .a = x,
-                                               .b = {w1},
-                                               .bias = {b1},
-                                               .d = {h}},
-                           &up));
-    TRY(copy(w1, l.w1, s));
-    TRY(copy(b1, l.b1, s));
+    TRY(create(tp, &t, SYMM_STRATEGY_AUTO, &fast));
+    TRY(create(tp, &t, SYMM_STRATEGY_UNFUSED, &unfused));
+    TRY(symm_copy(t.w1.data, l.w1, nbytes_of(&t.w1), s));
+    TRY(symm_copy(t.b1.data, l.b1, nbytes_of(&t.b1), s));
+    TRY(symm_copy(t.w2.data, l.w2, nbytes_of(&t.w2), s));
+    TRY(capture(&fast, s, &graph));
 
-    /* Stream-ordered, as often as you like. */
     wrong = 0;
     for (int step = 0; step < STEPS; step++) {
         layer_fill_rows(&l, step);
-        TRY(copy(x, l.x, s));
-        TRY(symm_matmul_run(up, NULL, s));
-        TRY(symm_copy(l.h, h.data, sizeof *l.h * (size_t)(l.m * l.columns.count), s));
-        TRY(symm_synchronize(tp, s));
-        wrong += layer_count_wrong(&l, step, 32);
+        TRY(symm_copy(t.x.data, l.x, nbytes_of(&t.x), s));
+        if (step % 2 == 0)
+            TRY(symm_graph_launch(graph, s));
+        else
+            TRY(run(&unfused, s));
+        TRY(look(&l, &t, tp, step, s, &wrong));
     }
     if (wrong)
         fprintf(stderr, "rank %d: %ld elements are wrong (seed %llu)\n", rank, wrong,
                 (unsigned long long)seed);
     if (rank == 0)
-        printf("%d ranks, [%lld, %lld] by [%lld, %lld], %s: %ld elements are wrong\n", nranks,
-               (long long)l.m, (long long)l.k, (long long)l.k, (long long)l.f,
-               names[symm_matmul_strategy(up)], wrong);
+        printf("%d ranks, [%lld, %lld] by [%lld, %lld], %s, then [%lld, %lld], %s: %ld elements "
+               "are wrong\n",
+               nranks, (long long)l.m, (long long)l.k, (long long)l.k, (long long)l.f,
+               names[symm_matmul_strategy(fast.up)], (long long)l.f, (long long)l.k,
+               names[symm_matmul_strategy(fast.down)], wrong);
 out:
-    symm_matmul_destroy(up);
+    symm_graph_destroy(graph);
+    destroy(&fast);
+    destroy(&unfused);
     layer_destroy(&l);
     if (s)
         symm_stream_destroy(s);

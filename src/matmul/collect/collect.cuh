@@ -19,15 +19,15 @@ struct run_of_row {
 };
 
 /*
- * Visits all packs of matrices [l, rows, columns[i]]. A grid of the same size visits the same packs
+ * Visits all packs of matrices [l, rows, columns(i)]. A grid of the same size visits the same packs
  * of a matrix of the same extents with the same threads.
  */
-template <typename F>
-SYMM_DEV void for_each_run(const symm_collect_args &a, int32_t rows, const int32_t *columns,
+template <typename Columns, typename F>
+SYMM_DEV void for_each_run(const symm_collect_args &a, int32_t rows, const Columns &columns,
                            const F &visit)
 {
     for (int32_t i = 0; i < a.product.nb; i++) {
-        const uint32_t packs = (uint32_t)(columns[i] + PACK - 1) / PACK;
+        const uint32_t packs = (uint32_t)(columns(i) + PACK - 1) / PACK;
         const uint64_t of_batch = (uint64_t)rows * packs, all = of_batch * (uint32_t)a.product.a.l;
         for (uint64_t e = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; e < all;
              e += (uint64_t)gridDim.x * blockDim.x)
@@ -86,8 +86,9 @@ SYMM_DEV void sum_rows(const symm_collect_args &a, const symm_matrix *to, int64_
 {
     const symm_product_args &p = a.product;
     const int64_t first = symm__first_row_of_rank(p.a.m, a.nranks, a.rank);
+    const auto columns = [&](int32_t i) { return p.n[i]; };
 
-    for_each_run(a, symm__rows_of_rank(p.a.m, a.nranks, a.rank), p.n, [&](const run_of_row &r) {
+    for_each_run(a, symm__rows_of_rank(p.a.m, a.nranks, a.rank), columns, [&](const run_of_row &r) {
         const tile t = {0, r.batch, r.row, 1, r.product, 0, p.n[r.product]};
         const symm_matrix &partial = a.of_rank[r.product];
         float x[PACK] = {};
@@ -114,33 +115,48 @@ SYMM_DEV void copy_run(T *to, int64_t column, const T *from, int32_t n, bool pac
         symm_dev_store_one(to + j * column, symm_dev_load_one(from + j));
 }
 
-/* `from`, of rank r, to rows and columns of d from these on. */
-SYMM_DEV void copy_from(const symm_collect_args &a, const symm_matrix *from, int32_t r,
-                        int32_t rows, const int32_t *columns, int64_t d_row,
-                        const int32_t *d_column)
+/* Copies one run of x, of rank r, to row and column of d. `packs`: d has packs there. */
+SYMM_DEV void copy_run_of_rank(const symm_view &v, const symm_matrix &x, int64_t x_at, int32_t r,
+                               const symm_matrix &d, int64_t d_at, int32_t n, bool packs)
+{
+    if (d.dtype == SYMM_FLOAT32)
+        copy_run(static_cast<uint32_t *>(d.data) + d_at, d.column,
+                 symm_dev_peer(v, static_cast<const uint32_t *>(x.data) + x_at, r), n, packs);
+    else
+        copy_run(static_cast<uint16_t *>(d.data) + d_at, d.column,
+                 symm_dev_peer(v, static_cast<const uint16_t *>(x.data) + x_at, r), n, packs);
+}
+
+/* Copies rank r's part of D from its workspace: its columns, or its rows. */
+template <bool BY_COLUMNS> SYMM_DEV void copy_part(const symm_collect_args &a, int32_t r)
 {
     const symm_product_args &p = a.product;
+    const int32_t m = p.a.m, rows = BY_COLUMNS ? m : symm__rows_of_rank(m, a.nranks, r);
+    const int64_t first_row = BY_COLUMNS ? 0 : symm__first_row_of_rank(m, a.nranks, r);
+    const auto columns = [&](int32_t i) {
+        return BY_COLUMNS ? symm__rows_of_rank(a.d_columns[i], a.nranks, r) : p.n[i];
+    };
 
     for_each_run(a, rows, columns, [&](const run_of_row &run) {
-        const symm_matrix &x = from[run.product], &d = p.d[run.product];
-        const int32_t n = columns[run.product];
-        const tile whole = {0, run.batch, 0, 1, run.product, d_column[run.product], n};
-        const matrix_destination to = {d, whole, d_row + run.row, n};
-        const int64_t x_at = offset_of(x, run.batch, run.row, run.column),
-                      d_at = to.offset(0, run.column);
-        const bool packs = to.has_packs() && d_column[run.product] % PACK == 0;
-        if (d.dtype == SYMM_FLOAT32)
-            copy_run(static_cast<uint32_t *>(d.data) + d_at, d.column,
-                     symm_dev_peer(p.view, static_cast<const uint32_t *>(x.data) + x_at, r),
-                     n - run.column, packs);
-        else
-            copy_run(static_cast<uint16_t *>(d.data) + d_at, d.column,
-                     symm_dev_peer(p.view, static_cast<const uint16_t *>(x.data) + x_at, r),
-                     n - run.column, packs);
+        const int32_t i = run.product, n = columns(i),
+                      first = BY_COLUMNS ? symm__first_row_of_rank(a.d_columns[i], a.nranks, r) : 0;
+        const symm_matrix &x = BY_COLUMNS ? a.of_rank[i] : a.sums[i], &d = p.d[i];
+        const tile part = {0, run.batch, 0, 1, i, first, n};
+        const matrix_destination to = {d, part, first_row + run.row, n};
+        copy_run_of_rank(p.view, x, offset_of(x, run.batch, run.row, run.column), r, d,
+                         to.offset(0, run.column), n - run.column,
+                         to.has_packs() && first % PACK == 0);
     });
 }
 
-/* ------------------------------------------------------------------------------------- the kinds */
+/* Copies all ranks' parts, beginning with this rank's own. */
+template <bool BY_COLUMNS> SYMM_DEV void copy_parts(const symm_collect_args &a)
+{
+    for (int32_t i = 0; i < a.nranks; i++)
+        copy_part<BY_COLUMNS>(a, (a.rank + i) % a.nranks);
+}
+
+/* ------------------------------------------------------------------------------------ the kinds */
 
 SYMM_DEV void collect_reduce_scatter(const symm_collect_args &a)
 {
@@ -155,30 +171,16 @@ SYMM_DEV void collect_reduce_scatter(const symm_collect_args &a)
  */
 SYMM_DEV void collect_all_reduce(const symm_collect_args &a)
 {
-    const int32_t m = a.product.a.m, none[SYMM_MATMUL_MAX_B] = {};
-
     symm_dev_barrier(a.product.view, a.pad, (int)blockIdx.x);
-    sum_rows(a, a.sums, symm__first_row_of_rank(m, a.nranks, a.rank));
+    sum_rows(a, a.sums, symm__first_row_of_rank(a.product.a.m, a.nranks, a.rank));
     symm_dev_barrier(a.product.view, a.pad, (int)blockIdx.x);
-    for (int32_t i = 0; i < a.nranks; i++) {
-        const int32_t r = (a.rank + i) % a.nranks;
-        copy_from(a, a.sums, r, symm__rows_of_rank(m, a.nranks, r), a.product.n,
-                  symm__first_row_of_rank(m, a.nranks, r), none);
-    }
+    copy_parts<false>(a);
 }
 
 SYMM_DEV void collect_all_scatter(const symm_collect_args &a)
 {
     symm_dev_barrier(a.product.view, a.pad, (int)blockIdx.x);
-    for (int32_t i = 0; i < a.nranks; i++) {
-        const int32_t r = (a.rank + i) % a.nranks;
-        int32_t n[SYMM_MATMUL_MAX_B], first[SYMM_MATMUL_MAX_B];
-        for (int32_t j = 0; j < a.product.nb; j++) {
-            n[j] = symm__rows_of_rank(a.d_columns[j], a.nranks, r);
-            first[j] = symm__first_row_of_rank(a.d_columns[j], a.nranks, r);
-        }
-        copy_from(a, a.of_rank, r, a.product.a.m, n, 0, first);
-    }
+    copy_parts<true>(a);
     symm_dev_barrier(a.product.view, a.pad, (int)blockIdx.x);
 }
 

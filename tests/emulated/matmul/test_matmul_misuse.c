@@ -134,7 +134,7 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-/* DIFFER_FROM(base, mine, theirs, edit): one rank edits its case `c`; the texts name both values. */
+/* DIFFER_FROM(base, mine, theirs, edit): one rank edits its case `c`; texts name both values. */
 #define DIFFER_FROM(base, mine, theirs, ...)                                                       \
     do {                                                                                           \
         struct matmul_case c = (base);                                                             \
