@@ -6,7 +6,11 @@
 #include <symm/types.h>
 
 #define SYMM_DEV static inline
-#define SYMM_DEV_IN_CLASS inline /* a member that is not static */
+/*
+ * A member that is not static. Always inline: the linker would merge the copies of a member in
+ * several images, and each image has a driver of its own.
+ */
+#define SYMM_DEV_IN_CLASS inline __attribute__((always_inline))
 
 /* Every image is one translation unit, compiled with SYMM_IMAGE defined as its name. */
 static const symm_emulated_ops *symm_emulated_driver; /* set when the driver loads the image */
