@@ -109,7 +109,9 @@ struct symm_emulated_ops {
      * aligned to `alignment` bytes.
      */
     void *(*dynamic_shared)(size_t alignment);
-    void *reserved_ops[2];
+    /* %globaltimer: nanoseconds of a clock that all devices of the machine share. */
+    uint64_t (*clock_ns)(void);
+    void *reserved_ops[1];
 };
 
 struct symm_emulated_kernel {

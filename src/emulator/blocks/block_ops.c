@@ -8,6 +8,7 @@
 #include <string.h>
 #include "emulator/memory/address.h"
 #include "emulator/memory/range.h"
+#include "emulator/state/clock.h"
 #include "emulator/state/devices.h"
 #include "emulator/state/machine.h"
 #include "emulator/state/sanitizer.h"
@@ -226,6 +227,11 @@ EMU_UNCHECKED static void *op_dynamic_shared(size_t alignment)
     return at;
 }
 
+EMU_UNCHECKED static uint64_t op_clock_ns(void)
+{
+    return (uint64_t)emu__now_ns();
+}
+
 EMU_UNCHECKED static const struct symm_emulated_thread *op_self(void)
 {
     return &emu__this_block->running->self;
@@ -284,7 +290,7 @@ static void *op_home(const void *ptr)
         .sync_threads = op_sync_threads, .yield = op_yield, .warp_exchange = op_warp_exchange,     \
         .replicas = op_replicas, .home = op_home, .fault = op_fault, .read = emu__weak_read,       \
         .write = emu__weak_write, .update = emu__weak_update, .fence = emu__weak_fence,            \
-        .settle = emu__weak_settle, .dynamic_shared = op_dynamic_shared,                           \
+        .settle = emu__weak_settle, .dynamic_shared = op_dynamic_shared, .clock_ns = op_clock_ns,  \
     }
 
 const struct symm_emulated_ops emu__block_ops[2] = {OPS(0), OPS(SYMM_EMULATED_WEAK)};
