@@ -70,8 +70,10 @@ typedef enum symm_strategy {
  *                a Hopper GPU they also depend on whether the layout suits its kernel. cuBLASLt is
  *                not used. Sums over ranks also depend on how k is split among them, and on the
  *                type of the partial sums.
+ *     TRACE      kernels record what they do: see symm_matmul_trace(). A run takes longer, and has
+ *                the same bits.
  */
-enum { SYMM_MATMUL_SAME_BITS = 1u };
+enum { SYMM_MATMUL_SAME_BITS = 1u, SYMM_MATMUL_TRACE = 2u };
 
 #define SYMM_MATMUL_MAX_B 4
 
@@ -95,7 +97,7 @@ typedef struct symm_matmul_desc {
     symm_tensor d[SYMM_MATMUL_MAX_B];    /* bfloat16, float16 or float32 */
     symm_tensor bias[SYMM_MATMUL_MAX_B]; /* optional; [n], [1, n] or [l, 1, n]; as c */
     symm_tensor gathered_a;              /* optional output; [m, k] of a's type: all of A */
-    uint64_t flags;                      /* SYMM_MATMUL_SAME_BITS */
+    uint64_t flags;                      /* SYMM_MATMUL_SAME_BITS, SYMM_MATMUL_TRACE */
     symm_dtype partial; /* of the partial sums that ranks send each other; 0: the type of each d */
     uint64_t reserved[6];
 } symm_matmul_desc;
@@ -123,11 +125,13 @@ typedef struct symm_matmul symm_matmul;
  * although the sum would not.
  *
  * Scope:  MATMUL: Local; nothing is compared with other ranks. All other kinds, and a NULL desc:
- *         Collective over the group. The ranks compare kind, strategy, m, l, a's type and flags;
+ *         Collective over the group. The ranks compare kind, strategy, m, l, a's type and
+ *         SAME_BITS;
  *         in ALL_GATHER_MATMUL also k; in the kinds that communicate after the product also nb, the
  *         columns and types of each d, and partial. All else may differ: strides, c, bias, the
- *         activation, whether gathered_a is given. The first product of a device loads its kernels,
- *         which may wait for kernels that are running: no kernel should wait for a later call.
+ *         activation, whether gathered_a is given, TRACE. The first product of a device loads its
+ *         kernels, and the first traced one those that record. That may wait for kernels that are
+ *         running: no kernel should wait for a later call.
  * Shapes: as above. Every extent is at least 1, but rows that ranks share may be less than nranks:
  *         then a, or d, has none on some ranks. a, b, c and bias may have any strides from 0; the
  *         elements of d and gathered_a must not overlap. Every layout runs. Contiguous rows or
@@ -137,8 +141,8 @@ typedef struct symm_matmul symm_matmul;
  *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, rows rounded up
  *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, rows rounded
  *         up to 8 elements). ALL_REDUCE: also a rank's rows of d. ALL_SCATTER: a rank's columns of
- *         d. A product that uses cuBLASLt has up to 32 MiB of device memory, and after an
- *         all-gather up to the size of A more. When it is destroyed, the next such product reuses
+ *         d. A product that uses cuBLASLt has up to 32 MiB of device memory, after an
+ *         all-gather up to the size of A more, and a traced one 4 MiB. When it is destroyed, the next such product reuses
  *         this memory.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
@@ -198,6 +202,66 @@ SYMM_API void symm_matmul_destroy(symm_matmul *m);
  * nothing is communicated or m is NULL. The same on all ranks. Scope: Local.
  */
 SYMM_API symm_strategy symm_matmul_strategy(const symm_matmul *m);
+
+/* What a traced kernel does from `begin` to `end` of an event. */
+#define SYMM_MATMUL_EVENT_MAP(X)                                                                   \
+    X(TILE, 1, "tile", "multiplies a tile of D, with the rows of A of `rank`")                     \
+    X(WAIT_ROWS, 2, "wait for rows", "waits for chunk `chunk` of the rows of `rank`")              \
+    X(WAIT_WORKSPACE, 3, "wait for workspace", "waits until `rank` may be sent rows")              \
+    X(SEND, 4, "send", "SMs send chunk `chunk` of the own rows to `rank`, and its signal")         \
+    X(OPEN_ROUND, 5, "open round", "begins the transfers of a run")                                \
+    X(CLOSE_ROUND, 6, "close round", "takes all signals of a run")
+
+typedef enum symm_matmul_event_kind {
+#define SYMM_MATMUL_EVENT_ENUM_(id, value, name, text) SYMM_MATMUL_EVENT_##id = value,
+    SYMM_MATMUL_EVENT_MAP(SYMM_MATMUL_EVENT_ENUM_)
+#undef SYMM_MATMUL_EVENT_ENUM_
+} symm_matmul_event_kind;
+
+/* The threads that an event is of. */
+#define SYMM_MATMUL_ROLE_MAP(X)                                                                    \
+    X(BLOCK, 1, "block", "a block of the portable kernel")                                         \
+    X(PRODUCER, 2, "producer", "the thread of a block of the Hopper kernel that loads operands")   \
+    X(CONSUMER, 3, "consumer", "the threads of such a block that multiply; recorded by the first") \
+    X(SENDER, 4, "sender", "a block that sends rows")                                              \
+    X(ROUND, 5, "round", "a kernel before or after transfers, or before a product of a rank's rows")
+
+typedef enum symm_matmul_role {
+#define SYMM_MATMUL_ROLE_ENUM_(id, value, name, text) SYMM_MATMUL_ROLE_##id = value,
+    SYMM_MATMUL_ROLE_MAP(SYMM_MATMUL_ROLE_ENUM_)
+#undef SYMM_MATMUL_ROLE_ENUM_
+} symm_matmul_role;
+
+typedef struct symm_matmul_event {
+    uint64_t begin, end; /* nanoseconds of this device's clock, %globaltimer */
+    uint16_t kind, role; /* symm_matmul_event_kind, symm_matmul_role */
+    int32_t sm;          /* emulated: the index of the block */
+    int32_t block;       /* its index in its grid */
+    int32_t thread;      /* of the block, that recorded it */
+    int32_t rank, chunk; /* by kind; else 0 */
+    int32_t product, batch, row, column, rows, columns; /* of a tile: its part of d[product] */
+} symm_matmul_event;                                    /* 64 bytes */
+
+/*
+ * The events of the last run of a product with SYMM_MATMUL_TRACE, in the order in which they began.
+ * The run must be done on its stream. docs/matmul.md tells what they mean.
+ *
+ * A tile ends when it is multiplied and stored; where the Hopper kernel stores a tile while it
+ * multiplies the next one, when it is multiplied. The first wait for a chunk that ends tells when
+ * the chunk had arrived. Not recorded: cuBLASLt's kernels, the all-gather of an unfused run, copies
+ * of rows on this device, and what copy engines send.
+ *
+ * Scope:  Local; waits for a copy.
+ * Memory: *events belongs to the product, until the next call of this function for it, or until it
+ *         is destroyed. The kernels of a run have room for 65536 events; *ndropped is the number of
+ *         those beyond. Before the first run both numbers are 0, and *events may be NULL.
+ * Errors: ERROR_ARGUMENT  m, events, nevents or ndropped is NULL; m was created without
+ *                         SYMM_MATMUL_TRACE
+ *         ERROR_MEMORY    out of host memory
+ *         ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE (also: capturing), ERROR_DRIVER
+ */
+SYMM_API symm_status symm_matmul_trace(symm_matmul *m, const symm_matmul_event **events,
+                                       size_t *nevents, size_t *ndropped);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,12 @@
-/* The entries of products: create, run, destroy. */
+/* The entries of products: create, run, trace, destroy. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <symm/names.h>
 #include "cublas.h"
 #include "matmul.h"
 #include "matmul/sm90/host.h"
+#include "runtime/api/scope.h"
+#include "runtime/group/capture.h"
 #include "runtime/group/kernel.h"
 
 /* ------------------------------------------------------------------------------------ creating */
@@ -129,6 +131,7 @@ static void release(struct symm_attachment *attachment)
     struct symm_matmul *m = (struct symm_matmul *)attachment;
 
     symm__cublas_release(m->cublas);
+    symm__trace_close(&m->trace);
     symm__memory_free_owner(m->group->ctx->memory, m);
     free(m);
 }
@@ -141,7 +144,10 @@ static void init(struct symm_matmul *m, struct symm_group *group, const struct s
         .group = group,
         .operation = symm__matmul_operation(p->kind),
         .problem = *p,
-        .transport = {.group = group, .problem = &m->problem, .plan = &m->plan},
+        .transport = {.group = group,
+                      .problem = &m->problem,
+                      .plan = &m->plan,
+                      .view = group->view},
         .collect = {.group = group, .problem = &m->problem},
         .number = group->ncalls,
     };
@@ -168,8 +174,10 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
         mine = symm__problem_check_data(&p, group->ctx->memory);
     if (mine == SYMM_OK)
         mine = symm__kernels_load(group->ctx, group->ctx->kernels, SYMM_IMAGES_PRODUCTS);
+    if (mine == SYMM_OK && p.traced)
+        mine = symm__trace_open(group->ctx, &m->transport.view, &m->trace);
     if (mine == SYMM_OK)
-        mine = symm__wgmma_enable(group->ctx, &m->wgmma);
+        mine = symm__wgmma_enable(group->ctx, &m->transport.view, &m->wgmma);
     if (mine == SYMM_OK) {
         symm__collect_product(&p, NULL, &product);
         mine = symm__cublas_prepare(group->ctx, &product, false, &m->cublas);
@@ -207,6 +215,8 @@ static symm_status enqueue(struct symm_matmul_run *run)
     const struct symm_matmul *m = run->m;
     symm_status st;
 
+    if (m->trace.room)
+        TRY(symm__trace_clear(&m->trace, run->call->stream, symm__transport_sends(&m->transport)));
     symm__collect_product(&run->problem, m->collect.workspace, &run->product);
     TRY(symm__transport_locate(run->call, &m->transport, &run->product, &run->shards));
     symm__matmul_choose(run);
@@ -260,6 +270,47 @@ symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_s
     /* In a capture nothing has been sent. */
     if (st != SYMM_OK && run.sends && !call.capturing)
         st = abort_group(&run, st);
+out:
+    return st;
+}
+
+/* ------------------------------------------------------------------------------------- tracing */
+
+static symm_status check_trace(const symm_matmul *m, const symm_matmul_event **events,
+                               const size_t *nevents, const size_t *ndropped)
+{
+    symm_status st;
+
+    TRY(symm__need(events, "events"));
+    TRY(symm__need(nevents, "nevents"));
+    TRY(symm__need(ndropped, "ndropped"));
+    if (!m->problem.traced)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "m was created with flags %#x, without "
+                          "SYMM_MATMUL_TRACE",
+                          m->problem.same_bits ? SYMM_MATMUL_SAME_BITS : 0u);
+    st = symm__capture_forbids(m->group);
+out:
+    return st;
+}
+
+symm_status symm_matmul_trace(symm_matmul *m, const symm_matmul_event **events, size_t *nevents,
+                              size_t *ndropped)
+{
+    struct symm_scope scope = {.drv = NULL};
+    symm_status st;
+
+    if (!m)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "symm_matmul_trace: m is NULL");
+    TRY(symm__enter(m->group, "symm_matmul_trace"));
+    st = symm__scope_begin_in(&scope, m->group->ctx);
+    if (st == SYMM_OK)
+        st = check_trace(m, events, nevents, ndropped);
+    if (st == SYMM_OK)
+        st = symm__trace_read(&m->trace, events, nevents, ndropped);
+    if (st != SYMM_OK)
+        symm__fail_on(SYMM_ON(m->group), st, "symm_matmul_trace: ");
+    symm__scope_end(&scope, SYMM_OK, "symm_matmul_trace");
 out:
     return st;
 }

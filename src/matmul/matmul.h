@@ -14,6 +14,7 @@ struct symm_matmul {
     struct symm_matmul_plan plan;
     struct symm_transport transport;
     struct symm_collect collect;
+    struct symm_product_trace trace;
     bool wgmma;                         /* the Hopper kernel may be used, for data that suit it */
     uint64_t number;                    /* of the creating call in the group: on all ranks */
     struct symm_cublas_product *cublas; /* for data that suit it; NULL: symm's kernels only.

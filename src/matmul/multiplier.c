@@ -122,7 +122,7 @@ symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_s
         .beta = p->beta,
         .activation = (uint32_t)p->activation,
         .blocks_started = first_step == 0 ? symm__transport_blocks_started(&m->transport) : NULL,
-        .view = m->group->view,
+        .view = m->transport.view,
     };
 
     if (m->plan.strategy == SYMM_STRATEGY_FUSED)

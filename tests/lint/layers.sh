@@ -19,6 +19,7 @@ src/collectives/kernels
 src/collectives
 src/matmul/kernels
 src/matmul/plan
+src/matmul/trace
 src/matmul/transport
 src/matmul/collect
 src/matmul/portable

@@ -38,6 +38,7 @@ struct matmul_case {
     bool joined;        /* the b are columns of one larger matrix, and so are the d */
     bool foreign;       /* nothing is in symmetric memory */
     bool same_bits;     /* SYMM_MATMUL_SAME_BITS */
+    bool traced;        /* SYMM_MATMUL_TRACE */
     bool k_differs;     /* between ranks, where it may: k is the most */
     symm_dtype partial; /* as in symm_matmul_desc */
     uint64_t layout;    /* of it each rank draws strides and places */

@@ -2,7 +2,7 @@
 #ifndef SYMM_MATMUL_ARRIVALS_CUH
 #define SYMM_MATMUL_ARRIVALS_CUH
 
-#include "schedule.cuh"
+#include "trace.cuh"
 
 /* Strips [first, last] of a rank's rows. */
 struct strips {
@@ -44,8 +44,12 @@ struct arrivals {
                        last = (uint32_t)(k_end - 1) / plan.k_piece;
 
         for (uint32_t s = seen.first; s <= seen.last; s++)
-            for (uint32_t p = first + thread; p <= last; p += nthreads)
-                symm_dev_wait_peek(a.view, plan.pad, (int)(s * plan.k_pieces + p), seen.shard, 1);
+            for (uint32_t p = first + thread; p <= last; p += nthreads) {
+                const int32_t chunk = (int32_t)(s * plan.k_pieces + p);
+                SYMM_TRACE_BEGIN(begin);
+                symm_dev_wait_peek(a.view, plan.pad, chunk, seen.shard, 1);
+                trace_wait(a.view, SYMM_MATMUL_EVENT_WAIT_ROWS, seen.shard, chunk, begin);
+            }
     }
 };
 

@@ -19,6 +19,7 @@ struct symm_problem {
     symm_activation activation;
     symm_dtype dtype;                      /* of a and b */
     bool same_bits;                        /* SYMM_MATMUL_SAME_BITS */
+    bool traced;                           /* SYMM_MATMUL_TRACE */
     symm_dtype partial[SYMM_MATMUL_MAX_B]; /* of partial sums */
     int32_t m, k, l, nb;
     int32_t n[SYMM_MATMUL_MAX_B];     /* columns that this rank computes */

@@ -205,8 +205,9 @@ static symm_status check_enums(const symm_matmul_desc *desc)
     if (desc->nb < 0 || desc->nb > SYMM_MATMUL_MAX_B)
         return symm__fail(SYMM_ERROR_ARGUMENT, "nb is %d; it must be 0 to %d", desc->nb,
                           SYMM_MATMUL_MAX_B);
-    if (desc->flags & ~(uint64_t)SYMM_MATMUL_SAME_BITS)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "flags is %#llx; it may have SYMM_MATMUL_SAME_BITS",
+    if (desc->flags & ~(uint64_t)(SYMM_MATMUL_SAME_BITS | SYMM_MATMUL_TRACE))
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "flags is %#llx; it may have SYMM_MATMUL_SAME_BITS and SYMM_MATMUL_TRACE",
                           (unsigned long long)desc->flags);
     for (size_t i = 0; i < sizeof desc->reserved / sizeof desc->reserved[0]; i++)
         if (desc->reserved[i])
@@ -369,6 +370,7 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
     p->strategy = desc->strategy;
     p->activation = desc->activation;
     p->same_bits = desc->flags & SYMM_MATMUL_SAME_BITS;
+    p->traced = desc->flags & SYMM_MATMUL_TRACE;
     if (desc->kind == SYMM_ALL_GATHER_MATMUL) {
         p->rank = rank;
         p->nranks = nranks;

@@ -2,8 +2,9 @@
 #include "host.h"
 
 #include "ids.h"
+#include "matmul/trace/trace.h"
 
-SYMM_KERNEL_LIST(matmul_portable, SYMM_MATMUL_PORTABLE_KERNELS);
+SYMM_KERNEL_LISTS(matmul_portable, SYMM_MATMUL_PORTABLE_KERNELS);
 
 symm_status symm__portable_enqueue(struct symm_call *call, const struct symm_problem *p,
                                    const struct symm_matmul_plan *plan,
@@ -12,5 +13,6 @@ symm_status symm__portable_enqueue(struct symm_call *call, const struct symm_pro
     const symm_kernel_id kernel = p->dtype == SYMM_FLOAT16 ? SYMM_KERNEL_matmul_product_float16
                                                            : SYMM_KERNEL_matmul_product_bfloat16;
 
-    return symm__call_launch_local(call, kernel, plan->blocks, plan->threads, args);
+    return symm__call_launch_local(call, symm__trace_kernel(kernel, &args->view), plan->blocks,
+                                   plan->threads, args);
 }

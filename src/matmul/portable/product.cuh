@@ -44,12 +44,14 @@ template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
     if (threadIdx.x == 0)
         count_started(a);
     while (todo.next(&w, (int32_t)gridDim.x)) {
+        SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == 0);
         if (rows.needed(a, w)) {
             rows.await(a, w.k_begin, w.k_end, threadIdx.x, blockDim.x);
             __syncthreads();
         }
         multiply<T>(operands_of<T>(a, w), epilogue(a, w.t));
         tile_done(a, w);
+        trace_tile(a, w.t, SYMM_MATMUL_ROLE_BLOCK, begin, threadIdx.x == 0);
     }
 }
 

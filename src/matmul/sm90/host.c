@@ -5,9 +5,10 @@
 #include "ids.h"
 #include "matmul/plan/lines.h"
 #include "matmul/plan/model.h"
+#include "matmul/trace/trace.h"
 #include "runtime/base/settings.h"
 
-SYMM_KERNEL_LIST(matmul_sm90, SYMM_MATMUL_SM90_KERNELS);
+SYMM_KERNEL_LISTS(matmul_sm90, SYMM_MATMUL_SM90_KERNELS);
 
 enum {
     ALONG = SYMM_WGMMA_DEPTH,
@@ -45,7 +46,7 @@ out:
     return st;
 }
 
-symm_status symm__wgmma_enable(const struct symm_context *ctx, bool *out)
+symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view, bool *out)
 {
     int64_t enabled;
     symm_status st;
@@ -57,8 +58,8 @@ symm_status symm__wgmma_enable(const struct symm_context *ctx, bool *out)
         return SYMM_OK;
     *out = true;
     for (int i = 0; i < NSHAPES && *out; i++) {
-        TRY(allow(ctx, kernels[i][0], out));
-        TRY(allow(ctx, kernels[i][1], out));
+        TRY(allow(ctx, symm__trace_kernel(kernels[i][0], view), out));
+        TRY(allow(ctx, symm__trace_kernel(kernels[i][1], view), out));
     }
 out:
     return st;
@@ -176,8 +177,9 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
     TRY(describe_a(drv, p, &all));
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape, &all));
-    st = symm__call_launch_cluster(call, kernel_of(at, p->dtype), plan->blocks / cluster * cluster,
-                                   SYMM_WGMMA_THREADS, cluster, SYMM_WGMMA_SHARED_NBYTES, &all);
+    st = symm__call_launch_cluster(call, symm__trace_kernel(kernel_of(at, p->dtype), &args->view),
+                                   plan->blocks / cluster * cluster, SYMM_WGMMA_THREADS, cluster,
+                                   SYMM_WGMMA_SHARED_NBYTES, &all);
 out:
     return st;
 }

@@ -262,6 +262,7 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
         const work w = next;
         const int32_t steps = (w.k_end - w.k_begin + DEPTH - 1) / DEPTH;
         const epilogue end(a, w.t);
+        SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
         const auto each_step = [&](int32_t step) {
             if (DEFER)
                 results.put(step, lines);
@@ -287,6 +288,7 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
             put_accumulators(d, smem, end);
             tile_done(a, w);
         }
+        trace_tile(a, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
     }
     if (DEFER) {
         results.put_rest(0, lines);

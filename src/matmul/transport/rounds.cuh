@@ -8,7 +8,7 @@
 
 #include <symm/device.cuh>
 #include "args.h"
-#include "matmul/kernels/split.h"
+#include "matmul/kernels/trace.cuh"
 
 /* The polls of a counter on this device after which a wait gives up: some 20 us. */
 enum { POLLS = 30 };
@@ -60,10 +60,15 @@ SYMM_DEV void wait_for_product(const symm_open_round_args &a)
 
 SYMM_DEV void open_round(const symm_open_round_args &a)
 {
+    SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == 0);
+
     signal_workspace_free(a.view, a.arrivals);
     for (int32_t r = (int32_t)threadIdx.x; r < a.view.nranks; r += (int32_t)blockDim.x)
-        if (r != a.view.rank)
+        if (r != a.view.rank) {
+            SYMM_TRACE_BEGIN(waits);
             symm_dev_wait_peek(a.view, a.arrivals.pad, workspace_channel(a.arrivals), r, 1);
+            trace_wait(a.view, SYMM_MATMUL_EVENT_WAIT_WORKSPACE, r, 0, waits);
+        }
     __syncthreads(); /* if an abort has ended one thread's wait, all threads see the abort */
     if (a.signal_values)
         reserve_signals(a);
@@ -72,6 +77,7 @@ SYMM_DEV void open_round(const symm_open_round_args &a)
         symm_dev_store_one(a.tickets + i, 0u);
     if (a.blocks_started && threadIdx.x == 0)
         wait_for_product(a);
+    trace_round(a.view, SYMM_MATMUL_EVENT_OPEN_ROUND, begin);
 }
 
 /* The chunks of a rank's rows. */
@@ -86,14 +92,18 @@ SYMM_DEV void await_rows(const symm_await_rows_args &a)
 {
     const uint32_t chunks = chunks_of_rank(a.view, a.arrivals, a.m, a.l, a.shard);
 
-    for (uint32_t i = threadIdx.x; i < chunks; i += blockDim.x)
+    for (uint32_t i = threadIdx.x; i < chunks; i += blockDim.x) {
+        SYMM_TRACE_BEGIN(begin);
         symm_dev_wait_peek(a.view, a.arrivals.pad, (int)i, a.shard, 1);
+        trace_wait(a.view, SYMM_MATMUL_EVENT_WAIT_ROWS, a.shard, (int32_t)i, begin);
+    }
 }
 
 SYMM_DEV void close_round(const symm_close_round_args &a)
 {
     const symm_arrival_plan &plan = a.arrivals;
     const int32_t R = a.view.nranks, per_rank = workspace_channel(plan) + 1;
+    SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == 0);
 
     for (int32_t i = (int32_t)threadIdx.x; i < R * per_rank; i += (int32_t)blockDim.x) {
         const int32_t r = i / per_rank, channel = i % per_rank;
@@ -103,6 +113,7 @@ SYMM_DEV void close_round(const symm_close_round_args &a)
     }
     if (a.blocks_started && threadIdx.x == 0)
         symm_dev_store_one(a.blocks_started, 0u);
+    trace_round(a.view, SYMM_MATMUL_EVENT_CLOSE_ROUND, begin);
 }
 
 #endif

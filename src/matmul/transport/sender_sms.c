@@ -12,6 +12,11 @@ enum {
     SENDERS_SHARED_NBYTES = 192 << 10 /* of all senders on an SM */
 };
 
+uint32_t symm__transport_sends(const struct symm_transport *t)
+{
+    return t->tickets ? (uint32_t)(t->problem->nranks - 1) * symm__transport_own_chunks(t) : 0;
+}
+
 /* Tickets of units, units sent of each chunk to each other rank, and started blocks. */
 static uint64_t ntickets(const struct symm_transport *t)
 {
@@ -46,7 +51,7 @@ static symm_status launch_senders(const struct symm_round *round, CUstream strea
 {
     const struct symm_transport *t = round->t;
     const symm_push_args args = {
-        .view = t->group->view,
+        .view = t->view,
         .arrivals = symm__transport_arrivals(t),
         .from = round->shards->own.data,
         .to = symm__transport_own_slab(t),
@@ -64,10 +69,11 @@ static symm_status launch_senders(const struct symm_round *round, CUstream strea
     TRY(symm__side_stream_mark(free_sms));
     TRY(symm__side_stream_follow(free_sms));
     on.stream = symm__side_stream_handle(free_sms);
-    TRY(symm__call_launch_cluster(&on, SYMM_KERNEL_matmul_push_free_sms, blocks,
-                                  symm__transport_threads(t, SENDER_THREADS), 1,
-                                  round->sender_nbytes, &args));
-    st = symm__transport_launch(round->call, stream, SYMM_KERNEL_matmul_push, 1,
+    TRY(symm__call_launch_cluster(
+        &on, symm__trace_kernel(SYMM_KERNEL_matmul_push_free_sms, &args.view), blocks,
+        symm__transport_threads(t, SENDER_THREADS), 1, round->sender_nbytes, &args));
+    st = symm__transport_launch(round->call, stream,
+                                symm__trace_kernel(SYMM_KERNEL_matmul_push, &args.view), 1,
                                 symm__transport_threads(t, SYMM_WARP), &args);
 out:
     return st;

@@ -133,6 +133,7 @@ template <int UNROLL, bool BACKS_OFF> SYMM_DEV void push_rows(const symm_push_ar
                 back_off(a, i);
             i = BACKS_OFF ? symm_detail::fetch_add_relaxed(a.tickets, 1) : next;
             find_unit(a, i++, u);
+            trace_send_begins(a.view, u.number, u.from && (i - 1) % a.units == 0);
         }
         __syncthreads();
         if (!u.from)
@@ -141,8 +142,11 @@ template <int UNROLL, bool BACKS_OFF> SYMM_DEV void push_rows(const symm_push_ar
             next = symm_detail::fetch_add_relaxed(a.tickets, 1);
         send<UNROLL>(u);
         __syncthreads();
-        if (threadIdx.x == 0 && symm_detail::fetch_add(a.tickets + 1 + u.number, 1) + 1 == a.units)
+        if (threadIdx.x == 0 &&
+            symm_detail::fetch_add(a.tickets + 1 + u.number, 1) + 1 == a.units) {
             symm_dev_signal(a.view, a.arrivals.pad, (int)u.chunk, u.rank);
+            trace_send_ends(a.view, u.number, u.rank, u.chunk);
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 #include "runtime/group/pad.h"
 #include "sender.h"
 
-SYMM_KERNEL_LIST(matmul_transport, SYMM_MATMUL_TRANSPORT_KERNELS);
+SYMM_KERNEL_LISTS(matmul_transport, SYMM_MATMUL_TRANSPORT_KERNELS);
 
 static const struct symm_sender_ops *const senders[SYMM_SENDERS] = {
     [SYMM_SENDER_SMS] = &symm__sender_sms,
@@ -138,7 +138,7 @@ static symm_status open_round(const struct symm_round *round, CUstream stream)
 {
     const struct symm_transport *t = round->t;
     const symm_open_round_args args = {
-        .view = t->group->view,
+        .view = t->view,
         .arrivals = symm__transport_arrivals(t),
         .signal_values = t->signal_values,
         .tickets = t->tickets,
@@ -147,7 +147,8 @@ static symm_status open_round(const struct symm_round *round, CUstream stream)
         .blocks = t->plan->blocks,
     };
 
-    return symm__transport_launch(round->call, stream, SYMM_KERNEL_matmul_open_round, 1,
+    return symm__transport_launch(round->call, stream,
+                                  symm__trace_kernel(SYMM_KERNEL_matmul_open_round, &args.view), 1,
                                   symm__transport_threads(t, SYMM_WARP), &args);
 }
 
@@ -167,7 +168,7 @@ symm_status symm__transport_await(const struct symm_call *call, const struct sym
                                   int step)
 {
     const struct symm_problem *p = t->problem;
-    const symm_await_rows_args args = {.view = t->group->view,
+    const symm_await_rows_args args = {.view = t->view,
                                        .arrivals = symm__transport_arrivals(t),
                                        .m = p->m,
                                        .l = p->l,
@@ -175,14 +176,15 @@ symm_status symm__transport_await(const struct symm_call *call, const struct sym
 
     if (symm__rows_of_rank(p->m, p->nranks, args.shard) == 0)
         return SYMM_OK;
-    return symm__transport_launch(call, call->stream, SYMM_KERNEL_matmul_await_rows, 1,
+    return symm__transport_launch(call, call->stream,
+                                  symm__trace_kernel(SYMM_KERNEL_matmul_await_rows, &args.view), 1,
                                   symm__transport_threads(t, SYMM_WARP), &args);
 }
 
 symm_status symm__transport_close(const struct symm_round *round)
 {
     const struct symm_transport *t = round->t;
-    const symm_close_round_args args = {.view = t->group->view,
+    const symm_close_round_args args = {.view = t->view,
                                         .arrivals = symm__transport_arrivals(t),
                                         .m = t->problem->m,
                                         .l = t->problem->l,
@@ -192,7 +194,7 @@ symm_status symm__transport_close(const struct symm_round *round)
     TRY(symm__side_stream_mark(round->side));
     TRY(symm__side_stream_follow(round->side));
     st = symm__transport_launch(round->call, symm__side_stream_handle(round->side),
-                                SYMM_KERNEL_matmul_close_round, 1,
+                                symm__trace_kernel(SYMM_KERNEL_matmul_close_round, &args.view), 1,
                                 symm__transport_threads(t, SYMM_WARP), &args);
 out:
     return st;

@@ -3,6 +3,7 @@
 #define SYMM_MATMUL_TRANSPORT_H
 
 #include "matmul/plan/plan.h"
+#include "matmul/trace/trace.h"
 #include "runtime/group/call.h"
 #include "runtime/group/side_stream.h"
 
@@ -11,6 +12,7 @@ struct symm_transport {
     const struct symm_group *group;
     const struct symm_problem *problem;
     const struct symm_matmul_plan *plan;
+    symm_view view;  /* of the product's kernels: the group's, with the product's trace */
     char *workspace; /* symmetric; NULL: nothing is gathered */
     symm_signal_pad *pad;
     uint64_t *signal_values; /* copy engines copy them to the receivers' pads; NULL: SMs send */
@@ -28,6 +30,9 @@ symm_arrival_plan symm__transport_arrivals(const struct symm_transport *t);
 
 /* The counter of the product's blocks that have started; or NULL. */
 uint32_t *symm__transport_blocks_started(const struct symm_transport *t);
+
+/* The chunks that SMs send in a run. */
+uint32_t symm__transport_sends(const struct symm_transport *t);
 
 /*
  * Sets *out to the shards of this run. First copies this rank's rows to its slab if they cannot be

@@ -2,7 +2,7 @@
  * The library's own kernels, in images by subject. Each image has a list of kernels, such as
  * signal.def. This header makes ids and names of the lists. A context loads the images of calls,
  * and the image of multicast if it may use multicast. The first product loads the images of
- * products.
+ * products, and the first traced one those of traces: the same kernels, which record what they do.
  */
 #ifndef SYMM_KERNEL_H
 #define SYMM_KERNEL_H
@@ -18,11 +18,17 @@ struct symm_image;
     X(all_reduce_packets, CALLS) X(all_reduce_one_shot, CALLS) X(all_reduce_two_shot, CALLS)       \
     X(reduce_scatter, CALLS) X(all_gather, CALLS) X(lamport, CALLS) X(multimem, MULTICAST)         \
     X(matmul_portable, PRODUCTS) X(matmul_sm90, PRODUCTS) X(matmul_transport, PRODUCTS)            \
-    X(matmul_collect, PRODUCTS)
+    X(matmul_collect, PRODUCTS) X(matmul_portable_traced, TRACES)                                  \
+    X(matmul_sm90_traced, TRACES) X(matmul_transport_traced, TRACES)
 /* clang-format on */
 
 /* Images that are loaded together. */
-enum symm_image_set { SYMM_IMAGES_CALLS, SYMM_IMAGES_MULTICAST, SYMM_IMAGES_PRODUCTS };
+enum symm_image_set {
+    SYMM_IMAGES_CALLS,
+    SYMM_IMAGES_MULTICAST,
+    SYMM_IMAGES_PRODUCTS,
+    SYMM_IMAGES_TRACES
+};
 
 enum symm_image_id {
 #define SYMM_IMAGE_ID_(name, set) SYMM_IMAGE_##name,
@@ -35,6 +41,17 @@ enum symm_image_id {
 typedef int symm_kernel_id;
 enum { SYMM_KERNELS_MAX = 256 };
 
+/* From a kernel of a product to its traced one: the images of a set are in the same order. */
+enum {
+    SYMM_KERNELS_TRACED =
+        (SYMM_IMAGE_matmul_portable_traced - SYMM_IMAGE_matmul_portable) * SYMM_KERNELS_MAX
+};
+_Static_assert(SYMM_IMAGE_matmul_sm90_traced - SYMM_IMAGE_matmul_sm90 ==
+                       SYMM_IMAGE_matmul_portable_traced - SYMM_IMAGE_matmul_portable &&
+                   SYMM_IMAGE_matmul_transport_traced - SYMM_IMAGE_matmul_transport ==
+                       SYMM_IMAGE_matmul_portable_traced - SYMM_IMAGE_matmul_portable,
+               "the order of images");
+
 /* Declares the ids SYMM_KERNEL_<name> of an image's list. */
 #define SYMM_KERNEL_IDS(image, KERNELS)                                                            \
     enum {                                                                                         \
@@ -46,14 +63,19 @@ enum { SYMM_KERNELS_MAX = 256 };
 #define SYMM_KERNEL_ID_(name, args, threads, blocks, body) SYMM_KERNEL_##name,
 
 /* Defines the list of an image, in one source file. */
-#define SYMM_KERNEL_LIST(image, KERNELS)                                                           \
+#define SYMM_KERNEL_LIST(image, KERNELS) SYMM_KERNEL_LIST_(image, KERNELS, SYMM_KERNEL_NAME_)
+#define SYMM_KERNEL_NAME_(name, args, threads, blocks, body) #name,
+/* The same for an image and its traced one. */
+#define SYMM_KERNEL_LISTS(image, KERNELS)                                                          \
+    SYMM_KERNEL_LIST(image, KERNELS);                                                              \
+    SYMM_KERNEL_LIST_(image##_traced, KERNELS, SYMM_KERNEL_TRACED_NAME_)
+#define SYMM_KERNEL_TRACED_NAME_(name, args, threads, blocks, body) #name "_traced",
+#define SYMM_KERNEL_LIST_(image, KERNELS, NAME)                                                    \
     extern const struct symm_image symm__##image##_image;                                          \
-    static const char *const image##_kernel_names[] = {                                            \
-        KERNELS(SYMM_KERNEL_NAME_, SYMM_KERNEL_NAME_)};                                            \
+    static const char *const image##_kernel_names[] = {KERNELS(NAME, NAME)};                       \
     const struct symm_kernel_list symm__##image##_kernels = {                                      \
         &symm__##image##_image, image##_kernel_names,                                              \
         sizeof image##_kernel_names / sizeof image##_kernel_names[0]}
-#define SYMM_KERNEL_NAME_(name, args, threads, blocks, body) #name,
 
 struct symm_kernel_list {
     const struct symm_image *image;

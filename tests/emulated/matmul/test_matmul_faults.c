@@ -18,7 +18,7 @@ struct sweep {
     int bad;
     symm_matmul_kind kind;
     symm_strategy strategy;
-    bool by_engine;
+    bool by_engine, traced;
     int run_calls; /* of a run: at least */
 };
 
@@ -198,6 +198,7 @@ static void live_all(struct rank *self, const struct sweep *sweep, live_fn *live
     life.c.strategy = sweep->strategy;
     life.c.n[0] = life.c.n[1] = 1;
     life.c.kind = sweep->kind;
+    life.c.traced = sweep->traced;
     life.c.k = 2047;
     if (sweep->kind != SYMM_ALL_GATHER_MATMUL) {
         life.c.gathered = false;
@@ -232,14 +233,15 @@ static void run_all(struct rank *self, void *arg)
 }
 
 static struct sweep sweeps[] = {
-    {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, false, 28},
-    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, true, 28},
-    {2, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, false, 28},
-    {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, true, 28},
-    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_UNFUSED, false, 6},
-    {2, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_UNFUSED, false, 4},
-    {0, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_UNFUSED, false, 4},
-    {1, SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_UNFUSED, false, 4},
+    {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, false, false, 28},
+    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, true, false, 28},
+    {2, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, false, false, 28},
+    {0, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_PIPELINED, true, false, 28},
+    {1, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_UNFUSED, false, false, 6},
+    {2, SYMM_ALL_GATHER_MATMUL, SYMM_STRATEGY_FUSED, false, true, 28},
+    {2, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_UNFUSED, false, false, 4},
+    {0, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_UNFUSED, false, false, 4},
+    {1, SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_UNFUSED, false, false, 4},
 };
 enum { NSWEEPS = sizeof sweeps / sizeof sweeps[0] };
 
@@ -252,11 +254,10 @@ static void sweep_calls(struct sweep *s, rank_fn fn, const char *what, int least
         setenv("SYMM_MATMUL_ENGINE_BYTES", "1", 1);
     ranks_run(TRIO, RANKS_AS_PROCESSES, fn, s, reports, 60);
     ranks_assert_ok(reports, TRIO);
-    printf("# %s, kind %d, strategy %d%s, rank %d: %d driver calls failed once each; %d failed it, "
-           "%d ended "
-           "the group\n",
-           what, (int)s->kind, (int)s->strategy, s->by_engine ? " by copy engines" : "", s->bad,
-           (int)counts[0], (int)counts[1], (int)counts[2]);
+    printf("# %s, kind %d, strategy %d%s%s, rank %d: %d driver calls failed once each; %d failed "
+           "it, %d ended the group\n",
+           what, (int)s->kind, (int)s->strategy, s->by_engine ? " by copy engines" : "",
+           s->traced ? ", traced" : "", s->bad, (int)counts[0], (int)counts[1], (int)counts[2]);
     ck_assert_int_ge(counts[0], least);
 }
 

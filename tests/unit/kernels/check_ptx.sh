@@ -53,9 +53,10 @@ awk -v to="$work/" '/\.entry/ { match($0, /entry [A-Za-z0-9_]+/); file = to subs
 count=0
 for kernel in "$work"/*.entry; do
     name=$(basename "$kernel" .entry)
+    plain=${name%_traced} # a traced kernel has the instructions of the untraced one, and more
     count=$((count + 1))
     wanted="" stores=no
-    case $name in
+    case $plain in
     *_multimem_*bfloat16) wanted="add.acc::f32.v4.bf16x2 max.v4.bf16x2 min.v4.bf16x2" ;;
     *_multimem_*float16) wanted="add.acc::f32.v4.f16x2 max.v4.f16x2 min.v4.f16x2" ;;
     *_multimem_*float32) wanted="add.v4.f32" ;;
@@ -67,7 +68,7 @@ for kernel in "$work"/*.entry; do
     esac
     found=$(instructions 'multimem\.ld_reduce' "$kernel" | sed 's/.*\.relaxed\.sys\.global\.//' | xargs)
     [ "$found" = "$wanted" ] || fail "$name: ld_reduce of \"$found\" instead of \"$wanted\""
-    case $name in
+    case $plain in
     all_reduce_multimem_one_shot_*) ;;
     all_reduce_multimem_* | all_gather_multimem_*) stores=yes ;;
     esac
@@ -76,7 +77,7 @@ for kernel in "$work"/*.entry; do
     yes) [ "$found" = multimem.st.relaxed.sys.global.v4.f32 ] || fail "$name: multimem stores are \"$found\"" ;;
     no) [ -z "$found" ] || fail "$name: has a multimem store" ;;
     esac
-    case $name in
+    case $plain in
     all_reduce_* | reduce_scatter_* | all_gather_*)
         # lamport uses no multicast address, and no barrier that might guard one.
         [[ $name = *_lamport_* ]] || grep -q 'fence\.proxy\.alias' "$kernel" || fail "$name: no fence.proxy.alias"
@@ -84,7 +85,7 @@ for kernel in "$work"/*.entry; do
         grep -q 'ld\.acquire\.sys' "$kernel" || fail "$name: no acquire"
         ;;
     esac
-    case $name in
+    case $plain in
     *_low_latency_* | *_lamport_*)
         for instruction in {st,ld}.relaxed.sys.global.b128; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
@@ -92,15 +93,15 @@ for kernel in "$work"/*.entry; do
         ;;
     *) ! grep -q 'global\.b128' "$kernel" || fail "$name: has packets" ;;
     esac
-    case $name in
+    case $plain in
     *_low_latency_* | *_lamport_* | all_reduce_two_shot_* | all_gather_one_shot_*) # launched with PDL, see test_plan.c
         grep -q 'griddepcontrol\.wait' "$kernel" || fail "$name: no griddepcontrol.wait"
         ;;
     *) ! grep -q 'griddepcontrol' "$kernel" || fail "$name: has griddepcontrol" ;;
     esac
-    case $name in
+    case $plain in
     matmul_product_*) # by tensor cores, which add in fp32; both layouts of both factors
-        case $name in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
+        case $plain in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
         found=$(instructions 'mma\.sync' "$kernel" | xargs)
         [ "$found" = "mma.sync.aligned.m16n8k16.row.col.f32.$dtype.$dtype.f32" ] || fail "$name: multiplies by \"$found\""
         for instruction in cp.async.cg.shared.global ldmatrix.sync.aligned.m8n8.x4{,.trans}.shared.b16; do
@@ -108,7 +109,7 @@ for kernel in "$work"/*.entry; do
         done
         ;;
     matmul_wgmma_*)
-        case $name in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
+        case $plain in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
         columns=${name#matmul_wgmma_} columns=${columns%%_*}
         found=$(instructions 'wgmma\.mma_async' "$kernel" | xargs)
         [ "$found" = "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
@@ -134,11 +135,16 @@ done
     fail "ptxas serializes instructions: $(head -3 "$work/found")"
 PATH=$(dirname "$nvcc"):$PATH
 disassembling=
-hopper=$(grep -l 'entry matmul_wgmma' "$work"/*.90a.ptx | sed -n 1p)
-hopper=${hopper%.ptx}.cubin
-[ -f "$hopper" ] || fail "no image has the products for Hopper GPUs"
+mapfile -t hopper < <(grep -l 'entry matmul_wgmma' "$work"/*.90a.ptx)
+[ ${#hopper[@]} = 2 ] || fail "${#hopper[@]} images have the products for Hopper GPUs, not an untraced and a traced one"
+disassemble() { # PTX...: the machine code of its products for Hopper GPUs
+    local ptx
+    for ptx; do
+        cuobjdump -sass -fun "$(sed -n 's/.*entry \(matmul_wgmma_[A-Za-z0-9_]*\).*/\1/p' "$ptx" | paste -sd,)" "${ptx%.ptx}.cubin"
+    done
+}
 if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then # runs beside the checks below
-    cuobjdump -sass -fun "$(basename -s .entry "$work"/matmul_wgmma_*.entry | paste -sd,)" "$hopper" >"$work/sass" &
+    disassemble "${hopper[@]}" >"$work/sass" &
     disassembling=$!
 else
     echo "check_ptx.sh: skipped: HGMMA in the machine code: no cuobjdump with nvdisasm"
@@ -200,14 +206,17 @@ for nbytes in $wgmma_sender $portable_sender; do
 done
 dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/sm90/args.h")))
 [ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "no size of the products' shared memory"
-for dtype in float16 bfloat16; do
-    registers_fit matmul_product_$dtype 256 matmul_open_round matmul_push matmul_await_rows matmul_close_round matmul_copy_rows
-    shared_fits 0 matmul_product_$dtype matmul_open_round matmul_push matmul_close_round
-    shared_exceeds 0 matmul_product_$dtype $portable_sender matmul_push_free_sms
+small=(matmul_{open_round,push,await_rows,close_round,copy_rows}{,_traced})
+for kind in {float16,bfloat16}{,_traced}; do
+    case $kind in *_traced) traced=_traced ;; *) traced= ;; esac
+    rounds=(matmul_{open_round,push,close_round}$traced)
+    registers_fit matmul_product_$kind 256 "${small[@]}"
+    shared_fits 0 matmul_product_$kind "${rounds[@]}"
+    shared_exceeds 0 matmul_product_$kind $portable_sender matmul_push_free_sms$traced
     for columns in 64 128 192 208 224 256; do
-        registers_fit matmul_wgmma_${columns}_$dtype 384 matmul_open_round matmul_push matmul_await_rows matmul_close_round matmul_copy_rows
-        shared_fits $dynamic matmul_wgmma_${columns}_$dtype matmul_open_round matmul_push matmul_close_round
-        shared_exceeds $dynamic matmul_wgmma_${columns}_$dtype $wgmma_sender matmul_push_free_sms
+        registers_fit matmul_wgmma_${columns}_$kind 384 "${small[@]}"
+        shared_fits $dynamic matmul_wgmma_${columns}_$kind "${rounds[@]}"
+        shared_exceeds $dynamic matmul_wgmma_${columns}_$kind $wgmma_sender matmul_push_free_sms$traced
     done
 done
 registers=$(grep -o 'Used [0-9]* registers' "$work/ptxas.log" | grep -o '[0-9]*' | sort -n | tail -1)
