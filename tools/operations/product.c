@@ -96,7 +96,8 @@ static symm_status prepare_ours(struct product_call *call)
         gathers ? product_rows(s->m, symm_nranks(call->group), symm_rank(call->group)) : s->m;
     symm_matmul_desc desc = {.kind = gathers ? SYMM_ALL_GATHER_MATMUL : SYMM_MATMUL,
                              .strategy = call->variant->strategy,
-                             .flags = call->same_bits ? SYMM_MATMUL_SAME_BITS : 0};
+                             .flags = (call->same_bits ? SYMM_MATMUL_SAME_BITS : 0u) |
+                                      (call->traced ? SYMM_MATMUL_TRACE : 0u)};
 
     desc.a = tensor(gathers ? on->part : on->a, s->dtype, s->l, rows, s->k);
     desc.b[0] = tensor(on->b, s->dtype, s->l, s->k, s->n);

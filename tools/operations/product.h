@@ -42,6 +42,7 @@ struct product_call {
     struct cublas_shape shape; /* n of this rank */
     struct product_buffers buffers;
     bool same_bits; /* SYMM_MATMUL_SAME_BITS */
+    bool traced;    /* SYMM_MATMUL_TRACE */
     symm_stream stream;
     symm_matmul *ours;             /* by product_prepare() */
     struct cublas_product *theirs; /* by product_prepare() */

@@ -4,7 +4,8 @@
 usage: plot.py FILE.json... -o FILE.svg [--floor GB/s] [--roofline TFLOP/s|measured]
 
 Runs of one operation: latency and bus bandwidth over size, and the floor of a link. One run of a product: TFLOP/s of every
-algorithm, as bars over shapes or, with --roofline, as points over operations a byte. "-" reads the standard input.
+algorithm, as bars over shapes or, with --roofline, as points over operations a byte. One timeline of --trace: what each SM did.
+"-" reads the standard input.
 """
 import argparse
 import contextlib
@@ -162,14 +163,15 @@ def bytes_name(nbytes):
 
 
 class Run:
-    def __init__(self, path):
+    def __init__(self, path, timeline=False):
+        """timeline: it may be one of --trace."""
         self.name = "standard input" if path == "-" else path
         try:
             with sys.stdin if path == "-" else open(path, encoding="utf-8") as file:
                 self.json = json.load(file)
             self.rows = self.json.get("rows", [])
             self.options = self.json.get("options", {})
-            if not (self["operation"] and self["ranks"] and all(isinstance(row, dict) for row in self.rows)):
+            if not (timeline and self.is_timeline) and not (self["operation"] and self["ranks"] and all(isinstance(row, dict) for row in self.rows)):
                 raise ValueError("no operation, ranks and rows")
         except OSError as error:
             raise Refused(self.name, error.strerror) from error
@@ -178,6 +180,10 @@ class Run:
 
     def __getitem__(self, key):
         return self.json.get(key)
+
+    @property
+    def is_timeline(self):
+        return self["traceEvents"] is not None
 
     @property
     def is_product(self):
@@ -326,8 +332,22 @@ def draw_roofline(run, gbs, peak):
     return picture
 
 
+def draw_timeline(run):
+    """By the script beside this one, which uses this one."""
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+    import timeline  # pylint: disable=import-outside-toplevel
+    if not timeline.spans(run):
+        raise Refused(run.name, "there are no events to draw")
+    return timeline.draw(run)
+
+
 def draw(options):
-    runs = [Run(path) for path in options.files]
+    runs = [Run(path, timeline=True) for path in options.files]
+    if any(run.is_timeline for run in runs):
+        if len(runs) > 1:
+            raise Refused(runs[1].name, "timelines are drawn one at a time")
+        return draw_timeline(runs[0])
     if not runs[0].is_product:
         if options.roofline:
             raise Refused(runs[0].name, "there is a roofline of products only")

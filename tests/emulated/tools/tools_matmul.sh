@@ -207,6 +207,88 @@ gather.json|there is a roofline of products only
 END
 }
 
+# timeline RANKS M N: checks out.json, of a product of M x N.
+timeline() {
+    run 0 python3 - "$@" <<'END'
+import collections, json, sys
+ranks, m, n = map(int, sys.argv[1:])
+run = json.load(open("out.json"))
+assert run["otherData"]["driver"] == "emulated" and run["otherData"]["dropped"] == 0, run["otherData"]
+assert run["otherData"]["ranks"] == ranks and run["displayTimeUnit"] == "ns"
+names, lanes, kinds = {}, collections.defaultdict(list), collections.Counter()
+seen = [[0] * (m * n) for _ in range(ranks)]
+for event in run["traceEvents"]:
+    assert 0 <= event["pid"] < ranks, event
+    if event["ph"] == "M":
+        names[event["name"], event["pid"], event["tid"]] = event["args"]["name"]
+        continue
+    assert event["ts"] >= 0, event
+    kinds[event["pid"], event["cat"]] += 1
+    if event["ph"] == "i":
+        assert event["args"]["rank"] != event["pid"], event
+        continue
+    assert event["ph"] == "X" and event["dur"] >= 0, event
+    lanes[event["pid"], event["tid"]].append((event["ts"], -event["ts"] - event["dur"]))
+    args = event["args"]
+    if event["cat"] in ("send", "wait for rows", "wait for workspace"):
+        assert 0 <= args["rank"] < ranks and args["rank"] != event["pid"], event
+    if event["cat"] == "tile":
+        for i in range(args["row"], args["row"] + args["rows"]):
+            for j in range(args["column"], args["column"] + args["columns"]):
+                seen[event["pid"]][i * n + j] += 1
+assert all(set(rank) == {1} for rank in seen), "an element that is not in one tile"
+for rank in range(ranks):
+    assert names["process_name", rank, 0] == f"rank {rank}", names
+for lane, events in lanes.items():
+    assert names["thread_name", lane[0], lane[1]], lane
+    ends = []
+    for begin, end in sorted(events):  # those of a lane follow each other, or are nested
+        while ends and ends[-1] <= begin + 1e-3:
+            ends.pop()
+        assert not ends or -end <= ends[-1] + 1e-3, (lane, begin, -end, ends)
+        ends.append(-end)
+print("# kinds:", " ".join(f"{kind} {kinds[0, kind]}," for kind in sorted({kind for _, kind in kinds})))
+END
+}
+
+case_timeline() {
+    command -v python3 >/dev/null || skip "no Python"
+    local wgmma
+    for wgmma in 0 1; do
+        export SYMM_MATMUL_WGMMA=$wgmma SYMM_MATMUL_ENGINE_BYTES=4G
+        run 0 product 3 all-gather-matmul --strategy fused,unfused --trace out.json --check -m 300 -n 40 -k 64
+        rows 4
+        said '^# out\.json: fused, 300 x 40 x 64, 3 ranks, rank 2: [0-9]+ events$'
+        timeline 3 300 40
+        said '^# kinds:.* arrived 2,.* close round 1,.* open round 1, send 2, tile [1-9].* wait for rows [1-9]'
+        run 0 product 2 all-gather-matmul --strategy pipelined --trace out.json -m 300 -n 40 -k 64
+        timeline 2 300 40
+        said '^# kinds: arrived 1, close round 1, open round 1, send 1, tile [1-9][0-9]*, wait for rows 1, '
+        export SYMM_MATMUL_ENGINE_BYTES=1
+        run 0 product 2 all-gather-matmul --strategy fused --trace out.json -m 300 -n 40 -k 64
+        timeline 2 300 40
+        said '^# kinds: arrived [1-9]'
+        ! grep -q ' send ' "$work/out" || die "copy engines record nothing"
+        run 0 product 2 matmul --trace out.json -m 300 -n 40 -k 64
+        timeline 2 300 40
+        said '^# kinds: tile [1-9][0-9]*,$'
+    done
+    unset SYMM_MATMUL_WGMMA SYMM_MATMUL_ENGINE_BYTES
+    run 0 product 1 all-gather-matmul --trace out.json
+    timeline 1 256 128
+    run 0 product 2 all-gather-matmul --trace out.json
+    said '^# out\.json: auto, 256 x 128 x 128, 2 ranks, rank 1: '
+    run 0 "$bin/symm-bench" plot out.json -o out.svg
+    has_words out.svg '>rank 0<' '>rank 1<' '>tile of rank 0: ' 'timeline: auto, 256 x 128 x 128, 2 ranks' 'emulated on CPUs'
+    run 1 "$bin/symm-bench" plot out.json out.json -o out.svg
+    errors 'out.json: timelines are drawn one at a time'
+    run 1 "$bin/symm-bench" report out.json -o out.html
+    errors 'out.json: no JSON of symm-bench: no operation, ranks and rows'
+    run 1 product 2 all-gather-matmul --trace "$work/none/out.json"
+    errors "^# rank 0: SYMM_ERROR_SYSTEM: $work/none/out.json: No such file or directory\$"
+    errors '^# rank 1: SYMM_ERROR_'
+}
+
 case_wrong_results_are_found() {
     local mode
     for mode in '' --graph; do
@@ -319,6 +401,8 @@ END
     errors '--iterations: all-reduce has no such option'
     run 2 "$bin/symm-bench" matmul -m 4 --suite llama
     errors '--suite llama sets m, n and k: leave out -m'
+    run 2 "$bin/symm-bench" matmul --suite llama --trace out.json
+    errors '--trace out.json: there is a timeline of one shape, not of --suite '
     run 2 "$bin/symm-bench" matmul --suite llama --count 3
     errors '--count 3: only --suite random has a number of shapes'
     run 2 "$bin/symm-bench" all-gather-matmul --strategy fused,slow

@@ -173,6 +173,9 @@ static int check_product(const struct bench_options *o)
     if (o->suite && (o->m || o->n || o->k))
         return text_usage_error(tool, "--suite %s sets m, n and k: leave out -m, -n and -k",
                                 o->suite);
+    if (o->suite && o->trace)
+        return text_usage_error(
+            tool, "--trace %s: there is a timeline of one shape, not of --suite", o->trace);
     if (o->count && (!o->suite || strcmp(o->suite, "random") != 0))
         return text_usage_error(tool, "--count %d: only --suite random has a number of shapes",
                                 o->count);

@@ -62,6 +62,7 @@ struct bench_options {
     const char *strategies;        /* a list, or "all" */
     const char *suite;             /* several shapes instead of one; NULL: one */
     const char *json, *csv, *plot; /* files */
+    const char *trace;             /* a file; NULL: no timeline */
     const char *output;            /* BENCH_FILES: picture or page; BENCH_TUNE: the tuning file */
     double floor_gbs;              /* 0: by the device */
     const char *roofline;          /* BENCH_PLOT: TFLOP/s or "measured" */

@@ -9,6 +9,7 @@
 #include "oracle/products.h"
 #include "oracle/sums.h"
 #include "subject.h"
+#include "timeline.h"
 
 enum { POISON = 0xff /* a NaN in every floating type */ };
 
@@ -372,6 +373,19 @@ static void compare(const struct round *r, struct matmul_row *rows)
     }
 }
 
+/* With --trace, a timeline of symm's first product of the command's kind. */
+static symm_status make_timeline(const struct round *r)
+{
+    struct session *s = r->m->s;
+    const enum product_kind kind =
+        s->options->command == BENCH_ALL_GATHER_MATMUL ? PRODUCT_GATHERED : PRODUCT_ALONE;
+
+    for (int i = 0; s->options->trace && i < r->n; i++)
+        if (r->entries[i].call.variant->kind == kind)
+            return timeline_make(s, &r->entries[i].call, s->options->trace);
+    return SYMM_OK;
+}
+
 symm_status matmul_measure_shape(struct matmul_measure *m, const struct cublas_shape *shape,
                                  const struct product_variant *const *variants, int nvariants,
                                  uint64_t use, struct matmul_row *rows,
@@ -394,6 +408,7 @@ symm_status matmul_measure_shape(struct matmul_measure *m, const struct cublas_s
                                       .p95_us = (double)r.subjects[i].p95,
                                       .wrong = r.subjects[i].wrong};
     compare(&r, rows);
+    TRY(make_timeline(&r));
     *sample = (struct matmul_sample){r.data.step, products_compared(&r.data),
                                      (uint64_t)products_d_count(&r.data)};
 out:
