@@ -7,9 +7,9 @@
 
 /*
  * Sets *out to whether this process can use the Hopper kernel: it is enabled, the driver encodes
- * tensor maps, and the kernels are compiled for this GPU. Allows the kernels of these views their
- * shared memory. Local; the primary context is current. Errors: ERROR_ARGUMENT (a setting),
- * ERROR_DRIVER
+ * tensor maps, and the kernels are compiled for this GPU. Allows the kernels of products with this
+ * view their shared memory. Local; the primary context is current. Errors: ERROR_ARGUMENT (a
+ * setting), ERROR_DRIVER
  */
 symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view, bool *out);
 
