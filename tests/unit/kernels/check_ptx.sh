@@ -209,7 +209,7 @@ dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root
 small=(matmul_{open_round,push,await_rows,close_round,copy_rows}{,_traced})
 for kind in {float16,bfloat16}{,_traced}; do
     case $kind in *_traced) traced=_traced ;; *) traced= ;; esac
-    rounds=(matmul_{open_round,push,close_round}$traced)
+    rounds=(matmul_{open_round,push,close_round}"$traced")
     registers_fit matmul_product_$kind 256 "${small[@]}"
     shared_fits 0 matmul_product_$kind "${rounds[@]}"
     shared_exceeds 0 matmul_product_$kind $portable_sender matmul_push_free_sms$traced
