@@ -20,9 +20,10 @@ template <typename T, int R> struct gather_shares {
     const payloads<const T> in;
     const share_units<T, true> out;
 
-    SYMM_DEV_IN_CLASS gather_shares(const symm_collective_args &args, uint64_t at, uint32_t n)
-        : a(args), in(payloads_at(static_cast<const T *>(args.in), args.stride, at, n)),
-          out{args, static_cast<T *>(args.out), at, n}
+    SYMM_DEV_IN_CLASS gather_shares(const symm_collective_args &args, const call_data &d,
+                                    uint64_t at, uint32_t n)
+        : a(args), in(payloads_at(static_cast<const T *>(d.in), args.stride, at, n)),
+          out{args, d.count, static_cast<T *>(d.out), at, n}
     {
     }
 

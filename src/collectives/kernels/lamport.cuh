@@ -45,6 +45,7 @@ template <typename T, int R, bool TO_ALL, int U, bool SCALED> struct lamport_epo
     static constexpr bool PAIR = R == 2; /* slots for the other rank alone */
 
     const symm_collective_args &a;
+    const call_data &d;
     const symm_view &v;
     const uint64_t first;
     const uint32_t n;
@@ -53,8 +54,9 @@ template <typename T, int R, bool TO_ALL, int U, bool SCALED> struct lamport_epo
     bool live = true; /* false: this thread has heard of an abort, and sends nothing more */
     typename accumulator<T>::type factor = 1;
 
-    SYMM_DEV_IN_CLASS lamport_epoch(const symm_collective_args &args, uint64_t at, uint32_t count)
-        : a(args), v(args.view), first(at), n(count)
+    SYMM_DEV_IN_CLASS lamport_epoch(const symm_collective_args &args, const call_data &data,
+                                    uint64_t at, uint32_t count)
+        : a(args), d(data), v(args.view), first(at), n(count)
     {
         if (SCALED)
             factor = factor_of<T>(a.scale);
@@ -76,21 +78,23 @@ template <typename T, int R, bool TO_ALL, int U, bool SCALED> struct lamport_epo
 
     SYMM_DEV_IN_CLASS symm_bits16 load_unscaled(int rank, uint32_t i) const
     {
-        if (a.aligned)
-            return symm_dev_load_bits(static_cast<const symm_bits16 *>(a.in) + rank * a.share +
+        const T *const in = static_cast<const T *>(d.in);
+        if (d.aligned)
+            return symm_dev_load_bits(reinterpret_cast<const symm_bits16 *>(in) + rank * a.share +
                                       first + i);
-        const share<const T> s = share_of(a, static_cast<const T *>(a.in), rank);
+        const share<const T> s = share_of(a.stride, d.count, in, rank);
         return load_pack(s.first, first + i, s.count);
     }
 
     SYMM_DEV_IN_CLASS void store(int rank, uint32_t i, const symm_bits16 &x) const
     {
-        T *const out = static_cast<T *>(a.out);
-        if (a.aligned)
+        T *const out = static_cast<T *>(d.out);
+        if (d.aligned)
             return symm_dev_store_bits(reinterpret_cast<symm_bits16 *>(out) +
                                            (TO_ALL ? rank * a.share : 0) + first + i,
                                        x);
-        const share<T> s = TO_ALL ? share_of(a, out, rank) : share<T>{out, a.stride};
+        const share<T> s =
+            TO_ALL ? share_of(a.stride, d.count, out, rank) : share<T>{out, a.stride};
         store_pack(s.first, first + i, s.count, x);
     }
 
@@ -252,17 +256,17 @@ template <typename T, int R, bool TO_ALL, int U, bool SCALED> struct lamport_epo
 
 /* A block's part, in as many epochs as its slots need. */
 template <typename T, int R, bool TO_ALL, bool SCALED>
-SYMM_DEV void exchange_packs(const symm_collective_args &a)
+SYMM_DEV void exchange_packs(const symm_collective_args &a, const call_data &data,
+                             const block_part &part)
 {
     constexpr int U = SLOTS_AT_ONCE<R>;
-    const block_part part = part_of(a);
 
     for (uint64_t at = part.first; at < part.last; at += a.capacity) {
         const uint32_t n = (uint32_t)min((uint64_t)a.capacity, part.last - at);
         if (U > 1 && (SCALED || n > workers())) /* less code for the rarer case */
-            lamport_epoch<T, R, TO_ALL, U, SCALED>(a, at, n).run();
+            lamport_epoch<T, R, TO_ALL, U, SCALED>(a, data, at, n).run();
         else
-            lamport_epoch<T, R, TO_ALL, 1, SCALED>(a, at, n).run();
+            lamport_epoch<T, R, TO_ALL, 1, SCALED>(a, data, at, n).run();
     }
 }
 
@@ -273,9 +277,9 @@ SYMM_DEV void reduce_lamport(const symm_collective_args &a)
     symm_dev_pdl_release();
     /* The scaled case has loops over the ranks, unless they are a pair: less code. */
     if (__builtin_expect(a.scale.on, 0))
-        exchange_packs<T, R == 2 ? 2 : 0, TO_ALL, true>(a);
+        exchange_packs<T, R == 2 ? 2 : 0, TO_ALL, true>(a, data_of(a), part_of(a));
     else
-        exchange_packs<T, R, TO_ALL, false>(a);
+        exchange_packs<T, R, TO_ALL, false>(a, data_of(a), part_of(a));
 }
 
 template <typename T, int R> SYMM_DEV void all_reduce_lamport(const symm_collective_args &a)

@@ -214,10 +214,11 @@ SYMM_DEV void receive_and_reduce(const symm_view &v, packet_slots &s, uint32_t f
  * If each thread has at most one packet, as in small calls, there are no loops: they would be
  * noticeable.
  */
-template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_args &a)
+template <typename Step, typename Data>
+SYMM_DEV void exchange_packets(const symm_collective_args &a, const Data &data,
+                               const block_part &part)
 {
     constexpr int U = Step::AT_ONCE;
-    const block_part part = part_of(a);
     const int channel = enter_channel(a);
     const uint32_t step = blockDim.x;
     packet_slots s = slots_of(a);
@@ -225,7 +226,7 @@ template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_ar
     if (part.last - part.first <= min(step, a.capacity)) {
         const packet_batch b = {threadIdx.x, step, (uint32_t)(part.last - part.first)};
         typename Step::held h[1];
-        Step work(a, part.first, b.n);
+        Step work(a, data, part.first, b.n);
         if (b.has(0))
             work.load(b, h); /* while the epoch comes */
         next_epoch(a, channel, s);
@@ -239,7 +240,7 @@ template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_ar
     for (uint64_t at = part.first; at < part.last; at += a.capacity) {
         const uint32_t n = (uint32_t)min((uint64_t)a.capacity, part.last - at);
         typename Step::held h[U];
-        Step work(a, at, n);
+        Step work(a, data, at, n);
         work.load({threadIdx.x, step, n}, h);
         next_epoch(a, channel, s);
         for (packet_batch b = {threadIdx.x, step, n}; b.has(0); b.first += U * step) {
@@ -257,6 +258,12 @@ template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_ar
     }
 }
 
+/* The same of the call's elements. */
+template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_args &a)
+{
+    exchange_packets<Step>(a, data_of(a), part_of(a));
+}
+
 /*
  * The same n units of every share in a buffer of all shares. EVEN: all shares have as many
  * elements, so that most is computed once: between the successful poll and the stores every
@@ -266,7 +273,8 @@ template <typename T, bool EVEN> struct share_units {
     const symm_collective_args &a;
     payloads<T> first; /* rank 0's */
 
-    SYMM_DEV_IN_CLASS share_units(const symm_collective_args &args, T *all, uint64_t at, uint32_t n)
+    SYMM_DEV_IN_CLASS share_units(const symm_collective_args &args, uint64_t, T *all, uint64_t at,
+                                  uint32_t n)
         : a(args), first(payloads_at(all, args.stride, at, n))
     {
         first.words &= sizeof(T) >= 4 || args.stride * sizeof(T) % 4 == 0;
@@ -280,13 +288,14 @@ template <typename T, bool EVEN> struct share_units {
 
 template <typename T> struct share_units<T, false> {
     const symm_collective_args &a;
+    uint64_t count; /* elements of the buffer */
     T *all;
     uint64_t at;
     uint32_t n;
 
     SYMM_DEV_IN_CLASS payloads<T> of(int rank) const
     {
-        const share<T> s = share_of(a, all, rank);
+        const share<T> s = share_of(a.stride, count, all, rank);
         return payloads_at(s.first, s.count, at, n);
     }
 };
@@ -337,9 +346,10 @@ template <typename T, int R, bool TO_ALL> struct reduce_shares {
     payloads<const T> own_in, others_in[R ? R : 1]; /* others_in[k]: of rank v.rank ^ k's share */
     payloads<T> own_out;
 
-    SYMM_DEV_IN_CLASS reduce_shares(const symm_collective_args &args, uint64_t at, uint32_t n)
-        : a(args), v(args.view), in{args, static_cast<const T *>(args.in), at, n},
-          out{args, static_cast<T *>(args.out), at, n}
+    SYMM_DEV_IN_CLASS reduce_shares(const symm_collective_args &args, const call_data &d,
+                                    uint64_t at, uint32_t n)
+        : a(args), v(args.view), in{args, d.count, static_cast<const T *>(d.in), at, n},
+          out{args, d.count, static_cast<T *>(d.out), at, n}
     {
         own_in = in.of(v.rank);
 #pragma unroll

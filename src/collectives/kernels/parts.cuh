@@ -10,6 +10,19 @@
 #include "arithmetic.cuh"
 #include "args.h"
 
+/* The elements of this block's collective: those of the call, or this block's rows alone. */
+struct call_data {
+    const void *in;
+    void *out;
+    uint64_t count;
+    bool aligned; /* as in the arguments */
+};
+
+SYMM_DEV call_data data_of(const symm_collective_args &a)
+{
+    return {a.in, a.out, a.count, a.aligned != 0};
+}
+
 /* This block's units of a share. */
 struct block_part {
     uint64_t first, last;
@@ -59,10 +72,15 @@ template <typename T> struct share {
     uint64_t count;
 };
 
+template <typename T> SYMM_DEV share<T> share_of(uint64_t stride, uint64_t count, T *all, int rank)
+{
+    const uint64_t off = min(rank * stride, count);
+    return {all + off, min(count - off, stride)};
+}
+
 template <typename T> SYMM_DEV share<T> share_of(const symm_collective_args &a, T *all, int rank)
 {
-    const uint64_t off = min(rank * a.stride, a.count);
-    return {all + off, min(a.count - off, a.stride)};
+    return share_of(a.stride, a.count, all, rank);
 }
 
 /*
