@@ -24,6 +24,8 @@ void symm__late_text_keep(struct symm_late_text *text, const char *format, va_li
     while ((at = next_conversion(at, &from)))
         if (*at == 's' || *at == 'p')
             *value++ = (uintptr_t)va_arg(args, void *);
+        else if (*at == 'g')
+            memcpy(value++, &(double){va_arg(args, double)}, sizeof *value);
         else if (from[1] == *at)
             *value++ = (uint64_t)va_arg(args, int);
         else
@@ -35,6 +37,7 @@ char *symm__late_text_write(const struct symm_late_text *text, char *out, size_t
     const char *from, *end, *at = text->format ? text->format : "";
     const uint64_t *value = text->values;
     size_t used = 0;
+    double real;
 
     *out = 0;
     for (; (end = next_conversion(at, &from)); at = end + 1, value++) {
@@ -47,6 +50,10 @@ char *symm__late_text_write(const struct symm_late_text *text, char *out, size_t
             break;
         case 'p':
             snprintf(out + used, left, "%.*s%p", literal, at, (void *)(uintptr_t)*value);
+            break;
+        case 'g':
+            memcpy(&real, value, sizeof real);
+            snprintf(out + used, left, "%.*s%g", literal, at, real);
             break;
         case 'd':
             snprintf(out + used, left, "%.*s%d", literal, at, (int)*value);
