@@ -62,11 +62,18 @@ static void random_block(const struct element *e, uint64_t seed, int rank, size_
     element_narrow(e, x, out, n);
 }
 
+void sums_inputs(const struct element *e, uint64_t seed, int rank, size_t first, size_t n,
+                 void *out)
+{
+    for (size_t i = 0; i < n; i += BLOCK)
+        random_block(e, seed, rank, first + i, n - i < BLOCK ? n - i : BLOCK,
+                     (char *)out + i * e->nbytes);
+}
+
 static void fill_part(struct part *p)
 {
-    for (size_t at = p->begin; at < p->end; at += BLOCK)
-        random_block(p->e, p->asked.seed, p->asked.rank, at,
-                     p->end - at < BLOCK ? p->end - at : BLOCK, p->out + at * p->e->nbytes);
+    sums_inputs(p->e, p->asked.seed, p->asked.rank, p->begin, p->end - p->begin,
+                p->out + p->begin * p->e->nbytes);
 }
 
 /* The right results of a block. */

@@ -60,6 +60,10 @@ struct sums_verdict {
  */
 void sums_fill(const struct element *e, void *out, size_t count, uint64_t seed, int rank);
 
+/* n of these inputs, which begin at a rank's element `first`: a sums_source. */
+void sums_inputs(const struct element *e, uint64_t seed, int rank, size_t first, size_t n,
+                 void *out);
+
 /* Compares every element. */
 void sums_check(const struct element *e, const void *got, size_t count,
                 const struct sums_asked *asked, struct sums_verdict *out);
