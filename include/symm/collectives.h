@@ -143,6 +143,65 @@ SYMM_API symm_status symm_all_gather(symm_group *group, const void *in, void *ou
                                      symm_dtype dtype, const symm_options *options,
                                      symm_stream stream);
 
+/* The tensors of symm_all_reduce_rms_norm(): row-major, without gaps between rows. */
+typedef struct symm_rms_norm {
+    const void *in;       /* [rows, hidden]: what the ranks add up */
+    const void *residual; /* [rows, hidden], the same on all ranks; NULL: zeros */
+    const void *weight;   /* [hidden], the same on all ranks; NULL: ones */
+    void *out;            /* [rows, hidden]: the norm */
+    void *residual_out;   /* [rows, hidden]: the new residual */
+    size_t rows, hidden;
+    float eps;
+    uint32_t reserved[9];
+} symm_rms_norm;
+
+/*
+ * Sums over all ranks, adds the residual, and norms each row:
+ *
+ *     sum[i]          = in_0[i] + in_1[i] + ...
+ *     residual_out[i] = residual[i] + sum[i]
+ *     out[i]          = residual_out[i] / sqrt(mean of residual_out[j]^2 over the row + eps)
+ *                       * weight[i]
+ *
+ * Every rank gets all rows of both outputs. Types: float16 and bfloat16. Algorithms: low_latency,
+ * low_latency_two_shot, lamport.
+ *
+ * Computes in fp32, and rounds to the type where the three lines say `=`: sum and residual_out have
+ * the bits of symm_all_reduce() and of an addition of 16-bit tensors, and the norm is that of the
+ * rounded residual_out, as in models that call an all-reduce and then a fused kernel of residual
+ * and norm. `out` is rounded once, after weight. On GPUs, for hidden up to 2^24, it differs from
+ * the norm of residual_out by at most (12 + hidden / 16384) 2^-23 of that and half a unit in the
+ * last place of the type.
+ *
+ * Every rank gets the same bits in every run, whatever the algorithm, the place and the alignment,
+ * if all ranks have the same residual, weight, eps and kind of device. A row of zeros with eps 0
+ * gives NaNs. It is not a barrier.
+ *
+ * Scope:  Stream-ordered, all ranks of the group, with the same rows, hidden, eps, dtype and
+ *         options, and with a residual and a weight on all ranks or on none. Ranks with different
+ *         values in residual and weight, or with different eps without SYMM_CHECK=1, get different
+ *         results.
+ * Shapes: as above; hidden is at least 1; without rows nothing happens. out == in and
+ *         residual_out == residual are in place; any other overlap of an output with another tensor
+ *         is ERROR_ARGUMENT. Element-aligned; fastest if all addresses and rows are aligned to 16
+ *         bytes.
+ * Units:  rows and hidden are in elements.
+ * Memory: all tensors may be any memory, and must stay valid until the call is done on the stream.
+ *         norm itself is read before the call returns.
+ * Errors: ERROR_ARGUMENT     norm is NULL, hidden is 0, rows x hidden overflows, eps is negative or
+ *                            not finite, NULL for in, out or residual_out with rows > 0, overlap,
+ *                            alignment, symmetric memory that is not this rank's or too short,
+ *                            memory that the device cannot access, an unknown enum or flag,
+ *                            reserved words that are not 0
+ *         ERROR_UNSUPPORTED  this dtype or algorithm does not run here: see
+ *                            symm_all_reduce_rms_norm_unavailable(); or a scale
+ *         ERROR_MISMATCH     as in symm_all_reduce()
+ *         ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
+ */
+SYMM_API symm_status symm_all_reduce_rms_norm(symm_group *group, const symm_rms_norm *norm,
+                                              symm_dtype dtype, const symm_options *options,
+                                              symm_stream stream);
+
 /*
  * Returns why this algorithm cannot run here with these elements; NULL: it can. The same on all
  * ranks. Scope: Local.
@@ -153,6 +212,8 @@ SYMM_API const char *symm_reduce_scatter_unavailable(symm_group *group, symm_alg
                                                      symm_dtype dtype, symm_redop op);
 SYMM_API const char *symm_all_gather_unavailable(symm_group *group, symm_algo algo,
                                                  symm_dtype dtype);
+SYMM_API const char *symm_all_reduce_rms_norm_unavailable(symm_group *group, symm_algo algo,
+                                                          symm_dtype dtype);
 
 #ifdef __cplusplus
 }

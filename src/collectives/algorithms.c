@@ -3,17 +3,23 @@
 
 SYMM_KERNEL_LIST(all_reduce_packets, SYMM_ALL_REDUCE_PACKETS_KERNELS);
 SYMM_KERNEL_LIST(all_reduce_one_shot, SYMM_ALL_REDUCE_ONE_SHOT_KERNELS);
+SYMM_KERNEL_LIST(all_reduce_rms_norm, SYMM_ALL_REDUCE_RMS_NORM_KERNELS);
 SYMM_KERNEL_LIST(all_reduce_two_shot, SYMM_ALL_REDUCE_TWO_SHOT_KERNELS);
 SYMM_KERNEL_LIST(reduce_scatter, SYMM_REDUCE_SCATTER_KERNELS);
 SYMM_KERNEL_LIST(all_gather, SYMM_ALL_GATHER_KERNELS);
 SYMM_KERNEL_LIST(lamport, SYMM_LAMPORT_KERNELS);
 SYMM_KERNEL_LIST(multimem, SYMM_MULTIMEM_KERNELS);
 
-/* Kernels of a list, by dtype and number of ranks, by dtype alone, and of bytes. */
+/* Kernels of a list, by dtype (or those of 16 bits) and number of ranks, by dtype, of bytes. */
 #define BY_DTYPE_AND_RANKS(name)                                                                   \
     {                                                                                              \
         SYMM_KERNEL_##name##_float32_2,                                                            \
             SYMM_KERNEL_##name##_float16_2 - SYMM_KERNEL_##name##_float32_2, true                  \
+    }
+#define BY_HALF_AND_RANKS(name)                                                                    \
+    {                                                                                              \
+        2 * SYMM_KERNEL_##name##_float16_2 - SYMM_KERNEL_##name##_bfloat16_2,                      \
+            SYMM_KERNEL_##name##_bfloat16_2 - SYMM_KERNEL_##name##_float16_2, true                 \
     }
 #define BY_DTYPE(name)                                                                             \
     {                                                                                              \
@@ -226,6 +232,38 @@ const struct symm_algorithm symm__algorithms[] = {
         .reach = {.out = true},
         .cost = {1, 16000, 3750, 391000, 387000, 0, 0},
     },
+    /* Blocks have whole rows, and threads by the length of a row. The costs are an all-reduce's. */
+    {
+        .operation = SYMM_OPERATION_ALL_REDUCE_RMS_NORM,
+        .algo = SYMM_ALGO_LOW_LATENCY,
+        .transfer = SYMM_TRANSFER_PACKETS,
+        .division = SYMM_DIVISION_NONE,
+        .kernel = BY_HALF_AND_RANKS(all_reduce_rms_norm_low_latency),
+        .grid = {.threads = 32, .most_threads = 512},
+        .capacity = {PACKET_SETS, .per_rank = true},
+        .cost = {0, 2200, 130, 227000, 227000, 1000, 0},
+    },
+    {
+        .operation = SYMM_OPERATION_ALL_REDUCE_RMS_NORM,
+        .algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT,
+        .transfer = SYMM_TRANSFER_PACKETS,
+        .division = SYMM_DIVISION_UNITS,
+        .kernel = BY_HALF_AND_RANKS(all_reduce_rms_norm_low_latency_two_shot),
+        .grid = {.threads = 32, .most_threads = 512},
+        .capacity = {2 * PACKET_SETS, .per_rank = true}, /* contributions, and sums */
+        .cost = {2, 2300, 350, 240000, 240000, 1000, 0},
+    },
+    {
+        .operation = SYMM_OPERATION_ALL_REDUCE_RMS_NORM,
+        .algo = SYMM_ALGO_LAMPORT,
+        .transfer = SYMM_TRANSFER_LAMPORT,
+        .division = SYMM_DIVISION_UNITS,
+        .floats = true,
+        .kernel = BY_HALF_AND_RANKS(all_reduce_rms_norm_lamport),
+        .grid = {.threads = 32, .most_threads = 512, .helpers = 32},
+        .capacity = {2 * PACKET_SETS, .per_rank = true, .pair = true}, /* contributions, and sums */
+        .cost = {2, 3700, 200, 360000, 344000, 0, 100},
+    },
 };
 const int symm__nalgorithms = sizeof symm__algorithms / sizeof symm__algorithms[0];
 
@@ -242,11 +280,16 @@ bool symm__operation_reduces(enum symm_operation operation)
     return operation != SYMM_OPERATION_ALL_GATHER;
 }
 
+bool symm__operation_has_shares(enum symm_operation operation)
+{
+    return operation == SYMM_OPERATION_REDUCE_SCATTER || operation == SYMM_OPERATION_ALL_GATHER;
+}
+
 uint64_t symm__collective_nbytes(const struct symm_limits *limits,
                                  const struct symm_collective_call *call)
 {
     return call->count * symm_dtype_size(call->dtype) *
-           (call->operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (uint64_t)limits->nranks);
+           (symm__operation_has_shares(call->operation) ? (uint64_t)limits->nranks : 1);
 }
 
 bool symm__needs_symmetric(const struct symm_algorithm *algorithm)
@@ -256,12 +299,16 @@ bool symm__needs_symmetric(const struct symm_algorithm *algorithm)
 
 /* ----------------------------------------------------------------------------- what cannot run */
 
-static const char *no_arithmetic(bool by_switch, symm_dtype dtype, symm_redop op)
+static const char *no_arithmetic(enum symm_operation operation, bool by_switch, symm_dtype dtype,
+                                 symm_redop op)
 {
     if (!symm_redop_name(op))
         return "there is no such op";
     if (dtype > SYMM_INT64)
         return "there is no arithmetic of this dtype in this version";
+    if (operation == SYMM_OPERATION_ALL_REDUCE_RMS_NORM && dtype != SYMM_FLOAT16 &&
+        dtype != SYMM_BFLOAT16)
+        return "there are norms of float16 and bfloat16 only";
     if (op == SYMM_AVG && (dtype == SYMM_INT32 || dtype == SYMM_INT64))
         return "there are averages of floating types only";
     if (by_switch && (op == SYMM_MIN || op == SYMM_MAX) &&
@@ -281,7 +328,7 @@ const char *symm__algorithm_reason(const struct symm_algorithm *algorithm,
     if (algorithm->floats && (dtype == SYMM_INT32 || dtype == SYMM_INT64))
         return "integers have no value that marks a free slot";
     return symm__operation_reduces(algorithm->operation)
-               ? no_arithmetic(algorithm->by_switch, dtype, op)
+               ? no_arithmetic(algorithm->operation, algorithm->by_switch, dtype, op)
                : NULL;
 }
 
@@ -298,7 +345,7 @@ const char *symm__collective_reason(const struct symm_limits *limits, enum symm_
         return symm__algorithm_reason(algorithm, limits, dtype, op);
     if (algo != SYMM_ALGO_AUTO)
         return "this operation has no such algorithm";
-    return symm__operation_reduces(operation) ? no_arithmetic(false, dtype, op) : NULL;
+    return symm__operation_reduces(operation) ? no_arithmetic(operation, false, dtype, op) : NULL;
 }
 
 const char *symm__auto_refuses(enum symm_operation operation, symm_algo algo, bool symmetric)

@@ -29,7 +29,8 @@ struct symm_collective_call {
     symm_dtype dtype;
     symm_redop op;  /* of an all-gather: SYMM_SUM, which means nothing */
     bool scaled;    /* each rank multiplies its elements by a number first */
-    uint64_t count; /* at least 1; of one share, but in an all-reduce of everything */
+    uint64_t count; /* at least 1; of one share, or of everything if there are no shares */
+    uint64_t row;   /* elements of a row, all of which one block has; 0: there are no rows */
 };
 
 /* How elements travel. The kernel counts them in units. */
@@ -129,6 +130,9 @@ const struct symm_algorithm *symm__algorithm_find(enum symm_operation operation,
 
 /* Whether the operation computes: all but an all-gather. */
 bool symm__operation_reduces(enum symm_operation operation);
+
+/* Whether `in` or `out` is one of as many shares of the other as there are ranks. */
+bool symm__operation_has_shares(enum symm_operation operation);
 
 /* Bytes of the larger of in and out. */
 uint64_t symm__collective_nbytes(const struct symm_limits *limits,

@@ -6,7 +6,8 @@ symm_status symm_all_gather(symm_group *group, const void *in, void *out, size_t
     const struct symm_collective_call call = {
         .operation = SYMM_OPERATION_ALL_GATHER, .dtype = dtype, .op = SYMM_SUM, .count = count};
 
-    return symm__collective(group, call, in, out, options, stream);
+    return symm__collective(group, call, &(struct symm_data){.in = in, .out = out}, options,
+                            stream);
 }
 
 const char *symm_all_gather_unavailable(symm_group *group, symm_algo algo, symm_dtype dtype)

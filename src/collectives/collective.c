@@ -6,6 +6,7 @@
 #include "copy_engine.h"
 #include "local_reduce.h"
 #include "planned.h"
+#include "rms_norm.h"
 #include "scale.h"
 
 static struct symm_limits limits_of(const struct symm_group *group)
@@ -38,33 +39,7 @@ const char *symm__collective_unavailable(symm_group *group, enum symm_operation 
     return symm__collective_reason(&limits, operation, algo, dtype, op);
 }
 
-/* -------------------------------------------------------------------------------- the arguments */
-
-/* The buffers of a call, looked up once, and the number that scales them. */
-struct data {
-    struct symm_buffer in, out;
-    bool in_place;
-    symm_scale scale;
-};
-
-static struct data resolve(const struct symm_group *group, const struct symm_collective_call *call,
-                           const void *in, void *out)
-{
-    const size_t nbytes = call->count * symm_dtype_size(call->dtype),
-                 all = nbytes * (size_t)group->nranks, mine = nbytes * (size_t)group->rank;
-    const bool scatters = call->operation == SYMM_OPERATION_REDUCE_SCATTER,
-               gathers = call->operation == SYMM_OPERATION_ALL_GATHER;
-    const uintptr_t i = (uintptr_t)in, o = (uintptr_t)out;
-    struct symm_memory *memory = group->ctx->memory;
-
-    return (struct data){
-        .in = symm__memory_resolve(memory, in, scatters ? all : nbytes, group->members),
-        .out = symm__memory_resolve(memory, out, gathers ? all : nbytes, group->members),
-        .in_place = scatters  ? o == i + mine
-                    : gathers ? i == o + mine
-                              : i == o,
-    };
-}
+/* ------------------------------------------------------------------------------------- the call */
 
 static symm_status check_enums(const struct symm_collective_call *call)
 {
@@ -120,7 +95,7 @@ static symm_status check_count(const struct symm_group *group,
 {
     const size_t size = symm_dtype_size(call->dtype);
     const size_t most = (size_t)INT64_MAX / size /
-                        (call->operation == SYMM_OPERATION_ALL_REDUCE ? 1 : (size_t)group->nranks);
+                        (symm__operation_has_shares(call->operation) ? (size_t)group->nranks : 1);
 
     if (call->count > most)
         return symm__fail(SYMM_ERROR_ARGUMENT, "count %zu of %zu bytes overflows",
@@ -128,125 +103,17 @@ static symm_status check_count(const struct symm_group *group,
     return SYMM_OK;
 }
 
-static symm_status check_range(const char *name, const struct symm_buffer *buffer, size_t count,
-                               size_t size)
-{
-    const void *ptr = buffer->address;
-
-    if (!ptr)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s is NULL and count is %zu", name, count);
-    if ((uintptr_t)ptr % size)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p is not aligned to its elements of %zu bytes",
-                          name, ptr, size);
-    if (buffer->nbytes > UINTPTR_MAX - (uintptr_t)ptr)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s %p and count %zu run past the address space",
-                          name, ptr, count);
-    return SYMM_OK;
-}
-
-static symm_status check_apart(const struct symm_collective_call *call, const struct data *data)
-{
-    static const char *const in_place[] = {
-        [SYMM_OPERATION_ALL_REDUCE] = "out == in",
-        [SYMM_OPERATION_REDUCE_SCATTER] = "out == in + rank * count",
-        [SYMM_OPERATION_ALL_GATHER] = "in == out + rank * count",
-    };
-    const uintptr_t in = (uintptr_t)data->in.address, out = (uintptr_t)data->out.address;
-
-    if (data->in_place || in >= out + data->out.nbytes || out >= in + data->in.nbytes)
-        return SYMM_OK;
-    return symm__fail(SYMM_ERROR_ARGUMENT,
-                      "in %p and out %p overlap, with count %zu: they must be apart, or in place, "
-                      "which is %s",
-                      data->in.address, data->out.address, (size_t)call->count,
-                      in_place[call->operation]);
-}
-
-/* Refuses memory that is freed, too short, another rank's or a multicast address. */
-static symm_status check_usable(const struct symm_group *group, const char *name,
-                                const struct symm_buffer *buffer)
-{
-    if (buffer->own || symm__memory_usable(group->ctx->memory, buffer->address, buffer->nbytes))
-        return SYMM_OK;
-    return symm__fail_in(SYMM_ERROR_ARGUMENT, "%s: ", name);
-}
-
-/* The promise of SYMM_SYMMETRIC and the needs of copy_engine, as far as this rank can tell. */
-static symm_status check_promise(const struct symm_group *group,
-                                 const struct symm_collective_call *call,
-                                 const struct symm_buffer *out)
-{
-    uint64_t off;
-
-    if (call->algo != SYMM_ALGO_COPY_ENGINE && !(call->flags & SYMM_SYMMETRIC))
-        return SYMM_OK;
-    if (out->symmetric ||
-        !symm__needs_symmetric(symm__algorithm_find(call->operation, SYMM_ALGO_COPY_ENGINE)))
-        return SYMM_OK;
-    symm__memory_find(group->ctx->memory, out->address, out->nbytes, group->members, &off);
-    return symm__fail_in(SYMM_ERROR_ARGUMENT, "out must be symmetric memory here: ");
-}
-
-static symm_status check_data(const struct symm_group *group,
-                              const struct symm_collective_call *call, const struct data *data)
-{
-    const size_t size = symm_dtype_size(call->dtype);
-    symm_status st;
-
-    TRY(check_range("in", &data->in, call->count, size));
-    TRY(check_range("out", &data->out, call->count, size));
-    TRY(check_usable(group, "in", &data->in)); /* before the overlap, so as to name a wrong count */
-    TRY(check_usable(group, "out", &data->out));
-    TRY(check_apart(call, data));
-    TRY(check_promise(group, call, &data->out));
-out:
-    return st;
-}
-
 /* ------------------------------------------------------------------------------------- the work */
 
-/* Whether a kernel of each rank can use it in place. */
-static bool usable_in_place(const struct symm_group *group, const struct symm_algorithm *algorithm,
-                            const struct symm_buffer *buffer)
-{
-    return buffer->symmetric && (uintptr_t)buffer->address % 16 == 0 &&
-           (!algorithm->by_switch ||
-            symm__multicast_covers(group->mc, buffer->offset, buffer->nbytes));
-}
-
-/*
- * A hash of the place of in and out, which the kernels of all ranks compare. 0: the data go through
- * the staging area, or no rank reaches into another one's buffers. If `out` is written while other
- * ranks read `in`, it must be other memory, and aligned to packs. Even shares must be whole packs.
- */
-static uint32_t place_of(const struct symm_group *group, const struct symm_collective_call *call,
-                         const struct symm_algorithm *algorithm, const struct data *data)
-{
-    const bool in = algorithm->reach.in, out = algorithm->reach.out,
-               even = algorithm->division == SYMM_DIVISION_EVEN;
-    uint32_t hash;
-
-    if (!in && !out)
-        return 0;
-    if (even && call->count * symm_dtype_size(call->dtype) % 16)
-        return 0;
-    if (in && !usable_in_place(group, algorithm, &data->in))
-        return 0;
-    if (out && !usable_in_place(group, algorithm, &data->out))
-        return 0;
-    if (!out && !even && (data->in_place || (uintptr_t)data->out.address % 16))
-        return 0;
-    hash = (uint32_t)symm__mix(symm__mix(0, in ? data->in.offset : 0), out ? data->out.offset : 0);
-    return hash ? hash : 1;
-}
-
 /* Whether all shares are as many whole packs, and aligned on this rank: for simpler loops. */
-static bool is_aligned(const struct symm_group *group, const struct symm_collective_call *call,
-                       const struct data *data)
+static bool is_aligned(const struct symm_group *group, const struct symm_planned *planned,
+                       const struct symm_arguments *data)
 {
-    const uint64_t nbytes = call->count * symm_dtype_size(call->dtype),
+    const struct symm_collective_call *call = &planned->call;
+    const uint64_t count = call->row ? planned->plan.count : call->count,
+                   nbytes = count * symm_dtype_size(call->dtype),
                    nshares =
-                       call->operation == SYMM_OPERATION_ALL_REDUCE ? (uint64_t)group->nranks : 1;
+                       symm__operation_has_shares(call->operation) ? 1 : (uint64_t)group->nranks;
 
     return ((uintptr_t)data->in.address | (uintptr_t)data->out.address) % 16 == 0 &&
            nbytes % (16 * nshares) == 0;
@@ -257,16 +124,18 @@ static uint32_t call_word(const struct symm_collective_call *call,
                           const struct symm_algorithm *algorithm, const struct symm_plan *plan)
 {
     if (algorithm->transfer == SYMM_TRANSFER_PACKETS)
-        return symm__packet_call(&(struct symm_packet_call){
-            call->operation, algorithm->algo, call->dtype, call->op, call->count, plan->blocks});
-    return (uint32_t)symm__mix(
-        symm__mix(symm__mix(symm__mix(0, plan->count), (uint64_t)plan->kernel),
-                  (uint64_t)call->op * 2 + call->scaled),
-        (uint64_t)plan->blocks << 32 | plan->threads);
+        return symm__packet_call(&(struct symm_packet_call){call->operation, algorithm->algo,
+                                                            call->dtype, call->op,
+                                                            call->count + call->row, plan->blocks});
+    const uint64_t count = call->row ? call->count + call->row : plan->count;
+
+    return (uint32_t)symm__mix(symm__mix(symm__mix(symm__mix(0, count), (uint64_t)plan->kernel),
+                                         (uint64_t)call->op * 2 + call->scaled),
+                               (uint64_t)plan->blocks << 32 | plan->threads);
 }
 
 static symm_status launch(struct symm_call *e, const struct symm_planned *planned,
-                          const struct data *data)
+                          const struct symm_arguments *data)
 {
     const struct symm_collective_call *call = &planned->call;
     const struct symm_algorithm *algorithm = planned->algorithm;
@@ -291,19 +160,22 @@ static symm_status launch(struct symm_call *e, const struct symm_planned *planne
         .block_slots = areas->size.block_slots,
         .op = (uint32_t)call->op,
         .call = call_word(call, algorithm, plan),
-        .place = place_of(group, call, algorithm, data),
+        .place = symm__arguments_place(group, call, algorithm, data),
         .channel = SYMM_CHANNEL_BLOCKS,
-        .aligned = is_aligned(group, call, data),
+        .aligned = is_aligned(group, planned, data),
         .scale = data->scale,
     };
     /* The end of a kernel orders the two addresses of registered memory. */
-    const bool pdl = plan->pdl && !data->in.registered && !data->out.registered;
+    const bool pdl = plan->pdl && !symm__arguments_registered(data);
+
+    if (call->row)
+        return symm__rms_norm_launch(e, planned, pdl, &args, &data->norm);
     return symm__call_launch(e, plan->kernel, plan->blocks, plan->threads, pdl, &args);
 }
 
 /* By copy engines. check_promise has checked the memory that they reach into. */
 static symm_status run_copies(struct symm_call *e, const struct symm_planned *planned,
-                              const struct data *data)
+                              const struct symm_arguments *data)
 {
     const struct symm_limits limits = limits_of(e->group);
     const struct symm_collective_call *call = &planned->call;
@@ -316,9 +188,9 @@ static symm_status run_copies(struct symm_call *e, const struct symm_planned *pl
                                  data->out.address);
 }
 
-/* A group of one rank: `out` gets the elements of `in`, whatever the operation. */
+/* A group of one rank: `out` gets the elements of `in`, whatever the operation, or their norm. */
 static symm_status copy(struct symm_call *e, const struct symm_collective_call *call,
-                        const struct data *data)
+                        const struct symm_arguments *data)
 {
     const struct symm_limits limits = limits_of(e->group);
     const symm_local_reduce_args args = {.own = data->in.address,
@@ -329,6 +201,8 @@ static symm_status copy(struct symm_call *e, const struct symm_collective_call *
                                          .scale = data->scale};
     symm_status st = SYMM_OK;
 
+    if (call->row)
+        return symm__rms_norm_alone(e, &limits, call, data);
     if (call->scaled)
         return symm__local_reduce(e, &limits, call->dtype, &args);
     if (!data->in_place)
@@ -339,7 +213,7 @@ out:
 }
 
 static symm_status enqueue(struct symm_call *e, const struct symm_planned *planned,
-                           const struct data *data)
+                           const struct symm_arguments *data)
 {
     if (planned->call.count == 0)
         return SYMM_OK;
@@ -381,7 +255,8 @@ symm_status symm__collective_provide(struct symm_call *c, const struct symm_coll
 symm_status symm__collective_enqueue(struct symm_call *e, const struct symm_collective_call *call,
                                      const void *in, void *out)
 {
-    const struct data data = resolve(e->group, call, in, out);
+    const struct symm_data buffers = {.in = in, .out = out};
+    const struct symm_arguments data = symm__arguments_resolve(e->group, call, &buffers);
     struct symm_planned planned;
 
     make_plan(e->group, call, &planned);
@@ -445,13 +320,26 @@ out:
     return st;
 }
 
-symm_status symm__collective(symm_group *group, struct symm_collective_call call, const void *in,
-                             void *out, const symm_options *options, symm_stream stream)
+/* Begins the call; its text has what the ranks must agree on. */
+static symm_status begin(struct symm_call *e, symm_group *group,
+                         const struct symm_collective_call *call, symm_stream stream)
 {
-    const bool reduces = symm__operation_reduces(call.operation);
+    const bool reduces = symm__operation_reduces(call->operation);
+
+    return symm__call_begin(
+        e, group, stream, true, "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u%s)",
+        symm__operation_call(call->operation), (size_t)call->count, symm_dtype_name(call->dtype),
+        reduces ? symm_redop_name(call->op) : "", reduces ? ", " : "", symm_algo_name(call->algo),
+        call->flags & ~SYMM_SCALE_ON_DEVICE, call->max_blocks, call->scaled ? ", scaled" : "");
+}
+
+symm_status symm__collective(symm_group *group, struct symm_collective_call call,
+                             const struct symm_data *buffers, const symm_options *options,
+                             symm_stream stream)
+{
     const char *const name = symm__operation_call(call.operation);
     struct symm_planned planned;
-    struct data data = {.in_place = false};
+    struct symm_arguments data = {.in_place = false};
     struct symm_call e;
     symm_status st;
 
@@ -464,8 +352,8 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
     if (st == SYMM_OK)
         st = check_reserved(options);
     if (st == SYMM_OK && call.count) {
-        data = resolve(group, &call, in, out);
-        st = check_data(group, &call, &data);
+        data = symm__arguments_resolve(group, &call, buffers);
+        st = symm__arguments_check(group, &call, &data);
         if (st == SYMM_OK && call.scaled)
             st = symm__scale_read(group, options, call.dtype, &data.scale);
     }
@@ -473,11 +361,8 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
         return symm__fail_on(SYMM_ON(group), st, "%s: ", name);
     if (planned.slower && !group->areas_refused)
         TRY(provide(group, name, stream, &planned));
-    TRY(symm__call_begin(
-        &e, group, stream, true, "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u%s)", name,
-        (size_t)call.count, symm_dtype_name(call.dtype), reduces ? symm_redop_name(call.op) : "",
-        reduces ? ", " : "", symm_algo_name(call.algo), call.flags & ~SYMM_SCALE_ON_DEVICE,
-        call.max_blocks, call.scaled ? ", scaled" : ""));
+    TRY(call.row ? symm__rms_norm_begin(&e, group, &call, buffers->norm, stream)
+                 : begin(&e, group, &call, stream));
     st = symm__call_end(&e, enqueue(&e, &planned, &data));
 out:
     return st;

@@ -3,14 +3,15 @@
 #define SYMM_COLLECTIVE_H
 
 #include "runtime/group/call.h"
-#include "algorithms.h"
+#include "arguments.h"
 
 /*
- * The public function of an operation. The caller sets operation, dtype, op and count of the call;
- * algo, flags and max_blocks are filled in from options.
+ * The public function of an operation. The caller sets operation, dtype, op, count and row of the
+ * call; algo, flags and max_blocks are filled in from options.
  */
-symm_status symm__collective(symm_group *group, struct symm_collective_call call, const void *in,
-                             void *out, const symm_options *options, symm_stream stream);
+symm_status symm__collective(symm_group *group, struct symm_collective_call call,
+                             const struct symm_data *data, const symm_options *options,
+                             symm_stream stream);
 
 /*
  * Makes the areas that a collective would be slower without, if there is memory for them.

@@ -8,6 +8,7 @@ enum {
     FEW_BLOCKS = 32,
     PDL_THREADS = 128, /* of a block of packets: half of the most that it may have */
     PACK_NBYTES = 16,
+    ROW_UNIT = 6,      /* elements of a packet of a row, which have 16 bits */
     PACKET_NBYTES = 12 /* of 16; the rest is the flag */
 };
 
@@ -48,14 +49,15 @@ static uint64_t unit_of(const struct symm_algorithm *algorithm, uint64_t element
     return element_nbytes == 8 ? 1 : PACKET_NBYTES / element_nbytes;
 }
 
-/* Divides the elements among the ranks. */
+/* Divides `count` elements among the ranks. */
 static void divide(struct symm_plan *plan, const struct symm_limits *limits,
-                   const struct symm_collective_call *call, const struct symm_algorithm *algorithm)
+                   const struct symm_collective_call *call, const struct symm_algorithm *algorithm,
+                   uint64_t count)
 {
     const uint64_t nranks = (uint64_t)limits->nranks, size = element_nbytes(call),
                    unit = unit_of(algorithm, size);
 
-    plan->count = symm__collective_nbytes(limits, call) / size;
+    plan->count = count;
     switch (algorithm->division) {
     case SYMM_DIVISION_EVEN:
         plan->stride = plan->count / nranks;
@@ -69,6 +71,13 @@ static void divide(struct symm_plan *plan, const struct symm_limits *limits,
         plan->share = symm__ceil_div(plan->count, unit);
         plan->stride = plan->count;
     }
+}
+
+/* The most blocks of which each has a part of the staging area. */
+static uint64_t staged_blocks(const struct symm_limits *limits)
+{
+    return limits->areas.staging_nbytes / PACK_NBYTES /
+           (2 * SYMM_STAGING_DEPTH * (uint64_t)limits->nranks);
 }
 
 static void make_grid(struct symm_plan *plan, const struct symm_limits *limits,
@@ -91,9 +100,7 @@ static void make_grid(struct symm_plan *plan, const struct symm_limits *limits,
         threads = symm__min(threads / WARP, symm__ceil_div(work, WARP)) * WARP;
     if (call->max_blocks)
         blocks = symm__min(blocks, call->max_blocks);
-    /* Each needs a part of the staging area. */
-    blocks = symm__min(blocks, limits->areas.staging_nbytes / PACK_NBYTES /
-                                   (2 * SYMM_STAGING_DEPTH * nranks));
+    blocks = symm__min(blocks, staged_blocks(limits));
     blocks = symm__min(blocks, symm__ceil_div(work, threads));
     blocks = blocks ? blocks : 1;
 
@@ -107,6 +114,43 @@ static void make_grid(struct symm_plan *plan, const struct symm_limits *limits,
     plan->pdl = algorithm->transfer == SYMM_TRANSFER_PACKETS
                     ? threads <= PDL_THREADS
                     : half_grid_units && 2 * blocks <= most;
+}
+
+uint32_t symm__plan_row_threads(const struct symm_limits *limits, uint64_t row, uint32_t most)
+{
+    const uint64_t max_threads = (uint64_t)limits->max_threads,
+                   free = max_threads >= 2 * WARP ? max_threads - WARP : max_threads,
+                   units = symm__ceil_div(row, ROW_UNIT), least = symm__min(units, most);
+
+    return (uint32_t)symm__min(symm__round_up(least, WARP), free);
+}
+
+/*
+ * A block has whole rows, so that it can norm them, and divides their elements among the ranks. Its
+ * threads follow from the row and the device alone: so every algorithm adds up the squares of a row
+ * in the same order. Two groups may be active at once, so a grid has half of the SMs, for one block
+ * fills an SM.
+ */
+static void make_grid_of_rows(struct symm_plan *plan, const struct symm_limits *limits,
+                              const struct symm_collective_call *call,
+                              const struct symm_algorithm *algorithm)
+{
+    const uint64_t rows = call->count / call->row,
+                   helpers = limits->max_threads >= 2 * WARP ? algorithm->grid.helpers : 0;
+    const uint64_t nsms = (uint64_t)limits->nsms,
+                   most = symm__max(symm__min(most_blocks(algorithm, limits), nsms / 2), 1);
+    uint64_t blocks = symm__max(symm__min(most, staged_blocks(limits)), 1);
+
+    if (call->max_blocks)
+        blocks = symm__min(blocks, call->max_blocks);
+    plan->block_rows = symm__ceil_div(rows, blocks);
+    blocks = symm__ceil_div(rows, plan->block_rows);
+    divide(plan, limits, call, algorithm, plan->block_rows * call->row);
+    plan->blocks = (uint32_t)blocks;
+    plan->threads =
+        symm__plan_row_threads(limits, call->row, algorithm->grid.most_threads) + (uint32_t)helpers;
+    plan->block_units = plan->share;
+    plan->pdl = 2 * blocks <= most; /* as above */
 }
 
 /*
@@ -164,8 +208,13 @@ struct symm_plan symm__plan(const struct symm_limits *limits,
 {
     struct symm_plan plan = {.kernel = kernel_of(algorithm, call->dtype, limits->nranks)};
 
-    divide(&plan, limits, call, algorithm);
-    make_grid(&plan, limits, call, algorithm);
+    if (call->row) {
+        make_grid_of_rows(&plan, limits, call, algorithm);
+    } else {
+        divide(&plan, limits, call, algorithm,
+               symm__collective_nbytes(limits, call) / element_nbytes(call));
+        make_grid(&plan, limits, call, algorithm);
+    }
     plan.capacity = capacity_of(&plan, limits, algorithm);
     return plan;
 }

@@ -11,6 +11,7 @@ struct symm_plan {
     symm_kernel_id kernel;
     uint32_t blocks, threads;
     uint64_t count, stride, share, block_units; /* as in symm_collective_args */
+    uint64_t block_rows;                        /* as in symm_norm_args; 0: there are no rows */
     uint32_t capacity;                          /* as there */
     bool pdl; /* the kernel may begin while the kernel before it ends */
 };
@@ -19,6 +20,9 @@ struct symm_plan {
 struct symm_plan symm__plan(const struct symm_limits *limits,
                             const struct symm_collective_call *call,
                             const struct symm_algorithm *algorithm);
+
+/* Threads of a block, at most `most`, that norm its rows of `row` elements. */
+uint32_t symm__plan_row_threads(const struct symm_limits *limits, uint64_t row, uint32_t most);
 
 /* Chunks of a block's part. */
 uint64_t symm__plan_chunks(const struct symm_plan *plan);

@@ -7,7 +7,8 @@ symm_status symm_reduce_scatter(symm_group *group, const void *in, void *out, si
     const struct symm_collective_call call = {
         .operation = SYMM_OPERATION_REDUCE_SCATTER, .dtype = dtype, .op = op, .count = count};
 
-    return symm__collective(group, call, in, out, options, stream);
+    return symm__collective(group, call, &(struct symm_data){.in = in, .out = out}, options,
+                            stream);
 }
 
 const char *symm_reduce_scatter_unavailable(symm_group *group, symm_algo algo, symm_dtype dtype,

@@ -8,6 +8,8 @@ symm_status symm__scale_check(const struct symm_collective_call *call,
 {
     if (!symm__operation_reduces(call->operation))
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "options->scale: only reductions scale");
+    if (call->row)
+        return symm__fail(SYMM_ERROR_UNSUPPORTED, "options->scale: a norm has none");
     if (call->dtype == SYMM_INT32 || call->dtype == SYMM_INT64)
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "options->scale: %s is no floating type",
                           symm_dtype_name(call->dtype));

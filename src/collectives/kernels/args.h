@@ -63,4 +63,17 @@ typedef struct symm_collective_args {
     symm_scale scale; /* of a reduction by lamport */
 } symm_collective_args;
 
+/*
+ * All-reduce, residual and RMS norm. Block b has block_rows rows, from b * block_rows on; the last
+ * block may have fewer. In `all`, count, stride, share and `aligned` are those of a block's rows.
+ */
+typedef struct symm_norm_args {
+    symm_collective_args all;
+    const void *residual, *weight; /* NULL: none */
+    void *residual_out;
+    uint64_t rows, hidden, block_rows;
+    float eps;
+    uint32_t reserved;
+} symm_norm_args;
+
 #endif

@@ -7,6 +7,7 @@
 #include "all_gather.def"
 #include "all_reduce_one_shot.def"
 #include "all_reduce_packets.def"
+#include "all_reduce_rms_norm.def"
 #include "all_reduce_two_shot.def"
 #include "lamport.def"
 #include "multimem.def"
@@ -14,6 +15,7 @@
 
 SYMM_KERNEL_IDS(all_reduce_packets, SYMM_ALL_REDUCE_PACKETS_KERNELS);
 SYMM_KERNEL_IDS(all_reduce_one_shot, SYMM_ALL_REDUCE_ONE_SHOT_KERNELS);
+SYMM_KERNEL_IDS(all_reduce_rms_norm, SYMM_ALL_REDUCE_RMS_NORM_KERNELS);
 SYMM_KERNEL_IDS(all_reduce_two_shot, SYMM_ALL_REDUCE_TWO_SHOT_KERNELS);
 SYMM_KERNEL_IDS(reduce_scatter, SYMM_REDUCE_SCATTER_KERNELS);
 SYMM_KERNEL_IDS(all_gather, SYMM_ALL_GATHER_KERNELS);

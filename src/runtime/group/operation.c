@@ -5,9 +5,12 @@
 
 const char *symm__operation_call(enum symm_operation operation)
 {
-    static const char *const calls[] = {[SYMM_OPERATION_ALL_REDUCE] = "symm_all_reduce",
-                                        [SYMM_OPERATION_REDUCE_SCATTER] = "symm_reduce_scatter",
-                                        [SYMM_OPERATION_ALL_GATHER] = "symm_all_gather"};
+    static const char *const calls[] = {
+        [SYMM_OPERATION_ALL_REDUCE] = "symm_all_reduce",
+        [SYMM_OPERATION_REDUCE_SCATTER] = "symm_reduce_scatter",
+        [SYMM_OPERATION_ALL_GATHER] = "symm_all_gather",
+        [SYMM_OPERATION_ALL_REDUCE_RMS_NORM] = "symm_all_reduce_rms_norm",
+    };
     return (unsigned)operation < sizeof calls / sizeof calls[0] ? calls[operation] : NULL;
 }
 

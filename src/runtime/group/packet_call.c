@@ -10,7 +10,9 @@ enum {
     BLOCK = 100,                            /* less than SIZES, so that all grids differ */
     DTYPES = SYMM_INT64 - SYMM_FLOAT32 + 1, /* of arithmetic */
     OPS = SYMM_MAX - SYMM_SUM + 1,
-    GATHER = 1 + 3 * DTYPES * OPS /* the number of the first all-gather; 0 is no call */
+    GATHER = 1 + 3 * DTYPES * OPS, /* the number of the first all-gather; 0 is no call */
+    NORM = GATHER + SYMM_FLOAT8_E5M2 - SYMM_FLOAT32 + 1, /* of the first norm */
+    NORM_DTYPES = 2                                      /* float16, bfloat16 */
 };
 
 /* The reductions by packets, in the order of their numbers. */
@@ -23,6 +25,9 @@ static const struct {
     {SYMM_OPERATION_REDUCE_SCATTER, SYMM_ALGO_LOW_LATENCY},
 };
 
+/* The algorithms of norms, in the order of their numbers. */
+static const symm_algo norms[] = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_LOW_LATENCY_TWO_SHOT};
+
 static uint32_t number_of(const struct symm_packet_call *c)
 {
     const uint32_t dtype = (uint32_t)c->dtype - SYMM_FLOAT32;
@@ -30,6 +35,8 @@ static uint32_t number_of(const struct symm_packet_call *c)
 
     if (c->operation == SYMM_OPERATION_ALL_GATHER)
         return GATHER + dtype;
+    if (c->operation == SYMM_OPERATION_ALL_REDUCE_RMS_NORM)
+        return NORM + (c->algo == norms[1] ? NORM_DTYPES : 0) + dtype - 1;
     while (reductions[r].operation != c->operation || reductions[r].algo != c->algo)
         r++;
     return 1 + (r * DTYPES + dtype) * OPS + (uint32_t)c->op;
@@ -55,6 +62,10 @@ static void write_call(uint32_t call, bool with_size, char *text, size_t nbytes)
         snprintf(text, nbytes, "%s(%s, %s, %s%s)", symm__operation_name(reductions[r].operation),
                  symm_algo_name(reductions[r].algo), symm_dtype_name(dtype + SYMM_FLOAT32),
                  symm_redop_name((number - 1) % OPS), sized);
+    else if (number >= NORM && number < NORM + NORM_DTYPES * sizeof norms / sizeof norms[0])
+        snprintf(text, nbytes, "all_reduce_rms_norm(%s, %s%s)",
+                 symm_algo_name(norms[(number - NORM) / NORM_DTYPES]),
+                 symm_dtype_name(SYMM_FLOAT16 + (number - NORM) % NORM_DTYPES), sized);
     else if (number >= GATHER && gathered)
         snprintf(text, nbytes, "all_gather(low_latency, %s%s)", gathered, sized);
     else

@@ -20,7 +20,7 @@ struct symm_packet_call {
     symm_algo algo; /* low_latency or low_latency_two_shot */
     symm_dtype dtype;
     symm_redop op;
-    uint64_t count;
+    uint64_t count; /* of a norm: that of its elements and of one row more */
     uint32_t blocks;
 };
 

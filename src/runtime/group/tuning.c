@@ -124,9 +124,12 @@ static bool parse_number(struct word w, uint64_t *out)
 /* The names that symm-bench uses; -1: no operation. */
 static int parse_operation(struct word w)
 {
-    static const char *const names[] = {[SYMM_OPERATION_ALL_REDUCE] = "all-reduce",
-                                        [SYMM_OPERATION_REDUCE_SCATTER] = "reduce-scatter",
-                                        [SYMM_OPERATION_ALL_GATHER] = "all-gather"};
+    static const char *const names[] = {
+        [SYMM_OPERATION_ALL_REDUCE] = "all-reduce",
+        [SYMM_OPERATION_REDUCE_SCATTER] = "reduce-scatter",
+        [SYMM_OPERATION_ALL_GATHER] = "all-gather",
+        [SYMM_OPERATION_ALL_REDUCE_RMS_NORM] = "all-reduce-rms-norm",
+    };
     int i = SYMM_OPERATION_COUNT - 1;
 
     while (i >= 0 && !is(w, names[i]))

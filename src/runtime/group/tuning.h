@@ -11,7 +11,7 @@
  * The algorithm is the fastest from `bytes` of a rank's larger buffer on, up to the next row of the
  * same operation, ranks, dtype and memory. `forward` instead of an algorithm, for memory `any`:
  * NCCL is faster, and libsymm_nccl.so leaves the call to it. For AUTO it is as if there were no
- * row. Operations: all-reduce, all-gather, reduce-scatter.
+ * row. Operations: all-reduce, all-gather, reduce-scatter, all-reduce-rms-norm.
  * dtype: the name of a symm_dtype, or `any`. memory: `symmetric` for calls with SYMM_SYMMETRIC, or
  * `any`. Rows of one kind are sorted by bytes. # begins a comment.
  *
