@@ -96,9 +96,8 @@ void reference_fill(void *array, size_t count, symm_dtype dtype, uint64_t round,
         put_datum(array, i, dtype, round, rank, i);
 }
 
-/* As the oracle asks for them: the seed is the round. */
-static void source(const struct element *e, uint64_t round, int rank, size_t first, size_t n,
-                   void *out)
+void reference_source(const struct element *e, uint64_t round, int rank, size_t first, size_t n,
+                      void *out)
 {
     for (size_t i = 0; i < n; i++)
         put_datum(out, i, e->dtype, round, rank, first + i);
@@ -108,7 +107,7 @@ int64_t reference_reduction_wrong(const void *array, size_t first, size_t count,
                                   symm_redop op, uint64_t round, int nranks,
                                   enum reference_bound bound)
 {
-    const struct sums_asked asked = {.source = source,
+    const struct sums_asked asked = {.source = reference_source,
                                      .seed = round,
                                      .op = op,
                                      .nranks = nranks,

@@ -24,6 +24,12 @@ uint16_t reference_half(double x, symm_dtype dtype);
 /* Fills an array with rank's data of round `round`: numbers of mixed sign and size. */
 void reference_fill(void *array, size_t count, symm_dtype dtype, uint64_t round, int rank);
 
+struct element;
+
+/* n of these elements from `first` on, as the oracle asks for them: its seed is the round. */
+void reference_source(const struct element *e, uint64_t round, int rank, size_t first, size_t n,
+                      void *out);
+
 enum reference_bound {
     /*
      * In rank order, bit for bit: doubles and integers in their own type, integers wrapping around,

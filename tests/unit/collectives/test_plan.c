@@ -501,7 +501,7 @@ TEST(plan, algorithms_that_cannot_run_have_a_reason)
 {
     static const symm_algo two_steps[] = {SYMM_ALGO_TWO_SHOT, SYMM_ALGO_LOW_LATENCY_TWO_SHOT,
                                           SYMM_ALGO_MULTIMEM_ONE_SHOT};
-    for (int o = 0; o < SYMM_OPERATION_COUNT; o++) {
+    for (int o = 0; o <= SYMM_OPERATION_ALL_GATHER; o++) {
         const enum symm_operation operation = (enum symm_operation)o;
         const struct variant automatic = {operation, SYMM_ALGO_AUTO},
                              engine = {operation, SYMM_ALGO_COPY_ENGINE},

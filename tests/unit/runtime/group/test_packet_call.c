@@ -13,6 +13,8 @@ static const struct symm_packet_call kinds[] = {
     {.operation = SYMM_OPERATION_ALL_REDUCE, .algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
     {.operation = SYMM_OPERATION_REDUCE_SCATTER, .algo = SYMM_ALGO_LOW_LATENCY},
     {.operation = SYMM_OPERATION_ALL_GATHER, .algo = SYMM_ALGO_LOW_LATENCY},
+    {.operation = SYMM_OPERATION_ALL_REDUCE_RMS_NORM, .algo = SYMM_ALGO_LOW_LATENCY},
+    {.operation = SYMM_OPERATION_ALL_REDUCE_RMS_NORM, .algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -21,11 +23,15 @@ static void for_every_call(uint64_t count, uint32_t blocks,
                            void (*f)(const struct symm_packet_call *call, void *arg), void *arg)
 {
     for (int k = 0; k < NKINDS; k++) {
-        const bool gather = kinds[k].operation == SYMM_OPERATION_ALL_GATHER;
-        const int dtypes = gather ? SYMM_FLOAT8_E5M2 : SYMM_INT64, ops = gather ? 1 : 4;
+        const bool gather = kinds[k].operation == SYMM_OPERATION_ALL_GATHER,
+                   norm = kinds[k].operation == SYMM_OPERATION_ALL_REDUCE_RMS_NORM;
+        const int dtypes = gather ? SYMM_FLOAT8_E5M2
+                           : norm ? 2
+                                  : SYMM_INT64,
+                  ops = gather || norm ? 1 : 4;
         for (int i = 0; i < dtypes * ops; i++) {
             struct symm_packet_call c = kinds[k];
-            c.dtype = (symm_dtype)(SYMM_FLOAT32 + i / ops);
+            c.dtype = (symm_dtype)((norm ? SYMM_FLOAT16 : SYMM_FLOAT32) + i / ops);
             c.op = (symm_redop)(i % ops);
             c.count = count;
             c.blocks = blocks;
@@ -98,18 +104,29 @@ static void expect_texts(uint32_t a, uint32_t b, const char *a_text, const char 
 
 TEST(packet_call, texts_name_both_calls)
 {
-    struct symm_packet_call sum = kinds[1], max = kinds[2], gather = kinds[3];
+    struct symm_packet_call sum = kinds[1], max = kinds[2], gather = kinds[3], norm = kinds[4];
 
     sum.dtype = SYMM_BFLOAT16;
     max.dtype = SYMM_INT64;
     max.op = SYMM_MAX;
     gather.dtype = SYMM_FLOAT8_E5M2;
+    norm.dtype = SYMM_BFLOAT16;
     expect_texts(0x50000 | symm__packet_call(&sum), 0x50000 | symm__packet_call(&max),
                  "all_reduce(low_latency_two_shot, bfloat16, sum)",
                  "reduce_scatter(low_latency, int64, max)");
     expect_texts(word_of_size(600, 1), word_of_size(601, 1),
                  "all_reduce(low_latency, float32, sum, count and grid 191 modulo 509)",
                  "all_reduce(low_latency, float32, sum, count and grid 192 modulo 509)");
+    norm.count = 600;
+    norm.blocks = 1;
+    const uint32_t other = symm__packet_call(&norm);
+    norm.algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT;
+    expect_texts(symm__packet_call(&norm), other,
+                 "all_reduce_rms_norm(low_latency_two_shot, bfloat16)",
+                 "all_reduce_rms_norm(low_latency, bfloat16)");
+    expect_texts(other, other + 1,
+                 "all_reduce_rms_norm(low_latency, bfloat16, count and grid 191 modulo 509)",
+                 "all_reduce_rms_norm(low_latency, bfloat16, count and grid 192 modulo 509)");
     expect_texts(symm__packet_call(&gather), 0xffff, "all_gather(low_latency, float8_e5m2)",
                  "an unknown call, 0xffff");
     expect_texts(symm__packet_call(&gather), 0, "all_gather(low_latency, float8_e5m2)",
