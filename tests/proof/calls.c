@@ -157,7 +157,7 @@ static size_t draw_share(const struct stage *st, struct draw *draw, size_t count
     return draw_below(draw, 2) ? (share + 31) / 32 * 32 : share;
 }
 
-static struct call draw_collective(struct stage *st, const struct protocol *p, struct draw *draw)
+struct call calls_draw_collective(struct stage *st, const struct protocol *p, struct draw *draw)
 {
     struct call c = calls_draw(st, p, draw);
     c.in_place = draw_below(draw, 3) == 0;
@@ -175,7 +175,7 @@ static struct call draw_collective(struct stage *st, const struct protocol *p, s
 
 bool calls_run_collective(struct stage *st, const struct protocol *p, struct draw *draw)
 {
-    struct call c = draw_collective(st, p, draw);
+    struct call c = calls_draw_collective(st, p, draw);
     return stage_repeat(st, draw, enqueue_collectives, &c);
 }
 
@@ -202,7 +202,7 @@ bool calls_run_mixture(struct stage *st, const struct protocol *p, struct draw *
     while (m.ncalls < 6) {
         const struct protocol *next = &protocols[first + (int)draw_below(draw, (uint32_t)n)];
         if (!next->multicast || !symm_multicast_off(st->group))
-            m.calls[m.ncalls++] = draw_collective(st, next, draw);
+            m.calls[m.ncalls++] = calls_draw_collective(st, next, draw);
     }
     return stage_repeat(st, draw, enqueue_mixture, &m);
 }

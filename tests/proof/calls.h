@@ -18,6 +18,8 @@ struct call {
 
 /* Draws the next call of all ranks; one of them may have its data at another address. */
 struct call calls_draw(struct stage *st, const struct protocol *p, struct draw *draw);
+/* The same as the protocol's collective takes it. */
+struct call calls_draw_collective(struct stage *st, const struct protocol *p, struct draw *draw);
 
 /*
  * Of `count` elements as the operation counts. The input is spoilt right behind each call, and the

@@ -109,6 +109,9 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 # The protocols most likely to find a mutation, by its function, or by function and file.
 FIRST = {
+    "all_reduce_rms_norm_low_latency": ["rms_norm_low_latency"],
+    "all_reduce_rms_norm_low_latency_two_shot": ["rms_norm_low_latency_two_shot"],
+    "all_reduce_rms_norm_lamport": ["rms_norm_lamport"],
     "claim": ["record"],
     "write_record": ["record"],
     "withdraw_record": ["record"],

@@ -41,7 +41,7 @@ typedef struct proof_args {
 } proof_args;
 
 /* Elements for the library's own calls: x[i] = value(salt, rank, i), small integers. */
-enum proof_deed { PROOF_FILL, PROOF_SPOIL, PROOF_CHECK };
+enum proof_deed { PROOF_FILL, PROOF_SPOIL, PROOF_CHECK, PROOF_CHECK_NORM };
 
 typedef struct proof_data_args {
     symm_view view;
@@ -49,6 +49,7 @@ typedef struct proof_data_args {
     const uint32_t *salt;
     uint32_t *result;
     uint64_t count, first;             /* x[0] is element number `first` of the data */
+    uint64_t hidden;                   /* elements of a row that is normed */
     uint32_t dtype, deed, from, ranks; /* values of the ranks from, from + 1, ... in all `ranks` */
     uint32_t op;                       /* a symm_redop: what they come to */
     uint32_t ends; /* the group is to be aborted: counts only where nobody has told this rank */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "calls.h"
 #include "ends.h"
+#include "norms.h"
 #include "products.h"
 
 #define OK(call) stage_ok(st, (call), #call)
@@ -52,6 +53,8 @@ static bool run_kernel(struct stage *st, const struct protocol *p, struct draw *
 #define COLLECTIVE(name_, operation_, algo_, multicast_)                                           \
     {.name = #name_, .run = calls_run_collective, .operation = operation_,                         \
      .algo = SYMM_ALGO_##algo_, .multicast = multicast_}
+#define NORM(algo_, value_)                                                                        \
+    {.name = "rms_norm_" #algo_, .run = norms_run, .algo = SYMM_ALGO_##value_}
 #define PRODUCT(name_, strategy_)                                                                  \
     {.name = #name_, .run = products_run, .algo = SYMM_STRATEGY_##strategy_,                       \
      .product = SYMM_ALL_GATHER_MATMUL}
@@ -101,6 +104,9 @@ const struct protocol protocols[] = {
     COLLECTIVE(reduce_scatter_copy_engine, REDUCE_SCATTER, COPY_ENGINE, false),
     COLLECTIVE(all_gather_copy_engine, ALL_GATHER, COPY_ENGINE, false),
     {.name = "mixture", .run = calls_run_mixture},
+    NORM(low_latency, LOW_LATENCY),
+    NORM(low_latency_two_shot, LOW_LATENCY_TWO_SHOT),
+    NORM(lamport, LAMPORT),
     HOPPER(hopper_fused, FUSED),
     HOPPER(hopper_pipelined, PIPELINED),
     HOPPER(hopper_unfused, UNFUSED),

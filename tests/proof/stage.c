@@ -180,6 +180,24 @@ bool stage_data(struct stage *st, enum proof_deed deed, void *x, size_t first, s
     return stage_launch(st, "proof_data", 1, &a, sizeof a, st->stream);
 }
 
+bool stage_norm(struct stage *st, void *x, size_t rows, size_t hidden, symm_dtype dtype, int from,
+                int ranks)
+{
+    const proof_data_args a = {.view = st->view,
+                               .x = x,
+                               .salt = st->salt,
+                               .result = st->result,
+                               .count = rows * hidden,
+                               .hidden = hidden,
+                               .dtype = (uint32_t)dtype,
+                               .deed = PROOF_CHECK_NORM,
+                               .from = (uint32_t)from,
+                               .ranks = (uint32_t)ranks,
+                               .op = SYMM_SUM,
+                               .ends = st->expected != SYMM_OK};
+    return stage_launch(st, "proof_data", 1, &a, sizeof a, st->stream);
+}
+
 static bool once(struct stage *st, symm_graph graph, struct draw *draw,
                  bool (*enqueue)(struct stage *, void *), void *arg)
 {

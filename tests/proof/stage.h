@@ -77,6 +77,13 @@ bool stage_launch(struct stage *st, const char *kernel, uint32_t blocks, const v
 bool stage_data(struct stage *st, enum proof_deed deed, void *x, size_t first, size_t count,
                 symm_dtype dtype, int from, int ranks, symm_redop op);
 
+/*
+ * Checks the norm of these rows of sums, with 1 added to the mean of squares. The weight is the
+ * data of the rank behind these ranks.
+ */
+bool stage_norm(struct stage *st, void *x, size_t rows, size_t hidden, symm_dtype dtype, int from,
+                int ranks);
+
 /* Enqueues once or twice, eagerly or as a graph, with new salts; waits and checks the counts. */
 bool stage_repeat(struct stage *st, struct draw *draw, bool (*enqueue)(struct stage *, void *),
                   void *arg);

@@ -253,8 +253,36 @@ SYMM_DEV float wanted(const proof_data_args &a, uint32_t salt, uint64_t i)
     return want;
 }
 
+/* Compares rows with their norms, a thread one row after the other. Squares and sums are exact. */
+template <typename T> SYMM_DEV void check_norms(const proof_data_args &a)
+{
+    const T *const x = reinterpret_cast<const T *>(a.x);
+    const uint32_t salt = symm_dev_load_one(a.salt);
+    uint32_t wrong = 0, looked = 0;
+    for (uint64_t row = threadIdx.x * a.hidden; row < a.count; row += blockDim.x * a.hidden) {
+        float squares = 0;
+        for (uint64_t i = row; i < row + a.hidden; i++) {
+            const float sum = wanted(a, salt, i);
+            squares += sum * sum;
+        }
+        const float scale = rsqrtf(squares / (float)a.hidden + 1);
+        for (uint64_t i = 0; i < a.hidden; i++) {
+            const float want = wanted(a, salt, row + i) * scale * number(salt, a.from + a.ranks, i),
+                        off = to_float(symm_dev_load_one(x + row + i)) - want;
+            const float within = (want < 0 ? -want : want) / 128;
+            wrong += !(off <= within && -off <= within);
+            looked++;
+        }
+    }
+    if (!a.ends || !symm_dev_aborted(a.view))
+        add_counts(a.result, wrong, looked);
+}
+
 template <typename T> SYMM_DEV void do_deed(const proof_data_args &a)
 {
+    if (a.deed == PROOF_CHECK_NORM)
+        return check_norms<T>(a);
+
     T *const x = reinterpret_cast<T *>(a.x);
     const uint32_t salt = symm_dev_load_one(a.salt);
     uint32_t wrong = 0, looked = 0;
