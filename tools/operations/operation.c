@@ -2,6 +2,7 @@
 #include "operation.h"
 
 #include <string.h>
+#include "norm.h"
 
 static const struct variant all_reduce_variants[] = {
     {.name = "auto", .algo = SYMM_ALGO_AUTO},
@@ -34,6 +35,21 @@ static const struct variant all_gather_variants[] = {
     {.name = "copy_engine", .algo = SYMM_ALGO_COPY_ENGINE},
     {0},
 };
+
+static const struct variant norm_variants[] = {
+    {.name = "auto", .algo = SYMM_ALGO_AUTO},
+    {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
+    {.name = "low_latency_two_shot", .algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {.name = "lamport", .algo = SYMM_ALGO_LAMPORT},
+    {0},
+};
+
+static const char *norm_unavailable(symm_group *group, symm_algo algo, symm_dtype dtype,
+                                    symm_redop op)
+{
+    (void)op;
+    return symm_all_reduce_rms_norm_unavailable(group, algo, dtype);
+}
 
 static const char *all_gather_unavailable(symm_group *group, symm_algo algo, symm_dtype dtype,
                                           symm_redop op)
@@ -72,6 +88,12 @@ static const struct operation operations[] = {
      .nccl = nccl_reduce_scatter},
 };
 
+static const struct operation norm = {.name = OPERATION_NORM,
+                                      .variants = norm_variants,
+                                      .reduces = true,
+                                      .norms = true,
+                                      .unavailable = norm_unavailable};
+
 const struct operation *operation_at(size_t index)
 {
     return index < sizeof operations / sizeof operations[0] ? &operations[index] : NULL;
@@ -81,17 +103,26 @@ const struct operation *operation_find(const char *name)
 {
     size_t i = 0;
 
+    if (strcmp(norm.name, name) == 0)
+        return &norm;
     while (operation_at(i) && strcmp(operation_at(i)->name, name) != 0)
         i++;
     return operation_at(i);
 }
 
+static bool has_parts(const struct operation *op)
+{
+    return op->in_is_part || op->out_is_part;
+}
+
 symm_status operation_enqueue(const struct operation *op, const struct operation_call *c)
 {
-    const size_t parts = operation_chains(op) ? 1 : (size_t)symm_nranks(c->group);
+    const size_t parts = has_parts(op) ? (size_t)symm_nranks(c->group) : 1;
     const symm_options options = {
         .algo = c->variant->algo, .flags = c->flags, .max_blocks = c->max_blocks};
 
+    if (op->norms)
+        return norm_enqueue(c);
     if (c->variant->nccl)
         return op->nccl(c->nccl, c->in, c->out, c->count / parts, c->element->dtype, c->op,
                         c->stream);
@@ -103,7 +134,7 @@ double operation_bus_factor(const struct operation *op, int nranks)
 {
     const double share = (double)(nranks - 1) / nranks;
 
-    return operation_chains(op) ? 2 * share : share;
+    return has_parts(op) ? share : 2 * share;
 }
 
 bool operation_needs_symmetric(const struct operation *op, const struct variant *v)
@@ -118,12 +149,12 @@ bool operation_by_switch(const struct variant *v)
 
 bool operation_chains(const struct operation *op)
 {
-    return !op->in_is_part && !op->out_is_part;
+    return !has_parts(op) && !op->norms;
 }
 
 size_t operation_count(const struct operation *op, size_t count, int nranks)
 {
-    const size_t parts = operation_chains(op) ? 1 : (size_t)nranks;
+    const size_t parts = has_parts(op) ? (size_t)nranks : 1;
 
     return count > 0 && count < parts ? parts : count - count % parts;
 }

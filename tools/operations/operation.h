@@ -11,6 +11,8 @@
 #include "oracle/element.h"
 #include "oracle/sums.h"
 
+struct norm_tensors;
+
 struct variant {
     const char *name;
     symm_algo algo;
@@ -26,10 +28,11 @@ struct operation_call {
     const struct element *element;
     symm_redop op;
     const void *in;
-    void *out;           /* == in: in place */
-    size_t count;        /* of the larger of in and out, by operation_count() */
-    uint32_t flags;      /* of symm_options */
-    uint32_t max_blocks; /* 0: no limit */
+    void *out;                       /* == in: in place */
+    size_t count;                    /* of the larger of in and out, by operation_count() */
+    const struct norm_tensors *norm; /* of an operation that norms */
+    uint32_t flags;                  /* of symm_options */
+    uint32_t max_blocks;             /* 0: no limit */
     symm_stream stream;
 };
 
@@ -37,6 +40,7 @@ struct operation {
     const char *name;               /* on the command line */
     const struct variant *variants; /* symm's, in the order of the tables; ends with an empty one */
     bool reduces;                   /* else it moves elements of any type */
+    bool norms;                     /* sums of rows, of types of 16 bits */
     /*
      * The input or the output may be one of nranks equal parts of the other. In place it is this
      * rank's part of the whole. in_is_part: the output is all ranks' parts in rank order.
@@ -45,7 +49,7 @@ struct operation {
     bool in_is_part, out_is_part;
     /* The reason why an algorithm cannot run; NULL: it can. */
     const char *(*unavailable)(symm_group *group, symm_algo algo, symm_dtype dtype, symm_redop op);
-    /* Take the elements of a part, if there are parts. */
+    /* Take the elements of a part, if there are parts. An operation that norms has neither. */
     symm_status (*symm)(symm_group *group, const void *in, void *out, size_t count,
                         symm_dtype dtype, symm_redop op, const symm_options *options,
                         symm_stream stream);
@@ -64,7 +68,7 @@ bool operation_needs_symmetric(const struct operation *op, const struct variant 
 /* Whether a variant adds in the switch, whose order is undefined. */
 bool operation_by_switch(const struct variant *v);
 
-/* Whether the output can be the input of the next call. */
+/* Whether the output can be the input of the next call, and written over that of its own. */
 bool operation_chains(const struct operation *op);
 
 /*
@@ -89,8 +93,9 @@ void operation_check(const struct operation *op, const struct operation_call *ca
 
 /* By name; NULL: there is none. */
 const struct operation *operation_find(const char *name);
-/* The index-th, from 0; NULL past the last one. */
+/* The index-th without norms, from 0; NULL past the last one. */
 const struct operation *operation_at(size_t index);
 #define OPERATION_NAMES "all-reduce, all-gather, reduce-scatter"
+#define OPERATION_NORM "all-reduce-rms-norm"
 
 #endif

@@ -141,6 +141,24 @@ case_sizes_of_shares() {
     [ "$(json out.json rows 0 op)" = max ]
 }
 
+case_norms() {
+    # Sizes are whole rows, one at least.
+    local mode
+    for mode in '' --graph '--memory plain' '--isolated --graph' '--dtype fp16'; do
+        right 3 all-reduce-rms-norm --hidden 100 --algo all --sizes 2,1K,20K $mode
+        rows_each 3 auto low_latency low_latency_two_shot lamport
+        [ "$(column 2)" = '100 10200 500' ] || die "no whole rows: $(column 2)"
+    done
+    said '^# rows of 100 elements, with residual and weight'
+    run 0 measure 2 all-reduce-rms-norm --max-bytes 4K --json out.json
+    [ "$(column 1)" = '2048 512' ] || die "sizes: $(column 1)"
+    [ "$(json out.json options hidden)" = 256 ]
+    for mode in --in-place --chain '--op max' '--peer nccl' '--dtype float32'; do
+        run 2 "$bin/symm-bench" all-reduce-rms-norm $mode
+    done
+    run 2 "$bin/symm-bench" all-reduce --hidden 8
+}
+
 case_sizes() {
     run 0 bench 2 --min-bytes 16 --max-bytes 1K --factor 8
     [ "$(column 1)" = '1024 128 16' ] || die "sizes: $(column 1)"
@@ -607,7 +625,7 @@ END
     said '^# symm-bench [0-9]'
 }
 
-commands=(all-reduce all-gather reduce-scatter matmul all-gather-matmul p2p stress tune plot report)
+commands=(all-reduce all-reduce-rms-norm all-gather reduce-scatter matmul all-gather-matmul p2p stress tune plot report)
 
 # Prints the options that the help in $work/out describes, one a line.
 described() {
@@ -616,7 +634,7 @@ described() {
 
 # Each option of option_table.c, with a valid value.
 every_option=(
-    algo=auto how=put pattern=pair blocks=1 threads=1 m=1 n=1 k=1 l=1 suite=llama count=1 strategy=auto alpha=1 beta=1
+    algo=auto how=put pattern=pair blocks=1 threads=1 hidden=1 m=1 n=1 k=1 l=1 suite=llama count=1 strategy=auto alpha=1 beta=1
     dtype=bf16 operations=all-gather dtypes=fp32 op=sum min-bytes=1K max-bytes=1K factor=2 sizes=1K iters=1
     iterations=1 warmup=1 warmup-iterations=1 graph in-place chain isolated host-time memory=plain check eps=1 seconds=1
     seed=1 peer=all json=x csv=x plot=x output=x floor=1 roofline=measured driver=emulated timeout=1

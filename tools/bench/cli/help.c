@@ -23,6 +23,7 @@ static void print_commands(void)
         "# Start it on several ranks with symm-run, torchrun --no-python, mpirun or srun.\n"
         "#\n"
         "#   OPERATION   measures, and with --check verifies, every variant of an operation:\n"
+        "#               %s,\n"
         "#               %s\n"
         "#   PRODUCT     the same for matrix products, beside cuBLAS and NCCL: matmul,\n"
         "#               all-gather-matmul\n"
@@ -35,7 +36,7 @@ static void print_commands(void)
         "# symm-bench COMMAND --help shows the options of one command. Common to most commands "
         "are:\n"
         "#\n",
-        OPERATION_NAMES);
+        OPERATION_NAMES, OPERATION_NORM);
 }
 
 static void print_exit_codes(void)

@@ -45,9 +45,11 @@ static void append(char out[OPTION_ITEMS], const char *name)
 static const char *algos(const struct bench_options *o, char out[OPTION_ITEMS])
 {
     out[0] = 0;
-    for (size_t i = 0; operation_at(i); i++) {
+    for (const struct variant *v = o->operation ? o->operation->variants : NULL; v && v->name; v++)
+        append(out, v->name);
+    for (size_t i = 0; !o->operation && operation_at(i); i++) {
         for (const struct variant *v = operation_at(i)->variants; v->name; v++) {
-            if (o->operation ? o->operation == operation_at(i) : !is_known(i, v->name))
+            if (!is_known(i, v->name))
                 append(out, v->name);
         }
     }
@@ -56,7 +58,7 @@ static const char *algos(const struct bench_options *o, char out[OPTION_ITEMS])
 
 static bool takes_dtype(const struct bench_options *o, const struct element *e)
 {
-    if (o->command & BENCH_PRODUCTS)
+    if (o->command & BENCH_PRODUCTS || (o->operation && o->operation->norms))
         return e->dtype == SYMM_BFLOAT16 || e->dtype == SYMM_FLOAT16;
     return !e->moved_only || (o->operation && !o->operation->reduces);
 }
@@ -101,6 +103,8 @@ const struct option_row option_table[] = {
      .uses = {{BENCH_P2P, "blocks of a kernel (4,16,64; emulated 1,4)"}}},
     {"threads", "N", OPTION_INT, FIELD(threads), 1, BENCH_MAX_THREADS,
      .uses = {{BENCH_P2P, "threads of a block that loads or stores (512; emulated 32)"}}},
+    {"hidden", "H", OPTION_INT, FIELD(hidden), 1, MAX_EXTENT,
+     .uses = {{BENCH_OPERATION, "elements of a row (4096; emulated 256)"}}},
     {"m", "M", OPTION_INT, FIELD(m), 1, MAX_EXTENT, .letter = 'm',
      .uses = {{BENCH_PRODUCTS, "rows of A, the sum of all ranks' (8192; emulated 256)"}}},
     {"n", "N", OPTION_INT, FIELD(n), 1, MAX_EXTENT, .letter = 'n',
@@ -134,7 +138,7 @@ const struct option_row option_table[] = {
     {"op", "OP", OPTION_WORD, FIELD(op_name), .names = "sum, avg, min, max",
      .uses = {{BENCH_OPERATION, "sum, min, max, or avg of floating types (sum)"}}},
     {"min-bytes", "N", OPTION_BYTES, FIELD(min_bytes), .nccl_letter = 'b',
-     .uses = {{BENCH_OPERATION, "smallest size, of the larger buffer of a rank (1K)"},
+     .uses = {{BENCH_OPERATION, "smallest size, of the larger buffer of a rank (1K, or a row)"},
               {BENCH_P2P, "smallest size, of a rank's buffer (4K)"}}},
     {"max-bytes", "N", OPTION_BYTES, FIELD(max_bytes), .nccl_letter = 'e',
      .uses = {{BENCH_OPERATION, "largest size (64M; emulated 1M)"},
@@ -230,13 +234,27 @@ const struct option_row option_table[] = {
     {0},
 };
 
+/* Whether an operation has the option of a field that others have. */
+static bool has_option(const struct operation *operation, size_t field)
+{
+    switch (field) {
+    case offsetof(struct bench_options, op_name):
+        return operation->reduces && !operation->norms;
+    case offsetof(struct bench_options, chain):
+        return operation_chains(operation);
+    case offsetof(struct bench_options, hidden):
+        return operation->norms;
+    case offsetof(struct bench_options, in_place):
+    case offsetof(struct bench_options, peers):
+        return !operation->norms;
+    default:
+        return true;
+    }
+}
+
 const struct option_use *option_use(const struct option_row *row, const struct bench_options *o)
 {
-    const struct operation *operation = o->operation;
-
-    if (operation &&
-        ((row->field == offsetof(struct bench_options, op_name) && !operation->reduces) ||
-         (row->field == offsetof(struct bench_options, chain) && !operation_chains(operation))))
+    if (o->operation && !has_option(o->operation, row->field))
         return NULL;
     for (size_t i = 0; i < sizeof row->uses / sizeof row->uses[0]; i++) {
         if (row->uses[i].commands & (int)o->command)

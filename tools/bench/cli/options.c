@@ -137,7 +137,7 @@ static void settle(struct bench_options *o)
         o->operations = "all";
     if (!o->dtypes)
         o->dtypes = "bfloat16,float16,float32";
-    if (!o->min_bytes)
+    if (!o->min_bytes && !(o->operation && o->operation->norms)) /* that begins with a row */
         o->min_bytes = o->command == BENCH_P2P ? 4 << 10 : 1 << 10;
     if (!o->strategies)
         o->strategies = "all";

@@ -44,7 +44,7 @@ struct bench_options {
     const struct element *element;                /* by dtype */
     symm_redop op;                                /* by op_name */
     const char *sizes;             /* a list; NULL: from min_bytes to max_bytes by factor */
-    uint64_t min_bytes, max_bytes; /* 0: by command and driver */
+    uint64_t min_bytes, max_bytes; /* 0: by command, operation and driver */
     uint64_t granule;              /* sizes are multiples of it */
     int factor;
     int iters, warmup; /* -1: by the driver */
@@ -56,6 +56,7 @@ struct bench_options {
     const char *peers; /* a list; NULL: by the command */
     bool nccl, cublas; /* whether the peers have them */
     int m, n, k, l;    /* of a product; 0: by the driver */
+    int hidden;        /* elements of a row that is normed; 0: by the driver */
     int count;         /* of random shapes; 0: by the driver */
     double alpha, beta;
     double eps;                    /* 0: by k */

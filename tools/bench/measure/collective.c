@@ -47,6 +47,10 @@ static void settle_defaults(struct collective *c)
     struct bench_options *o = c->s.options;
     uint64_t nbytes;
 
+    if (o->hidden == 0)
+        o->hidden = c->s.emulated ? 256 : 4096;
+    if (o->min_bytes == 0)
+        o->min_bytes = (uint64_t)o->hidden * o->element->nbytes;
     c->measure.nops = c->s.emulated ? 2 : NOPS;
     if ((o->timing == TIMING_CHAIN || o->in_place) && c->measure.nops > longest_chain(c))
         c->measure.nops = longest_chain(c);
@@ -169,13 +173,15 @@ static void introduce(struct collective *c)
     session_introduce(&c->s, o->operation->name);
     report_head(
         c->s.report,
-        json_pack("{s:s?, s:f, s:{s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:b, s:s, s:s, s:s?}}",
+        json_pack("{s:s?, s:f, s:{s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:b, s:s, s:s, s:s?, "
+                  "s:o*}}",
                   "nccl", version, "bus_factor", operation_bus_factor(o->operation, c->s.nranks),
                   "options", "algo", o->algos, "dtype", symm_dtype_name(o->element->dtype), "op",
                   op_name(o), "iters", o->iters, "warmup", o->warmup, "operations", c->measure.nops,
                   "graph", o->graph, "in_place", o->in_place, "check", o->check, "timing",
                   timing_name(o->timing), "memory", o->plain_memory ? "plain" : "symmetric", "peer",
-                  o->nccl ? "nccl" : NULL));
+                  o->nccl ? "nccl" : NULL, "hidden",
+                  o->operation->norms ? json_integer(o->hidden) : NULL));
     report_say(c->s.report,
                "# %d repetition%s of %d operations after %d to warm up, %s%s, %s memory", o->iters,
                o->iters == 1 ? "" : "s", c->measure.nops, o->warmup,
@@ -185,6 +191,8 @@ static void introduce(struct collective *c)
                : o->timing == TIMING_HOST     ? ", host time"
                                               : "",
                o->plain_memory ? "plain" : "symmetric");
+    if (o->operation->norms)
+        report_say(c->s.report, "# rows of %d elements, with residual and weight", o->hidden);
     if (version)
         report_say(c->s.report, "# NCCL %s", version);
 }

@@ -24,24 +24,74 @@ static bool uses_up_input(const struct collective_measure *m)
     return m->s->options->in_place || m->s->options->timing == TIMING_CHAIN;
 }
 
+static size_t count_of(const struct collective_measure *m, uint64_t nbytes)
+{
+    const size_t count = nbytes / m->s->options->element->nbytes;
+
+    return m->operation->norms ? norm_count(count, (size_t)m->s->options->hidden)
+                               : operation_count(m->operation, count, m->s->nranks);
+}
+
+/* Device memory of the kind of the run. */
+static symm_status allocate(const struct collective_measure *m, size_t nbytes, char **out)
+{
+    return m->s->options->plain_memory ? symm_device_alloc(m->s->ctx, nbytes, (void **)out)
+                                       : symm_alloc(m->s->group, nbytes, (void **)out);
+}
+
+static symm_status create_norm(struct collective_measure *m, size_t nbytes)
+{
+    struct norm_tensors *t = &m->norm;
+    symm_status st;
+
+    t->hidden = (size_t)m->s->options->hidden;
+    t->host_residual = malloc(nbytes);
+    t->host_weight = malloc(t->hidden * m->s->options->element->nbytes);
+    t->host_residual_out = malloc(nbytes);
+    if (!t->host_residual || !t->host_weight || !t->host_residual_out)
+        return SYMM_ERROR_MEMORY;
+    TRY(allocate(m, nbytes, &t->residual));
+    TRY(allocate(m, t->hidden * m->s->options->element->nbytes, &t->weight));
+    TRY(allocate(m, nbytes, &t->residual_out));
+out:
+    return st;
+}
+
+/* Residual and weight by the seed, and a poisoned new residual. */
+static symm_status offer_norm(const struct collective_measure *m, size_t count, uint64_t seed)
+{
+    const struct element *e = m->s->options->element;
+    const struct norm_tensors *t = &m->norm;
+    symm_status st;
+
+    norm_fill(t, e, count, seed);
+    TRY(symm_copy(t->residual, t->host_residual, count * e->nbytes, m->s->stream));
+    TRY(symm_copy(t->weight, t->host_weight, t->hidden * e->nbytes, m->s->stream));
+    TRY(symm_fill(t->residual_out, POISON, count * e->nbytes, m->s->stream));
+out:
+    return st;
+}
+
 symm_status collective_measure_create(struct collective_measure *m, uint64_t most)
 {
     const struct bench_options *o = m->s->options;
     struct session *s = m->s;
-    const size_t count = operation_count(m->operation, most / o->element->nbytes, s->nranks);
+    const size_t count = count_of(m, most);
     const size_t nbytes = count * o->element->nbytes, n = nbytes > 0 ? nbytes : 1;
     symm_status st;
 
     m->host = malloc(n);
     if (!m->host)
         return SYMM_ERROR_MEMORY;
-    TRY(o->plain_memory ? symm_device_alloc(s->ctx, n, (void **)&m->ours.in)
-                        : symm_alloc(s->group, n, (void **)&m->ours.in));
+    TRY(allocate(m, n, &m->ours.in));
     if (o->in_place)
         m->ours.out = m->ours.in;
     else
-        TRY(o->plain_memory ? symm_device_alloc(s->ctx, n, (void **)&m->ours.out)
-                            : symm_alloc(s->group, n, (void **)&m->ours.out));
+        TRY(allocate(m, n, &m->ours.out));
+    if (m->operation->norms) {
+        TRY(create_norm(m, n));
+        TRY(offer_norm(m, count, s->seed));
+    }
     if (uses_up_input(m))
         TRY(symm_device_alloc(s->ctx, n, (void **)&m->saved));
     if (o->timing == TIMING_HOST) {
@@ -74,7 +124,13 @@ void collective_measure_destroy(struct collective_measure *m)
             symm_device_free(m->s->ctx, m->ours.out);
         if (m->ours.in)
             symm_device_free(m->s->ctx, m->ours.in);
+        symm_device_free(m->s->ctx, m->norm.residual);
+        symm_device_free(m->s->ctx, m->norm.weight);
+        symm_device_free(m->s->ctx, m->norm.residual_out);
     }
+    free(m->norm.host_residual);
+    free(m->norm.host_weight);
+    free(m->norm.host_residual_out);
     free(m->host);
 }
 
@@ -134,6 +190,8 @@ static symm_status offer(void *what, uint64_t seed)
     TRY(symm_copy((char *)(uintptr_t)t->call.in, m->host, in, m->s->stream));
     if (m->saved)
         TRY(symm_copy(m->saved, m->host, in, m->s->stream));
+    if (t->call.norm)
+        TRY(offer_norm(m, t->call.count, seed));
     if (t->call.out != t->call.in && out > 0)
         TRY(symm_fill(t->call.out, POISON, out, m->s->stream));
 out:
@@ -151,6 +209,27 @@ static symm_status prepare(const void *what)
                                   : SYMM_OK;
 }
 
+/* The same for `out`, which is on the host, and the new residual. */
+static symm_status judge_norm(const struct trial *t, size_t nbytes, uint64_t *wrong)
+{
+    const struct collective_measure *m = t->m;
+    struct norms_verdict v;
+    symm_status st;
+
+    TRY(symm_copy(m->norm.host_residual_out, m->norm.residual_out, nbytes, m->s->stream));
+    TRY(symm_synchronize(m->s->group, m->s->stream));
+    norm_check(&t->call, m->host, t->seed, &v);
+    *wrong = v.wrong_norms + v.wrong_residuals;
+    if (*wrong > 0)
+        fprintf(stderr,
+                "# rank %d: %s, %zu bytes: %" PRIu64 " residuals and %" PRIu64
+                " norms are wrong; element %" PRIu64 " is %s and should be %s\n",
+                m->s->rank, t->variant->name, nbytes, v.wrong_residuals, v.wrong_norms, v.first,
+                v.got, v.expected);
+out:
+    return st;
+}
+
 static symm_status judge(void *what, int nops, uint64_t *wrong)
 {
     const struct trial *t = what;
@@ -162,6 +241,8 @@ static symm_status judge(void *what, int nops, uint64_t *wrong)
 
     TRY(symm_copy(m->host, last.out, nbytes, m->s->stream));
     TRY(symm_synchronize(m->s->group, m->s->stream));
+    if (last.norm)
+        return judge_norm(t, nbytes, wrong);
     operation_check(m->operation, &last, m->host, t->seed, uses_up_input(m) ? nops : 1, &verdict);
     if (verdict.wrong > 0)
         fprintf(stderr, "# rank %d: %s, %zu bytes: element %" PRIu64 " is %s and should be %s\n",
@@ -179,19 +260,19 @@ static struct trial make_trial(const struct collective_measure *m, const struct 
                                uint64_t nbytes)
 {
     const struct bench_options *o = m->s->options;
-    struct trial t = {
-        .m = m,
-        .variant = v,
-        .call = {.group = m->s->group,
-                 .nccl = m->nccl,
-                 .variant = v,
-                 .element = o->element,
-                 .op = o->op,
-                 .count = operation_count(m->operation, nbytes / o->element->nbytes, m->s->nranks),
-                 .flags = o->plain_memory ? 0 : SYMM_SYMMETRIC,
-                 .max_blocks = m->max_blocks,
-                 .stream = m->s->stream},
-        .buffers = v && v->symmetric ? m->theirs : m->ours};
+    struct trial t = {.m = m,
+                      .variant = v,
+                      .call = {.group = m->s->group,
+                               .nccl = m->nccl,
+                               .variant = v,
+                               .element = o->element,
+                               .op = o->op,
+                               .count = count_of(m, nbytes),
+                               .norm = m->operation->norms ? &m->norm : NULL,
+                               .flags = o->plain_memory ? 0 : SYMM_SYMMETRIC,
+                               .max_blocks = m->max_blocks,
+                               .stream = m->s->stream},
+                      .buffers = v && v->symmetric ? m->theirs : m->ours};
 
     t.call.in = t.buffers.in;
     t.call.out = t.buffers.out;

@@ -3,7 +3,7 @@
 #define SYMM_BENCH_COLLECTIVE_MEASURE_H
 
 #include "bare_launch.h"
-#include "operations/operation.h"
+#include "operations/norm.h"
 #include "session.h"
 
 enum { MEASURE_MAX_VARIANTS = 16 };
@@ -27,6 +27,7 @@ struct collective_measure {
     struct buffer_pair theirs; /* registered with NCCL, by the caller */
     char *saved;               /* a copy of the input; NULL: calls leave it as it is */
     char *host;                /* room for a buffer on the host */
+    struct norm_tensors norm;  /* of an operation that norms */
 };
 
 struct collective_row {
