@@ -12,6 +12,7 @@ typedef struct problem {
     uint64_t seed;
     int32_t rows, hidden;
     float eps;
+    int roundings;        /* of a sum with its bias to its norm; 1: only the norm is rounded */
     uint32_t threads;     /* of a block, enough for a row */
     size_t nbytes;        /* of x and of y */
     symm_bf16 *x, *y;     /* [rows, hidden] */
