@@ -18,12 +18,12 @@ template <typename T, int R> struct gather_shares {
 
     const symm_collective_args &a;
     const payloads<const T> in;
-    const share_units<T, true> out;
+    const share_units<T, true, symm_collective_args> out;
 
-    SYMM_DEV_IN_CLASS gather_shares(const symm_collective_args &args, const call_data &d,
+    SYMM_DEV_IN_CLASS gather_shares(const symm_collective_args &args, const symm_collective_args &d,
                                     uint64_t at, uint32_t n)
         : a(args), in(payloads_at(static_cast<const T *>(d.in), args.stride, at, n)),
-          out{args, d.count, static_cast<T *>(d.out), at, n}
+          out{d, static_cast<T *>(d.out), at, n}
     {
     }
 
@@ -55,7 +55,7 @@ template <typename T, int R> struct gather_shares {
     template <int U>
     SYMM_DEV_IN_CLASS void take(packet_slots &s, const packet_batch &b, const held (&)[U]) const
     {
-        receive_shares<T, R, U>(s, 0, out, b);
+        receive_shares<T, R, U>(a, s, 0, out, b);
     }
 
     template <int U>

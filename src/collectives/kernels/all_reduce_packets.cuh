@@ -18,7 +18,8 @@ template <typename T, int R> struct reduce_everything {
     const payloads<const T> in;
     const payloads<T> out;
 
-    SYMM_DEV_IN_CLASS reduce_everything(const symm_collective_args &args, const call_data &d,
+    template <typename Data>
+    SYMM_DEV_IN_CLASS reduce_everything(const symm_collective_args &args, const Data &d,
                                         uint64_t at, uint32_t n)
         : a(args), in(payloads_at(static_cast<const T *>(d.in), d.count, at, n)),
           out(payloads_at(static_cast<T *>(d.out), d.count, at, n))

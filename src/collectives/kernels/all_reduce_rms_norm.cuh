@@ -19,6 +19,15 @@ enum {
     NORM_HELD = 8192 /* elements of a row that is kept in shared memory */
 };
 
+/* The Data of a block's rows. held: shared memory for their sums, or nullptr. */
+struct rows_data {
+    const void *in;
+    void *out;
+    uint64_t count, stride;
+    bool aligned;
+    symm_bits16 *held;
+};
+
 /* x + residual, rounded. */
 template <typename T>
 SYMM_DEV symm_bits16 add_residual(const symm_bits16 &x, const symm_bits16 &residual)
@@ -84,11 +93,15 @@ template <typename T> struct norm_block {
     }
 
     /* The elements of this block's rows. */
-    SYMM_DEV_IN_CLASS call_data data() const
+    SYMM_DEV_IN_CLASS rows_data data(symm_bits16 *held = nullptr) const
     {
         const uint64_t at = first * n.hidden;
-        return {static_cast<const T *>(n.all.in) + at, static_cast<T *>(n.all.out) + at,
-                (last - first) * n.hidden, n.all.aligned && last - first == n.block_rows};
+        return {static_cast<const T *>(n.all.in) + at,
+                static_cast<T *>(n.all.out) + at,
+                (last - first) * n.hidden,
+                n.all.stride,
+                n.all.aligned && last - first == n.block_rows,
+                held};
     }
 
     /* Calls f(pack, number) for this thread's packs of a row. The numbers end with NORM_PACKS. */
@@ -172,11 +185,6 @@ template <typename T> struct norm_block {
 
 /* ---------------------------------------------------------------------------------- low latency */
 
-/* The data of a block, and shared memory for the sums; nullptr: they go to `out`. */
-struct held_data : call_data {
-    symm_bits16 *held;
-};
-
 /* reduce_everything with its sums in shared memory. */
 template <typename T, int R> struct reduce_rows : reduce_everything<T, R> {
     static constexpr int AT_ONCE = PACKETS_AT_ONCE<R>; /* few threads have all of a row */
@@ -184,7 +192,7 @@ template <typename T, int R> struct reduce_rows : reduce_everything<T, R> {
 
     uint32_t *const sums;
 
-    SYMM_DEV_IN_CLASS reduce_rows(const symm_collective_args &args, const held_data &d, uint64_t at,
+    SYMM_DEV_IN_CLASS reduce_rows(const symm_collective_args &args, const rows_data &d, uint64_t at,
                                   uint32_t n)
         : reduce_everything<T, R>(args, d, at, n),
           sums(d.held ? d.held->w + at * PACKET_WORDS<T> : nullptr)
@@ -234,7 +242,7 @@ template <typename T, int R> SYMM_DEV void all_reduce_rms_norm_low_latency(const
     symm_dev_pdl_release();
     norm_block<T> block(n, blockDim.x);
     block.load_inputs();
-    exchange_packets<reduce_rows<T, R>>(n.all, held_data{block.data(), holds ? held : nullptr},
+    exchange_packets<reduce_rows<T, R>>(n.all, block.data(holds ? held : nullptr),
                                         block_part{0, n.all.share});
     __syncthreads(); /* all sums of the rows are there */
     block.run([&](uint64_t row, uint64_t i) {
@@ -249,7 +257,8 @@ SYMM_DEV void all_reduce_rms_norm_low_latency_two_shot(const symm_norm_args &n)
     symm_dev_pdl_release();
     norm_block<T> block(n, blockDim.x);
     block.load_inputs();
-    exchange_packets<reduce_shares<T, R, true>>(n.all, block.data(), block_part{0, n.all.share});
+    exchange_packets<reduce_shares<T, R, true, rows_data>>(n.all, block.data(),
+                                                           block_part{0, n.all.share});
     __syncthreads(); /* all sums of the rows are there */
     block.run([&](uint64_t row, uint64_t i) { return block.load(n.all.out, row, i); });
 }

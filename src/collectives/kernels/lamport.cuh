@@ -41,11 +41,11 @@ SYMM_DEV int lamport_channel(const symm_collective_args &a)
  * this rank's elements are multiplied by a factor; in one kernel with the other case, but apart,
  * because a test at each load would be noticeable.
  */
-template <typename T, int R, bool TO_ALL, int U, bool SCALED> struct lamport_epoch {
+template <typename T, int R, bool TO_ALL, int U, bool SCALED, typename Data> struct lamport_epoch {
     static constexpr bool PAIR = R == 2; /* slots for the other rank alone */
 
     const symm_collective_args &a;
-    const call_data &d;
+    const Data &d;
     const symm_view &v;
     const uint64_t first;
     const uint32_t n;
@@ -54,8 +54,8 @@ template <typename T, int R, bool TO_ALL, int U, bool SCALED> struct lamport_epo
     bool live = true; /* false: this thread has heard of an abort, and sends nothing more */
     typename accumulator<T>::type factor = 1;
 
-    SYMM_DEV_IN_CLASS lamport_epoch(const symm_collective_args &args, const call_data &data,
-                                    uint64_t at, uint32_t count)
+    SYMM_DEV_IN_CLASS lamport_epoch(const symm_collective_args &args, const Data &data, uint64_t at,
+                                    uint32_t count)
         : a(args), d(data), v(args.view), first(at), n(count)
     {
         if (SCALED)
@@ -78,11 +78,10 @@ template <typename T, int R, bool TO_ALL, int U, bool SCALED> struct lamport_epo
 
     SYMM_DEV_IN_CLASS symm_bits16 load_unscaled(int rank, uint32_t i) const
     {
-        const T *const in = static_cast<const T *>(d.in);
         if (d.aligned)
-            return symm_dev_load_bits(reinterpret_cast<const symm_bits16 *>(in) + rank * a.share +
+            return symm_dev_load_bits(static_cast<const symm_bits16 *>(d.in) + rank * a.share +
                                       first + i);
-        const share<const T> s = share_of(a.stride, d.count, in, rank);
+        const share<const T> s = share_of(d, static_cast<const T *>(d.in), rank);
         return load_pack(s.first, first + i, s.count);
     }
 
@@ -93,8 +92,7 @@ template <typename T, int R, bool TO_ALL, int U, bool SCALED> struct lamport_epo
             return symm_dev_store_bits(reinterpret_cast<symm_bits16 *>(out) +
                                            (TO_ALL ? rank * a.share : 0) + first + i,
                                        x);
-        const share<T> s =
-            TO_ALL ? share_of(a.stride, d.count, out, rank) : share<T>{out, a.stride};
+        const share<T> s = TO_ALL ? share_of(d, out, rank) : share<T>{out, a.stride};
         store_pack(s.first, first + i, s.count, x);
     }
 
@@ -255,8 +253,8 @@ template <typename T, int R, bool TO_ALL, int U, bool SCALED> struct lamport_epo
 };
 
 /* A block's part, in as many epochs as its slots need. */
-template <typename T, int R, bool TO_ALL, bool SCALED>
-SYMM_DEV void exchange_packs(const symm_collective_args &a, const call_data &data,
+template <typename T, int R, bool TO_ALL, bool SCALED, typename Data>
+SYMM_DEV void exchange_packs(const symm_collective_args &a, const Data &data,
                              const block_part &part)
 {
     constexpr int U = SLOTS_AT_ONCE<R>;
@@ -264,9 +262,9 @@ SYMM_DEV void exchange_packs(const symm_collective_args &a, const call_data &dat
     for (uint64_t at = part.first; at < part.last; at += a.capacity) {
         const uint32_t n = (uint32_t)min((uint64_t)a.capacity, part.last - at);
         if (U > 1 && (SCALED || n > workers())) /* less code for the rarer case */
-            lamport_epoch<T, R, TO_ALL, U, SCALED>(a, data, at, n).run();
+            lamport_epoch<T, R, TO_ALL, U, SCALED, Data>(a, data, at, n).run();
         else
-            lamport_epoch<T, R, TO_ALL, 1, SCALED>(a, data, at, n).run();
+            lamport_epoch<T, R, TO_ALL, 1, SCALED, Data>(a, data, at, n).run();
     }
 }
 
@@ -277,9 +275,9 @@ SYMM_DEV void reduce_lamport(const symm_collective_args &a)
     symm_dev_pdl_release();
     /* The scaled case has loops over the ranks, unless they are a pair: less code. */
     if (__builtin_expect(a.scale.on, 0))
-        exchange_packs<T, R == 2 ? 2 : 0, TO_ALL, true>(a, data_of(a), part_of(a));
+        exchange_packs<T, R == 2 ? 2 : 0, TO_ALL, true>(a, a, part_of(a));
     else
-        exchange_packs<T, R, TO_ALL, false>(a, data_of(a), part_of(a));
+        exchange_packs<T, R, TO_ALL, false>(a, a, part_of(a));
 }
 
 template <typename T, int R> SYMM_DEV void all_reduce_lamport(const symm_collective_args &a)

@@ -261,7 +261,7 @@ SYMM_DEV void exchange_packets(const symm_collective_args &a, const Data &data,
 /* The same of the call's elements. */
 template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_args &a)
 {
-    exchange_packets<Step>(a, data_of(a), part_of(a));
+    exchange_packets<Step>(a, a, part_of(a));
 }
 
 /*
@@ -269,12 +269,11 @@ template <typename Step> SYMM_DEV void exchange_packets(const symm_collective_ar
  * elements, so that most is computed once: between the successful poll and the stores every
  * instruction is noticeable.
  */
-template <typename T, bool EVEN> struct share_units {
-    const symm_collective_args &a;
+template <typename T, bool EVEN, typename Data> struct share_units {
+    const Data &a;
     payloads<T> first; /* rank 0's */
 
-    SYMM_DEV_IN_CLASS share_units(const symm_collective_args &args, uint64_t, T *all, uint64_t at,
-                                  uint32_t n)
+    SYMM_DEV_IN_CLASS share_units(const Data &args, T *all, uint64_t at, uint32_t n)
         : a(args), first(payloads_at(all, args.stride, at, n))
     {
         first.words &= sizeof(T) >= 4 || args.stride * sizeof(T) % 4 == 0;
@@ -286,27 +285,26 @@ template <typename T, bool EVEN> struct share_units {
     }
 };
 
-template <typename T> struct share_units<T, false> {
-    const symm_collective_args &a;
-    uint64_t count; /* elements of the buffer */
+template <typename T, typename Data> struct share_units<T, false, Data> {
+    const Data &a;
     T *all;
     uint64_t at;
     uint32_t n;
 
     SYMM_DEV_IN_CLASS payloads<T> of(int rank) const
     {
-        const share<T> s = share_of(a.stride, count, all, rank);
+        const share<T> s = share_of(a, all, rank);
         return payloads_at(s.first, s.count, at, n);
     }
 };
 
 /* Receives a batch of every other rank's share into `out`. */
-template <typename T, int R, int U, bool EVEN>
-SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<T, EVEN> &out,
-                             const packet_batch &b)
+template <typename T, int R, int U, bool EVEN, typename Data>
+SYMM_DEV void receive_shares(const symm_collective_args &a, packet_slots &s, uint32_t first,
+                             const share_units<T, EVEN, Data> &out, const packet_batch &b)
 {
-    const symm_view &v = out.a.view;
-    const uint32_t capacity = out.a.capacity;
+    const symm_view &v = a.view;
+    const uint32_t capacity = a.capacity;
 
     if constexpr (R > 0) {
         symm_bits12 x[U][R];
@@ -333,7 +331,8 @@ SYMM_DEV void receive_shares(packet_slots &s, uint32_t first, const share_units<
  * result to all: the first half of each set is for contributions, the second half for results.
  * Units beyond the last one are sent, too, as zeros.
  */
-template <typename T, int R, bool TO_ALL> struct reduce_shares {
+template <typename T, int R, bool TO_ALL, typename Data = symm_collective_args>
+struct reduce_shares {
     static constexpr int AT_ONCE = TO_ALL ? PACKETS_AT_ONCE<R> : 1;
     struct held {
         symm_bits12 own, others[R ? R : 1];
@@ -341,15 +340,16 @@ template <typename T, int R, bool TO_ALL> struct reduce_shares {
 
     const symm_collective_args &a;
     const symm_view &v;
-    const share_units<const T, !TO_ALL> in;
-    const share_units<T, !TO_ALL> out;
+    const share_units<const T, !TO_ALL, Data> in;
+    const share_units<T, !TO_ALL, Data> out;
     payloads<const T> own_in, others_in[R ? R : 1]; /* others_in[k]: of rank v.rank ^ k's share */
     payloads<T> own_out;
 
-    SYMM_DEV_IN_CLASS reduce_shares(const symm_collective_args &args, const call_data &d,
-                                    uint64_t at, uint32_t n)
-        : a(args), v(args.view), in{args, d.count, static_cast<const T *>(d.in), at, n},
-          out{args, d.count, static_cast<T *>(d.out), at, n}
+    SYMM_DEV_IN_CLASS reduce_shares(const symm_collective_args &args, const Data &d, uint64_t at,
+                                    uint32_t n)
+        : a(args),
+          v(args.view), in{d, static_cast<const T *>(d.in), at, n}, out{d, static_cast<T *>(d.out),
+                                                                        at, n}
     {
         own_in = in.of(v.rank);
 #pragma unroll
@@ -414,7 +414,7 @@ template <typename T, int R, bool TO_ALL> struct reduce_shares {
     SYMM_DEV_IN_CLASS void finish(packet_slots &s, const packet_batch &b, const held (&)[U]) const
     {
         if (TO_ALL)
-            receive_shares<T, R, U>(s, s.nslots / 4, out, b);
+            receive_shares<T, R, U>(a, s, s.nslots / 4, out, b);
     }
 };
 

@@ -10,19 +10,6 @@
 #include "arithmetic.cuh"
 #include "args.h"
 
-/* The elements of this block's collective: those of the call, or this block's rows alone. */
-struct call_data {
-    const void *in;
-    void *out;
-    uint64_t count;
-    bool aligned; /* as in the arguments */
-};
-
-SYMM_DEV call_data data_of(const symm_collective_args &a)
-{
-    return {a.in, a.out, a.count, a.aligned != 0};
-}
-
 /* This block's units of a share. */
 struct block_part {
     uint64_t first, last;
@@ -66,21 +53,19 @@ SYMM_DEV int leave_channel(const symm_collective_args &a)
     return enter_channel(a) + 1;
 }
 
-/* The elements of one rank's share. The last shares may have fewer. */
+/*
+ * The elements of one rank's share. The last shares may have fewer. Data: in, out, count, stride
+ * and `aligned` of a block's collective: the arguments, or those of a block's rows.
+ */
 template <typename T> struct share {
     T *first;
     uint64_t count;
 };
 
-template <typename T> SYMM_DEV share<T> share_of(uint64_t stride, uint64_t count, T *all, int rank)
+template <typename Data, typename T> SYMM_DEV share<T> share_of(const Data &a, T *all, int rank)
 {
-    const uint64_t off = min(rank * stride, count);
-    return {all + off, min(count - off, stride)};
-}
-
-template <typename T> SYMM_DEV share<T> share_of(const symm_collective_args &a, T *all, int rank)
-{
-    return share_of(a.stride, a.count, all, rank);
+    const uint64_t off = min(rank * a.stride, a.count);
+    return {all + off, min(a.count - off, a.stride)};
 }
 
 /*
