@@ -25,6 +25,8 @@ int main(int argc, char **argv)
         return tune_run(&options);
     case BENCH_MATMUL:
     case BENCH_ALL_GATHER_MATMUL:
+    case BENCH_MATMUL_SUMS:
+    case BENCH_MATMUL_ALL_SCATTER:
         return matmul_run(&options);
     case BENCH_PLOT:
     case BENCH_REPORT:

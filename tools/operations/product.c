@@ -1,9 +1,7 @@
 /* The variants of a matrix product. */
 #include "product.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <symm/collectives.h>
+#include "operation.h"
 
 static const struct product_variant alone[] = {
     {.name = "cublas", .kind = PRODUCT_CUBLAS},
@@ -14,19 +12,46 @@ static const struct product_variant alone[] = {
 static const struct product_variant gathered[] = {
     {.name = "cublas", .kind = PRODUCT_CUBLAS},
     {.name = "product", .kind = PRODUCT_ALONE},
-    {.name = "all_gather", .kind = PRODUCT_GATHER},
+    {.name = "all_gather", .kind = PRODUCT_COMMUNICATION},
     {.name = "cublas_symm", .kind = PRODUCT_CUBLAS_SYMM},
     {.name = "cublas_nccl", .kind = PRODUCT_CUBLAS_NCCL},
-    {.name = "auto", .kind = PRODUCT_GATHERED, .strategy = SYMM_STRATEGY_AUTO},
-    {.name = "fused", .kind = PRODUCT_GATHERED, .strategy = SYMM_STRATEGY_FUSED},
-    {.name = "pipelined", .kind = PRODUCT_GATHERED, .strategy = SYMM_STRATEGY_PIPELINED},
-    {.name = "unfused", .kind = PRODUCT_GATHERED, .strategy = SYMM_STRATEGY_UNFUSED},
+    {.name = "auto", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_AUTO},
+    {.name = "fused", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_FUSED},
+    {.name = "pipelined", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_PIPELINED},
+    {.name = "unfused", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_UNFUSED},
     {0},
+};
+
+/* The variants with a communication of this name after the product. */
+#define COLLECTED(name_)                                                                           \
+    {.name = "cublas", .kind = PRODUCT_CUBLAS}, {.name = "product", .kind = PRODUCT_ALONE},        \
+        {.name = (name_), .kind = PRODUCT_COMMUNICATION},                                          \
+        {.name = "cublas_symm", .kind = PRODUCT_CUBLAS_SYMM},                                      \
+        {.name = "cublas_nccl", .kind = PRODUCT_CUBLAS_NCCL},                                      \
+        {.name = "auto", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_AUTO},                \
+    {                                                                                              \
+        .name = "unfused", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_UNFUSED             \
+    }
+
+static const struct product_variant reduced[] = {COLLECTED("reduce_scatter"), {0}},
+                                    all_reduced[] = {COLLECTED("all_reduce"), {0}},
+                                    scattered[] = {COLLECTED("all_gather"), {0}};
+
+/* The communication is a row of the operations' table. */
+static const struct {
+    const struct product_variant *variants;
+    const char *operation;
+} kinds[] = {
+    [SYMM_MATMUL] = {alone, NULL},
+    [SYMM_ALL_GATHER_MATMUL] = {gathered, "all-gather"},
+    [SYMM_MATMUL_REDUCE_SCATTER] = {reduced, "reduce-scatter"},
+    [SYMM_MATMUL_ALL_REDUCE] = {all_reduced, "all-reduce"},
+    [SYMM_MATMUL_ALL_SCATTER] = {scattered, "all-gather"},
 };
 
 const struct product_variant *product_variants(symm_matmul_kind kind)
 {
-    return kind == SYMM_ALL_GATHER_MATMUL ? gathered : alone;
+    return kinds[kind].variants;
 }
 
 bool product_by_cublas(enum product_kind kind)
@@ -34,16 +59,9 @@ bool product_by_cublas(enum product_kind kind)
     return kind == PRODUCT_CUBLAS || kind == PRODUCT_CUBLAS_SYMM || kind == PRODUCT_CUBLAS_NCCL;
 }
 
-int product_rows(int m, int nranks, int rank)
+static bool by_both(enum product_kind kind)
 {
-    return m / nranks + (rank < m % nranks);
-}
-
-int product_first_row(int m, int nranks, int rank)
-{
-    const int larger = rank < m % nranks ? rank : m % nranks;
-
-    return rank * (m / nranks) + larger;
+    return kind == PRODUCT_CUBLAS_SYMM || kind == PRODUCT_CUBLAS_NCCL;
 }
 
 /* Whether parts of the size of the largest, one after another, begin with A. */
@@ -54,18 +72,46 @@ static bool gathers_as_one(const struct cublas_shape *shape, int nranks)
     return rest == 0 || (rest == nranks - 1 && shape->l == 1);
 }
 
-const char *product_unavailable(const struct product_variant *variant,
-                                const struct cublas_shape *shape, int nranks)
+/* Of a peer's product whose results are collected. */
+static const char *why_not_collected(symm_matmul_kind kind, const struct cublas_shape *shape,
+                                     symm_dtype partial, int nranks)
 {
-    if (variant->kind == PRODUCT_GATHER && nranks == 1)
+    if (kind_sums(kind) && shape->beta != 0)
+        return "its sum of products has no C: it needs --beta 0";
+    if (kind_sums(kind) && partial != shape->dtype)
+        return "its partial sums have the type of d";
+    if (kind == SYMM_MATMUL_REDUCE_SCATTER && shape->m % nranks != 0)
+        return "it scatters equal parts, and m is no multiple of the ranks";
+    if (kind == SYMM_MATMUL_ALL_SCATTER && shape->n % nranks != 0)
+        return "it gathers equal parts, and n is no multiple of the ranks";
+    return NULL;
+}
+
+const char *product_unavailable(symm_matmul_kind kind, const struct product_variant *variant,
+                                const struct cublas_shape *shape, symm_dtype partial, int nranks)
+{
+    if (variant->kind == PRODUCT_COMMUNICATION && nranks == 1)
         return "there is one rank only";
     if (variant->kind == PRODUCT_CUBLAS_SYMM && nranks == 1)
         return "there is one rank only";
+    if (by_both(variant->kind) && kind_collects(kind))
+        return why_not_collected(kind, shape, partial, nranks);
     if (variant->kind == PRODUCT_CUBLAS_SYMM && !gathers_as_one(shape, nranks))
         return "the gathered parts are not one matrix: m is no multiple of the ranks";
     if (variant->kind == PRODUCT_CUBLAS_NCCL && shape->m % nranks != 0)
         return "NCCL gathers equal parts, and m is no multiple of the ranks";
     return NULL;
+}
+
+bool product_is_part(const struct product_call *call)
+{
+    return kind_collects(call->kind) &&
+           (call->variant->kind == PRODUCT_ALONE || call->variant->kind == PRODUCT_CUBLAS);
+}
+
+bool product_is_apart(const struct product_call *call)
+{
+    return call->kind == SYMM_MATMUL_ALL_SCATTER && by_both(call->variant->kind);
 }
 
 const char *product_strategy(const struct product_call *call)
@@ -87,37 +133,97 @@ static symm_tensor tensor(void *data, symm_dtype dtype, int l, int rows, int col
                          .strides = {(int64_t)rows * columns, columns, 1}};
 }
 
-static symm_status prepare_ours(struct product_call *call)
+static struct extents extents(const struct product_call *call)
+{
+    return extents_of(call->kind, call->shape.m, call->shape.n, symm_nranks(call->group),
+                      symm_rank(call->group));
+}
+
+/* Of this rank's product alone. */
+static struct cublas_shape own_shape(const struct product_call *call)
+{
+    struct cublas_shape own = call->shape;
+
+    own.n = extents(call).columns;
+    if (kind_sums(call->kind))
+        own.beta = 0;
+    return own;
+}
+
+/* Where this rank's product alone goes. */
+static void *own_d(const struct product_call *call)
+{
+    return kind_collects(call->kind) ? call->buffers.part : call->buffers.d;
+}
+
+static void *own_c(const struct product_call *call)
+{
+    return kind_sums(call->kind) ? NULL : call->buffers.c;
+}
+
+/* symm's product of this rank. */
+static void describe_own(const struct product_call *call, symm_matmul_desc *desc)
+{
+    const struct cublas_shape s = own_shape(call);
+
+    desc->kind = SYMM_MATMUL;
+    desc->a = tensor(call->buffers.a, s.dtype, s.l, s.m, s.k);
+    desc->b[0] = tensor(call->buffers.b, s.dtype, s.l, s.k, s.n);
+    desc->d[0] = tensor(own_d(call), s.dtype, s.l, s.m, s.n);
+    if (s.beta != 0)
+        desc->c[0] = tensor(call->buffers.c, s.dtype, s.l, s.m, s.n);
+}
+
+/* symm's product of all ranks. */
+static void describe_together(const struct product_call *call, symm_matmul_desc *desc)
 {
     const struct cublas_shape *s = &call->shape;
     const struct product_buffers *on = &call->buffers;
-    const bool gathers = call->variant->kind == PRODUCT_GATHERED;
-    const int rows =
-        gathers ? product_rows(s->m, symm_nranks(call->group), symm_rank(call->group)) : s->m;
-    symm_matmul_desc desc = {.kind = gathers ? SYMM_ALL_GATHER_MATMUL : SYMM_MATMUL,
-                             .strategy = call->variant->strategy,
-                             .flags = (call->same_bits ? SYMM_MATMUL_SAME_BITS : 0u) |
+    const struct extents e = extents(call);
+    const int share = share_of(s->m, symm_nranks(call->group), symm_rank(call->group));
+    const bool gathers = call->kind == SYMM_ALL_GATHER_MATMUL;
+
+    desc->kind = call->kind;
+    desc->strategy = call->variant->strategy;
+    desc->a = tensor(gathers ? on->part : on->a, s->dtype, s->l, gathers ? share : s->m, s->k);
+    desc->b[0] = tensor(on->b, s->dtype, s->l, s->k, e.columns);
+    desc->d[0] = tensor(on->d, s->dtype, s->l, e.rows, s->n);
+    if (on->c)
+        desc->c[0] = tensor(on->c, s->dtype, s->l, e.rows, e.columns);
+    if (kind_sums(call->kind))
+        desc->partial = call->partial;
+}
+
+static symm_status prepare_ours(struct product_call *call)
+{
+    symm_matmul_desc desc = {.flags = (call->same_bits ? SYMM_MATMUL_SAME_BITS : 0u) |
                                       (call->traced ? SYMM_MATMUL_TRACE : 0u)};
 
-    desc.a = tensor(gathers ? on->part : on->a, s->dtype, s->l, rows, s->k);
-    desc.b[0] = tensor(on->b, s->dtype, s->l, s->k, s->n);
-    desc.d[0] = tensor(on->d, s->dtype, s->l, s->m, s->n);
-    if (on->c)
-        desc.c[0] = tensor(on->c, s->dtype, s->l, s->m, s->n);
+    if (call->variant->kind == PRODUCT_ALONE)
+        describe_own(call, &desc);
+    else
+        describe_together(call, &desc);
     return symm_matmul_create(call->group, &desc, &call->ours);
+}
+
+static symm_status prepare_theirs(struct product_call *call)
+{
+    const struct cublas_shape own = own_shape(call);
+
+    call->theirs = cublas_product_create(call->cublas, &own);
+    return call->theirs ? SYMM_OK : SYMM_ERROR_DRIVER;
 }
 
 symm_status product_prepare(struct product_call *call)
 {
     switch (call->variant->kind) {
     case PRODUCT_ALONE:
-    case PRODUCT_GATHERED:
+    case PRODUCT_TOGETHER:
         return prepare_ours(call);
     case PRODUCT_CUBLAS:
     case PRODUCT_CUBLAS_SYMM:
     case PRODUCT_CUBLAS_NCCL:
-        call->theirs = cublas_product_create(call->cublas, &call->shape);
-        return call->theirs ? SYMM_OK : SYMM_ERROR_DRIVER;
+        return prepare_theirs(call);
     default:
         return SYMM_OK;
     }
@@ -127,9 +233,9 @@ symm_status product_tune(const struct product_call *call)
 {
     const struct product_buffers *on = &call->buffers;
 
-    return call->theirs
-               ? cublas_product_tune(call->theirs, on->a, on->b, on->c, on->d, call->stream)
-               : SYMM_OK;
+    return call->theirs ? cublas_product_tune(call->theirs, on->a, on->b, own_c(call), own_d(call),
+                                              call->stream)
+                        : SYMM_OK;
 }
 
 void product_release(struct product_call *call)
@@ -142,65 +248,109 @@ void product_release(struct product_call *call)
 
 static symm_status run_ours(const struct product_call *call)
 {
-    const symm_matmul_args args = {.alpha = &call->shape.alpha, .beta = &call->shape.beta};
+    const struct cublas_shape s =
+        call->variant->kind == PRODUCT_ALONE ? own_shape(call) : call->shape;
+    const symm_matmul_args args = {.alpha = &s.alpha, .beta = &s.beta};
 
     return symm_matmul_run(call->ours, &args, call->stream);
 }
 
-/* All parts have the size of the largest. */
-static symm_status gather(const struct product_call *call)
-{
-    const struct cublas_shape *s = &call->shape;
-    const symm_options options = {.flags = SYMM_SYMMETRIC};
-    const size_t part = (size_t)product_rows(s->m, symm_nranks(call->group), 0) * (size_t)s->k;
-
-    return symm_all_gather(call->group, call->buffers.part, call->buffers.gathered,
-                           part * (size_t)s->l, s->dtype, &options, call->stream);
-}
-
 static symm_status multiply(const struct product_call *call, const void *a)
 {
-    return cublas_product_run(call->theirs, a, call->buffers.b, call->buffers.c, call->buffers.d,
+    return cublas_product_run(call->theirs, a, call->buffers.b, own_c(call), own_d(call),
                               call->stream);
 }
 
-static symm_status gather_part(const struct product_call *call, const void *part, void *all,
-                               size_t count)
-{
-    const symm_options options = {.flags = SYMM_SYMMETRIC};
+/* ------------------------------------------------------------------------------- communication */
 
-    if (call->variant->kind == PRODUCT_CUBLAS_NCCL)
-        return nccl_all_gather(call->nccl, part, all, count, call->shape.dtype, SYMM_SUM,
-                               call->stream);
-    return symm_all_gather(call->group, part, all, count, call->shape.dtype, &options,
-                           call->stream);
+/*
+ * Elements of one part: of what a rank sends or receives, or of all that is reduced. All parts have
+ * the size of the largest.
+ */
+static size_t part_count(symm_matmul_kind kind, const struct cublas_shape *s, int nranks)
+{
+    const size_t l = (size_t)s->l;
+
+    switch (kind) {
+    case SYMM_ALL_GATHER_MATMUL:
+        return (size_t)share_of(s->m, nranks, 0) * (size_t)s->k * l;
+    case SYMM_MATMUL_REDUCE_SCATTER:
+        return (size_t)share_of(s->m, nranks, 0) * (size_t)s->n * l;
+    case SYMM_MATMUL_ALL_REDUCE:
+        return (size_t)s->m * (size_t)s->n * l;
+    case SYMM_MATMUL_ALL_SCATTER:
+        return (size_t)s->m * (size_t)share_of(s->n, nranks, 0) * l;
+    default:
+        return 0;
+    }
 }
 
-/* One matrix of the batch after another. */
-static symm_status gather_and_multiply(const struct product_call *call)
+size_t product_part_count(symm_matmul_kind kind, const struct cublas_shape *shape, int nranks)
 {
-    const struct cublas_shape *s = &call->shape;
-    const int nranks = symm_nranks(call->group);
-    const size_t part = (size_t)product_rows(s->m, nranks, 0) * (size_t)s->k,
-                 nbytes = 2; /* both types' */
+    const size_t parts = kind == SYMM_MATMUL_REDUCE_SCATTER ? (size_t)nranks : 1;
+
+    return part_count(kind, shape, nranks) * parts;
+}
+
+size_t product_gathered_count(symm_matmul_kind kind, const struct cublas_shape *shape, int nranks)
+{
+    const bool all = kind == SYMM_ALL_GATHER_MATMUL || kind == SYMM_MATMUL_ALL_SCATTER;
+
+    return part_count(kind, shape, nranks) * (all ? (size_t)nranks : 1);
+}
+
+/* The communication from `part` to `out`, in n calls for equal pieces of the memory. */
+static symm_status communicate(const struct product_call *call, void *out, symm_dtype dtype, int n)
+{
+    const struct operation *op = operation_find(kinds[call->kind].operation);
+    const size_t nranks = (size_t)symm_nranks(call->group), nbytes = symm_dtype_size(dtype),
+                 count = part_count(call->kind, &call->shape, (int)nranks) / (size_t)n,
+                 in_step = count * nbytes * (op->out_is_part ? nranks : 1),
+                 out_step = count * nbytes * (op->in_is_part ? nranks : 1);
+    const symm_options options = {.flags = SYMM_SYMMETRIC};
     symm_status st = SYMM_OK;
 
-    for (size_t l = 0; l < (size_t)s->l && st == SYMM_OK; l++)
-        st = gather_part(call, (const char *)call->buffers.part + l * part * nbytes,
-                         (char *)call->buffers.gathered + l * part * (size_t)nranks * nbytes, part);
+    for (size_t i = 0; i < (size_t)n && st == SYMM_OK; i++) {
+        const char *from = (const char *)call->buffers.part + i * in_step;
+        char *to = (char *)out + i * out_step;
+
+        st = call->variant->kind == PRODUCT_CUBLAS_NCCL
+                 ? op->nccl(call->nccl, from, to, count, dtype, SYMM_SUM, call->stream)
+                 : op->symm(call->group, from, to, count, dtype, SYMM_SUM, &options, call->stream);
+    }
+    return st;
+}
+
+/* Rows are gathered one matrix of the batch after another. */
+static symm_status gather_and_multiply(const struct product_call *call)
+{
+    const symm_status st =
+        communicate(call, call->buffers.gathered, call->shape.dtype, call->shape.l);
+
     return st == SYMM_OK ? multiply(call, call->buffers.gathered) : st;
+}
+
+/* Rows are scattered one matrix of the batch after another. */
+static symm_status multiply_and_collect(const struct product_call *call)
+{
+    const bool by_rows = call->kind == SYMM_MATMUL_REDUCE_SCATTER;
+    void *out = product_is_apart(call) ? call->buffers.gathered : call->buffers.d;
+    const symm_status st = multiply(call, call->buffers.a);
+
+    return st == SYMM_OK ? communicate(call, out, call->shape.dtype, by_rows ? call->shape.l : 1)
+                         : st;
 }
 
 symm_status product_enqueue(const struct product_call *call)
 {
     switch (call->variant->kind) {
-    case PRODUCT_GATHER:
-        return gather(call);
+    case PRODUCT_COMMUNICATION:
+        return communicate(call, call->buffers.gathered, call->partial, 1);
     case PRODUCT_CUBLAS:
         return multiply(call, call->buffers.a);
     case PRODUCT_CUBLAS_SYMM:
     case PRODUCT_CUBLAS_NCCL:
-        return gather_and_multiply(call);
+        return kind_collects(call->kind) ? multiply_and_collect(call) : gather_and_multiply(call);
     default:
         return run_ours(call);
     }

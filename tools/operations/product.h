@@ -5,33 +5,38 @@
 #include <symm/names.h>
 #include "cublas.h"
 #include "nccl.h"
+#include "oracle/extents.h"
 
+/*
+ * The communication is an all-gather of A before the product, or follows it: a reduce-scatter, an
+ * all-reduce, or an all-gather of all ranks' columns.
+ */
 enum product_kind {
-    PRODUCT_ALONE,       /* symm's product of all of A */
-    PRODUCT_GATHERED,    /* symm's all-gather and product */
-    PRODUCT_GATHER,      /* symm's all-gather of A alone */
-    PRODUCT_CUBLAS,      /* cuBLAS's product of all of A */
-    PRODUCT_CUBLAS_SYMM, /* symm's all-gather, then cuBLAS's product */
-    PRODUCT_CUBLAS_NCCL  /* NCCL's all-gather, then cuBLAS's product */
+    PRODUCT_ALONE,         /* symm's product of this rank */
+    PRODUCT_TOGETHER,      /* symm's product with its communication */
+    PRODUCT_COMMUNICATION, /* symm's communication alone */
+    PRODUCT_CUBLAS,        /* cuBLAS's product of this rank */
+    PRODUCT_CUBLAS_SYMM,   /* cuBLAS's product and symm's communication, one after the other */
+    PRODUCT_CUBLAS_NCCL    /* cuBLAS's product and NCCL's communication, one after the other */
 };
-
-/* Whether cuBLAS multiplies in it. */
-bool product_by_cublas(enum product_kind kind);
 
 struct product_variant {
     const char *name;
     enum product_kind kind;
-    symm_strategy strategy; /* of PRODUCT_GATHERED */
+    symm_strategy strategy; /* of PRODUCT_TOGETHER */
 };
+
+#define PRODUCT_NAMES                                                                              \
+    "matmul, all-gather-matmul, matmul-reduce-scatter, matmul-all-reduce, matmul-all-scatter"
 
 /* The variants of a kind, in the order of the tables; ends with an empty one. */
 const struct product_variant *product_variants(symm_matmul_kind kind);
 
 /* Device memory: row-major, one matrix after another. */
 struct product_buffers {
-    void *a, *b, *c, *d; /* c NULL: beta is 0 */
-    void *part;          /* this rank's rows of A; NULL: nothing is gathered */
-    void *gathered;      /* the gathered A. Both symmetric. */
+    void *a, *b, *c, *d; /* c NULL: beta is 0. d is symmetric if results are collected. */
+    void *part;          /* what this rank sends: its rows of A, or its product; or NULL */
+    void *gathered;      /* the gathered A; or room for a communication alone. Both symmetric. */
 };
 
 struct product_call {
@@ -39,7 +44,9 @@ struct product_call {
     struct nccl *nccl;     /* NULL: not opened */
     struct cublas *cublas; /* NULL: not opened */
     const struct product_variant *variant;
-    struct cublas_shape shape; /* n of this rank */
+    symm_matmul_kind kind;
+    struct cublas_shape shape; /* n: columns of d */
+    symm_dtype partial;        /* of partial sums; where there are none, of d */
     struct product_buffers buffers;
     bool same_bits; /* SYMM_MATMUL_SAME_BITS */
     bool traced;    /* SYMM_MATMUL_TRACE */
@@ -48,13 +55,24 @@ struct product_call {
     struct cublas_product *theirs; /* by product_prepare() */
 };
 
-/* The number of rows of m that a rank has, and the first of them. */
-int product_rows(int m, int nranks, int rank);
-int product_first_row(int m, int nranks, int rank);
+/* Whether cuBLAS multiplies in it. */
+bool product_by_cublas(enum product_kind kind);
 
-/* The reason why a variant cannot run at this shape with its peers open; NULL: it can. */
-const char *product_unavailable(const struct product_variant *variant,
-                                const struct cublas_shape *shape, int nranks);
+/*
+ * The reason why a variant cannot run at this shape with its peers open, with partial sums of this
+ * type; NULL: it can.
+ */
+const char *product_unavailable(symm_matmul_kind kind, const struct product_variant *variant,
+                                const struct cublas_shape *shape, symm_dtype partial, int nranks);
+
+/* The elements of `part` and of `gathered`, the same on all ranks. */
+size_t product_part_count(symm_matmul_kind kind, const struct cublas_shape *shape, int nranks);
+size_t product_gathered_count(symm_matmul_kind kind, const struct cublas_shape *shape, int nranks);
+
+/* Whether the call makes this rank's product only, in `part`: without C if products are summed. */
+bool product_is_part(const struct product_call *call);
+/* Whether the columns of d stay apart, in `gathered`. */
+bool product_is_apart(const struct product_call *call);
 
 /* Prepares the call. Collective. product_release() follows in any case. */
 symm_status product_prepare(struct product_call *call);

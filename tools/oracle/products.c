@@ -8,10 +8,10 @@
 #include "sums.h"
 
 enum {
-    BLOCK = 1024,   /* numbers that are converted at once; even */
+    BLOCK = 1024,   /* numbers that are converted at once */
     MAX_STEP = 64,  /* so that every tile of 64 x 64 has a compared element */
     LEAST_ROWS = 1, /* for a thread */
-    LEAST_FILLED = 64 * BLOCK
+    LEAST_FILLED = 128 * BLOCK
 };
 
 /* Limits of a reference: multiplications, and elements. */
@@ -24,12 +24,17 @@ size_t products_a_count(const struct products *p)
 
 size_t products_b_count(const struct products *p)
 {
-    return (size_t)p->l * (size_t)p->k * (size_t)p->n;
+    return (size_t)p->l * (size_t)p->k * (size_t)p->own.columns;
+}
+
+size_t products_c_count(const struct products *p)
+{
+    return (size_t)p->l * (size_t)p->own.rows * (size_t)p->own.columns;
 }
 
 size_t products_d_count(const struct products *p)
 {
-    return (size_t)p->l * (size_t)p->m * (size_t)p->n;
+    return (size_t)p->l * (size_t)p->own.rows * (size_t)p->n;
 }
 
 size_t products_compared(const struct products *p)
@@ -37,9 +42,9 @@ size_t products_compared(const struct products *p)
     return (size_t)p->l * (size_t)p->nrows * (size_t)p->ncolumns;
 }
 
-double products_eps(int k)
+double products_eps(int64_t k)
 {
-    return sqrt(k) * 0x1p-21;
+    return sqrt((double)k) * 0x1p-21;
 }
 
 /* ----------------------------------------------------------------------------------- the memory */
@@ -49,33 +54,59 @@ static int divide_up(int a, int b)
     return a / b + (a % b != 0);
 }
 
+/* The products that an element of d adds up, over k. */
+static int terms(const struct products *p)
+{
+    return kind_sums(p->kind) ? p->nranks : 1;
+}
+
 static bool fits(const struct products *p, int step)
 {
     const uint64_t elements =
-        (uint64_t)p->l * (uint64_t)divide_up(p->m, step) * (uint64_t)divide_up(p->n, step);
+        (uint64_t)p->l * (uint64_t)divide_up(p->own.rows, step) * (uint64_t)divide_up(p->n, step);
 
-    return elements <= most_elements && elements * (uint64_t)p->k <= most_products;
+    return elements <= most_elements &&
+           elements * (uint64_t)p->k * (uint64_t)terms(p) <= most_products;
+}
+
+/* At least one byte, so that NULL says that memory is short. */
+static void *room(size_t count, size_t nbytes)
+{
+    return malloc(count > 0 ? count * nbytes : 1);
+}
+
+static bool make_matrices(struct products *p)
+{
+    const size_t nbytes = p->element->nbytes;
+
+    if (p->reference_only)
+        return true;
+    p->a = room(products_a_count(p), nbytes);
+    p->b = room(products_b_count(p), nbytes);
+    p->c = p->beta != 0 ? room(products_c_count(p), nbytes) : NULL;
+    return p->a && p->b && (p->c || p->beta == 0);
 }
 
 bool products_create(struct products *p)
 {
-    const size_t nbytes = p->element->nbytes;
-
+    if (p->nranks == 0)
+        p->nranks = 1;
+    p->own = extents_of(p->kind, p->m, p->n, p->nranks, p->rank);
     p->step = 1;
     while (p->step < MAX_STEP && !fits(p, p->step))
         p->step *= 2;
-    p->nrows = divide_up(p->m, p->step);
+    p->nrows = divide_up(p->own.rows, p->step);
     p->ncolumns = divide_up(p->n, p->step);
     const size_t count = products_compared(p);
-    p->a = malloc(products_a_count(p) * nbytes);
-    p->b = malloc(products_b_count(p) * nbytes);
-    p->c = p->beta != 0 ? malloc(products_d_count(p) * nbytes) : NULL;
-    p->rows = malloc((size_t)p->nrows * sizeof *p->rows);
-    p->columns = malloc((size_t)p->ncolumns * sizeof *p->columns);
-    p->sum = malloc(count * sizeof *p->sum);
-    p->magnitude = malloc(count * sizeof *p->magnitude);
-    return p->a && p->b && (p->c || p->beta == 0) && p->rows && p->columns && p->sum &&
-           p->magnitude;
+    p->rows = room((size_t)p->nrows, sizeof *p->rows);
+    p->columns = room((size_t)p->ncolumns, sizeof *p->columns);
+    p->sum = room(count, sizeof *p->sum);
+    p->magnitude = room(count, sizeof *p->magnitude);
+    p->rounding = room(count, sizeof *p->rounding);
+    p->addend = room(count, sizeof *p->addend);
+    p->part = room(count, sizeof *p->part);
+    return make_matrices(p) && p->rows && p->columns && p->sum && p->magnitude && p->rounding &&
+           p->addend && p->part;
 }
 
 void products_destroy(struct products *p)
@@ -87,16 +118,24 @@ void products_destroy(struct products *p)
     free(p->columns);
     free(p->sum);
     free(p->magnitude);
+    free(p->rounding);
+    free(p->addend);
+    free(p->part);
     *p = (struct products){0};
 }
 
 /* ------------------------------------------------------------------------------------- the data */
 
-struct filling {
-    const struct element *element;
-    char *out;
-    uint64_t key;
-};
+enum matrix { MATRIX_A, MATRIX_B, MATRIX_C };
+
+/* From which a rank draws the numbers of a matrix. All ranks of an all-gather have one A. */
+static uint64_t key_of(const struct products *p, int rank, enum matrix matrix)
+{
+    const uint64_t rest = sums_seed(p->seed, (uint64_t)rank + 3);
+
+    return sums_seed(matrix == MATRIX_A && p->kind == SYMM_ALL_GATHER_MATMUL ? p->seed : rest,
+                     matrix);
+}
 
 /* Two independent normal numbers, by the method of Box and Muller. */
 static void normal_pair(uint64_t h, union element_number out[2])
@@ -108,42 +147,51 @@ static void normal_pair(uint64_t h, union element_number out[2])
     out[1].real = radius * sin(2 * 3.14159265358979323846 * angle);
 }
 
-/* Items are pairs of numbers. */
-static void fill_part(void *argument, int part, size_t begin, size_t end)
+/* Draws numbers `first` to first + n - 1 of a key: two of each pair. */
+static void draw(const struct element *e, uint64_t key, size_t first, size_t n, char *out)
 {
-    const struct filling *f = argument;
-    union element_number x[BLOCK];
+    union element_number x[BLOCK + 2];
 
-    (void)part;
-    for (size_t at = begin; at < end; at += BLOCK / 2) {
-        const size_t n = end - at < BLOCK / 2 ? end - at : BLOCK / 2;
+    for (size_t done = 0; done < n;) {
+        const size_t at = first + done, odd = at % 2, rest = n - done,
+                     count = rest < BLOCK ? rest : BLOCK;
 
-        for (size_t i = 0; i < n; i++)
-            normal_pair(sums_seed(f->key, at + i), x + 2 * i);
-        element_narrow(f->element, x, f->out + 2 * at * f->element->nbytes, 2 * n);
+        for (size_t i = 0; i < odd + count; i += 2)
+            normal_pair(sums_seed(key, (at + i) / 2), x + i);
+        element_narrow(e, x + odd, out + done * e->nbytes, count);
+        done += count;
     }
 }
 
-static void fill(const struct element *e, char *out, size_t count, uint64_t key)
-{
-    union element_number last[2];
-    struct filling f = {e, out, key};
+struct filling {
+    const struct element *element;
+    char *out;
+    uint64_t key;
+};
 
-    parallel_run(count / 2, LEAST_FILLED, fill_part, &f);
-    if (count % 2 == 0)
-        return;
-    normal_pair(sums_seed(key, count / 2), last);
-    element_narrow(e, last, out + (count - 1) * e->nbytes, 1);
+/* Items are numbers. */
+static void fill_part(void *argument, int part, size_t begin, size_t end)
+{
+    const struct filling *f = argument;
+
+    (void)part;
+    draw(f->element, f->key, begin, end - begin, f->out + begin * f->element->nbytes);
 }
 
-void products_fill(struct products *p, uint64_t seed, int rank)
+static void fill(const struct products *p, char *out, size_t count, enum matrix matrix)
 {
-    const uint64_t mine = sums_seed(seed, (uint64_t)rank + 3);
+    struct filling f = {p->element, out, key_of(p, p->rank, matrix)};
 
-    fill(p->element, p->a, products_a_count(p), sums_seed(seed, 0));
-    fill(p->element, p->b, products_b_count(p), sums_seed(mine, 1));
+    parallel_run(count, LEAST_FILLED, fill_part, &f);
+}
+
+void products_fill(struct products *p, uint64_t seed)
+{
+    p->seed = seed;
+    fill(p, p->a, products_a_count(p), MATRIX_A);
+    fill(p, p->b, products_b_count(p), MATRIX_B);
     if (p->c)
-        fill(p->element, p->c, products_d_count(p), sums_seed(mine, 2));
+        fill(p, p->c, products_c_count(p), MATRIX_C);
 }
 
 /* -------------------------------------------------------------------------------- the reference */
@@ -158,44 +206,88 @@ static void choose(int *out, int n, int step, int all, uint64_t key)
     }
 }
 
+/* One rank's product of one batch. */
 struct referring {
     struct products *p;
-    int l;
-    const float *columns; /* [k, ncolumns]: the chosen ones of b */
+    int rank, l;
+    struct extents theirs;
+    int first, ncolumns; /* the chosen columns that this rank computes */
+    float *columns;      /* [k, ncolumns]: those of b */
 };
 
-static float widened(const struct element *e, const char *at)
+/* As draw(), at most BLOCK numbers. */
+static void draw_floats(const struct element *e, uint64_t key, size_t first, size_t n, float *out)
 {
-    union element_number x;
+    union element_number x[BLOCK];
+    char elements[BLOCK * sizeof(uint64_t)];
 
-    element_widen(e, at, &x, 1);
-    return (float)x.real;
+    draw(e, key, first, n, elements);
+    element_widen(e, elements, x, n);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)x[i].real;
+}
+
+/* The largest error of rounding a partial sum. Below the normal numbers it is a constant. */
+static double rounding_of(const struct products *p, double partial)
+{
+    const struct element *e = p->partial ? p->partial : p->element;
+
+    return kind_sums(p->kind) ? ldexp(fabs(partial), -1 - e->fraction_bits) + element_ulp(e, 0) / 2
+                              : 0;
+}
+
+/* Adds a row of this rank's product to the sums, from element `at` on. */
+static void add_row(const struct referring *r, size_t at)
+{
+    struct products *p = r->p;
+
+    for (size_t i = at; i < at + (size_t)r->ncolumns; i++) {
+        p->sum[i] += p->part[i];
+        p->rounding[i] += rounding_of(p, p->part[i]);
+    }
+}
+
+/* Multiplies n elements of a row of a, from number j of the row on. */
+static void multiply(const struct referring *r, const float *a, size_t j, size_t n, size_t at)
+{
+    const size_t ncolumns = (size_t)r->ncolumns;
+    double *part = r->p->part + at, *magnitude = r->p->magnitude + at;
+
+    for (size_t i = 0; i < n; i++) {
+        const float *b = r->columns + (j + i) * ncolumns;
+
+        for (size_t column = 0; column < ncolumns; column++) {
+            const double x = (double)a[i] * (double)b[column];
+
+            part[column] += x;
+            magnitude[column] += fabs(x);
+        }
+    }
 }
 
 /* Items are the chosen rows. */
 static void refer_part(void *argument, int part, size_t begin, size_t end)
 {
     const struct referring *r = argument;
-    const struct products *p = r->p;
-    const size_t n = (size_t)p->ncolumns, k = (size_t)p->k, nbytes = p->element->nbytes;
+    struct products *p = r->p;
+    const uint64_t key = key_of(p, r->rank, MATRIX_A);
+    const size_t k = (size_t)p->k;
+    float a[BLOCK];
 
     (void)part;
     for (size_t i = begin; i < end; i++) {
-        const size_t row = (size_t)r->l * (size_t)p->m + (size_t)p->rows[i],
-                     at = ((size_t)r->l * (size_t)p->nrows + i) * n;
-        double *sum = p->sum + at, *magnitude = p->magnitude + at;
+        const size_t row = (size_t)r->l * (size_t)p->m + (size_t)(p->own.first_row + p->rows[i]),
+                     at = ((size_t)r->l * (size_t)p->nrows + i) * (size_t)p->ncolumns +
+                          (size_t)r->first;
 
-        memset(sum, 0, n * sizeof *sum);
-        memset(magnitude, 0, n * sizeof *magnitude);
-        for (size_t j = 0; j < k; j++) {
-            const double a = (double)widened(p->element, p->a + (row * k + j) * nbytes);
-            const float *b = r->columns + j * n;
+        memset(p->part + at, 0, (size_t)r->ncolumns * sizeof *p->part);
+        for (size_t j = 0; j < k; j += BLOCK) {
+            const size_t n = k - j < BLOCK ? k - j : BLOCK;
 
-            for (size_t column = 0; column < n; column++) {
-                sum[column] += a * (double)b[column];
-                magnitude[column] += fabs(a * (double)b[column]);
-            }
+            draw_floats(p->element, key, row * k + j, n, a);
+            multiply(r, a, j, n, at);
         }
+        add_row(r, at);
     }
 }
 
@@ -204,56 +296,114 @@ static void take_columns(void *argument, int part, size_t begin, size_t end)
 {
     const struct referring *r = argument;
     const struct products *p = r->p;
-    const size_t nbytes = p->element->nbytes, n = (size_t)p->n;
-    float *out = (float *)(uintptr_t)r->columns;
+    const uint64_t key = key_of(p, r->rank, MATRIX_B);
 
     (void)part;
     for (size_t j = begin; j < end; j++) {
-        const char *row = p->b + ((size_t)r->l * (size_t)p->k + j) * n * nbytes;
+        const size_t row = (size_t)r->l * (size_t)p->k + j;
+        float *out = r->columns + j * (size_t)r->ncolumns;
 
-        for (size_t i = 0; i < (size_t)p->ncolumns; i++)
-            out[j * (size_t)p->ncolumns + i] =
-                widened(p->element, row + (size_t)p->columns[i] * nbytes);
+        for (int i = 0; i < r->ncolumns; i++) {
+            const int column = p->columns[r->first + i] - r->theirs.first_column;
+
+            draw_floats(p->element, key, row * (size_t)r->theirs.columns + (size_t)column, 1,
+                        out + i);
+        }
     }
 }
 
-bool products_refer(struct products *p, uint64_t seed)
+/* Adds what a rank contributes to the chosen elements. */
+static void add_product(struct products *p, int rank, float *columns)
 {
-    float *columns = malloc((size_t)p->k * (size_t)p->ncolumns * sizeof *columns);
-    struct referring r = {.p = p, .columns = columns};
+    struct referring r = {.p = p, .rank = rank, .columns = columns};
 
-    if (!columns)
-        return false;
-    choose(p->rows, p->nrows, p->step, p->m, sums_seed(seed, 0));
-    choose(p->columns, p->ncolumns, p->step, p->n, sums_seed(seed, 1));
+    r.theirs = extents_of(p->kind, p->m, p->n, p->nranks, rank);
+    while (r.first < p->ncolumns && p->columns[r.first] < r.theirs.first_column)
+        r.first++;
+    while (r.first + r.ncolumns < p->ncolumns &&
+           p->columns[r.first + r.ncolumns] < r.theirs.first_column + r.theirs.columns)
+        r.ncolumns++;
     for (r.l = 0; r.l < p->l; r.l++) {
         parallel_run((size_t)p->k, LEAST_ROWS, take_columns, &r);
         parallel_run((size_t)p->nrows, LEAST_ROWS, refer_part, &r);
     }
+}
+
+/* The rank whose c an element of d gets, by its indices in all m and n. */
+static int owner_of(const struct products *p, int row, int column)
+{
+    return p->kind == SYMM_MATMUL_ALL_REDUCE    ? share_owner(p->m, p->nranks, row)
+           : p->kind == SYMM_MATMUL_ALL_SCATTER ? share_owner(p->n, p->nranks, column)
+                                                : p->rank;
+}
+
+static double addend_of(const struct products *p, int l, int row, int column)
+{
+    const int owner = owner_of(p, row, column);
+    const struct extents e = extents_of(p->kind, p->m, p->n, p->nranks, owner);
+    const size_t at =
+        ((size_t)l * (size_t)e.rows + (size_t)(row - e.first_row)) * (size_t)e.columns +
+        (size_t)(column - e.first_column);
+    float c;
+
+    draw_floats(p->element, key_of(p, owner, MATRIX_C), at, 1, &c);
+    return (double)c;
+}
+
+/* Items are the chosen rows of all batches. */
+static void take_addends(void *argument, int part, size_t begin, size_t end)
+{
+    const struct products *p = argument;
+
+    (void)part;
+    for (size_t i = begin; i < end; i++) {
+        const int l = (int)(i / (size_t)p->nrows), row = p->rows[i % (size_t)p->nrows];
+
+        for (int j = 0; j < p->ncolumns; j++)
+            p->addend[i * (size_t)p->ncolumns + (size_t)j] =
+                p->beta == 0 ? 0 : addend_of(p, l, p->own.first_row + row, p->columns[j]);
+    }
+}
+
+bool products_refer(struct products *p, uint64_t seed, uint64_t choice)
+{
+    const bool all = kind_collects(p->kind);
+    const size_t nbytes = products_compared(p) * sizeof *p->sum;
+    float *columns = room((size_t)p->k * (size_t)p->ncolumns, sizeof *columns);
+
+    if (!columns)
+        return false;
+    p->seed = seed;
+    choose(p->rows, p->nrows, p->step, p->own.rows, sums_seed(choice, 0));
+    choose(p->columns, p->ncolumns, p->step, p->n, sums_seed(choice, 1));
+    memset(p->sum, 0, nbytes);
+    memset(p->magnitude, 0, nbytes);
+    memset(p->rounding, 0, nbytes);
+    for (int rank = all ? 0 : p->rank; rank < (all ? p->nranks : p->rank + 1); rank++)
+        add_product(p, rank, columns);
+    parallel_run((size_t)p->l * (size_t)p->nrows, LEAST_ROWS, take_addends, p);
     free(columns);
     return true;
 }
 
 /* ------------------------------------------------------------------------------------ the check */
 
-/* The value of the element `at` of d, whose reference is number `i`, before its rounding. */
-static double expect(const struct products *p, size_t i, size_t at, double *error)
+/* The value of an element of d, whose reference is number `i`, before its rounding. */
+static double expect(const struct products *p, size_t i, int roundings, double *error)
 {
-    union element_number c = {.real = 0};
+    const double c = p->beta * p->addend[i];
 
-    if (p->c)
-        element_widen(p->element, p->c + at * p->element->nbytes, &c, 1);
-    *error = p->eps * (fabs(p->alpha) * p->magnitude[i] + fabs(p->beta * c.real));
-    return p->alpha * p->sum[i] + p->beta * c.real;
+    *error = p->eps * (fabs(p->alpha) * p->magnitude[i] + fabs(c)) +
+             roundings * fabs(p->alpha) * p->rounding[i];
+    return p->alpha * p->sum[i] + c;
 }
 
 /* Compares one element; returns whether it is wrong. */
-static bool is_wrong(const struct products *p, size_t i, size_t at, const char *d,
+static bool is_wrong(const struct products *p, size_t i, const char *mine, int roundings,
                      struct products_verdict *v)
 {
-    const char *mine = d + at * p->element->nbytes;
     union element_number got;
-    double error, value = expect(p, i, at, &error), expected;
+    double error, value = expect(p, i, roundings, &error), expected;
 
     element_widen(p->element, mine, &got, 1);
     if (element_is_near(p->element, got.real, value, error))
@@ -268,7 +418,8 @@ static bool is_wrong(const struct products *p, size_t i, size_t at, const char *
     return true;
 }
 
-void products_check(const struct products *p, const void *d, struct products_verdict *out)
+void products_check(const struct products *p, const void *d, int roundings,
+                    struct products_verdict *out)
 {
     size_t i = 0;
 
@@ -276,10 +427,11 @@ void products_check(const struct products *p, const void *d, struct products_ver
     for (int l = 0; l < p->l; l++) {
         for (int r = 0; r < p->nrows; r++) {
             for (int c = 0; c < p->ncolumns; c++, i++) {
-                const size_t row = (size_t)l * (size_t)p->m + (size_t)p->rows[r],
+                const size_t row = (size_t)l * (size_t)p->own.rows + (size_t)p->rows[r],
                              at = row * (size_t)p->n + (size_t)p->columns[c];
+                const char *mine = (const char *)d + at * p->element->nbytes;
 
-                if (!is_wrong(p, i, at, d, out))
+                if (!is_wrong(p, i, mine, roundings, out))
                     continue;
                 if (out->wrong++ > 0)
                     continue;

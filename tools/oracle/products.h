@@ -1,26 +1,38 @@
 /*
  * Random matrices, and the check of their product against a reference in double precision.
  *
- * d = alpha a b + beta c, l times: a is [l, m, k], b [l, k, n], c and d [l, m, n], all row-major
- * and of one type. A is the same on all ranks, b and c differ.
+ * d = alpha a b + beta c, l times: a is [l, m, k], b [l, k, columns], c [l, rows, columns] and d
+ * [l, rows, n], all row-major and of one type; rows and columns are those of extents_of(). In a sum
+ * over ranks, a b is that sum. All ranks have other a, b and c, but in an all-gather one a.
  */
 #ifndef SYMM_TOOLS_PRODUCTS_H
 #define SYMM_TOOLS_PRODUCTS_H
 
 #include "element.h"
+#include "extents.h"
 
 struct products {
     /* filled in by the caller */
+    symm_matmul_kind kind;
+    int nranks, rank;              /* 0: one rank alone */
     const struct element *element; /* a floating type */
+    const struct element *partial; /* of the partial sums; NULL: of `element` */
     int m, n, k, l;
     double alpha, beta;
-    double eps; /* of the check */
+    double eps;          /* of the check */
+    bool reference_only; /* a, b and c are not needed */
     /* the rest by products_create() */
+    struct extents own;
     char *a, *b, *c; /* c NULL: beta is 0 */
+    uint64_t seed;   /* of the data */
     int step;        /* one row and one column of each `step` are compared; 1: all of them */
     int nrows, ncolumns;
     int *rows, *columns;
-    double *sum, *magnitude; /* [l, nrows, ncolumns]: of a b, and of their absolute values */
+    /*
+     * [l, nrows, ncolumns]: of a b, of their absolute values, of the roundings of partial sums, and
+     * c; the product of one rank.
+     */
+    double *sum, *magnitude, *rounding, *addend, *part;
 };
 
 struct products_verdict {
@@ -33,29 +45,37 @@ struct products_verdict {
 
 /*
  * The eps of sums of k products in fp32: 2^-21 sqrt(k). Up to k = 16 it exceeds the largest sum of
- * their k roundings; beyond, it is four times the expected sum of k random roundings.
+ * their k roundings; beyond, it is four times the expected sum of k random roundings. k counts the
+ * products of all ranks.
  */
-double products_eps(int k);
+double products_eps(int64_t k);
 
-/* False: memory is short. products_destroy() follows in any case. */
+/* Sets `own`, and makes room. False: memory is short. products_destroy() follows in any case. */
 bool products_create(struct products *p);
 void products_destroy(struct products *p);
 
 /* Fills a, b and c with normally distributed numbers by the seed. */
-void products_fill(struct products *p, uint64_t seed, int rank);
+void products_fill(struct products *p, uint64_t seed);
 
-/* Chooses the compared elements by the seed, and computes them. False: memory is short. */
-bool products_refer(struct products *p, uint64_t seed);
+/*
+ * Chooses the compared elements by `choice`, and computes them from the numbers of the seed, of all
+ * ranks if d needs them. False: memory is short.
+ */
+bool products_refer(struct products *p, uint64_t seed, uint64_t choice);
 
 /*
  * An element is right within eps (|alpha| sum |a| |b| + |beta c|) of the reference, plus half a
- * last place for its own rounding.
+ * last place for its own rounding. Sums over ranks: plus `roundings` times |alpha| sum over r of u
+ * |p_r|, with p_r the partial sum of rank r, and u the unit roundoff of its type. So often each is
+ * rounded on its way: once by symm.
  */
-void products_check(const struct products *p, const void *d, struct products_verdict *out);
+void products_check(const struct products *p, const void *d, int roundings,
+                    struct products_verdict *out);
 
-/* Sizes in elements. */
+/* Sizes in elements, after products_create(). */
 size_t products_a_count(const struct products *p);
 size_t products_b_count(const struct products *p);
+size_t products_c_count(const struct products *p);
 size_t products_d_count(const struct products *p);
 /* The compared elements of d. */
 size_t products_compared(const struct products *p);

@@ -60,7 +60,7 @@ static void multiply(struct cublas *c, const struct products *p)
     ck_assert_ptr_nonnull(d);
     memset(d, 0xff, products_d_count(p) * p->element->nbytes);
     ck_assert_int_eq(cublas_product_run(product, p->a, p->b, p->c, d, NULL), SYMM_OK);
-    products_check(p, d, &verdict);
+    products_check(p, d, 1, &verdict);
     ck_assert_uint_eq(verdict.wrong, 0);
     cublas_product_destroy(product);
     free(d);
@@ -86,8 +86,8 @@ TEST(cublas, rows_after_rows_are_multiplied)
                              .eps = products_eps(shapes[i][2])};
 
         ck_assert(products_create(&p));
-        products_fill(&p, i, 0);
-        ck_assert(products_refer(&p, i));
+        products_fill(&p, i);
+        ck_assert(products_refer(&p, i, i));
         multiply(c, &p);
         products_destroy(&p);
     }

@@ -16,21 +16,31 @@ static const struct element *type(int i)
     return element_by_dtype(i == 0 ? SYMM_BFLOAT16 : SYMM_FLOAT16);
 }
 
-static void make(const struct element *e, int m, int n, int k, int l, double beta)
+/* Rank 1, or rank 0 if it is alone. */
+static void make_of(symm_matmul_kind kind, int nranks, const struct element *e, int m, int n, int k,
+                    int l, double beta)
 {
-    p = (struct products){.element = e,
+    p = (struct products){.kind = kind,
+                          .nranks = nranks,
+                          .rank = 1 % nranks,
+                          .element = e,
                           .m = m,
                           .n = n,
                           .k = k,
                           .l = l,
                           .alpha = 0.75,
                           .beta = beta,
-                          .eps = products_eps(k)};
+                          .eps = products_eps((int64_t)k * nranks)};
     ck_assert(products_create(&p));
     d = calloc(products_d_count(&p), e->nbytes);
     ck_assert_ptr_nonnull(d);
-    products_fill(&p, 17, 1);
-    ck_assert(products_refer(&p, 5));
+    products_fill(&p, 17);
+    ck_assert(products_refer(&p, 17, 5));
+}
+
+static void make(const struct element *e, int m, int n, int k, int l, double beta)
+{
+    make_of(SYMM_MATMUL, 1, e, m, n, k, l, beta);
 }
 
 static void done(void)
@@ -83,7 +93,7 @@ static uint64_t wrong(void)
 {
     struct products_verdict v;
 
-    products_check(&p, d, &v);
+    products_check(&p, d, 1, &v);
     return v.wrong;
 }
 
@@ -119,7 +129,7 @@ TEST_LOOP(products, one_wrong_element_is_found, 0, 2)
 
         for (size_t j = 0; j < sizeof values / sizeof values[0]; j++) {
             set(at[i], values[j]);
-            products_check(&p, d, &v);
+            products_check(&p, d, 1, &v);
             ck_assert_uint_eq(v.wrong, 1);
             ck_assert_int_eq(v.l, (int)(at[i] / (M * N)));
             ck_assert_int_eq(v.row, (int)(at[i] / N % M));
@@ -143,8 +153,7 @@ TEST_LOOP(products, missing_slices_and_stale_data_are_found, 0, 2)
     ck_assert_uint_gt(wrong(), all * 8 / 10);
     multiply(0, K);
     ck_assert_uint_eq(wrong(), 0);
-    products_fill(&p, 18, 1);
-    ck_assert(products_refer(&p, 5));
+    ck_assert(products_refer(&p, 18, 5));
     ck_assert_uint_gt(wrong(), all * 9 / 10);
     done();
 }
@@ -184,7 +193,7 @@ TEST(products, a_sample_has_one_of_each_tile)
     for (int i = 0; i < 4; i++)
         set((size_t)(1000 + i / 2) * COLUMNS + 600 + (size_t)i % 2, NAN);
     ck_assert_uint_eq(wrong(), 1);
-    ck_assert(products_refer(&p, 6));
+    ck_assert(products_refer(&p, 17, 6));
     for (int i = 0; i < p.nrows; i++)
         moved += p.rows[i] != rows[i];
     ck_assert_int_gt(moved, p.nrows / 3);
@@ -198,7 +207,7 @@ TEST(products, data_are_normal_and_follow_from_the_seed)
     double sum = 0, squares = 0, fourth = 0;
 
     parallel_threads(3);
-    make(type(1), 201, 3, 1001, 2, 1);
+    make_of(SYMM_ALL_GATHER_MATMUL, 2, type(1), 201, 3, 1001, 2, 1);
     for (size_t i = 0; i < n; i++) {
         const double x = (double)number(p.a, i);
 
@@ -214,17 +223,149 @@ TEST(products, data_are_normal_and_follow_from_the_seed)
     p.a = malloc(n * 2);
     p.b = malloc(products_b_count(&p) * 2);
     parallel_threads(1);
-    products_fill(&p, 17, 1);
+    products_fill(&p, 17);
     ck_assert_mem_eq(p.a, a, n * 2);
     ck_assert_mem_eq(p.b, b, products_b_count(&p) * 2);
-    products_fill(&p, 17, 0);
+    p.rank = 0;
+    products_fill(&p, 17);
     ck_assert_mem_eq(p.a, a, n * 2);
     ck_assert_mem_ne(p.b, b, products_b_count(&p) * 2);
-    products_fill(&p, 16, 1);
+    p.kind = SYMM_MATMUL;
+    products_fill(&p, 17);
+    ck_assert_mem_ne(p.a, a, n * 2);
+    p.kind = SYMM_ALL_GATHER_MATMUL;
+    p.rank = 1;
+    products_fill(&p, 16);
     ck_assert_mem_ne(p.a, a, n * 2);
     free(a);
     free(b);
     done();
+}
+
+/* ------------------------------------------------------------------------- products of many ranks */
+
+enum { RANKS = 3, FEW_ROWS = 11, FEW_COLUMNS = 7, COMMON = 90 };
+
+/* What each rank has, drawn as it would. */
+static struct products parts[RANKS];
+
+static void make_parts(void)
+{
+    for (int r = 0; r < RANKS; r++) {
+        parts[r] = p;
+        parts[r].rank = r;
+        ck_assert(products_create(&parts[r]));
+        products_fill(&parts[r], 17);
+    }
+}
+
+static void free_parts(void)
+{
+    for (int r = 0; r < RANKS; r++)
+        products_destroy(&parts[r]);
+}
+
+/* One element of a rank's product, in fp32; row and column are those of its a and b. */
+static float product(const struct products *of, int l, int row, int column)
+{
+    float total = 0;
+
+    for (int j = 0; j < of->k; j++)
+        total += number(of->a, (size_t)((l * of->m + row) * of->k + j)) *
+                 number(of->b, (size_t)((l * of->k + j) * of->own.columns + column));
+    return total;
+}
+
+/* x in the type. */
+static double rounded(const struct element *e, double x)
+{
+    union element_number number = {.real = x};
+    uint64_t element;
+
+    element_narrow(e, &number, &element, 1);
+    element_widen(e, &element, &number, 1);
+    return number.real;
+}
+
+/* An element of all m x n, from the ranks but `without`; c: of the rank that has the row. */
+static double element_of(int l, int row, int column, int without)
+{
+    double total = 0;
+    int owner = p.kind == SYMM_MATMUL_ALL_SCATTER ? share_owner(p.n, RANKS, column)
+                                                  : share_owner(p.m, RANKS, row);
+    const struct products *at = &parts[owner];
+    const size_t i = (size_t)((l * at->own.rows + row - at->own.first_row) * at->own.columns +
+                              column - at->own.first_column);
+
+    if (p.kind == SYMM_MATMUL_ALL_SCATTER)
+        total = (double)product(at, l, row, column - at->own.first_column);
+    for (int r = 0; r < RANKS && p.kind != SYMM_MATMUL_ALL_SCATTER; r++)
+        total += r == without ? 0 : rounded(p.partial, (double)product(&parts[r], l, row, column));
+    return 0.75 * total + p.beta * (double)number(at->c, i);
+}
+
+static void collect(int without)
+{
+    size_t at = 0;
+
+    for (int l = 0; l < p.l; l++)
+        for (int row = 0; row < p.own.rows; row++)
+            for (int column = 0; column < p.n; column++, at++)
+                set(at, element_of(l, p.own.first_row + row, column, without));
+}
+
+static void make_collected(symm_matmul_kind kind, symm_dtype partial)
+{
+    make_of(kind, RANKS, type(0), FEW_ROWS, FEW_COLUMNS, COMMON, L, 0.5);
+    p.partial = element_by_dtype(partial);
+    ck_assert(products_refer(&p, 17, 5));
+    make_parts();
+}
+
+static void drop_collected(void)
+{
+    free_parts();
+    done();
+}
+
+TEST_LOOP(products, collected_results_are_right, 0, 9)
+{
+    static const symm_matmul_kind kinds[] = {SYMM_MATMUL_REDUCE_SCATTER, SYMM_MATMUL_ALL_REDUCE,
+                                             SYMM_MATMUL_ALL_SCATTER};
+    static const symm_dtype partials[] = {SYMM_BFLOAT16, SYMM_FLOAT16, SYMM_FLOAT32};
+    const symm_matmul_kind kind = kinds[_i % 3];
+
+    make_collected(kind, partials[_i / 3]);
+    ck_assert_int_eq(p.own.rows, kind == SYMM_MATMUL_REDUCE_SCATTER ? 4 : FEW_ROWS);
+    ck_assert_int_eq(p.own.columns, kind == SYMM_MATMUL_ALL_SCATTER ? 2 : FEW_COLUMNS);
+    collect(-1);
+    ck_assert_uint_eq(wrong(), 0);
+    for (int r = 0; r < RANKS && kind != SYMM_MATMUL_ALL_SCATTER; r++) {
+        collect(r);
+        ck_assert_uint_gt(wrong(), products_compared(&p) * 9 / 10);
+    }
+    drop_collected();
+}
+
+/* Partial sums of fp32 leave no room for those of bf16. */
+TEST(products, coarser_partial_sums_are_found)
+{
+    make_collected(SYMM_MATMUL_ALL_REDUCE, SYMM_FLOAT32);
+    p.partial = element_by_dtype(SYMM_BFLOAT16);
+    collect(-1);
+    ck_assert_uint_gt(wrong(), products_compared(&p) / 4);
+    drop_collected();
+}
+
+/* Each row has the c of the rank that owns it. */
+TEST(products, another_ranks_c_is_found)
+{
+    make_collected(SYMM_MATMUL_ALL_REDUCE, SYMM_FLOAT32);
+    memcpy(parts[0].c, parts[1].c, products_c_count(&p) * p.element->nbytes);
+    collect(-1);
+    ck_assert_uint_gt(wrong(), (uint64_t)L * 4 * FEW_COLUMNS * 9 / 10); /* of rank 0's rows */
+    ck_assert_uint_le(wrong(), (uint64_t)L * 4 * FEW_COLUMNS);
+    drop_collected();
 }
 
 /* Threads leave stacks in the C library's store; the cases count what they leave. */
@@ -234,7 +375,7 @@ void test_setup(void)
     p = (struct products){
         .element = type(0), .m = 400, .n = 1, .k = 1000, .l = 1, .alpha = 1, .eps = 1};
     if (products_create(&p))
-        products_fill(&p, 1, 0);
+        products_fill(&p, 1);
     products_destroy(&p);
     parallel_threads(1);
 }

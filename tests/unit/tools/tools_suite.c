@@ -72,7 +72,7 @@ TEST(suite, ratios_are_apart_by_rows_and_know_their_worst)
 {
     struct summary s = {.nshapes = {0}};
     const struct suite_shape few = {100, 2, 3}, many = {1024, 5, 6}, more = {4096, 8, 9};
-    /* cublas, product, all_gather, cublas_symm, automatic, best */
+    /* cublas, product, communication, cublas_symm, automatic, best */
     const struct summary_times slow = {200, 100, 50, 300, 300, 100},
                                fast = {50, 100, 400, 100, 200, 160},
                                none = {(double)NAN, 10, 10, (double)NAN, 20, (double)NAN};

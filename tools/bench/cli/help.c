@@ -26,7 +26,8 @@ static void print_commands(void)
         "#               %s,\n"
         "#               %s\n"
         "#   PRODUCT     the same for matrix products, beside cuBLAS and NCCL: matmul,\n"
-        "#               all-gather-matmul\n"
+        "#               all-gather-matmul, matmul-reduce-scatter, matmul-all-reduce,\n"
+        "#               matmul-all-scatter\n"
         "#   p2p         bandwidth between ranks by kernels and copy engines, latency of signals\n"
         "#   stress      random calls of every collective, each result checked\n"
         "#   tune        finds the fastest algorithm for each size, for SYMM_TUNING_FILE\n"
@@ -77,6 +78,26 @@ static void print_about_products(void)
            "# behind the product.\n%s"
            "# All algorithms run alternately, on the same normally distributed data.\n",
            about_times);
+}
+
+static void print_about_collected(enum bench_command command)
+{
+    printf(
+        "# Algorithms: product, by symm, of this rank alone; cublas, the same by cuBLAS;\n"
+        "# reduce_scatter, all_reduce or all_gather, the communication by symm, alone;\n"
+        "# cublas_symm and cublas_nccl, cuBLAS, then the communication of symm or NCCL; and the\n"
+        "# strategies. Of cuBLASLt's first eight algorithms the fastest is taken. Columns:\n"
+        "# strategy, the one that ran; tflops, 10^12 operations a second of one rank; speedup\n"
+        "# over cublas_nccl; hidden, (product + communication - time) over communication: the\n"
+        "# share of the communication behind the product.\n%s"
+        "# All algorithms run alternately, on the same normally distributed data, other data on\n"
+        "# each rank.\n",
+        about_times);
+    if (command == BENCH_MATMUL_SUMS)
+        printf("# product, cublas and the peers' sums have no C, and their type is that of D.\n");
+    else
+        printf("# cublas_symm and cublas_nccl leave the columns of each rank in a matrix of their\n"
+               "# own, so their results are not checked.\n");
 }
 
 static void print_about_p2p(void)
@@ -134,7 +155,9 @@ static void print_about(enum bench_command command)
     printf("#\n");
     if (command == BENCH_OPERATION)
         print_about_operation();
-    if (command & BENCH_PRODUCTS)
+    if (command & BENCH_COLLECTED)
+        print_about_collected(command);
+    else if (command & BENCH_PRODUCTS)
         print_about_products();
     if (command == BENCH_P2P)
         print_about_p2p();

@@ -73,12 +73,36 @@ static const char *dtypes(const struct bench_options *o, char out[OPTION_ITEMS])
     return out;
 }
 
+/* Of partial sums. */
+static const char *partials(const struct bench_options *o, char out[OPTION_ITEMS])
+{
+    (void)o;
+    out[0] = 0;
+    for (size_t i = 0; element_at(i); i++) {
+        const symm_dtype dtype = element_at(i)->dtype;
+
+        if (dtype == SYMM_BFLOAT16 || dtype == SYMM_FLOAT16 || dtype == SYMM_FLOAT32)
+            append(out, symm_dtype_name(dtype));
+    }
+    return out;
+}
+
+static const char *strategies(const struct bench_options *o, char out[OPTION_ITEMS])
+{
+    out[0] = 0;
+    for (const struct product_variant *v = product_variants(o->kind); v->name; v++) {
+        if (v->kind == PRODUCT_TOGETHER)
+            append(out, v->name);
+    }
+    return out;
+}
+
 static const char *peers(const struct bench_options *o, char out[OPTION_ITEMS])
 {
     (void)out;
-    return o->command == BENCH_MATMUL              ? "cublas, none"
-           : o->command == BENCH_ALL_GATHER_MATMUL ? "cublas, nccl, none"
-                                                   : "nccl";
+    return o->command == BENCH_MATMUL           ? "cublas, none"
+           : (o->command & BENCH_COMMUNICATING) ? "cublas, nccl, none"
+                                                : "nccl";
 }
 
 /* --------------------------------------------------------------------------------------- table */
@@ -106,23 +130,31 @@ const struct option_row option_table[] = {
     {"hidden", "H", OPTION_INT, FIELD(hidden), 1, MAX_EXTENT,
      .uses = {{BENCH_OPERATION, "elements of a row (4096; emulated 256)"}}},
     {"m", "M", OPTION_INT, FIELD(m), 1, MAX_EXTENT, .letter = 'm',
-     .uses = {{BENCH_PRODUCTS, "rows of A, the sum of all ranks' (8192; emulated 256)"}}},
+     .uses = {{BENCH_COLLECTED, "rows of each rank's A (8192; emulated 256)"},
+              {BENCH_PRODUCTS, "rows of A, the sum of all ranks' (8192; emulated 256)"}}},
     {"n", "N", OPTION_INT, FIELD(n), 1, MAX_EXTENT, .letter = 'n',
-     .uses = {{BENCH_PRODUCTS, "columns of B on each rank (3584; emulated 128)"}}},
+     .uses = {{BENCH_MATMUL_SUMS, "columns of B and D on each rank (8192; emulated 128)"},
+              {BENCH_MATMUL_ALL_SCATTER,
+               "columns of D, of all ranks' B together (3584 for each rank; emulated 128)"},
+              {BENCH_PRODUCTS, "columns of B on each rank (3584; emulated 128)"}}},
     {"k", "K", OPTION_INT, FIELD(k), 1, MAX_EXTENT, .letter = 'k',
-     .uses = {{BENCH_PRODUCTS, "columns of A and rows of B (8192; emulated 128)"}}},
+     .uses = {{BENCH_MATMUL_SUMS, "columns of A and rows of B of one rank (3584; emulated 128)"},
+              {BENCH_PRODUCTS, "columns of A and rows of B (8192; emulated 128)"}}},
     {"l", "L", OPTION_INT, FIELD(l), 1, MAX_EXTENT, .letter = 'l',
      .uses = {{BENCH_PRODUCTS, "batch: products of that shape in one call (1)"}}},
     {"suite", "NAME", OPTION_WORD, FIELD(suite), .names = "llama, random",
      .uses = {{BENCH_PRODUCTS,
                "several shapes instead, and ratios of their times. llama: m 4096, 8192, 16384 with "
-               "n,k 1792,4096; 3584,8192; 6656,16384. random: layers of transformers, drawn by "
-               "--seed. Emulated, each extent is a 64th"}}},
+               "n,k 1792,4096; 3584,8192; 6656,16384 (sums of products: k,n; all-scatter: n of one "
+               "rank). random: layers of transformers, drawn by --seed. Emulated, each extent is a "
+               "64th"}}},
     {"count", "N", OPTION_INT, FIELD(count), 1, 1000000,
      .uses = {{BENCH_PRODUCTS, "shapes of --suite random (54; emulated 4)"}}},
-    {"strategy", "LIST|all", OPTION_NAMES, FIELD(strategies),
-     .names = "auto, fused, pipelined, unfused",
-     .uses = {{BENCH_ALL_GATHER_MATMUL, "strategies to measure (all):"}}},
+    {"strategy", "LIST|all", OPTION_NAMES, FIELD(strategies), .items = strategies,
+     .uses = {{BENCH_COMMUNICATING, "strategies to measure (all):"}}},
+    {"partial", "TYPE", OPTION_WORD, FIELD(partial_name), .items = partials,
+     .uses = {{BENCH_MATMUL_SUMS,
+               "type of the partial sums that ranks send each other (the type of D):"}}},
     {"alpha", "X", OPTION_REAL, FIELD(alpha),
      .uses = {{BENCH_PRODUCTS, "factor of the product; 0: A and B are not read (1)"}}},
     {"beta", "X", OPTION_REAL, FIELD(beta),
@@ -199,7 +231,7 @@ const struct option_row option_table[] = {
                                           "symmetric-window memory"},
               {BENCH_TUNE, NCCL_HELP ": rows also tell which calls libsymm_nccl.so leaves to it"},
               {BENCH_MATMUL, CUBLAS_HELP ", or none (where it is installed)"},
-              {BENCH_ALL_GATHER_MATMUL,
+              {BENCH_COMMUNICATING,
                CUBLAS_HELP ", " NCCL_HELP ", or none (those that are installed)"}}},
     {"json", "FILE", OPTION_TEXT, FIELD(json),
      .uses = {{TIMED | OPTION_COMMON, "write everything as JSON"}}},
@@ -341,7 +373,8 @@ static const char *check_item(const struct option_row *row, const struct bench_o
         return text_bytes(item, &nbytes) ? NULL : bytes_wanted;
     symm_dtype dtype;
     const char *names = option_names(row, o, room);
-    if (row->items == dtypes && symm_dtype_parse(item, &dtype) == SYMM_OK)
+    if ((row->items == dtypes || row->items == partials) &&
+        symm_dtype_parse(item, &dtype) == SYMM_OK)
         item = symm_dtype_name(dtype);
     if (has_item(names, item))
         return NULL;

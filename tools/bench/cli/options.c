@@ -92,10 +92,17 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
     static const struct {
         const char *name;
         enum bench_command command;
-    } commands[] = {{"matmul", BENCH_MATMUL}, {"all-gather-matmul", BENCH_ALL_GATHER_MATMUL},
-                    {"p2p", BENCH_P2P},       {"stress", BENCH_STRESS},
-                    {"tune", BENCH_TUNE},     {"plot", BENCH_PLOT},
-                    {"report", BENCH_REPORT}};
+        symm_matmul_kind kind;
+    } commands[] = {{"matmul", BENCH_MATMUL, SYMM_MATMUL},
+                    {"all-gather-matmul", BENCH_ALL_GATHER_MATMUL, SYMM_ALL_GATHER_MATMUL},
+                    {"matmul-reduce-scatter", BENCH_MATMUL_SUMS, SYMM_MATMUL_REDUCE_SCATTER},
+                    {"matmul-all-reduce", BENCH_MATMUL_SUMS, SYMM_MATMUL_ALL_REDUCE},
+                    {"matmul-all-scatter", BENCH_MATMUL_ALL_SCATTER, SYMM_MATMUL_ALL_SCATTER},
+                    {"p2p", BENCH_P2P, 0},
+                    {"stress", BENCH_STRESS, 0},
+                    {"tune", BENCH_TUNE, 0},
+                    {"plot", BENCH_PLOT, 0},
+                    {"report", BENCH_REPORT, 0}};
 
     if (nwords == 0)
         return text_usage_error(tool, "the command is missing: %s", HELP_COMMANDS);
@@ -103,8 +110,10 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
     o->operation = operation_find(words[0]);
     o->command = o->operation ? BENCH_OPERATION : 0;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        if (strcmp(words[0], commands[i].name) == 0)
+        if (strcmp(words[0], commands[i].name) == 0) {
             o->command = commands[i].command;
+            o->kind = commands[i].kind;
+        }
     }
     if (!o->command)
         return text_usage_error(tool, "%s: no such command; there is %s", words[0], HELP_COMMANDS);
@@ -124,6 +133,9 @@ static void settle(struct bench_options *o)
     symm_dtype_parse(o->dtype, &dtype);
     symm_redop_parse(o->op_name, &o->op);
     o->element = element_by_dtype(dtype);
+    if (o->partial_name)
+        symm_dtype_parse(o->partial_name, &dtype);
+    o->partial = element_by_dtype(dtype);
     o->timing = o->chain       ? TIMING_CHAIN
                 : o->isolated  ? TIMING_ISOLATED
                 : o->host_time ? TIMING_HOST
@@ -141,8 +153,7 @@ static void settle(struct bench_options *o)
         o->min_bytes = o->command == BENCH_P2P ? 4 << 10 : 1 << 10;
     if (!o->strategies)
         o->strategies = "all";
-    o->nccl =
-        o->peers ? bench_options_want(o->peers, "nccl") : o->command == BENCH_ALL_GATHER_MATMUL;
+    o->nccl = o->peers ? bench_options_want(o->peers, "nccl") : o->command & BENCH_COMMUNICATING;
     o->cublas = o->peers ? bench_options_want(o->peers, "cublas") : is_product;
 }
 
@@ -184,7 +195,7 @@ static int check_product(const struct bench_options *o)
     if (o->beta != 0 && (float)o->beta == 0)
         return text_usage_error(tool, "--beta %g: it is 0 in fp32", o->beta);
     if (o->nccl && !o->cublas && o->peers)
-        return text_usage_error(tool, "--peer nccl: NCCL gathers and cuBLAS multiplies: "
+        return text_usage_error(tool, "--peer nccl: NCCL communicates and cuBLAS multiplies: "
                                       "--peer cublas,nccl");
     if (o->eps > 0 && !o->check)
         return text_usage_error(tool, "--eps %g: nothing is compared without --check", o->eps);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "operations/operation.h"
+#include "operations/product.h"
 
 /* Bits, since most options are for several of them. */
 enum bench_command {
@@ -17,8 +18,12 @@ enum bench_command {
     BENCH_MATMUL = 32,
     BENCH_ALL_GATHER_MATMUL = 64,
     BENCH_REPORT = 128,
+    BENCH_MATMUL_SUMS = 256, /* reduce-scatter and all-reduce */
+    BENCH_MATMUL_ALL_SCATTER = 512,
     BENCH_FILES = BENCH_PLOT | BENCH_REPORT,
-    BENCH_PRODUCTS = BENCH_MATMUL | BENCH_ALL_GATHER_MATMUL
+    BENCH_COLLECTED = BENCH_MATMUL_SUMS | BENCH_MATMUL_ALL_SCATTER,
+    BENCH_COMMUNICATING = BENCH_ALL_GATHER_MATMUL | BENCH_COLLECTED,
+    BENCH_PRODUCTS = BENCH_MATMUL | BENCH_COMMUNICATING
 };
 
 /* How the calls of a repetition follow one another. */
@@ -35,6 +40,7 @@ struct bench_options {
     enum bench_command command;
     const char *name;                  /* of the command */
     const struct operation *operation; /* BENCH_OPERATION */
+    symm_matmul_kind kind;             /* BENCH_PRODUCTS */
     char *const *files;                /* BENCH_FILES: JSON */
     int nfiles;
     bool help, version, has_seed;
@@ -42,6 +48,8 @@ struct bench_options {
     const char *operations, *dtypes;              /* BENCH_TUNE: lists, or "all" */
     const char *algos, *hows, *patterns, *blocks; /* lists, or "all"; NULL: by the driver */
     const struct element *element;                /* by dtype */
+    const char *partial_name;                     /* NULL: dtype */
+    const struct element *partial;                /* by partial_name */
     symm_redop op;                                /* by op_name */
     const char *sizes;             /* a list; NULL: from min_bytes to max_bytes by factor */
     uint64_t min_bytes, max_bytes; /* 0: by command, operation and driver */

@@ -1,4 +1,4 @@
-/* symm-bench matmul and all-gather-matmul. */
+/* symm-bench PRODUCT. */
 #include "matmul.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 
 static const struct report_column columns[] = {
     {"m", 8, REPORT_COUNT},       {"n", 7, REPORT_COUNT},     {"k", 7, REPORT_COUNT},
-    {"l", 4, REPORT_COUNT},       {"dtype", 8, REPORT_WORD},  {"algo", 11, REPORT_WORD},
+    {"l", 4, REPORT_COUNT},       {"dtype", 8, REPORT_WORD},  {"algo", 14, REPORT_WORD},
     {"strategy", 9, REPORT_WORD}, {"ranks", 5, REPORT_COUNT}, {"time_us", 11, REPORT_REAL},
     {"p95_us", 11, REPORT_REAL},  {"tflops", 8, REPORT_REAL}, {"speedup", 7, REPORT_REAL},
     {"hidden", 7, REPORT_REAL},   {"wrong", 8, REPORT_WRONG},
@@ -36,20 +36,13 @@ struct matmul {
     int64_t wrong;
 };
 
-static bool gathers(const struct matmul *b)
-{
-    return b->s.options->command == BENCH_ALL_GATHER_MATMUL;
-}
-
-static const struct product_variant *variants(const struct matmul *b)
-{
-    return product_variants(gathers(b) ? SYMM_ALL_GATHER_MATMUL : SYMM_MATMUL);
-}
-
 /* Defaults that depend on the driver. */
 static void settle_defaults(struct matmul *b)
 {
     struct bench_options *o = b->s.options;
+
+    const bool sums = kind_sums(o->kind);
+    const int parts = o->kind == SYMM_MATMUL_ALL_SCATTER ? b->s.nranks : 1;
 
     b->measure.nops = b->s.emulated ? 1 : NOPS;
     if (o->iters < 0)
@@ -59,9 +52,9 @@ static void settle_defaults(struct matmul *b)
     if (!o->m)
         o->m = b->s.emulated ? 256 : 8192;
     if (!o->n)
-        o->n = b->s.emulated ? 128 : 3584;
+        o->n = b->s.emulated ? 128 : sums ? 8192 : 3584 * parts;
     if (!o->k)
-        o->k = b->s.emulated ? 128 : 8192;
+        o->k = b->s.emulated ? 128 : sums ? 3584 : 8192;
     if (!o->l)
         o->l = 1;
     if (!o->count)
@@ -71,6 +64,30 @@ static void settle_defaults(struct matmul *b)
 static int part_of(int extent, int part)
 {
     return extent / part ? extent / part : 1;
+}
+
+/*
+ * A suite's shape has the columns of one rank, and the common extent of all. After such a layer, a
+ * sum of products has the same layer backwards.
+ */
+static struct suite_shape adapted(const struct matmul *b, struct suite_shape shape)
+{
+    const symm_matmul_kind kind = b->s.options->kind;
+
+    if (kind_sums(kind))
+        return (struct suite_shape){.m = shape.m, .n = shape.k, .k = shape.n};
+    return shape;
+}
+
+/* The index-th shape of the suite, from 0; false past the last one. */
+static bool suite_shape(const struct matmul *b, int index, struct suite_shape *out)
+{
+    const struct bench_options *o = b->s.options;
+
+    if (!o->suite || !suite_shape_at(o->suite, b->s.seed, o->count, index, out))
+        return false;
+    *out = adapted(b, *out);
+    return true;
 }
 
 /* The index-th shape, from 0; false past the last one. */
@@ -89,10 +106,10 @@ static bool shape_at(const struct matmul *b, int index, struct cublas_shape *out
                                  .beta = (float)o->beta};
     if (!o->suite)
         return index == 0;
-    if (!suite_shape_at(o->suite, b->s.seed, o->count, index, &shape))
+    if (!suite_shape(b, index, &shape))
         return false;
     out->m = part_of(shape.m, part);
-    out->n = part_of(shape.n, part);
+    out->n = part_of(shape.n, part) * (o->kind == SYMM_MATMUL_ALL_SCATTER ? b->s.nranks : 1);
     out->k = part_of(shape.k, part);
     return true;
 }
@@ -122,7 +139,7 @@ static bool is_wanted(const struct matmul *b, const struct product_variant *vari
     const struct bench_options *o = b->s.options;
 
     switch (variant->kind) {
-    case PRODUCT_GATHERED:
+    case PRODUCT_TOGETHER:
         return bench_options_want(o->strategies, variant->name);
     case PRODUCT_CUBLAS:
     case PRODUCT_CUBLAS_SYMM:
@@ -144,7 +161,8 @@ static const char *why_not(const struct matmul *b, const struct product_variant 
     if (b->s.nranks == 1 && variant->strategy != SYMM_STRATEGY_AUTO &&
         bench_options_name(b->s.options->strategies, variant->name))
         return "one rank alone takes no strategy";
-    return product_unavailable(variant, shape, b->s.nranks);
+    return product_unavailable(b->s.options->kind, variant, shape, b->s.options->partial->dtype,
+                               b->s.nranks);
 }
 
 /* A variant that cannot run, with the option that names it. */
@@ -154,7 +172,7 @@ static struct unavailable absent(const struct matmul *b, const struct product_va
     const struct bench_options *o = b->s.options;
     struct unavailable what = {.option = "peer", .shown = variant->name, .reason = reason};
 
-    if (variant->kind == PRODUCT_GATHERED) {
+    if (variant->kind == PRODUCT_TOGETHER) {
         what.option = "strategy";
         what.list = o->strategies;
         what.name = variant->name;
@@ -175,7 +193,8 @@ static symm_status choose_ways(struct matmul *b, const struct cublas_shape *shap
     symm_status st = SYMM_OK;
 
     *n = 0;
-    for (const struct product_variant *variant = variants(b); variant->name; variant++) {
+    for (const struct product_variant *variant = product_variants(b->s.options->kind);
+         variant->name; variant++) {
         const char *reason = is_wanted(b, variant) ? why_not(b, variant, shape) : NULL;
         const struct unavailable what = absent(b, variant, reason);
 
@@ -194,21 +213,25 @@ static void introduce(struct matmul *b)
 {
     const struct bench_options *o = b->s.options;
     const char *cublas = b->measure.cublas ? cublas_version(b->measure.cublas) : NULL,
-               *nccl = b->measure.nccl ? nccl_version(b->measure.nccl) : NULL;
+               *nccl = b->measure.nccl ? nccl_version(b->measure.nccl) : NULL,
+               *partial = kind_sums(o->kind) ? symm_dtype_name(o->partial->dtype) : NULL;
 
-    session_introduce(&b->s, gathers(b) ? "all-gather-matmul" : "matmul");
+    session_introduce(&b->s, o->name);
     report_head(
         b->s.report,
-        json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:s?, s:i}}",
+        json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:s?, s:i, s:s?}}",
                   "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies, "dtype",
                   symm_dtype_name(o->element->dtype), "iters", o->iters, "warmup", o->warmup,
                   "operations", b->measure.nops, "graph", o->graph, "check", o->check, "alpha",
-                  o->alpha, "beta", o->beta, "suite", o->suite, "count", o->count));
+                  o->alpha, "beta", o->beta, "suite", o->suite, "count", o->count, "partial",
+                  partial));
     report_say(b->s.report,
                "# %d repetition%s of %d operation%s after %d to warm up, %s; normal numbers, sums "
                "in fp32",
                o->iters, o->iters == 1 ? "" : "s", b->measure.nops, b->measure.nops == 1 ? "" : "s",
                o->warmup, o->graph ? "one graph each" : "enqueued one by one");
+    if (partial)
+        report_say(b->s.report, "# partial sums of %s", partial);
     if (o->suite && b->s.emulated)
         report_say(b->s.report, "# emulated: each extent is a %dth of the suite's", EMULATED_PART);
     if (cublas)
@@ -220,21 +243,20 @@ static void introduce(struct matmul *b)
 static void report_sample(struct matmul *b, const struct cublas_shape *shape,
                           const struct matmul_sample *sample)
 {
-    const double eps = b->s.options->eps > 0 ? b->s.options->eps : products_eps(shape->k);
-
     if (!b->s.options->check)
         return;
     if (sample->step == 1)
         report_say(b->s.report,
                    "# %d x %d x %d: every one of %" PRIu64 " elements compared, eps %.3g", shape->m,
-                   shape->n, shape->k, sample->all, eps);
+                   shape->n, shape->k, sample->all, sample->eps);
     else
         report_say(b->s.report,
-                   "# %d x %d x %d: every one of %" PRIu64
-                   " elements compared by a kernel, %" PRIu64
+                   "# %d x %d x %d: %s%" PRIu64 " elements compared%s %" PRIu64
                    " on the host, eps %.3g: where random rows and columns meet, one row and one "
                    "column of each %d",
-                   shape->m, shape->n, shape->k, sample->all, sample->compared, eps, sample->step);
+                   shape->m, shape->n, shape->k, sample->whole ? "every one of " : "of ",
+                   sample->all, sample->whole ? " by a kernel," : "", sample->compared, sample->eps,
+                   sample->step);
 }
 
 static void report(struct matmul *b, const struct cublas_shape *shape,
@@ -264,26 +286,25 @@ static void report(struct matmul *b, const struct cublas_shape *shape,
 static void sum_up(struct matmul *b, int index, const struct product_variant *const *chosen,
                    const struct matmul_row *rows, int n)
 {
-    const struct bench_options *o = b->s.options;
     struct suite_shape shape;
     struct summary_times t = {NAN, NAN, NAN, NAN, NAN, NAN};
     double *const by_kind[] = {
-        [PRODUCT_ALONE] = &t.product, [PRODUCT_GATHER] = &t.all_gather,
+        [PRODUCT_ALONE] = &t.product, [PRODUCT_COMMUNICATION] = &t.communication,
         [PRODUCT_CUBLAS] = &t.cublas, [PRODUCT_CUBLAS_SYMM] = &t.cublas_symm,
         [PRODUCT_CUBLAS_NCCL] = NULL,
     };
 
-    if (!o->suite || !suite_shape_at(o->suite, b->s.seed, o->count, index, &shape))
+    if (!suite_shape(b, index, &shape))
         return;
     for (int i = 0; i < n; i++) {
         const enum product_kind kind = chosen[i]->kind;
         const double time = rows[i].time_us;
 
-        if (kind != PRODUCT_GATHERED && by_kind[kind])
+        if (kind != PRODUCT_TOGETHER && by_kind[kind])
             *by_kind[kind] = time;
-        else if (kind == PRODUCT_GATHERED && chosen[i]->strategy == SYMM_STRATEGY_AUTO)
+        else if (kind == PRODUCT_TOGETHER && chosen[i]->strategy == SYMM_STRATEGY_AUTO)
             t.automatic = time;
-        else if (kind == PRODUCT_GATHERED)
+        else if (kind == PRODUCT_TOGETHER)
             t.best = t.best < time ? t.best : time;
     }
     summary_add(&b->summary, &shape, &t);
@@ -324,6 +345,9 @@ static symm_status measure_shape(struct matmul *b, const struct cublas_shape *sh
     symm_status st;
     int n;
 
+    if (b->s.options->kind == SYMM_MATMUL_ALL_SCATTER && shape->n < b->s.nranks)
+        return session_refuse(&b->s, "--n %d: it is less than the number of ranks, %d", shape->n,
+                              b->s.nranks);
     TRY(choose_ways(b, shape, index == 0, chosen, &n));
     if (index == 0)
         report_columns(b->s.report, columns, NCOLUMNS);

@@ -1,4 +1,4 @@
-/* symm-bench matmul and all-gather-matmul: measures and verifies products beside their peers. */
+/* symm-bench PRODUCT: measures and verifies products beside their peers. */
 #ifndef SYMM_BENCH_MATMUL_H
 #define SYMM_BENCH_MATMUL_H
 

@@ -20,6 +20,7 @@ static const double too_many_bytes = 0x1p47;
 struct entry {
     struct round *round;
     struct product_call call;
+    const struct products *expected;
 };
 
 /* Everything of one shape. */
@@ -27,11 +28,12 @@ struct round {
     struct matmul_measure *m;
     const struct cublas_shape *shape;
     struct product_buffers on; /* the device */
-    struct products data;      /* on the host, with what d should be */
-    bool has_data;             /* by this seed: */
+    struct products data;      /* on the host, with what d should be, */
+    struct products part; /* and what this rank's product should be, if results are collected */
+    bool has_data;        /* by this seed: */
     uint64_t seed;
-    char *got;          /* d on the host */
-    char *kept;         /* another d to compare its bits with, */
+    char *got;          /* a result on the host */
+    char *kept;         /* another one to compare its bits with, */
     const char *keeper; /* the name of its variant; NULL: none yet */
     struct entry entries[MATMUL_MAX_VARIANTS];
     struct subject subjects[MATMUL_MAX_VARIANTS];
@@ -40,7 +42,12 @@ struct round {
 
 /* ----------------------------------------------------------------------------------- the memory */
 
-/* a, b, c and twice d. */
+static symm_matmul_kind kind_of(const struct round *r)
+{
+    return r->m->s->options->kind;
+}
+
+/* a, b, c and twice the result. */
 static double host_nbytes(const struct round *r)
 {
     const double m = r->shape->m, n = r->shape->n, k = r->shape->k, l = r->shape->l,
@@ -49,13 +56,59 @@ static double host_nbytes(const struct round *r)
     return (m * k + k * n + ds * m * n) * l * (double)r->data.element->nbytes;
 }
 
+/* Bytes of the result of a call. */
+static size_t result_nbytes(const struct products *expected)
+{
+    return products_d_count(expected) * expected->element->nbytes;
+}
+
+/* Of the larger result; at least one. */
+static size_t most_nbytes(const struct round *r)
+{
+    const size_t d = result_nbytes(&r->data),
+                 part = kind_collects(kind_of(r)) ? result_nbytes(&r->part) : 1;
+
+    return d > part ? d : part;
+}
+
+/* What this rank's product alone should be. */
+static bool describe_part(struct round *r)
+{
+    const struct products *p = &r->data;
+
+    if (!kind_collects(p->kind))
+        return true;
+    r->part = (struct products){.kind = SYMM_MATMUL,
+                                .nranks = p->nranks,
+                                .rank = p->rank,
+                                .element = p->element,
+                                .m = p->m,
+                                .n = p->own.columns,
+                                .k = p->k,
+                                .l = p->l,
+                                .alpha = p->alpha,
+                                .beta = kind_sums(p->kind) ? 0 : p->beta,
+                                .eps = p->eps,
+                                .reference_only = true};
+    return products_create(&r->part);
+}
+
 static bool have_host(struct round *r)
 {
-    if (host_nbytes(r) >= too_many_bytes)
+    if (host_nbytes(r) >= too_many_bytes || !products_create(&r->data) || !describe_part(r))
         return false;
-    r->got = malloc(products_d_count(&r->data) * r->data.element->nbytes);
-    r->kept = malloc(products_d_count(&r->data) * r->data.element->nbytes);
-    return products_create(&r->data) && r->got && r->kept;
+    r->got = malloc(most_nbytes(r));
+    r->kept = malloc(most_nbytes(r));
+    return r->got && r->kept;
+}
+
+/* By default, of the products that an element adds up. */
+static double eps_of(const struct round *r)
+{
+    const struct session *s = r->m->s;
+    const int64_t terms = kind_sums(kind_of(r)) ? s->nranks : 1;
+
+    return s->options->eps > 0 ? s->options->eps : products_eps(terms * r->shape->k);
 }
 
 static symm_status allocate_host(struct round *r)
@@ -63,14 +116,18 @@ static symm_status allocate_host(struct round *r)
     const struct bench_options *o = r->m->s->options;
     const struct cublas_shape *s = r->shape;
 
-    r->data = (struct products){.element = o->element,
+    r->data = (struct products){.kind = o->kind,
+                                .nranks = r->m->s->nranks,
+                                .rank = r->m->s->rank,
+                                .element = o->element,
+                                .partial = o->partial,
                                 .m = s->m,
                                 .n = s->n,
                                 .k = s->k,
                                 .l = s->l,
                                 .alpha = (double)s->alpha,
                                 .beta = (double)s->beta,
-                                .eps = o->eps > 0 ? o->eps : products_eps(s->k)};
+                                .eps = eps_of(r)};
     if (have_host(r))
         return SYMM_OK;
     snprintf(r->m->s->trouble, sizeof r->m->s->trouble,
@@ -79,29 +136,48 @@ static symm_status allocate_host(struct round *r)
     return SYMM_ERROR_MEMORY;
 }
 
-/* Elements of this rank's part of A, or of the largest part. */
-static size_t part_count(const struct round *r, int rank)
+/* What a rank sends. */
+static symm_status allocate_symmetric(struct round *r)
 {
-    return (size_t)product_rows(r->shape->m, r->m->s->nranks, rank) * (size_t)r->shape->k *
-           (size_t)r->shape->l;
+    struct session *s = r->m->s;
+    const size_t nbytes = s->options->partial->nbytes;
+    symm_status st;
+
+    TRY(symm_alloc(s->group, product_part_count(kind_of(r), r->shape, s->nranks) * nbytes,
+                   &r->on.part));
+    TRY(symm_alloc(s->group, product_gathered_count(kind_of(r), r->shape, s->nranks) * nbytes,
+                   &r->on.gathered));
+out:
+    return st;
+}
+
+/* d is symmetric if results are collected, with the size of rank 0's, the largest. */
+static symm_status allocate_d(struct round *r)
+{
+    struct session *s = r->m->s;
+    const struct extents largest = extents_of(kind_of(r), r->shape->m, r->shape->n, s->nranks, 0);
+
+    if (!kind_collects(kind_of(r)))
+        return symm_device_alloc(s->ctx, result_nbytes(&r->data), &r->on.d);
+    return symm_alloc(s->group,
+                      (size_t)r->shape->l * (size_t)largest.rows * (size_t)r->shape->n *
+                          r->data.element->nbytes,
+                      &r->on.d);
 }
 
 static symm_status allocate_device(struct round *r)
 {
     struct session *s = r->m->s;
-    const size_t nbytes = s->options->element->nbytes, part = part_count(r, 0) * nbytes,
-                 d = products_d_count(&r->data) * nbytes;
+    const size_t nbytes = s->options->element->nbytes, c = products_c_count(&r->data) * nbytes;
     symm_status st;
 
     TRY(symm_device_alloc(s->ctx, products_a_count(&r->data) * nbytes, &r->on.a));
     TRY(symm_device_alloc(s->ctx, products_b_count(&r->data) * nbytes, &r->on.b));
-    TRY(symm_device_alloc(s->ctx, d, &r->on.d));
     if (r->data.c)
-        TRY(symm_device_alloc(s->ctx, d, &r->on.c));
-    if (s->options->command == BENCH_ALL_GATHER_MATMUL) {
-        TRY(symm_alloc(s->group, part, &r->on.part));
-        TRY(symm_alloc(s->group, part * (size_t)s->nranks, &r->on.gathered));
-    }
+        TRY(symm_device_alloc(s->ctx, c > 0 ? c : 1, &r->on.c));
+    TRY(allocate_d(r));
+    if (kind_of(r) != SYMM_MATMUL)
+        TRY(allocate_symmetric(r));
 out:
     return st;
 }
@@ -110,7 +186,9 @@ out:
 static symm_status release(struct round *r, symm_status st)
 {
     struct session *s = r->m->s;
-    void *const device[] = {r->on.a, r->on.b, r->on.c, r->on.d};
+    const bool collects = kind_collects(kind_of(r));
+    void *const device[] = {r->on.a, r->on.b, r->on.c, collects ? NULL : r->on.d},
+                *const symmetric[] = {r->on.part, r->on.gathered, collects ? r->on.d : NULL};
 
     for (int i = 0; i < r->n; i++)
         product_release(&r->entries[i].call);
@@ -118,11 +196,12 @@ static symm_status release(struct round *r, symm_status st)
         if (device[i])
             symm_device_free(s->ctx, device[i]);
     }
-    if (st == SYMM_OK && r->on.part)
-        st = symm_free(s->group, r->on.part);
-    if (st == SYMM_OK && r->on.gathered)
-        st = symm_free(s->group, r->on.gathered);
+    for (size_t i = 0; i < sizeof symmetric / sizeof symmetric[0] && st == SYMM_OK; i++) {
+        if (symmetric[i])
+            st = symm_free(s->group, symmetric[i]);
+    }
     products_destroy(&r->data);
+    products_destroy(&r->part);
     free(r->got);
     free(r->kept);
     return st;
@@ -134,9 +213,9 @@ static symm_status release(struct round *r, symm_status st)
 static symm_status offer_part(const struct round *r)
 {
     const struct session *s = r->m->s;
-    const int first = product_first_row(r->shape->m, s->nranks, s->rank);
+    const int first = share_begin(r->shape->m, s->nranks, s->rank);
     const size_t row = (size_t)r->shape->k * s->options->element->nbytes,
-                 nbytes = (size_t)product_rows(r->shape->m, s->nranks, s->rank) * row;
+                 nbytes = (size_t)share_of(r->shape->m, s->nranks, s->rank) * row;
     symm_status st = SYMM_OK;
 
     for (size_t l = 0; l < (size_t)r->shape->l && nbytes > 0 && st == SYMM_OK; l++)
@@ -146,6 +225,15 @@ static symm_status offer_part(const struct round *r)
     return st;
 }
 
+/* Computes what the results should be. */
+static bool refer(struct round *r, uint64_t seed)
+{
+    const uint64_t choice = sums_seed(seed, 0);
+
+    return products_refer(&r->data, seed, choice) &&
+           (!kind_collects(kind_of(r)) || products_refer(&r->part, seed, choice));
+}
+
 /* Makes the data of a seed, and with --check their products. */
 static symm_status make_data(struct round *r, uint64_t seed)
 {
@@ -153,17 +241,17 @@ static symm_status make_data(struct round *r, uint64_t seed)
     const size_t nbytes = s->options->element->nbytes;
     symm_status st;
 
-    products_fill(&r->data, seed, s->rank);
+    products_fill(&r->data, seed);
     r->has_data = true;
     r->seed = seed;
     r->keeper = NULL;
-    if (s->options->check && !products_refer(&r->data, sums_seed(seed, 0)))
+    if (s->options->check && !refer(r, seed))
         return SYMM_ERROR_MEMORY;
     TRY(symm_copy(r->on.a, r->data.a, products_a_count(&r->data) * nbytes, s->stream));
     TRY(symm_copy(r->on.b, r->data.b, products_b_count(&r->data) * nbytes, s->stream));
-    if (r->on.c)
-        TRY(symm_copy(r->on.c, r->data.c, products_d_count(&r->data) * nbytes, s->stream));
-    if (r->on.part)
+    if (r->on.c && products_c_count(&r->data) > 0)
+        TRY(symm_copy(r->on.c, r->data.c, products_c_count(&r->data) * nbytes, s->stream));
+    if (kind_of(r) == SYMM_ALL_GATHER_MATMUL)
         TRY(offer_part(r));
     TRY(symm_synchronize(s->group, s->stream));
 out:
@@ -182,6 +270,19 @@ static symm_status enqueue(const void *what, int nops)
     return st;
 }
 
+/* Where the result of a call is. */
+static void *result_of(const struct entry *e)
+{
+    return e->expected == &e->round->part ? e->round->on.part : e->round->on.d;
+}
+
+static symm_status poison(const struct entry *e)
+{
+    const size_t nbytes = result_nbytes(e->expected);
+
+    return nbytes > 0 ? symm_fill(result_of(e), POISON, nbytes, e->round->m->s->stream) : SYMM_OK;
+}
+
 /* All variants get the same data. */
 static symm_status offer(void *what, uint64_t seed)
 {
@@ -190,8 +291,7 @@ static symm_status offer(void *what, uint64_t seed)
 
     if (!r->has_data || r->seed != seed)
         TRY(make_data(r, seed));
-    TRY(symm_fill(r->on.d, POISON, products_d_count(&r->data) * r->data.element->nbytes,
-                  r->m->s->stream));
+    TRY(poison(what));
 out:
     return st;
 }
@@ -207,21 +307,18 @@ static void complain(const struct round *r, const struct entry *e, const struct 
 
 static bool is_symms(const struct entry *e)
 {
-    return e->call.variant->kind == PRODUCT_ALONE || e->call.variant->kind == PRODUCT_GATHERED;
+    return e->call.variant->kind == PRODUCT_ALONE || e->call.variant->kind == PRODUCT_TOGETHER;
 }
 
-static size_t d_nbytes(const struct round *r)
-{
-    return products_d_count(&r->data) * r->data.element->nbytes;
-}
-
-static symm_status fetch(struct round *r)
+static symm_status fetch(struct round *r, const struct entry *e)
 {
     const struct session *s = r->m->s;
-    symm_status st;
+    const size_t nbytes = result_nbytes(e->expected);
+    symm_status st = SYMM_OK;
 
-    TRY(symm_copy(r->got, r->on.d, d_nbytes(r), s->stream));
-    st = symm_synchronize(s->group, s->stream);
+    if (nbytes > 0)
+        TRY(symm_copy(r->got, result_of(e), nbytes, s->stream));
+    TRY(symm_synchronize(s->group, s->stream));
 out:
     return st;
 }
@@ -229,14 +326,14 @@ out:
 /* Keeps the result as that of its strategy. */
 static void keep(struct round *r, const struct entry *e)
 {
-    memcpy(r->kept, r->got, d_nbytes(r));
+    memcpy(r->kept, r->got, result_nbytes(e->expected));
     r->keeper = e->call.variant->name;
 }
 
 /* Counts the elements whose bits are not those of the kept result. */
 static uint64_t differing(const struct round *r, const struct entry *e)
 {
-    const size_t nbytes = r->data.element->nbytes, count = products_d_count(&r->data);
+    const size_t nbytes = r->data.element->nbytes, count = products_d_count(e->expected);
     uint64_t n = 0;
 
     if (memcmp(r->kept, r->got, count * nbytes) == 0)
@@ -252,35 +349,46 @@ static uint64_t differing(const struct round *r, const struct entry *e)
 
 /*
  * Counts the elements with wrong bits of symm's product in `got`. By default it has the same bits
- * when it runs again; with --same-bits, those of symm's first product.
+ * when it runs again; with --same-bits, those of symm's first product with the same result.
  */
 static symm_status compare_bits(struct round *r, const struct entry *e, uint64_t *out)
 {
+    const bool again = !e->call.same_bits || product_is_part(&e->call);
     symm_status st = SYMM_OK;
 
-    if (!e->call.same_bits) {
+    if (again || !r->keeper)
         keep(r, e);
-        TRY(symm_fill(r->on.d, POISON, d_nbytes(r), r->m->s->stream));
+    if (again) {
+        TRY(poison(e));
         TRY(product_enqueue(&e->call));
-        TRY(fetch(r));
-    } else if (!r->keeper) {
-        keep(r, e);
+        TRY(fetch(r, e));
     }
     *out = differing(r, e);
+    if (again)
+        r->keeper = NULL;
 out:
     return st;
+}
+
+/* Whether a kernel can compare all of it: it has the data of this rank only. */
+static bool is_own(const struct products *expected)
+{
+    return !kind_collects(expected->kind);
 }
 
 /* Counts all wrong elements on the device, if the host compares a part of them only. */
 static symm_status check_whole(const struct round *r, const struct entry *e,
                                const struct products_verdict *sample, uint64_t *wrong)
 {
+    struct product_buffers on = r->on;
     symm_status st = SYMM_OK;
 
     *wrong = 0;
-    if (r->data.step == 1)
+    if (e->expected->step == 1 || !is_own(e->expected))
         return SYMM_OK;
-    TRY(whole_check_count(r->m->s, &r->m->whole, &r->data, &r->on, wrong));
+    on.c = e->expected->beta != 0 ? on.c : NULL;
+    on.d = result_of(e);
+    TRY(whole_check_count(r->m->s, &r->m->whole, e->expected, &on, wrong));
     if (*wrong > 0 && sample->wrong == 0)
         fprintf(stderr, "# rank %d: %s, %d x %d x %d: wrong elements: %" PRIu64 "\n", r->m->s->rank,
                 e->call.variant->name, r->shape->m, r->shape->n, r->shape->k, *wrong);
@@ -293,6 +401,12 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* How often a partial sum may be rounded: NCCL rounds each of its additions. */
+static int roundings(const struct entry *e)
+{
+    return e->call.variant->kind == PRODUCT_CUBLAS_NCCL ? e->round->m->s->nranks : 1;
+}
+
 static symm_status judge(void *what, int nops, uint64_t *wrong)
 {
     const struct entry *e = what;
@@ -302,8 +416,8 @@ static symm_status judge(void *what, int nops, uint64_t *wrong)
     symm_status st;
 
     (void)nops; /* each call has the same result */
-    TRY(fetch(r));
-    products_check(&r->data, r->got, &verdict);
+    TRY(fetch(r, e));
+    products_check(e->expected, r->got, roundings(e), &verdict);
     if (verdict.wrong > 0)
         complain(r, e, &verdict);
     TRY(check_whole(r, e, &verdict, &whole));
@@ -318,6 +432,12 @@ static const struct subject_kind entry_kind = {enqueue, NULL, offer, judge};
 
 /* ---------------------------------------------------------------------------------- all of them */
 
+static bool is_checked(const struct entry *e)
+{
+    return e->round->m->s->options->check && e->call.variant->kind != PRODUCT_COMMUNICATION &&
+           !product_is_apart(&e->call);
+}
+
 static symm_status enter(struct round *r, const struct product_variant *const *variants)
 {
     const struct session *s = r->m->s;
@@ -325,19 +445,21 @@ static symm_status enter(struct round *r, const struct product_variant *const *v
 
     for (int i = 0; i < r->n; i++) {
         struct entry *e = &r->entries[i];
-        const bool checked = s->options->check && variants[i]->kind != PRODUCT_GATHER;
 
         e->round = r;
         e->call = (struct product_call){.group = s->group,
                                         .nccl = r->m->nccl,
                                         .cublas = r->m->cublas,
                                         .variant = variants[i],
+                                        .kind = kind_of(r),
                                         .shape = *r->shape,
+                                        .partial = s->options->partial->dtype,
                                         .buffers = r->on,
                                         .same_bits = s->options->same_bits,
                                         .stream = s->stream};
+        e->expected = product_is_part(&e->call) ? &r->part : &r->data;
         r->subjects[i] = (struct subject){
-            .kind = &entry_kind, .what = e, .nops = r->m->nops, .wrong = checked ? 0 : -1};
+            .kind = &entry_kind, .what = e, .nops = r->m->nops, .wrong = is_checked(e) ? 0 : -1};
         TRY(product_prepare(&e->call));
     }
 out:
@@ -354,22 +476,33 @@ static double time_of(const struct round *r, const struct matmul_row *rows, enum
     return NAN;
 }
 
+/* Operations of one rank; of an all-scatter by its mean number of columns. */
+static double operations_of(const struct round *r)
+{
+    const struct cublas_shape *s = r->shape;
+    const double parts = kind_of(r) == SYMM_MATMUL_ALL_SCATTER ? r->m->s->nranks : 1;
+
+    return 2.0 * s->m * s->n * s->k * s->l / parts;
+}
+
 /* Columns that follow from the times. */
 static void compare(const struct round *r, struct matmul_row *rows)
 {
-    const bool gathers = r->m->s->options->command == BENCH_ALL_GATHER_MATMUL;
-    const struct cublas_shape *s = r->shape;
-    const double operations = 2.0 * s->m * s->n * s->k * s->l,
-                 alone = time_of(r, rows, PRODUCT_ALONE), gather = time_of(r, rows, PRODUCT_GATHER),
-                 peer = time_of(r, rows, gathers ? PRODUCT_CUBLAS_NCCL : PRODUCT_CUBLAS);
+    const enum product_kind rival =
+        kind_of(r) == SYMM_MATMUL ? PRODUCT_CUBLAS : PRODUCT_CUBLAS_NCCL;
+    const double alone = time_of(r, rows, PRODUCT_ALONE),
+                 communication = time_of(r, rows, PRODUCT_COMMUNICATION),
+                 peer = time_of(r, rows, rival);
 
     for (int i = 0; i < r->n; i++) {
         const enum product_kind kind = r->entries[i].call.variant->kind;
+        const bool multiplies = kind != PRODUCT_COMMUNICATION;
         const double time = rows[i].time_us;
 
-        rows[i].tflops = kind == PRODUCT_GATHER ? NAN : operations / time / 1e6;
-        rows[i].speedup = kind == PRODUCT_GATHER ? NAN : peer / time;
-        rows[i].hidden = kind == PRODUCT_GATHERED ? (alone + gather - time) / gather : NAN;
+        rows[i].tflops = multiplies ? operations_of(r) / time / 1e6 : NAN;
+        rows[i].speedup = multiplies ? peer / time : NAN;
+        rows[i].hidden =
+            kind == PRODUCT_TOGETHER ? (alone + communication - time) / communication : NAN;
     }
 }
 
@@ -409,8 +542,11 @@ symm_status matmul_measure_shape(struct matmul_measure *m, const struct cublas_s
                                       .wrong = r.subjects[i].wrong};
     compare(&r, rows);
     TRY(make_timeline(&r));
-    *sample = (struct matmul_sample){r.data.step, products_compared(&r.data),
-                                     (uint64_t)products_d_count(&r.data)};
+    *sample = (struct matmul_sample){.step = r.data.step,
+                                     .whole = is_own(&r.data),
+                                     .eps = r.data.eps,
+                                     .compared = products_compared(&r.data),
+                                     .all = products_d_count(&r.data)};
 out:
     return release(&r, st);
 }

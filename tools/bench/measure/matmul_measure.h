@@ -21,14 +21,16 @@ struct matmul_row {
     const char *strategy; /* that ran */
     double time_us, p95_us;
     double tflops;  /* of one rank; this and the next ones: NAN where undefined */
-    double speedup; /* over the peers' all-gather and product, or product */
-    double hidden;  /* the share of symm's all-gather behind the product */
+    double speedup; /* over the peers' product with its communication, or product */
+    double hidden;  /* the share of symm's communication behind the product */
     int64_t wrong;  /* -1: not checked */
 };
 
 /* The part of each rank's result that --check compares on the host. */
 struct matmul_sample {
-    int step; /* one row and one column of each `step`; 1: all */
+    int step;   /* one row and one column of each `step`; 1: all */
+    bool whole; /* a kernel compares all of it */
+    double eps;
     uint64_t compared, all;
 };
 

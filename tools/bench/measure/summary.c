@@ -11,7 +11,7 @@ static const struct {
 } ratios[SUMMARY_RATIOS] = {
     {"cublas / product", true},
     {"cublas_symm / auto", true},
-    {"auto / max(cublas, all_gather), cublas >= 100 us", false},
+    {"auto / max(cublas, communication), cublas >= 100 us", false},
     {"auto / best strategy", false},
 };
 
@@ -23,8 +23,8 @@ static double ratio_of(int ratio, const struct summary_times *t)
     case 1:
         return t->cublas_symm / t->automatic;
     case 2:
-        return t->cublas >= LONG_US && t->all_gather > 0
-                   ? t->automatic / (t->cublas > t->all_gather ? t->cublas : t->all_gather)
+        return t->cublas >= LONG_US && t->communication > 0
+                   ? t->automatic / (t->cublas > t->communication ? t->cublas : t->communication)
                    : NAN;
     default:
         return t->automatic / t->best;

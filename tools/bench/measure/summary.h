@@ -6,8 +6,8 @@
 
 /* Times of one shape in us; NAN: not measured. */
 struct summary_times {
-    double cublas, product, all_gather;
-    double cublas_symm; /* symm's all-gather, then cuBLAS */
+    double cublas, product, communication;
+    double cublas_symm; /* cuBLAS and symm's communication, one after the other */
     double automatic;
     double best; /* of the strategies that can be named */
 };

@@ -1,0 +1,47 @@
+/* The extents of one rank's matrices in a product of many ranks. */
+#include "extents.h"
+
+int share_of(int all, int nranks, int rank)
+{
+    return all / nranks + (rank < all % nranks);
+}
+
+int share_begin(int all, int nranks, int rank)
+{
+    const int larger = rank < all % nranks ? rank : all % nranks;
+
+    return rank * (all / nranks) + larger;
+}
+
+int share_owner(int all, int nranks, int index)
+{
+    int rank = 0;
+
+    while (rank + 1 < nranks && share_begin(all, nranks, rank + 1) <= index)
+        rank++;
+    return rank;
+}
+
+bool kind_sums(symm_matmul_kind kind)
+{
+    return kind == SYMM_MATMUL_REDUCE_SCATTER || kind == SYMM_MATMUL_ALL_REDUCE;
+}
+
+bool kind_collects(symm_matmul_kind kind)
+{
+    return kind_sums(kind) || kind == SYMM_MATMUL_ALL_SCATTER;
+}
+
+struct extents extents_of(symm_matmul_kind kind, int m, int n, int nranks, int rank)
+{
+    struct extents e = {.rows = m, .columns = n};
+
+    if (kind == SYMM_MATMUL_REDUCE_SCATTER) {
+        e.rows = share_of(m, nranks, rank);
+        e.first_row = share_begin(m, nranks, rank);
+    } else if (kind == SYMM_MATMUL_ALL_SCATTER) {
+        e.columns = share_of(n, nranks, rank);
+        e.first_column = share_begin(n, nranks, rank);
+    }
+    return e;
+}
