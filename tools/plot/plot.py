@@ -286,14 +286,24 @@ def draw_bars(run):
     return picture
 
 
+# What comes to a rank over the link: in words, and the bytes of all ranks' parts from m, n, k and those of a partial sum.
+OVER_LINK = {
+    "all-gather-matmul": ("A that comes", lambda m, n, k, _: m * k * PRODUCT_NBYTES),
+    "matmul-reduce-scatter": ("partial sums that come", lambda m, n, k, partial: m * n * partial),
+    "matmul-all-reduce": ("partial sums and D that come", lambda m, n, k, partial: m * n * (partial + PRODUCT_NBYTES)),
+    "matmul-all-scatter": ("D that comes", lambda m, n, k, _: m * n * PRODUCT_NBYTES),
+}
+
+
 def intensity(run, row, over_link):
-    """A rank's operations divided by the bytes it moves: those of A over the link, or all bytes in memory."""
+    """A rank's operations divided by the bytes it moves: those over the link, or all bytes in memory."""
     m, n, k, _ = shape_of(row)
+    ranks, partial = run["ranks"], 4 if run.options.get("partial") == "float32" else PRODUCT_NBYTES
     if over_link:
-        elements = m * k * (run["ranks"] - 1) / run["ranks"]
+        nbytes = OVER_LINK[run["operation"]][1](m, n, k, partial) * (ranks - 1) / ranks
     else:
-        elements = m * k + k * n + m * n * (2 if run.options.get("beta") else 1)
-    return 2 * m * n * k / (elements * PRODUCT_NBYTES)
+        nbytes = (m * k + k * n + m * n * (2 if run.options.get("beta") else 1)) * PRODUCT_NBYTES
+    return 2 * m * n * k / (ranks if run["operation"] == "matmul-all-scatter" else 1) / nbytes
 
 
 def peak_of(run):
@@ -307,7 +317,7 @@ def peak_of(run):
 
 def draw_roofline(run, gbs, peak):
     """A roof of two slopes, and a point for each shape and algorithm."""
-    over_link = run["operation"] == "all-gather-matmul" and run["ranks"] > 1
+    over_link = run["operation"] in OVER_LINK and run["ranks"] > 1
     gbs = gbs or run.speed("link" if over_link else "memory")
     peak, source = (peak, "") if peak else peak_of(run)
     if not gbs:
@@ -319,7 +329,8 @@ def draw_roofline(run, gbs, peak):
     y_range = min([y for _, _, y in points] + [x_range[0] * gbs / 1e3]) / 1.2, peak * 1.5
     picture = Picture(1000, 500 + LEGEND_HEIGHT * (2 + len(run.algos("tflops")) // 2), run.title(run.is_emulated))
     axes = Axes(picture, (90, 40, 970, 440), x_range, y_range, 2, 10)
-    axes.frame("operations a byte " + ("of A that comes over the link" if over_link else "of A, B, C and D in memory"),
+    moved = f"{OVER_LINK[run['operation']][0]} over the link" if over_link else "A, B, C and D in memory"
+    axes.frame(f"operations a byte of {moved}",
                "TFLOP/s of one rank")
     roof = f"roof: {gbs:g} GB/s, {peak:.4g} TFLOP/s{source}"
     corners = [(x_range[0], x_range[0] * gbs / 1e3), (ridge, peak), (x_range[1], peak)]
