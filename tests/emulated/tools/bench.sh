@@ -26,6 +26,19 @@ preloaded() {
         env LD_PRELOAD="$build/lib/libtools_wrong.so" "$bin/symm-bench" "$@"
 }
 
+# product RANKS COMMAND OPTION...
+product() {
+    local n=$1 command=$2
+    shift 2
+    "$bin/symm-run" --emulated -n "$n" --timeout 200 \
+        "$bin/symm-bench" "$command" --iterations 1 --warmup-iterations 0 "$@"
+}
+
+# rows N: checks that the table of a product has N rows.
+rows() {
+    table "$1" 14
+}
+
 # has_words FILE WORD...: checks that the picture is complete and has these words.
 has_words() {
     local file=$1 word

@@ -3,18 +3,6 @@
 set -euo pipefail
 . "$(dirname "$0")/bench.sh"
 
-# product RANKS COMMAND OPTION...
-product() {
-    local n=$1 command=$2
-    shift 2
-    "$bin/symm-run" --emulated -n "$n" --timeout 200 \
-        "$bin/symm-bench" "$command" --iterations 1 --warmup-iterations 0 "$@"
-}
-
-rows() {
-    table "$1" 14
-}
-
 case_every_strategy_is_right() {
     local ranks
     for ranks in 1 2 3 4; do

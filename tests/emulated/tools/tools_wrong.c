@@ -2,7 +2,7 @@
  * Preloaded before symm-bench. SYMM_TEST_WRONG says what it spoils on the last rank of a group:
  * "output", of a collective or a product; "late", the output of each collective but the first one;
  * "behind", the byte behind it; "input"; "last", the lower byte of the last element of a pipelined
- * product; "turns", the same in every second run. "unavailable": no all-reduce runs. The checks of
+ * product, or of an unfused one whose results are collected; "turns", the same in every second run. "unavailable": no all-reduce runs. The checks of
  * symm-bench must say so.
  */
 #include <dlfcn.h>
@@ -114,6 +114,13 @@ static const struct product *find(const symm_matmul *m)
     return p > products ? p - 1 : NULL;
 }
 
+/* Whether "last" and "turns" spoil it. */
+static bool is_chosen(const symm_matmul_desc *desc)
+{
+    return desc->strategy ==
+           (desc->kind == SYMM_ALL_GATHER_MATMUL ? SYMM_STRATEGY_PIPELINED : SYMM_STRATEGY_UNFUSED);
+}
+
 SYMM_API symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args,
                                      symm_stream stream)
 {
@@ -131,7 +138,7 @@ SYMM_API symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *arg
 
     if (strcmp(what, "output") == 0)
         return symm_fill(out + AT, BYTE, 4, stream);
-    if (p->desc.strategy == SYMM_STRATEGY_PIPELINED &&
+    if (is_chosen(&p->desc) &&
         (strcmp(what, "last") == 0 || (strcmp(what, "turns") == 0 && runs++ % 2)))
         return symm_fill(out + count * element_nbytes(d->dtype) - 2, 0, 1, stream);
     return st;
