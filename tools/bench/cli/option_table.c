@@ -210,6 +210,9 @@ const struct option_row option_table[] = {
                "symmetric, or plain device memory, which needs staging (symmetric)"}}},
     {"check", NULL, OPTION_FLAG, FIELD(check), .nccl_letter = 'c',
      .uses = {{BENCH_OPERATION, "verify every element on fresh random data"},
+              {BENCH_COLLECTED,
+               "verify every element on fresh random data, of large products a sample, on the "
+               "host; and that symm's products have the same bits when they run again"},
               {BENCH_PRODUCTS,
                "verify every element on fresh random data, of large products by a kernel, and a "
                "sample on the host; and that symm's products have the same bits when they run "
@@ -219,7 +222,10 @@ const struct option_row option_table[] = {
                "SYMM_MATMUL_SAME_BITS: symm's products by its own kernels; with --check, "
                "that all strategies have the same bits"}}},
     {"eps", "X", OPTION_POSITIVE, FIELD(eps), .max = LONG_MAX,
-     .uses = {{BENCH_PRODUCTS,
+     .uses = {{BENCH_MATMUL_SUMS,
+               "with --check: largest error of an element, over the sum of |a| |b| of all ranks; "
+               "the roundings of its partial sums and its own are added (2^-21 sqrt(k ranks))"},
+              {BENCH_PRODUCTS,
                "with --check: largest error of an element, over the sum of |a| |b|; "
                "its own rounding is added (2^-21 sqrt(k))"}}},
     {"seconds", "S", OPTION_POSITIVE, FIELD(seconds), .max = 1000000000, .unit = " of seconds",
@@ -242,7 +248,7 @@ const struct option_row option_table[] = {
               {BENCH_PRODUCTS, "draw TFLOP/s (needs python3)"}}},
     {"trace", "FILE", OPTION_TEXT, FIELD(trace),
      .uses = {{BENCH_MATMUL, "write a timeline of one more run of symm's product, for Perfetto"},
-              {BENCH_ALL_GATHER_MATMUL,
+              {BENCH_COMMUNICATING,
                "write a timeline of one more run of the first strategy, for Perfetto"}}},
     {"output", "FILE", OPTION_TEXT, FIELD(output), .letter = 'o',
      .uses = {{BENCH_PLOT, "the picture, an SVG file (required)"},

@@ -511,7 +511,7 @@ static symm_status make_timeline(const struct round *r)
 {
     struct session *s = r->m->s;
     const enum product_kind kind =
-        s->options->command == BENCH_ALL_GATHER_MATMUL ? PRODUCT_GATHERED : PRODUCT_ALONE;
+        s->options->command == BENCH_MATMUL ? PRODUCT_ALONE : PRODUCT_TOGETHER;
 
     for (int i = 0; s->options->trace && i < r->n; i++)
         if (r->entries[i].call.variant->kind == kind)
