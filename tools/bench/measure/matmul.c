@@ -17,7 +17,7 @@ static const struct report_column columns[] = {
     {"l", 4, REPORT_COUNT},       {"dtype", 8, REPORT_WORD},  {"algo", 14, REPORT_WORD},
     {"strategy", 9, REPORT_WORD}, {"ranks", 5, REPORT_COUNT}, {"time_us", 11, REPORT_REAL},
     {"p95_us", 11, REPORT_REAL},  {"tflops", 8, REPORT_REAL}, {"speedup", 7, REPORT_REAL},
-    {"hidden", 7, REPORT_REAL},   {"wrong", 8, REPORT_WRONG},
+    {"hidden", 10, REPORT_REAL},  {"wrong", 8, REPORT_WRONG},
 };
 
 enum {
@@ -40,7 +40,6 @@ struct matmul {
 static void settle_defaults(struct matmul *b)
 {
     struct bench_options *o = b->s.options;
-
     const bool sums = kind_sums(o->kind);
     const int parts = o->kind == SYMM_MATMUL_ALL_SCATTER ? b->s.nranks : 1;
 
@@ -67,26 +66,17 @@ static int part_of(int extent, int part)
 }
 
 /*
- * A suite's shape has the columns of one rank, and the common extent of all. After such a layer, a
- * sum of products has the same layer backwards.
+ * The index-th shape of the suite, from 0; false past the last one. It has the columns of one rank
+ * and the common extent of all; a sum of products is such a layer backwards.
  */
-static struct suite_shape adapted(const struct matmul *b, struct suite_shape shape)
-{
-    const symm_matmul_kind kind = b->s.options->kind;
-
-    if (kind_sums(kind))
-        return (struct suite_shape){.m = shape.m, .n = shape.k, .k = shape.n};
-    return shape;
-}
-
-/* The index-th shape of the suite, from 0; false past the last one. */
 static bool suite_shape(const struct matmul *b, int index, struct suite_shape *out)
 {
     const struct bench_options *o = b->s.options;
 
     if (!o->suite || !suite_shape_at(o->suite, b->s.seed, o->count, index, out))
         return false;
-    *out = adapted(b, *out);
+    if (kind_sums(o->kind))
+        *out = (struct suite_shape){.m = out->m, .n = out->k, .k = out->n};
     return true;
 }
 

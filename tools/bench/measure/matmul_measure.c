@@ -71,6 +71,14 @@ static size_t most_nbytes(const struct round *r)
     return d > part ? d : part;
 }
 
+/* Of this many products of k terms. */
+static double eps_of(const struct round *r, int products)
+{
+    const double eps = r->m->s->options->eps;
+
+    return eps > 0 ? eps : products_eps((int64_t)products * r->shape->k);
+}
+
 /* What this rank's product alone should be. */
 static bool describe_part(struct round *r)
 {
@@ -88,7 +96,7 @@ static bool describe_part(struct round *r)
                                 .l = p->l,
                                 .alpha = p->alpha,
                                 .beta = kind_sums(p->kind) ? 0 : p->beta,
-                                .eps = p->eps,
+                                .eps = eps_of(r, 1),
                                 .reference_only = true};
     return products_create(&r->part);
 }
@@ -100,15 +108,6 @@ static bool have_host(struct round *r)
     r->got = malloc(most_nbytes(r));
     r->kept = malloc(most_nbytes(r));
     return r->got && r->kept;
-}
-
-/* By default, of the products that an element adds up. */
-static double eps_of(const struct round *r)
-{
-    const struct session *s = r->m->s;
-    const int64_t terms = kind_sums(kind_of(r)) ? s->nranks : 1;
-
-    return s->options->eps > 0 ? s->options->eps : products_eps(terms * r->shape->k);
 }
 
 static symm_status allocate_host(struct round *r)
@@ -127,7 +126,7 @@ static symm_status allocate_host(struct round *r)
                                 .l = s->l,
                                 .alpha = (double)s->alpha,
                                 .beta = (double)s->beta,
-                                .eps = eps_of(r)};
+                                .eps = eps_of(r, kind_sums(o->kind) ? r->m->s->nranks : 1)};
     if (have_host(r))
         return SYMM_OK;
     snprintf(r->m->s->trouble, sizeof r->m->s->trouble,
@@ -136,7 +135,7 @@ static symm_status allocate_host(struct round *r)
     return SYMM_ERROR_MEMORY;
 }
 
-/* What a rank sends. */
+/* What a rank sends. No partial sum is smaller than an element. */
 static symm_status allocate_symmetric(struct round *r)
 {
     struct session *s = r->m->s;
