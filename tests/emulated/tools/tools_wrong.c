@@ -2,8 +2,8 @@
  * Preloaded before symm-bench. SYMM_TEST_WRONG says what it spoils on the last rank of a group:
  * "output", of a collective or a product; "late", the output of each collective but the first one;
  * "behind", the byte behind it; "input"; "last", the lower byte of the last element of a pipelined
- * product, or of an unfused one whose results are collected; "turns", the same in every second run. "unavailable": no all-reduce runs. The checks of
- * symm-bench must say so.
+ * product, or of an unfused one whose results are collected; "turns", the same in every second run.
+ * "unavailable": no all-reduce runs. The checks of symm-bench must say so.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -242,7 +242,7 @@ TEST(products, data_are_normal_and_follow_from_the_seed)
     done();
 }
 
-/* ------------------------------------------------------------------------- products of many ranks */
+/* ----------------------------------------------------------------------- products of many ranks */
 
 enum { RANKS = 3, FEW_ROWS = 11, FEW_COLUMNS = 7, COMMON = 90 };
 
