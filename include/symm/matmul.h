@@ -121,15 +121,14 @@ typedef struct symm_matmul symm_matmul;
  *     (k + R + 2) 2^-23 (|alpha| sum |a b| + |beta c| + |bias|) + u |alpha| sum |p_r|
  *
  * with all ranks' k, p_r the exact partial sum of rank r, and u the unit roundoff of desc.partial:
- * 2^-8 for bfloat16, 2^-11 for float16, 2^-24 for float32. Partial sums of float16 may overflow
- * although the sum would not.
+ * 2^-8 for bfloat16, 2^-11 for float16, 2^-24 for float32. For float16 add |alpha| R 2^-25, since
+ * small partial sums are subnormal; and partial sums may overflow although the sum would not.
  *
  * Scope:  MATMUL: Local; nothing is compared with other ranks. All other kinds, and a NULL desc:
  *         Collective over the group. The ranks compare kind, strategy, m, l, a's type and
- *         SAME_BITS;
- *         in ALL_GATHER_MATMUL also k; in the kinds that communicate after the product also nb, the
- *         columns and types of each d, and partial. All else may differ: strides, c, bias, the
- *         activation, whether gathered_a is given, TRACE. The first product of a device loads its
+ *         SAME_BITS; in ALL_GATHER_MATMUL also k; in the kinds that communicate after the product
+ *         also nb, the columns and types of each d, and partial. All else may differ: strides, c,
+ *         bias, the activation, whether gathered_a is given, TRACE. The first product loads its
  *         kernels, and the first traced one those that record. That may wait for kernels that are
  *         running: no kernel should wait for a later call.
  * Shapes: as above. Every extent is at least 1, but rows that ranks share may be less than nranks:
@@ -142,8 +141,8 @@ typedef struct symm_matmul symm_matmul;
  *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, rows rounded
  *         up to 8 elements). ALL_REDUCE: also a rank's rows of d. ALL_SCATTER: a rank's columns of
  *         d. A product that uses cuBLASLt has up to 32 MiB of device memory, after an
- *         all-gather up to the size of A more, and a traced one 4 MiB. When it is destroyed, the next such product reuses
- *         this memory.
+ *         all-gather up to the size of A more, and a traced one 4 MiB. When it is destroyed, the
+ *         next such product reuses this memory.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
  *                            reserved words that are not 0, NULL, a number of rows that is not
