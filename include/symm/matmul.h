@@ -247,8 +247,8 @@ typedef struct symm_matmul_event {
  *
  * A tile ends when it is multiplied and stored; where the Hopper kernel stores a tile while it
  * multiplies the next one, when it is multiplied. The first wait for a chunk that ends tells when
- * the chunk had arrived. Not recorded: cuBLASLt's kernels, the all-gather of an unfused run, copies
- * of rows on this device, and what copy engines send.
+ * the chunk had arrived. Not recorded: cuBLASLt's kernels, the all-gather of an unfused run,
+ * kernels that collect results, copies of rows on this device, and sends by copy engines.
  *
  * Scope:  Local; waits for a copy.
  * Memory: *events belongs to the product, until the next call of this function for it, or until it
