@@ -118,7 +118,7 @@ void symm__trace_close(struct symm_product_trace *trace)
     if (trace->room)
         put_back(trace->room);
     free(trace->events);
-    *trace = (struct symm_product_trace){NULL};
+    *trace = (struct symm_product_trace){.room = NULL};
 }
 
 /*
