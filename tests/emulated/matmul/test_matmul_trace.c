@@ -444,7 +444,10 @@ out:
     return SYMM_ERROR_STATE;
 }
 
-/* Every driver call of the first traced create, and of a look at its trace, fails once. */
+/*
+ * Every driver call of the first traced create, and of a look at its trace, fails once. Images that
+ * have been loaded stay, so most calls are those for the Hopper kernel.
+ */
 MATMUL_TEST(traces, every_call_of_the_first_one_fails_once, 1)
 {
     struct matmul_case c = traced_case;
@@ -471,8 +474,8 @@ MATMUL_TEST(traces, every_call_of_the_first_one_fails_once, 1)
                  disarm(self, symm_matmul_trace(job->m, &t.events, &t.n, &t.dropped), &failed));
     }
     CHECK_RANK(self, count(&t, SYMM_MATMUL_EVENT_TILE) > 0);
-    CHECK_RANK_MSG(self, created > 20 && looked > 4, "only %d and %d calls failed", created - 1,
-                   looked - 1);
+    CHECK_RANK_MSG(self, created > (TEST_INSTRUMENTED ? 4 : 20) && looked > 4,
+                   "only %d and %d calls failed", created - 1, looked - 1);
 out:;
 }
 
