@@ -173,7 +173,7 @@ typedef struct symm_rms_norm {
  * the norm of residual_out by at most (12 + hidden / 16384) 2^-23 of that and half a unit in the
  * last place of the type.
  *
- * Every rank gets the same bits in every run, whatever the algorithm, the place and the alignment,
+ * The bits are the same on every rank and in every run, for all algorithms, memory and alignments,
  * if all ranks have the same residual, weight, eps and kind of device. A row of zeros with eps 0
  * gives NaNs. It is not a barrier.
  *

@@ -70,8 +70,8 @@ typedef enum symm_strategy {
  *                a Hopper GPU they also depend on whether the layout suits its kernel. cuBLASLt is
  *                not used. Sums over ranks also depend on how k is split among them, and on the
  *                type of the partial sums.
- *     TRACE      kernels record what they do: see symm_matmul_trace(). A run takes longer, and has
- *                the same bits.
+ *     TRACE      kernels record events: see symm_matmul_trace(). A run takes longer. Its bits are
+ *                the same.
  */
 enum { SYMM_MATMUL_SAME_BITS = 1u, SYMM_MATMUL_TRACE = 2u };
 
@@ -128,9 +128,9 @@ typedef struct symm_matmul symm_matmul;
  *         Collective over the group. The ranks compare kind, strategy, m, l, a's type and
  *         SAME_BITS; in ALL_GATHER_MATMUL also k; in the kinds that communicate after the product
  *         also nb, the columns and types of each d, and partial. All else may differ: strides, c,
- *         bias, the activation, whether gathered_a is given, TRACE. The first product loads its
- *         kernels, and the first traced one those that record. That may wait for kernels that are
- *         running: no kernel should wait for a later call.
+ *         bias, the activation, whether gathered_a is given, TRACE. The first product loads
+ *         the kernels of products, and the first traced product the traced kernels. Loading may
+ *         wait for running kernels: no kernel should wait for a later call.
  * Shapes: as above. Every extent is at least 1, but rows that ranks share may be less than nranks:
  *         then a, or d, has none on some ranks. a, b, c and bias may have any strides from 0; the
  *         elements of d and gathered_a must not overlap. Every layout runs. Contiguous rows or

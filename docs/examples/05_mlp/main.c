@@ -47,6 +47,17 @@ static symm_status alloc(symm_context *ctx, const layer *l, tensors *t)
     return st;
 }
 
+static symm_status send_weights(const layer *l, const tensors *t, symm_stream s)
+{
+    symm_status st;
+
+    TRY(symm_copy(t->w1.data, l->w1, nbytes_of(&t->w1), s));
+    TRY(symm_copy(t->b1.data, l->b1, nbytes_of(&t->b1), s));
+    TRY(symm_copy(t->w2.data, l->w2, nbytes_of(&t->w2), s));
+out:
+    return st;
+}
+
 /* Collective, once: shapes are compared, memory is allocated, the strategy is chosen. */
 static symm_status create(symm_group *tp, const tensors *t, symm_strategy strategy, mlp *out)
 {
@@ -138,9 +149,7 @@ int main(int argc, char **argv)
     TRY(symm_stream_create(ctx, &s));
     TRY(create(tp, &t, SYMM_STRATEGY_AUTO, &fast));
     TRY(create(tp, &t, SYMM_STRATEGY_UNFUSED, &unfused));
-    TRY(symm_copy(t.w1.data, l.w1, nbytes_of(&t.w1), s));
-    TRY(symm_copy(t.b1.data, l.b1, nbytes_of(&t.b1), s));
-    TRY(symm_copy(t.w2.data, l.w2, nbytes_of(&t.w2), s));
+    TRY(send_weights(&l, &t, s));
     TRY(capture(&fast, s, &graph));
 
     wrong = 0;

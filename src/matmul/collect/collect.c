@@ -57,11 +57,10 @@ static struct layout lay_out(const struct symm_problem *p, char *workspace)
 
 void symm__collect_product(const struct symm_problem *p, char *workspace, struct symm_problem *out)
 {
-    const struct layout layout = lay_out(p, workspace);
-
     *out = *p;
     if (p->collect_nranks == 1)
         return;
+    const struct layout layout = lay_out(p, workspace);
     for (int i = 0; i < p->nb; i++) {
         out->d[i] = (struct symm_operand){
             .matrix = layout.of_rank[i], .l = p->l, .rows = p->m, .columns = p->n[i]};

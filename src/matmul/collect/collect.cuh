@@ -1,7 +1,7 @@
 /*
- * D from the results of all ranks' products. Each kernel begins with a barrier, because the ranks'
- * products must have ended, and ends with one, because the next product overwrites what others
- * read. After an abort the kernels still write to this rank's memory alone.
+ * D from the results of all ranks' products. A kernel begins with a barrier, because the ranks'
+ * products must have ended. A barrier also follows its last access to other ranks' products,
+ * because the next product overwrites them. After an abort it writes to this rank's memory only.
  */
 #ifndef SYMM_MATMUL_COLLECT_CUH
 #define SYMM_MATMUL_COLLECT_CUH
