@@ -203,7 +203,7 @@ static void live_all(struct rank *self, const struct sweep *sweep, live_fn *live
     if (sweep->kind != SYMM_ALL_GATHER_MATMUL) {
         life.c.gathered = false;
         life.c.k = 3;
-        life.c.n[0] = life.c.n[1] = 1025;
+        life.c.n[0] = life.c.n[1] = 1025 * TRIO;
     }
     life.c.l = 1;
     RANK_TRY(self, matmul_bench_begin(self, &life.b));
