@@ -145,31 +145,37 @@ static struct emu_span span_around(const struct emu_device *device, uintptr_t at
     return (struct emu_span){.start = start, .nbytes = end - start};
 }
 
+enum { SPANS = 32 }; /* a power of two */
+
+/* A thread's last spans, of one device and one layout. */
+struct span_cache {
+    uint64_t layout;
+    const struct emu_device *device;
+    unsigned next, last;
+    struct emu_span at[SPANS];
+};
+
 const struct emu_span *emu__span(const void *ptr)
 {
-    enum { N = 32 };
-    static _Thread_local struct {
-        uint64_t layout;
-        const struct emu_device *device;
-        unsigned next, last;
-        struct emu_span at[N];
-    } cache;
-    uintptr_t at = (uintptr_t)ptr;
-    uint64_t layout = atomic_load_explicit(&emu__layout, memory_order_acquire);
+    static _Thread_local struct span_cache thread_cache;
+    struct span_cache *const cache = &thread_cache; /* once: to find it takes a call */
+    const uintptr_t at = (uintptr_t)ptr;
+    const uint64_t layout = atomic_load_explicit(&emu__layout, memory_order_acquire);
     const struct emu_device *device = emu__running;
-    if (cache.layout != layout || cache.device != device) {
-        memset(&cache, 0, sizeof cache);
-        cache.layout = layout;
-        cache.device = device;
-    }
-    for (unsigned i = 0, k = cache.last; i < N; i++, k = (k + 1) % N)
-        if (at - cache.at[k].start < cache.at[k].nbytes) {
-            cache.last = k;
-            return &cache.at[k];
+
+    if (cache->layout != layout || cache->device != device)
+        *cache = (struct span_cache){.layout = layout, .device = device};
+    /* Exclusive or: of two spans that take turns, each is as near as the other. */
+    for (unsigned i = 0; i < SPANS; i++) {
+        const unsigned k = cache->last ^ i;
+        if (at - cache->at[k].start < cache->at[k].nbytes) {
+            cache->last = k;
+            return &cache->at[k];
         }
-    cache.last = cache.next++ % N;
+    }
+    cache->last = cache->next++ % SPANS;
     pthread_mutex_lock(&emu__lock);
-    cache.at[cache.last] = span_around(device, at);
+    cache->at[cache->last] = span_around(device, at);
     pthread_mutex_unlock(&emu__lock);
-    return &cache.at[cache.last];
+    return &cache->at[cache->last];
 }
