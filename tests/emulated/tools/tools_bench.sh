@@ -417,6 +417,8 @@ case_stress() {
     said '^# seed 0x'
     said '^# [0-9]+ rounds, [0-9]+ calls, [0-9]+ elements checked, none wrong$'
     only_comments "$work/out"
+    run 0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" stress --strategy fused,unfused --seconds 1
+    said ' none wrong$'
     run 1 env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" stress --algo multimem
     errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo multimem runs here in no operation$'
     run 1 env SYMM_MULTICAST=0 "$bin/symm-run" --emulated -n 2 \
@@ -427,18 +429,26 @@ case_stress() {
 
 case_stress_finds_wrong_results() {
     local first
-    run 1 preloaded output 3 stress --seed 7
+    run 1 preloaded output 3 stress --algo all --seed 7
     errors '^# rank [0-2]: wrong in round [0-9]+, group .*: element [0-9]+ is .* and should be '
     errors '^#   (all-reduce|all-gather|reduce-scatter) [a-z_]+, ((sum|avg|min|max) of )?[0-9]+ [a-z0-9_]+, '
     said ', WRONG$'
     first=$(sort "$work/err" | grep wrong)
-    run 1 preloaded output 3 stress --seed 7
+    run 1 preloaded output 3 stress --algo all --seed 7
     [ "$(sort "$work/err" | grep wrong)" = "$first" ] || die "another seed: $first"
-    run 1 preloaded behind 3 stress
+    run 1 preloaded behind 3 stress --algo all
     errors ': something beside the output was written$'
-    run 1 preloaded input 3 stress
+    run 1 preloaded input 3 stress --algo all
     # In place, the output or the rest of the buffer that contains it is wrong.
     errors ': (the input was written|element .*|something beside the output was written)$'
+    # Products, too; a small result ends before the spoiled byte.
+    run 1 preloaded output 3 stress --strategy all
+    errors ': (element \[[0-9]+, [0-9]+, [0-9]+\] is .* and should be .*|something beside the output was written)$'
+    errors '^#   product of kind [0-4], (auto|fused|pipelined|unfused|product), m [0-9]+, n [0-9]+, k [0-9]+, l [1-3], '
+    run 1 preloaded behind 3 stress --strategy all
+    errors ': something beside the output was written$'
+    run 1 preloaded input 3 stress --strategy all
+    errors ': (an input was written|element .*)$'
 }
 
 # without_multicast OPERATION OPTION...: runs symm-bench with SYMM_MULTICAST=0.

@@ -1,7 +1,7 @@
 /*
- * Preloaded before symm-bench. SYMM_TEST_WRONG says what it spoils on the last rank of a group:
- * "output", of a collective or a product; "late", the output of each collective but the first one;
- * "behind", the byte behind it; "input"; "last", the lower byte of the last element of a pipelined
+ * Preloaded before symm-bench. SYMM_TEST_WRONG says what it spoils on the last rank of a group: of
+ * a collective or a product the "output", the byte "behind" it, or the "input"; "late", the output
+ * of each collective but the first one; "last", the lower byte of the last element of a pipelined
  * product, or of an unfused one whose results are collected; "turns", the same in every second run.
  * "unavailable": no all-reduce runs. The checks of symm-bench must say so.
  */
@@ -138,6 +138,10 @@ SYMM_API symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *arg
 
     if (strcmp(what, "output") == 0)
         return symm_fill(out + AT, BYTE, 4, stream);
+    if (strcmp(what, "behind") == 0)
+        return symm_fill(out + count * element_nbytes(d->dtype), BYTE, 1, stream);
+    if (strcmp(what, "input") == 0)
+        return symm_fill(p->desc.b[0].data, BYTE, 2, stream);
     if (is_chosen(&p->desc) &&
         (strcmp(what, "last") == 0 || (strcmp(what, "turns") == 0 && runs++ % 2)))
         return symm_fill(out + count * element_nbytes(d->dtype) - 2, 0, 1, stream);

@@ -29,7 +29,7 @@ static void print_commands(void)
         "#               all-gather-matmul, matmul-reduce-scatter, matmul-all-reduce,\n"
         "#               matmul-all-scatter\n"
         "#   p2p         bandwidth between ranks by kernels and copy engines, latency of signals\n"
-        "#   stress      random calls of every collective, each result checked\n"
+        "#   stress      random calls of every collective and product, each result checked\n"
         "#   tune        finds the fastest algorithm for each size, for SYMM_TUNING_FILE\n"
         "#   plot        draws the JSON of one or more runs of an OPERATION, or one of a PRODUCT\n"
         "#   report      makes one HTML page of any runs: tables that sort, pictures that zoom\n"
@@ -141,7 +141,8 @@ static void print_about_stress(void)
     printf(
         "# Calls random operations, variants, types, counts, memory and alignment, in several "
         "groups\n"
-        "# on several streams at once, eagerly and in graphs, with ranks that are late. The seed\n"
+        "# on several streams at once, eagerly and in graphs, with ranks that are late. In some\n"
+        "# rounds one of the calls is a product, of random kind, strategy and shape. The seed\n"
         "# determines everything. Ends at the first wrong result and describes it.\n");
 }
 

@@ -89,8 +89,10 @@ static const char *partials(const struct bench_options *o, char out[OPTION_ITEMS
 
 static const char *strategies(const struct bench_options *o, char out[OPTION_ITEMS])
 {
+    const symm_matmul_kind kind = o->command == BENCH_STRESS ? SYMM_ALL_GATHER_MATMUL : o->kind;
+
     out[0] = 0;
-    for (const struct product_variant *v = product_variants(o->kind); v->name; v++) {
+    for (const struct product_variant *v = product_variants(kind); v->name; v++) {
         if (v->kind == PRODUCT_TOGETHER)
             append(out, v->name);
     }
@@ -116,7 +118,7 @@ static const char *peers(const struct bench_options *o, char out[OPTION_ITEMS])
 const struct option_row option_table[] = {
     {"algo", "LIST|all", OPTION_NAMES, FIELD(algos), .items = algos,
      .uses = {{BENCH_OPERATION, "variants to measure (auto):"},
-              {BENCH_STRESS, "variants to call (all):"}}},
+              {BENCH_STRESS, "variants to call (all; with --strategy: none):"}}},
     {"how", "LIST|all", OPTION_NAMES, FIELD(hows),
      .names = "store, load, bulk_put, bulk_get, put, get, signal, packet",
      .uses = {{BENCH_P2P, "how bytes move (all):"}}},
@@ -151,7 +153,8 @@ const struct option_row option_table[] = {
     {"count", "N", OPTION_INT, FIELD(count), 1, 1000000,
      .uses = {{BENCH_PRODUCTS, "shapes of --suite random (54; emulated 4)"}}},
     {"strategy", "LIST|all", OPTION_NAMES, FIELD(strategies), .items = strategies,
-     .uses = {{BENCH_COMMUNICATING, "strategies to measure (all):"}}},
+     .uses = {{BENCH_COMMUNICATING, "strategies to measure (all):"},
+              {BENCH_STRESS, "strategies of products to call (all; with --algo: none):"}}},
     {"partial", "TYPE", OPTION_WORD, FIELD(partial_name), .items = partials,
      .uses = {{BENCH_MATMUL_SUMS,
                "type of the partial sums that ranks send each other (the type of D):"}}},

@@ -143,8 +143,10 @@ static void settle(struct bench_options *o)
     o->plain_memory = strcmp(o->memory, "plain") == 0;
     if (o->operation)
         o->granule = o->element->nbytes;
+    if (o->command == BENCH_STRESS && !o->algos && !o->strategies)
+        o->algos = o->strategies = "all";
     if (!o->algos)
-        o->algos = o->command == BENCH_STRESS ? "all" : "auto";
+        o->algos = o->command == BENCH_STRESS ? "none" : "auto";
     if (!o->operations)
         o->operations = "all";
     if (!o->dtypes)
@@ -152,7 +154,7 @@ static void settle(struct bench_options *o)
     if (!o->min_bytes && !(o->operation && o->operation->norms)) /* that begins with a row */
         o->min_bytes = o->command == BENCH_P2P ? 4 << 10 : 1 << 10;
     if (!o->strategies)
-        o->strategies = "all";
+        o->strategies = o->command == BENCH_STRESS ? "none" : "all";
     o->nccl = o->peers ? bench_options_want(o->peers, "nccl") : o->command & BENCH_COMMUNICATING;
     o->cublas = o->peers ? bench_options_want(o->peers, "cublas") : is_product;
 }

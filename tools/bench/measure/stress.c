@@ -1,4 +1,4 @@
-/* symm-bench stress: random calls of every collective, each result checked. */
+/* symm-bench stress: random calls of every collective and product, each result checked. */
 #include "stress.h"
 
 #include <inttypes.h>
@@ -15,6 +15,7 @@ enum { NGROUPS = 3 };
 
 struct job {
     struct stress x;
+    bool operates, multiplies; /* there are calls of operations, and products, by the options */
     struct stress_stream random;
     struct stress_group groups[NGROUPS];
 };
@@ -35,46 +36,56 @@ static symm_status check_algos(struct session *s)
     const char *list = s->options->algos;
     char algo[64];
 
-    while (strcmp(s->options->algos, "all") != 0 && text_next(&list, algo, sizeof algo)) {
+    if (strcmp(list, "all") == 0 || strcmp(list, "none") == 0)
+        return SYMM_OK;
+    while (text_next(&list, algo, sizeof algo)) {
         if (!stress_runs(s->group, algo))
             return session_refuse(s, "--algo %s runs here in no operation", algo);
     }
     return SYMM_OK;
 }
 
-/* Chooses the call of each group. All ranks draw the same random numbers. */
-static symm_status choose(struct job *j)
+/* Chooses a call of an operation: auto if a smaller group lacks the world's variant. */
+static struct stress_choice choose_operation(struct job *j, const struct stress_group *g)
 {
-    struct session *s = &j->x.s;
-    const uint64_t busy = 1 + stress_below(&j->random, (1 << NGROUPS) - 1);
+    struct stress_choice c = stress_choose(&j->random, j->x.s.options, j->x.s.group);
 
-    for (int i = 0; i < NGROUPS; i++) {
+    if (c.operation->unavailable(g->group, c.variant->algo, c.element->dtype, c.op))
+        c.variant = &c.operation->variants[0];
+    return c;
+}
+
+/*
+ * Chooses the calls of a round. All ranks draw the same random numbers. One group may multiply: a
+ * product may need all SMs, and the blocks of collectives that wait for other ranks need some too.
+ */
+static void choose(struct job *j)
+{
+    const struct session *s = &j->x.s;
+    const uint64_t groups = 1 + stress_below(&j->random, (1 << NGROUPS) - 1),
+                   one = stress_below(&j->random, NGROUPS);
+    const bool product = stress_below(&j->random, 2) == 0;
+
+    for (uint64_t i = 0; i < NGROUPS; i++) {
         struct stress_group *g = &j->groups[i];
+        const bool multiplies = j->multiplies && i == one && (product || !j->operates);
 
-        g->busy = busy >> i & 1;
-        if (!g->busy)
-            continue;
-        g->choice = stress_choose(&j->random, s->options, s->group);
-        if (!g->choice.operation)
-            return session_refuse(s, "no algorithm of --algo %s runs here", s->options->algos);
-        /* A smaller group may lack a variant of the world: then it takes the first one, auto. */
-        if (g->choice.operation->unavailable(g->group, g->choice.variant->algo,
-                                             g->choice.element->dtype, g->choice.op))
-            g->choice.variant = &g->choice.operation->variants[0];
-        stress_group_place(g);
+        g->busy = j->operates ? groups >> i & 1 : multiplies;
+        if (g->busy)
+            g->choice = multiplies ? stress_choose_product(&j->random, s->options, s->nranks)
+                                   : choose_operation(j, g);
     }
-    return SYMM_OK;
 }
 
 static symm_status play(struct job *j)
 {
     struct stress_group *const end = j->groups + NGROUPS;
-    symm_status st;
+    symm_status st = SYMM_OK;
 
-    TRY(choose(j));
+    choose(j);
     for (struct stress_group *g = j->groups; g < end; g++) {
         if (g->busy)
-            TRY(stress_group_fill(g));
+            TRY(stress_group_prepare(g));
     }
     for (struct stress_group *g = j->groups; g < end; g++) {
         if (g->busy)
@@ -89,7 +100,7 @@ out:
     return st;
 }
 
-/* Until the time is up by rank 0's clock, or a result is wrong. */
+/* Until rank 0's time is up and it has checked an element, or a result is wrong. */
 static symm_status play_on(struct job *j, int64_t *wrong)
 {
     struct session *s = &j->x.s;
@@ -102,8 +113,8 @@ static symm_status play_on(struct job *j, int64_t *wrong)
             progress_show("stress: round %" PRIu64 ", %.0f s left", j->x.rounds, end - now());
         TRY(play(j));
         TRY(session_sum(s, j->x.wrong, wrong));
-        TRY(session_sum(s, s->rank == 0 && now() >= end, &over));
-    } while (*wrong == 0 && (!over || j->x.elements == 0));
+        TRY(session_sum(s, s->rank == 0 && now() >= end && j->x.elements > 0, &over));
+    } while (*wrong == 0 && !over);
 out:
     progress_end();
     return st;
@@ -164,6 +175,8 @@ static symm_status run(struct job *j, struct bench_options *options, int64_t *wr
     j->random.seed = x->s.seed;
     session_introduce(&x->s, "stress");
     TRY(check_algos(&x->s));
+    j->operates = stress_runs(x->s.group, options->algos);
+    j->multiplies = stress_multiplies(options);
     TRY(symm_kernel_load(x->s.ctx, &stress_kernels, "stress_delay", &x->late));
     TRY(create_groups(j));
     TRY(play_on(j, wrong));

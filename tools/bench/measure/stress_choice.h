@@ -4,13 +4,24 @@
 
 #include "bench/cli/options.h"
 #include "operations/operation.h"
+#include "operations/product.h"
 
-enum { STRESS_MAX_OFFSET = 16, STRESS_MAX_REPEATS = 3 };
+enum { STRESS_MAX_OFFSET = 16, STRESS_MAX_REPEATS = 3, STRESS_MAX_BATCH = 3 };
 
 enum stress_memory { STRESS_SYMMETRIC, STRESS_PLAIN, STRESS_MIXED /* symmetric on even ranks */ };
 
-/* One call of all ranks of a group. */
+/* A product of all ranks of a group. */
+struct stress_product {
+    const struct product_variant *variant; /* NULL: the call is no product */
+    symm_matmul_kind kind;
+    struct cublas_shape shape;
+    symm_dtype partial;
+    bool same_bits;
+};
+
+/* One call of all ranks of a group: of an operation, or a product. */
 struct stress_choice {
+    struct stress_product product;
     const struct operation *operation;
     const struct variant *variant;
     const struct element *element;
@@ -37,12 +48,16 @@ uint64_t stress_draw(struct stress_stream *s);
 /* Below n; n > 0. */
 uint64_t stress_below(struct stress_stream *s, uint64_t n);
 
-/* Chooses a call that runs in `world`, by the options. Without an operation: there is none. */
+/* Chooses a call that runs in `world`, by the options, or a product. There is one. */
 struct stress_choice stress_choose(struct stress_stream *s, const struct bench_options *o,
                                    symm_group *world);
+struct stress_choice stress_choose_product(struct stress_stream *s, const struct bench_options *o,
+                                           int nranks);
 
-/* Whether any operation has a variant of this name that runs with any type. */
-bool stress_runs(symm_group *world, const char *variant);
+/* Whether an operation has a variant of the list's that runs with any type. */
+bool stress_runs(symm_group *world, const char *variants);
+/* Whether the options have a strategy of products. */
+bool stress_multiplies(const struct bench_options *o);
 
 /* Describes the call in words. */
 void stress_describe(const struct stress_choice *c, char *out, size_t capacity);

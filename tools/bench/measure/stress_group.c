@@ -7,16 +7,11 @@
 #include <string.h>
 #include <time.h>
 #include "stress_args.h"
+#include "stress_product.h"
 
-enum {
-    POISON = 0xff,
-    GUARD = 256, /* bytes before and behind the data */
-    LATE_HOST_US = 5000,
-    LATE_KERNEL_ROUNDS = 2000
-};
+enum { LATE_HOST_US = 5000, LATE_KERNEL_ROUNDS = 2000 };
 
-/* Prints the first wrong result of a round. */
-static void note_wrong(struct stress *x, const struct stress_group *g, const char *what)
+void stress_note_wrong(struct stress *x, const struct stress_group *g, const char *what)
 {
     char call[512];
 
@@ -35,12 +30,18 @@ static bool is_symmetric(enum stress_memory memory, int rank)
     return memory == STRESS_SYMMETRIC || (memory == STRESS_MIXED && rank % 2 == 0);
 }
 
-size_t stress_group_capacity(size_t nbytes)
+char *stress_group_buffer(const struct stress_group *g, const struct buffers *pair,
+                          enum stress_memory memory)
 {
-    return nbytes + 2 * GUARD + (STRESS_MAX_OFFSET + 1) * sizeof(double);
+    return is_symmetric(memory, symm_rank(g->group)) ? pair->symmetric : pair->plain;
 }
 
-void stress_group_place(struct stress_group *g)
+size_t stress_group_capacity(size_t nbytes)
+{
+    return nbytes + 2 * STRESS_GUARD + (STRESS_MAX_OFFSET + 1) * sizeof(double);
+}
+
+static void place(struct stress_group *g)
 {
     const struct stress_choice *c = &g->choice;
     const int rank = symm_rank(g->group), nranks = symm_nranks(g->group);
@@ -55,10 +56,10 @@ void stress_group_place(struct stress_group *g)
                                       .flags = c->flags,
                                       .max_blocks = c->max_blocks,
                                       .stream = g->stream};
-    g->in_at = is_symmetric(c->in_memory, rank) ? g->in.symmetric : g->in.plain;
-    g->out_at = is_symmetric(c->out_memory, rank) ? g->out.symmetric : g->out.plain;
-    in = g->in_at + GUARD + ((size_t)c->in_offset + other) * nbytes;
-    out = g->out_at + GUARD + ((size_t)c->out_offset + other) * nbytes;
+    g->in_at = stress_group_buffer(g, &g->in, c->in_memory);
+    g->out_at = stress_group_buffer(g, &g->out, c->out_memory);
+    in = g->in_at + STRESS_GUARD + ((size_t)c->in_offset + other) * nbytes;
+    out = g->out_at + STRESS_GUARD + ((size_t)c->out_offset + other) * nbytes;
     g->call.in = in;
     g->call.out = out;
     if (c->in_place) {
@@ -81,20 +82,28 @@ static size_t out_nbytes(const struct stress_group *g)
 }
 
 /* Random input between poisoned guards; the output is all poison. */
-symm_status stress_group_fill(struct stress_group *g)
+static symm_status fill(struct stress_group *g)
 {
     char *at = g->in_host + ((const char *)g->call.in - g->in_at);
     symm_status st;
 
-    memset(g->in_host, POISON, g->extent);
+    memset(g->in_host, STRESS_POISON, g->extent);
     sums_fill(g->choice.element, at, in_nbytes(g) / g->choice.element->nbytes,
               g->choice.seed ^ g->salt, symm_rank(g->group));
     TRY(symm_copy(g->in_at, g->in_host, g->extent, g->stream));
     if (!g->choice.in_place)
-        TRY(symm_fill(g->out_at, POISON, g->extent, g->stream));
+        TRY(symm_fill(g->out_at, STRESS_POISON, g->extent, g->stream));
     TRY(symm_synchronize(g->group, g->stream));
 out:
     return st;
+}
+
+symm_status stress_group_prepare(struct stress_group *g)
+{
+    if (g->choice.product.variant)
+        return stress_product_prepare(g);
+    place(g);
+    return fill(g);
 }
 
 static symm_status enqueue(const struct stress_group *g)
@@ -102,7 +111,8 @@ static symm_status enqueue(const struct stress_group *g)
     symm_status st = SYMM_OK;
 
     for (int i = 0; i < g->choice.repeats && st == SYMM_OK; i++)
-        st = operation_enqueue(g->choice.operation, &g->call);
+        st = g->choice.product.variant ? stress_product_enqueue(g)
+                                       : operation_enqueue(g->choice.operation, &g->call);
     return st;
 }
 
@@ -142,20 +152,19 @@ symm_status stress_group_start(struct stress *x, struct stress_group *g)
     TRY(delay(x, g));
     TRY(g->graph ? symm_graph_launch(g->graph, g->stream) : enqueue(g));
     x->calls += (uint64_t)g->choice.repeats;
-    x->elements += g->call.count;
+    x->elements += g->choice.product.variant ? products_d_count(&g->data) : g->call.count;
 out:
     return st;
 }
 
 /* -------------------------------------------------------------------------------- its result */
 
-/* Whether the first `extent` bytes of a buffer are poison, except [at, at + nbytes). */
-static bool is_untouched(const char *buffer, size_t extent, size_t at, size_t nbytes)
+bool stress_is_untouched(const char *buffer, size_t extent, size_t at, size_t nbytes)
 {
     for (size_t i = 0; i < extent; i++) {
         if (i == at)
             i += nbytes;
-        if (i < extent && (unsigned char)buffer[i] != POISON)
+        if (i < extent && (unsigned char)buffer[i] != STRESS_POISON)
             return false;
     }
     return true;
@@ -174,11 +183,11 @@ static void check_output(struct stress *x, struct stress_group *g)
         snprintf(what, sizeof what,
                  "element %" PRIu64 " is %s and should be %s (%" PRIu64 " are wrong)",
                  verdict.first, verdict.got, verdict.expected, verdict.wrong);
-        note_wrong(x, g, what);
+        stress_note_wrong(x, g, what);
     }
 }
 
-symm_status stress_group_check(struct stress *x, struct stress_group *g)
+static symm_status check_operation(struct stress *x, struct stress_group *g)
 {
     const size_t out = (size_t)((char *)g->call.out - g->out_at);
     symm_status st;
@@ -189,18 +198,27 @@ symm_status stress_group_check(struct stress *x, struct stress_group *g)
     if (g->choice.in_place) { /* everything but the output is unchanged */
         memcpy(g->in_host + out, g->out_host + out, out_nbytes(g));
         if (memcmp(g->in_host, g->out_host, g->extent) != 0)
-            note_wrong(x, g, "something beside the output was written");
+            stress_note_wrong(x, g, "something beside the output was written");
         goto out;
     }
-    if (!is_untouched(g->out_host, g->extent, out, out_nbytes(g)))
-        note_wrong(x, g, "something beside the output was written");
+    if (!stress_is_untouched(g->out_host, g->extent, out, out_nbytes(g)))
+        stress_note_wrong(x, g, "something beside the output was written");
     TRY(symm_copy(g->out_host, g->in_at, g->extent, g->stream));
     TRY(symm_synchronize(g->group, g->stream));
     if (memcmp(g->in_host, g->out_host, g->extent) != 0)
-        note_wrong(x, g, "the input was written");
+        stress_note_wrong(x, g, "the input was written");
 out:
+    return st;
+}
+
+symm_status stress_group_check(struct stress *x, struct stress_group *g)
+{
+    const symm_status st =
+        g->choice.product.variant ? stress_product_check(x, g) : check_operation(x, g);
+
     symm_graph_destroy(g->graph);
     g->graph = NULL;
+    stress_product_release(g);
     return st;
 }
 
@@ -236,6 +254,7 @@ out:
 void stress_group_close(struct stress *x, struct stress_group *g)
 {
     symm_graph_destroy(g->graph);
+    stress_product_release(g);
     if (g->in.plain)
         symm_device_free(x->s.ctx, g->in.plain);
     if (g->out.plain)

@@ -2,8 +2,11 @@
 #ifndef SYMM_BENCH_STRESS_GROUP_H
 #define SYMM_BENCH_STRESS_GROUP_H
 
+#include "oracle/products.h"
 #include "session.h"
 #include "stress_choice.h"
+
+enum { STRESS_POISON = 0xff /* a NaN */, STRESS_GUARD = 256 /* bytes on both sides of data */ };
 
 /* Shared by all groups of a run. */
 struct stress {
@@ -31,6 +34,8 @@ struct stress_group {
     bool busy;                /* it has a call in this round */
     struct stress_choice choice;
     struct operation_call call;
+    struct product_call product; /* or this one, and its matrices on the host: */
+    struct products data;
     char *in_at, *out_at; /* the guards before the data begin here */
     size_t extent;        /* bytes from there to the end of the guards behind the data */
     symm_graph graph;
@@ -43,10 +48,17 @@ size_t stress_group_capacity(size_t nbytes);
 symm_status stress_group_open(struct stress *x, struct stress_group *g);
 void stress_group_close(struct stress *x, struct stress_group *g);
 
-/* A call in steps: chooses its addresses, fills its buffers, enqueues it, checks its result. */
-void stress_group_place(struct stress_group *g);
-symm_status stress_group_fill(struct stress_group *g);
+/* A call in steps: fills its buffers and prepares it, enqueues it, checks its result. */
+symm_status stress_group_prepare(struct stress_group *g);
 symm_status stress_group_start(struct stress *x, struct stress_group *g);
 symm_status stress_group_check(struct stress *x, struct stress_group *g);
+
+/* The one of a pair of buffers that has this kind of memory on this rank. */
+char *stress_group_buffer(const struct stress_group *g, const struct buffers *pair,
+                          enum stress_memory memory);
+/* Prints the first wrong result of a round. */
+void stress_note_wrong(struct stress *x, const struct stress_group *g, const char *what);
+/* Whether the first `extent` bytes of a buffer are poison, except [at, at + nbytes). */
+bool stress_is_untouched(const char *buffer, size_t extent, size_t at, size_t nbytes);
 
 #endif
