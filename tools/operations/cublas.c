@@ -1,4 +1,4 @@
-/* Row-major products by cuBLASLt. */
+/* Products by cuBLASLt. */
 #include "cublas.h"
 
 #include <math.h>
@@ -22,6 +22,7 @@ struct cublas {
 struct cublas_product {
     struct cublas *c;
     float alpha, beta;
+    bool flipped; /* the caller's b is the first operand */
     struct cublaslt_shape shape;
     struct cublaslt_product product;
 };
@@ -67,35 +68,47 @@ const char *cublas_error(const struct cublas *c)
 
 /* ------------------------------------------------------------------------------------ a product */
 
-/* A row-major matrix is the column-major transposed one. */
-static struct cublaslt_matrix transposed(const struct cublas_shape *s, int rows, int columns)
+/*
+ * The matrix in column-major order; one stored by rows is a transposed one. cuBLASLt makes d by
+ * columns, else d' = b' a'.
+ */
+static struct cublaslt_matrix matrix(const struct cublas_shape *s, int rows, int columns,
+                                     bool by_columns)
 {
+    const int stored_rows = by_columns ? rows : columns;
+
     return (struct cublaslt_matrix){.type = s->dtype == SYMM_BFLOAT16 ? CUBLASLT_TYPE_16BF
                                                                       : CUBLASLT_TYPE_16F,
-                                    .rows = (uint64_t)columns,
-                                    .columns = (uint64_t)rows,
-                                    .ld = columns,
+                                    .transposed = by_columns != s->d_by_columns,
+                                    .rows = (uint64_t)stored_rows,
+                                    .columns = (uint64_t)(by_columns ? columns : rows),
+                                    .ld = stored_rows,
                                     .batch = (int64_t)rows * columns};
 }
 
-/* d' = b' a': the caller's b is the first operand. */
 struct cublas_product *cublas_product_create(struct cublas *c, const struct cublas_shape *shape)
 {
-    const struct cublaslt_shape transposes = {.a = transposed(shape, shape->k, shape->n),
-                                              .b = transposed(shape, shape->m, shape->k),
-                                              .d = transposed(shape, shape->m, shape->n),
-                                              .batches = shape->l,
-                                              .alignment = ALIGNMENT,
-                                              .workspace_nbytes = WORKSPACE_NBYTES};
+    const struct cublaslt_matrix a = matrix(shape, shape->m, shape->k, false),
+                                 b = matrix(shape, shape->k, shape->n, shape->b_by_columns);
+    const struct cublaslt_shape asked = {.a = shape->d_by_columns ? a : b,
+                                         .b = shape->d_by_columns ? b : a,
+                                         .d =
+                                             matrix(shape, shape->m, shape->n, shape->d_by_columns),
+                                         .batches = shape->l,
+                                         .alignment = ALIGNMENT,
+                                         .workspace_nbytes = WORKSPACE_NBYTES};
     struct cublas_product *p = calloc(1, sizeof *p);
 
     if (!p) {
         snprintf(c->error, sizeof c->error, "out of memory");
         return NULL;
     }
-    *p = (struct cublas_product){
-        .c = c, .alpha = shape->alpha, .beta = shape->beta, .shape = transposes};
-    if (symm__cublaslt_product(&c->lt, &transposes, &p->product, c->error))
+    *p = (struct cublas_product){.c = c,
+                                 .alpha = shape->alpha,
+                                 .beta = shape->beta,
+                                 .flipped = !shape->d_by_columns,
+                                 .shape = asked};
+    if (symm__cublaslt_product(&c->lt, &asked, &p->product, c->error))
         return p;
     free(p);
     return NULL;
@@ -111,8 +124,8 @@ void cublas_product_destroy(struct cublas_product *p)
 symm_status cublas_product_run(struct cublas_product *p, const void *a, const void *b,
                                const void *c, void *d, symm_stream stream)
 {
-    const struct cublaslt_operands on = {.a = b,
-                                         .b = a,
+    const struct cublaslt_operands on = {.a = p->flipped ? b : a,
+                                         .b = p->flipped ? a : b,
                                          .c = c,
                                          .d = d,
                                          .alpha = p->alpha,

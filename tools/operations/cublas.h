@@ -20,10 +20,11 @@ void cublas_close(struct cublas *c);
 /* "13.1.0" */
 const char *cublas_version(const struct cublas *c);
 
-/* d = alpha a b + beta c, l times: row-major, one matrix after another, all of one type. */
+/* d = alpha a b + beta c, l times: one matrix after another, all of one type. */
 struct cublas_shape {
     int m, n, k, l;
-    symm_dtype dtype; /* bfloat16 or float16; sums are fp32 */
+    bool b_by_columns, d_by_columns; /* else by rows, as a; c as d */
+    symm_dtype dtype;                /* bfloat16 or float16; sums are fp32 */
     float alpha, beta;
 };
 

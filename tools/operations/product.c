@@ -82,6 +82,8 @@ static const char *why_not_collected(symm_matmul_kind kind, const struct cublas_
         return "its partial sums have the type of d";
     if (kind == SYMM_MATMUL_REDUCE_SCATTER && shape->m % nranks != 0)
         return "it scatters equal parts, and m is no multiple of the ranks";
+    if (kind == SYMM_MATMUL_REDUCE_SCATTER && shape->d_by_columns)
+        return "it scatters rows, and those of its product are not contiguous";
     if (kind == SYMM_MATMUL_ALL_SCATTER && shape->n % nranks != 0)
         return "it gathers equal parts, and n is no multiple of the ranks";
     return NULL;
@@ -123,14 +125,16 @@ const char *product_strategy(const struct product_call *call)
 
 /* ------------------------------------------------------------------------------------- one call */
 
-/* [l, rows, columns], row after row. */
-static symm_tensor tensor(void *data, symm_dtype dtype, int l, int rows, int columns)
+/* [l, rows, columns]. */
+static symm_tensor tensor(void *data, symm_dtype dtype, int l, int rows, int columns,
+                          bool by_columns)
 {
-    return (symm_tensor){.data = data,
-                         .dtype = dtype,
-                         .ndim = 3,
-                         .shape = {l, rows, columns},
-                         .strides = {(int64_t)rows * columns, columns, 1}};
+    return (symm_tensor){
+        .data = data,
+        .dtype = dtype,
+        .ndim = 3,
+        .shape = {l, rows, columns},
+        .strides = {(int64_t)rows * columns, by_columns ? 1 : columns, by_columns ? rows : 1}};
 }
 
 static struct extents extents(const struct product_call *call)
@@ -167,11 +171,11 @@ static void describe_own(const struct product_call *call, symm_matmul_desc *desc
     const struct cublas_shape s = own_shape(call);
 
     desc->kind = SYMM_MATMUL;
-    desc->a = tensor(call->buffers.a, s.dtype, s.l, s.m, s.k);
-    desc->b[0] = tensor(call->buffers.b, s.dtype, s.l, s.k, s.n);
-    desc->d[0] = tensor(own_d(call), s.dtype, s.l, s.m, s.n);
+    desc->a = tensor(call->buffers.a, s.dtype, s.l, s.m, s.k, false);
+    desc->b[0] = tensor(call->buffers.b, s.dtype, s.l, s.k, s.n, s.b_by_columns);
+    desc->d[0] = tensor(own_d(call), s.dtype, s.l, s.m, s.n, s.d_by_columns);
     if (s.beta != 0)
-        desc->c[0] = tensor(call->buffers.c, s.dtype, s.l, s.m, s.n);
+        desc->c[0] = tensor(call->buffers.c, s.dtype, s.l, s.m, s.n, s.d_by_columns);
 }
 
 /* symm's product of all ranks. */
@@ -185,11 +189,12 @@ static void describe_together(const struct product_call *call, symm_matmul_desc 
 
     desc->kind = call->kind;
     desc->strategy = call->variant->strategy;
-    desc->a = tensor(gathers ? on->part : on->a, s->dtype, s->l, gathers ? share : s->m, s->k);
-    desc->b[0] = tensor(on->b, s->dtype, s->l, s->k, e.columns);
-    desc->d[0] = tensor(on->d, s->dtype, s->l, e.rows, s->n);
+    desc->a =
+        tensor(gathers ? on->part : on->a, s->dtype, s->l, gathers ? share : s->m, s->k, false);
+    desc->b[0] = tensor(on->b, s->dtype, s->l, s->k, e.columns, s->b_by_columns);
+    desc->d[0] = tensor(on->d, s->dtype, s->l, e.rows, s->n, s->d_by_columns);
     if (on->c)
-        desc->c[0] = tensor(on->c, s->dtype, s->l, e.rows, e.columns);
+        desc->c[0] = tensor(on->c, s->dtype, s->l, e.rows, e.columns, s->d_by_columns);
     if (kind_sums(call->kind))
         desc->partial = call->partial;
 }

@@ -32,7 +32,7 @@ struct product_variant {
 /* The variants of a kind, in the order of the tables; ends with an empty one. */
 const struct product_variant *product_variants(symm_matmul_kind kind);
 
-/* Device memory: row-major, one matrix after another. */
+/* Device memory: one matrix after another. */
 struct product_buffers {
     void *a, *b, *c, *d; /* c NULL: beta is 0. d is symmetric if results are collected. */
     void *part;          /* what this rank sends: its rows of A, or its product; or NULL */

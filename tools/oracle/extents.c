@@ -45,3 +45,11 @@ struct extents extents_of(symm_matmul_kind kind, int m, int n, int nranks, int r
     }
     return e;
 }
+
+size_t matrix_at(bool by_columns, int rows, int columns, int l, int row, int column)
+{
+    const size_t first = (size_t)l * (size_t)rows * (size_t)columns;
+
+    return by_columns ? first + (size_t)column * (size_t)rows + (size_t)row
+                      : first + (size_t)row * (size_t)columns + (size_t)column;
+}

@@ -7,6 +7,7 @@
 #define SYMM_TOOLS_EXTENTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <symm/matmul.h>
 
 struct extents {
@@ -25,5 +26,11 @@ bool kind_collects(symm_matmul_kind kind);
 int share_of(int all, int nranks, int rank);
 int share_begin(int all, int nranks, int rank);
 int share_owner(int all, int nranks, int index);
+
+/*
+ * The number of an element of number `l` of the matrices of this extent, one after another, each
+ * stored row after row, or column after column.
+ */
+size_t matrix_at(bool by_columns, int rows, int columns, int l, int row, int column);
 
 #endif

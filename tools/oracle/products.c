@@ -300,14 +300,14 @@ static void take_columns(void *argument, int part, size_t begin, size_t end)
 
     (void)part;
     for (size_t j = begin; j < end; j++) {
-        const size_t row = (size_t)r->l * (size_t)p->k + j;
         float *out = r->columns + j * (size_t)r->ncolumns;
 
         for (int i = 0; i < r->ncolumns; i++) {
             const int column = p->columns[r->first + i] - r->theirs.first_column;
 
-            draw_floats(p->element, key, row * (size_t)r->theirs.columns + (size_t)column, 1,
-                        out + i);
+            draw_floats(p->element, key,
+                        matrix_at(p->b_by_columns, p->k, r->theirs.columns, r->l, (int)j, column),
+                        1, out + i);
         }
     }
 }
@@ -341,9 +341,8 @@ static double addend_of(const struct products *p, int l, int row, int column)
 {
     const int owner = owner_of(p, row, column);
     const struct extents e = extents_of(p->kind, p->m, p->n, p->nranks, owner);
-    const size_t at =
-        ((size_t)l * (size_t)e.rows + (size_t)(row - e.first_row)) * (size_t)e.columns +
-        (size_t)(column - e.first_column);
+    const size_t at = matrix_at(p->d_by_columns, e.rows, e.columns, l, row - e.first_row,
+                                column - e.first_column);
     float c;
 
     draw_floats(p->element, key_of(p, owner, MATRIX_C), at, 1, &c);
@@ -427,8 +426,8 @@ void products_check(const struct products *p, const void *d, int roundings,
     for (int l = 0; l < p->l; l++) {
         for (int r = 0; r < p->nrows; r++) {
             for (int c = 0; c < p->ncolumns; c++, i++) {
-                const size_t row = (size_t)l * (size_t)p->own.rows + (size_t)p->rows[r],
-                             at = row * (size_t)p->n + (size_t)p->columns[c];
+                const size_t at =
+                    matrix_at(p->d_by_columns, p->own.rows, p->n, l, p->rows[r], p->columns[c]);
                 const char *mine = (const char *)d + at * p->element->nbytes;
 
                 if (!is_wrong(p, i, mine, roundings, out))

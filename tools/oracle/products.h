@@ -2,8 +2,8 @@
  * Random matrices, and the check of their product against a reference in double precision.
  *
  * d = alpha a b + beta c, l times: a is [l, m, k], b [l, k, columns], c [l, rows, columns] and d
- * [l, rows, n], all row-major and of one type; rows and columns are those of extents_of(). In a sum
- * over ranks, a b is that sum. All ranks have other a, b and c, but in an all-gather one a.
+ * [l, rows, n], all of one type; rows and columns are those of extents_of(). In a sum over ranks,
+ * a b is that sum. All ranks have other a, b and c, but in an all-gather one a.
  */
 #ifndef SYMM_TOOLS_PRODUCTS_H
 #define SYMM_TOOLS_PRODUCTS_H
@@ -18,6 +18,7 @@ struct products {
     const struct element *element; /* a floating type */
     const struct element *partial; /* of the partial sums; NULL: of `element` */
     int m, n, k, l;
+    bool b_by_columns, d_by_columns; /* else by rows, as a; c as d */
     double alpha, beta;
     double eps;          /* of the check */
     bool reference_only; /* a, b and c are not needed */

@@ -49,6 +49,8 @@ static void multiply(struct cublas *c, const struct products *p)
                                        .n = p->n,
                                        .k = p->k,
                                        .l = p->l,
+                                       .b_by_columns = p->b_by_columns,
+                                       .d_by_columns = p->d_by_columns,
                                        .dtype = p->element->dtype,
                                        .alpha = (float)p->alpha,
                                        .beta = (float)p->beta};
@@ -68,7 +70,8 @@ static void multiply(struct cublas *c, const struct products *p)
 
 TEST_GROUP(cublas, 60, .uncounted = true, .setup = open_context, .teardown = close_context);
 
-TEST(cublas, rows_after_rows_are_multiplied)
+/* b and d by rows or by columns. */
+TEST_LOOP(cublas, each_layout_is_multiplied, 0, 4)
 {
     static const int shapes[][4] = {{8, 8, 8, 1}, {5, 7, 3, 1},  {1, 9, 4, 1},
                                     {9, 1, 4, 2}, {6, 10, 1, 3}, {16, 4, 33, 2}};
@@ -81,6 +84,8 @@ TEST(cublas, rows_after_rows_are_multiplied)
                              .n = shapes[i][1],
                              .k = shapes[i][2],
                              .l = shapes[i][3],
+                             .b_by_columns = _i % 2,
+                             .d_by_columns = _i / 2,
                              .alpha = 1.5,
                              .beta = i < 3 ? 0 : -0.25,
                              .eps = products_eps(shapes[i][2])};

@@ -10,6 +10,7 @@ enum { M = 48, N = 33, L = 2, LEFT_OUT = 64 };
 
 static struct products p;
 static char *d;
+static bool b_by_columns, d_by_columns;
 
 static const struct element *type(int i)
 {
@@ -28,6 +29,8 @@ static void make_of(symm_matmul_kind kind, int nranks, const struct element *e, 
                           .n = n,
                           .k = k,
                           .l = l,
+                          .b_by_columns = b_by_columns,
+                          .d_by_columns = d_by_columns,
                           .alpha = 0.75,
                           .beta = beta,
                           .eps = products_eps((int64_t)k * nranks)};
@@ -69,22 +72,28 @@ static float sum(int l, int row, int column, int from, int to)
     float total = 0;
     const int step = from < to ? 1 : -1;
 
-    for (int j = from; j != to; j += step)
+    for (int j = from; j != to; j += step) {
+        const size_t in_b = (size_t)(b_by_columns ? column * p.k + j : j * p.n + column);
+
         total += number(p.a, ((size_t)l * (size_t)p.m + (size_t)row) * (size_t)p.k + (size_t)j) *
-                 number(p.b, ((size_t)l * (size_t)p.k + (size_t)j) * (size_t)p.n + (size_t)column);
+                 number(p.b, (size_t)l * (size_t)p.k * (size_t)p.n + in_b);
+    }
     return total;
 }
 
 /* All of d, of the products from .. to - 1 or backwards. */
 static void multiply(int from, int to)
 {
-    size_t at = 0;
-
     for (int l = 0; l < p.l; l++) {
         for (int row = 0; row < p.m; row++) {
-            for (int column = 0; column < p.n; column++, at++)
+            for (int column = 0; column < p.n; column++) {
+                const size_t in_d =
+                                 (size_t)(d_by_columns ? column * p.m + row : row * p.n + column),
+                             at = (size_t)l * (size_t)p.m * (size_t)p.n + in_d;
+
                 set(at, 0.75 * (double)sum(l, row, column, from, to) +
                             (p.c ? p.beta * (double)number(p.c, at) : 0));
+            }
         }
     }
 }
@@ -112,6 +121,24 @@ TEST_LOOP(products, sums_are_right_in_any_order, 0, 2)
         ck_assert_uint_eq(wrong(), 0);
         done();
     }
+}
+
+/* Data by columns are other matrices: the check tells them apart. */
+TEST_LOOP(products, matrices_may_be_stored_by_columns, 0, 4)
+{
+    b_by_columns = _i % 2;
+    d_by_columns = _i / 2;
+    make(type(0), M, N, 20, L, 0.5);
+    multiply(0, 20);
+    ck_assert_uint_eq(wrong(), 0);
+    p.d_by_columns = !p.d_by_columns;
+    ck_assert_uint_gt(wrong(), 0);
+    p.d_by_columns = d_by_columns;
+    p.b_by_columns = !p.b_by_columns;
+    ck_assert(products_refer(&p, 17, 5));
+    ck_assert_uint_gt(wrong(), 0);
+    done();
+    b_by_columns = d_by_columns = false;
 }
 
 TEST_LOOP(products, one_wrong_element_is_found, 0, 2)

@@ -94,6 +94,8 @@ static bool describe_part(struct round *r)
                                 .n = p->own.columns,
                                 .k = p->k,
                                 .l = p->l,
+                                .b_by_columns = p->b_by_columns,
+                                .d_by_columns = p->d_by_columns,
                                 .alpha = p->alpha,
                                 .beta = kind_sums(p->kind) ? 0 : p->beta,
                                 .eps = eps_of(r, 1),
@@ -124,6 +126,8 @@ static symm_status allocate_host(struct round *r)
                                 .n = s->n,
                                 .k = s->k,
                                 .l = s->l,
+                                .b_by_columns = s->b_by_columns,
+                                .d_by_columns = s->d_by_columns,
                                 .alpha = (double)s->alpha,
                                 .beta = (double)s->beta,
                                 .eps = eps_of(r, kind_sums(o->kind) ? r->m->s->nranks : 1)};

@@ -48,6 +48,8 @@ symm_status whole_check_count(struct session *s, const struct whole_check *check
         .k = p->k,
         .l = p->l,
         .is_f16 = p->element->dtype == SYMM_FLOAT16,
+        .b_by_columns = p->b_by_columns,
+        .d_by_columns = p->d_by_columns,
     };
     uint32_t count = 0;
     symm_status st;

@@ -16,12 +16,21 @@ template <typename T> SYMM_DEV double element_at(const uint16_t *p)
     return (double)symm_dev_widen(T{symm_dev_load_one(p)});
 }
 
-/* The element of a row-major matrix of this extent; 0 outside. */
-template <typename T>
-SYMM_DEV double element_of(const uint16_t *x, int32_t rows, int32_t columns, int32_t row,
-                           int32_t column)
+/* The number of an element of a matrix of this extent. */
+SYMM_DEV int64_t place_of(bool by_columns, int32_t rows, int32_t columns, int32_t row,
+                          int32_t column)
 {
-    return row < rows && column < columns ? element_at<T>(x + (int64_t)row * columns + column) : 0;
+    return by_columns ? (int64_t)column * rows + row : (int64_t)row * columns + column;
+}
+
+/* The element; 0 outside. */
+template <typename T>
+SYMM_DEV double element_of(const uint16_t *x, bool by_columns, int32_t rows, int32_t columns,
+                           int32_t row, int32_t column)
+{
+    return row < rows && column < columns
+               ? element_at<T>(x + place_of(by_columns, rows, columns, row, column))
+               : 0;
 }
 
 /* Half of the last place of a number of this size. */
@@ -55,9 +64,11 @@ struct check_tile {
     {
         for (int32_t i = (int32_t)threadIdx.x; i < DEPTH * TILE; i += WHOLE_CHECK_THREADS) {
             s.a[i % DEPTH][i / DEPTH] =
-                element_of<T>(a, args.m, args.k, row + i / DEPTH, k + i % DEPTH);
-            s.b[i / TILE][i % TILE] =
-                element_of<T>(b, args.k, args.n, k + i / TILE, column + i % TILE);
+                element_of<T>(a, false, args.m, args.k, row + i / DEPTH, k + i % DEPTH);
+            const int32_t down = args.b_by_columns ? i % DEPTH : i / TILE,
+                          across = args.b_by_columns ? i / DEPTH : i % TILE;
+            s.b[down][across] =
+                element_of<T>(b, args.b_by_columns, args.k, args.n, k + down, column + across);
         }
     }
 
@@ -100,8 +111,8 @@ struct check_tile {
             for (int32_t j = 0; j < EACH; j++) {
                 const int32_t y = down + i * ACROSS, x = across + j * ACROSS;
                 if (y < args.m && x < args.n)
-                    wrong +=
-                        !is_right<T>(first + (int64_t)y * args.n + x, sum[i][j], magnitude[i][j]);
+                    wrong += !is_right<T>(first + place_of(args.d_by_columns, args.m, args.n, y, x),
+                                          sum[i][j], magnitude[i][j]);
             }
         return wrong;
     }
