@@ -215,12 +215,13 @@ TEST_LOOP(product, cublas_with_a_communication_is_right, 0, 16)
 TEST(product, shapes_that_peers_cannot_share_are_left_out)
 {
     const struct cublas_shape even = {.m = 6, .n = 6, .k = 1, .l = 1, .dtype = SYMM_BFLOAT16};
-    struct cublas_shape odd = even, with_c = even;
+    struct cublas_shape odd = even, with_c = even, by_columns = even;
     static const symm_matmul_kind kinds[] = {SYMM_MATMUL_REDUCE_SCATTER, SYMM_MATMUL_ALL_REDUCE,
                                              SYMM_MATMUL_ALL_SCATTER};
 
     odd.m = odd.n = 7;
     with_c.beta = 1;
+    by_columns.d_by_columns = true;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const struct product_variant *v = find(kinds[i], PRODUCT_CUBLAS_NCCL);
         const bool sums = kind_sums(kinds[i]);
@@ -230,5 +231,7 @@ TEST(product, shapes_that_peers_cannot_share_are_left_out)
                          kinds[i] == SYMM_MATMUL_ALL_REDUCE);
         ck_assert_int_eq(!product_unavailable(kinds[i], v, &with_c, SYMM_BFLOAT16, 2), !sums);
         ck_assert_int_eq(!product_unavailable(kinds[i], v, &even, SYMM_FLOAT32, 2), !sums);
+        ck_assert_int_eq(!product_unavailable(kinds[i], v, &by_columns, SYMM_BFLOAT16, 2),
+                         kinds[i] != SYMM_MATMUL_REDUCE_SCATTER);
     }
 }

@@ -99,6 +99,15 @@ static const char *strategies(const struct bench_options *o, char out[OPTION_ITE
     return out;
 }
 
+static const char *schedules(const struct bench_options *o, char out[OPTION_ITEMS])
+{
+    (void)o;
+    snprintf(out, OPTION_ITEMS, "cutlass");
+    for (size_t i = 0; schedule_at(i); i++)
+        append(out, schedule_at(i)->name);
+    return out;
+}
+
 static const char *peers(const struct bench_options *o, char out[OPTION_ITEMS])
 {
     (void)out;
@@ -152,6 +161,12 @@ const struct option_row option_table[] = {
                "64th"}}},
     {"count", "N", OPTION_INT, FIELD(count), 1, 1000000,
      .uses = {{BENCH_PRODUCTS, "shapes of --suite random (54; emulated 4)"}}},
+    {"schedule-of", "NAME", OPTION_WORD, FIELD(schedule_name), .items = schedules,
+     .uses = {{BENCH_ALL_GATHER_MATMUL | BENCH_MATMUL_SUMS,
+               "the product of a schedule of CUTLASS's Distributed GEMM; cutlass: the first one of "
+               "the command. -m, -n and -k (16384, 106496, 16384; emulated a 64th) are of all "
+               "ranks together, and the defaults of CUTLASS's example hold: float16, 100 "
+               "repetitions, 10 to warm up (emulated fewer):"}}},
     {"strategy", "LIST|all", OPTION_NAMES, FIELD(strategies), .items = strategies,
      .uses = {{BENCH_COMMUNICATING, "strategies to measure (all):"},
               {BENCH_STRESS, "strategies of products to call (all; with --algo: none):"}}},

@@ -130,6 +130,10 @@ static void settle(struct bench_options *o)
     const bool is_product = o->command & BENCH_PRODUCTS;
     symm_dtype dtype = SYMM_BFLOAT16;
 
+    if (o->schedule_name)
+        o->schedule = schedule_find(o->schedule_name, o->kind);
+    if (!o->dtype)
+        o->dtype = o->schedule_name ? "float16" : "bfloat16";
     symm_dtype_parse(o->dtype, &dtype);
     symm_redop_parse(o->op_name, &o->op);
     o->element = element_by_dtype(dtype);
@@ -181,6 +185,19 @@ static int check_options(const struct bench_options *o, const bool *given)
     return -1;
 }
 
+static int check_schedule(const struct bench_options *o)
+{
+    if (o->schedule_name && !o->schedule)
+        return text_usage_error(tool,
+                                "--schedule-of %s: %s has no such schedule: all-gather-matmul has "
+                                "AllGather..., matmul-reduce-scatter ReduceScatter...",
+                                o->schedule_name, o->name);
+    if (o->schedule && o->suite)
+        return text_usage_error(tool, "--schedule-of %s and --suite exclude each other",
+                                o->schedule_name);
+    return -1;
+}
+
 static int check_product(const struct bench_options *o)
 {
     if (o->suite && (o->m || o->n || o->k))
@@ -201,7 +218,7 @@ static int check_product(const struct bench_options *o)
                                       "--peer cublas,nccl");
     if (o->eps > 0 && !o->check)
         return text_usage_error(tool, "--eps %g: nothing is compared without --check", o->eps);
-    return -1;
+    return check_schedule(o);
 }
 
 static int check_files(const struct bench_options *o)
@@ -246,7 +263,6 @@ static int check_together(const struct bench_options *o)
 int bench_options_parse(int argc, char **argv, struct bench_options *out)
 {
     struct bench_options o = {.driver = "auto",
-                              .dtype = "bfloat16",
                               .op_name = "sum",
                               .memory = "symmetric",
                               .granule = 16,

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "operations/operation.h"
 #include "operations/product.h"
+#include "operations/schedule.h"
 
 /* Bits, since most options are for several of them. */
 enum bench_command {
@@ -67,14 +68,16 @@ struct bench_options {
     int hidden;        /* elements of a row that is normed; 0: by the driver */
     int count;         /* of random shapes; 0: by the driver */
     double alpha, beta;
-    double eps;                    /* 0: by k */
-    const char *strategies;        /* a list, or "all" */
-    const char *suite;             /* several shapes instead of one; NULL: one */
-    const char *json, *csv, *plot; /* files */
-    const char *trace;             /* a file; NULL: no timeline */
-    const char *output;            /* BENCH_FILES: picture or page; BENCH_TUNE: the tuning file */
-    double floor_gbs;              /* 0: by the device */
-    const char *roofline;          /* BENCH_PLOT: TFLOP/s or "measured" */
+    double eps;                      /* 0: by k */
+    const char *strategies;          /* a list, or "all" */
+    const char *schedule_name;       /* NULL: none */
+    const struct schedule *schedule; /* by schedule_name and kind */
+    const char *suite;               /* several shapes instead of one; NULL: one */
+    const char *json, *csv, *plot;   /* files */
+    const char *trace;               /* a file; NULL: no timeline */
+    const char *output;              /* BENCH_FILES: picture or page; BENCH_TUNE: the tuning file */
+    double floor_gbs;                /* 0: by the device */
+    const char *roofline;            /* BENCH_PLOT: TFLOP/s or "measured" */
     double seconds;
     uint64_t seed;
     double timeout_s; /* 0: SYMM_TIMEOUT_MS */

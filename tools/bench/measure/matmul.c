@@ -32,9 +32,28 @@ struct matmul {
     struct session s;
     struct matmul_measure measure;
     char why_nccl[512], why_cublas[512];
-    struct summary summary; /* of a suite */
+    struct cublas_shape shape; /* without a suite */
+    struct summary summary;    /* of a suite */
     int64_t wrong;
 };
+
+/* Defaults of another library's schedule. */
+static void settle_schedule(struct matmul *b)
+{
+    struct bench_options *o = b->s.options;
+    const int part = b->s.emulated ? EMULATED_PART : 1;
+
+    if (!o->m)
+        o->m = SCHEDULE_M / part;
+    if (!o->n)
+        o->n = SCHEDULE_N / part;
+    if (!o->k)
+        o->k = SCHEDULE_K / part;
+    if (o->iters < 0 && !b->s.emulated)
+        o->iters = SCHEDULE_ITERS;
+    if (o->warmup < 0 && !b->s.emulated)
+        o->warmup = SCHEDULE_WARMUP;
+}
 
 /* Defaults that depend on the driver. */
 static void settle_defaults(struct matmul *b)
@@ -44,6 +63,8 @@ static void settle_defaults(struct matmul *b)
     const int parts = o->kind == SYMM_MATMUL_ALL_SCATTER ? b->s.nranks : 1;
 
     b->measure.nops = b->s.emulated ? 1 : NOPS;
+    if (o->schedule)
+        settle_schedule(b);
     if (o->iters < 0)
         o->iters = b->s.emulated ? 2 : 20;
     if (o->warmup < 0)
@@ -58,6 +79,24 @@ static void settle_defaults(struct matmul *b)
         o->l = 1;
     if (!o->count)
         o->count = b->s.emulated ? EMULATED_SHAPES : RANDOM_SHAPES;
+}
+
+/* The shape of the options. */
+static symm_status settle_shape(struct matmul *b)
+{
+    const struct bench_options *o = b->s.options;
+    char why[SCHEDULE_WHY];
+
+    b->shape = (struct cublas_shape){.m = o->m,
+                                     .n = o->n,
+                                     .k = o->k,
+                                     .l = o->l,
+                                     .dtype = o->element->dtype,
+                                     .alpha = (float)o->alpha,
+                                     .beta = (float)o->beta};
+    if (o->schedule && !schedule_divide(o->schedule, b->s.nranks, &b->shape, why))
+        return session_refuse(&b->s, "%s: %s", o->schedule->name, why);
+    return SYMM_OK;
 }
 
 static int part_of(int extent, int part)
@@ -87,13 +126,7 @@ static bool shape_at(const struct matmul *b, int index, struct cublas_shape *out
     const int part = b->s.emulated ? EMULATED_PART : 1;
     struct suite_shape shape;
 
-    *out = (struct cublas_shape){.m = o->m,
-                                 .n = o->n,
-                                 .k = o->k,
-                                 .l = o->l,
-                                 .dtype = o->element->dtype,
-                                 .alpha = (float)o->alpha,
-                                 .beta = (float)o->beta};
+    *out = b->shape;
     if (!o->suite)
         return index == 0;
     if (!suite_shape(b, index, &shape))
@@ -199,6 +232,27 @@ out:
 
 /* --------------------------------------------------------------------------------------- report */
 
+/* What the schedule is to symm, and what a rank has of it. */
+static void introduce_schedule(struct matmul *b)
+{
+    const struct bench_options *o = b->s.options;
+    const struct schedule *s = o->schedule;
+    const struct cublas_shape *shape = &b->shape;
+    const struct schedule_memory nbytes = schedule_memory(s, b->s.nranks, shape, o->partial->dtype);
+
+    report_say(b->s.report,
+               "# %s: %d x %d x %d x %d on %d rank%s; a rank multiplies %d x %d x %d%s", s->name,
+               o->m, o->n, o->k, o->l, b->s.nranks, b->s.nranks == 1 ? "" : "s", shape->m, shape->n,
+               shape->k, s->transposed ? ", transposed: D' = B' A'" : "");
+    report_say(b->s.report, "# its structure is that of the strategy %s%s",
+               symm_strategy_name(s->strategy),
+               kind_collects(s->kind) ? ": symm has no fused form of it" : "");
+    report_say(b->s.report,
+               "# bytes of a rank: A %" PRIu64 ", B %" PRIu64 ", D %" PRIu64
+               "; the workspace of each strategy %" PRIu64,
+               nbytes.a, nbytes.b, nbytes.d, nbytes.workspace);
+}
+
 static void introduce(struct matmul *b)
 {
     const struct bench_options *o = b->s.options;
@@ -209,17 +263,20 @@ static void introduce(struct matmul *b)
     session_introduce(&b->s, o->name);
     report_head(
         b->s.report,
-        json_pack("{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:s?, s:i, s:s?}}",
-                  "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies, "dtype",
-                  symm_dtype_name(o->element->dtype), "iters", o->iters, "warmup", o->warmup,
-                  "operations", b->measure.nops, "graph", o->graph, "check", o->check, "alpha",
-                  o->alpha, "beta", o->beta, "suite", o->suite, "count", o->count, "partial",
-                  partial));
+        json_pack(
+            "{s:s?, s:s?, s:{s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:f, s:f, s:s?, s:i, s:s?, s:s?}}",
+            "cublas", cublas, "nccl", nccl, "options", "strategy", o->strategies, "dtype",
+            symm_dtype_name(o->element->dtype), "iters", o->iters, "warmup", o->warmup,
+            "operations", b->measure.nops, "graph", o->graph, "check", o->check, "alpha", o->alpha,
+            "beta", o->beta, "suite", o->suite, "count", o->count, "partial", partial,
+            "schedule_of", o->schedule ? o->schedule->name : NULL));
     report_say(b->s.report,
                "# %d repetition%s of %d operation%s after %d to warm up, %s; normal numbers, sums "
                "in fp32",
                o->iters, o->iters == 1 ? "" : "s", b->measure.nops, b->measure.nops == 1 ? "" : "s",
                o->warmup, o->graph ? "one graph each" : "enqueued one by one");
+    if (o->schedule)
+        introduce_schedule(b);
     if (partial)
         report_say(b->s.report, "# partial sums of %s", partial);
     if (o->suite && b->s.emulated)
@@ -357,6 +414,7 @@ static symm_status run(struct matmul *b, struct bench_options *options)
 
     TRY(session_open(&b->s, options));
     settle_defaults(b);
+    TRY(settle_shape(b));
     TRY(open_peers(b));
     if (options->check)
         TRY(whole_check_open(&b->s, &b->measure.whole));
