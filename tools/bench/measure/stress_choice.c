@@ -248,6 +248,8 @@ struct stress_choice stress_choose_product(struct stress_stream *s, const struct
     find_product(o, stress_below(s, find_product(o, UINT64_MAX, p)), p);
     c.element = element_by_dtype(types[stress_below(s, 2)]);
     p->shape.dtype = c.element->dtype;
+    p->shape.b_by_columns = one_in(s, 2);
+    p->shape.d_by_columns = one_in(s, 2);
     p->shape.alpha = factors[stress_below(s, 4)];
     p->shape.beta = factors[stress_below(s, 4)];
     p->partial = types[stress_below(s, 3)];
@@ -266,10 +268,11 @@ static int describe_product(const struct stress_choice *c, char *out, size_t cap
     const struct cublas_shape *s = &p->shape;
 
     return snprintf(out, capacity,
-                    "product of kind %d, %s, m %d, n %d, k %d, l %d, %s, alpha %g, beta %g, "
+                    "product of kind %d, %s, m %d, n %d, k %d, l %d, %s%s%s, alpha %g, beta %g, "
                     "partial sums of %s%s",
                     (int)p->kind, p->variant->name, s->m, s->n, s->k, s->l,
-                    symm_dtype_name(s->dtype), (double)s->alpha, (double)s->beta,
+                    symm_dtype_name(s->dtype), s->b_by_columns ? ", B by columns" : "",
+                    s->d_by_columns ? ", D by columns" : "", (double)s->alpha, (double)s->beta,
                     symm_dtype_name(p->partial), p->same_bits ? ", the same bits" : "");
 }
 

@@ -7,7 +7,7 @@
 
 /* ------------------------------------------------------------------------------------ its place */
 
-/* A matrix in one of the group's buffers: behind a guard, some elements after an aligned address. */
+/* A matrix in a buffer: behind a guard, some elements after an aligned address. */
 static char *place(const struct stress_group *g, char *buffer, int offset)
 {
     const struct stress_choice *c = &g->choice;
@@ -49,6 +49,8 @@ static bool describe(struct stress_group *g)
                                 .n = s->n,
                                 .k = s->k,
                                 .l = s->l,
+                                .b_by_columns = s->b_by_columns,
+                                .d_by_columns = s->d_by_columns,
                                 .alpha = (double)s->alpha,
                                 .beta = (double)s->beta,
                                 .eps = products_eps((int64_t)products * s->k)};
