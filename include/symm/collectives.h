@@ -42,11 +42,11 @@ typedef enum symm_algo {
 } symm_algo;
 
 /*
- * Flags. SYMM_SYMMETRIC promises that `out` of an all-reduce or all-gather is symmetric memory with
- * the same offset on all ranks of the group. copy_engine writes into `out` of other ranks, so AUTO
- * takes it there only with this flag. `in`, and both buffers of a reduce-scatter, may be any
- * memory. AUTO chooses by the times with all buffers in symmetric memory if the flag is set, and by
- * those with plain device memory if it is not.
+ * Flags. SYMM_SYMMETRIC promises that `out` of an all-reduce, all-gather or broadcast is symmetric
+ * memory with the same offset on all ranks of the group. copy_engine writes into `out` of other
+ * ranks, so AUTO takes it there only with this flag. `in`, and both buffers of a reduce-scatter,
+ * may be any memory. AUTO chooses by the times with all buffers in symmetric memory if the flag is
+ * set, and by those with plain device memory if it is not.
  *
  * If `out` is not symmetric memory, the rank gets ERROR_ARGUMENT at the call. If copy_engine runs
  * and the offsets differ, the ranks notice it on their devices. Then symm_synchronize() and later
@@ -143,6 +143,25 @@ SYMM_API symm_status symm_all_gather(symm_group *group, const void *in, void *ou
                                      symm_dtype dtype, const symm_options *options,
                                      symm_stream stream);
 
+/*
+ * Gives every rank the elements of one rank, the root: out[i] = in_root[i]. Any symm_dtype; no bit
+ * is changed. Algorithms: low_latency, one_shot, multimem, copy_engine. It is not a barrier.
+ *
+ * Scope:  Stream-ordered, all ranks of the group, with the same count, dtype, root and options.
+ *         root is a rank of the group.
+ * Shapes: in [count], on the root only: the other ranks ignore it, and may give NULL. out [count],
+ *         on every rank. On the root out == in is in place; every other overlap there is
+ *         ERROR_ARGUMENT. Element-aligned.
+ * Memory: in and out must stay valid until the call is done on the stream.
+ * Errors: those of symm_all_reduce(), those of `in` on the root only; see
+ *         symm_broadcast_unavailable(). Besides:
+ *         ERROR_ARGUMENT     root is no rank of the group
+ * Source: the direct broadcast: one hop, the root's elements to all other ranks.
+ */
+SYMM_API symm_status symm_broadcast(symm_group *group, const void *in, void *out, size_t count,
+                                    symm_dtype dtype, int root, const symm_options *options,
+                                    symm_stream stream);
+
 /* The tensors of symm_all_reduce_rms_norm(): row-major, without gaps between rows. */
 typedef struct symm_rms_norm {
     const void *in;       /* [rows, hidden]: what the ranks add up */
@@ -212,6 +231,8 @@ SYMM_API const char *symm_reduce_scatter_unavailable(symm_group *group, symm_alg
                                                      symm_dtype dtype, symm_redop op);
 SYMM_API const char *symm_all_gather_unavailable(symm_group *group, symm_algo algo,
                                                  symm_dtype dtype);
+SYMM_API const char *symm_broadcast_unavailable(symm_group *group, symm_algo algo,
+                                                symm_dtype dtype);
 SYMM_API const char *symm_all_reduce_rms_norm_unavailable(symm_group *group, symm_algo algo,
                                                           symm_dtype dtype);
 

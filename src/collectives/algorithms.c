@@ -7,6 +7,7 @@ SYMM_KERNEL_LIST(all_reduce_rms_norm, SYMM_ALL_REDUCE_RMS_NORM_KERNELS);
 SYMM_KERNEL_LIST(all_reduce_two_shot, SYMM_ALL_REDUCE_TWO_SHOT_KERNELS);
 SYMM_KERNEL_LIST(reduce_scatter, SYMM_REDUCE_SCATTER_KERNELS);
 SYMM_KERNEL_LIST(all_gather, SYMM_ALL_GATHER_KERNELS);
+SYMM_KERNEL_LIST(broadcast, SYMM_BROADCAST_KERNELS);
 SYMM_KERNEL_LIST(lamport, SYMM_LAMPORT_KERNELS);
 SYMM_KERNEL_LIST(multimem, SYMM_MULTIMEM_KERNELS);
 
@@ -264,6 +265,51 @@ const struct symm_algorithm symm__algorithms[] = {
         .capacity = {2 * PACKET_SETS, .per_rank = true, .pair = true}, /* contributions, and sums */
         .cost = {2, 3700, 200, 360000, 344000, 0, 100},
     },
+    /*
+     * The costs are derived from those of an all-gather, and not measured: the same times and
+     * bandwidths, and on the root's link the whole buffer for each other rank.
+     */
+    {
+        .operation = SYMM_OPERATION_BROADCAST,
+        .algo = SYMM_ALGO_LOW_LATENCY,
+        .transfer = SYMM_TRANSFER_PACKETS,
+        .division = SYMM_DIVISION_NONE,
+        .kernel = BYTES_BY_RANKS(broadcast_low_latency),
+        .grid = {.threads = 64, .most_threads = 128},
+        .capacity = {PACKET_SETS, .per_rank = true},
+        .cost = {0, 1700, 150, 240000, 215000, 1000, 0},
+    },
+    {
+        .operation = SYMM_OPERATION_BROADCAST,
+        .algo = SYMM_ALGO_ONE_SHOT,
+        .transfer = SYMM_TRANSFER_PACKS,
+        .division = SYMM_DIVISION_NONE,
+        .reach = {.out = true},
+        .kernel = BYTES_BY_RANKS(broadcast_one_shot),
+        .grid = {.threads = 512, .most_threads = 512, .half_grid_units = 2048},
+        .capacity = {EXCHANGE_SLOTS, .per_rank = true, .pair = true},
+        .cost = {0, 5300, 150, 365000, 357000, 0, 0},
+        .staged = {5500, 1400000},
+    },
+    {
+        .operation = SYMM_OPERATION_BROADCAST,
+        .algo = SYMM_ALGO_MULTIMEM,
+        .transfer = SYMM_TRANSFER_PACKS,
+        .division = SYMM_DIVISION_NONE,
+        .reach = {.out = true},
+        .by_switch = true,
+        .kernel = BYTES(broadcast_multimem),
+        .grid = {.threads = 512, .most_threads = 512, .few_blocks = true},
+        .capacity = {EXCHANGE_SLOTS, .per_rank = true},
+        .preferred = {SWITCH_RANKS, SWITCH_NBYTES},
+    },
+    {
+        .operation = SYMM_OPERATION_BROADCAST,
+        .algo = SYMM_ALGO_COPY_ENGINE,
+        .transfer = SYMM_TRANSFER_COPIES,
+        .reach = {.out = true},
+        .cost = {0, 16000, 3750, 391000, 387000, 0, 0},
+    },
 };
 const int symm__nalgorithms = sizeof symm__algorithms / sizeof symm__algorithms[0];
 
@@ -277,7 +323,7 @@ const struct symm_algorithm *symm__algorithm_find(enum symm_operation operation,
 
 bool symm__operation_reduces(enum symm_operation operation)
 {
-    return operation != SYMM_OPERATION_ALL_GATHER;
+    return operation != SYMM_OPERATION_ALL_GATHER && operation != SYMM_OPERATION_BROADCAST;
 }
 
 bool symm__operation_has_shares(enum symm_operation operation)

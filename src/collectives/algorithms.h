@@ -27,10 +27,11 @@ struct symm_collective_call {
     symm_algo algo;
     uint32_t flags, max_blocks;
     symm_dtype dtype;
-    symm_redop op;  /* of an all-gather: SYMM_SUM, which means nothing */
+    symm_redop op;  /* of an operation that moves elements: SYMM_SUM, which means nothing */
     bool scaled;    /* each rank multiplies its elements by a number first */
     uint64_t count; /* at least 1; of one share, or of everything if there are no shares */
     uint64_t row;   /* elements of a row, all of which one block has; 0: there are no rows */
+    int root;       /* of a broadcast; else 0 */
 };
 
 /* How elements travel. The kernel counts them in units. */
@@ -128,7 +129,7 @@ extern const int symm__nalgorithms;
 /* NULL: the operation has no such algorithm. */
 const struct symm_algorithm *symm__algorithm_find(enum symm_operation operation, symm_algo algo);
 
-/* Whether the operation computes: all but an all-gather. */
+/* Whether the operation computes: all but an all-gather and a broadcast. */
 bool symm__operation_reduces(enum symm_operation operation);
 
 /* Whether `in` or `out` is one of as many shares of the other as there are ranks. */

@@ -21,6 +21,12 @@ static struct symm_norm_arguments resolve_norm(const struct symm_group *group,
     };
 }
 
+bool symm__arguments_reads_in(const struct symm_group *group,
+                              const struct symm_collective_call *call)
+{
+    return call->operation != SYMM_OPERATION_BROADCAST || group->rank == call->root;
+}
+
 struct symm_arguments symm__arguments_resolve(const struct symm_group *group,
                                               const struct symm_collective_call *call,
                                               const struct symm_data *data)
@@ -38,6 +44,10 @@ struct symm_arguments symm__arguments_resolve(const struct symm_group *group,
                               : in == out,
     };
 
+    if (!symm__arguments_reads_in(group, call)) {
+        args.in = (struct symm_buffer){0};
+        args.in_place = false;
+    }
     if (data->norm)
         args.norm = resolve_norm(group, call, data->norm);
     return args;
@@ -76,6 +86,7 @@ static symm_status check_apart(const struct symm_collective_call *call,
         [SYMM_OPERATION_REDUCE_SCATTER] = "out == in + rank * count",
         [SYMM_OPERATION_ALL_GATHER] = "in == out + rank * count",
         [SYMM_OPERATION_ALL_REDUCE_RMS_NORM] = "out == in",
+        [SYMM_OPERATION_BROADCAST] = "out == in",
     };
 
     if (args->in_place || !overlap(&args->in, &args->out))
@@ -157,13 +168,17 @@ symm_status symm__arguments_check(const struct symm_group *group,
                                   const struct symm_arguments *args)
 {
     const size_t size = symm_dtype_size(call->dtype);
+    const bool reads_in = symm__arguments_reads_in(group, call);
     symm_status st;
 
-    TRY(check_range("in", &args->in, call->count, size));
+    if (reads_in)
+        TRY(check_range("in", &args->in, call->count, size));
     TRY(check_range("out", &args->out, call->count, size));
-    TRY(check_usable(group, "in", &args->in)); /* before the overlap, so as to name a wrong count */
+    if (reads_in) /* before the overlap, so as to name a wrong count */
+        TRY(check_usable(group, "in", &args->in));
     TRY(check_usable(group, "out", &args->out));
-    TRY(check_apart(call, args));
+    if (reads_in)
+        TRY(check_apart(call, args));
     TRY(check_promise(group, call, &args->out));
     if (call->operation == SYMM_OPERATION_ALL_REDUCE_RMS_NORM)
         TRY(check_norm(group, call, args));
@@ -184,7 +199,7 @@ static bool usable_in_place(const struct symm_group *group, const struct symm_al
 
 /*
  * If `out` is written while other ranks read `in`, it must be other memory, and aligned to packs.
- * Even shares must be whole packs.
+ * Even shares must be whole packs, and so must elements that are stored as they are.
  */
 uint32_t symm__arguments_place(const struct symm_group *group,
                                const struct symm_collective_call *call,
@@ -192,12 +207,13 @@ uint32_t symm__arguments_place(const struct symm_group *group,
                                const struct symm_arguments *args)
 {
     const bool in = algorithm->reach.in, out = algorithm->reach.out,
-               even = algorithm->division == SYMM_DIVISION_EVEN;
+               even = algorithm->division == SYMM_DIVISION_EVEN,
+               whole = even || !symm__operation_reduces(call->operation);
     uint32_t hash;
 
     if (!in && !out)
         return 0;
-    if (even && call->count * symm_dtype_size(call->dtype) % 16)
+    if (whole && call->count * symm_dtype_size(call->dtype) % 16)
         return 0;
     if (in && !usable_in_place(group, algorithm, &args->in))
         return 0;

@@ -8,7 +8,7 @@
 
 /* The buffers of a call as the caller gives them. */
 struct symm_data {
-    const void *in;
+    const void *in; /* of a broadcast: the root's; that of the other ranks is not read */
     void *out;
     const symm_rms_norm *norm; /* of a norm, which has `in` and `out`, too; else NULL */
 };
@@ -20,11 +20,15 @@ struct symm_norm_arguments {
 };
 
 struct symm_arguments {
-    struct symm_buffer in, out;
+    struct symm_buffer in, out; /* in: all zero if this rank only receives */
     bool in_place;
     symm_scale scale; /* symm__scale_read() sets it */
     struct symm_norm_arguments norm;
 };
+
+/* Whether this rank reads `in`: all but the ranks of a broadcast that only receive. */
+bool symm__arguments_reads_in(const struct symm_group *group,
+                              const struct symm_collective_call *call);
 
 /* Looks the buffers up. Never fails. */
 struct symm_arguments symm__arguments_resolve(const struct symm_group *group,

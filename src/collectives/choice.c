@@ -38,7 +38,8 @@ static uint64_t cost_ns(const struct symm_algorithm *algorithm, const struct sym
     if (algorithm->cost.chunk_ns)
         ns += (chunks_of(limits, call, algorithm) - 1) * algorithm->cost.chunk_ns;
     if (algorithm->staged.bytes_per_us && !(call->flags & SYMM_SYMMETRIC))
-        ns += algorithm->staged.ns + time_ns(others, algorithm->staged.bytes_per_us);
+        ns += algorithm->staged.ns +
+              time_ns(shares ? others : nbytes, algorithm->staged.bytes_per_us);
     return ns;
 }
 

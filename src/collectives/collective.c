@@ -75,6 +75,9 @@ static symm_status check_call(const struct symm_limits *limits,
     symm_status st;
 
     TRY(check_enums(call));
+    if (call->root < 0 || call->root >= limits->nranks)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "root is %d; the group has 0 to %d", call->root,
+                          limits->nranks - 1);
     reason = symm__collective_reason(limits, call->operation, call->algo, call->dtype, call->op);
     if (reason)
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s cannot run here (%s%s%s): %s",
@@ -124,14 +127,15 @@ static uint32_t call_word(const struct symm_collective_call *call,
                           const struct symm_algorithm *algorithm, const struct symm_plan *plan)
 {
     if (algorithm->transfer == SYMM_TRANSFER_PACKETS)
-        return symm__packet_call(&(struct symm_packet_call){call->operation, algorithm->algo,
-                                                            call->dtype, call->op,
-                                                            call->count + call->row, plan->blocks});
+        return symm__packet_call(
+            &(struct symm_packet_call){call->operation, algorithm->algo, call->dtype, call->op,
+                                       call->count + call->row, plan->blocks, call->root});
     const uint64_t count = call->row ? call->count + call->row : plan->count;
 
-    return (uint32_t)symm__mix(symm__mix(symm__mix(symm__mix(0, count), (uint64_t)plan->kernel),
-                                         (uint64_t)call->op * 2 + call->scaled),
-                               (uint64_t)plan->blocks << 32 | plan->threads);
+    return (uint32_t)symm__mix(
+        symm__mix(symm__mix(symm__mix(0, count), (uint64_t)plan->kernel),
+                  (uint64_t)call->root << 8 | (uint64_t)call->op * 2 | call->scaled),
+        (uint64_t)plan->blocks << 32 | plan->threads);
 }
 
 static symm_status launch(struct symm_call *e, const struct symm_planned *planned,
@@ -163,6 +167,7 @@ static symm_status launch(struct symm_call *e, const struct symm_planned *planne
         .place = symm__arguments_place(group, call, algorithm, data),
         .channel = SYMM_CHANNEL_BLOCKS,
         .aligned = is_aligned(group, planned, data),
+        .root = call->root,
         .scale = data->scale,
     };
     /* The end of a kernel orders the two addresses of registered memory. */
@@ -183,7 +188,8 @@ static symm_status run_copies(struct symm_call *e, const struct symm_planned *pl
 
     word = symm__mix(symm__mix(symm__mix(word, call->count), (uint64_t)call->dtype),
                      (uint64_t)call->op);
-    word = symm__mix(word, planned->algorithm->reach.out ? data->out.offset : 0);
+    word = symm__mix(symm__mix(word, (uint64_t)call->root),
+                     planned->algorithm->reach.out ? data->out.offset : 0);
     return symm__copy_engine_run(e, &limits, call, (uint32_t)word, data->in.address,
                                  data->out.address);
 }
@@ -326,6 +332,12 @@ static symm_status begin(struct symm_call *e, symm_group *group,
 {
     const bool reduces = symm__operation_reduces(call->operation);
 
+    if (call->operation == SYMM_OPERATION_BROADCAST)
+        return symm__call_begin(
+            e, group, stream, true,
+            "symm_broadcast(count %zu, %s, root %d, %s, flags %u, max_blocks %u)",
+            (size_t)call->count, symm_dtype_name(call->dtype), call->root,
+            symm_algo_name(call->algo), call->flags, call->max_blocks);
     return symm__call_begin(
         e, group, stream, true, "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u%s)",
         symm__operation_call(call->operation), (size_t)call->count, symm_dtype_name(call->dtype),

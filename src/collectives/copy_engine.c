@@ -3,6 +3,7 @@
  * a side stream; and a barrier at the end.
  *
  *     all-gather      each rank puts its elements into `out` of all others
+ *     broadcast       the same by the root alone
  *     reduce-scatter  each rank scatters: chunk by chunk, it puts its contribution to the others'
  *                     shares into their staging areas, where they reduce it
  *     all-reduce      the same; and each rank gathers: it puts each chunk of its result into `out`
@@ -175,11 +176,10 @@ out:
     return st;
 }
 
-static symm_status gather(const struct work *w)
+/* Puts this rank's elements, to `mine` of all ranks. */
+static symm_status put_own(const struct work *w, char *mine)
 {
-    const struct symm_group *group = w->e->group;
     const uint64_t nbytes = w->call->count * symm_dtype_size(w->call->dtype);
-    char *mine = w->out + (uint64_t)group->rank * nbytes;
     symm_status st;
 
     TRY(symm__side_stream_mark(w->side));
@@ -189,6 +189,18 @@ static symm_status gather(const struct work *w)
         TRY(copy(w, w->e->stream, mine, w->in, nbytes));
 out:
     return st;
+}
+
+static symm_status gather(const struct work *w)
+{
+    const uint64_t nbytes = w->call->count * symm_dtype_size(w->call->dtype);
+
+    return put_own(w, w->out + (uint64_t)w->e->group->rank * nbytes);
+}
+
+static symm_status broadcast(const struct work *w)
+{
+    return w->e->group->rank == w->call->root ? put_own(w, w->out) : SYMM_OK;
 }
 
 /* ----------------------------------------------------------------------------------- reductions */
@@ -323,7 +335,9 @@ symm_status symm__copy_engine_run(struct symm_call *e, const struct symm_limits 
     TRY(symm__side_stream_take(e, SYMM_URGENT, &w.side));
     st = barrier(&w, SYMM_KERNEL_symm_stream_meet, FIRST, word);
     if (st == SYMM_OK)
-        st = call->operation == SYMM_OPERATION_ALL_GATHER ? gather(&w) : reduce_shares(&w);
+        st = call->operation == SYMM_OPERATION_ALL_GATHER  ? gather(&w)
+             : call->operation == SYMM_OPERATION_BROADCAST ? broadcast(&w)
+                                                           : reduce_shares(&w);
     TRY(symm__side_stream_finish(w.side, st));
     st = barrier(&w, SYMM_KERNEL_symm_stream_barrier, LATER, 0);
 out:

@@ -1,8 +1,8 @@
 /*
  * The collectives by copy engines: these move the data; kernels only synchronize the ranks and
- * reduce. Copies reach other ranks' memory at this rank's offsets, so `out` of an all-reduce and of
- * an all-gather is symmetric memory at the same place on all ranks. All other buffers are accessed
- * by their own rank alone, and may be any memory.
+ * reduce. Copies reach other ranks' memory at this rank's offsets, so `out` of an all-reduce, an
+ * all-gather and a broadcast is symmetric memory at the same place on all ranks. All other buffers
+ * are accessed by their own rank alone, and may be any memory.
  */
 #ifndef SYMM_COPY_ENGINE_H
 #define SYMM_COPY_ENGINE_H

@@ -35,7 +35,7 @@ static uint64_t most_blocks(const struct symm_algorithm *algorithm,
                                       : symm__min(nsms, SYMM_BLOCKS_MAX);
 }
 
-/* An all-gather's elements are bytes. */
+/* The elements of an all-gather and of a broadcast are bytes. */
 static uint64_t element_nbytes(const struct symm_collective_call *call)
 {
     return symm__operation_reduces(call->operation) ? symm_dtype_size(call->dtype) : 1;

@@ -57,7 +57,7 @@ static bool same(const struct symm_collective_call *a, const struct symm_collect
 {
     return a->operation == b->operation && a->algo == b->algo && a->flags == b->flags &&
            a->max_blocks == b->max_blocks && a->dtype == b->dtype && a->op == b->op &&
-           a->scaled == b->scaled && a->count == b->count && a->row == b->row;
+           a->scaled == b->scaled && a->count == b->count && a->row == b->row && a->root == b->root;
 }
 
 bool symm__planned_find(const struct symm_group *group, const struct symm_collective_call *call,

@@ -100,13 +100,12 @@ SYMM_DEV void each_loaded(const T *in, uint64_t count, const block_part &part, c
     });
 }
 
-/* Writes this block's packs into `out` of all ranks. Shares are whole packs. */
+/* Writes this block's packs to `out` of all ranks. Shares are whole packs. */
 template <typename T, typename Sink, int R>
-SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part)
+SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part, T *out)
 {
     constexpr uint64_t MANY = 4096;
     const T *const in = static_cast<const T *>(a.in);
-    T *const out = share_of(a, static_cast<T *>(a.out), a.view.rank).first;
     const bool copies = !Sink::OWN && out != in;
 
     if (Sink::OWN || R <= 2 || part.last - part.first <= MANY)
@@ -127,19 +126,24 @@ SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part)
     });
 }
 
-/* In place, two barriers tell the ranks that `out` may be written, and that it has been. */
-template <typename T, typename Sink, int R>
+/*
+ * The ranks that send by From write their shares into `out` of all ranks. In place, two barriers
+ * tell the ranks that `out` may be written, and that it has been.
+ */
+template <typename T, typename Sink, int R, typename From = from_each>
 SYMM_DEV void gather_by_writing(const symm_collective_args &a)
 {
     const staged<T, R> block(a);
     const T *const in = static_cast<const T *>(a.in);
-    const share<T> own = share_of(a, static_cast<T *>(a.out), a.view.rank);
+    const share<T> own = share_of(a, static_cast<T *>(a.out), From::share_number(a.view.rank));
+    const bool sends = From::sends(a);
 
     if (block.nchunks() == 0)
         return;
     if (symm_dev_barrier_test_equal(a.view, a.pad, enter_channel(a), call_and_place(a)) &&
         a.place) {
-        write_share<T, Sink, R>(a, block.part);
+        if (sends)
+            write_share<T, Sink, R>(a, block.part, own.first);
         symm_dev_barrier(a.view, a.pad, leave_channel(a));
         return;
     }
@@ -147,6 +151,8 @@ SYMM_DEV void gather_by_writing(const symm_collective_args &a)
     exchange(
         block,
         [&](uint64_t c) {
+            if (!sends)
+                return;
             block.each_pack(c, [&](uint32_t i, uint64_t p) {
                 const symm_bits16 x = load_pack(in, p, a.stride);
                 Sink::store(a.view, block.slot(block.chunks, c, a.view.rank) + i, x);
@@ -154,7 +160,7 @@ SYMM_DEV void gather_by_writing(const symm_collective_args &a)
                     store_pack(own.first, p, own.count, x);
             });
         },
-        [&](uint64_t c) { block.copy_out(block.chunks, c); });
+        [&](uint64_t c) { block.template copy_out<From>(block.chunks, c); });
 }
 
 template <typename T, int R> SYMM_DEV void all_gather_one_shot(const symm_collective_args &a)

@@ -35,8 +35,8 @@ enum { SYMM_STAGING_LEAD = 1, SYMM_STAGING_DEPTH = 2 + 2 * SYMM_STAGING_LEAD };
 /*
  * The arguments of every collective. Block b uses four channels of the pad, from `channel` + 4b on.
  * Elements are counted in units: packs of 16 bytes, or payloads of packets. The host divides,
- * because a division is noticeable in a kernel of two microseconds. An all-gather's elements are
- * bytes.
+ * because a division is noticeable in a kernel of two microseconds. The elements of an all-gather
+ * and of a broadcast are bytes.
  */
 typedef struct symm_collective_args {
     /* The first words that a kernel needs come first, close together. */
@@ -59,6 +59,8 @@ typedef struct symm_collective_args {
     uint32_t place;          /* a hash of the place of in and out; 0: not usable in place */
     int32_t channel;
     uint32_t aligned; /* whether shares are as many whole packs each, and aligned on this rank */
+    int32_t root;     /* of a broadcast */
+    uint32_t reserved;
     symm_view view;
     symm_scale scale; /* of a reduction by lamport */
 } symm_collective_args;

@@ -9,6 +9,7 @@
 #include "all_reduce_packets.def"
 #include "all_reduce_rms_norm.def"
 #include "all_reduce_two_shot.def"
+#include "broadcast.def"
 #include "lamport.def"
 #include "multimem.def"
 #include "reduce_scatter.def"
@@ -19,6 +20,7 @@ SYMM_KERNEL_IDS(all_reduce_rms_norm, SYMM_ALL_REDUCE_RMS_NORM_KERNELS);
 SYMM_KERNEL_IDS(all_reduce_two_shot, SYMM_ALL_REDUCE_TWO_SHOT_KERNELS);
 SYMM_KERNEL_IDS(reduce_scatter, SYMM_REDUCE_SCATTER_KERNELS);
 SYMM_KERNEL_IDS(all_gather, SYMM_ALL_GATHER_KERNELS);
+SYMM_KERNEL_IDS(broadcast, SYMM_BROADCAST_KERNELS);
 SYMM_KERNEL_IDS(lamport, SYMM_LAMPORT_KERNELS);
 SYMM_KERNEL_IDS(multimem, SYMM_MULTIMEM_KERNELS);
 

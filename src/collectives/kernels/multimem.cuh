@@ -6,13 +6,14 @@
  * reduce_scatter_multimem       the switch reduces this rank's share, in place or in the staging
  *                               areas.
  * all_gather_multimem           one store for all ranks, which the switch copies.
+ * broadcast_multimem            the same by the root alone.
  *
  * Compiled for GPUs, run under the emulated driver only.
  */
 #ifndef SYMM_MULTIMEM_CUH
 #define SYMM_MULTIMEM_CUH
 
-#include "all_gather.cuh"
+#include "broadcast.cuh"
 #include "by_reading.cuh"
 #include "staging.cuh"
 
@@ -114,7 +115,7 @@ template <typename T> SYMM_DEV void reduce_scatter_multimem(const symm_collectiv
         });
 }
 
-/* ----------------------------------------------------------------------------------- all-gather */
+/* ------------------------------------------------------------------------ all-gather, broadcast */
 
 /* Stores a pack at the same place in the memory of all ranks, this one included, by one store. */
 struct to_all_by_switch {
@@ -129,6 +130,11 @@ struct to_all_by_switch {
 template <typename T> SYMM_DEV void all_gather_multimem(const symm_collective_args &a)
 {
     gather_by_writing<T, to_all_by_switch, 0>(a);
+}
+
+template <typename T> SYMM_DEV void broadcast_multimem(const symm_collective_args &a)
+{
+    gather_by_writing<T, to_all_by_switch, 0, from_root>(a);
 }
 
 #endif

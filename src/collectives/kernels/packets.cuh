@@ -182,6 +182,33 @@ SYMM_DEV void receive_all(const symm_view &v, packet_slots &s, uint32_t first, u
     }
 }
 
+/* Receives a batch from rank `from`. Packets beyond the last one are garbage. */
+template <int U>
+SYMM_DEV void receive_from(const symm_view &v, packet_slots &s, uint32_t first,
+                           const packet_batch &b, int from, symm_bits12 (&x)[U])
+{
+    const symm_packet *slots[U];
+    int ranks[U];
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        ranks[u] = from;
+        slots[u] = s.set + first + (b.has(u) ? b.at(u) : b.first);
+    }
+    if (!symm_dev_recv16_all(v, slots, s.flag, ranks, x))
+        s.flag = 0;
+}
+
+/* Waits for packet 0 of every other rank. */
+template <int R> SYMM_DEV void hear_of_all(const symm_view &v, packet_slots &s, uint32_t capacity)
+{
+    if constexpr (R > 0) {
+        symm_bits12 x[1][R];
+        receive_all(v, s, 0, capacity, {0, 0, 1}, x);
+    } else {
+        for_others<R>(v, [&](int r) { receive_one(v, s, r * capacity, r); });
+    }
+}
+
 /* Reduces the packets of all ranks to y[u]. own[u] is this rank's. */
 template <typename T, int R, int U>
 SYMM_DEV void receive_and_reduce(const symm_view &v, packet_slots &s, uint32_t first,

@@ -7,6 +7,27 @@
 
 #include "parts.cuh"
 
+/* Each rank sends a share, and receives that of each other rank. */
+struct from_each {
+    SYMM_DEV bool sends(const symm_collective_args &)
+    {
+        return true;
+    }
+
+    /* The number of rank r's share. */
+    SYMM_DEV int share_number(int r)
+    {
+        return r;
+    }
+
+    /* Calls f(rank) for every other rank that sends. */
+    template <int R, typename F>
+    SYMM_DEV void for_senders(const symm_collective_args &a, const F &f)
+    {
+        for_others<R>(a.view, f);
+    }
+};
+
 /*
  * A block's part of an exchange, in chunks of as many packs of every share. In each area the block
  * has DEPTH slots, each for one chunk of every rank; of two ranks, for one of the other rank.
@@ -182,12 +203,13 @@ template <typename T, int R, int AT_ONCE = 0> struct staged {
         }
     }
 
-    /* Copies the other ranks' shares from an area to `out`. */
+    /* Copies the shares of the other ranks that send from an area to `out`. */
+    template <typename From = from_each>
     SYMM_DEV_IN_CLASS void copy_out(symm_bits16 *area, uint64_t c) const
     {
         each_pack(c, [&](uint32_t i, uint64_t p) {
-            for_others<R>(v, [&](int r) {
-                const share<T> s = share_of(a, static_cast<T *>(a.out), r);
+            From::template for_senders<R>(a, [&](int r) {
+                const share<T> s = share_of(a, static_cast<T *>(a.out), From::share_number(r));
                 store_pack(s.first, p, s.count, symm_dev_load_bits(slot(area, c, r) + i));
             });
         });

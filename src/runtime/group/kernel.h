@@ -17,7 +17,7 @@ struct symm_image;
     X(signal, CALLS)                                                                               \
     X(all_reduce_packets, CALLS) X(all_reduce_one_shot, CALLS) X(all_reduce_two_shot, CALLS)       \
     X(reduce_scatter, CALLS) X(all_gather, CALLS) X(lamport, CALLS)                                \
-    X(all_reduce_rms_norm, CALLS) X(multimem, MULTICAST)                                           \
+    X(all_reduce_rms_norm, CALLS) X(broadcast, CALLS) X(multimem, MULTICAST)                       \
     X(matmul_portable, PRODUCTS) X(matmul_sm90, PRODUCTS) X(matmul_transport, PRODUCTS)            \
     X(matmul_collect, PRODUCTS) X(matmul_portable_traced, TRACES)                                  \
     X(matmul_sm90_traced, TRACES) X(matmul_transport_traced, TRACES)

@@ -10,6 +10,7 @@ const char *symm__operation_call(enum symm_operation operation)
         [SYMM_OPERATION_REDUCE_SCATTER] = "symm_reduce_scatter",
         [SYMM_OPERATION_ALL_GATHER] = "symm_all_gather",
         [SYMM_OPERATION_ALL_REDUCE_RMS_NORM] = "symm_all_reduce_rms_norm",
+        [SYMM_OPERATION_BROADCAST] = "symm_broadcast",
     };
     return (unsigned)operation < sizeof calls / sizeof calls[0] ? calls[operation] : NULL;
 }

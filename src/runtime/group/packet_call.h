@@ -2,9 +2,9 @@
  * The lower half of a packet's flag: the call of the packet. A rank that waits for a packet of its
  * own call does not accept one of another call.
  *
- * Operation, algorithm, dtype and reduction are exact. Count and number of blocks are hashed modulo
- * 509. With equal grids, counts differ unless they are a multiple of 509 apart. With equal counts,
- * different grids always differ. If both differ, one pair in 509 collides.
+ * Operation, algorithm, dtype and reduction are exact. Count, number of blocks and root are hashed
+ * modulo 509. If one of them differs, the hashes do: always for different grids or roots, and for
+ * counts unless they are a multiple of 509 apart. If several differ, one pair in 509 collides.
  */
 #ifndef SYMM_PACKET_CALL_H
 #define SYMM_PACKET_CALL_H
@@ -22,6 +22,7 @@ struct symm_packet_call {
     symm_redop op;
     uint64_t count; /* of a norm: that of its elements and of one row more */
     uint32_t blocks;
+    int root; /* of a broadcast; else 0 */
 };
 
 /* 1 to 2^SYMM_PACKET_CALL_BITS - 1: never 0. */
@@ -32,7 +33,7 @@ bool symm__packet_calls_differ(uint32_t flag, uint32_t other);
 
 /*
  * Writes the calls of two flags, "all_reduce(low_latency, float32, sum)"; with the hash of count
- * and grid if the rest is equal. Writes an invalid call as a number.
+ * and grid, and of the root, if the rest is equal. Writes an invalid call as a number.
  */
 void symm__packet_call_texts(uint32_t flag, uint32_t other, char *text, char *other_text,
                              size_t nbytes);

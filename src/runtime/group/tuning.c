@@ -129,6 +129,7 @@ static int parse_operation(struct word w)
         [SYMM_OPERATION_REDUCE_SCATTER] = "reduce-scatter",
         [SYMM_OPERATION_ALL_GATHER] = "all-gather",
         [SYMM_OPERATION_ALL_REDUCE_RMS_NORM] = "all-reduce-rms-norm",
+        [SYMM_OPERATION_BROADCAST] = "broadcast",
     };
     int i = SYMM_OPERATION_COUNT - 1;
 
