@@ -227,6 +227,7 @@ static symm_status try_elements(struct verify *v, const struct operation *op,
         struct operation_call each = *call;
 
         each.count = operation_count(op, counts[i], v->nranks);
+        each.root = op->from_root ? (int)i % v->nranks : 0;
         if (i == ODD_COUNT || (call->op == SYMM_SUM && !too_large))
             TRY(try_once(v, op, &each, sums_seed(v->seed, use + i), wrong));
     }

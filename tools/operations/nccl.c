@@ -44,6 +44,7 @@ struct nccl {
     __typeof__(&ncclAllReduce) all_reduce;
     __typeof__(&ncclAllGather) all_gather;
     __typeof__(&ncclReduceScatter) reduce_scatter;
+    __typeof__(&ncclBroadcast) broadcast;
     __typeof__(&ncclGetErrorString) get_error_string;
     /* NULL in versions without it */
     __typeof__(&ncclMemAlloc) mem_alloc;
@@ -63,6 +64,7 @@ static bool look_up(struct nccl *n, char why[512])
         {"ncclAllReduce", &n->all_reduce, false},
         {"ncclAllGather", &n->all_gather, false},
         {"ncclReduceScatter", &n->reduce_scatter, false},
+        {"ncclBroadcast", &n->broadcast, false},
         {"ncclGetErrorString", &n->get_error_string, false},
         {"ncclMemAlloc", &n->mem_alloc, true},
         {"ncclMemFree", &n->mem_free, true},
@@ -208,6 +210,13 @@ symm_status nccl_reduce_scatter(struct nccl *n, const void *in, void *out, size_
                                 symm_dtype dtype, symm_redop op, symm_stream stream)
 {
     n->error = n->reduce_scatter(in, out, count, nccl_dtypes[dtype], nccl_ops[op], n->comm, stream);
+    return n->error ? SYMM_ERROR_DRIVER : SYMM_OK;
+}
+
+symm_status nccl_broadcast(struct nccl *n, const void *in, void *out, size_t count,
+                           symm_dtype dtype, int root, symm_stream stream)
+{
+    n->error = n->broadcast(in, out, count, nccl_dtypes[dtype], root, n->comm, stream);
     return n->error ? SYMM_ERROR_DRIVER : SYMM_OK;
 }
 

@@ -41,6 +41,10 @@ symm_status nccl_all_gather(struct nccl *n, const void *in, void *out, size_t co
 symm_status nccl_reduce_scatter(struct nccl *n, const void *in, void *out, size_t count,
                                 symm_dtype dtype, symm_redop op, symm_stream stream);
 
+/* in: of the root; NULL on the other ranks. */
+symm_status nccl_broadcast(struct nccl *n, const void *in, void *out, size_t count,
+                           symm_dtype dtype, int root, symm_stream stream);
+
 /* The error of NCCL; NULL: none. NULL is fine. */
 const char *nccl_error(const struct nccl *n);
 

@@ -36,6 +36,15 @@ static const struct variant all_gather_variants[] = {
     {0},
 };
 
+static const struct variant broadcast_variants[] = {
+    {.name = "auto", .algo = SYMM_ALGO_AUTO},
+    {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
+    {.name = "one_shot", .algo = SYMM_ALGO_ONE_SHOT},
+    {.name = "multimem", .algo = SYMM_ALGO_MULTIMEM},
+    {.name = "copy_engine", .algo = SYMM_ALGO_COPY_ENGINE},
+    {0},
+};
+
 static const struct variant norm_variants[] = {
     {.name = "auto", .algo = SYMM_ALGO_AUTO},
     {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
@@ -56,6 +65,13 @@ static const char *all_gather_unavailable(symm_group *group, symm_algo algo, sym
 {
     (void)op;
     return symm_all_gather_unavailable(group, algo, dtype);
+}
+
+static const char *broadcast_unavailable(symm_group *group, symm_algo algo, symm_dtype dtype,
+                                         symm_redop op)
+{
+    (void)op;
+    return symm_broadcast_unavailable(group, algo, dtype);
 }
 
 static symm_status all_gather(symm_group *group, const void *in, void *out, size_t count,
@@ -86,6 +102,10 @@ static const struct operation operations[] = {
      .unavailable = symm_reduce_scatter_unavailable,
      .symm = symm_reduce_scatter,
      .nccl = nccl_reduce_scatter},
+    {.name = "broadcast",
+     .variants = broadcast_variants,
+     .from_root = true,
+     .unavailable = broadcast_unavailable},
 };
 
 static const struct operation norm = {.name = OPERATION_NORM,
@@ -115,6 +135,17 @@ static bool has_parts(const struct operation *op)
     return op->in_is_part || op->out_is_part;
 }
 
+/* The other ranks than the root have no input. */
+static symm_status broadcast(const struct operation_call *c, const symm_options *options)
+{
+    const void *in = symm_rank(c->group) == c->root ? c->in : NULL;
+    const symm_dtype dtype = c->element->dtype;
+
+    if (c->variant->nccl)
+        return nccl_broadcast(c->nccl, in, c->out, c->count, dtype, c->root, c->stream);
+    return symm_broadcast(c->group, in, c->out, c->count, dtype, c->root, options, c->stream);
+}
+
 symm_status operation_enqueue(const struct operation *op, const struct operation_call *c)
 {
     const size_t parts = has_parts(op) ? (size_t)symm_nranks(c->group) : 1;
@@ -123,6 +154,8 @@ symm_status operation_enqueue(const struct operation *op, const struct operation
 
     if (op->norms)
         return norm_enqueue(c);
+    if (op->from_root)
+        return broadcast(c, &options);
     if (c->variant->nccl)
         return op->nccl(c->nccl, c->in, c->out, c->count / parts, c->element->dtype, c->op,
                         c->stream);
@@ -134,7 +167,7 @@ double operation_bus_factor(const struct operation *op, int nranks)
 {
     const double share = (double)(nranks - 1) / nranks;
 
-    return has_parts(op) ? share : 2 * share;
+    return op->from_root ? 1 : has_parts(op) ? share : 2 * share;
 }
 
 bool operation_needs_symmetric(const struct operation *op, const struct variant *v)
@@ -149,7 +182,7 @@ bool operation_by_switch(const struct variant *v)
 
 bool operation_chains(const struct operation *op)
 {
-    return !has_parts(op) && !op->norms;
+    return op->reduces && !has_parts(op) && !op->norms;
 }
 
 size_t operation_count(const struct operation *op, size_t count, int nranks)
@@ -221,6 +254,13 @@ void operation_check(const struct operation *op, const struct operation_call *ca
 
     if (op->in_is_part) {
         check_moved(call, got, seed, out);
+        return;
+    }
+    if (op->from_root) {
+        const struct sums_asked asked = {
+            .seed = seed, .rank = call->root, .nranks = 1, .rule = SUMS_EXACT};
+
+        sums_check(call->element, got, count, &asked, out);
         return;
     }
     sums_check(call->element, got, count,

@@ -31,6 +31,7 @@ struct operation_call {
     void *out;                       /* == in: in place */
     size_t count;                    /* of the larger of in and out, by operation_count() */
     const struct norm_tensors *norm; /* of an operation that norms */
+    int root;                        /* of an operation from a root; else 0 */
     uint32_t flags;                  /* of symm_options */
     uint32_t max_blocks;             /* 0: no limit */
     symm_stream stream;
@@ -41,6 +42,7 @@ struct operation {
     const struct variant *variants; /* symm's, in the order of the tables; ends with an empty one */
     bool reduces;                   /* else it moves elements of any type */
     bool norms;                     /* sums of rows, of types of 16 bits */
+    bool from_root;                 /* all ranks get the elements of one of them */
     /*
      * The input or the output may be one of nranks equal parts of the other. In place it is this
      * rank's part of the whole. in_is_part: the output is all ranks' parts in rank order.
@@ -49,7 +51,10 @@ struct operation {
     bool in_is_part, out_is_part;
     /* The reason why an algorithm cannot run; NULL: it can. */
     const char *(*unavailable)(symm_group *group, symm_algo algo, symm_dtype dtype, symm_redop op);
-    /* Take the elements of a part, if there are parts. An operation that norms has neither. */
+    /*
+     * Take the elements of a part, if there are parts. An operation that norms, or is from a root,
+     * has neither.
+     */
     symm_status (*symm)(symm_group *group, const void *in, void *out, size_t count,
                         symm_dtype dtype, symm_redop op, const symm_options *options,
                         symm_stream stream);
@@ -95,7 +100,7 @@ void operation_check(const struct operation *op, const struct operation_call *ca
 const struct operation *operation_find(const char *name);
 /* The index-th without norms, from 0; NULL past the last one. */
 const struct operation *operation_at(size_t index);
-#define OPERATION_NAMES "all-reduce, all-gather, reduce-scatter"
+#define OPERATION_NAMES "all-reduce, all-gather, reduce-scatter, broadcast"
 #define OPERATION_NORM "all-reduce-rms-norm"
 
 #endif

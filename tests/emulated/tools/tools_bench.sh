@@ -88,6 +88,7 @@ case_types_and_operations() {
 
 case_shares_of_every_type() {
     types all-gather 'bfloat16 float16 float32 float64 int32 int64 uint8 float8_e4m3 float8_e5m2' -
+    types broadcast 'bfloat16 float64 uint8 float8_e4m3' -
     types reduce-scatter 'bfloat16 float64 int32' sum avg min max
 }
 
@@ -139,6 +140,34 @@ case_sizes_of_shares() {
     run 0 measure 4 reduce-scatter --sizes 1K --json out.json --op max
     [ "$(json out.json bus_factor)" = 0.75 ]
     [ "$(json out.json rows 0 op)" = max ]
+}
+
+case_broadcast() {
+    # The buffers are whole on all ranks, and one rank's data go to all.
+    local ranks mode
+    for ranks in 1 2 3 4 8; do
+        right $ranks broadcast --algo all --sizes 2,1002,96K --root $((ranks - 1))
+        rows_each 3 auto low_latency one_shot copy_engine
+        said "^# from rank $((ranks - 1))\$"
+    done
+    for mode in --graph --in-place '--graph --in-place' '--memory plain' '--isolated --graph'; do
+        right 3 broadcast --algo all --sizes 6,4002 --dtype fp16 --root 1 $mode
+        case $mode in
+        *plain*) said '^# copy_engine: not available: it needs symmetric memory' ;;
+        *) [[ $(column 5) == *copy_engine* ]] || die "no copy_engine: $mode" ;;
+        esac
+    done
+    run 0 measure 3 broadcast --sizes 0,2,1000 --json out.json --check
+    [ "$(column 1)" = '0 1000 2' ] || die "sizes: $(column 1)"
+    [ "$(json out.json bus_factor)" = 1.0 ] || die "bus factor: $(json out.json bus_factor)"
+    [ "$(json out.json options op)" = - ]
+    [ "$(json out.json options root)" = 0 ]
+    run 1 measure 3 broadcast --sizes 1K --root 3
+    errors '^# rank [0-2]: SYMM_ERROR_ARGUMENT: symm_broadcast: root is 3; the group has 0 to 2'
+    for mode in --chain '--op max' '--root -1' '--root 1000'; do
+        run 2 "$bin/symm-bench" broadcast $mode
+    done
+    run 2 "$bin/symm-bench" all-gather --root 1
 }
 
 case_norms() {
@@ -236,7 +265,7 @@ case_chain() {
 
 case_host_time() {
     local operation
-    for operation in all-reduce all-gather reduce-scatter; do
+    for operation in all-reduce all-gather reduce-scatter broadcast; do
         right 2 $operation --host-time --sizes 1K,4000 --json out.json --csv out.csv
         rows 2
         said '^# +bytes .* in_place +host_us +p95_us launch_us beside_us +wrong$'
@@ -264,6 +293,8 @@ case_wrong_results_are_found() {
         errors "^# rank 2: one_shot, 6000 bytes: element 20$bits"
         run 1 preloaded output 3 reduce-scatter --iters 1 --algo one_shot --check --sizes 6000 $mode
         errors "^# rank 2: one_shot, 2000 bytes: element 20$bits"
+        run 1 preloaded output 3 broadcast --iters 1 --algo one_shot --check --sizes 6000 $mode
+        errors "^# rank 2: one_shot, 6000 bytes: element 20$bits"
     done
 }
 
@@ -346,7 +377,7 @@ case_tune() {
     said '^# written: table$'
     [ "$(ls table*)" = table ] || die "other files: $(ls)"
     [ "$(sed -n 2p table)" = 'symm-tuning 1' ] || die "no table"
-    for kind in 'all-reduce 3 bfloat16' 'all-reduce 3 int64' 'all-gather 3 any' \
+    for kind in 'all-reduce 3 bfloat16' 'all-reduce 3 int64' 'all-gather 3 any' 'broadcast 3 any' \
         'reduce-scatter 3 bfloat16' 'reduce-scatter 3 int64'; do
         for memory in symmetric any; do
             grep -qE "^$kind $memory 0 [a-z_]+\$" table || die "no row $kind $memory 0"
@@ -355,7 +386,7 @@ case_tune() {
     # At each of three sizes, a row for each algorithm that auto may choose; one of them is taken.
     [ "$(grep -c ' all-reduce .* symmetric .* two_shot ' "$work/out")" = 6 ] || die "not 6 rows"
     [ "$(grep -c ' all-gather .* any .* any ' "$work/out")" -ge 6 ] || die "not 6 rows"
-    [ "$(grep -cE ' yes$' "$work/out")" = 30 ] || die "not one taken of each kind at each size"
+    [ "$(grep -cE ' yes$' "$work/out")" = 36 ] || die "not one taken of each kind at each size"
     ! grep -qE ' (auto|multimem_one_shot) ' "$work/out" || die "an algorithm that auto may not take"
     [ "$(awk '$5 == "copy_engine" && $2 != "reduce-scatter" { print $4 }' "$work/out" | sort -u)" = \
         symmetric ] || die "copy_engine in symmetric memory and nowhere else"
@@ -431,7 +462,7 @@ case_stress_finds_wrong_results() {
     local first
     run 1 preloaded output 3 stress --algo all --seed 7
     errors '^# rank [0-2]: wrong in round [0-9]+, group .*: element [0-9]+ is .* and should be '
-    errors '^#   (all-reduce|all-gather|reduce-scatter) [a-z_]+, ((sum|avg|min|max) of )?[0-9]+ [a-z0-9_]+, '
+    errors '^#   (all-reduce|all-gather|reduce-scatter|broadcast) [a-z_]+, ((sum|avg|min|max) of )?[0-9]+ [a-z0-9_]+( from rank [0-9]+)?, '
     said ', WRONG$'
     first=$(sort "$work/err" | grep wrong)
     run 1 preloaded output 3 stress --algo all --seed 7
@@ -472,7 +503,7 @@ case_progress() {
 case_unavailable() {
     # A named algorithm must run...
     local operation
-    for operation in all-reduce all-gather reduce-scatter; do
+    for operation in all-reduce all-gather reduce-scatter broadcast; do
         for algos in multimem one_shot,multimem; do
             run 1 without_multicast $operation --algo $algos --check --json out.json
             said '^# multimem: not available: .*(SYMM_MULTICAST|without multicast)'
@@ -629,13 +660,13 @@ all-gather --algo two_shot|--algo two_shot: not one of auto, low_latency, one_sh
 all-reduce --peer cublas|--peer cublas: the only one is nccl
 all-reduce --dtype uint8|--dtype uint8: not one of bfloat16, float16, float32, float64, int32, int64
 tune --output x --dtypes uint8|--dtypes uint8: not one of bfloat16, float16, float32, float64, int32, int64
-tune --output x --operations sum|--operations sum: not one of all-reduce, all-gather, reduce-scatter
+tune --output x --operations sum|--operations sum: not one of all-reduce, all-gather, reduce-scatter, broadcast
 END
     run 0 "$bin/symm-bench" --version
     said '^# symm-bench [0-9]'
 }
 
-commands=(all-reduce all-reduce-rms-norm all-gather reduce-scatter matmul all-gather-matmul p2p stress tune plot report)
+commands=(all-reduce all-reduce-rms-norm all-gather reduce-scatter broadcast matmul all-gather-matmul p2p stress tune plot report)
 
 # Prints the options that the help in $work/out describes, one a line.
 described() {
@@ -644,7 +675,7 @@ described() {
 
 # Each option of option_table.c, with a valid value.
 every_option=(
-    algo=auto how=put pattern=pair blocks=1 threads=1 hidden=1 m=1 n=1 k=1 l=1 suite=llama count=1 strategy=auto alpha=1 beta=1
+    algo=auto how=put pattern=pair blocks=1 threads=1 hidden=1 root=1 m=1 n=1 k=1 l=1 suite=llama count=1 strategy=auto alpha=1 beta=1
     dtype=bf16 operations=all-gather dtypes=fp32 op=sum min-bytes=1K max-bytes=1K factor=2 sizes=1K iters=1
     iterations=1 warmup=1 warmup-iterations=1 graph in-place chain isolated host-time memory=plain check eps=1 seconds=1
     seed=1 peer=all json=x csv=x plot=x output=x floor=1 roofline=measured driver=emulated timeout=1

@@ -69,11 +69,11 @@ case_verify() {
     said '^# verified on 3 ranks, seed 0x'
     said '^  2    ok    ok    ok$'
     ! grep -q WRONG "$work/out" || die "something is wrong"
-    for operation in all-reduce all-gather reduce-scatter; do
+    for operation in all-reduce all-gather reduce-scatter broadcast; do
         said "^# $operation:\$"
     done
     for algo in auto low_latency one_shot copy_engine; do
-        [ "$(grep -c "^# $algo: ok\$" "$work/out")" = 3 ] || die "$algo is not right three times"
+        [ "$(grep -c "^# $algo: ok\$" "$work/out")" = 4 ] || die "$algo is not right four times"
     done
     for algo in low_latency_two_shot two_shot; do
         said "^# $algo: ok\$"

@@ -40,7 +40,7 @@ static symm_status spoil(symm_group *group, const void *in, void *out, size_t co
         return SYMM_OK;
     if (strcmp(what, "behind") == 0)
         return symm_fill((char *)out + out_nbytes, BYTE, 1, stream);
-    return in == out ? SYMM_OK : symm_fill((char *)(uintptr_t)in + AT, BYTE, 4, stream);
+    return !in || in == out ? SYMM_OK : symm_fill((char *)(uintptr_t)in + AT, BYTE, 4, stream);
 }
 
 SYMM_API symm_status symm_all_reduce(symm_group *group, const void *in, void *out, size_t count,
@@ -72,6 +72,16 @@ SYMM_API symm_status symm_all_gather(symm_group *group, const void *in, void *ou
     symm_status st = real(group, in, out, count, dtype, options, stream);
 
     return st == SYMM_OK ? spoil(group, in, out, count, out_nbytes, stream) : st;
+}
+
+SYMM_API symm_status symm_broadcast(symm_group *group, const void *in, void *out, size_t count,
+                                    symm_dtype dtype, int root, const symm_options *options,
+                                    symm_stream stream)
+{
+    REAL(symm_broadcast);
+    symm_status st = real(group, in, out, count, dtype, root, options, stream);
+
+    return st == SYMM_OK ? spoil(group, in, out, count, count * element_nbytes(dtype), stream) : st;
 }
 
 /* No algorithm runs. */

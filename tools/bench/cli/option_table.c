@@ -140,6 +140,8 @@ const struct option_row option_table[] = {
      .uses = {{BENCH_P2P, "threads of a block that loads or stores (512; emulated 32)"}}},
     {"hidden", "H", OPTION_INT, FIELD(hidden), 1, MAX_EXTENT,
      .uses = {{BENCH_OPERATION, "elements of a row (4096; emulated 256)"}}},
+    {"root", "N", OPTION_INT, FIELD(root), 0, SYMM_MAX_RANKS - 1,
+     .uses = {{BENCH_OPERATION, "rank whose elements all ranks get (0)"}}},
     {"m", "M", OPTION_INT, FIELD(m), 1, MAX_EXTENT, .letter = 'm',
      .uses = {{BENCH_COLLECTED, "rows of each rank's A (8192; emulated 256)"},
               {BENCH_PRODUCTS, "rows of A, the sum of all ranks' (8192; emulated 256)"}}},
@@ -183,8 +185,8 @@ const struct option_row option_table[] = {
     {"operations", "LIST|all", OPTION_NAMES, FIELD(operations), .names = OPERATION_NAMES,
      .uses = {{BENCH_TUNE, "operations to measure (all):"}}},
     {"dtypes", "LIST|all", OPTION_NAMES, FIELD(dtypes), .items = dtypes,
-     .uses = {{BENCH_TUNE, "types to reduce (bfloat16,float16,float32); an all-gather is measured "
-                           "with the first type:"}}},
+     .uses = {{BENCH_TUNE, "types to reduce (bfloat16,float16,float32); all-gather and "
+                           "broadcast are measured with the first type:"}}},
     {"op", "OP", OPTION_WORD, FIELD(op_name), .names = "sum, avg, min, max",
      .uses = {{BENCH_OPERATION, "sum, min, max, or avg of floating types (sum)"}}},
     {"min-bytes", "N", OPTION_BYTES, FIELD(min_bytes), .nccl_letter = 'b',
@@ -300,6 +302,8 @@ static bool has_option(const struct operation *operation, size_t field)
         return operation_chains(operation);
     case offsetof(struct bench_options, hidden):
         return operation->norms;
+    case offsetof(struct bench_options, root):
+        return operation->from_root;
     case offsetof(struct bench_options, in_place):
     case offsetof(struct bench_options, peers):
         return !operation->norms;

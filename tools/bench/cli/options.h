@@ -66,6 +66,7 @@ struct bench_options {
     bool nccl, cublas; /* whether the peers have them */
     int m, n, k, l;    /* of a product; 0: by the driver */
     int hidden;        /* elements of a row that is normed; 0: by the driver */
+    int root;          /* of a broadcast */
     int count;         /* of random shapes; 0: by the driver */
     double alpha, beta;
     double eps;                      /* 0: by k */

@@ -174,14 +174,15 @@ static void introduce(struct collective *c)
     report_head(
         c->s.report,
         json_pack("{s:s?, s:f, s:{s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:b, s:b, s:s, s:s, s:s?, "
-                  "s:o*}}",
+                  "s:o*, s:o*}}",
                   "nccl", version, "bus_factor", operation_bus_factor(o->operation, c->s.nranks),
                   "options", "algo", o->algos, "dtype", symm_dtype_name(o->element->dtype), "op",
                   op_name(o), "iters", o->iters, "warmup", o->warmup, "operations", c->measure.nops,
                   "graph", o->graph, "in_place", o->in_place, "check", o->check, "timing",
                   timing_name(o->timing), "memory", o->plain_memory ? "plain" : "symmetric", "peer",
                   o->nccl ? "nccl" : NULL, "hidden",
-                  o->operation->norms ? json_integer(o->hidden) : NULL));
+                  o->operation->norms ? json_integer(o->hidden) : NULL, "root",
+                  o->operation->from_root ? json_integer(o->root) : NULL));
     report_say(c->s.report,
                "# %d repetition%s of %d operations after %d to warm up, %s%s, %s memory", o->iters,
                o->iters == 1 ? "" : "s", c->measure.nops, o->warmup,
@@ -193,6 +194,8 @@ static void introduce(struct collective *c)
                o->plain_memory ? "plain" : "symmetric");
     if (o->operation->norms)
         report_say(c->s.report, "# rows of %d elements, with residual and weight", o->hidden);
+    if (o->operation->from_root)
+        report_say(c->s.report, "# from rank %d", o->root);
     if (version)
         report_say(c->s.report, "# NCCL %s", version);
 }

@@ -269,6 +269,7 @@ static struct trial make_trial(const struct collective_measure *m, const struct 
                                .op = o->op,
                                .count = count_of(m, nbytes),
                                .norm = m->operation->norms ? &m->norm : NULL,
+                               .root = o->root,
                                .flags = o->plain_memory ? 0 : SYMM_SYMMETRIC,
                                .max_blocks = m->max_blocks,
                                .stream = m->s->stream},

@@ -140,6 +140,7 @@ struct stress_choice stress_choose(struct stress_stream *s, const struct bench_o
 
     choose_variant(s, o, world, &c);
     c.count = choose_count(s, o->max_bytes / c.element->nbytes);
+    c.root = c.operation->from_root ? (int)stress_below(s, SYMM_MAX_RANKS) : 0;
     c.in_place = one_in(s, 3);
     choose_circumstances(s, &c);
     if (operation_needs_symmetric(c.operation, c.variant)) {
@@ -278,10 +279,14 @@ static int describe_product(const struct stress_choice *c, char *out, size_t cap
 
 static int describe_operation(const struct stress_choice *c, char *out, size_t capacity)
 {
+    char root[32] = "";
+
+    if (c->operation->from_root)
+        snprintf(root, sizeof root, " from rank %d", c->root);
     return snprintf(
-        out, capacity, "%s %s, %s%s%zu %s, %s, flags %u, at most %u blocks", c->operation->name,
+        out, capacity, "%s %s, %s%s%zu %s%s, %s, flags %u, at most %u blocks", c->operation->name,
         c->variant->name, c->operation->reduces ? symm_redop_name(c->op) : "",
-        c->operation->reduces ? " of " : "", c->count, symm_dtype_name(c->element->dtype),
+        c->operation->reduces ? " of " : "", c->count, symm_dtype_name(c->element->dtype), root,
         c->in_place ? "in place" : "out of place", c->flags, c->max_blocks);
 }
 

@@ -28,6 +28,7 @@ struct stress_choice {
     symm_redop op;
     size_t count;
     bool in_place, graph;
+    int root; /* of an operation from a root, modulo the ranks of the group; else 0 */
     enum stress_memory in_memory, out_memory;
     int in_offset, out_offset; /* elements after an aligned address */
     bool uneven;               /* odd ranks have other offsets */

@@ -53,6 +53,7 @@ static void place(struct stress_group *g)
                                       .element = c->element,
                                       .op = c->op,
                                       .count = operation_count(c->operation, c->count, nranks),
+                                      .root = c->root % nranks,
                                       .flags = c->flags,
                                       .max_blocks = c->max_blocks,
                                       .stream = g->stream};

@@ -58,7 +58,7 @@ static void settle_defaults(struct tune *t)
 
 /* ----------------------------------------------------------------------------------- the file */
 
-/* An all-gather has one row for all types. */
+/* An operation that moves elements has one row for all types. */
 static const char *dtype_of(const struct bench_options *o)
 {
     return o->operation->reduces ? symm_dtype_name(o->element->dtype) : "any";
@@ -277,7 +277,7 @@ out:
     return st;
 }
 
-/* One type is enough for an all-gather. */
+/* One type is enough for an operation that moves elements. */
 static symm_status tune_operation(struct tune *t, const struct operation *operation)
 {
     struct bench_options *o = t->s.options;
