@@ -126,6 +126,7 @@ static const struct collective_variant pairs[][2] = {
     {{ALL_REDUCE, SYMM_ALGO_LAMPORT}, {REDUCE_SCATTER, SYMM_ALGO_LAMPORT}},
     {{REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT}, {ALL_GATHER, SYMM_ALGO_ONE_SHOT}},
     {{REDUCE_SCATTER, SYMM_ALGO_LOW_LATENCY}, {ALL_GATHER, SYMM_ALGO_LOW_LATENCY}},
+    {{BROADCAST, SYMM_ALGO_LOW_LATENCY}, {BROADCAST, SYMM_ALGO_ONE_SHOT}},
 };
 enum { NPAIRS = sizeof pairs / sizeof pairs[0] };
 
@@ -140,7 +141,7 @@ GPU_TEST(all_reduce, two_groups_on_two_streams_replay_their_graphs_a_thousand_ti
     group_pair_replay(self, b->ctx, &p);
 }
 
-/* ---------------------------------------------------------------- reduce-scatter and all-gather */
+/* ----------------------------------------------------- reduce-scatter, all-gather and broadcast */
 
 /* The last one is of reductions. */
 static const symm_algo shared_algos[] = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_ONE_SHOT, SYMM_ALGO_AUTO,
@@ -153,14 +154,14 @@ static const struct trial_kind bytes[] = {{.dtype = SYMM_BFLOAT16},
 /* The first with large counts and staging that takes many pieces, the second at every place. */
 static void run_shares(enum collective_operation operation)
 {
-    const bool gathers = operation == ALL_GATHER;
+    const bool moves = !collective_reduces(operation);
     struct trial_plan plan = {.operation = operation,
                               .algos = shared_algos,
-                              .nalgos = gathers ? 3 : 4,
-                              .kinds = gathers ? bytes : kinds,
-                              .nkinds = gathers ? 4 : NKINDS,
+                              .nalgos = moves ? 3 : 4,
+                              .kinds = moves ? bytes : kinds,
+                              .nkinds = moves ? 4 : NKINDS,
                               .most = 300000,
-                              .ncounts = gathers ? 12 : 6};
+                              .ncounts = moves ? 12 : 6};
     for (int n = ngpus; n >= 2; n -= 2) { /* 4 and 2, or 3 */
         setenv("SYMM_STAGING_BYTES", "1M", 1);
         setenv("SYMM_EPOCH_START", "4294967200", 1);
@@ -169,17 +170,17 @@ static void run_shares(enum collective_operation operation)
     plan.most = 5000;
     plan.all_places = true;
     plan.ncounts = 1;
-    plan.special = !gathers;
+    plan.special = !moves;
     unsetenv("SYMM_STAGING_BYTES");
     trial_run(ngpus, RANKS_AS_PROCESSES, &plan);
 }
 
 TEST_GROUP(shares, 180);
 
-TEST_LOOP(shares, shares_are_right_at_every_place, 0, 2)
+TEST_LOOP(shares, shares_are_right_at_every_place, REDUCE_SCATTER, COLLECTIVE_OPERATIONS)
 {
     NEEDS_GPUS();
-    run_shares(_i ? ALL_GATHER : REDUCE_SCATTER);
+    run_shares((enum collective_operation)_i);
 }
 
 /* ------------------------------------------------------------- programmatic dependent launch */
@@ -190,6 +191,7 @@ static const struct collective_variant variants[] = {
     {REDUCE_SCATTER, SYMM_ALGO_LOW_LATENCY}, {REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT},
     {ALL_GATHER, SYMM_ALGO_LOW_LATENCY},     {ALL_GATHER, SYMM_ALGO_ONE_SHOT},
     {ALL_REDUCE, SYMM_ALGO_LAMPORT},         {REDUCE_SCATTER, SYMM_ALGO_LAMPORT},
+    {BROADCAST, SYMM_ALGO_LOW_LATENCY},      {BROADCAST, SYMM_ALGO_ONE_SHOT},
 };
 enum { NVARIANTS = sizeof variants / sizeof variants[0] };
 

@@ -35,8 +35,9 @@ struct collective work_draw(struct draw *d, symm_group *group, size_t most)
         .op = ops[draw_below(d, 3)],
         .max_blocks = draw_below(d, 4),
         .round = draw_next(d) >> 28,
+        .root = (int)draw_below(d, SYMM_MAX_RANKS),
     };
-    const size_t shares = c.operation == ALL_REDUCE ? 1 : (size_t)symm_nranks(group);
+    const size_t shares = collective_has_shares(c.operation) ? (size_t)symm_nranks(group) : 1;
 
     c.count = 1 + draw_next(d) % (most / shares / symm_dtype_size(c.dtype));
     if (draw_below(d, 2) && !collective_by_switch(c.algo))

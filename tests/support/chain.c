@@ -68,6 +68,7 @@ static symm_status launch(struct links *l, int kernel, char *data, uint32_t set,
     a->gathers = l->call.operation == ALL_GATHER;
     a->scatters = l->call.operation == REDUCE_SCATTER;
     a->floats = l->call.dtype == SYMM_FLOAT32;
+    a->root = l->call.operation == BROADCAST ? l->call.root % n : -1;
     a->set = set;
     a->spin = spin;
     a->last = last;
@@ -140,7 +141,8 @@ void chain_run(struct rank *self, void *arg)
             .algo = chain->variants[v].algo,
             .dtype = chain->variants[v].algo == SYMM_ALGO_LAMPORT ? SYMM_FLOAT32 : SYMM_INT32,
             .op = SYMM_SUM,
-            .count = chain->count};
+            .count = chain->count,
+            .root = v};
         if (collective_unavailable(&l.call, l.w))
             continue;
         RANK_TRY(self, run_variant(&l, l.symmetric));

@@ -34,7 +34,7 @@ static struct place place_of(const struct copy_call *c, const struct copy_buffer
     p.out_nbytes = c->operation == ALL_GATHER ? all : one;
     if (c->elsewhere && c->operation == REDUCE_SCATTER)
         p.out = b->own_out + MARGIN + (size_t)rank * size;
-    if (c->elsewhere && !(c->in_place && c->operation == ALL_REDUCE))
+    if (c->elsewhere && (!c->in_place || collective_has_shares(c->operation)))
         p.in = b->own_in + MARGIN + 2 * (size_t)rank * size;
     if (c->in_place && c->operation == ALL_GATHER)
         p.in = p.out + mine;
@@ -43,10 +43,10 @@ static struct place place_of(const struct copy_call *c, const struct copy_buffer
     return p;
 }
 
-/* Fills in a rank's data; an all-gather's are any bytes. */
+/* Fills in a rank's data: of an operation that moves elements, any bytes. */
 static void fill(const struct copy_call *c, void *host, size_t nbytes, int rank)
 {
-    if (c->operation == ALL_GATHER)
+    if (!collective_reduces(c->operation))
         reference_poison(host, nbytes, c->round * 1000 + (uint64_t)rank + 1);
     else
         reference_fill(host, nbytes / symm_dtype_size(c->dtype), c->dtype, c->round, rank);
@@ -97,8 +97,12 @@ symm_status copy_prepare(const struct copy_call *c, const struct copy_buffers *b
 symm_status copy_enqueue(const struct copy_call *c, const struct copy_buffers *b)
 {
     const struct place p = place_of(c, b);
+    const int root = c->root % symm_nranks(b->group);
 
     switch (c->operation) {
+    case BROADCAST:
+        return symm_broadcast(b->group, symm_rank(b->group) == root ? p.in : NULL, p.out, c->count,
+                              c->dtype, root, &c->options, b->stream);
     case ALL_REDUCE:
         return symm_all_reduce(b->group, p.in, p.out, c->count, c->dtype, c->op, &c->options,
                                b->stream);
@@ -131,10 +135,13 @@ static int64_t result_wrong(const struct copy_call *c, const char *host, int ran
     const size_t size = symm_dtype_size(c->dtype);
     int64_t wrong = 0;
 
-    if (c->operation != ALL_GATHER)
+    if (collective_reduces(c->operation))
         return reference_reduction_wrong(
             host, c->operation == REDUCE_SCATTER ? (size_t)rank * c->count : 0, c->count, c->dtype,
             c->op, c->round, nranks, REFERENCE_EXACT);
+    if (c->operation == BROADCAST)
+        return reference_poison_wrong(host, c->count * size,
+                                      c->round * 1000 + (uint64_t)(c->root % nranks) + 1);
     for (int r = 0; r < nranks; r++)
         wrong += reference_poison_wrong(host + (size_t)r * c->count * size, c->count * size,
                                         c->round * 1000 + (uint64_t)r + 1);
@@ -175,9 +182,9 @@ symm_status copy_check(struct rank *self, const struct copy_call *c, const struc
     self->report->value[0]++;
     CHECK_RANK_MSG(self, wrong == 0,
                    "%d wrong: operation %d, dtype %d, op %d, count %zu, skew %d, in place %d, "
-                   "elsewhere %d, %d ranks, round %llu",
+                   "elsewhere %d, root %d, %d ranks, round %llu",
                    (int)wrong, (int)c->operation, (int)c->dtype, (int)c->op, c->count, c->skew,
-                   c->in_place, c->elsewhere, nranks, (unsigned long long)c->round);
+                   c->in_place, c->elsewhere, c->root, nranks, (unsigned long long)c->round);
     return SYMM_OK;
 out:
     return self->report->status ? self->report->status : SYMM_ERROR_STATE;
@@ -209,11 +216,12 @@ struct copy_call copy_draw(uint64_t round, size_t most)
         .options = {.algo = SYMM_ALGO_COPY_ENGINE,
                     .flags = u >> 46 & 1 ? SYMM_SYMMETRIC : 0,
                     .max_blocks = u >> 47 & 3},
+        .root = (int)(u >> 50 & 63),
         .round = round,
     };
     if (c.count > most)
         c.count = most;
-    if (c.operation == ALL_GATHER && u >> 49 & 1)
+    if (!collective_reduces(c.operation) && u >> 49 & 1)
         c.dtype = SYMM_FLOAT8_E4M3;
     return c;
 }

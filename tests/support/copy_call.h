@@ -15,6 +15,7 @@ struct copy_call {
     int skew; /* elements by which the buffers miss their alignment */
     bool in_place;
     bool elsewhere; /* buffers that only their own rank accesses are plain memory */
+    int root;       /* of a broadcast, modulo the number of ranks */
     symm_options options;
     uint64_t round; /* of the data */
 };

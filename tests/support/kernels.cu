@@ -205,6 +205,8 @@ SYMM_DEV uint32_t chain_wanted(const test_chain_args &a, uint32_t turn, uint64_t
 {
     const uint64_t at = a.scatters ? a.view.rank * a.count + i : i;
     uint32_t sum = 0;
+    if (a.root >= 0)
+        return chain_word(a, turn, (uint32_t)a.root, i);
     if (a.gathers)
         return chain_word(a, turn, (uint32_t)(i / a.count), i % a.count);
     for (int r = 0; r < a.view.nranks; r++)

@@ -78,6 +78,8 @@ typedef struct test_chain_args {
     uint64_t count;  /* of the call */
     uint32_t gathers, scatters, set, spin, last;
     uint32_t floats; /* elements are float32, not int32 */
+    int32_t root;    /* whose data all ranks get; -1: none */
+    uint32_t reserved;
 } test_chain_args;
 
 #endif

@@ -159,6 +159,7 @@ static struct collective draw_call(const struct trial_plan *plan, int a, int k, 
         .count = draw_count(draw >> 8, plan->most),
         .max_blocks = draw >> 48 & 3,
         .flags = round % 2 && !collective_by_switch(plan->algos[a]) ? SYMM_DETERMINISTIC : 0,
+        .root = (int)(draw >> 52 & 63),
         .round = round | (plan->special ? REFERENCE_SPECIAL : 0),
     };
 }

@@ -28,7 +28,10 @@ static const struct collective_variant every[] = {
     {ALL_GATHER, SYMM_ALGO_LOW_LATENCY},  {ALL_GATHER, SYMM_ALGO_ONE_SHOT},
     {ALL_GATHER, SYMM_ALGO_ONE_SHOT},     {ALL_GATHER, SYMM_ALGO_MULTIMEM},
     {ALL_GATHER, SYMM_ALGO_AUTO},         {ALL_REDUCE, SYMM_ALGO_LAMPORT},
-    {REDUCE_SCATTER, SYMM_ALGO_LAMPORT},
+    {REDUCE_SCATTER, SYMM_ALGO_LAMPORT},  {BROADCAST, SYMM_ALGO_LOW_LATENCY},
+    {BROADCAST, SYMM_ALGO_LOW_LATENCY},   {BROADCAST, SYMM_ALGO_ONE_SHOT},
+    {BROADCAST, SYMM_ALGO_ONE_SHOT},      {BROADCAST, SYMM_ALGO_MULTIMEM},
+    {BROADCAST, SYMM_ALGO_AUTO},
 };
 enum { NEVERY = sizeof every / sizeof every[0] };
 
@@ -56,10 +59,11 @@ static struct wagon draw_wagon(const struct rank *self, symm_group *w, uint64_t 
                  .dtype = dtypes[u >> 3 & 3],
                  .op = SYMM_SUM,
                  .max_blocks = (uint32_t)(u >> 56) % 5,
-                 .round = round},
+                 .round = round,
+                 .root = (int)(u >> 48) & 63},
     };
     struct collective *const c = &x.call;
-    const size_t most = MOST / (c->operation == ALL_REDUCE ? 1 : (size_t)self->nranks);
+    const size_t most = MOST / (collective_has_shares(c->operation) ? (size_t)self->nranks : 1);
     c->count = u & 4 ? 1 + (u >> 8) % most : 1 + (u >> 8) % 100;
     if (collective_unavailable(c, w))
         c->algo = SYMM_ALGO_ONE_SHOT;
@@ -233,7 +237,11 @@ static const struct collective in_graph[] = {
     {REDUCE_SCATTER, SYMM_ALGO_ONE_SHOT, SYMM_FLOAT32, .count = COUNT},
     {REDUCE_SCATTER, SYMM_ALGO_MULTIMEM, SYMM_BFLOAT16, .count = COUNT},
     {ALL_GATHER, SYMM_ALGO_MULTIMEM, SYMM_BFLOAT16, .count = COUNT},
+    {BROADCAST, SYMM_ALGO_LOW_LATENCY, SYMM_BFLOAT16, .count = COUNT, .root = 1},
+    {BROADCAST, SYMM_ALGO_LOW_LATENCY, SYMM_UINT8, .count = COUNT, .root = 2},
+    {BROADCAST, SYMM_ALGO_ONE_SHOT, SYMM_FLOAT32, .count = COUNT, .root = 3},
     {ALL_REDUCE, SYMM_ALGO_AUTO, SYMM_BFLOAT16, .count = COUNT},
+    {BROADCAST, SYMM_ALGO_MULTIMEM, SYMM_FLOAT32, .count = COUNT - 3, .root = 1},
 };
 enum { CALLS = sizeof in_graph / sizeof in_graph[0], ROOM = COUNT * 4 * 8 };
 

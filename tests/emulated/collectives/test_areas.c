@@ -73,6 +73,7 @@ static const struct collective wanting[] = {
     CALL(ALL_REDUCE, TWO_SHOT, 2 * LARGE),
     CALL(REDUCE_SCATTER, AUTO, LARGE),
     CALL(ALL_GATHER, AUTO, LARGE),
+    CALL(BROADCAST, AUTO, LARGE),
     CALL(REDUCE_SCATTER, COPY_ENGINE, 1000),
 };
 enum { NWANTING = sizeof wanting / sizeof wanting[0] };

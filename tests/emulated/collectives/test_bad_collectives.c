@@ -1,12 +1,15 @@
 /* Collectives that cannot be: bad arguments, no multicast, ranks that call different things. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "test.h"
 #include "trial.h"
 #include "world.h"
 
-static const enum collective_operation operations[] = {ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER};
-static const char *const names[] = {"symm_all_reduce", "symm_reduce_scatter", "symm_all_gather"};
+static const enum collective_operation operations[] = {ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER,
+                                                       BROADCAST};
+static const char *const names[] = {"symm_all_reduce", "symm_reduce_scatter", "symm_all_gather",
+                                    "symm_broadcast"};
 static const char *const rank_names[] = {"rank 0", "rank 1", "rank 2"};
 enum { OF_CASE = 32 }; /* as in test_collectives.c */
 #define ADD(group, test, operation, first, end)                                                    \
@@ -14,6 +17,7 @@ enum { OF_CASE = 32 }; /* as in test_collectives.c */
 TEST_GROUP(all_reduce_bad, 80);
 TEST_GROUP(reduce_scatter_bad, 80);
 TEST_GROUP(all_gather_bad, 80);
+TEST_GROUP(broadcast_bad, 80);
 
 static struct collective works(enum collective_operation operation)
 {
@@ -26,6 +30,8 @@ static symm_status call(enum collective_operation operation, symm_group *w, cons
                         const symm_options *options, symm_stream stream)
 {
     switch (operation) {
+    case BROADCAST: /* by each rank as the root, so that it checks all that it can */
+        return symm_broadcast(w, in, out, count, dtype, w ? symm_rank(w) : 0, options, stream);
     case ALL_GATHER:
         return symm_all_gather(w, in, out, count, dtype, options, stream);
     case REDUCE_SCATTER:
@@ -53,7 +59,7 @@ static void overlap(struct rank *self, symm_group *w, const struct trial_buffers
     char *x = b->symmetric[0];
     /* The smaller buffer of 20 bytes at y, the larger one at x; of an all-reduce both are small. */
 #define AT(y) o == ALL_GATHER ? (y) : x, o == ALL_GATHER ? x : (y), 5, SYMM_FLOAT32, SYMM_SUM, 0
-    if (o == ALL_REDUCE) {
+    if (!collective_has_shares(o)) {
         BAD("overlap", x, x + 4, 5, SYMM_FLOAT32, SYMM_SUM, 0);
         BAD("overlap", x + 16, x, 5, SYMM_FLOAT32, SYMM_SUM, 0);
         return;
@@ -82,12 +88,12 @@ static void bad_values(struct rank *self, symm_group *w, const struct trial_buff
     BAD("not aligned", x, y + 1, 5, SYMM_BFLOAT16, SYMM_SUM, 0);
     BAD("overflows", x, y, SIZE_MAX / 2, SYMM_FLOAT32, SYMM_SUM, 0);
     BAD("overflows", x, y, SIZE_MAX, SYMM_BFLOAT16, SYMM_SUM, 0);
-    if (o == ALL_GATHER)
+    if (!collective_reduces(o))
         BAD("overflows", x, y, SIZE_MAX, SYMM_UINT8, SYMM_SUM, 0);
-    if (self->nranks > 1 && o != ALL_REDUCE) /* one share would fit */
+    if (self->nranks > 1 && collective_has_shares(o)) /* one share would fit */
         BAD("overflows", x, y, (size_t)INT64_MAX / 2, SYMM_BFLOAT16, SYMM_SUM, 0);
     BAD("dtype 99", x, y, 5, (symm_dtype)99, SYMM_SUM, 0);
-    if (o != ALL_GATHER)
+    if (collective_reduces(o))
         BAD("op 99", x, y, 5, SYMM_FLOAT32, (symm_redop)99, 0);
     BAD("algo 99", x, y, 5, SYMM_FLOAT32, SYMM_SUM, .algo = (symm_algo)99);
     BAD("flags 0x8", x, y, 5, SYMM_FLOAT32, SYMM_SUM, .flags = 8);
@@ -130,13 +136,40 @@ static void unsupported(struct rank *self, symm_group *w, const struct trial_buf
     multimem.algo = SYMM_ALGO_MULTIMEM;
     for (int a = 0; o != ALL_REDUCE && a < 3; a++)
         NOT_HERE("no such algorithm", x, y, 5, SYMM_FLOAT32, SYMM_SUM, .algo = of_all_reduce[a]);
-    if (o == ALL_GATHER)
+    if (!collective_reduces(o))
         return;
     NOT_HERE("uint8", x, y, 5, SYMM_UINT8, SYMM_SUM, 0);
     NOT_HERE("avg of int32", x, y, 5, SYMM_INT32, SYMM_AVG, 0);
     if (!collective_unavailable(&multimem, w))
         NOT_HERE("SYMM_DETERMINISTIC", x, y, 5, SYMM_FLOAT32, SYMM_SUM, .algo = SYMM_ALGO_MULTIMEM,
                  .flags = SYMM_DETERMINISTIC);
+out:
+    return;
+}
+
+/* Of a broadcast: roots that are none, and the buffers of ranks that only receive. */
+static void bad_roots(struct rank *self, symm_group *w, const struct trial_buffers *b)
+{
+    static const int roots[] = {-1, 0, INT32_MIN, INT32_MAX};
+    const enum collective_operation o = BROADCAST;
+    const int n = self->nranks, other = (self->rank + 1) % n;
+    char *x = b->symmetric[0], *y = b->foreign[0], part[80];
+
+    for (int i = 0; i < 4; i++)
+        for (size_t count = 0; count < 6; count += 5) {
+            const int root = roots[i] ? roots[i] : n;
+            snprintf(part, sizeof part, "root is %d; the group has 0 to %d", root, n - 1);
+            RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, part,
+                             symm_broadcast(w, x, y, count, SYMM_FLOAT32, root, NULL, b->stream));
+            RANK_TEXT(self, names[o]);
+            RANK_TEXT(self, rank_names[self->rank]);
+        }
+    if (n > 1) {
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out is NULL",
+                         symm_broadcast(w, NULL, NULL, 5, SYMM_FLOAT32, other, NULL, b->stream));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "out 0x",
+                         symm_broadcast(w, NULL, y + 1, 5, SYMM_FLOAT32, other, NULL, b->stream));
+    }
 out:
     return;
 }
@@ -152,11 +185,14 @@ WORLD_RANK(call_badly)
     overlap(self, world, &b, o);
     bad_memory(self, world, &b, o);
     unsupported(self, world, &b, o);
+    if (o == BROADCAST)
+        bad_roots(self, world, &b);
     RANK_EXPECT_TEXT(
         self, SYMM_ERROR_ARGUMENT, "group is NULL",
         call(o, NULL, b.symmetric[0], b.foreign[0], 5, SYMM_FLOAT32, SYMM_SUM, NULL, b.stream));
     /* Nothing has happened: the group works. */
-    RANK_TRY(self, call(o, world, NULL, NULL, 0, SYMM_FLOAT32, SYMM_SUM, NULL, b.stream));
+    const struct collective nothing = {.operation = o, .dtype = SYMM_FLOAT32};
+    RANK_TRY(self, collective_call(&nothing, world, NULL, NULL, b.stream));
     RANK_TRY(self, trial_call(self, world, &b, SYMMETRIC, &c));
 out:
     trial_close(&b);
@@ -170,6 +206,7 @@ TEST_BODY(bad_arguments_are_named)
 ADD(all_reduce_bad, bad_arguments_are_named, 0, 1, 4);
 ADD(reduce_scatter_bad, bad_arguments_are_named, 1, 1, 4);
 ADD(all_gather_bad, bad_arguments_are_named, 2, 1, 4);
+ADD(broadcast_bad, bad_arguments_are_named, 3, 1, 4);
 
 WORLD_RANK(multicast_is_off)
 {
@@ -196,6 +233,7 @@ TEST_BODY(without_multicast_the_reason_is_given_and_the_rest_works)
 ADD(all_reduce_bad, without_multicast_the_reason_is_given_and_the_rest_works, 0, 0, 1);
 ADD(reduce_scatter_bad, without_multicast_the_reason_is_given_and_the_rest_works, 1, 0, 1);
 ADD(all_gather_bad, without_multicast_the_reason_is_given_and_the_rest_works, 2, 0, 1);
+ADD(broadcast_bad, without_multicast_the_reason_is_given_and_the_rest_works, 3, 0, 1);
 
 /* One rank makes another call: the host notices with SYMM_CHECK, else the kernels do. */
 struct differing {
@@ -205,32 +243,44 @@ struct differing {
     size_t count;
     symm_redop op;
     symm_dtype dtype; /* 0: float32 */
+    int root;
 };
 enum { NDIFFERING = 9 };
 static const struct differing differing[][NDIFFERING] = {
-    [ALL_REDUCE] = {{"1", "count 200", SYMM_ALGO_AUTO, ALL_REDUCE, 200, SYMM_SUM, 0},
-                    {"1", "count 200", SYMM_ALGO_TWO_SHOT, ALL_REDUCE, 200, SYMM_SUM, 0},
-                    {"0", "count 200", SYMM_ALGO_ONE_SHOT, ALL_REDUCE, 200, SYMM_SUM, 0},
-                    {"0", "count 200", SYMM_ALGO_TWO_SHOT, ALL_REDUCE, 200, SYMM_SUM, 0},
-                    {"0", "count 200", SYMM_ALGO_MULTIMEM, ALL_REDUCE, 200, SYMM_SUM, 0}},
-    [REDUCE_SCATTER] = {{"1", "count 200", SYMM_ALGO_LOW_LATENCY, REDUCE_SCATTER, 200, SYMM_SUM, 0},
-                        {"1", "float32, max", SYMM_ALGO_AUTO, REDUCE_SCATTER, 100, SYMM_MAX, 0},
-                        {"1", "symm_all_gather", SYMM_ALGO_AUTO, ALL_GATHER, 100, SYMM_SUM, 0},
-                        {"0", "count 200", SYMM_ALGO_ONE_SHOT, REDUCE_SCATTER, 200, SYMM_SUM, 0},
-                        {"0", "float32, max", SYMM_ALGO_ONE_SHOT, REDUCE_SCATTER, 100, SYMM_MAX, 0},
-                        {"0", "symm_all_gather", SYMM_ALGO_ONE_SHOT, ALL_GATHER, 100, SYMM_SUM, 0},
-                        {"0", "symm_all_reduce", SYMM_ALGO_ONE_SHOT, ALL_REDUCE, 300, SYMM_SUM, 0},
-                        {"0", "count 200", SYMM_ALGO_MULTIMEM, REDUCE_SCATTER, 200, SYMM_SUM, 0},
-                        {"0", "symm_all_gather", SYMM_ALGO_MULTIMEM, ALL_GATHER, 100, SYMM_SUM, 0}},
-    [ALL_GATHER] = {{"1", "count 200", SYMM_ALGO_LOW_LATENCY, ALL_GATHER, 200, SYMM_SUM, 0},
-                    {"1", "int32", SYMM_ALGO_AUTO, ALL_GATHER, 100, SYMM_SUM, SYMM_INT32},
-                    {"1", "symm_reduce_scatter", SYMM_ALGO_AUTO, REDUCE_SCATTER, 100, SYMM_SUM, 0},
-                    {"0", "count 200", SYMM_ALGO_ONE_SHOT, ALL_GATHER, 200, SYMM_SUM, 0},
-                    {"0", "symm_reduce_scatter", SYMM_ALGO_ONE_SHOT, REDUCE_SCATTER, 100, SYMM_SUM,
+    [ALL_REDUCE] = {{"1", "count 200", SYMM_ALGO_AUTO, ALL_REDUCE, 200, SYMM_SUM, 0, 0},
+                    {"1", "count 200", SYMM_ALGO_TWO_SHOT, ALL_REDUCE, 200, SYMM_SUM, 0, 0},
+                    {"0", "count 200", SYMM_ALGO_ONE_SHOT, ALL_REDUCE, 200, SYMM_SUM, 0, 0},
+                    {"0", "count 200", SYMM_ALGO_TWO_SHOT, ALL_REDUCE, 200, SYMM_SUM, 0, 0},
+                    {"0", "count 200", SYMM_ALGO_MULTIMEM, ALL_REDUCE, 200, SYMM_SUM, 0, 0}},
+    [REDUCE_SCATTER] =
+        {{"1", "count 200", SYMM_ALGO_LOW_LATENCY, REDUCE_SCATTER, 200, SYMM_SUM, 0, 0},
+         {"1", "float32, max", SYMM_ALGO_AUTO, REDUCE_SCATTER, 100, SYMM_MAX, 0, 0},
+         {"1", "symm_all_gather", SYMM_ALGO_AUTO, ALL_GATHER, 100, SYMM_SUM, 0, 0},
+         {"0", "count 200", SYMM_ALGO_ONE_SHOT, REDUCE_SCATTER, 200, SYMM_SUM, 0, 0},
+         {"0", "float32, max", SYMM_ALGO_ONE_SHOT, REDUCE_SCATTER, 100, SYMM_MAX, 0, 0},
+         {"0", "symm_all_gather", SYMM_ALGO_ONE_SHOT, ALL_GATHER, 100, SYMM_SUM, 0, 0},
+         {"0", "symm_all_reduce", SYMM_ALGO_ONE_SHOT, ALL_REDUCE, 300, SYMM_SUM, 0, 0},
+         {"0", "count 200", SYMM_ALGO_MULTIMEM, REDUCE_SCATTER, 200, SYMM_SUM, 0, 0},
+         {"0", "symm_all_gather", SYMM_ALGO_MULTIMEM, ALL_GATHER, 100, SYMM_SUM, 0, 0}},
+    [ALL_GATHER] = {{"1", "count 200", SYMM_ALGO_LOW_LATENCY, ALL_GATHER, 200, SYMM_SUM, 0, 0},
+                    {"1", "int32", SYMM_ALGO_AUTO, ALL_GATHER, 100, SYMM_SUM, SYMM_INT32, 0},
+                    {"1", "symm_reduce_scatter", SYMM_ALGO_AUTO, REDUCE_SCATTER, 100, SYMM_SUM, 0,
                      0},
-                    {"0", "symm_all_reduce", SYMM_ALGO_ONE_SHOT, ALL_REDUCE, 100, SYMM_SUM, 0},
-                    {"0", "count 200", SYMM_ALGO_MULTIMEM, ALL_GATHER, 200, SYMM_SUM, 0},
-                    {"0", "symm_all_reduce", SYMM_ALGO_MULTIMEM, ALL_REDUCE, 300, SYMM_SUM, 0}},
+                    {"0", "count 200", SYMM_ALGO_ONE_SHOT, ALL_GATHER, 200, SYMM_SUM, 0, 0},
+                    {"0", "symm_reduce_scatter", SYMM_ALGO_ONE_SHOT, REDUCE_SCATTER, 100, SYMM_SUM,
+                     0, 0},
+                    {"0", "symm_all_reduce", SYMM_ALGO_ONE_SHOT, ALL_REDUCE, 100, SYMM_SUM, 0, 0},
+                    {"0", "count 200", SYMM_ALGO_MULTIMEM, ALL_GATHER, 200, SYMM_SUM, 0, 0},
+                    {"0", "symm_all_reduce", SYMM_ALGO_MULTIMEM, ALL_REDUCE, 300, SYMM_SUM, 0, 0}},
+    [BROADCAST] = {{"1", "root 1", SYMM_ALGO_AUTO, BROADCAST, 100, SYMM_SUM, 0, 1},
+                   {"1", "root 2", SYMM_ALGO_LOW_LATENCY, BROADCAST, 100, SYMM_SUM, 0, 2},
+                   {"1", "count 200", SYMM_ALGO_AUTO, BROADCAST, 200, SYMM_SUM, 0, 0},
+                   {"1", "symm_all_gather", SYMM_ALGO_AUTO, ALL_GATHER, 100, SYMM_SUM, 0, 0},
+                   {"0", "root 1", SYMM_ALGO_ONE_SHOT, BROADCAST, 100, SYMM_SUM, 0, 1},
+                   {"0", "count 200", SYMM_ALGO_ONE_SHOT, BROADCAST, 200, SYMM_SUM, 0, 0},
+                   {"0", "symm_all_gather", SYMM_ALGO_ONE_SHOT, ALL_GATHER, 100, SYMM_SUM, 0, 0},
+                   {"0", "root 2", SYMM_ALGO_MULTIMEM, BROADCAST, 100, SYMM_SUM, 0, 2},
+                   {"0", "symm_all_gather", SYMM_ALGO_MULTIMEM, ALL_GATHER, 100, SYMM_SUM, 0, 0}},
 };
 
 TEST_BODY(different_calls_are_a_mismatch)
@@ -241,6 +291,7 @@ TEST_BODY(different_calls_are_a_mismatch)
     c.algo = other.algo = d->algo;
     other.count = d->count;
     other.op = d->op;
+    other.root = d->root;
     other.dtype = d->dtype ? d->dtype : SYMM_FLOAT32;
     setenv("SYMM_CHECK", d->check, 1);
     trial_mismatch(&c, &other, d->part);
@@ -248,8 +299,9 @@ TEST_BODY(different_calls_are_a_mismatch)
 ADD(all_reduce_bad, different_calls_are_a_mismatch, 0, 0, 5);
 ADD(reduce_scatter_bad, different_calls_are_a_mismatch, 1, 0, 9);
 ADD(all_gather_bad, different_calls_are_a_mismatch, 2, 0, 8);
+ADD(broadcast_bad, different_calls_are_a_mismatch, 3, 0, 9);
 
-/* Of reduce-scatter and all-gather: test_abort.c has all-reduces. */
+/* Of all but all-reduces, which test_abort.c has. */
 TEST_BODY(an_abort_ends_a_call_that_waits)
 {
     static const symm_algo algos[] = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_ONE_SHOT, SYMM_ALGO_MULTIMEM,
@@ -262,3 +314,4 @@ TEST_BODY(an_abort_ends_a_call_that_waits)
 }
 ADD(reduce_scatter_bad, an_abort_ends_a_call_that_waits, 1, 0, 8);
 ADD(all_gather_bad, an_abort_ends_a_call_that_waits, 2, 0, 8);
+ADD(broadcast_bad, an_abort_ends_a_call_that_waits, 3, 0, 8);

@@ -2,8 +2,8 @@
  * The collectives on the emulated driver: every algorithm, in groups of 1 to 8 ranks, with any
  * count, at any place, of every type. Each call gets fresh random data; outputs and their margins
  * are filled with a pattern first. All algorithms but the switch's must give the bits of the
- * ranks' order. An all-gather's data are bytes of any pattern, among them words that look like the
- * flags of packets; none may change.
+ * ranks' order. The data of an all-gather and of a broadcast are bytes of any pattern, among them
+ * words that look like the flags of packets; none may change. Roots are random.
  */
 #include <math.h>
 #include <stdio.h>
@@ -124,6 +124,28 @@ static const struct subject {
                    {"1K", 4, {.most = 1500, .nkinds = 1, .ncounts = 1, .all_places = true}},
                    {"1K", 8, {.most = 1000, .nkinds = 3, .ncounts = 1}}},
     },
+    {
+        .operation = BROADCAST,
+        .nalgos = 4,
+        .algos = {SYMM_ALGO_LOW_LATENCY, SYMM_ALGO_ONE_SHOT, SYMM_ALGO_MULTIMEM, SYMM_ALGO_AUTO},
+        .kinds = gathered,
+        .nkinds = NGATHERED,
+        .few = 4,
+        .large = 5000,
+        .small = 3000,
+        .ncounts = 2,
+        .place_kinds = 3,
+        .place_counts = 2,
+        .pieces = {{"32M", 2, {.most = 60000, .nkinds = 4, .ncounts = 3}},
+                   {"32M", 4, {.most = 60000, .nkinds = 2, .ncounts = 3}},
+                   {"64K", 2, {.most = 100000, .nkinds = 1, .ncounts = 1, .all_places = true}},
+                   {"64K", 5, {.most = 50000, .nkinds = 4, .ncounts = 2}},
+                   {"16K", 4, {.most = 20000, .nkinds = 1, .ncounts = 1, .all_places = true}},
+                   {"4K", 3, {.most = 5000, .nkinds = 3, .ncounts = 3}},
+                   {"1K", 2, {.most = 5000, .nkinds = 4, .ncounts = 3}},
+                   {"1K", 4, {.most = 2000, .nkinds = 1, .ncounts = 1, .all_places = true}},
+                   {"1K", 8, {.most = 2000, .nkinds = 3, .ncounts = 1}}},
+    },
 };
 
 /* The number of a loop test is that of the subject and one of the case. */
@@ -131,10 +153,12 @@ enum { OF_CASE = 16 };
 TEST_GROUP(all_reduce_right, 250);
 TEST_GROUP(reduce_scatter_right, 250);
 TEST_GROUP(all_gather_right, 250);
+TEST_GROUP(broadcast_right, 250);
 /* What ThreadSanitizer can judge. */
 TEST_GROUP(all_reduce_threads, 250);
 TEST_GROUP(reduce_scatter_threads, 250);
 TEST_GROUP(all_gather_threads, 250);
+TEST_GROUP(broadcast_threads, 250);
 #define ADD(group, test, subject, first, end)                                                      \
     TEST_ADD(group, test, (subject)*OF_CASE + (first), (subject)*OF_CASE + (end))
 #define ADD_REDUCTIONS(test, first, end)                                                           \
@@ -142,7 +166,8 @@ TEST_GROUP(all_gather_threads, 250);
     ADD(reduce_scatter_right, test, 1, first, end)
 #define ADD_ALL(test, first, end)                                                                  \
     ADD_REDUCTIONS(test, first, end);                                                              \
-    ADD(all_gather_right, test, 2, first, end)
+    ADD(all_gather_right, test, 2, first, end);                                                    \
+    ADD(broadcast_right, test, 3, first, end)
 #define SUBJECT (&subjects[_i / OF_CASE])
 #define NUMBER (_i % OF_CASE)
 
@@ -188,6 +213,7 @@ TEST_BODY(ranks_may_be_threads)
 ADD(all_reduce_threads, ranks_may_be_threads, 0, 1, 5);
 ADD(reduce_scatter_threads, ranks_may_be_threads, 1, 1, 5);
 ADD(all_gather_threads, ranks_may_be_threads, 2, 1, 5);
+ADD(broadcast_threads, ranks_may_be_threads, 3, 1, 5);
 
 /* NaNs, infinities, zeros of both signs and subnormal numbers. */
 TEST_BODY(special_values_are_right)
@@ -348,16 +374,16 @@ TEST_BODY(the_bits_are_those_of_an_all_reduce)
 }
 ADD(reduce_scatter_right, the_bits_are_those_of_an_all_reduce, 1, 2, 9);
 
-/* ---- All-gather ---- */
+/* ---- All-gather, broadcast ---- */
 
 static const int world_sizes[] = {2, 3, 4, 8};
 
 /* Each block has so many packs that it sends them to one rank after the other, in place. */
-WORLD_TEST(all_gather_right, many_packs_are_right, world_sizes[_i], .timeout_s = 100,
-           .loop = {0, 4})
+WORLD_TEST(all_gather_right, many_packs_are_right, world_sizes[_i % 4], .arg = &(int){_i / 4},
+           .timeout_s = 100, .loop = {0, 8})
 {
     enum { PACKS = 4096 + 777 };
-    struct collective c = {.operation = ALL_GATHER,
+    struct collective c = {.operation = *(const int *)arg ? BROADCAST : ALL_GATHER,
                            .algo = SYMM_ALGO_ONE_SHOT,
                            .dtype = SYMM_UINT8,
                            .count = PACKS * 16,
@@ -367,6 +393,7 @@ WORLD_TEST(all_gather_right, many_packs_are_right, world_sizes[_i], .timeout_s =
     RANK_TRY(self, trial_open(ctx, c.count * (size_t)self->nranks, &b));
     for (int p = 0; p < TRIAL_PLACES; p++) {
         c.round++;
+        c.root = p;
         RANK_TRY(self, trial_call(self, world, &b, (enum trial_place)p, &c));
     }
 out:

@@ -1,6 +1,6 @@
 /*
- * The collectives by copy engines on the emulated driver: all three operations on every world of 1
- * to 8, with any count, type and operation, eager and from graphs alternately. Every call gets
+ * The collectives by copy engines on the emulated driver: all operations on every world of 1 to 8,
+ * with any count, type and operation, eager and from graphs alternately. Every call gets
  * fresh data; what it writes, and what lies around it, is filled with a pattern first.
  */
 #include <stdio.h>
@@ -114,7 +114,7 @@ WORLD_TEST(calls, calls_follow_each_other_without_a_pause, _i, .timeout_s = 120,
         RANK_TRY(self, copy_open(ctx, world, s, COUNT * 8 * (size_t)self->nranks, &b[i]));
     for (uint64_t t = 0; t < 15; t++) {
         for (int i = 0; i < TRAIN; i++) {
-            calls[i] = copy_draw(1 + t * TRAIN + (uint64_t)i, COUNT);
+            calls[i] = copy_draw(1 + t * (TRAIN + 1) + (uint64_t)i, COUNT);
             if (algos[i] != SYMM_ALGO_COPY_ENGINE)
                 calls[i].operation = ALL_REDUCE, calls[i].dtype = SYMM_FLOAT32;
             calls[i].options.algo = algos[i];

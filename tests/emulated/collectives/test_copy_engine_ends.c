@@ -48,14 +48,22 @@ out:
 }
 
 /* Rank 1's output is at another offset, or it makes another call. */
-enum difference { OTHER_PLACE, OTHER_COUNT, OTHER_OPERATION, OTHER_ALGORITHM, NDIFFERENCES };
+enum difference {
+    OTHER_PLACE,
+    OTHER_COUNT,
+    OTHER_OPERATION,
+    OTHER_ALGORITHM,
+    OTHER_ROOT,
+    NDIFFERENCES
+};
 
 WORLD_TEST(calls, different_calls_and_places_are_a_mismatch_on_all_ranks, 3, .arg = &(int){_i},
            .env = {{"SYMM_CHECK", "0"}, {"SYMM_TIMEOUT_MS", "3000"}}, .loop = {0, NDIFFERENCES})
 {
     const int difference = self->rank == 1 ? *(int *)arg : NDIFFERENCES;
+    const bool roots = *(int *)arg == OTHER_ROOT;
     struct copy_buffers b = {0}, used;
-    struct copy_call c = {.operation = ALL_REDUCE,
+    struct copy_call c = {.operation = roots ? BROADCAST : ALL_REDUCE,
                           .dtype = SYMM_FLOAT32,
                           .count = 100,
                           .options = engine,
@@ -63,6 +71,8 @@ WORLD_TEST(calls, different_calls_and_places_are_a_mismatch_on_all_ranks, 3, .ar
 
     RANK_TRY(self, copy_open(ctx, world, s, 8192, &b));
     used = b;
+    if (difference == OTHER_ROOT)
+        c.root = 1;
     if (difference == OTHER_PLACE)
         used.out += 16;
     if (difference == OTHER_COUNT)
@@ -88,7 +98,7 @@ WORLD_TEST(calls, an_abort_ends_calls_and_leaves_nothing_behind, 2 + _i % 3,
 {
     const bool amid = *(const bool *)arg;
     struct copy_buffers b = {0}, of_g;
-    struct copy_call c = copy_draw(3, COUNT);
+    struct copy_call c = copy_draw(COLLECTIVE_OPERATIONS, COUNT); /* an all-reduce */
     symm_group *g = NULL;
     symm_graph graph = NULL;
 

@@ -123,8 +123,10 @@ static const struct way ways[] = {
     {SYMM_OPERATION_REDUCE_SCATTER, 4, 100000, 10, true},
     {SYMM_OPERATION_ALL_GATHER, 2, 48, 0, true},
     {SYMM_OPERATION_ALL_GATHER, 5, 20000, 0, false},
+    {SYMM_OPERATION_BROADCAST, 2, 48, 0, true},
+    {SYMM_OPERATION_BROADCAST, 5, 20000, 0, false},
 };
-enum { NWAYS = sizeof ways / sizeof ways[0] };
+enum { NWAYS = sizeof ways / sizeof ways[0], ROOT = 1 };
 
 /* A call and its trace. */
 struct look {
@@ -244,10 +246,10 @@ static void check_chunks(struct look *l)
 out:;
 }
 
-static void check_gather(struct look *l)
+/* This rank's elements go to `mine` of all ranks. */
+static void check_gather(struct look *l, char *mine)
 {
     const size_t share = l->way->share;
-    char *mine = l->out + (size_t)l->self->rank * share;
     const int own = l->way->in_place ? 0 : 1;
 
     CHECK_RANK_MSG(l->self, l->trace.n[CALLER] == 2 + own, "%d kernels", l->trace.n[CALLER]);
@@ -264,7 +266,11 @@ static void check_order(struct look *l)
     for (int i = 0; i < t->n[SIDE]; i++)
         CHECK_RANK(l->self, !t->steps[SIDE][i].function);
     if (l->way->operation == SYMM_OPERATION_ALL_GATHER)
-        check_gather(l);
+        check_gather(l, l->out + (size_t)l->self->rank * l->way->share);
+    else if (l->way->operation == SYMM_OPERATION_BROADCAST && l->self->rank == ROOT)
+        check_gather(l, l->out);
+    else if (l->way->operation == SYMM_OPERATION_BROADCAST)
+        CHECK_RANK(l->self, t->n[CALLER] == 2 && t->n[SIDE] == 0);
     else
         check_chunks(l);
     CHECK_RANK_MSG(l->self, l->ncopies == t->n[SIDE], "%d copies, not %d", t->n[SIDE], l->ncopies);
@@ -284,6 +290,9 @@ static symm_status call(const struct look *l, symm_stream stream)
     case SYMM_OPERATION_REDUCE_SCATTER:
         return symm_reduce_scatter(l->group, l->in, l->out, count, SYMM_INT32, SYMM_SUM, &options,
                                    stream);
+    case SYMM_OPERATION_BROADCAST:
+        return symm_broadcast(l->group, l->self->rank == ROOT ? l->in : NULL, l->out, count,
+                              SYMM_INT32, ROOT, &options, stream);
     default:
         return symm_all_gather(l->group, l->in, l->out, count, SYMM_INT32, &options, stream);
     }
@@ -318,7 +327,7 @@ WORLD_RANK(trace_a_call)
         CHECK_RANK(self, trace_read(self->rank, &at, take_line, &l->trace));
         RANK_TRY(self, symm_synchronize(world, s));
     }
-    if (l->way->operation != SYMM_OPERATION_ALL_GATHER)
+    if (l->way->chunks)
         l->chunks = symm__copy_chunks(
             &(struct symm_copy_share){.nbytes = l->way->share,
                                       .nranks = self->nranks,

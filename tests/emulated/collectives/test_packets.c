@@ -14,10 +14,10 @@ struct pair {
     const char *call_text, *other_text;
 };
 
-#define CALL(OPERATION, ALGO, DTYPE, OP, COUNT)                                                    \
+#define CALL(OPERATION, ALGO, DTYPE, OP, ...)                                                      \
     {                                                                                              \
         .operation = OPERATION, .algo = SYMM_ALGO_##ALGO, .dtype = SYMM_##DTYPE, .op = SYMM_##OP,  \
-        .count = COUNT                                                                             \
+        .count = __VA_ARGS__                                                                       \
     }
 
 static const struct pair pairs[] = {
@@ -44,6 +44,16 @@ static const struct pair pairs[] = {
      CALL(ALL_GATHER, LOW_LATENCY, FLOAT32, SUM, 41), "modulo 509", "modulo 509"},
     {CALL(ALL_GATHER, LOW_LATENCY, UINT8, SUM, 999), CALL(ALL_GATHER, LOW_LATENCY, UINT8, SUM, 998),
      "modulo 509", "modulo 509"},
+    {CALL(BROADCAST, LOW_LATENCY, INT32, SUM, 50), CALL(ALL_GATHER, LOW_LATENCY, INT32, SUM, 50),
+     "broadcast(low_latency, int32)", "all_gather("},
+    {CALL(BROADCAST, LOW_LATENCY, INT32, SUM, 50), CALL(BROADCAST, LOW_LATENCY, FLOAT32, SUM, 50),
+     "int32", "float32"},
+    {CALL(BROADCAST, LOW_LATENCY, UINT8, SUM, 1000), CALL(BROADCAST, LOW_LATENCY, UINT8, SUM, 999),
+     "grid and root", "modulo 509"},
+    {CALL(BROADCAST, LOW_LATENCY, UINT8, SUM, 1000),
+     CALL(BROADCAST, LOW_LATENCY, UINT8, SUM, 1000, .root = 1), "root 0", "root 1"},
+    {CALL(BROADCAST, LOW_LATENCY, UINT8, SUM, 7),
+     CALL(BROADCAST, LOW_LATENCY, UINT8, SUM, 7, .root = 2), "root 0", "root 2"},
     {CALL(ALL_REDUCE, LAMPORT, FLOAT32, SUM, 400), CALL(ALL_REDUCE, LAMPORT, FLOAT32, MAX, 400),
      "sum, lamport", "max, lamport"},
     {CALL(ALL_REDUCE, LAMPORT, FLOAT16, SUM, 99), CALL(ALL_REDUCE, LAMPORT, BFLOAT16, SUM, 99),

@@ -130,7 +130,7 @@ enum { RANKS = 3, BUFFER = 96 << 10 };
 
 static symm_status call(symm_group *group, char *in, const struct expected *e, symm_algo algo)
 {
-    const size_t shares = e->operation == ALL_REDUCE ? 1 : RANKS;
+    const size_t shares = collective_has_shares(e->operation) ? RANKS : 1;
     const struct collective c = {.operation = e->operation,
                                  .algo = algo,
                                  .dtype = e->dtype,
@@ -158,6 +158,9 @@ static const struct expected expected[] = {
     {ALL_GATHER, 96, 0, SYMM_FLOAT8_E5M2, SYMM_ALGO_LOW_LATENCY},
     {ALL_GATHER, 3000, 0, SYMM_INT32, SYMM_ALGO_ONE_SHOT},
     {ALL_GATHER, 96, SYMM_SYMMETRIC, SYMM_UINT8, SYMM_ALGO_COPY_ENGINE},
+    {BROADCAST, 96, 0, SYMM_FLOAT8_E5M2, SYMM_ALGO_ONE_SHOT},
+    {BROADCAST, 3000, 0, SYMM_INT32, SYMM_ALGO_LOW_LATENCY},
+    {BROADCAST, 96, SYMM_SYMMETRIC, SYMM_UINT8, SYMM_ALGO_COPY_ENGINE},
 };
 
 static const char table[] = HEAD "all-reduce 3 bfloat16 any 0 one_shot\n"
@@ -174,7 +177,10 @@ static const char table[] = HEAD "all-reduce 3 bfloat16 any 0 one_shot\n"
                                  "reduce-scatter 3 any any 6000 low_latency\n"
                                  "all-gather 3 any any 0 low_latency\n"
                                  "all-gather 3 any any 3000 one_shot\n"
-                                 "all-gather 3 uint8 symmetric 0 copy_engine\n";
+                                 "all-gather 3 uint8 symmetric 0 copy_engine\n"
+                                 "broadcast 3 any any 0 one_shot\n"
+                                 "broadcast 3 any any 3000 low_latency\n"
+                                 "broadcast 3 uint8 symmetric 0 copy_engine\n";
 
 WORLD_RANK(follow_the_table)
 {

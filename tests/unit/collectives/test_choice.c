@@ -14,7 +14,8 @@ static const struct symm_limits h200 = {.nranks = 4,
                                                   .staging_nbytes = 64 << 20}};
 
 static const enum symm_operation operations[] = {
-    SYMM_OPERATION_ALL_REDUCE, SYMM_OPERATION_REDUCE_SCATTER, SYMM_OPERATION_ALL_GATHER};
+    SYMM_OPERATION_ALL_REDUCE, SYMM_OPERATION_REDUCE_SCATTER, SYMM_OPERATION_ALL_GATHER,
+    SYMM_OPERATION_BROADCAST};
 
 static struct symm_tuning *table(const char *rows)
 {
@@ -78,12 +79,13 @@ TEST(table, bytes_are_those_of_the_larger_buffer)
     struct symm_tuning *t = table("symm-tuning 1\n"
                                   "all-reduce 4 float32 any 4096 one_shot\n"
                                   "reduce-scatter 4 float32 any 4096 one_shot\n"
-                                  "all-gather 4 float32 any 4096 one_shot\n");
+                                  "all-gather 4 float32 any 4096 one_shot\n"
+                                  "broadcast 4 float32 any 4096 one_shot\n");
     struct symm_limits m = h200;
 
     m.tuning = t;
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
-        const uint64_t count = operations[i] == SYMM_OPERATION_ALL_REDUCE ? 1024 : 256;
+        const uint64_t count = symm__operation_has_shares(operations[i]) ? 256 : 1024;
         ck_assert_int_eq(choose(&m, operations[i], SYMM_FLOAT32, 0, count), SYMM_ALGO_ONE_SHOT);
         ck_assert_int_eq(choose(&m, operations[i], SYMM_FLOAT32, 0, count - 1),
                          SYMM_ALGO_LOW_LATENCY); /* by the model */
@@ -176,6 +178,26 @@ TEST(table, without_the_promise_the_way_through_staging_counts)
                      SYMM_ALGO_ONE_SHOT);
 }
 
+/* From packets by stores to copies; by the switch, where four ranks have one. */
+TEST(table, a_broadcast_goes_by_the_bytes_that_its_root_sends)
+{
+    const enum symm_operation broadcast = SYMM_OPERATION_BROADCAST;
+    struct symm_limits m = h200;
+
+    ck_assert_int_eq(choose(&m, broadcast, SYMM_UINT8, 0, (256 << 10) - 1), SYMM_ALGO_LOW_LATENCY);
+    ck_assert_int_eq(choose(&m, broadcast, SYMM_UINT8, SYMM_DETERMINISTIC, 256 << 10),
+                     SYMM_ALGO_MULTIMEM);
+    m.multicast_off = "off";
+    for (m.nranks = 2; m.nranks <= 8; m.nranks++) {
+        ck_assert_int_eq(choose(&m, broadcast, SYMM_UINT8, 0, 1), SYMM_ALGO_LOW_LATENCY);
+        ck_assert_int_eq(choose(&m, broadcast, SYMM_UINT8, SYMM_SYMMETRIC, 8 << 20),
+                         SYMM_ALGO_ONE_SHOT);
+        ck_assert_int_eq(choose(&m, broadcast, SYMM_UINT8, 0, 1 << 30), SYMM_ALGO_ONE_SHOT);
+        ck_assert_int_eq(choose(&m, broadcast, SYMM_UINT8, SYMM_SYMMETRIC, 1 << 30),
+                         SYMM_ALGO_COPY_ENGINE);
+    }
+}
+
 /* Rows for libsymm_nccl.so are none for AUTO. */
 TEST(table, a_row_forward_is_as_if_it_were_not_there)
 {
@@ -210,12 +232,13 @@ TEST(table, copy_engine_needs_the_promise)
     struct symm_tuning *t = table("symm-tuning 1\n"
                                   "all-reduce 4 any symmetric 4096 copy_engine\n"
                                   "all-gather 4 any symmetric 4096 copy_engine\n"
+                                  "broadcast 4 any symmetric 4096 copy_engine\n"
                                   "reduce-scatter 4 any any 4096 copy_engine\n");
     struct symm_limits m = h200;
 
     m.tuning = t;
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
-        const uint64_t count = operations[i] == SYMM_OPERATION_ALL_REDUCE ? 1024 : 256;
+        const uint64_t count = symm__operation_has_shares(operations[i]) ? 256 : 1024;
         ck_assert_int_eq(choose(&m, operations[i], SYMM_INT32, SYMM_SYMMETRIC, count),
                          SYMM_ALGO_COPY_ENGINE);
         ck_assert_int_eq(
@@ -266,7 +289,7 @@ TEST(model, the_model_takes_algorithms_that_run)
                     ck_assert(algo != SYMM_ALGO_AUTO && algo != SYMM_ALGO_MULTIMEM_ONE_SHOT);
                     ck_assert(algo != SYMM_ALGO_COPY_ENGINE || flags & SYMM_SYMMETRIC ||
                               operations[i] == SYMM_OPERATION_REDUCE_SCATTER);
-                    ck_assert(operations[i] == SYMM_OPERATION_ALL_GATHER ||
+                    ck_assert(!symm__operation_reduces(operations[i]) ||
                               algo != SYMM_ALGO_MULTIMEM || !(flags & SYMM_DETERMINISTIC));
                     ck_assert_ptr_null(
                         symm__collective_reason(&m, operations[i], algo, SYMM_FLOAT16, SYMM_SUM));

@@ -32,6 +32,9 @@ static const struct variant {
     {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_LOW_LATENCY},
     {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_ONE_SHOT},
     {SYMM_OPERATION_ALL_GATHER, SYMM_ALGO_MULTIMEM},
+    {SYMM_OPERATION_BROADCAST, SYMM_ALGO_LOW_LATENCY},
+    {SYMM_OPERATION_BROADCAST, SYMM_ALGO_ONE_SHOT},
+    {SYMM_OPERATION_BROADCAST, SYMM_ALGO_MULTIMEM},
 };
 /* First the types of reductions. */
 static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_FLOAT16,     SYMM_BFLOAT16,
@@ -50,6 +53,12 @@ enum {
 static bool by_switch(symm_algo algo)
 {
     return algo == SYMM_ALGO_MULTIMEM || algo == SYMM_ALGO_MULTIMEM_ONE_SHOT;
+}
+
+/* Any elements, as bytes. */
+static bool moves(enum symm_operation operation)
+{
+    return operation == SYMM_OPERATION_ALL_GATHER || operation == SYMM_OPERATION_BROADCAST;
 }
 
 static bool by_packets(symm_algo algo)
@@ -73,9 +82,7 @@ static uint64_t slot_ranks(struct variant v, int nranks)
 
 static int dtypes_of(struct variant v)
 {
-    return v.operation == SYMM_OPERATION_ALL_GATHER ? NEVERY_DTYPE
-           : v.algo == SYMM_ALGO_LAMPORT            ? NFLOATS
-                                                    : NDTYPES;
+    return moves(v.operation) ? NEVERY_DTYPE : v.algo == SYMM_ALGO_LAMPORT ? NFLOATS : NDTYPES;
 }
 
 static struct symm_plan plan_of(const struct symm_limits *m, struct variant v, symm_dtype dtype,
@@ -118,12 +125,11 @@ TEST(plan, each_algorithm_gets_the_kernel_of_its_dtype_and_ranks)
         for (int i = 0; i < NVARIANTS; i++)
             for (int d = 0; d < dtypes_of(variants[i]); d++) {
                 const struct variant v = variants[i];
-                const bool gathers = v.operation == SYMM_OPERATION_ALL_GATHER;
                 char want[96];
                 const char *name = symm__kernels_name(plan_of(&m, v, dtypes[d], 1000, 0, 0).kernel);
                 int n = snprintf(want, sizeof want, "%s_%s_%s", symm__operation_name(v.operation),
                                  symm_algo_name(v.algo),
-                                 gathers ? "bytes" : symm_dtype_name(dtypes[d]));
+                                 moves(v.operation) ? "bytes" : symm_dtype_name(dtypes[d]));
                 if (!by_switch(v.algo) && (m.nranks == 2 || m.nranks == 4 || m.nranks == 8))
                     snprintf(want + n, sizeof want - (size_t)n, "_%d", m.nranks);
                 else if (!by_switch(v.algo))
@@ -143,7 +149,7 @@ static const struct {
     SYMM_ALL_REDUCE_PACKETS_KERNELS(BOUNDS, NONE) SYMM_ALL_REDUCE_ONE_SHOT_KERNELS(BOUNDS, NONE)
         SYMM_ALL_REDUCE_TWO_SHOT_KERNELS(BOUNDS, NONE) SYMM_REDUCE_SCATTER_KERNELS(BOUNDS, NONE)
             SYMM_ALL_GATHER_KERNELS(BOUNDS, NONE) SYMM_LAMPORT_KERNELS(BOUNDS, NONE)
-                SYMM_MULTIMEM_KERNELS(BOUNDS, NONE)
+                SYMM_MULTIMEM_KERNELS(BOUNDS, NONE) SYMM_BROADCAST_KERNELS(BOUNDS, NONE)
 #undef NONE
 #undef BOUNDS
 };
@@ -153,7 +159,8 @@ static bool begins_early(symm_kernel_id kernel)
 {
     const char *name = symm__kernels_name(kernel);
     return strstr(name, "_low_latency_") || strstr(name, "_lamport_") ||
-           strstr(name, "all_reduce_two_shot_") || strstr(name, "all_gather_one_shot_");
+           strstr(name, "all_reduce_two_shot_") || strstr(name, "all_gather_one_shot_") ||
+           strstr(name, "broadcast_one_shot_");
 }
 
 static void assert_grid(const struct symm_limits *m, const struct symm_plan *p, symm_algo algo)
@@ -268,10 +275,10 @@ TEST(plan, lamport_has_a_warp_that_tells_and_waits)
 
 /* ---- The work ---- */
 
-/* Elements of a unit. An all-gather's elements are bytes. */
+/* Elements of a unit. */
 static uint64_t unit_of(struct variant v, symm_dtype dtype)
 {
-    const uint64_t size = v.operation == SYMM_OPERATION_ALL_GATHER ? 1 : symm_dtype_size(dtype);
+    const uint64_t size = moves(v.operation) ? 1 : symm_dtype_size(dtype);
     return !by_packets(v.algo) ? 16 / size : size == 8 ? 1 : 12 / size;
 }
 
@@ -284,6 +291,10 @@ static void assert_covered(const struct symm_plan *p, struct variant v, symm_dty
     if (v.operation == SYMM_OPERATION_ALL_GATHER) {
         ck_assert_uint_eq(p->stride, nbytes);
         ck_assert_uint_eq(p->count, nbytes * (uint64_t)nranks);
+        ck_assert_uint_eq(p->share, nbytes / unit + (nbytes % unit != 0));
+    } else if (v.operation == SYMM_OPERATION_BROADCAST) {
+        ck_assert_uint_eq(p->stride, nbytes);
+        ck_assert_uint_eq(p->count, nbytes);
         ck_assert_uint_eq(p->share, nbytes / unit + (nbytes % unit != 0));
     } else if (v.operation == SYMM_OPERATION_REDUCE_SCATTER) {
         ck_assert_uint_eq(p->stride, count);
@@ -488,8 +499,8 @@ TEST(plan, reductions_have_their_types_and_operations)
                            wide = dtypes[d] == SYMM_FLOAT32 || dtypes[d] == SYMM_FLOAT64,
                            extreme = ops[o] == SYMM_MIN || ops[o] == SYMM_MAX;
                 assert_reason(&h200, variants[i], dtypes[d], ops[o],
-                              variants[i].operation == SYMM_OPERATION_ALL_GATHER ? NULL
-                              : d >= NDTYPES ? "no arithmetic of this dtype"
+                              moves(variants[i].operation) ? NULL
+                              : d >= NDTYPES               ? "no arithmetic of this dtype"
                               : integer && variants[i].algo == SYMM_ALGO_LAMPORT ? "free slot"
                               : integer && ops[o] == SYMM_AVG ? "floating types only"
                               : by_switch(variants[i].algo) && wide && extreme ? "does not compare"
@@ -501,12 +512,14 @@ TEST(plan, algorithms_that_cannot_run_have_a_reason)
 {
     static const symm_algo two_steps[] = {SYMM_ALGO_TWO_SHOT, SYMM_ALGO_LOW_LATENCY_TWO_SHOT,
                                           SYMM_ALGO_MULTIMEM_ONE_SHOT};
-    for (int o = 0; o <= SYMM_OPERATION_ALL_GATHER; o++) {
+    for (int o = 0; o < SYMM_OPERATION_COUNT; o++) {
+        if (o == SYMM_OPERATION_ALL_REDUCE_RMS_NORM) /* which test_plan_rows.c has */
+            continue;
         const enum symm_operation operation = (enum symm_operation)o;
         const struct variant automatic = {operation, SYMM_ALGO_AUTO},
                              engine = {operation, SYMM_ALGO_COPY_ENGINE},
                              multimem = {operation, SYMM_ALGO_MULTIMEM};
-        const bool reduces = operation != SYMM_OPERATION_ALL_GATHER;
+        const bool reduces = !moves(operation);
         struct symm_limits m = h200;
         assert_reason(&m, automatic, (symm_dtype)0, SYMM_SUM, "no such dtype");
         assert_reason(&m, automatic, (symm_dtype)10, SYMM_SUM, "no such dtype");

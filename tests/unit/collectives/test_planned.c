@@ -63,9 +63,9 @@ TEST(planned, an_equal_call_has_the_same_plan)
 
 TEST(planned, no_other_call_has_it)
 {
-    struct symm_collective_call other[7];
+    struct symm_collective_call other[9];
 
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 9; i++)
         other[i] = call;
     other[0].operation = SYMM_OPERATION_REDUCE_SCATTER;
     other[1].algo = SYMM_ALGO_ONE_SHOT;
@@ -74,8 +74,10 @@ TEST(planned, no_other_call_has_it)
     other[4].dtype = SYMM_INT32;
     other[5].op = SYMM_MAX;
     other[6].count = 1001;
+    other[7].root = 1;
+    other[8].row = 10;
     keep_one();
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 9; i++)
         ck_assert_msg(!finds(other[i]), "call %d", i);
     ck_assert(finds(call));
     release();

@@ -71,10 +71,15 @@ BENCH_TEST(arguments, null_is_refused_where_a_value_is_needed, 2)
     WRONG(symm_all_gather(NULL, b->x, b->plain, 4, SYMM_FLOAT32, NULL, b->s));
     WRONG(symm_all_gather(w, NULL, b->x, 4, SYMM_FLOAT32, NULL, b->s));
     WRONG(symm_all_gather(w, b->x, NULL, 4, SYMM_FLOAT32, NULL, b->s));
+    WRONG(symm_broadcast(NULL, b->x, b->plain, 4, SYMM_FLOAT32, 0, NULL, b->s));
+    WRONG(symm_broadcast(w, NULL, b->x, 4, SYMM_FLOAT32, self->rank, NULL, b->s));
+    WRONG(symm_broadcast(w, b->x, NULL, 4, SYMM_FLOAT32, 0, NULL, b->s));
+    WRONG(symm_broadcast(w, b->x, b->plain, 4, SYMM_FLOAT32, 2, NULL, b->s));
     CHECK_RANK(self,
                symm_all_reduce_unavailable(NULL, SYMM_ALGO_AUTO, SYMM_FLOAT32, SYMM_SUM) &&
                    symm_reduce_scatter_unavailable(NULL, SYMM_ALGO_AUTO, SYMM_FLOAT32, SYMM_SUM) &&
-                   symm_all_gather_unavailable(NULL, SYMM_ALGO_AUTO, SYMM_FLOAT32));
+                   symm_all_gather_unavailable(NULL, SYMM_ALGO_AUTO, SYMM_FLOAT32) &&
+                   symm_broadcast_unavailable(NULL, SYMM_ALGO_AUTO, SYMM_FLOAT32));
     WRONG(symm_stream_create(b->ctx, NULL));
     WRONG(symm_stream_create(NULL, &b->s));
     WRONG(symm_event_create(b->ctx, NULL));
@@ -123,6 +128,7 @@ BENCH_TEST(arguments, null_where_it_is_allowed_does_nothing, 2)
     RANK_TRY(self, symm_all_reduce(w, NULL, NULL, 0, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
     RANK_TRY(self, symm_reduce_scatter(w, NULL, NULL, 0, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
     RANK_TRY(self, symm_all_gather(w, NULL, NULL, 0, SYMM_UINT8, NULL, b->s));
+    RANK_TRY(self, symm_broadcast(w, NULL, NULL, 0, SYMM_UINT8, 1, NULL, b->s));
     RANK_TRY(self, symm_put(w, b->x, b->plain, 0, 0, b->s));
     RANK_TRY(self, symm_put(w, b->x, NULL, 0, 0, b->s));
     RANK_TRY(self, symm_get(w, NULL, b->x, 0, 0, b->s));
@@ -459,6 +465,7 @@ BENCH_TEST(out_of_turn, after_an_abort_every_call_says_so, 2)
     DEAD(symm_all_reduce(w, b->x, b->x, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
     DEAD(symm_reduce_scatter(w, b->x, b->plain, 4, SYMM_FLOAT32, SYMM_SUM, NULL, b->s));
     DEAD(symm_all_gather(w, b->x, b->plain, 4, SYMM_FLOAT32, NULL, b->s));
+    DEAD(symm_broadcast(w, b->x, b->plain, 4, SYMM_FLOAT32, 0, NULL, b->s));
     DEAD(symm_synchronize(w, b->s));
 #undef DEAD
     RANK_TEXT(self, "rank 1");

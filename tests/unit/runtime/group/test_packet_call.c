@@ -15,6 +15,7 @@ static const struct symm_packet_call kinds[] = {
     {.operation = SYMM_OPERATION_ALL_GATHER, .algo = SYMM_ALGO_LOW_LATENCY},
     {.operation = SYMM_OPERATION_ALL_REDUCE_RMS_NORM, .algo = SYMM_ALGO_LOW_LATENCY},
     {.operation = SYMM_OPERATION_ALL_REDUCE_RMS_NORM, .algo = SYMM_ALGO_LOW_LATENCY_TWO_SHOT},
+    {.operation = SYMM_OPERATION_BROADCAST, .algo = SYMM_ALGO_LOW_LATENCY},
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -23,12 +24,13 @@ static void for_every_call(uint64_t count, uint32_t blocks,
                            void (*f)(const struct symm_packet_call *call, void *arg), void *arg)
 {
     for (int k = 0; k < NKINDS; k++) {
-        const bool gather = kinds[k].operation == SYMM_OPERATION_ALL_GATHER,
+        const bool moves = kinds[k].operation == SYMM_OPERATION_ALL_GATHER ||
+                           kinds[k].operation == SYMM_OPERATION_BROADCAST,
                    norm = kinds[k].operation == SYMM_OPERATION_ALL_REDUCE_RMS_NORM;
-        const int dtypes = gather ? SYMM_FLOAT8_E5M2
+        const int dtypes = moves  ? SYMM_FLOAT8_E5M2
                            : norm ? 2
                                   : SYMM_INT64,
-                  ops = gather || norm ? 1 : 4;
+                  ops = moves || norm ? 1 : 4;
         for (int i = 0; i < dtypes * ops; i++) {
             struct symm_packet_call c = kinds[k];
             c.dtype = (symm_dtype)((norm ? SYMM_FLOAT16 : SYMM_FLOAT32) + i / ops);
@@ -85,6 +87,21 @@ TEST(packet_call, counts_look_alike_509_apart_and_grids_never)
     }
 }
 
+TEST(packet_call, roots_and_grids_never_look_alike)
+{
+    struct symm_packet_call a = kinds[6], b;
+
+    a.dtype = SYMM_UINT8;
+    a.count = 1000;
+    a.blocks = 8;
+    b = a;
+    for (b.root = 1; b.root < SYMM_MAX_RANKS; b.root++)
+        ck_assert_uint_ne(symm__packet_call(&a), symm__packet_call(&b));
+    b.root = 0;
+    for (b.blocks = 1; b.blocks < 509; b.blocks++)
+        ck_assert_int_eq(symm__packet_call(&a) == symm__packet_call(&b), b.blocks == 8);
+}
+
 TEST(packet_call, flags_differ_in_the_call_only_if_the_epoch_is_the_same)
 {
     ck_assert(symm__packet_calls_differ(0x00070200, 0x00070201));
@@ -127,6 +144,17 @@ TEST(packet_call, texts_name_both_calls)
     expect_texts(other, other + 1,
                  "all_reduce_rms_norm(low_latency, bfloat16, count and grid 191 modulo 509)",
                  "all_reduce_rms_norm(low_latency, bfloat16, count and grid 192 modulo 509)");
+    struct symm_packet_call sent = kinds[6], root;
+    sent.dtype = SYMM_UINT8;
+    sent.count = 600;
+    sent.blocks = 1;
+    root = sent;
+    root.root = 1;
+    expect_texts(symm__packet_call(&sent), symm__packet_call(&root),
+                 "broadcast(low_latency, uint8, count, grid and root 191 modulo 509)",
+                 "broadcast(low_latency, uint8, count, grid and root 402 modulo 509)");
+    expect_texts(symm__packet_call(&gather), symm__packet_call(&sent),
+                 "all_gather(low_latency, float8_e5m2)", "broadcast(low_latency, uint8)");
     expect_texts(symm__packet_call(&gather), 0xffff, "all_gather(low_latency, float8_e5m2)",
                  "an unknown call, 0xffff");
     expect_texts(symm__packet_call(&gather), 0, "all_gather(low_latency, float8_e5m2)",

@@ -29,7 +29,8 @@ static const char *const operations[SYMM_OPERATION_COUNT] = {
     [SYMM_OPERATION_ALL_REDUCE] = "all-reduce",
     [SYMM_OPERATION_REDUCE_SCATTER] = "reduce-scatter",
     [SYMM_OPERATION_ALL_GATHER] = "all-gather",
-    [SYMM_OPERATION_ALL_REDUCE_RMS_NORM] = "all-reduce-rms-norm"};
+    [SYMM_OPERATION_ALL_REDUCE_RMS_NORM] = "all-reduce-rms-norm",
+    [SYMM_OPERATION_BROADCAST] = "broadcast"};
 
 static symm_algo find(const struct symm_tuning *t, enum symm_operation operation, int nranks,
                       symm_dtype dtype, bool symmetric, uint64_t nbytes)
