@@ -55,7 +55,8 @@ static struct collective collective_of(const struct call *c, size_t count)
                                .dtype = c->dtype,
                                .op = c->op,
                                .count = count,
-                               .max_blocks = c->options.max_blocks};
+                               .max_blocks = c->options.max_blocks,
+                               .root = c->root};
 }
 
 /* Checks the result of the data of ranks first, first + 1, ... */
@@ -65,6 +66,9 @@ static bool check_collective(struct stage *st, const struct collective *c, char 
     const size_t mine = (size_t)st->self->rank * c->count,
                  part = c->count * symm_dtype_size(c->dtype);
     bool ok = true;
+    if (c->operation == BROADCAST)
+        return stage_data(st, PROOF_CHECK, out, 0, c->count, c->dtype, first + c->root % n, 1,
+                          c->op);
     if (c->operation != ALL_GATHER)
         return stage_data(st, PROOF_CHECK, out, c->operation == REDUCE_SCATTER ? mine : 0, c->count,
                           c->dtype, first, n, c->op);
@@ -77,12 +81,13 @@ static bool check_collective(struct stage *st, const struct collective *c, char 
 bool calls_enqueue(struct stage *st, const struct call *call, size_t count, int turn)
 {
     enum { TURN = 64 }; /* numbers apart: more than there are ranks */
-    const struct collective c = collective_of(call, count);
+    struct collective c = collective_of(call, count);
     const int n = st->self->nranks, first = TURN * turn;
     const size_t size = symm_dtype_size(c.dtype), mine = (size_t)st->self->rank * count * size,
                  ins = collective_in_nbytes(&c, n) / size,
                  outs = collective_out_nbytes(&c, n) / size;
     char *in = call->in, *out = call->out;
+    c.root += turn;
     if (call->in_place && c.operation == ALL_GATHER)
         in = out + mine;
     else if (call->in_place)
@@ -165,8 +170,13 @@ struct call calls_draw_collective(struct stage *st, const struct protocol *p, st
         c.in = c.out;
     if (c.options.algo == SYMM_ALGO_LOW_LATENCY)
         c.count = 1 + c.count / 4; /* an epoch holds four packets of each rank */
-    if (p->operation != ALL_REDUCE)
+    if (collective_has_shares(p->operation))
         c.count = draw_share(st, draw, c.count);
+    if (p->operation == BROADCAST) {
+        c.root = (int)draw_below(draw, (uint32_t)st->self->nranks);
+        if (draw_below(draw, 2)) /* whole packs can be used in place */
+            c.count = (c.count + 31) / 32 * 32;
+    }
     const struct collective what = collective_of(&c, c.count);
     if (collective_unavailable(&what, st->group))
         c.op = SYMM_SUM;
@@ -180,16 +190,28 @@ bool calls_run_collective(struct stage *st, const struct protocol *p, struct dra
 }
 
 /* Calls of any operation and algorithm follow each other in the same memory. */
+enum { MIXED = 6 };
 struct mixture {
-    struct call calls[6];
+    struct call calls[MIXED];
     int ncalls;
+    int late; /* the rank that comes late to each call; out of range: none */
 };
+
+/* Writes to memory that no call uses, for a while. */
+static bool come_late(struct stage *st, const struct call *c)
+{
+    bool ok = true;
+    for (int i = 0; ok && i < 4; i++)
+        ok = stage_data(st, PROOF_SPOIL, c->inbox, 0, STAGE_COUNT, SYMM_FLOAT32, 0, 0, SYMM_SUM);
+    return ok;
+}
 
 static bool enqueue_mixture(struct stage *st, void *arg)
 {
     const struct mixture *m = arg;
     for (int i = 0; i < m->ncalls; i++)
-        if (!calls_enqueue(st, &m->calls[i], m->calls[i].count, i))
+        if ((st->self->rank == m->late && !come_late(st, &m->calls[i])) ||
+            !calls_enqueue(st, &m->calls[i], m->calls[i].count, i))
             return false;
     return true;
 }
@@ -198,11 +220,28 @@ bool calls_run_mixture(struct stage *st, const struct protocol *p, struct draw *
 {
     const int first = protocols_find("low_latency"),
               n = protocols_pad(p) - first; /* all before it */
-    struct mixture m = {.ncalls = 0};
-    while (m.ncalls < 6) {
+    struct mixture m = {.late = -1};
+    while (m.ncalls < MIXED) {
         const struct protocol *next = &protocols[first + (int)draw_below(draw, (uint32_t)n)];
         if (!next->multicast || !symm_multicast_off(st->group))
             m.calls[m.ncalls++] = calls_draw_collective(st, next, draw);
+    }
+    return stage_repeat(st, draw, enqueue_mixture, &m);
+}
+
+/* Broadcasts of several roots by packets, mostly, and other calls through the same slots. */
+bool calls_run_roots(struct stage *st, const struct protocol *p, struct draw *draw)
+{
+    static const char *const others[] = {"low_latency", "low_latency_two_shot",
+                                         "reduce_scatter_low_latency", "all_gather_low_latency"};
+    struct mixture m = {.ncalls = 0};
+    (void)p;
+    m.late = (int)draw_below(draw, 2 * (uint32_t)st->self->nranks);
+    for (; m.ncalls < MIXED; m.ncalls++) {
+        const char *const name =
+            draw_below(draw, 3) ? "broadcast_low_latency" : others[draw_below(draw, 4)];
+        m.calls[m.ncalls] = calls_draw_collective(st, &protocols[protocols_find(name)], draw);
+        m.calls[m.ncalls].options.max_blocks = 1 + draw_below(draw, 2);
     }
     return stage_repeat(st, draw, enqueue_mixture, &m);
 }

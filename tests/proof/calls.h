@@ -12,6 +12,7 @@ struct call {
     bool in_place; /* as the operation has it */
     symm_redop op;
     symm_options options;
+    int root; /* of a broadcast, modulo the number of ranks */
     uint32_t signals, rounds;
     uint32_t epochs[4]; /* of `wrap`: where counters are put */
 };
@@ -32,6 +33,7 @@ bool calls_run_signals(struct stage *st, const struct protocol *p, struct draw *
 bool calls_run_barriers(struct stage *st, const struct protocol *p, struct draw *draw);
 bool calls_run_collective(struct stage *st, const struct protocol *p, struct draw *draw);
 bool calls_run_mixture(struct stage *st, const struct protocol *p, struct draw *draw);
+bool calls_run_roots(struct stage *st, const struct protocol *p, struct draw *draw);
 bool calls_run_wrap(struct stage *st, const struct protocol *p, struct draw *draw);
 
 #endif

@@ -131,6 +131,8 @@ bool protocols_until_the_end(struct stage *st, struct draw *draw)
                                         "reduce_scatter_lamport",
                                         "all_gather_low_latency",
                                         "all_gather_one_shot",
+                                        "broadcast_low_latency",
+                                        "broadcast_one_shot",
                                         "matmul_fused",
                                         "matmul_pipelined"};
     const int64_t end = now_ms() + 5000;

@@ -90,6 +90,9 @@ STATEMENTS = {
                 "s.flag = proof_mutant == {n} ? s.flag : 0"),
     "deafness": (re.compile(r"\blive = symm_dev_take_packs(?=(?:<1>)?\()"),
                  "live = (proof_mutant == {n} && live) | symm_dev_take_packs"),
+    "hearing": (re.compile(r"\(b\.first == 0\)"), "(b.first == 0 && proof_mutant != {n})"),
+    "hearing among receivers": (re.compile(r"(?<=if \(b\.first == 0\)\n {12})(?=hear_of_all)"),
+                                "if (proof_mutant != {n} || is_root) "),
     "set": (re.compile(r"\(epoch & 1\) \* \(a\.block_slots / 2\)"),
             "(proof_mutant == {n} ? 0 : (epoch & 1) * (a.block_slots / 2))"),
     "bytes": (re.compile(r"\bsizeof s\.a \+"), "(proof_mutant == {n} ? 0 : sizeof s.a) +"),
@@ -140,6 +143,7 @@ FIRST = {
     "symm_dev_block_sum": ["block_sum"],
     "next_epoch": ["wrap"],
     "receive_one": ["hearsay"],
+    "receive_from": ["hearsay"],
     "receive_all": ["hearsay"],
     "begin": ["lamport", "reduce_scatter_lamport"],
     "meet": ["lamport", "reduce_scatter_lamport"],
@@ -147,10 +151,13 @@ FIRST = {
     "take_one": ["hearsay"],
     "all_reduce_by_reading": ["one_shot", "multimem", "multimem_one_shot"],
     "reduce_by_writing": ["two_shot"],
-    "exchange": ["two_shot", "reduce_scatter_one_shot", "all_gather_one_shot"],
+    "exchange": ["two_shot", "reduce_scatter_one_shot", "all_gather_one_shot",
+                 "broadcast_one_shot"],
+    "broadcast.cuh take": ["roots", "broadcast_low_latency"],
     "staging.cuh arrive": ["two_shot", "reduce_scatter_one_shot", "all_gather_one_shot"],
     "reduce_scatter_multimem": ["reduce_scatter_multimem"],
-    "gather_by_writing": ["all_gather_one_shot", "all_gather_multimem"],
+    "gather_by_writing": ["all_gather_one_shot", "all_gather_multimem", "broadcast_one_shot",
+                          "broadcast_multimem"],
     "stream_signal": ["stream_signal"],
     "await": ["matmul_fused"],
     "await_rows": ["matmul_pipelined"],
@@ -173,7 +180,8 @@ LIBRARY = ["low_latency", "low_latency_two_shot", "lamport", "one_shot", "two_sh
            "reduce_scatter_one_shot",
            "reduce_scatter_multimem", "all_gather_low_latency", "all_gather_one_shot",
            "all_gather_multimem", "copy_engine", "reduce_scatter_copy_engine",
-           "all_gather_copy_engine", "stream_signal", "stream_barrier"]
+           "all_gather_copy_engine", "broadcast_low_latency", "broadcast_one_shot",
+           "broadcast_multimem", "broadcast_copy_engine", "stream_signal", "stream_barrier"]
 
 # The protocols of the Hopper kernel, and their worlds.
 WIDE = ["hopper_fused", "hopper_pipelined", "hopper_unfused"]
