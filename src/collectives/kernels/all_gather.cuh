@@ -101,11 +101,12 @@ SYMM_DEV void each_loaded(const T *in, uint64_t count, const block_part &part, c
 }
 
 /* Writes this block's packs to `out` of all ranks. Shares are whole packs. */
-template <typename T, typename Sink, int R>
-SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part, T *out)
+template <typename T, typename Sink, int R, typename From>
+SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part)
 {
     constexpr uint64_t MANY = 4096;
     const T *const in = static_cast<const T *>(a.in);
+    T *const out = share_of(a, static_cast<T *>(a.out), From::share_number(a.view.rank)).first;
     const bool copies = !Sink::OWN && out != in;
 
     if (Sink::OWN || R <= 2 || part.last - part.first <= MANY)
@@ -143,7 +144,7 @@ SYMM_DEV void gather_by_writing(const symm_collective_args &a)
     if (symm_dev_barrier_test_equal(a.view, a.pad, enter_channel(a), call_and_place(a)) &&
         a.place) {
         if (sends)
-            write_share<T, Sink, R>(a, block.part, own.first);
+            write_share<T, Sink, R, From>(a, block.part);
         symm_dev_barrier(a.view, a.pad, leave_channel(a));
         return;
     }

@@ -59,10 +59,10 @@ typedef struct symm_collective_args {
     uint32_t place;          /* a hash of the place of in and out; 0: not usable in place */
     int32_t channel;
     uint32_t aligned; /* whether shares are as many whole packs each, and aligned on this rank */
-    int32_t root;     /* of a broadcast */
-    uint32_t reserved;
     symm_view view;
     symm_scale scale; /* of a reduction by lamport */
+    int32_t root;     /* of a broadcast */
+    uint32_t reserved;
 } symm_collective_args;
 
 /*
