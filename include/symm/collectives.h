@@ -153,9 +153,9 @@ SYMM_API symm_status symm_all_gather(symm_group *group, const void *in, void *ou
  *         on every rank. On the root out == in is in place; every other overlap there is
  *         ERROR_ARGUMENT. Element-aligned.
  * Memory: in and out must stay valid until the call is done on the stream.
- * Errors: those of symm_all_reduce(), those of `in` on the root only; see
- *         symm_broadcast_unavailable(). Besides:
+ * Errors: as symm_all_reduce(); only the root checks `in`. Also:
  *         ERROR_ARGUMENT     root is no rank of the group
+ *         ERROR_UNSUPPORTED  see symm_broadcast_unavailable()
  * Source: the direct broadcast: one hop, the root's elements to all other ranks.
  */
 SYMM_API symm_status symm_broadcast(symm_group *group, const void *in, void *out, size_t count,

@@ -27,16 +27,8 @@ static const struct variant reduce_scatter_variants[] = {
     {0},
 };
 
-static const struct variant all_gather_variants[] = {
-    {.name = "auto", .algo = SYMM_ALGO_AUTO},
-    {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
-    {.name = "one_shot", .algo = SYMM_ALGO_ONE_SHOT},
-    {.name = "multimem", .algo = SYMM_ALGO_MULTIMEM},
-    {.name = "copy_engine", .algo = SYMM_ALGO_COPY_ENGINE},
-    {0},
-};
-
-static const struct variant broadcast_variants[] = {
+/* Of operations that move elements, and change none. */
+static const struct variant moving_variants[] = {
     {.name = "auto", .algo = SYMM_ALGO_AUTO},
     {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
     {.name = "one_shot", .algo = SYMM_ALGO_ONE_SHOT},
@@ -90,7 +82,7 @@ static const struct operation operations[] = {
      .symm = symm_all_reduce,
      .nccl = nccl_all_reduce},
     {.name = "all-gather",
-     .variants = all_gather_variants,
+     .variants = moving_variants,
      .in_is_part = true,
      .unavailable = all_gather_unavailable,
      .symm = all_gather,
@@ -103,7 +95,7 @@ static const struct operation operations[] = {
      .symm = symm_reduce_scatter,
      .nccl = nccl_reduce_scatter},
     {.name = "broadcast",
-     .variants = broadcast_variants,
+     .variants = moving_variants,
      .from_root = true,
      .unavailable = broadcast_unavailable},
 };

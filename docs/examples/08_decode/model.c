@@ -52,7 +52,7 @@ static void fill(const model *m, int series, uint64_t *i, symm_bf16 *out, int64_
 
 void model_fill_weights(model *m, uint64_t seed)
 {
-    /* Sums of so many products are neither all small nor all large. */
+    /* The scales keep sums over hidden and over all columns near 1. */
     const float in = 4 / sqrtf((float)m->hidden);
     const float out = 4 / sqrtf((float)(m->columns * m->nranks));
     uint64_t own = 0, common = 0;
@@ -99,7 +99,7 @@ static bounded up(const model *m, const weights *w, const symm_bf16 *h, int64_t 
                                fabs(gelu) * 0x1p-8};
 }
 
-/* A token's partial sums of gelu(h W1) W2: those of this rank. */
+/* This rank's partial sums of gelu(h W1) W2 for one token. */
 static void multiply(const model *m, const weights *w, const symm_bf16 *h, bounded *out)
 {
     memset(out, 0, (size_t)m->hidden * sizeof *out);

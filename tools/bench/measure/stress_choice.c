@@ -200,7 +200,7 @@ static uint64_t lesser(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* At least 1, and most if that is at least 1. */
+/* From 1 to `most`; 1 if that is 0. */
 static int choose_extent(struct stress_stream *s, uint64_t most)
 {
     const size_t extent = most > 1 ? choose_count(s, most) : 1;
@@ -265,13 +265,20 @@ struct stress_choice stress_choose_product(struct stress_stream *s, const struct
 
 static int describe_product(const struct stress_choice *c, char *out, size_t capacity)
 {
+    static const char *const kinds[] = {
+        [SYMM_MATMUL] = "matmul",
+        [SYMM_ALL_GATHER_MATMUL] = "all-gather-matmul",
+        [SYMM_MATMUL_REDUCE_SCATTER] = "matmul-reduce-scatter",
+        [SYMM_MATMUL_ALL_REDUCE] = "matmul-all-reduce",
+        [SYMM_MATMUL_ALL_SCATTER] = "matmul-all-scatter",
+    };
     const struct stress_product *p = &c->product;
     const struct cublas_shape *s = &p->shape;
 
     return snprintf(out, capacity,
-                    "product of kind %d, %s, m %d, n %d, k %d, l %d, %s%s%s, alpha %g, beta %g, "
+                    "%s %s, m %d, n %d, k %d, l %d, %s%s%s, alpha %g, beta %g, "
                     "partial sums of %s%s",
-                    (int)p->kind, p->variant->name, s->m, s->n, s->k, s->l,
+                    kinds[p->kind], p->variant->name, s->m, s->n, s->k, s->l,
                     symm_dtype_name(s->dtype), s->b_by_columns ? ", B by columns" : "",
                     s->d_by_columns ? ", D by columns" : "", (double)s->alpha, (double)s->beta,
                     symm_dtype_name(p->partial), p->same_bits ? ", the same bits" : "");
