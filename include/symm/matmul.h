@@ -44,15 +44,12 @@ typedef enum symm_matmul_kind {
 /* x, x (1 + erf(x / sqrt 2)) / 2, x / (1 + exp(-x)) */
 typedef enum symm_activation { SYMM_NONE = 0, SYMM_GELU, SYMM_SILU } symm_activation;
 
-/*
- * How communication is combined with the product. Communication after a product is unfused in this
- * version: AUTO, or UNFUSED.
- */
+/* How communication is combined with the product. An ALL_SCATTER is never PIPELINED. */
 #define SYMM_STRATEGY_MAP(X)                                                                       \
     X(AUTO, 0, "auto", "the fastest by estimate")                                                  \
-    X(FUSED, 1, "fused", "one product, which uses rows as they arrive")                            \
+    X(FUSED, 1, "fused", "one product; it uses rows as they arrive, or sends tiles as they end")   \
     X(PIPELINED, 2, "pipelined",                                                                   \
-      "one product per rank's rows, overlapping the copies of the next")                           \
+      "one product per rank's rows, overlapping the transfer of the next, or of the last")         \
     X(UNFUSED, 3, "unfused", "one after the other")
 
 typedef enum symm_strategy {
@@ -140,16 +137,16 @@ typedef struct symm_matmul symm_matmul;
  *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, rows rounded up
  *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, rows rounded
  *         up to 8 elements). ALL_REDUCE: also a rank's rows of d. ALL_SCATTER: a rank's columns of
- *         d. A product that uses cuBLASLt has up to 32 MiB of device memory, after an
- *         all-gather up to the size of A more, and a traced one 4 MiB. When it is destroyed, the
- *         next such product reuses this memory.
+ *         d; FUSED: all columns. A product that uses cuBLASLt has up to 32 MiB of device memory,
+ *         after an all-gather up to the size of A more, and a traced one 4 MiB. When it is
+ *         destroyed, the next such product reuses this memory.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
  *                            reserved words that are not 0, NULL, a number of rows that is not
  *                            this rank's part of m, a tensor past nb, data that symm_matmul_run
  *                            would refuse
  *         ERROR_UNSUPPORTED  an extent, or l times the rows that a rank sends, above 2^31 - 1024;
- *                            2^31 or more tiles; FUSED or PIPELINED communication after the product
+ *                            2^31 or more tiles; a PIPELINED ALL_SCATTER
  *         ERROR_MISMATCH     ranks differ in a compared value: the text names ranks and values
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE (capturing)
  */

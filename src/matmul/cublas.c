@@ -42,7 +42,7 @@ enum { MAX_PARTS = 2 }; /* ranks have m / nranks rows, or one more */
 
 struct symm_cublas_product {
     struct symm_cublas *from;
-    bool by_shards;
+    int nshares; /* the ranks that share the rows, a product for each; 1: of all rows */
     int32_t nb, nparts;
     struct part parts[MAX_PARTS];
     symm_matrix packed; /* a copy of A, if the ranks' rows are not one matrix; or no data */
@@ -238,7 +238,7 @@ static bool take_memory(struct symm_cublas_product *product, const struct symm_p
     const uint64_t a_at = symm__round_up(sums_nbytes, ALIGNMENT);
     symm_matrix packed = rows_of_a(p, p->m);
     const uint64_t a_nbytes =
-        product->by_shards || is_packed(p)
+        product->nshares > 1 || is_packed(p)
             ? 0
             : (uint64_t)packed.batch * (uint64_t)p->l * symm_dtype_size(p->dtype);
 
@@ -273,14 +273,15 @@ static bool make_part(const struct symm_cublas_product *product, const struct sy
     return true;
 }
 
-/* All rows are one part; by shards, those of the ranks with most rows and with fewest. */
+/* The rows of the ranks with most rows, and with fewest. */
 static void name_parts(struct symm_cublas_product *product, const struct symm_problem *p)
 {
-    const int32_t most = symm__rows_of_rank(p->m, p->nranks, 0), fewest = p->m / p->nranks;
+    const int32_t most = symm__rows_of_rank(p->m, product->nshares, 0),
+                  fewest = p->m / product->nshares;
 
-    product->parts[0].rows = product->by_shards ? most : p->m;
+    product->parts[0].rows = most;
     product->nparts = 1;
-    if (product->by_shards && fewest < most && fewest > 0)
+    if (fewest < most && fewest > 0)
         product->parts[product->nparts++].rows = fewest;
 }
 
@@ -301,7 +302,7 @@ static bool make(struct symm_cublas_product *product, const struct symm_problem 
 }
 
 symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_problem *p,
-                                 bool by_shards, struct symm_cublas_product **out)
+                                 int nshares, struct symm_cublas_product **out)
 {
     struct symm_cublas_product *product;
     struct symm_cublas *c;
@@ -317,7 +318,7 @@ symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_pro
     product = c ? calloc(1, sizeof *product) : NULL;
     if (!product)
         return SYMM_OK;
-    *product = (struct symm_cublas_product){.from = c, .by_shards = by_shards, .nb = p->nb};
+    *product = (struct symm_cublas_product){.from = c, .nshares = nshares, .nb = p->nb};
     if (make(product, p, why)) {
         *out = product;
     } else {
@@ -379,11 +380,16 @@ static bool rows_are_aligned(const struct symm_problem *p, int32_t row)
 bool symm__cublas_suits(const struct symm_cublas_product *product, const struct symm_problem *p,
                         const void *a)
 {
-    const int nshards = product->by_shards ? p->nranks : 1;
+    const int nshares = product->nshares;
     bool all = p->alpha != 0 && is_aligned(a);
 
-    for (int r = 0; r < nshards; r++)
-        all = all && rows_are_aligned(p, symm__first_row_of_rank(p->m, nshards, r));
+    for (int r = 0; r < nshares; r++) {
+        const int32_t first = symm__first_row_of_rank(p->m, nshares, r);
+        if (p->nranks == nshares)
+            all = all && rows_are_aligned(p, first);
+        else
+            all = all && rows_are_aligned(p, 0) && is_aligned(row_at(&p->a.matrix, first));
+    }
     return all;
 }
 

@@ -11,15 +11,16 @@
 struct symm_cublas_product;
 
 /*
- * Prepares products of all rows of A, or by shards, of the rows of one rank at a time. The rows are
- * complete before their product begins. *out is NULL if cuBLASLt cannot compute them: it is
- * disabled or not installed, the driver is emulated, the problem wants the same bits or the fused
- * strategy, it has a bias, an activation, types or a layout that cuBLASLt does not support.
+ * Prepares products of all rows of A, or if nshares is not 1, of the rows that one of that many
+ * ranks has. The rows are complete before their product begins. *out is NULL if cuBLASLt cannot
+ * compute them: it is disabled or not installed, the driver is emulated, the problem wants the same
+ * bits or rows that arrive during a product, it has a bias, an activation, types or a layout that
+ * cuBLASLt does not support.
  *
  * Local; any thread; the primary context is current. Errors: ERROR_ARGUMENT (a setting)
  */
 symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_problem *p,
-                                 bool by_shards, struct symm_cublas_product **out);
+                                 int nshares, struct symm_cublas_product **out);
 /* Releases the products; their runs are done. Never waits. NULL is fine. */
 void symm__cublas_release(struct symm_cublas_product *product);
 

@@ -87,20 +87,23 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
 }
 
 /*
- * If rows arrive during the run, cuBLASLt multiplies the rows of one rank at a time, or none: it
- * cannot wait for rows during a product.
+ * If rows arrive during the run, or results leave during it, cuBLASLt multiplies the rows of one
+ * rank at a time, or none: a product of its own neither waits for rows nor has several
+ * destinations.
  */
 static symm_status suit_cublas_to_plan(struct symm_matmul *m)
 {
     const bool had = m->cublas != NULL;
+    struct symm_problem product;
 
-    if (m->plan.chunks == 0)
+    if (m->plan.chunks == 0 && m->plan.sink == SYMM_TO_D)
         return SYMM_OK;
     symm__cublas_release(m->cublas);
     m->cublas = NULL;
     if (!had || m->plan.strategy != SYMM_STRATEGY_PIPELINED)
         return SYMM_OK;
-    return symm__cublas_prepare(m->group->ctx, &m->problem, true, &m->cublas);
+    symm__collect_product(&m->collect, &m->problem, &product);
+    return symm__cublas_prepare(m->group->ctx, &product, m->group->nranks, &m->cublas);
 }
 
 /* Makes the plan and its memory; of a collective product together with the other ranks. */
@@ -148,7 +151,7 @@ static void init(struct symm_matmul *m, struct symm_group *group, const struct s
                       .problem = &m->problem,
                       .plan = &m->plan,
                       .view = group->view},
-        .collect = {.group = group, .problem = &m->problem},
+        .collect = {.group = group, .problem = &m->problem, .plan = &m->plan},
         .number = group->ncalls,
     };
 }
@@ -179,8 +182,8 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
     if (mine == SYMM_OK)
         mine = symm__wgmma_enable(group->ctx, &m->transport.view, &m->wgmma);
     if (mine == SYMM_OK) {
-        symm__collect_product(&p, NULL, &product);
-        mine = symm__cublas_prepare(group->ctx, &product, false, &m->cublas);
+        symm__collect_product(&m->collect, &p, &product);
+        mine = symm__cublas_prepare(group->ctx, &product, 1, &m->cublas);
     }
     TRY(symm__collective_end(&call, prepare(&call, mine, collective, m)));
     symm__group_attach(group, &m->attachment);
@@ -217,7 +220,7 @@ static symm_status enqueue(struct symm_matmul_run *run)
 
     if (m->trace.room)
         TRY(symm__trace_clear(&m->trace, run->call->stream, symm__transport_sends(&m->transport)));
-    symm__collect_product(&run->problem, m->collect.workspace, &run->product);
+    symm__collect_product(&m->collect, &run->problem, &run->product);
     TRY(symm__transport_locate(run->call, &m->transport, &run->product, &run->shards));
     symm__matmul_choose(run);
     TRY(m->operation->run[m->plan.strategy](run));

@@ -1,4 +1,5 @@
 /* The multipliers, and the product of a run by one of them. */
+#include <symm/names.h>
 #include "cublas.h"
 #include "matmul.h"
 #include "matmul/portable/host.h"
@@ -10,6 +11,26 @@
 static bool is_by_shards(const struct symm_matmul_run *run)
 {
     return run->m->plan.chunks > 0;
+}
+
+/* The product of an owner's rows, stored in its slot. */
+static symm_status enqueue_owner(const struct symm_matmul_run *run, const symm_product_args *args,
+                                 int step)
+{
+    const struct symm_problem *p = &run->product;
+    const symm_matrix *a = &run->shards.own;
+    const int nranks = p->collect_nranks, owner = (p->collect_rank + 1 + step) % nranks;
+    const int32_t rows = symm__rows_of_rank(p->m, nranks, owner);
+    const int64_t first = symm__first_row_of_rank(p->m, nranks, owner),
+                  a_offset = first * a->row * (int64_t)symm_dtype_size(p->dtype);
+    struct symm_problem to_owner = *p;
+
+    if (rows == 0)
+        return SYMM_OK;
+    for (int i = 0; i < p->nb; i++)
+        to_owner.d[i].matrix.data = (char *)p->d[i].matrix.data + args->view.peer[owner];
+    return symm__cublas_enqueue(run->m->cublas, &to_owner, (char *)a->data + a_offset, 0, rows,
+                                run->call->stream);
 }
 
 /* All of A as one matrix, after its rows have arrived. */
@@ -61,10 +82,11 @@ static symm_status enqueue_cublas(const struct symm_matmul_run *run, const symm_
 {
     symm_status st = SYMM_OK;
 
-    if (!is_by_shards(run))
+    if (args->sink == SYMM_TO_D && !is_by_shards(run))
         return enqueue_gathered(run);
     for (int step = args->first_step; step < args->last_step && st == SYMM_OK; step++)
-        st = enqueue_shard(run, step);
+        st = args->sink == SYMM_TO_OWNERS ? enqueue_owner(run, args, step)
+                                          : enqueue_shard(run, step);
     return st;
 }
 
@@ -118,6 +140,7 @@ symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_s
         .nb = p->nb,
         .first_step = first_step,
         .last_step = last_step,
+        .sink = m->plan.sink,
         .alpha = p->alpha,
         .beta = p->beta,
         .activation = (uint32_t)p->activation,

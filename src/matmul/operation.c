@@ -110,11 +110,32 @@ out:
     return st;
 }
 
+/* The steps of a product whose results are collected: one for each owner. */
+static int collected_steps(const struct symm_matmul_run *run)
+{
+    return run->m->plan.sink == SYMM_TO_OWNERS ? run->problem.collect_nranks : 1;
+}
+
+/* One product, whose results go where the plan says. Other ranks wait for this rank's results. */
 static symm_status run_collected(struct symm_matmul_run *run)
 {
     symm_status st;
 
-    TRY(symm__matmul_multiply(run, 0, 1));
+    run->sends = true;
+    TRY(symm__matmul_multiply(run, 0, collected_steps(run)));
+    st = symm__collect_enqueue(run->call, &run->m->collect, &run->problem);
+out:
+    return st;
+}
+
+/* A product for each owner, whose results go to its slot. */
+static symm_status run_collected_by_owners(struct symm_matmul_run *run)
+{
+    symm_status st;
+
+    run->sends = true;
+    for (int step = 0; step < collected_steps(run); step++)
+        TRY(symm__matmul_multiply(run, step, step + 1));
     st = symm__collect_enqueue(run->call, &run->m->collect, &run->problem);
 out:
     return st;
@@ -127,6 +148,8 @@ out:
         .name = (operation_name), .collective = true, .plan = symm__matmul_plan_collected,         \
         .prepare = prepare_collect, .run = {                                                       \
             [SYMM_STRATEGY_AUTO] = run_local, /* one rank */                                       \
+            [SYMM_STRATEGY_FUSED] = run_collected,                                                 \
+            [SYMM_STRATEGY_PIPELINED] = run_collected_by_owners,                                   \
             [SYMM_STRATEGY_UNFUSED] = run_collected                                                \
         }                                                                                          \
     }

@@ -217,25 +217,55 @@ static bool run_and_destroy(struct stage *st, struct draw *draw, struct product 
     return ok;
 }
 
+/* The extents of a product whose results are collected. */
+struct collected_extents {
+    int64_t l, m, k, pad, n[NB_MAX];
+};
+
+/* Any that are small. */
+static struct collected_extents draw_small(const struct stage *st, struct draw *draw)
+{
+    const uint32_t nranks = (uint32_t)st->self->nranks;
+    struct collected_extents e = {.l = 1 + draw_below(draw, 2)};
+
+    e.m = nranks + draw_below(draw, (uint32_t)(COLLECTED_ROWS_MAX / e.l)); /* each has some of D */
+    e.pad = draw_below(draw, 2) * draw_below(draw, PAD_MAX + 1);
+    e.k = 1 + draw_below(draw, K_MAX);
+    for (int i = 0; i < NB_MAX; i++)
+        e.n[i] = nranks + draw_below(draw, COLLECTED_N_MAX);
+    return e;
+}
+
+/* Those that suit the Hopper kernel: several stages, and columns of several kernels' tiles. */
+static struct collected_extents draw_aligned(const struct stage *st, struct draw *draw)
+{
+    const uint32_t nranks = (uint32_t)st->self->nranks;
+    struct collected_extents e = {.l = 1 + draw_below(draw, 2)};
+
+    e.m = nranks + draw_below(draw, (uint32_t)(HOPPER_ROWS_MAX / e.l));
+    e.k = 8 * (1 + draw_below(draw, HOPPER_K_MAX / 8));
+    for (int i = 0; i < NB_MAX; i++)
+        e.n[i] = 8 * nranks * (1 + draw_below(draw, 12));
+    return e;
+}
+
 /* All of A, and D as the kind has it, with the same columns on all ranks. */
-static struct product draw_collected(struct stage *st, struct draw *draw, symm_matmul_kind kind)
+static struct product draw_collected(struct stage *st, struct draw *draw, symm_matmul_kind kind,
+                                     const struct collected_extents *e)
 {
     static const symm_dtype types[] = {SYMM_FLOAT32, SYMM_FLOAT16};
     struct product p = {
         .kind = kind, .nb = 1 + (int)draw_below(draw, NB_MAX), .rounds = 1 + draw_below(draw, 3)};
     const symm_dtype dtype = draw_below(draw, 2) ? SYMM_FLOAT16 : SYMM_BFLOAT16,
                      sum = types[draw_below(draw, 2)];
-    const int64_t l = 1 + draw_below(draw, 2), n = st->self->nranks, rank = st->self->rank,
-                  m = n +
-                      draw_below(draw, (uint32_t)(COLLECTED_ROWS_MAX / l)), /* each has some of D */
-        pad = draw_below(draw, 2) * draw_below(draw, PAD_MAX + 1),
+    const int64_t l = e->l, n = st->self->nranks, rank = st->self->rank, m = e->m, pad = e->pad,
                   first = kind == SYMM_MATMUL_REDUCE_SCATTER ? first_of(m, rank, n) : 0,
                   end = kind == SYMM_MATMUL_REDUCE_SCATTER ? first_of(m, rank + 1, n) : m;
     char *room = st->room;
-    p.k = 1 + (int)draw_below(draw, K_MAX);
+    p.k = (int)e->k;
     p.a = lay(&room, PRODUCT_A, dtype, l, m, p.k, pad);
     for (int i = 0; i < p.nb; i++) {
-        const int64_t columns = n + draw_below(draw, COLLECTED_N_MAX),
+        const int64_t columns = e->n[i],
                       own = kind == SYMM_MATMUL_ALL_SCATTER
                                 ? first_of(columns, rank + 1, n) - first_of(columns, rank, n)
                                 : columns;
@@ -250,9 +280,15 @@ static struct product draw_collected(struct stage *st, struct draw *draw, symm_m
 
 bool products_run(struct stage *st, const struct protocol *protocol, struct draw *draw)
 {
-    struct product p = protocol->product == SYMM_ALL_GATHER_MATMUL
-                           ? draw_product(st, draw, false)
-                           : draw_collected(st, draw, (symm_matmul_kind)protocol->product);
+    struct collected_extents e;
+    struct product p;
+
+    if (protocol->product == SYMM_ALL_GATHER_MATMUL) {
+        p = draw_product(st, draw, false);
+    } else {
+        e = draw_small(st, draw);
+        p = draw_collected(st, draw, (symm_matmul_kind)protocol->product, &e);
+    }
     return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }
 
@@ -284,7 +320,15 @@ static struct product draw_hopper(struct stage *st, struct draw *draw)
 
 bool products_hopper(struct stage *st, const struct protocol *protocol, struct draw *draw)
 {
-    struct product p = draw_hopper(st, draw);
+    struct collected_extents e;
+    struct product p;
+
+    if (protocol->product == SYMM_ALL_GATHER_MATMUL) {
+        p = draw_hopper(st, draw);
+    } else {
+        e = draw_aligned(st, draw);
+        p = draw_collected(st, draw, (symm_matmul_kind)protocol->product, &e);
+    }
     return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }
 

@@ -58,12 +58,15 @@ static bool run_kernel(struct stage *st, const struct protocol *p, struct draw *
 #define PRODUCT(name_, strategy_)                                                                  \
     {.name = #name_, .run = products_run, .algo = SYMM_STRATEGY_##strategy_,                       \
      .product = SYMM_ALL_GATHER_MATMUL}
-#define COLLECTED(name_, kind_)                                                                    \
-    {.name = #name_, .run = products_run, .algo = SYMM_STRATEGY_UNFUSED,                           \
+#define COLLECTED(name_, kind_, strategy_)                                                         \
+    {.name = #name_, .run = products_run, .algo = SYMM_STRATEGY_##strategy_,                       \
      .product = SYMM_MATMUL_##kind_}
 #define HOPPER(name_, strategy_)                                                                   \
     {.name = #name_, .run = products_hopper, .algo = SYMM_STRATEGY_##strategy_, .wide = true,      \
      .product = SYMM_ALL_GATHER_MATMUL}
+#define HOPPER_COLLECTED(name_, kind_)                                                             \
+    {.name = #name_, .run = products_hopper, .algo = SYMM_STRATEGY_FUSED, .wide = true,            \
+     .product = SYMM_MATMUL_##kind_}
 
 const struct protocol protocols[] = {
     KERNEL(barrier, 0, PROOF_UNICAST, 2, 1, 3),
@@ -115,12 +118,18 @@ const struct protocol protocols[] = {
     HOPPER(hopper_fused, FUSED),
     HOPPER(hopper_pipelined, PIPELINED),
     HOPPER(hopper_unfused, UNFUSED),
+    HOPPER_COLLECTED(hopper_reduce_scatter, REDUCE_SCATTER),
+    HOPPER_COLLECTED(hopper_all_scatter, ALL_SCATTER),
     PRODUCT(matmul_fused, FUSED),
     PRODUCT(matmul_pipelined, PIPELINED),
     PRODUCT(matmul_unfused, UNFUSED),
-    COLLECTED(matmul_reduce_scatter, REDUCE_SCATTER),
-    COLLECTED(matmul_all_reduce, ALL_REDUCE),
-    COLLECTED(matmul_all_scatter, ALL_SCATTER),
+    COLLECTED(matmul_reduce_scatter, REDUCE_SCATTER, UNFUSED),
+    COLLECTED(matmul_all_reduce, ALL_REDUCE, UNFUSED),
+    COLLECTED(matmul_all_scatter, ALL_SCATTER, UNFUSED),
+    COLLECTED(matmul_reduce_scatter_fused, REDUCE_SCATTER, FUSED),
+    COLLECTED(matmul_all_reduce_fused, ALL_REDUCE, FUSED),
+    COLLECTED(matmul_all_scatter_fused, ALL_SCATTER, FUSED),
+    COLLECTED(matmul_reduce_scatter_pipelined, REDUCE_SCATTER, PIPELINED),
     {.name = "matmul_late", .run = products_late, .algo = SYMM_STRATEGY_FUSED,
      .product = SYMM_ALL_GATHER_MATMUL},
     {.name = "wrap", .run = calls_run_wrap},

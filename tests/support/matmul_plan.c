@@ -25,9 +25,9 @@ static bool strategy_fits(const struct matmul_job *job)
 
 static bool has_strategy(const struct matmul_case *c, symm_strategy strategy)
 {
-    if (strategy == SYMM_STRATEGY_AUTO || c->kind == SYMM_ALL_GATHER_MATMUL)
+    if (strategy == SYMM_STRATEGY_AUTO || c->kind == SYMM_ALL_GATHER_MATMUL || matmul_reduces(c))
         return true;
-    return matmul_collects(c) && strategy == SYMM_STRATEGY_UNFUSED;
+    return matmul_collects(c) && strategy != SYMM_STRATEGY_PIPELINED;
 }
 
 /* Creates the product and runs it with this round's data. */

@@ -16,6 +16,7 @@ enum { THREADS = 512, PACK_ELEMENTS = 8, ALIGNMENT = 256 };
 /* The matrices of a workspace: see symm_collect_args. */
 struct layout {
     symm_matrix of_rank[SYMM_MATMUL_MAX_B], sums[SYMM_MATMUL_MAX_B];
+    uint64_t slot_nbytes[SYMM_MATMUL_MAX_B];
     uint64_t nbytes;
 };
 
@@ -34,36 +35,71 @@ static symm_matrix append(struct layout *layout, char *workspace, symm_dtype dty
     return x;
 }
 
-/* The same on all ranks: with the rows and columns of the rank that has most. */
-static struct layout lay_out(const struct symm_problem *p, char *workspace)
+/* The results of product i that a rank computes, or that go to one slot. */
+static void append_results(struct layout *layout, const struct symm_collect *c,
+                           const struct symm_problem *p, int i)
 {
+    const bool to_owners = c->plan->sink == SYMM_TO_OWNERS, reduces = symm__kind_reduces(p->kind);
     const int nranks = p->collect_nranks;
+    const int32_t rows = to_owners ? symm__rows_of_rank(p->m, nranks, 0) : p->m,
+                  all = p->d[i].columns,
+                  columns = reduces ? all : symm__rows_of_rank(all, nranks, 0);
+
+    layout->of_rank[i] =
+        append(layout, c->workspace, reduces ? p->partial[i] : (symm_dtype)p->d[i].matrix.dtype,
+               p->l, rows, columns);
+}
+
+/* Slots for the results of product i, one of each rank. */
+static void append_slots(struct layout *layout, const struct symm_collect *c,
+                         const struct symm_problem *p, int i)
+{
+    const uint64_t begin = layout->nbytes;
+
+    append_results(layout, c, p, i);
+    layout->slot_nbytes[i] = layout->nbytes - begin;
+    layout->nbytes = begin + layout->slot_nbytes[i] * (uint64_t)p->collect_nranks;
+}
+
+/* The same on all ranks: with the rows and columns of the rank that has most. */
+static struct layout lay_out(const struct symm_collect *c, const struct symm_problem *p)
+{
     struct layout layout = {.nbytes = 0};
 
     for (int i = 0; i < p->nb; i++) {
-        const int32_t columns = p->d[i].columns;
-        const symm_dtype dtype = (symm_dtype)p->d[i].matrix.dtype;
-        if (symm__kind_reduces(p->kind))
-            layout.of_rank[i] = append(&layout, workspace, p->partial[i], p->l, p->m, columns);
+        if (c->plan->sink == SYMM_TO_D)
+            append_results(&layout, c, p, i);
         else
-            layout.of_rank[i] = append(&layout, workspace, dtype, p->l, p->m,
-                                       symm__rows_of_rank(columns, nranks, 0));
+            append_slots(&layout, c, p, i);
         if (p->kind == SYMM_MATMUL_ALL_REDUCE)
-            layout.sums[i] = append(&layout, workspace, dtype, p->l,
-                                    symm__rows_of_rank(p->m, nranks, 0), columns);
+            layout.sums[i] =
+                append(&layout, c->workspace, (symm_dtype)p->d[i].matrix.dtype, p->l,
+                       symm__rows_of_rank(p->m, p->collect_nranks, 0), p->d[i].columns);
     }
     return layout;
 }
 
-void symm__collect_product(const struct symm_problem *p, char *workspace, struct symm_problem *out)
+/* A product's results in the layout: this rank's slot, or all of them. */
+static struct symm_operand results_of(const struct symm_problem *p, const struct layout *layout,
+                                      int i)
+{
+    struct symm_operand d = {
+        .matrix = layout->of_rank[i], .l = p->l, .rows = p->m, .columns = p->n[i]};
+
+    if (layout->slot_nbytes[i] > 0 && d.matrix.data)
+        d.matrix.data = (char *)d.matrix.data + layout->slot_nbytes[i] * (uint64_t)p->collect_rank;
+    return d;
+}
+
+void symm__collect_product(const struct symm_collect *c, const struct symm_problem *p,
+                           struct symm_problem *out)
 {
     *out = *p;
     if (p->collect_nranks == 1)
         return;
-    const struct layout layout = lay_out(p, workspace);
+    const struct layout layout = lay_out(c, p);
     for (int i = 0; i < p->nb; i++) {
-        out->d[i] = (struct symm_operand){
-            .matrix = layout.of_rank[i], .l = p->l, .rows = p->m, .columns = p->n[i]};
+        out->d[i] = results_of(p, &layout, i);
         if (symm__kind_reduces(p->kind))
             out->c[i] = out->bias[i] = (struct symm_operand){.l = 0};
     }
@@ -88,7 +124,7 @@ symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm
     void *block;
     symm_status st;
 
-    st = symm__call_alloc(call, owner, lay_out(p, NULL).nbytes, &block);
+    st = symm__call_alloc(call, owner, lay_out(c, p).nbytes, &block);
     if (st != SYMM_OK)
         return symm__fail_in(st, "the workspace of m %d, l %d, and %d columns of d[0] on rank %d: ",
                              p->m, p->l, p->d[0].columns, p->collect_rank);
@@ -114,7 +150,7 @@ static const symm_kernel_id kernels[] = {
 
 static symm_collect_args args_of(const struct symm_collect *c, const struct symm_problem *p)
 {
-    const struct layout layout = lay_out(p, c->workspace);
+    const struct layout layout = lay_out(c, p);
     symm_collect_args args = {
         .product = {.a = {.m = p->m, .k = p->k, .l = p->l, .nranks = 1},
                     .nb = p->nb,
@@ -133,6 +169,7 @@ static symm_collect_args args_of(const struct symm_collect *c, const struct symm
         args.product.d[i] = p->d[i].matrix;
         args.product.bias[i] = p->bias[i].matrix;
         args.of_rank[i] = layout.of_rank[i];
+        args.slot_nbytes[i] = layout.slot_nbytes[i];
         args.sums[i] = layout.sums[i];
         args.d_columns[i] = p->d[i].columns;
     }

@@ -1,7 +1,8 @@
 /*
  * D from the results of all ranks' products. A kernel begins with a barrier, because the ranks'
- * products must have ended. A barrier also follows its last access to other ranks' products,
- * because the next product overwrites them. After an abort it writes to this rank's memory only.
+ * products must have ended. A barrier also follows its last access to results that a rank's next
+ * product overwrites: to other ranks' products, or to the slots that other ranks write. After an
+ * abort it writes to this rank's memory only.
  */
 #ifndef SYMM_MATMUL_COLLECT_CUH
 #define SYMM_MATMUL_COLLECT_CUH
@@ -11,28 +12,72 @@
 #include "matmul/kernels/split.h"
 #include "matmul/kernels/transform.cuh"
 
-enum { PACK = 8 /* elements of a row */ };
+enum {
+    PACK = 8,   /* elements of a row */
+    AT_ONCE = 2 /* packs of a thread whose loads are in flight together */
+};
 
 /* The elements of a row from a column on, at most PACK. */
 struct run_of_row {
     int32_t product, batch, row, column;
 };
 
+/* A thread's packs of batches of rows, from pack `first` on and in steps of `step` packs. */
+struct packs_of_thread {
+    uint32_t rows, packs; /* of a batch; of a row */
+    uint32_t batch_step, row_step, pack_step;
+    uint32_t batch, row, pack;
+
+    SYMM_DEV_IN_CLASS packs_of_thread(uint32_t nrows, uint32_t npacks, uint32_t first,
+                                      uint32_t step)
+        : rows(nrows), packs(npacks), batch_step(step / npacks / nrows),
+          row_step(step / npacks % nrows), pack_step(step % npacks), batch(first / npacks / nrows),
+          row(first / npacks % nrows), pack(first % npacks)
+    {
+    }
+
+    SYMM_DEV_IN_CLASS void next(void)
+    {
+        pack += pack_step;
+        row += row_step;
+        batch += batch_step;
+        if (pack >= packs) {
+            pack -= packs;
+            row++;
+        }
+        if (row >= rows) {
+            row -= rows;
+            batch++;
+        }
+    }
+};
+
 /*
- * Visits all packs of matrices [l, rows, columns(i)]. A grid of the same size visits the same packs
- * of a matrix of the same extents with the same threads.
+ * Visits all packs of product i's matrices [l, rows, columns], at most N at a time: visit(runs, n).
+ * A grid of the same size visits the same packs of a matrix of the same extents with the same
+ * threads.
  */
-template <typename Columns, typename F>
-SYMM_DEV void for_each_run(const symm_collect_args &a, int32_t rows, const Columns &columns,
-                           const F &visit)
+template <int32_t N, typename F>
+SYMM_DEV void for_each_runs(const symm_collect_args &a, int32_t i, int32_t rows, int32_t columns,
+                            const F &visit)
 {
-    for (int32_t i = 0; i < a.product.nb; i++) {
-        const uint32_t packs = (uint32_t)(columns(i) + PACK - 1) / PACK;
-        const uint64_t of_batch = (uint64_t)rows * packs, all = of_batch * (uint32_t)a.product.a.l;
-        for (uint64_t e = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; e < all;
-             e += (uint64_t)gridDim.x * blockDim.x)
-            visit(run_of_row{i, (int32_t)(e / of_batch), (int32_t)(e % of_batch / packs),
-                             (int32_t)(e % packs) * PACK});
+    const uint32_t l = (uint32_t)a.product.a.l;
+
+    if (rows == 0)
+        return;
+    packs_of_thread at((uint32_t)rows, (uint32_t)(columns + PACK - 1) / PACK,
+                       blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
+    while (at.batch < l) {
+        run_of_row runs[N] = {};
+        int32_t n = 0;
+#pragma unroll
+        for (int32_t k = 0; k < N; k++)
+            if (at.batch < l) {
+                runs[k] = {i, (int32_t)at.batch, (int32_t)at.row, (int32_t)at.pack * PACK};
+                n = k + 1;
+                at.next();
+            }
+        visit(runs, n);
     }
 }
 
@@ -41,33 +86,82 @@ SYMM_DEV int64_t offset_of(const symm_matrix &x, int32_t batch, int64_t row, int
     return batch * x.batch + row * x.row + column * x.column;
 }
 
+/* The bytes from an address in of_rank[i] to the same place of rank r's results. */
+SYMM_DEV int64_t offset_of_rank(const symm_collect_args &a, int32_t i, int32_t r)
+{
+    return a.slot_nbytes[i] ? (int64_t)(r * a.slot_nbytes[i]) : a.product.view.peer[r];
+}
+
+template <typename T> SYMM_DEV T *moved(T *p, int64_t nbytes)
+{
+    return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + nbytes);
+}
+
 /* ----------------------------------------------------------------------------------------- sums */
 
+/*
+ * The sums of all ranks' packs, in rank order. Pack k of rank 0, or of this rank if there are no
+ * slots, is at at[k]; n of them.
+ */
 template <typename T>
-SYMM_DEV void add_ranks(const symm_view &v, const symm_matrix &partial, int64_t at,
-                        float (&x)[PACK])
+SYMM_DEV void sum_ranks(const symm_collect_args &a, int32_t i, const T *const (&at)[AT_ONCE],
+                        int32_t n, symm_f32s<T> (&sums)[AT_ONCE])
 {
-    constexpr int32_t N = 16 / sizeof(T);
+    constexpr int32_t RANKS = 4; /* whose loads are in flight together */
+
+#pragma unroll 1
+    for (int32_t first = 0; first < a.nranks; first += RANKS) {
+        symm_bits16 x[AT_ONCE][RANKS];
 #pragma unroll
-    for (int32_t i = 0; i < PACK; i += N) {
-        const symm_f32s<T> sum = symm_dev_sum(v, static_cast<const T *>(partial.data) + at + i);
+        for (int32_t r = 0; r < RANKS; r++)
 #pragma unroll
-        for (int32_t j = 0; j < N; j++)
-            x[i + j] = sum.e[j];
+            for (int32_t k = 0; k < AT_ONCE; k++)
+                if (k < n && first + r < a.nranks)
+                    x[k][r] = symm_dev_load_bits(moved(at[k], offset_of_rank(a, i, first + r)));
+#pragma unroll
+        for (int32_t k = 0; k < AT_ONCE; k++)
+#pragma unroll
+            for (int32_t r = 0; r < RANKS; r++) {
+                if (k < n && first + r == 0)
+                    sums[k] = symm_dev_unpack<T>(x[k][r]);
+                else if (k < n && first + r < a.nranks)
+                    symm_dev_add(sums[k], symm_dev_unpack<T>(x[k][r]));
+            }
     }
 }
 
-/* The sums of all ranks' partial sums at `at`, in rank order. */
-SYMM_DEV void sum_ranks(const symm_view &v, const symm_matrix &partial, int64_t at,
-                        float (&x)[PACK])
+/* The first of this rank's rows in of_rank[i]. */
+SYMM_DEV int64_t first_row(const symm_collect_args &a, int32_t i)
 {
-    switch (partial.dtype) {
+    return a.slot_nbytes[i] ? 0 : symm__first_row_of_rank(a.product.a.m, a.nranks, a.rank);
+}
+
+/* The sums of a run: PACK of them. */
+template <typename T>
+SYMM_DEV void sum_run(const symm_collect_args &a, const run_of_row &r, float (&x)[PACK])
+{
+    constexpr int32_t N = 16 / sizeof(T);
+    static_assert(PACK <= AT_ONCE * N, "a run is summed at once");
+    const symm_matrix &partial = a.of_rank[r.product];
+    const T *data = static_cast<const T *>(partial.data) +
+                    offset_of(partial, r.batch, first_row(a, r.product) + r.row, r.column);
+    symm_f32s<T> sums[AT_ONCE] = {};
+
+    sum_ranks(a, r.product, {data, data + N}, PACK / N, sums);
+#pragma unroll
+    for (int32_t j = 0; j < PACK; j++)
+        x[j] = sums[j / N].e[j % N];
+}
+
+SYMM_DEV void sum_run(const symm_collect_args &a, const run_of_row &r, float (&x)[PACK])
+{
+    switch (a.of_rank[r.product].dtype) {
     case SYMM_FLOAT16:
-        return add_ranks<symm_f16>(v, partial, at, x);
+        return sum_run<symm_f16>(a, r, x);
     case SYMM_BFLOAT16:
-        return add_ranks<symm_bf16>(v, partial, at, x);
+        return sum_run<symm_bf16>(a, r, x);
     default:
-        return add_ranks<float>(v, partial, at, x);
+        return sum_run<float>(a, r, x);
     }
 }
 
@@ -81,79 +175,178 @@ SYMM_DEV void store_run(const matrix_destination &to, int32_t column, const floa
             to.store(0, column + j, {x[j]});
 }
 
+/* Sums of product i with any transform and types. */
+SYMM_DEV void transform_sums(const symm_collect_args &a, int32_t i, int32_t rows,
+                             const symm_matrix &d, int64_t c_row)
+{
+    const symm_product_args &p = a.product;
+
+    for_each_runs<1>(a, i, rows, p.n[i], [&](const run_of_row(&runs)[1], int32_t) {
+        const run_of_row &r = runs[0];
+        const tile t = {0, r.batch, r.row, 1, i, 0, p.n[i]};
+        float x[PACK] = {};
+        if (p.alpha != 0)
+            sum_run(a, r, x);
+        transform{p, t, c_row + r.row}.apply(0, r.column, x);
+        store_run({d, d.data, t, r.row, p.n[i], p}, r.column, x);
+    });
+}
+
+/* Whether d gets alpha times the sums of product i, in their type and in whole packs. */
+SYMM_DEV bool are_plain(const symm_collect_args &a, int32_t i, const symm_matrix &d)
+{
+    const tile t = {0, 0, 0, 1, i, 0, a.product.n[i]};
+
+    return transform{a.product, t, 0}.is_plain_scale() && a.product.alpha != 0 &&
+           d.dtype == a.of_rank[i].dtype && d.dtype != SYMM_FLOAT32 &&
+           matrix_destination{d, d.data, t, 0, a.product.n[i], a.product}.has_packs();
+}
+
+template <typename T>
+SYMM_DEV void scale_sums(const symm_collect_args &a, int32_t i, int32_t rows, const symm_matrix &d)
+{
+    const symm_matrix &partial = a.of_rank[i];
+    const int64_t first = first_row(a, i);
+
+    for_each_runs<AT_ONCE>(
+        a, i, rows, a.product.n[i], [&](const run_of_row(&runs)[AT_ONCE], int32_t n) {
+            const T *at[AT_ONCE];
+            symm_f32s<T> sums[AT_ONCE] = {};
+#pragma unroll
+            for (int32_t k = 0; k < AT_ONCE; k++)
+                at[k] = static_cast<const T *>(partial.data) +
+                        offset_of(partial, runs[k].batch, first + runs[k].row, runs[k].column);
+            sum_ranks(a, i, at, n, sums);
+#pragma unroll
+            for (int32_t k = 0; k < AT_ONCE; k++) {
+#pragma unroll
+                for (int32_t j = 0; j < PACK; j++)
+                    sums[k].e[j] *= a.product.alpha;
+                if (k < n)
+                    symm_dev_store(static_cast<T *>(d.data) +
+                                       offset_of(d, runs[k].batch, runs[k].row, runs[k].column),
+                                   sums[k]);
+            }
+        });
+}
+
 /* Sums of this rank's rows, which are rows of c from c_row on, to `to`. */
 SYMM_DEV void sum_rows(const symm_collect_args &a, const symm_matrix *to, int64_t c_row)
 {
-    const symm_product_args &p = a.product;
-    const int64_t first = symm__first_row_of_rank(p.a.m, a.nranks, a.rank);
-    const auto columns = [&](int32_t i) { return p.n[i]; };
+    const int32_t rows = symm__rows_of_rank(a.product.a.m, a.nranks, a.rank);
 
-    for_each_run(a, symm__rows_of_rank(p.a.m, a.nranks, a.rank), columns, [&](const run_of_row &r) {
-        const tile t = {0, r.batch, r.row, 1, r.product, 0, p.n[r.product]};
-        const symm_matrix &partial = a.of_rank[r.product];
-        float x[PACK] = {};
-        if (p.alpha != 0)
-            sum_ranks(p.view, partial, offset_of(partial, r.batch, first + r.row, r.column), x);
-        transform{p, t, c_row + r.row}.apply(0, r.column, x);
-        store_run({to[r.product], t, r.row, p.n[r.product]}, r.column, x);
-    });
+    for (int32_t i = 0; i < a.product.nb; i++) {
+        if (!are_plain(a, i, to[i]))
+            transform_sums(a, i, rows, to[i], c_row);
+        else if (to[i].dtype == SYMM_FLOAT16)
+            scale_sums<symm_f16>(a, i, rows, to[i]);
+        else
+            scale_sums<symm_bf16>(a, i, rows, to[i]);
+    }
 }
 
 /* --------------------------------------------------------------------------------------- copies */
 
-/* One run from a peer's row of packs. */
+/* Rank r's part of product i's D: columns of its product, or its rows of the sums. */
+struct part_of_rank {
+    const symm_matrix &x;
+    int64_t offset; /* of rank r's part from this rank's, or from the first slot */
+    int32_t rows, columns, first_row, first_column;
+};
+
+template <bool BY_COLUMNS>
+SYMM_DEV part_of_rank part_of(const symm_collect_args &a, int32_t i, int32_t r)
+{
+    const int32_t m = a.product.a.m, all = a.d_columns[i];
+
+    if (BY_COLUMNS)
+        return {a.of_rank[i],
+                offset_of_rank(a, i, r),
+                m,
+                symm__rows_of_rank(all, a.nranks, r),
+                0,
+                symm__first_row_of_rank(all, a.nranks, r)};
+    return {a.sums[i],
+            a.product.view.peer[r],
+            symm__rows_of_rank(m, a.nranks, r),
+            all,
+            symm__first_row_of_rank(m, a.nranks, r),
+            0};
+}
+
+/* Copies packs of 16 bytes; T has the size of d's elements. */
 template <typename T>
-SYMM_DEV void copy_run(T *to, int64_t column, const T *from, int32_t n, bool packs)
+SYMM_DEV void copy_packs(const symm_collect_args &a, int32_t i, const part_of_rank &part,
+                         const symm_matrix &d)
 {
-    if (packs) {
+    constexpr int32_t N = 16 / sizeof(T), PIECES = PACK / N;
+
+    for_each_runs<AT_ONCE>(
+        a, i, part.rows, part.columns, [&](const run_of_row(&runs)[AT_ONCE], int32_t n) {
+            symm_bits16 x[AT_ONCE][PIECES];
 #pragma unroll
-        for (int32_t j = 0; j < PACK; j += 16 / (int32_t)sizeof(T))
-            symm_dev_store_bits(to + j, symm_dev_load_bits(from + j));
-        return;
-    }
-    for (int32_t j = 0; j < n && j < PACK; j++)
-        symm_dev_store_one(to + j * column, symm_dev_load_one(from + j));
+            for (int32_t k = 0; k < AT_ONCE; k++)
+#pragma unroll
+                for (int32_t j = 0; j < PIECES; j++)
+                    if (k < n)
+                        x[k][j] = symm_dev_load_bits(moved(
+                            static_cast<const T *>(part.x.data) +
+                                offset_of(part.x, runs[k].batch, runs[k].row, runs[k].column) +
+                                j * N,
+                            part.offset));
+#pragma unroll
+            for (int32_t k = 0; k < AT_ONCE; k++)
+#pragma unroll
+                for (int32_t j = 0; j < PIECES; j++)
+                    if (k < n)
+                        symm_dev_store_bits(static_cast<T *>(d.data) +
+                                                offset_of(d, runs[k].batch,
+                                                          part.first_row + runs[k].row,
+                                                          part.first_column + runs[k].column) +
+                                                j * N,
+                                            x[k][j]);
+        });
 }
 
-/* Copies one run of x, of rank r, to row and column of d. `packs`: d has packs there. */
-SYMM_DEV void copy_run_of_rank(const symm_view &v, const symm_matrix &x, int64_t x_at, int32_t r,
-                               const symm_matrix &d, int64_t d_at, int32_t n, bool packs)
+template <typename T>
+SYMM_DEV void copy_elements(const symm_collect_args &a, int32_t i, const part_of_rank &part,
+                            const symm_matrix &d)
 {
-    if (d.dtype == SYMM_FLOAT32)
-        copy_run(static_cast<uint32_t *>(d.data) + d_at, d.column,
-                 symm_dev_peer(v, static_cast<const uint32_t *>(x.data) + x_at, r), n, packs);
-    else
-        copy_run(static_cast<uint16_t *>(d.data) + d_at, d.column,
-                 symm_dev_peer(v, static_cast<const uint16_t *>(x.data) + x_at, r), n, packs);
-}
-
-/* Copies rank r's part of D from its workspace: its columns, or its rows. */
-template <bool BY_COLUMNS> SYMM_DEV void copy_part(const symm_collect_args &a, int32_t r)
-{
-    const symm_product_args &p = a.product;
-    const int32_t m = p.a.m, rows = BY_COLUMNS ? m : symm__rows_of_rank(m, a.nranks, r);
-    const int64_t first_row = BY_COLUMNS ? 0 : symm__first_row_of_rank(m, a.nranks, r);
-    const auto columns = [&](int32_t i) {
-        return BY_COLUMNS ? symm__rows_of_rank(a.d_columns[i], a.nranks, r) : p.n[i];
-    };
-
-    for_each_run(a, rows, columns, [&](const run_of_row &run) {
-        const int32_t i = run.product, n = columns(i),
-                      first = BY_COLUMNS ? symm__first_row_of_rank(a.d_columns[i], a.nranks, r) : 0;
-        const symm_matrix &x = BY_COLUMNS ? a.of_rank[i] : a.sums[i], &d = p.d[i];
-        const tile part = {0, run.batch, 0, 1, i, first, n};
-        const matrix_destination to = {d, part, first_row + run.row, n};
-        copy_run_of_rank(p.view, x, offset_of(x, run.batch, run.row, run.column), r, d,
-                         to.offset(0, run.column), n - run.column,
-                         to.has_packs() && first % PACK == 0);
+    for_each_runs<1>(a, i, part.rows, part.columns, [&](const run_of_row(&runs)[1], int32_t) {
+        const run_of_row &r = runs[0];
+        const T *from =
+            moved(static_cast<const T *>(part.x.data) + offset_of(part.x, r.batch, r.row, r.column),
+                  part.offset);
+        T *to = static_cast<T *>(d.data) +
+                offset_of(d, r.batch, part.first_row + r.row, part.first_column + r.column);
+        for (int32_t j = 0; j < PACK && r.column + j < part.columns; j++)
+            symm_dev_store_one(to + j * d.column, symm_dev_load_one(from + j));
     });
+}
+
+template <typename T, bool BY_COLUMNS>
+SYMM_DEV void copy_part(const symm_collect_args &a, int32_t i, int32_t r)
+{
+    const symm_matrix &d = a.product.d[i];
+    const part_of_rank part = part_of<BY_COLUMNS>(a, i, r);
+    const tile t = {0, 0, 0, 1, i, part.first_column, part.columns};
+
+    if (matrix_destination{d, d.data, t, 0, part.columns, a.product}.has_packs() &&
+        part.first_column % PACK == 0)
+        copy_packs<T>(a, i, part, d);
+    else
+        copy_elements<T>(a, i, part, d);
 }
 
 /* Copies all ranks' parts, beginning with this rank's own. */
 template <bool BY_COLUMNS> SYMM_DEV void copy_parts(const symm_collect_args &a)
 {
-    for (int32_t i = 0; i < a.nranks; i++)
-        copy_part<BY_COLUMNS>(a, (a.rank + i) % a.nranks);
+    for (int32_t k = 0; k < a.nranks; k++)
+        for (int32_t i = 0; i < a.product.nb; i++)
+            if (a.product.d[i].dtype == SYMM_FLOAT32)
+                copy_part<uint32_t, BY_COLUMNS>(a, i, (a.rank + k) % a.nranks);
+            else
+                copy_part<uint16_t, BY_COLUMNS>(a, i, (a.rank + k) % a.nranks);
 }
 
 /* ------------------------------------------------------------------------------------ the kinds */

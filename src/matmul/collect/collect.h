@@ -1,6 +1,7 @@
 /*
  * What follows a product whose results go to other ranks: the sums of all ranks' products, or the
- * columns of all ranks. The product writes to this rank's workspace, and one kernel makes D.
+ * columns of all ranks. The product writes to this rank's workspace, or each owner's rows to a slot
+ * in the owner's workspace, and one kernel makes D.
  */
 #ifndef SYMM_MATMUL_COLLECT_H
 #define SYMM_MATMUL_COLLECT_H
@@ -12,15 +13,18 @@
 struct symm_collect {
     const struct symm_group *group;
     const struct symm_problem *problem;
+    const struct symm_matmul_plan *plan;
     char *workspace; /* symmetric; NULL: nothing is collected */
     symm_signal_pad *pad;
 };
 
 /*
  * Sets *out to the product of p that a rank computes: p itself, or if its results are collected,
- * the product without the transform of sums, to `workspace`. Pure.
+ * the product without the transform of sums, to the workspace. Of a plan with owners, d[i] is this
+ * rank's slot of an owner's rows. Pure.
  */
-void symm__collect_product(const struct symm_problem *p, char *workspace, struct symm_problem *out);
+void symm__collect_product(const struct symm_collect *c, const struct symm_problem *p,
+                           struct symm_problem *out);
 
 /* Allocates the memory of runs, owned by `owner`. Collective. */
 symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm_collect *c);

@@ -39,7 +39,24 @@ typedef struct symm_arrival_plan {
     uint32_t k_pieces, chunks; /* pieces of a strip; chunks of the largest shard */
 } symm_arrival_plan;
 
-/* A product, or its part with the shards of steps [first_step, last_step). */
+/*
+ * The destination of results. TO_D: d[i]. Else d[i] is this rank's slot in the workspace, which has
+ * the same place on all ranks. TO_OWNERS: the rows that a rank has of the sum, [l, its rows, n], go
+ * to the slot on that rank. TO_ALL: all results go to the slots on all ranks.
+ */
+typedef enum symm_sink { SYMM_TO_D, SYMM_TO_OWNERS, SYMM_TO_ALL } symm_sink;
+
+/*
+ * The order of tiles of products whose results go to owners: `others` tiles for the other owners,
+ * then this rank's own. `early` of the own ones are spread evenly over the others', so that results
+ * leave during all waves but the last one, at an even rate. All 0: in the order of steps.
+ */
+typedef struct symm_mixed_order {
+    uint32_t others, early;
+    uint32_t share; /* early / (others + early), in units of 2^-32, rounded up */
+} symm_mixed_order;
+
+/* A product, or its part with the rows of steps [first_step, last_step): see rows_of_step(). */
 typedef struct symm_product_args {
     symm_shards a;
     symm_arrival_plan arrivals;
@@ -47,8 +64,10 @@ typedef struct symm_product_args {
         bias[SYMM_MATMUL_MAX_B]; /* row of a bias: 0 */
     int32_t n[SYMM_MATMUL_MAX_B], nb;
     int32_t first_step, last_step;
+    uint32_t sink; /* symm_sink */
+    symm_mixed_order order;
     float alpha, beta;
-    uint32_t activation, reserved;
+    uint32_t activation;
     uint32_t *blocks_started; /* a counter; NULL: not counted */
     symm_view view;
 } symm_product_args;

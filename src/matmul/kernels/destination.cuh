@@ -1,4 +1,4 @@
-/* Stores the results of a tile, rounded once to the destination's type. Now always to D itself. */
+/* Stores the results of a tile, rounded once to the destination's type: to D, or to a slot. */
 #ifndef SYMM_MATMUL_DESTINATION_CUH
 #define SYMM_MATMUL_DESTINATION_CUH
 
@@ -38,12 +38,25 @@ SYMM_DEV bool store_pair(void *data, uint32_t dtype, int64_t at, float x, float 
     return true;
 }
 
-/* A tile of matrix d. `row`: the tile's first row in d; n: d's columns. */
+/* Calls store(p), and if results go to all ranks, also with the same place on the others. */
+template <typename F> SYMM_DEV void on_ranks(const symm_product_args &a, void *p, const F &store)
+{
+    store(p);
+    if (a.sink != SYMM_TO_ALL)
+        return;
+#pragma unroll 1
+    for (int32_t i = 1; i < a.view.nranks; i++)
+        store(symm_dev_peer(a.view, static_cast<char *>(p), (a.view.rank + i) % a.view.nranks));
+}
+
+/* A tile of a matrix like d, at `data`. `row`: the tile's first row there; n: its columns. */
 struct matrix_destination {
     const symm_matrix &d;
+    void *data;
     const tile &t;
     int64_t row;
     int32_t n;
+    const symm_product_args &a;
 
     SYMM_DEV_IN_CLASS bool has(int32_t i, int32_t j) const
     {
@@ -60,7 +73,7 @@ struct matrix_destination {
     SYMM_DEV_IN_CLASS bool has_packs(void) const
     {
         const int32_t pack = d.dtype == SYMM_FLOAT32 ? 4 : 8;
-        return d.column == 1 && n % 8 == 0 && (uintptr_t)d.data % 16 == 0 && d.row % pack == 0 &&
+        return d.column == 1 && n % 8 == 0 && (uintptr_t)data % 16 == 0 && d.row % pack == 0 &&
                d.batch % pack == 0;
     }
 
@@ -71,39 +84,45 @@ struct matrix_destination {
 
     SYMM_DEV_IN_CLASS void store(int32_t i, int32_t j, const float (&x)[1]) const
     {
-        store_float(d.data, d.dtype, offset(i, j), x[0]);
+        on_ranks(a, data, [&](void *to) { store_float(to, d.dtype, offset(i, j), x[0]); });
     }
 
     /* Columns j and j + 1, of which the tile has at least the first. */
     SYMM_DEV_IN_CLASS void store(int32_t i, int32_t j, const float (&x)[2]) const
     {
-        if (has(i, j + 1) && d.column == 1 && store_pair(d.data, d.dtype, offset(i, j), x[0], x[1]))
-            return;
-        store_float(d.data, d.dtype, offset(i, j), x[0]);
-        if (has(i, j + 1))
-            store_float(d.data, d.dtype, offset(i, j + 1), x[1]);
+        on_ranks(a, data, [&](void *to) {
+            const int64_t at = offset(i, j);
+            if (has(i, j + 1) && d.column == 1 && store_pair(to, d.dtype, at, x[0], x[1]))
+                return;
+            store_float(to, d.dtype, at, x[0]);
+            if (has(i, j + 1))
+                store_float(to, d.dtype, offset(i, j + 1), x[1]);
+        });
     }
 
     /* A pack of 8 columns, if d has_packs(). */
     SYMM_DEV_IN_CLASS void store(int32_t i, int32_t j, const float (&x)[8]) const
     {
-        const int64_t at = offset(i, j);
-        if (d.dtype == SYMM_FLOAT16) {
-            store_eight<symm_f16>(at, x);
-        } else if (d.dtype == SYMM_BFLOAT16) {
-            store_eight<symm_bf16>(at, x);
-        } else {
-            float *to = static_cast<float *>(d.data) + at;
-            symm_dev_store(to, symm_f32s<float>{x[0], x[1], x[2], x[3]});
-            symm_dev_store(to + 4, symm_f32s<float>{x[4], x[5], x[6], x[7]});
-        }
+        on_ranks(a, data, [&](void *to) { store_eight(to, offset(i, j), x); });
     }
 
   private:
-    template <typename D> SYMM_DEV_IN_CLASS void store_eight(int64_t at, const float (&x)[8]) const
+    SYMM_DEV_IN_CLASS void store_eight(void *to, int64_t at, const float (&x)[8]) const
     {
-        symm_dev_store(static_cast<D *>(d.data) + at,
-                       symm_f32s<D>{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]});
+        if (d.dtype == SYMM_FLOAT16) {
+            store_halves(static_cast<symm_f16 *>(to) + at, x);
+        } else if (d.dtype == SYMM_BFLOAT16) {
+            store_halves(static_cast<symm_bf16 *>(to) + at, x);
+        } else {
+            float *f = static_cast<float *>(to) + at;
+            symm_dev_store(f, symm_f32s<float>{x[0], x[1], x[2], x[3]});
+            symm_dev_store(f + 4, symm_f32s<float>{x[4], x[5], x[6], x[7]});
+        }
+    }
+
+    template <typename D> SYMM_DEV_IN_CLASS static void store_halves(D *to, const float (&x)[8])
+    {
+        symm_dev_store(to, symm_f32s<D>{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]});
     }
 };
 

@@ -13,10 +13,28 @@ struct epilogue {
     matrix_destination to;
 
     SYMM_DEV_IN_CLASS epilogue(const symm_product_args &a, const tile &t)
-        : f{a, t, symm__first_row_of_rank(a.a.m, a.a.nranks, t.shard) + t.row}, to{a.d[t.product],
-                                                                                   t, f.row,
-                                                                                   a.n[t.product]}
+        : f{a, t, row_in_d(a, t)}, to{a.d[t.product], data_of(a, t), t, f.row, columns_of(a, t), a}
     {
+    }
+
+    SYMM_DEV_IN_CLASS static int64_t row_in_d(const symm_product_args &a, const tile &t)
+    {
+        if (a.sink == SYMM_TO_OWNERS)
+            return t.row;
+        return symm__first_row_of_rank(a.a.m, a.a.nranks, t.shard) + t.row;
+    }
+
+    /* D, or a slot. */
+    SYMM_DEV_IN_CLASS static void *data_of(const symm_product_args &a, const tile &t)
+    {
+        char *data = static_cast<char *>(a.d[t.product].data);
+        return a.sink == SYMM_TO_OWNERS ? symm_dev_peer(a.view, data, t.shard) : data;
+    }
+
+    /* A slot's rows are whole packs. */
+    SYMM_DEV_IN_CLASS static int32_t columns_of(const symm_product_args &a, const tile &t)
+    {
+        return a.sink != SYMM_TO_D ? (int32_t)a.d[t.product].row : a.n[t.product];
     }
 
     /* Whether the results are 16 bits wide, in whole packs, and alpha times the accumulators. */

@@ -1,7 +1,7 @@
 /*
- * The work of a block and its order: one shard after the other in the order of their arrival, so
- * that a block waits as late as possible. Within a shard, bands of BAND rows of tiles, each through
- * all columns: the tiles of one wave then share rows of A and columns of B in L2.
+ * The work of a block and its order: one step after the other. Shards come in the order of their
+ * arrival, so that a block waits as late as possible. Within a step, bands of BAND rows of tiles,
+ * each through all columns: the tiles of one wave then share rows of A and columns of B in L2.
  */
 #ifndef SYMM_MATMUL_SCHEDULE_CUH
 #define SYMM_MATMUL_SCHEDULE_CUH
@@ -10,7 +10,10 @@
 
 enum { BAND = 8 /* rows of tiles */ };
 
-/* Rows [row, row + rows) of a shard's batch times columns [column, column + columns) of product. */
+/*
+ * Rows [row, row + rows) of a shard's batch times columns [column, column + columns) of product. If
+ * results go to owners, the shard is the rows of a rank that owns them.
+ */
 struct tile {
     int32_t shard, batch, row, rows;
     int32_t product, column, columns;
@@ -22,30 +25,71 @@ struct work {
     int32_t k_begin, k_end, part, nparts;
 };
 
+/* The shard of a tile's rows of A, and the first of these rows in that shard. */
+SYMM_DEV int32_t shard_in_a(const symm_product_args &a, const tile &t)
+{
+    return a.sink == SYMM_TO_OWNERS ? a.a.rank : t.shard;
+}
+
+SYMM_DEV int32_t row_in_a(const symm_product_args &a, const tile &t)
+{
+    if (a.sink != SYMM_TO_OWNERS)
+        return t.row;
+    return symm__first_row_of_rank(a.a.m, a.view.nranks, t.shard) + t.row;
+}
+
+/* The rows of a step. Of the owners, the next rank comes first, and this rank last. */
+struct step_rows {
+    int32_t shard, rows;
+};
+
+SYMM_DEV step_rows rows_of_step(const symm_product_args &a, int32_t step)
+{
+    const bool owned = a.sink == SYMM_TO_OWNERS;
+    const int32_t shard =
+        owned ? (a.view.rank + 1 + step) % a.view.nranks : shard_of_step(a.a, step);
+
+    return {shard, symm__rows_of_rank(a.a.m, owned ? a.view.nranks : a.a.nranks, shard)};
+}
+
+/* Of `place` tiles in the mixed order, this rank's own ones. */
+SYMM_DEV uint32_t own_before(const symm_mixed_order &order, uint32_t place)
+{
+    return (uint32_t)((uint64_t)place * order.share >> 32);
+}
+
+/* The place of a tile in the order of steps, from its place in the mixed order. */
+SYMM_DEV uint32_t unmixed(const symm_mixed_order &order, uint32_t place)
+{
+    if (place >= order.others + order.early)
+        return place;
+    const uint32_t before = own_before(order, place);
+    return own_before(order, place + 1) > before ? order.others + before : place - before;
+}
+
+/* It holds little, because consumers have few registers left. */
 template <int ROWS, int COLUMNS> struct schedule {
     const symm_product_args &a;
-    int32_t across; /* tiles of a row of tiles */
-    int32_t step;
-    int64_t left; /* the next tile, counted from the first one of the step */
+    uint32_t place; /* of the next tile */
 
-    SYMM_DEV_IN_CLASS schedule(const symm_product_args &args, int32_t first_tile)
-        : a(args), across(0), step(args.first_step), left(first_tile)
+    SYMM_DEV_IN_CLASS schedule(const symm_product_args &args, uint32_t first)
+        : a(args), place(first)
     {
-        for (int32_t i = 0; i < a.nb; i++)
-            across += (a.n[i] + COLUMNS - 1) / COLUMNS;
     }
 
     /* Returns the next work and advances by n tiles; false: there is none. */
-    SYMM_DEV_IN_CLASS bool next(work *out, int32_t n)
+    SYMM_DEV_IN_CLASS bool next(work *out, uint32_t n)
     {
-        for (; step < a.last_step; step++) {
-            const int32_t shard = shard_of_step(a.a, step),
-                          rows = symm__rows_of_rank(a.a.m, a.a.nranks, shard),
-                          down = (rows + ROWS - 1) / ROWS;
-            const int64_t of_step = (int64_t)a.a.l * down * across;
+        const int32_t columns = across();
+        uint32_t left = a.sink == SYMM_TO_OWNERS ? unmixed(a.order, place) : place;
+
+        place += n;
+        for (int32_t step = a.first_step; step < a.last_step; step++) {
+            const step_rows s = rows_of_step(a, step);
+            const int32_t down = (s.rows + ROWS - 1) / ROWS;
+            const uint32_t of_step = (uint32_t)(a.a.l * down * columns);
             if (left < of_step) {
-                *out = {tile_at(shard, rows, down, left), 0, a.a.k, 0, 1};
-                left += n;
+                *out = {tile_at(s, down, columns, (int32_t)left), 0, a.a.k, 0, 1};
                 return true;
             }
             left -= of_step;
@@ -54,17 +98,27 @@ template <int ROWS, int COLUMNS> struct schedule {
     }
 
   private:
-    SYMM_DEV_IN_CLASS tile tile_at(int32_t shard, int32_t rows, int32_t down, int64_t index) const
+    /* Tiles of a row of tiles. */
+    SYMM_DEV_IN_CLASS int32_t across(void) const
     {
-        const int32_t of_batch = down * across, in_batch = (int32_t)(index % of_batch),
-                      band = in_batch / (BAND * across), top = band * BAND,
-                      height = min((int32_t)BAND, down - top), in_band = in_batch - top * across,
+        int32_t tiles = 0;
+
+        for (int32_t i = 0; i < a.nb; i++)
+            tiles += (a.n[i] + COLUMNS - 1) / COLUMNS;
+        return tiles;
+    }
+
+    SYMM_DEV_IN_CLASS tile tile_at(const step_rows &s, int32_t down, int32_t columns,
+                                   int32_t index) const
+    {
+        const int32_t of_batch = down * columns, in_batch = index % of_batch,
+                      band = in_batch / (BAND * columns), top = band * BAND,
+                      height = min((int32_t)BAND, down - top), in_band = in_batch - top * columns,
                       row = top + in_band % height;
         int32_t column = in_band / height;
-        tile t = {shard,      (int32_t)(index / of_batch),
-                  row * ROWS, min((int32_t)ROWS, rows - row * ROWS),
-                  0,          0,
-                  0};
+        tile t = {
+            s.shard, index / of_batch, row * ROWS, min((int32_t)ROWS, s.rows - row * ROWS), 0, 0,
+            0};
 
         for (int32_t wide; column >= (wide = (a.n[t.product] + COLUMNS - 1) / COLUMNS); t.product++)
             column -= wide;

@@ -80,7 +80,7 @@ SYMM_DEV void trace_tile(const symm_product_args &a, const tile &t, symm_matmul_
 
     if (e)
         end_event(e, SYMM_MATMUL_EVENT_TILE, role, t.shard, 0, t,
-                  symm__first_row_of_rank(a.a.m, a.a.nranks, t.shard) + t.row);
+                  symm__first_row_of_rank(a.a.m, a.a.nranks, shard_in_a(a, t)) + row_in_a(a, t));
 }
 
 /* This thread has waited for a rank since `begin`. */

@@ -38,16 +38,27 @@ static const double cublas_call_us = 3, cublas_sm_products_per_us = 3.14e6,
  */
 static const double cublas_row_waste = 0.5, cublas_wave_waste = 0.3;
 
-/* Tiles of all clusters. */
-static uint64_t tiles(const struct symm_problem *p, int step, const struct symm_tile_shape *shape)
+/* The rows of a step: of a shard, or of an owner. */
+static int32_t rows_of_step(const struct symm_problem *p, const struct symm_matmul_plan *plan,
+                            int step)
 {
-    const int shard = (p->rank + step) % p->nranks, height = SYMM_WGMMA_ROWS * shape->cluster;
+    if (plan->sink == SYMM_TO_OWNERS)
+        return symm__rows_of_rank(p->m, p->collect_nranks,
+                                  (p->collect_rank + 1 + step) % p->collect_nranks);
+    return symm__rows_of_rank(p->m, p->nranks, (p->rank + step) % p->nranks);
+}
+
+/* Tiles of all clusters. */
+static uint64_t tiles(const struct symm_problem *p, const struct symm_matmul_plan *plan, int step,
+                      const struct symm_tile_shape *shape)
+{
+    const int height = SYMM_WGMMA_ROWS * shape->cluster;
     uint64_t across = 0;
 
     for (int i = 0; i < p->nb; i++)
         across += symm__ceil_div((uint64_t)p->n[i], (uint64_t)shape->columns);
     return across * (uint64_t)p->l *
-           symm__ceil_div((uint64_t)symm__rows_of_rank(p->m, p->nranks, shard), (uint64_t)height);
+           symm__ceil_div((uint64_t)rows_of_step(p, plan, step), (uint64_t)height);
 }
 
 static double tiles_us(const struct symm_problem *p, const struct symm_matmul_plan *plan,
@@ -113,10 +124,10 @@ static double product_us(const struct symm_problem *p, const struct symm_matmul_
     uint64_t all = 0, last;
 
     for (int step = first_step; step < last_step; step++)
-        all += tiles(p, step, shape);
+        all += tiles(p, plan, step, shape);
     if (arriving == 0)
         return tiles_us(p, plan, shape, all);
-    last = symm__ceil_div(tiles(p, last_step - 1, shape), plan->chunks / plan->k_pieces);
+    last = symm__ceil_div(tiles(p, plan, last_step - 1, shape), plan->chunks / plan->k_pieces);
     return fmax(fmax(fused_us, first_us(plan, arriving)) + tiles_us(p, plan, shape, all) +
                     arriving * (double)plan->slab_nbytes / product_bytes_per_us,
                 arrival_us(plan, arriving, tiles_us(p, plan, shape, last)));
@@ -154,10 +165,11 @@ double symm__model_fused_us(const struct symm_matmul_limits *limits, const struc
 {
     const struct symm_problem one = with_columns(p, columns);
     const struct symm_tile_shape *shape = &portable_shape;
+    const int steps = plan->sink == SYMM_TO_OWNERS ? p->collect_nranks : p->nranks;
 
     if (limits->wgmma)
-        shape = &symm__wgmma_shapes[symm__model_shape(&one, plan, 0, p->nranks)];
-    return fmax(product_us(&one, plan, shape, 0, p->nranks),
+        shape = &symm__wgmma_shapes[symm__model_shape(&one, plan, 0, steps)];
+    return fmax(product_us(&one, plan, shape, 0, steps),
                 (plan->chunks ? fused_us : 0) +
                     (double)columns * p->k * p->l * sizeof(uint16_t) / b_bytes_per_us);
 }
@@ -174,9 +186,8 @@ static double cublas_waste(const struct symm_matmul_limits *limits, int64_t colu
     return (1 + cublas_row_waste * past_rows) * (1 + cublas_wave_waste * idle);
 }
 
-/* A product of this number of rows by cuBLASLt. */
-static double cublas_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
-                        int64_t columns, int32_t rows)
+double symm__model_cublas_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                             int64_t columns, int32_t rows)
 {
     const double b = (double)columns * p->k,
                  multiply_us = b * rows / cublas_sm_products_per_us / limits->nsms,
@@ -199,7 +210,7 @@ double symm__model_pipelined_us(const struct symm_matmul_limits *limits,
     for (int step = 0; step < p->nranks; step++) {
         const int32_t rows = symm__rows_of_rank(p->m, p->nranks, step);
         const double arrived = step > 0 ? speed.begin_us + step * shard_us : 0;
-        end = fmax(end, arrived) + cublas_us(limits, p, columns, rows);
+        end = fmax(end, arrived) + symm__model_cublas_us(limits, p, columns, rows);
     }
     return end;
 }
@@ -209,7 +220,7 @@ double symm__model_unfused_us(const struct symm_matmul_limits *limits, const str
 {
     const struct symm_matmul_plan gathered = {.blocks = plan->blocks};
     const double bytes = (double)plan->slab_nbytes * (p->nranks - 1),
-                 product = limits->cublas ? cublas_us(limits, p, columns, p->m)
+                 product = limits->cublas ? symm__model_cublas_us(limits, p, columns, p->m)
                                           : symm__model_fused_us(limits, p, columns, &gathered);
 
     return gather_us + bytes / link_bytes_per_us + product;

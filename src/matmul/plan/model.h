@@ -23,9 +23,15 @@ extern const struct symm_tile_shape symm__wgmma_shapes[];
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
                       int first_step, int last_step);
 
-/* The times of runs with a plan. columns: the maximum over the ranks. */
+/*
+ * The times of runs with a plan; fused also: of a product alone, by symm's kernels. columns: the
+ * maximum over the ranks.
+ */
 double symm__model_fused_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                             int64_t columns, const struct symm_matmul_plan *plan);
+/* A product of this number of rows by cuBLASLt. */
+double symm__model_cublas_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                             int64_t columns, int32_t rows);
 /* The products by cuBLASLt. */
 double symm__model_pipelined_us(const struct symm_matmul_limits *limits,
                                 const struct symm_problem *p, int64_t columns,
@@ -33,5 +39,10 @@ double symm__model_pipelined_us(const struct symm_matmul_limits *limits,
 /* The product by cuBLASLt, if all ranks have it. */
 double symm__model_unfused_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                               int64_t columns, const struct symm_matmul_plan *plan);
+
+/* The time of a run whose results are collected, with the plan's strategy. */
+double symm__model_collected_us(const struct symm_matmul_limits *limits,
+                                const struct symm_problem *p, int64_t columns,
+                                const struct symm_matmul_plan *plan);
 
 #endif

@@ -208,12 +208,46 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
     return choose_strategy(limits, p, columns, &unfused, &fused, &pipelined);
 }
 
+/* The plan of a product whose results are collected. */
+static struct symm_matmul_plan with_strategy(const struct symm_matmul_plan *base,
+                                             const struct symm_problem *p, symm_strategy strategy)
+{
+    struct symm_matmul_plan plan = *base;
+
+    plan.strategy = strategy;
+    plan.sink = SYMM_TO_D;
+    if (strategy != SYMM_STRATEGY_UNFUSED)
+        plan.sink = symm__kind_reduces(p->kind) ? SYMM_TO_OWNERS : SYMM_TO_ALL;
+    return plan;
+}
+
+/* Products for each owner's rows only pay off by cuBLASLt. */
+static bool may_be_pipelined(const struct symm_matmul_limits *limits, const struct symm_problem *p)
+{
+    return limits->cublas && symm__kind_reduces(p->kind);
+}
+
 struct symm_matmul_plan symm__matmul_plan_collected(const struct symm_matmul_limits *limits,
                                                     const struct symm_problem *p, int64_t columns)
 {
-    struct symm_matmul_plan plan = symm__matmul_plan(limits, p, columns);
+    /* Ties: the first one. */
+    static const symm_strategy strategies[] = {SYMM_STRATEGY_UNFUSED, SYMM_STRATEGY_FUSED,
+                                               SYMM_STRATEGY_PIPELINED};
+    struct symm_matmul_plan best = symm__matmul_plan(limits, p, columns);
+    double least = INFINITY;
 
-    if (p->collect_nranks > 1)
-        plan.strategy = SYMM_STRATEGY_UNFUSED;
-    return plan;
+    if (p->collect_nranks == 1)
+        return best;
+    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+        const struct symm_matmul_plan plan = with_strategy(&best, p, strategies[i]);
+        const double us = symm__model_collected_us(limits, p, columns, &plan);
+        if (p->strategy == plan.strategy)
+            return plan;
+        if (us < least &&
+            (plan.strategy != SYMM_STRATEGY_PIPELINED || may_be_pipelined(limits, p))) {
+            least = us;
+            best = plan;
+        }
+    }
+    return best;
 }

@@ -34,6 +34,7 @@ struct symm_matmul_plan {
     uint32_t k_piece, k_pieces, chunks;
     uint32_t shards_interleaved; /* shards whose chunks are sent alternately */
     uint32_t blocks, threads;    /* of the product */
+    symm_sink sink;              /* of the product */
     int64_t ld;                  /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;
 };

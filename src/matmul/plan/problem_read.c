@@ -172,11 +172,10 @@ static symm_status check_kind(const symm_matmul_desc *desc)
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "strategy is %d; SYMM_MATMUL gathers no rows, so it must be AUTO",
                           (int)desc->strategy);
-    if (symm__kind_collects(desc->kind) && desc->strategy != SYMM_STRATEGY_AUTO &&
-        desc->strategy != SYMM_STRATEGY_UNFUSED)
+    if (desc->kind == SYMM_MATMUL_ALL_SCATTER && desc->strategy == SYMM_STRATEGY_PIPELINED)
         return symm__fail(SYMM_ERROR_UNSUPPORTED,
-                          "strategy is %d (%s); communication after a product must be AUTO or "
-                          "UNFUSED",
+                          "strategy is %d (%s), but an all-scatter has no product for each rank's "
+                          "rows",
                           (int)desc->strategy, symm_strategy_name(desc->strategy));
     if (desc->kind != SYMM_ALL_GATHER_MATMUL && desc->gathered_a.dtype)
         return symm__fail(SYMM_ERROR_ARGUMENT, "gathered_a is given, but kind %d gathers no rows",

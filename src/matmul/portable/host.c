@@ -2,7 +2,9 @@
 #include "host.h"
 
 #include "ids.h"
+#include "matmul/plan/order.h"
 #include "matmul/trace/trace.h"
+#include "tile.h"
 
 SYMM_KERNEL_LISTS(matmul_portable, SYMM_MATMUL_PORTABLE_KERNELS);
 
@@ -13,6 +15,9 @@ symm_status symm__portable_enqueue(struct symm_call *call, const struct symm_pro
     const symm_kernel_id kernel = p->dtype == SYMM_FLOAT16 ? SYMM_KERNEL_matmul_product_float16
                                                            : SYMM_KERNEL_matmul_product_bfloat16;
 
+    symm_product_args all = *args;
+
+    all.order = symm__mixed_order(p, args, TILE_ROWS, TILE_COLUMNS, plan->blocks);
     return symm__call_launch_local(call, symm__trace_kernel(kernel, &args->view), plan->blocks,
-                                   plan->threads, args);
+                                   plan->threads, &all);
 }

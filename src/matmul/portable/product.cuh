@@ -7,23 +7,23 @@
 
 #include "matmul/kernels/arrivals.cuh"
 #include "matmul/kernels/epilogue.cuh"
+#include "tile.h"
 #if defined(__CUDA_ARCH__)
 #include "tile_mma.cuh"
 #else
 #include "tile_plain.cuh"
 #endif
 
-enum { TILE_ROWS = 128, TILE_COLUMNS = 128 };
-
 template <typename T> SYMM_DEV operands<T> operands_of(const symm_product_args &a, const work &w)
 {
     const tile &t = w.t;
     const symm_matrix &b = a.b[t.product];
-    const int64_t a_column = column_stride(a.a, t.shard),
-                  a_row = t.rows > 1 ? row_of<T>(a.a, t.shard, t.batch, t.row + 1) -
-                                           row_of<T>(a.a, t.shard, t.batch, t.row)
+    const int32_t shard = shard_in_a(a, t), row = row_in_a(a, t);
+    const int64_t a_column = column_stride(a.a, shard),
+                  a_row = t.rows > 1 ? row_of<T>(a.a, shard, t.batch, row + 1) -
+                                           row_of<T>(a.a, shard, t.batch, row)
                                      : 0;
-    return {row_of<T>(a.a, t.shard, t.batch, t.row) + w.k_begin * a_column,
+    return {row_of<T>(a.a, shard, t.batch, row) + w.k_begin * a_column,
             a_row,
             a_column,
             static_cast<const T *>(b.data) + t.batch * b.batch + w.k_begin * b.row +
@@ -37,13 +37,13 @@ template <typename T> SYMM_DEV operands<T> operands_of(const symm_product_args &
 
 template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
 {
-    schedule<TILE_ROWS, TILE_COLUMNS> todo(a, (int32_t)blockIdx.x);
+    schedule<TILE_ROWS, TILE_COLUMNS> todo(a, blockIdx.x);
     arrivals rows;
     work w;
 
     if (threadIdx.x == 0)
         count_started(a);
-    while (todo.next(&w, (int32_t)gridDim.x)) {
+    while (todo.next(&w, gridDim.x)) {
         SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == 0);
         if (rows.needed(a, w)) {
             rows.await(a, w.k_begin, w.k_end, threadIdx.x, blockDim.x);

@@ -5,6 +5,7 @@
 #include "ids.h"
 #include "matmul/plan/lines.h"
 #include "matmul/plan/model.h"
+#include "matmul/plan/order.h"
 #include "matmul/trace/trace.h"
 #include "runtime/base/settings.h"
 
@@ -174,6 +175,8 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
     symm_wgmma_args all = {.product = *args};
     symm_status st;
 
+    all.product.order = symm__mixed_order(p, args, SYMM_WGMMA_ROWS * shape->cluster, shape->columns,
+                                          plan->blocks / cluster);
     TRY(describe_a(drv, p, &all));
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape, &all));

@@ -83,14 +83,14 @@ template <int N, int BLOCKS> struct shape {
         int32_t down;
 
         SYMM_DEV_IN_CLASS block_schedule(const symm_product_args &a)
-            : todo(a, (int32_t)blockIdx.x / BLOCKS), down(BLOCKS > 1 ? cluster_rank() * ROWS : 0)
+            : todo(a, blockIdx.x / BLOCKS), down(BLOCKS > 1 ? cluster_rank() * ROWS : 0)
         {
         }
 
         /* A tile may have no rows: its block still loads its share of B for the other blocks. */
         SYMM_DEV_IN_CLASS bool next(work *w)
         {
-            if (!todo.next(w, (int32_t)gridDim.x / BLOCKS))
+            if (!todo.next(w, gridDim.x / BLOCKS))
                 return false;
             w->t.row += down;
             w->t.rows = max(0, min((int32_t)ROWS, w->t.rows - down));
@@ -113,12 +113,12 @@ struct sources {
     bool b_along_k;
 
     SYMM_DEV_IN_CLASS sources(const symm_wgmma_args &args, const tile &t)
-        : a(&args.own), b(&args.b[t.product]), a_row(t.row), a_batch(0), b_column(t.column),
-          b_batch(args.product.b[t.product].batch ? t.batch : 0),
+        : a(&args.own), b(&args.b[t.product]), a_row(row_in_a(args.product, t)), a_batch(0),
+          b_column(t.column), b_batch(args.product.b[t.product].batch ? t.batch : 0),
           b_along_k(sm90::b_along_k(args, t))
     {
         const symm_shards &s = args.product.a;
-        if (t.shard == s.rank) {
+        if (shard_in_a(args.product, t) == s.rank) {
             a_batch = s.own.batch ? t.batch : 0;
             return;
         }
@@ -241,11 +241,11 @@ SYMM_DEV void multiply_stages(float (&d)[S::ACCUMULATORS], int32_t steps,
 }
 
 /*
- * DEFER: all epilogues are is_plain_scale(), and a tile is stored while the next one is multiplied.
- * The tensor cores are idle between the last step of a tile and the first one of the next tile, so
- * the next work and the place of the results are computed during the last step.
+ * DEFER: all epilogues are is_plain_scale(), and a tile is stored by `Store` while the next one is
+ * multiplied. The tensor cores are idle between the last step of a tile and the first one of the
+ * next tile, so the next work and the place of the results are computed during the last step.
  */
-template <typename S, typename T, bool DEFER>
+template <typename S, typename T, bool DEFER, typename Store = deferred_store<S::ACCUMULATORS>>
 SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
                       typename S::barriers &bars)
 {
@@ -254,26 +254,27 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
     typename S::ring at;
     epilogue_smem<WARP_ROWS> &smem = m.warps[threadIdx.x / 32 - WARPGROUP / 32];
     store_smem &lines = reinterpret_cast<store_smem &>(smem);
-    deferred_store<S::ACCUMULATORS> results;
+    Store results;
     work next, deferred = {}; /* nparts 0: none */
     bool more = todo.next(&next);
 
     while (more) {
         const work w = next;
         const int32_t steps = (w.k_end - w.k_begin + DEPTH - 1) / DEPTH;
-        const epilogue end(a, w.t);
         SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
         const auto each_step = [&](int32_t step) {
             if (DEFER)
-                results.put(step, lines);
+                results.put(step, steps, lines, a);
         };
         const auto at_last = [&] {
-            more = todo.next(&next);
             if (DEFER) {
-                results.put_rest(steps, lines);
+                results.put_rest(steps, lines, a);
                 if (deferred.nparts)
                     tile_done(a, deferred);
-                results.aim(end);
+            }
+            more = todo.next(&next);
+            if (DEFER) {
+                results.aim(epilogue(a, w.t));
                 deferred = w;
             }
         };
@@ -283,15 +284,15 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
         else
             multiply_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
         if (DEFER) {
-            results.hold(d, end);
+            results.hold(d, w.t, a);
         } else {
-            put_accumulators(d, smem, end);
+            put_through_smem(d, smem, epilogue(a, w.t));
             tile_done(a, w);
         }
         trace_tile(a, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
     }
     if (DEFER) {
-        results.put_rest(0, lines);
+        results.put_rest(0, lines, a);
         if (deferred.nparts)
             tile_done(a, deferred);
     }
@@ -329,8 +330,11 @@ SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
             sm90::produce<S>(args, m, bars);
     } else {
         sm90::setmaxnreg_inc<sm90::CONSUMER_REGISTERS>();
-        if (sm90::all_plain_scale(args.product))
+        const bool plain = sm90::all_plain_scale(args.product);
+        if (plain && args.product.sink == SYMM_TO_D)
             sm90::consume<S, T, true>(args, m, bars);
+        else if (plain)
+            sm90::consume<S, T, true, sm90::paced_store<S::ACCUMULATORS>>(args, m, bars);
         else
             sm90::consume<S, T, false>(args, m, bars);
     }

@@ -66,45 +66,68 @@ template <int ACCUMULATORS> struct deferred_store {
     {
         const int32_t row = warp_row() + lane() / 8, column = lane() % 8 * 8;
 
-        to = static_cast<uint16_t *>(end.to.d.data) + end.to.offset(row, column);
+        to = static_cast<uint16_t *>(end.to.data) + end.to.offset(row, column);
         pitch = end.to.d.row;
         rows = end.to.t.rows - row;
         columns = end.to.t.columns - column;
     }
 
     /* Takes the results: scales the accumulators and rounds them to 16 bits. */
-    SYMM_DEV_IN_CLASS void hold(const float (&d)[ACCUMULATORS], const epilogue &end)
+    SYMM_DEV_IN_CLASS void hold(const float (&d)[ACCUMULATORS], const tile &t,
+                                const symm_product_args &a)
     {
-        if (end.to.d.dtype == SYMM_FLOAT16)
-            narrow<symm_f16>(d, end.f.a.alpha);
+        if (a.d[t.product].dtype == SYMM_FLOAT16)
+            narrow<symm_f16>(d, a.alpha);
         else
-            narrow<symm_bf16>(d, end.f.a.alpha);
+            narrow<symm_bf16>(d, a.alpha);
     }
 
-    /* Stores the columns of one round; nothing after the last round. A warp. */
-    SYMM_DEV_IN_CLASS void put(int32_t round, store_smem &s) const
+    /* Step `step` of the next tile: stores the columns of one round. A warp. */
+    SYMM_DEV_IN_CLASS void put(int32_t step, int32_t, store_smem &s,
+                               const symm_product_args &) const
     {
 #pragma unroll
         for (int32_t i = 0; i < ROUNDS; i++) /* constant indices keep the words in registers */
-            if (i == round)
+            if (i == step)
                 put_columns(i * store_smem::COLUMNS, s);
     }
 
-    /* Stores this round and all later ones. A warp. */
-    SYMM_DEV_IN_CLASS void put_rest(int32_t round, store_smem &s) const
+    /* After that many steps: stores the rest. A warp. */
+    SYMM_DEV_IN_CLASS void put_rest(int32_t steps, store_smem &s, const symm_product_args &) const
     {
 #pragma unroll
         for (int32_t i = 0; i < ROUNDS; i++)
-            if (i >= round)
+            if (i >= steps)
                 put_columns(i * store_smem::COLUMNS, s);
     }
 
-  private:
+  protected:
+    enum { ROWS_AT_ONCE = 32 / (store_smem::COLUMNS / 8) /* of a warp's store */ };
+
     SYMM_DEV_IN_CLASS static int32_t lane(void)
     {
         return (int32_t)threadIdx.x % 32;
     }
 
+    SYMM_DEV_IN_CLASS void fill_columns(int32_t first, store_smem &s) const
+    {
+        constexpr int32_t BLOCK = 16;
+
+        __syncwarp();
+#pragma unroll
+        for (int32_t j = first; j < first + store_smem::COLUMNS && j < COLUMNS; j += BLOCK)
+            fill(s, j - first,
+                 {words[j / 4], words[j / 4 + 1], words[j / 4 + 2], words[j / 4 + 3]});
+        __syncwarp();
+    }
+
+    /* This thread's pack of the rows from q on. */
+    SYMM_DEV_IN_CLASS static symm_bits16 pack_of(const store_smem &s, int32_t q)
+    {
+        return *reinterpret_cast<const symm_bits16 *>(&s.at[lane() / 8 + q][lane() % 8 * 8]);
+    }
+
+  private:
     /* The tensor cores are idle meanwhile, so a factor of 1 is left out. */
     template <typename D> SYMM_DEV_IN_CLASS void narrow(const float (&d)[ACCUMULATORS], float alpha)
     {
@@ -121,20 +144,79 @@ template <int ACCUMULATORS> struct deferred_store {
 
     SYMM_DEV_IN_CLASS void put_columns(int32_t first, store_smem &s) const
     {
-        constexpr int32_t BLOCK = 16, UNROLL = 32 / (store_smem::COLUMNS / 8);
-
-        __syncwarp();
+        fill_columns(first, s);
 #pragma unroll
-        for (int32_t j = first; j < first + store_smem::COLUMNS && j < COLUMNS; j += BLOCK)
-            fill(s, j - first,
-                 {words[j / 4], words[j / 4 + 1], words[j / 4 + 2], words[j / 4 + 3]});
-        __syncwarp();
-#pragma unroll
-        for (int32_t q = 0; q < WARP_ROWS; q += UNROLL)
+        for (int32_t q = 0; q < WARP_ROWS; q += this->ROWS_AT_ONCE)
             if (q < rows && first < columns)
-                symm_dev_store_bits(
-                    to + q * pitch + first,
-                    *reinterpret_cast<symm_bits16 *>(&s.at[lane() / 8 + q][lane() % 8 * 8]));
+                symm_dev_store_bits(to + q * pitch + first, pack_of(s, q));
+    }
+};
+
+/*
+ * The same for results that cross a link, or several: they are stored during all of the next tile,
+ * a few rows for one rank at a time, because the tensor cores stand still while a link is full.
+ */
+template <int ACCUMULATORS> struct paced_store : deferred_store<ACCUMULATORS> {
+    using base = deferred_store<ACCUMULATORS>;
+    enum { PARTS_OF_ROUND = WARP_ROWS / base::ROWS_AT_ONCE, PARTS = base::ROUNDS * PARTS_OF_ROUND };
+
+    int32_t part = PARTS;
+    int32_t receiver = 0; /* the next ones; receivers count from this rank */
+
+    SYMM_DEV_IN_CLASS void aim(const epilogue &end)
+    {
+        base::aim(end);
+        part = receiver = 0;
+    }
+
+    SYMM_DEV_IN_CLASS void put(int32_t step, int32_t steps, store_smem &s,
+                               const symm_product_args &a)
+    {
+        const int32_t n = receivers(a);
+
+#pragma unroll 1
+        while (part < PARTS && (part * n + receiver) * steps <= step * PARTS * n)
+            put_part(n, s, a);
+    }
+
+    SYMM_DEV_IN_CLASS void put_rest(int32_t, store_smem &s, const symm_product_args &a)
+    {
+#pragma unroll 1
+        while (part < PARTS)
+            put_part(receivers(a), s, a);
+    }
+
+  private:
+    SYMM_DEV_IN_CLASS static int32_t receivers(const symm_product_args &a)
+    {
+        return a.sink == SYMM_TO_ALL ? a.view.nranks : 1;
+    }
+
+    SYMM_DEV_IN_CLASS void put_part(int32_t n, store_smem &s, const symm_product_args &a)
+    {
+        const int32_t first = part / PARTS_OF_ROUND * store_smem::COLUMNS,
+                      q = part % PARTS_OF_ROUND * base::ROWS_AT_ONCE;
+
+        if (q == 0 && receiver == 0)
+            fill_round(part / PARTS_OF_ROUND, s);
+        if (q < this->rows && first < this->columns) {
+            uint16_t *there = this->to + q * this->pitch + first;
+            if (a.sink == SYMM_TO_ALL)
+                there = symm_dev_peer(a.view, there, (a.view.rank + receiver) % n);
+            symm_dev_store_bits(there, base::pack_of(s, q));
+        }
+        if (++receiver == n) {
+            receiver = 0;
+            part++;
+        }
+    }
+
+    SYMM_DEV_IN_CLASS void fill_round(int32_t round, store_smem &s) const
+    {
+#pragma unroll
+        for (int32_t i = 0; i < base::ROUNDS; i++) /* constant indices, as above */
+            if (i == round)
+                base::fill_columns(i * store_smem::COLUMNS, s);
     }
 };
 
@@ -158,20 +240,6 @@ SYMM_DEV void put_through_smem(const float (&d)[ACCUMULATORS], epilogue_smem<WAR
         __syncwarp();
         put_smem(s, warp_row(), column, end);
     }
-}
-
-template <int ACCUMULATORS>
-SYMM_DEV void put_accumulators(const float (&d)[ACCUMULATORS], epilogue_smem<WARP_ROWS> &s,
-                               const epilogue &end)
-{
-    if (!end.is_plain_scale()) {
-        put_through_smem(d, s, end);
-        return;
-    }
-    deferred_store<ACCUMULATORS> results;
-    results.aim(end);
-    results.hold(d, end);
-    results.put_rest(0, reinterpret_cast<store_smem &>(s));
 }
 
 } /* namespace sm90 */

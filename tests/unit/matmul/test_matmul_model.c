@@ -168,3 +168,36 @@ TEST(model, late_rows_want_small_tiles)
     ck_assert_int_gt(symm__wgmma_shapes[symm__model_shape(&p, &there, 0, 4)].columns,
                      symm__wgmma_shapes[symm__model_shape(&p, &coming, 0, 4)].columns);
 }
+
+/* Results of all ranks on two H200 GPUs, with cuBLASLt: m, n and k of a rank's product. */
+static const struct {
+    symm_matmul_kind kind;
+    int32_t m, n, k;
+    symm_strategy best;
+} collected[] = {
+    {SYMM_MATMUL_REDUCE_SCATTER, 4096, 4096, 1792, SYMM_STRATEGY_FUSED},   /* 114, 145, 140 us */
+    {SYMM_MATMUL_REDUCE_SCATTER, 16384, 4096, 1792, SYMM_STRATEGY_FUSED},  /* 400, 537, 459 */
+    {SYMM_MATMUL_REDUCE_SCATTER, 4096, 8192, 3584, SYMM_STRATEGY_FUSED},   /* 375, 444, 419 */
+    {SYMM_MATMUL_REDUCE_SCATTER, 16384, 16384, 6656, SYMM_STRATEGY_FUSED}, /* 5655, 6444, 5916 */
+    {SYMM_MATMUL_ALL_REDUCE, 4096, 4096, 1792, SYMM_STRATEGY_FUSED},       /* 173, 202, 196 */
+    {SYMM_MATMUL_ALL_REDUCE, 16384, 8192, 3584, SYMM_STRATEGY_FUSED},      /* 1912, 2199, 1969 */
+    {SYMM_MATMUL_ALL_REDUCE, 4096, 16384, 6656, SYMM_STRATEGY_FUSED},      /* 1568, 1733, 1611 */
+    {SYMM_MATMUL_ALL_SCATTER, 4096, 1792, 4096, SYMM_STRATEGY_FUSED},      /* 136, 151 */
+    {SYMM_MATMUL_ALL_SCATTER, 16384, 6656, 16384, SYMM_STRATEGY_FUSED},    /* 5712, 6146 */
+    {SYMM_MATMUL_ALL_REDUCE, 4, 2048, 2048, SYMM_STRATEGY_UNFUSED},
+    {SYMM_MATMUL_ALL_SCATTER, 4, 1024, 2048, SYMM_STRATEGY_UNFUSED},
+};
+enum { NCOLLECTED = sizeof collected / sizeof collected[0] };
+
+TEST_LOOP(model, the_collecting_strategy_that_was_the_fastest, 0, NCOLLECTED)
+{
+    const struct symm_matmul_limits limits = {
+        .nsms = NSMS, .max_threads = 1024, .wgmma = true, .cublas = true};
+    struct symm_problem p = problem(collected[_i].m, collected[_i].n, collected[_i].k, 1);
+
+    p.kind = collected[_i].kind;
+    p.collect_nranks = 2;
+    p.partial[0] = SYMM_BFLOAT16;
+    p.d[0].matrix.dtype = SYMM_BFLOAT16;
+    ck_assert_int_eq(symm__matmul_plan_collected(&limits, &p, p.n[0]).strategy, collected[_i].best);
+}

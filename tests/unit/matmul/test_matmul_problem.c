@@ -317,7 +317,6 @@ TEST(problem, wrong_collected_descriptions_are_named)
               d.c[0].shape[2] = 4);
     COLLECTED(ALL_SCATTER, ARGUMENT, "d[0] has 2 columns; it must have at least 3",
               d.d[0].shape[2] = 2);
-    COLLECTED(ALL_REDUCE, UNSUPPORTED, "strategy is 1 (fused)", d.strategy = SYMM_STRATEGY_FUSED);
     COLLECTED(ALL_SCATTER, UNSUPPORTED, "strategy is 2 (pipelined)",
               d.strategy = SYMM_STRATEGY_PIPELINED);
     COLLECTED(ALL_REDUCE, ARGUMENT, "gathered_a is given", d.gathered_a = d.a);

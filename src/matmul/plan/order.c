@@ -1,0 +1,34 @@
+/* Spreads a rank's own tiles over those of the other owners. */
+#include "order.h"
+
+#include "runtime/base/numbers.h"
+
+static uint64_t tiles_of(const struct symm_problem *p, int owner, int rows, int columns)
+{
+    const int32_t owned = symm__rows_of_rank(p->m, p->collect_nranks, owner);
+    uint64_t across = 0;
+
+    for (int i = 0; i < p->nb; i++)
+        across += symm__ceil_div((uint64_t)p->n[i], (uint64_t)columns);
+    return across * (uint64_t)p->l * symm__ceil_div((uint64_t)owned, (uint64_t)rows);
+}
+
+symm_mixed_order symm__mixed_order(const struct symm_problem *p, const symm_product_args *args,
+                                   int rows, int columns, uint32_t wave)
+{
+    const uint64_t own = tiles_of(p, p->collect_rank, rows, columns);
+    uint64_t others = 0, early;
+
+    if (args->sink != SYMM_TO_OWNERS || args->last_step - args->first_step < p->collect_nranks)
+        return (symm_mixed_order){.others = 0};
+    for (int r = 0; r < p->collect_nranks; r++)
+        others += r == p->collect_rank ? 0 : tiles_of(p, r, rows, columns);
+    if (own <= wave || others == 0)
+        return (symm_mixed_order){.others = 0};
+    early = own - wave;
+    return (symm_mixed_order){
+        .others = (uint32_t)others,
+        .early = (uint32_t)early,
+        .share = (uint32_t)symm__ceil_div(early << 32, others + early),
+    };
+}

@@ -1,0 +1,112 @@
+/* The order of tiles of products whose results go to owners. */
+#include <string.h>
+#include "matmul/plan/order.h"
+#include "reference.h"
+#include "test.h"
+
+enum { ROWS = 256, COLUMNS = 128, TILES_MAX = 1 << 16 };
+
+static struct symm_problem problem(int32_t m, int32_t n, int nranks, int rank)
+{
+    return (struct symm_problem){.kind = SYMM_MATMUL_REDUCE_SCATTER,
+                                 .m = m,
+                                 .l = 1,
+                                 .nb = 1,
+                                 .n = {n},
+                                 .nranks = 1,
+                                 .collect_rank = rank,
+                                 .collect_nranks = nranks};
+}
+
+static symm_mixed_order order_of(const struct symm_problem *p, uint32_t wave)
+{
+    const symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = p->collect_nranks};
+
+    return symm__mixed_order(p, &args, ROWS, COLUMNS, wave);
+}
+
+/* As kernels do: see schedule.cuh. */
+static uint32_t own_before(const symm_mixed_order *order, uint32_t place)
+{
+    return (uint32_t)((uint64_t)place * order->share >> 32);
+}
+
+static uint32_t unmixed(const symm_mixed_order *order, uint32_t place)
+{
+    const uint32_t before = own_before(order, place);
+
+    if (place >= order->others + order->early)
+        return place;
+    return own_before(order, place + 1) > before ? order->others + before : place - before;
+}
+
+static uint32_t tiles_of(const struct symm_problem *p, int rank)
+{
+    const int32_t rows = symm__rows_of_rank(p->m, p->collect_nranks, rank);
+
+    return (uint32_t)((rows + ROWS - 1) / ROWS * ((p->n[0] + COLUMNS - 1) / COLUMNS));
+}
+
+TEST_GROUP(order, 30);
+
+/* Each tile once, all of a rank's last wave at the end, and no part of the rest without others'. */
+TEST_LOOP(order, every_tile_has_one_place, 0, 200)
+{
+    const int nranks = 2 + _i % 7, rank = _i / 7 % nranks;
+    const uint32_t wave = 1 + (uint32_t)(reference_seed() + (uint64_t)_i * 37) % 131;
+    const struct symm_problem p =
+        problem(1 + (_i * 7919) % 20000, 1 + (_i * 104729) % 9000, nranks, rank);
+    const symm_mixed_order order = order_of(&p, wave);
+    static unsigned char seen[TILES_MAX];
+    uint32_t own = tiles_of(&p, rank), others = 0, all;
+
+    for (int r = 0; r < nranks; r++)
+        others += r == rank ? 0 : tiles_of(&p, r);
+    all = others + own;
+    ck_assert_uint_le(all, TILES_MAX);
+    if (order.share == 0) {
+        ck_assert(own <= wave || others == 0);
+        return;
+    }
+    ck_assert_uint_eq(order.others, others);
+    ck_assert_uint_eq(order.early, own - wave);
+    memset(seen, 0, sizeof seen);
+    for (uint32_t place = 0; place < all; place++) {
+        const uint32_t tile = unmixed(&order, place);
+        ck_assert_uint_lt(tile, all);
+        ck_assert_uint_eq(seen[tile], 0);
+        seen[tile] = 1;
+        if (place >= all - wave)
+            ck_assert_uint_ge(tile, others);
+    }
+}
+
+/* The other owners' tiles are spread evenly: after any part of the mixed places, their part. */
+TEST_LOOP(order, results_leave_at_an_even_rate, 0, 50)
+{
+    const struct symm_problem p = problem(4096 + 300 * _i, 4096 - 40 * _i, 2 + _i % 7, 1);
+    const symm_mixed_order order = order_of(&p, 64);
+    const double mixed = order.others + order.early;
+    uint32_t sent = 0;
+
+    for (uint32_t place = 0; order.share && place < order.others + order.early; place++) {
+        sent += unmixed(&order, place) < order.others;
+        ck_assert(sent >= (place + 1) * (order.others / mixed) - 1.001 &&
+                  sent <= (place + 1) * (order.others / mixed) + 1.001);
+    }
+}
+
+/* One step, or results that stay here: the order of steps. */
+TEST(order, other_products_are_not_mixed)
+{
+    const struct symm_problem p = problem(16384, 4096, 2, 0);
+    symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = 2};
+
+    ck_assert_uint_gt(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    args.last_step = 1;
+    ck_assert_uint_eq(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    args = (symm_product_args){.sink = SYMM_TO_ALL, .last_step = 2};
+    ck_assert_uint_eq(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    args.sink = SYMM_TO_D;
+    ck_assert_uint_eq(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+}
