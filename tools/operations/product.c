@@ -29,12 +29,17 @@ static const struct product_variant gathered[] = {
         {.name = "cublas_symm", .kind = PRODUCT_CUBLAS_SYMM},                                      \
         {.name = "cublas_nccl", .kind = PRODUCT_CUBLAS_NCCL},                                      \
         {.name = "auto", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_AUTO},                \
+        {.name = "fused", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_FUSED},              \
     {                                                                                              \
         .name = "unfused", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_UNFUSED             \
     }
+#define PIPELINED                                                                                  \
+    {                                                                                              \
+        .name = "pipelined", .kind = PRODUCT_TOGETHER, .strategy = SYMM_STRATEGY_PIPELINED         \
+    }
 
-static const struct product_variant reduced[] = {COLLECTED("reduce_scatter"), {0}},
-                                    all_reduced[] = {COLLECTED("all_reduce"), {0}},
+static const struct product_variant reduced[] = {COLLECTED("reduce_scatter"), PIPELINED, {0}},
+                                    all_reduced[] = {COLLECTED("all_reduce"), PIPELINED, {0}},
                                     scattered[] = {COLLECTED("all_gather"), {0}};
 
 /* The communication is a row of the operations' table. */

@@ -12,9 +12,9 @@ static const struct schedule schedules[] = {
     {"cutlass:AllGather1D_TilingCD_RotatingB", SYMM_ALL_GATHER_MATMUL, true,
      SYMM_STRATEGY_PIPELINED},
     {"cutlass:ReduceScatter1D_TilingA_RotatingC", SYMM_MATMUL_REDUCE_SCATTER, false,
-     SYMM_STRATEGY_UNFUSED},
+     SYMM_STRATEGY_PIPELINED},
     {"cutlass:ReduceScatter1D_TilingB_RotatingC", SYMM_MATMUL_REDUCE_SCATTER, true,
-     SYMM_STRATEGY_UNFUSED},
+     SYMM_STRATEGY_PIPELINED},
 };
 
 const struct schedule *schedule_at(size_t index)

@@ -14,22 +14,35 @@ communication() {
     esac
 }
 
+# ways COMMAND: the names of its strategies.
+ways() {
+    case $1 in
+    matmul-all-scatter) echo auto fused unfused ;;
+    *) echo auto fused unfused pipelined ;;
+    esac
+}
+
+# all_ways COMMAND N: there are N rows and one for each strategy.
+all_ways() {
+    rows $(($2 + $(ways "$1" | wc -w)))
+}
+
 case_every_kind_is_right() {
     local command ranks
     for command in $commands; do
         for ranks in 1 2 3 4; do
             run 0 product $ranks "$command" --check
-            for way in product auto unfused; do
+            for way in product $(ways "$command"); do
                 [ "$(grep -cE " bfloat16 +$way +[a-z-]+ +$ranks .* 0\$" "$work/out")" = 1 ] ||
                     die "$command: not one right row of $way on $ranks ranks"
             done
             [ "$(column 1) $(column 2) $(column 3) $(column 4)" = '256 128 128 1' ] || die "the shape"
         done
-        rows 4
+        all_ways "$command" 2
         grep -qE " $(communication "$command") .* -\$" "$work/out" || die "$command: no communication alone"
         said '^# +m +n +k +l +dtype +algo +strategy ranks +time_us +p95_us +tflops speedup +hidden +wrong$'
         run 0 product 1 "$command"
-        rows 3
+        all_ways "$command" 1
         said "^# $(communication "$command"): not available: there is one rank only\$"
     done
 }
@@ -50,7 +63,7 @@ shapes_and_modes() {
         for mode in '' '--beta -0.5 --alpha 2 --dtype fp16 --graph' '--alpha 0 --beta 1'; do
             # shellcheck disable=SC2086
             run 0 product 3 "$1" $shape $mode --check
-            rows 4
+            all_ways "$1" 2
             [ "$(column 14)" = '- 0' ] || die "wrong elements: $shape $mode"
         done
     done
@@ -77,7 +90,7 @@ case_partial() {
         for type in bfloat16 float16 float32; do
             for dtype in bf16 fp16; do
                 run 0 product 3 "$command" --check --partial $type --dtype $dtype -m 50 -n 30 -k 64 --beta 1
-                rows 4
+                all_ways "$command" 2
                 said "^# partial sums of $type\$"
                 [ "$(column 14)" = '- 0' ] || die "wrong elements: $command $type $dtype"
             done
@@ -107,7 +120,7 @@ case_suites() {
     run 0 product 2 matmul-all-scatter --suite llama --strategy auto --check
     [ "$(column 1); $(column 2); $(column 3)" = '128 256 64; 112 208 56; 128 256 64' ] || die "other shapes"
     run 0 product 2 matmul-all-reduce --suite random --seed 7 --count 4 --check
-    [ "$(grep -cv '^#' "$work/out")" = 16 ] || die "other rows"
+    [ "$(grep -cv '^#' "$work/out")" = 24 ] || die "other rows"
     [ "$(column 14)" = '- 0' ] || die "wrong elements"
     said '^# m < 1024, 2 shapes: auto / best strategy: geometric mean '
     said '^# m >= 1024, 2 shapes: auto / best strategy: geometric mean .* at '
@@ -117,15 +130,15 @@ case_json_and_csv() {
     command -v python3 >/dev/null || skip "no Python"
     for command in $commands; do
         run 0 product 2 "$command" --check --seed 0x2a --json out.json --csv out.csv
-        run 0 python3 - "$command" "$(communication "$command")" <<'END'
+        run 0 python3 - "$command" "$(communication "$command")" $(ways "$command") <<'END'
 import csv, json, sys
-command, communication = sys.argv[1:]
+command, communication, *ways = sys.argv[1:]
 run = json.load(open("out.json"))
 assert run["operation"] == command and run["seed"] == "0x2a" and run["ranks"] == 2
 assert run["options"]["partial"] == (None if command == "matmul-all-scatter" else "bfloat16"), run["options"]
 assert [u["algo"] for u in run["unavailable"]] == ["cublas", "cublas_symm", "cublas_nccl"], run["unavailable"]
 rows = {row["algo"]: row for row in run["rows"]}
-assert list(rows) == ["product", communication, "auto", "unfused"], rows
+assert list(rows) == ["product", communication, *ways], rows
 time = {name: row["time_us"] for name, row in rows.items()}
 for name, row in rows.items():
     assert (row["m"], row["n"], row["k"], row["l"]) == (256, 128, 128, 1), row
@@ -136,7 +149,8 @@ for name, row in rows.items():
     assert row["wrong"] == 0, row
     columns = 64 if command == "matmul-all-scatter" else 128
     assert abs(row["tflops"] / (2 * 256 * columns * 128 / time[name] / 1e6) - 1) < 1e-6, row
-    assert row["strategy"] == ("-" if name == "product" else "unfused"), row
+    assert row["strategy"] == {"product": "-", "auto": row["strategy"]}.get(name, name), row
+    assert name == "product" or row["strategy"] in ways[1:], row
     if name == "product":
         assert row["hidden"] is None, row
     else:
@@ -174,7 +188,7 @@ case_wrong_results_are_found() {
         for mode in '' --graph; do
             # shellcheck disable=SC2086
             run 1 preloaded output 3 $command --iters 1 --warmup 0 --check --json out.json $mode
-            for way in product auto unfused; do
+            for way in product $(ways "$command"); do
                 grep -qE " $way .* 2\$" "$work/out" || die "$command: not two wrong elements of $way"
                 errors "^# rank 2: $way, 256 x 128 x 128: element \[0, 0, 20\] is -1\.68.*e\+38 and should be "
             done
@@ -207,8 +221,6 @@ case_peers() {
 case_usage() {
     local command
     for command in $commands; do
-        run 2 "$bin/symm-bench" "$command" --strategy fused
-        errors '--strategy fused: not one of auto, unfused \('
         run 2 "$bin/symm-bench" "$command" -m 4 --suite llama
         errors '--suite llama sets m, n and k: leave out -m'
         run 2 "$bin/symm-bench" "$command" --dtype fp32
@@ -219,6 +231,8 @@ case_usage() {
         run 0 "$bin/symm-bench" --help
         said "$command"
     done
+    run 2 "$bin/symm-bench" matmul-all-scatter --strategy pipelined
+    errors '--strategy pipelined: not one of auto, fused, unfused \('
     for command in $sums; do
         run 0 "$bin/symm-bench" "$command" --help
         said '--partial TYPE '

@@ -188,7 +188,10 @@ static const char *why_not(const struct matmul *b, const struct product_variant 
                                b->s.nranks);
 }
 
-/* A variant that cannot run, with the option that names it. */
+/*
+ * A variant that cannot run, with the option that names it. A peer whose collective does not take a
+ * shape has no option of its own: `--peer cublas` also names the product alone.
+ */
 static struct unavailable absent(const struct matmul *b, const struct product_variant *variant,
                                  const char *reason)
 {
@@ -199,9 +202,12 @@ static struct unavailable absent(const struct matmul *b, const struct product_va
         what.option = "strategy";
         what.list = o->strategies;
         what.name = variant->name;
-    } else if (product_by_cublas(variant->kind)) {
+    } else if (product_by_cublas(variant->kind) && !b->measure.cublas) {
         what.list = o->peers;
-        what.name = variant->kind != PRODUCT_CUBLAS_NCCL || !b->measure.cublas ? "cublas" : "nccl";
+        what.name = "cublas";
+    } else if (variant->kind == PRODUCT_CUBLAS_NCCL && !b->measure.nccl) {
+        what.list = o->peers;
+        what.name = "nccl";
     }
     return what;
 }
@@ -244,9 +250,8 @@ static void introduce_schedule(struct matmul *b)
                "# %s: %d x %d x %d x %d on %d rank%s; a rank multiplies %d x %d x %d%s", s->name,
                o->m, o->n, o->k, o->l, b->s.nranks, b->s.nranks == 1 ? "" : "s", shape->m, shape->n,
                shape->k, s->transposed ? ", transposed: D' = B' A'" : "");
-    report_say(b->s.report, "# its structure is that of the strategy %s%s",
-               symm_strategy_name(s->strategy),
-               kind_collects(s->kind) ? ": symm has no fused form of it" : "");
+    report_say(b->s.report, "# its structure is that of the strategy %s",
+               symm_strategy_name(s->strategy));
     report_say(b->s.report,
                "# bytes of a rank: A %" PRIu64 ", B %" PRIu64 ", D %" PRIu64
                "; the workspace of each strategy %" PRIu64,
