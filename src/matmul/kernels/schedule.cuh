@@ -7,6 +7,7 @@
 #define SYMM_MATMUL_SCHEDULE_CUH
 
 #include "shards.cuh"
+#include "tile_order.h"
 
 enum { BAND = 8 /* rows of tiles */ };
 
@@ -52,22 +53,7 @@ SYMM_DEV step_rows rows_of_step(const symm_product_args &a, int32_t step)
     return {shard, symm__rows_of_rank(a.a.m, owned ? a.view.nranks : a.a.nranks, shard)};
 }
 
-/* Of `place` tiles in the mixed order, this rank's own ones. */
-SYMM_DEV uint32_t own_before(const symm_mixed_order &order, uint32_t place)
-{
-    return (uint32_t)((uint64_t)place * order.share >> 32);
-}
-
-/* The place of a tile in the order of steps, from its place in the mixed order. */
-SYMM_DEV uint32_t unmixed(const symm_mixed_order &order, uint32_t place)
-{
-    if (place >= order.others + order.early)
-        return place;
-    const uint32_t before = own_before(order, place);
-    return own_before(order, place + 1) > before ? order.others + before : place - before;
-}
-
-/* It holds little, because consumers have few registers left. */
+/* One thread's way through the tiles. It is small, since the consumers have few registers left. */
 template <int ROWS, int COLUMNS> struct schedule {
     const symm_product_args &a;
     uint32_t place; /* of the next tile */
@@ -81,7 +67,7 @@ template <int ROWS, int COLUMNS> struct schedule {
     SYMM_DEV_IN_CLASS bool next(work *out, uint32_t n)
     {
         const int32_t columns = across();
-        uint32_t left = a.sink == SYMM_TO_OWNERS ? unmixed(a.order, place) : place;
+        uint32_t left = a.sink == SYMM_TO_OWNERS ? symm__unmixed(&a.order, place) : place;
 
         place += n;
         for (int32_t step = a.first_step; step < a.last_step; step++) {

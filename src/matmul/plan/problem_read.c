@@ -356,6 +356,20 @@ out:
     return st;
 }
 
+/* Kernels number the tiles of all batches in 31 bits. The smallest tiles are 64 wide. */
+static symm_status check_tiles(const struct symm_problem *p)
+{
+    const int64_t columns = symm__problem_columns(p),
+                  down = p->m / 64 + p->nranks * p->collect_nranks,
+                  of_batch = (columns / 64 + p->nb) * down;
+
+    if (of_batch <= INT32_MAX / p->l)
+        return SYMM_OK;
+    return symm__fail(SYMM_ERROR_UNSUPPORTED,
+                      "m %d with %" PRId64 " columns and l %d gives 2^31 tiles or more", p->m,
+                      columns, p->l);
+}
+
 symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nranks,
                                struct symm_problem *out)
 {
@@ -385,10 +399,7 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
         TRY(read_product(desc, i, p));
     for (int i = p->nb; i < SYMM_MATMUL_MAX_B; i++)
         TRY(check_no_product(desc, i));
-    if (symm__problem_columns(p) / 64 * (p->m / 64) > INT32_MAX)
-        return symm__fail(SYMM_ERROR_UNSUPPORTED,
-                          "m %d with %" PRId64 " columns gives 2^31 tiles or more", p->m,
-                          symm__problem_columns(p));
+    st = check_tiles(p);
 out:
     return st;
 }

@@ -1,5 +1,6 @@
 /* The order of tiles of products whose results go to owners. */
 #include <string.h>
+#include "matmul/kernels/tile_order.h"
 #include "matmul/plan/order.h"
 #include "reference.h"
 #include "test.h"
@@ -23,21 +24,6 @@ static symm_mixed_order order_of(const struct symm_problem *p, uint32_t wave)
     const symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = p->collect_nranks};
 
     return symm__mixed_order(p, &args, ROWS, COLUMNS, wave);
-}
-
-/* As kernels do: see schedule.cuh. */
-static uint32_t own_before(const symm_mixed_order *order, uint32_t place)
-{
-    return (uint32_t)((uint64_t)place * order->share >> 32);
-}
-
-static uint32_t unmixed(const symm_mixed_order *order, uint32_t place)
-{
-    const uint32_t before = own_before(order, place);
-
-    if (place >= order->others + order->early)
-        return place;
-    return own_before(order, place + 1) > before ? order->others + before : place - before;
 }
 
 static uint32_t tiles_of(const struct symm_problem *p, int rank)
@@ -72,7 +58,7 @@ TEST_LOOP(order, every_tile_has_one_place, 0, 200)
     ck_assert_uint_eq(order.early, own - wave);
     memset(seen, 0, sizeof seen);
     for (uint32_t place = 0; place < all; place++) {
-        const uint32_t tile = unmixed(&order, place);
+        const uint32_t tile = symm__unmixed(&order, place);
         ck_assert_uint_lt(tile, all);
         ck_assert_uint_eq(seen[tile], 0);
         seen[tile] = 1;
@@ -90,7 +76,7 @@ TEST_LOOP(order, results_leave_at_an_even_rate, 0, 50)
     uint32_t sent = 0;
 
     for (uint32_t place = 0; order.share && place < order.others + order.early; place++) {
-        sent += unmixed(&order, place) < order.others;
+        sent += symm__unmixed(&order, place) < order.others;
         ck_assert(sent >= (place + 1) * (order.others / mixed) - 1.001 &&
                   sent <= (place + 1) * (order.others / mixed) + 1.001);
     }

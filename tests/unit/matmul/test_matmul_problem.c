@@ -203,6 +203,12 @@ TEST(problem, wrong_extents_and_strides_are_named)
             d = tall(INT64_C(1) << 21, 1024, 1));
     REFUSED(MEMORY, "the workspace of m 3145728, k 2147482624, l 1000",
             d = tall(1000, 1 << 20, MAX));
+    REFUSED(UNSUPPORTED, "m 64 with 4096 columns and l 33554432 gives 2^31 tiles",
+            d = (symm_matmul_desc){
+                .kind = SYMM_MATMUL,
+                .a = {.dtype = SYMM_FLOAT16, .ndim = 3, .shape = {1 << 25, 64, 1}},
+                .b = {{.dtype = SYMM_FLOAT16, .ndim = 3, .shape = {1 << 25, 1, 4096}}},
+                .d = {matrices(SYMM_FLOAT16, 1 << 25, 64, 4096)}});
     REFUSED(UNSUPPORTED, "m 2147482624 with 67108864 columns",
             d = (symm_matmul_desc){.a = matrix(SYMM_FLOAT16, MAX, 1),
                                    .b = {matrix(SYMM_FLOAT16, 1, 1 << 26)},
