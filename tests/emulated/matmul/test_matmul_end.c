@@ -43,11 +43,12 @@ TEST_LOOP(end, the_others_are_told_within_a_second, 0, 4 * NSTRATEGIES - 2)
 }
 
 /* Each kind whose results are collected: a rank gives up, or is killed. */
-TEST_LOOP(end, the_others_are_told_while_they_collect, 0, 6)
+TEST_LOOP(end, the_others_are_told_while_they_collect, 0, 12)
 {
     struct matmul_loss loss = {.c = matmul_works, .gives_up = _i % 2 == 0, .burst = 1};
 
-    loss.c.kind = (symm_matmul_kind)(SYMM_MATMUL_REDUCE_SCATTER + _i / 2);
+    loss.c.kind = (symm_matmul_kind)(SYMM_MATMUL_REDUCE_SCATTER + _i / 2 % 3);
+    loss.c.strategy = _i < 6 ? SYMM_STRATEGY_UNFUSED : SYMM_STRATEGY_FUSED;
     loss.c.gathered = false;
     lose_in_time(loss, 0);
 }

@@ -149,8 +149,8 @@ out:
 }
 
 /*
- * A run that fails has ended the group, or a second attempt works. (This rank cannot know which, if
- * the run is unfused.)
+ * A run that fails has ended the group, or a second attempt works. An unfused all-gather does not
+ * end it: then this rank does.
  */
 static symm_status live_run(struct rank *self, struct life *life, struct news *news)
 {
@@ -166,7 +166,8 @@ static symm_status live_run(struct rank *self, struct life *life, struct news *n
     if (self->rank == life->sweep->bad && st != SYMM_OK) {
         CHECK_RANK_MSG(self, st == injected(life) && names_it(life, news), "%s: %s: %s", news->call,
                        symm_status_name(st), symm_error_text());
-        if (life->sweep->strategy == SYMM_STRATEGY_UNFUSED)
+        if (life->c.kind == SYMM_ALL_GATHER_MATMUL &&
+            life->sweep->strategy == SYMM_STRATEGY_UNFUSED)
             symm_abort(g, symm_error_text());
         if (symm_check(g) == SYMM_OK)
             RANK_TRY(self, matmul_job_run(self, job, life->b.stream));
@@ -242,6 +243,9 @@ static struct sweep sweeps[] = {
     {2, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_UNFUSED, false, false, 4},
     {0, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_UNFUSED, false, false, 4},
     {1, SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_UNFUSED, false, false, 4},
+    {1, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_FUSED, false, false, 4},
+    {2, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_PIPELINED, false, false, 6},
+    {0, SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_FUSED, false, true, 4},
 };
 enum { NSWEEPS = sizeof sweeps / sizeof sweeps[0] };
 
