@@ -266,8 +266,8 @@ const struct symm_algorithm symm__algorithms[] = {
         .cost = {2, 3700, 200, 360000, 344000, 0, 100},
     },
     /*
-     * The costs are derived from those of an all-gather, which choose well on two GPUs: the same
-     * times and bandwidths, and on the root's link the whole buffer for each other rank.
+     * The costs are an all-gather's: the same times and bandwidths, and on the root's link the
+     * whole buffer for each other rank. On two GPUs auto chooses right with them.
      */
     {
         .operation = SYMM_OPERATION_BROADCAST,

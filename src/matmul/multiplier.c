@@ -2,6 +2,7 @@
 #include <symm/names.h>
 #include "cublas.h"
 #include "matmul.h"
+#include "matmul/kernels/tile_order.h"
 #include "matmul/portable/host.h"
 #include "matmul/sm90/host.h"
 
@@ -19,7 +20,8 @@ static symm_status enqueue_owner(const struct symm_matmul_run *run, const symm_p
 {
     const struct symm_problem *p = &run->product;
     const symm_matrix *a = &run->shards.own;
-    const int nranks = p->collect_nranks, owner = (p->collect_rank + 1 + step) % nranks;
+    const int nranks = p->collect_nranks,
+              owner = symm__owner_of_step(p->collect_rank, nranks, step);
     const int32_t rows = symm__rows_of_rank(p->m, nranks, owner);
     const int64_t first = symm__first_row_of_rank(p->m, nranks, owner),
                   a_offset = first * a->row * (int64_t)symm_dtype_size(p->dtype);

@@ -222,7 +222,7 @@ struct collected_extents {
     int64_t l, m, k, pad, n[NB_MAX];
 };
 
-/* Any that are small. */
+/* Any small extents. */
 static struct collected_extents draw_small(const struct stage *st, struct draw *draw)
 {
     const uint32_t nranks = (uint32_t)st->self->nranks;
@@ -236,7 +236,7 @@ static struct collected_extents draw_small(const struct stage *st, struct draw *
     return e;
 }
 
-/* Those that suit the Hopper kernel: several stages, and columns of several kernels' tiles. */
+/* Extents that suit the Hopper kernel: several stages, and several widths of tiles. */
 static struct collected_extents draw_aligned(const struct stage *st, struct draw *draw)
 {
     const uint32_t nranks = (uint32_t)st->self->nranks;

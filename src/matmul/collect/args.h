@@ -14,9 +14,9 @@ typedef struct symm_collect_args {
     /* In each workspace: the rank's partial sums [l, m, n], or its columns of D [l, m, its n]. */
     symm_matrix of_rank[SYMM_MATMUL_MAX_B];
     /*
-     * Not 0: the other ranks' results are in slots here. of_rank[i] is the slot of rank 0, with its
-     * columns or with its partial sums of this rank's rows [l, its rows, n]. The next rank's slot
-     * follows after so many bytes.
+     * From one rank's slot to the next one's, if all ranks' results are in slots here. of_rank[i]
+     * is then the slot of rank 0: its columns, or its partial sums of this rank's rows
+     * [l, its rows, n]. 0: no slots.
      */
     uint64_t slot_nbytes[SYMM_MATMUL_MAX_B];
     symm_matrix sums[SYMM_MATMUL_MAX_B]; /* and its rows of an all-reduce's D [l, its m, n] */

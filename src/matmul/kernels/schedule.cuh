@@ -26,12 +26,13 @@ struct work {
     int32_t k_begin, k_end, part, nparts;
 };
 
-/* The shard of a tile's rows of A, and the first of these rows in that shard. */
+/* The shard that has a tile's rows of A. */
 SYMM_DEV int32_t shard_in_a(const symm_product_args &a, const tile &t)
 {
     return a.sink == SYMM_TO_OWNERS ? a.a.rank : t.shard;
 }
 
+/* The tile's first row in that shard. */
 SYMM_DEV int32_t row_in_a(const symm_product_args &a, const tile &t)
 {
     if (a.sink != SYMM_TO_OWNERS)
@@ -39,7 +40,7 @@ SYMM_DEV int32_t row_in_a(const symm_product_args &a, const tile &t)
     return symm__first_row_of_rank(a.a.m, a.view.nranks, t.shard) + t.row;
 }
 
-/* The rows of a step. Of the owners, the next rank comes first, and this rank last. */
+/* The rows of a step: of a shard, or of an owner. */
 struct step_rows {
     int32_t shard, rows;
 };
@@ -48,7 +49,7 @@ SYMM_DEV step_rows rows_of_step(const symm_product_args &a, int32_t step)
 {
     const bool owned = a.sink == SYMM_TO_OWNERS;
     const int32_t shard =
-        owned ? (a.view.rank + 1 + step) % a.view.nranks : shard_of_step(a.a, step);
+        owned ? symm__owner_of_step(a.view.rank, a.view.nranks, step) : shard_of_step(a.a, step);
 
     return {shard, symm__rows_of_rank(a.a.m, owned ? a.view.nranks : a.a.nranks, shard)};
 }

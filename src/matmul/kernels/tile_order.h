@@ -5,6 +5,12 @@
 #include "args.h"
 #include "split.h"
 
+/* The owner of a step's rows: the next rank first, this rank last. */
+SYMM_SHARED_FN int32_t symm__owner_of_step(int32_t rank, int32_t nranks, int32_t step)
+{
+    return (rank + 1 + step) % nranks;
+}
+
 /* The number of this rank's own tiles among the first `place` ones of the mixed order. */
 SYMM_SHARED_FN uint32_t symm__own_tiles(const symm_mixed_order *order, uint32_t place)
 {

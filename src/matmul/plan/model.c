@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include "matmul/kernels/sm90_tiles.h"
+#include "matmul/kernels/tile_order.h"
 #include "runtime/base/numbers.h"
 
 /* symm_tile_shape.time, measured. */
@@ -44,7 +45,7 @@ static int32_t rows_of_step(const struct symm_problem *p, const struct symm_matm
 {
     if (plan->sink == SYMM_TO_OWNERS)
         return symm__rows_of_rank(p->m, p->collect_nranks,
-                                  (p->collect_rank + 1 + step) % p->collect_nranks);
+                                  symm__owner_of_step(p->collect_rank, p->collect_nranks, step));
     return symm__rows_of_rank(p->m, p->nranks, (p->rank + step) % p->nranks);
 }
 

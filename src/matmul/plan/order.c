@@ -1,4 +1,4 @@
-/* Spreads a rank's own tiles over those of the other owners. */
+/* Computes the mixed order of tiles. */
 #include "order.h"
 
 #include "runtime/base/numbers.h"

@@ -5,9 +5,9 @@
 #include "problem.h"
 
 /*
- * Of a launch with these args, and tiles of rows x columns of which `wave` are computed at a time:
- * if it has the rows of all owners, and this rank more tiles of its own than a wave. Else the order
- * of steps.
+ * The order of a launch with these args and tiles of rows x columns. The device computes `wave`
+ * tiles at a time. The order of steps if the launch has the rows of some owners only, or if this
+ * rank has no more tiles of its own than a wave.
  */
 symm_mixed_order symm__mixed_order(const struct symm_problem *p, const symm_product_args *args,
                                    int rows, int columns, uint32_t wave);
