@@ -178,9 +178,9 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  *                         than 0 without c, an address that is not aligned to its elements,
  *                         symmetric memory that is too short, memory that the device cannot access
  *                         (a host array), an overlap, m is NULL
- *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed. If rows were
- *                         already being sent (fused or pipelined, not in a capture), the group ends
- *                         with ERROR_PEER
+ *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed. Not in a capture,
+ *                         the group then ends with ERROR_PEER if other ranks wait for rows or
+ *                         results: in all kinds that communicate but an unfused ALL_GATHER_MATMUL
  *         ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE, ERROR_MISMATCH (SYMM_CHECK=1)
  */
 SYMM_API symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args,
