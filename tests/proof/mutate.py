@@ -189,6 +189,8 @@ WIDE_WORLDS = [(2, 384, 20), (3, 384, 40), (2, 384, 100)]
 # (ranks, threads of a block, seeds), tried one after the other.
 WORLDS = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
 EVERYTHING = [(3, 32, 12), (4, 3, 12)]
+# Some mutations are found in one run of fifty, and threads meet at random: a survivor is tried again.
+ATTEMPTS = 3
 BASELINE = [(3, 32, 6), (2, 3, 6), (4, 64, 6), (8, 32, 6), (5, 3, 6), (3, 384, 6)]
 LIMIT_S, WIDE_LIMIT_S = 40, 200
 
@@ -360,11 +362,11 @@ def judge_in(worlds, program, number, protocols):
 
 def judge(program, number, site):
     if site["file"] in PIPELINE:
-        return judge_in(WIDE_WORLDS, program, number, WIDE)
+        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, WIDE)
     inline = site["file"] in INLINE
     first = (FIRST.get(f"{site['file']} {site['function']}") or
              FIRST.get(site["function"], ["barrier", "signal"] if inline else LIBRARY))
-    return (judge_in(WORLDS, program, number, first) or
+    return (judge_in(WORLDS * ATTEMPTS, program, number, first) or
             judge_in(EVERYTHING, program, number, []))
 
 
@@ -397,7 +399,7 @@ def run(here, out, program):
     for ranks, block, seeds in BASELINE:
         found = attempt(program, 0, ranks, block, seeds, [])
         if found:
-            print(f"without any mutation: {found}")
+            print(f"# without any mutation: {found}")
             return 1
     survivors = unused = 0
     chosen = [(n, s) for n, s in enumerate(sites, 1) if only in title(s)]
@@ -416,10 +418,10 @@ def run(here, out, program):
                 unused += reason is not None
             else:
                 why = ", explained: " + reason if reason else ""
-                print(f"{title(site)}: SURVIVED{why}", flush=True)
+                print(f"# {title(site)}: SURVIVED{why}", flush=True)
                 survivors += reason is None
     for name in explained.keys() - {title(s) for s in sites}:
-        print(f"redundant.txt names what there is not: {name}")
+        print(f"# redundant.txt names a mutation that does not exist: {name}")
         survivors += 1
     print(f"{len(chosen)} mutations, {survivors} survived unexplained, "
           f"{len(explained)} explained ({unused} of them found), "
