@@ -36,7 +36,9 @@
     /* both ways */                                                                                \
     X(EXIT, 0, 0, 0)  /* this rank's, or rank 0's, process exits without BYE */                    \
     X(QUIET, 0, 0, 0) /* no kernel of this rank (from the hub: of any) runs */                     \
-    X(TOLD, 0, 0, 0)  /* args[0]: asking rank, then answering one; activity.h */
+    X(TOLD, 0, 0, 0)  /* args[0]: asking rank, then answering one; activity.h */                   \
+    /* between hosts, both ways: meeting.c. args: nranks, nbytes, first byte of the piece, rank */ \
+    X(MEET, 0, 0, SYMM_PAYLOAD_MAX)
 
 enum symm_message_type {
     SYMM_MESSAGE_NONE,
