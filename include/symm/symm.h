@@ -110,7 +110,19 @@ typedef struct symm_config {
     int hold;
     uint64_t staging_bytes;  /* SYMM_STAGING_BYTES */
     const char *tuning_file; /* SYMM_TUNING_FILE; "": none */
-    uint64_t reserved[4];
+    /*
+     * 1: ranks may be on several hosts. The world may then span several domains (docs/hosts.md),
+     * and the ranks first meet over TCP. 0: ranks on several hosts are ERROR_UNSUPPORTED.
+     */
+    uint32_t span;
+    uint32_t reserved32;
+    /*
+     * With span: "HOST:PORT" at which rank 0 listens, the same on all ranks; port 0, for any, only
+     * with all_gather. NULL: SYMM_ADDRESS; else with all_gather rank 0's own address, and under
+     * torchrun MASTER_ADDR and a port by the session.
+     */
+    const char *address;
+    uint64_t reserved[2];
 } symm_config;
 
 /*
@@ -158,6 +170,12 @@ SYMM_API symm_status symm_context_destroy(symm_context *ctx);
 
 /* The group of all ranks; it lives as long as the context. Scope: Local. NULL for NULL. */
 SYMM_API symm_group *symm_context_world(symm_context *ctx);
+
+/*
+ * The group of the ranks of this rank's domain, which share memory; it lives as long as the
+ * context. It is the world if the job has one domain. Scope: Local. NULL for NULL.
+ */
+SYMM_API symm_group *symm_context_domain(symm_context *ctx);
 
 /* "cuda" or "emulated". Scope: Local. */
 SYMM_API const char *symm_context_driver(const symm_context *ctx);
@@ -241,6 +259,22 @@ SYMM_API symm_status symm_group_leave(symm_group *group);
 SYMM_API int
 symm_rank(const symm_group *group); /* Local. This rank's number in the group; -1 for NULL */
 SYMM_API int symm_nranks(const symm_group *group); /* Local. 0 for NULL */
+
+/*
+ * The number of domains in which the group has ranks. A group of one domain can do everything. One
+ * of several has no symmetric memory, no pads, no kernels and, in this version, no stream-ordered
+ * calls: those are ERROR_ARGUMENT. It has symm_exchange(), symm_check(), symm_synchronize(),
+ * symm_abort(), symm_group_create(), whose group is an ordinary one if its ranks share a domain,
+ * and the calls that destroy it.
+ * Scope: Local. 0 for NULL.
+ */
+SYMM_API uint32_t symm_group_ndomains(const symm_group *group);
+
+/*
+ * The domain of a rank of the group, from 0 to symm_group_ndomains() - 1. Domains are numbered in
+ * the order of the job's. Scope: Local. 0 for NULL and for a rank that the group does not have.
+ */
+SYMM_API uint32_t symm_group_domain_of(const symm_group *group, int rank);
 
 /* The context that the group was created in. Scope: Local. NULL for NULL. */
 SYMM_API symm_context *symm_group_context(const symm_group *group);

@@ -172,7 +172,7 @@ static struct symm_cublas *open_library(struct symm_context *ctx)
         symm__log(&ctx->log, SYMM_LOG_INFO, "cuBLASLt %s computes products", c->lt.version);
     else
         symm__log(&ctx->log, SYMM_LOG_INFO, "products do not use cuBLASLt: %s", why);
-    symm__group_attach(ctx->world, &c->attachment);
+    symm__group_attach(ctx->domain, &c->attachment);
     return c;
 }
 
@@ -182,7 +182,7 @@ static struct symm_cublas *library_of(struct symm_context *ctx)
     struct symm_cublas *c;
 
     pthread_mutex_lock(&lock);
-    c = (struct symm_cublas *)symm__group_attachment(ctx->world, close_library);
+    c = (struct symm_cublas *)symm__group_attachment(ctx->domain, close_library);
     if (!c)
         c = open_library(ctx);
     pthread_mutex_unlock(&lock);

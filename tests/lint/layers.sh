@@ -9,6 +9,7 @@ include/symm
 src/abi
 src/runtime/base
 src/runtime/comm
+src/runtime/root
 src/runtime/hub
 src/runtime/exchange
 src/runtime/driver

@@ -52,7 +52,7 @@ static void free_rooms(struct symm_attachment *attachment)
 /* With the lock. NULL: out of host memory. */
 static struct rooms *rooms_of(struct symm_context *ctx)
 {
-    struct rooms *rooms = (struct rooms *)symm__group_attachment(ctx->world, free_rooms);
+    struct rooms *rooms = (struct rooms *)symm__group_attachment(ctx->domain, free_rooms);
 
     if (rooms)
         return rooms;
@@ -61,7 +61,7 @@ static struct rooms *rooms_of(struct symm_context *ctx)
         return NULL;
     rooms->attachment.release = free_rooms;
     rooms->ctx = ctx;
-    symm__group_attach(ctx->world, &rooms->attachment);
+    symm__group_attach(ctx->domain, &rooms->attachment);
     return rooms;
 }
 

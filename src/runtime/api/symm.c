@@ -9,6 +9,7 @@
 #include <string.h>
 #include "runtime/base/settings.h"
 #include "runtime/group/call.h"
+#include "runtime/group/domains.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
 
@@ -43,6 +44,38 @@ int symm_setting_at(int index, symm_setting *out)
 const char *symm_setting_unknown(int index)
 {
     return index < 0 ? NULL : symm__setting_unknown(index);
+}
+
+/* --------------------------------------------------------------------------------- context */
+
+symm_group *symm_context_world(symm_context *ctx)
+{
+    return ctx ? ctx->world : NULL;
+}
+
+symm_group *symm_context_domain(symm_context *ctx)
+{
+    return ctx ? ctx->domain : NULL;
+}
+
+const char *symm_context_driver(const symm_context *ctx)
+{
+    return ctx ? ctx->drv->name : NULL;
+}
+
+int symm_context_device(const symm_context *ctx)
+{
+    return ctx ? ctx->device : -1;
+}
+
+symm_device_context symm_context_primary(const symm_context *ctx)
+{
+    return ctx ? ctx->primary : NULL;
+}
+
+void *symm_context_driver_symbol(symm_context *ctx, const char *name)
+{
+    return ctx && name ? symm__driver_symbol(ctx->drv, name) : NULL;
 }
 
 /* ----------------------------------------------------------------------------------- groups */
@@ -88,7 +121,7 @@ symm_status symm_group_create(symm_group *of, int nranks, const int *ranks, symm
     /*
      * Only members call this, so it is not counted. A failure is voted, so the members hear of it.
      */
-    begun = symm__collective_begin(&call, of, false, "symm_group_create(ranks%s)", text);
+    begun = symm__collective_begin_spanning(&call, of, false, "symm_group_create(ranks%s)", text);
     mine = begun == SYMM_OK && !out ? symm__fail(SYMM_ERROR_ARGUMENT, "out is NULL") : begun;
     st = symm__group_create(of, nranks, ranks, call.text, mine, &group);
     TRY(begun == SYMM_OK ? symm__collective_end(&call, st) : st);
@@ -138,10 +171,10 @@ static symm_status release(symm_group *group, const char *name, symm_status st)
 
 static symm_status refuse_world(const symm_group *group, const char *name)
 {
-    if (symm__forked(group->ctx) || group != group->ctx->world)
+    if (symm__forked(group->ctx) || (group != group->ctx->world && group != group->ctx->domain))
         return SYMM_OK;
-    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: the world group lives as long as its context",
-                      name);
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s: the %s group lives as long as its context", name,
+                      group == group->ctx->world ? "world" : "domain's");
 }
 
 symm_status symm_group_destroy(symm_group *group)
@@ -153,7 +186,7 @@ symm_status symm_group_destroy(symm_group *group)
         return SYMM_OK;
     if (refuse_world(group, "symm_group_destroy") != SYMM_OK)
         return SYMM_ERROR_ARGUMENT;
-    st = symm__collective_begin(&call, group, true, "symm_group_destroy()");
+    st = symm__collective_begin_spanning(&call, group, true, "symm_group_destroy()");
     if (st != SYMM_ERROR_STATE)
         symm__group_hold_no_more(group);
     if (st == SYMM_OK)
@@ -172,7 +205,7 @@ symm_status symm_group_leave(symm_group *group)
         return SYMM_OK;
     if (refuse_world(group, "symm_group_leave") != SYMM_OK)
         return SYMM_ERROR_ARGUMENT;
-    st = symm__collective_begin(&call, group, false, "symm_group_leave()");
+    st = symm__collective_begin_spanning(&call, group, false, "symm_group_leave()");
     if (st == SYMM_ERROR_STATE)
         return st;
     symm__group_hold_no_more(group);
@@ -191,6 +224,20 @@ int symm_rank(const symm_group *group)
 int symm_nranks(const symm_group *group)
 {
     return group ? group->nranks : 0;
+}
+
+uint32_t symm_group_ndomains(const symm_group *group)
+{
+    if (!group)
+        return 0;
+    return group->domains ? group->domains->birth.ndomains : 1;
+}
+
+uint32_t symm_group_domain_of(const symm_group *group, int rank)
+{
+    return group && group->domains && rank >= 0 && rank < group->nranks
+               ? (uint32_t)group->domains->domain[rank]
+               : 0;
 }
 
 symm_context *symm_group_context(const symm_group *group)
@@ -217,7 +264,7 @@ void symm_abort(symm_group *group, const char *why)
     if (!group || symm__forked(group->ctx))
         return;
     symm__group_hold_no_more(group);
-    snprintf(text, sizeof text, "rank %d aborted: %s", group->ctx->join.rank,
+    snprintf(text, sizeof text, "rank %d aborted: %s", group->ctx->join.world_rank,
              why ? why : "no reason given");
     symm__host_comm_abort(group->comm, SYMM_ERROR_PEER, text);
 }
@@ -234,6 +281,8 @@ symm_status symm_group_view(symm_group *group, symm_view *out)
                           group ? "out" : "group");
     if (symm__forked(group->ctx))
         return symm__enter(group, "symm_group_view");
+    if (symm__domains_refuse(group) != SYMM_OK)
+        return symm__fail_in(SYMM_ERROR_ARGUMENT, "symm_group_view: ");
     *out = group->view;
     return SYMM_OK;
 }
@@ -247,8 +296,8 @@ static symm_status device_failed(struct symm_group *group, CUresult cu)
     symm_status st = symm__driver_fail(group->ctx->drv, cu, "cuStreamSynchronize");
     char text[SYMM_TEXT_MAX];
 
-    snprintf(text, sizeof text, "rank %d: its device has failed: %.900s", group->ctx->join.rank,
-             symm__failure_text());
+    snprintf(text, sizeof text, "rank %d: its device has failed: %.900s",
+             group->ctx->join.world_rank, symm__failure_text());
     symm__host_comm_abort(group->comm, SYMM_ERROR_PEER, text);
     return symm__fail(st, "symm_synchronize: %s", text);
 }
@@ -335,7 +384,7 @@ static symm_status exchange_pieces(struct symm_call *call, const char *mine, siz
                                  .nbytes = n,
                                  .all = piece,
                                  .fd = -1};
-        TRY(symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms)));
+        TRY(symm__group_vote(group, &vote));
         for (size_t r = 0; r < nranks; r++)
             memcpy(gathered + r * nbytes + at, piece + r * n, n);
     }
@@ -352,20 +401,20 @@ symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, vo
     size_t most, total;
     symm_status st;
 
-    TRY(symm__collective_begin(&call, group, true, "symm_exchange(%zu bytes)", nbytes));
+    TRY(symm__collective_begin_spanning(&call, group, true, "symm_exchange(%zu bytes)", nbytes));
     if (nbytes > 0 && (!mine || !all))
         return symm__collective_refuse(&call, "%s is NULL; nbytes is %zu", mine ? "all" : "mine",
                                        nbytes);
     if (__builtin_mul_overflow(nbytes, (size_t)group->nranks, &total))
         return symm__collective_refuse(&call, "nbytes is %zu: too many", nbytes);
-    most = symm__vote_max(group->nranks);
+    most = symm__vote_max(symm__host_comm_nslots(group->comm));
     if (nbytes <= most) {
         struct symm_vote vote = {.text = call.text,
                                  .mine = mine,
                                  .nbytes = nbytes,
                                  .all = nbytes ? all : NULL,
                                  .fd = -1};
-        st = symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
+        st = symm__group_vote(group, &vote);
     } else {
         st = exchange_pieces(&call, mine, nbytes, most, all);
     }

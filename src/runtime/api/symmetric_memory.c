@@ -2,6 +2,7 @@
 #include <symm/symm.h>
 
 #include "runtime/group/call.h"
+#include "runtime/group/domains.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
 
@@ -82,11 +83,16 @@ void *symm_peer(const symm_group *group, const void *local, int rank)
         symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "symm_peer: ");
         return NULL;
     }
+    if (!symm__group_is_near(group, rank)) {
+        symm__fail(SYMM_ERROR_ARGUMENT, "rank %d is in another domain", rank);
+        symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "symm_peer: ");
+        return NULL;
+    }
     if (!symm__memory_find(group->ctx->memory, local, 1, group->members, &off)) {
         symm__fail_on(SYMM_ON(group), SYMM_ERROR_ARGUMENT, "symm_peer: local: ");
         return NULL;
     }
-    return symm__memory_window(group->ctx->memory, symm__group_world_rank(group, rank)) + off;
+    return symm__memory_window(group->ctx->memory, symm__group_domain_rank(group, rank)) + off;
 }
 
 size_t symm_alloc_nbytes(const symm_group *group, const void *local)

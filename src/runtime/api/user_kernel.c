@@ -115,7 +115,7 @@ out:
     free(kernel);
     ctx->drv->cuCtxPopCurrent(&popped);
     return st == SYMM_OK ? SYMM_OK
-                         : symm__fail_on(ctx->join.rank, ctx->join.rank, st,
+                         : symm__fail_on(ctx->join.world_rank, ctx->join.world_rank, st,
                                          "symm_kernel_load: \"%s\": ", name);
 }
 

@@ -33,6 +33,11 @@ static inline bool symm__rank_set_empty(struct symm_rank_set s)
     return !s.bits[0] && !s.bits[1];
 }
 
+static inline void symm__rank_set_clear(struct symm_rank_set *s)
+{
+    *s = (struct symm_rank_set){{0}};
+}
+
 /* Removes the rank. Returns whether the set is then empty. */
 static inline bool symm__rank_set_remove(struct symm_rank_set *s, int rank)
 {

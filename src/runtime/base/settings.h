@@ -16,6 +16,10 @@
     X(NRANKS, "SYMM_NRANKS", "integer", "", "number of ranks; set by symm-run")                    \
     X(SESSION, "SYMM_SESSION", "text", "", "name of one job's rendezvous; set by symm-run")        \
     X(TOKEN, "SYMM_TOKEN", "hex", "", "128-bit secret of the job; set by symm-run")                \
+    X(ADDRESS, "SYMM_ADDRESS", "host:port", "",                                                    \
+      "where rank 0 listens if ranks are on several hosts (symm_config.span)")                     \
+    X(HOSTID, "SYMM_HOSTID", "text", "",                                                           \
+      "the name of this rank's domain; default: that of its host")                                 \
     X(DIR, "SYMM_DIR", "path", "",                                                                 \
       "folder of mode 700 for the rendezvous socket; default: /run/user/UID/symm, else none")      \
     X(DRIVER, "SYMM_DRIVER", "cuda|emulated", "cuda", "which driver to use")                       \

@@ -16,13 +16,13 @@ void symm__text_add(struct symm_text *text, const char *fmt, ...)
         text->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-void symm__text_add_ranks(struct symm_text *text, struct symm_rank_set ranks)
+void symm__text_add_ranks(struct symm_text *text, struct symm_rank_set ranks, const int *names)
 {
     const char *before = "rank ";
 
     for (int r = 0; r < SYMM_MAX_RANKS; r++)
         if (symm__rank_set_has(ranks, r)) {
-            symm__text_add(text, "%s%d", before, r);
+            symm__text_add(text, "%s%d", before, names ? names[r] : r);
             before = ", ";
         }
 }

@@ -12,7 +12,7 @@ struct symm_text {
 
 __attribute__((format(printf, 2, 3))) void symm__text_add(struct symm_text *text, const char *fmt,
                                                           ...);
-/* "rank 2" or "rank 2, 5, 6". */
-void symm__text_add_ranks(struct symm_text *text, struct symm_rank_set ranks);
+/* "rank 2" or "rank 2, 5, 6". names: other numbers for the ranks; NULL: their own. */
+void symm__text_add_ranks(struct symm_text *text, struct symm_rank_set ranks, const int *names);
 
 #endif

@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 #include "runtime/base/settings.h"
 #include "boot_id.h"
+#include "cards.h"
+
+enum { RANKS_MAX = 1 << 20 }; /* of all hosts */
 
 /*
  * Any variable of `sign` identifies the launcher. All of `sign` and `session` must then be set. The
@@ -122,25 +124,21 @@ static symm_status several_hosts(const struct launcher *l, const char *variable,
                       nranks, variable, n);
 }
 
-/* Slurm has the number of nodes in one of two variables. */
-static symm_status check_nodes(const struct launcher *l, int nranks)
+/* Slurm has the number of nodes in one of two variables. Returns the name of that one. */
+static const char *read_nodes(const struct launcher *l, int *nodes, symm_status *st)
 {
     const char *variable =
         value_of("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
-    int nodes = 1;
-    symm_status st = SYMM_OK;
 
-    if (value_of(variable))
-        st = read_int(l, variable, 1, 1 << 20, &nodes);
-    if (st == SYMM_OK && nodes > 1)
-        st = several_hosts(l, variable, nodes, nranks);
-    return st;
+    *st = value_of(variable) ? read_int(l, variable, 1, RANKS_MAX, nodes) : SYMM_OK;
+    return variable;
 }
 
-static symm_status from_launcher(const struct launcher *l, struct symm_join *join)
+/* span: ranks may be on several hosts. */
+static symm_status from_launcher(const struct launcher *l, bool span, struct symm_join *join)
 {
-    const int most = 1 << 20; /* of all hosts; more than SYMM_MAX_RANKS is reported separately */
-    int nlocal = 0;
+    const int most = RANKS_MAX; /* more than SYMM_MAX_RANKS is reported separately */
+    int nlocal = 0, nnodes = 1;
     symm_status st;
 
     TRY(read_int(l, l->nranks, 1, most, &join->nranks));
@@ -150,14 +148,17 @@ static symm_status from_launcher(const struct launcher *l, struct symm_join *joi
         TRY(read_int(l, l->local_rank, 0, join->nranks - 1, &join->local_rank));
     if (l->local_nranks) {
         TRY(read_int(l, l->local_nranks, 1, most, &nlocal));
-        if (nlocal != join->nranks) {
-            st = several_hosts(l, l->local_nranks, nlocal, join->nranks);
-            goto out;
-        }
+        join->one_host = nlocal == join->nranks;
+        if (!join->one_host && !span)
+            TRY(several_hosts(l, l->local_nranks, nlocal, join->nranks));
     } else if (l->local_rank) {
-        TRY(check_nodes(l, join->nranks));
+        const char *variable = read_nodes(l, &nnodes, &st);
+        TRY(st);
+        join->one_host = nnodes == 1;
+        if (!join->one_host && !span)
+            TRY(several_hosts(l, variable, nnodes, join->nranks));
     }
-    if (join->nranks > SYMM_MAX_RANKS)
+    if (join->nranks > SYMM_MAX_RANKS && !span)
         st = symm__fail(SYMM_ERROR_ARGUMENT, "%s=%d: there can be %d ranks at most", l->nranks,
                         join->nranks, SYMM_MAX_RANKS);
     join->launcher = l->name;
@@ -216,14 +217,17 @@ out:
 
 static symm_status from_config(const symm_config *config, struct symm_join *join)
 {
-    if (config->nranks > SYMM_MAX_RANKS)
+    const int most = config->span ? RANKS_MAX : SYMM_MAX_RANKS;
+
+    if (config->nranks > most)
         return symm__fail(SYMM_ERROR_ARGUMENT, "nranks is %d: there can be %d ranks at most",
-                          config->nranks, SYMM_MAX_RANKS);
+                          config->nranks, most);
     if (config->rank < 0 || config->rank >= config->nranks)
         return symm__fail(SYMM_ERROR_ARGUMENT, "rank is %d, which is not within 0 to %d",
                           config->rank, config->nranks - 1);
     join->rank = join->local_rank = config->rank;
     join->nranks = config->nranks;
+    join->one_host = false;
     join->launcher = "configuration";
     return SYMM_OK;
 }
@@ -237,8 +241,8 @@ static uint64_t finish(uint64_t h)
     return h ^ h >> 33;
 }
 
-/* Mixes a text with its NUL into two independent halves (FNV-1a with two bases and a final mix). */
-static void mix_text(uint64_t id[2], const char *text)
+/* FNV-1a with two bases, and a final mix. */
+void symm__join_mix(uint64_t id[2], const char *text)
 {
     for (int half = 0; half < 2; half++) {
         uint64_t h =
@@ -260,33 +264,33 @@ static symm_status mix_session(const symm_config *config, const struct launcher 
     if (!given && symm__setting_is_set(SYMM_SETTING_SESSION))
         given = symm__setting(SYMM_SETTING_SESSION);
     if (given) {
-        mix_text(join->id, given);
+        symm__join_mix(join->id, given);
         return SYMM_OK;
     }
     if (!l && join->nranks > 1)
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "session is not given (nor SYMM_SESSION), and nranks is %d",
                           join->nranks);
-    mix_text(join->id, join->launcher);
+    symm__join_mix(join->id, join->launcher);
     for (const char *const *v = l ? l->session : NULL; v && *v; v++) {
         if (!value_of(*v))
             return symm__fail(SYMM_ERROR_ARGUMENT, "%s is not set, but other variables of %s are",
                               *v, l->name);
-        mix_text(join->id, value_of(*v));
+        symm__join_mix(join->id, value_of(*v));
     }
     for (const char *const *v = l ? l->maybe : NULL; v && *v; v++)
-        mix_text(join->id, value_of(*v) ? value_of(*v) : "");
+        symm__join_mix(join->id, value_of(*v) ? value_of(*v) : "");
     return SYMM_OK;
 }
 
-static symm_status mix_host(struct symm_join *join)
+static symm_status mix_host(uint64_t id[2])
 {
     char text[64], boot_id[40];
     symm_status st;
 
     TRY(symm__boot_id(boot_id));
     snprintf(text, sizeof text, "%u %s", (unsigned)geteuid(), boot_id);
-    mix_text(join->id, text);
+    symm__join_mix(id, text);
 out:
     return st;
 }
@@ -327,7 +331,7 @@ static struct generation *find_generation(const struct symm_join *join)
 {
     struct generation *g = generations;
 
-    while (g && (g->id[0] != join->id[0] || g->id[1] != join->id[1] || g->rank != join->rank))
+    while (g && (g->id[0] != join->id[0] || g->id[1] != join->id[1] || g->rank != join->world_rank))
         g = g->next;
     return g;
 }
@@ -341,7 +345,7 @@ static symm_status generation_of(const struct symm_join *join, uint64_t *out)
     if (!g && (g = calloc(1, sizeof *g))) {
         g->id[0] = join->id[0];
         g->id[1] = join->id[1];
-        g->rank = join->rank;
+        g->rank = join->world_rank;
         g->next = generations;
         generations = g;
     }
@@ -362,91 +366,72 @@ void symm__join_done(const struct symm_join *join)
     pthread_mutex_unlock(&generations_lock);
 }
 
-/* ---- The caller's own bootstrap ---- */
+/* ---- All of it ---- */
 
-/* One rank's contribution. Rank 0's secret becomes session and token. */
-struct card {
-    int32_t rank, nranks, failed;
-    char boot_id[40];
-    uint8_t secret[32];
-};
-
-static symm_status check_cards(const struct symm_join *join, const struct card *cards)
+/* The session of this rank's domain on its host, in hexadecimal digits. */
+static symm_status name_session(struct symm_join *join, uint64_t generation)
 {
-    for (int r = 0; r < join->nranks; r++)
-        if (cards[r].rank != r || cards[r].nranks != join->nranks)
-            return symm__fail(SYMM_ERROR_MISMATCH,
-                              "all_gather gave at position %d the record of rank %d of %d (this is "
-                              "rank %d of %d)",
-                              r, cards[r].rank, cards[r].nranks, join->rank, join->nranks);
-    for (int r = 0; r < join->nranks; r++)
-        if (cards[r].failed)
-            return symm__fail(SYMM_ERROR_SYSTEM, "rank %d has no random bytes or no boot id", r);
-    for (int r = 1; r < join->nranks; r++)
-        if (memcmp(cards[r].boot_id, cards[0].boot_id, sizeof cards[0].boot_id))
-            return symm__fail(SYMM_ERROR_UNSUPPORTED, "rank %d is on another host than rank 0", r);
-    return SYMM_OK;
-}
-
-/* All ranks call all_gather once, also after a failure. */
-static symm_status gather_session(const symm_config *config, struct symm_join *join)
-{
-    struct card mine = {.rank = join->rank, .nranks = join->nranks};
-    struct card *cards = calloc((size_t)join->nranks, sizeof *cards);
+    uint64_t id[2] = {join->id[0], join->id[1]};
+    char text[32];
     symm_status st;
-    int err;
 
-    if (!cards)
-        return symm__fail(SYMM_ERROR_MEMORY, "no memory for %d ranks", join->nranks);
-    mine.failed = symm__boot_id(mine.boot_id) != SYMM_OK;
-    if (join->rank == 0)
-        mine.failed |= getrandom(mine.secret, sizeof mine.secret, 0) != sizeof mine.secret;
-    err = config->all_gather(config->user, &mine, cards, sizeof mine);
-    st = err ? symm__fail(SYMM_ERROR_SYSTEM, "the configuration's all_gather returned %d", err)
-             : check_cards(join, cards);
-    if (st == SYMM_OK) {
-        memcpy(join->id, cards[0].secret, sizeof join->id);
-        memcpy(join->token, cards[0].secret + 16, sizeof join->token);
-        join->has_token = true;
-    }
-    free(cards);
+    if (!join->has_random_id)
+        TRY(mix_host(id));
+    snprintf(text, sizeof text, "%llu %d", (unsigned long long)generation,
+             join->span ? join->span->domain : 0);
+    symm__join_mix(id, text);
+    snprintf(join->session, sizeof join->session, "%016llx%016llx", (unsigned long long)id[0],
+             (unsigned long long)id[1]);
+    st = SYMM_OK;
+out:
     return st;
 }
 
-symm_status symm__join_resolve(const symm_config *config, struct symm_join *out)
+/* Rank, number of ranks and launcher. */
+static symm_status who(const symm_config *config, const struct launcher *l, struct symm_join *join)
 {
-    const struct launcher *l = config->nranks ? NULL : find_launcher();
-    struct symm_join join = {.nranks = 1, .launcher = "alone"};
-    uint64_t generation = 0, id[2];
-    char text[32];
     symm_status st = SYMM_OK;
 
-    if (config->nranks < 0 || (!config->nranks && config->rank)) {
-        st = symm__fail(SYMM_ERROR_ARGUMENT, "rank is %d and nranks is %d", config->rank,
-                        config->nranks);
-        goto out;
-    }
+    if (config->nranks < 0 || (!config->nranks && config->rank))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "rank is %d and nranks is %d", config->rank,
+                          config->nranks);
+    if (config->span > 1)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "config.span is %u; it may be 0 or 1", config->span);
     if (config->nranks)
-        TRY(from_config(config, &join));
+        TRY(from_config(config, join));
     else if (l)
-        TRY(from_launcher(l, &join));
+        TRY(from_launcher(l, config->span, join));
     if (!config->nranks && (!l || l->carries))
-        TRY(check_others(l, &join));
-    if (config->all_gather) {
-        TRY(gather_session(config, &join));
+        TRY(check_others(l, join));
+    join->world_rank = join->rank;
+    join->world_nranks = join->nranks;
+out:
+    return st;
+}
+
+symm_status symm__join_resolve(const symm_config *config, const struct symm_join_wait *wait,
+                               struct symm_join *out)
+{
+    const struct launcher *l = config->nranks ? NULL : find_launcher();
+    struct symm_join join = {.nranks = 1, .launcher = "alone", .one_host = true};
+    uint64_t generation = 0;
+    symm_status st;
+
+    TRY(who(config, l, &join));
+    if (config->all_gather) { /* its sessions are used once */
+        join.has_random_id = true;
+        TRY(symm__cards_gather(config, &join));
     } else {
         TRY(read_token(&join));
         TRY(mix_session(config, l, &join));
-        TRY(mix_host(&join));
-    }
-    if (!config->all_gather) /* sessions of all_gather are used once */
         TRY(generation_of(&join, &generation));
-    memcpy(id, join.id, sizeof id);
-    snprintf(text, sizeof text, "%llu", (unsigned long long)generation);
-    mix_text(id, text);
-    snprintf(join.session, sizeof join.session, "%016llx%016llx", (unsigned long long)id[0],
-             (unsigned long long)id[1]);
+        if (config->span)
+            TRY(symm__cards_meet(config, wait, &join));
+    }
+    TRY(name_session(&join, generation));
     *out = join;
 out:
+    if (st != SYMM_OK)
+        symm__span_destroy(join.span);
     return st;
 }

@@ -406,7 +406,8 @@ static symm_status pass(struct host *h)
 
     for (int i = 0; i < h->nguests; i++)
         h->polled[i] = symm__wire_poll(h->guests[i].wire);
-    h->polled[h->nguests] = (struct pollfd){h->listener, POLLIN, 0};
+    /* Once the table is out, those that connect want the listener's next user: they wait for it. */
+    h->polled[h->nguests] = (struct pollfd){h->conclusion == TABLE ? -1 : h->listener, POLLIN, 0};
     if (poll(h->polled, (nfds_t)h->nguests + 1,
              h->conclusion == NONE ? symm__deadline_poll_ms(h->deadline, POLL_MS) : POLL_MS) < 0)
         for (int i = 0; i <= h->nguests; i++)

@@ -19,6 +19,7 @@
     X(HELLO, 0, 72, 72)                 /* identity: struct symm_hello; status, reason */          \
     X(VOTE, 1, 0, SYMM_PAYLOAD_MAX)     /* seq, op, status, args, text, payload */                 \
     X(CREATE, 0, 9, 8 + SYMM_MAX_RANKS) /* the first vote; parent's key, ranks */                  \
+    X(SPAN, 0, 32, SYMM_PAYLOAD_MAX)    /* the first vote of a comm of several domains */          \
     X(FREED, 0, 8, SYMM_PAYLOAD_MAX)    /* offsets of 8 bytes */                                   \
     X(ABORT, 0, 0, 0)                   /* status, reason */                                       \
     X(SLOW, 0, 0, 0)                    /* seq of a vote: which ranks are missing? */              \
@@ -27,6 +28,8 @@
     X(CLOSE, 0, 0, 0)                   /* this rank has closed the comm */                        \
     X(CONFIRM, 0, 0, 0) /* seq: is the comm alive after all messages sent so far? */               \
     X(BYE, 0, 0, 0)     /* this rank, or the hub, leaves in order */                               \
+    /* from a domain's hub to the root: this, and some of those of ranks (root.h) */               \
+    X(DOMAIN, 0, 0, 0) /* args[0]: which domain, args[1]: of how many */                           \
     /* from the hub */                                                                             \
     X(RESULT, SYMM_MAX_RANKS, 0, SYMM_PAYLOAD_MAX) /* as VOTE; set: the ranks with descriptors */  \
     X(ENDED, 0, 0, 0)                              /* status, reason; args[0]: 1 + exited rank */  \
@@ -124,7 +127,11 @@ int symm__frame_send(int fd, const struct symm_frame *frame);
  * Keys of host communicators. The hub assigns them. Until then each rank uses its own provisional
  * key with the bit SYMM_COMM_FORMING, a new one for each attempt.
  */
-enum { SYMM_COMM_JOIN = 0, SYMM_COMM_WORLD = 1 };
+enum {
+    SYMM_COMM_JOIN = 0,
+    SYMM_COMM_WORLD = 1, /* of a domain */
+    SYMM_COMM_SPAN = 2,  /* of all domains, if there are several */
+};
 #define SYMM_COMM_FORMING (UINT64_C(1) << 63)
 
 /* Payload of a HELLO. Its args: nranks, pid, SYMM_HELLO_ flags. */
@@ -133,6 +140,19 @@ struct symm_hello {
     char boot_id[40];
 };
 enum { SYMM_HELLO_TOKEN = 1, SYMM_HELLO_DEVICE = 2 };
+
+/*
+ * Payload of a SPAN: this, then `ndomains` numbers of domains, 32 bits each and rising, then from a
+ * rank to its hub a byte for each rank of the comm in its domain, in the comm's order.
+ */
+struct symm_span_birth {
+    uint64_t parent; /* the sender's key of the parent */
+    uint64_t hash;   /* of all ranks of the comm, in its order */
+    uint32_t ndomains;
+    uint32_t most;   /* the most ranks of one domain */
+    uint32_t nranks; /* bytes for ranks; 0 to the root */
+    uint32_t zero;
+};
 
 /* Stands for the hub as the asking rank, in an ASKED and in the TOLD that answers it. */
 enum { SYMM_ASKED_BY_HUB = SYMM_MAX_RANKS };

@@ -32,6 +32,15 @@ void symm__exchange_wake(struct symm_exchange *x)
         ;
 }
 
+struct symm_hub_name symm__exchange_hub(const struct symm_exchange *x)
+{
+    struct symm_hub_name name;
+
+    snprintf(name.text, sizeof name.text, "rank %d (pid %d)", symm__join_name(&x->join, 0),
+             (int)x->hub_pid);
+    return name;
+}
+
 static void drain_wake(struct symm_exchange *x)
 {
     uint64_t n;
@@ -72,8 +81,8 @@ static void end_of_other_version(struct symm_exchange *x, uint32_t version)
         .type = SYMM_MESSAGE_ENDED, .comm = SYMM_COMM_JOIN, .status = SYMM_ERROR_VERSION};
     char reason[96];
 
-    snprintf(reason, sizeof reason, "rank 0 has version %u of symm, this rank %d",
-             (unsigned)version, SYMM_VERSION);
+    snprintf(reason, sizeof reason, "%s has version %u of symm, this rank %d",
+             symm__exchange_hub(x).text, (unsigned)version, SYMM_VERSION);
     m.reason = reason;
     symm__host_comm_message(x, &m);
 }
@@ -110,8 +119,8 @@ static void receive(struct symm_exchange *x)
     case SYMM_RECEIVED_BAD:
         if (m.version && m.version != SYMM_VERSION)
             end_of_other_version(x, m.version);
-        symm__log(x->config.log, SYMM_LOG_ERROR, "rank 0 sent an invalid message: %s",
-                  symm__failure_text());
+        symm__log(x->config.log, SYMM_LOG_ERROR, "%s sent an invalid message: %s",
+                  symm__exchange_hub(x).text, symm__failure_text());
         symm__host_comms_lost(x);
         break;
     case SYMM_RECEIVED_END:
@@ -247,6 +256,26 @@ static symm_status reserve_descriptors(struct symm_exchange *x)
     return x->watches ? SYMM_OK : symm__fd_reserve(2 * n + 8);
 }
 
+/* The comm of all domains; on rank 0 of the job also the root. */
+static symm_status open_span(struct symm_exchange *x, const int *all_ranks)
+{
+    struct symm_span *span = x->join.span;
+    const int listener = span->listener;
+    int most = 0;
+    symm_status st;
+
+    for (int d = 0; d < span->ndomains; d++)
+        most = symm__span_nmembers(span, d) > most ? symm__span_nmembers(span, d) : most;
+    TRY(symm__host_comm_new(x, SYMM_COMM_SPAN, x->join.nranks, all_ranks, &x->span));
+    x->span->slots = most * span->ndomains;
+    if (span->rank == 0) {
+        span->listener = -1;
+        TRY(symm__root_open(span, listener, x->config.log, &x->root));
+    }
+out:
+    return st;
+}
+
 /* Connects to the hub. Rank 0 uses a socket pair, so that the hub treats it like other ranks. */
 static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
 {
@@ -380,6 +409,8 @@ symm_status symm__exchange_open(const struct symm_exchange_config *config,
     for (int r = 0; r < x->join.nranks; r++)
         all_ranks[r] = r;
     TRY(symm__host_comm_new(x, SYMM_COMM_WORLD, x->join.nranks, all_ranks, &x->world));
+    if (x->join.span)
+        TRY(open_span(x, all_ranks));
     TRY(connect_hub(x, deadline));
     TRY(say_hello(x, mine, why, began_us, deadline));
     symm__join_done(&x->join);
@@ -416,7 +447,9 @@ void symm__exchange_close(struct symm_exchange *x)
         symm__link_close(&x->link);
     symm__fd_close(&x->wake);
     symm__fd_close(&x->hub_process);
-    symm__hub_close(x->hub); /* last: it may need a descriptor of the above to refuse others */
+    const bool failed = !x->hub || symm__hub_failed(x->hub);
+    symm__hub_close(x->hub); /* it may need a descriptor of the above to refuse others */
+    symm__root_close(x->root, (failed ? LEAVE_FAILED_US : LEAVE_US) / 1000);
     pthread_cond_destroy(&x->quiet);
     pthread_mutex_destroy(&x->freed_lock);
     pthread_mutex_destroy(&x->lock);

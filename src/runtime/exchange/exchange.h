@@ -81,6 +81,15 @@ symm_status symm__host_comm_world(struct symm_exchange *x,
                                   const struct symm_host_comm_events *events,
                                   struct symm_host_comm **out);
 
+/*
+ * The comm of all ranks of a job with several domains. A comm of several domains has on each rank
+ * the ranks of its own domain. The result of a vote has nslots contributions: of each domain as
+ * many as the largest has ranks, in order, those that do not exist zero. No descriptors.
+ */
+void symm__host_comm_span(struct symm_exchange *x, const struct symm_host_comm_events *events,
+                          struct symm_host_comm **out);
+int symm__host_comm_nslots(const struct symm_host_comm *comm);
+
 /* One vote. Inputs: all members up to fd. Outputs, only if the verdict is OK: all, fds, answer. */
 struct symm_vote {
     const char *text;   /* text of the call with its arguments; the same on all ranks */
@@ -92,7 +101,7 @@ struct symm_vote {
     size_t nbytes;
     bool gives_fd; /* fd is sent; the caller keeps it */
     int fd;
-    void *all; /* nranks * nbytes, or NULL */
+    void *all; /* nslots * nbytes, or NULL; nslots is nranks in one domain */
     int *fds;  /* nranks descriptors, which the caller closes; -1: the rank gave none; or NULL */
     uint64_t answer[4];
 };
@@ -105,7 +114,7 @@ struct symm_vote {
  */
 symm_status symm__host_comm_vote(struct symm_host_comm *comm, struct symm_vote *vote,
                                  symm_deadline deadline);
-size_t symm__vote_max(int nranks); /* most bytes of a rank in one vote */
+size_t symm__vote_max(int nslots); /* most bytes of a rank in one vote */
 
 /*
  * Creates a comm of some ranks of the parent. Only these ranks call it, with the same order of
@@ -116,13 +125,25 @@ symm_status symm__host_comm_create(struct symm_host_comm *parent, int nranks, co
                                    const struct symm_host_comm_events *events,
                                    struct symm_vote *vote, symm_deadline deadline,
                                    struct symm_host_comm **out);
+/*
+ * The same of several domains, of a parent that has them. ranks: those of this domain. birth: hash,
+ * ndomains and most; domains: their numbers, rising.
+ */
+symm_status symm__host_comm_create_span(struct symm_host_comm *parent, int nranks, const int *ranks,
+                                        const struct symm_span_birth *birth,
+                                        const uint32_t *domains,
+                                        const struct symm_host_comm_events *events,
+                                        struct symm_vote *vote, symm_deadline deadline,
+                                        struct symm_host_comm **out);
 
 /* Closes the comm on this rank. NULL is fine. */
 void symm__host_comm_close(struct symm_host_comm *comm);
 
 int symm__host_comm_rank(const struct symm_host_comm *comm);
 int symm__host_comm_nranks(const struct symm_host_comm *comm);
-const int *symm__host_comm_ranks(const struct symm_host_comm *comm); /* world ranks */
+const int *symm__host_comm_ranks(const struct symm_host_comm *comm); /* in the domain */
+/* World ranks, for texts. */
+const int *symm__host_comm_names(const struct symm_host_comm *comm);
 struct symm_rank_set symm__host_comm_members(const struct symm_host_comm *comm);
 
 /*
@@ -138,7 +159,7 @@ void symm__host_comm_abort(struct symm_host_comm *comm, symm_status status, cons
 symm_status symm__host_comm_check(struct symm_host_comm *comm);
 
 /*
- * The world rank by whose exit the comm has ended: its process exited in order without destroying
+ * The rank of the domain by whose exit the comm has ended: its process exited in order without destroying
  * its context. -1: there is none. Any thread.
  */
 int symm__host_comm_exited(struct symm_host_comm *comm);

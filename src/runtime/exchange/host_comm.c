@@ -58,9 +58,10 @@ symm_status symm__host_comm_new(struct symm_exchange *x, uint64_t key, int nrank
     comm->x = x;
     comm->key = key;
     comm->rank = -1;
-    comm->nranks = nranks;
+    comm->nranks = comm->slots = nranks;
     for (int i = 0; i < nranks; i++) {
         comm->ranks[i] = ranks[i];
+        comm->names[i] = symm__join_name(&x->join, ranks[i]);
         if (ranks[i] == x->join.rank)
             comm->rank = i;
     }
@@ -92,23 +93,36 @@ void symm__host_comm_free(struct symm_host_comm *comm)
     free(comm);
 }
 
-symm_status symm__host_comm_world(struct symm_exchange *x,
-                                  const struct symm_host_comm_events *events,
-                                  struct symm_host_comm **out)
+/* Gives a comm that the exchange has made to its owner. */
+static struct symm_host_comm *hand_over(struct symm_exchange *x, struct symm_host_comm **from,
+                                        const struct symm_host_comm_events *events)
 {
-    struct symm_host_comm *comm = x->world;
+    struct symm_host_comm *comm = *from;
     bool ended;
 
     pthread_mutex_lock(&x->lock);
-    x->world = NULL; /* the owner has it from now on */
+    *from = NULL;
     comm->events = *events;
     comm->live = true;
     ended = atomic_load(&comm->status) != SYMM_OK;
     pthread_mutex_unlock(&x->lock);
-    *out = comm;
     if (ended && events->ended)
         events->ended(events->user);
+    return comm;
+}
+
+symm_status symm__host_comm_world(struct symm_exchange *x,
+                                  const struct symm_host_comm_events *events,
+                                  struct symm_host_comm **out)
+{
+    *out = hand_over(x, &x->world, events);
     return SYMM_OK;
+}
+
+void symm__host_comm_span(struct symm_exchange *x, const struct symm_host_comm_events *events,
+                          struct symm_host_comm **out)
+{
+    *out = hand_over(x, &x->span, events);
 }
 
 void symm__host_comm_close(struct symm_host_comm *comm)
@@ -127,6 +141,11 @@ int symm__host_comm_rank(const struct symm_host_comm *comm)
     return comm->rank;
 }
 
+int symm__host_comm_nslots(const struct symm_host_comm *comm)
+{
+    return comm->slots;
+}
+
 int symm__host_comm_nranks(const struct symm_host_comm *comm)
 {
     return comm->nranks;
@@ -135,6 +154,11 @@ int symm__host_comm_nranks(const struct symm_host_comm *comm)
 const int *symm__host_comm_ranks(const struct symm_host_comm *comm)
 {
     return comm->ranks;
+}
+
+const int *symm__host_comm_names(const struct symm_host_comm *comm)
+{
+    return comm->names;
 }
 
 struct symm_rank_set symm__host_comm_members(const struct symm_host_comm *comm)
@@ -281,7 +305,7 @@ void symm__host_comms_lost(struct symm_exchange *x)
 
     pthread_mutex_lock(&x->lock);
     x->lost = true;
-    snprintf(x->lost_reason, sizeof x->lost_reason, "rank 0 (pid %d) %s", (int)x->hub_pid, fate);
+    snprintf(x->lost_reason, sizeof x->lost_reason, "%s %s", symm__exchange_hub(x).text, fate);
     for (struct symm_host_comm *comm = x->comms; comm; comm = comm->next)
         schedule_end(comm, SYMM_ERROR_PEER, x->lost_reason, x->hub_exits ? 0 : -1);
     pthread_mutex_unlock(&x->lock);
@@ -305,8 +329,8 @@ static void take_result(struct symm_host_comm *comm, struct symm_message *m)
     snprintf(wait->text, sizeof wait->text, "%s", m->reason);
     if (m->status == SYMM_OK && m->payload_nbytes != wait->nbytes) {
         wait->verdict = SYMM_ERROR_MISMATCH;
-        snprintf(wait->text, sizeof wait->text, "rank 0 answered with %zu bytes instead of %zu",
-                 m->payload_nbytes, wait->nbytes);
+        snprintf(wait->text, sizeof wait->text, "%s answered with %zu bytes instead of %zu",
+                 symm__exchange_hub(comm->x).text, m->payload_nbytes, wait->nbytes);
     } else if (m->status == SYMM_OK) {
         struct symm_vote *vote = wait->vote;
         memcpy(vote->answer, m->args, sizeof vote->answer);

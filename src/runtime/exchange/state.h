@@ -10,6 +10,7 @@
 #include "runtime/comm/link.h"
 #include "runtime/comm/rendezvous.h"
 #include "runtime/hub/hub.h"
+#include "runtime/root/root.h"
 #include "exchange.h"
 
 enum { SYMM_FREED_MAX = 1000 }; /* most offsets in one message */
@@ -24,6 +25,7 @@ struct symm_exchange {
     int64_t slow_us, abort_delay_us;
     struct symm_rendezvous rendezvous; /* on rank 0; the hub owns it once it is open */
     struct symm_hub *hub;              /* on rank 0; the thread owns it once it runs */
+    struct symm_root *root;            /* on rank 0 of a job with several domains */
     struct symm_link link;
     bool link_open;
     int wake; /* eventfd */
@@ -32,7 +34,7 @@ struct symm_exchange {
 
     pthread_mutex_t lock; /* guards the members below and the comms */
     pthread_cond_t quiet; /* signalled when ticking becomes false */
-    struct symm_host_comm *comms, *world;
+    struct symm_host_comm *comms, *world, *span;
     uint64_t attempts; /* attempts to create a comm */
     bool lost;         /* the connection has ended */
     char lost_reason[96];
@@ -68,8 +70,10 @@ struct symm_host_comm {
     struct symm_host_comm *next;
     struct symm_exchange *x;
     uint64_t key, seq;
-    int rank, nranks;
-    int ranks[SYMM_MAX_RANKS];
+    int rank, nranks; /* of several domains: in this one */
+    int slots; /* contributions in the result of a vote: nranks, or of several domains more */
+    int ranks[SYMM_MAX_RANKS]; /* numbers in the domain */
+    int names[SYMM_MAX_RANKS]; /* world ranks */
     struct symm_rank_set members;
     struct symm_host_comm_events events;
     bool live; /* created: the hub knows it, and its owner gets events */
@@ -96,6 +100,12 @@ enum { SYMM_HUB_ANSWER_US = 2000000 }; /* time limit for the hub to answer or to
 void symm__exchange_wake(struct symm_exchange *x);
 /* Sends to the hub; fills in rank. */
 symm_status symm__exchange_send(struct symm_exchange *x, struct symm_message *m);
+
+/* "rank 0 (pid 123)", or the rank that has the hub of this domain */
+struct symm_hub_name {
+    char text[48];
+};
+struct symm_hub_name symm__exchange_hub(const struct symm_exchange *x);
 
 /* host_comm.c */
 symm_status symm__host_comm_new(struct symm_exchange *x, uint64_t key, int nranks, const int *ranks,

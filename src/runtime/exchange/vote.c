@@ -5,9 +5,9 @@
 #include "runtime/base/fd.h"
 #include "state.h"
 
-size_t symm__vote_max(int nranks)
+size_t symm__vote_max(int nslots)
 {
-    return SYMM_PAYLOAD_MAX / (size_t)nranks;
+    return SYMM_PAYLOAD_MAX / (size_t)nslots;
 }
 
 /* freed_lock held. On failure the offsets stay for the next attempt. */
@@ -75,7 +75,7 @@ symm_status symm__host_comm_wait(struct symm_host_comm *comm, struct symm_wait *
         int64_t now = symm__now_us();
         struct symm_message m = {.comm = comm->key, .seq = comm->seq};
         if (now >= answer) {
-            snprintf(text, sizeof text, "rank 0 (pid %d) does not answer", (int)x->hub_pid);
+            snprintf(text, sizeof text, "%s does not answer", symm__exchange_hub(x).text);
             pthread_mutex_unlock(&x->lock);
             symm__host_comm_abort(comm, SYMM_ERROR_TIMEOUT, text);
             pthread_mutex_lock(&x->lock);
@@ -109,7 +109,7 @@ symm_status symm__host_comm_confirm(struct symm_host_comm *comm, symm_deadline d
     symm_status st;
 
     TRY(symm__host_comm_check(comm));
-    if (comm->nranks == 1)
+    if (comm->slots == 1)
         return SYMM_OK;
     pthread_mutex_lock(&x->lock);
     m.seq = ++comm->confirms;
@@ -119,8 +119,7 @@ symm_status symm__host_comm_confirm(struct symm_host_comm *comm, symm_deadline d
     while (comm->confirmed < m.seq && atomic_load(&comm->status) == SYMM_OK) {
         if (symm__deadline_over(deadline)) {
             pthread_mutex_unlock(&x->lock);
-            return symm__fail(SYMM_ERROR_TIMEOUT, "rank 0 (pid %d) does not answer",
-                              (int)x->hub_pid);
+            return symm__fail(SYMM_ERROR_TIMEOUT, "%s does not answer", symm__exchange_hub(x).text);
         }
         wait_until(comm, deadline);
     }
@@ -163,10 +162,10 @@ static symm_status take_part(struct symm_host_comm *comm, struct symm_wait *wait
     m->op = vote->op;
     m->status = vote->status;
     memcpy(m->args, vote->args, sizeof m->args);
-    if (m->status == SYMM_OK && vote->nbytes > symm__vote_max(comm->nranks))
+    if (m->status == SYMM_OK && vote->nbytes > symm__vote_max(comm->slots))
         m->status =
             symm__fail(SYMM_ERROR_ARGUMENT, "%zu bytes are too many for one vote of %d ranks",
-                       vote->nbytes, comm->nranks);
+                       vote->nbytes, comm->slots);
     if (m->status == SYMM_OK && vote->fds)
         m->status = symm__fd_reserve(comm->nranks);
     if (m->status != SYMM_OK) {
@@ -196,7 +195,7 @@ static symm_status take_part(struct symm_host_comm *comm, struct symm_wait *wait
     st = symm__exchange_send(x, m);
     if (st != SYMM_OK) {
         snprintf(reason, sizeof reason, "%.960s%s", symm__failure_text(),
-                 symm__on_rank(symm__host_comm_rank(comm), x->join.rank).text);
+                 symm__on_rank(symm__host_comm_rank(comm), x->join.world_rank).text);
         symm__host_comm_abort(comm, st, reason);
     }
     return symm__host_comm_wait(comm, wait, deadline);
@@ -207,7 +206,7 @@ out:
 symm_status symm__host_comm_vote(struct symm_host_comm *comm, struct symm_vote *vote,
                                  symm_deadline deadline)
 {
-    struct symm_wait wait = {.vote = vote, .nbytes = vote->nbytes * (size_t)comm->nranks};
+    struct symm_wait wait = {.vote = vote, .nbytes = vote->nbytes * (size_t)comm->slots};
     struct symm_message m = {.type = SYMM_MESSAGE_VOTE,
                              .payload = vote->mine,
                              .payload_nbytes = vote->nbytes,
@@ -226,32 +225,86 @@ static uint64_t next_name(struct symm_exchange *x)
     return name;
 }
 
+/* The comm of a first vote, whose payload the caller makes. *out: not created yet. */
+static symm_status begin_comm(struct symm_host_comm *parent, int nranks, const int *ranks,
+                              const struct symm_host_comm_events *events,
+                              struct symm_host_comm **out)
+{
+    int members[SYMM_MAX_RANKS];
+    symm_status st;
+
+    TRY(symm__host_comm_check(parent));
+    for (int i = 0; i < nranks; i++)
+        members[i] = parent->ranks[ranks[i]];
+    TRY(symm__host_comm_new(parent->x, next_name(parent->x), nranks, members, out));
+    (*out)->events = *events;
+out:
+    return st;
+}
+
+/* The first vote. Frees the comm if it fails. */
+static symm_status create(struct symm_host_comm *comm, struct symm_vote *vote,
+                          struct symm_message *m, symm_deadline deadline,
+                          struct symm_host_comm **out)
+{
+    struct symm_wait wait = {.vote = vote, .nbytes = sizeof comm->key, .makes = true};
+    const symm_status st = take_part(comm, &wait, m, deadline);
+
+    if (st == SYMM_OK)
+        *out = comm;
+    else
+        symm__host_comm_free(comm);
+    return st;
+}
+
 symm_status symm__host_comm_create(struct symm_host_comm *parent, int nranks, const int *ranks,
                                    const struct symm_host_comm_events *events,
                                    struct symm_vote *vote, symm_deadline deadline,
                                    struct symm_host_comm **out)
 {
     struct symm_host_comm *comm = NULL;
-    struct symm_wait wait = {.vote = vote, .nbytes = sizeof comm->key, .makes = true};
     unsigned char payload[8 + SYMM_MAX_RANKS];
     struct symm_message m = {
         .type = SYMM_MESSAGE_CREATE, .payload = payload, .payload_nbytes = 8 + (size_t)nranks};
-    int world[SYMM_MAX_RANKS];
     symm_status st;
 
-    TRY(symm__host_comm_check(parent));
-    for (int i = 0; i < nranks; i++)
-        world[i] = parent->ranks[ranks[i]];
-    TRY(symm__host_comm_new(parent->x, next_name(parent->x), nranks, world, &comm));
-    comm->events = *events;
+    TRY(begin_comm(parent, nranks, ranks, events, &comm));
     memcpy(payload, &parent->key, sizeof parent->key);
     for (int i = 0; i < nranks; i++)
-        payload[8 + i] = (unsigned char)world[i];
-    TRY(take_part(comm, &wait, &m, deadline));
-    *out = comm;
-    comm = NULL;
+        payload[8 + i] = (unsigned char)comm->ranks[i];
+    st = create(comm, vote, &m, deadline, out);
 out:
-    if (comm)
-        symm__host_comm_free(comm);
+    return st;
+}
+
+symm_status symm__host_comm_create_span(struct symm_host_comm *parent, int nranks, const int *ranks,
+                                        const struct symm_span_birth *birth,
+                                        const uint32_t *domains,
+                                        const struct symm_host_comm_events *events,
+                                        struct symm_vote *vote, symm_deadline deadline,
+                                        struct symm_host_comm **out)
+{
+    const size_t nwords = birth->ndomains * sizeof domains[0];
+    struct symm_host_comm *comm = NULL;
+    struct symm_span_birth own = *birth;
+    unsigned char *payload = malloc(sizeof own + nwords + (size_t)nranks);
+    struct symm_message m = {.type = SYMM_MESSAGE_SPAN,
+                             .payload = payload,
+                             .payload_nbytes = sizeof own + nwords + (size_t)nranks};
+    symm_status st;
+
+    if (!payload)
+        return symm__fail(SYMM_ERROR_MEMORY, "no memory for a group");
+    TRY(begin_comm(parent, nranks, ranks, events, &comm));
+    comm->slots = (int)(birth->ndomains * birth->most);
+    own.parent = parent->key;
+    own.nranks = (uint32_t)nranks;
+    memcpy(payload, &own, sizeof own);
+    memcpy(payload + sizeof own, domains, nwords);
+    for (int i = 0; i < nranks; i++)
+        payload[sizeof own + nwords + (size_t)i] = (unsigned char)comm->ranks[i];
+    st = create(comm, vote, &m, deadline, out);
+out:
+    free(payload);
     return st;
 }

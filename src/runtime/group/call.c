@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "capture.h"
+#include "domains.h"
 #include "known_stream.h"
 
 bool symm__forked(const struct symm_context *ctx)
@@ -113,6 +114,8 @@ static symm_status begin(struct symm_call *call, bool *entered)
     symm_status st = check_alive(group);
 
     *entered = st == SYMM_OK;
+    if (st == SYMM_OK && !call->spans)
+        TRY(symm__domains_refuse(group));
     if (!*entered)
         return refuse(group, st, name_of(call, name, sizeof name));
     drv = group->ctx->drv;
@@ -220,6 +223,7 @@ symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, s
 
     call->group = group;
     call->stream = stream;
+    call->spans = false;
     call->text[0] = 0;
     va_start(args, fmt);
     symm__late_text_keep(&call->late, fmt, args);
@@ -347,34 +351,53 @@ static symm_status refuse_together(struct symm_call *call, symm_status mine)
     return symm__host_comm_vote(group->comm, &vote, symm__deadline_in(group->ctx->timeout_ms));
 }
 
-symm_status symm__collective_begin(struct symm_call *call, struct symm_group *group, bool all_ranks,
-                                   const char *fmt, ...)
+/* The call has its group and its text. */
+static symm_status begin_collective(struct symm_call *call, bool all_ranks)
 {
     symm_status st;
     char name[64];
-    va_list args;
     bool entered;
 
-    *call = (struct symm_call){.group = group};
-    va_start(args, fmt);
-    vsnprintf(call->text, sizeof call->text, fmt, args);
-    va_end(args);
     st = begin(call, &entered);
     if (!entered)
         return st;
     note_collective(call, all_ranks); /* also after a failure: other ranks count it too */
     if (st == SYMM_OK) {
-        st = symm__capture_forbids(group);
+        st = symm__capture_forbids(call->group);
         if (st != SYMM_OK)
             leave(call);
     }
     if (st != SYMM_OK && all_ranks)
         st = refuse_together(call, st);
     if (st != SYMM_OK) {
-        symm__collective_note(group, NULL);
+        symm__collective_note(call->group, NULL);
         st = symm__fail_in(st, "%s: ", name_of(call, name, sizeof name));
     }
     return st;
+}
+
+symm_status symm__collective_begin(struct symm_call *call, struct symm_group *group, bool all_ranks,
+                                   const char *fmt, ...)
+{
+    va_list args;
+
+    *call = (struct symm_call){.group = group};
+    va_start(args, fmt);
+    vsnprintf(call->text, sizeof call->text, fmt, args);
+    va_end(args);
+    return begin_collective(call, all_ranks);
+}
+
+symm_status symm__collective_begin_spanning(struct symm_call *call, struct symm_group *group,
+                                            bool all_ranks, const char *fmt, ...)
+{
+    va_list args;
+
+    *call = (struct symm_call){.group = group, .spans = true};
+    va_start(args, fmt);
+    vsnprintf(call->text, sizeof call->text, fmt, args);
+    va_end(args);
+    return begin_collective(call, all_ranks);
 }
 
 symm_status symm__collective_end(struct symm_call *call, symm_status st)

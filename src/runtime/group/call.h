@@ -14,6 +14,7 @@
 struct symm_call {
     struct symm_group *group;
     CUstream stream;
+    bool spans;                 /* the group may have several domains */
     bool capturing, pushed;     /* pushed: the primary context was not current before */
     struct symm_late_text late; /* of a stream-ordered call */
     char text[SYMM_CALL_MAX];   /* "symm_put(...)"; empty if only `late` has it */
@@ -70,6 +71,10 @@ __attribute__((format(printf, 4, 5))) symm_status symm__collective_begin(struct 
                                                                          struct symm_group *group,
                                                                          bool all_ranks,
                                                                          const char *fmt, ...);
+/* The same for calls that need no memory, so that the group may have several domains. */
+__attribute__((format(printf, 4, 5))) symm_status
+symm__collective_begin_spanning(struct symm_call *call, struct symm_group *group, bool all_ranks,
+                                const char *fmt, ...);
 symm_status symm__collective_end(struct symm_call *call, symm_status st);
 /*
  * Ends a collective call whose arguments are wrong on this rank: votes ERROR_ARGUMENT, so that the

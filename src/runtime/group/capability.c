@@ -156,13 +156,14 @@ static symm_status agree_settings(const struct symm_capability *all, int nranks)
         };
         if (strcmp(all[0].driver, all[r].driver) != 0)
             return symm__fail(SYMM_ERROR_MISMATCH,
-                              "rank 0 uses the %s driver and rank %d the %s driver", all[0].driver,
-                              r, all[r].driver);
+                              "rank %d uses the %s driver and rank %d the %s driver",
+                              all[0].world_rank, all[0].driver, all[r].world_rank, all[r].driver);
         for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
             if (settings[i].a != settings[i].b)
                 return symm__fail(SYMM_ERROR_MISMATCH,
-                                  "%s is %" PRIu64 " on rank 0 and %" PRIu64 " on rank %d",
-                                  settings[i].name, settings[i].a, settings[i].b, r);
+                                  "%s is %" PRIu64 " on rank %d and %" PRIu64 " on rank %d",
+                                  settings[i].name, settings[i].a, all[0].world_rank, settings[i].b,
+                                  all[r].world_rank);
     }
     return SYMM_OK;
 }
@@ -172,25 +173,29 @@ static symm_status agree_tuning(const struct symm_capability *all, int nranks)
 {
     struct symm_rank_set others = {{0}};
     struct symm_text text = {.used = 0};
+    int names[SYMM_MAX_RANKS];
 
-    for (int r = 1; r < nranks; r++)
+    for (int r = 0; r < nranks; r++) {
+        names[r] = all[r].world_rank;
         if (all[r].tuning != all[0].tuning)
             symm__rank_set_add(&others, r);
-    symm__text_add_ranks(&text, others);
+    }
+    symm__text_add_ranks(&text, others, names);
     if (text.used == 0)
         return SYMM_OK;
     return symm__fail(
         SYMM_ERROR_MISMATCH,
-        "the rows of SYMM_TUNING_FILE on %s differ from those on rank 0; a rank without "
+        "the rows of SYMM_TUNING_FILE on %s differ from those on rank %d; a rank without "
         "the file has no rows",
-        text.bytes);
+        text.bytes, all[0].world_rank);
 }
 
 static symm_status agree_devices(const struct symm_capability *all, int nranks)
 {
     for (int r = 0; r < nranks; r++)
         if (!all[r].vmm || !all[r].fds)
-            return symm__fail(SYMM_ERROR_UNSUPPORTED, "the device of rank %d has no %s", r,
+            return symm__fail(SYMM_ERROR_UNSUPPORTED, "the device of rank %d has no %s",
+                              all[r].world_rank,
                               all[r].vmm ? "memory handles that are file descriptors"
                                          : "virtual memory management");
     return SYMM_OK;
@@ -238,7 +243,7 @@ symm_status symm__capability_agree(const struct symm_capability *all, int nranks
         memory->alignment = symm__max(memory->alignment, c->alignment);
         if (c->multicast_off[0] && !out->multicast_off[0])
             snprintf(out->multicast_off, sizeof out->multicast_off, "%s (on rank %d)",
-                     c->multicast_off, r);
+                     c->multicast_off, c->world_rank);
         if (c->memory_nbytes < least_memory)
             least_memory = c->memory_nbytes;
     }
@@ -269,7 +274,8 @@ symm_status symm__capability_check_peers(const struct symm_driver *drv, CUdevice
         TRY_CU(drv, cuDeviceCanAccessPeer, &can, device, peer);
         if (!can)
             return symm__fail(SYMM_ERROR_UNSUPPORTED,
-                              "this rank's device has no peer access to that of rank %d", r);
+                              "this rank's device has no peer access to that of rank %d",
+                              all[r].world_rank);
     }
 out:
     return st;

@@ -8,7 +8,8 @@
 #include "context.h"
 
 struct symm_capability {
-    int32_t vmm, fds; /* virtual memory management; memory handles as file descriptors */
+    int32_t world_rank; /* for texts */
+    int32_t vmm, fds;   /* virtual memory management; memory handles as file descriptors */
     int32_t compute_major, compute_minor, nsms, max_threads;
     uint64_t memory_nbytes;
     uint64_t granularity, alignment; /* minimum and recommended, for the memory of segments */

@@ -14,6 +14,7 @@
 #include "call.h"
 #include "capability.h"
 #include "capture.h"
+#include "domains.h"
 #include "group.h"
 #include "kernel.h"
 #include "tuning.h"
@@ -56,6 +57,9 @@ static symm_status check_reserved(const symm_config *config)
         if (config->reserved[i])
             return symm__fail(SYMM_ERROR_ARGUMENT, "config.reserved[%zu] is %llu, not 0", i,
                               (unsigned long long)config->reserved[i]);
+    if (config->reserved32)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "config.reserved32 is %u, not 0",
+                          config->reserved32);
     return SYMM_OK;
 }
 
@@ -106,14 +110,14 @@ static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuui
     symm_status st;
 
     TRY(symm__exchange_open(&config, &ctx->exchange));
-    TRY(symm__group_join_world(ctx, mine, &ctx->world));
+    TRY(symm__group_join_world(ctx, mine, &ctx->domain));
 out:
     return st;
 }
 
 static symm_status vote(struct symm_context *ctx, struct symm_vote *s)
 {
-    return symm__host_comm_vote(ctx->world->comm, s, symm__deadline_in(ctx->timeout_ms));
+    return symm__host_comm_vote(ctx->domain->comm, s, symm__deadline_in(ctx->timeout_ms));
 }
 
 /*
@@ -172,6 +176,7 @@ static symm_status open_memory(struct symm_context *ctx, const struct symm_agree
         .exchange = ctx->exchange,
         .device = ctx->device,
         .rank = ctx->join.rank,
+        .names = ctx->join.names,
         .nranks = ctx->join.nranks,
         .window_nbytes = ctx->agreed.window_nbytes,
         .granularity = agreed->granularity,
@@ -241,11 +246,14 @@ static symm_status release(struct symm_context *ctx)
     CUcontext popped;
     bool pushed = ctx->primary && drv->cuCtxPushCurrent(ctx->primary) == CUDA_SUCCESS;
 
-    /* The world was listed first, so it is the last of the list, unless its creation failed. */
-    if (!ctx->groups)
-        keep(&st, symm__group_release(ctx->world));
+    /* The domain's group was listed first, so it is the last of the list, unless it has failed. */
+    bool listed = false;
+    for (const struct symm_group *g = ctx->groups; g; g = g->next)
+        listed |= g == ctx->domain;
     while (ctx->groups)
         keep(&st, symm__group_release(ctx->groups));
+    if (!listed)
+        keep(&st, symm__group_release(ctx->domain));
     release_owned(ctx, &st);
     keep(&st, symm__kernels_close(ctx, ctx->kernels));
     if (ctx->memory)
@@ -256,6 +264,7 @@ static symm_status release(struct symm_context *ctx)
     if (pushed)
         drv->cuCtxPopCurrent(&popped);
     symm__exchange_close(ctx->exchange);
+    symm__span_destroy(ctx->join.span);
     forget_names(ctx); /* which its thread may have written into texts */
     symm__heap_destroy(ctx->heap);
     symm__tuning_destroy(ctx->tuning);
@@ -283,28 +292,31 @@ static void warn_of_settings(const struct symm_log *log)
                   "%.200s is no setting of symm (symm-info --env lists them)", unknown);
 }
 
-static symm_status create(struct symm_context *ctx, const symm_config *config)
+/* Everything on this rank. Returns its failure, which the first vote tells the others. */
+static symm_status prepare(struct symm_context *ctx, const symm_config *config,
+                           struct symm_capability *capability)
 {
-    struct symm_capability capability = {0};
+    symm_status st;
+
+    TRY(open_device(ctx, config->driver, config->device));
+    TRY(load_tuning(ctx, config->tuning_file));
+    TRY(symm__capability_read(config, ctx->drv, ctx->device, ctx->tuning, capability));
+    capability->world_rank = ctx->join.world_rank;
+out:
+    return st;
+}
+
+/* Everything with the other ranks of the domain. mine: this rank's failure. */
+static symm_status create_domain(struct symm_context *ctx, symm_status mine,
+                                 const struct symm_capability *capability)
+{
+    const bool alone = mine != SYMM_OK;
     struct symm_agreed_memory memory;
     char why[SYMM_TEXT_MAX];
-    symm_status st, mine;
-    bool alone;
+    symm_status st;
 
-    TRY(check_reserved(config));
-    TRY(read_timeouts(ctx, config));
-    TRY(symm__join_resolve(config, &ctx->join));
-    ctx->log.rank = ctx->join.rank;
-    warn_of_settings(&ctx->log);
-    TRY(symm__heap_create(&ctx->heap));
-    mine = open_device(ctx, config->driver, config->device);
-    if (mine == SYMM_OK)
-        mine = load_tuning(ctx, config->tuning_file);
-    if (mine == SYMM_OK)
-        mine = symm__capability_read(config, ctx->drv, ctx->device, ctx->tuning, &capability);
-    alone = mine != SYMM_OK;
     strcpy(why, symm__failure_text());
-    st = meet(ctx, &mine, &capability.uuid);
+    st = meet(ctx, &mine, &capability->uuid);
     /* This rank's own failure came first, so the caller gets its text. */
     if (alone)
         symm__fail(mine, "%s", why);
@@ -312,12 +324,62 @@ static symm_status create(struct symm_context *ctx, const symm_config *config)
         st = alone ? mine : st;
         goto out;
     }
-    TRY(agree(ctx, mine, &capability, &memory));
+    TRY(agree(ctx, mine, capability, &memory));
     TRY(open_memory(ctx, &memory));
-    TRY(symm__group_furnish_world(ctx->world));
-    symm__log(&ctx->log, SYMM_LOG_INFO, "rank %d of %d (%s), %s driver, device %d; multicast: %s",
-              ctx->join.rank, ctx->join.nranks, ctx->join.launcher, ctx->drv->name, ctx->device,
-              ctx->world->multicast_off ? ctx->world->multicast_off : "on");
+    TRY(symm__group_furnish_world(ctx->domain));
+out:
+    return st;
+}
+
+/*
+ * The domains begin together, or none begins. st: the result in this domain, the same on all its
+ * ranks.
+ */
+static symm_status join_domains(struct symm_context *ctx, symm_status st)
+{
+    struct symm_vote begin = {.text = "symm_context_create: domains", .status = st, .fd = -1};
+    char why[SYMM_TEXT_MAX];
+
+    if (!ctx->exchange)
+        return st; /* refused: the hub has told the other domains */
+    strcpy(why, symm__failure_text());
+    if (symm__domains_world(ctx, &ctx->world) != SYMM_OK)
+        begin.status = st == SYMM_OK ? SYMM_ERROR_MEMORY : st;
+    if (!ctx->world)
+        return begin.status;
+    if (st != SYMM_OK)
+        symm__fail(st, "%s", why);
+    const symm_status all = symm__group_vote(ctx->world, &begin);
+    return st == SYMM_OK ? all : symm__fail(st, "%s", why);
+}
+
+static symm_status create(struct symm_context *ctx, const symm_config *config)
+{
+    struct symm_capability capability = {0};
+    struct symm_join_wait wait = {.log = &ctx->log};
+    symm_status st;
+
+    TRY(check_reserved(config));
+    TRY(read_timeouts(ctx, config));
+    wait.deadline = symm__deadline_in(ctx->timeout_ms);
+    wait.slow_us = (int64_t)ctx->slow_ms * 1000;
+    TRY(symm__join_resolve(config, &wait, &ctx->join));
+    ctx->log.rank = ctx->join.world_rank;
+    warn_of_settings(&ctx->log);
+    TRY(symm__heap_create(&ctx->heap));
+    st = create_domain(ctx, prepare(ctx, config, &capability), &capability);
+    if (ctx->join.span)
+        st = join_domains(ctx, st);
+    else
+        ctx->world = ctx->domain;
+    if (st != SYMM_OK)
+        goto out;
+    symm__log(&ctx->log, SYMM_LOG_INFO,
+              "rank %d of %d (%s), domain %d of %d, %s driver, device %d; multicast: %s",
+              ctx->join.world_rank, ctx->join.world_nranks, ctx->join.launcher,
+              ctx->join.span ? ctx->join.span->domain : 0,
+              ctx->join.span ? ctx->join.span->ndomains : 1, ctx->drv->name, ctx->device,
+              ctx->domain->multicast_off ? ctx->domain->multicast_off : "on");
 out:
     return st;
 }
@@ -366,7 +428,7 @@ static symm_status leave_together(struct symm_context *ctx, struct symm_call *ca
 
     for (struct symm_group *g = ctx->groups; g && s.status == SYMM_OK; g = g->next)
         s.status = symm__group_quiesce(g);
-    return symm__collective_end(call, vote(ctx, &s));
+    return symm__collective_end(call, symm__group_vote(ctx->world, &s));
 }
 
 /* Leaves without the other ranks: aborts every group, so that its enqueued work ends. */
@@ -376,7 +438,8 @@ static void leave_alone(struct symm_context *ctx, const char *why)
     CUcontext popped;
     bool multicast = false;
 
-    snprintf(text, sizeof text, "rank %d has destroyed its context: %.900s", ctx->join.rank, why);
+    snprintf(text, sizeof text, "rank %d has destroyed its context: %.900s", ctx->join.world_rank,
+             why);
     for (struct symm_group *g = ctx->groups; g; g = g->next) {
         multicast = multicast || g->mc;
         if (!atomic_load(&g->ended))
@@ -388,7 +451,7 @@ static void leave_alone(struct symm_context *ctx, const char *why)
         ctx->drv->cuCtxPopCurrent(&popped);
     }
     if (multicast)
-        symm__group_await_quiet(ctx->world);
+        symm__group_await_quiet(ctx->domain);
 }
 
 symm_status symm_context_destroy(symm_context *ctx)
@@ -399,7 +462,7 @@ symm_status symm_context_destroy(symm_context *ctx)
 
     if (!ctx)
         return SYMM_OK;
-    st = symm__collective_begin(&call, ctx->world, true, "symm_context_destroy()");
+    st = symm__collective_begin_spanning(&call, ctx->world, true, "symm_context_destroy()");
     for (struct symm_group *g = ctx->groups; g && st != SYMM_ERROR_STATE; g = g->next)
         symm__group_hold_no_more(g);
     if (st == SYMM_OK)
@@ -413,29 +476,4 @@ symm_status symm_context_destroy(symm_context *ctx)
     if (st != SYMM_OK)
         return symm__fail(st, "%s", why); /* the first failure, not later ones */
     return released == SYMM_OK ? SYMM_OK : symm__fail_in(released, "symm_context_destroy: ");
-}
-
-symm_group *symm_context_world(symm_context *ctx)
-{
-    return ctx ? ctx->world : NULL;
-}
-
-const char *symm_context_driver(const symm_context *ctx)
-{
-    return ctx ? ctx->drv->name : NULL;
-}
-
-int symm_context_device(const symm_context *ctx)
-{
-    return ctx ? ctx->device : -1;
-}
-
-symm_device_context symm_context_primary(const symm_context *ctx)
-{
-    return ctx ? ctx->primary : NULL;
-}
-
-void *symm_context_driver_symbol(symm_context *ctx, const char *name)
-{
-    return ctx && name ? symm__driver_symbol(ctx->drv, name) : NULL;
 }

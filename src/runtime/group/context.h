@@ -76,7 +76,8 @@ struct symm_context {
     struct symm_kernels *kernels;
     struct symm_tuning *tuning;           /* NULL: AUTO uses its model */
     struct symm_abort_lines *abort_lines; /* abort words, records of waits, poison words */
-    struct symm_group *world;
+    struct symm_group *world;    /* all ranks; of a job with several domains: without memory */
+    struct symm_group *domain;   /* the ranks of this domain; the world if there is no other */
     pthread_mutex_t groups_lock; /* guards the list, which the I/O thread reads */
     struct symm_group *groups;
     pthread_mutex_t owned_lock; /* guards the lists of objects that the user created */
@@ -99,8 +100,9 @@ struct symm_group {
     struct symm_group *next;
     struct symm_host_comm *comm;
     int rank, nranks;
-    struct symm_rank_set members;
-    symm_view view; /* as symm_group_view() returns it */
+    struct symm_domains *domains; /* NULL: all ranks are in one domain */
+    struct symm_rank_set members; /* of this domain */
+    symm_view view;               /* as symm_group_view() returns it */
     struct symm_multicast *mc;
     const char *multicast_off;     /* NULL: on */
     struct symm_areas small, full; /* full: none until a call wants them (areas.h) */
@@ -132,7 +134,7 @@ struct symm_group {
 };
 
 /* This rank's numbers in the group and in the world, for symm__fail_on(). */
-#define SYMM_ON(group) (group)->rank, (group)->ctx->join.rank
+#define SYMM_ON(group) (group)->rank, (group)->ctx->join.world_rank
 
 /* The areas of the next call: the full ones, without them the small ones. */
 static inline const struct symm_areas *symm__group_areas(const struct symm_group *group)

@@ -6,19 +6,28 @@
 #include "runtime/memory/heap.h"
 #include "abort_line.h"
 #include "call.h"
+#include "domains.h"
 #include "known_stream.h"
 #include "pad.h"
 #include "side_stream.h"
 
+int symm__group_domain_rank(const struct symm_group *group, int rank)
+{
+    return group->domains ? group->ctx->join.span->number[group->domains->world[rank]]
+                          : symm__host_comm_ranks(group->comm)[rank];
+}
+
 int symm__group_world_rank(const struct symm_group *group, int rank)
 {
-    return symm__host_comm_ranks(group->comm)[rank];
+    return group->domains
+               ? group->domains->world[rank]
+               : symm__join_name(&group->ctx->join, symm__group_domain_rank(group, rank));
 }
 
 struct symm_rank_set symm__group_pair(const struct symm_group *group, int rank)
 {
-    const int both[] = {symm__group_world_rank(group, group->rank),
-                        symm__group_world_rank(group, rank)};
+    const int both[] = {symm__group_domain_rank(group, group->rank),
+                        symm__group_domain_rank(group, rank)};
 
     return symm__rank_set(2, both);
 }
@@ -49,10 +58,10 @@ bool symm__group_ended_unnoticed(struct symm_group *group)
     struct symm_wait_record wait;
 
     return exited >= 0 && !(group->line && symm__abort_line_record(group->line, &wait) &&
-                            symm__group_world_rank(group, wait.from) == exited);
+                            symm__group_domain_rank(group, wait.from) == exited);
 }
 
-static struct symm_host_comm_events events_of(struct symm_group *group)
+struct symm_host_comm_events symm__group_events(struct symm_group *group)
 {
     return (struct symm_host_comm_events){
         .ended = comm_ended,
@@ -62,7 +71,7 @@ static struct symm_host_comm_events events_of(struct symm_group *group)
     };
 }
 
-static struct symm_group *group_new(struct symm_context *ctx)
+struct symm_group *symm__group_new(struct symm_context *ctx)
 {
     struct symm_group *group = calloc(1, sizeof *group);
 
@@ -98,7 +107,7 @@ static size_t block_nbytes(const struct symm_context *ctx, int nranks)
 static void fill_in_view(struct symm_group *group)
 {
     const struct symm_memory *memory = group->ctx->memory;
-    const char *own = symm__memory_window(memory, symm__group_world_rank(group, group->rank));
+    const char *own = symm__memory_window(memory, symm__group_domain_rank(group, group->rank));
     symm_view *view = &group->view;
 
     *view = (symm_view){
@@ -111,11 +120,21 @@ static void fill_in_view(struct symm_group *group)
                                       offsetof(struct symm_host_line, record)),
     };
     for (int r = 0; r < group->nranks; r++)
-        view->peer[r] = symm__memory_window(memory, symm__group_world_rank(group, r)) - own;
+        view->peer[r] = symm__memory_window(memory, symm__group_domain_rank(group, r)) - own;
     if (group->mc) {
         view->flags |= SYMM_VIEW_MULTICAST;
         view->multicast = symm__multicast_window(group->mc) - own;
     }
+}
+
+void symm__group_list(struct symm_group *group)
+{
+    struct symm_context *ctx = group->ctx;
+
+    pthread_mutex_lock(&ctx->groups_lock);
+    group->next = ctx->groups;
+    ctx->groups = group;
+    pthread_mutex_unlock(&ctx->groups_lock);
 }
 
 /* Completes a group from its comm and its block. All ranks come here, or none. */
@@ -139,17 +158,14 @@ out:
     if (st != SYMM_OK)
         return st;
     fill_in_view(group);
-    pthread_mutex_lock(&ctx->groups_lock);
-    group->next = ctx->groups;
-    ctx->groups = group;
-    pthread_mutex_unlock(&ctx->groups_lock);
+    symm__group_list(group);
     return SYMM_OK;
 }
 
 symm_status symm__group_join_world(struct symm_context *ctx, symm_status *mine,
                                    struct symm_group **out)
 {
-    struct symm_group *group = group_new(ctx);
+    struct symm_group *group = symm__group_new(ctx);
     struct symm_host_comm_events events;
     symm_status st;
 
@@ -160,7 +176,7 @@ symm_status symm__group_join_world(struct symm_context *ctx, symm_status *mine,
     if (*mine == SYMM_OK)
         *mine = equip(group);
     symm__collective_note(group, "symm_context_create");
-    events = events_of(group);
+    events = symm__group_events(group);
     TRY(symm__host_comm_world(ctx->exchange, &events, &group->comm));
     *out = group;
     group = NULL;
@@ -185,8 +201,20 @@ symm_status symm__group_furnish_world(struct symm_group *group)
 symm_status symm__group_create(struct symm_group *of, int nranks, const int *ranks,
                                const char *what, symm_status mine, struct symm_group **out)
 {
+    int rank = 0;
+
+    if (of->domains)
+        return symm__domains_create(of, nranks, ranks, what, mine, out);
+    while (ranks[rank] != of->rank)
+        rank++;
+    return symm__group_create_at(of, rank, nranks, ranks, what, mine, out);
+}
+
+symm_status symm__group_create_at(struct symm_group *of, int rank, int nranks, const int *ranks,
+                                  const char *what, symm_status mine, struct symm_group **out)
+{
     struct symm_context *ctx = of->ctx;
-    struct symm_group *group = group_new(ctx);
+    struct symm_group *group = symm__group_new(ctx);
     struct symm_vote vote = {.text = what, .op = SYMM_HEAP_ALLOC, .fd = -1};
     struct symm_host_comm_events events;
     size_t nbytes = block_nbytes(ctx, nranks);
@@ -196,12 +224,11 @@ symm_status symm__group_create(struct symm_group *of, int nranks, const int *ran
     if (!group)
         return SYMM_ERROR_MEMORY;
     group->nranks = nranks;
-    while (ranks[group->rank] != of->rank)
-        group->rank++;
+    group->rank = rank;
     vote.status = mine == SYMM_OK ? equip(group) : mine;
     vote.args[0] = nbytes;
     vote.args[1] = SYMM_HEAP_ANY_SEGMENT;
-    events = events_of(group);
+    events = symm__group_events(group);
     TRY(symm__host_comm_create(of->comm, nranks, ranks, &events, &vote,
                                symm__deadline_in(ctx->timeout_ms), &group->comm));
     TRY(symm__memory_adopt(ctx->memory, group->comm, group, SYMM_BLOCK_INTERNAL, nbytes,
@@ -325,6 +352,7 @@ symm_status symm__group_release(struct symm_group *group)
     symm__known_stream_let_go(ctx->drv, group->known);
     symm__pads_forget(ctx, group, NULL);
     pthread_mutex_destroy(&group->lock);
+    free(group->domains);
     free(group);
     return st;
 }

@@ -20,6 +20,15 @@ symm_status symm__group_furnish_world(struct symm_group *group);
 symm_status symm__group_create(struct symm_group *of, int nranks, const int *ranks,
                                const char *what, symm_status mine, struct symm_group **out);
 
+/* The same with this rank's place in ranks, which are numbers in the comm of `of`. */
+symm_status symm__group_create_at(struct symm_group *of, int rank, int nranks, const int *ranks,
+                                  const char *what, symm_status mine, struct symm_group **out);
+
+/* For domains.c: a group without anything; the callbacks of its comm; adds it to its context. */
+struct symm_group *symm__group_new(struct symm_context *ctx);
+struct symm_host_comm_events symm__group_events(struct symm_group *group);
+void symm__group_list(struct symm_group *group);
+
 /*
  * Waits for the work enqueued through the group. After an abort the waits of kernels return, so
  * this returns too.
@@ -72,8 +81,12 @@ void symm__group_let_go(struct symm_group *group);
  */
 symm_status symm__group_release(struct symm_group *group);
 
-/* The set of this rank's and another rank's world ranks; the world rank of a rank of the group. */
+/*
+ * The numbers in the domain: the set of this rank's and another rank's, and that of a rank. And the
+ * number in the world, for texts.
+ */
 struct symm_rank_set symm__group_pair(const struct symm_group *group, int rank);
+int symm__group_domain_rank(const struct symm_group *group, int rank);
 int symm__group_world_rank(const struct symm_group *group, int rank);
 
 #endif

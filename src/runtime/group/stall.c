@@ -5,6 +5,7 @@
 #include <string.h>
 #include "abort_line.h"
 #include "call.h"
+#include "group.h"
 #include "packet_call.h"
 
 /* Time limit of the asked rank. It is alive, else the comm would have ended. */
@@ -15,18 +16,12 @@ enum { SETTLE_MS = 5000 };
 
 /* ---------------------------------------------------------------------------------- activity */
 
-/* Texts use world ranks, since a text may concern several groups. */
-static int world_rank(const struct symm_group *group, int rank)
-{
-    return symm__host_comm_ranks(group->comm)[rank];
-}
-
 /* Describes a wait: its object, expected and seen values. */
 static int describe(const struct symm_group *group, const struct symm_wait_record *r, char *text,
                     size_t nbytes)
 {
     const unsigned long long at = r->pad;
-    const int from = world_rank(group, r->from);
+    const int from = symm__group_world_rank(group, r->from);
 
     switch (r->kind) {
     case SYMM_WAIT_PACKET:
@@ -63,7 +58,8 @@ static bool tell_wait(struct symm_group *group, struct symm_activity *out)
     pthread_mutex_unlock(&group->lock);
     describe(group, &s->seen, out->text + n, sizeof out->text - (size_t)n);
     out->kind = SYMM_ACTIVITY_WAIT;
-    out->awaits = s->seen.kind == SYMM_WAIT_GRID ? -1 : world_rank(group, s->seen.from);
+    out->awaits =
+        s->seen.kind == SYMM_WAIT_GRID ? -1 : symm__group_domain_rank(group, s->seen.from);
     out->since_ms = (uint64_t)(symm__now_us() - s->since_us) / 1000;
     return true;
 }
@@ -175,7 +171,8 @@ static void say_places(const struct symm_group *group, const char *call, struct 
     symm__text_add(text,
                    "rank %d and rank %d made the same call with buffers at different places "
                    "(offsets in the window)%s; the last call of both is %s",
-                   world_rank(group, group->rank), world_rank(group, group->stall.seen.from),
+                   symm__group_world_rank(group, group->rank),
+                   symm__group_world_rank(group, group->stall.seen.from),
                    group->ctx->agreed.check ? "" : ", or different calls before", call);
 }
 
@@ -195,7 +192,8 @@ static void say_mismatch(struct symm_group *group, const struct symm_activity *m
 {
     const struct symm_stall *s = &group->stall;
     const struct symm_wait_record *r = &s->seen;
-    const int me = world_rank(group, group->rank), other = world_rank(group, r->from);
+    const int me = symm__group_world_rank(group, group->rank),
+              other = symm__group_world_rank(group, r->from);
     char my_call[96], their_call[96];
 
     if (found_other_call(group, r)) {
@@ -219,11 +217,11 @@ static void say_stalled(struct symm_group *group, struct symm_activity *mine,
     const struct symm_stall *s = &group->stall;
 
     tell_wait(group, mine);
-    symm__activity_add(text, world_rank(group, group->rank), mine);
+    symm__activity_add(text, symm__group_world_rank(group, group->rank), mine);
     if (!s->told)
         return;
     symm__text_add(text, "; ");
-    symm__activity_add(text, world_rank(group, s->seen.from), &s->answer);
+    symm__activity_add(text, symm__group_world_rank(group, s->seen.from), &s->answer);
 }
 
 static void end(struct symm_group *group)
@@ -254,7 +252,7 @@ static void report(struct symm_group *group)
 
     begin_telling(group, &mine);
     tell_wait(group, &mine);
-    symm__activity_add(&text, world_rank(group, group->rank), &mine);
+    symm__activity_add(&text, symm__group_world_rank(group, group->rank), &mine);
     symm__log(&group->ctx->log, SYMM_LOG_WARNING, "%s", text.bytes);
 }
 
@@ -264,7 +262,8 @@ static bool unchanged(struct symm_group *group, int64_t now)
     struct symm_stall *s = &group->stall;
     struct symm_wait_record r = {0};
 
-    if (!symm__abort_line_record(group->line, &r) || r.from < 0 || r.from >= group->nranks)
+    if (!group->line || !symm__abort_line_record(group->line, &r) || r.from < 0 ||
+        r.from >= group->nranks)
         r = (struct symm_wait_record){0};
     if (r.valid == s->seen.valid && r.seen == s->seen.seen)
         return r.valid != 0;
@@ -315,7 +314,7 @@ void symm__stall_settle(struct symm_group *group)
     const symm_deadline deadline = symm__deadline_in(SETTLE_MS);
     struct symm_wait_record r;
 
-    while (!atomic_load(&group->ended) && symm__abort_line_record(group->line, &r) &&
+    while (group->line && !atomic_load(&group->ended) && symm__abort_line_record(group->line, &r) &&
            r.kind == SYMM_WAIT_MISMATCH) {
         if (symm__deadline_over(deadline))
             symm__host_comm_abort(group->comm, SYMM_ERROR_MISMATCH,

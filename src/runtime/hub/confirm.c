@@ -32,6 +32,9 @@ static void open_round(struct symm_hub *hub)
             comm->answers[i] = comm->asks[i];
             comm->asks[i] = 0;
         }
+    for (struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next)
+        if (comm->arm)
+            symm__hub_relay_round(comm);
     hub->asked = false;
     hub->confirming = true;
 }
@@ -64,8 +67,11 @@ static void answer(struct symm_hub *hub, struct symm_hub_comm *comm)
 void symm__hub_confirm(struct symm_hub *hub)
 {
     if (hub->confirming && all_heard(hub)) {
-        for (struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next)
+        for (struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next) {
             answer(hub, comm);
+            if (comm->arm)
+                symm__hub_relay_answer(hub, comm);
+        }
         hub->confirming = false;
     }
     if (hub->asked && !hub->confirming)

@@ -69,6 +69,8 @@ symm_status symm__hub_open(const struct symm_hub_config *config, int local, stru
         all_ranks[r] = r;
     TRY(symm__hub_comm_add(hub, SYMM_COMM_JOIN, hub->nranks, all_ranks, &world));
     world->formed = true; /* its key is the first, SYMM_COMM_WORLD */
+    if (config->join->span)
+        TRY(symm__hub_relay_open(hub));
     st = add_client(hub, local);
     local = -1;
 out:
@@ -106,6 +108,7 @@ void symm__hub_close(struct symm_hub *hub)
         free_client(hub->clients[i]);
     }
     symm__hub_sweep(hub, true);
+    symm__hub_relay_close(hub);
     free(hub->clients);
     free(hub);
 }
@@ -140,8 +143,8 @@ void symm__hub_drop(struct symm_hub *hub, struct symm_hub_client *client, const 
         return;
     client->over = true;
     if (client->rank >= 0)
-        symm__log(hub->config.log, SYMM_LOG_WARNING, "rank %d (pid %d): %s", client->rank,
-                  (int)client->pid, why);
+        symm__log(hub->config.log, SYMM_LOG_WARNING, "rank %d (pid %d): %s",
+                  symm__hub_name(hub, client->rank), (int)client->pid, why);
     else
         symm__log(hub->config.log, SYMM_LOG_INFO, "pid %d at the rendezvous: %s", (int)client->pid,
                   why);
@@ -268,7 +271,7 @@ static void accept_some(struct symm_hub *hub)
         ;
 }
 
-/* Two entries for each client, its connection and its process; then the listener. */
+/* Two entries for each client, its connection and its process; the root; then the listener. */
 int symm__hub_poll(struct symm_hub *hub, struct pollfd fds[SYMM_HUB_POLL_MAX], bool *retry)
 {
     int n = 0;
@@ -278,6 +281,7 @@ int symm__hub_poll(struct symm_hub *hub, struct pollfd fds[SYMM_HUB_POLL_MAX], b
         fds[n++] = (struct pollfd){link->fd, symm__link_events(link, retry), 0};
         fds[n++] = (struct pollfd){hub->clients[i]->process, POLLIN, 0};
     }
+    fds[n++] = hub->up && !hub->cut ? symm__wire_poll(hub->up) : (struct pollfd){.fd = -1};
     if (hub->config.rendezvous->listener >= 0 && symm__now_us() >= hub->accept_at_us)
         fds[n++] = (struct pollfd){hub->config.rendezvous->listener, POLLIN, 0};
     return n;
@@ -305,7 +309,9 @@ void symm__hub_serve(struct symm_hub *hub, const struct pollfd *fds, int nfds)
         if (client->rank < 0 && symm__now_us() > client->since_us + STRANGER_US)
             symm__hub_turn_away(hub, client, SYMM_ERROR_TIMEOUT, "this rank has sent no HELLO");
     }
-    if (nfds > 2 * n && fds[2 * n].revents && hub->config.rendezvous->listener >= 0)
+    if (hub->up)
+        symm__hub_relay_serve(hub, fds[2 * n].revents);
+    if (nfds > 2 * n + 1 && fds[2 * n + 1].revents && hub->config.rendezvous->listener >= 0)
         accept_some(hub);
     if (hub->phase == SYMM_HUB_JOINING)
         symm__hub_join_tick(hub);
@@ -325,7 +331,7 @@ bool symm__hub_done(struct symm_hub *hub)
     for (int i = 0; i < hub->nclients; i++)
         if (!symm__link_idle(&hub->clients[i]->link))
             return false;
-    return true;
+    return !hub->up || symm__wire_idle(hub->up);
 }
 
 bool symm__hub_exits(const struct symm_hub *hub)

@@ -17,7 +17,7 @@ struct symm_rendezvous;
 enum {
     SYMM_HUB_STRANGERS = 16,    /* most connections without a HELLO */
     SYMM_HUB_REFUSES_MS = 1000, /* how long a refusal waits for missing ranks */
-    SYMM_HUB_POLL_MAX = 2 * (SYMM_MAX_RANKS + SYMM_HUB_STRANGERS) + 1,
+    SYMM_HUB_POLL_MAX = 2 * (SYMM_MAX_RANKS + SYMM_HUB_STRANGERS) + 2,
 };
 
 /* The text for a rank whose process has sent EXIT. */

@@ -22,6 +22,12 @@ static pid_t pid_of(const struct symm_hub_client *client, const struct symm_mess
     return client->pid ? client->pid : (pid_t)m->args[1]; /* 0: another pid namespace */
 }
 
+/* The world rank of the sender, which may be none of this hub's. */
+static int named(const struct symm_hub *hub, const struct symm_message *m)
+{
+    return m->rank >= 0 && m->rank < hub->nranks ? symm__hub_name(hub, m->rank) : m->rank;
+}
+
 /* Compares in constant time. */
 static bool same_token(const unsigned char *a, const unsigned char *b)
 {
@@ -90,6 +96,8 @@ void symm__hub_refuse(struct symm_hub *hub, symm_status status, const char *reas
     for (int i = 0; i < hub->nclients; i++)
         if (hub->clients[i]->said && !hub->clients[i]->over)
             send_refusal(hub, hub->clients[i], status, text.bytes);
+    if (hub->up)
+        symm__hub_relay_refuse(hub);
 }
 
 __attribute__((format(printf, 3, 4))) static void
@@ -134,24 +142,24 @@ static bool fits(struct symm_hub *hub, struct symm_hub_client *client, const str
     struct symm_text device = {.used = 0};
 
     if (m->status != SYMM_OK)
-        record_refusal(hub, m->status, "%s (on rank %d)", m->reason, m->rank);
+        record_refusal(hub, m->status, "%s (on rank %d)", m->reason, named(hub, m));
     else if (nranks != hub->nranks)
         record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d (pid %d) has nranks %d, rank 0 has %d",
-                       m->rank, pid, nranks, hub->nranks);
+                       named(hub, m), pid, nranks, hub->nranks);
     else if (m->rank < 0 || m->rank >= hub->nranks)
         record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d (pid %d) is not within 0 to %d", m->rank,
                        pid, hub->nranks - 1);
     else if (memcmp(hello->boot_id, hub->boot_id, sizeof hub->boot_id))
         record_refusal(hub, SYMM_ERROR_UNSUPPORTED, "rank %d is on another host than rank 0",
-                       m->rank);
+                       named(hub, m));
     else if (hub->ranks[m->rank].fate != SYMM_HUB_AWAITED)
-        record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d came twice: pid %d and pid %d", m->rank,
-                       (int)hub->ranks[m->rank].pid, pid);
+        record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d came twice: pid %d and pid %d",
+                       named(hub, m), (int)hub->ranks[m->rank].pid, pid);
     else if (twin) {
         hub->nshared++;
         add_device(&device, hello->device);
         record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d and rank %d use the same device, %s",
-                       twin->rank, m->rank, device.bytes);
+                       symm__hub_name(hub, twin->rank), named(hub, m), device.bytes);
     } else
         return true;
     return false;
@@ -167,8 +175,8 @@ void symm__hub_hello(struct symm_hub *hub, struct symm_hub_client *client,
     memcpy(&hello, m->payload, sizeof hello);
     if (join->has_token != !!(m->args[2] & SYMM_HELLO_TOKEN) ||
         !same_token(hub->token, hello.token)) {
-        symm__text_add(&text, "the token (SYMM_TOKEN) of rank %d (pid %d) is not rank 0's", m->rank,
-                       (int)pid_of(client, m));
+        symm__text_add(&text, "the token (SYMM_TOKEN) of rank %d (pid %d) is not rank 0's",
+                       named(hub, m), (int)pid_of(client, m));
         symm__text_add(&hub->strangers, "; %s", text.bytes);
         symm__hub_turn_away(hub, client, SYMM_ERROR_MISMATCH, text.bytes);
         return;
@@ -202,8 +210,8 @@ void symm__hub_other_version(struct symm_hub *hub, struct symm_hub_client *clien
         m->payload_nbytes >= sizeof hub->token && same_token(hub->token, m->payload);
     struct symm_text text = {.used = 0};
 
-    symm__text_add(&text, "rank %d (pid %d) has symm %u, rank 0 has %d", m->rank, (int)client->pid,
-                   m->version, SYMM_VERSION);
+    symm__text_add(&text, "rank %d (pid %d) has symm %u, rank 0 has %d", named(hub, m),
+                   (int)client->pid, m->version, SYMM_VERSION);
     if (hub->config.join->has_token && !knows_token) {
         symm__text_add(&hub->strangers, "; %s, and not its token (SYMM_TOKEN)", text.bytes);
         symm__hub_turn_away(hub, client, SYMM_ERROR_VERSION, text.bytes);
@@ -236,7 +244,7 @@ void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
 
     if (hub->phase != SYMM_HUB_JOINING)
         return;
-    symm__text_add_ranks(&text, missing(hub));
+    symm__text_add_ranks(&text, missing(hub), hub->config.join->names);
     if (m->type == SYMM_MESSAGE_EXPIRED && hub->refusal != SYMM_OK) {
         symm__hub_refuse(hub, hub->refusal, hub->refusals.bytes);
     } else if (m->type == SYMM_MESSAGE_EXPIRED) {

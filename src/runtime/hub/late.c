@@ -15,8 +15,9 @@ enum { TELL_US = 1000000 };
 struct symm_hub_inquiry {
     uint64_t id;
     int64_t until_us;
-    int by; /* comm rank of a waiting rank: the first that has expired, if any */
+    int by; /* comm rank of a waiting rank: the first that has expired, if any; -1: none */
     bool expired;
+    bool for_root; /* the root wants to know it */
     uint64_t expired_ms;
     struct symm_rank_set slow;       /* ranks that sent SLOW */
     struct symm_rank_set silent;     /* asked ranks that have not answered */
@@ -78,12 +79,12 @@ static void add_missing(struct symm_text *text, const struct symm_hub *hub,
                         const struct symm_hub_comm *comm, int comm_rank)
 {
     const struct symm_activity *activity = &comm->inquiry->activity[comm_rank];
-    const int rank = comm->ranks[comm_rank];
+    const int member = comm->ranks[comm_rank], rank = symm__hub_name(hub, member);
     const char *elsewhere =
-        activity->kind == SYMM_ACTIVITY_WAIT ? NULL : waits_elsewhere(hub, rank);
+        activity->kind == SYMM_ACTIVITY_WAIT ? NULL : waits_elsewhere(hub, member);
 
     separate(text);
-    if (symm__rank_set_has(comm->inquiry->silent, rank))
+    if (symm__rank_set_has(comm->inquiry->silent, member))
         symm__text_add(text, "rank %d does not answer; ", rank);
     if (elsewhere)
         symm__text_add(text, "rank %d waits in %.*s, on another group", rank, SYMM_HUB_CALL_SHOWN,
@@ -92,21 +93,22 @@ static void add_missing(struct symm_text *text, const struct symm_hub *hub,
         symm__text_add(text, "rank %d is still working in %s", rank, activity->text);
     else if (*activity->text)
         symm__activity_add(text, rank, activity);
-    else if (*hub->ranks[rank].last_done)
+    else if (*hub->ranks[member].last_done)
         symm__text_add(text, "the last call that rank %d finished is %.*s", rank,
-                       SYMM_HUB_CALL_SHOWN, hub->ranks[rank].last_done);
+                       SYMM_HUB_CALL_SHOWN, hub->ranks[member].last_done);
     else
         symm__text_add(text, "rank %d has finished no call yet", rank);
 }
 
 /* "rank 2 is in symm_context_destroy() since 3000 ms, after call 5: symm_all_reduce(...)" */
-static void add_comer(struct symm_text *text, const struct symm_hub_comm *comm, int comm_rank)
+static void add_comer(struct symm_text *text, const struct symm_hub *hub,
+                      const struct symm_hub_comm *comm, int comm_rank)
 {
     const struct symm_hub_inquiry *inquiry = comm->inquiry;
 
     separate(text);
-    symm__text_add(text, "rank %d is in %.*s", comm->ranks[comm_rank], SYMM_HUB_CALL_SHOWN,
-                   comm->came[comm_rank]->text);
+    symm__text_add(text, "rank %d is in %.*s", symm__hub_name(hub, comm->ranks[comm_rank]),
+                   SYMM_HUB_CALL_SHOWN, comm->came[comm_rank]->text);
     if (comm_rank == inquiry->by)
         symm__text_add(text, " since %llu ms", (unsigned long long)inquiry->expired_ms);
     if (*inquiry->activity[comm_rank].enqueued)
@@ -128,7 +130,7 @@ static void add_excused(struct symm_text *text, const struct symm_hub *hub,
         int comer = awaited_by(comm, i) < 0 ? comm->inquiry->by : awaited_by(comm, i);
         add_missing(text, hub, comm, i);
         if (!symm__rank_set_has(named, comm->ranks[comer]))
-            add_comer(text, comm, comer);
+            add_comer(text, hub, comm, comer);
         symm__rank_set_add(&named, comm->ranks[comer]);
     }
 }
@@ -144,7 +146,7 @@ static void say_expired(struct symm_text *text, const struct symm_hub *hub,
         if (!comm->came[i] && !excused(comm, i))
             symm__rank_set_add(&blamed, comm->ranks[i]);
     if (!symm__rank_set_empty(blamed)) {
-        symm__text_add_ranks(text, blamed);
+        symm__text_add_ranks(text, blamed, hub->config.join->names);
         symm__text_add(text, " did not reach %.*s within %llu ms", SYMM_HUB_CALL_SHOWN,
                        comm->came[inquiry->by]->text, (unsigned long long)inquiry->expired_ms);
     }
@@ -163,8 +165,9 @@ static void say_slow(struct symm_text *text, const struct symm_hub *hub,
     for (int i = 0; i < comm->nranks; i++)
         if (!comm->came[i])
             symm__rank_set_add(&missing, comm->ranks[i]);
-    symm__text_add_ranks(text, missing);
-    symm__text_add(text, " in %.*s", SYMM_HUB_CALL_SHOWN, comm->came[comm->inquiry->by]->text);
+    symm__text_add_ranks(text, missing, hub->config.join->names);
+    if (comm->inquiry->by >= 0) /* -1: the root asks, and no rank of this domain has come */
+        symm__text_add(text, " in %.*s", SYMM_HUB_CALL_SHOWN, comm->came[comm->inquiry->by]->text);
     for (int i = 0; i < comm->nranks; i++)
         if (!comm->came[i])
             add_missing(text, hub, comm, i);
@@ -191,6 +194,8 @@ static void finish(struct symm_hub *hub, struct symm_hub_comm *comm)
         return;
     }
     say_slow(&text, hub, comm);
+    if (inquiry->for_root)
+        symm__hub_relay_missing(hub, comm, text.bytes);
     late.reason = text.bytes;
     for (int i = 0; i < comm->nranks; i++) {
         struct symm_hub_client *client = hub->ranks[comm->ranks[i]].client;
@@ -248,10 +253,16 @@ void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,
 
     if (comm_rank < 0 || !comm->came[comm_rank] || m->seq != comm->seq + 1)
         return; /* the result has been sent */
+    if (comm->ncame == comm->nranks) {
+        symm__hub_relay_late(hub, comm, client->rank, m);
+        return;
+    }
     if (!comm->inquiry && !inquire(hub, comm, comm_rank)) {
         symm__hub_end_comm(hub, comm, SYMM_ERROR_MEMORY, "rank 0 has no memory for a question");
         return;
     }
+    if (comm->inquiry->by < 0)
+        comm->inquiry->by = comm_rank;
     if (m->type == SYMM_MESSAGE_SLOW) {
         symm__rank_set_add(&comm->inquiry->slow, client->rank);
     } else if (!comm->inquiry->expired) {
@@ -259,6 +270,18 @@ void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,
         comm->inquiry->expired_ms = m->args[0];
         comm->inquiry->by = comm_rank;
     }
+}
+
+void symm__hub_late_for_root(struct symm_hub *hub, struct symm_hub_comm *comm)
+{
+    int by = -1;
+
+    for (int i = 0; i < comm->nranks; i++)
+        by = comm->came[i] ? i : by;
+    if (comm->ncame == comm->nranks)
+        symm__hub_relay_missing(hub, comm, "its contribution is on its way");
+    else if (comm->inquiry || inquire(hub, comm, by))
+        comm->inquiry->for_root = true;
 }
 
 void symm__hub_told(struct symm_hub *hub, struct symm_hub_client *client,

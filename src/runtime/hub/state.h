@@ -1,6 +1,7 @@
 /*
  * The hub's state, shared by its parts: connections (hub.c), joining (join.c), comms and votes
- * (comm.c), new comms (comm_create.c), slow and expired votes (late.c), confirmations (confirm.c).
+ * (comm.c, vote.c), new comms (comm_create.c), slow and expired votes (late.c), confirmations (confirm.c),
+ * comms of several domains (relay.c).
  */
 #ifndef SYMM_HUB_STATE_H
 #define SYMM_HUB_STATE_H
@@ -33,6 +34,27 @@ struct symm_hub_rank {
     char last_done[160];            /* its last finished call */
 };
 
+/* A question of the root: is the comm alive? */
+struct symm_hub_check {
+    uint64_t seq, args[2];
+};
+
+/* Of a comm that spans several domains; its ranks here are those of this domain. */
+struct symm_hub_arm {
+    struct symm_span_birth birth; /* its numbers; nranks is 0 */
+    uint32_t *domains;
+    bool sent;                 /* this domain's contribution to the next vote is on its way */
+    bool ended;                /* the root knows the end */
+    bool closed;               /* the root knows that a rank of this domain has closed it */
+    struct symm_rank_set slow; /* world ranks that sent SLOW meanwhile */
+    /* By comm rank, the seq of a CONFIRM: to be sent to the root; sent, with `confirms`. */
+    uint64_t asks[SYMM_MAX_RANKS], asked[SYMM_MAX_RANKS];
+    uint64_t confirms;
+    bool confirming;
+    int nchecks, ndue; /* questions of the root; those that the open round answers come first */
+    struct symm_hub_check checks[];
+};
+
 struct symm_hub_comm {
     struct symm_hub_comm *next;
     uint64_t key, parent;
@@ -54,6 +76,7 @@ struct symm_hub_comm {
     uint64_t answers[SYMM_MAX_RANKS]; /* due at the end of the open round */
     struct symm_rank_set quiet;       /* ranks that sent QUIET */
     struct symm_rank_set gone;        /* ranks that closed it, left, died, or never got it */
+    struct symm_hub_arm *arm;         /* NULL: all its ranks are in this domain */
 };
 
 enum symm_hub_phase { SYMM_HUB_JOINING, SYMM_HUB_RUNNING, SYMM_HUB_REFUSED };
@@ -67,7 +90,9 @@ struct symm_hub {
     struct symm_hub_client **clients;
     struct symm_hub_rank ranks[SYMM_MAX_RANKS];
     struct symm_hub_comm *comms;
-    uint64_t last_key; /* last key given to a comm */
+    uint64_t last_key;    /* last key given to a comm */
+    struct symm_wire *up; /* to the root; NULL: the job has one domain */
+    bool cut;             /* it has ended */
     bool failed;
     atomic_bool exits; /* this process exits and the other ranks were told */
     int ninquiries;    /* number of open inquiries */
@@ -84,6 +109,12 @@ struct symm_hub {
     struct symm_rank_set heard; /* ranks that sent a HELLO, valid or not */
     unsigned char buffer[SYMM_MESSAGE_MAX];
 };
+
+/* The world rank of a rank of this domain, for texts. */
+static inline int symm__hub_name(const struct symm_hub *hub, int rank)
+{
+    return symm__join_name(hub->config.join, rank);
+}
 
 /* hub.c */
 void symm__hub_send(struct symm_hub *hub, struct symm_hub_client *client,
@@ -118,9 +149,6 @@ symm_status symm__hub_comm_add(struct symm_hub *hub, uint64_t parent, int nranks
 struct symm_hub_comm *symm__hub_find_comm(struct symm_hub *hub, int rank, uint64_t key);
 /* The key by which this comm rank knows the comm. */
 uint64_t symm__hub_key_for(const struct symm_hub_comm *comm, int comm_rank);
-/* Takes a rank's contribution to the comm's next vote. The last one triggers the verdict. */
-void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
-                      struct symm_hub_comm *comm, struct symm_message *m);
 void symm__hub_comm_message(struct symm_hub *hub, struct symm_hub_client *client,
                             struct symm_message *m);
 /* The rank has left or died: ends every comm that needs it. */
@@ -135,6 +163,25 @@ void symm__hub_end_comm(struct symm_hub *hub, struct symm_hub_comm *comm, symm_s
 void symm__hub_send_end(struct symm_hub *hub, struct symm_hub_comm *comm,
                         struct symm_hub_client *client);
 
+/* The rank is gone: ends the comm with a text that says why. */
+void symm__hub_end_for(struct symm_hub *hub, struct symm_hub_comm *comm, int rank);
+
+/* vote.c */
+/* Takes a rank's contribution to the comm's next vote. The last one triggers the verdict. */
+void symm__hub_arrive(struct symm_hub *hub, struct symm_hub_client *client,
+                      struct symm_hub_comm *comm, struct symm_message *m);
+/* Frees the contributions to a vote that is over, or will not come to its end. */
+void symm__hub_forget_vote(struct symm_hub *hub, struct symm_hub_comm *comm);
+/* Compares the contributions. Returns the verdict before the arbiter decides, with its text. */
+symm_status symm__hub_judge(const struct symm_hub *hub, const struct symm_hub_comm *comm,
+                            struct symm_text *text);
+/*
+ * Sends a verdict to the comm's ranks, and begins its next vote. result: status, reason and
+ * payload; the rest is filled in.
+ */
+void symm__hub_publish(struct symm_hub *hub, struct symm_hub_comm *comm,
+                       struct symm_message *result);
+
 /* comm_create.c */
 /* Takes a rank's contribution to the first vote of a new comm. */
 void symm__hub_create(struct symm_hub *hub, struct symm_hub_client *client, struct symm_message *m);
@@ -147,7 +194,38 @@ void symm__hub_heard(struct symm_hub_client *client, size_t nbytes);
 /* At the end of each pass: answers a finished round and opens the next one. */
 void symm__hub_confirm(struct symm_hub *hub);
 
+/* relay.c */
+/* Connects to the root, and adds the comm of all domains. */
+symm_status symm__hub_relay_open(struct symm_hub *hub);
+void symm__hub_relay_close(struct symm_hub *hub);
+/* Serves the connection to the root. */
+void symm__hub_relay_serve(struct symm_hub *hub, short revents);
+/* Makes a comm one of several domains. domains: birth->ndomains words of 32 bits, any alignment. */
+symm_status symm__hub_relay_add(struct symm_hub_comm *comm, const struct symm_span_birth *birth,
+                                const void *domains);
+void symm__hub_relay_forget(struct symm_hub_comm *comm);
+/* All ranks of this domain have come to a vote. */
+void symm__hub_relay_vote(struct symm_hub *hub, struct symm_hub_comm *comm);
+/* The comm has ended here, or a rank of this domain has closed it. */
+void symm__hub_relay_end(struct symm_hub *hub, struct symm_hub_comm *comm);
+/* This domain's ranks were refused: nor can the job begin. */
+void symm__hub_relay_refuse(struct symm_hub *hub);
+void symm__hub_relay_closed(struct symm_hub *hub, struct symm_hub_comm *comm);
+/* A rank asks whether the comm is alive. */
+void symm__hub_relay_ask(struct symm_hub *hub, struct symm_hub_comm *comm, int comm_rank,
+                         uint64_t seq);
+/* A round begins or has ended: the root's questions. */
+void symm__hub_relay_round(struct symm_hub_comm *comm);
+void symm__hub_relay_answer(struct symm_hub *hub, struct symm_hub_comm *comm);
+/* SLOW and EXPIRED of a rank whose domain has sent its contribution. */
+void symm__hub_relay_late(struct symm_hub *hub, struct symm_hub_comm *comm, int rank,
+                          const struct symm_message *m);
+/* Tells the root which ranks of this domain are missing. */
+void symm__hub_relay_missing(struct symm_hub *hub, struct symm_hub_comm *comm, const char *text);
+
 /* late.c */
+/* The root asks which ranks of this domain have not come. */
+void symm__hub_late_for_root(struct symm_hub *hub, struct symm_hub_comm *comm);
 enum { SYMM_HUB_CALL_SHOWN = 160 }; /* bytes of a call's text within a longer text */
 /* At SLOW and EXPIRED: asks the comm's ranks for their activity. */
 void symm__hub_late(struct symm_hub *hub, struct symm_hub_client *client,

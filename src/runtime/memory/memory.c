@@ -172,6 +172,12 @@ static struct location locate(struct symm_memory *m, const void *ptr, size_t nby
     return p;
 }
 
+/* The world rank, for texts. */
+static int name_of(const struct symm_memory *m, int rank)
+{
+    return m->config.names ? m->config.names[rank] : rank;
+}
+
 /* If p does not lie in a live block of this rank, records why and returns true. */
 static bool refuse(const struct symm_memory *m, const struct location *p)
 {
@@ -183,7 +189,7 @@ static bool refuse(const struct symm_memory *m, const struct location *p)
     else if (p->window != m->config.rank)
         symm__fail(SYMM_ERROR_ARGUMENT,
                    "%p is rank %d's copy of an object: give this rank's own address of it", p->ptr,
-                   p->window);
+                   name_of(m, p->window));
     else if (!p->found)
         symm__fail(SYMM_ERROR_ARGUMENT, "%p is not in any allocation of symmetric memory", p->ptr);
     else if (p->block.freed)
@@ -243,7 +249,7 @@ bool symm__memory_find(struct symm_memory *m, const void *ptr, size_t nbytes,
                    nbytes, ptr, b->requested, p.at - b->off);
     else
         symm__fail(SYMM_ERROR_ARGUMENT, "%p is in an allocation that rank %d does not have", ptr,
-                   first_missing(members, b->members));
+                   name_of(m, first_missing(members, b->members)));
     return false;
 }
 

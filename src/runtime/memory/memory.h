@@ -18,7 +18,8 @@ struct symm_memory_config {
     const struct symm_log *log;
     struct symm_exchange *exchange;
     CUdevice device;
-    int rank, nranks;
+    int rank, nranks;          /* in the domain */
+    const int *names;          /* the world ranks, for texts; NULL: the same */
     uint64_t window_nbytes;    /* agreed; a multiple of granularity */
     uint64_t granularity;      /* agreed: the largest minimum of all ranks, also for multicast */
     uint64_t alignment;        /* of the windows: recommended granularity */

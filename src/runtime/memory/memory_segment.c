@@ -74,7 +74,7 @@ static symm_status import_all(struct symm_memory *m, const struct symm_host_comm
             continue;
         st = symm__segment_import(c->drv, c->device, &m->windows, ranks[r], fds[r], s);
         if (st != SYMM_OK)
-            symm__fail_in(st, "memory of rank %d: ", ranks[r]);
+            symm__fail_in(st, "memory of rank %d: ", symm__host_comm_names(comm)[r]);
         symm__fd_close(&fds[r]);
     }
     symm__fd_close_all(fds, n);

@@ -222,7 +222,7 @@ symm_status symm__multicast_bind_end(struct symm_memory *m, struct symm_host_com
             TRY(bind_one(comm, bind));
         TRY(symm__host_comm_vote(comm, &vote, symm__deadline_in(m->config.timeout_ms)));
     }
-    symm__multicast_first_failure(all, n, symm__host_comm_ranks(comm), why, sizeof why);
+    symm__multicast_first_failure(all, n, symm__host_comm_names(comm), why, sizeof why);
     if (!same)
         snprintf(why, sizeof why, "the ranks have different multicast objects at this moment");
     if (!mc)

@@ -167,7 +167,7 @@ static symm_status report_vote(struct setup *u, struct symm_vote *vote)
     symm_status st =
         symm__host_comm_vote(u->comm, vote, symm__deadline_in(u->m->config.timeout_ms));
     if (st == SYMM_OK)
-        symm__multicast_first_failure(u->all, u->n, symm__host_comm_ranks(u->comm), u->why,
+        symm__multicast_first_failure(u->all, u->n, symm__host_comm_names(u->comm), u->why,
                                       sizeof u->why);
     return st;
 }

@@ -59,7 +59,7 @@ static inline int join_by_hand(struct rank *self, const struct hello_by_hand *wr
     struct symm_join join;
     int fd;
 
-    if (symm__join_resolve(&config, &join) != SYMM_OK)
+    if (symm__join_resolve(&config, NULL, &join) != SYMM_OK)
         return -1;
     fd = connect_to(join.session);
     if (fd >= 0)

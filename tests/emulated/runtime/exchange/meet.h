@@ -36,7 +36,7 @@ static inline symm_status meet_as(struct meeting *m, const symm_config *config)
     symm_status st;
 
     m->log.rank = config->rank;
-    TRY(symm__join_resolve(config, &m->join));
+    TRY(symm__join_resolve(config, NULL, &m->join));
     m->config.join = &m->join;
     m->config.log = &m->log;
     if (!m->config.timeout_ms)

@@ -90,7 +90,7 @@ UNMET_TEST(others, strangers_are_dropped, 2)
     for (int i = 0; i < 40; i++)
         fds[i] = -1;
     if (self->rank == 1) {
-        RANK_TRY(self, symm__join_resolve(&config, &join));
+        RANK_TRY(self, symm__join_resolve(&config, NULL, &join));
         for (int i = 0; i < 40; i++) {
             fds[i] = connect_to(join.session);
             CHECK_RANK(self, fds[i] >= 0);
@@ -255,7 +255,7 @@ TEST(users, all_ranks_read_that_rank_0_cannot_make_its_socket)
 static bool session_of_user(struct rank *self, struct symm_join *join)
 {
     const symm_config config = rank_config(self);
-    bool ok = seteuid(USER) == 0 && symm__join_resolve(&config, join) == SYMM_OK;
+    bool ok = seteuid(USER) == 0 && symm__join_resolve(&config, NULL, join) == SYMM_OK;
 
     return seteuid(0) == 0 && ok;
 }

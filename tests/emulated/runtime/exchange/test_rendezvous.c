@@ -174,7 +174,7 @@ static bool answer_as_another_version(struct rank *self)
     struct symm_frame *frame = NULL;
     int fd = -1;
 
-    if (symm__join_resolve(&config, &join) != SYMM_OK ||
+    if (symm__join_resolve(&config, NULL, &join) != SYMM_OK ||
         symm__rendezvous_open(&place, join.session, symm__deadline_in(5000), &silent) != SYMM_OK)
         return false;
     for (int tries = 0; fd < 0 && tries < 500; tries++) {
@@ -265,7 +265,7 @@ UNMET_TEST(late_or_silent, silent_connections_make_room_and_are_told, 2)
 
     memset(fds, -1, sizeof fds);
     if (self->rank == 1) {
-        RANK_TRY(self, symm__join_resolve(&config, &join));
+        RANK_TRY(self, symm__join_resolve(&config, NULL, &join));
         for (int i = 0; i < SILENT; i++)
             CHECK_RANK(self, (fds[i] = connect_to(join.session)) >= 0);
     }

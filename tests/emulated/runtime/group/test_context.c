@@ -435,7 +435,9 @@ static const struct {
     {{.slow_ms = -1}, "config.slow_ms is -1"},
     {{.staging_bytes = 512}, "config.staging_bytes=512"},
     {{.tuning_file = "/no/such/table"}, "config.tuning_file=/no/such/table: "},
-    {{.reserved[2] = 7}, "config.reserved[2] is 7, not 0"},
+    {{.reserved[1] = 7}, "config.reserved[1] is 7, not 0"},
+    {{.reserved32 = 9}, "config.reserved32 is 9, not 0"},
+    {{.span = 2}, "config.span is 2; it may be 0 or 1"},
     {{.device = "99"}, "0 to 7 of the emulated driver (SYMM_EMULATED_DEVICES sets how many)"},
 };
 

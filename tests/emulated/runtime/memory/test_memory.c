@@ -62,7 +62,7 @@ static symm_status open_exchange(struct fixture *f, const struct rank *self)
     CUuuid uuid;
 
     TRY_CU(f->drv, cuDeviceGetUuid, &uuid, f->device);
-    TRY(symm__join_resolve(&config, &f->join));
+    TRY(symm__join_resolve(&config, NULL, &f->join));
     if (self->rank == 0)
         TRY(symm__heap_create(&f->heap));
     struct symm_exchange_config exchange = {.join = &f->join,

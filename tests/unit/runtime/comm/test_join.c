@@ -79,7 +79,7 @@ static void launch(const struct launch *l)
 static struct symm_join resolve(const symm_config *config)
 {
     struct symm_join join;
-    symm_status st = symm__join_resolve(config, &join);
+    symm_status st = symm__join_resolve(config, NULL, &join);
 
     ck_assert_msg(st == SYMM_OK, "%s", symm__failure_text());
     return join;
@@ -94,7 +94,7 @@ static void refuse(const symm_config *config, symm_status want, const char *text
 {
     struct symm_join join = {.rank = 12345};
 
-    ck_assert_int_eq(symm__join_resolve(config, &join), want);
+    ck_assert_int_eq(symm__join_resolve(config, NULL, &join), want);
     ck_assert_msg(strstr(symm__failure_text(), text), "no \"%s\" in: %s", text,
                   symm__failure_text());
     ck_assert_int_eq(join.rank, 12345);
@@ -360,7 +360,7 @@ static void *gather_one(void *arg)
     const symm_config config = {
         .rank = g->rank, .nranks = g->nranks, .all_gather = all_gather, .user = g};
 
-    g->status = symm__join_resolve(&config, &g->join);
+    g->status = symm__join_resolve(&config, NULL, &g->join);
     strcpy(g->text, symm__failure_text());
     return NULL;
 }

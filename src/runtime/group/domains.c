@@ -1,0 +1,245 @@
+/* Creates groups of several domains, and sorts the results of their votes. */
+#include "domains.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Where the ranks are ---- */
+
+static int compare(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Fills in domains, rising and each once. */
+static void list_domains(const struct symm_span *span, int nranks, struct symm_domains *d)
+{
+    uint32_t n = 0;
+
+    for (int r = 0; r < nranks; r++)
+        d->domains[r] = (uint32_t)span->domain_of[d->world[r]];
+    qsort(d->domains, (size_t)nranks, sizeof d->domains[0], compare);
+    for (int r = 0; r < nranks; r++)
+        if (!n || d->domains[n - 1] != d->domains[r])
+            d->domains[n++] = d->domains[r];
+    d->birth.ndomains = n;
+}
+
+static int index_of(const struct symm_domains *d, uint32_t domain)
+{
+    const uint32_t *at =
+        bsearch(&domain, d->domains, d->birth.ndomains, sizeof d->domains[0], compare);
+
+    return (int)(at - d->domains);
+}
+
+/* Numbers the ranks of each domain, in the order of the group. counts: zeros. */
+static void place(const struct symm_span *span, int nranks, struct symm_domains *d, int *counts)
+{
+    for (int r = 0; r < nranks; r++) {
+        const int domain = span->domain_of[d->world[r]];
+        d->domain[r] = index_of(d, (uint32_t)domain);
+        d->slot[r] = counts[d->domain[r]]++; /* in its domain, for now */
+        if (domain == span->domain)
+            d->local[d->nlocal++] = r;
+        if (counts[d->domain[r]] > (int)d->birth.most)
+            d->birth.most = (uint32_t)counts[d->domain[r]];
+    }
+    for (int r = 0; r < nranks; r++)
+        d->slot[r] += d->domain[r] * (int)d->birth.most;
+}
+
+/* world: by rank of the new group, its number in the world. */
+static symm_status find(const struct symm_span *span, int nranks, const int *world,
+                        struct symm_domains **out)
+{
+    const size_t n = (size_t)nranks;
+    struct symm_domains *d = calloc(1, sizeof *d + 6 * n * sizeof(int));
+    uint64_t hash[2] = {0, 0};
+    char text[32];
+
+    if (!d)
+        return symm__fail(SYMM_ERROR_MEMORY, "no memory for a group of %d ranks", nranks);
+    d->world = (int *)(d + 1);
+    d->domain = d->world + n;
+    d->slot = d->domain + n;
+    d->local = d->slot + n;
+    d->domains = (uint32_t *)(d->local + n);
+    memcpy(d->world, world, n * sizeof d->world[0]);
+    for (int r = 0; r < nranks; r++) {
+        snprintf(text, sizeof text, "%d", world[r]);
+        symm__join_mix(hash, text);
+    }
+    d->birth.hash = hash[0];
+    list_domains(span, nranks, d);
+    place(span, nranks, d, (int *)(d->domains + n));
+    *out = d;
+    return SYMM_OK;
+}
+
+/* ---- Groups ---- */
+
+static struct symm_group *group_of(struct symm_context *ctx, int nranks, int rank,
+                                   struct symm_domains *domains)
+{
+    struct symm_group *group = symm__group_new(ctx);
+
+    if (!group) {
+        free(domains);
+        return NULL;
+    }
+    group->rank = rank;
+    group->nranks = nranks;
+    group->domains = domains;
+    group->multicast_off = "the group has ranks in several domains";
+    return group;
+}
+
+symm_status symm__domains_world(struct symm_context *ctx, struct symm_group **out)
+{
+    const struct symm_span *span = ctx->join.span;
+    int *world = calloc((size_t)span->nranks, sizeof *world);
+    struct symm_host_comm_events events;
+    struct symm_domains *domains;
+    struct symm_group *group;
+    symm_status st;
+
+    if (!world)
+        return symm__fail(SYMM_ERROR_MEMORY, "no memory for %d ranks", span->nranks);
+    for (int r = 0; r < span->nranks; r++)
+        world[r] = r;
+    TRY(find(span, span->nranks, world, &domains));
+    group = group_of(ctx, span->nranks, span->rank, domains);
+    st = group ? SYMM_OK : SYMM_ERROR_MEMORY;
+    if (st != SYMM_OK)
+        goto out;
+    events = symm__group_events(group);
+    symm__host_comm_span(ctx->exchange, &events, &group->comm);
+    group->members = symm__host_comm_members(group->comm);
+    symm__group_list(group);
+    *out = group;
+out:
+    free(world);
+    return st;
+}
+
+/* An ordinary group: the members' numbers in the comm of `of`. */
+static symm_status create_ordinary(struct symm_group *of, int nranks, const int *ranks,
+                                   const char *what, symm_status mine, struct symm_group **out)
+{
+    const struct symm_domains *d = of->domains;
+    int members[SYMM_MAX_RANKS], rank = 0;
+
+    for (int i = 0; i < nranks; i++) {
+        members[i] = 0;
+        while (d->local[members[i]] != ranks[i])
+            members[i]++;
+        if (ranks[i] == of->rank)
+            rank = i;
+    }
+    return symm__group_create_at(of, rank, nranks, members, what, mine, out);
+}
+
+static symm_status create_spanning(struct symm_group *of, int nranks, const int *ranks, int rank,
+                                   struct symm_domains *domains, struct symm_vote *vote,
+                                   struct symm_group **out)
+{
+    struct symm_group *group = group_of(of->ctx, nranks, rank, domains);
+    struct symm_host_comm_events events;
+    int members[SYMM_MAX_RANKS];
+    symm_status st;
+
+    if (!group)
+        return SYMM_ERROR_MEMORY;
+    for (int i = 0; i < domains->nlocal; i++) {
+        members[i] = 0;
+        while (of->domains->local[members[i]] != ranks[domains->local[i]])
+            members[i]++;
+    }
+    events = symm__group_events(group);
+    TRY(symm__host_comm_create_span(of->comm, domains->nlocal, members, &domains->birth,
+                                    domains->domains, &events, vote,
+                                    symm__deadline_in(of->ctx->timeout_ms), &group->comm));
+    group->members = symm__host_comm_members(group->comm);
+    symm__group_list(group);
+    *out = group;
+    group = NULL;
+out:
+    symm__group_release(group);
+    return st;
+}
+
+symm_status symm__domains_create(struct symm_group *of, int nranks, const int *ranks,
+                                 const char *what, symm_status mine, struct symm_group **out)
+{
+    struct symm_vote vote = {.text = what, .status = mine, .fd = -1};
+    int *world = calloc((size_t)nranks, sizeof *world);
+    struct symm_domains *domains = NULL;
+    int rank = 0;
+    symm_status st;
+
+    if (!world)
+        return symm__fail(SYMM_ERROR_MEMORY, "no memory for a group of %d ranks", nranks);
+    for (int i = 0; i < nranks; i++) {
+        world[i] = of->domains->world[ranks[i]];
+        if (ranks[i] == of->rank)
+            rank = i;
+    }
+    TRY(find(of->ctx->join.span, nranks, world, &domains));
+    if (domains->birth.ndomains == 1) {
+        free(domains);
+        st = create_ordinary(of, nranks, ranks, what, mine, out);
+    } else {
+        st = create_spanning(of, nranks, ranks, rank, domains, &vote, out);
+    }
+out:
+    free(world);
+    return st;
+}
+
+/* ---- Votes ---- */
+
+/* all: by slot. Writes it by rank. */
+static void sort(const struct symm_group *group, const char *slots, size_t nbytes, char *all)
+{
+    for (int r = 0; r < group->nranks; r++)
+        memcpy(all + (size_t)r * nbytes, slots + (size_t)group->domains->slot[r] * nbytes, nbytes);
+}
+
+symm_status symm__group_vote(struct symm_group *group, struct symm_vote *vote)
+{
+    const symm_deadline deadline = symm__deadline_in(group->ctx->timeout_ms);
+    char *all = vote->all;
+    symm_status st;
+
+    if (!group->domains || !all)
+        return symm__host_comm_vote(group->comm, vote, deadline);
+    vote->all = malloc((size_t)symm__host_comm_nslots(group->comm) * vote->nbytes);
+    if (!vote->all && vote->status == SYMM_OK)
+        vote->status = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    st = symm__host_comm_vote(group->comm, vote, deadline);
+    if (st == SYMM_OK)
+        sort(group, vote->all, vote->nbytes, all);
+    free(vote->all);
+    vote->all = all;
+    return st;
+}
+
+bool symm__group_is_near(const struct symm_group *group, int rank)
+{
+    return !group->domains || group->domains->domain[rank] == group->domains->domain[group->rank];
+}
+
+symm_status symm__domains_refuse(const struct symm_group *group)
+{
+    if (!group || !group->domains)
+        return SYMM_OK;
+    return symm__fail(
+        SYMM_ERROR_ARGUMENT,
+        "the group has ranks in %u domains, which share no memory: use a group of one "
+        "domain, as symm_context_domain() returns it",
+        group->domains->birth.ndomains);
+}

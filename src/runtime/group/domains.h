@@ -1,0 +1,43 @@
+/*
+ * Groups of several domains. On each rank such a group has the comm of the ranks of its own domain,
+ * whose votes the hubs relay. It has no memory, no pads and no kernels.
+ */
+#ifndef SYMM_DOMAINS_H
+#define SYMM_DOMAINS_H
+
+#include "group.h"
+
+/* Where the ranks of a group are, if they are in several domains. */
+struct symm_domains {
+    struct symm_span_birth birth; /* hash, ndomains, most */
+    uint32_t *domains;            /* numbers of its domains in the job, rising */
+    int *world;                   /* by rank: its number in the world */
+    int *domain;                  /* by rank: the index of its domain */
+    int *slot;                    /* by rank: its place in the result of a vote */
+    int nlocal;
+    int *local; /* ranks of this rank's domain, in the order of the group */
+};
+
+/* The world of a job with several domains. Local: its comm exists already. */
+symm_status symm__domains_world(struct symm_context *ctx, struct symm_group **out);
+
+/*
+ * A group of some ranks of `of`, which has several domains: one of several domains, too, or an
+ * ordinary one. As symm__group_create().
+ */
+symm_status symm__domains_create(struct symm_group *of, int nranks, const int *ranks,
+                                 const char *what, symm_status mine, struct symm_group **out);
+
+/* A vote in which every rank gets the bytes of all, by rank; for any group. */
+symm_status symm__group_vote(struct symm_group *group, struct symm_vote *vote);
+
+/* Whether a rank of the group is in this rank's domain. */
+bool symm__group_is_near(const struct symm_group *group, int rank);
+
+/*
+ * OK for a group of one domain; else ERROR_ARGUMENT, for calls that need symmetric memory. NULL is
+ * fine.
+ */
+symm_status symm__domains_refuse(const struct symm_group *group);
+
+#endif

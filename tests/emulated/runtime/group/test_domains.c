@@ -1,0 +1,186 @@
+/*
+ * Ranks of several domains: pretended hosts on this one. They meet over TCP, vote through the root,
+ * make groups, and end together; memory stays in a domain.
+ */
+#include <stdlib.h>
+#include "exercise.h"
+#include "hosts.h"
+#include "test.h"
+
+static const struct hosts shapes[] = {
+    {2, {2, 2}, false, ""},   {2, {2, 2}, true, ""},
+    {2, {4, 4}, false, ""},   {4, {1, 1, 1, 1}, false, ""},
+    {2, {3, 1}, false, ""},   {2, {8, 7}, false, ""},
+    {3, {2, 2, 2}, true, ""}, {16, {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, true, ""},
+};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+TEST_GROUP(domains, 60);
+
+/* Every rank's 24 bits of a hash of its rank and a round. */
+static uint32_t mark(int rank, int round)
+{
+    return (uint32_t)(rank * 7919 + round * 104729) & 0xffffff;
+}
+
+static void exchange(struct rank *self, symm_group *group, int round, int count)
+{
+    const int n = symm_nranks(group), me = symm_world_rank(group, symm_rank(group));
+    uint32_t *mine = calloc((size_t)count, sizeof *mine);
+    uint32_t *all = calloc((size_t)count * (size_t)n, sizeof *all);
+
+    for (int i = 0; i < count; i++)
+        mine[i] = mark(me, round + i);
+    RANK_TRY(self, symm_exchange(group, mine, (size_t)count * sizeof *mine, all));
+    for (int r = 0; r < n; r++)
+        for (int i = 0; i < count; i++)
+            CHECK_RANK(self, all[r * count + i] == mark(symm_world_rank(group, r), round + i));
+out:
+    free(mine);
+    free(all);
+}
+
+static void look_around(struct rank *self, const struct hosts *hosts, symm_context *ctx)
+{
+    symm_group *world = symm_context_world(ctx), *domain = symm_context_domain(ctx);
+    const int mine = hosts_of(hosts, self->rank);
+    int near = 0;
+
+    CHECK_RANK(self, symm_rank(world) == self->rank && symm_nranks(world) == self->nranks);
+    CHECK_RANK(self, symm_group_ndomains(world) == (uint32_t)hosts->n);
+    CHECK_RANK(self, symm_group_ndomains(domain) == 1 && domain != world);
+    CHECK_RANK(self, symm_nranks(domain) == hosts->sizes[mine]);
+    for (int r = 0; r < self->nranks; r++) {
+        CHECK_RANK(self, symm_group_domain_of(world, r) == (uint32_t)hosts_of(hosts, r));
+        CHECK_RANK(self, symm_world_rank(world, r) == r);
+        if (hosts_of(hosts, r) == mine)
+            CHECK_RANK(self, symm_world_rank(domain, near++) == r);
+    }
+    CHECK_RANK(self, symm_world_rank(domain, symm_rank(domain)) == self->rank);
+out:;
+}
+
+/* Memory and collectives of the domain's group, and what the world refuses. */
+static void use_memory(struct rank *self, symm_context *ctx, int other)
+{
+    symm_group *world = symm_context_world(ctx), *domain = symm_context_domain(ctx);
+    symm_view view;
+    void *x = NULL;
+
+    RANK_TRY(self, symm_alloc(domain, 4096, &x));
+    RANK_TRY(self, exercise_all_reduce(self, ctx, domain, SYMM_ALGO_AUTO, SYMM_FLOAT32, 1000, 1));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "symm_context_domain()",
+                     symm_alloc(world, 4096, &(void *){NULL}));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "domains", symm_barrier(world, NULL));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "domains", symm_group_view(world, &view));
+    CHECK_RANK(self, symm_peer(world, x, self->rank) == x);
+    CHECK_RANK(self, !symm_peer(world, x, other));
+    CHECK_RANK(self, symm_multicast_off(world) != NULL && !symm_multicast(world, x));
+    RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_group_destroy(world));
+    RANK_EXPECT(self, SYMM_ERROR_ARGUMENT, symm_group_destroy(domain));
+out:
+    symm_free(domain, x);
+}
+
+/* The ranks of the same number in their domains; each domain's ranks in reverse. */
+static void make_groups(struct rank *self, const struct hosts *hosts, symm_group *world)
+{
+    symm_group *rail = NULL, *domain = NULL, *all = NULL;
+    int ranks[SYMM_MAX_RANKS], n = 0, number = 0, mine = hosts_of(hosts, self->rank);
+
+    for (int r = 0; r < self->rank; r++)
+        number += hosts_of(hosts, r) == mine;
+    for (int d = 0; d < hosts->n; d++) {
+        int seen = 0;
+        for (int r = 0; r < self->nranks; r++)
+            if (hosts_of(hosts, r) == d && seen++ == number)
+                ranks[n++] = r;
+    }
+    RANK_TRY(self, symm_group_create(world, n, ranks, &rail));
+    CHECK_RANK(self, symm_group_ndomains(rail) == (uint32_t)n);
+    exchange(self, rail, 50, 3);
+    n = 0;
+    for (int r = self->nranks - 1; r >= 0; r--)
+        if (hosts_of(hosts, r) == mine)
+            ranks[n++] = r;
+    RANK_TRY(self, symm_group_create(world, n, ranks, &domain));
+    CHECK_RANK(self, symm_group_ndomains(domain) == 1 && symm_nranks(domain) == n);
+    exchange(self, domain, 60, 3);
+    RANK_TRY(self, symm_barrier(domain, NULL));
+    RANK_TRY(self, symm_synchronize(domain, NULL));
+    for (int r = 0; r < self->nranks; r++)
+        ranks[r] = self->nranks - 1 - r;
+    RANK_TRY(self, symm_group_create(world, self->nranks, ranks, &all));
+    exchange(self, all, 70, 2);
+    RANK_TRY(self, symm_synchronize(rail, NULL));
+out:
+    symm_group_destroy(all);
+    symm_group_destroy(rail);
+    symm_group_destroy(domain);
+}
+
+static void live_once(struct rank *self, const struct hosts *hosts)
+{
+    symm_context *ctx = NULL;
+    symm_group *world;
+    int other = 0;
+
+    RANK_TRY(self, hosts_join(self, hosts, &ctx));
+    world = symm_context_world(ctx);
+    while (hosts_of(hosts, other) == hosts_of(hosts, self->rank))
+        other++;
+    look_around(self, hosts, ctx);
+    exchange(self, world, 0, 1);
+    exchange(self, world, 1, 40000 / self->nranks); /* pieces */
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    use_memory(self, ctx, other);
+    make_groups(self, hosts, world);
+    RANK_TRY(self, symm_synchronize(world, NULL));
+    RANK_TRY(self, symm_check(world));
+    RANK_TRY(self, symm_context_destroy(ctx));
+    ctx = NULL;
+out:
+    symm_context_destroy(ctx);
+}
+
+/* Twice, at one address. */
+static void live(struct rank *self, void *arg)
+{
+    for (int i = 0; i < 2 && !self->report->failed[0]; i++)
+        live_once(self, arg);
+}
+
+TEST_LOOP(domains, every_shape_meets_votes_and_makes_groups, 0, SHAPES)
+{
+    struct hosts hosts = shapes[_i];
+
+    hosts_address(&hosts);
+    setenv("SYMM_EMULATED_DEVICES", "64", 1);
+    ranks_run_ok(hosts_nranks(&hosts), RANKS_AS_PROCESSES, live, &hosts, 50);
+}
+
+/* The same program on one host. */
+static void live_alone(struct rank *self, void *arg)
+{
+    const struct hosts *hosts = arg;
+    symm_context *ctx = NULL;
+
+    RANK_TRY(self, hosts_join(self, hosts, &ctx));
+    CHECK_RANK(self, symm_context_domain(ctx) == symm_context_world(ctx));
+    CHECK_RANK(self, symm_group_ndomains(symm_context_world(ctx)) == 1);
+    exchange(self, symm_context_world(ctx), 0, 10);
+    RANK_TRY(self, exercise_all_reduce(self, ctx, symm_context_world(ctx), SYMM_ALGO_AUTO,
+                                       SYMM_FLOAT32, 1000, 1));
+    RANK_TRY(self, symm_context_destroy(ctx));
+    ctx = NULL;
+out:
+    symm_context_destroy(ctx);
+}
+
+TEST_LOOP(domains, one_host_is_an_ordinary_world, 1, 4)
+{
+    struct hosts hosts = {.n = 1, .sizes = {_i}};
+
+    hosts_address(&hosts);
+    ranks_run_ok(_i, RANKS_AS_PROCESSES, live_alone, &hosts, 50);
+}
