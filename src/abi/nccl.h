@@ -7,6 +7,7 @@
 #define SYMM_NCCL_ABI_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "cuda_driver.h"
@@ -236,5 +237,12 @@ typedef struct ncclCollConfig_t ncclCollConfig_t;
     __attribute__((visibility("default"))) type p##name parameters;
 NCCL_FUNCTIONS(NCCL_DECLARE_)
 #undef NCCL_DECLARE_
+
+/*
+ * Opens the NCCL that the process has loaded already, else `given`, else libnccl.so.2 by the
+ * loader's search. Never symm's own library in NCCL's place, nor one that `refuse` (may be NULL)
+ * refuses. NULL: *why.
+ */
+void *symm__nccl_open(const char *given, bool (*refuse)(void *library), const char **why);
 
 #endif

@@ -8,8 +8,9 @@
 #include "planned.h"
 #include "rms_norm.h"
 #include "scale.h"
+#include "spanning.h"
 
-static struct symm_limits limits_of(const struct symm_group *group)
+struct symm_limits symm__collective_limits(const struct symm_group *group)
 {
     const struct symm_context *ctx = group->ctx;
     const struct symm_areas *areas = symm__group_areas(group);
@@ -35,13 +36,15 @@ const char *symm__collective_unavailable(symm_group *group, enum symm_operation 
         return "group is NULL";
     if (symm__forked(group->ctx))
         return SYMM_GONE("group");
-    const struct symm_limits limits = limits_of(group);
+    if (group->domains)
+        return symm__spanning_reason(group, operation, algo, dtype, op);
+    const struct symm_limits limits = symm__collective_limits(group);
     return symm__collective_reason(&limits, operation, algo, dtype, op);
 }
 
 /* ------------------------------------------------------------------------------------- the call */
 
-static symm_status check_enums(const struct symm_collective_call *call)
+symm_status symm__collective_check_enums(const struct symm_collective_call *call)
 {
     if (!symm_dtype_name(call->dtype))
         return symm__fail(SYMM_ERROR_ARGUMENT, "dtype %d is no symm_dtype", (int)call->dtype);
@@ -57,7 +60,7 @@ static symm_status check_enums(const struct symm_collective_call *call)
     return SYMM_OK;
 }
 
-static symm_status check_reserved(const symm_options *options)
+symm_status symm__collective_check_reserved(const symm_options *options)
 {
     for (size_t i = 0; options && i < sizeof options->reserved / sizeof options->reserved[0]; i++)
         if (options->reserved[i])
@@ -74,7 +77,7 @@ static symm_status check_call(const struct symm_limits *limits,
     const char *reason;
     symm_status st;
 
-    TRY(check_enums(call));
+    TRY(symm__collective_check_enums(call));
     if (call->root < 0 || call->root >= limits->nranks)
         return symm__fail(SYMM_ERROR_ARGUMENT, "root is %d; the group has 0 to %d", call->root,
                           limits->nranks - 1);
@@ -93,8 +96,8 @@ out:
     return st;
 }
 
-static symm_status check_count(const struct symm_group *group,
-                               const struct symm_collective_call *call)
+symm_status symm__collective_check_count(const struct symm_group *group,
+                                         const struct symm_collective_call *call)
 {
     const size_t size = symm_dtype_size(call->dtype);
     const size_t most = (size_t)INT64_MAX / size /
@@ -182,7 +185,7 @@ static symm_status launch(struct symm_call *e, const struct symm_planned *planne
 static symm_status run_copies(struct symm_call *e, const struct symm_planned *planned,
                               const struct symm_arguments *data)
 {
-    const struct symm_limits limits = limits_of(e->group);
+    const struct symm_limits limits = symm__collective_limits(e->group);
     const struct symm_collective_call *call = &planned->call;
     uint64_t word = symm__mix(symm__mix(0, SYMM_ALGO_COPY_ENGINE), (uint64_t)call->operation);
 
@@ -198,7 +201,7 @@ static symm_status run_copies(struct symm_call *e, const struct symm_planned *pl
 static symm_status copy(struct symm_call *e, const struct symm_collective_call *call,
                         const struct symm_arguments *data)
 {
-    const struct symm_limits limits = limits_of(e->group);
+    const struct symm_limits limits = symm__collective_limits(e->group);
     const symm_local_reduce_args args = {.own = data->in.address,
                                          .out = data->out.address,
                                          .count = call->count,
@@ -233,7 +236,7 @@ static symm_status enqueue(struct symm_call *e, const struct symm_planned *plann
 static void make_plan(const struct symm_group *group, const struct symm_collective_call *call,
                       struct symm_planned *out)
 {
-    const struct symm_limits limits = limits_of(group);
+    const struct symm_limits limits = symm__collective_limits(group);
     const struct symm_areas_size full =
         symm__areas_full(group->ctx->agreed.staging_nbytes, group->nranks);
 
@@ -278,9 +281,9 @@ static symm_status check_and_plan(struct symm_group *group, const struct symm_co
 
     if (symm__planned_find(group, call, out))
         return SYMM_OK;
-    limits = limits_of(group);
+    limits = symm__collective_limits(group);
     TRY(check_call(&limits, call));
-    TRY(check_count(group, call));
+    TRY(symm__collective_check_count(group, call));
     make_plan(group, call, out);
     symm__planned_keep(group, out);
 out:
@@ -327,18 +330,18 @@ out:
 }
 
 /* Begins the call; its text has what the ranks must agree on. */
-static symm_status begin(struct symm_call *e, symm_group *group,
-                         const struct symm_collective_call *call, symm_stream stream)
+symm_status symm__collective_start(struct symm_call *e, symm_group *group,
+                                   const struct symm_collective_call *call, symm_stream stream)
 {
     const bool reduces = symm__operation_reduces(call->operation);
 
     if (call->operation == SYMM_OPERATION_BROADCAST)
-        return symm__call_begin(
+        return symm__call_begin_spanning(
             e, group, stream, true,
             "symm_broadcast(count %zu, %s, root %d, %s, flags %u, max_blocks %u)",
             (size_t)call->count, symm_dtype_name(call->dtype), call->root,
             symm_algo_name(call->algo), call->flags, call->max_blocks);
-    return symm__call_begin(
+    return symm__call_begin_spanning(
         e, group, stream, true, "%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u%s)",
         symm__operation_call(call->operation), (size_t)call->count, symm_dtype_name(call->dtype),
         reduces ? symm_redop_name(call->op) : "", reduces ? ", " : "", symm_algo_name(call->algo),
@@ -360,9 +363,11 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
     call.max_blocks = options ? options->max_blocks : 0;
     call.scaled = options && options->scale;
     TRY(symm__enter(group, name));
+    if (group->domains)
+        return symm__spanning(group, &call, buffers, options, stream);
     st = check_and_plan(group, &call, &planned);
     if (st == SYMM_OK)
-        st = check_reserved(options);
+        st = symm__collective_check_reserved(options);
     if (st == SYMM_OK && call.count) {
         data = symm__arguments_resolve(group, &call, buffers);
         st = symm__arguments_check(group, &call, &data);
@@ -374,7 +379,7 @@ symm_status symm__collective(symm_group *group, struct symm_collective_call call
     if (planned.slower && !group->areas_refused)
         TRY(provide(group, name, stream, &planned));
     TRY(call.row ? symm__rms_norm_begin(&e, group, &call, buffers->norm, stream)
-                 : begin(&e, group, &call, stream));
+                 : symm__collective_start(&e, group, &call, stream));
     st = symm__call_end(&e, enqueue(&e, &planned, &data));
 out:
     return st;

@@ -26,6 +26,16 @@ symm_status symm__collective_provide(struct symm_call *c, const struct symm_coll
 symm_status symm__collective_enqueue(struct symm_call *e, const struct symm_collective_call *call,
                                      const void *in, void *out);
 
+/* Parts of a call that groups of several domains have, too (spanning.c). */
+struct symm_limits symm__collective_limits(const struct symm_group *group);
+symm_status symm__collective_check_enums(const struct symm_collective_call *call);
+symm_status symm__collective_check_reserved(const symm_options *options);
+symm_status symm__collective_check_count(const struct symm_group *group,
+                                         const struct symm_collective_call *call);
+/* Begins the call; its text has what the ranks must agree on. */
+symm_status symm__collective_start(struct symm_call *e, symm_group *group,
+                                   const struct symm_collective_call *call, symm_stream stream);
+
 /* Why it cannot run here; NULL: it can. */
 const char *symm__collective_unavailable(symm_group *group, enum symm_operation operation,
                                          symm_algo algo, symm_dtype dtype, symm_redop op);

@@ -13,6 +13,9 @@
 
 _Thread_local int nccl__inside;
 
+/* By this symbol symm__nccl_open() knows this library, whatever its name. */
+__attribute__((visibility("default"))) const int symm_in_place_of_nccl = 1;
+
 static struct nccl_real real;
 static void *library;
 static char path[4096], missing[512];
@@ -36,20 +39,9 @@ static bool is_own(void *handle)
            own.dli_fbase == other.dli_fbase;
 }
 
-static void *try_open(const char *name, int flags)
-{
-    void *handle = dlopen(name, flags);
-
-    if (handle && is_own(handle)) {
-        dlclose(handle);
-        handle = NULL;
-    }
-    return handle;
-}
-
 static void open_library(void)
 {
-    const char *name = symm__setting(SYMM_SETTING_NCCL_LIBRARY);
+    const char *name = symm__setting(SYMM_SETTING_NCCL_LIBRARY), *why;
 
     if (strcmp(name, "none") == 0) {
         if (&nccl__replaces)
@@ -58,13 +50,9 @@ static void open_library(void)
             real.missing = "SYMM_NCCL_LIBRARY=none needs nccl/libnccl.so.2 in NCCL's place";
         return;
     }
-    library = try_open("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
-    if (!library)
-        library = try_open(*name ? name : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    library = symm__nccl_open(name, is_own, &why);
     if (!library) {
-        const char *why = dlerror();
-        snprintf(missing, sizeof missing, "no NCCL: %s; set SYMM_NCCL_LIBRARY",
-                 why ? why : "the only libnccl.so.2 is symm's own");
+        snprintf(missing, sizeof missing, "no NCCL: %s; set SYMM_NCCL_LIBRARY", why);
         real.missing = missing;
         return;
     }

@@ -16,6 +16,7 @@ src/runtime/driver
 src/runtime/memory
 src/runtime/group
 src/runtime/api
+src/engine
 src/collectives/kernels
 src/collectives
 src/matmul/kernels

@@ -7,6 +7,7 @@
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
 #include "signal_kernels.h"
+#include "stream_barrier.h"
 
 SYMM_KERNEL_LIST(signal, SYMM_SIGNAL_KERNELS);
 
@@ -159,16 +160,12 @@ symm_status symm_wait(symm_group *group, symm_signal_pad *pad, int channel, int 
     return enqueue_signal(group, &c, SYMM_KERNEL_symm_stream_wait, stream);
 }
 
-symm_status symm_barrier(symm_group *group, symm_stream stream)
+symm_status symm__stream_barrier(struct symm_call *call)
 {
-    struct symm_call call;
-    symm_status st;
-
-    TRY(symm__call_begin(&call, group, stream, true, "symm_barrier()"));
+    const struct symm_group *group = call->group;
     symm_signal_args args = {
         .view = group->view, .pad = group->small.pad, .channel = SYMM_CHANNEL_BARRIER};
-    st = symm__call_end(&call, symm__call_launch(&call, SYMM_KERNEL_symm_stream_barrier, 1,
-                                                 threads_for(group, group->nranks), false, &args));
-out:
-    return st;
+
+    return symm__call_launch(call, SYMM_KERNEL_symm_stream_barrier, 1,
+                             threads_for(group, group->nranks), false, &args);
 }

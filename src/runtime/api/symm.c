@@ -10,6 +10,7 @@
 #include "runtime/base/settings.h"
 #include "runtime/group/call.h"
 #include "runtime/group/domains.h"
+#include "runtime/group/gather.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
 
@@ -362,43 +363,10 @@ symm_status symm_synchronize_groups(int ngroups, symm_group *const *groups,
 
 /* --------------------------------------------------------------------------------- exchange */
 
-/*
- * Exchanges more bytes than one vote can carry, in pieces. Collects them in a temporary buffer,
- * since outputs stay untouched on failure.
- */
-static symm_status exchange_pieces(struct symm_call *call, const char *mine, size_t nbytes,
-                                   size_t most, char *all)
-{
-    struct symm_group *group = call->group;
-    size_t nranks = (size_t)group->nranks;
-    char *gathered = malloc(nranks * nbytes), *piece = malloc(nranks * most);
-    symm_status mem =
-        gathered && piece ? SYMM_OK : symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    symm_status st = SYMM_OK;
-
-    for (size_t at = 0; at < nbytes; at += most) {
-        size_t n = nbytes - at < most ? nbytes - at : most;
-        struct symm_vote vote = {.text = call->text,
-                                 .status = mem,
-                                 .mine = mine + at,
-                                 .nbytes = n,
-                                 .all = piece,
-                                 .fd = -1};
-        TRY(symm__group_vote(group, &vote));
-        for (size_t r = 0; r < nranks; r++)
-            memcpy(gathered + r * nbytes + at, piece + r * n, n);
-    }
-    memcpy(all, gathered, nranks * nbytes);
-out:
-    free(piece);
-    free(gathered);
-    return st;
-}
-
 symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, void *all)
 {
     struct symm_call call;
-    size_t most, total;
+    size_t total;
     symm_status st;
 
     TRY(symm__collective_begin_spanning(&call, group, true, "symm_exchange(%zu bytes)", nbytes));
@@ -407,17 +375,7 @@ symm_status symm_exchange(symm_group *group, const void *mine, size_t nbytes, vo
                                        nbytes);
     if (__builtin_mul_overflow(nbytes, (size_t)group->nranks, &total))
         return symm__collective_refuse(&call, "nbytes is %zu: too many", nbytes);
-    most = symm__vote_max(symm__host_comm_nslots(group->comm));
-    if (nbytes <= most) {
-        struct symm_vote vote = {.text = call.text,
-                                 .mine = mine,
-                                 .nbytes = nbytes,
-                                 .all = nbytes ? all : NULL,
-                                 .fd = -1};
-        st = symm__group_vote(group, &vote);
-    } else {
-        st = exchange_pieces(&call, mine, nbytes, most, all);
-    }
+    st = symm__group_gather(group, call.text, SYMM_OK, mine, nbytes, all);
     st = symm__collective_end(&call, st);
 out:
     return st;

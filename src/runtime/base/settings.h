@@ -20,6 +20,8 @@
       "where rank 0 listens if ranks are on several hosts (symm_config.span)")                     \
     X(HOSTID, "SYMM_HOSTID", "text", "",                                                           \
       "the name of this rank's domain; default: that of its host")                                 \
+    X(SPAN_ALGO, "SYMM_SPAN_ALGO", "auto|flat|hierarchical", "auto",                               \
+      "collectives between domains: by NCCL alone, or by symm inside domains and NCCL between")    \
     X(DIR, "SYMM_DIR", "path", "",                                                                 \
       "folder of mode 700 for the rendezvous socket; default: /run/user/UID/symm, else none")      \
     X(DRIVER, "SYMM_DRIVER", "cuda|emulated", "cuda", "which driver to use")                       \
@@ -50,7 +52,7 @@
     X(TUNING_FILE, "SYMM_TUNING_FILE", "path", "",                                                 \
       "table of symm-bench tune by which auto chooses; the same rows on all ranks")                \
     X(NCCL_LIBRARY, "SYMM_NCCL_LIBRARY", "path", "",                                               \
-      "the NCCL library of symm-bench and of symm_nccl; default: libnccl.so.2; none: no NCCL")     \
+      "the NCCL library that symm opens; default: libnccl.so.2; none: no NCCL")                    \
     X(NCCL_FORWARD, "SYMM_NCCL_FORWARD", "list", "",                                               \
       "operations that libsymm_nccl.so leaves to NCCL: allreduce,reducescatter,allgather,all")     \
     X(NCCL_DETERMINISTIC, "SYMM_NCCL_DETERMINISTIC", "0|1", "0",                                   \

@@ -18,7 +18,7 @@
     /* to the hub */                                                                               \
     X(HELLO, 0, 72, 72)                 /* identity: struct symm_hello; status, reason */          \
     X(VOTE, 1, 0, SYMM_PAYLOAD_MAX)     /* seq, op, status, args, text, payload */                 \
-    X(CREATE, 0, 9, 8 + SYMM_MAX_RANKS) /* the first vote; parent's key, ranks */                  \
+    X(CREATE, 0, 9, 8 + SYMM_MAX_RANKS) /* a first vote; parent's key, ranks; args[3]: kind */     \
     X(SPAN, 0, 32, SYMM_PAYLOAD_MAX)    /* the first vote of a comm of several domains */          \
     X(FREED, 0, 8, SYMM_PAYLOAD_MAX)    /* offsets of 8 bytes */                                   \
     X(ABORT, 0, 0, 0)                   /* status, reason */                                       \
@@ -133,6 +133,9 @@ enum {
     SYMM_COMM_SPAN = 2,  /* of all domains, if there are several */
 };
 #define SYMM_COMM_FORMING (UINT64_C(1) << 63)
+
+/* args[3] of a CREATE. Inner: serves its parent, of several domains, and both end together. */
+enum { SYMM_CREATE_ORDINARY, SYMM_CREATE_INNER };
 
 /* Payload of a HELLO. Its args: nranks, pid, SYMM_HELLO_ flags. */
 struct symm_hello {

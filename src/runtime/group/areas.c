@@ -199,22 +199,3 @@ symm_status symm__group_make_areas(struct symm_group *group, uint64_t staging, c
 out:
     return st;
 }
-
-symm_status symm_group_reserve(symm_group *group, size_t staging_nbytes)
-{
-    const struct symm_agreed *agreed;
-    struct symm_call call;
-    symm_status st;
-
-    TRY(symm__collective_begin(&call, group, true, "symm_group_reserve(%zu bytes)",
-                               staging_nbytes));
-    agreed = &group->ctx->agreed;
-    if (staging_nbytes > agreed->window_nbytes)
-        return symm__collective_refuse(&call, "staging_nbytes is %zu; the window has %llu",
-                                       staging_nbytes, (unsigned long long)agreed->window_nbytes);
-    st = symm__group_make_areas(group, staging_nbytes ? staging_nbytes : agreed->staging_nbytes,
-                                call.text);
-    st = symm__collective_end(&call, st);
-out:
-    return st;
-}

@@ -213,21 +213,14 @@ static symm_status note_last(struct symm_call *call)
     return SYMM_OK;
 }
 
-symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, symm_stream stream,
-                             bool all_ranks, const char *fmt, ...)
+/* The call has its group, its stream and its text. */
+static symm_status begin_on_stream(struct symm_call *call, bool all_ranks)
 {
+    struct symm_group *group = call->group;
     symm_status st;
     char name[64];
-    va_list args;
     bool entered;
 
-    call->group = group;
-    call->stream = stream;
-    call->spans = false;
-    call->text[0] = 0;
-    va_start(args, fmt);
-    symm__late_text_keep(&call->late, fmt, args);
-    va_end(args);
     st = begin(call, &entered);
     if (st != SYMM_OK)
         return entered ? symm__fail_on(SYMM_ON(group), st, "%s: ", name_of(call, name, sizeof name))
@@ -243,7 +236,7 @@ symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, s
         }
     }
     if (call->capturing) {
-        group->captured = stream;
+        group->captured = call->stream;
         group->has_captured = true;
     } else {
         TRY(follow_last(call));
@@ -254,6 +247,36 @@ out:
         st = symm__fail_on(SYMM_ON(group), st, "%s: ", name_of(call, name, sizeof name));
     }
     return st;
+}
+
+symm_status symm__call_begin(struct symm_call *call, struct symm_group *group, symm_stream stream,
+                             bool all_ranks, const char *fmt, ...)
+{
+    va_list args;
+
+    call->group = group;
+    call->stream = stream;
+    call->spans = false;
+    call->text[0] = 0;
+    va_start(args, fmt);
+    symm__late_text_keep(&call->late, fmt, args);
+    va_end(args);
+    return begin_on_stream(call, all_ranks);
+}
+
+symm_status symm__call_begin_spanning(struct symm_call *call, struct symm_group *group,
+                                      symm_stream stream, bool all_ranks, const char *fmt, ...)
+{
+    va_list args;
+
+    call->group = group;
+    call->stream = stream;
+    call->spans = true;
+    call->text[0] = 0;
+    va_start(args, fmt);
+    symm__late_text_keep(&call->late, fmt, args);
+    va_end(args);
+    return begin_on_stream(call, all_ranks);
 }
 
 symm_status symm__call_end(struct symm_call *call, symm_status st)

@@ -29,6 +29,10 @@ struct symm_call {
 __attribute__((format(printf, 5, 6))) symm_status
 symm__call_begin(struct symm_call *call, struct symm_group *group, symm_stream stream,
                  bool all_ranks, const char *fmt, ...);
+/* The same for a group that may have several domains: the call does not use its memory. */
+__attribute__((format(printf, 5, 6))) symm_status
+symm__call_begin_spanning(struct symm_call *call, struct symm_group *group, symm_stream stream,
+                          bool all_ranks, const char *fmt, ...);
 /*
  * Ends the call: records the order and restores the caller's context. Returns st, or its own first
  * failure. Adds the call's name and this rank to the text.

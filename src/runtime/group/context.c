@@ -15,6 +15,7 @@
 #include "capability.h"
 #include "capture.h"
 #include "domains.h"
+#include "gather.h"
 #include "group.h"
 #include "kernel.h"
 #include "tuning.h"
@@ -331,25 +332,39 @@ out:
     return st;
 }
 
+/* A group's calls are compared on all its ranks, or on none. */
+static symm_status compare_checks(const struct symm_context *ctx, const int *checks)
+{
+    for (int r = 1; r < ctx->join.world_nranks; r++)
+        if (checks[r] != checks[0])
+            return symm__fail(SYMM_ERROR_MISMATCH, "SYMM_CHECK is %d on rank 0 and %d on rank %d",
+                              checks[0], checks[r], r);
+    return SYMM_OK;
+}
+
 /*
  * The domains begin together, or none begins. st: the result in this domain, the same on all its
- * ranks.
+ * ranks, with its text.
  */
 static symm_status join_domains(struct symm_context *ctx, symm_status st)
 {
-    struct symm_vote begin = {.text = "symm_context_create: domains", .status = st, .fd = -1};
+    int *checks = calloc((size_t)ctx->join.world_nranks, sizeof *checks);
+    symm_status mine = st, all;
     char why[SYMM_TEXT_MAX];
 
-    if (!ctx->exchange)
-        return st; /* refused: the hub has told the other domains */
     strcpy(why, symm__failure_text());
-    if (symm__domains_world(ctx, &ctx->world) != SYMM_OK)
-        begin.status = st == SYMM_OK ? SYMM_ERROR_MEMORY : st;
-    if (!ctx->world)
-        return begin.status;
-    if (st != SYMM_OK)
-        symm__fail(st, "%s", why);
-    const symm_status all = symm__group_vote(ctx->world, &begin);
+    if (st == SYMM_OK && !checks)
+        mine = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    all = ctx->exchange ? symm__domains_world(ctx, &ctx->world) : st;
+    if (all == SYMM_OK) {
+        if (st != SYMM_OK)
+            symm__fail(st, "%s", why);
+        all = symm__group_gather(ctx->world, "symm_context_create: domains", mine,
+                                 &ctx->agreed.check, sizeof ctx->agreed.check, checks);
+    }
+    if (all == SYMM_OK)
+        all = compare_checks(ctx, checks);
+    free(checks);
     return st == SYMM_OK ? all : symm__fail(st, "%s", why);
 }
 

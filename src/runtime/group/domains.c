@@ -94,6 +94,11 @@ static struct symm_group *group_of(struct symm_context *ctx, int nranks, int ran
     group->rank = rank;
     group->nranks = nranks;
     group->domains = domains;
+    /* Without a device, which has failed, the group only votes that. */
+    if (ctx->primary && symm__group_equip_event(group) != SYMM_OK) {
+        symm__group_release(group);
+        return NULL;
+    }
     group->multicast_off = "the group has ranks in several domains";
     return group;
 }
@@ -113,7 +118,7 @@ symm_status symm__domains_world(struct symm_context *ctx, struct symm_group **ou
         world[r] = r;
     TRY(find(span, span->nranks, world, &domains));
     group = group_of(ctx, span->nranks, span->rank, domains);
-    st = group ? SYMM_OK : SYMM_ERROR_MEMORY;
+    st = group ? SYMM_OK : SYMM_ERROR_DRIVER;
     if (st != SYMM_OK)
         goto out;
     events = symm__group_events(group);
@@ -140,7 +145,21 @@ static symm_status create_ordinary(struct symm_group *of, int nranks, const int 
         if (ranks[i] == of->rank)
             rank = i;
     }
-    return symm__group_create_at(of, rank, nranks, members, what, mine, out);
+    return symm__group_create_at(of, rank, nranks, members, SYMM_CREATE_ORDINARY, what, mine, out);
+}
+
+symm_status symm__domains_inner(struct symm_group *of, const char *what, symm_status mine,
+                                struct symm_group **out)
+{
+    int members[SYMM_MAX_RANKS], rank = 0;
+
+    for (int i = 0; i < of->domains->nlocal; i++) {
+        members[i] = i;
+        if (of->domains->local[i] == of->rank)
+            rank = i;
+    }
+    return symm__group_create_at(of, rank, of->domains->nlocal, members, SYMM_CREATE_INNER, what,
+                                 mine, out);
 }
 
 static symm_status create_spanning(struct symm_group *of, int nranks, const int *ranks, int rank,
@@ -153,7 +172,7 @@ static symm_status create_spanning(struct symm_group *of, int nranks, const int 
     symm_status st;
 
     if (!group)
-        return SYMM_ERROR_MEMORY;
+        return SYMM_ERROR_DRIVER;
     for (int i = 0; i < domains->nlocal; i++) {
         members[i] = 0;
         while (of->domains->local[members[i]] != ranks[domains->local[i]])
@@ -197,34 +216,6 @@ symm_status symm__domains_create(struct symm_group *of, int nranks, const int *r
     }
 out:
     free(world);
-    return st;
-}
-
-/* ---- Votes ---- */
-
-/* all: by slot. Writes it by rank. */
-static void sort(const struct symm_group *group, const char *slots, size_t nbytes, char *all)
-{
-    for (int r = 0; r < group->nranks; r++)
-        memcpy(all + (size_t)r * nbytes, slots + (size_t)group->domains->slot[r] * nbytes, nbytes);
-}
-
-symm_status symm__group_vote(struct symm_group *group, struct symm_vote *vote)
-{
-    const symm_deadline deadline = symm__deadline_in(group->ctx->timeout_ms);
-    char *all = vote->all;
-    symm_status st;
-
-    if (!group->domains || !all)
-        return symm__host_comm_vote(group->comm, vote, deadline);
-    vote->all = malloc((size_t)symm__host_comm_nslots(group->comm) * vote->nbytes);
-    if (!vote->all && vote->status == SYMM_OK)
-        vote->status = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    st = symm__host_comm_vote(group->comm, vote, deadline);
-    if (st == SYMM_OK)
-        sort(group, vote->all, vote->nbytes, all);
-    free(vote->all);
-    vote->all = all;
     return st;
 }
 

@@ -28,8 +28,12 @@ symm_status symm__domains_world(struct symm_context *ctx, struct symm_group **ou
 symm_status symm__domains_create(struct symm_group *of, int nranks, const int *ranks,
                                  const char *what, symm_status mine, struct symm_group **out);
 
-/* A vote in which every rank gets the bytes of all, by rank; for any group. */
-symm_status symm__group_vote(struct symm_group *group, struct symm_vote *vote);
+/*
+ * An ordinary group of the ranks of this rank's domain, which serves `of`: both end together. Of
+ * each domain by itself. Collective over those ranks. As symm__group_create().
+ */
+symm_status symm__domains_inner(struct symm_group *of, const char *what, symm_status mine,
+                                struct symm_group **out);
 
 /* Whether a rank of the group is in this rank's domain. */
 bool symm__group_is_near(const struct symm_group *group, int rank);

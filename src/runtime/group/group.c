@@ -84,6 +84,15 @@ struct symm_group *symm__group_new(struct symm_context *ctx)
     return group;
 }
 
+symm_status symm__group_equip_event(struct symm_group *group)
+{
+    symm_status st = SYMM_OK;
+
+    TRY_CU(group->ctx->drv, cuEventCreate, &group->last, CU_EVENT_DISABLE_TIMING);
+out:
+    return st;
+}
+
 /* Creates the local resources of a group, before the first event of its comm. */
 static symm_status equip(struct symm_group *group)
 {
@@ -91,7 +100,7 @@ static symm_status equip(struct symm_group *group)
     symm_status st;
 
     TRY(symm__abort_line_take(ctx->abort_lines, &group->line));
-    TRY_CU(ctx->drv, cuEventCreate, &group->last, CU_EVENT_DISABLE_TIMING);
+    TRY(symm__group_equip_event(group));
 out:
     return st;
 }
@@ -207,11 +216,12 @@ symm_status symm__group_create(struct symm_group *of, int nranks, const int *ran
         return symm__domains_create(of, nranks, ranks, what, mine, out);
     while (ranks[rank] != of->rank)
         rank++;
-    return symm__group_create_at(of, rank, nranks, ranks, what, mine, out);
+    return symm__group_create_at(of, rank, nranks, ranks, SYMM_CREATE_ORDINARY, what, mine, out);
 }
 
 symm_status symm__group_create_at(struct symm_group *of, int rank, int nranks, const int *ranks,
-                                  const char *what, symm_status mine, struct symm_group **out)
+                                  uint64_t kind, const char *what, symm_status mine,
+                                  struct symm_group **out)
 {
     struct symm_context *ctx = of->ctx;
     struct symm_group *group = symm__group_new(ctx);
@@ -228,6 +238,7 @@ symm_status symm__group_create_at(struct symm_group *of, int rank, int nranks, c
     vote.status = mine == SYMM_OK ? equip(group) : mine;
     vote.args[0] = nbytes;
     vote.args[1] = SYMM_HEAP_ANY_SEGMENT;
+    vote.args[3] = kind;
     events = symm__group_events(group);
     TRY(symm__host_comm_create(of->comm, nranks, ranks, &events, &vote,
                                symm__deadline_in(ctx->timeout_ms), &group->comm));

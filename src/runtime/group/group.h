@@ -20,12 +20,17 @@ symm_status symm__group_furnish_world(struct symm_group *group);
 symm_status symm__group_create(struct symm_group *of, int nranks, const int *ranks,
                                const char *what, symm_status mine, struct symm_group **out);
 
-/* The same with this rank's place in ranks, which are numbers in the comm of `of`. */
+/*
+ * The same with this rank's place in ranks, which are numbers in the comm of `of`, and with
+ * SYMM_CREATE_ORDINARY or SYMM_CREATE_INNER.
+ */
 symm_status symm__group_create_at(struct symm_group *of, int rank, int nranks, const int *ranks,
-                                  const char *what, symm_status mine, struct symm_group **out);
+                                  uint64_t kind, const char *what, symm_status mine,
+                                  struct symm_group **out);
 
 /* For domains.c: a group without anything; the callbacks of its comm; adds it to its context. */
 struct symm_group *symm__group_new(struct symm_context *ctx);
+symm_status symm__group_equip_event(struct symm_group *group);
 struct symm_host_comm_events symm__group_events(struct symm_group *group);
 void symm__group_list(struct symm_group *group);
 

@@ -82,9 +82,10 @@ void symm__hub_end_comm(struct symm_hub *hub, struct symm_hub_comm *comm, symm_s
     symm__hub_forget_vote(hub, comm);
     if (!comm->formed) /* no rank has it to close: forget it, and later ranks begin a new attempt */
         comm->gone = comm->members;
-    for (struct symm_hub_comm *child = hub->comms; child; child = child->next)
-        if (child->parent == comm->key && !child->formed)
-            symm__hub_end_comm(hub, child, status, comm->reason);
+    for (struct symm_hub_comm *other = hub->comms; other; other = other->next)
+        if ((other->parent == comm->key && (!other->formed || other->inner)) ||
+            (comm->inner && other->key == comm->parent))
+            symm__hub_end_comm(hub, other, status, comm->reason);
 }
 
 /* Appends why a rank is gone. */

@@ -113,6 +113,7 @@ void symm__hub_create(struct symm_hub *hub, struct symm_hub_client *client, stru
         symm__hub_drop(hub, client, symm__failure_text());
         return;
     }
+    comm->inner = !spans && m->args[3] == SYMM_CREATE_INNER;
     comm->names[symm__hub_comm_rank(comm, client->rank)] = m->comm;
     symm__hub_arrive(hub, client, comm, m);
 }

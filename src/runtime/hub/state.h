@@ -63,6 +63,7 @@ struct symm_hub_comm {
     int ranks[SYMM_MAX_RANKS]; /* world ranks */
     struct symm_rank_set members;
     bool formed;
+    bool inner;         /* ends with its parent, and its parent with it */
     symm_status status; /* sticky */
     char reason[SYMM_TEXT_MAX];
     uint64_t exited; /* 1 + the rank whose process exited and so ended the comm; 0: none */

@@ -258,9 +258,31 @@ out:
     symm_group_destroy(group);
 }
 
+/* The same if all ranks of a domain leave, before the others come. */
+static void leave_as_a_domain(struct rank *self, symm_context *ctx)
+{
+    symm_group *world = symm_context_world(ctx), *group = NULL;
+    const int ranks[] = {0, 1, 2, 3, 4, 5};
+
+    RANK_TRY(self, symm_group_create(world, RANKS, ranks, &group));
+    if (self->rank / SIZE == 1) {
+        RANK_TRY(self, symm_group_leave(group));
+        group = NULL;
+    }
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    if (group)
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "domain 1 (ranks 2 to 3) has left",
+                         symm_exchange(group, NULL, 0, NULL));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+out:
+    symm_group_destroy(group);
+}
+
 static const struct end all_ends[] = {
-    {.body = abort_world}, {.body = wait_in_vain},      {.body = wait_for_a_domain},
-    {.body = differ},      {.body = make_a_group_late}, {.body = leave},
+    {.body = abort_world},       {.body = wait_in_vain},
+    {.body = wait_for_a_domain}, {.body = differ},
+    {.body = make_a_group_late}, {.body = leave},
+    {.body = leave_as_a_domain},
 };
 enum { ENDS = sizeof all_ends / sizeof all_ends[0] };
 

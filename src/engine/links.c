@@ -1,0 +1,383 @@
+/* Makes, watches and releases the links of a group. */
+#include "links.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/settings.h"
+#include "runtime/group/areas.h"
+#include "runtime/group/domains.h"
+#include "runtime/group/gather.h"
+
+enum {
+    STAGING_NBYTES = 16 << 20,
+    WATCH_MS = 20, /* between looks at the group */
+    ASK_EACH = 5,  /* looks between questions to the communicators */
+    ABORT_S = 10,  /* how long an abort may take before its communicator is given up */
+};
+
+/* What each rank tells the others. */
+struct card {
+    int32_t version, algo;
+    struct symm_engine_id flat; /* of rank 0 */
+    struct symm_engine_id rail; /* of the ranks of the first domain */
+};
+
+/* ---- The thread ---- */
+
+/* Lock held. */
+static void abort_comms(struct symm_links *links)
+{
+    struct symm_engine_comm *comms[] = {links->rail, links->flat};
+
+    links->rail = links->flat = NULL;
+    links->aborted = true;
+    pthread_mutex_unlock(&links->lock); /* an abort may block; no one else has them any more */
+    for (int i = 0; i < 2; i++)
+        if (comms[i])
+            symm__engine_abort(comms[i]);
+    pthread_mutex_lock(&links->lock);
+}
+
+/* Lock held. A network that fails while all processes live: nobody else would notice. */
+static void ask_comms(struct symm_links *links)
+{
+    struct symm_engine_comm *comms[] = {links->rail, links->flat};
+
+    for (int i = 0; i < 2; i++)
+        if (comms[i] && symm__engine_error(comms[i]) != SYMM_OK) {
+            char text[SYMM_TEXT_MAX];
+            snprintf(text, sizeof text, "rank %d: %.900s", links->group->ctx->join.world_rank,
+                     symm__failure_text());
+            symm__host_comm_abort(links->group->comm, SYMM_ERROR_PEER, text);
+        }
+}
+
+static void wait_a_moment(struct symm_links *links)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += WATCH_MS * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&links->changed, &links->lock, &until);
+}
+
+static void *watch(void *arg)
+{
+    struct symm_links *links = arg;
+
+    pthread_mutex_lock(&links->lock);
+    for (int i = 1; !links->closing && !atomic_load(&links->group->ended); i++) {
+        wait_a_moment(links);
+        if (i % ASK_EACH == 0)
+            ask_comms(links);
+    }
+    if (atomic_load(&links->group->ended))
+        abort_comms(links);
+    links->finished = true;
+    pthread_cond_broadcast(&links->changed);
+    pthread_mutex_unlock(&links->lock);
+    return NULL;
+}
+
+static symm_status start(struct symm_links *links)
+{
+    sigset_t all, before;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&links->thread, NULL, watch, links);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err)
+        return symm__fail_errno(err, "pthread_create");
+    pthread_setname_np(links->thread, "symm links");
+    links->runs = true;
+    return SYMM_OK;
+}
+
+/* Returns whether the thread has ended; if it has not, an abort does not return. */
+static bool stop(struct symm_links *links)
+{
+    struct timespec until;
+    int err = 0;
+
+    if (!links->runs)
+        return true;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ABORT_S;
+    pthread_mutex_lock(&links->lock);
+    links->closing = true;
+    pthread_cond_broadcast(&links->changed);
+    while (!links->finished && err != ETIMEDOUT)
+        err = pthread_cond_timedwait(&links->changed, &links->lock, &until);
+    const bool ended = links->finished;
+    pthread_mutex_unlock(&links->lock);
+    if (ended)
+        pthread_join(links->thread, NULL);
+    else
+        pthread_detach(links->thread);
+    return ended;
+}
+
+/* ---- Objects ---- */
+
+static void forget_inner(struct symm_attachment *end)
+{
+    struct symm_links *links =
+        (struct symm_links *)(void *)((char *)end - offsetof(struct symm_links, inner_end));
+
+    links->inner = NULL;
+}
+
+static void release(struct symm_attachment *attachment)
+{
+    struct symm_links *links = (struct symm_links *)attachment;
+    struct symm_context *ctx = links->group->ctx;
+
+    const bool stopped = stop(links);
+    if (links->inner) {
+        symm__group_detach(links->inner, &links->inner_end);
+        symm__group_release(links->inner);
+        links->inner = NULL;
+    }
+    if (!stopped) {
+        symm__log(&ctx->log, SYMM_LOG_ERROR,
+                  "a communicator between domains cannot be aborted: it and its memory are lost");
+        return;
+    }
+    symm__engine_destroy(links->rail);
+    symm__engine_destroy(links->flat);
+    if (links->staging)
+        ctx->drv->cuMemFree(links->staging);
+    pthread_cond_destroy(&links->changed);
+    pthread_mutex_destroy(&links->lock);
+    free(links);
+}
+
+struct symm_links *symm__links_of(struct symm_group *group)
+{
+    return (struct symm_links *)symm__group_attachment(group, release);
+}
+
+static struct symm_links *links_new(struct symm_group *group)
+{
+    struct symm_links *links = calloc(1, sizeof *links);
+
+    if (!links) {
+        symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+        return NULL;
+    }
+    links->group = group;
+    links->attachment.release = release;
+    links->inner_end.release = forget_inner;
+    pthread_mutex_init(&links->lock, NULL);
+    pthread_cond_init(&links->changed, NULL);
+    return links;
+}
+
+/* ---- Making ---- */
+
+static symm_status read_algo(enum symm_span_algo *out)
+{
+    static const char *const names[] = {"auto", "flat", "hierarchical"};
+    const char *text = symm__setting(SYMM_SETTING_SPAN_ALGO);
+
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(text, names[i])) {
+            *out = (enum symm_span_algo)i;
+            return SYMM_OK;
+        }
+    return symm__fail(SYMM_ERROR_ARGUMENT,
+                      "SYMM_SPAN_ALGO=%.100s is none of auto, flat, "
+                      "hierarchical",
+                      text);
+}
+
+static symm_status fill_in(struct symm_links *links, const struct symm_engine **engine,
+                           struct card *card)
+{
+    const struct symm_group *group = links->group;
+    symm_status st;
+
+    memset(card, 0, sizeof *card);
+    TRY(read_algo(&links->algo));
+    if (!strcmp(group->ctx->drv->name, "emulated") &&
+        !symm__setting_is_set(SYMM_SETTING_NCCL_LIBRARY))
+        return symm__fail(SYMM_ERROR_UNSUPPORTED,
+                          "the emulated driver needs a library that runs on it in NCCL's place: "
+                          "set SYMM_NCCL_LIBRARY");
+    TRY(symm__engine_open(engine));
+    card->version = symm__engine_version(*engine);
+    card->algo = (int32_t)links->algo;
+    if (group->rank == 0)
+        TRY(symm__engine_id(*engine, &card->flat));
+    if (group->domains->domain[group->rank] == 0)
+        TRY(symm__engine_id(*engine, &card->rail));
+out:
+    return st;
+}
+
+/* The same on all ranks. */
+static symm_status compare(const struct symm_group *group, const struct card *all)
+{
+    for (int r = 1; r < group->nranks; r++)
+        if (all[r].version != all[0].version)
+            return symm__fail(SYMM_ERROR_MISMATCH, "rank %d has %s, rank %d %s",
+                              group->domains->world[0], symm__engine_name(all[0].version).text,
+                              group->domains->world[r], symm__engine_name(all[r].version).text);
+    for (int r = 1; r < group->nranks; r++)
+        if (all[r].algo != all[0].algo)
+            return symm__fail(SYMM_ERROR_MISMATCH, "SYMM_SPAN_ALGO of rank %d is not that of %d",
+                              group->domains->world[r], group->domains->world[0]);
+    return SYMM_OK;
+}
+
+static int slot_of(const struct symm_domains *d, int rank)
+{
+    return d->slot[rank] % (int)d->birth.most;
+}
+
+int symm__links_number(const struct symm_links *links)
+{
+    return slot_of(links->group->domains, links->group->rank);
+}
+
+int symm__links_width(const struct symm_links *links)
+{
+    return (int)links->group->domains->birth.most;
+}
+
+/* Whether each domain has as many ranks, and more than one. */
+static bool has_rails(const struct symm_group *group)
+{
+    const struct symm_domains *d = group->domains;
+
+    return d->birth.most > 1 &&
+           (uint64_t)d->birth.most * d->birth.ndomains == (uint64_t)group->nranks;
+}
+
+/* The rail's id is that of the rank with this number in the first domain. */
+static const struct symm_engine_id *rail_id(const struct symm_group *group, const struct card *all)
+{
+    const struct symm_domains *d = group->domains;
+    const int number = slot_of(d, group->rank);
+
+    for (int r = 0; r < group->nranks; r++)
+        if (d->domain[r] == 0 && slot_of(d, r) == number)
+            return &all[r].rail;
+    return NULL;
+}
+
+/* What this rank and its domain need: the inner group with full areas, and staging memory. */
+static symm_status prepare(struct symm_links *links, const char *text)
+{
+    struct symm_group *group = links->group;
+    const struct symm_context *ctx = group->ctx;
+    symm_status st = SYMM_OK;
+
+    links->staging_nbytes = STAGING_NBYTES;
+    if (group->domains->nlocal > 1) {
+        TRY(symm__domains_inner(group, text, SYMM_OK, &links->inner));
+        symm__group_attach(links->inner, &links->inner_end);
+        TRY(symm__group_make_areas(links->inner, ctx->agreed.staging_nbytes, text));
+    }
+    TRY_CU(ctx->drv, cuMemAlloc, &links->staging, links->staging_nbytes);
+out:
+    return st;
+}
+
+static symm_status connect_all(struct symm_links *links, const struct symm_engine *engine,
+                               const struct card *all)
+{
+    const struct symm_group *group = links->group;
+    const symm_deadline deadline = symm__deadline_in(group->ctx->timeout_ms);
+    symm_status st;
+
+    TRY(symm__engine_init(engine, group->nranks, group->rank, &all[0].flat, &group->ended, deadline,
+                          &links->flat));
+    if (has_rails(group))
+        TRY(symm__engine_init(engine, (int)group->domains->birth.ndomains,
+                              group->domains->domain[group->rank], rail_id(group, all),
+                              &group->ended, deadline, &links->rail));
+    TRY(start(links));
+out:
+    return st;
+}
+
+/* Others wait in the library for this rank: the group ends for all. */
+static symm_status give_up(struct symm_group *group, symm_status st)
+{
+    char text[SYMM_TEXT_MAX];
+
+    snprintf(text, sizeof text, "rank %d: %.900s", group->ctx->join.world_rank,
+             symm__failure_text());
+    symm__host_comm_abort(group->comm, st == SYMM_ERROR_TIMEOUT ? st : SYMM_ERROR_PEER, text);
+    return st;
+}
+
+static symm_status make(struct symm_links *links, const char *text, struct card *all)
+{
+    struct symm_group *group = links->group;
+    const struct symm_engine *engine = NULL;
+    struct symm_vote ready = {.text = text, .fd = -1};
+    struct symm_vote connected = {.text = text, .fd = -1};
+    struct card mine;
+    symm_status st = fill_in(links, &engine, &mine);
+
+    TRY(symm__group_gather(group, text, st, &mine, sizeof mine, all));
+    TRY(compare(group, all));
+    ready.status = prepare(links, text);
+    TRY(symm__group_vote(group, &ready));
+    st = connect_all(links, engine, all);
+    if (st != SYMM_OK)
+        return give_up(group, st);
+    st = symm__group_vote(group, &connected);
+out:
+    return st;
+}
+
+symm_status symm__links_make(struct symm_group *group, const char *text)
+{
+    struct card *all;
+    struct symm_links *links;
+    symm_status st;
+
+    if (symm__links_of(group))
+        return SYMM_OK;
+    all = calloc((size_t)group->nranks, sizeof *all);
+    links = links_new(group);
+    st = all && links ? make(links, text, all)
+                      : give_up(group, symm__fail(SYMM_ERROR_MEMORY, "out of host memory"));
+    free(all);
+    if (st == SYMM_OK) {
+        symm__group_attach(group, &links->attachment);
+    } else if (links) {
+        char why[SYMM_TEXT_MAX];
+        strcpy(why, symm__failure_text());
+        release(&links->attachment);
+        symm__fail(st, "%s", why);
+    }
+    return st;
+}
+
+symm_status symm__links_enter(struct symm_links *links)
+{
+    pthread_mutex_lock(&links->lock);
+    if (!links->aborted)
+        return SYMM_OK;
+    pthread_mutex_unlock(&links->lock);
+    symm_status st = symm__host_comm_check(links->group->comm);
+    return st == SYMM_OK ? symm__fail(SYMM_ERROR_PEER, "the group has ended") : st;
+}
+
+void symm__links_leave(struct symm_links *links)
+{
+    pthread_mutex_unlock(&links->lock);
+}

@@ -1,0 +1,57 @@
+/* What a group of several domains needs to communicate: made by its first call, or ahead of it. */
+#ifndef SYMM_LINKS_H
+#define SYMM_LINKS_H
+
+#include "runtime/group/call.h"
+#include "runtime/group/group.h"
+#include "engine.h"
+
+/* How a collective of several domains runs: SYMM_SPAN_ALGO. */
+enum symm_span_algo { SYMM_SPAN_AUTO, SYMM_SPAN_FLAT, SYMM_SPAN_HIERARCHICAL };
+
+struct symm_links {
+    struct symm_attachment attachment; /* of the group */
+    struct symm_attachment inner_end;  /* of the inner group, which may be released first */
+    struct symm_group *group;
+    struct symm_group *inner;      /* its ranks of this domain; NULL: this rank alone */
+    struct symm_engine_comm *flat; /* all its ranks, in its order */
+    /*
+     * The ranks with this rank's number in their domains, by domain. NULL: domains have different
+     * numbers of ranks, or one each.
+     */
+    struct symm_engine_comm *rail;
+    enum symm_span_algo algo;
+    CUdeviceptr staging; /* plain device memory of this rank */
+    size_t staging_nbytes;
+    /* The thread that watches the communicators. */
+    pthread_mutex_t lock; /* held while communicators are used; guards what follows */
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool runs, closing, finished, aborted;
+};
+
+/*
+ * Makes them. Collective over the group, after symm__collective_begin_spanning(); text: that of the
+ * call. Does nothing if the group has them.
+ * Errors: ERROR_UNSUPPORTED  no library for the engine on some rank
+ *         ERROR_MISMATCH     versions of the library, or SYMM_SPAN_ALGO, differ between ranks
+ *         ERROR_MEMORY, ERROR_DRIVER, ERROR_SYSTEM, ERROR_PEER, ERROR_TIMEOUT: if the communicators
+ *         could not be made, the group has ended
+ */
+symm_status symm__links_make(struct symm_group *group, const char *text);
+
+/* NULL: none yet. Local. */
+struct symm_links *symm__links_of(struct symm_group *group);
+
+/* This rank's number in its domain, and the number of ranks of each domain with a rail. */
+int symm__links_number(const struct symm_links *links);
+int symm__links_width(const struct symm_links *links);
+
+/*
+ * Before and after the use of communicators. On failure they must not be used.
+ * Errors: ERROR_PEER (aborted, since the group has ended)
+ */
+symm_status symm__links_enter(struct symm_links *links);
+void symm__links_leave(struct symm_links *links);
+
+#endif

@@ -1,0 +1,275 @@
+/* The engine by NCCL: the library that the process has loaded already, or one that is opened now. */
+#include "abi/nccl.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <symm/names.h>
+#include "runtime/base/settings.h"
+#include "engine.h"
+
+enum {
+    PAUSE_US = 200,         /* between questions to a communicator that is not ready */
+    ENQUEUE_MS = 60000,     /* an operation is enqueued at once, unless NCCL connects first */
+    MOST_BLOCKS = 4,        /* of NCCL's kernels: symm's need the other SMs */
+    CONFIG_VERSION = 21800, /* the fields below are those of NCCL 2.18 */
+};
+
+/* X(name) */
+#define ENGINE_FUNCTIONS(X)                                                                        \
+    X(ncclGetVersion)                                                                              \
+    X(ncclGetErrorString)                                                                          \
+    X(ncclGetUniqueId)                                                                             \
+    X(ncclCommInitRankConfig)                                                                      \
+    X(ncclCommGetAsyncError)                                                                       \
+    X(ncclCommAbort)                                                                               \
+    X(ncclCommDestroy)                                                                             \
+    X(ncclAllReduce)                                                                               \
+    X(ncclReduceScatter)                                                                           \
+    X(ncclAllGather)                                                                               \
+    X(ncclBroadcast)
+
+struct symm_engine {
+    int version;
+#define ENGINE_MEMBER_(name) __typeof__(name) *name;
+    ENGINE_FUNCTIONS(ENGINE_MEMBER_)
+#undef ENGINE_MEMBER_
+};
+
+struct symm_engine_comm {
+    const struct symm_engine *engine;
+    ncclComm_t comm;
+    const atomic_bool *ended; /* of the group */
+};
+
+static struct symm_engine nccl;
+static char missing[512]; /* empty: it is open */
+
+/* ---- The library ---- */
+
+static bool look_up(void *library)
+{
+#define ENGINE_LOOK_UP_(name) *(void **)&nccl.name = dlsym(library, #name);
+    ENGINE_FUNCTIONS(ENGINE_LOOK_UP_)
+#undef ENGINE_LOOK_UP_
+#define ENGINE_HAS_(name)                                                                          \
+    if (!nccl.name) {                                                                              \
+        snprintf(missing, sizeof missing, "the NCCL library has no " #name ": it is too old");     \
+        return false;                                                                              \
+    }
+    ENGINE_FUNCTIONS(ENGINE_HAS_)
+#undef ENGINE_HAS_
+    return nccl.ncclGetVersion(&nccl.version) == ncclSuccess;
+}
+
+static void open_library(void)
+{
+    const char *name = symm__setting(SYMM_SETTING_NCCL_LIBRARY), *why;
+    void *library = symm__nccl_open(name, NULL, &why);
+
+    if (!library)
+        snprintf(missing, sizeof missing,
+                 "collectives between domains need NCCL: %.300s; install it, or set "
+                 "SYMM_NCCL_LIBRARY to libnccl.so.2",
+                 why);
+    else if (!look_up(library) && !*missing)
+        snprintf(missing, sizeof missing, "the NCCL library does not tell its version");
+}
+
+symm_status symm__engine_open(const struct symm_engine **out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, open_library);
+    if (*missing)
+        return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s", missing);
+    *out = &nccl;
+    return SYMM_OK;
+}
+
+int symm__engine_version(const struct symm_engine *engine)
+{
+    return engine->version;
+}
+
+struct symm_engine_name symm__engine_name(int version)
+{
+    struct symm_engine_name name;
+
+    snprintf(name.text, sizeof name.text, "NCCL %d.%d.%d", version / 10000, version / 100 % 100,
+             version % 100);
+    return name;
+}
+
+static symm_status failed(const struct symm_engine *engine, const char *call, ncclResult_t result)
+{
+    return symm__fail(result == ncclRemoteError ? SYMM_ERROR_PEER : SYMM_ERROR_SYSTEM,
+                      "%s of NCCL: %s", call, engine->ncclGetErrorString(result));
+}
+
+/* ---- Communicators ---- */
+
+symm_status symm__engine_id(const struct symm_engine *engine, struct symm_engine_id *out)
+{
+    ncclUniqueId id;
+    const ncclResult_t result = engine->ncclGetUniqueId(&id);
+
+    if (result != ncclSuccess)
+        return failed(engine, "ncclGetUniqueId", result);
+    _Static_assert(sizeof id == sizeof *out, "an id");
+    memcpy(out, &id, sizeof id);
+    return SYMM_OK;
+}
+
+/* Waits until the communicator is ready for its next call. */
+static symm_status settle(struct symm_engine_comm *c, const char *call, ncclResult_t result,
+                          symm_deadline deadline)
+{
+    while (result == ncclInProgress) {
+        ncclResult_t asked = c->engine->ncclCommGetAsyncError(c->comm, &result);
+        if (asked != ncclSuccess)
+            return failed(c->engine, "ncclCommGetAsyncError", asked);
+        if (result != ncclInProgress)
+            break;
+        if (atomic_load(c->ended))
+            return symm__fail(SYMM_ERROR_PEER, "%s: the group has ended", call);
+        if (symm__deadline_over(deadline))
+            return symm__fail(SYMM_ERROR_TIMEOUT, "%s of NCCL has not ended in time", call);
+        symm__sleep_us(PAUSE_US);
+    }
+    return result == ncclSuccess ? SYMM_OK : failed(c->engine, call, result);
+}
+
+symm_status symm__engine_init(const struct symm_engine *engine, int nranks, int rank,
+                              const struct symm_engine_id *id, const atomic_bool *ended,
+                              symm_deadline deadline, struct symm_engine_comm **out)
+{
+    struct symm_engine_comm *c = calloc(1, sizeof *c);
+    ncclConfig_t config = {.size = offsetof(ncclConfig_t, trafficClass),
+                           .magic = NCCL_CONFIG_MAGIC,
+                           .version = CONFIG_VERSION,
+                           .blocking = 0,
+                           .cgaClusterSize = NCCL_CONFIG_UNDEF_INT,
+                           .minCTAs = NCCL_CONFIG_UNDEF_INT,
+                           .maxCTAs = MOST_BLOCKS,
+                           .splitShare = NCCL_CONFIG_UNDEF_INT};
+    ncclUniqueId unique;
+    symm_status st;
+
+    if (!c)
+        return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    memcpy(&unique, id, sizeof unique);
+    *c = (struct symm_engine_comm){.engine = engine, .ended = ended};
+    st = settle(c, "ncclCommInitRankConfig",
+                engine->ncclCommInitRankConfig(&c->comm, nranks, unique, rank, &config), deadline);
+    if (st == SYMM_OK)
+        *out = c;
+    else if (c->comm)
+        symm__engine_abort(c);
+    else
+        free(c);
+    return st;
+}
+
+symm_status symm__engine_error(struct symm_engine_comm *c)
+{
+    ncclResult_t result = ncclSuccess;
+    const ncclResult_t asked = c->engine->ncclCommGetAsyncError(c->comm, &result);
+
+    if (asked != ncclSuccess)
+        return failed(c->engine, "ncclCommGetAsyncError", asked);
+    return result == ncclSuccess || result == ncclInProgress
+               ? SYMM_OK
+               : failed(c->engine, "a communicator", result);
+}
+
+void symm__engine_abort(struct symm_engine_comm *c)
+{
+    c->engine->ncclCommAbort(c->comm);
+    free(c);
+}
+
+void symm__engine_destroy(struct symm_engine_comm *c)
+{
+    if (!c)
+        return;
+    c->engine->ncclCommDestroy(c->comm);
+    free(c);
+}
+
+/* ---- Operations ---- */
+
+static symm_status type_of(symm_dtype dtype, ncclDataType_t *out)
+{
+    static const struct {
+        symm_dtype dtype;
+        ncclDataType_t type;
+    } types[] = {{SYMM_FLOAT32, ncclFloat32},   {SYMM_FLOAT16, ncclFloat16},
+                 {SYMM_BFLOAT16, ncclBfloat16}, {SYMM_FLOAT64, ncclFloat64},
+                 {SYMM_INT32, ncclInt32},       {SYMM_INT64, ncclInt64}};
+
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].dtype == dtype) {
+            *out = types[i].type;
+            return SYMM_OK;
+        }
+    return symm__fail(SYMM_ERROR_ARGUMENT, "%s is not reduced between domains",
+                      symm_dtype_name(dtype));
+}
+
+static ncclRedOp_t op_of(symm_redop op)
+{
+    static const ncclRedOp_t ops[] = {
+        [SYMM_SUM] = ncclSum, [SYMM_AVG] = ncclAvg, [SYMM_MIN] = ncclMin, [SYMM_MAX] = ncclMax};
+
+    return ops[op];
+}
+
+static symm_status enqueued(struct symm_engine_comm *c, const char *call, ncclResult_t result)
+{
+    return settle(c, call, result, symm__deadline_in(ENQUEUE_MS));
+}
+
+symm_status symm__engine_all_reduce(struct symm_engine_comm *c, const void *in, void *out,
+                                    size_t count, symm_dtype dtype, symm_redop op,
+                                    symm_stream stream)
+{
+    ncclDataType_t type = ncclInt8;
+    symm_status st;
+
+    TRY(type_of(dtype, &type));
+    st = enqueued(c, "ncclAllReduce",
+                  c->engine->ncclAllReduce(in, out, count, type, op_of(op), c->comm, stream));
+out:
+    return st;
+}
+
+symm_status symm__engine_reduce_scatter(struct symm_engine_comm *c, const void *in, void *out,
+                                        size_t count, symm_dtype dtype, symm_redop op,
+                                        symm_stream stream)
+{
+    ncclDataType_t type = ncclInt8;
+    symm_status st;
+
+    TRY(type_of(dtype, &type));
+    st = enqueued(c, "ncclReduceScatter",
+                  c->engine->ncclReduceScatter(in, out, count, type, op_of(op), c->comm, stream));
+out:
+    return st;
+}
+
+symm_status symm__engine_all_gather(struct symm_engine_comm *c, const void *in, void *out,
+                                    size_t nbytes, symm_stream stream)
+{
+    return enqueued(c, "ncclAllGather",
+                    c->engine->ncclAllGather(in, out, nbytes, ncclUint8, c->comm, stream));
+}
+
+symm_status symm__engine_broadcast(struct symm_engine_comm *c, const void *in, void *out,
+                                   size_t nbytes, int root, symm_stream stream)
+{
+    return enqueued(c, "ncclBroadcast",
+                    c->engine->ncclBroadcast(in, out, nbytes, ncclUint8, root, c->comm, stream));
+}

@@ -1,0 +1,257 @@
+/*
+ * Collectives of groups of several domains, on pretended hosts and the stand-in for NCCL: flat and
+ * hierarchical, every operation, against sums in double precision.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <symm/collectives.h>
+#include <symm/names.h>
+#include "collective.h"
+#include "draw.h"
+#include "exercise.h"
+#include "hosts.h"
+#include "reference.h"
+#include "standin.h"
+#include "test.h"
+
+enum { CALLS = 12, MOST = 3000, LARGE = 3 << 20 /* bytes: more than one piece */ };
+
+static const struct hosts shapes[] = {
+    {2, {2, 2}, false, ""},       {2, {2, 2}, true, ""},     {2, {4, 4}, false, ""},
+    {4, {1, 1, 1, 1}, false, ""}, {2, {3, 1}, false, ""},    {2, {8, 7}, false, ""},
+    {3, {2, 2, 2}, true, ""},     {3, {3, 3, 3}, false, ""},
+};
+static const char *const algos[] = {"flat", "hierarchical", "auto"};
+enum { SHAPES = sizeof shapes / sizeof shapes[0], ALGOS = 3 };
+
+struct scene {
+    struct hosts hosts;
+    size_t most; /* elements of a call */
+};
+
+/* ---- One call ---- */
+
+static double unit_of(symm_dtype dtype)
+{
+    return dtype == SYMM_BFLOAT16  ? 0x1p-8
+           : dtype == SYMM_FLOAT16 ? 0x1p-11
+           : dtype == SYMM_FLOAT32 ? 0x1p-24
+                                   : 0x1p-53;
+}
+
+static bool is_integer(symm_dtype dtype)
+{
+    return dtype == SYMM_INT32 || dtype == SYMM_INT64;
+}
+
+static int64_t integer(const void *array, size_t i, symm_dtype dtype)
+{
+    return dtype == SYMM_INT32 ? ((const int32_t *)array)[i] : ((const int64_t *)array)[i];
+}
+
+/* Element `at` of every rank's input, reduced; sum of the magnitudes in *size. */
+static double expected(const struct collective *c, const char *inputs, size_t nbytes, size_t at,
+                       int nranks, double *size)
+{
+    double x = reference_get(inputs, at, c->dtype);
+
+    *size = fabs(x);
+    for (int r = 1; r < nranks; r++) {
+        const double y = reference_get(inputs + (size_t)r * nbytes, at, c->dtype);
+        *size += fabs(y);
+        x = c->op == SYMM_MIN ? fmin(x, y) : c->op == SYMM_MAX ? fmax(x, y) : x + y;
+    }
+    return c->op == SYMM_AVG ? x / nranks : x;
+}
+
+static bool right_integer(const struct collective *c, const char *inputs, size_t nbytes, size_t at,
+                          int nranks, int64_t got)
+{
+    int64_t x = integer(inputs, at, c->dtype);
+
+    for (int r = 1; r < nranks; r++) {
+        const int64_t y = integer(inputs + (size_t)r * nbytes, at, c->dtype);
+        x = c->op == SYMM_MIN   ? (x < y ? x : y)
+            : c->op == SYMM_MAX ? (x > y ? x : y)
+                                : (int64_t)((uint64_t)x + (uint64_t)y);
+    }
+    return c->dtype == SYMM_INT32 ? (int32_t)x == (int32_t)got : x == got;
+}
+
+/* inputs: of all ranks. first: the element of them that out begins with. */
+static int64_t reduction_wrong(const struct collective *c, const char *inputs, size_t nbytes,
+                               size_t first, int nranks, const void *out)
+{
+    int64_t wrong = 0;
+
+    for (size_t i = 0; i < c->count; i++) {
+        if (is_integer(c->dtype)) {
+            wrong +=
+                !right_integer(c, inputs, nbytes, first + i, nranks, integer(out, i, c->dtype));
+            continue;
+        }
+        double size, want = expected(c, inputs, nbytes, first + i, nranks, &size);
+        const double got = reference_get(out, i, c->dtype), unit = unit_of(c->dtype);
+        const bool exact = c->op == SYMM_MIN || c->op == SYMM_MAX;
+        wrong += !(fabs(got - want) <= (exact ? 0 : (nranks + 3) * unit * size));
+    }
+    return wrong;
+}
+
+static int64_t wrong_elements(const struct collective *c, int rank, int nranks, const void *out)
+{
+    const size_t nbytes = collective_in_nbytes(c, nranks);
+    char *inputs;
+    int64_t wrong;
+
+    if (!collective_reduces(c->operation))
+        return collective_wrong(c, rank, nranks, out);
+    inputs = malloc(nbytes * (size_t)nranks + 1);
+    for (int r = 0; r < nranks; r++)
+        collective_fill(c, r, nranks, inputs + (size_t)r * nbytes);
+    wrong =
+        reduction_wrong(c, inputs, nbytes,
+                        c->operation == REDUCE_SCATTER ? (size_t)rank * c->count : 0, nranks, out);
+    free(inputs);
+    return wrong;
+}
+
+struct place {
+    void *device, *host; /* both: room for all ranks' elements */
+    size_t nbytes;
+};
+
+/* `in` and `out` in one block: apart, or in place. */
+static void lay_out(const struct collective *c, const struct place *p, int rank, int nranks,
+                    bool in_place, char **in, char **out)
+{
+    const size_t share = c->count * symm_dtype_size(c->dtype), half = p->nbytes / 2;
+
+    *in = p->device;
+    *out = (char *)p->device + half;
+    if (in_place && (c->operation == ALL_REDUCE || c->operation == BROADCAST))
+        *out = *in;
+    else if (in_place && c->operation == REDUCE_SCATTER)
+        *out = *in + (size_t)rank * share;
+    else if (in_place)
+        *in = *out + (size_t)rank * share;
+    (void)nranks;
+}
+
+/* times > 1: a graph, replayed. */
+static void call_once(struct rank *self, symm_group *group, const struct collective *c,
+                      const struct place *p, bool in_place, bool graph, symm_stream s)
+{
+    const int rank = symm_rank(group), nranks = symm_nranks(group);
+    symm_graph replay = NULL;
+    char *in, *out;
+
+    lay_out(c, p, rank, nranks, in_place, &in, &out);
+    memset(p->host, 0x77, p->nbytes);
+    RANK_TRY(self, symm_copy(p->device, p->host, p->nbytes, s));
+    collective_fill(c, rank, nranks, p->host);
+    RANK_TRY(self, symm_copy(in, p->host, collective_in_nbytes(c, nranks), s));
+    if (graph) {
+        RANK_TRY(self, symm_group_reserve(group, 0));
+        RANK_TRY(self, symm_graph_begin(s));
+    }
+    RANK_TRY(self, collective_call(c, group, in, out, s));
+    if (graph) {
+        RANK_TRY(self, symm_graph_end(s, &replay));
+        RANK_TRY(self, symm_graph_launch(replay, s));
+    }
+    RANK_TRY(self, symm_copy(p->host, out, collective_out_nbytes(c, nranks), s));
+    RANK_TRY(self, symm_synchronize(group, s));
+    const int64_t wrong = wrong_elements(c, rank, nranks, p->host);
+    CHECK_RANK_MSG(self, wrong == 0, "%s: %lld wrong%s%s", collective_text(c), (long long)wrong,
+                   in_place ? ", in place" : "", graph ? ", in a graph" : "");
+out:
+    symm_graph_destroy(replay);
+}
+
+/* ---- Many ---- */
+
+static struct collective draw_call(struct draw *d, size_t most, int nranks, uint64_t round)
+{
+    static const symm_dtype dtypes[] = {SYMM_FLOAT32, SYMM_FLOAT16, SYMM_BFLOAT16,
+                                        SYMM_FLOAT64, SYMM_INT32,   SYMM_INT64};
+    struct collective c = {.operation =
+                               (enum collective_operation)draw_below(d, COLLECTIVE_OPERATIONS),
+                           .dtype = dtypes[draw_below(d, 6)],
+                           .round = round};
+
+    do
+        c.op = (symm_redop)draw_below(d, 4);
+    while (c.op == SYMM_AVG && is_integer(c.dtype));
+    if (!collective_reduces(c.operation))
+        c.op = SYMM_SUM;
+    c.count = draw_below(d, 4) ? 1 + draw_below(d, (uint32_t)most) : draw_below(d, 3);
+    c.root = (int)draw_below(d, (uint32_t)nranks);
+    return c;
+}
+
+static void run_calls(struct rank *self, symm_context *ctx, symm_group *group, size_t most,
+                      uint64_t first)
+{
+    struct draw d = {reference_seed() + first};
+    const int nranks = symm_nranks(group);
+    struct place p = {.nbytes = 2 * (most + 64) * (size_t)nranks * 8};
+    symm_stream s = NULL;
+
+    p.host = malloc(p.nbytes);
+    CHECK_RANK(self, p.host);
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    RANK_TRY(self, symm_device_alloc(ctx, p.nbytes, &p.device));
+    for (int i = 0; i < CALLS && !self->report->failed[0]; i++) {
+        const struct collective c = draw_call(&d, most, nranks, first + (uint64_t)i);
+        const bool in_place = draw_below(&d, 2), graph = draw_below(&d, 4) == 0;
+        exercise_dawdle(self, first + (uint64_t)i);
+        call_once(self, group, &c, &p, in_place, graph, s);
+        if (i % 5 == 4)
+            RANK_TRY(self, symm_barrier(group, s));
+    }
+    RANK_TRY(self, symm_synchronize(group, s));
+out:
+    symm_device_free(ctx, p.device);
+    symm_stream_destroy(s);
+    free(p.host);
+}
+
+static void run_scene(struct rank *self, void *arg)
+{
+    const struct scene *scene = arg;
+    symm_context *ctx = NULL;
+    symm_group *world, *rail = NULL;
+    const int apart[] = {0, self->nranks - 1};
+
+    RANK_TRY(self, hosts_join(self, &scene->hosts, &ctx));
+    world = symm_context_world(ctx);
+    run_calls(self, ctx, world, scene->most, 100);
+    if (self->rank == apart[0] || self->rank == apart[1]) {
+        RANK_TRY(self, symm_group_create(world, 2, apart, &rail));
+        run_calls(self, ctx, rail, scene->most, 200);
+    }
+    run_calls(self, ctx, symm_context_domain(ctx), 100, 300);
+    RANK_TRY(self, symm_group_destroy(rail));
+    rail = NULL;
+    RANK_TRY(self, symm_context_destroy(ctx));
+    ctx = NULL;
+out:
+    symm_group_destroy(rail);
+    symm_context_destroy(ctx);
+}
+
+TEST_GROUP(spanning, 120);
+
+TEST_LOOP(spanning, every_form_is_right, 0, SHAPES *ALGOS)
+{
+    struct scene scene = {.hosts = shapes[_i / ALGOS], .most = MOST};
+
+    standin_use();
+    setenv("SYMM_SPAN_ALGO", algos[_i % ALGOS], 1);
+    setenv("SYMM_EMULATED_DEVICES", "16", 1);
+    hosts_address(&scene.hosts);
+    ranks_run_ok(hosts_nranks(&scene.hosts), RANKS_AS_PROCESSES, run_scene, &scene, 100);
+}

@@ -1,0 +1,8 @@
+/* The stand-in for NCCL, for programs that open NCCL at run time. */
+#ifndef TEST_STANDIN_H
+#define TEST_STANDIN_H
+
+/* SYMM_NCCL_LIBRARY is the stand-in from now on. */
+void standin_use(void);
+
+#endif
