@@ -38,7 +38,7 @@ breathe_doxygen_config_options = {
 
 CONTENTS = {
     "Learn": ["docs/README", "docs/custom-kernels", "docs/matmul", "docs/glossary"],
-    "Use": ["docs/site/api", "docs/tools", "docs/errors", "docs/compare", "docs/pytorch", "docs/nccl"],
+    "Use": ["docs/site/api", "docs/tools", "docs/hosts", "docs/errors", "docs/compare", "docs/pytorch", "docs/nccl"],
     "Understand": ["docs/architecture", "docs/protocol", "docs/memory-model", "docs/collectives", "docs/emulation"],
     "Prove": ["docs/proof", "docs/performance", "docs/notes/README", "CONTRIBUTING", "CHANGELOG"],
 }

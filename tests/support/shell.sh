@@ -9,7 +9,7 @@ TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/symm-test-XXXXXX")
 work=$(mktemp -d "${TMPDIR%/*}/symm-test-XXXXXX") # what the case itself writes
 SYMM_TEST_MARK=$$.$RANDOM
 export TMPDIR SYMM_TEST_MARK
-unset SYMM_DRIVER SYMM_RANK SYMM_NRANKS SYMM_SESSION SYMM_TOKEN SYMM_DIR
+unset SYMM_DRIVER SYMM_RANK SYMM_NRANKS SYMM_SESSION SYMM_TOKEN SYMM_DIR SYMM_ADDRESS SYMM_HOSTID NCCL_HOSTID
 
 die() {
     echo "$*" >&2

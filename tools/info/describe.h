@@ -13,7 +13,7 @@ json_t *describe_unknown_settings(void);
 /* off: symm_multicast_off(), of a world of one rank or of all devices. */
 json_t *describe_multicast(const char *off, bool alone);
 
-/* Prints the members that exist: "devices" and so on, "settings", "verification". */
+/* Prints the members that exist: "devices" and so on, "domains", "settings", "verification". */
 void describe_print(const json_t *info);
 
 #endif

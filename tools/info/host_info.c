@@ -142,20 +142,25 @@ static bool ask_driver(const struct driver *d, struct host_info *m, char why[512
     return true;
 }
 
-symm_status host_info_ask(const char *driver, struct host_info *out, char why[512])
+const char *host_info_driver(const char *choice)
 {
     const char *set = getenv("SYMM_DRIVER");
+
+    return strcmp(choice, "auto") == 0 && !(set && *set) ? "cuda" : choice;
+}
+
+symm_status host_info_ask(const char *driver, struct host_info *out, char why[512])
+{
     struct host_info m = {0};
     struct driver d;
     symm_context *ctx = NULL;
     char session[64];
 
-    if (strcmp(driver, "auto") == 0 && !(set && *set))
-        driver = "cuda";
     snprintf(session, sizeof session, "symm-info %ld", (long)getpid());
     why[0] = 0;
     symm_status st =
-        driver_open(driver, &(symm_config){.nranks = 1, .session = session}, &ctx, m.why_driver);
+        driver_open(host_info_driver(driver), &(symm_config){.nranks = 1, .session = session}, &ctx,
+                    m.why_driver);
     if (st != SYMM_OK)
         return st;
     snprintf(m.driver, sizeof m.driver, "%s", symm_context_driver(ctx));

@@ -28,8 +28,13 @@ struct host_info {
 };
 
 /*
- * Asks the driver through a temporary world of one rank. `driver` is a word for driver_open(), but
- * auto never selects the emulated driver by itself: emulated devices are shown only on request.
+ * The word for driver_open(): auto never selects the emulated driver by itself, since emulated
+ * devices are shown only on request.
+ */
+const char *host_info_driver(const char *choice);
+
+/*
+ * Asks the driver of this word, by host_info_driver(), through a temporary world of one rank.
  *
  * Errors: ERROR_DRIVER also if a query fails; the text is `why`, or symm's if that is empty.
  */

@@ -6,6 +6,7 @@
 #include "common/stdio_guard.h"
 #include "common/text.h"
 #include "describe.h"
+#include "domains.h"
 #include "host_info.h"
 #include "verify.h"
 
@@ -14,7 +15,7 @@ static const char tool[] = "symm-info";
 enum { EXIT_WRONG = 1, EXIT_NO_DEVICE = 3 };
 
 struct request {
-    bool json, env, verify;
+    bool json, env, verify, domains;
     int verify_fd; /* -1: this is not a rank of a verification */
     const char *driver;
 };
@@ -30,6 +31,9 @@ static void print_help(void)
         "#   --env                show the settings only: environment variables and their values\n"
         "#   --verify             move data between all devices, run every algorithm of every\n"
         "#                        collective, check every result\n"
+        "#   --domains            show only which ranks of this job share memory, and on which "
+        "host;\n"
+        "#                        each rank of the job runs it, and rank 0 shows it\n"
         "#   --json               as JSON\n"
         "#   --driver DRIVER      auto, cuda or emulated (auto: SYMM_DRIVER, else cuda)\n"
         "#   -h, --help\n"
@@ -42,11 +46,20 @@ static void print_help(void)
 /* Returns -1 when there is something to do, else an exit code. */
 static int parse(int argc, char **argv, struct request *out)
 {
-    enum { OPT_JSON = 256, OPT_ENV, OPT_VERIFY, OPT_DRIVER, OPT_VERIFY_RANK, OPT_VERSION };
+    enum {
+        OPT_JSON = 256,
+        OPT_ENV,
+        OPT_VERIFY,
+        OPT_DOMAINS,
+        OPT_DRIVER,
+        OPT_VERIFY_RANK,
+        OPT_VERSION
+    };
     static const struct option options[] = {
         {"json", no_argument, NULL, OPT_JSON},
         {"env", no_argument, NULL, OPT_ENV},
         {"verify", no_argument, NULL, OPT_VERIFY},
+        {"domains", no_argument, NULL, OPT_DOMAINS},
         {"driver", required_argument, NULL, OPT_DRIVER},
         {"verify-rank", required_argument, NULL,
          OPT_VERIFY_RANK}, /* between this program and itself */
@@ -69,6 +82,9 @@ static int parse(int argc, char **argv, struct request *out)
         case OPT_VERIFY:
             out->verify = true;
             break;
+        case OPT_DOMAINS:
+            out->domains = true;
+            break;
         case OPT_DRIVER:
             out->driver = optarg;
             if (!driver_is_choice(optarg))
@@ -88,27 +104,48 @@ static int parse(int argc, char **argv, struct request *out)
             return text_bad_option(tool, argv, c, options);
         }
     }
+    if (out->domains && (out->verify || out->env))
+        return text_usage_error(tool, "--domains excludes --verify and --env");
     if (optind < argc)
         return text_usage_error(tool, "%s: it takes options only", argv[optind]);
     return -1;
+}
+
+/* Tells why symm-info cannot go on; `why` may be empty. Returns the exit code. */
+static int fail(json_t *info, symm_status st, const char *why)
+{
+    char error[1024];
+
+    snprintf(error, sizeof error, "%s: %s", symm_status_name(st), why[0] ? why : symm_error_text());
+    fprintf(stderr, "# %s: %s\n", tool, error);
+    json_object_set_new(info, "error", json_string(error));
+    return st == SYMM_ERROR_DRIVER || st == SYMM_ERROR_UNSUPPORTED ? EXIT_NO_DEVICE : EXIT_WRONG;
+}
+
+/* Adds the domains. *shows: this process writes them for all ranks. Returns the exit code. */
+static int add_domains(const struct request *r, json_t *info, bool *shows)
+{
+    json_t *job = NULL;
+    int rank = -1;
+    symm_status st = domains_ask(r->driver, &job, &rank);
+
+    *shows = rank == 0;
+    if (st != SYMM_OK)
+        return fail(info, st, "");
+    json_object_update(info, job);
+    json_decref(job);
+    return 0;
 }
 
 /* Adds the machine and, if wished, its verification. Returns the exit code. */
 static int add_machine(const struct request *r, json_t *info)
 {
     static struct host_info machine;
-    char why[512], error[1024];
+    char why[512];
     symm_status st = host_info_ask(r->driver, &machine, why);
 
-    if (st != SYMM_OK) {
-        bool none = st == SYMM_ERROR_DRIVER || st == SYMM_ERROR_UNSUPPORTED;
-
-        snprintf(error, sizeof error, "%s: %s", symm_status_name(st),
-                 why[0] ? why : symm_error_text());
-        fprintf(stderr, "# %s: %s\n", tool, error);
-        json_object_set_new(info, "error", json_string(error));
-        return none ? EXIT_NO_DEVICE : EXIT_WRONG;
-    }
+    if (st != SYMM_OK)
+        return fail(info, st, why);
     json_t *described = describe_host(&machine);
     json_object_update(info, described);
     json_decref(described);
@@ -126,6 +163,7 @@ int main(int argc, char **argv)
 {
     struct request request;
     char version[32];
+    bool shows = true;
 
     stdio_guard();
     int code = parse(argc, argv, &request);
@@ -137,15 +175,18 @@ int main(int argc, char **argv)
     snprintf(version, sizeof version, "%d.%d.%d", SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
              SYMM_VERSION_PATCH);
     json_t *info = json_pack("{s:s}", "version", version);
-    code = request.env && !request.verify ? 0 : add_machine(&request, info);
+    if (request.domains)
+        code = add_domains(&request, info, &shows);
+    else
+        code = request.env && !request.verify ? 0 : add_machine(&request, info);
     if (request.env)
         json_object_set_new(info, "settings", describe_settings());
     if (request.env)
         json_object_set_new(info, "unknown_settings", describe_unknown_settings());
-    if (request.json) {
+    if (request.json && shows) {
         json_dumpf(info, stdout, JSON_INDENT(1));
         printf("\n");
-    } else if (code != EXIT_NO_DEVICE) {
+    } else if (shows && code != EXIT_NO_DEVICE) {
         describe_print(info);
     }
     json_decref(info);

@@ -155,11 +155,53 @@ static void print_verification(const json_t *v)
         printf("# verification failed: %s\n", error);
 }
 
+/* "0 to 3, 8" */
+static void print_ranks(const json_t *ranks)
+{
+    const size_t n = json_array_size(ranks);
+
+    for (size_t i = 0, last; i < n; i = last + 1) {
+        const json_int_t first = json_integer_value(json_array_get(ranks, i));
+
+        for (last = i; last + 1 < n; last++)
+            if (json_integer_value(json_array_get(ranks, last + 1)) !=
+                first + (json_int_t)(last + 1 - i))
+                break;
+        printf("%s%" JSON_INTEGER_FORMAT, i ? ", " : "", first);
+        if (last > i)
+            printf(last > i + 1 ? " to %" JSON_INTEGER_FORMAT : ", %" JSON_INTEGER_FORMAT,
+                   first + (json_int_t)(last - i));
+    }
+    printf("\n");
+}
+
+static void print_domains(const json_t *info)
+{
+    const json_t *domains = json_object_get(info, "domains"), *ranks;
+    size_t d, n = json_array_size(domains);
+    json_t *domain;
+
+    printf("# ranks: %" JSON_INTEGER_FORMAT "\n", number_at(info, "ranks"));
+    if (n == 1)
+        printf("# domains: 1: all ranks share memory\n");
+    else
+        printf("# domains: %zu: ranks share memory only with those of their domain\n", n);
+    printf("#%5s %5s %-24s %s\n", "domain", "count", "host", "ranks");
+    json_array_foreach(domains, d, domain)
+    {
+        ranks = json_object_get(domain, "ranks");
+        printf("%6zu %5zu %-24s ", d, json_array_size(ranks), text_at(domain, "host"));
+        print_ranks(ranks);
+    }
+}
+
 void describe_print(const json_t *info)
 {
     printf("# symm %s\n", text_at(info, "version"));
     if (json_object_get(info, "devices"))
         print_host(info);
+    if (json_object_get(info, "domains"))
+        print_domains(info);
     if (json_object_get(info, "settings"))
         print_settings(json_object_get(info, "settings"));
     print_unknown_settings(json_object_get(info, "unknown_settings"));

@@ -66,7 +66,7 @@ int launch_ranks(const struct launch *job)
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* of the ranks, if the supervisor is killed */
     fflush(NULL);
 
-    int error = meeting_create(&meeting, job->nranks);
+    int error = meeting_create(&meeting, job->nranks, job->nhosts);
     if (!error) {
         supervisor = fork();
         error = errno;

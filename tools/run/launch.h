@@ -10,6 +10,7 @@
 struct launch {
     const char *tool;   /* begins each line on stderr */
     int nranks;         /* 1 .. SYMM_MAX_RANKS */
+    int nhosts;         /* pretended hosts, 1 .. nranks; 0: none are pretended */
     char *const *argv;  /* the program, looked for in PATH, and its arguments */
     const char *driver; /* SYMM_DRIVER of the ranks; NULL: as it is */
     bool keep_going;    /* do not stop the other ranks when one fails */

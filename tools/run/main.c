@@ -19,6 +19,9 @@ static void print_help(void)
         "# which is where symm_context_create() looks.\n"
         "#\n"
         "#   -n, --ranks N       how many ranks, 1 to %d\n"
+        "#       --hosts N       as if the ranks were on N hosts, in blocks of equal size or one\n"
+        "#                       apart (SYMM_HOSTID, NCCL_HOSTID, SYMM_ADDRESS): to try programs\n"
+        "#                       that set symm_config.span; others see one host\n"
         "#       --emulated      on the emulated driver (SYMM_DRIVER=emulated)\n"
         "#       --timeout S     stop the ranks after S seconds and return 124\n"
         "#       --keep-going    when a rank fails, let the others go on\n"
@@ -55,7 +58,8 @@ static void tell_unknown_settings(void)
 int main(int argc, char **argv)
 {
     enum {
-        OPT_EMULATED = 256,
+        OPT_HOSTS = 256,
+        OPT_EMULATED,
         OPT_TIMEOUT,
         OPT_KEEP_GOING,
         OPT_NCCL,
@@ -65,6 +69,7 @@ int main(int argc, char **argv)
     };
     static const struct option options[] = {
         {"ranks", required_argument, NULL, 'n'},
+        {"hosts", required_argument, NULL, OPT_HOSTS},
         {"emulated", no_argument, NULL, OPT_EMULATED},
         {"timeout", required_argument, NULL, OPT_TIMEOUT},
         {"keep-going", no_argument, NULL, OPT_KEEP_GOING},
@@ -86,6 +91,11 @@ int main(int argc, char **argv)
         case 'n':
             if (!text_int(optarg, 1, SYMM_MAX_RANKS, &job.nranks))
                 return text_usage_error(tool, "-n %s: not a number from 1 to %d", optarg,
+                                        SYMM_MAX_RANKS);
+            break;
+        case OPT_HOSTS:
+            if (!text_int(optarg, 1, SYMM_MAX_RANKS, &job.nhosts))
+                return text_usage_error(tool, "--hosts %s: not a number from 1 to %d", optarg,
                                         SYMM_MAX_RANKS);
             break;
         case OPT_EMULATED:
@@ -122,6 +132,11 @@ int main(int argc, char **argv)
         return text_usage_error(tool, "--tag-output and --output-dir exclude each other");
     if (job.nranks == 0 && !nccl)
         return text_usage_error(tool, "-n N is missing: how many ranks");
+    if (job.nhosts && job.nranks == 0)
+        return text_usage_error(tool, "--hosts needs -n N: how many ranks");
+    if (job.nhosts > job.nranks)
+        return text_usage_error(tool, "--hosts %d: there are %d ranks only", job.nhosts,
+                                job.nranks);
     if (optind == argc)
         return text_usage_error(tool, "the program to run is missing");
     job.argv = argv + optind;

@@ -62,7 +62,13 @@ static symm_status refuse_hosts(const struct symm_join *join, const struct card 
     return SYMM_OK;
 }
 
-/* Without a launcher's number: this rank's number among those of its machine. */
+/* Whether nothing but the cards tells this rank's number on its machine. */
+static bool lacks_local_rank(const struct symm_join *join)
+{
+    return !strcmp(join->launcher, "configuration") || !strcmp(join->launcher, "symm-run");
+}
+
+/* This rank's number among those of its machine. */
 static int number_on_machine(const struct card *cards, int rank)
 {
     int n = 0;
@@ -84,7 +90,7 @@ static symm_status find_domains(const struct card *cards, struct symm_join *join
     for (int r = 0; r < join->nranks; r++)
         memcpy(hosts[r], cards[r].host, sizeof hosts[r]);
     TRY(symm__span_create(join->rank, join->nranks, (const uint64_t(*)[2])hosts, &span));
-    if (!strcmp(join->launcher, "configuration"))
+    if (lacks_local_rank(join))
         join->local_rank = number_on_machine(cards, join->rank);
     if (span->ndomains > 1) {
         span->root = cards[0].root;

@@ -159,8 +159,8 @@ void symm__host_comm_abort(struct symm_host_comm *comm, symm_status status, cons
 symm_status symm__host_comm_check(struct symm_host_comm *comm);
 
 /*
- * The rank of the domain by whose exit the comm has ended: its process exited in order without destroying
- * its context. -1: there is none. Any thread.
+ * The rank of the domain by whose exit the comm has ended: its process exited in order without
+ * destroying its context. -1: there is none. Any thread.
  */
 int symm__host_comm_exited(struct symm_host_comm *comm);
 

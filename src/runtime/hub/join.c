@@ -226,6 +226,14 @@ void symm__hub_other_version(struct symm_hub *hub, struct symm_hub_client *clien
         send_refusal(hub, client, SYMM_ERROR_VERSION, text.bytes);
 }
 
+/* The number of ranks of the job, for texts that name ranks by their numbers in it. */
+static int job_nranks(const struct symm_hub *hub)
+{
+    const struct symm_span *span = hub->config.join->span;
+
+    return span ? span->nranks : hub->nranks;
+}
+
 static struct symm_rank_set missing(const struct symm_hub *hub)
 {
     struct symm_rank_set set = {{0}};
@@ -248,11 +256,11 @@ void symm__hub_join_query(struct symm_hub *hub, struct symm_hub_client *client,
     if (m->type == SYMM_MESSAGE_EXPIRED && hub->refusal != SYMM_OK) {
         symm__hub_refuse(hub, hub->refusal, hub->refusals.bytes);
     } else if (m->type == SYMM_MESSAGE_EXPIRED) {
-        symm__text_add(&text, " of %d did not join within %llu ms%s", hub->nranks,
+        symm__text_add(&text, " of %d did not join within %llu ms%s", job_nranks(hub),
                        (unsigned long long)m->args[0], hub->strangers.bytes);
         symm__hub_refuse(hub, SYMM_ERROR_TIMEOUT, text.bytes);
     } else if (m->type == SYMM_MESSAGE_SLOW) {
-        symm__text_add(&text, " of %d to join%s", hub->nranks, hub->strangers.bytes);
+        symm__text_add(&text, " of %d to join%s", job_nranks(hub), hub->strangers.bytes);
         late.reason = text.bytes;
         symm__hub_send(hub, client, &late);
     }

@@ -1,7 +1,7 @@
 /*
  * The hub's state, shared by its parts: connections (hub.c), joining (join.c), comms and votes
- * (comm.c, vote.c), new comms (comm_create.c), slow and expired votes (late.c), confirmations (confirm.c),
- * comms of several domains (relay.c).
+ * (comm.c, vote.c), new comms (comm_create.c), slow and expired votes (late.c), confirmations
+ * (confirm.c), comms of several domains (relay.c).
  */
 #ifndef SYMM_HUB_STATE_H
 #define SYMM_HUB_STATE_H

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # symm-info: its output on the emulated driver, its JSON, its verification and its exit codes.
-# Options are lists of words, so they are not quoted.
-# shellcheck disable=SC2086
+# The shells of the ranks expand their texts, and options are lists of words, so they are not quoted.
+# shellcheck disable=SC2016,SC2086
 set -euo pipefail
 . "$(dirname "$0")/../../support/shell.sh"
 
@@ -104,6 +104,38 @@ case_verify_fails() {
     run 1 env SYMM_EMULATED_DEVICES=3 SYMM_EMULATED_FAULT='cuMemcpyAsync@2#4=719' \
         "$bin/symm-info" --verify --json --driver emulated
     [ "$(json "$work/out" verification ok)" = OFF ]
+}
+
+case_domains() {
+    run 0 "$bin/symm-run" --emulated -n 5 --hosts 2 "$bin/symm-info" --domains
+    [ "$(grep -c '^# symm ' "$work/out")" = 1 ] || die "another rank than rank 0 prints"
+    said '^# ranks: 5$'
+    said '^# domains: 2: ranks share memory only with those of their domain$'
+    said "^ +0 +3 $(hostname) +0 to 2$"
+    said "^ +1 +2 $(hostname) +3, 4$"
+    run 0 "$bin/symm-run" --emulated -n 3 --hosts 3 "$bin/symm-info" --domains --json
+    [ "$(json "$work/out" ranks)" = 3 ]
+    [ "$(json "$work/out" domains 2 host)" = "$(hostname)" ]
+    [ "$(json "$work/out" domains 2 ranks 0)" = 2 ]
+    # Ranks of one host, with and without a meeting over TCP, and a rank alone.
+    run 0 "$bin/symm-run" --emulated -n 2 --hosts 1 "$bin/symm-info" --domains
+    said '^# domains: 1: all ranks share memory$'
+    run 0 "$bin/symm-run" --emulated -n 2 "$bin/symm-info" --domains
+    said '^ +0 +2 .* 0, 1$'
+    run 0 "$bin/symm-info" --domains --driver emulated
+    said '^# ranks: 1$'
+    # Ranks dealt out in turn.
+    run 0 "$bin/symm-run" --emulated -n 5 --hosts 1 \
+        sh -c 'SYMM_HOSTID=$((SYMM_RANK % 2)) exec "$0" --domains' "$bin/symm-info"
+    said '^ +0 +3 .* 0, 2, 4$'
+    said '^ +1 +2 .* 1, 3$'
+    # A rank that does not come.
+    run 1 env SYMM_TIMEOUT_MS=1000 "$bin/symm-run" --emulated -n 3 --hosts 3 \
+        sh -c 'test $SYMM_RANK = 1 || exec "$0" --domains' "$bin/symm-info"
+    errors '^# symm-info: SYMM_ERROR_TIMEOUT: .*rank 1 of 3 did not come to 127.0.0.1:'
+    [ ! -s "$work/out" ] || die "the standard output is not empty"
+    run 2 "$bin/symm-info" --domains --verify
+    errors 'excludes'
 }
 
 case_one_device() {

@@ -24,6 +24,36 @@ case_environment() {
     ! grep -qf <(awk '{print $6}' "$work/out") "$work/first" || die "two jobs have one session"
 }
 
+case_hosts() {
+    # dealt RANKS HOSTS SIZE...: the ranks are dealt out in blocks of these sizes.
+    dealt() {
+        local n=$1 hosts=$2 rank=0 host=0 size
+        shift 2
+        run 0 ranks "$n" 'echo $SYMM_RANK: $SYMM_HOSTID, $NCCL_HOSTID, $LOCAL_RANK $SYMM_ADDRESS' --hosts "$hosts"
+        for size; do
+            while [ "$size" -gt 0 ]; do
+                said "^$rank: host $host, host $host, $rank 127\.0\.0\.1:[0-9]+$"
+                size=$((size - 1)) rank=$((rank + 1))
+            done
+            host=$((host + 1))
+        done
+        [ "$(awk '{print $NF}' "$work/out" | sort -u | wc -l)" = 1 ] || die "the ranks' addresses differ"
+    }
+    dealt 4 2 2 2
+    dealt 7 3 3 2 2
+    dealt 3 3 1 1 1
+    dealt 2 1 2
+    run 0 env -u SYMM_HOSTID -u NCCL_HOSTID "$bin/symm-run" -n 1 \
+        sh -c 'echo ${SYMM_HOSTID-none} ${NCCL_HOSTID-none} ${SYMM_ADDRESS-none}'
+    said '^none none none$'
+    # A program for one host does not notice; one for several is in tools_info.sh.
+    run 0 "$bin/symm-run" --emulated -n 4 --hosts 2 "$bin/symm-bench" all-reduce --check --sizes 1K
+    run 2 ranks 2 : --hosts 3
+    errors '^# symm-run: --hosts 3: there are 2 ranks only '
+    run 2 "$bin/symm-run" --nccl --hosts 2 true
+    errors '^# symm-run: --hosts needs -n N'
+}
+
 case_driver() {
     run 0 "$bin/symm-run" --nccl sh -c 'echo "$LD_PRELOAD. $SYMM_RANK."'
     said '^/.*/libsymm_nccl\.so\. \.$'
@@ -156,6 +186,8 @@ case_usage() {
 -n two true
 --timeout -1 -n 2 true
 --timeout soon -n 2 true
+--hosts 0 -n 2 true
+--hosts two -n 2 true
 --nonsense -n 2 true
 -x
 -n
