@@ -88,6 +88,11 @@ typedef struct symm_options {
  *
  * It is not a barrier: it orders only accesses to `in` and `out` between ranks.
  *
+ * All collectives but the norm also run on groups of several domains, by NCCL between domains: with
+ * AUTO alone, without a scale, reductions without SYMM_DETERMINISTIC, and with other bits than
+ * above (docs/hosts.md). Their first call makes communicators: ERROR_STATE in a capture,
+ * ERROR_UNSUPPORTED without NCCL.
+ *
  * Scope:  Stream-ordered, all ranks of the group, with the same count, dtype, op and options.
  * Shapes: in, out [count]; out == in is in place; every other overlap is ERROR_ARGUMENT.
  *         Element-aligned.

@@ -1,6 +1,6 @@
 /*
  * symm/symm.h - symmetric memory for programs on several GPUs of one NVLink domain, with one rank
- * per GPU.
+ * per GPU; and groups of ranks of several domains (symm_config.span, docs/hosts.md).
  *
  * A context joins this rank to the other ranks. A group is a set of ranks and one order of
  * operations among them. Memory of a group is symmetric: it has the same offset in every rank's
@@ -139,8 +139,8 @@ typedef struct symm_config {
  *         ERROR_SYSTEM       socket, directory or descriptor limit; errno in the text
  *         ERROR_DRIVER       no driver or device, or a driver call failed; on every rank alike
  *         ERROR_MEMORY       host or device memory
- *         ERROR_UNSUPPORTED  ranks on more than one host, no peer access, a driver without a needed
- *                            entry
+ *         ERROR_UNSUPPORTED  ranks on more than one host without span, no peer access, a driver
+ *                            without a needed entry
  *         ERROR_MISMATCH     ranks disagree on nranks, a rank came twice, two ranks on one GPU,
  *                            settings differ
  *         ERROR_PEER         a rank died while joining
@@ -218,7 +218,10 @@ SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ra
                                        symm_group **out);
 
 /*
- * Makes the group's full areas: staging_nbytes of staging (0: SYMM_STAGING_BYTES), and an eighth of
+ * For a group of several domains: makes its communicators and what else its calls need, which the
+ * first call outside of captures would do, too; staging_nbytes means nothing.
+ *
+ * For others: makes the group's full areas: staging_nbytes of staging (0: SYMM_STAGING_BYTES), and an eighth of
  * that each for packets and for slots of lamport. Until then a group has 2 MiB, enough for
  * collectives of 64 KiB. The first collective that is slower without full areas makes them, too:
  * outside of captures it blocks the host until all ranks have made the same call. Reserve before a
@@ -262,10 +265,11 @@ SYMM_API int symm_nranks(const symm_group *group); /* Local. 0 for NULL */
 
 /*
  * The number of domains in which the group has ranks. A group of one domain can do everything. One
- * of several has no symmetric memory, no pads, no kernels and, in this version, no stream-ordered
- * calls: those are ERROR_ARGUMENT. It has symm_exchange(), symm_check(), symm_synchronize(),
- * symm_abort(), symm_group_create(), whose group is an ordinary one if its ranks share a domain,
- * and the calls that destroy it.
+ * of several has no symmetric memory, no pads, no kernels and no products: those calls are
+ * ERROR_ARGUMENT. It has the calls of hosts, symm_group_create(), whose group is an ordinary one if
+ * its ranks share a domain, symm_barrier() and the collectives of symm/collectives.h but the norm.
+ * NCCL moves their bytes between domains: ERROR_UNSUPPORTED if a rank has none, ERROR_MISMATCH if
+ * versions differ.
  * Scope: Local. 0 for NULL.
  */
 SYMM_API uint32_t symm_group_ndomains(const symm_group *group);
@@ -521,7 +525,7 @@ SYMM_API symm_status symm_wait(symm_group *group, symm_signal_pad *pad, int chan
                                uint32_t n, symm_stream stream);
 
 /*
- * Barrier of the ranks' streams. Later work on this stream runs after all work that every rank
+ * Barrier of the ranks' streams, also of several domains. Later work on this stream runs after all work that every rank
  * enqueued before its barrier, and sees the data it wrote. Scope: Stream-ordered, all ranks.
  * Errors: as symm_signal; ERROR_MISMATCH (SYMM_CHECK=1)
  */

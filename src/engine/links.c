@@ -27,17 +27,31 @@ struct card {
 
 /* ---- The thread ---- */
 
-/* Lock held. */
+static void *abort_one(void *comm)
+{
+    symm__engine_abort(comm);
+    return NULL;
+}
+
+/*
+ * Lock held. An abort may block for ever, if another rank is gone. So the two run beside each
+ * other: a kernel may wait in either communicator.
+ */
 static void abort_comms(struct symm_links *links)
 {
-    struct symm_engine_comm *comms[] = {links->rail, links->flat};
+    struct symm_engine_comm *rail = links->rail, *flat = links->flat;
+    pthread_t thread;
 
     links->rail = links->flat = NULL;
     links->aborted = true;
-    pthread_mutex_unlock(&links->lock); /* an abort may block; no one else has them any more */
-    for (int i = 0; i < 2; i++)
-        if (comms[i])
-            symm__engine_abort(comms[i]);
+    pthread_mutex_unlock(&links->lock); /* no one else has them any more */
+    const bool beside = rail && !pthread_create(&thread, NULL, abort_one, rail);
+    if (flat)
+        symm__engine_abort(flat);
+    if (beside)
+        pthread_join(thread, NULL);
+    else if (rail)
+        symm__engine_abort(rail);
     pthread_mutex_lock(&links->lock);
 }
 

@@ -23,6 +23,7 @@ TESTS = {
     "hub": ["unit/test_(hub_.*|join|message)$",
             "fuzz/hub_made_up|emulated/test_(exchange.*|place|rendezvous)$",
             "emulated/test_(joining_misuse|context|group|leave|mismatch|abort|late|misuse|alloc|faults|order|promise)$"],
+    "span": ["emulated/test_spanning.*$"],
     "domains": ["unit/test_(meeting|wire)$|emulated/test_domains.*$"],
     "memory": ["unit/test_(heap|offset_allocator)$",
                "emulated/test_(alloc|memory|register|dlpack.*|pointers|getters|signal|view|stream)$",
@@ -36,7 +37,7 @@ TESTS = {
 
 
 def tests_for(path):
-    rooms = {"root/": "domains", "relay": "domains", "domains": "domains", "span": "domains", "cards": "domains",
+    rooms = {"engine/": "span", "spanning": "span", "gather": "domains", "hierarchical": "span", "root/": "domains", "relay": "domains", "domains": "domains", "span": "domains", "cards": "domains",
              "meeting": "domains", "comm_create": "domains", "collectives": "plan", "memory": "memory", "collect/": "collect/",
              "matmul/operation": "operation", "matmul": "matmul"}
     return TESTS[next((tests for room, tests in rooms.items() if room in path), "hub")]

@@ -238,6 +238,23 @@ out:
     symm_group_destroy(group);
 }
 
+/* Ranks of one domain that name other ranks of another one do not meet. */
+static void name_other_ranks(struct rank *self, symm_context *ctx)
+{
+    symm_group *world = symm_context_world(ctx), *group = NULL;
+    const int one[] = {0, 1, 2}, other[] = {0, 1, 4};
+    const bool first = self->rank == 0 || self->rank == 2;
+
+    if (first || self->rank == 1 || self->rank == 4)
+        RANK_EXPECT(self, SYMM_ERROR_TIMEOUT,
+                    symm_group_create(world, 3, first ? one : other, &group));
+    else
+        usleep(1000000);
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+out:
+    symm_group_destroy(group);
+}
+
 /* A rank leaves a group: the others hear of it when they need it. */
 static void leave(struct rank *self, symm_context *ctx)
 {
@@ -282,7 +299,7 @@ static const struct end all_ends[] = {
     {.body = abort_world},       {.body = wait_in_vain},
     {.body = wait_for_a_domain}, {.body = differ},
     {.body = make_a_group_late}, {.body = leave},
-    {.body = leave_as_a_domain},
+    {.body = leave_as_a_domain}, {.body = name_other_ranks},
 };
 enum { ENDS = sizeof all_ends / sizeof all_ends[0] };
 
