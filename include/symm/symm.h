@@ -221,9 +221,9 @@ SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ra
  * For a group of several domains: makes its communicators and what else its calls need, which the
  * first call outside of captures would do, too; staging_nbytes means nothing.
  *
- * For others: makes the group's full areas: staging_nbytes of staging (0: SYMM_STAGING_BYTES), and an eighth of
- * that each for packets and for slots of lamport. Until then a group has 2 MiB, enough for
- * collectives of 64 KiB. The first collective that is slower without full areas makes them, too:
+ * For others: makes the group's full areas: staging_nbytes of staging (0: SYMM_STAGING_BYTES), and
+ * an eighth of that each for packets and for slots of lamport. Until then a group has 2 MiB, enough
+ * for collectives of 64 KiB. The first collective that is slower without full areas makes them, too:
  * outside of captures it blocks the host until all ranks have made the same call. Reserve before a
  * capture, or where no call may block.
  *
@@ -525,8 +525,9 @@ SYMM_API symm_status symm_wait(symm_group *group, symm_signal_pad *pad, int chan
                                uint32_t n, symm_stream stream);
 
 /*
- * Barrier of the ranks' streams, also of several domains. Later work on this stream runs after all work that every rank
- * enqueued before its barrier, and sees the data it wrote. Scope: Stream-ordered, all ranks.
+ * Barrier of the ranks' streams, also of several domains. Later work on this stream runs after all
+ * work that every rank enqueued before its barrier, and sees the data it wrote. Scope:
+ * Stream-ordered, all ranks.
  * Errors: as symm_signal; ERROR_MISMATCH (SYMM_CHECK=1)
  */
 SYMM_API symm_status symm_barrier(symm_group *group, symm_stream stream);

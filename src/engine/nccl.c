@@ -1,4 +1,4 @@
-/* The engine by NCCL: the library that the process has loaded already, or one that is opened now. */
+/* The engine by NCCL: the library that the process has loaded already, or one opened now. */
 #include "abi/nccl.h"
 
 #include <dlfcn.h>

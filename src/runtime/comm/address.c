@@ -114,6 +114,14 @@ static symm_status resolve(const char *variable, const char *host, struct symm_a
     return st;
 }
 
+/* 0.0.0.0 or [::]: an address to listen at everywhere, at which nobody can be met. */
+static bool is_every_host(const struct symm_address *a)
+{
+    if (a->sock.ss_family == AF_INET6)
+        return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)&a->sock)->sin6_addr);
+    return ((const struct sockaddr_in *)&a->sock)->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
 symm_status symm__address_read(const char *variable, const char *text, int port,
                                struct symm_address *out)
 {
@@ -126,6 +134,8 @@ symm_status symm__address_read(const char *variable, const char *text, int port,
     if (parts.port < 0 || parts.port > UINT16_MAX)
         return symm__fail(SYMM_ERROR_ARGUMENT, "%s=%s names no port", variable, text);
     TRY(resolve(variable, parts.host, out));
+    if (is_every_host(out))
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s=%s names no host", variable, text);
     *out = symm__address_with_port(out, parts.port);
 out:
     return st;

@@ -16,7 +16,7 @@ struct symm_address {
  * Resolves "HOST:PORT", "[IPv6]:PORT" or, with `port` as the port, "HOST" and "[IPv6]"; a port of
  * -1 refuses these. Takes IPv4 if a host has both. text is named `variable` in failures. May ask a
  * name server, so it may block for seconds.
- * Errors: ERROR_ARGUMENT (no host, no port, a port outside of 0 to 65535, an unknown host)
+ * Errors: ERROR_ARGUMENT (no host, 0.0.0.0, no port, a port outside of 0 to 65535, an unknown host)
  */
 symm_status symm__address_read(const char *variable, const char *text, int port,
                                struct symm_address *out);

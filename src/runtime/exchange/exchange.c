@@ -303,6 +303,8 @@ static symm_status connect_hub(struct symm_exchange *x, symm_deadline deadline)
                                       &ends[0], &x->hub_pid);
         if (st == SYMM_OK)
             x->hub_process = symm__rendezvous_watch(x->hub_pid);
+        else if (x->join.names)
+            symm__fail_in(st, "rank %d is rank 0 of this domain: ", symm__join_name(&x->join, 0));
     }
     if (st != SYMM_OK)
         goto out;
@@ -368,7 +370,7 @@ static symm_status give_up(struct symm_exchange *x, symm_status st)
         return st;
     }
     strcpy(why, symm__failure_text());
-    snprintf(text, sizeof text, "%.1000s (on rank 0)", why);
+    snprintf(text, sizeof text, "%.990s (on rank %d)", why, symm__join_name(&x->join, 0));
     x->rendezvous = (struct symm_rendezvous){.listener = -1};
     symm__exchange_close(x);
     symm__rendezvous_refuse(&rendezvous, st, text, nothers, symm__deadline_in(SYMM_HUB_REFUSES_MS));

@@ -1,6 +1,6 @@
 /*
- * How calls between domains fail: deaths in mid-call, libraries that are missing or differ, failures
- * of the library, aborts that block, calls that differ. All survivors hear why, in time.
+ * How calls between domains fail: deaths in mid-call, libraries that are missing or differ,
+ * failures of the library, aborts that block, calls that differ. All survivors hear why, in time.
  */
 #include <stdio.h>
 #include <stdlib.h>

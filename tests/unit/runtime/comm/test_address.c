@@ -59,6 +59,8 @@ static const struct bad {
     {"[::1]4242", "is not HOST:PORT or [IPv6]:PORT"},
     {"[300.0.0.1]:1", "names an unknown host"},
     {"no host at all:1", "names an unknown host, no host at all: "},
+    {"0.0.0.0:4242", "names no host"},
+    {"[::]:4242", "names no host"},
 };
 
 TEST_LOOP(address, wrong_texts_are_refused, 0, sizeof bad / sizeof bad[0])
