@@ -223,9 +223,9 @@ SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ra
  *
  * For others: makes the group's full areas: staging_nbytes of staging (0: SYMM_STAGING_BYTES), and
  * an eighth of that each for packets and for slots of lamport. Until then a group has 2 MiB, enough
- * for collectives of 64 KiB. The first collective that is slower without full areas makes them, too:
- * outside of captures it blocks the host until all ranks have made the same call. Reserve before a
- * capture, or where no call may block.
+ * for collectives of 64 KiB. The first collective that is slower without full areas makes them,
+ * too: outside of captures it blocks the host until all ranks have made the same call. Reserve
+ * before a capture, or where no call may block.
  *
  * Scope:  Collective. Does nothing if the group has one rank, or full areas that are large enough.
  *         Smaller ones are freed with the group, since graphs may use them.

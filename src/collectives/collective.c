@@ -290,7 +290,8 @@ out:
     return st;
 }
 
-static symm_status is_captured(const struct symm_group *group, symm_stream stream, bool *out)
+symm_status symm__collective_is_captured(const struct symm_group *group, symm_stream stream,
+                                         bool *out)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
     struct symm_scope scope = {0};
@@ -314,7 +315,7 @@ static symm_status provide(symm_group *group, const char *name, symm_stream stre
     bool captured = false;
     symm_status st;
 
-    TRY(is_captured(group, stream, &captured));
+    TRY(symm__collective_is_captured(group, stream, &captured));
     if (captured)
         return SYMM_OK;
     st = symm__collective_begin(&c, group, true, "%s(count %zu, %s): areas", name,

@@ -32,6 +32,9 @@ symm_status symm__collective_check_enums(const struct symm_collective_call *call
 symm_status symm__collective_check_reserved(const symm_options *options);
 symm_status symm__collective_check_count(const struct symm_group *group,
                                          const struct symm_collective_call *call);
+/* Whether the stream is being captured: then no host call may block. */
+symm_status symm__collective_is_captured(const struct symm_group *group, symm_stream stream,
+                                         bool *out);
 /* Begins the call; its text has what the ranks must agree on. */
 symm_status symm__collective_start(struct symm_call *e, symm_group *group,
                                    const struct symm_collective_call *call, symm_stream stream);

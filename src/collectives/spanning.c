@@ -2,7 +2,6 @@
 #include "spanning.h"
 
 #include <stdio.h>
-#include "runtime/api/scope.h"
 #include "runtime/group/domains.h"
 
 /* ---- The form ---- */
@@ -94,19 +93,6 @@ out:
     return st;
 }
 
-static symm_status is_captured(const struct symm_group *group, symm_stream stream, bool *out)
-{
-    int status = CU_STREAM_CAPTURE_STATUS_NONE;
-    struct symm_scope scope = {0};
-    symm_status st;
-
-    TRY(symm__scope_begin_in(&scope, group->ctx));
-    TRY_CU(scope.drv, cuStreamIsCapturing, stream, &status);
-    *out = status != CU_STREAM_CAPTURE_STATUS_NONE;
-out:
-    return symm__scope_end(&scope, st, "links");
-}
-
 symm_status symm__spanning_provide(struct symm_group *group, const char *name, symm_stream stream)
 {
     struct symm_call c;
@@ -115,7 +101,7 @@ symm_status symm__spanning_provide(struct symm_group *group, const char *name, s
 
     if (symm__links_of(group))
         return SYMM_OK;
-    TRY(is_captured(group, stream, &captured));
+    TRY(symm__collective_is_captured(group, stream, &captured));
     if (captured)
         return symm__fail_on(SYMM_ON(group), SYMM_ERROR_STATE,
                              "%s: a group of several domains makes its communicators at its first "

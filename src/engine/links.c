@@ -2,11 +2,11 @@
 #include "links.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/settings.h"
+#include "runtime/base/thread.h"
 #include "runtime/group/areas.h"
 #include "runtime/group/domains.h"
 #include "runtime/group/gather.h"
@@ -45,7 +45,8 @@ static void abort_comms(struct symm_links *links)
     links->rail = links->flat = NULL;
     links->aborted = true;
     pthread_mutex_unlock(&links->lock); /* no one else has them any more */
-    const bool beside = rail && !pthread_create(&thread, NULL, abort_one, rail);
+    const bool beside =
+        rail && symm__thread_start(&thread, "symm abort", abort_one, rail) == SYMM_OK;
     if (flat)
         symm__engine_abort(flat);
     if (beside)
@@ -102,18 +103,10 @@ static void *watch(void *arg)
 
 static symm_status start(struct symm_links *links)
 {
-    sigset_t all, before;
-    int err;
+    symm_status st = symm__thread_start(&links->thread, "symm links", watch, links);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&links->thread, NULL, watch, links);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (err)
-        return symm__fail_errno(err, "pthread_create");
-    pthread_setname_np(links->thread, "symm links");
-    links->runs = true;
-    return SYMM_OK;
+    links->runs = st == SYMM_OK;
+    return st;
 }
 
 /* Returns whether the thread has ended; if it has not, an abort does not return. */

@@ -5,7 +5,6 @@
 #include "state.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 #include "runtime/base/fd.h"
 #include "runtime/base/settings.h"
+#include "runtime/base/thread.h"
 #include "runtime/comm/boot_id.h"
 #include "exit_notice.h"
 
@@ -213,18 +213,10 @@ static void *run(void *arg)
 
 static symm_status start_thread(struct symm_exchange *x)
 {
-    sigset_t all, before;
-    int err;
+    symm_status st = symm__thread_start(&x->thread, "symm", run, x);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&x->thread, NULL, run, x);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (err)
-        return symm__fail_errno(err, "pthread_create");
-    pthread_setname_np(x->thread, "symm");
-    x->thread_runs = true;
-    return SYMM_OK;
+    x->thread_runs = st == SYMM_OK;
+    return st;
 }
 
 /* ---- Opening and closing ---- */

@@ -1,11 +1,11 @@
 /* The root's thread and its connections. */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "runtime/base/fd.h"
+#include "runtime/base/thread.h"
 #include "state.h"
 
 enum { POLL_MS = 100, STRANGERS = 16, ACCEPTS_PER_PASS = 16 };
@@ -181,18 +181,10 @@ static void *run(void *arg)
 
 static symm_status start(struct symm_root *root)
 {
-    sigset_t all, before;
-    int err;
+    symm_status st = symm__thread_start(&root->thread, "symm root", run, root);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&root->thread, NULL, run, root);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (err)
-        return symm__fail_errno(err, "pthread_create");
-    pthread_setname_np(root->thread, "symm root");
-    root->runs = true;
-    return SYMM_OK;
+    root->runs = st == SYMM_OK;
+    return st;
 }
 
 symm_status symm__root_open(const struct symm_span *span, int listener, const struct symm_log *log,

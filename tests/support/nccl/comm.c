@@ -152,9 +152,11 @@ static ncclResult_t comm_meet(ncclComm_t comm, uint64_t number)
 
 static ncclResult_t comm_connect(ncclComm_t comm, uint64_t id, int rank, int nranks)
 {
-    comm->id = id;
-    comm->rank = rank;
-    comm->nranks = nranks;
+    if (comm->nranks == 0) { /* the child of a split; others have them from the beginning */
+        comm->id = id;
+        comm->rank = rank;
+        comm->nranks = nranks;
+    }
     for (int i = 0; i < 2; i++) {
         comm->nsent[i] = calloc((size_t)nranks, sizeof *comm->nsent[i]);
         comm->nreceived[i] = calloc((size_t)nranks, sizeof *comm->nreceived[i]);
@@ -202,6 +204,9 @@ ENTRY(ncclResult_t, ncclCommInitRankConfig)
         result = comm_create(comm, config, true);
     if (result == ncclSuccess) {
         job.comm = *comm;
+        job.comm->id = job.number;
+        job.comm->rank = rank;
+        job.comm->nranks = nranks;
         group_add_job(&job);
     }
     return group_end(result);
