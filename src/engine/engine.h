@@ -34,7 +34,8 @@ symm_status symm__engine_id(const struct symm_engine *engine, struct symm_engine
 
 /*
  * Makes a communicator of nranks ranks on the current device. Waits for the others until the
- * deadline, or until *ended. Errors: ERROR_SYSTEM, ERROR_TIMEOUT, ERROR_PEER (ended)
+ * deadline, or until *ended. On failure *out is NULL, or a communicator that may only be aborted.
+ * Errors: ERROR_MEMORY, ERROR_SYSTEM, ERROR_TIMEOUT, ERROR_PEER (ended)
  */
 symm_status symm__engine_init(const struct symm_engine *engine, int nranks, int rank,
                               const struct symm_engine_id *id, const atomic_bool *ended,

@@ -148,6 +148,11 @@ static void release(struct symm_attachment *attachment)
     struct symm_links *links = (struct symm_links *)attachment;
     struct symm_context *ctx = links->group->ctx;
 
+    if (!links->runs) { /* nobody else aborts communicators that could not be made */
+        pthread_mutex_lock(&links->lock);
+        abort_comms(links);
+        pthread_mutex_unlock(&links->lock);
+    }
     const bool stopped = stop(links);
     if (links->inner) {
         symm__group_detach(links->inner, &links->inner_end);
@@ -313,7 +318,6 @@ static symm_status connect_all(struct symm_links *links, const struct symm_engin
         TRY(symm__engine_init(engine, (int)group->domains->birth.ndomains,
                               group->domains->domain[group->rank], rail_id(group, all),
                               &group->ended, deadline, &links->rail));
-    TRY(start(links));
 out:
     return st;
 }
@@ -321,12 +325,12 @@ out:
 /* Others wait in the library for this rank: the group ends for all. */
 static symm_status give_up(struct symm_group *group, symm_status st)
 {
-    char text[SYMM_TEXT_MAX];
+    char why[SYMM_TEXT_MAX], text[SYMM_TEXT_MAX];
 
-    snprintf(text, sizeof text, "rank %d: %.900s", group->ctx->join.world_rank,
-             symm__failure_text());
+    strcpy(why, symm__failure_text());
+    snprintf(text, sizeof text, "rank %d: %.900s", group->ctx->join.world_rank, why);
     symm__host_comm_abort(group->comm, st == SYMM_ERROR_TIMEOUT ? st : SYMM_ERROR_PEER, text);
-    return st;
+    return symm__fail(st, "%s", why);
 }
 
 static symm_status make(struct symm_links *links, const char *text, struct card *all)
@@ -344,7 +348,10 @@ static symm_status make(struct symm_links *links, const char *text, struct card 
     TRY(symm__group_vote(group, &ready));
     st = connect_all(links, engine, all);
     if (st != SYMM_OK)
-        return give_up(group, st);
+        st = give_up(group, st);
+    /* It also aborts communicators that could not be made. */
+    if (start(links) != SYMM_OK || st != SYMM_OK)
+        return st == SYMM_OK ? give_up(group, SYMM_ERROR_SYSTEM) : st;
     st = symm__group_vote(group, &connected);
 out:
     return st;

@@ -158,17 +158,15 @@ symm_status symm__engine_init(const struct symm_engine *engine, int nranks, int 
     ncclUniqueId unique;
     symm_status st;
 
+    *out = NULL;
     if (!c)
         return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
     memcpy(&unique, id, sizeof unique);
     *c = (struct symm_engine_comm){.engine = engine, .ended = ended};
     st = settle(c, "ncclCommInitRankConfig",
                 engine->ncclCommInitRankConfig(&c->comm, nranks, unique, rank, &config), deadline);
-    if (st == SYMM_OK)
-        *out = c;
-    else if (c->comm)
-        symm__engine_abort(c);
-    else
+    *out = c->comm ? c : NULL;
+    if (!c->comm)
         free(c);
     return st;
 }

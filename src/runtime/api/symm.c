@@ -81,16 +81,9 @@ void *symm_context_driver_symbol(symm_context *ctx, const char *name)
 
 /* ----------------------------------------------------------------------------------- groups */
 
-/* Checks the list of ranks and writes it as text, on which the members must agree. */
-static symm_status check_ranks(const struct symm_group *of, int nranks, const int *ranks,
-                               char *text, size_t nbytes)
+/* Each rank is one of the group, and comes once. seen: a flag for each rank of the group. */
+static symm_status check_each(const struct symm_group *of, int nranks, const int *ranks, bool *seen)
 {
-    bool seen[SYMM_MAX_RANKS] = {false};
-    size_t used = 0;
-
-    if (!ranks || nranks < 1 || nranks > of->nranks)
-        return symm__fail(SYMM_ERROR_ARGUMENT, "%s; nranks is %d of %d",
-                          ranks ? "nranks is wrong" : "ranks is NULL", nranks, of->nranks);
     for (int i = 0; i < nranks; i++) {
         if (ranks[i] < 0 || ranks[i] >= of->nranks)
             return symm__fail(SYMM_ERROR_ARGUMENT, "ranks[%d] is %d; the group has 0 to %d", i,
@@ -99,13 +92,32 @@ static symm_status check_ranks(const struct symm_group *of, int nranks, const in
             return symm__fail(SYMM_ERROR_ARGUMENT, "ranks[%d] is %d for the second time", i,
                               ranks[i]);
         seen[ranks[i]] = true;
-        if (used < nbytes)
-            used += (size_t)snprintf(text + used, nbytes - used, " %d", ranks[i]);
     }
     if (!seen[of->rank])
         return symm__fail(SYMM_ERROR_ARGUMENT, "rank %d is not in ranks: only members call it",
                           of->rank);
     return SYMM_OK;
+}
+
+/* Checks the list of ranks and writes it as text, on which the members must agree. */
+static symm_status check_ranks(const struct symm_group *of, int nranks, const int *ranks,
+                               char *text, size_t nbytes)
+{
+    size_t used = 0;
+    symm_status st;
+    bool *seen;
+
+    if (!ranks || nranks < 1 || nranks > of->nranks)
+        return symm__fail(SYMM_ERROR_ARGUMENT, "%s; nranks is %d of %d",
+                          ranks ? "nranks is wrong" : "ranks is NULL", nranks, of->nranks);
+    seen = calloc((size_t)of->nranks, sizeof *seen);
+    if (!seen)
+        return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    st = check_each(of, nranks, ranks, seen);
+    for (int i = 0; st == SYMM_OK && i < nranks && used < nbytes; i++)
+        used += (size_t)snprintf(text + used, nbytes - used, " %d", ranks[i]);
+    free(seen);
+    return st;
 }
 
 symm_status symm_group_create(symm_group *of, int nranks, const int *ranks, symm_group **out)

@@ -52,7 +52,8 @@ static bool read_span(struct symm_hub *hub, int rank, const struct symm_message 
     memcpy(span, m->payload, sizeof *span);
     before = sizeof *span + (size_t)span->ndomains * sizeof(uint32_t);
     if (!hub->up || span->ndomains > SYMM_PAYLOAD_MAX / sizeof(uint32_t) ||
-        before + span->nranks != m->payload_nbytes)
+        before + span->nranks != m->payload_nbytes || span->most < span->nranks ||
+        span->most > SYMM_MAX_RANKS)
         return false;
     *b = (struct birth){.parent = symm__hub_find_comm(hub, rank, span->parent), .span = span};
     return b->parent && b->parent->arm &&

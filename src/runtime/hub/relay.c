@@ -25,7 +25,8 @@ static void send_up(struct symm_hub *hub, uint64_t key, struct symm_message *m)
 symm_status symm__hub_relay_add(struct symm_hub_comm *comm, const struct symm_span_birth *birth,
                                 const void *domains)
 {
-    const size_t nwords = birth->ndomains, checks = nwords * sizeof(struct symm_hub_check);
+    const size_t nwords = birth->ndomains;
+    const size_t checks = 2 * nwords * sizeof(struct symm_hub_check); /* in a round, and after it */
     struct symm_hub_arm *arm = calloc(1, sizeof *arm + checks + nwords * sizeof(uint32_t));
 
     if (!arm)
@@ -268,7 +269,7 @@ static void take_check(struct symm_hub *hub, struct symm_hub_comm *comm,
 
     while (i < arm->nchecks && arm->checks[i].args[0] != m->args[0])
         i++;
-    if (i == (int)arm->birth.ndomains)
+    if (i == 2 * (int)arm->birth.ndomains)
         return; /* more questions than domains that ask one at a time */
     arm->nchecks += i == arm->nchecks;
     arm->checks[i] = (struct symm_hub_check){m->seq, {m->args[0], m->args[1]}};

@@ -67,6 +67,7 @@ static void outlive(struct rank *self, void *arg)
     struct bench b = {0};
 
     RANK_TRY(self, bench_open(self, &death->hosts, &b));
+    self->report->value[2] = 1;
     for (int i = 0; i < ROUNDS && st == SYMM_OK; i++) {
         st = all_reduce(&b);
         self->report->value[1]++;
@@ -107,6 +108,31 @@ TEST_LOOP(ends, a_death_in_mid_call_is_known_in_time, 0, RANKS *ALGOS)
 }
 
 /* NCCL's abort may wait for ranks that are gone: its communicator is given up. */
+/* The library's delays make the first call long. */
+TEST_LOOP(ends, a_death_while_communicators_are_made_is_known_in_time, 0, 6)
+{
+    struct rank_report reports[RANKS_MAX];
+    struct death death = {.victim = _i % RANKS};
+
+    standin_use();
+    setenv("NCCL_STANDIN_DELAY_US", "300000", 1);
+    setenv("SYMM_SPAN_ALGO", algos[_i % ALGOS], 1);
+    death.hosts = (struct hosts){HOSTS, {SIZE, SIZE}, false, ""};
+    hosts_address(&death.hosts);
+    struct ranks *run = ranks_start(RANKS, RANKS_AS_PROCESSES, outlive, &death);
+    ranks_await(run, death.victim, 2, 1);
+    pause_ms(80 * _i);
+    const int64_t when = ranks_kill_at(run, death.victim, 2, 1);
+    ranks_end(run, reports, 60);
+    for (int r = 0; r < RANKS; r++) {
+        if (r == death.victim)
+            continue;
+        ranks_assert_ok(&reports[r], 1);
+        ck_assert_msg(reports[r].value[0] - when < 3000, "rank %d noticed after %lld ms", r,
+                      (long long)(reports[r].value[0] - when));
+    }
+}
+
 TEST_GROUP(blocked, 120);
 
 TEST(blocked, an_abort_that_blocks_is_given_up)
