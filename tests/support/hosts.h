@@ -6,7 +6,7 @@
 
 /* The number of ranks of each host, and how they are dealt out. */
 struct hosts {
-    int n, sizes[16];
+    int n, sizes[RANKS_MAX];
     bool round_robin;
     char address[32]; /* hosts_address() */
 };
