@@ -88,10 +88,10 @@ typedef struct symm_options {
  *
  * It is not a barrier: it orders only accesses to `in` and `out` between ranks.
  *
- * All collectives but the norm also run on groups of several domains, by NCCL between domains: with
- * AUTO alone, without a scale, reductions without SYMM_DETERMINISTIC, and with other bits than
- * above (docs/hosts.md). Their first call makes communicators: ERROR_STATE in a capture,
- * ERROR_UNSUPPORTED without NCCL.
+ * All collectives but the norm also run on groups of several domains, by NCCL between domains:
+ * with AUTO alone, without a scale, with SYMM_DETERMINISTIC if domains have as many ranks each, and
+ * with other bits than above (docs/hosts.md). Their first call makes communicators: ERROR_STATE in
+ * a capture, ERROR_UNSUPPORTED without NCCL.
  *
  * Scope:  Stream-ordered, all ranks of the group, with the same count, dtype, op and options.
  * Shapes: in, out [count]; out == in is in place; every other overlap is ERROR_ARGUMENT.

@@ -7,6 +7,9 @@
  *     reduce-scatter  blocks put in order, reduce-scatter inside, reduce-scatter on the rail
  *     broadcast       broadcast on the root's rail, broadcast inside
  *
+ * With SYMM_DETERMINISTIC, a rail's reduction is an exchange of blocks and a local reduction in the
+ * order of the domains; an all-reduce then gathers the results on the rail.
+ *
  * What does not fit into the staging memory goes in pieces, one after the other on one stream: so
  * a kernel of one piece never waits for that of another.
  */
@@ -15,8 +18,9 @@
 #include <symm/collectives.h>
 #include "runtime/base/numbers.h"
 #include "runtime/group/domains.h"
+#include "local_reduce.h"
 
-enum { ALIGNMENT = 256 /* of parts of the staging memory */ };
+enum { ALIGNMENT = 256 /* of areas of the staging memory */, PACK = 16 /* bytes: of blocks */ };
 
 /* One call. */
 struct legs {
@@ -40,12 +44,27 @@ static struct legs legs_of(struct symm_call *e, struct symm_links *links,
                          .staging = (char *)(uintptr_t)links->staging};
 }
 
-/* The most elements of a piece if it takes `parts` times its bytes, and two parts are aligned. */
+/*
+ * The most elements of a piece if the staging memory must hold `parts` times its bytes: at most
+ * four areas, each aligned, with room to divide an area into whole packs for each domain.
+ */
 static size_t piece(const struct legs *l, size_t parts)
 {
-    const size_t nbytes = (l->links->staging_nbytes - 2 * ALIGNMENT) / parts;
+    const size_t nbytes = (l->links->staging_nbytes - 4 * (ALIGNMENT + l->N * PACK)) / parts;
 
     return nbytes / ALIGNMENT * ALIGNMENT / l->size;
+}
+
+/* Where the next area begins, behind one of n elements that may be divided. */
+static char *behind(const struct legs *l, char *area, size_t n)
+{
+    return area + symm__round_up(n * l->size + l->N * PACK, ALIGNMENT);
+}
+
+/* n elements, or with SYMM_DETERMINISTIC as many as make whole packs. */
+static size_t whole_packs(const struct legs *l, size_t n)
+{
+    return l->call->flags & SYMM_DETERMINISTIC ? symm__round_up(n * l->size, PACK) / l->size : n;
 }
 
 static symm_status copy(const struct legs *l, void *to, const void *from, size_t nbytes)
@@ -59,15 +78,78 @@ out:
     return st;
 }
 
+/* ---- The steps ---- */
+
+static symm_status reduce_scatter_inside(const struct legs *l, const char *in, char *out,
+                                         size_t count)
+{
+    const symm_options options = {.flags = l->call->flags & SYMM_DETERMINISTIC};
+
+    if (!l->links->inner)
+        return copy(l, out, in, count * l->size);
+    return symm_reduce_scatter(l->links->inner, in, out, count, l->call->dtype, l->call->op,
+                               &options, l->e->stream);
+}
+
+static symm_status all_gather_inside(const struct legs *l, const char *in, char *out, size_t count)
+{
+    if (!l->links->inner)
+        return copy(l, out, in, count * l->size);
+    return symm_all_gather(l->links->inner, in, out, count, l->call->dtype, NULL, l->e->stream);
+}
+
+/*
+ * blocks: N blocks, `block` elements apart, one for each rank of the rail. out: n elements of this
+ * rank's block, reduced in the order of the domains. scratch: room for N blocks.
+ */
+static symm_status exchange_and_reduce(const struct legs *l, const char *blocks, size_t block,
+                                       char *out, size_t n, char *scratch)
+{
+    const struct symm_group *group = l->links->group;
+    const struct symm_limits limits = symm__collective_limits(group->ctx->domain);
+    const int domain = group->domains->domain[group->rank];
+    const symm_local_reduce_args args = {.own = blocks + (size_t)domain * block * l->size,
+                                         .out = out,
+                                         .staged = scratch,
+                                         .stride = block * l->size,
+                                         .count = n,
+                                         .rank = domain,
+                                         .nranks = (int)l->N,
+                                         .op = (uint32_t)l->call->op};
+    symm_status st;
+
+    TRY(symm__engine_exchange(l->links->rail, blocks, scratch, block * l->size, (int)l->N,
+                              l->e->stream));
+    st = symm__local_reduce(l->e, &limits, l->call->dtype, &args);
+out:
+    return st;
+}
+
+/* n elements in place, in an area with room to divide it. scratch: two such areas. */
+static symm_status all_reduce_on_rail(const struct legs *l, char *x, size_t n, char *scratch)
+{
+    const size_t block = whole_packs(l, symm__ceil_div(n, l->N));
+    char *mine = behind(l, scratch, n);
+    symm_status st;
+
+    if (!(l->call->flags & SYMM_DETERMINISTIC))
+        return symm__engine_all_reduce(l->links->rail, x, x, n, l->call->dtype, l->call->op,
+                                       l->e->stream);
+    TRY(exchange_and_reduce(l, x, block, mine, block, scratch));
+    st = symm__engine_all_gather(l->links->rail, mine, x, block * l->size, l->e->stream);
+out:
+    return st;
+}
+
 /* ---- All-reduce ---- */
 
 /* n elements, in shards of `shard`, of which the last ones may be partly or wholly padding. */
 static symm_status all_reduce_piece(const struct legs *l, const char *in, char *out, size_t n,
                                     size_t shard)
 {
-    const struct symm_collective_call *call = l->call;
     const bool padded = n != l->R * shard;
-    char *mine = l->staging, *whole = l->staging + symm__round_up(shard * l->size, ALIGNMENT);
+    char *mine = l->staging, *scratch = behind(l, mine, shard);
+    char *whole = behind(l, behind(l, scratch, shard), shard);
     const char *from = in;
     symm_status st;
 
@@ -75,12 +157,9 @@ static symm_status all_reduce_piece(const struct legs *l, const char *in, char *
         TRY(copy(l, whole, in, n * l->size));
         from = whole;
     }
-    TRY(symm_reduce_scatter(l->links->inner, from, mine, shard, call->dtype, call->op, NULL,
-                            l->e->stream));
-    TRY(symm__engine_all_reduce(l->links->rail, mine, mine, shard, call->dtype, call->op,
-                                l->e->stream));
-    TRY(symm_all_gather(l->links->inner, mine, padded ? whole : out, shard, call->dtype, NULL,
-                        l->e->stream));
+    TRY(reduce_scatter_inside(l, from, mine, shard));
+    TRY(all_reduce_on_rail(l, mine, shard, scratch));
+    TRY(all_gather_inside(l, mine, padded ? whole : out, shard));
     if (padded)
         TRY(copy(l, out, whole, n * l->size));
 out:
@@ -89,7 +168,7 @@ out:
 
 static symm_status all_reduce(const struct legs *l, const char *in, char *out)
 {
-    const size_t most = piece(l, l->R + 1) * l->R; /* a shard, and all shards */
+    const size_t most = piece(l, l->R + 3) * l->R; /* three areas of a shard, and all shards */
     symm_status st = SYMM_OK;
 
     for (size_t at = 0; at < l->call->count; at += most) {
@@ -102,20 +181,24 @@ out:
 
 /* ---- All-gather and reduce-scatter ---- */
 
-/*
- * Copies between blocks in the order of the group, `pitch` bytes apart, and blocks of n bytes
- * sorted by number in the domain, then by domain.
- */
-static symm_status sort(const struct legs *l, char *by_rank, size_t pitch, char *sorted, size_t n,
-                        bool to_ranks)
+/* Blocks sorted by number in the domain, then by domain. */
+struct blocks {
+    char *at;
+    size_t pitch, nbytes; /* from one to the next; of data */
+};
+
+/* Copies between them and blocks in the order of the group, `pitch` bytes apart. */
+static symm_status sort(const struct legs *l, char *by_rank, size_t pitch,
+                        const struct blocks *sorted, bool to_ranks)
 {
     const struct symm_domains *d = l->links->group->domains;
     symm_status st = SYMM_OK;
 
     for (int r = 0; r < l->links->group->nranks; r++) {
         const size_t number = (size_t)d->slot[r] % l->R, domain = (size_t)d->domain[r];
-        char *block = sorted + (number * l->N + domain) * n, *rank = by_rank + (size_t)r * pitch;
-        TRY(to_ranks ? copy(l, rank, block, n) : copy(l, block, rank, n));
+        char *block = sorted->at + (number * l->N + domain) * sorted->pitch;
+        char *rank = by_rank + (size_t)r * pitch;
+        TRY(to_ranks ? copy(l, rank, block, sorted->nbytes) : copy(l, block, rank, sorted->nbytes));
     }
 out:
     return st;
@@ -128,32 +211,39 @@ static symm_status all_gather(const struct legs *l, const char *in, char *out)
 
     for (size_t at = 0; at < count; at += most) {
         const size_t n = count - at < most ? count - at : most, nbytes = n * l->size;
-        char *rail = l->staging, *all = rail + symm__round_up(l->N * nbytes, ALIGNMENT);
+        char *rail = l->staging;
+        const struct blocks all = {behind(l, rail, l->N * n), nbytes, nbytes};
         TRY(symm__engine_all_gather(l->links->rail, in + at * l->size, rail, nbytes, l->e->stream));
-        TRY(symm_all_gather(l->links->inner, rail, all, l->N * n, l->call->dtype, NULL,
-                            l->e->stream));
-        TRY(sort(l, out + at * l->size, count * l->size, all, nbytes, true));
+        TRY(all_gather_inside(l, rail, all.at, l->N * n));
+        TRY(sort(l, out + at * l->size, count * l->size, &all, true));
     }
 out:
     return st;
 }
 
+/* blocks: one for each rank of the rail, `block` elements apart. scratch: room for as many. */
+static symm_status reduce_scatter_on_rail(const struct legs *l, const char *blocks, size_t block,
+                                          char *out, size_t n, char *scratch)
+{
+    if (l->call->flags & SYMM_DETERMINISTIC)
+        return exchange_and_reduce(l, blocks, block, out, n, scratch);
+    return symm__engine_reduce_scatter(l->links->rail, blocks, out, n, l->call->dtype, l->call->op,
+                                       l->e->stream);
+}
+
 static symm_status reduce_scatter(const struct legs *l, const char *in, char *out)
 {
-    const struct symm_collective_call *call = l->call;
-    const size_t count = call->count, most = piece(l, l->N + l->N * l->R);
+    const size_t count = l->call->count, most = piece(l, 2 * l->N + l->N * l->R);
     symm_status st = SYMM_OK;
 
     for (size_t at = 0; at < count; at += most) {
-        const size_t n = count - at < most ? count - at : most;
-        char *rail = l->staging, *all = rail + symm__round_up(l->N * n * l->size, ALIGNMENT);
+        const size_t n = count - at < most ? count - at : most, block = whole_packs(l, n);
+        char *rail = l->staging, *scratch = behind(l, rail, l->N * n);
+        const struct blocks all = {behind(l, scratch, l->N * n), block * l->size, n * l->size};
         /* It only reads what the caller has given as const. */
-        TRY(sort(l, (char *)(uintptr_t)in + at * l->size, count * l->size, all, n * l->size,
-                 false));
-        TRY(symm_reduce_scatter(l->links->inner, all, rail, l->N * n, call->dtype, call->op, NULL,
-                                l->e->stream));
-        TRY(symm__engine_reduce_scatter(l->links->rail, rail, out + at * l->size, n, call->dtype,
-                                        call->op, l->e->stream));
+        TRY(sort(l, (char *)(uintptr_t)in + at * l->size, count * l->size, &all, false));
+        TRY(reduce_scatter_inside(l, all.at, rail, l->N * block));
+        TRY(reduce_scatter_on_rail(l, rail, block, out + at * l->size, n, scratch));
     }
 out:
     return st;
@@ -166,13 +256,14 @@ static symm_status broadcast(const struct legs *l, const void *in, void *out)
     const struct symm_domains *d = l->links->group->domains;
     const struct symm_collective_call *call = l->call;
     const int number = d->slot[call->root] % (int)l->R;
-    symm_status st;
+    symm_status st = SYMM_OK;
 
     if (symm__links_number(l->links) == number)
         TRY(symm__engine_broadcast(l->links->rail, in, out, call->count * l->size,
                                    d->domain[call->root], l->e->stream));
-    st = symm_broadcast(l->links->inner, out, out, call->count, call->dtype, number, NULL,
-                        l->e->stream);
+    if (l->links->inner)
+        st = symm_broadcast(l->links->inner, out, out, call->count, call->dtype, number, NULL,
+                            l->e->stream);
 out:
     return st;
 }

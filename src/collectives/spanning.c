@@ -24,11 +24,18 @@ bool symm__spanning_prefers_hierarchy(enum symm_operation operation, uint64_t nb
     return false;
 }
 
+static bool is_deterministic(const struct symm_collective_call *call)
+{
+    return call->flags & SYMM_DETERMINISTIC && symm__operation_reduces(call->operation);
+}
+
 static bool is_hierarchical(const struct symm_links *links, const struct symm_collective_call *call)
 {
     const struct symm_group *group = links->group;
     const uint64_t n = symm__operation_has_shares(call->operation) ? (uint64_t)group->nranks : 1;
 
+    if (is_deterministic(call))
+        return true; /* the engine has an order of its own */
     if (!links->rail || links->algo == SYMM_SPAN_FLAT)
         return false;
     return links->algo == SYMM_SPAN_HIERARCHICAL ||
@@ -83,9 +90,8 @@ static symm_status check(const struct symm_group *group, const struct symm_colle
     reason = symm__spanning_reason(group, call->operation, call->algo, call->dtype, call->op);
     if (!reason && call->scaled)
         reason = "elements cannot be scaled between domains";
-    if (!reason && call->flags & SYMM_DETERMINISTIC && symm__operation_reduces(call->operation))
-        reason = "the engine between domains has an order of its own, which SYMM_DETERMINISTIC "
-                 "rules out";
+    if (!reason && is_deterministic(call) && !symm__links_has_rails(group))
+        reason = "SYMM_DETERMINISTIC needs domains of as many ranks each";
     if (reason)
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s", reason);
     st = symm__collective_check_count(group, call);
@@ -171,12 +177,12 @@ symm_status symm__spanning_barrier(struct symm_call *e)
 
     TRY(symm__links_enter(links));
     word = (void *)(uintptr_t)links->staging;
-    if (links->rail)
+    if (links->inner && links->rail)
         st = symm_barrier(links->inner, e->stream);
     if (st == SYMM_OK)
         st = symm__engine_all_reduce(links->rail ? links->rail : links->flat, word, word, 1,
                                      SYMM_INT32, SYMM_MAX, e->stream);
-    if (st == SYMM_OK && links->rail)
+    if (st == SYMM_OK && links->inner && links->rail)
         st = symm_barrier(links->inner, e->stream);
     symm__links_leave(links);
     if (st != SYMM_OK)

@@ -9,9 +9,9 @@
 #include "collective.h"
 
 /*
- * symm__collective() of such a group: call and options are not checked yet. AUTO only, without
- * SYMM_DETERMINISTIC and without a scale; no norm. Errors: as the operation; ERROR_STATE (in a
- * capture, and the group has no links yet)
+ * symm__collective() of such a group: call and options are not checked yet. AUTO only, without a
+ * scale; no norm. SYMM_DETERMINISTIC needs domains of as many ranks each. Errors: as the operation;
+ * ERROR_STATE (in a capture, and the group has no links yet)
  */
 symm_status symm__spanning(struct symm_group *group, const struct symm_collective_call *call,
                            const struct symm_data *data, const symm_options *options,

@@ -58,6 +58,13 @@ symm_status symm__engine_all_gather(struct symm_engine_comm *comm, const void *i
 symm_status symm__engine_broadcast(struct symm_engine_comm *comm, const void *in, void *out,
                                    size_t nbytes, int root, symm_stream stream);
 
+/*
+ * Gives each rank a block of nbytes of each other one. in: a block for each rank, of which its own
+ * is not read. out: the blocks of the other ranks, in their order. Errors: as the operations above
+ */
+symm_status symm__engine_exchange(struct symm_engine_comm *comm, const void *in, void *out,
+                                  size_t nbytes, int nranks, symm_stream stream);
+
 /* OK, or the failure that the library has noticed meanwhile. Never blocks. */
 symm_status symm__engine_error(struct symm_engine_comm *comm);
 /* Ends what is enqueued. May block. The communicator is gone. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/numbers.h"
 #include "runtime/base/settings.h"
 #include "runtime/base/thread.h"
 #include "runtime/group/areas.h"
@@ -12,15 +13,16 @@
 #include "runtime/group/gather.h"
 
 enum {
-    STAGING_NBYTES = 16 << 20,
-    WATCH_MS = 20, /* between looks at the group */
-    ASK_EACH = 5,  /* looks between questions to the communicators */
-    ABORT_S = 10,  /* how long an abort may take before its communicator is given up */
+    STAGING_BLOCK = 512, /* bytes of the smallest piece of a block, with its alignment */
+    WATCH_MS = 20,       /* between looks at the group */
+    ASK_EACH = 5,        /* looks between questions to the communicators */
+    ABORT_S = 10,        /* how long an abort may take before its communicator is given up */
 };
 
 /* What each rank tells the others. */
 struct card {
     int32_t version, algo;
+    uint64_t staging_nbytes;
     struct symm_engine_id flat; /* of rank 0 */
     struct symm_engine_id rail; /* of the ranks of the first domain */
 };
@@ -228,6 +230,7 @@ static symm_status fill_in(struct symm_links *links, const struct symm_engine **
     TRY(symm__engine_open(engine));
     card->version = symm__engine_version(*engine);
     card->algo = (int32_t)links->algo;
+    card->staging_nbytes = group->ctx->agreed.staging_nbytes;
     if (group->rank == 0)
         TRY(symm__engine_id(*engine, &card->flat));
     if (group->domains->domain[group->rank] == 0)
@@ -266,13 +269,11 @@ int symm__links_width(const struct symm_links *links)
     return (int)links->group->domains->birth.most;
 }
 
-/* Whether each domain has as many ranks, and more than one. */
-static bool has_rails(const struct symm_group *group)
+bool symm__links_has_rails(const struct symm_group *group)
 {
     const struct symm_domains *d = group->domains;
 
-    return d->birth.most > 1 &&
-           (uint64_t)d->birth.most * d->birth.ndomains == (uint64_t)group->nranks;
+    return (uint64_t)d->birth.most * d->birth.ndomains == (uint64_t)group->nranks;
 }
 
 /* The rail's id is that of the rank with this number in the first domain. */
@@ -287,6 +288,18 @@ static const struct symm_engine_id *rail_id(const struct symm_group *group, cons
     return NULL;
 }
 
+/* The least of all ranks, so that all divide a call alike; with room for a pack of each block. */
+static size_t choose_staging(const struct symm_group *group, const struct card *all)
+{
+    const size_t nblocks =
+        group->domains->birth.ndomains * ((size_t)group->domains->birth.most + 2);
+    uint64_t least = UINT64_MAX;
+
+    for (int r = 0; r < group->nranks; r++)
+        least = symm__min(least, all[r].staging_nbytes);
+    return symm__round_up(least + nblocks * STAGING_BLOCK, STAGING_BLOCK);
+}
+
 /* What this rank and its domain need: the inner group with full areas, and staging memory. */
 static symm_status prepare(struct symm_links *links, const char *text)
 {
@@ -294,7 +307,6 @@ static symm_status prepare(struct symm_links *links, const char *text)
     const struct symm_context *ctx = group->ctx;
     symm_status st = SYMM_OK;
 
-    links->staging_nbytes = STAGING_NBYTES;
     if (group->domains->nlocal > 1) {
         TRY(symm__domains_inner(group, text, SYMM_OK, &links->inner));
         symm__group_attach(links->inner, &links->inner_end);
@@ -314,7 +326,7 @@ static symm_status connect_all(struct symm_links *links, const struct symm_engin
 
     TRY(symm__engine_init(engine, group->nranks, group->rank, &all[0].flat, &group->ended, deadline,
                           &links->flat));
-    if (has_rails(group))
+    if (symm__links_has_rails(group))
         TRY(symm__engine_init(engine, (int)group->domains->birth.ndomains,
                               group->domains->domain[group->rank], rail_id(group, all),
                               &group->ended, deadline, &links->rail));
@@ -344,6 +356,7 @@ static symm_status make(struct symm_links *links, const char *text, struct card 
 
     TRY(symm__group_gather(group, text, st, &mine, sizeof mine, all));
     TRY(compare(group, all));
+    links->staging_nbytes = choose_staging(group, all);
     ready.status = prepare(links, text);
     TRY(symm__group_vote(group, &ready));
     st = connect_all(links, engine, all);

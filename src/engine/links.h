@@ -17,7 +17,7 @@ struct symm_links {
     struct symm_engine_comm *flat; /* all its ranks, in its order */
     /*
      * The ranks with this rank's number in their domains, by domain. NULL: domains have different
-     * numbers of ranks, or one each.
+     * numbers of ranks.
      */
     struct symm_engine_comm *rail;
     enum symm_span_algo algo;
@@ -42,6 +42,9 @@ symm_status symm__links_make(struct symm_group *group, const char *text);
 
 /* NULL: none yet. Local. */
 struct symm_links *symm__links_of(struct symm_group *group);
+
+/* Whether a group of several domains has as many ranks in each. */
+bool symm__links_has_rails(const struct symm_group *group);
 
 /* This rank's number in its domain, and the number of ranks of each domain with a rail. */
 int symm__links_number(const struct symm_links *links);

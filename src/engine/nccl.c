@@ -26,10 +26,14 @@ enum {
     X(ncclCommGetAsyncError)                                                                       \
     X(ncclCommAbort)                                                                               \
     X(ncclCommDestroy)                                                                             \
+    X(ncclGroupStart)                                                                              \
+    X(ncclGroupEnd)                                                                                \
     X(ncclAllReduce)                                                                               \
     X(ncclReduceScatter)                                                                           \
     X(ncclAllGather)                                                                               \
-    X(ncclBroadcast)
+    X(ncclBroadcast)                                                                               \
+    X(ncclSend)                                                                                    \
+    X(ncclRecv)
 
 struct symm_engine {
     int version;
@@ -41,6 +45,7 @@ struct symm_engine {
 struct symm_engine_comm {
     const struct symm_engine *engine;
     ncclComm_t comm;
+    int rank;
     const atomic_bool *ended; /* of the group */
 };
 
@@ -162,7 +167,7 @@ symm_status symm__engine_init(const struct symm_engine *engine, int nranks, int 
     if (!c)
         return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
     memcpy(&unique, id, sizeof unique);
-    *c = (struct symm_engine_comm){.engine = engine, .ended = ended};
+    *c = (struct symm_engine_comm){.engine = engine, .rank = rank, .ended = ended};
     st = settle(c, "ncclCommInitRankConfig",
                 engine->ncclCommInitRankConfig(&c->comm, nranks, unique, rank, &config), deadline);
     *out = c->comm ? c : NULL;
@@ -270,4 +275,24 @@ symm_status symm__engine_broadcast(struct symm_engine_comm *c, const void *in, v
 {
     return enqueued(c, "ncclBroadcast",
                     c->engine->ncclBroadcast(in, out, nbytes, ncclUint8, root, c->comm, stream));
+}
+
+symm_status symm__engine_exchange(struct symm_engine_comm *c, const void *in, void *out,
+                                  size_t nbytes, int nranks, symm_stream stream)
+{
+    ncclResult_t result = c->engine->ncclGroupStart(), ended;
+
+    for (int r = 0; r < nranks && result == ncclSuccess; r++) {
+        const char *mine = (const char *)in + (size_t)r * nbytes;
+        char *theirs = (char *)out + (size_t)(r < c->rank ? r : r - 1) * nbytes;
+        if (r == c->rank)
+            continue;
+        result = c->engine->ncclSend(mine, nbytes, ncclUint8, r, c->comm, stream);
+        if (result == ncclSuccess || result == ncclInProgress)
+            result = c->engine->ncclRecv(theirs, nbytes, ncclUint8, r, c->comm, stream);
+        if (result == ncclInProgress)
+            result = ncclSuccess; /* until the end of the group */
+    }
+    ended = c->engine->ncclGroupEnd();
+    return enqueued(c, "ncclSend and ncclRecv", result == ncclSuccess ? ended : result);
 }

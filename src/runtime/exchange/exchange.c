@@ -81,8 +81,8 @@ static void end_of_other_version(struct symm_exchange *x, uint32_t version)
         .type = SYMM_MESSAGE_ENDED, .comm = SYMM_COMM_JOIN, .status = SYMM_ERROR_VERSION};
     char reason[96];
 
-    snprintf(reason, sizeof reason, "%s has version %u of symm, this rank %d",
-             symm__exchange_hub(x).text, (unsigned)version, SYMM_VERSION);
+    snprintf(reason, sizeof reason, "rank %d has version %u of symm, this rank %d",
+             symm__join_name(&x->join, 0), (unsigned)version, SYMM_VERSION);
     m.reason = reason;
     symm__host_comm_message(x, &m);
 }
