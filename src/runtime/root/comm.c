@@ -344,9 +344,14 @@ out:
     return st;
 }
 
-/* Whether the payload of a SPAN is right: rising domains, this one among them. */
+enum { DOMAINS_MAX = SYMM_PAYLOAD_MAX / sizeof(uint32_t) };
+
+/*
+ * Whether the payload of a SPAN is right: rising domains, this one among them. It may have any
+ * alignment.
+ */
 static bool read_birth(const struct symm_root *root, int domain, const struct symm_message *m,
-                       struct symm_span_birth *birth, const uint32_t **domains)
+                       struct symm_span_birth *birth, uint32_t domains[DOMAINS_MAX])
 {
     bool has = false;
 
@@ -354,12 +359,11 @@ static bool read_birth(const struct symm_root *root, int domain, const struct sy
     if (birth->ndomains < 1 || birth->ndomains > (uint32_t)root->span->ndomains || birth->nranks ||
         m->payload_nbytes != sizeof *birth + birth->ndomains * sizeof(uint32_t))
         return false;
-    *domains = (const void *)((const char *)m->payload + sizeof *birth);
+    memcpy(domains, (const char *)m->payload + sizeof *birth, birth->ndomains * sizeof domains[0]);
     for (uint32_t i = 0; i < birth->ndomains; i++) {
-        if ((*domains)[i] >= (uint32_t)root->span->ndomains ||
-            (i && (*domains)[i] <= (*domains)[i - 1]))
+        if (domains[i] >= (uint32_t)root->span->ndomains || (i && domains[i] <= domains[i - 1]))
             return false;
-        has |= (*domains)[i] == (uint32_t)domain;
+        has |= domains[i] == (uint32_t)domain;
     }
     return has;
 }
@@ -371,16 +375,14 @@ static void create(struct symm_root *root, int domain, const struct symm_message
     struct symm_root_comm *parent, *comm;
     struct symm_root_party *party;
     struct symm_span_birth birth;
-    uint32_t domains[SYMM_PAYLOAD_MAX / sizeof(uint32_t)];
-    const uint32_t *given;
+    uint32_t domains[DOMAINS_MAX];
 
-    if (!read_birth(root, domain, m, &birth, &given) ||
+    if (!read_birth(root, domain, m, &birth, domains) ||
         !(parent = find(root, domain, birth.parent, &party))) {
         refusal.reason = "the group that the new group was to be made of has ended";
         symm__root_send(root, domain, &refusal);
         return;
     }
-    memcpy(domains, given, birth.ndomains * sizeof domains[0]); /* aligned */
     comm = find_attempt(root, domain, parent->key, &birth);
     if (!comm && begin_attempt(root, parent, &birth, domains, &comm) != SYMM_OK) {
         refusal.reason = symm__failure_text();

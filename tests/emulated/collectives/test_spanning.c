@@ -298,7 +298,7 @@ out:
 static void run_scene(struct rank *self, void *arg)
 {
     const struct scene *scene = arg;
-    symm_context *ctx = NULL;
+    symm_context *ctx = NULL, *last;
     symm_group *world, *rail = NULL;
     const int apart[] = {0, self->nranks - 1};
 
@@ -312,8 +312,9 @@ static void run_scene(struct rank *self, void *arg)
     run_calls(self, ctx, symm_context_domain(ctx), 100, 300);
     RANK_TRY(self, symm_group_destroy(rail));
     rail = NULL;
-    RANK_TRY(self, symm_context_destroy(ctx));
+    last = ctx;
     ctx = NULL;
+    RANK_TRY(self, symm_context_destroy(last));
 out:
     symm_group_destroy(rail);
     symm_context_destroy(ctx);

@@ -123,7 +123,7 @@ out:
 
 static void live_once(struct rank *self, const struct hosts *hosts)
 {
-    symm_context *ctx = NULL;
+    symm_context *ctx = NULL, *last;
     symm_group *world;
     int other = 0;
 
@@ -139,8 +139,9 @@ static void live_once(struct rank *self, const struct hosts *hosts)
     make_groups(self, hosts, world);
     RANK_TRY(self, symm_synchronize(world, NULL));
     RANK_TRY(self, symm_check(world));
-    RANK_TRY(self, symm_context_destroy(ctx));
+    last = ctx;
     ctx = NULL;
+    RANK_TRY(self, symm_context_destroy(last));
 out:
     symm_context_destroy(ctx);
 }
@@ -165,7 +166,7 @@ TEST_LOOP(domains, every_shape_meets_votes_and_makes_groups, 0, SHAPES)
 static void live_alone(struct rank *self, void *arg)
 {
     const struct hosts *hosts = arg;
-    symm_context *ctx = NULL;
+    symm_context *ctx = NULL, *last;
 
     RANK_TRY(self, hosts_join(self, hosts, &ctx));
     CHECK_RANK(self, symm_context_domain(ctx) == symm_context_world(ctx));
@@ -173,8 +174,9 @@ static void live_alone(struct rank *self, void *arg)
     exchange(self, symm_context_world(ctx), 0, 10);
     RANK_TRY(self, exercise_all_reduce(self, ctx, symm_context_world(ctx), SYMM_ALGO_AUTO,
                                        SYMM_FLOAT32, 1000, 1));
-    RANK_TRY(self, symm_context_destroy(ctx));
+    last = ctx;
     ctx = NULL;
+    RANK_TRY(self, symm_context_destroy(last));
 out:
     symm_context_destroy(ctx);
 }
@@ -204,7 +206,7 @@ static void vote_often(struct rank *self, void *arg)
 {
     const struct hosts *hosts = arg;
     const int before = count_descriptors();
-    symm_context *ctx = NULL;
+    symm_context *ctx = NULL, *last;
 
     RANK_TRY(self, hosts_join(self, hosts, &ctx));
     exchange(self, symm_context_world(ctx), 0, 4);
@@ -214,8 +216,9 @@ static void vote_often(struct rank *self, void *arg)
     self->report->value[0] = (now_us() - start) / VOTES;
     self->report->value[1] = count_descriptors() - before;
     RANK_TRY(self, symm_synchronize(symm_context_world(ctx), NULL));
-    RANK_TRY(self, symm_context_destroy(ctx));
+    last = ctx;
     ctx = NULL;
+    RANK_TRY(self, symm_context_destroy(last));
 out:
     symm_context_destroy(ctx);
 }

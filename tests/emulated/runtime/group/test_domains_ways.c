@@ -114,7 +114,7 @@ static void set_host(int host)
 static void live(struct rank *self, const symm_config *config, int nhosts)
 {
     const int size = RANKS / nhosts;
-    symm_context *ctx = NULL;
+    symm_context *ctx = NULL, *last;
     int all[RANKS] = {0};
 
     RANK_TRY(self, symm_context_create(config, &ctx));
@@ -127,8 +127,9 @@ static void live(struct rank *self, const symm_config *config, int nhosts)
     RANK_TRY(self, symm_exchange(world, &self->rank, sizeof self->rank, all));
     for (int r = 0; r < RANKS; r++)
         CHECK_RANK(self, all[r] == r);
-    RANK_TRY(self, symm_context_destroy(ctx));
+    last = ctx;
     ctx = NULL;
+    RANK_TRY(self, symm_context_destroy(last));
 out:
     symm_context_destroy(ctx);
 }
