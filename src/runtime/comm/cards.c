@@ -127,10 +127,10 @@ static symm_status places_of_torchrun(const struct symm_join *join, struct symm_
 
     m->wanted = "MASTER_ADDR";
     m->nplaces = SYMM_MEETING_PLACES;
+    TRY(symm__address_read(m->wanted, host, PORT_FIRST, &m->places[0]));
     for (int i = 0; i < m->nplaces; i++) {
         int port = PORT_FIRST + (int)((join->id[0] + (uint64_t)i * 769) % PORTS);
-        TRY(i ? (m->places[i] = symm__address_with_port(&m->places[0], port), SYMM_OK)
-              : symm__address_read(m->wanted, host, port, &m->places[0]));
+        m->places[i] = symm__address_with_port(&m->places[0], port);
     }
 out:
     return st;

@@ -349,16 +349,17 @@ static symm_status compare_checks(const struct symm_context *ctx, const int *che
 static symm_status join_domains(struct symm_context *ctx, symm_status st)
 {
     int *checks = calloc((size_t)ctx->join.world_nranks, sizeof *checks);
-    symm_status mine = st, all;
+    symm_status mine = st, all = st;
     char why[SYMM_TEXT_MAX];
 
     strcpy(why, symm__failure_text());
-    if (st == SYMM_OK && !checks)
-        mine = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
-    all = ctx->exchange ? symm__domains_world(ctx, &ctx->world) : st;
-    if (all == SYMM_OK) {
+    if (ctx->exchange)
+        all = symm__domains_world(ctx, &mine, &ctx->world);
+    if (ctx->world) {
         if (st != SYMM_OK)
             symm__fail(st, "%s", why);
+        else if (mine == SYMM_OK && !checks)
+            mine = symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
         all = symm__group_gather(ctx->world, "symm_context_create: domains", mine,
                                  &ctx->agreed.check, sizeof ctx->agreed.check, checks);
     }

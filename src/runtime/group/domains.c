@@ -94,16 +94,12 @@ static struct symm_group *group_of(struct symm_context *ctx, int nranks, int ran
     group->rank = rank;
     group->nranks = nranks;
     group->domains = domains;
-    /* Without a device, which has failed, the group only votes that. */
-    if (ctx->primary && symm__group_equip_event(group) != SYMM_OK) {
-        symm__group_release(group);
-        return NULL;
-    }
     group->multicast_off = "the group has ranks in several domains";
     return group;
 }
 
-symm_status symm__domains_world(struct symm_context *ctx, struct symm_group **out)
+symm_status symm__domains_world(struct symm_context *ctx, symm_status *mine,
+                                struct symm_group **out)
 {
     const struct symm_span *span = ctx->join.span;
     int *world = calloc((size_t)span->nranks, sizeof *world);
@@ -118,9 +114,11 @@ symm_status symm__domains_world(struct symm_context *ctx, struct symm_group **ou
         world[r] = r;
     TRY(find(span, span->nranks, world, &domains));
     group = group_of(ctx, span->nranks, span->rank, domains);
-    st = group ? SYMM_OK : SYMM_ERROR_DRIVER;
+    st = group ? SYMM_OK : SYMM_ERROR_MEMORY;
     if (st != SYMM_OK)
         goto out;
+    if (*mine == SYMM_OK)
+        *mine = symm__group_equip_event(group);
     events = symm__group_events(group);
     symm__host_comm_span(ctx->exchange, &events, &group->comm);
     group->members = symm__host_comm_members(group->comm);
@@ -172,7 +170,9 @@ static symm_status create_spanning(struct symm_group *of, int nranks, const int 
     symm_status st;
 
     if (!group)
-        return SYMM_ERROR_DRIVER;
+        return SYMM_ERROR_MEMORY;
+    if (vote->status == SYMM_OK)
+        vote->status = symm__group_equip_event(group);
     for (int i = 0; i < domains->nlocal; i++) {
         members[i] = 0;
         while (of->domains->local[members[i]] != ranks[domains->local[i]])

@@ -18,8 +18,12 @@ struct symm_domains {
     int *local; /* ranks of this rank's domain, in the order of the group */
 };
 
-/* The world of a job with several domains. Local: its comm exists already. */
-symm_status symm__domains_world(struct symm_context *ctx, struct symm_group **out);
+/*
+ * The world of a job with several domains. Local: its comm exists already. *mine: this rank's
+ * status for the first vote; a failure of the device is stored there.
+ */
+symm_status symm__domains_world(struct symm_context *ctx, symm_status *mine,
+                                struct symm_group **out);
 
 /*
  * A group of some ranks of `of`, which has several domains: one of several domains, too, or an

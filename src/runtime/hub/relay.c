@@ -17,7 +17,7 @@ static void send_up(struct symm_hub *hub, uint64_t key, struct symm_message *m)
     if (frame)
         symm__wire_send(hub->up, frame);
     else
-        hub->cut = true; /* at the next pass all these comms end */
+        hub->mute = true; /* at the next pass all these comms end */
 }
 
 /* ---- Objects ---- */
@@ -179,9 +179,10 @@ void symm__hub_relay_end(struct symm_hub *hub, struct symm_hub_comm *comm)
 
 void symm__hub_relay_closed(struct symm_hub *hub, struct symm_hub_comm *comm)
 {
-    struct symm_message m = {.type = SYMM_MESSAGE_CLOSE};
+    const bool all = symm__rank_set_within(comm->members, comm->gone);
+    struct symm_message m = {.type = SYMM_MESSAGE_CLOSE, .args = {all}};
 
-    if (comm->arm->closed || !comm->formed)
+    if ((comm->arm->closed && !all) || !comm->formed)
         return;
     comm->arm->closed = true;
     send_up(hub, comm->key, &m);
@@ -207,7 +208,8 @@ static void cut_off(struct symm_hub *hub)
     struct symm_text text = {.used = 0};
 
     hub->cut = true;
-    symm__text_add(&text, "rank 0, which connects the domains: %s", symm__wire_why(hub->up));
+    symm__text_add(&text, "rank 0, which connects the domains: %s",
+                   hub->mute ? "no memory for a message to it" : symm__wire_why(hub->up));
     for (struct symm_hub_comm *comm = hub->comms; comm; comm = comm->next)
         if (comm->arm && comm->status == SYMM_OK) {
             comm->arm->ended = true;
@@ -309,8 +311,6 @@ void symm__hub_relay_late(struct symm_hub *hub, struct symm_hub_comm *comm, int 
 {
     struct symm_message up = {.type = m->type, .seq = m->seq, .args = {m->args[0]}};
 
-    if (!comm->arm)
-        return;
     symm__rank_set_add(&comm->arm->slow, rank);
     send_up(hub, comm->key, &up);
 }
@@ -377,6 +377,6 @@ void symm__hub_relay_serve(struct symm_hub *hub, short revents)
     symm__wire_serve(hub->up, revents);
     while (symm__wire_next(hub->up, &m))
         take(hub, &m);
-    if (symm__wire_state(hub->up) == SYMM_WIRE_ENDED || hub->cut)
+    if (symm__wire_state(hub->up) == SYMM_WIRE_ENDED || hub->mute)
         cut_off(hub);
 }

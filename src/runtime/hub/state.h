@@ -93,7 +93,8 @@ struct symm_hub {
     struct symm_hub_comm *comms;
     uint64_t last_key;    /* last key given to a comm */
     struct symm_wire *up; /* to the root; NULL: the job has one domain */
-    bool cut;             /* it has ended */
+    bool mute;            /* a message to the root was lost */
+    bool cut;             /* the connection has ended, or counts as ended, and its comms with it */
     bool failed;
     atomic_bool exits; /* this process exits and the other ranks were told */
     int ninquiries;    /* number of open inquiries */

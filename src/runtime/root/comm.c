@@ -144,7 +144,7 @@ void symm__root_end_comm(struct symm_root *root, struct symm_root_comm *comm, sy
         if (party->known && !party->gone)
             send_end(root, comm, party);
         if (!comm->formed) /* no hub keeps it: later ones begin a new attempt */
-            party->gone = true;
+            party->left = party->gone = true;
     }
     forget_vote(comm);
     for (struct symm_root_comm *child = root->comms; child; child = child->next)
@@ -164,18 +164,20 @@ static void end_for(struct symm_root *root, struct symm_root_comm *comm, int dom
 }
 
 /*
- * A domain closes a comm, or is gone. This ends the comm only if others wait in a vote, or if the
- * domain is lost: in a collective destroy, some ranks finish before others.
+ * A rank of a domain closes a comm; `all`: the last one, or the domain is gone. This ends the comm
+ * only if others wait in a vote, or if the domain is lost: in a collective destroy, some ranks
+ * finish before others.
  */
 static void close_comm(struct symm_root *root, struct symm_root_comm *comm,
-                       struct symm_root_party *party)
+                       struct symm_root_party *party, bool all)
 {
     if (party->gone)
         return;
-    party->gone = true;
+    party->left = true;
+    party->gone = all;
     if (comm->ncame || root->domains[party->domain].fate == SYMM_ROOT_LOST)
         end_for(root, comm, party->domain);
-    for (int i = 0; i < comm->nparties; i++) /* this domain will not answer them */
+    for (int i = 0; all && i < comm->nparties; i++) /* this domain will not answer them */
         if (comm->parties[i].confirms && comm->status == SYMM_OK && !comm->parties[i].gone)
             ask_all(root, comm, &comm->parties[i], comm->parties[i].confirms);
     for (struct symm_root_comm *child = root->comms; child; child = child->next)
@@ -188,7 +190,7 @@ void symm__root_domain_gone(struct symm_root *root, int domain)
     for (struct symm_root_comm *comm = root->comms; comm; comm = comm->next) {
         struct symm_root_party *party = party_of(comm, domain);
         if (party)
-            close_comm(root, comm, party);
+            close_comm(root, comm, party, true);
     }
 }
 
@@ -277,7 +279,7 @@ static void conclude(struct symm_root *root, struct symm_root_comm *comm)
         result.comm = comm->parties[i].name;
         symm__root_send(root, comm->parties[i].domain, &result);
         if (result.status != SYMM_OK && !comm->formed)
-            comm->parties[i].gone = true;
+            comm->parties[i].left = comm->parties[i].gone = true;
     }
     comm->seq++;
     comm->formed = true;
@@ -299,7 +301,7 @@ static void arrive(struct symm_root *root, struct symm_root_comm *comm,
     }
     comm->ncame++;
     for (int i = 0; i < comm->nparties; i++)
-        if (comm->parties[i].gone) {
+        if (comm->parties[i].left) {
             end_for(root, comm, comm->parties[i].domain);
             return;
         }
@@ -336,7 +338,7 @@ static symm_status begin_attempt(struct symm_root *root, struct symm_root_comm *
     for (int i = 0; i < (*out)->nparties; i++) {
         const struct symm_root_party *old = party_of(parent, (int)domains[i]);
         (*out)->parties[i] =
-            (struct symm_root_party){.domain = (int)domains[i], .gone = !old || old->gone};
+            (struct symm_root_party){.domain = (int)domains[i], .left = !old || old->gone};
     }
     if (parent->status != SYMM_OK)
         symm__root_end_comm(root, *out, parent->status, parent->reason);
@@ -410,7 +412,7 @@ void symm__root_message(struct symm_root *root, int domain, const struct symm_me
     if (!comm || party->gone) {
         return; /* a late message on a comm that was freed */
     } else if (m->type == SYMM_MESSAGE_CLOSE) {
-        close_comm(root, comm, party);
+        close_comm(root, comm, party, m->args[0]);
     } else if (comm->status != SYMM_OK) {
         send_end(root, comm, party);
     } else if (m->type == SYMM_MESSAGE_VOTE) {

@@ -21,7 +21,8 @@ struct symm_root_party {
     bool known;    /* it has named the comm */
     uint64_t name; /* its name of the comm */
     struct symm_root_said *came;
-    bool gone;                 /* it has closed the comm, or is lost */
+    bool left;                 /* a rank of it has closed the comm: a vote cannot be complete */
+    bool gone;                 /* all of them have, or it is lost: nothing more comes */
     uint64_t confirms;         /* the seq of its CONFIRM; 0: none */
     uint64_t round;            /* of questions for it; answers of earlier rounds do not count */
     int unconfirmed;           /* domains that have not answered */

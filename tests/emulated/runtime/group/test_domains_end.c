@@ -275,6 +275,32 @@ out:
     symm_group_destroy(group);
 }
 
+/* A rank leaves; the others may still confirm results, and tell all of an end. */
+static void go_on_without(struct rank *self, symm_context *ctx)
+{
+    symm_group *world = symm_context_world(ctx), *group = NULL;
+    const int ranks[] = {0, 1, 2, 3, 4, 5};
+
+    RANK_TRY(self, symm_group_create(world, RANKS, ranks, &group));
+    if (self->rank == 2) {
+        RANK_TRY(self, symm_group_leave(group));
+        group = NULL;
+    }
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    if (group)
+        RANK_TRY(self, symm_synchronize(group, NULL));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+    if (self->rank == 3)
+        symm_abort(group, "its mate has left");
+    for (int i = 0; group && i < 1000 && symm_check(group) == SYMM_OK; i++)
+        usleep(1000);
+    if (group)
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "rank 3 aborted: its mate", symm_check(group));
+    RANK_TRY(self, symm_exchange(world, NULL, 0, NULL));
+out:
+    symm_group_destroy(group);
+}
+
 /* The same if all ranks of a domain leave, before the others come. */
 static void leave_as_a_domain(struct rank *self, symm_context *ctx)
 {
@@ -300,6 +326,7 @@ static const struct end all_ends[] = {
     {.body = wait_for_a_domain}, {.body = differ},
     {.body = make_a_group_late}, {.body = leave},
     {.body = leave_as_a_domain}, {.body = name_other_ranks},
+    {.body = go_on_without},
 };
 enum { ENDS = sizeof all_ends / sizeof all_ends[0] };
 
