@@ -1,7 +1,6 @@
 /* Checks a call of a group of several domains, chooses its form, and enqueues it. */
 #include "spanning.h"
 
-#include <stdio.h>
 #include "runtime/group/domains.h"
 
 /* ---- The form ---- */
@@ -119,17 +118,6 @@ out:
     return st;
 }
 
-/* Ranks that have enqueued their part would wait for this rank: the group ends. */
-static symm_status fail_for_all(struct symm_group *group, symm_status st)
-{
-    char text[SYMM_TEXT_MAX];
-
-    snprintf(text, sizeof text, "rank %d: %.900s", group->ctx->join.world_rank,
-             symm__failure_text());
-    symm__host_comm_abort(group->comm, SYMM_ERROR_PEER, text);
-    return symm__fail(st, "%s", text);
-}
-
 static symm_status enqueue(struct symm_call *e, const struct symm_collective_call *call,
                            const struct symm_data *data)
 {
@@ -143,7 +131,7 @@ static symm_status enqueue(struct symm_call *e, const struct symm_collective_cal
                                       : flat(links, call, data->in, data->out, e->stream);
     symm__links_leave(links);
     if (st != SYMM_OK)
-        st = fail_for_all(e->group, st);
+        st = symm__links_fail(e->group, st); /* others have enqueued their part */
 out:
     return st;
 }
@@ -186,7 +174,7 @@ symm_status symm__spanning_barrier(struct symm_call *e)
         st = symm_barrier(links->inner, e->stream);
     symm__links_leave(links);
     if (st != SYMM_OK)
-        st = fail_for_all(e->group, st);
+        st = symm__links_fail(e->group, st); /* others have enqueued their part */
 out:
     return st;
 }

@@ -27,6 +27,16 @@ struct card {
     struct symm_engine_id rail; /* of the ranks of the first domain */
 };
 
+symm_status symm__links_fail(struct symm_group *group, symm_status st)
+{
+    char why[SYMM_TEXT_MAX], text[SYMM_TEXT_MAX];
+
+    strcpy(why, symm__failure_text());
+    snprintf(text, sizeof text, "rank %d: %.900s", group->ctx->join.world_rank, why);
+    symm__host_comm_abort(group->comm, st == SYMM_ERROR_TIMEOUT ? st : SYMM_ERROR_PEER, text);
+    return symm__fail(st, "%s", why);
+}
+
 /* ---- The thread ---- */
 
 static void *abort_one(void *comm)
@@ -64,12 +74,8 @@ static void ask_comms(struct symm_links *links)
     struct symm_engine_comm *comms[] = {links->rail, links->flat};
 
     for (int i = 0; i < 2; i++)
-        if (comms[i] && symm__engine_error(comms[i]) != SYMM_OK) {
-            char text[SYMM_TEXT_MAX];
-            snprintf(text, sizeof text, "rank %d: %.900s", links->group->ctx->join.world_rank,
-                     symm__failure_text());
-            symm__host_comm_abort(links->group->comm, SYMM_ERROR_PEER, text);
-        }
+        if (comms[i] && symm__engine_error(comms[i]) != SYMM_OK)
+            symm__links_fail(links->group, SYMM_ERROR_PEER);
 }
 
 static void wait_a_moment(struct symm_links *links)
@@ -334,17 +340,6 @@ out:
     return st;
 }
 
-/* Others wait in the library for this rank: the group ends for all. */
-static symm_status give_up(struct symm_group *group, symm_status st)
-{
-    char why[SYMM_TEXT_MAX], text[SYMM_TEXT_MAX];
-
-    strcpy(why, symm__failure_text());
-    snprintf(text, sizeof text, "rank %d: %.900s", group->ctx->join.world_rank, why);
-    symm__host_comm_abort(group->comm, st == SYMM_ERROR_TIMEOUT ? st : SYMM_ERROR_PEER, text);
-    return symm__fail(st, "%s", why);
-}
-
 static symm_status make(struct symm_links *links, const char *text, struct card *all)
 {
     struct symm_group *group = links->group;
@@ -361,10 +356,10 @@ static symm_status make(struct symm_links *links, const char *text, struct card 
     TRY(symm__group_vote(group, &ready));
     st = connect_all(links, engine, all);
     if (st != SYMM_OK)
-        st = give_up(group, st);
+        st = symm__links_fail(group, st);
     /* It also aborts communicators that could not be made. */
     if (start(links) != SYMM_OK || st != SYMM_OK)
-        return st == SYMM_OK ? give_up(group, SYMM_ERROR_SYSTEM) : st;
+        return st == SYMM_OK ? symm__links_fail(group, SYMM_ERROR_SYSTEM) : st;
     st = symm__group_vote(group, &connected);
 out:
     return st;
@@ -380,8 +375,9 @@ symm_status symm__links_make(struct symm_group *group, const char *text)
         return SYMM_OK;
     all = calloc((size_t)group->nranks, sizeof *all);
     links = links_new(group);
-    st = all && links ? make(links, text, all)
-                      : give_up(group, symm__fail(SYMM_ERROR_MEMORY, "out of host memory"));
+    st = all && links
+             ? make(links, text, all)
+             : symm__links_fail(group, symm__fail(SYMM_ERROR_MEMORY, "out of host memory"));
     free(all);
     if (st == SYMM_OK) {
         symm__group_attach(group, &links->attachment);

@@ -51,6 +51,12 @@ int symm__links_number(const struct symm_links *links);
 int symm__links_width(const struct symm_links *links);
 
 /*
+ * This rank has failed, with its text, and others wait for it: ends the group for all. Returns st
+ * with its text.
+ */
+symm_status symm__links_fail(struct symm_group *group, symm_status st);
+
+/*
  * Before and after the use of communicators. On failure they must not be used.
  * Errors: ERROR_PEER (aborted, since the group has ended)
  */

@@ -235,32 +235,33 @@ static symm_status enqueued(struct symm_engine_comm *c, const char *call, ncclRe
     return settle(c, call, result, symm__deadline_in(ENQUEUE_MS));
 }
 
-symm_status symm__engine_all_reduce(struct symm_engine_comm *c, const void *in, void *out,
-                                    size_t count, symm_dtype dtype, symm_redop op,
-                                    symm_stream stream)
+/* ncclAllReduce and ncclReduceScatter have one type. */
+static symm_status reduce(struct symm_engine_comm *c, const char *name,
+                          __typeof__(ncclAllReduce) *call, const void *in, void *out, size_t count,
+                          symm_dtype dtype, symm_redop op, symm_stream stream)
 {
     ncclDataType_t type = ncclInt8;
     symm_status st;
 
     TRY(type_of(dtype, &type));
-    st = enqueued(c, "ncclAllReduce",
-                  c->engine->ncclAllReduce(in, out, count, type, op_of(op), c->comm, stream));
+    st = enqueued(c, name, call(in, out, count, type, op_of(op), c->comm, stream));
 out:
     return st;
+}
+
+symm_status symm__engine_all_reduce(struct symm_engine_comm *c, const void *in, void *out,
+                                    size_t count, symm_dtype dtype, symm_redop op,
+                                    symm_stream stream)
+{
+    return reduce(c, "ncclAllReduce", c->engine->ncclAllReduce, in, out, count, dtype, op, stream);
 }
 
 symm_status symm__engine_reduce_scatter(struct symm_engine_comm *c, const void *in, void *out,
                                         size_t count, symm_dtype dtype, symm_redop op,
                                         symm_stream stream)
 {
-    ncclDataType_t type = ncclInt8;
-    symm_status st;
-
-    TRY(type_of(dtype, &type));
-    st = enqueued(c, "ncclReduceScatter",
-                  c->engine->ncclReduceScatter(in, out, count, type, op_of(op), c->comm, stream));
-out:
-    return st;
+    return reduce(c, "ncclReduceScatter", c->engine->ncclReduceScatter, in, out, count, dtype, op,
+                  stream);
 }
 
 symm_status symm__engine_all_gather(struct symm_engine_comm *c, const void *in, void *out,
