@@ -409,8 +409,7 @@ static void miss(struct rank *self, void *arg)
     if (self->rank == RANKS - 1)
         setenv("SYMM_DIR", other, 1);
     be_refused(self, &config, SYMM_ERROR_TIMEOUT,
-               self->rank == RANKS - 1 ? "has not come to"
-                                       : "rank 3 of 4 did not join within ");
+               self->rank == RANKS - 1 ? "has not come to" : "rank 3 of 4 did not join within ");
 }
 
 TEST(folders, a_rank_that_its_host_does_not_find_is_named)
