@@ -18,7 +18,7 @@ enum { HOSTS = 2, SIZE = 2, RANKS = HOSTS * SIZE, COUNT = 5000, ROUNDS = 1000000
  * LeakSanitizer's own tracer crashes at the exit of some survivors ("Tracer caught signal 11"). The
  * harness counts descriptors, mappings and objects of the driver.
  */
-int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     return 1;
