@@ -33,7 +33,10 @@ extern "C" {
     X(COPY_ENGINE, 6, "copy_engine", "copy engines move the data; see SYMM_SYMMETRIC")             \
     X(LOW_LATENCY_TWO_SHOT, 7, "low_latency_two_shot",                                             \
       "all-reduce: two-shot, with flags beside the data")                                          \
-    X(LAMPORT, 8, "lamport", "reductions of floats: each pack of 16 bytes is its own flag")
+    X(LAMPORT, 8, "lamport", "reductions of floats: each pack of 16 bytes is its own flag")        \
+    X(FLAT, 9, "flat", "groups of several domains: NCCL over all ranks")                           \
+    X(HIERARCHICAL, 10, "hierarchical",                                                            \
+      "groups of several domains: symm inside each, NCCL between them")
 
 typedef enum symm_algo {
 #define SYMM_ALGO_ENUM_(id, value, name, text) SYMM_ALGO_##id = value,
@@ -89,9 +92,10 @@ typedef struct symm_options {
  * It is not a barrier: it orders only accesses to `in` and `out` between ranks.
  *
  * All collectives but the norm also run on groups of several domains, by NCCL between domains:
- * with AUTO alone, without a scale, with SYMM_DETERMINISTIC if domains have as many ranks each, and
- * with other bits than above (docs/hosts.md). Their first call makes communicators: ERROR_STATE in
- * a capture, ERROR_UNSUPPORTED without NCCL.
+ * with AUTO, FLAT or HIERARCHICAL, without a scale, and with other bits than above (docs/hosts.md).
+ * HIERARCHICAL and SYMM_DETERMINISTIC need domains of as many ranks each; of reductions, FLAT and
+ * SYMM_DETERMINISTIC exclude each other. Their first call makes communicators: ERROR_STATE in a
+ * capture, ERROR_UNSUPPORTED without NCCL.
  *
  * Scope:  Stream-ordered, all ranks of the group, with the same count, dtype, op and options.
  * Shapes: in, out [count]; out == in is in place; every other overlap is ERROR_ARGUMENT.

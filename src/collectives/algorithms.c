@@ -147,7 +147,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BY_DTYPE_AND_RANKS(reduce_scatter_low_latency),
         .grid = {.threads = 64, .most_threads = 256},
         .capacity = {PACKET_SETS, .per_rank = true},
-        .cost = {1, 2000, 150, 215000, 215000, 700, 0},
+        .cost = SYMM_COST_REDUCE_SCATTER_LOW_LATENCY,
     },
     {
         .operation = SYMM_OPERATION_REDUCE_SCATTER,
@@ -171,7 +171,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .capacity = {EXCHANGE_SLOTS, .per_rank = true, .pair = true},
         /* With two chunks the links rest for too long. */
         .pipeline = {.chunks = 3, .units = 6144},
-        .cost = {1, 6500, 700, 333000, 333000, 0, 0},
+        .cost = SYMM_COST_REDUCE_SCATTER_ONE_SHOT,
     },
     {
         .operation = SYMM_OPERATION_REDUCE_SCATTER,
@@ -200,7 +200,7 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BYTES_BY_RANKS(all_gather_low_latency),
         .grid = {.threads = 64, .most_threads = 128}, /* few: so it always begins early */
         .capacity = {PACKET_SETS, .per_rank = true},
-        .cost = {1, 1700, 150, 240000, 215000, 1000, 0},
+        .cost = SYMM_COST_ALL_GATHER_LOW_LATENCY,
     },
     {
         .operation = SYMM_OPERATION_ALL_GATHER,
@@ -211,8 +211,8 @@ const struct symm_algorithm symm__algorithms[] = {
         .kernel = BYTES_BY_RANKS(all_gather_one_shot),
         .grid = {.threads = 512, .most_threads = 512, .half_grid_units = 2048},
         .capacity = {EXCHANGE_SLOTS, .per_rank = true, .pair = true},
-        .cost = {1, 5300, 150, 365000, 357000, 0, 0},
-        .staged = {5500, 1400000},
+        .cost = SYMM_COST_ALL_GATHER_ONE_SHOT,
+        .staged = SYMM_COST_ALL_GATHER_ONE_SHOT_STAGED,
     },
     {
         .operation = SYMM_OPERATION_ALL_GATHER,
@@ -389,6 +389,8 @@ const char *symm__collective_reason(const struct symm_limits *limits, enum symm_
         return "there is no such dtype";
     if (algorithm)
         return symm__algorithm_reason(algorithm, limits, dtype, op);
+    if (symm__algo_is_form(algo))
+        return "it is a form of groups of several domains, and this group has one";
     if (algo != SYMM_ALGO_AUTO)
         return "this operation has no such algorithm";
     return symm__operation_reduces(operation) ? no_arithmetic(operation, false, dtype, op) : NULL;

@@ -8,6 +8,7 @@
 
 #include <symm/names.h>
 #include "collectives/kernels/ids.h"
+#include "model/cost.h"
 #include "runtime/group/areas.h"
 #include "runtime/group/operation.h"
 
@@ -104,22 +105,8 @@ struct symm_algorithm {
         uint64_t nbytes;
     } preferred;
 
-    /*
-     * The model of AUTO: time = first + nranks * per_rank + bytes on the link / bandwidth + passes
-     * + chunks + staged + bytes copied / their bandwidth. Bandwidth 0: the model does not take it.
-     */
-    struct {
-        uint32_t shares; /* on the link for each other rank; 0: the whole buffer */
-        uint32_t first_ns, per_rank_ns;
-        uint32_t pair_bytes_per_us, bytes_per_us; /* of two ranks; of more */
-        uint32_t passes_ns; /* added where there are more packets than threads */
-        uint32_t chunk_ns;  /* added for each chunk of a block after the first */
-    } cost;
-
-    /* Added without SYMM_SYMMETRIC: `out` is then written by way of the staging area. */
-    struct {
-        uint32_t ns, bytes_per_us;
-    } staged;
+    struct symm_cost cost;          /* the model of AUTO */
+    struct symm_staged_cost staged; /* added without SYMM_SYMMETRIC, for `out` */
 };
 
 /* Those of one operation in the order in which AUTO prefers them at equal cost. */

@@ -2,15 +2,9 @@
 #include "choice.h"
 
 #include "runtime/base/numbers.h"
+#include "model/span.h"
 #include "runtime/group/tuning.h"
 #include "plan.h"
-
-enum { PASS_NBYTES = 256 * 12 /* of a block's packets */ };
-
-static uint64_t time_ns(uint64_t nbytes, uint64_t bytes_per_us)
-{
-    return nbytes / bytes_per_us * 1000 + nbytes % bytes_per_us * 1000 / bytes_per_us;
-}
 
 static uint64_t chunks_of(const struct symm_limits *limits, const struct symm_collective_call *call,
                           const struct symm_algorithm *algorithm)
@@ -20,26 +14,20 @@ static uint64_t chunks_of(const struct symm_limits *limits, const struct symm_co
     return symm__plan_chunks(&plan);
 }
 
-/* In one direction a rank has (n - 1) times its buffer on the link, or so many shares of it. */
 static uint64_t cost_ns(const struct symm_algorithm *algorithm, const struct symm_limits *limits,
                         const struct symm_collective_call *call, uint64_t nbytes)
 {
-    const uint64_t nranks = (uint64_t)limits->nranks, shares = algorithm->cost.shares,
-                   part = shares ? nbytes / nranks + 1 : nbytes, others = (nranks - 1) * part,
-                   per_us = nranks > 2 ? algorithm->cost.bytes_per_us
-                                       : algorithm->cost.pair_bytes_per_us,
-                   nsms = (uint64_t)limits->nsms,
+    const uint64_t nranks = (uint64_t)limits->nranks, nsms = (uint64_t)limits->nsms,
                    blocks = call->max_blocks ? symm__min(nsms, call->max_blocks) : nsms;
-    uint64_t ns = algorithm->cost.first_ns + algorithm->cost.per_rank_ns * nranks +
-                  time_ns(others * (shares ? shares : 1), per_us);
+    uint64_t ns = symm__cost_ns(&algorithm->cost, nranks, nbytes, blocks);
 
-    if (part > blocks * PASS_NBYTES)
-        ns += algorithm->cost.passes_ns;
     if (algorithm->cost.chunk_ns)
         ns += (chunks_of(limits, call, algorithm) - 1) * algorithm->cost.chunk_ns;
-    if (algorithm->staged.bytes_per_us && !(call->flags & SYMM_SYMMETRIC))
-        ns += algorithm->staged.ns +
-              time_ns(shares ? others : nbytes, algorithm->staged.bytes_per_us);
+    if (algorithm->staged.bytes_per_us && !(call->flags & SYMM_SYMMETRIC)) {
+        const uint64_t staged =
+            algorithm->cost.shares ? (nranks - 1) * (nbytes / nranks + 1) : nbytes;
+        ns += algorithm->staged.ns + symm__transfer_ns(staged, algorithm->staged.bytes_per_us);
+    }
     return ns;
 }
 
@@ -111,4 +99,47 @@ const struct symm_algorithm *symm__choose(const struct symm_limits *limits,
         return symm__algorithm_find(call->operation, call->algo);
     algorithm = choose_by_table(limits, call, nbytes);
     return algorithm ? algorithm : choose_by_model(limits, call, nbytes);
+}
+
+/* ---- Between domains ---- */
+
+static symm_algo form_by_model(const struct symm_collective_call *call, uint64_t nbytes,
+                               uint32_t ndomains, uint32_t width)
+{
+    struct symm_span_model m = {.nbytes = nbytes, .ndomains = ndomains, .width = width};
+
+    switch (call->operation) {
+    case SYMM_OPERATION_ALL_REDUCE:
+        m.operation = SYMM_MODEL_ALL_REDUCE;
+        break;
+    case SYMM_OPERATION_ALL_GATHER:
+        m.operation = SYMM_MODEL_ALL_GATHER;
+        break;
+    case SYMM_OPERATION_REDUCE_SCATTER:
+        m.operation = SYMM_MODEL_REDUCE_SCATTER;
+        break;
+    default:
+        return SYMM_ALGO_FLAT;
+    }
+    return symm__hierarchical_pays(&m) ? SYMM_ALGO_HIERARCHICAL : SYMM_ALGO_FLAT;
+}
+
+symm_algo symm__choose_form(const struct symm_tuning *tuning,
+                            const struct symm_collective_call *call, uint32_t ndomains,
+                            uint32_t width)
+{
+    const uint64_t shares =
+                       symm__operation_has_shares(call->operation) ? (uint64_t)ndomains * width : 1,
+                   nbytes = call->count * shares * symm_dtype_size(call->dtype);
+    struct symm_tuning_key key = {.operation = call->operation,
+                                  .nranks = (int)width,
+                                  .dtype = call->dtype,
+                                  .ndomains = ndomains};
+    symm_algo form = symm__tuning_find(tuning, &key, nbytes);
+
+    if (form == SYMM_ALGO_AUTO) {
+        key.dtype = (symm_dtype)0;
+        form = symm__tuning_find(tuning, &key, nbytes);
+    }
+    return form == SYMM_ALGO_AUTO ? form_by_model(call, nbytes, ndomains, width) : form;
 }

@@ -2,45 +2,29 @@
 #include "spanning.h"
 
 #include "runtime/group/domains.h"
+#include "choice.h"
 
 /* ---- The form ---- */
-
-enum { KIB = 1 << 10, MIB = 1 << 20 };
-
-/*
- * By the model of docs/hosts.md, which was measured on no cluster: three short steps win where the
- * engine's many steps cost more than their bytes.
- */
-bool symm__spanning_prefers_hierarchy(enum symm_operation operation, uint64_t nbytes, int ndomains,
-                                      int width)
-{
-    if (width == 1 || ndomains == 1)
-        return false;
-    if (operation == SYMM_OPERATION_ALL_REDUCE)
-        return nbytes >= 32 * KIB && nbytes <= 2 * MIB;
-    if (operation == SYMM_OPERATION_ALL_GATHER || operation == SYMM_OPERATION_REDUCE_SCATTER)
-        return nbytes <= (uint64_t)ndomains * 2 * MIB;
-    return false;
-}
 
 static bool is_deterministic(const struct symm_collective_call *call)
 {
     return call->flags & SYMM_DETERMINISTIC && symm__operation_reduces(call->operation);
 }
 
-static bool is_hierarchical(const struct symm_links *links, const struct symm_collective_call *call)
+static symm_algo form_of(const struct symm_links *links, const struct symm_collective_call *call)
 {
     const struct symm_group *group = links->group;
-    const uint64_t n = symm__operation_has_shares(call->operation) ? (uint64_t)group->nranks : 1;
 
     if (is_deterministic(call))
-        return true; /* the engine has an order of its own */
-    if (!links->rail || links->algo == SYMM_SPAN_FLAT)
-        return false;
-    return links->algo == SYMM_SPAN_HIERARCHICAL ||
-           symm__spanning_prefers_hierarchy(
-               call->operation, n * call->count * symm_dtype_size(call->dtype),
-               (int)group->domains->birth.ndomains, symm__links_width(links));
+        return SYMM_ALGO_HIERARCHICAL; /* the engine has an order of its own */
+    if (call->algo != SYMM_ALGO_AUTO)
+        return call->algo;
+    if (!links->rail)
+        return SYMM_ALGO_FLAT;
+    if (links->algo != SYMM_ALGO_AUTO)
+        return links->algo;
+    return symm__choose_form(group->ctx->tuning, call, group->domains->birth.ndomains,
+                             (uint32_t)symm__links_width(links));
 }
 
 static symm_status flat(struct symm_links *links, const struct symm_collective_call *call,
@@ -70,9 +54,13 @@ const char *symm__spanning_reason(const struct symm_group *group, enum symm_oper
 
     if (operation == SYMM_OPERATION_ALL_REDUCE_RMS_NORM)
         return "there is no norm between domains";
-    if (algo != SYMM_ALGO_AUTO)
-        return "a group of several domains has auto alone (SYMM_SPAN_ALGO has its forms)";
-    return symm__collective_reason(&limits, operation, algo, dtype, op);
+    if (!symm_algo_name(algo))
+        return "there is no such algorithm";
+    if (algo != SYMM_ALGO_AUTO && !symm__algo_is_form(algo))
+        return "a group of several domains has auto, flat and hierarchical";
+    if (algo == SYMM_ALGO_HIERARCHICAL && !symm__links_has_rails(group))
+        return "hierarchical needs domains of as many ranks each";
+    return symm__collective_reason(&limits, operation, SYMM_ALGO_AUTO, dtype, op);
 }
 
 static symm_status check(const struct symm_group *group, const struct symm_collective_call *call,
@@ -91,6 +79,8 @@ static symm_status check(const struct symm_group *group, const struct symm_colle
         reason = "elements cannot be scaled between domains";
     if (!reason && is_deterministic(call) && !symm__links_has_rails(group))
         reason = "SYMM_DETERMINISTIC needs domains of as many ranks each";
+    if (!reason && is_deterministic(call) && call->algo == SYMM_ALGO_FLAT)
+        reason = "flat has NCCL's order, which SYMM_DETERMINISTIC rules out";
     if (reason)
         return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s", reason);
     st = symm__collective_check_count(group, call);
@@ -127,8 +117,9 @@ static symm_status enqueue(struct symm_call *e, const struct symm_collective_cal
     if (call->count == 0)
         return SYMM_OK;
     TRY(symm__links_enter(links));
-    st = is_hierarchical(links, call) ? symm__hierarchical(e, links, call, data->in, data->out)
-                                      : flat(links, call, data->in, data->out, e->stream);
+    st = form_of(links, call) == SYMM_ALGO_HIERARCHICAL
+             ? symm__hierarchical(e, links, call, data->in, data->out)
+             : flat(links, call, data->in, data->out, e->stream);
     symm__links_leave(links);
     if (st != SYMM_OK)
         st = symm__links_fail(e->group, st); /* others have enqueued their part */

@@ -9,9 +9,9 @@
 #include "collective.h"
 
 /*
- * symm__collective() of such a group: call and options are not checked yet. AUTO only, without a
- * scale; no norm. SYMM_DETERMINISTIC needs domains of as many ranks each. Errors: as the operation;
- * ERROR_STATE (in a capture, and the group has no links yet)
+ * symm__collective() of such a group: call and options are not checked yet. AUTO and forms only,
+ * without a scale; no norm. HIERARCHICAL and SYMM_DETERMINISTIC need domains of as many ranks each.
+ * Errors: as the operation; ERROR_STATE (in a capture, and the group has no links yet)
  */
 symm_status symm__spanning(struct symm_group *group, const struct symm_collective_call *call,
                            const struct symm_data *data, const symm_options *options,
@@ -26,10 +26,6 @@ symm_status symm__spanning_barrier(struct symm_call *e);
 
 /* Makes the links of a group if it has none. Stream-ordered calls do it outside of captures. */
 symm_status symm__spanning_provide(struct symm_group *group, const char *name, symm_stream stream);
-
-/* Whether the hierarchical form takes less time, for a whole buffer of nbytes. Pure. */
-bool symm__spanning_prefers_hierarchy(enum symm_operation operation, uint64_t nbytes, int ndomains,
-                                      int width);
 
 /* hierarchical.c: enqueues the call's work, within it, between symm__links_enter() and leave. */
 symm_status symm__hierarchical(struct symm_call *e, struct symm_links *links,

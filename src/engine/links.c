@@ -5,12 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <symm/names.h>
 #include "runtime/base/numbers.h"
 #include "runtime/base/settings.h"
 #include "runtime/base/thread.h"
 #include "runtime/group/areas.h"
 #include "runtime/group/domains.h"
 #include "runtime/group/gather.h"
+#include "runtime/group/operation.h"
+#include "runtime/group/tuning.h"
 
 enum {
     STAGING_BLOCK = 512, /* bytes of the smallest piece of a block, with its alignment */
@@ -22,6 +25,7 @@ enum {
 /* What each rank tells the others. */
 struct card {
     int32_t version, algo;
+    uint64_t tuning; /* a hash of the rows */
     uint64_t staging_nbytes;
     struct symm_engine_id flat; /* of rank 0 */
     struct symm_engine_id rail; /* of the ranks of the first domain */
@@ -204,20 +208,15 @@ static struct symm_links *links_new(struct symm_group *group)
 
 /* ---- Making ---- */
 
-static symm_status read_algo(enum symm_span_algo *out)
+static symm_status read_algo(symm_algo *out)
 {
-    static const char *const names[] = {"auto", "flat", "hierarchical"};
     const char *text = symm__setting(SYMM_SETTING_SPAN_ALGO);
 
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(text, names[i])) {
-            *out = (enum symm_span_algo)i;
-            return SYMM_OK;
-        }
+    if (symm_algo_parse(text, out) == SYMM_OK &&
+        (*out == SYMM_ALGO_AUTO || symm__algo_is_form(*out)))
+        return SYMM_OK;
     return symm__fail(SYMM_ERROR_ARGUMENT,
-                      "SYMM_SPAN_ALGO=%.100s is none of auto, flat, "
-                      "hierarchical",
-                      text);
+                      "SYMM_SPAN_ALGO=%.100s is none of auto, flat, hierarchical", text);
 }
 
 static symm_status fill_in(struct symm_links *links, const struct symm_engine **engine,
@@ -236,6 +235,7 @@ static symm_status fill_in(struct symm_links *links, const struct symm_engine **
     TRY(symm__engine_open(engine));
     card->version = symm__engine_version(*engine);
     card->algo = (int32_t)links->algo;
+    card->tuning = symm__tuning_hash(group->ctx->tuning);
     card->staging_nbytes = group->ctx->agreed.staging_nbytes;
     if (group->rank == 0)
         TRY(symm__engine_id(*engine, &card->flat));
@@ -248,15 +248,21 @@ out:
 /* The same on all ranks. */
 static symm_status compare(const struct symm_group *group, const struct card *all)
 {
-    for (int r = 1; r < group->nranks; r++)
+    const int *world = group->domains->world;
+
+    for (int r = 1; r < group->nranks; r++) {
         if (all[r].version != all[0].version)
-            return symm__fail(SYMM_ERROR_MISMATCH, "rank %d has %s, rank %d %s",
-                              group->domains->world[0], symm__engine_name(all[0].version).text,
-                              group->domains->world[r], symm__engine_name(all[r].version).text);
-    for (int r = 1; r < group->nranks; r++)
+            return symm__fail(SYMM_ERROR_MISMATCH, "rank %d has %s, rank %d %s", world[0],
+                              symm__engine_name(all[0].version).text, world[r],
+                              symm__engine_name(all[r].version).text);
         if (all[r].algo != all[0].algo)
             return symm__fail(SYMM_ERROR_MISMATCH, "SYMM_SPAN_ALGO of rank %d is not that of %d",
-                              group->domains->world[r], group->domains->world[0]);
+                              world[r], world[0]);
+        if (all[r].tuning != all[0].tuning)
+            return symm__fail(SYMM_ERROR_MISMATCH,
+                              "the rows of SYMM_TUNING_FILE of rank %d are not those of %d",
+                              world[r], world[0]);
+    }
     return SYMM_OK;
 }
 

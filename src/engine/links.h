@@ -6,9 +6,6 @@
 #include "runtime/group/group.h"
 #include "engine.h"
 
-/* How a collective of several domains runs: SYMM_SPAN_ALGO. */
-enum symm_span_algo { SYMM_SPAN_AUTO, SYMM_SPAN_FLAT, SYMM_SPAN_HIERARCHICAL };
-
 struct symm_links {
     struct symm_attachment attachment; /* of the group */
     struct symm_attachment inner_end;  /* of the inner group, which may be released first */
@@ -20,7 +17,7 @@ struct symm_links {
      * numbers of ranks.
      */
     struct symm_engine_comm *rail;
-    enum symm_span_algo algo;
+    symm_algo algo;      /* SYMM_SPAN_ALGO: AUTO, FLAT or HIERARCHICAL */
     CUdeviceptr staging; /* plain device memory of this rank */
     size_t staging_nbytes;
     /* The thread that watches the communicators. */
@@ -34,7 +31,8 @@ struct symm_links {
  * Makes them. Collective over the group, after symm__collective_begin_spanning(); text: that of the
  * call. Does nothing if the group has them.
  * Errors: ERROR_UNSUPPORTED  no library for the engine on some rank
- *         ERROR_MISMATCH     versions of the library, or SYMM_SPAN_ALGO, differ between ranks
+ *         ERROR_MISMATCH     versions of the library, SYMM_SPAN_ALGO, or the rows of
+ *                            SYMM_TUNING_FILE differ between ranks
  *         ERROR_MEMORY, ERROR_DRIVER, ERROR_SYSTEM, ERROR_PEER, ERROR_TIMEOUT: if the communicators
  *         could not be made, the group has ended
  */

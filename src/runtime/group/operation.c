@@ -21,3 +21,8 @@ const char *symm__operation_name(enum symm_operation operation)
 
     return call ? call + strlen("symm_") : NULL;
 }
+
+bool symm__algo_is_form(symm_algo algo)
+{
+    return algo == SYMM_ALGO_FLAT || algo == SYMM_ALGO_HIERARCHICAL;
+}

@@ -18,6 +18,9 @@ enum symm_operation {
 const char *symm__operation_name(enum symm_operation operation);
 const char *symm__operation_call(enum symm_operation operation);
 
+/* Whether it is how a group of several domains runs a call: flat or hierarchical. */
+bool symm__algo_is_form(symm_algo algo);
+
 /*
  * Why AUTO must not take the algorithm, for calls with or without SYMM_SYMMETRIC; NULL: it may. The
  * table of algorithms implements this: collectives/algorithms.c.

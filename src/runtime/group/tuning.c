@@ -18,7 +18,7 @@
 #include "runtime/base/settings.h"
 
 struct row {
-    uint32_t key;
+    uint64_t key;
     symm_algo algo;
     uint64_t nbytes;
     int line;
@@ -29,7 +29,7 @@ struct symm_tuning {
     size_t nrows;
 };
 
-enum { ROW_WORDS = 6, WORD_SHOWN = 40, MACHINE_SHOWN = 160 };
+enum { ROW_WORDS = 6, WORD_SHOWN = 40, MACHINE_SHOWN = 160, DOMAINS_MAX = 1 << 20 };
 
 struct word {
     const char *at;
@@ -162,17 +162,51 @@ static symm_algo parse_algo(struct word w)
 
 /* ----------------------------------------------------------------------------------------- rows */
 
-static uint32_t number_of_key(const struct symm_tuning_key *key)
+static uint64_t number_of_key(const struct symm_tuning_key *key)
 {
-    return (((uint32_t)key->operation << 8 | (uint32_t)key->nranks) << 8 | (uint32_t)key->dtype)
-               << 1 |
-           key->symmetric;
+    const uint64_t group =
+        ((uint64_t)key->ndomains << 8 | (uint64_t)key->operation) << 8 | (uint64_t)key->nranks;
+
+    return (group << 8 | (uint64_t)key->dtype) << 1 | key->symmetric;
 }
 
 /* Whether a row is of the operation and the number of ranks, of any type and memory. */
 static bool is_of(const struct row *row, enum symm_operation operation, int nranks)
 {
-    return row->key >> 9 == ((uint32_t)operation << 8 | (uint32_t)nranks);
+    return row->key >> 9 == ((uint64_t)operation << 8 | (uint64_t)nranks);
+}
+
+/* "8": of a group of one domain. "16x8": of 16 domains of 8 ranks each. */
+static bool parse_ranks(struct word w, struct symm_tuning_key *key)
+{
+    const char *cross = memchr(w.at, 'x', w.length);
+    const size_t length = cross ? (size_t)(cross - w.at) : 0, after = cross ? length + 1 : 0;
+    uint64_t ndomains = 0, nranks;
+
+    if (cross && (!parse_number((struct word){w.at, length}, &ndomains) || ndomains < 2 ||
+                  ndomains > DOMAINS_MAX))
+        return false;
+    if (!parse_number((struct word){w.at + after, w.length - after}, &nranks) ||
+        nranks < (cross ? 1 : 2) || nranks > SYMM_MAX_RANKS)
+        return false;
+    key->ndomains = (uint32_t)ndomains;
+    key->nranks = (int)nranks;
+    return true;
+}
+
+/* Why the rows of this key cannot have the algorithm; NULL: they can. */
+static const char *refuse(const struct symm_tuning_key *key, symm_algo algo)
+{
+    if (symm__algo_is_form(algo) != (key->ndomains > 0))
+        return key->ndomains ? "is neither flat nor hierarchical, as calls between domains are"
+                             : "needs a number of domains: DOMAINSxRANKS";
+    if (key->ndomains && key->operation == SYMM_OPERATION_ALL_REDUCE_RMS_NORM)
+        return "is of an operation that domains have not together";
+    if (key->ndomains && key->symmetric)
+        return "is for memory any: domains share none";
+    if (algo == (symm_algo)SYMM_TUNING_FORWARD)
+        return key->symmetric ? "is for memory any: NCCL does not know symmetric memory" : NULL;
+    return symm__auto_refuses(key->operation, algo, key->symmetric);
 }
 
 /* Parses the words in order, so that the first wrong one is reported. */
@@ -182,12 +216,14 @@ static symm_status parse_row(const struct reader *r, struct row *out)
     const int operation = parse_operation(w[0]), dtype = parse_dtype(w[2]);
     const symm_algo algo = parse_algo(w[5]);
     const bool symmetric = is(w[3], "symmetric");
+    struct symm_tuning_key key = {.operation = (enum symm_operation)operation,
+                                  .dtype = (symm_dtype)dtype,
+                                  .symmetric = symmetric};
     const char *reason;
-    uint64_t nranks;
 
     if (operation < 0)
         return wrong(r, w[0], "is not an operation");
-    if (!parse_number(w[1], &nranks) || nranks < 2 || nranks > SYMM_MAX_RANKS)
+    if (!parse_ranks(w[1], &key))
         return wrong(r, w[1], "is not a valid number of ranks");
     if (dtype < 0)
         return wrong(r, w[2], "is not a dtype");
@@ -197,16 +233,10 @@ static symm_status parse_row(const struct reader *r, struct row *out)
         return wrong(r, w[4], "is not a number of bytes");
     if (algo == SYMM_ALGO_AUTO)
         return wrong(r, w[5], "is not an algorithm");
-    if (algo == (symm_algo)SYMM_TUNING_FORWARD)
-        reason = symmetric ? "is for memory any: NCCL does not know symmetric memory" : NULL;
-    else
-        reason = symm__auto_refuses((enum symm_operation)operation, algo, symmetric);
+    reason = refuse(&key, algo);
     if (reason)
         return wrong(r, w[5], reason);
-    out->key = number_of_key(&(struct symm_tuning_key){.operation = (enum symm_operation)operation,
-                                                       .nranks = (int)nranks,
-                                                       .dtype = (symm_dtype)dtype,
-                                                       .symmetric = symmetric});
+    out->key = number_of_key(&key);
     out->algo = algo;
     out->line = r->line;
     return SYMM_OK;
@@ -388,7 +418,7 @@ out:
 symm_algo symm__tuning_find(const struct symm_tuning *t, const struct symm_tuning_key *key,
                             uint64_t nbytes)
 {
-    const uint32_t wanted = number_of_key(key);
+    const uint64_t wanted = number_of_key(key);
     size_t low = 0, high = t ? t->nrows : 0; /* the first row with more bytes */
 
     while (low < high) {

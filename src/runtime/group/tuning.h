@@ -9,11 +9,13 @@
  *     operation ranks dtype memory bytes algorithm
  *
  * The algorithm is the fastest from `bytes` of a rank's larger buffer on, up to the next row of the
- * same operation, ranks, dtype and memory. `forward` instead of an algorithm, for memory `any`:
- * NCCL is faster, and libsymm_nccl.so leaves the call to it. For AUTO it is as if there were no
- * row. Operations: all-reduce, all-gather, reduce-scatter, all-reduce-rms-norm.
- * dtype: the name of a symm_dtype, or `any`. memory: `symmetric` for calls with SYMM_SYMMETRIC, or
- * `any`. Rows of one kind are sorted by bytes. # begins a comment.
+ * same operation, ranks, dtype and memory. ranks: their number; or `16x8`, of a group of 16 domains
+ * with 8 ranks each: then the algorithm is `flat` or `hierarchical`, and memory `any`. `forward`
+ * instead of an algorithm, for memory `any`: NCCL is faster, and libsymm_nccl.so leaves the call to
+ * it. For AUTO it is as if there were no row. Operations: all-reduce, all-gather, reduce-scatter,
+ * all-reduce-rms-norm, broadcast. dtype: the name of a symm_dtype, or `any`. memory: `symmetric`
+ * for calls with SYMM_SYMMETRIC, or `any`. Rows of one kind are sorted by bytes. # begins a
+ * comment.
  *
  * symm-bench tune also writes this line, which is optional:
  *
@@ -42,6 +44,7 @@ struct symm_tuning_key {
     int nranks;
     symm_dtype dtype; /* 0: any */
     bool symmetric;
+    uint32_t ndomains; /* of a group of several domains, with nranks ranks each; 0: one domain */
 };
 
 /*

@@ -265,6 +265,10 @@ static struct collective draw_call(struct draw *d, size_t most, const symm_group
         c.flags = SYMM_DETERMINISTIC;
     c.count = draw_below(d, 4) ? 1 + draw_below(d, (uint32_t)most) : draw_below(d, 3);
     c.root = (int)draw_below(d, (uint32_t)nranks);
+    if (symm_group_ndomains(group) > 1 && draw_below(d, 3) == 0) {
+        c.algo = c.flags || (is_even(group) && draw_below(d, 2)) ? SYMM_ALGO_HIERARCHICAL
+                                                                 : SYMM_ALGO_FLAT;
+    }
     return c;
 }
 

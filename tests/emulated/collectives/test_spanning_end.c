@@ -187,6 +187,7 @@ static const struct failure failures[] = {
      true,
      {0}},
     {"SYMM_SPAN_ALGO", "fast", 2, SYMM_ERROR_ARGUMENT, "SYMM_SPAN_ALGO=fast", true, {0}},
+    {"SYMM_SPAN_ALGO", "lamport", 2, SYMM_ERROR_ARGUMENT, "SYMM_SPAN_ALGO=lamport", true, {0}},
     {"NCCL_STANDIN_FAULT", "ncclCommInitRank@1#1=2", 1, SYMM_ERROR_PEER, "rank 1: ", false, {0}},
     {"NCCL_STANDIN_FAULT", "ncclAllReduce@2#3=3", 2, SYMM_ERROR_PEER, "rank 2: ", false, {0}},
     {"NCCL_STANDIN_FAULT", "ncclAllReduce@3#3=106", 3, SYMM_ERROR_PEER, "rank 3: ", false, {0}},
@@ -240,6 +241,8 @@ static void misuse(struct rank *self, void *arg)
     const bool uneven = hosts->sizes[0] != hosts->sizes[1];
     const symm_options named = {.algo = SYMM_ALGO_TWO_SHOT};
     const symm_options exact = {.flags = SYMM_DETERMINISTIC};
+    const symm_options flat_exact = {.algo = SYMM_ALGO_FLAT, .flags = SYMM_DETERMINISTIC};
+    const symm_options hierarchical = {.algo = SYMM_ALGO_HIERARCHICAL};
     const float two = 2;
     const symm_options scaled = {.scale = &two};
     const symm_rms_norm norm = {.rows = 1, .hidden = 8, .eps = 1};
@@ -253,9 +256,15 @@ static void misuse(struct rank *self, void *arg)
     symm_graph graph = NULL;
     symm_graph_end(b.s, &graph);
     symm_graph_destroy(graph);
-    RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "auto alone", CALL(10, &named));
-    if (uneven)
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "auto, flat and", CALL(10, &named));
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "SYMM_DETERMINISTIC", CALL(10, &flat_exact));
+    if (uneven) {
         RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "SYMM_DETERMINISTIC", CALL(10, &exact));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "as many ranks", CALL(10, &hierarchical));
+    }
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "this group has one",
+                     symm_all_reduce(symm_context_domain(b.ctx), b.x, b.x, 10, SYMM_FLOAT32,
+                                     SYMM_SUM, &hierarchical, b.s));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "scaled", CALL(10, &scaled));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_ARGUMENT, "in is NULL",
                      symm_all_reduce(b.world, NULL, b.x, 10, SYMM_FLOAT32, SYMM_SUM, NULL, b.s));
@@ -272,6 +281,9 @@ static void misuse(struct rank *self, void *arg)
     RANK_TRY(self, CALL(COUNT, NULL));
     RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "called different things",
                      CALL(self->rank == 3 ? 11 : 10, NULL));
+    if (!uneven)
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "called different things",
+                         CALL(10, self->rank == 3 ? &hierarchical : NULL));
     RANK_TRY(self, symm_synchronize(b.world, b.s));
     RANK_TRY(self, symm_exchange(b.world, NULL, 0, NULL));
     symm_abort(self->rank == 1 ? b.world : NULL, "enough");

@@ -1,6 +1,7 @@
 /* The choice of auto: by a row of the tuning table if its algorithm runs, else by the model. */
 #include <string.h>
 #include "collectives/choice.h"
+#include "model/span.h"
 #include "runtime/group/tuning.h"
 #include "test.h"
 
@@ -474,4 +475,66 @@ TEST(model, lamport_needs_slots)
     m.areas = symm__areas_first(256 << 20, 2);
     ck_assert_int_eq(choose(&m, SYMM_OPERATION_ALL_REDUCE, SYMM_BFLOAT16, SYMM_SYMMETRIC, 1 << 20),
                      SYMM_ALGO_TWO_SHOT);
+}
+
+/* ---- Forms of calls between domains ---- */
+
+static symm_algo form(const struct symm_tuning *t, enum symm_operation operation, symm_dtype dtype,
+                      uint64_t count, uint32_t ndomains, uint32_t width)
+{
+    const struct symm_collective_call call = call_of(operation, dtype, 0, count);
+
+    return symm__choose_form(t, &call, ndomains, width);
+}
+
+TEST_GROUP(forms, 20);
+
+TEST(forms, the_table_comes_before_the_model)
+{
+    struct symm_tuning *t = table("symm-tuning 1\n"
+                                  "all-reduce 2x4 any any 0 hierarchical\n"
+                                  "all-reduce 2x4 float32 any 64 flat\n"
+                                  "all-gather 2x4 any any 1024 hierarchical\n"
+                                  "broadcast 2x4 any any 0 hierarchical\n");
+    const struct symm_tuning *none = NULL;
+
+    ck_assert_int_eq(form(t, SYMM_OPERATION_ALL_REDUCE, SYMM_FLOAT32, 15, 2, 4),
+                     SYMM_ALGO_HIERARCHICAL);
+    ck_assert_int_eq(form(t, SYMM_OPERATION_ALL_REDUCE, SYMM_FLOAT32, 16, 2, 4), SYMM_ALGO_FLAT);
+    ck_assert_int_eq(form(t, SYMM_OPERATION_ALL_REDUCE, SYMM_INT32, 16, 2, 4),
+                     SYMM_ALGO_HIERARCHICAL);
+    /* bytes are those of the larger buffer: 8 shares */
+    ck_assert_int_eq(form(t, SYMM_OPERATION_ALL_GATHER, SYMM_FLOAT32, 31, 2, 4), SYMM_ALGO_FLAT);
+    ck_assert_int_eq(form(t, SYMM_OPERATION_ALL_GATHER, SYMM_FLOAT32, 32, 2, 4),
+                     SYMM_ALGO_HIERARCHICAL);
+    ck_assert_int_eq(form(t, SYMM_OPERATION_BROADCAST, SYMM_UINT8, 1, 2, 4),
+                     SYMM_ALGO_HIERARCHICAL);
+    ck_assert_int_eq(form(t, SYMM_OPERATION_ALL_REDUCE, SYMM_FLOAT32, 15, 4, 2), SYMM_ALGO_FLAT);
+    ck_assert_int_eq(form(none, SYMM_OPERATION_ALL_REDUCE, SYMM_FLOAT32, 15, 2, 4), SYMM_ALGO_FLAT);
+    symm__tuning_destroy(t);
+}
+
+TEST(forms, the_model_knows_three_operations)
+{
+    static const struct {
+        enum symm_operation operation;
+        enum symm_model_operation model;
+        uint64_t shares;
+    } known[] = {{SYMM_OPERATION_ALL_REDUCE, SYMM_MODEL_ALL_REDUCE, 1},
+                 {SYMM_OPERATION_ALL_GATHER, SYMM_MODEL_ALL_GATHER, 128},
+                 {SYMM_OPERATION_REDUCE_SCATTER, SYMM_MODEL_REDUCE_SCATTER, 128}};
+    int pays = 0;
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        for (uint64_t nbytes = 1 << 10; nbytes <= 1 << 30; nbytes *= 2) {
+            const struct symm_span_model m = {known[i].model, nbytes, 16, 8};
+            const bool hierarchical = symm__hierarchical_pays(&m);
+            pays += hierarchical;
+            ck_assert_int_eq(
+                form(NULL, known[i].operation, SYMM_FLOAT32, nbytes / 4 / known[i].shares, 16, 8),
+                hierarchical ? SYMM_ALGO_HIERARCHICAL : SYMM_ALGO_FLAT);
+        }
+    ck_assert_int_gt(pays, 0);
+    ck_assert_int_eq(form(NULL, SYMM_OPERATION_BROADCAST, SYMM_FLOAT32, 1 << 16, 16, 8),
+                     SYMM_ALGO_FLAT);
 }

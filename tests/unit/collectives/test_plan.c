@@ -525,10 +525,14 @@ TEST(plan, algorithms_that_cannot_run_have_a_reason)
         assert_reason(&m, automatic, (symm_dtype)10, SYMM_SUM, "no such dtype");
         if (reduces)
             assert_reason(&m, automatic, SYMM_FLOAT32, (symm_redop)4, "no such op");
-        assert_reason(&m, (struct variant){operation, (symm_algo)9}, SYMM_FLOAT32, SYMM_SUM,
+        assert_reason(&m, (struct variant){operation, (symm_algo)11}, SYMM_FLOAT32, SYMM_SUM,
                       "no such algorithm");
         assert_reason(&m, (struct variant){operation, (symm_algo)-1}, SYMM_FLOAT32, SYMM_SUM,
                       "no such algorithm");
+        assert_reason(&m, (struct variant){operation, SYMM_ALGO_FLAT}, SYMM_FLOAT32, SYMM_SUM,
+                      "it is a form of groups of several domains");
+        assert_reason(&m, (struct variant){operation, SYMM_ALGO_HIERARCHICAL}, SYMM_FLOAT32,
+                      SYMM_SUM, "it is a form of groups of several domains");
         assert_reason(&m, engine, SYMM_FLOAT32, SYMM_SUM, NULL);
         assert_reason(&m, engine, SYMM_UINT8, SYMM_SUM, reduces ? "no arithmetic" : NULL);
         assert_reason(&m, (struct variant){operation, SYMM_ALGO_LAMPORT}, SYMM_FLOAT32, SYMM_SUM,

@@ -35,7 +35,7 @@ static const char *const operations[SYMM_OPERATION_COUNT] = {
 static symm_algo find(const struct symm_tuning *t, enum symm_operation operation, int nranks,
                       symm_dtype dtype, bool symmetric, uint64_t nbytes)
 {
-    return symm__tuning_find(t, &(struct symm_tuning_key){operation, nranks, dtype, symmetric},
+    return symm__tuning_find(t, &(struct symm_tuning_key){operation, nranks, dtype, symmetric, 0},
                              nbytes);
 }
 
@@ -61,7 +61,7 @@ TEST(tables, each_row_holds_up_to_the_next_of_its_kind)
         symm_algo algo;
     } rows[] = {
 #define ROW(OPERATION, nranks, DTYPE, symmetric, nbytes, ALGO)                                     \
-    {{SYMM_OPERATION_##OPERATION, nranks, SYMM_##DTYPE, symmetric}, nbytes, SYMM_ALGO_##ALGO}
+    {{SYMM_OPERATION_##OPERATION, nranks, SYMM_##DTYPE, symmetric, 0}, nbytes, SYMM_ALGO_##ALGO}
         ROW(ALL_REDUCE, 4, BFLOAT16, false, 0, LOW_LATENCY),
         ROW(ALL_REDUCE, 4, BFLOAT16, false, 65535, LOW_LATENCY),
         ROW(ALL_REDUCE, 4, BFLOAT16, false, 65536, LOW_LATENCY_TWO_SHOT),
@@ -93,6 +93,36 @@ TEST(tables, a_table_may_have_no_rows)
     ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_BFLOAT16, false, 1) == SYMM_ALGO_AUTO);
     symm__tuning_destroy(t);
     ck_assert(find(NULL, SYMM_OPERATION_ALL_REDUCE, 4, SYMM_BFLOAT16, false, 1) == SYMM_ALGO_AUTO);
+}
+
+static symm_algo find_form(const struct symm_tuning *t, enum symm_operation operation,
+                           uint32_t ndomains, int width, uint64_t nbytes)
+{
+    return symm__tuning_find(
+        t, &(struct symm_tuning_key){operation, width, SYMM_BFLOAT16, false, ndomains}, nbytes);
+}
+
+TEST(tables, rows_between_domains_are_of_their_number_and_width)
+{
+    struct symm_tuning *t = parsed("symm-tuning 1\n"
+                                   "all-reduce 8 bfloat16 any 0 one_shot\n"
+                                   "all-reduce 2x8 bfloat16 any 0 flat\n"
+                                   "all-reduce 2x8 bfloat16 any 4096 hierarchical\n"
+                                   "all-reduce 16x8 bfloat16 any 0 hierarchical\n"
+                                   "broadcast 1024x1 bfloat16 any 7 flat\n"
+                                   "all-gather 1048576x72 bfloat16 any 0 hierarchical\n");
+
+    ck_assert(find(t, SYMM_OPERATION_ALL_REDUCE, 8, SYMM_BFLOAT16, false, 1) == SYMM_ALGO_ONE_SHOT);
+    ck_assert(find_form(t, SYMM_OPERATION_ALL_REDUCE, 2, 8, 4095) == SYMM_ALGO_FLAT);
+    ck_assert(find_form(t, SYMM_OPERATION_ALL_REDUCE, 2, 8, 4096) == SYMM_ALGO_HIERARCHICAL);
+    ck_assert(find_form(t, SYMM_OPERATION_ALL_REDUCE, 16, 8, 0) == SYMM_ALGO_HIERARCHICAL);
+    ck_assert(find_form(t, SYMM_OPERATION_ALL_REDUCE, 3, 8, 0) == SYMM_ALGO_AUTO);
+    ck_assert(find_form(t, SYMM_OPERATION_ALL_REDUCE, 2, 4, 0) == SYMM_ALGO_AUTO);
+    ck_assert(find_form(t, SYMM_OPERATION_BROADCAST, 1024, 1, 6) == SYMM_ALGO_AUTO);
+    ck_assert(find_form(t, SYMM_OPERATION_BROADCAST, 1024, 1, 7) == SYMM_ALGO_FLAT);
+    ck_assert(find_form(t, SYMM_OPERATION_ALL_GATHER, 1 << 20, 72, 1) == SYMM_ALGO_HIERARCHICAL);
+    ck_assert(!symm__tuning_knows_nccl(t, SYMM_OPERATION_ALL_REDUCE, 8));
+    symm__tuning_destroy(t);
 }
 
 /* Every kind of rows that there can be, each with rows of its own. */
@@ -134,6 +164,7 @@ TEST(tables, the_hash_is_of_the_rows)
         "symm-tuning 1",
         "symm-tuning 1\nall-gather 4 any any 0 low_latency\n",
         "symm-tuning 1\nall-reduce 5 any any 0 low_latency\n",
+        "symm-tuning 1\nall-reduce 2x4 any any 0 flat\n",
         "symm-tuning 1\nall-reduce 4 int32 any 0 low_latency\n",
         "symm-tuning 1\nall-reduce 4 any symmetric 0 low_latency\n",
         "symm-tuning 1\nall-reduce 4 any any 1 low_latency\n",
@@ -181,7 +212,19 @@ static const struct {
     {HEAD "all-reduce 1 any any 0 one_shot\n", ", line 2: \"1\" is not a valid number of ranks"},
     {HEAD "all-reduce 73 any any 0 one_shot\n", ", line 2: \"73\" is not a valid number of ranks"},
     {HEAD "all-reduce -2 any any 0 one_shot\n", ", line 2: \"-2\" is not a valid number of ranks"},
-    {HEAD "all-reduce 4x any any 0 one_shot\n", ", line 2: \"4x\" is not a valid number of ranks"},
+    {HEAD "all-reduce 4x any any 0 flat\n", ", line 2: \"4x\" is not a valid number of ranks"},
+    {HEAD "all-reduce x4 any any 0 flat\n", ", line 2: \"x4\" is not a valid number of ranks"},
+    {HEAD "all-reduce x any any 0 flat\n", ", line 2: \"x\" is not a valid number of ranks"},
+    {HEAD "all-reduce 1x8 any any 0 flat\n", ", line 2: \"1x8\" is not a valid number of ranks"},
+    {HEAD "all-reduce 2x0 any any 0 flat\n", ", line 2: \"2x0\" is not a valid number of ranks"},
+    {HEAD "all-reduce 2x73 any any 0 flat\n", "\"2x73\" is not a valid number of ranks"},
+    {HEAD "all-reduce 2x2x2 any any 0 flat\n", "\"2x2x2\" is not a valid number of ranks"},
+    {HEAD "all-reduce 1048577x8 any any 0 flat\n", "577x8\" is not a valid number of ranks"},
+    {HEAD "all-reduce 2x8 any any 0 one_shot\n", "\"one_shot\" is neither flat nor hierarchical"},
+    {HEAD "all-reduce 2x8 any any 0 forward\n", "\"forward\" is neither flat nor hierarchical"},
+    {HEAD "all-reduce 2x8 any symmetric 0 flat\n", "\"flat\" is for memory any: domains"},
+    {HEAD "all-reduce-rms-norm 2x8 any any 0 flat\n", "\"flat\" is of an operation that domains"},
+    {HEAD "all-reduce 8 any any 0 hierarchical\n", "\"hierarchical\" needs a number of domains"},
     {HEAD "all-reduce 18446744073709551620 any any 0 one_shot\n",
      "20\" is not a valid number of ranks"},
     {HEAD "all-reduce 4 bf17 any 0 one_shot\n", ", line 2: \"bf17\" is not a dtype"},
