@@ -111,11 +111,11 @@ static bool load(struct nccl *n, int rank, ncclUniqueId *id, char why[512])
 struct nccl *nccl_open(symm_group *group, char why[512], symm_status *st)
 {
     struct nccl *n = calloc(1, sizeof *n);
-    ncclUniqueId id = {{0}}, ids[SYMM_MAX_RANKS];
+    ncclUniqueId id = {{0}}, *ids = calloc((size_t)symm_nranks(group), sizeof *ids);
     int rank = symm_rank(group);
 
     memset(why, 0, 512);
-    if (!n)
+    if (!n || !ids)
         snprintf(why, 512, "out of memory");
     else if (may_use(group, why))
         load(n, rank, &id, why);
@@ -129,6 +129,7 @@ struct nccl *nccl_open(symm_group *group, char why[512], symm_status *st)
             snprintf(why, 512, "ncclCommInitRank: %s", n->get_error_string(error));
         *st = peer_agree(group, why);
     }
+    free(ids);
     if (*st == SYMM_OK && !why[0])
         return n;
     nccl_close(n, false);

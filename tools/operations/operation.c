@@ -37,6 +37,14 @@ static const struct variant moving_variants[] = {
     {0},
 };
 
+/* Of groups of several domains. */
+static const struct variant forms[] = {
+    {.name = "auto", .algo = SYMM_ALGO_AUTO},
+    {.name = "flat", .algo = SYMM_ALGO_FLAT},
+    {.name = "hierarchical", .algo = SYMM_ALGO_HIERARCHICAL},
+    {0},
+};
+
 static const struct variant norm_variants[] = {
     {.name = "auto", .algo = SYMM_ALGO_AUTO},
     {.name = "low_latency", .algo = SYMM_ALGO_LOW_LATENCY},
@@ -122,6 +130,11 @@ const struct operation *operation_find(const char *name)
     return operation_at(i);
 }
 
+const struct variant *operation_variants(const struct operation *op, bool spans)
+{
+    return spans ? forms : op->variants;
+}
+
 static bool has_parts(const struct operation *op)
 {
     return op->in_is_part || op->out_is_part;
@@ -203,14 +216,17 @@ void operation_in_place(const struct operation *op, struct operation_call *call,
     call->out = op->out_is_part ? part : whole;
 }
 
-/* Variants that may use the switch add in its order; NCCL rounds to the type in between. */
+/*
+ * Variants that may use the switch add in its order; NCCL, and each domain of several, rounds to
+ * the type in between.
+ */
 static enum sums_rule rule(const struct operation *op, const struct operation_call *call)
 {
     const bool may_be_chosen =
         call->variant->algo == SYMM_ALGO_AUTO && !(call->flags & SYMM_DETERMINISTIC) &&
         !op->unavailable(call->group, SYMM_ALGO_MULTIMEM, call->element->dtype, call->op);
 
-    if (call->variant->nccl)
+    if (call->variant->nccl || symm_group_ndomains(call->group) > 1)
         return SUMS_TYPE;
     return may_be_chosen || operation_by_switch(call->variant) ? SUMS_SWITCH : SUMS_EXACT;
 }

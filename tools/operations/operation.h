@@ -39,7 +39,7 @@ struct operation_call {
 
 struct operation {
     const char *name;               /* on the command line */
-    const struct variant *variants; /* symm's, in the order of the tables; ends with an empty one */
+    const struct variant *variants; /* of one domain, in their order; ends with an empty one */
     bool reduces;                   /* else it moves elements of any type */
     bool norms;                     /* sums of rows, of types of 16 bits */
     bool from_root;                 /* all ranks get the elements of one of them */
@@ -61,6 +61,9 @@ struct operation {
     symm_status (*nccl)(struct nccl *nccl, const void *in, void *out, size_t count,
                         symm_dtype dtype, symm_redop op, symm_stream stream);
 };
+
+/* Its variants in a group of one domain; or the forms that it has in one of several. */
+const struct variant *operation_variants(const struct operation *op, bool spans);
 
 symm_status operation_enqueue(const struct operation *op, const struct operation_call *call);
 

@@ -203,7 +203,8 @@ class Run:
     def title(self, emulated):
         timing = self.options.get("timing") or "stream"
         mode = {True: "graphs", False: "eager"}.get(self.options.get("graph"))
-        words = self["operation"], f"{self['ranks']} ranks", self.options.get("dtype"), mode, timing
+        hosts = f" on {self['hosts']} hosts" if self["hosts"] else ""
+        words = self["operation"], f"{self['ranks']} ranks{hosts}", self.options.get("dtype"), mode, timing
         return ", ".join(str(word) for word in words if word and word != "stream") + EMULATED * emulated
 
 
@@ -223,8 +224,8 @@ def draw_operation(runs, floor):
     """A line for each variant of each run, in two panels."""
     first = runs[0]
     for run in runs[1:]:
-        if (run["operation"], run["ranks"]) != (first["operation"], first["ranks"]):
-            raise Refused(run.name, "another operation or number of ranks than the first")
+        if any(run[key] != first[key] for key in ("operation", "ranks", "hosts")):
+            raise Refused(run.name, "another operation or number of ranks or hosts than the first")
     lines = variants(runs)
     if not lines or first["bus_factor"] is None:
         raise Refused(first.name, "there are no results of an operation to draw")

@@ -355,7 +355,7 @@ print(*[f"{row[sys.argv[1]]:.6g}" for row in json.load(open("out.json"))["rows"]
     run 0 "$bin/symm-bench" plot out.json "it's.json" -o out.svg
     has_words out.svg '>two_shot<' '>low_latency<' '>one_shot, out.json<' ">one_shot, it's.json<"
     run 1 "$bin/symm-bench" plot out.json gather.json -o out.svg
-    errors '^# symm-bench: plot: gather.json: another operation or number of ranks than the first$'
+    errors '^# symm-bench: plot: gather.json: another operation or number of ranks or hosts than the first$'
     run 1 "$bin/symm-bench" plot nothing.json -o out.svg
     errors '^# symm-bench: plot: nothing.json: No such file'
     echo '[1' >broken.json
@@ -415,6 +415,87 @@ case_tune_beside_nccl() {
     grep -qE '^all-gather 2 any any [0-9]+ forward$' beside || die "no row forward"
     run 0 env SYMM_TUNING_FILE=beside "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" all-gather \
         --memory plain --check --sizes 1K,8K --iters 1
+}
+
+# on_hosts RANKS HOSTS ARGUMENT...: runs symm-bench on pretended hosts, with the stand-in for NCCL.
+on_hosts() {
+    local n=$1 hosts=$2
+    shift 2
+    env SYMM_NCCL_LIBRARY="$bin/../lib/standin/libnccl.so.2" NCCL_NVLS_ENABLE=0 \
+        "$bin/symm-run" --emulated -n "$n" --hosts "$hosts" --timeout 200 "$bin/symm-bench" "$@" --iters 1 --warmup 0
+}
+
+case_hosts() {
+    local operation options
+    for operation in all-reduce all-gather reduce-scatter 'broadcast --root 3'; do
+        # shellcheck disable=SC2086
+        run 0 on_hosts 4 2 $operation --check --sizes 1K,20K --json run.json
+        table 6 13
+        [ "$(column 5)" = "auto flat hierarchical" ] || die "other forms: $(column 5)"
+        [ "$(column 12)/$(column 13)" = 0/2 ] || die "wrong elements, or not 2 hosts"
+    done
+    said '^# 2 hosts, 2 ranks on each$'
+    said '^# the hosts are pretended .*say nothing about a network$'
+    [ "$(json run.json hosts) $(json run.json ranks_per_host) $(json run.json pretended_hosts)" = "2 2 ON" ]
+    [ "$(json run.json rows 2 algo) $(json run.json rows 2 hosts)" = "hierarchical 2" ]
+    for options in '--chain --graph --op avg' '--in-place --isolated --memory plain --dtype float16' '--dtype int64 --op max'; do
+        # shellcheck disable=SC2086
+        run 0 on_hosts 4 2 all-reduce --check --sizes 4K --algo flat,hierarchical $options
+        [ "$(column 5)/$(column 12)" = "flat hierarchical/0" ] || die "$options"
+    done
+    # NCCL over the same ranks.
+    run 0 on_hosts 4 2 all-gather --check --sizes 4K --algo flat --peer nccl
+    [ "$(column 5)/$(column 12)" = "flat nccl nccl_sym/0" ] || die "no NCCL"
+    # Hosts of different sizes, and variants of the other kind of groups.
+    run 0 on_hosts 3 2 all-reduce --check --sizes 4K
+    [ "$(column 5)/$(column 12)" = "auto flat/0" ] || die "not flat alone"
+    said '^# 2 hosts, with different numbers of ranks: all calls are flat$'
+    said '^# hierarchical: not available: hierarchical needs domains of as many ranks each$'
+    run 1 on_hosts 3 2 all-reduce --algo hierarchical
+    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo hierarchical cannot run here: hierarchical needs domains'
+    run 1 on_hosts 2 2 all-reduce --algo auto,one_shot
+    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo one_shot cannot run here: a group of several domains has'
+    run 1 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" all-reduce --algo flat
+    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo flat cannot run here: it is a form of groups of several'
+    run 1 "$bin/symm-run" --emulated -n 2 --hosts 2 "$bin/symm-bench" all-reduce
+    errors '^# rank [01]: SYMM_ERROR_UNSUPPORTED: .*set SYMM_NCCL_LIBRARY'
+}
+
+case_hosts_wrong_results() {
+    run 1 env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SYMM_TEST_WRONG=output \
+        SYMM_NCCL_LIBRARY="$bin/../lib/standin/libnccl.so.2" "$bin/symm-run" --emulated -n 4 --hosts 2 \
+        env LD_PRELOAD="$build/lib/libtools_wrong.so" "$bin/symm-bench" all-reduce --check --sizes 4K --iters 1
+    errors '^# rank [0-3]: hierarchical, 4096 bytes: element [0-9]+ is .* and should be '
+}
+
+# launches TABLE: the kernels of symm in all-reduces of auto by this table.
+launches() {
+    rm -f trace.*
+    SYMM_TUNING_FILE=$1 SYMM_EMULATED_TRACE=$work/trace \
+        run 0 on_hosts 4 2 all-reduce --algo auto --check --sizes 1K --memory plain
+    cat trace.* | grep -c '^cuLaunchKernelEx' || true
+}
+
+case_tune_hosts() {
+    local flat hierarchical
+    run 0 on_hosts 4 2 tune --output table --max-bytes 2K --dtypes bf16
+    [ "$(sed -n 1,2p table)" = "# symm-bench tune, 2x2 ranks
+symm-tuning 1" ] || die "another head: $(sed -n 1,2p table)"
+    for kind in 'all-reduce 2x2 bfloat16' 'reduce-scatter 2x2 bfloat16' 'all-gather 2x2 any' 'broadcast 2x2 any'; do
+        grep -qE "^$kind any 0 (flat|hierarchical)\$" table || die "no row $kind any 0"
+    done
+    ! grep -q symmetric table || die "rows of symmetric memory"
+    [ "$(grep -cE ' yes +2$' "$work/out")" = 8 ] || die "not one form taken at each of 2 sizes"
+    # auto follows the rows: with other words in them it takes the other form.
+    sed 's/hierarchical$/flat/' table >flat
+    sed 's/flat$/hierarchical/' table >hierarchical
+    flat=$(launches flat) hierarchical=$(launches hierarchical)
+    [ "$hierarchical" -gt "$flat" ] || die "$hierarchical kernels by the table of hierarchical rows, $flat by that of flat ones"
+    run 1 on_hosts 3 2 tune --output none
+    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: the hosts have different numbers of ranks'
+    run 1 on_hosts 4 2 tune --output none --peer nccl
+    errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --peer nccl is for libsymm_nccl.so'
+    [ ! -e none ] || die "a file is left"
 }
 
 case_tune_leaves_nothing_behind() {
@@ -656,7 +737,7 @@ all-reduce --ch|--ch may be one of --chain, --check
 all-reduce --m 4 --se 1|--se may be one of --seconds, --seed
 all-reduce --max 0|--max-bytes 0: not a number of bytes like 4096, 64K or 1M
 all-reduce all-gather|all-gather: a second command, after all-reduce
-all-gather --algo two_shot|--algo two_shot: not one of auto, low_latency, one_shot, multimem, copy_engine
+all-gather --algo two_shot|--algo two_shot: not one of auto, low_latency, one_shot, multimem, copy_engine, flat, hierarchical
 all-reduce --peer cublas|--peer cublas: the only one is nccl
 all-reduce --dtype uint8|--dtype uint8: not one of bfloat16, float16, float32, float64, int32, int64
 tune --output x --dtypes uint8|--dtypes uint8: not one of bfloat16, float16, float32, float64, int32, int64

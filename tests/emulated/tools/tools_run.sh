@@ -46,8 +46,8 @@ case_hosts() {
     run 0 env -u SYMM_HOSTID -u NCCL_HOSTID "$bin/symm-run" -n 1 \
         sh -c 'echo ${SYMM_HOSTID-none} ${NCCL_HOSTID-none} ${SYMM_ADDRESS-none}'
     said '^none none none$'
-    # A program for one host does not notice; one for several is in tools_info.sh.
-    run 0 "$bin/symm-run" --emulated -n 4 --hosts 2 "$bin/symm-bench" all-reduce --check --sizes 1K
+    # A program for one host does not notice; those for several are in tools_info.sh and tools_bench.sh.
+    run 0 "$bin/symm-run" --emulated -n 4 --hosts 2 "$bin/symm-bench" p2p --how put --sizes 4K --iters 1
     run 2 ranks 2 : --hosts 3
     errors '^# symm-run: --hosts 3: there are 2 ranks only '
     run 2 "$bin/symm-run" --nccl --hosts 2 true

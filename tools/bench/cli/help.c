@@ -50,19 +50,23 @@ static void print_exit_codes(void)
 
 static void print_about_operation(void)
 {
-    printf("# Columns: bytes, of the larger buffer of a rank; algbw, bytes over time; busbw, the\n"
-           "# traffic of each link; both in GB/s (10^9).\n%s"
-           "# With --host-time host_us, launch_us and beside_us instead: the host's time to "
-           "enqueue a\n"
-           "# call, to launch an empty kernel by the driver alone, and the difference; "
-           "repetitions of\n"
-           "# 20 calls, the mean of each, of these the median and the 95th percentile.\n"
-           "# All repetitions use one pair of buffers: small ones stay in caches. Variants and "
-           "peers\n"
-           "# run alternately, on the same data.\n"
-           "# Short options are those of nccl-tests: also -n, --iters and -w, --warmup; -c 1 is "
-           "--check.\n",
-           about_times);
+    printf(
+        "# Columns: bytes, of the larger buffer of a rank; algbw, bytes over time; busbw, the\n"
+        "# traffic of each link; both in GB/s (10^9).\n%s"
+        "# With --host-time host_us, launch_us and beside_us instead: the host's time to "
+        "enqueue a\n"
+        "# call, to launch an empty kernel by the driver alone, and the difference; "
+        "repetitions of\n"
+        "# 20 calls, the mean of each, of these the median and the 95th percentile.\n"
+        "# All repetitions use one pair of buffers: small ones stay in caches. Variants and "
+        "peers\n"
+        "# run alternately, on the same data.\n"
+        "# On several hosts all ranks take part, and the variants are the forms of calls between\n"
+        "# domains, beside NCCL if asked for; hosts is their number. Pretended hosts (symm-run\n"
+        "# --hosts N) say nothing about a network.\n"
+        "# Short options are those of nccl-tests: also -n, --iters and -w, --warmup; -c 1 is "
+        "--check.\n",
+        about_times);
 }
 
 static void print_about_products(void)
@@ -133,7 +137,9 @@ static void print_about_tune(void)
         "# beside algorithms with the blocks that they have in libsymm_nccl.so. Where NCCL is "
         "faster,\n"
         "# and above twice --max-bytes, rows say `forward`: libsymm_nccl.so leaves these calls "
-        "to it.\n");
+        "to it.\n"
+        "# On several hosts with as many ranks each: the forms flat and hierarchical, in plain\n"
+        "# memory; the rows hold for this number of hosts and of ranks on each.\n");
 }
 
 static void print_about_stress(void)

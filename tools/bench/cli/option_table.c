@@ -41,12 +41,26 @@ static void append(char out[OPTION_ITEMS], const char *name)
     snprintf(out + used, OPTION_ITEMS - used, "%s%s", used ? ", " : "", name);
 }
 
-/* The variants of the operation; without one those of all operations, each once. */
+/* Whether the operation also runs on several hosts. */
+static bool spans(const struct bench_options *o)
+{
+    return o->operation && !o->operation->norms;
+}
+
+/*
+ * The variants of the operation, and its forms on several hosts; without one those of all
+ * operations, each once.
+ */
 static const char *algos(const struct bench_options *o, char out[OPTION_ITEMS])
 {
     out[0] = 0;
     for (const struct variant *v = o->operation ? o->operation->variants : NULL; v && v->name; v++)
         append(out, v->name);
+    for (const struct variant *v = spans(o) ? operation_variants(o->operation, true) : NULL;
+         v && v->name; v++) {
+        if (!has_variant(o->operation, v->name))
+            append(out, v->name);
+    }
     for (size_t i = 0; !o->operation && operation_at(i); i++) {
         for (const struct variant *v = operation_at(i)->variants; v->name; v++) {
             if (!is_known(i, v->name))
@@ -126,7 +140,7 @@ static const char *peers(const struct bench_options *o, char out[OPTION_ITEMS])
 
 const struct option_row option_table[] = {
     {"algo", "LIST|all", OPTION_NAMES, FIELD(algos), .items = algos,
-     .uses = {{BENCH_OPERATION, "variants to measure (auto):"},
+     .uses = {{BENCH_OPERATION, "variants to measure (auto; on several hosts all):"},
               {BENCH_STRESS, "variants to call (all; with --strategy: none):"}}},
     {"how", "LIST|all", OPTION_NAMES, FIELD(hows),
      .names = "store, load, bulk_put, bulk_get, put, get, signal, packet",

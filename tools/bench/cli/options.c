@@ -149,8 +149,8 @@ static void settle(struct bench_options *o)
         o->granule = o->element->nbytes;
     if (o->command == BENCH_STRESS && !o->algos && !o->strategies)
         o->algos = o->strategies = "all";
-    if (!o->algos)
-        o->algos = o->command == BENCH_STRESS ? "none" : "auto";
+    if (!o->algos && o->command == BENCH_STRESS)
+        o->algos = "none";
     if (!o->operations)
         o->operations = "all";
     if (!o->dtypes)

@@ -47,7 +47,7 @@ struct bench_options {
     bool help, version, has_seed;
     const char *driver, *dtype, *op_name, *memory;
     const char *operations, *dtypes;              /* BENCH_TUNE: lists, or "all" */
-    const char *algos, *hows, *patterns, *blocks; /* lists, or "all"; NULL: by the driver */
+    const char *algos, *hows, *patterns, *blocks; /* lists, or "all"; NULL: by driver and hosts */
     const struct element *element;                /* by dtype */
     const char *partial_name;                     /* NULL: dtype */
     const struct element *partial;                /* by partial_name */

@@ -15,6 +15,7 @@ static const struct report_column columns[] = {
     {"op", 4, REPORT_WORD},       {"algo", 20, REPORT_WORD},    {"ranks", 5, REPORT_COUNT},
     {"in_place", 8, REPORT_FLAG}, {"time_us", 11, REPORT_REAL}, {"p95_us", 11, REPORT_REAL},
     {"algbw", 8, REPORT_REAL},    {"busbw", 8, REPORT_REAL},    {"wrong", 8, REPORT_WRONG},
+    {"hosts", 5, REPORT_COUNT}, /* where there are several */
 };
 
 enum { TIME = 7, ALGBW = 9, BUSBW = 10, NCOLUMNS = sizeof columns / sizeof columns[0] };
@@ -47,6 +48,8 @@ static void settle_defaults(struct collective *c)
     struct bench_options *o = c->s.options;
     uint64_t nbytes;
 
+    if (!o->algos)
+        o->algos = c->s.nhosts > 1 ? "all" : "auto";
     if (o->hidden == 0)
         o->hidden = c->s.emulated ? 256 : 4096;
     if (o->min_bytes == 0)
@@ -94,11 +97,7 @@ static symm_status open_peers(struct collective *c)
 
     if (!c->s.options->nccl)
         return SYMM_OK;
-    if (c->s.emulated)
-        snprintf(c->why_plain, sizeof c->why_plain,
-                 "it needs GPUs, and this is the emulated driver");
-    else
-        c->measure.nccl = nccl_open(c->s.group, c->why_plain, &st);
+    c->measure.nccl = session_nccl(&c->s, c->why_plain, &st);
     if (c->measure.nccl)
         return open_symmetric_peer(c);
     snprintf(c->why_symmetric, sizeof c->why_symmetric, "%s", c->why_plain);
@@ -133,11 +132,16 @@ static symm_status take(struct collective *c, const struct variant *v, const cha
 static symm_status choose_variants(struct collective *c)
 {
     const struct bench_options *o = c->s.options;
+    const bool spans = c->s.nhosts > 1;
     symm_status st = SYMM_OK;
 
-    for (const struct variant *v = o->operation->variants; v->name; v++) {
+    for (const struct variant *v = operation_variants(o->operation, spans); v->name; v++) {
         if (bench_options_want(o->algos, v->name))
             TRY(take(c, v, why_not(c, v)));
+    }
+    for (const struct variant *v = operation_variants(o->operation, !spans); v->name; v++) {
+        if (v->algo != SYMM_ALGO_AUTO && bench_options_name(o->algos, v->name))
+            TRY(take(c, v, why_not(c, v))); /* refused with the reason */
     }
     if (!o->nccl)
         return SYMM_OK;
@@ -217,7 +221,8 @@ static void report(struct collective *c, const struct variant *v, const struct c
                                 {.real = row->p95_us},
                                 {.real = host ? row->launch_us : row->algbw},
                                 {.real = host ? row->time_us - row->launch_us : row->busbw},
-                                {.wrong = row->wrong}});
+                                {.wrong = row->wrong},
+                                {.count = (uint64_t)c->s.nhosts}});
     c->wrong += row->wrong > 0 ? row->wrong : 0;
 }
 
@@ -247,7 +252,7 @@ static void name_columns(struct collective *c)
         c->columns[ALGBW] = (struct report_column){"launch_us", 9, REPORT_REAL};
         c->columns[BUSBW] = (struct report_column){"beside_us", 9, REPORT_REAL}; /* the rest */
     }
-    report_columns(c->s.report, c->columns, NCOLUMNS);
+    report_columns(c->s.report, c->columns, c->s.nhosts > 1 ? NCOLUMNS : NCOLUMNS - 1);
 }
 
 static symm_status run(struct collective *c, struct bench_options *options)

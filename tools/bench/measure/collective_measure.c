@@ -36,7 +36,7 @@ static size_t count_of(const struct collective_measure *m, uint64_t nbytes)
 static symm_status allocate(const struct collective_measure *m, size_t nbytes, char **out)
 {
     return m->s->options->plain_memory ? symm_device_alloc(m->s->ctx, nbytes, (void **)out)
-                                       : symm_alloc(m->s->group, nbytes, (void **)out);
+                                       : symm_alloc(m->s->domain, nbytes, (void **)out);
 }
 
 static symm_status create_norm(struct collective_measure *m, size_t nbytes)
@@ -270,7 +270,7 @@ static struct trial make_trial(const struct collective_measure *m, const struct 
                                .count = count_of(m, nbytes),
                                .norm = m->operation->norms ? &m->norm : NULL,
                                .root = o->root,
-                               .flags = o->plain_memory ? 0 : SYMM_SYMMETRIC,
+                               .flags = o->plain_memory || m->s->nhosts > 1 ? 0 : SYMM_SYMMETRIC,
                                .max_blocks = m->max_blocks,
                                .stream = m->s->stream},
                       .buffers = v && v->symmetric ? m->theirs : m->ours};

@@ -26,35 +26,69 @@ static void name_device(struct session *s)
         snprintf(s->device, sizeof s->device, "unknown device");
 }
 
+void *session_gather(struct session *s, const void *mine, size_t nbytes, symm_status *st)
+{
+    void *all = calloc((size_t)s->nranks, nbytes);
+
+    *st = all ? symm_exchange(s->group, mine, nbytes, all) : SYMM_ERROR_MEMORY;
+    if (*st == SYMM_OK)
+        return all;
+    free(all);
+    return NULL;
+}
+
 /* All ranks take the seed of rank 0. Collective. */
 static symm_status agree_on_seed(struct session *s)
 {
-    uint64_t mine = s->options->seed, all[SYMM_MAX_RANKS];
+    uint64_t mine = s->options->seed, *all;
+    symm_status st;
 
     if (!s->options->has_seed && getrandom(&mine, sizeof mine, 0) != (ssize_t)sizeof mine)
         mine = (uint64_t)getpid();
-    symm_status st = symm_exchange(s->group, &mine, sizeof mine, all);
-    if (st == SYMM_OK)
+    all = session_gather(s, &mine, sizeof mine, &st);
+    if (all)
         s->seed = all[0];
+    free(all);
     return st;
 }
 
 /* Opens the report. Only rank 0 can fail; all ranks return its status. Collective. */
 static symm_status open_report(struct session *s)
 {
-    int failed, all[SYMM_MAX_RANKS];
+    int failed, *all;
+    symm_status st;
 
     s->report = report_open(s->options, s->rank == 0, s->trouble);
     failed = !s->report;
-    symm_status st = symm_exchange(s->group, &failed, sizeof failed, all);
-    for (int r = 0; st == SYMM_OK && r < s->nranks; r++) {
+    all = session_gather(s, &failed, sizeof failed, &st);
+    for (int r = 0; all && r < s->nranks; r++) {
         if (all[r]) {
             st = SYMM_ERROR_SYSTEM;
             if (!failed)
                 snprintf(s->trouble, sizeof s->trouble, "rank %d cannot write its report", r);
         }
     }
+    free(all);
     return st;
+}
+
+/* The ranks of each host, if all have as many, else 0. */
+static int width_of(const struct session *s)
+{
+    const int each = s->nranks / s->nhosts;
+    int *counts = calloc((size_t)s->nhosts, sizeof *counts), even = counts && true;
+
+    for (int r = 0; counts && r < s->nranks; r++)
+        counts[symm_group_domain_of(s->group, r)]++;
+    for (int h = 0; counts && h < s->nhosts; h++)
+        even &= counts[h] == each;
+    free(counts);
+    return even ? each : 0;
+}
+
+static bool may_span(const struct bench_options *o)
+{
+    return o->command == BENCH_TUNE || (o->operation && !o->operation->norms);
 }
 
 int session_timeout_ms(const struct bench_options *o)
@@ -64,18 +98,22 @@ int session_timeout_ms(const struct bench_options *o)
 
 symm_status session_open(struct session *s, struct bench_options *options)
 {
-    const symm_config config = {.timeout_ms = session_timeout_ms(options)};
+    const symm_config config = {.timeout_ms = session_timeout_ms(options),
+                                .span = may_span(options)};
     symm_status st;
 
     s->options = options;
     TRY(driver_open(options->driver, &config, &s->ctx, s->why_driver));
     s->group = symm_context_world(s->ctx);
+    s->domain = symm_context_domain(s->ctx);
     s->rank = symm_rank(s->group);
     s->nranks = symm_nranks(s->group);
+    s->nhosts = (int)symm_group_ndomains(s->group);
+    s->width = width_of(s);
     s->emulated = driver_is_emulated(s->ctx);
     name_device(s);
-    parallel_threads((int)sysconf(_SC_NPROCESSORS_ONLN) / s->nranks);
-    TRY(symm_group_reserve(s->group, 0)); /* captured calls make no areas */
+    parallel_threads((int)sysconf(_SC_NPROCESSORS_ONLN) / symm_nranks(s->domain));
+    TRY(symm_group_reserve(s->group, 0)); /* captured calls make no areas and no links */
     TRY(agree_on_seed(s));
     TRY(open_report(s));
     TRY(symm_stream_create(s->ctx, &s->stream));
@@ -83,6 +121,15 @@ symm_status session_open(struct session *s, struct bench_options *options)
     TRY(symm_event_create(s->ctx, &s->end));
 out:
     return st;
+}
+
+struct nccl *session_nccl(struct session *s, char why[512], symm_status *st)
+{
+    *st = SYMM_OK;
+    if (!s->emulated || getenv("SYMM_NCCL_LIBRARY"))
+        return nccl_open(s->group, why, st);
+    snprintf(why, 512, "it needs GPUs, and this is the emulated driver");
+    return NULL;
 }
 
 /* The words of the command line, in the order in which they were given. */
@@ -119,6 +166,24 @@ static json_t *host(const struct session *s)
                         version % 1000 / 10);
 }
 
+/* Pretended hosts have names of their own (symm-run --hosts), and all ranks are on one host. */
+static void introduce_hosts(struct session *s)
+{
+    const bool pretended = getenv("SYMM_HOSTID") != NULL;
+
+    report_head(s->report, json_pack("{s:i, s:i, s:b}", "hosts", s->nhosts, "ranks_per_host",
+                                     s->width, "pretended_hosts", pretended));
+    if (s->width)
+        report_say(s->report, "# %d hosts, %d rank%s on each", s->nhosts, s->width,
+                   s->width == 1 ? "" : "s");
+    else
+        report_say(s->report, "# %d hosts, with different numbers of ranks: all calls are flat",
+                   s->nhosts);
+    if (pretended)
+        report_say(s->report, "# the hosts are pretended (SYMM_HOSTID), all on one machine; the "
+                              "times say nothing about a network");
+}
+
 void session_introduce(struct session *s, const char *what)
 {
     char version[32], seed[32];
@@ -144,6 +209,8 @@ void session_introduce(struct session *s, const char *what)
             "measures N ranks",
             what);
     report_say(s->report, "# seed %s", seed);
+    if (s->nhosts > 1)
+        introduce_hosts(s);
     if (s->emulated)
         report_say(s->report, "# the times are those of an emulation on CPUs; they say nothing "
                               "about performance");
@@ -176,26 +243,28 @@ symm_status session_measured(struct session *s)
 
 symm_status session_worst(struct session *s, const float *mine, int n, float *out)
 {
-    float all[SYMM_MAX_RANKS * 4];
-    symm_status st = symm_exchange(s->group, mine, (size_t)n * sizeof *mine, all);
+    symm_status st;
+    float *all = session_gather(s, mine, (size_t)n * sizeof *mine, &st);
 
-    for (int i = 0; st == SYMM_OK && i < n; i++) {
+    for (int i = 0; all && i < n; i++) {
         out[i] = all[i];
         for (int r = 1; r < s->nranks; r++)
             out[i] = all[r * n + i] > out[i] ? all[r * n + i] : out[i];
     }
+    free(all);
     return st;
 }
 
 symm_status session_sum(struct session *s, uint64_t mine, int64_t *out)
 {
-    uint64_t all[SYMM_MAX_RANKS], sum = 0;
-    symm_status st = symm_exchange(s->group, &mine, sizeof mine, all);
+    symm_status st;
+    uint64_t *all = session_gather(s, &mine, sizeof mine, &st), sum = 0;
 
-    for (int r = 0; st == SYMM_OK && r < s->nranks; r++)
+    for (int r = 0; all && r < s->nranks; r++)
         sum += all[r];
-    if (st == SYMM_OK)
+    if (all)
         *out = (int64_t)sum;
+    free(all);
     return st;
 }
 

@@ -16,8 +16,11 @@
 struct session {
     struct bench_options *options;
     symm_context *ctx;
-    symm_group *group; /* the world */
+    symm_group *group;  /* the world */
+    symm_group *domain; /* the ranks that share memory with this one; the world if all do */
     int rank, nranks;
+    int nhosts; /* domains of the world */
+    int width;  /* ranks of each; 0: they have different numbers of ranks */
     symm_stream stream;
     symm_event begin, end;
     struct report *report;
@@ -28,11 +31,23 @@ struct session {
     bool refused;      /* by session_refuse() */
 };
 
-/* Collective. session_close() follows in any case. */
+/*
+ * Collective. session_close() follows in any case. Of collectives and tune the world may have
+ * several hosts.
+ */
 symm_status session_open(struct session *s, struct bench_options *options);
 
 /* For symm_config; 0: the default. */
 int session_timeout_ms(const struct bench_options *o);
+
+/*
+ * nbytes bytes of each rank, in rank order. Collective. The caller frees them. NULL: *st has the
+ * failure.
+ */
+void *session_gather(struct session *s, const void *mine, size_t nbytes, symm_status *st);
+
+/* Opens NCCL on all ranks; NULL: `why` has the reason, or *st. Collective. */
+struct nccl *session_nccl(struct session *s, char why[512], symm_status *st);
 
 /* Opens the report with the lines and members of all commands. `what` is the command's name. */
 void session_introduce(struct session *s, const char *what);

@@ -26,6 +26,7 @@ static const struct report_column columns[] = {
     {"bytes", 11, REPORT_COUNT},  {"operation", 14, REPORT_WORD}, {"dtype", 11, REPORT_WORD},
     {"memory", 9, REPORT_WORD},   {"algo", 20, REPORT_WORD},      {"ranks", 5, REPORT_COUNT},
     {"time_us", 11, REPORT_REAL}, {"p95_us", 11, REPORT_REAL},    {"taken", 5, REPORT_FLAG},
+    {"hosts", 5, REPORT_COUNT}, /* where there are several */
 };
 
 enum { NCOLUMNS = sizeof columns / sizeof columns[0] };
@@ -38,6 +39,7 @@ struct tune {
     struct collective_measure measure;
     FILE *file;               /* of rank 0; it has another name until it is complete */
     char path[MAX_PATH + 32]; /* that name, on all ranks */
+    char ranks[32];           /* as rows have them: their number, or HOSTSxRANKS */
     bool pending;             /* the file exists under that name */
 };
 
@@ -78,22 +80,23 @@ static symm_status fail_at_file(struct tune *t, const char *path, int err)
 /* Rank 0 begins the file, in the folder of the output. Collective. */
 static symm_status open_file(struct tune *t)
 {
-    int mine = (int)getpid(), all[SYMM_MAX_RANKS];
-    symm_status st = symm_exchange(t->s.group, &mine, sizeof mine, all);
+    symm_status st;
+    int mine = (int)getpid(), *all = session_gather(&t->s, &mine, sizeof mine, &st);
 
-    if (st != SYMM_OK)
+    if (!all)
         return st;
+    snprintf(t->path, sizeof t->path, "%.*s.%d", MAX_PATH, t->s.options->output, all[0]);
+    free(all);
     if (strlen(t->s.options->output) >= MAX_PATH)
         return fail_at_file(t, t->s.options->output, ENAMETOOLONG);
-    snprintf(t->path, sizeof t->path, "%s.%d", t->s.options->output, all[0]);
     if (t->s.rank != 0)
         return SYMM_OK;
     t->file = fopen(t->path, "wxe");
     if (!t->file)
         return fail_at_file(t, t->path, errno);
     t->pending = true;
-    fprintf(t->file, "# symm-bench tune, %d ranks\nsymm-tuning 1\nmachine %s %d.%d.%d %s\n",
-            t->s.nranks, symm_context_driver(t->s.ctx), SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
+    fprintf(t->file, "# symm-bench tune, %s ranks\nsymm-tuning 1\nmachine %s %d.%d.%d %s\n",
+            t->ranks, symm_context_driver(t->s.ctx), SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
             SYMM_VERSION_PATCH, t->s.device);
     return SYMM_OK;
 }
@@ -114,21 +117,30 @@ static symm_status close_file(struct tune *t)
     return failed ? fail_at_file(t, t->path, err) : SYMM_OK;
 }
 
-/* Creates a context with the file on all ranks, which fails if the file is wrong. Collective. */
+/*
+ * Creates a context with the file, which fails if the file is wrong: on all ranks. Of several hosts
+ * on rank 0 alone, which has the file; and their ranks cannot meet twice at one address. Collective.
+ */
 static symm_status load_file(struct tune *t)
 {
-    const symm_config config = {.timeout_ms = session_timeout_ms(t->s.options)};
+    const bool alone = t->s.nhosts > 1;
+    const symm_config config = {.timeout_ms = session_timeout_ms(t->s.options),
+                                .nranks = alone ? 1 : 0,
+                                .session = alone ? t->path : NULL};
     symm_context *ctx = NULL;
     char why[512];
     symm_status st;
 
     TRY(symm_exchange(t->s.group, NULL, 0, NULL));
+    if (alone && t->s.rank != 0)
+        return SYMM_OK;
     setenv("SYMM_TUNING_FILE", t->path, 1);
     st = driver_open(t->s.options->driver, &config, &ctx, why);
     unsetenv("SYMM_TUNING_FILE");
     TRY(st);
     TRY(symm_context_destroy(ctx));
-    TRY(symm_exchange(t->s.group, NULL, 0, NULL));
+    if (!alone)
+        TRY(symm_exchange(t->s.group, NULL, 0, NULL));
 out:
     return st;
 }
@@ -156,13 +168,15 @@ static void abandon_file(struct tune *t)
 /* Opens NCCL if it is wanted. Collective. */
 static symm_status open_peer(struct tune *t)
 {
-    char why[512] = "it needs GPUs, and this is the emulated driver";
+    char why[512];
     symm_status st = SYMM_OK;
 
     if (!t->s.options->nccl)
         return SYMM_OK;
-    if (!t->s.emulated || getenv("SYMM_NCCL_LIBRARY"))
-        t->nccl = nccl_open(t->s.group, why, &st);
+    if (t->s.nhosts > 1)
+        return session_refuse(&t->s, "--peer nccl is for libsymm_nccl.so, which leaves calls "
+                                     "between hosts to NCCL: flat is NCCL's");
+    t->nccl = session_nccl(&t->s, why, &st);
     if (st != SYMM_OK || t->nccl)
         return st;
     return session_unavailable(&t->s, &(struct unavailable){.option = "peer",
@@ -193,7 +207,8 @@ static void choose_variants(struct tune *t)
     const struct bench_options *o = t->s.options;
 
     t->measure.nvariants = 0;
-    for (const struct variant *v = o->operation->variants; v->name; v++) {
+    for (const struct variant *v = operation_variants(o->operation, t->s.nhosts > 1); v->name;
+         v++) {
         if (v->algo == SYMM_ALGO_AUTO || v->algo == SYMM_ALGO_MULTIMEM_ONE_SHOT ||
             (o->plain_memory && operation_needs_symmetric(o->operation, v)) ||
             o->operation->unavailable(t->s.group, v->algo, o->element->dtype, o->op))
@@ -213,7 +228,7 @@ static void forward_the_rest(struct tune *t, const struct crossover *w)
     const struct bench_options *o = t->s.options;
 
     if (t->measure.nccl && t->file && t->measure.variants[w->variant] != &nccl)
-        fprintf(t->file, "%s %d %s %s %" PRIu64 " forward\n", o->operation->name, t->s.nranks,
+        fprintf(t->file, "%s %s %s %s %" PRIu64 " forward\n", o->operation->name, t->ranks,
                 dtype_of(o), memory_of(o), 2 * w->nbytes);
 }
 
@@ -227,8 +242,8 @@ static void take_size(struct tune *t, const struct collective_row *rows, struct 
     for (int v = 0; v < t->measure.nvariants; v++)
         times[v] = rows[v].time_us;
     if (crossover_take(w, rows[0].nbytes, times, t->measure.nvariants, &from) && t->file)
-        fprintf(t->file, "%s %d %s %s %" PRIu64 " %s\n", o->operation->name, t->s.nranks,
-                dtype_of(o), memory_of(o), from, t->measure.variants[w->variant]->name);
+        fprintf(t->file, "%s %s %s %s %" PRIu64 " %s\n", o->operation->name, t->ranks, dtype_of(o),
+                memory_of(o), from, t->measure.variants[w->variant]->name);
     for (int v = 0; v < t->measure.nvariants; v++)
         report_row(t->s.report,
                    (union report_value[NCOLUMNS]){{.count = rows[v].nbytes},
@@ -239,7 +254,8 @@ static void take_size(struct tune *t, const struct collective_row *rows, struct 
                                                   {.count = (uint64_t)t->s.nranks},
                                                   {.real = rows[v].time_us},
                                                   {.real = rows[v].p95_us},
-                                                  {.flag = v == w->variant}});
+                                                  {.flag = v == w->variant},
+                                                  {.count = (uint64_t)t->s.nhosts}});
 }
 
 /* Measures one operation, type and memory at all sizes. Collective. */
@@ -269,9 +285,9 @@ static symm_status tune_one(struct tune *t)
 out:
     collective_measure_destroy(&t->measure);
     if (st == SYMM_OK && !t->s.options->plain_memory) {
-        st = symm_free(t->s.group, t->measure.ours.in);
+        st = symm_free(t->s.domain, t->measure.ours.in);
         if (st == SYMM_OK)
-            st = symm_free(t->s.group, t->measure.ours.out);
+            st = symm_free(t->s.domain, t->measure.ours.out);
     }
     t->measure = (struct collective_measure){.s = t->measure.s};
     return st;
@@ -296,12 +312,13 @@ out:
     return st;
 }
 
+/* Rows between hosts are for any memory. */
 static symm_status tune_all(struct tune *t)
 {
     struct bench_options *o = t->s.options;
     symm_status st = SYMM_OK;
 
-    for (int plain = 0; plain < 2; plain++) {
+    for (int plain = t->s.nhosts > 1; plain < 2; plain++) {
         o->plain_memory = plain;
         for (size_t i = 0; operation_at(i); i++) {
             if (bench_options_want(o->operations, operation_at(i)->name))
@@ -322,12 +339,19 @@ static symm_status run(struct tune *t, struct bench_options *options)
     if (t->s.nranks < 2)
         return session_refuse(&t->s, "one rank alone has nothing to choose: symm-run -n N "
                                      "symm-bench tune --output FILE");
+    if (!t->s.width)
+        return session_refuse(&t->s, "the hosts have different numbers of ranks: their calls are "
+                                     "always flat");
     settle_defaults(t);
+    if (t->s.nhosts > 1)
+        snprintf(t->ranks, sizeof t->ranks, "%dx%d", t->s.nhosts, t->s.width);
+    else
+        snprintf(t->ranks, sizeof t->ranks, "%d", t->s.nranks);
     TRY(open_file(t));
     session_introduce(&t->s, "tune");
     report_say(t->s.report, "# %d repetition%s of a graph of operations, after %d to warm up",
                options->iters, options->iters == 1 ? "" : "s", options->warmup);
-    report_columns(t->s.report, columns, NCOLUMNS);
+    report_columns(t->s.report, columns, t->s.nhosts > 1 ? NCOLUMNS : NCOLUMNS - 1);
     TRY(open_peer(t));
     TRY(tune_all(t));
     TRY(session_measured(&t->s));
