@@ -1,7 +1,7 @@
 /*
  * What a collective of NCCL takes, by the model and the constants that NCCL 2.30.7 chooses its
- * algorithms with (its src/graph/tuning.cc): rings, trees, NVLS trees, and for one GPU per host PAT,
- * each with its protocols. Hopper GPUs, hosts with processors of Intel. Pure.
+ * algorithms with (its src/graph/tuning.cc): rings, trees, trees by multicast, and PAT for one GPU
+ * of each host, each with its protocols. Hopper GPUs, hosts with processors of Intel. Pure.
  */
 #ifndef SYMM_NCCL_MODEL_H
 #define SYMM_NCCL_MODEL_H

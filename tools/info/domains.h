@@ -1,4 +1,7 @@
-/* The domains of a job: which ranks share memory. This process is one of its ranks. */
+/*
+ * The domains of a job: which ranks share memory, which form rails between domains, and the library
+ * that communicates there. This process is one of its ranks.
+ */
 #ifndef SYMM_INFO_DOMAINS_H
 #define SYMM_INFO_DOMAINS_H
 
@@ -6,9 +9,11 @@
 #include <symm/symm.h>
 
 /*
- * Joins the other ranks, asks the world for its domains, exchanges the names of the hosts, leaves.
- * `driver`: as host_info_ask(). *job is new: the number of ranks, and host and ranks of each
- * domain. *rank: this process's.
+ * Joins the other ranks, asks the world for its domains, exchanges names of hosts and libraries,
+ * leaves. `driver`: as host_info_ask(). *job is new: the number of ranks; host and ranks of each
+ * domain; of several domains the ranks of each rail, none if domains differ in size; the version
+ * and the file of rank 0's NCCL, or the reason why there is none, and the ranks with another
+ * version. *rank: this process's.
  *
  * Errors: those of symm_context_create(), symm_exchange() and symm_context_destroy()
  */

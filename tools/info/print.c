@@ -195,6 +195,39 @@ static void print_domains(const json_t *info)
     }
 }
 
+static void print_rails(const json_t *rails)
+{
+    size_t i;
+    json_t *ranks;
+
+    if (json_array_size(rails) == 0) {
+        printf("# rails: none: the domains have different numbers of ranks\n");
+        return;
+    }
+    printf("# rails: %zu: ranks of the same number in their domains\n", json_array_size(rails));
+    printf("#%5s %5s %s\n", "rail", "count", "ranks");
+    json_array_foreach(rails, i, ranks)
+    {
+        printf("%6zu %5zu ", i, json_array_size(ranks));
+        print_ranks(ranks);
+    }
+}
+
+static void print_engine(const json_t *engine)
+{
+    const json_t *others = json_object_get(engine, "other_ranks");
+
+    if (json_is_string(json_object_get(engine, "version")))
+        printf("# between domains: NCCL %s, %s\n", text_at(engine, "version"),
+               text_at(engine, "file"));
+    else
+        printf("# between domains: no NCCL: %s\n", text_at(engine, "reason"));
+    if (json_array_size(others) > 0) {
+        printf("# another version than on rank 0: on rank ");
+        print_ranks(others);
+    }
+}
+
 void describe_print(const json_t *info)
 {
     printf("# symm %s\n", text_at(info, "version"));
@@ -202,6 +235,10 @@ void describe_print(const json_t *info)
         print_host(info);
     if (json_object_get(info, "domains"))
         print_domains(info);
+    if (json_object_get(info, "rails"))
+        print_rails(json_object_get(info, "rails"));
+    if (json_object_get(info, "engine"))
+        print_engine(json_object_get(info, "engine"));
     if (json_object_get(info, "settings"))
         print_settings(json_object_get(info, "settings"));
     print_unknown_settings(json_object_get(info, "unknown_settings"));

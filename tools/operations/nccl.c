@@ -29,7 +29,7 @@ enum { MAX_WINDOWS = 2 };
 struct nccl {
     void *library;
     ncclComm_t comm;
-    char version[32];
+    char version[NCCL_VERSION];
     ncclResult_t error; /* the last call's */
     struct {
         void *memory;
@@ -86,22 +86,49 @@ static bool may_use(const symm_group *group, char why[512])
     return false;
 }
 
+/* As symm opens it. */
+static void *open_library(char why[512])
+{
+    const char *path = getenv("SYMM_NCCL_LIBRARY"), *reason;
+    void *library = symm__nccl_open(path ? path : "", NULL, &reason);
+
+    if (!library)
+        snprintf(why, 512, "%s", reason);
+    return library;
+}
+
+static void name_version(int version, char name[NCCL_VERSION])
+{
+    snprintf(name, NCCL_VERSION, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+}
+
+bool nccl_find(struct nccl_found *found, char why[512])
+{
+    void *library = open_library(why);
+    __typeof__(&ncclGetVersion) get_version = NULL;
+    const struct peer_function function = {"ncclGetVersion", &get_version, false};
+    Dl_info about;
+    int version = 0;
+
+    if (!library || !peer_look_up(library, &function, 1, why))
+        return false;
+    get_version(&version);
+    name_version(version, found->version);
+    snprintf(found->file, sizeof found->file, "%s",
+             dladdr((void *)(uintptr_t)get_version, &about) ? about.dli_fname : "");
+    return true;
+}
+
 /* Opens the library; rank 0 makes the id by which the ranks meet. Local. */
 static bool load(struct nccl *n, int rank, ncclUniqueId *id, char why[512])
 {
-    const char *path = getenv("SYMM_NCCL_LIBRARY");
     int version = 0;
 
-    n->library = dlopen(path && *path ? path : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (!n->library) {
-        snprintf(why, 512, "%s", dlerror());
-        return false;
-    }
-    if (!look_up(n, why))
+    n->library = open_library(why);
+    if (!n->library || !look_up(n, why))
         return false;
     n->get_version(&version);
-    snprintf(n->version, sizeof n->version, "%d.%d.%d", version / 10000, version / 100 % 100,
-             version % 100);
+    name_version(version, n->version);
     ncclResult_t error = rank == 0 ? n->get_unique_id(id) : 0;
     if (error)
         snprintf(why, 512, "ncclGetUniqueId: %s", n->get_error_string(error));

@@ -7,8 +7,19 @@
 
 struct nccl;
 
+enum { NCCL_VERSION = 32, NCCL_FILE = 512 };
+
+struct nccl_found {
+    char version[NCCL_VERSION]; /* "2.28.3" */
+    char file[NCCL_FILE];
+};
+
+/* Opens the NCCL that symm would open. False: there is none, with the reason in why. Local. */
+bool nccl_find(struct nccl_found *found, char why[512]);
+
 /*
- * Opens NCCL (the file SYMM_NCCL_LIBRARY names, else libnccl.so.2) and joins the group's ranks.
+ * Opens NCCL (the one that the process has, else the file that SYMM_NCCL_LIBRARY names, else
+ * libnccl.so.2) and joins the group's ranks.
  * Where symm has no multicast NCCL is opened only with NCCL_NVLS_ENABLE=0 in the environment, which
  * nothing here changes.
  *

@@ -117,6 +117,7 @@ case_domains() {
     [ "$(json "$work/out" ranks)" = 3 ]
     [ "$(json "$work/out" domains 2 host)" = "$(hostname)" ]
     [ "$(json "$work/out" domains 2 ranks 0)" = 2 ]
+    [ "$(json "$work/out" rails 0 2)" = 2 ]
     # Ranks of one host, with and without a meeting over TCP, and a rank alone.
     run 0 "$bin/symm-run" --emulated -n 2 --hosts 1 "$bin/symm-info" --domains
     said '^# domains: 1: all ranks share memory$'
@@ -136,6 +137,33 @@ case_domains() {
     [ ! -s "$work/out" ] || die "the standard output is not empty"
     run 2 "$bin/symm-info" --domains --verify
     errors 'excludes'
+}
+
+case_rails_and_engine() {
+    local standin=$bin/../lib/standin/libnccl.so.2
+    run 0 "$bin/symm-run" --emulated -n 6 --hosts 2 "$bin/symm-info" --domains
+    said '^# rails: 3: ranks of the same number in their domains$'
+    said '^ +0 +2 0, 3$'
+    said '^ +2 +2 2, 5$'
+    said '^# between domains: no NCCL: the emulated driver needs .* set SYMM_NCCL_LIBRARY$'
+    run 0 "$bin/symm-run" --emulated -n 5 --hosts 2 "$bin/symm-info" --domains
+    said '^# rails: none: the domains have different numbers of ranks$'
+    export SYMM_NCCL_LIBRARY=$standin
+    run 0 "$bin/symm-run" --emulated -n 4 --hosts 2 sh -c '
+        test $SYMM_RANK != 2 || export NCCL_STANDIN_VERSION=21903
+        exec "$0" --domains' "$bin/symm-info"
+    said '^# between domains: NCCL 2\.32\.3, /.*/standin/libnccl\.so\.2$'
+    said '^# another version than on rank 0: on rank 2$'
+    # Ranks dealt out in turn: a rail has neighbours.
+    run 0 "$bin/symm-run" --emulated -n 4 --hosts 1 \
+        sh -c 'SYMM_HOSTID=$((SYMM_RANK % 2)) exec "$0" --domains --json' "$bin/symm-info"
+    [ "$(json "$work/out" rails 0 0)$(json "$work/out" rails 0 1)$(json "$work/out" rails 1 1)" = 013 ]
+    [ "$(json "$work/out" engine version)" = 2.32.3 ]
+    [[ $(json "$work/out" engine file) == /*/libnccl.so.2 ]]
+    # One domain has no rails; a file that is missing is named.
+    run 0 env SYMM_NCCL_LIBRARY=/no/such/file "$bin/symm-run" --emulated -n 2 "$bin/symm-info" --domains
+    ! grep -q rails "$work/out" || die "rails in one domain"
+    said '^# between domains: no NCCL: /no/such/file: '
 }
 
 case_one_device() {

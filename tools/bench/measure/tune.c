@@ -118,8 +118,9 @@ static symm_status close_file(struct tune *t)
 }
 
 /*
- * Creates a context with the file, which fails if the file is wrong: on all ranks. Of several hosts
- * on rank 0 alone, which has the file; and their ranks cannot meet twice at one address. Collective.
+ * Creates a context with the file, which fails if the file is wrong: on all ranks; of several hosts
+ * on rank 0 alone, which has the file, since their ranks cannot meet at an address that is in use.
+ * Collective.
  */
 static symm_status load_file(struct tune *t)
 {
