@@ -38,7 +38,7 @@ static uint64_t rail_ns(const struct symm_span_model *m)
                                                   .nbytes = m->nbytes / m->width,
                                                   .nhosts = m->ndomains,
                                                   .width = 1,
-                                                  .channels = SYMM_MODEL_RAIL_CHANNELS});
+                                                  .channels = SYMM_MODEL_CHANNELS});
 }
 
 static uint64_t flat_ns(const struct symm_span_model *m, bool nvls)
@@ -47,7 +47,7 @@ static uint64_t flat_ns(const struct symm_span_model *m, bool nvls)
                                                   .nbytes = m->nbytes,
                                                   .nhosts = m->ndomains,
                                                   .width = m->width,
-                                                  .channels = SYMM_MODEL_CHANNELS,
+                                                  .channels = SYMM_MODEL_CHANNELS * m->width,
                                                   .nvls = nvls});
 }
 

@@ -10,10 +10,9 @@
 #include "nccl.h"
 
 enum {
-    SYMM_MODEL_CHANNELS = 16,     /* of NCCL over all ranks */
-    SYMM_MODEL_RAIL_CHANNELS = 2, /* of a rail: the bandwidth of a network card */
-    SYMM_MODEL_BLOCKS = 132,      /* of symm's kernels */
-    SYMM_MODEL_NEXT_NS = 1500     /* from one kernel or copy of a stream to the next */
+    SYMM_MODEL_CHANNELS = 2,  /* of NCCL for each GPU of a host: its network card of 400 Gb/s */
+    SYMM_MODEL_BLOCKS = 132,  /* of symm's kernels */
+    SYMM_MODEL_NEXT_NS = 1500 /* from one kernel or copy of a stream to the next */
 };
 
 struct symm_span_model {

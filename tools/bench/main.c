@@ -1,6 +1,7 @@
 /* symm-bench: measures and verifies what symm does. */
 #include "bench/measure/collective.h"
 #include "bench/measure/matmul.h"
+#include "bench/measure/model.h"
 #include "bench/measure/p2p.h"
 #include "bench/measure/stress.h"
 #include "bench/measure/tune.h"
@@ -23,6 +24,8 @@ int main(int argc, char **argv)
         return stress_run(&options);
     case BENCH_TUNE:
         return tune_run(&options);
+    case BENCH_MODEL:
+        return model_run(&options);
     case BENCH_MATMUL:
     case BENCH_ALL_GATHER_MATMUL:
     case BENCH_MATMUL_SUMS:

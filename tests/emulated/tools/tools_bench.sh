@@ -498,6 +498,25 @@ symm-tuning 1" ] || die "another head: $(sed -n 1,2p table)"
     [ ! -e none ] || die "a file is left"
 }
 
+case_model() {
+    run 0 "$bin/symm-bench" model --json model.json --csv model.csv
+    said '^# symm-bench [0-9.]+ model: calculated, not measured$'
+    said '^# 8 GPUs on each host, '
+    table 108 8
+    # 2 (7 x 1.25 + 8.5) + 14 us of NCCL's steps and 256 KiB; docs/hosts.md has the table.
+    said '^ +262144 +all-reduce +2 +16 +51\.[0-9]+ +51\.[0-9]+ +29\.[0-9]+ hierarchical$'
+    said '^ +1073741824 +all-gather +1024 +8192 +20764\.[0-9]+ '
+    [[ $(json model.json timings) == *'not measured' ]]
+    [ "$(json model.json rows 0 hosts) $(json model.json constants channels_per_rank)" = "2 2" ]
+    [ "$(wc -l <model.csv)" = 109 ]
+    run 0 "$bin/symm-bench" model --hosts 3 --ranks-per-host 1 --sizes 1M
+    table 3 8
+    [ "$(column 4)/$(column 8)" = 3/flat ] || die "other ranks or forms"
+    awk '!/^#/ && $5 != $7 { exit 1 }' "$work/out" || die "hosts of one GPU: two forms differ"
+    run 1 "$bin/symm-bench" model --json no/such/folder
+    errors '^# symm-bench: no/such/folder: '
+}
+
 case_tune_leaves_nothing_behind() {
     mkdir made
     run 1 tune 2 --output no/such/folder --max-bytes 1K
@@ -700,6 +719,9 @@ p2p --pattern pair,square
 p2p --blocks 4,0
 p2p --threads 513
 p2p --algo
+model --hosts 2,1
+model --ranks-per-host 0
+model --graph
 stress --seconds 0
 tune --output x --operations gather
 tune --output x --dtypes bf16,uint8
@@ -747,7 +769,7 @@ END
     said '^# symm-bench [0-9]'
 }
 
-commands=(all-reduce all-reduce-rms-norm all-gather reduce-scatter broadcast matmul all-gather-matmul p2p stress tune plot report)
+commands=(all-reduce all-reduce-rms-norm all-gather reduce-scatter broadcast matmul all-gather-matmul p2p stress tune model plot report)
 
 # Prints the options that the help in $work/out describes, one a line.
 described() {

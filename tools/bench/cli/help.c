@@ -17,6 +17,7 @@ static void print_commands(void)
     printf(
         "# Usage: symm-bench OPERATION|PRODUCT|p2p|stress [option...]\n"
         "#        symm-bench tune --output FILE [option...]\n"
+        "#        symm-bench model [option...]\n"
         "#        symm-bench plot FILE.json... -o FILE.svg [--floor GB/s] [--roofline TFLOP/s]\n"
         "#        symm-bench report FILE.json... -o FILE.html [--floor GB/s]\n"
         "#\n"
@@ -31,6 +32,7 @@ static void print_commands(void)
         "#   p2p         bandwidth between ranks by kernels and copy engines, latency of signals\n"
         "#   stress      random calls of every collective and product, each result checked\n"
         "#   tune        finds the fastest algorithm for each size, for SYMM_TUNING_FILE\n"
+        "#   model       what calls between hosts take by a model, without ranks or GPUs\n"
         "#   plot        draws the JSON of one or more runs of an OPERATION, or one of a PRODUCT\n"
         "#   report      makes one HTML page of any runs: tables that sort, pictures that zoom\n"
         "#\n"
@@ -152,6 +154,20 @@ static void print_about_stress(void)
         "# determines everything. Ends at the first wrong result and describes it.\n");
 }
 
+static void print_about_model(void)
+{
+    printf("# Prints the times of all-reduce, all-gather and reduce-scatter between hosts by the "
+           "model\n"
+           "# that auto goes by, flat and hierarchical, and its assumptions. Nothing is measured: "
+           "it\n"
+           "# needs no GPU and no launcher. Compare it with symm-bench all-reduce and tune.\n"
+           "# Columns: bytes, of the larger buffer of a rank; flat_us, nvls_us and hier_us, "
+           "microseconds\n"
+           "# of NCCL over all ranks, of NCCL with multicast, and of the hierarchical form; auto, "
+           "the\n"
+           "# form that auto takes.\n");
+}
+
 static void print_about_files(void)
 {
     printf("# Runs python3 with a script of share/symm; no packages are needed.\n");
@@ -172,6 +188,8 @@ static void print_about(enum bench_command command)
         print_about_tune();
     if (command == BENCH_STRESS)
         print_about_stress();
+    if (command == BENCH_MODEL)
+        print_about_model();
     if (command & BENCH_FILES)
         print_about_files();
 }
@@ -256,7 +274,8 @@ void help_print(const struct bench_options *o)
         printf("# Usage: symm-bench %s FILE.json... -o FILE.%s [option...]\n#\n", o->name,
                o->command == BENCH_PLOT ? "svg" : "html");
     else
-        printf("# Usage: symm-run -n N symm-bench %s%s [option...]\n#\n", o->name,
+        printf("# Usage: %ssymm-bench %s%s [option...]\n#\n",
+               o->command == BENCH_MODEL ? "" : "symm-run -n N ", o->name,
                o->command == BENCH_TUNE ? " --output FILE" : "");
     print_options(o);
     print_about(o->command);

@@ -5,7 +5,8 @@
 #include "options.h"
 
 #define HELP_COMMANDS                                                                              \
-    OPERATION_NAMES ", " OPERATION_NORM ", " PRODUCT_NAMES ", p2p, stress, tune, plot and report"
+    OPERATION_NAMES ", " OPERATION_NORM ", " PRODUCT_NAMES                                         \
+                    ", p2p, stress, tune, model, plot and report"
 
 /*
  * Prints the help of the command of `o`: its own options, and the names of the common ones. Without

@@ -11,7 +11,7 @@ enum {
     SIZED = BENCH_OPERATION | BENCH_P2P,
     TIMED = SIZED | BENCH_PRODUCTS,
     RANKS = TIMED | BENCH_STRESS | BENCH_TUNE, /* commands that run on ranks */
-    ALL = RANKS | BENCH_FILES,
+    ALL = RANKS | BENCH_FILES | BENCH_MODEL,
     MAX_EXTENT = 1 << 24
 };
 
@@ -214,7 +214,12 @@ const struct option_row option_table[] = {
     {"factor", "N", OPTION_INT, FIELD(factor), 2, 1 << 20, .nccl_letter = 'f',
      .uses = {{SIZED, "from one size to the next (4)"}}},
     {"sizes", "LIST", OPTION_SIZES, FIELD(sizes),
-     .uses = {{SIZED, "these sizes instead: 1K,96K,4M"}}},
+     .uses = {{SIZED, "these sizes instead: 1K,96K,4M"},
+              {BENCH_MODEL, "sizes of the whole buffer (8K to 1G)"}}},
+    {"hosts", "LIST", OPTION_NUMBERS, FIELD(hosts), 2, BENCH_MAX_HOSTS,
+     .uses = {{BENCH_MODEL, "numbers of hosts (2,16,128,1024)"}}},
+    {"ranks-per-host", "N", OPTION_INT, FIELD(ranks_per_host), 1, SYMM_MAX_RANKS,
+     .uses = {{BENCH_MODEL, "GPUs of each host (8)"}}},
     {"iters", "N", OPTION_INT, FIELD(iters), 1, 1000000, .nccl_letter = 'n',
      .uses = {{TIMED | BENCH_TUNE | OPTION_COMMON,
                "measured repetitions (50; products, tune 20; emulated 3; products, tune 2)"}}},
@@ -274,9 +279,9 @@ const struct option_row option_table[] = {
               {BENCH_COMMUNICATING,
                CUBLAS_HELP ", " NCCL_HELP ", or none (those that are installed)"}}},
     {"json", "FILE", OPTION_TEXT, FIELD(json),
-     .uses = {{TIMED | OPTION_COMMON, "write everything as JSON"}}},
+     .uses = {{TIMED | BENCH_MODEL | OPTION_COMMON, "write everything as JSON"}}},
     {"csv", "FILE", OPTION_TEXT, FIELD(csv),
-     .uses = {{TIMED | OPTION_COMMON, "write the table as CSV"}}},
+     .uses = {{TIMED | BENCH_MODEL | OPTION_COMMON, "write the table as CSV"}}},
     {"plot", "FILE.svg", OPTION_TEXT, FIELD(plot),
      .uses = {{BENCH_OPERATION, "draw latency and bus bandwidth (needs python3)"},
               {BENCH_PRODUCTS, "draw TFLOP/s (needs python3)"}}},

@@ -101,6 +101,7 @@ static int take_words(struct bench_options *o, char *const *words, int nwords)
                     {"p2p", BENCH_P2P, 0},
                     {"stress", BENCH_STRESS, 0},
                     {"tune", BENCH_TUNE, 0},
+                    {"model", BENCH_MODEL, 0},
                     {"plot", BENCH_PLOT, 0},
                     {"report", BENCH_REPORT, 0}};
 
@@ -157,6 +158,8 @@ static void settle(struct bench_options *o)
         o->dtypes = "bfloat16,float16,float32";
     if (!o->min_bytes && !(o->operation && o->operation->norms)) /* that begins with a row */
         o->min_bytes = o->command == BENCH_P2P ? 4 << 10 : 1 << 10;
+    if (o->command == BENCH_MODEL && !o->sizes)
+        o->sizes = "8K,64K,256K,1M,4M,16M,64M,256M,1G";
     if (!o->strategies)
         o->strategies = o->command == BENCH_STRESS ? "none" : "all";
     o->nccl = o->peers ? bench_options_want(o->peers, "nccl") : o->command & BENCH_COMMUNICATING;
@@ -267,6 +270,8 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out)
                               .memory = "symmetric",
                               .granule = 16,
                               .factor = 4,
+                              .hosts = "2,16,128,1024",
+                              .ranks_per_host = 8,
                               .iters = -1,
                               .warmup = -1,
                               .alpha = 1,

@@ -21,6 +21,7 @@ enum bench_command {
     BENCH_REPORT = 128,
     BENCH_MATMUL_SUMS = 256, /* reduce-scatter and all-reduce */
     BENCH_MATMUL_ALL_SCATTER = 512,
+    BENCH_MODEL = 1024,
     BENCH_FILES = BENCH_PLOT | BENCH_REPORT,
     BENCH_COLLECTED = BENCH_MATMUL_SUMS | BENCH_MATMUL_ALL_SCATTER,
     BENCH_COMMUNICATING = BENCH_ALL_GATHER_MATMUL | BENCH_COLLECTED,
@@ -35,7 +36,7 @@ enum bench_timing {
     TIMING_HOST      /* as TIMING_STREAM; the host's time is measured */
 };
 
-enum { BENCH_MAX_THREADS = 512, BENCH_MAX_BLOCKS = 1 << 16 };
+enum { BENCH_MAX_THREADS = 512, BENCH_MAX_BLOCKS = 1 << 16, BENCH_MAX_HOSTS = 1 << 20 };
 
 struct bench_options {
     enum bench_command command;
@@ -67,7 +68,9 @@ struct bench_options {
     int m, n, k, l;    /* of a product; 0: by the driver */
     int hidden;        /* elements of a row that is normed; 0: by the driver */
     int root;          /* of a broadcast */
-    int count;         /* of random shapes; 0: by the driver */
+    const char *hosts; /* BENCH_MODEL: a list */
+    int ranks_per_host;
+    int count; /* of random shapes; 0: by the driver */
     double alpha, beta;
     double eps;                      /* 0: by k */
     const char *strategies;          /* a list, or "all" */
