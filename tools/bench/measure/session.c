@@ -76,14 +76,16 @@ static symm_status open_report(struct session *s)
 static int width_of(const struct session *s)
 {
     const int each = s->nranks / s->nhosts;
-    int *counts = calloc((size_t)s->nhosts, sizeof *counts), even = counts && true;
 
-    for (int r = 0; counts && r < s->nranks; r++)
-        counts[symm_group_domain_of(s->group, r)]++;
-    for (int h = 0; counts && h < s->nhosts; h++)
-        even &= counts[h] == each;
-    free(counts);
-    return even ? each : 0;
+    for (int h = 0; h < s->nhosts; h++) {
+        int n = 0;
+
+        for (int r = 0; r < s->nranks; r++)
+            n += symm_group_domain_of(s->group, r) == (uint32_t)h;
+        if (n != each)
+            return 0;
+    }
+    return each;
 }
 
 static bool may_span(const struct bench_options *o)
