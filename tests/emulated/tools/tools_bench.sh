@@ -457,7 +457,7 @@ case_hosts() {
     errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo one_shot cannot run here: a group of several domains has'
     run 1 "$bin/symm-run" --emulated -n 2 "$bin/symm-bench" all-reduce --algo flat
     errors '^# rank 0: SYMM_ERROR_UNSUPPORTED: --algo flat cannot run here: it is a form of groups of several'
-    run 1 "$bin/symm-run" --emulated -n 2 --hosts 2 "$bin/symm-bench" all-reduce
+    run 1 env -u SYMM_NCCL_LIBRARY "$bin/symm-run" --emulated -n 2 --hosts 2 "$bin/symm-bench" all-reduce
     errors '^# rank [01]: SYMM_ERROR_UNSUPPORTED: .*set SYMM_NCCL_LIBRARY'
 }
 
