@@ -334,3 +334,58 @@ TEST_LOOP(spanning, every_form_is_right, 0, SHAPES *ALGOS)
     hosts_address(&scene.hosts);
     ranks_run_ok(hosts_nranks(&scene.hosts), RANKS_AS_PROCESSES, run_scene, &scene, 100);
 }
+
+/* ---- Averages ---- */
+
+enum { AVERAGED = 200 };
+static const double large = 60000; /* float16 ends at 65504 */
+
+static void check_averages(struct rank *self, symm_group *group, char *x, symm_stream s)
+{
+    char host[2 * AVERAGED * RANKS_MAX];
+    const int nranks = symm_nranks(group);
+
+    for (int flags = 0; flags <= SYMM_DETERMINISTIC; flags += SYMM_DETERMINISTIC) {
+        const symm_options options = {.flags = (uint32_t)flags};
+        for (size_t i = 0; i < (size_t)(AVERAGED * nranks); i++)
+            reference_set(host, i, SYMM_FLOAT16, large);
+        RANK_TRY(self, symm_copy(x, host, 2 * AVERAGED * (size_t)nranks, s));
+        RANK_TRY(self, symm_all_reduce(group, x, x, (size_t)(AVERAGED * nranks), SYMM_FLOAT16,
+                                       SYMM_AVG, &options, s));
+        RANK_TRY(self, symm_reduce_scatter(group, x, x + 2 * AVERAGED * self->rank, AVERAGED,
+                                           SYMM_FLOAT16, SYMM_AVG, &options, s));
+        RANK_TRY(self, symm_copy(host, x + 2 * AVERAGED * self->rank, 2 * AVERAGED, s));
+        RANK_TRY(self, symm_synchronize(group, s));
+        for (size_t i = 0; i < AVERAGED; i++)
+            CHECK_RANK(self, reference_get(host, i, SYMM_FLOAT16) == large);
+    }
+out:;
+}
+
+static void average(struct rank *self, void *arg)
+{
+    const struct scene *scene = arg;
+    symm_context *ctx = NULL;
+    symm_stream s = NULL;
+    char *x = NULL;
+
+    RANK_TRY(self, hosts_join(self, &scene->hosts, &ctx));
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    RANK_TRY(self, symm_device_alloc(ctx, 2 * AVERAGED * RANKS_MAX, (void **)&x));
+    check_averages(self, symm_context_world(ctx), x, s);
+out:
+    symm_stream_destroy(s);
+    symm_device_free(ctx, x);
+    symm_context_destroy(ctx);
+}
+
+/* A sum of two would be infinite in float16. On one host as on several. */
+TEST_LOOP(spanning, an_average_does_not_overflow, 0, 2 * ALGOS)
+{
+    struct scene scene = {.hosts = {_i % 2 ? 2 : 1, {_i % 2 ? 2 : 4, 2}, false, ""}};
+
+    standin_use();
+    setenv("SYMM_SPAN_ALGO", algos[_i / 2], 1);
+    hosts_address(&scene.hosts);
+    ranks_run_ok(hosts_nranks(&scene.hosts), RANKS_AS_PROCESSES, average, &scene, 100);
+}
