@@ -2,12 +2,14 @@
  * Collectives of groups of several domains, on pretended hosts and the stand-in for NCCL: flat and
  * hierarchical, every operation, against sums in double precision.
  */
+#include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <symm/collectives.h>
 #include <symm/names.h>
+#include <unistd.h>
 #include "collective.h"
 #include "draw.h"
 #include "exercise.h"
@@ -333,6 +335,84 @@ TEST_LOOP(spanning, every_form_is_right, 0, SHAPES *ALGOS)
         setenv("SYMM_STAGING_BYTES", "8K", 1);
     hosts_address(&scene.hosts);
     ranks_run_ok(hosts_nranks(&scene.hosts), RANKS_AS_PROCESSES, run_scene, &scene, 100);
+}
+
+/* ---- Broadcasts of many bytes ---- */
+
+enum { MANY = 1 << 20 /* from so many bytes on, each rail has a shard */, SIZES = 4 };
+
+/* Every root, sizes around the limit, also odd ones; in place; graphs. */
+static void broadcast_many(struct rank *self, void *arg)
+{
+    static const size_t more[SIZES] = {0, 8, 24, 8 * 1023};
+    static const symm_dtype dtypes[] = {SYMM_UINT8, SYMM_FLOAT16, SYMM_INT32, SYMM_FLOAT64};
+    const struct scene *scene = arg;
+    struct place p = {.nbytes = 2 * (MANY + 8 * 1024)};
+    symm_context *ctx = NULL;
+    symm_stream s = NULL;
+
+    p.host = malloc(p.nbytes);
+    CHECK_RANK(self, p.host);
+    RANK_TRY(self, hosts_join(self, &scene->hosts, &ctx));
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    RANK_TRY(self, symm_device_alloc(ctx, p.nbytes, &p.device));
+    for (int root = 0; root < self->nranks && !self->report->failed[0]; root++) {
+        const int i = root % SIZES;
+        const struct collective c = {.operation = BROADCAST,
+                                     .dtype = dtypes[i],
+                                     .count = (MANY + more[i]) / symm_dtype_size(dtypes[i]) +
+                                              (i == 0 ? 5 : 0),
+                                     .round = (uint64_t)root,
+                                     .root = root};
+        call_once(self, symm_context_world(ctx), &c, &p, root % 2, root % 3 == 0, s);
+    }
+out:
+    symm_stream_destroy(s);
+    symm_device_free(ctx, p.device);
+    symm_context_destroy(ctx);
+    free(p.host);
+}
+
+/* The largest broadcast of any rail, and removes the records. */
+static size_t most_on_a_rail(const char *prefix)
+{
+    char pattern[80], line[200];
+    size_t most = 0, n;
+    glob_t found = {0};
+
+    snprintf(pattern, sizeof pattern, "%s.*", prefix);
+    ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        FILE *file = fopen(found.gl_pathv[i], "r");
+        while (fgets(line, sizeof line, file))
+            if (sscanf(line, "ncclBroadcast %zu", &n) == 1 && n > most)
+                most = n;
+        fclose(file);
+        unlink(found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return most;
+}
+
+TEST_LOOP(spanning, rails_share_a_broadcast_of_many_bytes, 0, SHAPES)
+{
+    struct scene scene = {.hosts = shapes[_i]};
+    char prefix[64];
+    bool even = true;
+
+    for (int h = 0; h < scene.hosts.n; h++)
+        even &= scene.hosts.sizes[h] == scene.hosts.sizes[0];
+    snprintf(prefix, sizeof prefix, "/tmp/symm_record.%d", (int)getpid());
+    setenv("NCCL_STANDIN_RECORD", prefix, 1);
+    standin_use();
+    setenv("SYMM_SPAN_ALGO", "hierarchical", 1);
+    setenv("SYMM_EMULATED_DEVICES", "16", 1);
+    hosts_address(&scene.hosts);
+    ranks_run_ok(hosts_nranks(&scene.hosts), RANKS_AS_PROCESSES, broadcast_many, &scene, 100);
+    const size_t most = most_on_a_rail(prefix);
+    if (even)
+        ck_assert_uint_lt(most, (MANY + 8 * 1024) / (size_t)scene.hosts.sizes[0] + 200);
+    ck_assert_uint_ge(most, MANY / (size_t)(even ? scene.hosts.sizes[0] : 1));
 }
 
 /* ---- Averages ---- */
