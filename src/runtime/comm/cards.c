@@ -227,8 +227,11 @@ symm_status symm__cards_meet(const symm_config *config, const struct symm_join_w
     int listener = -1;
     symm_status st = SYMM_OK;
 
-    if (join->nranks == 1 || (join->one_host && !given_address(config, &name)))
+    if (join->nranks == 1 || (join->one_host && !given_address(config, &name))) {
+        /* These variables are set by hand, too, and tell of no hosts. */
+        join->met_nobody = !strcmp(join->launcher, "symm-run");
         return SYMM_OK;
+    }
     /* Without a token the link trusts all that know the session. */
     memcpy(m.key.bytes, join->has_token ? (const void *)join->token : (const void *)join->id,
            sizeof m.key.bytes);
