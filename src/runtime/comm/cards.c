@@ -220,9 +220,12 @@ out:
 symm_status symm__cards_meet(const symm_config *config, const struct symm_join_wait *wait,
                              struct symm_join *join)
 {
-    struct symm_meeting m = {
-        .rank = join->rank, .nranks = join->nranks, .log = wait->log, .slow_us = wait->slow_us};
     struct card mine, *cards = NULL;
+    struct symm_meeting m = {.rank = join->rank,
+                             .nranks = join->nranks,
+                             .log = wait->log,
+                             .slow_us = wait->slow_us,
+                             .met = &mine.root};
     const char *name;
     int listener = -1;
     symm_status st = SYMM_OK;
@@ -246,8 +249,10 @@ symm_status symm__cards_meet(const symm_config *config, const struct symm_join_w
     TRY(check(join, cards));
     TRY(find_domains(cards, join));
     keep_listener(join, &listener);
-    if (join->span)
+    if (join->span) {
         join->span->key = m.key;
+        join->span->root = mine.root; /* as this rank has met it: there may be several ways */
+    }
 out:
     symm__fd_close(&listener);
     free(cards);

@@ -240,8 +240,11 @@ static symm_status visit(struct visit *v)
             const int64_t now = symm__now_us();
             v->place = &v->m->places[i];
             TRY(visit_place(v, now + (alone ? SYMM_WIRE_PROOF_US : round * PLACE_US)));
-            if (v->done)
+            if (v->done) {
+                if (v->m->met)
+                    *v->m->met = *v->place;
                 goto out;
+            }
             TRY(give_up(v));
         }
         report_slow(v);
