@@ -337,17 +337,43 @@ TEST_LOOP(spanning, every_form_is_right, 0, SHAPES *ALGOS)
     ranks_run_ok(hosts_nranks(&scene.hosts), RANKS_AS_PROCESSES, run_scene, &scene, 100);
 }
 
+/* Sixteen hosts of eight ranks. */
+TEST_LOOP(spanning, many_hosts_are_right, 0, ALGOS - 1)
+{
+    struct scene scene = {.hosts = {.n = 16, .round_robin = _i}, .most = 20};
+
+    for (int h = 0; h < scene.hosts.n; h++)
+        scene.hosts.sizes[h] = 8;
+    standin_use();
+    setenv("SYMM_SPAN_ALGO", algos[_i], 1);
+    setenv("SYMM_EMULATED_DEVICES", "128", 1);
+    setenv("SYMM_STAGING_BYTES", "64K", 1);
+    hosts_address(&scene.hosts);
+    ranks_run_ok(hosts_nranks(&scene.hosts), RANKS_AS_PROCESSES, run_scene, &scene, 100);
+}
+
 /* ---- Broadcasts of many bytes ---- */
 
-enum { MANY = 1 << 20 /* from so many bytes on, each rail has a shard */, SIZES = 4 };
+enum { MANY = 1 << 20 /* from so many bytes on, each rail has a shard */ };
 
-/* Every root, sizes around the limit, also odd ones; in place; graphs. */
+static const struct hosts even[] = {
+    {2, {2, 2}, false, ""},   {2, {2, 2}, true, ""},     {2, {4, 4}, false, ""},
+    {3, {2, 2, 2}, true, ""}, {3, {3, 3, 3}, false, ""}, {3, {1, 1, 1}, false, ""},
+};
+enum { EVEN = sizeof even / sizeof even[0] };
+
+/* Whole packs of each rank, less, and odd bytes; in place; graphs. */
+static const struct many {
+    symm_dtype dtype;
+    size_t count;
+} many[] = {{SYMM_UINT8, MANY + 5}, {SYMM_FLOAT16, MANY / 2 + 12}, {SYMM_FLOAT64, MANY / 8 + 720}};
+enum { CALLS_OF_MANY = sizeof many / sizeof many[0], MOST_BYTES = MANY + 8 * 720 };
+
 static void broadcast_many(struct rank *self, void *arg)
 {
-    static const size_t more[SIZES] = {0, 8, 24, 8 * 1023};
-    static const symm_dtype dtypes[] = {SYMM_UINT8, SYMM_FLOAT16, SYMM_INT32, SYMM_FLOAT64};
     const struct scene *scene = arg;
-    struct place p = {.nbytes = 2 * (MANY + 8 * 1024)};
+    const int n = self->nranks, roots[] = {n - 1, n / 2, 0};
+    struct place p = {.nbytes = 2 * MOST_BYTES};
     symm_context *ctx = NULL;
     symm_stream s = NULL;
 
@@ -356,15 +382,13 @@ static void broadcast_many(struct rank *self, void *arg)
     RANK_TRY(self, hosts_join(self, &scene->hosts, &ctx));
     RANK_TRY(self, symm_stream_create(ctx, &s));
     RANK_TRY(self, symm_device_alloc(ctx, p.nbytes, &p.device));
-    for (int root = 0; root < self->nranks && !self->report->failed[0]; root++) {
-        const int i = root % SIZES;
+    for (int i = 0; i < CALLS_OF_MANY && !self->report->failed[0]; i++) {
         const struct collective c = {.operation = BROADCAST,
-                                     .dtype = dtypes[i],
-                                     .count = (MANY + more[i]) / symm_dtype_size(dtypes[i]) +
-                                              (i == 0 ? 5 : 0),
-                                     .round = (uint64_t)root,
-                                     .root = root};
-        call_once(self, symm_context_world(ctx), &c, &p, root % 2, root % 3 == 0, s);
+                                     .dtype = many[i].dtype,
+                                     .count = many[i].count,
+                                     .round = (uint64_t)i,
+                                     .root = roots[i]};
+        call_once(self, symm_context_world(ctx), &c, &p, i % 2, i == 2, s);
     }
 out:
     symm_stream_destroy(s);
@@ -394,25 +418,21 @@ static size_t most_on_a_rail(const char *prefix)
     return most;
 }
 
-TEST_LOOP(spanning, rails_share_a_broadcast_of_many_bytes, 0, SHAPES)
+TEST_LOOP(spanning, rails_share_a_broadcast_of_many_bytes, 0, EVEN)
 {
-    struct scene scene = {.hosts = shapes[_i]};
+    struct scene scene = {.hosts = even[_i]};
+    const size_t size = (size_t)scene.hosts.sizes[0];
     char prefix[64];
-    bool even = true;
 
-    for (int h = 0; h < scene.hosts.n; h++)
-        even &= scene.hosts.sizes[h] == scene.hosts.sizes[0];
     snprintf(prefix, sizeof prefix, "/tmp/symm_record.%d", (int)getpid());
     setenv("NCCL_STANDIN_RECORD", prefix, 1);
     standin_use();
     setenv("SYMM_SPAN_ALGO", "hierarchical", 1);
-    setenv("SYMM_EMULATED_DEVICES", "16", 1);
     hosts_address(&scene.hosts);
     ranks_run_ok(hosts_nranks(&scene.hosts), RANKS_AS_PROCESSES, broadcast_many, &scene, 100);
     const size_t most = most_on_a_rail(prefix);
-    if (even)
-        ck_assert_uint_lt(most, (MANY + 8 * 1024) / (size_t)scene.hosts.sizes[0] + 200);
-    ck_assert_uint_ge(most, MANY / (size_t)(even ? scene.hosts.sizes[0] : 1));
+    ck_assert_uint_ge(most, MANY / size);
+    ck_assert_uint_lt(most, MOST_BYTES / size + size * 16);
 }
 
 /* ---- Averages ---- */
