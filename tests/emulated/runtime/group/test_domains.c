@@ -189,6 +189,31 @@ TEST_LOOP(domains, one_host_is_an_ordinary_world, 1, 4)
     ranks_run_ok(_i, RANKS_AS_PROCESSES, live_alone, &hosts, 50);
 }
 
+/* ---- A host whose devices are not all peers ---- */
+
+static void live_apart(struct rank *self, void *arg)
+{
+    const symm_config config = rank_config(self);
+    symm_context *ctx = NULL;
+
+    (void)arg;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "with symm_config.span, a SYMM_HOSTID for each",
+                     symm_context_create(&config, &ctx));
+out:
+    symm_context_destroy(ctx);
+}
+
+TEST(domains, devices_that_are_no_peers_need_domains)
+{
+    struct hosts hosts = {2, {2, 2}, false, ""};
+
+    setenv("SYMM_EMULATED_DEVICES", "4", 1);
+    setenv("SYMM_EMULATED_ISLAND", "2", 1);
+    ranks_run_ok(4, RANKS_AS_PROCESSES, live_apart, NULL, 50);
+    hosts_address(&hosts);
+    ranks_run_ok(4, RANKS_AS_PROCESSES, live, &hosts, 50);
+}
+
 /* ---- Many domains ---- */
 
 enum { DOMAINS = 64, VOTES = 100 };
