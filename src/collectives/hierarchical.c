@@ -6,6 +6,8 @@
  *     all-gather      all-gather on the rail, all-gather inside, blocks put in order
  *     reduce-scatter  blocks put in order, reduce-scatter inside, reduce-scatter on the rail
  *     broadcast       broadcast on the root's rail, broadcast inside
+ *     of many bytes   broadcast inside the root's domain, broadcast on each rail of its shard,
+ *                     all-gather inside the other domains
  *
  * With SYMM_DETERMINISTIC, a rail's reduction is an exchange of blocks and a local reduction in the
  * order of the domains; an all-reduce then gathers the results on the rail.
@@ -20,7 +22,11 @@
 #include "runtime/group/domains.h"
 #include "local_reduce.h"
 
-enum { ALIGNMENT = 256 /* of areas of the staging memory */, PACK = 16 /* bytes: of blocks */ };
+enum {
+    ALIGNMENT = 256,   /* of areas of the staging memory */
+    PACK = 16,         /* bytes: of blocks and shards */
+    SHARDED = 1 << 20, /* bytes of a broadcast that all rails share */
+};
 
 /* One call. */
 struct legs {
@@ -251,21 +257,64 @@ out:
 
 /* ---- Broadcast ---- */
 
-static symm_status broadcast(const struct legs *l, const void *in, void *out)
+static symm_status broadcast_inside(const struct legs *l, const void *in, void *out, size_t n,
+                                    int number)
 {
-    const struct symm_domains *d = l->links->group->domains;
-    const struct symm_collective_call *call = l->call;
-    const int number = d->slot[call->root] % (int)l->R;
-    symm_status st = SYMM_OK;
+    if (!l->links->inner)
+        return SYMM_OK;
+    return symm_broadcast(l->links->inner, in, out, n, l->call->dtype, number, NULL, l->e->stream);
+}
+
+static symm_status broadcast_on_rail(const struct legs *l, const void *in, void *out, size_t n)
+{
+    const int domain = l->links->group->domains->domain[l->call->root];
+
+    return symm__engine_broadcast(l->links->rail, in, out, n * l->size, domain, l->e->stream);
+}
+
+/* Two steps; the root's rail has all bytes. */
+static symm_status broadcast_whole(const struct legs *l, const void *in, void *out, int number)
+{
+    symm_status st;
 
     if (symm__links_number(l->links) == number)
-        TRY(symm__engine_broadcast(l->links->rail, in, out, call->count * l->size,
-                                   d->domain[call->root], l->e->stream));
-    if (l->links->inner)
-        st = symm_broadcast(l->links->inner, out, out, call->count, call->dtype, number, NULL,
-                            l->e->stream);
+        TRY(broadcast_on_rail(l, in, out, l->call->count));
+    st = broadcast_inside(l, out, out, l->call->count, number);
 out:
     return st;
+}
+
+/*
+ * Each rail has a shard of whole packs, and the last one also what is left. In the root's domain
+ * all ranks need all bytes, so they get them before, and no shards.
+ */
+static symm_status broadcast_shards(const struct legs *l, const char *in, char *out, int number)
+{
+    const struct symm_domains *d = l->links->group->domains;
+    const size_t shard = l->call->count * l->size / l->R / PACK * PACK / l->size,
+                 rest = l->call->count - l->R * shard, mine = (size_t)symm__links_number(l->links);
+    char *at = out + mine * shard * l->size, *end = out + l->R * shard * l->size;
+    const bool near = d->domain[l->links->group->rank] == d->domain[l->call->root];
+    symm_status st = SYMM_OK;
+
+    if (near)
+        TRY(broadcast_inside(l, in, out, l->call->count, number));
+    TRY(broadcast_on_rail(l, at, at, mine == l->R - 1 ? shard + rest : shard));
+    if (near)
+        return SYMM_OK;
+    TRY(all_gather_inside(l, at, out, shard));
+    if (rest)
+        st = broadcast_inside(l, end, end, rest, (int)l->R - 1);
+out:
+    return st;
+}
+
+static symm_status broadcast(const struct legs *l, const void *in, void *out)
+{
+    const int number = l->links->group->domains->slot[l->call->root] % (int)l->R;
+
+    return l->R > 1 && l->call->count * l->size >= SHARDED ? broadcast_shards(l, in, out, number)
+                                                           : broadcast_whole(l, in, out, number);
 }
 
 symm_status symm__hierarchical(struct symm_call *e, struct symm_links *links,

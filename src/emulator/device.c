@@ -140,7 +140,7 @@ CUresult emu_cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
     EMU_NOT_NULL(can);
     if (!emu__device(dev) || !emu__device(peer))
         return EMU_END(emu__no_device(emu__device(dev) ? peer : dev));
-    *can = dev != peer;
+    *can = dev != peer && emu__reaches(dev, peer);
     return EMU_END(CUDA_SUCCESS);
 }
 
@@ -156,6 +156,6 @@ CUresult emu_cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice from, C
     if (attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
         attribute > CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)
         return EMU_END(emu__rule(CUDA_ERROR_INVALID_VALUE, "attribute %d is unknown", attribute));
-    *value = 1;
+    *value = emu__reaches(from, to);
     return EMU_END(CUDA_SUCCESS);
 }

@@ -42,6 +42,16 @@ symm_status symm__engine_init(const struct symm_engine *engine, int nranks, int 
                               symm_deadline deadline, struct symm_engine_comm **out);
 
 /*
+ * Registers memory of this rank, so that network cards reach it without a copy by the library. Once
+ * for a communicator, whose abort or destruction ends it before anything else. Either all ranks of
+ * the communicator keep theirs, or none: NCCL defines no operation in which ranks differ. Local.
+ * Errors: ERROR_UNSUPPORTED (the library cannot, or does not want to), ERROR_SYSTEM
+ */
+symm_status symm__engine_register(struct symm_engine_comm *comm, void *at, size_t nbytes);
+/* Does nothing without a registration. NULL is fine. Local. */
+void symm__engine_deregister(struct symm_engine_comm *comm);
+
+/*
  * Enqueue an operation, with the meaning of symm's. reduce_scatter and all_gather: count elements
  * of a rank. all_gather and broadcast move bytes. in == out is in place for all_reduce and
  * broadcast. Errors: ERROR_ARGUMENT (a type that it does not reduce), ERROR_SYSTEM, ERROR_TIMEOUT,

@@ -29,6 +29,7 @@ struct card {
     uint64_t staging_nbytes;
     struct symm_engine_id flat; /* of rank 0 */
     struct symm_engine_id rail; /* of the ranks of the first domain */
+    bool registered;            /* its staging memory; told once the communicators are made */
 };
 
 symm_status symm__links_fail(struct symm_group *group, symm_status st)
@@ -346,12 +347,45 @@ out:
     return st;
 }
 
+/* The staging memory, with the rail: the flat communicator moves a word of it at most. */
+static bool register_staging(struct symm_links *links)
+{
+    symm_status st;
+
+    if (!links->rail)
+        return false;
+    st = symm__engine_register(links->rail, (void *)(uintptr_t)links->staging,
+                               links->staging_nbytes);
+    if (st != SYMM_OK)
+        symm__log(&links->group->ctx->log, SYMM_LOG_DETAIL, "staging memory is not registered: %s",
+                  symm__failure_text());
+    return st == SYMM_OK;
+}
+
+/* If one rank has not registered its memory, no rank has: network cards then go through a copy. */
+static symm_status keep_registered(struct symm_links *links, const char *text, struct card *mine,
+                                   struct card *all)
+{
+    bool everywhere = true;
+    symm_status st;
+
+    TRY(symm__group_gather(links->group, text, SYMM_OK, mine, sizeof *mine, all));
+    for (int r = 0; r < links->group->nranks; r++)
+        everywhere &= all[r].registered;
+    if (everywhere)
+        return SYMM_OK;
+    TRY(symm__links_enter(links));
+    symm__engine_deregister(links->rail);
+    symm__links_leave(links);
+out:
+    return st;
+}
+
 static symm_status make(struct symm_links *links, const char *text, struct card *all)
 {
     struct symm_group *group = links->group;
     const struct symm_engine *engine = NULL;
     struct symm_vote ready = {.text = text, .fd = -1};
-    struct symm_vote connected = {.text = text, .fd = -1};
     struct card mine;
     symm_status st = fill_in(links, &engine, &mine);
 
@@ -363,10 +397,12 @@ static symm_status make(struct symm_links *links, const char *text, struct card 
     st = connect_all(links, engine, all);
     if (st != SYMM_OK)
         st = symm__links_fail(group, st);
+    else
+        mine.registered = register_staging(links);
     /* It also aborts communicators that could not be made. */
     if (start(links) != SYMM_OK || st != SYMM_OK)
         return st == SYMM_OK ? symm__links_fail(group, SYMM_ERROR_SYSTEM) : st;
-    st = symm__group_vote(group, &connected);
+    st = keep_registered(links, text, &mine, all);
 out:
     return st;
 }

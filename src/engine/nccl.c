@@ -35,10 +35,16 @@ enum {
     X(ncclSend)                                                                                    \
     X(ncclRecv)
 
+/* NULL before NCCL 2.19. */
+#define ENGINE_LATER_FUNCTIONS(X)                                                                  \
+    X(ncclCommRegister)                                                                            \
+    X(ncclCommDeregister)
+
 struct symm_engine {
     int version;
 #define ENGINE_MEMBER_(name) __typeof__(name) *name;
     ENGINE_FUNCTIONS(ENGINE_MEMBER_)
+    ENGINE_LATER_FUNCTIONS(ENGINE_MEMBER_)
 #undef ENGINE_MEMBER_
 };
 
@@ -47,6 +53,7 @@ struct symm_engine_comm {
     ncclComm_t comm;
     int rank;
     const atomic_bool *ended; /* of the group */
+    void *registered;         /* NULL: no memory is */
 };
 
 static struct symm_engine nccl;
@@ -58,6 +65,7 @@ static bool look_up(void *library)
 {
 #define ENGINE_LOOK_UP_(name) *(void **)&nccl.name = dlsym(library, #name);
     ENGINE_FUNCTIONS(ENGINE_LOOK_UP_)
+    ENGINE_LATER_FUNCTIONS(ENGINE_LOOK_UP_)
 #undef ENGINE_LOOK_UP_
 #define ENGINE_HAS_(name)                                                                          \
     if (!nccl.name) {                                                                              \
@@ -188,8 +196,38 @@ symm_status symm__engine_error(struct symm_engine_comm *c)
                : failed(c->engine, "a communicator", result);
 }
 
+/* ---- Registered memory ---- */
+
+symm_status symm__engine_register(struct symm_engine_comm *c, void *at, size_t nbytes)
+{
+    ncclResult_t result;
+
+    if (!c->engine->ncclCommRegister || !c->engine->ncclCommDeregister)
+        return symm__fail(SYMM_ERROR_UNSUPPORTED, "%s has no ncclCommRegister",
+                          symm__engine_name(c->engine->version).text);
+    result = c->engine->ncclCommRegister(c->comm, at, nbytes, &c->registered);
+    if (result != ncclSuccess) {
+        c->registered = NULL;
+        return failed(c->engine, "ncclCommRegister", result);
+    }
+    /* As with NCCL_LOCAL_REGISTER=0. */
+    return c->registered ? SYMM_OK
+                         : symm__fail(SYMM_ERROR_UNSUPPORTED, "ncclCommRegister of NCCL: skipped");
+}
+
+void symm__engine_deregister(struct symm_engine_comm *c)
+{
+    if (!c || !c->registered)
+        return;
+    c->engine->ncclCommDeregister(c->comm, c->registered);
+    c->registered = NULL;
+}
+
+/* ---- Ends ---- */
+
 void symm__engine_abort(struct symm_engine_comm *c)
 {
+    symm__engine_deregister(c); /* NCCL's own clean-up comes after the end of its proxy */
     c->engine->ncclCommAbort(c->comm);
     free(c);
 }
@@ -198,6 +236,7 @@ void symm__engine_destroy(struct symm_engine_comm *c)
 {
     if (!c)
         return;
+    symm__engine_deregister(c);
     c->engine->ncclCommDestroy(c->comm);
     free(c);
 }

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <symm/symm.h>
 
-enum { RANKS_MAX = SYMM_MAX_RANKS, RANK_VALUES = 8 };
+enum { RANKS_MAX = 128 /* of all domains */, RANK_VALUES = 8 };
 
 enum ranks_mode { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
 

@@ -4,5 +4,7 @@
 
 /* SYMM_NCCL_LIBRARY is the stand-in from now on. */
 void standin_use(void);
+/* One without registration of memory. */
+void standin_use_old(void);
 
 #endif

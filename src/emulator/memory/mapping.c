@@ -225,6 +225,20 @@ static bool protect(const struct emu_range *range)
            mprotect((void *)range->start, range->nbytes, protection) == 0;
 }
 
+/* The switch reaches the memory of all devices. */
+static CUresult check_peers(const struct emu_range *range, const CUmemAccessDesc *desc,
+                            size_t count)
+{
+    const struct emu_object *object = range->object;
+
+    for (size_t i = 0; i < count; i++)
+        if (range->kind != EMU_ADDRESS_MULTICAST && desc[i].flags &&
+            !emu__reaches(desc[i].location.id, object->device))
+            return emu__rule(CUDA_ERROR_INVALID_DEVICE, "device %d is no peer of device %d",
+                             desc[i].location.id, object->device);
+    return CUDA_SUCCESS;
+}
+
 static CUresult set_access(uintptr_t start, size_t nbytes, const CUmemAccessDesc *desc,
                            size_t count)
 {
@@ -235,6 +249,9 @@ static CUresult set_access(uintptr_t start, size_t nbytes, const CUmemAccessDesc
         struct emu_range *range = emu__range_at(i);
         if (!range || range->start >= start + nbytes)
             break;
+        const CUresult peers = check_peers(range, desc, count);
+        if (peers != CUDA_SUCCESS)
+            return peers;
         /* The driver's flags have the values of enum emu_access. */
         for (size_t j = 0; j < count; j++)
             range->access[desc[j].location.id] = (unsigned char)desc[j].flags;

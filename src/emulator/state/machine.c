@@ -72,10 +72,11 @@ static bool read_word(const char *name, const char *words, int fallback, int *ou
 
 bool emu__machine_read(void)
 {
-    uint64_t devices, memory, multicast, granularity, sms, blocks_per_sm, block, pageable, seed,
-        weak;
+    uint64_t devices, island, memory, multicast, granularity, sms, blocks_per_sm, block, pageable,
+        seed, weak;
     int order, leaks;
     if (!read_number("SYMM_EMULATED_DEVICES", 8, 0, EMU_MAX_DEVICES, &devices) ||
+        !read_number("SYMM_EMULATED_ISLAND", 0, 0, EMU_MAX_DEVICES, &island) ||
         !read_number("SYMM_EMULATED_MEMORY", 4ull << 30, 1 << 16, 1ull << 44, &memory) ||
         !read_number("SYMM_EMULATED_MULTICAST", 1, 0, 1, &multicast) ||
         !read_number("SYMM_EMULATED_GRANULARITY", 2 << 20, 4096, 1 << 30, &granularity) ||
@@ -98,6 +99,7 @@ bool emu__machine_read(void)
 #endif
     emu__machine = (struct emu_machine){
         .ndevices = (int)devices,
+        .island = (int)island,
         .memory_nbytes = memory,
         .multicast = multicast,
         .pageable = pageable,

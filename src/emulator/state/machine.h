@@ -23,6 +23,7 @@ enum emu_leaks {
 
 struct emu_machine {
     int ndevices;
+    int island;             /* so many devices are peers of each other; 0: all are */
     uint64_t memory_nbytes; /* of each device */
     bool multicast;
     bool pageable; /* devices can access all of the host's memory */
@@ -37,6 +38,12 @@ struct emu_machine {
 };
 
 extern struct emu_machine emu__machine;
+
+/* Whether a device may access the memory of another one, or its own. */
+static inline bool emu__reaches(int device, int other)
+{
+    return !emu__machine.island || device / emu__machine.island == other / emu__machine.island;
+}
 
 /* Reads the settings. False: one is wrong, and a line on stderr names it. */
 bool emu__machine_read(void);

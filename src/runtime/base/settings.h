@@ -68,6 +68,8 @@
     X(TEST_ABORT_DELAY_MS, "SYMM_TEST_ABORT_DELAY_MS", "integer", "0",                             \
       "delay before this rank acts on an abort (tests)")                                           \
     X(EMULATED_DEVICES, "SYMM_EMULATED_DEVICES", "integer", "8", "number of emulated devices")     \
+    X(EMULATED_ISLAND, "SYMM_EMULATED_ISLAND", "integer", "0",                                     \
+      "so many emulated devices are peers of each other; 0: all are")                              \
     X(EMULATED_MEMORY, "SYMM_EMULATED_MEMORY", "bytes", "4G", "memory of each emulated device")    \
     X(EMULATED_MULTICAST, "SYMM_EMULATED_MULTICAST", "0|1", "1",                                   \
       "1: the emulated switch supports multicast")                                                 \

@@ -220,15 +220,21 @@ out:
 symm_status symm__cards_meet(const symm_config *config, const struct symm_join_wait *wait,
                              struct symm_join *join)
 {
-    struct symm_meeting m = {
-        .rank = join->rank, .nranks = join->nranks, .log = wait->log, .slow_us = wait->slow_us};
     struct card mine, *cards = NULL;
+    struct symm_meeting m = {.rank = join->rank,
+                             .nranks = join->nranks,
+                             .log = wait->log,
+                             .slow_us = wait->slow_us,
+                             .met = &mine.root};
     const char *name;
     int listener = -1;
     symm_status st = SYMM_OK;
 
-    if (join->nranks == 1 || (join->one_host && !given_address(config, &name)))
+    if (join->nranks == 1 || (join->one_host && !given_address(config, &name))) {
+        /* These variables are set by hand, too, and tell of no hosts. */
+        join->met_nobody = !strcmp(join->launcher, "symm-run");
         return SYMM_OK;
+    }
     /* Without a token the link trusts all that know the session. */
     memcpy(m.key.bytes, join->has_token ? (const void *)join->token : (const void *)join->id,
            sizeof m.key.bytes);
@@ -243,8 +249,10 @@ symm_status symm__cards_meet(const symm_config *config, const struct symm_join_w
     TRY(check(join, cards));
     TRY(find_domains(cards, join));
     keep_listener(join, &listener);
-    if (join->span)
+    if (join->span) {
         join->span->key = m.key;
+        join->span->root = mine.root; /* as this rank has met it: there may be several ways */
+    }
 out:
     symm__fd_close(&listener);
     free(cards);

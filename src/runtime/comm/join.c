@@ -366,6 +366,17 @@ void symm__join_done(const struct symm_join *join)
     pthread_mutex_unlock(&generations_lock);
 }
 
+symm_status symm__join_explain(const struct symm_join *join, symm_status st)
+{
+    char why[SYMM_TEXT_MAX];
+
+    if (st != SYMM_ERROR_TIMEOUT || !join->met_nobody)
+        return st;
+    strcpy(why, symm__failure_text());
+    return symm__fail(st, "%.900s; if ranks are on several hosts, set SYMM_ADDRESS on all of them",
+                      why);
+}
+
 /* ---- All of it ---- */
 
 /* The session of this rank's domain on its host, in hexadecimal digits. */

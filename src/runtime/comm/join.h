@@ -19,6 +19,7 @@ struct symm_join {
     struct symm_span *span;       /* NULL: the job has one domain. The owner frees it */
     int local_rank;               /* chooses the device */
     bool one_host;                /* the launcher says that all ranks are on this host */
+    bool met_nobody;              /* with span: nothing told of other hosts, which there may be */
     /* "symm-run", "torchrun", "Open MPI", "Slurm", "configuration", "alone" */
     const char *launcher;
     char session[65]; /* hex: a hash of everything that identifies this job, with the generation */
@@ -57,6 +58,9 @@ symm_status symm__join_resolve(const symm_config *config, const struct symm_join
 
 /* Counts a context that joined: the next one of this session and rank has the next generation. */
 void symm__join_done(const struct symm_join *join);
+
+/* Adds to the text of a failure to join on one host what to set if there are more. Returns st. */
+symm_status symm__join_explain(const struct symm_join *join, symm_status st);
 
 /* Mixes a text with its NUL into a hash of two independent halves. */
 void symm__join_mix(uint64_t id[2], const char *text);

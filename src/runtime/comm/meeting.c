@@ -53,6 +53,7 @@ struct visit {
     struct symm_wire *wire;
     size_t got;         /* bytes of the table */
     bool done;          /* there is a result */
+    bool busy;          /* the place has another context of rank 0, which may end */
     int64_t expired_us; /* when rank 0 was told that this rank waits no longer; 0: not yet */
 
     int64_t lost_us;      /* when a connection ended that was proved; 0: none has */
@@ -74,10 +75,15 @@ static void report_slow(struct visit *v)
         symm__log(v->m->log, SYMM_LOG_WARNING, "waiting for rank 0 at %s", name_places(v->m).bytes);
 }
 
-/* Keeps why a place is not rank 0's. That nobody listens there tells least. */
+/*
+ * Keeps why a place is not rank 0's. That nobody listens there tells least, unless another context
+ * has ended there.
+ */
 static void note_obstacle(struct visit *v, symm_status status, const char *why)
 {
-    if (v->obstacle != SYMM_OK && v->obstacle != SYMM_ERROR_PEER && status == SYMM_ERROR_PEER)
+    const bool tells = v->obstacle != SYMM_OK && v->obstacle != SYMM_ERROR_PEER;
+
+    if (status == SYMM_ERROR_PEER && tells && v->obstacle != SYMM_ERROR_STATE)
         return;
     v->obstacle = status;
     snprintf(v->why, sizeof v->why, "%s: %s", symm__address_name(v->place).text, why);
@@ -108,16 +114,26 @@ static symm_status take_piece(struct visit *v, const struct symm_message *x)
     return SYMM_OK;
 }
 
+/* By a meeting, for good; or by the root of an earlier context. */
+static symm_status be_refused(struct visit *v, const struct symm_message *x)
+{
+    if (x->status != SYMM_ERROR_STATE)
+        return symm__fail(x->status == SYMM_OK ? SYMM_ERROR_PEER : x->status, "%s", x->reason);
+    note_obstacle(v, x->status, x->reason);
+    v->busy = true;
+    return SYMM_OK;
+}
+
 static symm_status hear(struct visit *v)
 {
     struct symm_message x;
     symm_status st = SYMM_OK;
 
-    while (!v->done && symm__wire_next(v->wire, &x)) {
+    while (!v->done && !v->busy && symm__wire_next(v->wire, &x)) {
         if (x.type == SYMM_MESSAGE_MEET)
             TRY(take_piece(v, &x));
         else if (x.type == SYMM_MESSAGE_ENDED)
-            return symm__fail(x.status == SYMM_OK ? SYMM_ERROR_PEER : x.status, "%s", x.reason);
+            TRY(be_refused(v, &x));
     }
 out:
     return st;
@@ -141,13 +157,13 @@ static symm_status watch_deadline(struct visit *v)
                       symm__address_name(v->place).text);
 }
 
-/* Returns OK without a result if the connection has ended, or was not proved by until_us. */
+/* Returns OK without a result: the connection has ended, was not proved by until_us, or is busy. */
 static symm_status stay(struct visit *v, int64_t until_us)
 {
     bool proved = false;
     symm_status st = SYMM_OK;
 
-    while (!v->done && symm__wire_state(v->wire) != SYMM_WIRE_ENDED) {
+    while (!v->done && !v->busy && symm__wire_state(v->wire) != SYMM_WIRE_ENDED) {
         const bool late = symm__deadline_over(v->deadline);
         struct pollfd p = symm__wire_poll(v->wire);
         if (poll(&p, 1, late ? POLL_MS : symm__deadline_poll_ms(v->deadline, POLL_MS)) < 0)
@@ -161,7 +177,7 @@ static symm_status stay(struct visit *v, int64_t until_us)
         else if (late || symm__now_us() >= until_us)
             break;
     }
-    if (proved && !v->done) { /* what it was before is no obstacle any more */
+    if (proved && !v->done && !v->busy) { /* what it was before is no obstacle any more */
         v->lost_us = symm__now_us();
         v->obstacle = SYMM_OK;
     }
@@ -181,14 +197,15 @@ static symm_status visit_place(struct visit *v, int64_t until_us)
 
     v->got = 0;
     v->expired_us = 0;
+    v->busy = false;
     TRY(symm__wire_connect(v->place, &v->m->key, &v->wire));
     TRY(send_message(v, &meet));
     TRY(stay(v, until_us));
-    if (v->done)
+    if (v->done || v->busy)
         goto out;
     if (symm__wire_state(v->wire) == SYMM_WIRE_ENDED)
         note_obstacle(v, symm__wire_status(v->wire), symm__wire_why(v->wire));
-    else
+    else if (v->obstacle == SYMM_OK || !symm__deadline_over(v->deadline))
         note_obstacle(v, SYMM_ERROR_PEER, "has not proved in time that it knows the token");
 out:
     symm__wire_close(v->wire);
@@ -201,6 +218,8 @@ static symm_status give_up(const struct visit *v)
 {
     const bool late = symm__deadline_over(v->deadline);
 
+    if (late && v->obstacle == SYMM_ERROR_STATE)
+        return symm__fail(v->obstacle, "%s", v->why);
     if (v->lost_us && (late || symm__now_us() - v->lost_us >= LOST_US))
         return symm__fail(SYMM_ERROR_PEER, "rank 0 has ended: %s", v->why);
     if (v->obstacle == SYMM_ERROR_VERSION && (late || v->m->nplaces == 1))
@@ -221,8 +240,11 @@ static symm_status visit(struct visit *v)
             const int64_t now = symm__now_us();
             v->place = &v->m->places[i];
             TRY(visit_place(v, now + (alone ? SYMM_WIRE_PROOF_US : round * PLACE_US)));
-            if (v->done)
+            if (v->done) {
+                if (v->m->met)
+                    *v->m->met = *v->place;
                 goto out;
+            }
             TRY(give_up(v));
         }
         report_slow(v);

@@ -19,6 +19,8 @@ struct symm_meeting {
     const struct symm_log *log;
     int64_t slow_us;    /* interval between reports of a long wait */
     const char *wanted; /* the name of the address in texts: "SYMM_ADDRESS" */
+    /* Gets the place at which a rank other than 0 has met it. NULL: not wanted. */
+    struct symm_address *met;
 };
 
 /*

@@ -274,7 +274,9 @@ symm_status symm__capability_check_peers(const struct symm_driver *drv, CUdevice
         TRY_CU(drv, cuDeviceCanAccessPeer, &can, device, peer);
         if (!can)
             return symm__fail(SYMM_ERROR_UNSUPPORTED,
-                              "this rank's device has no peer access to that of rank %d",
+                              "this rank's device has no peer access to that of rank %d: with "
+                              "symm_config.span, a SYMM_HOSTID for each part divides the ranks "
+                              "of a host into domains",
                               all[r].world_rank);
     }
 out:

@@ -110,7 +110,7 @@ static symm_status meet(struct symm_context *ctx, symm_status *mine, const CUuui
     };
     symm_status st;
 
-    TRY(symm__exchange_open(&config, &ctx->exchange));
+    TRY(symm__join_explain(&ctx->join, symm__exchange_open(&config, &ctx->exchange)));
     TRY(symm__group_join_world(ctx, mine, &ctx->domain));
 out:
     return st;

@@ -52,6 +52,21 @@ static void accept_some(struct symm_root *root)
     }
 }
 
+/* A rank comes to the next context, which rank 0 may make here once this one has ended. */
+static void put_off(struct symm_root *root, int i)
+{
+    const struct symm_message m = {
+        .type = SYMM_MESSAGE_ENDED,
+        .rank = -1,
+        .status = SYMM_ERROR_STATE,
+        .reason = "another context of rank 0 is still there; an address serves one at a time"};
+    struct symm_frame *frame = symm__frame_make(&m);
+
+    if (frame)
+        symm__wire_send(root->strangers[i], frame);
+    drop_stranger(root, i, "came to meet for another context");
+}
+
 /* A connection has said which domain it is. */
 static void adopt(struct symm_root *root, int i, const struct symm_message *m)
 {
@@ -74,7 +89,10 @@ static void serve_strangers(struct symm_root *root, const struct pollfd *fds)
 
     for (int i = root->nstrangers - 1; i >= 0; i--) {
         symm__wire_serve(root->strangers[i], fds[i].revents);
-        if (symm__wire_next(root->strangers[i], &m))
+        const bool speaks = symm__wire_next(root->strangers[i], &m);
+        if (speaks && m.type == SYMM_MESSAGE_MEET)
+            put_off(root, i);
+        else if (speaks)
             adopt(root, i, &m);
         else if (symm__wire_state(root->strangers[i]) == SYMM_WIRE_ENDED)
             drop_stranger(root, i, symm__wire_why(root->strangers[i]));

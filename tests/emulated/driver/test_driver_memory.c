@@ -424,3 +424,37 @@ TEST(memory, pointer_attributes)
     OK(cu.cuMemRelease(handle));
     GIVES(INVALID_VALUE, cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, mapped));
 }
+
+/* ---- Devices that are no peers ---- */
+
+static void open_islands(void)
+{
+    setenv("SYMM_EMULATED_ISLAND", "2", 1);
+    driver_open(DEVICE);
+}
+
+static void close_islands(void)
+{
+    driver_close(DEVICE);
+    unsetenv("SYMM_EMULATED_ISLAND");
+}
+
+TEST_GROUP(islands, 30, .setup = open_islands, .teardown = close_islands);
+
+TEST(islands, only_their_devices_reach_each_other)
+{
+    CUmemGenericAllocationHandle handle = memory_create(DEVICE, GRANULE);
+    CUdeviceptr ptr = memory_reserve(GRANULE);
+    CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, 4}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    int near = 0, far = 1;
+
+    OK(cu.cuDeviceCanAccessPeer(&near, DEVICE, 2));
+    OK(cu.cuDeviceCanAccessPeer(&far, DEVICE, 4));
+    ck_assert(near && !far);
+    OK(cu.cuMemMap(ptr, GRANULE, 0, handle, 0));
+    memory_access(ptr, GRANULE, 2, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    BREAKS(INVALID_DEVICE, cuMemSetAccess, "device 4 is no peer of device 3", ptr, GRANULE, &desc,
+           1);
+    memory_unmap(ptr, GRANULE);
+    OK(cu.cuMemRelease(handle));
+}

@@ -32,6 +32,21 @@ static ncclResult_t check(const char *call, const struct operation *o)
     return ncclSuccess;
 }
 
+/* Which of its buffers are registered, of those that all ranks have. */
+static unsigned find_registered(const struct operation *o)
+{
+    const size_t ranks = (size_t)o->comm->nranks, nbytes = o->count * values_size(o->type);
+    const bool send = comm_has_registered(
+        o->comm, o->send, o->kind == OPERATION_REDUCE_SCATTER ? nbytes * ranks : nbytes);
+    const bool recv = comm_has_registered(
+        o->comm, o->recv, o->kind == OPERATION_ALL_GATHER ? nbytes * ranks : nbytes);
+    if (o->kind == OPERATION_SEND || o->kind == OPERATION_REDUCE)
+        return send;
+    if (o->kind == OPERATION_RECV || o->kind == OPERATION_BROADCAST)
+        return recv;
+    return (unsigned)send | (unsigned)recv << 1;
+}
+
 /* Replaces a reduction of the communicator's own by a sum of scaled elements. */
 static ncclResult_t resolve(struct operation *o)
 {
@@ -52,6 +67,8 @@ static ncclResult_t call(const char *name, struct operation o)
                                      (int)o.type, (int)o.op, o.root);
     if (result == ncclSuccess)
         result = check(name, &o);
+    if (result == ncclSuccess)
+        o.registered = find_registered(&o);
     if (result == ncclSuccess)
         result = resolve(&o);
     if (result == ncclSuccess)

@@ -85,9 +85,19 @@ static void comm_wait(ncclComm_t comm, int running, bool all)
     cu.cuCtxPopCurrent(NULL);
 }
 
+void comm_misused(ncclComm_t comm, const char *how)
+{
+    fprintf(stderr, "nccl stand-in: rank %d of communicator %016llx: %s\n", comm->rank,
+            (unsigned long long)comm->id, how);
+    abort();
+}
+
 /* Frees all but the struct, which operations may need that are enqueued or in a graph. */
 static void comm_close(ncclComm_t comm)
 {
+    for (const struct registration *r = comm->registrations; r; r = r->next)
+        if (!r->window)
+            comm_misused(comm, "it ends with registered memory");
     atomic_store(&comm->closed, true);
     mesh_close(comm->mesh);
     cu.cuCtxPushCurrent(comm->context);

@@ -21,6 +21,8 @@ struct scale {
 struct registration {
     struct registration *next;
     bool window;
+    uintptr_t at;
+    size_t nbytes;
 };
 
 /* Kinds of topics. An operation of a graph has another kind than the same operation outside. */
@@ -58,6 +60,12 @@ struct ncclComm {
 enum comm_need { COMM_ANY, COMM_READY };
 ncclResult_t comm_enter(ncclComm_t comm, enum comm_need need, const char *call, const char *format,
                         ...) __attribute__((format(printf, 4, 5)));
+
+/* The program has done what would be undefined: ends it. */
+_Noreturn void comm_misused(ncclComm_t comm, const char *how);
+
+/* Whether all of it is in memory of one ncclCommRegister. */
+bool comm_has_registered(ncclComm_t comm, const void *ptr, size_t nbytes);
 
 /* Whether this is a communicator. */
 bool comm_valid(ncclComm_t comm);

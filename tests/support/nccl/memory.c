@@ -69,13 +69,33 @@ ENTRY(ncclResult_t, ncclMemFree)(void *ptr)
 
 /* ---- Registrations ---- */
 
-static struct registration *registered(ncclComm_t comm, bool window)
+static struct registration *registered(ncclComm_t comm, bool window, const void *ptr, size_t nbytes)
 {
     struct registration *made = malloc(sizeof *made);
     if (!made)
         abort();
-    *made = (struct registration){comm->registrations, window};
+    *made = (struct registration){comm->registrations, window, (uintptr_t)ptr, nbytes};
     return comm->registrations = made;
+}
+
+bool comm_has_registered(ncclComm_t comm, const void *ptr, size_t nbytes)
+{
+    const uintptr_t at = (uintptr_t)ptr;
+    for (const struct registration *r = comm->registrations; r; r = r->next)
+        if (!r->window && r->at <= at && at + nbytes <= r->at + r->nbytes)
+            return true;
+    return false;
+}
+
+/* On any thread. */
+static bool is_memory(ncclComm_t comm, CUdeviceptr at)
+{
+    CUdeviceptr start;
+    size_t nbytes;
+    cu.cuCtxPushCurrent(comm->context);
+    bool found = cu.cuMemGetAddressRange(&start, &nbytes, at) == CUDA_SUCCESS;
+    cu.cuCtxPopCurrent(NULL);
+    return found;
 }
 
 static ncclResult_t deregister(ncclComm_t comm, const void *handle, bool window)
@@ -86,6 +106,8 @@ static ncclResult_t deregister(ncclComm_t comm, const void *handle, bool window)
     struct registration *found = *at;
     if (!found)
         return failed(ncclInvalidArgument, "%p is no handle of this communicator", handle);
+    if (!window && !is_memory(comm, found->at))
+        comm_misused(comm, "memory was freed before it was deregistered");
     *at = found->next;
     free(found);
     return ncclSuccess;
@@ -97,7 +119,7 @@ ENTRY(ncclResult_t, ncclCommRegister)
     TRY(comm_enter(comm, COMM_READY, __func__, " %zu", nbytes));
     if (!ptr || nbytes == 0 || !handle)
         return failed(ncclInvalidArgument, "nothing to register, or no place for the handle");
-    *handle = registered(comm, false);
+    *handle = registered(comm, false, ptr, nbytes);
     return ncclSuccess;
 }
 
@@ -128,7 +150,7 @@ ENTRY(ncclResult_t, ncclCommWindowRegister)
     group_begin();
     job.number = comm->nhost++;
     group_add_job(&job);
-    *window = (ncclWindow_t)registered(comm, true);
+    *window = (ncclWindow_t)registered(comm, true, ptr, nbytes);
     return group_end(ncclSuccess);
 }
 

@@ -30,10 +30,11 @@ static struct topic topic_of(const struct operation *o, const struct batch *batc
 /* Equal on all ranks. */
 static uint64_t call_of(const struct operation *o)
 {
+    const uint64_t registered = (uint64_t)o->registered << 60;
     if (has_pair(o))
-        return o->type;
+        return (uint64_t)o->type | registered;
     return (uint64_t)o->kind | (uint64_t)o->type << 8 | (uint64_t)o->op << 16 |
-           (uint64_t)o->root << 32;
+           (uint64_t)o->root << 32 | registered;
 }
 
 /* ---- Sending ---- */

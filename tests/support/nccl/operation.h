@@ -23,8 +23,9 @@ struct operation {
     size_t count;
     ncclDataType_t type;
     ncclRedOp_t op;
-    struct scale scale; /* used: op is ncclSum of scaled elements */
-    int root;           /* or the other rank of a transfer */
+    struct scale scale;  /* used: op is ncclSum of scaled elements */
+    int root;            /* or the other rank of a transfer */
+    unsigned registered; /* bits: what it sends, what it receives is registered memory */
     uint64_t number;
     void *scaled; /* this rank's elements, while it runs */
 };

@@ -13,7 +13,7 @@ static const struct hosts shapes[] = {
     {2, {2, 2}, false, ""},   {2, {2, 2}, true, ""},
     {2, {4, 4}, false, ""},   {4, {1, 1, 1, 1}, false, ""},
     {2, {3, 1}, false, ""},   {2, {8, 7}, false, ""},
-    {3, {2, 2, 2}, true, ""}, {16, {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, true, ""},
+    {3, {2, 2, 2}, true, ""}, {16, {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}, true, ""},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -88,7 +88,7 @@ out:
 static void make_groups(struct rank *self, const struct hosts *hosts, symm_group *world)
 {
     symm_group *rail = NULL, *domain = NULL, *all = NULL;
-    int ranks[SYMM_MAX_RANKS], n = 0, number = 0, mine = hosts_of(hosts, self->rank);
+    int ranks[RANKS_MAX], n = 0, number = 0, mine = hosts_of(hosts, self->rank);
 
     for (int r = 0; r < self->rank; r++)
         number += hosts_of(hosts, r) == mine;
@@ -158,7 +158,7 @@ TEST_LOOP(domains, every_shape_meets_votes_and_makes_groups, 0, SHAPES)
     struct hosts hosts = shapes[_i];
 
     hosts_address(&hosts);
-    setenv("SYMM_EMULATED_DEVICES", "64", 1);
+    setenv("SYMM_EMULATED_DEVICES", "128", 1);
     ranks_run_ok(hosts_nranks(&hosts), RANKS_AS_PROCESSES, live, &hosts, 50);
 }
 
@@ -187,6 +187,31 @@ TEST_LOOP(domains, one_host_is_an_ordinary_world, 1, 4)
 
     hosts_address(&hosts);
     ranks_run_ok(_i, RANKS_AS_PROCESSES, live_alone, &hosts, 50);
+}
+
+/* ---- A host whose devices are not all peers ---- */
+
+static void live_apart(struct rank *self, void *arg)
+{
+    const symm_config config = rank_config(self);
+    symm_context *ctx = NULL;
+
+    (void)arg;
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_UNSUPPORTED, "with symm_config.span, a SYMM_HOSTID for each",
+                     symm_context_create(&config, &ctx));
+out:
+    symm_context_destroy(ctx);
+}
+
+TEST(domains, devices_that_are_no_peers_need_domains)
+{
+    struct hosts hosts = {2, {2, 2}, false, ""};
+
+    setenv("SYMM_EMULATED_DEVICES", "4", 1);
+    setenv("SYMM_EMULATED_ISLAND", "2", 1);
+    ranks_run_ok(4, RANKS_AS_PROCESSES, live_apart, NULL, 50);
+    hosts_address(&hosts);
+    ranks_run_ok(4, RANKS_AS_PROCESSES, live, &hosts, 50);
 }
 
 /* ---- Many domains ---- */

@@ -351,6 +351,64 @@ TEST_LOOP(ways, ranks_meet_by_each_launcher_and_by_hand, 0, WAYS)
     ranks_run_ok(RANKS, RANKS_AS_PROCESSES, go, &way, 50);
 }
 
+/* ---- Several contexts, and hosts of which nothing tells ---- */
+
+static void join_again(struct rank *self, void *arg)
+{
+    const struct hosts *hosts = arg;
+    symm_config config = hosts_config(self, hosts), second = config;
+    symm_context *first = NULL, *last;
+
+    second.timeout_ms = TIMEOUT_MS / 3; /* rank 0 fails at once, and waits for the others later */
+    RANK_TRY(self, symm_context_create(&config, &first));
+    be_refused(self, &second, SYMM_ERROR_STATE,
+               self->rank ? "another context of rank 0 is still there; an address serves one"
+                          : "all ports are in use");
+    RANK_TRY(self, symm_exchange(symm_context_world(first), NULL, 0, NULL));
+    last = first;
+    first = NULL;
+    RANK_TRY(self, symm_context_destroy(last));
+    live(self, &config, HOSTS);
+out:
+    symm_context_destroy(first);
+}
+
+TEST(ways, an_address_serves_one_context_at_a_time)
+{
+    struct hosts hosts = {HOSTS, {SIZE, SIZE}, false, ""};
+
+    hosts_address(&hosts);
+    set_number("SYMM_TIMEOUT_MS", TIMEOUT_MS);
+    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, join_again, &hosts, 50);
+}
+
+/* Ranks of one host that cannot know of the other one, whose ranks do not find them. */
+struct half {
+    struct way way;
+    int host;
+};
+
+static void miss_hosts(struct rank *self, void *arg)
+{
+    struct half *half = arg;
+
+    if (self->rank / SIZE == half->host)
+        go(self, &half->way);
+}
+
+TEST_LOOP(ways, ranks_without_an_address_are_told_to_set_it, 0, 2)
+{
+    struct half half = {
+        .host = _i,
+        .way = {.launcher = &symm_run,
+                .status = SYMM_ERROR_TIMEOUT,
+                .text = "if ranks are on several hosts, set SYMM_ADDRESS on all of them"}};
+
+    name_job(half.way.job);
+    set_number("SYMM_TIMEOUT_MS", TIMEOUT_MS);
+    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, miss_hosts, &half, 50);
+}
+
 /* ---- torchrun's ports ---- */
 
 /* The first port at which rank 0 would listen: as places_of_torchrun() has it. */
