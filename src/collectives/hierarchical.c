@@ -21,6 +21,7 @@
 #include "runtime/base/numbers.h"
 #include "runtime/group/domains.h"
 #include "local_reduce.h"
+#include "place_blocks.h"
 
 enum {
     ALIGNMENT = 256,   /* of areas of the staging memory */
@@ -197,17 +198,19 @@ struct blocks {
 static symm_status sort(const struct legs *l, char *by_rank, size_t pitch,
                         const struct blocks *sorted, bool to_ranks)
 {
-    const struct symm_domains *d = l->links->group->domains;
-    symm_status st = SYMM_OK;
+    const struct symm_limits limits = symm__collective_limits(l->links->group->ctx->domain);
+    const symm_place_blocks_args args = {
+        .ranks = (const int32_t *)(uintptr_t)l->links->sorted,
+        .sorted = sorted->at,
+        .by_rank = by_rank,
+        .sorted_pitch = sorted->pitch,
+        .rank_pitch = pitch,
+        .nbytes = sorted->nbytes,
+        .nblocks = (uint32_t)l->links->group->nranks,
+        .to_ranks = to_ranks,
+    };
 
-    for (int r = 0; r < l->links->group->nranks; r++) {
-        const size_t number = (size_t)d->slot[r] % l->R, domain = (size_t)d->domain[r];
-        char *block = sorted->at + (number * l->N + domain) * sorted->pitch;
-        char *rank = by_rank + (size_t)r * pitch;
-        TRY(to_ranks ? copy(l, rank, block, sorted->nbytes) : copy(l, block, rank, sorted->nbytes));
-    }
-out:
-    return st;
+    return symm__place_blocks(l->e, &limits, &args);
 }
 
 static symm_status all_gather(const struct legs *l, const char *in, char *out)

@@ -38,8 +38,9 @@ symm_status symm__engine_id(const struct symm_engine *engine, struct symm_engine
  * Errors: ERROR_MEMORY, ERROR_SYSTEM, ERROR_TIMEOUT, ERROR_PEER (ended)
  */
 symm_status symm__engine_init(const struct symm_engine *engine, int nranks, int rank,
-                              const struct symm_engine_id *id, const atomic_bool *ended,
-                              symm_deadline deadline, struct symm_engine_comm **out);
+                              const struct symm_engine_id *id, int most_blocks,
+                              const atomic_bool *ended, symm_deadline deadline,
+                              struct symm_engine_comm **out);
 
 /*
  * Registers memory of this rank, so that network cards reach it without a copy by the library. Once

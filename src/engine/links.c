@@ -19,6 +19,7 @@ enum {
     STAGING_BLOCK = 512, /* bytes of the smallest piece of a block, with its alignment */
     WATCH_MS = 20,       /* between looks at the group */
     ASK_EACH = 5,        /* looks between questions to the communicators */
+    RAIL_BLOCKS = 4,     /* of NCCL on a rail: the network card of one GPU needs no more */
     ABORT_S = 10,        /* how long an abort may take before its communicator is given up */
 };
 
@@ -313,6 +314,26 @@ static size_t choose_staging(const struct symm_group *group, const struct card *
     return symm__round_up(least + nblocks * STAGING_BLOCK, STAGING_BLOCK);
 }
 
+static symm_status write_sorted(const struct symm_links *links)
+{
+    const struct symm_group *group = links->group;
+    const struct symm_context *ctx = group->ctx;
+    const struct symm_domains *d = group->domains;
+    int32_t *ranks = calloc((size_t)group->nranks, sizeof *ranks);
+    symm_status st = SYMM_OK;
+
+    if (!ranks)
+        return symm__fail(SYMM_ERROR_MEMORY, "out of host memory");
+    for (int r = 0; r < group->nranks; r++)
+        ranks[(size_t)slot_of(d, r) * d->birth.ndomains + (size_t)d->domain[r]] = r;
+    TRY_CU(ctx->drv, cuMemcpyAsync, links->sorted, (CUdeviceptr)(uintptr_t)ranks,
+           (size_t)group->nranks * sizeof *ranks, ctx->own_stream);
+    TRY_CU(ctx->drv, cuStreamSynchronize, ctx->own_stream);
+out:
+    free(ranks);
+    return st;
+}
+
 /* What this rank and its domain need: the inner group with full areas, and staging memory. */
 static symm_status prepare(struct symm_links *links, const char *text)
 {
@@ -325,7 +346,11 @@ static symm_status prepare(struct symm_links *links, const char *text)
         symm__group_attach(links->inner, &links->inner_end);
         TRY(symm__group_make_areas(links->inner, ctx->agreed.staging_nbytes, text));
     }
-    TRY_CU(ctx->drv, cuMemAlloc, &links->staging, links->staging_nbytes);
+    TRY_CU(ctx->drv, cuMemAlloc, &links->staging,
+           links->staging_nbytes + (size_t)group->nranks * sizeof(int32_t));
+    links->sorted = links->staging + links->staging_nbytes;
+    if (symm__links_has_rails(group))
+        st = write_sorted(links);
 out:
     return st;
 }
@@ -337,11 +362,11 @@ static symm_status connect_all(struct symm_links *links, const struct symm_engin
     const symm_deadline deadline = symm__deadline_in(group->ctx->timeout_ms);
     symm_status st;
 
-    TRY(symm__engine_init(engine, group->nranks, group->rank, &all[0].flat, &group->ended, deadline,
-                          &links->flat));
+    TRY(symm__engine_init(engine, group->nranks, group->rank, &all[0].flat, 0, &group->ended,
+                          deadline, &links->flat));
     if (symm__links_has_rails(group))
         TRY(symm__engine_init(engine, (int)group->domains->birth.ndomains,
-                              group->domains->domain[group->rank], rail_id(group, all),
+                              group->domains->domain[group->rank], rail_id(group, all), RAIL_BLOCKS,
                               &group->ended, deadline, &links->rail));
 out:
     return st;

@@ -13,7 +13,6 @@
 enum {
     PAUSE_US = 200,         /* between questions to a communicator that is not ready */
     ENQUEUE_MS = 60000,     /* an operation is enqueued at once, unless NCCL connects first */
-    MOST_BLOCKS = 4,        /* of NCCL's kernels: symm's need the other SMs */
     CONFIG_VERSION = 21800, /* the fields below are those of NCCL 2.18 */
 };
 
@@ -156,8 +155,9 @@ static symm_status settle(struct symm_engine_comm *c, const char *call, ncclResu
 }
 
 symm_status symm__engine_init(const struct symm_engine *engine, int nranks, int rank,
-                              const struct symm_engine_id *id, const atomic_bool *ended,
-                              symm_deadline deadline, struct symm_engine_comm **out)
+                              const struct symm_engine_id *id, int most_blocks,
+                              const atomic_bool *ended, symm_deadline deadline,
+                              struct symm_engine_comm **out)
 {
     struct symm_engine_comm *c = calloc(1, sizeof *c);
     ncclConfig_t config = {.size = offsetof(ncclConfig_t, trafficClass),
@@ -166,7 +166,7 @@ symm_status symm__engine_init(const struct symm_engine *engine, int nranks, int 
                            .blocking = 0,
                            .cgaClusterSize = NCCL_CONFIG_UNDEF_INT,
                            .minCTAs = NCCL_CONFIG_UNDEF_INT,
-                           .maxCTAs = MOST_BLOCKS,
+                           .maxCTAs = most_blocks ? most_blocks : NCCL_CONFIG_UNDEF_INT,
                            .splitShare = NCCL_CONFIG_UNDEF_INT};
     ncclUniqueId unique;
     symm_status st;

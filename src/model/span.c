@@ -61,10 +61,14 @@ uint64_t symm__flat_nvls_ns(const struct symm_span_model *m)
     return flat_ns(m, true);
 }
 
+/* A copy of the whole buffer puts the blocks of the ranks in order. */
+static uint64_t sort_ns(const struct symm_span_model *m)
+{
+    return symm__transfer_ns(2 * m->nbytes, SYMM_MODEL_MEMORY_BYTES_PER_US);
+}
+
 uint64_t symm__hierarchical_ns(const struct symm_span_model *m)
 {
-    /* Those of an all-gather or reduce-scatter put the blocks of the ranks in order. */
-    const uint64_t copies = (uint64_t)m->ndomains * m->width;
     const uint64_t rail = rail_ns(m);
 
     if (m->width == 1)
@@ -75,7 +79,7 @@ uint64_t symm__hierarchical_ns(const struct symm_span_model *m)
     return rail +
            (m->operation == SYMM_MODEL_ALL_GATHER ? all_gather_inside_ns(m)
                                                   : reduce_scatter_inside_ns(m)) +
-           (1 + copies) * SYMM_MODEL_NEXT_NS;
+           sort_ns(m) + 2 * SYMM_MODEL_NEXT_NS;
 }
 
 bool symm__hierarchical_pays(const struct symm_span_model *m)

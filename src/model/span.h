@@ -10,9 +10,10 @@
 #include "nccl.h"
 
 enum {
-    SYMM_MODEL_CHANNELS = 2,  /* of NCCL for each GPU of a host: its network card of 400 Gb/s */
-    SYMM_MODEL_BLOCKS = 132,  /* of symm's kernels */
-    SYMM_MODEL_NEXT_NS = 1500 /* from one kernel or copy of a stream to the next */
+    SYMM_MODEL_CHANNELS = 2,   /* of NCCL for each GPU of a host: its network card of 400 Gb/s */
+    SYMM_MODEL_BLOCKS = 132,   /* of symm's kernels */
+    SYMM_MODEL_NEXT_NS = 1500, /* from one kernel of a stream to the next */
+    SYMM_MODEL_MEMORY_BYTES_PER_US = 3400000 /* read and written by one GPU */
 };
 
 struct symm_span_model {

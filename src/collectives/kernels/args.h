@@ -26,6 +26,17 @@ typedef struct symm_local_reduce_args {
     symm_scale scale;      /* of its own ones */
 } symm_local_reduce_args;
 
+enum { SYMM_PLACE_SLICE = 8192 /* bytes that a block of threads copies at a time */ };
+
+/* Copies blocks between two orders within this rank's own memory. Pitches: from one to the next. */
+typedef struct symm_place_blocks_args {
+    const int32_t *ranks;                      /* of each block of `sorted` */
+    char *sorted, *by_rank;                    /* by_rank: in the order of the group's ranks */
+    uint64_t sorted_pitch, rank_pitch, nbytes; /* nbytes: of a block */
+    uint32_t nblocks;
+    uint32_t to_ranks; /* 1: from sorted to by_rank; 0: the other way */
+} symm_place_blocks_args;
+
 /*
  * An exchange through staging areas sends LEAD chunks ahead of the one that it takes. In each area
  * a block has DEPTH slots for chunks.

@@ -48,8 +48,8 @@ static void introduce(struct report *r, const struct bench_options *o)
     report_say(r, "# hier_us: symm inside the hosts (its costs on H200 GPUs, plain memory, no "
                   "multicast), NCCL on the rails, one after another");
     report_say(r,
-               "# from a kernel or a copy to the next %g us; all-gather and reduce-scatter copy "
-               "the block of each rank",
+               "# from a kernel to the next %g us; in an all-gather and a reduce-scatter one kernel "
+               "puts the blocks of the ranks in order",
                next);
     report_say(r, "# auto: the form that auto takes without a tuning file: hierarchical if it is "
                   "faster by a tenth");
