@@ -20,7 +20,7 @@ struct symm_links {
     symm_algo algo;      /* SYMM_SPAN_ALGO: AUTO, FLAT or HIERARCHICAL */
     CUdeviceptr staging; /* plain device memory of this rank */
     size_t staging_nbytes;
-    /* The ranks sorted by number in their domains, then by domain: an int32_t each. Behind staging. */
+    /* The ranks, int32_t, sorted by number in their domains, then by domain. Behind staging. */
     CUdeviceptr sorted;
     /* The thread that watches the communicators. */
     pthread_mutex_t lock; /* held while communicators are used; guards what follows */

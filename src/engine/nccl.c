@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "engine.h"
 
 enum {
-    PAUSE_US = 200,         /* between questions to a communicator that is not ready */
+    PAUSE_US = 200,         /* between questions to a communicator that is not ready, */
+    SPIN_US = 2000,         /* after this time without pauses: an operation is enqueued in it */
     ENQUEUE_MS = 60000,     /* an operation is enqueued at once, unless NCCL connects first */
     CONFIG_VERSION = 21800, /* the fields below are those of NCCL 2.18 */
 };
@@ -139,6 +141,8 @@ symm_status symm__engine_id(const struct symm_engine *engine, struct symm_engine
 static symm_status settle(struct symm_engine_comm *c, const char *call, ncclResult_t result,
                           symm_deadline deadline)
 {
+    const int64_t begin = symm__now_us();
+
     while (result == ncclInProgress) {
         ncclResult_t asked = c->engine->ncclCommGetAsyncError(c->comm, &result);
         if (asked != ncclSuccess)
@@ -149,7 +153,10 @@ static symm_status settle(struct symm_engine_comm *c, const char *call, ncclResu
             return symm__fail(SYMM_ERROR_PEER, "%s: the group has ended", call);
         if (symm__deadline_over(deadline))
             return symm__fail(SYMM_ERROR_TIMEOUT, "%s of NCCL has not ended in time", call);
-        symm__sleep_us(PAUSE_US);
+        if (symm__now_us() - begin < SPIN_US)
+            sched_yield();
+        else
+            symm__sleep_us(PAUSE_US);
     }
     return result == ncclSuccess ? SYMM_OK : failed(c->engine, call, result);
 }

@@ -76,7 +76,7 @@ TEST(points, hierarchical_is_the_sum_of_its_legs)
     ck_assert_double_eq_tol(us(symm__hierarchical_ns(&reduce)),
                             4.27 + 3.97 + us(symm__nccl_ns(&rail)) + 2 * 1.5, 0.1);
     ck_assert(us(symm__nccl_ns(&rail)) > 6.8 + 10 && us(symm__nccl_ns(&rail)) < 6.8 + 10 + 8.1);
-    /* 6.6 + 5 + 1 KiB at 24 x 2 GB/s; 1.7 + 8 x 0.15 + 7 KiB at 215; 16 KiB of memory; 2 kernels. */
+    /* 6.6 + 5 + 1 KiB at 24 x 2 GB/s; 1.7 + 8 x 0.15 + 7 KiB at 215; 16 KiB; 2 kernels. */
     ck_assert_double_eq_tol(us(symm__hierarchical_ns(&gather)),
                             6.6 + 5 + 0.02 + 2.9 + 0.03 + 2 * 1.5, 0.1);
     ck_assert_uint_eq(symm__hierarchical_ns(&alone),

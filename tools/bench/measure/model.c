@@ -47,10 +47,11 @@ static void introduce(struct report *r, const struct bench_options *o)
     report_say(r, "# nvls_us: the same with its trees by multicast, which auto does not count on");
     report_say(r, "# hier_us: symm inside the hosts (its costs on H200 GPUs, plain memory, no "
                   "multicast), NCCL on the rails, one after another");
-    report_say(r,
-               "# from a kernel to the next %g us; in an all-gather and a reduce-scatter one kernel "
-               "puts the blocks of the ranks in order",
-               next);
+    report_say(
+        r,
+        "# from a kernel to the next %g us; in an all-gather and a reduce-scatter one kernel "
+        "puts the blocks of the ranks in order",
+        next);
     report_say(r, "# auto: the form that auto takes without a tuning file: hierarchical if it is "
                   "faster by a tenth");
     report_say(r, "# not in the model: congestion, reductions in the network, pieces of the "
