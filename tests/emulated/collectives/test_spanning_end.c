@@ -338,3 +338,38 @@ TEST(ends, calls_that_differ_end_the_group)
     hosts_address(&hosts);
     ranks_run_ok(RANKS, RANKS_AS_PROCESSES, differ, &hosts, 60);
 }
+
+/* In a graph, whose replay is no call: only the thread that asks the communicators can notice. */
+static void differ_in_a_graph(struct rank *self, void *arg)
+{
+    const struct hosts *hosts = arg;
+    symm_graph graph = NULL;
+    struct bench b = {0};
+
+    RANK_TRY(self, bench_open(self, hosts, &b));
+    RANK_TRY(self, symm_group_reserve(b.world, 0));
+    RANK_TRY(self, symm_graph_begin(b.s));
+    RANK_TRY(self, symm_all_reduce(b.world, b.x, b.x, self->rank == 3 ? 100 : 200, SYMM_FLOAT32,
+                                   SYMM_SUM, NULL, b.s));
+    RANK_TRY(self, symm_graph_end(b.s, &graph));
+    RANK_TRY(self, symm_exchange(b.world, NULL, 0, NULL));
+    RANK_TRY(self, symm_graph_launch(graph, b.s));
+    const int64_t begun = now_ms();
+    while (symm_check(b.world) == SYMM_OK && now_ms() - begun < 10000)
+        usleep(1000);
+    RANK_EXPECT_TEXT(self, SYMM_ERROR_PEER, "a communicator of NCCL", symm_check(b.world));
+out:
+    symm_graph_destroy(graph);
+    bench_close(&b);
+}
+
+TEST(ends, replays_that_differ_end_the_group)
+{
+    struct hosts hosts = {HOSTS, {SIZE, SIZE}, false, ""};
+
+    standin_use();
+    setenv("SYMM_SPAN_ALGO", "flat", 1);
+    setenv("SYMM_CHECK", "0", 1);
+    hosts_address(&hosts);
+    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, differ_in_a_graph, &hosts, 60);
+}
