@@ -216,7 +216,7 @@ TEST(domains, devices_that_are_no_peers_need_domains)
 
 /* ---- Many domains ---- */
 
-enum { DOMAINS = 64, VOTES = 100 };
+enum { FEWEST = 16, MOST = 64, VOTES = 100 };
 
 static int count_descriptors(void)
 {
@@ -227,10 +227,26 @@ static int count_descriptors(void)
     return n;
 }
 
+/* KiB of this process that are in memory. */
+static long resident(void)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[200];
+    long kib = 0;
+
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmRSS: %ld", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kib;
+}
+
 static void vote_often(struct rank *self, void *arg)
 {
     const struct hosts *hosts = arg;
     const int before = count_descriptors();
+    const long kib = resident();
     symm_context *ctx = NULL, *last;
 
     RANK_TRY(self, hosts_join(self, hosts, &ctx));
@@ -240,6 +256,7 @@ static void vote_often(struct rank *self, void *arg)
         RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
     self->report->value[0] = (now_us() - start) / VOTES;
     self->report->value[1] = count_descriptors() - before;
+    self->report->value[2] = resident() - kib;
     RANK_TRY(self, symm_synchronize(symm_context_world(ctx), NULL));
     last = ctx;
     ctx = NULL;
@@ -249,20 +266,29 @@ out:
 }
 
 /* Each rank is a domain: one hub each, and one root for all. */
-TEST(domains, sixty_four_hubs_vote_through_one_root)
+static void many_hubs(int n)
 {
     static struct rank_report reports[RANKS_MAX];
-    struct hosts hosts = {.n = DOMAINS};
+    struct hosts hosts = {.n = n};
 
-    for (int h = 0; h < DOMAINS; h++)
+    for (int h = 0; h < n; h++)
         hosts.sizes[h] = 1;
     setenv("SYMM_EMULATED_DEVICES", "64", 1);
     hosts_address(&hosts);
-    ranks_run(DOMAINS, RANKS_AS_PROCESSES, vote_often, &hosts, reports, 50);
-    ranks_assert_ok(reports, DOMAINS);
-    printf("# %d domains: a vote takes %lld us; descriptors: %lld in rank 0, %lld in others\n",
-           DOMAINS, (long long)reports[0].value[0], (long long)reports[0].value[1],
-           (long long)reports[1].value[1]);
-    ck_assert_int_lt(reports[0].value[1] - reports[1].value[1], DOMAINS + 16);
+    ranks_run(n, RANKS_AS_PROCESSES, vote_often, &hosts, reports, 50);
+    ranks_assert_ok(reports, n);
+    printf(
+        "# %d domains: a vote takes %lld us; descriptors: %lld in rank 0, %lld in others; memory: "
+        "%lld KiB more in rank 0, %lld in others\n",
+        n, (long long)reports[0].value[0], (long long)reports[0].value[1],
+        (long long)reports[1].value[1], (long long)reports[0].value[2],
+        (long long)reports[1].value[2]);
+    ck_assert_int_lt(reports[0].value[1] - reports[1].value[1], n + 16);
     ck_assert_int_lt(reports[1].value[1], 32);
+}
+
+TEST(domains, many_hubs_vote_through_one_root)
+{
+    for (int n = FEWEST; n <= MOST; n *= 2)
+        many_hubs(n);
 }
