@@ -160,6 +160,23 @@ static int64_t reduction_wrong(const struct collective *c, const symm_group *gro
     return wrong;
 }
 
+/*
+ * A rank's input. With SYMM_DETERMINISTIC, floating elements of many magnitudes, so that their sum
+ * depends on its order: those of the reference add up without rounding.
+ */
+static void fill(const struct collective *c, int rank, int nranks, void *in)
+{
+    struct draw d = {reference_seed() + c->round * RANKS_MAX + (uint64_t)rank};
+
+    collective_fill(c, rank, nranks, in);
+    if (!(c->flags & SYMM_DETERMINISTIC) || is_integer(c->dtype))
+        return;
+    for (size_t i = 0; i < collective_in_nbytes(c, nranks) / symm_dtype_size(c->dtype); i++)
+        reference_set(
+            in, i, c->dtype,
+            ldexp((double)draw_below(&d, 1 << 24) - (1 << 23), (int)draw_below(&d, 8) - 26));
+}
+
 static int64_t wrong_elements(const struct collective *c, const symm_group *group, const void *out)
 {
     const int rank = symm_rank(group), nranks = symm_nranks(group);
@@ -171,7 +188,7 @@ static int64_t wrong_elements(const struct collective *c, const symm_group *grou
         return collective_wrong(c, rank, nranks, out);
     inputs = malloc(nbytes * (size_t)nranks + 1);
     for (int r = 0; r < nranks; r++)
-        collective_fill(c, r, nranks, inputs + (size_t)r * nbytes);
+        fill(c, r, nranks, inputs + (size_t)r * nbytes);
     wrong = reduction_wrong(c, group, inputs, nbytes,
                             c->operation == REDUCE_SCATTER ? (size_t)rank * c->count : 0, out);
     free(inputs);
@@ -211,7 +228,7 @@ static void call_once(struct rank *self, symm_group *group, const struct collect
     lay_out(c, p, rank, nranks, in_place, &in, &out);
     memset(p->host, 0x77, p->nbytes);
     RANK_TRY(self, symm_copy(p->device, p->host, p->nbytes, s));
-    collective_fill(c, rank, nranks, p->host);
+    fill(c, rank, nranks, p->host);
     RANK_TRY(self, symm_copy(in, p->host, collective_in_nbytes(c, nranks), s));
     if (graph) {
         RANK_TRY(self, symm_group_reserve(group, 0));
@@ -446,6 +463,52 @@ TEST_LOOP(spanning, rails_share_a_broadcast_of_many_bytes, 0, EVEN)
     const size_t most = most_on_a_rail(prefix);
     ck_assert_uint_ge(most, MANY / size);
     ck_assert_uint_lt(most, MOST_BYTES / size + size * 16);
+}
+
+/* ---- Orders ---- */
+
+enum { BY_SWITCH = 120000 /* elements: inside, auto would take the switch */ };
+
+static void reduce_many(struct rank *self, void *arg)
+{
+    const struct scene *scene = arg;
+    struct place p = {.nbytes = 2 * BY_SWITCH * sizeof(float)};
+    symm_context *ctx = NULL;
+    symm_stream s = NULL;
+
+    p.host = malloc(p.nbytes);
+    CHECK_RANK(self, p.host);
+    RANK_TRY(self, hosts_join(self, &scene->hosts, &ctx));
+    RANK_TRY(self, symm_stream_create(ctx, &s));
+    RANK_TRY(self, symm_device_alloc(ctx, p.nbytes, &p.device));
+    for (int i = 0; i < 2; i++) {
+        const struct collective c = {
+            .operation = i ? REDUCE_SCATTER : ALL_REDUCE,
+            .dtype = SYMM_FLOAT32,
+            .op = SYMM_SUM,
+            .count = i ? BY_SWITCH / (size_t)self->nranks : BY_SWITCH,
+            .flags = SYMM_DETERMINISTIC,
+        };
+        call_once(self, symm_context_world(ctx), &c, &p, false, false, s);
+    }
+out:
+    symm_stream_destroy(s);
+    symm_device_free(ctx, p.device);
+    symm_context_destroy(ctx);
+    free(p.host);
+}
+
+/* The switch has an order of its own, and so has each rank of a rail, which has its own part. */
+TEST_LOOP(spanning, a_deterministic_reduction_has_one_order, 0, 2)
+{
+    struct scene scene = {.hosts = _i ? (struct hosts){4, {1, 1, 1, 1}, false, ""}
+                                      : (struct hosts){2, {4, 4}, false, ""}};
+
+    standin_use();
+    setenv("SYMM_EMULATED_ORDER", "reverse", 1);
+    setenv("SYMM_STAGING_BYTES", "4M", 1); /* in one piece */
+    hosts_address(&scene.hosts);
+    ranks_run_ok(hosts_nranks(&scene.hosts), RANKS_AS_PROCESSES, reduce_many, &scene, 100);
 }
 
 /* ---- Averages ---- */
