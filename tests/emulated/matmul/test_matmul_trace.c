@@ -34,7 +34,7 @@ struct trace {
 
 /* When a rank began to send each chunk to each rank; 0: it did not, or copy engines did. */
 struct sent {
-    uint64_t begin[RANKS_MAX][CHUNKS];
+    uint64_t begin[SYMM_MAX_RANKS][CHUNKS];
 };
 
 static uint64_t now_ns(void)
@@ -133,7 +133,7 @@ out:
 static symm_status check_waits(struct rank *self, const struct trace *t, const symm_matmul *m,
                                const struct sent *sent)
 {
-    bool seen[RANKS_MAX][CHUNKS] = {{false}};
+    bool seen[SYMM_MAX_RANKS][CHUNKS] = {{false}};
 
     for (const symm_matmul_event *e = t->events; e < t->events + t->n; e++) {
         if (e->kind != SYMM_MATMUL_EVENT_WAIT_ROWS)
@@ -174,7 +174,7 @@ out:
 
 static symm_status check_trace(struct rank *self, const struct matmul_job *job, uint64_t from)
 {
-    struct sent sent[RANKS_MAX], mine;
+    struct sent sent[SYMM_MAX_RANKS], mine;
     struct trace t;
 
     RANK_TRY(self, symm_matmul_trace(job->m, &t.events, &t.n, &t.dropped));
