@@ -4,6 +4,17 @@
 #include <stdlib.h>
 #include "test.h"
 
+/*
+ * In programs with the stand-in LeakSanitizer's own tracer crashes at the exit of some ranks
+ * ("Tracer caught signal 11"), the more so with many. The harness counts descriptors, mappings and
+ * objects of the driver.
+ */
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return 1;
+}
+
 static void use(const char *folder)
 {
     char path[4096];

@@ -358,14 +358,6 @@ TEST_LOOP(spanning, every_form_is_right, 0, SHAPES *ALGOS)
     ranks_run_ok(hosts_nranks(&scene.hosts), RANKS_AS_PROCESSES, run_scene, &scene, 100);
 }
 
-/* LeakSanitizer's own tracer crashes at the exit of some of 128 ranks: see test_spanning_end.c. */
-static int without_leak_check;
-__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-    return without_leak_check;
-}
-
 /* Sixteen hosts of eight ranks. */
 TEST_LOOP(spanning, many_hosts_are_right, 0, ALGOS - 1)
 {
@@ -373,7 +365,6 @@ TEST_LOOP(spanning, many_hosts_are_right, 0, ALGOS - 1)
 
     for (int h = 0; h < scene.hosts.n; h++)
         scene.hosts.sizes[h] = 8;
-    without_leak_check = 1;
     standin_use();
     setenv("SYMM_SPAN_ALGO", algos[_i], 1);
     setenv("SYMM_EMULATED_DEVICES", "128", 1);

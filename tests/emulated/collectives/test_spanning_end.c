@@ -14,16 +14,6 @@
 
 enum { HOSTS = 2, SIZE = 2, RANKS = HOSTS * SIZE, COUNT = 5000, ROUNDS = 1000000 };
 
-/*
- * LeakSanitizer's own tracer crashes at the exit of some survivors ("Tracer caught signal 11"). The
- * harness counts descriptors, mappings and objects of the driver.
- */
-__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-    return 1;
-}
-
 static const char *const algos[] = {"flat", "hierarchical"};
 enum { ALGOS = 2 };
 
