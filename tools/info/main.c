@@ -44,30 +44,22 @@ static void print_help(void)
         "device.\n");
 }
 
+enum { OPT_JSON = 256, OPT_ENV, OPT_VERIFY, OPT_DOMAINS, OPT_DRIVER, OPT_VERIFY_RANK, OPT_VERSION };
+static const struct option options[] = {
+    {"json", no_argument, NULL, OPT_JSON},
+    {"env", no_argument, NULL, OPT_ENV},
+    {"verify", no_argument, NULL, OPT_VERIFY},
+    {"domains", no_argument, NULL, OPT_DOMAINS},
+    {"driver", required_argument, NULL, OPT_DRIVER},
+    {"verify-rank", required_argument, NULL, OPT_VERIFY_RANK}, /* between this program and itself */
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {0},
+};
+
 /* Returns -1 when there is something to do, else an exit code. */
 static int parse(int argc, char **argv, struct request *out)
 {
-    enum {
-        OPT_JSON = 256,
-        OPT_ENV,
-        OPT_VERIFY,
-        OPT_DOMAINS,
-        OPT_DRIVER,
-        OPT_VERIFY_RANK,
-        OPT_VERSION
-    };
-    static const struct option options[] = {
-        {"json", no_argument, NULL, OPT_JSON},
-        {"env", no_argument, NULL, OPT_ENV},
-        {"verify", no_argument, NULL, OPT_VERIFY},
-        {"domains", no_argument, NULL, OPT_DOMAINS},
-        {"driver", required_argument, NULL, OPT_DRIVER},
-        {"verify-rank", required_argument, NULL,
-         OPT_VERIFY_RANK}, /* between this program and itself */
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, OPT_VERSION},
-        {0},
-    };
     int c;
 
     *out = (struct request){.driver = "auto", .verify_fd = -1};

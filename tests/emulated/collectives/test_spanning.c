@@ -390,11 +390,12 @@ static const struct many {
 } many[] = {{SYMM_UINT8, MANY + 5}, {SYMM_FLOAT16, MANY / 2 + 12}, {SYMM_FLOAT64, MANY / 8 + 720}};
 enum { CALLS_OF_MANY = sizeof many / sizeof many[0], MOST_BYTES = MANY + 8 * 720 };
 
-static void broadcast_many(struct rank *self, void *arg)
+/* Makes calls on the group of all ranks, with nbytes of memory for their data. */
+typedef void calls_fn(struct rank *self, symm_group *world, struct place *p, symm_stream s);
+
+static void make_calls(struct rank *self, const struct scene *scene, size_t nbytes, calls_fn *calls)
 {
-    const struct scene *scene = arg;
-    const int n = self->nranks, roots[] = {n - 1, n / 2, 0};
-    struct place p = {.nbytes = 2 * MOST_BYTES};
+    struct place p = {.nbytes = nbytes};
     symm_context *ctx = NULL;
     symm_stream s = NULL;
 
@@ -403,19 +404,31 @@ static void broadcast_many(struct rank *self, void *arg)
     RANK_TRY(self, hosts_join(self, &scene->hosts, &ctx));
     RANK_TRY(self, symm_stream_create(ctx, &s));
     RANK_TRY(self, symm_device_alloc(ctx, p.nbytes, &p.device));
+    calls(self, symm_context_world(ctx), &p, s);
+out:
+    symm_stream_destroy(s);
+    symm_device_free(ctx, p.device);
+    symm_context_destroy(ctx);
+    free(p.host);
+}
+
+static void call_many(struct rank *self, symm_group *world, struct place *p, symm_stream s)
+{
+    const int n = self->nranks, roots[] = {n - 1, n / 2, 0};
+
     for (int i = 0; i < CALLS_OF_MANY && !self->report->failed[0]; i++) {
         const struct collective c = {.operation = BROADCAST,
                                      .dtype = many[i].dtype,
                                      .count = many[i].count,
                                      .round = (uint64_t)i,
                                      .root = roots[i]};
-        call_once(self, symm_context_world(ctx), &c, &p, i % 2, i == 2, s);
+        call_once(self, world, &c, p, i % 2, i == 2, s);
     }
-out:
-    symm_stream_destroy(s);
-    symm_device_free(ctx, p.device);
-    symm_context_destroy(ctx);
-    free(p.host);
+}
+
+static void broadcast_many(struct rank *self, void *arg)
+{
+    make_calls(self, arg, 2 * MOST_BYTES, call_many);
 }
 
 /* The largest broadcast of any rail, and removes the records. */
@@ -460,18 +473,8 @@ TEST_LOOP(spanning, rails_share_a_broadcast_of_many_bytes, 0, EVEN)
 
 enum { BY_SWITCH = 120000 /* elements: inside, auto would take the switch */ };
 
-static void reduce_many(struct rank *self, void *arg)
+static void call_in_order(struct rank *self, symm_group *world, struct place *p, symm_stream s)
 {
-    const struct scene *scene = arg;
-    struct place p = {.nbytes = 2 * BY_SWITCH * sizeof(float)};
-    symm_context *ctx = NULL;
-    symm_stream s = NULL;
-
-    p.host = malloc(p.nbytes);
-    CHECK_RANK(self, p.host);
-    RANK_TRY(self, hosts_join(self, &scene->hosts, &ctx));
-    RANK_TRY(self, symm_stream_create(ctx, &s));
-    RANK_TRY(self, symm_device_alloc(ctx, p.nbytes, &p.device));
     for (int i = 0; i < 2; i++) {
         const struct collective c = {
             .operation = i ? REDUCE_SCATTER : ALL_REDUCE,
@@ -480,13 +483,13 @@ static void reduce_many(struct rank *self, void *arg)
             .count = i ? BY_SWITCH / (size_t)self->nranks : BY_SWITCH,
             .flags = SYMM_DETERMINISTIC,
         };
-        call_once(self, symm_context_world(ctx), &c, &p, false, false, s);
+        call_once(self, world, &c, p, false, false, s);
     }
-out:
-    symm_stream_destroy(s);
-    symm_device_free(ctx, p.device);
-    symm_context_destroy(ctx);
-    free(p.host);
+}
+
+static void reduce_many(struct rank *self, void *arg)
+{
+    make_calls(self, arg, 2 * BY_SWITCH * sizeof(float), call_in_order);
 }
 
 /* The switch has an order of its own, and so has each rank of a rail, which has its own part. */
