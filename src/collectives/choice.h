@@ -15,8 +15,8 @@ const struct symm_algorithm *symm__choose(const struct symm_limits *limits,
                                           const struct symm_collective_call *call);
 
 /*
- * FLAT or HIERARCHICAL, for a group of several domains with `width` ranks each: that of the tuning
- * table's row, else the faster one by the model.
+ * Chooses FLAT or HIERARCHICAL for a group of several domains with `width` ranks each: by a row of
+ * the tuning table, else the faster one by the model.
  */
 symm_algo symm__choose_form(const struct symm_tuning *tuning,
                             const struct symm_collective_call *call, uint32_t ndomains,

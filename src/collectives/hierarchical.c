@@ -288,8 +288,8 @@ out:
 }
 
 /*
- * Each rail has a shard of whole packs, and the last one also what is left. In the root's domain
- * all ranks need all bytes, so they get them before, and no shards.
+ * Each rail carries a shard of whole packs; the last rail also carries the rest. The ranks of the
+ * root's domain get all bytes first, because they need all of them.
  */
 static symm_status broadcast_shards(const struct legs *l, const char *in, char *out, int number)
 {

@@ -12,8 +12,8 @@
 #include "engine.h"
 
 enum {
-    PAUSE_US = 200,         /* between questions to a communicator that is not ready, */
-    SPIN_US = 2000,         /* after this time without pauses: an operation is enqueued in it */
+    PAUSE_US = 200,         /* between questions to a communicator that is not ready */
+    SPIN_US = 2000,         /* before the first pause: an operation is enqueued sooner */
     ENQUEUE_MS = 60000,     /* an operation is enqueued at once, unless NCCL connects first */
     CONFIG_VERSION = 21800, /* the fields below are those of NCCL 2.18 */
 };

@@ -21,7 +21,7 @@ struct symm_staged_cost {
     uint32_t ns, bytes_per_us;
 };
 
-/* Those that the model of calls between domains has, too; the table of algorithms has all. */
+/* The costs that the model of calls between domains shares with the table of algorithms. */
 #define SYMM_COST_REDUCE_SCATTER_LOW_LATENCY                                                       \
     {                                                                                              \
         1, 2000, 150, 215000, 215000, 700, 0                                                       \

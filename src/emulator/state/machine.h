@@ -23,7 +23,7 @@ enum emu_leaks {
 
 struct emu_machine {
     int ndevices;
-    int island;             /* so many devices are peers of each other; 0: all are */
+    int island;             /* devices that are peers of each other; 0: all are */
     uint64_t memory_nbytes; /* of each device */
     bool multicast;
     bool pageable; /* devices can access all of the host's memory */
