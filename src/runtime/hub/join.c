@@ -156,10 +156,11 @@ static bool fits(struct symm_hub *hub, struct symm_hub_client *client, const str
         record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d came twice: pid %d and pid %d",
                        named(hub, m), (int)hub->ranks[m->rank].pid, pid);
     else if (twin) {
+        const int first = symm__hub_name(hub, twin->rank), mine = named(hub, m);
         hub->nshared++;
         add_device(&device, hello->device);
         record_refusal(hub, SYMM_ERROR_MISMATCH, "rank %d and rank %d use the same device, %s",
-                       symm__hub_name(hub, twin->rank), named(hub, m), device.bytes);
+                       first < mine ? first : mine, first < mine ? mine : first, device.bytes);
     } else
         return true;
     return false;

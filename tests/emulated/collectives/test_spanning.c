@@ -13,6 +13,7 @@
 #include "collective.h"
 #include "draw.h"
 #include "exercise.h"
+#include "folder.h"
 #include "hosts.h"
 #include "reference.h"
 #include "standin.h"
@@ -343,7 +344,7 @@ out:
     symm_context_destroy(ctx);
 }
 
-TEST_GROUP(spanning, 120);
+TEST_GROUP(spanning, 120, IN_A_FOLDER);
 
 TEST_LOOP(spanning, every_form_is_right, 0, SHAPES *ALGOS)
 {
@@ -434,7 +435,7 @@ static void broadcast_many(struct rank *self, void *arg)
 /* The largest broadcast of any rail, and removes the records. */
 static size_t most_on_a_rail(const char *prefix)
 {
-    char pattern[80], line[200];
+    char pattern[128], line[200];
     size_t most = 0, n;
     glob_t found = {0};
 
@@ -456,9 +457,9 @@ TEST_LOOP(spanning, rails_share_a_broadcast_of_many_bytes, 0, EVEN)
 {
     struct scene scene = {.hosts = even[_i]};
     const size_t size = (size_t)scene.hosts.sizes[0];
-    char prefix[64];
+    char prefix[80];
 
-    snprintf(prefix, sizeof prefix, "/tmp/symm_record.%d", (int)getpid());
+    snprintf(prefix, sizeof prefix, "%s/record", folder);
     setenv("NCCL_STANDIN_RECORD", prefix, 1);
     standin_use();
     setenv("SYMM_SPAN_ALGO", "hierarchical", 1);

@@ -10,6 +10,7 @@
 #include <symm/stream.h>
 #include <unistd.h>
 #include "collective.h"
+#include "folder.h"
 #include "hosts.h"
 #include "standin.h"
 #include "test.h"
@@ -127,11 +128,11 @@ static int run_scene(const struct scene *given, struct record rails[RECORDS])
 {
     struct rank_report reports[RANKS_MAX];
     struct scene scene = *given;
-    char prefix[64], pattern[80];
+    char prefix[80], pattern[96];
     glob_t found = {0};
     int n = 0;
 
-    snprintf(prefix, sizeof prefix, "/tmp/symm_record.%d", (int)getpid());
+    snprintf(prefix, sizeof prefix, "%s/record", folder);
     snprintf(pattern, sizeof pattern, "%s.*", prefix);
     setenv("NCCL_STANDIN_RECORD", prefix, 1);
     setenv("SYMM_SPAN_ALGO", "hierarchical", 1);
@@ -152,7 +153,7 @@ static int run_scene(const struct scene *given, struct record rails[RECORDS])
     return n;
 }
 
-TEST_GROUP(registration, 120);
+TEST_GROUP(registration, 120, IN_A_FOLDER);
 
 TEST_LOOP(registration, staging_is_registered_until_the_end, 0, 2)
 {

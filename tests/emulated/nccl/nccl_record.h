@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "folder.h"
 #include "ranks.h"
 
 /* Ends the recording, and returns the number of lines that begin with a call. */
@@ -32,9 +33,9 @@ static inline int forwarded(const char *prefix, const char *call)
 }
 
 /* From here on the stand-in records the calls of this rank. */
-static inline void record(const struct rank *self, char prefix[64])
+static inline void record(const struct rank *self, char prefix[80])
 {
-    snprintf(prefix, 64, "/tmp/symm-nccl-%d-%d", (int)getppid(), self->rank);
+    snprintf(prefix, 80, "%s/record-%d", folder, self->rank);
     setenv("NCCL_STANDIN_RECORD", prefix, 1);
 }
 

@@ -17,7 +17,7 @@ void test_setup(void)
     preload("libsymm_nccl.so");
 }
 
-TEST_GROUP(dropin, 60);
+TEST_GROUP(dropin, 60, IN_A_FOLDER);
 
 #define ALL_REDUCE(x, y, stream)                                                                   \
     NCCL_TRY(self, ncclAllReduce(x, y, N, ncclFloat32, ncclSum, c->comm, stream))
@@ -26,7 +26,7 @@ DEVICE_TEST(dropin, collectives_are_taken_and_right, 4)
 {
     const float sum = 0 + 1 + 2 + 3;
     float *x = floats(4 * N, (float)self->rank), *y = floats(4 * N, -1), *all = floats(4 * N, -1);
-    char prefix[64];
+    char prefix[80];
     JOIN(self);
     record(self, prefix);
     ALL_REDUCE(x, y, c->stream);
@@ -52,7 +52,7 @@ DEVICE_TEST(dropin, other_calls_are_forwarded, 3)
 {
     float *x = floats(N, 2);
     uint32_t *u = buffer(N * sizeof *u);
-    char prefix[64];
+    char prefix[80];
     JOIN(self);
     for (int i = 0; i < N; i++)
         u[i] = self->rank ? 0xffffffffu : 7;
@@ -78,7 +78,7 @@ DEVICE_TEST(dropin, scaled_sums_are_taken, 2)
     float *x = floats(2 * N, 1), *y = floats(N, 0), *number = floats(1, 5);
     float own = self->rank ? 0.5f : 3;
     ncclRedOp_t scaled, on_device;
-    char prefix[64];
+    char prefix[80];
     JOIN(self);
     NCCL_TRY(self, ncclRedOpCreatePreMulSum(&scaled, &own, ncclFloat32, ncclScalarHostImmediate,
                                             c->comm));
@@ -190,7 +190,7 @@ DEVICE_TEST(dropin, split_and_destroyed_at_different_times, 4)
 {
     ncclComm_t half = NULL;
     float *x = floats(N, 1);
-    char prefix[64];
+    char prefix[80];
     JOIN(self);
     NCCL_TRY(self, ncclCommSplit(c->comm, self->rank % 2, 0, &half, NULL));
     record(self, prefix);
@@ -215,7 +215,7 @@ DEVICE_TEST(dropin, nonblocking_communicators_are_attached, 3)
                            .blocking = 0};
     ncclResult_t state = ncclInProgress;
     float *x = floats(N, 1);
-    char prefix[64];
+    char prefix[80];
     NCCL_EXPECT(
         self, ncclInProgress,
         ncclCommInitRankConfig(&c->comm, 3, common_id(self->rank, place), self->rank, &config));
@@ -368,7 +368,7 @@ static void check_other_setting(struct rank *self, struct client *c, struct meet
                                 const char *name, const char *value)
 {
     float *x = floats(N, 1);
-    char prefix[64];
+    char prefix[80];
     if (self->rank == 1)
         setenv(name, value, 1);
     JOIN(self);
@@ -394,7 +394,7 @@ DEVICE_TEST(dropin, ranks_with_other_limits_forward_all, 3)
 DEVICE_TEST(dropin, one_block_is_enough, 3, .env = {{"SYMM_NCCL_MAX_BLOCKS", "1"}})
 {
     float *x = floats(N, 1);
-    char prefix[64];
+    char prefix[80];
     JOIN(self);
     record(self, prefix);
     ALL_REDUCE(x, x, c->stream);
@@ -409,7 +409,7 @@ DEVICE_TEST(dropin, operations_are_forwarded_on_request, 2,
             .env = {{"SYMM_NCCL_FORWARD", "allgather,reducescatter"}})
 {
     float *x = floats(N, 1), *y = floats(2 * N, 0);
-    char prefix[64];
+    char prefix[80];
     JOIN(self);
     record(self, prefix);
     ALL_REDUCE(x, x, c->stream);
@@ -426,7 +426,7 @@ out:
 DEVICE_TEST(dropin, a_rank_that_fails_to_attach_makes_all_forward, 3)
 {
     float *x = floats(N, 1);
-    char prefix[64];
+    char prefix[80];
     if (self->rank == 2)
         setenv("SYMM_STAGING_BYTES", "1", 1);
     JOIN(self);

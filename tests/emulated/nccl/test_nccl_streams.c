@@ -1,11 +1,12 @@
 /* The stand-in's operations in groups, on several streams and in graphs; its record. */
+#include "folder.h"
 #include "nccl_client.h"
 
 #include <glob.h>
 
 enum { N = 64 };
 
-TEST_GROUP(nccl_streams, 60);
+TEST_GROUP(nccl_streams, 60, IN_A_FOLDER);
 
 /* Other streams, of which a group joins all. */
 DEVICE_TEST(nccl_streams, groups_join_their_streams, 3, .env = {{"NCCL_STANDIN_DELAY_US", "20000"}})
@@ -126,14 +127,12 @@ out:
 
 /* ---- The record ---- */
 
-#define RECORD "/tmp/nccl_record"
-
 DEVICE_TEST(nccl_streams, calls_are_recorded, 2)
 {
-    char prefix[64], text[2][256] = {{0}};
+    char prefix[80], text[2][256] = {{0}};
     float *x = floats(N, 1);
     glob_t found = {0};
-    snprintf(prefix, sizeof prefix, RECORD ".%d", (int)getppid());
+    snprintf(prefix, sizeof prefix, "%s/record", folder);
     setenv("NCCL_STANDIN_RECORD", prefix, 1);
     JOIN(self);
     NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclMax, c->comm, c->stream));

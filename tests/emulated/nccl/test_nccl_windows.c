@@ -19,7 +19,7 @@ void test_setup(void)
     preload("libsymm_nccl.so");
 }
 
-TEST_GROUP(windows, 100);
+TEST_GROUP(windows, 100, IN_A_FOLDER);
 
 /* Fresh words of a rank, cheaply: these are millions. */
 static uint64_t word(uint64_t round, int rank, size_t i)
@@ -64,7 +64,7 @@ out:
 
 DEVICE_TEST(windows, large_gathers_in_them_are_taken, 2, .env = {AREAS})
 {
-    char *all = NULL, prefix[64];
+    char *all = NULL, prefix[80];
     ncclWindow_t window = NULL;
     JOIN(self);
     NCCL_TRY(self, ncclMemAlloc((void **)&all, WHOLE + 4096));
@@ -91,7 +91,7 @@ out:
 /* In a graph, with the input in a second window. */
 DEVICE_TEST(windows, graphs_gather_in_them, 2, .env = {AREAS})
 {
-    char *all = NULL, *part = NULL, prefix[64];
+    char *all = NULL, *part = NULL, prefix[80];
     ncclWindow_t windows[2] = {NULL};
     CUgraph graph = NULL;
     CUgraphExec exec = NULL;
@@ -132,7 +132,7 @@ DEVICE_TEST(windows, reductions_in_them_are_taken, 2, .env = {AREAS})
     enum { N = (4 << 20) + 1024 };
     int32_t *x = NULL, *y = NULL;
     ncclWindow_t windows[2];
-    char prefix[64];
+    char prefix[80];
     int64_t wrong = 0;
     JOIN(self);
     NCCL_TRY(self, ncclMemAlloc((void **)&x, N * sizeof *x));
@@ -169,7 +169,7 @@ DEVICE_TEST(windows, nonblocking_communicators_register_them, 2, .env = {AREAS})
                            .blocking = 0};
     ncclWindow_t window = NULL;
     ncclResult_t state;
-    char *all = NULL, prefix[64];
+    char *all = NULL, prefix[80];
     ncclResult_t result =
         ncclCommInitRankConfig(&c->comm, 2, common_id(self->rank, place), self->rank, &config);
     for (int step = 0; step < 2; step++) {
@@ -199,7 +199,7 @@ DEVICE_TEST(windows, a_thread_registers_those_of_several_devices, 1, .env = {ARE
     CUcontext contexts[2] = {NULL};
     ncclWindow_t windows[2] = {NULL};
     CUstream streams[2] = {NULL};
-    char *all[2] = {NULL}, prefix[64];
+    char *all[2] = {NULL}, prefix[80];
     NCCL_TRY(self, ncclCommInitAll(comms, 2, devices));
     for (int i = 0; i < 2; i++) {
         CU_TRY(self, cu.cuDevicePrimaryCtxRetain(&contexts[i], i));
@@ -247,7 +247,7 @@ out:
 DEVICE_TEST(windows, what_one_rank_lacks_none_has, 2,
             .env = {AREAS, {"SYMM_EMULATED_FAULT", "cuMemGetAllocationPropertiesFromHandle@1=2"}})
 {
-    char *all = NULL, prefix[64];
+    char *all = NULL, prefix[80];
     ncclWindow_t window = NULL;
     JOIN(self);
     NCCL_TRY(self, ncclMemAlloc((void **)&all, WHOLE));

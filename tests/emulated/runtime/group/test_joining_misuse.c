@@ -209,9 +209,8 @@ out:
 
 TEST(joining, garbage_on_the_socket_disturbs_nobody)
 {
-    char folder[64];
-    snprintf(folder, sizeof folder, "/tmp/symm-garbage-%d", (int)getpid());
-    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    char folder[] = "/tmp/symm-garbage-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(folder));
     ranks_run_ok(2, RANKS_AS_PROCESSES, join_beside_garbage, folder, 30);
     ck_assert_int_eq(rmdir(folder), 0); /* it stays, being named, and nothing is left in it */
 }
