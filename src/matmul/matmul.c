@@ -47,12 +47,12 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
 
 /* Values that may differ between ranks and determine the plan. */
 struct own_part {
-    int64_t columns, cublas, wgmma;
+    int64_t columns, k, cublas, wgmma;
 };
 
 /*
  * Votes on errors first, so that an error of one rank is no mismatch. Then the ranks compare the
- * product. The numbers of columns may differ: the plan is for the maximum. The multipliers may
+ * product. The numbers of columns, and k, may differ: the plan is for the maximum. The multipliers may
  * differ too: other ranks do not depend on them.
  */
 static symm_status agree(struct symm_call *call, symm_status mine, const struct symm_matmul *m,
@@ -76,14 +76,16 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
                                         .max_threads = agreed->max_threads,
                                         .cublas = true,
                                         .engine_nbytes = agreed->matmul_engine_nbytes};
+    struct symm_problem most_k = m->problem;
     int64_t most = 0;
 
     for (int i = 0; i < nparts; i++) {
         most = parts[i].columns > most ? parts[i].columns : most;
+        most_k.k = parts[i].k > most_k.k ? (int32_t)parts[i].k : most_k.k;
         limits.cublas = limits.cublas && parts[i].cublas;
         limits.wgmma = limits.wgmma || parts[i].wgmma;
     }
-    m->plan = m->operation->plan(&limits, &m->problem, most);
+    m->plan = m->operation->plan(&limits, &most_k, most);
 }
 
 /*
@@ -114,7 +116,10 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
     symm_status st = mine;
 
     if (mine == SYMM_OK)
-        own = (struct own_part){symm__problem_columns(&m->problem), m->cublas != NULL, m->wgmma};
+        own = (struct own_part){.columns = symm__problem_columns(&m->problem),
+                                .k = m->problem.k,
+                                .cublas = m->cublas != NULL,
+                                .wgmma = m->wgmma};
     if (!collective && mine != SYMM_OK)
         return symm__fail_on(SYMM_ON(call->group), mine, "%s", "");
     if (!collective) {

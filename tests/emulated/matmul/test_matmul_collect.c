@@ -93,3 +93,40 @@ TEST_LOOP(right, a_factor_of_0_drops_its_term, 1, 4)
     ranks_run_ok(_i, RANKS_AS_PROCESSES, matmul_run_plan,
                  &(struct matmul_plan){.ncases = 18, .cases = cases}, 120);
 }
+
+/* Of a rank's own k the estimates would differ: 8 suits another strategy than 512. */
+static void create_with_own_k(struct rank *self, void *arg)
+{
+    struct matmul_case c = *(const struct matmul_case *)arg;
+    symm_context *ctx = NULL;
+    struct matmul_job job = {.m = NULL};
+
+    c.k = self->rank == 1 ? 512 : 8;
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, matmul_job_open(self, ctx, symm_context_world(ctx), &c, &job));
+    RANK_TRY(self, matmul_job_create(self, &job));
+    self->report->value[0] = symm_matmul_strategy(job.m);
+out:
+    matmul_job_close(&job);
+    symm_context_destroy(ctx);
+}
+
+TEST_LOOP(right, ranks_with_other_k_choose_one_strategy, 2, 4)
+{
+    struct matmul_case c = {.kind = _i == 2 ? SYMM_MATMUL_REDUCE_SCATTER : SYMM_MATMUL_ALL_REDUCE,
+                            .in = SYMM_BFLOAT16,
+                            .out = SYMM_BFLOAT16,
+                            .m = 300,
+                            .l = 1,
+                            .nb = 1,
+                            .n = {4096},
+                            .foreign = true,
+                            .contiguous = true};
+    struct rank_report reports[RANKS_MAX];
+
+    setenv("SYMM_EMULATED_SMS", "8", 1);
+    ranks_run(_i, RANKS_AS_PROCESSES, create_with_own_k, &c, reports, 60);
+    ranks_assert_ok(reports, _i);
+    for (int r = 1; r < _i; r++)
+        ck_assert_int_eq(reports[r].value[0], reports[0].value[0]);
+}
