@@ -52,8 +52,8 @@ struct own_part {
 
 /*
  * Votes on errors first, so that an error of one rank is no mismatch. Then the ranks compare the
- * product. The numbers of columns, and k, may differ: the plan is for the maximum. The multipliers may
- * differ too: other ranks do not depend on them.
+ * product. The numbers of columns and k may differ: the plan is for the maximum. The multipliers
+ * may differ too: other ranks do not depend on them.
  */
 static symm_status agree(struct symm_call *call, symm_status mine, const struct symm_matmul *m,
                          const struct own_part *own, struct own_part *all)

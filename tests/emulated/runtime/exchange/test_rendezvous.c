@@ -100,7 +100,8 @@ static const struct wrong {
      2,
      4,
      true,
-     {"4 ranks, 3 devices: rank 0 and rank 2", "same device, GPU-00070707-0707-0707-0707-070707070707"}},
+     {"4 ranks, 3 devices: rank 0 and rank 2",
+      "same device, GPU-00070707-0707-0707-0707-070707070707"}},
 };
 
 TEST_GROUP(refusing, 60, IN_A_FOLDER);
