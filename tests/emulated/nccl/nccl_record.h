@@ -10,15 +10,27 @@
 #include "folder.h"
 #include "ranks.h"
 
-/* Ends the recording, and returns the number of lines that begin with a call. */
-static inline int forwarded(const char *prefix, const char *call)
+/* From here on the stand-in records the calls of this rank, a process. */
+static inline void record(const struct rank *self)
 {
+    char prefix[80];
+
+    snprintf(prefix, sizeof prefix, "%s/record-%d", folder, self->rank);
+    setenv("NCCL_STANDIN_RECORD", prefix, 1);
+}
+
+/* Ends the recording. Returns the number of lines that begin with a call; -1: no recording. */
+static inline int forwarded(const char *call)
+{
+    const char *prefix = getenv("NCCL_STANDIN_RECORD");
     char pattern[128], line[256];
     glob_t found = {0};
     int n = 0;
 
-    unsetenv("NCCL_STANDIN_RECORD");
+    if (!prefix)
+        return -1;
     snprintf(pattern, sizeof pattern, "%s.*", prefix);
+    unsetenv("NCCL_STANDIN_RECORD");
     glob(pattern, 0, NULL, &found);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         FILE *f = fopen(found.gl_pathv[i], "re");
@@ -30,13 +42,6 @@ static inline int forwarded(const char *prefix, const char *call)
     }
     globfree(&found);
     return n;
-}
-
-/* From here on the stand-in records the calls of this rank. */
-static inline void record(const struct rank *self, char prefix[80])
-{
-    snprintf(prefix, 80, "%s/record-%d", folder, self->rank);
-    setenv("NCCL_STANDIN_RECORD", prefix, 1);
 }
 
 #endif

@@ -26,9 +26,8 @@ DEVICE_TEST(dropin, collectives_are_taken_and_right, 4)
 {
     const float sum = 0 + 1 + 2 + 3;
     float *x = floats(4 * N, (float)self->rank), *y = floats(4 * N, -1), *all = floats(4 * N, -1);
-    char prefix[80];
     JOIN(self);
-    record(self, prefix);
+    record(self);
     ALL_REDUCE(x, y, c->stream);
     NCCL_TRY(self, ncclReduceScatter(x, all, N, ncclFloat32, ncclMax, c->comm, c->stream));
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
@@ -40,7 +39,7 @@ DEVICE_TEST(dropin, collectives_are_taken_and_right, 4)
     for (int r = 0; r < 4; r++)
         CHECK_FLOATS(self, all + (size_t)r * N, N, r);
     CHECK_FLOATS(self, x, N, sum / 4);
-    CHECK_RANK(self, forwarded(prefix, "nccl") == 0);
+    CHECK_RANK(self, forwarded("nccl") == 0);
 out:
     cu.cuMemFreeHost(x);
     cu.cuMemFreeHost(y);
@@ -52,11 +51,10 @@ DEVICE_TEST(dropin, other_calls_are_forwarded, 3)
 {
     float *x = floats(N, 2);
     uint32_t *u = buffer(N * sizeof *u);
-    char prefix[80];
     JOIN(self);
     for (int i = 0; i < N; i++)
         u[i] = self->rank ? 0xffffffffu : 7;
-    record(self, prefix);
+    record(self);
     NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclProd, c->comm, c->stream));
     NCCL_TRY(self, ncclAllReduce(u, u, N, ncclUint32, ncclMin, c->comm, c->stream));
     NCCL_TRY(self, ncclBroadcast(x, x, N, ncclFloat32, 1, c->comm, c->stream));
@@ -66,7 +64,7 @@ DEVICE_TEST(dropin, other_calls_are_forwarded, 3)
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, x, N, 8);
     CHECK_RANK(self, u[0] == 7 && u[N - 1] == 7);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") >= 3);
+    CHECK_RANK(self, forwarded("ncclAllReduce") >= 3);
 out:
     cu.cuMemFreeHost(x);
     cu.cuMemFreeHost(u);
@@ -78,13 +76,12 @@ DEVICE_TEST(dropin, scaled_sums_are_taken, 2)
     float *x = floats(2 * N, 1), *y = floats(N, 0), *number = floats(1, 5);
     float own = self->rank ? 0.5f : 3;
     ncclRedOp_t scaled, on_device;
-    char prefix[80];
     JOIN(self);
     NCCL_TRY(self, ncclRedOpCreatePreMulSum(&scaled, &own, ncclFloat32, ncclScalarHostImmediate,
                                             c->comm));
     NCCL_TRY(self,
              ncclRedOpCreatePreMulSum(&on_device, number, ncclFloat32, ncclScalarDevice, c->comm));
-    record(self, prefix);
+    record(self);
     NCCL_TRY(self, ncclAllReduce(x, y, N, ncclFloat32, scaled, c->comm, c->stream));
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, y, N, 3.5);
@@ -95,7 +92,7 @@ DEVICE_TEST(dropin, scaled_sums_are_taken, 2)
     NCCL_TRY(self, ncclGroupEnd());
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, y, N, 5);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 0);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 0);
     NCCL_EXPECT(self, ncclInvalidArgument, /* another type than the number's: NCCL's error */
                 ncclAllReduce(x, y, N / 2, ncclFloat64, scaled, c->comm, c->stream));
     NCCL_TRY(self, ncclRedOpDestroy(scaled, c->comm));
@@ -190,10 +187,9 @@ DEVICE_TEST(dropin, split_and_destroyed_at_different_times, 4)
 {
     ncclComm_t half = NULL;
     float *x = floats(N, 1);
-    char prefix[80];
     JOIN(self);
     NCCL_TRY(self, ncclCommSplit(c->comm, self->rank % 2, 0, &half, NULL));
-    record(self, prefix);
+    record(self);
     NCCL_TRY(self, ncclAllReduce(x, x, N, ncclFloat32, ncclSum, half, c->stream));
     usleep((useconds_t)self->rank * 30000);
     NCCL_TRY(self, ncclCommDestroy(half)); /* waits for the all-reduce */
@@ -201,7 +197,7 @@ DEVICE_TEST(dropin, split_and_destroyed_at_different_times, 4)
     ALL_REDUCE(x, x, c->stream);
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, x, N, 8);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 0);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 0);
 out:
     cu.cuMemFreeHost(x);
 }
@@ -215,7 +211,6 @@ DEVICE_TEST(dropin, nonblocking_communicators_are_attached, 3)
                            .blocking = 0};
     ncclResult_t state = ncclInProgress;
     float *x = floats(N, 1);
-    char prefix[80];
     NCCL_EXPECT(
         self, ncclInProgress,
         ncclCommInitRankConfig(&c->comm, 3, common_id(self->rank, place), self->rank, &config));
@@ -224,11 +219,11 @@ DEVICE_TEST(dropin, nonblocking_communicators_are_attached, 3)
         usleep(1000);
     }
     CHECK_RANK(self, state == ncclSuccess);
-    record(self, prefix);
+    record(self);
     ALL_REDUCE(x, x, c->stream);
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, x, N, 3);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 0);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 0);
 out:
     cu.cuMemFreeHost(x);
 }
@@ -368,15 +363,14 @@ static void check_other_setting(struct rank *self, struct client *c, struct meet
                                 const char *name, const char *value)
 {
     float *x = floats(N, 1);
-    char prefix[80];
     if (self->rank == 1)
         setenv(name, value, 1);
     JOIN(self);
-    record(self, prefix);
+    record(self);
     ALL_REDUCE(x, x, c->stream);
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, x, N, 3);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 1);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 1);
 out:
     cu.cuMemFreeHost(x);
 }
@@ -394,13 +388,12 @@ DEVICE_TEST(dropin, ranks_with_other_limits_forward_all, 3)
 DEVICE_TEST(dropin, one_block_is_enough, 3, .env = {{"SYMM_NCCL_MAX_BLOCKS", "1"}})
 {
     float *x = floats(N, 1);
-    char prefix[80];
     JOIN(self);
-    record(self, prefix);
+    record(self);
     ALL_REDUCE(x, x, c->stream);
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, x, N, 3);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 0);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 0);
 out:
     cu.cuMemFreeHost(x);
 }
@@ -409,14 +402,13 @@ DEVICE_TEST(dropin, operations_are_forwarded_on_request, 2,
             .env = {{"SYMM_NCCL_FORWARD", "allgather,reducescatter"}})
 {
     float *x = floats(N, 1), *y = floats(2 * N, 0);
-    char prefix[80];
     JOIN(self);
-    record(self, prefix);
+    record(self);
     ALL_REDUCE(x, x, c->stream);
     NCCL_TRY(self, ncclAllGather(x, y, N, ncclFloat32, c->comm, c->stream));
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, y, 2 * N, 2);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllGather") == 1);
+    CHECK_RANK(self, forwarded("ncclAllGather") == 1);
 out:
     cu.cuMemFreeHost(x);
     cu.cuMemFreeHost(y);
@@ -426,15 +418,14 @@ out:
 DEVICE_TEST(dropin, a_rank_that_fails_to_attach_makes_all_forward, 3)
 {
     float *x = floats(N, 1);
-    char prefix[80];
     if (self->rank == 2)
         setenv("SYMM_STAGING_BYTES", "1", 1);
     JOIN(self);
-    record(self, prefix);
+    record(self);
     ALL_REDUCE(x, x, c->stream);
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
     CHECK_FLOATS(self, x, N, 3);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 1);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 1);
 out:
     cu.cuMemFreeHost(x);
 }

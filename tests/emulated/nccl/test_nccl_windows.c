@@ -64,26 +64,26 @@ out:
 
 DEVICE_TEST(windows, large_gathers_in_them_are_taken, 2, .env = {AREAS})
 {
-    char *all = NULL, prefix[80];
+    char *all = NULL;
     ncclWindow_t window = NULL;
     JOIN(self);
     NCCL_TRY(self, ncclMemAlloc((void **)&all, WHOLE + 4096));
-    record(self, prefix);
+    record(self);
     CHECK_RANK(self, gather(self, c, all, false, 1) == 0);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllGather") == 1); /* still plain memory */
+    CHECK_RANK(self, forwarded("ncclAllGather") == 1); /* still plain memory */
     NCCL_TRY(self,
              ncclCommWindowRegister(c->comm, all + 4096, WHOLE, &window, NCCL_WIN_COLL_SYMMETRIC));
-    record(self, prefix);
+    record(self);
     CHECK_RANK(self, gather(self, c, all + 4096, false, 2) == 0);
     CHECK_RANK(self, gather(self, c, all + 4096, true, 3) == 0);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllGather") == 0);
-    record(self, prefix);
+    CHECK_RANK(self, forwarded("ncclAllGather") == 0);
+    record(self);
     CHECK_RANK(self, gather(self, c, all, false, 4) == 0);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllGather") == 1); /* begins before the window */
+    CHECK_RANK(self, forwarded("ncclAllGather") == 1); /* begins before the window */
     NCCL_TRY(self, ncclCommWindowDeregister(c->comm, window));
-    record(self, prefix);
+    record(self);
     CHECK_RANK(self, gather(self, c, all + 4096, false, 5) == 0);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllGather") == 1);
+    CHECK_RANK(self, forwarded("ncclAllGather") == 1);
 out:
     ncclMemFree(all);
 }
@@ -91,7 +91,7 @@ out:
 /* In a graph, with the input in a second window. */
 DEVICE_TEST(windows, graphs_gather_in_them, 2, .env = {AREAS})
 {
-    char *all = NULL, *part = NULL, prefix[80];
+    char *all = NULL, *part = NULL;
     ncclWindow_t windows[2] = {NULL};
     CUgraph graph = NULL;
     CUgraphExec exec = NULL;
@@ -104,7 +104,7 @@ DEVICE_TEST(windows, graphs_gather_in_them, 2, .env = {AREAS})
     NCCL_TRY(self,
              ncclCommWindowRegister(c->comm, part, PART, &windows[1], NCCL_WIN_COLL_SYMMETRIC));
     NCCL_TRY(self, ncclGroupEnd());
-    record(self, prefix);
+    record(self);
     CU_TRY(self, cu.cuStreamBeginCapture(c->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     NCCL_TRY(self, ncclAllGather(part, all, PART, ncclUint8, c->comm, c->stream));
     CU_TRY(self, cu.cuStreamEndCapture(c->stream, &graph));
@@ -116,7 +116,7 @@ DEVICE_TEST(windows, graphs_gather_in_them, 2, .env = {AREAS})
         for (int r = 0; r < 2; r++)
             self->report->wrong += wrong_words(all + (size_t)r * PART, round, r);
     }
-    CHECK_RANK(self, forwarded(prefix, "ncclAllGather") == 0);
+    CHECK_RANK(self, forwarded("ncclAllGather") == 0);
     NCCL_TRY(self, ncclCommWindowDeregister(c->comm, windows[1]));
     NCCL_TRY(self, ncclCommWindowDeregister(c->comm, windows[0]));
 out:
@@ -132,7 +132,6 @@ DEVICE_TEST(windows, reductions_in_them_are_taken, 2, .env = {AREAS})
     enum { N = (4 << 20) + 1024 };
     int32_t *x = NULL, *y = NULL;
     ncclWindow_t windows[2];
-    char prefix[80];
     int64_t wrong = 0;
     JOIN(self);
     NCCL_TRY(self, ncclMemAlloc((void **)&x, N * sizeof *x));
@@ -141,17 +140,17 @@ DEVICE_TEST(windows, reductions_in_them_are_taken, 2, .env = {AREAS})
                                           NCCL_WIN_COLL_SYMMETRIC));
     for (int i = 0; i < N; i++)
         x[i] = i * (self->rank + 1);
-    record(self, prefix);
+    record(self);
     NCCL_TRY(self, ncclAllReduce(x, y, N, ncclInt32, ncclSum, c->comm, c->stream));
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
-    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 1); /* y is in no window */
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 1); /* y is in no window */
     NCCL_TRY(self, ncclCommWindowRegister(c->comm, y, N * sizeof *y, &windows[1],
                                           NCCL_WIN_COLL_SYMMETRIC));
     memset(y, 0xff, N * sizeof *y);
-    record(self, prefix);
+    record(self);
     NCCL_TRY(self, ncclAllReduce(x, y, N, ncclInt32, ncclSum, c->comm, c->stream));
     CU_TRY(self, cu.cuStreamSynchronize(c->stream));
-    CHECK_RANK(self, forwarded(prefix, "ncclAllReduce") == 0);
+    CHECK_RANK(self, forwarded("ncclAllReduce") == 0);
     for (int i = 0; i < N; i++)
         wrong += y[i] != i * 3;
     CHECK_RANK_MSG(self, wrong == 0, "%lld wrong", (long long)wrong);
@@ -169,7 +168,7 @@ DEVICE_TEST(windows, nonblocking_communicators_register_them, 2, .env = {AREAS})
                            .blocking = 0};
     ncclWindow_t window = NULL;
     ncclResult_t state;
-    char *all = NULL, prefix[80];
+    char *all = NULL;
     ncclResult_t result =
         ncclCommInitRankConfig(&c->comm, 2, common_id(self->rank, place), self->rank, &config);
     for (int step = 0; step < 2; step++) {
@@ -183,9 +182,9 @@ DEVICE_TEST(windows, nonblocking_communicators_register_them, 2, .env = {AREAS})
             usleep(100000);
         result = ncclCommWindowRegister(c->comm, all, WHOLE, &window, NCCL_WIN_COLL_SYMMETRIC);
     }
-    record(self, prefix);
+    record(self);
     CHECK_RANK(self, gather(self, c, all, true, 6) == 0);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllGather") == 0);
+    CHECK_RANK(self, forwarded("ncclAllGather") == 0);
     NCCL_TRY(self, ncclCommWindowDeregister(c->comm, window));
 out:
     ncclMemFree(all);
@@ -199,7 +198,7 @@ DEVICE_TEST(windows, a_thread_registers_those_of_several_devices, 1, .env = {ARE
     CUcontext contexts[2] = {NULL};
     ncclWindow_t windows[2] = {NULL};
     CUstream streams[2] = {NULL};
-    char *all[2] = {NULL}, prefix[80];
+    char *all[2] = {NULL};
     NCCL_TRY(self, ncclCommInitAll(comms, 2, devices));
     for (int i = 0; i < 2; i++) {
         CU_TRY(self, cu.cuDevicePrimaryCtxRetain(&contexts[i], i));
@@ -215,7 +214,7 @@ DEVICE_TEST(windows, a_thread_registers_those_of_several_devices, 1, .env = {ARE
                                               NCCL_WIN_COLL_SYMMETRIC));
     }
     NCCL_TRY(self, ncclGroupEnd());
-    record(self, prefix);
+    record(self);
     NCCL_TRY(self, ncclGroupStart());
     for (int i = 0; i < 2; i++) {
         CU_TRY(self, cu.cuCtxSetCurrent(contexts[i]));
@@ -229,7 +228,7 @@ DEVICE_TEST(windows, a_thread_registers_those_of_several_devices, 1, .env = {ARE
         for (int r = 0; r < 2; r++)
             self->report->wrong += wrong_words(all[i] + (size_t)r * PART, 7, r);
     }
-    CHECK_RANK(self, forwarded(prefix, "ncclAllGather") == 0);
+    CHECK_RANK(self, forwarded("ncclAllGather") == 0);
 out:
     for (int i = 0; i < 2; i++) {
         cu.cuCtxSetCurrent(contexts[i]);
@@ -247,15 +246,15 @@ out:
 DEVICE_TEST(windows, what_one_rank_lacks_none_has, 2,
             .env = {AREAS, {"SYMM_EMULATED_FAULT", "cuMemGetAllocationPropertiesFromHandle@1=2"}})
 {
-    char *all = NULL, prefix[80];
+    char *all = NULL;
     ncclWindow_t window = NULL;
     JOIN(self);
     NCCL_TRY(self, ncclMemAlloc((void **)&all, WHOLE));
     NCCL_TRY(self, ncclCommWindowRegister(c->comm, all, WHOLE, &window, NCCL_WIN_COLL_SYMMETRIC));
     CHECK_RANK(self, window);
-    record(self, prefix);
+    record(self);
     CHECK_RANK(self, gather(self, c, all, false, 8) == 0);
-    CHECK_RANK(self, forwarded(prefix, "ncclAllGather") == 1);
+    CHECK_RANK(self, forwarded("ncclAllGather") == 1);
     NCCL_TRY(self, ncclCommWindowDeregister(c->comm, window));
 out:
     ncclMemFree(all);
