@@ -35,7 +35,7 @@ struct symm_matmul_run {
 struct symm_matmul_operation {
     const char *name;
     bool collective; /* all ranks of the group create it and make each run; else it is local */
-    /* Pure: the same on all ranks. columns: the maximum over the ranks. */
+    /* Pure: the same on all ranks. columns and p's k: the maximum over the ranks. */
     struct symm_matmul_plan (*plan)(const struct symm_matmul_limits *limits,
                                     const struct symm_problem *p, int64_t columns);
     /*

@@ -42,7 +42,7 @@ struct symm_matmul_plan {
 /* Elements from one row of a workspace to the next. */
 int64_t symm__matmul_ld(int32_t k);
 
-/* columns: the maximum over the ranks. */
+/* columns, and of a reduction p's k: the maximum over the ranks. */
 struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limits,
                                           const struct symm_problem *p, int64_t columns);
 /* The same of a product whose results are collected. */

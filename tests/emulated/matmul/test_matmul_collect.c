@@ -116,10 +116,10 @@ TEST_LOOP(right, ranks_with_other_k_choose_one_strategy, 2, 4)
     struct matmul_case c = {.kind = _i == 2 ? SYMM_MATMUL_REDUCE_SCATTER : SYMM_MATMUL_ALL_REDUCE,
                             .in = SYMM_BFLOAT16,
                             .out = SYMM_BFLOAT16,
-                            .m = 300,
+                            .m = _i == 2 ? 300 : 700,
                             .l = 1,
                             .nb = 1,
-                            .n = {4096},
+                            .n = {_i == 2 ? 4096 : 1024},
                             .foreign = true,
                             .contiguous = true};
     struct rank_report reports[RANKS_MAX];
