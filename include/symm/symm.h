@@ -218,8 +218,8 @@ SYMM_API symm_status symm_group_create(symm_group *of, int nranks, const int *ra
                                        symm_group **out);
 
 /*
- * Group of several domains: makes its communicators and its staging memory, as the group's first
- * call outside of captures does. staging_nbytes is not used.
+ * For a group of several domains, makes its communicators and its staging memory. Else the group's
+ * first call outside of captures makes them. staging_nbytes is not used.
  *
  * For others: makes the group's full areas: staging_nbytes of staging (0: SYMM_STAGING_BYTES), and
  * an eighth of that each for packets and for slots of lamport. Until then a group has 2 MiB, enough

@@ -15,8 +15,8 @@ const struct symm_algorithm *symm__choose(const struct symm_limits *limits,
                                           const struct symm_collective_call *call);
 
 /*
- * Chooses FLAT or HIERARCHICAL for a group of several domains with `width` ranks each: by a row of
- * the tuning table, else the faster one by the model.
+ * Chooses FLAT or HIERARCHICAL by a row of the tuning table, else by the model's times. The group
+ * has several domains of `width` ranks each.
  */
 symm_algo symm__choose_form(const struct symm_tuning *tuning,
                             const struct symm_collective_call *call, uint32_t ndomains,

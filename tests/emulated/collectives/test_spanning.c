@@ -162,8 +162,8 @@ static int64_t reduction_wrong(const struct collective *c, const symm_group *gro
 }
 
 /*
- * A rank's input. With SYMM_DETERMINISTIC, floating elements of many magnitudes, so that their sum
- * depends on its order: those of the reference add up without rounding.
+ * A rank's input. With SYMM_DETERMINISTIC, floating elements have many magnitudes, because a sum
+ * depends on its order only if it is rounded. collective_fill() gives elements that are not.
  */
 static void fill(const struct collective *c, int rank, int nranks, void *in)
 {
