@@ -24,7 +24,7 @@ void symm__late_text_keep(struct symm_late_text *text, const char *format, va_li
     while ((at = next_conversion(at, &from)))
         if (*at == 's' || *at == 'p')
             *value++ = (uintptr_t)va_arg(args, void *);
-        else if (*at == 'g')
+        else if (*at == 'g' || *at == 'a')
             memcpy(value++, &(double){va_arg(args, double)}, sizeof *value);
         else if (from[1] == *at)
             *value++ = (uint64_t)va_arg(args, int);
@@ -54,6 +54,10 @@ char *symm__late_text_write(const struct symm_late_text *text, char *out, size_t
         case 'g':
             memcpy(&real, value, sizeof real);
             snprintf(out + used, left, "%.*s%g", literal, at, real);
+            break;
+        case 'a':
+            memcpy(&real, value, sizeof real);
+            snprintf(out + used, left, "%.*s%a", literal, at, real);
             break;
         case 'd':
             snprintf(out + used, left, "%.*s%d", literal, at, (int)*value);

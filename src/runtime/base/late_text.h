@@ -18,7 +18,7 @@ struct symm_late_text {
 
 /*
  * Keeps format and arguments. The format has at most SYMM_LATE_VALUES conversions of %d, %u, %zu,
- * %llu, %g, %p and %s, without flags. It and the strings must stay.
+ * %llu, %g, %a, %p and %s, without flags. It and the strings must stay.
  */
 __attribute__((format(printf, 2, 0))) void symm__late_text_keep(struct symm_late_text *text,
                                                                 const char *format, va_list args);

@@ -36,6 +36,7 @@ TEST(late_text, is_what_printf_writes)
     CHECK_TEXT("call %llu: %s", ULLONG_MAX, "x");
     CHECK_TEXT("pad %p%s", (void *)&object, "!");
     CHECK_TEXT("eps %g, %g and %g", 1e-5, 0.0, -2.5);
+    CHECK_TEXT("alpha %a, beta %a", 0.1, -0.0);
     CHECK_TEXT("%s(count %zu, %s, %s%s%s, flags %u, max_blocks %u)", "a", (size_t)1 << 40, "b", "",
                "c", "d", 3u, 4u);
 }
