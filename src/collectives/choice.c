@@ -101,6 +101,16 @@ const struct symm_algorithm *symm__choose(const struct symm_limits *limits,
     return algorithm ? algorithm : choose_by_model(limits, call, nbytes);
 }
 
+uint64_t symm__choice_ns(const struct symm_limits *limits, const struct symm_collective_call *call)
+{
+    const uint64_t nbytes = symm__collective_nbytes(limits, call);
+    const struct symm_algorithm *algorithm = symm__choose(limits, call);
+
+    if (!algorithm->cost.bytes_per_us)
+        algorithm = choose_by_model(limits, call, nbytes);
+    return cost_ns(algorithm, limits, call, nbytes);
+}
+
 /* ---- Between domains ---- */
 
 static symm_algo form_by_model(const struct symm_collective_call *call, uint64_t nbytes,

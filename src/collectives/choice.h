@@ -15,6 +15,13 @@ const struct symm_algorithm *symm__choose(const struct symm_limits *limits,
                                           const struct symm_collective_call *call);
 
 /*
+ * The model's time of the call, in ns. A row of the tuning table may have an algorithm of which the
+ * model knows no time: then the time of the fastest one by the model. For a call that has no reason
+ * against it, and for which AUTO may not take the switch, whose time the model does not know.
+ */
+uint64_t symm__choice_ns(const struct symm_limits *limits, const struct symm_collective_call *call);
+
+/*
  * Chooses FLAT or HIERARCHICAL by a row of the tuning table, else by the model's times. The group
  * has several domains of `width` ranks each.
  */
