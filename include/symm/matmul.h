@@ -77,7 +77,8 @@ enum { SYMM_MATMUL_SAME_BITS = 1u, SYMM_MATMUL_TRACE = 2u };
 /*
  * d[i] = activation(alpha a b[i] + beta c[i] + bias[i]), for i from 0 to nb - 1. In a sum over
  * ranks, a b[i] is that sum. An element has alpha, beta, c, bias and the activation of one rank:
- * the rank that computes it, or in a sum the rank that has its row (see "m of r").
+ * the rank that computes it, or in a sum the rank that has its row (see "m of r"). In a sum alpha
+ * and beta are the same on all ranks.
  *
  * Tensors have two dimensions, or three, [l, rows, columns], all with the same l. With two
  * dimensions l is 1. A tensor with dtype 0 is absent; all tensors from index nb on must be absent.
@@ -160,10 +161,10 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  * It is not a barrier: it orders only accesses to a, d and gathered_a between ranks. Communication
  * after the product needs no symmetric memory either.
  *
- * alpha and beta are read before the call returns, so a graph keeps the values of its capture. They
- * may differ between ranks: each rank applies its own to the elements that it computes or sums. As
- * in BLAS, a factor of 0 drops its term, including NaNs and
- * infinities:
+ * alpha and beta are read before the call returns, so a graph keeps the values of its capture. In
+ * REDUCE_SCATTER and ALL_REDUCE they must be the same on all ranks, as in one call of BLAS; if they
+ * are not, the result is undefined. In the other kinds each rank applies its own to the elements
+ * that it computes. As in BLAS, a factor of 0 drops its term, including NaNs and infinities:
  *
  *     beta 0   c is not read.
  *     alpha 0  a and b are not multiplied, whatever the strategy, with and without cuBLASLt:
@@ -181,7 +182,9 @@ SYMM_API symm_status symm_matmul_create(symm_group *group, const symm_matmul_des
  *         ERROR_DRIVER, ERROR_MEMORY  a call of the driver or of cuBLASLt failed. Not in a capture,
  *                         the group then ends with ERROR_PEER if other ranks wait for rows or
  *                         results: in all kinds that communicate but an unfused ALL_GATHER_MATMUL
- *         ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE, ERROR_MISMATCH (SYMM_CHECK=1)
+ *         ERROR_MISMATCH  with SYMM_CHECK=1: ranks run different products, or sums with different
+ *                         alpha or beta; the text names both
+ *         ERROR_PEER, ERROR_TIMEOUT, ERROR_STATE
  */
 SYMM_API symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args,
                                      symm_stream stream);

@@ -248,12 +248,21 @@ static symm_status abort_group(const struct symm_matmul_run *run, symm_status st
     return symm__fail(st, "%s", why);
 }
 
-/* The text has values that all ranks share. */
-static symm_status begin(struct symm_call *call, const struct symm_matmul *m, symm_stream stream)
+/*
+ * The text has values that all ranks share. Factors are exact in it, and -0 is 0, so equal factors
+ * have equal texts.
+ */
+static symm_status begin(struct symm_call *call, const struct symm_matmul *m,
+                         const struct symm_problem *p, symm_stream stream)
 {
-    const struct symm_problem *p = &m->problem;
     const bool collects = symm__kind_collects(p->kind);
 
+    if (symm__kind_reduces(p->kind))
+        return symm__call_begin(
+            call, m->group, stream, m->operation->collective,
+            "symm_matmul_run(the product of call %llu, %s, m %d, n %d, alpha %a, beta %a)",
+            (unsigned long long)m->number, m->operation->name, p->m, p->d[0].columns,
+            (double)p->alpha + 0.0, (double)p->beta + 0.0);
     return symm__call_begin(call, m->group, stream, m->operation->collective,
                             "symm_matmul_run(the product of call %llu, %s, m %d, %s %d)",
                             (unsigned long long)m->number, m->operation->name, p->m,
@@ -272,7 +281,7 @@ symm_status symm_matmul_run(symm_matmul *m, const symm_matmul_args *args, symm_s
     st = symm__problem_bind(&m->problem, args, m->group->ctx->memory, &run.problem);
     if (st != SYMM_OK)
         return symm__fail_on(SYMM_ON(m->group), st, "symm_matmul_run: ");
-    TRY(begin(&call, m, stream));
+    TRY(begin(&call, m, &run.problem, stream));
     run.call = &call;
     st = symm__call_end(&call, enqueue(&run));
     /* In a capture nothing has been sent. */

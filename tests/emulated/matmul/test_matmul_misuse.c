@@ -238,6 +238,51 @@ out:
     matmul_job_close(&other);
 }
 
+/* One rank has a factor of its own; the others' is 1. Both texts name both factors. */
+static symm_status run_with_factors(struct rank *self, struct matmul_bench *b, float alpha,
+                                    float beta)
+{
+    const bool bad = self->rank == BAD_RANK;
+    const float one = 1;
+    symm_matmul_args args = matmul_job_args(&b->job);
+
+    args.alpha = bad ? &alpha : &one;
+    args.beta = bad ? &beta : &one;
+    return symm_matmul_run(b->job.m, &args, b->stream);
+}
+
+/* Sums over ranks have one alpha and one beta. The next number after 1 is another one. */
+MATMUL_TEST(misuse, factors_of_sums_that_differ_are_a_mismatch, TRIO, .env = {{"SYMM_CHECK", "1"}})
+{
+    struct matmul_case c = matmul_works;
+
+    c.gathered = false;
+    for (int kind = SYMM_MATMUL_REDUCE_SCATTER; kind <= SYMM_MATMUL_ALL_REDUCE; kind++) {
+        c.kind = (symm_matmul_kind)kind;
+        RANK_TRY(self, matmul_bench_change(self, b, &c));
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "alpha 0x1.000002p+0, beta 0x1p+0",
+                         run_with_factors(self, b, 1 + 0x1p-23f, 1));
+        RANK_TEXT(self, "alpha 0x1p+0, beta 0x1p+0");
+        RANK_EXPECT_TEXT(self, SYMM_ERROR_MISMATCH, "alpha 0x1p+0, beta -0x1p+0",
+                         run_with_factors(self, b, 1, -1));
+        RANK_TEXT(self, "alpha 0x1p+0, beta 0x1p+0");
+    }
+out:;
+}
+
+/* 0 and -0 are equal. */
+MATMUL_TEST(misuse, factors_of_sums_may_be_either_zero, TRIO, .env = {{"SYMM_CHECK", "1"}})
+{
+    static const float zeros[] = {0.0f, -0.0f};
+    struct matmul_case c = matmul_works;
+
+    c.kind = SYMM_MATMUL_ALL_REDUCE;
+    c.gathered = false;
+    c.beta = &zeros[self->rank == BAD_RANK];
+    RANK_TRY(self, matmul_bench_change(self, b, &c));
+out:;
+}
+
 /* ------------------------------------------------------------------------------ wrong arguments */
 
 /* The run is refused on this rank, and the text names it. Nothing is enqueued. */
