@@ -227,13 +227,19 @@ static void draw_floats(const struct element *e, uint64_t key, size_t first, siz
         out[i] = (float)x[i].real;
 }
 
-/* The largest error of rounding a partial sum. Below the normal numbers it is a constant. */
+/*
+ * The largest error in d of rounding a partial sum, before or after it is multiplied by alpha.
+ * Below the normal numbers a rounding has a constant error.
+ */
 static double rounding_of(const struct products *p, double partial)
 {
     const struct element *e = p->partial ? p->partial : p->element;
+    const double alpha = fabs(p->alpha);
 
-    return kind_sums(p->kind) ? ldexp(fabs(partial), -1 - e->fraction_bits) + element_ulp(e, 0) / 2
-                              : 0;
+    if (!kind_sums(p->kind) || alpha == 0)
+        return 0;
+    return ldexp(alpha * fabs(partial), -1 - e->fraction_bits) +
+           fmax(alpha, 1) * element_ulp(e, 0) / 2;
 }
 
 /* Adds a row of this rank's product to the sums, from element `at` on. */
@@ -392,8 +398,7 @@ static double expect(const struct products *p, size_t i, int roundings, double *
 {
     const double c = p->beta * p->addend[i];
 
-    *error = p->eps * (fabs(p->alpha) * p->magnitude[i] + fabs(c)) +
-             roundings * fabs(p->alpha) * p->rounding[i];
+    *error = p->eps * (fabs(p->alpha) * p->magnitude[i] + fabs(c)) + roundings * p->rounding[i];
     return p->alpha * p->sum[i] + c;
 }
 
