@@ -114,13 +114,16 @@ typedef struct symm_matmul symm_matmul;
  *
  * Sums over ranks: each rank rounds its partial sum, its own part too, to desc.partial. The rank
  * that needs a sum adds the partial sums in fp32, in rank order, and applies alpha, beta c, bias
- * and the activation once. The error before the activation and the last rounding is at most
+ * and the activation once. If an UNFUSED product has no more to apply than alpha, it may do so
+ * before it rounds: then a collective of the library makes the sums (docs/matmul.md tells when).
+ * The error before the activation and the last rounding is at most
  *
  *     (k + R + 2) 2^-23 (|alpha| sum |a b| + |beta c| + |bias|) + u |alpha| sum |p_r|
  *
  * with all ranks' k, p_r the exact partial sum of rank r, and u the unit roundoff of desc.partial:
- * 2^-8 for bfloat16, 2^-11 for float16, 2^-24 for float32. For float16 add |alpha| R 2^-25, since
- * small partial sums are subnormal; and partial sums may overflow although the sum would not.
+ * 2^-8 for bfloat16, 2^-11 for float16, 2^-24 for float32. For float16 add max(1, |alpha|) R 2^-25,
+ * since small partial sums are subnormal; and partial sums, or alpha times them, may overflow
+ * although the result would not.
  *
  * Scope:  MATMUL: Local; nothing is compared with other ranks. All other kinds, and a NULL desc:
  *         Collective over the group. The ranks compare kind, strategy, m, l, a's type and
@@ -137,10 +140,11 @@ typedef struct symm_matmul symm_matmul;
  * Memory: on two ranks or more, a product that communicates allocates symmetric memory of the group
  *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, rows rounded up
  *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, rows rounded
- *         up to 8 elements). ALL_REDUCE: also a rank's rows of d. ALL_SCATTER: a rank's columns of
- *         d; FUSED: all columns. A product that uses cuBLASLt has up to 32 MiB of device memory,
- *         after an all-gather up to the size of A more, and a traced one 4 MiB. When it is
- *         destroyed, the next such product reuses this memory.
+ *         up to 8 elements). ALL_REDUCE: also a rank's rows of d, unless a collective makes the
+ *         sums. Where one does, in either kind, the group also gets full staging areas if they are
+ *         faster. ALL_SCATTER: a rank's columns of d; FUSED: all columns. A product that uses
+ *         cuBLASLt has up to 32 MiB of device memory, after an all-gather up to the size of A more,
+ *         and a traced one 4 MiB. When it is destroyed, the next such product reuses this memory.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
  *                            reserved words that are not 0, NULL, a number of rows that is not
@@ -247,7 +251,7 @@ typedef struct symm_matmul_event {
  *
  * A tile ends when it is multiplied and stored; where the Hopper kernel stores a tile while it
  * multiplies the next one, when it is multiplied. The first wait for a chunk that ends tells when
- * the chunk had arrived. Not recorded: cuBLASLt's kernels, the all-gather of an unfused run,
+ * the chunk had arrived. Not recorded: cuBLASLt's kernels, the collective of an unfused run,
  * kernels that collect results, copies of rows on this device, and sends by copy engines.
  *
  * Scope:  Local; waits for a copy.

@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <symm/names.h>
+#include "collectives/collective.h"
 #include "cublas.h"
 #include "matmul.h"
+#include "matmul/collect/sums.h"
 #include "matmul/sm90/host.h"
 #include "runtime/api/scope.h"
 #include "runtime/group/capture.h"
@@ -48,6 +50,7 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
 /* Values that may differ between ranks and determine the plan. */
 struct own_part {
     int64_t columns, k, cublas, wgmma;
+    int64_t sums_order; /* see symm__sums_order() */
 };
 
 /*
@@ -69,12 +72,28 @@ out:
     return st;
 }
 
+/* The time of the sums by the group's collectives; 0: not all ranks can use them. */
+static double sums_us(const struct symm_matmul *m, const struct own_part *parts, int nparts)
+{
+    const struct symm_group *group = m->group;
+    struct symm_limits limits;
+
+    for (int i = 0; i < nparts; i++)
+        if (parts[i].sums_order == 0 || parts[i].sums_order != parts[0].sums_order)
+            return 0;
+    limits = symm__collective_limits(group);
+    /* They are made before the first run. */
+    limits.areas = symm__areas_full(group->ctx->agreed.staging_nbytes, group->nranks);
+    return symm__sums_us(&limits, &m->problem);
+}
+
 static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts)
 {
     const struct symm_agreed *agreed = &m->group->ctx->agreed;
     struct symm_matmul_limits limits = {.nsms = agreed->nsms,
                                         .max_threads = agreed->max_threads,
                                         .cublas = true,
+                                        .sums_us = sums_us(m, parts, nparts),
                                         .engine_nbytes = agreed->matmul_engine_nbytes};
     struct symm_problem most_k = m->problem;
     int64_t most = 0;
@@ -91,21 +110,22 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
 /*
  * If rows arrive during the run, or results leave during it, cuBLASLt multiplies the rows of one
  * rank at a time, or none: a product of its own neither waits for rows nor has several
- * destinations.
+ * destinations. Partial sums for a collective have another layout.
  */
 static symm_status suit_cublas_to_plan(struct symm_matmul *m)
 {
-    const bool had = m->cublas != NULL;
+    const bool had = m->cublas != NULL, by_ranks = m->plan.strategy == SYMM_STRATEGY_PIPELINED;
     struct symm_problem product;
 
-    if (m->plan.chunks == 0 && m->plan.sink == SYMM_TO_D)
+    if (m->plan.chunks == 0 && m->plan.sink == SYMM_TO_D && !m->plan.collective)
         return SYMM_OK;
     symm__cublas_release(m->cublas);
     m->cublas = NULL;
-    if (!had || m->plan.strategy != SYMM_STRATEGY_PIPELINED)
+    if (!had || (!by_ranks && !m->plan.collective))
         return SYMM_OK;
     symm__collect_product(&m->collect, &m->problem, &product);
-    return symm__cublas_prepare(m->group->ctx, &product, m->group->nranks, &m->cublas);
+    return symm__cublas_prepare(m->group->ctx, &product, by_ranks ? m->group->nranks : 1,
+                                &m->cublas);
 }
 
 /* Makes the plan and its memory; of a collective product together with the other ranks. */
@@ -119,7 +139,8 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
         own = (struct own_part){.columns = symm__problem_columns(&m->problem),
                                 .k = m->problem.k,
                                 .cublas = m->cublas != NULL,
-                                .wgmma = m->wgmma};
+                                .wgmma = m->wgmma,
+                                .sums_order = symm__sums_order(&m->problem)};
     if (!collective && mine != SYMM_OK)
         return symm__fail_on(SYMM_ON(call->group), mine, "%s", "");
     if (!collective) {

@@ -104,7 +104,7 @@ static symm_status prepare_collect(struct symm_call *call, struct symm_matmul *m
     if (m->plan.strategy == SYMM_STRATEGY_AUTO)
         return SYMM_OK;
     TRY(symm__collect_alloc(call, m, &m->collect));
-    ready.status = symm__collect_clear(&m->collect);
+    ready.status = symm__collect_prepare(call, &m->collect);
     st = symm__matmul_vote(call, &ready);
 out:
     return st;
@@ -123,7 +123,7 @@ static symm_status run_collected(struct symm_matmul_run *run)
 
     run->sends = true;
     TRY(symm__matmul_multiply(run, 0, collected_steps(run)));
-    st = symm__collect_enqueue(run->call, &run->m->collect, &run->problem);
+    st = symm__collect_enqueue(run->call, &run->m->collect, &run->product, &run->problem);
 out:
     return st;
 }
@@ -136,7 +136,7 @@ static symm_status run_collected_by_owners(struct symm_matmul_run *run)
     run->sends = true;
     for (int step = 0; step < collected_steps(run); step++)
         TRY(symm__matmul_multiply(run, step, step + 1));
-    st = symm__collect_enqueue(run->call, &run->m->collect, &run->problem);
+    st = symm__collect_enqueue(run->call, &run->m->collect, &run->product, &run->problem);
 out:
     return st;
 }

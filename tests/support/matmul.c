@@ -206,7 +206,9 @@ static void place(const struct matmul_case *c, struct draws *d, struct matmul_op
         empty = empty || x->t.shape[i] == 0;
         last += (size_t)((x->t.shape[i] - 1) * x->t.strides[i]);
     }
-    x->region = c->foreign ? MATMUL_PLAIN : (int)below(d, MATMUL_REGIONS);
+    x->region = c->foreign     ? MATMUL_PLAIN
+                : c->symmetric ? MATMUL_SYMMETRIC
+                               : (int)below(d, MATMUL_REGIONS);
     size_t *end = &all->nbytes[x->region];
     x->at = (*end + MARGIN + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (!c->contiguous && below(d, 2))

@@ -37,6 +37,7 @@ struct matmul_case {
     bool contiguous;    /* rows that lie one after the other, aligned */
     bool joined;        /* the b are columns of one larger matrix, and so are the d */
     bool foreign;       /* nothing is in symmetric memory */
+    bool symmetric;     /* everything is */
     bool same_bits;     /* SYMM_MATMUL_SAME_BITS */
     bool traced;        /* SYMM_MATMUL_TRACE */
     bool k_differs;     /* between ranks, where it may: k is the most */

@@ -78,6 +78,12 @@ static bool as_kept(const struct matmul_job *job, char *const *kept)
     return true;
 }
 
+/* Whether unfused runs may have other bits: collectives add what is scaled and rounded. */
+static bool scales_early(const struct matmul_case *c)
+{
+    return matmul_reduces(c) && matmul_alpha(c) != 1;
+}
+
 static symm_status run_case(struct rank *self, symm_context *ctx, const struct matmul_case *c,
                             bool any_bits, symm_stream stream)
 {
@@ -91,8 +97,11 @@ static symm_status run_case(struct rank *self, symm_context *ctx, const struct m
         if (!has_strategy(c, strategies[s]))
             continue;
         RANK_TRY(self, create_and_run(self, &job, round, stream));
-        if (s == 0 || any_bits)
+        if (s == 0)
             RANK_TRY(self, matmul_job_look(self, &job));
+        else if (any_bits || scales_early(c))
+            CHECK_RANK_MSG(self, matmul_wrong(&job, self->nranks) == 0, "wrong: %s",
+                           matmul_text(&job.c));
         else
             CHECK_RANK_MSG(self, as_kept(&job, kept), "other bits: %s", matmul_text(&job.c));
         if (s == 0)

@@ -3,9 +3,12 @@
 
 #include <symm/names.h>
 #include "ids.h"
+#include "matmul/plan/dense.h"
 #include "runtime/base/numbers.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
+#include "runtime/group/side_stream.h"
+#include "sums.h"
 
 SYMM_KERNEL_LIST(matmul_collect, SYMM_MATMUL_COLLECT_KERNELS);
 
@@ -20,19 +23,34 @@ struct layout {
     uint64_t nbytes;
 };
 
-/* The next matrix [l, rows, columns], at the end of the layout. Its rows are whole packs. */
-static symm_matrix append(struct layout *layout, char *workspace, symm_dtype dtype, int32_t l,
-                          int32_t rows, int32_t columns)
+/* The next matrix, of so many elements, at the end of the layout. */
+static symm_matrix append(struct layout *layout, char *workspace, symm_matrix x, int64_t elements)
+{
+    x.data = workspace ? workspace + layout->nbytes : NULL;
+    layout->nbytes +=
+        symm__round_up((uint64_t)elements * symm_dtype_size((symm_dtype)x.dtype), ALIGNMENT);
+    return x;
+}
+
+/* The next matrix [l, rows, columns], whose rows are whole packs. */
+static symm_matrix append_packs(struct layout *layout, char *workspace, symm_dtype dtype, int32_t l,
+                                int32_t rows, int32_t columns)
 {
     const int64_t row = (int64_t)symm__round_up((uint64_t)columns, PACK_ELEMENTS);
-    const symm_matrix x = {.data = workspace ? workspace + layout->nbytes : NULL,
-                           .row = row,
-                           .column = 1,
-                           .batch = row * rows,
-                           .dtype = (uint32_t)dtype};
+    const symm_matrix x = {.row = row, .column = 1, .batch = row * rows, .dtype = (uint32_t)dtype};
 
-    layout->nbytes += symm__round_up((uint64_t)(x.batch * l) * symm_dtype_size(dtype), ALIGNMENT);
-    return x;
+    return append(layout, workspace, x, x.batch * l);
+}
+
+/* The partial sums of product i for a collective: in the order of d, without gaps. */
+static symm_matrix append_dense(struct layout *layout, char *workspace,
+                                const struct symm_problem *p, int i)
+{
+    const struct symm_operand *d = &p->d[i];
+
+    return append(layout, workspace,
+                  symm__dense_matrix(symm__dense_order(d), p->partial[i], p->l, p->m, d->columns),
+                  (int64_t)p->l * p->m * d->columns);
 }
 
 /* The results of product i that a rank computes, or that go to one slot. */
@@ -45,9 +63,9 @@ static void append_results(struct layout *layout, const struct symm_collect *c,
                   all = p->d[i].columns,
                   columns = reduces ? all : symm__rows_of_rank(all, nranks, 0);
 
-    layout->of_rank[i] =
-        append(layout, c->workspace, reduces ? p->partial[i] : (symm_dtype)p->d[i].matrix.dtype,
-               p->l, rows, columns);
+    layout->of_rank[i] = append_packs(layout, c->workspace,
+                                      reduces ? p->partial[i] : (symm_dtype)p->d[i].matrix.dtype,
+                                      p->l, rows, columns);
 }
 
 /* Slots for the results of product i, one of each rank. */
@@ -67,14 +85,18 @@ static struct layout lay_out(const struct symm_collect *c, const struct symm_pro
     struct layout layout = {.nbytes = 0};
 
     for (int i = 0; i < p->nb; i++) {
+        if (c->plan->collective) {
+            layout.of_rank[i] = append_dense(&layout, c->workspace, p, i);
+            continue;
+        }
         if (c->plan->sink == SYMM_TO_D)
             append_results(&layout, c, p, i);
         else
             append_slots(&layout, c, p, i);
         if (p->kind == SYMM_MATMUL_ALL_REDUCE)
             layout.sums[i] =
-                append(&layout, c->workspace, (symm_dtype)p->d[i].matrix.dtype, p->l,
-                       symm__rows_of_rank(p->m, p->collect_nranks, 0), p->d[i].columns);
+                append_packs(&layout, c->workspace, (symm_dtype)p->d[i].matrix.dtype, p->l,
+                             symm__rows_of_rank(p->m, p->collect_nranks, 0), p->d[i].columns);
     }
     return layout;
 }
@@ -105,7 +127,7 @@ void symm__collect_product(const struct symm_collect *c, const struct symm_probl
     }
     if (!symm__kind_reduces(p->kind))
         return;
-    out->alpha = 1;
+    out->alpha = c->plan->collective ? p->alpha : 1;
     out->beta = 0;
     out->activation = SYMM_NONE;
 }
@@ -129,14 +151,20 @@ symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm
         return symm__fail_in(st, "the workspace of m %d, l %d, and %d columns of d[0] on rank %d: ",
                              p->m, p->l, p->d[0].columns, p->collect_rank);
     c->workspace = block;
+    if (c->plan->collective)
+        return symm__sums_provide(call, p);
     TRY(symm__call_alloc(call, owner, symm__pad_nbytes(nchannels(c), p->collect_nranks), &block));
     c->pad = block;
 out:
     return st;
 }
 
-symm_status symm__collect_clear(const struct symm_collect *c)
+symm_status symm__collect_prepare(struct symm_call *call, const struct symm_collect *c)
 {
+    struct symm_side_stream *side;
+
+    if (c->plan->collective) /* copy engines may run it */
+        return symm__side_stream_take(call, SYMM_URGENT, &side);
     return symm__pad_clear(c->group, c->pad, nchannels(c));
 }
 
@@ -192,8 +220,8 @@ static uint64_t packs_of(const struct symm_problem *p)
            (uint64_t)(by_columns ? p->m : symm__rows_of_rank(p->m, nranks, 0));
 }
 
-symm_status symm__collect_enqueue(struct symm_call *call, const struct symm_collect *c,
-                                  const struct symm_problem *p)
+static symm_status launch(struct symm_call *call, const struct symm_collect *c,
+                          const struct symm_problem *p)
 {
     const symm_collect_args args = args_of(c, p);
     const uint32_t threads =
@@ -202,4 +230,10 @@ symm_status symm__collect_enqueue(struct symm_call *call, const struct symm_coll
                                                 (uint64_t)nchannels(c));
 
     return symm__call_launch(call, kernels[p->kind], blocks, threads, false, &args);
+}
+
+symm_status symm__collect_enqueue(struct symm_call *call, const struct symm_collect *c,
+                                  const struct symm_problem *product, const struct symm_problem *p)
+{
+    return c->plan->collective ? symm__sums_enqueue(call, product, p) : launch(call, c, p);
 }

@@ -1,7 +1,7 @@
 /*
  * What follows a product whose results go to other ranks: the sums of all ranks' products, or the
  * columns of all ranks. The product writes to this rank's workspace, or each owner's rows to a slot
- * in the owner's workspace, and one kernel makes D.
+ * in the owner's workspace. One kernel makes D, or of plain sums a collective of the group.
  */
 #ifndef SYMM_MATMUL_COLLECT_H
 #define SYMM_MATMUL_COLLECT_H
@@ -14,8 +14,8 @@ struct symm_collect {
     const struct symm_group *group;
     const struct symm_problem *problem;
     const struct symm_matmul_plan *plan;
-    char *workspace; /* symmetric; NULL: nothing is collected */
-    symm_signal_pad *pad;
+    char *workspace;      /* symmetric; NULL: nothing is collected */
+    symm_signal_pad *pad; /* NULL: the collectives have theirs */
 };
 
 /*
@@ -26,13 +26,16 @@ struct symm_collect {
 void symm__collect_product(const struct symm_collect *c, const struct symm_problem *p,
                            struct symm_problem *out);
 
-/* Allocates the memory of runs, owned by `owner`. Collective. */
+/* Allocates the memory of runs, owned by `owner`, and the collectives' areas. Collective. */
 symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm_collect *c);
-/* Clears its signals. Local; before the first signal of any rank. */
-symm_status symm__collect_clear(const struct symm_collect *c);
+/* Clears its signals, and creates what runs need. Local; before the first signal of any rank. */
+symm_status symm__collect_prepare(struct symm_call *call, const struct symm_collect *c);
 
-/* Makes D of the product of p, which precedes it on the stream. Stream-ordered. */
+/*
+ * Makes D of the product of p, which precedes it on the stream. product: as
+ * symm__collect_product() gives it. Stream-ordered.
+ */
 symm_status symm__collect_enqueue(struct symm_call *call, const struct symm_collect *c,
-                                  const struct symm_problem *p);
+                                  const struct symm_problem *product, const struct symm_problem *p);
 
 #endif

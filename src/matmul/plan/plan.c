@@ -209,13 +209,15 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
 }
 
 /* The plan of a product whose results are collected. */
-static struct symm_matmul_plan with_strategy(const struct symm_matmul_plan *base,
+static struct symm_matmul_plan with_strategy(const struct symm_matmul_limits *limits,
+                                             const struct symm_matmul_plan *base,
                                              const struct symm_problem *p, symm_strategy strategy)
 {
     struct symm_matmul_plan plan = *base;
 
     plan.strategy = strategy;
     plan.sink = SYMM_TO_D;
+    plan.collective = strategy == SYMM_STRATEGY_UNFUSED && limits->sums_us > 0;
     if (strategy != SYMM_STRATEGY_UNFUSED)
         plan.sink = symm__kind_reduces(p->kind) ? SYMM_TO_OWNERS : SYMM_TO_ALL;
     return plan;
@@ -239,7 +241,7 @@ struct symm_matmul_plan symm__matmul_plan_collected(const struct symm_matmul_lim
     if (p->collect_nranks == 1)
         return best;
     for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
-        const struct symm_matmul_plan plan = with_strategy(&best, p, strategies[i]);
+        const struct symm_matmul_plan plan = with_strategy(limits, &best, p, strategies[i]);
         const double us = symm__model_collected_us(limits, p, columns, &plan);
         if (p->strategy == plan.strategy)
             return plan;

@@ -22,6 +22,8 @@ struct symm_matmul_limits {
     int nsms, max_threads; /* the minimum over the ranks' devices */
     bool cublas;           /* all ranks use cuBLASLt for the product after an all-gather */
     bool wgmma;            /* at least one rank may use the Hopper kernel */
+    /* The time of the group's collectives for the sums of an unfused run; 0: they cannot add. */
+    double sums_us;
     /* Copy engines send shards of at least this, in chunks of at least this; 0: by estimate. */
     uint64_t engine_nbytes;
 };
@@ -35,6 +37,7 @@ struct symm_matmul_plan {
     uint32_t shards_interleaved; /* shards whose chunks are sent alternately */
     uint32_t blocks, threads;    /* of the product */
     symm_sink sink;              /* of the product */
+    bool collective;             /* the group's collectives make D from the partial sums */
     int64_t ld;                  /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;
 };

@@ -10,7 +10,7 @@
 #include "matmul_plan.h"
 #include "test.h"
 
-enum { TRAIN = 6, NKINDS = 11 };
+enum { TRAIN = 6, NKINDS = 13 };
 
 /* A kind of products. */
 struct kind {
@@ -31,6 +31,8 @@ static const struct kind kinds[NKINDS] = {
     {SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_AUTO, 300, 9},
     {SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_AUTO, 37, 40},
     {SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_AUTO, 300, 9},
+    {SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_UNFUSED, 48, 40},
+    {SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_UNFUSED, 37, 40},
 };
 
 static struct matmul_case case_of(const struct kind *kind, uint64_t layout)
