@@ -288,3 +288,24 @@ TEST(products, ranks_agree_on_the_strategy)
     t.wants = SYMM_STRATEGY_FUSED;
     try_it(2, t, 0);
 }
+
+/* Unfused, of plain sums: the workspace has d's layout, in which rows are 7 elements apart. */
+TEST_LOOP(products, partial_sums_for_a_collective, 2, 5)
+{
+    static const float factors[] = {-1.5f, 0};
+    struct trial t = {.wants = SYMM_STRATEGY_UNFUSED};
+
+    open_fake();
+    for (int i = 0; i < 8; i++) {
+        const bool scatters = i % 2;
+        t.c = simple(scatters ? 3 * _i : 5, 40, 7);
+        t.c.kind = scatters ? SYMM_MATMUL_REDUCE_SCATTER : SYMM_MATMUL_ALL_REDUCE;
+        t.c.strategy = SYMM_STRATEGY_UNFUSED;
+        t.c.out = i / 2 % 2 ? SYMM_FLOAT32 : SYMM_BFLOAT16;
+        t.c.nb = 1 + i / 4;
+        t.c.alpha = &factors[i == 7];
+        t.c.layout = (uint64_t)i;
+        t.by_columns = scatters ? B_BY_COLUMNS : D_BY_COLUMNS;
+        try_it(_i, t, i == 7 ? 0 : _i * t.c.nb);
+    }
+}
