@@ -59,6 +59,13 @@ struct symm_emulated_hopper_ops {
     void (*wgmma_commit)(void);
     void (*wgmma_wait)(uint32_t pending);
     void (*wgmma)(float *d, const struct symm_emulated_wgmma *how);
+    /*
+     * cp.reduce.async.bulk.tensor.<ndim>d.global.shared::cta.add.tile.bulk_group, of float16 or
+     * bfloat16; cp.async.bulk.commit_group; cp.async.bulk.wait_group or, with read, .read
+     */
+    void (*tensor_add)(const void *map, uint32_t ndim, const int32_t *at, const void *shared);
+    void (*bulk_commit)(void);
+    void (*bulk_wait)(uint32_t pending, uint32_t read);
 };
 
 #ifdef __cplusplus

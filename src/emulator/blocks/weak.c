@@ -152,6 +152,36 @@ void emu__weak_warp_met(struct block *b, unsigned first, uint32_t lanes)
     }
 }
 
+/* ---- mbarriers ---- */
+
+void emu__weak_arrive(struct block *b, struct emu_released *released)
+{
+    struct emu_weak *w = b->weak;
+    unsigned thread = b->running->index;
+    for (unsigned i = 0; i < EMU_PROXIES; i++)
+        if (released->fresh[i] < w->threads[thread].fresh[i])
+            released->fresh[i] = w->threads[thread].fresh[i];
+    for (unsigned i = 0; i < w->stores.count; i++) {
+        struct emu_store *store = &w->stores.slots[w->stores.order[i]];
+        if (!store->async && emu__store_known(store, thread))
+            store->marks |= released->mark;
+    }
+}
+
+void emu__weak_waited(struct block *b, const struct emu_released *released)
+{
+    struct emu_weak *w = b->weak;
+    unsigned thread = b->running->index;
+    struct emu_weak_thread by = {.meets = false};
+    memcpy(by.fresh, released->fresh, sizeof by.fresh);
+    freshen(&w->threads[thread], &by);
+    for (unsigned i = 0; i < w->stores.count; i++) {
+        struct emu_store *store = &w->stores.slots[w->stores.order[i]];
+        if (store->marks & released->mark)
+            store->warps |= 1u << thread / 32;
+    }
+}
+
 /* ---- Fences ---- */
 
 static void bulk_wait(struct emu_weak *w, unsigned thread)

@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The ways to memory, which are not coherent with each other without a fence. */
+enum emu_proxy { EMU_UNICAST, EMU_MULTICAST_PROXY, EMU_ASYNC, EMU_PROXIES };
+
 struct block;
 struct cuda_thread;
 struct emu_weak;
@@ -26,6 +29,16 @@ void emu__weak_block_met(struct block *b);
 void emu__weak_warp_met(struct block *b, unsigned first, uint32_t lanes);
 /* The thread ends, still on its own stack. The last one drains all stores. */
 void emu__weak_thread_left(struct block *b, const struct cuda_thread *t);
+
+/* What arrivals at an mbarrier of the block release, and what waits for it acquire. */
+struct emu_released {
+    uint64_t mark; /* of the stores that arriving threads knew of; one bit */
+    uint64_t fresh[EMU_PROXIES];
+};
+
+/* The running thread arrives at an mbarrier, or has waited for it. */
+void emu__weak_arrive(struct block *b, struct emu_released *released);
+void emu__weak_waited(struct block *b, const struct emu_released *released);
 
 /* Loads by the asynchronous proxy return nothing older, if the running thread issues them now. */
 uint64_t emu__weak_async_fresh(const struct block *b);

@@ -35,6 +35,8 @@ struct emu_store {
     unsigned char value[EMU_GRANULE];
     void (*apply)(void *at, const void *operand); /* NULL: the value is stored */
     uint16_t owner, thread;                       /* thread: the one that stored */
+    uint32_t warps; /* whose threads have waited for an mbarrier of `marks` */
+    uint64_t marks; /* of mbarriers at which a thread that knew of it has arrived since */
     bool multicast; /* before an alias fence, neither seen by unicast accesses nor released */
     bool aliased;   /* an alias fence came after it: both proxies see it */
     bool async;     /* of the copy unit, and not waited for yet */
@@ -48,9 +50,6 @@ struct emu_stores {
     uint16_t heads[EMU_STORES]; /* chains through emu_store.next, by granule */
     unsigned count;
 };
-
-/* The ways to memory, which are not coherent with each other without a fence. */
-enum emu_proxy { EMU_UNICAST, EMU_MULTICAST_PROXY, EMU_ASYNC, EMU_PROXIES };
 
 /* The values that the block has read of a granule, by one proxy. */
 struct emu_read {

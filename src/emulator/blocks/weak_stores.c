@@ -75,7 +75,7 @@ void emu__stores_drain_any(struct emu_weak *w)
 bool emu__store_known(const struct emu_store *store, unsigned thread)
 {
     return store->owner == thread || store->owner == EMU_OF_BLOCK ||
-           store->owner == EMU_OF_WARP + thread / 32;
+           store->owner == EMU_OF_WARP + thread / 32 || store->warps >> thread / 32 & 1;
 }
 
 static void drain_shuffled(struct emu_weak *w, uint16_t *slots, unsigned n)

@@ -5,6 +5,7 @@
 #include "emulator/state/machine.h"
 #include "emulator/state/sanitizer.h"
 #include "mbarrier.h"
+#include "tensor_add.h"
 #include "tensor_copy.h"
 #include "warpgroup.h"
 
@@ -17,14 +18,23 @@ static void begin(struct block *b)
 {
     struct emu_hopper *h = (struct emu_hopper *)b->units;
     h->nmbarriers = h->ncopies = 0;
+    emu__tensor_add_free(h);
+    for (unsigned i = 0; i < h->groups_capacity; i++)
+        h->committed[i] = 0;
     emu__warpgroups_free(h);
 }
 
 /* In weakly ordered memory the units are late, each by chance. */
 static bool work(struct block *b)
 {
-    return b->weak && (emu__draw(&b->random) % 2 ? emu__tensor_work(b) || emu__wgmma_work(b)
-                                                 : emu__wgmma_work(b) || emu__tensor_work(b));
+    static bool (*const units[])(struct block *) = {emu__tensor_work, emu__wgmma_work,
+                                                    emu__tensor_add_work};
+    enum { NUNITS = sizeof units / sizeof *units };
+    unsigned first = b->weak ? (unsigned)(emu__draw(&b->random) % NUNITS) : 0;
+    bool worked = false;
+    for (unsigned i = 0; i < NUNITS && b->weak && !worked; i++)
+        worked = units[(first + i) % NUNITS](b);
+    return worked;
 }
 
 static void end(struct block *b)
@@ -33,6 +43,7 @@ static void end(struct block *b)
     if (h->ncopies > 0)
         emu__block_fault(b, CUDA_ERROR_LAUNCH_FAILED,
                          "the block ends while copies into shared memory are not done");
+    emu__tensor_add_end(b);
 }
 
 static void free_units(struct emu_units *units)
@@ -41,6 +52,8 @@ static void free_units(struct emu_units *units)
     emu__warpgroups_free(h);
     free(h->mbarriers);
     free(h->copies);
+    emu__tensor_add_free(h);
+    free(h->committed);
     free(h->box);
     free(h);
 }
@@ -116,6 +129,9 @@ const struct symm_emulated_hopper_ops emu__hopper_ops = {
     .fence_mbarrier_init = emu__mbarrier_fence_init,
     .fence_async = emu__mbarrier_fence_async,
     .tensor_load = emu__tensor_load,
+    .tensor_add = emu__tensor_add,
+    .bulk_commit = emu__bulk_commit,
+    .bulk_wait = emu__bulk_wait,
     .setmaxnreg = emu__setmaxnreg,
     .wgmma_fence = emu__wgmma_fence,
     .wgmma_commit = emu__wgmma_commit,

@@ -13,6 +13,7 @@
 
 struct emu_mbarrier;
 struct emu_operands;
+struct emu_tensor_add;
 struct emu_tensor_copy;
 struct emu_warpgroup;
 
@@ -22,6 +23,10 @@ struct emu_hopper {
     unsigned nmbarriers, mbarriers_capacity;
     struct emu_tensor_copy *copies; /* in weakly ordered memory: not done yet */
     unsigned ncopies, copies_capacity;
+    struct emu_tensor_add *adds; /* not done yet */
+    unsigned nadds, adds_capacity;
+    uint64_t *committed; /* groups of additions, of each thread */
+    unsigned groups_capacity;
     char *box; /* of the copy that is done at the moment */
     size_t box_capacity;
     struct emu_operands *operands; /* of the multiplication that is done at the moment */

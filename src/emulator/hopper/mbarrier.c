@@ -148,8 +148,11 @@ EMU_UNCHECKED static bool init(struct block *b, struct emu_hopper *h, uint64_t *
         snprintf(rule, EMU_RULE_NBYTES, "no memory for an mbarrier");
         return false;
     }
-    *bar = (struct emu_mbarrier){
-        .at = at, .expected = arrivals, .pending = arrivals, .thread = b->running->index};
+    *bar = (struct emu_mbarrier){.at = at,
+                                 .expected = arrivals,
+                                 .pending = arrivals,
+                                 .thread = b->running->index,
+                                 .released.mark = UINT64_C(1) << (h->nmbarriers - 1) % 64};
     *at = MARK;
     return true;
 }
@@ -198,6 +201,8 @@ EMU_UNCHECKED static bool arrive_there(struct block *b, const uint64_t *at, uint
                  there);
         return false;
     }
+    if (bar && b->weak && block == b->rank)
+        emu__weak_arrive(b, &bar->released);
     return bar && arrive(b->cluster->blocks[block], bar, rule);
 }
 
@@ -229,6 +234,16 @@ EMU_UNCHECKED static void describe_wait(const struct block *b, const struct cuda
              (unsigned)t->value, t->object, bar ? bar->pending : 0, bar ? bar->tx : 0);
 }
 
+/* Arrivals of other blocks release nothing: no kernel here passes data to other blocks this way. */
+EMU_UNCHECKED static void acquire(struct block *b, const uint64_t *at)
+{
+    emu__cluster_lock(b->cluster);
+    const struct emu_mbarrier *bar = find(b, at);
+    if (bar)
+        emu__weak_waited(b, &bar->released);
+    emu__cluster_unlock(b->cluster);
+}
+
 EMU_UNCHECKED void emu__mbarrier_wait(uint64_t *at, uint32_t parity)
 {
     struct block *b = emu__this_block;
@@ -245,6 +260,8 @@ EMU_UNCHECKED void emu__mbarrier_wait(uint64_t *at, uint32_t parity)
     b->running->object = at;
     b->running->value = parity;
     emu__block_await(b, phase_is_over, describe_wait);
+    if (b->weak)
+        acquire(b, at);
 }
 
 /* ---- Fences ---- */

@@ -6,6 +6,7 @@
 #ifndef SYMM_EMULATOR_MBARRIER_H
 #define SYMM_EMULATOR_MBARRIER_H
 
+#include "emulator/blocks/weak.h"
 #include "hopper.h"
 
 struct emu_mbarrier {
@@ -16,6 +17,7 @@ struct emu_mbarrier {
     unsigned thread;    /* that initialised it */
     bool async_ready;   /* that thread has passed fence.proxy.async since */
     bool cluster_ready; /* and fence.mbarrier_init.release.cluster */
+    struct emu_released released;
 };
 
 /* Bytes of a copy have come, in the block `to` of the cluster. With the cluster's lock. */

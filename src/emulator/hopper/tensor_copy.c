@@ -16,19 +16,6 @@
 #define SHARED_ALIGNMENT 128u
 #define MAP_ALIGNMENT 64u
 
-EMU_UNCHECKED static uint32_t line_nbytes(const struct emu_tensor_map *map)
-{
-    return (uint32_t)map->box[0] * map->element_nbytes;
-}
-
-EMU_UNCHECKED static uint32_t lines_of(const struct emu_tensor_map *map)
-{
-    uint32_t n = 1;
-    for (uint32_t i = 1; i < map->ndim; i++)
-        n *= map->box[i];
-    return n;
-}
-
 /* ---- Reading ---- */
 
 /* Reads bytes of memory that the device may access. False: it may not; `rule` says why. */
@@ -54,37 +41,17 @@ static bool read_bytes(struct block *b, const struct emu_tensor_copy *copy, cons
     return true;
 }
 
-/* Reads one line of a box; elements outside of the tensor are 0. */
-static bool read_line(struct block *b, const struct emu_tensor_copy *copy, const int64_t *at,
-                      char *to, char *rule)
-{
-    const struct emu_tensor_map *map = &copy->map;
-    const char *from = map->data;
-    int64_t first = at[0] < 0 ? -at[0] : 0, end = (int64_t)map->last[0] + 1 - at[0];
-    bool inside = true;
-    memset(to, 0, line_nbytes(map));
-    for (uint32_t i = 1; i < map->ndim; i++) {
-        inside = inside && at[i] >= 0 && at[i] <= (int64_t)map->last[i];
-        from += (uint64_t)at[i] * map->strides[i - 1];
-    }
-    end = end < map->box[0] ? end : map->box[0];
-    return !inside || first >= end ||
-           read_bytes(b, copy, from + (at[0] + first) * map->element_nbytes,
-                      to + first * map->element_nbytes, (size_t)(end - first) * map->element_nbytes,
-                      rule);
-}
-
+/* Reads a box; elements outside of the tensor are 0. */
 static bool read_box(struct block *b, const struct emu_tensor_copy *copy, char *box, char *rule)
 {
     const struct emu_tensor_map *map = &copy->map;
-    for (uint32_t line = 0; line < lines_of(map); line++) {
-        int64_t at[EMU_TENSOR_DIMS] = {copy->at[0]};
-        uint32_t rest = line;
-        for (uint32_t i = 1; i < map->ndim; i++) {
-            at[i] = (int64_t)copy->at[i] + rest % map->box[i];
-            rest /= map->box[i];
-        }
-        if (!read_line(b, copy, at, box + (size_t)line * line_nbytes(map), rule))
+    const uint32_t nbytes = emu__tensor_line_nbytes(map);
+    memset(box, 0, (size_t)nbytes * emu__tensor_lines(map));
+    for (uint32_t i = 0; i < emu__tensor_lines(map); i++, box += nbytes) {
+        const struct emu_tensor_line line = emu__tensor_line(map, copy->at, i);
+        if (line.n > 0 &&
+            !read_bytes(b, copy, line.data, box + (size_t)line.first * map->element_nbytes,
+                        (size_t)line.n * map->element_nbytes, rule))
             return false;
     }
     return true;
@@ -101,7 +68,7 @@ static uint32_t swizzle(uint32_t address, uint32_t span)
 static void write_box(const struct block *to, uint32_t address, const struct emu_tensor_map *map,
                       const char *box)
 {
-    uint32_t nbytes = lines_of(map) * line_nbytes(map);
+    uint32_t nbytes = emu__tensor_lines(map) * emu__tensor_line_nbytes(map);
     for (uint32_t i = 0; i < nbytes; i += PACK)
         memcpy(emu__window_bytes(to, swizzle(address + i, map->span), PACK), box + i, PACK);
 }
@@ -110,7 +77,7 @@ static void write_box(const struct block *to, uint32_t address, const struct emu
 static bool deliver(struct block *b, const struct emu_tensor_copy *copy, unsigned rank,
                     const char *box, char *rule)
 {
-    uint32_t nbytes = lines_of(&copy->map) * line_nbytes(&copy->map);
+    uint32_t nbytes = emu__tensor_lines(&copy->map) * emu__tensor_line_nbytes(&copy->map);
     const char *shared = emu__shared_map(b, copy->shared, nbytes, rank, rule, EMU_RULE_NBYTES);
     const void *bar =
         shared ? emu__shared_map(b, copy->mbarrier, 8, rank, rule, EMU_RULE_NBYTES) : NULL;
@@ -134,7 +101,8 @@ static char *room_for(struct emu_hopper *h, size_t nbytes)
 
 static bool run(struct block *b, const struct emu_tensor_copy *copy, char *rule)
 {
-    char *box = room_for(emu__hopper(b), (size_t)lines_of(&copy->map) * line_nbytes(&copy->map));
+    char *box = room_for(emu__hopper(b), (size_t)emu__tensor_lines(&copy->map) *
+                                             emu__tensor_line_nbytes(&copy->map));
     bool ok = box && read_box(b, copy, box, rule);
     if (!box)
         snprintf(rule, EMU_RULE_NBYTES, "no memory for a box");
@@ -177,8 +145,8 @@ bool emu__tensor_work(struct block *b)
 
 /* ---- Issue ---- */
 
-/* What the emulator has of tensor maps, and what the instruction asks of its operands. */
-EMU_UNCHECKED static void check(const struct block *b, void *shared, const void *at, uint32_t ndim)
+EMU_UNCHECKED void emu__tensor_check(const struct block *b, const void *shared, const void *at,
+                                     uint32_t ndim)
 {
     const struct emu_tensor_map *map = at;
     if ((uintptr_t)at % MAP_ALIGNMENT)
@@ -187,25 +155,26 @@ EMU_UNCHECKED static void check(const struct block *b, void *shared, const void 
     if (!emu__tensor_map_valid(map))
         emu__block_break(CUDA_ERROR_LAUNCH_FAILED, "%p is no tensor map", at);
     if (map->ndim != ndim)
-        emu__block_break(CUDA_ERROR_LAUNCH_FAILED, "a load of %u dimensions by a tensor map of %u",
-                         ndim, map->ndim);
+        emu__block_break(CUDA_ERROR_LAUNCH_FAILED,
+                         "coordinates of %u dimensions for a tensor map of %u", ndim, map->ndim);
     for (uint32_t i = 0; i < ndim; i++)
         if (map->steps[i] != 1)
             emu__block_break(CUDA_ERROR_LAUNCH_FAILED,
                              "a tensor map with steps[%u] = %u: the emulator copies by steps of 1",
                              i, map->steps[i]);
-    if (map->span && line_nbytes(map) != map->span)
+    if (map->span && emu__tensor_line_nbytes(map) != map->span)
         emu__block_break(CUDA_ERROR_LAUNCH_FAILED,
                          "lines of %u bytes with a swizzle of %u: the emulator swizzles whole ones",
-                         line_nbytes(map), map->span);
-    uint32_t address = emu__window_address(b, shared, lines_of(map) * line_nbytes(map));
+                         emu__tensor_line_nbytes(map), map->span);
+    uint32_t address =
+        emu__window_address(b, shared, emu__tensor_lines(map) * emu__tensor_line_nbytes(map));
     if (address == 0)
         emu__block_break(CUDA_ERROR_ILLEGAL_ADDRESS,
-                         "a box of %u bytes to %p, of which not all is dynamic shared memory",
-                         lines_of(map) * line_nbytes(map), shared);
+                         "a box of %u bytes at %p, of which not all is dynamic shared memory",
+                         emu__tensor_lines(map) * emu__tensor_line_nbytes(map), shared);
     if (address % SHARED_ALIGNMENT)
         emu__block_break(CUDA_ERROR_MISALIGNED_ADDRESS,
-                         "a box to %p, which is not aligned to %u bytes", shared, SHARED_ALIGNMENT);
+                         "a box at %p, which is not aligned to %u bytes", shared, SHARED_ALIGNMENT);
 }
 
 EMU_UNCHECKED void emu__tensor_load(void *shared, const void *map, uint32_t ndim, const int32_t *at,
@@ -219,7 +188,7 @@ EMU_UNCHECKED void emu__tensor_load(void *shared, const void *map, uint32_t ndim
                                    .fresh = b->weak ? emu__weak_async_fresh(b) : 0};
     if (b->weak)
         emu__weak_pause(b);
-    check(b, shared, map, ndim);
+    emu__tensor_check(b, shared, map, ndim);
     EMU_UNCHECKED_BEGIN();
     copy.map = *(const struct emu_tensor_map *)map;
     memcpy(copy.at, at, ndim * sizeof *at);

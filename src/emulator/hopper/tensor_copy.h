@@ -15,6 +15,12 @@ struct emu_tensor_copy {
     uint64_t fresh;  /* in weakly ordered memory: it reads nothing older */
 };
 
+/*
+ * Checks what the emulator has of tensor maps, and what instructions ask of their operands. A
+ * broken rule ends the kernel.
+ */
+void emu__tensor_check(const struct block *b, const void *shared, const void *map, uint32_t ndim);
+
 /* In weakly ordered memory: does one of the copies that were issued. False: there is none. */
 bool emu__tensor_work(struct block *b);
 

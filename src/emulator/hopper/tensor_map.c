@@ -32,6 +32,38 @@ bool emu__tensor_map_valid(const struct emu_tensor_map *map)
     return map->mark == mark_of(map);
 }
 
+uint32_t emu__tensor_lines(const struct emu_tensor_map *map)
+{
+    uint32_t n = 1;
+    for (uint32_t i = 1; i < map->ndim; i++)
+        n *= map->box[i];
+    return n;
+}
+
+uint32_t emu__tensor_line_nbytes(const struct emu_tensor_map *map)
+{
+    return (uint32_t)map->box[0] * map->element_nbytes;
+}
+
+struct emu_tensor_line emu__tensor_line(const struct emu_tensor_map *map, const int32_t *at,
+                                        uint32_t line)
+{
+    const char *data = map->data;
+    int64_t first = at[0] < 0 ? -(int64_t)at[0] : 0, end = (int64_t)map->last[0] + 1 - at[0];
+    bool inside = true;
+    for (uint32_t i = 1; i < map->ndim; i++) {
+        int64_t x = (int64_t)at[i] + line % map->box[i];
+        line /= map->box[i];
+        inside = inside && x >= 0 && x <= (int64_t)map->last[i];
+        data += (uint64_t)x * map->strides[i - 1];
+    }
+    end = end < map->box[0] ? end : map->box[0];
+    if (!inside || first >= end)
+        return (struct emu_tensor_line){.n = 0};
+    return (struct emu_tensor_line){data + (at[0] + first) * map->element_nbytes, (uint32_t)first,
+                                    (uint32_t)(end - first)};
+}
+
 #define REFUSE(...) return emu__rule(CUDA_ERROR_INVALID_VALUE, __VA_ARGS__)
 
 static CUresult check_extent(uint32_t i, uint64_t extent, uint32_t box, uint32_t step)
@@ -104,6 +136,7 @@ CUresult emu_cuTensorMapEncodeTiled(void *map, int dtype, uint32_t ndim, void *d
             emu__rule(CUDA_ERROR_INVALID_VALUE, "data is not aligned to %u bytes", ALIGNMENT));
     struct emu_tensor_map out = {.data = data,
                                  .ndim = (uint8_t)ndim,
+                                 .dtype = (uint8_t)dtype,
                                  .element_nbytes = element_nbytes[dtype],
                                  .span = swizzle_spans[swizzle]};
     for (uint32_t i = 0; i < ndim; i++) {

@@ -245,6 +245,12 @@ static void copy_of_no_memory(const struct hopper_args *a)
     load(a, dynamic(), 0, 64);
 }
 
+static void addition_with_a_swizzle(const struct hopper_args *a)
+{
+    const int32_t at[2] = {0};
+    unit->tensor_add(&a->map, 2, at, dynamic());
+}
+
 static void copy_of_other_size(const struct hopper_args *a)
 {
     begin_barrier(1);
@@ -438,7 +444,7 @@ static const struct {
      .threads = 2},
 
     {.body = copy_not_of_a_map, .rule = "is no tensor map"},
-    {.body = copy_of_other_dimensions, .rule = "a load of 3 dimensions by a tensor map of 2"},
+    {.body = copy_of_other_dimensions, .rule = "coordinates of 3 dimensions for a tensor map of 2"},
     {.body = copy_by_a_misaligned_map, .rule = "which is not aligned to 64 bytes"},
     {.body = copy_misaligned, .rule = "which is not aligned to 128 bytes"},
     {.body = copy_beyond, .rule = "of which not all is dynamic shared memory"},
@@ -448,6 +454,7 @@ static const struct {
      .threads = 1,
      .cluster = 2},
     {.body = copy_of_no_memory, .rule = "is outside of the allocation"},
+    {.body = addition_with_a_swizzle, .rule = "adds float16 and bfloat16 without one"},
     {.body = copy_of_other_size,
      .rule = "missing are 0 arrivals and 16 bytes",
      .threads = 32,
