@@ -140,11 +140,12 @@ typedef struct symm_matmul symm_matmul;
  * Memory: on two ranks or more, a product that communicates allocates symmetric memory of the group
  *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, rows rounded up
  *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, rows rounded
- *         up to 8 elements). ALL_REDUCE: also a rank's rows of d, unless a collective makes the
- *         sums. Where one does, in either kind, the group also gets full staging areas if they are
- *         faster. ALL_SCATTER: a rank's columns of d; FUSED: all columns. A product that uses
- *         cuBLASLt has up to 32 MiB of device memory, after an all-gather up to the size of A more,
- *         and a traced one 4 MiB. When it is destroyed, the next such product reuses this memory.
+ *         up to 8 elements); FUSED on two ranks: twice that. ALL_REDUCE: also a rank's rows of d,
+ *         unless a collective makes the sums. Where one does, in either kind, the group also gets
+ *         full staging areas if they are faster. ALL_SCATTER: a rank's columns of d; FUSED: all
+ *         columns. A product that uses cuBLASLt has up to 32 MiB of device memory, after an
+ *         all-gather up to the size of A more, and a traced one 4 MiB. When it is destroyed, the
+ *         next such product reuses this memory.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
  *                            reserved words that are not 0, NULL, a number of rows that is not
@@ -213,7 +214,9 @@ SYMM_API symm_strategy symm_matmul_strategy(const symm_matmul *m);
     X(WAIT_WORKSPACE, 3, "wait for workspace", "waits until `rank` may be sent rows")              \
     X(SEND, 4, "send", "SMs send chunk `chunk` of the own rows to `rank`, and its signal")         \
     X(OPEN_ROUND, 5, "open round", "begins the transfers of a run")                                \
-    X(CLOSE_ROUND, 6, "close round", "takes all signals of a run")
+    X(CLOSE_ROUND, 6, "close round", "takes all signals of a run")                                 \
+    X(WAIT_PART, 7, "wait for part", "waits for the other rank's part of the sums in a tile of D") \
+    X(ADD, 8, "add", "adds that part to the tile of D")
 
 typedef enum symm_matmul_event_kind {
 #define SYMM_MATMUL_EVENT_ENUM_(id, value, name, text) SYMM_MATMUL_EVENT_##id = value,
@@ -251,7 +254,8 @@ typedef struct symm_matmul_event {
  *
  * A tile ends when it is multiplied and stored; where the Hopper kernel stores a tile while it
  * multiplies the next one, when it is multiplied. The first wait for a chunk that ends tells when
- * the chunk had arrived. Not recorded: cuBLASLt's kernels, the collective of an unfused run,
+ * the chunk had arrived. A wait for a part begins when its tile is stored or, if it is the block's
+ * last tile, multiplied. Not recorded: cuBLASLt's kernels, the collective of an unfused run,
  * kernels that collect results, copies of rows on this device, and sends by copy engines.
  *
  * Scope:  Local; waits for a copy.

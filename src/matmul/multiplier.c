@@ -121,9 +121,9 @@ static symm_status enqueue_portable(const struct symm_matmul_run *run,
  * ranks' multipliers differ, or by SYMM_MATMUL_ENGINE_BYTES.
  */
 static const struct symm_multiplier multipliers[] = {
-    {suits_cublas, enqueue_cublas, SYMM_WGMMA_SENDER_NBYTES},
-    {suits_sm90, enqueue_sm90, SYMM_WGMMA_SENDER_NBYTES},
-    {suits_portable, enqueue_portable, SYMM_PORTABLE_SENDER_NBYTES},
+    {suits_cublas, enqueue_cublas, SYMM_WGMMA_SENDER_NBYTES, false},
+    {suits_sm90, enqueue_sm90, SYMM_WGMMA_SENDER_NBYTES, true},
+    {suits_portable, enqueue_portable, SYMM_PORTABLE_SENDER_NBYTES, false},
 };
 
 void symm__matmul_choose(struct symm_matmul_run *run)
@@ -150,6 +150,7 @@ symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_s
         .view = m->transport.view,
     };
 
+    symm__collect_parts(&m->collect, &run->problem, run->multiplier->adds, &args.parts);
     if (m->plan.strategy == SYMM_STRATEGY_FUSED)
         args.arrivals = symm__transport_arrivals(&m->transport); /* else the rows have arrived */
     if (p->alpha == 0)

@@ -123,7 +123,8 @@ static symm_status run_collected(struct symm_matmul_run *run)
 
     run->sends = true;
     TRY(symm__matmul_multiply(run, 0, collected_steps(run)));
-    st = symm__collect_enqueue(run->call, &run->m->collect, &run->product, &run->problem);
+    st = symm__collect_enqueue(run->call, &run->m->collect, &run->product, &run->problem,
+                               run->multiplier->adds);
 out:
     return st;
 }
@@ -136,7 +137,8 @@ static symm_status run_collected_by_owners(struct symm_matmul_run *run)
     run->sends = true;
     for (int step = 0; step < collected_steps(run); step++)
         TRY(symm__matmul_multiply(run, step, step + 1));
-    st = symm__collect_enqueue(run->call, &run->m->collect, &run->product, &run->problem);
+    st = symm__collect_enqueue(run->call, &run->m->collect, &run->product, &run->problem,
+                               run->multiplier->adds);
 out:
     return st;
 }

@@ -58,8 +58,11 @@ OPERATORS = {
 # Of the Hopper kernel only.
 PIPELINE_OPERATORS = {
     "__syncwarp": ["(void)0"],
+    "bulk_commit": ["(void)0"],
+    "bulk_wait_all": ["(void)0"],
     "cluster_sync": ["(void)0"],
     "mbarrier_arrive": ["(void)0"],
+    "mbarrier_arrive_here": ["(void)0"],
     "mbarrier_expect": ["(void)0"],
     "mbarrier_wait": ["(void)0"],
     "wgmma_commit": ["(void)0"],
@@ -68,7 +71,7 @@ PIPELINE_OPERATORS = {
     "wgmma_wait_but_one": ["(void)0"],
 }
 OPERATORS.update(PIPELINE_OPERATORS)
-PIPELINE = ["mainloop.cuh", "store.cuh"]
+PIPELINE = ["mainloop.cuh", "store.cuh", "followers.cuh"]
 SENT = {"symm_dev_signal": "signal and wait", "symm_dev_arrive": "arrive and wait",
         "symm_dev_arrive_both": "arrive and wait", "symm_dev_epoch_begun": "tell and await"}
 AWAITED = {"symm_dev_wait": "signal and wait", "symm_dev_wait_all": "arrive and wait",
@@ -96,6 +99,14 @@ STATEMENTS = {
     "set": (re.compile(r"\(epoch & 1\) \* \(a\.block_slots / 2\)"),
             "(proof_mutant == {n} ? 0 : (epoch & 1) * (a.block_slots / 2))"),
     "bytes": (re.compile(r"\bsizeof s\.a \+"), "(proof_mutant == {n} ? 0 : sizeof s.a) +"),
+    "read boxes": (re.compile(r"\bbulk_wait_read<[^;]*>\(\)(?=;)"),
+                   "(proof_mutant == {n} ? (void)0 : {0})"),
+    "set of slots": (re.compile(r"\bruns % 2(?=;)"),
+                     "(proof_mutant == {n} ? 0 : runs % 2)"),
+    "come": (re.compile(r"\(int32_t\)\(arrived - runs - 1\) >= 0"),
+             "(proof_mutant == {n} || (int32_t)(arrived - runs - 1) >= 0)"),
+    "late": (re.compile(r"\breturn leave\(t\)"),
+             "return (proof_mutant == {n} ? (void)0 : leave(t))"),
     "channel": (re.compile(r"\(int\)\(epoch & 1\)"), "(proof_mutant == {n} ? 0 : (int)(epoch & 1))"),
 }
 FUNCTION = re.compile(r"^ *(?:template <[^{;]*?> )?(?:SYMM_DEV(?:_IN_CLASS)?\b[^;{(]*?\b(\w+)(?=\()"
@@ -185,6 +196,8 @@ LIBRARY = ["low_latency", "low_latency_two_shot", "lamport", "one_shot", "two_sh
 
 # The protocols of the Hopper kernel, and their worlds.
 WIDE = ["hopper_fused", "hopper_pipelined", "hopper_unfused"]
+# Files and functions of parts that a product adds.
+PARTS = ["followers.cuh", "sum_parts.cuh", "add_late", "collect_late_parts"]
 WIDE_WORLDS = [(2, 384, 20), (3, 384, 40), (2, 384, 100)]
 # (ranks, threads of a block, seeds), tried one after the other.
 WORLDS = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
@@ -361,6 +374,8 @@ def judge_in(worlds, program, number, protocols):
 
 
 def judge(program, number, site):
+    if site["file"] in PARTS or site["function"] in PARTS:
+        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, ["hopper_reduce_scatter"])
     if site["file"] in PIPELINE:
         return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, WIDE)
     inline = site["file"] in INLINE

@@ -23,6 +23,7 @@ enum {
     COLLECTED_N_MAX = 24,
     HOPPER_ROWS_MAX = 300, /* of all ranks and batches */
     HOPPER_K_MAX = 300,    /* five stages */
+    HOPPER_COLUMNS_MAX = 1600,
     LATE_US = 1000,
     UNTOUCHED = 0x5a
 };
@@ -246,6 +247,13 @@ static struct collected_extents draw_aligned(const struct stage *st, struct draw
     e.k = 8 * (1 + draw_below(draw, HOPPER_K_MAX / 8));
     for (int i = 0; i < NB_MAX; i++)
         e.n[i] = 8 * nranks * (1 + draw_below(draw, 12));
+    if (draw_below(draw, 3))
+        return e;
+    /* Many small tiles: threads that follow others from tile to tile may fall behind. */
+    e.m = nranks + draw_below(draw, 3);
+    e.k = 8;
+    e.l = 1;
+    e.n[0] = HOPPER_COLUMNS_MAX - 8 * draw_below(draw, 9);
     return e;
 }
 
@@ -328,6 +336,8 @@ bool products_hopper(struct stage *st, const struct protocol *protocol, struct d
     } else {
         e = draw_aligned(st, draw);
         p = draw_collected(st, draw, (symm_matmul_kind)protocol->product, &e);
+        p.rounds +=
+            protocol->product == SYMM_MATMUL_REDUCE_SCATTER ? 3 : 0; /* slots are used again */
     }
     return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }

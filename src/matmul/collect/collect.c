@@ -3,7 +3,9 @@
 
 #include <symm/names.h>
 #include "ids.h"
+#include "matmul/kernels/sm90_tiles.h"
 #include "matmul/plan/dense.h"
+#include "matmul/plan/model.h"
 #include "runtime/base/numbers.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
@@ -12,7 +14,7 @@
 
 SYMM_KERNEL_LIST(matmul_collect, SYMM_MATMUL_COLLECT_KERNELS);
 
-enum { THREADS = 512, PACK_ELEMENTS = 8, ALIGNMENT = 256 };
+enum { WARP = 32, THREADS = 512, PACK_ELEMENTS = 8, ALIGNMENT = 256 };
 
 /* ---------------------------------------------------------------------------------- the layout */
 
@@ -20,6 +22,7 @@ enum { THREADS = 512, PACK_ELEMENTS = 8, ALIGNMENT = 256 };
 struct layout {
     symm_matrix of_rank[SYMM_MATMUL_MAX_B], sums[SYMM_MATMUL_MAX_B];
     uint64_t slot_nbytes[SYMM_MATMUL_MAX_B];
+    uint64_t set_nbytes; /* of all slots; with sums beside the product there are two sets */
     uint64_t nbytes;
 };
 
@@ -98,6 +101,9 @@ static struct layout lay_out(const struct symm_collect *c, const struct symm_pro
                 append_packs(&layout, c->workspace, (symm_dtype)p->d[i].matrix.dtype, p->l,
                              symm__rows_of_rank(p->m, p->collect_nranks, 0), p->d[i].columns);
     }
+    layout.set_nbytes = layout.nbytes;
+    if (c->plan->parts)
+        layout.nbytes *= 2;
     return layout;
 }
 
@@ -132,12 +138,73 @@ void symm__collect_product(const struct symm_collect *c, const struct symm_probl
     out->activation = SYMM_NONE;
 }
 
+/* ------------------------------------------------------------------ parts that a product adds */
+
+static uint64_t tiles_of_owner(const struct symm_collect *c, const struct symm_problem *p,
+                               int owner)
+{
+    const uint64_t rows = (uint64_t)symm__rows_of_rank(p->m, p->collect_nranks, owner),
+                   columns = (uint64_t)symm__wgmma_shapes[c->plan->shape].columns;
+    uint64_t across = 0;
+
+    for (int i = 0; i < p->nb; i++)
+        across += symm__ceil_div((uint64_t)p->n[i], columns);
+    return across * (uint64_t)p->l * symm__ceil_div(rows, SYMM_WGMMA_ROWS);
+}
+
+/* Whether d[i] gets just the sums, in their own type, and the copy unit can add to it. */
+static bool is_plain_sum(const struct symm_problem *p, int i)
+{
+    const symm_matrix *d = &p->d[i].matrix;
+
+    return d->dtype == (uint32_t)p->partial[i] && d->dtype != SYMM_FLOAT32 && d->column == 1 &&
+           (uintptr_t)d->data % 16 == 0 && d->row > 0 && d->row % PACK_ELEMENTS == 0 &&
+           d->batch % PACK_ELEMENTS == 0 && p->n[i] % PACK_ELEMENTS == 0 &&
+           (p->beta == 0 || !p->c[i].matrix.data) && !p->bias[i].matrix.data;
+}
+
+static bool are_plain_sums(const struct symm_problem *p)
+{
+    bool all = p->alpha == 1 && p->activation == SYMM_NONE;
+
+    for (int i = 0; i < p->nb && all; i++)
+        all = is_plain_sum(p, i);
+    return all;
+}
+
+void symm__collect_parts(const struct symm_collect *c, const struct symm_problem *p, bool can_add,
+                         symm_parts *out)
+{
+    *out = (symm_parts){.pad = NULL};
+    if (!c->plan->parts)
+        return;
+    const struct layout layout = lay_out(c, p);
+
+    out->pad = c->pad;
+    out->state = c->state;
+    out->set_nbytes = layout.set_nbytes;
+    out->columns = symm__wgmma_shapes[c->plan->shape].columns;
+    out->beside = can_add && are_plain_sums(p);
+    for (int i = 0; i < p->nb; i++) {
+        out->d[i] = p->d[i].matrix;
+        out->slots[i] = layout.of_rank[i];
+        out->slot_nbytes[i] = layout.slot_nbytes[i];
+    }
+}
+
 /* ----------------------------------------------------------------------------------- its memory */
 
 /* Grids have at most a block per SM. */
 static int nchannels(const struct symm_collect *c)
 {
+    if (c->plan->parts)
+        return (int)tiles_of_owner(c, c->problem, 0);
     return c->group->ctx->agreed.nsms;
+}
+
+static uint64_t state_nbytes(const struct symm_collect *c)
+{
+    return sizeof(symm_parts_state) + tiles_of_owner(c, c->problem, 0) * sizeof(symm_part_tile);
 }
 
 symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm_collect *c)
@@ -155,6 +222,22 @@ symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm
         return symm__sums_provide(call, p);
     TRY(symm__call_alloc(call, owner, symm__pad_nbytes(nchannels(c), p->collect_nranks), &block));
     c->pad = block;
+    if (c->plan->parts) {
+        TRY(symm__call_alloc(call, owner, state_nbytes(c), &block));
+        c->state = block;
+    }
+out:
+    return st;
+}
+
+/* Runs are counted from where signals are counted from. */
+static symm_status clear_state(const struct symm_context *ctx, symm_parts_state *state)
+{
+    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)state;
+    symm_status st = SYMM_OK;
+
+    TRY_CU(ctx->drv, cuMemsetD32Async, at, 0, sizeof *state / sizeof(uint32_t), ctx->own_stream);
+    TRY_CU(ctx->drv, cuMemsetD32Async, at, ctx->agreed.epoch_start, 1, ctx->own_stream);
 out:
     return st;
 }
@@ -162,10 +245,15 @@ out:
 symm_status symm__collect_prepare(struct symm_call *call, const struct symm_collect *c)
 {
     struct symm_side_stream *side;
+    symm_status st;
 
     if (c->plan->collective) /* copy engines may run it */
         return symm__side_stream_take(call, SYMM_URGENT, &side);
-    return symm__pad_clear(c->group, c->pad, nchannels(c));
+    if (c->state)
+        TRY(clear_state(c->group->ctx, c->state));
+    st = symm__pad_clear(c->group, c->pad, nchannels(c));
+out:
+    return st;
 }
 
 /* ----------------------------------------------------------------------------------- the launch */
@@ -176,7 +264,8 @@ static const symm_kernel_id kernels[] = {
     [SYMM_MATMUL_ALL_SCATTER] = SYMM_KERNEL_matmul_all_scatter,
 };
 
-static symm_collect_args args_of(const struct symm_collect *c, const struct symm_problem *p)
+static symm_collect_args args_of(const struct symm_collect *c, const struct symm_problem *p,
+                                 bool can_add)
 {
     const struct layout layout = lay_out(c, p);
     symm_collect_args args = {
@@ -189,7 +278,10 @@ static symm_collect_args args_of(const struct symm_collect *c, const struct symm
         .pad = c->pad,
         .rank = p->collect_rank,
         .nranks = p->collect_nranks,
+        .signals = !can_add,
     };
+
+    symm__collect_parts(c, p, can_add, &args.product.parts);
 
     for (int i = 0; i < p->nb; i++) {
         args.product.n[i] = p->n[i];
@@ -220,20 +312,31 @@ static uint64_t packs_of(const struct symm_problem *p)
            (uint64_t)(by_columns ? p->m : symm__rows_of_rank(p->m, nranks, 0));
 }
 
-static symm_status launch(struct symm_call *call, const struct symm_collect *c,
-                          const struct symm_problem *p)
+/* Blocks of one warp, which fit beside products: they may have to wait. */
+static symm_status launch_late_parts(struct symm_call *call, const struct symm_collect *c,
+                                     const symm_collect_args *args)
 {
-    const symm_collect_args args = args_of(c, p);
+    return symm__call_launch(call, SYMM_KERNEL_matmul_late_parts,
+                             (uint32_t)c->group->ctx->agreed.nsms, WARP, true, args);
+}
+
+static symm_status launch(struct symm_call *call, const struct symm_collect *c,
+                          const struct symm_problem *p, bool can_add)
+{
+    const symm_collect_args args = args_of(c, p, can_add);
     const uint32_t threads =
                        (uint32_t)symm__min(THREADS, (uint64_t)c->group->ctx->agreed.max_threads),
                    blocks = (uint32_t)symm__min(symm__ceil_div(packs_of(p), threads),
-                                                (uint64_t)nchannels(c));
+                                                (uint64_t)c->group->ctx->agreed.nsms);
 
+    if (args.product.parts.beside)
+        return launch_late_parts(call, c, &args);
     return symm__call_launch(call, kernels[p->kind], blocks, threads, false, &args);
 }
 
 symm_status symm__collect_enqueue(struct symm_call *call, const struct symm_collect *c,
-                                  const struct symm_problem *product, const struct symm_problem *p)
+                                  const struct symm_problem *product, const struct symm_problem *p,
+                                  bool can_add)
 {
-    return c->plan->collective ? symm__sums_enqueue(call, product, p) : launch(call, c, p);
+    return c->plan->collective ? symm__sums_enqueue(call, product, p) : launch(call, c, p, can_add);
 }

@@ -10,10 +10,12 @@
 #include "args.h"
 #include "matmul/kernels/destination.cuh"
 #include "matmul/kernels/split.h"
+#include "matmul/kernels/sum_parts.cuh"
 #include "matmul/kernels/transform.cuh"
 
 enum {
-    PACK = 8,   /* elements of a row */
+    PACK = 8, /* elements of a row */
+    LATE_UNITS = 16,
     AT_ONCE = 2 /* packs of a thread whose loads are in flight together */
 };
 
@@ -130,6 +132,12 @@ SYMM_DEV void sum_ranks(const symm_collect_args &a, int32_t i, const T *const (&
     }
 }
 
+/* The results of product i of rank 0, or of this rank if there are no slots. */
+SYMM_DEV const void *results_of(const symm_collect_args &a, int32_t i)
+{
+    return static_cast<const char *>(a.of_rank[i].data) + set_offset(a.product.parts);
+}
+
 /* The first of this rank's rows in of_rank[i]. */
 SYMM_DEV int64_t first_row(const symm_collect_args &a, int32_t i)
 {
@@ -143,7 +151,7 @@ SYMM_DEV void sum_run(const symm_collect_args &a, const run_of_row &r, float (&x
     constexpr int32_t N = 16 / sizeof(T);
     static_assert(PACK <= AT_ONCE * N, "a run is summed at once");
     const symm_matrix &partial = a.of_rank[r.product];
-    const T *data = static_cast<const T *>(partial.data) +
+    const T *data = static_cast<const T *>(results_of(a, r.product)) +
                     offset_of(partial, r.batch, first_row(a, r.product) + r.row, r.column);
     symm_f32s<T> sums[AT_ONCE] = {};
 
@@ -206,6 +214,7 @@ template <typename T>
 SYMM_DEV void scale_sums(const symm_collect_args &a, int32_t i, int32_t rows, const symm_matrix &d)
 {
     const symm_matrix &partial = a.of_rank[i];
+    const T *data = static_cast<const T *>(results_of(a, i));
     const int64_t first = first_row(a, i);
 
     for_each_runs<AT_ONCE>(
@@ -214,8 +223,8 @@ SYMM_DEV void scale_sums(const symm_collect_args &a, int32_t i, int32_t rows, co
             symm_f32s<T> sums[AT_ONCE] = {};
 #pragma unroll
             for (int32_t k = 0; k < AT_ONCE; k++)
-                at[k] = static_cast<const T *>(partial.data) +
-                        offset_of(partial, runs[k].batch, first + runs[k].row, runs[k].column);
+                at[k] =
+                    data + offset_of(partial, runs[k].batch, first + runs[k].row, runs[k].column);
             sum_ranks(a, i, at, n, sums);
 #pragma unroll
             for (int32_t k = 0; k < AT_ONCE; k++) {
@@ -349,10 +358,83 @@ template <bool BY_COLUMNS> SYMM_DEV void copy_parts(const symm_collect_args &a)
                 copy_part<uint16_t, BY_COLUMNS>(a, i, (a.rank + k) % a.nranks);
 }
 
+/* ------------------------------------------------------------------ parts that a product adds */
+
+/* Signals all parts of this rank, which its product has stored. The whole grid. */
+SYMM_DEV void signal_parts(const symm_product_args &p)
+{
+    const int32_t owner = other_rank(p.view);
+
+    for (int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x); i < tiles_of_owner(p, owner);
+         i += (int32_t)(gridDim.x * blockDim.x))
+        symm_dev_signal(p.view, p.parts.pad, i, owner);
+}
+
+/* Waits for all parts of this rank's sums. Whole block. */
+SYMM_DEV void await_parts(const symm_product_args &p)
+{
+    const uint32_t runs = runs_of(p.parts);
+
+    for (int32_t i = (int32_t)threadIdx.x; i < tiles_of_owner(p, p.view.rank);
+         i += (int32_t)blockDim.x)
+        await_part(p, i, runs);
+    __syncthreads();
+}
+
+/* Some rows of a tile, which a block adds: part `unit` of LATE_UNITS. */
+SYMM_DEV symm_part_tile late_rows(const symm_part_tile &t, uint32_t unit)
+{
+    constexpr int32_t ROWS = SYMM_WGMMA_ROWS / LATE_UNITS;
+    symm_part_tile some = t;
+
+    some.row += (int32_t)unit * ROWS;
+    some.rows = min(ROWS, t.rows - (int32_t)unit * ROWS);
+    return some;
+}
+
+SYMM_DEV void add_late(const symm_product_args &p, const symm_part_tile &t, uint32_t runs)
+{
+    if (threadIdx.x == 0)
+        await_part(p, channel_of_part(p, t), runs);
+    __syncthreads();
+    if (p.parts.d[t.product].dtype == SYMM_FLOAT16)
+        add_late_tile<symm_f16>(p, t, set_offset(p.parts, runs));
+    else
+        add_late_tile<symm_bf16>(p, t, set_offset(p.parts, runs));
+}
+
+/* Adds the parts that the product has left, if any, and ends the run. Blocks of one warp. */
+SYMM_DEV void collect_late_parts(const symm_collect_args &a)
+{
+    const symm_product_args &p = a.product;
+
+    symm_dev_pdl_wait();
+    const uint32_t runs = runs_of(p.parts),
+                   n = symm_dev_load_one(&p.parts.state->nlate) * LATE_UNITS;
+    for (uint32_t i = blockIdx.x; i < n; i += gridDim.x)
+        add_late(p, late_rows(late_tiles(p.parts)[i / LATE_UNITS], i % LATE_UNITS), runs);
+    if (n > 0)
+        end_run(p.parts.state);
+    else if (blockIdx.x == 0 && threadIdx.x == 0)
+        count_run(p.parts.state);
+}
+
+/* All sums, after a product that has added none. */
+SYMM_DEV void collect_parts(const symm_collect_args &a)
+{
+    if (a.signals)
+        signal_parts(a.product);
+    await_parts(a.product);
+    sum_rows(a, a.product.d, 0);
+    end_run(a.product.parts.state);
+}
+
 /* ------------------------------------------------------------------------------------ the kinds */
 
 SYMM_DEV void collect_reduce_scatter(const symm_collect_args &a)
 {
+    if (a.product.parts.pad)
+        return collect_parts(a);
     symm_dev_barrier(a.product.view, a.pad, (int)blockIdx.x);
     sum_rows(a, a.product.d, 0);
     symm_dev_barrier(a.product.view, a.pad, (int)blockIdx.x);

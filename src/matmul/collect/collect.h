@@ -14,8 +14,9 @@ struct symm_collect {
     const struct symm_group *group;
     const struct symm_problem *problem;
     const struct symm_matmul_plan *plan;
-    char *workspace;      /* symmetric; NULL: nothing is collected */
-    symm_signal_pad *pad; /* NULL: the collectives have theirs */
+    char *workspace;         /* symmetric; NULL: nothing is collected */
+    symm_signal_pad *pad;    /* NULL: the collectives have theirs */
+    symm_parts_state *state; /* of sums beside the product; NULL: there are none */
 };
 
 /*
@@ -32,10 +33,18 @@ symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm
 symm_status symm__collect_prepare(struct symm_call *call, const struct symm_collect *c);
 
 /*
+ * Sets *out to the parts of sums that a product of the problem p adds; pad NULL: it adds none.
+ * can_add: whether the multiplier signals tiles and can add. Pure.
+ */
+void symm__collect_parts(const struct symm_collect *c, const struct symm_problem *p, bool can_add,
+                         symm_parts *out);
+
+/*
  * Makes D of the product of p, which precedes it on the stream. product: as
- * symm__collect_product() gives it. Stream-ordered.
+ * symm__collect_product() gives it. can_add: as above. Stream-ordered.
  */
 symm_status symm__collect_enqueue(struct symm_call *call, const struct symm_collect *c,
-                                  const struct symm_problem *product, const struct symm_problem *p);
+                                  const struct symm_problem *product, const struct symm_problem *p,
+                                  bool can_add);
 
 #endif

@@ -56,6 +56,41 @@ typedef struct symm_mixed_order {
     uint32_t share; /* early / (others + early), in units of 2^-32, rounded up */
 } symm_mixed_order;
 
+/* A tile of this rank's sums, [l, its rows, n], at its first row and column. */
+typedef struct symm_part_tile {
+    int32_t product, batch, row, rows, column, columns;
+} symm_part_tile;
+
+/* The state of symm_parts, in this rank's memory. */
+typedef struct symm_parts_state {
+    uint32_t runs;  /* that have ended. */
+    uint32_t nlate; /* entries of late[]: tiles whose part had not come in time */
+    uint32_t ended; /* blocks of the kernel that ends the run */
+    uint32_t reserved;
+} symm_parts_state; /* late[] follows: symm_part_tile */
+
+/*
+ * Sums of two ranks while the product computes. A rank's results for a tile of an owner are its
+ * part of that tile's sum. A signal on the tile's channel tells the owner that the other rank's
+ * part is in its slot. Signals are counted, not taken: run i has the i-th of each channel.
+ *
+ * Both ranks have the same tiles: SYMM_WGMMA_ROWS x `columns`, numbered within an owner's rows.
+ */
+typedef struct symm_parts {
+    symm_signal_pad *pad; /* a channel for each tile; NULL: the collecting kernel has barriers */
+    symm_parts_state *state;
+    uint64_t set_nbytes;                     /* from the slots of one set to those of the other */
+    uint64_t slot_nbytes[SYMM_MATMUL_MAX_B]; /* from one rank's slot to the next one's */
+    symm_matrix slots[SYMM_MATMUL_MAX_B];    /* the first rank's */
+    symm_matrix d[SYMM_MATMUL_MAX_B];
+    int32_t columns; /* of a tile */
+    /*
+     * The product stores this rank's parts in d, not in its slot, and adds the other rank's parts
+     * that come in time. Else the kernel behind it adds all parts.
+     */
+    uint32_t beside;
+} symm_parts;
+
 /* A product, or its part with the rows of steps [first_step, last_step): see rows_of_step(). */
 typedef struct symm_product_args {
     symm_shards a;
@@ -66,6 +101,7 @@ typedef struct symm_product_args {
     int32_t first_step, last_step;
     uint32_t sink; /* symm_sink */
     symm_mixed_order order;
+    symm_parts parts;
     float alpha, beta;
     uint32_t activation;
     uint32_t *blocks_started; /* a counter; NULL: not counted */

@@ -126,13 +126,4 @@ struct matrix_destination {
     }
 };
 
-/*
- * Called by all threads of a warp after it has stored its part of the work's tile. Does nothing: no
- * kernel waits for single tiles, since a barrier follows the product. Flags of tiles would be set
- * here.
- */
-SYMM_DEV void tile_done(const symm_product_args &, const work &)
-{
-}
-
 #endif

@@ -93,6 +93,17 @@ SYMM_DEV void trace_wait(const symm_view &v, symm_matmul_event_kind kind, int32_
         end_event(e, kind, SYMM_TRACED, rank, chunk, {}, 0);
 }
 
+/* This thread has waited for a part of the tile's sum since `begin`, or has added it. */
+SYMM_DEV void trace_part(const symm_product_args &a, const tile &t, symm_matmul_event_kind kind,
+                         uint64_t begin)
+{
+    symm_matmul_event *e = append_event(a.view, begin);
+
+    if (e)
+        end_event(e, kind, SYMM_TRACED, t.shard, 0, t,
+                  symm__first_row_of_rank(a.a.m, a.a.nranks, shard_in_a(a, t)) + row_in_a(a, t));
+}
+
 /* This block opens or closes a round since `begin`. One thread records it. */
 SYMM_DEV void trace_round(const symm_view &v, symm_matmul_event_kind kind, uint64_t begin)
 {
@@ -124,6 +135,10 @@ SYMM_DEV void trace_tile(const symm_product_args &, const tile &, symm_matmul_ro
 }
 
 SYMM_DEV void trace_wait(const symm_view &, symm_matmul_event_kind, int32_t, int32_t, uint64_t)
+{
+}
+
+SYMM_DEV void trace_part(const symm_product_args &, const tile &, symm_matmul_event_kind, uint64_t)
 {
 }
 

@@ -1,4 +1,7 @@
-/* Estimates of the time of products whose results are collected. Fitted to two H200 GPUs. */
+/*
+ * Estimates of the time of products whose results are collected. Fitted to two H200 GPUs; parts
+ * that the product adds, to two H100.
+ */
 #include "model.h"
 
 #include <math.h>
@@ -10,6 +13,9 @@ static const double read_bytes_per_us = 330e3;   /* from the memory of other ran
 static const double sent_bytes_per_us = 350e3;   /* results that leave during the product */
 static const double sent_us = 20;                /* before the first ones, after the last ones */
 static const double unpaced_bytes_per_us = 1e6;  /* cuBLASLt's products stand still meanwhile */
+static const double parts_us = 20;               /* of parts that the product adds: at its end */
+static const double parts_bytes_per_us = 3e6;    /* and during it */
+static const double parts_sent_bytes_per_us = 260e3; /* parts that leave during all waves but one */
 
 /* The bytes of the results of a rank's product, and of all its columns of D. */
 struct volume {
@@ -74,6 +80,18 @@ static double fused_product_us(const struct symm_matmul_limits *limits,
     return fmax(product, sent_us + others(v) * v->results / sent_bytes_per_us);
 }
 
+/* A product that adds the other rank's parts, of as many bytes as its own that leave. */
+static double parts_product_us(const struct symm_matmul_limits *limits,
+                               const struct symm_problem *p, int64_t columns,
+                               const struct symm_matmul_plan *plan, const struct volume *v)
+{
+    const double sent = others(v) * v->results;
+
+    return fmax(symm__model_fused_us(limits, p, columns, plan),
+                sent_us + sent / parts_sent_bytes_per_us) +
+           parts_us + sent / parts_bytes_per_us;
+}
+
 /* This rank's own product begins when the other owners' results have left. */
 static double pipelined_product_us(const struct symm_matmul_limits *limits,
                                    const struct symm_problem *p, int64_t columns,
@@ -99,6 +117,8 @@ double symm__model_collected_us(const struct symm_matmul_limits *limits,
 
     switch (plan->strategy) {
     case SYMM_STRATEGY_FUSED:
+        if (plan->parts && limits->wgmma)
+            return parts_product_us(limits, p, columns, plan, &v);
         return fused_product_us(limits, p, columns, plan, &v) + collect_slots_us(p, &v);
     case SYMM_STRATEGY_PIPELINED:
         return pipelined_product_us(limits, p, columns, &v) + collect_slots_us(p, &v);

@@ -3,6 +3,12 @@
 
 #include "runtime/base/numbers.h"
 
+/*
+ * From this k on, a link takes the results of a tile in less than the time of the next tile. Then
+ * the others' tiles come first, and all parts are there when the own tiles are added.
+ */
+enum { LINK_K = 2560 };
+
 static uint64_t tiles_of(const struct symm_problem *p, int owner, int rows, int columns)
 {
     const int32_t owned = symm__rows_of_rank(p->m, p->collect_nranks, owner);
@@ -23,7 +29,7 @@ symm_mixed_order symm__mixed_order(const struct symm_problem *p, const symm_prod
         return (symm_mixed_order){.others = 0};
     for (int r = 0; r < p->collect_nranks; r++)
         others += r == p->collect_rank ? 0 : tiles_of(p, r, rows, columns);
-    if (own <= wave || others == 0)
+    if (own <= wave || others == 0 || (args->parts.beside && p->k >= LINK_K))
         return (symm_mixed_order){.others = 0};
     early = own - wave;
     return (symm_mixed_order){

@@ -208,6 +208,16 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
     return choose_strategy(limits, p, columns, &unfused, &fused, &pipelined);
 }
 
+/*
+ * Whether a product adds the other rank's parts. Their sum is rounded once, whoever adds, so its
+ * bits are those of other strategies. Both owners have tiles, so each rank hears of the other one
+ * in every run.
+ */
+static bool may_have_parts(const struct symm_problem *p)
+{
+    return p->kind == SYMM_MATMUL_REDUCE_SCATTER && p->collect_nranks == 2 && p->m >= 2;
+}
+
 /* The plan of a product whose results are collected. */
 static struct symm_matmul_plan with_strategy(const struct symm_matmul_limits *limits,
                                              const struct symm_matmul_plan *base,
@@ -220,6 +230,9 @@ static struct symm_matmul_plan with_strategy(const struct symm_matmul_limits *li
     plan.collective = strategy == SYMM_STRATEGY_UNFUSED && limits->sums_us > 0;
     if (strategy != SYMM_STRATEGY_UNFUSED)
         plan.sink = symm__kind_reduces(p->kind) ? SYMM_TO_OWNERS : SYMM_TO_ALL;
+    plan.parts = strategy == SYMM_STRATEGY_FUSED && may_have_parts(p);
+    if (plan.parts)
+        plan.shape = symm__model_shape(p, &plan, 0, p->collect_nranks);
     return plan;
 }
 

@@ -38,6 +38,8 @@ struct symm_matmul_plan {
     uint32_t blocks, threads;    /* of the product */
     symm_sink sink;              /* of the product */
     bool collective;             /* the group's collectives make D from the partial sums */
+    bool parts;                  /* the product adds parts of sums: see symm_parts */
+    int shape;                   /* with parts: the index of the Hopper kernel's tile shape */
     int64_t ld;                  /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;
 };

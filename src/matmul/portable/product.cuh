@@ -7,6 +7,7 @@
 
 #include "matmul/kernels/arrivals.cuh"
 #include "matmul/kernels/epilogue.cuh"
+#include "matmul/kernels/sum_parts.cuh"
 #include "tile.h"
 #if defined(__CUDA_ARCH__)
 #include "tile_mma.cuh"
@@ -38,6 +39,7 @@ template <typename T> SYMM_DEV operands<T> operands_of(const symm_product_args &
 template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
 {
     schedule<TILE_ROWS, TILE_COLUMNS> todo(a, blockIdx.x);
+    const int64_t set = set_offset(a.parts);
     arrivals rows;
     work w;
 
@@ -49,8 +51,7 @@ template <typename T> SYMM_DEV void matmul_product(const symm_product_args &a)
             rows.await(a, w.k_begin, w.k_end, threadIdx.x, blockDim.x);
             __syncthreads();
         }
-        multiply<T>(operands_of<T>(a, w), epilogue(a, w.t));
-        tile_done(a, w);
+        multiply<T>(operands_of<T>(a, w), epilogue(a, w.t, set));
         trace_tile(a, w.t, SYMM_MATMUL_ROLE_BLOCK, begin, threadIdx.x == 0);
     }
 }

@@ -13,7 +13,7 @@ SYMM_KERNEL_LISTS(matmul_sm90, SYMM_MATMUL_SM90_KERNELS);
 
 enum {
     ALONG = SYMM_WGMMA_DEPTH,
-    NDIM = 3,
+    NDIM_MAX = 5,
     PACK_ELEMENTS = 8,
     REGISTERS_MIN = 128 /* the empty kernel, compiled for other GPUs, has fewer */
 };
@@ -99,29 +99,56 @@ bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a)
 
 /* ----------------------------------------------------------------------------------- its launch */
 
-/*
- * Describes x with boxes of `lines` lines of 128 bytes each. An unused stride is that of contiguous
- * lines and batches.
- */
-static symm_status describe(const struct symm_driver *drv, symm_dtype dtype,
-                            const struct symm_lines *x, uint32_t lines, symm_tensor_map *out)
+/* A tensor of up to NDIM_MAX dimensions, and its boxes. */
+struct tensor {
+    const void *data;
+    uint32_t ndim;
+    uint64_t extents[NDIM_MAX], strides[NDIM_MAX - 1]; /* in elements; the first stride is 1 */
+    uint32_t box[NDIM_MAX];
+};
+
+static symm_status encode(const struct symm_driver *drv, symm_dtype dtype, const struct tensor *x,
+                          int swizzle, symm_tensor_map *out)
 {
-    const int64_t size = (int64_t)symm_dtype_size(dtype), pack = 16 / size,
-                  pitch = x->pitch ? x->pitch : (x->along + pack - 1) / pack * pack,
-                  batch = x->batch ? x->batch : pitch * x->lines;
-    const uint64_t extents[NDIM] = {(uint64_t)x->along, (uint64_t)x->lines, (uint64_t)x->batches},
-                   strides[NDIM - 1] = {(uint64_t)(pitch * size), (uint64_t)(batch * size)};
-    const uint32_t box[NDIM] = {ALONG, lines, 1}, steps[NDIM] = {1, 1, 1};
+    static const uint32_t steps[NDIM_MAX] = {1, 1, 1, 1, 1};
+    uint64_t strides[NDIM_MAX - 1];
     symm_status st = SYMM_OK;
 
+    for (uint32_t i = 0; i + 1 < x->ndim; i++)
+        strides[i] = x->strides[i] * symm_dtype_size(dtype);
     TRY_CU(drv, cuTensorMapEncodeTiled, out,
            dtype == SYMM_FLOAT16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-           NDIM, (void *)(uintptr_t)x->data, extents, strides, box, steps,
-           CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+           x->ndim, (void *)(uintptr_t)x->data, x->extents, strides, x->box, steps,
+           CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+           CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 out:
     return st;
+}
+
+/* The tensor of x. An unused stride is that of contiguous lines and batches. */
+static struct tensor tensor_of(const struct symm_lines *x, uint32_t box_along, uint32_t box_lines)
+{
+    const int64_t pitch = x->pitch ? x->pitch
+                                   : (x->along + PACK_ELEMENTS - 1) / PACK_ELEMENTS * PACK_ELEMENTS,
+                  batch = x->batch ? x->batch : pitch * x->lines;
+
+    return (struct tensor){
+        .data = x->data,
+        .ndim = 3,
+        .extents = {(uint64_t)x->along, (uint64_t)x->lines, (uint64_t)x->batches},
+        .strides = {(uint64_t)pitch, (uint64_t)batch},
+        .box = {box_along, box_lines, 1},
+    };
+}
+
+/* Describes x with boxes of `lines` lines of 128 bytes each. */
+static symm_status describe(const struct symm_driver *drv, symm_dtype dtype,
+                            const struct symm_lines *x, uint32_t lines, symm_tensor_map *out)
+{
+    const struct tensor tensor = tensor_of(x, ALONG, lines);
+
+    return encode(drv, dtype, &tensor, CU_TENSOR_MAP_SWIZZLE_128B, out);
 }
 
 /* A: this rank's rows, and the slabs of all ranks, each with the lines of the largest slab. */
@@ -165,11 +192,44 @@ static symm_status describe_b(const struct symm_driver *drv, const struct symm_p
     return describe(drv, p->dtype, &lines, (uint32_t)box_lines, &args->b[i]);
 }
 
+/*
+ * The slots of product i on this rank, of both sets, and D, which gets the sums. A box has rows of
+ * a tile.
+ */
+static symm_status describe_parts(const struct symm_driver *drv, const struct symm_problem *p,
+                                  int i, const struct symm_tile_shape *shape, symm_wgmma_args *args)
+{
+    const symm_parts *s = &args->product.parts;
+    const symm_matrix *slot = &s->slots[i];
+    const symm_dtype dtype = (symm_dtype)slot->dtype;
+    const uint64_t size = symm_dtype_size(dtype);
+    const int64_t rows = symm__rows_of_rank(p->m, p->collect_nranks, p->collect_rank);
+    const struct symm_lines d = symm__lines_of(&s->d[i], true, rows, p->n[i], p->l);
+    const struct tensor slots =
+                            {
+                                .data = slot->data,
+                                .ndim = 5,
+                                .extents = {(uint64_t)p->n[i], (uint64_t)rows, (uint64_t)p->l,
+                                            (uint64_t)p->collect_nranks, 2},
+                                .strides = {(uint64_t)slot->row, (uint64_t)slot->batch,
+                                            s->slot_nbytes[i] / size, s->set_nbytes / size},
+                                .box = {(uint32_t)shape->columns, SYMM_WGMMA_BOX_ROWS, 1, 1, 1},
+                            },
+                        sums = tensor_of(&d, (uint32_t)shape->columns, SYMM_WGMMA_BOX_ROWS);
+    symm_status st;
+
+    TRY(encode(drv, dtype, &slots, CU_TENSOR_MAP_SWIZZLE_NONE, &args->slots[i]));
+    st = encode(drv, dtype, &sums, CU_TENSOR_MAP_SWIZZLE_NONE, &args->d[i]);
+out:
+    return st;
+}
+
 symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_problem *p,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args)
 {
     const struct symm_driver *drv = call->group->ctx->drv;
-    const int at = symm__model_shape(p, plan, args->first_step, args->last_step);
+    const int at =
+        plan->parts ? plan->shape : symm__model_shape(p, plan, args->first_step, args->last_step);
     const struct symm_tile_shape *shape = &symm__wgmma_shapes[at];
     const uint32_t cluster = (uint32_t)shape->cluster;
     symm_wgmma_args all = {.product = *args};
@@ -180,6 +240,8 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
     TRY(describe_a(drv, p, &all));
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape, &all));
+    for (int i = 0; i < p->nb && args->parts.beside; i++)
+        TRY(describe_parts(drv, p, i, shape, &all));
     st = symm__call_launch_cluster(call, symm__trace_kernel(kernel_of(at, p->dtype), &args->view),
                                    plan->blocks / cluster * cluster, SYMM_WGMMA_THREADS, cluster,
                                    SYMM_WGMMA_SHARED_NBYTES, &all);

@@ -9,95 +9,10 @@
 #define SYMM_MATMUL_SM90_MAINLOOP_CUH
 
 #include "matmul/kernels/arrivals.cuh"
-#include "sm90.def"
-#include "store.cuh"
+#include "followers.cuh"
 
 namespace sm90
 {
-
-enum {
-    ROWS = SYMM_WGMMA_ROWS,
-    DEPTH = SYMM_WGMMA_DEPTH,
-    CONSUMERS = 2, /* warpgroups; the first warpgroup of the block is the producer's */
-    GROUP_ROWS = ROWS / CONSUMERS,
-    PRODUCER_REGISTERS = 48,
-    CONSUMER_REGISTERS = 216,
-    B_BLOCK = SYMM_WGMMA_LINE
-};
-
-static_assert(PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS ==
-                  (1 + CONSUMERS) * SYMM_WGMMA_REGISTERS,
-              "setmaxnreg shares the registers that the block is launched with");
-
-/* N: a tile's columns. BLOCKS: of a cluster. */
-template <int N, int BLOCKS> struct shape {
-    enum {
-        COLUMNS = N,
-        ACCUMULATORS = N / 2,
-        CLUSTER = BLOCKS,
-        STAGES = N > 192   ? 4
-                 : N > 128 ? 5
-                 : N > 64  ? 6
-                           : 8, /* as many as fit */
-        B_COLUMNS = (N + B_BLOCK - 1) / B_BLOCK * B_BLOCK
-    };
-
-    /* Lines of 128 bytes with the swizzle of TMA: packs of 16 bytes permuted within 8 lines. */
-    struct stage {
-        uint16_t a[ROWS * DEPTH];      /* along k */
-        uint16_t b[B_COLUMNS * DEPTH]; /* along k, or blocks of DEPTH lines along 64 columns */
-    };
-
-    struct memory {
-        stage stages[STAGES];
-        epilogue_smem<WARP_ROWS> warps[CONSUMERS * WARPGROUP / 32];
-    };
-    static_assert(sizeof(memory) <= SYMM_WGMMA_SHARED_NBYTES, "the launch asks for that much");
-    static_assert(SYMM_WGMMA_SHARED_NBYTES + 3 * 1024 <= 228 * 1024,
-                  "1 KiB of barriers, and 1 KiB of the system's for this block and for one of "
-                  "matmul_open_round");
-
-    /* full: the stage is loaded. empty: all consumer warps of the cluster have used it. */
-    struct barriers {
-        uint64_t full[STAGES], empty[STAGES];
-    };
-
-    /* A position in the ring of stages. */
-    struct ring {
-        int32_t slot = 0;
-        uint32_t parity = 0;
-
-        SYMM_DEV_IN_CLASS void next(void)
-        {
-            slot++;
-            if (slot < STAGES)
-                return;
-            slot = 0;
-            parity ^= 1;
-        }
-    };
-
-    /* The work of this block. A cluster takes as many tiles below each other as it has blocks. */
-    struct block_schedule {
-        schedule<ROWS * BLOCKS, N> todo;
-        int32_t down;
-
-        SYMM_DEV_IN_CLASS block_schedule(const symm_product_args &a)
-            : todo(a, blockIdx.x / BLOCKS), down(BLOCKS > 1 ? cluster_rank() * ROWS : 0)
-        {
-        }
-
-        /* A tile may have no rows: its block still loads its share of B for the other blocks. */
-        SYMM_DEV_IN_CLASS bool next(work *w)
-        {
-            if (!todo.next(w, gridDim.x / BLOCKS))
-                return false;
-            w->t.row += down;
-            w->t.rows = max(0, min((int32_t)ROWS, w->t.rows - down));
-            return true;
-        }
-    };
-};
 
 SYMM_DEV bool b_along_k(const symm_wgmma_args &args, const tile &t)
 {
@@ -166,7 +81,9 @@ SYMM_DEV void produce(const symm_wgmma_args &args, typename S::memory &m,
     arrivals rows;
     work w;
 
-    while (todo.next(&w)) {
+    for (uint32_t n = 0; todo.next(&w); n++) {
+        if (has_followers(a))
+            await_followers<S>(n, bars);
         const sources from(args, w.t);
         int32_t arrived = rows.needed(a, w) ? w.k_begin : w.k_end;
         for (int32_t k = w.k_begin; k < w.k_end; k += DEPTH) {
@@ -249,13 +166,19 @@ template <typename S, typename T, bool DEFER, typename Store = deferred_store<S:
 SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
                       typename S::barriers &bars)
 {
+    constexpr bool SENDS = !DEFER || Store::SENDS;
     const symm_product_args &a = args.product;
     typename S::block_schedule todo(a);
     typename S::ring at;
     epilogue_smem<WARP_ROWS> &smem = m.warps[threadIdx.x / 32 - WARPGROUP / 32];
     store_smem &lines = reinterpret_cast<store_smem &>(smem);
     Store results;
-    work next, deferred = {}; /* nparts 0: none */
+    work next;
+    const auto pass = [&] {
+        if constexpr (DEFER && Store::SENDS)
+            if (results.is_done() && has_followers(a))
+                pass_tile<S>(bars);
+    };
     bool more = todo.next(&next);
 
     while (more) {
@@ -263,19 +186,19 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
         const int32_t steps = (w.k_end - w.k_begin + DEPTH - 1) / DEPTH;
         SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
         const auto each_step = [&](int32_t step) {
-            if (DEFER)
+            if (DEFER) {
                 results.put(step, steps, lines, a);
+                pass();
+            }
         };
         const auto at_last = [&] {
             if (DEFER) {
                 results.put_rest(steps, lines, a);
-                if (deferred.nparts)
-                    tile_done(a, deferred);
+                pass();
             }
             more = todo.next(&next);
             if (DEFER) {
-                results.aim(epilogue(a, w.t));
-                deferred = w;
+                results.aim(epilogue(a, w.t, SENDS ? bars.set : 0));
             }
         };
         float d[S::ACCUMULATORS];
@@ -286,15 +209,17 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
         if (DEFER) {
             results.hold(d, w.t, a);
         } else {
-            put_through_smem(d, smem, epilogue(a, w.t));
-            tile_done(a, w);
+            put_through_smem(d, smem, epilogue(a, w.t, bars.set));
+            if (has_followers(a))
+                pass_tile<S>(bars);
         }
         trace_tile(a, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
     }
+    if (SENDS && has_followers(a))
+        arrive_warp(&bars.drained);
     if (DEFER) {
         results.put_rest(0, lines, a);
-        if (deferred.nparts)
-            tile_done(a, deferred);
+        pass();
     }
 }
 
@@ -307,6 +232,7 @@ template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S
         mbarrier_init(&bars.full[i], 1);
         mbarrier_init(&bars.empty[i], S::CLUSTER * CONSUMERS * WARPGROUP / 32);
     }
+    begin_following<S>(a, bars);
     fence_async();
 }
 
@@ -328,6 +254,8 @@ SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
         sm90::setmaxnreg_dec<sm90::PRODUCER_REGISTERS>();
         if (threadIdx.x == 0)
             sm90::produce<S>(args, m, bars);
+        else if (sm90::has_followers(args.product))
+            sm90::follow<S>(args, m, bars);
     } else {
         sm90::setmaxnreg_inc<sm90::CONSUMER_REGISTERS>();
         const bool plain = sm90::all_plain_scale(args.product);

@@ -8,9 +8,16 @@
 namespace sm90
 {
 
+using symm_detail::bulk_wait_read; /* the shared memory of all groups but the last N was read */
 using symm_detail::fence_async;
 using symm_detail::in_shared;
 using symm_detail::mbarrier_expect;
+
+/* All additions of this thread are done. */
+SYMM_DEV void bulk_wait_all(void)
+{
+    symm_detail::bulk_wait();
+}
 
 SYMM_DEV void mbarrier_init(uint64_t *bar, uint32_t arrivals)
 {
@@ -27,6 +34,13 @@ SYMM_DEV void mbarrier_arrive(uint64_t *bar, uint32_t block)
         " mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(symm_detail::in_shared(bar)),
         "r"(block)
         : "memory");
+}
+
+/* The same at a barrier of this block. */
+SYMM_DEV void mbarrier_arrive_here(uint64_t *bar)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(symm_detail::in_shared(bar))
+                 : "memory");
 }
 
 /* Waits until the phase of this parity is complete. */
@@ -65,6 +79,17 @@ SYMM_DEV void tensor_load(void *shared, const symm_tensor_map *map, int32_t x, i
                  : "memory");
 }
 
+/* The same of a tensor of five dimensions. */
+SYMM_DEV void tensor_load(void *shared, const symm_tensor_map *map, const int32_t (&at)[5],
+                          uint64_t *bar)
+{
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(symm_detail::in_shared(shared)),
+                 "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]),
+                 "r"(symm_detail::in_shared(bar))
+                 : "memory");
+}
+
 /* The same into the same place of each block of the mask, counted by each block's barrier. */
 SYMM_DEV void tensor_load_all(void *shared, const symm_tensor_map *map, int32_t x, int32_t y,
                               int32_t z, uint64_t *bar, uint32_t blocks)
@@ -75,6 +100,25 @@ SYMM_DEV void tensor_load_all(void *shared, const symm_tensor_map *map, int32_t 
                  "l"(map), "r"(x), "r"(y), "r"(z), "r"(symm_detail::in_shared(bar)),
                  "h"((uint16_t)blocks)
                  : "memory");
+}
+
+/*
+ * Adds a box in shared memory to the box of a tensor of 16-bit elements at these coordinates, with
+ * one rounding. Elements outside of the tensor are ignored.
+ */
+SYMM_DEV void tensor_add(const symm_tensor_map *map, int32_t x, int32_t y, int32_t z,
+                         const void *shared)
+{
+    asm volatile("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group "
+                 "[%0, {%1, %2, %3}], [%4];" ::"l"(map),
+                 "r"(x), "r"(y), "r"(z), "r"(symm_detail::in_shared(shared))
+                 : "memory");
+}
+
+/* All additions of this thread since the last commit become one group. */
+SYMM_DEV void bulk_commit(void)
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
 /*

@@ -40,6 +40,11 @@ SYMM_DEV void mbarrier_arrive(uint64_t *bar, uint32_t block)
     unit().mbarrier_arrive(bar, block);
 }
 
+SYMM_DEV void mbarrier_arrive_here(uint64_t *bar)
+{
+    unit().mbarrier_arrive(bar, unit().cluster_rank());
+}
+
 SYMM_DEV void mbarrier_wait(uint64_t *bar, uint32_t parity)
 {
     unit().mbarrier_wait(bar, parity);
@@ -62,6 +67,34 @@ SYMM_DEV void tensor_load(void *shared, const symm_tensor_map *map, int32_t x, i
 {
     const int32_t at[] = {x, y, z};
     unit().tensor_load(shared, map, 3, at, bar, 0);
+}
+
+SYMM_DEV void tensor_load(void *shared, const symm_tensor_map *map, const int32_t (&at)[5],
+                          uint64_t *bar)
+{
+    unit().tensor_load(shared, map, 5, at, bar, 0);
+}
+
+SYMM_DEV void tensor_add(const symm_tensor_map *map, int32_t x, int32_t y, int32_t z,
+                         const void *shared)
+{
+    const int32_t at[] = {x, y, z};
+    unit().tensor_add(map, 3, at, shared);
+}
+
+SYMM_DEV void bulk_commit(void)
+{
+    unit().bulk_commit();
+}
+
+template <int PENDING> SYMM_DEV void bulk_wait_read(void)
+{
+    unit().bulk_wait(PENDING, true);
+}
+
+SYMM_DEV void bulk_wait_all(void)
+{
+    unit().bulk_wait(0, false);
 }
 
 SYMM_DEV void tensor_load_all(void *shared, const symm_tensor_map *map, int32_t x, int32_t y,

@@ -52,6 +52,7 @@ SYMM_DEV bool all_plain_scale(const symm_product_args &a)
  */
 template <int ACCUMULATORS> struct deferred_store {
     enum {
+        SENDS = false, /* to slots */
         COLUMNS = ACCUMULATORS * 2,
         ROUNDS = (COLUMNS + store_smem::COLUMNS - 1) / store_smem::COLUMNS
     };
@@ -158,15 +159,28 @@ template <int ACCUMULATORS> struct deferred_store {
  */
 template <int ACCUMULATORS> struct paced_store : deferred_store<ACCUMULATORS> {
     using base = deferred_store<ACCUMULATORS>;
-    enum { PARTS_OF_ROUND = WARP_ROWS / base::ROWS_AT_ONCE, PARTS = base::ROUNDS * PARTS_OF_ROUND };
+    enum {
+        SENDS = true,
+        PARTS_OF_ROUND = WARP_ROWS / base::ROWS_AT_ONCE,
+        PARTS = base::ROUNDS * PARTS_OF_ROUND
+    };
 
-    int32_t part = PARTS;
+    int32_t part = PARTS + 1;
     int32_t receiver = 0; /* the next ones; receivers count from this rank */
 
     SYMM_DEV_IN_CLASS void aim(const epilogue &end)
     {
         base::aim(end);
         part = receiver = 0;
+    }
+
+    /* Returns true once, when all of the results are stored. */
+    SYMM_DEV_IN_CLASS bool is_done(void)
+    {
+        const bool done = part == PARTS;
+
+        part += done;
+        return done;
     }
 
     SYMM_DEV_IN_CLASS void put(int32_t step, int32_t steps, store_smem &s,

@@ -2,6 +2,7 @@
 #include <string.h>
 #include "matmul/kernels/tile_order.h"
 #include "matmul/plan/order.h"
+#include "matmul/plan/plan.h"
 #include "reference.h"
 #include "test.h"
 
@@ -95,4 +96,44 @@ TEST(order, other_products_are_not_mixed)
     ck_assert_uint_eq(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
     args.sink = SYMM_TO_D;
     ck_assert_uint_eq(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+}
+
+/* If the product adds parts, and the link has time for a tile while the next one is multiplied. */
+TEST(order, parts_of_a_long_k_are_sent_first)
+{
+    struct symm_problem p = problem(16384, 4096, 2, 0);
+    symm_product_args args = {.sink = SYMM_TO_OWNERS, .last_step = 2, .parts.beside = 1};
+
+    p.k = 2559;
+    ck_assert_uint_gt(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    p.k = 2560;
+    ck_assert_uint_eq(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+    args.parts.beside = 0;
+    ck_assert_uint_gt(symm__mixed_order(&p, &args, ROWS, COLUMNS, 64).share, 0);
+}
+
+/* Only of two ranks, fused, where both have rows. */
+TEST(order, which_products_add_parts)
+{
+    const struct symm_matmul_limits limits = {.nsms = 132, .max_threads = 1024, .wgmma = true};
+    struct symm_problem p = problem(16384, 4096, 2, 0);
+
+    p.kind = SYMM_MATMUL_REDUCE_SCATTER;
+    p.nranks = 1;
+    p.partial[0] = SYMM_BFLOAT16;
+    p.d[0].matrix.dtype = SYMM_BFLOAT16;
+    p.k = 512;
+    p.strategy = SYMM_STRATEGY_FUSED;
+    ck_assert(symm__matmul_plan_collected(&limits, &p, 4096).parts);
+    p.strategy = SYMM_STRATEGY_PIPELINED;
+    ck_assert(!symm__matmul_plan_collected(&limits, &p, 4096).parts);
+    p.strategy = SYMM_STRATEGY_FUSED;
+    p.m = 1;
+    ck_assert(!symm__matmul_plan_collected(&limits, &p, 4096).parts);
+    p.m = 16384;
+    p.collect_nranks = 3;
+    ck_assert(!symm__matmul_plan_collected(&limits, &p, 4096).parts);
+    p.collect_nranks = 2;
+    p.kind = SYMM_MATMUL_ALL_REDUCE;
+    ck_assert(!symm__matmul_plan_collected(&limits, &p, 4096).parts);
 }

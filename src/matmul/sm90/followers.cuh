@@ -1,0 +1,298 @@
+/*
+ * Parts of sums that the product adds. Two threads of the producer's warpgroup follow the consumers
+ * from one stored tile to the next. One signals the tiles of the other owner. The other one adds
+ * the other rank's parts to this rank's tiles in D. No thread waits long for the other rank: tiles
+ * whose part does not come in time are left to the kernel behind the product.
+ */
+#ifndef SYMM_MATMUL_SM90_FOLLOWERS_CUH
+#define SYMM_MATMUL_SM90_FOLLOWERS_CUH
+
+#include "matmul/kernels/sum_parts.cuh"
+#include "matmul/kernels/trace.cuh"
+#include "shape.cuh"
+
+namespace sm90
+{
+
+enum {
+    SIGNALLER = 32, /* the thread that signals */
+    ADDER = 64,     /* the thread that adds */
+    PATIENCE = 1024 /* looks for a part: some 0.7 ms */
+};
+
+/* Whether consumers and followers pass each other tiles. */
+SYMM_DEV bool has_followers(const symm_product_args &a)
+{
+    return a.parts.pad != nullptr;
+}
+
+/* One thread, before any other. */
+template <typename S>
+SYMM_DEV void begin_following(const symm_product_args &a, typename S::barriers &bars)
+{
+    bars.set = 0;
+    if (!has_followers(a))
+        return;
+    symm_dev_pdl_release(); /* the kernel behind is ready when the product ends */
+    bars.runs = runs_of(a.parts);
+    bars.set = set_offset(a.parts, bars.runs);
+    for (uint32_t i = 0; i < CONSUMERS * WARPGROUP / 32; i++)
+        bars.npassed[i] = 0;
+    for (uint32_t i = 0; i < S::FOLLOWED; i++) {
+        mbarrier_init(&bars.passed[i], CONSUMERS * WARPGROUP / 32);
+        mbarrier_init(&bars.followed[i], a.parts.beside ? 2 : 1);
+    }
+    mbarrier_init(&bars.drained, CONSUMERS * WARPGROUP / 32);
+    for (uint32_t i = 0; i < S::BOXES; i++)
+        mbarrier_init(&bars.loaded[i], 1);
+}
+
+/*
+ * The producer, before it loads tile n: the tile FOLLOWED before it has been followed. Consumers
+ * pass tiles behind the producer, so they cannot be further ahead.
+ */
+template <typename S> SYMM_DEV void await_followers(uint32_t n, typename S::barriers &bars)
+{
+    const uint32_t slot = n % S::FOLLOWED, round = n / S::FOLLOWED;
+
+    if (round > 0)
+        mbarrier_wait(&bars.followed[slot], (round - 1) % 2);
+}
+
+SYMM_DEV void arrive_warp(uint64_t *bar)
+{
+    if (threadIdx.x % 32 == 0)
+        mbarrier_arrive_here(bar);
+}
+
+/* A consumer warp has stored its rows of the next tile. All lanes. It has few registers left. */
+template <typename S> SYMM_DEV void pass_tile(typename S::barriers &bars)
+{
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+        uint32_t &n = bars.npassed[threadIdx.x / 32 - WARPGROUP / 32];
+        mbarrier_arrive_here(&bars.passed[n++ % S::FOLLOWED]);
+    }
+}
+
+/* A thread's way through the tiles that consumers pass. */
+template <typename S> struct followed_tiles {
+    typename S::block_schedule todo;
+    work w;
+    uint32_t n = 0; /* tiles before this one */
+
+    SYMM_DEV_IN_CLASS followed_tiles(const symm_product_args &a) : todo(a)
+    {
+    }
+
+    SYMM_DEV_IN_CLASS uint32_t slot(void) const
+    {
+        return n % S::FOLLOWED;
+    }
+
+    /* Waits for the tile's results. */
+    SYMM_DEV_IN_CLASS void await(typename S::barriers &bars) const
+    {
+        mbarrier_wait(&bars.passed[slot()], n / S::FOLLOWED % 2);
+    }
+};
+
+/* ---------------------------------------------------------------------------------- the signals */
+
+/* One thread. */
+template <typename S>
+SYMM_DEV void signal_tiles(const symm_product_args &a, typename S::barriers &bars)
+{
+    followed_tiles<S> at(a);
+
+    for (; at.todo.next(&at.w); at.n++) {
+        at.await(bars);
+        if (at.w.t.rows > 0 && at.w.t.shard != a.view.rank)
+            signal_part(a, at.w.t);
+        mbarrier_arrive_here(&bars.followed[at.slot()]);
+    }
+}
+
+/* ----------------------------------------------------------------------------------- the parts */
+
+/*
+ * The thread that adds. The copy unit brings a part box by box into shared memory, and adds it to
+ * this rank's part in D. Shared memory has few boxes beside the stages, but those of the last tile
+ * lie in the stages, which are free then.
+ */
+template <typename S> struct adder {
+    const symm_wgmma_args &args;
+    typename S::memory &m;
+    typename S::barriers &bars;
+    uint32_t nloads = 0; /* so far; each ends a phase of a barrier */
+    bool patient = true; /* no part was late */
+
+    SYMM_DEV_IN_CLASS adder(const symm_wgmma_args &args_, typename S::memory &memory,
+                            typename S::barriers &barriers)
+        : args(args_), m(memory), bars(barriers)
+    {
+    }
+
+    SYMM_DEV_IN_CLASS void run(void)
+    {
+        followed_tiles<S> at(args.product);
+
+        for (bool more = at.todo.next(&at.w); more; at.n++) {
+            const tile t = at.w.t;
+            const bool own = t.shard == args.product.view.rank && t.rows > 0;
+            more = at.todo.next(&at.w);
+            if (!own)
+                at.await(bars);
+            else if (more)
+                add(t, at);
+            else
+                add_last(t, at);
+            mbarrier_arrive_here(&bars.followed[at.slot()]);
+        }
+        bulk_wait_all();
+    }
+
+  private:
+    /* Waits a while for the tile's part. Returns whether it has come. */
+    SYMM_DEV_IN_CLASS bool part_comes(const tile &t)
+    {
+        const symm_product_args &a = args.product;
+        const int32_t channel = channel_of_tile(a, t.shard, t.product, t.batch, t.row, t.column);
+        SYMM_TRACE_BEGIN(begin);
+        bool come = has_part(a, channel, bars.runs);
+
+        for (int32_t looks = 1; !come && patient && looks < PATIENCE; looks++) {
+            symm_detail::pause();
+            come = has_part(a, channel, bars.runs);
+        }
+        fence_async(); /* the part, and a tile that was awaited, are visible to the copy unit */
+        trace_part(a, t, SYMM_MATMUL_EVENT_WAIT_PART, begin);
+        return come;
+    }
+
+    /* Leaves a tile to the kernel behind the product, and waits for no part from now on. */
+    SYMM_DEV_IN_CLASS void leave(const tile &t)
+    {
+        patient = false;
+        leave_tile(args.product.parts, t);
+    }
+
+    SYMM_DEV_IN_CLASS static int32_t boxes_of(const tile &t)
+    {
+        return (t.rows + BOX_ROWS - 1) / BOX_ROWS;
+    }
+
+    /* Starts to load a box, counted by a barrier that expects it. */
+    SYMM_DEV_IN_CLASS void load_box(const tile &t, int32_t box, void *to, uint64_t *bar)
+    {
+        const int32_t at[] = {t.column, t.row + box * BOX_ROWS, t.batch,
+                              other_rank(args.product.view), (int32_t)set_of(bars.runs)};
+
+        tensor_load(to, &args.slots[t.product], at, bar);
+    }
+
+    SYMM_DEV_IN_CLASS void add_box(const tile &t, int32_t box, const void *from)
+    {
+        tensor_add(&args.d[t.product], t.column, t.row + box * BOX_ROWS, t.batch, from);
+        bulk_commit();
+    }
+
+    /* The barrier of load number `load`, and its phase. */
+    SYMM_DEV_IN_CLASS uint64_t *loaded(uint32_t load)
+    {
+        return &bars.loaded[load % S::BOXES];
+    }
+
+    SYMM_DEV_IN_CLASS void await_load(uint32_t load)
+    {
+        mbarrier_wait(loaded(load), load / S::BOXES % 2);
+    }
+
+    /* A tile that is not the last one. */
+    SYMM_DEV_IN_CLASS void add(const tile &t, const followed_tiles<S> &at)
+    {
+        at.await(bars);
+        if (!part_comes(t))
+            return leave(t);
+        SYMM_TRACE_BEGIN(begin);
+        add_boxes(t);
+        trace_part(args.product, t, SYMM_MATMUL_EVENT_ADD, begin);
+    }
+
+    /*
+     * While a box is added, the next ones are loaded: the last of them into the place of the box
+     * before it, which has been read.
+     */
+    SYMM_DEV_IN_CLASS void add_boxes(const tile &t)
+    {
+        constexpr int32_t AHEAD = S::BOXES - 1;
+        const int32_t n = boxes_of(t);
+
+        for (int32_t i = 0; i < min(AHEAD, n); i++)
+            load_beside(t, i);
+        for (int32_t i = 0; i < n; i++) {
+            if (AHEAD == 0)
+                load_beside(t, i);
+            await_load(nloads + (uint32_t)i);
+            add_box(t, i, place(nloads + (uint32_t)i));
+            bulk_wait_read<AHEAD ? 1 : 0>();
+            if (AHEAD > 0 && i + AHEAD < n)
+                load_beside(t, i + AHEAD);
+        }
+        nloads += (uint32_t)n;
+    }
+
+    SYMM_DEV_IN_CLASS void *place(uint32_t load) const
+    {
+        return m.boxes[load % S::BOXES];
+    }
+
+    SYMM_DEV_IN_CLASS void load_beside(const tile &t, int32_t box)
+    {
+        const uint32_t load = nloads + (uint32_t)box;
+
+        mbarrier_expect(loaded(load), S::BOX_NBYTES);
+        load_box(t, box, place(load), loaded(load));
+    }
+
+    SYMM_DEV_IN_CLASS void *stage_box(int32_t box) const
+    {
+        return reinterpret_cast<char *>(m.stages) + box * S::BOX_NBYTES;
+    }
+
+    /* The last tile, whose part is loaded while the tile is stored. */
+    SYMM_DEV_IN_CLASS void add_last(const tile &t, const followed_tiles<S> &at)
+    {
+        bool come = part_comes(t);
+
+        mbarrier_wait(&bars.drained, 0);
+        come = come || part_comes(t);
+        SYMM_TRACE_BEGIN(begin);
+        if (come) {
+            mbarrier_expect(loaded(nloads), (uint32_t)boxes_of(t) * S::BOX_NBYTES);
+            for (int32_t i = 0; i < boxes_of(t); i++)
+                load_box(t, i, stage_box(i), loaded(nloads));
+        }
+        at.await(bars);
+        if (!come)
+            return leave(t);
+        fence_async(); /* the tile in D is visible to the copy unit */
+        await_load(nloads);
+        for (int32_t i = 0; i < boxes_of(t); i++)
+            add_box(t, i, stage_box(i));
+        trace_part(args.product, t, SYMM_MATMUL_EVENT_ADD, begin);
+    }
+};
+
+template <typename S>
+SYMM_DEV void follow(const symm_wgmma_args &args, typename S::memory &m, typename S::barriers &bars)
+{
+    if (threadIdx.x == SIGNALLER)
+        signal_tiles<S>(args.product, bars);
+    else if (threadIdx.x == ADDER && args.product.parts.beside)
+        adder<S>(args, m, bars).run();
+}
+
+} /* namespace sm90 */
+
+#endif

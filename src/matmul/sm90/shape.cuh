@@ -1,0 +1,120 @@
+/* The shape of a tile, its shared memory and barriers, and a block's way through the tiles. */
+#ifndef SYMM_MATMUL_SM90_SHAPE_CUH
+#define SYMM_MATMUL_SM90_SHAPE_CUH
+
+#include "matmul/kernels/schedule.cuh"
+#include "sm90.def"
+#include "store.cuh"
+
+namespace sm90
+{
+
+enum {
+    ROWS = SYMM_WGMMA_ROWS,
+    DEPTH = SYMM_WGMMA_DEPTH,
+    CONSUMERS = 2, /* warpgroups; the first warpgroup of the block is the producer's */
+    GROUP_ROWS = ROWS / CONSUMERS,
+    PRODUCER_REGISTERS = 48,
+    CONSUMER_REGISTERS = 216,
+    B_BLOCK = SYMM_WGMMA_LINE,
+    BOX_ROWS = SYMM_WGMMA_BOX_ROWS
+};
+
+static_assert(PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS ==
+                  (1 + CONSUMERS) * SYMM_WGMMA_REGISTERS,
+              "setmaxnreg shares the registers that the block is launched with");
+
+/* N: a tile's columns. BLOCKS: of a cluster. */
+template <int N, int BLOCKS> struct shape {
+    enum {
+        COLUMNS = N,
+        ACCUMULATORS = N / 2,
+        CLUSTER = BLOCKS,
+        STAGES = N > 192   ? 4
+                 : N > 128 ? 5
+                 : N > 64  ? 6
+                           : 8, /* as many as fit */
+        B_COLUMNS = (N + B_BLOCK - 1) / B_BLOCK * B_BLOCK
+    };
+
+    /* Lines of 128 bytes with the swizzle of TMA: packs of 16 bytes permuted within 8 lines. */
+    struct stage {
+        uint16_t a[ROWS * DEPTH];      /* along k */
+        uint16_t b[B_COLUMNS * DEPTH]; /* along k, or blocks of DEPTH lines along 64 columns */
+    };
+
+    enum {
+        WARPS_NBYTES = CONSUMERS * WARPGROUP / 32 * sizeof(epilogue_smem<WARP_ROWS>),
+        BOX_NBYTES = BOX_ROWS * N * sizeof(uint16_t),
+        BOXES_OF_TILE = ROWS / BOX_ROWS,
+        BOXES_FIT = (SYMM_WGMMA_SHARED_NBYTES - STAGES * sizeof(stage) - WARPS_NBYTES) / BOX_NBYTES,
+        BOXES = BOXES_FIT < 4 ? BOXES_FIT : 4
+    };
+
+    struct memory {
+        stage stages[STAGES];
+        char boxes[BOXES][BOX_NBYTES];
+        epilogue_smem<WARP_ROWS> warps[CONSUMERS * WARPGROUP / 32];
+    };
+    static_assert(BOXES > 0, "a box of a part");
+    static_assert(BOXES_OF_TILE * BOX_NBYTES <= STAGES * sizeof(stage), "the last tile's boxes");
+    static_assert(sizeof(memory) <= SYMM_WGMMA_SHARED_NBYTES, "the launch asks for that much");
+    static_assert(SYMM_WGMMA_SHARED_NBYTES + 3 * 1024 <= 228 * 1024,
+                  "1 KiB of barriers, and 1 KiB of the system's for this block and for one of "
+                  "matmul_open_round");
+
+    enum { FOLLOWED = 4 /* tiles that the producer may be ahead of the followers */ };
+
+    /*
+     * full: the stage is loaded. empty: all consumer warps of the cluster have used it. passed: all
+     * consumer warps have stored the tile. followed: its signal is sent, and its part is added.
+     * drained: all consumer warps have used the last stage. loaded: a box of a part is there.
+     */
+    struct barriers {
+        uint64_t full[STAGES], empty[STAGES], passed[FOLLOWED], followed[FOLLOWED];
+        uint64_t drained, loaded[BOXES];
+        int64_t set;                                  /* see set_offset() */
+        uint32_t npassed[CONSUMERS * WARPGROUP / 32]; /* tiles, of each consumer warp */
+        uint32_t runs;                                /* see runs_of() */
+    };
+
+    /* A position in the ring of stages. */
+    struct ring {
+        int32_t slot = 0;
+        uint32_t parity = 0;
+
+        SYMM_DEV_IN_CLASS void next(void)
+        {
+            slot++;
+            if (slot < STAGES)
+                return;
+            slot = 0;
+            parity ^= 1;
+        }
+    };
+
+    /* The work of this block. A cluster takes as many tiles below each other as it has blocks. */
+    struct block_schedule {
+        schedule<ROWS * BLOCKS, N> todo;
+        int32_t down;
+
+        SYMM_DEV_IN_CLASS block_schedule(const symm_product_args &a)
+            : todo(a, blockIdx.x / BLOCKS), down(BLOCKS > 1 ? cluster_rank() * ROWS : 0)
+        {
+        }
+
+        /* A tile may have no rows: its block still loads its share of B for the other blocks. */
+        SYMM_DEV_IN_CLASS bool next(work *w)
+        {
+            if (!todo.next(w, gridDim.x / BLOCKS))
+                return false;
+            w->t.row += down;
+            w->t.rows = max(0, min((int32_t)ROWS, w->t.rows - down));
+            return true;
+        }
+    };
+};
+
+} /* namespace sm90 */
+
+#endif

@@ -1,0 +1,200 @@
+/*
+ * Reduce-scatters of two ranks whose product adds the other rank's parts: every shape of a tile,
+ * tiles at every edge, several in a block, and parts that come late, with memory of the host's
+ * order and weakly ordered. Each result is compared with a reference in double precision. The trace
+ * shows that the product has added: behind it is the kernel for late parts.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include "matmul_plan.h"
+#include "reference.h"
+#include "test.h"
+#include "trace.h"
+
+enum { ROUNDS = 5, TINY_ROUNDS = 3, RANKS = 2, LONG_K = 2624 };
+
+/* Launches: of the Hopper kernel, and of the kernel behind it, which has blocks of one warp. */
+static const char hopper[] = "block=384,1,1", behind[] = "block=32,1,1";
+
+/* What a rank does with a case. */
+struct parts_test {
+    struct matmul_case c;
+    int rounds;
+    int late_rank;  /* sleeps before its runs; -1: none */
+    bool replayed;  /* all rounds but the first one are replays of a graph */
+    uint64_t first; /* round */
+};
+
+/* ---------------------------------------------------------------------------------------- cases */
+
+/* Widths of all tiles, whole and not. The i-th case has some tiles of every owner. */
+static struct matmul_case draw(unsigned i)
+{
+    static const int32_t widths[] = {8, 64, 72, 128, 136, 192, 208, 224, 248, 256, 264, 416};
+    const symm_dtype type = i % 3 ? SYMM_BFLOAT16 : SYMM_FLOAT16;
+
+    return (struct matmul_case){.kind = SYMM_MATMUL_REDUCE_SCATTER,
+                                .strategy = SYMM_STRATEGY_FUSED,
+                                .in = i % 2 ? SYMM_FLOAT16 : SYMM_BFLOAT16,
+                                .out = type,
+                                .m = 2 + (int32_t)((i * 197 + 130) % 700),
+                                .k = 8 * (1 + (int32_t)(i * 13 % 20)),
+                                .l = 1 + (int32_t)(i / 3 % 2),
+                                .nb = 1 + (int32_t)(i % 4 == 1),
+                                .n = {widths[i % 12], widths[(i + 5) % 12]},
+                                .contiguous = true,
+                                .layout = i};
+}
+
+/* One tile or two of each owner, with few elements: many seeds of weakly ordered memory. */
+static struct matmul_case draw_tiny(unsigned i)
+{
+    struct matmul_case c = draw(i);
+
+    c.m = 2 + (int32_t)(i * 7 % 30);
+    c.k = 8;
+    c.l = c.nb = 1;
+    c.n[0] = 8 + 8 * (int32_t)(i % 3);
+    return c;
+}
+
+/* ---------------------------------------------------------------------------------------- ranks */
+
+static void sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+/* Fresh data, a run or its replay, and a look at the result. */
+static symm_status run_round(struct rank *self, struct matmul_job *job,
+                             const struct parts_test *test, symm_graph graph, int round,
+                             symm_stream stream)
+{
+    RANK_TRY(self, matmul_job_send(self, job, test->first + (uint64_t)round, stream));
+    RANK_TRY(self, symm_exchange(job->group, NULL, 0, NULL));
+    if (test->late_rank == self->rank)
+        sleep_ms(round % 2 ? 120 : 5);
+    if (graph)
+        RANK_TRY(self, symm_graph_launch(graph, stream));
+    else
+        RANK_TRY(self, matmul_job_run(self, job, stream));
+    RANK_TRY(self, matmul_job_fetch(self, job, NULL, stream));
+    return matmul_job_look(self, job);
+out:
+    return SYMM_ERROR_STATE;
+}
+
+static symm_status run_rounds(struct rank *self, struct matmul_job *job,
+                              const struct parts_test *test, symm_stream stream)
+{
+    symm_graph graph = NULL;
+    symm_status st = SYMM_OK;
+
+    for (int round = 0; round < test->rounds && st == SYMM_OK; round++) {
+        if (test->replayed && round == 1) {
+            RANK_TRY(self, symm_graph_begin(stream));
+            st = matmul_job_run(self, job, stream);
+            RANK_TRY(self, symm_graph_end(stream, &graph));
+        }
+        if (st == SYMM_OK)
+            st = run_round(self, job, test, graph, round, stream);
+    }
+out:
+    symm_graph_destroy(graph);
+    return self->report->failed[0] ? SYMM_ERROR_STATE : st;
+}
+
+static void run_test(struct rank *self, void *arg)
+{
+    const struct parts_test *test = arg;
+    struct matmul_job job = {.m = NULL};
+    symm_context *ctx = NULL;
+    symm_stream stream = NULL;
+    symm_usage before, after;
+
+    RANK_TRY(self, rank_join(self, &ctx));
+    RANK_TRY(self, symm_stream_create(ctx, &stream));
+    RANK_TRY(self, symm_memory_usage(ctx, &before));
+    RANK_TRY(self, matmul_job_open(self, ctx, symm_context_world(ctx), &test->c, &job));
+    RANK_TRY(self, matmul_job_create(self, &job));
+    RANK_TRY(self, run_rounds(self, &job, test, stream));
+    matmul_job_close(&job);
+    job = (struct matmul_job){.m = NULL};
+    RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
+    RANK_TRY(self, symm_memory_usage(ctx, &after));
+    CHECK_RANK(self, after.requested == before.requested && after.internal == before.internal);
+out:
+    matmul_job_close(&job);
+    symm_stream_destroy(stream);
+    symm_context_destroy(ctx);
+}
+
+/* Runs it, and checks that the product has added in each run that was launched by itself. */
+static void run(struct parts_test test)
+{
+    const int launched = test.replayed ? 1 : test.rounds;
+
+    test.first = 1 + reference_seed() % 1000;
+    trace_begin();
+    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, run_test, &test, 120);
+    for (int rank = 0; rank < RANKS; rank++) {
+        ck_assert_int_ge(trace_count(rank, hopper), launched);
+        ck_assert_int_ge(trace_count(rank, behind), launched);
+    }
+    trace_end();
+}
+
+/* --------------------------------------------------------------------------------------- groups */
+
+TEST_GROUP(parts, 250);
+
+TEST_LOOP(parts, every_shape_is_right, 0, 24)
+{
+    setenv("SYMM_EMULATED_SMS", _i % 2 ? "3" : "5", 1); /* several tiles in a block */
+    run((struct parts_test){draw((unsigned)_i), ROUNDS, -1, _i % 4 == 3, 0});
+}
+
+/* Then the others' tiles come first. */
+TEST_LOOP(parts, a_long_k_is_right, 0, 2)
+{
+    struct matmul_case c = draw((unsigned)_i * 9);
+
+    c.k = LONG_K;
+    c.l = 1;
+    c.m = 300;
+    setenv("SYMM_EMULATED_SMS", "3", 1);
+    run((struct parts_test){c, 2, -1, false, 0});
+}
+
+/* With a k of its own, a rank may compute by the portable kernel, which adds nothing. */
+TEST_LOOP(parts, a_rank_may_add_later, 0, 4)
+{
+    struct parts_test test = {draw((unsigned)_i * 3), ROUNDS, -1, false, 1};
+
+    test.c.k_differs = true;
+    setenv("SYMM_EMULATED_SMS", "3", 1);
+    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, run_test, &test, 120);
+}
+
+TEST_LOOP(parts, a_late_rank_gets_and_gives_the_same, 0, 6)
+{
+    setenv("SYMM_EMULATED_SMS", "3", 1);
+    run((struct parts_test){draw((unsigned)_i * 5), ROUNDS, _i % 2, _i % 3 == 0, 0});
+}
+
+TEST_LOOP(parts, weakly_ordered_memory_makes_no_difference, 0, 24)
+{
+    if (TEST_TSAN)
+        TEST_SKIP("under ThreadSanitizer memory is as strong as this machine's");
+    matmul_weaken_memory(_i);
+    unsetenv("SYMM_EMULATED_BLOCK"); /* the Hopper kernel needs its block */
+    setenv("SYMM_EMULATED_SMS", "2", 1);
+    run((struct parts_test){draw_tiny((unsigned)_i), TINY_ROUNDS, _i % 3 - 1, false, 0});
+}
+
+TEST(parts, counters_wrap)
+{
+    setenv("SYMM_EPOCH_START", "4294967294", 1);
+    run((struct parts_test){draw(1), ROUNDS, -1, false, 0});
+}
