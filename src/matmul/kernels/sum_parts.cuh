@@ -125,24 +125,24 @@ SYMM_DEV void leave_tile(const symm_parts &s, const tile &t)
     symm_dev_store_one(&to->columns, t.columns);
 }
 
-/* Adds the other rank's part to this rank's in d, with one rounding. Whole block. */
+/* Adds the other rank's part to this rank's in d. A warp, a pack a lane; it has 32 registers. */
 template <typename T>
 SYMM_DEV void add_late_tile(const symm_product_args &a, const symm_part_tile &t, int64_t set)
 {
     const symm_matrix &x = a.parts.slots[t.product], &d = a.parts.d[t.product];
-    const char *slot = static_cast<const char *>(x.data) + set +
-                       (int64_t)other_rank(a.view) * (int64_t)a.parts.slot_nbytes[t.product];
-    const int32_t packs = t.columns / PART_PACK;
+    const int64_t slot = set + other_rank(a.view) * (int64_t)a.parts.slot_nbytes[t.product];
+    const int32_t column = (int32_t)threadIdx.x % 32 * PART_PACK;
+    const T *part = reinterpret_cast<const T *>(static_cast<const char *>(x.data) + slot) +
+                    t.batch * x.batch + t.row * x.row + t.column + column;
+    T *to = static_cast<T *>(d.data) + t.batch * d.batch + t.row * d.row + t.column + column;
 
 #pragma unroll 1
-    for (int32_t e = (int32_t)threadIdx.x; e < t.rows * packs; e += (int32_t)blockDim.x) {
-        const int32_t row = t.row + e / packs, column = t.column + e % packs * PART_PACK;
-        const T *part =
-            reinterpret_cast<const T *>(slot) + t.batch * x.batch + row * x.row + column;
-        T *to = static_cast<T *>(d.data) + t.batch * d.batch + row * d.row + column;
+    for (int32_t i = 0; i < t.rows && column < t.columns; i++) {
         symm_f32s<T> sum = symm_dev_load<T>(to);
         symm_dev_add(sum, symm_dev_load<T>(part));
         symm_dev_store(to, sum);
+        part += x.row;
+        to += d.row;
     }
 }
 
