@@ -197,7 +197,8 @@ LIBRARY = ["low_latency", "low_latency_two_shot", "lamport", "one_shot", "two_sh
 # The protocols of the Hopper kernel, and their worlds.
 WIDE = ["hopper_fused", "hopper_pipelined", "hopper_unfused"]
 # Files and functions of parts that a product adds.
-PARTS = ["followers.cuh", "sum_parts.cuh", "add_late", "collect_late_parts"]
+PARTS = ["followers.cuh", "sum_parts.cuh", "add_late", "await_parts", "collect_late_parts",
+         "collect_parts", "signal_parts"]
 WIDE_WORLDS = [(2, 384, 20), (3, 384, 40), (2, 384, 100)]
 # (ranks, threads of a block, seeds), tried one after the other.
 WORLDS = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]

@@ -394,9 +394,7 @@ SYMM_DEV symm_part_tile late_rows(const symm_part_tile &t, uint32_t unit)
 
 SYMM_DEV void add_late(const symm_product_args &p, const symm_part_tile &t, uint32_t runs)
 {
-    if (threadIdx.x == 0)
-        await_part(p, channel_of_part(p, t), runs);
-    __syncthreads();
+    await_part(p, channel_of_part(p, t), runs); /* each thread reads the part */
     if (p.parts.d[t.product].dtype == SYMM_FLOAT16)
         add_late_tile<symm_f16>(p, t, set_offset(p.parts, runs));
     else

@@ -16,8 +16,7 @@ namespace sm90
 
 enum {
     SIGNALLER = 32, /* the thread that signals */
-    ADDER = 64,     /* the thread that adds */
-    PATIENCE = 1024 /* looks for a part: some 0.7 ms */
+    ADDER = 64      /* the thread that adds */
 };
 
 /* Whether consumers and followers pass each other tiles. */

@@ -35,6 +35,9 @@ SYMM_DEV void mbarrier_expect(uint64_t *bar, uint32_t nbytes)
     unit().mbarrier_expect(bar, nbytes);
 }
 
+/* A look may take 0.1 ms here. */
+enum { PATIENCE = 64 };
+
 SYMM_DEV void mbarrier_arrive(uint64_t *bar, uint32_t block)
 {
     unit().mbarrier_arrive(bar, block);
