@@ -255,8 +255,9 @@ typedef struct symm_matmul_event {
  * A tile ends when it is multiplied and stored; where the Hopper kernel stores a tile while it
  * multiplies the next one, when it is multiplied. The first wait for a chunk that ends tells when
  * the chunk had arrived. A wait for a part begins when its tile is stored or, if it is the block's
- * last tile, multiplied. Not recorded: cuBLASLt's kernels, the collective of an unfused run,
- * kernels that collect results, copies of rows on this device, and sends by copy engines.
+ * last tile, when the tile before it has been added. Not recorded: cuBLASLt's kernels, the
+ * collective of an unfused run, kernels that collect results, copies of rows on this device, and
+ * sends by copy engines.
  *
  * Scope:  Local; waits for a copy.
  * Memory: *events belongs to the product, until the next call of this function for it, or until it

@@ -218,7 +218,7 @@ EMU_UNCHECKED void emu__bulk_commit(void)
         emu__block_break(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "no memory for groups of additions");
 }
 
-/* Does what is left of the groups below `end` of the running thread. */
+/* Completes the running thread's groups below `end`; with `whole` false, only reads their boxes. */
 static bool finish(struct block *b, uint64_t end, bool whole, char *rule)
 {
     struct emu_hopper *h = emu__hopper(b);

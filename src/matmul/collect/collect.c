@@ -5,7 +5,9 @@
 #include "ids.h"
 #include "matmul/kernels/sm90_tiles.h"
 #include "matmul/plan/dense.h"
+#include "matmul/plan/lines.h"
 #include "matmul/plan/model.h"
+#include "matmul/plan/order.h"
 #include "runtime/base/numbers.h"
 #include "runtime/group/group.h"
 #include "runtime/group/pad.h"
@@ -26,7 +28,7 @@ struct layout {
     uint64_t nbytes;
 };
 
-/* The next matrix, of so many elements, at the end of the layout. */
+/* Appends a matrix of this number of elements to the layout. */
 static symm_matrix append(struct layout *layout, char *workspace, symm_matrix x, int64_t elements)
 {
     x.data = workspace ? workspace + layout->nbytes : NULL;
@@ -140,26 +142,22 @@ void symm__collect_product(const struct symm_collect *c, const struct symm_probl
 
 /* ------------------------------------------------------------------ parts that a product adds */
 
-static uint64_t tiles_of_owner(const struct symm_collect *c, const struct symm_problem *p,
-                               int owner)
+/* Channels, and tiles that may be late: of the owner that has most rows. */
+static uint64_t most_tiles(const struct symm_collect *c)
 {
-    const uint64_t rows = (uint64_t)symm__rows_of_rank(p->m, p->collect_nranks, owner),
-                   columns = (uint64_t)symm__wgmma_shapes[c->plan->shape].columns;
-    uint64_t across = 0;
-
-    for (int i = 0; i < p->nb; i++)
-        across += symm__ceil_div((uint64_t)p->n[i], columns);
-    return across * (uint64_t)p->l * symm__ceil_div(rows, SYMM_WGMMA_ROWS);
+    return symm__tiles_of_owner(c->problem, 0, SYMM_WGMMA_ROWS,
+                                symm__wgmma_shapes[c->plan->shape].columns);
 }
 
 /* Whether d[i] gets just the sums, in their own type, and the copy unit can add to it. */
 static bool is_plain_sum(const struct symm_problem *p, int i)
 {
     const symm_matrix *d = &p->d[i].matrix;
+    const struct symm_lines lines = symm__lines_of(
+        d, true, symm__rows_of_rank(p->m, p->collect_nranks, p->collect_rank), p->n[i], p->l);
 
     return d->dtype == (uint32_t)p->partial[i] && d->dtype != SYMM_FLOAT32 && d->column == 1 &&
-           (uintptr_t)d->data % 16 == 0 && d->row > 0 && d->row % PACK_ELEMENTS == 0 &&
-           d->batch % PACK_ELEMENTS == 0 && p->n[i] % PACK_ELEMENTS == 0 &&
+           p->n[i] % PACK_ELEMENTS == 0 && symm__lines_suit_copies(&lines) &&
            (p->beta == 0 || !p->c[i].matrix.data) && !p->bias[i].matrix.data;
 }
 
@@ -198,13 +196,13 @@ void symm__collect_parts(const struct symm_collect *c, const struct symm_problem
 static int nchannels(const struct symm_collect *c)
 {
     if (c->plan->parts)
-        return (int)tiles_of_owner(c, c->problem, 0);
+        return (int)most_tiles(c);
     return c->group->ctx->agreed.nsms;
 }
 
 static uint64_t state_nbytes(const struct symm_collect *c)
 {
-    return sizeof(symm_parts_state) + tiles_of_owner(c, c->problem, 0) * sizeof(symm_part_tile);
+    return sizeof(symm_parts_state) + most_tiles(c) * sizeof(symm_part_tile);
 }
 
 symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm_collect *c)
@@ -312,12 +310,16 @@ static uint64_t packs_of(const struct symm_problem *p)
            (uint64_t)(by_columns ? p->m : symm__rows_of_rank(p->m, nranks, 0));
 }
 
-/* Blocks of one warp, which fit beside products: they may have to wait. */
+/*
+ * Blocks of one warp fit beside products. They may have to wait, so most SMs keep their places for
+ * other kernels that products wait for.
+ */
 static symm_status launch_late_parts(struct symm_call *call, const struct symm_collect *c,
                                      const symm_collect_args *args)
 {
     return symm__call_launch(call, SYMM_KERNEL_matmul_late_parts,
-                             (uint32_t)c->group->ctx->agreed.nsms, WARP, true, args);
+                             (uint32_t)symm__ceil_div((uint64_t)c->group->ctx->agreed.nsms, 4),
+                             WARP, true, args);
 }
 
 static symm_status launch(struct symm_call *call, const struct symm_collect *c,

@@ -17,4 +17,7 @@ struct symm_lines {
 struct symm_lines symm__lines_of(const symm_matrix *x, bool by_rows, int64_t rows, int64_t columns,
                                  int64_t l);
 
+/* Whether tensor copies can move them: elements of 16 bits. */
+bool symm__lines_suit_copies(const struct symm_lines *x);
+
 #endif

@@ -4,6 +4,9 @@
 
 #include "problem.h"
 
+/* Tiles of rows x columns in an owner's rows of all results. */
+uint64_t symm__tiles_of_owner(const struct symm_problem *p, int owner, int rows, int columns);
+
 /*
  * The order of a launch with these args and tiles of rows x columns. The device computes `wave`
  * tiles at a time. The order of steps if the launch has the rows of some owners only, or if this

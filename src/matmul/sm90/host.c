@@ -66,32 +66,19 @@ out:
     return st;
 }
 
-/* Strides of tensors are multiples of 16 bytes, below 2^40 bytes. */
-static bool is_stride(int64_t elements)
-{
-    return elements % PACK_ELEMENTS == 0 && elements < INT64_C(1) << 39;
-}
-
-/* Whether TMA can copy it. */
-static bool can_be_copied(const struct symm_lines *x)
-{
-    return (uintptr_t)x->data % 16 == 0 && is_stride(x->pitch) && is_stride(x->batch) &&
-           (x->lines == 1 || x->pitch > 0);
-}
-
 bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a)
 {
     const int64_t rows = symm__rows_of_rank(p->m, p->nranks, p->rank);
     struct symm_lines lines = symm__lines_of(&a->own, true, rows, p->k, p->l);
 
-    if (p->alpha == 0 || (rows > 0 && (a->own.column != 1 || !can_be_copied(&lines))))
+    if (p->alpha == 0 || (rows > 0 && (a->own.column != 1 || !symm__lines_suit_copies(&lines))))
         return false;
     for (int i = 0; i < p->nb; i++) {
         const symm_matrix *b = &p->b[i].matrix;
         if (b->row != 1 && b->column != 1)
             return false;
         lines = symm__lines_of(b, b->row != 1, p->k, p->n[i], p->l);
-        if (!can_be_copied(&lines))
+        if (!symm__lines_suit_copies(&lines))
             return false;
     }
     return true;
@@ -231,7 +218,9 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
     const int at =
         plan->parts ? plan->shape : symm__model_shape(p, plan, args->first_step, args->last_step);
     const struct symm_tile_shape *shape = &symm__wgmma_shapes[at];
-    const uint32_t cluster = (uint32_t)shape->cluster;
+    const uint32_t cluster = (uint32_t)shape->cluster,
+                   shared_nbytes = args->parts.beside ? SYMM_WGMMA_SHARED_NBYTES
+                                                      : SYMM_WGMMA_PLAIN_SHARED_NBYTES;
     symm_wgmma_args all = {.product = *args};
     symm_status st;
 
@@ -244,7 +233,7 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
         TRY(describe_parts(drv, p, i, shape, &all));
     st = symm__call_launch_cluster(call, symm__trace_kernel(kernel_of(at, p->dtype), &args->view),
                                    plan->blocks / cluster * cluster, SYMM_WGMMA_THREADS, cluster,
-                                   SYMM_WGMMA_SHARED_NBYTES, &all);
+                                   shared_nbytes, &all);
 out:
     return st;
 }

@@ -26,7 +26,7 @@ SYMM_DEV void mbarrier_init(uint64_t *bar, uint32_t arrivals)
                  : "memory");
 }
 
-/* Looks for the other rank's part before a tile is left to the kernel behind: some 0.7 ms. */
+/* Looks for the other rank's part before a tile is left to the kernel behind the product. */
 enum { PATIENCE = 1024 };
 
 /* Arrives at the barrier in the same place of a block of the cluster, which may be this one. */

@@ -53,9 +53,11 @@ template <int N, int BLOCKS> struct shape {
 
     struct memory {
         stage stages[STAGES];
-        char boxes[BOXES][BOX_NBYTES];
         epilogue_smem<WARP_ROWS> warps[CONSUMERS * WARPGROUP / 32];
+        char boxes[BOXES][BOX_NBYTES]; /* only with parts */
     };
+    static_assert(STAGES * sizeof(stage) + WARPS_NBYTES <= SYMM_WGMMA_PLAIN_SHARED_NBYTES,
+                  "without parts the launch asks for that much");
     static_assert(BOXES > 0, "a box of a part");
     static_assert(BOXES_OF_TILE * BOX_NBYTES <= STAGES * sizeof(stage), "the last tile's boxes");
     static_assert(sizeof(memory) <= SYMM_WGMMA_SHARED_NBYTES, "the launch asks for that much");
