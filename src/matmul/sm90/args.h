@@ -10,7 +10,8 @@ enum {
     SYMM_WGMMA_THREADS = 384,
     SYMM_WGMMA_BOX_ROWS = 8,                            /* of a box of a part, as wide as a tile */
     SYMM_WGMMA_PLAIN_SHARED_NBYTES = 5 * 40960 + 20480, /* stages, the epilogue */
-    SYMM_WGMMA_SHARED_NBYTES = SYMM_WGMMA_PLAIN_SHARED_NBYTES + 4096 /* and boxes, with parts */
+    SYMM_WGMMA_BOXES_NBYTES = 4096,                     /* beside them, with parts */
+    SYMM_WGMMA_SHARED_NBYTES = SYMM_WGMMA_PLAIN_SHARED_NBYTES + SYMM_WGMMA_BOXES_NBYTES
 };
 
 /* A CUtensorMap: an operand as the tensor memory accelerator (TMA) addresses it. */

@@ -209,8 +209,9 @@ for nbytes in $wgmma_sender $portable_sender; do
     [ $((senders * (nbytes + $(shared_of matmul_push_free_sms)))) -le $((228 * 1024)) ] ||
         fail "$senders blocks of matmul_push_free_sms do not fit an SM"
 done
-dynamic=$(($(sed -n 's/.*SYMM_WGMMA_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/sm90/args.h")))
-[ "$dynamic" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "no size of the products' shared memory"
+dynamic=$(($(sed -n 's/.*SYMM_WGMMA_PLAIN_SHARED_NBYTES = \([0-9* +]*\).*/\1/p' "$root/src/matmul/sm90/args.h")))
+boxes=$(sed -n 's/.*SYMM_WGMMA_BOXES_NBYTES = \([0-9]*\).*/\1/p' "$root/src/matmul/sm90/args.h")
+[ "$dynamic" -gt 0 ] && [ "${boxes:-0}" -gt 0 ] && [ "$(shared_of matmul_product_float16)" -gt 1024 ] || fail "no size of the products' shared memory"
 small=(matmul_{open_round,push,await_rows,close_round,copy_rows}{,_traced})
 for kind in {float16,bfloat16}{,_traced}; do
     case $kind in *_traced) traced=_traced ;; *) traced= ;; esac
@@ -221,6 +222,10 @@ for kind in {float16,bfloat16}{,_traced}; do
     for columns in 64 128 192 208 224 256; do
         registers_fit matmul_wgmma_${columns}_$kind 384 "${small[@]}"
         shared_fits $dynamic matmul_wgmma_${columns}_$kind "${rounds[@]}"
+        registers_fit matmul_wgmma_${columns}_$kind 384 matmul_late_parts
+        for round in "${rounds[@]}"; do # two places beside a product that adds parts
+            shared_fits $((dynamic + boxes)) matmul_wgmma_${columns}_$kind matmul_late_parts "$round"
+        done
         shared_exceeds $dynamic matmul_wgmma_${columns}_$kind $wgmma_sender matmul_push_free_sms$traced
     done
 done
