@@ -72,30 +72,15 @@ SYMM_DEV void end_event(symm_matmul_event *e, symm_matmul_event_kind kind, symm_
     set(e->columns, t.columns);
 }
 
-/* An event of a tile, which began then. */
-SYMM_DEV void trace_tile_event(const symm_product_args &a, const tile &t,
-                               symm_matmul_event_kind kind, symm_matmul_role role, uint64_t begin)
-{
-    symm_matmul_event *e = append_event(a.view, begin);
-
-    if (e)
-        end_event(e, kind, role, t.shard, 0, t,
-                  symm__first_row_of_rank(a.a.m, a.a.nranks, shard_in_a(a, t)) + row_in_a(a, t));
-}
-
 /* The block has multiplied a tile since `begin`. One of its threads is the recorder. */
 SYMM_DEV void trace_tile(const symm_product_args &a, const tile &t, symm_matmul_role role,
                          uint64_t begin, bool recorder)
 {
-    if (recorder && t.rows > 0)
-        trace_tile_event(a, t, SYMM_MATMUL_EVENT_TILE, role, begin);
-}
+    symm_matmul_event *e = recorder && t.rows > 0 ? append_event(a.view, begin) : nullptr;
 
-/* This thread has waited for a part of the tile's sum since `begin`, or has added it. */
-SYMM_DEV void trace_part(const symm_product_args &a, const tile &t, symm_matmul_event_kind kind,
-                         uint64_t begin)
-{
-    trace_tile_event(a, t, kind, SYMM_TRACED, begin);
+    if (e)
+        end_event(e, SYMM_MATMUL_EVENT_TILE, role, t.shard, 0, t,
+                  symm__first_row_of_rank(a.a.m, a.a.nranks, shard_in_a(a, t)) + row_in_a(a, t));
 }
 
 /* This thread has waited for a rank since `begin`. */
@@ -106,6 +91,17 @@ SYMM_DEV void trace_wait(const symm_view &v, symm_matmul_event_kind kind, int32_
 
     if (e)
         end_event(e, kind, SYMM_TRACED, rank, chunk, {}, 0);
+}
+
+/* This thread has waited for a part of the tile's sum since `begin`, or has added it. */
+SYMM_DEV void trace_part(const symm_product_args &a, const tile &t, symm_matmul_event_kind kind,
+                         uint64_t begin)
+{
+    symm_matmul_event *e = append_event(a.view, begin);
+
+    if (e)
+        end_event(e, kind, SYMM_TRACED, t.shard, 0, t,
+                  symm__first_row_of_rank(a.a.m, a.a.nranks, shard_in_a(a, t)) + row_in_a(a, t));
 }
 
 /* This block opens or closes a round since `begin`. One thread records it. */
