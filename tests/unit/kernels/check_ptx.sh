@@ -223,8 +223,8 @@ for kind in {float16,bfloat16}{,_traced}; do
         registers_fit matmul_wgmma_${columns}_$kind 384 "${small[@]}"
         shared_fits $dynamic matmul_wgmma_${columns}_$kind "${rounds[@]}"
         registers_fit matmul_wgmma_${columns}_$kind 384 matmul_late_parts
-        for round in "${rounds[@]}"; do # two places beside a product that adds parts
-            shared_fits $((dynamic + boxes)) matmul_wgmma_${columns}_$kind matmul_late_parts "$round"
+        for beside in matmul_late_parts "${rounds[@]}"; do # one place beside a product that adds parts
+            shared_fits $((dynamic + boxes)) matmul_wgmma_${columns}_$kind "$beside"
         done
         shared_exceeds $dynamic matmul_wgmma_${columns}_$kind $wgmma_sender matmul_push_free_sms$traced
     done
