@@ -180,6 +180,7 @@ FIRST = {
     "close_round": ["matmul_fused", "matmul_pipelined"],
     "push_rows": ["matmul_fused", "matmul_pipelined", "matmul_silence"],
     "collect_reduce_scatter": ["matmul_reduce_scatter"],
+    "signal_parts": ["matmul_reduce_scatter_fused"],
     "collect_all_reduce": ["matmul_all_reduce"],
     "collect_all_scatter": ["matmul_all_scatter"],
     "stream_barrier": ["stream_barrier", "all_gather_copy_engine"],
@@ -198,7 +199,7 @@ LIBRARY = ["low_latency", "low_latency_two_shot", "lamport", "one_shot", "two_sh
 WIDE = ["hopper_fused", "hopper_pipelined", "hopper_unfused"]
 # Files and functions of parts that a product adds.
 PARTS = ["followers.cuh", "sum_parts.cuh", "add_late", "await_parts", "collect_late_parts",
-         "collect_parts", "signal_parts"]
+         "collect_parts"]
 WIDE_WORLDS = [(2, 384, 20), (3, 384, 40), (2, 384, 100)]
 # (ranks, threads of a block, seeds), tried one after the other.
 WORLDS = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
