@@ -66,6 +66,10 @@ struct symm_emulated_hopper_ops {
     void (*tensor_add)(const void *map, uint32_t ndim, const int32_t *at, const void *shared);
     void (*bulk_commit)(void);
     void (*bulk_wait)(uint32_t pending, uint32_t read);
+    /* cp.async.bulk.tensor.<ndim>d.global.shared::cta.tile.bulk_group, of elements of 16 bits */
+    void (*tensor_store)(const void *map, uint32_t ndim, const int32_t *at, const void *shared);
+    /* The running thread's row of stmatrix, 16 bytes, before it is stored */
+    void (*stmatrix)(const void *row);
 };
 
 #ifdef __cplusplus

@@ -5,8 +5,9 @@
 #include "emulator/state/machine.h"
 #include "emulator/state/sanitizer.h"
 #include "mbarrier.h"
-#include "tensor_add.h"
 #include "tensor_copy.h"
+#include "tensor_store.h"
+#include "unfenced.h"
 #include "warpgroup.h"
 
 /* Where dynamic shared memory begins in the window: behind what the system has of it. */
@@ -18,7 +19,8 @@ static void begin(struct block *b)
 {
     struct emu_hopper *h = (struct emu_hopper *)b->units;
     h->nmbarriers = h->ncopies = 0;
-    emu__tensor_add_free(h);
+    emu__tensor_store_free(h);
+    emu__unfenced_clear(h);
     for (unsigned i = 0; i < h->groups_capacity; i++)
         h->committed[i] = 0;
     emu__warpgroups_free(h);
@@ -28,7 +30,7 @@ static void begin(struct block *b)
 static bool work(struct block *b)
 {
     static bool (*const units[])(struct block *) = {emu__tensor_work, emu__wgmma_work,
-                                                    emu__tensor_add_work};
+                                                    emu__tensor_store_work};
     enum { NUNITS = sizeof units / sizeof *units };
     unsigned first = b->weak ? (unsigned)(emu__draw(&b->random) % NUNITS) : 0;
     bool worked = false;
@@ -43,7 +45,7 @@ static void end(struct block *b)
     if (h->ncopies > 0)
         emu__block_fault(b, CUDA_ERROR_LAUNCH_FAILED,
                          "the block ends while copies into shared memory are not done");
-    emu__tensor_add_end(b);
+    emu__tensor_store_end(b);
 }
 
 static void free_units(struct emu_units *units)
@@ -52,7 +54,8 @@ static void free_units(struct emu_units *units)
     emu__warpgroups_free(h);
     free(h->mbarriers);
     free(h->copies);
-    emu__tensor_add_free(h);
+    emu__tensor_store_free(h);
+    emu__unfenced_free(h);
     free(h->committed);
     free(h->box);
     free(h);
@@ -115,6 +118,12 @@ EMU_UNCHECKED static void *map_shared(const void *p, uint32_t block)
     return there;
 }
 
+EMU_UNCHECKED static void fence_async(void)
+{
+    emu__mbarrier_fence_async();
+    emu__unfenced_end(emu__this_block);
+}
+
 const struct symm_emulated_hopper_ops emu__hopper_ops = {
     .cluster_rank = cluster_rank,
     .cluster_arrive = emu__cluster_arrive,
@@ -127,7 +136,7 @@ const struct symm_emulated_hopper_ops emu__hopper_ops = {
     .mbarrier_arrive = emu__mbarrier_arrive,
     .mbarrier_wait = emu__mbarrier_wait,
     .fence_mbarrier_init = emu__mbarrier_fence_init,
-    .fence_async = emu__mbarrier_fence_async,
+    .fence_async = fence_async,
     .tensor_load = emu__tensor_load,
     .tensor_add = emu__tensor_add,
     .bulk_commit = emu__bulk_commit,
@@ -137,4 +146,6 @@ const struct symm_emulated_hopper_ops emu__hopper_ops = {
     .wgmma_commit = emu__wgmma_commit,
     .wgmma_wait = emu__wgmma_wait,
     .wgmma = emu__wgmma,
+    .tensor_store = emu__tensor_store,
+    .stmatrix = emu__stmatrix,
 };

@@ -13,8 +13,9 @@
 
 struct emu_mbarrier;
 struct emu_operands;
-struct emu_tensor_add;
 struct emu_tensor_copy;
+struct emu_tensor_store;
+struct emu_unfenced;
 struct emu_warpgroup;
 
 struct emu_hopper {
@@ -23,10 +24,12 @@ struct emu_hopper {
     unsigned nmbarriers, mbarriers_capacity;
     struct emu_tensor_copy *copies; /* in weakly ordered memory: not done yet */
     unsigned ncopies, copies_capacity;
-    struct emu_tensor_add *adds; /* not done yet */
-    unsigned nadds, adds_capacity;
-    uint64_t *committed; /* groups of additions, of each thread */
+    struct emu_tensor_store *stores; /* not done yet */
+    unsigned nstores, stores_capacity;
+    uint64_t *committed; /* groups of stores, of each thread */
     unsigned groups_capacity;
+    struct emu_unfenced *unfenced; /* of each thread */
+    unsigned unfenced_capacity;
     char *box; /* of the copy that is done at the moment */
     size_t box_capacity;
     struct emu_operands *operands; /* of the multiplication that is done at the moment */

@@ -12,7 +12,7 @@
 #include "emulator/state/sanitizer.h"
 #include "mbarrier.h"
 
-#define PACK 16u
+#define PACK EMU_TENSOR_PACK
 #define SHARED_ALIGNMENT 128u
 #define MAP_ALIGNMENT 64u
 
@@ -60,7 +60,7 @@ static bool read_box(struct block *b, const struct emu_tensor_copy *copy, char *
 /* ---- Writing ---- */
 
 /* The place of a pack: bits 4 to 6 of its address, as many as the swizzle has, change by 7 to 9. */
-static uint32_t swizzle(uint32_t address, uint32_t span)
+uint32_t emu__tensor_swizzle(uint32_t address, uint32_t span)
 {
     return span ? address ^ ((address >> 7 & (span / PACK - 1)) * PACK) : address;
 }
@@ -70,7 +70,8 @@ static void write_box(const struct block *to, uint32_t address, const struct emu
 {
     uint32_t nbytes = emu__tensor_lines(map) * emu__tensor_line_nbytes(map);
     for (uint32_t i = 0; i < nbytes; i += PACK)
-        memcpy(emu__window_bytes(to, swizzle(address + i, map->span), PACK), box + i, PACK);
+        memcpy(emu__window_bytes(to, emu__tensor_swizzle(address + i, map->span), PACK), box + i,
+               PACK);
 }
 
 /* Writes the box into one block, and counts its bytes there. With the cluster's lock. */

@@ -21,6 +21,9 @@ struct emu_tensor_copy {
  */
 void emu__tensor_check(const struct block *b, const void *shared, const void *map, uint32_t ndim);
 
+/* The address of a pack of 16 bytes that would have this one without the swizzle. */
+uint32_t emu__tensor_swizzle(uint32_t address, uint32_t span);
+
 /* In weakly ordered memory: does one of the copies that were issued. False: there is none. */
 bool emu__tensor_work(struct block *b);
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #define EMU_TENSOR_DIMS 5u
+#define EMU_TENSOR_PACK 16u /* bytes that a swizzle moves together */
 
 /* A CUtensorMap as this driver writes it. */
 struct emu_tensor_map {

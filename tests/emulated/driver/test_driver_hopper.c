@@ -245,10 +245,34 @@ static void copy_of_no_memory(const struct hopper_args *a)
     load(a, dynamic(), 0, 64);
 }
 
-static void addition_with_a_swizzle(const struct hopper_args *a)
+static void store_without_fence(const struct hopper_args *a)
 {
     const int32_t at[2] = {0};
-    unit->tensor_add(&a->map, 2, at, dynamic());
+    char *row = dynamic() + 48;
+    unit->stmatrix(row);
+    unit->fence_async();
+    unit->stmatrix(row + 128);
+    unit->tensor_store(&a->map, 2, at, dynamic());
+}
+
+static void stmatrix_elsewhere(const struct hopper_args *a)
+{
+    unit->stmatrix(a);
+}
+
+static void store_unread(const struct hopper_args *a)
+{
+    const int32_t at[2] = {0};
+    unit->tensor_store(&a->map, 2, at, dynamic());
+    unit->bulk_commit();
+}
+
+static void store_to_no_memory(const struct hopper_args *a)
+{
+    const int32_t at[2] = {0, 64};
+    unit->tensor_store(&a->map, 2, at, dynamic());
+    unit->bulk_commit();
+    unit->bulk_wait(0, 0);
 }
 
 static void copy_of_other_size(const struct hopper_args *a)
@@ -454,7 +478,10 @@ static const struct {
      .threads = 1,
      .cluster = 2},
     {.body = copy_of_no_memory, .rule = "is outside of the allocation"},
-    {.body = addition_with_a_swizzle, .rule = "adds float16 and bfloat16 without one"},
+    {.body = store_without_fence, .rule = "thread 0 has stored rows without fence.proxy.async"},
+    {.body = stmatrix_elsewhere, .rule = "of which not all is dynamic shared memory"},
+    {.body = store_unread, .rule = "boxes in its shared memory are not read yet"},
+    {.body = store_to_no_memory, .rule = "is outside of the allocation"},
     {.body = copy_of_other_size,
      .rule = "missing are 0 arrivals and 16 bytes",
      .threads = 32,
