@@ -63,9 +63,25 @@ static const struct symm_algorithm *choose_by_table(const struct symm_limits *li
     return NULL;
 }
 
-static const struct symm_algorithm *choose_by_model(const struct symm_limits *limits,
-                                                    const struct symm_collective_call *call,
-                                                    uint64_t nbytes)
+/* The first algorithm that is preferred from this number of ranks and bytes on. NULL: none. */
+static const struct symm_algorithm *preferred(const struct symm_limits *limits,
+                                              const struct symm_collective_call *call,
+                                              uint64_t nbytes)
+{
+    for (int i = 0; i < symm__nalgorithms; i++) {
+        const struct symm_algorithm *algorithm = &symm__algorithms[i];
+
+        if (algorithm->operation == call->operation && algorithm->preferred.nranks &&
+            limits->nranks >= algorithm->preferred.nranks &&
+            nbytes >= algorithm->preferred.nbytes && may_take(limits, call, algorithm))
+            return algorithm;
+    }
+    return NULL;
+}
+
+/* The one with the lowest estimated time, of those that have an estimate. */
+static const struct symm_algorithm *
+fastest(const struct symm_limits *limits, const struct symm_collective_call *call, uint64_t nbytes)
 {
     const struct symm_algorithm *best = NULL;
     uint64_t best_ns = 0;
@@ -73,12 +89,8 @@ static const struct symm_algorithm *choose_by_model(const struct symm_limits *li
     for (int i = 0; i < symm__nalgorithms; i++) {
         const struct symm_algorithm *algorithm = &symm__algorithms[i];
 
-        if (algorithm->operation != call->operation || !may_take(limits, call, algorithm))
-            continue;
-        if (algorithm->preferred.nranks && limits->nranks >= algorithm->preferred.nranks &&
-            nbytes >= algorithm->preferred.nbytes)
-            return algorithm;
-        if (!algorithm->cost.bytes_per_us)
+        if (algorithm->operation != call->operation || !algorithm->cost.bytes_per_us ||
+            !may_take(limits, call, algorithm))
             continue;
         const uint64_t ns = cost_ns(algorithm, limits, call, nbytes);
         if (!best || ns < best_ns) {
@@ -98,7 +110,9 @@ const struct symm_algorithm *symm__choose(const struct symm_limits *limits,
     if (call->algo != SYMM_ALGO_AUTO)
         return symm__algorithm_find(call->operation, call->algo);
     algorithm = choose_by_table(limits, call, nbytes);
-    return algorithm ? algorithm : choose_by_model(limits, call, nbytes);
+    if (!algorithm)
+        algorithm = preferred(limits, call, nbytes);
+    return algorithm ? algorithm : fastest(limits, call, nbytes);
 }
 
 uint64_t symm__choice_ns(const struct symm_limits *limits, const struct symm_collective_call *call)
@@ -107,7 +121,7 @@ uint64_t symm__choice_ns(const struct symm_limits *limits, const struct symm_col
     const struct symm_algorithm *algorithm = symm__choose(limits, call);
 
     if (!algorithm->cost.bytes_per_us)
-        algorithm = choose_by_model(limits, call, nbytes);
+        algorithm = fastest(limits, call, nbytes);
     return cost_ns(algorithm, limits, call, nbytes);
 }
 

@@ -15,9 +15,9 @@ const struct symm_algorithm *symm__choose(const struct symm_limits *limits,
                                           const struct symm_collective_call *call);
 
 /*
- * The model's time of the call, in ns. A row of the tuning table may have an algorithm of which the
- * model knows no time: then the time of the fastest one by the model. For a call that has no reason
- * against it, and for which AUTO may not take the switch, whose time the model does not know.
+ * The model's time of the call, in ns. AUTO may take an algorithm of which the model knows no time:
+ * one of a tuning table, or the switch. Then the time of the fastest one that the model knows. For
+ * a call that has no reason against it.
  */
 uint64_t symm__choice_ns(const struct symm_limits *limits, const struct symm_collective_call *call);
 

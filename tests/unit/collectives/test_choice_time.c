@@ -86,3 +86,14 @@ TEST(choice_time, is_the_least_if_the_table_has_an_algorithm_of_unknown_time)
     ck_assert_uint_eq(with_rows("symm-tuning 1\nall-reduce 4 any any 0 one_shot\n", 1 << 20),
                       symm__choice_ns(&h200, &call));
 }
+
+/* The switch has no cost either. */
+TEST(choice_time, is_the_least_without_the_switch_if_auto_takes_it)
+{
+    const struct symm_collective_call call = call_of(SYMM_ALGO_AUTO, 1 << 20);
+    struct symm_collective_call any = call;
+
+    any.flags = 0;
+    ck_assert_int_eq(symm__choose(&h200, &any)->algo, SYMM_ALGO_MULTIMEM);
+    ck_assert_uint_eq(symm__choice_ns(&h200, &any), symm__choice_ns(&h200, &call));
+}
