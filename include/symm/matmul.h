@@ -69,8 +69,10 @@ typedef enum symm_strategy {
  *                type of the partial sums.
  *     TRACE      kernels record events: see symm_matmul_trace(). A run takes longer. Its bits are
  *                the same.
+ *     ANY_ORDER  sums over ranks may be added in any order, which may change from run to run. Only
+ *                the error bound below holds. Not with SAME_BITS.
  */
-enum { SYMM_MATMUL_SAME_BITS = 1u, SYMM_MATMUL_TRACE = 2u };
+enum { SYMM_MATMUL_SAME_BITS = 1u, SYMM_MATMUL_TRACE = 2u, SYMM_MATMUL_ANY_ORDER = 4u };
 
 #define SYMM_MATMUL_MAX_B 4
 
@@ -95,7 +97,7 @@ typedef struct symm_matmul_desc {
     symm_tensor d[SYMM_MATMUL_MAX_B];    /* bfloat16, float16 or float32 */
     symm_tensor bias[SYMM_MATMUL_MAX_B]; /* optional; [n], [1, n] or [l, 1, n]; as c */
     symm_tensor gathered_a;              /* optional output; [m, k] of a's type: all of A */
-    uint64_t flags;                      /* SYMM_MATMUL_SAME_BITS, SYMM_MATMUL_TRACE */
+    uint64_t flags;                      /* SYMM_MATMUL_SAME_BITS, _TRACE, _ANY_ORDER */
     symm_dtype partial; /* of the partial sums that ranks send each other; 0: the type of each d */
     uint64_t reserved[6];
 } symm_matmul_desc;
@@ -127,7 +129,7 @@ typedef struct symm_matmul symm_matmul;
  *
  * Scope:  MATMUL: Local; nothing is compared with other ranks. All other kinds, and a NULL desc:
  *         Collective over the group. The ranks compare kind, strategy, m, l, a's type and
- *         SAME_BITS; in ALL_GATHER_MATMUL also k; in the kinds that communicate after the product
+ *         SAME_BITS, ANY_ORDER; in ALL_GATHER_MATMUL also k; in the kinds that communicate after the product
  *         also nb, the columns and types of each d, and partial. All else may differ: strides, c,
  *         bias, the activation, whether gathered_a is given, TRACE. The first product loads
  *         the kernels of products, and the first traced product the traced kernels. Loading may
@@ -141,8 +143,9 @@ typedef struct symm_matmul symm_matmul;
  *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, rows rounded up
  *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, rows rounded
  *         up to 8 elements); FUSED on two ranks: twice that. ALL_REDUCE: also a rank's rows of d,
- *         unless a collective makes the sums. Where one does, in either kind, the group also gets
- *         full staging areas if they are faster. ALL_SCATTER: a rank's columns of d; FUSED: all
+ *         unless a collective makes the sums; FUSED on two ranks without c, bias and activation:
+ *         four times the partial sums. Where a collective makes sums, in either kind, the group
+ *         also gets full staging areas if they are faster. ALL_SCATTER: a rank's columns of d; FUSED: all
  *         columns. A product that uses cuBLASLt has up to 32 MiB of device memory, after an
  *         all-gather up to the size of A more, and a traced one 4 MiB. When it is destroyed, the
  *         next such product reuses this memory.

@@ -42,14 +42,15 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
         name_columns(columns, sizeof columns, p);
     else
         snprintf(columns, sizeof columns, ", k %d", p->k);
-    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s, m %d%s, l %d, %s%s)",
+    snprintf(call->text, sizeof call->text, "symm_matmul_create(%s, %s, m %d%s, l %d, %s%s%s)",
              m->operation->name, symm_strategy_name(p->strategy), p->m, columns, p->l,
-             symm_dtype_name(p->dtype), p->same_bits ? ", same bits" : "");
+             symm_dtype_name(p->dtype), p->same_bits ? ", same bits" : "",
+             p->any_order ? ", any order" : "");
 }
 
 /* Values that may differ between ranks and determine the plan. */
 struct own_part {
-    int64_t columns, k, cublas, wgmma;
+    int64_t columns, k, cublas, wgmma, only_sums;
     int64_t sums_order; /* see symm__sums_order() */
 };
 
@@ -93,6 +94,7 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
     struct symm_matmul_limits limits = {.nsms = agreed->nsms,
                                         .max_threads = agreed->max_threads,
                                         .cublas = true,
+                                        .only_sums = true,
                                         .sums_us = sums_us(m, parts, nparts),
                                         .engine_nbytes = agreed->matmul_engine_nbytes};
     struct symm_problem most_k = m->problem;
@@ -103,6 +105,7 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
         most_k.k = parts[i].k > most_k.k ? (int32_t)parts[i].k : most_k.k;
         limits.cublas = limits.cublas && parts[i].cublas;
         limits.wgmma = limits.wgmma || parts[i].wgmma;
+        limits.only_sums = limits.only_sums && parts[i].only_sums;
     }
     m->plan = m->operation->plan(&limits, &most_k, most);
 }
@@ -140,6 +143,7 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
                                 .k = m->problem.k,
                                 .cublas = m->cublas != NULL,
                                 .wgmma = m->wgmma,
+                                .only_sums = symm__only_sums(&m->problem),
                                 .sums_order = symm__sums_order(&m->problem)};
     if (!collective && mine != SYMM_OK)
         return symm__fail_on(SYMM_ON(call->group), mine, "%s", "");
@@ -326,7 +330,8 @@ static symm_status check_trace(const symm_matmul *m, const symm_matmul_event **e
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "m was created with flags %#x, without "
                           "SYMM_MATMUL_TRACE",
-                          m->problem.same_bits ? SYMM_MATMUL_SAME_BITS : 0u);
+                          (m->problem.same_bits ? SYMM_MATMUL_SAME_BITS : 0u) |
+                              (m->problem.any_order ? SYMM_MATMUL_ANY_ORDER : 0u));
     st = symm__capture_forbids(m->group);
 out:
     return st;

@@ -60,7 +60,7 @@ struct symm_multiplier {
     bool (*suits)(const struct symm_matmul_run *run);
     symm_status (*enqueue)(const struct symm_matmul_run *run, const symm_product_args *args);
     uint32_t sender_nbytes; /* see symm_round */
-    bool adds;              /* it signals tiles, and adds parts: see symm_parts */
+    bool adds;              /* it can add parts: see symm_parts */
 };
 
 /* Picks the first multiplier that suits the run's problem and shards. */

@@ -101,7 +101,7 @@ static bool suits_sm90(const struct symm_matmul_run *run)
 
 static symm_status enqueue_sm90(const struct symm_matmul_run *run, const symm_product_args *args)
 {
-    return symm__wgmma_enqueue(run->call, &run->product, &run->m->plan, args);
+    return symm__wgmma_enqueue(run->call, &run->product, &run->problem, &run->m->plan, args);
 }
 
 static bool suits_portable(const struct symm_matmul_run *run)

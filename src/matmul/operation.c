@@ -1,5 +1,6 @@
 /* The kinds of products, and their strategies. */
 #include "matmul.h"
+#include "matmul/plan/order.h"
 
 /* --------------------------------------------------------------------------------------- matmul */
 
@@ -110,19 +111,13 @@ out:
     return st;
 }
 
-/* The steps of a product whose results are collected: one for each owner. */
-static int collected_steps(const struct symm_matmul_run *run)
-{
-    return run->m->plan.sink == SYMM_TO_OWNERS ? run->problem.collect_nranks : 1;
-}
-
 /* One product, whose results go where the plan says. Other ranks wait for this rank's results. */
 static symm_status run_collected(struct symm_matmul_run *run)
 {
     symm_status st;
 
     run->sends = true;
-    TRY(symm__matmul_multiply(run, 0, collected_steps(run)));
+    TRY(symm__matmul_multiply(run, 0, symm__steps_of(&run->problem, run->m->plan.sink)));
     st = symm__collect_enqueue(run->call, &run->m->collect, &run->product, &run->problem,
                                run->multiplier->adds);
 out:
@@ -135,7 +130,7 @@ static symm_status run_collected_by_owners(struct symm_matmul_run *run)
     symm_status st;
 
     run->sends = true;
-    for (int step = 0; step < collected_steps(run); step++)
+    for (int step = 0; step < symm__steps_of(&run->problem, run->m->plan.sink); step++)
         TRY(symm__matmul_multiply(run, step, step + 1));
     st = symm__collect_enqueue(run->call, &run->m->collect, &run->product, &run->problem,
                                run->multiplier->adds);

@@ -71,7 +71,7 @@ PIPELINE_OPERATORS = {
     "wgmma_wait_but_one": ["(void)0"],
 }
 OPERATORS.update(PIPELINE_OPERATORS)
-PIPELINE = ["mainloop.cuh", "store.cuh", "followers.cuh"]
+PIPELINE = ["mainloop.cuh", "store.cuh", "box_store.cuh", "followers.cuh"]
 SENT = {"symm_dev_signal": "signal and wait", "symm_dev_arrive": "arrive and wait",
         "symm_dev_arrive_both": "arrive and wait", "symm_dev_epoch_begun": "tell and await"}
 AWAITED = {"symm_dev_wait": "signal and wait", "symm_dev_wait_all": "arrive and wait",
@@ -198,7 +198,7 @@ LIBRARY = ["low_latency", "low_latency_two_shot", "lamport", "one_shot", "two_sh
 # The protocols of the Hopper kernel, and their worlds.
 WIDE = ["hopper_fused", "hopper_pipelined", "hopper_unfused"]
 # Files and functions of parts that a product adds.
-PARTS = ["followers.cuh", "sum_parts.cuh", "add_late", "await_parts", "collect_late_parts",
+PARTS = ["box_store.cuh", "followers.cuh", "sum_parts.cuh", "add_late", "await_parts", "collect_late_parts",
          "collect_parts"]
 WIDE_WORLDS = [(2, 384, 20), (3, 384, 40), (2, 384, 100)]
 # (ranks, threads of a block, seeds), tried one after the other.
@@ -377,7 +377,7 @@ def judge_in(worlds, program, number, protocols):
 
 def judge(program, number, site):
     if site["file"] in PARTS or site["function"] in PARTS:
-        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, ["hopper_reduce_scatter"])
+        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, ["hopper_reduce_scatter", "hopper_all_reduce"])
     if site["file"] in PIPELINE:
         return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, WIDE)
     inline = site["file"] in INLINE

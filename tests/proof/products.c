@@ -336,8 +336,7 @@ bool products_hopper(struct stage *st, const struct protocol *protocol, struct d
     } else {
         e = draw_aligned(st, draw);
         p = draw_collected(st, draw, (symm_matmul_kind)protocol->product, &e);
-        p.rounds +=
-            protocol->product == SYMM_MATMUL_REDUCE_SCATTER ? 3 : 0; /* slots are used again */
+        p.rounds += protocol->product == SYMM_MATMUL_ALL_SCATTER ? 0 : 3; /* slots are used again */
     }
     return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }

@@ -119,6 +119,7 @@ const struct protocol protocols[] = {
     HOPPER(hopper_pipelined, PIPELINED),
     HOPPER(hopper_unfused, UNFUSED),
     HOPPER_COLLECTED(hopper_reduce_scatter, REDUCE_SCATTER),
+    HOPPER_COLLECTED(hopper_all_reduce, ALL_REDUCE),
     HOPPER_COLLECTED(hopper_all_scatter, ALL_SCATTER),
     PRODUCT(matmul_fused, FUSED),
     PRODUCT(matmul_pipelined, PIPELINED),

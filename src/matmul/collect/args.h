@@ -22,8 +22,6 @@ typedef struct symm_collect_args {
     symm_matrix sums[SYMM_MATMUL_MAX_B]; /* and its rows of an all-reduce's D [l, its m, n] */
     int32_t d_columns[SYMM_MATMUL_MAX_B];
     int32_t rank, nranks;
-    uint32_t signals; /* with parts: the product has signalled nothing */
-    uint32_t reserved;
 } symm_collect_args;
 
 #endif

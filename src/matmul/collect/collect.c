@@ -98,7 +98,7 @@ static struct layout lay_out(const struct symm_collect *c, const struct symm_pro
             append_results(&layout, c, p, i);
         else
             append_slots(&layout, c, p, i);
-        if (p->kind == SYMM_MATMUL_ALL_REDUCE)
+        if (p->kind == SYMM_MATMUL_ALL_REDUCE && !c->plan->parts)
             layout.sums[i] =
                 append_packs(&layout, c->workspace, (symm_dtype)p->d[i].matrix.dtype, p->l,
                              symm__rows_of_rank(p->m, p->collect_nranks, 0), p->d[i].columns);
@@ -145,28 +145,28 @@ void symm__collect_product(const struct symm_collect *c, const struct symm_probl
 /* Channels, and tiles that may be late: of the owner that has most rows. */
 static uint64_t most_tiles(const struct symm_collect *c)
 {
-    return symm__tiles_of_owner(c->problem, 0, SYMM_WGMMA_ROWS,
+    return symm__tiles_of_owner(c->problem, c->plan->sink, 0, SYMM_WGMMA_ROWS,
                                 symm__wgmma_shapes[c->plan->shape].columns);
 }
 
 /* Whether d[i] gets just the sums, in their own type, and the copy unit can add to it. */
-static bool is_plain_sum(const struct symm_problem *p, int i)
+static bool is_plain_sum(const struct symm_collect *c, const struct symm_problem *p, int i)
 {
     const symm_matrix *d = &p->d[i].matrix;
     const struct symm_lines lines = symm__lines_of(
-        d, true, symm__rows_of_rank(p->m, p->collect_nranks, p->collect_rank), p->n[i], p->l);
+        d, true, symm__rows_of_owner(p, c->plan->sink, p->collect_rank), p->n[i], p->l);
 
     return d->dtype == (uint32_t)p->partial[i] && d->dtype != SYMM_FLOAT32 && d->column == 1 &&
            p->n[i] % PACK_ELEMENTS == 0 && symm__lines_suit_copies(&lines) &&
            (p->beta == 0 || !p->c[i].matrix.data) && !p->bias[i].matrix.data;
 }
 
-static bool are_plain_sums(const struct symm_problem *p)
+static bool are_plain_sums(const struct symm_collect *c, const struct symm_problem *p)
 {
     bool all = p->alpha == 1 && p->activation == SYMM_NONE;
 
     for (int i = 0; i < p->nb && all; i++)
-        all = is_plain_sum(p, i);
+        all = is_plain_sum(c, p, i);
     return all;
 }
 
@@ -181,10 +181,10 @@ void symm__collect_parts(const struct symm_collect *c, const struct symm_problem
     out->pad = c->pad;
     out->state = c->state;
     out->set_nbytes = layout.set_nbytes;
+    out->all_own = c->plan->sink == SYMM_TO_ALL;
     out->columns = symm__wgmma_shapes[c->plan->shape].columns;
-    out->beside = can_add && are_plain_sums(p);
+    out->beside = can_add && are_plain_sums(c, p);
     for (int i = 0; i < p->nb; i++) {
-        out->d[i] = p->d[i].matrix;
         out->slots[i] = layout.of_rank[i];
         out->slot_nbytes[i] = layout.slot_nbytes[i];
     }
@@ -276,7 +276,6 @@ static symm_collect_args args_of(const struct symm_collect *c, const struct symm
         .pad = c->pad,
         .rank = p->collect_rank,
         .nranks = p->collect_nranks,
-        .signals = !can_add,
     };
 
     symm__collect_parts(c, p, can_add, &args.product.parts);
@@ -295,7 +294,7 @@ static symm_collect_args args_of(const struct symm_collect *c, const struct symm
 }
 
 /* The packs of the rank that has most, of one rank's part. */
-static uint64_t packs_of(const struct symm_problem *p)
+static uint64_t packs_of(const struct symm_collect *c, const struct symm_problem *p)
 {
     const bool by_columns = p->kind == SYMM_MATMUL_ALL_SCATTER;
     const int nranks = p->collect_nranks;
@@ -307,7 +306,7 @@ static uint64_t packs_of(const struct symm_problem *p)
                                                  : p->d[i].columns),
                            PACK_ELEMENTS);
     return across * (uint64_t)p->l *
-           (uint64_t)(by_columns ? p->m : symm__rows_of_rank(p->m, nranks, 0));
+           (uint64_t)(by_columns ? p->m : symm__rows_of_owner(p, c->plan->sink, 0));
 }
 
 /*
@@ -328,7 +327,7 @@ static symm_status launch(struct symm_call *call, const struct symm_collect *c,
     const symm_collect_args args = args_of(c, p, can_add);
     const uint32_t threads =
                        (uint32_t)symm__min(THREADS, (uint64_t)c->group->ctx->agreed.max_threads),
-                   blocks = (uint32_t)symm__min(symm__ceil_div(packs_of(p), threads),
+                   blocks = (uint32_t)symm__min(symm__ceil_div(packs_of(c, p), threads),
                                                 (uint64_t)c->group->ctx->agreed.nsms);
 
     if (args.product.parts.beside)

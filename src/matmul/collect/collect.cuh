@@ -239,10 +239,10 @@ SYMM_DEV void scale_sums(const symm_collect_args &a, int32_t i, int32_t rows, co
         });
 }
 
-/* Sums of this rank's rows, which are rows of c from c_row on, to `to`. */
+/* This rank's sums, of rows of c from c_row on, to `to`. */
 SYMM_DEV void sum_rows(const symm_collect_args &a, const symm_matrix *to, int64_t c_row)
 {
-    const int32_t rows = symm__rows_of_rank(a.product.a.m, a.nranks, a.rank);
+    const int32_t rows = rows_of_owner(a.product, a.rank);
 
     for (int32_t i = 0; i < a.product.nb; i++) {
         if (!are_plain(a, i, to[i]))
@@ -395,7 +395,7 @@ SYMM_DEV symm_part_tile late_rows(const symm_part_tile &t, uint32_t unit)
 SYMM_DEV void add_late(const symm_product_args &p, const symm_part_tile &t, uint32_t runs)
 {
     await_part(p, channel_of_part(p, t), runs); /* each thread reads the part */
-    if (p.parts.d[t.product].dtype == SYMM_FLOAT16)
+    if (p.d[t.product].dtype == SYMM_FLOAT16)
         add_late_tile<symm_f16>(p, t, set_offset(p.parts, runs));
     else
         add_late_tile<symm_bf16>(p, t, set_offset(p.parts, runs));
@@ -420,8 +420,7 @@ SYMM_DEV void collect_late_parts(const symm_collect_args &a)
 /* All sums, after a product that has added none. */
 SYMM_DEV void collect_parts(const symm_collect_args &a)
 {
-    if (a.signals)
-        signal_parts(a.product);
+    signal_parts(a.product);
     await_parts(a.product);
     sum_rows(a, a.product.d, 0);
     end_run(a.product.parts.state);
@@ -444,6 +443,8 @@ SYMM_DEV void collect_reduce_scatter(const symm_collect_args &a)
  */
 SYMM_DEV void collect_all_reduce(const symm_collect_args &a)
 {
+    if (a.product.parts.pad)
+        return collect_parts(a);
     symm_dev_barrier(a.product.view, a.pad, (int)blockIdx.x);
     sum_rows(a, a.sums, symm__first_row_of_rank(a.product.a.m, a.nranks, a.rank));
     symm_dev_barrier(a.product.view, a.pad, (int)blockIdx.x);

@@ -34,7 +34,7 @@ symm_status symm__collect_prepare(struct symm_call *call, const struct symm_coll
 
 /*
  * Sets *out to the parts of sums that a product of the problem p adds; pad NULL: it adds none.
- * can_add: whether the multiplier signals tiles and can add. Pure.
+ * can_add: whether the multiplier can add. Pure.
  */
 void symm__collect_parts(const struct symm_collect *c, const struct symm_problem *p, bool can_add,
                          symm_parts *out);

@@ -8,8 +8,7 @@
 /* Whether D gets the sums of product i as they are: in their type, and nothing added. */
 static bool are_plain(const struct symm_problem *p, int i)
 {
-    return !p->c[i].matrix.dtype && !p->bias[i].matrix.dtype && p->activation == SYMM_NONE &&
-           p->d[i].matrix.dtype == (uint32_t)p->partial[i];
+    return symm__only_sums(p) && p->d[i].matrix.dtype == (uint32_t)p->partial[i];
 }
 
 /* Whether each rank has one range of the partial sums, of as many elements, in the order of D. */
@@ -35,7 +34,7 @@ int64_t symm__sums_order(const struct symm_problem *p)
 }
 
 /*
- * The collective of product i. Its result must have the same bits in every run, so the switch does
+ * The collective of product i. If its result must have the same bits in every run, the switch does
  * not add. D may be any memory: a promise would have to hold on all ranks.
  */
 static struct symm_collective_call call_of(const struct symm_problem *p, int i)
@@ -46,7 +45,7 @@ static struct symm_collective_call call_of(const struct symm_problem *p, int i)
         .operation = p->kind == SYMM_MATMUL_REDUCE_SCATTER ? SYMM_OPERATION_REDUCE_SCATTER
                                                            : SYMM_OPERATION_ALL_REDUCE,
         .algo = SYMM_ALGO_AUTO,
-        .flags = SYMM_DETERMINISTIC,
+        .flags = p->any_order ? 0 : SYMM_DETERMINISTIC,
         .dtype = p->partial[i],
         .op = SYMM_SUM,
         .count = (uint64_t)d->l * (uint64_t)d->rows * (uint64_t)d->columns,

@@ -70,9 +70,9 @@ typedef struct symm_parts_state {
 } symm_parts_state; /* late[] follows: symm_part_tile */
 
 /*
- * Sums of two ranks while the product computes. A rank's results for a tile of an owner are its
- * part of that tile's sum. A signal on the tile's channel tells the owner that the other rank's
- * part is in its slot. Signals are counted, not taken: run i has the i-th of each channel.
+ * Sums of two ranks. A rank's results for an owner's tile are its part of that tile's sum. A signal on the tile's
+ * channel tells the owner that the other rank's part is in its slot. Signals are counted, not
+ * taken: run i has the i-th of each channel.
  *
  * Both ranks have the same tiles: SYMM_WGMMA_ROWS x `columns`, numbered within an owner's rows.
  */
@@ -82,11 +82,12 @@ typedef struct symm_parts {
     uint64_t set_nbytes;                     /* from the slots of one set to those of the other */
     uint64_t slot_nbytes[SYMM_MATMUL_MAX_B]; /* from one rank's slot to the next one's */
     symm_matrix slots[SYMM_MATMUL_MAX_B];    /* the first rank's */
-    symm_matrix d[SYMM_MATMUL_MAX_B];
-    int32_t columns; /* of a tile */
+    int32_t columns;                         /* of a tile */
+    uint32_t all_own; /* both ranks own all rows; else each row has one owner */
     /*
-     * The product stores this rank's parts in d, not in its slot, and adds the other rank's parts
-     * that come in time. Else the kernel behind it adds all parts.
+     * The product stores this rank's parts in D, not in its slot, signals the other rank's parts
+     * tile by tile, and adds those of the other rank that come in time. Else the kernel behind the
+     * product signals and adds all parts.
      */
     uint32_t beside;
 } symm_parts;

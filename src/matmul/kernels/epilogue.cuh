@@ -14,8 +14,8 @@ struct epilogue {
 
     /* set: see set_offset(). */
     SYMM_DEV_IN_CLASS epilogue(const symm_product_args &a, const tile &t, int64_t set = 0)
-        : f{a, t, row_in_d(a, t)}, to{matrix_of(a, t), data_of(a, t, set), t,
-                                      f.row,           columns_of(a, t),   a}
+        : f{a, t, row_in_d(a, t)}, to{a.d[t.product], data_of(a, t, set), t,
+                                      f.row,          columns_of(a, t),   a}
     {
     }
 
@@ -26,22 +26,9 @@ struct epilogue {
         return symm__first_row_of_rank(a.a.m, a.a.nranks, t.shard) + t.row;
     }
 
-    /* Whether the tile goes to D although others go to slots. */
-    SYMM_DEV_IN_CLASS static bool stays(const symm_product_args &a, const tile &t)
-    {
-        return a.parts.beside && t.shard == a.view.rank;
-    }
-
-    SYMM_DEV_IN_CLASS static const symm_matrix &matrix_of(const symm_product_args &a, const tile &t)
-    {
-        return stays(a, t) ? a.parts.d[t.product] : a.d[t.product];
-    }
-
     /* D, or a slot. */
     SYMM_DEV_IN_CLASS static void *data_of(const symm_product_args &a, const tile &t, int64_t set)
     {
-        if (stays(a, t))
-            return a.parts.d[t.product].data;
         char *data = static_cast<char *>(a.d[t.product].data) + set;
         return a.sink == SYMM_TO_OWNERS ? symm_dev_peer(a.view, data, t.shard) : data;
     }

@@ -13,7 +13,8 @@
 
 enum {
     SYMM_WGMMA_ROWS = 128, /* of a tile; a cluster's tiles lie below each other */
-    SYMM_WGMMA_DEPTH = 64  /* elements of k in a stage: 128 bytes */
+    SYMM_WGMMA_DEPTH = 64, /* elements of k in a stage: 128 bytes */
+    SYMM_WGMMA_LINE = 64   /* columns of a box of results, and of B if it is row-major: 128 bytes */
 };
 
 #endif

@@ -37,6 +37,28 @@ SYMM_DEV int64_t set_offset(const symm_parts &s)
 
 /* --------------------------------------------------------------------------- tiles and channels */
 
+SYMM_DEV int32_t other_rank(const symm_view &v)
+{
+    return 1 - v.rank;
+}
+
+/* Whether this rank owns a tile's sums, and whether the other rank does. */
+SYMM_DEV bool is_own(const symm_product_args &a, const tile &t)
+{
+    return a.parts.all_own || t.shard == a.view.rank;
+}
+
+SYMM_DEV bool is_others(const symm_product_args &a, const tile &t)
+{
+    return a.parts.all_own || t.shard != a.view.rank;
+}
+
+/* The rows of an owner's sums. */
+SYMM_DEV int32_t rows_of_owner(const symm_product_args &a, int32_t owner)
+{
+    return a.parts.all_own ? a.a.m : symm__rows_of_rank(a.a.m, a.view.nranks, owner);
+}
+
 /* Columns of tiles of products [0, product). */
 SYMM_DEV int32_t columns_of_tiles(const symm_product_args &a, int32_t product)
 {
@@ -49,8 +71,7 @@ SYMM_DEV int32_t columns_of_tiles(const symm_product_args &a, int32_t product)
 
 SYMM_DEV int32_t rows_of_tiles(const symm_product_args &a, int32_t owner)
 {
-    return (symm__rows_of_rank(a.a.m, a.view.nranks, owner) + SYMM_WGMMA_ROWS - 1) /
-           SYMM_WGMMA_ROWS;
+    return (rows_of_owner(a, owner) + SYMM_WGMMA_ROWS - 1) / SYMM_WGMMA_ROWS;
 }
 
 SYMM_DEV int32_t tiles_of_owner(const symm_product_args &a, int32_t owner)
@@ -73,16 +94,16 @@ SYMM_DEV int32_t channel_of_part(const symm_product_args &a, const symm_part_til
 
 /* -------------------------------------------------------------------------------------- signals */
 
-/* Tells the owner that its tile's part is in its slot. One thread, after all stores of the part. */
+/*
+ * Tells the other rank that the part of its tile is in its slot. One thread, after all stores of
+ * the part.
+ */
 SYMM_DEV void signal_part(const symm_product_args &a, const tile &t)
 {
-    symm_dev_signal(a.view, a.parts.pad,
-                    channel_of_tile(a, t.shard, t.product, t.batch, t.row, t.column), t.shard);
-}
+    const int32_t owner = other_rank(a.view);
 
-SYMM_DEV int32_t other_rank(const symm_view &v)
-{
-    return 1 - v.rank;
+    symm_dev_signal(a.view, a.parts.pad,
+                    channel_of_tile(a, owner, t.product, t.batch, t.row, t.column), owner);
 }
 
 /* Whether the other rank's part of this rank's tile has come. If so, the thread may read it. */
@@ -125,11 +146,11 @@ SYMM_DEV void leave_tile(const symm_parts &s, const tile &t)
     symm_dev_store_one(&to->columns, t.columns);
 }
 
-/* Adds the other rank's part to this rank's in d. A warp, a pack a lane; it has 32 registers. */
+/* Adds the other rank's part to this rank's in D. A warp, a pack a lane; it has 32 registers. */
 template <typename T>
 SYMM_DEV void add_late_tile(const symm_product_args &a, const symm_part_tile &t, int64_t set)
 {
-    const symm_matrix &x = a.parts.slots[t.product], &d = a.parts.d[t.product];
+    const symm_matrix &x = a.parts.slots[t.product], &d = a.d[t.product];
     const int64_t slot = set + other_rank(a.view) * (int64_t)a.parts.slot_nbytes[t.product];
     const int32_t column = (int32_t)threadIdx.x % 32 * PART_PACK;
     const T *part = reinterpret_cast<const T *>(static_cast<const char *>(x.data) + slot) +

@@ -4,6 +4,7 @@
 #include <math.h>
 #include "matmul/kernels/sm90_tiles.h"
 #include "matmul/kernels/tile_order.h"
+#include "order.h"
 #include "runtime/base/numbers.h"
 
 /* symm_tile_shape.time, measured. */
@@ -141,8 +142,9 @@ int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_pla
     int best = 0;
 
     for (int i = 0; i < NSHAPES; i++) {
-        const double us = product_us(p, plan, &symm__wgmma_shapes[i], first_step, last_step);
-        if (us < least) {
+        const struct symm_tile_shape *shape = &symm__wgmma_shapes[i];
+        const double us = product_us(p, plan, shape, first_step, last_step);
+        if (us < least && (!plan->parts || shape->columns % SYMM_WGMMA_LINE == 0)) {
             least = us;
             best = i;
         }
@@ -166,7 +168,7 @@ double symm__model_fused_us(const struct symm_matmul_limits *limits, const struc
 {
     const struct symm_problem one = with_columns(p, columns);
     const struct symm_tile_shape *shape = &portable_shape;
-    const int steps = plan->sink == SYMM_TO_OWNERS ? p->collect_nranks : p->nranks;
+    const int steps = symm__steps_of(p, plan->sink);
 
     if (limits->wgmma)
         shape = &symm__wgmma_shapes[symm__model_shape(&one, plan, 0, steps)];

@@ -17,8 +17,9 @@ struct symm_tile_shape {
 extern const struct symm_tile_shape symm__wgmma_shapes[];
 
 /*
- * The index of the fastest shape for the shards of steps [first_step, last_step). If the plan has
- * chunks, all shards but this rank's own are still arriving.
+ * The index of the fastest shape for the shards of steps [first_step, last_step). With parts only
+ * shapes with whole lines of columns count. If the plan has chunks, all shards but this rank's own
+ * are still arriving.
  */
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
                       int first_step, int last_step);

@@ -1,7 +1,4 @@
-/*
- * Estimates of the time of products whose results are collected. Fitted to two H200 GPUs; parts
- * that the product adds, to two H100.
- */
+/* Estimates of the time of products whose results are collected. Fitted to two H200 GPUs. */
 #include "model.h"
 
 #include <math.h>
@@ -15,7 +12,7 @@ static const double sent_us = 20;                /* before the first ones, after
 static const double unpaced_bytes_per_us = 1e6;  /* cuBLASLt's products stand still meanwhile */
 static const double parts_us = 20;               /* of parts that the product adds: at its end */
 static const double parts_bytes_per_us = 3e6;    /* and during it */
-static const double parts_sent_bytes_per_us = 260e3; /* parts that leave during all waves but one */
+static const double parts_sent_bytes_per_us = 335e3; /* parts, which the copy unit sends */
 
 /* The bytes of the results of a rank's product, and of all its columns of D. */
 struct volume {
@@ -85,11 +82,11 @@ static double parts_product_us(const struct symm_matmul_limits *limits,
                                const struct symm_problem *p, int64_t columns,
                                const struct symm_matmul_plan *plan, const struct volume *v)
 {
-    const double sent = others(v) * v->results;
+    const double sent = plan->sink == SYMM_TO_ALL ? v->results : others(v) * v->results;
 
-    return fmax(symm__model_fused_us(limits, p, columns, plan),
+    return fmax(symm__model_fused_us(limits, p, columns, plan) + sent / parts_bytes_per_us,
                 sent_us + sent / parts_sent_bytes_per_us) +
-           parts_us + sent / parts_bytes_per_us;
+           parts_us;
 }
 
 /* This rank's own product begins when the other owners' results have left. */

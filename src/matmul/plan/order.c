@@ -9,9 +9,20 @@
  */
 enum { LINK_K = 2560 };
 
-uint64_t symm__tiles_of_owner(const struct symm_problem *p, int owner, int rows, int columns)
+int symm__steps_of(const struct symm_problem *p, uint32_t sink)
 {
-    const int32_t owned = symm__rows_of_rank(p->m, p->collect_nranks, owner);
+    return sink == SYMM_TO_OWNERS ? p->collect_nranks : p->nranks;
+}
+
+int32_t symm__rows_of_owner(const struct symm_problem *p, uint32_t sink, int owner)
+{
+    return sink == SYMM_TO_ALL ? p->m : symm__rows_of_rank(p->m, p->collect_nranks, owner);
+}
+
+uint64_t symm__tiles_of_owner(const struct symm_problem *p, uint32_t sink, int owner, int rows,
+                              int columns)
+{
+    const int32_t owned = symm__rows_of_owner(p, sink, owner);
     uint64_t across = 0;
 
     for (int i = 0; i < p->nb; i++)
@@ -22,13 +33,13 @@ uint64_t symm__tiles_of_owner(const struct symm_problem *p, int owner, int rows,
 symm_mixed_order symm__mixed_order(const struct symm_problem *p, const symm_product_args *args,
                                    int rows, int columns, uint32_t wave)
 {
-    const uint64_t own = symm__tiles_of_owner(p, p->collect_rank, rows, columns);
+    const uint64_t own = symm__tiles_of_owner(p, args->sink, p->collect_rank, rows, columns);
     uint64_t others = 0, early;
 
     if (args->sink != SYMM_TO_OWNERS || args->last_step - args->first_step < p->collect_nranks)
         return (symm_mixed_order){.others = 0};
     for (int r = 0; r < p->collect_nranks; r++)
-        others += r == p->collect_rank ? 0 : symm__tiles_of_owner(p, r, rows, columns);
+        others += r == p->collect_rank ? 0 : symm__tiles_of_owner(p, args->sink, r, rows, columns);
     if (own <= wave || others == 0 || (args->parts.beside && p->k >= LINK_K))
         return (symm_mixed_order){.others = 0};
     early = own - wave;

@@ -4,8 +4,15 @@
 
 #include "problem.h"
 
+/* The steps of a product with this sink: one for each owner of results, or for each shard of A. */
+int symm__steps_of(const struct symm_problem *p, uint32_t sink);
+
+/* The rows of an owner's sums: with SYMM_TO_ALL each rank owns all of them. */
+int32_t symm__rows_of_owner(const struct symm_problem *p, uint32_t sink, int owner);
+
 /* Tiles of rows x columns in an owner's rows of all results. */
-uint64_t symm__tiles_of_owner(const struct symm_problem *p, int owner, int rows, int columns);
+uint64_t symm__tiles_of_owner(const struct symm_problem *p, uint32_t sink, int owner, int rows,
+                              int columns);
 
 /*
  * The order of a launch with these args and tiles of rows x columns. The device computes `wave`

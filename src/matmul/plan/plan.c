@@ -5,6 +5,7 @@
 #include "matmul/kernels/sm90_tiles.h"
 #include "runtime/base/numbers.h"
 #include "model.h"
+#include "order.h"
 
 enum {
     ELEMENT_NBYTES = 2,
@@ -209,13 +210,28 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
 }
 
 /*
- * Whether a product adds the other rank's parts. Their sum is rounded once, whoever adds, so its
- * bits are those of other strategies. Both owners have tiles, so each rank hears of the other one
- * in every run.
+ * Whether a product adds the other rank's parts. Their sum is rounded once on any rank, so its bits
+ * are those of other strategies. Each rank owns tiles, so it hears of the other one in every run.
+ * Both ranks own the rows of an all-reduce, so nothing that ranks may have of their own changes
+ * its sums.
  */
-static bool may_have_parts(const struct symm_problem *p)
+static bool may_have_parts(const struct symm_matmul_limits *limits, const struct symm_problem *p)
 {
-    return p->kind == SYMM_MATMUL_REDUCE_SCATTER && p->collect_nranks == 2 && p->m >= 2;
+    if (p->collect_nranks != 2)
+        return false;
+    if (p->kind == SYMM_MATMUL_ALL_REDUCE)
+        return limits->only_sums;
+    return p->kind == SYMM_MATMUL_REDUCE_SCATTER && p->m >= 2;
+}
+
+/* An all-reduce of two parts: each rank adds all of them, since either way as much is sent. */
+static symm_sink sink_of(const struct symm_problem *p, const struct symm_matmul_plan *plan)
+{
+    if (plan->strategy == SYMM_STRATEGY_UNFUSED)
+        return SYMM_TO_D;
+    if (plan->parts && p->kind == SYMM_MATMUL_ALL_REDUCE)
+        return SYMM_TO_ALL;
+    return symm__kind_reduces(p->kind) ? SYMM_TO_OWNERS : SYMM_TO_ALL;
 }
 
 /* The plan of a product whose results are collected. */
@@ -226,13 +242,11 @@ static struct symm_matmul_plan with_strategy(const struct symm_matmul_limits *li
     struct symm_matmul_plan plan = *base;
 
     plan.strategy = strategy;
-    plan.sink = SYMM_TO_D;
     plan.collective = strategy == SYMM_STRATEGY_UNFUSED && limits->sums_us > 0;
-    if (strategy != SYMM_STRATEGY_UNFUSED)
-        plan.sink = symm__kind_reduces(p->kind) ? SYMM_TO_OWNERS : SYMM_TO_ALL;
-    plan.parts = strategy == SYMM_STRATEGY_FUSED && may_have_parts(p);
+    plan.parts = strategy == SYMM_STRATEGY_FUSED && may_have_parts(limits, p);
+    plan.sink = sink_of(p, &plan);
     if (plan.parts)
-        plan.shape = symm__model_shape(p, &plan, 0, p->collect_nranks);
+        plan.shape = symm__model_shape(p, &plan, 0, symm__steps_of(p, plan.sink));
     return plan;
 }
 

@@ -22,6 +22,7 @@ struct symm_matmul_limits {
     int nsms, max_threads; /* the minimum over the ranks' devices */
     bool cublas;           /* all ranks use cuBLASLt for the product after an all-gather */
     bool wgmma;            /* at least one rank may use the Hopper kernel */
+    bool only_sums;        /* on all ranks: see symm__only_sums() */
     /* The time of the group's collectives for the sums of an unfused run; 0: they cannot add. */
     double sums_us;
     /* Copy engines send shards of at least this, in chunks of at least this; 0: by estimate. */

@@ -19,6 +19,7 @@ struct symm_problem {
     symm_activation activation;
     symm_dtype dtype;                      /* of a and b */
     bool same_bits;                        /* SYMM_MATMUL_SAME_BITS */
+    bool any_order;                        /* SYMM_MATMUL_ANY_ORDER */
     bool traced;                           /* SYMM_MATMUL_TRACE */
     symm_dtype partial[SYMM_MATMUL_MAX_B]; /* of partial sums */
     int32_t m, k, l, nb;
@@ -40,6 +41,9 @@ struct symm_name symm__name_of(const char *member, int i);
 bool symm__kind_collects(symm_matmul_kind kind);
 /* Whether the sums are over the products of all ranks. */
 bool symm__kind_reduces(symm_matmul_kind kind);
+
+/* Whether D gets alpha times the sums: there are no addends, and no activation. */
+bool symm__only_sums(const struct symm_problem *p);
 
 /* All columns of this rank's products. */
 int64_t symm__problem_columns(const struct symm_problem *p);

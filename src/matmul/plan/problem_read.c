@@ -22,6 +22,15 @@ bool symm__kind_collects(symm_matmul_kind kind)
     return symm__kind_reduces(kind) || kind == SYMM_MATMUL_ALL_SCATTER;
 }
 
+bool symm__only_sums(const struct symm_problem *p)
+{
+    bool only = p->activation == SYMM_NONE;
+
+    for (int i = 0; i < p->nb; i++)
+        only = only && !p->c[i].matrix.dtype && !p->bias[i].matrix.dtype;
+    return only;
+}
+
 int64_t symm__problem_columns(const struct symm_problem *p)
 {
     int64_t sum = 0;
@@ -190,6 +199,24 @@ static symm_status check_kind(const symm_matmul_desc *desc)
     return SYMM_OK;
 }
 
+static symm_status check_flags(uint64_t flags)
+{
+    const uint64_t bits = SYMM_MATMUL_SAME_BITS | SYMM_MATMUL_ANY_ORDER;
+
+    if (flags & ~(bits | SYMM_MATMUL_TRACE))
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "flags is %#llx; it may have SYMM_MATMUL_SAME_BITS (%#x), "
+                          "SYMM_MATMUL_TRACE (%#x) and SYMM_MATMUL_ANY_ORDER (%#x)",
+                          (unsigned long long)flags, SYMM_MATMUL_SAME_BITS, SYMM_MATMUL_TRACE,
+                          SYMM_MATMUL_ANY_ORDER);
+    if ((flags & bits) == bits)
+        return symm__fail(SYMM_ERROR_ARGUMENT,
+                          "flags is %#llx; SYMM_MATMUL_SAME_BITS and SYMM_MATMUL_ANY_ORDER exclude "
+                          "each other",
+                          (unsigned long long)flags);
+    return SYMM_OK;
+}
+
 static symm_status check_enums(const symm_matmul_desc *desc)
 {
     if ((unsigned)desc->kind > SYMM_MATMUL_ALL_SCATTER)
@@ -204,10 +231,6 @@ static symm_status check_enums(const symm_matmul_desc *desc)
     if (desc->nb < 0 || desc->nb > SYMM_MATMUL_MAX_B)
         return symm__fail(SYMM_ERROR_ARGUMENT, "nb is %d; it must be 0 to %d", desc->nb,
                           SYMM_MATMUL_MAX_B);
-    if (desc->flags & ~(uint64_t)(SYMM_MATMUL_SAME_BITS | SYMM_MATMUL_TRACE))
-        return symm__fail(SYMM_ERROR_ARGUMENT,
-                          "flags is %#llx; it may have SYMM_MATMUL_SAME_BITS and SYMM_MATMUL_TRACE",
-                          (unsigned long long)desc->flags);
     for (size_t i = 0; i < sizeof desc->reserved / sizeof desc->reserved[0]; i++)
         if (desc->reserved[i])
             return symm__fail(SYMM_ERROR_ARGUMENT, "reserved[%zu] is %llu; it must be 0", i,
@@ -383,6 +406,7 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
     p->strategy = desc->strategy;
     p->activation = desc->activation;
     p->same_bits = desc->flags & SYMM_MATMUL_SAME_BITS;
+    p->any_order = desc->flags & SYMM_MATMUL_ANY_ORDER;
     p->traced = desc->flags & SYMM_MATMUL_TRACE;
     if (desc->kind == SYMM_ALL_GATHER_MATMUL) {
         p->rank = rank;
@@ -393,6 +417,7 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
         p->collect_nranks = nranks;
     }
     TRY(check_enums(desc));
+    TRY(check_flags(desc->flags));
     p->nb = desc->nb ? desc->nb : 1;
     TRY(read_inputs(desc, p));
     for (int i = 0; i < p->nb; i++)

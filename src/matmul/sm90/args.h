@@ -6,9 +6,8 @@
 #include "matmul/kernels/sm90_tiles.h"
 
 enum {
-    SYMM_WGMMA_LINE = 64, /* columns of a box of B, if B is row-major: 128 bytes */
     SYMM_WGMMA_THREADS = 384,
-    SYMM_WGMMA_BOX_ROWS = 8,                            /* of a box of a part, as wide as a tile */
+    SYMM_WGMMA_BOX_ROWS = 16,                           /* of a box of results: a warp's */
     SYMM_WGMMA_PLAIN_SHARED_NBYTES = 5 * 40960 + 20480, /* stages, the epilogue */
     SYMM_WGMMA_BOXES_NBYTES = 4096,                     /* beside them, with parts */
     SYMM_WGMMA_SHARED_NBYTES = SYMM_WGMMA_PLAIN_SHARED_NBYTES + SYMM_WGMMA_BOXES_NBYTES
@@ -21,8 +20,8 @@ typedef struct symm_tensor_map {
 
 typedef struct symm_wgmma_args {
     symm_tensor_map own, workspace, b[SYMM_MATMUL_MAX_B];
-    /* With parts: the slots of both sets, and D. */
-    symm_tensor_map slots[SYMM_MATMUL_MAX_B], d[SYMM_MATMUL_MAX_B];
+    /* With parts that the product adds: D, and the slots on this rank and on the other one. */
+    symm_tensor_map d[SYMM_MATMUL_MAX_B], slots[SYMM_MATMUL_MAX_B], others[SYMM_MATMUL_MAX_B];
     symm_product_args product;
     uint32_t b_along_k; /* bit i: b[i] is column-major; else row-major */
     uint32_t reserved;

@@ -1,8 +1,8 @@
 /*
  * Parts of sums that the product adds. Two threads of the producer's warpgroup follow the consumers
- * from one stored tile to the next. One signals the tiles of the other owner. The other one adds
- * the other rank's parts to this rank's tiles in D. No thread waits long for the other rank: tiles
- * whose part does not come in time are left to the kernel behind the product.
+ * from one stored tile to the next. One signals the tiles that the other rank owns. The other one
+ * adds the other rank's parts to the tiles that this rank owns, in D. No thread waits long for the
+ * other rank: tiles whose part does not come in time are left to the kernel behind the product.
  */
 #ifndef SYMM_MATMUL_SM90_FOLLOWERS_CUH
 #define SYMM_MATMUL_SM90_FOLLOWERS_CUH
@@ -22,24 +22,23 @@ enum {
 /* Whether consumers and followers pass each other tiles. */
 SYMM_DEV bool has_followers(const symm_product_args &a)
 {
-    return a.parts.pad != nullptr;
+    return a.parts.beside;
 }
 
 /* One thread, before any other. */
 template <typename S>
 SYMM_DEV void begin_following(const symm_product_args &a, typename S::barriers &bars)
 {
-    bars.set = 0;
+    bars.set = set_offset(a.parts);
     if (!has_followers(a))
         return;
     symm_dev_pdl_release(); /* the kernel behind is ready when the product ends */
     bars.runs = runs_of(a.parts);
-    bars.set = set_offset(a.parts, bars.runs);
     for (uint32_t i = 0; i < CONSUMERS * WARPGROUP / 32; i++)
         bars.npassed[i] = 0;
     for (uint32_t i = 0; i < S::FOLLOWED; i++) {
         mbarrier_init(&bars.passed[i], CONSUMERS * WARPGROUP / 32);
-        mbarrier_init(&bars.followed[i], a.parts.beside ? 2 : 1);
+        mbarrier_init(&bars.followed[i], 2);
     }
     mbarrier_init(&bars.drained, CONSUMERS * WARPGROUP / 32);
     for (uint32_t i = 0; i < S::BOXES; i++)
@@ -64,10 +63,12 @@ SYMM_DEV void arrive_warp(uint64_t *bar)
         mbarrier_arrive_here(bar);
 }
 
-/* A consumer warp has stored its rows of the next tile. All lanes. It has few registers left. */
+/*
+ * A consumer warp has stored its rows of the next tile, that is, its first lane has. All lanes.
+ * Few registers are left.
+ */
 template <typename S> SYMM_DEV void pass_tile(typename S::barriers &bars)
 {
-    __syncwarp();
     if (threadIdx.x % 32 == 0) {
         uint32_t &n = bars.npassed[threadIdx.x / 32 - WARPGROUP / 32];
         mbarrier_arrive_here(&bars.passed[n++ % S::FOLLOWED]);
@@ -106,7 +107,7 @@ SYMM_DEV void signal_tiles(const symm_product_args &a, typename S::barriers &bar
 
     for (; at.todo.next(&at.w); at.n++) {
         at.await(bars);
-        if (at.w.t.rows > 0 && at.w.t.shard != a.view.rank)
+        if (at.w.t.rows > 0 && is_others(a, at.w.t))
             signal_part(a, at.w.t);
         mbarrier_arrive_here(&bars.followed[at.slot()]);
     }
@@ -138,7 +139,7 @@ template <typename S> struct adder {
 
         for (bool more = at.todo.next(&at.w); more; at.n++) {
             const tile t = at.w.t;
-            const bool own = t.shard == args.product.view.rank && t.rows > 0;
+            const bool own = t.rows > 0 && is_own(args.product, t);
             more = at.todo.next(&at.w);
             if (!own)
                 at.await(bars);
@@ -156,7 +157,8 @@ template <typename S> struct adder {
     SYMM_DEV_IN_CLASS bool part_comes(const tile &t)
     {
         const symm_product_args &a = args.product;
-        const int32_t channel = channel_of_tile(a, t.shard, t.product, t.batch, t.row, t.column);
+        const int32_t channel =
+            channel_of_tile(a, a.view.rank, t.product, t.batch, t.row, t.column);
         SYMM_TRACE_BEGIN(begin);
         bool come = has_part(a, channel, bars.runs);
 
@@ -176,15 +178,26 @@ template <typename S> struct adder {
         leave_tile(args.product.parts, t);
     }
 
+    /* The boxes of a tile's rows; a box past the last column has no elements. */
     SYMM_DEV_IN_CLASS static int32_t boxes_of(const tile &t)
     {
-        return (t.rows + BOX_ROWS - 1) / BOX_ROWS;
+        return (t.rows + BOX_ROWS - 1) / BOX_ROWS * S::BOXES_ACROSS;
+    }
+
+    SYMM_DEV_IN_CLASS static int32_t box_row(const tile &t, int32_t box)
+    {
+        return t.row + box / S::BOXES_ACROSS * BOX_ROWS;
+    }
+
+    SYMM_DEV_IN_CLASS static int32_t box_column(const tile &t, int32_t box)
+    {
+        return t.column + box % S::BOXES_ACROSS * B_BLOCK;
     }
 
     /* Starts to load a box, counted by a barrier that expects it. */
     SYMM_DEV_IN_CLASS void load_box(const tile &t, int32_t box, void *to, uint64_t *bar)
     {
-        const int32_t at[] = {t.column, t.row + box * BOX_ROWS, t.batch,
+        const int32_t at[] = {box_column(t, box), box_row(t, box), t.batch,
                               other_rank(args.product.view), (int32_t)set_of(bars.runs)};
 
         tensor_load(to, &args.slots[t.product], at, bar);
@@ -192,7 +205,7 @@ template <typename S> struct adder {
 
     SYMM_DEV_IN_CLASS void add_box(const tile &t, int32_t box, const void *from)
     {
-        tensor_add(&args.d[t.product], t.column, t.row + box * BOX_ROWS, t.batch, from);
+        tensor_add(&args.d[t.product], box_column(t, box), box_row(t, box), t.batch, from);
         bulk_commit();
     }
 
@@ -243,7 +256,7 @@ template <typename S> struct adder {
 
     SYMM_DEV_IN_CLASS void *place(uint32_t load) const
     {
-        return m.boxes[load % S::BOXES];
+        return &m.parts.added[load % S::BOXES];
     }
 
     SYMM_DEV_IN_CLASS void load_beside(const tile &t, int32_t box)
@@ -288,8 +301,9 @@ SYMM_DEV void follow(const symm_wgmma_args &args, typename S::memory &m, typenam
 {
     if (threadIdx.x == SIGNALLER)
         signal_tiles<S>(args.product, bars);
-    else if (threadIdx.x == ADDER && args.product.parts.beside)
-        adder<S>(args, m, bars).run();
+    if constexpr (S::ADDS)
+        if (threadIdx.x == ADDER)
+            adder<S>(args, m, bars).run();
 }
 
 } /* namespace sm90 */

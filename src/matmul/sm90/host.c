@@ -18,6 +18,8 @@ enum {
     REGISTERS_MIN = 128 /* the empty kernel, compiled for other GPUs, has fewer */
 };
 
+_Static_assert(sizeof(symm_wgmma_args) <= 4096, "older drivers launch no more");
+
 /* A kernel for each shape and type. */
 #define KERNELS(unused, columns, cluster)                                                          \
     {SYMM_KERNEL_matmul_wgmma_##columns##_float16, SYMM_KERNEL_matmul_wgmma_##columns##_bfloat16},
@@ -179,39 +181,46 @@ static symm_status describe_b(const struct symm_driver *drv, const struct symm_p
     return describe(drv, p->dtype, &lines, (uint32_t)box_lines, &args->b[i]);
 }
 
-/*
- * The slots of product i on this rank, of both sets, and D, which gets the sums. A box has rows of
- * a tile.
- */
-static symm_status describe_parts(const struct symm_driver *drv, const struct symm_problem *p,
-                                  int i, const struct symm_tile_shape *shape, symm_wgmma_args *args)
+/* The slots of product i on a rank: of both sets. */
+static symm_status describe_slots(const struct symm_driver *drv, const struct symm_problem *p,
+                                  int i, const symm_product_args *args, int rank,
+                                  symm_tensor_map *out)
 {
-    const symm_parts *s = &args->product.parts;
+    const symm_parts *s = &args->parts;
     const symm_matrix *slot = &s->slots[i];
-    const symm_dtype dtype = (symm_dtype)slot->dtype;
-    const uint64_t size = symm_dtype_size(dtype);
-    const int64_t rows = symm__rows_of_rank(p->m, p->collect_nranks, p->collect_rank);
-    const struct symm_lines d = symm__lines_of(&s->d[i], true, rows, p->n[i], p->l);
-    const struct tensor slots =
-                            {
-                                .data = slot->data,
-                                .ndim = 5,
-                                .extents = {(uint64_t)p->n[i], (uint64_t)rows, (uint64_t)p->l,
-                                            (uint64_t)p->collect_nranks, 2},
-                                .strides = {(uint64_t)slot->row, (uint64_t)slot->batch,
-                                            s->slot_nbytes[i] / size, s->set_nbytes / size},
-                                .box = {(uint32_t)shape->columns, SYMM_WGMMA_BOX_ROWS, 1, 1, 1},
-                            },
-                        sums = tensor_of(&d, (uint32_t)shape->columns, SYMM_WGMMA_BOX_ROWS);
+    const uint64_t size = symm_dtype_size((symm_dtype)slot->dtype);
+    const struct tensor slots = {
+        .data = (char *)slot->data + (rank == p->collect_rank ? 0 : args->view.peer[rank]),
+        .ndim = 5,
+        .extents = {(uint64_t)p->n[i], (uint64_t)symm__rows_of_owner(p, args->sink, rank),
+                    (uint64_t)p->l, (uint64_t)p->collect_nranks, 2},
+        .strides = {(uint64_t)slot->row, (uint64_t)slot->batch, s->slot_nbytes[i] / size,
+                    s->set_nbytes / size},
+        .box = {SYMM_WGMMA_LINE, SYMM_WGMMA_BOX_ROWS, 1, 1, 1},
+    };
+
+    return encode(drv, (symm_dtype)slot->dtype, &slots, CU_TENSOR_MAP_SWIZZLE_128B, out);
+}
+
+/* D, which gets the sums of product i, and the slots of its parts. */
+static symm_status describe_parts(const struct symm_driver *drv, const struct symm_problem *p,
+                                  int i, symm_wgmma_args *args)
+{
+    const symm_product_args *a = &args->product;
+    const symm_matrix *d = &p->d[i].matrix;
+    const struct symm_lines lines =
+        symm__lines_of(d, true, symm__rows_of_owner(p, a->sink, p->collect_rank), p->n[i], p->l);
     symm_status st;
 
-    TRY(encode(drv, dtype, &slots, CU_TENSOR_MAP_SWIZZLE_NONE, &args->slots[i]));
-    st = encode(drv, dtype, &sums, CU_TENSOR_MAP_SWIZZLE_NONE, &args->d[i]);
+    TRY(describe(drv, (symm_dtype)d->dtype, &lines, SYMM_WGMMA_BOX_ROWS, &args->d[i]));
+    TRY(describe_slots(drv, p, i, a, p->collect_rank, &args->slots[i]));
+    st = describe_slots(drv, p, i, a, 1 - p->collect_rank, &args->others[i]);
 out:
     return st;
 }
 
 symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_problem *p,
+                                const struct symm_problem *sums,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args)
 {
     const struct symm_driver *drv = call->group->ctx->drv;
@@ -230,7 +239,7 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape, &all));
     for (int i = 0; i < p->nb && args->parts.beside; i++)
-        TRY(describe_parts(drv, p, i, shape, &all));
+        TRY(describe_parts(drv, sums, i, &all));
     st = symm__call_launch_cluster(call, symm__trace_kernel(kernel_of(at, p->dtype), &args->view),
                                    plan->blocks / cluster * cluster, SYMM_WGMMA_THREADS, cluster,
                                    shared_nbytes, &all);

@@ -16,8 +16,12 @@ symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *
 /* Whether the kernel supports this run, with A as in `a`: layouts, addresses, and not alpha 0. */
 bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a);
 
-/* Launches the product of args; p with the run's data. */
+/*
+ * Launches the product of args; p with the run's data. sums: the problem that p's results are
+ * collected for, whose D gets the sums if the product adds parts.
+ */
 symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_problem *p,
+                                const struct symm_problem *sums,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args);
 
 /* Shared memory with which a matmul_push_free_sms block does not fit on an SM with this product. */

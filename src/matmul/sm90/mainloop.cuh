@@ -166,17 +166,18 @@ template <typename S, typename T, bool DEFER, typename Store = deferred_store<S:
 SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
                       typename S::barriers &bars)
 {
-    constexpr bool SENDS = !DEFER || Store::SENDS;
+    constexpr bool SENDS = !DEFER || Store::SENDS, PASSES = DEFER && Store::PASSES;
     const symm_product_args &a = args.product;
     typename S::block_schedule todo(a);
     typename S::ring at;
-    epilogue_smem<WARP_ROWS> &smem = m.warps[threadIdx.x / 32 - WARPGROUP / 32];
-    store_smem &lines = reinterpret_cast<store_smem &>(smem);
+    const uint32_t warp = threadIdx.x / 32 - WARPGROUP / 32;
+    epilogue_smem<WARP_ROWS> &smem = m.warps[warp];
+    typename Store::smem &lines = Store::smem::of(m, warp);
     Store results;
     work next;
     const auto pass = [&] {
-        if constexpr (DEFER && Store::SENDS)
-            if (results.is_done() && has_followers(a))
+        if constexpr (PASSES)
+            if (results.is_done())
                 pass_tile<S>(bars);
     };
     bool more = todo.next(&next);
@@ -187,40 +188,54 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
         SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
         const auto each_step = [&](int32_t step) {
             if (DEFER) {
-                results.put(step, steps, lines, a);
+                results.put(step, steps, lines, args);
                 pass();
             }
         };
         const auto at_last = [&] {
             if (DEFER) {
-                results.put_rest(steps, lines, a);
+                results.put_rest(steps, lines, args);
                 pass();
             }
+            if (DEFER)
+                results.aim(a, w.t, SENDS ? bars.set : 0);
             more = todo.next(&next);
-            if (DEFER) {
-                results.aim(epilogue(a, w.t, SENDS ? bars.set : 0));
-            }
         };
         float d[S::ACCUMULATORS];
         if (b_along_k(args, w.t))
             multiply_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
         else
             multiply_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
-        if (DEFER) {
+        if (DEFER)
             results.hold(d, w.t, a);
-        } else {
+        else
             put_through_smem(d, smem, epilogue(a, w.t, bars.set));
-            if (has_followers(a))
-                pass_tile<S>(bars);
-        }
         trace_tile(a, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
     }
-    if (SENDS && has_followers(a))
+    if (PASSES)
         arrive_warp(&bars.drained);
     if (DEFER) {
-        results.put_rest(0, lines, a);
+        results.put_rest(0, lines, args);
         pass();
     }
+}
+
+/* The consumers. Results of a product that adds parts are plain: the host sees to it. */
+template <typename S, typename T>
+SYMM_DEV void consume_tiles(const symm_wgmma_args &args, typename S::memory &m,
+                            typename S::barriers &bars)
+{
+    const symm_product_args &a = args.product;
+
+    if constexpr (S::ADDS)
+        if (a.parts.beside)
+            return consume<S, T, true, boxed_store<S::ACCUMULATORS>>(args, m, bars);
+    if (!all_plain_scale(a))
+        consume<S, T, false>(args, m, bars);
+    else if (a.sink == SYMM_TO_D)
+        consume<S, T, true>(args, m, bars);
+    else
+        consume<S, T, true, paced_store<S::ACCUMULATORS>>(args, m, bars);
 }
 
 template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S::barriers &bars)
@@ -258,13 +273,7 @@ SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
             sm90::follow<S>(args, m, bars);
     } else {
         sm90::setmaxnreg_inc<sm90::CONSUMER_REGISTERS>();
-        const bool plain = sm90::all_plain_scale(args.product);
-        if (plain && args.product.sink == SYMM_TO_D)
-            sm90::consume<S, T, true>(args, m, bars);
-        else if (plain)
-            sm90::consume<S, T, true, sm90::paced_store<S::ACCUMULATORS>>(args, m, bars);
-        else
-            sm90::consume<S, T, false>(args, m, bars);
+        sm90::consume_tiles<S, T>(args, m, bars);
     }
     __syncwarp();
     sm90::cluster_sync();

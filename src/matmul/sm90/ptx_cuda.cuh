@@ -13,7 +13,7 @@ using symm_detail::fence_async;
 using symm_detail::in_shared;
 using symm_detail::mbarrier_expect;
 
-/* All additions of this thread are done. */
+/* All stores and additions of this thread are done. */
 SYMM_DEV void bulk_wait_all(void)
 {
     symm_detail::bulk_wait();
@@ -105,6 +105,25 @@ SYMM_DEV void tensor_load_all(void *shared, const symm_tensor_map *map, int32_t 
                  : "memory");
 }
 
+/* Stores a box in shared memory, of 16-bit elements. Elements outside of the tensor are ignored. */
+SYMM_DEV void tensor_store(const symm_tensor_map *map, int32_t x, int32_t y, int32_t z,
+                           const void *shared)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
+                 "[%0, {%1, %2, %3}], [%4];" ::"l"(map),
+                 "r"(x), "r"(y), "r"(z), "r"(symm_detail::in_shared(shared))
+                 : "memory");
+}
+
+SYMM_DEV void tensor_store(const symm_tensor_map *map, const int32_t (&at)[5], const void *shared)
+{
+    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group "
+                 "[%0, {%1, %2, %3, %4, %5}], [%6];" ::"l"(map),
+                 "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]),
+                 "r"(symm_detail::in_shared(shared))
+                 : "memory");
+}
+
 /*
  * Adds a box in shared memory to the box of a tensor of 16-bit elements at these coordinates, with
  * one rounding. Elements outside of the tensor are ignored.
@@ -118,7 +137,7 @@ SYMM_DEV void tensor_add(const symm_tensor_map *map, int32_t x, int32_t y, int32
                  : "memory");
 }
 
-/* All additions of this thread since the last commit become one group. */
+/* All stores and additions of this thread since the last commit become one group. */
 SYMM_DEV void bulk_commit(void)
 {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");

@@ -78,6 +78,18 @@ SYMM_DEV void tensor_load(void *shared, const symm_tensor_map *map, const int32_
     unit().tensor_load(shared, map, 5, at, bar, 0);
 }
 
+SYMM_DEV void tensor_store(const symm_tensor_map *map, int32_t x, int32_t y, int32_t z,
+                           const void *shared)
+{
+    const int32_t at[] = {x, y, z};
+    unit().tensor_store(map, 3, at, shared);
+}
+
+SYMM_DEV void tensor_store(const symm_tensor_map *map, const int32_t (&at)[5], const void *shared)
+{
+    unit().tensor_store(map, 5, at, shared);
+}
+
 SYMM_DEV void tensor_add(const symm_tensor_map *map, int32_t x, int32_t y, int32_t z,
                          const void *shared)
 {
@@ -114,7 +126,7 @@ SYMM_DEV void stmatrix_x4(void *shared, const uint32_t (&words)[4])
     const uint32_t lane = symm_detail::lane();
 
     symm_detail::check_aligned(shared, 16);
-    (void)in_shared(shared);
+    unit().stmatrix(shared);
     symm_emulated_driver->warp_exchange(~0u, words, sizeof words, all);
     for (uint32_t i = 0; i < 4; i++)
         static_cast<uint32_t *>(shared)[i] = all[lane % 8 * 4 + i][lane / 8];

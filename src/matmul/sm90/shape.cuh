@@ -3,8 +3,8 @@
 #define SYMM_MATMUL_SM90_SHAPE_CUH
 
 #include "matmul/kernels/schedule.cuh"
+#include "box_store.cuh"
 #include "sm90.def"
-#include "store.cuh"
 
 namespace sm90
 {
@@ -44,22 +44,33 @@ template <int N, int BLOCKS> struct shape {
     };
 
     enum {
-        WARPS_NBYTES = CONSUMERS * WARPGROUP / 32 * sizeof(epilogue_smem<WARP_ROWS>),
-        BOX_NBYTES = BOX_ROWS * N * sizeof(uint16_t),
-        BOXES_OF_TILE = ROWS / BOX_ROWS,
-        BOXES_FIT = (SYMM_WGMMA_SHARED_NBYTES - STAGES * sizeof(stage) - WARPS_NBYTES) / BOX_NBYTES,
-        BOXES = BOXES_FIT < 4 ? BOXES_FIT : 4
+        ADDS = N % B_BLOCK == 0, /* parts of sums: boxes have whole lines */
+        WARPS = CONSUMERS * WARPGROUP / 32,
+        WARPS_NBYTES = WARPS * sizeof(epilogue_smem<WARP_ROWS>),
+        BOX_NBYTES = sizeof(box_smem),
+        BOXES_ACROSS = B_COLUMNS / B_BLOCK,
+        BOXES_OF_TILE = ROWS / BOX_ROWS * BOXES_ACROSS,
+        BOXES_FIT = (SYMM_WGMMA_SHARED_NBYTES - STAGES * sizeof(stage)) / BOX_NBYTES - WARPS,
+        BOXES = BOXES_FIT < 8 ? BOXES_FIT : 8
+    };
+
+    /* The boxes of a product that adds parts: a consumer warp's results, and parts. */
+    struct part_boxes {
+        box_smem stored[WARPS], added[BOXES];
     };
 
     struct memory {
         stage stages[STAGES];
-        epilogue_smem<WARP_ROWS> warps[CONSUMERS * WARPGROUP / 32];
-        char boxes[BOXES][BOX_NBYTES]; /* only with parts */
+        union {
+            epilogue_smem<WARP_ROWS> warps[WARPS];
+            part_boxes parts;
+        };
     };
     static_assert(STAGES * sizeof(stage) + WARPS_NBYTES <= SYMM_WGMMA_PLAIN_SHARED_NBYTES,
                   "without parts the launch asks for that much");
     static_assert(BOXES > 0, "a box of a part");
     static_assert(BOXES_OF_TILE * BOX_NBYTES <= STAGES * sizeof(stage), "the last tile's boxes");
+    static_assert(STAGES * sizeof(stage) % sizeof(box_smem) == 0, "the swizzle's pattern");
     static_assert(sizeof(memory) <= SYMM_WGMMA_SHARED_NBYTES, "the launch asks for that much");
     static_assert(SYMM_WGMMA_SHARED_NBYTES + 3 * 1024 <= 228 * 1024,
                   "1 KiB of barriers, and 1 KiB of the system's for this block and for one of "
@@ -75,9 +86,9 @@ template <int N, int BLOCKS> struct shape {
     struct barriers {
         uint64_t full[STAGES], empty[STAGES], passed[FOLLOWED], followed[FOLLOWED];
         uint64_t drained, loaded[BOXES];
-        int64_t set;                                  /* see set_offset() */
-        uint32_t npassed[CONSUMERS * WARPGROUP / 32]; /* tiles, of each consumer warp */
-        uint32_t runs;                                /* see runs_of() */
+        int64_t set;             /* see set_offset() */
+        uint32_t npassed[WARPS]; /* tiles, of each consumer warp */
+        uint32_t runs;           /* see runs_of() */
     };
 
     /* A position in the ring of stages. */

@@ -20,20 +20,39 @@ SYMM_DEV int32_t warp_row(void)
     return ((int32_t)threadIdx.x - WARPGROUP) / 32 * WARP_ROWS;
 }
 
+enum {
+    PACK_COLUMNS = 8,
+    ROUND_COLUMNS = SYMM_WGMMA_LINE /* columns that a warp stores together */
+};
+
 /* One warp's store buffer: 16 x 64 results of 16 bits, padded against bank conflicts. */
 struct store_smem {
-    enum { COLUMNS = 64, PITCH = COLUMNS + 8 };
-    uint16_t at[WARP_ROWS][PITCH];
+    uint16_t at[WARP_ROWS][ROUND_COLUMNS + PACK_COLUMNS];
+
+    SYMM_DEV_IN_CLASS uint16_t *pack(int32_t row, int32_t column)
+    {
+        return &at[row][column];
+    }
+
+    template <typename Memory> SYMM_DEV_IN_CLASS static store_smem &of(Memory &m, uint32_t warp)
+    {
+        return reinterpret_cast<store_smem &>(m.warps[warp]);
+    }
+
+    /* This lane has filled its rows. */
+    SYMM_DEV_IN_CLASS void filled(void) const
+    {
+    }
 };
 static_assert(sizeof(store_smem) <= sizeof(epilogue_smem<WARP_ROWS>), "they share the memory");
 
 /*
  * Fills 16 columns. The first 16 threads give the addresses of the left half, the others the right.
  */
-SYMM_DEV void fill(store_smem &to, int32_t column, const uint32_t (&words)[4])
+template <typename Smem> SYMM_DEV void fill(Smem &to, int32_t column, const uint32_t (&words)[4])
 {
     const int32_t lane = (int32_t)threadIdx.x % 32;
-    stmatrix_x4(&to.at[lane % 16][column + lane / 16 * 8], words);
+    stmatrix_x4(to.pack(lane % 16, column + lane / 16 * PACK_COLUMNS), words);
 }
 
 /* Whether the epilogue of every product is_plain_scale(). */
@@ -52,19 +71,22 @@ SYMM_DEV bool all_plain_scale(const symm_product_args &a)
  */
 template <int ACCUMULATORS> struct deferred_store {
     enum {
-        SENDS = false, /* to slots */
+        SENDS = false,  /* to slots */
+        PASSES = false, /* stored tiles to followers */
         COLUMNS = ACCUMULATORS * 2,
-        ROUNDS = (COLUMNS + store_smem::COLUMNS - 1) / store_smem::COLUMNS
+        ROUNDS = (COLUMNS + ROUND_COLUMNS - 1) / ROUND_COLUMNS
     };
+    using smem = store_smem;
 
     uint32_t words[ACCUMULATORS / 2] = {};
     uint16_t *to = nullptr; /* this thread's first element of D */
     int64_t pitch = 0;
     int32_t rows = 0, columns = 0; /* of the tile, from there on */
 
-    /* Sets the place of the next results. */
-    SYMM_DEV_IN_CLASS void aim(const epilogue &end)
+    /* Sets the place of the next results. set: see set_offset(). */
+    SYMM_DEV_IN_CLASS void aim(const symm_product_args &a, const tile &t, int64_t set)
     {
+        const epilogue end(a, t, set);
         const int32_t row = warp_row() + lane() / 8, column = lane() % 8 * 8;
 
         to = static_cast<uint16_t *>(end.to.data) + end.to.offset(row, column);
@@ -84,42 +106,50 @@ template <int ACCUMULATORS> struct deferred_store {
     }
 
     /* Step `step` of the next tile: stores the columns of one round. A warp. */
-    SYMM_DEV_IN_CLASS void put(int32_t step, int32_t, store_smem &s,
-                               const symm_product_args &) const
+    SYMM_DEV_IN_CLASS void put(int32_t step, int32_t, store_smem &s, const symm_wgmma_args &) const
     {
 #pragma unroll
         for (int32_t i = 0; i < ROUNDS; i++) /* constant indices keep the words in registers */
             if (i == step)
-                put_columns(i * store_smem::COLUMNS, s);
+                put_columns(i * ROUND_COLUMNS, s);
     }
 
     /* After that many steps: stores the rest. A warp. */
-    SYMM_DEV_IN_CLASS void put_rest(int32_t steps, store_smem &s, const symm_product_args &) const
+    SYMM_DEV_IN_CLASS void put_rest(int32_t steps, store_smem &s, const symm_wgmma_args &) const
     {
 #pragma unroll
         for (int32_t i = 0; i < ROUNDS; i++)
             if (i >= steps)
-                put_columns(i * store_smem::COLUMNS, s);
+                put_columns(i * ROUND_COLUMNS, s);
     }
 
   protected:
-    enum { ROWS_AT_ONCE = 32 / (store_smem::COLUMNS / 8) /* of a warp's store */ };
+    enum { ROWS_AT_ONCE = 32 / (ROUND_COLUMNS / 8) /* of a warp's store */ };
 
     SYMM_DEV_IN_CLASS static int32_t lane(void)
     {
         return (int32_t)threadIdx.x % 32;
     }
 
-    SYMM_DEV_IN_CLASS void fill_columns(int32_t first, store_smem &s) const
+    template <typename Smem> SYMM_DEV_IN_CLASS void fill_columns(int32_t first, Smem &s) const
     {
         constexpr int32_t BLOCK = 16;
 
         __syncwarp();
 #pragma unroll
-        for (int32_t j = first; j < first + store_smem::COLUMNS && j < COLUMNS; j += BLOCK)
+        for (int32_t j = first; j < first + ROUND_COLUMNS && j < COLUMNS; j += BLOCK)
             fill(s, j - first,
                  {words[j / 4], words[j / 4 + 1], words[j / 4 + 2], words[j / 4 + 3]});
+        s.filled();
         __syncwarp();
+    }
+
+    template <typename Smem> SYMM_DEV_IN_CLASS void fill_round(int32_t round, Smem &s) const
+    {
+#pragma unroll
+        for (int32_t i = 0; i < ROUNDS; i++) /* constant indices, as above */
+            if (i == round)
+                fill_columns(i * ROUND_COLUMNS, s);
     }
 
     /* This thread's pack of the rows from q on. */
@@ -165,39 +195,30 @@ template <int ACCUMULATORS> struct paced_store : deferred_store<ACCUMULATORS> {
         PARTS = base::ROUNDS * PARTS_OF_ROUND
     };
 
-    int32_t part = PARTS + 1;
+    int32_t part = PARTS;
     int32_t receiver = 0; /* the next ones; receivers count from this rank */
 
-    SYMM_DEV_IN_CLASS void aim(const epilogue &end)
+    SYMM_DEV_IN_CLASS void aim(const symm_product_args &a, const tile &t, int64_t set)
     {
-        base::aim(end);
+        base::aim(a, t, set);
         part = receiver = 0;
     }
 
-    /* Returns true once, when all of the results are stored. */
-    SYMM_DEV_IN_CLASS bool is_done(void)
-    {
-        const bool done = part == PARTS;
-
-        part += done;
-        return done;
-    }
-
     SYMM_DEV_IN_CLASS void put(int32_t step, int32_t steps, store_smem &s,
-                               const symm_product_args &a)
+                               const symm_wgmma_args &args)
     {
-        const int32_t n = receivers(a);
+        const int32_t n = receivers(args.product);
 
 #pragma unroll 1
         while (part < PARTS && (part * n + receiver) * steps <= step * PARTS * n)
-            put_part(n, s, a);
+            put_part(n, s, args.product);
     }
 
-    SYMM_DEV_IN_CLASS void put_rest(int32_t, store_smem &s, const symm_product_args &a)
+    SYMM_DEV_IN_CLASS void put_rest(int32_t, store_smem &s, const symm_wgmma_args &args)
     {
 #pragma unroll 1
         while (part < PARTS)
-            put_part(receivers(a), s, a);
+            put_part(receivers(args.product), s, args.product);
     }
 
   private:
@@ -208,11 +229,11 @@ template <int ACCUMULATORS> struct paced_store : deferred_store<ACCUMULATORS> {
 
     SYMM_DEV_IN_CLASS void put_part(int32_t n, store_smem &s, const symm_product_args &a)
     {
-        const int32_t first = part / PARTS_OF_ROUND * store_smem::COLUMNS,
+        const int32_t first = part / PARTS_OF_ROUND * ROUND_COLUMNS,
                       q = part % PARTS_OF_ROUND * base::ROWS_AT_ONCE;
 
         if (q == 0 && receiver == 0)
-            fill_round(part / PARTS_OF_ROUND, s);
+            this->fill_round(part / PARTS_OF_ROUND, s);
         if (q < this->rows && first < this->columns) {
             uint16_t *there = this->to + q * this->pitch + first;
             if (a.sink == SYMM_TO_ALL)
@@ -223,14 +244,6 @@ template <int ACCUMULATORS> struct paced_store : deferred_store<ACCUMULATORS> {
             receiver = 0;
             part++;
         }
-    }
-
-    SYMM_DEV_IN_CLASS void fill_round(int32_t round, store_smem &s) const
-    {
-#pragma unroll
-        for (int32_t i = 0; i < base::ROUNDS; i++) /* constant indices, as above */
-            if (i == round)
-                base::fill_columns(i * store_smem::COLUMNS, s);
     }
 };
 

@@ -1,7 +1,7 @@
 /*
- * Reduce-scatters of two ranks whose product adds the other rank's parts: every shape of a tile,
- * tiles at every edge, several in a block, and parts that come late, with memory of the host's
- * order and weakly ordered. Each result is compared with a reference in double precision. The trace
+ * Sums of two ranks whose product adds the other rank's parts: every shape of a tile, tiles at
+ * every edge, several in a block, and parts that come late, with memory of the host's order and
+ * weakly ordered. Each result is compared with a reference in double precision. The trace
  * shows that the product has added: behind it is the kernel for late parts.
  */
 #include <stdio.h>
@@ -28,13 +28,18 @@ struct parts_test {
 
 /* ---------------------------------------------------------------------------------------- cases */
 
-/* Widths of all tiles, whole and not. The i-th case has some tiles of every owner. */
-static struct matmul_case draw(unsigned i)
+/*
+ * Both kinds by turns. Widths of all tiles, whole and not. The i-th case of a kind has some tiles
+ * of every owner.
+ */
+static struct matmul_case draw(unsigned n)
 {
+    static const symm_matmul_kind kinds[] = {SYMM_MATMUL_REDUCE_SCATTER, SYMM_MATMUL_ALL_REDUCE};
+    const unsigned i = n / 2;
     static const int32_t widths[] = {8, 64, 72, 128, 136, 192, 208, 224, 248, 256, 264, 416};
     const symm_dtype type = i % 3 ? SYMM_BFLOAT16 : SYMM_FLOAT16;
 
-    return (struct matmul_case){.kind = SYMM_MATMUL_REDUCE_SCATTER,
+    return (struct matmul_case){.kind = kinds[n % 2],
                                 .strategy = SYMM_STRATEGY_FUSED,
                                 .in = i % 2 ? SYMM_FLOAT16 : SYMM_BFLOAT16,
                                 .out = type,
@@ -48,11 +53,12 @@ static struct matmul_case draw(unsigned i)
 }
 
 /* One tile or two of each owner, with few elements: many seeds of weakly ordered memory. */
-static struct matmul_case draw_tiny(unsigned i)
+static struct matmul_case draw_tiny(unsigned n)
 {
-    struct matmul_case c = draw(i);
+    struct matmul_case c = draw(n);
+    const unsigned i = n / 2;
 
-    c.m = 2 + (int32_t)(i * 7 % 30);
+    c.m = 2 - (int32_t)(n % 2) + (int32_t)(i * 7 % 30);
     c.k = 8;
     c.l = c.nb = 1;
     c.n[0] = 8 + 8 * (int32_t)(i % 3);
@@ -147,16 +153,16 @@ static void run(struct parts_test test)
 
 /* --------------------------------------------------------------------------------------- groups */
 
-TEST_GROUP(parts, 250);
+TEST_GROUP(parts, 400);
 
-TEST_LOOP(parts, every_shape_is_right, 0, 24)
+TEST_LOOP(parts, every_shape_is_right, 0, 48)
 {
-    setenv("SYMM_EMULATED_SMS", _i % 2 ? "3" : "5", 1); /* several tiles in a block */
-    run((struct parts_test){draw((unsigned)_i), ROUNDS, -1, _i % 4 == 3, 0});
+    setenv("SYMM_EMULATED_SMS", _i / 2 % 2 ? "3" : "5", 1); /* several tiles in a block */
+    run((struct parts_test){draw((unsigned)_i), ROUNDS, -1, _i / 2 % 4 == 3, 0});
 }
 
-/* Then the others' tiles come first. */
-TEST_LOOP(parts, a_long_k_is_right, 0, 2)
+/* Then a reduce-scatter computes the others' tiles first. */
+TEST_LOOP(parts, a_long_k_is_right, 0, 4)
 {
     struct matmul_case c = draw((unsigned)_i * 9);
 
@@ -168,7 +174,7 @@ TEST_LOOP(parts, a_long_k_is_right, 0, 2)
 }
 
 /* With a k of its own, a rank may compute by the portable kernel, which adds nothing. */
-TEST_LOOP(parts, a_rank_may_add_later, 0, 4)
+TEST_LOOP(parts, a_rank_may_add_later, 0, 8)
 {
     struct parts_test test = {draw((unsigned)_i * 3), ROUNDS, -1, false, 1};
 
@@ -177,24 +183,24 @@ TEST_LOOP(parts, a_rank_may_add_later, 0, 4)
     ranks_run_ok(RANKS, RANKS_AS_PROCESSES, run_test, &test, 120);
 }
 
-TEST_LOOP(parts, a_late_rank_gets_and_gives_the_same, 0, 6)
+TEST_LOOP(parts, a_late_rank_gets_and_gives_the_same, 0, 12)
 {
     setenv("SYMM_EMULATED_SMS", "3", 1);
-    run((struct parts_test){draw((unsigned)_i * 5), ROUNDS, _i % 2, _i % 3 == 0, 0});
+    run((struct parts_test){draw((unsigned)_i * 5), ROUNDS, _i / 2 % 2, _i % 3 == 0, 0});
 }
 
-TEST_LOOP(parts, weakly_ordered_memory_makes_no_difference, 0, 24)
+TEST_LOOP(parts, weakly_ordered_memory_makes_no_difference, 0, 48)
 {
     if (TEST_TSAN)
         TEST_SKIP("under ThreadSanitizer memory is as strong as this machine's");
     matmul_weaken_memory(_i);
     unsetenv("SYMM_EMULATED_BLOCK"); /* the Hopper kernel needs its block */
     setenv("SYMM_EMULATED_SMS", "2", 1);
-    run((struct parts_test){draw_tiny((unsigned)_i), TINY_ROUNDS, _i % 3 - 1, false, 0});
+    run((struct parts_test){draw_tiny((unsigned)_i), TINY_ROUNDS, _i / 2 % 3 - 1, false, 0});
 }
 
-TEST(parts, counters_wrap)
+TEST_LOOP(parts, counters_wrap, 0, 2)
 {
     setenv("SYMM_EPOCH_START", "4294967294", 1);
-    run((struct parts_test){draw(1), ROUNDS, -1, false, 0});
+    run((struct parts_test){draw((unsigned)_i), ROUNDS, -1, false, 0});
 }

@@ -115,7 +115,8 @@ TEST(order, parts_of_a_long_k_are_sent_first)
 /* Only of two ranks, fused, where both have rows. */
 TEST(order, which_products_add_parts)
 {
-    const struct symm_matmul_limits limits = {.nsms = 132, .max_threads = 1024, .wgmma = true};
+    struct symm_matmul_limits limits = {
+        .nsms = 132, .max_threads = 1024, .wgmma = true, .only_sums = true};
     struct symm_problem p = problem(16384, 4096, 2, 0);
 
     p.kind = SYMM_MATMUL_REDUCE_SCATTER;
@@ -130,10 +131,16 @@ TEST(order, which_products_add_parts)
     p.strategy = SYMM_STRATEGY_FUSED;
     p.m = 1;
     ck_assert(!symm__matmul_plan_collected(&limits, &p, 4096).parts);
-    p.m = 16384;
+    p.kind = SYMM_MATMUL_ALL_REDUCE; /* both ranks own the row */
+    limits.only_sums = false;
+    ck_assert(!symm__matmul_plan_collected(&limits, &p, 4096).parts);
+    limits.only_sums = true;
+    ck_assert(symm__matmul_plan_collected(&limits, &p, 4096).parts);
+    ck_assert_int_eq(symm__matmul_plan_collected(&limits, &p, 4096).sink, SYMM_TO_ALL);
     p.collect_nranks = 3;
     ck_assert(!symm__matmul_plan_collected(&limits, &p, 4096).parts);
-    p.collect_nranks = 2;
-    p.kind = SYMM_MATMUL_ALL_REDUCE;
+    ck_assert_int_eq(symm__matmul_plan_collected(&limits, &p, 4096).sink, SYMM_TO_OWNERS);
+    p.kind = SYMM_MATMUL_REDUCE_SCATTER;
+    p.m = 16384;
     ck_assert(!symm__matmul_plan_collected(&limits, &p, 4096).parts);
 }
