@@ -49,6 +49,7 @@ struct product_call {
     symm_dtype partial;        /* of partial sums; where there are none, of d */
     struct product_buffers buffers;
     bool same_bits; /* SYMM_MATMUL_SAME_BITS */
+    bool any_order; /* SYMM_MATMUL_ANY_ORDER */
     bool traced;    /* SYMM_MATMUL_TRACE */
     symm_stream stream;
     symm_matmul *ours;             /* by product_prepare() */

@@ -148,6 +148,7 @@ out:
 MATMUL_TEST(misuse, ranks_that_differ_are_a_mismatch_on_all, TRIO)
 {
     DIFFER(", same bits)", "float16)", c.same_bits = true);
+    DIFFER(", any order)", "float16)", c.any_order = true);
     DIFFER("m 21", "m 20", c.m = 21);
     DIFFER("k 25", "k 24", c.k = 25);
     DIFFER("l 1", "l 2", c.l = 1);

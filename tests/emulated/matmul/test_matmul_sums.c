@@ -38,9 +38,9 @@ static bool note_launch(void *arg, const char *line)
 
 /* The launches of the collectives that would make the sums of a job, on zeros. */
 static symm_status launch_collectives(struct rank *self, const struct matmul_job *job,
-                                      struct launches *out)
+                                      symm_algo algo, struct launches *out)
 {
-    const symm_options options = {.flags = SYMM_DETERMINISTIC};
+    const symm_options options = {.algo = algo, .flags = job->c.any_order ? 0 : SYMM_DETERMINISTIC};
     const bool scatters = job->c.kind == SYMM_MATMUL_REDUCE_SCATTER;
     char *scratch = NULL;
     long at = 0;
@@ -77,7 +77,7 @@ static symm_status run_as(struct rank *self, struct matmul_job *job, bool by_col
     CHECK_RANK(self, trace_read(self->rank, &at, NULL, NULL));
     RANK_TRY(self, matmul_job_run(self, job, stream));
     CHECK_RANK(self, trace_read(self->rank, &at, note_launch, &got));
-    RANK_TRY(self, launch_collectives(self, job, &want));
+    RANK_TRY(self, launch_collectives(self, job, SYMM_ALGO_AUTO, &want));
     for (int i = 0; i < want.n && 1 + i < LAUNCHES; i++)
         same = same && strcmp(got.name[1 + i], want.name[i]) == 0;
     CHECK_RANK_MSG(self, same == by_collectives && got.n == (same ? 1 + want.n : 2),
@@ -294,32 +294,38 @@ TEST(sums, copy_engines_may_make_them)
 
 /* -------------------------------------------------------------------------------- on the switch */
 
-/* Sums of 512 KiB, which an all-reduce of this size would have the switch add. */
+/* Sums of 512 KiB, of which the switch adds as many in an all-reduce. *arg: in any order. */
 WORLD_RANK(run_beside_switch)
 {
     struct matmul_case c = plain_case(0, self->nranks);
     struct matmul_job job = {0};
+    struct launches sums, by_switch;
 
     c.out = SYMM_FLOAT32;
     c.m = 64;
     c.n[0] = 2048;
     c.k = 4;
+    c.any_order = *(const bool *)arg;
     RANK_TRY(self, matmul_job_open(self, ctx, world, &c, &job));
     CHECK_RANK(self, !symm_all_reduce_unavailable(world, SYMM_ALGO_MULTIMEM, c.out, SYMM_SUM));
     RANK_TRY(self, matmul_job_create(self, &job));
     RANK_TRY(self, send(self, &job, 1, s));
     RANK_TRY(self, run_as(self, &job, true, s));
     RANK_TRY(self, look(self, &job, s));
+    RANK_TRY(self, launch_collectives(self, &job, SYMM_ALGO_AUTO, &sums));
+    job.c.any_order = true;
+    RANK_TRY(self, launch_collectives(self, &job, SYMM_ALGO_MULTIMEM, &by_switch));
+    CHECK_RANK(self, (strcmp(sums.name[0], by_switch.name[0]) == 0) == c.any_order);
 out:
     matmul_job_close(&job);
 }
 
-TEST(sums, the_switch_does_not_add)
+TEST_LOOP(sums, the_switch_adds_only_in_any_order, 0, 2)
 {
     if (!SYMM_MULTICAST)
         TEST_SKIP("this build has no multicast");
     setenv("SYMM_MULTICAST", "1", 1);
-    run_traced(4, RANKS_AS_PROCESSES, run_beside_switch, NULL);
+    run_traced(4, RANKS_AS_PROCESSES, run_beside_switch, &(bool){_i});
 }
 
 /* ---------------------------------------------------------------------- sums that are not plain */

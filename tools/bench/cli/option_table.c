@@ -260,6 +260,9 @@ const struct option_row option_table[] = {
      .uses = {{BENCH_PRODUCTS,
                "SYMM_MATMUL_SAME_BITS: symm's products by its own kernels; with --check, "
                "that all strategies have the same bits"}}},
+    {"any-order", NULL, OPTION_FLAG, FIELD(any_order),
+     .uses = {{BENCH_PRODUCTS,
+               "SYMM_MATMUL_ANY_ORDER: sums over ranks in any order; --check compares no bits"}}},
     {"eps", "X", OPTION_POSITIVE, FIELD(eps), .max = LONG_MAX,
      .uses = {{BENCH_MATMUL_SUMS,
                "with --check: largest error of an element, over the sum of |a| |b| of all ranks; "

@@ -129,6 +129,7 @@ symm_status stress_product_prepare(struct stress_group *g)
                                        .shape = p->shape,
                                        .partial = p->partial,
                                        .same_bits = p->same_bits,
+                                       .any_order = p->any_order,
                                        .stream = g->stream};
     place_all(g, &g->product.buffers);
     g->extent = stress_group_capacity(d_nbytes(g));
