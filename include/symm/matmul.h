@@ -128,10 +128,10 @@ typedef struct symm_matmul symm_matmul;
  * although the result would not.
  *
  * Scope:  MATMUL: Local; nothing is compared with other ranks. All other kinds, and a NULL desc:
- *         Collective over the group. The ranks compare kind, strategy, m, l, a's type and
- *         SAME_BITS, ANY_ORDER; in ALL_GATHER_MATMUL also k; in the kinds that communicate after the product
- *         also nb, the columns and types of each d, and partial. All else may differ: strides, c,
- *         bias, the activation, whether gathered_a is given, TRACE. The first product loads
+ *         Collective over the group. The ranks compare kind, strategy, m, l, a's type, SAME_BITS
+ *         and ANY_ORDER; in ALL_GATHER_MATMUL also k; in the kinds that communicate after the
+ *         product also nb, the columns and types of each d, and partial. All else may differ:
+ *         strides, c, bias, the activation, whether gathered_a is given, TRACE. The first product loads
  *         the kernels of products, and the first traced product the traced kernels. Loading may
  *         wait for running kernels: no kernel should wait for a later call.
  * Shapes: as above. Every extent is at least 1, but rows that ranks share may be less than nranks:
@@ -145,9 +145,9 @@ typedef struct symm_matmul symm_matmul;
  *         up to 8 elements); FUSED on two ranks: twice that. ALL_REDUCE: also a rank's rows of d,
  *         unless a collective makes the sums; FUSED on two ranks without c, bias and activation:
  *         four times the partial sums. Where a collective makes sums, in either kind, the group
- *         also gets full staging areas if they are faster. ALL_SCATTER: a rank's columns of d; FUSED: all
- *         columns. A product that uses cuBLASLt has up to 32 MiB of device memory, after an
- *         all-gather up to the size of A more, and a traced one 4 MiB. When it is destroyed, the
+ *         also gets full staging areas if they are faster. ALL_SCATTER: a rank's columns of d;
+ *         FUSED: all columns. A product that uses cuBLASLt has up to 32 MiB of device memory, after
+ *         an all-gather up to the size of A more, and a traced one 4 MiB. When it is destroyed, the
  *         next such product reuses this memory.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,

@@ -70,9 +70,9 @@ typedef struct symm_parts_state {
 } symm_parts_state; /* late[] follows: symm_part_tile */
 
 /*
- * Sums of two ranks. A rank's results for an owner's tile are its part of that tile's sum. A signal on the tile's
- * channel tells the owner that the other rank's part is in its slot. Signals are counted, not
- * taken: run i has the i-th of each channel.
+ * Sums of two ranks. A rank's results for an owner's tile are its part of that tile's sum. A signal
+ * on the tile's channel tells the owner that the other rank's part is in its slot. Signals are
+ * counted, not taken: run i has the i-th of each channel.
  *
  * Both ranks have the same tiles: SYMM_WGMMA_ROWS x `columns`, numbered within an owner's rows.
  */
