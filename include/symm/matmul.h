@@ -131,9 +131,9 @@ typedef struct symm_matmul symm_matmul;
  *         Collective over the group. The ranks compare kind, strategy, m, l, a's type, SAME_BITS
  *         and ANY_ORDER; in ALL_GATHER_MATMUL also k; in the kinds that communicate after the
  *         product also nb, the columns and types of each d, and partial. All else may differ:
- *         strides, c, bias, the activation, whether gathered_a is given, TRACE. The first product loads
- *         the kernels of products, and the first traced product the traced kernels. Loading may
- *         wait for running kernels: no kernel should wait for a later call.
+ *         strides, c, bias, the activation, whether gathered_a is given, TRACE. The first product
+ *         loads the kernels of products, and the first traced product the traced kernels. Loading
+ *         may wait for running kernels: no kernel should wait for a later call.
  * Shapes: as above. Every extent is at least 1, but rows that ranks share may be less than nranks:
  *         then a, or d, has none on some ranks. a, b, c and bias may have any strides from 0; the
  *         elements of d and gathered_a must not overlap. Every layout runs. Contiguous rows or

@@ -90,6 +90,15 @@ template <typename S> struct followed_tiles {
         return n % S::FOLLOWED;
     }
 
+    /* Few registers are left to keep the next tile from here on. */
+    SYMM_DEV_IN_CLASS bool is_last(void) const
+    {
+        typename S::block_schedule ahead = todo;
+        work next;
+
+        return !ahead.next(&next);
+    }
+
     /* Waits for the tile's results. */
     SYMM_DEV_IN_CLASS void await(typename S::barriers &bars) const
     {
@@ -137,16 +146,14 @@ template <typename S> struct adder {
     {
         followed_tiles<S> at(args.product);
 
-        for (bool more = at.todo.next(&at.w); more; at.n++) {
-            const tile t = at.w.t;
-            const bool own = t.rows > 0 && is_own(args.product, t);
-            more = at.todo.next(&at.w);
-            if (!own)
+        for (; at.todo.next(&at.w); at.n++) {
+            const tile &t = at.w.t;
+            if (t.rows == 0 || !is_own(args.product, t))
                 at.await(bars);
-            else if (more)
-                add(t, at);
-            else
+            else if (at.is_last())
                 add_last(t, at);
+            else
+                add(t, at);
             mbarrier_arrive_here(&bars.followed[at.slot()]);
         }
         bulk_wait_all();

@@ -206,11 +206,11 @@ SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
             multiply_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
         else
             multiply_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
+        trace_tile(a, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
         if (DEFER)
             results.hold(d, w.t, a);
         else
             put_through_smem(d, smem, epilogue(a, w.t, bars.set));
-        trace_tile(a, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
     }
     if (PASSES)
         arrive_warp(&bars.drained);
