@@ -169,30 +169,45 @@ TEST(model, late_rows_want_small_tiles)
                      symm__wgmma_shapes[symm__model_shape(&p, &coming, 0, 4)].columns);
 }
 
-/* Results of all ranks on two H200 GPUs, with cuBLASLt: m, n and k of a rank's product. */
+/*
+ * Results of all ranks on two H200 GPUs, with cuBLASLt: m, n and k of a rank's product, the time of
+ * the collective, and those of fused, unfused and pipelined products.
+ */
 static const struct {
     symm_matmul_kind kind;
     int32_t m, n, k;
+    double collective_us;
     symm_strategy best;
 } collected[] = {
-    {SYMM_MATMUL_REDUCE_SCATTER, 4096, 4096, 1792, SYMM_STRATEGY_FUSED},   /* 114, 145, 140 us */
-    {SYMM_MATMUL_REDUCE_SCATTER, 16384, 4096, 1792, SYMM_STRATEGY_FUSED},  /* 400, 537, 459 */
-    {SYMM_MATMUL_REDUCE_SCATTER, 4096, 8192, 3584, SYMM_STRATEGY_FUSED},   /* 375, 444, 419 */
-    {SYMM_MATMUL_REDUCE_SCATTER, 16384, 16384, 6656, SYMM_STRATEGY_FUSED}, /* 5655, 6444, 5916 */
-    {SYMM_MATMUL_ALL_REDUCE, 4096, 4096, 1792, SYMM_STRATEGY_FUSED},       /* 173, 202, 196 */
-    {SYMM_MATMUL_ALL_REDUCE, 16384, 8192, 3584, SYMM_STRATEGY_FUSED},      /* 1912, 2199, 1969 */
-    {SYMM_MATMUL_ALL_REDUCE, 4096, 16384, 6656, SYMM_STRATEGY_FUSED},      /* 1568, 1733, 1611 */
-    {SYMM_MATMUL_ALL_SCATTER, 4096, 1792, 4096, SYMM_STRATEGY_FUSED},      /* 136, 151 */
-    {SYMM_MATMUL_ALL_SCATTER, 16384, 6656, 16384, SYMM_STRATEGY_FUSED},    /* 5712, 6146 */
-    {SYMM_MATMUL_ALL_REDUCE, 4, 2048, 2048, SYMM_STRATEGY_UNFUSED},
-    {SYMM_MATMUL_ALL_SCATTER, 4, 1024, 2048, SYMM_STRATEGY_UNFUSED},
+    {SYMM_MATMUL_REDUCE_SCATTER, 4096, 4096, 1792, 56, SYMM_STRATEGY_FUSED},    /* 109, 139 us */
+    {SYMM_MATMUL_REDUCE_SCATTER, 16384, 4096, 1792, 205, SYMM_STRATEGY_FUSED},  /* 379, 530 */
+    {SYMM_MATMUL_REDUCE_SCATTER, 4096, 8192, 3584, 107, SYMM_STRATEGY_FUSED},   /* 352, 436 */
+    {SYMM_MATMUL_REDUCE_SCATTER, 6856, 12288, 1792, 256, SYMM_STRATEGY_FUSED},  /* 490, 666, 612 */
+    {SYMM_MATMUL_REDUCE_SCATTER, 16384, 16384, 6656, 794, SYMM_STRATEGY_FUSED}, /* 5410, 6081 */
+    {SYMM_MATMUL_REDUCE_SCATTER, 11, 5120, 13568, 4.2, SYMM_STRATEGY_UNFUSED},  /* 158, 48, 86 */
+    {SYMM_MATMUL_ALL_REDUCE, 4096, 4096, 1792, 104, SYMM_STRATEGY_FUSED},       /* 137, 188 */
+    {SYMM_MATMUL_ALL_REDUCE, 16384, 8192, 3584, 715, SYMM_STRATEGY_FUSED},      /* 1428, 2060 */
+    {SYMM_MATMUL_ALL_REDUCE, 4096, 16384, 6656, 372, SYMM_STRATEGY_FUSED},      /* 1333, 1661 */
+    {SYMM_MATMUL_ALL_REDUCE, 6662, 3072, 1536, 126, SYMM_STRATEGY_FUSED},       /* 166, 216, 240 */
+    {SYMM_MATMUL_ALL_REDUCE, 2000, 8192, 1024, 102, SYMM_STRATEGY_FUSED},       /* 123, 154, 165 */
+    {SYMM_MATMUL_ALL_REDUCE, 15687, 12288, 9216, 1012, SYMM_STRATEGY_FUSED}, /* 5415, 6634, 6238 */
+    {SYMM_MATMUL_ALL_REDUCE, 237, 6144, 2304, 15.1, SYMM_STRATEGY_UNFUSED},  /* 35.5, 30.0, 39.5 */
+    {SYMM_MATMUL_ALL_REDUCE, 123, 2048, 3584, 6.5, SYMM_STRATEGY_UNFUSED},   /* 28.9, 16.3, 28.8 */
+    {SYMM_MATMUL_ALL_REDUCE, 1, 6144, 2048, 3.6, SYMM_STRATEGY_UNFUSED},     /* 25.6, 11.7, 18.8 */
+    {SYMM_MATMUL_ALL_SCATTER, 4096, 1792, 4096, 0, SYMM_STRATEGY_FUSED},     /* 136, 151 */
+    {SYMM_MATMUL_ALL_SCATTER, 16384, 6656, 16384, 0, SYMM_STRATEGY_FUSED},   /* 5712, 6146 */
+    {SYMM_MATMUL_ALL_SCATTER, 4, 1024, 2048, 0, SYMM_STRATEGY_UNFUSED},
 };
 enum { NCOLLECTED = sizeof collected / sizeof collected[0] };
 
 TEST_LOOP(model, the_collecting_strategy_that_was_the_fastest, 0, NCOLLECTED)
 {
-    const struct symm_matmul_limits limits = {
-        .nsms = NSMS, .max_threads = 1024, .wgmma = true, .cublas = true};
+    const struct symm_matmul_limits limits = {.nsms = NSMS,
+                                              .max_threads = 1024,
+                                              .wgmma = true,
+                                              .cublas = true,
+                                              .only_sums = true,
+                                              .sums_us = collected[_i].collective_us};
     struct symm_problem p = problem(collected[_i].m, collected[_i].n, collected[_i].k, 1);
 
     p.kind = collected[_i].kind;
