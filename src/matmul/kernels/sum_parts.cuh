@@ -180,7 +180,7 @@ SYMM_DEV void count_run(symm_parts_state *s)
 SYMM_DEV void end_run(symm_parts_state *s)
 {
     __syncthreads();
-    if (threadIdx.x != 0 || symm_detail::fetch_add_relaxed(&s->ended, 1) + 1 != gridDim.x)
+    if (threadIdx.x != 0 || symm_detail::fetch_add(&s->ended, 1) + 1 != gridDim.x)
         return;
     symm_dev_store_one(&s->ended, 0u);
     symm_dev_store_one(&s->nlate, 0u);
