@@ -79,7 +79,7 @@ static const struct symm_algorithm *preferred(const struct symm_limits *limits,
     return NULL;
 }
 
-/* The one with the lowest estimated time, of those that have an estimate. */
+/* The algorithm with the lowest estimated time. Algorithms without an estimate do not count. */
 static const struct symm_algorithm *
 fastest(const struct symm_limits *limits, const struct symm_collective_call *call, uint64_t nbytes)
 {

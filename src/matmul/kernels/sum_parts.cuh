@@ -174,8 +174,8 @@ SYMM_DEV void count_run(symm_parts_state *s)
 }
 
 /*
- * Ends a run with the last of all blocks. Whole blocks, after all of their accesses. Each has used
- * what the last one resets; the end of the kernel orders all else.
+ * The last of all blocks ends the run. Whole blocks, after all of their accesses. The count orders
+ * what the blocks have read before what the last one resets.
  */
 SYMM_DEV void end_run(symm_parts_state *s)
 {

@@ -29,8 +29,8 @@ struct parts_test {
 /* ---------------------------------------------------------------------------------------- cases */
 
 /*
- * Both kinds by turns. Widths of all tiles, whole and not. The i-th case of a kind has some tiles
- * of every owner.
+ * Reduce-scatters and all-reduces by turns, with every width of a tile, whole and ragged. Each owner
+ * has tiles.
  */
 static struct matmul_case draw(unsigned n)
 {

@@ -351,9 +351,9 @@ static uint64_t differing(const struct round *r, const struct entry *e)
 }
 
 /*
- * Counts the elements with wrong bits of symm's product in `got`. By default it has the same bits
- * when it runs again; with --same-bits, those of symm's first product with the same result; with
- * --any-order they are not compared.
+ * Counts the elements with wrong bits of symm's product in `got`. By default, compares with another
+ * run of the product. --same-bits: with symm's first product of the same result. --any-order:
+ * compares nothing.
  */
 static symm_status compare_bits(struct round *r, const struct entry *e, uint64_t *out)
 {
