@@ -171,8 +171,8 @@ TEST(model, late_rows_want_small_tiles)
 
 /*
  * Results of all ranks on two H200 GPUs, with cuBLASLt: m, n and k of a rank's product, and the
- * time of the collective. Behind a row: times of fused, unfused and pipelined products. Where a sum has
- * two, the second one is of cuBLAS and symm's collective, one after the other.
+ * time of the collective. Behind a row: times of fused, unfused and pipelined products. Where a
+ * sum has two, the second one is of cuBLAS and symm's collective, one after the other.
  */
 static const struct {
     symm_matmul_kind kind;
