@@ -69,8 +69,10 @@ typedef enum symm_strategy {
  *                type of the partial sums.
  *     TRACE      kernels record events: see symm_matmul_trace(). A run takes longer. Its bits are
  *                the same.
- *     ANY_ORDER  sums over ranks may be added in any order, which may change from run to run. Only
- *                the error bound below holds. Not with SAME_BITS.
+ *     ANY_ORDER  sums may be added in any order: over ranks it may change from run to run, over k
+ *                from product to product. Only the error bound below holds. cuBLASLt's algorithm
+ *                is then the fastest of its first 8, by trials in symm_matmul_create(), and AUTO
+ *                counts with its measured time. Not with SAME_BITS.
  */
 enum { SYMM_MATMUL_SAME_BITS = 1u, SYMM_MATMUL_TRACE = 2u, SYMM_MATMUL_ANY_ORDER = 4u };
 
@@ -133,7 +135,8 @@ typedef struct symm_matmul symm_matmul;
  *         product also nb, the columns and types of each d, and partial. All else may differ:
  *         strides, c, bias, the activation, whether gathered_a is given, TRACE. The first product
  *         loads the kernels of products, and the first traced product the traced kernels. Loading
- *         may wait for running kernels: no kernel should wait for a later call.
+ *         may wait for running kernels: no kernel should wait for a later call. So do the trials of
+ *         ANY_ORDER, which take some milliseconds.
  * Shapes: as above. Every extent is at least 1, but rows that ranks share may be less than nranks:
  *         then a, or d, has none on some ranks. a, b, c and bias may have any strides from 0; the
  *         elements of d and gathered_a must not overlap. Every layout runs. Contiguous rows or
@@ -148,7 +151,8 @@ typedef struct symm_matmul symm_matmul;
  *         also gets full staging areas if they are faster. ALL_SCATTER: a rank's columns of d;
  *         FUSED: all columns. A product that uses cuBLASLt has up to 32 MiB of device memory, after
  *         an all-gather up to the size of A more, and a traced one 4 MiB. When it is destroyed, the
- *         next such product reuses this memory.
+ *         next such product reuses this memory. Trials need memory of the size of A, B and D during
+ *         symm_matmul_create(); without it cuBLASLt's first algorithm is used.
  * Errors: if Collective, on all ranks if on one, which the text names
  *         ERROR_ARGUMENT     a shape, type or stride that does not fit, an unknown enum or flag,
  *                            reserved words that are not 0, NULL, a number of rows that is not

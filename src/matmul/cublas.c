@@ -5,6 +5,7 @@
 #include <string.h>
 #include <symm/names.h>
 #include "abi/cublaslt.h"
+#include "cublas_trial.h"
 #include "runtime/group/group.h"
 #include "runtime/base/log.h"
 #include "runtime/base/numbers.h"
@@ -13,6 +14,9 @@
 #include "matmul/plan/plan.h"
 
 enum { ALIGNMENT = 16, WORKSPACE_NBYTES_MAX = 32 << 20 };
+
+/* Multiply-adds: about a millisecond. */
+static const double TRIAL_PRODUCTS_MAX = 3.5e11;
 
 /* Device memory for cuBLASLt's partial sums, and for a copy of A. */
 struct workspace {
@@ -33,6 +37,7 @@ struct symm_cublas {
 struct part {
     int32_t rows;
     struct {
+        struct cublaslt_shape shape;
         struct cublaslt_product product;
         bool flipped; /* d' = b' a' */
     } each[SYMM_MATMUL_MAX_B];
@@ -45,6 +50,7 @@ struct symm_cublas_product {
     int nshares; /* the ranks that share the rows, a product for each; 1: of all rows */
     int32_t nb, nparts;
     struct part parts[MAX_PARTS];
+    double us;          /* of all products; 0: not measured */
     symm_matrix packed; /* a copy of A, if the ranks' rows are not one matrix; or no data */
     struct workspace *workspace; /* NULL: none is needed */
 };
@@ -204,6 +210,25 @@ static struct workspace *take_spare(struct symm_cublas *c, uint64_t nbytes)
     return w;
 }
 
+static void put_spare(struct symm_cublas *c, struct workspace *w)
+{
+    pthread_mutex_lock(&lock);
+    w->next = c->spare;
+    c->spare = w;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Keeps memory that the device still uses until the context ends: it has no bytes to reuse. */
+static void keep(struct symm_cublas *c, CUdeviceptr memory)
+{
+    struct workspace *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return;
+    w->at = memory;
+    put_spare(c, w);
+}
+
 /* NULL: out of device memory. */
 static struct workspace *take_workspace(struct symm_cublas *c, uint64_t nbytes)
 {
@@ -254,21 +279,18 @@ static bool take_memory(struct symm_cublas_product *product, const struct symm_p
     return true;
 }
 
-/* Prepares the products of a part; *nbytes: the largest workspace. False, with the reason. */
+/* Prepares the products of a part. False, with the reason. */
 static bool make_part(const struct symm_cublas_product *product, const struct symm_problem *p,
-                      struct part *part, uint64_t *nbytes, char why[CUBLASLT_WHY])
+                      struct part *part, char why[CUBLASLT_WHY])
 {
-    struct cublaslt_shape shape;
-
     for (int i = 0; i < p->nb; i++) {
-        struct cublaslt_product *made = &part->each[i].product;
-        if (!describe(p, part->rows, i, &shape, &part->each[i].flipped)) {
+        struct cublaslt_shape *shape = &part->each[i].shape;
+        if (!describe(p, part->rows, i, shape, &part->each[i].flipped)) {
             strcpy(why, "it supports no bias, or not this layout");
             return false;
         }
-        if (!symm__cublaslt_product(&product->from->lt, &shape, made, why))
+        if (!symm__cublaslt_product(&product->from->lt, shape, &part->each[i].product, why))
             return false;
-        *nbytes = symm__max(*nbytes, made->chosen.workspace_nbytes);
     }
     return true;
 }
@@ -285,17 +307,68 @@ static void name_parts(struct symm_cublas_product *product, const struct symm_pr
         product->parts[product->nparts++].rows = fewest;
 }
 
+/* The memory that the products' trials need, or their algorithms. */
+static uint64_t most_nbytes(const struct symm_cublas_product *product, bool trial)
+{
+    uint64_t most = 0;
+
+    for (int part = 0; part < product->nparts; part++)
+        for (int i = 0; i < product->nb; i++) {
+            const struct cublaslt_shape *shape = &product->parts[part].each[i].shape;
+            const struct cublaslt_product *made = &product->parts[part].each[i].product;
+            most = symm__max(most, trial ? symm__cublas_trial_nbytes(shape)
+                                         : made->chosen.workspace_nbytes);
+        }
+    return most;
+}
+
+/*
+ * Whether to pick algorithms by trials. The first one of a long product is hardly ever slower than
+ * another one.
+ */
+static bool tries(const struct symm_cublas_product *product, const struct symm_problem *p)
+{
+    return p->any_order &&
+           (double)product->parts[0].rows * p->k * p->l * (double)symm__problem_columns(p) <=
+               TRIAL_PRODUCTS_MAX;
+}
+
+/* Gives each product its fastest algorithm. One that fails keeps the first one. */
+static void pick(struct symm_cublas_product *product)
+{
+    struct symm_cublas *c = product->from;
+    struct symm_cublas_trial trial;
+    double us, sum = 0;
+    symm_status st;
+
+    TRY(symm__cublas_trial_open(c->ctx->drv, &c->lt, most_nbytes(product, true), &trial));
+    for (int part = 0; part < product->nparts; part++)
+        for (int i = 0; i < product->nb; i++) {
+            TRY(symm__cublas_trial_pick(&trial, &product->parts[part].each[i].shape,
+                                        &product->parts[part].each[i].product, &us));
+            sum += us;
+        }
+    product->us = sum;
+out:
+    if (st != SYMM_OK)
+        symm__log(&c->ctx->log, SYMM_LOG_DETAIL, "cuBLASLt's first algorithm is used: %s",
+                  symm__failure_text());
+    symm__cublas_trial_close(&trial);
+    if (trial.busy)
+        keep(c, trial.memory);
+}
+
 /* Prepares all products; false, with the reason, if one fails. The caller then releases them. */
 static bool make(struct symm_cublas_product *product, const struct symm_problem *p,
                  char why[CUBLASLT_WHY])
 {
-    uint64_t nbytes = 0;
-
     name_parts(product, p);
     for (int i = 0; i < product->nparts; i++)
-        if (!make_part(product, p, &product->parts[i], &nbytes, why))
+        if (!make_part(product, p, &product->parts[i], why))
             return false;
-    if (take_memory(product, p, nbytes))
+    if (tries(product, p))
+        pick(product);
+    if (take_memory(product, p, most_nbytes(product, false)))
         return true;
     strcpy(why, "out of memory for its workspace");
     return false;
@@ -339,13 +412,14 @@ void symm__cublas_release(struct symm_cublas_product *product)
     for (int part = 0; part < product->nparts; part++)
         for (int i = 0; i < product->nb; i++)
             symm__cublaslt_forget(&c->lt, &product->parts[part].each[i].product);
-    if (product->workspace) {
-        pthread_mutex_lock(&lock);
-        product->workspace->next = c->spare;
-        c->spare = product->workspace;
-        pthread_mutex_unlock(&lock);
-    }
+    if (product->workspace)
+        put_spare(c, product->workspace);
     free(product);
+}
+
+double symm__cublas_us(const struct symm_cublas_product *product)
+{
+    return product ? product->us : 0;
 }
 
 const symm_matrix *symm__cublas_packed(const struct symm_cublas_product *product)

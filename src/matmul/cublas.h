@@ -15,7 +15,8 @@ struct symm_cublas_product;
  * ranks has. The rows are complete before their product begins. *out is NULL if cuBLASLt cannot
  * compute them: it is disabled or not installed, the driver is emulated, the problem wants the same
  * bits or rows that arrive during a product, it has a bias, an activation, types or a layout that
- * cuBLASLt does not support.
+ * cuBLASLt does not support. The products take the first algorithm of cuBLASLt, or with any_order
+ * the fastest of the first ones, by trials. These wait for the device.
  *
  * Local; any thread; the primary context is current. Errors: ERROR_ARGUMENT (a setting)
  */
@@ -23,6 +24,9 @@ symm_status symm__cublas_prepare(struct symm_context *ctx, const struct symm_pro
                                  int nshares, struct symm_cublas_product **out);
 /* Releases the products; their runs are done. Never waits. NULL is fine. */
 void symm__cublas_release(struct symm_cublas_product *product);
+
+/* The measured time of all products; 0: not measured. NULL is fine. */
+double symm__cublas_us(const struct symm_cublas_product *product);
 
 /* The destination of a copy of A before the products; data NULL: A is one matrix already. */
 const symm_matrix *symm__cublas_packed(const struct symm_cublas_product *product);

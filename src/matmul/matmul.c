@@ -52,6 +52,7 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
 struct own_part {
     int64_t columns, k, cublas, wgmma, only_sums;
     int64_t sums_order; /* see symm__sums_order() */
+    int64_t cublas_ns;  /* measured; 0: not */
 };
 
 /*
@@ -88,12 +89,26 @@ static double sums_us(const struct symm_matmul *m, const struct own_part *parts,
     return symm__sums_us(&limits, &m->problem);
 }
 
+/* The time of the slowest rank's product by cuBLASLt; 0: not all ranks have measured it. */
+static double cublas_us(const struct own_part *parts, int nparts)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < nparts; i++) {
+        if (parts[i].cublas_ns == 0)
+            return 0;
+        most = parts[i].cublas_ns > most ? parts[i].cublas_ns : most;
+    }
+    return (double)most / 1e3;
+}
+
 static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts)
 {
     const struct symm_agreed *agreed = &m->group->ctx->agreed;
     struct symm_matmul_limits limits = {.nsms = agreed->nsms,
                                         .max_threads = agreed->max_threads,
                                         .cublas = true,
+                                        .cublas_us = cublas_us(parts, nparts),
                                         .only_sums = true,
                                         .sums_us = sums_us(m, parts, nparts),
                                         .engine_nbytes = agreed->matmul_engine_nbytes};
@@ -142,6 +157,7 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
         own = (struct own_part){.columns = symm__problem_columns(&m->problem),
                                 .k = m->problem.k,
                                 .cublas = m->cublas != NULL,
+                                .cublas_ns = (int64_t)(symm__cublas_us(m->cublas) * 1e3),
                                 .wgmma = m->wgmma,
                                 .only_sums = symm__only_sums(&m->problem),
                                 .sums_order = symm__sums_order(&m->problem)};

@@ -189,8 +189,8 @@ static double cublas_waste(const struct symm_matmul_limits *limits, int64_t colu
     return (1 + cublas_row_waste * past_rows) * (1 + cublas_wave_waste * idle);
 }
 
-double symm__model_cublas_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
-                             int64_t columns, int32_t rows)
+static double estimate_cublas_us(const struct symm_matmul_limits *limits,
+                                 const struct symm_problem *p, int64_t columns, int32_t rows)
 {
     const double b = (double)columns * p->k,
                  multiply_us = b * rows / cublas_sm_products_per_us / limits->nsms,
@@ -199,6 +199,16 @@ double symm__model_cublas_us(const struct symm_matmul_limits *limits, const stru
     return rows == 0 ? 0
                      : cublas_call_us +
                            p->l * fmax(multiply_us * cublas_waste(limits, columns, rows), read_us);
+}
+
+double symm__model_cublas_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                             int64_t columns, int32_t rows)
+{
+    const double us = estimate_cublas_us(limits, p, columns, rows);
+
+    if (limits->cublas_us == 0)
+        return us;
+    return us * limits->cublas_us / estimate_cublas_us(limits, p, columns, p->m);
 }
 
 double symm__model_pipelined_us(const struct symm_matmul_limits *limits,

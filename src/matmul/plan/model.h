@@ -30,7 +30,7 @@ int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_pla
  */
 double symm__model_fused_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                             int64_t columns, const struct symm_matmul_plan *plan);
-/* A product of this number of rows by cuBLASLt. */
+/* A product of this number of rows by cuBLASLt, scaled by the measured time if there is one. */
 double symm__model_cublas_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                              int64_t columns, int32_t rows);
 /* The products by cuBLASLt. */

@@ -21,6 +21,7 @@ enum symm_sender { SYMM_SENDER_SMS, SYMM_SENDER_COPY_ENGINES, SYMM_SENDERS };
 struct symm_matmul_limits {
     int nsms, max_threads; /* the minimum over the ranks' devices */
     bool cublas;           /* all ranks use cuBLASLt for the product after an all-gather */
+    double cublas_us;      /* that product's measured time, on the slowest rank; 0: by estimate */
     bool wgmma;            /* at least one rank may use the Hopper kernel */
     bool only_sums;        /* on all ranks: see symm__only_sums() */
     /* The time of the group's collectives for the sums of an unfused run; 0: they cannot add. */

@@ -33,7 +33,7 @@ static inline void use_library(const char *name)
 /* Of this thread's context. */
 static _Thread_local const struct symm_driver *emulated;
 static _Thread_local struct symm_driver disguised;
-static _Thread_local int nallocs;
+static _Thread_local int nallocs, nfrees, nrefused;
 static _Thread_local size_t allocated_nbytes;
 
 static inline void wait_for(void *stream)
@@ -43,9 +43,25 @@ static inline void wait_for(void *stream)
 
 static inline CUresult count_alloc(CUdeviceptr *out, size_t nbytes)
 {
+    if (nrefused > 0) {
+        nrefused--;
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     nallocs++;
     allocated_nbytes += nbytes;
     return emulated->cuMemAlloc(out, nbytes);
+}
+
+static inline CUresult count_free(CUdeviceptr ptr)
+{
+    nfrees++;
+    return emulated->cuMemFree(ptr);
+}
+
+static inline CUresult never_ready(CUevent event)
+{
+    (void)event;
+    return CUDA_ERROR_NOT_READY;
 }
 
 static inline CUresult refuse_alloc(CUdeviceptr *out, size_t nbytes)
@@ -62,6 +78,7 @@ static inline void disguise(symm_context *ctx, bool memory)
     disguised = *ctx->drv;
     disguised.name = "cuda";
     disguised.cuMemAlloc = memory ? count_alloc : refuse_alloc;
+    disguised.cuMemFree = count_free;
     ctx->drv = &disguised;
 }
 
@@ -91,6 +108,9 @@ struct trial {
     int shifted;         /* operands that are not aligned, as bits */
     int undisguised;     /* number of last ranks without cuBLASLt */
     bool no_memory;      /* for the workspace */
+    int refused;         /* first allocations that fail */
+    bool stuck;          /* events never happen */
+    int kept;            /* allocations left after create; 0: any */
     symm_strategy wants; /* the strategy that the product must have; 0: any */
     size_t nbytes;       /* of device memory that it must allocate; 0: any */
 };
@@ -134,8 +154,14 @@ static inline void multiply(struct rank *self, void *arg)
     RANK_TRY(self, matmul_job_open(self, ctx, symm_context_world(ctx), &t->c, &job));
     if (self->rank < self->nranks - t->undisguised)
         disguise(ctx, !t->no_memory);
+    nrefused = t->refused;
+    if (t->stuck)
+        disguised.cuEventQuery = never_ready;
     arrange(t, &job);
     RANK_TRY(self, matmul_job_create(self, &job));
+    CHECK_RANK(self, t->kept == 0 || nallocs - nfrees == t->kept);
+    if (t->stuck)
+        disguised.cuEventQuery = emulated->cuEventQuery;
     CHECK_RANK(self, !t->wants || symm_matmul_strategy(job.m) == t->wants);
     CHECK_RANK(self, t->nbytes == 0 || allocated_nbytes == t->nbytes);
     for (uint64_t round = 1; round < 3; round++)

@@ -1,0 +1,159 @@
+/* Trials of cuBLASLt's algorithms for a product. */
+#include "cublas_trial.h"
+
+#include <math.h>
+#include "runtime/base/deadline.h"
+#include "runtime/base/numbers.h"
+
+enum {
+    CANDIDATES = 8,
+    ROUNDS = 4, /* after one that loads the kernels */
+    RUNS = 6,   /* of a candidate in a round */
+    LIMIT_MS = 5000,
+    ALIGNMENT = 256
+};
+
+/* A candidate replaces the library's first one if its time is less than this part. */
+static const double GAIN = 0.98;
+
+static uint64_t nbytes_of(const struct cublaslt_matrix *x, int32_t batches)
+{
+    const uint64_t size = x->type == CUBLASLT_TYPE_32F ? sizeof(float) : sizeof(uint16_t),
+                   elements =
+                       (uint64_t)x->ld * x->columns + (uint64_t)(batches - 1) * (uint64_t)x->batch;
+
+    return symm__round_up(elements * size, ALIGNMENT);
+}
+
+uint64_t symm__cublas_trial_nbytes(const struct cublaslt_shape *s)
+{
+    return nbytes_of(&s->a, s->batches) + nbytes_of(&s->b, s->batches) +
+           nbytes_of(&s->d, s->batches) + s->workspace_nbytes;
+}
+
+symm_status symm__cublas_trial_open(const struct symm_driver *drv, const struct cublaslt *lt,
+                                    uint64_t nbytes, struct symm_cublas_trial *out)
+{
+    symm_status st = SYMM_OK;
+
+    *out = (struct symm_cublas_trial){.drv = drv, .lt = lt};
+    TRY_CU(drv, cuMemAlloc, &out->memory, nbytes);
+    TRY_CU(drv, cuStreamCreate, &out->stream, CU_STREAM_NON_BLOCKING);
+    TRY_CU(drv, cuEventCreate, &out->begin, 0);
+    TRY_CU(drv, cuEventCreate, &out->end, 0);
+    TRY_CU(drv, cuMemsetD8Async, out->memory, 0, nbytes, out->stream);
+out:
+    return st;
+}
+
+void symm__cublas_trial_close(struct symm_cublas_trial *t)
+{
+    if (t->begin)
+        t->drv->cuEventDestroy(t->begin);
+    if (t->end)
+        t->drv->cuEventDestroy(t->end);
+    if (t->stream)
+        t->drv->cuStreamDestroy(t->stream);
+    if (t->memory && !t->busy)
+        t->drv->cuMemFree(t->memory);
+}
+
+static struct cublaslt_operands operands(const struct symm_cublas_trial *t,
+                                         const struct cublaslt_shape *s)
+{
+    const CUdeviceptr a = t->memory, b = a + nbytes_of(&s->a, s->batches),
+                      d = b + nbytes_of(&s->b, s->batches),
+                      workspace = d + nbytes_of(&s->d, s->batches);
+
+    return (struct cublaslt_operands){
+        .a = (void *)(uintptr_t)a,
+        .b = (void *)(uintptr_t)b,
+        .d = (void *)(uintptr_t)d,
+        .alpha = 1,
+        .workspace = (void *)(uintptr_t)workspace,
+    };
+}
+
+static symm_status await_end(struct symm_cublas_trial *t)
+{
+    const symm_deadline deadline = symm__deadline_in(LIMIT_MS);
+    CUresult cu;
+
+    while ((cu = t->drv->cuEventQuery(t->end)) == CUDA_ERROR_NOT_READY) {
+        if (symm__deadline_over(deadline)) {
+            t->busy = true;
+            return symm__fail(SYMM_ERROR_TIMEOUT,
+                              "the device has not run a product by cuBLASLt within %d ms",
+                              (int)LIMIT_MS);
+        }
+        symm__sleep_us(20);
+    }
+    return cu == CUDA_SUCCESS ? SYMM_OK : symm__driver_fail(t->drv, cu, "cuEventQuery");
+}
+
+/* *us: of one of `runs`; INFINITY: the algorithm does not run. */
+static symm_status time_runs(struct symm_cublas_trial *t, const struct cublaslt_product *product,
+                             const struct cublaslt_operands *on, int runs, double *us)
+{
+    char why[CUBLASLT_WHY];
+    bool ran = true;
+    float ms;
+    symm_status st = SYMM_OK;
+
+    TRY_CU(t->drv, cuEventRecord, t->begin, t->stream);
+    for (int i = 0; i < runs && ran; i++)
+        ran = symm__cublaslt_multiply(t->lt, product, on, t->stream, why);
+    TRY_CU(t->drv, cuEventRecord, t->end, t->stream);
+    TRY(await_end(t));
+    TRY_CU(t->drv, cuEventElapsedTime, &ms, t->begin, t->end);
+    *us = ran ? (double)ms * 1e3 / runs : INFINITY;
+out:
+    return st;
+}
+
+/* The least times of n candidates. Rounds alternate between them. */
+static symm_status time_all(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
+                            const struct cublaslt_product *product,
+                            const cublaslt_heuristic *candidates, int n, double *least)
+{
+    const struct cublaslt_operands on = operands(t, shape);
+    struct cublaslt_product tried = *product;
+    double us = INFINITY;
+    symm_status st = SYMM_OK;
+
+    for (int i = 0; i < n; i++)
+        least[i] = INFINITY;
+    for (int round = 0; round <= ROUNDS; round++)
+        for (int i = 0; i < n; i++) {
+            tried.chosen = candidates[i];
+            TRY(time_runs(t, &tried, &on, round > 0 ? RUNS : 1, &us));
+            if (round > 0)
+                least[i] = fmin(least[i], us);
+        }
+out:
+    return st;
+}
+
+symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
+                                    struct cublaslt_product *product, double *us)
+{
+    cublaslt_heuristic candidates[CANDIDATES];
+    double least[CANDIDATES];
+    char why[CUBLASLT_WHY];
+    const int n = symm__cublaslt_algorithms(t->lt, shape, product, candidates, CANDIDATES, why);
+    int best = 0;
+    symm_status st;
+
+    if (n < 1)
+        return symm__fail(SYMM_ERROR_DRIVER, "cuBLASLt: %s", n < 0 ? why : "no algorithm");
+    TRY(time_all(t, shape, product, candidates, n, least));
+    for (int i = 1; i < n; i++)
+        if (least[i] < least[best] * (best == 0 ? GAIN : 1))
+            best = i;
+    if (least[best] == INFINITY)
+        return symm__fail(SYMM_ERROR_DRIVER, "cuBLASLt: no algorithm runs");
+    product->chosen = candidates[best];
+    *us = least[best];
+out:
+    return st;
+}

@@ -1,0 +1,36 @@
+/* Trials of cuBLASLt's algorithms for a product, on scratch memory, to pick the fastest one. */
+#ifndef SYMM_MATMUL_CUBLAS_TRIAL_H
+#define SYMM_MATMUL_CUBLAS_TRIAL_H
+
+#include "abi/cublaslt.h"
+#include "runtime/driver/driver.h"
+
+struct symm_cublas_trial {
+    const struct symm_driver *drv;
+    const struct cublaslt *lt;
+    CUstream stream;
+    CUevent begin, end;
+    CUdeviceptr memory; /* operands, and a workspace */
+    bool busy;          /* a run has not ended in time: the device still uses the memory */
+};
+
+/* The memory that trials of a product need. Pure. */
+uint64_t symm__cublas_trial_nbytes(const struct cublaslt_shape *shape);
+
+/*
+ * Takes this much memory, cleared, and a stream. Local; the primary context is current. Errors:
+ * ERROR_DRIVER, ERROR_MEMORY; *out is then still to be closed.
+ */
+symm_status symm__cublas_trial_open(const struct symm_driver *drv, const struct cublaslt *lt,
+                                    uint64_t nbytes, struct symm_cublas_trial *out);
+/*
+ * Times the library's first algorithms for a product, and lets the product take the fastest one.
+ * *us: its time. Waits for the device. Errors, and the product keeps its algorithm: ERROR_DRIVER;
+ * ERROR_TIMEOUT: a run has not ended within some seconds.
+ */
+symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
+                                    struct cublaslt_product *product, double *us);
+/* Releases the stream, and the memory unless the trial is busy. May wait for the device. */
+void symm__cublas_trial_close(struct symm_cublas_trial *t);
+
+#endif
