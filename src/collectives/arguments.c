@@ -32,13 +32,15 @@ struct symm_arguments symm__arguments_resolve(const struct symm_group *group,
                                               const struct symm_data *data)
 {
     const size_t nbytes = call->count * symm_dtype_size(call->dtype),
-                 all = nbytes * (size_t)group->nranks, mine = nbytes * (size_t)group->rank;
+                 all = nbytes * (size_t)group->nranks, mine = nbytes * (size_t)group->rank,
+                 lacks = data->lacks * symm_dtype_size(call->dtype), own = nbytes - lacks;
     const bool scatters = call->operation == SYMM_OPERATION_REDUCE_SCATTER,
                gathers = call->operation == SYMM_OPERATION_ALL_GATHER;
     const uintptr_t in = (uintptr_t)data->in, out = (uintptr_t)data->out;
     struct symm_arguments args = {
-        .in = look_up(group, data->in, scatters ? all : nbytes),
-        .out = look_up(group, data->out, gathers ? all : nbytes),
+        .in = look_up(group, data->in, scatters ? all : own),
+        .out = look_up(group, data->out, gathers ? all : own),
+        .lacks = lacks,
         .in_place = scatters  ? out == in + mine
                     : gathers ? in == out + mine
                               : in == out,

@@ -11,6 +11,11 @@ struct symm_data {
     const void *in; /* of a broadcast: the root's; that of the other ranks is not read */
     void *out;
     const symm_rms_norm *norm; /* of a norm, which has `in` and `out`, too; else NULL */
+    /*
+     * Elements that this rank's share lacks: at the end of `in` of an all-gather, of `out` of a
+     * reduce-scatter. Other ranks get anything for them.
+     */
+    uint64_t lacks;
 };
 
 /* Residual, weight (address NULL: none) and new residual of a norm. */
@@ -22,6 +27,7 @@ struct symm_norm_arguments {
 struct symm_arguments {
     struct symm_buffer in, out; /* in: all zero if this rank only receives */
     bool in_place;
+    uint64_t lacks;   /* bytes; see symm_data */
     symm_scale scale; /* symm__scale_read() sets it */
     struct symm_norm_arguments norm;
 };

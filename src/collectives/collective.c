@@ -121,7 +121,8 @@ static bool is_aligned(const struct symm_group *group, const struct symm_planned
                    nshares =
                        symm__operation_has_shares(call->operation) ? 1 : (uint64_t)group->nranks;
 
-    return ((uintptr_t)data->in.address | (uintptr_t)data->out.address) % 16 == 0 &&
+    return data->lacks == 0 &&
+           ((uintptr_t)data->in.address | (uintptr_t)data->out.address) % 16 == 0 &&
            nbytes % (16 * nshares) == 0;
 }
 
@@ -162,6 +163,7 @@ static symm_status launch(struct symm_call *e, const struct symm_planned *planne
         .stride = plan->stride,
         .share = plan->share,
         .block_units = plan->block_units,
+        .own = plan->stride - data->lacks / symm__element_nbytes(call),
         .capacity = plan->capacity,
         .block_packets = areas->size.block_packets,
         .block_slots = areas->size.block_slots,
@@ -193,8 +195,7 @@ static symm_status run_copies(struct symm_call *e, const struct symm_planned *pl
                      (uint64_t)call->op);
     word = symm__mix(symm__mix(word, (uint64_t)call->root),
                      planned->algorithm->reach.out ? data->out.offset : 0);
-    return symm__copy_engine_run(e, &limits, call, (uint32_t)word, data->in.address,
-                                 data->out.address);
+    return symm__copy_engine_run(e, &limits, call, (uint32_t)word, data);
 }
 
 /* A group of one rank: `out` gets the elements of `in`, whatever the operation, or their norm. */
@@ -262,10 +263,9 @@ symm_status symm__collective_provide(struct symm_call *c, const struct symm_coll
 }
 
 symm_status symm__collective_enqueue(struct symm_call *e, const struct symm_collective_call *call,
-                                     const void *in, void *out)
+                                     const struct symm_data *buffers)
 {
-    const struct symm_data buffers = {.in = in, .out = out};
-    const struct symm_arguments data = symm__arguments_resolve(e->group, call, &buffers);
+    const struct symm_arguments data = symm__arguments_resolve(e->group, call, buffers);
     struct symm_planned planned;
 
     make_plan(e->group, call, &planned);

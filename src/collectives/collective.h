@@ -24,7 +24,7 @@ symm_status symm__collective_provide(struct symm_call *c, const struct symm_coll
  * arguments.
  */
 symm_status symm__collective_enqueue(struct symm_call *e, const struct symm_collective_call *call,
-                                     const void *in, void *out);
+                                     const struct symm_data *data);
 
 /* Parts of a call that groups of several domains have, too (spanning.c). */
 struct symm_limits symm__collective_limits(const struct symm_group *group);

@@ -121,6 +121,7 @@ struct work {
     struct symm_side_stream *side;
     const char *in;
     char *out;
+    uint64_t lacks; /* see symm_arguments */
     /* Of a reduction: bytes of a rank's share (the last ones may have fewer), and of all shares. */
     uint64_t share, total;
     struct symm_copy_chunks chunks;
@@ -179,7 +180,7 @@ out:
 /* Puts this rank's elements, to `mine` of all ranks. */
 static symm_status put_own(const struct work *w, char *mine)
 {
-    const uint64_t nbytes = w->call->count * symm_dtype_size(w->call->dtype);
+    const uint64_t nbytes = w->call->count * symm_dtype_size(w->call->dtype) - w->lacks;
     symm_status st;
 
     TRY(symm__side_stream_mark(w->side));
@@ -259,13 +260,15 @@ static symm_status reduce_chunk(const struct work *w, uint64_t chunk)
 {
     const struct symm_group *group = w->e->group;
     uint64_t nbytes;
-    const uint64_t begin = find_chunk(w, group->rank, chunk, &nbytes);
+    const uint64_t begin = find_chunk(w, group->rank, chunk, &nbytes),
+                   end = (uint64_t)group->rank * w->share + w->share - w->lacks,
+                   left = begin < end ? end - begin : 0;
     const symm_local_reduce_args args = {
         .own = w->in + begin,
         .out = result(w, begin),
         .staged = slot_of(w, chunk),
         .stride = w->chunks.stride,
-        .count = nbytes / symm_dtype_size(w->call->dtype),
+        .count = symm__min(nbytes, left) / symm_dtype_size(w->call->dtype),
         .rank = group->rank,
         .nranks = group->nranks,
         .op = (uint32_t)w->call->op,
@@ -327,9 +330,14 @@ static symm_status reduce_shares(struct work *w)
 
 symm_status symm__copy_engine_run(struct symm_call *e, const struct symm_limits *limits,
                                   const struct symm_collective_call *call, uint32_t word,
-                                  const void *in, void *out)
+                                  const struct symm_arguments *data)
 {
-    struct work w = {.e = e, .limits = limits, .call = call, .in = in, .out = out};
+    struct work w = {.e = e,
+                     .limits = limits,
+                     .call = call,
+                     .in = data->in.address,
+                     .out = data->out.address,
+                     .lacks = data->lacks};
     symm_status st;
 
     TRY(symm__side_stream_take(e, SYMM_URGENT, &w.side));

@@ -8,7 +8,7 @@
 #define SYMM_COPY_ENGINE_H
 
 #include "runtime/group/call.h"
-#include "algorithms.h"
+#include "arguments.h"
 
 /* The longest share of a reduction. */
 struct symm_copy_share {
@@ -37,6 +37,6 @@ struct symm_copy_chunks symm__copy_chunks(const struct symm_copy_share *share,
  */
 symm_status symm__copy_engine_run(struct symm_call *e, const struct symm_limits *limits,
                                   const struct symm_collective_call *call, uint32_t word,
-                                  const void *in, void *out);
+                                  const struct symm_arguments *data);
 
 #endif

@@ -35,8 +35,7 @@ static uint64_t most_blocks(const struct symm_algorithm *algorithm,
                                       : symm__min(nsms, SYMM_BLOCKS_MAX);
 }
 
-/* The elements of an all-gather and of a broadcast are bytes. */
-static uint64_t element_nbytes(const struct symm_collective_call *call)
+uint64_t symm__element_nbytes(const struct symm_collective_call *call)
 {
     return symm__operation_reduces(call->operation) ? symm_dtype_size(call->dtype) : 1;
 }
@@ -54,7 +53,7 @@ static void divide(struct symm_plan *plan, const struct symm_limits *limits,
                    const struct symm_collective_call *call, const struct symm_algorithm *algorithm,
                    uint64_t count)
 {
-    const uint64_t nranks = (uint64_t)limits->nranks, size = element_nbytes(call),
+    const uint64_t nranks = (uint64_t)limits->nranks, size = symm__element_nbytes(call),
                    unit = unit_of(algorithm, size);
 
     plan->count = count;
@@ -212,7 +211,7 @@ struct symm_plan symm__plan(const struct symm_limits *limits,
         make_grid_of_rows(&plan, limits, call, algorithm);
     } else {
         divide(&plan, limits, call, algorithm,
-               symm__collective_nbytes(limits, call) / element_nbytes(call));
+               symm__collective_nbytes(limits, call) / symm__element_nbytes(call));
         make_grid(&plan, limits, call, algorithm);
     }
     plan.capacity = capacity_of(&plan, limits, algorithm);

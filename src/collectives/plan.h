@@ -21,6 +21,9 @@ struct symm_plan symm__plan(const struct symm_limits *limits,
                             const struct symm_collective_call *call,
                             const struct symm_algorithm *algorithm);
 
+/* The bytes of an element as kernels count them. Those of an all-gather and a broadcast are bytes. */
+uint64_t symm__element_nbytes(const struct symm_collective_call *call);
+
 /* Threads of a block, at most `most`, that norm its rows of `row` elements. */
 uint32_t symm__plan_row_threads(const struct symm_limits *limits, uint64_t row, uint32_t most);
 

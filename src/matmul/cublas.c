@@ -253,7 +253,7 @@ static struct workspace *take_workspace(struct symm_cublas *c, uint64_t nbytes)
  */
 static bool is_packed(const struct symm_problem *p)
 {
-    return p->nranks == 1 || (p->l == 1 && (p->m < p->nranks || (p->m + 1) % p->nranks <= 1));
+    return p->nranks == 1 || (p->l == 1 && symm__rows_are_packed(p->m, p->nranks));
 }
 
 /* Takes memory for the algorithms' sums, followed by a copy of A. False: out of memory. */

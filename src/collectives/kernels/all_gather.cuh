@@ -22,7 +22,7 @@ template <typename T, int R> struct gather_shares {
 
     SYMM_DEV_IN_CLASS gather_shares(const symm_collective_args &args, const symm_collective_args &d,
                                     uint64_t at, uint32_t n)
-        : a(args), in(payloads_at(static_cast<const T *>(d.in), args.stride, at, n)),
+        : a(args), in(payloads_at(static_cast<const T *>(d.in), args.own, at, n)),
           out{d, static_cast<T *>(d.out), at, n}
     {
     }
@@ -110,7 +110,7 @@ SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part)
     const bool copies = !Sink::OWN && out != in;
 
     if (Sink::OWN || R <= 2 || part.last - part.first <= MANY)
-        return each_loaded<4>(in, a.stride, part, [&](uint64_t i, const symm_bits16 &x) {
+        return each_loaded<4>(in, a.own, part, [&](uint64_t i, const symm_bits16 &x) {
             Sink::store(a.view, out + i * PACK<T>, x);
             if (copies)
                 symm_dev_store_bits(out + i * PACK<T>, x);
@@ -119,7 +119,7 @@ SYMM_DEV void write_share(const symm_collective_args &a, const block_part &part)
     for_others<R>(a.view, [&](int r) {
         T *const to = symm_dev_peer(a.view, out, r);
         const bool copies_now = copies && r == other_rank<R>(a.view, 1);
-        each_loaded<8>(in, a.stride, part, [&](uint64_t i, const symm_bits16 &x) {
+        each_loaded<8>(in, a.own, part, [&](uint64_t i, const symm_bits16 &x) {
             symm_dev_store_bits(to + i * PACK<T>, x);
             if (copies_now)
                 symm_dev_store_bits(out + i * PACK<T>, x);
@@ -155,7 +155,7 @@ SYMM_DEV void gather_by_writing(const symm_collective_args &a)
             if (!sends)
                 return;
             block.each_pack(c, [&](uint32_t i, uint64_t p) {
-                const symm_bits16 x = load_pack(in, p, a.stride);
+                const symm_bits16 x = load_pack(in, p, a.own);
                 Sink::store(a.view, block.slot(block.chunks, c, a.view.rank) + i, x);
                 if (own.first != in)
                     store_pack(own.first, p, own.count, x);

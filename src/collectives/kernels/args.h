@@ -61,6 +61,8 @@ typedef struct symm_collective_args {
     uint64_t stride;         /* of these in each share, the last ones apart */
     uint64_t share;          /* units of a share; of all elements if there are no shares */
     uint64_t block_units;    /* of these, for each block */
+    uint64_t own;            /* elements that this rank's share has: in an all-gather of `in`, in a
+                              * reduce-scatter of `out`; at most stride */
     uint32_t capacity;       /* units that a block's part of staging or packets holds at a time */
     uint32_t block_packets;  /* slots of each block in the packet area, for any grid */
     uint32_t block_slots;    /* and in the lamport area */

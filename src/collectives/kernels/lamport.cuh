@@ -92,7 +92,7 @@ template <typename T, int R, bool TO_ALL, int U, bool SCALED, typename Data> str
             return symm_dev_store_bits(reinterpret_cast<symm_bits16 *>(out) +
                                            (TO_ALL ? rank * a.share : 0) + first + i,
                                        x);
-        const share<T> s = TO_ALL ? share_of(d, out, rank) : share<T>{out, a.stride};
+        const share<T> s = TO_ALL ? share_of(d, out, rank) : share<T>{out, a.own};
         store_pack(s.first, first + i, s.count, x);
     }
 

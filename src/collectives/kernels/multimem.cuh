@@ -90,7 +90,7 @@ template <typename T> SYMM_DEV void reduce_scatter_multimem(const symm_collectiv
     if (symm_dev_barrier_test_equal(v, a.pad, enter_channel(a), call_and_place(a)) && a.place) {
         const uint64_t first = block.part.first * PACK<T>;
         reduce_share_by_switch(a, share_of(a, in, v.rank).first + first, out + first,
-                               block.part.last - block.part.first, a.stride - first);
+                               block.part.last - block.part.first, a.own - min(first, a.own));
         symm_dev_barrier(v, a.pad, leave_channel(a));
         return;
     }
@@ -111,7 +111,7 @@ template <typename T> SYMM_DEV void reduce_scatter_multimem(const symm_collectiv
             reduce_share_by_switch(
                 a, reinterpret_cast<const T *>(block.slot(block.chunks, c, v.rank)),
                 out + at * PACK<T>, min((uint64_t)a.capacity, block.part.last - at),
-                a.stride - at * PACK<T>);
+                a.own - min(at * PACK<T>, a.own));
         });
 }
 

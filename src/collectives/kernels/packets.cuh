@@ -382,7 +382,10 @@ struct reduce_shares {
 #pragma unroll
         for (int k = 1; k < R; k++)
             others_in[k] = in.of(v.rank ^ k);
-        own_out = out.of(TO_ALL ? v.rank : 0);
+        if constexpr (TO_ALL)
+            own_out = out.of(v.rank);
+        else
+            own_out = payloads_at(static_cast<T *>(d.out), args.own, at, n);
     }
 
     template <int U> SYMM_DEV_IN_CLASS void load(const packet_batch &b, held (&h)[U]) const

@@ -38,9 +38,8 @@ template <typename T, int R> SYMM_DEV void reduce_scatter_one_shot(const symm_co
                         symm_dev_store_bits(to + i, y);
                     });
                 }
-            block.each_pack(c, [&](uint32_t i, uint64_t p) {
-                store_pack(out, p, a.stride, block.sum(c, i, p));
-            });
+            block.each_pack(
+                c, [&](uint32_t i, uint64_t p) { store_pack(out, p, a.own, block.sum(c, i, p)); });
         });
 }
 

@@ -47,15 +47,22 @@ static symm_matrix append_packs(struct layout *layout, char *workspace, symm_dty
     return append(layout, workspace, x, x.batch * l);
 }
 
-/* The partial sums of product i for a collective: in the order of d, without gaps. */
+/*
+ * The partial sums of product i for a collective: in the order of d, without gaps. Of a
+ * reduce-scatter, all ranks have the rows of the first one.
+ */
 static symm_matrix append_dense(struct layout *layout, char *workspace,
                                 const struct symm_problem *p, int i)
 {
     const struct symm_operand *d = &p->d[i];
+    const int32_t nranks = p->collect_nranks,
+                  rows = p->kind == SYMM_MATMUL_REDUCE_SCATTER
+                             ? symm__rows_of_rank(p->m, nranks, 0) * nranks
+                             : p->m;
 
     return append(layout, workspace,
                   symm__dense_matrix(symm__dense_order(d), p->partial[i], p->l, p->m, d->columns),
-                  (int64_t)p->l * p->m * d->columns);
+                  (int64_t)p->l * rows * d->columns);
 }
 
 /* The results of product i that a rank computes, or that go to one slot. */

@@ -11,10 +11,14 @@ static bool are_plain(const struct symm_problem *p, int i)
     return symm__only_sums(p) && p->d[i].matrix.dtype == (uint32_t)p->partial[i];
 }
 
-/* Whether each rank has one range of the partial sums, of as many elements, in the order of D. */
+/*
+ * Whether each rank has one range of the partial sums, in the order of D. Only the last rank with
+ * rows may have a shorter one.
+ */
 static bool are_shares(const struct symm_problem *p, int order)
 {
-    return p->l == 1 && p->m % p->collect_nranks == 0 && order == SYMM_DENSE_BY_ROWS;
+    return p->l == 1 && symm__rows_are_packed(p->m, p->collect_nranks) &&
+           order == SYMM_DENSE_BY_ROWS;
 }
 
 int64_t symm__sums_order(const struct symm_problem *p)
@@ -40,15 +44,16 @@ int64_t symm__sums_order(const struct symm_problem *p)
 static struct symm_collective_call call_of(const struct symm_problem *p, int i)
 {
     const struct symm_operand *d = &p->d[i];
+    const bool scatters = p->kind == SYMM_MATMUL_REDUCE_SCATTER;
+    const int32_t rows = scatters ? symm__rows_of_rank(p->m, p->collect_nranks, 0) : p->m;
 
     return (struct symm_collective_call){
-        .operation = p->kind == SYMM_MATMUL_REDUCE_SCATTER ? SYMM_OPERATION_REDUCE_SCATTER
-                                                           : SYMM_OPERATION_ALL_REDUCE,
+        .operation = scatters ? SYMM_OPERATION_REDUCE_SCATTER : SYMM_OPERATION_ALL_REDUCE,
         .algo = SYMM_ALGO_AUTO,
         .flags = p->any_order ? 0 : SYMM_DETERMINISTIC,
         .dtype = p->partial[i],
         .op = SYMM_SUM,
-        .count = (uint64_t)d->l * (uint64_t)d->rows * (uint64_t)d->columns,
+        .count = (uint64_t)d->l * (uint64_t)rows * (uint64_t)d->columns,
     };
 }
 
@@ -80,8 +85,13 @@ symm_status symm__sums_enqueue(struct symm_call *call, const struct symm_problem
     symm_status st = SYMM_OK;
 
     for (int i = 0; i < p->nb && st == SYMM_OK; i++) {
+        const struct symm_operand *d = &p->d[i];
         const struct symm_collective_call sums = call_of(p, i);
-        st = symm__collective_enqueue(call, &sums, product->d[i].matrix.data, p->d[i].matrix.data);
+        const struct symm_data data = {.in = product->d[i].matrix.data,
+                                       .out = d->matrix.data,
+                                       .lacks = sums.count - (uint64_t)d->l * (uint64_t)d->rows *
+                                                                 (uint64_t)d->columns};
+        st = symm__collective_enqueue(call, &sums, &data);
     }
     return st;
 }

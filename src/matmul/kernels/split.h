@@ -21,6 +21,15 @@ SYMM_SHARED_FN int32_t symm__first_row_of_rank(int32_t m, int32_t nranks, int32_
     return m / nranks * rank + (rank < m % nranks ? rank : m % nranks);
 }
 
+/*
+ * Whether only the last rank with rows has fewer of them than the first one: then the ranks' rows
+ * lie without gaps in slabs of as many rows each.
+ */
+SYMM_SHARED_FN int symm__rows_are_packed(int32_t m, int32_t nranks)
+{
+    return m < nranks || (m + 1) % nranks <= 1;
+}
+
 /* The number of chunks of these rows: see symm_arrival_plan. */
 SYMM_SHARED_FN uint32_t symm__chunks_of_rows(uint64_t rows, uint32_t strip_rows, uint32_t k_pieces)
 {

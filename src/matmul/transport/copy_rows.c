@@ -61,12 +61,8 @@ static bool can_be_sent(const struct symm_transport *t, const struct symm_proble
     const symm_matrix *a = &p->a.matrix;
     const int64_t rows = p->a.rows, k = p->k;
 
-    if ((uintptr_t)a->data % 16 || k != t->plan->ld || (k > 1 && a->column != 1) ||
-        (rows > 1 && a->row != k) || (p->l > 1 && a->batch != rows * k))
-        return false;
-    /* An all-gather sends the same number of bytes from every rank. */
-    return t->plan->strategy != SYMM_STRATEGY_UNFUSED ||
-           symm__transport_own_rows(t) * symm__transport_row_nbytes(t) == t->plan->slab_nbytes;
+    return (uintptr_t)a->data % 16 == 0 && k == t->plan->ld && (k <= 1 || a->column == 1) &&
+           (rows <= 1 || a->row == k) && (p->l <= 1 || a->batch == rows * k);
 }
 
 symm_status symm__transport_locate(struct symm_call *call, const struct symm_transport *t,

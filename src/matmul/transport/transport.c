@@ -224,5 +224,11 @@ symm_status symm__transport_all_gather(struct symm_call *call, const struct symm
 {
     const struct symm_collective_call gather = gather_of(t);
 
-    return symm__collective_enqueue(call, &gather, shards->own.data, t->workspace);
+    const uint64_t rows = symm__transport_own_rows(t),
+                   own = rows * symm__transport_row_nbytes(t) / symm_dtype_size(gather.dtype);
+
+    return symm__collective_enqueue(call, &gather,
+                                    &(struct symm_data){.in = shards->own.data,
+                                                        .out = t->workspace,
+                                                        .lacks = gather.count - own});
 }
