@@ -21,7 +21,7 @@ struct symm_plan symm__plan(const struct symm_limits *limits,
                             const struct symm_collective_call *call,
                             const struct symm_algorithm *algorithm);
 
-/* The bytes of an element as kernels count them. Those of an all-gather and a broadcast are bytes. */
+/* The size of an element as kernels count them. Of an all-gather and a broadcast: a byte. */
 uint64_t symm__element_nbytes(const struct symm_collective_call *call);
 
 /* Threads of a block, at most `most`, that norm its rows of `row` elements. */
