@@ -7,14 +7,19 @@
 
 enum {
     CANDIDATES = 8,
-    ROUNDS = 4, /* after one that loads the kernels */
-    RUNS = 6,   /* of a candidate in a round */
+    ROUNDS = 6, /* after one that loads the kernels */
+    ROUND_US = 300,
+    RUNS_MIN = 2, /* of a candidate in a round */
+    RUNS_MAX = 8,
+    LINE_UP = 2, /* fills before them, in which the host gets ahead of the device */
     LIMIT_MS = 5000,
     ALIGNMENT = 256
 };
 
 /* A candidate replaces the library's first one if its time is less than this part. */
-static const double GAIN = 0.98;
+static const double GAIN = 0.97;
+
+static const double PRODUCTS_PER_US = 3.5e8; /* multiply-adds */
 
 static uint64_t nbytes_of(const struct cublaslt_matrix *x, int32_t batches)
 {
@@ -95,11 +100,14 @@ static symm_status await_end(struct symm_cublas_trial *t)
 static symm_status time_runs(struct symm_cublas_trial *t, const struct cublaslt_product *product,
                              const struct cublaslt_operands *on, int runs, double *us)
 {
+    const CUdeviceptr workspace = (CUdeviceptr)(uintptr_t)on->workspace;
     char why[CUBLASLT_WHY];
     bool ran = true;
     float ms;
     symm_status st = SYMM_OK;
 
+    for (int i = 0; i < LINE_UP; i++)
+        TRY_CU(t->drv, cuMemsetD8Async, workspace, 0, t->workspace_nbytes, t->stream);
     TRY_CU(t->drv, cuEventRecord, t->begin, t->stream);
     for (int i = 0; i < runs && ran; i++)
         ran = symm__cublaslt_multiply(t->lt, product, on, t->stream, why);
@@ -111,12 +119,21 @@ out:
     return st;
 }
 
+static int runs_of(const struct cublaslt_shape *s)
+{
+    const double k = (double)(s->a.transposed ? s->a.rows : s->a.columns),
+                 us = (double)s->d.rows * (double)s->d.columns * k * s->batches / PRODUCTS_PER_US;
+
+    return (int)fmin(fmax(ROUND_US / us, RUNS_MIN), RUNS_MAX);
+}
+
 /* The least times of n candidates. Rounds alternate between them. */
 static symm_status time_all(struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
                             const struct cublaslt_product *product,
                             const cublaslt_heuristic *candidates, int n, double *least)
 {
     const struct cublaslt_operands on = operands(t, shape);
+    const int runs = runs_of(shape);
     struct cublaslt_product tried = *product;
     double us = INFINITY;
     symm_status st = SYMM_OK;
@@ -126,7 +143,7 @@ static symm_status time_all(struct symm_cublas_trial *t, const struct cublaslt_s
     for (int round = 0; round <= ROUNDS; round++)
         for (int i = 0; i < n; i++) {
             tried.chosen = candidates[i];
-            TRY(time_runs(t, &tried, &on, round > 0 ? RUNS : 1, &us));
+            TRY(time_runs(t, &tried, &on, round > 0 ? runs : 1, &us));
             if (round > 0)
                 least[i] = fmin(least[i], us);
         }
@@ -144,6 +161,7 @@ symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t, const struct cu
     int best = 0;
     symm_status st;
 
+    t->workspace_nbytes = shape->workspace_nbytes;
     if (n < 1)
         return symm__fail(SYMM_ERROR_DRIVER, "cuBLASLt: %s", n < 0 ? why : "no algorithm");
     TRY(time_all(t, shape, product, candidates, n, least));

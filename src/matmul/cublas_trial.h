@@ -11,7 +11,8 @@ struct symm_cublas_trial {
     CUstream stream;
     CUevent begin, end;
     CUdeviceptr memory; /* operands, and a workspace */
-    bool busy;          /* a run has not ended in time: the device still uses the memory */
+    uint64_t workspace_nbytes;
+    bool busy; /* a run has not ended in time: the device still uses the memory */
 };
 
 /* The memory that trials of a product need. Pure. */

@@ -206,9 +206,11 @@ double symm__model_cublas_us(const struct symm_matmul_limits *limits, const stru
 {
     const double us = estimate_cublas_us(limits, p, columns, rows);
 
-    if (limits->cublas_us == 0)
+    if (limits->cublas_us == 0 || rows == 0)
         return us;
-    return us * limits->cublas_us / estimate_cublas_us(limits, p, columns, p->m);
+    if (rows == p->m)
+        return limits->cublas_us;
+    return us * fmax(limits->cublas_us / estimate_cublas_us(limits, p, columns, p->m), 1);
 }
 
 double symm__model_pipelined_us(const struct symm_matmul_limits *limits,

@@ -36,7 +36,7 @@ product() {
 
 # rows N: checks that the table of a product has N rows.
 rows() {
-    table "$1" 14
+    table "$1" 16
 }
 
 # has_words FILE WORD...: checks that the picture is complete and has these words.

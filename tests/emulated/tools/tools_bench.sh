@@ -533,11 +533,13 @@ case_tune_leaves_nothing_behind() {
 }
 
 case_pytorch_peer() {
-    # pytorch.py needs GPUs. Checked here: its syntax, and its message without PyTorch.
+    # pytorch.py needs GPUs. Checked here: the syntax of its files, and its message without PyTorch.
     command -v python3 >/dev/null || skip "no Python"
-    local peer
+    local peer file
     peer=$(dirname "$0")/../../../tools/peers/pytorch.py
-    run 0 python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$peer"
+    for file in "$(dirname "$peer")"/*.py; do
+        run 0 python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$file"
+    done
     ! python3 -c 'import torch' 2>/dev/null || return 0
     run 1 python3 -B "$peer" all-reduce
     errors '^# pytorch.py: no PyTorch with symmetric memory: '

@@ -40,7 +40,7 @@ case_every_kind_is_right() {
         done
         all_ways "$command" 2
         grep -qE " $(communication "$command") .* -\$" "$work/out" || die "$command: no communication alone"
-        said '^# +m +n +k +l +dtype +algo +strategy ranks +time_us +p95_us +tflops speedup +hidden +wrong$'
+        said '^# +m +n +k +l +dtype +algo +strategy ranks +time_us +p95_us +product_us +exposed_us +tflops speedup +hidden +wrong$'
         run 0 product 1 "$command"
         all_ways "$command" 1
         said "^# $(communication "$command"): not available: there is one rank only\$"
@@ -64,12 +64,12 @@ shapes_and_modes() {
             # shellcheck disable=SC2086
             run 0 product 3 "$1" $shape $mode --check
             all_ways "$1" 2
-            [ "$(column 14)" = '- 0' ] || die "wrong elements: $shape $mode"
+            [ "$(column 16)" = '- 0' ] || die "wrong elements: $shape $mode"
         done
     done
     run 0 product 2 "$1" --check --same-bits --strategy unfused -m 33 -n 20 -k 40
     rows 3
-    [ "$(column 14)" = '- 0' ] || die "other bits"
+    [ "$(column 16)" = '- 0' ] || die "other bits"
 }
 
 case_shapes_of_reduce_scatters() {
@@ -92,7 +92,7 @@ case_partial() {
                 run 0 product 3 "$command" --check --partial $type --dtype $dtype -m 50 -n 30 -k 64 --beta 1
                 all_ways "$command" 2
                 said "^# partial sums of $type\$"
-                [ "$(column 14)" = '- 0' ] || die "wrong elements: $command $type $dtype"
+                [ "$(column 16)" = '- 0' ] || die "wrong elements: $command $type $dtype"
             done
         done
         run 0 product 2 "$command" --dtype fp16 -m 8 -n 8 -k 8
@@ -108,20 +108,20 @@ case_sample() {
     # The host compares a part of a large sum; the rank's own product is compared by a kernel.
     run 0 product 1 matmul-reduce-scatter --strategy auto --check -m 4000 -n 3000 -k 2
     said '^# 4000 x 3000 x 2: of 12000000 elements compared 3000000 on the host, eps 6\.74e-07: '
-    [ "$(column 14)" = 0 ] || die "wrong elements"
+    [ "$(column 16)" = 0 ] || die "wrong elements"
 }
 
 case_suites() {
     run 0 product 2 matmul-reduce-scatter --suite llama --strategy auto --check
     rows 27
-    [ "$(column 14)" = '- 0' ] || die "wrong elements"
+    [ "$(column 16)" = '- 0' ] || die "wrong elements"
     # The layers of all-gather-matmul, backwards.
     [ "$(column 1); $(column 2); $(column 3)" = '128 256 64; 128 256 64; 104 28 56' ] || die "other shapes"
     run 0 product 2 matmul-all-scatter --suite llama --strategy auto --check
     [ "$(column 1); $(column 2); $(column 3)" = '128 256 64; 112 208 56; 128 256 64' ] || die "other shapes"
     run 0 product 2 matmul-all-reduce --suite random --seed 7 --count 4 --check
     [ "$(grep -cv '^#' "$work/out")" = 24 ] || die "other rows"
-    [ "$(column 14)" = '- 0' ] || die "wrong elements"
+    [ "$(column 16)" = '- 0' ] || die "wrong elements"
     said '^# m < 1024, 2 shapes: auto / best strategy: geometric mean '
     said '^# m >= 1024, 2 shapes: auto / best strategy: geometric mean .* at '
 }
@@ -152,10 +152,12 @@ for name, row in rows.items():
     assert row["strategy"] == {"product": "-", "auto": row["strategy"]}.get(name, name), row
     assert name == "product" or row["strategy"] in ways[1:], row
     if name == "product":
-        assert row["hidden"] is None, row
+        assert row["hidden"] is None and row["product_us"] is None and row["exposed_us"] is None, row
     else:
         hidden = (time["product"] + time[communication] - time[name]) / time[communication]
         assert abs(row["hidden"] - hidden) < 1e-6 * max(1, abs(hidden)), row
+        assert row["product_us"] == time["product"], row
+        assert abs(row["exposed_us"] - (time[name] - time["product"])) < 1e-6 * time[name], row
 assert [row["algo"] for row in csv.DictReader(open("out.csv"))] == list(rows)
 END
     done

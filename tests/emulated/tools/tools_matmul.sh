@@ -15,7 +15,7 @@ case_every_strategy_is_right() {
         said '^# 256 x 128 x 128: every one of 32768 elements compared, eps 5\.39e-06$'
     done
     rows 6
-    said '^# +m +n +k +l +dtype +algo +strategy ranks +time_us +p95_us +tflops speedup +hidden +wrong$'
+    said '^# +m +n +k +l +dtype +algo +strategy ranks +time_us +p95_us +product_us +exposed_us +tflops speedup +hidden +wrong$'
     said '^# .*emulation'
     said '^# seed 0x'
     for way in fused pipelined unfused; do
@@ -31,7 +31,7 @@ case_shapes_and_modes() {
             # shellcheck disable=SC2086
             run 0 product 3 all-gather-matmul $shape $mode --check
             rows 6
-            [ "$(column 14)" = '- 0' ] || die "wrong elements: $shape $mode"
+            [ "$(column 16)" = '- 0' ] || die "wrong elements: $shape $mode"
         done
     done
     run 0 product 2 all-gather-matmul --strategy fused,unfused --check --graph --seed 7 \
@@ -44,12 +44,12 @@ case_shapes_and_modes() {
 case_alone() {
     run 0 "$bin/symm-bench" matmul --driver emulated --check -m 33 -n 17 -k 20
     rows 1
-    [ "$(column 6) $(column 7) $(column 14)" = 'product - 0' ] || die "the row"
+    [ "$(column 6) $(column 7) $(column 16)" = 'product - 0' ] || die "the row"
     run 0 product 2 matmul --check --beta 1
     rows 1
-    [ "$(column 14)" = 0 ] || die "wrong elements"
+    [ "$(column 16)" = 0 ] || die "wrong elements"
     run 0 product 2 matmul
-    [ "$(column 14)" = - ] || die "unchecked rows count no wrong elements"
+    [ "$(column 16)" = - ] || die "unchecked rows count no wrong elements"
 }
 
 case_sample() {
@@ -57,16 +57,16 @@ case_sample() {
     run 0 "$bin/symm-bench" matmul --driver emulated --check -m 4000 -n 3000 -k 2 --iters 1 --warmup 0
     said '^# 4000 x 3000 x 2: every one of 12000000 elements compared by a kernel, 3000000 on the host, eps 6\.74e-07: '
     said 'one row and one column of each 2$'
-    [ "$(column 14)" = 0 ] || die "wrong elements"
+    [ "$(column 16)" = 0 ] || die "wrong elements"
     # The kernel counts both of two neighbours that are wrong.
     run 1 preloaded output 1 matmul --check -m 4000 -n 3000 -k 2 --iters 1 --warmup 0
-    [ "$(column 14)" = 2 ] || die "not two wrong elements"
+    [ "$(column 16)" = 2 ] || die "not two wrong elements"
 }
 
 case_suite() {
     run 0 product 2 all-gather-matmul --suite llama --strategy auto --check
     rows 27
-    [ "$(column 14)" = '- 0' ] || die "wrong elements"
+    [ "$(column 16)" = '- 0' ] || die "wrong elements"
     said '^# emulated: each extent is a 64th'
     [ "$(column 1); $(column 2); $(column 3)" = '128 256 64; 104 28 56; 128 256 64' ] ||
         die "other shapes"
@@ -123,10 +123,12 @@ for name, row in rows.items():
     assert row["wrong"] == 0, row
     assert abs(row["tflops"] / (2 * 256 * 128 * 128 / time[name] / 1e6) - 1) < 1e-6, row
     if name == "product":
-        assert row["hidden"] is None, row
+        assert row["hidden"] is None and row["product_us"] is None and row["exposed_us"] is None, row
     else:
         hidden = (time["product"] + time["all_gather"] - time[name]) / time["all_gather"]
         assert abs(row["hidden"] - hidden) < 1e-6 * max(1, abs(hidden)), row
+        assert row["product_us"] == time["product"], row
+        assert abs(row["exposed_us"] - (time[name] - time["product"])) < 1e-6 * time[name], row
 table = list(csv.DictReader(open("out.csv")))
 assert [row["algo"] for row in table] == list(rows)
 assert table[1]["wrong"] == "-" and table[2]["wrong"] == "0" and table[0]["hidden"] == "-", table

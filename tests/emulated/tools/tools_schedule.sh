@@ -57,7 +57,7 @@ case_options_of_the_example() {
     for schedule in $gathers $scatters; do
         run 0 scheduled 2 "$schedule" --m=26 --n=38 --k=12 --l=3 --alpha=1.5 --beta=-0.5 --eps=1e-5 \
             --iterations=3 --warmup-iterations=2 --check
-        [ "$(column 4) $(column 14)" = '3 - 0' ] || die "$schedule: wrong elements"
+        [ "$(column 4) $(column 16)" = '3 - 0' ] || die "$schedule: wrong elements"
         said '^# 3 repetitions of 1 operation after 2 to warm up'
         said ' elements compared, eps 1e-05$'
         # Sums in fp32 are not exact.
@@ -84,10 +84,10 @@ case_every_element_of_large_products_is_compared() {
     # B and D by columns: the kernel finds both wrong neighbours.
     run 0 scheduled 1 AllGather1D_TilingCD_RotatingA --strategy auto --check -m 2100 -n 2000 -k 2
     said '^# 2100 x 2000 x 2: every one of 4200000 elements compared by a kernel, 1050000 on the host'
-    [ "$(column 14)" = 0 ] || die "wrong elements"
+    [ "$(column 16)" = 0 ] || die "wrong elements"
     run 1 preloaded output 1 all-gather-matmul --schedule-of cutlass --iters 1 --warmup 0 --strategy auto --check \
         -m 2100 -n 2000 -k 2
-    [ "$(column 14)" = 2 ] || die "not two wrong elements"
+    [ "$(column 16)" = 2 ] || die "not two wrong elements"
 }
 
 case_sizes_that_ranks_cannot_share() {

@@ -73,17 +73,17 @@ static void print_about_operation(void)
 
 static void print_about_products(void)
 {
-    printf("# Algorithms: product, by symm, of all of A; cublas, the same by cuBLAS. Of\n"
-           "# all-gather-matmul also: all_gather, by symm, alone; cublas_symm and cublas_nccl, "
-           "symm's\n"
-           "# or NCCL's all-gather, then cuBLAS; and the strategies. Of cuBLASLt's first eight\n"
-           "# algorithms the fastest is taken. Columns: strategy, the one that ran; tflops, 10^12\n"
-           "# operations a second of one rank; speedup over cublas_nccl, of matmul over cublas;\n"
-           "# hidden, (product + all_gather - time) over all_gather: the share of the "
-           "communication\n"
-           "# behind the product.\n%s"
-           "# All algorithms run alternately, on the same normally distributed data.\n",
-           about_times);
+    printf(
+        "# Algorithms: product, by symm, of all of A; cublas, the same by cuBLAS. Of\n"
+        "# all-gather-matmul also: all_gather, by symm, alone; cublas_symm and cublas_nccl,\n"
+        "# symm's or NCCL's all-gather, then cuBLAS; and the strategies. Of cuBLASLt's first\n"
+        "# eight algorithms the fastest is taken. Columns: strategy, the one that ran;\n"
+        "# product_us, the product alone; exposed_us, time_us - product_us, the communication\n"
+        "# that the product does not hide; tflops, 10^12 operations a second of one rank; speedup\n"
+        "# over cublas_nccl, of matmul over cublas; hidden, (product + all_gather - time) over\n"
+        "# all_gather: the share of the communication behind the product.\n%s"
+        "# All algorithms run alternately, on the same normally distributed data.\n",
+        about_times);
 }
 
 static void print_about_collected(enum bench_command command)
@@ -93,9 +93,10 @@ static void print_about_collected(enum bench_command command)
         "# reduce_scatter, all_reduce or all_gather, the communication by symm, alone;\n"
         "# cublas_symm and cublas_nccl, cuBLAS, then the communication of symm or NCCL; and the\n"
         "# strategies. Of cuBLASLt's first eight algorithms the fastest is taken. Columns:\n"
-        "# strategy, the one that ran; tflops, 10^12 operations a second of one rank; speedup\n"
-        "# over cublas_nccl; hidden, (product + communication - time) over communication: the\n"
-        "# share of the communication behind the product.\n%s"
+        "# strategy, the one that ran; product_us, the product alone; exposed_us, time_us -\n"
+        "# product_us, the communication that the product does not hide; tflops, 10^12 operations\n"
+        "# a second of one rank; speedup over cublas_nccl; hidden, (product + communication -\n"
+        "# time) over communication: the share of the communication behind the product.\n%s"
         "# All algorithms run alternately, on the same normally distributed data, other data on\n"
         "# each rank.\n",
         about_times);

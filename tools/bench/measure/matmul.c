@@ -13,11 +13,12 @@
 #include "summary.h"
 
 static const struct report_column columns[] = {
-    {"m", 8, REPORT_COUNT},       {"n", 7, REPORT_COUNT},     {"k", 7, REPORT_COUNT},
-    {"l", 4, REPORT_COUNT},       {"dtype", 8, REPORT_WORD},  {"algo", 14, REPORT_WORD},
-    {"strategy", 9, REPORT_WORD}, {"ranks", 5, REPORT_COUNT}, {"time_us", 11, REPORT_REAL},
-    {"p95_us", 11, REPORT_REAL},  {"tflops", 8, REPORT_REAL}, {"speedup", 7, REPORT_REAL},
-    {"hidden", 10, REPORT_REAL},  {"wrong", 8, REPORT_WRONG},
+    {"m", 8, REPORT_COUNT},       {"n", 7, REPORT_COUNT},          {"k", 7, REPORT_COUNT},
+    {"l", 4, REPORT_COUNT},       {"dtype", 8, REPORT_WORD},       {"algo", 14, REPORT_WORD},
+    {"strategy", 9, REPORT_WORD}, {"ranks", 5, REPORT_COUNT},      {"time_us", 11, REPORT_REAL},
+    {"p95_us", 11, REPORT_REAL},  {"product_us", 11, REPORT_REAL}, {"exposed_us", 11, REPORT_REAL},
+    {"tflops", 8, REPORT_REAL},   {"speedup", 7, REPORT_REAL},     {"hidden", 10, REPORT_REAL},
+    {"wrong", 8, REPORT_WRONG},
 };
 
 enum {
@@ -325,6 +326,8 @@ static void report(struct matmul *b, const struct cublas_shape *shape,
                                 {.count = (uint64_t)b->s.nranks},
                                 {.real = row->time_us},
                                 {.real = row->p95_us},
+                                {.real = row->product_us},
+                                {.real = row->exposed_us},
                                 {.real = row->tflops},
                                 {.real = row->speedup},
                                 {.real = row->hidden},

@@ -493,12 +493,26 @@ static double operations_of(const struct round *r)
     return 2.0 * s->m * s->n * s->k * s->l / parts;
 }
 
+/* The time of the product that an entry has besides its communication; NAN: it has not both. */
+static double product_us(enum product_kind kind, double alone, double cublas)
+{
+    switch (kind) {
+    case PRODUCT_TOGETHER:
+        return alone;
+    case PRODUCT_CUBLAS_SYMM:
+    case PRODUCT_CUBLAS_NCCL:
+        return cublas;
+    default:
+        return NAN;
+    }
+}
+
 /* Columns that follow from the times. */
 static void compare(const struct round *r, struct matmul_row *rows)
 {
     const enum product_kind rival =
         kind_of(r) == SYMM_MATMUL ? PRODUCT_CUBLAS : PRODUCT_CUBLAS_NCCL;
-    const double alone = time_of(r, rows, PRODUCT_ALONE),
+    const double alone = time_of(r, rows, PRODUCT_ALONE), cublas = time_of(r, rows, PRODUCT_CUBLAS),
                  communication = time_of(r, rows, PRODUCT_COMMUNICATION),
                  peer = time_of(r, rows, rival);
 
@@ -507,6 +521,8 @@ static void compare(const struct round *r, struct matmul_row *rows)
         const bool multiplies = kind != PRODUCT_COMMUNICATION;
         const double time = rows[i].time_us;
 
+        rows[i].product_us = product_us(kind, alone, cublas);
+        rows[i].exposed_us = time - rows[i].product_us;
         rows[i].tflops = multiplies ? operations_of(r) / time / 1e6 : NAN;
         rows[i].speedup = multiplies ? peer / time : NAN;
         rows[i].hidden =

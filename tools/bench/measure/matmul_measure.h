@@ -20,10 +20,12 @@ struct matmul_measure {
 struct matmul_row {
     const char *strategy; /* that ran */
     double time_us, p95_us;
-    double tflops;  /* of one rank; this and the next ones: NAN where undefined */
-    double speedup; /* over the peers' product with its communication, or product */
-    double hidden;  /* the share of symm's communication behind the product */
-    int64_t wrong;  /* -1: not checked */
+    double product_us; /* of time_us; this and the next ones: NAN where undefined */
+    double exposed_us; /* of the communication: what the product does not hide */
+    double tflops;     /* of one rank */
+    double speedup;    /* over the peers' product with its communication, or product */
+    double hidden;     /* the share of symm's communication behind the product */
+    int64_t wrong;     /* -1: not checked */
 };
 
 /* The part of each rank's result that --check compares on the host. */
