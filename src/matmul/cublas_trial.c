@@ -7,11 +7,11 @@
 
 enum {
     CANDIDATES = 8,
-    ROUNDS = 6, /* after one that loads the kernels */
-    ROUND_US = 300,
+    ROUNDS = 8, /* after one that loads the kernels */
+    ROUND_US = 200,
     RUNS_MIN = 2, /* of a candidate in a round */
-    RUNS_MAX = 8,
-    LINE_UP = 2, /* fills before them, in which the host gets ahead of the device */
+    RUNS_MAX = 4,
+    LINE_UP = 4, /* fills before them, in which the host gets ahead of the device */
     LIMIT_MS = 5000,
     ALIGNMENT = 256
 };
