@@ -96,17 +96,19 @@ static double chunk_us(const struct symm_matmul_plan *plan, const struct speed *
 }
 
 /*
- * The time at which the last tiles end if the arrival of rows determines it; they take last_us. The
- * tiles of a strip begin with its first piece, and end after its last piece has been multiplied.
+ * The time at which the last tiles end if the arrival of rows determines it; they take last_us, and
+ * a wave of tiles wave_us. One wave of a strip's tiles begins with its first piece and ends after
+ * its last piece has been multiplied. The other waves follow it.
  */
-static double arrival_us(const struct symm_matmul_plan *plan, int shards, double last_us)
+static double arrival_us(const struct symm_matmul_plan *plan, int shards, double last_us,
+                         double wave_us)
 {
     const struct speed speed = speed_of(plan);
     const double bytes_us = (double)plan->slab_nbytes / speed.bytes_per_us,
                  piece_us = chunk_us(plan, &speed);
 
-    return speed.begin_us + shards * (bytes_us + speed.chunk_us * plan->chunks) +
-           fmax(last_us / plan->k_pieces, last_us - piece_us * (plan->k_pieces - 1));
+    return speed.begin_us + shards * (bytes_us + speed.chunk_us * plan->chunks) + last_us -
+           wave_us + fmax(wave_us / plan->k_pieces, wave_us - piece_us * (plan->k_pieces - 1));
 }
 
 /* The arrival of the first piece of other ranks' shards in the first wave; 0: it has none. */
@@ -130,9 +132,10 @@ static double product_us(const struct symm_problem *p, const struct symm_matmul_
     if (arriving == 0)
         return tiles_us(p, plan, shape, all);
     last = symm__ceil_div(tiles(p, plan, last_step - 1, shape), plan->chunks / plan->k_pieces);
-    return fmax(fmax(fused_us, first_us(plan, arriving)) + tiles_us(p, plan, shape, all) +
-                    arriving * (double)plan->slab_nbytes / product_bytes_per_us,
-                arrival_us(plan, arriving, tiles_us(p, plan, shape, last)));
+    return fmax(
+        fmax(fused_us, first_us(plan, arriving)) + tiles_us(p, plan, shape, all) +
+            arriving * (double)plan->slab_nbytes / product_bytes_per_us,
+        arrival_us(plan, arriving, tiles_us(p, plan, shape, last), tiles_us(p, plan, shape, 1)));
 }
 
 int symm__model_shape(const struct symm_problem *p, const struct symm_matmul_plan *plan,
