@@ -186,11 +186,19 @@ static void take_notice(struct symm_hub *hub, int rank)
         atomic_store(&hub->exits, true);
 }
 
+/* Whether ranks send such messages. */
+static bool is_of_ranks(uint32_t type)
+{
+    return type < SYMM_MESSAGE_DOMAIN || type == SYMM_MESSAGE_EXIT || type == SYMM_MESSAGE_QUIET ||
+           type == SYMM_MESSAGE_TOLD;
+}
+
 static void dispatch(struct symm_hub *hub, struct symm_hub_client *client, struct symm_message *m)
 {
     if (client->rank < 0 && m->type == SYMM_MESSAGE_HELLO)
         symm__hub_hello(hub, client, m);
-    else if (client->rank < 0 || m->rank != client->rank || m->type == SYMM_MESSAGE_HELLO)
+    else if (client->rank < 0 || m->rank != client->rank || m->type == SYMM_MESSAGE_HELLO ||
+             !is_of_ranks(m->type))
         symm__hub_drop(hub, client, "sent an unexpected message");
     else if (m->type == SYMM_MESSAGE_BYE)
         symm__hub_rank_gone(hub, client->rank, SYMM_HUB_LEFT);

@@ -42,6 +42,27 @@ TEST(hub_messages, a_rank_speaks_for_itself_only)
     hub_scene_close(&x);
 }
 
+static const uint32_t of_hubs[] = {SYMM_MESSAGE_DOMAIN, SYMM_MESSAGE_RESULT,    SYMM_MESSAGE_ENDED,
+                                   SYMM_MESSAGE_LATE,   SYMM_MESSAGE_CONFIRMED, SYMM_MESSAGE_ASKED,
+                                   SYMM_MESSAGE_MEET};
+enum { NOF_HUBS = sizeof of_hubs / sizeof of_hubs[0] };
+
+/* They were forwarded to rank 0 once, which took them for nonsense of the hub. */
+TEST_LOOP(hub_messages, a_rank_sends_no_message_of_hubs, 0, NOF_HUBS)
+{
+    struct hub_scene x;
+    struct symm_message m = {.type = of_hubs[_i], .rank = 1, .comm = SYMM_COMM_WORLD};
+
+    if (m.type == SYMM_MESSAGE_RESULT || m.type == SYMM_MESSAGE_MEET) {
+        m.payload = "payload";
+        m.payload_nbytes = 8;
+    }
+    open_joined(&x);
+    client_send(&x.clients[1], &m);
+    assert_rank_1_died(&x);
+    hub_scene_close(&x);
+}
+
 TEST(hub_messages, a_connection_has_one_hello)
 {
     struct hub_scene x;
