@@ -11,7 +11,7 @@ enum {
     ROUND_US = 200,
     RUNS_MIN = 2, /* of a candidate in a round */
     RUNS_MAX = 4,
-    LINE_UP = 4, /* fills before them, in which the host gets ahead of the device */
+    LINE_UP = 4, /* fills before them */
     LIMIT_MS = 5000,
     ALIGNMENT = 256
 };
@@ -108,18 +108,28 @@ static bool enqueue(const struct symm_cublas_trial *t, const struct cublaslt_pro
     return ran;
 }
 
+/* Keeps the device at work while the host enqueues the runs that follow. */
+static symm_status line_up(const struct symm_cublas_trial *t, const struct cublaslt_shape *shape,
+                           const struct cublaslt_operands *on)
+{
+    const CUdeviceptr workspace = (CUdeviceptr)(uintptr_t)on->workspace;
+    symm_status st = SYMM_OK;
+
+    for (int i = 0; i < LINE_UP; i++)
+        TRY_CU(t->drv, cuMemsetD8Async, workspace, 0, shape->workspace_nbytes, t->stream);
+out:
+    return st;
+}
+
 /* *us: of one of `runs`; INFINITY: the algorithm does not run. */
 static symm_status time_runs(struct symm_cublas_trial *t, const struct cublaslt_product *product,
                              const struct cublaslt_operands *on, int runs, double *us)
 {
-    const CUdeviceptr workspace = (CUdeviceptr)(uintptr_t)on->workspace;
     float ms;
     bool ran;
     symm_status st = SYMM_OK;
 
-    for (int i = 0; i < LINE_UP; i++)
-        TRY_CU(t->drv, cuMemsetD8Async, workspace, 0, t->workspace_nbytes, t->stream);
-    ran = enqueue(t, product, on, 1); /* the fills have emptied the device's cache */
+    ran = enqueue(t, product, on, 1); /* line_up() has emptied the device's cache */
     TRY_CU(t->drv, cuEventRecord, t->begin, t->stream);
     ran = ran && enqueue(t, product, on, runs);
     TRY_CU(t->drv, cuEventRecord, t->end, t->stream);
@@ -154,6 +164,7 @@ static symm_status time_all(struct symm_cublas_trial *t, const struct cublaslt_s
     for (int round = 0; round <= ROUNDS; round++)
         for (int i = 0; i < n; i++) {
             tried.chosen = candidates[i];
+            TRY(line_up(t, shape, &on));
             TRY(time_runs(t, &tried, &on, round > 0 ? runs : 1, &us));
             if (round > 0)
                 least[i] = fmin(least[i], us);
@@ -172,7 +183,6 @@ symm_status symm__cublas_trial_pick(struct symm_cublas_trial *t, const struct cu
     int best = 0;
     symm_status st;
 
-    t->workspace_nbytes = shape->workspace_nbytes;
     if (n < 1)
         return symm__fail(SYMM_ERROR_DRIVER, "cuBLASLt: %s", n < 0 ? why : "no algorithm");
     TRY(time_all(t, shape, product, candidates, n, least));

@@ -11,8 +11,7 @@ struct symm_cublas_trial {
     CUstream stream;
     CUevent begin, end;
     CUdeviceptr memory; /* operands, and a workspace */
-    uint64_t workspace_nbytes;
-    bool busy; /* a run has not ended in time: the device still uses the memory */
+    bool busy;          /* a run has not ended in time: the device still uses the memory */
 };
 
 /* The memory that trials of a product need. Pure. */

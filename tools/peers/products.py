@@ -83,7 +83,7 @@ class Products(Bench):
         return torch.ops.symm_mem.one_shot_all_reduce_out(self.sums, "sum", self.group, self.output)
 
     def expected(self):
-        """The right output in double precision, and the largest error of each element, as symm-bench allows."""
+        """The right output, and the largest error of each element, as symm-bench allows."""
         a = self.a
         if self.options.operation == "all-gather-matmul":
             a = torch.empty(self.m, self.k, dtype=self.dtype, device=self.device)

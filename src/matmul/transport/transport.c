@@ -223,7 +223,6 @@ symm_status symm__transport_all_gather(struct symm_call *call, const struct symm
                                        const symm_shards *shards)
 {
     const struct symm_collective_call gather = gather_of(t);
-
     const uint64_t rows = symm__transport_own_rows(t),
                    own = rows * symm__transport_row_nbytes(t) / symm_dtype_size(gather.dtype);
 

@@ -1,7 +1,7 @@
 /*
- * All-gathers and reduce-scatters in which ranks' shares lack elements, as those of products whose
- * rows the ranks do not share evenly: by every algorithm, on every world of 1 to 8. Nothing behind
- * a rank's own elements is sent or written.
+ * All-gathers and reduce-scatters with shares that lack elements, by every algorithm, on 2 to 8
+ * ranks. Products with uneven rows make such calls. Nothing behind a rank's own elements is sent or
+ * written.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,15 +27,16 @@ static struct collective draw(uint64_t round)
 {
     static const symm_dtype types[] = {SYMM_BFLOAT16, SYMM_FLOAT32, SYMM_FLOAT16};
     const struct collective_variant v = variants[round % NVARIANTS];
-    const uint64_t u = reference_random(7, round);
+    const uint64_t u = reference_random(7, round), most = u >> 4 & 1 ? 40 : MOST,
+                   step = u >> 5 & 1 ? 1 : 8; /* whole packs of 16 bits */
+    const size_t count = step * (1 + (u >> 8) % (most / step));
 
     return (struct collective){
         .operation = v.operation,
         .algo = v.algo,
         .dtype = types[u % 3],
         .op = SYMM_SUM,
-        .count =
-            1 + (u >> 8) % (u >> 4 & 1 ? 40 : MOST) / (u >> 5 & 1 ? 1 : 8) * (u >> 5 & 1 ? 1 : 8),
+        .count = count,
         .round = round,
     };
 }

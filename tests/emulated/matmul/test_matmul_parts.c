@@ -29,8 +29,8 @@ struct parts_test {
 /* ---------------------------------------------------------------------------------------- cases */
 
 /*
- * Reduce-scatters and all-reduces by turns, with every width of a tile, whole and ragged. Each
- * owner has tiles.
+ * Alternates between reduce-scatters and all-reduces, with whole and ragged tiles of every width.
+ * Each owner has tiles.
  */
 static struct matmul_case draw(unsigned n)
 {

@@ -44,7 +44,7 @@ TEST_LOOP(trials, the_fastest_is_taken, 2, FAKE_CUBLASLT_ALGORITHMS)
     takes(3, &t, 0);
 }
 
-/* Equally fast: the library's first one. */
+/* The others are slower. */
 TEST(trials, the_first_stays_without_a_reason)
 {
     struct trial t = any_order(1, SYMM_STRATEGY_AUTO);
@@ -88,7 +88,7 @@ TEST(trials, a_device_that_never_ends)
     takes(1, &t, 0);
 }
 
-/* A slow product by cuBLASLt leaves AUTO to symm's kernels, on all ranks alike. */
+/* If cuBLASLt is slow, AUTO picks symm's kernels on all ranks. */
 TEST(trials, auto_counts_with_the_measured_time)
 {
     struct trial t = any_order(2, SYMM_STRATEGY_AUTO);
