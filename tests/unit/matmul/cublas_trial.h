@@ -64,6 +64,13 @@ static inline CUresult never_ready(CUevent event)
     return CUDA_ERROR_NOT_READY;
 }
 
+static inline CUresult refuse_event(CUevent *out, unsigned flags)
+{
+    (void)out;
+    (void)flags;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static inline CUresult refuse_alloc(CUdeviceptr *out, size_t nbytes)
 {
     (void)out;
@@ -110,6 +117,7 @@ struct trial {
     bool no_memory;      /* for the workspace */
     int refused;         /* first allocations that fail */
     bool stuck;          /* events never happen */
+    bool no_events;      /* during create */
     int kept;            /* allocations left after create; 0: any */
     symm_strategy wants; /* the strategy that the product must have; 0: any */
     size_t nbytes;       /* of device memory that it must allocate; 0: any */
@@ -157,11 +165,15 @@ static inline void multiply(struct rank *self, void *arg)
     nrefused = t->refused;
     if (t->stuck)
         disguised.cuEventQuery = never_ready;
+    if (t->no_events)
+        disguised.cuEventCreate = refuse_event;
     arrange(t, &job);
     RANK_TRY(self, matmul_job_create(self, &job));
     CHECK_RANK(self, t->kept == 0 || nallocs - nfrees == t->kept);
     if (t->stuck)
         disguised.cuEventQuery = emulated->cuEventQuery;
+    if (t->no_events)
+        disguised.cuEventCreate = emulated->cuEventCreate;
     CHECK_RANK(self, !t->wants || symm_matmul_strategy(job.m) == t->wants);
     CHECK_RANK(self, t->nbytes == 0 || allocated_nbytes == t->nbytes);
     for (uint64_t round = 1; round < 3; round++)

@@ -77,6 +77,17 @@ TEST(trials, without_memory_the_first_is_taken)
     takes(1, &t, 0);
 }
 
+/* What the trial had taken is given back. */
+TEST(trials, without_events_the_first_is_taken)
+{
+    struct trial t = any_order(1, SYMM_STRATEGY_AUTO);
+
+    slow_but(3);
+    t.no_events = true;
+    t.kept = 1;
+    takes(1, &t, 0);
+}
+
 /* The device may still use the memory of a trial that is given up, so it is kept. */
 TEST(trials, a_device_that_never_ends)
 {
