@@ -104,6 +104,39 @@ static symm_status enqueue_sm90(const struct symm_matmul_run *run, const symm_pr
     return symm__wgmma_enqueue(run->call, &run->product, &run->problem, &run->m->plan, args);
 }
 
+/* Puts all rows of A, which have arrived as one matrix, in place of the ranks' shards. */
+static void gather(const struct symm_matmul_run *run, struct symm_problem *p, symm_shards *a)
+{
+    *p = run->product;
+    *a = run->shards;
+    if (p->nranks == 1)
+        return;
+    p->rank = a->rank = 0;
+    p->nranks = a->nranks = 1;
+    a->own = (symm_matrix){.data = a->workspace, .row = a->ld, .column = 1, .dtype = a->own.dtype};
+    a->workspace = NULL;
+}
+
+static bool suits_split(const struct symm_matmul_run *run)
+{
+    struct symm_problem p;
+    symm_shards a;
+
+    gather(run, &p, &a);
+    return run->m->wgmma && run->m->plan.split.k_parts > 0 && symm__wgmma_suits(&p, &a);
+}
+
+static symm_status enqueue_split(const struct symm_matmul_run *run, const symm_product_args *args)
+{
+    symm_product_args all = *args;
+    struct symm_problem p;
+
+    gather(run, &p, &all.a);
+    all.first_step = 0;
+    all.last_step = 1;
+    return symm__split_enqueue(run->call, &p, &run->m->plan, &all);
+}
+
 static bool suits_portable(const struct symm_matmul_run *run)
 {
     (void)run;
@@ -121,6 +154,7 @@ static symm_status enqueue_portable(const struct symm_matmul_run *run,
  * ranks' multipliers differ, or by SYMM_MATMUL_ENGINE_BYTES.
  */
 static const struct symm_multiplier multipliers[] = {
+    {suits_split, enqueue_split, SYMM_WGMMA_SENDER_NBYTES, false},
     {suits_cublas, enqueue_cublas, SYMM_WGMMA_SENDER_NBYTES, false},
     {suits_sm90, enqueue_sm90, SYMM_WGMMA_SENDER_NBYTES, true},
     {suits_portable, enqueue_portable, SYMM_PORTABLE_SENDER_NBYTES, false},

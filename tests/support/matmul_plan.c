@@ -99,7 +99,7 @@ static symm_status run_case(struct rank *self, symm_context *ctx, const struct m
         RANK_TRY(self, create_and_run(self, &job, round, stream));
         if (s == 0)
             RANK_TRY(self, matmul_job_look(self, &job));
-        else if (any_bits || scales_early(c))
+        else if (any_bits || !c->same_bits || scales_early(c))
             CHECK_RANK_MSG(self, matmul_wrong(&job, self->nranks) == 0, "wrong: %s",
                            matmul_text(&job.c));
         else
@@ -128,10 +128,10 @@ void matmul_run_plan(struct rank *self, void *arg)
     RANK_TRY(self, symm_stream_create(ctx, &stream));
     RANK_TRY(self, symm_memory_usage(ctx, &before));
     for (int i = plan->first; i < plan->first + plan->ncases; i++) {
-        const struct matmul_case c = plan->cases ? plan->cases[i]
-                                     : plan->collected
-                                         ? matmul_draw_collected((uint64_t)i, self->nranks)
-                                         : matmul_draw((uint64_t)i, self->nranks);
+        struct matmul_case c = plan->cases       ? plan->cases[i]
+                               : plan->collected ? matmul_draw_collected((uint64_t)i, self->nranks)
+                                                 : matmul_draw((uint64_t)i, self->nranks);
+        c.same_bits = i % 2 == 1; /* else k may be split */
         RANK_TRY(self, run_case(self, ctx, &c, plan->any_bits, stream));
     }
     RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));

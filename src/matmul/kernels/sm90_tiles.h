@@ -11,6 +11,15 @@
     X(K, 224, 2)                                                                                   \
     X(K, 256, 2)
 
+/*
+ * The same of the kernel that splits k: X(K, rows and columns of a tile, stages). Two blocks fit on
+ * an SM.
+ */
+#define SYMM_SPLIT_SHAPES(X, K)                                                                    \
+    X(K, 64, 64, 7)                                                                                \
+    X(K, 64, 128, 4)                                                                               \
+    X(K, 128, 64, 4)
+
 enum {
     SYMM_WGMMA_ROWS = 128, /* of a tile; a cluster's tiles lie below each other */
     SYMM_WGMMA_DEPTH = 64, /* elements of k in a stage: 128 bytes */

@@ -233,13 +233,26 @@ double symm__model_pipelined_us(const struct symm_matmul_limits *limits,
     return end;
 }
 
+double symm__model_product_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                              int64_t columns, const struct symm_matmul_plan *plan)
+{
+    double us;
+
+    if (plan->split.k_parts > 0)
+        symm__model_split(limits, p, columns, &us);
+    else if (limits->cublas)
+        us = symm__model_cublas_us(limits, p, columns, p->m);
+    else
+        us = symm__model_fused_us(limits, p, columns, plan);
+    return us;
+}
+
 double symm__model_unfused_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                               int64_t columns, const struct symm_matmul_plan *plan)
 {
-    const struct symm_matmul_plan gathered = {.blocks = plan->blocks};
-    const double bytes = (double)plan->slab_nbytes * (p->nranks - 1),
-                 product = limits->cublas ? symm__model_cublas_us(limits, p, columns, p->m)
-                                          : symm__model_fused_us(limits, p, columns, &gathered);
+    const struct symm_matmul_plan gathered = {.blocks = plan->blocks, .split = plan->split};
+    const double bytes = (double)plan->slab_nbytes * (p->nranks - 1);
 
-    return gather_us + bytes / link_bytes_per_us + product;
+    return gather_us + bytes / link_bytes_per_us +
+           symm__model_product_us(limits, p, columns, &gathered);
 }

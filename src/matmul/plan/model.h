@@ -16,6 +16,23 @@ struct symm_tile_shape {
 /* The shapes of the Hopper kernel, in the order of SYMM_WGMMA_SHAPES. */
 extern const struct symm_tile_shape symm__wgmma_shapes[];
 
+/* A tile of the kernel that splits k, in the order of SYMM_SPLIT_SHAPES. */
+struct symm_split_shape {
+    int rows, columns, stages;
+};
+extern const struct symm_split_shape symm__split_shapes[];
+
+/* The tiles of a product of all rows, one for each cluster. */
+uint64_t symm__model_split_tiles(const struct symm_problem *p,
+                                 const struct symm_split_shape *shape);
+
+/*
+ * The fastest way to split k of a product of few rows, and its time. With same bits k has one part,
+ * since it is split differently by shape.
+ */
+struct symm_split symm__model_split(const struct symm_matmul_limits *limits,
+                                    const struct symm_problem *p, int64_t columns, double *us);
+
 /*
  * The index of the fastest shape for the shards of steps [first_step, last_step). With parts only
  * shapes with whole lines of columns count. If the plan has chunks, all shards but this rank's own
@@ -36,11 +53,14 @@ double symm__model_fused_us(const struct symm_matmul_limits *limits, const struc
  */
 double symm__model_cublas_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                              int64_t columns, int32_t rows);
+/* All of a product, when its rows have arrived, by the multiplier that the plan prefers. */
+double symm__model_product_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                              int64_t columns, const struct symm_matmul_plan *plan);
 /* The products by cuBLASLt. */
 double symm__model_pipelined_us(const struct symm_matmul_limits *limits,
                                 const struct symm_problem *p, int64_t columns,
                                 const struct symm_matmul_plan *plan);
-/* The product by cuBLASLt, if all ranks have it. */
+/* The product as symm__model_product_us() has it. */
 double symm__model_unfused_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
                               int64_t columns, const struct symm_matmul_plan *plan);
 

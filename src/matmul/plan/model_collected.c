@@ -121,7 +121,6 @@ double symm__model_collected_us(const struct symm_matmul_limits *limits,
         return pipelined_product_us(limits, p, columns, &v) + collect_slots_us(p, &v);
     default:
         return (plan->collective ? limits->sums_us : collect_remote_us(p, &v)) +
-               (limits->cublas ? symm__model_cublas_us(limits, p, columns, p->m)
-                               : symm__model_fused_us(limits, p, columns, plan));
+               symm__model_product_us(limits, p, columns, plan);
     }
 }

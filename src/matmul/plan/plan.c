@@ -18,7 +18,9 @@ enum {
     K_PIECES_MAX = 4,
     ENGINE_K_PIECES_MAX = 8,
     COMM_SMS_STEP = 4,
-    COMM_SMS_SHARE = 6 /* at most this part of all SMs */
+    COMM_SMS_SHARE = 6, /* at most this part of all SMs */
+    FEW_ROWS = 8,
+    CACHED_NBYTES = 32 << 20 /* of b */
 };
 
 /* -------------------------------------------------------------------------------- the workspace */
@@ -156,6 +158,40 @@ static struct symm_matmul_plan by_shards(const struct symm_matmul_limits *limits
     return plan;
 }
 
+/* Whether all rows are one matrix before the product begins. */
+static bool is_gathered(const struct symm_problem *p)
+{
+    return p->nranks == 1 || (p->l == 1 && symm__rows_are_packed(p->m, p->nranks));
+}
+
+/*
+ * The time of the other multipliers. Measured with few rows, symm's kernel is faster than cuBLASLt
+ * beside a collective if b stays in the L2 cache.
+ */
+static double unsplit_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                         int64_t columns, const struct symm_matmul_plan *plan)
+{
+    const int64_t b_nbytes = columns * p->k * p->l * ELEMENT_NBYTES;
+
+    if (!limits->cublas)
+        return symm__model_fused_us(limits, p, columns, plan);
+    if (p->m > FEW_ROWS || b_nbytes > CACHED_NBYTES)
+        return 0;
+    return limits->cublas_us > 0 ? limits->cublas_us : INFINITY;
+}
+
+static struct symm_split choose_split(const struct symm_matmul_limits *limits,
+                                      const struct symm_problem *p, int64_t columns,
+                                      const struct symm_matmul_plan *plan)
+{
+    double us;
+    const struct symm_split split = symm__model_split(limits, p, columns, &us);
+
+    if (!limits->wgmma || !is_gathered(p) || us >= unsplit_us(limits, p, columns, plan))
+        return (struct symm_split){0, 0};
+    return split;
+}
+
 /* Picks the strategy with the lowest estimated time. Ties: unfused, then fused. */
 static struct symm_matmul_plan choose_strategy(const struct symm_matmul_limits *limits,
                                                const struct symm_problem *p, int64_t columns,
@@ -191,6 +227,7 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
     const uint64_t rows = (uint64_t)symm__rows_of_rank(p->m, p->nranks, 0) * (uint64_t)p->l;
     struct symm_matmul_plan fused, pipelined;
 
+    unfused.split = choose_split(limits, p, columns, &unfused);
     if (p->nranks == 1)
         return unfused;
     unfused.strategy = SYMM_STRATEGY_UNFUSED;
@@ -201,6 +238,7 @@ struct symm_matmul_plan symm__matmul_plan(const struct symm_matmul_limits *limit
         return unfused;
     fused = choose_sender(limits, p, columns, &unfused, rows);
     fused.strategy = SYMM_STRATEGY_FUSED;
+    fused.split = (struct symm_split){0, 0};
     if (p->strategy == SYMM_STRATEGY_FUSED)
         return fused;
     pipelined = by_shards(limits, &fused, rows);
@@ -242,6 +280,8 @@ static struct symm_matmul_plan with_strategy(const struct symm_matmul_limits *li
     struct symm_matmul_plan plan = *base;
 
     plan.strategy = strategy;
+    if (strategy != SYMM_STRATEGY_UNFUSED)
+        plan.split = (struct symm_split){0, 0};
     plan.collective = strategy == SYMM_STRATEGY_UNFUSED && limits->sums_us > 0;
     plan.parts = strategy == SYMM_STRATEGY_FUSED && may_have_parts(limits, p);
     plan.sink = sink_of(p, &plan);

@@ -30,6 +30,11 @@ struct symm_matmul_limits {
     uint64_t engine_nbytes;
 };
 
+/* The kernel that splits k of few tiles: the index of its tile shape, and the parts of k. */
+struct symm_split {
+    int shape, k_parts; /* 0 parts: the product is by another multiplier */
+};
+
 struct symm_matmul_plan {
     symm_strategy strategy; /* AUTO: nothing is communicated */
     enum symm_sender sender;
@@ -42,7 +47,8 @@ struct symm_matmul_plan {
     bool collective;             /* the group's collectives make D from the partial sums */
     bool parts;                  /* the product adds parts of sums: see symm_parts */
     int shape;                   /* with parts: the index of the Hopper kernel's tile shape */
-    int64_t ld;                  /* of the workspace, in elements */
+    struct symm_split split;
+    int64_t ld; /* of the workspace, in elements */
     uint64_t slab_nbytes, workspace_nbytes;
 };
 

@@ -13,6 +13,9 @@ enum {
     SYMM_WGMMA_SHARED_NBYTES = SYMM_WGMMA_PLAIN_SHARED_NBYTES + SYMM_WGMMA_BOXES_NBYTES
 };
 
+#define SYMM_SPLIT_SHARED_NBYTES(rows, columns, stages)                                            \
+    ((stages) * ((rows) + (columns)) * SYMM_WGMMA_DEPTH * 2)
+
 /* A CUtensorMap: an operand as the tensor memory accelerator (TMA) addresses it. */
 typedef struct symm_tensor_map {
     uint64_t words[16];
@@ -24,6 +27,8 @@ typedef struct symm_wgmma_args {
     symm_tensor_map d[SYMM_MATMUL_MAX_B], slots[SYMM_MATMUL_MAX_B], others[SYMM_MATMUL_MAX_B];
     symm_product_args product;
     uint32_t b_along_k; /* bit i: b[i] is column-major; else row-major */
+    /* Of the kernel that splits k: the blocks that share a tile's k; rows of a box of A. */
+    uint32_t k_parts, rows_loaded;
     uint32_t reserved;
 } symm_wgmma_args;
 

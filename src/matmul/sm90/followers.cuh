@@ -14,10 +14,8 @@
 namespace sm90
 {
 
-enum {
-    SIGNALLER = 32, /* the thread that signals */
-    ADDER = 64      /* the thread that adds */
-};
+/* The warps of the two threads. */
+enum { SIGNALLER = 1, ADDER = 2 };
 
 /* Whether consumers and followers pass each other tiles. */
 SYMM_DEV bool has_followers(const symm_product_args &a)
@@ -34,13 +32,13 @@ SYMM_DEV void begin_following(const symm_product_args &a, typename S::barriers &
         return;
     symm_dev_pdl_release(); /* the kernel behind is ready when the product ends */
     bars.runs = runs_of(a.parts);
-    for (uint32_t i = 0; i < CONSUMERS * WARPGROUP / 32; i++)
+    for (uint32_t i = 0; i < S::WARPS; i++)
         bars.npassed[i] = 0;
     for (uint32_t i = 0; i < S::FOLLOWED; i++) {
-        mbarrier_init(&bars.passed[i], CONSUMERS * WARPGROUP / 32);
+        mbarrier_init(&bars.passed[i], S::WARPS);
         mbarrier_init(&bars.followed[i], 2);
     }
-    mbarrier_init(&bars.drained, CONSUMERS * WARPGROUP / 32);
+    mbarrier_init(&bars.drained, S::WARPS);
     for (uint32_t i = 0; i < S::BOXES; i++)
         mbarrier_init(&bars.loaded[i], 1);
 }
@@ -81,7 +79,7 @@ template <typename S> struct followed_tiles {
     work w;
     uint32_t n = 0; /* tiles before this one */
 
-    SYMM_DEV_IN_CLASS followed_tiles(const symm_product_args &a) : todo(a)
+    SYMM_DEV_IN_CLASS followed_tiles(const symm_wgmma_args &args) : todo(args)
     {
     }
 
@@ -110,9 +108,10 @@ template <typename S> struct followed_tiles {
 
 /* One thread. */
 template <typename S>
-SYMM_DEV void signal_tiles(const symm_product_args &a, typename S::barriers &bars)
+SYMM_DEV void signal_tiles(const symm_wgmma_args &args, typename S::barriers &bars)
 {
-    followed_tiles<S> at(a);
+    const symm_product_args &a = args.product;
+    followed_tiles<S> at(args);
 
     for (; at.todo.next(&at.w); at.n++) {
         at.await(bars);
@@ -144,7 +143,7 @@ template <typename S> struct adder {
 
     SYMM_DEV_IN_CLASS void run(void)
     {
-        followed_tiles<S> at(args.product);
+        followed_tiles<S> at(args);
 
         for (; at.todo.next(&at.w); at.n++) {
             const tile &t = at.w.t;
@@ -303,14 +302,21 @@ template <typename S> struct adder {
     }
 };
 
+/* A warp of the producer's warpgroup. */
 template <typename S>
-SYMM_DEV void follow(const symm_wgmma_args &args, typename S::memory &m, typename S::barriers &bars)
+SYMM_DEV void follow(const symm_wgmma_args &args, uint32_t warp, typename S::memory &m,
+                     typename S::barriers &bars)
 {
-    if (threadIdx.x == SIGNALLER)
-        signal_tiles<S>(args.product, bars);
-    if constexpr (S::ADDS)
-        if (threadIdx.x == ADDER)
-            adder<S>(args, m, bars).run();
+    if (warp == SIGNALLER) {
+        if (elect_one())
+            signal_tiles<S>(args, bars);
+    }
+    if constexpr (S::ADDS) {
+        if (warp == ADDER) {
+            if (elect_one())
+                adder<S>(args, m, bars).run();
+        }
+    }
 }
 
 } /* namespace sm90 */

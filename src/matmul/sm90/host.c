@@ -7,6 +7,7 @@
 #include "matmul/plan/model.h"
 #include "matmul/plan/order.h"
 #include "matmul/trace/trace.h"
+#include "runtime/base/numbers.h"
 #include "runtime/base/settings.h"
 
 SYMM_KERNEL_LISTS(matmul_sm90, SYMM_MATMUL_SM90_KERNELS);
@@ -15,6 +16,7 @@ enum {
     ALONG = SYMM_WGMMA_DEPTH,
     NDIM_MAX = 5,
     PACK_ELEMENTS = 8,
+    SWIZZLED_ROWS = 8,
     REGISTERS_MIN = 128 /* the empty kernel, compiled for other GPUs, has fewer */
 };
 
@@ -26,6 +28,18 @@ _Static_assert(sizeof(symm_wgmma_args) <= 4096, "older drivers launch no more");
 static const symm_kernel_id kernels[][2] = {SYMM_WGMMA_SHAPES(KERNELS, )};
 enum { NSHAPES = sizeof kernels / sizeof kernels[0] };
 
+/* The same of the kernel that splits k. */
+#define SPLIT_KERNELS(unused, rows, columns, stages)                                               \
+    {SYMM_KERNEL_matmul_split_##rows##_##columns##_float16,                                        \
+     SYMM_KERNEL_matmul_split_##rows##_##columns##_bfloat16},
+static const symm_kernel_id split_kernels[][2] = {SYMM_SPLIT_SHAPES(SPLIT_KERNELS, )};
+enum { NSPLIT_SHAPES = sizeof split_kernels / sizeof split_kernels[0] };
+
+static int split_nbytes(const struct symm_split_shape *shape)
+{
+    return SYMM_SPLIT_SHARED_NBYTES(shape->rows, shape->columns, shape->stages);
+}
+
 static symm_kernel_id kernel_of(int shape, symm_dtype dtype)
 {
     return kernels[shape][dtype != SYMM_FLOAT16];
@@ -33,18 +47,29 @@ static symm_kernel_id kernel_of(int shape, symm_dtype dtype)
 
 /* --------------------------------------------------------------------------- supported operands */
 
-/* Allows the kernel its shared memory; clears *usable if the kernel is empty. */
-static symm_status allow(const struct symm_context *ctx, symm_kernel_id kernel, bool *usable)
+/* Clears *usable if the kernel is empty. */
+static symm_status look_at(const struct symm_context *ctx, symm_kernel_id kernel, bool *usable)
 {
-    const CUfunction function = symm__kernels_function(ctx->kernels, kernel);
     int nregisters = 0;
     symm_status st = SYMM_OK;
 
-    TRY_CU(ctx->drv, cuFuncGetAttribute, &nregisters, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+    TRY_CU(ctx->drv, cuFuncGetAttribute, &nregisters, CU_FUNC_ATTRIBUTE_NUM_REGS,
+           symm__kernels_function(ctx->kernels, kernel));
     *usable = *usable && nregisters >= REGISTERS_MIN;
-    if (*usable)
-        TRY_CU(ctx->drv, cuFuncSetAttribute, function,
-               CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, SYMM_WGMMA_SHARED_NBYTES);
+out:
+    return st;
+}
+
+/* Allows the kernels of both types their shared memory. */
+static symm_status allow(const struct symm_context *ctx, const symm_view *view,
+                         const symm_kernel_id (*of_types)[2], int nbytes)
+{
+    symm_status st = SYMM_OK;
+
+    for (int i = 0; i < 2; i++)
+        TRY_CU(ctx->drv, cuFuncSetAttribute,
+               symm__kernels_function(ctx->kernels, symm__trace_kernel((*of_types)[i], view)),
+               CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, nbytes);
 out:
     return st;
 }
@@ -60,10 +85,11 @@ symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *
         ctx->agreed.max_threads < SYMM_WGMMA_THREADS)
         return SYMM_OK;
     *out = true;
-    for (int i = 0; i < NSHAPES && *out; i++) {
-        TRY(allow(ctx, symm__trace_kernel(kernels[i][0], view), out));
-        TRY(allow(ctx, symm__trace_kernel(kernels[i][1], view), out));
-    }
+    TRY(look_at(ctx, symm__trace_kernel(kernels[0][0], view), out));
+    for (int i = 0; i < NSHAPES && *out; i++)
+        TRY(allow(ctx, view, &kernels[i], SYMM_WGMMA_SHARED_NBYTES));
+    for (int i = 0; i < NSPLIT_SHAPES && *out; i++)
+        TRY(allow(ctx, view, &split_kernels[i], split_nbytes(&symm__split_shapes[i])));
 out:
     return st;
 }
@@ -142,7 +168,7 @@ static symm_status describe(const struct symm_driver *drv, symm_dtype dtype,
 
 /* A: this rank's rows, and the slabs of all ranks, each with the lines of the largest slab. */
 static symm_status describe_a(const struct symm_driver *drv, const struct symm_problem *p,
-                              symm_wgmma_args *args)
+                              uint32_t box_rows, symm_wgmma_args *args)
 {
     const symm_shards *a = &args->product.a;
     const int64_t rows = symm__rows_of_rank(p->m, p->nranks, p->rank),
@@ -151,7 +177,7 @@ static symm_status describe_a(const struct symm_driver *drv, const struct symm_p
 
     if (rows > 0) {
         const struct symm_lines own = symm__lines_of(&a->own, true, rows, p->k, p->l);
-        TRY(describe(drv, p->dtype, &own, SYMM_WGMMA_ROWS, &args->own));
+        TRY(describe(drv, p->dtype, &own, box_rows, &args->own));
     }
     if (a->workspace) {
         const struct symm_lines slabs = {
@@ -162,20 +188,20 @@ static symm_status describe_a(const struct symm_driver *drv, const struct symm_p
             .pitch = a->ld,
             .batch = (int64_t)a->slab_nbytes / size,
         };
-        TRY(describe(drv, p->dtype, &slabs, SYMM_WGMMA_ROWS, &args->workspace));
+        TRY(describe(drv, p->dtype, &slabs, box_rows, &args->workspace));
     }
 out:
     return st;
 }
 
-/* b[i] in the boxes that blocks load: if it is column-major, each block of a cluster its share. */
+/* b[i] in the boxes that blocks load: if it is column-major, each block that shares its part. */
 static symm_status describe_b(const struct symm_driver *drv, const struct symm_problem *p, int i,
-                              const struct symm_tile_shape *shape, symm_wgmma_args *args)
+                              int columns, int sharers, symm_wgmma_args *args)
 {
     const symm_matrix *b = &p->b[i].matrix;
     const bool along_k = b->row == 1;
     const struct symm_lines lines = symm__lines_of(b, !along_k, p->k, p->n[i], p->l);
-    const int box_lines = along_k ? shape->columns / shape->cluster : SYMM_WGMMA_DEPTH;
+    const int box_lines = along_k ? columns / sharers : SYMM_WGMMA_DEPTH;
 
     args->b_along_k |= (uint32_t)along_k << i;
     return describe(drv, p->dtype, &lines, (uint32_t)box_lines, &args->b[i]);
@@ -235,14 +261,45 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
 
     all.product.order = symm__mixed_order(p, args, SYMM_WGMMA_ROWS * shape->cluster, shape->columns,
                                           plan->blocks / cluster);
-    TRY(describe_a(drv, p, &all));
+    TRY(describe_a(drv, p, SYMM_WGMMA_ROWS, &all));
     for (int i = 0; i < p->nb; i++)
-        TRY(describe_b(drv, p, i, shape, &all));
+        TRY(describe_b(drv, p, i, shape->columns, shape->cluster, &all));
     for (int i = 0; i < p->nb && args->parts.beside; i++)
         TRY(describe_parts(drv, sums, i, &all));
     st = symm__call_launch_cluster(call, symm__trace_kernel(kernel_of(at, p->dtype), &args->view),
                                    plan->blocks / cluster * cluster, SYMM_WGMMA_THREADS, cluster,
-                                   shared_nbytes, &all);
+                                   shared_nbytes, false, &all);
+out:
+    return st;
+}
+
+/* The rows of a box of A: no more than are there, in the swizzle's units of 8. */
+static uint32_t rows_loaded(const struct symm_problem *p, const struct symm_split_shape *shape)
+{
+    return (uint32_t)symm__min(symm__round_up((uint64_t)p->m, SWIZZLED_ROWS),
+                               (uint64_t)shape->rows);
+}
+
+symm_status symm__split_enqueue(struct symm_call *call, const struct symm_problem *p,
+                                const struct symm_matmul_plan *plan, const symm_product_args *args)
+{
+    const struct symm_driver *drv = call->group->ctx->drv;
+    const struct symm_split *split = &plan->split;
+    const struct symm_split_shape *shape = &symm__split_shapes[split->shape];
+    const uint32_t cluster = (uint32_t)split->k_parts;
+    symm_wgmma_args all = {.product = *args,
+                           .k_parts = (uint32_t)split->k_parts,
+                           .rows_loaded = rows_loaded(p, shape)};
+    symm_status st;
+
+    TRY(describe_a(drv, p, all.rows_loaded, &all));
+    for (int i = 0; i < p->nb; i++)
+        TRY(describe_b(drv, p, i, shape->columns, 1, &all));
+    st = symm__call_launch_cluster(
+        call,
+        symm__trace_kernel(split_kernels[split->shape][p->dtype != SYMM_FLOAT16], &args->view),
+        (uint32_t)symm__model_split_tiles(p, shape) * cluster, SYMM_SPLIT_THREADS(shape->rows),
+        cluster, (uint32_t)split_nbytes(shape), true, &all);
 out:
     return st;
 }

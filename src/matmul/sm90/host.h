@@ -24,6 +24,13 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
                                 const struct symm_problem *sums,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args);
 
+/*
+ * Launches the product of args by the kernel that splits k, as the plan says. All rows are in
+ * args->a.own, and results go to D.
+ */
+symm_status symm__split_enqueue(struct symm_call *call, const struct symm_problem *p,
+                                const struct symm_matmul_plan *plan, const symm_product_args *args);
+
 /* Shared memory with which a matmul_push_free_sms block does not fit on an SM with this product. */
 enum { SYMM_WGMMA_SENDER_NBYTES = 12 << 10 };
 

@@ -6,7 +6,8 @@
 #define SYMM_MATMUL_SM90_KERNEL_CUH
 
 #if !defined(__CUDACC__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#include "mainloop.cuh"
+#include "persistent.cuh"
+#include "split.cuh"
 #else
 
 #include <symm/device.cuh>
@@ -14,6 +15,11 @@
 
 /* Never launched. */
 template <typename T, int COLUMNS, int CLUSTER> SYMM_DEV void matmul_wgmma(const symm_wgmma_args &)
+{
+}
+
+template <typename T, int ROWS, int COLUMNS, int STAGES>
+SYMM_DEV void matmul_split(const symm_wgmma_args &)
 {
 }
 

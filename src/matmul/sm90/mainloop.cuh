@@ -1,15 +1,16 @@
 /*
  * The product for Hopper GPUs. In each block one producer thread loads stages of both operands into
- * shared memory by TMA, and two warpgroups, the consumers, multiply them by wgmma. Each consumer
- * has 64 rows of a tile and all of its columns. It stores a tile while the stages of the next one
- * are loaded or multiplied. The blocks of a cluster take tiles below each other; each block loads
- * its share of B's stages for all of them. Schedule and arrivals are those of the portable product.
+ * shared memory by TMA, and warpgroups, the consumers, multiply them by wgmma. Each consumer has 64
+ * rows of a tile and all of its columns. The blocks of a cluster take tiles below each other; each
+ * block loads its share of B's stages for all of them. Schedule and arrivals are those of the
+ * portable product.
  */
 #ifndef SYMM_MATMUL_SM90_MAINLOOP_CUH
 #define SYMM_MATMUL_SM90_MAINLOOP_CUH
 
 #include "matmul/kernels/arrivals.cuh"
-#include "followers.cuh"
+#include "ptx.cuh"
+#include "shape.cuh"
 
 namespace sm90
 {
@@ -55,13 +56,14 @@ SYMM_DEV void load_b(const sources &f, uint16_t *shared, int32_t x, int32_t y, u
 
 /* Starts to load the stage at k: A's rows of this block, and this block's share of B. */
 template <typename S>
-SYMM_DEV void load_stage(const sources &f, int32_t k, typename S::stage &s, uint64_t *bar)
+SYMM_DEV void load_stage(const symm_wgmma_args &args, const sources &f, int32_t k,
+                         typename S::stage &s, uint64_t *bar)
 {
     constexpr int32_t SHARE = S::COLUMNS / S::CLUSTER;
     const int32_t rank = S::CLUSTER > 1 ? (int32_t)cluster_rank() : 0;
+    const uint32_t lines = S::rows_loaded(args) + (f.b_along_k ? S::COLUMNS : S::B_COLUMNS);
 
-    mbarrier_expect(bar,
-                    sizeof s.a + (f.b_along_k ? S::COLUMNS : S::B_COLUMNS) * DEPTH * sizeof *s.b);
+    mbarrier_expect(bar, lines * DEPTH * (uint32_t)sizeof *s.b);
     tensor_load(s.a, f.a, k, f.a_row, f.a_batch, bar);
     if (f.b_along_k)
         load_b<S>(f, s.b + rank * SHARE * DEPTH, k, f.b_column + rank * SHARE, bar);
@@ -70,33 +72,29 @@ SYMM_DEV void load_stage(const sources &f, int32_t k, typename S::stage &s, uint
             load_b<S>(f, s.b + j * DEPTH, f.b_column + j, k, bar);
 }
 
-/* One thread. Waits for a piece of the rows just before loading it. */
-template <typename S>
-SYMM_DEV void produce(const symm_wgmma_args &args, typename S::memory &m,
-                      typename S::barriers &bars)
+/*
+ * Loads the stages of a tile. Calls before(k) ahead of the stage at k. One thread, elected, since
+ * the copy unit takes its operands in uniform registers.
+ */
+template <typename S, typename F>
+SYMM_DEV void produce(const symm_wgmma_args &args, const work &w, typename S::stage *stages,
+                      typename S::stage_barriers &bars, typename S::ring &at, const F &before)
 {
-    const symm_product_args &a = args.product;
-    typename S::block_schedule todo(a);
-    typename S::ring at;
-    arrivals rows;
-    work w;
+    const sources from(args, w.t);
 
-    for (uint32_t n = 0; todo.next(&w); n++) {
-        if (has_followers(a))
-            await_followers<S>(n, bars);
-        const sources from(args, w.t);
-        int32_t arrived = rows.needed(a, w) ? w.k_begin : w.k_end;
-        for (int32_t k = w.k_begin; k < w.k_end; k += DEPTH) {
-            if (k == arrived) {
-                rows.await(a, k, k + 1, 0, 1);
-                fence_async(); /* the arrived rows are visible to TMA */
-                arrived += (int32_t)a.arrivals.k_piece;
-            }
-            mbarrier_wait(&bars.empty[at.slot], at.parity ^ 1);
-            load_stage<S>(from, k, m.stages[at.slot], &bars.full[at.slot]);
-            at.next();
-        }
+#pragma unroll 1
+    for (int32_t k = w.k_begin; k < w.k_end; k += DEPTH) {
+        before(k);
+        mbarrier_wait(&bars.empty[at.slot], at.parity ^ 1);
+        load_stage<S>(args, from, k, stages[at.slot], &bars.full[at.slot]);
+        at.next();
     }
+}
+
+/* The number of this thread's warp, as a value that is the same in all of its threads. */
+SYMM_DEV uint32_t warp_number(void)
+{
+    return __shfl_sync(~0u, threadIdx.x / 32, 0);
 }
 
 /* -------------------------------------------------------------------------------- the consumers */
@@ -112,12 +110,14 @@ SYMM_DEV uint64_t smem_descriptor(const void *p)
            (uint64_t)(8 * 128 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-/* A warp has used a stage. The producers of all blocks wait for it, since each loads a share. */
+/* A warp has used a stage. The producers of all blocks that share B wait for it. */
 template <typename S> SYMM_DEV void release_stage(uint64_t *bar)
 {
     const uint32_t lane = threadIdx.x % 32;
 
-    if (lane < S::CLUSTER)
+    if (S::CLUSTER == 1 && lane == 0)
+        mbarrier_arrive_here(bar);
+    else if (S::CLUSTER > 1 && lane < S::CLUSTER)
         mbarrier_arrive(bar, lane);
 }
 
@@ -127,7 +127,7 @@ template <typename S> SYMM_DEV void release_stage(uint64_t *bar)
  */
 template <typename S, typename T, bool B_ALONG_K, typename F, typename G>
 SYMM_DEV void multiply_stages(float (&d)[S::ACCUMULATORS], int32_t steps,
-                              const typename S::stage *stages, typename S::barriers &bars,
+                              const typename S::stage *stages, typename S::stage_barriers &bars,
                               typename S::ring &at, const F &each_step, const G &at_last)
 {
     constexpr int32_t K = 16, NEXT_A = K * 2 / 16, NEXT_B = B_ALONG_K ? NEXT_A : K * 128 / 16;
@@ -157,126 +157,15 @@ SYMM_DEV void multiply_stages(float (&d)[S::ACCUMULATORS], int32_t steps,
     release_stage<S>(&bars.empty[before]);
 }
 
-/*
- * DEFER: all epilogues are is_plain_scale(), and a tile is stored by `Store` while the next one is
- * multiplied. The tensor cores are idle between the last step of a tile and the first one of the
- * next tile, so the next work and the place of the results are computed during the last step.
- */
-template <typename S, typename T, bool DEFER, typename Store = deferred_store<S::ACCUMULATORS>>
-SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
-                      typename S::barriers &bars)
+/* One thread, before any other. */
+template <typename S> SYMM_DEV void begin_stages(typename S::stage_barriers &bars)
 {
-    constexpr bool SENDS = !DEFER || Store::SENDS, PASSES = DEFER && Store::PASSES;
-    const symm_product_args &a = args.product;
-    typename S::block_schedule todo(a);
-    typename S::ring at;
-    const uint32_t warp = threadIdx.x / 32 - WARPGROUP / 32;
-    epilogue_smem<WARP_ROWS> &smem = m.warps[warp];
-    typename Store::smem &lines = Store::smem::of(m, warp);
-    Store results;
-    work next;
-    const auto pass = [&] {
-        if constexpr (PASSES)
-            if (results.is_done())
-                pass_tile<S>(bars);
-    };
-    bool more = todo.next(&next);
-
-    while (more) {
-        const work w = next;
-        const int32_t steps = (w.k_end - w.k_begin + DEPTH - 1) / DEPTH;
-        SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
-        const auto each_step = [&](int32_t step) {
-            if (DEFER) {
-                results.put(step, steps, lines, args);
-                pass();
-            }
-        };
-        const auto at_last = [&] {
-            if (DEFER) {
-                results.put_rest(steps, lines, args);
-                pass();
-            }
-            if (DEFER)
-                results.aim(a, w.t, SENDS ? bars.set : 0);
-            more = todo.next(&next);
-        };
-        float d[S::ACCUMULATORS];
-        if (b_along_k(args, w.t))
-            multiply_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
-        else
-            multiply_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
-        trace_tile(a, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
-        if (DEFER)
-            results.hold(d, w.t, a);
-        else
-            put_through_smem(d, smem, epilogue(a, w.t, bars.set));
-    }
-    if (PASSES)
-        arrive_warp(&bars.drained);
-    if (DEFER) {
-        results.put_rest(0, lines, args);
-        pass();
-    }
-}
-
-/* The consumers. Results of a product that adds parts are plain: the host sees to it. */
-template <typename S, typename T>
-SYMM_DEV void consume_tiles(const symm_wgmma_args &args, typename S::memory &m,
-                            typename S::barriers &bars)
-{
-    const symm_product_args &a = args.product;
-
-    if constexpr (S::ADDS)
-        if (a.parts.beside)
-            return consume<S, T, true, boxed_store<S::ACCUMULATORS>>(args, m, bars);
-    if (!all_plain_scale(a))
-        consume<S, T, false>(args, m, bars);
-    else if (a.sink == SYMM_TO_D)
-        consume<S, T, true>(args, m, bars);
-    else
-        consume<S, T, true, paced_store<S::ACCUMULATORS>>(args, m, bars);
-}
-
-template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S::barriers &bars)
-{
-    if (threadIdx.x != 0)
-        return;
-    count_started(a);
     for (int32_t i = 0; i < S::STAGES; i++) {
         mbarrier_init(&bars.full[i], 1);
-        mbarrier_init(&bars.empty[i], S::CLUSTER * CONSUMERS * WARPGROUP / 32);
+        mbarrier_init(&bars.empty[i], S::CLUSTER * S::WARPS);
     }
-    begin_following<S>(a, bars);
-    fence_async();
 }
 
 } /* namespace sm90 */
-
-/* A cluster's blocks begin and end together, because each writes the others' shared memory. */
-template <typename T, int COLUMNS, int CLUSTER>
-SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
-{
-    using S = sm90::shape<COLUMNS, CLUSTER>;
-    SYMM_DYNAMIC_SHARED(char, dynamic, 1024);
-    __shared__ typename S::barriers bars;
-    typename S::memory &m = *reinterpret_cast<typename S::memory *>(dynamic);
-
-    sm90::begin<S>(args.product, bars);
-    __syncthreads();
-    sm90::cluster_sync();
-    if (threadIdx.x < sm90::WARPGROUP) {
-        sm90::setmaxnreg_dec<sm90::PRODUCER_REGISTERS>();
-        if (threadIdx.x == 0)
-            sm90::produce<S>(args, m, bars);
-        else if (sm90::has_followers(args.product))
-            sm90::follow<S>(args, m, bars);
-    } else {
-        sm90::setmaxnreg_inc<sm90::CONSUMER_REGISTERS>();
-        sm90::consume_tiles<S, T>(args, m, bars);
-    }
-    __syncwarp();
-    sm90::cluster_sync();
-}
 
 #endif

@@ -60,6 +60,32 @@ SYMM_DEV uint32_t cluster_rank(void)
     return rank;
 }
 
+/*
+ * Whether this is the one elected thread of its warp. Compilers then know that one thread runs, so
+ * operands that an instruction takes in uniform registers need no loop over the threads. A warp.
+ */
+SYMM_DEV bool elect_one(void)
+{
+    uint32_t elected;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(elected));
+    return elected;
+}
+
+/* A barrier of all threads of the cluster, which orders nothing. */
+SYMM_DEV void cluster_meet(void)
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
+                 "barrier.cluster.wait.aligned;" ::
+                     : "memory");
+}
+
+/* Starts to fetch a tensor's description. */
+SYMM_DEV void tensor_prefetch(const symm_tensor_map *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 /* A barrier of all threads of the cluster. Makes this block's mbarriers visible to the others. */
 SYMM_DEV void cluster_sync(void)
 {
@@ -67,6 +93,18 @@ SYMM_DEV void cluster_sync(void)
                  "barrier.cluster.arrive.release.aligned;\n"
                  "barrier.cluster.wait.acquire.aligned;" ::
                      : "memory");
+}
+
+/* Loads from the same place of the shared memory of a block of the cluster. */
+SYMM_DEV float4 cluster_load(const float *shared, uint32_t block)
+{
+    float4 x;
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;"
+                 " ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
+                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+                 : "r"(symm_detail::in_shared(shared)), "r"(block)
+                 : "memory");
+    return x;
 }
 
 /*

@@ -1,4 +1,4 @@
-/* The shape of a tile, its shared memory and barriers, and a block's way through the tiles. */
+/* The shapes of tiles, their shared memory and barriers, and a block's way through the tiles. */
 #ifndef SYMM_MATMUL_SM90_SHAPE_CUH
 #define SYMM_MATMUL_SM90_SHAPE_CUH
 
@@ -10,42 +10,75 @@ namespace sm90
 {
 
 enum {
-    ROWS = SYMM_WGMMA_ROWS,
     DEPTH = SYMM_WGMMA_DEPTH,
-    CONSUMERS = 2, /* warpgroups; the first warpgroup of the block is the producer's */
-    GROUP_ROWS = ROWS / CONSUMERS,
-    PRODUCER_REGISTERS = 48,
-    CONSUMER_REGISTERS = 216,
+    GROUP_ROWS = 64, /* of a tile, of each consumer */
     B_BLOCK = SYMM_WGMMA_LINE,
-    BOX_ROWS = SYMM_WGMMA_BOX_ROWS
+    BOX_ROWS = SYMM_WGMMA_BOX_ROWS,
+    PRODUCER_REGISTERS = 48,
+    CONSUMER_REGISTERS = 216
 };
 
-static_assert(PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS ==
-                  (1 + CONSUMERS) * SYMM_WGMMA_REGISTERS,
-              "setmaxnreg shares the registers that the block is launched with");
-
-/* N: a tile's columns. BLOCKS: of a cluster. */
-template <int N, int BLOCKS> struct shape {
+/*
+ * A tile of R rows and N columns, of which a block has NSTAGES stages. BLOCKS take tiles below each
+ * other and share the stages of B. Consumers are warpgroups; the first warpgroup of the block is
+ * the producer's.
+ */
+template <int R, int N, int BLOCKS, int NSTAGES> struct pipeline {
     enum {
+        ROWS = R,
         COLUMNS = N,
         ACCUMULATORS = N / 2,
+        CONSUMERS = R / GROUP_ROWS,
+        WARPS = CONSUMERS * WARPGROUP / 32,
         CLUSTER = BLOCKS,
-        STAGES = N > 192   ? 4
-                 : N > 128 ? 5
-                 : N > 64  ? 6
-                           : 8, /* as many as fit */
+        STAGES = NSTAGES,
         B_COLUMNS = (N + B_BLOCK - 1) / B_BLOCK * B_BLOCK
     };
 
     /* Lines of 128 bytes with the swizzle of TMA: packs of 16 bytes permuted within 8 lines. */
     struct stage {
-        uint16_t a[ROWS * DEPTH];      /* along k */
+        uint16_t a[R * DEPTH];         /* along k */
         uint16_t b[B_COLUMNS * DEPTH]; /* along k, or blocks of DEPTH lines along 64 columns */
     };
 
+    /* full: the stage is loaded. empty: all consumer warps of the cluster have used it. */
+    struct stage_barriers {
+        uint64_t full[STAGES], empty[STAGES];
+    };
+
+    /* A position in the ring of stages. */
+    struct ring {
+        int32_t slot = 0;
+        uint32_t parity = 0;
+
+        SYMM_DEV_IN_CLASS void next(void)
+        {
+            slot++;
+            if (slot < STAGES)
+                return;
+            slot = 0;
+            parity ^= 1;
+        }
+    };
+};
+
+/* As many stages as fit. */
+constexpr int stages_of(int columns)
+{
+    return columns > 192 ? 4 : columns > 128 ? 5 : columns > 64 ? 6 : 8;
+}
+
+/* The shape of a block that takes one tile after the other. */
+template <int N, int BLOCKS> struct shape : pipeline<SYMM_WGMMA_ROWS, N, BLOCKS, stages_of(N)> {
+    using base = pipeline<SYMM_WGMMA_ROWS, N, BLOCKS, stages_of(N)>;
+    using base::ROWS, base::STAGES, base::WARPS, base::CONSUMERS, base::B_COLUMNS;
+    using typename base::stage;
+    static_assert(PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS ==
+                      (1 + CONSUMERS) * SYMM_WGMMA_REGISTERS,
+                  "setmaxnreg shares the registers that the block is launched with");
+
     enum {
         ADDS = N % B_BLOCK == 0, /* parts of sums: boxes have whole lines */
-        WARPS = CONSUMERS * WARPGROUP / 32,
         WARPS_NBYTES = WARPS * sizeof(epilogue_smem<WARP_ROWS>),
         BOX_NBYTES = sizeof(box_smem),
         BOXES_ACROSS = B_COLUMNS / B_BLOCK,
@@ -76,34 +109,25 @@ template <int N, int BLOCKS> struct shape {
                   "1 KiB of barriers, and 1 KiB of the system's for this block and for one of "
                   "matmul_open_round");
 
+    /* Rows of a box of A. */
+    SYMM_DEV_IN_CLASS static uint32_t rows_loaded(const symm_wgmma_args &)
+    {
+        return ROWS;
+    }
+
     enum { FOLLOWED = 4 /* tiles that the producer may be ahead of the followers */ };
 
     /*
-     * full: the stage is loaded. empty: all consumer warps of the cluster have used it. passed: all
-     * consumer warps have stored the tile. followed: its signal is sent, and its part is added.
-     * drained: all consumer warps have used the last stage. loaded: a box of a part is there.
+     * passed: all consumer warps have stored the tile. followed: its signal is sent, and its part
+     * is added. drained: all consumer warps have used the last stage. loaded: a box of a part is
+     * there.
      */
-    struct barriers {
-        uint64_t full[STAGES], empty[STAGES], passed[FOLLOWED], followed[FOLLOWED];
+    struct barriers : base::stage_barriers {
+        uint64_t passed[FOLLOWED], followed[FOLLOWED];
         uint64_t drained, loaded[BOXES];
         int64_t set;             /* see set_offset() */
         uint32_t npassed[WARPS]; /* tiles, of each consumer warp */
         uint32_t runs;           /* see runs_of() */
-    };
-
-    /* A position in the ring of stages. */
-    struct ring {
-        int32_t slot = 0;
-        uint32_t parity = 0;
-
-        SYMM_DEV_IN_CLASS void next(void)
-        {
-            slot++;
-            if (slot < STAGES)
-                return;
-            slot = 0;
-            parity ^= 1;
-        }
     };
 
     /* The work of this block. A cluster takes as many tiles below each other as it has blocks. */
@@ -111,8 +135,8 @@ template <int N, int BLOCKS> struct shape {
         schedule<ROWS * BLOCKS, N> todo;
         int32_t down;
 
-        SYMM_DEV_IN_CLASS block_schedule(const symm_product_args &a)
-            : todo(a, blockIdx.x / BLOCKS), down(BLOCKS > 1 ? cluster_rank() * ROWS : 0)
+        SYMM_DEV_IN_CLASS block_schedule(const symm_wgmma_args &args)
+            : todo(args.product, blockIdx.x / BLOCKS), down(BLOCKS > 1 ? cluster_rank() * ROWS : 0)
         {
         }
 

@@ -71,7 +71,7 @@ static symm_status launch_senders(const struct symm_round *round, CUstream strea
     on.stream = symm__side_stream_handle(free_sms);
     TRY(symm__call_launch_cluster(
         &on, symm__trace_kernel(SYMM_KERNEL_matmul_push_free_sms, &args.view), blocks,
-        symm__transport_threads(t, SENDER_THREADS), 1, round->sender_nbytes, &args));
+        symm__transport_threads(t, SENDER_THREADS), 1, round->sender_nbytes, false, &args));
     st = symm__transport_launch(round->call, stream,
                                 symm__trace_kernel(SYMM_KERNEL_matmul_push, &args.view), 1,
                                 symm__transport_threads(t, SYMM_WARP), &args);

@@ -320,6 +320,12 @@ static symm_status launch(struct symm_call *call, symm_kernel_id id, uint32_t bl
     return symm__fail_in(st, "%s<<<%u, %u>>>: ", symm__kernels_name(id), blocks, threads);
 }
 
+static CUlaunchAttribute programmatic(void)
+{
+    return (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                               .value.programmaticStreamSerializationAllowed = 1};
+}
+
 symm_status symm__call_launch(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
                               uint32_t threads, bool pdl, const void *args)
 {
@@ -334,9 +340,7 @@ symm_status symm__call_launch(struct symm_call *call, symm_kernel_id id, uint32_
         attributes[n++] =
             (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
     if (pdl)
-        attributes[n++] =
-            (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-                                .value.programmaticStreamSerializationAllowed = 1};
+        attributes[n++] = programmatic();
     return launch(call, id, blocks, threads, 0, attributes, n, args);
 }
 
@@ -348,12 +352,17 @@ symm_status symm__call_launch_local(struct symm_call *call, symm_kernel_id id, u
 
 symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
                                       uint32_t threads, uint32_t cluster, uint32_t shared_nbytes,
-                                      const void *args)
+                                      bool pdl, const void *args)
 {
-    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                                   .value.clusterDim = {cluster, 1, 1}};
+    CUlaunchAttribute attributes[2];
+    uint32_t n = 0;
 
-    return launch(call, id, blocks, threads, shared_nbytes, &attribute, cluster > 1, args);
+    if (cluster > 1)
+        attributes[n++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                              .value.clusterDim = {cluster, 1, 1}};
+    if (pdl)
+        attributes[n++] = programmatic();
+    return launch(call, id, blocks, threads, shared_nbytes, attributes, n, args);
 }
 
 symm_status symm__call_alloc(struct symm_call *call, void *owner, uint64_t nbytes, void **out)

@@ -53,11 +53,11 @@ symm_status symm__call_launch_local(struct symm_call *call, symm_kernel_id id, u
                                     uint32_t threads, const void *args);
 /*
  * The same with clusters of `cluster` blocks (1: no clusters) and shared_nbytes of dynamic shared
- * memory for each block. The kernel's attribute must allow that size.
+ * memory for each block. The kernel's attribute must allow that size. pdl: as above.
  */
 symm_status symm__call_launch_cluster(struct symm_call *call, symm_kernel_id id, uint32_t blocks,
                                       uint32_t threads, uint32_t cluster, uint32_t shared_nbytes,
-                                      const void *args);
+                                      bool pdl, const void *args);
 
 /*
  * Allocates symmetric memory of the library for the call's group, owned by `owner`. Collective,

@@ -94,7 +94,7 @@ for kernel in "$work"/*.entry; do
     *) ! grep -q 'global\.b128' "$kernel" || fail "$name: has packets" ;;
     esac
     case $plain in
-    *_low_latency_* | *_lamport_* | all_reduce_two_shot_* | all_gather_one_shot_* | broadcast_one_shot_* | matmul_late_parts) # launched with PDL, see test_plan.c
+    *_low_latency_* | *_lamport_* | all_reduce_two_shot_* | all_gather_one_shot_* | broadcast_one_shot_* | matmul_late_parts | matmul_split_*) # launched with PDL, see test_plan.c
         grep -q 'griddepcontrol\.wait' "$kernel" || fail "$name: no griddepcontrol.wait"
         ;;
     matmul_wgmma_*) # lets matmul_late_parts begin early, but has not been launched so itself
@@ -126,6 +126,16 @@ for kernel in "$work"/*.entry; do
         # Within a cluster, from one shared memory to another: this is not NVLink multicast.
         [ "$columns" = 64 ] || grep -qF "$tensor.multicast::cluster" "$kernel" || fail "$name: no load for its cluster"
         ;;
+    matmul_split_*)
+        case $plain in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
+        columns=${name#matmul_split_*_} columns=${columns%%_*}
+        found=$(instructions 'wgmma\.mma_async' "$kernel" | xargs)
+        [ "$found" = "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$dtype.$dtype" ] || fail "$name: multiplies by \"$found\""
+        for instruction in elect.sync ld.shared::cluster.v4.f32 mapa.shared::cluster.u32 \
+            barrier.cluster.{arrive.release,arrive.relaxed,wait.acquire}.aligned prefetch.tensormap; do
+            grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
+        done
+        ;;
     *) ! grep -q 'mma\.' "$kernel" || fail "$name: multiplies matrices" ;;
     esac
 done
@@ -144,7 +154,7 @@ mapfile -t hopper < <(grep -l 'entry matmul_wgmma' "$work"/*.90a.ptx)
 disassemble() { # PTX...: the machine code of its products for Hopper GPUs
     local ptx
     for ptx; do
-        cuobjdump -sass -fun "$(sed -n 's/.*entry \(matmul_wgmma_[A-Za-z0-9_]*\).*/\1/p' "$ptx" | paste -sd,)" "${ptx%.ptx}.cubin"
+        cuobjdump -sass -fun "$(sed -n 's/.*entry \(matmul_\(wgmma\|split\)_[A-Za-z0-9_]*\).*/\1/p' "$ptx" | paste -sd,)" "${ptx%.ptx}.cubin"
     done
 }
 if command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; then # runs beside the checks below

@@ -196,3 +196,56 @@ TEST_LOOP(plan, many_rows_come_in_chunks, 0, 6)
     ck_assert_uint_eq(plan.k_pieces, cases[_i].k_pieces);
     ck_assert_uint_eq(plan.shards_interleaved, cases[_i].shards_interleaved);
 }
+
+/*
+ * k of few rows is split over a cluster that fits, but never with the same bits, nor for rows that
+ * are no matrix, nor where cuBLASLt is faster.
+ */
+TEST(plan, few_rows_split_k)
+{
+    struct symm_matmul_limits limits = h200;
+    struct symm_problem p = problem(4, 4096, 1, 1, SYMM_STRATEGY_AUTO);
+
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
+    limits.wgmma = true;
+    ck_assert_int_gt(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
+    limits.cublas = true;
+    ck_assert_int_gt(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
+    limits.cublas_us = 1; /* measured */
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
+    limits.cublas_us = 0;
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 12288).split.k_parts, 0); /* 96 MiB of b */
+    p.m = 9;
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
+    limits.cublas = false;
+    ck_assert_int_gt(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
+    p.same_bits = true;
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
+}
+
+TEST(plan, parts_of_k_fit_a_cluster_and_the_device)
+{
+    for (int nsms = 1; nsms <= 132; nsms += 3)
+        for (int32_t k = 1; k <= 4096; k = k * 3 + 1) {
+            const struct symm_matmul_limits limits = {
+                .nsms = nsms, .max_threads = 1024, .wgmma = true};
+            const struct symm_problem p = problem(4, k, 1, 1, SYMM_STRATEGY_AUTO);
+            const int k_parts = symm__matmul_plan(&limits, &p, 64).split.k_parts;
+            ck_assert_int_le(k_parts, 8);
+            ck_assert_int_le(k_parts, nsms);
+            ck_assert_int_le(k_parts, (k + SYMM_WGMMA_DEPTH - 1) / SYMM_WGMMA_DEPTH);
+        }
+}
+
+/* Seven rows on three ranks are no matrix before the product: slabs of three rows have gaps. */
+TEST(plan, only_gathered_rows_split_k)
+{
+    const struct symm_matmul_limits limits = {.nsms = 132, .max_threads = 1024, .wgmma = true};
+    struct symm_problem p = problem(7, 4096, 1, 3, SYMM_STRATEGY_UNFUSED);
+
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
+    p.m = 6;
+    ck_assert_int_gt(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
+    p.strategy = SYMM_STRATEGY_FUSED;
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
+}

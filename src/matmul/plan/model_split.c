@@ -1,0 +1,84 @@
+/* Estimates of the time of products whose k is split over clusters. Fitted to an H200 GPU. */
+#include "model.h"
+
+#include <math.h>
+#include "matmul/kernels/sm90_tiles.h"
+#include "runtime/base/numbers.h"
+
+#define SHAPE(unused, rows, columns, stages) {rows, columns, stages},
+const struct symm_split_shape symm__split_shapes[] = {SYMM_SPLIT_SHAPES(SHAPE, )};
+
+enum {
+    NSHAPES = sizeof symm__split_shapes / sizeof symm__split_shapes[0],
+    CLUSTER_MAX = 8, /* blocks */
+    GPC_SMS = 16     /* a cluster lies in one group of SMs */
+};
+
+static const double launch_us = 1.6, block_us = 0.43;    /* of a cluster, for each of its blocks */
+static const double turn_us = 0.8;                       /* clusters that share an SM with others */
+static const double step_us = 0.086, column_us = 2.0e-3; /* of DEPTH elements of k of a tile */
+static const double b_bytes_per_us = 3.9e6;
+
+/* Tiles of a b with this number of columns. */
+static uint64_t tiles_of(const struct symm_problem *p, uint64_t columns,
+                         const struct symm_split_shape *shape)
+{
+    return symm__ceil_div(columns, (uint64_t)shape->columns) * (uint64_t)p->l *
+           symm__ceil_div((uint64_t)p->m, (uint64_t)shape->rows);
+}
+
+uint64_t symm__model_split_tiles(const struct symm_problem *p, const struct symm_split_shape *shape)
+{
+    uint64_t tiles = 0;
+
+    for (int i = 0; i < p->nb; i++)
+        tiles += tiles_of(p, (uint64_t)p->n[i], shape);
+    return tiles;
+}
+
+/* Clusters of this many blocks that have SMs of their own. */
+static uint64_t clusters_at_once(int nsms, int blocks)
+{
+    if (blocks == 1)
+        return (uint64_t)nsms;
+    return (uint64_t)symm__max((uint64_t)(nsms / GPC_SMS), 1) *
+           symm__max((uint64_t)(GPC_SMS / blocks), 1);
+}
+
+/* columns: of all products, as if in one b. */
+static double split_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                       int64_t columns, const struct symm_split *split)
+{
+    const struct symm_split_shape *shape = &symm__split_shapes[split->shape];
+    const uint64_t steps = symm__ceil_div((uint64_t)p->k, SYMM_WGMMA_DEPTH),
+                   turns = symm__ceil_div(tiles_of(p, (uint64_t)columns, shape),
+                                          clusters_at_once(limits->nsms, split->k_parts));
+    const double steps_us = (double)(turns * symm__ceil_div(steps, (uint64_t)split->k_parts)) *
+                            (step_us + column_us * shape->columns),
+                 b_us = (double)columns * p->k * p->l * sizeof(uint16_t) *
+                        (double)symm__ceil_div((uint64_t)p->m, (uint64_t)shape->rows) /
+                        b_bytes_per_us;
+
+    return launch_us + block_us * split->k_parts + turn_us * (double)(turns - 1) +
+           fmax(steps_us, b_us);
+}
+
+struct symm_split symm__model_split(const struct symm_matmul_limits *limits,
+                                    const struct symm_problem *p, int64_t columns, double *us)
+{
+    const uint64_t steps = symm__ceil_div((uint64_t)p->k, SYMM_WGMMA_DEPTH),
+                   most = symm__min(symm__min(CLUSTER_MAX, (uint64_t)limits->nsms), steps);
+    struct symm_split best = {0, 0};
+
+    *us = INFINITY;
+    for (int i = 0; i < NSHAPES; i++)
+        for (int k_parts = 1; k_parts <= (p->same_bits ? 1 : (int)most); k_parts++) {
+            const struct symm_split split = {i, k_parts};
+            const double t = split_us(limits, p, columns, &split);
+            if (t < *us) {
+                *us = t;
+                best = split;
+            }
+        }
+    return best;
+}

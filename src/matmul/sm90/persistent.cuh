@@ -1,0 +1,162 @@
+/*
+ * The product by blocks that take one tile after the other. The consumers store a tile while the
+ * stages of the next one are loaded or multiplied.
+ */
+#ifndef SYMM_MATMUL_SM90_PERSISTENT_CUH
+#define SYMM_MATMUL_SM90_PERSISTENT_CUH
+
+#include "followers.cuh"
+#include "mainloop.cuh"
+
+namespace sm90
+{
+
+/*
+ * DEFER: all epilogues are is_plain_scale(), and a tile is stored by `Store` while the next one is
+ * multiplied. The tensor cores are idle between the last step of a tile and the first one of the
+ * next tile, so the next work and the place of the results are computed during the last step.
+ */
+template <typename S, typename T, bool DEFER, typename Store = deferred_store<S::ACCUMULATORS>>
+SYMM_DEV void consume(const symm_wgmma_args &args, typename S::memory &m,
+                      typename S::barriers &bars)
+{
+    constexpr bool SENDS = !DEFER || Store::SENDS, PASSES = DEFER && Store::PASSES;
+    const symm_product_args &a = args.product;
+    typename S::block_schedule todo(args);
+    typename S::ring at;
+    const uint32_t warp = threadIdx.x / 32 - WARPGROUP / 32;
+    epilogue_smem<WARP_ROWS> &smem = m.warps[warp];
+    typename Store::smem &lines = Store::smem::of(m, warp);
+    Store results;
+    work next;
+    const auto pass = [&] {
+        if constexpr (PASSES)
+            if (results.is_done())
+                pass_tile<S>(bars);
+    };
+    bool more = todo.next(&next);
+
+    while (more) {
+        const work w = next;
+        const int32_t steps = (w.k_end - w.k_begin + DEPTH - 1) / DEPTH;
+        SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
+        const auto each_step = [&](int32_t step) {
+            if (DEFER) {
+                results.put(step, steps, lines, args);
+                pass();
+            }
+        };
+        const auto at_last = [&] {
+            if (DEFER) {
+                results.put_rest(steps, lines, args);
+                pass();
+            }
+            if (DEFER)
+                results.aim(a, w.t, SENDS ? bars.set : 0);
+            more = todo.next(&next);
+        };
+        float d[S::ACCUMULATORS];
+        if (b_along_k(args, w.t))
+            multiply_stages<S, T, true>(d, steps, m.stages, bars, at, each_step, at_last);
+        else
+            multiply_stages<S, T, false>(d, steps, m.stages, bars, at, each_step, at_last);
+        trace_tile(a, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
+        if (DEFER)
+            results.hold(d, w.t, a);
+        else
+            put_through_smem(d, smem, epilogue(a, w.t, bars.set));
+    }
+    if (PASSES)
+        arrive_warp(&bars.drained);
+    if (DEFER) {
+        results.put_rest(0, lines, args);
+        pass();
+    }
+}
+
+/* The consumers. Results of a product that adds parts are plain: the host sees to it. */
+template <typename S, typename T>
+SYMM_DEV void consume_tiles(const symm_wgmma_args &args, typename S::memory &m,
+                            typename S::barriers &bars)
+{
+    const symm_product_args &a = args.product;
+
+    if constexpr (S::ADDS)
+        if (a.parts.beside)
+            return consume<S, T, true, boxed_store<S::ACCUMULATORS>>(args, m, bars);
+    if (!all_plain_scale(a))
+        consume<S, T, false>(args, m, bars);
+    else if (a.sink == SYMM_TO_D)
+        consume<S, T, true>(args, m, bars);
+    else
+        consume<S, T, true, paced_store<S::ACCUMULATORS>>(args, m, bars);
+}
+
+/* The producer: one thread. Waits for a piece of the rows just before loading it. */
+template <typename S>
+SYMM_DEV void produce_tiles(const symm_wgmma_args &args, typename S::memory &m,
+                            typename S::barriers &bars)
+{
+    const symm_product_args &a = args.product;
+    typename S::block_schedule todo(args);
+    typename S::ring at;
+    arrivals rows;
+    work w;
+
+    for (uint32_t n = 0; todo.next(&w); n++) {
+        if (has_followers(a))
+            await_followers<S>(n, bars);
+        int32_t arrived = rows.needed(a, w) ? w.k_begin : w.k_end;
+        produce<S>(args, w, m.stages, bars, at, [&](int32_t k) {
+            if (k != arrived)
+                return;
+            rows.await(a, k, k + 1, 0, 1);
+            fence_async(); /* the arrived rows are visible to TMA */
+            arrived += (int32_t)a.arrivals.k_piece;
+        });
+    }
+}
+
+template <typename S> SYMM_DEV void begin(const symm_product_args &a, typename S::barriers &bars)
+{
+    if (threadIdx.x != 0)
+        return;
+    count_started(a);
+    begin_stages<S>(bars);
+    begin_following<S>(a, bars);
+    fence_async();
+}
+
+} /* namespace sm90 */
+
+/* A cluster's blocks begin and end together, because each writes the others' shared memory. */
+template <typename T, int COLUMNS, int CLUSTER>
+SYMM_DEV void matmul_wgmma(const symm_wgmma_args &args)
+{
+    using S = sm90::shape<COLUMNS, CLUSTER>;
+    SYMM_DYNAMIC_SHARED(char, dynamic, 1024);
+    __shared__ typename S::barriers bars;
+    typename S::memory &m = *reinterpret_cast<typename S::memory *>(dynamic);
+
+    const uint32_t warp = sm90::warp_number();
+
+    sm90::begin<S>(args.product, bars);
+    __syncthreads();
+    sm90::cluster_sync();
+    if (warp < sm90::WARPGROUP / 32) {
+        sm90::setmaxnreg_dec<sm90::PRODUCER_REGISTERS>();
+        if (warp == 0) {
+            if (sm90::elect_one())
+                sm90::produce_tiles<S>(args, m, bars);
+        } else if (sm90::has_followers(args.product)) {
+            sm90::follow<S>(args, warp, m, bars);
+        }
+    } else {
+        sm90::setmaxnreg_inc<sm90::CONSUMER_REGISTERS>();
+        sm90::consume_tiles<S, T>(args, m, bars);
+    }
+    __syncwarp();
+    sm90::cluster_sync();
+}
+
+#endif

@@ -1,0 +1,195 @@
+/*
+ * The product of few tiles, by one launch of as many clusters. The blocks of a cluster share the
+ * tile's k: each multiplies its range of k, and then adds some of the tile's accumulators, in the
+ * order of k, from the shared memory of all of them.
+ */
+#ifndef SYMM_MATMUL_SM90_SPLIT_CUH
+#define SYMM_MATMUL_SM90_SPLIT_CUH
+
+#include "mainloop.cuh"
+
+namespace sm90
+{
+
+template <int R, int N, int NSTAGES> struct split_shape : pipeline<R, N, 1, NSTAGES> {
+    using base = pipeline<R, N, 1, NSTAGES>;
+    using typename base::stage;
+    enum { PITCH = N + 8 /* avoids bank conflicts between rows */ };
+
+    /* The accumulators take the place of the stages. */
+    union memory {
+        stage stages[NSTAGES];
+        float sums[R][PITCH];
+    };
+    static_assert(sizeof(memory) == SYMM_SPLIT_SHARED_NBYTES(R, N, NSTAGES), "the launch's");
+
+    SYMM_DEV_IN_CLASS static uint32_t rows_loaded(const symm_wgmma_args &args)
+    {
+        return args.rows_loaded;
+    }
+};
+
+/* Each cluster has a tile. */
+template <typename S> SYMM_DEV work work_of_block(const symm_wgmma_args &args)
+{
+    const int32_t steps = (args.product.a.k + DEPTH - 1) / DEPTH, k_parts = (int32_t)args.k_parts;
+    schedule<S::ROWS, S::COLUMNS> todo(args.product, blockIdx.x / args.k_parts);
+    work w = {};
+
+    todo.next(&w, 1);
+    w.part = (int32_t)cluster_rank();
+    w.nparts = k_parts;
+    w.k_begin = steps * w.part / k_parts * DEPTH;
+    w.k_end = min(w.k_end, steps * (w.part + 1) / k_parts * DEPTH);
+    return w;
+}
+
+template <typename S>
+SYMM_DEV void load_part(const symm_wgmma_args &args, const work &w, typename S::stage *stages,
+                        typename S::stage_barriers &bars)
+{
+    typename S::ring at;
+
+    produce<S>(args, w, stages, bars, at, [](int32_t) {});
+}
+
+/* A consumer's part of the tile. d: zeros. */
+template <typename S, typename T>
+SYMM_DEV void multiply_part(const symm_wgmma_args &args, const work &w,
+                            const typename S::stage *stages, typename S::stage_barriers &bars,
+                            float (&d)[S::ACCUMULATORS])
+{
+    const int32_t steps = (w.k_end - w.k_begin + DEPTH - 1) / DEPTH;
+    const auto each_step = [](int32_t) {};
+    const auto at_last = [] {};
+    typename S::ring at;
+    SYMM_TRACE_BEGIN_BY(begin, threadIdx.x == WARPGROUP);
+
+    if (steps <= 0)
+        return;
+    if (b_along_k(args, w.t))
+        multiply_stages<S, T, true>(d, steps, stages, bars, at, each_step, at_last);
+    else
+        multiply_stages<S, T, false>(d, steps, stages, bars, at, each_step, at_last);
+    trace_tile(args.product, w.t, SYMM_MATMUL_ROLE_CONSUMER, begin, threadIdx.x == WARPGROUP);
+}
+
+/* Shows a consumer's accumulators to the cluster. */
+template <typename S>
+SYMM_DEV void show_part(const float (&d)[S::ACCUMULATORS], typename S::memory &m)
+{
+    const int32_t lane = (int32_t)threadIdx.x % 32, row = warp_row() + lane / 4,
+                  column = lane % 4 * 2;
+
+#pragma unroll
+    for (int32_t i = 0; i < S::ACCUMULATORS; i += 2)
+        *reinterpret_cast<float2 *>(&m.sums[row + i / 2 % 2 * 8][column + i / 4 * 8]) =
+            make_float2(d[i], d[i + 1]);
+}
+
+/* Adds a pack of the accumulators of all parts, in the order of k. */
+template <typename S>
+SYMM_DEV void add_k_parts(const typename S::memory &m, int32_t k_parts, int32_t row, int32_t column,
+                          float (&x)[PACK_COLUMNS])
+{
+    constexpr int32_t AT_ONCE = 4, WORDS = 4, PIECES = PACK_COLUMNS / WORDS;
+
+#pragma unroll
+    for (int32_t j = 0; j < PACK_COLUMNS; j++)
+        x[j] = 0;
+#pragma unroll 1
+    for (int32_t first = 0; first < k_parts; first += AT_ONCE) {
+        float part[AT_ONCE][PACK_COLUMNS];
+#pragma unroll
+        for (int32_t p = 0; p < AT_ONCE; p++)
+#pragma unroll
+            for (int32_t j = 0; j < PIECES; j++)
+                if (first + p < k_parts)
+                    *reinterpret_cast<float4 *>(&part[p][j * WORDS]) =
+                        cluster_load(&m.sums[row][column + j * WORDS], (uint32_t)(first + p));
+#pragma unroll
+        for (int32_t p = 0; p < AT_ONCE; p++)
+#pragma unroll
+            for (int32_t j = 0; j < PACK_COLUMNS; j++)
+                if (first + p < k_parts)
+                    x[j] += part[p][j];
+    }
+}
+
+/* The paths are loops where they need not be fast: code that is not in the cache costs time. */
+SYMM_DEV void put_pack(const epilogue &end, int32_t row, int32_t column, float (&x)[PACK_COLUMNS])
+{
+    if (end.is_plain_scale()) {
+#pragma unroll
+        for (int32_t j = 0; j < PACK_COLUMNS; j++)
+            x[j] *= end.f.a.alpha;
+        return end.to.store(row, column, x);
+    }
+#pragma unroll 1
+    for (int32_t j = 0; j < PACK_COLUMNS; j++) {
+        float one[] = {x[0]};
+        end.put(row, column + j, one);
+#pragma unroll
+        for (int32_t i = 0; i + 1 < PACK_COLUMNS; i++)
+            x[i] = x[i + 1];
+    }
+}
+
+/* This block's share of the tile's results. */
+template <typename S>
+SYMM_DEV void put_tile(const symm_wgmma_args &args, const work &w, const typename S::memory &m)
+{
+    constexpr int32_t ACROSS = S::COLUMNS / PACK_COLUMNS;
+    const epilogue end(args.product, w.t);
+
+#pragma unroll 1
+    for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < w.t.rows * ACROSS;
+         i += w.nparts * (int32_t)blockDim.x) {
+        const int32_t row = i / ACROSS, column = i % ACROSS * PACK_COLUMNS;
+        float x[PACK_COLUMNS];
+        if (column >= w.t.columns)
+            continue;
+        add_k_parts<S>(m, w.nparts, row, column, x);
+        put_pack(end, row, column, x);
+    }
+}
+
+} /* namespace sm90 */
+
+template <typename T, int ROWS, int COLUMNS, int STAGES>
+SYMM_DEV void matmul_split(const symm_wgmma_args &args)
+{
+    using S = sm90::split_shape<ROWS, COLUMNS, STAGES>;
+    SYMM_DYNAMIC_SHARED(char, dynamic, 1024);
+    __shared__ typename S::stage_barriers bars;
+    typename S::memory &m = *reinterpret_cast<typename S::memory *>(dynamic);
+    const uint32_t warp = sm90::warp_number();
+    float d[S::ACCUMULATORS] = {};
+
+    if (threadIdx.x == 0) {
+        sm90::begin_stages<S>(bars);
+        sm90::fence_async();
+    }
+    const work w = sm90::work_of_block<S>(args);
+    if (threadIdx.x == 0) {
+        sm90::tensor_prefetch(&args.own);
+        sm90::tensor_prefetch(&args.b[w.t.product]);
+    }
+    sm90::cluster_sync();
+    symm_dev_pdl_wait();
+    symm_dev_pdl_release();
+    if (warp == 0) {
+        if (sm90::elect_one())
+            sm90::load_part<S>(args, w, m.stages, bars);
+    } else if (warp >= sm90::WARPGROUP / 32) {
+        sm90::multiply_part<S, T>(args, w, m.stages, bars, d);
+    }
+    __syncthreads(); /* the stages have been used */
+    if (warp >= sm90::WARPGROUP / 32)
+        sm90::show_part<S>(d, m);
+    sm90::cluster_sync();
+    sm90::put_tile<S>(args, w, m);
+    sm90::cluster_meet(); /* all blocks have read this block's part */
+}
+
+#endif
