@@ -18,9 +18,7 @@ enum {
     K_PIECES_MAX = 4,
     ENGINE_K_PIECES_MAX = 8,
     COMM_SMS_STEP = 4,
-    COMM_SMS_SHARE = 6, /* at most this part of all SMs */
-    FEW_ROWS = 8,
-    CACHED_NBYTES = 32 << 20 /* of b */
+    COMM_SMS_SHARE = 6 /* at most this part of all SMs */
 };
 
 /* -------------------------------------------------------------------------------- the workspace */
@@ -164,22 +162,7 @@ static bool is_gathered(const struct symm_problem *p)
     return p->nranks == 1 || (p->l == 1 && symm__rows_are_packed(p->m, p->nranks));
 }
 
-/*
- * The time of the other multipliers. Measured with few rows, symm's kernel is faster than cuBLASLt
- * beside a collective if b stays in the L2 cache.
- */
-static double unsplit_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
-                         int64_t columns, const struct symm_matmul_plan *plan)
-{
-    const int64_t b_nbytes = columns * p->k * p->l * ELEMENT_NBYTES;
-
-    if (!limits->cublas)
-        return symm__model_fused_us(limits, p, columns, plan);
-    if (p->m > FEW_ROWS || b_nbytes > CACHED_NBYTES)
-        return 0;
-    return limits->cublas_us > 0 ? limits->cublas_us : INFINITY;
-}
-
+/* The kernel that splits k, if it is expected to be faster than tiles of all of k. */
 static struct symm_split choose_split(const struct symm_matmul_limits *limits,
                                       const struct symm_problem *p, int64_t columns,
                                       const struct symm_matmul_plan *plan)
@@ -187,7 +170,8 @@ static struct symm_split choose_split(const struct symm_matmul_limits *limits,
     double us;
     const struct symm_split split = symm__model_split(limits, p, columns, &us);
 
-    if (!limits->wgmma || !is_gathered(p) || us >= unsplit_us(limits, p, columns, plan))
+    if (limits->cublas || !limits->wgmma || !is_gathered(p) ||
+        us >= symm__model_fused_us(limits, p, columns, plan))
         return (struct symm_split){0, 0};
     return split;
 }

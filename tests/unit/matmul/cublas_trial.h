@@ -26,7 +26,6 @@ static inline void use_library(const char *name)
 
     snprintf(path, sizeof path, "%s/%s", test_lib(), name);
     setenv("SYMM_CUBLASLT_LIBRARY", path, 1);
-    setenv("SYMM_MATMUL_WGMMA", "0", 1); /* else symm's kernel has few rows */
 }
 
 /* ----------------------------------------------------------------------------------- the driver */

@@ -198,8 +198,8 @@ TEST_LOOP(plan, many_rows_come_in_chunks, 0, 6)
 }
 
 /*
- * k of few rows is split over a cluster that fits, but never with the same bits, nor for rows that
- * are no matrix, nor where cuBLASLt is faster.
+ * k of few rows is split by the Hopper kernels, but not with the same bits, nor if all ranks have
+ * cuBLASLt.
  */
 TEST(plan, few_rows_split_k)
 {
@@ -209,18 +209,10 @@ TEST(plan, few_rows_split_k)
     ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
     limits.wgmma = true;
     ck_assert_int_gt(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
-    limits.cublas = true;
-    ck_assert_int_gt(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
-    limits.cublas_us = 1; /* measured */
-    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
-    limits.cublas_us = 0;
-    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 12288).split.k_parts, 0); /* 96 MiB of b */
-    p.m = 9;
-    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
-    limits.cublas = false;
-    ck_assert_int_gt(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
     p.same_bits = true;
     ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
+    limits.cublas = true;
+    ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
 }
 
 TEST(plan, parts_of_k_fit_a_cluster_and_the_device)
