@@ -60,6 +60,7 @@ PIPELINE_OPERATORS = {
     "__syncwarp": ["(void)0"],
     "bulk_commit": ["(void)0"],
     "bulk_wait_all": ["(void)0"],
+    "cluster_meet": ["(void)0"],
     "cluster_sync": ["(void)0"],
     "mbarrier_arrive": ["(void)0"],
     "mbarrier_arrive_here": ["(void)0"],
@@ -71,7 +72,8 @@ PIPELINE_OPERATORS = {
     "wgmma_wait_but_one": ["(void)0"],
 }
 OPERATORS.update(PIPELINE_OPERATORS)
-PIPELINE = ["mainloop.cuh", "store.cuh", "box_store.cuh", "followers.cuh"]
+PIPELINE = ["mainloop.cuh", "persistent.cuh", "split.cuh", "store.cuh", "box_store.cuh",
+            "followers.cuh"]
 SENT = {"symm_dev_signal": "signal and wait", "symm_dev_arrive": "arrive and wait",
         "symm_dev_arrive_both": "arrive and wait", "symm_dev_epoch_begun": "tell and await"}
 AWAITED = {"symm_dev_wait": "signal and wait", "symm_dev_wait_all": "arrive and wait",
@@ -98,7 +100,8 @@ STATEMENTS = {
                                 "if (proof_mutant != {n} || is_root) "),
     "set": (re.compile(r"\(epoch & 1\) \* \(a\.block_slots / 2\)"),
             "(proof_mutant == {n} ? 0 : (epoch & 1) * (a.block_slots / 2))"),
-    "bytes": (re.compile(r"\bsizeof s\.a \+"), "(proof_mutant == {n} ? 0 : sizeof s.a) +"),
+    "bytes": (re.compile(r"\bS::rows_loaded\(args\) \+"),
+              "(proof_mutant == {n} ? 0 : S::rows_loaded(args)) +"),
     "read boxes": (re.compile(r"\bbulk_wait_read<[^;]*>\(\)(?=;)"),
                    "(proof_mutant == {n} ? (void)0 : {0})"),
     "set of slots": (re.compile(r"\bruns % 2(?=;)"),

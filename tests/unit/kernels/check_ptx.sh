@@ -120,11 +120,12 @@ for kernel in "$work"/*.entry; do
         tensor=cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes
         for instruction in "$tensor " wgmma.{fence,commit_group,wait_group}.sync.aligned setmaxnreg.{dec,inc}.sync.aligned.u32 \
             fence.proxy.async stmatrix.sync.aligned.m8n8.x4.shared.b16 barrier.cluster.{arrive.release,wait.acquire}.aligned \
-            mapa.shared::cluster.u32; do
+            elect.sync; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
         done
         # Within a cluster, from one shared memory to another: this is not NVLink multicast.
         [ "$columns" = 64 ] || grep -qF "$tensor.multicast::cluster" "$kernel" || fail "$name: no load for its cluster"
+        [ "$columns" = 64 ] || grep -qF mapa.shared::cluster.u32 "$kernel" || fail "$name: no arrival at its cluster's barriers"
         ;;
     matmul_split_*)
         case $plain in *_bfloat16) dtype=bf16 ;; *) dtype=f16 ;; esac
