@@ -20,7 +20,7 @@ struct tile {
     int32_t product, column, columns;
 };
 
-/* Elements [k_begin, k_end) of a tile's sum over k: part `part` of nparts. Now always all of k. */
+/* Elements [k_begin, k_end) of a tile's sum over k: part `part` of nparts. */
 struct work {
     tile t;
     int32_t k_begin, k_end, part, nparts;

@@ -27,8 +27,8 @@ uint64_t symm__model_split_tiles(const struct symm_problem *p,
                                  const struct symm_split_shape *shape);
 
 /*
- * The fastest way to split k of a product of few rows, and its time. With same bits k has one part,
- * since it is split differently by shape.
+ * Picks the tile shape and the parts of k with the lowest estimated time. *us: that time. With same
+ * bits, k has one part: the number of parts depends on the shape.
  */
 struct symm_split symm__model_split(const struct symm_matmul_limits *limits,
                                     const struct symm_problem *p, int64_t columns, double *us);

@@ -30,7 +30,7 @@ struct symm_matmul_limits {
     uint64_t engine_nbytes;
 };
 
-/* The kernel that splits k of few tiles: the index of its tile shape, and the parts of k. */
+/* Parameters of the kernel that splits k: the index of its tile shape, and the parts of k. */
 struct symm_split {
     int shape, k_parts; /* 0 parts: the product is by another multiplier */
 };

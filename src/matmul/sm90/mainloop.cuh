@@ -2,8 +2,7 @@
  * The product for Hopper GPUs. In each block one producer thread loads stages of both operands into
  * shared memory by TMA, and warpgroups, the consumers, multiply them by wgmma. Each consumer has 64
  * rows of a tile and all of its columns. The blocks of a cluster take tiles below each other; each
- * block loads its share of B's stages for all of them. Schedule and arrivals are those of the
- * portable product.
+ * block loads its share of B's stages for all of them.
  */
 #ifndef SYMM_MATMUL_SM90_MAINLOOP_CUH
 #define SYMM_MATMUL_SM90_MAINLOOP_CUH

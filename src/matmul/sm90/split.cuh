@@ -1,7 +1,7 @@
 /*
- * The product of few tiles, by one launch of as many clusters. The blocks of a cluster share the
- * tile's k: each multiplies its range of k, and then adds some of the tile's accumulators, in the
- * order of k, from the shared memory of all of them.
+ * The product for few tiles. Each tile has a cluster, and each block of it a part of k. A block
+ * multiplies its part. Then it adds its share of the tile's accumulators of all parts, in the order
+ * of k, and stores the results.
  */
 #ifndef SYMM_MATMUL_SM90_SPLIT_CUH
 #define SYMM_MATMUL_SM90_SPLIT_CUH

@@ -93,7 +93,7 @@ TEST(hopper_kernel, the_portable_kernel_on_request)
     trace_end();
 }
 
-/* k of few rows is split, by each kernel that does it. On one rank, or behind an all-gather. */
+/* Each kernel that splits k, on one rank and behind an all-gather. */
 TEST_LOOP(hopper_kernel, k_of_few_rows_is_split, 0, 6)
 {
     static const struct {

@@ -198,8 +198,8 @@ TEST_LOOP(plan, many_rows_come_in_chunks, 0, 6)
 }
 
 /*
- * k of few rows is split by the Hopper kernels, but not with the same bits, nor if all ranks have
- * cuBLASLt.
+ * Products of few rows split k if a rank has the Hopper kernels. With same bits k has one part. If
+ * all ranks have cuBLASLt, it computes the product.
  */
 TEST(plan, few_rows_split_k)
 {
