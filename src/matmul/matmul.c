@@ -4,9 +4,9 @@
 #include <symm/names.h>
 #include "collectives/collective.h"
 #include "cublas.h"
-#include "matmul.h"
 #include "matmul/collect/sums.h"
 #include "matmul/sm90/host.h"
+#include "product.h"
 #include "runtime/api/scope.h"
 #include "runtime/group/capture.h"
 #include "runtime/group/kernel.h"

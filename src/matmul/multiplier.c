@@ -1,10 +1,10 @@
 /* The multipliers, and the product of a run by one of them. */
 #include <symm/names.h>
 #include "cublas.h"
-#include "matmul.h"
 #include "matmul/kernels/tile_order.h"
 #include "matmul/portable/host.h"
 #include "matmul/sm90/host.h"
+#include "product.h"
 
 /* ------------------------------------------------------------------------------------- cuBLASLt */
 

@@ -1,6 +1,6 @@
 /* The kinds of products, and their strategies. */
-#include "matmul.h"
 #include "matmul/plan/order.h"
+#include "product.h"
 
 /* --------------------------------------------------------------------------------------- matmul */
 

@@ -104,6 +104,11 @@ for room in $rooms $emulator_rooms; do
     case $room in src/*) [ -f "$room/README.md" ] || fail "$room has no README.md" ;; esac
 done
 
+# A private header does not have a public header's name: check_abi.sh tells public types by the name of their header.
+for file in "${symm[@]}"; do
+    case $file in *.h) [ ! -e "include/symm/${file##*/}" ] || fail "$file has the name of a public header" ;; esac
+done
+
 # Only the rooms below the driver use sockets, and the log, which checks whether stderr is a socket.
 if grep -lE '#include <sys/socket.h>' "${symm[@]}" | grep -vE '^src/runtime/(comm|hub|exchange)/|^src/runtime/base/log\.c$' >&2; then
     fail "sockets above src/runtime/exchange"

@@ -3,7 +3,7 @@
 #define TEST_MATMUL_SIGNALS_H
 
 #include <symm/detail/wait_record.h>
-#include "matmul/matmul.h"
+#include "matmul/product.h"
 
 /* How many signals have come to this rank of others' rows, since the counters began at 0. */
 static inline uint32_t matmul_signals_here(const struct symm_matmul *m)

@@ -8,7 +8,7 @@
 #include <time.h>
 #include "emulated.h"
 #include "leaks.h"
-#include "matmul/matmul.h"
+#include "matmul/product.h"
 #include "matmul_bench.h"
 #include "test.h"
 
