@@ -73,8 +73,16 @@ typedef enum symm_strategy {
  *                from product to product. Only the error bound below holds. cuBLASLt's algorithm
  *                is then the fastest of its first 8, by trials in symm_matmul_create(), and AUTO
  *                counts with its measured time. Not with SAME_BITS.
+ *     CONSTANT_B b does not change while runs are enqueued, as weights do not. A run may read b
+ *                before the kernel in front of it on its stream has ended. Copies to b must have
+ *                ended when a run is enqueued, or launched with a graph. The bits are the same.
  */
-enum { SYMM_MATMUL_SAME_BITS = 1u, SYMM_MATMUL_TRACE = 2u, SYMM_MATMUL_ANY_ORDER = 4u };
+enum {
+    SYMM_MATMUL_SAME_BITS = 1u,
+    SYMM_MATMUL_TRACE = 2u,
+    SYMM_MATMUL_ANY_ORDER = 4u,
+    SYMM_MATMUL_CONSTANT_B = 8u
+};
 
 #define SYMM_MATMUL_MAX_B 4
 
@@ -99,7 +107,7 @@ typedef struct symm_matmul_desc {
     symm_tensor d[SYMM_MATMUL_MAX_B];    /* bfloat16, float16 or float32 */
     symm_tensor bias[SYMM_MATMUL_MAX_B]; /* optional; [n], [1, n] or [l, 1, n]; as c */
     symm_tensor gathered_a;              /* optional output; [m, k] of a's type: all of A */
-    uint64_t flags;                      /* SYMM_MATMUL_SAME_BITS, _TRACE, _ANY_ORDER */
+    uint64_t flags;     /* SYMM_MATMUL_SAME_BITS, _TRACE, _ANY_ORDER, _CONSTANT_B */
     symm_dtype partial; /* of the partial sums that ranks send each other; 0: the type of each d */
     uint64_t reserved[6];
 } symm_matmul_desc;
@@ -133,10 +141,10 @@ typedef struct symm_matmul symm_matmul;
  *         Collective over the group. The ranks compare kind, strategy, m, l, a's type, SAME_BITS
  *         and ANY_ORDER; in ALL_GATHER_MATMUL also k; in the kinds that communicate after the
  *         product also nb, the columns and types of each d, and partial. All else may differ:
- *         strides, c, bias, the activation, whether gathered_a is given, TRACE. The first product
- *         loads the kernels of products, and the first traced product the traced kernels. Loading
- *         may wait for running kernels: no kernel should wait for a later call. So do the trials of
- *         ANY_ORDER, which take some milliseconds.
+ *         strides, c, bias, the activation, whether gathered_a is given, TRACE, CONSTANT_B. The
+ *         first product loads the kernels of products, and the first traced product the traced
+ *         kernels. Loading may wait for running kernels: no kernel should wait for a later call.
+ *         So do the trials of ANY_ORDER, which take some milliseconds.
  * Shapes: as above. Every extent is at least 1, but rows that ranks share may be less than nranks:
  *         then a, or d, has none on some ranks. a, b, c and bias may have any strides from 0; the
  *         elements of d and gathered_a must not overlap. Every layout runs. Contiguous rows or
@@ -146,8 +154,9 @@ typedef struct symm_matmul symm_matmul;
  *         until it is destroyed. ALL_GATHER_MATMUL: all of A (m x k x l elements, rows rounded up
  *         to 16 bytes). REDUCE_SCATTER: partial sums (m x n x l elements for each d, m rounded up
  *         to a multiple of nranks, rows to 8 elements); FUSED on two ranks: twice that. ALL_REDUCE:
- *         also a rank's rows of d, unless a collective makes the sums; FUSED on two ranks without
- *         c, bias and activation: four times the partial sums. Where a collective makes sums, in
+ *         also a rank's rows of d, unless a collective makes the sums; FUSED without c, bias and
+ *         activation: on two ranks, or of few rows, 2 nranks times the partial sums of all of d
+ *         instead. Where a collective makes sums, in
  *         either kind, the group also gets full staging areas if they are faster. ALL_SCATTER: a
  *         rank's columns of d; FUSED: all columns. A product that uses cuBLASLt has up to 32 MiB of
  *         device memory, after an all-gather up to the size of A more, and a traced one 4 MiB. When

@@ -50,7 +50,7 @@ static void name_call(struct symm_call *call, const struct symm_matmul *m)
 
 /* Values that may differ between ranks and determine the plan. */
 struct own_part {
-    int64_t columns, k, cublas, wgmma, only_sums;
+    int64_t columns, k, cublas, wgmma, split, only_sums;
     int64_t sums_order; /* see symm__sums_order() */
     int64_t cublas_ns;  /* measured; 0: not */
 };
@@ -108,6 +108,7 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
     struct symm_matmul_limits limits = {.nsms = agreed->nsms,
                                         .max_threads = agreed->max_threads,
                                         .cublas = true,
+                                        .split = true,
                                         .cublas_us = cublas_us(parts, nparts),
                                         .only_sums = true,
                                         .sums_us = sums_us(m, parts, nparts),
@@ -120,6 +121,7 @@ static void plan(struct symm_matmul *m, const struct own_part *parts, int nparts
         most_k.k = parts[i].k > most_k.k ? (int32_t)parts[i].k : most_k.k;
         limits.cublas = limits.cublas && parts[i].cublas;
         limits.wgmma = limits.wgmma || parts[i].wgmma;
+        limits.split = limits.split && parts[i].split;
         limits.only_sums = limits.only_sums && parts[i].only_sums;
     }
     m->plan = m->operation->plan(&limits, &most_k, most);
@@ -159,6 +161,7 @@ static symm_status prepare(struct symm_call *call, symm_status mine, bool collec
                                 .cublas = m->cublas != NULL,
                                 .cublas_ns = (int64_t)(symm__cublas_us(m->cublas) * 1e3),
                                 .wgmma = m->wgmma,
+                                .split = m->split,
                                 .only_sums = symm__only_sums(&m->problem),
                                 .sums_order = symm__sums_order(&m->problem)};
     if (!collective && mine != SYMM_OK)
@@ -226,7 +229,7 @@ symm_status symm_matmul_create(symm_group *group, const symm_matmul_desc *desc, 
     if (mine == SYMM_OK && p.traced)
         mine = symm__trace_open(group->ctx, &m->transport.view, &m->trace);
     if (mine == SYMM_OK)
-        mine = symm__wgmma_enable(group->ctx, &m->transport.view, &m->wgmma);
+        mine = symm__wgmma_enable(group->ctx, &m->transport.view, &m->wgmma, &m->split);
     if (mine == SYMM_OK) {
         symm__collect_product(&m->collect, &p, &product);
         mine = symm__cublas_prepare(group->ctx, &product, 1, &m->cublas);
@@ -347,7 +350,8 @@ static symm_status check_trace(const symm_matmul *m, const symm_matmul_event **e
                           "m was created with flags %#x, without "
                           "SYMM_MATMUL_TRACE",
                           (m->problem.same_bits ? SYMM_MATMUL_SAME_BITS : 0u) |
-                              (m->problem.any_order ? SYMM_MATMUL_ANY_ORDER : 0u));
+                              (m->problem.any_order ? SYMM_MATMUL_ANY_ORDER : 0u) |
+                              (m->problem.constant_b ? SYMM_MATMUL_CONSTANT_B : 0u));
     st = symm__capture_forbids(m->group);
 out:
     return st;

@@ -123,7 +123,7 @@ static bool suits_split(const struct symm_matmul_run *run)
     symm_shards a;
 
     gather(run, &p, &a);
-    return run->m->wgmma && run->m->plan.split.k_parts > 0 && symm__wgmma_suits(&p, &a);
+    return run->m->split && run->m->plan.split.k_parts > 0 && symm__wgmma_suits(&p, &a);
 }
 
 static symm_status enqueue_split(const struct symm_matmul_run *run, const symm_product_args *args)
@@ -134,7 +134,7 @@ static symm_status enqueue_split(const struct symm_matmul_run *run, const symm_p
     gather(run, &p, &all.a);
     all.first_step = 0;
     all.last_step = 1;
-    return symm__split_enqueue(run->call, &p, &run->m->plan, &all);
+    return symm__split_enqueue(run->call, &p, &run->problem, &run->m->plan, &all);
 }
 
 static bool suits_portable(const struct symm_matmul_run *run)
@@ -154,10 +154,10 @@ static symm_status enqueue_portable(const struct symm_matmul_run *run,
  * ranks' multipliers differ, or by SYMM_MATMUL_ENGINE_BYTES.
  */
 static const struct symm_multiplier multipliers[] = {
-    {suits_split, enqueue_split, SYMM_WGMMA_SENDER_NBYTES, false},
-    {suits_cublas, enqueue_cublas, SYMM_WGMMA_SENDER_NBYTES, false},
-    {suits_sm90, enqueue_sm90, SYMM_WGMMA_SENDER_NBYTES, true},
-    {suits_portable, enqueue_portable, SYMM_PORTABLE_SENDER_NBYTES, false},
+    {suits_split, enqueue_split, SYMM_WGMMA_SENDER_NBYTES, false, true},
+    {suits_cublas, enqueue_cublas, SYMM_WGMMA_SENDER_NBYTES, false, false},
+    {suits_sm90, enqueue_sm90, SYMM_WGMMA_SENDER_NBYTES, true, false},
+    {suits_portable, enqueue_portable, SYMM_PORTABLE_SENDER_NBYTES, false, false},
 };
 
 void symm__matmul_choose(struct symm_matmul_run *run)
@@ -165,6 +165,11 @@ void symm__matmul_choose(struct symm_matmul_run *run)
     run->multiplier = multipliers;
     while (!run->multiplier->suits(run))
         run->multiplier++;
+}
+
+bool symm__matmul_adds(const struct symm_matmul_run *run)
+{
+    return run->m->plan.packs ? run->multiplier->adds_packs : run->multiplier->adds_parts;
 }
 
 symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_step, int last_step)
@@ -184,7 +189,8 @@ symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_s
         .view = m->transport.view,
     };
 
-    symm__collect_parts(&m->collect, &run->problem, run->multiplier->adds, &args.parts);
+    if (!m->plan.packs || symm__matmul_adds(run))
+        symm__collect_parts(&m->collect, &run->problem, symm__matmul_adds(run), &args.parts);
     if (m->plan.strategy == SYMM_STRATEGY_FUSED)
         args.arrivals = symm__transport_arrivals(&m->transport); /* else the rows have arrived */
     if (p->alpha == 0)

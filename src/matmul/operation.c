@@ -119,7 +119,7 @@ static symm_status run_collected(struct symm_matmul_run *run)
     run->sends = true;
     TRY(symm__matmul_multiply(run, 0, symm__steps_of(&run->problem, run->m->plan.sink)));
     st = symm__collect_enqueue(run->call, &run->m->collect, &run->product, &run->problem,
-                               run->multiplier->adds);
+                               symm__matmul_adds(run));
 out:
     return st;
 }
@@ -133,7 +133,7 @@ static symm_status run_collected_by_owners(struct symm_matmul_run *run)
     for (int step = 0; step < symm__steps_of(&run->problem, run->m->plan.sink); step++)
         TRY(symm__matmul_multiply(run, step, step + 1));
     st = symm__collect_enqueue(run->call, &run->m->collect, &run->product, &run->problem,
-                               run->multiplier->adds);
+                               symm__matmul_adds(run));
 out:
     return st;
 }

@@ -16,6 +16,7 @@ struct symm_matmul {
     struct symm_collect collect;
     struct symm_product_trace trace;
     bool wgmma;                         /* the Hopper kernel may be used, for data that suit it */
+    bool split;                         /* and so may the one that splits k */
     uint64_t number;                    /* of the creating call in the group: on all ranks */
     struct symm_cublas_product *cublas; /* for data that suit it; NULL: symm's kernels only.
                                            Of all of A; of a pipelined product, by shards */
@@ -59,12 +60,15 @@ symm_status symm__matmul_vote(struct symm_call *call, struct symm_vote *vote);
 struct symm_multiplier {
     bool (*suits)(const struct symm_matmul_run *run);
     symm_status (*enqueue)(const struct symm_matmul_run *run, const symm_product_args *args);
-    uint32_t sender_nbytes; /* see symm_round */
-    bool adds;              /* it can add parts: see symm_parts */
+    uint32_t sender_nbytes;      /* see symm_round */
+    bool adds_parts, adds_packs; /* it can: see symm_parts */
 };
 
 /* Picks the first multiplier that suits the run's problem and shards. */
 void symm__matmul_choose(struct symm_matmul_run *run);
+
+/* Whether the run's multiplier can add the parts or packs that the plan has. */
+bool symm__matmul_adds(const struct symm_matmul_run *run);
 
 /* Enqueues the products with the shards of steps [first_step, last_step). */
 symm_status symm__matmul_multiply(const struct symm_matmul_run *run, int first_step, int last_step);

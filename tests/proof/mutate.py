@@ -106,6 +106,8 @@ STATEMENTS = {
                    "(proof_mutant == {n} ? (void)0 : {0})"),
     "set of slots": (re.compile(r"\bruns % 2(?=;)"),
                      "(proof_mutant == {n} ? 0 : runs % 2)"),
+    "meeting": (re.compile(r"\bsums\.await_begin\(\)(?=;)"),
+                "(proof_mutant == {n} ? (void)0 : {0})"),
     "come": (re.compile(r"\(int32_t\)\(arrived - runs - 1\) >= 0"),
              "(proof_mutant == {n} || (int32_t)(arrived - runs - 1) >= 0)"),
     "late": (re.compile(r"\breturn leave\(t\)"),
@@ -203,6 +205,8 @@ WIDE = ["hopper_fused", "hopper_pipelined", "hopper_unfused"]
 # Files and functions of parts that a product adds.
 PARTS = ["box_store.cuh", "followers.cuh", "sum_parts.cuh", "add_late", "await_parts", "collect_late_parts",
          "collect_parts"]
+# The same of packs, which only fused all-reduces of few rows have.
+PACKS = ["sum_packs.cuh", "collect_packs", "put_sums"]
 WIDE_WORLDS = [(2, 384, 20), (3, 384, 40), (2, 384, 100)]
 # (ranks, threads of a block, seeds), tried one after the other.
 WORLDS = [(3, 32, 60), (2, 3, 60), (4, 64, 60), (3, 64, 200), (8, 32, 100), (5, 3, 200)]
@@ -380,7 +384,10 @@ def judge_in(worlds, program, number, protocols):
 
 def judge(program, number, site):
     if site["file"] in PARTS or site["function"] in PARTS:
-        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, ["hopper_reduce_scatter", "hopper_all_reduce"])
+        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number,
+                        ["hopper_reduce_scatter", "hopper_all_reduce", "hopper_packs"])
+    if site["file"] in PACKS or site["function"] in PACKS:
+        return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, ["hopper_packs"])
     if site["file"] in PIPELINE:
         return judge_in(WIDE_WORLDS * ATTEMPTS, program, number, WIDE)
     inline = site["file"] in INLINE

@@ -24,6 +24,7 @@ enum {
     HOPPER_ROWS_MAX = 300, /* of all ranks and batches */
     HOPPER_K_MAX = 300,    /* five stages */
     HOPPER_COLUMNS_MAX = 1600,
+    PACKS_ROWS_MAX = 20,
     LATE_US = 1000,
     UNTOUCHED = 0x5a
 };
@@ -338,6 +339,21 @@ bool products_hopper(struct stage *st, const struct protocol *protocol, struct d
         p = draw_collected(st, draw, (symm_matmul_kind)protocol->product, &e);
         p.rounds += protocol->product == SYMM_MATMUL_ALL_SCATTER ? 0 : 3; /* slots are used again */
     }
+    return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
+}
+
+bool products_packs(struct stage *st, const struct protocol *protocol, struct draw *draw)
+{
+    struct collected_extents e = {.l = 1,
+                                  .m = 1 + draw_below(draw, PACKS_ROWS_MAX),
+                                  .k = 8 * (1 + draw_below(draw, HOPPER_K_MAX / 8)),
+                                  .n = {8 * (1 + draw_below(draw, 8)), 8}};
+    struct product p;
+
+    /* The distance between rows suits the copy unit, or not. */
+    e.pad = draw_below(draw, 4) ? 0 : draw_below(draw, 2) ? 1 : st->self->rank % 2;
+    p = draw_collected(st, draw, SYMM_MATMUL_ALL_REDUCE, &e);
+    p.rounds += 3; /* slots are used again */
     return create(st, protocol, &p) && run_and_destroy(st, draw, &p);
 }
 

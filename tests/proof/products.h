@@ -9,6 +9,8 @@
 bool products_run(struct stage *st, const struct protocol *p, struct draw *draw);
 /* The same of data that suit the Hopper kernel. */
 bool products_hopper(struct stage *st, const struct protocol *p, struct draw *draw);
+/* All-reduces of few rows, of data that suit it on all ranks, on some, or on none. */
+bool products_packs(struct stage *st, const struct protocol *p, struct draw *draw);
 /*
  * The same of batches that begin in mid-strip, with one rank whose copy engines send a strip some
  * time after the one before it: a tile with rows of both must wait for both.

@@ -398,7 +398,9 @@ symm_matmul_desc matmul_job_desc(const struct matmul_job *job)
         .a = describe(job, &job->o.a),
         .gathered_a = describe(job, &job->o.gathered),
         .flags = (c->same_bits ? SYMM_MATMUL_SAME_BITS : 0u) |
-                 (c->any_order ? SYMM_MATMUL_ANY_ORDER : 0u) | (c->traced ? SYMM_MATMUL_TRACE : 0u),
+                 (c->any_order ? SYMM_MATMUL_ANY_ORDER : 0u) |
+                 (c->constant_b ? SYMM_MATMUL_CONSTANT_B : 0u) |
+                 (c->traced ? SYMM_MATMUL_TRACE : 0u),
         .partial = c->partial,
     };
 

@@ -40,6 +40,7 @@ struct matmul_case {
     bool symmetric;     /* everything is */
     bool same_bits;     /* SYMM_MATMUL_SAME_BITS */
     bool any_order;     /* SYMM_MATMUL_ANY_ORDER */
+    bool constant_b;    /* SYMM_MATMUL_CONSTANT_B */
     bool traced;        /* SYMM_MATMUL_TRACE */
     bool k_differs;     /* between ranks, where it may: k is the most */
     symm_dtype partial; /* as in symm_matmul_desc */

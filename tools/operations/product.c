@@ -208,6 +208,7 @@ static symm_status prepare_ours(struct product_call *call)
 {
     symm_matmul_desc desc = {.flags = (call->same_bits ? SYMM_MATMUL_SAME_BITS : 0u) |
                                       (call->any_order ? SYMM_MATMUL_ANY_ORDER : 0u) |
+                                      (call->constant_b ? SYMM_MATMUL_CONSTANT_B : 0u) |
                                       (call->traced ? SYMM_MATMUL_TRACE : 0u)};
 
     if (call->variant->kind == PRODUCT_ALONE)

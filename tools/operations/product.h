@@ -48,9 +48,10 @@ struct product_call {
     struct cublas_shape shape; /* n: columns of d */
     symm_dtype partial;        /* of partial sums; where there are none, of d */
     struct product_buffers buffers;
-    bool same_bits; /* SYMM_MATMUL_SAME_BITS */
-    bool any_order; /* SYMM_MATMUL_ANY_ORDER */
-    bool traced;    /* SYMM_MATMUL_TRACE */
+    bool same_bits;  /* SYMM_MATMUL_SAME_BITS */
+    bool any_order;  /* SYMM_MATMUL_ANY_ORDER */
+    bool constant_b; /* SYMM_MATMUL_CONSTANT_B */
+    bool traced;     /* SYMM_MATMUL_TRACE */
     symm_stream stream;
     symm_matmul *ours;             /* by product_prepare() */
     struct cublas_product *theirs; /* by product_prepare() */

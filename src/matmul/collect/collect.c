@@ -91,6 +91,12 @@ static void append_slots(struct layout *layout, const struct symm_collect *c,
     layout->nbytes = begin + layout->slot_nbytes[i] * (uint64_t)p->collect_nranks;
 }
 
+/* Whether runs use two sets of slots alternately. */
+static bool has_sets(const struct symm_collect *c)
+{
+    return c->plan->parts || c->plan->packs;
+}
+
 /* The same on all ranks: with the rows and columns of the rank that has most. */
 static struct layout lay_out(const struct symm_collect *c, const struct symm_problem *p)
 {
@@ -101,17 +107,17 @@ static struct layout lay_out(const struct symm_collect *c, const struct symm_pro
             layout.of_rank[i] = append_dense(&layout, c->workspace, p, i);
             continue;
         }
-        if (c->plan->sink == SYMM_TO_D)
+        if (c->plan->sink == SYMM_TO_D && !c->plan->packs)
             append_results(&layout, c, p, i);
         else
             append_slots(&layout, c, p, i);
-        if (p->kind == SYMM_MATMUL_ALL_REDUCE && !c->plan->parts)
+        if (p->kind == SYMM_MATMUL_ALL_REDUCE && !has_sets(c))
             layout.sums[i] =
                 append_packs(&layout, c->workspace, (symm_dtype)p->d[i].matrix.dtype, p->l,
                              symm__rows_of_rank(p->m, p->collect_nranks, 0), p->d[i].columns);
     }
     layout.set_nbytes = layout.nbytes;
-    if (c->plan->parts)
+    if (has_sets(c))
         layout.nbytes *= 2;
     return layout;
 }
@@ -181,7 +187,7 @@ void symm__collect_parts(const struct symm_collect *c, const struct symm_problem
                          symm_parts *out)
 {
     *out = (symm_parts){.pad = NULL};
-    if (!c->plan->parts)
+    if (!has_sets(c))
         return;
     const struct layout layout = lay_out(c, p);
 
@@ -190,7 +196,8 @@ void symm__collect_parts(const struct symm_collect *c, const struct symm_problem
     out->set_nbytes = layout.set_nbytes;
     out->all_own = c->plan->sink == SYMM_TO_ALL;
     out->columns = symm__wgmma_shapes[c->plan->shape].columns;
-    out->beside = can_add && are_plain_sums(c, p);
+    out->packs = c->plan->packs;
+    out->beside = can_add && (c->plan->packs || are_plain_sums(c, p));
     for (int i = 0; i < p->nb; i++) {
         out->slots[i] = layout.of_rank[i];
         out->slot_nbytes[i] = layout.slot_nbytes[i];
@@ -202,6 +209,8 @@ void symm__collect_parts(const struct symm_collect *c, const struct symm_problem
 /* Grids have at most a block per SM. */
 static int nchannels(const struct symm_collect *c)
 {
+    if (c->plan->packs)
+        return 1;
     if (c->plan->parts)
         return (int)most_tiles(c);
     return c->group->ctx->agreed.nsms;
@@ -209,7 +218,7 @@ static int nchannels(const struct symm_collect *c)
 
 static uint64_t state_nbytes(const struct symm_collect *c)
 {
-    return sizeof(symm_parts_state) + most_tiles(c) * sizeof(symm_part_tile);
+    return sizeof(symm_parts_state) + (c->plan->packs ? 0 : most_tiles(c)) * sizeof(symm_part_tile);
 }
 
 symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm_collect *c)
@@ -227,7 +236,7 @@ symm_status symm__collect_alloc(struct symm_call *call, void *owner, struct symm
         return symm__sums_provide(call, p);
     TRY(symm__call_alloc(call, owner, symm__pad_nbytes(nchannels(c), p->collect_nranks), &block));
     c->pad = block;
-    if (c->plan->parts) {
+    if (has_sets(c)) {
         TRY(symm__call_alloc(call, owner, state_nbytes(c), &block));
         c->state = block;
     }
@@ -247,6 +256,18 @@ out:
     return st;
 }
 
+/* Frees all slots for packs. */
+static symm_status free_slots(const struct symm_collect *c)
+{
+    const struct symm_context *ctx = c->group->ctx;
+    symm_status st = SYMM_OK;
+
+    TRY_CU(ctx->drv, cuMemsetD32Async, (CUdeviceptr)(uintptr_t)c->workspace, UINT32_MAX,
+           lay_out(c, c->problem).nbytes / sizeof(uint32_t), ctx->own_stream);
+out:
+    return st;
+}
+
 symm_status symm__collect_prepare(struct symm_call *call, const struct symm_collect *c)
 {
     struct symm_side_stream *side;
@@ -256,6 +277,8 @@ symm_status symm__collect_prepare(struct symm_call *call, const struct symm_coll
         return symm__side_stream_take(call, SYMM_URGENT, &side);
     if (c->state)
         TRY(clear_state(c->group->ctx, c->state));
+    if (c->plan->packs)
+        TRY(free_slots(c));
     st = symm__pad_clear(c->group, c->pad, nchannels(c));
 out:
     return st;
@@ -313,7 +336,8 @@ static uint64_t packs_of(const struct symm_collect *c, const struct symm_problem
                                                  : p->d[i].columns),
                            PACK_ELEMENTS);
     return across * (uint64_t)p->l *
-           (uint64_t)(by_columns ? p->m : symm__rows_of_owner(p, c->plan->sink, 0));
+           (uint64_t)(by_columns || c->plan->packs ? p->m
+                                                   : symm__rows_of_owner(p, c->plan->sink, 0));
 }
 
 /*
@@ -337,6 +361,8 @@ static symm_status launch(struct symm_call *call, const struct symm_collect *c,
                    blocks = (uint32_t)symm__min(symm__ceil_div(packs_of(c, p), threads),
                                                 (uint64_t)c->group->ctx->agreed.nsms);
 
+    if (args.product.parts.packs && args.product.parts.beside)
+        return SYMM_OK; /* the product has made D */
     if (args.product.parts.beside)
         return launch_late_parts(call, c, &args);
     return symm__call_launch(call, kernels[p->kind], blocks, threads, false, &args);

@@ -10,18 +10,13 @@
 #include "args.h"
 #include "matmul/kernels/destination.cuh"
 #include "matmul/kernels/split.h"
-#include "matmul/kernels/sum_parts.cuh"
+#include "matmul/kernels/sum_packs.cuh"
 #include "matmul/kernels/transform.cuh"
 
 enum {
     PACK = 8, /* elements of a row */
     LATE_UNITS = 16,
     AT_ONCE = 2 /* packs of a thread whose loads are in flight together */
-};
-
-/* The elements of a row from a column on, at most PACK. */
-struct run_of_row {
-    int32_t product, batch, row, column;
 };
 
 /* A thread's packs of batches of rows, from pack `first` on and in steps of `step` packs. */
@@ -183,9 +178,13 @@ SYMM_DEV void store_run(const matrix_destination &to, int32_t column, const floa
             to.store(0, column + j, {x[j]});
 }
 
-/* Sums of product i with any transform and types. */
+/*
+ * Sums of product i with any transform and types. sum(run, x) adds a run; c_row: the row of c of
+ * d's first row.
+ */
+template <typename F>
 SYMM_DEV void transform_sums(const symm_collect_args &a, int32_t i, int32_t rows,
-                             const symm_matrix &d, int64_t c_row)
+                             const symm_matrix &d, int64_t c_row, const F &sum)
 {
     const symm_product_args &p = a.product;
 
@@ -193,8 +192,7 @@ SYMM_DEV void transform_sums(const symm_collect_args &a, int32_t i, int32_t rows
         const run_of_row &r = runs[0];
         const tile t = {0, r.batch, r.row, 1, i, 0, p.n[i]};
         float x[PACK] = {};
-        if (p.alpha != 0)
-            sum_run(a, r, x);
+        sum(r, x);
         transform{p, t, c_row + r.row}.apply(0, r.column, x);
         store_run({d, d.data, t, r.row, p.n[i], p}, r.column, x);
     });
@@ -246,7 +244,10 @@ SYMM_DEV void sum_rows(const symm_collect_args &a, const symm_matrix *to, int64_
 
     for (int32_t i = 0; i < a.product.nb; i++) {
         if (!are_plain(a, i, to[i]))
-            transform_sums(a, i, rows, to[i], c_row);
+            transform_sums(a, i, rows, to[i], c_row, [&](const run_of_row &r, float(&x)[PACK]) {
+                if (a.product.alpha != 0)
+                    sum_run(a, r, x);
+            });
         else if (to[i].dtype == SYMM_FLOAT16)
             scale_sums<symm_f16>(a, i, rows, to[i]);
         else
@@ -426,6 +427,30 @@ SYMM_DEV void collect_parts(const symm_collect_args &a)
     end_run(a.product.parts.state);
 }
 
+/* -------------------------------------------------------------------------------------- packs */
+
+/* All sums, after a product that has sent none. */
+SYMM_DEV void collect_packs(const symm_collect_args &a)
+{
+    const symm_product_args &p = a.product;
+    __shared__ pack_run run;
+    const pack_sums sums = {p, run};
+
+    if (threadIdx.x == 0)
+        run = begin_pack_run(p);
+    __syncthreads();
+    if (blockIdx.x == 0 && threadIdx.x < 32)
+        sums.tell_begin();
+    for (int32_t i = 0; i < p.nb; i++)
+        for_each_runs<1>(a, i, p.a.m, p.n[i],
+                         [&](const run_of_row(&runs)[1], int32_t) { sums.send(runs[0]); });
+    for (int32_t i = 0; i < p.nb; i++)
+        transform_sums(a, i, p.a.m, p.d[i], 0,
+                       [&](const run_of_row &r, float(&x)[PACK]) { sums.sum(r, x); });
+    if (blockIdx.x == 0 && threadIdx.x < 32)
+        sums.await_begin();
+}
+
 /* ------------------------------------------------------------------------------------ the kinds */
 
 SYMM_DEV void collect_reduce_scatter(const symm_collect_args &a)
@@ -443,6 +468,8 @@ SYMM_DEV void collect_reduce_scatter(const symm_collect_args &a)
  */
 SYMM_DEV void collect_all_reduce(const symm_collect_args &a)
 {
+    if (a.product.parts.packs)
+        return collect_packs(a);
     if (a.product.parts.pad)
         return collect_parts(a);
     symm_dev_barrier(a.product.view, a.pad, (int)blockIdx.x);

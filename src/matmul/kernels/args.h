@@ -65,7 +65,7 @@ typedef struct symm_part_tile {
 typedef struct symm_parts_state {
     uint32_t runs;  /* that have ended. */
     uint32_t nlate; /* entries of late[]: tiles whose part had not come in time */
-    uint32_t ended; /* blocks of the kernel that ends the run */
+    uint32_t ended; /* blocks of the kernel that ends the run; with packs, that have begun it */
     uint32_t reserved;
 } symm_parts_state; /* late[] follows: symm_part_tile */
 
@@ -75,6 +75,8 @@ typedef struct symm_parts_state {
  * counted, not taken: run i has the i-th of each channel.
  *
  * Both ranks have the same tiles: SYMM_WGMMA_ROWS x `columns`, numbered within an owner's rows.
+ *
+ * With `packs`, sums of any number of ranks: see sum_packs.cuh.
  */
 typedef struct symm_parts {
     symm_signal_pad *pad; /* a channel for each tile; NULL: the collecting kernel has barriers */
@@ -87,9 +89,11 @@ typedef struct symm_parts {
     /*
      * The product stores this rank's parts in D, not in its slot, signals the other rank's parts
      * tile by tile, and adds those of the other rank that come in time. Else the kernel behind the
-     * product signals and adds all parts.
+     * product signals and adds all parts. With packs, the product sends and adds all of them, or
+     * the kernel behind it does.
      */
     uint32_t beside;
+    uint32_t packs; /* the ranks send each other packs, which are their own signals */
 } symm_parts;
 
 /* A product, or its part with the rows of steps [first_step, last_step): see rows_of_step(). */

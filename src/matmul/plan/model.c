@@ -239,7 +239,7 @@ double symm__model_product_us(const struct symm_matmul_limits *limits, const str
     double us;
 
     if (plan->split.k_parts > 0)
-        symm__model_split(limits, p, columns, &us);
+        us = symm__model_split_us(limits, p, columns, &plan->split);
     else if (limits->cublas)
         us = symm__model_cublas_us(limits, p, columns, p->m);
     else

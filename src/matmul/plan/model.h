@@ -26,12 +26,18 @@ extern const struct symm_split_shape symm__split_shapes[];
 uint64_t symm__model_split_tiles(const struct symm_problem *p,
                                  const struct symm_split_shape *shape);
 
+/* The time of a product by the kernel that splits k. columns: the maximum over the ranks. */
+double symm__model_split_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                            int64_t columns, const struct symm_split *split);
+
 /*
- * Picks the tile shape and the parts of k with the lowest estimated time. *us: that time. With same
- * bits, k has one part: the number of parts depends on the shape.
+ * Picks the tile shape and the parts of k with the lowest estimated time, of those with at most
+ * this number of blocks; 0 parts: there are none. With same bits, k has one part: the number of
+ * parts depends on the shape.
  */
 struct symm_split symm__model_split(const struct symm_matmul_limits *limits,
-                                    const struct symm_problem *p, int64_t columns, double *us);
+                                    const struct symm_problem *p, int64_t columns,
+                                    uint64_t most_blocks);
 
 /*
  * The index of the fastest shape for the shards of steps [first_step, last_step). With parts only

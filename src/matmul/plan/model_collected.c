@@ -13,6 +13,8 @@ static const double unpaced_bytes_per_us = 1e6;  /* cuBLASLt's products stand st
 static const double parts_us = 20;               /* of parts that the product adds: at its end */
 static const double parts_bytes_per_us = 3e6;    /* and during it */
 static const double parts_sent_bytes_per_us = 335e3; /* parts, which the copy unit sends */
+static const double packs_us = 4.5;                  /* of packs, after the product */
+static const double packs_bytes_per_us = 210e3;
 
 /* The bytes of the results of a rank's product, and of all its columns of D. */
 struct volume {
@@ -89,6 +91,15 @@ static double parts_product_us(const struct symm_matmul_limits *limits,
            parts_us;
 }
 
+/* A product that sends and adds packs of sums. */
+static double packs_product_us(const struct symm_matmul_limits *limits,
+                               const struct symm_problem *p, int64_t columns,
+                               const struct symm_matmul_plan *plan, const struct volume *v)
+{
+    return symm__model_split_us(limits, p, columns, &plan->split) + packs_us +
+           (v->nranks - 1) * v->results / packs_bytes_per_us;
+}
+
 /* This rank's own product begins when the other owners' results have left. */
 static double pipelined_product_us(const struct symm_matmul_limits *limits,
                                    const struct symm_problem *p, int64_t columns,
@@ -114,6 +125,8 @@ double symm__model_collected_us(const struct symm_matmul_limits *limits,
 
     switch (plan->strategy) {
     case SYMM_STRATEGY_FUSED:
+        if (plan->packs)
+            return packs_product_us(limits, p, columns, plan, &v);
         if (plan->parts && limits->wgmma)
             return parts_product_us(limits, p, columns, plan, &v);
         return fused_product_us(limits, p, columns, plan, &v) + collect_slots_us(p, &v);

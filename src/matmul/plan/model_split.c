@@ -45,9 +45,9 @@ static uint64_t clusters_at_once(int nsms, int blocks)
            symm__max((uint64_t)(GPC_SMS / blocks), 1);
 }
 
-/* columns: of all products, as if in one b. */
-static double split_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
-                       int64_t columns, const struct symm_split *split)
+/* Columns of all products count as if in one b. */
+double symm__model_split_us(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                            int64_t columns, const struct symm_split *split)
 {
     const struct symm_split_shape *shape = &symm__split_shapes[split->shape];
     const uint64_t steps = symm__ceil_div((uint64_t)p->k, SYMM_WGMMA_DEPTH),
@@ -64,19 +64,22 @@ static double split_us(const struct symm_matmul_limits *limits, const struct sym
 }
 
 struct symm_split symm__model_split(const struct symm_matmul_limits *limits,
-                                    const struct symm_problem *p, int64_t columns, double *us)
+                                    const struct symm_problem *p, int64_t columns,
+                                    uint64_t most_blocks)
 {
     const uint64_t steps = symm__ceil_div((uint64_t)p->k, SYMM_WGMMA_DEPTH),
                    most = symm__min(symm__min(CLUSTER_MAX, (uint64_t)limits->nsms), steps);
     struct symm_split best = {0, 0};
+    double least = INFINITY;
 
-    *us = INFINITY;
     for (int i = 0; i < NSHAPES; i++)
         for (int k_parts = 1; k_parts <= (p->same_bits ? 1 : (int)most); k_parts++) {
             const struct symm_split split = {i, k_parts};
-            const double t = split_us(limits, p, columns, &split);
-            if (t < *us) {
-                *us = t;
+            const double us = symm__model_split_us(limits, p, columns, &split);
+            const uint64_t blocks =
+                symm__model_split_tiles(p, &symm__split_shapes[i]) * (uint64_t)k_parts;
+            if (blocks <= most_blocks && us < least) {
+                least = us;
                 best = split;
             }
         }

@@ -167,11 +167,11 @@ static struct symm_split choose_split(const struct symm_matmul_limits *limits,
                                       const struct symm_problem *p, int64_t columns,
                                       const struct symm_matmul_plan *plan)
 {
-    double us;
-    const struct symm_split split = symm__model_split(limits, p, columns, &us);
+    const struct symm_split split = symm__model_split(limits, p, columns, UINT64_MAX);
 
-    if (limits->cublas || !limits->wgmma || !is_gathered(p) ||
-        us >= symm__model_fused_us(limits, p, columns, plan))
+    if (limits->cublas || !limits->split || !is_gathered(p) ||
+        symm__model_split_us(limits, p, columns, &split) >=
+            symm__model_fused_us(limits, p, columns, plan))
         return (struct symm_split){0, 0};
     return split;
 }
@@ -246,58 +246,93 @@ static bool may_have_parts(const struct symm_matmul_limits *limits, const struct
     return p->kind == SYMM_MATMUL_REDUCE_SCATTER && p->m >= 2;
 }
 
+/*
+ * Whether the kernel that splits k may send and add packs of sums. All ranks add all sums, so
+ * nothing that ranks may have of their own changes them.
+ */
+static bool may_have_packs(const struct symm_matmul_limits *limits, const struct symm_problem *p)
+{
+    return p->kind == SYMM_MATMUL_ALL_REDUCE && limits->only_sums && limits->split;
+}
+
 /* An all-reduce of two parts: each rank adds all of them, since either way as much is sent. */
 static symm_sink sink_of(const struct symm_problem *p, const struct symm_matmul_plan *plan)
 {
-    if (plan->strategy == SYMM_STRATEGY_UNFUSED)
+    if (plan->strategy == SYMM_STRATEGY_UNFUSED || plan->packs)
         return SYMM_TO_D;
     if (plan->parts && p->kind == SYMM_MATMUL_ALL_REDUCE)
         return SYMM_TO_ALL;
     return symm__kind_reduces(p->kind) ? SYMM_TO_OWNERS : SYMM_TO_ALL;
 }
 
-/* The plan of a product whose results are collected. */
-static struct symm_matmul_plan with_strategy(const struct symm_matmul_limits *limits,
-                                             const struct symm_matmul_plan *base,
-                                             const struct symm_problem *p, symm_strategy strategy)
+/* A way to collect results. */
+struct way {
+    symm_strategy strategy;
+    bool packs;
+};
+
+/*
+ * The plan of a product whose results are collected. Blocks that send packs wait for those of the
+ * other ranks, so all of them must run at the same time.
+ */
+static struct symm_matmul_plan by_way(const struct symm_matmul_limits *limits,
+                                      const struct symm_matmul_plan *base,
+                                      const struct symm_problem *p, int64_t columns,
+                                      const struct way *way)
 {
     struct symm_matmul_plan plan = *base;
 
-    plan.strategy = strategy;
-    if (strategy != SYMM_STRATEGY_UNFUSED)
+    plan.strategy = way->strategy;
+    if (way->packs)
+        plan.split = symm__model_split(limits, p, columns, (uint64_t)limits->nsms);
+    else if (way->strategy != SYMM_STRATEGY_UNFUSED)
         plan.split = (struct symm_split){0, 0};
-    plan.collective = strategy == SYMM_STRATEGY_UNFUSED && limits->sums_us > 0;
-    plan.parts = strategy == SYMM_STRATEGY_FUSED && may_have_parts(limits, p);
+    plan.packs = way->packs;
+    plan.collective = way->strategy == SYMM_STRATEGY_UNFUSED && limits->sums_us > 0;
+    plan.parts = way->strategy == SYMM_STRATEGY_FUSED && !way->packs && may_have_parts(limits, p);
     plan.sink = sink_of(p, &plan);
     if (plan.parts)
         plan.shape = symm__model_shape(p, &plan, 0, symm__steps_of(p, plan.sink));
     return plan;
 }
 
-/* Products for each owner's rows only pay off by cuBLASLt. */
-static bool may_be_pipelined(const struct symm_matmul_limits *limits, const struct symm_problem *p)
+/*
+ * Whether a plan counts. For AUTO, products for each owner's rows only pay off by cuBLASLt, and
+ * packs only without it: cuBLASLt and a collective were as fast.
+ */
+static bool is_choice(const struct symm_matmul_limits *limits, const struct symm_problem *p,
+                      const struct symm_matmul_plan *plan)
 {
-    return limits->cublas && symm__kind_reduces(p->kind);
+    if (plan->packs && (!may_have_packs(limits, p) || plan->split.k_parts == 0))
+        return false;
+    if (p->strategy != SYMM_STRATEGY_AUTO)
+        return p->strategy == plan->strategy;
+    if (plan->strategy == SYMM_STRATEGY_PIPELINED)
+        return limits->cublas && symm__kind_reduces(p->kind);
+    return !plan->packs || !limits->cublas;
 }
 
 struct symm_matmul_plan symm__matmul_plan_collected(const struct symm_matmul_limits *limits,
                                                     const struct symm_problem *p, int64_t columns)
 {
     /* Ties: the first one. */
-    static const symm_strategy strategies[] = {SYMM_STRATEGY_UNFUSED, SYMM_STRATEGY_FUSED,
-                                               SYMM_STRATEGY_PIPELINED};
-    struct symm_matmul_plan best = symm__matmul_plan(limits, p, columns);
+    static const struct way ways[] = {{SYMM_STRATEGY_UNFUSED, false},
+                                      {SYMM_STRATEGY_FUSED, true},
+                                      {SYMM_STRATEGY_FUSED, false},
+                                      {SYMM_STRATEGY_PIPELINED, false}};
+    const struct symm_matmul_plan base = symm__matmul_plan(limits, p, columns);
+    struct symm_matmul_plan best = base;
     double least = INFINITY;
 
     if (p->collect_nranks == 1)
-        return best;
-    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
-        const struct symm_matmul_plan plan = with_strategy(limits, &best, p, strategies[i]);
-        const double us = symm__model_collected_us(limits, p, columns, &plan);
-        if (p->strategy == plan.strategy)
-            return plan;
-        if (us < least &&
-            (plan.strategy != SYMM_STRATEGY_PIPELINED || may_be_pipelined(limits, p))) {
+        return base;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        const struct symm_matmul_plan plan = by_way(limits, &base, p, columns, &ways[i]);
+        double us;
+        if (!is_choice(limits, p, &plan))
+            continue;
+        us = symm__model_collected_us(limits, p, columns, &plan);
+        if (us < least) {
             least = us;
             best = plan;
         }

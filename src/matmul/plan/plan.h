@@ -23,6 +23,7 @@ struct symm_matmul_limits {
     bool cublas;           /* all ranks use cuBLASLt for the product after an all-gather */
     double cublas_us;      /* that product's measured time, on the slowest rank; 0: by estimate */
     bool wgmma;            /* at least one rank may use the Hopper kernel */
+    bool split;            /* all ranks may use the kernel that splits k */
     bool only_sums;        /* on all ranks: see symm__only_sums() */
     /* The time of the group's collectives for the sums of an unfused run; 0: they cannot add. */
     double sums_us;
@@ -46,6 +47,7 @@ struct symm_matmul_plan {
     symm_sink sink;              /* of the product */
     bool collective;             /* the group's collectives make D from the partial sums */
     bool parts;                  /* the product adds parts of sums: see symm_parts */
+    bool packs;                  /* the kernel that splits k sends and adds packs of sums */
     int shape;                   /* with parts: the index of the Hopper kernel's tile shape */
     struct symm_split split;
     int64_t ld; /* of the workspace, in elements */

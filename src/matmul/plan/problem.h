@@ -21,6 +21,7 @@ struct symm_problem {
     bool same_bits;                        /* SYMM_MATMUL_SAME_BITS */
     bool any_order;                        /* SYMM_MATMUL_ANY_ORDER */
     bool traced;                           /* SYMM_MATMUL_TRACE */
+    bool constant_b;                       /* SYMM_MATMUL_CONSTANT_B */
     symm_dtype partial[SYMM_MATMUL_MAX_B]; /* of partial sums */
     int32_t m, k, l, nb;
     int32_t n[SYMM_MATMUL_MAX_B];     /* columns that this rank computes */

@@ -203,12 +203,13 @@ static symm_status check_flags(uint64_t flags)
 {
     const uint64_t bits = SYMM_MATMUL_SAME_BITS | SYMM_MATMUL_ANY_ORDER;
 
-    if (flags & ~(bits | SYMM_MATMUL_TRACE))
+    if (flags & ~(bits | SYMM_MATMUL_TRACE | SYMM_MATMUL_CONSTANT_B))
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "flags is %#llx; it may have SYMM_MATMUL_SAME_BITS (%#x), "
-                          "SYMM_MATMUL_TRACE (%#x) and SYMM_MATMUL_ANY_ORDER (%#x)",
+                          "SYMM_MATMUL_TRACE (%#x), SYMM_MATMUL_ANY_ORDER (%#x) and "
+                          "SYMM_MATMUL_CONSTANT_B (%#x)",
                           (unsigned long long)flags, SYMM_MATMUL_SAME_BITS, SYMM_MATMUL_TRACE,
-                          SYMM_MATMUL_ANY_ORDER);
+                          SYMM_MATMUL_ANY_ORDER, SYMM_MATMUL_CONSTANT_B);
     if ((flags & bits) == bits)
         return symm__fail(SYMM_ERROR_ARGUMENT,
                           "flags is %#llx; SYMM_MATMUL_SAME_BITS and SYMM_MATMUL_ANY_ORDER exclude "
@@ -408,6 +409,7 @@ symm_status symm__problem_read(const symm_matmul_desc *desc, int rank, int nrank
     p->same_bits = desc->flags & SYMM_MATMUL_SAME_BITS;
     p->any_order = desc->flags & SYMM_MATMUL_ANY_ORDER;
     p->traced = desc->flags & SYMM_MATMUL_TRACE;
+    p->constant_b = desc->flags & SYMM_MATMUL_CONSTANT_B;
     if (desc->kind == SYMM_ALL_GATHER_MATMUL) {
         p->rank = rank;
         p->nranks = nranks;

@@ -29,7 +29,7 @@ typedef struct symm_wgmma_args {
     uint32_t b_along_k; /* bit i: b[i] is column-major; else row-major */
     /* Of the kernel that splits k: the blocks that share a tile's k; rows of a box of A. */
     uint32_t k_parts, rows_loaded;
-    uint32_t reserved;
+    uint32_t constant_b; /* it loads B before the kernel in front of it has ended */
 } symm_wgmma_args;
 
 #endif

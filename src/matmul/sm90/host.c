@@ -74,13 +74,15 @@ out:
     return st;
 }
 
-symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view, bool *out)
+symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view, bool *out,
+                               bool *split)
 {
-    int64_t enabled;
+    int64_t enabled, splits;
     symm_status st;
 
-    *out = false;
+    *out = *split = false;
     TRY(symm__setting_int(SYMM_SETTING_MATMUL_WGMMA, 0, 1, &enabled));
+    TRY(symm__setting_int(SYMM_SETTING_MATMUL_SPLIT, 0, 1, &splits));
     if (!enabled || !ctx->drv->cuTensorMapEncodeTiled ||
         ctx->agreed.max_threads < SYMM_WGMMA_THREADS)
         return SYMM_OK;
@@ -90,6 +92,7 @@ symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *
         TRY(allow(ctx, view, &kernels[i], SYMM_WGMMA_SHARED_NBYTES));
     for (int i = 0; i < NSPLIT_SHAPES && *out; i++)
         TRY(allow(ctx, view, &split_kernels[i], split_nbytes(&symm__split_shapes[i])));
+    *split = *out && splits;
 out:
     return st;
 }
@@ -280,7 +283,16 @@ static uint32_t rows_loaded(const struct symm_problem *p, const struct symm_spli
                                (uint64_t)shape->rows);
 }
 
+/* With packs the kernel makes D of the sums. */
+static void describe_sums(const struct symm_problem *sums, symm_product_args *args)
+{
+    args->alpha = sums->alpha;
+    for (int i = 0; i < sums->nb; i++)
+        args->d[i] = sums->d[i].matrix;
+}
+
 symm_status symm__split_enqueue(struct symm_call *call, const struct symm_problem *p,
+                                const struct symm_problem *sums,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args)
 {
     const struct symm_driver *drv = call->group->ctx->drv;
@@ -289,9 +301,12 @@ symm_status symm__split_enqueue(struct symm_call *call, const struct symm_proble
     const uint32_t cluster = (uint32_t)split->k_parts;
     symm_wgmma_args all = {.product = *args,
                            .k_parts = (uint32_t)split->k_parts,
-                           .rows_loaded = rows_loaded(p, shape)};
+                           .rows_loaded = rows_loaded(p, shape),
+                           .constant_b = p->constant_b};
     symm_status st;
 
+    if (args->parts.packs)
+        describe_sums(sums, &all.product);
     TRY(describe_a(drv, p, all.rows_loaded, &all));
     for (int i = 0; i < p->nb; i++)
         TRY(describe_b(drv, p, i, shape->columns, 1, &all));

@@ -7,11 +7,12 @@
 
 /*
  * Sets *out to whether this process can use the Hopper kernel: it is enabled, the driver encodes
- * tensor maps, and the kernels are compiled for this GPU. Allows the kernels of products with this
- * view their shared memory. Local; the primary context is current. Errors: ERROR_ARGUMENT (a
- * setting), ERROR_DRIVER
+ * tensor maps, and the kernels are compiled for this GPU. *split: the same of the kernel that
+ * splits k. Allows the kernels of products with this view their shared memory. Local; the primary
+ * context is current. Errors: ERROR_ARGUMENT (a setting), ERROR_DRIVER
  */
-symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view, bool *out);
+symm_status symm__wgmma_enable(const struct symm_context *ctx, const symm_view *view, bool *out,
+                               bool *split);
 
 /* Whether the kernel supports this run, with A as in `a`: layouts, addresses, and not alpha 0. */
 bool symm__wgmma_suits(const struct symm_problem *p, const symm_shards *a);
@@ -26,9 +27,10 @@ symm_status symm__wgmma_enqueue(struct symm_call *call, const struct symm_proble
 
 /*
  * Launches the product of args by the kernel that splits k, as the plan says. All rows are in
- * args->a.own, and results go to D.
+ * args->a.own, and results go to D. sums: the problem whose D gets the sums, if args have packs.
  */
 symm_status symm__split_enqueue(struct symm_call *call, const struct symm_problem *p,
+                                const struct symm_problem *sums,
                                 const struct symm_matmul_plan *plan, const symm_product_args *args);
 
 /* Shared memory with which a matmul_push_free_sms block does not fit on an SM with this product. */

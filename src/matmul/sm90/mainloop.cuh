@@ -53,22 +53,28 @@ SYMM_DEV void load_b(const sources &f, uint16_t *shared, int32_t x, int32_t y, u
         tensor_load_all(shared, f.b, x, y, f.b_batch, bar, (1u << S::CLUSTER) - 1);
 }
 
-/* Starts to load the stage at k: A's rows of this block, and this block's share of B. */
+/* Expects all of a stage, and starts to load this block's share of B at k. */
 template <typename S>
-SYMM_DEV void load_stage(const symm_wgmma_args &args, const sources &f, int32_t k,
-                         typename S::stage &s, uint64_t *bar)
+SYMM_DEV void load_stage_of_b(const symm_wgmma_args &args, const sources &f, int32_t k,
+                              typename S::stage &s, uint64_t *bar)
 {
     constexpr int32_t SHARE = S::COLUMNS / S::CLUSTER;
     const int32_t rank = S::CLUSTER > 1 ? (int32_t)cluster_rank() : 0;
     const uint32_t lines = S::rows_loaded(args) + (f.b_along_k ? S::COLUMNS : S::B_COLUMNS);
 
     mbarrier_expect(bar, lines * DEPTH * (uint32_t)sizeof *s.b);
-    tensor_load(s.a, f.a, k, f.a_row, f.a_batch, bar);
     if (f.b_along_k)
         load_b<S>(f, s.b + rank * SHARE * DEPTH, k, f.b_column + rank * SHARE, bar);
     else
         for (int32_t j = rank * B_BLOCK; j < S::COLUMNS; j += B_BLOCK * S::CLUSTER)
             load_b<S>(f, s.b + j * DEPTH, f.b_column + j, k, bar);
+}
+
+/* Starts to load this block's rows of A at k. */
+template <typename S>
+SYMM_DEV void load_stage_of_a(const sources &f, int32_t k, typename S::stage &s, uint64_t *bar)
+{
+    tensor_load(s.a, f.a, k, f.a_row, f.a_batch, bar);
 }
 
 /*
@@ -85,7 +91,8 @@ SYMM_DEV void produce(const symm_wgmma_args &args, const work &w, typename S::st
     for (int32_t k = w.k_begin; k < w.k_end; k += DEPTH) {
         before(k);
         mbarrier_wait(&bars.empty[at.slot], at.parity ^ 1);
-        load_stage<S>(args, from, k, stages[at.slot], &bars.full[at.slot]);
+        load_stage_of_b<S>(args, from, k, stages[at.slot], &bars.full[at.slot]);
+        load_stage_of_a<S>(from, k, stages[at.slot], &bars.full[at.slot]);
         at.next();
     }
 }

@@ -7,6 +7,7 @@
 #define SYMM_MATMUL_SM90_SPLIT_CUH
 
 #include "mainloop.cuh"
+#include "matmul/kernels/sum_packs.cuh"
 
 namespace sm90
 {
@@ -44,13 +45,41 @@ template <typename S> SYMM_DEV work work_of_block(const symm_wgmma_args &args)
     return w;
 }
 
+/* Stages whose B is loaded before the kernel in front of this one has ended. */
+template <typename S> SYMM_DEV int32_t early_stages(const symm_wgmma_args &args, const work &w)
+{
+    return args.constant_b
+               ? max(0, min((int32_t)S::STAGES, (w.k_end - w.k_begin + DEPTH - 1) / DEPTH))
+               : 0;
+}
+
+/* Starts to load them. One thread, elected. */
+template <typename S>
+SYMM_DEV void load_early(const symm_wgmma_args &args, const work &w, typename S::stage *stages,
+                         typename S::stage_barriers &bars)
+{
+    const sources from(args, w.t);
+
+#pragma unroll 1
+    for (int32_t i = 0; i < early_stages<S>(args, w); i++)
+        load_stage_of_b<S>(args, from, w.k_begin + i * DEPTH, stages[i], &bars.full[i]);
+}
+
+/* Loads what is left of a block's part: A's stages of the early ones, and all others. */
 template <typename S>
 SYMM_DEV void load_part(const symm_wgmma_args &args, const work &w, typename S::stage *stages,
                         typename S::stage_barriers &bars)
 {
+    const sources from(args, w.t);
     typename S::ring at;
+    work left = w;
 
-    produce<S>(args, w, stages, bars, at, [](int32_t) {});
+#pragma unroll 1
+    for (int32_t i = 0; i < early_stages<S>(args, w); i++, left.k_begin += DEPTH) {
+        load_stage_of_a<S>(from, left.k_begin, stages[i], &bars.full[i]);
+        at.next();
+    }
+    produce<S>(args, left, stages, bars, at, [](int32_t) {});
 }
 
 /* A consumer's part of the tile. d: zeros. */
@@ -135,23 +164,61 @@ SYMM_DEV void put_pack(const epilogue &end, int32_t row, int32_t column, float (
     }
 }
 
-/* This block's share of the tile's results. */
-template <typename S>
-SYMM_DEV void put_tile(const symm_wgmma_args &args, const work &w, const typename S::memory &m)
+/* Calls visit(row, column) for this thread's packs of the block's share of the tile. */
+template <typename S, typename F> SYMM_DEV void each_pack(const work &w, const F &visit)
 {
     constexpr int32_t ACROSS = S::COLUMNS / PACK_COLUMNS;
-    const epilogue end(args.product, w.t);
 
 #pragma unroll 1
     for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < w.t.rows * ACROSS;
          i += w.nparts * (int32_t)blockDim.x) {
         const int32_t row = i / ACROSS, column = i % ACROSS * PACK_COLUMNS;
+        if (column < w.t.columns)
+            visit(row, column);
+    }
+}
+
+template <typename S>
+SYMM_DEV void put_tile(const symm_wgmma_args &args, const work &w, const typename S::memory &m)
+{
+    const epilogue end(args.product, w.t);
+
+    each_pack<S>(w, [&](int32_t row, int32_t column) {
         float x[PACK_COLUMNS];
-        if (column >= w.t.columns)
-            continue;
         add_k_parts<S>(m, w.nparts, row, column, x);
         put_pack(end, row, column, x);
-    }
+    });
+}
+
+/* One warp of each block: the rest of the block reads *run behind a barrier. */
+SYMM_DEV void begin_sums(const pack_sums &sums, pack_run &run)
+{
+    if (threadIdx.x % 32 == 0)
+        run = begin_pack_run(sums.a);
+    if (blockIdx.x == 0)
+        sums.tell_begin();
+}
+
+/* The tile's sums over all ranks. */
+template <typename S>
+SYMM_DEV void put_sums(const symm_wgmma_args &args, const work &w, const typename S::memory &m,
+                       const pack_sums &sums)
+{
+    const epilogue end(args.product, w.t);
+    const auto run_at = [&](int32_t row, int32_t column) {
+        return run_of_row{w.t.product, w.t.batch, w.t.row + row, w.t.column + column};
+    };
+
+    each_pack<S>(w, [&](int32_t row, int32_t column) {
+        float x[PACK_COLUMNS];
+        add_k_parts<S>(m, w.nparts, row, column, x);
+        sums.send(run_at(row, column), x);
+    });
+    each_pack<S>(w, [&](int32_t row, int32_t column) {
+        float x[PACK_COLUMNS];
+        sums.sum(run_at(row, column), x);
+        put_pack(end, row, column, x);
+    });
 }
 
 } /* namespace sm90 */
@@ -163,6 +230,9 @@ SYMM_DEV void matmul_split(const symm_wgmma_args &args)
     SYMM_DYNAMIC_SHARED(char, dynamic, 1024);
     __shared__ typename S::stage_barriers bars;
     typename S::memory &m = *reinterpret_cast<typename S::memory *>(dynamic);
+    __shared__ pack_run run;
+    const pack_sums sums = {args.product, run};
+    const bool packs = args.product.parts.packs != 0;
     const uint32_t warp = sm90::warp_number();
     float d[S::ACCUMULATORS] = {};
 
@@ -176,19 +246,33 @@ SYMM_DEV void matmul_split(const symm_wgmma_args &args)
         sm90::tensor_prefetch(&args.b[w.t.product]);
     }
     sm90::cluster_sync();
+    if (warp == 0) {
+        if (sm90::elect_one())
+            sm90::load_early<S>(args, w, m.stages, bars);
+    }
     symm_dev_pdl_wait();
-    symm_dev_pdl_release();
+    if (!packs)
+        symm_dev_pdl_release();
     if (warp == 0) {
         if (sm90::elect_one())
             sm90::load_part<S>(args, w, m.stages, bars);
     } else if (warp >= sm90::WARPGROUP / 32) {
         sm90::multiply_part<S, T>(args, w, m.stages, bars, d);
+    } else if (warp == 1 && packs) {
+        sm90::begin_sums(sums, run);
     }
     __syncthreads(); /* the stages have been used */
     if (warp >= sm90::WARPGROUP / 32)
         sm90::show_part<S>(d, m);
     sm90::cluster_sync();
-    sm90::put_tile<S>(args, w, m);
+    if (packs) {
+        sm90::put_sums<S>(args, w, m, sums);
+        symm_dev_pdl_release(); /* not before: runs that wait leave room for another group's */
+        if (warp == 1 && blockIdx.x == 0)
+            sums.await_begin();
+    } else {
+        sm90::put_tile<S>(args, w, m);
+    }
     sm90::cluster_meet(); /* all blocks have read this block's part */
 }
 

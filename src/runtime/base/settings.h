@@ -45,6 +45,8 @@
       "from this size on, copy engines send a rank's rows of a product; 0: by estimate")           \
     X(MATMUL_WGMMA, "SYMM_MATMUL_WGMMA", "0|1", "1",                                               \
       "1: the Hopper kernel on Hopper GPUs if the data suit it; 0: the portable kernel")           \
+    X(MATMUL_SPLIT, "SYMM_MATMUL_SPLIT", "0|1", "1",                                               \
+      "1: the Hopper kernel for few tiles, which splits k, if all ranks have it; 0: never")        \
     X(MATMUL_CUBLAS, "SYMM_MATMUL_CUBLAS", "0|1", "1",                                             \
       "1: cuBLASLt, if installed, for products that are not fused; 0: never")                      \
     X(CUBLASLT_LIBRARY, "SYMM_CUBLASLT_LIBRARY", "path", "",                                       \

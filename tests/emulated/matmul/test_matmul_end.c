@@ -53,6 +53,19 @@ TEST_LOOP(end, the_others_are_told_while_they_collect, 0, 12)
     lose_in_time(loss, 0);
 }
 
+/* While the product waits for packs of sums, or the kernel behind it does. */
+TEST_LOOP(end, the_others_are_told_while_packs_are_missing, 0, 4)
+{
+    struct matmul_loss loss = {.c = matmul_works, .gives_up = _i % 2 == 0, .burst = 2};
+
+    loss.c.kind = SYMM_MATMUL_ALL_REDUCE;
+    loss.c.strategy = SYMM_STRATEGY_FUSED;
+    loss.c.has_c = loss.c.has_bias = loss.c.gathered = false;
+    loss.c.beta = NULL;
+    loss.c.n[0] = loss.c.n[1] = _i < 2 ? 64 : 63; /* suits the Hopper kernel, or not */
+    lose_in_time(loss, 0);
+}
+
 TEST_LOOP(end, the_others_are_told_among_replays, 0, 2)
 {
     struct matmul_loss loss = {.c = matmul_works, .burst = 20, .replayed = true};

@@ -255,6 +255,7 @@ static struct sweep sweeps[] = {
     {0, SYMM_MATMUL_ALL_SCATTER, SYMM_STRATEGY_FUSED, false, true, 4, false},
     {1, SYMM_MATMUL_REDUCE_SCATTER, SYMM_STRATEGY_UNFUSED, false, false, 4, true},
     {2, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_UNFUSED, false, false, 4, true},
+    {1, SYMM_MATMUL_ALL_REDUCE, SYMM_STRATEGY_FUSED, false, false, 2, true},
 };
 enum { NSWEEPS = sizeof sweeps / sizeof sweeps[0] };
 

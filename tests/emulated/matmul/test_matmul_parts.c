@@ -6,8 +6,8 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include "matmul_plan.h"
+#include "matmul_rounds.h"
 #include "reference.h"
 #include "test.h"
 #include "trace.h"
@@ -16,15 +16,6 @@ enum { ROUNDS = 5, TINY_ROUNDS = 3, RANKS = 2, LONG_K = 2624 };
 
 /* Launches: of the Hopper kernel, and of the kernel behind it, which has blocks of one warp. */
 static const char hopper[] = "block=384,1,1", behind[] = "block=32,1,1";
-
-/* What a rank does with a case. */
-struct parts_test {
-    struct matmul_case c;
-    int rounds;
-    int late_rank;  /* sleeps before its runs; -1: none */
-    bool replayed;  /* all rounds but the first one are replays of a graph */
-    uint64_t first; /* round */
-};
 
 /* ---------------------------------------------------------------------------------------- cases */
 
@@ -65,85 +56,15 @@ static struct matmul_case draw_tiny(unsigned n)
     return c;
 }
 
-/* ---------------------------------------------------------------------------------------- ranks */
-
-static void sleep_ms(long ms)
-{
-    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
-}
-
-/* Fresh data, a run or its replay, and a look at the result. */
-static symm_status run_round(struct rank *self, struct matmul_job *job,
-                             const struct parts_test *test, symm_graph graph, int round,
-                             symm_stream stream)
-{
-    RANK_TRY(self, matmul_job_send(self, job, test->first + (uint64_t)round, stream));
-    RANK_TRY(self, symm_exchange(job->group, NULL, 0, NULL));
-    if (test->late_rank == self->rank)
-        sleep_ms(round % 2 ? 120 : 5);
-    if (graph)
-        RANK_TRY(self, symm_graph_launch(graph, stream));
-    else
-        RANK_TRY(self, matmul_job_run(self, job, stream));
-    RANK_TRY(self, matmul_job_fetch(self, job, NULL, stream));
-    return matmul_job_look(self, job);
-out:
-    return SYMM_ERROR_STATE;
-}
-
-static symm_status run_rounds(struct rank *self, struct matmul_job *job,
-                              const struct parts_test *test, symm_stream stream)
-{
-    symm_graph graph = NULL;
-    symm_status st = SYMM_OK;
-
-    for (int round = 0; round < test->rounds && st == SYMM_OK; round++) {
-        if (test->replayed && round == 1) {
-            RANK_TRY(self, symm_graph_begin(stream));
-            st = matmul_job_run(self, job, stream);
-            RANK_TRY(self, symm_graph_end(stream, &graph));
-        }
-        if (st == SYMM_OK)
-            st = run_round(self, job, test, graph, round, stream);
-    }
-out:
-    symm_graph_destroy(graph);
-    return self->report->failed[0] ? SYMM_ERROR_STATE : st;
-}
-
-static void run_test(struct rank *self, void *arg)
-{
-    const struct parts_test *test = arg;
-    struct matmul_job job = {.m = NULL};
-    symm_context *ctx = NULL;
-    symm_stream stream = NULL;
-    symm_usage before, after;
-
-    RANK_TRY(self, rank_join(self, &ctx));
-    RANK_TRY(self, symm_stream_create(ctx, &stream));
-    RANK_TRY(self, symm_memory_usage(ctx, &before));
-    RANK_TRY(self, matmul_job_open(self, ctx, symm_context_world(ctx), &test->c, &job));
-    RANK_TRY(self, matmul_job_create(self, &job));
-    RANK_TRY(self, run_rounds(self, &job, test, stream));
-    matmul_job_close(&job);
-    job = (struct matmul_job){.m = NULL};
-    RANK_TRY(self, symm_exchange(symm_context_world(ctx), NULL, 0, NULL));
-    RANK_TRY(self, symm_memory_usage(ctx, &after));
-    CHECK_RANK(self, after.requested == before.requested && after.internal == before.internal);
-out:
-    matmul_job_close(&job);
-    symm_stream_destroy(stream);
-    symm_context_destroy(ctx);
-}
-
 /* Runs it, and checks that the product has added in each run that was launched by itself. */
-static void run(struct parts_test test)
+static void run(struct matmul_rounds test)
 {
     const int launched = test.replayed ? 1 : test.rounds;
 
     test.first = 1 + reference_seed() % 1000;
+    setenv("SYMM_MATMUL_SPLIT", "0", 1); /* few tiles of an all-reduce would send packs */
     trace_begin();
-    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, run_test, &test, 120);
+    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, matmul_run_rounds, &test, 120);
     for (int rank = 0; rank < RANKS; rank++) {
         ck_assert_int_ge(trace_count(rank, hopper), launched);
         ck_assert_int_ge(trace_count(rank, behind), launched);
@@ -158,7 +79,7 @@ TEST_GROUP(parts, 400);
 TEST_LOOP(parts, every_shape_is_right, 0, 48)
 {
     setenv("SYMM_EMULATED_SMS", _i / 2 % 2 ? "3" : "5", 1); /* several tiles in a block */
-    run((struct parts_test){draw((unsigned)_i), ROUNDS, -1, _i / 2 % 4 == 3, 0});
+    run((struct matmul_rounds){draw((unsigned)_i), ROUNDS, 1, -1, _i / 2 % 4 == 3, 0});
 }
 
 /* Then a reduce-scatter computes the others' tiles first. */
@@ -170,23 +91,24 @@ TEST_LOOP(parts, a_long_k_is_right, 0, 4)
     c.l = 1;
     c.m = 300;
     setenv("SYMM_EMULATED_SMS", "3", 1);
-    run((struct parts_test){c, 2, -1, false, 0});
+    run((struct matmul_rounds){c, 2, 1, -1, false, 0});
 }
 
 /* With a k of its own, a rank may compute by the portable kernel, which adds nothing. */
 TEST_LOOP(parts, a_rank_may_add_later, 0, 8)
 {
-    struct parts_test test = {draw((unsigned)_i * 3), ROUNDS, -1, false, 1};
+    struct matmul_rounds test = {draw((unsigned)_i * 3), ROUNDS, 1, -1, false, 1};
 
+    setenv("SYMM_MATMUL_SPLIT", "0", 1);
     test.c.k_differs = true;
     setenv("SYMM_EMULATED_SMS", "3", 1);
-    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, run_test, &test, 120);
+    ranks_run_ok(RANKS, RANKS_AS_PROCESSES, matmul_run_rounds, &test, 120);
 }
 
 TEST_LOOP(parts, a_late_rank_gets_and_gives_the_same, 0, 12)
 {
     setenv("SYMM_EMULATED_SMS", "3", 1);
-    run((struct parts_test){draw((unsigned)_i * 5), ROUNDS, _i / 2 % 2, _i % 3 == 0, 0});
+    run((struct matmul_rounds){draw((unsigned)_i * 5), ROUNDS, 1, _i / 2 % 2, _i % 3 == 0, 0});
 }
 
 TEST_LOOP(parts, weakly_ordered_memory_makes_no_difference, 0, 48)
@@ -196,11 +118,11 @@ TEST_LOOP(parts, weakly_ordered_memory_makes_no_difference, 0, 48)
     matmul_weaken_memory(_i);
     unsetenv("SYMM_EMULATED_BLOCK"); /* the Hopper kernel needs its block */
     setenv("SYMM_EMULATED_SMS", "2", 1);
-    run((struct parts_test){draw_tiny((unsigned)_i), TINY_ROUNDS, _i / 2 % 3 - 1, false, 0});
+    run((struct matmul_rounds){draw_tiny((unsigned)_i), TINY_ROUNDS, 1, _i / 2 % 3 - 1, false, 0});
 }
 
 TEST_LOOP(parts, counters_wrap, 0, 2)
 {
     setenv("SYMM_EPOCH_START", "4294967294", 1);
-    run((struct parts_test){draw((unsigned)_i), ROUNDS, -1, false, 0});
+    run((struct matmul_rounds){draw((unsigned)_i), ROUNDS, 1, -1, false, 0});
 }

@@ -86,7 +86,7 @@ for kernel in "$work"/*.entry; do
         ;;
     esac
     case $plain in
-    *_low_latency_* | *_lamport_*)
+    *_low_latency_* | *_lamport_* | matmul_split_* | matmul_all_reduce)
         for instruction in {st,ld}.relaxed.sys.global.b128; do
             grep -qF "$instruction" "$kernel" || fail "$name: no $instruction"
         done

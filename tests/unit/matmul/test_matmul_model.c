@@ -196,6 +196,9 @@ static const struct {
     {SYMM_MATMUL_ALL_REDUCE, 237, 6144, 2304, 15.1, SYMM_STRATEGY_UNFUSED},  /* 35.5, 30.0, 39.5 */
     {SYMM_MATMUL_ALL_REDUCE, 123, 2048, 3584, 6.5, SYMM_STRATEGY_UNFUSED},   /* 28.9, 16.3, 28.8 */
     {SYMM_MATMUL_ALL_REDUCE, 1, 6144, 2048, 3.6, SYMM_STRATEGY_UNFUSED},     /* 25.6, 11.7, 18.8 */
+    {SYMM_MATMUL_ALL_REDUCE, 16, 8192, 3584, 5.3, SYMM_STRATEGY_UNFUSED},    /* 22.7, 21.6 */
+    {SYMM_MATMUL_ALL_REDUCE, 44, 4096, 5376, 5.6, SYMM_STRATEGY_UNFUSED},    /* 18.2, 16.3 */
+    {SYMM_MATMUL_ALL_REDUCE, 24, 3072, 1280, 4.2, SYMM_STRATEGY_UNFUSED},    /* 10.2, 8.7 */
     {SYMM_MATMUL_ALL_SCATTER, 4096, 1792, 4096, 0, SYMM_STRATEGY_FUSED},     /* 136, 151 */
     {SYMM_MATMUL_ALL_SCATTER, 16384, 6656, 16384, 0, SYMM_STRATEGY_FUSED},   /* 5712, 6146 */
     {SYMM_MATMUL_ALL_SCATTER, 4, 1024, 2048, 0, SYMM_STRATEGY_UNFUSED},
@@ -207,6 +210,7 @@ TEST_LOOP(model, the_collecting_strategy_that_was_the_fastest, 0, NCOLLECTED)
     const struct symm_matmul_limits limits = {.nsms = NSMS,
                                               .max_threads = 1024,
                                               .wgmma = true,
+                                              .split = true,
                                               .cublas = true,
                                               .only_sums = true,
                                               .sums_us = collected[_i].collective_us};

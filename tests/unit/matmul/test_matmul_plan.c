@@ -1,6 +1,6 @@
 /* How products go: strategies, chunks, grids. */
 #include "matmul/kernels/sm90_tiles.h"
-#include "matmul/plan/plan.h"
+#include "matmul/plan/model.h"
 #include "reference.h"
 #include "test.h"
 
@@ -198,7 +198,7 @@ TEST_LOOP(plan, many_rows_come_in_chunks, 0, 6)
 }
 
 /*
- * Products of few rows split k if a rank has the Hopper kernels. With same bits k has one part. If
+ * Products of few rows split k if all ranks have that kernel. With same bits k has one part. If
  * all ranks have cuBLASLt, it computes the product.
  */
 TEST(plan, few_rows_split_k)
@@ -207,7 +207,7 @@ TEST(plan, few_rows_split_k)
     struct symm_problem p = problem(4, 4096, 1, 1, SYMM_STRATEGY_AUTO);
 
     ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
-    limits.wgmma = true;
+    limits.wgmma = limits.split = true;
     ck_assert_int_gt(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
     p.same_bits = true;
     ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
@@ -220,7 +220,7 @@ TEST(plan, parts_of_k_fit_a_cluster_and_the_device)
     for (int nsms = 1; nsms <= 132; nsms += 3)
         for (int32_t k = 1; k <= 4096; k = k * 3 + 1) {
             const struct symm_matmul_limits limits = {
-                .nsms = nsms, .max_threads = 1024, .wgmma = true};
+                .nsms = nsms, .max_threads = 1024, .wgmma = true, .split = true};
             const struct symm_problem p = problem(4, k, 1, 1, SYMM_STRATEGY_AUTO);
             const int k_parts = symm__matmul_plan(&limits, &p, 64).split.k_parts;
             ck_assert_int_le(k_parts, 8);
@@ -232,7 +232,8 @@ TEST(plan, parts_of_k_fit_a_cluster_and_the_device)
 /* Seven rows on three ranks are no matrix before the product: slabs of three rows have gaps. */
 TEST(plan, only_gathered_rows_split_k)
 {
-    const struct symm_matmul_limits limits = {.nsms = 132, .max_threads = 1024, .wgmma = true};
+    const struct symm_matmul_limits limits = {
+        .nsms = 132, .max_threads = 1024, .wgmma = true, .split = true};
     struct symm_problem p = problem(7, 4096, 1, 3, SYMM_STRATEGY_UNFUSED);
 
     ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
@@ -240,4 +241,44 @@ TEST(plan, only_gathered_rows_split_k)
     ck_assert_int_gt(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 1);
     p.strategy = SYMM_STRATEGY_FUSED;
     ck_assert_int_eq(symm__matmul_plan(&limits, &p, 1792).split.k_parts, 0);
+}
+
+/*
+ * Fused all-reduces of few rows send packs, if there are only sums and all ranks have the kernel.
+ * All blocks must run at the same time.
+ */
+TEST(plan, few_rows_of_an_all_reduce_send_packs)
+{
+    struct symm_matmul_limits limits = {
+        .nsms = 132, .max_threads = 1024, .wgmma = true, .split = true, .only_sums = true};
+    struct symm_problem p = problem(16, 1792, 1, 1, SYMM_STRATEGY_FUSED);
+    struct symm_matmul_plan plan;
+
+    p.kind = SYMM_MATMUL_ALL_REDUCE;
+    p.collect_nranks = 4;
+    p.n[0] = 4096;
+    p.partial[0] = SYMM_BFLOAT16;
+    p.d[0].matrix.dtype = SYMM_BFLOAT16;
+    for (p.m = 1; p.m < 300; p.m++) {
+        plan = symm__matmul_plan_collected(&limits, &p, p.n[0]);
+        if (!plan.packs)
+            break;
+        ck_assert(plan.sink == SYMM_TO_D && !plan.parts && !plan.collective);
+        ck_assert_uint_le(symm__model_split_tiles(&p, &symm__split_shapes[plan.split.shape]) *
+                              (uint64_t)plan.split.k_parts,
+                          132);
+    }
+    ck_assert_int_gt(p.m, 64);
+    p.m = 16;
+    limits.split = false;
+    ck_assert(!symm__matmul_plan_collected(&limits, &p, p.n[0]).packs);
+    limits.split = true;
+    limits.only_sums = false;
+    ck_assert(!symm__matmul_plan_collected(&limits, &p, p.n[0]).packs);
+    limits.only_sums = true;
+    p.strategy = SYMM_STRATEGY_UNFUSED;
+    ck_assert(!symm__matmul_plan_collected(&limits, &p, p.n[0]).packs);
+    p.strategy = SYMM_STRATEGY_FUSED;
+    p.kind = SYMM_MATMUL_REDUCE_SCATTER;
+    ck_assert(!symm__matmul_plan_collected(&limits, &p, p.n[0]).packs);
 }

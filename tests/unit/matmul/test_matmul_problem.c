@@ -137,7 +137,7 @@ TEST(problem, wrong_enums_and_counts_are_named)
     REFUSED(ARGUMENT, "nb is 1073741824", d.nb = 1 << 30);
     REFUSED(ARGUMENT, "nb is -1", d.nb = -1);
     REFUSED(ARGUMENT, "reserved[5] is 12", d.reserved[5] = 12);
-    REFUSED(ARGUMENT, "flags is 0x9; it may have SYMM_MATMUL_SAME_BITS (0x1)", d.flags = 9);
+    REFUSED(ARGUMENT, "flags is 0x19; it may have SYMM_MATMUL_SAME_BITS (0x1)", d.flags = 25);
     REFUSED(ARGUMENT, "flags is 0x7; SYMM_MATMUL_SAME_BITS and SYMM_MATMUL_ANY_ORDER exclude",
             d.flags = 7);
     REFUSED(ARGUMENT, "strategy is 1; SYMM_MATMUL gathers no rows, so it must be AUTO",

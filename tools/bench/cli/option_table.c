@@ -263,6 +263,10 @@ const struct option_row option_table[] = {
     {"any-order", NULL, OPTION_FLAG, FIELD(any_order),
      .uses = {{BENCH_PRODUCTS,
                "SYMM_MATMUL_ANY_ORDER: sums over ranks in any order; --check compares no bits"}}},
+    {"constant-b", NULL, OPTION_FLAG, FIELD(constant_b),
+     .uses = {{BENCH_PRODUCTS,
+               "SYMM_MATMUL_CONSTANT_B: symm's products may load B before the kernel in front has "
+               "ended"}}},
     {"eps", "X", OPTION_POSITIVE, FIELD(eps), .max = LONG_MAX,
      .uses = {{BENCH_MATMUL_SUMS,
                "with --check: largest error of an element, over the sum of |a| |b| of all ranks; "

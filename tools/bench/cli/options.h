@@ -61,7 +61,7 @@ struct bench_options {
     int threads;       /* 0: by the driver */
     bool chain, isolated, host_time;
     enum bench_timing timing; /* by chain, isolated and host_time */
-    bool graph, in_place, check, same_bits, any_order;
+    bool graph, in_place, check, same_bits, any_order, constant_b;
     bool plain_memory; /* by memory */
     const char *peers; /* a list; NULL: by the command */
     bool nccl, cublas; /* whether the peers have them */

@@ -464,6 +464,7 @@ static symm_status enter(struct round *r, const struct product_variant *const *v
                                         .buffers = r->on,
                                         .same_bits = s->options->same_bits,
                                         .any_order = s->options->any_order,
+                                        .constant_b = s->options->constant_b,
                                         .stream = s->stream};
         e->expected = product_is_part(&e->call) ? &r->part : &r->data;
         r->subjects[i] = (struct subject){

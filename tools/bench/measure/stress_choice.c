@@ -256,6 +256,7 @@ struct stress_choice stress_choose_product(struct stress_stream *s, const struct
     p->partial = types[stress_below(s, 3)];
     p->same_bits = one_in(s, 3);
     p->any_order = !p->same_bits && one_in(s, 3);
+    p->constant_b = one_in(s, 3);
     choose_shape(s, work_of((uint64_t)o->max_bytes), (uint64_t)o->max_bytes / c.element->nbytes,
                  nranks, p);
     choose_circumstances(s, &c);
@@ -278,12 +279,12 @@ static int describe_product(const struct stress_choice *c, char *out, size_t cap
 
     return snprintf(out, capacity,
                     "%s %s, m %d, n %d, k %d, l %d, %s%s%s, alpha %g, beta %g, "
-                    "partial sums of %s%s%s",
+                    "partial sums of %s%s%s%s",
                     kinds[p->kind], p->variant->name, s->m, s->n, s->k, s->l,
                     symm_dtype_name(s->dtype), s->b_by_columns ? ", B by columns" : "",
                     s->d_by_columns ? ", D by columns" : "", (double)s->alpha, (double)s->beta,
                     symm_dtype_name(p->partial), p->same_bits ? ", the same bits" : "",
-                    p->any_order ? ", any order" : "");
+                    p->any_order ? ", any order" : "", p->constant_b ? ", constant B" : "");
 }
 
 static int describe_operation(const struct stress_choice *c, char *out, size_t capacity)

@@ -16,7 +16,7 @@ struct stress_product {
     symm_matmul_kind kind;
     struct cublas_shape shape;
     symm_dtype partial;
-    bool same_bits, any_order;
+    bool same_bits, any_order, constant_b;
 };
 
 /* One call of all ranks of a group: of an operation, or a product. */

@@ -130,6 +130,7 @@ symm_status stress_product_prepare(struct stress_group *g)
                                        .partial = p->partial,
                                        .same_bits = p->same_bits,
                                        .any_order = p->any_order,
+                                       .constant_b = p->constant_b,
                                        .stream = g->stream};
     place_all(g, &g->product.buffers);
     g->extent = stress_group_capacity(d_nbytes(g));

@@ -1,0 +1,146 @@
+/*
+ * All-reduces of few rows whose product sends and adds packs of sums: worlds of every size, ragged
+ * tiles, every type of partial sums, runs behind each other, ranks that are late or compute by
+ * another kernel, with memory of the host's order and weakly ordered. Each result is compared with
+ * a reference in double precision. The trace shows that no other kernel has added.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "matmul_plan.h"
+#include "matmul_rounds.h"
+#include "reference.h"
+#include "test.h"
+#include "trace.h"
+
+enum { ROUNDS = 4, BURST = 3, TINY_ROUNDS = 3 };
+
+/* ---------------------------------------------------------------------------------------- cases */
+
+/* Of whole packs, so that the data suit the Hopper kernel. */
+static struct matmul_case draw(unsigned i)
+{
+    static const int32_t widths[] = {8, 64, 72, 128, 136, 192, 16, 224, 56, 256, 264, 320};
+    static const symm_dtype partials[] = {0, SYMM_FLOAT32, SYMM_BFLOAT16, SYMM_FLOAT16},
+                            outs[] = {SYMM_BFLOAT16, SYMM_FLOAT16, SYMM_FLOAT32};
+
+    return (struct matmul_case){.kind = SYMM_MATMUL_ALL_REDUCE,
+                                .strategy = SYMM_STRATEGY_FUSED,
+                                .in = i % 2 ? SYMM_FLOAT16 : SYMM_BFLOAT16,
+                                .out = outs[i % 3],
+                                .partial = partials[i % 4],
+                                .m = 1 + (int32_t)(i * 37 % 90),
+                                .k = 8 * (1 + (int32_t)(i * 13 % 40)),
+                                .l = 1 + (int32_t)(i % 5 == 2),
+                                .nb = 1 + (int32_t)(i % 7 == 3),
+                                .n = {widths[i % 12], widths[(i + 5) % 12]},
+                                .constant_b = i % 4 == 1,
+                                .contiguous = true,
+                                .layout = i};
+}
+
+/* A tile or two with few elements: many seeds of weakly ordered memory. */
+static struct matmul_case draw_tiny(unsigned i)
+{
+    struct matmul_case c = draw(i);
+
+    c.m = 1 + (int32_t)(i % 3);
+    c.k = 8 + 64 * (int32_t)(i % 2); /* one part, or two */
+    c.l = c.nb = 1;
+    c.n[0] = i % 5 ? 8 : 72;
+    return c;
+}
+
+/* Runs it; packs: checks that each run was one launch, of the kernel that splits k. */
+static void run(int nranks, struct matmul_rounds test, bool packs)
+{
+    const int launches =
+        test.replayed ? 1 + test.burst : test.rounds * (test.burst ? test.burst : 1);
+
+    test.first = 1 + reference_seed() % 1000;
+    trace_begin();
+    ranks_run_ok(nranks, RANKS_AS_PROCESSES, matmul_run_rounds, &test, 120);
+    for (int rank = 0; packs && rank < nranks; rank++) {
+        const int split = trace_count(rank, "block=256,1,1") + trace_count(rank, "block=384,1,1");
+        ck_assert_int_ge(split, launches);
+        ck_assert_int_eq(trace_count(rank, "block=512,1,1"), 0); /* a kernel that collects */
+    }
+    trace_end();
+}
+
+/* --------------------------------------------------------------------------------------- groups */
+
+TEST_GROUP(packs, 400);
+
+/* Blocks that wait for other ranks all run at the same time, so few SMs have few of them. */
+TEST_LOOP(packs, every_world_is_right, 0, 42)
+{
+    setenv("SYMM_EMULATED_SMS", _i % 2 ? "16" : "32", 1);
+    run(2 + _i % 7, (struct matmul_rounds){draw((unsigned)_i), ROUNDS, BURST, -1, _i % 4 == 3, 0},
+        true);
+}
+
+/* Rows of D, A and B of any stride: of some ranks the kernel behind the product adds. */
+TEST_LOOP(packs, a_rank_may_compute_by_another_kernel, 0, 16)
+{
+    struct matmul_case c = draw((unsigned)_i);
+
+    c.constant_b = false;
+    c.contiguous = false;
+    c.k_differs = _i % 2;
+    c.n[0] += _i % 3;
+    setenv("SYMM_EMULATED_SMS", "32", 1);
+    run(2 + _i % 4, (struct matmul_rounds){c, ROUNDS, BURST, -1, false, 0}, false);
+}
+
+/* An alpha of 0 drops sums that are not numbers. */
+TEST_LOOP(packs, factors_apply_to_the_sums, 0, 6)
+{
+    static const float alphas[] = {-0.5f, 0, 3};
+    struct matmul_case c = draw((unsigned)_i);
+
+    c.alpha = &alphas[_i % 3];
+    c.contiguous = _i % 2;
+    c.constant_b = false;
+    setenv("SYMM_EMULATED_SMS", "32", 1);
+    run(2 + _i % 3, (struct matmul_rounds){c, 2, 1, -1, false, 0}, c.contiguous);
+}
+
+TEST_LOOP(packs, a_late_rank_gets_and_gives_the_same, 0, 12)
+{
+    setenv("SYMM_EMULATED_SMS", "32", 1);
+    run(2 + _i % 3,
+        (struct matmul_rounds){draw((unsigned)_i * 5), ROUNDS, BURST, _i % 2, _i % 3 == 0, 0},
+        true);
+}
+
+TEST_LOOP(packs, weakly_ordered_memory_makes_no_difference, 0, 48)
+{
+    if (TEST_TSAN)
+        TEST_SKIP("under ThreadSanitizer memory is as strong as this machine's");
+    matmul_weaken_memory(_i);
+    unsetenv("SYMM_EMULATED_BLOCK"); /* the Hopper kernel needs its block */
+    setenv("SYMM_EMULATED_SMS", "4", 1);
+    run(2 + _i % 3,
+        (struct matmul_rounds){draw_tiny((unsigned)_i), TINY_ROUNDS, BURST, _i / 2 % 3 - 1, false,
+                               0},
+        true);
+}
+
+TEST_LOOP(packs, counters_wrap, 0, 2)
+{
+    setenv("SYMM_EPOCH_START", "4294967294", 1);
+    setenv("SYMM_EMULATED_SMS", "32", 1);
+    run(2 + _i, (struct matmul_rounds){draw((unsigned)_i), ROUNDS, 1, -1, false, 0}, true);
+}
+
+/* More tiles than SMs, or a c on some rank: another way, which is right, too. */
+TEST_LOOP(packs, products_that_cannot_have_packs_run, 0, 2)
+{
+    struct matmul_case c = draw(9);
+
+    c.has_c = _i == 0;
+    c.addend = SYMM_FLOAT32;
+    setenv("SYMM_EMULATED_SMS", _i ? "2" : "32", 1);
+    run(3, (struct matmul_rounds){c, 2, 2, -1, false, 0}, false);
+}
